@@ -47,7 +47,8 @@ typedef struct crema_solver_progress {
 typedef struct crema_solver_options {
   crema_device *device; /* NULL: what solver_mode and device_id say, or the CPU without a GPU */
   /* Several devices of one type train together when there are more than one; the first of them is
-   * the root, which tests and writes snapshots. Not kept. */
+   * the root, which writes snapshots. Along a tree it tests alone; else the batches of a test are
+   * dealt out, as many to each device: test_iter is rounded up with a warning. Not kept. */
   crema_device *const *devices;
   size_t device_count; /* of `devices` */
   /* Trains together with the other processes that mpirun started, if it did. Each process then

@@ -99,7 +99,8 @@ static crema_status build(crema_solver *solver, const net_source *source, net_pl
   options.warn_unknown_fields = solver->options.warn_unknown_fields;
   options.skip_corrupt = solver->options.skip_corrupt;
   if (solver->options.total_batch && (phase == CREMA_TRAIN || solver->tests_shared)) {
-    cr_net_divide_batch(param, solver->ranks, place.replica == 0 && phase == CREMA_TRAIN);
+    const bool told = cr_solver_leads(solver) && place.replica == 0 && phase == CREMA_TRAIN;
+    cr_net_divide_batch(param, solver->ranks, told);
   }
   Caffe__NetParameter *given = param;
   param = NULL; /* taken over, also on failure */
@@ -196,6 +197,15 @@ static crema_status build_test_net(crema_solver *solver, size_t index, int repli
   return cr_net_share_params(*out, solver->replica[replica].net);
 }
 
+/* Test nets whose batches were divided run each of them together. */
+static void warn_of_rounding(const crema_solver *solver, size_t index) {
+  const int batches = solver->param->test_iter[index], ranks = solver->ranks;
+  if (!solver->tests_shared || solver->options.total_batch || batches % ranks == 0) return;
+  if (!cr_solver_leads(solver)) return;
+  cr_log_warning("test net #%zu: test_iter %d cannot be divided among %d replicas; each runs %d",
+                 index, batches, ranks, batches / ranks + 1);
+}
+
 crema_status cr_solver_build_test_nets(crema_solver *solver) {
   const size_t nets = solver->param->n_test_iter;
   const int replicas = solver->tests_shared ? solver->replicas : 1;
@@ -205,7 +215,9 @@ crema_status cr_solver_build_test_nets(crema_solver *solver) {
     for (size_t i = 0; i < nets; ++i) {
       crema_status status = build_test_net(solver, i, replica);
       if (status != CREMA_OK) return cr_fail_in(status, "test net #%zu", i);
-      if (replica == 0) solver->test_nets = (int)i + 1;
+      if (replica > 0) continue;
+      solver->test_nets = (int)i + 1;
+      warn_of_rounding(solver, i);
     }
   }
   return CREMA_OK;

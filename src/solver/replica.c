@@ -192,6 +192,11 @@ static bool is_root(const cr_replica *replica) {
   return replica->rank == 0;
 }
 
+/* Whether the root updates for all, which get its weights before each pass. */
+static bool is_root_only(const cr_replica *replica) {
+  return replica->exchange != NULL && replica->exchange->class->root_only;
+}
+
 static crema_status broadcast_block(const cr_replica *replica, int index) {
   const cr_block *block = &replica->blocks->block[index];
   CR_TRY(
@@ -246,8 +251,7 @@ static crema_status fill_inputs(cr_replica *replica, const cr_iteration *iterati
 
 crema_status cr_replica_forward(cr_replica *replica, const cr_iteration *iteration, int pass,
                                 double *loss) {
-  const bool root_only = replica->exchange != NULL && replica->exchange->class->root_only;
-  if (root_only) CR_TRY(cr_replica_broadcast(replica, true));
+  if (is_root_only(replica)) CR_TRY(cr_replica_broadcast(replica, true));
   CR_TRY(fill_inputs(replica, iteration, pass));
   return crema_net_forward(replica->net, loss);
 }
@@ -264,7 +268,7 @@ static crema_status one_pass(cr_replica *replica, const cr_iteration *iteration,
 }
 
 crema_status cr_replica_compute(cr_replica *replica, const cr_iteration *iteration, double *loss) {
-  const bool root_only = replica->exchange != NULL && replica->exchange->class->root_only;
+  const bool root_only = is_root_only(replica);
   replica->updated = false;
   if (root_only) CR_TRY(cr_replica_broadcast(replica, true));
   crema_net_clear_param_diffs(replica->net);
@@ -312,6 +316,20 @@ crema_status cr_replica_begin(cr_replica *replica, const Caffe__SolverParameter 
         cr_updater_create(param, schedule, replica->blocks, replica->replicas, &replica->updater));
   }
   return exchange != NULL ? begin_exchange(replica, buckets) : CREMA_OK;
+}
+
+/* Failures have been told of, or are of no interest any more. */
+static void finish_quietly(crema_context *context) {
+  if (context != NULL) (void)!crema_context_finish(context);
+}
+
+void cr_replica_rest(cr_replica *replica) {
+  if (replica->reducer != NULL) {
+    (void)cr_thread_stop(&replica->reducer->thread);
+    finish_quietly(replica->reducer->context);
+  }
+  finish_quietly(replica->context);
+  if (replica->exchange != NULL) (void)!cr_exchange_finish(replica->exchange);
 }
 
 void cr_replica_end(cr_replica *replica) {

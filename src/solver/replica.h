@@ -35,6 +35,10 @@ struct cr_replica {
 crema_status cr_replica_begin(cr_replica *replica, const Caffe__SolverParameter *param,
                               const cr_schedule *schedule, cr_exchange *exchange,
                               int buckets) CREMA_MUST_USE;
+/* Ends the replica's thread and waits for the work that it has queued, which may use memory of the
+ * other replicas: to be called for all of them before the first one is ended. Accepts what
+ * cr_replica_end does. */
+void cr_replica_rest(cr_replica *replica);
 /* Accepts a zeroed struct, and one that is half made. */
 void cr_replica_end(cr_replica *replica);
 

@@ -163,6 +163,14 @@ static crema_status agree_on_seed(crema_solver *solver) {
   return cr_world_broadcast(solver->world, &solver->seed, sizeof solver->seed);
 }
 
+/* No replica waits for records behind those of one that has failed. */
+static void fail_inputs(void *user, crema_status status) {
+  const crema_solver *solver = user;
+  for (size_t i = 0; solver->group != NULL && i <= solver->param->n_test_iter; ++i) {
+    cr_input_group_fail(solver->group[i], status);
+  }
+}
+
 crema_status cr_solver_make_replicas(crema_solver *solver) {
   cr_exchange *end[CR_MAX_DEVICES] = {0};
   CR_TRY(check_devices(solver));
@@ -184,7 +192,7 @@ crema_status cr_solver_make_replicas(crema_solver *solver) {
   crema_status status = begin_replicas(solver, end);
   if (status != CREMA_OK) return cr_fail_in(status, "%s", solver->path);
   solver->updater = solver->replica[0].updater;
-  return cr_team_start(solver->replica, solver->replicas, &solver->team);
+  return cr_team_start(solver->replica, solver->replicas, fail_inputs, solver, &solver->team);
 }
 
 void cr_solver_free_replicas(crema_solver *solver) {
@@ -195,7 +203,9 @@ void cr_solver_free_replicas(crema_solver *solver) {
     crema_net_destroy(solver->test_net[i]);
   }
   free(solver->test_net);
-  for (int i = solver->replica != NULL ? solver->replicas - 1 : -1; i >= 0; --i) {
+  const int replicas = solver->replica != NULL ? solver->replicas : 0;
+  for (int i = 0; i < replicas; ++i) cr_replica_rest(&solver->replica[i]);
+  for (int i = replicas - 1; i >= 0; --i) {
     cr_replica_end(&solver->replica[i]);
   }
   free(solver->replica);

@@ -7,9 +7,10 @@
 
 /* Carries out what the caller asks for in the middle of a test. */
 static crema_status obey(crema_solver *solver) {
-  if (solver->options.poll == NULL) return CREMA_OK;
   for (;;) {
-    switch (solver->options.poll(solver->options.user)) {
+    crema_solver_action action;
+    CR_TRY(cr_solver_ask(solver, &action));
+    switch (action) {
       case CREMA_SOLVER_CONTINUE: return CREMA_OK;
       case CREMA_SOLVER_STOP: solver->stop_requested = true; return CREMA_OK;
       case CREMA_SOLVER_SNAPSHOT:
@@ -73,15 +74,21 @@ static void keep_score(crema_solver *solver, const double *sum, int64_t count, i
 
 /* ---- one test net -------------------------------------------------------- */
 
-/* How many all replicas run together. */
+/* How many of a test's batches each replica runs. Batches that were divided are run by all, others
+ * are dealt out. All replicas run as many: they take turns in the data. */
+static int count_batches(const crema_solver *solver, int index) {
+  const int batches = solver->param->test_iter[index];
+  if (!solver->tests_shared || solver->options.total_batch) return batches;
+  return batches / solver->ranks + (batches % solver->ranks != 0);
+}
+
 static int count_all_batches(const crema_solver *solver, int index) {
-  const bool divided = solver->tests_shared && solver->options.total_batch;
-  return solver->param->test_iter[index] * (divided ? solver->ranks : 1);
+  return count_batches(solver, index) * (solver->tests_shared ? solver->ranks : 1);
 }
 
 /* What one replica finds. */
 typedef struct test_share {
-  double *sum; /* of the outputs' values, then of the loss; NULL: no batch was run */
+  double *sum; /* of the outputs' values, then of the loss */
   int64_t count;
 } test_share;
 
@@ -91,59 +98,46 @@ typedef struct joint_test {
   test_share share[CR_MAX_DEVICES];
 } joint_test;
 
-/* How many of a test's batches a replica of this process runs. Batches that were divided are run
- * by all, others are dealt out. */
-static int count_batches(const crema_solver *solver, int index, int replica) {
-  const int batches = solver->param->test_iter[index];
-  if (!solver->tests_shared || solver->options.total_batch) return batches;
-  const int rank = cr_world_rank(solver->world) + replica;
-  return (batches - rank + solver->ranks - 1) / solver->ranks;
-}
-
 static crema_status need_sums(crema_net *net, test_share *share) {
   if (share->sum != NULL) return CREMA_OK;
   share->count = count_outputs(net);
   return CR_NEW(share->sum, share->count + 1, "test scores");
 }
 
-static crema_status run_share(void *user, cr_replica *replica) {
+static crema_status run_batch(void *user, cr_replica *replica) {
   joint_test *test = user;
-  crema_solver *solver = test->solver;
-  const int number = (int)(replica - solver->replica);
-  const int batches = count_batches(solver, test->index, number);
+  const crema_solver *solver = test->solver;
+  const ptrdiff_t number = replica - solver->replica;
   crema_net *net = solver->test_net[number * solver->test_nets + test->index];
   test_share *share = &test->share[number];
-  for (int i = 0; i < batches; ++i) {
-    double loss;
-    if (number == 0) CR_TRY(obey(solver));
-    if (atomic_load(&solver->stop_requested)) return CREMA_OK;
-    CR_TRY(crema_net_forward(net, &loss));
-    CR_TRY(need_sums(net, share));
-    share->sum[share->count] += loss;
-    CR_TRY(add_outputs(net, share->sum, share->count));
-  }
-  return share->sum == NULL ? need_sums(net, share) : CREMA_OK;
+  double loss;
+  CR_TRY(crema_net_forward(net, &loss));
+  CR_TRY(need_sums(net, share));
+  share->sum[share->count] += loss;
+  return add_outputs(net, share->sum, share->count);
 }
 
-/* Adds the shares of all replicas of all processes to the first. When one was asked to stop, all
- * stop. */
+/* Adds the shares of all replicas of all processes to the first. */
 static crema_status join_shares(crema_solver *solver, joint_test *test) {
   test_share *all = &test->share[0];
-  int64_t stop = atomic_load(&solver->stop_requested);
-  CR_TRY(cr_world_agree(solver->world, NULL, 0, &stop, 1));
-  atomic_store(&solver->stop_requested, stop != 0);
-  if (stop != 0) return CREMA_OK;
   for (int i = 1; i < solver->replicas; ++i) {
     const test_share *share = &test->share[i];
-    for (int64_t k = 0; share->sum != NULL && k <= all->count; ++k) all->sum[k] += share->sum[k];
+    for (int64_t k = 0; k <= all->count; ++k) all->sum[k] += share->sum[k];
   }
   return cr_world_agree(solver->world, all->sum, (int)all->count + 1, NULL, 0);
 }
 
+/* All replicas are done with a batch before the next one begins: so none waits for records that
+ * come after those of a replica that has stopped. */
 static crema_status run_test(crema_solver *solver, joint_test *test) {
-  if (!solver->tests_shared) return run_share(test, &solver->replica[0]);
-  CR_TRY(cr_team_run(solver->team, run_share, test));
-  return join_shares(solver, test);
+  const int batches = count_batches(solver, test->index);
+  for (int i = 0; i < batches; ++i) {
+    CR_TRY(obey(solver));
+    if (solver->stop_requested) return CREMA_OK;
+    if (solver->tests_shared) CR_TRY(cr_team_run(solver->team, run_batch, test));
+    else CR_TRY(run_batch(test, &solver->replica[0]));
+  }
+  return solver->tests_shared ? join_shares(solver, test) : CREMA_OK;
 }
 
 static void report_test(crema_solver *solver, const joint_test *test) {
@@ -165,7 +159,7 @@ static crema_status test_one(crema_solver *solver, int index) {
   }
   crema_status status = run_test(solver, &test);
   if (status == CREMA_OK) {
-    if (atomic_load(&solver->stop_requested)) cr_log_info("Test interrupted.");
+    if (solver->stop_requested) cr_log_info("Test interrupted.");
     else report_test(solver, &test);
   }
   for (int i = 0; i < solver->replicas; ++i) free(test.share[i].sum);

@@ -18,8 +18,6 @@
 #ifndef CR_SOLVER_SOLVER_H
 #define CR_SOLVER_SOLVER_H
 
-#include <stdatomic.h>
-
 #include "core/fail.h"
 #include "crema/solver.h"
 #include "net/net.h"
@@ -76,7 +74,7 @@ struct crema_solver {
   int64_t batch_samples; /* samples a forward pass takes */
   int64_t samples;
   double seconds;
-  atomic_bool stop_requested; /* set by the first replica's thread, read by all */
+  bool stop_requested;
   Caffe__CremaState *held;    /* by cr_state_hold; NULL: nothing is held */
   int64_t snapshot_iteration; /* of the last snapshot that this solver wrote; -1: none */
   /* The failure of the last snapshot; CREMA_OK when it was written. `unsaved_told`: the caller of
@@ -155,6 +153,9 @@ void cr_grad_scale_start(crema_solver *solver);
 crema_status cr_grad_scale_next(crema_solver *solver, double *next, bool *skip) CREMA_MUST_USE;
 
 /* ---- train.c ---- */
+
+/* What the caller of each process wants done now; all processes get the same answer. */
+crema_status cr_solver_ask(crema_solver *solver, crema_solver_action *action) CREMA_MUST_USE;
 crema_status cr_loss_window_init(cr_loss_window *window, int size) CREMA_MUST_USE;
 double cr_loss_window_add(cr_loss_window *window, double loss);
 

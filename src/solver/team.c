@@ -27,6 +27,8 @@ typedef struct member {
 
 struct cr_team {
   int replicas;
+  cr_team_failed *failed;
+  void *user;          /* of `failed` */
   atomic_int failures; /* of the orders that are under way */
   member member[];     /* the first has no thread */
 };
@@ -38,6 +40,7 @@ static void carry_out(member *self) {
   order->place = atomic_fetch_add(&self->team->failures, 1) + 1;
   order->error = cr_error_keep();
   if (self->replica->exchange != NULL) cr_exchange_fail(self->replica->exchange, order->status);
+  self->team->failed(self->team->user, order->status);
 }
 
 static crema_status serve(void *arg) {
@@ -57,11 +60,14 @@ static crema_status start_member(member *self) {
   return cr_thread_start(&self->thread, "crema replica", serve, self);
 }
 
-crema_status cr_team_start(cr_replica *replica, int replicas, cr_team **out) {
+crema_status cr_team_start(cr_replica *replica, int replicas, cr_team_failed *failed, void *user,
+                           cr_team **out) {
   const size_t bytes = sizeof(cr_team) + (size_t)replicas * sizeof(member);
   cr_team *team = calloc(1, bytes);
   if (team == NULL) return cr_fail_memory(bytes, "the threads of replicas");
   team->replicas = replicas;
+  team->failed = failed;
+  team->user = user;
   for (int i = 0; i < replicas; ++i) {
     team->member[i].team = team;
     team->member[i].replica = &replica[i];

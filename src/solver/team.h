@@ -10,9 +10,14 @@ typedef struct cr_team cr_team;
  * has failed. */
 typedef crema_status cr_team_work(void *user, cr_replica *replica);
 
+/* Told of each failure in the thread of the replica that failed, which has its error text. */
+typedef void cr_team_failed(void *user, crema_status status);
+
 /* Starts a thread for each replica but the first, for which the device of the replica is current
- * (cr_device_current). The replicas must outlive the team. Errors: CREMA_E_NO_MEMORY. */
-crema_status cr_team_start(cr_replica *replica, int replicas, cr_team **out) CREMA_MUST_USE;
+ * (cr_device_current). The replicas must outlive the team. `failed` is told of failures, with
+ * `user`. Errors: CREMA_E_NO_MEMORY. */
+crema_status cr_team_start(cr_replica *replica, int replicas, cr_team_failed *failed, void *user,
+                           cr_team **out) CREMA_MUST_USE;
 
 /* Ends the threads. Accepts NULL. */
 void cr_team_stop(cr_team *team);

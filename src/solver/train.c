@@ -203,8 +203,7 @@ static crema_status iterate(crema_solver *solver) {
   return CREMA_OK;
 }
 
-/* What the caller of each process wants done; all get the same answer. */
-static crema_status ask(crema_solver *solver, crema_solver_action *action) {
+crema_status cr_solver_ask(crema_solver *solver, crema_solver_action *action) {
   *action = CREMA_SOLVER_CONTINUE;
   if (solver->options.poll != NULL) *action = solver->options.poll(solver->options.user);
   int64_t wanted[] = {*action == CREMA_SOLVER_STOP, *action == CREMA_SOLVER_SNAPSHOT};
@@ -230,7 +229,7 @@ static crema_status step_until(crema_solver *solver, int64_t end) {
     if (solver->stop_requested) break;
     CR_TRY(iterate(solver));
     crema_solver_action action;
-    CR_TRY(ask(solver, &action));
+    CR_TRY(cr_solver_ask(solver, &action));
     if (is_due(solver->iteration, solver->param->snapshot) || action == CREMA_SOLVER_SNAPSHOT) {
       CR_TRY(cr_snapshot_try(solver));
     }

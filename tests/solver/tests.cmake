@@ -1,5 +1,6 @@
-# Writes HDF5 files of its own.
+# Write HDF5 files of their own.
 target_link_libraries(test_solver_snapshot PRIVATE PkgConfig::HDF5)
+target_link_libraries(test_solver_parallel_data PRIVATE PkgConfig::HDF5)
 # Memory that runs out (tests/no_memory.h).
 foreach(function malloc calloc realloc aligned_alloc posix_memalign strdup strndup)
   target_link_options(test_solver_no_memory PRIVATE -Wl,--wrap=${function})

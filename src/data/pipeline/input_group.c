@@ -136,6 +136,15 @@ crema_status cr_reader_join(cr_input_group *group, const char *layer,
   return status;
 }
 
+void cr_input_group_fail(cr_input_group *group, crema_status status) {
+  if (group == NULL) return;
+  pthread_mutex_lock(&group->lock);
+  for (const shared_reader *r = group->readers; r != NULL; r = r->next) {
+    cr_reader_fail(r->reader, status, crema_error_text());
+  }
+  pthread_mutex_unlock(&group->lock);
+}
+
 void cr_reader_quit(cr_input_group *group, cr_reader *reader, int rank) {
   if (reader == NULL) return;
   cr_reader_leave(reader, rank);

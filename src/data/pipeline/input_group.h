@@ -32,6 +32,11 @@ int cr_input_group_readers(cr_input_group *group);
 crema_status cr_reader_join(cr_input_group *group, const char *layer,
                             const cr_reader_options *options, cr_reader **out) CREMA_MUST_USE;
 
+/* A solver of the group has failed with `status` and the thread's error text and takes no more
+ * records: those that wait for records, now or later, fail likewise instead of waiting until it has
+ * taken its own. Accepts NULL. */
+void cr_input_group_fail(cr_input_group *group, crema_status status);
+
 /* Consumer `rank` leaves the reader, which ends with its last one. Accepts NULL for the reader. */
 void cr_reader_quit(cr_input_group *group, cr_reader *reader, int rank);
 

@@ -316,17 +316,20 @@ crema_status cr_reader_enter(cr_reader *reader, int consumer) {
   return status;
 }
 
-/* Tells the remaining consumers that no more records come. */
-static void fail_others(cr_reader *reader, int gone) {
-  char text[1024];
-  snprintf(text, sizeof text, "%s: solver %d of %d has stopped reading", cr_reader_source(reader),
-           gone, reader->consumers);
+/* Tells all consumers but `gone` that no more records come. */
+static void fail_others(cr_reader *reader, int gone, crema_status status, const char *text) {
   for (int i = 0; i < reader->consumers; ++i) {
     cr_reader_slot *slot = &reader->slot[i];
     if (i == gone || !slot->in) continue;
-    cr_queue_fail(slot->pair.full, CREMA_E_STATE, text);
+    cr_queue_fail(slot->pair.full, status, text);
     slot->lost = true;
   }
+}
+
+void cr_reader_fail(cr_reader *reader, crema_status status, const char *text) {
+  pthread_mutex_lock(&reader->lock);
+  fail_others(reader, -1, status, text);
+  pthread_mutex_unlock(&reader->lock);
 }
 
 static void leave(cr_reader *reader, int consumer) {
@@ -337,7 +340,10 @@ static void leave(cr_reader *reader, int consumer) {
     crema_status ended = cr_thread_stop(&reader->thread);
     (void)ended;
     reader->fresh = false;
-    fail_others(reader, consumer);
+    char text[1024];
+    snprintf(text, sizeof text, "%s: solver %d of %d has stopped reading", cr_reader_source(reader),
+             consumer, reader->consumers);
+    fail_others(reader, consumer, CREMA_E_STATE, text);
   }
   slot->in = false;
   slot->lost = false;

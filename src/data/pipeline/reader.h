@@ -115,6 +115,10 @@ crema_status cr_reader_enter(cr_reader *reader, int consumer) CREMA_MUST_USE;
  * record. */
 void cr_reader_leave(cr_reader *reader, int consumer);
 
+/* All consumers that are in get this failure after what was dealt to them, as from cr_reader_leave.
+ */
+void cr_reader_fail(cr_reader *reader, crema_status status, const char *text);
+
 /* The next record for `consumer`; waits for it. Errors: those of the reading thread, with its
  * text; CREMA_E_INTERRUPTED when the calling thread was asked to stop. */
 crema_status cr_reader_take(cr_reader *reader, int consumer, cr_record **out) CREMA_MUST_USE;

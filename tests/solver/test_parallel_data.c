@@ -1,0 +1,260 @@
+/* Several devices and their samples: together they read what one device reads that takes all
+ * (S3-35), also where a test's batches do not divide among them; the scores are those of all
+ * (S4-55), and batch_size may be for all (S4-45). */
+#include <hdf5.h>
+
+#include "crema/memory_data.h"
+#include "data/image/image.h"
+#include "parallel_case.h"
+
+enum { RECORDS = 24, BATCH = 4, SIDE = 2, PIXELS = SIDE * SIDE };
+
+/* ---- sources of which sample i has the label i ---- */
+
+static float memory_data[RECORDS * PIXELS], memory_labels[RECORDS];
+
+static void make_values(void) {
+  for (int i = 0; i < RECORDS; ++i) {
+    memory_labels[i] = (float)i;
+    for (int k = 0; k < PIXELS; ++k) memory_data[i * PIXELS + k] = (float)((i * 3 + k) % 7) / 7;
+  }
+}
+
+static void add_set(hid_t file, const char *name, int axes, const hsize_t *dim, const float *data) {
+  hid_t space = H5Screate_simple(axes, dim, NULL);
+  hid_t set =
+      H5Dcreate2(file, name, H5T_NATIVE_FLOAT, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  assert_true(H5Dwrite(set, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) >= 0);
+  H5Dclose(set);
+  H5Sclose(space);
+}
+
+static void make_hdf5(const solver_case *c) {
+  char path[256], list[300];
+  make_values();
+  hid_t file = H5Fcreate(case_path(c, "samples.h5", path), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  add_set(file, "data", 4, (hsize_t[]){RECORDS, 1, SIDE, SIDE}, memory_data);
+  add_set(file, "label", 1, (hsize_t[]){RECORDS}, memory_labels);
+  H5Fclose(file);
+  snprintf(list, sizeof list, "%s\n", path);
+  case_write(c, "list.txt", list);
+}
+
+static void make_images(const solver_case *c) {
+  char path[256], name[32], list[RECORDS * 64] = "";
+  uint8_t pixels[3 * PIXELS];
+  const cr_image image = {.height = SIDE, .width = SIDE, .channels = 3, .pixels = pixels};
+  for (int i = 0; i < RECORDS; ++i) {
+    cr_buffer bytes = {0};
+    for (int k = 0; k < 3 * PIXELS; ++k) pixels[k] = (uint8_t)((i * 5 + k) % 256);
+    ok(cr_image_encode(&image, "png", &bytes));
+    snprintf(name, sizeof name, "image%d.png", i);
+    FILE *file = fopen(case_path(c, name, path), "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes.data, 1, bytes.size, file), bytes.size);
+    assert_int_equal(fclose(file), 0);
+    cr_buffer_free(&bytes);
+    snprintf(list + strlen(list), sizeof list - strlen(list), "%s %d\n", path, i);
+  }
+  case_write(c, "images.txt", list);
+}
+
+static void make_database(const solver_case *c) {
+  case_make_database(c, "lmdb", RECORDS, SIDE, RECORDS);
+}
+
+/* ---- the union over devices ---- */
+
+typedef struct source {
+  const char *type, *param; /* of the layer; the batch goes into `param` */
+  void (*make)(const solver_case *c);
+} source;
+
+static const source sources[] = {
+    {"Data", "data_param { source: 'db' batch_size: %d backend: LMDB }", make_database},
+    {"Data", "data_param { source: 'db' batch_size: %d backend: LMDB shuffle: true }", NULL},
+    {"HDF5Data", "hdf5_data_param { source: 'list.txt' batch_size: %d }", make_hdf5},
+    {"HDF5Data", "hdf5_data_param { source: 'list.txt' batch_size: %d shuffle: true }", NULL},
+    {"ImageData", "image_data_param { source: 'images.txt' batch_size: %d }", make_images},
+    {"MemoryData", "memory_data_param { batch_size: %d channels: 1 height: 2 width: 2 }", NULL},
+};
+
+enum { SOURCES = sizeof sources / sizeof *sources };
+
+static const char *const learn_text =
+    "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip'\n"
+    "  inner_product_param { num_output: 1 weight_filler { type: 'constant' value: 0.001 } } }\n"
+    "layer { name: 'loss' type: 'EuclideanLoss' bottom: 'ip' bottom: 'label' top: 'loss' }\n";
+
+static void load_source(solver_case *c, const source *from, int batch, const char *solver) {
+  char net[2048], param[256];
+  snprintf(param, sizeof param, from->param, batch);
+  snprintf(net, sizeof net, "layer { name: 'in' type: '%s' top: 'data' top: 'label' %s }\n%s",
+           from->type, param, learn_text);
+  case_load(c, net, solver);
+  if (strcmp(from->type, "MemoryData") != 0) return;
+  make_values();
+  ok(crema_memory_data_set(crema_solver_net(c->solver), "in", memory_data, memory_labels, RECORDS));
+}
+
+static int by_value(const void *a, const void *b) {
+  const float *x = a, *y = b;
+  return (*x > *y) - (*x < *y);
+}
+
+/* The labels of the samples of all devices' last pass, in ascending order. */
+static int read_labels(const solver_case *c, float *out) {
+  int count = 0;
+  for (int i = 0; i < c->solver->replicas; ++i) {
+    crema_blob *blob = NULL;
+    const float *label = NULL;
+    ok(crema_net_blob(c->solver->replica[i].net, "label", &blob));
+    ok(crema_blob_cpu_data(blob, &label));
+    const int batch = (int)crema_blob_count(blob);
+    memcpy(out + count, label, (size_t)batch * sizeof *label);
+    count += batch;
+  }
+  qsort(out, (size_t)count, sizeof *out, by_value);
+  return count;
+}
+
+enum { STEPS = 5, MOST = PARALLEL_MOST_DEVICES * BATCH };
+
+static void read_steps(solver_case *c, float label[STEPS][MOST], int wanted) {
+  for (int step = 0; step < STEPS; ++step) {
+    ok(crema_solver_step(c->solver, 1));
+    assert_int_equal(read_labels(c, label[step]), wanted);
+  }
+}
+
+static void compare_source(solver_case *c, const source *from, int devices) {
+  static float one[STEPS][MOST], several[STEPS][MOST];
+  const char *const solver = "base_lr: 1e-9 lr_policy: 'fixed'";
+  use_devices(c, 1, CREMA_EXCHANGE_AUTO);
+  load_source(c, from, devices * BATCH, solver);
+  read_steps(c, one, devices * BATCH);
+  for (int way = 0; way < EXCHANGE_WAYS; ++way) {
+    use_devices(c, devices, exchange_ways[way]);
+    load_source(c, from, BATCH, solver);
+    read_steps(c, several, devices * BATCH);
+    for (int step = 0; step < STEPS; ++step) {
+      for (int i = 0; i < devices * BATCH; ++i) {
+        if (one[step][i] == several[step][i]) continue;
+        fail_msg("%s %s, %d devices, step %d: sample %g instead of %g", from->type, from->param,
+                 devices, step, (double)several[step][i], (double)one[step][i]);
+      }
+    }
+  }
+}
+
+PARALLEL_TEST(s3_35_devices_read_together_what_one_reads) {
+  solver_case *c = *state;
+  for (int i = 0; i < SOURCES; ++i) {
+    if (sources[i].make != NULL) sources[i].make(c);
+    compare_source(c, &sources[i], 2);
+    compare_source(c, &sources[i], 3);
+  }
+}
+
+/* batch_size for all devices together (S4-45). */
+PARALLEL_TEST(s4_45_a_batch_for_all_is_divided) {
+  solver_case *c = *state;
+  float label[MOST];
+  log_lines lines;
+  for (int i = 0; i < SOURCES; ++i) {
+    if (sources[i].make != NULL) sources[i].make(c);
+    c->options.total_batch = true;
+    use_devices(c, 2, CREMA_EXCHANGE_REDUCE);
+    listen_to(&lines, CREMA_LOG_WARNING);
+    load_source(c, &sources[i], 8, "lr_policy: 'fixed' base_lr: 1e-9");
+    stop_listening();
+    assert_int_equal(lines.count, 0);
+    ok(crema_solver_step(c->solver, 1));
+    assert_int_equal(read_labels(c, label), 8);
+    use_devices(c, 3, CREMA_EXCHANGE_REDUCE);
+    listen_to(&lines, CREMA_LOG_WARNING);
+    load_source(c, &sources[i], 8, "lr_policy: 'fixed' base_lr: 1e-9");
+    stop_listening();
+    assert_int_equal(count_lines(&lines, "batch_size"), 1);
+    ok(crema_solver_step(c->solver, 1));
+    assert_int_equal(read_labels(c, label), 9);
+  }
+}
+
+/* ---- tests ---- */
+
+static const char *const tested_text =
+    "layer { name: 'in' type: 'Data' top: 'data' top: 'label' include { phase: TRAIN }\n"
+    "  data_param { source: 'db' batch_size: 4 backend: LMDB } }\n"
+    "layer { name: 'tested' type: 'Data' top: 'data' top: 'label' include { phase: TEST }\n"
+    "  data_param { source: 'db' batch_size: %d backend: LMDB prefetch: 1 } }\n"
+    "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip'\n"
+    "  inner_product_param { num_output: 24 weight_filler { type: 'gaussian' std: 0.01 } } }\n"
+    "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' }\n"
+    "layer { name: 'mean' type: 'Reduction' bottom: 'label' top: 'mean'\n"
+    "  reduction_param { operation: MEAN } include { phase: TEST } }\n";
+
+static void load_tested(solver_case *c, int devices, crema_exchange way, int batch, int tests) {
+  char net[2048], solver[256];
+  snprintf(net, sizeof net, tested_text, batch);
+  snprintf(solver, sizeof solver, "base_lr: 1e-6 lr_policy: 'fixed' test_interval: 1 test_iter: %d",
+           tests);
+  use_devices(c, devices, way);
+  case_load(c, net, solver);
+}
+
+/* The score is the mean of the labels that were tested; twelve batches of two are all records. */
+PARALLEL_TEST(s4_55_scores_are_those_of_all_devices) {
+  solver_case *c = *state;
+  make_database(c);
+  for (int devices = 1; devices <= 4; ++devices) {
+    load_tested(c, devices, CREMA_EXCHANGE_REDUCE, 2, 12);
+    for (int i = 0; i < 3; ++i) {
+      ok(crema_solver_step(c->solver, 1));
+      assert_true(c->solver->has_score);
+      assert_float_equal(c->solver->score, (RECORDS - 1) / 2.0, 1e-6);
+    }
+  }
+}
+
+/* Every device takes as many batches, so none waits for records that another one has to take first,
+ * and a test begins where the one before it ended. */
+PARALLEL_TEST(s4_55_batches_that_do_not_divide_are_rounded_up) {
+  solver_case *c = *state;
+  static const int rows[][3] = {{2, 1, 2}, {3, 4, 6}, {4, 5, 8}, {5, 3, 5}, {8, 9, 16}};
+  log_lines lines;
+  make_database(c);
+  for (size_t row = 0; row < sizeof rows / sizeof *rows; ++row) {
+    const int devices = rows[row][0], run = rows[row][2];
+    listen_to(&lines, CREMA_LOG_WARNING);
+    load_tested(c, devices, CREMA_EXCHANGE_REDUCE, 2, rows[row][1]);
+    stop_listening();
+    assert_int_equal(count_lines(&lines, "test_iter"), 1);
+    int at = 0;
+    for (int i = 0; i < 12; ++i) {
+      double sum = 0;
+      for (int k = 0; k < 2 * run; ++k, ++at) sum += at % RECORDS;
+      ok(crema_solver_step(c->solver, 1));
+      assert_float_equal(c->solver->score, sum / (2 * run), 1e-5);
+    }
+  }
+}
+
+/* Along a tree the root tests alone, and the others have no test nets (S3-15, S3-25). */
+PARALLEL_TEST(s3_15_s3_25_the_root_of_a_tree_tests_alone) {
+  solver_case *c = *state;
+  make_database(c);
+  load_tested(c, 3, CREMA_EXCHANGE_TREE, 2, 5);
+  assert_int_equal(c->solver->test_nets, 1);
+  assert_false(c->solver->tests_shared);
+  for (int i = 0; i < 6; ++i) {
+    ok(crema_solver_step(c->solver, 1));
+    double sum = 0;
+    for (int k = 0; k < 10; ++k) sum += (i * 10 + k) % RECORDS;
+    assert_float_equal(c->solver->score, sum / 10, 1e-5);
+  }
+}
+
+int main(void) {
+  return run_all_tests(NULL, NULL);
+}

@@ -1,0 +1,216 @@
+/* What goes wrong on one device ends the training of all with its message (S3-31); stops and
+ * snapshots at any moment leave what training goes on from (S3-30). Nobody waits for ever. */
+#include <stdatomic.h>
+
+#include "core/rng.h"
+#include "parallel_case.h"
+
+enum { DEVICES = 3 };
+
+/* ---- a replica that fails by itself ---- */
+
+static const char *const fed_net =
+    "layer { name: 'in' type: 'Input' top: 'data' top: 'label'\n"
+    "  input_param { shape { dim: 4 dim: 3 } shape { dim: 4 } } }\n"
+    "layer { name: 'ip1' type: 'InnerProduct' bottom: 'data' top: 'ip1'\n"
+    "  inner_product_param { num_output: 5 weight_filler { type: 'xavier' } } }\n"
+    "layer { name: 'ip2' type: 'InnerProduct' bottom: 'ip1' top: 'ip2'\n"
+    "  inner_product_param { num_output: 2 weight_filler { type: 'xavier' } } }\n"
+    "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip2' bottom: 'label' top: 'loss' }\n";
+
+/* Records come one batch at a time, and each replica takes many in an iteration. */
+static const char *const read_net =
+    "layer { name: 'in' type: 'Data' top: 'data' top: 'label'\n"
+    "  data_param { source: 'db' batch_size: 2 backend: LMDB prefetch: 1 } }\n"
+    "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip'\n"
+    "  inner_product_param { num_output: 3 weight_filler { type: 'gaussian' std: 0.01 } } }\n"
+    "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' }\n";
+
+typedef struct trouble {
+  int64_t pass; /* the one that fails */
+  bool infinite, reads;
+} trouble;
+
+static crema_status feed(void *user, crema_net *net, int64_t pass) {
+  const trouble *t = user;
+  if (!t->reads) CR_TRY(case_feed(NULL, net, pass));
+  if (pass != t->pass) return CREMA_OK;
+  if (!t->infinite) return cr_fail(CREMA_E_RANGE, "there is no sample for pass %d", (int)pass);
+  float *data = NULL;
+  CR_TRY(crema_blob_mutable_cpu_data(crema_net_input(net, 0), &data));
+  data[5] = NAN;
+  return CREMA_OK;
+}
+
+/* Each replica fails in each of the first passes. */
+static void fail_everywhere(solver_case *c, trouble kind, const char *net, const char *text,
+                            int passes) {
+  static trouble of_run;
+  trouble *t = &of_run;
+  *t = kind;
+  c->options.feed = feed;
+  c->options.user = t;
+  for (int way = 0; way < EXCHANGE_WAYS; ++way) {
+    for (int64_t pass = 0; pass < DEVICES * passes; ++pass) {
+      char words[64];
+      t->pass = pass;
+      use_devices(c, DEVICES, exchange_ways[way]);
+      case_load(c, net, text);
+      crema_status status = crema_solver_step(c->solver, 3);
+      assert_int_equal(status, t->infinite ? CREMA_E_NUMERIC : CREMA_E_RANGE);
+      snprintf(words, sizeof words, "no sample for pass %d", (int)pass);
+      assert_error_has(t->infinite ? "the loss is" : words);
+      /* Nothing can be exchanged any more. */
+      assert_fails(crema_solver_step(c->solver, 1), status, "");
+    }
+  }
+}
+
+PARALLEL_TEST(s3_31_a_failure_to_feed_ends_all) {
+  solver_case *c = *state;
+  fail_everywhere(c, (trouble){0}, fed_net, "lr_policy: 'fixed'", 2);
+  fail_everywhere(c, (trouble){0}, fed_net,
+                  "lr_policy: 'fixed' iter_size: 2 layer_wise_reduce: false", 3);
+}
+
+PARALLEL_TEST(s3_31_replicas_that_wait_for_records_hear_of_a_failure) {
+  solver_case *c = *state;
+  case_make_database(c, "lmdb", 24, 2, 3);
+  fail_everywhere(c, (trouble){.reads = true}, read_net, "lr_policy: 'fixed' iter_size: 40", 2);
+}
+
+PARALLEL_TEST(s3_31_a_loss_that_is_not_finite_ends_all) {
+  fail_everywhere(*state, (trouble){.infinite = true}, fed_net, "lr_policy: 'fixed'", 2);
+}
+
+/* ---- a device that fails ---- */
+
+typedef struct fault {
+  cr_sim_op op;
+  bool late;
+} fault;
+
+/* The `nth` operation fails. Returns whether it was reached. */
+static bool fail_at(solver_case *c, crema_exchange way, const fault *f, int nth, bool loading) {
+  crema_status status;
+  c->options.feed = case_feed;
+  use_devices(c, DEVICES, way);
+  if (!loading) case_load(c, fed_net, "lr_policy: 'fixed' momentum: 0.9");
+  cr_sim_fail(f->op, nth, CREMA_E_NO_MEMORY, f->late);
+  status = loading ? case_try_load(c, fed_net, "lr_policy: 'fixed' momentum: 0.9") : CREMA_OK;
+  if (status == CREMA_OK) status = crema_solver_step(c->solver, 2);
+  cr_sim_clear_faults();
+  if (status == CREMA_OK) return false;
+  assert_int_equal(status, CREMA_E_NO_MEMORY);
+  assert_error_has("simulated failure");
+  char er[512];
+  snprintf(er, 512, "%s", crema_error_text());
+  crema_solver_destroy(c->solver);
+  c->solver = NULL;
+  char tt[256];
+  if (cr_sim_races(tt, sizeof tt)) {
+    print_error("op %d late %d way %d nth %d loading %d: %s\n %s\n", f->op, f->late, way, nth,
+                loading, tt, er);
+    abort();
+  }
+  return true;
+}
+
+PARALLEL_TEST(s3_31_a_device_that_fails_ends_all) {
+  static const fault faults[] = {
+      {CR_SIM_ALLOC, false},       {CR_SIM_KERNEL, false},       {CR_SIM_KERNEL, true},
+      {CR_SIM_PEER, false},        {CR_SIM_PEER, true},          {CR_SIM_D2D, true},
+      {CR_SIM_H2D, true},          {CR_SIM_D2H, true},           {CR_SIM_ZERO, true},
+      {CR_SIM_STREAM_OPEN, false}, {CR_SIM_EVENT_RECORD, false}, {CR_SIM_EVENT_WAIT, false}};
+  int reached = 0;
+  for (size_t i = 0; i < sizeof faults / sizeof *faults; ++i) {
+    for (int way = 0; way < EXCHANGE_WAYS; ++way) {
+      for (int loading = 0; loading < 2; ++loading) {
+        for (int nth = 1; nth < 400; nth += 1 + nth / 2) {
+          if (!fail_at(*state, exchange_ways[way], &faults[i], nth, loading == 1)) break;
+          ++reached;
+        }
+      }
+    }
+  }
+  assert_true(reached > 100);
+}
+
+/* ---- stops and snapshots ---- */
+
+typedef struct caller {
+  cr_mt19937 rng;
+  int asked, stop_at, snapshots;
+} caller;
+
+static crema_solver_action poll_randomly(void *user) {
+  caller *who = user;
+  if (++who->asked == who->stop_at) return CREMA_SOLVER_STOP;
+  if (who->snapshots > 0 && cr_mt19937_below(&who->rng, 4) == 0) {
+    --who->snapshots;
+    return CREMA_SOLVER_SNAPSHOT;
+  }
+  return CREMA_SOLVER_CONTINUE;
+}
+
+static const char *const tested_net =
+    "layer { name: 'in' type: 'Data' top: 'data' top: 'label'\n"
+    "  data_param { source: 'db' batch_size: 2 backend: LMDB prefetch: 1 } }\n"
+    "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip'\n"
+    "  inner_product_param { num_output: 3 weight_filler { type: 'gaussian' std: 0.01 } } }\n"
+    "layer { name: 'drop' type: 'Dropout' bottom: 'ip' top: 'ip' }\n"
+    "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' }\n";
+
+static const char *const tested_text =
+    "lr_policy: 'fixed' base_lr: 1e-4 momentum: 0.9 max_iter: 8 test_iter: 5 test_interval: 2 "
+    "snapshot: 3";
+
+/* Trains to the end in one go, or stopped at random moments and resumed each time. */
+static void train_to_the_end(solver_case *c, int devices, crema_exchange way, caller *who,
+                             weights *out) {
+  for (int stops = who != NULL ? 3 : 0; stops >= 0; --stops) {
+    char path[512];
+    const bool resumes = c->solver != NULL && who != NULL;
+    const int at = resumes ? (int)crema_solver_iteration(c->solver) : 0;
+    c->options.poll = stops > 0 ? poll_randomly : NULL;
+    c->options.user = who;
+    use_devices(c, devices, way);
+    case_load(c, tested_net, tested_text);
+    snprintf(path, sizeof path, "%s/s_iter_%d.solverstate", c->folder, at);
+    if (resumes) ok(crema_solver_restore(c->solver, path));
+    if (who != NULL) {
+      who->asked = 0;
+      who->stop_at = 1 + (int)cr_mt19937_below(&who->rng, 16);
+      who->snapshots = 2;
+    }
+    ok(crema_solver_solve(c->solver));
+  }
+  assert_int_equal(crema_solver_iteration(c->solver), 8);
+  read_weights(crema_solver_net(c->solver), out);
+}
+
+/* With masks of its own for each replica (S3-17) and with tests: bit for bit what the uninterrupted
+ * run learns (S3-32). */
+PARALLEL_TEST(s3_30_s3_17_stopped_anywhere_training_goes_on_exactly) {
+  solver_case *c = *state;
+  caller who = {.asked = 0};
+  cr_mt19937_seed(&who.rng,
+                  (uint32_t)atoi(getenv("CREMA_TEST_SEED") ? getenv("CREMA_TEST_SEED") : "1"));
+  case_make_database(c, "lmdb", 23, 2, 3);
+  for (int devices = 1; devices <= 4; ++devices) {
+    for (int way = 0; way < EXCHANGE_WAYS; ++way) {
+      weights whole, parts;
+      train_to_the_end(c, devices, exchange_ways[way], NULL, &whole);
+      for (int i = 0; i < 4; ++i) {
+        crema_solver_destroy(c->solver);
+        c->solver = NULL;
+        train_to_the_end(c, devices, exchange_ways[way], &who, &parts);
+        assert_same_weights(&whole, &parts);
+      }
+    }
+  }
+}
+
+int main(void) {
+  return run_all_tests(NULL, NULL);
+}
