@@ -25,6 +25,7 @@ typedef struct train_flags {
   bool input_report;
   bool resume_auto;
   bool warn_unknown_fields;
+  bool plan;
 } train_flags;
 
 typedef struct training {
@@ -157,6 +158,21 @@ static crema_status choose_start(crema_solver *solver, const train_flags *flags)
   return status;
 }
 
+static void print_line(void *user, const char *text) {
+  (void)user;
+  puts(text);
+}
+
+/* Returns the exit code. */
+static int plan(const train_flags *flags, const crema_solver_options *options) {
+  crema_solver *solver = NULL;
+  crema_status status = crema_solver_load(flags->solver, options, &solver);
+  if (status == CREMA_OK) status = crema_solver_plan(solver, print_line, NULL);
+  const int code = status == CREMA_OK ? 0 : cli_fail();
+  crema_solver_destroy(solver);
+  return code;
+}
+
 /* Returns the exit code. */
 static int train(const train_flags *flags, const crema_solver_options *options) {
   crema_solver *solver = NULL;
@@ -191,11 +207,10 @@ static const char help_text[] =
     "Trains the net that the solver file names, testing and taking snapshots as it says.\n"
     "-weights starts from a .caffemodel (or several, separated by commas); -snapshot goes on\n"
     "from a .solverstate exactly where it was written: weights, history, iteration, learning\n"
-    "rate, position in the data and random state. -resume_auto goes on from the newest snapshot "
-    "that\n"
-    "is whole, or starts from -weights or anew when there is none: for jobs that are started "
-    "again\n"
-    "and again. The number of devices may change from one run to the next.\n"
+    "rate, position in the data and random state. -resume_auto goes on from the newest\n"
+    "snapshot that is whole, or starts from -weights or anew when there is none: for jobs that "
+    "are\n"
+    "started again and again. The number of devices may change from one run to the next.\n"
     "Ctrl-C stops after the current iteration and writes a snapshot (a second one, half a second\n"
     "or more after it, stops at once, without), and so do SIGTERM, with exit code 143, and a\n"
     "limit on processor time (SIGXCPU), with 152; SIGHUP writes a snapshot and goes on, under\n"
@@ -210,7 +225,9 @@ static const char help_text[] =
     "-gpu sim:4 trains on four simulated devices, which compute on the CPU. The batch_size of the\n"
     "net is that of each device unless -batch_mode total divides it. -exchange says how gradients\n"
     "are shared: along a tree to the first device, which updates (tree), or summed for all while\n"
-    "others are still being computed (reduce, nccl, mpi).\n"
+    "others are still being computed (reduce, nccl, mpi). --plan measures the links between "
+    "devices\n"
+    "and some iterations, and prints what each way would take.\n"
     "\n"
     "Examples:\n"
     "  crema train -solver models/lenet/lenet_solver.prototxt\n"
@@ -241,6 +258,8 @@ int crema_cmd_train(int argc, char **argv) {
       {"exchange", CLI_STRING, &flags.exchange.exchange, CLI_EXCHANGE_HELP},
       {"batch_mode", CLI_STRING, &flags.exchange.batch_mode, CLI_BATCH_MODE_HELP},
       {"order", CLI_STRING, &flags.exchange.order, CLI_ORDER_HELP},
+      {"plan", CLI_BOOL, &flags.plan,
+       "print links, buckets and the predicted time of an iteration; do not train"},
       {"phase", CLI_STRING, &flags.phase, "accepted; a net is always trained in phase TRAIN"},
       {"level", CLI_INT, &flags.level, "level of the train net's state"},
       {"stage", CLI_STRING, &flags.stage, "stages of the train net's state, separated by commas"},
@@ -287,7 +306,7 @@ int crema_cmd_train(int argc, char **argv) {
   options.poll = poll_signals;
   options.progress = show_progress;
   options.user = &run;
-  int code = train(&flags, &options);
+  int code = flags.plan ? plan(&flags, &options) : train(&flags, &options);
   free(stages);
   return code;
 }

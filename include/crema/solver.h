@@ -124,6 +124,18 @@ CREMA_API crema_status crema_solver_solve(crema_solver *solver) CREMA_MUST_USE;
  * the iterations. */
 CREMA_API crema_status crema_solver_step(crema_solver *solver, int64_t iterations) CREMA_MUST_USE;
 
+/* Tells, line by line, how training will go, before it does: between several devices the tree along
+ * which weights may be copied, with the measured speeds of links; the buckets in which gradients
+ * are exchanged, and after which layer's backward pass each is ready; the time of computing, from
+ * some iterations without an exchange; and from these the predicted time of an iteration for each
+ * way to exchange, and which one `auto` takes and why. `line` gets each line without a line break.
+ * All processes that train together must call it; only the first tells. These iterations take
+ * samples from the data and change what the solver remembers of updates: afterwards it should be
+ * destroyed. Errors: those of an iteration. */
+CREMA_API crema_status crema_solver_plan(crema_solver *solver,
+                                         void (*line)(void *user, const char *text),
+                                         void *user) CREMA_MUST_USE;
+
 /* Writes <prefix>_iter_N.caffemodel[.h5] and .solverstate[.h5]. Older files of these names stay
  * whole until both new ones are complete and on the disk. Errors: CREMA_E_IO, CREMA_E_NUMERIC for
  * weights that are not finite. */

@@ -3,8 +3,7 @@
 #ifndef CR_PARALLEL_TREE_H
 #define CR_PARALLEL_TREE_H
 
-#include "crema/status.h"
-#include "crema/types.h"
+#include "crema/device.h"
 
 /* What is known of two devices, by their numbers in the list of devices. */
 typedef struct cr_tree_links {
@@ -23,6 +22,14 @@ typedef struct cr_tree_pair {
  * CREMA_E_NO_MEMORY, CREMA_E_ARGUMENT for no devices. */
 crema_status cr_tree_pair_up(int count, const cr_tree_links *links,
                              cr_tree_pair *pair) CREMA_MUST_USE;
+
+/* How a device of a pair gets to the other's memory. */
+typedef enum cr_tree_way { CR_TREE_BOARD, CR_TREE_DIRECT, CR_TREE_BY_HOST } cr_tree_way;
+
+/* The pairs of these devices, way[i] (may be NULL) that of the pair i. Errors: as cr_tree_pair_up.
+ */
+crema_status cr_tree_pair_devices(crema_device *const *device, int count, cr_tree_pair *pair,
+                                  cr_tree_way *way) CREMA_MUST_USE;
 
 /* A node's place in the tree; children in the order in which they were attached. */
 typedef struct cr_tree_node {

@@ -55,15 +55,30 @@ static bool reaches(const void *user, int a, int b) {
   return crema_device_reaches(list->device[a], list->device[b]);
 }
 
-static crema_status make_places(crema_device *const *device, int ranks, place *places) {
+static cr_tree_way way_between(const device_list *list, int parent, int child) {
+  if (parent < 0) return CR_TREE_BY_HOST;
+  if (!reaches(list, parent, child)) return CR_TREE_BY_HOST;
+  return same_board(list, parent, child) ? CR_TREE_BOARD : CR_TREE_DIRECT;
+}
+
+crema_status cr_tree_pair_devices(crema_device *const *device, int count, cr_tree_pair *pair,
+                                  cr_tree_way *way) {
   const device_list list = {device};
   const cr_tree_links links = {.same_board = same_board, .reaches = reaches, .user = &list};
+  CR_TRY(cr_tree_pair_up(count, &links, pair));
+  for (int i = 0; i < count && way != NULL; ++i) {
+    way[i] = way_between(&list, pair[i].parent, pair[i].child);
+  }
+  return CREMA_OK;
+}
+
+static crema_status make_places(crema_device *const *device, int ranks, place *places) {
   cr_tree_pair *pair = NULL;
   cr_tree_node *node = NULL;
   crema_status status;
   CR_TRY_GOTO(CR_NEW(pair, ranks, "a tree of devices"), done);
   CR_TRY_GOTO(CR_NEW(node, ranks, "a tree of devices"), done);
-  CR_TRY_GOTO(cr_tree_pair_up(ranks, &links, pair), done);
+  CR_TRY_GOTO(cr_tree_pair_devices(device, ranks, pair, NULL), done);
   CR_TRY_GOTO(cr_tree_build(pair, ranks, node), done);
   for (int i = 0; i < ranks; ++i) places[i].node = node[i];
 done:

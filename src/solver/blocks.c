@@ -195,6 +195,13 @@ crema_status cr_block_changed(const cr_block *block, const cr_tensor *whole,
 
 /* ---- buckets ------------------------------------------------------------- */
 
+void cr_bucket_range(const cr_blocks *blocks, const cr_bucket *bucket, int64_t *begin,
+                     int64_t *end) {
+  const cr_block_part *part = blocks->block[bucket->block].part, *last = &part[bucket->last - 1];
+  *begin = part[bucket->first].begin;
+  *end = last->begin + last->count;
+}
+
 static size_t sent_bytes(const cr_block *block, int64_t count) {
   return (size_t)count * crema_dtype_size(block->diff_type);
 }

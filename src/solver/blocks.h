@@ -73,6 +73,10 @@ typedef struct cr_bucket {
   int layer;              /* whose backward pass completes the last of them */
 } cr_bucket;
 
+/* The elements of the block's arrays that a bucket takes: *begin to *end - 1. */
+void cr_bucket_range(const cr_blocks *blocks, const cr_bucket *bucket, int64_t *begin,
+                     int64_t *end);
+
 /* Cuts the blocks that learn into about `buckets` buckets of equal size for all blocks together (0:
  * one per parameter), ordered as backward completes them. *out is to be freed. Errors:
  * CREMA_E_NO_MEMORY. */

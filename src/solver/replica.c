@@ -56,10 +56,10 @@ static crema_status prepare_exchange(cr_replica *replica) {
   }
   for (int i = 0; i < replica->buckets; ++i) {
     const cr_bucket *bucket = &replica->bucket[i];
-    const cr_block *block = &blocks->block[bucket->block];
-    const cr_block_part *last = &block->part[bucket->last - 1];
-    CR_TRY_GOTO(span_of(replica, block->sent, block->part[bucket->first].begin,
-                        last->begin + last->count, &span[bucket_span(replica, i)]),
+    int64_t begin, end;
+    cr_bucket_range(blocks, bucket, &begin, &end);
+    CR_TRY_GOTO(span_of(replica, blocks->block[bucket->block].sent, begin, end,
+                        &span[bucket_span(replica, i)]),
                 out);
   }
   status = cr_exchange_prepare(replica->exchange, span, blocks->count + replica->buckets);

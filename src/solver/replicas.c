@@ -73,6 +73,24 @@ crema_status cr_solver_tell(crema_solver *solver, crema_status status) {
 
 /* ---- the exchange -------------------------------------------------------- */
 
+crema_exchange cr_solver_auto_exchange(const crema_solver *solver, const char **why) {
+  if (solver->world != NULL) {
+    *why = "it is the way between processes";
+    return CREMA_EXCHANGE_MPI;
+  }
+  *why =
+      "a link of its ring carries fewer bytes than one of a tree, and sums overlap with the "
+      "backward pass";
+  return CREMA_EXCHANGE_REDUCE;
+}
+
+/* Why, or nothing for what the caller has chosen. */
+static const char *reason(const crema_solver *solver) {
+  const char *why = "";
+  if (solver->options.exchange == CREMA_EXCHANGE_AUTO) (void)cr_solver_auto_exchange(solver, &why);
+  return why;
+}
+
 static crema_status between_processes(const crema_solver *solver, cr_exchange **end) {
   const crema_exchange wanted = solver->options.exchange;
   if (wanted != CREMA_EXCHANGE_AUTO && wanted != CREMA_EXCHANGE_MPI) {
@@ -80,7 +98,9 @@ static crema_status between_processes(const crema_solver *solver, cr_exchange **
                    "processes exchange gradients by mpi; the other ways are for "
                    "several devices of one process");
   }
-  cr_log_info("Exchange: mpi, between %d processes", solver->ranks);
+  const char *why = reason(solver);
+  cr_log_info("Exchange: mpi, between %d processes%s%s", solver->ranks, *why != '\0' ? ": " : "",
+              why);
   return cr_exchange_create_mpi(solver->world, solver->replica[0].context->device, end);
 }
 
@@ -98,10 +118,8 @@ static crema_status between_devices(const crema_solver *solver, cr_exchange **en
     return cr_exchange_create_tree(
         device, count, solver->options.any_order ? CR_EXCHANGE_ARRIVAL : CR_EXCHANGE_FIXED, end);
   }
-  cr_log_info("Exchange: reduce, between %d devices%s", count,
-              wanted == CREMA_EXCHANGE_AUTO
-                  ? ", as they are in one process: sums overlap with the backward pass"
-                  : "");
+  const char *why = reason(solver);
+  cr_log_info("Exchange: reduce, between %d devices%s%s", count, *why != '\0' ? ": " : "", why);
   return cr_exchange_create_reduce(device, count, end);
 }
 
@@ -112,8 +130,7 @@ static crema_status make_exchange(const crema_solver *solver, cr_exchange **end)
   return CREMA_OK;
 }
 
-/* Gradients are exchanged in so many pieces. */
-static int count_buckets(const crema_solver *solver) {
+int cr_solver_buckets(const crema_solver *solver) {
   if (!solver->param->layer_wise_reduce) return 1;
   return solver->net->param->reduce_buckets;
 }
@@ -151,7 +168,7 @@ static crema_status begin_replicas(crema_solver *solver, cr_exchange **end) {
     cr_exchange *mine = end[i];
     end[i] = NULL;
     status = cr_replica_begin(&solver->replica[i], solver->param, &solver->schedule, mine,
-                              count_buckets(solver));
+                              cr_solver_buckets(solver));
   }
   for (int i = 0; i < solver->replicas; ++i) cr_exchange_destroy(end[i]);
   return status;

@@ -4,6 +4,7 @@
  *   replicas.c   on which devices, and how they exchange
  *   replica.c    one net on one device: its gradients, its update; team.c all of them at work
  *   blocks.c     parameters side by side in memory
+ *   plan.c       measuring links and computing, and what a step will take; plan_report.c telling it
  *   rate.c       learning-rate policies
  *   update.c     update rules
  *   larc.c       rates of single parameters
@@ -109,6 +110,11 @@ void cr_solver_free_replicas(crema_solver *solver);
 crema_status cr_solver_tell(crema_solver *solver, crema_status status);
 /* Whether this process reports and writes snapshots. */
 bool cr_solver_leads(const crema_solver *solver);
+/* The way to exchange that `auto` takes, and why. It does not depend on measurements, which vary: a
+ * run must give the same bits each time. */
+crema_exchange cr_solver_auto_exchange(const crema_solver *solver, const char **why);
+/* In about so many buckets gradients are exchanged while others are computed. */
+int cr_solver_buckets(const crema_solver *solver);
 /* Gives all replicas the root's parameters and its factor for gradients, before training goes on.
  */
 crema_status cr_solver_level(crema_solver *solver) CREMA_MUST_USE;

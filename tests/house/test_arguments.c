@@ -72,6 +72,11 @@ static void free_made(void) {
   made_memory = NULL;
 }
 
+static void forget_line(void *user, const char *line) {
+  (void)user;
+  (void)line;
+}
+
 static int64_t memory_read_is_zero(void) {
   crema_blob_memory read = crema_blob_memory_read(A(0, blob));
   return (int64_t)(read.data_host + read.data_device + read.diff_host + read.diff_device);
@@ -181,6 +186,7 @@ static int64_t is_empty_text(const char *result) {
   O(crema_solver_restore_latest, "found", (A(0, solver), A(1, &was_found)))                       \
   S(crema_solver_solve, (A(0, solver)))                                                           \
   S(crema_solver_step, (A(0, solver), 1))                                                         \
+  S(crema_solver_plan, (A(0, solver), A(1, forget_line), NULL))                                   \
   S(crema_solver_snapshot, (A(0, solver)))                                                        \
   V(crema_solver_iteration, 0, (A(0, solver)))                                                    \
   V(crema_solver_net, 0, (A(0, solver)))                                                          \

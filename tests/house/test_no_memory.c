@@ -74,6 +74,11 @@ static char blob_text[CREMA_BLOB_TEXT];
   "layer { name: 'a' type: 'Silence' bottom: 'p' }\n"                                 \
   "layer { name: 'b' type: 'Silence' bottom: 'p' include { phase: TEST } }\n"
 
+static void forget_line(void *user, const char *line) {
+  (void)user;
+  (void)line;
+}
+
 int __wrap_fsync(int fd);
 
 int __wrap_fsync(int fd) {
@@ -163,6 +168,7 @@ static void drop_line(void *user, crema_log_level level, const char *file, int l
   X(crema_solver_restore_latest, "s", (solver, NULL))                              \
   X(crema_solver_solve, "s", (solver))                                             \
   X(crema_solver_step, "s", (solver, 1))                                           \
+  X(crema_solver_plan, "s", (solver, forget_line, NULL))                           \
   X(crema_solver_snapshot, "s", (solver))                                          \
   X(crema_syncedmem_create, "", (sim, 8, &made_memory))                            \
   X(crema_syncedmem_cpu_data, "m", (memory, &bytes_out))                           \

@@ -1,0 +1,49 @@
+/* What an exchange costs: a model of its time, from the speeds of links and the bytes.
+ *
+ * A link takes a latency and then carries so many bytes a second. Additions are left out: devices
+ * add many times as fast as links carry. How well the model fits is measured by bench/parallel. */
+#ifndef CR_PARALLEL_COST_H
+#define CR_PARALLEL_COST_H
+
+/* Of one link in one direction. */
+typedef struct cr_speed {
+  double latency;   /* seconds before the first byte arrives */
+  double bandwidth; /* bytes per second; 0: no limit */
+} cr_speed;
+
+/* Seconds of one transfer. */
+double cr_cost_transfer(cr_speed link, double bytes);
+
+/* The speed of a link from the seconds of two operations, of bytes[0] < bytes[1], that each take
+ * `steps` transfers one after the other, of the share `part` of the bytes: 1 and 1 for transfers,
+ * 2 (N - 1) and 1 / N for sums round a ring. */
+cr_speed cr_cost_fit(double steps, double part, const double *bytes, const double *seconds);
+
+/* Ranks that sum gradients round rings: in each of `hosts` hosts `each` ranks. With more than one
+ * host each rank sums a share within its host, then with the ranks that have the same share on
+ * other hosts, then the complete shares go round within the host. */
+typedef struct cr_cost_ranks {
+  int hosts, each;
+  cr_speed within;  /* between two ranks of a host, each of which has such a link */
+  cr_speed between; /* from a host to another, for all its ranks together */
+} cr_cost_ranks;
+
+/* Seconds until all ranks have the sum of `bytes` bytes. */
+double cr_cost_ring(const cr_cost_ranks *ranks, double bytes);
+
+/* Seconds until gradients are summed up a tree of `ranks` devices and weights copied down it:
+ * 2 ceil(log2 ranks) transfers. */
+double cr_cost_tree(int ranks, cr_speed link, double bytes);
+
+/* A bucket of gradients, in the order of their exchange. */
+typedef struct cr_cost_bucket {
+  double ready; /* seconds from the beginning of the step until its gradients are computed */
+  double bytes;
+  double update; /* seconds of the update of its parameters, if that follows at once */
+} cr_cost_bucket;
+
+/* Seconds from the beginning of a step to the end of its last bucket, which are summed round rings
+ * one after another, each from the time on when it is ready. */
+double cr_cost_overlapped(const cr_cost_bucket *bucket, int buckets, const cr_cost_ranks *ranks);
+
+#endif

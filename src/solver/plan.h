@@ -1,0 +1,43 @@
+/* What is known of a training before it begins: links, buckets, times. */
+#ifndef CR_SOLVER_PLAN_H
+#define CR_SOLVER_PLAN_H
+
+#include "parallel/cost.h"
+#include "parallel/tree.h"
+#include "solver/solver.h"
+
+/* What an iteration takes without an exchange, in seconds: of one pass, and of the update. */
+typedef struct cr_plan_times {
+  double forward, backward, update;
+  double *ready; /* of each bucket, since its backward pass began */
+} cr_plan_times;
+
+typedef struct cr_training_plan {
+  crema_solver *solver;
+  /* How the parameters' gradients are cut when they are exchanged along with backward. */
+  cr_bucket *bucket;
+  int buckets;
+  cr_plan_times times;  /* of the slowest replica in each respect */
+  cr_plan_times *each;  /* of the replicas of this process */
+  cr_cost_bucket *cost; /* one per bucket, set anew for each prediction */
+  /* Between the devices of this process, if there are several. */
+  cr_tree_pair pair[CR_MAX_DEVICES];
+  cr_tree_way way[CR_MAX_DEVICES];
+  cr_speed link[CR_MAX_DEVICES]; /* of each pair but the first, the root's, alone */
+  cr_speed level;                /* of the pairs whose child has no children, at once */
+  cr_speed ring;                 /* of all links of a ring at once */
+  cr_speed processes;            /* between processes, if there are several */
+} cr_training_plan;
+
+double cr_plan_bucket_bytes(const cr_training_plan *plan, int bucket);
+
+/* Seconds of an iteration; CREMA_EXCHANGE_AUTO: without an exchange. */
+double cr_plan_step(const cr_training_plan *plan, crema_exchange way);
+/* Seconds of the exchange alone. */
+double cr_plan_exchange(const cr_training_plan *plan, crema_exchange way);
+
+/* Tells the plan line by line. */
+void cr_plan_tell(const cr_training_plan *plan, void (*line)(void *user, const char *text),
+                  void *user);
+
+#endif

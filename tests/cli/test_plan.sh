@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# train --plan: links, buckets and predicted times, and nothing is trained.
+. "$(dirname "$0")/lib.sh"
+export CREMA_CUDA_PLUGIN=$work/none.so
+unset CREMA_SIM
+make_mnist
+make_net tiny 'max_iter: 3' 'random_seed: 5'
+files() {
+  find . | grep -v '/log$\|/plan$\|/tree$' | sort
+}
+before=$(files)
+
+# plan ARGUMENT...: only the plan, in ./plan; warnings and log lines in ./log.
+plan() {
+  "$crema" train --plan -solver tiny.prototxt "$@" >plan 2>log
+  code=$?
+  expect_ok "plan $*"
+  grep -q 'Starting Optimization\|Iteration' log plan && fail "plan $*: something is trained"
+  [ "$(files)" = "$before" ] || fail "plan $*: there are new files"
+}
+
+# One bucket a line. Each parameter begins at a multiple of 64 floats: 10 x 24 weights and 10 biases of
+# ip2 take 256 + 64, 24 x 576 weights and 24 biases of ip1 13824 + 24.
+expect_buckets() {
+  expect_line "$1" '^ +0 +3 +56576 +[0-9.]+  ip1$' plan
+  expect_line "$1" '^ +1 +1 +96 +[0-9.]+  ip1$' plan
+}
+
+plan
+expect_line "one device" '^There is one device: nothing is exchanged$' plan
+expect_line "one device" '^Plan of training digits with 1 device, 16 samples' plan
+expect_line "one device" '^  none +0\.000 +[0-9]+\.[0-9]+ +1\.00$' plan
+expect_buckets "one device"
+grep -q 'tree\|reduce\|mpi' plan && fail "one device: an exchange is told of"
+
+# Boards of two, islands of four, one device left: who copies to whom, and how.
+CREMA_SIM=devices=5,memory=256M,boards=2,peers=islands:4,peer_bandwidth=1G,peer_latency=1e-3,bandwidth=1G \
+  plan -gpu all
+expect_line "five devices" '^Plan of training digits with 5 devices, 80 samples' plan
+sed -n 's/^  \(sim:[0-4]\) *-> \(sim:[0-4]\) *\(on one board\|direct\|by way of the host\) .*/\1 \2 \3/p' plan >tree
+diff - tree <<'TREE' || fail "another tree"
+sim:0 sim:1 on one board
+sim:2 sim:3 on one board
+sim:0 sim:2 direct
+sim:0 sim:4 by way of the host
+TREE
+# No link is found faster than it is; it may be slower on a busy machine.
+grep ' -> .*\(board\|direct\)' plan | sed 's/.*  \([0-9.e+-]*\) GB.s after \([0-9.e+-]*\) us/\1 \2/' |
+  awk '{ lines += 1 } $1 <= 0 || $1 > 2 || $2 < 500 { bad = 1 } END { exit !(lines == 3 && !bad) }' ||
+  { fail "other speeds than those of the links"; cat plan; }
+for level in "the tree's last level" "from each device to the next one"; do
+  expect_line "links at once" "^Links .*$level, all used at once: [0-9.e+-]+ GB/s after" plan
+done
+expect_buckets "five devices"
+for way in none tree reduce; do
+  expect_line "predicted" "^  $way +[0-9]+\.[0-9]+ +[0-9]+\.[0-9]+ +[0-9]+\.[0-9]+$" plan
+done
+# Latencies alone: 6 transfers down and up the tree, 8 round the ring for each of 2 buckets.
+awk '$1 == "tree" { tree = $2 } $1 == "reduce" { reduce = $2 } END { exit !(tree >= 3 && reduce >= 8) }' plan ||
+  { fail "an exchange of less than its latencies"; cat plan; }
+expect_line "the choice" '^Taken \(auto\): reduce, because ' plan
+expect_line "the log says why, too" 'Exchange: reduce, between 5 devices: a link' log
+plan -gpu sim:2 -exchange tree
+expect_line "another choice" '^auto would take: reduce, because ' plan
+expect_line "another choice" '^Taken \(-exchange\): tree$' plan
+grep -q 'why\|because' log && fail "a choice of the user is explained to the user"
+
+# Errors are those of training.
+run train --plan -solver none.prototxt
+expect_error "no solver" "none.prototxt"
+run train --plan -solver tiny.prototxt -exchange mpi -gpu sim:2
+expect_error "mpi without mpirun" "mpirun"
+
+if command -v mpirun >/dev/null && [ -z "${CREMA_NO_MPIRUN:-}" ]; then
+  OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 100 \
+    mpirun --oversubscribe -n 2 "$crema" train --plan -solver tiny.prototxt >plan 2>log
+  code=$?
+  expect_ok "plan of two processes"
+  [ "$(grep -c '^Plan of training digits with 2 processes, 32 samples' plan)" -eq 1 ] ||
+    fail "two processes: not one plan"
+  expect_line "links between processes" '^Links between processes, .* GB/s after' plan
+  expect_line "mpi" '^  mpi +[0-9.]+ +[0-9.]+ +[0-9.]+$' plan
+  expect_line "mpi" '^Taken \(auto\): mpi, because ' plan
+  expect_buckets "two processes"
+fi
+finish
