@@ -13,7 +13,7 @@ archive=${2:-crema-gpu.tar.gz}
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 pack=$stage/crema-gpu
-programs="tests/cuda_kernels tests/cuda_windows tests/cuda_shapes tests/cuda_train tests/device_conformance
+programs="tests/cuda_kernels tests/cuda_windows tests/cuda_shapes tests/cuda_train tests/cuda_exchange tests/device_conformance
   tests/device_rows tests/golden bench/gpu bin/crema"
 
 for file in $programs lib/libcrema-cuda.so golden/stamp; do

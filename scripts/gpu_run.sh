@@ -48,6 +48,7 @@ check kernels "$here/bin/cuda_kernels"
 check windows "$here/bin/cuda_windows"
 check shapes "$here/bin/cuda_shapes"
 check train "$here/bin/cuda_train" ${CREMA_TRAIN:-}
+check exchange "$here/bin/cuda_exchange"
 cd "$here/golden" || exit 1
 check golden "$here/bin/golden" -q -gpu 0 -pending pending.txt layers solvers nets
 check golden_FLOAT16 "$here/bin/golden" -q -gpu 0 -type FLOAT16 layers

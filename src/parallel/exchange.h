@@ -62,6 +62,12 @@ crema_status cr_exchange_create_tree(crema_device *const *device, int ranks,
                                      cr_exchange_order order, cr_exchange **end) CREMA_MUST_USE;
 crema_status cr_exchange_create_reduce(crema_device *const *device, int ranks,
                                        cr_exchange **end) CREMA_MUST_USE;
+/* Errors also: CREMA_E_UNSUPPORTED where there is no NCCL, those of NCCL as CREMA_E_DEVICE. */
+crema_status cr_exchange_create_nccl(crema_device *const *device, int ranks,
+                                     cr_exchange **end) CREMA_MUST_USE;
+/* Whether NCCL is there for `device`. Errors: CREMA_E_UNSUPPORTED, the text says what is missing.
+ */
+crema_status cr_exchange_find_nccl(const crema_device *device) CREMA_MUST_USE;
 
 /* A rank whose call of one of the following four fails, for whatever reason, has failed: the
  * others learn of it as from cr_exchange_fail.

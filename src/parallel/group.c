@@ -121,6 +121,13 @@ static crema_status failure_of(const cr_group *group) {
   return cr_fail_in(status, "rank %d", group->failed_rank);
 }
 
+crema_status cr_group_failure(cr_group *group) {
+  pthread_mutex_lock(&group->lock);
+  const crema_status status = failure_of(group);
+  pthread_mutex_unlock(&group->lock);
+  return status;
+}
+
 void cr_group_fail(cr_exchange *base, crema_status status) {
   cr_group_end *end = cr_group_end_of(base);
   cr_group *group = end->group;

@@ -70,6 +70,8 @@ crema_status cr_group_finish(cr_exchange *end) CREMA_MUST_USE;
 void cr_group_give_up(cr_exchange **end, int ranks);
 
 void cr_group_fail(cr_exchange *end, crema_status status);
+/* What a rank has failed with. */
+crema_status cr_group_failure(cr_group *group) CREMA_MUST_USE;
 void cr_group_destroy_end(cr_exchange *end);
 
 static inline cr_group_end *cr_group_end_of(cr_exchange *end) {

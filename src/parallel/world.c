@@ -2,7 +2,6 @@
 
 #include "parallel/world.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -249,19 +248,8 @@ static int look_after_neighbours(cr_world *world) {
   return code;
 }
 
-/* A thread that waits soon leaves the processor to those that compute; what it waits for is part of
- * what they will need. */
-enum { SPINS = 32, YIELDS = 1000, LONGEST = 10, LOOKS = 64 };
-
-static void pause_between(unsigned turn) {
-  if (turn < SPINS) return;
-  if (turn < YIELDS) {
-    sched_yield();
-  } else {
-    const unsigned pauses = turn - YIELDS;
-    cr_clock_sleep(20e-6 * (pauses < LONGEST ? pauses + 1 : LONGEST));
-  }
-}
+/* Neighbours are looked after in one of so many turns of waiting. */
+enum { LOOKS = 64 };
 
 crema_status cr_world_wait(cr_world *world, cr_mpi_handle *request) {
   for (unsigned turn = 0;; ++turn) {
@@ -274,7 +262,7 @@ crema_status cr_world_wait(cr_world *world, cr_mpi_handle *request) {
     }
     CR_TRY(cr_world_unlock(world, code, "MPI_Test"));
     if (done) return CREMA_OK;
-    pause_between(turn);
+    cr_clock_pause(turn);
   }
 }
 
@@ -294,7 +282,7 @@ static bool have_heard(cr_world *world, double seconds) {
     pthread_mutex_unlock(&world->lock);
     if (code != CR_MPI_SUCCESS || done) return done;
     if (cr_clock_seconds() > end) return false;
-    pause_between(turn);
+    cr_clock_pause(turn);
   }
 }
 

@@ -1,5 +1,6 @@
 /* The replicas of a training: on which devices, and how they exchange. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/fail.h"
 #include "core/log.h"
@@ -73,22 +74,23 @@ crema_status cr_solver_tell(crema_solver *solver, crema_status status) {
 
 /* ---- the exchange -------------------------------------------------------- */
 
+static const char why_nccl[] = "NCCL is there and knows the links between GPUs";
+static const char why_reduce[] =
+    "a link of its ring carries fewer bytes than one of a tree, and sums overlap with the "
+    "backward pass";
+
 crema_exchange cr_solver_auto_exchange(const crema_solver *solver, const char **why) {
+  const cr_exchange *made = solver->replica[0].exchange;
   if (solver->world != NULL) {
     *why = "it is the way between processes";
     return CREMA_EXCHANGE_MPI;
   }
-  *why =
-      "a link of its ring carries fewer bytes than one of a tree, and sums overlap with the "
-      "backward pass";
+  if (made != NULL && strcmp(made->class->name, "nccl") == 0) {
+    *why = why_nccl;
+    return CREMA_EXCHANGE_NCCL;
+  }
+  *why = why_reduce;
   return CREMA_EXCHANGE_REDUCE;
-}
-
-/* Why, or nothing for what the caller has chosen. */
-static const char *reason(const crema_solver *solver) {
-  const char *why = "";
-  if (solver->options.exchange == CREMA_EXCHANGE_AUTO) (void)cr_solver_auto_exchange(solver, &why);
-  return why;
 }
 
 static crema_status between_processes(const crema_solver *solver, cr_exchange **end) {
@@ -98,10 +100,20 @@ static crema_status between_processes(const crema_solver *solver, cr_exchange **
                    "processes exchange gradients by mpi; the other ways are for "
                    "several devices of one process");
   }
-  const char *why = reason(solver);
-  cr_log_info("Exchange: mpi, between %d processes%s%s", solver->ranks, *why != '\0' ? ": " : "",
-              why);
+  cr_log_info("Exchange: mpi, between %d processes", solver->ranks);
   return cr_exchange_create_mpi(solver->world, solver->replica[0].context->device, end);
+}
+
+/* What `auto` means for devices. */
+static crema_status choose_exchange(crema_device *const *device, int count, cr_exchange **end) {
+  const bool asked = device[0]->backend->collectives != NULL;
+  if (asked && cr_exchange_create_nccl(device, count, end) == CREMA_OK) {
+    cr_log_info("Exchange: nccl, between %d devices: %s", count, why_nccl);
+    return CREMA_OK;
+  }
+  cr_log_info("Exchange: reduce, between %d devices: %s%s%s", count, why_reduce,
+              asked ? "; not nccl: " : "", asked ? crema_error_text() : "");
+  return cr_exchange_create_reduce(device, count, end);
 }
 
 static crema_status between_devices(const crema_solver *solver, cr_exchange **end) {
@@ -118,8 +130,12 @@ static crema_status between_devices(const crema_solver *solver, cr_exchange **en
     return cr_exchange_create_tree(
         device, count, solver->options.any_order ? CR_EXCHANGE_ARRIVAL : CR_EXCHANGE_FIXED, end);
   }
-  const char *why = reason(solver);
-  cr_log_info("Exchange: reduce, between %d devices%s%s", count, *why != '\0' ? ": " : "", why);
+  if (wanted == CREMA_EXCHANGE_AUTO) return choose_exchange(device, count, end);
+  if (wanted == CREMA_EXCHANGE_NCCL) {
+    cr_log_info("Exchange: nccl, between %d devices", count);
+    return cr_exchange_create_nccl(device, count, end);
+  }
+  cr_log_info("Exchange: reduce, between %d devices", count);
   return cr_exchange_create_reduce(device, count, end);
 }
 

@@ -30,9 +30,10 @@ static cr_cuda_entry *entry_of_plugin(void) {
 
 /* Each number of the interface that the two sides compare. */
 #define SIZE(name) offsetof(cr_cuda_abi, name##_bytes)
-static const size_t sizes[] = {SIZE(backend), SIZE(context),   SIZE(device), SIZE(kernel),
-                               SIZE(plan),    SIZE(desc),      SIZE(arg),    SIZE(scalars),
-                               SIZE(call),    SIZE(algorithm), SIZE(info),   SIZE(services)};
+static const size_t sizes[] = {SIZE(backend),    SIZE(context),   SIZE(device), SIZE(kernel),
+                               SIZE(plan),       SIZE(desc),      SIZE(arg),    SIZE(scalars),
+                               SIZE(call),       SIZE(algorithm), SIZE(info),   SIZE(services),
+                               SIZE(collectives)};
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
 /* A struct that is added to the comparison is added here. */
 _Static_assert(sizeof(cr_cuda_abi) == (SIZES + 2) * sizeof(size_t), "all but version and ops");

@@ -214,7 +214,7 @@ static void call_by_threads(crema_context *context) {
 TEST(only_the_chosen_device_is_opened) {
   crema_device *device = NULL;
   int here = 0;
-  assert_int_equal(crema_device_count(CREMA_DEVICE_CUDA), 2);
+  assert_int_equal(crema_device_count(CREMA_DEVICE_CUDA), 3);
   ok(cr_device_of_address((uintptr_t)&here, &device));
   assert_int_equal(fake.open_devices(), 0);
   visit_by_thread(1, NULL);

@@ -13,7 +13,7 @@ env -i PATH="$PATH" CREMA_CUDA_PLUGIN="$3" CREMA_CUDA_PATH="$4" CREMA_TRAIN=smal
 code=$?
 cat "$dir/out.txt"
 [ $code -eq 0 ] || exit 1
-for name in conformance rows kernels windows shapes train golden golden_FLOAT16 golden_BFLOAT16; do
+for name in conformance rows kernels windows shapes train exchange golden golden_FLOAT16 golden_BFLOAT16; do
   grep -q "^$name  *passed" "$dir/out.txt" || { echo "no line for $name"; exit 1; }
 done
 grep -q 'cuBLASLt 13' "$dir/out.txt" && grep -q 'a small kernel and a wait' "$dir/out.txt" || exit 1

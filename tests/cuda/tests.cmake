@@ -66,6 +66,11 @@ add_executable(cuda_train ${CMAKE_CURRENT_LIST_DIR}/train.c
 add_cuda_test(cuda_train)
 add_dependencies(cuda_train crema_cuda)
 add_test(NAME cuda/train COMMAND cuda_train)
+add_executable(cuda_exchange ${CMAKE_CURRENT_LIST_DIR}/exchange.c)
+add_cuda_test(cuda_exchange)
+target_link_libraries(cuda_exchange PRIVATE ${CMAKE_DL_LIBS})
+add_dependencies(cuda_exchange crema_cuda)
+add_test(NAME cuda/exchange COMMAND cuda_exchange)
 set(golden_run golden -q -gpu 0 -pending ${CMAKE_CURRENT_SOURCE_DIR}/golden/pending.txt
   ${PROJECT_BINARY_DIR}/golden/layers ${PROJECT_BINARY_DIR}/golden/solvers)
 add_test(NAME cuda/conformance COMMAND device_conformance cuda)
@@ -77,7 +82,7 @@ foreach(type ${half_types})
   add_test(NAME cuda/golden_${type} COMMAND ${golden_${type}})
 endforeach()
 set_tests_properties(cuda/kernels cuda/windows cuda/shapes cuda/conformance cuda/golden
-  cuda/golden_FLOAT16 cuda/golden_BFLOAT16 cuda/train PROPERTIES
+  cuda/golden_FLOAT16 cuda/golden_BFLOAT16 cuda/train cuda/exchange PROPERTIES
   LABELS gpu SKIP_RETURN_CODE 77
   ENVIRONMENT "CREMA_CUDA_PLUGIN=$<TARGET_FILE:crema_cuda>;OMP_WAIT_POLICY=passive")
 
@@ -109,6 +114,7 @@ endfunction()
 add_fake(fake_driver cuda 1 fake_driver ${fake_dir})
 add_fake(fake_cublaslt cublasLt 13 fake_cublaslt ${fake_dir})
 add_fake(fake_cudnn cudnn 9 fake_cudnn ${fake_dir})
+add_fake(fake_nccl nccl 2 fake_nccl ${fake_dir})
 
 file(GLOB fake_runtime ${CMAKE_CURRENT_LIST_DIR}/fake/fake_runtime.c
   ${CMAKE_CURRENT_LIST_DIR}/fake/fake_launch.c)
@@ -121,7 +127,7 @@ target_include_directories(crema_cuda_fake SYSTEM PRIVATE ${cuda_includes})
 target_compile_definitions(crema_cuda_fake PRIVATE ${cuda_definitions})
 target_link_libraries(crema_cuda_fake PRIVATE crema_options fake_driver Threads::Threads m
   ${CMAKE_DL_LIBS})
-add_dependencies(crema_cuda_fake fake_cublaslt fake_cudnn crema_cuda)
+add_dependencies(crema_cuda_fake fake_cublaslt fake_cudnn fake_nccl crema_cuda)
 foreach(what ${comparisons})
   add_dependencies(cuda_${what} crema_cuda_fake)
   add_test(NAME cuda/${what}_on_fake COMMAND cuda_${what})
@@ -132,6 +138,13 @@ add_test(NAME cuda/conformance_on_fake COMMAND device_conformance cuda)
 add_test(NAME cuda/golden_on_fake COMMAND ${golden_run})
 add_test(NAME cuda/train_on_fake COMMAND cuda_train small)
 add_dependencies(cuda_train crema_cuda_fake)
+add_dependencies(cuda_exchange crema_cuda_fake)
+add_test(NAME cuda/exchange_on_fake COMMAND cuda_exchange)
+# An NCCL that is too old.
+add_test(NAME cuda/exchange_without_nccl COMMAND cuda_exchange)
+set_tests_properties(cuda/exchange_on_fake cuda/exchange_without_nccl PROPERTIES
+  ENVIRONMENT "${on_fake}" TIMEOUT 120)
+set_property(TEST cuda/exchange_without_nccl APPEND PROPERTY ENVIRONMENT FAKE_NCCL_VERSION=21003)
 set_tests_properties(cuda/kernels_on_fake cuda/windows_on_fake cuda/shapes_on_fake
   cuda/conformance_on_fake cuda/golden_on_fake cuda/train_on_fake PROPERTIES ENVIRONMENT "${on_fake}")
 

@@ -8,6 +8,7 @@
 
 #include "core/rng.h"
 #include "crema/device.h"
+#include "device/backend/collective.h"
 #include "device/backend/layout.h"
 
 /* Of one type. */
@@ -113,6 +114,9 @@ typedef struct cr_backend {
    * enter returns is handed to leave. */
   int (*enter)(cr_plan *plan);
   void (*leave)(int before);
+
+  /* NULL where no library exchanges between devices. */
+  const cr_collectives *collectives;
 
   /* The kernel table: best kernels first, the reference kernel last; ends with NULL. See
    * device/backend/kernel.h. */

@@ -6,6 +6,7 @@
 #include "core/fail.h"
 #include "device/cuda/cuda_private.h"
 #include "device/cuda/cuda_table.h"
+#include "device/cuda/nccl_library.h"
 #include "device/cuda/rows.h"
 
 /* Kernels are compiled for this compute capability and above. */
@@ -298,5 +299,6 @@ const cr_backend cr_backend_cuda = {
     .same_board = cuda_same_board,
     .enable_peer = cuda_enable_peer,
     .disable_peer = cuda_disable_peer,
+    .collectives = &cr_cuda_collectives,
     .kernels = kernels,
 };

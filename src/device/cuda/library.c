@@ -70,7 +70,7 @@ crema_status cr_library_ask(cr_library_answer *answer, cr_library_opener *opener
   pthread_mutex_lock(&answer->lock);
   if (!answer->asked) {
     opener(answer->missing, sizeof answer->missing);
-    if (answer->missing[0] != '\0') cr_log_warning("%s", answer->missing);
+    if (answer->missing[0] != '\0' && !answer->quiet) cr_log_warning("%s", answer->missing);
     answer->asked = true;
   }
   memcpy(missing, answer->missing, sizeof missing);

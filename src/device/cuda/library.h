@@ -21,6 +21,7 @@ enum { CR_LIBRARY_TEXT = 256 };
 typedef struct cr_library_answer {
   pthread_mutex_t lock;
   bool asked;
+  bool quiet;                    /* that it is missing is no news: whoever asks can do without */
   char missing[CR_LIBRARY_TEXT]; /* why there is none; empty: it is there */
 } cr_library_answer;
 
@@ -28,7 +29,7 @@ typedef struct cr_library_answer {
 typedef void cr_library_opener(char *missing, size_t size);
 
 /* Calls the opener the first time. Errors: CREMA_E_UNSUPPORTED with the reason, which is logged
- * once. */
+ * once unless it is no news. */
 crema_status cr_library_ask(cr_library_answer *answer, cr_library_opener *opener) CREMA_MUST_USE;
 
 /* The library is there but does not work: from now on it counts as missing. Returns

@@ -14,7 +14,7 @@
 #include "device/memory/scratchpad.h"
 
 /* Grows with every change to the structs that both sides know. */
-enum { CR_CUDA_ABI = 5 };
+enum { CR_CUDA_ABI = 6 };
 
 /* What the library does for the plug-in. Text is printf-formatted by the caller. */
 typedef struct cr_cuda_services {
@@ -32,18 +32,20 @@ typedef struct cr_cuda_abi {
   int version;
   size_t backend_bytes, context_bytes, device_bytes, kernel_bytes, plan_bytes, desc_bytes;
   size_t arg_bytes, scalars_bytes, call_bytes, algorithm_bytes, info_bytes, services_bytes;
+  size_t collectives_bytes;
   int ops;
 } cr_cuda_abi;
 
-#define CR_CUDA_ABI_HERE                                                              \
-  {                                                                                   \
-    .version = CR_CUDA_ABI, .backend_bytes = sizeof(cr_backend),                      \
-    .context_bytes = sizeof(crema_context), .device_bytes = sizeof(crema_device),     \
-    .kernel_bytes = sizeof(cr_kernel), .plan_bytes = sizeof(cr_plan),                 \
-    .desc_bytes = sizeof(cr_op_desc), .arg_bytes = sizeof(cr_op_arg),                 \
-    .scalars_bytes = sizeof(cr_op_scalars), .call_bytes = sizeof(cr_call),            \
-    .algorithm_bytes = sizeof(cr_algorithm), .info_bytes = sizeof(crema_device_info), \
-    .services_bytes = sizeof(cr_cuda_services), .ops = CR_OP_KINDS                    \
+#define CR_CUDA_ABI_HERE                                                                     \
+  {                                                                                          \
+    .version = CR_CUDA_ABI, .backend_bytes = sizeof(cr_backend),                             \
+    .context_bytes = sizeof(crema_context), .device_bytes = sizeof(crema_device),            \
+    .kernel_bytes = sizeof(cr_kernel), .plan_bytes = sizeof(cr_plan),                        \
+    .desc_bytes = sizeof(cr_op_desc), .arg_bytes = sizeof(cr_op_arg),                        \
+    .scalars_bytes = sizeof(cr_op_scalars), .call_bytes = sizeof(cr_call),                   \
+    .algorithm_bytes = sizeof(cr_algorithm), .info_bytes = sizeof(crema_device_info),        \
+    .services_bytes = sizeof(cr_cuda_services), .collectives_bytes = sizeof(cr_collectives), \
+    .ops = CR_OP_KINDS                                                                       \
   }
 
 /* The plug-in's one function, called "crema_cuda_backend". NULL, with an error text through

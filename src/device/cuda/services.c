@@ -65,7 +65,8 @@ static bool agrees(const cr_cuda_abi *a, const cr_cuda_abi *b) {
          a->desc_bytes == b->desc_bytes && a->arg_bytes == b->arg_bytes &&
          a->scalars_bytes == b->scalars_bytes && a->call_bytes == b->call_bytes &&
          a->algorithm_bytes == b->algorithm_bytes && a->info_bytes == b->info_bytes &&
-         a->services_bytes == b->services_bytes && a->ops == b->ops;
+         a->services_bytes == b->services_bytes && a->collectives_bytes == b->collectives_bytes &&
+         a->ops == b->ops;
 }
 
 __attribute__((visibility("default"))) cr_cuda_entry crema_cuda_backend;

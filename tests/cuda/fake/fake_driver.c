@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-enum { DEVICES = 2, KEPT = 4096 };
+enum { DEVICES = 3, KEPT = 4096 };
 
 static struct {
   pthread_mutex_t lock;

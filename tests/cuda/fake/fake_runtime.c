@@ -1,8 +1,8 @@
-/* A CUDA runtime on the host, for testing the plug-in's C files without a GPU: two devices whose
+/* A CUDA runtime on the host, for testing the plug-in's C files without a GPU: three devices whose
  * memory is host memory, streams that do their work at once. It is stricter than the real one:
  * every address must be memory of the kind that the call says, every stream must be of the current
- * device. As the runtime of CUDA 12 and newer does, it opens the current device in every call that
- * needs one. */
+ * device. Devices 0 and 2 are on one board. As the runtime of CUDA 12 and newer does, it opens the
+ * current device in every call that needs one. */
 #include "fake_runtime.h"
 
 #include <pthread.h>
@@ -14,7 +14,7 @@
 
 #include "fake_driver.h"
 
-enum { DEVICES = 2, BLOCKS = 1 << 16, HOST = -1, FREE = -2 };
+enum { DEVICES = 3, BLOCKS = 1 << 16, HOST = -1, FREE = -2 };
 
 static const size_t device_bytes = (size_t)4 << 30;
 
@@ -34,10 +34,11 @@ static struct {
   block block[BLOCKS];
   int blocks;
   bool peer[DEVICES][DEVICES];
-  size_t foreign; /* bytes of every device that others use */
-  size_t largest; /* of blocks that can be had */
-  int refusals;   /* of the next requests for memory */
-  bool busy;      /* what streams say when they are asked */
+  int copies[DEVICES][DEVICES]; /* from one to the other */
+  size_t foreign;               /* bytes of every device that others use */
+  size_t largest;               /* of blocks that can be had */
+  int refusals;                 /* of the next requests for memory */
+  bool busy;                    /* what streams say when they are asked */
 } world = {.lock = PTHREAD_MUTEX_INITIALIZER, .largest = SIZE_MAX};
 
 static _Thread_local int current;
@@ -66,6 +67,16 @@ __attribute__((visibility("default"))) void fake_set_memory(size_t foreign, size
 __attribute__((visibility("default"))) int fake_left_error(void);
 __attribute__((visibility("default"))) void fake_refuse_memory(int times);
 __attribute__((visibility("default"))) void fake_set_busy(bool busy);
+
+/* How often something was copied from one device to another. */
+__attribute__((visibility("default"))) int fake_peer_copies(int from, int to);
+
+int fake_peer_copies(int from, int to) {
+  pthread_mutex_lock(&world.lock);
+  const int copies = world.copies[from][to];
+  pthread_mutex_unlock(&world.lock);
+  return copies;
+}
 
 int fake_left_error(void) {
   return (int)last;
@@ -143,6 +154,8 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr what, int dev
   if (device < 0 || device >= DEVICES) return fail(cudaErrorInvalidDevice);
   *value = 0;
   if (what == cudaDevAttrComputeCapabilityMajor) *value = given != NULL ? atoi(given) : 9;
+  if (what == cudaDevAttrIsMultiGpuBoard) *value = device != 1;
+  if (what == cudaDevAttrMultiGpuBoardGroupID) *value = device != 1 ? 7 : 0;
   return cudaSuccess;
 }
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int device) {
@@ -360,9 +373,13 @@ static bool kind_fits(enum cudaMemcpyKind kind, int dst, int src) {
 
 cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind,
                             cudaStream_t stream) {
+  const int to = place_of(dst, bytes), from = place_of(src, bytes);
   (void)fake_device();
-  if (stream == NULL || !kind_fits(kind, place_of(dst, bytes), place_of(src, bytes))) {
-    return fail(cudaErrorInvalidValue);
+  if (stream == NULL || !kind_fits(kind, to, from)) return fail(cudaErrorInvalidValue);
+  if (from >= 0 && to >= 0 && from != to) {
+    pthread_mutex_lock(&world.lock);
+    ++world.copies[from][to];
+    pthread_mutex_unlock(&world.lock);
   }
   memmove(dst, src, bytes);
   return cudaSuccess;

@@ -1,0 +1,50 @@
+/* Collective operations: what a library of the back end does for several devices at once, of one
+ * process or of several.
+ *
+ * Each rank has a member of the group. Joining and calls only start something; it goes on by
+ * itself, and `progress` tells when the member may be used again: a call is then queued on the
+ * context that was given. Nothing here waits for another rank, so that whoever asks can hear of a
+ * failure meanwhile. Different threads may use different members; `abort` may be called by any. */
+#ifndef CR_DEVICE_BACKEND_COLLECTIVE_H
+#define CR_DEVICE_BACKEND_COLLECTIVE_H
+
+#include <stdbool.h>
+
+#include "crema/device.h"
+#include "crema/types.h"
+
+/* One rank's part in a group. */
+typedef struct cr_member cr_member;
+
+/* What the members of one group know each other by, in all processes. */
+typedef struct cr_group_id {
+  char bytes[128];
+} cr_group_id;
+
+/* What is summed or broadcast, in place. All ranks make the same calls in the same order. */
+typedef struct cr_collective {
+  bool sum;            /* else the values of rank 0 become those of all */
+  crema_devptr memory; /* of the member's device */
+  int64_t count;
+  crema_dtype type; /* F64, F32, F16 or BF16 */
+} cr_collective;
+
+typedef struct cr_collectives {
+  /* Whether the library is there. Errors: CREMA_E_UNSUPPORTED, the text says what is missing. */
+  crema_status (*find)(void);
+  crema_status (*make_id)(cr_group_id *out);
+  /* Ranks `first`, `first` + 1 ... of a group of `ranks` begin to join it, one for each of `count`
+   * devices. On failure out[] is all NULL. */
+  crema_status (*join)(const cr_group_id *id, crema_device *const *device, int count, int first,
+                       int ranks, cr_member **out);
+  crema_status (*start)(cr_member *member, crema_context *context, const cr_collective *call);
+  /* *busy: what was started is not queued yet. Errors: what has failed in the group since. */
+  crema_status (*progress)(cr_member *member, bool *busy);
+  /* Ends what is under way, also on the device: contexts that wait for other ranks go on, with
+   * undefined values. Calls fail from now on. */
+  void (*abort)(cr_member *member);
+  /* Frees it; what it has queued must be done, or aborted. Accepts NULL. */
+  void (*leave)(cr_member *member);
+} cr_collectives;
+
+#endif
