@@ -135,9 +135,10 @@ static void allocate(void *state) {
 
 static void bench_calls(crema_context *context) {
   launching l = {.context = context, .count = 1};
-  cr_op_desc desc = {.kind = CR_OP_SET, .type = CREMA_F32};
+  const cr_op_desc set = {.kind = CR_OP_SET, .type = CREMA_F32};
+  cr_op_desc *desc = NULL;
   const crema_shape shape = {1, {1}};
-  check(cr_op_desc_add(&desc, &shape, CREMA_F32), "op");
+  check(cr_op_describe(&set, 1, (const crema_shape *[]){&shape}, NULL, &desc), "op");
   check(cr_op_create(&desc, &l.op), "op");
   check(cr_tensor_create(CREMA_F32, 1, &l.tensor), "tensor");
   report("a small kernel and a wait for it", seconds_of(launch, &l) * 1e6, "us");

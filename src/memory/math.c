@@ -13,21 +13,43 @@
 /* ---- running one kernel on the device that has the values ---- */
 
 typedef struct call {
-  cr_op_desc desc;
-  cr_op_arg arg[2];
+  cr_op_kind kind;
+  cr_reduction reduce;
   cr_tensor *tensor[2]; /* the first is read, the second read and written */
   crema_devptr result;  /* where a sum goes; then there is no second tensor */
   cr_op_scalars scalars;
 } call;
 
-static crema_status run_kernel(const cr_kernel *kernel, call *c, crema_context *context) {
+/* A descriptor with room for the arguments. */
+typedef union call_desc {
+  cr_op_desc desc;
+  char bytes[sizeof(cr_op_desc) + 2 * sizeof(cr_op_arg)];
+} call_desc;
+
+static void describe(const call *c, cr_op_desc *desc) {
+  desc->kind = c->kind;
+  desc->type = CREMA_F32;
+  if (c->kind == CR_OP_REDUCE) desc->u.reduce = c->reduce;
+  desc->args = 2;
+  for (int i = 0; i < 2; ++i) {
+    const cr_tensor *tensor = c->tensor[i];
+    desc->arg[i].shape.axes = 1;
+    desc->arg[i].shape.dim[0] = tensor == NULL ? 1 : cr_tensor_count(tensor);
+    /* Halves are computed in float; results of sums are doubles. */
+    bool wide = tensor == NULL || cr_tensor_type(tensor) == CREMA_F64;
+    desc->arg[i].type = wide ? CREMA_F64 : CREMA_F32;
+  }
+}
+
+static crema_status run_kernel(const cr_kernel *kernel, const cr_op_desc *desc, call *c,
+                               crema_context *context) {
   cr_format hint[2], format[2];
   for (int i = 0; i < 2; ++i) {
-    format[i] = (cr_format){c->arg[i].type, NULL};
+    format[i] = (cr_format){desc->arg[i].type, NULL};
     hint[i] = c->tensor[i] == NULL ? format[i] : cr_tensor_head(c->tensor[i]);
   }
   cr_plan plan = {
-      .desc = &c->desc, .context = context, .kernel = kernel, .hint = hint, .format = format};
+      .desc = desc, .context = context, .kernel = kernel, .hint = hint, .format = format};
   if (kernel->plan != NULL) CR_TRY(kernel->plan(&plan));
   crema_devptr buffer[2] = {{0}, c->result}, workspace = {0};
   bool accumulate[2] = {false, false};
@@ -51,20 +73,12 @@ done:
 
 /* The first kernel of the back end that accepts the call. CREMA_E_UNSUPPORTED: there is none. */
 static crema_status run_call(call *c, crema_context *context) {
-  c->desc.args = 2;
-  c->desc.arg = c->arg;
-  for (int i = 0; i < 2; ++i) {
-    const cr_tensor *tensor = c->tensor[i];
-    c->arg[i].shape.axes = 1;
-    c->arg[i].shape.dim[0] = tensor == NULL ? 1 : cr_tensor_count(tensor);
-    /* Halves are computed in float; results of sums are doubles. */
-    bool wide = tensor == NULL || cr_tensor_type(tensor) == CREMA_F64;
-    c->arg[i].type = wide ? CREMA_F64 : CREMA_F32;
-  }
+  call_desc memory = {.bytes = {0}};
+  describe(c, &memory.desc);
   for (const cr_kernel *const *row = context->device->backend->kernels; *row != NULL; ++row) {
-    if ((*row)->op != c->desc.kind || (*row)->type != CREMA_F32) continue;
+    if ((*row)->op != c->kind || (*row)->type != CREMA_F32) continue;
     if (!cr_kernel_takes(*row, CREMA_F32)) continue;
-    crema_status status = run_kernel(*row, c, context);
+    crema_status status = run_kernel(*row, &memory.desc, c, context);
     if (status != CREMA_E_UNSUPPORTED) return status;
   }
   return cr_fail(CREMA_E_UNSUPPORTED, "no kernel on %s", context->device->backend->name);
@@ -115,8 +129,9 @@ static crema_status sum_on_host(cr_tensor *tensor, bool squared, double *out) {
 
 static crema_status sum_on_device(cr_tensor *tensor, crema_context *context, bool squared,
                                   double *out) {
-  call c = {.desc = {.kind = CR_OP_REDUCE, .type = CREMA_F32}, .tensor = {tensor}};
-  c.desc.u.reduce = squared ? CR_REDUCE_SUMSQ : CR_REDUCE_ASUM;
+  call c = {.kind = CR_OP_REDUCE,
+            .reduce = squared ? CR_REDUCE_SUMSQ : CR_REDUCE_ASUM,
+            .tensor = {tensor}};
   CR_TRY(cr_context_result(context, &c.result));
   CR_TRY(run_call(&c, context));
   return cr_context_read_result(context, out);
@@ -194,9 +209,7 @@ static crema_status axpby(cr_tensor *x, cr_tensor *y, float alpha, float beta) {
   if (cr_tensor_type(y) == CREMA_F64) return axpby_doubles(x, y, alpha, beta);
   crema_context *context = NULL;
   CR_TRY(context_at(y, &context));
-  call c = {.desc = {.kind = CR_OP_AXPBY, .type = CREMA_F32},
-            .tensor = {x, y},
-            .scalars = {.alpha = alpha, .beta = beta}};
+  call c = {.kind = CR_OP_AXPBY, .tensor = {x, y}, .scalars = {.alpha = alpha, .beta = beta}};
   crema_status status = run_call(&c, context);
   if (status == CREMA_E_UNSUPPORTED && !context->device->backend->host_memory) {
     status = run_call(&c, cr_host_context());

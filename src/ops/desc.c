@@ -5,38 +5,50 @@
 #include "core/fail.h"
 #include "ops/op.h"
 
-static crema_status desc_grow(cr_op_desc *desc) {
-  cr_op_arg *arg = realloc(desc->arg, ((size_t)desc->args + 1) * sizeof *arg);
-  if (arg == NULL) return cr_fail_memory(((size_t)desc->args + 1) * sizeof *arg, "an op");
-  desc->arg = arg;
-  memset(&arg[desc->args], 0, sizeof *arg);
-  arg[desc->args].scale = 1;
+crema_status cr_op_desc_copy(const cr_op_desc *desc, cr_op_desc **out) {
+  const size_t bytes = cr_op_desc_bytes(desc->args);
+  cr_op_desc *copy = malloc(bytes);
+  if (copy == NULL) return cr_fail_memory(bytes, "an op");
+  memcpy(copy, desc, bytes);
+  *out = copy;
   return CREMA_OK;
 }
 
-crema_status cr_op_desc_add(cr_op_desc *desc, const crema_shape *shape, crema_dtype type) {
+/* Of memory that is all zero. Extents behind the last axis may be anything and stay zero. */
+static crema_status set_argument(cr_op_arg *arg, const crema_shape *shape, float scale) {
+  arg->type = CREMA_F32;
+  arg->scale = 1;
+  arg->shape.axes = -1;
+  if (shape == NULL) return CREMA_OK;
   CR_TRY(crema_shape_check(shape));
-  CR_TRY(desc_grow(desc));
-  desc->arg[desc->args].shape = *shape;
-  desc->arg[desc->args].type = type;
-  ++desc->args;
+  arg->shape.axes = shape->axes;
+  memcpy(arg->shape.dim, shape->dim, (size_t)shape->axes * sizeof *shape->dim);
+  arg->scale = scale;
   return CREMA_OK;
 }
 
-crema_status cr_op_desc_add_absent(cr_op_desc *desc) {
-  CR_TRY(desc_grow(desc));
-  desc->arg[desc->args].shape.axes = -1;
-  desc->arg[desc->args].type = CREMA_F32;
-  ++desc->args;
+crema_status cr_op_describe(const cr_op_desc *desc, int args, const crema_shape *const *shape,
+                            const float *scale, cr_op_desc **out) {
+  const size_t bytes = cr_op_desc_bytes(args);
+  cr_op_desc *made = calloc(1, bytes);
+  crema_status status = CREMA_OK;
+  if (made == NULL) return cr_fail_memory(bytes, "an op");
+  memcpy(made, desc, sizeof *desc);
+  made->args = args;
+  for (int i = 0; i < args; ++i) {
+    CR_TRY_GOTO(set_argument(&made->arg[i], shape[i], scale != NULL ? scale[i] : 1), fail);
+  }
+  *out = made;
   return CREMA_OK;
+fail:
+  cr_op_desc_free(made);
+  return status;
 }
 
 void cr_op_desc_free(cr_op_desc *desc) {
-  if (desc == NULL) return;
-  free(desc->arg);
-  *desc = (cr_op_desc){0};
+  free(desc);
 }
 
-bool cr_op_desc_same_params(const cr_op_desc *a, const cr_op_desc *b) {
-  return a->kind == b->kind && a->type == b->type && memcmp(&a->u, &b->u, sizeof a->u) == 0;
+bool cr_op_desc_same(const cr_op_desc *a, const cr_op_desc *b) {
+  return a->args == b->args && memcmp(a, b, cr_op_desc_bytes(a->args)) == 0;
 }

@@ -10,7 +10,7 @@
 #include "ops/op_private.h"
 
 static crema_status find_uses(cr_op *op) {
-  const cr_op_desc *desc = &op->desc;
+  const cr_op_desc *desc = op->desc;
   bool more = false;
   int fixed = cr_op_kind_arity(desc->kind, &more);
   if (desc->args < fixed || (!more && desc->args > fixed)) {
@@ -27,27 +27,30 @@ static crema_status find_uses(cr_op *op) {
   return CREMA_OK;
 }
 
-crema_status cr_op_create(cr_op_desc *desc, cr_op **out) {
+crema_status cr_op_create(cr_op_desc **desc, cr_op **out) {
   crema_status status = CREMA_OK;
-  size_t args = (size_t)desc->args;
+  size_t args = (size_t)(*desc)->args;
   cr_op *op = calloc(1, sizeof *op);
   if (op == NULL) {
-    cr_op_desc_free(desc);
+    cr_op_desc_free(*desc);
+    *desc = NULL;
     return cr_fail_memory(sizeof *op, "an op");
   }
   op->desc = *desc;
-  *desc = (cr_op_desc){0};
+  *desc = NULL;
   op->use = calloc(args + 1, sizeof *op->use);
+  op->type = calloc(args + 1, sizeof *op->type);
   op->buffer = calloc(args + 1, sizeof *op->buffer);
   op->accumulate = calloc(args + 1, sizeof *op->accumulate);
   op->hint = calloc(args + 1, sizeof *op->hint);
   op->fresh = calloc(args + 1, sizeof *op->fresh);
   op->add = calloc(args + 1, sizeof *op->add);
-  if (op->use == NULL || op->buffer == NULL || op->accumulate == NULL || op->hint == NULL ||
-      op->fresh == NULL || op->add == NULL) {
+  if (op->use == NULL || op->type == NULL || op->buffer == NULL || op->accumulate == NULL ||
+      op->hint == NULL || op->fresh == NULL || op->add == NULL) {
     status = cr_fail_memory(args * sizeof *op->buffer, "an op");
     goto fail;
   }
+  for (size_t i = 0; i < args; ++i) op->type[i] = op->desc->arg[i].type;
   CR_TRY_GOTO(find_uses(op), fail);
   *out = op;
   return CREMA_OK;
@@ -56,10 +59,14 @@ fail:
   return status;
 }
 
+const cr_op_desc *cr_op_made_for(const cr_op *op) {
+  return op->desc;
+}
+
 void cr_op_destroy(cr_op *op) {
   if (op == NULL) return;
   cr_op_drop_plans(op);
-  for (int i = 0; i < op->desc.args; ++i) {
+  for (int i = 0; i < op->desc->args; ++i) {
     if (op->add != NULL) cr_op_destroy(op->add[i]);
     if (op->fresh != NULL) cr_tensor_destroy(op->fresh[i]);
   }
@@ -68,8 +75,9 @@ void cr_op_destroy(cr_op *op) {
   free(op->hint);
   free(op->accumulate);
   free(op->buffer);
+  free(op->type);
   free(op->use);
-  cr_op_desc_free(&op->desc);
+  cr_op_desc_free(op->desc);
   free(op);
 }
 
@@ -93,10 +101,10 @@ static crema_status run_kernel(cr_op *op, cr_op_planned *p, crema_context *conte
 }
 
 static crema_status check_tensors(const cr_op *op, cr_tensor *const *tensor) {
-  for (int i = 0; i < op->desc.args; ++i) {
-    const cr_op_arg *arg = &op->desc.arg[i];
+  for (int i = 0; i < op->desc->args; ++i) {
+    const cr_op_arg *arg = &op->desc->arg[i];
     if (cr_op_is_absent(arg) != (tensor[i] == NULL)) {
-      return cr_fail(CREMA_E_INTERNAL, "op %s: argument %d is %s", cr_op_kind_name(op->desc.kind),
+      return cr_fail(CREMA_E_INTERNAL, "op %s: argument %d is %s", cr_op_kind_name(op->desc->kind),
                      i, tensor[i] == NULL ? "missing" : "not expected");
     }
     if (tensor[i] == NULL) continue;
@@ -104,7 +112,7 @@ static crema_status check_tensors(const cr_op *op, cr_tensor *const *tensor) {
     if (cr_tensor_count(tensor[i]) != want) {
       return cr_fail(CREMA_E_INTERNAL,
                      "op %s: argument %d has %" PRId64 " elements, %" PRId64 " wanted",
-                     cr_op_kind_name(op->desc.kind), i, cr_tensor_count(tensor[i]), want);
+                     cr_op_kind_name(op->desc->kind), i, cr_tensor_count(tensor[i]), want);
     }
   }
   return CREMA_OK;
@@ -112,28 +120,26 @@ static crema_status check_tensors(const cr_op *op, cr_tensor *const *tensor) {
 
 /* The tensor that receives argument i's new values when the kernel cannot add by itself. */
 static crema_status fresh_tensor(cr_op *op, int i, cr_tensor **out) {
-  const cr_op_arg *arg = &op->desc.arg[i];
+  const cr_op_arg *arg = &op->desc->arg[i];
   if (op->fresh[i] == NULL) {
-    CR_TRY(cr_tensor_create(arg->type, crema_shape_count(&arg->shape, 0, arg->shape.axes),
+    CR_TRY(cr_tensor_create(op->type[i], crema_shape_count(&arg->shape, 0, arg->shape.axes),
                             &op->fresh[i]));
   }
   *out = op->fresh[i];
   return CREMA_OK;
 }
 
+/* The op that adds the fresh values of argument i. */
+static crema_status make_addition(const cr_op *op, int i, cr_op **out) {
+  const crema_shape *shape = &op->desc->arg[i].shape;
+  const cr_op_desc axpby = {.kind = CR_OP_AXPBY, .type = op->desc->type};
+  cr_op_desc *desc = NULL;
+  CR_TRY(cr_op_describe(&axpby, 2, (const crema_shape *[]){shape, shape}, NULL, &desc));
+  return cr_op_create(&desc, out);
+}
+
 static crema_status add_fresh(cr_op *op, int i, crema_context *context, cr_tensor *sum) {
-  if (op->add[i] == NULL) {
-    cr_op_desc desc = {.kind = CR_OP_AXPBY, .type = op->desc.type};
-    crema_status status = cr_op_desc_add(&desc, &op->desc.arg[i].shape, op->desc.arg[i].type);
-    if (status == CREMA_OK) {
-      status = cr_op_desc_add(&desc, &op->desc.arg[i].shape, op->desc.arg[i].type);
-    }
-    if (status != CREMA_OK) {
-      cr_op_desc_free(&desc);
-      return status;
-    }
-    CR_TRY(cr_op_create(&desc, &op->add[i]));
-  }
+  if (op->add[i] == NULL) CR_TRY(make_addition(op, i, &op->add[i]));
   cr_tensor *args[2] = {op->fresh[i], sum};
   cr_op_scalars one = {.alpha = 1, .beta = 1};
   return cr_op_run(op->add[i], context, args, &one);
@@ -163,7 +169,7 @@ static crema_status resolve(cr_op *op, cr_op_planned *p, int i, crema_context *c
 static crema_status resolve_all(cr_op *op, cr_op_planned *p, crema_context *context,
                                 cr_tensor *const *tensor) {
   for (int pass = 0; pass < 2; ++pass) {
-    for (int i = 0; i < op->desc.args; ++i) {
+    for (int i = 0; i < op->desc->args; ++i) {
       bool reads = op->use[i].access == 'R';
       if (reads != (pass == 0)) continue;
       op->buffer[i] = (crema_devptr){0};
@@ -193,7 +199,7 @@ crema_status cr_op_run(cr_op *op, crema_context *context, cr_tensor *const *tens
     status = run_kernel(op, p, context, scalars, workspace);
   }
   if (status != CREMA_OK) return cr_fail_in(status, "op %s", cr_op_kernel_name(op));
-  for (int i = 0; i < op->desc.args; ++i) {
+  for (int i = 0; i < op->desc->args; ++i) {
     if (op->accumulate[i] && !p->kernel->can_accumulate) {
       CR_TRY(add_fresh(op, i, context, tensor[i]));
     }

@@ -15,22 +15,26 @@
 
 typedef struct cr_op cr_op;
 
-/* A descriptor under construction: zero-initialise, then add arguments in the order of
- * ops.inc, each with scale 1. `type` is what the op is planned for first: when it runs, element
- * types are those of the tensors. cr_op_create takes the arguments over. */
-crema_status cr_op_desc_add(cr_op_desc *desc, const crema_shape *shape,
-                            crema_dtype type) CREMA_MUST_USE;
-/* An optional argument that is absent. */
-crema_status cr_op_desc_add_absent(cr_op_desc *desc) CREMA_MUST_USE;
+/* A descriptor that says what `desc` does (kind, type, parameters) of `args` arguments, in the
+ * order of ops.inc, with the shapes given; shape[i] NULL: an optional argument that is absent.
+ * `scale`: one per argument; NULL: all 1. Element types come from the tensors when the op runs;
+ * until then they are F32. To be given to cr_op_create or freed. */
+crema_status cr_op_describe(const cr_op_desc *desc, int args, const crema_shape *const *shape,
+                            const float *scale, cr_op_desc **out) CREMA_MUST_USE;
+crema_status cr_op_desc_copy(const cr_op_desc *desc, cr_op_desc **out) CREMA_MUST_USE;
 void cr_op_desc_free(cr_op_desc *desc);
 
-/* Whether kind, type and parameters are the same, to the byte: both must have been zeroed, padding
- * included, before they were set. */
-bool cr_op_desc_same_params(const cr_op_desc *a, const cr_op_desc *b);
+/* Whether the two are the same to the byte. What the first argument of cr_op_describe points to
+ * must have been zeroed, padding included, before it was set: else equal ones may pass for
+ * different. */
+bool cr_op_desc_same(const cr_op_desc *a, const cr_op_desc *b);
 
-/* Checks arity and takes `desc`'s arguments over, also on failure; *desc is zeroed. The kernel is
- * chosen at the first run on a context. */
-crema_status cr_op_create(cr_op_desc *desc, cr_op **out) CREMA_MUST_USE;
+/* Checks arity and takes `desc` over, also on failure; *desc is NULL then. The kernel is chosen at
+ * the first run on a context. */
+crema_status cr_op_create(cr_op_desc **desc, cr_op **out) CREMA_MUST_USE;
+
+/* The description that the op was made for. */
+const cr_op_desc *cr_op_made_for(const cr_op *op);
 void cr_op_destroy(cr_op *op);
 
 /* Runs on `context`. tensor[i] is argument i, NULL when absent; its count must be that of the

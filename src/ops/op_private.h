@@ -14,15 +14,17 @@ typedef struct cr_op_planned {
   crema_device *device;
   bool fallback; /* planned for the CPU on behalf of another device */
   cr_plan plan;
-  cr_op_desc desc;  /* as the kernel sees it: with the element types that it takes */
+  cr_op_desc *desc; /* as the kernel sees it: with the element types that it takes */
   cr_format *hint;  /* the formats in which arguments were held */
   cr_format *shown; /* those of them that the kernel was told: the others are converted first */
   cr_format *format;
 } cr_op_planned;
 
 struct cr_op {
-  cr_op_desc desc; /* with the element types of the tensors given last */
-  cr_op_use *use;  /* one per argument */
+  cr_op_desc *desc; /* that it was made for */
+  /* One per argument. */
+  cr_op_use *use;
+  crema_dtype *type; /* of the tensors given last */
   cr_op_planned *slot[CR_OP_PLANS];
   int slots;
   cr_op_planned *last;

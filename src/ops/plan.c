@@ -9,7 +9,7 @@
 #include "ops/op_private.h"
 
 static bool hints_equal(const cr_op *op, const cr_op_planned *p) {
-  for (int i = 0; i < op->desc.args; ++i) {
+  for (int i = 0; i < op->desc->args; ++i) {
     if (!cr_format_equal(op->hint[i], p->hint[i])) return false;
   }
   return true;
@@ -44,36 +44,36 @@ static bool is_left_to_next(const cr_kernel *kernel, crema_status status) {
  * computed. */
 static crema_dtype arithmetic_of(const cr_op *op) {
   bool floating = false;
-  for (int i = 0; i < op->desc.args; ++i) {
-    const cr_op_arg *arg = &op->desc.arg[i];
-    if (cr_op_is_absent(arg) || !cr_dtype_is_floating(arg->type)) continue;
+  for (int i = 0; i < op->desc->args; ++i) {
+    const crema_dtype type = op->type[i];
+    if (cr_op_is_absent(&op->desc->arg[i]) || !cr_dtype_is_floating(type)) continue;
     floating = true;
-    if (op->use[i].role == CR_ROLE_VALUES && arg->type == CREMA_F64) return CREMA_F64;
+    if (op->use[i].role == CR_ROLE_VALUES && type == CREMA_F64) return CREMA_F64;
   }
-  return floating || op->desc.args == 0 ? op->desc.type : op->desc.arg[0].type;
+  return floating || op->desc->args == 0 ? op->desc->type : op->type[0];
 }
 
 /* The element type in which a kernel gets argument `i`: that of its tensor, or that of the
  * arithmetic. */
 static crema_dtype wanted_type(const cr_op *op, int i, crema_dtype arithmetic, bool as_held) {
-  const cr_op_arg *arg = &op->desc.arg[i];
+  const crema_dtype held = op->type[i];
   cr_op_role role = op->use[i].role;
-  bool kept = role == CR_ROLE_OWN ||
-              (role == CR_ROLE_VALUES && (as_held || !cr_dtype_is_floating(arg->type)));
-  return kept ? arg->type : arithmetic;
+  bool kept =
+      role == CR_ROLE_OWN || (role == CR_ROLE_VALUES && (as_held || !cr_dtype_is_floating(held)));
+  return kept ? held : arithmetic;
 }
 
 /* Sets what kernels see of the op; whether that has other element types than the tensors. */
 static bool show(const cr_op *op, cr_op_planned *p, bool as_held) {
   bool converts = false;
-  p->desc.type = arithmetic_of(op);
-  for (int i = 0; i < op->desc.args; ++i) {
-    p->desc.arg[i].type = wanted_type(op, i, p->desc.type, as_held);
-    converts = converts || p->desc.arg[i].type != op->desc.arg[i].type;
-    const cr_format plain = {p->desc.arg[i].type, NULL};
-    p->shown[i] = p->desc.arg[i].type == op->hint[i].type ? op->hint[i] : plain;
+  p->desc->type = arithmetic_of(op);
+  for (int i = 0; i < op->desc->args; ++i) {
+    p->desc->arg[i].type = wanted_type(op, i, p->desc->type, as_held);
+    converts = converts || p->desc->arg[i].type != op->type[i];
+    const cr_format plain = {p->desc->arg[i].type, NULL};
+    p->shown[i] = p->desc->arg[i].type == op->hint[i].type ? op->hint[i] : plain;
   }
-  memcpy(p->hint, op->hint, (size_t)op->desc.args * sizeof *p->hint);
+  memcpy(p->hint, op->hint, (size_t)op->desc->args * sizeof *p->hint);
   return converts;
 }
 
@@ -91,10 +91,10 @@ static crema_status offer(const cr_op *op, crema_context *context, cr_op_planned
   const cr_backend *backend = context->device->backend;
   for (const cr_kernel *const *row = backend->kernels; *row != NULL; ++row) {
     const cr_kernel *kernel = *row;
-    if (kernel->op != p->desc.kind || kernel->type != p->desc.type) continue;
-    if (!takes_values(kernel, op, &p->desc)) continue;
-    for (int i = 0; i < p->desc.args; ++i) p->format[i] = (cr_format){p->desc.arg[i].type, NULL};
-    p->plan = (cr_plan){.desc = &p->desc,
+    if (kernel->op != p->desc->kind || kernel->type != p->desc->type) continue;
+    if (!takes_values(kernel, op, p->desc)) continue;
+    for (int i = 0; i < p->desc->args; ++i) p->format[i] = (cr_format){p->desc->arg[i].type, NULL};
+    p->plan = (cr_plan){.desc = p->desc,
                         .context = context,
                         .kernel = kernel,
                         .hint = p->shown,
@@ -107,7 +107,7 @@ static crema_status offer(const cr_op *op, crema_context *context, cr_op_planned
     if (!is_left_to_next(kernel, status)) return cr_fail_in(status, "op %s", kernel->name);
   }
   return cr_fail(CREMA_E_UNSUPPORTED, "op %s of type %s: no kernel on %s",
-                 cr_op_kind_name(p->desc.kind), crema_dtype_name(p->desc.type), backend->name);
+                 cr_op_kind_name(p->desc->kind), crema_dtype_name(p->desc->type), backend->name);
 }
 
 /* Kernels that take the values in the element types in which the tensors have them come first, then
@@ -122,29 +122,31 @@ static crema_status choose_kernel(const cr_op *op, crema_context *context, cr_op
 static void planned_destroy(cr_op_planned *p) {
   if (p == NULL) return;
   if (p->kernel != NULL && p->kernel->destroy != NULL) p->kernel->destroy(&p->plan);
-  free(p->desc.arg);
   free(p->hint);
   free(p->shown);
   free(p->format);
+  cr_op_desc_free(p->desc);
   free(p);
 }
 
 static crema_status planned_create(const cr_op *op, cr_op_planned **out) {
-  size_t args = (size_t)op->desc.args + 1;
+  crema_status status = CREMA_OK;
+  size_t args = (size_t)op->desc->args + 1;
   cr_op_planned *p = calloc(1, sizeof *p);
   if (p == NULL) return cr_fail_memory(sizeof *p, "a plan");
-  p->desc = op->desc;
-  p->desc.arg = calloc(args, sizeof *p->desc.arg);
+  CR_TRY_GOTO(cr_op_desc_copy(op->desc, &p->desc), fail);
   p->hint = calloc(args, sizeof *p->hint);
   p->shown = calloc(args, sizeof *p->shown);
   p->format = calloc(args, sizeof *p->format);
-  if (p->desc.arg == NULL || p->hint == NULL || p->shown == NULL || p->format == NULL) {
-    planned_destroy(p);
-    return cr_fail_memory(args * sizeof *p->desc.arg, "a plan");
+  if (p->hint == NULL || p->shown == NULL || p->format == NULL) {
+    status = cr_fail_memory(args * sizeof *p->hint, "a plan");
+    goto fail;
   }
-  memcpy(p->desc.arg, op->desc.arg, (args - 1) * sizeof *p->desc.arg);
   *out = p;
   return CREMA_OK;
+fail:
+  planned_destroy(p);
+  return status;
 }
 
 static void keep_plan(cr_op *op, cr_op_planned *p) {
@@ -163,7 +165,7 @@ static crema_status make_plan(cr_op *op, crema_context *context, cr_op_planned *
   if (status == CREMA_E_UNSUPPORTED && !context->device->backend->host_memory) {
     if (!op->fallback_logged) {
       cr_log_warning("op %s has no kernel on %s and runs on the CPU",
-                     cr_op_kind_name(op->desc.kind), context->device->backend->name);
+                     cr_op_kind_name(op->desc->kind), context->device->backend->name);
       op->fallback_logged = true;
     }
     p->fallback = true;
@@ -192,9 +194,9 @@ void cr_op_drop_plans(cr_op *op) {
 
 /* The element types are those of the tensors; other ones than last time need other plans. */
 static void take_types(cr_op *op, cr_tensor *const *tensor) {
-  for (int i = 0; i < op->desc.args; ++i) {
-    if (tensor[i] == NULL || op->desc.arg[i].type == cr_tensor_type(tensor[i])) continue;
-    op->desc.arg[i].type = cr_tensor_type(tensor[i]);
+  for (int i = 0; i < op->desc->args; ++i) {
+    if (tensor[i] == NULL || op->type[i] == cr_tensor_type(tensor[i])) continue;
+    op->type[i] = cr_tensor_type(tensor[i]);
     cr_op_drop_plans(op);
   }
 }
@@ -204,9 +206,9 @@ static void take_types(cr_op *op, cr_tensor *const *tensor) {
 crema_status cr_op_find_plan(cr_op *op, crema_context *context, cr_tensor *const *tensor,
                              cr_op_planned **out) {
   take_types(op, tensor);
-  for (int i = 0; i < op->desc.args; ++i) {
+  for (int i = 0; i < op->desc->args; ++i) {
     bool read = tensor[i] != NULL && (op->use[i].access == 'R' || op->use[i].access == 'U');
-    op->hint[i] = read ? cr_tensor_head(tensor[i]) : (cr_format){op->desc.arg[i].type, NULL};
+    op->hint[i] = read ? cr_tensor_head(tensor[i]) : (cr_format){op->type[i], NULL};
   }
   for (int i = 0; i < op->slots; ++i) {
     cr_op_planned *p = op->slot[i];

@@ -14,15 +14,13 @@ const cr_addition *cr_adder_find(const cr_adder *adder, crema_dtype type, int64_
 
 static crema_status make(cr_addition *a) {
   const crema_shape shape = {.axes = 1, .dim = {a->count}};
-  cr_op_desc desc = {.kind = CR_OP_AXPBY, .type = a->type == CREMA_F64 ? CREMA_F64 : CREMA_F32};
-  crema_status status = CREMA_OK;
+  const cr_op_desc axpby = {.kind = CR_OP_AXPBY,
+                            .type = a->type == CREMA_F64 ? CREMA_F64 : CREMA_F32};
+  cr_op_desc *desc = NULL;
   CR_TRY(cr_tensor_create(a->type, a->count, &a->term));
   CR_TRY(cr_tensor_create(a->type, a->count, &a->sum));
-  for (int arg = 0; arg < 2; ++arg) CR_TRY_GOTO(cr_op_desc_add(&desc, &shape, a->type), fail);
+  CR_TRY(cr_op_describe(&axpby, 2, (const crema_shape *[]){&shape, &shape}, NULL, &desc));
   return cr_op_create(&desc, &a->op);
-fail:
-  cr_op_desc_free(&desc);
-  return status;
 }
 
 crema_status cr_adder_need(cr_adder *adder, crema_dtype type, int64_t count) {

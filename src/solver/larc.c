@@ -37,26 +37,18 @@ struct cr_larc {
 };
 
 static crema_status make_multiply(const crema_shape *shape, cr_op **out) {
-  cr_op_desc desc = {.kind = CR_OP_PROD, .type = CREMA_F32};
-  crema_status status = CREMA_OK;
-  for (int arg = 0; arg < 3; ++arg) CR_TRY_GOTO(cr_op_desc_add(&desc, shape, CREMA_F32), fail);
+  const cr_op_desc product = {.kind = CR_OP_PROD, .type = CREMA_F32};
+  cr_op_desc *desc = NULL;
+  CR_TRY(cr_op_describe(&product, 3, (const crema_shape *[]){shape, shape, shape}, NULL, &desc));
   return cr_op_create(&desc, out);
-fail:
-  cr_op_desc_free(&desc);
-  return status;
 }
 
 static crema_status make_sum(const crema_shape *shape, cr_op **out) {
   const crema_shape one = cr_shape_1(1);
-  cr_op_desc desc = {.kind = CR_OP_REDUCE, .type = CREMA_F32};
-  crema_status status = CREMA_OK;
-  desc.u.reduce = CR_REDUCE_SUM;
-  CR_TRY_GOTO(cr_op_desc_add(&desc, shape, CREMA_F32), fail);
-  CR_TRY_GOTO(cr_op_desc_add(&desc, &one, CREMA_F64), fail);
+  const cr_op_desc sum = {.kind = CR_OP_REDUCE, .type = CREMA_F32, .u.reduce = CR_REDUCE_SUM};
+  cr_op_desc *desc = NULL;
+  CR_TRY(cr_op_describe(&sum, 2, (const crema_shape *[]){shape, &one}, NULL, &desc));
   return cr_op_create(&desc, out);
-fail:
-  cr_op_desc_free(&desc);
-  return status;
 }
 
 static crema_status start_turbo(cr_larc *larc) {

@@ -154,35 +154,27 @@ static crema_status read_settings(cr_updater *updater, const Caffe__SolverParame
 
 /* The op that cuts a history of this shape to what half precision can hold. */
 static crema_status make_cut(const crema_shape *shape, cr_op **out) {
-  cr_op_desc desc = {.kind = CR_OP_UNARY_FWD, .type = CREMA_F32};
-  crema_status status = CREMA_OK;
-  desc.u.unary.function = CR_UNARY_CLIP;
-  desc.u.unary.alpha = -LARGEST_HALF;
-  desc.u.unary.beta = LARGEST_HALF;
-  CR_TRY_GOTO(cr_op_desc_add(&desc, shape, CREMA_F32), fail);
-  CR_TRY_GOTO(cr_op_desc_add(&desc, shape, CREMA_F32), fail);
+  cr_op_desc clip = {.kind = CR_OP_UNARY_FWD, .type = CREMA_F32};
+  cr_op_desc *desc = NULL;
+  clip.u.unary.function = CR_UNARY_CLIP;
+  clip.u.unary.alpha = -LARGEST_HALF;
+  clip.u.unary.beta = LARGEST_HALF;
+  CR_TRY(cr_op_describe(&clip, 2, (const crema_shape *[]){shape, shape}, NULL, &desc));
   return cr_op_create(&desc, out);
-fail:
-  cr_op_desc_free(&desc);
-  return status;
 }
 
 /* The op of an update of `count` elements; `type` is what it is planned for first. */
 static crema_status make_update(const cr_updater *updater, const crema_shape *shape,
                                 crema_dtype type, cr_op **out) {
-  cr_op_desc desc = {.kind = updater->keep_step ? CR_OP_UPDATE_KEEP : CR_OP_UPDATE, .type = type};
-  desc.u.update.rule = updater->row->rule;
-  desc.u.update.l1 = updater->l1;
-  desc.u.update.decoupled = updater->decoupled;
-  crema_status status = CREMA_OK;
-  for (int arg = 0; arg < 2 + updater->row->histories; ++arg) {
-    CR_TRY_GOTO(cr_op_desc_add(&desc, shape, type), fail);
-  }
-  if (updater->row->histories == 1) CR_TRY_GOTO(cr_op_desc_add_absent(&desc), fail);
+  const crema_shape *second = updater->row->histories == 2 ? shape : NULL;
+  cr_op_desc update = {.kind = updater->keep_step ? CR_OP_UPDATE_KEEP : CR_OP_UPDATE, .type = type};
+  cr_op_desc *desc = NULL;
+  update.u.update.rule = updater->row->rule;
+  update.u.update.l1 = updater->l1;
+  update.u.update.decoupled = updater->decoupled;
+  CR_TRY(cr_op_describe(&update, 4, (const crema_shape *[]){shape, shape, shape, second}, NULL,
+                        &desc));
   return cr_op_create(&desc, out);
-fail:
-  cr_op_desc_free(&desc);
-  return status;
 }
 
 static crema_status add_history(cr_updater *updater, int i) {

@@ -69,12 +69,13 @@ static job new_job(bool backward) {
   const crema_shape *gradients[4] = {&image, &result, &windows, &bias};
   const crema_shape **shape = backward ? gradients : forward;
   job j = {.made = backward ? 2 : 3, .value = backward ? 4 : 19};
-  cr_op_desc desc = {.kind = backward ? CR_OP_CONV_BWD_WEIGHTS : CR_OP_CONV_FWD, .type = CREMA_F32};
-  desc.u.conv = (cr_conv_params){
+  cr_op_desc *desc = NULL;
+  cr_op_desc conv = {.kind = backward ? CR_OP_CONV_BWD_WEIGHTS : CR_OP_CONV_FWD, .type = CREMA_F32};
+  conv.u.conv = (cr_conv_params){
       .window = {.axes = 2, .kernel = {3, 3}, .stride = {1, 1}, .dilation = {1, 1}}, .group = 1};
+  ok(cr_op_describe(&conv, 4, shape, NULL, &desc));
   for (int i = 0; i < 4; ++i) {
     const int64_t count = crema_shape_count(shape[i], 0, shape[i]->axes);
-    ok(cr_op_desc_add(&desc, shape[i], CREMA_F32));
     ok(cr_tensor_create(CREMA_F32, count, &j.tensor[i]));
     if (i >= (backward ? 2 : 3)) continue;
     void *to = NULL;

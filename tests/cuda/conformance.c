@@ -312,12 +312,14 @@ static void fill(cr_tensor *tensor, const float *from, int count) {
 static crema_status loss_of(float label, float *loss) {
   static const float prob[3] = {0.25f, 0.5f, 0.25f};
   const crema_shape shapes[4] = {{2, {1, 3}}, {1, {1}}, {0, {0}}, {0, {0}}};
-  cr_op_desc desc = {.kind = CR_OP_NLL_FWD, .type = CREMA_F32};
+  const cr_op_desc nll = {.kind = CR_OP_NLL_FWD, .type = CREMA_F32};
+  cr_op_desc *desc = NULL;
   cr_tensor *tensor[4] = {NULL};
   cr_op *op = NULL;
   const void *result = NULL;
+  const crema_shape *const shape[4] = {&shapes[0], &shapes[1], &shapes[2], &shapes[3]};
+  ok(cr_op_describe(&nll, 4, shape, NULL, &desc));
   for (int i = 0; i < 4; ++i) {
-    ok(cr_op_desc_add(&desc, &shapes[i], CREMA_F32));
     ok(cr_tensor_create(CREMA_F32, i == 0 ? 3 : 1, &tensor[i]));
   }
   fill(tensor[0], prob, 3);

@@ -74,17 +74,15 @@ static crema_status run_product(cr_op *op, crema_context *context, cr_tensor **t
 
 /* (2,3) times (2,3)^T by cuBLASLt: rows (1,2,3) and (4,5,6). */
 static crema_status multiply(crema_context *context) {
-  const crema_shape shapes[4] = {{2, {2, 3}}, {2, {2, 3}}, {0, {0}}, {2, {2, 2}}};
-  cr_op_desc desc = {.kind = CR_OP_IP_FWD, .type = CREMA_F32};
+  const crema_shape factor = {2, {2, 3}}, result = {2, {2, 2}};
+  const crema_shape *const shape[4] = {&factor, &factor, NULL, &result};
+  const cr_op_desc product = {.kind = CR_OP_IP_FWD, .type = CREMA_F32};
+  cr_op_desc *desc = NULL;
   cr_tensor *tensor[4] = {NULL};
   cr_op *op = NULL;
+  ok(cr_op_describe(&product, 4, shape, NULL, &desc));
   for (int i = 0; i < 4; ++i) {
-    if (i == 2) {
-      ok(cr_op_desc_add_absent(&desc));
-      continue;
-    }
-    ok(cr_op_desc_add(&desc, &shapes[i], CREMA_F32));
-    ok(cr_tensor_create(CREMA_F32, i == 3 ? 4 : 6, &tensor[i]));
+    if (i != 2) ok(cr_tensor_create(CREMA_F32, i == 3 ? 4 : 6, &tensor[i]));
   }
   ok(cr_op_create(&desc, &op));
   const crema_status status = run_product(op, context, tensor);
@@ -349,16 +347,15 @@ TEST(work_without_a_kernel_runs_on_the_cpu) {
   crema_device *device = NULL;
   crema_context *context = NULL;
   const crema_shape empty = {2, {0, 3}}, weights = {2, {2, 3}}, made = {2, {0, 2}};
-  cr_op_desc desc = {.kind = CR_OP_IP_FWD, .type = CREMA_F32};
+  const crema_shape *const shape[4] = {&empty, &weights, NULL, &made};
+  const cr_op_desc product = {.kind = CR_OP_IP_FWD, .type = CREMA_F32};
+  cr_op_desc *desc = NULL;
   cr_tensor *tensor[4] = {NULL};
   cr_op *op = NULL;
   void *to = NULL;
   ok(crema_device_get(CREMA_DEVICE_CUDA, 0, &device));
   ok(crema_context_create(device, 1, &context));
-  ok(cr_op_desc_add(&desc, &empty, CREMA_F32));
-  ok(cr_op_desc_add(&desc, &weights, CREMA_F32));
-  ok(cr_op_desc_add_absent(&desc));
-  ok(cr_op_desc_add(&desc, &made, CREMA_F32));
+  ok(cr_op_describe(&product, 4, shape, NULL, &desc));
   ok(cr_tensor_create(CREMA_F32, 0, &tensor[0]));
   ok(cr_tensor_create(CREMA_F32, 6, &tensor[1]));
   ok(cr_tensor_create(CREMA_F32, 0, &tensor[3]));

@@ -33,7 +33,7 @@ static int64_t draw_extent(cr_mt19937 *rng, bool may_be_empty) {
 /* Shapes as in an op_case, with letters for extents: A, B, C at least 1, a, b, c also 0, each
  * letter the same everywhere. P is the sum of A and B, K at most B, Q the product of A and B. */
 typedef struct shape_template {
-  cr_op_desc desc;
+  op_given desc;
   const char *shapes;
   const float *scale; /* as in an op_case */
   cr_op_scalars scalars;

@@ -38,8 +38,7 @@ static crema_status run(const cr_call *call) {
 typedef struct kernel_case {
   const cr_kernel *row[2];
   cr_kernel kernel;
-  cr_op_desc desc;
-  cr_op_arg arg[MOST_ARGS];
+  cr_op_desc *desc;
   cr_format format[MOST_ARGS];
   crema_devptr buffer[MOST_ARGS];
   bool accumulate[MOST_ARGS];
@@ -59,13 +58,15 @@ static void begin(kernel_case *c, cr_op_kind op, int args, bool stepped) {
   sim_begin(&options);
   c->device = sim_test_device(0);
   for (int k = 0; k < 2; ++k) c->stream[k] = sim_test_context(c->device);
-  c->desc = (cr_op_desc){.kind = op, .type = CREMA_F32, .args = args, .arg = c->arg};
+  c->desc = calloc(1, cr_op_desc_bytes(args));
+  assert_non_null(c->desc);
+  *c->desc = (cr_op_desc){.kind = op, .type = CREMA_F32, .args = args};
   for (int i = 0; i < args; ++i) {
-    c->arg[i] = (cr_op_arg){.type = CREMA_F32, .shape = {.axes = 1, .dim = {COUNT}}};
+    c->desc->arg[i] = (cr_op_arg){.type = CREMA_F32, .shape = {.axes = 1, .dim = {COUNT}}};
     c->format[i] = CR_PLAIN_F32;
     assert_int_equal(c->device->backend->alloc(c->device, BYTES, &c->buffer[i]), CREMA_OK);
   }
-  c->plan = (cr_plan){.desc = &c->desc,
+  c->plan = (cr_plan){.desc = c->desc,
                       .context = c->stream[0],
                       .kernel = c->device->backend->kernels[0],
                       .hint = c->format,
@@ -77,7 +78,7 @@ static void begin(kernel_case *c, cr_op_kind op, int args, bool stepped) {
 
 static crema_status queue(kernel_case *c, int stream) {
   return c->plan.kernel->run(&(cr_call){.plan = &c->plan,
-                                        .desc = &c->desc,
+                                        .desc = c->desc,
                                         .context = c->stream[stream],
                                         .buffer = c->buffer,
                                         .accumulate = c->accumulate});
@@ -90,10 +91,11 @@ static void finish(kernel_case *c) {
 static void end(kernel_case *c, size_t races) {
   finish(c);
   c->plan.kernel->destroy(&c->plan);
-  for (int i = 0; i < c->desc.args; ++i) {
+  for (int i = 0; i < c->desc->args; ++i) {
     if (c->buffer[i].address != 0) c->device->backend->free(c->device, c->buffer[i]);
   }
   for (int k = 0; k < 2; ++k) crema_context_destroy(c->stream[k]);
+  free(c->desc);
   sim_end_with_races(races);
 }
 

@@ -36,12 +36,15 @@ static crema_shape shape_of(const char *text) {
 }
 
 static int worth(const op_size *size, int most) {
-  cr_op_arg arg[ARGS];
+  cr_op_desc *desc = calloc(1, cr_op_desc_bytes(size->args));
+  assert_non_null(desc);
+  *desc = (cr_op_desc){.kind = size->kind, .type = CREMA_F32, .args = size->args};
   for (int i = 0; i < size->args; ++i) {
-    arg[i] = (cr_op_arg){.shape = shape_of(size->arg[i]), .type = CREMA_F32};
+    desc->arg[i] = (cr_op_arg){.shape = shape_of(size->arg[i]), .type = CREMA_F32};
   }
-  cr_op_desc desc = {.kind = size->kind, .type = CREMA_F32, .args = size->args, .arg = arg};
-  return cr_cpu_threads_for(&desc, most);
+  const int threads = cr_cpu_threads_for(desc, most);
+  free(desc);
+  return threads;
 }
 
 TEST(threads_follow_from_the_cost) {

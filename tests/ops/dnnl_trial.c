@@ -24,21 +24,34 @@ static float random_value(void) {
 
 void start(fixture *f, cr_op_kind kind) {
   memset(f, 0, sizeof *f);
-  f->desc.kind = kind;
-  f->desc.type = CREMA_F32;
+  f->desc = calloc(1, cr_op_desc_bytes(ARGS_MAX));
+  assert_non_null(f->desc);
+  f->desc->kind = kind;
+  f->desc->type = CREMA_F32;
 }
 
 size_t value_bytes(const fixture *f, int i) {
-  const cr_op_arg *arg = &f->desc.arg[i];
+  const cr_op_arg *arg = &f->desc->arg[i];
   return (size_t)crema_shape_count(&arg->shape, 0, arg->shape.axes) * crema_dtype_size(arg->type);
+}
+
+static cr_op_arg *new_argument(fixture *f, int axes, crema_dtype type) {
+  assert_true(f->desc->args < ARGS_MAX);
+  cr_op_arg *arg = &f->desc->arg[f->desc->args++];
+  *arg = (cr_op_arg){.shape.axes = axes, .type = type, .scale = 1};
+  return arg;
+}
+
+void add_shape(fixture *f, char access, crema_dtype type, const crema_shape *shape) {
+  f->access[f->desc->args] = access;
+  new_argument(f, shape->axes, type)->shape = *shape;
 }
 
 void add(fixture *f, char access, crema_dtype type, int axes, const int64_t *dim) {
   crema_shape shape = {.axes = axes};
   for (int i = 0; i < axes; ++i) shape.dim[i] = dim[i];
-  int i = f->desc.args;
-  ok(cr_op_desc_add(&f->desc, &shape, type));
-  f->access[i] = access;
+  int i = f->desc->args;
+  add_shape(f, access, type, &shape);
   f->hint[i] = (cr_format){type, NULL};
   f->value[i] = calloc(1, value_bytes(f, i));
   assert_non_null(f->value[i]);
@@ -48,17 +61,18 @@ void add(fixture *f, char access, crema_dtype type, int axes, const int64_t *dim
 }
 
 void add_absent(fixture *f) {
-  f->access[f->desc.args] = 'W';
-  ok(cr_op_desc_add_absent(&f->desc));
+  f->access[f->desc->args] = 'W';
+  new_argument(f, -1, CREMA_F32);
 }
 
 bool is_absent(const fixture *f, int i) {
-  return f->desc.arg[i].shape.axes < 0;
+  return f->desc->arg[i].shape.axes < 0;
 }
 
 void finish(fixture *f) {
-  for (int i = 0; i < f->desc.args; ++i) free(f->value[i]);
-  cr_op_desc_free(&f->desc);
+  for (int i = 0; i < f->desc->args; ++i) free(f->value[i]);
+  free(f->desc);
+  f->desc = NULL;
 }
 
 /* The n-th row for the kind, best first; NULL after the last. */
@@ -86,7 +100,7 @@ const cr_kernel *ref_row(cr_op_kind kind) {
 
 static void convert(const fixture *f, int i, cr_format dst_format, void *dst, cr_format src_format,
                     void *src) {
-  const cr_op_arg *arg = &f->desc.arg[i];
+  const cr_op_arg *arg = &f->desc->arg[i];
   if (cr_format_equal(dst_format, src_format)) {
     memcpy(dst, src, dst_format.layout != NULL ? dst_format.layout->bytes : value_bytes(f, i));
     return;
@@ -102,13 +116,13 @@ crema_status prepare(trial *t, fixture *f, const cr_kernel *kernel) {
   *t = (trial){.kernel = kernel};
   assert_non_null(kernel);
   t->plan = (cr_plan){
-      .desc = &f->desc, .context = cr_host_context(), .hint = f->hint, .format = t->format};
-  for (int i = 0; i < f->desc.args; ++i) t->format[i] = (cr_format){f->desc.arg[i].type, NULL};
+      .desc = f->desc, .context = cr_host_context(), .hint = f->hint, .format = t->format};
+  for (int i = 0; i < f->desc->args; ++i) t->format[i] = (cr_format){f->desc->arg[i].type, NULL};
   crema_status status = kernel->plan == NULL ? CREMA_OK : kernel->plan(&t->plan);
   if (status != CREMA_OK) return status;
-  for (int i = 0; i < f->desc.args; ++i) {
+  for (int i = 0; i < f->desc->args; ++i) {
     if (is_absent(f, i)) continue;
-    cr_format plain = {f->desc.arg[i].type, NULL};
+    cr_format plain = {f->desc->arg[i].type, NULL};
     size_t bytes = t->format[i].layout != NULL ? t->format[i].layout->bytes : value_bytes(f, i);
     ok(cr_host_alloc(bytes, &t->memory[i]));
     /* Old content of large numbers: reading it would show. */
@@ -125,7 +139,7 @@ crema_status prepare(trial *t, fixture *f, const cr_kernel *kernel) {
 void execute_on(trial *t, fixture *f, bool add_to) {
   crema_devptr buffer[ARGS_MAX] = {{0}};
   bool accumulate[ARGS_MAX] = {false};
-  for (int i = 0; i < f->desc.args; ++i) {
+  for (int i = 0; i < f->desc->args; ++i) {
     buffer[i].address = (uintptr_t)t->memory[i];
     accumulate[i] = add_to && f->access[i] == 'A';
   }
@@ -150,7 +164,7 @@ void execute(trial *t, fixture *f) {
 void *fetch(const trial *t, const fixture *f, int i) {
   void *values = calloc(1, value_bytes(f, i));
   assert_non_null(values);
-  convert(f, i, (cr_format){f->desc.arg[i].type, NULL}, values, t->format[i], t->memory[i]);
+  convert(f, i, (cr_format){f->desc->arg[i].type, NULL}, values, t->format[i], t->memory[i]);
   return values;
 }
 
@@ -161,7 +175,7 @@ void release(trial *t) {
 
 void compare_values(const fixture *f, int arg, const void *got, const void *want,
                     double tolerance) {
-  if (f->desc.arg[arg].type != CREMA_F32) {
+  if (f->desc->arg[arg].type != CREMA_F32) {
     assert_memory_equal(got, want, value_bytes(f, arg));
     return;
   }
@@ -175,8 +189,8 @@ void compare_values(const fixture *f, int arg, const void *got, const void *want
 
 /* Hints that every F32 argument of 3 to 5 axes is held in `order`. */
 void hold(fixture *f, cr_dnnl_order order) {
-  for (int i = 0; i < f->desc.args; ++i) {
-    const cr_op_arg *arg = &f->desc.arg[i];
+  for (int i = 0; i < f->desc->args; ++i) {
+    const cr_op_arg *arg = &f->desc->arg[i];
     f->hint[i].layout = NULL;
     if (is_absent(f, i) || arg->type != CREMA_F32 || f->access[i] == 'W') continue;
     if (arg->shape.axes < 3 || arg->shape.axes > 5) continue;
@@ -195,9 +209,9 @@ static bool row_agrees(fixture *f, const cr_kernel *row, double tolerance) {
   if (status == CREMA_E_UNSUPPORTED) return false;
   ok(status);
   execute(&got, f);
-  ok(prepare(&want, f, ref_row(f->desc.kind)));
+  ok(prepare(&want, f, ref_row(f->desc->kind)));
   execute(&want, f);
-  for (int i = 0; i < f->desc.args; ++i) {
+  for (int i = 0; i < f->desc->args; ++i) {
     if (is_absent(f, i) || f->access[i] == 'R') continue;
     if (got.format[i].layout != NULL && cr_dnnl_layout_is_opaque(got.format[i].layout)) continue;
     void *a = fetch(&got, f, i), *b = fetch(&want, f, i);
@@ -217,8 +231,8 @@ const crema_dtype short_types[SHORT_TYPES] = {CREMA_BF16, CREMA_F16};
 int taken[SHORT_TYPES][CR_OP_KINDS];
 
 static bool is_value(const fixture *f, int i) {
-  if (is_absent(f, i) || f->desc.arg[i].type != CREMA_F32) return false;
-  return cr_op_kind_use(f->desc.kind, f->desc.args, i).role == CR_ROLE_VALUES;
+  if (is_absent(f, i) || f->desc->arg[i].type != CREMA_F32) return false;
+  return cr_op_kind_use(f->desc->kind, f->desc->args, i).role == CR_ROLE_VALUES;
 }
 
 /* A copy of `f` whose values for which `which` has a bit are of `type`; and in `rounded` a copy
@@ -227,20 +241,22 @@ void shorten(const fixture *f, crema_dtype type, unsigned which, fixture *out, f
   for (int copy = 0; copy < 2; ++copy) {
     fixture *to = copy == 0 ? out : rounded;
     *to = *f;
-    to->desc.args = 0;
-    to->desc.arg = NULL;
-    for (int i = 0; i < f->desc.args; ++i) {
+    to->desc = calloc(1, cr_op_desc_bytes(ARGS_MAX));
+    assert_non_null(to->desc);
+    memcpy(to->desc, f->desc, sizeof *f->desc);
+    to->desc->args = 0;
+    for (int i = 0; i < f->desc->args; ++i) {
       if (is_absent(f, i)) {
         add_absent(to);
         continue;
       }
-      const cr_op_arg *arg = &f->desc.arg[i];
+      const cr_op_arg *arg = &f->desc->arg[i];
       const bool is_short = is_value(f, i) && (which >> i & 1u) != 0;
       const unsigned before = random_state;
       add(to, f->access[i], is_short && copy == 0 ? type : arg->type, arg->shape.axes,
           arg->shape.dim);
       random_state = before;
-      to->desc.arg[i].scale = arg->scale;
+      to->desc->arg[i].scale = arg->scale;
       to->hint[i] = f->hint[i];
       const int64_t count = crema_shape_count(&arg->shape, 0, arg->shape.axes);
       if (!is_short) {
@@ -276,13 +292,13 @@ bool row_agrees_in(const fixture *f, const cr_kernel *row, crema_dtype type, uns
   bool accepted = prepare(&got, &values, row) == CREMA_OK;
   if (accepted) {
     execute(&got, &values);
-    ok(prepare(&want, &rounded, ref_row(f->desc.kind)));
+    ok(prepare(&want, &rounded, ref_row(f->desc->kind)));
     execute(&want, &rounded);
-    for (int i = 0; i < f->desc.args; ++i) {
+    for (int i = 0; i < f->desc->args; ++i) {
       if (is_absent(f, i) || f->access[i] == 'R') continue;
       if (got.format[i].layout != NULL && cr_dnnl_layout_is_opaque(got.format[i].layout)) continue;
       void *a = fetch(&got, &values, i), *b = fetch(&want, &rounded, i), *wide = b;
-      const bool is_short = values.desc.arg[i].type == type;
+      const bool is_short = values.desc->arg[i].type == type;
       if (is_short) {
         wide = malloc(value_bytes(&rounded, i));
         assert_non_null(wide);
@@ -305,16 +321,16 @@ bool row_agrees_in(const fixture *f, const cr_kernel *row, crema_dtype type, uns
 static void agree_in_short_types(const fixture *f, const cr_kernel *row, double tolerance) {
   for (int t = 0; t < 2; ++t) {
     if (!cr_kernel_takes(row, short_types[t])) continue;
-    if (row_agrees_in(f, row, short_types[t], ~0u, tolerance)) ++taken[t][f->desc.kind];
+    if (row_agrees_in(f, row, short_types[t], ~0u, tolerance)) ++taken[t][f->desc->kind];
   }
 }
 
 /* All rows of the kind, in all element types. Returns false when all decline F32. */
 bool agree(fixture *f, double tolerance) {
   bool any = false;
-  for (int n = 0; dnnl_row(f->desc.kind, n) != NULL; ++n) {
-    if (row_agrees(f, dnnl_row(f->desc.kind, n), tolerance)) any = true;
-    agree_in_short_types(f, dnnl_row(f->desc.kind, n), tolerance);
+  for (int n = 0; dnnl_row(f->desc->kind, n) != NULL; ++n) {
+    if (row_agrees(f, dnnl_row(f->desc->kind, n), tolerance)) any = true;
+    agree_in_short_types(f, dnnl_row(f->desc->kind, n), tolerance);
   }
   return any;
 }
@@ -351,7 +367,7 @@ void set_window(cr_window *w, int axes, int64_t kernel, int64_t stride, int64_t 
 
 /* Hints that argument 0 (outer,C,inner) is held as (N,C,H,W) in `order`. */
 void hold_images(fixture *f, int64_t height, int64_t width, cr_dnnl_order order) {
-  const int64_t *dim = f->desc.arg[0].shape.dim;
+  const int64_t *dim = f->desc->arg[0].shape.dim;
   crema_shape images = {4, {dim[0], dim[1], height, width}};
   cr_md md = NULL;
   ok(cr_dnnl_md_ordered(&images, CREMA_F32, order, &md));

@@ -15,7 +15,7 @@ enum { ARGS_MAX = 8, ORDERS = 4, SHORT_TYPES = 2 };
 
 /* An op with the plain values of its arguments. */
 typedef struct fixture {
-  cr_op_desc desc;
+  cr_op_desc *desc; /* with room for ARGS_MAX */
   char access[ARGS_MAX];
   cr_format hint[ARGS_MAX];
   void *value[ARGS_MAX];
@@ -40,6 +40,8 @@ void finish(fixture *f);
 
 /* Adds an argument, with values between -1 and 1 if it is F32 and zeros otherwise. */
 void add(fixture *f, char access, crema_dtype type, int axes, const int64_t *dim);
+/* The same without values, for shapes that are only planned. */
+void add_shape(fixture *f, char access, crema_dtype type, const crema_shape *shape);
 void add_absent(fixture *f);
 
 #define ADD_TYPE(f, access, type, ...)                                            \

@@ -6,13 +6,19 @@
 
 enum { OP_MAX_ARGS = 8 };
 
+/* The part of a description that is no argument. */
+typedef struct op_given {
+  cr_op_kind kind;
+  cr_op_params u;
+} op_given;
+
 /* A case is an op that is no gradient; the gradients of the op are tested along with it. */
 typedef struct op_case {
   const char *label;
   /* One per argument, separated by ";": extents, then the element type unless it is floating; "-"
    * for an absent argument. */
   const char *shapes;
-  cr_op_desc desc;    /* kind and parameters; the arguments come from `shapes` */
+  op_given desc;      /* the arguments come from `shapes` */
   const float *scale; /* one per argument; NULL: all 1 */
   cr_op_scalars scalars;
   /* Too large for the slow reference and finite differences: the reference kernel is the reference.
@@ -47,9 +53,13 @@ typedef struct op_in_place {
 extern const op_in_place op_in_places[];
 extern const int op_in_place_count;
 
-/* Fills desc->arg (room for OP_MAX_ARGS in `args`) from the case's text for an op whose values are
- * of `type`. False: malformed. */
-bool op_case_args(const op_case *test, crema_dtype type, cr_op_arg *args, cr_op_desc *desc);
+/* A descriptor without arguments that has room for OP_MAX_ARGS; free with free(). Ends the program
+ * when there is no memory. */
+cr_op_desc *op_desc_new(void);
+
+/* Fills `desc`, which has such room, from the case for an op whose values are of `type`. False:
+ * malformed. */
+bool op_case_args(const op_case *test, crema_dtype type, cr_op_desc *desc);
 
 /* Whether the case differs from that of f32 when values are of `type`: copies of integers do not.
  */

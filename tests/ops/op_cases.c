@@ -511,25 +511,34 @@ static crema_dtype type_of(const cr_op_desc *desc, int i, crema_dtype named, cre
   return values ? type : desc->type;
 }
 
-bool op_case_exists(const op_case *test, crema_dtype type) {
-  cr_op_arg args[OP_MAX_ARGS], plain[OP_MAX_ARGS];
-  cr_op_desc desc;
-  if (!op_case_args(test, CREMA_F32, plain, &desc)) return false;
-  if (type == CREMA_F32) return true;
-  if (!op_case_args(test, type, args, &desc)) return false;
-  for (int i = 0; i < desc.args; ++i) {
-    if (args[i].type != plain[i].type) return true;
-  }
-  return false;
+cr_op_desc *op_desc_new(void) {
+  cr_op_desc *desc = calloc(1, cr_op_desc_bytes(OP_MAX_ARGS));
+  if (desc == NULL) abort();
+  return desc;
 }
 
-bool op_case_args(const op_case *test, crema_dtype type, cr_op_arg *args, cr_op_desc *desc) {
-  *desc = test->desc;
-  desc->arg = args;
+bool op_case_exists(const op_case *test, crema_dtype type) {
+  cr_op_desc *desc = op_desc_new(), *plain = op_desc_new();
+  bool exists = op_case_args(test, CREMA_F32, plain);
+  if (exists && type != CREMA_F32) {
+    exists = false;
+    const bool made = op_case_args(test, type, desc);
+    for (int i = 0; made && i < desc->args; ++i) {
+      if (desc->arg[i].type != plain->arg[i].type) exists = true;
+    }
+  }
+  free(desc);
+  free(plain);
+  return exists;
+}
+
+bool op_case_args(const op_case *test, crema_dtype type, cr_op_desc *desc) {
+  desc->kind = test->desc.kind;
+  desc->u = test->desc.u;
   desc->args = 0;
   for (const char *p = test->shapes; p; p = strchr(p, ';') ? strchr(p, ';') + 1 : NULL) {
     if (desc->args == OP_MAX_ARGS) return false;
-    cr_op_arg *arg = &args[desc->args++];
+    cr_op_arg *arg = &desc->arg[desc->args++];
     *arg = (cr_op_arg){.scale = test->scale ? test->scale[desc->args - 1] : 1};
     while (*p == ' ') ++p;
     if (*p == '-') arg->shape.axes = -1;
@@ -541,8 +550,10 @@ bool op_case_args(const op_case *test, crema_dtype type, cr_op_arg *args, cr_op_
     arg->type = type_named(p, CREMA_F32);
   }
   desc->type = type == CREMA_F64 ? CREMA_F64 : CREMA_F32;
-  if (desc->kind == CR_OP_COPY && args[0].type != CREMA_F32) desc->type = args[0].type;
-  for (int i = 0; i < desc->args; ++i) args[i].type = type_of(desc, i, args[i].type, type);
+  if (desc->kind == CR_OP_COPY && desc->arg[0].type != CREMA_F32) desc->type = desc->arg[0].type;
+  for (int i = 0; i < desc->args; ++i) {
+    desc->arg[i].type = type_of(desc, i, desc->arg[i].type, type);
+  }
   return true;
 }
 

@@ -41,8 +41,8 @@ static double tolerance_of(crema_dtype type, bool gradient) {
 
 /* A result is no more exact than the arithmetic, nor than its own element type. */
 static double tolerance(const op_problem *p, int i) {
-  const double own = tolerance_of(p->desc.arg[i].type, p->desc.kind != p->test->desc.kind);
-  const double arithmetic = tolerance_of(p->desc.type, p->desc.kind != p->test->desc.kind);
+  const double own = tolerance_of(p->desc->arg[i].type, p->desc->kind != p->test->desc.kind);
+  const double arithmetic = tolerance_of(p->desc->type, p->desc->kind != p->test->desc.kind);
   return own == 0 ? 0 : fmax(own, arithmetic);
 }
 
@@ -59,7 +59,7 @@ static void make_results(const op_problem *p, double **results) {
   for (int i = 0; i < OP_MAX_ARGS; ++i) {
     results[i] = NULL;
     if (!p->out[i]) continue;
-    results[i] = calloc((size_t)op_count(&p->desc.arg[i].shape) + 1, sizeof(double));
+    results[i] = calloc((size_t)op_count(&p->desc->arg[i].shape) + 1, sizeof(double));
     assert_non_null(results[i]);
   }
 }
@@ -80,7 +80,7 @@ static void describe(const op_problem *p, const op_run *run, const char *why) {
  * is one of the terms. */
 static double largest_term(const op_problem *p) {
   double term = 1;
-  switch (p->desc.kind) {
+  switch (p->desc->kind) {
     case CR_OP_CONV_FWD:
     case CR_OP_CONV_BWD_DATA:
     case CR_OP_CONV_BWD_WEIGHTS:
@@ -89,10 +89,10 @@ static double largest_term(const op_problem *p) {
     case CR_OP_IP_BWD_WEIGHTS: break;
     default: return 0;
   }
-  for (int i = 0; i < p->desc.args; ++i) {
+  for (int i = 0; i < p->desc->args; ++i) {
     if (p->access[i] != 'R' || !p->in[i]) continue;
     double largest = 0;
-    for (int64_t k = 0; k < op_count(&p->desc.arg[i].shape); ++k) {
+    for (int64_t k = 0; k < op_count(&p->desc->arg[i].shape); ++k) {
       largest = fmax(largest, fabs(p->in[i][k]));
     }
     term *= largest;
@@ -102,11 +102,11 @@ static double largest_term(const op_problem *p) {
 
 /* Error as the golden data measures it: largest difference over largest magnitude. */
 static void compare(const op_problem *p, const op_run *run, double *const *results) {
-  for (int i = 0; i < p->desc.args; ++i) {
+  for (int i = 0; i < p->desc->args; ++i) {
     if (!p->out[i] || i == p->opaque) continue;
     double scale = largest_term(p), error = 0;
     int64_t worst = 0;
-    for (int64_t k = 0; k < op_count(&p->desc.arg[i].shape); ++k) {
+    for (int64_t k = 0; k < op_count(&p->desc->arg[i].shape); ++k) {
       const bool added = run->accumulate && p->access[i] == 'A';
       const double wanted = p->out[i][k] + (added ? p->in[i][k] : 0);
       const double difference =
@@ -150,9 +150,9 @@ static void check_threads(const op_problem *p, const op_run *run) {
   assert_int_equal(op_run_row(run, p->in, one), OP_RAN);
   set_threads(4);
   assert_int_equal(op_run_row(run, p->in, many), OP_RAN);
-  for (int i = 0; i < p->desc.args; ++i) {
+  for (int i = 0; i < p->desc->args; ++i) {
     if (!p->out[i] || i == p->opaque) continue;
-    if (memcmp(one[i], many[i], (size_t)op_count(&p->desc.arg[i].shape) * sizeof(double)) != 0) {
+    if (memcmp(one[i], many[i], (size_t)op_count(&p->desc->arg[i].shape) * sizeof(double)) != 0) {
       describe(p, run, "the result depends on the number of threads");
       fail();
     }
@@ -183,11 +183,11 @@ static bool takes(const cr_kernel *kernel, const cr_op_desc *desc) {
 static bool make_opaque(const op_problem *forward, const op_run *backward, op_buffer *content) {
   const char *family = strrchr(backward->kernel->name, '_');
   for (const cr_kernel *const *row = op_table(); *row; ++row) {
-    if (!takes(*row, &forward->desc)) continue;
+    if (!takes(*row, forward->desc)) continue;
     if (strcmp(strrchr((*row)->name, '_'), family) != 0) continue;
     double *results[OP_MAX_ARGS];
     const op_run run = {.kernel = *row,
-                        .desc = &forward->desc,
+                        .desc = forward->desc,
                         .hint = backward->hint,
                         .in_place_from = -1,
                         .in_place_to = -1,
@@ -208,13 +208,14 @@ static void check_row(const cr_kernel *row, const op_problem *p, const op_proble
   for (int hint = 0; hint < hints; ++hint) {
     op_buffer opaque = {.memory = NULL};
     op_run run = {.kernel = row,
-                  .desc = &p->desc,
+                  .desc = p->desc,
                   .scalars = &p->test->scalars,
                   .hint = (op_hint)hint,
                   .in_place_from = -1,
                   .in_place_to = -1,
                   .opaque = p->opaque};
-    if (p->desc.kind == CR_OP_LRN_BWD && p->opaque >= 0 && p->desc.arg[p->opaque].shape.axes >= 0) {
+    if (p->desc->kind == CR_OP_LRN_BWD && p->opaque >= 0 &&
+        p->desc->arg[p->opaque].shape.axes >= 0) {
       if (!make_opaque(forward, &run, &opaque)) continue;
       run.opaque_in = &opaque;
     }
@@ -222,9 +223,9 @@ static void check_row(const cr_kernel *row, const op_problem *p, const op_proble
     if (ran_now && op_is_ref(row) && hint == 0) check_threads(p, &run);
     for (int i = 0; i < op_in_place_count && ran_now; ++i) {
       const op_in_place *pair = &op_in_places[i];
-      if (pair->kind != p->desc.kind) continue;
+      if (pair->kind != p->desc->kind) continue;
       run.in_place_from = pair->from;
-      run.in_place_to = pair->to < 0 ? p->desc.args + pair->to : pair->to;
+      run.in_place_to = pair->to < 0 ? p->desc->args + pair->to : pair->to;
       run_and_compare(p, &run, record);
     }
     run.in_place_from = run.in_place_to = -1;
@@ -234,14 +235,13 @@ static void check_row(const cr_kernel *row, const op_problem *p, const op_proble
   }
 }
 
-/* The same op with all that is floating in F64. */
-static cr_op_desc in_f64(const op_problem *p, cr_op_arg *args) {
-  cr_op_desc desc = p->desc;
-  desc.type = CREMA_F64;
-  desc.arg = args;
-  for (int i = 0; i < desc.args; ++i) {
-    args[i] = p->desc.arg[i];
-    if (tolerance_of(args[i].type, false) > 0) args[i].type = CREMA_F64;
+/* The same op with all that is floating in F64; free with free(). */
+static cr_op_desc *in_f64(const op_problem *p) {
+  cr_op_desc *desc = op_desc_new();
+  memcpy(desc, p->desc, cr_op_desc_bytes(p->desc->args));
+  desc->type = CREMA_F64;
+  for (int i = 0; i < desc->args; ++i) {
+    if (tolerance_of(desc->arg[i].type, false) > 0) desc->arg[i].type = CREMA_F64;
   }
   return desc;
 }
@@ -249,15 +249,14 @@ static cr_op_desc in_f64(const op_problem *p, cr_op_arg *args) {
 /* For large cases: the results of the reference kernel of F64 become the reference. */
 static void ask_ref_row(op_problem *p) {
   const cr_kernel *plain = NULL;
-  cr_op_arg args[OP_MAX_ARGS];
-  const cr_op_desc desc = in_f64(p, args);
+  cr_op_desc *desc = in_f64(p);
   for (const cr_kernel *const *row = cr_host_context()->device->backend->kernels; *row; ++row) {
-    if (takes(*row, &desc)) plain = *row;
+    if (takes(*row, desc)) plain = *row;
   }
   assert_non_null(plain);
   assert_true(op_is_ref(plain));
   const op_run run = {.kernel = plain,
-                      .desc = &desc,
+                      .desc = desc,
                       .scalars = &p->test->scalars,
                       .in_place_from = -1,
                       .in_place_to = -1,
@@ -266,13 +265,14 @@ static void ask_ref_row(op_problem *p) {
     describe(p, &run, crema_error_text());
     fail();
   }
+  free(desc);
 }
 
 static void check_problem(const op_problem *p, const op_problem *forward, op_record *records) {
   int n = 0;
   for (const cr_kernel *const *row = op_table(); *row; ++row, ++n) {
     assert_true(n < OP_ROWS_MAX);
-    if (!takes(*row, &p->desc)) continue;
+    if (!takes(*row, p->desc)) continue;
     check_row(*row, p, forward, &records[n]);
   }
 }

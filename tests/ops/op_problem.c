@@ -24,6 +24,8 @@ void op_problem_free(op_problem *p) {
     free(p->out[i]);
     p->in[i] = p->out[i] = NULL;
   }
+  free(p->desc);
+  p->desc = NULL;
 }
 
 /* ---- inputs -------------------------------------------------------------- */
@@ -114,7 +116,7 @@ static bool is_positive(const cr_op_desc *d, int i) {
 }
 
 static void fill(const op_problem *p, int i, cr_mt19937 *rng) {
-  const cr_op_desc *d = &p->desc;
+  const cr_op_desc *d = p->desc;
   double *to = p->in[i];
   const int64_t count = op_count(&d->arg[i].shape);
   const bool stochastic =
@@ -145,9 +147,9 @@ static void fill(const op_problem *p, int i, cr_mt19937 *rng) {
 
 /* Arrays for what is read and what is written. */
 static bool make_arrays(op_problem *p) {
-  op_access(&p->desc, p->access);
-  for (int i = 0; i < p->desc.args; ++i) {
-    const crema_shape *shape = &p->desc.arg[i].shape;
+  op_access(p->desc, p->access);
+  for (int i = 0; i < p->desc->args; ++i) {
+    const crema_shape *shape = &p->desc->arg[i].shape;
     if (shape->axes < 0) continue;
     if (p->access[i] != 'W' && !(p->in[i] = array(op_count(shape)))) return false;
     if (p->access[i] != 'R' && !(p->out[i] = array(op_count(shape)))) return false;
@@ -156,16 +158,16 @@ static bool make_arrays(op_problem *p) {
 }
 
 bool op_problem_make(const op_case *test, crema_dtype type, cr_mt19937 *rng, op_problem *p) {
-  *p = (op_problem){.test = test, .opaque = -1};
-  if (!op_case_args(test, type, p->arg, &p->desc)) return false;
+  *p = (op_problem){.test = test, .opaque = -1, .desc = op_desc_new()};
+  if (!op_case_args(test, type, p->desc)) return false;
   if (!make_arrays(p)) return false;
-  if (p->desc.kind == CR_OP_LRN_FWD) p->opaque = 2;
-  for (int i = 0; i < p->desc.args; ++i) {
+  if (p->desc->kind == CR_OP_LRN_FWD) p->opaque = 2;
+  for (int i = 0; i < p->desc->args; ++i) {
     if (!p->in[i]) continue;
     fill(p, i, rng);
-    if (!round_to_type(&p->desc.arg[i], p->in[i])) return false;
+    if (!round_to_type(&p->desc->arg[i], p->in[i])) return false;
   }
-  return test->large || op_reference(&p->desc, &test->scalars, p->in, p->out, false);
+  return test->large || op_reference(p->desc, &test->scalars, p->in, p->out, false);
 }
 
 /* ---- gradients ----------------------------------------------------------- */
@@ -182,7 +184,7 @@ static int sources_of(const cr_op_desc *d) {
 
 /* Reads the words of gradient->args; the number of roles. */
 static int read_roles(const op_problem *f, const op_gradient *gradient, int index, role *roles) {
-  const int sources = sources_of(&f->desc);
+  const int sources = sources_of(f->desc);
   int n = 0;
   for (const char *p = gradient->args; *p; ++p) {
     if (*p == ' ') continue;
@@ -201,19 +203,19 @@ int op_problem_gradients(const op_problem *f, const op_gradient *gradient) {
   role roles[OP_MAX_ARGS];
   const int n = read_roles(f, gradient, 0, roles);
   for (int i = 0; i < n; ++i) {
-    const bool absent = f->desc.arg[roles[i].of].shape.axes < 0;
+    const bool absent = f->desc->arg[roles[i].of].shape.axes < 0;
     const bool optional = cr_op_kind_use(gradient->backward, n, i).optional;
     if (absent && !optional) return 0;
-    if (absent && gradient->backward == CR_OP_POOL_BWD && f->desc.u.pool.method == CR_POOL_MAX) {
+    if (absent && gradient->backward == CR_OP_POOL_BWD && f->desc->u.pool.method == CR_POOL_MAX) {
       return 0;
     }
   }
   const bool in_place = roles[0].of == roles[1].of;
   if (gradient->backward == CR_OP_UNARY_BWD && in_place &&
-      !cr_unary_by_value(f->desc.u.unary.function)) {
+      !cr_unary_by_value(f->desc->u.unary.function)) {
     return 0;
   }
-  return strchr(gradient->args, 'k') ? sources_of(&f->desc) : 1;
+  return strchr(gradient->args, 'k') ? sources_of(f->desc) : 1;
 }
 
 /* sum of given gradients times results, for inputs `in`; `scratchpad` holds the frozen choices. */
@@ -221,24 +223,24 @@ static double objective(const cr_op_desc *d, const op_problem *f, const op_probl
                         const role *roles, double *const *in, double *const *scratchpad) {
   op_reference(d, &f->test->scalars, in, scratchpad, true);
   double sum = 0;
-  for (int i = 0; i < b->desc.args; ++i) {
+  for (int i = 0; i < b->desc->args; ++i) {
     if (roles[i].what != 'g') continue;
     const double *y = scratchpad[roles[i].of];
-    for (int64_t k = 0; k < op_count(&b->desc.arg[i].shape); ++k) sum += b->in[i][k] * y[k];
+    for (int64_t k = 0; k < op_count(&b->desc->arg[i].shape); ++k) sum += b->in[i][k] * y[k];
   }
   return sum;
 }
 
 /* The loss gradient passes through a softmax, and its given gradient is the scalar alpha. */
 static double loss_of_scores(const op_problem *f, const double *scores, double *const *scratchpad) {
-  const crema_shape *shape = &f->desc.arg[0].shape;
+  const crema_shape *shape = &f->desc->arg[0].shape;
   const int64_t count = op_count(shape);
   double *prob = array(count);
   if (!prob) return NAN;
   memcpy(prob, scores, (size_t)count * sizeof *prob);
   to_probabilities(shape, 1, prob);
   double *in[OP_MAX_ARGS] = {prob, f->in[1]};
-  op_reference(&f->desc, &f->test->scalars, in, scratchpad, true);
+  op_reference(f->desc, &f->test->scalars, in, scratchpad, true);
   free(prob);
   return *scratchpad[2] * (double)f->test->scalars.alpha;
 }
@@ -248,22 +250,23 @@ static double loss_of_scores(const op_problem *f, const double *scores, double *
  * argument: their two points may be far apart. */
 static bool differences(const op_problem *f, const op_problem *b, const role *roles, int of,
                         double *gradient) {
-  const bool loss = f->desc.kind == CR_OP_NLL_FWD;
-  const bool linear = f->desc.kind == CR_OP_CONV_FWD || f->desc.kind == CR_OP_IP_FWD ||
-                      f->desc.kind == CR_OP_POOL_FWD;
-  const int points = linear || f->desc.type != CREMA_F64 ? 2 : 4;
-  const int64_t count = op_count(&f->desc.arg[of].shape);
+  const bool loss = f->desc->kind == CR_OP_NLL_FWD;
+  const bool linear = f->desc->kind == CR_OP_CONV_FWD || f->desc->kind == CR_OP_IP_FWD ||
+                      f->desc->kind == CR_OP_POOL_FWD;
+  const int points = linear || f->desc->type != CREMA_F64 ? 2 : 4;
+  const int64_t count = op_count(&f->desc->arg[of].shape);
   /* The fused activation is not part of the convolution's gradient. */
-  cr_op_desc desc = f->desc;
-  if (desc.kind == CR_OP_CONV_FWD) desc.u.conv.relu = false;
+  cr_op_desc *desc = op_desc_new();
+  memcpy(desc, f->desc, cr_op_desc_bytes(OP_MAX_ARGS));
+  if (desc->kind == CR_OP_CONV_FWD) desc->u.conv.relu = false;
   double *in[OP_MAX_ARGS], *scratchpad[OP_MAX_ARGS] = {NULL};
   bool ok = true;
   memcpy(in, f->in, sizeof in);
   in[of] = array(count);
   ok = in[of] != NULL;
-  for (int i = 0; i < f->desc.args && ok; ++i) {
+  for (int i = 0; i < f->desc->args && ok; ++i) {
     if (!f->out[i]) continue;
-    const int64_t size = op_count(&f->desc.arg[i].shape);
+    const int64_t size = op_count(&f->desc->arg[i].shape);
     scratchpad[i] = array(size);
     ok = scratchpad[i] != NULL;
     if (ok) memcpy(scratchpad[i], f->out[i], (size_t)size * sizeof(double));
@@ -275,12 +278,13 @@ static bool differences(const op_problem *f, const op_problem *b, const role *ro
     for (int s = 0; s < points; ++s) {
       in[of][k] = value + (s % 2 ? -step : step) * (s < 2 ? 1 : 2);
       const double at = loss ? loss_of_scores(f, in[of], scratchpad)
-                             : objective(&desc, f, b, roles, in, scratchpad);
+                             : objective(desc, f, b, roles, in, scratchpad);
       change[s / 2] += s % 2 ? -at : at;
     }
     in[of][k] = value;
     gradient[k] = points == 2 ? change[0] / (2 * step) : (8 * change[0] - change[1]) / (12 * step);
   }
+  free(desc);
   free(in[of]);
   for (int i = 0; i < OP_MAX_ARGS; ++i) free(scratchpad[i]);
   return ok;
@@ -289,27 +293,27 @@ static bool differences(const op_problem *f, const op_problem *b, const role *ro
 bool op_problem_gradient(const op_problem *f, const op_gradient *gradient, int index,
                          cr_mt19937 *rng, op_problem *b) {
   role roles[OP_MAX_ARGS];
-  *b = (op_problem){.test = f->test, .opaque = -1, .desc = f->desc};
-  b->desc.kind = gradient->backward;
-  b->desc.arg = b->arg;
-  b->desc.args = read_roles(f, gradient, index, roles);
-  if (strchr(gradient->args, 'k')) b->desc.u.index = index;
-  for (int i = 0; i < b->desc.args; ++i) b->arg[i] = f->desc.arg[roles[i].of];
+  *b = (op_problem){.test = f->test, .opaque = -1, .desc = op_desc_new()};
+  memcpy(b->desc, f->desc, sizeof *f->desc);
+  b->desc->kind = gradient->backward;
+  b->desc->args = read_roles(f, gradient, index, roles);
+  if (strchr(gradient->args, 'k')) b->desc->u.index = index;
+  for (int i = 0; i < b->desc->args; ++i) b->desc->arg[i] = f->desc->arg[roles[i].of];
   if (!make_arrays(b)) return false;
-  for (int i = 0; i < b->desc.args; ++i) {
+  for (int i = 0; i < b->desc->args; ++i) {
     const int of = roles[i].of;
     if (roles[i].what == 'v' && of == f->opaque) b->opaque = i;
-    if (b->arg[i].shape.axes < 0) continue;
-    const int64_t count = op_count(&b->arg[i].shape);
+    if (b->desc->arg[i].shape.axes < 0) continue;
+    const int64_t count = op_count(&b->desc->arg[i].shape);
     if (roles[i].what == 'v') {
       const double *from = f->out[of] ? f->out[of] : f->in[of];
       memcpy(b->in[i], from, (size_t)count * sizeof *from);
     } else if (roles[i].what == 'g' || b->in[i]) {
-      for (int64_t k = 0; k < count; ++k) b->in[i][k] = draw(b->arg[i].type, rng);
+      for (int64_t k = 0; k < count; ++k) b->in[i][k] = draw(b->desc->arg[i].type, rng);
     }
-    if (b->in[i] && !round_to_type(&b->arg[i], b->in[i])) return false;
+    if (b->in[i] && !round_to_type(&b->desc->arg[i], b->in[i])) return false;
   }
-  for (int i = 0; i < b->desc.args && !f->test->large; ++i) {
+  for (int i = 0; i < b->desc->args && !f->test->large; ++i) {
     if (roles[i].what != 'd' || !b->out[i]) continue;
     if (!differences(f, b, roles, roles[i].of, b->out[i])) return false;
   }

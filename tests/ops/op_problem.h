@@ -7,8 +7,7 @@
 
 typedef struct op_problem {
   const op_case *test;
-  cr_op_desc desc;
-  cr_op_arg arg[OP_MAX_ARGS];
+  cr_op_desc *desc;
   char access[OP_MAX_ARGS];
   /* in[i]: what is read, and what an accumulated argument holds before. Each value is one
    * of the argument's element type. out[i]: what must be written, or added. NULL: does not apply.

@@ -38,19 +38,12 @@ static void expect(cr_tensor *tensor, int64_t count, const float *wanted) {
   }
 }
 
-static void add_args(cr_op_desc *desc, int args, const crema_shape *const *shape) {
-  for (int i = 0; i < args; ++i) {
-    const crema_status status =
-        shape[i] ? cr_op_desc_add(desc, shape[i], CREMA_F32) : cr_op_desc_add_absent(desc);
-    ok(status);
-  }
-}
-
-static cr_op *make_op(cr_op_desc desc, int args, const crema_shape *const *shape) {
+static cr_op *make_op(cr_op_desc given, int args, const crema_shape *const *shape) {
+  cr_op_desc *desc = NULL;
   cr_op *op = NULL;
-  add_args(&desc, args, shape);
+  ok(cr_op_describe(&given, args, shape, NULL, &desc));
   ok(cr_op_create(&desc, &op));
-  assert_null(desc.arg);
+  assert_null(desc);
   return op;
 }
 
@@ -203,12 +196,14 @@ TEST(test_chain) {
 
 TEST(test_wrong_arguments) {
   cr_op *op = NULL;
-  cr_op_desc desc = {.kind = CR_OP_SOFTMAX_BWD, .type = CREMA_F32};
-  add_args(&desc, 2, (const crema_shape *[]){&matrix22, &matrix22});
+  cr_op_desc *desc = NULL;
+  const cr_op_desc softmax = {.kind = CR_OP_SOFTMAX_BWD, .type = CREMA_F32};
+  const crema_shape *const shapes[4] = {NULL, &matrix23, NULL, &matrix22};
+  ok(cr_op_describe(&softmax, 2, (const crema_shape *[]){&matrix22, &matrix22}, NULL, &desc));
   assert_fails(cr_op_create(&desc, &op), CREMA_E_INTERNAL, "softmax_bwd");
-  assert_null(desc.arg);
-  desc = (cr_op_desc){.kind = CR_OP_IP_FWD, .type = CREMA_F32};
-  add_args(&desc, 4, (const crema_shape *[]){NULL, &matrix23, NULL, &matrix22});
+  assert_null(desc);
+  const cr_op_desc product = {.kind = CR_OP_IP_FWD, .type = CREMA_F32};
+  ok(cr_op_describe(&product, 4, shapes, NULL, &desc));
   assert_int_equal(cr_op_create(&desc, &op), CREMA_E_INTERNAL);
   assert_null(op);
 
@@ -220,6 +215,36 @@ TEST(test_wrong_arguments) {
   cr_tensor_destroy(four);
   cr_tensor_destroy(two);
   cr_op_destroy(NULL);
+}
+
+/* Descriptors are compared by their bytes: what lies behind the axes of a shape is not looked at.
+ */
+TEST(test_same_descriptors) {
+  const cr_op_desc concat = {.kind = CR_OP_CONCAT, .type = CREMA_F32, .u.axis = 1};
+  cr_op_desc along = concat, *made = NULL, *other = NULL;
+  crema_shape part = matrix23, whole = {2, {2, 6}};
+  const crema_shape *shapes[3] = {&part, &part, &whole};
+  ok(cr_op_describe(&concat, 3, shapes, NULL, &made));
+  part.dim[2] = 99;
+  ok(cr_op_describe(&concat, 3, shapes, NULL, &other));
+  assert_true(cr_op_desc_same(made, other));
+  cr_op_desc_free(other);
+  part.dim[1] = 4;
+  ok(cr_op_describe(&concat, 3, shapes, NULL, &other));
+  assert_false(cr_op_desc_same(made, other));
+  cr_op_desc_free(other);
+  part.dim[1] = 3;
+  ok(cr_op_describe(&concat, 3, shapes, (const float[]){1, 1, 2}, &other));
+  assert_false(cr_op_desc_same(made, other));
+  cr_op_desc_free(other);
+  ok(cr_op_describe(&concat, 2, shapes, NULL, &other));
+  assert_false(cr_op_desc_same(made, other));
+  cr_op_desc_free(other);
+  along.u.axis = 0;
+  ok(cr_op_describe(&along, 3, shapes, NULL, &other));
+  assert_false(cr_op_desc_same(made, other));
+  cr_op_desc_free(other);
+  cr_op_desc_free(made);
 }
 
 TEST(test_no_row) {

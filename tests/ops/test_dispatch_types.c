@@ -39,13 +39,12 @@ static bool is_not_converted(const cr_tensor *tensor) {
 }
 
 /* Makes an op for these shapes and runs it on the tensors. */
-static cr_op *run(cr_op_desc desc, int args, const crema_shape *const *shape,
+static cr_op *run(cr_op_desc given, int args, const crema_shape *const *shape,
                   cr_tensor *const *tensor, const cr_op_scalars *scalars) {
   cr_op *op = NULL;
-  desc.type = CREMA_F32;
-  for (int i = 0; i < args; ++i) {
-    ok(shape[i] ? cr_op_desc_add(&desc, shape[i], CREMA_F32) : cr_op_desc_add_absent(&desc));
-  }
+  cr_op_desc *desc = NULL;
+  given.type = CREMA_F32;
+  ok(cr_op_describe(&given, args, shape, NULL, &desc));
   ok(cr_op_create(&desc, &op));
   ok(cr_op_run(op, cr_host_context(), tensor, scalars));
   return op;

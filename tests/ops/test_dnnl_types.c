@@ -19,8 +19,8 @@ TRIAL_TEST(test_mixed_products) {
     const int64_t *values = conv ? images : rows, *factors = conv ? filters : matrix;
     fixture f;
     start(&f, kinds[k]);
-    if (conv) set_window(&f.desc.u.conv.window, 2, 3, 1, 1, 1);
-    if (conv) f.desc.u.conv.group = 1;
+    if (conv) set_window(&f.desc->u.conv.window, 2, 3, 1, 1, 1);
+    if (conv) f.desc->u.conv.group = 1;
     add(&f, 'R', CREMA_F32, axes, values);
     add(&f, 'R', CREMA_F32, axes, weights ? values : factors);
     if (weights) add(&f, 'A', CREMA_F32, axes, factors);
@@ -30,7 +30,7 @@ TRIAL_TEST(test_mixed_products) {
     for (int n = 0; (row = dnnl_row(kinds[k], n)) != NULL; ++n) {
       if (!cr_kernel_takes(row, CREMA_BF16)) continue;
       /* Argument 0 alone, all but weights and biases, and all but the biases. */
-      const unsigned last = 1u << (f.desc.args - 1);
+      const unsigned last = 1u << (f.desc->args - 1);
       const unsigned which[] = {1u, weights ? 3u : 1u | last, weights ? 7u : 3u | last};
       for (int w = 0; w < 3; ++w) {
         /* F32 factors are rounded to bf16: products are off by half a step of theirs. */
@@ -50,7 +50,7 @@ TRIAL_TEST(test_lrn_bf16) {
     trial t[2], want;
     for (int k = 0; k < 2; ++k) {
       start(&f[k], kinds[k]);
-      f[k].desc.u.lrn = (cr_lrn_params){5, 0.5f, 0.75f, 2.0f, false};
+      f[k].desc->u.lrn = (cr_lrn_params){5, 0.5f, 0.75f, 2.0f, false};
       ADD(&f[k], 'R', 2, 16, 9, 9);
       ADD(&f[k], k == 0 ? 'W' : 'R', 2, 16, 9, 9);
       if (k == 1) ADD(&f[k], 'R', 2, 16, 9, 9);
@@ -97,17 +97,17 @@ TEST(test_declined_types) {
   for (int k = 0; k < 4; ++k) {
     fixture f;
     start(&f, k == 0 ? CR_OP_IP_FWD : k == 1 ? CR_OP_UNARY_FWD : k == 2 ? CR_OP_SUM : CR_OP_CONCAT);
-    f.desc.u.axis = 0;
-    if (k == 0) f.desc.u.ip.transpose = false;
-    if (k == 1) f.desc.u.unary.function = CR_UNARY_RELU;
+    f.desc->u.axis = 0;
+    if (k == 0) f.desc->u.ip.transpose = false;
+    if (k == 1) f.desc->u.unary.function = CR_UNARY_RELU;
     ADD_TYPE(&f, 'R', CREMA_BF16, 2, 16, 3, 3);
     if (k == 0) ADD_TYPE(&f, 'R', CREMA_BF16, 2, 16 * 9);
     if (k == 0) add_absent(&f);
     if (k == 0) ADD_TYPE(&f, 'W', CREMA_F16, 2, 2);
     else ADD_TYPE(&f, 'W', CREMA_F32, 2, 16, 3, 3);
     trial t;
-    for (int n = 0; dnnl_row(f.desc.kind, n) != NULL; ++n) {
-      assert_int_equal(prepare(&t, &f, dnnl_row(f.desc.kind, n)), CREMA_E_UNSUPPORTED);
+    for (int n = 0; dnnl_row(f.desc->kind, n) != NULL; ++n) {
+      assert_int_equal(prepare(&t, &f, dnnl_row(f.desc->kind, n)), CREMA_E_UNSUPPORTED);
     }
     finish(&f);
   }
@@ -127,10 +127,10 @@ TRIAL_TEST(test_in_place_bf16) {
       ADD(&f, 'W', 2, 16, 9, 9);
       hold(&f, all_orders[2]);
     }
-    const int written = f.desc.args - 1;
+    const int written = f.desc->args - 1;
     shorten(&f, CREMA_BF16, ~0u, &values, &rounded);
     trial apart, together;
-    const cr_kernel *row = dnnl_row(f.desc.kind, 0);
+    const cr_kernel *row = dnnl_row(f.desc->kind, 0);
     ok(prepare(&apart, &values, row));
     ok(prepare(&together, &values, row));
     execute(&apart, &values);

@@ -11,33 +11,38 @@
 enum { ARGS_MAX = 5 };
 
 /* Plans and runs a row on f32 arrays (or whatever `memory` is meant to hold). */
-static crema_status run(const cr_kernel *kernel, cr_op_desc *desc, const crema_shape *const *shape,
-                        int args, void *const *memory, const cr_op_scalars *scalars) {
-  cr_op_arg arg[ARGS_MAX];
+static crema_status run(const cr_kernel *kernel, const cr_op_params *params,
+                        const crema_shape *const *shape, int args, void *const *memory,
+                        const cr_op_scalars *scalars) {
+  cr_op_desc *made = calloc(1, cr_op_desc_bytes(args));
   cr_format format[ARGS_MAX], hint[ARGS_MAX];
   crema_devptr buffer[ARGS_MAX];
   const bool add[ARGS_MAX] = {false};
+  assert_non_null(made);
+  made->kind = kernel->op;
+  made->type = kernel->type;
+  made->args = args;
+  made->u = *params;
   for (int i = 0; i < args; ++i) {
-    arg[i] = (cr_op_arg){.type = CREMA_F32};
-    if (shape[i]) arg[i].shape = *shape[i];
-    else arg[i].shape.axes = -1;
+    made->arg[i] = (cr_op_arg){.type = CREMA_F32};
+    if (shape[i]) made->arg[i].shape = *shape[i];
+    else made->arg[i].shape.axes = -1;
     format[i] = hint[i] = CR_PLAIN_F32;
     buffer[i] = (crema_devptr){(uintptr_t)memory[i]};
   }
-  desc->kind = kernel->op;
-  desc->type = kernel->type;
-  desc->args = args;
-  desc->arg = arg;
   cr_plan plan = {
-      .desc = desc, .context = cr_host_context(), .kernel = kernel, .hint = hint, .format = format};
+      .desc = made, .context = cr_host_context(), .kernel = kernel, .hint = hint, .format = format};
   if (kernel->plan) {
     const crema_status status = kernel->plan(&plan);
-    if (status != CREMA_OK) return status;
+    if (status != CREMA_OK) {
+      free(made);
+      return status;
+    }
   }
   void *workspace = malloc(plan.workspace_bytes + 1);
   assert_non_null(workspace);
   const crema_status status = kernel->run(&(cr_call){.plan = &plan,
-                                                     .desc = desc,
+                                                     .desc = made,
                                                      .context = plan.context,
                                                      .buffer = buffer,
                                                      .accumulate = add,
@@ -45,12 +50,13 @@ static crema_status run(const cr_kernel *kernel, cr_op_desc *desc, const crema_s
                                                      .workspace = {(uintptr_t)workspace}});
   free(workspace);
   if (kernel->destroy) kernel->destroy(&plan);
+  free(made);
   return status;
 }
 
 static void run_unary(cr_unary function, int64_t count, float *x, float *y) {
   const crema_shape shape = {1, {count}};
-  cr_op_desc desc = {.u.unary = {.function = function}};
+  cr_op_params desc = {.unary = {.function = function}};
   ok(run(&cr_unary_fwd_f32_ref, &desc, (const crema_shape *[]){&shape, &shape}, 2, (void *[]){x, y},
          NULL));
 }
@@ -78,7 +84,7 @@ TEST(test_nan_passes_through) {
   }
   const crema_shape prob = {3, {1, 2, 1}}, label = {2, {1, 1}}, one = {1, {1}};
   float p[] = {NAN, 0.5f}, truth = 0, loss, count;
-  cr_op_desc desc = {.u.nll = {false, 0}};
+  cr_op_params desc = {.nll = {false, 0}};
   ok(run(&cr_nll_fwd_f32_ref, &desc, (const crema_shape *[]){&prob, &label, &one, &one}, 4,
          (void *[]){p, &truth, &loss, &count}, NULL));
   assert_true(isnan(loss));
@@ -87,14 +93,14 @@ TEST(test_nan_passes_through) {
 TEST(test_softmax_of_large_scores) {
   const crema_shape shape = {2, {2, 3}};
   float x[] = {1000, 1001, -1000, -2000, -2000, -2000}, y[6];
-  cr_op_desc desc = {.u.axis = 1};
+  cr_op_params desc = {.axis = 1};
   ok(run(&cr_softmax_fwd_f32_ref, &desc, (const crema_shape *[]){&shape, &shape}, 2,
          (void *[]){x, y}, NULL));
   assert_true(fabsf(y[0] - 0.26894143f) < 1e-6f && fabsf(y[1] - 0.73105858f) < 1e-6f);
   assert_true(y[2] == 0 && fabsf(y[3] - 1.0f / 3) < 1e-6f);
 }
 
-static crema_status run_loss(float *prob, float *labels, cr_op_desc *desc, float *loss,
+static crema_status run_loss(float *prob, float *labels, cr_op_params *desc, float *loss,
                              float *count) {
   const crema_shape shape = {3, {3, 2, 1}}, label = {2, {3, 1}}, one = {1, {1}};
   return run(&cr_nll_fwd_f32_ref, desc, (const crema_shape *[]){&shape, &label, &one, &one}, 4,
@@ -103,7 +109,7 @@ static crema_status run_loss(float *prob, float *labels, cr_op_desc *desc, float
 
 TEST(test_labels) {
   float prob[] = {0, 1, 0.5f, 0.5f, 0.25f, 0.75f}, loss, count;
-  cr_op_desc desc = {.u.nll = {false, 0}};
+  cr_op_params desc = {.nll = {false, 0}};
   /* A probability of 0 counts as FLT_MIN. */
   ok(run_loss(prob, (float[]){0, 1, 1}, &desc, &loss, &count));
   const double wanted = -log((double)FLT_MIN) - log(0.5) - log(0.75);
@@ -116,7 +122,7 @@ TEST(test_labels) {
     assert_error_has("outside 0..1");
   }
   /* An ignored label may lie outside; when all are ignored, nothing is counted. */
-  cr_op_desc ignoring = {.u.nll = {true, 255}};
+  cr_op_params ignoring = {.nll = {true, 255}};
   ok(run_loss(prob, (float[]){255, 1, 255}, &ignoring, &loss, &count));
   assert_true(count == 1 && fabsf(loss - 0.6931472f) < 1e-6f);
   ok(run_loss(prob, (float[]){255, 255, 255}, &ignoring, &loss, &count));
@@ -126,7 +132,7 @@ TEST(test_labels) {
 TEST(test_accuracy_label) {
   const crema_shape shape = {3, {2, 2, 1}}, label = {2, {2, 1}}, one = {1, {1}};
   float score[] = {1, 0, 0, 1}, labels[] = {0, 5}, share = -1;
-  cr_op_desc desc = {.u.accuracy = {.top_k = 1}};
+  cr_op_params desc = {.accuracy = {.top_k = 1}};
   const crema_shape *const shapes[] = {&shape, &label, &one, NULL};
   void *const memory[] = {score, labels, &share, NULL};
   assert_fails(run(&cr_accuracy_f32_ref, &desc, shapes, 4, memory, NULL), CREMA_E_RANGE,
@@ -143,7 +149,7 @@ static void draw_mask(float ratio, uint64_t seed, uint64_t counter, float *y, ui
   float *x = malloc(MASKED * sizeof *x);
   assert_non_null(x);
   for (int i = 0; i < MASKED; ++i) x[i] = 1;
-  cr_op_desc desc = {.u.dropout = {ratio}};
+  cr_op_params desc = {.dropout = {ratio}};
   const cr_op_scalars scalars = {.seed = seed, .counter = counter};
   ok(run(&cr_dropout_fwd_f32_ref, &desc, (const crema_shape *[]){&shape, &shape, &shape}, 3,
          (void *[]){x, y, mask}, &scalars));
@@ -183,18 +189,18 @@ TEST(test_bad_shapes) {
   const crema_shape image = {4, {1, 3, 4, 4}}, filter = {4, {2, 2, 3, 3}}, out = {4, {1, 2, 2, 2}};
   float memory[64];
   void *const any[] = {memory, memory, memory, memory};
-  cr_op_desc conv = {.u.conv = {.window = {2, {3, 3}, {1, 1}, {0, 0}, {1, 1}}, .group = 1}};
+  cr_op_params conv = {.conv = {.window = {2, {3, 3}, {1, 1}, {0, 0}, {1, 1}}, .group = 1}};
   const crema_shape *const shapes[] = {&image, &filter, NULL, &out};
   assert_fails(run(&cr_conv_fwd_f32_ref, &conv, shapes, 4, any, NULL), CREMA_E_SHAPE, "1 3 4 4");
-  cr_op_desc grouped = conv;
-  grouped.u.conv.group = 2;
+  cr_op_params grouped = conv;
+  grouped.conv.group = 2;
   assert_int_equal(run(&cr_conv_fwd_f32_ref, &grouped, shapes, 4, any, NULL), CREMA_E_SHAPE);
-  cr_op_desc still = conv;
-  still.u.conv.window.stride[1] = 0;
+  cr_op_params still = conv;
+  still.conv.window.stride[1] = 0;
   assert_int_equal(run(&cr_conv_fwd_f32_ref, &still, shapes, 4, any, NULL), CREMA_E_SHAPE);
-  cr_op_desc product = {.u.ip = {false}};
+  cr_op_params product = {.ip = {false}};
   assert_int_equal(run(&cr_ip_fwd_f32_ref, &product, shapes, 4, any, NULL), CREMA_E_SHAPE);
-  cr_op_desc join = {.u.axis = 1};
+  cr_op_params join = {.axis = 1};
   assert_int_equal(
       run(&cr_concat_f32_ref, &join, (const crema_shape *[]){&image, &image, &out}, 3, any, NULL),
       CREMA_E_SHAPE);
@@ -211,14 +217,14 @@ TEST(test_contrastive) {
   for (int legacy = 0; legacy < 2; ++legacy) {
     const float margin = 2;
     float loss = -1, slope[2 * PAIRS];
-    cr_op_desc desc = {.u.contrastive = {margin, legacy != 0}};
+    cr_op_params desc = {.contrastive = {margin, legacy != 0}};
     assert_int_equal(run(&cr_contrastive_fwd_f32_ref, &desc,
                          (const crema_shape *[]){&pairs, &pairs, &labels, &one}, 4,
                          (void *[]){a, b, similar, &loss}, NULL),
                      CREMA_OK);
     double near_ = legacy ? 2 - 1.44 : 0.8 * 0.8, same = legacy ? 2 : 4;
     assert_true(fabs((double)loss - (near_ + 1.44 + same)) < 1e-5);
-    desc = (cr_op_desc){.u.contrastive = {margin, legacy != 0}};
+    desc = (cr_op_params){.contrastive = {margin, legacy != 0}};
     assert_int_equal(run(&cr_contrastive_bwd_f32_ref, &desc,
                          (const crema_shape *[]){&pairs, &pairs, &labels, &one, &pairs}, 5,
                          (void *[]){a, b, similar, &diff, slope}, &twice),

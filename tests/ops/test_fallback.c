@@ -64,7 +64,8 @@ static crema_dtype type_of(int tensor) {
 }
 
 typedef struct step {
-  cr_op_desc desc;
+  cr_op_kind kind;
+  cr_op_params u;
   int args, arg[5];
 } step;
 
@@ -78,16 +79,16 @@ enum { STEPS = 5 };
 /* Forward through convolution, LRN and pooling, and back to the convolution's gradient. */
 static void describe(step *s) {
   const cr_lrn_params lrn = {.size = 5, .alpha = 0.1f, .beta = 0.75f, .k = 1.0f};
-  s[0] = (step){{.kind = CR_OP_CONV_FWD}, 4, {SRC, WEIGHTS, BIAS, CONV}};
-  s[0].desc.u.conv = (cr_conv_params){.window = conv_window, .group = 1};
-  s[1] = (step){{.kind = CR_OP_LRN_FWD}, 3, {CONV, NORM, NORM_AUX}};
-  s[1].desc.u.lrn = lrn;
-  s[2] = (step){{.kind = CR_OP_POOL_FWD}, 3, {NORM, POOL, POOL_AUX}};
-  s[2].desc.u.pool = (cr_pool_params){.window = pool_window, .method = CR_POOL_MAX};
-  s[3] = (step){{.kind = CR_OP_POOL_BWD}, 3, {D_POOL, POOL_AUX, D_NORM}};
-  s[3].desc.u.pool = (cr_pool_params){.window = pool_window, .method = CR_POOL_MAX};
-  s[4] = (step){{.kind = CR_OP_LRN_BWD}, 5, {CONV, NORM, D_NORM, NORM_AUX, D_CONV}};
-  s[4].desc.u.lrn = lrn;
+  s[0] = (step){.kind = CR_OP_CONV_FWD, .args = 4, .arg = {SRC, WEIGHTS, BIAS, CONV}};
+  s[0].u.conv = (cr_conv_params){.window = conv_window, .group = 1};
+  s[1] = (step){.kind = CR_OP_LRN_FWD, .args = 3, .arg = {CONV, NORM, NORM_AUX}};
+  s[1].u.lrn = lrn;
+  s[2] = (step){.kind = CR_OP_POOL_FWD, .args = 3, .arg = {NORM, POOL, POOL_AUX}};
+  s[2].u.pool = (cr_pool_params){.window = pool_window, .method = CR_POOL_MAX};
+  s[3] = (step){.kind = CR_OP_POOL_BWD, .args = 3, .arg = {D_POOL, POOL_AUX, D_NORM}};
+  s[3].u.pool = (cr_pool_params){.window = pool_window, .method = CR_POOL_MAX};
+  s[4] = (step){.kind = CR_OP_LRN_BWD, .args = 5, .arg = {CONV, NORM, D_NORM, NORM_AUX, D_CONV}};
+  s[4].u.lrn = lrn;
 }
 
 typedef struct chain {
@@ -116,11 +117,12 @@ static void chain_open(chain *c) {
   for (size_t i = 0; i < sizeof given / sizeof *given; ++i) fill(c->tensor[given[i]]);
   for (int i = 0; i < STEPS; ++i) {
     step *s = &c->step[i];
-    s->desc.type = CREMA_F32;
-    for (int a = 0; a < s->args; ++a) {
-      ok(cr_op_desc_add(&s->desc, &shapes[s->arg[a]], type_of(s->arg[a])));
-    }
-    ok(cr_op_create(&s->desc, &c->op[i]));
+    const cr_op_desc work = {.kind = s->kind, .type = CREMA_F32, .u = s->u};
+    const crema_shape *shape[5];
+    cr_op_desc *desc = NULL;
+    for (int a = 0; a < s->args; ++a) shape[a] = &shapes[s->arg[a]];
+    ok(cr_op_describe(&work, s->args, shape, NULL, &desc));
+    ok(cr_op_create(&desc, &c->op[i]));
   }
 }
 

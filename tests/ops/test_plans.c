@@ -147,18 +147,14 @@ typedef struct example {
 
 static crema_status example_open(example *e, cr_op_kind kind) {
   const crema_shape shape = {1, {COUNT}};
-  crema_status status;
-  cr_op_desc desc = {.kind = kind, .type = CREMA_F32};
+  const crema_shape *const shapes[] = {&shape, &shape, &shape};
+  const cr_op_desc given = {.kind = kind, .type = CREMA_F32};
+  cr_op_desc *desc = NULL;
   *e = (example){NULL};
-  CR_TRY_GOTO(cr_op_desc_add(&desc, &shape, CREMA_F32), fail);
-  if (kind == CR_OP_PRELU_BWD_SLOPE) CR_TRY_GOTO(cr_op_desc_add(&desc, &shape, CREMA_F32), fail);
-  CR_TRY_GOTO(cr_op_desc_add(&desc, &shape, CREMA_F32), fail);
+  CR_TRY(cr_op_describe(&given, kind == CR_OP_PRELU_BWD_SLOPE ? 3 : 2, shapes, NULL, &desc));
   CR_TRY(cr_op_create(&desc, &e->op));
   CR_TRY(cr_tensor_create(CREMA_F32, COUNT, &e->x));
   return cr_tensor_create(CREMA_F32, COUNT, &e->y);
-fail:
-  cr_op_desc_free(&desc);
-  return status;
 }
 
 static void example_close(example *e) {

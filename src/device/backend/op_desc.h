@@ -69,8 +69,8 @@ static inline bool cr_unary_by_value(cr_unary function) {
 
 typedef enum cr_reduction { CR_REDUCE_SUM, CR_REDUCE_ASUM, CR_REDUCE_SUMSQ } cr_reduction;
 
-/* g' = grad_scale * g + decay term (L2: decay * w, L1: decay * sign(w)). A decoupled decay is no part
- * of g': decay * w is subtracted from w beside the rule's step. */
+/* g' = grad_scale * g + decay term (L2: decay * w, L1: decay * sign(w)). A decoupled decay is no
+ * part of g': decay * w is subtracted from w beside the rule's step. */
 typedef enum cr_update_rule {
   CR_UPDATE_SGD,      /* h = momentum h + rate g'; w -= h */
   CR_UPDATE_NESTEROV, /* h' = momentum h + rate g'; w -= (1 + momentum) h' - momentum h */
@@ -90,64 +90,75 @@ typedef struct cr_op_arg {
   int32_t zero_point;
 } cr_op_arg;
 
+/* What an op is told beside its arguments; each kind has its own member. */
+typedef union cr_op_params {
+  cr_conv_params conv;
+  cr_pool_params pool;
+  cr_lrn_params lrn;
+  struct {
+    bool transpose;
+  } ip;
+  struct {
+    float eps;
+    bool global;
+  } bn;
+  struct {
+    cr_unary function;
+    double alpha, beta, gamma;
+  } unary;
+  struct {
+    float ratio;
+  } dropout; /* share set to zero; the rest is scaled by 1/(1-ratio) */
+  struct {
+    bool has_ignore;
+    int ignore;
+  } nll;
+  struct {
+    int top_k;
+    bool has_ignore;
+    int ignore;
+  } accuracy;
+  struct {
+    cr_update_rule rule;
+    bool l1, decoupled; /* one at most */
+  } update;
+  struct {
+    float margin;
+    bool legacy;
+  } contrastive;
+  struct {
+    bool variance;
+    float eps;
+  } mvn;
+  struct {
+    cr_reduction reduction;
+    double coeff;
+  } rows;
+  cr_window window;
+  int64_t offset[CREMA_MAX_AXES];
+  int order[CREMA_MAX_AXES];
+  int norm;
+  cr_reduction reduce;
+  int axis;
+  int index;
+  double value;
+} cr_op_params;
+
+/* One block of memory without pointers, so that descriptors are compared by their bytes (ops/op.h
+ * makes and compares them). An object of this type alone has no arguments, and an assignment copies
+ * all but the arguments. */
 typedef struct cr_op_desc {
   cr_op_kind kind;
   crema_dtype type; /* of the arithmetic: F32 or F64, but for copies of other types theirs */
   int args;         /* absent optional arguments are counted too */
-  cr_op_arg *arg;
-  union {
-    cr_conv_params conv;
-    cr_pool_params pool;
-    cr_lrn_params lrn;
-    struct {
-      bool transpose;
-    } ip;
-    struct {
-      float eps;
-      bool global;
-    } bn;
-    struct {
-      cr_unary function;
-      double alpha, beta, gamma;
-    } unary;
-    struct {
-      float ratio;
-    } dropout; /* share set to zero; the rest is scaled by 1/(1-ratio) */
-    struct {
-      bool has_ignore;
-      int ignore;
-    } nll;
-    struct {
-      int top_k;
-      bool has_ignore;
-      int ignore;
-    } accuracy;
-    struct {
-      cr_update_rule rule;
-      bool l1, decoupled; /* one at most */
-    } update;
-    struct {
-      float margin;
-      bool legacy;
-    } contrastive;
-    struct {
-      bool variance;
-      float eps;
-    } mvn;
-    struct {
-      cr_reduction reduction;
-      double coeff;
-    } rows;
-    cr_window window;
-    int64_t offset[CREMA_MAX_AXES];
-    int order[CREMA_MAX_AXES];
-    int norm;
-    cr_reduction reduce;
-    int axis;
-    int index;
-    double value;
-  } u;
+  cr_op_params u;
+  cr_op_arg arg[]; /* `args` of them */
 } cr_op_desc;
+
+/* The bytes of a descriptor with `args` arguments. */
+static inline size_t cr_op_desc_bytes(int args) {
+  return sizeof(cr_op_desc) + (size_t)args * sizeof(cr_op_arg);
+}
 
 /* A run of the elements of an update: those of one parameter among others in a block. */
 typedef struct cr_update_segment {
@@ -161,8 +172,8 @@ typedef struct cr_op_scalars {
   double alpha, beta;
   double rate, momentum, momentum2, rms_decay, decay, delta, grad_scale;
   uint64_t seed, counter;
-  /* What an update changes: these segments, in ascending order; NULL: all elements. A kernel is done
-   * with the array when run() returns. */
+  /* What an update changes: these segments, in ascending order; NULL: all elements. A kernel is
+   * done with the array when run() returns. */
   const cr_update_segment *segment;
   int segments;
 } cr_op_scalars;

@@ -8,37 +8,11 @@
 
 cr_op_desc cr_layer_op_desc(cr_op_kind kind) {
   cr_op_desc desc;
-  /* Padding bytes are zeroed too: cr_op_desc_same_params compares memory. */
+  /* Padding bytes are zeroed too: cr_op_desc_same compares memory. */
   memset(&desc, 0, sizeof desc);
   desc.kind = kind;
   desc.type = CREMA_F32;
   return desc;
-}
-
-static bool same_arguments(const cr_op_desc *made, int args, const crema_shape *const *shape,
-                           const float *scale) {
-  if (made->args != args) return false;
-  for (int i = 0; i < args; ++i) {
-    const cr_op_arg *arg = &made->arg[i];
-    if ((shape[i] == NULL) != (arg->shape.axes < 0)) return false;
-    if (shape[i] == NULL) continue;
-    if (arg->scale != (scale ? scale[i] : 1)) return false;
-    if (!crema_shape_equal(&arg->shape, shape[i])) return false;
-  }
-  return true;
-}
-
-static crema_status describe(cr_op_desc *desc, int args, const crema_shape *const *shape,
-                             const float *scale) {
-  for (int i = 0; i < args; ++i) {
-    if (shape[i] == NULL) {
-      CR_TRY(cr_op_desc_add_absent(desc));
-    } else {
-      CR_TRY(cr_op_desc_add(desc, shape[i], CREMA_F32));
-      if (scale) desc->arg[i].scale = scale[i];
-    }
-  }
-  return CREMA_OK;
 }
 
 struct cr_layer_owned {
@@ -50,18 +24,16 @@ struct cr_layer_owned {
 static void free_op(cr_layer_op *slot) {
   cr_op_destroy(slot->op);
   slot->op = NULL;
-  cr_op_desc_free(&slot->made);
 }
 
 crema_status cr_layer_op_make_scaled(cr_layer *layer, cr_layer_op *slot, const cr_op_desc *desc,
                                      int args, const crema_shape *const *shape,
                                      const float *scale) {
-  cr_op_desc made = *desc;
-  crema_status status;
-  made.type = cr_layer_arithmetic(layer);
-  cr_op_desc given = made;
-  if (slot->op && cr_op_desc_same_params(&slot->made, &made) &&
-      same_arguments(&slot->made, args, shape, scale)) {
+  cr_op_desc *made = NULL;
+  CR_TRY(cr_op_describe(desc, args, shape, scale, &made));
+  made->type = cr_layer_arithmetic(layer);
+  if (slot->op && cr_op_desc_same(cr_op_made_for(slot->op), made)) {
+    cr_op_desc_free(made);
     return CREMA_OK;
   }
   if (!slot->listed) {
@@ -70,15 +42,7 @@ crema_status cr_layer_op_make_scaled(cr_layer *layer, cr_layer_op *slot, const c
     layer->ops = slot;
   }
   free_op(slot);
-  CR_TRY_GOTO(describe(&made, args, shape, scale), fail);
-  CR_TRY_GOTO(describe(&given, args, shape, scale), fail);
-  CR_TRY_GOTO(cr_op_create(&given, &slot->op), fail);
-  slot->made = made;
-  return CREMA_OK;
-fail:
-  cr_op_desc_free(&given);
-  cr_op_desc_free(&made);
-  return status;
+  return cr_op_create(&made, &slot->op);
 }
 
 crema_status cr_layer_op_make(cr_layer *layer, cr_layer_op *slot, const cr_op_desc *desc, int args,

@@ -5,11 +5,10 @@
 
 #include "layers/common/layer.h"
 
-/* An op of a layer and the description it was made for. Zero-initialised: no op yet. */
+/* An op of a layer. Zero-initialised: no op yet. */
 struct cr_layer_op {
   cr_op *op;
-  cr_op_desc made; /* its own copy of the arguments */
-  bool listed;     /* in the layer's list of ops */
+  bool listed; /* in the layer's list of ops */
   cr_layer_op *next;
 };
 
