@@ -32,11 +32,12 @@ static bool has_nccl(void) {
   return cr_exchange_find_nccl(devices[0]) == CREMA_OK;
 }
 
+/* The plug-in has opened the libraries by then, wherever they are. */
 static void find_fakes(void) {
-  void *nccl = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
-  void *plugin = dlopen(getenv("CREMA_CUDA_PLUGIN"), RTLD_NOW | RTLD_LOCAL);
-  find(plugin, "fake_peer_copies", &fake.peer_copies);
+  find(dlopen(getenv("CREMA_CUDA_PLUGIN"), RTLD_NOW | RTLD_LOCAL), "fake_peer_copies",
+       &fake.peer_copies);
   if (!has_nccl()) return;
+  void *nccl = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
   find(nccl, "fake_nccl_fail", &fake.inject);
   find(nccl, "fake_nccl_living", &fake.living);
   find(nccl, "fake_nccl_calls", &fake.calls);

@@ -181,7 +181,7 @@ set_tests_properties(cuda/version_on_fake PROPERTIES ENVIRONMENT
 # that does not start) they run on the CPU. Found by CREMA_CUDA_PATH in the folders of Python packages.
 add_fake(fake_bare cublasLt 13 fake_cudnn ${fake_dir}/bare)
 set(packages ${PROJECT_BINARY_DIR}/cuda/packages)
-foreach(part driver:cuda_driver cublaslt:cu13 cudnn:cudnn)
+foreach(part driver:cuda_driver cublaslt:cu13 cudnn:cudnn nccl:nccl)
   string(REPLACE ":" ";" part ${part})
   list(GET part 0 name)
   list(GET part 1 folder)
