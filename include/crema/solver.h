@@ -124,16 +124,18 @@ CREMA_API crema_status crema_solver_solve(crema_solver *solver) CREMA_MUST_USE;
  * the iterations. */
 CREMA_API crema_status crema_solver_step(crema_solver *solver, int64_t iterations) CREMA_MUST_USE;
 
+/* Gets a line of text, without a line break. */
+typedef void crema_line_fn(void *user, const char *text);
+
 /* Tells, line by line, how training will go, before it does: between several devices the tree along
  * which weights may be copied, with the measured speeds of links; the buckets in which gradients
  * are exchanged, and after which layer's backward pass each is ready; the time of computing, from
  * some iterations without an exchange; and from these the predicted time of an iteration for each
- * way to exchange, and which one `auto` takes and why. `line` gets each line without a line break.
+ * way to exchange, and which one `auto` takes and why. `line` gets each line, and `user`.
  * All processes that train together must call it; only the first tells. These iterations take
  * samples from the data and change what the solver remembers of updates: afterwards it should be
  * destroyed. Errors: those of an iteration. */
-CREMA_API crema_status crema_solver_plan(crema_solver *solver,
-                                         void (*line)(void *user, const char *text),
+CREMA_API crema_status crema_solver_plan(crema_solver *solver, crema_line_fn *line,
                                          void *user) CREMA_MUST_USE;
 
 /* Writes <prefix>_iter_N.caffemodel[.h5] and .solverstate[.h5]. Older files of these names stay

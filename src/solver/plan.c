@@ -271,8 +271,7 @@ static crema_status make_plan(cr_training_plan *plan) {
   return measure_computing(plan);
 }
 
-crema_status crema_solver_plan(crema_solver *solver, void (*line)(void *user, const char *text),
-                               void *user) {
+crema_status crema_solver_plan(crema_solver *solver, crema_line_fn *line, void *user) {
   CR_REQUIRE(solver);
   CR_REQUIRE(line);
   cr_training_plan plan = {.solver = solver};
