@@ -131,10 +131,10 @@ typedef void crema_line_fn(void *user, const char *text);
  * which weights may be copied, with the measured speeds of links; the buckets in which gradients
  * are exchanged, and after which layer's backward pass each is ready; the time of computing, from
  * some iterations without an exchange; and from these the predicted time of an iteration for each
- * way to exchange, and which one `auto` takes and why. `line` gets each line, and `user`.
- * All processes that train together must call it; only the first tells. These iterations take
- * samples from the data and change what the solver remembers of updates: afterwards it should be
- * destroyed. Errors: those of an iteration. */
+ * way to exchange, and which one CREMA_EXCHANGE_AUTO takes and why. `line` gets each line, and
+ * `user`. All processes that train together must call it; only the first tells. These iterations
+ * take samples from the data and change what the solver remembers of updates: afterwards it should
+ * be destroyed. Errors: those of an iteration. */
 CREMA_API crema_status crema_solver_plan(crema_solver *solver, crema_line_fn *line,
                                          void *user) CREMA_MUST_USE;
 

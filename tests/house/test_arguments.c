@@ -186,7 +186,7 @@ static int64_t is_empty_text(const char *result) {
   O(crema_solver_restore_latest, "found", (A(0, solver), A(1, &was_found)))                       \
   S(crema_solver_solve, (A(0, solver)))                                                           \
   S(crema_solver_step, (A(0, solver), 1))                                                         \
-  S(crema_solver_plan, (A(0, solver), A(1, forget_line), NULL))                                   \
+  O(crema_solver_plan, "user", (A(0, solver), A(1, forget_line), A(2, &was_found)))               \
   S(crema_solver_snapshot, (A(0, solver)))                                                        \
   V(crema_solver_iteration, 0, (A(0, solver)))                                                    \
   V(crema_solver_net, 0, (A(0, solver)))                                                          \
