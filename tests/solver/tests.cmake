@@ -12,3 +12,7 @@ target_link_options(test_solver_stops PRIVATE -Wl,--wrap=fsync)
 target_link_options(test_solver_carry_on PRIVATE -Wl,--wrap=fsync)
 # Processes cannot be created.
 target_link_options(test_solver_hdf5_damage PRIVATE -Wl,--wrap=fork)
+# Sums and updates are counted.
+foreach(function cr_exchange_sum cr_updater_run cr_updater_run_bucket)
+  target_link_options(test_solver_parallel_buckets PRIVATE -Wl,--wrap=${function})
+endforeach()
