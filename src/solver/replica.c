@@ -96,6 +96,7 @@ static crema_status reduce_bucket(cr_replica *replica, int index) {
   CR_TRY(crema_event_wait(reducer->event[index], reducer->context));
   CR_TRY(cr_exchange_sum(replica->exchange, reducer->context, bucket_span(replica, index)));
   if (!reducer->updates) return CREMA_OK;
+  atomic_store(&replica->updating, true);
   return cr_updater_run_bucket(replica->updater, bucket, reducer->context);
 }
 
@@ -282,6 +283,7 @@ crema_status cr_replica_compute(cr_replica *replica, const cr_iteration *iterati
   if (root_only) return sum_buckets(replica);
   if (replica->reducer == NULL) return CREMA_OK;
   CR_TRY(await_buckets(replica));
+  atomic_store(&replica->updating, false);
   if (!replica->reducer->updates) return CREMA_OK;
   replica->updated = true;
   return cr_updater_run_still(replica->updater);

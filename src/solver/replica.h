@@ -9,6 +9,8 @@
 #ifndef CR_SOLVER_REPLICA_H
 #define CR_SOLVER_REPLICA_H
 
+#include <stdatomic.h>
+
 #include "parallel/exchange.h"
 #include "solver/update.h"
 
@@ -26,6 +28,8 @@ struct cr_replica {
   int buckets;
   cr_reducer *reducer; /* NULL: no thread of its own exchanges */
   bool updated;        /* the iteration's update was made while gradients were exchanged */
+  /* Part of that update was begun, and not all of it is known to be made. */
+  atomic_bool updating;
 };
 
 /* Prepares `replica`, whose context and net are set, for training. `exchange` (may be NULL) is

@@ -185,7 +185,6 @@ static crema_status iterate(crema_solver *solver) {
                      .has_rate = exchanges_early && !cr_rate_follows_loss(&solver->schedule)};
   if (joint.iteration.has_rate) CR_TRY(find_rate(solver, 0, &joint.iteration.rate));
   solver->net->debug_info = display && param->debug_info;
-  solver->updating = joint.iteration.has_rate;
   CR_TRY(run_jointly(solver, compute, &joint, &loss));
   solver->samples += solver->batch_samples * param->iter_size;
   double shown = cr_loss_window_add(&solver->window, loss);
@@ -311,18 +310,28 @@ static crema_status snapshot_at_end(crema_solver *solver) {
   return CREMA_OK;
 }
 
+/* Whether the root's weights are those of after the last update. What a failed exchange has not
+ * done will not be done. */
+static bool weights_are_whole(const crema_solver *solver) {
+  cr_replica *root = &solver->replica[0];
+  cr_replica_rest(root);
+  return !solver->updating && !atomic_load(&root->updating);
+}
+
 /* Training failed, perhaps for lack of data. Keeps what was learned since `start`, unless the
  * failure is that it is worthless. Passes the failure on. */
 static crema_status keep_what_is_learned(crema_solver *solver, int64_t start,
                                          crema_status failure) {
   (void)cr_solver_tell(solver, failure);
-  bool whole = failure != CREMA_E_NUMERIC && !solver->updating;
-  if (!whole || !takes_snapshots(solver) || solver->iteration == start ||
+  if (failure == CREMA_E_NUMERIC || !takes_snapshots(solver) || solver->iteration == start ||
       solver->iteration == solver->snapshot_iteration) {
     return failure;
   }
   cr_error *error = cr_error_keep();
-  if (crema_solver_snapshot(solver) == CREMA_OK) {
+  if (!weights_are_whole(solver)) {
+    cr_log_warning("Training fails amid update %lld: no snapshot is written",
+                   (long long)solver->iteration + 1);
+  } else if (crema_solver_snapshot(solver) == CREMA_OK) {
     cr_log_warning("Training fails after %lld iterations, which the snapshot keeps",
                    (long long)solver->iteration);
   } else {

@@ -83,6 +83,31 @@ PARALLEL_TEST(s3_31_a_loss_that_is_not_finite_ends_all) {
   fail_everywhere(*state, (trouble){.infinite = true}, fed_net, "lr_policy: 'fixed'", 2);
 }
 
+/* No update has begun without the gradients of all. */
+PARALLEL_TEST(s3_31_what_was_learned_before_a_failure_is_kept) {
+  solver_case *c = *state;
+  trouble t = {.pass = 2 * DEVICES + 1};
+  c->options.feed = feed;
+  c->options.user = &t;
+  for (int way = 0; way < EXCHANGE_WAYS; ++way) {
+    char path[256];
+    weights known, kept;
+    use_devices(c, DEVICES, exchange_ways[way]);
+    case_load(c, fed_net, "lr_policy: 'fixed' max_iter: 9 momentum: 0.9");
+    ok(crema_solver_step(c->solver, 2));
+    read_weights(c->solver->net, &known);
+    case_load(c, fed_net, "lr_policy: 'fixed' max_iter: 9 momentum: 0.9");
+    assert_fails(crema_solver_solve(c->solver), CREMA_E_RANGE, "no sample for pass 7");
+    use_devices(c, 1, CREMA_EXCHANGE_AUTO);
+    case_load(c, fed_net, "lr_policy: 'fixed' momentum: 0.9");
+    ok(crema_solver_restore(c->solver, case_path(c, "s_iter_2.solverstate", path)));
+    read_weights(c->solver->net, &kept);
+    assert_same_weights(&known, &kept);
+    assert_int_equal(remove(path), 0);
+  }
+  c->options.user = NULL;
+}
+
 /* ---- a device that fails ---- */
 
 typedef struct fault {
