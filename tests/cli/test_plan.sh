@@ -24,6 +24,8 @@ plan() {
 expect_buckets() {
   expect_line "$1" '^ +0 +3 +56576 +[0-9.]+  ip1$' plan
   expect_line "$1" '^ +1 +1 +96 +[0-9.]+  ip1$' plan
+  sed -n "s/^ *[0-9]* *[0-9]* *[0-9]* *\([0-9.]*\)  ip[12]$/\1/p" plan |
+    awk '$1 <= 0 || $1 < before { bad = 1 } { before = $1 } END { exit bad }' || fail "$1: when buckets are ready"
 }
 
 plan
