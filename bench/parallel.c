@@ -10,16 +10,32 @@
  * measured is divided by as much. So the rows say how well transfers and additions overlap, not
  * what the code costs, which does not scale: that is the processor time of the busiest rank's
  * thread per exchange of one value, without limits on the links. What else the machine
- * does meanwhile adds to all of it. */
+ * does meanwhile adds to all of it.
+ *
+ * Then whole steps of a net that would compute for 100 ms and has AlexNet's 244 MB of gradients in
+ * 16 equal buckets, all slowed down alike. Computing is imitated by waiting, so that replicas do
+ * not share the processors: first forward, a third of the time, then backward, which completes the
+ * buckets at even intervals. `reduce` sums them meanwhile.
+ *
+ * At last what the exchange costs in processor time where links have no limit: steps of CIFAR-10
+ * quick on N simulated devices that exchange, over steps of as many solvers that do not know of
+ * each other. All of them share this machine's processors.
+ *
+ * Usage: parallel [exchange] [steps] [code]; without arguments all of it. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
+#include "chain/measure.h"
 #include "core/clock.h"
 #include "core/thread.h"
+#include "crema/crema.h"
+#include "device/copy.h"
 #include "device/device.h"
 #include "device/memory/device_memory.h"
 #include "device/sim/sim.h"
+#include "parallel/cost.h"
 #include "parallel/exchange.h"
 
 enum { ROUNDS = 5, MOST = 16, VALUES = 2 << 20 };
@@ -123,7 +139,7 @@ static void close_ranks(rank *ranks, int count) {
   cr_sim_stop(NULL);
 }
 
-static double measure(int count, bool tree, double bandwidth) {
+static double measure_exchange(int count, bool tree, double bandwidth) {
   rank ranks[MOST];
   double time[ROUNDS];
   open_ranks(ranks, count, VALUES, tree, bandwidth);
@@ -163,13 +179,13 @@ static void report(int count, bool tree) {
   for (size_t s = 0; s < sizeof speed / sizeof speed[0]; ++s) {
     const double slowed = TRANSFER * count * speed[s] / bytes;
     const double model = transfers(count, tree) * bytes / speed[s];
-    const double time = measure(count, tree, speed[s] / slowed) / slowed;
+    const double time = measure_exchange(count, tree, speed[s] / slowed) / slowed;
     printf("%-7s %7d %11.0f %7.0f %12.3f %9.3f %6.3f %21.1f\n", tree ? "tree" : "reduce", count,
            speed[s] * 1e-9, slowed, time * 1e3, model * 1e3, time / model, code * 1e6);
   }
 }
 
-int main(void) {
+static void report_exchanges(void) {
   static const int counts[] = {2, 4, 8, 16};
   printf(
       "%.1f MB of parameters. Links are slowed down until these are moved in %.0f ms per device, "
@@ -180,5 +196,280 @@ int main(void) {
   for (int tree = 1; tree >= 0; --tree) {
     for (size_t n = 0; n < sizeof counts / sizeof counts[0]; ++n) report(counts[n], tree == 1);
   }
+}
+
+/* ---- steps ---- */
+
+enum { BUCKETS = 16, FORWARD = 8, WHOLE = BUCKETS };
+
+/* What is imitated. */
+static const double GRADIENTS = 244e6, COMPUTING = 0.100;
+
+/* How long a step computes here: so long that this machine can copy and add for all devices. */
+static double slowed(int count) {
+  return 0.100 * count;
+}
+
+typedef struct stepper {
+  crema_context *computing, *exchanging;
+  cr_exchange *end;
+  crema_devptr memory, small;
+  cr_native_event *ready[BUCKETS];
+  bool computes, exchanges;
+  int steps;
+  cr_thread *thread;
+} stepper;
+
+/* Waits as long as one copy takes that moves next to nothing. */
+static void compute(const stepper *s) {
+  static const char something[64];
+  check(cr_copy_from_cpu(s->computing, s->small, something, sizeof something), "computing");
+}
+
+static void step_tree(const stepper *s) {
+  if (s->exchanges) check(cr_exchange_broadcast(s->end, s->computing, WHOLE), "broadcast");
+  for (int i = 0; s->computes && i < FORWARD + BUCKETS; ++i) compute(s);
+  if (s->exchanges) check(cr_exchange_sum(s->end, s->computing, WHOLE), "sum");
+}
+
+static void step_reduce(const stepper *s) {
+  const cr_backend *backend = crema_context_device(s->computing)->backend;
+  for (int i = 0; s->computes && i < FORWARD; ++i) compute(s);
+  for (int b = 0; b < BUCKETS; ++b) {
+    if (s->computes) compute(s);
+    check(backend->event_record(s->computing, s->ready[b]), "event");
+  }
+  for (int b = 0; s->exchanges && b < BUCKETS; ++b) {
+    check(backend->event_wait(s->exchanging, s->ready[b]), "event");
+    check(cr_exchange_sum(s->end, s->exchanging, b), "sum");
+  }
+}
+
+static crema_status run_steps(void *arg) {
+  const stepper *s = arg;
+  for (int i = 0; i < s->steps; ++i) {
+    if (s->end->class->root_only) step_tree(s);
+    else step_reduce(s);
+    check(crema_context_finish(s->computing), "finish");
+    check(crema_context_finish(s->exchanging), "finish");
+  }
+  return CREMA_OK;
+}
+
+static void open_stepper(stepper *s, crema_device *device, cr_exchange *end) {
+  cr_span span[BUCKETS + 1];
+  *s = (stepper){.end = end, .steps = 1};
+  check(crema_context_create(device, 1, &s->computing), "context");
+  check(crema_context_create(device, 1, &s->exchanging), "context");
+  check(cr_device_alloc(device, VALUES * sizeof(float), &s->memory), "memory");
+  check(cr_device_alloc(device, 64, &s->small), "memory");
+  check(device->backend->zero(s->computing, s->memory, VALUES * sizeof(float)), "zero");
+  check(crema_context_finish(s->computing), "finish");
+  span[WHOLE] = (cr_span){s->memory, VALUES, CREMA_F32};
+  for (int b = 0; b < BUCKETS; ++b) {
+    const crema_devptr at = {s->memory.address + (size_t)b * (VALUES / BUCKETS) * sizeof(float)};
+    span[b] = (cr_span){at, VALUES / BUCKETS, CREMA_F32};
+    check(device->backend->event_create(device, &s->ready[b]), "event");
+  }
+  check(cr_exchange_prepare(end, span, BUCKETS + 1), "prepare");
+}
+
+static void close_stepper(stepper *s) {
+  crema_device *device = crema_context_device(s->computing);
+  cr_exchange_destroy(s->end);
+  for (int b = 0; b < BUCKETS; ++b) device->backend->event_destroy(s->ready[b]);
+  cr_device_free(device, s->small);
+  cr_device_free(device, s->memory);
+  crema_context_destroy(s->exchanging);
+  crema_context_destroy(s->computing);
+}
+
+static double time_step(stepper *s, int count, bool computes, bool exchanges) {
+  double best = 0;
+  for (int r = 0; r < 2; ++r) {
+    const double start = cr_clock_seconds();
+    for (int i = 0; i < count; ++i) {
+      s[i].computes = computes;
+      s[i].exchanges = exchanges;
+      check(cr_thread_start(&s[i].thread, "rank", run_steps, &s[i]), "thread");
+    }
+    for (int i = 0; i < count; ++i) check(cr_thread_join(&s[i].thread), "join");
+    const double time = cr_clock_seconds() - start;
+    if (r == 0 || time < best) best = time;
+  }
+  return best;
+}
+
+/* What the model says of a step here; *exchange: of the exchange alone. */
+static double model_step(int count, bool tree, cr_speed link, double *exchange) {
+  const double bytes = VALUES * sizeof(float), here = slowed(count);
+  const cr_cost_ranks ranks = {.hosts = 1, .each = count, .within = link};
+  cr_cost_bucket bucket[BUCKETS];
+  *exchange = cr_cost_tree(count, link, bytes);
+  if (tree) return here + *exchange;
+  *exchange = BUCKETS * cr_cost_ring(&ranks, bytes / BUCKETS);
+  for (int b = 0; b < BUCKETS; ++b) {
+    const double ready = here * (FORWARD + b + 1) / (FORWARD + BUCKETS);
+    bucket[b] = (cr_cost_bucket){.ready = ready, .bytes = bytes / BUCKETS};
+  }
+  return cr_cost_overlapped(bucket, BUCKETS, &ranks);
+}
+
+static void report_step(int count, bool tree, double speed) {
+  const double here = slowed(count);
+  /* Bytes take the same part of the time of computing as they would there. */
+  const cr_speed link = {0, speed * (COMPUTING / here) * (VALUES * sizeof(float) / GRADIENTS)};
+  cr_sim_options options = cr_sim_defaults();
+  crema_device *device[MOST];
+  cr_exchange *end[MOST];
+  stepper s[MOST];
+  double model_exchange = 0;
+  int index[MOST];
+  options.devices = count;
+  options.memory = (size_t)128 << 20;
+  options.peer_bandwidth = link.bandwidth;
+  options.latency = here / (FORWARD + BUCKETS);
+  check(cr_sim_start(&options), "simulation");
+  for (int i = 0; i < count; ++i) index[i] = i;
+  check(crema_device_open(CREMA_DEVICE_SIM, index, count), "devices");
+  for (int i = 0; i < count; ++i) check(crema_device_get(CREMA_DEVICE_SIM, i, &device[i]), "sim");
+  check(tree ? cr_exchange_create_tree(device, count, CR_EXCHANGE_FIXED, end)
+             : cr_exchange_create_reduce(device, count, end),
+        "exchange");
+  for (int i = 0; i < count; ++i) open_stepper(&s[i], device[i], end[i]);
+  const double computing = time_step(s, count, true, false);
+  const double exchange = time_step(s, count, false, true);
+  const double step = time_step(s, count, true, true);
+  const double model = model_step(count, tree, link, &model_exchange);
+  const double larger = computing > exchange ? computing : exchange;
+  const double ms = 1e3 * COMPUTING / here;
+  printf("%-7s %7d %11.0f %12.2f %12.2f %9.2f %9.2f %11.3f %10.3f\n", tree ? "tree" : "reduce",
+         count, speed * 1e-9, computing * ms, exchange * ms, step * ms, model * ms, step / larger,
+         step / model);
+  fflush(stdout);
+  for (int i = 0; i < count; ++i) close_stepper(&s[i]);
+  cr_sim_stop(NULL);
+}
+
+static void report_steps(void) {
+  static const double speed[] = {12e9, 50e9, 300e9};
+  printf(
+      "\nA step of %.0f ms with %.0f MB of gradients, all slowed down as many times as there are "
+      "devices\n",
+      COMPUTING * 1e3, GRADIENTS * 1e-6);
+  printf(
+      "way     devices  links GB/s  computing ms  exchange ms   step ms  model ms  over larger  "
+      "over model\n");
+  for (int tree = 0; tree <= 1; ++tree) {
+    for (size_t s = 0; s < sizeof speed / sizeof speed[0]; ++s) {
+      for (int count = 2; count <= MOST; count *= 2) report_step(count, tree == 1, speed[s]);
+    }
+  }
+}
+
+/* ---- the code ---- */
+
+enum { STEPS = 2 };
+
+typedef struct trainers {
+  int solvers;
+  crema_solver *solver[MOST];
+  cr_thread *thread[MOST];
+} trainers;
+
+static crema_status train(void *solver) {
+  return crema_solver_step(solver, STEPS);
+}
+
+static void train_all(void *state) {
+  trainers *t = state;
+  for (int i = 1; i < t->solvers; ++i) {
+    check(cr_thread_start(&t->thread[i], "solver", train, t->solver[i]), "thread");
+  }
+  check(train(t->solver[0]), "step");
+  for (int i = 1; i < t->solvers; ++i) check(cr_thread_join(&t->thread[i]), "step");
+}
+
+static void load(crema_device *const *device, int count, crema_exchange way, crema_solver **out) {
+  crema_solver_options options;
+  crema_solver_options_init(&options);
+  options.devices = device;
+  options.device_count = (size_t)count;
+  options.exchange = way;
+  check(crema_solver_load(CREMA_SOURCE_DIR "/bench/nets/cifar10_quick_solver.prototxt", &options,
+                          out),
+        "solver");
+}
+
+static double process_seconds(void) {
+  struct timespec now;
+  if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now) != 0) return 0;
+  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static int by_size(const void *a, const void *b) {
+  const double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* Seconds of a step and processor time of all threads: with the exchange, and without. */
+static void compare_code(trainers *together, trainers *apart, const char *name) {
+  enum { PAIRS = 9 };
+  trainers *const side[] = {together, apart};
+  double wall[2][PAIRS], busy[2][PAIRS];
+  for (int i = -1; i < PAIRS; ++i) {
+    for (int k = 0; k < 2; ++k) {
+      const double start = seconds_now(), busy_start = process_seconds();
+      train_all(side[k]);
+      if (i < 0) continue;
+      wall[k][i] = (seconds_now() - start) / STEPS;
+      busy[k][i] = (process_seconds() - busy_start) / STEPS;
+    }
+  }
+  for (int k = 0; k < 2; ++k) {
+    qsort(wall[k], PAIRS, sizeof(double), by_size);
+    qsort(busy[k], PAIRS, sizeof(double), by_size);
+  }
+  const int middle = PAIRS / 2;
+  printf("%-7s %7d %10.2f %10.2f %6.3f %13.2f %13.2f %6.3f\n", name, apart->solvers,
+         wall[0][middle] * 1e3, wall[1][middle] * 1e3, wall[0][middle] / wall[1][middle],
+         busy[0][middle] * 1e3, busy[1][middle] * 1e3, busy[0][middle] / busy[1][middle]);
+  fflush(stdout);
+}
+
+static void report_overhead(int count, crema_exchange way) {
+  cr_sim_options options = cr_sim_defaults();
+  crema_device *device[MOST];
+  trainers together = {.solvers = 1}, apart = {.solvers = count};
+  int index[MOST];
+  options.devices = count;
+  options.memory = (size_t)512 << 20;
+  check(cr_sim_start(&options), "simulation");
+  for (int i = 0; i < count; ++i) index[i] = i;
+  check(crema_device_open(CREMA_DEVICE_SIM, index, count), "devices");
+  for (int i = 0; i < count; ++i) check(crema_device_get(CREMA_DEVICE_SIM, i, &device[i]), "sim");
+  load(device, count, way, &together.solver[0]);
+  for (int i = 0; i < count; ++i) load(&device[i], 1, CREMA_EXCHANGE_AUTO, &apart.solver[i]);
+  compare_code(&together, &apart, way == CREMA_EXCHANGE_TREE ? "tree" : "reduce");
+  for (int i = 0; i < count; ++i) crema_solver_destroy(apart.solver[i]);
+  crema_solver_destroy(together.solver[0]);
+  cr_sim_stop(NULL);
+}
+
+static void report_code(void) {
+  printf("\nA step of CIFAR-10 quick, links without limits\n");
+  printf(
+      "way     devices    step ms    without  ratio  processors ms       without  ratio (at most "
+      "1.02)\n");
+  for (int count = 2; count <= 4; count *= 2) {
+    report_overhead(count, CREMA_EXCHANGE_REDUCE);
+    report_overhead(count, CREMA_EXCHANGE_TREE);
+  }
+}
+
+int main(int argc, char **argv) {
+  if (is_wanted("exchange", argc, argv)) report_exchanges();
+  if (is_wanted("steps", argc, argv)) report_steps();
+  if (is_wanted("code", argc, argv)) report_code();
   return 0;
 }
