@@ -77,6 +77,18 @@
     .label = text, .shapes = of, .large = is_large,                                               \
     .desc = {.kind = name, .u.update = {.rule = which, decay_kind}}, .scalars = OP_UPDATE_SCALARS \
   }
+#define SEGMENTS(array) .segment = array, .segments = sizeof(array) / sizeof(array)[0]
+#define UPDATE_SOME(text, name, of, which, array, decay_kind)                                     \
+  {                                                                                               \
+    .label = text, .shapes = of, .desc = {.kind = name, .u.update = {.rule = which, decay_kind}}, \
+    .scalars = {                                                                                  \
+      .momentum = 0.9f,                                                                           \
+      .momentum2 = 0.999f,                                                                        \
+      .delta = 1e-4f,                                                                             \
+      .grad_scale = 0.5f,                                                                         \
+      SEGMENTS(array)                                                                             \
+    }                                                                                             \
+  }
 #define UPDATE_BOTH(text, of, which)                                            \
   UPDATE(text " L2", CR_OP_UPDATE, of, which, false, .l1 = false),              \
       UPDATE(text " L1 keep", CR_OP_UPDATE_KEEP, of, which, false, .l1 = true), \
@@ -89,6 +101,19 @@
       .u = {__VA_ARGS__}                                            \
     }                                                               \
   }
+
+/* With gaps before, between and behind them; one is empty. */
+static const cr_update_segment four_segments[] = {
+    {3, 5, 0.01, 0.5}, {8, 1, 0.02, 0}, {20, 0, 1, 1}, {21, 30, 0.03, 0.25}};
+/* More than one launch on a GPU takes. */
+static cr_update_segment many_segments[300];
+
+__attribute__((constructor)) static void set_many_segments(void) {
+  for (int i = 0; i < 300; ++i) {
+    many_segments[i] = (cr_update_segment){7 * i + 1, 2 + i % 5, 0.001 * i, 0.01 * (i % 7)};
+  }
+}
+static const cr_update_segment long_segment[] = {{100, 70000, 0, 0}, {70200, 900, 0, 0}};
 
 static const float three_coeffs[] = {1.0f, -2.0f, 0.5f, 1.0f};
 static const float two_coeffs[] = {0.25f, 3.0f, 1.0f};
@@ -434,6 +459,28 @@ const op_case op_cases[] = {
     UPDATE_BOTH("RMSProp", "53; 53; 53; -", CR_UPDATE_RMSPROP),
     UPDATE_BOTH("AdaDelta", "53; 53; 53; 53", CR_UPDATE_ADADELTA),
     UPDATE_BOTH("Adam", "53; 53; 53; 53", CR_UPDATE_ADAM),
+    UPDATE_SOME("some SGD", CR_OP_UPDATE, "53; 53; 53; -", CR_UPDATE_SGD, four_segments,
+                .l1 = false),
+    UPDATE_SOME("some Adam, L1", CR_OP_UPDATE_KEEP, "53; 53; 53; 53", CR_UPDATE_ADAM, four_segments,
+                .l1 = true),
+    UPDATE_SOME("many, decoupled", CR_OP_UPDATE, "2200; 2200; 2200; -", CR_UPDATE_NESTEROV,
+                many_segments, .decoupled = true),
+    UPDATE_SOME("many AdaDelta", CR_OP_UPDATE_KEEP, "2200; 2200; 2200; 2200", CR_UPDATE_ADADELTA,
+                many_segments, .l1 = false),
+
+    {.label = "four",
+     .shapes = "53; 53; 4 f64",
+     .desc = {.kind = CR_OP_SEGMENT_DOTS},
+     .scalars = {SEGMENTS(four_segments)}},
+    {.label = "many",
+     .shapes = "2200; 2200; 300 f64",
+     .desc = {.kind = CR_OP_SEGMENT_DOTS},
+     .scalars = {SEGMENTS(many_segments)}},
+    {.label = "long",
+     .shapes = "72000; 72000; 2 f64",
+     .desc = {.kind = CR_OP_SEGMENT_DOTS},
+     .scalars = {SEGMENTS(long_segment)}},
+
     UPDATE("large SGD", CR_OP_UPDATE, "50001; 50001; 50001; -", CR_UPDATE_SGD, true, .l1 = false),
     UPDATE("large Adam", CR_OP_UPDATE_KEEP, "50001; 50001; 50001; 50001", CR_UPDATE_ADAM, true,
            .l1 = false),

@@ -419,16 +419,48 @@ static double solver_step(const cr_op_desc *d, const cr_op_scalars *s, double w,
   return NAN;
 }
 
-static void update(const cr_op_desc *d, const cr_op_scalars *s, double *const *in,
+/* What holds for element i; false: it is in no segment. */
+static bool scalars_of(const cr_op_scalars *s, int64_t i, cr_op_scalars *out) {
+  *out = *s;
+  if (s->segment == NULL) return true;
+  for (int k = 0; k < s->segments; ++k) {
+    const cr_update_segment *segment = &s->segment[k];
+    if (i < segment->begin || i >= segment->begin + segment->count) continue;
+    out->rate = segment->rate;
+    out->decay = segment->decay;
+    return true;
+  }
+  return false;
+}
+
+static void update(const cr_op_desc *d, const cr_op_scalars *all, double *const *in,
                    double *const *out) {
   for (int64_t i = 0; i < count_of(d, 0); ++i) {
-    double h0 = in[2][i], h1 = in[3] ? in[3][i] : 0;
-    double change = solver_step(d, s, in[0][i], in[1][i], &h0, &h1);
+    cr_op_scalars own;
+    double h0 = in[2][i], h1 = in[3] ? in[3][i] : 0, change = 0;
+    const cr_op_scalars *s = &own;
+    if (!scalars_of(all, i, &own)) {
+      for (int arg = 0; arg < 4; ++arg) {
+        if (out[arg]) out[arg][i] = in[arg][i];
+      }
+      continue;
+    }
+    change = solver_step(d, s, in[0][i], in[1][i], &h0, &h1);
     if (d->u.update.decoupled) change += (double)s->decay * in[0][i];
     out[0][i] = in[0][i] - change;
     out[2][i] = h0;
     if (out[3]) out[3][i] = h1;
     if (d->kind == CR_OP_UPDATE_KEEP) out[1][i] = change;
+  }
+}
+
+static void segment_dots(const cr_op_scalars *s, double *const *in, double *result) {
+  for (int k = 0; k < s->segments; ++k) {
+    const int64_t begin = s->segment[k].begin;
+    result[k] = 0;
+    for (int64_t i = 0; i < s->segment[k].count; ++i) {
+      result[k] += in[0][begin + i] * in[1][begin + i];
+    }
   }
 }
 
@@ -470,6 +502,7 @@ bool op_reference(const cr_op_desc *d, const cr_op_scalars *s, double *const *in
     case CR_OP_NLL_FWD: nll(d, in, out); return true;
     case CR_OP_ACCURACY: accuracy(d, in, out); return true;
     case CR_OP_REDUCE: *out[1] = reduce(d, in[0]); return true;
+    case CR_OP_SEGMENT_DOTS: segment_dots(s, in, out[2]); return true;
     case CR_OP_UPDATE:
     case CR_OP_UPDATE_KEEP: update(d, s, in, out); return true;
     default: return op_reference_rest(d, in, out);

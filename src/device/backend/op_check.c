@@ -94,3 +94,18 @@ crema_status cr_check_update(cr_plan *plan) {
   }
   return CREMA_OK;
 }
+
+crema_status cr_check_dots(cr_plan *plan) {
+  const int64_t count = cr_op_arg_count(plan->desc, 0);
+  if (cr_op_arg_count(plan->desc, 1) == count) return CREMA_OK;
+  return cr_fail(CREMA_E_SHAPE, "scalar products of arrays of %lld and %lld elements",
+                 (long long)count, (long long)cr_op_arg_count(plan->desc, 1));
+}
+
+crema_status cr_check_dots_segments(const cr_call *call) {
+  const int64_t results = cr_op_arg_count(call->desc, 2);
+  const cr_op_scalars *s = call->scalars;
+  if (s != NULL && s->segment != NULL && s->segments == results) return CREMA_OK;
+  return cr_fail(CREMA_E_ARGUMENT, "%d segments for %lld scalar products",
+                 s == NULL || s->segment == NULL ? 0 : s->segments, (long long)results);
+}

@@ -31,6 +31,11 @@ crema_status cr_check_lrn(cr_plan *plan) CREMA_MUST_USE;
 /* Gradient and history are shaped like the weight. */
 crema_status cr_check_update(cr_plan *plan) CREMA_MUST_USE;
 
+/* Both factors of SEGMENT_DOTS have the same number of elements. At run time: there is a segment
+ * for each result (CREMA_E_ARGUMENT). */
+crema_status cr_check_dots(cr_plan *plan) CREMA_MUST_USE;
+crema_status cr_check_dots_segments(const cr_call *call) CREMA_MUST_USE;
+
 /* Whether the rule has a second history. */
 bool cr_update_needs_two(cr_update_rule rule);
 

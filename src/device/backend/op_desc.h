@@ -172,8 +172,9 @@ typedef struct cr_op_scalars {
   double alpha, beta;
   double rate, momentum, momentum2, rms_decay, decay, delta, grad_scale;
   uint64_t seed, counter;
-  /* What an update changes: these segments, in ascending order; NULL: all elements. A kernel is
-   * done with the array when run() returns. */
+  /* What an update changes: these segments, in ascending order; NULL: all elements. Or what sums
+   * are made of, which use neither rates nor decays. A kernel is done with the array when run()
+   * returns. */
   const cr_update_segment *segment;
   int segments;
 } cr_op_scalars;

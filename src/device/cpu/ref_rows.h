@@ -78,7 +78,8 @@
   X(gather_bwd_##T##_ref)           \
   X(im2col_##T##_ref)               \
   X(col2im_##T##_ref)               \
-  X(reduce_##T##_ref)
+  X(reduce_##T##_ref)               \
+  X(segment_dots_##T##_ref)
 
 #define CR_REF_ROWS(X)     \
   CR_REF_ROWS_WIDE(X, f32) \

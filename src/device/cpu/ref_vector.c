@@ -1,5 +1,6 @@
-/* Operations on an array as a whole: axpby, set, reduce. */
+/* Operations on an array as a whole: axpby, set, reduce, scalar products. */
 #include "core/fail.h"
+#include "device/backend/op_check.h"
 #include "device/cpu/ref_type.h"
 
 /* x, y: y = alpha x + beta y. */
@@ -67,6 +68,36 @@ static crema_status reduce(const cr_call *call) {
   return CREMA_OK;
 }
 
+static double dot_part(const cr_value *a, const cr_value *b, int64_t begin, int64_t end) {
+  double sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = begin; i < end; ++i) sum += (double)cr_get(a, i) * (double)cr_get(b, i);
+  return sum;
+}
+
+static double dot(const cr_value *a, const cr_value *b, int64_t count) {
+  double sums[CR_REF_PARTS], sum = 0;
+#pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN)
+  for (int part = 0; part < CR_REF_PARTS; ++part) {
+    sums[part] = dot_part(a, b, cr_ref_part(count, part), cr_ref_part(count, part + 1));
+  }
+  for (int part = 0; part < CR_REF_PARTS; ++part) sum += sums[part];
+  return sum;
+}
+
+/* a, b, result (F64). */
+static crema_status segment_dots(const cr_call *call) {
+  CR_TRY(cr_check_dots_segments(call));
+  const cr_op_scalars *s = call->scalars;
+  const cr_value *a = cr_as_values(call->buffer, 0), *b = cr_as_values(call->buffer, 1);
+  double *result = (double *)call->buffer[2].address;
+  for (int k = 0; k < s->segments; ++k) {
+    result[k] = dot(a + s->segment[k].begin, b + s->segment[k].begin, s->segment[k].count);
+  }
+  return CREMA_OK;
+}
+
 CR_REF_KERNEL(axpby, AXPBY, .run = axpby);
 CR_REF_KERNEL(set, SET, .run = set);
 CR_REF_KERNEL(reduce, REDUCE, .run = reduce);
+CR_REF_KERNEL(segment_dots, SEGMENT_DOTS, .plan = cr_check_dots, .run = segment_dots);

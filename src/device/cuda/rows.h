@@ -160,7 +160,8 @@ crema_status cr_cuda_channel_sums(crema_context *context,
   X(col2im_f32_cuda)               \
   X(reduce_f32_cuda)               \
   X(update_f32_cuda)               \
-  X(update_keep_f32_cuda)
+  X(update_keep_f32_cuda)          \
+  X(segment_dots_f32_cuda)
 
 #define CR_CUDA_DECLARE(name) extern const cr_cuda_row cr_##name;
 CR_CUDNN_ROWS(CR_CUDA_DECLARE)

@@ -1,4 +1,4 @@
-/* Element-wise rows: functions of one argument, sums and products of several, updates. */
+/* Element-wise rows: functions of one argument, sums and products of several. */
 #include "core/fail.h"
 #include "device/backend/op_check.h"
 #include "device/cuda/kernels/device_functions.h"
@@ -125,47 +125,6 @@ static crema_status copy(const cr_call *call) {
   return call->context->device->backend->copy(call->context, CR_COPY_SAME_DEVICE, dst, src, bytes);
 }
 
-/* ---- updates ---- */
-
-static float *from(float *values, int64_t begin) {
-  return values == NULL ? NULL : values + begin;
-}
-
-/* The elements of one segment. */
-static crema_status update_segment(const cr_call *call, const cr_update_segment *segment) {
-  const cr_op_scalars *s = call->scalars;
-  const bool l1 = call->desc->u.update.l1, apart = call->desc->u.update.decoupled;
-  const bool two = cr_update_needs_two(call->desc->u.update.rule);
-  const float decay = (float)segment->decay;
-  const cr_update_args args = {.w = from(cr_cuda_f32(call, 0), segment->begin),
-                               .g = from(cr_cuda_f32(call, 1), segment->begin),
-                               .h0 = from(cr_cuda_f32(call, 2), segment->begin),
-                               .h1 = two ? from(cr_cuda_f32(call, 3), segment->begin) : NULL,
-                               .rule = (int)call->desc->u.update.rule,
-                               .keep = call->desc->kind == CR_OP_UPDATE_KEEP,
-                               .scale = (float)s->grad_scale,
-                               .l1 = l1 ? decay : 0,
-                               .l2 = l1 || apart ? 0 : decay,
-                               .apart = apart ? decay : 0,
-                               .rate = (float)segment->rate,
-                               .momentum = (float)s->momentum,
-                               .momentum2 = (float)s->momentum2,
-                               .rms_decay = (float)s->rms_decay,
-                               .delta = (float)s->delta};
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_update, &args, segment->count);
-}
-
-/* weight, gradient, history 0, history 1. */
-static crema_status update(const cr_call *call) {
-  const cr_op_scalars *s = call->scalars;
-  if (s->segment == NULL) {
-    const cr_update_segment whole = {0, cr_op_arg_count(call->desc, 0), s->rate, s->decay};
-    return update_segment(call, &whole);
-  }
-  for (int i = 0; i < s->segments; ++i) CR_TRY(update_segment(call, &s->segment[i]));
-  return CREMA_OK;
-}
-
 CR_CUDA_ROW(unary_fwd_f32_cuda, UNARY_FWD, unary_fwd, .types = CR_CUDA_FLOATS, .plan = unary_plan);
 CR_CUDA_ROW(unary_bwd_f32_cuda, UNARY_BWD, unary_bwd, .types = CR_CUDA_FLOATS, .plan = unary_plan);
 CR_CUDA_ROW(sum_f32_cuda, SUM, sum, .types = CR_CUDA_FLOATS, .plan = plan_with_dst);
@@ -180,5 +139,3 @@ CR_CUDA_ROW_OF(copy_f32_cuda, COPY, F32, copy, false, .types = CR_CUDA_FLOATS,
 CR_CUDA_ROW_OF(copy_f64_cuda, COPY, F64, copy, false, .plan = cr_check_copy);
 CR_CUDA_ROW_OF(copy_i32_cuda, COPY, I32, copy, false, .plan = cr_check_copy);
 CR_CUDA_ROW_OF(copy_u8_cuda, COPY, U8, copy, false, .plan = cr_check_copy);
-CR_CUDA_ROW_OF(update_f32_cuda, UPDATE, F32, update, true, .plan = cr_check_update);
-CR_CUDA_ROW_OF(update_keep_f32_cuda, UPDATE_KEEP, F32, update, true, .plan = cr_check_update);

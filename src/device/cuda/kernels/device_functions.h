@@ -4,6 +4,7 @@
 
 #include "device/cuda/kernels/channel.h"
 #include "device/cuda/kernels/convert.h"
+#include "device/cuda/kernels/dots.h"
 #include "device/cuda/kernels/eltwise.h"
 #include "device/cuda/kernels/loss.h"
 #include "device/cuda/kernels/lrn.h"
