@@ -30,6 +30,7 @@
 #include "core/fail.h"
 #include "core/log.h"
 #include "core/nearest.h"
+#include "memory/math.h"
 #include "ops/op.h"
 #include "solver/larc.h"
 #include "solver/solver.h"
@@ -226,6 +227,11 @@ static crema_status add_block(cr_updater *updater, int index) {
   return CREMA_OK;
 }
 
+static cr_tensor *whole_history(const void *user, int block) {
+  const cr_updater *updater = user;
+  return updater->block[block].history[0];
+}
+
 crema_status cr_updater_create(const Caffe__SolverParameter *param, const cr_schedule *schedule,
                                const cr_blocks *blocks, int replicas, cr_updater **out) {
   crema_net *net = blocks->net;
@@ -250,7 +256,8 @@ crema_status cr_updater_create(const Caffe__SolverParameter *param, const cr_sch
   CR_TRY_GOTO(CR_NEW(updater->block, blocks->count + 1, "a solver"), fail);
   for (int i = 0; i < blocks->count; ++i) CR_TRY_GOTO(add_block(updater, i), fail);
   if (param->larc) {
-    CR_TRY_GOTO(cr_larc_create(param, net, updater->history, &updater->larc), fail);
+    const cr_larc_history history = {updater->history, whole_history, updater};
+    CR_TRY_GOTO(cr_larc_create(param, blocks, &history, &updater->larc), fail);
   }
   *out = updater;
   return CREMA_OK;
@@ -291,14 +298,30 @@ static double diff_scale(const cr_updater *updater) {
   return updater->net->grad_scale * updater->replicas;
 }
 
+/* One sum over the array of a block, whose gaps are zero. What does not learn has no array. */
+static crema_status block_squares(const cr_updater *updater, const cr_block *block, double *out) {
+  const cr_block_tensors gradients = {updater->net->learnable, true};
+  if (block->learns) {
+    CR_TRY(cr_block_collect(block, block->diff, gradients, 0, block->parts, updater->net->context));
+    return cr_tensor_sumsq(block->diff, out);
+  }
+  *out = 0;
+  for (int i = 0; i < block->parts; ++i) {
+    double squares = 0;
+    CR_TRY(cr_blob_sumsq_diff(updater->net->learnable[block->part[i].learnable], &squares));
+    *out += squares;
+  }
+  return CREMA_OK;
+}
+
 /* The factor that brings the norm of all gradients down to clip_gradients; 1 when it is below. */
 static crema_status clip_factor(const cr_updater *updater, double *out) {
   *out = 1;
   if (updater->clip < 0) return CREMA_OK;
   double sum = 0;
-  for (int i = 0; i < updater->params; ++i) {
-    double squares;
-    CR_TRY(cr_blob_sumsq_diff(updater->net->learnable[i], &squares));
+  for (int i = 0; i < updater->blocks->count; ++i) {
+    double squares = 0;
+    CR_TRY(block_squares(updater, &updater->blocks->block[i], &squares));
     sum += squares;
   }
   double norm = sqrt(sum) / diff_scale(updater);
@@ -365,22 +388,19 @@ static const update_step *step_of(const cr_updater *updater, int block) {
 }
 
 /* The rate and the decay of one parameter. */
-static crema_status factors_of(const cr_updater *updater, int i, const update_step *now,
-                               double *rate, double *decay) {
+static void factors_of(const cr_updater *updater, int i, const update_step *now, double *rate,
+                       double *decay) {
   const float multiple = updater->net->lr_mult[i];
   double local = now->rate;
   if (updater->larc != NULL && multiple != 0) {
     const cr_larc_step larc = {updater->iteration, (float)now->rate, (float)now->scalars.momentum,
                                (float)now->scalars.grad_scale};
-    float own = 0;
-    CR_TRY(cr_larc_rate(updater->larc, i, &larc, &own));
-    local = (double)own;
+    local = (double)cr_larc_rate(updater->larc, i, &larc);
   }
   local = rounded(local * (double)multiple, now->wide);
   *decay = rounded(now->decay * (double)updater->net->decay_mult[i], now->wide);
   if (updater->decoupled) *decay = rounded(*decay * local, now->wide);
   *rate = rounded(local * now->correction, now->wide);
-  return CREMA_OK;
 }
 
 static crema_status update_parameter(cr_updater *updater, int i, const update_step *now,
@@ -394,7 +414,7 @@ static crema_status update_parameter(cr_updater *updater, int i, const update_st
   cr_tensor *tensors[] = {blob->data, blob->diff, history_of(updater, 0, i),
                           two ? history_of(updater, 1, i) : NULL};
   cr_op_scalars scalars = now->scalars;
-  CR_TRY(factors_of(updater, i, now, &scalars.rate, &scalars.decay));
+  factors_of(updater, i, now, &scalars.rate, &scalars.decay);
   CR_TRY(cr_op_run(updater->op[i], context, tensors, &scalars));
   return settle(updater, i, context);
 }
@@ -431,6 +451,7 @@ bool cr_updater_needs_all(const cr_updater *updater) {
 crema_status cr_updater_begin(cr_updater *updater, double rate, int64_t iteration) {
   double clip = 1;
   CR_TRY(clip_factor(updater, &clip));
+  if (updater->larc != NULL) CR_TRY(cr_larc_begin(updater->larc, iteration));
   updater->iteration = iteration;
   for (int wide = 0; wide < 2; ++wide) {
     find_step(updater, rate, iteration, clip, wide == 1, &updater->step[wide]);
@@ -449,7 +470,7 @@ crema_status cr_updater_prepare(cr_updater *updater, const cr_bucket *bucket,
     const cr_block_part *part = &block->part[i];
     cr_update_segment *segment = &update->segment[i];
     *segment = (cr_update_segment){.begin = part->begin, .count = part->count};
-    CR_TRY(factors_of(updater, part->learnable, now, &segment->rate, &segment->decay));
+    factors_of(updater, part->learnable, now, &segment->rate, &segment->decay);
   }
   arrays_of(updater, bucket->block, array);
   for (int k = 0; k < 4; ++k) {

@@ -117,12 +117,13 @@ static crema_status translate(const sim_stream *stream, crema_devptr memory, siz
   return CREMA_OK;
 }
 
-/* Records that argument `i` is used: its segments, where the kernel is to keep to these. With the
- * lock held. */
+/* Records that argument `i` is used: its segments, where the kernel is to keep to these; the
+ * results of sums over them are another array. With the lock held. */
 static void note_use(sim_stream *stream, const sim_kernel_call *queued, int i, crema_devptr memory,
                      bool write) {
   const size_t size = crema_dtype_size(queued->plan->inner.format[i].type);
-  if (queued->segment == NULL) {
+  const cr_op_use use = cr_op_kind_use(queued->plan->inner.desc->kind, queued->args, i);
+  if (queued->segment == NULL || use.role == CR_ROLE_OWN) {
     cr_sim_note_access(stream, memory.address, argument_bytes(queued->plan, i), write, false);
     return;
   }
