@@ -20,11 +20,19 @@ static inline void each_allocation_fails(const char *name, fallible *run, void *
   /* Without it crema starts a thread now and then that keeps OpenMP's threads from spinning. */
   setenv("OMP_WAIT_POLICY", "passive", 0);
   assert_int_equal(run(user), expected); /* makes what the process keeps */
-  const long before = live_blocks();
-  for (long n = 0;; ++n) {
+  enum { TRIES = 4 };
+  long before = live_blocks();
+  for (long n = 0, tries = 1;; ++n, tries = 1) {
     no_memory_arm(n);
     crema_status status = run(user);
     bool hit = no_memory_end();
+    /* Threads of a library may have made something for themselves, once; a loss comes again. */
+    for (; live_blocks() != before && tries < TRIES; ++tries) {
+      before = live_blocks();
+      no_memory_arm(n);
+      status = run(user);
+      hit = no_memory_end();
+    }
     if (live_blocks() != before) {
       fail_msg("%s, allocation %ld: %ld blocks are lost", name, n, live_blocks() - before);
     }
