@@ -270,6 +270,25 @@ static crema_status convert_slot(values *v, crema_context *context, format_slot 
   return CREMA_OK;
 }
 
+/* A change of element type alone or of order alone takes one step. For both at once, *middle is
+ * what the first step leads to: the values are moved as they are, where possible in the wider type,
+ * for which libraries have more code. */
+static bool goes_by_way(cr_format from, cr_format to, cr_format *middle) {
+  if (from.type == to.type || (from.layout == NULL && to.layout == NULL)) return false;
+  const cr_layout *target = cr_layout_in(from.layout, to.type);
+  const cr_layout *source = cr_layout_in(to.layout, from.type);
+  if (target != NULL && target == to.layout) return false;
+  const bool widens = crema_dtype_size(from.type) < crema_dtype_size(to.type);
+  if (target != NULL && widens) {
+    *middle = (cr_format){to.type, target};
+  } else if (source != NULL && !widens) {
+    *middle = (cr_format){from.type, source};
+  } else {
+    *middle = (cr_format){from.layout != NULL ? from.type : to.type, NULL};
+  }
+  return true;
+}
+
 /* Brings the newest values into `slot`, on whatever side is cheapest. */
 static crema_status make_valid(values *v, crema_context *context, format_slot *slot) {
   if (is_valid(slot)) return CREMA_OK;
@@ -280,12 +299,10 @@ static crema_status make_valid(values *v, crema_context *context, format_slot *s
   }
   format_slot *source = find_source(v);
   if (source == NULL) return cr_fail(CREMA_E_INTERNAL, "a tensor without a valid format");
-  /* A change of type and layout at once goes by way of one plain format or two. There are more
-   * slots than the four that take part, so none of them is evicted on the way. */
-  for (;;) {
-    cr_format from = source->format, to = slot->format;
-    if (from.type == to.type || (from.layout == NULL && to.layout == NULL)) break;
-    cr_format middle = {from.layout != NULL ? from.type : to.type, NULL};
+  /* There are more slots than the four that may take part, so none of them is evicted on the way.
+   */
+  cr_format middle;
+  while (goes_by_way(source->format, slot->format, &middle)) {
     format_slot *via = NULL;
     CR_TRY(need_slot_for(v, context, middle, slot, source, &via));
     if (!is_valid(via)) CR_TRY(convert_slot(v, context, via, source));
@@ -420,9 +437,11 @@ crema_status cr_tensor_settle(cr_tensor *tensor, crema_context *context) {
   if (!has_other_types(v)) return CREMA_OK;
   const format_slot *source = v->zero ? NULL : find_source(v);
   if (source != NULL && source->format.type != v->type) {
+    /* In the order that the values have. */
+    const cr_format settled = {v->type, cr_layout_in(source->format.layout, v->type)};
     crema_devptr data = {0};
-    CR_TRY(cr_tensor_read(tensor, context, plain_format(tensor), &data));
-    only_valid(v, find_slot(v, plain_format(tensor)));
+    CR_TRY(cr_tensor_read(tensor, context, settled, &data));
+    only_valid(v, find_slot(v, settled));
   }
   for (format_slot *s = first_slot(v), *next = NULL; s != NULL; s = next) {
     next = next_slot(s);
@@ -785,7 +804,8 @@ cr_tensor_memory cr_tensor_memory_of(const cr_tensor *tensor) {
     const bool part = slot->whole != NULL;
     bytes.host += memory->host.bytes; /* none for adopted memory */
     if (part && memory->host.data != NULL && !memory->host.own) bytes.host += memory->size;
-    if (memory->gpu.own || (part && memory->gpu.data.address != 0)) bytes.device += memory->capacity;
+    if (memory->gpu.own || (part && memory->gpu.data.address != 0))
+      bytes.device += memory->capacity;
   }
   pthread_mutex_unlock(&v->lock);
   return bytes;

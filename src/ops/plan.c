@@ -70,8 +70,8 @@ static bool show(const cr_op *op, cr_op_planned *p, bool as_held) {
   for (int i = 0; i < op->desc->args; ++i) {
     p->desc->arg[i].type = wanted_type(op, i, p->desc->type, as_held);
     converts = converts || p->desc->arg[i].type != op->type[i];
-    const cr_format plain = {p->desc->arg[i].type, NULL};
-    p->shown[i] = p->desc->arg[i].type == op->hint[i].type ? op->hint[i] : plain;
+    const crema_dtype type = p->desc->arg[i].type;
+    p->shown[i] = (cr_format){type, cr_layout_in(op->hint[i].layout, type)};
   }
   memcpy(p->hint, op->hint, (size_t)op->desc->args * sizeof *p->hint);
   return converts;
@@ -110,13 +110,40 @@ static crema_status offer(const cr_op *op, crema_context *context, cr_op_planned
                  cr_op_kind_name(p->desc->kind), crema_dtype_name(p->desc->type), backend->name);
 }
 
+/* Whether the plan reads values that are held in a private layout in another order. */
+static bool reorders(const cr_op *op, const cr_op_planned *p) {
+  for (int i = 0; i < op->desc->args; ++i) {
+    const cr_layout *held = op->hint[i].layout;
+    if (held == NULL || op->use[i].role != CR_ROLE_VALUES || op->use[i].access == 'W') continue;
+    if (p->format[i].layout != cr_layout_in(held, p->format[i].type)) return true;
+  }
+  return false;
+}
+
+static void drop_kernel(cr_op_planned *p) {
+  if (p->kernel->destroy != NULL) p->kernel->destroy(&p->plan);
+  p->kernel = NULL;
+}
+
 /* Kernels that take the values in the element types in which the tensors have them come first, then
- * those that take them in the type of the arithmetic, for which tensors convert them. */
+ * those that take them in the type of the arithmetic, for which tensors convert them. A kernel of
+ * our own that takes them as they are, but in another order, comes after one that leaves the order:
+ * to move values costs more than to convert them. */
 static crema_status choose_kernel(const cr_op *op, crema_context *context, cr_op_planned *p) {
   show(op, p, true);
   crema_status status = offer(op, context, p);
-  if (status != CREMA_E_UNSUPPORTED) return status;
-  return show(op, p, false) ? offer(op, context, p) : status;
+  if (status == CREMA_E_UNSUPPORTED) {
+    return show(op, p, false) ? offer(op, context, p) : status;
+  }
+  if (status != CREMA_OK || p->kernel->library || !reorders(op, p)) return status;
+  drop_kernel(p);
+  if (show(op, p, false)) {
+    status = offer(op, context, p);
+    if (status == CREMA_OK && !reorders(op, p)) return CREMA_OK;
+    if (status == CREMA_OK) drop_kernel(p);
+  }
+  show(op, p, true);
+  return offer(op, context, p);
 }
 
 static void planned_destroy(cr_op_planned *p) {

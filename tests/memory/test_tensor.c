@@ -75,6 +75,42 @@ FIXTURE_TEST(type_and_layout_change_goes_by_way_of_plain) {
   cr_tensor_destroy(tensor);
 }
 
+static const fixture *same_order_of;
+
+static const cr_layout *same_order(const cr_layout *layout, crema_dtype type) {
+  const fixture *f = same_order_of;
+  if (layout == &f->reversed && type == CREMA_F64) return &f->reversed_double;
+  return layout == &f->reversed_double && type == CREMA_F32 ? &f->reversed : NULL;
+}
+
+FIXTURE_TEST(types_of_one_order_take_one_step) {
+  fixture *f = *state;
+  cr_format reversed_double = {CREMA_F64, &f->reversed_double};
+  cr_format reversed = {CREMA_F32, &f->reversed}, plain_double = {CREMA_F64, NULL};
+  crema_devptr out = {0};
+  cr_tensor *tensor = new_tensor(COUNT);
+  same_order_of = f;
+  f->backend.same_order = same_order;
+  f->backend.convert = convert_in_order;
+  write_counting(f, tensor, 1);
+  ok(cr_tensor_update(tensor, f->context, reversed, &out));
+  conversions = 0;
+  ok(cr_tensor_update(tensor, f->context, reversed_double, &out));
+  assert_int_equal(conversions, 1);
+  for (int i = 0; i < COUNT; ++i) assert_true(((double *)out.address)[i] == COUNT - i);
+  /* To a narrower plain format: moved as the wider type, then converted. */
+  assert_true(read_floats(f, tensor, CR_PLAIN_F32)[0] == 1);
+  assert_int_equal(conversions, 3);
+  ok(cr_tensor_read(tensor, f->context, plain_double, &out));
+  assert_int_equal(conversions, 3);
+  /* Settled in the order that it has. */
+  ok(cr_tensor_update(tensor, f->context, reversed_double, &out));
+  ok(cr_tensor_settle(tensor, f->context));
+  assert_int_equal(conversions, 4);
+  assert_ptr_equal(cr_tensor_head(tensor).layout, &f->reversed);
+  cr_tensor_destroy(tensor);
+}
+
 FIXTURE_TEST(lazy_zero) {
   fixture *f = *state;
   cr_tensor *tensor = new_tensor(COUNT);

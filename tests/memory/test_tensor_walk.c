@@ -357,6 +357,7 @@ static bool take_step(world *w, const step *s) {
 static void make_layouts(world *w) {
   w->backend = cr_backend_cpu;
   w->backend.convert = convert;
+  w->backend.same_order = NULL;
   if (w->layouts) cr_cpu_device()->backend = &w->backend;
   for (int wide = 0; wide < 2; ++wide) {
     for (int64_t count = 0; count <= MOST; ++count) {

@@ -60,13 +60,13 @@ static crema_status store(const cr_op_arg *arg, const op_buffer *from, double *v
 }
 
 /* Blocks of 8 channels for images, whatever the library would choose here; plain for the rest. */
-static cr_format private_format(const crema_shape *shape) {
-  cr_format found = CR_PLAIN_F32;
+static cr_format private_format(const crema_shape *shape, crema_dtype type) {
+  cr_format found = {type, NULL};
   cr_md md = NULL;
   if (shape->axes < 3 || shape->axes > 5) return found;
   const cr_dnnl_order blocked = {CR_DNNL_BLOCKED, 8};
-  if (cr_dnnl_md_ordered(shape, CREMA_F32, blocked, &md) != CREMA_OK) return found;
-  if (cr_dnnl_layout(cr_cpu_device(), md, &found.layout) != CREMA_OK) found = CR_PLAIN_F32;
+  if (cr_dnnl_md_ordered(shape, type, blocked, &md) != CREMA_OK) return found;
+  if (cr_dnnl_layout(cr_cpu_device(), md, &found.layout) != CREMA_OK) found.layout = NULL;
   cr_md_destroy(md);
   return found;
 }
@@ -77,8 +77,9 @@ static void fill_hints(const op_run *run, const char *access, cr_format *hint) {
     hint[i] = (cr_format){arg->type, NULL};
     const bool offered =
         run->hint == OP_HINT_PRIVATE || (run->hint == OP_HINT_PRIVATE_FIRST && i == 0);
-    if (offered && (access[i] == 'R' || access[i] == 'U') && arg->type == CREMA_F32) {
-      hint[i] = private_format(&arg->shape);
+    const bool held = arg->type == CREMA_F32 || arg->type == CREMA_F16 || arg->type == CREMA_BF16;
+    if (offered && (access[i] == 'R' || access[i] == 'U') && held) {
+      hint[i] = private_format(&arg->shape, arg->type);
     }
     if (run->opaque_in && i == run->opaque) hint[i] = run->opaque_in->format;
   }

@@ -3,9 +3,13 @@
 #include <string.h>
 
 #include "check.h"
+#include "device/backend/half.h"
+#include "device/backend/half_blocks.h"
 #include "device/cpu/dnnl_layout.h"
 #include "device/device.h"
 #include "device/memory/host_memory.h"
+#include "memory/tensor.h"
+#include "ops/op.h"
 
 static const cr_dnnl_order plain = {CR_DNNL_PLAIN, 1};
 static const cr_dnnl_order blocks = {CR_DNNL_BLOCKED, 8};
@@ -22,8 +26,9 @@ static const cr_layout *layout_of(crema_shape shape, crema_dtype type, cr_dnnl_o
 
 static void convert(int64_t count, cr_format dst_format, void *dst, cr_format src_format,
                     void *src) {
-  ok(cr_dnnl_convert(cr_host_context(), count, dst_format, (crema_devptr){(uintptr_t)dst},
-                     src_format, (crema_devptr){(uintptr_t)src}));
+  const cr_backend *backend = cr_cpu_device()->backend;
+  ok(backend->convert(cr_host_context(), count, dst_format, (crema_devptr){(uintptr_t)dst},
+                      src_format, (crema_devptr){(uintptr_t)src}));
 }
 
 TEST(test_interning) {
@@ -71,6 +76,104 @@ TEST(test_round_trip) {
   convert(COUNT, tail, b, blocked, a);
   convert(COUNT, flat, out, tail, b);
   assert_memory_equal(in, out, sizeof in);
+}
+
+/* Floats in a private layout become halves in the same order in one step, and move from there to
+ * plain memory and back: the bits are those of a conversion in plain memory. */
+TEST(test_halves_in_the_same_order) {
+  enum { COUNT = 2 * 20 * 5 * 7, HELD = 2 * 24 * 5 * 7 };
+  const crema_dtype types[] = {CREMA_F16, CREMA_BF16};
+  const cr_dnnl_order orders[] = {blocks, last};
+  const crema_shape shape = {4, {2, 20, 5, 7}};
+  static float in[COUNT], held[HELD], back[COUNT];
+  static uint16_t want[COUNT], narrow[HELD], out[COUNT], again[HELD];
+  for (int i = 0; i < COUNT; ++i) in[i] = (float)(i * i % 1013) * 0.37f - 150.0f;
+  for (int k = 0; k < 4; ++k) {
+    const crema_dtype type = types[k / 2];
+    const cr_format wide = {CREMA_F32, layout_of(shape, CREMA_F32, orders[k % 2])};
+    const cr_format half = {type, cr_layout_in(wide.layout, type)}, flat = {type, NULL};
+    assert_ptr_equal(half.layout, layout_of(shape, type, orders[k % 2]));
+    assert_ptr_equal(cr_layout_in(half.layout, CREMA_F32), wide.layout);
+    convert(COUNT, flat, want, CR_PLAIN_F32, in);
+    convert(COUNT, wide, held, CR_PLAIN_F32, in);
+    memset(narrow, 0x7e, sizeof narrow);
+    convert(COUNT, half, narrow, wide, held);
+    convert(COUNT, flat, out, half, narrow);
+    assert_memory_equal(out, want, sizeof want);
+    memset(again, 0x7e, sizeof again);
+    convert(COUNT, half, again, flat, out);
+    assert_memory_equal(again, narrow, half.layout->bytes);
+    memset(held, 0x7e, sizeof held);
+    convert(COUNT, wide, held, half, narrow);
+    convert(COUNT, CR_PLAIN_F32, back, wide, held);
+    for (int i = 0; i < COUNT; ++i) {
+      float value = 0.0f;
+      cr_load_floats(type, want, i, 1, &value);
+      assert_float_equal(back[i], value, 0.0f);
+    }
+  }
+}
+
+/* What another layer is to read stays in the order in which it was written; no value is converted
+ * more than once, and moved without need. */
+TEST(test_settled_values_keep_their_order) {
+  enum { COUNT = 2 * 20 * 5 * 7 };
+  const crema_shape shape = {4, {2, 20, 5, 7}};
+  const cr_format wide = {CREMA_F32, layout_of(shape, CREMA_F32, blocks)};
+  crema_context *context = cr_host_context();
+  crema_devptr data = {0};
+  cr_tensor *tensor = NULL;
+  float *value = NULL;
+  ok(cr_tensor_create(CREMA_BF16, COUNT, &tensor));
+  ok(cr_tensor_host_write_floats(tensor, &value));
+  for (int i = 0; i < COUNT; ++i) value[i] = (float)i + 0.3f;
+  ok(cr_tensor_update(tensor, context, wide, &data));
+  ok(cr_tensor_settle(tensor, context));
+  assert_int_equal(cr_tensor_conversions(tensor), 1);
+  const cr_format head = cr_tensor_head(tensor);
+  assert_int_equal(head.type, CREMA_BF16);
+  assert_ptr_equal(head.layout, cr_layout_in(wide.layout, CREMA_BF16));
+  ok(cr_tensor_read(tensor, context, wide, &data));
+  assert_int_equal(cr_tensor_conversions(tensor), 2);
+  const void *plain_values = NULL;
+  ok(cr_tensor_host_read(tensor, &plain_values));
+  for (int i = 0; i < COUNT; ++i) {
+    assert_int_equal(((const uint16_t *)plain_values)[i], cr_f32_to_bf16((float)i + 0.3f));
+  }
+  cr_tensor_destroy(tensor);
+}
+
+/* Batch normalisation of halves that are held in blocks is the library's, in FLOAT if need be:
+ * crema's own kernel takes halves as they are, but only row-major. */
+TEST(test_order_is_kept_by_the_choice_of_kernel) {
+  enum { COUNT = 2 * 20 * 5 * 7 };
+  const crema_shape shape = {4, {2, 20, 5, 7}}, channels = {1, {20}};
+  const cr_layout *layout = layout_of(shape, CREMA_F16, blocks);
+  for (int held = 0; held < 2; ++held) {
+    const cr_op_desc given = {
+        .kind = CR_OP_BN_FWD_GLOBAL, .type = CREMA_F32, .u.bn = {.eps = 1e-5f}};
+    const crema_shape *const shapes[] = {&shape, &shape, &channels, &channels};
+    cr_op_desc *desc = NULL;
+    cr_tensor *tensor[4] = {NULL};
+    crema_devptr data = {0};
+    cr_op *op = NULL;
+    for (int i = 0; i < 4; ++i) {
+      const crema_dtype type = i < 2 ? CREMA_F16 : CREMA_F32;
+      ok(cr_tensor_create(type, i < 2 ? COUNT : 20, &tensor[i]));
+    }
+    if (held) {
+      ok(cr_tensor_write(tensor[0], cr_host_context(), (cr_format){CREMA_F16, layout}, &data));
+      memset((void *)data.address, 0, layout->bytes);
+    }
+    ok(cr_op_describe(&given, 4, shapes, NULL, &desc));
+    ok(cr_op_create(&desc, &op));
+    ok(cr_op_run(op, cr_host_context(), tensor, NULL));
+    if (held) assert_string_equal(cr_op_kernel_name(op), "bn_fwd_global_dnnl");
+    if (held) assert_non_null(cr_tensor_head(tensor[1]).layout);
+    else assert_null(cr_tensor_head(tensor[1]).layout);
+    cr_op_destroy(op);
+    for (int i = 0; i < 4; ++i) cr_tensor_destroy(tensor[i]);
+  }
 }
 
 /* Between layouts of the same values under different shapes. */

@@ -68,10 +68,15 @@ typedef struct cr_backend {
   crema_status (*copy)(crema_context *context, cr_copy_kind kind, uintptr_t dst, uintptr_t src,
                        size_t bytes);
   crema_status (*zero)(crema_context *context, crema_devptr memory, size_t bytes);
-  /* Converts `count` values from one format to another; at most one of the two is not plain,
-   * or the element types are equal. */
+  /* Converts `count` values from one format to another; at most one of the two is not plain, or
+   * the element types are equal, or the layouts are of the same order. */
   crema_status (*convert)(crema_context *context, int64_t count, cr_format dst_format,
                           crema_devptr dst, cr_format src_format, crema_devptr src);
+
+  /* The layout in which values of `type` lie in the same order, pads included, so that a conversion
+   * between the two does not move them; NULL where there is none. NULL for back ends without
+   * layouts. Lives as long as `layout`, and is its own counterpart's counterpart. */
+  const cr_layout *(*same_order)(const cr_layout *layout, crema_dtype type);
 
   crema_status (*event_create)(crema_device *device, cr_native_event **out);
   void (*event_destroy)(cr_native_event *event);
@@ -166,5 +171,13 @@ extern const cr_backend cr_backend_sim;
 
 /* The CPU device; always there. */
 crema_device *cr_cpu_device(void);
+
+/* `layout` in another element type, with the values in the same order; NULL for the plain layout,
+ * and where there is no such layout. */
+static inline const cr_layout *cr_layout_in(const cr_layout *layout, crema_dtype type) {
+  if (layout == NULL || layout->type == type) return layout;
+  const cr_backend *backend = layout->device->backend;
+  return backend->same_order == NULL ? NULL : backend->same_order(layout, type);
+}
 
 #endif

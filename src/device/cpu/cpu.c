@@ -9,6 +9,7 @@
 #include "device/backend/convert.h"
 #include "device/backend/copy_check.h"
 #include "device/cpu/cpu.h"
+#include "device/cpu/dnnl_layout.h"
 #include "device/cpu/ready.h"
 #include "device/cpu/threads.h"
 #include "device/memory/host_memory.h"
@@ -173,6 +174,7 @@ const cr_backend cr_backend_cpu = {
     .copy = cpu_copy,
     .zero = cpu_zero,
     .convert = cpu_convert,
+    .same_order = cr_dnnl_layout_in,
     .event_create = cpu_event_create,
     .event_destroy = cpu_event_destroy,
     .event_record = cpu_event_pass,

@@ -17,7 +17,7 @@ enum { BUCKETS = 256 };
 /* One ready-made reorder; used by one thread at a time. */
 typedef struct reorder {
   cr_format dst, src;
-  dnnl_primitive_t primitive;
+  dnnl_primitive_t primitive; /* NULL: the values are moved without the library */
   dnnl_stream_t stream;
   dnnl_memory_t dst_memory, src_memory;
   struct reorder *next;
@@ -82,12 +82,28 @@ static crema_status side_md(cr_format format, const cr_layout *shape_from, cr_md
   return CREMA_OK;
 }
 
+/* Whether crema's own code is faster than `pd`, which is the library's for any type and order. */
+static bool is_slow(const reorder *r, const_dnnl_primitive_desc_t pd) {
+  const cr_layout *private = r->dst.layout != NULL ? r->dst.layout : r->src.layout;
+  const char *name = NULL;
+  if (r->dst.type != r->src.type || crema_dtype_size(r->dst.type) != sizeof(uint16_t)) return false;
+  if (r->dst.layout != NULL && r->src.layout != NULL) return false;
+  if (cr_dnnl_layout_order(private).kind == CR_DNNL_OTHER) return false;
+  return dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, (void *)&name) ==
+             dnnl_success &&
+         strncmp(name, "jit", 3) != 0;
+}
+
 static crema_status fill_reorder(reorder *r, cr_const_md dst, cr_const_md src) {
   dnnl_engine_t engine = NULL;
   CR_TRY(cr_dnnl_engine(&engine));
   dnnl_primitive_desc_t pd = NULL;
   CR_TRY(cr_dnnl_check(dnnl_reorder_primitive_desc_create(&pd, src, engine, dst, engine, NULL),
                        "reorder"));
+  if (is_slow(r, pd)) {
+    dnnl_primitive_desc_destroy(pd);
+    return CREMA_OK;
+  }
   dnnl_status_t status = dnnl_primitive_create(&r->primitive, pd);
   dnnl_primitive_desc_destroy(pd);
   CR_TRY(cr_dnnl_check(status, "reorder"));
@@ -135,6 +151,10 @@ static crema_status run_reorder(cr_format dst_format, crema_devptr dst, cr_forma
     crema_status made = reorder_create(dst_format, src_format, &r);
     if (made != CREMA_OK && dst_format.type != src_format.type) return made;
     if (made != CREMA_OK) return move_values(dst_format, dst, src_format, src);
+  }
+  if (r->primitive == NULL) {
+    put_idle(r);
+    return move_values(dst_format, dst, src_format, src);
   }
   dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, r->src_memory}, {DNNL_ARG_TO, r->dst_memory}};
   dnnl_status_t status = dnnl_memory_set_data_handle(r->src_memory, (void *)src.address);
@@ -195,6 +215,13 @@ crema_status cr_dnnl_convert(crema_context *context, int64_t count, cr_format ds
   }
   if (dst_format.layout != NULL && cr_dnnl_layout_is_opaque(dst_format.layout)) {
     return cr_fail(CREMA_E_INTERNAL, "values cannot be converted to a library's own notes");
+  }
+  if (src_format.layout != NULL && dst_format.layout != NULL &&
+      dst_format.type != src_format.type &&
+      cr_dnnl_layout_in(src_format.layout, dst_format.type) == dst_format.layout) {
+    const size_t held = src_format.layout->bytes / crema_dtype_size(src_format.type);
+    return cr_convert_plain((int64_t)held, dst_format.type, (void *)dst.address, src_format.type,
+                            (const void *)src.address);
   }
   bool same_shape = dst_format.layout == NULL || src_format.layout == NULL ||
                     crema_shape_equal(&dst_format.layout->shape, &src_format.layout->shape);

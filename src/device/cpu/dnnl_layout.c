@@ -1,17 +1,23 @@
 #include "device/cpu/dnnl_layout.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/fail.h"
 #include "device/backend/backend.h"
 
+#define COUNT_TYPE(name, value, bytes, text) +1
+enum { TYPES = 0 CREMA_DTYPE_MAP(COUNT_TYPE) };
+#undef COUNT_TYPE
+
 typedef struct layout_node {
   cr_layout layout;
   cr_md md;
   bool opaque;
   cr_dnnl_order order;
+  const cr_layout *_Atomic in_type[TYPES]; /* of the same order; NULL: not asked for yet */
   struct layout_node *next;
 } layout_node;
 
@@ -231,4 +237,25 @@ cr_dnnl_order cr_dnnl_layout_order(const cr_layout *layout) {
 
 bool cr_dnnl_layout_is_opaque(const cr_layout *layout) {
   return node_of(layout)->opaque;
+}
+
+static crema_status make_in(const cr_layout *layout, crema_dtype type, const cr_layout **out) {
+  cr_md md = NULL;
+  CR_TRY(cr_dnnl_md_ordered(&layout->shape, type, node_of(layout)->order, &md));
+  crema_status status = cr_dnnl_layout(layout->device, md, out);
+  cr_md_destroy(md);
+  return status;
+}
+
+const cr_layout *cr_dnnl_layout_in(const cr_layout *layout, crema_dtype type) {
+  layout_node *node = (layout_node *)layout->detail;
+  if (layout->type == type) return layout;
+  if (node->order.kind == CR_DNNL_OTHER) return NULL;
+  const cr_layout *found = atomic_load(&node->in_type[type]);
+  if (found != NULL) return found;
+  if (make_in(layout, type, &found) != CREMA_OK || found == NULL) return NULL;
+  const size_t size = crema_dtype_size(layout->type), other = crema_dtype_size(type);
+  if (layout->bytes / size != found->bytes / other) return NULL;
+  atomic_store(&node->in_type[type], found);
+  return found;
 }

@@ -52,6 +52,10 @@ typedef struct cr_dnnl_order {
 /* CR_DNNL_PLAIN for NULL. */
 cr_dnnl_order cr_dnnl_layout_order(const cr_layout *layout);
 
+/* The layout of the same order in another element type, of tensors (N,C,S...) in one of the orders
+ * above; NULL where there is none. */
+const cr_layout *cr_dnnl_layout_in(const cr_layout *layout, crema_dtype type);
+
 /* A descriptor of `shape` in `order` (PLAIN for any number of axes from 1 to 12).
  * Errors: CREMA_E_UNSUPPORTED where there is no such order. The caller destroys *out. */
 crema_status cr_dnnl_md_ordered(const crema_shape *shape, crema_dtype type, cr_dnnl_order order,

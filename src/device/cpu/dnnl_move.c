@@ -57,8 +57,64 @@ static void move_row(const crema_shape *shape, size_t size, int64_t row, const w
   }
 }
 
+/* Values of 16 bits in blocks of channels or channels-last, to row-major memory or from it. */
+typedef struct halves {
+  int64_t batch, channels, inner;
+  int64_t width; /* channels that lie side by side */
+} halves;
+
+/* The plane of one sample's `width` channels from `first` on: (inner, width) <-> (channels, inner).
+ * So many positions at a time that all lines stay in the L1 cache. */
+static void move_plane(const halves *h, int64_t first, const uint16_t *src, uint16_t *dst,
+                       bool to_plain) {
+  enum { POSITIONS = 32 };
+  const int64_t width = h->width;
+  const int64_t channels = h->channels - first < width ? h->channels - first : width;
+  for (int64_t at = 0; at < h->inner; at += POSITIONS) {
+    const int64_t end = at + POSITIONS < h->inner ? at + POSITIONS : h->inner;
+    if (to_plain) {
+      for (int64_t c = 0; c < channels; ++c) {
+        for (int64_t i = at; i < end; ++i) dst[c * h->inner + i] = src[i * width + c];
+      }
+      continue;
+    }
+    for (int64_t i = at; i < end; ++i) {
+      for (int64_t c = 0; c < channels; ++c) dst[i * width + c] = src[c * h->inner + i];
+      for (int64_t c = channels; c < width; ++c) dst[i * width + c] = 0;
+    }
+  }
+}
+
+/* False when the formats are others. */
+static bool move_halves(const crema_shape *shape, size_t size, cr_dnnl_side to, cr_dnnl_side from) {
+  const bool to_plain = to.layout == NULL;
+  const cr_dnnl_order order = cr_dnnl_layout_order(to_plain ? from.layout : to.layout);
+  if (size != sizeof(uint16_t) || (!to_plain && from.layout != NULL) || shape->axes < 3 ||
+      (order.kind != CR_DNNL_BLOCKED && order.kind != CR_DNNL_LAST)) {
+    return false;
+  }
+  const int64_t channels = shape->dim[1];
+  const halves h = {.batch = shape->dim[0],
+                    .channels = channels,
+                    .inner = crema_shape_count(shape, 2, shape->axes),
+                    .width = order.kind == CR_DNNL_LAST ? channels : order.block};
+  const int64_t blocks = (channels + h.width - 1) / h.width;
+  const uint16_t *src = (const uint16_t *)(const void *)from.memory;
+  uint16_t *dst = (uint16_t *)(void *)to.memory;
+#pragma omp parallel for schedule(static) if (h.batch * channels * h.inner >= CR_REF_PARALLEL_MIN)
+  for (int64_t plane = 0; plane < h.batch * blocks; ++plane) {
+    const int64_t sample = plane / blocks, first = plane % blocks * h.width;
+    const int64_t held = plane * h.width * h.inner;
+    const int64_t row_major = (sample * channels + first) * h.inner;
+    move_plane(&h, first, src + (to_plain ? held : row_major), dst + (to_plain ? row_major : held),
+               to_plain);
+  }
+  return true;
+}
+
 crema_status cr_dnnl_move(const crema_shape *shape, size_t size, cr_dnnl_side to,
                           cr_dnnl_side from) {
+  if (move_halves(shape, size, to, from)) return CREMA_OK;
   where dst, src;
   CR_TRY(locate(shape, to.layout, &dst));
   CR_TRY(locate(shape, from.layout, &src));
