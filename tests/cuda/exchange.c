@@ -146,7 +146,7 @@ TEST(s3_27_sums_are_exact) {
 
 /* The two devices of one board exchange; the third reaches the root through neither. */
 TEST(s3_08_a_board_comes_first) {
-  if (fake.peer_copies == NULL) skip();
+  if (fake.peer_copies == NULL) skip(); /* only the fake runtime has this board and counts copies */
   assert_true(devices[0]->backend->same_board(devices[0], devices[2]));
   assert_false(devices[0]->backend->same_board(devices[0], devices[1]));
   const int within = fake.peer_copies(2, 0), from_other = fake.peer_copies(1, 2);
@@ -196,7 +196,7 @@ static void check_failed(ranks *all, int failed, crema_status code, const char *
 
 /* S3-31: what NCCL says to one rank, at once or later, reaches all; none waits for ever. */
 TEST(s3_31_a_failure_of_nccl_ends_all) {
-  if (fake.inject == NULL) skip();
+  if (fake.inject == NULL) skip(); /* only the fake NCCL fails when told to */
   static const char *const text[] = {
       [STARTING] = "NCCL: summing: fake failure", [ASKING] = "NCCL: exchanging: fake failure"};
   for (int step = STARTING; step <= ASKING; ++step) {
@@ -219,7 +219,7 @@ static crema_status fail_alone(rank *r) {
 }
 
 TEST(s3_31_a_rank_that_fails_elsewhere_ends_all) {
-  if (fake.inject == NULL) skip();
+  if (fake.inject == NULL) skip(); /* only the fake NCCL fails when told to */
   ranks all;
   open_failing(&all);
   ranks_run_any(&all, fail_alone);
@@ -227,7 +227,7 @@ TEST(s3_31_a_rank_that_fails_elsewhere_ends_all) {
 }
 
 TEST(a_group_that_cannot_be_joined_is_given_up) {
-  if (fake.inject == NULL) skip();
+  if (fake.inject == NULL) skip(); /* only the fake NCCL fails when told to */
   for (int step = JOINING; step <= ASKING; step += ASKING - JOINING) {
     for (int failed = 0; failed < device_count; ++failed) {
       ranks all;
