@@ -1,0 +1,231 @@
+#!/usr/bin/env python3
+"""Times crema, ONNX Runtime and OpenVINO on the same nets, weights and inputs, in turn in one process.
+
+The ratio is crema's median time by that of the fastest other runtime of the same precision; the
+difference is the largest of crema's output from ONNX Runtime's, relative to the largest output.
+With -memory, each runtime runs in a process of its own, and the table shows by how much its peak
+of resident memory exceeds what it had before it loaded the net.
+"""
+import argparse
+import itertools
+import json
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy
+
+NETS = ("alexnet", "googlenet", "squeezenet_v1.1", "resnet50", "mobilenet_v1", "mobilenet_v2", "densenet121")
+KINDS = ("crema", "onnxruntime", "openvino", "openvino-bf16", "openvino-int8")
+MODELS = pathlib.Path(__file__).resolve().parent.parent.parent / "models"
+
+
+class Files:
+    """One net's files: text, weights, ONNX, and ONNX with int8 where asked for."""
+
+    def __init__(self, folder, name):
+        self.net = MODELS / name / "deploy.prototxt"
+        self.weights = pathlib.Path(folder) / f"{name}.caffemodel"
+        self.onnx = pathlib.Path(folder) / f"{name}.onnx"
+        self.int8 = pathlib.Path(folder) / f"{name}-int8.xml"
+
+
+def make_files(folder, name, int8):
+    import crema
+    import export_onnx
+    files = Files(folder, name)
+    if not files.onnx.exists():
+        net = crema.Net(files.net)
+        crema.randomise(net, files.net)
+        net.save(files.weights)
+        export_onnx.export(files.net, net, files.onnx)
+    if int8 and not files.int8.exists():
+        make_int8(files)
+    return files
+
+
+def make_int8(files):
+    import nncf
+    import openvino
+    core = openvino.Core()
+    model = core.read_model(files.onnx)
+    shape = [16] + [d.get_length() for d in list(model.inputs[0].partial_shape)[1:]]
+    random = numpy.random.default_rng(2)
+    samples = [random.normal(0, 1, shape).astype(numpy.float32) for _ in range(4)]
+    openvino.save_model(nncf.quantize(model, nncf.Dataset(samples), subset_size=len(samples)), files.int8,
+                        compress_to_fp16=False)
+
+
+class Crema:
+    def __init__(self, files, threads, values):
+        import crema
+        self.crema, self.threads = crema, threads
+        crema.set_threads(threads)
+        self.net = crema.Net(files.net, files.weights)
+        self.net.input().reshape(values.shape)
+        self.values = values
+        self.net.forward()
+        self.net.input().write()[...] = values
+
+    def prepare(self):
+        self.crema.set_threads(self.threads)
+
+    def run(self):
+        """The input counts as changed each time, and the output is read."""
+        self.net.input().write()
+        self.net.forward()
+        return self.net.output().read()
+
+
+class OnnxRuntime:
+    def __init__(self, files, threads, values):
+        import onnxruntime
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        self.session = onnxruntime.InferenceSession(str(files.onnx), options, providers=["CPUExecutionProvider"])
+        self.feed = {self.session.get_inputs()[0].name: values}
+
+    def prepare(self):
+        pass
+
+    def run(self):
+        return self.session.run(None, self.feed)[0]
+
+
+class OpenVino:
+    def __init__(self, files, threads, values, precision="f32"):
+        import openvino
+        core = openvino.Core()
+        model = core.read_model(files.int8 if precision == "int8" else files.onnx)
+        model.reshape(list(values.shape))
+        compiled = core.compile_model(model, "CPU", {
+            "INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1, "PERFORMANCE_HINT": "LATENCY",
+            "INFERENCE_PRECISION_HINT": "bf16" if precision == "bf16" else "f32"})
+        self.request = compiled.create_infer_request()
+        self.request.set_input_tensor(openvino.Tensor(values))
+
+    def prepare(self):
+        pass
+
+    def run(self):
+        self.request.infer()
+        return self.request.get_output_tensor().data
+
+
+def make(kind, files, threads, values):
+    name, _, precision = kind.partition("-")
+    if name == "openvino":
+        return OpenVino(files, threads, values, precision or "f32")
+    return {"crema": Crema, "onnxruntime": OnnxRuntime}[name](files, threads, values)
+
+
+def input_values(files, batch):
+    dims = [int(d) for d in re.findall(r"dim: (\d+)", files.net.read_text())[:4]]
+    return numpy.random.default_rng(7).normal(0, 1, [batch] + dims[1:]).astype(numpy.float32)
+
+
+def measure(runners, seconds):
+    """Milliseconds of each: the median of runs in blocks, so that no runtime's idle threads are
+    still awake in the others' blocks for long; the first run of each block does not count."""
+    taken = {kind: [] for kind in runners}
+    end = time.perf_counter() + seconds * len(runners)
+    for turn in itertools.count():
+        if turn >= 3 and time.perf_counter() > end:
+            break
+        for kind, runner in runners.items():
+            runner.prepare()
+            runner.run()
+            block = time.perf_counter()
+            while time.perf_counter() - block < 0.15 or len(taken[kind]) < turn:
+                start = time.perf_counter()
+                runner.run()
+                taken[kind].append(time.perf_counter() - start)
+    return {kind: statistics.median(times) * 1e3 for kind, times in taken.items()}
+
+
+def difference(runners):
+    if "crema" not in runners or "onnxruntime" not in runners:
+        return float("nan")
+    ours, theirs = runners["crema"].run(), runners["onnxruntime"].run()
+    return float(numpy.abs(ours.reshape(theirs.shape) - theirs).max() / numpy.abs(theirs).max())
+
+
+def compare_times(args, folder):
+    others = [k for k in args.kinds if k in ("onnxruntime", "openvino")]
+    print(f"{'net':16} {'batch':>5} {'threads':>7}", *(f"{k:>13}" for k in args.kinds),
+          f"{'ratio':>6} {'difference':>10}")
+    for name in args.nets:
+        files = make_files(folder, name, "openvino-int8" in args.kinds)
+        for batch, threads in itertools.product(args.batch, args.threads):
+            values = input_values(files, batch)
+            runners = {kind: make(kind, files, threads, values) for kind in args.kinds}
+            ms = measure(runners, args.seconds)
+            best = min((ms[k] for k in others), default=float("nan"))
+            print(f"{name:16} {batch:5} {threads:7}", *(f"{ms[k]:13.2f}" for k in args.kinds),
+                  f"{ms.get('crema', float('nan')) / best:6.2f} {difference(runners):10.1e}", flush=True)
+
+
+def memory_of(field):
+    with open("/proc/self/status", encoding="ascii") as status:
+        return next(int(line.split()[1]) / 1024 for line in status if line.startswith(field + ":"))
+
+
+def run_child(args, folder):
+    """In a process of its own: prints the growth of the peak in MiB."""
+    name, batch, threads, kind = args.child
+    files = Files(folder, name)
+    {"crema": lambda: __import__("crema"), "onnxruntime": lambda: __import__("onnxruntime")}.get(
+        kind, lambda: __import__("openvino"))()
+    values = input_values(files, int(batch))
+    before = memory_of("VmRSS")
+    runner = make(kind, files, int(threads), values)
+    for _ in range(3):
+        runner.run()
+    print(json.dumps(memory_of("VmHWM") - before))
+
+
+def compare_memory(args, folder):
+    print(f"{'MiB':16} {'batch':>5} {'threads':>7}", *(f"{k:>13}" for k in args.kinds))
+    for name in args.nets:
+        make_files(folder, name, "openvino-int8" in args.kinds)
+        for batch, threads in itertools.product(args.batch, args.threads):
+            grown = []
+            for kind in args.kinds:
+                command = [sys.executable, __file__, "-files", folder, "-child", name, str(batch), str(threads), kind]
+                grown.append(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+            print(f"{name:16} {batch:5} {threads:7}", *(f"{g:13.0f}" for g in grown), flush=True)
+
+
+def numbers(text):
+    return [int(word) for word in text.split(",")]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("nets", nargs="*", default=NETS, help="folders under models/")
+    parser.add_argument("-threads", type=numbers, default=[1, 2])
+    parser.add_argument("-batch", type=numbers, default=[1, 16])
+    parser.add_argument("-kinds", type=lambda text: text.split(","), default=KINDS[:3], help=",".join(KINDS))
+    parser.add_argument("-seconds", type=float, default=2.0, help="for each runtime and row")
+    parser.add_argument("-files", help="folder in which weights and ONNX files are kept")
+    parser.add_argument("-memory", action="store_true")
+    parser.add_argument("-child", nargs=4, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = args.files or temporary
+        os.makedirs(folder, exist_ok=True)
+        if args.child:
+            run_child(args, folder)
+        elif args.memory:
+            compare_memory(args, folder)
+        else:
+            compare_times(args, folder)
+
+
+if __name__ == "__main__":
+    main()

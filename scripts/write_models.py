@@ -1,0 +1,276 @@
+#!/usr/bin/env python3
+"""Writes the deep models under models/: deploy.prototxt, train_val.prototxt and solver.prototxt.
+
+Usage: write_models.py [-check]
+
+Their hundreds of layers follow from a few numbers in each paper, which stand in the tables below.
+Layers have the names that published weights have. -check writes nothing and fails when a file
+differs from what would be written.
+"""
+import pathlib
+import sys
+
+MODELS = pathlib.Path(__file__).resolve().parent.parent / "models"
+
+
+class Net:
+    """Text of one net; a method for each kind of layer returns the name of the layer's top."""
+
+    def __init__(self, title, size, train, rules):
+        self.train, self.rules, self.lines = train, rules, [f'name: "{title}"']
+        if train:
+            for phase, mirror, batch in (("TRAIN", "mirror: true ", rules["batch"]), ("TEST", "", 50)):
+                name = "train" if phase == "TRAIN" else "val"
+                self.lines += [
+                    'layer {', '  name: "data" type: "Data" top: "data" top: "label"',
+                    f'  include {{ phase: {phase} }}',
+                    f'  transform_param {{ {mirror}crop_size: {size} mean_value: 104 mean_value: 117 '
+                    'mean_value: 123 }',
+                    f'  data_param {{ source: "examples/imagenet/ilsvrc12_{name}_lmdb" '
+                    f'batch_size: {batch} backend: LMDB }}', '}']
+        else:
+            self.lines += ['layer {', '  name: "data" type: "Input" top: "data"',
+                           f'  input_param {{ shape {{ dim: 1 dim: 3 dim: {size} dim: {size} }} }}', '}']
+
+    def layer(self, name, kind, bottoms, top, *fields):
+        """Fields of more than a few words get a line each."""
+        bottoms = [bottoms] if isinstance(bottoms, str) else bottoms
+        head = f'name: "{name}" type: "{kind}" ' + "".join(f'bottom: "{b}" ' for b in bottoms) + f'top: "{top}"'
+        fields = [f for f in fields if f]
+        line = " ".join(["layer {", head, *fields, "}"])
+        if len(line) <= 110:
+            self.lines.append(line)
+        else:
+            self.lines += ["layer {", "  " + head, *("  " + f for f in fields), "}"]
+        return top
+
+    def conv(self, name, bottom, outputs, kernel, stride=1, pad=0, group=1, bias=False, filler=None):
+        words = [f"num_output: {outputs}", f"kernel_size: {kernel}"]
+        words += [f"stride: {stride}"] if stride != 1 else []
+        words += [f"pad: {pad}"] if pad != 0 else []
+        words += [f"group: {group}"] if group != 1 else []
+        words += [] if bias else ["bias_term: false"]
+        if self.train:
+            words.append(f'weight_filler {{ {filler or self.rules["filler"]} }}')
+        return self.layer(name, "Convolution", bottom, name, self.rates(bias),
+                          "convolution_param { " + " ".join(words) + " }")
+
+    def rates(self, bias):
+        """Biases learn at twice the rate and do not decay."""
+        if not self.train or not bias:
+            return ""
+        return "param { lr_mult: 1 decay_mult: 1 } param { lr_mult: 2 decay_mult: 0 }"
+
+    def norm(self, norm, scale, blob, top=None):
+        top = self.layer(norm, "BatchNorm", blob, top or blob)
+        return self.layer(scale, "Scale", top, top, "scale_param { bias_term: true }")
+
+    def relu(self, name, blob, six=False):
+        if six:
+            return self.layer(name, "Clip", blob, blob, "clip_param { min: 0 max: 6 }")
+        return self.layer(name, "ReLU", blob, blob)
+
+    def pool(self, name, bottom, text):
+        return self.layer(name, "Pooling", bottom, name, "pooling_param { " + text + " }")
+
+    def classes(self, name, bottom):
+        words = "num_output: 1000"
+        if self.train:
+            words += f' weight_filler {{ {self.rules["filler"]} }}'
+        return self.layer(name, "InnerProduct", bottom, name, self.rates(True),
+                          "inner_product_param { " + words + " }")
+
+    def finish(self, scores):
+        if not self.train:
+            self.layer("prob", "Softmax", scores, "prob")
+            return
+        self.layer("loss", "SoftmaxWithLoss", [scores, "label"], "loss")
+        self.layer("accuracy_top1", "Accuracy", [scores, "label"], "accuracy_top1", "include { phase: TEST }")
+        self.layer("accuracy_top5", "Accuracy", [scores, "label"], "accuracy_top5",
+                   "include { phase: TEST }", "accuracy_param { top_k: 5 }")
+
+
+def squeezenet(net):
+    """SqueezeNet 1.1: the squeezed and expanded channels of the eight fire modules."""
+    def conv(name, relu, bottom, *shape, **more):
+        return net.relu(relu, net.conv(name, bottom, *shape, bias=True, **more))
+
+    blob = conv("conv1", "relu_conv1", "data", 64, 3, 2)
+    blob = net.pool("pool1", blob, "pool: MAX kernel_size: 3 stride: 2")
+    for number, squeeze, expand in ((2, 16, 64), (3, 16, 64), (4, 32, 128), (5, 32, 128),
+                                    (6, 48, 192), (7, 48, 192), (8, 64, 256), (9, 64, 256)):
+        fire = f"fire{number}"
+        small = conv(f"{fire}/squeeze1x1", f"{fire}/relu_squeeze1x1", blob, squeeze, 1)
+        tops = [conv(f"{fire}/expand1x1", f"{fire}/relu_expand1x1", small, expand, 1),
+                conv(f"{fire}/expand3x3", f"{fire}/relu_expand3x3", small, expand, 3, pad=1)]
+        blob = net.layer(f"{fire}/concat", "Concat", tops, f"{fire}/concat")
+        if number in (3, 5):
+            blob = net.pool(f"pool{number}", blob, "pool: MAX kernel_size: 3 stride: 2")
+    blob = net.layer("drop9", "Dropout", blob, blob, "dropout_param { dropout_ratio: 0.5 }")
+    blob = conv("conv10", "relu_conv10", blob, 1000, 1, filler='type: "gaussian" std: 0.01')
+    net.finish(net.pool("pool10", blob, "pool: AVE global_pooling: true"))
+
+
+def resnet(net, blocks):
+    """The bottleneck nets of the paper's table 1: `blocks` in each of the four groups."""
+    def conv(name, bottom, *shape, relu=True, **more):
+        blob = net.conv("res" + name if name != "conv1" else name, bottom, *shape, **more)
+        end = name if name != "conv1" else "_conv1"
+        net.norm("bn" + end, "scale" + end, blob)
+        if relu:
+            net.relu("conv1_relu" if name == "conv1" else f"res{name}_relu", blob)
+        return blob
+
+    blob = net.pool("pool1", conv("conv1", "data", 64, 7, 2, 3), "pool: MAX kernel_size: 3 stride: 2")
+    for group, count in enumerate(blocks):
+        inner = 64 << group
+        for block in range(count):
+            letter = chr(ord("a") + block) if count <= 6 else "a" if block == 0 else f"b{block}"
+            name, stride = f"{group + 2}{letter}", 2 if group > 0 and block == 0 else 1
+            short = blob
+            if block == 0:
+                short = conv(f"{name}_branch1", blob, 4 * inner, 1, stride, relu=False)
+            blob = conv(f"{name}_branch2a", blob, inner, 1, stride)
+            blob = conv(f"{name}_branch2b", blob, inner, 3, 1, 1)
+            blob = conv(f"{name}_branch2c", blob, 4 * inner, 1, relu=False)
+            blob = net.layer(f"res{name}", "Eltwise", [short, blob], f"res{name}")
+            net.relu(f"res{name}_relu", blob)
+    blob = net.pool("pool5", blob, "pool: AVE global_pooling: true")
+    net.finish(net.classes("fc1000", blob))
+
+
+def mobilenet_v1(net):
+    """Depthwise and pointwise convolutions in turn: outputs and stride of each pair."""
+    def conv(name, bottom, *shape, **more):
+        blob = net.conv(name, bottom, *shape, **more)
+        net.norm(f"{name}/bn", f"{name}/scale", blob)
+        return net.relu(f"relu{name[4:]}", blob)
+
+    blob, inputs = conv("conv1", "data", 32, 3, 2, 1), 32
+    for name, outputs, stride in (("2_1", 64, 1), ("2_2", 128, 2), ("3_1", 128, 1), ("3_2", 256, 2),
+                                  ("4_1", 256, 1), ("4_2", 512, 2), ("5_1", 512, 1), ("5_2", 512, 1),
+                                  ("5_3", 512, 1), ("5_4", 512, 1), ("5_5", 512, 1), ("5_6", 1024, 2),
+                                  ("6", 1024, 1)):
+        blob = conv(f"conv{name}/dw", blob, inputs, 3, stride, 1, group=inputs)
+        blob, inputs = conv(f"conv{name}/sep", blob, outputs, 1), outputs
+    blob = net.pool("pool6", blob, "pool: AVE global_pooling: true")
+    net.finish(net.classes("fc7", blob))
+
+
+def mobilenet_v2(net):
+    """Inverted residuals, the paper's table 2: expansion, outputs, repeats, stride."""
+    def conv(name, bottom, *shape, relu=True, **more):
+        blob = net.conv(name, bottom, *shape, **more)
+        net.norm(f"{name}/bn", f"{name}/scale", blob)
+        return net.relu(f"relu{name[4:]}", blob, six=True) if relu else blob
+
+    blob, inputs = conv("conv1", "data", 32, 3, 2, 1), 32
+    for stage, (expansion, outputs, repeats, first) in enumerate((
+            (1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1),
+            (6, 160, 3, 2), (6, 320, 1, 1)), 2):
+        for block in range(1, repeats + 1):
+            name, stride, short = f"conv{stage}_{block}", first if block == 1 else 1, blob
+            if expansion > 1:
+                blob = conv(f"{name}/expand", blob, expansion * inputs, 1)
+            blob = conv(f"{name}/dwise", blob, expansion * inputs, 3, stride, 1, group=expansion * inputs)
+            blob = conv(f"{name}/linear", blob, outputs, 1, relu=False)
+            if stride == 1 and inputs == outputs:
+                blob = net.layer(f"block_{stage}_{block}", "Eltwise", [short, blob], f"block_{stage}_{block}")
+            inputs = outputs
+    blob = conv("conv9", blob, 1280, 1)
+    net.finish(net.classes("fc10", net.pool("pool9", blob, "pool: AVE global_pooling: true")))
+
+
+def densenet(net):
+    """Dense blocks of 6, 12, 24 and 16 layers, each of which adds 32 channels."""
+    growth, channels = 32, 64
+    blob = net.conv("conv1", "data", channels, 7, 2, 3)
+    net.norm("conv1/bn", "conv1/scale", blob)
+    blob = net.pool("pool1", net.relu("relu1", blob), "pool: MAX kernel_size: 3 stride: 2")
+
+    def half(name, blob, *shape, **more):
+        """Normalisation and ReLU come before the convolution, and the blob itself is kept."""
+        top = net.norm(f"{name}/bn", f"{name}/scale", blob, f"{name}/bn")
+        return net.conv(name, net.relu(f"relu{name[4:]}", top), *shape, **more)
+
+    for block, layers in enumerate((6, 12, 24, 16), 2):
+        for layer in range(1, layers + 1):
+            name = f"conv{block}_{layer}"
+            new = half(f"{name}/x1", blob, 4 * growth, 1)
+            new = half(f"{name}/x2", new, growth, 3, pad=1)
+            blob = net.layer(f"concat_{block}_{layer}", "Concat", [blob, new], f"concat_{block}_{layer}")
+        channels += layers * growth
+        if block < 5:
+            channels //= 2
+            blob = half(f"conv{block}_blk", blob, channels, 1)
+            blob = net.pool(f"pool{block}", blob, "pool: AVE kernel_size: 2 stride: 2")
+    top = net.norm("conv5_blk/bn", "conv5_blk/scale", blob, "conv5_blk/bn")
+    blob = net.pool("pool5", net.relu("relu5_blk", top), "pool: AVE global_pooling: true")
+    net.finish(net.classes("fc6", blob))
+
+
+MSRA = 'type: "msra"'
+
+# How each paper trains: iter_size adds up its batch from smaller ones.
+RESNET = dict(size=224, filler=MSRA, batch=32, rate=0.1, decay=0.0001, iterations=600000,
+              policy='lr_policy: "multistep"\ngamma: 0.1\nstepvalue: 150000\nstepvalue: 300000\nstepvalue: 450000',
+              words="The paper's rule: a tenth of the rate each time that the error stops falling; batches of 256.",
+              sum=8)
+NETS = {
+    "squeezenet_v1.1": ("SqueezeNet 1.1", squeezenet, dict(
+        size=227, filler='type: "xavier"', batch=32, rate=0.04, decay=0.0002, iterations=170000, sum=16,
+        policy='lr_policy: "poly"\npower: 1', words="The rate falls linearly; batches of 512.")),
+    "resnet50": ("ResNet-50", lambda net: resnet(net, (3, 4, 6, 3)), RESNET),
+    "resnet152": ("ResNet-152", lambda net: resnet(net, (3, 8, 36, 3)), RESNET),
+    "mobilenet_v1": ("MobileNet v1", mobilenet_v1, dict(
+        size=224, filler=MSRA, batch=64, rate=0.1, decay=0.00004, iterations=500000, sum=4,
+        policy='lr_policy: "poly"\npower: 1', words="The rate falls linearly; batches of 256.")),
+    "mobilenet_v2": ("MobileNet v2", mobilenet_v2, dict(
+        size=224, filler=MSRA, batch=64, rate=0.05, decay=0.00004, iterations=500000, sum=4,
+        policy='lr_policy: "poly"\npower: 1', words="The rate falls linearly; batches of 256.")),
+    "densenet121": ("DenseNet-121", densenet, dict(
+        size=224, filler=MSRA, batch=32, rate=0.1, decay=0.0001, iterations=450000, sum=8,
+        policy='lr_policy: "multistep"\ngamma: 0.1\nstepvalue: 150000\nstepvalue: 300000',
+        words="90 epochs; a tenth of the rate after 30 and 60; batches of 256.")),
+}
+
+
+def solver(folder, rules):
+    return f"""# {rules["words"]}
+net: "models/{folder}/train_val.prototxt"
+test_iter: 1000
+test_interval: 5000
+test_initialization: false
+display: 40
+average_loss: 40
+base_lr: {rules["rate"]}
+{rules["policy"]}
+max_iter: {rules["iterations"]}
+iter_size: {rules["sum"]}
+momentum: 0.9
+weight_decay: {rules["decay"]:.5f}
+snapshot: 10000
+snapshot_prefix: "models/{folder}/{folder}_train"
+"""
+
+
+def main():
+    check, different = "-check" in sys.argv[1:], []
+    for folder, (title, build, rules) in NETS.items():
+        texts = {"solver.prototxt": solver(folder, rules)}
+        for name, train in (("deploy", False), ("train_val", True)):
+            net = Net(title, rules["size"], train, rules)
+            build(net)
+            texts[f"{name}.prototxt"] = "\n".join(net.lines) + "\n"
+        for name, text in texts.items():
+            path = MODELS / folder / name
+            if check and (not path.exists() or path.read_text() != text):
+                different.append(str(path))
+            elif not check:
+                path.parent.mkdir(exist_ok=True)
+                path.write_text(text)
+    if different:
+        sys.exit("differ from what scripts/write_models.py writes: " + ", ".join(different))
+
+
+main()
