@@ -8,13 +8,15 @@
  *   layer { name: "bnll" type: "BNLL" bottom: "x" top: "y" } */
 #include "layers/common/layer_unary.h"
 
-static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  (void)bottom, (void)top;
-  return cr_layer_unary_set(layer, CR_UNARY_BNLL, 0, 0, 0);
+static bool post(const Caffe__LayerParameter *param, crema_dtype arithmetic, cr_post *out) {
+  (void)param, (void)arithmetic;
+  *out = (cr_post){.kind = CR_POST_UNARY, .function = CR_UNARY_BNLL};
+  return true;
 }
 
 const cr_layer_class cr_layer_bnll = {
     CR_LAYER_UNARY("BNLL", cr_layer_unary_by_input),
-    .setup = setup,
+    .post = post,
+    .setup = cr_layer_unary_setup,
     .backward = cr_layer_pair_backward,
 };

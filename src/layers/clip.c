@@ -8,9 +8,19 @@
  *   layer { name: "clip" type: "Clip" bottom: "x" top: "y" clip_param { min: -1 max: 1 } } */
 #include "layers/common/layer_unary.h"
 
+static bool post(const Caffe__LayerParameter *param, crema_dtype arithmetic, cr_post *out) {
+  const Caffe__ClipParameter *p = param->clip_param;
+  (void)arithmetic;
+  if (p == NULL || !(p->min <= p->max)) return false;
+  *out = (cr_post){.kind = CR_POST_UNARY,
+                   .function = CR_UNARY_CLIP,
+                   .alpha = (double)p->min,
+                   .beta = (double)p->max};
+  return true;
+}
+
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   const Caffe__ClipParameter *param = layer->param->clip_param;
-  (void)bottom, (void)top;
   if (param == NULL) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT, "clip_param with min and max is required");
   }
@@ -18,11 +28,12 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
     return cr_layer_fail(layer, CREMA_E_RANGE, "min %g is above max %g", (double)param->min,
                          (double)param->max);
   }
-  return cr_layer_unary_set(layer, CR_UNARY_CLIP, (double)param->min, (double)param->max, 0);
+  return cr_layer_unary_setup(layer, bottom, top);
 }
 
 const cr_layer_class cr_layer_clip = {
     CR_LAYER_UNARY("Clip", cr_layer_unary_by_input),
+    .post = post,
     .setup = setup,
     .backward = cr_layer_pair_backward,
 };

@@ -8,15 +8,19 @@
  *   layer { name: "elu" type: "ELU" bottom: "x" top: "y" elu_param { alpha: 0.5 } } */
 #include "layers/common/layer_unary.h"
 
-static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  const Caffe__ELUParameter *param = layer->param->elu_param;
-  (void)bottom, (void)top;
-  return cr_layer_unary_set(layer, CR_UNARY_ELU, param ? (double)param->alpha : 1,
-                            param ? (double)param->lambda : 1, 0);
+static bool post(const Caffe__LayerParameter *param, crema_dtype arithmetic, cr_post *out) {
+  const Caffe__ELUParameter *p = param->elu_param;
+  (void)arithmetic;
+  *out = (cr_post){.kind = CR_POST_UNARY,
+                   .function = CR_UNARY_ELU,
+                   .alpha = p ? (double)p->alpha : 1,
+                   .beta = p ? (double)p->lambda : 1};
+  return true;
 }
 
 const cr_layer_class cr_layer_elu = {
     CR_LAYER_UNARY("ELU", cr_layer_unary_by_input),
-    .setup = setup,
+    .post = post,
+    .setup = cr_layer_unary_setup,
     .backward = cr_layer_pair_backward,
 };

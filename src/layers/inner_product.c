@@ -8,6 +8,8 @@
  * Example, x 2 3 4 4:
  *   layer { name: "ip" type: "InnerProduct" bottom: "x" top: "y"
  *     inner_product_param { num_output: 10 weight_filler { type: "xavier" } } } */
+#include <string.h>
+
 #include "core/fail.h"
 #include "layers/common/layer_op.h"
 #include "layers/common/layer_weights.h"
@@ -49,9 +51,12 @@ static crema_status make_ops(cr_layer *layer, const crema_shape *src, const crem
   const crema_shape *bias = s->bias ? &layer->blob[1]->shape : NULL;
   cr_op_desc desc = cr_layer_op_desc(CR_OP_IP_FWD);
   desc.u.ip.transpose = s->transpose;
-  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 4,
-                          (const crema_shape *[]){src, weights, bias, dst}));
+  desc.u.ip.posts = layer->posts;
+  const crema_shape *addend = cr_posts_add(&layer->posts) ? dst : NULL;
+  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 5,
+                          (const crema_shape *[]){src, weights, bias, dst, addend}));
   desc.kind = CR_OP_IP_BWD_DATA;
+  memset(&desc.u.ip.posts, 0, sizeof desc.u.ip.posts);
   CR_TRY(cr_layer_op_make(layer, &s->backward_data, &desc, 3,
                           (const crema_shape *[]){dst, weights, src}));
   desc.kind = CR_OP_IP_BWD_WEIGHTS;
@@ -77,6 +82,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   crema_shape src = cr_shape_1(crema_shape_count(from, 0, axis));
   for (int i = axis; i < from->axes; ++i) src.dim[src.axes++] = from->dim[i];
   crema_shape dst = cr_shape_2(src.dim[0], s->outputs);
+  CR_TRY(cr_layer_check_addend(layer, bottom, &to));
   CR_TRY(crema_blob_reshape(top[0], &to));
   return make_ops(layer, &src, &dst);
 }
@@ -85,9 +91,10 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
                             crema_blob *const *top) {
   ip_state *s = layer->state;
   cr_tensor *bias = s->bias ? layer->blob[1]->data : NULL;
-  return cr_layer_op_run(&s->forward, context,
-                         (cr_tensor *[]){bottom[0]->data, layer->blob[0]->data, bias, top[0]->data},
-                         NULL);
+  cr_tensor *addend = cr_layer_own_bottoms(layer) < layer->bottoms ? bottom[1]->data : NULL;
+  return cr_layer_op_run(
+      &s->forward, context,
+      (cr_tensor *[]){bottom[0]->data, layer->blob[0]->data, bias, top[0]->data, addend}, NULL);
 }
 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
@@ -105,6 +112,7 @@ const cr_layer_class cr_layer_inner_product = {
     .state_size = sizeof(ip_state),
     .bottoms = {1, 1},
     .tops = {1, 1},
+    .fuses_posts = true,
     .setup = setup,
     .reshape = reshape,
     .forward = forward,

@@ -9,15 +9,20 @@
  *     power_param { power: 2 scale: 0.5 shift: 1 } } */
 #include "layers/common/layer_unary.h"
 
-static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  const Caffe__PowerParameter *param = layer->param->power_param;
-  (void)bottom, (void)top;
-  return cr_layer_unary_set(layer, CR_UNARY_POWER, param ? (double)param->power : 1,
-                            param ? (double)param->scale : 1, param ? (double)param->shift : 0);
+static bool post(const Caffe__LayerParameter *param, crema_dtype arithmetic, cr_post *out) {
+  const Caffe__PowerParameter *p = param->power_param;
+  (void)arithmetic;
+  *out = (cr_post){.kind = CR_POST_UNARY,
+                   .function = CR_UNARY_POWER,
+                   .alpha = p ? (double)p->power : 1,
+                   .beta = p ? (double)p->scale : 1,
+                   .gamma = p ? (double)p->shift : 0};
+  return true;
 }
 
 const cr_layer_class cr_layer_power = {
     CR_LAYER_UNARY("Power", cr_layer_unary_by_input),
-    .setup = setup,
+    .post = post,
+    .setup = cr_layer_unary_setup,
     .backward = cr_layer_pair_backward,
 };

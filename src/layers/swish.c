@@ -8,14 +8,17 @@
  *   layer { name: "swish" type: "Swish" bottom: "x" top: "y" swish_param { beta: 1.5 } } */
 #include "layers/common/layer_unary.h"
 
-static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  const Caffe__SwishParameter *param = layer->param->swish_param;
-  (void)bottom, (void)top;
-  return cr_layer_unary_set(layer, CR_UNARY_SWISH, param ? (double)param->beta : 1, 0, 0);
+static bool post(const Caffe__LayerParameter *param, crema_dtype arithmetic, cr_post *out) {
+  const Caffe__SwishParameter *p = param->swish_param;
+  (void)arithmetic;
+  *out = (cr_post){
+      .kind = CR_POST_UNARY, .function = CR_UNARY_SWISH, .alpha = p ? (double)p->beta : 1};
+  return true;
 }
 
 const cr_layer_class cr_layer_swish = {
     CR_LAYER_UNARY("Swish", cr_layer_unary_by_input),
-    .setup = setup,
+    .post = post,
+    .setup = cr_layer_unary_setup,
     .backward = cr_layer_pair_backward,
 };

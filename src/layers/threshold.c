@@ -9,13 +9,16 @@
  *     threshold_param { threshold: 0.5 } } */
 #include "layers/common/layer_unary.h"
 
-static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  const Caffe__ThresholdParameter *param = layer->param->threshold_param;
-  (void)bottom, (void)top;
-  return cr_layer_unary_set(layer, CR_UNARY_THRESHOLD, param ? (double)param->threshold : 0, 0, 0);
+static bool post(const Caffe__LayerParameter *param, crema_dtype arithmetic, cr_post *out) {
+  const Caffe__ThresholdParameter *p = param->threshold_param;
+  (void)arithmetic;
+  *out = (cr_post){
+      .kind = CR_POST_UNARY, .function = CR_UNARY_THRESHOLD, .alpha = p ? (double)p->threshold : 0};
+  return true;
 }
 
 const cr_layer_class cr_layer_threshold = {
     CR_LAYER_UNARY("Threshold", cr_layer_unary_by_input),
-    .setup = setup,
+    .post = post,
+    .setup = cr_layer_unary_setup,
 };

@@ -4,9 +4,12 @@
 #include "core/fail.h"
 #include "net/build.h"
 
+/* Of the element-wise functions only ReLU has a gradient that its value, too, gives exactly. */
 static bool is_in_place_relu(const Caffe__LayerParameter *param, const cr_layer_class *class) {
-  return class->relu_slope != NULL && param->n_bottom == 1 && param->n_top == 1 &&
-         strcmp(param->bottom[0], param->top[0]) == 0;
+  cr_post post;
+  return class->post != NULL && param->n_bottom == 1 && param->n_top == 1 &&
+         strcmp(param->bottom[0], param->top[0]) == 0 && class->post(param, CREMA_F32, &post) &&
+         post.function == CR_UNARY_RELU;
 }
 
 crema_status cr_net_undo_fusion(crema_net *net) {
@@ -14,8 +17,8 @@ crema_status cr_net_undo_fusion(crema_net *net) {
     cr_net_layer *layer = &net->layer[i];
     cr_layer *self = layer->layer;
     layer->fused = false;
-    if (!self->fused_relu) continue;
-    self->fused_relu = false;
+    if (cr_posts_count(&self->posts) == 0) continue;
+    memset(&self->posts, 0, sizeof self->posts);
     CR_TRY(self->class->reshape(self, layer->bottom, layer->top));
   }
   net->fusions = 0;
@@ -33,7 +36,7 @@ crema_status cr_net_plan_fusion(cr_net_build *build) {
     const Caffe__LayerParameter *param = net->param->layer[i];
     if (is_in_place_relu(param, build->class[i])) {
       int before = cr_name_map_get(&maker, param->bottom[0]);
-      if (before >= 0 && build->class[before] -> fuses_relu &&
+      if (before >= 0 && build->class[before] -> fuses_posts &&
                                                      net -> param -> layer[before] -> n_top == 1) {
         build->fused_into[before] = i;
         build->fused_into[i] = before;

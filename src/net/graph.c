@@ -151,7 +151,7 @@ static crema_status make_layer(cr_net_build *build, int index) {
   cr_log_debug("Creating Layer %s", cr_net_text(param->name));
   CR_TRY(cr_layer_create(param, param->phase, net->context, net->seed, net->path, &layer->layer));
   cr_layer_set_solver(layer->layer, build->solver);
-  CR_TRY(cr_net_layer_types(net->param, param, build->class[index], &layer->layer->types));
+  CR_TRY(cr_net_layer_types(net->param, param, build->class[index], &layer -> layer -> types));
   size_t bottoms = param->n_bottom, tops = (size_t)final_tops(param, build->class[index]);
   layer->layer->tops = (int)tops;
   CR_TRY(cr_net_allocate(&net->arena, &layer->bottom, bottoms, sizeof *layer->bottom));
@@ -295,9 +295,11 @@ static void apply_fusion(cr_net_build *build, int index) {
     net->fusions += 1;
     return;
   }
-  net->layer[index].layer->fused_relu = true;
-  net->layer[index].layer->fused_relu_slope =
-      build->class[relu]->relu_slope(net->param->layer[relu]);
+  cr_layer *self = net->layer[index].layer;
+  cr_post post;
+  if (build->class[relu] -> post(net->param->layer[relu], cr_layer_arithmetic(self), &post)) {
+    (void)cr_posts_append(&self->posts, &post);
+  }
 }
 
 void cr_net_note_shapes(cr_net_layer *layer) {

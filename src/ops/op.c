@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/fail.h"
 #include "device/device.h"
@@ -11,11 +12,10 @@
 
 static crema_status find_uses(cr_op *op) {
   const cr_op_desc *desc = op->desc;
-  bool more = false;
-  int fixed = cr_op_kind_arity(desc->kind, &more);
-  if (desc->args < fixed || (!more && desc->args > fixed)) {
+  int most = 0, least = cr_op_kind_arity(desc->kind, &most);
+  if (desc->args < least || desc->args > most) {
     return cr_fail(CREMA_E_INTERNAL, "op %s: %d arguments given, %d wanted",
-                   cr_op_kind_name(desc->kind), desc->args, fixed);
+                   cr_op_kind_name(desc->kind), desc->args, least);
   }
   for (int i = 0; i < desc->args; ++i) {
     op->use[i] = cr_op_kind_use(desc->kind, desc->args, i);
@@ -23,6 +23,11 @@ static crema_status find_uses(cr_op *op) {
       return cr_fail(CREMA_E_INTERNAL, "op %s: argument %d may not be absent",
                      cr_op_kind_name(desc->kind), i);
     }
+  }
+  const bool adds = cr_posts_add(cr_op_posts(desc));
+  const bool given = desc->args > CR_ARG_ADDEND && !cr_op_is_absent(&desc->arg[CR_ARG_ADDEND]);
+  if (adds && !given) {
+    return cr_fail(CREMA_E_INTERNAL, "op %s: no addend", cr_op_kind_name(desc->kind));
   }
   return CREMA_OK;
 }
@@ -70,6 +75,7 @@ void cr_op_destroy(cr_op *op) {
     if (op->add != NULL) cr_op_destroy(op->add[i]);
     if (op->fresh != NULL) cr_tensor_destroy(op->fresh[i]);
   }
+  for (int i = 0; i < CR_POSTS; ++i) cr_op_destroy(op->post[i]);
   free(op->add);
   free(op->fresh);
   free(op->hint);
@@ -129,10 +135,18 @@ static crema_status fresh_tensor(cr_op *op, int i, cr_tensor **out) {
   return CREMA_OK;
 }
 
+static cr_op_desc blank(cr_op_kind kind, crema_dtype type) {
+  cr_op_desc desc;
+  memset(&desc, 0, sizeof desc); /* padding, too */
+  desc.kind = kind;
+  desc.type = type;
+  return desc;
+}
+
 /* The op that adds the fresh values of argument i. */
 static crema_status make_addition(const cr_op *op, int i, cr_op **out) {
   const crema_shape *shape = &op->desc->arg[i].shape;
-  const cr_op_desc axpby = {.kind = CR_OP_AXPBY, .type = op->desc->type};
+  const cr_op_desc axpby = blank(CR_OP_AXPBY, op->desc->type);
   cr_op_desc *desc = NULL;
   CR_TRY(cr_op_describe(&axpby, 2, (const crema_shape *[]){shape, shape}, NULL, &desc));
   return cr_op_create(&desc, out);
@@ -144,6 +158,54 @@ static crema_status add_fresh(cr_op *op, int i, crema_context *context, cr_tenso
   cr_op_scalars one = {.alpha = 1, .beta = 1};
   return cr_op_run(op->add[i], context, args, &one);
 }
+
+/* ---- post operations that the kernel does not apply ---- */
+
+/* Where the kernel writes its result: not over an addend that is still needed. */
+static crema_status kernel_result(cr_op *op, const cr_op_planned *p, cr_tensor *const *tensor,
+                                  cr_tensor **out) {
+  *out = tensor[CR_ARG_RESULT];
+  const bool apart = cr_posts_add(cr_op_posts(op->desc)) && !cr_posts_add(cr_op_posts(p->desc));
+  if (!apart || !cr_tensor_shares_with(tensor[CR_ARG_ADDEND], *out)) return CREMA_OK;
+  return fresh_tensor(op, CR_ARG_RESULT, out);
+}
+
+/* The op of post operation k, whose arguments all have the shape of the result. */
+static crema_status make_post(const cr_op *op, int k, cr_op **out) {
+  const crema_shape *shape = &op->desc->arg[CR_ARG_RESULT].shape;
+  const cr_post *post = &cr_op_posts(op->desc)->post[k];
+  const bool adds = post->kind == CR_POST_ADD;
+  cr_op_desc one = blank(adds ? CR_OP_SUM : CR_OP_UNARY_FWD, op->desc->type);
+  if (!adds) {
+    one.u.unary.function = post->function;
+    one.u.unary.alpha = post->alpha;
+    one.u.unary.beta = post->beta;
+    one.u.unary.gamma = post->gamma;
+  }
+  cr_op_desc *desc = NULL;
+  CR_TRY(cr_op_describe(&one, adds ? 3 : 2, (const crema_shape *[]){shape, shape, shape}, NULL,
+                        &desc));
+  return cr_op_create(&desc, out);
+}
+
+/* `result`: what the kernel wrote. */
+static crema_status run_posts(cr_op *op, int from, crema_context *context, cr_tensor *result,
+                              cr_tensor *const *tensor) {
+  const cr_posts *posts = cr_op_posts(op->desc);
+  for (int k = from; k < cr_posts_count(posts); ++k) {
+    if (op->post[k] == NULL) CR_TRY(make_post(op, k, &op->post[k]));
+    if (posts->post[k].kind == CR_POST_ADD) {
+      cr_tensor *sum[3] = {result, tensor[CR_ARG_ADDEND], tensor[CR_ARG_RESULT]};
+      CR_TRY(cr_op_run(op->post[k], context, sum, NULL));
+      result = tensor[CR_ARG_RESULT];
+    } else {
+      CR_TRY(cr_op_run(op->post[k], context, (cr_tensor *[]){result, result}, NULL));
+    }
+  }
+  return CREMA_OK;
+}
+
+/* ---- one run ---- */
 
 /* Resolves argument i to memory in the planned format. */
 static crema_status resolve(cr_op *op, cr_op_planned *p, int i, crema_context *context,
@@ -165,16 +227,17 @@ static crema_status resolve(cr_op *op, cr_op_planned *p, int i, crema_context *c
 }
 
 /* Everything that is read comes first, so that a tensor that is also written is still valid
- * in the format that is asked for. */
+ * in the format that is asked for. `result`: in place of argument CR_ARG_RESULT, unless NULL. */
 static crema_status resolve_all(cr_op *op, cr_op_planned *p, crema_context *context,
-                                cr_tensor *const *tensor) {
+                                cr_tensor *const *tensor, cr_tensor *result) {
   for (int pass = 0; pass < 2; ++pass) {
     for (int i = 0; i < op->desc->args; ++i) {
       bool reads = op->use[i].access == 'R';
       if (reads != (pass == 0)) continue;
       op->buffer[i] = (crema_devptr){0};
       op->accumulate[i] = false;
-      if (tensor[i] != NULL) CR_TRY(resolve(op, p, i, context, tensor[i]));
+      if (cr_op_is_absent(&p->desc->arg[i])) continue;
+      CR_TRY(resolve(op, p, i, context, i == CR_ARG_RESULT && result != NULL ? result : tensor[i]));
     }
   }
   return CREMA_OK;
@@ -190,7 +253,10 @@ crema_status cr_op_run(cr_op *op, crema_context *context, cr_tensor *const *tens
     atomic_fetch_add_explicit(&context->device->fallbacks, 1, memory_order_relaxed);
     context = cr_host_context();
   }
-  crema_status status = resolve_all(op, p, context, tensor);
+  const bool posts = cr_posts_count(cr_op_posts(op->desc)) > 0;
+  cr_tensor *result = NULL;
+  if (posts) CR_TRY(kernel_result(op, p, tensor, &result));
+  crema_status status = resolve_all(op, p, context, tensor, result);
   crema_devptr workspace = {0};
   if (status == CREMA_OK && p->plan.workspace_bytes > 0) {
     status = cr_context_workspace(context, p->plan.workspace_bytes, &workspace);
@@ -204,5 +270,5 @@ crema_status cr_op_run(cr_op *op, crema_context *context, cr_tensor *const *tens
       CR_TRY(add_fresh(op, i, context, tensor[i]));
     }
   }
-  return CREMA_OK;
+  return posts ? run_posts(op, p->posts, context, result, tensor) : CREMA_OK;
 }

@@ -13,6 +13,8 @@ typedef struct cr_op_planned {
   const cr_kernel *kernel;
   crema_device *device;
   bool fallback; /* planned for the CPU on behalf of another device */
+  bool declined; /* a kernel of a library, while the plan was made */
+  int posts;     /* how many of the op's post operations the kernel applies; the others are ops */
   cr_plan plan;
   cr_op_desc *desc; /* as the kernel sees it: with the element types that it takes */
   cr_format *hint;  /* the formats in which arguments were held */
@@ -35,6 +37,7 @@ struct cr_op {
   /* For kernels that cannot accumulate: the fresh values, and the op that adds them. */
   cr_tensor **fresh;
   cr_op **add;
+  cr_op *post[CR_POSTS]; /* post operations that no kernel applies; made when first needed */
   bool fallback_logged;
 };
 

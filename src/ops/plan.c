@@ -104,6 +104,7 @@ static crema_status offer(const cr_op *op, crema_context *context, cr_op_planned
       p->kernel = kernel;
       return CREMA_OK;
     }
+    p->declined = p->declined || kernel->library;
     if (!is_left_to_next(kernel, status)) return cr_fail_in(status, "op %s", kernel->name);
   }
   return cr_fail(CREMA_E_UNSUPPORTED, "op %s of type %s: no kernel on %s",
@@ -144,6 +145,32 @@ static crema_status choose_kernel(const cr_op *op, crema_context *context, cr_op
   }
   show(op, p, true);
   return offer(op, context, p);
+}
+
+/* A kernel that applies the first `count` post operations. */
+static crema_status choose_for_posts(const cr_op *op, crema_context *context, int count,
+                                     cr_op_planned *p) {
+  p->posts = count;
+  p->declined = false;
+  p->desc->u = op->desc->u;
+  for (int i = 0; i < op->desc->args; ++i) p->desc->arg[i].shape = op->desc->arg[i].shape;
+  cr_op_keep_posts(p->desc, count);
+  return choose_kernel(op, context, p);
+}
+
+/* Where a library has a kernel for an op without its last post operations only, that kernel and
+ * ops for those are faster than a kernel of our own for all. */
+static crema_status choose(const cr_op *op, crema_context *context, cr_op_planned *p) {
+  const int posts = cr_posts_count(cr_op_posts(op->desc));
+  crema_status status = choose_for_posts(op, context, posts, p);
+  for (int count = posts - 1; count >= 0; --count) {
+    if (status != CREMA_OK || p->kernel->library || !p->declined) return status;
+    drop_kernel(p);
+    status = choose_for_posts(op, context, count, p);
+  }
+  if (status != CREMA_OK || p->kernel->library || p->posts == posts) return status;
+  drop_kernel(p);
+  return choose_for_posts(op, context, posts, p);
 }
 
 static void planned_destroy(cr_op_planned *p) {
@@ -188,7 +215,7 @@ static void keep_plan(cr_op *op, cr_op_planned *p) {
 static crema_status make_plan(cr_op *op, crema_context *context, cr_op_planned **out) {
   cr_op_planned *p = NULL;
   CR_TRY(planned_create(op, &p));
-  crema_status status = choose_kernel(op, context, p);
+  crema_status status = choose(op, context, p);
   if (status == CREMA_E_UNSUPPORTED && !context->device->backend->host_memory) {
     if (!op->fallback_logged) {
       cr_log_warning("op %s has no kernel on %s and runs on the CPU",
@@ -196,7 +223,7 @@ static crema_status make_plan(cr_op *op, crema_context *context, cr_op_planned *
       op->fallback_logged = true;
     }
     p->fallback = true;
-    status = choose_kernel(op, cr_host_context(), p);
+    status = choose(op, cr_host_context(), p);
   }
   if (status != CREMA_OK) {
     planned_destroy(p);

@@ -62,8 +62,8 @@ static const float coeffs[] = {0.5f, -1.25f, 2, 1};
   }
 
 static const shape_template templates[] = {
-    OP_WITH(IP_FWD, "a B; C B; C; a C", .ip = {false}),
-    OP_WITH(IP_FWD, "A B; B C; -; A C", .ip = {true}),
+    OP_WITH(IP_FWD, "a B; C B; C; a C", .ip = {.transpose = false}),
+    OP_WITH(IP_FWD, "A B; B C; -; A C", .ip = {.transpose = true}),
     OP_WITH(LRN_FWD, "a B C 2; a B C 2; -", .lrn = {5, 1, 0.75f, 1, false}),
     OP_WITH(LRN_FWD, "a 3 B C; a 3 B C; -", .lrn = {3, 1, 0.5f, 2, true}),
     OP_WITH(BN_FWD_TRAIN, "A B C; A B C; B; B", .bn = {1e-2f, false}),

@@ -15,6 +15,16 @@
   {                                                                                         \
     .label = text, .shapes = of, .desc = {.kind = CR_OP_CONV_FWD, .u.conv = {__VA_ARGS__} } \
   }
+#define RELU(slope) \
+  { .kind = CR_POST_UNARY, .function = CR_UNARY_RELU, .alpha = slope }
+#define POST(name, a, b, c) \
+  { CR_POST_UNARY, CR_UNARY_##name, a, b, c }
+#define ADD \
+  { .kind = CR_POST_ADD }
+#define POSTS(...)          \
+  {                         \
+    .post = { __VA_ARGS__ } \
+  }
 #define CONV_LARGE(text, of, ...)                                                           \
   {                                                                                         \
     .label = text, .shapes = of, .desc = {.kind = CR_OP_CONV_FWD, .u.conv = {__VA_ARGS__}}, \
@@ -23,6 +33,13 @@
 #define IP(text, of, turned)                                                                    \
   {                                                                                             \
     .label = text, .shapes = of, .desc = {.kind = CR_OP_IP_FWD, .u.ip = {.transpose = turned} } \
+  }
+#define IP_POSTS(text, of, ...)             \
+  {                                         \
+    .label = text, .shapes = of, .desc = {  \
+      .kind = CR_OP_IP_FWD,                 \
+      .u.ip = {.posts = POSTS(__VA_ARGS__)} \
+    }                                       \
   }
 #define MAX_POOL(text, of, ...)                                \
   {                                                            \
@@ -134,9 +151,52 @@ const op_case op_cases[] = {
     CONV("1x1", "3 5 4 3; 6 5 1 1; 6; 3 6 4 3", .window = WINDOW(1, 1, 0), .group = 1),
     CONV("1x1 stride 2", "2 3 5 5; 4 3 1 1; 4; 2 4 3 3", .window = WINDOW(1, 2, 0), .group = 1),
     CONV("relu", "2 3 5 5; 4 3 3 3; 4; 2 4 5 5", .window = WINDOW(3, 1, 1), .group = 1,
-         .relu = true),
+         .posts = POSTS(RELU(0))),
     CONV("leaky relu, no bias", "2 3 5 5; 4 3 3 3; -; 2 4 3 3", .window = WINDOW(3, 1, 0),
-         .group = 1, .relu = true, .relu_slope = 0.1f),
+         .group = 1, .posts = POSTS(RELU(0.1f))),
+    CONV("sigmoid behind", "2 3 5 5; 4 3 3 3; 4; 2 4 5 5", .window = WINDOW(3, 1, 1), .group = 1,
+         .posts = POSTS(POST(SIGMOID, 0, 0, 0))),
+    CONV("tanh behind", "2 3 5 5; 4 3 3 3; 4; 2 4 5 5", .window = WINDOW(3, 1, 1), .group = 1,
+         .posts = POSTS(POST(TANH, 0, 0, 0))),
+    CONV("power behind", "2 3 5 5; 4 3 3 3; 4; 2 4 5 5", .window = WINDOW(3, 1, 1), .group = 1,
+         .posts = POSTS(POST(POWER, 2, 0.5, 1))),
+    CONV("power 1.5 behind", "2 3 5 5; 4 3 3 3; 4; 2 4 5 5", .window = WINDOW(3, 1, 1), .group = 1,
+         .posts = POSTS(POST(ABS, 0, 0, 0), POST(POWER, 1.5, 0.5, 1))),
+    CONV("exp behind", "2 3 5 5; 4 3 3 3; 4; 2 4 5 5", .window = WINDOW(3, 1, 1), .group = 1,
+         .posts = POSTS(POST(EXP, 0.5, 0.5, 0.25))),
+    CONV("log behind", "2 3 5 5; 4 3 3 3; 4; 2 4 5 5", .window = WINDOW(3, 1, 1), .group = 1,
+         .posts = POSTS(POST(ABS, 0, 0, 0), POST(LOG, 0.5, 2, 1))),
+    CONV("abs behind", "2 3 5 5; 4 3 3 3; 4; 2 4 5 5", .window = WINDOW(3, 1, 1), .group = 1,
+         .posts = POSTS(POST(ABS, 0, 0, 0))),
+    CONV("elu behind", "2 3 5 5; 4 3 3 3; 4; 2 4 5 5", .window = WINDOW(3, 1, 1), .group = 1,
+         .posts = POSTS(POST(ELU, 0.75, 1.5, 0))),
+    CONV("bnll behind", "2 3 5 5; 4 3 3 3; 4; 2 4 5 5", .window = WINDOW(3, 1, 1), .group = 1,
+         .posts = POSTS(POST(BNLL, 0, 0, 0))),
+    CONV("threshold behind", "2 3 5 5; 4 3 3 3; 4; 2 4 5 5", .window = WINDOW(3, 1, 1), .group = 1,
+         .posts = POSTS(POST(THRESHOLD, 0.33, 0, 0))),
+    CONV("clip behind", "2 3 5 5; 4 3 3 3; 4; 2 4 5 5", .window = WINDOW(3, 1, 1), .group = 1,
+         .posts = POSTS(POST(CLIP, -0.25, 0.5, 0))),
+    CONV("swish behind", "2 3 5 5; 4 3 3 3; 4; 2 4 5 5", .window = WINDOW(3, 1, 1), .group = 1,
+         .posts = POSTS(POST(SWISH, 1.5, 0, 0))),
+    CONV("sum behind", "2 3 5 5; 4 3 3 3; 4; 2 4 5 5; 2 4 5 5", .window = WINDOW(3, 1, 1),
+         .group = 1, .posts = POSTS(ADD)),
+    CONV("sum, relu behind", "2 3 5 5; 4 3 3 3; 4; 2 4 5 5; 2 4 5 5", .window = WINDOW(3, 1, 1),
+         .group = 1, .posts = POSTS(ADD, RELU(0))),
+    CONV("relu, sum behind", "2 3 5 5; 4 3 3 3; 4; 2 4 5 5; 2 4 5 5", .window = WINDOW(3, 1, 1),
+         .group = 1, .posts = POSTS(RELU(0.25f), ADD)),
+    CONV("four behind", "2 3 5 5; 4 3 3 3; 4; 2 4 5 5; 2 4 5 5", .window = WINDOW(3, 1, 1),
+         .group = 1, .posts = POSTS(POST(TANH, 0, 0, 0), ADD, RELU(0), POST(POWER, 1, 2, 1))),
+    CONV("sum, no bias", "2 16 5 5; 16 16 1 1; -; 2 16 5 5; 2 16 5 5", .window = WINDOW(1, 1, 0),
+         .group = 1, .posts = POSTS(ADD, RELU(0))),
+    CONV("relu6 behind depthwise", "1 16 5 5; 16 1 3 3; 16; 1 16 5 5", .window = WINDOW(3, 1, 1),
+         .group = 16, .posts = POSTS(POST(CLIP, 0, 0.5, 0))),
+    CONV("sum behind depthwise", "1 16 5 5; 16 1 3 3; 16; 1 16 5 5; 1 16 5 5",
+         .window = WINDOW(3, 1, 1), .group = 16, .posts = POSTS(ADD)),
+    CONV("sum, 1x1 pad 1", "2 16 5 4; 12 16 1 1; 12; 2 12 7 6; 2 12 7 6", .window = WINDOW(1, 1, 1),
+         .group = 1, .posts = POSTS(ADD, RELU(0))),
+    CONV("sum, four axes", "1 2 3 3 3 2; 2 2 2 2 2 2; 2; 1 2 2 2 2 1; 1 2 2 2 2 1",
+         .window = {4, {2, 2, 2, 2}, {1, 1, 1, 1}, {0}, {1, 1, 1, 1}}, .group = 1,
+         .posts = POSTS(RELU(0), ADD)),
     CONV("uneven window", "2 3 5 6; 4 3 1 3; 4; 2 4 3 6",
          .window = {2, {1, 3}, {2, 1}, {0, 1}, {1, 1}}, .group = 1),
     CONV("pad beyond the window", "1 2 3 3; 2 2 2 2; 2; 1 2 6 6", .window = WINDOW(2, 1, 2),
@@ -149,7 +209,7 @@ const op_case op_cases[] = {
     CONV("empty batch", "0 3 5 5; 4 3 3 3; 4; 0 4 5 5", .window = WINDOW(3, 1, 1), .group = 1),
     CONV("no axes", "3 4; 5 4; 5; 3 5", .window = {0}, .group = 1),
     CONV("1x1 pad 1", "2 16 5 4; 12 16 1 1; 12; 2 12 7 6", .window = WINDOW(1, 1, 1), .group = 1,
-         .relu = true, .relu_slope = 0.5f),
+         .posts = POSTS(RELU(0.5f))),
     CONV("1x1 pad 2, no bias", "1 8 3 3; 8 8 1 1; -; 1 8 7 7", .window = WINDOW(1, 1, 2),
          .group = 1),
     CONV("all windows in the padding", "1 32 1; 19 32 2; 19; 1 19 2",
@@ -160,7 +220,7 @@ const op_case op_cases[] = {
     CONV_LARGE("64 channels", "2 64 28 28; 64 64 3 3; 64; 2 64 28 28", .window = WINDOW(3, 1, 1),
                .group = 1),
     CONV_LARGE("11x11 stride 4", "3 3 67 63; 32 3 11 11; 32; 3 32 15 14",
-               .window = WINDOW(11, 4, 0), .group = 1, .relu = true),
+               .window = WINDOW(11, 4, 0), .group = 1, .posts = POSTS(RELU(0))),
     CONV_LARGE("two groups", "1 48 27 27; 64 24 5 5; 64; 1 64 27 27", .window = WINDOW(5, 1, 2),
                .group = 2),
 
@@ -172,6 +232,23 @@ const op_case op_cases[] = {
     IP("blocked image", "2 16 2 2; 5 64; 5; 2 5", false),
     IP("transposed", "3 5; 5 4; 4; 3 4", true),
     IP("transposed image, no bias", "2 3 2 2; 12 4; -; 2 4", true),
+    IP_POSTS("sigmoid behind", "3 5; 4 5; 4; 3 4", POST(SIGMOID, 0, 0, 0)),
+    IP_POSTS("tanh behind", "3 5; 4 5; 4; 3 4", POST(TANH, 0, 0, 0)),
+    IP_POSTS("power behind", "3 5; 4 5; 4; 3 4", POST(POWER, 2, 0.5, 1)),
+    IP_POSTS("power 1.5 behind", "3 5; 4 5; 4; 3 4", POST(ABS, 0, 0, 0), POST(POWER, 1.5, 0.5, 1)),
+    IP_POSTS("exp behind", "3 5; 4 5; 4; 3 4", POST(EXP, 0.5, 0.5, 0.25)),
+    IP_POSTS("log behind", "3 5; 4 5; 4; 3 4", POST(ABS, 0, 0, 0), POST(LOG, 0.5, 2, 1)),
+    IP_POSTS("abs behind", "3 5; 4 5; 4; 3 4", POST(ABS, 0, 0, 0)),
+    IP_POSTS("elu behind", "3 5; 4 5; 4; 3 4", POST(ELU, 0.75, 1.5, 0)),
+    IP_POSTS("bnll behind", "3 5; 4 5; 4; 3 4", POST(BNLL, 0, 0, 0)),
+    IP_POSTS("threshold behind", "3 5; 4 5; 4; 3 4", POST(THRESHOLD, 0.33, 0, 0)),
+    IP_POSTS("clip behind", "3 5; 4 5; 4; 3 4", POST(CLIP, -0.25, 0.5, 0)),
+    IP_POSTS("swish behind", "3 5; 4 5; 4; 3 4", POST(SWISH, 1.5, 0, 0)),
+    IP_POSTS("sum behind", "3 5; 4 5; 4; 3 4; 3 4", ADD),
+    IP_POSTS("sum, relu behind", "3 5; 4 5; 4; 3 4; 3 4", ADD, RELU(0)),
+    IP_POSTS("relu, sum behind", "3 5; 4 5; 4; 3 4; 3 4", RELU(0.25f), ADD),
+    IP_POSTS("four behind", "3 5; 4 5; 4; 3 4; 3 4", POST(TANH, 0, 0, 0), ADD, RELU(0),
+             POST(POWER, 1, 2, 1)),
     {.label = "large",
      .shapes = "33 32 6 6; 130 1152; 130; 33 130",
      .large = true,
@@ -523,6 +600,7 @@ const op_gradient op_gradients[] = {
 const int op_gradient_count = (int)(sizeof op_gradients / sizeof op_gradients[0]);
 
 const op_in_place op_in_places[] = {
+    {CR_OP_CONV_FWD, 4, 3},       {CR_OP_IP_FWD, 4, 3},
     {CR_OP_BN_FWD_TRAIN, 0, 1},   {CR_OP_BN_FWD_GLOBAL, 0, 1},
     {CR_OP_BN_BWD, 1, 4},         {CR_OP_SOFTMAX_FWD, 0, 1},
     {CR_OP_SOFTMAX_BWD, 1, 2},    {CR_OP_UNARY_FWD, 0, 1},

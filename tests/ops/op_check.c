@@ -223,7 +223,7 @@ static void check_row(const cr_kernel *row, const op_problem *p, const op_proble
     if (ran_now && op_is_ref(row) && hint == 0) check_threads(p, &run);
     for (int i = 0; i < op_in_place_count && ran_now; ++i) {
       const op_in_place *pair = &op_in_places[i];
-      if (pair->kind != p->desc->kind) continue;
+      if (pair->kind != p->desc->kind || pair->from >= p->desc->args) continue;
       run.in_place_from = pair->from;
       run.in_place_to = pair->to < 0 ? p->desc->args + pair->to : pair->to;
       run_and_compare(p, &run, record);

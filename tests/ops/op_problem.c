@@ -255,10 +255,10 @@ static bool differences(const op_problem *f, const op_problem *b, const role *ro
                       f->desc->kind == CR_OP_POOL_FWD;
   const int points = linear || f->desc->type != CREMA_F64 ? 2 : 4;
   const int64_t count = op_count(&f->desc->arg[of].shape);
-  /* The fused activation is not part of the convolution's gradient. */
+  /* Post operations are not part of the gradient. */
   cr_op_desc *desc = op_desc_new();
   memcpy(desc, f->desc, cr_op_desc_bytes(OP_MAX_ARGS));
-  if (desc->kind == CR_OP_CONV_FWD) desc->u.conv.relu = false;
+  cr_op_keep_posts(desc, 0);
   double *in[OP_MAX_ARGS], *scratchpad[OP_MAX_ARGS] = {NULL};
   bool ok = true;
   memcpy(in, f->in, sizeof in);
@@ -295,6 +295,7 @@ bool op_problem_gradient(const op_problem *f, const op_gradient *gradient, int i
   role roles[OP_MAX_ARGS];
   *b = (op_problem){.test = f->test, .opaque = -1, .desc = op_desc_new()};
   memcpy(b->desc, f->desc, sizeof *f->desc);
+  cr_op_keep_posts(b->desc, 0);
   b->desc->kind = gradient->backward;
   b->desc->args = read_roles(f, gradient, index, roles);
   if (strchr(gradient->args, 'k')) b->desc->u.index = index;

@@ -60,6 +60,25 @@ static bool seen(const cr_window *w, const int64_t *in, const int64_t *o, const 
   return true;
 }
 
+static double unary(const cr_op_desc *d, double x);
+
+/* Result `at` with the post operations. */
+static double finish(const cr_op_desc *d, double *const *in, int64_t at, double y) {
+  const cr_posts *posts = cr_op_posts(d);
+  for (int k = 0; k < CR_POSTS; ++k) {
+    const cr_post *post = &posts->post[k];
+    if (post->kind == CR_POST_ADD) y += in[CR_ARG_ADDEND][at];
+    if (post->kind != CR_POST_UNARY) continue;
+    cr_op_desc one = {.kind = CR_OP_UNARY_FWD};
+    one.u.unary.function = post->function;
+    one.u.unary.alpha = post->alpha;
+    one.u.unary.beta = post->beta;
+    one.u.unary.gamma = post->gamma;
+    y = unary(&one, y);
+  }
+  return y;
+}
+
 static void conv(const cr_op_desc *d, double *const *in, double *dst) {
   const cr_window *w = &d->u.conv.window;
   const crema_shape *x = shape_of(d, 0), *y = shape_of(d, 3);
@@ -82,8 +101,8 @@ static void conv(const cr_op_desc *d, double *const *in, double *dst) {
                    in[0][channel * xp + flat(w->axes, xs, at)];
           } while (step(w->axes, w->kernel, k));
         }
-        if (d->u.conv.relu && sum < 0) sum *= (double)d->u.conv.relu_slope;
-        dst[(n * y->dim[1] + o) * yp + flat(w->axes, ys, p)] = sum;
+        const int64_t to = (n * y->dim[1] + o) * yp + flat(w->axes, ys, p);
+        dst[to] = finish(d, in, to, sum);
       } while (step(w->axes, ys, p));
     }
   }
@@ -98,7 +117,7 @@ static void inner_product(const cr_op_desc *d, double *const *in, double *dst) {
       for (int64_t p = 0; p < k; ++p) {
         sum += in[0][i * k + p] * (d->u.ip.transpose ? in[1][p * n + j] : in[1][j * k + p]);
       }
-      dst[i * n + j] = sum;
+      dst[i * n + j] = finish(d, in, i * n + j, sum);
     }
   }
 }

@@ -45,8 +45,8 @@ TRIAL_TEST(test_conv_fwd) {
     start(&f, CR_OP_CONV_FWD);
     set_window(&f.desc->u.conv.window, c->axes, c->kernel, c->stride, c->pad, c->dilation);
     f.desc->u.conv.group = c->group;
-    f.desc->u.conv.relu = c->relu;
-    f.desc->u.conv.relu_slope = 0.25f;
+    const cr_post relu = {CR_POST_UNARY, CR_UNARY_RELU, 0.25, 0, 0};
+    if (c->relu) f.desc->u.conv.posts.post[0] = relu;
     add_spatial(&f, 'R', c->n, c->c, c->axes, c->size);
     add_spatial(&f, 'R', c->o, c->c / c->group, c->axes, c->kernel);
     if (c->bias) ADD(&f, 'R', c->o);

@@ -198,7 +198,7 @@ TEST(test_bad_shapes) {
   cr_op_params still = conv;
   still.conv.window.stride[1] = 0;
   assert_int_equal(run(&cr_conv_fwd_f32_ref, &still, shapes, 4, any, NULL), CREMA_E_SHAPE);
-  cr_op_params product = {.ip = {false}};
+  cr_op_params product = {.ip = {.transpose = false}};
   assert_int_equal(run(&cr_ip_fwd_f32_ref, &product, shapes, 4, any, NULL), CREMA_E_SHAPE);
   cr_op_params join = {.axis = 1};
   assert_int_equal(

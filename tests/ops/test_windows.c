@@ -73,8 +73,8 @@ static bool draw_convolution(cr_mt19937 *rng, drawn_case *c) {
   const int64_t from = channels[below(rng, axes == 3 ? 3 : 6)], n = 1 + below(rng, 2);
   p->group = below(rng, 2) ? 1 : below(rng, 2) && from % 2 == 0 ? 2 : from;
   const int64_t to = p->group * (1 + below(rng, 3));
-  p->relu = below(rng, 3) == 0;
-  p->relu_slope = below(rng, 2) ? 0.25f : 0;
+  const cr_post relu = {CR_POST_UNARY, CR_UNARY_RELU, below(rng, 2) ? 0.25 : 0, 0, 0};
+  if (below(rng, 3) == 0) p->posts.post[0] = relu;
   append(c->shapes, "", n, from, axes, in, ";");
   append(c->shapes, " ", to, from / p->group, axes, p->window.kernel, ";");
   if (below(rng, 4) == 0) strcat(c->shapes, " -;");

@@ -22,14 +22,6 @@ typedef struct cr_window {
   int64_t dilation[CR_MAX_SPATIAL]; /* 1: dense */
 } cr_window;
 
-typedef struct cr_conv_params {
-  cr_window window;
-  int64_t group;
-  /* Fused activation: y > 0 ? y : relu_slope * y. Forward only. */
-  bool relu;
-  float relu_slope;
-} cr_conv_params;
-
 typedef enum cr_pool_method { CR_POOL_MAX, CR_POOL_AVERAGE } cr_pool_method;
 
 typedef struct cr_pool_params {
@@ -60,6 +52,36 @@ typedef enum cr_unary {
   CR_UNARY_SWISH,     /* x / (1 + exp(-alpha x)) */
   CR_UNARY_FUNCTIONS
 } cr_unary;
+
+/* A post operation: what is done to each value of a result before it is written. */
+typedef enum cr_post_kind {
+  CR_POST_NONE,
+  CR_POST_UNARY, /* the element-wise function */
+  CR_POST_ADD    /* the value of the op's last argument is added */
+} cr_post_kind;
+
+typedef struct cr_post {
+  cr_post_kind kind;
+  cr_unary function;
+  double alpha, beta, gamma; /* of the function */
+} cr_post;
+
+/* Applied in this order; CR_POST_NONE behind the last one. One CR_POST_ADD at most. */
+enum { CR_POSTS = 4 };
+typedef struct cr_posts {
+  cr_post post[CR_POSTS];
+} cr_posts;
+
+typedef struct cr_conv_params {
+  cr_window window;
+  int64_t group;
+  cr_posts posts; /* forward only */
+} cr_conv_params;
+
+typedef struct cr_ip_params {
+  cr_posts posts; /* forward only */
+  bool transpose;
+} cr_ip_params;
 
 /* Whether the gradient can be computed from the function's value, without the source: in place, the
  * source need not be kept. (ReLU reads the sign of its source, which its value has, too.) */
@@ -95,9 +117,7 @@ typedef union cr_op_params {
   cr_conv_params conv;
   cr_pool_params pool;
   cr_lrn_params lrn;
-  struct {
-    bool transpose;
-  } ip;
+  cr_ip_params ip;
   struct {
     float eps;
     bool global;
@@ -209,11 +229,24 @@ typedef struct cr_op_use {
  * when there is no such argument. */
 cr_op_use cr_op_kind_use(cr_op_kind kind, int args, int arg);
 
-/* How few arguments an op of `kind` may have, and whether more are allowed. */
-int cr_op_kind_arity(cr_op_kind kind, bool *more);
+/* How few arguments an op of `kind` may have, and how many. */
+int cr_op_kind_arity(cr_op_kind kind, int *most);
 
 /* The number of elements of argument `arg`; 0 when it is absent. */
 int64_t cr_op_arg_count(const cr_op_desc *desc, int arg);
+
+/* The post operations of an op; none for kinds that have none. */
+const cr_posts *cr_op_posts(const cr_op_desc *desc);
+/* Leaves the first `count` of them; an addend that nothing adds is absent then. */
+void cr_op_keep_posts(cr_op_desc *desc, int count);
+
+int cr_posts_count(const cr_posts *posts);
+bool cr_posts_add(const cr_posts *posts);
+/* Puts `post` behind the others. False: it does not fit. */
+bool cr_posts_append(cr_posts *posts, const cr_post *post);
+
+/* Where ops with post operations have their result and the argument of CR_POST_ADD. */
+enum { CR_ARG_RESULT = 3, CR_ARG_ADDEND = 4 };
 
 /* A shape seen as (outer, channels, inner), row-major. */
 typedef struct cr_split {

@@ -238,8 +238,13 @@ dnnl_status_t cr_pd_eltwise_bwd(dnnl_primitive_desc_t *out, const cr_pd_env *env
                                                      0.0f, env->hint, env->attr);
 }
 
-dnnl_status_t cr_post_ops_append_relu(dnnl_post_ops_t ops, float slope) {
-  return dnnl_post_ops_append_eltwise(ops, dnnl_eltwise_relu, slope, 0.0f);
+dnnl_status_t cr_post_ops_append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t alg, float alpha,
+                                         float beta) {
+  return dnnl_post_ops_append_eltwise(ops, alg, alpha, beta);
+}
+
+dnnl_status_t cr_post_ops_append_sum(dnnl_post_ops_t ops) {
+  return dnnl_post_ops_append_sum(ops, 1.0f, 0, dnnl_data_type_undef);
 }
 
 #else
@@ -377,8 +382,13 @@ dnnl_status_t cr_pd_eltwise_bwd(dnnl_primitive_desc_t *out, const cr_pd_env *env
   return finish(out, env, &op, dnnl_eltwise_backward_desc_init(&op, alg, diff, data, alpha, 0.0f));
 }
 
-dnnl_status_t cr_post_ops_append_relu(dnnl_post_ops_t ops, float slope) {
-  return dnnl_post_ops_append_eltwise(ops, 1.0f, dnnl_eltwise_relu, slope, 0.0f);
+dnnl_status_t cr_post_ops_append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t alg, float alpha,
+                                         float beta) {
+  return dnnl_post_ops_append_eltwise(ops, 1.0f, alg, alpha, beta);
+}
+
+dnnl_status_t cr_post_ops_append_sum(dnnl_post_ops_t ops) {
+  return dnnl_post_ops_append_sum(ops, 1.0f);
 }
 
 #endif

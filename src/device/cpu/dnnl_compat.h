@@ -118,7 +118,11 @@ dnnl_status_t cr_pd_eltwise_bwd(dnnl_primitive_desc_t *out, const cr_pd_env *env
                                 dnnl_alg_kind_t alg, cr_const_md diff, cr_const_md data,
                                 float alpha);
 
-/* Appends y > 0 ? y : slope * y to the post-ops. */
-dnnl_status_t cr_post_ops_append_relu(dnnl_post_ops_t ops, float slope);
+/* ---- post operations ---- */
+
+dnnl_status_t cr_post_ops_append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t alg, float alpha,
+                                         float beta);
+/* The old content of the result's memory is added. */
+dnnl_status_t cr_post_ops_append_sum(dnnl_post_ops_t ops);
 
 #endif

@@ -1,5 +1,5 @@
-/* Convolution with 1 to 3 spatial axes, groups, dilation and a fused ReLU. All layouts are
- * oneDNN's choice. */
+/* Convolution with 1 to 3 spatial axes, groups, dilation and post operations. All layouts
+ * are oneDNN's choice. */
 #include "device/cpu/dnnl_conv.h"
 #include "core/fail.h"
 #include "device/cpu/dnnl_prim.h"
@@ -39,11 +39,10 @@ crema_status cr_dnnl_conv_open(const cr_plan *plan, int src, int weights, int bi
   *c = (cr_dnnl_conv){0};
   crema_status status = CREMA_OK;
   const cr_conv_params *p = &plan->desc->u.conv;
-  bool relu = p->relu && plan->desc->kind == CR_OP_CONV_FWD;
   CR_TRY(cr_dnnl_window(plan, &p->window, src, dst, &c->window));
   crema_dtype product = CREMA_F32;
   CR_TRY(cr_dnnl_product_type(plan, src, dst, &product));
-  CR_TRY(cr_dnnl_env_open(&c->env, relu, p->relu_slope));
+  CR_TRY(cr_dnnl_env_open(&c->env, cr_op_posts(plan->desc)));
   CR_TRY_GOTO(cr_dnnl_md_any(plan, src, cr_dnnl_operand_type(plan, src, product), &c->src), fail);
   CR_TRY_GOTO(weights_md(plan, weights, cr_dnnl_operand_type(plan, weights, product), &c->weights),
               fail);
@@ -99,7 +98,7 @@ static crema_status plan_fwd(cr_plan *plan) {
                                       {3, DNNL_ARG_DST, CR_DNNL_FORMAT}};
   CR_TRY(status);
   status = check_blocks(plan, pd);
-  if (status == CREMA_OK) return cr_dnnl_prim_create(plan, pd, bind, 4);
+  if (status == CREMA_OK) return cr_dnnl_prim_create_posts(plan, pd, bind, 4);
   dnnl_primitive_desc_destroy(pd);
   return status;
 }
@@ -172,7 +171,7 @@ static crema_status plan_bwd_weights(cr_plan *plan) {
 }
 
 CR_KERNEL(conv_fwd_dnnl, CONV_FWD, .types = CR_DNNL_TYPES, .library = true, .plan = plan_fwd,
-          .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
+          .run = cr_dnnl_prim_run_posts, .destroy = cr_dnnl_prim_destroy);
 
 CR_KERNEL(conv_bwd_data_dnnl, CONV_BWD_DATA, .types = CR_DNNL_TYPES, .library = true,
           .plan = plan_bwd_data, .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);

@@ -1,5 +1,5 @@
 /* A 1x1 convolution of stride 1 with padding (SqueezeNet 1.0's last): the border of the result is
- * the activated bias, the rest is the convolution without padding.
+ * the rectified bias, the rest is the convolution without padding.
  *
  * oneDNN 2.6 on AVX2 has no direct kernel for the padded format. It would leave the layout, go
  * through a matrix product, and generate that product's code first, which takes 15 ms once. */
@@ -29,6 +29,11 @@ static crema_status check_shape(const cr_plan *plan) {
   for (int a = 0; a < 2 && fits; ++a) {
     fits = w->kernel[a] == 1 && w->stride[a] == 1 && in->dim[a + 2] > 0 &&
            out->dim[a + 2] == in->dim[a + 2] + 2 * w->pad[a];
+  }
+  for (int i = 0; i < CR_POSTS; ++i) {
+    const cr_post *post = &cr_op_posts(plan->desc)->post[i];
+    const bool relu = post->kind == CR_POST_UNARY && post->function == CR_UNARY_RELU;
+    fits = fits && (relu || post->kind == CR_POST_NONE);
   }
   return fits ? CREMA_OK : cr_fail(CREMA_E_UNSUPPORTED, "not a padded 1x1 convolution");
 }
@@ -143,7 +148,8 @@ static void fill_plane(const border *b, const float *edge, const float *from, fl
 
 static crema_status run_fwd(const cr_call *call) {
   border *b = call->plan->state;
-  const cr_conv_params *p = &call->desc->u.conv;
+  const cr_posts *posts = cr_op_posts(call->desc);
+  const int relus = cr_posts_count(posts);
   float *inner = (float *)(call->workspace.address + b->inner_offset);
   crema_devptr to_inner[ARGS] = {
       call->buffer[SRC], call->buffer[WEIGHTS], call->buffer[BIAS], {(uintptr_t)inner}};
@@ -160,7 +166,8 @@ static crema_status run_fwd(const cr_call *call) {
     int64_t first = i % b->blocks * b->block;
     for (int k = 0; k < b->block && first + k < b->channels && bias != NULL; ++k) {
       float value = bias[first + k];
-      edge[k] = p->relu && value < 0.0f ? value * p->relu_slope : value;
+      for (int j = 0; j < relus && value < 0.0f; ++j) value *= (float)posts->post[j].alpha;
+      edge[k] = value;
     }
     fill_plane(b, edge, inner + i * in, dst + i * out);
   }

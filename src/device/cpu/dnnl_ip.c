@@ -44,7 +44,7 @@ static crema_status ip_open(const cr_plan *plan, int src, int weights, int bias,
   int64_t n = crema_shape_count(out, 1, out->axes);
   crema_dtype product = CREMA_F32;
   CR_TRY(cr_dnnl_product_type(plan, src, dst, &product));
-  CR_TRY(cr_dnnl_env_open(&p->env, false, 0.0f));
+  CR_TRY(cr_dnnl_env_open(&p->env, cr_op_posts(plan->desc)));
   crema_status status = CREMA_OK;
   CR_TRY_GOTO(matrix_md(cr_dnnl_operand_type(plan, src, product), m, k, false, &p->src), fail);
   CR_TRY_GOTO(matrix_md(cr_dnnl_operand_type(plan, weights, product), n, k,
@@ -73,7 +73,7 @@ static crema_status plan_fwd(cr_plan *plan) {
                                       {1, DNNL_ARG_WEIGHTS, CR_DNNL_AS_IS},
                                       {2, DNNL_ARG_BIAS, CR_DNNL_AS_IS},
                                       {3, DNNL_ARG_DST, CR_DNNL_AS_IS}};
-  return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, 4) : status;
+  return status == CREMA_OK ? cr_dnnl_prim_create_posts(plan, pd, bind, 4) : status;
 }
 
 static crema_status plan_bwd_data(cr_plan *plan) {
@@ -104,7 +104,7 @@ static crema_status plan_bwd_weights(cr_plan *plan) {
 }
 
 CR_KERNEL(ip_fwd_dnnl, IP_FWD, .types = CR_DNNL_TYPES, .library = true, .plan = plan_fwd,
-          .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
+          .run = cr_dnnl_prim_run_posts, .destroy = cr_dnnl_prim_destroy);
 
 CR_KERNEL(ip_bwd_data_dnnl, IP_BWD_DATA, .types = CR_DNNL_TYPES, .library = true,
           .plan = plan_bwd_data, .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);

@@ -27,7 +27,7 @@ static crema_status lrn_descriptors(const cr_plan *plan, dnnl_prop_kind_t prop,
   }
   CR_TRY(cr_dnnl_one_type(plan, &type));
   CR_TRY(cr_dnnl_check_sample(plan, 0));
-  CR_TRY(cr_dnnl_env_open(&env, false, 0.0f));
+  CR_TRY(cr_dnnl_env_open(&env, NULL));
   crema_status status = cr_dnnl_md_follow(plan, 0, 0, &data);
   if (status == CREMA_OK) {
     status = cr_dnnl_check(cr_pd_lrn_fwd(forward, &env, prop, data, &lrn), "LRN");
@@ -77,7 +77,7 @@ static crema_status plan_bn_fwd(cr_plan *plan) {
   dnnl_primitive_desc_t pd = NULL;
   CR_TRY(cr_dnnl_one_type(plan, &type));
   CR_TRY(cr_dnnl_check_sample(plan, 0));
-  CR_TRY(cr_dnnl_env_open(&env, false, 0.0f));
+  CR_TRY(cr_dnnl_env_open(&env, NULL));
   crema_status status = cr_dnnl_md_follow(plan, 0, 0, &data);
   if (status == CREMA_OK) {
     status = cr_dnnl_check(
@@ -104,7 +104,7 @@ static crema_status plan_bn_bwd(cr_plan *plan) {
   dnnl_primitive_desc_t forward = NULL, pd = NULL;
   CR_TRY(cr_dnnl_one_type(plan, &type));
   CR_TRY(cr_dnnl_check_sample(plan, 0));
-  CR_TRY(cr_dnnl_env_open(&env, false, 0.0f));
+  CR_TRY(cr_dnnl_env_open(&env, NULL));
   crema_status status = CREMA_OK;
   CR_TRY_GOTO(cr_dnnl_md_follow(plan, 0, 0, &data), done);
   CR_TRY_GOTO(cr_dnnl_check(cr_pd_bn_fwd(&forward, &env, dnnl_forward_training, data, eps, flags),
@@ -146,7 +146,7 @@ static crema_status plan_softmax_fwd(cr_plan *plan) {
   cr_pd_env env;
   cr_md data = NULL;
   dnnl_primitive_desc_t pd = NULL;
-  CR_TRY(cr_dnnl_env_open(&env, false, 0.0f));
+  CR_TRY(cr_dnnl_env_open(&env, NULL));
   crema_status status = softmax_md(plan, 0, &data);
   if (status == CREMA_OK) {
     status = cr_dnnl_check(cr_pd_softmax_fwd(&pd, &env, data, 1), "softmax");
@@ -162,7 +162,7 @@ static crema_status plan_softmax_bwd(cr_plan *plan) {
   cr_pd_env env;
   cr_md data = NULL;
   dnnl_primitive_desc_t forward = NULL, pd = NULL;
-  CR_TRY(cr_dnnl_env_open(&env, false, 0.0f));
+  CR_TRY(cr_dnnl_env_open(&env, NULL));
   crema_status status = CREMA_OK;
   CR_TRY_GOTO(softmax_md(plan, 0, &data), done);
   CR_TRY_GOTO(cr_dnnl_check(cr_pd_softmax_fwd(&forward, &env, data, 1), "softmax"), done);

@@ -63,7 +63,7 @@ static crema_status pool_open(const cr_plan *plan, int src, int dst, int hinted,
   CR_TRY(cr_dnnl_window(plan, w, src, dst, &p->window));
   CR_TRY(check_window(plan, src, dst));
   CR_TRY(choose_algorithm(plan, &p->window, &p->alg));
-  CR_TRY(cr_dnnl_env_open(&p->env, false, 0.0f));
+  CR_TRY(cr_dnnl_env_open(&p->env, NULL));
   crema_status status = CREMA_OK;
   CR_TRY_GOTO(cr_dnnl_md_follow(plan, src, hinted, &p->src), fail);
   CR_TRY_GOTO(cr_dnnl_md_follow(plan, dst, hinted, &p->dst), fail);

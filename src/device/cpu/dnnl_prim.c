@@ -16,32 +16,6 @@ typedef struct prim {
   dnnl_exec_arg_t exec[MAX_SLOTS];
 } prim;
 
-crema_status cr_dnnl_env_open(cr_pd_env *env, bool relu, float relu_slope) {
-  *env = (cr_pd_env){0};
-  dnnl_primitive_attr_t attr = NULL;
-  dnnl_post_ops_t ops = NULL;
-  CR_TRY(cr_dnnl_engine(&env->engine));
-  CR_TRY(cr_dnnl_check(dnnl_primitive_attr_create(&attr), "attributes"));
-  dnnl_status_t status = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
-  if (status == dnnl_success && relu) {
-    status = dnnl_post_ops_create(&ops);
-    if (status == dnnl_success) status = cr_post_ops_append_relu(ops, relu_slope);
-    if (status == dnnl_success) status = dnnl_primitive_attr_set_post_ops(attr, ops);
-    if (ops != NULL) dnnl_post_ops_destroy(ops);
-  }
-  if (status != dnnl_success) {
-    dnnl_primitive_attr_destroy(attr);
-    return cr_dnnl_check(status, "attributes");
-  }
-  env->attr = attr;
-  return CREMA_OK;
-}
-
-void cr_dnnl_env_close(cr_pd_env *env) {
-  if (env->attr != NULL) dnnl_primitive_attr_destroy((dnnl_primitive_attr_t)env->attr);
-  *env = (cr_pd_env){0};
-}
-
 static crema_status add_slot(prim *p, dnnl_engine_t engine, cr_const_md md, int arg, int id) {
   dnnl_memory_t memory = NULL;
   CR_TRY(cr_dnnl_check(dnnl_memory_create(&memory, md, engine, DNNL_MEMORY_NONE), "memory"));

@@ -23,9 +23,10 @@ typedef struct cr_dnnl_bind {
   cr_dnnl_how how;
 } cr_dnnl_bind;
 
-/* Fills env with the engine and attributes (scratchpad from the caller; with relu an activation of
- * slope relu_slope is fused behind it). Free with cr_dnnl_env_close. */
-crema_status cr_dnnl_env_open(cr_pd_env *env, bool relu, float relu_slope) CREMA_MUST_USE;
+/* Fills env with the engine and attributes (scratchpad from the caller; `posts`, NULL for none).
+ * Free with cr_dnnl_env_close. Errors: CREMA_E_UNSUPPORTED for post operations that oneDNN lacks.
+ */
+crema_status cr_dnnl_env_open(cr_pd_env *env, const cr_posts *posts) CREMA_MUST_USE;
 void cr_dnnl_env_close(cr_pd_env *env);
 
 /* Sets plan->format, plan->workspace_bytes and plan->state. Takes `pd` over, also on failure. Binds
@@ -38,6 +39,15 @@ crema_status cr_dnnl_prim_create(cr_plan *plan, dnnl_primitive_desc_t pd, const 
 
 /* Whether the name of the implementation that oneDNN chose has `part` in it. */
 bool cr_dnnl_pd_named(const_dnnl_primitive_desc_t pd, const char *part);
+
+/* The same for an op with post operations: its result is argument CR_ARG_RESULT, and the addend is
+ * taken in the result's format. To be run by cr_dnnl_prim_run_posts. */
+crema_status cr_dnnl_prim_create_posts(cr_plan *plan, dnnl_primitive_desc_t pd,
+                                       const cr_dnnl_bind *bind, int binds) CREMA_MUST_USE;
+
+/* kernel.run for such plans. The library adds to what the result's memory holds: unless the addend
+ * lies there, it is copied. */
+crema_status cr_dnnl_prim_run_posts(const cr_call *call);
 
 /* kernel.run and kernel.destroy for plans made by cr_dnnl_prim_create. */
 crema_status cr_dnnl_prim_run(const cr_call *call);

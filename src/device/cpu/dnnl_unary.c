@@ -27,7 +27,7 @@ static crema_status plan_fwd(cr_plan *plan) {
     default: return cr_fail(CREMA_E_UNSUPPORTED, "function %d", (int)desc->u.unary.function);
   }
   cr_pd_env env;
-  CR_TRY(cr_dnnl_env_open(&env, false, 0.0f));
+  CR_TRY(cr_dnnl_env_open(&env, NULL));
   cr_md data = NULL;
   dnnl_primitive_desc_t pd = NULL;
   crema_status status = values_md(plan, 0, &data);
@@ -58,7 +58,7 @@ static crema_status plan_bwd(cr_plan *plan) {
     default: return cr_fail(CREMA_E_UNSUPPORTED, "function %d", (int)desc->u.unary.function);
   }
   cr_pd_env env;
-  CR_TRY(cr_dnnl_env_open(&env, false, 0.0f));
+  CR_TRY(cr_dnnl_env_open(&env, NULL));
   cr_md data = NULL;
   dnnl_primitive_desc_t forward = NULL, pd = NULL;
   crema_status status = CREMA_OK;

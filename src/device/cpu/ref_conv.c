@@ -4,6 +4,7 @@
 
 #include "core/fail.h"
 #include "device/cpu/ref_gemm.h"
+#include "device/cpu/ref_posts.h"
 #include "device/cpu/ref_type.h"
 #include "device/cpu/ref_unfold.h"
 
@@ -13,6 +14,7 @@ typedef struct conv_state {
   int64_t in_channels, out_channels; /* of one group */
   int64_t rows;                      /* in_channels * window elements */
   bool unfolded;                     /* a 1x1 window of stride 1: the image is its own matrix */
+  size_t result_offset; /* in the workspace: a result that may not be written over its addend yet */
 } conv_state;
 
 static bool is_unfolded(const cr_slide *s) {
@@ -54,6 +56,10 @@ static crema_status conv_plan(cr_plan *plan, int src, int weights, int dst) {
     }
     plan->workspace_bytes = (size_t)state.rows * (size_t)state.slide.out_count * sizeof(cr_real);
   }
+  state.result_offset = plan->workspace_bytes / sizeof(cr_real);
+  if (cr_posts_add(cr_op_posts(plan->desc))) {
+    plan->workspace_bytes += (size_t)(state.out_channels * state.slide.out_count) * sizeof(cr_real);
+  }
   conv_state *kept = malloc(sizeof *kept);
   if (!kept) return cr_fail_memory(sizeof *kept, "the plan of a convolution");
   *kept = state;
@@ -94,21 +100,15 @@ static void fold_add(const conv_state *s, const cr_real *matrix, cr_real *image)
   }
 }
 
-/* Adds the bias and applies the fused activation to count planes of one group. */
-static void finish(const cr_conv_params *params, int64_t planes, int64_t size, const cr_real *bias,
-                   cr_real *dst) {
+/* Adds the bias to `planes` planes of one group, and applies the post operations. `addend` NULL:
+ * there is none. from and dst may be one array, addend and dst too. */
+static void finish(const cr_op_desc *desc, int64_t planes, int64_t size, const cr_real *bias,
+                   const cr_real *from, const cr_real *addend, cr_real *dst) {
+  const cr_posts *posts = cr_op_posts(desc);
 #pragma omp parallel for schedule(static) if (planes * size >= CR_REF_PARALLEL_MIN)
   for (int64_t c = 0; c < planes; ++c) {
-    cr_real *y = dst + c * size;
-    const cr_real b = bias ? bias[c] : 0;
-    const cr_real slope = params->relu ? params->relu_slope : 1;
-    if (params->relu && slope == 0) {
-#pragma omp simd
-      for (int64_t i = 0; i < size; ++i) y[i] = y[i] + b < 0 ? 0 : y[i] + b;
-    } else {
-#pragma omp simd
-      for (int64_t i = 0; i < size; ++i) y[i] = y[i] + b < 0 ? slope * (y[i] + b) : y[i] + b;
-    }
+    cr_ref_posts(posts, size, bias == NULL ? 0 : bias[c], from + c * size,
+                 addend == NULL ? NULL : addend + c * size, dst + c * size);
   }
 }
 
@@ -118,11 +118,16 @@ static crema_status conv_fwd(const cr_call *call) {
   const cr_real *src = cr_as_reals(call->buffer, 0), *weights = cr_as_reals(call->buffer, 1),
                 *bias = cr_as_reals(call->buffer, 2);
   cr_real *dst = cr_as_reals(call->buffer, 3);
+  const bool posts = cr_posts_count(cr_op_posts(call->desc)) > 0;
+  const cr_real *addend =
+      cr_posts_add(cr_op_posts(call->desc)) ? cr_as_reals(call->buffer, CR_ARG_ADDEND) : NULL;
+  cr_real *spare = cr_as_reals(&call->workspace, 0) + s->result_offset;
   const int64_t places = s->slide.out_count;
   for (int64_t i = 0; i < s->batch * s->group; ++i) {
     const int64_t g = i % s->group;
     const cr_real *image = src + i * s->in_channels * s->slide.in_count;
     cr_real *out = dst + i * s->out_channels * places;
+    cr_real *made = addend != NULL ? spare : out;
     const cr_gemm gemm = {.m = s->out_channels,
                           .n = places,
                           .k = s->rows,
@@ -131,13 +136,12 @@ static crema_status conv_fwd(const cr_call *call) {
                           .a_column = 1,
                           .b = unfold(s, image, cr_as_reals(&call->workspace, 0)),
                           .b_row = places,
-                          .c = out,
+                          .c = made,
                           .c_row = places};
     cr_ref_gemm(&gemm);
-    if (bias || call->desc->u.conv.relu) {
-      finish(&call->desc->u.conv, s->out_channels, places, bias ? bias + g * s->out_channels : NULL,
-             out);
-    }
+    if (bias == NULL && !posts) continue;
+    finish(call->desc, s->out_channels, places, bias ? bias + g * s->out_channels : NULL, made,
+           addend == NULL ? NULL : addend + i * s->out_channels * places, out);
   }
   return CREMA_OK;
 }

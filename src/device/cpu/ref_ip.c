@@ -3,6 +3,7 @@
 
 #include "core/fail.h"
 #include "device/cpu/ref_gemm.h"
+#include "device/cpu/ref_posts.h"
 #include "device/cpu/ref_type.h"
 
 /* m rows of k values in, of n values out. */
@@ -25,6 +26,9 @@ static crema_status ip_plan(cr_plan *plan, int src, int weights, int dst) {
   if (!kept) return cr_fail_memory(sizeof *kept, "the plan of an inner product");
   *kept = state;
   plan->state = kept;
+  if (cr_posts_add(cr_op_posts(plan->desc))) {
+    plan->workspace_bytes = (size_t)(state.m * state.n) * sizeof(cr_real);
+  }
   return CREMA_OK;
 }
 
@@ -48,6 +52,10 @@ static crema_status ip_fwd(const cr_call *call) {
   const bool transpose = call->desc->u.ip.transpose;
   const cr_real *bias = cr_as_reals(call->buffer, 2);
   cr_real *dst = cr_as_reals(call->buffer, 3);
+  const cr_posts *posts = cr_op_posts(call->desc);
+  const cr_real *addend = cr_posts_add(posts) ? cr_as_reals(call->buffer, CR_ARG_ADDEND) : NULL;
+  /* dst may be the addend. */
+  cr_real *made = addend != NULL ? cr_as_reals(&call->workspace, 0) : dst;
   const cr_gemm gemm = {.m = s->m,
                         .n = s->n,
                         .k = s->k,
@@ -57,13 +65,14 @@ static crema_status ip_fwd(const cr_call *call) {
                         .b = cr_as_reals(call->buffer, 1),
                         .b_row = transpose ? s->n : s->k,
                         .b_transposed = !transpose,
-                        .c = dst,
+                        .c = made,
                         .c_row = s->n};
   cr_ref_gemm(&gemm);
   for (int64_t i = 0; bias && i < s->m; ++i) {
 #pragma omp simd
-    for (int64_t j = 0; j < s->n; ++j) dst[i * s->n + j] += bias[j];
+    for (int64_t j = 0; j < s->n; ++j) made[i * s->n + j] += bias[j];
   }
+  if (cr_posts_count(posts) > 0) cr_ref_posts(posts, s->m * s->n, 0, made, addend, dst);
   return CREMA_OK;
 }
 

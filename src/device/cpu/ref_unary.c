@@ -2,7 +2,7 @@
  * seen through their values, so that src may have been overwritten by dst. */
 
 #include "core/fail.h"
-#include "device/cpu/ref_type.h"
+#include "device/cpu/ref_posts.h"
 
 /* The numbers of a function, what it makes of one value, and the derivative dy / dx. */
 typedef struct parameters {
@@ -141,6 +141,14 @@ static const struct {
     [CR_UNARY_CLIP] = {clip_value, clip_slope},
     [CR_UNARY_SWISH] = {swish_value, swish_slope},
 };
+
+#ifndef CR_REF_NARROW
+cr_real cr_ref_unary(cr_unary function, cr_real alpha, cr_real beta, cr_real gamma, cr_real x) {
+  const parameters p = {alpha, beta, gamma};
+  if (function == CR_UNARY_RELU) return x < 0 ? (alpha == 0 ? 0 : alpha * x) : x;
+  return functions[function].value(&p, x);
+}
+#endif
 
 static void relu(int64_t count, cr_real slope, const cr_value *x, cr_value *y) {
   if (slope == 0) {

@@ -27,7 +27,7 @@ typedef struct conv_state {
   cudnnConvolutionDescriptor_t conv;
   int algorithm;
   size_t dnn_bytes;  /* cuDNN's scratchpad comes first */
-  size_t bias_bytes; /* then that of the bias' gradient */
+  size_t bias_bytes; /* then that of the bias' gradient, or of post operations */
   cr_split bias;     /* dst as (N, O, positions) */
 } conv_state;
 
@@ -343,6 +343,7 @@ static crema_status conv_plan(cr_plan *plan, conv_pass pass, int src, int weight
   state->type = arg[src].type;
   state->bias = cr_op_split(plan->desc, dst, 1);
   if (pass == PASS_WEIGHTS) state->bias_bytes = cr_cuda_channel_scratchpad(state->bias);
+  if (pass == PASS_FORWARD) state->bias_bytes = cr_cuda_posts_bytes(plan->desc);
   const crema_status status = make_state(state, plan->context, &plan->desc->u.conv, in, out);
   if (status != CREMA_OK) {
     destroy_state(state);
@@ -371,13 +372,14 @@ static crema_status conv_fwd(const cr_call *call) {
   const float one = 1, zero = 0;
   cudnnHandle_t handle = NULL;
   CR_TRY(cr_cuda_dnn_handle(call->context, &handle));
+  CR_TRY(cr_cuda_posts_begin(call, s->dnn_bytes));
   CR_TRY(check(s->dnn,
                s->dnn->cudnnConvolutionForward(
                    handle, &one, s->src, cr_cuda_f32(call, 0), s->filter, cr_cuda_f32(call, 1),
                    s->conv, (cudnnConvolutionFwdAlgo_t)s->algorithm, cr_cuda_scratchpad(call, 0),
                    s->dnn_bytes, &zero, s->dst, cr_cuda_f32(call, 3)),
                "convolution"));
-  return cr_cuda_conv_finish(call, s->bias.channels, s->bias.inner);
+  return cr_cuda_posts(call, s->dnn_bytes, false, s->bias.channels, s->bias.inner);
 }
 
 /* diff_dst, weights, diff_src. */

@@ -51,10 +51,15 @@ static inline crema_status cr_cuda_each_of(const cr_call *call, int i, cr_device
   return cr_cuda_each(call->context, function, args, cr_op_arg_count(call->desc, i));
 }
 
-/* The end of a convolution: adds the bias (argument 2) to the result (argument 3) of `channels`
- * times `inner` values a sample and applies the ReLU, where the op has them. */
-crema_status cr_cuda_conv_finish(const cr_call *call, int64_t channels,
-                                 int64_t inner) CREMA_MUST_USE;
+/* Post operations of a convolution or an inner product. A plan adds cr_cuda_posts_bytes to its
+ * scratchpad; a run calls cr_cuda_posts_begin with this part of it before the result is written,
+ * which saves an addend that lies there, and then cr_cuda_posts: adds the bias (argument 2; unless
+ * `biased`, when it has been added) to the result of `channels` times `inner` values a sample, and
+ * applies the post operations. */
+size_t cr_cuda_posts_bytes(const cr_op_desc *desc);
+crema_status cr_cuda_posts_begin(const cr_call *call, size_t offset) CREMA_MUST_USE;
+crema_status cr_cuda_posts(const cr_call *call, size_t offset, bool biased, int64_t channels,
+                           int64_t inner) CREMA_MUST_USE;
 
 /* Into how many parts, at most `most`, a long sum of `count` terms is cut so that the device is
  * busy. */

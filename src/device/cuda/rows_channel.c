@@ -26,17 +26,49 @@ static crema_status affine_bwd_data(const cr_call *call) {
   return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_affine, &args);
 }
 
-crema_status cr_cuda_conv_finish(const cr_call *call, int64_t channels, int64_t inner) {
-  const cr_conv_params *params = &call->desc->u.conv;
-  const cr_affine_args args = {.x = cr_cuda_values(call, 3),
-                               .bias = cr_cuda_values(call, 2),
-                               .y = cr_cuda_values(call, 3),
-                               .channels = channels,
-                               .inner = inner,
-                               .relu = params->relu,
-                               .slope = params->relu_slope};
-  if (args.bias.at == NULL && !args.relu) return CREMA_OK;
-  return cr_cuda_each_of(call, 3, CR_DEVICE_FUNCTION_affine, &args);
+/* ---- post operations ---- */
+
+size_t cr_cuda_posts_bytes(const cr_op_desc *desc) {
+  if (!cr_posts_add(cr_op_posts(desc))) return 0;
+  return (size_t)cr_op_arg_count(desc, CR_ARG_RESULT) *
+         crema_dtype_size(desc->arg[CR_ARG_ADDEND].type);
+}
+
+static bool is_over_addend(const cr_call *call) {
+  return cr_posts_add(cr_op_posts(call->desc)) &&
+         call->buffer[CR_ARG_ADDEND].address == call->buffer[CR_ARG_RESULT].address;
+}
+
+crema_status cr_cuda_posts_begin(const cr_call *call, size_t offset) {
+  const size_t bytes = cr_cuda_posts_bytes(call->desc);
+  if (bytes == 0 || !is_over_addend(call)) return CREMA_OK;
+  return call->context->device->backend->copy(call->context, CR_COPY_SAME_DEVICE,
+                                              call->workspace.address + offset,
+                                              call->buffer[CR_ARG_ADDEND].address, bytes);
+}
+
+crema_status cr_cuda_posts(const cr_call *call, size_t offset, bool biased, int64_t channels,
+                           int64_t inner) {
+  const cr_posts *posts = cr_op_posts(call->desc);
+  cr_posts_args args = {.y = cr_cuda_values(call, CR_ARG_RESULT),
+                        .channels = channels,
+                        .inner = inner,
+                        .count = cr_posts_count(posts)};
+  if (!biased) args.bias = cr_cuda_values(call, 2);
+  if (cr_posts_add(posts)) {
+    args.addend = cr_cuda_values(call, CR_ARG_ADDEND);
+    if (is_over_addend(call)) args.addend.at = cr_cuda_scratchpad(call, offset);
+  }
+  for (int k = 0; k < args.count; ++k) {
+    const cr_post *post = &posts->post[k];
+    const bool adds = post->kind == CR_POST_ADD;
+    args.post[k] = (cr_unary_args){.function = (int)(adds ? CR_UNARY_FUNCTIONS : post->function),
+                                   .alpha = (float)post->alpha,
+                                   .beta = (float)post->beta,
+                                   .gamma = (float)post->gamma};
+  }
+  if (args.bias.at == NULL && args.count == 0) return CREMA_OK;
+  return cr_cuda_each_of(call, CR_ARG_RESULT, CR_DEVICE_FUNCTION_posts, &args);
 }
 
 /* Sums over the channels of argument 0. */

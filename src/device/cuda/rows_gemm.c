@@ -13,7 +13,7 @@
 typedef struct ip_state {
   cr_gemm_plan *gemm;
   cr_split bias;     /* diff_dst as (M, N, 1), whose columns add up to diff_bias */
-  size_t gemm_bytes; /* the product's scratchpad comes first */
+  size_t gemm_bytes; /* the product's scratchpad comes first, then that of post operations */
   bool bias_after;   /* the bias is added here, not by the library */
 } ip_state;
 
@@ -65,7 +65,7 @@ static crema_status ip_keep(cr_plan *plan, const cr_gemm_shape *sizes, cr_split 
   }
   state->bias = bias;
   state->gemm_bytes = rounded(bytes);
-  plan->workspace_bytes = state->gemm_bytes;
+  plan->workspace_bytes = state->gemm_bytes + cr_cuda_posts_bytes(plan->desc);
   plan->state = state;
   return CREMA_OK;
 }
@@ -87,13 +87,13 @@ static crema_status ip_fwd_plan(cr_plan *plan) {
 /* src (M,K), weights (N,K) or (K,N), bias (N), dst (M,N). */
 static crema_status ip_fwd(const cr_call *call) {
   const ip_state *state = call->plan->state;
-  const cr_values bias = cr_cuda_values(call, 2), dst = cr_cuda_values(call, 3);
+  const cr_values bias = cr_cuda_values(call, 2);
+  CR_TRY(cr_cuda_posts_begin(call, state->gemm_bytes));
   CR_TRY(cr_gemm_plan_run(state->gemm, call->context, cr_cuda_f32(call, 0), cr_cuda_f32(call, 1),
-                          state->bias_after ? NULL : bias.at, false, dst.at, call->workspace));
-  if (!state->bias_after) return CREMA_OK;
-  const cr_split s = cr_op_split(call->desc, 3, 0);
-  const cr_affine_args args = {.x = dst, .bias = bias, .y = dst, .channels = s.inner, .inner = 1};
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_affine, &args, s.channels * s.inner);
+                          state->bias_after ? NULL : bias.at, false, cr_cuda_f32(call, 3),
+                          call->workspace));
+  return cr_cuda_posts(call, state->gemm_bytes, !state->bias_after,
+                       cr_op_split(call->desc, 3, 0).inner, 1);
 }
 
 static crema_status ip_bwd_data_plan(cr_plan *plan) {
@@ -151,7 +151,8 @@ typedef struct conv_state {
   int64_t rows;                      /* in_channels * window elements */
   bool unfolded;                     /* a 1x1 window of stride 1: the image is its own matrix */
   cr_gemm_plan *gemm;
-  size_t matrix_bytes, gemm_bytes; /* in this order in the workspace; then the bias' sums */
+  /* In this order in the workspace; then the bias' sums or what post operations need. */
+  size_t matrix_bytes, gemm_bytes;
 } conv_state;
 
 static void conv_destroy(cr_plan *plan) {
@@ -211,7 +212,8 @@ static crema_status conv_keep(cr_plan *plan, const conv_state *sizes, const cr_g
   state->matrix_bytes = state->unfolded ? 0 : rounded(matrix);
   state->gemm_bytes = rounded(bytes);
   plan->workspace_bytes = state->matrix_bytes + state->gemm_bytes +
-                          (bias.channels > 0 ? cr_cuda_channel_scratchpad(bias) : 0);
+                          (bias.channels > 0 ? cr_cuda_channel_scratchpad(bias) : 0) +
+                          cr_cuda_posts_bytes(plan->desc);
   plan->state = state;
   return CREMA_OK;
 }
@@ -272,6 +274,8 @@ static crema_status conv_fwd(const cr_call *call) {
   const conv_state *s = call->plan->state;
   const int64_t image = s->in_channels * s->slide.in_count;
   const int64_t filters = s->out_channels * s->rows, result = s->out_channels * s->slide.out_count;
+  const size_t spare = s->matrix_bytes + s->gemm_bytes;
+  CR_TRY(cr_cuda_posts_begin(call, spare));
   for (int64_t i = 0; i < s->batch * s->group; ++i) {
     const float *matrix = NULL;
     CR_TRY(unfold(call, s, cr_cuda_f32(call, 0) + i * image, &matrix));
@@ -279,7 +283,7 @@ static crema_status conv_fwd(const cr_call *call) {
                             matrix, NULL, false, cr_cuda_f32(call, 3) + i * result,
                             gemm_scratchpad(call, s)));
   }
-  return cr_cuda_conv_finish(call, s->group * s->out_channels, s->slide.out_count);
+  return cr_cuda_posts(call, spare, false, s->group * s->out_channels, s->slide.out_count);
 }
 
 /* diff_dst, weights, diff_src. */

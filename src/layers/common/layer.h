@@ -89,7 +89,7 @@ typedef struct cr_layer_class {
   bool ignores_values;     /* its bottoms' values do not matter to it */
   bool wide_tops;          /* its tops are sums or indices, which half precision could not hold */
   cr_layer_sharing shares; /* what its tops share with its bottom, or with its parameter */
-  bool fuses_relu;         /* its op can apply a ReLU to what it computes (cr_layer.fused_relu) */
+  bool fuses_posts;        /* its op can apply post operations (cr_layer.posts) */
   bool integer_tops;       /* its tops may be integers, as forward_type says */
   unsigned integer_bottoms; /* bottoms that may be: bit i for bottom i, CR_LAST_BOTTOM */
   /* For a layer of one op forward and one backward (layer_pair.h): its table; else NULL. */
@@ -110,8 +110,9 @@ typedef struct cr_layer_class {
    * layer->param_propagate_down[p] (accumulated). NULL: has no backward; fails only when a
    * gradient is asked for. */
   cr_layer_backward_fn *backward;
-  /* For a ReLU only: its slope below 0, for a layer with fuses_relu that computes it. */
-  float (*relu_slope)(const Caffe__LayerParameter *param);
+  /* For a layer of one element-wise function only: what it computes, in arithmetic of F64 or F32,
+   * for a layer with fuses_posts that does so. False: setup refuses the parameters. */
+  bool (*post)(const Caffe__LayerParameter *param, crema_dtype arithmetic, cr_post *out);
   /* How much of the values that forward gave the tops (of a loss: all tops but the first) backward
    * uses; and how much of its bottom's values a pass in place preserves. src/net warns of a layer
    * in place that preserves less than a layer before it uses. NULL: nothing. */
@@ -151,11 +152,17 @@ struct cr_layer {
    * pass reads (masks, copies of overwritten inputs). True from cr_layer_create on; src/net may
    * clear it before the first forward pass. */
   bool needs_backward;
-  /* For a class with fuses_relu: the net has this layer compute the ReLU that follows it. Set
-   * between setup and the first reshape. */
-  bool fused_relu;
-  float fused_relu_slope;
+  /* For a class with fuses_posts: what the net has this layer compute besides, of the layers that
+   * follow it. Set between setup and the first reshape. An addition is of one more bottom, which is
+   * shaped like the top, behind those that the class knows; it needs a layer of one top. The first
+   * top may be that bottom. */
+  cr_posts posts;
 };
+
+/* The number of bottoms that the class knows of. */
+static inline int cr_layer_own_bottoms(const cr_layer *layer) {
+  return layer->bottoms - (cr_posts_add(&layer->posts) ? 1 : 0);
+}
 
 /* The type in which a layer computes, and which its statistics, sums and losses have: F64 when one
  * of its types is, else F32. */

@@ -87,7 +87,7 @@ static crema_status check_bottoms(const cr_layer *layer, const cr_layer_conv *co
                          conv->axis + 1 + conv->window.axes, (long long)conv->channels, conv->axis,
                          crema_shape_text(from, text, sizeof text));
   }
-  for (int i = 1; i < layer->bottoms; ++i) {
+  for (int i = 1; i < cr_layer_own_bottoms(layer); ++i) {
     CR_TRY(cr_layer_same_shape(layer, "each bottom", from, &bottom[i]->shape));
   }
   return CREMA_OK;
@@ -128,10 +128,10 @@ static crema_status make_conv(cr_layer *layer, const cr_op_desc *desc, const cre
   made.kind = CR_OP_CONV_BWD_WEIGHTS;
   CR_TRY(cr_layer_weights_make(layer, &s->gradients, &made, x, y, weights, bias));
   made.kind = CR_OP_CONV_FWD;
-  made.u.conv.relu = layer->fused_relu;
-  made.u.conv.relu_slope = layer->fused_relu ? layer->fused_relu_slope : 0;
-  return cr_layer_op_make(layer, &s->forward, &made, 4,
-                          (const crema_shape *[]){x, weights, bias, y});
+  made.u.conv.posts = layer->posts;
+  const crema_shape *addend = cr_posts_add(&layer->posts) ? y : NULL;
+  return cr_layer_op_make(layer, &s->forward, &made, 5,
+                          (const crema_shape *[]){x, weights, bias, y, addend});
 }
 
 /* The same ops with the passes exchanged: their source is the top y. */
@@ -164,6 +164,7 @@ crema_status cr_layer_conv_reshape(cr_layer *layer, crema_blob *const *bottom,
   CR_TRY(top_shape(layer, &bottom[0]->shape, &to));
   const crema_shape x = fold(s, &bottom[0]->shape), y = fold(s, &to);
   const crema_shape weights = weights_shape(layer, s, &desc.u.conv);
+  CR_TRY(cr_layer_check_addend(layer, bottom, &to));
   for (int i = 0; i < layer->tops; ++i) CR_TRY(crema_blob_reshape(top[i], &to));
   return s->transposed ? make_transposed(layer, &desc, &weights, &x, &y)
                        : make_conv(layer, &desc, &weights, &x, &y);
@@ -173,10 +174,13 @@ crema_status cr_layer_conv_forward(cr_layer *layer, crema_context *context,
                                    crema_blob *const *bottom, crema_blob *const *top) {
   cr_layer_conv *s = layer->state;
   cr_tensor *weights = layer->blob[0]->data, *bias = s->bias ? layer->blob[1]->data : NULL;
-  for (int i = 0; i < layer->bottoms; ++i) {
+  const int own = cr_layer_own_bottoms(layer);
+  for (int i = 0; i < own; ++i) {
     cr_tensor *x = bottom[i]->data, *y = top[i]->data;
     if (!s->transposed) {
-      CR_TRY(cr_layer_op_run(&s->forward, context, (cr_tensor *[]){x, weights, bias, y}, NULL));
+      cr_tensor *addend = own < layer->bottoms ? bottom[own]->data : NULL;
+      CR_TRY(cr_layer_op_run(&s->forward, context, (cr_tensor *[]){x, weights, bias, y, addend},
+                             NULL));
       continue;
     }
     CR_TRY(cr_layer_op_run(&s->forward, context, (cr_tensor *[]){x, weights, y}, NULL));

@@ -112,6 +112,13 @@ crema_shape cr_layer_fold(const crema_shape *shape, int from, int to) {
                     crema_shape_count(shape, to, shape->axes));
 }
 
+crema_status cr_layer_check_addend(const cr_layer *layer, crema_blob *const *bottom,
+                                   const crema_shape *top) {
+  const int own = cr_layer_own_bottoms(layer);
+  if (own == layer->bottoms) return CREMA_OK;
+  return cr_layer_same_shape(layer, "the bottom that is added", top, &bottom[own]->shape);
+}
+
 crema_status cr_layer_same_shape(const cr_layer *layer, const char *what,
                                  const crema_shape *expected, const crema_shape *found) {
   char a[128], b[128];

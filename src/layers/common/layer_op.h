@@ -47,6 +47,10 @@ void cr_layer_free_owned(cr_layer *layer);
 crema_status cr_layer_axis(const cr_layer *layer, const crema_shape *shape, int axis,
                            const char *field, int *out) CREMA_MUST_USE;
 
+/* Fails unless the bottom that a post operation adds, if there is one, has the shape `top`. */
+crema_status cr_layer_check_addend(const cr_layer *layer, crema_blob *const *bottom,
+                                   const crema_shape *top) CREMA_MUST_USE;
+
 /* Whether the top is the bottom, so that the layer overwrites its input. */
 bool cr_layer_in_place(const crema_blob *bottom, const crema_blob *top);
 

@@ -15,21 +15,26 @@ const cr_layer_pair_table cr_layer_unary_by_input = {
     .backward = {CR_OP_UNARY_BWD, {CR_INPUT, CR_Y, CR_DY, CR_DX}},
 };
 
-crema_status cr_layer_unary_set(cr_layer *layer, cr_unary function, double alpha, double beta,
-                                double gamma) {
+crema_status cr_layer_unary_setup(cr_layer *layer, crema_blob *const *bottom,
+                                  crema_blob *const *top) {
   cr_layer_unary *s = layer->state;
-  assert(cr_unary_by_value(function) == (layer->class->pair == &cr_layer_unary_by_value));
-  s->function = function;
-  s->alpha = alpha;
-  s->beta = beta;
-  s->gamma = gamma;
+  cr_post post;
+  (void)bottom, (void)top;
+  if (!layer->class->post(layer->param, cr_layer_arithmetic(layer), &post)) {
+    return cr_layer_fail(layer, CREMA_E_INTERNAL, "has no function");
+  }
+  assert(cr_unary_by_value(post.function) == (layer->class->pair == &cr_layer_unary_by_value));
+  s->function = post.function;
+  s->alpha = post.alpha;
+  s->beta = post.beta;
+  s->gamma = post.gamma;
   return CREMA_OK;
 }
 
 /* In F32, 1 / log is taken of the rounded logarithm, so rounding at the end alone would give other
  * bits. */
-double cr_layer_unary_log(const cr_layer *layer, float base) {
-  return cr_layer_arithmetic(layer) == CREMA_F64 ? log((double)base) : (double)logf(base);
+double cr_layer_unary_log(crema_dtype arithmetic, float base) {
+  return arithmetic == CREMA_F64 ? log((double)base) : (double)logf(base);
 }
 
 crema_status cr_layer_unary_reshape(cr_layer *layer, crema_blob *const *bottom,

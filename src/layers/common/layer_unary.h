@@ -11,14 +11,12 @@ typedef struct cr_layer_unary {
   double alpha, beta, gamma; /* of the function, see cr_unary */
 } cr_layer_unary;
 
-/* For setup: the function and its numbers. */
-crema_status cr_layer_unary_set(cr_layer *layer, cr_unary function, double alpha, double beta,
-                                double gamma) CREMA_MUST_USE;
+/* The natural logarithm of a base, for a layer's arithmetic. */
+double cr_layer_unary_log(crema_dtype arithmetic, float base);
 
-/* The natural logarithm of a base, for the layer's arithmetic. */
-double cr_layer_unary_log(const cr_layer *layer, float base);
-
-/* Class functions. */
+/* Class functions. Setup takes the function from the class's `post`, which accepts the parameters.
+ */
+cr_layer_shape_fn cr_layer_unary_setup;
 cr_layer_shape_fn cr_layer_unary_reshape;
 cr_values cr_layer_unary_uses_tops(const cr_layer *layer, bool in_place);
 bool cr_layer_unary_uses_bottom(const cr_layer *layer, int bottom);
@@ -28,8 +26,8 @@ cr_values cr_layer_unary_preserves(const cr_layer *layer);
  * in-place pass keeps its input. */
 extern const cr_layer_pair_table cr_layer_unary_by_value, cr_layer_unary_by_input;
 
-/* What the classes of such layers have in common; each adds its setup and, if there is a gradient,
- * backward (cr_layer_pair_backward). */
+/* What the classes of such layers have in common; each adds its post, its setup and, if there is a
+ * gradient, backward (cr_layer_pair_backward). */
 #define CR_LAYER_UNARY(type_name, table)                                                      \
   .type = type_name, .state_size = sizeof(cr_layer_unary), .pair = &table, .bottoms = {1, 1}, \
   .tops = {1, 1}, .in_place = true, .reshape = cr_layer_unary_reshape,                        \

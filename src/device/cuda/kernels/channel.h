@@ -4,6 +4,7 @@
 #define CR_CUDA_KERNELS_CHANNEL_H
 
 #include "device/cuda/kernels/thread_block.h"
+#include "device/cuda/kernels/unary.h"
 #include "device/cuda/kernels/values.h"
 
 CR_HD int64_t cr_channel_of(int64_t i, int64_t channels, int64_t inner) {
@@ -14,18 +15,37 @@ typedef struct cr_affine_args {
   cr_values x, scale, bias; /* absent: 1 and 0 */
   cr_values y;
   int64_t channels, inner;
-  bool relu; /* y > 0 ? y : slope * y */
-  float slope;
 } cr_affine_args;
 
-/* y = x * scale[c] + bias[c], and the activation of a fused convolution. */
+/* y = x * scale[c] + bias[c]. */
 CR_HD void cr_affine_device(const void *args, int64_t i) {
   const cr_affine_args *a = (const cr_affine_args *)args;
   const int64_t c = cr_channel_of(i, a->channels, a->inner);
   float y = cr_get(a->x, i);
   if (a->scale.at != NULL) y = y * cr_get(a->scale, c);
   if (a->bias.at != NULL) y = y + cr_get(a->bias, c);
-  if (a->relu && y < 0) y = a->slope == 0 ? 0 : a->slope * y;
+  cr_put(a->y, i, y);
+}
+
+typedef struct cr_posts_args {
+  cr_values bias, addend; /* absent: 0 */
+  cr_values y;
+  int64_t channels, inner;
+  int count;
+  cr_unary_args
+      post[CR_POSTS]; /* the functions; function CR_UNARY_FUNCTIONS: the addend is added */
+} cr_posts_args;
+
+/* The end of a convolution or an inner product: y = the post operations of y + bias[c]. The
+ * addend is another array than y, which holds what was computed. */
+CR_HD void cr_posts_device(const void *args, int64_t i) {
+  const cr_posts_args *a = (const cr_posts_args *)args;
+  float y = cr_get(a->y, i);
+  if (a->bias.at != NULL) y += cr_get(a->bias, cr_channel_of(i, a->channels, a->inner));
+  for (int k = 0; k < a->count; ++k) {
+    const cr_unary_args *post = &a->post[k];
+    y = post->function == CR_UNARY_FUNCTIONS ? y + cr_get(a->addend, i) : cr_unary_value(post, y);
+  }
   cr_put(a->y, i, y);
 }
 
