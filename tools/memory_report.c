@@ -7,6 +7,7 @@
 #include "crema/types.h"
 #include "device/device.h"
 #include "device/memory/block.h"
+#include "device/memory/heap.h"
 #include "device/memory/scratchpad.h"
 #include "device/memory/tracking.h"
 #include "net/net.h"
@@ -26,9 +27,8 @@ static void report_blob(const char *name, crema_blob *blob) {
 
 static void report_blobs(crema_net *net) {
   for (int i = 0; i < crema_net_blob_count(net); ++i) {
-    crema_blob *blob = NULL;
-    const char *name = crema_net_blob_name(net, i);
-    if (crema_net_blob(net, name, &blob) == CREMA_OK) report_blob(name, blob);
+    /* Not by crema_net_blob, which makes a net keep the blob. */
+    report_blob(crema_net_blob_name(net, i), net->blob[i]);
   }
 }
 
@@ -57,6 +57,11 @@ static void report_net(crema_net *net) {
     print_row("tops, all", "", &memory.tops);
     print_row("tops, shared ones again", "", &memory.shared_tops);
     print_row("bottoms, all", "", &memory.bottoms);
+  }
+  const cr_heap_usage usage = cr_heap_usage_of(net->context);
+  if (usage.held > 0) {
+    printf("  values that live for a part of a pass: %zu bytes held, %zu in use at most, %zu now\n",
+           usage.held, usage.highest, usage.in_use);
   }
   report_params(net);
   if (status == CREMA_OK) {

@@ -29,6 +29,11 @@ typedef struct crema_net_options {
   bool warn_unknown_fields;  /* unknown fields in text are warned of instead of refused */
   bool skip_corrupt;         /* records that cannot be decoded are warned of and passed over */
   bool force_backward;       /* as the net's own field */
+  /* In a pass, the memory of values that are not needed any more is used for others. Inputs,
+   * outputs and blobs that crema_net_blob was asked for before the pass are kept; reading the
+   * values of others fails with CREMA_E_STATE. All results are the same. A net of phase TEST has no
+   * backward pass then. */
+  bool plan_memory;
 } crema_net_options;
 
 /* phase TEST, level 0, no stages, CPU, seed -1. */

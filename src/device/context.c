@@ -7,6 +7,7 @@
 #include "device/backend/current.h"
 #include "device/backend/order.h"
 #include "device/device.h"
+#include "device/memory/heap.h"
 #include "device/memory/result.h"
 #include "device/memory/scratchpad.h"
 
@@ -41,6 +42,7 @@ static void close_context(crema_context *context) {
   if (context->order != NULL) backend->event_destroy(context->order);
   cr_scratchpad_leave(context);
   cr_context_result_free(context);
+  cr_heap_close(context);
   backend->context_close(context);
   cr_device_leave(guard);
 }

@@ -62,8 +62,8 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   const crema_shape ranks = cr_shape_3(x.dim[0], param->top_k, x.dim[2]);
   const crema_shape *values = param->out_max_val ? &ranks : NULL;
   int64_t count = crema_shape_count(&ranks, 0, 3);
-  CR_TRY(cr_layer_tensor(layer, &s->indices, cr_layer_arithmetic(layer), count));
-  CR_TRY(cr_layer_tensor(layer, &s->values, cr_layer_arithmetic(layer), count));
+  CR_TRY(cr_layer_pass_tensor(layer, &s->indices, cr_layer_arithmetic(layer), count));
+  CR_TRY(cr_layer_pass_tensor(layer, &s->values, cr_layer_arithmetic(layer), count));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_ARG_MAX);
   CR_TRY(cr_layer_op_make(layer, &s->find, &desc, 3, (const crema_shape *[]){&x, &ranks, values}));
   if (param->has_axis || !param->out_max_val) return CREMA_OK;

@@ -82,7 +82,7 @@ static crema_status make_max(cr_layer *layer, int n, int64_t count) {
   eltwise_state *s = layer->state;
   cr_op_desc desc = cr_layer_op_desc(CR_OP_MAX);
   CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, n + 2, s->args.shape));
-  CR_TRY(cr_layer_tensor(layer, &s->winner, CREMA_I32, count));
+  CR_TRY(cr_layer_pass_tensor(layer, &s->winner, CREMA_I32, count));
   desc.kind = CR_OP_MAX_BWD;
   for (int i = 0; i < n; ++i) {
     desc.u.index = i;

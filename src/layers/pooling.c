@@ -207,7 +207,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   CR_TRY(top_shape(layer, from, &to));
   for (int i = 0; i < layer->tops; ++i) CR_TRY(crema_blob_reshape(top[i], &to));
   if (s->method != POOL_AVE) {
-    CR_TRY(cr_layer_tensor(layer, &s->aux, CREMA_I32, crema_blob_count(top[0])));
+    CR_TRY(cr_layer_pass_tensor(layer, &s->aux, CREMA_I32, crema_blob_count(top[0])));
   }
   return make_ops(layer, from, &to);
 }

@@ -78,9 +78,9 @@ static crema_status make_level(cr_layer *layer, spp_level *level, const crema_sh
   const crema_shape *to = &level->shape, *aux = s->max ? to : NULL;
   level->flat = cr_shape_2(to->dim[0], crema_shape_count(to, 1, 4));
   int64_t count = crema_shape_count(to, 0, 4);
-  CR_TRY(cr_layer_tensor(layer, &level->data, layer->types.forward, count));
-  CR_TRY(cr_layer_tensor(layer, &level->diff, layer->types.backward, count));
-  if (s->max) CR_TRY(cr_layer_tensor(layer, &level->aux, CREMA_I32, count));
+  CR_TRY(cr_layer_pass_tensor(layer, &level->data, layer->types.forward, count));
+  CR_TRY(cr_layer_pass_tensor(layer, &level->diff, layer->types.backward, count));
+  if (s->max) CR_TRY(cr_layer_pass_tensor(layer, &level->aux, CREMA_I32, count));
   CR_TRY(
       cr_layer_op_make(layer, &level->forward, &desc, 3, (const crema_shape *[]){from, to, aux}));
   desc.kind = CR_OP_POOL_BWD;
@@ -103,7 +103,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
     whole.dim[1] += s->level[i].flat.dim[1];
   }
   CR_TRY(crema_blob_reshape(top[0], s->levels == 1 ? &s->level[0].shape : &whole));
-  CR_TRY(cr_layer_tensor(layer, &s->part, layer->types.backward, crema_blob_count(bottom[0])));
+  CR_TRY(cr_layer_pass_tensor(layer, &s->part, layer->types.backward, crema_blob_count(bottom[0])));
   cr_op_desc add = cr_layer_op_desc(CR_OP_AXPBY), desc = cr_layer_op_desc(CR_OP_CONCAT);
   CR_TRY(cr_layer_op_make(layer, &s->add, &add, 2, (const crema_shape *[]){from, from}));
   desc.u.axis = 1;

@@ -9,7 +9,7 @@
 #include "device/copy.h"
 #include "device/device.h"
 #include "device/memory/device_memory.h"
-#include "device/memory/spares.h"
+#include "device/memory/heap.h"
 
 /* Host memory is a device's own memory: both sides are one. */
 static bool one_sided(const crema_context *context) {
@@ -375,18 +375,10 @@ void cr_syncedmem_clear(crema_syncedmem *memory) {
   memory->head = CREMA_UNINITIALIZED;
 }
 
-void cr_syncedmem_retire(crema_syncedmem *memory, crema_context *context) {
-  if (one_sided(context) && memory->host.own) {
-    cr_spares_give(context, &memory->host.block);
-    memory->host = (cr_host_side){0};
-  }
-  cr_syncedmem_clear(memory);
-}
-
-void cr_syncedmem_reuse(crema_syncedmem *memory, crema_context *context) {
+void cr_syncedmem_from_heap(crema_syncedmem *memory, crema_context *context) {
   cr_block block = {0};
-  if (!one_sided(context) || memory->host.data != NULL) return;
-  if (!cr_spares_take(context, memory->capacity, &block)) return;
+  if (!one_sided(context) || context->heap == NULL || memory->host.data != NULL) return;
+  if (!cr_heap_take(context, memory->capacity, &block)) return;
   memory->host = (cr_host_side){
       .data = (void *)block.address, .own = true, .block = block, .bytes = block.bytes};
 }

@@ -46,12 +46,10 @@ struct crema_syncedmem {
 void cr_syncedmem_init(crema_syncedmem *memory, crema_device *device, size_t size);
 void cr_syncedmem_clear(crema_syncedmem *memory);
 
-/* The same, but during a pass the context keeps the memory for others (device/memory/spares.h). */
-void cr_syncedmem_retire(crema_syncedmem *memory, crema_context *context);
-
-/* Gives a block without memory on the context's side some that the context has kept, if it has any
- * that fits. The block is as UNINITIALIZED as before. */
-void cr_syncedmem_reuse(crema_syncedmem *memory, crema_context *context);
+/* Gives a block without memory on the context's side, which is the host's, some of the context's
+ * heap (device/memory/heap.h). The block is as UNINITIALIZED as before. A no-op where there is no
+ * heap. */
+void cr_syncedmem_from_heap(crema_syncedmem *memory, crema_context *context);
 
 /* Changes the size. Within the capacity memory and the first bytes are kept; beyond it both
  * sides are let go and the block is UNINITIALIZED again. */

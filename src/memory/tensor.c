@@ -37,6 +37,8 @@ typedef struct values {
   crema_device *home;           /* that the thread worked on when the values were made */
   _Atomic uint64_t conversions; /* between element types, since the values were made */
   bool zero;                    /* all values are zero, whatever the slots say */
+  bool passing;                 /* see cr_tensor_set_passing */
+  bool gone;                    /* see cr_tensor_let_go */
   format_slot *head;            /* slot written last, NULL when none */
   cr_format head_format;
   unsigned accesses;
@@ -123,28 +125,21 @@ static inline bool has_alone(const values *v) {
 
 static void values_release(values *v);
 
-/* `context`: one that may keep the memory for others; NULL for none. */
-static void clear_slot(format_slot *slot, crema_context *context) {
-  if (context != NULL) cr_syncedmem_retire(&slot->memory, context);
-  else cr_syncedmem_clear(&slot->memory);
+static void clear_slot(format_slot *slot) {
+  cr_syncedmem_clear(&slot->memory);
   values_release(slot->whole);
   slot->whole = NULL;
 }
 
-/* `context` as above. */
-static void drop_slot_for(values *v, format_slot *slot, crema_context *context) {
+static void drop_slot(values *v, format_slot *slot) {
   format_slot *_Atomic *link = &v->first;
   while (atomic_load(link) != slot) link = &atomic_load(link)->next;
   atomic_store(link, next_slot(slot));
-  clear_slot(slot, context);
+  clear_slot(slot);
   if (v->head == slot) v->head = NULL;
   v->generation = next_generation();
   --v->slots;
   free(slot);
-}
-
-static void drop_slot(values *v, format_slot *slot) {
-  drop_slot_for(v, slot, NULL);
 }
 
 /* `keep` may be NULL. */
@@ -212,7 +207,7 @@ static crema_status need_slot(values *v, crema_device *device, cr_format format,
   } else {
     set_valid(slot, false);
     if (v->head == slot) v->head = NULL;
-    clear_slot(slot, NULL);
+    clear_slot(slot);
     v->generation = next_generation();
   }
   slot->format = format;
@@ -223,13 +218,13 @@ static crema_status need_slot(values *v, crema_device *device, cr_format format,
   return CREMA_OK;
 }
 
-/* The same for an access: a format of another element type than the tensor's, which may soon be
- * dropped again, gets memory that the context has kept. */
+/* The same for an access: a format that may soon be let go, such as one of another element type
+ * than the tensor's, gets its memory from the context's heap. */
 static crema_status need_slot_for(values *v, crema_context *context, cr_format format,
                                   const format_slot *keep1, const format_slot *keep2,
                                   format_slot **out) {
   CR_TRY(need_slot(v, context->device, format, keep1, keep2, out));
-  if (format.type != v->type) cr_syncedmem_reuse(&(*out)->memory, context);
+  if (v->passing || format.type != v->type) cr_syncedmem_from_heap(&(*out)->memory, context);
   return CREMA_OK;
 }
 
@@ -245,6 +240,7 @@ static void only_valid(values *v, format_slot *slot) {
     if (s != slot && v->slots > MAX_FORMATS) drop_slot(v, s);
   }
   v->zero = false;
+  v->gone = false;
   v->head = slot;
   v->head_format = slot->format;
 }
@@ -298,6 +294,11 @@ static crema_status make_valid(values *v, crema_context *context, format_slot *s
     return CREMA_OK;
   }
   format_slot *source = find_source(v);
+  if (v->gone) {
+    return cr_fail(CREMA_E_STATE,
+                   "the values were let go after their last use in the pass; a net keeps those of "
+                   "blobs that it was asked for before the pass");
+  }
   if (source == NULL) return cr_fail(CREMA_E_INTERNAL, "a tensor without a valid format");
   /* There are more slots than the four that may take part, so none of them is evicted on the way.
    */
@@ -445,7 +446,7 @@ crema_status cr_tensor_settle(cr_tensor *tensor, crema_context *context) {
   }
   for (format_slot *s = first_slot(v), *next = NULL; s != NULL; s = next) {
     next = next_slot(s);
-    if (s->format.type != v->type) drop_slot_for(v, s, context);
+    if (s->format.type != v->type) drop_slot(v, s);
   }
   return CREMA_OK;
 }
@@ -466,6 +467,48 @@ void cr_tensor_set_zero(cr_tensor *tensor) {
   values *v = tensor->values;
   for (format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) set_valid(s, false);
   v->zero = true;
+  v->gone = false;
+}
+
+void cr_tensor_set_passing(cr_tensor *tensor, bool passing) {
+  tensor->values->passing = passing;
+}
+
+/* Lets the memory of the formats go that are not valid. */
+static void clear_stale(values *v) {
+  for (format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) {
+    if (!is_valid(s) && s->whole == NULL) clear_slot(s);
+  }
+}
+
+void cr_tensor_let_go(cr_tensor *tensor) {
+  values *v = tensor->values;
+  if (!v->passing || v->gone) return;
+  const bool zero = v->zero;
+  cr_tensor_set_zero(tensor);
+  clear_stale(v);
+  v->zero = zero;
+  v->gone = !zero;
+  v->head = NULL;
+  v->generation = next_generation();
+}
+
+void cr_tensor_drop_stale(cr_tensor *tensor) {
+  values *v = tensor->values;
+  if (!v->passing || v->slots < 2 || v->zero) return;
+  clear_stale(v);
+  v->generation = next_generation();
+}
+
+void cr_tensor_keep_head(cr_tensor *tensor) {
+  values *v = tensor->values;
+  if (!v->passing || v->slots < 2 || find_source(v) == NULL) return;
+  for (format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) set_valid(s, s == v->head);
+  cr_tensor_drop_stale(tensor);
+}
+
+const void *cr_tensor_storage(const cr_tensor *tensor) {
+  return tensor->values;
 }
 
 bool cr_tensor_is_zero(const cr_tensor *tensor) {
@@ -542,6 +585,9 @@ crema_dtype cr_tensor_type(const cr_tensor *tensor) {
  * which are then made valid in it: the other formats belong to the old count. */
 static crema_status keep_values(values *v, int64_t count, format_slot **keep, bool *fits) {
   CR_TRY(check_type_and_count(v->type, count));
+  *keep = NULL;
+  *fits = false;
+  if (v->gone) return CREMA_OK;
   cr_format plain = {v->type, NULL};
   *keep = find_slot(v, plain);
   *fits = *keep != NULL ? bytes_of(count, plain) <= (*keep)->memory.capacity : count < v->count;
@@ -573,6 +619,7 @@ crema_status cr_tensor_resize(cr_tensor *tensor, int64_t count) {
     if (!fits || v->zero) set_valid(keep, false);
   }
   if (!fits) v->zero = true;
+  v->gone = false;
   return CREMA_OK;
 }
 
@@ -687,7 +734,7 @@ crema_status cr_tensor_place(cr_tensor *tensor, crema_context *context, cr_tenso
   now = cr_syncedmem_address(&slot->memory, context);
   if (slot->whole == whole->values && now.address == place.address) return CREMA_OK;
   CR_TRY(bring_values(v, context, slot, place, &has));
-  clear_slot(slot, NULL);
+  clear_slot(slot);
   set_valid(slot, false);
   v->generation = next_generation();
   CR_TRY(cr_syncedmem_adopt(&slot->memory, context->device, place));

@@ -90,6 +90,23 @@ cr_format cr_tensor_head(const cr_tensor *tensor);
 void cr_tensor_set_zero(cr_tensor *tensor);
 bool cr_tensor_is_zero(const cr_tensor *tensor);
 
+/* Values that live for a part of a pass are passing: their memory comes from the heap of the
+ * context that uses them (device/memory/heap.h), and the functions below work on them; for all
+ * others these are no-ops. Sharing tensors are passing together. No tensor is at first. */
+void cr_tensor_set_passing(cr_tensor *tensor, bool passing);
+
+/* Gives up the values and the memory of all formats. Until new values are written, reading fails
+ * with CREMA_E_STATE. Values that are all zero stay so. */
+void cr_tensor_let_go(cr_tensor *tensor);
+
+/* Gives up the memory of formats that are not valid; and of all but the one that was written last.
+ */
+void cr_tensor_drop_stale(cr_tensor *tensor);
+void cr_tensor_keep_head(cr_tensor *tensor);
+
+/* What identifies the values: equal for tensors that share them. */
+const void *cr_tensor_storage(const cr_tensor *tensor);
+
 /* Makes `tensor` hold the same values as `donor` from now on (its own are released); counts and
  * element types must be equal. Shared values live until the last sharer is destroyed. Sharing again
  * follows the new donor, and is a no-op for the values that it already has; only a donor that has
@@ -168,8 +185,8 @@ typedef struct cr_tensor_held {
 /* Describes format number `index`; false when there are not so many. */
 bool cr_tensor_held_at(const cr_tensor *tensor, int index, cr_tensor_held *out);
 
-/* Bytes that all formats of the tensor take now, per side; a part of another tensor's memory counts,
- * the caller's does not. */
+/* Bytes that all formats of the tensor take now, per side; a part of another tensor's memory
+ * counts, the caller's does not. */
 typedef struct cr_tensor_memory {
   size_t host, device;
 } cr_tensor_memory;

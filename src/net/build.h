@@ -130,10 +130,10 @@ void cr_net_top_types(const cr_net_build *build, int index, int top, crema_dtype
                       crema_dtype *diff);
 
 /* Half-precision values that a layer's kernels took or gave in full precision are brought back to
- * their own type, and the others forgotten, when the layer was the last of a pass to use them.
- * cr_net_plan_settling finds out, once the graph stands, which those are; the others do it after a
- * layer's pass. */
-crema_status cr_net_plan_settling(crema_net *net) CREMA_MUST_USE;
+ * their own type, and the others forgotten, when the layer was the last of a pass to use them
+ * (net/lifetimes.h knows). cr_net_plan_settling finds out, once the graph stands, whether the net
+ * has such values; the others do it after a layer's pass. */
+void cr_net_plan_settling(crema_net *net);
 crema_status cr_net_settle_params(crema_net *net, int index) CREMA_MUST_USE;
 crema_status cr_net_settle_forward(crema_net *net, int index) CREMA_MUST_USE;
 crema_status cr_net_settle_backward(crema_net *net, int index) CREMA_MUST_USE;

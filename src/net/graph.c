@@ -4,9 +4,11 @@
 
 #include "core/fail.h"
 #include "core/log.h"
+#include "device/memory/heap.h"
 #include "layers/common/input_class.h"
 #include "layers/registry.h"
 #include "net/build.h"
+#include "net/lifetimes.h"
 
 static const char automatic[] = "(automatic)";
 
@@ -434,6 +436,23 @@ static void log_memory(const crema_net *net) {
   cr_log_debug("Memory required for data: %lld", (long long)bytes);
 }
 
+/* Nets with values that are let go, or that settle, have a heap. */
+static crema_status start_planning(crema_net *net) {
+  if (!net->plans && !net->settles) return CREMA_OK;
+  CR_TRY(cr_heap_open(net->context));
+  for (int i = 0; i < net->layers; ++i) {
+    cr_net_layer *layer = &net->layer[i];
+    const size_t blobs = (size_t)(layer->layer->bottoms + layer->layer->tops);
+    CR_TRY(cr_net_allocate(&net->arena, &layer->ends, blobs, sizeof *layer->ends));
+  }
+  if (net->plans) {
+    const size_t blobs = (size_t)net->blobs;
+    CR_TRY(cr_net_allocate(&net->arena, &net->kept, blobs, sizeof *net->kept));
+    CR_TRY(cr_net_allocate(&net->arena, &net->passing, 2 * blobs, sizeof(cr_tensor *)));
+  }
+  return cr_net_plan_lifetimes(net);
+}
+
 crema_status cr_net_build_graph(crema_net *net, const cr_solver_rank *solver, bool force_backward) {
   cr_net_build build = {.net = net, .solver = solver};
   crema_status status = CREMA_OK;
@@ -451,7 +470,8 @@ crema_status cr_net_build_graph(crema_net *net, const cr_solver_rank *solver, bo
   CR_TRY_GOTO(cr_net_prune_backward(&build, force_backward), out);
   CR_TRY_GOTO(cr_net_tie_params(net), out);
   CR_TRY_GOTO(cr_net_warn_of_overwriting(net), out);
-  CR_TRY_GOTO(cr_net_plan_settling(net), out);
+  cr_net_plan_settling(net);
+  CR_TRY_GOTO(start_planning(net), out);
   for (int i = 0; i < net->layers; ++i) CR_TRY_GOTO(cr_net_settle_params(net, i), out);
   log_memory(net);
 out:

@@ -11,6 +11,7 @@
 #include "core/rng.h"
 #include "device/backend/current.h"
 #include "net/build.h"
+#include "net/lifetimes.h"
 #include "net/loss.h"
 
 void crema_net_options_init(crema_net_options *options) {
@@ -40,6 +41,7 @@ static crema_status start_net(crema_net *net, const crema_net_options *options,
                               crema_context *context, const cr_net_origin *origin) {
   net->phase = options->phase;
   net->seed = options->seed < 0 ? cr_random_seed() : (uint64_t)options->seed;
+  net->plans = options->plan_memory;
   net->debug_info = net->param->debug_info;
   net->grad_scale = (double)net->param->global_grad_scale;
   if (!(net->grad_scale > 0 && isfinite(net->grad_scale))) {
@@ -264,6 +266,7 @@ crema_status crema_net_blob(crema_net *net, const char *name, crema_blob **out) 
   CR_REQUIRE(out);
   int index = cr_name_map_get(&net->blob_index, name);
   if (index >= 0) {
+    cr_net_keep_blob(net, index);
     *out = net->blob[index];
     return CREMA_OK;
   }

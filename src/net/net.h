@@ -21,6 +21,12 @@ typedef struct cr_net_end {
   bool forward, backward;
 } cr_net_end;
 
+/* What a net that plans its memory lets go of after a layer's passes. */
+typedef struct cr_net_past {
+  cr_tensor **forward, **backward;
+  int forward_count, backward_count;
+} cr_net_past;
+
 typedef struct cr_net_layer {
   cr_layer *layer;
   crema_blob **bottom, **top;
@@ -33,7 +39,8 @@ typedef struct cr_net_layer {
   bool loss_seeded;   /* the diffs of those tops hold the loss weights */
   int first_param;    /* its first entry in net->net_param; layer->params of them */
   int next_same;      /* the next layer of the same name; -1: none */
-  cr_net_end *ends;   /* of the data of bottoms, then tops; NULL without half precision */
+  cr_net_end *ends;   /* of the data of bottoms, then tops; NULL where the net does not ask */
+  cr_net_past past;   /* empty unless the net plans its memory */
   crema_shape *seen;  /* shapes at the last reshape: bottoms, then tops */
 } cr_net_layer;
 
@@ -75,10 +82,13 @@ struct crema_net {
   int learnables;
   crema_blob **learnable; /* owners only, in order */
   float *lr_mult, *decay_mult;
-  bool settles;      /* some values are held in half precision */
-  double grad_scale; /* all gradients are multiplied with it, and a solver divides them by it */
-  int fusions;       /* layers whose work others do */
-  bool debug_info;   /* log in every pass; may be changed between passes */
+  bool settles;        /* some values are held in half precision */
+  bool plans;          /* lets go of values after their last use (net/lifetimes.h) */
+  bool *kept;          /* one per blob: it was asked for */
+  cr_tensor **passing; /* all that is let go of, for the layers' lists */
+  double grad_scale;   /* all gradients are multiplied with it, and a solver divides them by it */
+  int fusions;         /* layers whose work others do */
+  bool debug_info;     /* log in every pass; may be changed between passes */
   cr_net_loss *loss;
   size_t at; /* while it is built: the layer of `param` that is being built */
 };

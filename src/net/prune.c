@@ -93,6 +93,7 @@ crema_status cr_net_prune_backward(cr_net_build *build, bool force_backward) {
   free(mark);
   for (int i = 0; i < net->layers; ++i) {
     if (force_backward) force_layer(&net->layer[i]);
+    if (net->plans && net->phase == CREMA_TEST) net->layer[i].need_backward = false;
     net->layer[i].layer->needs_backward = net->layer[i].need_backward;
   }
   return CREMA_OK;

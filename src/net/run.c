@@ -2,9 +2,10 @@
 #include "core/fail.h"
 #include "core/signals.h"
 #include "device/device.h"
+#include "device/memory/heap.h"
 #include "device/memory/scratchpad.h"
-#include "device/memory/spares.h"
 #include "net/build.h"
+#include "net/lifetimes.h"
 #include "net/loss.h"
 
 static crema_status check_range(const crema_net *net, int first, int last) {
@@ -28,7 +29,7 @@ static bool has_new_shape(const cr_net_layer *layer) {
   return false;
 }
 
-static crema_status follow_shapes(cr_net_layer *layer) {
+static crema_status follow_shapes(crema_net *net, cr_net_layer *layer) {
   if (!has_new_shape(layer)) return CREMA_OK;
   cr_layer *self = layer->layer;
   if (self->class->reshape != NULL) {
@@ -36,13 +37,13 @@ static crema_status follow_shapes(cr_net_layer *layer) {
   }
   cr_net_note_shapes(layer);
   layer->loss_seeded = false;
-  return CREMA_OK;
+  return cr_net_plan_lifetimes(net);
 }
 
 crema_status crema_net_reshape(crema_net *net) {
   CR_REQUIRE(net);
   for (int i = 0; i < net->layers; ++i) {
-    crema_status status = follow_shapes(&net->layer[i]);
+    crema_status status = follow_shapes(net, &net->layer[i]);
     if (status != CREMA_OK) return cr_net_fail_in_layer(net->layer[i].layer->param, status);
   }
   return CREMA_OK;
@@ -75,7 +76,7 @@ void cr_net_set_grad_scale(crema_net *net, double scale) {
 static crema_status forward_layer(crema_net *net, int index, bool with_loss) {
   cr_net_layer *layer = &net->layer[index];
   cr_layer *self = layer->layer;
-  CR_TRY(follow_shapes(layer));
+  CR_TRY(follow_shapes(net, layer));
   if (!layer->fused) {
     CR_TRY(cr_layer_forward(self, net->context, layer->bottom, layer->top));
   }
@@ -85,17 +86,17 @@ static crema_status forward_layer(crema_net *net, int index, bool with_loss) {
     if (with_loss) CR_TRY(cr_net_loss_add(net, layer));
   }
   CR_TRY(cr_net_settle_forward(net, index));
-  return net->debug_info ? cr_net_debug_forward(net, index) : CREMA_OK;
+  if (net->debug_info) CR_TRY(cr_net_debug_forward(net, index));
+  cr_net_let_go_forward(net, index);
+  return CREMA_OK;
 }
 
-/* A net that settles gives up and asks for memory at each layer. */
 static void begin_pass(const crema_net *net) {
   cr_signals_hold(); /* once for all ops */
-  if (net->settles) cr_spares_begin(net->context);
+  if (net->plans || net->settles) cr_heap_rest(net->context);
 }
 
-static void end_pass(const crema_net *net) {
-  if (net->settles) cr_spares_end(net->context);
+static void end_pass(void) {
   cr_signals_release();
 }
 
@@ -110,7 +111,7 @@ static crema_status submit_forward(crema_net *net, int first, int last, bool wit
     status = forward_layer(net, i, with_loss);
     if (status != CREMA_OK) status = cr_net_fail_in_layer(net->layer[i].layer->param, status);
   }
-  end_pass(net);
+  end_pass();
   if (status == CREMA_OK && with_loss) status = cr_net_loss_end(net);
   return status;
 }
@@ -124,35 +125,29 @@ crema_status cr_net_forward_submit(crema_net *net) {
   return submit_forward(net, 0, net->layers - 1, true);
 }
 
-/* Whether backward has anything to compute; under force_backward, sources have nothing. */
-static bool has_gradient(const cr_net_layer *layer) {
-  const cr_layer *self = layer->layer;
-  for (int j = 0; j < self->bottoms; ++j) {
-    if (layer->propagate_down[j]) return true;
-  }
-  for (int p = 0; p < self->params; ++p) {
-    if (self->param_propagate_down[p]) return true;
-  }
-  return false;
-}
-
 static crema_status backward_layer(crema_net *net, int index) {
   cr_net_layer *layer = &net->layer[index];
   cr_layer *self = layer->layer;
-  if (!layer->need_backward || !has_gradient(layer)) return CREMA_OK;
+  if (!layer->need_backward || !cr_net_has_gradient(layer)) return CREMA_OK;
   if (self->class->backward == NULL) {
     return cr_net_fail_layer(self->param, CREMA_E_UNSUPPORTED, "has no backward pass");
   }
   CR_TRY(
       self->class->backward(self, net->context, layer->top, layer->propagate_down, layer->bottom));
   CR_TRY(cr_net_settle_backward(net, index));
-  return net->debug_info ? cr_net_debug_backward(net, index) : CREMA_OK;
+  if (net->debug_info) CR_TRY(cr_net_debug_backward(net, index));
+  cr_net_let_go_backward(net, index);
+  return CREMA_OK;
 }
 
 /* `watcher` may be NULL. */
 static crema_status backward_range(crema_net *net, int first, int last,
                                    const cr_net_watcher *watcher) {
   CR_TRY(check_range(net, first, last));
+  if (net->plans && net->phase == CREMA_TEST) {
+    return cr_fail(CREMA_E_STATE,
+                   "a net of phase TEST with plan_memory keeps nothing for a backward pass");
+  }
   crema_status status = CREMA_OK;
   begin_pass(net);
   for (int i = last; i >= first && status == CREMA_OK; --i) {
@@ -160,7 +155,7 @@ static crema_status backward_range(crema_net *net, int first, int last,
     if (status != CREMA_OK) status = cr_net_fail_in_layer(net->layer[i].layer->param, status);
     else if (watcher != NULL) status = watcher->layer_done(watcher->user, i);
   }
-  end_pass(net);
+  end_pass();
   return status;
 }
 

@@ -142,25 +142,7 @@ static bool is_half(const cr_tensor *tensor) {
   return type == CREMA_F16 || type == CREMA_BF16;
 }
 
-/* Whether a bottom or a top of the layer has the values of `tensor`. */
-static bool touches(const cr_net_layer *layer, const cr_tensor *tensor) {
-  for (int j = 0; j < layer->layer->bottoms; ++j) {
-    if (cr_tensor_shares_with(layer->bottom[j]->data, tensor)) return true;
-  }
-  for (int j = 0; j < layer->layer->tops; ++j) {
-    if (cr_tensor_shares_with(layer->top[j]->data, tensor)) return true;
-  }
-  return false;
-}
-
-static bool touched_in(const crema_net *net, int first, int last, const cr_tensor *tensor) {
-  for (int i = first; i <= last; ++i) {
-    if (touches(&net->layer[i], tensor)) return true;
-  }
-  return false;
-}
-
-crema_status cr_net_plan_settling(crema_net *net) {
+void cr_net_plan_settling(crema_net *net) {
   net->settles = false;
   for (int i = 0; i < net->blobs && !net->settles; ++i) {
     net->settles = is_half(net->blob[i]->data) || is_half(net->blob[i]->diff);
@@ -169,19 +151,6 @@ crema_status cr_net_plan_settling(crema_net *net) {
     const cr_net_param *param = &net->net_param[i];
     net->settles = is_half(net->layer[param->layer].layer->blob[param->index]->data);
   }
-  if (!net->settles) return CREMA_OK;
-  for (int i = 0; i < net->layers; ++i) {
-    cr_net_layer *layer = &net->layer[i];
-    int bottoms = layer->layer->bottoms, tops = layer->layer->tops;
-    CR_TRY(
-        cr_net_allocate(&net->arena, &layer->ends, (size_t)(bottoms + tops), sizeof *layer->ends));
-    for (int j = 0; j < bottoms + tops; ++j) {
-      const cr_tensor *data = (j < bottoms ? layer->bottom[j] : layer->top[j - bottoms])->data;
-      layer->ends[j].forward = !touched_in(net, i + 1, net->layers - 1, data);
-      layer->ends[j].backward = !touched_in(net, 0, i - 1, data);
-    }
-  }
-  return CREMA_OK;
 }
 
 /* Parameters that are trained, here or by a net that shares them, stay in full precision. */

@@ -134,8 +134,8 @@ typedef struct cr_scratchpad cr_scratchpad;
 /* Host memory that the kernels of a context write a result to (device/memory/result.h). */
 typedef struct cr_result cr_result;
 
-/* Host memory that is handed out again during a pass (device/memory/spares.h). */
-typedef struct cr_spares cr_spares;
+/* Host memory for values that live for a part of a pass (device/memory/heap.h). */
+typedef struct cr_heap cr_heap;
 
 struct crema_device {
   const cr_backend *backend;
@@ -159,7 +159,7 @@ struct crema_context {
   void *state;
   cr_scratchpad *scratchpad; /* of cr_context_workspace; NULL: none was asked for yet */
   cr_result *result;         /* of cr_context_result; likewise */
-  cr_spares *spares;         /* while memory is kept; else NULL */
+  cr_heap *heap;             /* NULL: tensors have memory of their own */
   uint64_t id; /* unique for ever, so that it can be remembered when the context is gone */
   cr_native_event *order; /* made when first needed by cr_context_follow */
   crema_context *next, *before;

@@ -12,6 +12,7 @@ typedef struct cr_block {
   size_t bytes;
   void (*release)(struct cr_block *block);
   crema_device *device;
+  cr_heap *heap; /* that it was cut from; NULL: it was not */
   bool reported; /* counted by the host memory report */
 } cr_block;
 

@@ -5,8 +5,8 @@
 crema_status cr_layer_keep_make(cr_layer *layer, cr_layer_keep *keep, const crema_blob *bottom) {
   const crema_shape *shape = &bottom->shape;
   const cr_op_desc desc = cr_layer_op_desc(CR_OP_COPY);
-  CR_TRY(cr_layer_tensor(layer, &keep->input, cr_tensor_type(bottom->data),
-                         crema_shape_count(shape, 0, shape->axes)));
+  CR_TRY(cr_layer_pass_tensor(layer, &keep->input, cr_tensor_type(bottom->data),
+                              crema_shape_count(shape, 0, shape->axes)));
   return cr_layer_op_make(layer, &keep->copy, &desc, 2, (const crema_shape *[]){shape, shape});
 }
 

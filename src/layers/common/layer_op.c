@@ -18,6 +18,7 @@ cr_op_desc cr_layer_op_desc(cr_op_kind kind) {
 struct cr_layer_owned {
   cr_layer_owned *next;
   cr_tensor *tensor; /* NULL: the node is memory */
+  bool of_pass;      /* made by cr_layer_pass_tensor */
   max_align_t memory[];
 };
 
@@ -72,15 +73,38 @@ crema_status cr_layer_memory(cr_layer *layer, size_t bytes, void **out) {
   return CREMA_OK;
 }
 
-crema_status cr_layer_tensor(cr_layer *layer, cr_tensor **tensor, crema_dtype type, int64_t count) {
+static crema_status need_tensor(cr_layer *layer, cr_tensor **tensor, crema_dtype type,
+                                int64_t count, bool of_pass) {
   cr_layer_owned *node = NULL;
   if (*tensor == NULL) {
     CR_TRY(own(layer, 0, &node));
     CR_TRY(cr_tensor_create(type, count, &node->tensor));
+    node->of_pass = of_pass;
     *tensor = node->tensor;
     return CREMA_OK;
   }
   return cr_tensor_count(*tensor) == count ? CREMA_OK : cr_tensor_resize(*tensor, count);
+}
+
+crema_status cr_layer_tensor(cr_layer *layer, cr_tensor **tensor, crema_dtype type, int64_t count) {
+  return need_tensor(layer, tensor, type, count, false);
+}
+
+crema_status cr_layer_pass_tensor(cr_layer *layer, cr_tensor **tensor, crema_dtype type,
+                                  int64_t count) {
+  return need_tensor(layer, tensor, type, count, true);
+}
+
+void cr_layer_set_passing(const cr_layer *layer) {
+  for (const cr_layer_owned *node = layer->owned; node != NULL; node = node->next) {
+    if (node->of_pass) cr_tensor_set_passing(node->tensor, true);
+  }
+}
+
+void cr_layer_let_go(const cr_layer *layer) {
+  for (const cr_layer_owned *node = layer->owned; node != NULL; node = node->next) {
+    if (node->of_pass) cr_tensor_let_go(node->tensor);
+  }
 }
 
 void cr_layer_free_owned(cr_layer *layer) {

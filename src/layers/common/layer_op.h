@@ -36,6 +36,15 @@ crema_status cr_layer_op_run(cr_layer_op *slot, crema_context *context, cr_tenso
 crema_status cr_layer_tensor(cr_layer *layer, cr_tensor **tensor, crema_dtype type,
                              int64_t count) CREMA_MUST_USE;
 
+/* The same for values that a forward pass makes and that nobody needs after the layer's next
+ * backward pass or, where that is not run, after the forward pass. */
+crema_status cr_layer_pass_tensor(cr_layer *layer, cr_tensor **tensor, crema_dtype type,
+                                  int64_t count) CREMA_MUST_USE;
+
+/* Makes all such tensors of the layer passing (cr_tensor_set_passing); lets go of them. */
+void cr_layer_set_passing(const cr_layer *layer);
+void cr_layer_let_go(const cr_layer *layer);
+
 /* Gives the layer `bytes` of zeroed memory. */
 crema_status cr_layer_memory(cr_layer *layer, size_t bytes, void **out) CREMA_MUST_USE;
 

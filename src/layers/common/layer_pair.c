@@ -56,7 +56,7 @@ static bool keeps_input(const cr_layer *layer) {
 static crema_status own_tensor(cr_layer *layer, cr_tensor **tensor, crema_dtype type,
                                const crema_shape *shape) {
   if (shape == NULL) return CREMA_OK;
-  return cr_layer_tensor(layer, tensor, type, crema_shape_count(shape, 0, shape->axes));
+  return cr_layer_pass_tensor(layer, tensor, type, crema_shape_count(shape, 0, shape->axes));
 }
 
 crema_status cr_layer_pair_make(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top,

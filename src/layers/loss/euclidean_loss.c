@@ -25,7 +25,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   }
   const crema_shape flat = cr_shape_1(count), row = cr_shape_2(1, count), one = cr_shape_1(1);
   CR_TRY(cr_layer_loss_fix(layer, &s->loss, top[0], 2 * (double)a->dim[0]));
-  CR_TRY(cr_layer_tensor(layer, &s->difference, cr_layer_arithmetic(layer), count));
+  CR_TRY(cr_layer_pass_tensor(layer, &s->difference, cr_layer_arithmetic(layer), count));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_AXPBY);
   CR_TRY(cr_layer_op_make(layer, &s->scale, &desc, 2, (const crema_shape *[]){&flat, &flat}));
   CR_TRY(cr_layer_op_make(layer, &s->subtract, &desc, 2, (const crema_shape *[]){&flat, &flat}));

@@ -112,10 +112,10 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
         layer, CREMA_E_SHAPE, "%lld classes need an infogain matrix of %lld values, found %lld",
         (long long)folded.dim[1], (long long)(folded.dim[1] * folded.dim[1]), (long long)gains);
   }
-  CR_TRY(
-      cr_layer_tensor(layer, &s->floored, cr_layer_arithmetic(layer), crema_blob_count(bottom[0])));
-  CR_TRY(cr_layer_tensor(layer, &s->diff_prob, cr_layer_arithmetic(layer),
-                         crema_blob_count(bottom[0])));
+  CR_TRY(cr_layer_pass_tensor(layer, &s->floored, cr_layer_arithmetic(layer),
+                              crema_blob_count(bottom[0])));
+  CR_TRY(cr_layer_pass_tensor(layer, &s->diff_prob, cr_layer_arithmetic(layer),
+                              crema_blob_count(bottom[0])));
   return make_ops(layer, scores, axis, &folded);
 }
 

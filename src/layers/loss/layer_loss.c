@@ -138,7 +138,8 @@ crema_status cr_layer_softmax_loss_make(cr_layer *layer, crema_blob *const *bott
   CR_TRY(cr_layer_loss_labels(layer, scores, &bottom[1]->shape, folded));
   CR_TRY(cr_layer_loss_reshape(layer, &s->loss, top[0], folded->dim[0],
                                folded->dim[0] * folded->dim[2]));
-  CR_TRY(cr_layer_tensor(layer, prob, cr_layer_arithmetic(layer), crema_blob_count(bottom[0])));
+  CR_TRY(
+      cr_layer_pass_tensor(layer, prob, cr_layer_arithmetic(layer), crema_blob_count(bottom[0])));
   if (layer->tops > 1) {
     CR_TRY(crema_blob_reshape(top[1], scores));
     CR_TRY(cr_tensor_share(top[1]->data, *prob));

@@ -83,8 +83,8 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   CR_TRY(crema_blob_reshape(top[0], &to));
   for (int i = 0; i < n; ++i) {
     s->args.shape[i] = &bottom[i]->shape;
-    CR_TRY(cr_layer_tensor(layer, &s->unwanted[i], layer->types.backward,
-                           crema_blob_count(bottom[i])));
+    CR_TRY(cr_layer_pass_tensor(layer, &s->unwanted[i], layer->types.backward,
+                                crema_blob_count(bottom[i])));
   }
   s->args.shape[n] = &to;
   CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, n + 1, s->args.shape));

@@ -1,0 +1,346 @@
+#include "device/memory/heap.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "core/log.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(address, bytes) ((void)(address), (void)(bytes))
+#define ASAN_UNPOISON_MEMORY_REGION(address, bytes) ((void)(address), (void)(bytes))
+#endif
+
+enum {
+  ALIGNMENT = 64,
+  MOST_NOTES = 1 << 14 /* of a pass; without end where passes never return all blocks */
+};
+
+/* The least that is taken from the system while nothing is known of what is to come. */
+#define LEAST_REGION ((size_t)1 << 20)
+
+/* Blocks that nobody uses lie between those in use: there is no list of them. */
+typedef struct piece {
+  uintptr_t address;
+  size_t bytes; /* with the gap behind it */
+  size_t note;  /* what is noted of it; NO_NOTE: nothing */
+} piece;
+
+/* A block that was asked for since the last rest. */
+typedef struct note {
+  size_t bytes;
+  size_t from, to; /* it lived from this event to that one; events are counted from the rest on */
+  size_t offset;   /* where the plan has it */
+} note;
+
+typedef struct notes {
+  note *note;
+  size_t count, room;
+} notes;
+
+#define NO_NOTE ((size_t)-1)
+
+typedef struct region {
+  cr_block block;
+  size_t bytes;
+} region;
+
+struct cr_heap {
+  pthread_mutex_t lock; /* guards all that follows */
+  crema_device *device;
+  bool closed;
+  region *regions;
+  size_t region_count;
+  piece *pieces; /* by address */
+  size_t piece_count, piece_room;
+  size_t held, in_use, highest;
+  notes now, plan; /* of this pass; of the one that the next ones are expected to be like */
+  size_t events;
+  size_t planned_bytes;
+  bool noting;  /* there was memory for all notes so far */
+  bool follows; /* the pass has asked for what the plan expects so far */
+};
+
+/* Room for one more element of an array; false when there is no memory. */
+static bool make_room(void *array, size_t count, size_t *room, size_t width) {
+  void *old = NULL;
+  if (count < *room) return true;
+  size_t wanted = *room == 0 ? 64 : 2 * *room;
+  memcpy(&old, array, sizeof old);
+  void *memory = realloc(old, wanted * width);
+  if (memory == NULL) return false;
+  memcpy(array, &memory, sizeof memory);
+  *room = wanted;
+  return true;
+}
+
+/* ---- regions ---- */
+
+static void free_regions(cr_heap *heap) {
+  for (size_t i = 0; i < heap->region_count; ++i) {
+    region *r = &heap->regions[i];
+    ASAN_UNPOISON_MEMORY_REGION((void *)r->block.address, r->bytes);
+    if (cr_block_free(&r->block) != CREMA_OK) cr_log_error("%s", crema_error_text());
+  }
+  heap->region_count = 0;
+  heap->held = 0;
+}
+
+static bool add_region(cr_heap *heap, size_t bytes) {
+  const cr_block_options options = {.keep_content = true};
+  region *more = realloc(heap->regions, (heap->region_count + 1) * sizeof *more);
+  if (more == NULL) return false;
+  heap->regions = more;
+  region *fresh = &more[heap->region_count];
+  if (cr_block_new(heap->device, bytes, &options, &fresh->block) != CREMA_OK) return false;
+  fresh->bytes = bytes;
+  ASAN_POISON_MEMORY_REGION((void *)fresh->block.address, bytes);
+  ++heap->region_count;
+  heap->held += bytes;
+  return true;
+}
+
+static void destroy(cr_heap *heap) {
+  free_regions(heap);
+  free(heap->regions);
+  free(heap->pieces);
+  free(heap->now.note);
+  free(heap->plan.note);
+  pthread_mutex_destroy(&heap->lock);
+  free(heap);
+}
+
+/* ---- pieces ---- */
+
+/* The number of the first piece at or behind an address. */
+static size_t find_piece(const cr_heap *heap, uintptr_t address) {
+  size_t low = 0, high = heap->piece_count;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if (heap->pieces[middle].address < address) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/* Whether nobody uses the `bytes` from `address` on, which lie in a region. */
+static bool is_free(const cr_heap *heap, uintptr_t address, size_t bytes) {
+  size_t next = find_piece(heap, address);
+  if (next < heap->piece_count && heap->pieces[next].address < address + bytes) return false;
+  if (next == 0) return true;
+  const piece *before = &heap->pieces[next - 1];
+  return before->address + before->bytes <= address;
+}
+
+/* The smallest gap in which `bytes` fit; 0: none. */
+static uintptr_t best_gap(const cr_heap *heap, size_t bytes) {
+  uintptr_t best = 0;
+  size_t best_bytes = 0;
+  for (size_t r = 0; r < heap->region_count; ++r) {
+    uintptr_t at = heap->regions[r].block.address, end = at + heap->regions[r].bytes;
+    for (size_t i = find_piece(heap, at); at < end; ++i) {
+      bool last = i == heap->piece_count || heap->pieces[i].address >= end;
+      size_t gap = (last ? end : heap->pieces[i].address) - at;
+      if (gap >= bytes && (best == 0 || gap < best_bytes)) {
+        best = at;
+        best_bytes = gap;
+      }
+      at = last ? end : heap->pieces[i].address + heap->pieces[i].bytes;
+    }
+  }
+  return best;
+}
+
+/* ---- notes and the plan ---- */
+
+static size_t note_begin(cr_heap *heap, size_t bytes) {
+  heap->noting = heap->noting && heap->now.count < MOST_NOTES &&
+                 make_room(&heap->now.note, heap->now.count, &heap->now.room, sizeof(note));
+  if (!heap->noting) return NO_NOTE;
+  heap->now.note[heap->now.count] = (note){.bytes = bytes, .from = heap->events++};
+  return heap->now.count++;
+}
+
+/* Where the plan has the block that is asked for now; 0: nowhere. */
+static uintptr_t planned_address(cr_heap *heap, size_t bytes) {
+  const size_t number = heap->now.count;
+  if (!heap->follows) return 0;
+  heap->follows = number < heap->plan.count && heap->plan.note[number].bytes == bytes;
+  if (!heap->follows) return 0;
+  uintptr_t address = heap->regions[0].block.address + heap->plan.note[number].offset;
+  return is_free(heap, address, bytes) ? address : 0;
+}
+
+static int by_size(const void *a, const void *b) {
+  const note *const *x = a, *const *y = b;
+  if ((*x)->bytes != (*y)->bytes) return (*x)->bytes > (*y)->bytes ? -1 : 1;
+  return (*x)->from < (*y)->from ? -1 : 1;
+}
+
+static bool overlap(const note *a, const note *b) {
+  return a->from < b->to && b->from < a->to;
+}
+
+/* Puts order[n] into the smallest gap between those before it that live at the same time; `beside`
+ * has room for them. */
+static void place(note **order, size_t n, const note **beside, size_t *end) {
+  size_t count = 0, at = 0, best = NO_NOTE, best_gap_bytes = 0;
+  note *self = order[n];
+  for (size_t i = 0; i < n; ++i) {
+    if (!overlap(order[i], self)) continue;
+    /* By offset. */
+    size_t k = count++;
+    for (; k > 0 && beside[k - 1]->offset > order[i]->offset; --k) beside[k] = beside[k - 1];
+    beside[k] = order[i];
+  }
+  for (size_t i = 0; i < count; ++i) {
+    if (beside[i]->offset > at) {
+      size_t gap = beside[i]->offset - at;
+      if (gap >= self->bytes && (best == NO_NOTE || gap < best_gap_bytes)) {
+        best = at;
+        best_gap_bytes = gap;
+      }
+    }
+    if (beside[i]->offset + beside[i]->bytes > at) at = beside[i]->offset + beside[i]->bytes;
+  }
+  self->offset = best == NO_NOTE ? at : best;
+  if (self->offset + self->bytes > *end) *end = self->offset + self->bytes;
+}
+
+/* Gives each block of the last pass its place, large ones first. */
+static bool make_plan(cr_heap *heap) {
+  const size_t count = heap->now.count;
+  note **order = malloc(2 * (count + 1) * sizeof *order);
+  if (order == NULL) return false;
+  for (size_t i = 0; i < count; ++i) order[i] = &heap->now.note[i];
+  qsort(order, count, sizeof *order, by_size);
+  heap->planned_bytes = 0;
+  for (size_t i = 0; i < count; ++i) {
+    place(order, i, (const note **)(order + count), &heap->planned_bytes);
+  }
+  free(order);
+  const notes old = heap->plan;
+  heap->plan = heap->now;
+  heap->now = old;
+  return true;
+}
+
+/* Whether the last pass asked for what was planned, in the same order; or for nothing. */
+static bool was_planned(const cr_heap *heap) {
+  return heap->plan.count > 0 &&
+         (heap->now.count == 0 || (heap->follows && heap->now.count == heap->plan.count));
+}
+
+void cr_heap_rest(crema_context *context) {
+  cr_heap *heap = context->heap;
+  if (heap == NULL) return;
+  pthread_mutex_lock(&heap->lock);
+  if (heap->piece_count == 0) {
+    bool planned = was_planned(heap);
+    if (!planned && heap->noting && heap->now.count > 0) planned = make_plan(heap);
+    size_t had = heap->region_count == 1 ? heap->held : 0;
+    if (planned && had < heap->planned_bytes) {
+      free_regions(heap);
+      planned = add_region(heap, heap->planned_bytes);
+    }
+    heap->now.count = 0;
+    heap->events = 0;
+    heap->noting = true;
+    heap->follows = planned;
+  }
+  pthread_mutex_unlock(&heap->lock);
+}
+
+/* ---- blocks ---- */
+
+static void put_back(cr_block *block) {
+  cr_heap *heap = block->heap;
+  pthread_mutex_lock(&heap->lock);
+  size_t i = find_piece(heap, block->address);
+  piece ended = heap->pieces[i];
+  memmove(&heap->pieces[i], &heap->pieces[i + 1],
+          (--heap->piece_count - i) * sizeof heap->pieces[0]);
+  heap->in_use -= ended.bytes;
+  if (ended.note != NO_NOTE) heap->now.note[ended.note].to = heap->events++;
+  ASAN_POISON_MEMORY_REGION((void *)ended.address, ended.bytes);
+  bool unused = heap->closed && heap->piece_count == 0;
+  pthread_mutex_unlock(&heap->lock);
+  if (unused) destroy(heap);
+}
+
+/* Where a block of `bytes` comes to lie; 0: the system has no memory. */
+static uintptr_t find_address(cr_heap *heap, size_t bytes) {
+  uintptr_t address = planned_address(heap, bytes);
+  if (address == 0) address = best_gap(heap, bytes);
+  if (address != 0) return address;
+  size_t region_bytes = heap->held / 4 > LEAST_REGION ? heap->held / 4 : LEAST_REGION;
+  if (region_bytes < bytes) region_bytes = bytes;
+  if (!add_region(heap, region_bytes) && !add_region(heap, bytes)) return 0;
+  return heap->regions[heap->region_count - 1].block.address;
+}
+
+static bool take(cr_heap *heap, size_t bytes, cr_block *out) {
+  if (!make_room(&heap->pieces, heap->piece_count, &heap->piece_room, sizeof(piece))) return false;
+  /* With a gap, so that a kernel that works beyond the end of its block is found out. */
+  size_t whole = (bytes + 2 * ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+  uintptr_t address = find_address(heap, whole);
+  if (address == 0) return false;
+  size_t i = find_piece(heap, address);
+  memmove(&heap->pieces[i + 1], &heap->pieces[i],
+          (heap->piece_count++ - i) * sizeof heap->pieces[0]);
+  heap->pieces[i] = (piece){.address = address, .bytes = whole, .note = note_begin(heap, whole)};
+  heap->in_use += whole;
+  if (heap->in_use > heap->highest) heap->highest = heap->in_use;
+  ASAN_UNPOISON_MEMORY_REGION((void *)address, bytes);
+  *out = (cr_block){.address = address,
+                    .bytes = bytes,
+                    .release = put_back,
+                    .device = heap->device,
+                    .heap = heap};
+  return true;
+}
+
+bool cr_heap_take(crema_context *context, size_t bytes, cr_block *out) {
+  cr_heap *heap = context->heap;
+  if (heap == NULL || bytes == 0 || bytes > PTRDIFF_MAX) return false;
+  pthread_mutex_lock(&heap->lock);
+  bool taken = take(heap, bytes, out);
+  pthread_mutex_unlock(&heap->lock);
+  return taken;
+}
+
+/* ---- life ---- */
+
+crema_status cr_heap_open(crema_context *context) {
+  if (context->heap != NULL) return CREMA_OK;
+  cr_heap *heap = NULL;
+  CR_TRY(CR_NEW(heap, 1, "a heap"));
+  pthread_mutex_init(&heap->lock, NULL);
+  heap->device = cr_cpu_device();
+  heap->noting = true;
+  context->heap = heap;
+  return CREMA_OK;
+}
+
+void cr_heap_close(crema_context *context) {
+  cr_heap *heap = context->heap;
+  if (heap == NULL) return;
+  context->heap = NULL;
+  pthread_mutex_lock(&heap->lock);
+  heap->closed = true;
+  bool unused = heap->piece_count == 0;
+  pthread_mutex_unlock(&heap->lock);
+  if (unused) destroy(heap);
+}
+
+cr_heap_usage cr_heap_usage_of(const crema_context *context) {
+  cr_heap *heap = context->heap;
+  if (heap == NULL) return (cr_heap_usage){0};
+  pthread_mutex_lock(&heap->lock);
+  cr_heap_usage usage = {heap->held, heap->in_use, heap->highest};
+  pthread_mutex_unlock(&heap->lock);
+  return usage;
+}

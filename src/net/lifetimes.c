@@ -1,0 +1,279 @@
+#include "net/lifetimes.h"
+
+#include <stdlib.h>
+
+#include "core/fail.h"
+#include "layers/common/layer_op.h"
+#include "layers/common/layer_pair.h"
+#include "net/build.h"
+
+enum { NEVER = -1 };
+
+/* The data or the gradients of one or more blobs. */
+typedef struct storage {
+  const void *id; /* cr_tensor_storage */
+  cr_tensor *tensor;
+  bool diff, kept;
+  int first, last; /* layers that have it as a bottom or a top */
+  int needed;      /* the first layer whose backward pass uses it; NEVER: none */
+} storage;
+
+typedef struct storages {
+  storage *storage;
+  int count;
+} storages;
+
+static int by_id(const void *a, const void *b) {
+  const storage *x = a, *y = b;
+  return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static storage *find(const storages *all, const cr_tensor *tensor) {
+  const storage key = {.id = cr_tensor_storage(tensor)};
+  return bsearch(&key, all->storage, (size_t)all->count, sizeof key, by_id);
+}
+
+static void add(storages *all, cr_tensor *tensor, bool diff, bool kept) {
+  all->storage[all->count++] = (storage){.id = cr_tensor_storage(tensor),
+                                         .tensor = tensor,
+                                         .diff = diff,
+                                         .kept = kept,
+                                         .first = NEVER,
+                                         .last = NEVER,
+                                         .needed = NEVER};
+}
+
+/* Sorts and brings together what has the same id. */
+static void unite(storages *all) {
+  int united = 0;
+  qsort(all->storage, (size_t)all->count, sizeof *all->storage, by_id);
+  for (int i = 0; i < all->count; ++i) {
+    storage *before = united > 0 ? &all->storage[united - 1] : NULL;
+    if (before != NULL && before->id == all->storage[i].id) {
+      before->kept = before->kept || all->storage[i].kept;
+    } else {
+      all->storage[united++] = all->storage[i];
+    }
+  }
+  all->count = united;
+}
+
+/* ---- who uses what ---- */
+
+bool cr_net_has_gradient(const cr_net_layer *layer) {
+  const cr_layer *self = layer->layer;
+  for (int j = 0; j < self->bottoms; ++j) {
+    if (layer->propagate_down[j]) return true;
+  }
+  for (int p = 0; p < self->params; ++p) {
+    if (self->param_propagate_down[p]) return true;
+  }
+  return false;
+}
+
+static bool runs_backward(const cr_net_layer *layer) {
+  return layer->need_backward && cr_net_has_gradient(layer) &&
+         layer->layer->class->backward != NULL;
+}
+
+/* Whether the ops of a layer of the pair kind are given the values in backward. */
+static bool pair_reads(const cr_net_layer *layer, cr_operand wanted) {
+  const cr_operand *operand = layer->layer->class->pair->backward.operand;
+  const bool in_place = layer->bottom[0] == layer->top[0];
+  for (; *operand != CR_END; ++operand) {
+    if (*operand == wanted) return true;
+    if (*operand == CR_INPUT && wanted == CR_X0 && !in_place) return true;
+  }
+  return false;
+}
+
+static bool backward_reads_bottom(const cr_net_layer *layer, int j) {
+  const cr_layer *self = layer->layer;
+  const cr_layer_class *class = self->class;
+  if (class->pair != NULL && j < 3) return pair_reads(layer, (cr_operand)(CR_X0 + j));
+  if (j < 31 && (class->no_gradient_bottoms >> j & 1u) != 0) return true;
+  return class->uses_bottom != NULL && class->uses_bottom(self, j);
+}
+
+static bool backward_reads_top(const cr_net_layer *layer, int j) {
+  const cr_layer *self = layer->layer;
+  const cr_layer_class *class = self->class;
+  if (class->pair != NULL) return pair_reads(layer, j == 0 ? CR_Y : CR_Y1);
+  return class->uses_tops != NULL &&
+         class->uses_tops(self, self->bottoms > 0 && layer->bottom[0] == layer->top[0]) !=
+             CR_VALUES_NONE;
+}
+
+static void note_touch(const storages *all, int index, const crema_blob *blob) {
+  const cr_tensor *const tensor[] = {blob->data, blob->diff};
+  for (int i = 0; i < 2; ++i) {
+    storage *s = find(all, tensor[i]);
+    if (s->first == NEVER) s->first = index;
+    s->last = index;
+  }
+}
+
+static void note_backward(const storages *all, int index, const cr_net_layer *layer) {
+  for (int j = 0; j < layer->layer->bottoms; ++j) {
+    storage *data = find(all, layer->bottom[j]->data), *diff = find(all, layer->bottom[j]->diff);
+    if (data->needed == NEVER && backward_reads_bottom(layer, j)) data->needed = index;
+    if (diff->needed == NEVER) diff->needed = index;
+  }
+  for (int j = 0; j < layer->layer->tops; ++j) {
+    storage *data = find(all, layer->top[j]->data), *diff = find(all, layer->top[j]->diff);
+    if (data->needed == NEVER && backward_reads_top(layer, j)) data->needed = index;
+    if (diff->needed == NEVER) diff->needed = index;
+  }
+}
+
+/* ---- what is kept ---- */
+
+static void keep(const storages *all, const crema_blob *blob) {
+  storage *data = find(all, blob->data), *diff = find(all, blob->diff);
+  if (data != NULL) data->kept = true;
+  if (diff != NULL) diff->kept = true;
+}
+
+/* What sources bring, and what they need not bring again; what is seeded once, and its value read
+ * when all layers have run; and parameters that are shown as blobs. */
+static void keep_special(const storages *all, const crema_net *net) {
+  for (int i = 0; i < net->layers; ++i) {
+    const cr_net_layer *layer = &net->layer[i];
+    const cr_layer *self = layer->layer;
+    for (int j = 0; j < self->tops; ++j) {
+      const bool lasts = self->class->persistent != NULL && self->class->persistent(self, j);
+      if (self->bottoms == 0 || self->class->input != NULL || lasts || layer->has_loss) {
+        keep(all, layer->top[j]);
+      }
+    }
+    for (int p = 0; p < self->params; ++p) keep(all, self->blob[p]);
+  }
+  for (int i = 0; i < net->inputs; ++i) keep(all, net->blob[net->input[i]]);
+  for (int i = 0; i < net->outputs; ++i) keep(all, net->blob[net->output[i]]);
+}
+
+/* ---- the plan ---- */
+
+static crema_status collect(const crema_net *net, storages *out) {
+  size_t most = 2 * (size_t)net->blobs + 1;
+  CR_TRY(CR_NEW(out->storage, most, "the lifetimes of blobs"));
+  for (int i = 0; i < net->blobs; ++i) {
+    bool kept = !net->plans || net->kept[i];
+    add(out, net->blob[i]->data, false, kept);
+    add(out, net->blob[i]->diff, true, kept);
+  }
+  unite(out);
+  for (int i = 0; i < net->layers; ++i) {
+    const cr_net_layer *layer = &net->layer[i];
+    for (int j = 0; j < layer->layer->bottoms; ++j) note_touch(out, i, layer->bottom[j]);
+    for (int j = 0; j < layer->layer->tops; ++j) note_touch(out, i, layer->top[j]);
+    if (runs_backward(layer)) note_backward(out, i, layer);
+  }
+  return CREMA_OK;
+}
+
+static void note_ends(const storages *all, const crema_net *net, int index) {
+  const cr_net_layer *layer = &net->layer[index];
+  const int bottoms = layer->layer->bottoms;
+  for (int j = 0; j < bottoms + layer->layer->tops; ++j) {
+    const crema_blob *blob = j < bottoms ? layer->bottom[j] : layer->top[j - bottoms];
+    const storage *data = find(all, blob->data);
+    layer->ends[j] = (cr_net_end){.forward = data->last == index, .backward = data->first == index};
+  }
+}
+
+/* The pass after whose layer the storage is let go of. Gradients that no pass touches are never
+ * there. */
+static int layer_of_end(const storage *s, bool *forward) {
+  *forward = !s->diff && s->needed == NEVER;
+  return *forward ? s->last : s->needed;
+}
+
+/* Shares net->passing out to the layers. */
+static void list_ends(const storages *all, crema_net *net) {
+  cr_tensor **next = net->passing;
+  for (int i = 0; i < net->layers; ++i) net->layer[i].past = (cr_net_past){0};
+  for (int n = 0; n < all->count; ++n) {
+    bool forward;
+    int end = layer_of_end(&all->storage[n], &forward);
+    if (all->storage[n].kept || end == NEVER) continue;
+    cr_net_past *past = &net->layer[end].past;
+    *(forward ? &past->forward_count : &past->backward_count) += 1;
+  }
+  for (int i = 0; i < net->layers; ++i) {
+    cr_net_past *past = &net->layer[i].past;
+    past->forward = next;
+    past->backward = next + past->forward_count;
+    next += past->forward_count + past->backward_count;
+    past->forward_count = past->backward_count = 0;
+  }
+  for (int n = 0; n < all->count; ++n) {
+    const storage *s = &all->storage[n];
+    bool forward;
+    int end = layer_of_end(s, &forward);
+    const bool passes = !s->kept && end != NEVER;
+    cr_tensor_set_passing(s->tensor, passes);
+    if (!passes) continue;
+    cr_net_past *past = &net->layer[end].past;
+    if (forward) past->forward[past->forward_count++] = s->tensor;
+    else past->backward[past->backward_count++] = s->tensor;
+  }
+}
+
+crema_status cr_net_plan_lifetimes(crema_net *net) {
+  storages all = {0};
+  if (!net->plans && !net->settles) return CREMA_OK;
+  crema_status status = collect(net, &all);
+  for (int i = 0; i < net->layers && status == CREMA_OK; ++i) note_ends(&all, net, i);
+  if (status == CREMA_OK && net->plans) {
+    keep_special(&all, net);
+    list_ends(&all, net);
+    for (int i = 0; i < net->layers; ++i) cr_layer_set_passing(net->layer[i].layer);
+  }
+  free(all.storage);
+  return status;
+}
+
+void cr_net_keep_blob(crema_net *net, int blob) {
+  if (!net->plans || net->kept[blob]) return;
+  net->kept[blob] = true;
+  cr_tensor_set_passing(net->blob[blob]->data, false);
+  cr_tensor_set_passing(net->blob[blob]->diff, false);
+}
+
+/* ---- after a layer ---- */
+
+/* What backward needs later is held in one format meanwhile. */
+static void keep_heads(const cr_net_layer *layer) {
+  const int bottoms = layer->layer->bottoms;
+  for (int j = 0; j < bottoms + layer->layer->tops; ++j) {
+    if (!layer->ends[j].forward) continue;
+    cr_tensor_keep_head(j < bottoms ? layer->bottom[j]->data : layer->top[j - bottoms]->data);
+  }
+}
+
+static void drop_stale(const cr_net_layer *layer, bool diff) {
+  for (int j = 0; j < layer->layer->bottoms; ++j) {
+    cr_tensor_drop_stale(diff ? layer->bottom[j]->diff : layer->bottom[j]->data);
+  }
+  for (int j = 0; j < layer->layer->tops; ++j) {
+    cr_tensor_drop_stale(diff ? layer->top[j]->diff : layer->top[j]->data);
+  }
+}
+
+void cr_net_let_go_forward(const crema_net *net, int index) {
+  const cr_net_layer *layer = &net->layer[index];
+  if (!net->plans) return;
+  for (int i = 0; i < layer->past.forward_count; ++i) cr_tensor_let_go(layer->past.forward[i]);
+  keep_heads(layer);
+  drop_stale(layer, false);
+  if (!runs_backward(layer)) cr_layer_let_go(layer->layer);
+}
+
+void cr_net_let_go_backward(const crema_net *net, int index) {
+  const cr_net_layer *layer = &net->layer[index];
+  if (!net->plans) return;
+  for (int i = 0; i < layer->past.backward_count; ++i) cr_tensor_let_go(layer->past.backward[i]);
+  drop_stale(layer, true);
+  cr_layer_let_go(layer->layer);
+}
