@@ -49,6 +49,7 @@
 #include "crema/image.h"
 #include "crema/log.h"
 #include "crema/memory_data.h"
+#include "crema/model.h"
 #include "crema/net.h"
 #include "crema/solver.h"
 #include "crema/status.h"

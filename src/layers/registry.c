@@ -6,10 +6,6 @@
 #include "core/fail.h"
 #include "core/nearest.h"
 
-#define CR_LAYER(name, type) extern const cr_layer_class cr_layer_##name;
-#include "layers/layers.inc"
-#undef CR_LAYER
-
 static const cr_layer_class *const classes[] = {
 #define CR_LAYER(name, type) &cr_layer_##name,
 #include "layers/layers.inc"

@@ -8,8 +8,11 @@
  * list of known types. */
 crema_status cr_layer_class_find(const char *type, const cr_layer_class **out) CREMA_MUST_USE;
 
-/* The class whose layers src/net inserts where several layers read one blob. */
-extern const cr_layer_class cr_layer_split;
+/* Every class: cr_layer_split, whose layers src/net inserts where several layers read one blob, and
+ * so on. */
+#define CR_LAYER(name, type) extern const cr_layer_class cr_layer_##name;
+#include "layers/layers.inc"
+#undef CR_LAYER
 
 /* All class names, in alphabetical order; *count of them. Static storage. */
 const char *const *cr_layer_class_names(size_t *count);

@@ -19,6 +19,7 @@ typedef struct cr_net_build {
   crema_net *net;
   cr_arena arena;                     /* for the arrays below and other temporary memory */
   const cr_solver_rank *solver;       /* may be NULL */
+  const cr_net_frozen_layer *frozen;  /* one per layer; NULL: an ordinary net */
   const cr_layer_class **class;       /* one per layer */
   int *fused_into;                    /* one per layer: the layer that does its work, -1: itself */
   int blob_capacity;                  /* room in net->blob, net->blob_name and the two below */
@@ -141,9 +142,15 @@ crema_status cr_net_settle_backward(crema_net *net, int index) CREMA_MUST_USE;
 /* Remembers the shapes with which a layer was last reshaped. */
 void cr_net_note_shapes(cr_net_layer *layer);
 
-/* Builds the graph of net->param (already filtered and split) into net. `solver` (may be NULL) goes
- * to the layers. */
-crema_status cr_net_build_graph(crema_net *net, const cr_solver_rank *solver,
+/* Who or what a net is built for, besides its options. */
+typedef struct cr_net_for {
+  const cr_solver_rank *solver;      /* may be NULL; goes to the layers */
+  const cr_net_frozen_layer *frozen; /* `layers` of them; NULL: an ordinary net */
+  size_t layers;
+} cr_net_for;
+
+/* Builds the graph of net->param (already filtered and split) into net. */
+crema_status cr_net_build_graph(crema_net *net, const cr_net_for *whom,
                                 bool force_backward) CREMA_MUST_USE;
 
 #endif

@@ -156,6 +156,10 @@ static crema_status make_layer(cr_net_build *build, int index) {
   CR_TRY(cr_net_layer_types(net->param, param, build->class[index], &layer -> layer -> types));
   size_t bottoms = param->n_bottom, tops = (size_t)final_tops(param, build->class[index]);
   layer->layer->tops = (int)tops;
+  if (build->frozen != NULL) {
+    layer->layer->given = build->frozen[index].blob;
+    layer->layer->givens = build->frozen[index].params;
+  }
   CR_TRY(cr_net_allocate(&net->arena, &layer->bottom, bottoms, sizeof *layer->bottom));
   CR_TRY(cr_net_allocate(&net->arena, &layer->bottom_id, bottoms, sizeof *layer->bottom_id));
   CR_TRY(
@@ -385,7 +389,7 @@ static crema_status add_layer(cr_net_build *build, int index) {
   CR_TRY(cr_net_check_bottom_types(build, index));
   for (int j = 0; j < self->tops; ++j) CR_TRY(append_top(build, index, j));
   CR_TRY(shape_layer(build, index));
-  mark_backward(build, index);
+  if (build->frozen == NULL) mark_backward(build, index);
   return cr_net_append_params(build, index);
 }
 
@@ -453,8 +457,8 @@ static crema_status start_planning(crema_net *net) {
   return cr_net_plan_lifetimes(net);
 }
 
-crema_status cr_net_build_graph(crema_net *net, const cr_solver_rank *solver, bool force_backward) {
-  cr_net_build build = {.net = net, .solver = solver};
+crema_status cr_net_build_graph(crema_net *net, const cr_net_for *whom, bool force_backward) {
+  cr_net_build build = {.net = net, .solver = whom->solver, .frozen = whom->frozen};
   crema_status status = CREMA_OK;
   CR_TRY_GOTO(start_build(&build), out);
   CR_TRY_GOTO(cr_net_plan_fusion(&build), out);

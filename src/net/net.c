@@ -143,23 +143,18 @@ static crema_status check_solver(const cr_solver_rank *solver) {
 
 /* Makes the net's device the thread's own meanwhile, so that the tensors belong to it, and their
  * host memory is page-locked. */
-static crema_status build_on_device(crema_net *net, const cr_solver_rank *solver,
-                                    bool force_backward) {
+static crema_status build_on_device(crema_net *net, const cr_net_for *whom, bool force_backward) {
   cr_device_guard guard;
   CR_TRY(cr_device_enter(net->context->device, &guard));
-  crema_status status = cr_net_build_graph(net, solver, force_backward);
+  crema_status status = cr_net_build_graph(net, whom, force_backward);
   cr_device_leave(guard);
   return status;
 }
 
-crema_status cr_net_create(Caffe__NetParameter *param, const crema_net_options *options,
-                           crema_context *context, const cr_net_origin *origin, crema_net **out) {
-  return cr_net_create_for(param, options, NULL, context, origin, out);
-}
-
-crema_status cr_net_create_for(Caffe__NetParameter *param, const crema_net_options *options,
-                               const cr_solver_rank *solver, crema_context *context,
-                               const cr_net_origin *origin, crema_net **out) {
+/* Takes `param` over. */
+static crema_status create(Caffe__NetParameter *param, const crema_net_options *options,
+                           const cr_net_for *whom, crema_context *context,
+                           const cr_net_origin *origin, crema_net **out) {
   crema_net *net = calloc(1, sizeof *net);
   if (net == NULL) {
     cr_message_free(&param->base);
@@ -173,13 +168,17 @@ crema_status cr_net_create_for(Caffe__NetParameter *param, const crema_net_optio
                         .own = param->state};
   cr_net_left_out left_out = {0};
   crema_status status = CREMA_OK;
-  if (options->phase == CREMA_TEST && solver != NULL && !solver->tests) solver = NULL;
-  CR_TRY_GOTO(check_solver(solver), fail);
+  CR_TRY_GOTO(check_solver(whom->solver), fail);
   if (options->skip_corrupt) skip_corrupt_records(param);
   CR_TRY_GOTO(start_net(net, options, context, origin), fail);
   CR_TRY_GOTO(cr_net_filter(net, &state, &left_out), fail);
   CR_TRY_GOTO(cr_net_insert_splits(net, &left_out), fail);
-  CR_TRY_GOTO(build_on_device(net, solver, options->force_backward || param->force_backward), fail);
+  if (whom->frozen != NULL && param->n_layer != whom->layers) {
+    status = cr_fail(CREMA_E_INTERNAL, "a compiled net of %zu layers became one of %zu",
+                     whom->layers, param->n_layer);
+    goto fail;
+  }
+  CR_TRY_GOTO(build_on_device(net, whom, options->force_backward || param->force_backward), fail);
   CR_TRY_GOTO(cr_net_loss_make(net), fail);
   cr_log_debug("Network initialization done.");
   cr_net_left_out_free(&left_out);
@@ -191,6 +190,25 @@ fail:
   if (net->origin.path != NULL) status = fail_in_file(net, status);
   crema_net_destroy(net);
   return status;
+}
+
+crema_status cr_net_create(Caffe__NetParameter *param, const crema_net_options *options,
+                           crema_context *context, const cr_net_origin *origin, crema_net **out) {
+  return cr_net_create_for(param, options, NULL, context, origin, out);
+}
+
+crema_status cr_net_create_for(Caffe__NetParameter *param, const crema_net_options *options,
+                               const cr_solver_rank *solver, crema_context *context,
+                               const cr_net_origin *origin, crema_net **out) {
+  if (options->phase == CREMA_TEST && solver != NULL && !solver->tests) solver = NULL;
+  return create(param, options, &(cr_net_for){.solver = solver}, context, origin, out);
+}
+
+crema_status cr_net_create_frozen(Caffe__NetParameter *param, const crema_net_options *options,
+                                  crema_context *context, const cr_net_frozen_layer *frozen,
+                                  crema_net **out) {
+  const cr_net_for whom = {.frozen = frozen, .layers = param->n_layer};
+  return create(param, options, &whom, context, NULL, out);
 }
 
 static cr_unknown_fields unknown_policy(const crema_net_options *options) {

@@ -110,6 +110,19 @@ crema_status cr_net_create_for(Caffe__NetParameter *param, const crema_net_optio
                                const cr_solver_rank *solver, crema_context *context,
                                const cr_net_origin *origin, crema_net **out) CREMA_MUST_USE;
 
+/* What a layer of a compiled model has from the model. */
+typedef struct cr_net_frozen_layer {
+  int params;
+  crema_blob **blob; /* the parameters; the net's layer shares their values */
+} cr_net_frozen_layer;
+
+/* The same for a net whose layers have been filtered and split, and have no parameters that are
+ * shared by name: builds it for forward passes in phase TEST. `frozen` has one entry per layer;
+ * nothing of it is needed afterwards. */
+crema_status cr_net_create_frozen(Caffe__NetParameter *param, const crema_net_options *options,
+                                  crema_context *context, const cr_net_frozen_layer *frozen,
+                                  crema_net **out) CREMA_MUST_USE;
+
 /* Bytes of a net's memory, in all element types and memory formats that are held; memory that the
  * caller or a data layer gave is not counted. */
 typedef struct cr_net_memory {

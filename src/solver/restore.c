@@ -4,6 +4,7 @@
 
 #include "core/fail.h"
 #include "core/file.h"
+#include "core/list.h"
 #include "core/log.h"
 #include "solver/solver.h"
 
@@ -19,25 +20,15 @@ static crema_status load_models(crema_solver *solver, const char *const *path, s
   return cr_net_load_files(solver->net, path, count, missing, NULL);
 }
 
-/* The files of a list with commas, as they are found from the solver file. Names and list are to be
- * freed, also on failure. */
-static crema_status resolve_list(const crema_solver *solver, const char *list, char ***out,
-                                 size_t *count) {
-  size_t commas = 0;
-  for (const char *at = list; *at != '\0'; ++at) commas += *at == ',';
-  *out = calloc(commas + 1, sizeof(char *));
-  if (*out == NULL) return cr_fail_memory((commas + 1) * sizeof(char *), "paths");
-  for (const char *at = list; *at != '\0';) {
-    size_t size = strcspn(at, ",");
-    if (size > 0) {
-      char *name = strndup(at, size);
-      if (name == NULL) return cr_fail_memory(size + 1, "a path");
-      crema_status status = cr_file_resolve(solver->path, name, &(*out)[*count]);
-      free(name);
-      if (status != CREMA_OK) return status;
-      *count += 1;
-    }
-    at += size + (at[size] == ',');
+/* The files of a list with commas, as they are found from the solver file. To be freed, also on
+ * failure. */
+static crema_status resolve_list(const crema_solver *solver, const char *list, cr_list *out) {
+  CR_TRY(cr_list_split(list, out));
+  for (size_t i = 0; i < out->count; ++i) {
+    char *found = NULL;
+    CR_TRY(cr_file_resolve(solver->path, out->item[i], &found));
+    free(out->item[i]);
+    out->item[i] = found;
   }
   return CREMA_OK;
 }
@@ -46,17 +37,15 @@ crema_status crema_solver_load_weights(crema_solver *solver, const char *paths) 
   CR_REQUIRE(solver);
   CR_REQUIRE(paths);
   solver->snapshot_iteration = -1;
-  char **path = NULL;
-  size_t count = 0;
-  crema_status status = resolve_list(solver, paths, &path, &count);
-  for (size_t i = 0; status == CREMA_OK && i < count; ++i) {
-    cr_log_info("Finetuning from %s", path[i]);
+  cr_list list = {0};
+  crema_status status = resolve_list(solver, paths, &list);
+  for (size_t i = 0; status == CREMA_OK && i < list.count; ++i) {
+    cr_log_info("Finetuning from %s", list.item[i]);
   }
-  if (status == CREMA_OK && count > 0) {
-    status = load_models(solver, (const char *const *)path, count, CR_MISSING_WARNED);
+  if (status == CREMA_OK && list.count > 0) {
+    status = load_models(solver, (const char *const *)list.item, list.count, CR_MISSING_WARNED);
   }
-  for (size_t i = 0; i < count; ++i) free(path[i]);
-  free((void *)path);
+  cr_list_free(&list);
   return cr_solver_tell(solver, status);
 }
 

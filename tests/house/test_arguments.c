@@ -32,6 +32,9 @@ static crema_net_options net_options;
 static crema_save_options save_options;
 static crema_weights_options weights_options;
 static crema_solver_options solver_options;
+static crema_model_options model_options;
+static crema_session_options session_options;
+static crema_session_memory session_memory;
 static crema_device_info info;
 static crema_device_memory device_memory;
 static const crema_host_allocator allocator; /* has no functions: is refused */
@@ -45,6 +48,8 @@ static crema_net *net;
 static bool was_found;
 static crema_solver *solver;
 static crema_syncedmem *memory;
+static crema_model *model;
+static crema_session *session;
 
 /* What a call makes when its NULL is allowed; freed after each. */
 static crema_device *found_device;
@@ -54,10 +59,16 @@ static crema_event *made_event;
 static crema_net *made_net;
 static crema_solver *made_solver;
 static crema_syncedmem *made_memory;
+static crema_model *made_model;
+static crema_session *made_session;
 
 #define NET "layer { name: 'in' type: 'Input' top: 'x' input_param { shape { dim: 1 } } }"
 
 static void free_made(void) {
+  crema_session_destroy(made_session);
+  crema_model_destroy(made_model);
+  made_session = NULL;
+  made_model = NULL;
   crema_blob_destroy(made_blob);
   crema_context_destroy(made_context);
   crema_event_destroy(made_event);
@@ -147,6 +158,23 @@ static int64_t is_empty_text(const char *result) {
   S(crema_memory_data_set, (A(0, net), A(1, "in"), A(2, values), A(3, values), 1))                \
   S(crema_memory_data_set_images, (A(0, net), A(1, "in"), A(2, &image), 1))                       \
   S(crema_memory_data_set_batch_size, (A(0, net), A(1, "in"), 1))                                 \
+  N(crema_model_options_init, (A(0, &model_options)))                                             \
+  O(crema_model_load, "weights options",                                                          \
+    (A(0, net_path), A(1, ""), A(2, &model_options), A(3, &made_model)))                          \
+  N(crema_model_destroy, (A(0, model)))                                                           \
+  V(crema_model_explain, 0, (A(0, model)))                                                        \
+  N(crema_session_options_init, (A(0, &session_options)))                                         \
+  O(crema_session_create, "options", (A(0, model), A(1, &session_options), A(2, &made_session)))  \
+  N(crema_session_destroy, (A(0, session)))                                                       \
+  V(crema_session_input_count, 0, (A(0, session)))                                                \
+  V(crema_session_input, 0, (A(0, session), 0))                                                   \
+  V(crema_session_input_name, 0, (A(0, session), 0))                                              \
+  V(crema_session_output_count, 0, (A(0, session)))                                               \
+  V(crema_session_output, 0, (A(0, session), 0))                                                  \
+  V(crema_session_output_name, 0, (A(0, session), 0))                                             \
+  S(crema_session_blob, (A(0, session), A(1, "x"), A(2, &found_blob)))                            \
+  S(crema_session_run, (A(0, session)))                                                           \
+  S(crema_session_memory_read, (A(0, session), A(1, &session_memory)))                            \
   N(crema_net_options_init, (A(0, &net_options)))                                                 \
   O(crema_net_load, "options", (A(0, net_path), A(1, &net_options), A(2, &made_net)))             \
   O(crema_net_parse, "source options",                                                            \
@@ -329,12 +357,15 @@ static int make_objects(void **state) {
   crema_image_options_init(&image_options);
   crema_net_options_init(&net_options);
   crema_weights_options_init(&weights_options);
+  crema_model_options_init(&model_options);
   crema_solver_options_init(&solver_options);
   ok(crema_device_get(CREMA_DEVICE_CPU, 0, &cpu));
   ok(crema_context_create(cpu, 1, &context));
   ok(crema_event_create(cpu, &event));
   ok(crema_blob_create(&shape, &blob));
   ok(crema_net_load(net_path, NULL, &net));
+  ok(crema_model_load(net_path, NULL, NULL, &model));
+  ok(crema_session_create(model, NULL, &session));
   ok(crema_solver_load(solver_path, NULL, &solver));
   ok(crema_syncedmem_create(cpu, sizeof values, &memory));
   return 0;
@@ -344,6 +375,8 @@ static int free_objects(void **state) {
   (void)state;
   crema_syncedmem_destroy(memory);
   crema_solver_destroy(solver);
+  crema_session_destroy(session);
+  crema_model_destroy(model);
   crema_net_destroy(net);
   crema_blob_destroy(blob);
   crema_event_destroy(event);

@@ -25,6 +25,8 @@ static crema_event *event;
 static crema_syncedmem *memory;
 static crema_net *net;
 static crema_solver *solver;
+static crema_model *model;
+static crema_session *session;
 /* What a call makes. */
 static crema_blob *made_blob;
 static crema_context *made_context;
@@ -32,6 +34,8 @@ static crema_event *made_event;
 static crema_syncedmem *made_memory;
 static crema_net *made_net;
 static crema_solver *made_solver;
+static crema_model *made_model;
+static crema_session *made_session;
 
 static crema_shape shape = {.axes = 4, .dim = {1, 3, 4, 4}}, wide = {.axes = 1, .dim = {96}};
 static crema_blob *found;
@@ -54,6 +58,9 @@ static crema_image_options image_options;
 static crema_net_options net_options;
 static crema_weights_options weights_options;
 static crema_solver_options solver_options;
+static crema_model_options model_options;
+static crema_session_options session_options;
+static crema_session_memory session_memory;
 static const void *as_out;
 static crema_save_options save_options;
 static char blob_text[CREMA_BLOB_TEXT];
@@ -73,6 +80,21 @@ static char blob_text[CREMA_BLOB_TEXT];
   " loss_weight: 1 }\n"                                                               \
   "layer { name: 'a' type: 'Silence' bottom: 'p' }\n"                                 \
   "layer { name: 'b' type: 'Silence' bottom: 'p' include { phase: TEST } }\n"
+
+/* Something for each pass of a compiled model. */
+#define MODEL                                                                                    \
+  "layer { name: 'in' type: 'Input' top: 'x' input_param { shape { dim: 1 dim: 2 } } }\n"        \
+  "layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'y' inner_product_param {"           \
+  " num_output: 2 bias_term: false } }\n"                                                        \
+  "layer { name: 'bn' type: 'BatchNorm' bottom: 'y' top: 'z' }\n"                                \
+  "layer { name: 'drop' type: 'Dropout' bottom: 'z' top: 'd' }\n"                                \
+  "layer { name: 'relu' type: 'ReLU' bottom: 'd' top: 'r' }\n"                                   \
+  "layer { name: 'p' type: 'Parameter' top: 'p' parameter_param { shape { dim: 1 dim: 2 } } }\n" \
+  "layer { name: 'abs' type: 'AbsVal' bottom: 'p' top: 'q' }\n"                                  \
+  "layer { name: 'n1' type: 'BatchNorm' bottom: 'r' top: 's' }\n"                                \
+  "layer { name: 'n2' type: 'Scale' bottom: 's' top: 't' }\n"                                    \
+  "layer { name: 'sum' type: 'Eltwise' bottom: 'q' bottom: 't' top: 'u' }\n"                     \
+  "layer { name: 'hush' type: 'Silence' bottom: 'x' }\n"
 
 static void forget_line(void *user, const char *line) {
   (void)user;
@@ -117,7 +139,7 @@ static void drop_line(void *user, crema_log_level level, const char *file, int l
 /* ---- the tables ---- */
 
 /* Functions that may fail, with the objects that each needs: b(lobs), v(alues in the first),
- * m(emory), c(ontexts), e(vent), n(et), s(olver). */
+ * m(emory), c(ontexts), e(vent), n(et), s(olver), k (a model), i (and a session of it). */
 #define FALLIBLE(X)                                                                \
   X(crema_blob_create, "", (&shape, &made_blob))                                   \
   X(crema_blob_create_typed, "", (&shape, CREMA_F16, CREMA_F64, &made_blob))       \
@@ -153,6 +175,11 @@ static void drop_line(void *user, crema_log_level level, const char *file, int l
   X(crema_memory_data_set, "n", (net, "m", values, values, 4))                     \
   X(crema_memory_data_set_images, "n", (net, "m", &image, 1))                      \
   X(crema_memory_data_set_batch_size, "n", (net, "m", 2))                          \
+  X(crema_model_load, "", (path_of("model"), NULL, &model_options, &made_model))   \
+  X(crema_session_create, "k", (model, &session_options, &made_session))           \
+  X(crema_session_blob, "ki", (session, "y", &found))                              \
+  X(crema_session_run, "ki", (session))                                            \
+  X(crema_session_memory_read, "ki", (session, &session_memory))                   \
   X(crema_net_load, "", (path_of("net"), &net_options, &made_net))                 \
   X(crema_net_parse, "", (NET, sizeof NET - 1, "net", &net_options, &made_net))    \
   X(crema_net_load_weights_with, "n", (net, path_of("weights"), &weights_options)) \
@@ -203,6 +230,15 @@ static void drop_line(void *user, crema_log_level level, const char *file, int l
   X(crema_event_can_schedule, (CREMA_DEVICE_SIM, CREMA_EVENT_SUCCESS, CREMA_DEVICE_CPU, true)) \
   X(crema_image_options_init, (&image_options))                                                \
   X(crema_log_set, (drop_line, NULL, CREMA_LOG_ERROR))                                         \
+  X(crema_model_options_init, (&model_options))                                                \
+  X(crema_model_explain, (model))                                                              \
+  X(crema_session_options_init, (&session_options))                                            \
+  X(crema_session_input_count, (session))                                                      \
+  X(crema_session_input, (session, 0))                                                         \
+  X(crema_session_input_name, (session, 0))                                                    \
+  X(crema_session_output_count, (session))                                                     \
+  X(crema_session_output, (session, 0))                                                        \
+  X(crema_session_output_name, (session, 0))                                                   \
   X(crema_net_options_init, (&net_options))                                                    \
   X(crema_weights_options_init, (&weights_options))                                            \
   X(crema_net_clear_param_diffs, (net))                                                        \
@@ -243,6 +279,8 @@ static void drop_line(void *user, crema_log_level level, const char *file, int l
   X(crema_context_destroy, (made_context))                                                     \
   X(crema_event_destroy, (made_event))                                                         \
   X(crema_net_destroy, (made_net))                                                             \
+  X(crema_session_destroy, (made_session))                                                     \
+  X(crema_model_destroy, (made_model))                                                         \
   X(crema_solver_destroy, (made_solver))                                                       \
   X(crema_syncedmem_destroy, (made_memory))
 
@@ -337,6 +375,8 @@ static void make_objects(const char *objects) {
     ok(crema_net_load(path_of("net"), &net_options, &net));
     ok(crema_memory_data_set(net, "m", values, values, 2));
   }
+  if (needs(objects, 'k')) ok(crema_model_load(path_of("model"), NULL, &model_options, &model));
+  if (needs(objects, 'i')) ok(crema_session_create(model, &session_options, &session));
   if (needs(objects, 's')) ok(crema_solver_load(path_of("solver"), &solver_options, &solver));
 }
 
@@ -347,6 +387,8 @@ static void make_objects(const char *objects) {
   } while (0)
 
 static void free_made(void) {
+  FREE(crema_session_destroy, made_session);
+  FREE(crema_model_destroy, made_model);
   FREE(crema_blob_destroy, made_blob);
   FREE(crema_context_destroy, made_context);
   FREE(crema_event_destroy, made_event);
@@ -357,6 +399,8 @@ static void free_made(void) {
 
 static void free_objects(void) {
   free_made();
+  FREE(crema_session_destroy, session);
+  FREE(crema_model_destroy, model);
   FREE(crema_solver_destroy, solver);
   FREE(crema_net_destroy, net);
   FREE(crema_event_destroy, event);
@@ -382,7 +426,8 @@ static bool try_one(const fallible_row *row, long n, long *lost) {
              crema_status_name(status), crema_error_text());
   }
   if (status != CREMA_OK) {
-    if (made_blob || made_context || made_event || made_memory || made_net || made_solver) {
+    if (made_blob || made_context || made_event || made_memory || made_net || made_solver ||
+        made_model || made_session) {
       fail_msg("%s, allocation %ld: fails and gives something", row->name, n);
     }
     status = row->call();
@@ -441,7 +486,7 @@ TEST(each_allocation_fails) {
 }
 
 TEST(others_allocate_nothing) {
-  make_objects("bmcens");
+  make_objects("bmcenski");
   ok(crema_event_set_finished(event, "text"));
   ok(crema_blob_create(&shape, &made_blob));
   ok(crema_context_create(sim, 1, &made_context));
@@ -449,6 +494,8 @@ TEST(others_allocate_nothing) {
   ok(crema_syncedmem_create(sim, 8, &made_memory));
   ok(crema_net_load(path_of("net"), &net_options, &made_net));
   ok(crema_solver_load(path_of("solver"), &solver_options, &made_solver));
+  ok(crema_model_load(path_of("model"), NULL, &model_options, &made_model));
+  ok(crema_session_create(made_model, &session_options, &made_session));
   for (int i = 0; i < SAFE_ROWS; ++i) {
     no_memory_arm(LONG_MAX);
     safe[i].call();
@@ -463,6 +510,8 @@ TEST(others_allocate_nothing) {
   made_memory = NULL;
   made_net = NULL;
   made_solver = NULL;
+  made_model = NULL;
+  made_session = NULL;
   free_objects();
 }
 
@@ -485,6 +534,7 @@ static int make_files(void **state) {
   if (make_folder(state) != 0) return 1;
   crema_log_set(drop_line, NULL, CREMA_LOG_ERROR);
   write_text("net", NET);
+  write_text("model", MODEL);
   snprintf(solver_text, sizeof solver_text,
            "net_param { %s } base_lr: 0.1 momentum: 0.9 lr_policy: 'fixed' max_iter: 2 display: 1\n"
            "test_iter: 1 test_interval: 1 solver_mode: CPU snapshot_prefix: '%s/s' random_seed: 1\n"
@@ -499,6 +549,8 @@ static int make_files(void **state) {
   image_options.mean_file = mean_path;
   crema_net_options_init(&net_options);
   crema_weights_options_init(&weights_options);
+  crema_model_options_init(&model_options);
+  crema_session_options_init(&session_options);
   crema_solver_options_init(&solver_options);
   ok(crema_device_get(CREMA_DEVICE_CPU, 0, &cpu));
   make_objects("ns");
@@ -512,6 +564,7 @@ static int make_files(void **state) {
 
 static int remove_files(void **state) {
   static const char *const names[] = {"net",
+                                      "model",
                                       "solver",
                                       "mean",
                                       "a.jpg",

@@ -153,9 +153,19 @@ crema_status cr_layer_set_params(cr_layer *layer, int count) {
   return CREMA_OK;
 }
 
+/* The values of a new parameter. */
+static crema_status set_param(const cr_layer *layer, int index,
+                              const Caffe__FillerParameter *filler, crema_blob *blob) {
+  static const Caffe__FillerParameter zero = CAFFE__FILLER_PARAMETER__INIT;
+  if (layer->given == NULL) return cr_fill(filler ? filler : &zero, layer->context, blob);
+  if (index >= layer->givens) {
+    return cr_fail(CREMA_E_INTERNAL, "no values are given for it");
+  }
+  return cr_blob_share_data(blob, layer->given[index]);
+}
+
 crema_status cr_layer_add_param(cr_layer *layer, int index, const crema_shape *shape,
                                 const Caffe__FillerParameter *filler) {
-  static const Caffe__FillerParameter zero = CAFFE__FILLER_PARAMETER__INIT;
   crema_blob *blob = NULL;
   crema_status status;
   if (index < 0 || index >= layer->params) {
@@ -166,7 +176,7 @@ crema_status cr_layer_add_param(cr_layer *layer, int index, const crema_shape *s
       cr_blob_create_typed(shape, fixed ? cr_layer_arithmetic(layer) : layer->types.forward,
                            fixed ? cr_layer_arithmetic(layer) : layer->types.backward, &blob),
       fail);
-  CR_TRY_GOTO(cr_fill(filler ? filler : &zero, layer->context, blob), fail);
+  CR_TRY_GOTO(set_param(layer, index, filler, blob), fail);
   crema_blob_destroy(layer->blob[index]);
   layer->blob[index] = blob;
   return CREMA_OK;

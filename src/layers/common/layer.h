@@ -142,6 +142,10 @@ struct cr_layer {
   int bottoms, tops;
   int params;
   crema_blob **blob; /* the layer's parameters, owned by the layer, `params` of them */
+  /* Where not NULL: parameter i shares the values of given[i] instead of being filled. Set before
+   * setup; `givens` of them, which must live until then. */
+  crema_blob *const *given;
+  int givens;
   bool *param_propagate_down;
   float *loss_weight; /* one per top */
   void *state;
@@ -214,8 +218,8 @@ crema_status cr_layer_check_in_place(const cr_layer *layer, crema_blob *const *b
 
 /* Sets the number of parameter blobs (all NULL at first). */
 crema_status cr_layer_set_params(cr_layer *layer, int count) CREMA_MUST_USE;
-/* Creates parameter `index` with `shape`, filled by `filler` (NULL: constant 0), of the layer's
- * types; statistics are of its arithmetic. */
+/* Creates parameter `index` with `shape`, of the layer's types; statistics are of its arithmetic.
+ * It shares the values that the layer was given or is filled by `filler` (NULL: constant 0). */
 crema_status cr_layer_add_param(cr_layer *layer, int index, const crema_shape *shape,
                                 const Caffe__FillerParameter *filler) CREMA_MUST_USE;
 /* A filler that gives every element the value `constant`. */

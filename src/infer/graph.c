@@ -1,0 +1,317 @@
+#include "infer/graph.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "layers/common/input_class.h"
+
+/* ---- making -------------------------------------------------------------- */
+
+static crema_status allocate(cr_graph *graph, void *out, size_t count, size_t width) {
+  void *memory = NULL;
+  CR_TRY(cr_fail_in(cr_arena_alloc(&graph->arena, count * width, &memory), "a compiled net"));
+  memcpy(out, &memory, sizeof memory);
+  return CREMA_OK;
+}
+
+static void free_names(char ***names, size_t *count) {
+  for (size_t i = 0; i < *count; ++i) free((*names)[i]);
+  free((void *)*names);
+  *names = NULL;
+  *count = 0;
+}
+
+/* What the graph itself says of a layer goes out of its message. */
+static void strip(Caffe__LayerParameter *param) {
+  free_names(&param->bottom, &param->n_bottom);
+  free_names(&param->top, &param->n_top);
+  for (size_t i = 0; i < param->n_include; ++i) cr_message_free(&param->include[i]->base);
+  for (size_t i = 0; i < param->n_exclude; ++i) cr_message_free(&param->exclude[i]->base);
+  for (size_t i = 0; i < param->n_param; ++i) cr_message_free(&param->param[i]->base);
+  free((void *)param->include);
+  free((void *)param->exclude);
+  free((void *)param->param);
+  free(param->propagate_down);
+  param->include = param->exclude = NULL;
+  param->param = NULL;
+  param->propagate_down = NULL;
+  param->n_include = param->n_exclude = param->n_param = param->n_propagate_down = 0;
+}
+
+static crema_status share_param(const crema_blob *from, crema_blob **out) {
+  crema_blob *blob = NULL;
+  CR_TRY(cr_blob_create_typed(&from->shape, cr_tensor_type(from->data), cr_tensor_type(from->diff),
+                              &blob));
+  crema_status status = cr_tensor_share(blob->data, from->data);
+  if (status != CREMA_OK) {
+    crema_blob_destroy(blob);
+    return status;
+  }
+  *out = blob;
+  return CREMA_OK;
+}
+
+static crema_status take_params(cr_graph_layer *layer) {
+  const cr_layer *built = layer->built;
+  if (built->params == 0) return CREMA_OK;
+  CR_TRY(CR_NEW(layer->blob, built->params, "the parameters of a compiled net"));
+  layer->params = built->params;
+  for (int p = 0; p < built->params; ++p) CR_TRY(share_param(built->blob[p], &layer->blob[p]));
+  return CREMA_OK;
+}
+
+/* `current`: of each of the net's blobs, the value that it holds. */
+static crema_status take_layer(cr_graph *graph, int index, int *current) {
+  const cr_net_layer *from = &graph->net->layer[index];
+  cr_graph_layer *layer = &graph->layer[index];
+  const Caffe__LayerParameter *param = graph->net->param->layer[index];
+  ProtobufCMessage *copy = NULL;
+  layer->built = from->layer;
+  layer->class = from->layer->class;
+  CR_TRY(cr_message_copy(&param->base, &copy));
+  layer->param = (Caffe__LayerParameter *)copy;
+  strip(layer->param);
+  layer->bottoms = (int)param->n_bottom;
+  layer->tops = (int)param->n_top;
+  CR_TRY(allocate(graph, &layer->bottom, param->n_bottom, sizeof *layer->bottom));
+  CR_TRY(allocate(graph, &layer->top, param->n_top, sizeof *layer->top));
+  for (int j = 0; j < layer->bottoms; ++j) {
+    layer->bottom[j] = current[from->bottom_id[j]];
+    graph->value[layer->bottom[j]].reader = index;
+  }
+  layer->in_place = layer->bottoms > 0 && layer->tops > 0 && from->top_id[0] == from->bottom_id[0];
+  const bool input = layer->class->input != NULL && layer->class->input->net_input;
+  for (int j = 0; j < layer->tops; ++j) {
+    const int id = from->top_id[j];
+    if (current[id] >= 0) graph->value[current[id]].last = false;
+    graph->value[graph->values] = (cr_graph_value){.name = graph->net->blob_name[id],
+                                                   .last = true,
+                                                   .input = input,
+                                                   .maker = index,
+                                                   .reader = -1};
+    layer->top[j] = current[id] = graph->values++;
+  }
+  return take_params(layer);
+}
+
+/* Outputs, blobs to be kept, and what layers in place have made of inputs. */
+static crema_status mark_wanted(cr_graph *graph, const char *const *keep, size_t keeps,
+                                const int *current) {
+  const crema_net *net = graph->net;
+  for (int i = 0; i < net->inputs; ++i) graph->value[current[net->input[i]]].wanted = true;
+  for (int i = 0; i < net->outputs; ++i) {
+    cr_graph_value *output = &graph->value[current[net->output[i]]];
+    output->wanted = output->output = true;
+  }
+  for (size_t i = 0; i < keeps; ++i) {
+    crema_blob *blob = NULL;
+    CR_TRY(crema_net_blob(graph->net, keep[i], &blob));
+    graph->value[current[cr_name_map_get(&net->blob_index, keep[i])]].wanted = true;
+  }
+  return CREMA_OK;
+}
+
+crema_status cr_graph_make(cr_graph *graph, crema_net *net, const char *const *keep, size_t keeps,
+                           cr_buffer *text) {
+  size_t values = 1;
+  int *current = NULL;
+  crema_status status = CREMA_OK;
+  graph->net = net;
+  graph->text = text;
+  for (int i = 0; i < net->layers; ++i) values += net->param->layer[i]->n_top;
+  CR_TRY_GOTO(CR_NEW(current, net->blobs + 1, "a compiled net"), out);
+  for (int i = 0; i < net->blobs; ++i) current[i] = -1;
+  CR_TRY_GOTO(allocate(graph, &graph->value, values, sizeof *graph->value), out);
+  CR_TRY_GOTO(allocate(graph, &graph->layer, (size_t)net->layers, sizeof *graph->layer), out);
+  graph->layers = net->layers;
+  for (int i = 0; i < net->layers; ++i) CR_TRY_GOTO(take_layer(graph, i, current), out);
+  status = mark_wanted(graph, keep, keeps, current);
+out:
+  free(current);
+  return status;
+}
+
+static void drop_params(cr_graph_layer *layer) {
+  for (int p = 0; p < layer->params; ++p) crema_blob_destroy(layer->blob[p]);
+  free((void *)layer->blob);
+  layer->blob = NULL;
+  layer->params = 0;
+}
+
+void cr_graph_free(cr_graph *graph) {
+  for (int i = 0; graph->layer != NULL && i < graph->layers; ++i) {
+    drop_params(&graph->layer[i]);
+    if (graph->layer[i].param != NULL) cr_message_free(&graph->layer[i].param->base);
+  }
+  cr_arena_free(&graph->arena);
+}
+
+/* ---- asking -------------------------------------------------------------- */
+
+bool cr_graph_is(const cr_graph *graph, int layer, const cr_layer_class *class) {
+  return !graph->layer[layer].removed && graph->layer[layer].class == class;
+}
+
+const crema_shape *cr_graph_shape(const cr_graph *graph, int value) {
+  const crema_net *net = graph->net;
+  return &net->blob[cr_name_map_get(&net->blob_index, graph->value[value].name)]->shape;
+}
+
+bool cr_graph_has_floats(const cr_graph *graph, int layer) {
+  const cr_graph_layer *l = &graph->layer[layer];
+  const cr_layer_types *t = &l->built->types;
+  if (t->forward != CREMA_F32 || t->forward_math != CREMA_F32) return false;
+  if (cr_layer_arithmetic(l->built) != CREMA_F32) return false;
+  for (int p = 0; p < l->params; ++p) {
+    if (cr_tensor_type(l->blob[p]->data) != CREMA_F32) return false;
+  }
+  return true;
+}
+
+bool cr_graph_has_loss(const cr_graph *graph, int layer) {
+  const cr_layer *built = graph->layer[layer].built;
+  for (int j = 0; j < built->tops; ++j) {
+    if (built->loss_weight[j] != 0.0f) return true;
+  }
+  return false;
+}
+
+bool cr_graph_is_simple(const cr_graph *graph, int layer) {
+  const cr_graph_layer *l = &graph->layer[layer];
+  if (l->removed || l->rewritten || l->bottoms != 1 || l->tops != 1) return false;
+  return l->built->tops == 1 && !cr_graph_has_loss(graph, layer);
+}
+
+bool cr_graph_may_go(const cr_graph *graph, int value) {
+  return !graph->value[value].wanted && !graph->value[value].input;
+}
+
+/* ---- changing ------------------------------------------------------------ */
+
+static bool shares(const cr_graph_layer *layer) {
+  if (layer->class->shares == CR_SHARES_IF_ONE) return layer->bottoms == 1 && layer->tops == 1;
+  return layer->class->shares != CR_SHARES_NOTHING;
+}
+
+void cr_graph_protect(cr_graph *graph, int value) {
+  const int reader = graph->value[value].reader;
+  if (reader < 0) return;
+  cr_graph_layer *layer = &graph->layer[reader];
+  if (layer->in_place && layer->bottom[0] == value) {
+    layer->in_place = false;
+  } else if (shares(layer)) {
+    for (int j = 0; j < layer->tops; ++j) cr_graph_protect(graph, layer->top[j]);
+  }
+}
+
+static void make_read(cr_graph *graph, int reader, int from, int to) {
+  graph->value[to].reader = reader;
+  if (reader < 0) return;
+  cr_graph_layer *layer = &graph->layer[reader];
+  for (int j = 0; j < layer->bottoms; ++j) {
+    if (layer->bottom[j] == from) layer->bottom[j] = to;
+  }
+}
+
+bool cr_graph_pass_by(cr_graph *graph, int layer) {
+  cr_graph_layer *l = &graph->layer[layer];
+  const int from = l->bottom[0], to = l->top[0];
+  cr_graph_value *bottom = &graph->value[from];
+  const cr_graph_value *top = &graph->value[to];
+  const bool same_name = bottom->name == top->name;
+  if (!same_name && !cr_graph_may_go(graph, from) && top->wanted) return false;
+  if (!l->in_place) cr_graph_protect(graph, to);
+  if (same_name) {
+    bottom->last = top->last;
+    bottom->wanted = bottom->wanted || top->wanted;
+    bottom->output = top->output;
+  } else if (cr_graph_may_go(graph, from)) {
+    bottom->name = top->name;
+    bottom->last = top->last;
+    bottom->wanted = top->wanted;
+    bottom->output = top->output;
+  }
+  make_read(graph, top->reader, to, from);
+  l->removed = true;
+  return true;
+}
+
+void cr_graph_merge_back(cr_graph *graph, int first, int second) {
+  const int value = graph->layer[second].top[0];
+  graph->layer[first].top[0] = value;
+  graph->value[value].maker = first;
+  graph->layer[second].removed = true;
+}
+
+void cr_graph_merge_on(cr_graph *graph, int first, int second) {
+  const int value = graph->layer[first].bottom[0];
+  graph->layer[second].bottom[0] = value;
+  graph->value[value].reader = second;
+  graph->layer[first].removed = true;
+}
+
+crema_status cr_graph_new_message(const char *name, const cr_layer_class *class,
+                                  Caffe__LayerParameter **out) {
+  Caffe__LayerParameter *param = cr_proto_alloc(sizeof *param);
+  if (param == NULL) return cr_fail_memory(sizeof *param, "a layer's message");
+  caffe__layer_parameter__init(param);
+  param->name = cr_proto_strdup(name);
+  param->type = cr_proto_strdup(class->type);
+  if (param->name == NULL || param->type == NULL) {
+    cr_message_free(&param->base);
+    return cr_fail_memory(sizeof *param, "a layer's message");
+  }
+  *out = param;
+  return CREMA_OK;
+}
+
+crema_status cr_graph_rewrite(cr_graph *graph, int layer, const cr_layer_class *class) {
+  cr_graph_layer *l = &graph->layer[layer];
+  Caffe__LayerParameter *param = NULL;
+  CR_TRY(cr_graph_new_message(l->built->name, class, &param));
+  cr_message_free(&l->param->base);
+  l->param = param;
+  l->rewritten = true;
+  param->has_forward_type = param->has_backward_type = 1;
+  param->has_forward_math = param->has_backward_math = 1;
+  param->forward_type = param->backward_type = CAFFE__TYPE__FLOAT;
+  param->forward_math = param->backward_math = CAFFE__TYPE__FLOAT;
+  l->class = class;
+  return CREMA_OK;
+}
+
+crema_status cr_graph_new_param(cr_graph *graph, int layer, int index, const crema_shape *shape,
+                                float **out) {
+  cr_graph_layer *l = &graph->layer[layer];
+  crema_blob *blob = NULL;
+  if (index >= l->params) {
+    size_t count = (size_t)index + 1;
+    crema_blob **grown = realloc((void *)l->blob, count * sizeof *grown);
+    if (grown == NULL) return cr_fail_memory(count * sizeof *grown, "parameters");
+    l->blob = grown;
+    while (l->params <= index) l->blob[l->params++] = NULL;
+  }
+  CR_TRY(crema_blob_create(shape, &blob));
+  crema_blob_destroy(l->blob[index]);
+  l->blob[index] = blob;
+  return cr_tensor_host_write_floats(blob->data, out);
+}
+
+/* ---- telling ------------------------------------------------------------- */
+
+crema_status cr_graph_tell(cr_graph *graph, const char *pass, const char *fmt, ...) {
+  char text[640];
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(text, sizeof text, fmt, args);
+  va_end(args);
+  return cr_buffer_print(graph->text, "%s: %s\n", pass, text);
+}
+
+const char *cr_graph_name(const cr_graph *graph, int layer, char text[CR_GRAPH_NAME]) {
+  const cr_graph_layer *l = &graph->layer[layer];
+  snprintf(text, CR_GRAPH_NAME, "%s '%.100s'", l->class->type, l->built->name);
+  return text;
+}

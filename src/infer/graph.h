@@ -1,0 +1,111 @@
+/* A net as the passes see it: layers in the order of running, and the values between them.
+ *
+ * A value is made by one layer and read by one layer at most: the net has been split, and a layer
+ * in place reads one value and makes another, although both have the same name and memory. Names
+ * and memory are given back when the passes are done (infer/program.h).
+ *
+ * The graph is taken from a net that was built and has its weights, and refers to it. */
+#ifndef CR_INFER_GRAPH_H
+#define CR_INFER_GRAPH_H
+
+#include "core/arena.h"
+#include "core/buffer.h"
+#include "net/net.h"
+
+typedef struct cr_graph_value {
+  const char *name; /* of the net's blob that has held it */
+  bool last;        /* the blob holds it at the end of a pass */
+  bool wanted;      /* an output or to be kept: it must stay, under its name */
+  bool output;      /* of the net */
+  bool input;       /* the caller gives it: it must stay, under its name */
+  int maker;        /* the layer */
+  int reader;       /* the layer; -1: none */
+} cr_graph_value;
+
+typedef struct cr_graph_layer {
+  Caffe__LayerParameter *param; /* a copy without bottoms, tops, parameters and rules; owned */
+  const cr_layer_class *class;
+  const cr_layer *built; /* the net's */
+  bool removed;
+  bool rewritten; /* it is not what `built` is, but for types and name */
+  bool in_place;  /* its first top may have the memory of its first bottom */
+  int bottoms, tops;
+  int *bottom, *top; /* values */
+  int params;
+  crema_blob **blob; /* of the parameters, whose values may be the net's; owned */
+} cr_graph_layer;
+
+typedef struct cr_graph {
+  cr_arena arena; /* of the arrays */
+  crema_net *net;
+  int layers;
+  cr_graph_layer *layer;
+  int values;
+  cr_graph_value *value;
+  cr_buffer *text; /* what the passes did, a line for each step */
+} cr_graph;
+
+/* Takes the graph of `net`, which must outlive it, as `text` must. `keep` names the blobs that have
+ * to stay besides inputs and outputs. Zero-initialise; to be freed whatever the result. Errors:
+ * CREMA_E_UNKNOWN_NAME for a blob that the net does not have. */
+crema_status cr_graph_make(cr_graph *graph, crema_net *net, const char *const *keep, size_t keeps,
+                           cr_buffer *text) CREMA_MUST_USE;
+void cr_graph_free(cr_graph *graph);
+
+/* Whether the layer is there and of the class. */
+bool cr_graph_is(const cr_graph *graph, int layer, const cr_layer_class *class);
+
+/* The shape of the value where the net was built. */
+const crema_shape *cr_graph_shape(const cr_graph *graph, int value);
+
+/* Whether all types of the layer and of its parameters are F32. */
+bool cr_graph_has_floats(const cr_graph *graph, int layer);
+
+/* Whether a top of the layer counts as a loss. */
+bool cr_graph_has_loss(const cr_graph *graph, int layer);
+
+/* Whether the layer is as it was built, has one bottom and one top, and no loss weight. */
+bool cr_graph_is_simple(const cr_graph *graph, int layer);
+
+/* Whether the value may cease to be. */
+bool cr_graph_may_go(const cr_graph *graph, int value);
+
+/* Makes layers that overwrite the value in place, under this name or another one for the same
+ * memory, have memory of their own. */
+void cr_graph_protect(cr_graph *graph, int value);
+
+/* Takes a simple layer out of the graph whose top has its bottom's values. False, and nothing is
+ * done, when both must stay. */
+bool cr_graph_pass_by(cr_graph *graph, int layer);
+
+/* Takes `second`, a simple layer that alone reads the top of `first`, out of the graph: `first`
+ * makes its top. */
+void cr_graph_merge_back(cr_graph *graph, int first, int second);
+
+/* Takes `first`, a simple layer whose top `second` alone reads, as bottom 0, out of the graph:
+ * `second` reads its bottom. */
+void cr_graph_merge_on(cr_graph *graph, int first, int second);
+
+/* Makes the layer, whose types are F32, one of another type, with the same name and no fields;
+ * bottoms, tops and parameters stay. */
+crema_status cr_graph_rewrite(cr_graph *graph, int layer,
+                              const cr_layer_class *class) CREMA_MUST_USE;
+
+/* A message of a layer. */
+crema_status cr_graph_new_message(const char *name, const cr_layer_class *class,
+                                  Caffe__LayerParameter **out) CREMA_MUST_USE;
+
+/* Replaces parameter `index` by one of `shape` with F32 values, which the caller fills; the number
+ * of parameters grows as needed. */
+crema_status cr_graph_new_param(cr_graph *graph, int layer, int index, const crema_shape *shape,
+                                float **out) CREMA_MUST_USE;
+
+/* Adds a line to the text: "<pass>: " and what was done. */
+crema_status cr_graph_tell(cr_graph *graph, const char *pass, const char *fmt, ...) CREMA_MUST_USE
+    CREMA_PRINTF(3, 4);
+
+/* "<type> '<name>'" of a layer for cr_graph_tell. */
+enum { CR_GRAPH_NAME = 160 };
+const char *cr_graph_name(const cr_graph *graph, int layer, char text[CR_GRAPH_NAME]);
+
+#endif

@@ -1,0 +1,239 @@
+#include "infer/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/fail.h"
+#include "core/rng.h"
+#include "infer/passes.h"
+
+void crema_model_options_init(crema_model_options *options) {
+  if (options == NULL) return;
+  *options = (crema_model_options){.seed = -1};
+}
+
+/* ---- compiling ----------------------------------------------------------- */
+
+static crema_status read_stamp(const char *path, cr_model_stamp *out) {
+  struct stat info;
+  *out = (cr_model_stamp){0};
+  if (stat(path, &info) != 0) return CREMA_OK; /* reading it says more */
+  *out = (cr_model_stamp){info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec};
+  return CREMA_OK;
+}
+
+static crema_status check_stamps(const crema_model *model) {
+  for (size_t i = 0; i < model->weights.count; ++i) {
+    cr_model_stamp now;
+    const cr_model_stamp *then = &model->stamp[i];
+    CR_TRY(read_stamp(model->weights.item[i], &now));
+    if (now.size == then->size && now.seconds == then->seconds &&
+        now.nanoseconds == then->nanoseconds) {
+      continue;
+    }
+    return cr_fail(
+        CREMA_E_STATE,
+        "%s has changed since the model was loaded; blobs that are named in keep need no "
+        "second reading",
+        model->weights.item[i]);
+  }
+  return CREMA_OK;
+}
+
+/* The net as it is without passes, with its weights. */
+static crema_status load_net(const crema_model *model, crema_net **out) {
+  ProtobufCMessage *copy = NULL;
+  crema_net *net = NULL;
+  CR_TRY(cr_message_copy(&model->source->base, &copy));
+  CR_TRY(cr_net_create((Caffe__NetParameter *)copy, &model->options, NULL,
+                       &(cr_net_origin){.path = model->path}, &net));
+  crema_status status = CREMA_OK;
+  if (model->weights.count > 0) {
+    status = cr_net_load_files(net, (const char *const *)model->weights.item, model->weights.count,
+                               model->allow_missing ? CR_MISSING_WARNED : CR_MISSING_REFUSED, NULL);
+  }
+  if (status == CREMA_OK) *out = net;
+  else crema_net_destroy(net);
+  return status;
+}
+
+static crema_status tell_sum(const crema_net *net, const cr_program *program, cr_buffer *text) {
+  return cr_buffer_print(text, "%d layers of the net became %zu\n", net->layers,
+                         program->param->n_layer);
+}
+
+static crema_status compile(const crema_model *model, const cr_list *keep, cr_buffer *text,
+                            cr_program **out) {
+  crema_net *net = NULL;
+  cr_graph graph = {0};
+  crema_status status = CREMA_OK;
+  CR_TRY_GOTO(load_net(model, &net), out);
+  CR_TRY_GOTO(cr_graph_make(&graph, net, (const char *const *)keep->item, keep->count, text), out);
+  CR_TRY_GOTO(cr_passes_run(&graph, (const char *const *)model->without.item, model->without.count),
+              out);
+  CR_TRY_GOTO(cr_program_make(&graph, out), out);
+  status = tell_sum(net, *out, text);
+out:
+  cr_graph_free(&graph);
+  crema_net_destroy(net);
+  return status;
+}
+
+/* ---- making -------------------------------------------------------------- */
+
+static crema_status copy_names(const char *const *name, size_t count, cr_list *out) {
+  for (size_t i = 0; i < count; ++i) CR_TRY(cr_list_add(out, name[i], strlen(name[i])));
+  return CREMA_OK;
+}
+
+static crema_status set_options(crema_model *model, const crema_model_options *options) {
+  CR_TRY(copy_names(options->stages, options->stage_count, &model->stages));
+  CR_TRY(copy_names(options->keep, options->keep_count, &model->keep));
+  CR_TRY(copy_names(options->without, options->without_count, &model->without));
+  model->allow_missing = options->allow_missing;
+  crema_net_options_init(&model->options);
+  model->options.level = options->level;
+  model->options.stages = (const char *const *)model->stages.item;
+  model->options.stage_count = model->stages.count;
+  model->options.warn_unknown_fields = options->warn_unknown_fields;
+  model->options.skip_corrupt = options->skip_corrupt;
+  /* The same each time that it is compiled. */
+  const uint64_t drawn = cr_random_seed();
+  model->options.seed = options->seed < 0 ? (int64_t)(drawn >> 1) : options->seed;
+  return CREMA_OK;
+}
+
+static crema_status set_weights(crema_model *model, const char *weights) {
+  if (weights == NULL) return CREMA_OK;
+  CR_TRY(cr_list_split(weights, &model->weights));
+  CR_TRY(CR_NEW(model->stamp, model->weights.count + 1, "a model"));
+  for (size_t i = 0; i < model->weights.count; ++i) {
+    CR_TRY(read_stamp(model->weights.item[i], &model->stamp[i]));
+  }
+  return CREMA_OK;
+}
+
+static crema_status create(crema_model **out) {
+  crema_model *model = NULL;
+  CR_TRY(CR_NEW(model, 1, "a model"));
+  model->references = 1;
+  pthread_mutex_init(&model->lock, NULL);
+  *out = model;
+  return CREMA_OK;
+}
+
+crema_status crema_model_load(const char *net, const char *weights,
+                              const crema_model_options *options, crema_model **out) {
+  CR_REQUIRE(net);
+  CR_REQUIRE(out);
+  crema_model_options standard;
+  crema_model_options_init(&standard);
+  if (options == NULL) options = &standard;
+  crema_model *model = NULL;
+  crema_status status = CREMA_OK;
+  CR_TRY(create(&model));
+  CR_TRY_GOTO(set_options(model, options), fail);
+  CR_TRY_GOTO(set_weights(model, weights), fail);
+  CR_TRY_GOTO(
+      cr_net_param_read_text(net, options->warn_unknown_fields ? CR_UNKNOWN_WARN : CR_UNKNOWN_ERROR,
+                             &model->source),
+      fail);
+  model->path = strdup(net);
+  if (model->path == NULL) {
+    status = cr_fail_memory(strlen(net) + 1, "a path");
+    goto fail;
+  }
+  CR_TRY_GOTO(compile(model, &model->keep, &model->text, &model->program), fail);
+  *out = model;
+  return CREMA_OK;
+fail:
+  cr_model_release(model);
+  return status;
+}
+
+void crema_model_destroy(crema_model *model) {
+  if (model != NULL) cr_model_release(model);
+}
+
+const char *crema_model_explain(const crema_model *model) {
+  return model == NULL ? NULL : model->text.data;
+}
+
+/* ---- for sessions -------------------------------------------------------- */
+
+void cr_model_retain(crema_model *model) {
+  pthread_mutex_lock(&model->lock);
+  model->references += 1;
+  pthread_mutex_unlock(&model->lock);
+}
+
+void cr_model_release(crema_model *model) {
+  pthread_mutex_lock(&model->lock);
+  const int left = --model->references;
+  pthread_mutex_unlock(&model->lock);
+  if (left > 0) return;
+  cr_program_destroy(model->program);
+  cr_buffer_free(&model->text);
+  cr_list_free(&model->keep);
+  cr_list_free(&model->without);
+  cr_list_free(&model->stages);
+  free(model->stamp);
+  cr_list_free(&model->weights);
+  free(model->path);
+  if (model->source != NULL) cr_message_free(&model->source->base);
+  pthread_mutex_destroy(&model->lock);
+  free(model);
+}
+
+cr_program *cr_model_take_program(crema_model *model) {
+  pthread_mutex_lock(&model->lock);
+  cr_program *program = model->program;
+  program->references += 1;
+  pthread_mutex_unlock(&model->lock);
+  return program;
+}
+
+/* With the lock, or alone. */
+static void drop_program(cr_program *program) {
+  if (program != NULL && --program->references == 0) cr_program_destroy(program);
+}
+
+void cr_model_drop_program(crema_model *model, cr_program *program) {
+  pthread_mutex_lock(&model->lock);
+  drop_program(program);
+  pthread_mutex_unlock(&model->lock);
+}
+
+/* With the lock. */
+static crema_status keep_blob(crema_model *model, const char *blob) {
+  cr_program *program = NULL;
+  cr_buffer text = {0};
+  if (cr_program_has(model->program, blob)) return CREMA_OK;
+  CR_TRY(check_stamps(model));
+  CR_TRY(cr_list_add(&model->keep, blob, strlen(blob)));
+  crema_status status = compile(model, &model->keep, &text, &program);
+  cr_buffer_free(&text);
+  if (status != CREMA_OK) {
+    free(model->keep.item[--model->keep.count]);
+    return status;
+  }
+  drop_program(model->program);
+  model->program = program;
+  return CREMA_OK;
+}
+
+crema_status cr_model_keep(crema_model *model, const char *blob) {
+  pthread_mutex_lock(&model->lock);
+  crema_status status = keep_blob(model, blob);
+  pthread_mutex_unlock(&model->lock);
+  return status;
+}
+
+crema_status cr_model_build(crema_model *model, const cr_program *program, crema_context *context,
+                            crema_net **out) {
+  pthread_mutex_lock(&model->lock);
+  crema_status status = cr_program_build(program, &model->options, context, out);
+  pthread_mutex_unlock(&model->lock);
+  return status;
+}

@@ -1,0 +1,46 @@
+/* What sessions need of a model. */
+#ifndef CR_INFER_MODEL_H
+#define CR_INFER_MODEL_H
+
+#include <pthread.h>
+
+#include "core/list.h"
+#include "crema/model.h"
+#include "infer/program.h"
+
+/* A file as it was when the model was loaded. */
+typedef struct cr_model_stamp {
+  int64_t size, seconds, nanoseconds; /* the last two: when it was changed */
+} cr_model_stamp;
+
+struct crema_model {
+  pthread_mutex_t lock; /* for all that changes */
+  int references;       /* the caller's, and one per session */
+  Caffe__NetParameter *source;
+  char *path; /* of the net; for relative paths in it */
+  cr_list weights;
+  cr_model_stamp *stamp; /* one per file of weights */
+  cr_list stages, without, keep;
+  crema_net_options options; /* of all nets; `stages` are those above */
+  bool allow_missing;
+  cr_program *program; /* which has all of `keep` */
+  cr_buffer text;      /* what the passes did the first time */
+};
+
+/* The model with one reference more or less; the last one frees it. */
+void cr_model_retain(crema_model *model);
+void cr_model_release(crema_model *model);
+
+/* The newest program, with one reference more, to be given back with cr_model_drop_program. */
+cr_program *cr_model_take_program(crema_model *model);
+void cr_model_drop_program(crema_model *model, cr_program *program);
+
+/* Makes sure that the newest program has the blob, and compiles again if need be. Errors:
+ * CREMA_E_UNKNOWN_NAME, CREMA_E_STATE when a file has changed. */
+crema_status cr_model_keep(crema_model *model, const char *blob) CREMA_MUST_USE;
+
+/* cr_program_build, one at a time. */
+crema_status cr_model_build(crema_model *model, const cr_program *program, crema_context *context,
+                            crema_net **out) CREMA_MUST_USE;
+
+#endif

@@ -1,0 +1,104 @@
+/* What depends on parameters and constants alone is computed once, here, and becomes a Parameter
+ * layer. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "infer/passes.h"
+#include "layers/common/input_class.h"
+#include "layers/registry.h"
+
+/* Sources whose tops are the same in each pass. */
+static bool is_constant_source(const cr_graph_layer *layer) {
+  if (layer->bottoms > 0 || layer->class->persistent == NULL) return false;
+  if (layer->class->input != NULL && layer->class->input->net_input) return false;
+  for (int j = 0; j < layer->built->tops; ++j) {
+    if (!layer->class->persistent(layer->built, j)) return false;
+  }
+  return layer->class == &cr_layer_parameter || layer->class == &cr_layer_dummy_data;
+}
+
+/* Whether the layer's tops follow from its bottoms' values alone. BatchNorm may count what it sees;
+ * a layer in place may overwrite what is not made anew. */
+static bool is_function(const cr_graph_layer *layer) {
+  return layer->bottoms > 0 && layer->tops > 0 && layer->tops == layer->built->tops &&
+         !layer->in_place && layer->class->input == NULL && !layer->class->statistics &&
+         !layer->class->ignores_values;
+}
+
+static bool depends_on_constants(const cr_graph *graph, int index, const bool *constant) {
+  const cr_graph_layer *layer = &graph->layer[index];
+  if (layer->removed || !cr_graph_has_floats(graph, index)) return false;
+  if (cr_graph_has_loss(graph, index)) return false;
+  if (layer->bottoms == 0) return is_constant_source(layer);
+  if (!is_function(layer)) return false;
+  for (int j = 0; j < layer->bottoms; ++j) {
+    if (!constant[graph->value[layer->bottom[j]].maker]) return false;
+  }
+  return true;
+}
+
+/* Whether anybody who is not a constant itself reads a top, and all who do leave it as it is. */
+static bool is_border(const cr_graph *graph, int index, const bool *constant) {
+  const cr_graph_layer *layer = &graph->layer[index];
+  if (layer->bottoms == 0 || layer->tops != 1) return false;
+  const cr_graph_value *top = &graph->value[layer->top[0]];
+  return top->wanted || (top->reader >= 0 && !constant[top->reader]);
+}
+
+static crema_status set_shape(const crema_shape *shape, Caffe__LayerParameter *param) {
+  Caffe__ParameterParameter *own = cr_proto_alloc(sizeof *own);
+  Caffe__BlobShape *list = cr_proto_alloc(sizeof *list);
+  int64_t *dim = cr_proto_alloc((size_t)shape->axes * sizeof *dim + 1);
+  if (own == NULL || list == NULL || dim == NULL) {
+    free(own);
+    free(list);
+    free(dim);
+    return cr_fail_memory(sizeof *own, "a compiled net");
+  }
+  caffe__parameter_parameter__init(own);
+  caffe__blob_shape__init(list);
+  for (int i = 0; i < shape->axes; ++i) dim[i] = shape->dim[i];
+  list->dim = dim;
+  list->n_dim = (size_t)shape->axes;
+  own->shape = list;
+  param->parameter_param = own;
+  return CREMA_OK;
+}
+
+/* A Parameter layer of the same name with the values that the net's blob has now. */
+static crema_status make_parameter(cr_graph *graph, int index) {
+  cr_graph_layer *layer = &graph->layer[index];
+  const crema_shape *shape = cr_graph_shape(graph, layer->top[0]);
+  crema_blob *values = graph->net->layer[index].top[0];
+  const float *from = NULL;
+  float *to = NULL;
+  CR_TRY(cr_graph_rewrite(graph, index, &cr_layer_parameter));
+  CR_TRY(set_shape(shape, layer->param));
+  for (int j = 0; j < layer->bottoms; ++j) graph->value[layer->bottom[j]].reader = -1;
+  layer->bottoms = 0;
+  while (layer->params > 1) crema_blob_destroy(layer->blob[--layer->params]);
+  CR_TRY(cr_graph_new_param(graph, index, 0, shape, &to));
+  CR_TRY(cr_tensor_host_read_floats(values->data, &from));
+  memcpy(to, from, (size_t)crema_blob_count(values) * sizeof *to);
+  cr_graph_protect(graph, layer->top[0]);
+  return CREMA_OK;
+}
+
+crema_status cr_pass_constants(cr_graph *graph) {
+  char name[CR_GRAPH_NAME];
+  crema_status status = CREMA_OK;
+  bool *constant = NULL;
+  CR_TRY(CR_NEW(constant, graph->layers + 1, "a compiled net"));
+  for (int i = 0; i < graph->layers; ++i) constant[i] = depends_on_constants(graph, i, constant);
+  for (int i = 0; i < graph->layers; ++i) {
+    if (constant[i]) CR_TRY_GOTO(cr_net_forward_range(graph->net, i, i, NULL), out);
+    if (!constant[i] || !is_border(graph, i, constant)) continue;
+    CR_TRY_GOTO(cr_graph_tell(graph, "constants", "%s is computed", cr_graph_name(graph, i, name)),
+                out);
+    CR_TRY_GOTO(make_parameter(graph, i), out);
+  }
+out:
+  free(constant);
+  return status;
+}

@@ -1,0 +1,50 @@
+/* Layers that nothing depends on: neither an output, nor a blob to be kept, nor a file. */
+#include "core/fail.h"
+#include "infer/passes.h"
+#include "layers/common/input_class.h"
+#include "layers/registry.h"
+
+/* A layer without tops is there for what it does, unless it ignores its bottoms: then it only hides
+ * them, which cr_program_make does where it is needed. */
+static bool is_needed(const cr_graph *graph, const cr_graph_layer *layer) {
+  if (layer->class->input != NULL && layer->class->input->net_input) return true;
+  if (layer->built->tops == 0) return !layer->class->ignores_values;
+  if (layer->tops < layer->built->tops) return true; /* a loss may have a top without a name */
+  for (int j = 0; j < layer->tops; ++j) {
+    const cr_graph_value *top = &graph->value[layer->top[j]];
+    if (top->wanted || top->reader >= 0) return true;
+  }
+  return false;
+}
+
+/* A split of which one top is left is nothing but another name. */
+static void drop_split(cr_graph *graph, int index) {
+  cr_graph_layer *layer = &graph->layer[index];
+  int used = 0, first = 0;
+  for (int j = layer->tops - 1; j >= 0; --j) {
+    const cr_graph_value *top = &graph->value[layer->top[j]];
+    if (!top->wanted && top->reader < 0) continue;
+    first = j;
+    ++used;
+  }
+  if (used != 1 || cr_graph_has_loss(graph, index)) return;
+  const int unused = layer->top[0];
+  layer->top[0] = layer->top[first];
+  layer->top[first] = unused;
+  (void)cr_graph_pass_by(graph, index);
+}
+
+crema_status cr_pass_dead(cr_graph *graph) {
+  char name[CR_GRAPH_NAME];
+  for (int i = graph->layers - 1; i >= 0; --i) {
+    cr_graph_layer *layer = &graph->layer[i];
+    if (layer->removed || is_needed(graph, layer)) continue;
+    layer->removed = true;
+    for (int j = 0; j < layer->bottoms; ++j) graph->value[layer->bottom[j]].reader = -1;
+    CR_TRY(cr_graph_tell(graph, "dead", "%s is left out", cr_graph_name(graph, i, name)));
+  }
+  for (int i = 0; i < graph->layers; ++i) {
+    if (cr_graph_is(graph, i, &cr_layer_split)) drop_split(graph, i);
+  }
+  return CREMA_OK;
+}

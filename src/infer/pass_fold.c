@@ -1,0 +1,261 @@
+/* Layers that multiply and add per channel, folded into the weights of the layer before or after
+ * them.
+ *
+ * Before them: y = f (W x + b) + s = (f W) x + (f b + s), always exact.
+ * After them: y = W (f x + s) + b = (W f) x + (b + W s), exact unless positions outside of x, which
+ * are 0 and not s, take part: a convolution with padding, or a transposed one, takes them only
+ * where s is 0. All is computed in double, several such layers at once, and rounded once. */
+#include <stdlib.h>
+
+#include "core/fail.h"
+#include "infer/affine.h"
+#include "infer/passes.h"
+#include "layers/common/layer_conv.h"
+#include "layers/registry.h"
+
+/* The weights of a layer as a matrix whose rows, or parts of them, belong to a channel of the top,
+ * and whose columns belong to channels of the bottom. */
+typedef struct weighted {
+  int layer;
+  bool padded;             /* positions outside of the bottom take part */
+  cr_affine before, after; /* what is to be folded in */
+  int64_t outputs, inputs; /* channels of top and bottom */
+  int64_t group;
+  bool transposed; /* the channels of the bottom come first */
+  int64_t inner;   /* weights for each pair of channels */
+  bool bias;
+} weighted;
+
+static bool has_padding(const cr_layer_conv *conv) {
+  for (int i = 0; i < conv->window.axes; ++i) {
+    if (conv->window.pad[i] != 0) return true;
+  }
+  return conv->transposed;
+}
+
+static crema_status read_conv(const cr_graph *graph, weighted *w) {
+  const cr_graph_layer *layer = &graph->layer[w->layer];
+  const cr_layer_conv *conv = layer->built->state;
+  w->padded = has_padding(conv);
+  w->outputs = conv->outputs;
+  w->inputs = conv->channels;
+  w->group = conv->group;
+  w->transposed = conv->transposed;
+  w->inner = 1;
+  for (int i = 0; i < conv->window.axes; ++i) w->inner *= conv->window.kernel[i];
+  CR_TRY(cr_affine_identity(conv->axis, w->inputs, &w->before));
+  return cr_affine_identity(conv->axis, w->outputs, &w->after);
+}
+
+/* The values from the axis on are one vector; the extents behind the first of them may change as
+ * long as their product does not. */
+static crema_status read_product(const cr_graph *graph, weighted *w) {
+  const cr_graph_layer *layer = &graph->layer[w->layer];
+  const Caffe__InnerProductParameter *param = layer->built->param->inner_product_param;
+  const crema_shape *from = cr_graph_shape(graph, layer->bottom[0]);
+  const int axis = param->axis < 0 ? param->axis + from->axes : param->axis;
+  w->outputs = param->num_output;
+  w->inputs = from->dim[axis];
+  w->group = 1;
+  w->transposed = param->transpose;
+  w->inner = crema_shape_count(from, axis + 1, from->axes);
+  CR_TRY(cr_affine_identity(axis, w->inputs, &w->before));
+  return cr_affine_identity(axis, w->outputs, &w->after);
+}
+
+static crema_status read_weighted(const cr_graph *graph, int layer, weighted *w, bool *found) {
+  const bool product = cr_graph_is(graph, layer, &cr_layer_inner_product);
+  *w = (weighted){.layer = layer, .bias = graph->layer[layer].params > 1};
+  *found = (product || graph->layer[layer].class->reshape == cr_layer_conv_reshape) &&
+           cr_graph_is_simple(graph, layer) && cr_graph_has_floats(graph, layer);
+  if (!*found) return CREMA_OK;
+  return product ? read_product(graph, w) : read_conv(graph, w);
+}
+
+/* ---- which layers -------------------------------------------------------- */
+
+static crema_status tell(cr_graph *graph, int what, int into) {
+  char name[2][CR_GRAPH_NAME];
+  return cr_graph_tell(graph, "fold", "%s into %s", cr_graph_name(graph, what, name[0]),
+                       cr_graph_name(graph, into, name[1]));
+}
+
+/* The layers that follow `first`, one after the other, as long as they fit. */
+static crema_status take_following(cr_graph *graph, int first, cr_affine *into, int *taken) {
+  for (;;) {
+    const int top = graph->layer[first].top[0], reader = graph->value[top].reader;
+    cr_affine next = {0};
+    bool fits = false;
+    if (reader < 0 || !cr_graph_may_go(graph, top)) return CREMA_OK;
+    crema_status status = cr_affine_read(graph, reader, &next, &fits);
+    fits = fits && cr_affine_fits(&next, into);
+    if (status == CREMA_OK && fits) cr_affine_append(into, &next);
+    cr_affine_free(&next);
+    if (status != CREMA_OK || !fits) return status;
+    cr_graph_merge_back(graph, first, reader);
+    CR_TRY(tell(graph, reader, first));
+    *taken += 1;
+  }
+}
+
+/* The same with those that come before. */
+static crema_status take_preceding(cr_graph *graph, weighted *w, int *taken) {
+  for (;;) {
+    const int bottom = graph->layer[w->layer].bottom[0], maker = graph->value[bottom].maker;
+    cr_affine previous = {0};
+    bool fits = false;
+    if (!cr_graph_may_go(graph, bottom)) return CREMA_OK;
+    crema_status status = cr_affine_read(graph, maker, &previous, &fits);
+    fits = fits && cr_affine_fits(&previous, &w->before) && !(w->padded && previous.shifts);
+    if (status == CREMA_OK && fits) cr_affine_prepend(&w->before, &previous);
+    cr_affine_free(&previous);
+    if (status != CREMA_OK || !fits) return status;
+    cr_graph_merge_on(graph, maker, w->layer);
+    CR_TRY(tell(graph, maker, w->layer));
+    *taken += 1;
+  }
+}
+
+/* ---- the numbers --------------------------------------------------------- */
+
+/* The channels of the weights' block number `block`; there are `inner` weights in it. Weights are
+ * (outputs, inputs / group) or, transposed, (inputs, outputs / group). */
+static void channels_of(const weighted *w, int64_t block, int64_t *output, int64_t *input) {
+  const int64_t outputs = w->outputs / w->group, inputs = w->inputs / w->group;
+  if (w->transposed) {
+    *input = block / outputs;
+    *output = *input / inputs * outputs + block % outputs;
+  } else {
+    *output = block / inputs;
+    *input = *output / outputs * inputs + block % inputs;
+  }
+}
+
+/* The weights of an inner product with transpose are (inputs * inner, outputs). */
+static bool is_interleaved(const cr_graph *graph, const weighted *w) {
+  return w->transposed && cr_graph_is(graph, w->layer, &cr_layer_inner_product);
+}
+
+static void multiply(const weighted *w, bool interleaved, const float *from, float *to,
+                     double *bias) {
+  const int64_t blocks = w->outputs * w->inputs / w->group;
+  for (int64_t block = 0; block < blocks; ++block) {
+    int64_t output = 0, input = 0;
+    double sum = 0;
+    channels_of(w, block, &output, &input);
+    const double factor = w->after.scale[output] * w->before.scale[input];
+    for (int64_t k = 0; k < w->inner; ++k) {
+      const int64_t at =
+          interleaved ? (input * w->inner + k) * w->outputs + output : block * w->inner + k;
+      to[at] = (float)((double)from[at] * factor);
+      sum += (double)from[at];
+    }
+    bias[output] += sum * w->before.shift[input];
+  }
+}
+
+static crema_status set_weights(cr_graph *graph, const weighted *w, double *bias) {
+  cr_graph_layer *layer = &graph->layer[w->layer];
+  const crema_shape shape = layer->blob[0]->shape;
+  crema_blob *old = layer->blob[0];
+  const float *from = NULL;
+  float *to = NULL;
+  CR_TRY(cr_tensor_host_read_floats(old->data, &from));
+  layer->blob[0] = NULL;
+  crema_status status = cr_graph_new_param(graph, w->layer, 0, &shape, &to);
+  if (status == CREMA_OK) multiply(w, is_interleaved(graph, w), from, to, bias);
+  crema_blob_destroy(old);
+  return status;
+}
+
+static void set_bias_term(Caffe__LayerParameter *param) {
+  Caffe__ConvolutionParameter *conv = param->convolution_param;
+  Caffe__InnerProductParameter *product = param->inner_product_param;
+  if (conv != NULL) conv->has_bias_term = conv->bias_term = 1;
+  if (product != NULL) product->has_bias_term = product->bias_term = 1;
+}
+
+static crema_status apply(cr_graph *graph, const weighted *w) {
+  cr_graph_layer *layer = &graph->layer[w->layer];
+  const size_t outputs = (size_t)w->outputs;
+  double *bias = NULL;
+  const float *old = NULL;
+  float *to = NULL;
+  crema_status status = CREMA_OK;
+  CR_TRY(CR_NEW(bias, outputs + 1, "the numbers of channels"));
+  CR_TRY_GOTO(set_weights(graph, w, bias), out);
+  if (!w->bias && !w->before.shifts && !w->after.shifts) goto out;
+  if (w->bias) CR_TRY_GOTO(cr_tensor_host_read_floats(layer->blob[1]->data, &old), out);
+  for (size_t o = 0; o < outputs; ++o) {
+    bias[o] += old == NULL ? 0 : (double)old[o];
+    bias[o] = w->after.scale[o] * bias[o] + w->after.shift[o];
+  }
+  const crema_shape shape = cr_shape_1(w->outputs);
+  CR_TRY_GOTO(cr_graph_new_param(graph, w->layer, 1, &shape, &to), out);
+  for (size_t o = 0; o < outputs; ++o) to[o] = (float)bias[o];
+  set_bias_term(layer->param);
+out:
+  free(bias);
+  return status;
+}
+
+static crema_status fold_into(cr_graph *graph, int layer) {
+  weighted w = {0};
+  bool found = false;
+  int taken = 0;
+  crema_status status = CREMA_OK;
+  CR_TRY_GOTO(read_weighted(graph, layer, &w, &found), out);
+  if (!found) goto out;
+  CR_TRY_GOTO(take_following(graph, layer, &w.after, &taken), out);
+  CR_TRY_GOTO(take_preceding(graph, &w, &taken), out);
+  if (taken > 0) status = apply(graph, &w);
+out:
+  cr_affine_free(&w.after);
+  cr_affine_free(&w.before);
+  return status;
+}
+
+/* ---- what is left: several in a row become one Scale --------------------- */
+
+static crema_status become_scale(cr_graph *graph, int layer, const cr_affine *affine) {
+  cr_graph_layer *l = &graph->layer[layer];
+  Caffe__ScaleParameter *param = NULL;
+  float *scale = NULL, *shift = NULL;
+  CR_TRY(cr_graph_rewrite(graph, layer, &cr_layer_scale));
+  param = l->param->scale_param = cr_proto_alloc(sizeof *param);
+  if (param == NULL) return cr_fail_memory(sizeof *param, "a Scale layer");
+  caffe__scale_parameter__init(param);
+  param->has_axis = param->has_num_axes = param->has_bias_term = 1;
+  param->axis = affine->axis < 0 ? 0 : affine->axis;
+  param->num_axes = affine->axis < 0 ? 0 : 1;
+  param->bias_term = 1;
+  crema_shape shape = affine->axis < 0 ? (crema_shape){0} : cr_shape_1(affine->channels);
+  while (l->params > 2) crema_blob_destroy(l->blob[--l->params]);
+  CR_TRY(cr_graph_new_param(graph, layer, 0, &shape, &scale));
+  CR_TRY(cr_graph_new_param(graph, layer, 1, &shape, &shift));
+  for (int64_t c = 0; c < affine->channels; ++c) {
+    scale[c] = (float)affine->scale[c];
+    shift[c] = (float)affine->shift[c];
+  }
+  return CREMA_OK;
+}
+
+static crema_status merge_from(cr_graph *graph, int layer) {
+  cr_affine affine = {0};
+  bool found = false;
+  int taken = 0;
+  crema_status status = CREMA_OK;
+  CR_TRY_GOTO(cr_affine_read(graph, layer, &affine, &found), out);
+  if (!found) goto out;
+  CR_TRY_GOTO(take_following(graph, layer, &affine, &taken), out);
+  if (taken > 0) status = become_scale(graph, layer, &affine);
+out:
+  cr_affine_free(&affine);
+  return status;
+}
+
+crema_status cr_pass_fold(cr_graph *graph) {
+  for (int i = 0; i < graph->layers; ++i) CR_TRY(fold_into(graph, i));
+  for (int i = 0; i < graph->layers; ++i) CR_TRY(merge_from(graph, i));
+  return CREMA_OK;
+}

@@ -1,0 +1,14 @@
+/* Layers that hand their bottom on unchanged in phase TEST. */
+#include "core/fail.h"
+#include "infer/passes.h"
+#include "layers/registry.h"
+
+crema_status cr_pass_train(cr_graph *graph) {
+  char name[CR_GRAPH_NAME];
+  for (int i = 0; i < graph->layers; ++i) {
+    if (!cr_graph_is(graph, i, &cr_layer_dropout) || !cr_graph_is_simple(graph, i)) continue;
+    if (!cr_graph_pass_by(graph, i)) continue;
+    CR_TRY(cr_graph_tell(graph, "train", "%s is left out", cr_graph_name(graph, i, name)));
+  }
+  return CREMA_OK;
+}

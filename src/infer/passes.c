@@ -1,0 +1,55 @@
+#include "infer/passes.h"
+
+#include <string.h>
+
+#include "core/fail.h"
+#include "core/nearest.h"
+
+const cr_pass cr_passes[] = {
+    {"train", "leaves out layers that only training needs (Dropout)", cr_pass_train},
+    {"constants", "computes beforehand what depends on no input", cr_pass_constants},
+    {"dead", "leaves out layers that no output and no kept blob needs", cr_pass_dead},
+    {"fold",
+     "multiplies BatchNorm, Scale, Bias and linear Power layers into the weights of the "
+     "convolution or inner product before or after them, or into one Scale layer",
+     cr_pass_fold},
+};
+const size_t cr_pass_count = sizeof cr_passes / sizeof cr_passes[0];
+
+static crema_status check_name(const char *name) {
+  const char *known[sizeof cr_passes / sizeof cr_passes[0]];
+  cr_buffer all = {0};
+  for (size_t i = 0; i < cr_pass_count; ++i) {
+    known[i] = cr_passes[i].name;
+    if (strcmp(name, known[i]) == 0) return CREMA_OK;
+  }
+  crema_status status = CREMA_OK;
+  for (size_t i = 0; i < cr_pass_count && status == CREMA_OK; ++i) {
+    status = cr_buffer_print(&all, "%s%s", i ? ", " : "", known[i]);
+  }
+  const char *nearest = cr_nearest(name, known, cr_pass_count);
+  if (status == CREMA_OK) {
+    status = cr_fail(CREMA_E_UNKNOWN_NAME, "there is no pass '%.100s'%s%s%s; the passes are %s",
+                     name, nearest ? ", did you mean '" : "", nearest ? nearest : "",
+                     nearest ? "'?" : "", all.data);
+  }
+  cr_buffer_free(&all);
+  return status;
+}
+
+static bool is_off(const cr_pass *pass, const char *const *without, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    if (strcmp(pass->name, without[i]) == 0) return true;
+  }
+  return false;
+}
+
+crema_status cr_passes_run(cr_graph *graph, const char *const *without, size_t count) {
+  for (size_t i = 0; i < count; ++i) CR_TRY(check_name(without[i]));
+  for (size_t i = 0; i < cr_pass_count; ++i) {
+    const cr_pass *pass = &cr_passes[i];
+    if (is_off(pass, without, count)) CR_TRY(cr_graph_tell(graph, pass->name, "switched off"));
+    else CR_TRY(cr_fail_in(pass->run(graph), "pass %s", pass->name));
+  }
+  return CREMA_OK;
+}

@@ -1,0 +1,27 @@
+/* The passes over a graph, each of which can be switched off. */
+#ifndef CR_INFER_PASSES_H
+#define CR_INFER_PASSES_H
+
+#include "infer/graph.h"
+
+typedef crema_status cr_pass_run(cr_graph *graph) CREMA_MUST_USE;
+
+/* A pass leaves alone what it does not know for certain to stay the same. */
+typedef struct cr_pass {
+  const char *name, *what; /* a word, and what it does, for help and explanations */
+  cr_pass_run *run;
+} cr_pass;
+
+/* All passes in the order in which they run. */
+extern const cr_pass cr_passes[];
+extern const size_t cr_pass_count;
+
+/* Runs them but for those that are named. Errors: CREMA_E_UNKNOWN_NAME for a name that no pass
+ * has. */
+crema_status cr_passes_run(cr_graph *graph, const char *const *without,
+                           size_t count) CREMA_MUST_USE;
+
+/* One file each. */
+cr_pass_run cr_pass_train, cr_pass_constants, cr_pass_dead, cr_pass_fold;
+
+#endif

@@ -1,0 +1,224 @@
+/* A session's callers see blobs of the session's own, which share the values of the net's: the net
+ * is built again when a blob is to be kept that the passes have left out. */
+#include "infer/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+
+typedef struct session_blob {
+  struct session_blob *next;
+  crema_blob *blob;
+  bool input;
+  char name[];
+} session_blob;
+
+struct crema_session {
+  crema_model *model;
+  cr_program *program;
+  crema_context *context;
+  crema_net *net;
+  session_blob *blobs;
+};
+
+void crema_session_options_init(crema_session_options *options) {
+  if (options == NULL) return;
+  *options = (crema_session_options){0};
+}
+
+/* ---- blobs --------------------------------------------------------------- */
+
+static session_blob *find_blob(const crema_session *session, const char *name) {
+  session_blob *b = session->blobs;
+  while (b != NULL && strcmp(b->name, name) != 0) b = b->next;
+  return b;
+}
+
+/* Lets the session's blob have values and shape of the net's. */
+static crema_status follow_net(const crema_session *session, session_blob *b) {
+  crema_blob *blob = NULL;
+  CR_TRY(crema_net_blob(session->net, b->name, &blob));
+  if (!cr_tensor_shares_with(b->blob->data, blob->data)) {
+    CR_TRY(crema_blob_reshape(b->blob, &blob->shape));
+    return cr_blob_share_data(b->blob, blob);
+  }
+  return crema_blob_reshape(b->blob, &blob->shape);
+}
+
+static crema_status add_blob(crema_session *session, const char *name, bool input,
+                             session_blob **out) {
+  const size_t size = strlen(name) + 1;
+  crema_blob *blob = NULL;
+  CR_TRY(crema_net_blob(session->net, name, &blob));
+  session_blob *b = calloc(1, sizeof *b + size);
+  if (b == NULL) return cr_fail_memory(sizeof *b + size, "a session's blob");
+  memcpy(b->name, name, size);
+  b->input = input;
+  crema_status status =
+      cr_blob_create_typed(&blob->shape, cr_tensor_type(blob->data), CREMA_F32, &b->blob);
+  if (status == CREMA_OK) status = follow_net(session, b);
+  if (status != CREMA_OK) {
+    crema_blob_destroy(b->blob);
+    free(b);
+    return status;
+  }
+  b->next = session->blobs;
+  session->blobs = b;
+  *out = b;
+  return CREMA_OK;
+}
+
+/* Inputs may have been given other shapes, or another net. */
+static crema_status set_inputs(const crema_session *session) {
+  for (const session_blob *b = session->blobs; b != NULL; b = b->next) {
+    crema_blob *blob = NULL;
+    if (!b->input) continue;
+    CR_TRY(crema_net_blob(session->net, b->name, &blob));
+    const bool shared = cr_tensor_shares_with(b->blob->data, blob->data);
+    if (!crema_shape_equal(&blob->shape, &b->blob->shape)) {
+      CR_TRY(crema_blob_reshape(blob, &b->blob->shape));
+    }
+    if (shared) continue;
+    CR_TRY(cr_tensor_copy(blob->data, b->blob->data, session->context));
+    CR_TRY(cr_blob_share_data(b->blob, blob));
+  }
+  return CREMA_OK;
+}
+
+/* ---- life ---------------------------------------------------------------- */
+
+/* Builds a net of the model's newest program; the session keeps its own when that fails. */
+static crema_status build_net(crema_session *session) {
+  cr_program *program = cr_model_take_program(session->model);
+  crema_net *net = NULL;
+  crema_status status = cr_model_build(session->model, program, session->context, &net);
+  if (status != CREMA_OK) {
+    cr_model_drop_program(session->model, program);
+    return status;
+  }
+  crema_net_destroy(session->net);
+  if (session->program != NULL) cr_model_drop_program(session->model, session->program);
+  session->net = net;
+  session->program = program;
+  return CREMA_OK;
+}
+
+static crema_status add_inputs_and_outputs(crema_session *session) {
+  session_blob *b = NULL;
+  for (int i = 0; i < crema_net_input_count(session->net); ++i) {
+    CR_TRY(add_blob(session, crema_net_input_name(session->net, i), true, &b));
+  }
+  for (int i = 0; i < crema_net_output_count(session->net); ++i) {
+    const char *name = crema_net_output_name(session->net, i);
+    if (find_blob(session, name) == NULL) CR_TRY(add_blob(session, name, false, &b));
+  }
+  return CREMA_OK;
+}
+
+crema_status crema_session_create(crema_model *model, const crema_session_options *options,
+                                  crema_session **out) {
+  CR_REQUIRE(model);
+  CR_REQUIRE(out);
+  crema_session_options standard;
+  crema_session_options_init(&standard);
+  if (options == NULL) options = &standard;
+  crema_session *session = NULL;
+  crema_status status = CREMA_OK;
+  CR_TRY(CR_NEW(session, 1, "a session"));
+  session->model = model;
+  cr_model_retain(model);
+  crema_device *device = options->device == NULL ? cr_cpu_device() : options->device;
+  CR_TRY_GOTO(crema_context_create(device, (uint64_t)model->options.seed, &session->context), fail);
+  CR_TRY_GOTO(build_net(session), fail);
+  CR_TRY_GOTO(add_inputs_and_outputs(session), fail);
+  *out = session;
+  return CREMA_OK;
+fail:
+  crema_session_destroy(session);
+  return status;
+}
+
+void crema_session_destroy(crema_session *session) {
+  if (session == NULL) return;
+  for (session_blob *b = session->blobs, *next = NULL; b != NULL; b = next) {
+    next = b->next;
+    crema_blob_destroy(b->blob);
+    free(b);
+  }
+  crema_net_destroy(session->net);
+  if (session->program != NULL) cr_model_drop_program(session->model, session->program);
+  crema_context_destroy(session->context);
+  cr_model_release(session->model);
+  free(session);
+}
+
+/* ---- use ----------------------------------------------------------------- */
+
+crema_status crema_session_blob(crema_session *session, const char *name, crema_blob **out) {
+  CR_REQUIRE(session);
+  CR_REQUIRE(name);
+  CR_REQUIRE(out);
+  session_blob *b = find_blob(session, name);
+  if (b == NULL && !cr_program_has(session->program, name)) {
+    CR_TRY(cr_model_keep(session->model, name));
+    CR_TRY(build_net(session));
+  }
+  if (b == NULL) CR_TRY(add_blob(session, name, false, &b));
+  *out = b->blob;
+  return CREMA_OK;
+}
+
+crema_status crema_session_run(crema_session *session) {
+  CR_REQUIRE(session);
+  CR_TRY(set_inputs(session));
+  CR_TRY(crema_net_forward(session->net, NULL));
+  for (session_blob *b = session->blobs; b != NULL; b = b->next) {
+    if (!b->input) CR_TRY(follow_net(session, b));
+  }
+  return CREMA_OK;
+}
+
+/* ---- asking -------------------------------------------------------------- */
+
+int crema_session_input_count(const crema_session *session) {
+  return session == NULL ? 0 : crema_net_input_count(session->net);
+}
+
+const char *crema_session_input_name(const crema_session *session, int index) {
+  return session == NULL ? NULL : crema_net_input_name(session->net, index);
+}
+
+int crema_session_output_count(const crema_session *session) {
+  return session == NULL ? 0 : crema_net_output_count(session->net);
+}
+
+const char *crema_session_output_name(const crema_session *session, int index) {
+  return session == NULL ? NULL : crema_net_output_name(session->net, index);
+}
+
+static crema_blob *blob_named(const crema_session *session, const char *name) {
+  return name == NULL ? NULL : find_blob(session, name)->blob;
+}
+
+crema_blob *crema_session_input(crema_session *session, int index) {
+  return session == NULL ? NULL : blob_named(session, crema_session_input_name(session, index));
+}
+
+crema_blob *crema_session_output(crema_session *session, int index) {
+  return session == NULL ? NULL : blob_named(session, crema_session_output_name(session, index));
+}
+
+static size_t sum_of(const crema_blob_memory *memory) {
+  return memory->data_host + memory->data_device + memory->diff_host + memory->diff_device;
+}
+
+crema_status crema_session_memory_read(const crema_session *session, crema_session_memory *out) {
+  CR_REQUIRE(session);
+  CR_REQUIRE(out);
+  cr_net_memory memory;
+  CR_TRY(cr_net_memory_read(session->net, &memory));
+  *out = (crema_session_memory){.weights = sum_of(&memory.params),
+                                .activations = sum_of(&memory.tops)};
+  return CREMA_OK;
+}

@@ -1,0 +1,140 @@
+/* Random nets, compiled and plain, compute the same: all passes together, each pass alone, batches
+ * of other sizes, and inner blobs that are asked for afterwards. */
+#include "infer/model_case.h"
+#include "infer/passes.h"
+#include "net/random_nets.h"
+
+enum { PASSES = 16 };
+
+static char net_path[PATH_SIZE], weights_path[PATH_SIZE];
+static double worst_seen;
+
+/* What is compared says more about a net whose values are of a usual size. */
+static bool is_usual(crema_net *net) {
+  for (int i = 0; i < crema_net_output_count(net); ++i) {
+    double largest = 0;
+    ok(crema_blob_amax_data(crema_net_output(net, i), &largest));
+    if (!(largest < 1e6)) return false;
+  }
+  return true;
+}
+
+static crema_session *open_session(crema_model **model, const char *const *without, size_t count) {
+  crema_model_options options;
+  crema_session *session = NULL;
+  crema_model_options_init(&options);
+  options.without = without;
+  options.without_count = count;
+  ok(crema_model_load(net_path, weights_path, &options, model));
+  ok(crema_session_create(*model, NULL, &session));
+  return session;
+}
+
+static bool is_near(double error, const char *what) {
+  if (error > worst_seen) worst_seen = error;
+  if (error <= 1e-5) return true;
+  print_error("%s: %g\n", what, error);
+  return false;
+}
+
+/* Asked for after a run. */
+static bool same_inner_blobs(crema_net *net, crema_session *session, uint64_t *random) {
+  bool same = true;
+  for (int k = 0; k < 2; ++k) {
+    const int blobs = crema_net_blob_count(net);
+    const int index = (int)((draw_value(random) + 1) / 2 * (float)(blobs - 1));
+    const char *name = crema_net_blob_name(net, index);
+    crema_blob *found = NULL;
+    ok(crema_session_blob(session, name, &found));
+    ok(crema_session_run(session));
+    same = is_near(difference(blob_of(net, name), found), name) && same;
+    same = is_near(output_difference(net, session), "outputs after asking") && same;
+  }
+  return same;
+}
+
+static bool same_with_batch(crema_net *net, crema_session *session, int64_t items,
+                            uint64_t *random) {
+  const crema_shape shape = cr_shape_4(items, 3, 6, 5);
+  ok(crema_blob_reshape(crema_net_input(net, 0), &shape));
+  draw_inputs(net, random);
+  ok(crema_net_forward(net, NULL));
+  return is_near(output_difference(net, session), "another batch");
+}
+
+static bool same_alone(crema_net *net) {
+  bool same = true;
+  for (size_t p = 0; p < cr_pass_count; ++p) {
+    const char *others[PASSES];
+    size_t count = 0;
+    crema_model *model = NULL;
+    for (size_t q = 0; q < cr_pass_count; ++q) {
+      if (q != p) others[count++] = cr_passes[q].name;
+    }
+    crema_session *session = open_session(&model, others, count);
+    same = is_near(output_difference(net, session), cr_passes[p].name) && same;
+    crema_session_destroy(session);
+    crema_model_destroy(model);
+  }
+  return same;
+}
+
+static bool same_model(crema_net *net, uint64_t *random) {
+  crema_model *model = NULL;
+  crema_session *session = open_session(&model, NULL, 0);
+  bool same = is_near(output_difference(net, session), "all passes");
+  same = same_alone(net) && same;
+  same = same_inner_blobs(net, session, random) && same;
+  same = same_with_batch(net, session, 1, random) && same;
+  same = same_with_batch(net, session, 3, random) && same;
+  if (!same) print_error("%s", crema_model_explain(model));
+  crema_session_destroy(session);
+  crema_model_destroy(model);
+  return same;
+}
+
+static crema_net *make_net(const sketch *s, uint64_t *random) {
+  crema_net *net = NULL;
+  FILE *file = fopen(net_path, "w");
+  assert_non_null(file);
+  assert_int_equal(fwrite(s->text, 1, s->used, file), s->used);
+  assert_int_equal(fclose(file), 0);
+  crema_net_options options = phase_options(CREMA_TEST);
+  ok(crema_net_load(net_path, &options, &net));
+  draw_statistics(net, random);
+  draw_inputs(net, random);
+  ok(crema_net_save_weights(net, weights_path));
+  ok(crema_net_forward(net, NULL));
+  return net;
+}
+
+TEST(models_compute_what_nets_do) {
+  const char *given = getenv("CREMA_TEST_SEED"), *nets = getenv("CREMA_TEST_NETS");
+  const uint64_t seed = given != NULL ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
+  const uint64_t count = nets != NULL ? strtoull(nets, NULL, 10) : 100;
+  static sketch s;
+  uint64_t random = seed, skipped = 0;
+  snprintf(net_path, sizeof net_path, "%s", path_of("net.prototxt"));
+  snprintf(weights_path, sizeof weights_path, "%s", path_of("net.caffemodel"));
+  print_message("seed %llu\n", (unsigned long long)seed);
+  for (uint64_t i = 0; i < count; ++i) {
+    draw_net(&s, seed * 1000003 + i, FOR_INFERENCE);
+    crema_net *net = make_net(&s, &random);
+    skipped += !is_usual(net);
+    if (is_usual(net) && !same_model(net, &random)) {
+      print_error("net %llu of seed %llu:\n", (unsigned long long)i, (unsigned long long)seed);
+      fputs(s.text, stderr); /* longer than cmocka's lines */
+      fail();
+    }
+    crema_net_destroy(net);
+  }
+  unlink(net_path);
+  unlink(weights_path);
+  print_message("largest difference %g; %llu nets of huge values skipped\n", worst_seen,
+                (unsigned long long)skipped);
+  assert_true(skipped * 10 <= count);
+}
+
+int main(void) {
+  return run_all_tests(make_folder, remove_folder);
+}
