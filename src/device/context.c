@@ -67,6 +67,10 @@ void crema_context_destroy(crema_context *context) {
   free(context);
 }
 
+void cr_context_set_threads(crema_context *context, int most) {
+  context->threads = most;
+}
+
 crema_device *crema_context_device(const crema_context *context) {
   if (context == NULL) return NULL;
   return context->device;

@@ -16,6 +16,11 @@ crema_device *cr_device_current(void);
  * work that falls back to the CPU. Never NULL. */
 crema_context *cr_host_context(void);
 
+/* Ops and conversions on `context` are planned for, and use, at most so many threads of the host;
+ * 0: as many as the calling thread may have. With 1, no threads are started: several threads of a
+ * program can each work on a context of their own at once. */
+void cr_context_set_threads(crema_context *context, int most);
+
 /* A context of the calling thread on `device` (S1-28): the same one for the same thread, device and
  * `stream`, another one for any other. Made at the first call, destroyed at the end of the
  * thread. For host memory: cr_host_context(). stream >= 0. */

@@ -53,13 +53,16 @@ static crema_status run_kernel(const cr_kernel *kernel, const cr_op_desc *desc, 
   if (kernel->plan != NULL) CR_TRY(kernel->plan(&plan));
   crema_devptr buffer[2] = {{0}, c->result}, workspace = {0};
   bool accumulate[2] = {false, false};
-  crema_status status;
+  void *execution = NULL;
+  crema_status status = CREMA_OK;
+  if (kernel->open != NULL) CR_TRY_GOTO(kernel->open(&plan, &execution), done);
   CR_TRY_GOTO(cr_tensor_read(c->tensor[0], context, format[0], &buffer[0]), done);
   if (c->tensor[1] != NULL) {
     CR_TRY_GOTO(cr_tensor_update(c->tensor[1], context, format[1], &buffer[1]), done);
   }
   CR_TRY_GOTO(cr_context_workspace(context, plan.workspace_bytes, &workspace), done);
   status = kernel->run(&(cr_call){.plan = &plan,
+                                  .execution = execution,
                                   .desc = plan.desc,
                                   .context = context,
                                   .buffer = buffer,
@@ -67,6 +70,7 @@ static crema_status run_kernel(const cr_kernel *kernel, const cr_op_desc *desc, 
                                   .scalars = &c->scalars,
                                   .workspace = workspace});
 done:
+  if (execution != NULL) kernel->close(&plan, execution);
   if (kernel->destroy != NULL) kernel->destroy(&plan);
   return status;
 }

@@ -41,21 +41,20 @@ crema_status cr_op_create(cr_op_desc **desc, cr_op **out) {
     *desc = NULL;
     return cr_fail_memory(sizeof *op, "an op");
   }
-  op->desc = *desc;
+  op->made_for = *desc;
   *desc = NULL;
+  CR_TRY_GOTO(cr_op_desc_copy(op->made_for, &op->desc), fail);
   op->use = calloc(args + 1, sizeof *op->use);
-  op->type = calloc(args + 1, sizeof *op->type);
   op->buffer = calloc(args + 1, sizeof *op->buffer);
   op->accumulate = calloc(args + 1, sizeof *op->accumulate);
   op->hint = calloc(args + 1, sizeof *op->hint);
   op->fresh = calloc(args + 1, sizeof *op->fresh);
   op->add = calloc(args + 1, sizeof *op->add);
-  if (op->use == NULL || op->type == NULL || op->buffer == NULL || op->accumulate == NULL ||
-      op->hint == NULL || op->fresh == NULL || op->add == NULL) {
+  if (op->use == NULL || op->buffer == NULL || op->accumulate == NULL || op->hint == NULL ||
+      op->fresh == NULL || op->add == NULL) {
     status = cr_fail_memory(args * sizeof *op->buffer, "an op");
     goto fail;
   }
-  for (size_t i = 0; i < args; ++i) op->type[i] = op->desc->arg[i].type;
   CR_TRY_GOTO(find_uses(op), fail);
   *out = op;
   return CREMA_OK;
@@ -65,13 +64,13 @@ fail:
 }
 
 const cr_op_desc *cr_op_made_for(const cr_op *op) {
-  return op->desc;
+  return op->made_for;
 }
 
 void cr_op_destroy(cr_op *op) {
   if (op == NULL) return;
   cr_op_drop_plans(op);
-  for (int i = 0; i < op->desc->args; ++i) {
+  for (int i = 0; i < op->made_for->args; ++i) {
     if (op->add != NULL) cr_op_destroy(op->add[i]);
     if (op->fresh != NULL) cr_tensor_destroy(op->fresh[i]);
   }
@@ -81,21 +80,23 @@ void cr_op_destroy(cr_op *op) {
   free(op->hint);
   free(op->accumulate);
   free(op->buffer);
-  free(op->type);
   free(op->use);
   cr_op_desc_free(op->desc);
+  cr_op_desc_free(op->made_for);
   free(op);
 }
 
 const char *cr_op_kernel_name(const cr_op *op) {
-  return op->last == NULL ? "" : op->last->kernel->name;
+  return op->last == NULL ? "" : op->last->name;
 }
 
-static crema_status run_kernel(cr_op *op, cr_op_planned *p, crema_context *context,
+static crema_status run_kernel(cr_op *op, const cr_op_slot *slot, crema_context *context,
                                const cr_op_scalars *scalars, crema_devptr workspace) {
-  const cr_backend *backend = context->device->backend;
-  int before = backend->enter == NULL ? 0 : backend->enter(&p->plan);
+  const cr_op_plan *p = slot->plan;
+  const cr_backend *backend = p->backend;
+  int before = backend->enter_run == NULL ? 0 : backend->enter_run(&p->plan);
   crema_status status = p->kernel->run(&(cr_call){.plan = &p->plan,
+                                                  .execution = slot->execution,
                                                   .desc = p->plan.desc,
                                                   .context = context,
                                                   .buffer = op->buffer,
@@ -128,7 +129,7 @@ static crema_status check_tensors(const cr_op *op, cr_tensor *const *tensor) {
 static crema_status fresh_tensor(cr_op *op, int i, cr_tensor **out) {
   const cr_op_arg *arg = &op->desc->arg[i];
   if (op->fresh[i] == NULL) {
-    CR_TRY(cr_tensor_create(op->type[i], crema_shape_count(&arg->shape, 0, arg->shape.axes),
+    CR_TRY(cr_tensor_create(arg->type, crema_shape_count(&arg->shape, 0, arg->shape.axes),
                             &op->fresh[i]));
   }
   *out = op->fresh[i];
@@ -162,7 +163,7 @@ static crema_status add_fresh(cr_op *op, int i, crema_context *context, cr_tenso
 /* ---- post operations that the kernel does not apply ---- */
 
 /* Where the kernel writes its result: not over an addend that is still needed. */
-static crema_status kernel_result(cr_op *op, const cr_op_planned *p, cr_tensor *const *tensor,
+static crema_status kernel_result(cr_op *op, const cr_op_plan *p, cr_tensor *const *tensor,
                                   cr_tensor **out) {
   *out = tensor[CR_ARG_RESULT];
   const bool apart = cr_posts_add(cr_op_posts(op->desc)) && !cr_posts_add(cr_op_posts(p->desc));
@@ -208,7 +209,7 @@ static crema_status run_posts(cr_op *op, int from, crema_context *context, cr_te
 /* ---- one run ---- */
 
 /* Resolves argument i to memory in the planned format. */
-static crema_status resolve(cr_op *op, cr_op_planned *p, int i, crema_context *context,
+static crema_status resolve(cr_op *op, const cr_op_plan *p, int i, crema_context *context,
                             cr_tensor *tensor) {
   cr_format format = p->format[i];
   crema_devptr *buffer = &op->buffer[i];
@@ -228,7 +229,7 @@ static crema_status resolve(cr_op *op, cr_op_planned *p, int i, crema_context *c
 
 /* Everything that is read comes first, so that a tensor that is also written is still valid
  * in the format that is asked for. `result`: in place of argument CR_ARG_RESULT, unless NULL. */
-static crema_status resolve_all(cr_op *op, cr_op_planned *p, crema_context *context,
+static crema_status resolve_all(cr_op *op, const cr_op_plan *p, crema_context *context,
                                 cr_tensor *const *tensor, cr_tensor *result) {
   for (int pass = 0; pass < 2; ++pass) {
     for (int i = 0; i < op->desc->args; ++i) {
@@ -246,9 +247,10 @@ static crema_status resolve_all(cr_op *op, cr_op_planned *p, crema_context *cont
 crema_status cr_op_run(cr_op *op, crema_context *context, cr_tensor *const *tensor,
                        const cr_op_scalars *scalars) {
   CR_TRY(check_tensors(op, tensor));
-  cr_op_planned *p = NULL;
-  CR_TRY(cr_op_find_plan(op, context, tensor, &p));
-  op->last = p;
+  cr_op_slot slot;
+  CR_TRY(cr_op_find_plan(op, context, tensor, &slot));
+  const cr_op_plan *p = slot.plan;
+  op->last = p->kernel;
   if (p->fallback) {
     atomic_fetch_add_explicit(&context->device->fallbacks, 1, memory_order_relaxed);
     context = cr_host_context();
@@ -262,7 +264,7 @@ crema_status cr_op_run(cr_op *op, crema_context *context, cr_tensor *const *tens
     status = cr_context_workspace(context, p->plan.workspace_bytes, &workspace);
   }
   if (status == CREMA_OK) {
-    status = run_kernel(op, p, context, scalars, workspace);
+    status = run_kernel(op, &slot, context, scalars, workspace);
   }
   if (status != CREMA_OK) return cr_fail_in(status, "op %s", cr_op_kernel_name(op));
   for (int i = 0; i < op->desc->args; ++i) {

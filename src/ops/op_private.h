@@ -2,34 +2,54 @@
 #ifndef CR_OPS_OP_PRIVATE_H
 #define CR_OPS_OP_PRIVATE_H
 
+#include <stdatomic.h>
+
 #include "device/backend/kernel.h"
 #include "ops/op.h"
 
-/* Plans kept for alternating hints and devices; the oldest makes room. */
+/* Plans that an op keeps for alternating types, hints and devices; the oldest makes room. */
 enum { CR_OP_PLANS = 4 };
 
-/* A kernel that was chosen for the op, with its plan. */
-typedef struct cr_op_planned {
-  const cr_kernel *kernel;
+/* What a plan is made for. */
+typedef struct cr_plan_key {
+  const cr_op_desc *desc; /* with the element types of the tensors */
+  const cr_format *hint;  /* the formats in which arguments are held */
   crema_device *device;
-  bool fallback; /* planned for the CPU on behalf of another device */
-  bool declined; /* a kernel of a library, while the plan was made */
-  int posts;     /* how many of the op's post operations the kernel applies; the others are ops */
+  int threads; /* the most that may be used; 0: no limit */
+} cr_plan_key;
+
+/* A kernel that was chosen for an op, with its plan. Immutable once made, and counted: ops and
+ * caches hold references. */
+typedef struct cr_op_plan {
+  atomic_int references;
+  cr_op_desc *asked; /* the key's */
+  cr_format *hint;
+  crema_device *device;
+  int threads;
+  const cr_kernel *kernel;
+  const cr_backend *backend; /* the kernel's */
+  bool fallback;             /* planned for the CPU on behalf of another device */
+  bool declined;             /* a kernel of a library, while the plan was made */
+  int posts; /* how many of the op's post operations the kernel applies; the others are ops */
   cr_plan plan;
   cr_op_desc *desc; /* as the kernel sees it: with the element types that it takes */
-  cr_format *hint;  /* the formats in which arguments were held */
-  cr_format *shown; /* those of them that the kernel was told: the others are converted first */
+  cr_format *shown; /* the hints that the kernel was told: the others are converted first */
   cr_format *format;
-} cr_op_planned;
+} cr_op_plan;
+
+/* A plan that an op keeps, with the op's own execution. */
+typedef struct cr_op_slot {
+  cr_op_plan *plan;
+  void *execution;
+} cr_op_slot;
 
 struct cr_op {
-  cr_op_desc *desc; /* that it was made for */
-  /* One per argument. */
-  cr_op_use *use;
-  crema_dtype *type; /* of the tensors given last */
-  cr_op_planned *slot[CR_OP_PLANS];
+  cr_op_desc *desc; /* that it was made for; the element types are of the tensors given last */
+  cr_op_desc *made_for;
+  cr_op_use *use; /* one per argument */
+  cr_op_slot slot[CR_OP_PLANS];
   int slots;
-  cr_op_planned *last;
+  const cr_kernel *last; /* that ran */
   /* Per run, one per argument. */
   crema_devptr *buffer;
   bool *accumulate;
@@ -45,12 +65,25 @@ static inline bool cr_op_is_absent(const cr_op_arg *arg) {
   return arg->shape.axes < 0;
 }
 
-/* The plan for a run on `context` with these tensors: one that is kept, or a new one. The op keeps
- * it. Errors: CREMA_E_UNSUPPORTED when no kernel takes the op; those of kernels and backends. */
-crema_status cr_op_find_plan(cr_op *op, crema_context *context, cr_tensor *const *tensor,
-                             cr_op_planned **out) CREMA_MUST_USE;
+/* Whether the plan does for the key. */
+bool cr_op_plan_fits(const cr_op_plan *plan, const cr_plan_key *key);
 
-/* Frees all plans. */
+/* Makes the plan of an op with such arguments for runs on `context`: the caller's reference.
+ * Errors: CREMA_E_UNSUPPORTED when no kernel takes the op; those of kernels and back ends. */
+crema_status cr_op_plan_make(const cr_op_use *use, const cr_plan_key *key, crema_context *context,
+                             bool *fallback_logged, cr_op_plan **out) CREMA_MUST_USE;
+void cr_op_plan_retain(cr_op_plan *plan);
+void cr_op_plan_release(cr_op_plan *plan); /* accepts NULL */
+
+/* Whether the plan may be run now; see cr_backend.ready. */
+crema_status cr_op_plan_ready(const cr_op_plan *plan) CREMA_MUST_USE;
+
+/* The plan for a run on `context` with these tensors: one that the op keeps, one of the context's
+ * cache, or a new one. The op keeps it. Errors: as cr_op_plan_make. */
+crema_status cr_op_find_plan(cr_op *op, crema_context *context, cr_tensor *const *tensor,
+                             cr_op_slot *out) CREMA_MUST_USE;
+
+/* Lets all plans go. */
 void cr_op_drop_plans(cr_op *op);
 
 #endif

@@ -1,4 +1,4 @@
-/* The choice of a kernel for an op, and the plans that an op keeps. */
+/* The choice of a kernel for an op, and its plan. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,22 +8,27 @@
 #include "device/device.h"
 #include "ops/op_private.h"
 
-static bool hints_equal(const cr_op *op, const cr_op_planned *p) {
-  for (int i = 0; i < op->desc->args; ++i) {
-    if (!cr_format_equal(op->hint[i], p->hint[i])) return false;
-  }
-  return true;
-}
+/* What the choice is made from. */
+typedef struct asked {
+  const cr_op_use *use;
+  const cr_plan_key *key;
+  crema_context *context; /* to plan for */
+} asked;
 
 static crema_status check_ready(const cr_backend *backend, const cr_plan *plan, bool planning) {
   return backend->ready == NULL ? CREMA_OK : backend->ready(plan, planning);
 }
 
+crema_status cr_op_plan_ready(const cr_op_plan *plan) {
+  return check_ready(plan->backend, &plan->plan, false);
+}
+
 static crema_status plan_kernel(const cr_kernel *kernel, const cr_backend *backend, cr_plan *plan) {
-  int before = backend->enter == NULL ? 0 : backend->enter(plan);
+  int before = backend->enter_plan == NULL ? 0 : backend->enter_plan(plan);
   crema_status status = check_ready(backend, plan, true);
   if (status == CREMA_OK && kernel->plan != NULL) status = kernel->plan(plan);
   if (backend->leave != NULL) backend->leave(before);
+  plan->context = NULL;
   return status;
 }
 
@@ -42,21 +47,21 @@ static bool is_left_to_next(const cr_kernel *kernel, crema_status status) {
 
 /* F64 when asked for or when a value is one, else F32; the type of what is moved when nothing is
  * computed. */
-static crema_dtype arithmetic_of(const cr_op *op) {
+static crema_dtype arithmetic_of(const asked *op) {
   bool floating = false;
-  for (int i = 0; i < op->desc->args; ++i) {
-    const crema_dtype type = op->type[i];
-    if (cr_op_is_absent(&op->desc->arg[i]) || !cr_dtype_is_floating(type)) continue;
+  for (int i = 0; i < op->key->desc->args; ++i) {
+    const crema_dtype type = op->key->desc->arg[i].type;
+    if (cr_op_is_absent(&op->key->desc->arg[i]) || !cr_dtype_is_floating(type)) continue;
     floating = true;
     if (op->use[i].role == CR_ROLE_VALUES && type == CREMA_F64) return CREMA_F64;
   }
-  return floating || op->desc->args == 0 ? op->desc->type : op->type[0];
+  return floating || op->key->desc->args == 0 ? op->key->desc->type : op->key->desc->arg[0].type;
 }
 
 /* The element type in which a kernel gets argument `i`: that of its tensor, or that of the
  * arithmetic. */
-static crema_dtype wanted_type(const cr_op *op, int i, crema_dtype arithmetic, bool as_held) {
-  const crema_dtype held = op->type[i];
+static crema_dtype wanted_type(const asked *op, int i, crema_dtype arithmetic, bool as_held) {
+  const crema_dtype held = op->key->desc->arg[i].type;
   cr_op_role role = op->use[i].role;
   bool kept =
       role == CR_ROLE_OWN || (role == CR_ROLE_VALUES && (as_held || !cr_dtype_is_floating(held)));
@@ -64,20 +69,19 @@ static crema_dtype wanted_type(const cr_op *op, int i, crema_dtype arithmetic, b
 }
 
 /* Sets what kernels see of the op; whether that has other element types than the tensors. */
-static bool show(const cr_op *op, cr_op_planned *p, bool as_held) {
+static bool show(const asked *op, cr_op_plan *p, bool as_held) {
   bool converts = false;
   p->desc->type = arithmetic_of(op);
-  for (int i = 0; i < op->desc->args; ++i) {
+  for (int i = 0; i < op->key->desc->args; ++i) {
     p->desc->arg[i].type = wanted_type(op, i, p->desc->type, as_held);
-    converts = converts || p->desc->arg[i].type != op->type[i];
+    converts = converts || p->desc->arg[i].type != op->key->desc->arg[i].type;
     const crema_dtype type = p->desc->arg[i].type;
-    p->shown[i] = (cr_format){type, cr_layout_in(op->hint[i].layout, type)};
+    p->shown[i] = (cr_format){type, cr_layout_in(op->key->hint[i].layout, type)};
   }
-  memcpy(p->hint, op->hint, (size_t)op->desc->args * sizeof *p->hint);
   return converts;
 }
 
-static bool takes_values(const cr_kernel *kernel, const cr_op *op, const cr_op_desc *desc) {
+static bool takes_values(const cr_kernel *kernel, const asked *op, const cr_op_desc *desc) {
   for (int i = 0; i < desc->args; ++i) {
     const cr_op_arg *arg = &desc->arg[i];
     if (cr_op_is_absent(arg) || op->use[i].role != CR_ROLE_VALUES) continue;
@@ -86,22 +90,24 @@ static bool takes_values(const cr_kernel *kernel, const cr_op *op, const cr_op_d
   return true;
 }
 
-/* Offers the op, as it is shown, to the kernels of `context`'s back end, best first. */
-static crema_status offer(const cr_op *op, crema_context *context, cr_op_planned *p) {
-  const cr_backend *backend = context->device->backend;
+/* Offers the op, as it is shown, to the kernels of the context's back end, best first. */
+static crema_status offer(const asked *op, cr_op_plan *p) {
+  const cr_backend *backend = op->context->device->backend;
   for (const cr_kernel *const *row = backend->kernels; *row != NULL; ++row) {
     const cr_kernel *kernel = *row;
     if (kernel->op != p->desc->kind || kernel->type != p->desc->type) continue;
     if (!takes_values(kernel, op, p->desc)) continue;
     for (int i = 0; i < p->desc->args; ++i) p->format[i] = (cr_format){p->desc->arg[i].type, NULL};
     p->plan = (cr_plan){.desc = p->desc,
-                        .context = context,
+                        .context = op->context,
                         .kernel = kernel,
                         .hint = p->shown,
-                        .format = p->format};
+                        .format = p->format,
+                        .most_threads = op->key->threads};
     crema_status status = plan_kernel(kernel, backend, &p->plan);
     if (status == CREMA_OK) {
       p->kernel = kernel;
+      p->backend = backend;
       return CREMA_OK;
     }
     p->declined = p->declined || kernel->library;
@@ -112,16 +118,16 @@ static crema_status offer(const cr_op *op, crema_context *context, cr_op_planned
 }
 
 /* Whether the plan reads values that are held in a private layout in another order. */
-static bool reorders(const cr_op *op, const cr_op_planned *p) {
-  for (int i = 0; i < op->desc->args; ++i) {
-    const cr_layout *held = op->hint[i].layout;
+static bool reorders(const asked *op, const cr_op_plan *p) {
+  for (int i = 0; i < op->key->desc->args; ++i) {
+    const cr_layout *held = op->key->hint[i].layout;
     if (held == NULL || op->use[i].role != CR_ROLE_VALUES || op->use[i].access == 'W') continue;
     if (p->format[i].layout != cr_layout_in(held, p->format[i].type)) return true;
   }
   return false;
 }
 
-static void drop_kernel(cr_op_planned *p) {
+static void drop_kernel(cr_op_plan *p) {
   if (p->kernel->destroy != NULL) p->kernel->destroy(&p->plan);
   p->kernel = NULL;
 }
@@ -130,65 +136,85 @@ static void drop_kernel(cr_op_planned *p) {
  * those that take them in the type of the arithmetic, for which tensors convert them. A kernel of
  * our own that takes them as they are, but in another order, comes after one that leaves the order:
  * to move values costs more than to convert them. */
-static crema_status choose_kernel(const cr_op *op, crema_context *context, cr_op_planned *p) {
+static crema_status choose_kernel(const asked *op, cr_op_plan *p) {
   show(op, p, true);
-  crema_status status = offer(op, context, p);
+  crema_status status = offer(op, p);
   if (status == CREMA_E_UNSUPPORTED) {
-    return show(op, p, false) ? offer(op, context, p) : status;
+    return show(op, p, false) ? offer(op, p) : status;
   }
   if (status != CREMA_OK || p->kernel->library || !reorders(op, p)) return status;
   drop_kernel(p);
   if (show(op, p, false)) {
-    status = offer(op, context, p);
+    status = offer(op, p);
     if (status == CREMA_OK && !reorders(op, p)) return CREMA_OK;
     if (status == CREMA_OK) drop_kernel(p);
   }
   show(op, p, true);
-  return offer(op, context, p);
+  return offer(op, p);
 }
 
 /* A kernel that applies the first `count` post operations. */
-static crema_status choose_for_posts(const cr_op *op, crema_context *context, int count,
-                                     cr_op_planned *p) {
+static crema_status choose_for_posts(const asked *op, int count, cr_op_plan *p) {
   p->posts = count;
   p->declined = false;
-  p->desc->u = op->desc->u;
-  for (int i = 0; i < op->desc->args; ++i) p->desc->arg[i].shape = op->desc->arg[i].shape;
+  p->desc->u = op->key->desc->u;
+  for (int i = 0; i < op->key->desc->args; ++i) p->desc->arg[i].shape = op->key->desc->arg[i].shape;
   cr_op_keep_posts(p->desc, count);
-  return choose_kernel(op, context, p);
+  return choose_kernel(op, p);
 }
 
 /* Where a library has a kernel for an op without its last post operations only, that kernel and
  * ops for those are faster than a kernel of our own for all. */
-static crema_status choose(const cr_op *op, crema_context *context, cr_op_planned *p) {
-  const int posts = cr_posts_count(cr_op_posts(op->desc));
-  crema_status status = choose_for_posts(op, context, posts, p);
+static crema_status choose(const asked *op, cr_op_plan *p) {
+  const int posts = cr_posts_count(cr_op_posts(op->key->desc));
+  crema_status status = choose_for_posts(op, posts, p);
   for (int count = posts - 1; count >= 0; --count) {
     if (status != CREMA_OK || p->kernel->library || !p->declined) return status;
     drop_kernel(p);
-    status = choose_for_posts(op, context, count, p);
+    status = choose_for_posts(op, count, p);
   }
   if (status != CREMA_OK || p->kernel->library || p->posts == posts) return status;
   drop_kernel(p);
-  return choose_for_posts(op, context, posts, p);
+  return choose_for_posts(op, posts, p);
 }
 
-static void planned_destroy(cr_op_planned *p) {
-  if (p == NULL) return;
-  if (p->kernel != NULL && p->kernel->destroy != NULL) p->kernel->destroy(&p->plan);
-  free(p->hint);
-  free(p->shown);
-  free(p->format);
-  cr_op_desc_free(p->desc);
-  free(p);
+bool cr_op_plan_fits(const cr_op_plan *plan, const cr_plan_key *key) {
+  if (plan->device != key->device || plan->threads != key->threads ||
+      !cr_op_desc_same(plan->asked, key->desc)) {
+    return false;
+  }
+  for (int i = 0; plan->kernel->follows_hints && i < key->desc->args; ++i) {
+    if (!cr_format_equal(plan->hint[i], key->hint[i])) return false;
+  }
+  return true;
 }
 
-static crema_status planned_create(const cr_op *op, cr_op_planned **out) {
+void cr_op_plan_retain(cr_op_plan *plan) {
+  atomic_fetch_add_explicit(&plan->references, 1, memory_order_relaxed);
+}
+
+void cr_op_plan_release(cr_op_plan *plan) {
+  if (plan == NULL) return;
+  if (atomic_fetch_sub_explicit(&plan->references, 1, memory_order_acq_rel) > 1) return;
+  if (plan->kernel != NULL && plan->kernel->destroy != NULL) plan->kernel->destroy(&plan->plan);
+  free(plan->hint);
+  free(plan->shown);
+  free(plan->format);
+  cr_op_desc_free(plan->desc);
+  cr_op_desc_free(plan->asked);
+  free(plan);
+}
+
+static crema_status create(const cr_plan_key *key, cr_op_plan **out) {
   crema_status status = CREMA_OK;
-  size_t args = (size_t)op->desc->args + 1;
-  cr_op_planned *p = calloc(1, sizeof *p);
+  size_t args = (size_t)key->desc->args + 1;
+  cr_op_plan *p = calloc(1, sizeof *p);
   if (p == NULL) return cr_fail_memory(sizeof *p, "a plan");
-  CR_TRY_GOTO(cr_op_desc_copy(op->desc, &p->desc), fail);
+  atomic_init(&p->references, 1);
+  p->device = key->device;
+  p->threads = key->threads;
+  CR_TRY_GOTO(cr_op_desc_copy(key->desc, &p->asked), fail);
+  CR_TRY_GOTO(cr_op_desc_copy(key->desc, &p->desc), fail);
   p->hint = calloc(args, sizeof *p->hint);
   p->shown = calloc(args, sizeof *p->shown);
   p->format = calloc(args, sizeof *p->format);
@@ -196,83 +222,32 @@ static crema_status planned_create(const cr_op *op, cr_op_planned **out) {
     status = cr_fail_memory(args * sizeof *p->hint, "a plan");
     goto fail;
   }
+  memcpy(p->hint, key->hint, (size_t)key->desc->args * sizeof *p->hint);
   *out = p;
   return CREMA_OK;
 fail:
-  planned_destroy(p);
+  cr_op_plan_release(p);
   return status;
 }
 
-static void keep_plan(cr_op *op, cr_op_planned *p) {
-  if (op->slots == CR_OP_PLANS) {
-    planned_destroy(op->slot[0]);
-    memmove(&op->slot[0], &op->slot[1], (CR_OP_PLANS - 1) * sizeof op->slot[0]);
-    --op->slots;
-  }
-  op->slot[op->slots++] = p;
-}
-
-static crema_status make_plan(cr_op *op, crema_context *context, cr_op_planned **out) {
-  cr_op_planned *p = NULL;
-  CR_TRY(planned_create(op, &p));
-  crema_status status = choose(op, context, p);
+crema_status cr_op_plan_make(const cr_op_use *use, const cr_plan_key *key, crema_context *context,
+                             bool *fallback_logged, cr_op_plan **out) {
+  cr_op_plan *p = NULL;
+  CR_TRY(create(key, &p));
+  crema_status status = choose(&(asked){use, key, context}, p);
   if (status == CREMA_E_UNSUPPORTED && !context->device->backend->host_memory) {
-    if (!op->fallback_logged) {
+    if (!*fallback_logged) {
       cr_log_warning("op %s has no kernel on %s and runs on the CPU",
-                     cr_op_kind_name(op->desc->kind), context->device->backend->name);
-      op->fallback_logged = true;
+                     cr_op_kind_name(key->desc->kind), context->device->backend->name);
+      *fallback_logged = true;
     }
     p->fallback = true;
-    status = choose(op, cr_host_context(), p);
+    status = choose(&(asked){use, key, cr_host_context()}, p);
   }
   if (status != CREMA_OK) {
-    planned_destroy(p);
+    cr_op_plan_release(p);
     return status;
   }
-  p->device = context->device;
-  keep_plan(op, p);
   *out = p;
   return CREMA_OK;
-}
-
-static void drop_plan(cr_op *op, int i) {
-  if (op->last == op->slot[i]) op->last = NULL;
-  planned_destroy(op->slot[i]);
-  --op->slots;
-  memmove(&op->slot[i], &op->slot[i + 1], (size_t)(op->slots - i) * sizeof op->slot[0]);
-}
-
-void cr_op_drop_plans(cr_op *op) {
-  while (op->slots > 0) drop_plan(op, op->slots - 1);
-}
-
-/* The element types are those of the tensors; other ones than last time need other plans. */
-static void take_types(cr_op *op, cr_tensor *const *tensor) {
-  for (int i = 0; i < op->desc->args; ++i) {
-    if (tensor[i] == NULL || op->type[i] == cr_tensor_type(tensor[i])) continue;
-    op->type[i] = cr_tensor_type(tensor[i]);
-    cr_op_drop_plans(op);
-  }
-}
-
-/* Asked for kept plans before tensors are resolved, because another kernel wants them in other
- * formats. */
-crema_status cr_op_find_plan(cr_op *op, crema_context *context, cr_tensor *const *tensor,
-                             cr_op_planned **out) {
-  take_types(op, tensor);
-  for (int i = 0; i < op->desc->args; ++i) {
-    bool read = tensor[i] != NULL && (op->use[i].access == 'R' || op->use[i].access == 'U');
-    op->hint[i] = read ? cr_tensor_head(tensor[i]) : (cr_format){op->type[i], NULL};
-  }
-  for (int i = 0; i < op->slots; ++i) {
-    cr_op_planned *p = op->slot[i];
-    if (p->device != context->device || (p->kernel->follows_hints && !hints_equal(op, p))) continue;
-    crema_status status = check_ready(p->plan.context->device->backend, &p->plan, false);
-    if (status == CREMA_OK) *out = p;
-    if (status != CREMA_E_UNSUPPORTED) return cr_fail_in(status, "op %s", p->kernel->name);
-    cr_log_debug("%s given up: %s", p->kernel->name, crema_error_text());
-    drop_plan(op, i);
-    break;
-  }
-  return make_plan(op, context, out);
 }

@@ -144,7 +144,7 @@ crema_status cr_gemm_plan_create(crema_context *context, const cr_gemm_shape *sh
   return CREMA_OK;
 }
 
-crema_status cr_gemm_plan_run(const cr_gemm_plan *plan, crema_context *context, const void *a,
+crema_status cr_gemm_plan_run(cr_gemm_plan *plan, crema_context *context, const void *a,
                               const void *b, const void *bias, bool accumulate, void *c,
                               crema_devptr workspace) {
   const cr_gemm_shape *s = &plan->shape;

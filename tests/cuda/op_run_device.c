@@ -116,7 +116,10 @@ static crema_status execute(const op_run *run, const char *access, device_run *d
                             double *const *out) {
   CR_TRY(send_all(run, access, d, in));
   CR_TRY(allocate(d->context, d->plan.workspace_bytes, &d->workspace));
+  void *execution = NULL;
+  if (run->kernel->open != NULL) CR_TRY(run->kernel->open(&d->plan, &execution));
   CR_TRY(run->kernel->run(&(cr_call){.plan = &d->plan,
+                                     .execution = execution,
                                      .desc = d->plan.desc,
                                      .context = d->context,
                                      .buffer = d->buffer,
@@ -124,6 +127,7 @@ static crema_status execute(const op_run *run, const char *access, device_run *d
                                      .scalars = run->scalars,
                                      .workspace = d->workspace}));
   if (d->context == test_device_context()) CR_TRY(test_device_finish(d->context));
+  if (execution != NULL) run->kernel->close(&d->plan, execution);
   return receive_all(run, access, d, out);
 }
 

@@ -43,6 +43,7 @@ typedef struct kernel_case {
   crema_devptr buffer[MOST_ARGS];
   bool accumulate[MOST_ARGS];
   cr_plan plan;
+  void *execution;
   crema_device *device;
   crema_context *stream[2];
 } kernel_case;
@@ -74,10 +75,12 @@ static void begin(kernel_case *c, cr_op_kind op, int args, bool stepped) {
   assert_ptr_not_equal(c->plan.kernel, NULL);
   assert_null(c->device->backend->kernels[1]);
   assert_int_equal(c->plan.kernel->plan(&c->plan), CREMA_OK);
+  assert_int_equal(c->plan.kernel->open(&c->plan, &c->execution), CREMA_OK);
 }
 
 static crema_status queue(kernel_case *c, int stream) {
   return c->plan.kernel->run(&(cr_call){.plan = &c->plan,
+                                        .execution = c->execution,
                                         .desc = c->desc,
                                         .context = c->stream[stream],
                                         .buffer = c->buffer,
@@ -90,6 +93,7 @@ static void finish(kernel_case *c) {
 
 static void end(kernel_case *c, size_t races) {
   finish(c);
+  c->plan.kernel->close(&c->plan, c->execution);
   c->plan.kernel->destroy(&c->plan);
   for (int i = 0; i < c->desc->args; ++i) {
     if (c->buffer[i].address != 0) c->device->backend->free(c->device, c->buffer[i]);

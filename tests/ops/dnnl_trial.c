@@ -145,7 +145,10 @@ void execute_on(trial *t, fixture *f, bool add_to) {
   }
   void *scratchpad = NULL;
   ok(cr_host_alloc(t->plan.workspace_bytes, &scratchpad));
+  void *execution = NULL;
+  if (t->kernel->open != NULL) ok(t->kernel->open(&t->plan, &execution));
   const cr_call call = {.plan = &t->plan,
+                        .execution = execution,
                         .desc = t->plan.desc,
                         .context = t->plan.context,
                         .buffer = buffer,
@@ -153,6 +156,7 @@ void execute_on(trial *t, fixture *f, bool add_to) {
                         .scalars = &f->scalars,
                         .workspace = {(uintptr_t)scratchpad}};
   ok(t->kernel->run(&call));
+  if (t->kernel->close != NULL) t->kernel->close(&t->plan, execution);
   cr_host_free(scratchpad);
 }
 

@@ -128,6 +128,7 @@ static op_outcome execute(const op_run *run, const char *access, cr_plan *plan, 
   op_buffer buffer[OP_MAX_ARGS] = {{.memory = NULL}};
   crema_devptr raw[OP_MAX_ARGS] = {{0}};
   bool add[OP_MAX_ARGS] = {false};
+  void *execution = NULL;
   void *workspace = aligned(plan->workspace_bytes);
   if (!workspace || !prepare(run, access, plan->format, in, buffer)) goto done;
   memset(workspace, 0xff, plan->workspace_bytes);
@@ -135,7 +136,9 @@ static op_outcome execute(const op_run *run, const char *access, cr_plan *plan, 
     raw[i] = address(buffer[i].memory);
     add[i] = run->accumulate && access[i] == 'A';
   }
+  if (run->kernel->open != NULL && run->kernel->open(plan, &execution) != CREMA_OK) goto done;
   const cr_call call = {.plan = plan,
+                        .execution = execution,
                         .desc = plan->desc,
                         .context = plan->context,
                         .buffer = raw,
@@ -145,6 +148,7 @@ static op_outcome execute(const op_run *run, const char *access, cr_plan *plan, 
   if (run->kernel->run(&call) != CREMA_OK) goto done;
   if (collect(run, access, buffer, out)) outcome = OP_RAN;
 done:
+  if (execution != NULL) run->kernel->close(plan, execution);
   if (run->in_place_to >= 0) buffer[run->in_place_to].memory = NULL;
   for (int i = 0; i < run->desc->args; ++i) op_buffer_free(&buffer[i]);
   free(workspace);

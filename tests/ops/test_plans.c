@@ -72,7 +72,12 @@ static crema_status is_ready(const cr_plan *plan, bool planning) {
   return cr_fail(now.ready, "not ready");
 }
 
-static int enter(cr_plan *plan) {
+static int enter_plan(cr_plan *plan) {
+  (void)plan;
+  return ++now.entered;
+}
+
+static int enter_run(const cr_plan *plan) {
   (void)plan;
   return ++now.entered;
 }
@@ -115,7 +120,8 @@ static int begin(void **state) {
   backend.name = "test";
   backend.kernels = table;
   backend.ready = is_ready;
-  backend.enter = enter;
+  backend.enter_plan = enter_plan;
+  backend.enter_run = enter_run;
   backend.leave = leave;
   device = (crema_device){.backend = &backend};
   lines = 0;

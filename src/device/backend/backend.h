@@ -115,9 +115,13 @@ typedef struct cr_backend {
    * CREMA_E_UNSUPPORTED: the op has to be planned with one of the kernels that follow in the table.
    * Any other failure: with none. */
   crema_status (*ready)(const cr_plan *plan, bool planning);
-  /* Called before and after a kernel's plan() and run() on the calling thread; may be NULL. What
-   * enter returns is handed to leave. */
-  int (*enter)(cr_plan *plan);
+  /* The most threads that an op of the context may use now. NULL: it uses no threads of the host.
+   */
+  int (*threads)(const crema_context *context);
+  /* Called on the calling thread before a kernel's plan(), for which it sets plan->threads, and
+   * before its run(), and leave after either; may be NULL. What they return is handed to leave. */
+  int (*enter_plan)(cr_plan *plan);
+  int (*enter_run)(const cr_plan *plan);
   void (*leave)(int before);
 
   /* NULL where no library exchanges between devices. */
@@ -127,6 +131,9 @@ typedef struct cr_backend {
    * device/backend/kernel.h. */
   const cr_kernel *const *kernels;
 } cr_backend;
+
+/* Plans that contexts share (ops/plan_cache.h). */
+typedef struct cr_plan_cache cr_plan_cache;
 
 /* Scratch memory that all contexts share that one thread uses on one device. */
 typedef struct cr_scratchpad cr_scratchpad;
@@ -160,7 +167,9 @@ struct crema_context {
   cr_scratchpad *scratchpad; /* of cr_context_workspace; NULL: none was asked for yet */
   cr_result *result;         /* of cr_context_result; likewise */
   cr_heap *heap;             /* NULL: tensors have memory of their own */
-  uint64_t id; /* unique for ever, so that it can be remembered when the context is gone */
+  uint64_t id;          /* unique for ever, so that it can be remembered when the context is gone */
+  int threads;          /* of the host that an op may use; 0: no limit of the context's own */
+  cr_plan_cache *plans; /* where its ops look for plans and put them; NULL: each op has its own */
   cr_native_event *order; /* made when first needed by cr_context_follow */
   crema_context *next, *before;
 };

@@ -2,7 +2,11 @@
  *
  * An op (ops/op.h) is planned when shapes are known and run many times. A kernel is
  * one way of running an op on one back end; the back end's table lists its kernels,
- * best first. Kernels see raw device addresses, never tensors. */
+ * best first. Kernels see raw device addresses, never tensors.
+ *
+ * A plan does not change once it is made, and any number of threads may run it at once. What a
+ * run changes besides its arguments belongs to an execution: each op that uses the plan has its
+ * own, and runs it on one thread at a time. */
 #ifndef CR_DEVICE_KERNEL_H
 #define CR_DEVICE_KERNEL_H
 
@@ -12,7 +16,7 @@
 /* Where a kernel keeps what it decided at plan time. */
 struct cr_plan {
   const cr_op_desc *desc;  /* what is to be computed; outlives the plan */
-  crema_context *context;  /* planned for this context's device */
+  crema_context *context;  /* while plan() runs: on the device that the plan is for; then NULL */
   const cr_kernel *kernel; /* the kernel that is asked to plan */
   /* For each argument that is read: the format in which its newest values are held when the
    * plan is made; plain for the others. */
@@ -21,13 +25,15 @@ struct cr_plan {
   cr_format *format;
   /* Scratch memory that the caller provides at run time, shared between ops. */
   size_t workspace_bytes;
-  int threads; /* for planning and running; 0: not chosen yet */
-  void *state; /* the kernel's own; freed by destroy() */
+  int most_threads; /* that may be used; 0: as many as the calling thread may have */
+  int threads;      /* for planning and running; 0: not chosen yet */
+  void *state;      /* the kernel's own; freed by destroy() */
 };
 
 /* One run of a planned op. */
 typedef struct cr_call {
-  cr_plan *plan;
+  const cr_plan *plan;
+  void *execution;            /* that open() made; NULL where there is no open() */
   const cr_op_desc *desc;     /* plan->desc */
   crema_context *context;     /* on the device of the plan */
   const crema_devptr *buffer; /* [i]: argument i in plan->format[i]; 0 for an absent argument */
@@ -56,6 +62,10 @@ struct cr_kernel {
   /* CREMA_E_UNSUPPORTED: the next kernel of the table is tried (not an error). Allocates
    * plan->state. May be NULL. */
   crema_status (*plan)(cr_plan *plan);
+  /* Makes and frees an execution of the plan, for kernels whose run() changes something; both NULL
+   * for others. All executions are closed before the plan is destroyed. */
+  crema_status (*open)(const cr_plan *plan, void **execution);
+  void (*close)(const cr_plan *plan, void *execution);
   /* Allocates nothing; queues work on call->context. */
   crema_status (*run)(const cr_call *call);
   void (*destroy)(cr_plan *plan); /* may be NULL */

@@ -114,7 +114,7 @@ static crema_status cpu_zero(crema_context *context, crema_devptr memory, size_t
 static crema_status cpu_convert(crema_context *context, int64_t count, cr_format dst_format,
                                 crema_devptr dst, cr_format src_format, crema_devptr src) {
   bool plain = dst_format.layout == NULL && src_format.layout == NULL;
-  int before = cr_cpu_enter_move(count);
+  int before = cr_cpu_enter_move(context, count);
   crema_status status = plain ? cr_convert_plain(count, dst_format.type, (void *)dst.address,
                                                  src_format.type, (const void *)src.address)
                               : cr_dnnl_convert(context, count, dst_format, dst, src_format, src);
@@ -182,7 +182,9 @@ const cr_backend cr_backend_cpu = {
     .event_query = cpu_event_query,
     .event_finish = cpu_event_finish,
     .ready = cr_cpu_ready,
-    .enter = cr_cpu_enter,
+    .threads = cr_cpu_threads_of,
+    .enter_plan = cr_cpu_enter_plan,
+    .enter_run = cr_cpu_enter_run,
     .leave = cr_cpu_leave,
     .kernels = cr_cpu_kernels,
 };

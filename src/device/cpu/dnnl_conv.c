@@ -170,11 +170,11 @@ static crema_status plan_bwd_weights(cr_plan *plan) {
   return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, 4) : status;
 }
 
-CR_KERNEL(conv_fwd_dnnl, CONV_FWD, .types = CR_DNNL_TYPES, .library = true, .plan = plan_fwd,
-          .run = cr_dnnl_prim_run_posts, .destroy = cr_dnnl_prim_destroy);
+CR_KERNEL(conv_fwd_dnnl, CONV_FWD, .types = CR_DNNL_TYPES, CR_DNNL_PRIM, .plan = plan_fwd,
+          .run = cr_dnnl_prim_run_posts);
 
-CR_KERNEL(conv_bwd_data_dnnl, CONV_BWD_DATA, .types = CR_DNNL_TYPES, .library = true,
-          .plan = plan_bwd_data, .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
+CR_KERNEL(conv_bwd_data_dnnl, CONV_BWD_DATA, .types = CR_DNNL_TYPES, CR_DNNL_PRIM,
+          .plan = plan_bwd_data, .run = cr_dnnl_prim_run);
 
-CR_KERNEL(conv_bwd_weights_dnnl, CONV_BWD_WEIGHTS, .types = CR_DNNL_TYPES, .library = true,
-          .plan = plan_bwd_weights, .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
+CR_KERNEL(conv_bwd_weights_dnnl, CONV_BWD_WEIGHTS, .types = CR_DNNL_TYPES, CR_DNNL_PRIM,
+          .plan = plan_bwd_weights, .run = cr_dnnl_prim_run);

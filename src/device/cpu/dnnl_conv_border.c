@@ -22,6 +22,16 @@ typedef struct border {
   int64_t in[2], out[2], pad[2];
 } border;
 
+static crema_status open_inner(const cr_plan *plan, void **execution) {
+  const border *b = plan->state;
+  return cr_dnnl_prim_open(&b->inner, execution);
+}
+
+static void close_inner(const cr_plan *plan, void *execution) {
+  const border *b = plan->state;
+  cr_dnnl_prim_close(&b->inner, execution);
+}
+
 static crema_status check_shape(const cr_plan *plan) {
   const cr_window *w = &plan->desc->u.conv.window;
   const crema_shape *in = &plan->desc->arg[SRC].shape, *out = &plan->desc->arg[DST].shape;
@@ -147,7 +157,7 @@ static void fill_plane(const border *b, const float *edge, const float *from, fl
 }
 
 static crema_status run_fwd(const cr_call *call) {
-  border *b = call->plan->state;
+  const border *b = call->plan->state;
   const cr_posts *posts = cr_op_posts(call->desc);
   const int relus = cr_posts_count(posts);
   float *inner = (float *)(call->workspace.address + b->inner_offset);
@@ -174,5 +184,5 @@ static crema_status run_fwd(const cr_call *call) {
   return CREMA_OK;
 }
 
-CR_KERNEL(conv_fwd_f32_border, CONV_FWD, .library = true, .plan = plan_fwd, .run = run_fwd,
-          .destroy = destroy);
+CR_KERNEL(conv_fwd_f32_border, CONV_FWD, .library = true, .plan = plan_fwd, .open = open_inner,
+          .close = close_inner, .run = run_fwd, .destroy = destroy);

@@ -178,25 +178,23 @@ done:
   return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, 3) : status;
 }
 
-CR_KERNEL(lrn_fwd_dnnl, LRN_FWD, .types = CR_DNNL_TYPES, .library = true, .follows_hints = true,
-          .plan = plan_lrn_fwd, .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
+CR_KERNEL(lrn_fwd_dnnl, LRN_FWD, .types = CR_DNNL_TYPES, CR_DNNL_PRIM, .follows_hints = true,
+          .plan = plan_lrn_fwd, .run = cr_dnnl_prim_run);
 
-CR_KERNEL(lrn_bwd_dnnl, LRN_BWD, .types = CR_DNNL_TYPES, .library = true, .follows_hints = true,
-          .plan = plan_lrn_bwd, .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
+CR_KERNEL(lrn_bwd_dnnl, LRN_BWD, .types = CR_DNNL_TYPES, CR_DNNL_PRIM, .follows_hints = true,
+          .plan = plan_lrn_bwd, .run = cr_dnnl_prim_run);
 
-CR_KERNEL(bn_fwd_train_dnnl, BN_FWD_TRAIN, .types = CR_DNNL_TYPES, .library = true,
-          .follows_hints = true, .plan = plan_bn_fwd, .run = cr_dnnl_prim_run,
-          .destroy = cr_dnnl_prim_destroy);
+CR_KERNEL(bn_fwd_train_dnnl, BN_FWD_TRAIN, .types = CR_DNNL_TYPES, CR_DNNL_PRIM,
+          .follows_hints = true, .plan = plan_bn_fwd, .run = cr_dnnl_prim_run);
 
-CR_KERNEL(bn_fwd_global_dnnl, BN_FWD_GLOBAL, .types = CR_DNNL_TYPES, .library = true,
-          .follows_hints = true, .plan = plan_bn_fwd, .run = cr_dnnl_prim_run,
-          .destroy = cr_dnnl_prim_destroy);
+CR_KERNEL(bn_fwd_global_dnnl, BN_FWD_GLOBAL, .types = CR_DNNL_TYPES, CR_DNNL_PRIM,
+          .follows_hints = true, .plan = plan_bn_fwd, .run = cr_dnnl_prim_run);
 
-CR_KERNEL(bn_bwd_dnnl, BN_BWD, .types = CR_DNNL_TYPES, .library = true, .follows_hints = true,
-          .plan = plan_bn_bwd, .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
+CR_KERNEL(bn_bwd_dnnl, BN_BWD, .types = CR_DNNL_TYPES, CR_DNNL_PRIM, .follows_hints = true,
+          .plan = plan_bn_bwd, .run = cr_dnnl_prim_run);
 
-CR_KERNEL(softmax_fwd_dnnl, SOFTMAX_FWD, .types = CR_DNNL_TYPES, .library = true,
-          .plan = plan_softmax_fwd, .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
+CR_KERNEL(softmax_fwd_dnnl, SOFTMAX_FWD, .types = CR_DNNL_TYPES, CR_DNNL_PRIM,
+          .plan = plan_softmax_fwd, .run = cr_dnnl_prim_run);
 
-CR_KERNEL(softmax_bwd_dnnl, SOFTMAX_BWD, .types = CR_DNNL_TYPES, .library = true,
-          .plan = plan_softmax_bwd, .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
+CR_KERNEL(softmax_bwd_dnnl, SOFTMAX_BWD, .types = CR_DNNL_TYPES, CR_DNNL_PRIM,
+          .plan = plan_softmax_bwd, .run = cr_dnnl_prim_run);

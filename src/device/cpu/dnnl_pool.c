@@ -111,8 +111,8 @@ static crema_status plan_bwd(cr_plan *plan) {
   return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, max ? 3 : 2) : status;
 }
 
-CR_KERNEL(pool_fwd_dnnl, POOL_FWD, .types = CR_DNNL_TYPES, .library = true, .follows_hints = true,
-          .plan = plan_fwd, .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
+CR_KERNEL(pool_fwd_dnnl, POOL_FWD, .types = CR_DNNL_TYPES, CR_DNNL_PRIM, .follows_hints = true,
+          .plan = plan_fwd, .run = cr_dnnl_prim_run);
 
-CR_KERNEL(pool_bwd_dnnl, POOL_BWD, .types = CR_DNNL_TYPES, .library = true, .follows_hints = true,
-          .plan = plan_bwd, .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
+CR_KERNEL(pool_bwd_dnnl, POOL_BWD, .types = CR_DNNL_TYPES, CR_DNNL_PRIM, .follows_hints = true,
+          .plan = plan_bwd, .run = cr_dnnl_prim_run);

@@ -9,20 +9,21 @@ enum { MAX_SLOTS = 8 };
 
 typedef struct prim {
   dnnl_primitive_t primitive;
-  dnnl_stream_t stream; /* of this plan alone: plans run on one thread at a time */
   int slots;
-  int arg[MAX_SLOTS];           /* the op's argument; -1: the workspace */
-  uintptr_t address[MAX_SLOTS]; /* where the memory object points now */
-  dnnl_exec_arg_t exec[MAX_SLOTS];
+  int arg[MAX_SLOTS]; /* the op's argument; -1: the workspace */
+  int id[MAX_SLOTS];  /* the primitive's */
 } prim;
 
-static crema_status add_slot(prim *p, dnnl_engine_t engine, cr_const_md md, int arg, int id) {
-  dnnl_memory_t memory = NULL;
-  CR_TRY(cr_dnnl_check(dnnl_memory_create(&memory, md, engine, DNNL_MEMORY_NONE), "memory"));
+typedef struct execution {
+  dnnl_stream_t stream;
+  uintptr_t address[MAX_SLOTS]; /* where the memory object points now */
+  dnnl_exec_arg_t exec[MAX_SLOTS];
+} execution;
+
+static void add_slot(prim *p, int arg, int id) {
   p->arg[p->slots] = arg;
-  p->exec[p->slots] = (dnnl_exec_arg_t){id, memory};
+  p->id[p->slots] = id;
   ++p->slots;
-  return CREMA_OK;
 }
 
 /* Which format argument `arg` takes when the primitive sees it as `md`. */
@@ -39,8 +40,8 @@ static crema_status choose_format(cr_plan *plan, cr_const_md md, const cr_dnnl_b
   return cr_dnnl_layout(plan->context->device, md, &format->layout);
 }
 
-static crema_status bind_argument(cr_plan *plan, prim *p, dnnl_engine_t engine,
-                                  const_dnnl_primitive_desc_t pd, const cr_dnnl_bind *bind) {
+static crema_status bind_argument(cr_plan *plan, prim *p, const_dnnl_primitive_desc_t pd,
+                                  const cr_dnnl_bind *bind) {
   if (cr_dnnl_absent(plan, bind->arg)) return CREMA_OK;
   cr_const_md md = dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, bind->id);
   if (md == NULL || dnnl_memory_desc_get_size(md) == 0) {
@@ -48,7 +49,8 @@ static crema_status bind_argument(cr_plan *plan, prim *p, dnnl_engine_t engine,
     return cr_fail(CREMA_E_UNSUPPORTED, "oneDNN's implementation has no argument %d", bind->id);
   }
   CR_TRY(choose_format(plan, md, bind));
-  return add_slot(p, engine, md, bind->arg, bind->id);
+  add_slot(p, bind->arg, bind->id);
+  return CREMA_OK;
 }
 
 static crema_status check_implementation(const_dnnl_primitive_desc_t pd) {
@@ -69,20 +71,16 @@ bool cr_dnnl_pd_named(const_dnnl_primitive_desc_t pd, const char *part) {
 
 static crema_status fill_prim(cr_plan *plan, prim *p, dnnl_primitive_desc_t pd,
                               const cr_dnnl_bind *bind, int binds) {
-  dnnl_engine_t engine = NULL;
   CR_TRY(check_implementation(pd));
-  CR_TRY(cr_dnnl_engine(&engine));
   for (int i = 0; i < plan->desc->args; ++i) plan->format[i] = plan->hint[i];
-  for (int i = 0; i < binds; ++i) CR_TRY(bind_argument(plan, p, engine, pd, &bind[i]));
+  for (int i = 0; i < binds; ++i) CR_TRY(bind_argument(plan, p, pd, &bind[i]));
   cr_const_md scratchpad =
       dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, DNNL_ARG_SCRATCHPAD);
   size_t bytes = scratchpad == NULL ? 0 : dnnl_memory_desc_get_size(scratchpad);
   if (bytes > 0) {
-    CR_TRY(add_slot(p, engine, scratchpad, -1, DNNL_ARG_SCRATCHPAD));
+    add_slot(p, -1, DNNL_ARG_SCRATCHPAD);
     plan->workspace_bytes = bytes;
   }
-  CR_TRY(
-      cr_dnnl_check(dnnl_stream_create(&p->stream, engine, dnnl_stream_default_flags), "stream"));
   return cr_dnnl_check(dnnl_primitive_create(&p->primitive, pd), "primitive");
 }
 
@@ -104,19 +102,56 @@ crema_status cr_dnnl_prim_create(cr_plan *plan, dnnl_primitive_desc_t pd, const 
   return status;
 }
 
+/* ---- executions ---------------------------------------------------------- */
+
+static crema_status fill_execution(const prim *p, execution *e) {
+  dnnl_engine_t engine = NULL;
+  const_dnnl_primitive_desc_t pd = NULL;
+  CR_TRY(cr_dnnl_engine(&engine));
+  CR_TRY(cr_dnnl_check(dnnl_primitive_get_primitive_desc(p->primitive, &pd), "primitive"));
+  for (int i = 0; i < p->slots; ++i) {
+    cr_const_md md = dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, p->id[i]);
+    e->exec[i].arg = p->id[i];
+    CR_TRY(cr_dnnl_check(dnnl_memory_create(&e->exec[i].memory, md, engine, DNNL_MEMORY_NONE),
+                         "memory"));
+  }
+  return cr_dnnl_check(dnnl_stream_create(&e->stream, engine, dnnl_stream_default_flags), "stream");
+}
+
+crema_status cr_dnnl_prim_open(const cr_plan *plan, void **out) {
+  execution *e = calloc(1, sizeof *e);
+  if (e == NULL) return cr_fail_memory(sizeof *e, "an execution");
+  crema_status status = fill_execution(plan->state, e);
+  if (status == CREMA_OK) *out = e;
+  else cr_dnnl_prim_close(plan, e);
+  return status;
+}
+
+void cr_dnnl_prim_close(const cr_plan *plan, void *given) {
+  const prim *p = plan->state;
+  execution *e = given;
+  if (e == NULL) return;
+  if (e->stream != NULL) dnnl_stream_destroy(e->stream);
+  for (int i = p->slots - 1; i >= 0; --i) {
+    if (e->exec[i].memory != NULL) dnnl_memory_destroy(e->exec[i].memory);
+  }
+  free(e);
+}
+
 crema_status cr_dnnl_prim_run(const cr_call *call) {
-  prim *p = call->plan->state;
+  const prim *p = call->plan->state;
+  execution *e = call->execution;
   dnnl_status_t status = dnnl_success;
   for (int i = 0; i < p->slots && status == dnnl_success; ++i) {
     uintptr_t address = p->arg[i] < 0 ? call->workspace.address : call->buffer[p->arg[i]].address;
-    if (address == p->address[i]) continue;
-    status = dnnl_memory_set_data_handle(p->exec[i].memory, (void *)address);
-    p->address[i] = address;
+    if (address == e->address[i]) continue;
+    status = dnnl_memory_set_data_handle(e->exec[i].memory, (void *)address);
+    e->address[i] = address;
   }
   if (status == dnnl_success) {
-    status = dnnl_primitive_execute(p->primitive, p->stream, p->slots, p->exec);
+    status = dnnl_primitive_execute(p->primitive, e->stream, p->slots, e->exec);
   }
-  if (status == dnnl_success) status = dnnl_stream_wait(p->stream);
+  if (status == dnnl_success) status = dnnl_stream_wait(e->stream);
   return status == dnnl_success ? CREMA_OK : cr_dnnl_check(status, "execution");
 }
 
@@ -124,8 +159,6 @@ void cr_dnnl_prim_destroy(cr_plan *plan) {
   prim *p = plan->state;
   if (p == NULL) return;
   if (p->primitive != NULL) dnnl_primitive_destroy(p->primitive);
-  if (p->stream != NULL) dnnl_stream_destroy(p->stream);
-  for (int i = p->slots - 1; i >= 0; --i) dnnl_memory_destroy(p->exec[i].memory);
   free(p);
   plan->state = NULL;
 }

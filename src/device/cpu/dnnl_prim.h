@@ -1,4 +1,5 @@
-/* A planned oneDNN primitive: what most rows of this folder's dnnl_ files keep in their plan.
+/* A planned oneDNN primitive: what most rows of this folder's dnnl_ files keep in their plan, and
+ * its execution, the memory objects and the stream.
  *
  * A row's plan() describes memory, asks oneDNN for a primitive descriptor and hands it to
  * cr_dnnl_prim_create with a list that says which of the op's arguments is which of the
@@ -49,9 +50,16 @@ crema_status cr_dnnl_prim_create_posts(cr_plan *plan, dnnl_primitive_desc_t pd,
  * lies there, it is copied. */
 crema_status cr_dnnl_prim_run_posts(const cr_call *call);
 
-/* kernel.run and kernel.destroy for plans made by cr_dnnl_prim_create. */
+/* Functions of kernels whose plans are made by cr_dnnl_prim_create. */
+crema_status cr_dnnl_prim_open(const cr_plan *plan, void **execution);
+void cr_dnnl_prim_close(const cr_plan *plan, void *execution);
 crema_status cr_dnnl_prim_run(const cr_call *call);
 void cr_dnnl_prim_destroy(cr_plan *plan);
+
+/* The fields of such a kernel but its plan and its run. */
+#define CR_DNNL_PRIM                                                       \
+  .library = true, .open = cr_dnnl_prim_open, .close = cr_dnnl_prim_close, \
+  .destroy = cr_dnnl_prim_destroy
 
 static inline bool cr_dnnl_absent(const cr_plan *plan, int arg) {
   return plan->desc->arg[arg].shape.axes < 0;

@@ -80,8 +80,8 @@ done:
   return cr_dnnl_prim_create(plan, pd, bind, 3);
 }
 
-CR_KERNEL(unary_fwd_dnnl, UNARY_FWD, .types = CR_DNNL_TYPES, .library = true, .follows_hints = true,
-          .plan = plan_fwd, .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
+CR_KERNEL(unary_fwd_dnnl, UNARY_FWD, .types = CR_DNNL_TYPES, CR_DNNL_PRIM, .follows_hints = true,
+          .plan = plan_fwd, .run = cr_dnnl_prim_run);
 
-CR_KERNEL(unary_bwd_dnnl, UNARY_BWD, .types = CR_DNNL_TYPES, .library = true, .follows_hints = true,
-          .plan = plan_bwd, .run = cr_dnnl_prim_run, .destroy = cr_dnnl_prim_destroy);
+CR_KERNEL(unary_bwd_dnnl, UNARY_BWD, .types = CR_DNNL_TYPES, CR_DNNL_PRIM, .follows_hints = true,
+          .plan = plan_bwd, .run = cr_dnnl_prim_run);

@@ -64,24 +64,34 @@ static void block_signals(int threads) {
   cr_signals_block();
 }
 
-int cr_cpu_enter(cr_plan *plan) {
+int cr_cpu_threads_of(const crema_context *context) {
+  const int all = omp_get_max_threads(), most = context->threads;
+  return most > 0 && most < all ? most : all;
+}
+
+int cr_cpu_enter_plan(cr_plan *plan) {
+  cr_signals_hold();
+  int before = omp_get_max_threads(), most = plan->most_threads;
+  if (most == 0 || most > before) most = before;
+  if (most > 1) cr_cpu_waiting_planned(); /* before there are threads that wait */
+  plan->threads = cr_cpu_team(cr_cpu_threads_for(plan->desc, most));
+  return limit(plan->threads, before);
+}
+
+int cr_cpu_enter_run(const cr_plan *plan) {
   cr_signals_hold();
   int before = omp_get_max_threads();
-  if (plan->threads == 0) {
-    cr_cpu_waiting_planned(); /* before there are threads that wait */
-    plan->threads = cr_cpu_team(cr_cpu_threads_for(plan->desc, before));
-    return limit(plan->threads, before);
-  }
-  cr_cpu_waiting_look();
+  if (plan->threads > 1) cr_cpu_waiting_look();
   int threads = cr_cpu_team(plan->threads);
   block_signals(threads < before ? threads : before);
   return limit(threads, before);
 }
 
-int cr_cpu_enter_move(int64_t elements) {
+int cr_cpu_enter_move(const crema_context *context, int64_t elements) {
   cr_signals_hold();
   int before = omp_get_max_threads();
-  int threads = cr_cpu_team(threads_for((double)elements * 2 * ELEMENT, before));
+  int threads =
+      cr_cpu_team(threads_for((double)elements * 2 * ELEMENT, cr_cpu_threads_of(context)));
   block_signals(threads);
   return limit(threads, before);
 }
@@ -93,14 +103,25 @@ void cr_cpu_leave(int before) {
 
 #else
 
-int cr_cpu_enter(cr_plan *plan) {
+int cr_cpu_threads_of(const crema_context *context) {
+  (void)context;
+  return 1;
+}
+
+int cr_cpu_enter_plan(cr_plan *plan) {
   cr_signals_hold();
   plan->threads = 1;
   return 0;
 }
 
-int cr_cpu_enter_move(int64_t elements) {
-  (void)elements;
+int cr_cpu_enter_run(const cr_plan *plan) {
+  (void)plan;
+  cr_signals_hold();
+  return 0;
+}
+
+int cr_cpu_enter_move(const crema_context *context, int64_t elements) {
+  (void)context, (void)elements;
   cr_signals_hold();
   return 0;
 }

@@ -7,15 +7,20 @@
 /* How many of `most` threads the op is worth, by its cost (ops.inc). */
 int cr_cpu_threads_for(const cr_op_desc *desc, int most);
 
+/* The most threads that an op of the context may have: those of the calling thread's parallel
+ * regions, unless the context has a lower limit. */
+int cr_cpu_threads_of(const crema_context *context);
+
 /* Limits the calling thread's parallel regions while `plan` is made or run: waking and joining
  * threads costs more than a small op, and where processors are shared it can cost a whole time
- * slice. The first call, at plan time, fixes the number, because a library partitions its work
- * then. Until cr_cpu_leave none of these threads receives signals (core/signals.h). Returns the
- * number that cr_cpu_leave restores; 0: nothing was changed. */
-int cr_cpu_enter(cr_plan *plan);
+ * slice. The number is fixed when the plan is made, because a library partitions its work then.
+ * Until cr_cpu_leave none of these threads receives signals (core/signals.h). Returns the number
+ * that cr_cpu_leave restores; 0: nothing was changed. */
+int cr_cpu_enter_plan(cr_plan *plan);
+int cr_cpu_enter_run(const cr_plan *plan);
 void cr_cpu_leave(int before);
 
 /* The same for moving `elements` values; also ended by cr_cpu_leave. */
-int cr_cpu_enter_move(int64_t elements);
+int cr_cpu_enter_move(const crema_context *context, int64_t elements);
 
 #endif

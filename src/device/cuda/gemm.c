@@ -6,6 +6,7 @@
  * sums. Reductions that add in an order of their own are left out, so that equal inputs give equal
  * bits. */
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "core/fail.h"
@@ -20,6 +21,9 @@ enum { WIDE_ALIGNMENT = 16 };
 struct cr_gemm_plan {
   const cr_cublaslt *blas;
   cr_gemm_shape shape;
+  /* Held from the moment when the bias' address is put into the descriptor until the work is
+   * queued. */
+  pthread_mutex_t lock;
   cublasLtMatmulDesc_t desc;
   cublasLtMatrixLayout_t first, second, result;
   cublasLtMatmulAlgo_t wide, narrow; /* for aligned operands, and for any */
@@ -169,6 +173,7 @@ crema_status cr_gemm_plan_create(crema_context *context, const cr_gemm_shape *sh
   }
   cr_gemm_plan *plan = calloc(1, sizeof *plan);
   if (plan == NULL) return cr_fail_memory(sizeof *plan, "a matrix product");
+  pthread_mutex_init(&plan->lock, NULL);
   plan->blas = blas;
   plan->shape = *shape;
   CR_TRY_GOTO(make_descriptors(plan), fail);
@@ -188,25 +193,32 @@ void cr_gemm_plan_destroy(cr_gemm_plan *plan) {
   if (plan->second != NULL) (void)blas->cublasLtMatrixLayoutDestroy(plan->second);
   if (plan->first != NULL) (void)blas->cublasLtMatrixLayoutDestroy(plan->first);
   if (plan->desc != NULL) (void)blas->cublasLtMatmulDescDestroy(plan->desc);
+  pthread_mutex_destroy(&plan->lock);
   free(plan);
 }
 
-crema_status cr_gemm_plan_run(const cr_gemm_plan *plan, crema_context *context, const void *a,
+crema_status cr_gemm_plan_run(cr_gemm_plan *plan, crema_context *context, const void *a,
                               const void *b, const void *bias, bool accumulate, void *c,
                               crema_devptr workspace) {
   const float one = 1, beta = accumulate ? 1 : 0;
   cublasLtHandle_t handle = NULL;
   CR_TRY(cr_cuda_blas_handle(context, &handle));
-  /* The bias' address is part of the descriptor; a plan is run by one thread at a time. */
-  if (plan->shape.bias) {
-    CR_TRY(set_attribute(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias));
-  }
   const uintptr_t ends = (uintptr_t)a | (uintptr_t)b | (uintptr_t)c | (uintptr_t)bias;
   const bool wide = ends % WIDE_ALIGNMENT == 0;
-  return check(
-      plan->blas->cublasLtMatmul(
-          handle, plan->desc, &one, b, plan->first, a, plan->second, &beta, c, plan->result, c,
-          plan->result, wide ? &plan->wide : &plan->narrow, (void *)workspace.address, /* NOLINT */
-          wide ? plan->wide_bytes : plan->narrow_bytes, cr_cuda_context(context)->stream),
-      "product");
+  crema_status status = CREMA_OK;
+  if (plan->shape.bias) {
+    pthread_mutex_lock(&plan->lock);
+    status = set_attribute(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+  }
+  if (status == CREMA_OK) {
+    status =
+        check(plan->blas->cublasLtMatmul(
+                  handle, plan->desc, &one, b, plan->first, a, plan->second, &beta, c, plan->result,
+                  c, plan->result, wide ? &plan->wide : &plan->narrow,
+                  (void *)workspace.address, /* NOLINT */
+                  wide ? plan->wide_bytes : plan->narrow_bytes, cr_cuda_context(context)->stream),
+              "product");
+  }
+  if (plan->shape.bias) pthread_mutex_unlock(&plan->lock);
+  return status;
 }

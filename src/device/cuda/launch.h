@@ -58,8 +58,9 @@ typedef struct cr_gemm_plan cr_gemm_plan;
 crema_status cr_gemm_plan_create(crema_context *context, const cr_gemm_shape *shape,
                                  cr_gemm_plan **out, size_t *workspace) CREMA_MUST_USE;
 
-/* Queues the product. bias: address 0 unless the shape has one. Errors: CREMA_E_DEVICE. */
-crema_status cr_gemm_plan_run(const cr_gemm_plan *plan, crema_context *context, const void *a,
+/* Queues the product; from any thread. bias: address 0 unless the shape has one. Errors:
+ * CREMA_E_DEVICE. */
+crema_status cr_gemm_plan_run(cr_gemm_plan *plan, crema_context *context, const void *a,
                               const void *b, const void *bias, bool accumulate, void *c,
                               crema_devptr workspace) CREMA_MUST_USE;
 

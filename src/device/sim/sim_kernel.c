@@ -13,10 +13,14 @@ enum { MAX_KERNELS = 1024 };
 typedef struct sim_plan {
   const cr_kernel *kernel; /* of the CPU */
   cr_plan inner;
-  /* The last task that uses the plan. */
+} sim_plan;
+
+typedef struct sim_execution {
+  void *inner;
+  /* The last task that uses it. */
   sim_stream *stream;
   uint64_t number;
-} sim_plan;
+} sim_execution;
 
 typedef struct sim_row {
   cr_kernel kernel;
@@ -43,9 +47,10 @@ static crema_status plan_row(cr_plan *plan) {
   state->inner = *plan;
   state->inner.kernel = row->cpu;
   state->inner.context = &cr_sim_stream(plan->context)->cpu;
-  int before = cr_cpu_enter(&state->inner);
+  int before = cr_cpu_enter_plan(&state->inner);
   crema_status status = row->cpu->plan == NULL ? CREMA_OK : row->cpu->plan(&state->inner);
   cr_cpu_leave(before);
+  state->inner.context = NULL;
   if (status != CREMA_OK) {
     free(state);
     return status;
@@ -55,13 +60,31 @@ static crema_status plan_row(cr_plan *plan) {
   return CREMA_OK;
 }
 
-static void destroy_row(cr_plan *plan) {
-  sim_plan *state = plan->state;
-  if (state->stream != NULL) {
+static crema_status open_row(const cr_plan *plan, void **out) {
+  const sim_plan *state = plan->state;
+  sim_execution *execution = calloc(1, sizeof *execution);
+  if (execution == NULL) return cr_fail_memory(sizeof *execution, "an execution");
+  crema_status status = CREMA_OK;
+  if (state->kernel->open != NULL) status = state->kernel->open(&state->inner, &execution->inner);
+  if (status == CREMA_OK) *out = execution;
+  else free(execution);
+  return status;
+}
+
+static void close_row(const cr_plan *plan, void *given) {
+  const sim_plan *state = plan->state;
+  sim_execution *execution = given;
+  if (execution->stream != NULL) {
     sim_lock();
-    cr_sim_wait_for(state->stream, state->number);
+    cr_sim_wait_for(execution->stream, execution->number);
     sim_unlock();
   }
+  if (state->kernel->close != NULL) state->kernel->close(&state->inner, execution->inner);
+  free(execution);
+}
+
+static void destroy_row(cr_plan *plan) {
+  sim_plan *state = plan->state;
   if (state->kernel->destroy != NULL) state->kernel->destroy(&state->inner);
   free(state);
 }
@@ -155,15 +178,16 @@ static crema_status fill_call(sim_stream *stream, sim_kernel_call *queued, const
 static crema_status run_queued(sim_stream *stream, sim_task *task) {
   sim_kernel_call *queued = &task->u.kernel;
   const cr_kernel *kernel = queued->plan->kernel;
-  cr_plan *plan = &queued->plan->inner;
+  const cr_plan *plan = &queued->plan->inner;
   const cr_call call = {.plan = plan,
+                        .execution = queued->execution,
                         .desc = plan->desc,
                         .context = &stream->cpu,
                         .buffer = buffers(queued),
                         .accumulate = accumulates(queued),
                         .scalars = queued->has_scalars ? &queued->scalars : NULL,
                         .workspace = queued->workspace};
-  int before = cr_cpu_enter(plan);
+  int before = cr_cpu_enter_run(plan);
   crema_status status = kernel->run(&call);
   cr_cpu_leave(before);
   return cr_fail_in(status, "kernel %s", kernel->name);
@@ -171,11 +195,12 @@ static crema_status run_queued(sim_stream *stream, sim_task *task) {
 
 static crema_status run_row(const cr_call *call) {
   sim_stream *stream = cr_sim_stream(call->context);
-  sim_plan *state = call->plan->state;
+  sim_execution *execution = call->execution;
   sim_task task = {.kind = SIM_TASK_KERNEL, .run = run_queued, .op = CR_SIM_KERNEL};
   sim_kernel_call *queued = &task.u.kernel;
   CR_TRY(make_room(queued, call->desc->args));
-  queued->plan = state;
+  queued->plan = call->plan->state;
+  queued->execution = execution->inner;
   crema_status status = copy_scalars(queued, call->scalars);
   if (status != CREMA_OK) {
     cr_sim_free_call(queued);
@@ -189,15 +214,15 @@ static crema_status run_row(const cr_call *call) {
             .op = CR_SIM_KERNEL, .device = stream->device->index, .stream = call->context->id},
         &task.fault);
   }
-  /* A plan holds state of one run at a time: streams take turns. */
-  if (status == CREMA_OK && state->stream != NULL && state->stream != stream) {
-    cr_sim_wait_for(state->stream, state->number);
+  /* An execution is of one run at a time: streams take turns. */
+  if (status == CREMA_OK && execution->stream != NULL && execution->stream != stream) {
+    cr_sim_wait_for(execution->stream, execution->number);
   }
   if (status == CREMA_OK) status = fill_call(stream, queued, call);
   if (status == CREMA_OK) status = cr_sim_submit(stream, &task);
   if (status == CREMA_OK) {
-    state->stream = stream;
-    state->number = task.number;
+    execution->stream = stream;
+    execution->number = task.number;
   }
   sim_unlock();
   if (status != CREMA_OK) cr_sim_free_call(queued);
@@ -214,6 +239,8 @@ void cr_sim_make_kernels(void) {
     sim_rows[count].cpu = cpu[count];
     sim_rows[count].kernel = *cpu[count];
     sim_rows[count].kernel.plan = plan_row;
+    sim_rows[count].kernel.open = open_row;
+    sim_rows[count].kernel.close = close_row;
     sim_rows[count].kernel.run = run_row;
     sim_rows[count].kernel.destroy = destroy_row;
     cr_sim_kernels[count] = &sim_rows[count].kernel;

@@ -11,6 +11,7 @@
 #include "core/fail.h"
 #include "core/log.h"
 #include "device/cpu/ready.h"
+#include "device/cpu/threads.h"
 #include "device/memory/host_memory.h"
 #include "device/sim/sim_world.h"
 
@@ -371,5 +372,6 @@ const cr_backend cr_backend_sim = {
     .disable_peer = sim_disable_peer,
     .host_access = cr_sim_host_access,
     .ready = cr_cpu_ready,
+    .threads = cr_cpu_threads_of,
     .kernels = cr_sim_kernels,
 };

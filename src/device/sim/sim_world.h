@@ -59,7 +59,8 @@ typedef enum sim_task_kind {
 typedef struct sim_stream sim_stream;
 
 typedef struct sim_kernel_call {
-  struct sim_plan *plan;
+  const struct sim_plan *plan;
+  void *execution; /* of the CPU's kernel */
   int args;
   crema_devptr inline_buffer[SIM_ARGS];
   bool inline_accumulate[SIM_ARGS];
