@@ -245,6 +245,8 @@ int crema_cmd_train(int argc, char **argv) {
                        .sighup_effect = "snapshot",
                        .on_nan = "stop",
                        .exchange = CLI_EXCHANGE_DEFAULTS};
+  crema_solver_options options;
+  crema_solver_options_init(&options);
   const cli_flag list[] = {
       {"solver", CLI_STRING, &flags.solver, "the solver file (text)"},
       {"weights", CLI_STRING, &flags.weights, "models to start from, separated by commas"},
@@ -271,6 +273,8 @@ int crema_cmd_train(int argc, char **argv) {
        "warn of records that cannot be decoded and go on"},
       {"memory_report", CLI_BOOL, &flags.memory_report,
        "print at the end what the blobs and the device take of memory"},
+      {"no_memory_plan", CLI_BOOL, &options.no_memory_plan,
+       "keep all values of a pass until the next one instead of using their memory again"},
       {"input_report", CLI_BOOL, &flags.input_report,
        "print at the end how fast the input was and whether training waited for it"},
       {"warn_unknown_fields", CLI_BOOL, &flags.warn_unknown_fields,
@@ -284,8 +288,6 @@ int crema_cmd_train(int argc, char **argv) {
   int exit_code;
   if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
   training run = {0};
-  crema_solver_options options;
-  crema_solver_options_init(&options);
   cli_log_optional(); /* the snapshots are there */
   if (!check_flags(&flags, &run) || !parse_on_nan(flags.on_nan, &options.on_nan)) return 1;
   if (!cli_signals_start()) return 1;

@@ -135,7 +135,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   if (layer->needs_backward) input = cr_layer_keep_input(&s->keep, bottom[0], top[0]);
   CR_TRY(cr_layer_op_run(&s->train, context,
                          (cr_tensor *[]){input, top[0]->data, s->mean, s->variance}, NULL));
-  return add_statistics(layer, context);
+  return layer->replays ? CREMA_OK : add_statistics(layer, context);
 }
 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,

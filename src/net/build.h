@@ -135,9 +135,9 @@ void cr_net_top_types(const cr_net_build *build, int index, int top, crema_dtype
  * (net/lifetimes.h knows). cr_net_plan_settling finds out, once the graph stands, whether the net
  * has such values; the others do it after a layer's pass. */
 void cr_net_plan_settling(crema_net *net);
-crema_status cr_net_settle_params(crema_net *net, int index) CREMA_MUST_USE;
-crema_status cr_net_settle_forward(crema_net *net, int index) CREMA_MUST_USE;
-crema_status cr_net_settle_backward(crema_net *net, int index) CREMA_MUST_USE;
+crema_status cr_net_settle_params(const crema_net *net, int index) CREMA_MUST_USE;
+crema_status cr_net_settle_forward(const crema_net *net, int index) CREMA_MUST_USE;
+crema_status cr_net_settle_backward(const crema_net *net, int index) CREMA_MUST_USE;
 
 /* Remembers the shapes with which a layer was last reshaped. */
 void cr_net_note_shapes(cr_net_layer *layer);

@@ -7,6 +7,7 @@
 #include "core/fail.h"
 #include "core/log.h"
 #include "net/build.h"
+#include "net/lifetimes.h"
 
 static double mean_of(double sum, const crema_blob *blob) {
   int64_t count = crema_blob_count(blob);
@@ -176,12 +177,20 @@ static crema_status search_layer(const crema_net *net, const cr_net_layer *layer
   return CREMA_OK;
 }
 
+/* The same; of values that were let go, the layers compute them again one after another. */
+static crema_status search_again(const crema_net *net, int index, const char **name) {
+  if (net->plans) CR_TRY(cr_net_replay_layer(net, index));
+  CR_TRY(search_layer(net, &net->layer[index], name));
+  cr_net_let_go_forward(net, index);
+  return CREMA_OK;
+}
+
 crema_status cr_net_find_nonfinite(crema_net *net, bool *found, const char **layer_name,
                                    const char **blob_name) {
   *found = false;
   for (int i = 0; i < net->layers; ++i) {
     const char *name = NULL;
-    CR_TRY(search_layer(net, &net->layer[i], &name));
+    CR_TRY(search_again(net, i, &name));
     if (name == NULL) continue;
     *found = true;
     if (layer_name != NULL) *layer_name = net->layer[i].layer->name;

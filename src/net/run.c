@@ -91,6 +91,19 @@ static crema_status forward_layer(crema_net *net, int index, bool with_loss) {
   return CREMA_OK;
 }
 
+crema_status cr_net_replay_layer(const crema_net *net, int index) {
+  cr_net_layer *layer = &net->layer[index];
+  cr_layer *self = layer->layer;
+  if (layer->fused || self->bottoms == 0 || self->tops == 0) return CREMA_OK;
+  const uint64_t pass = self->pass;
+  if (pass > 0 && self->phase == CAFFE__PHASE__TRAIN) self->pass = pass - 1;
+  self->replays = true;
+  crema_status status = cr_layer_forward(self, net->context, layer->bottom, layer->top);
+  self->replays = false;
+  self->pass = pass;
+  return status == CREMA_OK ? cr_net_settle_forward(net, index) : status;
+}
+
 static void begin_pass(const crema_net *net) {
   cr_signals_hold(); /* once for all ops */
   if (net->plans || net->settles) cr_heap_rest(net->context);

@@ -154,7 +154,7 @@ void cr_net_plan_settling(crema_net *net) {
 }
 
 /* Parameters that are trained, here or by a net that shares them, stay in full precision. */
-crema_status cr_net_settle_params(crema_net *net, int index) {
+crema_status cr_net_settle_params(const crema_net *net, int index) {
   const cr_layer *layer = net->layer[index].layer;
   if (!net->settles || net->phase != CREMA_TEST) return CREMA_OK;
   for (int p = 0; p < layer->params; ++p) {
@@ -164,7 +164,7 @@ crema_status cr_net_settle_params(crema_net *net, int index) {
   return CREMA_OK;
 }
 
-crema_status cr_net_settle_forward(crema_net *net, int index) {
+crema_status cr_net_settle_forward(const crema_net *net, int index) {
   const cr_net_layer *layer = &net->layer[index];
   int bottoms = layer->layer->bottoms;
   if (!net->settles || layer->layer->class->input != NULL) return CREMA_OK;
@@ -177,7 +177,7 @@ crema_status cr_net_settle_forward(crema_net *net, int index) {
   return cr_net_settle_params(net, index);
 }
 
-crema_status cr_net_settle_backward(crema_net *net, int index) {
+crema_status cr_net_settle_backward(const crema_net *net, int index) {
   const cr_net_layer *layer = &net->layer[index];
   int bottoms = layer->layer->bottoms, tops = layer->layer->tops;
   if (!net->settles) return CREMA_OK;

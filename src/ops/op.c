@@ -215,7 +215,9 @@ static crema_status resolve(cr_op *op, const cr_op_plan *p, int i, crema_context
   crema_devptr *buffer = &op->buffer[i];
   switch (op->use[i].access) {
     case 'R': return cr_tensor_read(tensor, context, format, buffer);
-    case 'U': return cr_tensor_update(tensor, context, format, buffer);
+    case 'U':
+      return op->overwrites ? cr_tensor_write(tensor, context, format, buffer)
+                            : cr_tensor_update(tensor, context, format, buffer);
     case 'W': return cr_tensor_write(tensor, context, format, buffer);
     default: break;
   }
@@ -258,6 +260,8 @@ crema_status cr_op_run(cr_op *op, crema_context *context, cr_tensor *const *tens
   const bool posts = cr_posts_count(cr_op_posts(op->desc)) > 0;
   cr_tensor *result = NULL;
   if (posts) CR_TRY(kernel_result(op, p, tensor, &result));
+  /* Nothing is read of what is multiplied by 0; there may be no values yet. */
+  op->overwrites = op->desc->kind == CR_OP_AXPBY && scalars->beta == 0;
   crema_status status = resolve_all(op, p, context, tensor, result);
   crema_devptr workspace = {0};
   if (status == CREMA_OK && p->plan.workspace_bytes > 0) {

@@ -53,6 +53,7 @@ struct cr_op {
   /* Per run, one per argument. */
   crema_devptr *buffer;
   bool *accumulate;
+  bool overwrites; /* arguments that are updated are only written */
   cr_format *hint;
   /* For kernels that cannot accumulate: the fresh values, and the op that adds them. */
   cr_tensor **fresh;

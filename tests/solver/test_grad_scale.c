@@ -87,7 +87,7 @@ TEST(s4_43_powers_of_two_change_no_bit) {
     for (int h = 0; h < 3; ++h) {
       load_scaled(&c, net, heads[h], rule);
       if (h == 0) case_weights(&c, start);
-      assert_int_equal(crema_solver_step(c.solver, 5), CREMA_OK);
+      ok(crema_solver_step(c.solver, 5));
       case_weights(&c, h == 0 ? expected : found);
       if (h > 0 && memcmp(found, expected, sizeof found) != 0) {
         fail_msg("%s, %s: %s gives other weights", net, rule, heads[h]);

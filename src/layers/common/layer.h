@@ -136,8 +136,11 @@ struct cr_layer {
   crema_context *context;      /* of the net: fillers, allocation at setup */
   const char *source_dir_file; /* path of the net's file, to resolve relative paths; may be NULL */
   cr_layer_types types;        /* CR_LAYER_FLOATS until src/net says otherwise, before setup */
-  uint64_t key;          /* mixes the seed and the layer's name; for counter-based random streams */
-  uint64_t pass;         /* forward passes so far in TRAIN; part of the counter */
+  uint64_t key;  /* mixes the seed and the layer's name; for counter-based random streams */
+  uint64_t pass; /* forward passes so far in TRAIN; part of the counter */
+  /* Forward is to compute the values of the last pass again: `pass` is what it was then, and
+   * running statistics have them already. */
+  bool replays;
   cr_solver_rank solver; /* for layers that produce samples; holds a reference to the group */
   int bottoms, tops;
   int params;

@@ -97,7 +97,8 @@ crema_status cr_layer_pass_tensor(cr_layer *layer, cr_tensor **tensor, crema_dty
 
 void cr_layer_set_passing(const cr_layer *layer) {
   for (const cr_layer_owned *node = layer->owned; node != NULL; node = node->next) {
-    if (node->of_pass) cr_tensor_set_passing(node->tensor, true);
+    if (node->of_pass && !cr_tensor_is_shared(node->tensor))
+      cr_tensor_set_passing(node->tensor, true);
   }
 }
 
