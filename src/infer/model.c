@@ -232,8 +232,10 @@ crema_status cr_model_keep(crema_model *model, const char *blob) {
 
 crema_status cr_model_build(crema_model *model, const cr_program *program, crema_context *context,
                             crema_net **out) {
+  crema_net_options options = model->options;
+  options.plan_memory = true;
   pthread_mutex_lock(&model->lock);
-  crema_status status = cr_program_build(program, &model->options, context, out);
+  crema_status status = cr_program_build(program, &options, context, out);
   pthread_mutex_unlock(&model->lock);
   return status;
 }

@@ -21,7 +21,7 @@ struct crema_model {
   cr_list weights;
   cr_model_stamp *stamp; /* one per file of weights */
   cr_list stages, without, keep;
-  crema_net_options options; /* of all nets; `stages` are those above */
+  crema_net_options options; /* of the net as it is; `stages` are those above */
   bool allow_missing;
   cr_program *program; /* which has all of `keep` */
   cr_buffer text;      /* what the passes did the first time */
