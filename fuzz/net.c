@@ -15,7 +15,8 @@ static void run(crema_net *net) {
   ProtobufCMessage *copy = NULL;
   if (cr_net_to_proto(net, true, &message) != CREMA_OK) return;
   if (cr_message_copy(&message->base, &copy) == CREMA_OK) {
-    fuzz_require(cr_net_from_proto(net, (Caffe__NetParameter *)copy, NULL) == CREMA_OK);
+    const cr_net_stored stored = {.net = {.param = (Caffe__NetParameter *)copy}};
+    fuzz_require(cr_net_from_stored(net, &stored, NULL) == CREMA_OK);
   }
   cr_message_free(copy);
   cr_net_proto_free(message);

@@ -26,18 +26,33 @@ static void convert(const uint8_t *data, size_t size) {
   else fuzz_require(report.blobs + report.kept > 0);
 }
 
+/* Blobs that stay in the file, or in the input, for as long as they can. */
+static void load_late(crema_net *net, const uint8_t *data, size_t size) {
+  for (int i = 0; i < 2; ++i) {
+    cr_net_stored stored = {0};
+    crema_status status = i == 0 ? cr_net_stored_open(fuzz_file("model", data, size), 1, &stored)
+                                 : cr_stored_net_of(data, size, 1, "fuzz", &stored.net);
+    if (status == CREMA_OK) status = cr_net_from_stored(net, &stored, NULL);
+    if (status != CREMA_OK) fuzz_require(crema_error_text()[0] != '\0');
+    cr_net_stored_close(&stored);
+    fuzz_require(crema_net_forward(net, NULL) == CREMA_OK);
+  }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static crema_net *net; /* built once; a fuzz target may keep state */
   if (net == NULL)
     fuzz_require(crema_net_parse(model, strlen(model), "model", NULL, &net) == CREMA_OK);
   convert(data, size);
+  load_late(net, data, size);
   ProtobufCMessage *message = NULL;
   if (cr_wire_parse(&caffe__net_parameter__descriptor, data, size, "fuzz", &message) != CREMA_OK) {
     return 0;
   }
   Caffe__NetParameter *weights = (Caffe__NetParameter *)message;
   if (cr_net_param_upgrade(weights, NULL, NULL) == CREMA_OK) {
-    if (cr_net_from_proto(net, weights, NULL) != CREMA_OK)
+    const cr_net_stored whole = {.net = {.param = weights}};
+    if (cr_net_from_stored(net, &whole, NULL) != CREMA_OK)
       fuzz_require(crema_error_text()[0] != '\0');
     for (size_t i = 0; i < weights->n_layer; ++i) {
       for (size_t j = 0; j < weights->layer[i]->n_blobs; ++j) {

@@ -61,15 +61,23 @@ typedef struct crema_weights_options {
 /* allow_missing false. */
 CREMA_API void crema_weights_options_init(crema_weights_options *options);
 
-/* Copies weights from the .caffemodel `path` (binary or HDF5) into the layers of the same name. A
+/* Takes weights from the .caffemodel `path` (binary or HDF5) into the layers of the same name. A
  * layer that shares its parameters by name has them when one of the sharers has; layers that only
  * the file has are passed over (and logged). `options` may be NULL. Nothing is changed on failure.
+ * Large weights of a binary file are read when they are first used: another file may take its name
+ * at once, but writing into it before then makes that use fail with CREMA_E_CORRUPT.
  * Errors: CREMA_E_NOT_FOUND for no file, a file with nothing for the net, or layers that are
  * missing in it (the first of them named, with what may have been meant), CREMA_E_SHAPE with both
  * shapes, CREMA_E_ARGUMENT for another number of parameters, CREMA_E_CORRUPT. A file of the binary
  * format that is cut between two layers looks whole; the missing layers are all that shows it. */
 CREMA_API crema_status crema_net_load_weights_with(
     crema_net *net, const char *path, const crema_weights_options *options) CREMA_MUST_USE;
+
+/* The same from `size` bytes of a binary .caffemodel in memory, which are not needed afterwards;
+ * `source` names them in messages. */
+CREMA_API crema_status
+crema_net_load_weights_memory(crema_net *net, const void *bytes, size_t size, const char *source,
+                              const crema_weights_options *options) CREMA_MUST_USE;
 
 /* The same from `path`, with allow_missing set for a net of phase TRAIN and not set for one of
  * phase TEST. Errors are the same. */

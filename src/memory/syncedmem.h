@@ -61,6 +61,11 @@ static inline bool cr_syncedmem_at_host(const crema_syncedmem *memory) {
   return head == CREMA_HEAD_AT_CPU || head == CREMA_SYNCED;
 }
 
+/* Whether there is no memory on either side. */
+static inline bool cr_syncedmem_is_empty(const crema_syncedmem *memory) {
+  return memory->host.data == NULL && memory->gpu.data.address == 0;
+}
+
 /* Where the context's device finds the newest bytes, when they are there already and nothing has to
  * be done first. May be called by several threads, also while one of them is in cr_syncedmem_read
  * for the same device. */

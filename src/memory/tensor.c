@@ -10,6 +10,7 @@
 #include "device/copy.h"
 #include "device/device.h"
 #include "memory/syncedmem.h"
+#include "memory/tensor_source.h"
 
 /* So many formats are kept while one tensor has the values; see take_slot. */
 enum { MAX_FORMATS = 6 };
@@ -41,6 +42,11 @@ typedef struct values {
   bool gone;                    /* see cr_tensor_let_go */
   format_slot *head;            /* slot written last, NULL when none */
   cr_format head_format;
+  /* Where the values still have to be read from, and the slot that they were first made in: they
+   * are the newest ones when there is no head. Used with the lock, or alone. */
+  cr_tensor_source *source;
+  uint64_t source_at;
+  format_slot *made;
   unsigned accesses;
   uint64_t generation; /* unique among all tensors; changes when host memory is replaced */
   pthread_mutex_t lock;
@@ -137,6 +143,7 @@ static void drop_slot(values *v, format_slot *slot) {
   atomic_store(link, next_slot(slot));
   clear_slot(slot);
   if (v->head == slot) v->head = NULL;
+  if (v->made == slot) v->made = NULL;
   v->generation = next_generation();
   --v->slots;
   free(slot);
@@ -150,9 +157,17 @@ static void drop_slots_but(values *v, const format_slot *keep) {
   }
 }
 
+/* The values come from elsewhere from now on. */
+static void forget_source(values *v) {
+  cr_tensor_source_release(v->source);
+  v->source = NULL;
+  v->made = NULL;
+}
+
 static void values_release(values *v) {
   if (v == NULL || atomic_fetch_sub(&v->tensors, 1) != 1) return;
   drop_slots_but(v, NULL);
+  forget_source(v);
   pthread_mutex_destroy(&v->lock);
   free(v);
 }
@@ -172,7 +187,7 @@ static format_slot *take_slot(const values *v, const format_slot *keep1, const f
   format_slot *best = NULL;
   if (v->slots < MAX_FORMATS) return NULL;
   for (format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) {
-    bool valid = is_valid(s), head = s == v->head;
+    bool valid = is_valid(s), head = s == v->head || s == v->made;
     if (s == keep1 || s == keep2 || s->whole != NULL || (valid && head)) continue;
     if (!has_alone(v) && (valid || head)) continue;
     if (best == NULL || (valid != is_valid(best) ? !valid : s->access < best->access)) best = s;
@@ -230,10 +245,17 @@ static crema_status need_slot_for(values *v, crema_context *context, cr_format f
 
 /* The slot that has the values: the head, unless they are all zero or nobody gave any. */
 static format_slot *find_source(const values *v) {
-  return v->head != NULL && is_valid(v->head) ? v->head : NULL;
+  if (v->head == NULL) return v->made;
+  return is_valid(v->head) ? v->head : NULL;
+}
+
+/* Whether there are values other than zeros. */
+static bool has_values(const values *v) {
+  return !v->zero && (v->source != NULL || find_source(v) != NULL);
 }
 
 static void only_valid(values *v, format_slot *slot) {
+  forget_source(v);
   for (format_slot *s = first_slot(v), *next = NULL; s != NULL; s = next) {
     next = next_slot(s);
     set_valid(s, s == slot);
@@ -285,6 +307,38 @@ static bool goes_by_way(cr_format from, cr_format to, cr_format *middle) {
   return true;
 }
 
+/* Reads values into `slot`, of the tensor's own type in plain format, or by way of spare memory. */
+static crema_status read_source(values *v, format_slot *slot) {
+  const cr_format plain = {v->type, NULL};
+  crema_context *host = cr_host_context();
+  crema_devptr dst = {0};
+  void *spare = NULL;
+  size_t size = value_bytes(v, plain);
+  CR_TRY(cr_syncedmem_overwrite(&slot->memory, host, &dst));
+  if (slot->format.layout == NULL) {
+    return v->source->read(v->source, v->source_at, (void *)dst.address, size);
+  }
+  CR_TRY(cr_tensor_source_lock(v->source, v->source_at, size, &spare));
+  crema_status status = host->device->backend->convert(host, v->count, slot->format, dst, plain,
+                                                       (crema_devptr){(uintptr_t)spare});
+  cr_tensor_source_unlock(v->source);
+  return status;
+}
+
+/* The first format that is made of values of a source: `slot`, if it can be. */
+static crema_status make_first(values *v, const crema_context *context, format_slot *slot) {
+  bool own = slot->format.type == v->type;
+  if (!own || (slot->format.layout != NULL && !context->device->backend->host_memory)) {
+    CR_TRY(need_slot(v, cr_cpu_device(), (cr_format){v->type, NULL}, slot, NULL, &slot));
+  }
+  CR_TRY(read_source(v, slot));
+  cr_tensor_source_release(v->source);
+  v->source = NULL;
+  v->made = slot;
+  set_valid(slot, true);
+  return CREMA_OK;
+}
+
 /* Brings the newest values into `slot`, on whatever side is cheapest. */
 static crema_status make_valid(values *v, crema_context *context, format_slot *slot) {
   if (is_valid(slot)) return CREMA_OK;
@@ -292,6 +346,10 @@ static crema_status make_valid(values *v, crema_context *context, format_slot *s
     CR_TRY(cr_syncedmem_zero(&slot->memory, context));
     set_valid(slot, true);
     return CREMA_OK;
+  }
+  if (v->source != NULL) {
+    CR_TRY(make_first(v, context, slot));
+    if (is_valid(slot)) return CREMA_OK;
   }
   format_slot *source = find_source(v);
   if (v->gone) {
@@ -466,6 +524,7 @@ cr_format cr_tensor_head(const cr_tensor *tensor) {
 void cr_tensor_set_zero(cr_tensor *tensor) {
   values *v = tensor->values;
   for (format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) set_valid(s, false);
+  forget_source(v);
   v->zero = true;
   v->gone = false;
 }
@@ -509,6 +568,25 @@ void cr_tensor_keep_head(cr_tensor *tensor) {
 
 const void *cr_tensor_storage(const cr_tensor *tensor) {
   return tensor->values;
+}
+
+crema_status cr_tensor_take_from(cr_tensor *tensor, cr_tensor_source *source, uint64_t at) {
+  values *v = tensor->values;
+  const cr_format plain = {v->type, NULL};
+  const format_slot *slot = find_slot(v, plain);
+  if (v->count > 0 && (slot == NULL || cr_syncedmem_is_empty(&slot->memory))) {
+    for (format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) set_valid(s, false);
+    forget_source(v);
+    v->source = cr_tensor_source_retain(source);
+    v->source_at = at;
+    v->zero = false;
+    v->head = NULL;
+    v->head_format = plain;
+    return CREMA_OK;
+  }
+  void *out = NULL;
+  CR_TRY(cr_tensor_host_write(tensor, &out));
+  return source->read(source, at, out, value_bytes(v, plain));
 }
 
 bool cr_tensor_is_zero(const cr_tensor *tensor) {
@@ -610,6 +688,7 @@ crema_status cr_tensor_resize(cr_tensor *tensor, int64_t count) {
   if (count == v->count) return CREMA_OK;
   CR_TRY(keep_values(v, count, &keep, &fits));
   drop_slots_but(v, keep);
+  forget_source(v);
   v->count = count;
   v->generation = next_generation();
   v->head_format = (cr_format){v->type, NULL};
@@ -716,7 +795,7 @@ static crema_status part_of(const cr_tensor *whole, int64_t offset, int64_t coun
 static crema_status bring_values(values *v, crema_context *context, format_slot *slot,
                                  crema_devptr to, bool *has) {
   crema_devptr from = {0};
-  *has = !v->zero && find_source(v) != NULL;
+  *has = has_values(v);
   if (!*has) return CREMA_OK;
   CR_TRY(make_valid(v, context, slot));
   CR_TRY(cr_syncedmem_read(&slot->memory, context, &from));
@@ -773,6 +852,7 @@ void cr_tensor_shrink_to_fit(cr_tensor *tensor) {
   const format_slot *plain = find_slot(v, (cr_format){v->type, NULL});
   if (plain == NULL || plain->memory.capacity <= plain->memory.size) return;
   drop_slots_but(v, NULL);
+  forget_source(v);
   v->zero = true;
   v->head_format = (cr_format){v->type, NULL};
 }

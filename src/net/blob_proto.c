@@ -8,6 +8,7 @@
 #include "device/device.h"
 #include "net/blob_values.h"
 #include "net/net.h"
+#include "net/stored.h"
 
 static bool is_legacy(const Caffe__BlobProto *proto) {
   return proto->has_num || proto->has_channels || proto->has_height || proto->has_width;
@@ -132,6 +133,25 @@ static crema_status store_values(const cr_blob_values *values, cr_tensor *tensor
   return cr_blob_values_copy(values, CREMA_F32, out);
 }
 
+/* The same with values that may still be in the file of `stored`, which may be NULL. */
+static crema_status take_values(const cr_blob_values *values, const cr_net_stored *stored,
+                                cr_tensor *tensor) {
+  uint64_t at = 0;
+  void *read = NULL;
+  if (stored == NULL || !cr_stored_net_is_in_file(&stored->net, values->at, &at)) {
+    return store_values(values, tensor);
+  }
+  if (values->type == cr_tensor_type(tensor)) {
+    return cr_tensor_take_from(tensor, stored->source, at);
+  }
+  size_t bytes = values->count * crema_dtype_size(values->type);
+  CR_TRY(cr_tensor_source_lock(stored->source, at, bytes, &read));
+  const cr_blob_values there = {read, values->type, values->count};
+  crema_status status = store_values(&there, tensor);
+  cr_tensor_source_unlock(stored->source);
+  return status;
+}
+
 crema_status cr_blob_values_find(const Caffe__BlobProto *proto, crema_shape *shape,
                                  cr_blob_values *data, cr_blob_values *diff) {
   CR_TRY(cr_blob_proto_shape(proto, shape));
@@ -148,20 +168,29 @@ crema_status cr_blob_proto_check(const Caffe__BlobProto *proto, crema_shape *sha
   return cr_blob_values_find(proto, shape, &data, &diff);
 }
 
+static crema_status fail_fit(const crema_shape *stored, const crema_shape *wanted) {
+  char text[2][256];
+  return cr_fail(CREMA_E_SHAPE, "shapes differ: stored is %s, wanted is %s",
+                 crema_shape_text(stored, text[0], sizeof text[0]),
+                 crema_shape_text(wanted, text[1], sizeof text[1]));
+}
+
 crema_status cr_blob_from_proto(crema_blob *blob, const Caffe__BlobProto *proto, bool reshape) {
+  crema_shape shape;
+  CR_TRY(cr_blob_proto_check(proto, &shape));
+  if (reshape) CR_TRY(crema_blob_reshape(blob, &shape));
+  return cr_blob_from_stored(blob, proto, NULL);
+}
+
+crema_status cr_blob_from_stored(crema_blob *blob, const Caffe__BlobProto *proto,
+                                 const cr_net_stored *stored) {
   crema_shape shape;
   cr_blob_values data, diff;
   CR_TRY(cr_blob_values_find(proto, &shape, &data, &diff));
-  if (!reshape && !cr_blob_proto_fits(proto, &blob->shape)) {
-    char text[2][256];
-    return cr_fail(CREMA_E_SHAPE, "shapes differ: stored is %s, wanted is %s",
-                   crema_shape_text(&shape, text[0], sizeof text[0]),
-                   crema_shape_text(&blob->shape, text[1], sizeof text[1]));
-  }
-  if (reshape) CR_TRY(crema_blob_reshape(blob, &shape));
+  if (!cr_blob_proto_fits(proto, &blob->shape)) return fail_fit(&shape, &blob->shape);
   if (data.count == 0) return CREMA_OK;
-  CR_TRY(store_values(&data, blob->data));
-  return diff.count == 0 ? CREMA_OK : store_values(&diff, blob->diff);
+  CR_TRY(take_values(&data, stored, blob->data));
+  return diff.count == 0 ? CREMA_OK : take_values(&diff, stored, blob->diff);
 }
 
 static crema_status store_shape(const crema_shape *shape, Caffe__BlobProto *proto) {

@@ -7,6 +7,7 @@
 #include "crema/net.h"
 #include "layers/common/layer.h"
 #include "net/name_map.h"
+#include "net/stored.h"
 
 /* One entry per parameter blob of a layer (owners and sharers). */
 typedef struct cr_net_param {
@@ -235,10 +236,15 @@ crema_status cr_net_to_proto(crema_net *net, unsigned save,
                              Caffe__NetParameter **out) CREMA_MUST_USE;
 void cr_net_proto_free(Caffe__NetParameter *message);
 
-/* Weights from a message. All shapes are checked before anything changes; `loading` (may be NULL)
+/* Weights from a file. All shapes are checked before anything changes; `loading` (may be NULL)
  * learns what was given. */
-crema_status cr_net_from_proto(crema_net *net, const Caffe__NetParameter *weights,
-                               cr_net_loading *loading) CREMA_MUST_USE;
+crema_status cr_net_from_stored(crema_net *net, const cr_net_stored *stored,
+                                cr_net_loading *loading) CREMA_MUST_USE;
+
+/* Weights from `size` bytes of a file in wire format, which are not needed afterwards; `source`
+ * names them in messages. */
+crema_status cr_net_load_bytes(crema_net *net, const void *bytes, size_t size, const char *source,
+                               cr_net_missing missing) CREMA_MUST_USE;
 
 /* Fails with CREMA_E_NOT_FOUND when the net has parameters and `matched`, the number of its layers
  * that a file of weights has values for, is 0: the net would run untrained. Otherwise as
@@ -280,6 +286,10 @@ void cr_blob_proto_free(Caffe__BlobProto *proto);
  * CREMA_E_TYPE for a blob of integers and values of another type. */
 crema_status cr_blob_from_proto(crema_blob *blob, const Caffe__BlobProto *proto,
                                 bool reshape) CREMA_MUST_USE;
+/* The same without `reshape` for values that may still be in the file of `stored` (NULL: they are
+ * not). Values of the blob's own type are then read when they are wanted. */
+crema_status cr_blob_from_stored(crema_blob *blob, const Caffe__BlobProto *proto,
+                                 const cr_net_stored *stored) CREMA_MUST_USE;
 
 /* Shape of a BlobProto, legacy num/channels/height/width included. Errors: CREMA_E_SHAPE. */
 crema_status cr_blob_proto_shape(const Caffe__BlobProto *proto, crema_shape *out) CREMA_MUST_USE;

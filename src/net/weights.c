@@ -131,9 +131,10 @@ static crema_status check_source(const cr_layer *layer, const Caffe__LayerParame
   return CREMA_OK;
 }
 
-static crema_status copy_layer(const cr_layer *layer, const Caffe__LayerParameter *source) {
+static crema_status copy_layer(const cr_layer *layer, const Caffe__LayerParameter *source,
+                               const cr_net_stored *stored) {
   for (int p = 0; p < layer->params; ++p) {
-    crema_status status = cr_blob_from_proto(layer->blob[p], source->blobs[p], false);
+    crema_status status = cr_blob_from_stored(layer->blob[p], source->blobs[p], stored);
     if (status != CREMA_OK) {
       return cr_fail_in(status, "parameter %d of layer '%s' (%s)", p, layer->name,
                         layer->class->type);
@@ -142,8 +143,9 @@ static crema_status copy_layer(const cr_layer *layer, const Caffe__LayerParamete
   return CREMA_OK;
 }
 
-crema_status cr_net_from_proto(crema_net *net, const Caffe__NetParameter *weights,
-                               cr_net_loading *loading) {
+crema_status cr_net_from_stored(crema_net *net, const cr_net_stored *stored,
+                                cr_net_loading *loading) {
+  const Caffe__NetParameter *weights = stored->net.param;
   int *target = calloc(weights->n_layer + 1, sizeof *target);
   if (target == NULL) return cr_fail_memory(weights->n_layer * sizeof *target, "matching layers");
   int matched = 0;
@@ -160,7 +162,7 @@ crema_status cr_net_from_proto(crema_net *net, const Caffe__NetParameter *weight
   CR_TRY_GOTO(cr_net_check_matched(net, matched, loading), out);
   for (size_t s = 0; s < weights->n_layer; ++s) {
     if (target[s] < 0) continue;
-    CR_TRY_GOTO(copy_layer(net->layer[target[s]].layer, weights->layer[s]), out);
+    CR_TRY_GOTO(copy_layer(net->layer[target[s]].layer, weights->layer[s], stored), out);
   }
 out:
   free(target);

@@ -25,12 +25,13 @@ static bool holds_only_unknown(const ProtobufCMessage *message) {
 
 /* What a file that cannot be parsed might be instead; NULL when it may well be a damaged message.
  */
-static const char *guess_format(const cr_buffer *bytes) {
+static const char *guess_format(const cr_wire_input *input) {
   static const char hdf5[] = "\x89HDF\r\n\x1a\n";
-  if (bytes->size >= 8 && memcmp(bytes->data, hdf5, 8) == 0) return "HDF5";
-  size_t look = bytes->size < 64 ? bytes->size : 64;
+  size_t look = input->size < 64 ? input->size : 64;
+  if (input->load != NULL && input->load(input->user, 0, look) != CREMA_OK) return NULL;
+  if (look >= 8 && memcmp(input->bytes, hdf5, 8) == 0) return "HDF5";
   for (size_t i = 0; i < look; ++i) {
-    uint8_t c = (uint8_t)bytes->data[i];
+    uint8_t c = input->bytes[i];
     if (c >= 0x7F || (c < 0x20 && c != '\n' && c != '\r' && c != '\t')) return NULL;
   }
   return "text";
@@ -42,23 +43,28 @@ static crema_status fail_empty(const ProtobufCMessageDescriptor *type, const cha
 
 /* Adds to a failure to parse what the file might be instead. */
 static crema_status fail_parse(crema_status status, const ProtobufCMessageDescriptor *type,
-                               const cr_buffer *bytes) {
-  const char *guess = status == CREMA_E_CORRUPT ? guess_format(bytes) : NULL;
+                               const cr_wire_input *input) {
+  const char *guess = status == CREMA_E_CORRUPT ? guess_format(input) : NULL;
   if (guess == NULL) return status;
   return cr_fail(status, "%s (it looks like %s, not like a binary %s)", crema_error_text(), guess,
                  type->short_name);
 }
 
-static crema_status parse_binary(const ProtobufCMessageDescriptor *type, const char *path,
-                                 const cr_buffer *bytes, ProtobufCMessage **out) {
-  if (bytes->size == 0) return fail_empty(type, path);
-  crema_status status = cr_wire_parse(type, (const uint8_t *)bytes->data, bytes->size, path, out);
+crema_status cr_message_parse(const ProtobufCMessageDescriptor *type, const char *path,
+                              const cr_wire_input *input, ProtobufCMessage **out) {
+  *out = NULL;
+  if (input->size == 0) return fail_empty(type, path);
+  crema_status status = cr_wire_parse_input(type, input, path, out);
   if (status == CREMA_OK && holds_only_unknown(*out)) {
     status = cr_fail(CREMA_E_CORRUPT, "%s: holds no field of a %s", path, type->short_name);
-    cr_message_free(*out);
+    cr_wire_free(input, *out);
     *out = NULL;
   }
-  return fail_parse(status, type, bytes);
+  return fail_parse(status, type, input);
+}
+
+static cr_wire_input input_of(const cr_buffer *bytes) {
+  return (cr_wire_input){.bytes = (const uint8_t *)bytes->data, .size = bytes->size};
 }
 
 /* The file is read, not mapped: one that is truncated while it is parsed would end the process. */
@@ -67,7 +73,8 @@ crema_status cr_message_read_binary(const ProtobufCMessageDescriptor *type, cons
   cr_buffer bytes = {0};
   *out = NULL;
   crema_status status = cr_file_read_up_to(path, CR_FILE_MODEL, &bytes);
-  if (status == CREMA_OK) status = parse_binary(type, path, &bytes, out);
+  const cr_wire_input input = input_of(&bytes);
+  if (status == CREMA_OK) status = cr_message_parse(type, path, &input, out);
   cr_buffer_free(&bytes);
   return status;
 }
@@ -79,7 +86,8 @@ crema_status cr_message_walk_binary(const ProtobufCMessageDescriptor *type, cons
   if (status == CREMA_OK && bytes.size == 0) status = fail_empty(type, path);
   if (status == CREMA_OK) {
     status = cr_wire_walk(type, (const uint8_t *)bytes.data, bytes.size, path, visit, user);
-    status = fail_parse(status, type, &bytes);
+    const cr_wire_input input = input_of(&bytes);
+    status = fail_parse(status, type, &input);
   }
   cr_buffer_free(&bytes);
   return status;

@@ -62,6 +62,39 @@ crema_status cr_net_param_read_text(const char *path, cr_unknown_fields unknown,
 /* Reads a net (weights as a rule) from wire format and upgrades it. */
 crema_status cr_net_param_read_binary(const char *path, Caffe__NetParameter **out) CREMA_MUST_USE;
 
+/* A file that is read piece by piece. It stays the file that it was when it was opened: another one
+ * that takes its name is not looked at. For any number of threads. */
+typedef struct cr_piece_file cr_piece_file;
+cr_piece_file *cr_piece_file_retain(cr_piece_file *file);
+void cr_piece_file_release(cr_piece_file *file);
+
+/* Reads bytes `at` to at + size - 1. Errors name the path: CREMA_E_CORRUPT when the file was
+ * changed since it was opened, CREMA_E_IO. */
+crema_status cr_piece_file_read(const cr_piece_file *file, uint64_t at, void *out,
+                                size_t size) CREMA_MUST_USE;
+
+/* A net in wire format whose larger blobs are not read but left where they are. */
+typedef struct cr_stored_net {
+  Caffe__NetParameter *param; /* upgraded; the values of some blobs have to be read from `file` */
+  cr_piece_file *file;        /* NULL: all values are in memory */
+  const uint8_t *bytes;       /* where values that were left are, or would be were they read */
+  size_t size;                /* 0: none was left */
+} cr_stored_net;
+
+/* How large a blob is, in bytes, that is left where it is. */
+enum { CR_STORED_RUN = 1 << 16 };
+
+/* Opens the file at `path`, or looks at `size` bytes of one, which must outlive *out and which
+ * `source` names in messages. Blobs of `run` bytes or more are left; their values need not be
+ * aligned. Errors: those of cr_net_param_read_binary. */
+crema_status cr_stored_net_open(const char *path, size_t run, cr_stored_net *out) CREMA_MUST_USE;
+crema_status cr_stored_net_of(const void *bytes, size_t size, size_t run, const char *source,
+                              cr_stored_net *out) CREMA_MUST_USE;
+void cr_stored_net_close(cr_stored_net *net);
+
+/* Whether these values of a blob have to be read from the file, at *at. */
+bool cr_stored_net_is_in_file(const cr_stored_net *net, const void *values, uint64_t *at);
+
 /* Reads/writes any message in wire or text format; writing goes through a temporary file,
  * flush and rename. */
 crema_status cr_message_read_binary(const ProtobufCMessageDescriptor *type, const char *path,

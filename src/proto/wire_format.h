@@ -18,6 +18,29 @@ typedef enum cr_wire_type {
 
 enum { CR_WIRE_NUMBER_MAX = 536870911, CR_WIRE_VARINT_MAX = 10, CR_WIRE_DEPTH_MAX = 100 };
 
+/* Bytes of a message, which may have to be brought into memory first. */
+typedef struct cr_wire_input {
+  const uint8_t *bytes;
+  size_t size;
+  /* Makes bytes `from` to `to` - 1 readable; NULL: all of them are. */
+  crema_status (*load)(void *user, size_t from, size_t to);
+  void *user;
+  /* Where a blob has as many bytes of values in one piece, they stay where they are, are not
+   * loaded, and need not be aligned; 0: never. */
+  size_t run;
+} cr_wire_input;
+
+/* cr_wire_parse of the input. A message with values in it is freed with cr_wire_free and must not
+ * be changed where that would free them. */
+crema_status cr_wire_parse_input(const ProtobufCMessageDescriptor *type, const cr_wire_input *input,
+                                 const char *source, ProtobufCMessage **out) CREMA_MUST_USE;
+/* Accepts NULL for the message. */
+void cr_wire_free(const cr_wire_input *input, ProtobufCMessage *message);
+
+/* What a file has that cannot be parsed as a message; see files.c. */
+crema_status cr_message_parse(const ProtobufCMessageDescriptor *type, const char *path,
+                              const cr_wire_input *input, ProtobufCMessage **out) CREMA_MUST_USE;
+
 /* Hands the fields of `size` bytes to `visit`; see cr_message_walk_binary. */
 crema_status cr_wire_walk(const ProtobufCMessageDescriptor *type, const uint8_t *bytes, size_t size,
                           const char *source, cr_wire_visit *visit, void *user) CREMA_MUST_USE;

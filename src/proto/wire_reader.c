@@ -15,6 +15,7 @@ typedef struct wire_reader {
   const uint8_t *start;
   const uint8_t *end;
   const char *source;
+  const cr_wire_input *input;
 } wire_reader;
 
 /* The unread rest of one message. */
@@ -36,6 +37,8 @@ typedef struct wire_record {
 /* What the first walk over a message learns. */
 typedef struct wire_survey {
   size_t counts[CR_FIELDS_MAX]; /* values of each field, packed or not */
+  /* Where all values of the field lie, when they are to stay there; else NULL. */
+  const uint8_t *in_place[CR_FIELDS_MAX];
   size_t unknown;
   bool nv;
 } wire_survey;
@@ -44,6 +47,25 @@ static crema_status fail_at(const wire_reader *r, const uint8_t *at, const char 
                             const ProtobufCMessageDescriptor *type) {
   return cr_fail(CREMA_E_CORRUPT, "%s: byte %zu: %s in %s", r->source, (size_t)(at - r->start),
                  what, type->short_name);
+}
+
+/* ---- input --------------------------------------------------------------------- */
+
+/* Before the bytes from `at` to `end` are looked at. */
+static crema_status need(const wire_reader *r, const uint8_t *at, const uint8_t *end) {
+  if (r->input->load == NULL || at >= end) return CREMA_OK;
+  return r->input->load(r->input->user, (size_t)(at - r->start), (size_t)(end - r->start));
+}
+
+/* Whether bytes of this field, which has `size` of them, are left where they are. */
+static bool stays(const wire_reader *r, const ProtobufCMessageDescriptor *type, size_t size) {
+  return r->input->run > 0 && size >= r->input->run && type == &caffe__blob_proto__descriptor;
+}
+
+/* Whether `memory` is part of the input and none that was allocated. */
+static bool is_input(const wire_reader *r, const void *memory) {
+  uintptr_t at = (uintptr_t)memory;
+  return at >= (uintptr_t)r->start && at < (uintptr_t)r->end;
 }
 
 /* ---- records ------------------------------------------------------------------ */
@@ -135,7 +157,9 @@ static crema_status fail_cut(const wire_reader *r, const ProtobufCMessageDescrip
 
 static crema_status next_record(const wire_reader *r, const ProtobufCMessageDescriptor *type,
                                 wire_cursor *c, wire_record *record) {
+  enum { HEAD = 2 * CR_WIRE_VARINT_MAX }; /* a tag and a length or a number */
   const uint8_t *start = c->at;
+  CR_TRY(need(r, start, c->end - start > HEAD ? start + HEAD : c->end));
   if (!read_tag(c, &record->number, &record->wire) || record->wire == CR_WIRE_GROUP_END) {
     return fail_at(r, start, "neither a field nor the end", type);
   }
@@ -143,6 +167,7 @@ static crema_status next_record(const wire_reader *r, const ProtobufCMessageDesc
   record->payload = c->at;
   record->varint = 0;
   if (record->wire == CR_WIRE_GROUP_START) {
+    CR_TRY(need(r, start, c->end));
     if (!skip_group(c, record->number)) return fail_at(r, start, "unfinished group", type);
   } else {
     if (!skip_payload(c, record->wire)) return fail_cut(r, type, start, c->end, record);
@@ -207,6 +232,7 @@ static crema_status find_field(const wire_reader *r, const ProtobufCMessageDescr
       !cr_wire_packable(field->type)) {
     return CREMA_OK;
   }
+  if (cr_wire_type_of(field->type) == CR_WIRE_VARINT) CR_TRY(need(r, record->body, record->end));
   if (!count_packed(field, record, count)) {
     return cr_fail(CREMA_E_CORRUPT, "%s: byte %zu: the values of %s.%s do not fill their record",
                    r->source, (size_t)(record->body - r->start), type->short_name, field->name);
@@ -227,6 +253,18 @@ static crema_status learn_dialect(const wire_reader *r, const ProtobufCMessageDe
   return CREMA_OK;
 }
 
+/* Notes that `count` values of field number `index` lie in the record. */
+static void count_values(const wire_reader *r, const ProtobufCMessageDescriptor *type,
+                         const wire_record *record, size_t index, size_t count, wire_survey *out) {
+  const ProtobufCFieldDescriptor *field = &type->fields[index];
+  size_t size = (size_t)(record->end - record->payload);
+  bool numbers = record->wire == CR_WIRE_BYTES && cr_wire_packable(field->type) &&
+                 cr_wire_type_of(field->type) != CR_WIRE_VARINT;
+  bool first = out->counts[index] == 0 && numbers && stays(r, type, size);
+  out->in_place[index] = first ? record->payload : NULL;
+  out->counts[index] += count;
+}
+
 static crema_status survey(const wire_reader *r, const ProtobufCMessageDescriptor *type,
                            wire_cursor c, wire_survey *out) {
   memset(out, 0, sizeof *out);
@@ -238,7 +276,7 @@ static crema_status survey(const wire_reader *r, const ProtobufCMessageDescripto
     CR_TRY(next_record(r, type, &c, &record));
     CR_TRY(find_field(r, type, &record, out->nv, &field, &count));
     if (field == NULL) ++out->unknown;
-    else out->counts[field - type->fields] += count;
+    else count_values(r, type, &record, (size_t)(field - type->fields), count, out);
   }
   return CREMA_OK;
 }
@@ -284,14 +322,15 @@ static crema_status store_string(const wire_reader *r, const ProtobufCFieldDescr
   return CREMA_OK;
 }
 
-static crema_status store_bytes(const ProtobufCFieldDescriptor *field, const wire_record *record,
-                                ProtobufCBinaryData *slot) {
+static crema_status store_bytes(const wire_reader *r, const ProtobufCFieldDescriptor *field,
+                                const wire_record *record, ProtobufCBinaryData *slot) {
   const ProtobufCBinaryData *fallback = field->default_value;
   size_t size = (size_t)(record->end - record->payload);
   uint8_t *data = malloc(size > 0 ? size : 1);
   if (data == NULL) return cr_fail_memory(size, field->name);
   memcpy(data, record->payload, size);
-  if (fallback == NULL || fallback->data != slot->data) free(slot->data);
+  bool own = fallback == NULL || fallback->data != slot->data;
+  if (own && !is_input(r, slot->data)) free(slot->data);
   *slot = (ProtobufCBinaryData){size, data};
   return CREMA_OK;
 }
@@ -307,7 +346,7 @@ static crema_status store_value(const wire_reader *r, const ProtobufCFieldDescri
                                 const wire_record *record, void *slot) {
   switch (field->type) {
     case PROTOBUF_C_TYPE_STRING: return store_string(r, field, record, slot);
-    case PROTOBUF_C_TYPE_BYTES: return store_bytes(field, record, slot);
+    case PROTOBUF_C_TYPE_BYTES: return store_bytes(r, field, record, slot);
     case PROTOBUF_C_TYPE_MESSAGE: return store_message(r, field, record, slot);
     default: break;
   }
@@ -382,6 +421,7 @@ static crema_status reserve(ProtobufCMessage *message, const wire_survey *found)
   const ProtobufCMessageDescriptor *type = message->descriptor;
   for (unsigned i = 0; i < type->n_fields; ++i) {
     if (type->fields[i].label != PROTOBUF_C_LABEL_REPEATED) continue;
+    if (found->in_place[i] != NULL) continue;
     CR_TRY(cr_field_reserve(message, &type->fields[i], found->counts[i]));
   }
   if (found->unknown == 0) return CREMA_OK;
@@ -403,6 +443,25 @@ static crema_status check_required(const wire_reader *r, const ProtobufCMessageD
   return CREMA_OK;
 }
 
+/* Lets the field's values stay where the record has them, when they are to. */
+static bool keep_in_place(const wire_reader *r, ProtobufCMessage *message,
+                          const ProtobufCFieldDescriptor *field, const wire_record *record,
+                          const wire_survey *found, size_t count) {
+  if (field->type == PROTOBUF_C_TYPE_BYTES && field->label != PROTOBUF_C_LABEL_REPEATED) {
+    size_t size = (size_t)(record->end - record->payload);
+    ProtobufCBinaryData *slot = cr_field_slot(message, field);
+    if (slot->data != NULL || !stays(r, message->descriptor, size)) return false;
+    *slot = (ProtobufCBinaryData){size, (uint8_t *)(uintptr_t)record->payload};
+    cr_field_mark(message, field);
+    return true;
+  }
+  const uint8_t *values = found->in_place[field - message->descriptor->fields];
+  if (values == NULL || record->payload != values) return false;
+  *(void **)cr_field_slot(message, field) = (void *)(uintptr_t)values;
+  *cr_field_length(message, field) = count;
+  return true;
+}
+
 /* Adds the fields in `c` to a message. `fresh`: the message was empty, so that `c` has all of its
  * required fields. */
 static crema_status read_message(const wire_reader *r, ProtobufCMessage *message, wire_cursor c,
@@ -420,6 +479,10 @@ static crema_status read_message(const wire_reader *r, ProtobufCMessage *message
     size_t count;
     CR_TRY(next_record(r, type, &c, &record));
     CR_TRY(find_field(r, type, &record, found.nv, &field, &count));
+    if (field != NULL && keep_in_place(r, message, field, &record, &found, count)) continue;
+    if (field == NULL || field->type != PROTOBUF_C_TYPE_MESSAGE) {
+      CR_TRY(need(r, record.body, record.end));
+    }
     if (field == NULL) {
       CR_TRY(keep_unknown(message, &record));
     } else if (field->label == PROTOBUF_C_LABEL_REPEATED) {
@@ -432,26 +495,60 @@ static crema_status read_message(const wire_reader *r, ProtobufCMessage *message
   return CREMA_OK;
 }
 
-crema_status cr_wire_parse(const ProtobufCMessageDescriptor *type, const uint8_t *bytes,
-                           size_t size, const char *source, ProtobufCMessage **out) {
+/* Takes out of a message what was left in the input, so that the rest can be freed. */
+static void forget(const wire_reader *r, ProtobufCMessage *message) {
+  const ProtobufCMessageDescriptor *type = message->descriptor;
+  for (unsigned i = 0; i < type->n_fields; ++i) {
+    const ProtobufCFieldDescriptor *field = &type->fields[i];
+    bool repeated = field->label == PROTOBUF_C_LABEL_REPEATED;
+    void *slot = cr_field_slot(message, field);
+    if (field->type == PROTOBUF_C_TYPE_MESSAGE) {
+      size_t count = repeated ? *cr_field_length(message, field) : *(void **)slot != NULL;
+      ProtobufCMessage **part = repeated ? *(ProtobufCMessage ***)slot : slot;
+      for (size_t p = 0; p < count; ++p) forget(r, part[p]);
+    } else if (repeated && is_input(r, *(void **)slot)) {
+      *(void **)slot = NULL;
+      *cr_field_length(message, field) = 0;
+    } else if (!repeated && field->type == PROTOBUF_C_TYPE_BYTES &&
+               is_input(r, ((ProtobufCBinaryData *)slot)->data)) {
+      *(ProtobufCBinaryData *)slot = (ProtobufCBinaryData){0};
+    }
+  }
+}
+
+void cr_wire_free(const cr_wire_input *input, ProtobufCMessage *message) {
+  const wire_reader r = {.start = input->bytes, .end = input->bytes + input->size};
+  if (message == NULL) return;
+  if (input->run > 0) forget(&r, message);
+  cr_message_free(message);
+}
+
+crema_status cr_wire_parse_input(const ProtobufCMessageDescriptor *type, const cr_wire_input *input,
+                                 const char *source, ProtobufCMessage **out) {
   static const uint8_t nothing[1];
-  const uint8_t *start = size > 0 ? bytes : nothing;
-  wire_reader r = {start, start + size, source};
+  const uint8_t *start = input->size > 0 ? input->bytes : nothing;
+  wire_reader r = {start, start + input->size, source, input};
   ProtobufCMessage *message;
   *out = NULL;
   CR_TRY(cr_message_new(type, &message));
   crema_status status = read_message(&r, message, (wire_cursor){r.start, r.end}, true);
   if (status != CREMA_OK) {
-    cr_message_free(message);
+    cr_wire_free(input, message);
     return status;
   }
   *out = message;
   return CREMA_OK;
 }
 
+crema_status cr_wire_parse(const ProtobufCMessageDescriptor *type, const uint8_t *bytes,
+                           size_t size, const char *source, ProtobufCMessage **out) {
+  return cr_wire_parse_input(type, &(cr_wire_input){.bytes = bytes, .size = size}, source, out);
+}
+
 crema_status cr_wire_walk(const ProtobufCMessageDescriptor *type, const uint8_t *bytes, size_t size,
                           const char *source, cr_wire_visit *visit, void *user) {
-  wire_reader r = {bytes, bytes + size, source};
+  const cr_wire_input input = {.bytes = bytes, .size = size};
+  wire_reader r = {bytes, bytes + size, source, &input};
   wire_cursor c = {bytes, bytes + size};
   while (c.at < c.end) {
     wire_record record;

@@ -182,6 +182,8 @@ static int64_t is_empty_text(const char *result) {
   N(crema_net_destroy, (A(0, net)))                                                               \
   N(crema_weights_options_init, (A(0, &weights_options)))                                         \
   O(crema_net_load_weights_with, "options", (A(0, net), A(1, missing), A(2, &weights_options)))   \
+  O(crema_net_load_weights_memory, "options",                                                     \
+    (A(0, net), A(1, text), sizeof text, A(2, "weights"), A(3, &weights_options)))                \
   S(crema_net_load_weights, (A(0, net), A(1, missing)))                                           \
   N(crema_save_options_init, (A(0, &save_options)))                                               \
   O(crema_net_save_weights_with, "options", (A(0, net), A(1, missing), A(2, &save_options)))      \

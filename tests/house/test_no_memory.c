@@ -57,6 +57,7 @@ static const crema_labeled_image image = {.pixels = pixels, .channels = 1, .heig
 static crema_image_options image_options;
 static crema_net_options net_options;
 static crema_weights_options weights_options;
+static cr_buffer weights; /* the file */
 static crema_solver_options solver_options;
 static crema_model_options model_options;
 static crema_session_options session_options;
@@ -183,6 +184,8 @@ static void drop_line(void *user, crema_log_level level, const char *file, int l
   X(crema_net_load, "", (path_of("net"), &net_options, &made_net))                 \
   X(crema_net_parse, "", (NET, sizeof NET - 1, "net", &net_options, &made_net))    \
   X(crema_net_load_weights_with, "n", (net, path_of("weights"), &weights_options)) \
+  X(crema_net_load_weights_memory, "n",                                            \
+    (net, weights.data, weights.size, "weights", &weights_options))                \
   X(crema_net_load_weights, "n", (net, path_of("weights")))                        \
   X(crema_net_save_weights_with, "n", (net, path_of("weights"), &save_options))    \
   X(crema_net_save_weights, "n", (net, path_of("weights")))                        \
@@ -555,6 +558,7 @@ static int make_files(void **state) {
   ok(crema_device_get(CREMA_DEVICE_CPU, 0, &cpu));
   make_objects("ns");
   ok(crema_net_save_weights(net, path_of("weights")));
+  ok(cr_file_read(path_of("weights"), &weights));
   ok(crema_net_save_weights(crema_solver_net(solver), path_of("trained")));
   ok(crema_solver_step(solver, 1));
   ok(crema_solver_snapshot(solver));
@@ -578,6 +582,7 @@ static int remove_files(void **state) {
                                       "s_iter_2.caffemodel"};
   (void)state;
   for (size_t i = 0; i < sizeof names / sizeof *names; ++i) unlink(path_of(names[i]));
+  cr_buffer_free(&weights);
   return remove_folder(state);
 }
 

@@ -149,6 +149,10 @@ static bool beyond_machine(size_t bytes) {
   return pages > 0 && page > 0 && bytes / 4 / (size_t)page > (size_t)pages;
 }
 
+crema_status cr_host_check(size_t bytes) {
+  return beyond_machine(bytes) ? cr_fail_memory(bytes, "host memory") : CREMA_OK;
+}
+
 crema_status cr_host_alloc(size_t bytes, void **out) {
   size_t alignment = bytes >= HUGE_BYTES ? HUGE_PAGE : ALIGNMENT;
   if (bytes > PTRDIFF_MAX - 2 * HUGE_PAGE || beyond_machine(bytes)) {

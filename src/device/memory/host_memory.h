@@ -10,6 +10,10 @@
 crema_status cr_host_alloc(size_t bytes, void **out) CREMA_MUST_USE;
 void cr_host_free(void *memory);
 
+/* Fails with CREMA_E_NO_MEMORY for more than any block of this machine can have, without making
+ * one. */
+crema_status cr_host_check(size_t bytes) CREMA_MUST_USE;
+
 /* As crema_host_set_allocator, of an allocator that is complete. */
 void cr_host_set_allocator(const crema_host_allocator *allocator);
 

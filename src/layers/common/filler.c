@@ -4,6 +4,7 @@
 
 #include "core/fail.h"
 #include "core/nearest.h"
+#include "device/memory/host_memory.h"
 #include "layers/common/layer.h"
 
 /* Values, their shape and the generator to draw from. Values of other types than these two are
@@ -202,6 +203,13 @@ crema_status cr_fill(const Caffe__FillerParameter *filler, crema_context *contex
   CR_TRY(find_kind(filler->type ? filler->type : "constant", &kind));
   if (filler->sparse != -1 && !kind->sparse) {
     return cr_fail(CREMA_E_ARGUMENT, "filler '%s' does not take sparse", kind->name);
+  }
+  /* Zeros need no memory before they are wanted. */
+  if (kind->fill == fill_constant && filler->value == 0.0F && !signbit(filler->value)) {
+    CR_TRY(cr_host_check((size_t)crema_blob_count(blob) *
+                         crema_dtype_size(cr_tensor_type(blob->data))));
+    cr_tensor_set_zero(blob->data);
+    return CREMA_OK;
   }
   fill_target target = {.filler = filler, .rng = &context->rng, .shape = &blob->shape};
   target.count = crema_blob_count(blob);

@@ -1,0 +1,43 @@
+/* Where the values of tensors come from that are not read before they are wanted: weights in a
+ * file. They are then made in the format that is asked for, and no other copy of them stays. */
+#ifndef CR_MEMORY_TENSOR_SOURCE_H
+#define CR_MEMORY_TENSOR_SOURCE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "memory/tensor.h"
+
+/* The first member of whatever is a source. */
+typedef struct cr_tensor_source {
+  atomic_int references;
+  /* Writes bytes `at` to at + size - 1 to `out`. Called by any thread, by several at once. */
+  crema_status (*read)(struct cr_tensor_source *source, uint64_t at, void *out, size_t size);
+  void (*destroy)(struct cr_tensor_source *source);
+  pthread_mutex_t lock; /* of what follows */
+  void *spare;          /* memory for values that are only needed to make others of them */
+  size_t spare_bytes;
+} cr_tensor_source;
+
+/* Sets all members; there is one reference. */
+void cr_tensor_source_init(cr_tensor_source *source,
+                           crema_status (*read)(cr_tensor_source *, uint64_t, void *, size_t),
+                           void (*destroy)(cr_tensor_source *));
+cr_tensor_source *cr_tensor_source_retain(cr_tensor_source *source);
+/* With the last reference, `destroy` is called. Accepts NULL. */
+void cr_tensor_source_release(cr_tensor_source *source);
+
+/* The values at `at`, valid until cr_tensor_source_unlock, which must follow if it succeeds.
+ * Errors: those of `read`, CREMA_E_NO_MEMORY. */
+crema_status cr_tensor_source_lock(cr_tensor_source *source, uint64_t at, size_t size,
+                                   void **out) CREMA_MUST_USE;
+void cr_tensor_source_unlock(cr_tensor_source *source);
+
+/* The tensor's values are from now on those that `source` has from `at` on, as elements of the
+ * tensor's type in plain format. They are read at once where the tensor has memory for them, and
+ * otherwise when they are first wanted: reading the tensor then fails with what `read` fails with.
+ * No other thread may use the values meanwhile. Errors: those of `read`, CREMA_E_NO_MEMORY. */
+crema_status cr_tensor_take_from(cr_tensor *tensor, cr_tensor_source *source,
+                                 uint64_t at) CREMA_MUST_USE;
+
+#endif

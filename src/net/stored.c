@@ -1,0 +1,40 @@
+#include "net/stored.h"
+
+#include <stdlib.h>
+
+#include "core/fail.h"
+
+typedef struct file_source {
+  cr_tensor_source base;
+  cr_piece_file *file;
+} file_source;
+
+static crema_status read_file(cr_tensor_source *source, uint64_t at, void *out, size_t size) {
+  return cr_piece_file_read(((file_source *)source)->file, at, out, size);
+}
+
+static void destroy(cr_tensor_source *source) {
+  cr_piece_file_release(((file_source *)source)->file);
+  free(source);
+}
+
+crema_status cr_net_stored_open(const char *path, size_t run, cr_net_stored *out) {
+  file_source *made = NULL;
+  *out = (cr_net_stored){0};
+  CR_TRY(cr_stored_net_open(path, run, &out->net));
+  if (out->net.file == NULL) return CREMA_OK;
+  crema_status status = CR_NEW(made, 1, "a file of weights");
+  if (status != CREMA_OK) {
+    cr_stored_net_close(&out->net);
+    return status;
+  }
+  cr_tensor_source_init(&made->base, read_file, destroy);
+  made->file = cr_piece_file_retain(out->net.file);
+  out->source = &made->base;
+  return CREMA_OK;
+}
+
+void cr_net_stored_close(cr_net_stored *stored) {
+  cr_tensor_source_release(stored->source);
+  cr_stored_net_close(&stored->net);
+}
