@@ -33,6 +33,8 @@ static const struct {
     {"InnerProduct", "inner_product_param"},
     {"Input", "input_param"},
     {"LRN", "lrn_param"},
+    {"LSTM", "recurrent_param"},
+    {"RNN", "recurrent_param"},
     {"Log", "log_param"},
     {"MVN", "mvn_param"},
     {"PReLU", "prelu_param"},

@@ -4,7 +4,7 @@
 
 #include "device/backend/op_desc.h"
 
-enum { OP_MAX_ARGS = 8 };
+enum { OP_MAX_ARGS = 10 };
 
 /* The part of a description that is no argument. */
 typedef struct op_given {

@@ -97,6 +97,9 @@ static bool holds_labels(cr_op_kind kind, int i) {
 static uint32_t whole_numbers(const cr_op_desc *d, int i) {
   if (holds_labels(d->kind, i)) return (uint32_t)d->arg[0].shape.dim[1];
   if (d->kind == CR_OP_GATHER_FWD && i == 1) return (uint32_t)d->arg[0].shape.dim[0];
+  if (d->kind == CR_OP_UNPOOL_FWD && i == 1) {
+    return (uint32_t)(d->arg[2].shape.dim[2] * d->arg[2].shape.dim[3]);
+  }
   const bool flag =
       (d->kind == CR_OP_CONTRASTIVE_FWD && i == 2) || (d->kind == CR_OP_SIGMOID_LOSS_FWD && i == 1);
   return flag ? 2 : 0;
@@ -115,6 +118,26 @@ static bool is_positive(const cr_op_desc *d, int i) {
   }
 }
 
+/* Regions of the images of argument 0, some of them beyond the border; a quarter off the grid. */
+static void fill_regions(const cr_op_desc *d, cr_mt19937 *rng, double *to) {
+  const crema_shape *map = &d->arg[0].shape;
+  for (int64_t r = 0; r < d->arg[1].shape.dim[0]; ++r) {
+    const double scale = (double)d->u.roi.scale;
+    const uint32_t extent[2] = {(uint32_t)((double)map->dim[3] / scale),
+                                (uint32_t)((double)map->dim[2] / scale)};
+    to[5 * r] = cr_mt19937_below(rng, (uint32_t)map->dim[0]);
+    for (int i = 0; i < 2; ++i) {
+      to[5 * r + 1 + i] = cr_mt19937_below(rng, extent[i]) - 1.25;
+      to[5 * r + 3 + i] = to[5 * r + 1 + i] + cr_mt19937_below(rng, extent[i]);
+    }
+  }
+}
+
+static bool holds_regions(cr_op_kind kind, int i) {
+  return i == 1 && (kind == CR_OP_ROI_POOL_FWD || kind == CR_OP_PSROI_POOL_FWD ||
+                    kind == CR_OP_ROI_ALIGN_FWD);
+}
+
 static void fill(const op_problem *p, int i, cr_mt19937 *rng) {
   const cr_op_desc *d = p->desc;
   double *to = p->in[i];
@@ -123,6 +146,10 @@ static void fill(const op_problem *p, int i, cr_mt19937 *rng) {
       d->kind == CR_OP_STOCHASTIC_POOL_FWD || d->kind == CR_OP_STOCHASTIC_POOL_TEST;
   if (d->kind == CR_OP_POOL_MASK) {
     fill_positions(d, rng, to);
+    return;
+  }
+  if (holds_regions(d->kind, i)) {
+    fill_regions(d, rng, to);
     return;
   }
   for (int64_t k = 0; k < count; ++k) {

@@ -13,7 +13,7 @@ bool op_reference(const cr_op_desc *desc, const cr_op_scalars *scalars, double *
                   double *const *out, bool frozen);
 
 /* The part of op_reference that is kept in op_reference_rest.c: functions, losses, rows, moves. */
-bool op_reference_rest(const cr_op_desc *desc, double *const *in, double *const *out);
+bool op_reference_rest(const cr_op_desc *desc, double *const *in, double *const *out, bool frozen);
 
 /* Number of elements of a shape; 0 when absent. */
 int64_t op_count(const crema_shape *shape);

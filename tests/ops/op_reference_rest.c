@@ -163,7 +163,184 @@ static void columns(const cr_op_desc *d, const double *x, double *y) {
   }
 }
 
-bool op_reference_rest(const cr_op_desc *d, double *const *in, double *const *out) {
+/* What the step at `t` takes over of unit d of sequence n: cont times its state before. */
+static double taken(const cr_op_desc *d, int state, const double *cont, const double *first,
+                    const double *all, int64_t t, int64_t n, int64_t unit) {
+  const int64_t batch = dim_of(d, state, 1), units = dim_of(d, state, 2);
+  if (first == NULL) return 0;
+  return cont[t * batch + n] *
+         (t == 0 ? first[n * units + unit] : all[((t - 1) * batch + n) * units + unit]);
+}
+
+/* sums[row] + weights[row] times what is taken over of all units. */
+static double summed(const cr_op_desc *d, int state, double *const *in, const double *h, int64_t t,
+                     int64_t n, int64_t row) {
+  const int64_t units = dim_of(d, state, 2), rows = dim_of(d, 0, 2);
+  double sum = in[0][(t * dim_of(d, state, 1) + n) * rows + row];
+  for (int64_t u = 0; u < units && in[2]; ++u) {
+    sum += in[2][row * units + u] * taken(d, state, in[1], in[3], h, t, n, u);
+  }
+  return sum;
+}
+
+static void lstm(const cr_op_desc *d, double *const *in, double *const *out) {
+  const int64_t batch = dim_of(d, 5, 1), units = dim_of(d, 5, 2);
+  for (int64_t i = 0; i < count_of(d, 5); ++i) {
+    const int64_t t = i / units / batch, n = i / units % batch, u = i % units;
+    double gate[4];
+    for (int k = 0; k < 4; ++k) {
+      const double x = summed(d, 5, in, out[5], t, n, k * units + u);
+      gate[k] = k == 3 ? tanh(x) : 1 / (1 + exp(-x));
+      out[7][(t * batch + n) * 4 * units + k * units + u] = gate[k];
+    }
+    out[6][i] = gate[1] * taken(d, 5, in[1], in[4], out[6], t, n, u) + gate[0] * gate[3];
+    out[5][i] = gate[2] * tanh(out[6][i]);
+  }
+}
+
+static void rnn(const cr_op_desc *d, double *const *in, double *h) {
+  const int64_t batch = dim_of(d, 4, 1), units = dim_of(d, 4, 2);
+  for (int64_t i = 0; i < count_of(d, 4); ++i) {
+    h[i] = tanh(summed(d, 4, in, h, i / units / batch, i / units % batch, i % units));
+  }
+}
+
+static void recurrent_weights(const cr_op_desc *d, double *const *in, double *weights) {
+  const int64_t batch = dim_of(d, 0, 1), units = dim_of(d, 0, 2), rows = dim_of(d, 3, 2);
+  for (int64_t i = 0; i < rows * units; ++i) {
+    weights[i] = 0;
+    for (int64_t p = 0; p < dim_of(d, 0, 0) * batch; ++p) {
+      weights[i] += in[3][p * rows + i / units] *
+                    taken(d, 0, in[2], in[1], in[0], p / batch, p % batch, i % units);
+    }
+  }
+}
+
+static void normalize(const cr_op_desc *d, double *const *in, double *const *out) {
+  const int64_t channels = dim_of(d, 0, 1), inner = dim_of(d, 0, 2);
+  for (int64_t i = 0; i < count_of(d, 0); ++i) {
+    const int64_t n = i / inner / channels, p = i % inner;
+    double sum = (double)d->u.normalize.eps;
+    for (int64_t k = 0; k < channels * inner; ++k) {
+      if (!d->u.normalize.across && k % inner != p) continue;
+      sum += pow(in[0][n * channels * inner + k], 2);
+    }
+    out[1][i] = in[0][i] / sqrt(sum);
+    out[2][d->u.normalize.across ? n : n * inner + p] = sqrt(sum);
+  }
+}
+
+static double smooth_l1(const cr_op_desc *d, double *const *in) {
+  const double square = (double)d->u.smooth.sigma2;
+  double loss = 0;
+  for (int64_t i = 0; i < count_of(d, 0); ++i) {
+    const double x = fabs((in[2] ? in[2][i] : 1) * (in[0][i] - in[1][i]));
+    const double f = x * square < 1 ? square * x * x / 2 : x - 1 / (2 * square);
+    loss += (in[3] ? in[3][i] : 1) * f;
+  }
+  return loss;
+}
+
+/* The value of pixel (y, x) of a channel; 0 outside. */
+static double pixel(const cr_op_desc *d, const double *map, int64_t plane, int64_t y, int64_t x) {
+  const int64_t height = dim_of(d, 0, 2), width = dim_of(d, 0, 3);
+  return y < 0 || x < 0 || y >= height || x >= width ? 0 : map[(plane * height + y) * width + x];
+}
+
+/* Each pixel of the map is asked whether it belongs to the part; `frozen`: the choices in out[3]
+ * stay. */
+static void region_pool(const cr_op_desc *d, double *const *in, double *const *out, bool frozen) {
+  const int64_t rows = dim_of(d, 2, 2), columns = dim_of(d, 2, 3), channels = dim_of(d, 0, 1);
+  const double scale = (double)d->u.roi.scale;
+  const bool parts = d->kind == CR_OP_PSROI_POOL_FWD;
+  for (int64_t i = 0; i < count_of(d, 2); ++i) {
+    const double *roi = in[1] + 5 * (i / columns / rows / dim_of(d, 2, 1));
+    const int64_t c = i / columns / rows % dim_of(d, 2, 1),
+                  at[2] = {i % columns, i / columns % rows};
+    const int64_t parts_of[2] = {columns, rows};
+    const int64_t plane =
+        (int64_t)roi[0] * channels + (parts ? (c * rows + at[1]) * columns + at[0] : c);
+    double low[2], high[2], sum = 0, area = 0, best = -INFINITY;
+    int64_t which = -1;
+    for (int k = 0; k < 2; ++k) {
+      const double begin = parts ? round(roi[1 + k]) * scale : round(roi[1 + k] * scale);
+      const double end = parts ? (round(roi[3 + k]) + 1) * scale : round(roi[3 + k] * scale) + 1;
+      const double size = fmax(end - begin, parts ? 0.1 : 1) / (double)parts_of[k];
+      low[k] = floor(begin + (double)at[k] * size);
+      high[k] = ceil(begin + (double)(at[k] + 1) * size);
+    }
+    for (int64_t p = 0; p < dim_of(d, 0, 2) * dim_of(d, 0, 3); ++p) {
+      const int64_t x = p % dim_of(d, 0, 3), y = p / dim_of(d, 0, 3);
+      if ((double)x < low[0] || (double)x >= high[0] || (double)y < low[1] || (double)y >= high[1])
+        continue;
+      const double value = pixel(d, in[0], plane, y, x);
+      sum += value;
+      area += 1;
+      if (value > best) which = p, best = value;
+    }
+    if (parts) {
+      out[2][i] = area > 0 ? sum / area : 0;
+      continue;
+    }
+    if (!frozen) out[3][i] = (double)which;
+    which = (int64_t)out[3][i];
+    out[2][i] =
+        which < 0 ? 0 : pixel(d, in[0], plane, which / dim_of(d, 0, 3), which % dim_of(d, 0, 3));
+  }
+}
+
+/* Bilinear at (y, x) cut to the map. */
+static double between(const cr_op_desc *d, const double *map, int64_t plane, double y, double x) {
+  y = fmin(fmax(y, 0), (double)(dim_of(d, 0, 2) - 1));
+  x = fmin(fmax(x, 0), (double)(dim_of(d, 0, 3) - 1));
+  const int64_t i = (int64_t)floor(y), j = (int64_t)floor(x);
+  const double a = y - (double)i, b = x - (double)j;
+  return (1 - a) * ((1 - b) * pixel(d, map, plane, i, j) + b * pixel(d, map, plane, i, j + 1)) +
+         a * ((1 - b) * pixel(d, map, plane, i + 1, j) + b * pixel(d, map, plane, i + 1, j + 1));
+}
+
+static void region_align(const cr_op_desc *d, double *const *in, double *y) {
+  const int64_t rows = dim_of(d, 2, 2), columns = dim_of(d, 2, 3), channels = dim_of(d, 0, 1);
+  for (int64_t i = 0; i < count_of(d, 2); ++i) {
+    const double *roi = in[1] + 5 * (i / columns / rows / channels);
+    const int64_t plane = (int64_t)roi[0] * channels + i / columns / rows % channels;
+    double begin[2], size[2], sum = 0;
+    int64_t count[2];
+    for (int k = 0; k < 2; ++k) {
+      begin[k] = roi[1 + k] * (double)d->u.roi.scale;
+      const double length = fmax(1, roi[3 + k] * (double)d->u.roi.scale - begin[k]);
+      size[k] = length / (double)(k == 0 ? columns : rows);
+      count[k] = d->u.roi.ratio > 0 ? d->u.roi.ratio : (int64_t)ceil(size[k]);
+      begin[k] += size[k] * (double)(k == 0 ? i % columns : i / columns % rows);
+    }
+    for (int64_t s = 0; s < count[0] * count[1]; ++s) {
+      const double px = begin[0] + size[0] * ((double)(s % count[0]) + 0.5) / (double)count[0];
+      const double py = begin[1] + size[1] * ((double)(s / count[0]) + 0.5) / (double)count[1];
+      const bool inside =
+          px >= -1 && py >= -1 && px <= (double)dim_of(d, 0, 3) && py <= (double)dim_of(d, 0, 2);
+      if (inside) sum += between(d, in[0], plane, py, px);
+    }
+    y[i] = sum / (double)(count[0] * count[1]);
+  }
+}
+
+static void interp(const cr_op_desc *d, const double *x, double *y) {
+  const int64_t rows = dim_of(d, 1, 2), columns = dim_of(d, 1, 3);
+  const double step_y = rows > 1 ? (double)(dim_of(d, 0, 2) - 1) / (double)(rows - 1) : 0;
+  const double step_x = columns > 1 ? (double)(dim_of(d, 0, 3) - 1) / (double)(columns - 1) : 0;
+  for (int64_t i = 0; i < count_of(d, 1); ++i) {
+    y[i] = between(d, x, i / columns / rows, (double)(i / columns % rows) * step_y,
+                   (double)(i % columns) * step_x);
+  }
+}
+
+static void unpool(const cr_op_desc *d, double *const *in, double *y) {
+  const int64_t to = dim_of(d, 2, 2) * dim_of(d, 2, 3), from = dim_of(d, 0, 2) * dim_of(d, 0, 3);
+  for (int64_t i = 0; i < count_of(d, 2); ++i) y[i] = 0;
+  for (int64_t i = 0; i < count_of(d, 0); ++i) y[i / from * to + (int64_t)in[1][i]] += in[0][i];
+}
+
+bool op_reference_rest(const cr_op_desc *d, double *const *in, double *const *out, bool frozen) {
   switch (d->kind) {
     case CR_OP_PRELU_FWD: prelu(d, in, out[2]); return true;
     case CR_OP_SIGMOID_LOSS_FWD: sigmoid_loss(d, in, out); return true;
@@ -178,6 +355,16 @@ bool op_reference_rest(const cr_op_desc *d, double *const *in, double *const *ou
     case CR_OP_TILE_FWD:
     case CR_OP_GATHER_FWD: gather_or_tile(d, in, out); return true;
     case CR_OP_IM2COL: columns(d, in[0], out[1]); return true;
+    case CR_OP_NORMALIZE_FWD: normalize(d, in, out); return true;
+    case CR_OP_SMOOTH_L1_FWD: *out[4] = smooth_l1(d, in); return true;
+    case CR_OP_ROI_POOL_FWD:
+    case CR_OP_PSROI_POOL_FWD: region_pool(d, in, out, frozen); return true;
+    case CR_OP_ROI_ALIGN_FWD: region_align(d, in, out[2]); return true;
+    case CR_OP_INTERP_FWD: interp(d, in[0], out[1]); return true;
+    case CR_OP_UNPOOL_FWD: unpool(d, in, out[2]); return true;
+    case CR_OP_LSTM_FWD: lstm(d, in, out); return true;
+    case CR_OP_RNN_FWD: rnn(d, in, out[4]); return true;
+    case CR_OP_RECURRENT_BWD_WEIGHTS: recurrent_weights(d, in, out[4]); return true;
     default: return false;
   }
 }

@@ -154,6 +154,17 @@ typedef union cr_op_params {
     cr_reduction reduction;
     double coeff;
   } rows;
+  struct {
+    bool across;
+    float eps;
+  } normalize;
+  struct {
+    float sigma2;
+  } smooth;
+  struct {
+    float scale;
+    int ratio;
+  } roi;
   cr_window window;
   int64_t offset[CREMA_MAX_AXES];
   int order[CREMA_MAX_AXES];

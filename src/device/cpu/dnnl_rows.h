@@ -37,7 +37,12 @@
   X(affine_fwd_dnnl)       \
   X(affine_bwd_data_dnnl)  \
   X(affine_bwd_scale_dnnl) \
-  X(affine_bwd_bias_dnnl)
+  X(affine_bwd_bias_dnnl)  \
+  X(lstm_fwd_dnnl)         \
+  X(lstm_bwd_dnnl)         \
+  X(rnn_fwd_dnnl)          \
+  X(rnn_bwd_dnnl)          \
+  X(recurrent_bwd_weights_dnnl)
 
 #define CR_DNNL_DECLARE(name) extern const cr_kernel cr_##name;
 CR_DNNL_ROWS(CR_DNNL_DECLARE)

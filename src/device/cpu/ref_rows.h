@@ -8,23 +8,42 @@
 /* Of values in full precision. Tensors convert halves for them: products make the sums that long
  * that conversion is little work, solvers keep full precision, and for pooling and LRN the library
  * has kernels that are, conversion included, several times faster than a reference kernel. */
-#define CR_REF_ROWS_WIDE(X, T)  \
-  X(conv_fwd_##T##_ref)         \
-  X(conv_bwd_data_##T##_ref)    \
-  X(conv_bwd_weights_##T##_ref) \
-  X(ip_fwd_##T##_ref)           \
-  X(ip_bwd_data_##T##_ref)      \
-  X(ip_bwd_weights_##T##_ref)   \
-  X(pool_fwd_##T##_ref)         \
-  X(pool_bwd_##T##_ref)         \
-  X(lrn_fwd_##T##_ref)          \
-  X(lrn_bwd_##T##_ref)          \
-  X(pool_mask_##T##_ref)        \
-  X(update_##T##_ref)           \
+#define CR_REF_ROWS_WIDE(X, T)       \
+  X(roi_pool_fwd_##T##_ref)          \
+  X(roi_pool_bwd_##T##_ref)          \
+  X(psroi_pool_fwd_##T##_ref)        \
+  X(psroi_pool_bwd_##T##_ref)        \
+  X(roi_align_fwd_##T##_ref)         \
+  X(roi_align_bwd_##T##_ref)         \
+  X(interp_fwd_##T##_ref)            \
+  X(interp_bwd_##T##_ref)            \
+  X(unpool_fwd_##T##_ref)            \
+  X(unpool_bwd_##T##_ref)            \
+  X(conv_fwd_##T##_ref)              \
+  X(conv_bwd_data_##T##_ref)         \
+  X(conv_bwd_weights_##T##_ref)      \
+  X(ip_fwd_##T##_ref)                \
+  X(ip_bwd_data_##T##_ref)           \
+  X(ip_bwd_weights_##T##_ref)        \
+  X(pool_fwd_##T##_ref)              \
+  X(pool_bwd_##T##_ref)              \
+  X(lrn_fwd_##T##_ref)               \
+  X(lrn_bwd_##T##_ref)               \
+  X(pool_mask_##T##_ref)             \
+  X(lstm_fwd_##T##_ref)              \
+  X(lstm_bwd_##T##_ref)              \
+  X(rnn_fwd_##T##_ref)               \
+  X(rnn_bwd_##T##_ref)               \
+  X(recurrent_bwd_weights_##T##_ref) \
+  X(update_##T##_ref)                \
   X(update_keep_##T##_ref)
 
 /* Of values of each floating type. */
 #define CR_REF_ROWS_ANY(X, T)       \
+  X(normalize_fwd_##T##_ref)        \
+  X(normalize_bwd_##T##_ref)        \
+  X(smooth_l1_fwd_##T##_ref)        \
+  X(smooth_l1_bwd_##T##_ref)        \
   X(stochastic_pool_fwd_##T##_ref)  \
   X(stochastic_pool_test_##T##_ref) \
   X(stochastic_pool_bwd_##T##_ref)  \

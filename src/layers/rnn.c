@@ -1,0 +1,177 @@
+/* RNN: a recurrent layer of hyperbolic tangents (Elman, 1990).
+ *
+ * Formula: for each step t and sequence n: h = tanh(W x + b + Ws s + Wh (cont h')), h' being h of
+ * the step before; y = tanh(Wo h + bo). cont is 0 where a sequence begins, 1 elsewhere. The last
+ * state of a pass is the first one of the next; gradients end at the first step.
+ * Shapes: x (T, N, ...), cont (T, N), optionally a static input s (N, ...), with expose_hidden the
+ * first state h (1, N, D) -> y (T, N, D), with expose_hidden the last h (1, N, D); D is num_output.
+ * Parameters: W (D, values of x), b (D), with a static input Ws (D, values of s), Wh (D, D), Wo
+ * (D, D), bo (D).
+ * Fields: recurrent_param.
+ * Caffe: the same, in one layer rather than an unrolled net, so that debug_info has nothing to
+ * print. Here the exposed first state has a gradient.
+ * Example, x 5 2 3, cont 5 2:
+ *   layer { name: "rnn" type: "RNN" bottom: "x" bottom: "cont" top: "y"
+ *     recurrent_param { num_output: 4 weight_filler { type: "uniform" min: -0.1 max: 0.1 } } } */
+#include "core/fail.h"
+#include "layers/common/layer_recurrent.h"
+
+typedef struct rnn_state {
+  cr_layer_recurrent recurrent;
+  cr_layer_op forward, backward, backward_first, backward_weights;
+  cr_layer_op out, out_tanh, copy, out_tanh_back, out_data, out_weights, out_bias;
+  cr_tensor *y, *diff_y, *diff_h;
+} rnn_state;
+
+/* The layer's own parameters. */
+enum { WEIGHTS, OUT_WEIGHTS, OUT_BIAS, OWN };
+
+static crema_blob *own(const cr_layer *layer, int index) {
+  const cr_layer_recurrent *s = layer->state;
+  return layer->blob[s->first_own + index];
+}
+
+static bool own_learns(const cr_layer *layer, int index) {
+  const cr_layer_recurrent *s = layer->state;
+  return layer->param_propagate_down[s->first_own + index];
+}
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  cr_layer_recurrent *s = layer->state;
+  (void)top;
+  CR_TRY(cr_layer_recurrent_setup(layer, bottom, 1, 1, OWN));
+  const Caffe__RecurrentParameter *param = layer->param->recurrent_param;
+  const crema_shape weights = cr_shape_2(s->units, s->units), bias = cr_shape_1(s->units);
+  CR_TRY(cr_layer_add_param(layer, s->first_own + WEIGHTS, &weights, param->weight_filler));
+  CR_TRY(cr_layer_add_param(layer, s->first_own + OUT_WEIGHTS, &weights, param->weight_filler));
+  return cr_layer_add_param(layer, s->first_own + OUT_BIAS, &bias, param->bias_filler);
+}
+
+/* y = tanh(Wo h + bo) of all steps. */
+static crema_status make_output(cr_layer *layer) {
+  rnn_state *s = layer->state;
+  const cr_layer_recurrent *r = &s->recurrent;
+  const crema_shape rows = cr_shape_2(r->steps * r->batch, r->units);
+  const crema_shape *weights = &own(layer, OUT_WEIGHTS)->shape;
+  const crema_shape *bias = &own(layer, OUT_BIAS)->shape;
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_IP_FWD);
+  CR_TRY(cr_layer_op_make(layer, &s->out, &desc, 4,
+                          (const crema_shape *[]){&rows, weights, bias, &rows}));
+  desc.kind = CR_OP_IP_BWD_DATA;
+  CR_TRY(cr_layer_op_make(layer, &s->out_data, &desc, 3,
+                          (const crema_shape *[]){&rows, weights, &rows}));
+  desc.kind = CR_OP_IP_BWD_WEIGHTS;
+  CR_TRY(cr_layer_op_make(layer, &s->out_weights, &desc, 4,
+                          (const crema_shape *[]){&rows, &rows, weights, NULL}));
+  CR_TRY(cr_layer_weights_make_bias(layer, &s->out_bias, &rows, bias));
+  desc.kind = CR_OP_COPY;
+  CR_TRY(cr_layer_op_make(layer, &s->copy, &desc, 2, (const crema_shape *[]){&rows, &rows}));
+  desc.kind = CR_OP_UNARY_FWD;
+  desc.u.unary.function = CR_UNARY_TANH;
+  CR_TRY(cr_layer_op_make(layer, &s->out_tanh, &desc, 2, (const crema_shape *[]){&rows, &rows}));
+  desc.kind = CR_OP_UNARY_BWD;
+  return cr_layer_op_make(layer, &s->out_tanh_back, &desc, 4,
+                          (const crema_shape *[]){&rows, &rows, &rows, &rows});
+}
+
+static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  rnn_state *s = layer->state;
+  const cr_layer_recurrent *r = &s->recurrent;
+  CR_TRY(cr_layer_recurrent_reshape(layer, bottom, top));
+  const crema_shape cells = cr_shape_3(r->steps, r->batch, r->units);
+  const crema_shape cont = cr_shape_2(r->steps, r->batch), one = cr_shape_2(r->batch, r->units);
+  const crema_shape *weights = &own(layer, WEIGHTS)->shape;
+  const crema_dtype type = cr_layer_arithmetic(layer);
+  const int64_t count = crema_blob_count(top[0]);
+  CR_TRY(cr_layer_tensor(layer, &s->y, type, count));
+  CR_TRY(cr_layer_tensor(layer, &s->diff_y, type, count));
+  CR_TRY(cr_layer_tensor(layer, &s->diff_h, type, count));
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_RNN_FWD);
+  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 5,
+                          (const crema_shape *[]){&cells, &cont, weights, &one, &cells}));
+  desc.kind = CR_OP_RNN_BWD;
+  CR_TRY(cr_layer_op_make(layer, &s->backward, &desc, 6,
+                          (const crema_shape *[]){&cells, &cont, weights, &cells, &cells, NULL}));
+  CR_TRY(cr_layer_op_make(layer, &s->backward_first, &desc, 6,
+                          (const crema_shape *[]){&cells, &cont, weights, &cells, &cells, &one}));
+  desc.kind = CR_OP_RECURRENT_BWD_WEIGHTS;
+  CR_TRY(cr_layer_op_make(layer, &s->backward_weights, &desc, 5,
+                          (const crema_shape *[]){&cells, &one, &cont, &cells, weights}));
+  return make_output(layer);
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  rnn_state *s = layer->state;
+  cr_tensor *h = s->recurrent.state[0];
+  CR_TRY(cr_layer_recurrent_begin(layer, context, bottom));
+  CR_TRY(
+      cr_layer_op_run(&s->forward, context,
+                      (cr_tensor *[]){s->recurrent.sums, bottom[1]->data, own(layer, WEIGHTS)->data,
+                                      cr_layer_recurrent_first(layer, bottom, 0), h},
+                      NULL));
+  CR_TRY(cr_layer_op_run(
+      &s->out, context,
+      (cr_tensor *[]){h, own(layer, OUT_WEIGHTS)->data, own(layer, OUT_BIAS)->data, s->y}, NULL));
+  CR_TRY(cr_layer_op_run(&s->out_tanh, context, (cr_tensor *[]){s->y, s->y}, NULL));
+  CR_TRY(cr_layer_op_run(&s->copy, context, (cr_tensor *[]){s->y, top[0]->data}, NULL));
+  return cr_layer_recurrent_end(layer, context, top);
+}
+
+/* From the top's gradient to that of h. */
+static crema_status output_back(cr_layer *layer, crema_context *context, crema_blob *const *top) {
+  rnn_state *s = layer->state;
+  CR_TRY(cr_layer_op_run(&s->out_tanh_back, context,
+                         (cr_tensor *[]){s->y, s->y, top[0]->diff, s->diff_y}, NULL));
+  if (own_learns(layer, OUT_WEIGHTS)) {
+    CR_TRY(cr_layer_op_run(
+        &s->out_weights, context,
+        (cr_tensor *[]){s->recurrent.state[0], s->diff_y, own(layer, OUT_WEIGHTS)->diff, NULL},
+        NULL));
+  }
+  if (own_learns(layer, OUT_BIAS)) {
+    CR_TRY(cr_layer_op_run(&s->out_bias, context,
+                           (cr_tensor *[]){s->diff_y, own(layer, OUT_BIAS)->diff}, NULL));
+  }
+  return cr_layer_op_run(&s->out_data, context,
+                         (cr_tensor *[]){s->diff_y, own(layer, OUT_WEIGHTS)->data, s->diff_h},
+                         NULL);
+}
+
+static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
+                             const bool *propagate_down, crema_blob *const *bottom) {
+  rnn_state *s = layer->state;
+  const cr_layer_recurrent *r = &s->recurrent;
+  const int first = cr_layer_recurrent_bottom(r, 0);
+  const bool wanted = r->exposed && propagate_down[first];
+  cr_tensor *cont = bottom[1]->data;
+  if (propagate_down[1]) {
+    return cr_layer_fail(layer, CREMA_E_UNSUPPORTED, "cont (bottom 1) has no gradient");
+  }
+  CR_TRY(output_back(layer, context, top));
+  CR_TRY(cr_layer_op_run(wanted ? &s->backward_first : &s->backward, context,
+                         (cr_tensor *[]){r->state[0], cont, own(layer, WEIGHTS)->data, s->diff_h,
+                                         r->diff_sums, wanted ? bottom[first]->diff : NULL},
+                         NULL));
+  if (own_learns(layer, WEIGHTS)) {
+    CR_TRY(cr_layer_op_run(&s->backward_weights, context,
+                           (cr_tensor *[]){r->state[0], cr_layer_recurrent_first(layer, bottom, 0),
+                                           cont, r->diff_sums, own(layer, WEIGHTS)->diff},
+                           NULL));
+  }
+  return cr_layer_recurrent_back(layer, context, propagate_down, bottom);
+}
+
+const cr_layer_class cr_layer_rnn = {
+    .type = "RNN",
+    .state_size = sizeof(rnn_state),
+    .bottoms = {2, 4},
+    .tops = {1, 2},
+    .no_gradient_bottoms = 1u << 1,
+    .integer_bottoms = 1u << 1,
+    .setup = setup,
+    .reshape = reshape,
+    .forward = forward,
+    .backward = backward,
+    .uses_bottom = cr_layer_recurrent_uses_bottom,
+};
