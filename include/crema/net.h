@@ -74,7 +74,7 @@ CREMA_API crema_status crema_net_load_weights_with(
     crema_net *net, const char *path, const crema_weights_options *options) CREMA_MUST_USE;
 
 /* The same from `size` bytes of a binary .caffemodel in memory, which are not needed afterwards;
- * `source` names them in messages. */
+ * `source` names them in messages. Errors are the same. */
 CREMA_API crema_status
 crema_net_load_weights_memory(crema_net *net, const void *bytes, size_t size, const char *source,
                               const crema_weights_options *options) CREMA_MUST_USE;

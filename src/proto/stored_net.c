@@ -202,13 +202,19 @@ out:
   return status;
 }
 
+static bool is_large_file(const struct stat *info, size_t run) {
+  return S_ISREG(info->st_mode) && (uint64_t)info->st_size > run;
+}
+
+/* A pipe must not even be opened: what its writer sends to a reader that closes it is lost. */
 crema_status cr_stored_net_open(const char *path, size_t run, cr_stored_net *out) {
   cr_piece_file *file = NULL;
   bool done = false;
+  struct stat info;
   crema_status status = CREMA_OK;
   *out = (cr_stored_net){0};
-  if (open_file(path, &file) == CREMA_OK && S_ISREG(file->info.st_mode) &&
-      (uint64_t)file->info.st_size > run) {
+  if (stat(path, &info) == 0 && is_large_file(&info, run) && open_file(path, &file) == CREMA_OK &&
+      is_large_file(&file->info, run)) {
     status = open_pages(file, run, out, &done);
   }
   cr_piece_file_release(file);

@@ -167,8 +167,8 @@ TEST(refused_structure) {
        "mean MAX?"},
       {"layers { name: 'c' pool_param {} }",
        "t:1:20: layer 'c': unknown field \"pool_param\" in V1LayerParameter"},
-      {"layer { type: 'ROIPooling' roi_pooling_param {} }",
-       "t:1:28: unknown field \"roi_pooling_param\" in LayerParameter"},
+      {"layer { type: 'WarpCTCLoss' warpctc_loss_param {} }",
+       "t:1:29: unknown field \"warpctc_loss_param\" in LayerParameter"},
       {"layer { convolutoin_param {} }",
        "t:1:9: unknown field \"convolutoin_param\" in LayerParameter; did you mean "
        "\"convolution_param\"?"},
@@ -203,7 +203,7 @@ TEST(unknown_fields_can_be_skipped) {
 }
 
 TEST(unknown_engines_can_be_skipped) {
-  static const char text[] = "layer { relu_param { engine: MKL2017 negative_slope: 1 } }";
+  static const char text[] = "layer { relu_param { engine: XNNPACK negative_slope: 1 } }";
   static const char other[] = "layer { pooling_param { pool: MIN } }";
   ProtobufCMessage *message = NULL;
   assert_int_equal(cr_text_parse(NET, text, strlen(text), "t", CR_UNKNOWN_ERROR, &message),
