@@ -9,7 +9,7 @@
 
 /* ---- making -------------------------------------------------------------- */
 
-static crema_status allocate(cr_graph *graph, void *out, size_t count, size_t width) {
+crema_status cr_graph_allocate(cr_graph *graph, void *out, size_t count, size_t width) {
   void *memory = NULL;
   CR_TRY(cr_fail_in(cr_arena_alloc(&graph->arena, count * width, &memory), "a compiled net"));
   memcpy(out, &memory, sizeof memory);
@@ -75,8 +75,8 @@ static crema_status take_layer(cr_graph *graph, int index, int *current) {
   strip(layer->param);
   layer->bottoms = (int)param->n_bottom;
   layer->tops = (int)param->n_top;
-  CR_TRY(allocate(graph, &layer->bottom, param->n_bottom, sizeof *layer->bottom));
-  CR_TRY(allocate(graph, &layer->top, param->n_top, sizeof *layer->top));
+  CR_TRY(cr_graph_allocate(graph, &layer->bottom, param->n_bottom, sizeof *layer->bottom));
+  CR_TRY(cr_graph_allocate(graph, &layer->top, param->n_top, sizeof *layer->top));
   for (int j = 0; j < layer->bottoms; ++j) {
     layer->bottom[j] = current[from->bottom_id[j]];
     graph->value[layer->bottom[j]].reader = index;
@@ -123,8 +123,9 @@ crema_status cr_graph_make(cr_graph *graph, crema_net *net, const char *const *k
   for (int i = 0; i < net->layers; ++i) values += net->param->layer[i]->n_top;
   CR_TRY_GOTO(CR_NEW(current, net->blobs + 1, "a compiled net"), out);
   for (int i = 0; i < net->blobs; ++i) current[i] = -1;
-  CR_TRY_GOTO(allocate(graph, &graph->value, values, sizeof *graph->value), out);
-  CR_TRY_GOTO(allocate(graph, &graph->layer, (size_t)net->layers, sizeof *graph->layer), out);
+  CR_TRY_GOTO(cr_graph_allocate(graph, &graph->value, values, sizeof *graph->value), out);
+  CR_TRY_GOTO(cr_graph_allocate(graph, &graph->layer, (size_t)net->layers, sizeof *graph->layer),
+              out);
   graph->layers = net->layers;
   for (int i = 0; i < net->layers; ++i) CR_TRY_GOTO(take_layer(graph, i, current), out);
   status = mark_wanted(graph, keep, keeps, current);
@@ -159,6 +160,11 @@ const crema_shape *cr_graph_shape(const cr_graph *graph, int value) {
   return &net->blob[cr_name_map_get(&net->blob_index, graph->value[value].name)]->shape;
 }
 
+bool cr_graph_shares(const cr_graph_layer *layer) {
+  if (layer->class->shares == CR_SHARES_IF_ONE) return layer->bottoms == 1 && layer->tops == 1;
+  return layer->class->shares != CR_SHARES_NOTHING;
+}
+
 bool cr_graph_has_floats(const cr_graph *graph, int layer) {
   const cr_graph_layer *l = &graph->layer[layer];
   const cr_layer_types *t = &l->built->types;
@@ -190,18 +196,13 @@ bool cr_graph_may_go(const cr_graph *graph, int value) {
 
 /* ---- changing ------------------------------------------------------------ */
 
-static bool shares(const cr_graph_layer *layer) {
-  if (layer->class->shares == CR_SHARES_IF_ONE) return layer->bottoms == 1 && layer->tops == 1;
-  return layer->class->shares != CR_SHARES_NOTHING;
-}
-
 void cr_graph_protect(cr_graph *graph, int value) {
   const int reader = graph->value[value].reader;
   if (reader < 0) return;
   cr_graph_layer *layer = &graph->layer[reader];
   if (layer->in_place && layer->bottom[0] == value) {
     layer->in_place = false;
-  } else if (shares(layer)) {
+  } else if (cr_graph_shares(layer)) {
     for (int j = 0; j < layer->tops; ++j) cr_graph_protect(graph, layer->top[j]);
   }
 }

@@ -27,8 +27,10 @@ typedef struct cr_graph_layer {
   const cr_layer_class *class;
   const cr_layer *built; /* the net's */
   bool removed;
-  bool rewritten; /* it is not what `built` is, but for types and name */
-  bool in_place;  /* its first top may have the memory of its first bottom */
+  bool rewritten;     /* it is not what `built` is, but for types and name */
+  bool in_place;      /* its first top may have the memory of its first bottom */
+  cr_posts posts;     /* what it computes besides; an addend is its last bottom */
+  bool adds_in_place; /* its top has the memory of the addend */
   int bottoms, tops;
   int *bottom, *top; /* values */
   int params;
@@ -57,6 +59,14 @@ bool cr_graph_is(const cr_graph *graph, int layer, const cr_layer_class *class);
 
 /* The shape of the value where the net was built. */
 const crema_shape *cr_graph_shape(const cr_graph *graph, int value);
+
+/* Whether the layer's tops have the memory of its first bottom. */
+bool cr_graph_shares(const cr_graph_layer *layer);
+
+/* An array of `count` elements of `width` bytes, all zero, that lives as long as the graph:
+ * *(void **)out is set. */
+crema_status cr_graph_allocate(cr_graph *graph, void *out, size_t count,
+                               size_t width) CREMA_MUST_USE;
 
 /* Whether all types of the layer and of its parameters are F32. */
 bool cr_graph_has_floats(const cr_graph *graph, int layer);

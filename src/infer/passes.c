@@ -13,6 +13,8 @@ const cr_pass cr_passes[] = {
      "multiplies BatchNorm, Scale, Bias and linear Power layers into the weights of the "
      "convolution or inner product before or after them, or into one Scale layer",
      cr_pass_fold},
+    {"fuse", "computes activations and sums of two in the convolution or inner product before them",
+     cr_pass_fuse},
 };
 const size_t cr_pass_count = sizeof cr_passes / sizeof cr_passes[0];
 

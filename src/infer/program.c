@@ -24,11 +24,12 @@ out:
   return status;
 }
 
-/* Whether the value's reader overwrites it in place. */
+/* The value's reader, if that writes its first top over it. */
 static const cr_graph_layer *overwriter(const cr_graph *graph, int value) {
   const int reader = graph->value[value].reader;
   if (reader < 0) return NULL;
   const cr_graph_layer *layer = &graph->layer[reader];
+  if (layer->adds_in_place && layer->bottom[layer->bottoms - 1] == value) return layer;
   return layer->in_place && layer->bottom[0] == value ? layer : NULL;
 }
 
@@ -74,7 +75,8 @@ static crema_status add_layer(cr_program *program, cr_graph_layer *layer, char *
   const size_t index = program->param->n_layer++;
   program->param->layer[index] = param;
   layer->param = NULL;
-  program->frozen[index] = (cr_net_frozen_layer){.params = layer->params, .blob = layer->blob};
+  program->frozen[index] =
+      (cr_net_frozen_layer){.params = layer->params, .blob = layer->blob, .posts = layer->posts};
   layer->params = 0;
   layer->blob = NULL;
   CR_TRY(set_names(name, layer->bottom, layer->bottoms, &param->bottom, &param->n_bottom));

@@ -116,11 +116,16 @@ static crema_status check_count(const Caffe__LayerParameter *param, const char *
                            most, what, found);
 }
 
+/* Whether the layer's last bottom is there to be added to its top. */
+static bool has_addend(const cr_net_build *build, int index) {
+  return build->frozen != NULL && cr_posts_add(&build->frozen[index].posts);
+}
+
 /* All that can be checked before the layer is made. */
 static crema_status check_layer(const cr_net_build *build, int index) {
   const Caffe__LayerParameter *param = build->net->param->layer[index];
   const cr_layer_class *class = build->class[index];
-  int bottoms = (int)param->n_bottom, tops = final_tops(param, class);
+  int bottoms = (int)param->n_bottom - has_addend(build, index), tops = final_tops(param, class);
   CR_TRY(check_count(param, "bottom", bottoms, &class->bottoms));
   CR_TRY(check_count(param, "top", tops, &class->tops));
   if (class->equal_bottoms_tops && bottoms != tops) {
@@ -159,6 +164,7 @@ static crema_status make_layer(cr_net_build *build, int index) {
   if (build->frozen != NULL) {
     layer->layer->given = build->frozen[index].blob;
     layer->layer->givens = build->frozen[index].params;
+    layer->layer->posts = build->frozen[index].posts;
   }
   CR_TRY(cr_net_allocate(&net->arena, &layer->bottom, bottoms, sizeof *layer->bottom));
   CR_TRY(cr_net_allocate(&net->arena, &layer->bottom_id, bottoms, sizeof *layer->bottom_id));
@@ -227,6 +233,9 @@ static crema_status append_top(cr_net_build *build, int index, int top) {
   const char *name = named ? param->top[top] : automatic;
   int blob = named ? cr_name_map_get(&net->blob_index, name) : -1;
   bool in_place = named && (size_t)top < param->n_bottom && strcmp(name, param->bottom[top]) == 0;
+  if (top == 0 && has_addend(build, index)) {
+    in_place = in_place || strcmp(name, param->bottom[param->n_bottom - 1]) == 0;
+  }
   if (blob >= 0 && !in_place) return fail_duplicate_top(build, index, top, blob);
   cr_log_debug("%s -> %s%s", layer->layer->name, name, in_place ? " (in-place)" : "");
   if (blob < 0) {
@@ -461,7 +470,7 @@ crema_status cr_net_build_graph(crema_net *net, const cr_net_for *whom, bool for
   cr_net_build build = {.net = net, .solver = whom->solver, .frozen = whom->frozen};
   crema_status status = CREMA_OK;
   CR_TRY_GOTO(start_build(&build), out);
-  CR_TRY_GOTO(cr_net_plan_fusion(&build), out);
+  if (build.frozen == NULL) CR_TRY_GOTO(cr_net_plan_fusion(&build), out);
   for (int i = 0; i < net->layers; ++i) {
     net->at = (size_t)i;
     status = add_layer(&build, i);

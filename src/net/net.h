@@ -115,6 +115,7 @@ crema_status cr_net_create_for(Caffe__NetParameter *param, const crema_net_optio
 typedef struct cr_net_frozen_layer {
   int params;
   crema_blob **blob; /* the parameters; the net's layer shares their values */
+  cr_posts posts;    /* an addition is of the last bottom */
 } cr_net_frozen_layer;
 
 /* The same for a net whose layers have been filtered and split, and have no parameters that are

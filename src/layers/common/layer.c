@@ -63,7 +63,9 @@ crema_status cr_layer_check_in_place(const cr_layer *layer, crema_blob *const *b
                                      crema_blob *const *top) {
   for (int t = 0; t < layer->tops; ++t) {
     for (int b = 0; b < layer->bottoms; ++b) {
-      if (top[t] != bottom[b] || (t == 0 && b == 0 && layer->class->in_place)) continue;
+      const bool addend = b >= cr_layer_own_bottoms(layer);
+      if (top[t] != bottom[b] || (t == 0 && addend)) continue;
+      if (t == 0 && b == 0 && layer->class->in_place) continue;
       return cr_layer_fail(layer, CREMA_E_ARGUMENT,
                            "cannot run in place: top %d is the same blob as bottom %d", t, b);
     }

@@ -160,7 +160,7 @@ struct cr_layer {
    * clear it before the first forward pass. */
   bool needs_backward;
   /* For a class with fuses_posts: what the net has this layer compute besides, of the layers that
-   * follow it. Set between setup and the first reshape. An addition is of one more bottom, which is
+   * follow it. Set before the first reshape. An addition is of one more bottom, which is
    * shaped like the top, behind those that the class knows; it needs a layer of one top. The first
    * top may be that bottom. */
   cr_posts posts;
