@@ -12,6 +12,7 @@
 #include "infer/passes.h"
 #include "layers/common/layer_conv.h"
 #include "layers/registry.h"
+#include "memory/tensor_source.h"
 
 /* The weights of a layer as a matrix whose rows, or parts of them, belong to a channel of the top,
  * and whose columns belong to channels of the bottom. */
@@ -136,35 +137,98 @@ static bool is_interleaved(const cr_graph *graph, const weighted *w) {
   return w->transposed && cr_graph_is(graph, w->layer, &cr_layer_inner_product);
 }
 
-static void multiply(const weighted *w, bool interleaved, const float *from, float *to,
-                     double *bias) {
+/* What is multiplied into the weights, by channels. They are multiplied when they are first wanted,
+ * in the memory that they are read to. */
+typedef struct scaled {
+  cr_tensor_source base;
+  weighted w; /* its two scales are the scaled's own */
+  bool interleaved;
+  cr_tensor *from;
+} scaled;
+
+static void multiply(const weighted *w, bool interleaved, float *values) {
   const int64_t blocks = w->outputs * w->inputs / w->group;
+  for (int64_t block = 0; block < blocks; ++block) {
+    int64_t output = 0, input = 0;
+    channels_of(w, block, &output, &input);
+    const double factor = w->after.scale[output] * w->before.scale[input];
+    const int64_t step = interleaved ? w->outputs : 1;
+    float *first =
+        values + (interleaved ? input * w->inner * w->outputs + output : block * w->inner);
+    for (int64_t k = 0; k < w->inner; ++k) {
+      first[k * step] = (float)((double)first[k * step] * factor);
+    }
+  }
+}
+
+static crema_status read_scaled(cr_tensor_source *source, uint64_t at, void *out, size_t size) {
+  const scaled *self = (scaled *)source;
+  if (at != 0 || size != (size_t)cr_tensor_count(self->from) * sizeof(float)) {
+    return cr_fail(CREMA_E_INTERNAL, "folded weights are read whole");
+  }
+  CR_TRY(cr_tensor_copy_out(self->from, out));
+  multiply(&self->w, self->interleaved, out);
+  return CREMA_OK;
+}
+
+static void destroy_scaled(cr_tensor_source *source) {
+  scaled *self = (scaled *)source;
+  cr_affine_free(&self->w.after);
+  cr_affine_free(&self->w.before);
+  cr_tensor_destroy(self->from);
+  free(self);
+}
+
+/* The scales go over to the new source. */
+static crema_status make_scaled(const cr_graph *graph, weighted *w, cr_tensor *from,
+                                cr_tensor_source **out) {
+  scaled *self = NULL;
+  cr_tensor *own = NULL;
+  CR_TRY(cr_tensor_create(CREMA_F32, cr_tensor_count(from), &own));
+  crema_status status = cr_tensor_share(own, from);
+  if (status == CREMA_OK) status = CR_NEW(self, 1, "folded weights");
+  if (status != CREMA_OK) {
+    cr_tensor_destroy(own);
+    return status;
+  }
+  cr_tensor_source_init(&self->base, read_scaled, destroy_scaled);
+  self->w = *w;
+  self->from = own;
+  self->interleaved = is_interleaved(graph, w);
+  w->before = w->after = (cr_affine){0};
+  *out = &self->base;
+  return CREMA_OK;
+}
+
+/* W s, for shifts of what the layer reads. */
+static crema_status add_shifts(const cr_graph *graph, const weighted *w, double *bias) {
+  const bool interleaved = is_interleaved(graph, w);
+  const int64_t blocks = w->outputs * w->inputs / w->group;
+  const float *values = NULL;
+  if (!w->before.shifts) return CREMA_OK;
+  CR_TRY(cr_tensor_host_read_floats(graph->layer[w->layer].blob[0]->data, &values));
   for (int64_t block = 0; block < blocks; ++block) {
     int64_t output = 0, input = 0;
     double sum = 0;
     channels_of(w, block, &output, &input);
-    const double factor = w->after.scale[output] * w->before.scale[input];
     for (int64_t k = 0; k < w->inner; ++k) {
-      const int64_t at =
-          interleaved ? (input * w->inner + k) * w->outputs + output : block * w->inner + k;
-      to[at] = (float)((double)from[at] * factor);
-      sum += (double)from[at];
+      sum += (double)
+          values[interleaved ? (input * w->inner + k) * w->outputs + output : block * w->inner + k];
     }
     bias[output] += sum * w->before.shift[input];
   }
+  return CREMA_OK;
 }
 
-static crema_status set_weights(cr_graph *graph, const weighted *w, double *bias) {
-  cr_graph_layer *layer = &graph->layer[w->layer];
-  const crema_shape shape = layer->blob[0]->shape;
-  crema_blob *old = layer->blob[0];
-  const float *from = NULL;
-  float *to = NULL;
-  CR_TRY(cr_tensor_host_read_floats(old->data, &from));
-  layer->blob[0] = NULL;
-  crema_status status = cr_graph_new_param(graph, w->layer, 0, &shape, &to);
-  if (status == CREMA_OK) multiply(w, is_interleaved(graph, w), from, to, bias);
-  crema_blob_destroy(old);
+static crema_status set_weights(cr_graph *graph, weighted *w) {
+  crema_blob **blob = &graph->layer[w->layer].blob[0], *fresh = NULL;
+  cr_tensor_source *source = NULL;
+  CR_TRY(crema_blob_create(&(*blob)->shape, &fresh));
+  crema_status status = make_scaled(graph, w, (*blob)->data, &source);
+  if (status == CREMA_OK) status = cr_tensor_take_from(fresh->data, source, 0);
+  cr_tensor_source_release(source);
+  crema_blob_destroy(status == CREMA_OK ? *blob : fresh);
+  if (status == CREMA_OK) *blob = fresh;
   return status;
 }
 
@@ -175,7 +239,7 @@ static void set_bias_term(Caffe__LayerParameter *param) {
   if (product != NULL) product->has_bias_term = product->bias_term = 1;
 }
 
-static crema_status apply(cr_graph *graph, const weighted *w) {
+static crema_status apply(cr_graph *graph, weighted *w) {
   cr_graph_layer *layer = &graph->layer[w->layer];
   const size_t outputs = (size_t)w->outputs;
   double *bias = NULL;
@@ -183,8 +247,11 @@ static crema_status apply(cr_graph *graph, const weighted *w) {
   float *to = NULL;
   crema_status status = CREMA_OK;
   CR_TRY(CR_NEW(bias, outputs + 1, "the numbers of channels"));
-  CR_TRY_GOTO(set_weights(graph, w, bias), out);
-  if (!w->bias && !w->before.shifts && !w->after.shifts) goto out;
+  CR_TRY_GOTO(add_shifts(graph, w, bias), out);
+  if (!w->bias && !w->before.shifts && !w->after.shifts) {
+    status = set_weights(graph, w);
+    goto out;
+  }
   if (w->bias) CR_TRY_GOTO(cr_tensor_host_read_floats(layer->blob[1]->data, &old), out);
   for (size_t o = 0; o < outputs; ++o) {
     bias[o] += old == NULL ? 0 : (double)old[o];
@@ -194,6 +261,7 @@ static crema_status apply(cr_graph *graph, const weighted *w) {
   CR_TRY_GOTO(cr_graph_new_param(graph, w->layer, 1, &shape, &to), out);
   for (size_t o = 0; o < outputs; ++o) to[o] = (float)bias[o];
   set_bias_term(layer->param);
+  status = set_weights(graph, w);
 out:
   free(bias);
   return status;

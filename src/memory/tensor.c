@@ -593,6 +593,21 @@ bool cr_tensor_is_zero(const cr_tensor *tensor) {
   return tensor->values->zero;
 }
 
+crema_status cr_tensor_copy_out(cr_tensor *tensor, void *out) {
+  values *v = tensor->values;
+  const size_t size = value_bytes(v, plain_format(tensor));
+  const void *from = NULL;
+  crema_status status = CREMA_OK;
+  pthread_mutex_lock(&v->lock);
+  const bool waits = v->source != NULL;
+  if (waits) status = v->source->read(v->source, v->source_at, out, size);
+  pthread_mutex_unlock(&v->lock);
+  if (waits) return status;
+  CR_TRY(cr_tensor_host_read(tensor, &from));
+  memcpy(out, from, size);
+  return CREMA_OK;
+}
+
 /* ---- life, size, sharing ---- */
 
 static void origin_release(origin *o) {

@@ -40,4 +40,8 @@ void cr_tensor_source_unlock(cr_tensor_source *source);
 crema_status cr_tensor_take_from(cr_tensor *tensor, cr_tensor_source *source,
                                  uint64_t at) CREMA_MUST_USE;
 
+/* Writes the values, in plain format of the tensor's own type, to `out`. Of values that are still
+ * to be read none are kept in the tensor. Errors as of a read. */
+crema_status cr_tensor_copy_out(cr_tensor *tensor, void *out) CREMA_MUST_USE;
+
 #endif
