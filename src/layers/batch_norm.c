@@ -142,9 +142,8 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
                              const bool *propagate_down, crema_blob *const *bottom) {
   bn_state *s = layer->state;
   if (!propagate_down[0]) return CREMA_OK;
-  /* With constant statistics the input's values do not matter. */
-  bool kept = !s->global && cr_layer_in_place(bottom[0], top[0]);
-  cr_tensor *input = kept ? s->keep.input : bottom[0]->data;
+  /* With constant statistics the input's values do not matter, and may not be there. */
+  cr_tensor *input = s->global ? top[0]->diff : cr_layer_keep_input(&s->keep, bottom[0], top[0]);
   return cr_layer_op_run(
       &s->backward, context,
       (cr_tensor *[]){input, top[0]->diff, s->mean, s->variance, bottom[0]->diff}, NULL);

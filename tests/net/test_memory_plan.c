@@ -1,0 +1,273 @@
+/* Nets that plan their memory compute what others do, to the bit, and take less of it. */
+#include "net/random_nets.h"
+
+#include "device/memory/heap.h"
+#include "layers/layer_table.h"
+
+enum { PASSES = 3 };
+
+static crema_net *build_planned(const char *text, crema_phase phase, bool plans) {
+  crema_net_options options = phase_options(phase);
+  options.plan_memory = plans;
+  return build_with(text, &options);
+}
+
+/* ---- what comes out of passes ---- */
+
+typedef struct results {
+  float *value;
+  size_t count, room;
+} results;
+
+static void add_results(results *r, const float *value, int64_t count) {
+  if (r->count + (size_t)count > r->room) {
+    r->room = 2 * (r->count + (size_t)count);
+    r->value = realloc(r->value, r->room * sizeof *r->value);
+    assert_non_null(r->value);
+  }
+  memcpy(r->value + r->count, value, (size_t)count * sizeof *value);
+  r->count += (size_t)count;
+}
+
+/* The loss, the outputs, and the gradients of parameters. */
+static void run_pass(crema_net *net, results *r) {
+  double loss = 0;
+  ok(crema_net_forward(net, &loss));
+  const float as_float = (float)loss;
+  add_results(r, &as_float, 1);
+  for (int i = 0; i < crema_net_output_count(net); ++i) {
+    crema_blob *blob = crema_net_output(net, i);
+    add_results(r, data_of(blob), crema_blob_count(blob));
+  }
+  if (net->phase == CREMA_TEST) return;
+  crema_net_clear_param_diffs(net);
+  ok(crema_net_backward(net));
+  for (int p = 0; p < net->learnables; ++p) {
+    add_results(r, diff_of(net->learnable[p]), crema_blob_count(net->learnable[p]));
+  }
+}
+
+static bool same(const results *a, const results *b) {
+  assert_int_equal(a->count, b->count);
+  return memcmp(a->value, b->value, a->count * sizeof *a->value) == 0;
+}
+
+/* ---- random nets ---- */
+
+static void run_batches(crema_net *net, results *r) {
+  static const int64_t items[] = {2, 2, 4, 1, 2};
+  for (size_t k = 0; k < sizeof items / sizeof items[0]; ++k) {
+    const crema_shape shape = cr_shape_4(items[k], 3, 6, 5);
+    ok(crema_blob_reshape(crema_net_input(net, 0), &shape));
+    fill(crema_net_input(net, 0), -1, 0.011f);
+    run_pass(net, r);
+    const cr_heap_usage usage = cr_heap_usage_of(net->context);
+    assert_int_equal(usage.in_use, 0);
+    if (!net->plans) assert_int_equal(usage.held, 0);
+  }
+}
+
+static void compare_random_nets(crema_phase phase, int form, uint64_t count) {
+  const char *given = getenv("CREMA_TEST_SEED"), *nets = getenv("CREMA_TEST_NETS");
+  const uint64_t seed = given != NULL ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
+  static sketch s;
+  if (nets != NULL) count = strtoull(nets, NULL, 10);
+  print_message("seed %llu\n", (unsigned long long)seed);
+  for (uint64_t i = 0; i < count; ++i) {
+    results r[2] = {{0}};
+    draw_net(&s, seed * 1000003 + i, form);
+    for (int plans = 0; plans < 2; ++plans) {
+      crema_net *net = build_planned(s.text, phase, plans != 0);
+      run_batches(net, &r[plans]);
+      crema_net_destroy(net);
+    }
+    if (!same(&r[0], &r[1])) {
+      print_error("net %llu of seed %llu:\n", (unsigned long long)i, (unsigned long long)seed);
+      fputs(s.text, stderr); /* longer than cmocka's lines */
+      fail();
+    }
+    free(r[0].value);
+    free(r[1].value);
+  }
+}
+
+TEST(random_nets_train_alike) {
+  compare_random_nets(CREMA_TRAIN, FOR_TRAINING, 60);
+}
+
+TEST(random_nets_give_the_same) {
+  compare_random_nets(CREMA_TEST, FOR_INFERENCE, 40);
+}
+
+/* ---- every layer, between others ---- */
+
+static bool has_gradient(const layer_row *row, const cr_layer_class *class, int bottom) {
+  return strchr("npc", row->values[bottom]) != NULL &&
+         (class->no_gradient_bottoms >> bottom & 1u) == 0;
+}
+
+/* Bottom i of the layer is b<i>, which a layer makes of the input x<i>, so that its values pass. */
+static void put_bottoms(sketch *s, const layer_row *row, const cr_layer_class *class) {
+  const char *shapes = row->shapes;
+  for (int i = 0; *shapes != '\0'; ++i) {
+    crema_shape shape;
+    const bool learns = has_gradient(row, class, i);
+    shapes = rig_read_shape(shapes, &shape);
+    put(s, "layer { name: 'x%d' type: 'Input' top: 'x%d' input_param { shape {", i, i);
+    for (int k = 0; k < shape.axes; ++k) put(s, " dim: %d", (int)shape.dim[k]);
+    put(s, " } } }\nlayer { name: 'b%d' type: '%s' bottom: 'x%d' top: 'b%d' %s }\n", i,
+        learns ? "Scale" : "Power", i, i, learns ? "scale_param { axis: 0 num_axes: 0 }" : "");
+  }
+}
+
+/* What reads the tops, which are t<i> or, in place, b0. */
+static void put_readers(sketch *s, const layer_row *row, bool in_place) {
+  for (int i = 0; i < row->tops; ++i) {
+    char top[16];
+    snprintf(top, sizeof top, "%s%d", in_place && i == 0 ? "b" : "t", i);
+    if (i >= row->differentiable) {
+      put(s, "layer { name: 'end%d' type: 'Silence' bottom: '%s' }\n", i, top);
+      continue;
+    }
+    put(s,
+        "layer { name: 'c%d' type: 'Power' bottom: '%s' top: 'c%d' power_param { power: 2 } }\n"
+        "layer { name: 'sum%d' type: 'Reduction' bottom: 'c%d' top: 'sum%d' loss_weight: 0.7 "
+        "reduction_param { axis: 0 } }\n",
+        i, top, i, i, i, i);
+  }
+}
+
+static void write_net(sketch *s, const layer_row *row, bool in_place) {
+  const cr_layer_class *class = NULL;
+  ok(cr_layer_class_find(row->type, &class));
+  s->used = 0;
+  put_bottoms(s, row, class);
+  put(s, "layer { name: 'op' type: '%s' phase: %s %s", row->type,
+      row->phase == CAFFE__PHASE__TEST ? "TEST" : "TRAIN", row->body);
+  for (size_t i = 0; i < strlen(row->values); ++i) {
+    put(s, " bottom: 'b%d' propagate_down: %s", (int)i,
+        has_gradient(row, class, (int)i) ? "true" : "false");
+  }
+  for (int i = 0; i < row->tops; ++i) put(s, " top: '%s%d'", in_place && i == 0 ? "b" : "t", i);
+  put(s, " }\n");
+  if (!class->loss) put_readers(s, row, in_place);
+}
+
+static void run_row(crema_net *net, const layer_row *row, results *r) {
+  for (int pass = 0; pass < PASSES; ++pass) {
+    uint32_t random = 88172645u + (uint32_t)pass;
+    for (int i = 0; i < crema_net_input_count(net); ++i) {
+      rig one = {.bottom = {crema_net_input(net, i)}, .bottoms = 1};
+      const layer_row values = {.values = &row->values[i]};
+      fill_bottoms(&one, &values, &random);
+    }
+    run_pass(net, r);
+  }
+}
+
+TEST(every_layer_computes_the_same) {
+  static sketch s;
+  int compared = 0;
+  for (int n = 0; n < ROWS; ++n) {
+    const layer_row *row = &rows[n];
+    if (has_flag(row, 'S') || has_flag(row, 'N') || row->values[0] == '\0') continue;
+    for (int in_place = 0; in_place <= has_flag(row, 'I'); ++in_place) {
+      results r[2] = {{0}};
+      write_net(&s, row, in_place != 0);
+      for (int plans = 0; plans < 2; ++plans) {
+        crema_net *net = build_planned(s.text, CREMA_TRAIN, plans != 0);
+        run_row(net, row, &r[plans]);
+        assert_int_equal(cr_heap_usage_of(net->context).in_use, 0);
+        crema_net_destroy(net);
+      }
+      if (!same(&r[0], &r[1])) fail_msg("%s", s.text);
+      free(r[0].value);
+      free(r[1].value);
+      ++compared;
+    }
+  }
+  assert_true(compared > 80);
+}
+
+/* ---- what is kept ---- */
+
+#define CHAIN                                                                         \
+  INPUT("data", DIM4(4, 3, 32, 32))                                                   \
+  "layer { name: 'a' type: 'Convolution' bottom: 'data' top: 'a' convolution_param {" \
+  "  num_output: 8 kernel_size: 3 pad: 1 weight_filler { type: 'xavier' } } }\n"      \
+  "layer { name: 'b' type: 'TanH' bottom: 'a' top: 'b' }\n"                           \
+  "layer { name: 'c' type: 'Convolution' bottom: 'b' top: 'c' convolution_param {"    \
+  "  num_output: 8 kernel_size: 3 pad: 1 weight_filler { type: 'xavier' } } }\n"      \
+  "layer { name: 'd' type: 'TanH' bottom: 'c' top: 'd' }\n"                           \
+  "layer { name: 'e' type: 'Reduction' bottom: 'd' top: 'e' loss_weight: 1 }\n"
+
+TEST(blobs_that_were_asked_for_are_kept_from_then_on) {
+  for (int phase = CREMA_TRAIN; phase <= CREMA_TEST; ++phase) {
+    crema_net *net = build_planned(CHAIN, (crema_phase)phase, true);
+    crema_net *other = build(CHAIN, (crema_phase)phase);
+    crema_blob *blob = NULL;
+    const float *value = NULL;
+    for (int pass = 0; pass < PASSES; ++pass) {
+      results r = {0};
+      fill(crema_net_input(net, 0), -1, 0.0002f);
+      fill(crema_net_input(other, 0), -1, 0.0002f);
+      run_pass(net, &r);
+      run_pass(other, &r);
+      free(r.value);
+      ok(crema_net_blob(net, "c", &blob));
+      if (pass == 0) {
+        assert_fails(crema_blob_cpu_data(blob, &value), CREMA_E_STATE, "let go");
+        continue;
+      }
+      const size_t bytes = (size_t)crema_blob_count(blob) * sizeof(float);
+      assert_memory_equal(data_of(blob), data_of(blob_of(other, "c")), bytes);
+      if (phase == CREMA_TRAIN)
+        assert_memory_equal(diff_of(blob), diff_of(blob_of(other, "c")), bytes);
+    }
+    crema_net_destroy(other);
+    crema_net_destroy(net);
+  }
+}
+
+TEST(a_planned_net_of_phase_test_has_no_backward_pass) {
+  crema_net *net = build_planned(CHAIN, CREMA_TEST, true);
+  ok(crema_net_forward(net, NULL));
+  assert_fails(crema_net_backward(net), CREMA_E_STATE, "plan_memory");
+  crema_net_destroy(net);
+}
+
+/* Two blobs are there at once, four are not. */
+TEST(a_pass_takes_what_is_needed_at_once) {
+  crema_net *net = build_planned(CHAIN, CREMA_TEST, true);
+  const size_t blob = 4 * 8 * 32 * 32 * sizeof(float);
+  for (int pass = 0; pass < PASSES; ++pass) {
+    ok(crema_net_forward(net, NULL));
+    const cr_heap_usage usage = cr_heap_usage_of(net->context);
+    assert_in_range(usage.highest, 2 * blob, 2 * blob + blob / 2);
+  }
+  crema_net_destroy(net);
+}
+
+/* What is not finite is found although the blob's values are gone, and the masks of the search are
+ * those of the pass. */
+TEST(the_first_blob_that_is_not_finite_is_found) {
+  const char *text = CHAIN
+      "layer { name: 'drop' type: 'Dropout' bottom: 'd' top: 'drop' }\n"
+      "layer { name: 'f' type: 'Power' bottom: 'drop' top: 'f' power_param { power: -1 } }\n"
+      "layer { name: 'g' type: 'Reduction' bottom: 'f' top: 'g' loss_weight: 1 }\n";
+  const char *layer = NULL, *name = NULL;
+  bool found = false;
+  crema_net *net = build_planned(text, CREMA_TRAIN, true);
+  fill(crema_net_input(net, 0), -1, 0.0002f);
+  ok(crema_net_forward(net, NULL));
+  ok(cr_net_find_nonfinite(net, &found, &layer, &name));
+  assert_true(found);
+  assert_string_equal(name, "f");
+  assert_string_equal(layer, "f");
+  assert_int_equal(net->layer[cr_net_find_layer(net, "drop")].layer->pass, 1);
+  crema_net_destroy(net);
+}
+
+int main(void) {
+  return run_all_tests(NULL, NULL);
+}
