@@ -33,6 +33,7 @@ ROOMS = {
     "layers/common": {"core", "proto", *DEVICE, "memory", "ops", "data/pipeline"},
     "layers": {"core", "layers/common"},
     "layers/data": {"core", "data/image", "data/augment", "data/pipeline", "layers/common"},
+    "layers/detection": {"core", "data/augment", "layers/common"},
     "layers/loss": {"core", "layers/common"},
     "layers/shape": {"core", "layers/common"},
     "net": {"core", "proto", *DEVICE, "memory", "ops", "layers", "layers/common", "layers/data"},

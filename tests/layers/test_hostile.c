@@ -54,6 +54,20 @@ static const struct {
     {"Swish", "swish_param"},
     {"Threshold", "threshold_param"},
     {"Tile", "tile_param"},
+    {"ConvolutionDepthwise", "convolution_param"},
+    {"DepthwiseConvolution", "convolution_param"},
+    {"Interp", "interp_param"},
+    {"MnActivation", "mn_activation_param"},
+    {"Normalize", "norm_param"},
+    {"PSROIPooling", "psroi_pooling_param"},
+    {"ROIAlign", "roi_align_param"},
+    {"ROIPooling", "roi_pooling_param"},
+    {"Reorg", "reorg_param"},
+    {"SeLuDropout", "dropout_param"},
+    {"ShuffleChannel", "shuffle_channel_param"},
+    {"SmoothL1Loss", "smooth_l1_loss_param"},
+    {"SpatialDropout", "spatial_dropout_param"},
+    {"Upsample", "upsample_param"},
 };
 
 static uint32_t random_state;

@@ -9,7 +9,7 @@ static crema_status read_channels(cr_layer *layer, const Caffe__ConvolutionParam
                                   const crema_shape *from, cr_layer_conv *c) {
   c->channels = from->dim[c->axis];
   c->outputs = param->num_output;
-  c->group = param->group;
+  c->group = c->group_per_channel ? c->channels : param->group;
   c->bias = param->bias_term;
   if (c->group == 0) return cr_layer_fail(layer, CREMA_E_RANGE, "group is 0, must be 1 or more");
   if (c->channels == 0) {
@@ -202,5 +202,23 @@ crema_status cr_layer_conv_backward(cr_layer *layer, crema_context *context, cre
     cr_tensor *conv[] = {dy, weights, NULL, dx}, *gradient[] = {dy, weights, dx};
     CR_TRY(cr_layer_op_run(&s->backward_data, context, s->transposed ? conv : gradient, NULL));
   }
+  return CREMA_OK;
+}
+
+crema_status cr_layer_conv_extent(const cr_layer *layer, const crema_shape *from, int i,
+                                  int64_t *out) {
+  const cr_layer_conv *s = layer->state;
+  const cr_window *w = &s->window;
+  char text[128];
+  int64_t span = w->dilation[i] * (w->kernel[i] - 1) + 1;
+  int64_t room = from->dim[s->axis + 1 + i] + 2 * w->pad[i] - span;
+  if (room < 0) {
+    return cr_layer_fail(layer, CREMA_E_SHAPE,
+                         "the kernel spans %lld positions of spatial axis %d, more than the padded "
+                         "input has, shape %s, pad %lld",
+                         (long long)span, i, crema_shape_text(from, text, sizeof text),
+                         (long long)w->pad[i]);
+  }
+  *out = room / w->stride[i] + 1;
   return CREMA_OK;
 }

@@ -16,12 +16,16 @@ typedef struct cr_layer_conv {
   int64_t channels, outputs, group;
   bool bias;
   cr_window window;
-  bool transposed; /* forward is the gradient of a convolution and the other way round */
+  bool group_per_channel; /* whatever `group` of convolution_param says; set before setup */
+  bool transposed;        /* forward is the gradient of a convolution and the other way round */
   cr_conv_extent *extent;
   cr_layer_op forward, backward_data;
   cr_layer_op add_bias; /* transposed: its forward op takes none */
   cr_layer_weights gradients;
 } cr_layer_conv;
+
+/* That of a convolution. */
+cr_conv_extent cr_layer_conv_extent;
 
 /* Reads convolution_param for bottoms shaped as bottom[0], makes weights and bias. Errors:
  * CREMA_E_ARGUMENT, CREMA_E_RANGE, CREMA_E_SHAPE. */

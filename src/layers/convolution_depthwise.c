@@ -1,0 +1,24 @@
+/* ConvolutionDepthwise: a convolution with a group for each channel.
+ *
+ * Formula: that of Convolution with group = C, whatever group says.
+ * Shapes: x (N..., C, S...) -> y (N..., O, S'...), as Convolution; C divides O.
+ * Fields: convolution_param.
+ * Caffe: as in the forks that have it.
+ * Example, x 2 4 8 8:
+ *   layer { name: "conv" type: "ConvolutionDepthwise" bottom: "x" top: "y"
+ *     convolution_param { num_output: 4 kernel_size: 3 pad: 1 weight_filler { type: "msra" } } } */
+#include "core/fail.h"
+#include "layers/common/layer_conv.h"
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  cr_layer_conv *s = layer->state;
+  (void)top;
+  s->group_per_channel = true;
+  return cr_layer_conv_setup(layer, bottom, false, cr_layer_conv_extent);
+}
+
+const cr_layer_class cr_layer_convolution_depthwise = {
+    CR_LAYER_CONV("ConvolutionDepthwise"),
+    .fuses_posts = true,
+    .setup = setup,
+};

@@ -1,0 +1,71 @@
+#include "layers/loss/smooth_l1.h"
+
+#include <stdio.h>
+
+#include "core/fail.h"
+
+crema_status cr_smooth_l1_make(cr_layer *layer, crema_blob *const *bottom) {
+  cr_smooth_l1 *s = layer->state;
+  const Caffe__SmoothL1LossParameter *param = layer->param->smooth_l1_loss_param;
+  const crema_shape *a = &bottom[0]->shape, one = cr_shape_1(1);
+  const float sigma = param ? param->sigma : 1;
+  s->sigma2 = sigma * sigma;
+  if (!(s->sigma2 > 0 && s->sigma2 < 1e20f)) {
+    return cr_layer_fail(layer, CREMA_E_RANGE, "sigma is %g, must be above 0", (double)sigma);
+  }
+  if (a->axes < 1) {
+    return cr_layer_fail(layer, CREMA_E_SHAPE, "the bottoms must have axes, found a scalar");
+  }
+  for (int i = 1; i < layer->bottoms; ++i) {
+    char what[32];
+    snprintf(what, sizeof what, "bottom %d", i);
+    CR_TRY(cr_layer_same_shape(layer, what, a, &bottom[i]->shape));
+  }
+  const crema_shape *inside = layer->bottoms > 2 ? a : NULL,
+                    *outside = layer->bottoms > 3 ? a : NULL;
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_SMOOTH_L1_FWD);
+  desc.u.smooth.sigma2 = s->sigma2;
+  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 5,
+                          (const crema_shape *[]){a, a, inside, outside, &one}));
+  desc.kind = CR_OP_SMOOTH_L1_BWD;
+  return cr_layer_op_make(layer, &s->backward, &desc, 6,
+                          (const crema_shape *[]){a, a, inside, outside, &one, a});
+}
+
+static cr_tensor *weights_of(const cr_layer *layer, crema_blob *const *bottom, int index) {
+  return layer->bottoms > index ? bottom[index]->data : NULL;
+}
+
+crema_status cr_smooth_l1_forward(cr_layer *layer, crema_context *context,
+                                  crema_blob *const *bottom, crema_blob *const *top) {
+  cr_smooth_l1 *s = layer->state;
+  CR_TRY(cr_layer_op_run(
+      &s->forward, context,
+      (cr_tensor *[]){bottom[0]->data, bottom[1]->data, weights_of(layer, bottom, 2),
+                      weights_of(layer, bottom, 3), s->loss.pair.own[0]},
+      NULL));
+  return cr_layer_loss_finish(&s->loss, context, top[0]);
+}
+
+crema_status cr_smooth_l1_backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
+                                   const bool *propagate_down, crema_blob *const *bottom) {
+  cr_smooth_l1 *s = layer->state;
+  double divisor = 1;
+  CR_TRY(cr_layer_loss_refuse(layer, propagate_down));
+  CR_TRY(cr_layer_loss_divisor(&s->loss, &divisor));
+  for (int i = 0; i < 2; ++i) {
+    const cr_op_scalars scalars = {.alpha = i == 0 ? 1 / divisor : -1 / divisor};
+    if (!propagate_down[i]) continue;
+    CR_TRY(cr_layer_op_run(
+        &s->backward, context,
+        (cr_tensor *[]){bottom[0]->data, bottom[1]->data, weights_of(layer, bottom, 2),
+                        weights_of(layer, bottom, 3), top[0]->diff, bottom[i]->diff},
+        &scalars));
+  }
+  return CREMA_OK;
+}
+
+bool cr_smooth_l1_uses_bottom(const cr_layer *layer, int bottom) {
+  (void)layer;
+  return bottom < 2;
+}

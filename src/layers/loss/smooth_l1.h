@@ -1,0 +1,21 @@
+/* What the smooth L1 losses have in common. */
+#ifndef CR_LAYERS_LOSS_SMOOTH_L1_H
+#define CR_LAYERS_LOSS_SMOOTH_L1_H
+
+#include "layers/loss/layer_loss.h"
+
+typedef struct cr_smooth_l1 {
+  cr_layer_loss loss;
+  float sigma2;
+  cr_layer_op forward, backward;
+} cr_smooth_l1;
+
+/* Reads smooth_l1_loss_param, checks that all bottoms have one shape with axes, makes the ops. */
+crema_status cr_smooth_l1_make(cr_layer *layer, crema_blob *const *bottom) CREMA_MUST_USE;
+
+/* Class functions; the top's divisor is that of s->loss. */
+cr_layer_forward_fn cr_smooth_l1_forward;
+cr_layer_backward_fn cr_smooth_l1_backward;
+bool cr_smooth_l1_uses_bottom(const cr_layer *layer, int bottom);
+
+#endif

@@ -1,0 +1,104 @@
+/* SpatialDropout: sets whole channels to zero at random (Tompson et al., "Efficient object
+ * localization using convolutional networks", 2015).
+ *
+ * Formula: TRAIN: y = 0 for a channel of a sample with probability dropout_ratio, x / (1 -
+ * dropout_ratio) otherwise. TEST: y = x.
+ * Shapes: x (N, C, ...) -> y (as x), also in place.
+ * Fields: spatial_dropout_param.
+ * Caffe: as in Intel Caffe, with masks of another random generator.
+ * Example, x 4 8 3 3:
+ *   layer { name: "drop" type: "SpatialDropout" bottom: "x" top: "y"
+ *     spatial_dropout_param { dropout_ratio: 0.3 } } */
+#include "core/fail.h"
+#include "layers/common/layer_op.h"
+
+/* The factors of the channels are what dropout makes of ones. */
+typedef struct spatial_dropout_state {
+  float ratio;
+  cr_layer_op copy, set, drop, forward, backward;
+  cr_tensor *factor, *mask;
+} spatial_dropout_state;
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  spatial_dropout_state *s = layer->state;
+  const Caffe__SpatialDropoutParameter *param = layer->param->spatial_dropout_param;
+  (void)bottom, (void)top;
+  s->ratio = param ? param->dropout_ratio : 0.5f;
+  if (s->ratio >= 0 && s->ratio < 1) return CREMA_OK;
+  return cr_layer_fail(layer, CREMA_E_RANGE, "dropout_ratio is %g, must be in [0, 1)",
+                       (double)s->ratio);
+}
+
+static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  spatial_dropout_state *s = layer->state;
+  const crema_shape *shape = &bottom[0]->shape;
+  char text[128];
+  if (shape->axes < 2) {
+    return cr_layer_fail(layer, CREMA_E_SHAPE, "the bottom must have 2 axes or more, found %s",
+                         crema_shape_text(shape, text, sizeof text));
+  }
+  if (top[0] != bottom[0]) CR_TRY(crema_blob_reshape(top[0], shape));
+  const int64_t channels = crema_shape_count(shape, 0, 2);
+  const crema_shape c = cr_shape_1(channels);
+  const crema_shape x = cr_shape_3(1, channels, crema_shape_count(shape, 2, shape->axes));
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_COPY);
+  CR_TRY(cr_layer_op_make(layer, &s->copy, &desc, 2, (const crema_shape *[]){shape, shape}));
+  if (layer->phase == CAFFE__PHASE__TEST) return CREMA_OK;
+  CR_TRY(cr_layer_tensor(layer, &s->factor, cr_layer_arithmetic(layer), channels));
+  CR_TRY(cr_layer_tensor(layer, &s->mask, CREMA_U8, channels));
+  desc.kind = CR_OP_SET;
+  desc.u.value = 1;
+  CR_TRY(cr_layer_op_make(layer, &s->set, &desc, 1, (const crema_shape *[]){&c}));
+  desc = cr_layer_op_desc(CR_OP_DROPOUT_FWD);
+  desc.u.dropout.ratio = s->ratio;
+  CR_TRY(cr_layer_op_make(layer, &s->drop, &desc, 3, (const crema_shape *[]){&c, &c, &c}));
+  desc = cr_layer_op_desc(CR_OP_AFFINE_FWD);
+  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 4, (const crema_shape *[]){&x, &c, NULL, &x}));
+  desc.kind = CR_OP_AFFINE_BWD_DATA;
+  return cr_layer_op_make(layer, &s->backward, &desc, 3, (const crema_shape *[]){&x, &c, &x});
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  spatial_dropout_state *s = layer->state;
+  if (layer->phase == CAFFE__PHASE__TEST) {
+    if (cr_layer_in_place(bottom[0], top[0])) return CREMA_OK;
+    return cr_layer_op_run(&s->copy, context, (cr_tensor *[]){bottom[0]->data, top[0]->data}, NULL);
+  }
+  cr_op_scalars scalars = {.seed = layer->key, .counter = layer->pass};
+  CR_TRY(cr_layer_op_run(&s->set, context, &s->factor, NULL));
+  CR_TRY(
+      cr_layer_op_run(&s->drop, context, (cr_tensor *[]){s->factor, s->factor, s->mask}, &scalars));
+  return cr_layer_op_run(&s->forward, context,
+                         (cr_tensor *[]){bottom[0]->data, s->factor, NULL, top[0]->data}, NULL);
+}
+
+static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
+                             const bool *propagate_down, crema_blob *const *bottom) {
+  spatial_dropout_state *s = layer->state;
+  if (!propagate_down[0]) return CREMA_OK;
+  if (layer->phase == CAFFE__PHASE__TEST) {
+    if (bottom[0]->diff == top[0]->diff) return CREMA_OK;
+    return cr_layer_op_run(&s->copy, context, (cr_tensor *[]){top[0]->diff, bottom[0]->diff}, NULL);
+  }
+  return cr_layer_op_run(&s->backward, context,
+                         (cr_tensor *[]){top[0]->diff, s->factor, bottom[0]->diff}, NULL);
+}
+
+/* Dropped channels have no gradient; the others are scaled. */
+static cr_values preserves(const cr_layer *layer) {
+  return layer->phase == CAFFE__PHASE__TEST ? CR_VALUES_ALL : CR_VALUES_SIGNS;
+}
+
+const cr_layer_class cr_layer_spatial_dropout = {
+    .type = "SpatialDropout",
+    .state_size = sizeof(spatial_dropout_state),
+    .bottoms = {1, 1},
+    .tops = {1, 1},
+    .in_place = true,
+    .setup = setup,
+    .reshape = reshape,
+    .forward = forward,
+    .backward = backward,
+    .preserves = preserves,
+};
