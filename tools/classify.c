@@ -12,6 +12,7 @@
 #include "crema/image.h"
 #include "crema/net.h"
 #include "device_flag.h"
+#include "net_flags.h"
 
 enum { MAX_MEAN_VALUES = 3, BUNDLED_RESIZE = 256, MAX_SIDE = 65500 };
 
@@ -19,14 +20,15 @@ typedef struct classify_options {
   const char *model, *weights, *mean_file, *mean_value, *labels;
   int64_t top, resize;
   double scale;
-  bool allow_missing;
+  bool compiled, allow_missing;
 } classify_options;
 
 typedef struct classifier {
   classify_options options;
   crema_image_options image;
   float mean[MAX_MEAN_VALUES];
-  crema_net *net;
+  cli_net opened;
+  crema_net *net;                   /* of `opened` */
   cr_buffer model, weights, labels; /* paths of the bundled model */
   cr_buffer names;                  /* the labels file */
   char **name;
@@ -121,16 +123,28 @@ static crema_status read_names(classifier *c) {
   return CREMA_OK;
 }
 
+static crema_status open_net(classifier *c) {
+  const classify_options *o = &c->options;
+  if (o->compiled) {
+    crema_model_options options;
+    crema_model_options_init(&options);
+    options.allow_missing = o->allow_missing;
+    return cli_net_compile(o->model, o->weights, &options, NULL, &c->opened);
+  }
+  const crema_weights_options weights = {.allow_missing = o->allow_missing};
+  CR_TRY(crema_net_load(o->model, NULL, &c->opened.net));
+  return crema_net_load_weights_with(c->opened.net, o->weights, &weights);
+}
+
 static crema_status load_net(classifier *c) {
-  CR_TRY(crema_net_load(c->options.model, NULL, &c->net));
+  CR_TRY(open_net(c));
+  c->net = c->opened.net;
   if (crema_net_input_count(c->net) != 1 || crema_net_output_count(c->net) < 1) {
     return cr_fail(
         CREMA_E_ARGUMENT,
         "%s: has %d inputs and %d outputs; classifying needs one Input layer and a result",
         c->options.model, crema_net_input_count(c->net), crema_net_output_count(c->net));
   }
-  const crema_weights_options weights = {.allow_missing = c->options.allow_missing};
-  CR_TRY(crema_net_load_weights_with(c->net, c->options.weights, &weights));
   crema_blob *input = crema_net_input(c->net, 0);
   crema_shape shape = *crema_blob_shape(input);
   if (shape.axes > 0) shape.dim[0] = 1;
@@ -198,7 +212,7 @@ static void free_classifier(classifier *c) {
   cr_buffer_free(&c->labels);
   cr_buffer_free(&c->weights);
   cr_buffer_free(&c->model);
-  crema_net_destroy(c->net);
+  cli_net_close(&c->opened);
 }
 
 static const char help_text[] =
@@ -226,6 +240,7 @@ int crema_cmd_classify(int argc, char **argv) {
       {"scale", CLI_DOUBLE, &o->scale, "factor after subtracting"},
       {"resize", CLI_INT, &o->resize, "side to resize to before the crop; 0: none"},
       {"top", CLI_INT, &o->top, "how many classes to print"},
+      {"compiled", CLI_BOOL, &o->compiled, CLI_COMPILED_HELP},
       {"allow_missing", CLI_BOOL, &o->allow_missing, CLI_ALLOW_MISSING_HELP},
   };
   const cli_spec spec = {.command = "classify",

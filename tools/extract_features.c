@@ -15,6 +15,7 @@
 #include "data/pipeline/hdf5_set.h"
 #include "db_writer.h"
 #include "device_flag.h"
+#include "net_flags.h"
 
 enum { MAX_FEATURES = 64 };
 
@@ -27,7 +28,8 @@ typedef struct feature {
 } feature;
 
 typedef struct extractor {
-  crema_net *net;
+  cli_net opened;
+  crema_net *net; /* of `opened` */
   bool hdf5;
   const char *backend;
   int count;
@@ -141,12 +143,28 @@ static crema_status end(extractor *x, crema_status status) {
   return status;
 }
 
+static crema_status open_net(extractor *x, const char *net, const char *weights,
+                             const crema_weights_options *options, bool compiled) {
+  const char *keep[MAX_FEATURES];
+  crema_model_options model;
+  if (!compiled) {
+    CR_TRY(crema_net_load(net, NULL, &x->opened.net));
+    return crema_net_load_weights_with(x->opened.net, weights, options);
+  }
+  for (int i = 0; i < x->count; ++i) keep[i] = x->feature[i].blob_name;
+  crema_model_options_init(&model);
+  model.keep = keep;
+  model.keep_count = (size_t)x->count;
+  model.allow_missing = options->allow_missing;
+  return cli_net_compile(net, weights, &model, NULL, &x->opened);
+}
+
 static crema_status extract(extractor *x, char **argv, int64_t batches,
-                            const crema_weights_options *weights) {
+                            const crema_weights_options *weights, bool compiled) {
   CR_TRY(read_lists(x, argv[3], argv[4]));
   if (x->hdf5) CR_TRY(cr_hdf5_load());
-  CR_TRY(crema_net_load(argv[2], NULL, &x->net));
-  CR_TRY(crema_net_load_weights_with(x->net, argv[1], weights));
+  CR_TRY(open_net(x, argv[2], argv[1], weights, compiled));
+  x->net = x->opened.net;
   crema_status status = begin(x);
   if (status == CREMA_OK) status = run_batches(x, batches);
   return end(x, status);
@@ -167,7 +185,9 @@ static const char help_text[] =
 int crema_cmd_extract_features(int argc, char **argv) {
   crema_weights_options weights;
   crema_weights_options_init(&weights);
+  bool compiled = false;
   const cli_flag flags[] = {
+      {"compiled", CLI_BOOL, &compiled, CLI_COMPILED_HELP},
       {"allow_missing", CLI_BOOL, &weights.allow_missing, CLI_ALLOW_MISSING_HELP},
   };
   const cli_spec spec = {
@@ -191,8 +211,8 @@ int crema_cmd_extract_features(int argc, char **argv) {
   if (x == NULL) return cli_error("out of memory");
   x->backend = argv[6];
   x->hdf5 = strcasecmp(argv[6], "hdf5") == 0 || strcasecmp(argv[6], "h5") == 0;
-  crema_status status = extract(x, argv, batches, &weights);
-  crema_net_destroy(x->net);
+  crema_status status = extract(x, argv, batches, &weights, compiled);
+  cli_net_close(&x->opened);
   free(x->names);
   free(x->paths);
   free(x);

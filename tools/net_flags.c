@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "device_flag.h"
+#include "infer/session.h"
 
 void cli_net_flags_list(cli_net_flags *flags, const char *iterations_help, const char *phase_help,
                         cli_flag out[CLI_NET_FLAGS]) {
@@ -20,18 +21,34 @@ void cli_net_flags_list(cli_net_flags *flags, const char *iterations_help, const
       {"stage", CLI_STRING, &flags->stage, "stages of the net's state, separated by commas"},
       {"skip_corrupt", CLI_BOOL, &flags->skip_corrupt,
        "warn of records that cannot be decoded and go on"},
+      {"compiled", CLI_BOOL, &flags->compiled, CLI_COMPILED_HELP},
       {"warn_unknown_fields", CLI_BOOL, &flags->warn_unknown_fields,
        "go on when a text file has a field that is not known"},
   };
   memcpy(out, list, sizeof list);
 }
 
-bool cli_net_flags_load(const cli_net_flags *flags, const char *command, crema_phase phase,
-                        crema_net **out) {
-  enum { MAX_STAGES = 64 };
-  const char *stages[MAX_STAGES];
-  crema_net_options options;
-  *out = NULL;
+crema_status cli_net_compile(const char *model, const char *weights,
+                             const crema_model_options *options, crema_device *device,
+                             cli_net *out) {
+  crema_session_options session;
+  crema_session_options_init(&session);
+  session.device = device;
+  crema_status status = crema_model_load(model, weights, options, &out->model);
+  if (status == CREMA_OK) status = crema_session_create(out->model, &session, &out->session);
+  if (status == CREMA_OK) out->net = cr_session_net(out->session);
+  else cli_net_close(out);
+  return status;
+}
+
+void cli_net_close(cli_net *net) {
+  if (net->session == NULL) crema_net_destroy(net->net);
+  crema_session_destroy(net->session);
+  crema_model_destroy(net->model);
+  *net = (cli_net){0};
+}
+
+static bool check_flags(const cli_net_flags *flags, const char *command, crema_phase phase) {
   if (flags->model[0] == '\0') {
     cli_error("%s: -model FILE is needed", command);
     return false;
@@ -40,7 +57,51 @@ bool cli_net_flags_load(const cli_net_flags *flags, const char *command, crema_p
     cli_error("-iterations: expected a number above 0");
     return false;
   }
-  if (!cli_check_level(flags->level)) return false;
+  if (flags->compiled && phase == CREMA_TRAIN) {
+    cli_error("-compiled is for phase TEST: give -phase TEST");
+    return false;
+  }
+  return cli_check_level(flags->level);
+}
+
+static crema_status load_compiled(const cli_net_flags *flags, const crema_net_options *net,
+                                  cli_net *out) {
+  crema_model_options options;
+  crema_model_options_init(&options);
+  options.level = net->level;
+  options.stages = net->stages;
+  options.stage_count = net->stage_count;
+  options.skip_corrupt = net->skip_corrupt;
+  options.warn_unknown_fields = net->warn_unknown_fields;
+  options.allow_missing = flags->allow_missing;
+  return cli_net_compile(flags->model, flags->weights[0] == '\0' ? NULL : flags->weights, &options,
+                         net->device, out);
+}
+
+/* The error is printed. */
+static bool load(const cli_net_flags *flags, const crema_net_options *options, cli_net *out) {
+  crema_status status = flags->compiled ? load_compiled(flags, options, out)
+                                        : crema_net_load(flags->model, options, &out->net);
+  if (status != CREMA_OK) {
+    cli_fail();
+    return false;
+  }
+  if (crema_net_layer_count(out->net) == 0) {
+    cli_error("%s: the net has no layers in phase %s", flags->model,
+              options->phase == CREMA_TRAIN ? "TRAIN" : "TEST");
+    return false;
+  }
+  if (flags->compiled || flags->weights[0] == '\0') return true;
+  return cli_load_weights(out->net, flags->weights, flags->allow_missing);
+}
+
+bool cli_net_flags_load(const cli_net_flags *flags, const char *command, crema_phase phase,
+                        cli_net *out) {
+  enum { MAX_STAGES = 64 };
+  const char *stages[MAX_STAGES];
+  crema_net_options options;
+  *out = (cli_net){0};
+  if (!check_flags(flags, command, phase)) return false;
   crema_net_options_init(&options);
   options.phase = phase;
   if (!cli_choose_first_device(flags->gpu, &options.device)) return false;
@@ -54,18 +115,8 @@ bool cli_net_flags_load(const cli_net_flags *flags, const char *command, crema_p
   options.stage_count = cli_split_list(text, stages, MAX_STAGES);
   options.skip_corrupt = flags->skip_corrupt;
   options.warn_unknown_fields = flags->warn_unknown_fields;
-  bool good = crema_net_load(flags->model, &options, out) == CREMA_OK;
-  if (!good) cli_fail();
-  if (good && crema_net_layer_count(*out) == 0) {
-    cli_error("%s: the net has no layers in phase %s", flags->model,
-              phase == CREMA_TRAIN ? "TRAIN" : "TEST");
-    good = false;
-  }
+  bool good = load(flags, &options, out);
   free(text);
-  if (good && flags->weights[0] != '\0')
-    good = cli_load_weights(*out, flags->weights, flags->allow_missing);
-  if (good) return true;
-  crema_net_destroy(*out);
-  *out = NULL;
-  return false;
+  if (!good) cli_net_close(out);
+  return good;
 }

@@ -5,24 +5,44 @@
 #include <stdint.h>
 
 #include "cli.h"
+#include "crema/model.h"
 #include "crema/net.h"
 
 typedef struct cli_net_flags {
   const char *model, *weights, *gpu, *phase, *stage;
   int64_t iterations, level;
   bool skip_corrupt, warn_unknown_fields;
+  bool compiled;
   bool allow_missing; /* no flag of both; see cli_load_weights */
 } cli_net_flags;
 
-enum { CLI_NET_FLAGS = 9 };
+enum { CLI_NET_FLAGS = 10 };
+
+/* A net, or a compiled model with one session and that one's net. Zero-initialise. */
+typedef struct cli_net {
+  crema_net *net; /* to be run */
+  crema_model *model;
+  crema_session *session;
+} cli_net;
+
+/* Loads a compiled model for phase TEST and opens a session of it. `weights` as crema_model_load.
+ */
+crema_status cli_net_compile(const char *model, const char *weights,
+                             const crema_model_options *options, crema_device *device,
+                             cli_net *out);
+void cli_net_close(cli_net *net);
+
+/* The help of -compiled, which several commands have. */
+#define CLI_COMPILED_HELP \
+  "compile the net for inference first (crema help compile); results differ by rounding"
 
 /* Sets the defaults and writes the rows of the flags, with the help on two of them, to `out`. */
 void cli_net_flags_list(cli_net_flags *flags, const char *iterations_help, const char *phase_help,
                         cli_flag out[CLI_NET_FLAGS]);
 
 /* Checks the flags and loads the net in `phase`, with the weights if there are any. False, with the
- * error printed, when that fails. Free with crema_net_destroy. */
+ * error printed, when that fails. Free with cli_net_close. */
 bool cli_net_flags_load(const cli_net_flags *flags, const char *command, crema_phase phase,
-                        crema_net **out);
+                        cli_net *out);
 
 #endif

@@ -96,7 +96,7 @@ int crema_cmd_test(int argc, char **argv) {
                          .flag_count = CLI_NET_FLAGS + 1};
   int exit_code;
   crema_phase phase = CREMA_TEST;
-  crema_net *net;
+  cli_net net;
   if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
   if (flags.model[0] != '\0' && flags.weights[0] == '\0') {
     return cli_error("test: -weights FILE is needed");
@@ -104,7 +104,7 @@ int crema_cmd_test(int argc, char **argv) {
   if (!cli_choose_phase(flags.phase, &phase)) return 1;
   if (phase != CREMA_TEST) cr_log_warning("-phase has no effect on test");
   if (!cli_net_flags_load(&flags, "test", CREMA_TEST, &net)) return 1;
-  int code = score(net, flags.iterations) == CREMA_OK ? 0 : cli_fail();
-  crema_net_destroy(net);
+  int code = score(net.net, flags.iterations) == CREMA_OK ? 0 : cli_fail();
+  cli_net_close(&net);
   return code;
 }

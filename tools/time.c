@@ -24,39 +24,43 @@ static crema_status time_layer(crema_net *net, int layer, bool backward, double 
   return CREMA_OK;
 }
 
-static crema_status time_iteration(crema_net *net, int64_t iteration, times *t) {
+static crema_status time_iteration(crema_net *net, bool backward, int64_t iteration, times *t) {
   int layers = crema_net_layer_count(net);
   double start = cr_clock_seconds();
   for (int i = 0; i < layers; ++i) CR_TRY(time_layer(net, i, false, &t->forward[i]));
   double middle = cr_clock_seconds();
-  for (int i = layers - 1; i >= 0; --i) CR_TRY(time_layer(net, i, true, &t->backward[i]));
+  for (int i = layers - 1; i >= 0 && backward; --i)
+    CR_TRY(time_layer(net, i, true, &t->backward[i]));
   double end = cr_clock_seconds();
   t->all_forward += middle - start;
   t->all_backward += end - middle;
   t->total += end - start;
-  cr_log_info("Iteration: %lld forward-backward time: %g ms.", (long long)iteration + 1,
-              (end - start) * 1e3);
+  cr_log_info("Iteration: %lld %s time: %g ms.", (long long)iteration + 1,
+              backward ? "forward-backward" : "forward", (end - start) * 1e3);
   return CREMA_OK;
 }
 
-static void report(const crema_net *net, const times *t, uint64_t conversions, int64_t iterations) {
+static void report(const crema_net *net, bool backward, const times *t, uint64_t conversions,
+                   int64_t iterations) {
   double scale = 1e3 / (double)iterations;
   cr_log_info("Average time per layer: ");
   for (int i = 0; i < crema_net_layer_count(net); ++i) {
     const char *name = crema_net_layer_name(net, i);
     cr_log_info("%10s\tforward: %g ms.", name, t->forward[i] * scale);
-    cr_log_info("%10s\tbackward: %g ms.", name, t->backward[i] * scale);
+    if (backward) cr_log_info("%10s\tbackward: %g ms.", name, t->backward[i] * scale);
   }
   cr_log_info("Average Forward pass: %g ms.", t->all_forward * scale);
-  cr_log_info("Average Backward pass: %g ms.", t->all_backward * scale);
-  cr_log_info("Average Forward-Backward: %g ms.", t->total * scale);
+  if (backward) {
+    cr_log_info("Average Backward pass: %g ms.", t->all_backward * scale);
+    cr_log_info("Average Forward-Backward: %g ms.", t->total * scale);
+  }
   cr_log_info("Total Time: %g ms.", t->total * 1e3);
   if (conversions > 0) {
     cr_log_info("Type conversions per iteration: %g", (double)conversions / (double)iterations);
   }
 }
 
-static crema_status run(crema_net *net, int64_t iterations) {
+static crema_status run(crema_net *net, bool backward, int64_t iterations) {
   times t = {0};
   double loss;
   crema_status status = CREMA_OK;
@@ -68,14 +72,16 @@ static crema_status run(crema_net *net, int64_t iterations) {
   cr_log_info("Performing Forward");
   CR_TRY_GOTO(crema_net_forward(net, &loss), out);
   cr_log_info("Initial loss: %g", loss);
-  cr_log_info("Performing Backward");
-  CR_TRY_GOTO(crema_net_backward(net), out);
+  if (backward) {
+    cr_log_info("Performing Backward");
+    CR_TRY_GOTO(crema_net_backward(net), out);
+  }
   CR_TRY_GOTO(crema_context_finish(net->context), out);
   cr_log_info("*** Benchmark begins ***");
   cr_log_info("Testing for %lld iterations.", (long long)iterations);
   uint64_t before = crema_net_conversions(net);
-  for (int64_t i = 0; i < iterations; ++i) CR_TRY_GOTO(time_iteration(net, i, &t), out);
-  report(net, &t, crema_net_conversions(net) - before, iterations);
+  for (int64_t i = 0; i < iterations; ++i) CR_TRY_GOTO(time_iteration(net, backward, i, &t), out);
+  report(net, backward, &t, crema_net_conversions(net) - before, iterations);
   cr_log_info("*** Benchmark ends ***");
 out:
   free(t.forward);
@@ -85,7 +91,7 @@ out:
 static const char help_text[] =
     "Runs a network forward and backward and prints the mean time of each layer and of the\n"
     "whole pass. The weights are random unless -weights gives them; layers that it lacks are\n"
-    "warned of.\n"
+    "warned of. With -compiled, which is for phase TEST, there is no backward pass.\n"
     "\n"
     "Example:\n"
     "  crema time -model lenet_train_test.prototxt -iterations 20\n";
@@ -93,8 +99,7 @@ static const char help_text[] =
 int crema_cmd_time(int argc, char **argv) {
   cli_net_flags flags;
   cli_flag list[CLI_NET_FLAGS];
-  cli_net_flags_list(&flags, "passes to time", "TRAIN or TEST", list);
-  flags.phase = "TRAIN";
+  cli_net_flags_list(&flags, "passes to time", "TRAIN, or TEST, which -compiled needs", list);
   flags.allow_missing = true; /* the values of the parameters do not affect the time */
   const cli_spec spec = {.command = "time",
                          .arguments = "",
@@ -103,11 +108,12 @@ int crema_cmd_time(int argc, char **argv) {
                          .flag_count = CLI_NET_FLAGS};
   int exit_code;
   crema_phase phase = CREMA_TRAIN;
-  crema_net *net;
+  cli_net net;
   if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
+  if (flags.compiled) phase = CREMA_TEST;
   if (!cli_choose_phase(flags.phase, &phase)) return 1;
   if (!cli_net_flags_load(&flags, "time", phase, &net)) return 1;
-  int code = run(net, flags.iterations) == CREMA_OK ? 0 : cli_fail();
-  crema_net_destroy(net);
+  int code = run(net.net, !flags.compiled, flags.iterations) == CREMA_OK ? 0 : cli_fail();
+  cli_net_close(&net);
   return code;
 }

@@ -1,6 +1,6 @@
 /* A session's callers see blobs of the session's own, which share the values of the net's: the net
  * is built again when a blob is to be kept that the passes have left out. */
-#include "infer/model.h"
+#include "infer/session.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +25,10 @@ struct crema_session {
 void crema_session_options_init(crema_session_options *options) {
   if (options == NULL) return;
   *options = (crema_session_options){0};
+}
+
+crema_net *cr_session_net(crema_session *session) {
+  return session->net;
 }
 
 /* ---- blobs --------------------------------------------------------------- */

@@ -1,0 +1,11 @@
+/* A session's net, for commands that look into it. */
+#ifndef CR_INFER_SESSION_H
+#define CR_INFER_SESSION_H
+
+#include "infer/model.h"
+
+/* The net that the session runs; it stays the session's, and is another one after
+ * crema_session_blob. */
+crema_net *cr_session_net(crema_session *session);
+
+#endif
