@@ -25,7 +25,7 @@ class NetOptions(ctypes.Structure):
 def load_library():
     path = os.environ.get("CREMA_LIBRARY", ROOT / "build" / "lib" / "libcrema.so")
     library = ctypes.CDLL(str(path))
-    names = {ctypes.c_void_p: "net_input net_output net_layer_param blob_shape",
+    names = {ctypes.c_void_p: "net_input net_output net_layer_param blob_shape session_input session_output",
              ctypes.c_char_p: "error_text net_layer_name net_layer_type net_output_name"}
     for result, list_of_names in names.items():
         for name in list_of_names.split():
@@ -118,6 +118,28 @@ class Net:
 
     def save(self, path):
         check(LIBRARY.crema_net_save_weights(self.handle, os.fsencode(path)))
+
+
+class Session:
+    """A compiled model and one session of it."""
+
+    def __init__(self, path, weights):
+        self.model, self.handle = ctypes.c_void_p(), ctypes.c_void_p()
+        check(LIBRARY.crema_model_load(os.fsencode(path), os.fsencode(weights), None, ctypes.byref(self.model)))
+        check(LIBRARY.crema_session_create(self.model, None, ctypes.byref(self.handle)))
+
+    def __del__(self):
+        LIBRARY.crema_session_destroy(self.handle)
+        LIBRARY.crema_model_destroy(self.model)
+
+    def input(self):
+        return Blob(LIBRARY.crema_session_input(self.handle, 0))
+
+    def output(self):
+        return Blob(LIBRARY.crema_session_output(self.handle, 0))
+
+    def forward(self):
+        check(LIBRARY.crema_session_run(self.handle))
 
 
 def set_threads(count):

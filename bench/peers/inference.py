@@ -21,7 +21,7 @@ import time
 import numpy
 
 NETS = ("alexnet", "googlenet", "squeezenet_v1.1", "resnet50", "mobilenet_v1", "mobilenet_v2", "densenet121")
-KINDS = ("crema", "onnxruntime", "openvino", "openvino-bf16", "openvino-int8")
+KINDS = ("crema", "crema-plain", "onnxruntime", "openvino", "openvino-bf16", "openvino-int8")
 MODELS = pathlib.Path(__file__).resolve().parent.parent.parent / "models"
 
 
@@ -62,11 +62,11 @@ def make_int8(files):
 
 
 class Crema:
-    def __init__(self, files, threads, values):
+    def __init__(self, files, threads, values, plain=False):
         import crema
         self.crema, self.threads = crema, threads
         crema.set_threads(threads)
-        self.net = crema.Net(files.net, files.weights)
+        self.net = (crema.Net if plain else crema.Session)(files.net, files.weights)
         self.net.input().reshape(values.shape)
         self.values = values
         self.net.forward()
@@ -121,7 +121,9 @@ def make(kind, files, threads, values):
     name, _, precision = kind.partition("-")
     if name == "openvino":
         return OpenVino(files, threads, values, precision or "f32")
-    return {"crema": Crema, "onnxruntime": OnnxRuntime}[name](files, threads, values)
+    if name == "crema":
+        return Crema(files, threads, values, precision == "plain")
+    return OnnxRuntime(files, threads, values)
 
 
 def input_values(files, batch):
@@ -129,7 +131,7 @@ def input_values(files, batch):
     return numpy.random.default_rng(7).normal(0, 1, [batch] + dims[1:]).astype(numpy.float32)
 
 
-def measure(runners, seconds):
+def measure(runners, seconds, clock):
     """Milliseconds of each: the median of runs in blocks, so that no runtime's idle threads are
     still awake in the others' blocks for long; the first run of each block does not count."""
     taken = {kind: [] for kind in runners}
@@ -142,9 +144,9 @@ def measure(runners, seconds):
             runner.run()
             block = time.perf_counter()
             while time.perf_counter() - block < 0.15 or len(taken[kind]) < turn:
-                start = time.perf_counter()
+                start = clock()
                 runner.run()
-                taken[kind].append(time.perf_counter() - start)
+                taken[kind].append(clock() - start)
     return {kind: statistics.median(times) * 1e3 for kind, times in taken.items()}
 
 
@@ -164,7 +166,7 @@ def compare_times(args, folder):
         for batch, threads in itertools.product(args.batch, args.threads):
             values = input_values(files, batch)
             runners = {kind: make(kind, files, threads, values) for kind in args.kinds}
-            ms = measure(runners, args.seconds)
+            ms = measure(runners, args.seconds, time.process_time if args.processor else time.perf_counter)
             best = min((ms[k] for k in others), default=float("nan"))
             print(f"{name:16} {batch:5} {threads:7}", *(f"{ms[k]:13.2f}" for k in args.kinds),
                   f"{ms.get('crema', float('nan')) / best:6.2f} {difference(runners):10.1e}", flush=True)
@@ -179,8 +181,7 @@ def run_child(args, folder):
     """In a process of its own: prints the growth of the peak in MiB."""
     name, batch, threads, kind = args.child
     files = Files(folder, name)
-    {"crema": lambda: __import__("crema"), "onnxruntime": lambda: __import__("onnxruntime")}.get(
-        kind, lambda: __import__("openvino"))()
+    __import__(kind.partition("-")[0])
     values = input_values(files, int(batch))
     before = memory_of("VmRSS")
     runner = make(kind, files, int(threads), values)
@@ -210,8 +211,10 @@ def main():
     parser.add_argument("nets", nargs="*", default=NETS, help="folders under models/")
     parser.add_argument("-threads", type=numbers, default=[1, 2])
     parser.add_argument("-batch", type=numbers, default=[1, 16])
-    parser.add_argument("-kinds", type=lambda text: text.split(","), default=KINDS[:3], help=",".join(KINDS))
+    parser.add_argument("-kinds", type=lambda text: text.split(","), default=("crema", "onnxruntime", "openvino"), help=",".join(KINDS))
     parser.add_argument("-seconds", type=float, default=2.0, help="for each runtime and row")
+    parser.add_argument("-processor", action="store_true",
+                        help="processor time in place of time: for one thread on a machine that does other work")
     parser.add_argument("-files", help="folder in which weights and ONNX files are kept")
     parser.add_argument("-memory", action="store_true")
     parser.add_argument("-child", nargs=4, help=argparse.SUPPRESS)

@@ -226,9 +226,9 @@ dnnl_status_t cr_pd_softmax_bwd(dnnl_primitive_desc_t *out, const cr_pd_env *env
 }
 
 dnnl_status_t cr_pd_eltwise_fwd(dnnl_primitive_desc_t *out, const cr_pd_env *env,
-                                dnnl_alg_kind_t alg, cr_const_md data, float alpha) {
+                                dnnl_alg_kind_t alg, cr_const_md data, float alpha, float beta) {
   return dnnl_eltwise_forward_primitive_desc_create(out, env->engine, dnnl_forward_training, alg,
-                                                    data, data, alpha, 0.0f, env->attr);
+                                                    data, data, alpha, beta, env->attr);
 }
 
 dnnl_status_t cr_pd_eltwise_bwd(dnnl_primitive_desc_t *out, const cr_pd_env *env,
@@ -369,10 +369,10 @@ dnnl_status_t cr_pd_softmax_bwd(dnnl_primitive_desc_t *out, const cr_pd_env *env
 }
 
 dnnl_status_t cr_pd_eltwise_fwd(dnnl_primitive_desc_t *out, const cr_pd_env *env,
-                                dnnl_alg_kind_t alg, cr_const_md data, float alpha) {
+                                dnnl_alg_kind_t alg, cr_const_md data, float alpha, float beta) {
   dnnl_eltwise_desc_t op;
   return finish(out, env, &op,
-                dnnl_eltwise_forward_desc_init(&op, dnnl_forward_training, alg, data, alpha, 0.0f));
+                dnnl_eltwise_forward_desc_init(&op, dnnl_forward_training, alg, data, alpha, beta));
 }
 
 dnnl_status_t cr_pd_eltwise_bwd(dnnl_primitive_desc_t *out, const cr_pd_env *env,

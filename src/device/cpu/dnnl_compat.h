@@ -112,7 +112,7 @@ dnnl_status_t cr_pd_softmax_bwd(dnnl_primitive_desc_t *out, const cr_pd_env *env
                                 cr_const_md data, int axis);
 
 dnnl_status_t cr_pd_eltwise_fwd(dnnl_primitive_desc_t *out, const cr_pd_env *env,
-                                dnnl_alg_kind_t alg, cr_const_md data, float alpha);
+                                dnnl_alg_kind_t alg, cr_const_md data, float alpha, float beta);
 /* data: the forward source, or for the use_dst algorithms its destination. */
 dnnl_status_t cr_pd_eltwise_bwd(dnnl_primitive_desc_t *out, const cr_pd_env *env,
                                 dnnl_alg_kind_t alg, cr_const_md diff, cr_const_md data,

@@ -1,4 +1,4 @@
-/* ReLU, sigmoid and tanh in the layout in which the argument is held. */
+/* ReLU, sigmoid, tanh and clipping in the layout in which the argument is held. */
 #include "core/fail.h"
 #include "device/cpu/dnnl_prim.h"
 #include "device/cpu/dnnl_rows.h"
@@ -19,9 +19,14 @@ static crema_status values_md(const cr_plan *plan, int arg, cr_md *out) {
 static crema_status plan_fwd(cr_plan *plan) {
   const cr_op_desc *desc = plan->desc;
   dnnl_alg_kind_t alg = dnnl_eltwise_relu;
-  float alpha = 0.0f;
+  float alpha = 0.0f, beta = 0.0f;
   switch (desc->u.unary.function) {
     case CR_UNARY_RELU: alpha = (float)desc->u.unary.alpha; break;
+    case CR_UNARY_CLIP:
+      alg = dnnl_eltwise_clip;
+      alpha = (float)desc->u.unary.alpha;
+      beta = (float)desc->u.unary.beta;
+      break;
     case CR_UNARY_SIGMOID: alg = dnnl_eltwise_logistic; break;
     case CR_UNARY_TANH: alg = dnnl_eltwise_tanh; break;
     default: return cr_fail(CREMA_E_UNSUPPORTED, "function %d", (int)desc->u.unary.function);
@@ -32,7 +37,8 @@ static crema_status plan_fwd(cr_plan *plan) {
   dnnl_primitive_desc_t pd = NULL;
   crema_status status = values_md(plan, 0, &data);
   if (status == CREMA_OK) {
-    status = cr_dnnl_check(cr_pd_eltwise_fwd(&pd, &env, alg, data, alpha), "element-wise function");
+    status = cr_dnnl_check(cr_pd_eltwise_fwd(&pd, &env, alg, data, alpha, beta),
+                           "element-wise function");
   }
   cr_md_destroy(data);
   cr_dnnl_env_close(&env);
@@ -63,7 +69,8 @@ static crema_status plan_bwd(cr_plan *plan) {
   dnnl_primitive_desc_t forward = NULL, pd = NULL;
   crema_status status = CREMA_OK;
   CR_TRY_GOTO(values_md(plan, data_arg, &data), done);
-  CR_TRY_GOTO(cr_dnnl_check(cr_pd_eltwise_fwd(&forward, &env, alg, data, alpha), "function"), done);
+  CR_TRY_GOTO(cr_dnnl_check(cr_pd_eltwise_fwd(&forward, &env, alg, data, alpha, 0.0f), "function"),
+              done);
   env.hint = forward;
   CR_TRY_GOTO(cr_dnnl_check(cr_pd_eltwise_bwd(&pd, &env, alg, data, data, alpha),
                             "element-wise function backward"),
