@@ -73,6 +73,13 @@ static crema_status make_ops(cr_layer *layer, const crema_shape *shape) {
   desc.u.bn.global = s->global;
   CR_TRY(cr_layer_op_make(layer, s->global ? &s->fixed : &s->train, &desc, 4,
                           (const crema_shape *[]){shape, shape, &channels, &channels}));
+  if (!s->global) {
+    desc.kind = CR_OP_BN_FWD_GLOBAL;
+    desc.u.bn.global = true;
+    CR_TRY(cr_layer_op_make(layer, &s->fixed, &desc, 4,
+                            (const crema_shape *[]){shape, shape, &channels, &channels}));
+    desc.u.bn.global = false;
+  }
   desc.kind = CR_OP_BN_BWD;
   CR_TRY(cr_layer_op_make(layer, &s->backward, &desc, 5,
                           (const crema_shape *[]){shape, shape, &channels, &channels, shape}));
@@ -131,8 +138,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
     return cr_layer_op_run(&s->fixed, context,
                            (cr_tensor *[]){input, top[0]->data, s->mean, s->variance}, NULL);
   }
-  CR_TRY(cr_layer_keep_forward(layer, &s->keep, context, bottom[0], top[0]));
-  if (layer->needs_backward) input = cr_layer_keep_input(&s->keep, bottom[0], top[0]);
+  CR_TRY(cr_layer_keep_forward(layer, &s->keep, context, bottom[0], top[0], &input));
   CR_TRY(cr_layer_op_run(&s->train, context,
                          (cr_tensor *[]){input, top[0]->data, s->mean, s->variance}, NULL));
   return layer->replays ? CREMA_OK : add_statistics(layer, context);
@@ -147,6 +153,20 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   return cr_layer_op_run(
       &s->backward, context,
       (cr_tensor *[]){input, top[0]->diff, s->mean, s->variance, bottom[0]->diff}, NULL);
+}
+
+/* From the input, which is kept, and the statistics of the batch. */
+static crema_status make_again(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                               crema_blob *const *top, cr_tensor *out) {
+  bn_state *s = layer->state;
+  cr_tensor *input = cr_layer_keep_input(&s->keep, bottom[0], top[0]);
+  return cr_layer_op_run(&s->fixed, context, (cr_tensor *[]){input, out, s->mean, s->variance},
+                         NULL);
+}
+
+static bool can_make_again(const cr_layer *layer) {
+  const bn_state *s = layer->state;
+  return !s->global && layer->needs_backward;
 }
 
 static bool uses_bottom(const cr_layer *layer, int bottom) {
@@ -167,4 +187,6 @@ const cr_layer_class cr_layer_batch_norm = {
     .forward = forward,
     .backward = backward,
     .uses_bottom = uses_bottom,
+    .make_again = make_again,
+    .can_make_again = can_make_again,
 };

@@ -552,6 +552,43 @@ void cr_tensor_let_go(cr_tensor *tensor) {
   v->generation = next_generation();
 }
 
+static bool has_adopted(const values *v) {
+  for (const format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) {
+    const crema_syncedmem *memory = &s->memory;
+    if (s->whole != NULL || (memory->host.data != NULL && !memory->host.own) ||
+        (memory->gpu.data.address != 0 && !memory->gpu.own)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool cr_tensor_take(cr_tensor *to, cr_tensor *from) {
+  values *t = to->values, *f = from->values;
+  if (t == f || !t->passing || !f->passing || f->gone) return false;
+  if (t->type != f->type || t->count != f->count || has_adopted(f)) return false;
+  cr_tensor_let_go(to);
+  format_slot *slots = first_slot(t);
+  const int count = t->slots;
+  atomic_store(&t->first, first_slot(f));
+  t->slots = f->slots;
+  t->head = f->head;
+  t->head_format = f->head_format;
+  t->zero = f->zero;
+  t->gone = false;
+  t->generation = next_generation();
+  /* What `to` had is without memory, unless it was all zero. */
+  atomic_store(&f->first, slots);
+  f->slots = count;
+  f->head = NULL;
+  cr_tensor_set_zero(from);
+  clear_stale(f);
+  f->zero = false;
+  f->gone = true;
+  f->generation = next_generation();
+  return true;
+}
+
 void cr_tensor_drop_stale(cr_tensor *tensor) {
   values *v = tensor->values;
   if (!v->passing || v->slots < 2 || v->zero) return;

@@ -99,6 +99,11 @@ void cr_tensor_set_passing(cr_tensor *tensor, bool passing);
  * with CREMA_E_STATE. Values that are all zero stay so. */
 void cr_tensor_let_go(cr_tensor *tensor);
 
+/* Moves the values to `to`, of equal count and type; those of `from` are gone then, as above. Only
+ * between values that are both passing, and not where the memory is the caller's; false otherwise:
+ * nothing is done. */
+bool cr_tensor_take(cr_tensor *to, cr_tensor *from);
+
 /* Gives up the memory of formats that are not valid; and of all but the one that was written last.
  */
 void cr_tensor_drop_stale(cr_tensor *tensor);

@@ -241,6 +241,41 @@ void cr_net_keep_blob(crema_net *net, int blob) {
   cr_tensor_set_passing(net->blob[blob]->diff, false);
 }
 
+/* ---- inputs that are made again ---- */
+
+/* Whether the layer reads, in place, a blob that `before`, the last layer to have it, has made. */
+static bool can_have_maker(const cr_net_layer *layer, const cr_net_layer *before) {
+  const cr_layer *maker = before->layer;
+  return layer->layer->class->makes_input_again && layer->need_backward &&
+         layer->top[0] == layer->bottom[0] && maker->class->can_make_again != NULL &&
+         before->top[0] == layer->bottom[0] && maker->class->can_make_again(maker);
+}
+
+crema_status cr_net_find_makers(crema_net *net) {
+  int *last = NULL;
+  crema_status status = CREMA_OK;
+  CR_TRY(CR_NEW(last, net->blobs + 1, "the net's graph"));
+  for (int i = 0; i < net->blobs; ++i) last[i] = NEVER;
+  for (int i = 0; i < net->layers && status == CREMA_OK; ++i) {
+    cr_net_layer *layer = &net->layer[i];
+    const int bottoms = layer->layer->bottoms, tops = layer->layer->tops;
+    const int from = bottoms > 0 && tops > 0 ? last[layer->bottom_id[0]] : NEVER;
+    if (from != NEVER && can_have_maker(layer, &net->layer[from])) {
+      const cr_net_layer *before = &net->layer[from];
+      cr_layer_maker *maker = NULL;
+      status = cr_net_allocate(&net->arena, &maker, 1, sizeof *maker);
+      if (status == CREMA_OK) {
+        *maker = (cr_layer_maker){before->layer, before->bottom, before->top};
+        layer->layer->maker = maker;
+      }
+    }
+    for (int j = 0; j < bottoms; ++j) last[layer->bottom_id[j]] = i;
+    for (int j = 0; j < tops; ++j) last[layer->top_id[j]] = i;
+  }
+  free(last);
+  return status;
+}
+
 /* ---- after a layer ---- */
 
 /* What backward needs later is held in one format meanwhile. */

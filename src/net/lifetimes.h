@@ -18,6 +18,10 @@
  * before. */
 crema_status cr_net_plan_lifetimes(crema_net *net) CREMA_MUST_USE;
 
+/* Finds the layers in place whose input the layer before them can make again (cr_layer.maker): a
+ * Scale behind a BatchNorm. To be called when it is known which layers run backward. */
+crema_status cr_net_find_makers(crema_net *net) CREMA_MUST_USE;
+
 /* To be called after a layer's forward or backward pass, whether or not it had anything to do. */
 void cr_net_let_go_forward(const crema_net *net, int index);
 void cr_net_let_go_backward(const crema_net *net, int index);

@@ -13,6 +13,7 @@
 
 typedef struct cr_input_class cr_input_class;
 typedef struct cr_layer cr_layer;
+typedef struct cr_layer_maker cr_layer_maker;
 typedef struct cr_layer_op cr_layer_op;
 typedef struct cr_layer_owned cr_layer_owned;
 typedef struct cr_layer_pair_table cr_layer_pair_table;
@@ -121,6 +122,13 @@ typedef struct cr_layer_class {
    * this layer. NULL: it does not. */
   bool (*uses_bottom)(const cr_layer *layer, int bottom);
   cr_values (*preserves)(const cr_layer *layer);
+  /* Computes top 0 again, to the bit in each run, from what the layer has for its backward pass.
+   * NULL, or can_make_again says false: it cannot. */
+  crema_status (*make_again)(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                             crema_blob *const *top, cr_tensor *out);
+  bool (*can_make_again)(const cr_layer *layer);
+  /* In place, it needs no copy of its input where the layer before it can make that again. */
+  bool makes_input_again;
   /* Whether the next pass finds the values of that top as this one left them: they are a
    * parameter's, the caller's, or filled once. NULL: it does not. */
   bool (*persistent)(const cr_layer *layer, int top);
@@ -150,7 +158,8 @@ struct cr_layer {
   crema_blob *const *given;
   int givens;
   bool *param_propagate_down;
-  float *loss_weight; /* one per top */
+  const cr_layer_maker *maker; /* of its input, for class->makes_input_again; NULL: it is kept */
+  float *loss_weight;          /* one per top */
   void *state;
   cr_layer_op *ops;      /* those that the layer file made, as a list; freed with the layer */
   cr_layer_owned *owned; /* its tensors and memory likewise */
@@ -169,6 +178,17 @@ struct cr_layer {
 /* The number of bottoms that the class knows of. */
 static inline int cr_layer_own_bottoms(const cr_layer *layer) {
   return layer->bottoms - (cr_posts_add(&layer->posts) ? 1 : 0);
+}
+
+/* A layer with its blobs that can make its top again. */
+struct cr_layer_maker {
+  cr_layer *layer;
+  crema_blob *const *bottom, *const *top;
+};
+
+static inline crema_status cr_layer_make_again(const cr_layer_maker *maker, crema_context *context,
+                                               cr_tensor *out) {
+  return maker->layer->class->make_again(maker->layer, context, maker->bottom, maker->top, out);
 }
 
 /* The type in which a layer computes, and which its statistics, sums and losses have: F64 when one

@@ -69,9 +69,12 @@ crema_status cr_layer_affine_forward(cr_layer *layer, crema_context *context,
                                      crema_blob *const *bottom, crema_blob *const *top) {
   cr_layer_affine *s = layer->state;
   const crema_blob *scale = scale_of(layer, bottom), *bias = bias_of(layer, bottom);
-  if (s->scale) CR_TRY(cr_layer_keep_forward(layer, &s->keep, context, bottom[0], top[0]));
+  cr_tensor *input = bottom[0]->data;
+  if (layer->maker == NULL && cr_layer_affine_uses_bottom(layer, 0)) {
+    CR_TRY(cr_layer_keep_forward(layer, &s->keep, context, bottom[0], top[0], &input));
+  }
   return cr_layer_op_run(&s->forward, context,
-                         (cr_tensor *[]){bottom[0]->data, scale == NULL ? NULL : scale->data,
+                         (cr_tensor *[]){input, scale == NULL ? NULL : scale->data,
                                          bias == NULL ? NULL : bias->data, top[0]->data},
                          NULL);
 }
@@ -99,6 +102,7 @@ crema_status cr_layer_affine_backward(cr_layer *layer, crema_context *context,
   }
   if (begin_gradient(layer, scale, propagate_down, bottom)) {
     cr_tensor *input = cr_layer_keep_input(&s->keep, bottom[0], top[0]);
+    if (layer->maker != NULL) CR_TRY(cr_layer_make_again(layer->maker, context, input));
     CR_TRY(cr_layer_op_run(&s->backward_scale, context, (cr_tensor *[]){input, from, scale->diff},
                            NULL));
   }

@@ -31,6 +31,7 @@ bool cr_layer_affine_uses_bottom(const cr_layer *layer, int bottom);
 #define CR_LAYER_AFFINE(type_name)                                                             \
   .type = type_name, .state_size = sizeof(cr_layer_affine), .bottoms = {1, 2}, .tops = {1, 1}, \
   .in_place = true, .reshape = cr_layer_affine_reshape, .forward = cr_layer_affine_forward,    \
-  .backward = cr_layer_affine_backward, .uses_bottom = cr_layer_affine_uses_bottom
+  .backward = cr_layer_affine_backward, .uses_bottom = cr_layer_affine_uses_bottom,            \
+  .makes_input_again = true
 
 #endif

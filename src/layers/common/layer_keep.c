@@ -11,8 +11,12 @@ crema_status cr_layer_keep_make(cr_layer *layer, cr_layer_keep *keep, const crem
 }
 
 crema_status cr_layer_keep_forward(cr_layer *layer, cr_layer_keep *keep, crema_context *context,
-                                   const crema_blob *bottom, const crema_blob *top) {
+                                   const crema_blob *bottom, const crema_blob *top,
+                                   cr_tensor **input) {
+  *input = bottom->data;
   if (!layer->needs_backward || !cr_layer_in_place(bottom, top)) return CREMA_OK;
+  *input = keep->input;
+  if (cr_tensor_take(keep->input, bottom->data)) return CREMA_OK;
   return cr_layer_op_run(&keep->copy, context, (cr_tensor *[]){bottom->data, keep->input}, NULL);
 }
 

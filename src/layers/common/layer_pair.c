@@ -106,12 +106,14 @@ crema_status cr_layer_pair_run(cr_layer *layer, crema_context *context, crema_bl
   const cr_operand *operand = table->forward.operand;
   const bool without_bytes = table->bytes_for_backward && !layer->needs_backward;
   cr_tensor *tensor[CR_PAIR_OPERANDS] = {NULL};
+  cr_tensor *input = layer->bottoms > 0 ? bottom[0]->data : NULL;
+  if (keeps_input(layer)) {
+    CR_TRY(cr_layer_keep_forward(layer, &s->keep, context, bottom[0], top[0], &input));
+  }
   for (int i = 0; operand[i] != CR_END; ++i) {
     if (without_bytes && operand[i] == CR_BYTES) continue;
-    tensor[i] = tensor_of(layer, bottom, top, 0, operand[i]);
-  }
-  if (keeps_input(layer)) {
-    CR_TRY(cr_layer_keep_forward(layer, &s->keep, context, bottom[0], top[0]));
+    const bool reads_input = operand[i] == CR_X0;
+    tensor[i] = reads_input ? input : tensor_of(layer, bottom, top, 0, operand[i]);
   }
   return cr_layer_op_run(without_bytes ? &s->forward_only : &s->forward, context, tensor, scalars);
 }
