@@ -3,10 +3,7 @@
 
 #include "cli.h"
 #include "core/nearest.h"
-
-#ifndef CREMA_VERSION
-#define CREMA_VERSION "0.1.0"
-#endif
+#include "crema/status.h"
 
 static void list_commands(void) {
   size_t count;
@@ -74,6 +71,6 @@ int crema_cmd_version(int argc, char **argv) {
   };
   int exit_code;
   if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
-  printf("crema %s\n", CREMA_VERSION);
+  printf("crema %s\n", crema_version());
   return 0;
 }

@@ -55,9 +55,9 @@ CREMA_API crema_status crema_blob_mutable_cpu_diff(crema_blob *blob, float **out
 
 /* The same as values of `type`: double, float, int32_t and so on, float16 and bfloat16 as the bits
  * of uint16_t. Floats are rounded to nearest even; integers too, and limited to their range, with 0
- * for NaN; a bool is 1 for all but 0. Changing what is accessed in another type than the blob's own leaves the blob's values
- * in that type, with its precision, until something needs them in another. *out stays owned by the
- * blob. Errors: also CREMA_E_TYPE for what is no element type. */
+ * for NaN; a bool is 1 for all but 0. Changing what is accessed in another type than the blob's own
+ * leaves the blob's values in that type, with its precision, until something needs them in another.
+ * *out stays owned by the blob. Errors: also CREMA_E_TYPE for what is no element type. */
 CREMA_API crema_status crema_blob_data_as(crema_blob *blob, crema_dtype type,
                                           const void **out) CREMA_MUST_USE;
 CREMA_API crema_status crema_blob_diff_as(crema_blob *blob, crema_dtype type,
@@ -97,13 +97,36 @@ CREMA_API crema_status crema_blob_set_gpu_data(crema_blob *blob, crema_device *d
 /* What a step of training without a solver needs, done where the newest values are. update takes
  * the diff from the data (data = data - diff); scale multiplies with `factor`; copy takes over the
  * values of `source`, which has the same count, converted to the blob's element type. Errors:
- * CREMA_E_SHAPE, CREMA_E_TYPE for an update or scaling of integers, CREMA_E_STATE for the update of data that was never set,
- * CREMA_E_NO_MEMORY, CREMA_E_DEVICE. */
+ * CREMA_E_SHAPE, CREMA_E_TYPE for an update or scaling of integers, CREMA_E_STATE for the update of
+ * data that was never set, CREMA_E_NO_MEMORY, CREMA_E_DEVICE. */
 CREMA_API crema_status crema_blob_update(crema_blob *blob) CREMA_MUST_USE;
 CREMA_API crema_status crema_blob_scale_data(crema_blob *blob, float factor) CREMA_MUST_USE;
 CREMA_API crema_status crema_blob_scale_diff(crema_blob *blob, float factor) CREMA_MUST_USE;
 CREMA_API crema_status crema_blob_copy_data(crema_blob *blob, crema_blob *source) CREMA_MUST_USE;
 CREMA_API crema_status crema_blob_copy_diff(crema_blob *blob, crema_blob *source) CREMA_MUST_USE;
+
+/* Host memory in which a blob's data or diff can be seen as float32 for longer than until the next
+ * access. */
+typedef struct crema_view crema_view;
+
+/* Views of the data and of the diff, for programs that keep what they get (arrays of other
+ * languages). The memory stays where it is, also when the blob is destroyed, until the view is
+ * released; every view of the same values has the same memory. As long as the view is held, it has
+ * the newest values after each pass, load and update of the net or solver that the blob belongs to,
+ * and what is written to it counts from the next pass, saving or further view on; what was written
+ * before the release counts, too. A blob that is given a shape with more values lets go of its
+ * views: they keep the values that they have. While nets that share weights run in several
+ * threads, nobody may hold a view of the weights. *out is to be freed with crema_view_release.
+ * Errors: as crema_blob_cpu_data. */
+CREMA_API crema_status crema_blob_view_data(crema_blob *blob, crema_view **out) CREMA_MUST_USE;
+CREMA_API crema_status crema_blob_view_diff(crema_blob *blob, crema_view **out) CREMA_MUST_USE;
+
+/* The memory, which the view owns, and how many values there is room for. */
+CREMA_API float *crema_view_values(crema_view *view);
+CREMA_API int64_t crema_view_count(const crema_view *view);
+
+/* Any thread may release a view, at any time. Accepts NULL. */
+CREMA_API void crema_view_release(crema_view *view);
 
 /* Bytes of memory that the values take now: on the host, and on devices with memory of their
  * own. Blobs that share values report the same bytes each. */

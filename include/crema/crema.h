@@ -47,6 +47,7 @@
 #include "crema/device.h"
 #include "crema/event.h"
 #include "crema/image.h"
+#include "crema/layer.h"
 #include "crema/log.h"
 #include "crema/memory_data.h"
 #include "crema/model.h"

@@ -74,7 +74,7 @@ CREMA_API crema_status crema_net_load_weights_with(
     crema_net *net, const char *path, const crema_weights_options *options) CREMA_MUST_USE;
 
 /* The same from `size` bytes of a binary .caffemodel in memory, which are not needed afterwards;
- * `source` names them in messages. Errors are the same. */
+ * `source` (may be NULL) names them in messages. Errors are the same. */
 CREMA_API crema_status
 crema_net_load_weights_memory(crema_net *net, const void *bytes, size_t size, const char *source,
                               const crema_weights_options *options) CREMA_MUST_USE;
@@ -92,9 +92,10 @@ typedef struct crema_save_options {
    * as repeated float with the full precision that training keeps of them. HDF5 files hold the
    * same numbers either way, doubles or floats. */
   bool old_format;
+  bool hdf5; /* as HDF5 whatever the file's name is */
 } crema_save_options;
 
-/* Both false. */
+/* All false. */
 CREMA_API void crema_save_options_init(crema_save_options *options);
 
 /* Writes the weights to `path`: HDF5 when the name ends in .h5, wire format otherwise. The old file
@@ -105,12 +106,52 @@ CREMA_API crema_status crema_net_save_weights_with(
 /* The same to `path` without options. Errors are the same. */
 CREMA_API crema_status crema_net_save_weights(crema_net *net, const char *path) CREMA_MUST_USE;
 
+/* The same to memory, in wire format: *out gets *size bytes: free with crema_free.
+ * `options` may be NULL. Errors: CREMA_E_NO_MEMORY, CREMA_E_UNSUPPORTED for HDF5. */
+CREMA_API crema_status crema_net_save_weights_memory(crema_net *net,
+                                                     const crema_save_options *options, void **out,
+                                                     size_t *size) CREMA_MUST_USE;
+
+/* Gives the parameters of `net` the same memory as those of the layers of the same name in `donor`,
+ * without copying: what changes one net's weights changes the other's. The gradients stay apart.
+ * Either net may be destroyed first. A solver's net can be the donor only: for `net` its update
+ * would not find the weights any more. Errors: CREMA_E_SHAPE, CREMA_E_TYPE, CREMA_E_ARGUMENT when
+ * the numbers of parameters of a layer differ or both are one net. */
+CREMA_API crema_status crema_net_share_weights(crema_net *net, crema_net *donor) CREMA_MUST_USE;
+
 /* Runs all layers forward. *loss (may be NULL) gets the weighted sum of the losses. Errors name the
  * layer: CREMA_E_SHAPE when new shapes of inputs do not fit, those of data (CREMA_E_CORRUPT,
  * CREMA_E_RANGE, CREMA_E_IO), CREMA_E_NO_MEMORY, CREMA_E_DEVICE. */
 CREMA_API crema_status crema_net_forward(crema_net *net, double *loss) CREMA_MUST_USE;
 /* Runs all layers that need it backward; parameter diffs are added to. Errors as above. */
 CREMA_API crema_status crema_net_backward(crema_net *net) CREMA_MUST_USE;
+
+/* The same for layers `first` to `last`, both included, in the order of crema_net_layer_name;
+ * backward runs from `last` to `first`. *loss (may be NULL) gets the losses of these layers. Each
+ * layer then does its own work, where whole passes let a convolution compute the ReLU behind it:
+ * blobs hold what Caffe's would. Errors as above, and CREMA_E_RANGE. */
+CREMA_API crema_status crema_net_forward_range(crema_net *net, int first, int last,
+                                               double *loss) CREMA_MUST_USE;
+CREMA_API crema_status crema_net_backward_range(crema_net *net, int first, int last) CREMA_MUST_USE;
+
+/* Called in a pass, with the number of a layer. A status other than CREMA_OK ends the pass and is
+ * what it returns. The function may look at and change the net's blobs; it must not run the net. */
+typedef crema_status crema_net_hook_fn(void *user, crema_net *net, int layer);
+
+/* What is called before and after each layer; each may be NULL. */
+typedef struct crema_net_hooks {
+  crema_net_hook_fn *before_forward;  /* in forward passes */
+  crema_net_hook_fn *after_forward;   /* likewise */
+  crema_net_hook_fn *before_backward; /* in backward passes, for every layer */
+  crema_net_hook_fn *after_backward;  /* likewise */
+  void *user;                         /* handed to them */
+} crema_net_hooks;
+
+/* Sets the hooks, which are copied; NULL: none. Each layer does its own work from now on, as above.
+ * Errors: CREMA_E_NO_MEMORY, CREMA_E_DEVICE. */
+CREMA_API crema_status crema_net_set_hooks(crema_net *net,
+                                           const crema_net_hooks *hooks) CREMA_MUST_USE;
+
 /* How often values were converted from one element type to another so far: those of all blobs and
  * parameters, each once however many share them. A net of one type converts nothing. */
 CREMA_API uint64_t crema_net_conversions(const crema_net *net);
@@ -136,6 +177,9 @@ CREMA_API crema_status crema_net_blob(crema_net *net, const char *name,
                                       crema_blob **out) CREMA_MUST_USE;
 CREMA_API int crema_net_blob_count(const crema_net *net);
 CREMA_API const char *crema_net_blob_name(const crema_net *net, int index);
+CREMA_API crema_blob *crema_net_blob_at(crema_net *net, int index);
+/* With what weight blob `index` is part of the loss; 0: it is not. */
+CREMA_API float crema_net_blob_loss_weight(const crema_net *net, int index);
 
 /* Layers in the order of running, with splits inserted, by the index `layer`, and their parameters,
  * by `index`. All that is returned stays owned by the net. */
@@ -145,6 +189,21 @@ CREMA_API const char *crema_net_layer_name(const crema_net *net, int layer);
 CREMA_API const char *crema_net_layer_type(const crema_net *net, int layer);
 CREMA_API int crema_net_layer_param_count(const crema_net *net, int layer);
 CREMA_API crema_blob *crema_net_layer_param(crema_net *net, int layer, int index);
+
+/* The blobs that a layer reads and makes, as indices of crema_net_blob_at; -1 for an index out of
+ * range. */
+CREMA_API int crema_net_layer_bottom_count(const crema_net *net, int layer);
+CREMA_API int crema_net_layer_bottom(const crema_net *net, int layer, int index);
+CREMA_API int crema_net_layer_top_count(const crema_net *net, int layer);
+CREMA_API int crema_net_layer_top(const crema_net *net, int layer, int index);
+
+/* The layer's description as text, in text format. Free with crema_free.
+ * Errors: CREMA_E_RANGE for no such layer, CREMA_E_NO_MEMORY. */
+CREMA_API crema_status crema_net_layer_text(const crema_net *net, int layer,
+                                            char **out) CREMA_MUST_USE;
+
+/* What the net was built for. */
+CREMA_API crema_phase crema_net_phase(const crema_net *net);
 
 #ifdef __cplusplus
 }

@@ -63,7 +63,10 @@ typedef struct crema_solver_options {
   /* batch_size is for all devices together and is divided among them, rounded up with a warning;
    * otherwise each device takes such a batch. */
   bool total_batch;
-  int level;                 /* added to the train net's state */
+  const char *type; /* of the update rule, such as "Adam"; NULL: the file's. Not kept */
+  bool has_seed;    /* `seed` is what random numbers come from, where the file has no random_seed */
+  uint64_t seed;    /* see has_seed */
+  int level;        /* added to the train net's state */
   const char *const *stages; /* likewise; names, not kept */
   size_t stage_count;        /* how many */
   bool warn_unknown_fields;  /* see crema_net_options */
@@ -84,7 +87,13 @@ typedef struct crema_solver_options {
   crema_solver_action (*poll)(void *user);
   /* Told after each iteration; may be NULL. */
   void (*progress)(void *user, const crema_solver_progress *progress);
-  void *user; /* the caller's, handed to the three functions above */
+  /* Called before the first forward pass of each iteration, and when its gradients are computed and
+   * the weights are about to be updated; both may change gradients and weights of the net. Where
+   * several devices exchange gradients while they compute them, the second one may come after the
+   * update. May be NULL. A failure ends the training. */
+  crema_status (*iteration_start)(void *user);
+  crema_status (*gradients_ready)(void *user); /* see iteration_start */
+  void *user;                                  /* the caller's, handed to the functions above */
 } crema_solver_options;
 
 /* All zero. */
@@ -148,6 +157,26 @@ CREMA_API crema_status crema_solver_snapshot(crema_solver *solver) CREMA_MUST_US
 
 /* Updates done so far. */
 CREMA_API int64_t crema_solver_iteration(const crema_solver *solver);
+
+/* base_lr and max_iter of the solver file, and changing them to `rate` and `iterations` from the
+ * next iteration on. Errors: CREMA_E_RANGE. */
+CREMA_API double crema_solver_base_lr(const crema_solver *solver);
+CREMA_API crema_status crema_solver_set_base_lr(crema_solver *solver, double rate) CREMA_MUST_USE;
+CREMA_API int64_t crema_solver_max_iterations(const crema_solver *solver);
+CREMA_API crema_status crema_solver_set_max_iterations(crema_solver *solver,
+                                                       int64_t iterations) CREMA_MUST_USE;
+
+/* The learning rate that the next update takes. */
+CREMA_API double crema_solver_rate(const crema_solver *solver);
+
+/* The solver's description in text format. Free with crema_free. Errors: CREMA_E_NO_MEMORY.
+ */
+CREMA_API crema_status crema_solver_text(const crema_solver *solver, char **out) CREMA_MUST_USE;
+
+/* One update of the weights from the gradients that are there, with the present learning rate; it
+ * does not count as an iteration. For programs that run forward and backward themselves. Errors:
+ * CREMA_E_UNSUPPORTED where several devices train, CREMA_E_NO_MEMORY, CREMA_E_DEVICE. */
+CREMA_API crema_status crema_solver_apply_update(crema_solver *solver) CREMA_MUST_USE;
 
 /* The net being trained and the nets that test it (their weights are shared); owned by the
  * solver. `index` is below crema_solver_test_net_count. While nothing changes the weights, each

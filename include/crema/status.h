@@ -80,6 +80,12 @@ CREMA_API const char *crema_error_file(void);
 /* The line of crema_error_file(), from 1 on; 0 when it is not known. */
 CREMA_API size_t crema_error_line(void);
 
+/* Frees memory of which a function's comment says so. Accepts NULL. */
+CREMA_API void crema_free(void *memory);
+
+/* The library's version, such as "0.1.0". Static storage. */
+CREMA_API const char *crema_version(void);
+
 #ifdef __cplusplus
 }
 #endif

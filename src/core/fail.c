@@ -229,6 +229,10 @@ size_t crema_error_line(void) {
   return current.line;
 }
 
+void crema_free(void *memory) {
+  free(memory);
+}
+
 const char *crema_status_name(crema_status status) {
   switch (status) {
 #define CR_NAME(name, value, text) \

@@ -5,6 +5,7 @@
 #include "core/buffer.h"
 #include "core/fail.h"
 #include "core/nearest.h"
+#include "layers/common/layer_outside.h"
 
 static const cr_layer_class *const classes[] = {
 #define CR_LAYER(name, type) &cr_layer_##name,
@@ -29,8 +30,8 @@ const char *const *cr_layer_class_names(size_t *count) {
 static crema_status unknown_type(const char *type) {
   if (strcmp(type, "Python") == 0) {
     return cr_fail(CREMA_E_UNSUPPORTED,
-                   "layers of type 'Python' run code written against Caffe's "
-                   "Python interface, which crema does not have");
+                   "layers of type 'Python' run code in Python: the net must be loaded from there, "
+                   "with `import caffe`");
   }
   cr_buffer known = {0};
   size_t count = 0;
@@ -55,7 +56,30 @@ crema_status cr_layer_class_find(const char *type, const cr_layer_class **out) {
     *out = classes[i];
     return CREMA_OK;
   }
-  return unknown_type(type);
+  const cr_layer_class *outside = cr_layer_outside_find(type);
+  if (outside == NULL) return unknown_type(type);
+  *out = outside;
+  return CREMA_OK;
+}
+
+crema_status crema_layer_register(const crema_layer_type *type) {
+  CR_REQUIRE(type);
+  for (size_t i = 0; type->type != NULL && i < CLASSES; ++i) {
+    if (strcmp(type->type, class_names[i]) != 0) continue;
+    return cr_fail(CREMA_E_EXISTS, "layer type '%s' is one of crema's own", type->type);
+  }
+  return cr_layer_outside_add(type);
+}
+
+int crema_layer_type_count(void) {
+  int count = CLASSES;
+  while (cr_layer_outside_name(count - CLASSES) != NULL) ++count;
+  return count;
+}
+
+const char *crema_layer_type_name(int index) {
+  if (index < 0) return NULL;
+  return index < CLASSES ? class_names[index] : cr_layer_outside_name(index - CLASSES);
 }
 
 crema_status cr_layer_create(const Caffe__LayerParameter *param, Caffe__Phase phase,

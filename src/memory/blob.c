@@ -8,6 +8,7 @@
 #include "device/device.h"
 #include "memory/math.h"
 #include "memory/tensor_text.h"
+#include "memory/view.h"
 
 crema_status cr_blob_create_typed(const crema_shape *shape, crema_dtype data_type,
                                   crema_dtype diff_type, crema_blob **out) {
@@ -185,6 +186,18 @@ crema_status crema_blob_set_gpu_data(crema_blob *blob, crema_device *device, cre
   CR_REQUIRE(blob);
   if (device == NULL) return cr_fail(CREMA_E_NO_DEVICE, "set_gpu_data: no device given");
   return adopt(blob, device, data, "set_gpu_data");
+}
+
+crema_status crema_blob_view_data(crema_blob *blob, crema_view **out) {
+  CR_REQUIRE(blob);
+  CR_REQUIRE(out);
+  return cr_tensor_show(blob->data, out);
+}
+
+crema_status crema_blob_view_diff(crema_blob *blob, crema_view **out) {
+  CR_REQUIRE(blob);
+  CR_REQUIRE(out);
+  return cr_tensor_show(blob->diff, out);
 }
 
 crema_status cr_blob_share_data(crema_blob *blob, crema_blob *donor) {

@@ -11,11 +11,10 @@
 #include "device/device.h"
 #include "memory/syncedmem.h"
 #include "memory/tensor_source.h"
+#include "memory/view.h"
 
 /* So many formats are kept while one tensor has the values; see take_slot. */
 enum { MAX_FORMATS = 6 };
-
-struct values;
 
 /* One format that is held. */
 typedef struct format_slot {
@@ -24,14 +23,14 @@ typedef struct format_slot {
   atomic_bool valid; /* holds the newest values */
   unsigned access;   /* number of the last access, for eviction */
   /* Whose memory the slot's is a part of, see cr_tensor_place; NULL: its own, or adopted. */
-  struct values *whole;
+  struct cr_tensor_values *whole;
   crema_syncedmem memory;
 } format_slot;
 
 /* The values; sharing tensors point to the same ones. Reads of several threads meet here: what they
  * change, they change under the lock, and what they look at before, is atomic. Whatever else
  * changes the values has them to itself. */
-typedef struct values {
+typedef struct cr_tensor_values {
   atomic_int tensors; /* how many point here */
   crema_dtype type;
   int64_t count;
@@ -52,6 +51,7 @@ typedef struct values {
   pthread_mutex_t lock;
   int slots;
   format_slot *_Atomic first;
+  crema_view *view; /* see memory/view.h; NULL: none */
 } values;
 
 /* The tensor from which a tensor has its values. Lives as long as the tensor or anybody who has
@@ -168,6 +168,7 @@ static void values_release(values *v) {
   if (v == NULL || atomic_fetch_sub(&v->tensors, 1) != 1) return;
   drop_slots_but(v, NULL);
   forget_source(v);
+  cr_view_let_go(v->view);
   pthread_mutex_destroy(&v->lock);
   free(v);
 }
@@ -542,7 +543,7 @@ static void clear_stale(values *v) {
 
 void cr_tensor_let_go(cr_tensor *tensor) {
   values *v = tensor->values;
-  if (!v->passing || v->gone) return;
+  if (!v->passing || v->gone || v->view != NULL) return;
   const bool zero = v->zero;
   cr_tensor_set_zero(tensor);
   clear_stale(v);
@@ -741,6 +742,11 @@ crema_status cr_tensor_resize(cr_tensor *tensor, int64_t count) {
   CR_TRY(keep_values(v, count, &keep, &fits));
   drop_slots_but(v, keep);
   forget_source(v);
+  if (v->view != NULL && count > crema_view_count(v->view)) {
+    /* The slot lets go of the view's memory, which holders keep as it is. */
+    cr_view_let_go(v->view);
+    v->view = NULL;
+  }
   v->count = count;
   v->generation = next_generation();
   v->head_format = (cr_format){v->type, NULL};
@@ -988,4 +994,36 @@ cr_tensor_memory cr_tensor_memory_of(const cr_tensor *tensor) {
   }
   pthread_mutex_unlock(&v->lock);
   return bytes;
+}
+
+/* ---- for memory/view.c ---- */
+
+crema_view *cr_tensor_shown(const cr_tensor *tensor) {
+  return tensor->values->view;
+}
+
+void cr_tensor_set_shown(cr_tensor *tensor, crema_view *view) {
+  tensor->values->view = view;
+}
+
+static const format_slot *part_slot(const cr_tensor *tensor) {
+  const format_slot *slot = find_slot(tensor->values, plain_format(tensor));
+  return slot != NULL && slot->whole != NULL ? slot : NULL;
+}
+
+bool cr_tensor_is_part(const cr_tensor *tensor) {
+  return part_slot(tensor) != NULL;
+}
+
+bool cr_tensor_part_memory(const cr_tensor *tensor, float **memory, cr_tensor_values **keeps) {
+  const format_slot *slot = part_slot(tensor);
+  if (slot == NULL || slot->memory.gpu.data.address != 0) return false;
+  *memory = slot->memory.host.data;
+  *keeps = slot->whole;
+  atomic_fetch_add(&slot->whole->tensors, 1);
+  return true;
+}
+
+void cr_tensor_values_let_go(cr_tensor_values *keeps) {
+  values_release(keeps);
 }

@@ -174,6 +174,24 @@ crema_status cr_tensor_view_make(cr_tensor *tensor, int64_t offset, int64_t coun
 crema_status cr_tensor_view_data(const cr_tensor_view *view, const cr_tensor *tensor,
                                  void **out) CREMA_MUST_USE;
 
+/* ---- for memory/view.c ---- */
+
+typedef struct crema_view crema_view;
+typedef struct cr_tensor_values cr_tensor_values;
+
+/* The view of the tensor's values; NULL: there is none. Set once; the values then hold it until
+ * they are gone or do not fit any more. */
+crema_view *cr_tensor_shown(const cr_tensor *tensor);
+void cr_tensor_set_shown(cr_tensor *tensor, crema_view *view);
+
+/* Whether the plain format's memory is a part of another tensor's (cr_tensor_place). */
+bool cr_tensor_is_part(const cr_tensor *tensor);
+
+/* Where that part is host memory: the memory, and what keeps it, to be let go with
+ * cr_tensor_values_let_go. */
+bool cr_tensor_part_memory(const cr_tensor *tensor, float **memory, cr_tensor_values **keeps);
+void cr_tensor_values_let_go(cr_tensor_values *keeps);
+
 /* Copies all values of `src` (same count), keeping its head format, or converted where the element
  * types differ. */
 crema_status cr_tensor_copy(cr_tensor *dst, cr_tensor *src, crema_context *context) CREMA_MUST_USE;

@@ -91,6 +91,7 @@ struct crema_net {
   int fusions;         /* layers whose work others do */
   bool debug_info;     /* log in every pass; may be changed between passes */
   cr_net_loss *loss;
+  crema_net_hooks hooks;
   size_t at; /* while it is built: the layer of `param` that is being built */
 };
 
@@ -124,6 +125,14 @@ typedef struct cr_net_frozen_layer {
 crema_status cr_net_create_frozen(Caffe__NetParameter *param, const crema_net_options *options,
                                   crema_context *context, const cr_net_frozen_layer *frozen,
                                   crema_net **out) CREMA_MUST_USE;
+
+/* To be called before the net computes or its values are read, and when it has computed: see
+ * crema_view. No-ops where there are no views. */
+crema_status cr_net_take_views(crema_net *net) CREMA_MUST_USE;
+crema_status cr_net_show_views(crema_net *net) CREMA_MUST_USE;
+
+/* Calls one of the net's hooks, if it is set. */
+crema_status cr_net_call_hook(crema_net *net, crema_net_hook_fn *hook, int layer) CREMA_MUST_USE;
 
 /* Bytes of a net's memory, in all element types and memory formats that are held; memory that the
  * caller or a data layer gave is not counted. */
@@ -227,9 +236,12 @@ typedef struct cr_net_loading {
 crema_status cr_net_load_files(crema_net *net, const char *const *path, size_t count,
                                cr_net_missing missing, const crema_net *other) CREMA_MUST_USE;
 
-/* How values are written, as a sum: with the diffs; in Caffe's own fields (see crema_save_options).
- * 0: neither. */
-enum { CR_SAVE_DIFFS = 1, CR_SAVE_OLD_FORMAT = 2 };
+/* How values are written, as a sum: with the diffs; in Caffe's own fields; as HDF5 whatever the
+ * file's name (see crema_save_options). 0: none of them. */
+enum { CR_SAVE_DIFFS = 1, CR_SAVE_OLD_FORMAT = 2, CR_SAVE_HDF5 = 4 };
+
+/* The sum that options (may be NULL) stand for. */
+unsigned cr_net_save_flags(const crema_save_options *options);
 
 /* Weights as a message; `save` is a sum as above. The values are not copied: the message is valid
  * until a parameter changes, and is freed with cr_net_proto_free, which accepts NULL. */
@@ -243,7 +255,7 @@ crema_status cr_net_from_stored(crema_net *net, const cr_net_stored *stored,
                                 cr_net_loading *loading) CREMA_MUST_USE;
 
 /* Weights from `size` bytes of a file in wire format, which are not needed afterwards; `source`
- * names them in messages. */
+ * (may be NULL) names them in messages. */
 crema_status cr_net_load_bytes(crema_net *net, const void *bytes, size_t size, const char *source,
                                cr_net_missing missing) CREMA_MUST_USE;
 

@@ -81,6 +81,10 @@ static crema_status forward_layer(crema_net *net, int index, bool with_loss) {
     CR_TRY(cr_layer_forward(self, net->context, layer->bottom, layer->top));
   }
   if (self->phase == CAFFE__PHASE__TRAIN) self->pass += 1;
+  if (self->class->reshapes_always) {
+    cr_net_note_shapes(layer);
+    layer->loss_seeded = false;
+  }
   if (layer->has_loss) {
     if (!layer->loss_seeded) CR_TRY(seed_loss(net, layer));
     if (with_loss) CR_TRY(cr_net_loss_add(net, layer));
@@ -119,13 +123,18 @@ static crema_status submit_forward(crema_net *net, int first, int last, bool wit
   if (net->debug_info && net->fusions > 0) CR_TRY(cr_net_undo_fusion(net));
   if (with_loss) cr_net_loss_begin(net);
   crema_status status = CREMA_OK;
+  CR_TRY(cr_net_take_views(net));
   begin_pass(net);
   for (int i = first; i <= last && status == CREMA_OK; ++i) {
+    CR_TRY_GOTO(cr_net_call_hook(net, net->hooks.before_forward, i), out);
     status = forward_layer(net, i, with_loss);
     if (status != CREMA_OK) status = cr_net_fail_in_layer(net->layer[i].layer->param, status);
+    else status = cr_net_call_hook(net, net->hooks.after_forward, i);
   }
+out:
   end_pass();
   if (status == CREMA_OK && with_loss) status = cr_net_loss_end(net);
+  if (status == CREMA_OK) status = cr_net_show_views(net);
   return status;
 }
 
@@ -162,14 +171,18 @@ static crema_status backward_range(crema_net *net, int first, int last,
                    "a net of phase TEST with plan_memory keeps nothing for a backward pass");
   }
   crema_status status = CREMA_OK;
+  CR_TRY(cr_net_take_views(net));
   begin_pass(net);
   for (int i = last; i >= first && status == CREMA_OK; --i) {
+    CR_TRY_GOTO(cr_net_call_hook(net, net->hooks.before_backward, i), out);
     status = backward_layer(net, i);
     if (status != CREMA_OK) status = cr_net_fail_in_layer(net->layer[i].layer->param, status);
     else if (watcher != NULL) status = watcher->layer_done(watcher->user, i);
+    if (status == CREMA_OK) status = cr_net_call_hook(net, net->hooks.after_backward, i);
   }
+out:
   end_pass();
-  return status;
+  return status == CREMA_OK ? cr_net_show_views(net) : status;
 }
 
 crema_status cr_net_backward_range(crema_net *net, int first, int last) {
@@ -195,4 +208,5 @@ crema_status crema_net_backward(crema_net *net) {
 void crema_net_clear_param_diffs(crema_net *net) {
   if (net == NULL) return;
   for (int i = 0; i < net->learnables; ++i) cr_tensor_set_zero(net->learnable[i]->diff);
+  (void)!cr_net_show_views(net); /* there is memory for what is seen already */
 }

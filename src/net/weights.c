@@ -170,7 +170,8 @@ out:
 }
 
 crema_status cr_net_write(crema_net *net, cr_file_draft *draft, unsigned save) {
-  if (cr_net_is_named_hdf5(draft->path)) {
+  CR_TRY(cr_net_take_views(net));
+  if (cr_net_is_named_hdf5(draft->path) || (save & CR_SAVE_HDF5) != 0) {
     return cr_net_write_hdf5(net, draft, (save & CR_SAVE_DIFFS) != 0);
   }
   Caffe__NetParameter *message = NULL;
@@ -191,6 +192,13 @@ void crema_save_options_init(crema_save_options *options) {
   *options = (crema_save_options){0};
 }
 
+unsigned cr_net_save_flags(const crema_save_options *options) {
+  if (options == NULL) return 0;
+  unsigned save = options->diffs ? CR_SAVE_DIFFS : 0;
+  if (options->old_format) save |= CR_SAVE_OLD_FORMAT;
+  return options->hdf5 ? save | CR_SAVE_HDF5 : save;
+}
+
 crema_status crema_net_save_weights(crema_net *net, const char *path) {
   CR_REQUIRE(net);
   CR_REQUIRE(path);
@@ -201,8 +209,5 @@ crema_status crema_net_save_weights_with(crema_net *net, const char *path,
                                          const crema_save_options *options) {
   CR_REQUIRE(net);
   CR_REQUIRE(path);
-  unsigned save = 0;
-  if (options != NULL && options->diffs) save |= CR_SAVE_DIFFS;
-  if (options != NULL && options->old_format) save |= CR_SAVE_OLD_FORMAT;
-  return cr_net_save(net, path, save);
+  return cr_net_save(net, path, cr_net_save_flags(options));
 }

@@ -31,6 +31,12 @@ crema_status cr_text_parse(const ProtobufCMessageDescriptor *type, const char *t
  * schema does not know are left out: no reader would take them. */
 crema_status cr_text_print(const ProtobufCMessage *message, cr_buffer *out) CREMA_MUST_USE;
 
+/* Appends one field as text, found by its names with dots between ("a.b"): a string as it is, a
+ * message in text form, several values with spaces between; what is not given, by its default.
+ * Errors: CREMA_E_UNKNOWN_NAME. */
+crema_status cr_text_print_field(const ProtobufCMessage *message, const char *path,
+                                 cr_buffer *out) CREMA_MUST_USE;
+
 /* Parses wire format, packed or not, of any size; fields whose numbers collide
  * between dialects are told apart by wire type. Unknown fields are kept, and so are enum values
  * that the schema lacks: an enum field always holds one of its values.

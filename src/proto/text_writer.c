@@ -131,3 +131,70 @@ crema_status cr_text_print(const ProtobufCMessage *message, cr_buffer *out) {
   cr_c_locale_end(&locale);
   return status;
 }
+
+/* ---- single fields ---- */
+
+static crema_status print_value(const ProtobufCFieldDescriptor *field, const void *value,
+                                cr_buffer *out) {
+  if (field->type == PROTOBUF_C_TYPE_MESSAGE) {
+    return print_fields(*(ProtobufCMessage *const *)value, 0, out);
+  }
+  if (field->type != PROTOBUF_C_TYPE_STRING) return print_scalar(field, value, out);
+  const char *text = *(char *const *)value;
+  return text == NULL ? CREMA_OK : cr_buffer_append(out, text, strlen(text));
+}
+
+static crema_status print_field(const ProtobufCMessage *message,
+                                const ProtobufCFieldDescriptor *field, cr_buffer *out) {
+  const bool repeated = field->label == PROTOBUF_C_LABEL_REPEATED;
+  const bool is_message = field->type == PROTOBUF_C_TYPE_MESSAGE;
+  const size_t given = cr_field_count(message, field);
+  const size_t count = repeated || is_message ? given : 1;
+  for (size_t i = 0; i < count; ++i) {
+    if (i > 0) CR_TRY(cr_buffer_append(out, " ", 1));
+    CR_TRY(print_value(field, cr_field_value(message, field, i), out));
+  }
+  return cr_buffer_append(out, "", 0);
+}
+
+/* The message in a field of a message; a new empty one, which is left in *made, where it is not
+ * given. */
+static crema_status enter_field(const ProtobufCMessage *message,
+                                const ProtobufCFieldDescriptor *field, const ProtobufCMessage **out,
+                                ProtobufCMessage **made) {
+  if (cr_field_count(message, field) > 0) {
+    *out = *(ProtobufCMessage *const *)cr_field_value(message, field, 0);
+    return CREMA_OK;
+  }
+  CR_TRY(cr_message_new(field->descriptor, made));
+  *out = *made;
+  return CREMA_OK;
+}
+
+static crema_status print_path(const ProtobufCMessage *message, const char *path, cr_buffer *out) {
+  const size_t size = strcspn(path, ".");
+  const ProtobufCMessageDescriptor *type = message->descriptor;
+  for (unsigned f = 0; f < type->n_fields; ++f) {
+    const ProtobufCFieldDescriptor *field = &type->fields[f];
+    const size_t length = (size_t)cr_field_name_length(field->name);
+    if (length != size || memcmp(field->name, path, size) != 0) continue;
+    if (path[size] == '\0') return print_field(message, field, out);
+    if (field->type != PROTOBUF_C_TYPE_MESSAGE) break;
+    const ProtobufCMessage *inner = NULL;
+    ProtobufCMessage *made = NULL;
+    CR_TRY(enter_field(message, field, &inner, &made));
+    crema_status status = print_path(inner, path + size + 1, out);
+    cr_message_free(made);
+    return status;
+  }
+  return cr_fail(CREMA_E_UNKNOWN_NAME, "%s has no field '%.200s'", type->short_name, path);
+}
+
+crema_status cr_text_print_field(const ProtobufCMessage *message, const char *path,
+                                 cr_buffer *out) {
+  cr_c_locale locale;
+  CR_TRY(cr_c_locale_begin(&locale));
+  crema_status status = print_path(message, path, out);
+  cr_c_locale_end(&locale);
+  return status;
+}

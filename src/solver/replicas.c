@@ -192,7 +192,8 @@ static crema_status begin_replicas(crema_solver *solver, cr_exchange **end) {
 
 static crema_status agree_on_seed(crema_solver *solver) {
   const Caffe__SolverParameter *param = solver->param;
-  solver->seed = param->random_seed >= 0 ? (uint64_t)param->random_seed : cr_random_seed();
+  if (param->random_seed >= 0) solver->seed = (uint64_t)param->random_seed;
+  else solver->seed = solver->options.has_seed ? solver->options.seed : cr_random_seed();
   return cr_world_broadcast(solver->world, &solver->seed, sizeof solver->seed);
 }
 

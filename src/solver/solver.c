@@ -15,6 +15,21 @@ void crema_solver_options_init(crema_solver_options *options) {
   *options = (crema_solver_options){0};
 }
 
+/* The message that frees the type must not free a default, which is static: the two change places.
+ */
+static crema_status set_type(Caffe__SolverParameter *param, const char *type) {
+  Caffe__SolverParameter *other = cr_proto_alloc(sizeof *other);
+  if (other == NULL) return cr_fail_memory(sizeof *other, "a solver's type");
+  caffe__solver_parameter__init(other);
+  char *copy = cr_proto_strdup(type), *before = param->type;
+  if (copy != NULL) {
+    param->type = copy;
+    other->type = before;
+  }
+  cr_message_free(&other->base);
+  return copy != NULL ? CREMA_OK : cr_fail_memory(strlen(type) + 1, "a solver's type");
+}
+
 static crema_status read_param(crema_solver *solver) {
   cr_buffer text = {0};
   ProtobufCMessage *message = NULL;
@@ -26,7 +41,8 @@ static crema_status read_param(crema_solver *solver) {
                             solver->path, unknown, &message),
               out);
   solver->param = (Caffe__SolverParameter *)message;
-  status = cr_solver_param_upgrade(solver->param, solver->path);
+  CR_TRY_GOTO(cr_solver_param_upgrade(solver->param, solver->path), out);
+  if (solver->options.type != NULL) status = set_type(solver->param, solver->options.type);
 out:
   cr_buffer_free(&text);
   return status;
@@ -188,6 +204,7 @@ crema_status crema_solver_load(const char *path, const crema_solver_options *opt
   CR_TRY_GOTO(build(solver), fail);
   /* These were needed for building only. */
   solver->options.stages = NULL;
+  solver->options.type = NULL;
   solver->options.stage_count = 0;
   solver->options.devices = NULL;
   solver->options.device_count = 0;

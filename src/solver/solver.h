@@ -12,6 +12,7 @@
  *   train.c      the training loop
  *   score.c      running the test nets
  *   epochs.c     tests and snapshots at the end of the last epochs
+ *   control.c    what programs ask and change between iterations
  *   report.c     the lines of the log
  *   snapshot.c   writing snapshots; restore.c reading them; latest.c finding the newest;
  *   model_file.c which model is a state's
@@ -24,6 +25,7 @@
 #include "net/net.h"
 #include "parallel/world.h"
 #include "solver/rate.h"
+#include "solver/replica.h"
 #include "solver/team.h"
 
 /* The mean of the last losses. */
@@ -138,6 +140,11 @@ crema_status cr_epochs_check(const crema_solver *solver) CREMA_MUST_USE;
 bool cr_epoch_has_ended(const crema_solver *solver);
 /* Tests, and writes a snapshot with the score in the names of its files. */
 crema_status cr_epoch_end(crema_solver *solver) CREMA_MUST_USE;
+
+/* ---- control.c ---- */
+
+/* Calls one of the functions in the options, if it is given. */
+crema_status cr_solver_call(crema_solver *solver, crema_status (*call)(void *user)) CREMA_MUST_USE;
 
 /* ---- report.c ---- */
 void cr_report_iteration(crema_solver *solver, double loss);

@@ -185,6 +185,7 @@ static crema_status iterate(crema_solver *solver) {
                      .has_rate = exchanges_early && !cr_rate_follows_loss(&solver->schedule)};
   if (joint.iteration.has_rate) CR_TRY(find_rate(solver, 0, &joint.iteration.rate));
   solver->net->debug_info = display && param->debug_info;
+  CR_TRY(cr_solver_call(solver, solver->options.iteration_start));
   CR_TRY(run_jointly(solver, compute, &joint, &loss));
   solver->samples += solver->batch_samples * param->iter_size;
   double shown = cr_loss_window_add(&solver->window, loss);
@@ -194,7 +195,9 @@ static crema_status iterate(crema_solver *solver) {
   if (display && cr_solver_leads(solver)) {
     cr_log_info("Iteration %lld, lr = %g", (long long)solver->iteration, joint.rate);
   }
+  CR_TRY(cr_solver_call(solver, solver->options.gradients_ready));
   CR_TRY(update(solver, &joint));
+  CR_TRY(cr_net_show_views(solver->net));
   CR_TRY(cr_net_debug_update(solver->net));
   ++solver->iteration;
   solver->seconds += cr_clock_seconds() - start;

@@ -39,6 +39,7 @@ static crema_device_info info;
 static crema_device_memory device_memory;
 static const crema_host_allocator allocator; /* has no functions: is refused */
 static double loss;
+static crema_net_hooks hooks;
 
 static crema_device *cpu;
 static crema_context *context;
@@ -46,6 +47,9 @@ static crema_event *event;
 static crema_blob *blob;
 static crema_net *net;
 static bool was_found;
+static crema_layer_type layer_type; /* has no functions: is refused */
+static crema_view *view;
+static size_t byte_count;
 static crema_solver *solver;
 static crema_syncedmem *memory;
 static crema_model *model;
@@ -61,6 +65,12 @@ static crema_solver *made_solver;
 static crema_syncedmem *made_memory;
 static crema_model *made_model;
 static crema_session *made_session;
+static crema_view *made_view;
+static void *made_bytes;
+static char *made_text;
+
+/* Of a layer type that this program registers, as its own functions see it. */
+static crema_layer *layer;
 
 #define NET "layer { name: 'in' type: 'Input' top: 'x' input_param { shape { dim: 1 } } }"
 
@@ -75,6 +85,12 @@ static void free_made(void) {
   crema_net_destroy(made_net);
   crema_solver_destroy(made_solver);
   crema_syncedmem_destroy(made_memory);
+  crema_view_release(made_view);
+  crema_free(made_bytes);
+  crema_free(made_text);
+  made_view = NULL;
+  made_bytes = NULL;
+  made_text = NULL;
   made_blob = NULL;
   made_context = NULL;
   made_event = NULL;
@@ -129,6 +145,12 @@ static int64_t is_empty_text(const char *result) {
   S(crema_blob_scale_diff, (A(0, blob), 1))                                                       \
   S(crema_blob_copy_data, (A(0, blob), A(1, blob)))                                               \
   S(crema_blob_copy_diff, (A(0, blob), A(1, blob)))                                               \
+  S(crema_blob_view_data, (A(0, blob), A(1, &made_view)))                                         \
+  S(crema_blob_view_diff, (A(0, blob), A(1, &made_view)))                                         \
+  V(crema_view_values, 0, (A(0, view)))                                                           \
+  V(crema_view_count, 0, (A(0, view)))                                                            \
+  N(crema_view_release, (A(0, view)))                                                             \
+  N(crema_free, (A(0, made_text)))                                                                \
   V(crema_blob_data_type, 0, (A(0, blob)))                                                        \
   V(crema_blob_diff_type, 0, (A(0, blob)))                                                        \
   S(crema_device_get, (CREMA_DEVICE_CPU, 0, A(0, &found_device)))                                 \
@@ -182,12 +204,43 @@ static int64_t is_empty_text(const char *result) {
   N(crema_net_destroy, (A(0, net)))                                                               \
   N(crema_weights_options_init, (A(0, &weights_options)))                                         \
   O(crema_net_load_weights_with, "options", (A(0, net), A(1, missing), A(2, &weights_options)))   \
-  O(crema_net_load_weights_memory, "options",                                                     \
+  O(crema_net_load_weights_memory, "source options",                                              \
     (A(0, net), A(1, text), sizeof text, A(2, "weights"), A(3, &weights_options)))                \
   S(crema_net_load_weights, (A(0, net), A(1, missing)))                                           \
   N(crema_save_options_init, (A(0, &save_options)))                                               \
   O(crema_net_save_weights_with, "options", (A(0, net), A(1, missing), A(2, &save_options)))      \
   S(crema_net_save_weights, (A(0, net), A(1, missing)))                                           \
+  O(crema_net_save_weights_memory, "options",                                                     \
+    (A(0, net), A(1, &save_options), A(2, &made_bytes), A(3, &byte_count)))                       \
+  S(crema_net_share_weights, (A(0, net), A(1, net)))                                              \
+  O(crema_net_forward_range, "loss", (A(0, net), 0, 0, A(1, &loss)))                              \
+  S(crema_net_backward_range, (A(0, net), 0, 0))                                                  \
+  O(crema_net_set_hooks, "hooks", (A(0, net), A(1, &hooks)))                                      \
+  V(crema_net_blob_at, 0, (A(0, net), 0))                                                         \
+  V(crema_net_layer_bottom_count, 0, (A(0, net), 0))                                              \
+  V(crema_net_layer_bottom, -1, (A(0, net), 0, 0))                                                \
+  V(crema_net_layer_top_count, 0, (A(0, net), 0))                                                 \
+  V(crema_net_layer_top, -1, (A(0, net), 0, 0))                                                   \
+  S(crema_net_layer_text, (A(0, net), 0, A(1, &made_text)))                                       \
+  V(crema_net_phase, CREMA_TRAIN, (A(0, net)))                                                    \
+  S(crema_layer_register, (A(0, &layer_type)))                                                    \
+  V(crema_layer_name, 0, (A(0, layer)))                                                           \
+  V(crema_layer_phase, CREMA_TRAIN, (A(0, layer)))                                                \
+  V(crema_layer_user, 0, (A(0, layer)))                                                           \
+  V(crema_layer_state, 0, (A(0, layer)))                                                          \
+  N(crema_layer_set_state, (A(0, layer), A(1, text)))                                             \
+  V(crema_layer_bottom_count, 0, (A(0, layer)))                                                   \
+  V(crema_layer_bottom, 0, (A(0, layer), 0))                                                      \
+  V(crema_layer_top_count, 0, (A(0, layer)))                                                      \
+  V(crema_layer_top, 0, (A(0, layer), 0))                                                         \
+  V(crema_layer_propagate_down, false, (A(0, layer), 0))                                          \
+  V(crema_layer_param_count, 0, (A(0, layer)))                                                    \
+  V(crema_layer_param, 0, (A(0, layer), 0))                                                       \
+  V(crema_layer_param_learns, false, (A(0, layer), 0))                                            \
+  O(crema_layer_add_param, "filler out",                                                          \
+    (A(0, layer), A(1, &shape), A(2, "value: 1"), A(3, &found_blob)))                             \
+  S(crema_layer_field, (A(0, layer), A(1, "name"), A(2, &made_text)))                             \
+  S(crema_layer_fail, (A(0, layer), CREMA_E_RANGE, A(1, "text")))                                 \
   O(crema_net_forward, "loss", (A(0, net), A(1, &loss)))                                          \
   S(crema_net_backward, (A(0, net)))                                                              \
   V(crema_net_conversions, 0, (A(0, net)))                                                        \
@@ -219,6 +272,11 @@ static int64_t is_empty_text(const char *result) {
   O(crema_solver_plan, "user", (A(0, solver), A(1, forget_line), A(2, &was_found)))               \
   S(crema_solver_snapshot, (A(0, solver)))                                                        \
   V(crema_solver_iteration, 0, (A(0, solver)))                                                    \
+  S(crema_solver_set_base_lr, (A(0, solver), 0.1))                                                \
+  V(crema_solver_max_iterations, 0, (A(0, solver)))                                               \
+  S(crema_solver_set_max_iterations, (A(0, solver), 1))                                           \
+  S(crema_solver_text, (A(0, solver), A(1, &made_text)))                                          \
+  S(crema_solver_apply_update, (A(0, solver)))                                                    \
   V(crema_solver_net, 0, (A(0, solver)))                                                          \
   V(crema_solver_test_net_count, 0, (A(0, solver)))                                               \
   V(crema_solver_test_net, 0, (A(0, solver), 0))                                                  \
@@ -268,6 +326,18 @@ static int64_t call_message(void) {
   return strcmp(crema_event_message(A(0, event)), "no event");
 }
 
+static int64_t call_loss_weight(void) {
+  return crema_net_blob_loss_weight(A(0, net), 0) != 0;
+}
+
+static int64_t call_base_lr(void) {
+  return crema_solver_base_lr(A(0, solver)) != 0;
+}
+
+static int64_t call_rate(void) {
+  return crema_solver_rate(A(0, solver)) != 0;
+}
+
 static int64_t call_shape_text(void) {
   return is_empty_text(crema_shape_text(A(0, &shape), A(1, text), sizeof text));
 }
@@ -288,6 +358,9 @@ static const call_row rows[] = {
     CALLS(ROW_STATUS, ROW_VALUE, ROW_NOTHING, ROW_ALLOWED){"crema_blob_memory_read", false, 0, "",
                                                            memory_read_is_zero},
     {"crema_event_message", false, 0, "", call_message},
+    {"crema_net_blob_loss_weight", false, 0, "", call_loss_weight},
+    {"crema_solver_base_lr", false, 0, "", call_base_lr},
+    {"crema_solver_rate", false, 0, "", call_rate},
     {"crema_shape_text", false, 1, "", call_shape_text},
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
@@ -337,13 +410,40 @@ static void try_function(const prototype *function, void *user) {
   for (int i = 0; i < function->pointers; ++i) try_null(row, function, i);
 }
 
-TEST(null_is_answered_everywhere) {
+/* ---- the objects ---- */
+
+/* The calls are made within a layer's setup, where they may all be. */
+static crema_status be_set_up(crema_layer *self) {
   int functions = 0;
+  layer = self;
   each_public_function(try_function, &functions);
+  layer = NULL;
   assert_int_equal(functions, ROWS); /* a row without a function would never be called */
+  return CREMA_OK;
 }
 
-/* ---- the objects ---- */
+static crema_status be_shaped(crema_layer *self) {
+  return crema_blob_reshape(crema_layer_top(self, 0), &shape);
+}
+
+static crema_status be_run(crema_layer *self) {
+  (void)self;
+  return CREMA_OK;
+}
+
+TEST(null_is_answered_everywhere) {
+  static const char text_of_net[] = "layer { name: 'own' type: 'ArgumentTest' top: 'x' }";
+  const crema_layer_type type = {.type = "ArgumentTest",
+                                 .min_tops = 1,
+                                 .max_tops = 1,
+                                 .setup = be_set_up,
+                                 .reshape = be_shaped,
+                                 .forward = be_run};
+  crema_net *own = NULL;
+  ok(crema_layer_register(&type));
+  ok(crema_net_parse(text_of_net, sizeof text_of_net - 1, "net", NULL, &own));
+  crema_net_destroy(own);
+}
 
 static int make_objects(void **state) {
   static const char solver_text[] = "net_param { " NET
@@ -365,6 +465,7 @@ static int make_objects(void **state) {
   ok(crema_context_create(cpu, 1, &context));
   ok(crema_event_create(cpu, &event));
   ok(crema_blob_create(&shape, &blob));
+  ok(crema_blob_view_data(blob, &view));
   ok(crema_net_load(net_path, NULL, &net));
   ok(crema_model_load(net_path, NULL, NULL, &model));
   ok(crema_session_create(model, NULL, &session));
@@ -380,6 +481,7 @@ static int free_objects(void **state) {
   crema_session_destroy(session);
   crema_model_destroy(model);
   crema_net_destroy(net);
+  crema_view_release(view);
   crema_blob_destroy(blob);
   crema_event_destroy(event);
   crema_context_destroy(context);

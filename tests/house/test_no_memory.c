@@ -36,6 +36,11 @@ static crema_net *made_net;
 static crema_solver *made_solver;
 static crema_model *made_model;
 static crema_session *made_session;
+static crema_view *made_view, *seen;
+static void *made_bytes;
+static char *made_text;
+static crema_net *other;
+static crema_layer *own; /* of the net's layer of a type that this program registers */
 
 static crema_shape shape = {.axes = 4, .dim = {1, 3, 4, 4}}, wide = {.axes = 1, .dim = {96}};
 static crema_blob *found;
@@ -57,13 +62,15 @@ static const crema_labeled_image image = {.pixels = pixels, .channels = 1, .heig
 static crema_image_options image_options;
 static crema_net_options net_options;
 static crema_weights_options weights_options;
-static cr_buffer weights; /* the file */
 static crema_solver_options solver_options;
 static crema_model_options model_options;
 static crema_session_options session_options;
 static crema_session_memory session_memory;
 static const void *as_out;
 static crema_save_options save_options;
+static crema_net_hooks hooks;
+static size_t byte_count, weights_size;
+static void *weights; /* of the net, in wire format */
 static char blob_text[CREMA_BLOB_TEXT];
 
 /* A split, a parameter that learns, and an input that can change its shape. */
@@ -75,7 +82,8 @@ static char blob_text[CREMA_BLOB_TEXT];
   "layer { name: 'p' type: 'Parameter' top: 'p' parameter_param { shape { dim: 3 } }"  \
   " loss_weight: 1 }\n"                                                                \
   "layer { name: 'a' type: 'Silence' bottom: 'x' bottom: 'p' }\n"                      \
-  "layer { name: 'b' type: 'Silence' bottom: 'x' bottom: 'p' }\n"
+  "layer { name: 'b' type: 'Silence' bottom: 'x' bottom: 'p' }\n"                      \
+  "layer { name: 'own' type: 'NoMemoryTest' bottom: 'x' }\n"
 #define TRAINED                                                                       \
   "layer { name: 'p' type: 'Parameter' top: 'p' parameter_param { shape { dim: 3 } }" \
   " loss_weight: 1 }\n"                                                               \
@@ -96,6 +104,40 @@ static char blob_text[CREMA_BLOB_TEXT];
   "layer { name: 'n2' type: 'Scale' bottom: 's' top: 't' }\n"                                    \
   "layer { name: 'sum' type: 'Eltwise' bottom: 'q' bottom: 't' top: 'u' }\n"                     \
   "layer { name: 'hush' type: 'Silence' bottom: 'x' }\n"
+
+static crema_status be_set_up(crema_layer *layer) {
+  own = layer;
+  return CREMA_OK;
+}
+
+static crema_status do_nothing(crema_layer *layer) {
+  (void)layer;
+  return CREMA_OK;
+}
+
+static const crema_layer_type layer_type = {.type = "NoMemoryTest",
+                                            .min_bottoms = 1,
+                                            .max_bottoms = 1,
+                                            .setup = be_set_up,
+                                            .reshape = do_nothing,
+                                            .forward = do_nothing};
+
+/* A parameter, a field and a failure, as a layer's setup asks for them. */
+static crema_layer_type asking_type;
+
+static crema_status ask(crema_layer *layer) {
+  const crema_shape one = {.axes = 1, .dim = {1}};
+  char *field = NULL;
+  crema_status status = crema_layer_add_param(layer, &one, "value: 1", NULL);
+  if (status == CREMA_OK) status = crema_layer_field(layer, "name", &field);
+  crema_free(field);
+  return status;
+}
+
+static crema_status set_up_asking(void) {
+  static const char text_of_net[] = "layer { name: 'a' type: 'NoMemoryAsking' }";
+  return crema_net_parse(text_of_net, sizeof text_of_net - 1, "net", NULL, &made_net);
+}
 
 static void forget_line(void *user, const char *line) {
   (void)user;
@@ -140,73 +182,85 @@ static void drop_line(void *user, crema_log_level level, const char *file, int l
 /* ---- the tables ---- */
 
 /* Functions that may fail, with the objects that each needs: b(lobs), v(alues in the first),
- * m(emory), c(ontexts), e(vent), n(et), s(olver), k (a model), i (and a session of it). */
-#define FALLIBLE(X)                                                                \
-  X(crema_blob_create, "", (&shape, &made_blob))                                   \
-  X(crema_blob_create_typed, "", (&shape, CREMA_F16, CREMA_F64, &made_blob))       \
-  X(crema_blob_data_as, "b", (blob, CREMA_F16, &as_out))                           \
-  X(crema_blob_diff_as, "b", (blob, CREMA_F16, &as_out))                           \
-  X(crema_blob_mutable_data_as, "b", (blob, CREMA_F64, &mutable_out))              \
-  X(crema_blob_mutable_diff_as, "b", (blob, CREMA_F64, &mutable_out))              \
-  X(crema_blob_amax_data, "bv", (blob, &loss))                                     \
-  X(crema_blob_amax_diff, "bv", (blob, &loss))                                     \
-  X(crema_blob_text, "b", (blob, blob_text, sizeof blob_text))                     \
-  X(crema_blob_reshape, "b", (blob, &wide))                                        \
-  X(crema_blob_cpu_data, "b", (blob, &read_out))                                   \
-  X(crema_blob_cpu_diff, "b", (blob, &read_out))                                   \
-  X(crema_blob_mutable_cpu_data, "b", (blob, &values_out))                         \
-  X(crema_blob_mutable_cpu_diff, "b", (blob, &values_out))                         \
-  X(crema_blob_set_cpu_data, "b", (blob, values))                                  \
-  X(crema_blob_set_gpu_data, "b", (blob, cpu, (crema_devptr){(uintptr_t)values}))  \
-  X(crema_blob_update, "bv", (blob))                                               \
-  X(crema_blob_scale_data, "bv", (blob, 2))                                        \
-  X(crema_blob_scale_diff, "bv", (blob, 2))                                        \
-  X(crema_blob_copy_data, "b", (blob, source))                                     \
-  X(crema_blob_copy_diff, "b", (blob, source))                                     \
-  X(crema_device_get, "", (CREMA_DEVICE_CPU, 0, &found_device))                    \
-  X(crema_device_open, "", (CREMA_DEVICE_CPU, &zero, 1))                           \
-  X(crema_device_describe, "", (sim, &info))                                       \
-  X(crema_device_memory_read, "", (sim, &device_memory))                           \
-  X(crema_context_create, "", (sim, 1, &made_context))                             \
-  X(crema_context_finish, "c", (stream))                                           \
-  X(crema_event_create, "", (sim, &made_event))                                    \
-  X(crema_event_record, "ec", (event, context, "text"))                            \
-  X(crema_event_set_finished, "e", (event, "text"))                                \
-  X(crema_image_load, "b", (path_of("a.jpg"), &image_options, blob, 0))            \
-  X(crema_memory_data_set, "n", (net, "m", values, values, 4))                     \
-  X(crema_memory_data_set_images, "n", (net, "m", &image, 1))                      \
-  X(crema_memory_data_set_batch_size, "n", (net, "m", 2))                          \
-  X(crema_model_load, "", (path_of("model"), NULL, &model_options, &made_model))   \
-  X(crema_session_create, "k", (model, &session_options, &made_session))           \
-  X(crema_session_blob, "ki", (session, "y", &found))                              \
-  X(crema_session_run, "ki", (session))                                            \
-  X(crema_session_memory_read, "ki", (session, &session_memory))                   \
-  X(crema_net_load, "", (path_of("net"), &net_options, &made_net))                 \
-  X(crema_net_parse, "", (NET, sizeof NET - 1, "net", &net_options, &made_net))    \
-  X(crema_net_load_weights_with, "n", (net, path_of("weights"), &weights_options)) \
-  X(crema_net_load_weights_memory, "n",                                            \
-    (net, weights.data, weights.size, "weights", &weights_options))                \
-  X(crema_net_load_weights, "n", (net, path_of("weights")))                        \
-  X(crema_net_save_weights_with, "n", (net, path_of("weights"), &save_options))    \
-  X(crema_net_save_weights, "n", (net, path_of("weights")))                        \
-  X(crema_net_forward, "n", (net, &loss))                                          \
-  X(crema_net_backward, "n", (net))                                                \
-  X(crema_net_blob, "n", (net, "x", &found))                                       \
-  X(crema_solver_load, "", (path_of("solver"), &solver_options, &made_solver))     \
-  X(crema_solver_load_weights, "s", (solver, path_of("trained")))                  \
-  X(crema_solver_restore, "s", (solver, path_of("s_iter_1.solverstate")))          \
-  X(crema_solver_restore_latest, "s", (solver, NULL))                              \
-  X(crema_solver_solve, "s", (solver))                                             \
-  X(crema_solver_step, "s", (solver, 1))                                           \
-  X(crema_solver_plan, "s", (solver, forget_line, NULL))                           \
-  X(crema_solver_snapshot, "s", (solver))                                          \
-  X(crema_syncedmem_create, "", (sim, 8, &made_memory))                            \
-  X(crema_syncedmem_cpu_data, "m", (memory, &bytes_out))                           \
-  X(crema_syncedmem_gpu_data, "mc", (memory, stream, &address))                    \
-  X(crema_syncedmem_mutable_cpu_data, "m", (memory, true, &mutable_out))           \
-  X(crema_syncedmem_mutable_gpu_data, "mc", (memory, stream, true, &address))      \
-  X(crema_syncedmem_set_cpu_data, "m", (memory, values))                           \
-  X(crema_shape_check, "", (&shape))                                               \
+ * m(emory), c(ontexts), e(vent), n(et), o(ther net), s(olver),
+ * k (a model), i (and a session of it). */
+#define FALLIBLE(X)                                                                          \
+  X(crema_blob_create, "", (&shape, &made_blob))                                             \
+  X(crema_blob_create_typed, "", (&shape, CREMA_F16, CREMA_F64, &made_blob))                 \
+  X(crema_blob_data_as, "b", (blob, CREMA_F16, &as_out))                                     \
+  X(crema_blob_diff_as, "b", (blob, CREMA_F16, &as_out))                                     \
+  X(crema_blob_mutable_data_as, "b", (blob, CREMA_F64, &mutable_out))                        \
+  X(crema_blob_mutable_diff_as, "b", (blob, CREMA_F64, &mutable_out))                        \
+  X(crema_blob_amax_data, "bv", (blob, &loss))                                               \
+  X(crema_blob_amax_diff, "bv", (blob, &loss))                                               \
+  X(crema_blob_text, "b", (blob, blob_text, sizeof blob_text))                               \
+  X(crema_blob_reshape, "b", (blob, &wide))                                                  \
+  X(crema_blob_cpu_data, "b", (blob, &read_out))                                             \
+  X(crema_blob_cpu_diff, "b", (blob, &read_out))                                             \
+  X(crema_blob_mutable_cpu_data, "b", (blob, &values_out))                                   \
+  X(crema_blob_mutable_cpu_diff, "b", (blob, &values_out))                                   \
+  X(crema_blob_set_cpu_data, "b", (blob, values))                                            \
+  X(crema_blob_set_gpu_data, "b", (blob, cpu, (crema_devptr){(uintptr_t)values}))            \
+  X(crema_blob_view_data, "b", (blob, &made_view))                                           \
+  X(crema_blob_view_diff, "bv", (blob, &made_view))                                          \
+  X(crema_blob_update, "bv", (blob))                                                         \
+  X(crema_blob_scale_data, "bv", (blob, 2))                                                  \
+  X(crema_blob_scale_diff, "bv", (blob, 2))                                                  \
+  X(crema_blob_copy_data, "b", (blob, source))                                               \
+  X(crema_blob_copy_diff, "b", (blob, source))                                               \
+  X(crema_device_get, "", (CREMA_DEVICE_CPU, 0, &found_device))                              \
+  X(crema_device_open, "", (CREMA_DEVICE_CPU, &zero, 1))                                     \
+  X(crema_device_describe, "", (sim, &info))                                                 \
+  X(crema_device_memory_read, "", (sim, &device_memory))                                     \
+  X(crema_context_create, "", (sim, 1, &made_context))                                       \
+  X(crema_context_finish, "c", (stream))                                                     \
+  X(crema_event_create, "", (sim, &made_event))                                              \
+  X(crema_event_record, "ec", (event, context, "text"))                                      \
+  X(crema_event_set_finished, "e", (event, "text"))                                          \
+  X(crema_image_load, "b", (path_of("a.jpg"), &image_options, blob, 0))                      \
+  X(crema_memory_data_set, "n", (net, "m", values, values, 4))                               \
+  X(crema_memory_data_set_images, "n", (net, "m", &image, 1))                                \
+  X(crema_memory_data_set_batch_size, "n", (net, "m", 2))                                    \
+  X(crema_model_load, "", (path_of("model"), NULL, &model_options, &made_model))             \
+  X(crema_session_create, "k", (model, &session_options, &made_session))                     \
+  X(crema_session_blob, "ki", (session, "y", &found))                                        \
+  X(crema_session_run, "ki", (session))                                                      \
+  X(crema_session_memory_read, "ki", (session, &session_memory))                             \
+  X(crema_net_load, "", (path_of("net"), &net_options, &made_net))                           \
+  X(crema_net_parse, "", (NET, sizeof NET - 1, "net", &net_options, &made_net))              \
+  X(crema_net_load_weights_with, "n", (net, path_of("weights"), &weights_options))           \
+  X(crema_net_load_weights, "n", (net, path_of("weights")))                                  \
+  X(crema_net_save_weights_with, "n", (net, path_of("weights"), &save_options))              \
+  X(crema_net_save_weights, "n", (net, path_of("weights")))                                  \
+  X(crema_net_save_weights_memory, "n", (net, &save_options, &made_bytes, &byte_count))      \
+  X(crema_net_load_weights_memory, "n", (net, weights, weights_size, "w", &weights_options)) \
+  X(crema_net_share_weights, "no", (net, other))                                             \
+  X(crema_net_forward_range, "n", (net, 0, 1, &loss))                                        \
+  X(crema_net_backward_range, "n", (net, 0, 1))                                              \
+  X(crema_net_set_hooks, "n", (net, &hooks))                                                 \
+  X(crema_net_layer_text, "n", (net, 0, &made_text))                                         \
+  X(crema_net_forward, "n", (net, &loss))                                                    \
+  X(crema_net_backward, "n", (net))                                                          \
+  X(crema_net_blob, "n", (net, "x", &found))                                                 \
+  X(crema_solver_load, "", (path_of("solver"), &solver_options, &made_solver))               \
+  X(crema_solver_load_weights, "s", (solver, path_of("trained")))                            \
+  X(crema_solver_restore, "s", (solver, path_of("s_iter_1.solverstate")))                    \
+  X(crema_solver_restore_latest, "s", (solver, NULL))                                        \
+  X(crema_solver_solve, "s", (solver))                                                       \
+  X(crema_solver_step, "s", (solver, 1))                                                     \
+  X(crema_solver_plan, "s", (solver, forget_line, NULL))                                     \
+  X(crema_solver_set_base_lr, "s", (solver, 0.1))                                            \
+  X(crema_solver_set_max_iterations, "s", (solver, 2))                                       \
+  X(crema_solver_text, "s", (solver, &made_text))                                            \
+  X(crema_solver_apply_update, "s", (solver))                                                \
+  X(crema_solver_snapshot, "s", (solver))                                                    \
+  X(crema_syncedmem_create, "", (sim, 8, &made_memory))                                      \
+  X(crema_syncedmem_cpu_data, "m", (memory, &bytes_out))                                     \
+  X(crema_syncedmem_gpu_data, "mc", (memory, stream, &address))                              \
+  X(crema_syncedmem_mutable_cpu_data, "m", (memory, true, &mutable_out))                     \
+  X(crema_syncedmem_mutable_gpu_data, "mc", (memory, stream, true, &address))                \
+  X(crema_syncedmem_set_cpu_data, "m", (memory, values))                                     \
+  X(crema_shape_check, "", (&shape))                                                         \
   X(crema_shape_axis, "", (&shape, 0, &number))
 
 /* Functions that cannot fail. */
@@ -214,6 +268,11 @@ static void drop_line(void *user, crema_log_level level, const char *file, int l
   X(crema_blob_shape, (blob))                                                                  \
   X(crema_blob_count, (blob))                                                                  \
   X(crema_blob_memory_read, (blob))                                                            \
+  X(crema_view_values, (seen))                                                                 \
+  X(crema_view_count, (seen))                                                                  \
+  X(crema_view_release, (NULL))                                                                \
+  X(crema_free, (NULL))                                                                        \
+  X(crema_version, ())                                                                         \
   X(crema_blob_conversions, (blob))                                                            \
   X(crema_save_options_init, (&save_options))                                                  \
   X(crema_blob_set_typed, (blob, false))                                                       \
@@ -257,9 +316,34 @@ static void drop_line(void *user, crema_log_level level, const char *file, int l
   X(crema_net_layer_count, (net))                                                              \
   X(crema_net_layer_name, (net, 0))                                                            \
   X(crema_net_layer_type, (net, 0))                                                            \
+  X(crema_net_blob_at, (net, 0))                                                               \
+  X(crema_net_blob_loss_weight, (net, 0))                                                      \
+  X(crema_net_layer_bottom_count, (net, 0))                                                    \
+  X(crema_net_layer_bottom, (net, 0, 0))                                                       \
+  X(crema_net_layer_top_count, (net, 0))                                                       \
+  X(crema_net_layer_top, (net, 0, 0))                                                          \
+  X(crema_net_phase, (net))                                                                    \
+  X(crema_layer_type_count, ())                                                                \
+  X(crema_layer_type_name, (1000))                                                             \
+  X(crema_layer_name, (own))                                                                   \
+  X(crema_layer_phase, (own))                                                                  \
+  X(crema_layer_user, (own))                                                                   \
+  X(crema_layer_state, (own))                                                                  \
+  X(crema_layer_set_state, (own, NULL))                                                        \
+  X(crema_layer_bottom_count, (own))                                                           \
+  X(crema_layer_bottom, (own, 0))                                                              \
+  X(crema_layer_top_count, (own))                                                              \
+  X(crema_layer_top, (own, 0))                                                                 \
+  X(crema_layer_propagate_down, (own, 0))                                                      \
+  X(crema_layer_param_count, (own))                                                            \
+  X(crema_layer_param, (own, 0))                                                               \
+  X(crema_layer_param_learns, (own, 0))                                                        \
   X(crema_net_layer_param_count, (net, 0))                                                     \
   X(crema_net_layer_param, (net, 0, 0))                                                        \
   X(crema_solver_options_init, (&solver_options))                                              \
+  X(crema_solver_base_lr, (solver))                                                            \
+  X(crema_solver_max_iterations, (solver))                                                     \
+  X(crema_solver_rate, (solver))                                                               \
   X(crema_solver_iteration, (solver))                                                          \
   X(crema_solver_net, (solver))                                                                \
   X(crema_solver_test_net_count, (solver))                                                     \
@@ -333,6 +417,10 @@ static const fallible_row fallible[] = {
     FALLIBLE(ROW_FALLIBLE){"crema_event_wait", "ec", wait_for_event},
     {"crema_device_simulate", "", NULL}, /* a test of its own */
     {"crema_host_set_allocator", "", set_allocator},
+    {"crema_layer_register", "", NULL}, /* a test of its own: there is no way back */
+    {"crema_layer_add_param", "", set_up_asking},
+    {"crema_layer_field", "", set_up_asking},
+    {"crema_layer_fail", "", NULL}, /* makes a failure, which never allocates */
     {"crema_net_reshape", "n", reshape_net},
     {"crema_syncedmem_set_gpu_data", "mc", set_device_data},
     {"crema_syncedmem_async_push", "mc", push},
@@ -380,6 +468,7 @@ static void make_objects(const char *objects) {
   }
   if (needs(objects, 'k')) ok(crema_model_load(path_of("model"), NULL, &model_options, &model));
   if (needs(objects, 'i')) ok(crema_session_create(model, &session_options, &session));
+  if (needs(objects, 'o')) ok(crema_net_load(path_of("net"), &net_options, &other));
   if (needs(objects, 's')) ok(crema_solver_load(path_of("solver"), &solver_options, &solver));
 }
 
@@ -398,6 +487,9 @@ static void free_made(void) {
   FREE(crema_syncedmem_destroy, made_memory);
   FREE(crema_net_destroy, made_net);
   FREE(crema_solver_destroy, made_solver);
+  FREE(crema_view_release, made_view);
+  FREE(crema_free, made_bytes);
+  FREE(crema_free, made_text);
 }
 
 static void free_objects(void) {
@@ -405,6 +497,7 @@ static void free_objects(void) {
   FREE(crema_session_destroy, session);
   FREE(crema_model_destroy, model);
   FREE(crema_solver_destroy, solver);
+  FREE(crema_net_destroy, other);
   FREE(crema_net_destroy, net);
   FREE(crema_event_destroy, event);
   if (stream != NULL) ok(crema_context_finish(stream));
@@ -430,7 +523,7 @@ static bool try_one(const fallible_row *row, long n, long *lost) {
   }
   if (status != CREMA_OK) {
     if (made_blob || made_context || made_event || made_memory || made_net || made_solver ||
-        made_model || made_session) {
+        made_model || made_session || made_view || made_bytes || made_text) {
       fail_msg("%s, allocation %ld: fails and gives something", row->name, n);
     }
     status = row->call();
@@ -471,6 +564,23 @@ TEST(simulated_devices) {
   }
 }
 
+TEST(layer_types) {
+  crema_layer_type type = layer_type;
+  type.type = "NoMemoryLast";
+  long n = 0;
+  for (crema_status status = CREMA_E_NO_MEMORY; status != CREMA_OK; ++n) {
+    const long before = live_blocks();
+    no_memory_arm(n);
+    status = crema_layer_register(&type);
+    bool hit = no_memory_end();
+    if (status == CREMA_OK) break;
+    assert_true(hit);
+    assert_int_equal(status, CREMA_E_NO_MEMORY);
+    assert_int_equal(live_blocks(), before);
+  }
+  assert_true(n > 1);
+}
+
 TEST(each_allocation_fails) {
   long all = 0;
   if (sim == NULL) ok(crema_device_get(CREMA_DEVICE_SIM, 0, &sim));
@@ -499,6 +609,7 @@ TEST(others_allocate_nothing) {
   ok(crema_solver_load(path_of("solver"), &solver_options, &made_solver));
   ok(crema_model_load(path_of("model"), NULL, &model_options, &made_model));
   ok(crema_session_create(made_model, &session_options, &made_session));
+  ok(crema_blob_view_data(blob, &seen));
   for (int i = 0; i < SAFE_ROWS; ++i) {
     no_memory_arm(LONG_MAX);
     safe[i].call();
@@ -515,6 +626,7 @@ TEST(others_allocate_nothing) {
   made_solver = NULL;
   made_model = NULL;
   made_session = NULL;
+  FREE(crema_view_release, seen);
   free_objects();
 }
 
@@ -536,6 +648,12 @@ static int make_files(void **state) {
   char solver_text[1024];
   if (make_folder(state) != 0) return 1;
   crema_log_set(drop_line, NULL, CREMA_LOG_ERROR);
+  asking_type = layer_type;
+  asking_type.type = "NoMemoryAsking";
+  asking_type.min_bottoms = asking_type.max_bottoms = 0;
+  asking_type.setup = ask;
+  ok(crema_layer_register(&layer_type));
+  ok(crema_layer_register(&asking_type));
   write_text("net", NET);
   write_text("model", MODEL);
   snprintf(solver_text, sizeof solver_text,
@@ -558,7 +676,7 @@ static int make_files(void **state) {
   ok(crema_device_get(CREMA_DEVICE_CPU, 0, &cpu));
   make_objects("ns");
   ok(crema_net_save_weights(net, path_of("weights")));
-  ok(cr_file_read(path_of("weights"), &weights));
+  ok(crema_net_save_weights_memory(net, NULL, &weights, &weights_size));
   ok(crema_net_save_weights(crema_solver_net(solver), path_of("trained")));
   ok(crema_solver_step(solver, 1));
   ok(crema_solver_snapshot(solver));
@@ -582,7 +700,7 @@ static int remove_files(void **state) {
                                       "s_iter_2.caffemodel"};
   (void)state;
   for (size_t i = 0; i < sizeof names / sizeof *names; ++i) unlink(path_of(names[i]));
-  cr_buffer_free(&weights);
+  crema_free(weights);
   return remove_folder(state);
 }
 

@@ -155,6 +155,19 @@ crema_status cr_layer_set_params(cr_layer *layer, int count) {
   return CREMA_OK;
 }
 
+crema_status cr_layer_append_param(cr_layer *layer) {
+  const size_t count = (size_t)layer->params + 1;
+  crema_blob **blob = realloc(layer->blob, count * sizeof *blob);
+  if (blob == NULL) return cr_fail_memory(count * sizeof *blob, "layer parameters");
+  layer->blob = blob;
+  bool *learns = realloc(layer->param_propagate_down, count * sizeof *learns);
+  if (learns == NULL) return cr_fail_memory(count * sizeof *learns, "layer parameters");
+  layer->param_propagate_down = learns;
+  blob[layer->params] = NULL;
+  learns[layer->params++] = true;
+  return CREMA_OK;
+}
+
 /* The values of a new parameter. */
 static crema_status set_param(const cr_layer *layer, int index,
                               const Caffe__FillerParameter *filler, crema_blob *blob) {

@@ -91,6 +91,7 @@ typedef struct cr_layer_class {
   bool wide_tops;          /* its tops are sums or indices, which half precision could not hold */
   cr_layer_sharing shares; /* what its tops share with its bottom, or with its parameter */
   bool fuses_posts;        /* its op can apply post operations (cr_layer.posts) */
+  bool reshapes_always;    /* its forward pass may give its tops other shapes each time */
   bool integer_tops;       /* its tops may be integers, as forward_type says */
   unsigned integer_bottoms; /* bottoms that may be: bit i for bottom i, CR_LAST_BOTTOM */
   /* For a layer of one op forward and one backward (layer_pair.h): its table; else NULL. */
@@ -241,6 +242,8 @@ crema_status cr_layer_check_in_place(const cr_layer *layer, crema_blob *const *b
 
 /* Sets the number of parameter blobs (all NULL at first). */
 crema_status cr_layer_set_params(cr_layer *layer, int count) CREMA_MUST_USE;
+/* One parameter more, NULL at first. */
+crema_status cr_layer_append_param(cr_layer *layer) CREMA_MUST_USE;
 /* Creates parameter `index` with `shape`, of the layer's types; statistics are of its arithmetic.
  * It shares the values that the layer was given or is filled by `filler` (NULL: constant 0). */
 crema_status cr_layer_add_param(cr_layer *layer, int index, const crema_shape *shape,

@@ -1,0 +1,5 @@
+#include "crema/status.h"
+
+const char *crema_version(void) {
+  return CREMA_VERSION;
+}

@@ -1,0 +1,279 @@
+#include "layers/common/layer_outside.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+
+/* A registered type. */
+typedef struct outside {
+  cr_layer_class class; /* the first member: a layer's class leads here */
+  crema_layer_type type;
+  char *name;
+  struct outside *next;
+} outside;
+
+/* The state of a layer of such a type. */
+struct crema_layer {
+  cr_layer *layer;
+  const outside *kind;
+  /* Of the call that is being made. */
+  crema_blob *const *bottom, *const *top;
+  const bool *propagate_down;
+  bool sets_up;
+  bool was_set_up;
+  void *state;
+};
+
+static struct {
+  pthread_mutex_t lock;
+  outside *first, *last;
+} registered = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* ---- the class ---- */
+
+static crema_status call(crema_layer *self, crema_layer_fn *function, crema_blob *const *bottom,
+                         crema_blob *const *top) {
+  if (function == NULL) return CREMA_OK;
+  self->bottom = bottom;
+  self->top = top;
+  crema_status status = function(self);
+  self->bottom = self->top = NULL;
+  return cr_layer_in(self->layer, status);
+}
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  crema_layer *self = layer->state;
+  self->layer = layer;
+  self->kind = (const outside *)(const void *)layer->class;
+  self->sets_up = true;
+  self->was_set_up = true;
+  crema_status status = call(self, self->kind->type.setup, bottom, top);
+  self->sets_up = false;
+  return status;
+}
+
+static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  crema_layer *self = layer->state;
+  return call(self, self->kind->type.reshape, bottom, top);
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  crema_layer *self = layer->state;
+  (void)context;
+  CR_TRY(call(self, self->kind->type.reshape, bottom, top));
+  return call(self, self->kind->type.forward, bottom, top);
+}
+
+static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
+                             const bool *propagate_down, crema_blob *const *bottom) {
+  crema_layer *self = layer->state;
+  (void)context;
+  self->propagate_down = propagate_down;
+  crema_status status = call(self, self->kind->type.backward, bottom, top);
+  self->propagate_down = NULL;
+  return status;
+}
+
+/* What its functions read is not known: everything. */
+static cr_values uses_tops(const cr_layer *layer, bool in_place) {
+  (void)layer, (void)in_place;
+  return CR_VALUES_ALL;
+}
+
+static bool uses_bottom(const cr_layer *layer, int bottom) {
+  (void)layer, (void)bottom;
+  return true;
+}
+
+static void destroy(cr_layer *layer) {
+  crema_layer *self = layer->state;
+  if (self->was_set_up && self->kind->type.destroy != NULL) self->kind->type.destroy(self);
+}
+
+static void make_class(outside *kind) {
+  const crema_layer_type *type = &kind->type;
+  kind->class = (cr_layer_class){
+      .type = kind->name,
+      .state_size = sizeof(crema_layer),
+      .bottoms = {type->min_bottoms, type->max_bottoms},
+      .tops = {type->min_tops, type->max_tops},
+      .auto_tops = type->loss,
+      .in_place = true,
+      .loss = type->loss,
+      .reshapes_always = true,
+      .setup = setup,
+      .reshape = reshape,
+      .forward = forward,
+      .backward = type->backward == NULL ? NULL : backward,
+      .uses_tops = uses_tops,
+      .uses_bottom = uses_bottom,
+      .destroy = destroy,
+  };
+}
+
+/* ---- the register ---- */
+
+static const outside *find(const char *type) {
+  pthread_mutex_lock(&registered.lock);
+  const outside *kind = registered.first;
+  while (kind != NULL && strcmp(kind->name, type) != 0) kind = kind->next;
+  pthread_mutex_unlock(&registered.lock);
+  return kind;
+}
+
+const cr_layer_class *cr_layer_outside_find(const char *type) {
+  const outside *kind = find(type);
+  return kind == NULL ? NULL : &kind->class;
+}
+
+const char *cr_layer_outside_name(int index) {
+  pthread_mutex_lock(&registered.lock);
+  const outside *kind = registered.first;
+  while (kind != NULL && index-- > 0) kind = kind->next;
+  pthread_mutex_unlock(&registered.lock);
+  return kind == NULL ? NULL : kind->name;
+}
+
+static crema_status check_count(const char *type, const char *what, int min, int max) {
+  if (min >= 0 && (max == CREMA_ANY || max >= min)) return CREMA_OK;
+  return cr_fail(CREMA_E_RANGE, "layer type '%.200s': from %d to %d %s", type, min, max, what);
+}
+
+crema_status cr_layer_outside_add(const crema_layer_type *type) {
+  if (type->type == NULL || type->type[0] == '\0') {
+    return cr_fail(CREMA_E_ARGUMENT, "a layer type without a name");
+  }
+  if (type->reshape == NULL || type->forward == NULL) {
+    return cr_fail(CREMA_E_ARGUMENT, "layer type '%.200s' has no reshape or no forward",
+                   type->type);
+  }
+  CR_TRY(check_count(type->type, "bottoms", type->min_bottoms, type->max_bottoms));
+  CR_TRY(check_count(type->type, "tops", type->min_tops, type->max_tops));
+  if (find(type->type) != NULL) {
+    return cr_fail(CREMA_E_EXISTS, "layer type '%.200s' is registered already", type->type);
+  }
+  outside *kind = NULL;
+  CR_TRY(CR_NEW(kind, 1, "a layer type"));
+  kind->name = strdup(type->type);
+  if (kind->name == NULL) {
+    free(kind);
+    return cr_fail_memory(strlen(type->type) + 1, "a layer type");
+  }
+  kind->type = *type;
+  kind->type.type = kind->name;
+  make_class(kind);
+  pthread_mutex_lock(&registered.lock);
+  if (registered.last == NULL) registered.first = kind;
+  else registered.last->next = kind;
+  registered.last = kind;
+  pthread_mutex_unlock(&registered.lock);
+  return CREMA_OK;
+}
+
+/* ---- what its functions ask ---- */
+
+const char *crema_layer_name(const crema_layer *layer) {
+  return layer == NULL ? NULL : layer->layer->name;
+}
+
+crema_phase crema_layer_phase(const crema_layer *layer) {
+  return layer != NULL && layer->layer->phase == CAFFE__PHASE__TEST ? CREMA_TEST : CREMA_TRAIN;
+}
+
+void *crema_layer_user(const crema_layer *layer) {
+  return layer == NULL ? NULL : layer->kind->type.user;
+}
+
+void *crema_layer_state(const crema_layer *layer) {
+  return layer == NULL ? NULL : layer->state;
+}
+
+void crema_layer_set_state(crema_layer *layer, void *state) {
+  if (layer != NULL) layer->state = state;
+}
+
+int crema_layer_bottom_count(const crema_layer *layer) {
+  return layer == NULL || layer->bottom == NULL ? 0 : layer->layer->bottoms;
+}
+
+crema_blob *crema_layer_bottom(crema_layer *layer, int index) {
+  if (index < 0 || index >= crema_layer_bottom_count(layer)) return NULL;
+  return layer->bottom[index];
+}
+
+int crema_layer_top_count(const crema_layer *layer) {
+  return layer == NULL || layer->top == NULL ? 0 : layer->layer->tops;
+}
+
+crema_blob *crema_layer_top(crema_layer *layer, int index) {
+  if (index < 0 || index >= crema_layer_top_count(layer)) return NULL;
+  return layer->top[index];
+}
+
+bool crema_layer_propagate_down(const crema_layer *layer, int index) {
+  if (index < 0 || index >= crema_layer_bottom_count(layer)) return false;
+  return layer->propagate_down != NULL && layer->propagate_down[index];
+}
+
+int crema_layer_param_count(const crema_layer *layer) {
+  return layer == NULL ? 0 : layer->layer->params;
+}
+
+crema_blob *crema_layer_param(crema_layer *layer, int index) {
+  if (index < 0 || index >= crema_layer_param_count(layer)) return NULL;
+  return layer->layer->blob[index];
+}
+
+bool crema_layer_param_learns(const crema_layer *layer, int index) {
+  if (index < 0 || index >= crema_layer_param_count(layer)) return false;
+  return layer->layer->param_propagate_down[index];
+}
+
+static crema_status fill_param(crema_layer *layer, const crema_shape *shape, const char *filler) {
+  ProtobufCMessage *message = NULL;
+  if (filler != NULL) {
+    CR_TRY(cr_text_parse(&caffe__filler_parameter__descriptor, filler, strlen(filler), "filler",
+                         CR_UNKNOWN_ERROR, &message));
+  }
+  crema_status status = cr_layer_add_param(layer->layer, layer->layer->params - 1, shape,
+                                           (const Caffe__FillerParameter *)message);
+  cr_message_free(message);
+  return status;
+}
+
+crema_status crema_layer_add_param(crema_layer *layer, const crema_shape *shape, const char *filler,
+                                   crema_blob **out) {
+  CR_REQUIRE(layer);
+  CR_REQUIRE(shape);
+  if (!layer->sets_up) {
+    return cr_layer_fail(layer->layer, CREMA_E_STATE, "parameters are added in setup only");
+  }
+  CR_TRY(cr_layer_append_param(layer->layer));
+  crema_status status = fill_param(layer, shape, filler);
+  if (status != CREMA_OK) {
+    layer->layer->params -= 1; /* the entry is still NULL */
+    return status;
+  }
+  if (out != NULL) *out = layer->layer->blob[layer->layer->params - 1];
+  return CREMA_OK;
+}
+
+crema_status crema_layer_field(const crema_layer *layer, const char *path, char **out) {
+  CR_REQUIRE(layer);
+  CR_REQUIRE(path);
+  CR_REQUIRE(out);
+  cr_buffer text = {0};
+  crema_status status = cr_text_print_field(&layer->layer->param->base, path, &text);
+  if (status == CREMA_OK) *out = cr_buffer_take(&text);
+  cr_buffer_free(&text);
+  return cr_layer_in(layer->layer, status);
+}
+
+crema_status crema_layer_fail(const crema_layer *layer, crema_status code, const char *text) {
+  CR_REQUIRE(layer);
+  CR_REQUIRE(text);
+  return cr_layer_fail(layer->layer, code, "%s", text);
+}

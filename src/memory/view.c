@@ -1,0 +1,138 @@
+#include "memory/view.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "device/device.h"
+
+enum { ALIGNMENT = 64 };
+
+struct crema_view {
+  atomic_int users;        /* the holders, and the values as long as they show themselves here */
+  atomic_bool open;        /* somebody may have written since this was last taken over */
+  float *memory;           /* of `count` values */
+  int64_t count;           /* that there is room for */
+  cr_tensor_values *keeps; /* whose memory it is; NULL: the view's own */
+  pthread_mutex_t lock;    /* of taking over */
+};
+
+static atomic_int views; /* that are alive */
+
+bool cr_views_exist(void) {
+  return atomic_load_explicit(&views, memory_order_relaxed) > 0;
+}
+
+static void view_free(crema_view *view) {
+  if (view->keeps != NULL) cr_tensor_values_let_go(view->keeps);
+  else free(view->memory);
+  pthread_mutex_destroy(&view->lock);
+  free(view);
+  atomic_fetch_sub(&views, 1);
+}
+
+void cr_view_let_go(crema_view *view) {
+  if (view != NULL && atomic_fetch_sub(&view->users, 1) == 1) view_free(view);
+}
+
+void crema_view_release(crema_view *view) {
+  cr_view_let_go(view);
+}
+
+float *crema_view_values(crema_view *view) {
+  return view == NULL ? NULL : view->memory;
+}
+
+int64_t crema_view_count(const crema_view *view) {
+  return view == NULL ? 0 : view->count;
+}
+
+static crema_status own_memory(crema_view *view) {
+  size_t bytes = (size_t)view->count * sizeof *view->memory;
+  bytes = (bytes + 2 * ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; /* not 0 for no values */
+  view->memory = aligned_alloc(ALIGNMENT, bytes);
+  return view->memory == NULL ? cr_fail_memory(bytes, "a view of values") : CREMA_OK;
+}
+
+/* The tensor's own memory becomes the view's, or the other way round. */
+static crema_status join_memory(crema_view *view, cr_tensor *tensor) {
+  const float *values = NULL;
+  if (cr_tensor_type(tensor) != CREMA_F32) return own_memory(view);
+  CR_TRY(cr_tensor_host_read_floats(tensor, &values));
+  if (cr_tensor_part_memory(tensor, &view->memory, &view->keeps)) return CREMA_OK;
+  CR_TRY(own_memory(view));
+  if (cr_tensor_is_part(tensor)) return CREMA_OK; /* of memory that is a device's */
+  memcpy(view->memory, values, (size_t)view->count * sizeof *values);
+  return cr_tensor_adopt_host(tensor, view->memory);
+}
+
+static crema_status show_first(cr_tensor *tensor, crema_view **out) {
+  crema_view *view = NULL;
+  CR_TRY(CR_NEW(view, 1, "a view of values"));
+  atomic_fetch_add(&views, 1);
+  atomic_init(&view->users, 1);
+  pthread_mutex_init(&view->lock, NULL);
+  view->count = cr_tensor_count(tensor);
+  crema_status status = join_memory(view, tensor);
+  if (status != CREMA_OK) {
+    view_free(view);
+    return status;
+  }
+  cr_tensor_set_shown(tensor, view);
+  *out = view;
+  return CREMA_OK;
+}
+
+crema_status cr_tensor_show(cr_tensor *tensor, crema_view **out) {
+  crema_view *view = cr_tensor_shown(tensor);
+  if (view == NULL) CR_TRY(show_first(tensor, &view));
+  else CR_TRY(cr_tensor_take_written(tensor));
+  atomic_fetch_add(&view->users, 1);
+  crema_status status = cr_tensor_show_newest(tensor);
+  if (status != CREMA_OK) {
+    cr_view_let_go(view);
+    return status;
+  }
+  atomic_store(&view->open, true);
+  *out = view;
+  return CREMA_OK;
+}
+
+/* With the lock. */
+static crema_status take_over(const crema_view *view, cr_tensor *tensor) {
+  const size_t bytes = (size_t)cr_tensor_count(tensor) * sizeof *view->memory;
+  const float *values = NULL;
+  crema_devptr written = {0};
+  CR_TRY(cr_tensor_host_read_floats(tensor, &values));
+  if (values != view->memory && memcmp(values, view->memory, bytes) == 0) return CREMA_OK;
+  CR_TRY(cr_tensor_update(tensor, cr_host_context(), CR_PLAIN_F32, &written));
+  if (values != view->memory) memcpy((void *)written.address, view->memory, bytes);
+  return CREMA_OK;
+}
+
+crema_status cr_tensor_take_written(cr_tensor *tensor) {
+  crema_view *view = cr_tensor_shown(tensor);
+  crema_status status = CREMA_OK;
+  if (view == NULL || !atomic_load(&view->open)) return CREMA_OK;
+  pthread_mutex_lock(&view->lock);
+  if (atomic_load(&view->open)) {
+    const bool held = atomic_load(&view->users) > 1;
+    status = take_over(view, tensor);
+    if (status == CREMA_OK && !held) atomic_store(&view->open, false);
+  }
+  pthread_mutex_unlock(&view->lock);
+  return status;
+}
+
+crema_status cr_tensor_show_newest(cr_tensor *tensor) {
+  const crema_view *view = cr_tensor_shown(tensor);
+  const float *values = NULL;
+  if (view == NULL || atomic_load(&view->users) < 2) return CREMA_OK;
+  CR_TRY(cr_tensor_host_read_floats(tensor, &values));
+  if (values != view->memory) {
+    memcpy(view->memory, values, (size_t)cr_tensor_count(tensor) * sizeof *values);
+  }
+  return CREMA_OK;
+}

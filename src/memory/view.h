@@ -1,0 +1,33 @@
+/* Host memory that shows a tensor's values as float32 to whoever holds it (crema_view).
+ *
+ * Where it can be, the memory is the tensor's own: that of its plain format of float32, which the
+ * tensor adopts, or which lies in a block of parameters. A tensor of another type, and one that is
+ * given other memory afterwards, has its values copied to and fro. Tensors that share values share
+ * their view. */
+#ifndef CR_MEMORY_VIEW_H
+#define CR_MEMORY_VIEW_H
+
+#include <stdbool.h>
+
+#include "crema/blob.h"
+#include "memory/tensor.h"
+
+/* Whether there may be views at all; without them the functions below are no-ops. */
+bool cr_views_exist(void);
+
+/* Makes the tensor's view, or takes a further hold on it, and brings the newest values there. To be
+ * released with crema_view_release. Errors: those of a read. */
+crema_status cr_tensor_show(cr_tensor *tensor, crema_view **out) CREMA_MUST_USE;
+
+/* Makes what holders of the view may have written the tensor's newest values. A no-op when nobody
+ * has held it since the last time. Threads whose tensors share values may call it at once. Errors:
+ * those of a read. */
+crema_status cr_tensor_take_written(cr_tensor *tensor) CREMA_MUST_USE;
+
+/* Brings the newest values into the view, if somebody holds it. Errors: those of a read. */
+crema_status cr_tensor_show_newest(cr_tensor *tensor) CREMA_MUST_USE;
+
+/* For tensor.c: the values let go of their view. Accepts NULL. */
+void cr_view_let_go(crema_view *view);
+
+#endif

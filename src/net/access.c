@@ -1,0 +1,135 @@
+/* What programs ask of a net besides running it: its graph, parts of a pass, hooks, weights in
+ * memory and shared weights. */
+#include <stdlib.h>
+
+#include "core/fail.h"
+#include "net/build.h"
+#include "net/lifetimes.h"
+
+/* ---- the graph ---- */
+
+crema_phase crema_net_phase(const crema_net *net) {
+  return net == NULL ? CREMA_TRAIN : net->phase;
+}
+
+crema_blob *crema_net_blob_at(crema_net *net, int index) {
+  if (net == NULL || index < 0 || index >= net->blobs) return NULL;
+  cr_net_keep_blob(net, index);
+  return net->blob[index];
+}
+
+static const cr_net_layer *layer_at(const crema_net *net, int layer) {
+  return net == NULL || layer < 0 || layer >= net->layers ? NULL : &net->layer[layer];
+}
+
+float crema_net_blob_loss_weight(const crema_net *net, int index) {
+  float weight = 0;
+  for (int i = 0; net != NULL && i < net->layers; ++i) {
+    const cr_net_layer *layer = &net->layer[i];
+    for (int j = 0; j < layer->layer->tops; ++j) {
+      if (layer->top_id[j] == index) weight = layer->layer->loss_weight[j];
+    }
+  }
+  return weight;
+}
+
+int crema_net_layer_bottom_count(const crema_net *net, int layer) {
+  const cr_net_layer *found = layer_at(net, layer);
+  return found == NULL ? 0 : found->layer->bottoms;
+}
+
+int crema_net_layer_bottom(const crema_net *net, int layer, int index) {
+  if (index < 0 || index >= crema_net_layer_bottom_count(net, layer)) return -1;
+  return net->layer[layer].bottom_id[index];
+}
+
+int crema_net_layer_top_count(const crema_net *net, int layer) {
+  const cr_net_layer *found = layer_at(net, layer);
+  return found == NULL ? 0 : found->layer->tops;
+}
+
+int crema_net_layer_top(const crema_net *net, int layer, int index) {
+  if (index < 0 || index >= crema_net_layer_top_count(net, layer)) return -1;
+  return net->layer[layer].top_id[index];
+}
+
+crema_status crema_net_layer_text(const crema_net *net, int layer, char **out) {
+  CR_REQUIRE(net);
+  CR_REQUIRE(out);
+  const cr_net_layer *found = layer_at(net, layer);
+  cr_buffer text = {0};
+  if (found == NULL) {
+    return cr_fail(CREMA_E_RANGE, "layer %d of a net with %d layers", layer, net->layers);
+  }
+  crema_status status = cr_text_print(&found->layer->param->base, &text);
+  if (status == CREMA_OK) status = cr_buffer_append(&text, "", 0);
+  if (status == CREMA_OK) *out = cr_buffer_take(&text);
+  cr_buffer_free(&text);
+  return status;
+}
+
+/* ---- parts of a pass ---- */
+
+/* What Caffe's would see: each layer does its own work. */
+static crema_status apart(crema_net *net, int first, int last) {
+  const bool whole = first == 0 && last == net->layers - 1;
+  return whole || net->fusions == 0 ? CREMA_OK : cr_net_undo_fusion(net);
+}
+
+crema_status crema_net_forward_range(crema_net *net, int first, int last, double *loss) {
+  CR_REQUIRE(net);
+  CR_TRY(apart(net, first, last));
+  return cr_net_forward_range(net, first, last, loss);
+}
+
+crema_status crema_net_backward_range(crema_net *net, int first, int last) {
+  CR_REQUIRE(net);
+  return cr_net_backward_range(net, first, last);
+}
+
+crema_status crema_net_set_hooks(crema_net *net, const crema_net_hooks *hooks) {
+  CR_REQUIRE(net);
+  const crema_net_hooks none = {0};
+  if (hooks != NULL && net->fusions > 0) CR_TRY(cr_net_undo_fusion(net));
+  net->hooks = hooks == NULL ? none : *hooks;
+  return CREMA_OK;
+}
+
+crema_status cr_net_call_hook(crema_net *net, crema_net_hook_fn *hook, int layer) {
+  if (hook == NULL) return CREMA_OK;
+  CR_TRY(cr_net_show_views(net));
+  CR_TRY(hook(net->hooks.user, net, layer));
+  return cr_net_take_views(net);
+}
+
+/* ---- weights ---- */
+
+crema_status crema_net_share_weights(crema_net *net, crema_net *donor) {
+  CR_REQUIRE(net);
+  CR_REQUIRE(donor);
+  if (net == donor) return cr_fail(CREMA_E_ARGUMENT, "a net cannot share weights with itself");
+  CR_TRY(cr_net_take_views(donor));
+  return cr_net_share_params(net, donor);
+}
+
+crema_status crema_net_save_weights_memory(crema_net *net, const crema_save_options *options,
+                                           void **out, size_t *size) {
+  CR_REQUIRE(net);
+  CR_REQUIRE(out);
+  CR_REQUIRE(size);
+  Caffe__NetParameter *message = NULL;
+  cr_buffer bytes = {0};
+  if (options != NULL && options->hdf5) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "weights in HDF5 are written to files only");
+  }
+  CR_TRY(cr_net_take_views(net));
+  CR_TRY(cr_net_to_proto(net, cr_net_save_flags(options), &message));
+  crema_status status = cr_wire_print(&message->base, &bytes);
+  cr_net_proto_free(message);
+  if (status == CREMA_OK) {
+    *size = bytes.size;
+    *out = cr_buffer_take(&bytes);
+  }
+  cr_buffer_free(&bytes);
+  return status;
+}

@@ -1,0 +1,107 @@
+/* What programs ask of a solver and change between iterations. */
+#include "solver_case.h"
+
+static void train_by_hand(crema_solver *solver, float gradient) {
+  float *diff = NULL;
+  ok(crema_blob_mutable_cpu_diff(solver->net->learnable[0], &diff));
+  for (int i = 0; i < 6; ++i) diff[i] = gradient;
+}
+
+TEST(an_update_by_itself) {
+  solver_case c;
+  case_begin(&c);
+  case_load(&c, small_net, "base_lr: 0.5 lr_policy: 'fixed' max_iter: 10");
+  crema_view *weight = NULL;
+  ok(crema_blob_view_data(c.solver->net->learnable[0], &weight));
+  float *w = crema_view_values(weight);
+  for (int i = 0; i < 6; ++i) w[i] = 0;
+  train_by_hand(c.solver, 1);
+  ok(crema_solver_apply_update(c.solver));
+  for (int i = 0; i < 6; ++i) assert_true(w[i] == -0.5f);
+  assert_int_equal(crema_solver_iteration(c.solver), 0);
+  ok(crema_solver_set_base_lr(c.solver, 2));
+  assert_true(crema_solver_base_lr(c.solver) == 2 && crema_solver_rate(c.solver) == 2);
+  train_by_hand(c.solver, 1);
+  ok(crema_solver_apply_update(c.solver));
+  for (int i = 0; i < 6; ++i) assert_true(w[i] == -2.5f);
+  assert_fails(crema_solver_set_base_lr(c.solver, 1e300), CREMA_E_RANGE, "base_lr");
+  crema_view_release(weight);
+  case_end(&c);
+}
+
+typedef struct seen {
+  crema_solver **solver;
+  crema_view *weight;
+  int starts, ready;
+  float last;
+} seen;
+
+static crema_status start(void *user) {
+  seen *s = user;
+  ++s->starts;
+  s->last = crema_view_values(s->weight)[0];
+  return CREMA_OK;
+}
+
+/* Stops learning. */
+static crema_status ready(void *user) {
+  seen *s = user;
+  float *diff = NULL;
+  if (++s->ready == 3) return CREMA_E_CLOSED;
+  if (s->ready == 2) return CREMA_OK;
+  ok(crema_blob_mutable_cpu_diff((*s->solver)->net->learnable[0], &diff));
+  for (int i = 0; i < 6; ++i) diff[i] = 0;
+  return CREMA_OK;
+}
+
+static crema_status feed(void *user, crema_net *net, int64_t pass) {
+  float *data = NULL;
+  (void)user, (void)pass;
+  ok(crema_blob_mutable_cpu_data(crema_net_input(net, 0), &data));
+  for (int i = 0; i < 12; ++i) data[i] = (float)i / 12;
+  return CREMA_OK;
+}
+
+TEST(calls_within_an_iteration) {
+  solver_case c;
+  case_begin(&c);
+  seen s = {.solver = &c.solver};
+  c.options.feed = feed;
+  c.options.iteration_start = start;
+  c.options.gradients_ready = ready;
+  c.options.user = &s;
+  case_load(&c, small_net, "lr_policy: 'fixed' max_iter: 10");
+  ok(crema_blob_view_data(c.solver->net->learnable[0], &s.weight));
+  const float before = crema_view_values(s.weight)[0];
+  ok(crema_solver_step(c.solver, 1));
+  assert_true(crema_view_values(s.weight)[0] == before);
+  ok(crema_solver_step(c.solver, 1));
+  assert_true(s.last == before && crema_view_values(s.weight)[0] != before);
+  assert_int_equal(crema_solver_step(c.solver, 1), CREMA_E_CLOSED);
+  assert_int_equal(s.starts, 3);
+  assert_true(s.last == crema_view_values(s.weight)[0]);
+  crema_view_release(s.weight);
+  case_end(&c);
+}
+
+TEST(options_and_limits) {
+  solver_case c;
+  case_begin(&c);
+  c.options.type = "Adam";
+  case_load(&c, small_net, "type: 'SGD' lr_policy: 'fixed' max_iter: 10");
+  char *text = NULL;
+  ok(crema_solver_text(c.solver, &text));
+  assert_non_null(strstr(text, "type: \"Adam\""));
+  crema_free(text);
+  assert_string_equal(cr_updater_type(c.solver->updater), "Adam");
+  assert_int_equal(crema_solver_max_iterations(c.solver), 10);
+  ok(crema_solver_set_max_iterations(c.solver, 3));
+  ok(crema_solver_solve(c.solver));
+  assert_int_equal(crema_solver_iteration(c.solver), 3);
+  assert_fails(crema_solver_set_max_iterations(c.solver, -1), CREMA_E_RANGE, "max_iter");
+  case_end(&c);
+}
+
+int main(void) {
+  return run_all_tests(NULL, NULL);
+}
