@@ -140,102 +140,103 @@ static crema_status load_binary(crema_net *net, const char *path, cr_net_loading
   crema_status status = load_stored(net, &stored, loading);
   cr_net_stored_close(&stored);
   return cr_fail_in(status, "%s", path);
+}
 
-  /* What is left to do when the last values are loaded. */
-  static crema_status settle(crema_net * net) {
-    for (int i = 0; i < net->layers; ++i) CR_TRY(cr_net_settle_params(net, i));
-    return cr_net_show_views(net);
+/* What is left to do when the last values are loaded. */
+static crema_status settle(crema_net *net) {
+  for (int i = 0; i < net->layers; ++i) CR_TRY(cr_net_settle_params(net, i));
+  return cr_net_show_views(net);
+}
+
+/* Where weights are: in files, or (path NULL) in memory. */
+typedef struct weights {
+  const char *const *path;
+  size_t count;
+  const void *bytes;
+  size_t size;
+  const char *source;
+} weights;
+
+static crema_status load_one(crema_net *net, const char *path, cr_net_loading *loading) {
+  bool hdf5 = cr_net_is_named_hdf5(path) || cr_net_is_hdf5(path);
+  return hdf5 ? cr_net_load_hdf5(net, path, loading) : load_binary(net, path, loading);
+}
+
+static crema_status load_bytes(crema_net *net, const weights *from, cr_net_loading *loading) {
+  cr_net_stored stored = {0};
+  CR_TRY(cr_stored_net_of(from->bytes, from->size, CR_STORED_RUN, from->source, &stored.net));
+  crema_status status = load_stored(net, &stored, loading);
+  cr_net_stored_close(&stored);
+  return cr_fail_in(status, "%s", from->source);
+}
+
+static crema_status load_all(crema_net *net, const weights *from, cr_net_loading *loading) {
+  CR_TRY(start(loading));
+  for (size_t i = 0; i < from->count; ++i) {
+    loading->files += 1;
+    loading->last = i + 1 == from->count;
+    CR_TRY(from->path != NULL ? load_one(net, from->path[i], loading)
+                              : load_bytes(net, from, loading));
   }
+  return settle(net);
+}
 
-  /* Where weights are: in files, or (path NULL) in memory. */
-  typedef struct weights {
-    const char *const *path;
-    size_t count;
-    const void *bytes;
-    size_t size;
-    const char *source;
-  } weights;
+/* `other` as in cr_net_load_files. */
+static crema_status load(crema_net *net, const weights *from, cr_net_missing missing,
+                         const crema_net *other) {
+  cr_net_loading loading = {.net = net, .missing = missing};
+  /* So that values that are read for the device get page-locked memory. */
+  cr_device_guard guard;
+  CR_TRY(cr_device_enter(net->context->device, &guard));
+  crema_status status = load_all(net, from, &loading);
+  if (status == CREMA_OK && missing != CR_MISSING_REFUSED) warn_of_missing(&loading, other);
+  finish(&loading);
+  cr_device_leave(guard);
+  return status;
+}
 
-  static crema_status load_one(crema_net * net, const char *path, cr_net_loading *loading) {
-    bool hdf5 = cr_net_is_named_hdf5(path) || cr_net_is_hdf5(path);
-    return hdf5 ? cr_net_load_hdf5(net, path, loading) : load_binary(net, path, loading);
-  }
+crema_status cr_net_load_files(crema_net *net, const char *const *path, size_t count,
+                               cr_net_missing missing, const crema_net *other) {
+  return load(net, &(weights){.path = path, .count = count}, missing, other);
+}
 
-  static crema_status load_bytes(crema_net * net, const weights *from, cr_net_loading *loading) {
-    cr_net_stored stored = {0};
-    CR_TRY(cr_stored_net_of(from->bytes, from->size, CR_STORED_RUN, from->source, &stored.net));
-    crema_status status = load_stored(net, &stored, loading);
-    cr_net_stored_close(&stored);
-    return cr_fail_in(status, "%s", from->source);
-  }
+crema_status cr_net_load_bytes(crema_net *net, const void *bytes, size_t size, const char *source,
+                               cr_net_missing missing) {
+  const char *name = source == NULL ? "the bytes given" : source;
+  const weights from = {.count = 1, .bytes = bytes, .size = size, .source = name};
+  return load(net, &from, missing, NULL);
+}
 
-  static crema_status load_all(crema_net * net, const weights *from, cr_net_loading *loading) {
-    CR_TRY(start(loading));
-    for (size_t i = 0; i < from->count; ++i) {
-      loading->files += 1;
-      loading->last = i + 1 == from->count;
-      CR_TRY(from->path != NULL ? load_one(net, from->path[i], loading)
-                                : load_bytes(net, from, loading));
-    }
-    return settle(net);
-  }
+void crema_weights_options_init(crema_weights_options *options) {
+  if (options == NULL) return;
+  *options = (crema_weights_options){0};
+}
 
-  /* `other` as in cr_net_load_files. */
-  static crema_status load(crema_net * net, const weights *from, cr_net_missing missing,
-                           const crema_net *other) {
-    cr_net_loading loading = {.net = net, .missing = missing};
-    /* So that values that are read for the device get page-locked memory. */
-    cr_device_guard guard;
-    CR_TRY(cr_device_enter(net->context->device, &guard));
-    crema_status status = load_all(net, from, &loading);
-    if (status == CREMA_OK && missing != CR_MISSING_REFUSED) warn_of_missing(&loading, other);
-    finish(&loading);
-    cr_device_leave(guard);
-    return status;
-  }
+static cr_net_missing missing_of(const crema_weights_options *options) {
+  bool allow = options != NULL && options->allow_missing;
+  return allow ? CR_MISSING_WARNED : CR_MISSING_REFUSED;
+}
 
-  crema_status cr_net_load_files(crema_net * net, const char *const *path, size_t count,
-                                 cr_net_missing missing, const crema_net *other) {
-    return load(net, &(weights){.path = path, .count = count}, missing, other);
-  }
+crema_status crema_net_load_weights(crema_net *net, const char *path) {
+  CR_REQUIRE(net);
+  CR_REQUIRE(path);
+  crema_weights_options options;
+  crema_weights_options_init(&options);
+  options.allow_missing = net->phase == CREMA_TRAIN;
+  return crema_net_load_weights_with(net, path, &options);
+}
 
-  crema_status cr_net_load_bytes(crema_net * net, const void *bytes, size_t size,
-                                 const char *source, cr_net_missing missing) {
-    const char *name = source == NULL ? "the bytes given" : source;
-    const weights from = {.count = 1, .bytes = bytes, .size = size, .source = name};
-    return load(net, &from, missing, NULL);
-  }
+crema_status crema_net_load_weights_with(crema_net *net, const char *path,
+                                         const crema_weights_options *options) {
+  CR_REQUIRE(net);
+  CR_REQUIRE(path);
+  return cr_net_load_files(net, &path, 1, missing_of(options), NULL);
+}
 
-  void crema_weights_options_init(crema_weights_options * options) {
-    if (options == NULL) return;
-    *options = (crema_weights_options){0};
-  }
-
-  static cr_net_missing missing_of(const crema_weights_options *options) {
-    bool allow = options != NULL && options->allow_missing;
-    return allow ? CR_MISSING_WARNED : CR_MISSING_REFUSED;
-  }
-
-  crema_status crema_net_load_weights(crema_net * net, const char *path) {
-    CR_REQUIRE(net);
-    CR_REQUIRE(path);
-    crema_weights_options options;
-    crema_weights_options_init(&options);
-    options.allow_missing = net->phase == CREMA_TRAIN;
-    return crema_net_load_weights_with(net, path, &options);
-  }
-
-  crema_status crema_net_load_weights_with(crema_net * net, const char *path,
+crema_status crema_net_load_weights_memory(crema_net *net, const void *bytes, size_t size,
+                                           const char *source,
                                            const crema_weights_options *options) {
-    CR_REQUIRE(net);
-    CR_REQUIRE(path);
-    return cr_net_load_files(net, &path, 1, missing_of(options), NULL);
-  }
-
-  crema_status crema_net_load_weights_memory(crema_net * net, const void *bytes, size_t size,
-                                             const char *source,
-                                             const crema_weights_options *options) {
-    CR_REQUIRE(net);
-    CR_REQUIRE(bytes);
-    return cr_net_load_bytes(net, bytes, size, source, missing_of(options));
-  }
+  CR_REQUIRE(net);
+  CR_REQUIRE(bytes);
+  return cr_net_load_bytes(net, bytes, size, source, missing_of(options));
+}
