@@ -235,7 +235,7 @@ crema_status cr_model_build(crema_model *model, const cr_program *program, crema
   crema_net_options options = model->options;
   options.plan_memory = true;
   pthread_mutex_lock(&model->lock);
-  crema_status status = cr_program_build(program, &options, context, out);
+  crema_status status = cr_program_build(program, &options, model->path, context, out);
   pthread_mutex_unlock(&model->lock);
   return status;
 }

@@ -157,10 +157,11 @@ void cr_program_destroy(cr_program *program) {
 }
 
 crema_status cr_program_build(const cr_program *program, const crema_net_options *options,
-                              crema_context *context, crema_net **out) {
+                              const char *path, crema_context *context, crema_net **out) {
   ProtobufCMessage *copy = NULL;
   CR_TRY(cr_message_copy(&program->param->base, &copy));
-  return cr_net_create_frozen((Caffe__NetParameter *)copy, options, context, program->frozen, out);
+  return cr_net_create_frozen((Caffe__NetParameter *)copy, options, context,
+                              &(cr_net_origin){.path = path}, program->frozen, out);
 }
 
 /* Other values have names that the net's blobs do not have. */

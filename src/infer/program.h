@@ -18,9 +18,10 @@ typedef struct cr_program {
 crema_status cr_program_make(cr_graph *graph, cr_program **out) CREMA_MUST_USE;
 void cr_program_destroy(cr_program *program);
 
-/* Builds a net on `context`, which it does not own. */
+/* Builds a net on `context`, which it does not own. `path` is that of the net's file. */
 crema_status cr_program_build(const cr_program *program, const crema_net_options *options,
-                              crema_context *context, crema_net **out) CREMA_MUST_USE;
+                              const char *path, crema_context *context,
+                              crema_net **out) CREMA_MUST_USE;
 
 /* Whether the program's nets have the blob, with the values that it has at the end of a pass. */
 bool cr_program_has(const cr_program *program, const char *blob);

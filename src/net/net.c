@@ -205,10 +205,10 @@ crema_status cr_net_create_for(Caffe__NetParameter *param, const crema_net_optio
 }
 
 crema_status cr_net_create_frozen(Caffe__NetParameter *param, const crema_net_options *options,
-                                  crema_context *context, const cr_net_frozen_layer *frozen,
-                                  crema_net **out) {
+                                  crema_context *context, const cr_net_origin *origin,
+                                  const cr_net_frozen_layer *frozen, crema_net **out) {
   const cr_net_for whom = {.frozen = frozen, .layers = param->n_layer};
-  return create(param, options, &whom, context, NULL, out);
+  return create(param, options, &whom, context, origin, out);
 }
 
 static cr_unknown_fields unknown_policy(const crema_net_options *options) {

@@ -123,7 +123,8 @@ typedef struct cr_net_frozen_layer {
  * shared by name: builds it for forward passes in phase TEST. `frozen` has one entry per layer;
  * nothing of it is needed afterwards. */
 crema_status cr_net_create_frozen(Caffe__NetParameter *param, const crema_net_options *options,
-                                  crema_context *context, const cr_net_frozen_layer *frozen,
+                                  crema_context *context, const cr_net_origin *origin,
+                                  const cr_net_frozen_layer *frozen,
                                   crema_net **out) CREMA_MUST_USE;
 
 /* To be called before the net computes or its values are read, and when it has computed: see

@@ -39,6 +39,20 @@ static inline void draw_statistics(crema_net *net, uint64_t *random) {
   }
 }
 
+/* All other parameters, so that values keep their size from layer to layer. */
+static inline void draw_weights(crema_net *net, uint64_t *random) {
+  for (int p = 0; p < net->learnables; ++p) {
+    crema_blob *blob = net->learnable[p];
+    const crema_shape *shape = crema_blob_shape(blob);
+    const int64_t count = crema_blob_count(blob);
+    const int64_t fan = shape->axes > 1 && shape->dim[0] > 0 ? count / shape->dim[0] : 4;
+    float *data = NULL;
+    draw_values(blob, random);
+    ok(crema_blob_mutable_cpu_data(blob, &data));
+    for (int64_t i = 0; i < count; ++i) data[i] *= sqrtf(3.0f / (float)fan);
+  }
+}
+
 static inline void draw_inputs(crema_net *net, uint64_t *random) {
   for (int i = 0; i < crema_net_input_count(net); ++i) draw_values(crema_net_input(net, i), random);
 }

@@ -1,5 +1,6 @@
 /* Random nets, compiled and plain, compute the same: all passes together, each pass alone, batches
  * of other sizes, and inner blobs that are asked for afterwards. */
+#define _GNU_SOURCE /* asprintf */
 #include "infer/model_case.h"
 #include "infer/passes.h"
 #include "net/random_nets.h"
@@ -7,7 +8,9 @@
 enum { PASSES = 16 };
 
 static char net_path[PATH_SIZE], weights_path[PATH_SIZE];
+static sketch drawn;
 static double worst_seen;
+static int rounded; /* nets whose differences were looked at twice */
 
 /* What is compared says more about a net whose values are of a usual size. */
 static bool is_usual(crema_net *net) {
@@ -30,9 +33,35 @@ static crema_session *open_session(crema_model **model, const char *const *witho
   return session;
 }
 
-static bool is_near(double error, const char *what) {
-  if (error > worst_seen) worst_seen = error;
-  if (error <= 1e-5) return true;
+/* Where the largest value of an output is what is left of much larger ones, the rounding of the
+ * plain net shows as well: a net of doubles tells. Afterwards `net` has run again. */
+static bool is_rounding(crema_net *net, crema_session *session) {
+  crema_net_options options = phase_options(CREMA_TEST);
+  crema_net *exact = NULL;
+  char *text = NULL;
+  bool fine = true;
+  const int size = asprintf(&text, "default_forward_type: DOUBLE %s", drawn.text);
+  assert_true(size > 0);
+  ok(crema_net_parse(text, (size_t)size, "exact", &options, &exact));
+  ok(crema_net_load_weights(exact, weights_path));
+  ok(crema_blob_reshape(crema_net_input(exact, 0), crema_blob_shape(crema_net_input(net, 0))));
+  ok(crema_blob_copy_data(crema_net_input(exact, 0), crema_net_input(net, 0)));
+  ok(crema_net_forward(exact, NULL));
+  for (int i = 0; i < crema_net_output_count(net); ++i) {
+    crema_blob *want = crema_net_output(exact, i);
+    const double plain = difference(want, crema_net_output(net, i));
+    const double compiled = difference(want, crema_session_output(session, i));
+    fine = fine && compiled <= fmax(1e-5, 3 * plain);
+  }
+  crema_net_destroy(exact);
+  free(text);
+  ++rounded;
+  return fine;
+}
+
+static bool is_near(crema_net *net, crema_session *session, double error, const char *what) {
+  if (error <= 1e-5 && error > worst_seen) worst_seen = error;
+  if (error <= 1e-5 || is_rounding(net, session)) return true;
   print_error("%s: %g\n", what, error);
   return false;
 }
@@ -47,8 +76,8 @@ static bool same_inner_blobs(crema_net *net, crema_session *session, uint64_t *r
     crema_blob *found = NULL;
     ok(crema_session_blob(session, name, &found));
     ok(crema_session_run(session));
-    same = is_near(difference(blob_of(net, name), found), name) && same;
-    same = is_near(output_difference(net, session), "outputs after asking") && same;
+    same = is_near(net, session, difference(blob_of(net, name), found), name) && same;
+    same = is_near(net, session, output_difference(net, session), "outputs after asking") && same;
   }
   return same;
 }
@@ -59,7 +88,7 @@ static bool same_with_batch(crema_net *net, crema_session *session, int64_t item
   ok(crema_blob_reshape(crema_net_input(net, 0), &shape));
   draw_inputs(net, random);
   ok(crema_net_forward(net, NULL));
-  return is_near(output_difference(net, session), "another batch");
+  return is_near(net, session, output_difference(net, session), "another batch");
 }
 
 static bool same_alone(crema_net *net) {
@@ -72,7 +101,7 @@ static bool same_alone(crema_net *net) {
       if (q != p) others[count++] = cr_passes[q].name;
     }
     crema_session *session = open_session(&model, others, count);
-    same = is_near(output_difference(net, session), cr_passes[p].name) && same;
+    same = is_near(net, session, output_difference(net, session), cr_passes[p].name) && same;
     crema_session_destroy(session);
     crema_model_destroy(model);
   }
@@ -82,7 +111,7 @@ static bool same_alone(crema_net *net) {
 static bool same_model(crema_net *net, uint64_t *random) {
   crema_model *model = NULL;
   crema_session *session = open_session(&model, NULL, 0);
-  bool same = is_near(output_difference(net, session), "all passes");
+  bool same = is_near(net, session, output_difference(net, session), "all passes");
   same = same_alone(net) && same;
   same = same_inner_blobs(net, session, random) && same;
   same = same_with_batch(net, session, 1, random) && same;
@@ -93,11 +122,11 @@ static bool same_model(crema_net *net, uint64_t *random) {
   return same;
 }
 
-static crema_net *make_net(const sketch *s, uint64_t *random) {
+static crema_net *make_net(uint64_t *random) {
   crema_net *net = NULL;
   FILE *file = fopen(net_path, "w");
   assert_non_null(file);
-  assert_int_equal(fwrite(s->text, 1, s->used, file), s->used);
+  assert_int_equal(fwrite(drawn.text, 1, drawn.used, file), drawn.used);
   assert_int_equal(fclose(file), 0);
   crema_net_options options = phase_options(CREMA_TEST);
   ok(crema_net_load(net_path, &options, &net));
@@ -112,26 +141,26 @@ TEST(models_compute_what_nets_do) {
   const char *given = getenv("CREMA_TEST_SEED"), *nets = getenv("CREMA_TEST_NETS");
   const uint64_t seed = given != NULL ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
   const uint64_t count = nets != NULL ? strtoull(nets, NULL, 10) : 100;
-  static sketch s;
   uint64_t random = seed, skipped = 0;
   snprintf(net_path, sizeof net_path, "%s", path_of("net.prototxt"));
   snprintf(weights_path, sizeof weights_path, "%s", path_of("net.caffemodel"));
   print_message("seed %llu\n", (unsigned long long)seed);
   for (uint64_t i = 0; i < count; ++i) {
-    draw_net(&s, seed * 1000003 + i, FOR_INFERENCE);
-    crema_net *net = make_net(&s, &random);
+    draw_net(&drawn, seed * 1000003 + i, FOR_INFERENCE);
+    crema_net *net = make_net(&random);
     skipped += !is_usual(net);
     if (is_usual(net) && !same_model(net, &random)) {
       print_error("net %llu of seed %llu:\n", (unsigned long long)i, (unsigned long long)seed);
-      fputs(s.text, stderr); /* longer than cmocka's lines */
+      fputs(drawn.text, stderr); /* longer than cmocka's lines */
       fail();
     }
     crema_net_destroy(net);
   }
   unlink(net_path);
   unlink(weights_path);
-  print_message("largest difference %g; %llu nets of huge values skipped\n", worst_seen,
-                (unsigned long long)skipped);
+  print_message("largest difference %g; %d above, by rounding alone; %llu nets of huge values\n",
+                worst_seen, rounded, (unsigned long long)skipped);
+  assert_true((uint64_t)rounded * 50 <= count);
   assert_true(skipped * 10 <= count);
 }
 
