@@ -68,9 +68,10 @@ CREMA_API const char *crema_model_explain(const crema_model *model);
 /* How a session runs. Start from crema_session_options_init. */
 typedef struct crema_session_options {
   crema_device *device; /* NULL: the CPU */
+  int threads;          /* of the host that compute, at most; 0: as many as there are */
 } crema_session_options;
 
-/* The CPU. */
+/* The CPU, with all threads. */
 CREMA_API void crema_session_options_init(crema_session_options *options);
 
 /* Makes a session. `options` may be NULL. Free with crema_session_destroy, before or after the

@@ -115,8 +115,14 @@ static crema_status set_weights(crema_model *model, const char *weights) {
 }
 
 static crema_status create(crema_model **out) {
+  enum { MOST_PLANS = 8192 }; /* a few sizes of batches of a net of a thousand ops */
   crema_model *model = NULL;
   CR_TRY(CR_NEW(model, 1, "a model"));
+  crema_status status = cr_plan_cache_create(MOST_PLANS, &model->plans);
+  if (status != CREMA_OK) {
+    free(model);
+    return status;
+  }
   model->references = 1;
   pthread_mutex_init(&model->lock, NULL);
   *out = model;
@@ -174,6 +180,7 @@ void cr_model_release(crema_model *model) {
   pthread_mutex_unlock(&model->lock);
   if (left > 0) return;
   cr_program_destroy(model->program);
+  cr_plan_cache_destroy(model->plans);
   cr_buffer_free(&model->text);
   cr_list_free(&model->keep);
   cr_list_free(&model->without);

@@ -7,6 +7,7 @@
 #include "core/list.h"
 #include "crema/model.h"
 #include "infer/program.h"
+#include "ops/plan_cache.h"
 
 /* A file as it was when the model was loaded. */
 typedef struct cr_model_stamp {
@@ -23,8 +24,9 @@ struct crema_model {
   cr_list stages, without, keep;
   crema_net_options options; /* of the net as it is; `stages` are those above */
   bool allow_missing;
-  cr_program *program; /* which has all of `keep` */
-  cr_buffer text;      /* what the passes did the first time */
+  cr_program *program;  /* which has all of `keep` */
+  cr_plan_cache *plans; /* of the ops of all sessions */
+  cr_buffer text;       /* what the passes did the first time */
 };
 
 /* The model with one reference more or less; the last one frees it. */

@@ -127,6 +127,9 @@ crema_status crema_session_create(crema_model *model, const crema_session_option
   crema_session_options standard;
   crema_session_options_init(&standard);
   if (options == NULL) options = &standard;
+  if (options->threads < 0) {
+    return cr_fail(CREMA_E_RANGE, "a session cannot have %d threads", options->threads);
+  }
   crema_session *session = NULL;
   crema_status status = CREMA_OK;
   CR_TRY(CR_NEW(session, 1, "a session"));
@@ -134,6 +137,8 @@ crema_status crema_session_create(crema_model *model, const crema_session_option
   cr_model_retain(model);
   crema_device *device = options->device == NULL ? cr_cpu_device() : options->device;
   CR_TRY_GOTO(crema_context_create(device, (uint64_t)model->options.seed, &session->context), fail);
+  cr_context_set_threads(session->context, options->threads);
+  cr_context_set_plans(session->context, model->plans);
   CR_TRY_GOTO(build_net(session), fail);
   CR_TRY_GOTO(add_inputs_and_outputs(session), fail);
   *out = session;

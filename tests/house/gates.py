@@ -37,7 +37,7 @@ ROOMS = {
     "layers/loss": {"core", "layers/common"},
     "layers/shape": {"core", "layers/common"},
     "net": {"core", "proto", *DEVICE, "memory", "ops", "layers", "layers/common", "layers/data"},
-    "infer": {"core", "proto", *DEVICE, "memory", "layers", "layers/common", "net"},
+    "infer": {"core", "proto", *DEVICE, "memory", "ops", "layers", "layers/common", "net"},
     "parallel": {"core", *DEVICE, "memory", "ops"},
     "solver": {"core", "proto", *DEVICE, "memory", "ops", "layers/common", "net", "parallel"},
 }

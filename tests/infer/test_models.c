@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <sys/stat.h>
 
+#include "infer/model.h"
 #include "infer/model_case.h"
 
 /* Loads the net as it is, gives it weights and inputs, and compares. False when it is no net for
@@ -233,6 +234,24 @@ TEST(memory_is_told) {
   remove_blocks(net);
 }
 
+/* A second session finds what the first one planned. */
+TEST(sessions_share_plans) {
+  crema_net *net = make_blocks();
+  crema_model *model = load_blocks(NULL, 0);
+  crema_session *session = NULL;
+  uint64_t made[2];
+  for (int i = 0; i < 2; ++i) {
+    ok(crema_session_create(model, NULL, &session));
+    assert_true(output_difference(net, session) <= 1e-5);
+    made[i] = cr_plan_cache_count(model->plans).made;
+    crema_session_destroy(session);
+  }
+  assert_true(made[0] > 0);
+  assert_int_equal(made[0], made[1]);
+  crema_model_destroy(model);
+  remove_blocks(net);
+}
+
 /* ---- what is refused ----------------------------------------------------- */
 
 TEST(wrong_names_are_refused) {
@@ -240,7 +259,7 @@ TEST(wrong_names_are_refused) {
   crema_net *net = make_blocks();
   crema_model_options options;
   crema_model *model = NULL;
-  crema_session *session = NULL;
+  crema_session *session = NULL, *made = NULL;
   crema_blob *found = NULL;
   const char *text = path_of("blocks"), *weights = path_of("blocks.caffemodel");
   crema_model_options_init(&options);
@@ -260,6 +279,8 @@ TEST(wrong_names_are_refused) {
   assert_fails(crema_session_blob(session, "q", &found), CREMA_E_UNKNOWN_NAME, "blob 'q'");
   assert_true(output_difference(net, session) <= 1e-5); /* goes on as before */
   assert_null(crema_session_input(session, 1));
+  assert_fails(crema_session_create(model, &(crema_session_options){.threads = -1}, &made),
+               CREMA_E_RANGE, "-1 threads");
   assert_null(crema_session_output(session, -1));
   crema_session_destroy(session);
   crema_model_destroy(model);

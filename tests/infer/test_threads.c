@@ -23,6 +23,7 @@ static const char text[] =
 static crema_model *model;
 static float *wanted[BATCHES];
 static int runs;
+static crema_session_options how;
 static atomic_int wrong;
 
 /* Batches of 1 to BATCHES items. */
@@ -44,7 +45,7 @@ static void *work(void *user) {
   crema_session *session = NULL;
   float found[5 * BATCHES];
   const int first = *(const int *)user;
-  ok(crema_session_create(model, NULL, &session));
+  ok(crema_session_create(model, &how, &session));
   for (int i = 0; i < runs; ++i) {
     const int items = 1 + (first + i) % BATCHES;
     run_batch(session, items, found);
@@ -64,16 +65,12 @@ static void run_threads(void) {
   for (int i = 0; i < THREADS; ++i) assert_int_equal(pthread_join(thread[i], NULL), 0);
 }
 
-TEST(threads_do_not_disturb_each_other) {
-  const char *given = getenv("CREMA_TEST_RUNS");
-  crema_model_options options;
+/* Sessions with so many threads each. */
+static void compare_threads(int threads) {
   crema_session *session = NULL;
-  crema_model_options_init(&options);
-  options.seed = 5;
-  runs = given != NULL ? atoi(given) : 40;
-  write_text("net", text);
-  ok(crema_model_load(path_of("net"), NULL, &options, &model));
-  ok(crema_session_create(model, NULL, &session));
+  crema_session_options_init(&how);
+  how.threads = threads;
+  ok(crema_session_create(model, &how, &session));
   for (int i = 0; i < BATCHES; ++i) {
     wanted[i] = malloc((size_t)(5 * (i + 1)) * sizeof **wanted);
     assert_non_null(wanted[i]);
@@ -83,6 +80,18 @@ TEST(threads_do_not_disturb_each_other) {
   run_threads();
   assert_int_equal(wrong, 0);
   for (int i = 0; i < BATCHES; ++i) free(wanted[i]);
+}
+
+TEST(threads_do_not_disturb_each_other) {
+  const char *given = getenv("CREMA_TEST_RUNS");
+  crema_model_options options;
+  crema_model_options_init(&options);
+  options.seed = 5;
+  runs = given != NULL ? atoi(given) : 40;
+  write_text("net", text);
+  ok(crema_model_load(path_of("net"), NULL, &options, &model));
+  compare_threads(1);
+  compare_threads(0);
   crema_model_destroy(model);
   unlink(path_of("net"));
 }
