@@ -116,7 +116,7 @@ typedef struct crema_view crema_view;
  * and what is written to it counts from the next pass, saving or further view on; what was written
  * before the release counts, too. A blob that is given a shape with more values lets go of its
  * views: they keep the values that they have. While nets that share weights run in several
- * threads, nobody may hold a view of the weights. *out is to be freed with crema_view_release.
+ * threads, nobody may hold a view of the weights. Free with crema_view_release.
  * Errors: as crema_blob_cpu_data. */
 CREMA_API crema_status crema_blob_view_data(crema_blob *blob, crema_view **out) CREMA_MUST_USE;
 CREMA_API crema_status crema_blob_view_diff(crema_blob *blob, crema_view **out) CREMA_MUST_USE;

@@ -178,7 +178,7 @@ def percentile(values, share):
 def length_gate(breaches):
     files, functions = [], []
     for path in sources("src/**/*.[ch]", "tools/*.[ch]", "include/crema/*.h", "tests/**/*.[ch]",
-                        "bench/**/*.[ch]", "fuzz/*.c", "src/**/*.cu", "examples/**/*.c"):
+                        "bench/**/*.[ch]", "fuzz/*.c", "src/**/*.cu", "examples/**/*.c", "python/**/*.[ch]"):
         count = len(path.read_text().splitlines())
         files.append(count)
         if count > 1000:
@@ -304,7 +304,7 @@ def loop_gate(breaches):
     loop = re.compile(r"\bfor\b.*[;,] *[A-Za-z_][\w.>\[\]-]*(\+\+|--)\)")
     statement = re.compile(r"(^|\) |else |[;{}:] )\s*[A-Za-z_][\w.>\[\]-]*(\+\+|--);")
     for path in sources("src/**/*.[ch]", "src/**/*.cu", "tools/*.[ch]", "tests/**/*.[ch]", "bench/**/*.[ch]",
-                        "fuzz/*.[ch]", "examples/**/*.c", "include/crema/*.h"):
+                        "fuzz/*.[ch]", "examples/**/*.c", "include/crema/*.h", "python/**/*.[ch]"):
         for line, t in enumerate(strip_comments_and_strings(path.read_text()).splitlines(), 1):
             if loop.search(t) or statement.search(t):
                 breaches.append(f"{path.relative_to(ROOT)}:{line}: ++ or -- behind a variable whose value is not used")

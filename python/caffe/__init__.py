@@ -1,0 +1,21 @@
+"""Caffe networks in Python: loads, runs, trains and changes them, as pycaffe did.
+
+    import caffe
+    net = caffe.Net('deploy.prototxt', 'weights.caffemodel', caffe.TEST)
+    net.blobs['data'].data[...] = picture
+    print(net.forward()['prob'])
+"""
+from . import io  # noqa: F401
+from ._core import Error, version as _version
+from ._layer import BlobVec, Layer, LayerParameter
+from ._mode import (NCCL, TEST, TRAIN, Timer, has_nccl, init_log, layer_type_list, log, root_solver,
+                    set_device, set_devices, set_mode_cpu, set_mode_gpu, set_multiprocess,
+                    set_random_seed, set_solver_count, set_solver_rank, solver_count, solver_rank)
+from .classifier import Classifier
+from .detector import Detector
+from .net_spec import NetSpec, layers, params, to_proto
+from .pycaffe import (AdaDeltaSolver, AdaGradSolver, AdamSolver, Blob, NesterovSolver, Net,
+                      RMSPropSolver, SGDSolver, Solver, get_solver)
+
+__version__ = _version()
+__all__ = [name for name in dir() if not name.startswith("_")] + ["__version__"]

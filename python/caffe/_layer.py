@@ -1,0 +1,112 @@
+"""Layers written in Python: the class that they derive from, and how the library makes them."""
+import importlib
+import sys
+
+from . import _core
+
+
+class BlobVec(list):
+    """A layer's parameters: a list of Blob that ``setup`` adds to."""
+
+    def __init__(self, blobs=(), handle=None):
+        super().__init__(blobs)
+        self._handle = handle
+
+    def add_blob(self, *shape, **options):
+        """Adds a parameter of this shape, filled with zeros or as `filler` says, such as
+        ``"type: 'xavier'"``, and returns it. Only within ``setup``."""
+        filler = options.pop("filler", None)
+        if options:
+            raise TypeError("add_blob() takes a shape and a filler")
+        if self._handle is None:
+            raise RuntimeError("parameters are added in the setup of a Python layer only")
+        blob = self._handle.add_param(shape, filler)
+        self.append(blob)
+        return blob
+
+
+class Layer:
+    """A layer of a net, and the class that layers written in Python derive from.
+
+    Such a class has the methods ``setup(bottom, top)``, called once; ``reshape(bottom, top)``, called
+    before each ``forward(bottom, top)``; and ``backward(top, propagate_down, bottom)``. `bottom` and
+    `top` are lists of Blob. The prototxt names it: ``type: 'Python' python_param { module: 'my_file'
+    layer: 'MyLayer' param_str: '...' }``. The attributes ``param_str``, ``phase``, ``blobs`` and ``type``
+    are there from ``setup`` on.
+    """
+
+    type = "Python"
+    name = ""
+    param_str = ""
+    param_str_ = ""
+    phase = 0
+    _handle = None
+
+    def __init__(self, param=None):
+        self.layer_param = param
+        if "blobs" not in self.__dict__:
+            self.blobs = BlobVec()
+
+    def setup(self, bottom, top):
+        """Reads parameters and adds blobs; called once."""
+
+    def reshape(self, bottom, top):
+        """Gives the tops their shapes; called before each forward pass."""
+
+    def forward(self, bottom, top):
+        """Fills the tops from the bottoms."""
+        raise NotImplementedError("%s has no forward" % type(self).__name__)
+
+    def backward(self, top, propagate_down, bottom):
+        """Fills the gradients of the bottoms and adds to those of the parameters."""
+        raise NotImplementedError("%s has no backward" % type(self).__name__)
+
+    def param_learns(self, index):
+        """Whether parameter `index` wants a gradient; in ``backward``."""
+        return self._handle.learns(index)
+
+    def _forget(self):
+        """The net goes."""
+        self._handle = None
+        self.blobs = BlobVec()
+
+    def __repr__(self):
+        return "<caffe.Layer %r of type %s with %d parameters>" % (self.name, self.type, len(self.blobs))
+
+
+def make(handle):
+    """Makes the object of a layer of type Python that is being built."""
+    module_name = handle.field("python_param.module")
+    class_name = handle.field("python_param.layer")
+    if not module_name or not class_name:
+        raise ValueError("a Python layer needs python_param { module: '...' layer: '...' }")
+    module = sys.modules.get(module_name)
+    if module is None:
+        module = importlib.import_module(module_name)
+    cls = getattr(module, class_name)
+    layer = cls.__new__(cls)
+    layer._handle = handle
+    layer.blobs = BlobVec((), handle)
+    layer.name = handle.field("name")
+    layer.param_str = layer.param_str_ = handle.field("python_param.param_str")
+    layer.phase = handle.phase
+    layer.__init__(LayerParameter(handle.field("name"), handle))
+    return layer
+
+
+class LayerParameter:
+    """What the prototxt says of a layer that is being built."""
+
+    def __init__(self, name, handle):
+        self.name = name
+        self._handle = handle
+
+    def field(self, path):
+        """A field as text, such as ``field('python_param.param_str')``."""
+        return self._handle.field(path)
+
+    def __repr__(self):
+        return "<caffe.LayerParameter %r>" % self.name
+
+
+_core.set_layer_maker(make)

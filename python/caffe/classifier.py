@@ -1,0 +1,37 @@
+"""A net that classifies pictures."""
+import numpy as np
+
+from . import io
+from ._mode import TEST
+from .pycaffe import Net
+
+
+class Classifier(Net):
+    """``Classifier(model_file, pretrained_file, ...)``: a net with preprocessing.
+
+    `image_dims`: the size to which pictures are resized before the crop (the net's own without it);
+    `mean`, `input_scale`, `raw_scale`, `channel_swap`: see io.Transformer.
+    """
+
+    def __init__(self, model_file, pretrained_file, image_dims=None, mean=None, input_scale=None,
+                 raw_scale=None, channel_swap=None):
+        super().__init__(model_file, TEST, weights=pretrained_file)
+        self.transformer = io.make_transformer(self, mean, input_scale, raw_scale, channel_swap)
+        self.crop_dims = np.array(self.blobs[self.inputs[0]].shape[2:])
+        self.image_dims = self.crop_dims if not image_dims else np.array(image_dims)
+
+    def predict(self, inputs, oversample=True):
+        """The probabilities of the classes, one row for each picture (height x width x channels).
+        `oversample`: the mean over ten crops; else the centre alone."""
+        resized = np.stack([io.resize_image(picture, self.image_dims) for picture in inputs])
+        if oversample:
+            crops = io.oversample(resized, self.crop_dims)
+        else:
+            top, left = ((self.image_dims - self.crop_dims) / 2.0).astype(int)
+            crops = resized[:, top:top + self.crop_dims[0], left:left + self.crop_dims[1], :]
+        name = self.inputs[0]
+        data = np.stack([self.transformer.preprocess(name, crop) for crop in crops])
+        found = self.forward_all(**{name: data})[self.outputs[0]]
+        if oversample:
+            found = found.reshape((len(found) // 10, 10, -1)).mean(1)
+        return found

@@ -1,0 +1,1 @@
+"""Caffe's messages for Google's protobuf."""

@@ -1,0 +1,516 @@
+"""The classes Net and Solver."""
+import os
+from collections import OrderedDict
+
+import numpy as np
+
+from . import _blob, _core  # noqa: F401
+from ._layer import BlobVec, Layer
+from ._mode import TEST, TRAIN, device_kind, next_seed
+
+Blob = _core.Blob
+
+_KINDS = ("before_forward", "after_forward", "before_backward", "after_backward")
+
+
+def _bound_layer(net, index):
+    """An object for a layer of one of crema's own types."""
+    layer = Layer.__new__(Layer)
+    layer.type = net._layer_types[index]
+    layer.name = net._layer_names[index]
+    layer.phase = net.phase
+    layer.blobs = BlobVec(net._params_of(index))
+    layer.layer_param = None
+    return layer
+
+
+class Net(_core.Net):
+    """A net with its blobs and weights.
+
+    ``Net(file, phase, level=0, stages=None, weights=None)``, or in Caffe's older form ``Net(file,
+    weights, phase)``. `file` is a .prototxt of any dialect. ``Net.from_text(text, phase)`` takes the
+    text itself.
+    """
+
+    def __init__(self, network_file, *args, **options):
+        weights = options.pop("weights", None)
+        if args and isinstance(args[0], (str, bytes, os.PathLike)):
+            if weights is not None:
+                raise TypeError("weights are given twice")
+            weights, args = args[0], args[1:]
+        names = ("phase", "level", "stages")
+        if len(args) > len(names):
+            raise TypeError("too many arguments")
+        for name, value in zip(names, args):
+            if name in options:
+                raise TypeError("%s is given twice" % name)
+            options[name] = value
+        if "phase" not in options:
+            raise TypeError("the phase is needed: caffe.TRAIN or caffe.TEST")
+        self._make(network_file, None, **options)
+        if weights is not None:
+            self.copy_from(weights)
+
+    def _make(self, path, text, phase, level=0, stages=None):
+        if text is None and not os.path.exists(path):
+            raise RuntimeError("Could not open file %s" % os.fspath(path))
+        if stages is not None and isinstance(stages, str):
+            raise TypeError("stages are a list of names")
+        seed = next_seed()
+        kind, indices = device_kind()
+        self._source = os.fspath(path) if text is None else None
+        self._options = {"phase": int(phase), "level": int(level), "stages": list(stages or [])}
+        _core.take_made_layers()
+        self._build(path, text, int(phase), int(level), stages, -1 if seed is None else seed, kind,
+                    indices[0])
+        self._python_layers = _core.take_made_layers()
+
+    @classmethod
+    def from_text(cls, text, phase=TEST, level=0, stages=None, source="net"):
+        """A net from the text of a prototxt (a str, or what NetSpec.to_proto gives)."""
+        net = cls.__new__(cls)
+        net._make(source, str(text), phase, level, stages)
+        return net
+
+    # ---- the graph ----
+
+    def _cached(self, name, make):
+        """What does not change in the life of a net, made at its first use."""
+        found = self.__dict__.get(name)
+        if found is None:
+            found = self.__dict__[name] = make()
+        return found
+
+    @property
+    def name(self):
+        """The net's name."""
+        return self._name
+
+    @property
+    def _blobs(self):
+        return [self._blob(i) for i in range(len(self._blob_names))]
+
+    @property
+    def blobs(self):
+        """The blobs by their names, in the order in which layers make them."""
+        return OrderedDict((name, self._blob(i)) for i, name in enumerate(self._names()))
+
+    def _names(self):
+        return self._cached("_kept_blob_names", lambda: self._blob_names)
+
+    @property
+    def blob_loss_weights(self):
+        """With what weight each blob is part of the loss, by their names."""
+        return OrderedDict(zip(self._blob_names, self._blob_loss_weights))
+
+    @property
+    def layers(self):
+        """All layers in the order of running: objects with ``type``, ``name`` and ``blobs``."""
+        made, found = iter(self._python_layers_of()), []
+        for index, kind in enumerate(self._layer_types):
+            layer = next(made, None) if kind == "Python" else None
+            found.append(_bound_layer(self, index) if layer is None else layer)
+        return found
+
+    def _python_layers_of(self):
+        return self.__dict__.get("_python_layers") or []
+
+    @property
+    def layer_dict(self):
+        """The layers by their names."""
+        return OrderedDict(zip(self._layer_names, self.layers))
+
+    @property
+    def params(self):
+        """The parameters of the layers that have some, by the layers' names: lists of Blob, weights
+        first."""
+        found = OrderedDict()
+        for index, name in enumerate(self._layer_names):
+            blobs = self._params_of(index)
+            if blobs:
+                found[name] = BlobVec(blobs)
+        return found
+
+    @property
+    def inputs(self):
+        """The names of the inputs."""
+        return list(self._cached("_kept_inputs", lambda: self._input_names))
+
+    @property
+    def outputs(self):
+        """The names of the blobs that no layer reads."""
+        return list(self._cached("_kept_outputs", lambda: self._output_names))
+
+    @property
+    def _inputs(self):
+        return [self._blob_names.index(name) for name in self._input_names]
+
+    @property
+    def _outputs(self):
+        return [self._blob_names.index(name) for name in self._output_names]
+
+    @property
+    def bottom_names(self):
+        """For each layer, the names of the blobs that it reads."""
+        names = self._blob_names
+        return OrderedDict((layer, [names[i] for i in self._bottom_ids(index)])
+                           for index, layer in enumerate(self._layer_names))
+
+    @property
+    def top_names(self):
+        """For each layer, the names of the blobs that it makes."""
+        names = self._blob_names
+        return OrderedDict((layer, [names[i] for i in self._top_ids(index)])
+                           for index, layer in enumerate(self._layer_names))
+
+    def _layer_index(self, name):
+        try:
+            return self._cached("_kept_layer_names", lambda: self._layer_names).index(name)
+        except ValueError:
+            raise ValueError("the net has no layer %r" % (name,)) from None
+
+    # ---- running ----
+
+    def forward(self, blobs=None, start=None, end=None, **kwargs):
+        """Runs the layers from `start` to `end` (names; all without them).
+
+        Keywords are inputs by name: arrays of the inputs' shapes. Returns a dictionary of the outputs,
+        or of layer `end`'s tops, and of the `blobs` named: arrays that show the blobs' memory.
+        """
+        first = 0 if start is None else self._layer_index(start)
+        if end is None:
+            last, wanted = len(self._cached("_kept_layer_names", lambda: self._layer_names)) - 1, None
+        else:
+            last = self._layer_index(end)
+            wanted = self.top_names[end]
+        if kwargs:
+            self._feed(kwargs)
+        self._forward(first, last)
+        index = self._cached("_kept_index", lambda: {n: i for i, n in enumerate(self._names())})
+        names = list(self.outputs if wanted is None else wanted)
+        names += [name for name in blobs or () if name not in names]
+        return {name: self._blob(index[name]).data for name in names}
+
+    def _feed(self, inputs):
+        if set(inputs) != set(self.inputs):
+            raise Exception("Input blob arguments do not match net inputs.")
+        found = self.blobs
+        for name, array in inputs.items():
+            array = np.asarray(array)
+            if array.ndim == 0 or array.shape[0] != found[name].shape[0]:
+                raise Exception("Input is not batch sized")
+            found[name].data[...] = array
+
+    def backward(self, diffs=None, start=None, end=None, **kwargs):
+        """Runs the layers from `start` back to `end` (names; all without them).
+
+        Keywords are gradients of outputs by name. Returns a dictionary of the inputs' gradients, or of
+        those of layer `end`'s bottoms, and of the blobs named in `diffs`.
+        """
+        last = len(self._layer_names) - 1 if start is None else self._layer_index(start)
+        first = 0 if end is None else self._layer_index(end)
+        names = list(self.inputs if end is None else self.bottom_names[end])
+        names += [name for name in diffs or () if name not in names]
+        found = self.blobs
+        if kwargs:
+            if set(kwargs) != set(self.outputs):
+                raise Exception("Top diff arguments do not match net outputs.")
+            for name, array in kwargs.items():
+                array = np.asarray(array)
+                if array.ndim == 0 or array.shape[0] != found[name].shape[0]:
+                    raise Exception("Diff is not batch sized")
+                found[name].diff[...] = array
+        self._backward(last, first)
+        return {name: found[name].diff for name in names}
+
+    def forward_all(self, blobs=None, **kwargs):
+        """Runs the net over as many samples as the arrays given have, batch by batch; the last batch is
+        filled up. Returns copies."""
+        collected = {name: [] for name in set(self.outputs + list(blobs or []))}
+        for batch in self._batch(kwargs):
+            for name, values in self.forward(blobs=blobs, **batch).items():
+                collected[name].extend(values.copy())
+        return self._trim(collected, kwargs)
+
+    def forward_backward_all(self, blobs=None, diffs=None, **kwargs):
+        """The same with a backward pass after each; returns the blobs and the gradients."""
+        every_blob = {name: [] for name in set(self.outputs + list(blobs or []))}
+        every_diff = {name: [] for name in set(self.inputs + list(diffs or []))}
+        forward = {name: kwargs[name] for name in self.inputs if name in kwargs}
+        backward = {name: kwargs[name] for name in self.outputs if name in kwargs}
+        gradients = self._batch(backward) if backward else None
+        for batch in self._batch(forward):
+            for name, values in self.forward(blobs=blobs, **batch).items():
+                every_blob[name].extend(values.copy())
+            given = next(gradients) if gradients else {}
+            for name, values in self.backward(diffs=diffs, **given).items():
+                every_diff[name].extend(values.copy())
+        return self._trim(every_blob, kwargs), self._trim(every_diff, kwargs)
+
+    @staticmethod
+    def _trim(collected, given):
+        count = len(next(iter(given.values()))) if given else None
+        return {name: np.asarray(values)[:count] for name, values in collected.items()}
+
+    def _batch(self, blobs):
+        """Slices of the arrays, as long as the first input's batch."""
+        if not blobs:
+            yield {}
+            return
+        size = self.blobs[self.inputs[0]].shape[0] if self.inputs else 1
+        blobs = {name: np.asarray(values) for name, values in blobs.items()}
+        count = len(next(iter(blobs.values())))
+        for begin in range(0, count, size):
+            batch = {}
+            for name, values in blobs.items():
+                part = values[begin:begin + size]
+                if len(part) < size:
+                    rest = np.zeros((size - len(part),) + part.shape[1:], part.dtype)
+                    part = np.concatenate([part, rest])
+                batch[name] = part
+            yield batch
+
+    def set_input_arrays(self, data, labels):
+        """Gives the net's MemoryData layer its samples: float32 arrays of samples x channels x height x
+        width and of one label a sample, in C order. They are kept, not copied."""
+        data, labels = self._check_array(data, "data", 4), self._check_array(labels, "labels", None)
+        if len(data) != len(labels):
+            raise RuntimeError("data and labels must have the same first dimension")
+        for index, kind in enumerate(self._layer_types):
+            if kind == "MemoryData":
+                self._set_samples(self._layer_names[index], data, labels, len(data))
+                return
+        raise RuntimeError("set_input_arrays may only be called if the first layer is a MemoryDataLayer")
+
+    @staticmethod
+    def _check_array(array, what, axes):
+        if not isinstance(array, np.ndarray) or array.dtype != np.float32 or not array.flags.c_contiguous:
+            raise RuntimeError("%s must be a C-contiguous array of float32" % what)
+        if axes is not None and array.ndim != axes:
+            raise RuntimeError("%s must have %d axes" % (what, axes))
+        return array
+
+    # ---- hooks ----
+
+    def _add_hook(self, kind, function):
+        hooks = self.__dict__.setdefault("_hooks", {})
+        hooks.setdefault(kind, []).append(function)
+        self._use_hooks([k for k in _KINDS if k in hooks])
+
+    def _call_hooks(self, kind, layer):
+        for function in self._hooks[kind]:
+            function(layer)
+
+    def before_forward(self, function):
+        """``function(index)`` is called before each layer's forward pass."""
+        self._add_hook("before_forward", function)
+
+    def after_forward(self, function):
+        """``function(index)`` is called after each layer's forward pass."""
+        self._add_hook("after_forward", function)
+
+    def before_backward(self, function):
+        """``function(index)`` is called before each layer's backward pass."""
+        self._add_hook("before_backward", function)
+
+    def after_backward(self, function):
+        """``function(index)`` is called after each layer's backward pass."""
+        self._add_hook("after_backward", function)
+
+    # ---- weights ----
+
+    def copy_from(self, path, allow_missing=True):
+        """Loads weights from a .caffemodel, binary or HDF5, into the layers of the same name.
+        `allow_missing` false: layers without weights in the file are an error instead of a warning."""
+        self._copy_from(path, allow_missing)
+
+    def save(self, path, diffs=False):
+        """Writes the weights: HDF5 when the name ends in .h5, else Caffe's binary format."""
+        self._save(path, diffs, False)
+
+    def save_hdf5(self, path, write_diff=False):
+        """Writes the weights as HDF5."""
+        self._save(path, write_diff, True)
+
+    def load_hdf5(self, path):
+        """Loads weights from an HDF5 file."""
+        self._copy_from(path, True)
+
+    def share_with(self, other):
+        """Uses the weights of another net, in the same memory."""
+        self._share_with(other)
+
+    # ---- pickling, printing ----
+
+    def to_prototxt(self):
+        """The net as text, with the splits that it has inside."""
+        parts = ["name: \"%s\"\n" % self._name] if self._name else []
+        for index in range(len(self._layer_names)):
+            text = "".join("  %s\n" % line for line in self._layer_text(index).splitlines())
+            parts.append("layer {\n%s}\n" % text)
+        return "".join(parts)
+
+    def __reduce__(self):
+        shapes = {name: self.blobs[name].shape for name in self.inputs}
+        return _unpickle, (type(self), self.to_prototxt(), self.phase, self._to_bytes(), shapes)
+
+    def __repr__(self):
+        phase = "TRAIN" if self.phase == TRAIN else "TEST"
+        lines = ["<caffe.Net %r in phase %s: %d layers, %d parameters" % (
+            self._name, phase, len(self._layer_names), self._parameter_count())]
+        blobs = self.blobs
+        for kind, names in (("input", self.inputs), ("output", self.outputs)):
+            lines += ["  %s %s: %s" % (kind, name, " x ".join(map(str, blobs[name].shape)))
+                      for name in names]
+        return "\n".join(lines) + ">"
+
+    def _parameter_count(self):
+        return sum(blob.count for blobs in self.params.values() for blob in blobs)
+
+    def _repr_html_(self):
+        """A table of the layers, for notebooks."""
+        import html
+        rows = []
+        blobs = self._blobs
+        for index, (name, kind) in enumerate(zip(self._layer_names, self._layer_types)):
+            tops = ["%s (%s)" % (self._blob_names[i], " &times; ".join(map(str, blobs[i].shape)))
+                    for i in self._top_ids(index)]
+            count = sum(blob.count for blob in self._params_of(index))
+            rows.append("<tr><td>%s</td><td>%s</td><td>%s</td><td style='text-align:right'>%s</td></tr>"
+                        % (html.escape(name), html.escape(kind), "<br>".join(tops),
+                           "{:,}".format(count) if count else ""))
+        head = "<tr><th>layer</th><th>type</th><th>makes</th><th>parameters</th></tr>"
+        return "<b>%s</b> (%s parameters)<table>%s%s</table>" % (
+            html.escape(self._name or "net"), "{:,}".format(self._parameter_count()), head,
+            "".join(rows))
+
+
+def _unpickle(cls, text, phase, weights, shapes):
+    net = cls.from_text(text, phase)
+    net._from_bytes(weights, True)
+    for name, shape in shapes.items():
+        net.blobs[name].reshape(*shape)
+    net.reshape()
+    return net
+
+
+_core.set_net_class(Net)
+
+
+class Solver(_core.Solver):
+    """What trains a net: ``get_solver(file)`` makes the one that the file names, the classes SGDSolver
+    and so on one of their own update rule whatever the file names."""
+
+    _type = None
+
+    def __init__(self, solver_file):
+        if not os.path.exists(solver_file):
+            raise RuntimeError("Could not open file %s" % os.fspath(solver_file))
+        seed = next_seed()
+        kind, indices = device_kind()
+        self._callbacks = []
+        self._bar = None
+        self._build(solver_file, self._type, seed, kind, indices)
+        _core.take_made_layers()
+
+    @property
+    def net(self):
+        """The net that is trained."""
+        return self._net(-1)
+
+    @property
+    def test_nets(self):
+        """The nets that test it; they have the same weights."""
+        return [self._net(i) for i in range(self._test_net_count)]
+
+    @property
+    def type(self):
+        """The update rule's name."""
+        return self.param.type
+
+    @property
+    def param(self):
+        """The solver file, as a caffe_pb2.SolverParameter. To change base_lr and max_iter, set those of
+        the solver."""
+        from google.protobuf import text_format
+
+        from .proto import caffe_pb2
+        return text_format.Parse(self._text(), caffe_pb2.SolverParameter())
+
+    def solve(self, resume_file=None, progress=None):
+        """Trains until max_iter, with the tests and snapshots that the file asks for. `progress`: with
+        a bar that shows iteration, loss and time; None: on a terminal and in notebooks."""
+        if resume_file is not None:
+            self.restore(resume_file)
+        from ._progress import bar_for
+        self._bar = bar_for(self, progress)
+        try:
+            self._solve(self._bar is not None)
+        finally:
+            if self._bar is not None:
+                self._bar.close()
+            self._bar = None
+
+    def step(self, iterations):
+        """Trains for so many iterations."""
+        self._step(iterations, False)
+
+    def share_weights(self, net):
+        """Trains the weights of another net, in the same memory."""
+        _share(self.net, net)
+
+    def add_callback(self, on_start, on_gradients_ready=None):
+        """``on_start()`` is called before each iteration, ``on_gradients_ready()`` between its backward
+        pass and the update; either may be None."""
+        self._callbacks.append((on_start, on_gradients_ready))
+
+    def _on_start(self):
+        for on_start, _ in self._callbacks:
+            if on_start is not None:
+                on_start()
+
+    def _on_gradients(self):
+        for _, ready in self._callbacks:
+            if ready is not None:
+                ready()
+
+    def _on_progress(self, iteration, end, loss, rate, samples, seconds):
+        if self._bar is not None:
+            self._bar.show(iteration, end, loss, rate, samples, seconds)
+
+    def __repr__(self):
+        return "<caffe.%s: iteration %d of %d>" % (type(self).__name__, self.iter, self.max_iter)
+
+
+def _share(trained, net):
+    """The solver's own memory stays where its update works: it takes the other's values, and the other net
+    the memory."""
+    mine, theirs = trained.params, net.params
+    for name, blobs in theirs.items():
+        for own, other in zip(mine.get(name, ()), blobs):
+            if own.shape == other.shape:
+                own.data[...] = other.data
+    net.share_with(trained)
+
+
+def _solver_class(name, rule):
+    return type(name, (Solver,), {"_type": rule, "__module__": "caffe",
+                                  "__doc__": "A solver with the update rule %s." % rule})
+
+
+SGDSolver = _solver_class("SGDSolver", "SGD")
+NesterovSolver = _solver_class("NesterovSolver", "Nesterov")
+AdaGradSolver = _solver_class("AdaGradSolver", "AdaGrad")
+RMSPropSolver = _solver_class("RMSPropSolver", "RMSProp")
+AdaDeltaSolver = _solver_class("AdaDeltaSolver", "AdaDelta")
+AdamSolver = _solver_class("AdamSolver", "Adam")
+
+_CLASSES = {cls._type: cls for cls in (SGDSolver, NesterovSolver, AdaGradSolver, RMSPropSolver,
+                                       AdaDeltaSolver, AdamSolver)}
+
+
+def get_solver(solver_file):
+    """The solver of a file, of the class that its `type` (or `solver_type`) names."""
+    solver = Solver(solver_file)
+    solver.__class__ = _CLASSES.get(solver.type, Solver)
+    return solver

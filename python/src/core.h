@@ -1,0 +1,148 @@
+/* The module caffe._core: what the Python files of `caffe` need of libcrema.
+ *
+ * Only CPython's limited API is used, so that one build serves every version since 3.11. Files:
+ *   module.c  the module: its functions and types
+ *   error.c   statuses as exceptions, and exceptions as statuses
+ *   guard.c   one thread at a time uses a net; none does after fork
+ *   view.c    memory as a buffer, and arrays made of it
+ *   blob.c, net.c, solver.c  the objects
+ *   layer.c   layers written in Python
+ *   log.c     crema's log on the standard error output */
+#ifndef CREMA_PYTHON_CORE_H
+#define CREMA_PYTHON_CORE_H
+
+#define Py_LIMITED_API 0x030B0000
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+/* Needs the one above. */
+#include <pythread.h>
+
+#include <stdbool.h>
+#include <string.h>
+#include <sys/types.h>
+
+#include "crema/crema.h"
+
+/* ---- guard.c ---- */
+
+/* What keeps the threads that use a net, or a solver with its nets, apart. */
+typedef struct py_guard py_guard;
+
+/* Sets an exception when it fails. */
+py_guard *py_guard_create(void);
+void py_guard_retain(py_guard *guard);
+void py_guard_release(py_guard *guard);
+
+/* Waits, without the interpreter's lock, until no other thread has the guard. A thread may enter it
+ * several times. Returns 0, or -1 with an exception in a child process made by fork. */
+int py_guard_enter(py_guard *guard);
+void py_guard_leave(py_guard *guard);
+
+/* Whether the process is the one that made the guard. */
+bool py_guard_is_ours(const py_guard *guard);
+
+/* ---- error.c ---- */
+
+/* Makes the exception class caffe.Error in the module. Returns 0 or -1. */
+int py_error_init(PyObject *module);
+
+/* Raises the exception that a callback kept, or else caffe.Error with the thread's error text.
+ * Returns NULL. */
+PyObject *py_error_raise(crema_status status);
+
+/* None, or what py_error_raise does. */
+PyObject *py_error_none(crema_status status);
+
+/* Keeps the exception that a callback raised until the call of the library returns. Returns a
+ * status for the library, whose text is the exception's. */
+crema_status py_error_keep(void);
+
+/* ---- view.c ---- */
+
+extern PyType_Spec py_view_spec;
+
+/* Finds NumPy. Returns 0 or -1. */
+int py_view_init(PyObject *module);
+
+/* An array of float32 that keeps `view`, which is taken over. */
+PyObject *py_array_of_view(crema_view *view, const crema_shape *shape);
+
+/* A shape as a tuple, and back. */
+PyObject *py_shape_tuple(const crema_shape *shape);
+int py_shape_read(PyObject *sequence, crema_shape *out);
+
+/* ---- blob.c ---- */
+
+extern PyType_Spec py_blob_spec;
+int py_blob_init(PyObject *module);
+
+/* A blob of a net: `owner` is kept alive. A blob without an owner belongs to a layer that is being
+ * built or run, which says when it goes (py_blob_forget). */
+PyObject *py_blob_wrap(crema_blob *blob, PyObject *owner, py_guard *guard);
+void py_blob_forget(PyObject *self);
+
+/* The blob of an object that no other thread uses; NULL with an exception for another object. */
+crema_blob *py_blob_get(PyObject *self);
+
+/* ---- net.c ---- */
+
+extern PyType_Spec py_net_spec;
+int py_net_init(PyObject *module);
+
+/* An object of the class that Python has set for nets, for a net of a solver. */
+PyObject *py_net_wrap(crema_net *net, PyObject *owner, py_guard *guard);
+crema_net *py_net_get(PyObject *self);
+PyObject *py_net_set_class(PyObject *module, PyObject *class);
+
+/* ---- solver.c ---- */
+
+extern PyType_Spec py_solver_spec;
+int py_solver_init(PyObject *module);
+
+/* ---- layer.c ---- */
+
+extern PyType_Spec py_layer_spec;
+
+/* Registers the layer type "Python". Returns 0 or -1. */
+int py_layer_init(PyObject *module);
+
+/* Sets the function that makes a layer: make(handle) returns the object. */
+PyObject *py_layer_set_maker(PyObject *module, PyObject *maker);
+
+/* The objects of the layers that the calling thread has made since the last time, as a list. */
+PyObject *py_layer_take_made(PyObject *module, PyObject *unused);
+
+/* From now on layers in Python fail: the interpreter ends. */
+PyObject *py_layer_close(PyObject *module, PyObject *unused);
+
+/* ---- log.c ---- */
+
+PyObject *py_log_set(PyObject *module, PyObject *args);
+PyObject *py_log_write(PyObject *module, PyObject *args);
+
+/* ---- helpers ---- */
+
+/* A type made from its spec, added to the module; NULL with an exception. */
+PyTypeObject *py_add_type(PyObject *module, PyType_Spec *spec);
+
+/* Frees the object's memory and its hold on its type. */
+void py_free_object(PyObject *self);
+
+/* The bytes of a str, bytes or path-like object as the system's file name; a new object that holds
+ * them. NULL with an exception. */
+PyObject *py_path(PyObject *path, const char **out);
+
+/* Runs `call`, an expression that gives a crema_status, without the interpreter's lock. */
+#define PY_RUN(status, call)                 \
+  do {                                       \
+    Py_BEGIN_ALLOW_THREADS(status) = (call); \
+    Py_END_ALLOW_THREADS                     \
+  } while (0)
+
+/* Within the guard; returns NULL when it cannot be entered. */
+#define PY_ENTER(guard)                          \
+  do {                                           \
+    if (py_guard_enter(guard) != 0) return NULL; \
+  } while (0)
+
+#endif

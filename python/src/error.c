@@ -1,0 +1,73 @@
+#include "core.h"
+
+static PyObject *error_class; /* caffe.Error */
+
+/* The exception of the last callback that raised one, until a call of the library fails. */
+static struct { PyObject *type, *value, *trace; } kept;
+
+int py_error_init(PyObject *module) {
+  error_class = PyErr_NewExceptionWithDoc("caffe.Error",
+                                          "What crema says of a failure. Attributes: status (such "
+                                          "as 'E_SHAPE'), layer, blob, file, line.",
+                                          PyExc_RuntimeError, NULL);
+  if (error_class == NULL) return -1;
+  return PyModule_AddObjectRef(module, "Error", error_class);
+}
+
+static int set_text(PyObject *error, const char *name, const char *text) {
+  PyObject *value = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+  int result = value == NULL ? -1 : PyObject_SetAttrString(error, name, value);
+  Py_XDECREF(value);
+  return result;
+}
+
+static int set_number(PyObject *error, const char *name, size_t number) {
+  PyObject *value = PyLong_FromSize_t(number);
+  int result = value == NULL ? -1 : PyObject_SetAttrString(error, name, value);
+  Py_XDECREF(value);
+  return result;
+}
+
+static PyObject *raise_own(crema_status status) {
+  const char *text = crema_error_text();
+  if (text[0] == '\0') text = crema_status_message(status);
+  PyObject *message = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+  PyObject *error = NULL;
+  if (message != NULL) error = PyObject_CallFunctionObjArgs(error_class, message, NULL);
+  if (error != NULL && set_text(error, "status", crema_status_name(status)) == 0 &&
+      set_text(error, "layer", crema_error_layer()) == 0 &&
+      set_text(error, "blob", crema_error_blob()) == 0 &&
+      set_text(error, "file", crema_error_file()) == 0 &&
+      set_number(error, "line", crema_error_line()) == 0) {
+    PyErr_SetObject(error_class, error);
+  }
+  Py_XDECREF(error);
+  Py_XDECREF(message);
+  return NULL;
+}
+
+PyObject *py_error_raise(crema_status status) {
+  if (kept.type == NULL) return raise_own(status);
+  PyErr_Restore(kept.type, kept.value, kept.trace);
+  kept.type = kept.value = kept.trace = NULL;
+  return NULL;
+}
+
+PyObject *py_error_none(crema_status status) {
+  if (status != CREMA_OK) return py_error_raise(status);
+  if (PyErr_CheckSignals() != 0) return NULL;
+  Py_RETURN_NONE;
+}
+
+crema_status py_error_keep(void) {
+  PyObject *type = NULL, *value = NULL, *trace = NULL;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  Py_XDECREF(kept.type);
+  Py_XDECREF(kept.value);
+  Py_XDECREF(kept.trace);
+  kept.type = type;
+  kept.value = value;
+  kept.trace = trace;
+  return CREMA_E_STATE;
+}

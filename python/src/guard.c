@@ -1,0 +1,68 @@
+#include <unistd.h>
+
+#include "core.h"
+
+struct py_guard {
+  Py_ssize_t users;
+  PyThread_type_lock lock;
+  unsigned long owner; /* the thread that has it, while depth is above 0 */
+  int depth;
+  pid_t process;
+};
+
+py_guard *py_guard_create(void) {
+  py_guard *guard = PyMem_Calloc(1, sizeof *guard);
+  if (guard == NULL) {
+    PyErr_NoMemory();
+    return NULL;
+  }
+  guard->lock = PyThread_allocate_lock();
+  if (guard->lock == NULL) {
+    PyMem_Free(guard);
+    PyErr_NoMemory();
+    return NULL;
+  }
+  guard->users = 1;
+  guard->process = getpid();
+  return guard;
+}
+
+void py_guard_retain(py_guard *guard) {
+  if (guard != NULL) ++guard->users;
+}
+
+void py_guard_release(py_guard *guard) {
+  if (guard == NULL || --guard->users > 0) return;
+  PyThread_free_lock(guard->lock);
+  PyMem_Free(guard);
+}
+
+bool py_guard_is_ours(const py_guard *guard) {
+  return guard == NULL || guard->process == getpid();
+}
+
+int py_guard_enter(py_guard *guard) {
+  if (guard == NULL) return 0;
+  if (!py_guard_is_ours(guard)) {
+    PyErr_SetString(PyExc_RuntimeError,
+                    "a net, blob or solver from before a fork cannot be used in the child process; "
+                    "make it there, or start processes with the method 'spawn'");
+    return -1;
+  }
+  const unsigned long me = PyThread_get_thread_ident();
+  if (guard->depth > 0 && guard->owner == me) {
+    ++guard->depth;
+    return 0;
+  }
+  if (!PyThread_acquire_lock(guard->lock, NOWAIT_LOCK)) {
+    Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(guard->lock, WAIT_LOCK);
+    Py_END_ALLOW_THREADS
+  }
+  guard->owner = me;
+  guard->depth = 1;
+  return 0;
+}
+
+void py_guard_leave(py_guard *guard) {
+  if (guard != NULL && --guard->depth == 0) PyThread_release_lock(guard->lock);
+}

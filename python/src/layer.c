@@ -1,0 +1,289 @@
+/* Layers of type "Python": objects of a class that a module of the user's has. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core.h"
+
+/* What stands for a layer of the library on the side of Python, and its state on that of the
+ * library. */
+typedef struct layer_object {
+  PyObject_HEAD crema_layer *layer; /* NULL: it is gone */
+  PyObject *object;                 /* the user's */
+  PyObject *bottom, *top;           /* lists of blobs */
+} layer_object;
+
+static PyTypeObject *layer_type;
+static PyObject *maker; /* makes the user's object */
+static PyObject *made;  /* those that were made and not taken yet, by thread */
+static bool closed;     /* the interpreter ends */
+
+/* ---- the handle ---- */
+
+static int layer_traverse(PyObject *object, visitproc visit, void *arg) {
+  layer_object *self = (layer_object *)object;
+  Py_VISIT(self->object);
+  Py_VISIT(self->bottom);
+  Py_VISIT(self->top);
+  Py_VISIT(Py_TYPE(object));
+  return 0;
+}
+
+static int layer_clear(PyObject *object) {
+  layer_object *self = (layer_object *)object;
+  Py_CLEAR(self->object);
+  Py_CLEAR(self->bottom);
+  Py_CLEAR(self->top);
+  return 0;
+}
+
+static void layer_dealloc(PyObject *object) {
+  PyObject_GC_UnTrack(object);
+  layer_clear(object);
+  py_free_object(object);
+}
+
+static crema_layer *layer_of(PyObject *object) {
+  crema_layer *layer = ((layer_object *)object)->layer;
+  if (layer == NULL) PyErr_SetString(PyExc_RuntimeError, "the net that had this layer is gone");
+  return layer;
+}
+
+/* field(path): a field of the layer's description, as text. */
+static PyObject *layer_field(PyObject *object, PyObject *path) {
+  const crema_layer *layer = layer_of(object);
+  const char *name = layer == NULL ? NULL : PyUnicode_AsUTF8AndSize(path, NULL);
+  char *text = NULL;
+  if (name == NULL) return NULL;
+  crema_status status = crema_layer_field(layer, name, &text);
+  if (status != CREMA_OK) return py_error_raise(status);
+  PyObject *result = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "surrogateescape");
+  crema_free(text);
+  return result;
+}
+
+/* add_param(shape, filler or None): in setup; a blob. */
+static PyObject *layer_add_param(PyObject *object, PyObject *args) {
+  crema_layer *layer = layer_of(object);
+  PyObject *extents = NULL;
+  const char *filler = NULL;
+  crema_shape shape = {0};
+  crema_blob *blob = NULL;
+  if (layer == NULL || !PyArg_ParseTuple(args, "Oz", &extents, &filler)) return NULL;
+  if (py_shape_read(extents, &shape) != 0) return NULL;
+  crema_status status = crema_layer_add_param(layer, &shape, filler, &blob);
+  return status == CREMA_OK ? py_blob_wrap(blob, NULL, NULL) : py_error_raise(status);
+}
+
+static PyObject *layer_learns(PyObject *object, PyObject *number) {
+  const crema_layer *layer = layer_of(object);
+  const long index = layer == NULL ? -1 : PyLong_AsLong(number);
+  if (layer == NULL || PyErr_Occurred() != NULL) return NULL;
+  return PyBool_FromLong(crema_layer_param_learns(layer, (int)index));
+}
+
+static PyObject *layer_phase(PyObject *object, void *unused) {
+  const crema_layer *layer = layer_of(object);
+  (void)unused;
+  return layer == NULL ? NULL : PyLong_FromLong(crema_layer_phase(layer));
+}
+
+static PyGetSetDef layer_getters[] = {
+    {"phase", layer_phase, NULL, "The phase that the layer was made for.", NULL},
+    {0},
+};
+static PyMethodDef layer_methods[] = {
+    {"field", layer_field, METH_O, "field(path): a field of the description, as text."},
+    {"add_param", layer_add_param, METH_VARARGS, "add_param(shape, filler): in setup; a blob."},
+    {"learns", layer_learns, METH_O, "learns(index): whether the parameter wants a gradient."},
+    {0},
+};
+static PyType_Slot layer_slots[] = {
+    {Py_tp_doc, (void *)"A layer of a net, as an object of caffe.Layer sees it."},
+    {Py_tp_dealloc, layer_dealloc},
+    {Py_tp_traverse, layer_traverse},
+    {Py_tp_clear, layer_clear},
+    {Py_tp_methods, layer_methods},
+    {Py_tp_getset, layer_getters},
+    {0, NULL},
+};
+PyType_Spec py_layer_spec = {
+    .name = "caffe._core.LayerHandle",
+    .basicsize = sizeof(layer_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = layer_slots};
+
+/* ---- what the library calls ---- */
+
+typedef crema_blob *blob_at(crema_layer *layer, int index);
+
+static PyObject *blob_list(crema_layer *layer, int count, blob_at *at) {
+  PyObject *list = PyList_New(count);
+  for (int i = 0; list != NULL && i < count; ++i) {
+    PyObject *blob = py_blob_wrap(at(layer, i), NULL, NULL);
+    if (blob == NULL || PyList_SetItem(list, i, blob) != 0) Py_CLEAR(list);
+  }
+  return list;
+}
+
+/* The text of the exception becomes that of the failure; the exception itself is kept. */
+static crema_status fail(const crema_layer *layer) {
+  PyObject *type = NULL, *value = NULL, *trace = NULL;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  PyObject *text = value == NULL ? NULL : PyObject_Repr(value);
+  const char *words = text == NULL ? NULL : PyUnicode_AsUTF8AndSize(text, NULL);
+  PyErr_Clear();
+  crema_status status =
+      crema_layer_fail(layer, CREMA_E_STATE, words == NULL ? "an exception in Python" : words);
+  Py_XDECREF(text);
+  PyErr_Restore(type, value, trace);
+  (void)py_error_keep();
+  return status;
+}
+
+/* Notes the object for the net that the thread is building. */
+static int note_made(PyObject *object) {
+  PyObject *thread = PyLong_FromUnsignedLong(PyThread_get_thread_ident());
+  PyObject *list = thread == NULL ? NULL : PyDict_GetItemWithError(made, thread);
+  int result = -1;
+  if (list != NULL) {
+    result = PyList_Append(list, object);
+  } else if (thread != NULL && PyErr_Occurred() == NULL) {
+    list = PyList_New(0);
+    if (list != NULL && PyList_Append(list, object) == 0) {
+      result = PyDict_SetItem(made, thread, list);
+    }
+    Py_XDECREF(list);
+  }
+  Py_XDECREF(thread);
+  return result;
+}
+
+static PyObject *call_shapes(layer_object *self, const char *method) {
+  return PyObject_CallMethod(self->object, method, "OO", self->bottom, self->top);
+}
+
+static PyObject *make(crema_layer *layer) {
+  layer_object *self = (layer_object *)PyType_GenericAlloc(layer_type, 0);
+  if (self == NULL) return NULL;
+  self->layer = layer;
+  crema_layer_set_state(layer, self); /* the library's reference */
+  self->bottom = blob_list(layer, crema_layer_bottom_count(layer), crema_layer_bottom);
+  self->top = blob_list(layer, crema_layer_top_count(layer), crema_layer_top);
+  if (self->bottom == NULL || self->top == NULL) return NULL;
+  self->object = PyObject_CallFunctionObjArgs(maker, (PyObject *)self, NULL);
+  if (self->object == NULL || note_made(self->object) != 0) return NULL;
+  return call_shapes(self, "setup");
+}
+
+static crema_status refuse(const crema_layer *layer) {
+  return crema_layer_fail(layer, CREMA_E_CLOSED, "the Python interpreter has ended");
+}
+
+static crema_status finish(const crema_layer *layer, PyObject *result, PyGILState_STATE state) {
+  crema_status status = result == NULL ? fail(layer) : CREMA_OK;
+  Py_XDECREF(result);
+  PyGILState_Release(state);
+  return status;
+}
+
+static crema_status setup(crema_layer *layer) {
+  if (closed) return refuse(layer);
+  PyGILState_STATE state = PyGILState_Ensure();
+  return finish(layer, make(layer), state);
+}
+
+static crema_status reshape(crema_layer *layer) {
+  if (closed) return refuse(layer);
+  PyGILState_STATE state = PyGILState_Ensure();
+  return finish(layer, call_shapes(crema_layer_state(layer), "reshape"), state);
+}
+
+static crema_status forward(crema_layer *layer) {
+  if (closed) return refuse(layer);
+  PyGILState_STATE state = PyGILState_Ensure();
+  return finish(layer, call_shapes(crema_layer_state(layer), "forward"), state);
+}
+
+static crema_status backward(crema_layer *layer) {
+  if (closed) return refuse(layer);
+  PyGILState_STATE state = PyGILState_Ensure();
+  const layer_object *self = crema_layer_state(layer);
+  const int bottoms = crema_layer_bottom_count(layer);
+  PyObject *down = PyList_New(bottoms), *result = NULL;
+  for (int i = 0; down != NULL && i < bottoms; ++i) {
+    if (PyList_SetItem(down, i, PyBool_FromLong(crema_layer_propagate_down(layer, i))) != 0) {
+      Py_CLEAR(down);
+    }
+  }
+  if (down != NULL) {
+    result = PyObject_CallMethod(self->object, "backward", "OOO", self->top, down, self->bottom);
+  }
+  Py_XDECREF(down);
+  return finish(layer, result, state);
+}
+
+static void forget_all(PyObject *list) {
+  for (Py_ssize_t i = 0; list != NULL && i < PyList_Size(list); ++i) {
+    py_blob_forget(PyList_GetItem(list, i));
+  }
+}
+
+static void destroy(crema_layer *layer) {
+  if (closed || crema_layer_state(layer) == NULL) return;
+  PyGILState_STATE state = PyGILState_Ensure();
+  layer_object *self = crema_layer_state(layer);
+  PyObject *type = NULL, *value = NULL, *trace = NULL;
+  PyErr_Fetch(&type, &value, &trace);
+  self->layer = NULL;
+  forget_all(self->bottom);
+  forget_all(self->top);
+  PyObject *result =
+      self->object == NULL ? NULL : PyObject_CallMethod(self->object, "_forget", NULL);
+  if (result == NULL) PyErr_Clear();
+  Py_XDECREF(result);
+  Py_DECREF((PyObject *)self);
+  PyErr_Restore(type, value, trace);
+  PyGILState_Release(state);
+}
+
+int py_layer_init(PyObject *module) {
+  static const crema_layer_type type = {.type = "Python",
+                                        .max_bottoms = CREMA_ANY,
+                                        .max_tops = CREMA_ANY,
+                                        .setup = setup,
+                                        .reshape = reshape,
+                                        .forward = forward,
+                                        .backward = backward,
+                                        .destroy = destroy};
+  layer_type = py_add_type(module, &py_layer_spec);
+  made = PyDict_New();
+  if (layer_type == NULL || made == NULL) return -1;
+  crema_status status = crema_layer_register(&type);
+  if (status == CREMA_OK) return 0;
+  (void)py_error_raise(status);
+  return -1;
+}
+
+PyObject *py_layer_set_maker(PyObject *module, PyObject *function) {
+  (void)module;
+  Py_XDECREF(maker);
+  maker = Py_NewRef(function);
+  Py_RETURN_NONE;
+}
+
+PyObject *py_layer_take_made(PyObject *module, PyObject *unused) {
+  (void)module, (void)unused;
+  PyObject *thread = PyLong_FromUnsignedLong(PyThread_get_thread_ident());
+  PyObject *list = thread == NULL ? NULL : Py_XNewRef(PyDict_GetItemWithError(made, thread));
+  if (list != NULL && PyDict_DelItem(made, thread) != 0) Py_CLEAR(list);
+  Py_XDECREF(thread);
+  if (list == NULL && PyErr_Occurred() == NULL) list = PyList_New(0);
+  return list;
+}
+
+PyObject *py_layer_close(PyObject *module, PyObject *unused) {
+  (void)module, (void)unused;
+  closed = true;
+  Py_RETURN_NONE;
+}

@@ -1,0 +1,95 @@
+#include "core.h"
+
+PyTypeObject *py_add_type(PyObject *module, PyType_Spec *spec) {
+  PyObject *type = PyType_FromModuleAndSpec(module, spec, NULL);
+  if (type == NULL || PyModule_AddType(module, (PyTypeObject *)type) != 0) return NULL;
+  return (PyTypeObject *)type;
+}
+
+void py_free_object(PyObject *self) {
+  PyTypeObject *type = Py_TYPE(self);
+  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+  release(self);
+  Py_DECREF((PyObject *)type);
+}
+
+PyObject *py_path(PyObject *path, const char **out) {
+  PyObject *bytes = NULL;
+  if (!PyUnicode_FSConverter(path, &bytes)) return NULL;
+  *out = PyBytes_AsString(bytes);
+  if (*out == NULL) Py_CLEAR(bytes);
+  return bytes;
+}
+
+/* ---- functions ---- */
+
+static PyObject *version(PyObject *module, PyObject *unused) {
+  (void)module, (void)unused;
+  return PyUnicode_FromString(crema_version());
+}
+
+static PyObject *layer_types(PyObject *module, PyObject *unused) {
+  (void)module, (void)unused;
+  const int count = crema_layer_type_count();
+  PyObject *list = PyList_New(count);
+  for (int i = 0; list != NULL && i < count; ++i) {
+    PyObject *name = PyUnicode_FromString(crema_layer_type_name(i));
+    if (name == NULL || PyList_SetItem(list, i, name) != 0) Py_CLEAR(list);
+  }
+  return list;
+}
+
+static PyObject *device_count(PyObject *module, PyObject *args) {
+  int type = 0;
+  (void)module;
+  if (!PyArg_ParseTuple(args, "i", &type)) return NULL;
+  return PyLong_FromLong(crema_device_count((crema_device_type)type));
+}
+
+/* load_image(path, blob) */
+static PyObject *load_image(PyObject *module, PyObject *args) {
+  PyObject *path = NULL, *blob = NULL;
+  const char *file = NULL;
+  (void)module;
+  if (!PyArg_ParseTuple(args, "OO", &path, &blob)) return NULL;
+  PyObject *name = py_path(path, &file);
+  crema_blob *target = name == NULL ? NULL : py_blob_get(blob);
+  crema_status status = CREMA_OK;
+  if (target != NULL) PY_RUN(status, crema_image_load(file, NULL, target, 0));
+  Py_XDECREF(name);
+  return target == NULL ? NULL : py_error_none(status);
+}
+
+static PyMethodDef functions[] = {
+    {"load_image", load_image, METH_VARARGS, "load_image(path, blob): fills its first item."},
+    {"version", version, METH_NOARGS, "version(): crema's version."},
+    {"layer_types", layer_types, METH_NOARGS, "layer_types(): the names of all layer types."},
+    {"device_count", device_count, METH_VARARGS, "device_count(type): how many there are."},
+    {"set_log", py_log_set, METH_VARARGS, "set_log(level): what is written to the error output."},
+    {"log", py_log_write, METH_VARARGS, "log(text, file, line): writes a line."},
+    {"set_net_class", py_net_set_class, METH_O, "set_net_class(class): what solvers' nets are."},
+    {"set_layer_maker", py_layer_set_maker, METH_O, "set_layer_maker(function): makes layers."},
+    {"take_made_layers", py_layer_take_made, METH_NOARGS, "take_made_layers(): the new objects."},
+    {"close", py_layer_close, METH_NOARGS, "close(): the interpreter ends."},
+    {0},
+};
+
+static PyModuleDef definition = {
+    .m_base = PyModuleDef_HEAD_INIT,
+    .m_name = "caffe._core",
+    .m_doc = "libcrema for the package caffe.",
+    .m_size = -1,
+    .m_methods = functions,
+};
+
+PyMODINIT_FUNC PyInit__core(void); /* found by its name */
+
+PyMODINIT_FUNC PyInit__core(void) {
+  PyObject *module = PyModule_Create(&definition);
+  if (module == NULL) return NULL;
+  if (py_error_init(module) != 0 || py_view_init(module) != 0 || py_blob_init(module) != 0 ||
+      py_net_init(module) != 0 || py_solver_init(module) != 0 || py_layer_init(module) != 0) {
+    Py_CLEAR(module);
+  }
+  return module;
+}
