@@ -322,7 +322,7 @@ static PyObject *net_to_bytes(PyObject *object, PyObject *unused) {
   (void)unused;
   if (self == NULL) return NULL;
   PY_ENTER(self->guard);
-  PY_RUN(status, crema_net_save_memory(self->net, NULL, &bytes, &size));
+  PY_RUN(status, crema_net_save_weights_memory(self->net, NULL, &bytes, &size));
   py_guard_leave(self->guard);
   if (status != CREMA_OK) return py_error_raise(status);
   PyObject *result = PyBytes_FromStringAndSize(bytes, (Py_ssize_t)size);
@@ -342,7 +342,7 @@ static PyObject *net_from_bytes(PyObject *object, PyObject *args) {
   if (self == NULL || !PyArg_ParseTuple(args, "y#p", &bytes, &size, &allow)) return NULL;
   options.allow_missing = allow != 0;
   PY_ENTER(self->guard);
-  PY_RUN(status, crema_net_load_memory(self->net, bytes, (size_t)size, NULL, &options));
+  PY_RUN(status, crema_net_load_weights_memory(self->net, bytes, (size_t)size, NULL, &options));
   py_guard_leave(self->guard);
   return py_error_none(status);
 }
