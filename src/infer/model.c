@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "core/fail.h"
+#include "core/log.h"
 #include "core/rng.h"
 #include "infer/passes.h"
 
@@ -174,11 +175,19 @@ void cr_model_retain(crema_model *model) {
   pthread_mutex_unlock(&model->lock);
 }
 
+static void log_plans(const crema_model *model) {
+  if (model->plans == NULL || !cr_log_enabled(CREMA_LOG_DEBUG)) return;
+  const cr_plan_cache_counts counts = cr_plan_cache_count(model->plans);
+  cr_log_debug("Plans of a compiled model: %llu made, %llu found", (unsigned long long)counts.made,
+               (unsigned long long)counts.found);
+}
+
 void cr_model_release(crema_model *model) {
   pthread_mutex_lock(&model->lock);
   const int left = --model->references;
   pthread_mutex_unlock(&model->lock);
   if (left > 0) return;
+  log_plans(model);
   cr_program_destroy(model->program);
   cr_plan_cache_destroy(model->plans);
   cr_buffer_free(&model->text);

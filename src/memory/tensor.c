@@ -1,70 +1,14 @@
-#include "memory/tensor.h"
-
 #include <inttypes.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/fail.h"
 #include "device/copy.h"
-#include "device/device.h"
-#include "memory/syncedmem.h"
-#include "memory/tensor_source.h"
+#include "memory/tensor_private.h"
 #include "memory/view.h"
 
 /* So many formats are kept while one tensor has the values; see take_slot. */
 enum { MAX_FORMATS = 6 };
-
-/* One format that is held. */
-typedef struct format_slot {
-  struct format_slot *_Atomic next;
-  cr_format format;  /* of a valid slot it never changes, so that readers need no lock */
-  atomic_bool valid; /* holds the newest values */
-  unsigned access;   /* number of the last access, for eviction */
-  /* Whose memory the slot's is a part of, see cr_tensor_place; NULL: its own, or adopted. */
-  struct cr_tensor_values *whole;
-  crema_syncedmem memory;
-} format_slot;
-
-/* The values; sharing tensors point to the same ones. Reads of several threads meet here: what they
- * change, they change under the lock, and what they look at before, is atomic. Whatever else
- * changes the values has them to itself. */
-typedef struct cr_tensor_values {
-  atomic_int tensors; /* how many point here */
-  crema_dtype type;
-  int64_t count;
-  crema_device *home;           /* that the thread worked on when the values were made */
-  _Atomic uint64_t conversions; /* between element types, since the values were made */
-  bool zero;                    /* all values are zero, whatever the slots say */
-  bool passing;                 /* see cr_tensor_set_passing */
-  bool gone;                    /* see cr_tensor_let_go */
-  format_slot *head;            /* slot written last, NULL when none */
-  cr_format head_format;
-  /* Where the values still have to be read from, and the slot that they were first made in: they
-   * are the newest ones when there is no head. Used with the lock, or alone. */
-  cr_tensor_source *source;
-  uint64_t source_at;
-  format_slot *made;
-  unsigned accesses;
-  uint64_t generation; /* unique among all tensors; changes when host memory is replaced */
-  pthread_mutex_t lock;
-  int slots;
-  format_slot *_Atomic first;
-  crema_view *view; /* see memory/view.h; NULL: none */
-} values;
-
-/* The tensor from which a tensor has its values. Lives as long as the tensor or anybody who has
- * values from it, so that a circle is found even when a donor in the middle is gone. */
-typedef struct origin {
-  atomic_int users;
-  struct origin *donor;
-} origin;
-
-struct cr_tensor {
-  values *values;
-  origin *origin; /* NULL: never shared */
-};
 
 /* ---- values ---- */
 
@@ -107,18 +51,6 @@ static crema_status values_create(crema_dtype type, int64_t count, values **out)
 }
 
 /* ---- slots ---- */
-
-static inline format_slot *first_slot(const values *v) {
-  return atomic_load_explicit(&v->first, memory_order_acquire);
-}
-
-static inline format_slot *next_slot(const format_slot *slot) {
-  return atomic_load_explicit(&slot->next, memory_order_acquire);
-}
-
-static inline bool is_valid(const format_slot *slot) {
-  return atomic_load_explicit(&slot->valid, memory_order_acquire);
-}
 
 static inline void set_valid(format_slot *slot, bool valid) {
   atomic_store_explicit(&slot->valid, valid, memory_order_release);
@@ -921,79 +853,6 @@ crema_device *cr_tensor_head_device(const cr_tensor *tensor) {
   const crema_syncedmem *memory = &head->memory;
   bool on_device = memory->head == CREMA_HEAD_AT_GPU || memory->head == CREMA_SYNCED;
   return on_device ? memory->gpu.device : cr_cpu_device();
-}
-
-/* ---- views ---- */
-
-crema_status cr_tensor_view_make(cr_tensor *tensor, int64_t offset, int64_t count,
-                                 cr_tensor_view *out) {
-  const values *v = tensor->values;
-  if (offset < 0 || count < 0 || offset > v->count || count > v->count - offset) {
-    return cr_fail(CREMA_E_RANGE,
-                   "a view of %" PRId64 " elements from %" PRId64 " on of a tensor of %" PRId64,
-                   count, offset, v->count);
-  }
-  cr_tensor_view view = {.values = v, .generation = v->generation, .count = count};
-  if (v->head != NULL && is_valid(v->head)) {
-    view.data = (char *)v->head->memory.host.data + (size_t)offset * crema_dtype_size(v->type);
-  }
-  void *data = NULL;
-  CR_TRY(cr_tensor_view_data(&view, tensor, &data));
-  *out = view;
-  return CREMA_OK;
-}
-
-crema_status cr_tensor_view_data(const cr_tensor_view *view, const cr_tensor *tensor, void **out) {
-  const values *v = tensor->values;
-  if (view->values != v || view->generation != v->generation) {
-    return cr_fail(CREMA_E_STATE, "a view outlived the memory of its tensor");
-  }
-  /* What is written through the view would be lost to a conversion of the values and to the mark of
-   * all zeros. */
-  bool alone = v->head != NULL && !v->zero;
-  for (const format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) {
-    alone = alone && is_valid(s) == (s == v->head);
-  }
-  alone = alone && cr_format_equal(v->head_format, (cr_format){v->type, NULL}) &&
-          v->head->memory.head == CREMA_HEAD_AT_CPU;
-  if (!alone) {
-    return cr_fail(CREMA_E_STATE, "a view needs the newest values on the host alone");
-  }
-  *out = view->data;
-  return CREMA_OK;
-}
-
-bool cr_tensor_held_at(const cr_tensor *tensor, int index, cr_tensor_held *out) {
-  const values *v = tensor->values;
-  const format_slot *slot = first_slot(v);
-  while (slot != NULL && index-- > 0) slot = next_slot(slot);
-  if (slot == NULL) return false;
-  const crema_syncedmem *memory = &slot->memory;
-  bool host = memory->host.data != NULL && !memory->host.own;
-  bool device = memory->gpu.data.address != 0 && !memory->gpu.own;
-  *out = (cr_tensor_held){.format = slot->format,
-                          .valid = is_valid(slot),
-                          .last = slot == v->head,
-                          .side = crema_syncedmem_head(memory),
-                          .adopted = host || device,
-                          .device = memory->device};
-  return true;
-}
-
-cr_tensor_memory cr_tensor_memory_of(const cr_tensor *tensor) {
-  cr_tensor_memory bytes = {0};
-  values *v = tensor->values;
-  pthread_mutex_lock(&v->lock);
-  for (const format_slot *slot = first_slot(v); slot != NULL; slot = next_slot(slot)) {
-    const crema_syncedmem *memory = &slot->memory;
-    const bool part = slot->whole != NULL;
-    bytes.host += memory->host.bytes; /* none for adopted memory */
-    if (part && memory->host.data != NULL && !memory->host.own) bytes.host += memory->size;
-    if (memory->gpu.own || (part && memory->gpu.data.address != 0))
-      bytes.device += memory->capacity;
-  }
-  pthread_mutex_unlock(&v->lock);
-  return bytes;
 }
 
 /* ---- for memory/view.c ---- */

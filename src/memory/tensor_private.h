@@ -1,0 +1,74 @@
+/* What a tensor is made of. */
+#ifndef CR_MEMORY_TENSOR_PRIVATE_H
+#define CR_MEMORY_TENSOR_PRIVATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "memory/syncedmem.h"
+#include "memory/tensor.h"
+#include "memory/tensor_source.h"
+
+/* One format that is held. */
+typedef struct format_slot {
+  struct format_slot *_Atomic next;
+  cr_format format;  /* of a valid slot it never changes, so that readers need no lock */
+  atomic_bool valid; /* holds the newest values */
+  unsigned access;   /* number of the last access, for eviction */
+  /* Whose memory the slot's is a part of, see cr_tensor_place; NULL: its own, or adopted. */
+  struct cr_tensor_values *whole;
+  crema_syncedmem memory;
+} format_slot;
+
+/* The values; sharing tensors point to the same ones. Reads of several threads meet here: what they
+ * change, they change under the lock, and what they look at before, is atomic. Whatever else
+ * changes the values has them to itself. */
+typedef struct cr_tensor_values {
+  atomic_int tensors; /* how many point here */
+  crema_dtype type;
+  int64_t count;
+  crema_device *home;           /* that the thread worked on when the values were made */
+  _Atomic uint64_t conversions; /* between element types, since the values were made */
+  bool zero;                    /* all values are zero, whatever the slots say */
+  bool passing;                 /* see cr_tensor_set_passing */
+  bool gone;                    /* see cr_tensor_let_go */
+  format_slot *head;            /* slot written last, NULL when none */
+  cr_format head_format;
+  /* Where the values still have to be read from, and the slot that they were first made in: they
+   * are the newest ones when there is no head. Used with the lock, or alone. */
+  cr_tensor_source *source;
+  uint64_t source_at;
+  format_slot *made;
+  unsigned accesses;
+  uint64_t generation; /* unique among all tensors; changes when host memory is replaced */
+  pthread_mutex_t lock;
+  int slots;
+  format_slot *_Atomic first;
+  crema_view *view; /* see memory/view.h; NULL: none */
+} values;
+
+/* The tensor from which a tensor has its values. Lives as long as the tensor or anybody who has
+ * values from it, so that a circle is found even when a donor in the middle is gone. */
+typedef struct origin {
+  atomic_int users;
+  struct origin *donor;
+} origin;
+
+struct cr_tensor {
+  values *values;
+  origin *origin; /* NULL: never shared */
+};
+
+static inline format_slot *first_slot(const values *v) {
+  return atomic_load_explicit(&v->first, memory_order_acquire);
+}
+
+static inline format_slot *next_slot(const format_slot *slot) {
+  return atomic_load_explicit(&slot->next, memory_order_acquire);
+}
+
+static inline bool is_valid(const format_slot *slot) {
+  return atomic_load_explicit(&slot->valid, memory_order_acquire);
+}
+
+#endif
