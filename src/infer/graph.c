@@ -146,6 +146,7 @@ void cr_graph_free(cr_graph *graph) {
     drop_params(&graph->layer[i]);
     if (graph->layer[i].param != NULL) cr_message_free(&graph->layer[i].param->base);
   }
+  cr_tensor_spare_release(graph->spare);
   cr_arena_free(&graph->arena);
 }
 

@@ -10,6 +10,7 @@
 
 #include "core/arena.h"
 #include "core/buffer.h"
+#include "memory/tensor_source.h"
 #include "net/net.h"
 
 typedef struct cr_graph_value {
@@ -44,7 +45,8 @@ typedef struct cr_graph {
   cr_graph_layer *layer;
   int values;
   cr_graph_value *value;
-  cr_buffer *text; /* what the passes did, a line for each step */
+  cr_tensor_spare *spare; /* of the sources that passes make */
+  cr_buffer *text;        /* what the passes did, a line for each step */
 } cr_graph;
 
 /* Takes the graph of `net`, which must outlive it, as `text` must. `keep` names the blobs that have

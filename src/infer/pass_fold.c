@@ -146,18 +146,30 @@ typedef struct scaled {
   cr_tensor *from;
 } scaled;
 
+/* Block by block, as channels_of counts them, without its divisions. */
+static void multiply_rows(const weighted *w, float *values) {
+  const int64_t columns = w->inputs / w->group, rows = w->outputs / w->group;
+  for (int64_t output = 0; output < w->outputs; ++output) {
+    const double *before = w->before.scale + output / rows * columns;
+    for (int64_t i = 0; i < columns; ++i) {
+      const double factor = w->after.scale[output] * before[i];
+      for (int64_t k = 0; k < w->inner; ++k, ++values) *values = (float)((double)*values * factor);
+    }
+  }
+}
+
 static void multiply(const weighted *w, bool interleaved, float *values) {
-  const int64_t blocks = w->outputs * w->inputs / w->group;
+  const int64_t blocks = w->outputs * w->inputs / w->group, step = interleaved ? w->outputs : 1;
+  if (!w->transposed) {
+    multiply_rows(w, values);
+    return;
+  }
   for (int64_t block = 0; block < blocks; ++block) {
     int64_t output = 0, input = 0;
     channels_of(w, block, &output, &input);
     const double factor = w->after.scale[output] * w->before.scale[input];
-    const int64_t step = interleaved ? w->outputs : 1;
-    float *first =
-        values + (interleaved ? input * w->inner * w->outputs + output : block * w->inner);
-    for (int64_t k = 0; k < w->inner; ++k) {
-      first[k * step] = (float)((double)first[k * step] * factor);
-    }
+    float *at = values + (interleaved ? input * w->inner * w->outputs + output : block * w->inner);
+    for (int64_t k = 0; k < w->inner; ++k, at += step) *at = (float)((double)*at * factor);
   }
 }
 
@@ -180,10 +192,11 @@ static void destroy_scaled(cr_tensor_source *source) {
 }
 
 /* The scales go over to the new source. */
-static crema_status make_scaled(const cr_graph *graph, weighted *w, cr_tensor *from,
+static crema_status make_scaled(cr_graph *graph, weighted *w, cr_tensor *from,
                                 cr_tensor_source **out) {
   scaled *self = NULL;
   cr_tensor *own = NULL;
+  if (graph->spare == NULL) CR_TRY(cr_tensor_spare_create(&graph->spare));
   CR_TRY(cr_tensor_create(CREMA_F32, cr_tensor_count(from), &own));
   crema_status status = cr_tensor_share(own, from);
   if (status == CREMA_OK) status = CR_NEW(self, 1, "folded weights");
@@ -191,7 +204,8 @@ static crema_status make_scaled(const cr_graph *graph, weighted *w, cr_tensor *f
     cr_tensor_destroy(own);
     return status;
   }
-  cr_tensor_source_init(&self->base, read_scaled, destroy_scaled);
+  cr_tensor_source_init(&self->base, read_scaled, destroy_scaled,
+                        cr_tensor_spare_retain(graph->spare));
   self->w = *w;
   self->from = own;
   self->interleaved = is_interleaved(graph, w);

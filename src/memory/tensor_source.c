@@ -1,17 +1,46 @@
 #include "memory/tensor_source.h"
 
+#include <pthread.h>
+#include <stdlib.h>
+
 #include "core/fail.h"
 #include "device/memory/host_memory.h"
 
+struct cr_tensor_spare {
+  atomic_int references;
+  pthread_mutex_t lock; /* of what follows */
+  void *memory;
+  size_t bytes;
+};
+
+crema_status cr_tensor_spare_create(cr_tensor_spare **out) {
+  cr_tensor_spare *spare = NULL;
+  CR_TRY(CR_NEW(spare, 1, "memory for reading"));
+  atomic_init(&spare->references, 1);
+  pthread_mutex_init(&spare->lock, NULL);
+  *out = spare;
+  return CREMA_OK;
+}
+
+cr_tensor_spare *cr_tensor_spare_retain(cr_tensor_spare *spare) {
+  atomic_fetch_add(&spare->references, 1);
+  return spare;
+}
+
+void cr_tensor_spare_release(cr_tensor_spare *spare) {
+  if (spare == NULL || atomic_fetch_sub(&spare->references, 1) != 1) return;
+  cr_host_free(spare->memory);
+  pthread_mutex_destroy(&spare->lock);
+  free(spare);
+}
+
 void cr_tensor_source_init(cr_tensor_source *source,
                            crema_status (*read)(cr_tensor_source *, uint64_t, void *, size_t),
-                           void (*destroy)(cr_tensor_source *)) {
+                           void (*destroy)(cr_tensor_source *), cr_tensor_spare *spare) {
   atomic_init(&source->references, 1);
   source->read = read;
   source->destroy = destroy;
-  pthread_mutex_init(&source->lock, NULL);
-  source->spare = NULL;
-  source->spare_bytes = 0;
+  source->spare = spare;
 }
 
 cr_tensor_source *cr_tensor_source_retain(cr_tensor_source *source) {
@@ -21,31 +50,30 @@ cr_tensor_source *cr_tensor_source_retain(cr_tensor_source *source) {
 
 void cr_tensor_source_release(cr_tensor_source *source) {
   if (source == NULL || atomic_fetch_sub(&source->references, 1) != 1) return;
-  cr_host_free(source->spare);
-  pthread_mutex_destroy(&source->lock);
+  cr_tensor_spare_release(source->spare);
   source->destroy(source);
 }
 
-/* Memory that is used again needs no fresh pages. */
-static crema_status need_spare(cr_tensor_source *source, size_t size) {
-  if (source->spare_bytes >= size) return CREMA_OK;
-  cr_host_free(source->spare);
-  source->spare = NULL;
-  source->spare_bytes = 0;
-  CR_TRY(cr_host_alloc(size, &source->spare));
-  source->spare_bytes = size;
+static crema_status need_bytes(cr_tensor_spare *spare, size_t size) {
+  if (spare->bytes >= size) return CREMA_OK;
+  cr_host_free(spare->memory);
+  spare->memory = NULL;
+  spare->bytes = 0;
+  CR_TRY(cr_host_alloc(size, &spare->memory));
+  spare->bytes = size;
   return CREMA_OK;
 }
 
 crema_status cr_tensor_source_lock(cr_tensor_source *source, uint64_t at, size_t size, void **out) {
-  pthread_mutex_lock(&source->lock);
-  crema_status status = need_spare(source, size);
-  if (status == CREMA_OK) status = source->read(source, at, source->spare, size);
-  if (status != CREMA_OK) pthread_mutex_unlock(&source->lock);
-  *out = source->spare;
+  cr_tensor_spare *spare = source->spare;
+  pthread_mutex_lock(&spare->lock);
+  crema_status status = need_bytes(spare, size);
+  if (status == CREMA_OK) status = source->read(source, at, spare->memory, size);
+  *out = spare->memory;
+  if (status != CREMA_OK) pthread_mutex_unlock(&spare->lock);
   return status;
 }
 
 void cr_tensor_source_unlock(cr_tensor_source *source) {
-  pthread_mutex_unlock(&source->lock);
+  pthread_mutex_unlock(&source->spare->lock);
 }

@@ -3,10 +3,16 @@
 #ifndef CR_MEMORY_TENSOR_SOURCE_H
 #define CR_MEMORY_TENSOR_SOURCE_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "memory/tensor.h"
+
+/* Memory for values that are only needed to make others of them. Sources that share it use it one
+ * after the other, and no more of it is touched than the largest needs. */
+typedef struct cr_tensor_spare cr_tensor_spare;
+crema_status cr_tensor_spare_create(cr_tensor_spare **out) CREMA_MUST_USE;
+cr_tensor_spare *cr_tensor_spare_retain(cr_tensor_spare *spare);
+void cr_tensor_spare_release(cr_tensor_spare *spare);
 
 /* The first member of whatever is a source. */
 typedef struct cr_tensor_source {
@@ -14,15 +20,13 @@ typedef struct cr_tensor_source {
   /* Writes bytes `at` to at + size - 1 to `out`. Called by any thread, by several at once. */
   crema_status (*read)(struct cr_tensor_source *source, uint64_t at, void *out, size_t size);
   void (*destroy)(struct cr_tensor_source *source);
-  pthread_mutex_t lock; /* of what follows */
-  void *spare;          /* memory for values that are only needed to make others of them */
-  size_t spare_bytes;
+  cr_tensor_spare *spare;
 } cr_tensor_source;
 
-/* Sets all members; there is one reference. */
+/* Sets all members; there is one reference. Takes over the caller's reference to `spare`. */
 void cr_tensor_source_init(cr_tensor_source *source,
                            crema_status (*read)(cr_tensor_source *, uint64_t, void *, size_t),
-                           void (*destroy)(cr_tensor_source *));
+                           void (*destroy)(cr_tensor_source *), cr_tensor_spare *spare);
 cr_tensor_source *cr_tensor_source_retain(cr_tensor_source *source);
 /* With the last reference, `destroy` is called. Accepts NULL. */
 void cr_tensor_source_release(cr_tensor_source *source);

@@ -20,15 +20,18 @@ static void destroy(cr_tensor_source *source) {
 
 crema_status cr_net_stored_open(const char *path, size_t run, cr_net_stored *out) {
   file_source *made = NULL;
+  cr_tensor_spare *spare = NULL;
   *out = (cr_net_stored){0};
   CR_TRY(cr_stored_net_open(path, run, &out->net));
   if (out->net.file == NULL) return CREMA_OK;
-  crema_status status = CR_NEW(made, 1, "a file of weights");
+  crema_status status = cr_tensor_spare_create(&spare);
+  if (status == CREMA_OK) status = CR_NEW(made, 1, "a file of weights");
   if (status != CREMA_OK) {
+    cr_tensor_spare_release(spare);
     cr_stored_net_close(&out->net);
     return status;
   }
-  cr_tensor_source_init(&made->base, read_file, destroy);
+  cr_tensor_source_init(&made->base, read_file, destroy, spare);
   made->file = cr_piece_file_retain(out->net.file);
   out->source = &made->base;
   return CREMA_OK;

@@ -409,7 +409,9 @@ TEST(threads_read_a_source_once) {
     numbers source = {.fails = false};
     pthread_t thread[THREADS];
     cr_tensor *tensor[THREADS] = {NULL};
-    cr_tensor_source_init(&source.base, read_numbers, keep);
+    cr_tensor_spare *spare = NULL;
+    ok(cr_tensor_spare_create(&spare));
+    cr_tensor_source_init(&source.base, read_numbers, keep, spare);
     for (int i = 0; i < THREADS; ++i) ok(cr_tensor_create(CREMA_F32, COUNT, &tensor[i]));
     for (int i = 1; i < THREADS; ++i) ok(cr_tensor_share(tensor[i], tensor[0]));
     ok(cr_tensor_take_from(tensor[0], &source.base, 40));
@@ -428,7 +430,9 @@ TEST(a_source_that_fails_is_asked_again) {
   numbers source = {.fails = true};
   cr_tensor *tensor = NULL, *copy = NULL;
   const float *values = NULL;
-  cr_tensor_source_init(&source.base, read_numbers, keep);
+  cr_tensor_spare *spare = NULL;
+  ok(cr_tensor_spare_create(&spare));
+  cr_tensor_source_init(&source.base, read_numbers, keep, spare);
   ok(cr_tensor_create(CREMA_F32, COUNT, &tensor));
   ok(cr_tensor_create(CREMA_F32, COUNT, &copy));
   ok(cr_tensor_take_from(tensor, &source.base, 0));
