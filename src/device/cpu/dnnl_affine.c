@@ -43,8 +43,8 @@ static crema_status plan_layout(cr_plan *plan) {
   const cr_layout *layout = plan->hint[0].layout;
   const crema_shape *shape = &plan->desc->arg[0].shape;
   const cr_dnnl_order order = cr_dnnl_layout_order(layout);
-  const bool blocked = order.kind == CR_DNNL_BLOCKED && order.block <= BLOCK_MAX &&
-                       order.block % LANES == 0;
+  const bool blocked =
+      order.kind == CR_DNNL_BLOCKED && order.block <= BLOCK_MAX && order.block % LANES == 0;
   if (layout == NULL || !(blocked || order.kind == CR_DNNL_LAST)) {
     return cr_fail(CREMA_E_UNSUPPORTED, "not held in blocks of channels");
   }

@@ -160,6 +160,11 @@ dnnl_status_t cr_pd_ip_fwd(dnnl_primitive_desc_t *out, const cr_pd_env *env, dnn
                                                           bias, dst, env->attr);
 }
 
+dnnl_status_t cr_pd_matmul(dnnl_primitive_desc_t *out, const cr_pd_env *env, cr_const_md src,
+                           cr_const_md weights, cr_const_md bias, cr_const_md dst) {
+  return dnnl_matmul_primitive_desc_create(out, env->engine, src, weights, bias, dst, env->attr);
+}
+
 dnnl_status_t cr_pd_ip_bwd_data(dnnl_primitive_desc_t *out, const cr_pd_env *env,
                                 cr_const_md diff_src, cr_const_md weights, cr_const_md diff_dst) {
   return dnnl_inner_product_backward_data_primitive_desc_create(out, env->engine, diff_src, weights,
@@ -286,6 +291,12 @@ dnnl_status_t cr_pd_ip_fwd(dnnl_primitive_desc_t *out, const cr_pd_env *env, dnn
   dnnl_inner_product_desc_t op;
   return finish(out, env, &op,
                 dnnl_inner_product_forward_desc_init(&op, prop, src, weights, bias, dst));
+}
+
+dnnl_status_t cr_pd_matmul(dnnl_primitive_desc_t *out, const cr_pd_env *env, cr_const_md src,
+                           cr_const_md weights, cr_const_md bias, cr_const_md dst) {
+  dnnl_matmul_desc_t op;
+  return finish(out, env, &op, dnnl_matmul_desc_init(&op, src, weights, bias, dst));
 }
 
 dnnl_status_t cr_pd_ip_bwd_data(dnnl_primitive_desc_t *out, const cr_pd_env *env,

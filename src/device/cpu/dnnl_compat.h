@@ -77,6 +77,9 @@ dnnl_status_t cr_pd_conv_bwd_weights(dnnl_primitive_desc_t *out, const cr_pd_env
 
 dnnl_status_t cr_pd_ip_fwd(dnnl_primitive_desc_t *out, const cr_pd_env *env, dnnl_prop_kind_t prop,
                            cr_const_md src, cr_const_md weights, cr_const_md bias, cr_const_md dst);
+/* dst (M,N) = src (M,K) weights (K,N) + bias (1,N). */
+dnnl_status_t cr_pd_matmul(dnnl_primitive_desc_t *out, const cr_pd_env *env, cr_const_md src,
+                           cr_const_md weights, cr_const_md bias, cr_const_md dst);
 dnnl_status_t cr_pd_ip_bwd_data(dnnl_primitive_desc_t *out, const cr_pd_env *env,
                                 cr_const_md diff_src, cr_const_md weights, cr_const_md diff_dst);
 dnnl_status_t cr_pd_ip_bwd_weights(dnnl_primitive_desc_t *out, const cr_pd_env *env,

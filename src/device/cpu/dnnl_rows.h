@@ -11,6 +11,7 @@
   X(conv_fwd_dnnl)         \
   X(conv_bwd_data_dnnl)    \
   X(conv_bwd_weights_dnnl) \
+  X(ip_fwd_dnnl_matmul)    \
   X(ip_fwd_dnnl)           \
   X(ip_bwd_data_dnnl)      \
   X(ip_bwd_weights_dnnl)   \
