@@ -1,0 +1,21 @@
+#include "layers/common/layer_host.h"
+
+#include "core/fail.h"
+
+crema_status cr_host_read(cr_tensor *tensor, cr_host_values *out) {
+  const void *values = NULL;
+  *out = (cr_host_values){0};
+  if (cr_tensor_type(tensor) != CREMA_F64) return cr_tensor_host_read_floats(tensor, &out->narrow);
+  CR_TRY(cr_tensor_host_read(tensor, &values));
+  out->wide = values;
+  return CREMA_OK;
+}
+
+crema_status cr_host_write(cr_tensor *tensor, cr_host_results *out) {
+  void *values = NULL;
+  *out = (cr_host_results){0};
+  if (cr_tensor_type(tensor) != CREMA_F64) return cr_tensor_host_write_floats(tensor, &out->narrow);
+  CR_TRY(cr_tensor_host_write(tensor, &values));
+  out->wide = values;
+  return CREMA_OK;
+}

@@ -1,0 +1,32 @@
+/* Values of tensors on the host, for layers whose computing is choosing and counting. */
+#ifndef CR_LAYERS_LAYER_HOST_H
+#define CR_LAYERS_LAYER_HOST_H
+
+#include "layers/common/layer.h"
+
+/* Values of float64 or, all other types, of float32. */
+typedef struct cr_host_values {
+  const double *wide;
+  const float *narrow;
+} cr_host_values;
+
+typedef struct cr_host_results {
+  double *wide;
+  float *narrow;
+} cr_host_results;
+
+static inline double cr_host_get(const cr_host_values *values, int64_t i) {
+  return values->wide ? values->wide[i] : (double)values->narrow[i];
+}
+
+static inline void cr_host_put(const cr_host_results *results, int64_t i, double value) {
+  if (results->wide) results->wide[i] = value;
+  else results->narrow[i] = (float)value;
+}
+
+/* As precise as the tensor has them. */
+crema_status cr_host_read(cr_tensor *tensor, cr_host_values *out) CREMA_MUST_USE;
+/* Old content is not kept. */
+crema_status cr_host_write(cr_tensor *tensor, cr_host_results *out) CREMA_MUST_USE;
+
+#endif

@@ -1,0 +1,63 @@
+/* Boxes as SSD has them (Liu et al., "SSD: single shot multibox detector", 2016): prior boxes and
+ * what a net makes of them, the objects of a batch, and non-maximum suppression. Coordinates are
+ * those of data/augment/augment_box.h. */
+#ifndef CR_LAYERS_DETECTION_BOXES_H
+#define CR_LAYERS_DETECTION_BOXES_H
+
+#include "core/buffer.h"
+#include "data/augment/augment_box.h"
+#include "layers/common/layer.h"
+
+typedef Caffe__PriorBoxParameter__CodeType cr_box_code;
+
+/* A prior box with the variances of its four coordinates. */
+typedef struct cr_prior {
+  cr_box box;
+  float variance[4];
+} cr_prior;
+
+/* Prior `index` of a blob (1, 2, 4 priors): boxes, then variances. */
+cr_prior cr_prior_at(const float *blob, int64_t priors, int64_t index);
+
+/* The box that `offset` makes of a prior, and the offset that makes `box` of it. `learned`: the
+ * variances are part of what is learnt. */
+cr_box cr_box_decode(cr_box_code code, bool learned, const cr_prior *prior, const float *offset);
+void cr_box_encode(cr_box_code code, bool learned, const cr_prior *prior, cr_box box,
+                   double offset[4]);
+
+/* Whether a corner is outside of the image. */
+bool cr_box_crosses(cr_box box);
+
+/* A candidate: candidates are sorted by score, of equal scores the lower index first; nan last. */
+typedef struct cr_ranked {
+  float score;
+  int32_t label, index;
+} cr_ranked;
+
+void cr_rank(cr_ranked *candidate, size_t count);
+
+/* Of `count` candidates, best first, keeps those that overlap no better one by more than
+ * `threshold`, in place; box[candidate.index] is a candidate's box. Below 1, the threshold is
+ * multiplied by `eta` after each that is kept as long as it is above 0.5. Returns how many are
+ * kept, `most` at most (below 0: any number). */
+size_t cr_suppress(const cr_box *box, cr_ranked *candidate, size_t count, float threshold,
+                   float eta, int64_t most);
+
+/* An object of a batch: a row of AnnotatedData's label. */
+typedef struct cr_truth {
+  int32_t item, label;
+  bool difficult;
+  cr_box box;
+} cr_truth;
+
+/* Checks that a bottom has rows of `width` numbers: (1, 1, rows, width). */
+crema_status cr_check_rows(const cr_layer *layer, const char *what, const crema_shape *shape,
+                           int64_t width) CREMA_MUST_USE;
+
+/* Appends the objects (cr_truth) of `rows` rows of 8 numbers, those of item -1 left out, and
+ * without `difficult` those that are; sorted by item, else in their order. Errors: CREMA_E_RANGE
+ * for a label that is no class of `classes` or is the background. */
+crema_status cr_read_truth(const cr_layer *layer, const float *row, int64_t rows, int64_t classes,
+                           int64_t background, bool difficult, cr_buffer *out) CREMA_MUST_USE;
+
+#endif

@@ -1,0 +1,221 @@
+/* DetectionEvaluate: which detections are right, for mean average precision.
+ *
+ * Formula: for each image and class, the detections, best first: right is one whose best overlap
+ * with an object of its class is overlap_threshold or more, if no better one has that object.
+ * Shapes: detections (1, 1, boxes, 7) as DetectionOutput gives them, objects (1, 1, rows, 8) as
+ * AnnotatedData gives them -> y (1, 1, classes + boxes, 5): for each class but the background -1,
+ * class, objects, -1, -1; for each detection image, class, score, right, wrong.
+ * Fields: detection_evaluate_param.
+ * Caffe: as in Caffe-SSD; boxes are not scaled to the sizes of pictures (name_size_file), which
+ * overlaps hardly depend on.
+ * Example, found 1 1 2 7, label 1 1 3 8:
+ *   layer { name: "right" type: "DetectionEvaluate" bottom: "found" bottom: "label" top: "y"
+ *     detection_evaluate_param { num_classes: 3 background_label_id: 2 } } */
+#include <string.h>
+
+#include "core/fail.h"
+#include "layers/common/layer_host.h"
+#include "layers/common/layer_op.h"
+#include "layers/detection/boxes.h"
+
+typedef struct evaluate_state {
+  int64_t classes, counted; /* counted: those that are not the background */
+  cr_buffer truth;          /* cr_truth, sorted by item */
+  cr_buffer taken;          /* a byte for each: a detection has it */
+  cr_buffer found;          /* cr_ranked: the detections of one image and class */
+  cr_buffer box;            /* cr_box of each detection */
+} evaluate_state;
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  evaluate_state *s = layer->state;
+  const Caffe__DetectionEvaluateParameter *p = layer->param->detection_evaluate_param;
+  (void)bottom, (void)top;
+  if (p == NULL || p->num_classes == 0 || p->num_classes > 1000000) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT,
+                         "detection_evaluate_param needs num_classes of 1 or more");
+  }
+  if (!(p->overlap_threshold > 0)) {
+    return cr_layer_fail(layer, CREMA_E_RANGE, "overlap_threshold is %g, must be above 0",
+                         (double)p->overlap_threshold);
+  }
+  if ((p->name_size_file != NULL && *p->name_size_file != '\0') || p->resize_param != NULL) {
+    return cr_layer_fail(layer, CREMA_E_UNSUPPORTED,
+                         "name_size_file and resize_param are not supported");
+  }
+  s->classes = p->num_classes;
+  s->counted = s->classes - (p->background_label_id < p->num_classes);
+  return CREMA_OK;
+}
+
+static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  const evaluate_state *s = layer->state;
+  CR_TRY(cr_check_rows(layer, "bottom 0 (detections)", &bottom[0]->shape, 7));
+  CR_TRY(cr_check_rows(layer, "bottom 1 (objects)", &bottom[1]->shape, 8));
+  const crema_shape to =
+      cr_shape(4, (const int64_t[]){1, 1, s->counted + bottom[0]->shape.dim[2], 5});
+  return crema_blob_reshape(top[0], &to);
+}
+
+typedef struct results {
+  cr_host_results to;
+  int64_t rows;
+} results;
+
+static void put_row(results *out, double a, double b, double c, double d, double e) {
+  const double row[5] = {a, b, c, d, e};
+  for (int i = 0; i < 5; ++i) cr_host_put(&out->to, 5 * out->rows + i, row[i]);
+  ++out->rows;
+}
+
+static void put_counts(cr_layer *layer, results *out) {
+  const evaluate_state *s = layer->state;
+  const Caffe__DetectionEvaluateParameter *p = layer->param->detection_evaluate_param;
+  const cr_truth *truth = (const cr_truth *)(const void *)s->truth.data;
+  const size_t truths = s->truth.size / sizeof *truth;
+  for (int64_t c = 0; c < s->classes; ++c) {
+    int64_t count = 0;
+    if (c == p->background_label_id) continue;
+    for (size_t i = 0; i < truths; ++i) {
+      count += truth[i].label == c && (p->evaluate_difficult_gt || !truth[i].difficult);
+    }
+    put_row(out, -1, (double)c, (double)count, -1, -1);
+  }
+}
+
+/* Whether one detection is right, wrong or, with a difficult object, neither. */
+static void judge(evaluate_state *s, const Caffe__DetectionEvaluateParameter *p, int32_t item,
+                  const cr_ranked *one, results *out) {
+  const cr_truth *truth = (const cr_truth *)(const void *)s->truth.data;
+  const size_t truths = s->truth.size / sizeof *truth;
+  const cr_box box = ((const cr_box *)(const void *)s->box.data)[one->index];
+  size_t best = truths;
+  float overlap = -1;
+  for (size_t i = 0; i < truths; ++i) {
+    if (truth[i].item != item || truth[i].label != one->label) continue;
+    const float found = cr_box_overlap(box, truth[i].box);
+    if (found > overlap) best = i, overlap = found;
+  }
+  bool right = false, wrong = true;
+  if (best < truths && overlap >= p->overlap_threshold) {
+    if (!p->evaluate_difficult_gt && truth[best].difficult) {
+      wrong = false;
+    } else if (!s->taken.data[best]) {
+      s->taken.data[best] = 1;
+      right = true;
+      wrong = false;
+    }
+  }
+  put_row(out, (double)item, (double)one->label, (double)one->score, right, wrong);
+}
+
+/* The detections of one image and class, which begin at row `first`: those of both. */
+static crema_status judge_group(cr_layer *layer, const float *row, int64_t rows, int32_t item,
+                                int32_t label, results *out) {
+  evaluate_state *s = layer->state;
+  bool known = false;
+  const cr_truth *truth = (const cr_truth *)(const void *)s->truth.data;
+  for (size_t i = 0; i < s->truth.size / sizeof *truth; ++i) {
+    known = known || (truth[i].item == item && truth[i].label == label);
+  }
+  cr_buffer_clear(&s->found);
+  for (int64_t i = 0; i < rows; ++i) {
+    if ((int32_t)row[7 * i] != item || (int32_t)row[7 * i + 1] != label) continue;
+    const cr_ranked one = {row[7 * i + 2], label, (int32_t)i};
+    CR_TRY(cr_buffer_append(&s->found, &one, sizeof one));
+  }
+  cr_ranked *all = (cr_ranked *)(void *)s->found.data;
+  const size_t count = s->found.size / sizeof *all;
+  if (known) cr_rank(all, count); /* without objects, the order stays */
+  for (size_t i = 0; i < count; ++i) {
+    judge(s, layer->param->detection_evaluate_param, item, &all[i], out);
+  }
+  return CREMA_OK;
+}
+
+/* The next (image, class) after this one, in ascending order; false: there is none. */
+static bool next_group(const float *row, int64_t rows, int32_t *item, int32_t *label) {
+  bool found = false;
+  int32_t best[2] = {0, 0};
+  for (int64_t i = 0; i < rows; ++i) {
+    const int32_t at[2] = {(int32_t)row[7 * i], (int32_t)row[7 * i + 1]};
+    if (at[1] < 0 || at[0] < *item || (at[0] == *item && at[1] <= *label)) continue;
+    if (found && (at[0] > best[0] || (at[0] == best[0] && at[1] >= best[1]))) continue;
+    memcpy(best, at, sizeof best);
+    found = true;
+  }
+  if (found) *item = best[0], *label = best[1];
+  return found;
+}
+
+/* Detections have an image and a class, or -1 for none. */
+static crema_status check_detections(const cr_layer *layer, const float *row, int64_t rows) {
+  const evaluate_state *s = layer->state;
+  for (int64_t i = 0; i < rows; ++i) {
+    const float item = row[7 * i], label = row[7 * i + 1];
+    if (label == -1 || (item >= 0 && item < 1e9f && label >= 0 && label < (float)s->classes)) {
+      continue;
+    }
+    return cr_layer_fail(layer, CREMA_E_RANGE, "detection %lld is of image %g and class %g",
+                         (long long)i, (double)item, (double)label);
+  }
+  return CREMA_OK;
+}
+
+static crema_status read_boxes(evaluate_state *s, const float *row, int64_t rows) {
+  cr_buffer_clear(&s->box);
+  for (int64_t i = 0; i < rows; ++i) {
+    CR_TRY(cr_buffer_append(&s->box, &row[7 * i + 3], sizeof(cr_box)));
+  }
+  cr_buffer_clear(&s->taken);
+  for (size_t i = 0; i < s->truth.size / sizeof(cr_truth); ++i) {
+    CR_TRY(cr_buffer_append(&s->taken, "", 1));
+  }
+  return CREMA_OK;
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  evaluate_state *s = layer->state;
+  const int64_t rows = bottom[0]->shape.dim[2], objects = bottom[1]->shape.dim[2];
+  const float *row = NULL, *label = NULL;
+  results out = {.rows = 0};
+  int32_t item = -1, class = INT32_MAX;
+  int64_t valid = 0;
+  (void)context;
+  CR_TRY(cr_tensor_host_read_floats(bottom[0]->data, &row));
+  CR_TRY(cr_tensor_host_read_floats(bottom[1]->data, &label));
+  CR_TRY(check_detections(layer, row, rows));
+  CR_TRY(cr_read_truth(layer, label, objects, s->classes,
+                       layer->param->detection_evaluate_param->background_label_id, true,
+                       &s->truth));
+  CR_TRY(read_boxes(s, row, rows));
+  for (int64_t i = 0; i < rows; ++i) valid += row[7 * i + 1] != -1;
+  CR_TRY(
+      crema_blob_reshape(top[0], &(crema_shape){.axes = 4, .dim = {1, 1, s->counted + valid, 5}}));
+  CR_TRY(cr_host_write(top[0]->data, &out.to));
+  put_counts(layer, &out);
+  while (next_group(row, rows, &item, &class)) {
+    CR_TRY(judge_group(layer, row, rows, item, class, &out));
+  }
+  return CREMA_OK;
+}
+
+static void destroy(cr_layer *layer) {
+  evaluate_state *s = layer->state;
+  cr_buffer_free(&s->truth);
+  cr_buffer_free(&s->taken);
+  cr_buffer_free(&s->found);
+  cr_buffer_free(&s->box);
+}
+
+const cr_layer_class cr_layer_detection_evaluate = {
+    .type = "DetectionEvaluate",
+    .state_size = sizeof(evaluate_state),
+    .bottoms = {2, 2},
+    .tops = {1, 1},
+    .wide_tops = true,
+    .setup = setup,
+    .reshape = reshape,
+    .forward = forward,
+    .destroy = destroy,
+};

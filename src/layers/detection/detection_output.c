@@ -1,0 +1,208 @@
+/* DetectionOutput: the boxes that a detector has found (Liu et al., "SSD", 2016).
+ *
+ * Formula: for each image and class but the background: the boxes whose score is above
+ * confidence_threshold, the best top_k of them, without those that overlap a better one by more
+ * than nms_threshold; of all classes the best keep_top_k.
+ * Shapes: places (N, 4 priors) or, with share_location: false, (N, 4 classes priors), scores (N,
+ * classes priors), prior boxes (1, 2, 4 priors) -> y (1, 1, boxes, 7): image, class, score, xmin,
+ * ymin, xmax, ymax; without any, a row for each image with -1 behind its number.
+ * Fields: detection_output_param.
+ * Caffe: as in Caffe-SSD; results are neither written to files (save_output_param) nor drawn.
+ * Example, loc 1 8, conf 1 6, prior 1 2 8:
+ *   layer { name: "found" type: "DetectionOutput" bottom: "loc" bottom: "conf" bottom: "prior"
+ *     top: "y" detection_output_param { num_classes: 3 confidence_threshold: 0.01
+ *       nms_param { nms_threshold: 0.45 top_k: 400 } keep_top_k: 200 } } */
+#include <float.h>
+
+#include "core/fail.h"
+#include "layers/common/layer_host.h"
+#include "layers/common/layer_op.h"
+#include "layers/detection/boxes.h"
+
+typedef struct output_state {
+  int64_t classes, places; /* places: of each prior, 1 or `classes` */
+  int64_t images, priors;
+  float threshold, overlap, eta;
+  int64_t top_k, keep; /* below 0: all */
+  cr_buffer box;       /* cr_box of each prior, of the class at hand */
+  cr_buffer candidate; /* cr_ranked of one class */
+  cr_buffer found;     /* cr_ranked of an image, by class */
+  cr_buffer row;       /* 7 floats of each box of the batch */
+} output_state;
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  output_state *s = layer->state;
+  const Caffe__DetectionOutputParameter *p = layer->param->detection_output_param;
+  const Caffe__NonMaximumSuppressionParameter *nms = p ? p->nms_param : NULL;
+  (void)bottom, (void)top;
+  if (p == NULL || p->num_classes == 0 || p->num_classes > 1000000) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT,
+                         "detection_output_param needs num_classes of 1 or more");
+  }
+  if (p->visualize || (p->save_file != NULL && *p->save_file != '\0')) {
+    return cr_layer_fail(layer, CREMA_E_UNSUPPORTED, "visualize and save_file are not supported");
+  }
+  if (p->save_output_param != NULL && p->save_output_param->output_directory != NULL &&
+      *p->save_output_param->output_directory != '\0') {
+    return cr_layer_fail(layer, CREMA_E_UNSUPPORTED,
+                         "save_output_param is not supported: the top has all that was found");
+  }
+  s->classes = p->num_classes;
+  s->places = p->share_location ? 1 : s->classes;
+  s->threshold = p->has_confidence_threshold ? p->confidence_threshold : -FLT_MAX;
+  s->overlap = nms ? nms->nms_threshold : 0.3f;
+  s->eta = nms ? nms->eta : 1;
+  s->top_k = nms && nms->has_top_k ? nms->top_k : -1;
+  s->keep = p->keep_top_k;
+  if (s->overlap >= 0 && s->eta > 0 && s->eta <= 1) return CREMA_OK;
+  return cr_layer_fail(layer, CREMA_E_RANGE,
+                       "nms_threshold is %g, must be 0 or more, and eta %g, must be in (0, 1]",
+                       (double)s->overlap, (double)s->eta);
+}
+
+static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  output_state *s = layer->state;
+  const crema_shape *loc = &bottom[0]->shape, *prior = &bottom[2]->shape;
+  const crema_shape to = cr_shape(4, (const int64_t[]){1, 1, 1, 7});
+  char text[3][128];
+  s->images = loc->axes > 0 ? loc->dim[0] : 0;
+  s->priors = prior->axes == 3 ? prior->dim[2] / 4 : -1;
+  if (loc->axes < 1 || prior->axes != 3 || prior->dim[1] != 2 || prior->dim[2] % 4 != 0 ||
+      prior->dim[0] != 1 || s->priors > INT32_MAX ||
+      crema_blob_count(bottom[0]) != s->images * s->priors * s->places * 4 ||
+      crema_blob_count(bottom[1]) != s->images * s->priors * s->classes) {
+    return cr_layer_fail(
+        layer, CREMA_E_SHAPE,
+        "places %s, scores %s and prior boxes %s do not fit each other and %lld classes",
+        crema_shape_text(loc, text[0], sizeof text[0]),
+        crema_shape_text(&bottom[1]->shape, text[1], sizeof text[1]),
+        crema_shape_text(prior, text[2], sizeof text[2]), (long long)s->classes);
+  }
+  return crema_blob_reshape(top[0], &to);
+}
+
+/* The boxes that the net makes of the priors, for class `c` of one image. */
+static crema_status decode(cr_layer *layer, const float *loc, const float *prior, int64_t c) {
+  output_state *s = layer->state;
+  const Caffe__DetectionOutputParameter *p = layer->param->detection_output_param;
+  const int64_t place = s->places == 1 ? 0 : c;
+  CR_TRY(cr_buffer_reserve(&s->box, (size_t)s->priors * sizeof(cr_box)));
+  cr_box *box = (cr_box *)(void *)s->box.data;
+  for (int64_t k = 0; k < s->priors; ++k) {
+    const cr_prior at = cr_prior_at(prior, s->priors, k);
+    box[k] = cr_box_decode(p->code_type, p->variance_encoded_in_target, &at,
+                           loc + 4 * (k * s->places + place));
+  }
+  return CREMA_OK;
+}
+
+/* Appends what is kept of class `c`. */
+static crema_status find_class(output_state *s, const float *conf, int64_t c) {
+  cr_buffer_clear(&s->candidate);
+  for (int64_t k = 0; k < s->priors; ++k) {
+    const cr_ranked one = {conf[k * s->classes + c], (int32_t)c, (int32_t)k};
+    if (one.score > s->threshold) CR_TRY(cr_buffer_append(&s->candidate, &one, sizeof one));
+  }
+  cr_ranked *all = (cr_ranked *)(void *)s->candidate.data;
+  size_t count = s->candidate.size / sizeof *all;
+  if (count == 0) return CREMA_OK;
+  cr_rank(all, count);
+  if (s->top_k >= 0 && count > (size_t)s->top_k) count = (size_t)s->top_k;
+  count =
+      cr_suppress((const cr_box *)(const void *)s->box.data, all, count, s->overlap, s->eta, -1);
+  return cr_buffer_append(&s->found, all, count * sizeof *all);
+}
+
+/* By class, and within it by score. */
+static void by_class(cr_ranked *all, size_t count) {
+  for (size_t i = 1; i < count; ++i) {
+    const cr_ranked held = all[i];
+    size_t k = i;
+    for (; k > 0 && all[k - 1].label > held.label; --k) all[k] = all[k - 1];
+    all[k] = held;
+  }
+}
+
+static crema_status find_image(cr_layer *layer, int64_t image, const float *loc, const float *conf,
+                               const float *prior) {
+  output_state *s = layer->state;
+  const int64_t background = layer->param->detection_output_param->background_label_id;
+  cr_buffer_clear(&s->found);
+  for (int64_t c = 0; c < s->classes; ++c) {
+    if (c == 0 || s->places > 1) CR_TRY(decode(layer, loc, prior, c));
+    if (c != background) CR_TRY(find_class(s, conf, c));
+  }
+  cr_ranked *all = (cr_ranked *)(void *)s->found.data;
+  size_t count = s->found.size / sizeof *all;
+  if (s->keep >= 0 && count > (size_t)s->keep) {
+    cr_rank(all, count);
+    count = (size_t)s->keep;
+    by_class(all, count);
+  }
+  for (size_t i = 0; i < count; ++i) {
+    const int64_t k = all[i].index;
+    cr_box box = ((const cr_box *)(const void *)s->box.data)[k];
+    if (s->places > 1) {
+      const cr_prior at = cr_prior_at(prior, s->priors, k);
+      const Caffe__DetectionOutputParameter *p = layer->param->detection_output_param;
+      box = cr_box_decode(p->code_type, p->variance_encoded_in_target, &at,
+                          loc + 4 * (k * s->places + all[i].label));
+    }
+    const float row[7] = {
+        (float)image, (float)all[i].label, all[i].score, box.xmin, box.ymin, box.xmax, box.ymax};
+    CR_TRY(cr_buffer_append(&s->row, row, sizeof row));
+  }
+  return CREMA_OK;
+}
+
+/* A row for each image: nothing was found. */
+static crema_status find_none(output_state *s) {
+  for (int64_t i = 0; i < s->images; ++i) {
+    const float row[7] = {(float)i, -1, -1, -1, -1, -1, -1};
+    CR_TRY(cr_buffer_append(&s->row, row, sizeof row));
+  }
+  return CREMA_OK;
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  output_state *s = layer->state;
+  const float *loc = NULL, *conf = NULL, *prior = NULL;
+  cr_host_results to;
+  (void)context;
+  CR_TRY(cr_tensor_host_read_floats(bottom[0]->data, &loc));
+  CR_TRY(cr_tensor_host_read_floats(bottom[1]->data, &conf));
+  CR_TRY(cr_tensor_host_read_floats(bottom[2]->data, &prior));
+  cr_buffer_clear(&s->row);
+  for (int64_t i = 0; i < s->images; ++i) {
+    CR_TRY(find_image(layer, i, loc + i * s->priors * s->places * 4,
+                      conf + i * s->priors * s->classes, prior));
+  }
+  if (s->row.size == 0) CR_TRY(find_none(s));
+  const int64_t rows = (int64_t)(s->row.size / (7 * sizeof(float)));
+  CR_TRY(crema_blob_reshape(top[0], &(crema_shape){.axes = 4, .dim = {1, 1, rows, 7}}));
+  const float *values = (const float *)(const void *)s->row.data;
+  CR_TRY(cr_host_write(top[0]->data, &to));
+  for (int64_t i = 0; i < rows * 7; ++i) cr_host_put(&to, i, (double)values[i]);
+  return CREMA_OK;
+}
+
+static void destroy(cr_layer *layer) {
+  output_state *s = layer->state;
+  cr_buffer_free(&s->box);
+  cr_buffer_free(&s->candidate);
+  cr_buffer_free(&s->found);
+  cr_buffer_free(&s->row);
+}
+
+const cr_layer_class cr_layer_detection_output = {
+    .type = "DetectionOutput",
+    .state_size = sizeof(output_state),
+    .bottoms = {3, 3},
+    .tops = {1, 1},
+    .wide_tops = true,
+    .setup = setup,
+    .reshape = reshape,
+    .forward = forward,
+    .destroy = destroy,
+};

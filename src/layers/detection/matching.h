@@ -1,0 +1,43 @@
+/* Which prior box learns which object, and which boxes without an object count (Liu et al., "SSD",
+ * 2016). */
+#ifndef CR_LAYERS_DETECTION_MATCHING_H
+#define CR_LAYERS_DETECTION_MATCHING_H
+
+#include "layers/common/layer_host.h"
+#include "layers/detection/boxes.h"
+
+/* In place of the index of an object. */
+enum { CR_UNMATCHED = -1, CR_LEFT_OUT = -2 };
+
+/* What one image's boxes are matched with. */
+typedef struct cr_matching {
+  const Caffe__MultiBoxLossParameter *param;
+  int64_t priors;
+  const float *prior;    /* the blob */
+  const cr_truth *truth; /* the image's objects, `truths` of them */
+  size_t truths;
+} cr_matching;
+
+/* Memory for it. Zero-initialise. */
+typedef struct cr_matcher {
+  cr_buffer box;       /* cr_box of each prior: what is matched */
+  cr_buffer pair;      /* float: overlaps of priors and objects */
+  cr_buffer taken;     /* a byte for each object */
+  cr_buffer candidate; /* cr_ranked */
+} cr_matcher;
+
+void cr_matcher_free(cr_matcher *matcher);
+
+/* Matches the priors, or with `loc` (places: numbers per prior) what the net makes of them for
+ * class `place`, with the objects of class `label`, or with -1 all of them. match[priors]: the
+ * index of an object, CR_UNMATCHED or CR_LEFT_OUT; overlap[priors]: the best overlap. */
+crema_status cr_match(cr_matcher *matcher, const cr_matching *of, const float *loc, int64_t places,
+                      int64_t place, int64_t label, int32_t *match, float *overlap) CREMA_MUST_USE;
+
+/* Chooses by loss[priors] as mining_type says: negative[priors] becomes 1 for boxes that count
+ * without an object; matches that do not count are undone. `loc`: of the image. */
+crema_status cr_mine(cr_matcher *matcher, const cr_matching *of, const float *loc,
+                     const double *loss, const float *overlap, int32_t *match,
+                     uint8_t *negative) CREMA_MUST_USE;
+
+#endif
