@@ -172,7 +172,7 @@ class Transformer:
             if mean.ndim != 3:
                 raise ValueError("Mean shape invalid")
             if mean.shape != tuple(shape[1:]):
-                if mean.shape[0] != shape[1]:
+                if mean.shape[0] not in (1, shape[1]):
                     raise ValueError("Mean shape incompatible with input shape.")
                 mean = resize_image(mean.transpose(1, 2, 0), shape[2:]).transpose(2, 0, 1)
         self.mean[in_] = mean

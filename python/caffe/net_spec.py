@@ -21,6 +21,8 @@ def _pb2():
 
 
 _param_names = {}
+# Types whose parameters are another type's.
+_SHARED = dict.fromkeys(("Deconvolution", "Im2col", "ConvolutionDepthwise", "DepthwiseConvolution"), "convolution")
 
 
 def param_name_dict():
@@ -153,7 +155,7 @@ class Function:
         if key in layer.DESCRIPTOR.fields_by_name:
             assign_proto(layer, key, value)
             return
-        own = param_name_dict().get(self.type_name)
+        own = _SHARED.get(self.type_name) or param_name_dict().get(self.type_name)
         if own is None:
             raise AttributeError("LayerParameter has no field %r, and layers of type %s have no parameters "
                                  "of their own" % (key, self.type_name))

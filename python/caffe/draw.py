@@ -1,0 +1,134 @@
+"""Pictures of nets, drawn by Graphviz's `dot`.
+
+    draw_net_to_file(net_param, 'net.png', 'LR')
+
+`net_param` is a caffe_pb2.NetParameter, as text_format or NetSpec.to_proto give it.
+"""
+import os
+import subprocess
+
+LAYER_STYLE = {"shape": "record", "fillcolor": "#6495ED", "style": "filled"}
+NEURON_LAYER_STYLE = {"shape": "record", "fillcolor": "#90EE90", "style": "filled"}
+BLOB_STYLE = {"shape": "octagon", "fillcolor": "#E0E0E0", "style": "filled"}
+
+_COLOURS = {"Convolution": "#FF5050", "Deconvolution": "#FF5050", "Pooling": "#FF9900",
+            "InnerProduct": "#CC33FF"}
+
+
+def get_pooling_types_dict():
+    """The names of the kinds of pooling, by their numbers."""
+    from .proto import caffe_pb2
+    return {number: name for name, number in caffe_pb2.PoolingParameter.PoolMethod.items()}
+
+
+def get_edge_label(layer):
+    """What stands at the arrow from a layer to its top."""
+    if layer.type == "Data":
+        return "Batch %d" % layer.data_param.batch_size
+    if layer.type in ("Convolution", "Deconvolution"):
+        return str(layer.convolution_param.num_output)
+    if layer.type == "InnerProduct":
+        return str(layer.inner_product_param.num_output)
+    return ""
+
+
+def _first(values, single, default):
+    """An extent: the repeated field's first value, or the older field of one axis."""
+    return values[0] if len(values) else single or default
+
+
+def get_layer_label(layer, rankdir, display_lrm=False):
+    """The words in a layer's box; lines for a picture from left to right, else one line."""
+    separator = "\\n" if rankdir in ("TB", "BT") else " "
+    lines = [layer.name, "(%s)" % layer.type]
+    if layer.type in ("Convolution", "Deconvolution"):
+        param = layer.convolution_param
+        lines += ["kernel size: %d" % _first(param.kernel_size, param.kernel_h, 1),
+                  "stride: %d" % _first(param.stride, param.stride_h, 1),
+                  "pad: %d" % _first(param.pad, param.pad_h, 0)]
+    elif layer.type == "Pooling":
+        param = layer.pooling_param
+        lines += ["%s pooling" % get_pooling_types_dict()[param.pool],
+                  "kernel size: %d" % (param.kernel_size or param.kernel_h), "stride: %d" % param.stride,
+                  "pad: %d" % param.pad]
+    if display_lrm and len(layer.param):
+        lines.append("lr mult: %s" % ", ".join("%g" % param.lr_mult for param in layer.param))
+    return separator.join(lines)
+
+
+def choose_color_by_layertype(layertype):
+    """The colour of a layer's box."""
+    return _COLOURS.get(layertype, LAYER_STYLE["fillcolor"])
+
+
+def _in_phase(layer, phase):
+    """Whether the layer's rules let it be in that phase; None: in any."""
+    if phase is None:
+        return True
+    if len(layer.include):
+        return any(not rule.HasField("phase") or rule.phase == phase for rule in layer.include)
+    return not any(rule.HasField("phase") and rule.phase == phase for rule in layer.exclude)
+
+
+def _quoted(text):
+    return '"%s"' % text.replace('"', '\\"')
+
+
+def _node(name, label, style):
+    fields = ["label=%s" % _quoted(label)] + ["%s=%s" % (key, _quoted(value))
+                                              for key, value in sorted(style.items())]
+    return "  %s [%s];" % (_quoted(name), ", ".join(fields))
+
+
+def get_dot(caffe_net, rankdir="LR", label_edges=True, phase=None, display_lrm=False):
+    """The picture in Graphviz's language."""
+    lines = ["digraph %s {" % _quoted(caffe_net.name or "Net"), "  rankdir=%s;" % rankdir]
+    blobs, edges = [], []
+    for name in caffe_net.input:
+        blobs.append(name)
+    for layer in caffe_net.layer:
+        if not _in_phase(layer, phase):
+            continue
+        node = "%s_%s" % (layer.name, layer.type)
+        in_place = len(layer.bottom) == 1 and list(layer.bottom) == list(layer.top)
+        style = dict(NEURON_LAYER_STYLE if in_place else LAYER_STYLE)
+        if not in_place:
+            style["fillcolor"] = choose_color_by_layertype(layer.type)
+        lines.append(_node(node, get_layer_label(layer, rankdir, display_lrm), style))
+        for bottom in layer.bottom:
+            blobs.append(bottom)
+            edges.append((bottom + "_blob", node, ""))
+        for top in layer.top:
+            blobs.append(top)
+            edges.append((node, top + "_blob", get_edge_label(layer) if label_edges else ""))
+    lines += [_node(name + "_blob", name, BLOB_STYLE) for name in dict.fromkeys(blobs)]
+    for source, target, label in edges:
+        lines.append("  %s -> %s%s;" % (_quoted(source), _quoted(target),
+                                        " [label=%s]" % _quoted(label) if label else ""))
+    return "\n".join(lines + ["}"]) + "\n"
+
+
+def get_pydot_graph(caffe_net, rankdir, label_edges=True, phase=None, display_lrm=False):
+    """The picture as a graph of the package pydot."""
+    import pydot
+    return pydot.graph_from_dot_data(get_dot(caffe_net, rankdir, label_edges, phase, display_lrm))[0]
+
+
+def draw_net(caffe_net, rankdir, ext="png", phase=None, display_lrm=False):
+    """The picture as the bytes of a file of the kind `ext`: png, svg, pdf, or dot, for which Graphviz is
+    not needed."""
+    text = get_dot(caffe_net, rankdir, True, phase, display_lrm).encode()
+    if ext in ("dot", "raw", "gv"):
+        return text
+    try:
+        return subprocess.run(["dot", "-T" + ext], input=text, stdout=subprocess.PIPE, check=True).stdout
+    except FileNotFoundError:
+        raise RuntimeError("drawing needs the program `dot` of Graphviz, which is not installed") from None
+
+
+def draw_net_to_file(caffe_net, filename, rankdir="LR", phase=None, display_lrm=False):
+    """Writes the picture; the ending of the name says which kind."""
+    ext = os.path.splitext(filename)[1][1:] or "png"
+    picture = draw_net(caffe_net, rankdir, ext, phase, display_lrm)
+    with open(filename, "wb") as file:
+        file.write(picture)
