@@ -4,7 +4,7 @@ BUILD := build
 CREMA := $(BUILD)/bin/crema
 MNIST := $(BUILD)/mnist
 
-.PHONY: all run test docs torture install uninstall command configure deps asan tsan clean cuda help
+.PHONY: all run test docs wheel torture install uninstall command configure deps asan tsan clean cuda help
 
 all: configure   ## Install what is needed and build
 	@cmake --build --preset release
@@ -25,6 +25,9 @@ $(MNIST)/test_lmdb/data.mdb: part := t10k
 test: all        ## Build and run the whole test suite
 	@ctest --preset release -j 2
 	@scripts/conformance.py $(BUILD) $(wildcard build-cuda) docs/conformance.md
+
+wheel: deps      ## Build a Python wheel with all its libraries: dist/
+	@scripts/wheel.sh
 
 docs:            ## Build the manual: build/docs/html/index.html
 	@scripts/setup.sh --docs

@@ -70,7 +70,7 @@ BUILDS = {
     "release": ["-DCMAKE_BUILD_TYPE=Release"],
 }
 # Thin archives: most of the time of a small change would go into copying objects.
-BUILD_OPTIONS = ["-DCREMA_BENCH=OFF",
+BUILD_OPTIONS = ["-DCREMA_BENCH=OFF", "-DCREMA_PYTHON=OFF",
                  "-DCMAKE_C_ARCHIVE_CREATE=<CMAKE_AR> qcT <TARGET> <LINK_FLAGS> <OBJECTS>"]
 
 # As the presets have it.

@@ -13,6 +13,7 @@ from ._mode import (NCCL, TEST, TRAIN, Timer, has_nccl, init_log, layer_type_lis
                     set_random_seed, set_solver_count, set_solver_rank, solver_count, solver_rank)
 from .classifier import Classifier
 from .detector import Detector
+from .model import Model
 from .net_spec import NetSpec, layers, params, to_proto
 from .pycaffe import (AdaDeltaSolver, AdaGradSolver, AdamSolver, Blob, NesterovSolver, Net,
                       RMSPropSolver, SGDSolver, Solver, get_solver)

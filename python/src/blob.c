@@ -193,12 +193,13 @@ static PyType_Slot blob_slots[] = {
     {Py_tp_getset, blob_getters},
     {0, NULL},
 };
-PyType_Spec py_blob_spec = {.name = "caffe._core.Blob",
-                            .basicsize = sizeof(blob_object),
-                            .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-                            .slots = blob_slots};
+static PyType_Spec blob_spec = {
+    .name = "caffe._core.Blob",
+    .basicsize = sizeof(blob_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = blob_slots};
 
 int py_blob_init(PyObject *module) {
-  blob_type = py_add_type(module, &py_blob_spec);
+  blob_type = py_add_type(module, &blob_spec);
   return blob_type == NULL ? -1 : 0;
 }

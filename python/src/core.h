@@ -5,7 +5,7 @@
  *   error.c   statuses as exceptions, and exceptions as statuses
  *   guard.c   one thread at a time uses a net; none does after fork
  *   view.c    memory as a buffer, and arrays made of it
- *   blob.c, net.c, solver.c  the objects
+ *   blob.c, net.c, solver.c, model.c  the objects
  *   layer.c   layers written in Python
  *   log.c     crema's log on the standard error output */
 #ifndef CREMA_PYTHON_CORE_H
@@ -59,8 +59,6 @@ crema_status py_error_keep(void);
 
 /* ---- view.c ---- */
 
-extern PyType_Spec py_view_spec;
-
 /* Finds NumPy. Returns 0 or -1. */
 int py_view_init(PyObject *module);
 
@@ -73,7 +71,6 @@ int py_shape_read(PyObject *sequence, crema_shape *out);
 
 /* ---- blob.c ---- */
 
-extern PyType_Spec py_blob_spec;
 int py_blob_init(PyObject *module);
 
 /* A blob of a net: `owner` is kept alive. A blob without an owner belongs to a layer that is being
@@ -86,7 +83,6 @@ crema_blob *py_blob_get(PyObject *self);
 
 /* ---- net.c ---- */
 
-extern PyType_Spec py_net_spec;
 int py_net_init(PyObject *module);
 
 /* An object of the class that Python has set for nets, for a net of a solver. */
@@ -94,14 +90,19 @@ PyObject *py_net_wrap(crema_net *net, PyObject *owner, py_guard *guard);
 crema_net *py_net_get(PyObject *self);
 PyObject *py_net_set_class(PyObject *module, PyObject *class);
 
+/* The names in a sequence (none in None), which *kept holds; to be freed with PyMem_Free. NULL with
+ * an exception. */
+const char **py_names_read(PyObject *sequence, PyObject **kept, size_t *count);
+
+/* ---- model.c ---- */
+
+int py_model_init(PyObject *module);
+
 /* ---- solver.c ---- */
 
-extern PyType_Spec py_solver_spec;
 int py_solver_init(PyObject *module);
 
 /* ---- layer.c ---- */
-
-extern PyType_Spec py_layer_spec;
 
 /* Registers the layer type "Python". Returns 0 or -1. */
 int py_layer_init(PyObject *module);

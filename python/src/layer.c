@@ -106,7 +106,7 @@ static PyType_Slot layer_slots[] = {
     {Py_tp_getset, layer_getters},
     {0, NULL},
 };
-PyType_Spec py_layer_spec = {
+static PyType_Spec layer_spec = {
     .name = "caffe._core.LayerHandle",
     .basicsize = sizeof(layer_object),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
@@ -256,7 +256,7 @@ int py_layer_init(PyObject *module) {
                                         .forward = forward,
                                         .backward = backward,
                                         .destroy = destroy};
-  layer_type = py_add_type(module, &py_layer_spec);
+  layer_type = py_add_type(module, &layer_spec);
   made = PyDict_New();
   if (layer_type == NULL || made == NULL) return -1;
   crema_status status = crema_layer_register(&type);

@@ -88,7 +88,8 @@ PyMODINIT_FUNC PyInit__core(void) {
   PyObject *module = PyModule_Create(&definition);
   if (module == NULL) return NULL;
   if (py_error_init(module) != 0 || py_view_init(module) != 0 || py_blob_init(module) != 0 ||
-      py_net_init(module) != 0 || py_solver_init(module) != 0 || py_layer_init(module) != 0) {
+      py_net_init(module) != 0 || py_solver_init(module) != 0 || py_model_init(module) != 0 ||
+      py_layer_init(module) != 0) {
     Py_CLEAR(module);
   }
   return module;

@@ -89,8 +89,7 @@ static void net_dealloc(PyObject *object) {
 
 /* ---- building ---- */
 
-/* The names in a sequence; *bytes keeps them. */
-static const char **read_names(PyObject *sequence, PyObject **bytes, size_t *count) {
+const char **py_names_read(PyObject *sequence, PyObject **bytes, size_t *count) {
   Py_ssize_t size = sequence == Py_None ? 0 : PySequence_Size(sequence);
   if (size < 0) return NULL;
   const char **names = PyMem_Calloc((size_t)size + 1, sizeof *names);
@@ -147,7 +146,7 @@ static PyObject *net_build(PyObject *object, PyObject *args) {
   const char *file = NULL;
   PyObject *name = py_path(path, &file);
   if (name == NULL) return NULL;
-  options.stages = read_names(stages, &kept, &options.stage_count);
+  options.stages = py_names_read(stages, &kept, &options.stage_count);
   self->guard = options.stages == NULL ? NULL : py_guard_create();
   PyObject *result = NULL;
   if (self->guard != NULL) {
@@ -573,12 +572,13 @@ static PyType_Slot net_slots[] = {
     {Py_tp_getset, net_getters},
     {0, NULL},
 };
-PyType_Spec py_net_spec = {.name = "caffe._core.Net",
-                           .basicsize = sizeof(net_object),
-                           .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-                           .slots = net_slots};
+static PyType_Spec net_spec = {
+    .name = "caffe._core.Net",
+    .basicsize = sizeof(net_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = net_slots};
 
 int py_net_init(PyObject *module) {
-  net_type = py_add_type(module, &py_net_spec);
+  net_type = py_add_type(module, &net_spec);
   return net_type == NULL ? -1 : 0;
 }

@@ -331,13 +331,13 @@ static PyType_Slot solver_slots[] = {
     {Py_tp_getset, solver_getters},
     {0, NULL},
 };
-PyType_Spec py_solver_spec = {
+static PyType_Spec solver_spec = {
     .name = "caffe._core.Solver",
     .basicsize = sizeof(solver_object),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
     .slots = solver_slots};
 
 int py_solver_init(PyObject *module) {
-  solver_type = py_add_type(module, &py_solver_spec);
+  solver_type = py_add_type(module, &solver_spec);
   return solver_type == NULL ? -1 : 0;
 }

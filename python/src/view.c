@@ -39,13 +39,13 @@ static PyType_Slot view_slots[] = {
     {Py_bf_getbuffer, view_get_buffer},
     {0, NULL},
 };
-PyType_Spec py_view_spec = {.name = "caffe._core.View",
-                            .basicsize = sizeof(view_object),
-                            .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                            .slots = view_slots};
+static PyType_Spec view_spec = {.name = "caffe._core.View",
+                                .basicsize = sizeof(view_object),
+                                .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                .slots = view_slots};
 
 int py_view_init(PyObject *module) {
-  view_type = py_add_type(module, &py_view_spec);
+  view_type = py_add_type(module, &view_spec);
   if (view_type == NULL) return -1;
   PyObject *numpy = PyImport_ImportModule("numpy");
   if (numpy == NULL) return -1;

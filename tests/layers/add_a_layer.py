@@ -68,7 +68,7 @@ def main():
         build = Path(name) / "build"
         subprocess.run([cmake, "-S", root, "-B", build, f"-DCMAKE_C_COMPILER={compiler}",
                         "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_C_FLAGS_DEBUG=-O0",
-                        "-DCREMA_BENCH=OFF"], check=True, stdout=subprocess.DEVNULL)
+                        "-DCREMA_BENCH=OFF", "-DCREMA_PYTHON=OFF"], check=True, stdout=subprocess.DEVNULL)
         subprocess.run([cmake, "--build", build, "--parallel", "4", "--target", *TESTS], check=True,
                        stdout=subprocess.DEVNULL)
         for test in TESTS:
