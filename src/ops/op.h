@@ -21,6 +21,11 @@ typedef struct cr_op cr_op;
  * until then they are F32. To be given to cr_op_create or freed. */
 crema_status cr_op_describe(const cr_op_desc *desc, int args, const crema_shape *const *shape,
                             const float *scale, cr_op_desc **out) CREMA_MUST_USE;
+/* The same with `numbers` constants behind the arguments. */
+crema_status cr_op_describe_numbers(const cr_op_desc *desc, int args,
+                                    const crema_shape *const *shape, const float *scale,
+                                    int numbers, const float *number,
+                                    cr_op_desc **out) CREMA_MUST_USE;
 crema_status cr_op_desc_copy(const cr_op_desc *desc, cr_op_desc **out) CREMA_MUST_USE;
 void cr_op_desc_free(cr_op_desc *desc);
 

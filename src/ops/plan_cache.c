@@ -37,7 +37,7 @@ crema_status cr_plan_cache_create(int most, cr_plan_cache **out) {
 static entry **bucket_of(cr_plan_cache *cache, const cr_plan_key *key) {
   const unsigned char *bytes = (const unsigned char *)key->desc;
   uint64_t hash = 14695981039346656037u;
-  for (size_t i = 0; i < cr_op_desc_bytes(key->desc->args); ++i) {
+  for (size_t i = 0; i < cr_op_desc_size(key->desc); ++i) {
     hash = (hash ^ bytes[i]) * 1099511628211u;
   }
   hash = (hash ^ (uintptr_t)key->device) * 1099511628211u;

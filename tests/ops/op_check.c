@@ -161,6 +161,17 @@ static void check_threads(const op_problem *p, const op_run *run) {
   free_results(many);
 }
 
+bool op_is_int8(const cr_kernel *kernel) {
+  switch (kernel->op) {
+    case CR_OP_CONV_INT8:
+    case CR_OP_IP_INT8:
+    case CR_OP_QUANTIZE: return true;
+    case CR_OP_POOL_FWD:
+    case CR_OP_CONCAT: return kernel->type == CREMA_U8 || kernel->type == CREMA_I8;
+    default: return false;
+  }
+}
+
 bool op_is_ref(const cr_kernel *kernel) {
   const size_t length = strlen(kernel->name);
   return length > 4 && strcmp(kernel->name + length - 4, "_ref") == 0;

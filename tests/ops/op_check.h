@@ -24,6 +24,9 @@ enum { OP_ROWS_MAX = 512 };
 void op_check_case(const op_case *test, cr_op_kind kind, crema_dtype type, cr_mt19937 *rng,
                    op_record *records);
 
+/* Whether the row computes with integers of 8 bits, on which test_int8.c runs it. */
+bool op_is_int8(const cr_kernel *kernel);
+
 /* The reference kernel, whose name ends with _ref. */
 bool op_is_ref(const cr_kernel *kernel);
 

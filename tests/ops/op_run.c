@@ -77,7 +77,8 @@ static void fill_hints(const op_run *run, const char *access, cr_format *hint) {
     hint[i] = (cr_format){arg->type, NULL};
     const bool offered =
         run->hint == OP_HINT_PRIVATE || (run->hint == OP_HINT_PRIVATE_FIRST && i == 0);
-    const bool held = arg->type == CREMA_F32 || arg->type == CREMA_F16 || arg->type == CREMA_BF16;
+    const bool held = arg->type == CREMA_F32 || arg->type == CREMA_F16 ||
+                      arg->type == CREMA_BF16 || arg->type == run->desc->type;
     if (offered && (access[i] == 'R' || access[i] == 'U') && held) {
       hint[i] = private_format(&arg->shape, arg->type);
     }

@@ -1,5 +1,5 @@
 # Cases, the reference and what runs a row on them, shared by the tests of kernel rows.
-foreach(target test_ops_kernels test_ops_windows)
+foreach(target test_ops_kernels test_ops_windows test_ops_int8)
   target_sources(${target} PRIVATE
     ${CMAKE_CURRENT_LIST_DIR}/op_cases.c
     ${CMAKE_CURRENT_LIST_DIR}/op_check.c
@@ -10,7 +10,7 @@ foreach(target test_ops_kernels test_ops_windows)
   target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_LIST_DIR})
 endforeach()
 # Threads that wait without spinning: the machine may have fewer cores than the test has threads.
-set_tests_properties(ops/kernels ops/windows PROPERTIES ENVIRONMENT OMP_WAIT_POLICY=passive)
+set_tests_properties(ops/kernels ops/windows ops/int8 PROPERTIES ENVIRONMENT OMP_WAIT_POLICY=passive)
 # Trials of oneDNN rows; with the code that the library has for other processors, too.
 foreach(target test_ops_dnnl_rows test_ops_dnnl_types)
   target_sources(${target} PRIVATE ${CMAKE_CURRENT_LIST_DIR}/dnnl_trial.c)

@@ -71,8 +71,10 @@ int64_t cr_op_arg_count(const cr_op_desc *desc, int arg) {
 const cr_posts *cr_op_posts(const cr_op_desc *desc) {
   static const cr_posts none;
   switch (desc->kind) {
-    case CR_OP_CONV_FWD: return &desc->u.conv.posts;
-    case CR_OP_IP_FWD: return &desc->u.ip.posts;
+    case CR_OP_CONV_FWD:
+    case CR_OP_CONV_INT8: return &desc->u.conv.posts;
+    case CR_OP_IP_FWD:
+    case CR_OP_IP_INT8: return &desc->u.ip.posts;
     default: return &none;
   }
 }

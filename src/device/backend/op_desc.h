@@ -177,18 +177,29 @@ typedef union cr_op_params {
 
 /* One block of memory without pointers, so that descriptors are compared by their bytes (ops/op.h
  * makes and compares them). An object of this type alone has no arguments, and an assignment copies
- * all but the arguments. */
+ * all but the arguments and what lies behind them. */
 typedef struct cr_op_desc {
   cr_op_kind kind;
   crema_dtype type; /* of the arithmetic: F32 or F64, but for copies of other types theirs */
   int args;         /* absent optional arguments are counted too */
+  int numbers;      /* constants of kinds that have some, behind the arguments */
   cr_op_params u;
   cr_op_arg arg[]; /* `args` of them */
 } cr_op_desc;
 
-/* The bytes of a descriptor with `args` arguments. */
+/* The bytes of a descriptor with `args` arguments and no numbers. */
 static inline size_t cr_op_desc_bytes(int args) {
   return sizeof(cr_op_desc) + (size_t)args * sizeof(cr_op_arg);
+}
+
+/* The bytes of this one. */
+static inline size_t cr_op_desc_size(const cr_op_desc *desc) {
+  return cr_op_desc_bytes(desc->args) + (size_t)desc->numbers * sizeof(float);
+}
+
+/* The first of its numbers. */
+static inline const float *cr_op_numbers(const cr_op_desc *desc) {
+  return (const float *)(const void *)&desc->arg[desc->args];
 }
 
 /* A run of the elements of an update: those of one parameter among others in a block. */

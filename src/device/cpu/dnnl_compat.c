@@ -248,8 +248,28 @@ dnnl_status_t cr_post_ops_append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t al
   return dnnl_post_ops_append_eltwise(ops, alg, alpha, beta);
 }
 
-dnnl_status_t cr_post_ops_append_sum(dnnl_post_ops_t ops) {
-  return dnnl_post_ops_append_sum(ops, 1.0f, 0, dnnl_data_type_undef);
+dnnl_status_t cr_post_ops_append_sum(dnnl_post_ops_t ops, float scale, dnnl_data_type_t type) {
+  return dnnl_post_ops_append_sum(ops, scale, 0, type);
+}
+
+dnnl_status_t cr_post_ops_append_numbers(dnnl_post_ops_t ops, int ndims, dnnl_dim_t channels) {
+  dnnl_dims_t dims;
+  cr_md md = NULL;
+  for (int i = 0; i < ndims; ++i) dims[i] = i == 1 ? channels : 1;
+  dnnl_status_t status = cr_md_create(&md, ndims, dims, dnnl_f32, NULL);
+  if (status == dnnl_success) status = dnnl_post_ops_append_binary(ops, dnnl_binary_mul, md);
+  cr_md_destroy(md);
+  return status;
+}
+
+dnnl_status_t cr_attr_set_numbers(dnnl_primitive_attr_t attr, dnnl_dim_t channels,
+                                  const float *number) {
+  (void)attr, (void)channels, (void)number;
+  return dnnl_success;
+}
+
+int cr_attr_numbers_arg(void) {
+  return DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1;
 }
 
 #else
@@ -398,8 +418,22 @@ dnnl_status_t cr_post_ops_append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t al
   return dnnl_post_ops_append_eltwise(ops, 1.0f, alg, alpha, beta);
 }
 
-dnnl_status_t cr_post_ops_append_sum(dnnl_post_ops_t ops) {
-  return dnnl_post_ops_append_sum(ops, 1.0f);
+dnnl_status_t cr_post_ops_append_sum(dnnl_post_ops_t ops, float scale, dnnl_data_type_t type) {
+  return dnnl_post_ops_append_sum_v2(ops, scale, type);
+}
+
+dnnl_status_t cr_post_ops_append_numbers(dnnl_post_ops_t ops, int ndims, dnnl_dim_t channels) {
+  (void)ops, (void)ndims, (void)channels;
+  return dnnl_success;
+}
+
+dnnl_status_t cr_attr_set_numbers(dnnl_primitive_attr_t attr, dnnl_dim_t channels,
+                                  const float *number) {
+  return dnnl_primitive_attr_set_output_scales(attr, channels, 1 << 1, number);
+}
+
+int cr_attr_numbers_arg(void) {
+  return 0;
 }
 
 #endif

@@ -125,7 +125,19 @@ dnnl_status_t cr_pd_eltwise_bwd(dnnl_primitive_desc_t *out, const cr_pd_env *env
 
 dnnl_status_t cr_post_ops_append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t alg, float alpha,
                                          float beta);
-/* The old content of the result's memory is added. */
-dnnl_status_t cr_post_ops_append_sum(dnnl_post_ops_t ops);
+/* `scale` times the old content of the result's memory, which is of `type` (dnnl_data_type_undef:
+ * that of the result), is added. */
+dnnl_status_t cr_post_ops_append_sum(dnnl_post_ops_t ops, float scale, dnnl_data_type_t type);
+
+/* ---- results of integers ---- */
+
+/* Results (N,O,...) of `ndims` axes are multiplied by a number per output channel, behind the bias
+ * and before all post operations. Version 2 has the numbers in the attributes; version 3 takes them
+ * when the primitive runs, as argument cr_attr_numbers_arg, 0 for version 2, which a first post
+ * operation names. Both functions are to be called, the first one before others append. */
+dnnl_status_t cr_post_ops_append_numbers(dnnl_post_ops_t ops, int ndims, dnnl_dim_t channels);
+dnnl_status_t cr_attr_set_numbers(dnnl_primitive_attr_t attr, dnnl_dim_t channels,
+                                  const float *number);
+int cr_attr_numbers_arg(void);
 
 #endif

@@ -148,5 +148,18 @@ static crema_status run_slice(const cr_call *call) {
 CR_KERNEL(concat_dnnl, CONCAT, .types = CR_DNNL_TYPES, .library = true, .follows_hints = true,
           .plan = plan_concat, .run = run_concat, .destroy = destroy_concat);
 
+#define CONCAT_INTEGERS(row, of)                     \
+  const cr_kernel cr_##row = {.name = #row,          \
+                              .op = CR_OP_CONCAT,    \
+                              .type = CREMA_##of,    \
+                              .library = true,       \
+                              .follows_hints = true, \
+                              .plan = plan_concat,   \
+                              .run = run_concat,     \
+                              .destroy = destroy_concat}
+
+CONCAT_INTEGERS(concat_u8_dnnl, U8);
+CONCAT_INTEGERS(concat_i8_dnnl, I8);
+
 CR_KERNEL(slice_dnnl, SLICE, .types = CR_DNNL_TYPES, .library = true, .follows_hints = true,
           .plan = plan_slice, .run = run_slice, .destroy = destroy_concat);

@@ -6,7 +6,7 @@
 #include "device/cpu/dnnl_rows.h"
 
 /* weights (O,C/g,K...) seen with groups: (g,O/g,C/g,K...). */
-static crema_status weights_md(const cr_plan *plan, int arg, crema_dtype type, cr_md *out) {
+crema_status cr_dnnl_conv_weights(const cr_plan *plan, int arg, crema_dtype type, cr_md *out) {
   const crema_shape *shape = &plan->desc->arg[arg].shape;
   int64_t group = plan->desc->u.conv.group;
   if (group == 1) return cr_dnnl_md_any(plan, arg, type, out);
@@ -42,9 +42,9 @@ crema_status cr_dnnl_conv_open(const cr_plan *plan, int src, int weights, int bi
   CR_TRY(cr_dnnl_window(plan, &p->window, src, dst, &c->window));
   crema_dtype product = CREMA_F32;
   CR_TRY(cr_dnnl_product_type(plan, src, dst, &product));
-  CR_TRY(cr_dnnl_env_open(&c->env, cr_op_posts(plan->desc)));
+  CR_TRY(cr_dnnl_env_open(&c->env, plan->desc));
   CR_TRY_GOTO(cr_dnnl_md_any(plan, src, cr_dnnl_operand_type(plan, src, product), &c->src), fail);
-  CR_TRY_GOTO(weights_md(plan, weights, cr_dnnl_operand_type(plan, weights, product), &c->weights),
+  CR_TRY_GOTO(cr_dnnl_conv_weights(plan, weights, cr_dnnl_operand_type(plan, weights, product), &c->weights),
               fail);
   if (bias >= 0 && !cr_dnnl_absent(plan, bias)) {
     CR_TRY_GOTO(cr_dnnl_md_plain(plan, bias, cr_dnnl_sum_type(plan, bias, product), &c->bias),
@@ -70,7 +70,7 @@ static bool meets_input(const cr_window *w, int a, int64_t extent, int64_t o) {
  * on AVX2 in 3.7 and reported up to 3.14). How many results make a block is not told, hence no
  * window may miss the input. A kernel of one element and stride 1 is safe: as many results lie
  * behind the input as before it, and what the blocks before it need is always made. */
-static crema_status check_blocks(const cr_plan *plan, const_dnnl_primitive_desc_t pd) {
+crema_status cr_dnnl_conv_check_blocks(const cr_plan *plan, const_dnnl_primitive_desc_t pd) {
   const cr_window *w = &plan->desc->u.conv.window;
   const int a = w->axes - 1;
   const int64_t extent = plan->desc->arg[0].shape.dim[a + 2];
@@ -97,7 +97,7 @@ static crema_status plan_fwd(cr_plan *plan) {
                                       {2, DNNL_ARG_BIAS, CR_DNNL_FORMAT},
                                       {3, DNNL_ARG_DST, CR_DNNL_FORMAT}};
   CR_TRY(status);
-  status = check_blocks(plan, pd);
+  status = cr_dnnl_conv_check_blocks(plan, pd);
   if (status == CREMA_OK) return cr_dnnl_prim_create_posts(plan, pd, bind, 4);
   dnnl_primitive_desc_destroy(pd);
   return status;

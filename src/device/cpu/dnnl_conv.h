@@ -19,4 +19,13 @@ crema_status cr_dnnl_conv_open(const cr_plan *plan, int src, int weights, int bi
                                cr_dnnl_conv *c) CREMA_MUST_USE;
 void cr_dnnl_conv_close(cr_dnnl_conv *c);
 
+/* Argument `arg` (O,C/g,K...), as elements of `type`, in a layout of the primitive's choice, as it
+ * takes weights: with an axis for the groups when there are several. */
+crema_status cr_dnnl_conv_weights(const cr_plan *plan, int arg, crema_dtype type,
+                                  cr_md *out) CREMA_MUST_USE;
+
+/* Whether the primitive is safe: see the comment in dnnl_conv.c. Errors: CREMA_E_UNSUPPORTED. */
+crema_status cr_dnnl_conv_check_blocks(const cr_plan *plan,
+                                       const_dnnl_primitive_desc_t pd) CREMA_MUST_USE;
+
 #endif

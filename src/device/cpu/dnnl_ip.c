@@ -44,7 +44,7 @@ static crema_status ip_open(const cr_plan *plan, int src, int weights, int bias,
   int64_t n = crema_shape_count(out, 1, out->axes);
   crema_dtype product = CREMA_F32;
   CR_TRY(cr_dnnl_product_type(plan, src, dst, &product));
-  CR_TRY(cr_dnnl_env_open(&p->env, cr_op_posts(plan->desc)));
+  CR_TRY(cr_dnnl_env_open(&p->env, plan->desc));
   crema_status status = CREMA_OK;
   CR_TRY_GOTO(matrix_md(cr_dnnl_operand_type(plan, src, product), m, k, false, &p->src), fail);
   CR_TRY_GOTO(matrix_md(cr_dnnl_operand_type(plan, weights, product), n, k,

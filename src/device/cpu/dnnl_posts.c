@@ -53,34 +53,50 @@ static dnnl_status_t append_unary(dnnl_post_ops_t ops, const cr_post *p) {
 
 /* ---- attributes ---------------------------------------------------------- */
 
-static dnnl_status_t append_posts(dnnl_post_ops_t ops, const cr_posts *posts) {
+/* Where the addend is integers, it has a scale and a type of its own. */
+static dnnl_status_t append_sum(dnnl_post_ops_t ops, const cr_op_desc *desc) {
+  dnnl_data_type_t type = dnnl_data_type_undef;
+  if (desc->numbers == 0) return cr_post_ops_append_sum(ops, 1.0f, type);
+  const cr_op_arg *addend = &desc->arg[CR_ARG_ADDEND];
+  if (cr_dnnl_type(addend->type, &type) != CREMA_OK) return dnnl_unimplemented;
+  return cr_post_ops_append_sum(ops, addend->scale, type);
+}
+
+static dnnl_status_t append_posts(dnnl_post_ops_t ops, const cr_op_desc *desc) {
   dnnl_status_t status = dnnl_success;
+  const cr_posts *posts = cr_op_posts(desc);
   const int count = cr_posts_count(posts);
+  if (desc->numbers > 0) {
+    const crema_shape *result = &desc->arg[CR_ARG_RESULT].shape;
+    status = cr_post_ops_append_numbers(ops, result->axes, result->dim[1]);
+  }
   for (int i = 0; i < count && status == dnnl_success; ++i) {
     const cr_post *post = &posts->post[i];
-    status = post->kind == CR_POST_ADD ? cr_post_ops_append_sum(ops) : append_unary(ops, post);
+    status = post->kind == CR_POST_ADD ? append_sum(ops, desc) : append_unary(ops, post);
   }
   return status;
 }
 
-static dnnl_status_t set_posts(dnnl_primitive_attr_t attr, const cr_posts *posts) {
+static dnnl_status_t set_posts(dnnl_primitive_attr_t attr, const cr_op_desc *desc) {
   dnnl_post_ops_t ops = NULL;
-  if (posts == NULL || cr_posts_count(posts) == 0) return dnnl_success;
-  dnnl_status_t status = dnnl_post_ops_create(&ops);
+  dnnl_status_t status = dnnl_success;
+  if (desc == NULL || (desc->numbers == 0 && cr_posts_count(cr_op_posts(desc)) == 0)) return status;
+  if (desc->numbers > 0) status = cr_attr_set_numbers(attr, desc->numbers, cr_op_numbers(desc));
+  if (status == dnnl_success) status = dnnl_post_ops_create(&ops);
   if (status != dnnl_success) return status;
-  status = append_posts(ops, posts);
+  status = append_posts(ops, desc);
   if (status == dnnl_success) status = dnnl_primitive_attr_set_post_ops(attr, ops);
   dnnl_post_ops_destroy(ops);
   return status;
 }
 
-crema_status cr_dnnl_env_open(cr_pd_env *env, const cr_posts *posts) {
+crema_status cr_dnnl_env_open(cr_pd_env *env, const cr_op_desc *desc) {
   *env = (cr_pd_env){0};
   dnnl_primitive_attr_t attr = NULL;
   CR_TRY(cr_dnnl_engine(&env->engine));
   CR_TRY(cr_dnnl_check(dnnl_primitive_attr_create(&attr), "attributes"));
   dnnl_status_t status = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
-  if (status == dnnl_success) status = set_posts(attr, posts);
+  if (status == dnnl_success) status = set_posts(attr, desc);
   if (status != dnnl_success) {
     dnnl_primitive_attr_destroy(attr);
     return cr_dnnl_check(status, "attributes");
@@ -99,10 +115,18 @@ void cr_dnnl_env_close(cr_pd_env *env) {
 crema_status cr_dnnl_prim_create_posts(cr_plan *plan, dnnl_primitive_desc_t pd,
                                        const cr_dnnl_bind *bind, int binds) {
   CR_TRY(cr_dnnl_prim_create(plan, pd, bind, binds));
-  if (cr_posts_add(cr_op_posts(plan->desc))) {
-    plan->format[CR_ARG_ADDEND] = plan->format[CR_ARG_RESULT];
+  if (!cr_posts_add(cr_op_posts(plan->desc))) return CREMA_OK;
+  cr_format *addend = &plan->format[CR_ARG_ADDEND];
+  const cr_format result = plan->format[CR_ARG_RESULT];
+  *addend = result;
+  if (plan->desc->numbers == 0 || plan->desc->arg[CR_ARG_ADDEND].type == result.type) {
+    return CREMA_OK;
   }
-  return CREMA_OK;
+  addend->type = plan->desc->arg[CR_ARG_ADDEND].type;
+  addend->layout = cr_layout_in(result.layout, addend->type);
+  if (result.layout == NULL || addend->layout != NULL) return CREMA_OK;
+  cr_dnnl_prim_destroy(plan);
+  return cr_fail(CREMA_E_UNSUPPORTED, "an addend that cannot lie as the result does");
 }
 
 static void copy_addend(const cr_call *call) {

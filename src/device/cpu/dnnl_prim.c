@@ -10,7 +10,7 @@ enum { MAX_SLOTS = 8 };
 typedef struct prim {
   dnnl_primitive_t primitive;
   int slots;
-  int arg[MAX_SLOTS]; /* the op's argument; -1: the workspace */
+  int arg[MAX_SLOTS]; /* the op's argument; -1: the workspace; CR_DNNL_NUMBERS */
   int id[MAX_SLOTS];  /* the primitive's */
 } prim;
 
@@ -42,13 +42,13 @@ static crema_status choose_format(cr_plan *plan, cr_const_md md, const cr_dnnl_b
 
 static crema_status bind_argument(cr_plan *plan, prim *p, const_dnnl_primitive_desc_t pd,
                                   const cr_dnnl_bind *bind) {
-  if (cr_dnnl_absent(plan, bind->arg)) return CREMA_OK;
+  if (bind->arg >= 0 && cr_dnnl_absent(plan, bind->arg)) return CREMA_OK;
   cr_const_md md = dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, bind->id);
   if (md == NULL || dnnl_memory_desc_get_size(md) == 0) {
     if (bind->how == CR_DNNL_NOTES) return CREMA_OK;
     return cr_fail(CREMA_E_UNSUPPORTED, "oneDNN's implementation has no argument %d", bind->id);
   }
-  CR_TRY(choose_format(plan, md, bind));
+  if (bind->arg >= 0) CR_TRY(choose_format(plan, md, bind));
   add_slot(p, bind->arg, bind->id);
   return CREMA_OK;
 }
@@ -138,12 +138,17 @@ void cr_dnnl_prim_close(const cr_plan *plan, void *given) {
   free(e);
 }
 
+static uintptr_t address_of(const cr_call *call, int arg) {
+  if (arg == CR_DNNL_NUMBERS) return (uintptr_t)cr_op_numbers(call->desc);
+  return arg < 0 ? call->workspace.address : call->buffer[arg].address;
+}
+
 crema_status cr_dnnl_prim_run(const cr_call *call) {
   const prim *p = call->plan->state;
   execution *e = call->execution;
   dnnl_status_t status = dnnl_success;
   for (int i = 0; i < p->slots && status == dnnl_success; ++i) {
-    uintptr_t address = p->arg[i] < 0 ? call->workspace.address : call->buffer[p->arg[i]].address;
+    const uintptr_t address = address_of(call, p->arg[i]);
     if (address == e->address[i]) continue;
     status = dnnl_memory_set_data_handle(e->exec[i].memory, (void *)address);
     e->address[i] = address;
@@ -174,7 +179,7 @@ crema_status cr_dnnl_one_type(const cr_plan *plan, crema_dtype *out) {
   bool found = false;
   for (int i = 0; i < desc->args; ++i) {
     const crema_dtype type = desc->arg[i].type;
-    if (cr_dnnl_absent(plan, i) || !is_floating(type)) continue;
+    if (cr_dnnl_absent(plan, i) || !(is_floating(type) || type == desc->type)) continue;
     if (cr_op_kind_use(desc->kind, desc->args, i).role != CR_ROLE_VALUES) continue;
     if (found && type != *out) return cr_fail(CREMA_E_UNSUPPORTED, "values of two types");
     *out = type;

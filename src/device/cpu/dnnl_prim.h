@@ -17,6 +17,9 @@ typedef enum cr_dnnl_how {
   CR_DNNL_NOTES   /* the library's own data, which nobody else reads */
 } cr_dnnl_how;
 
+/* In place of an argument: the op's numbers. */
+enum { CR_DNNL_NUMBERS = -2 };
+
 /* Op argument `arg` is the primitive's argument `id` (DNNL_ARG_...). */
 typedef struct cr_dnnl_bind {
   int arg;
@@ -24,10 +27,10 @@ typedef struct cr_dnnl_bind {
   cr_dnnl_how how;
 } cr_dnnl_bind;
 
-/* Fills env with the engine and attributes (scratchpad from the caller; `posts`, NULL for none).
- * Free with cr_dnnl_env_close. Errors: CREMA_E_UNSUPPORTED for post operations that oneDNN lacks.
- */
-crema_status cr_dnnl_env_open(cr_pd_env *env, const cr_posts *posts) CREMA_MUST_USE;
+/* Fills env with the engine and attributes (scratchpad from the caller; post operations and numbers
+ * of `desc`, NULL for none). Free with cr_dnnl_env_close. Errors: CREMA_E_UNSUPPORTED for post
+ * operations that oneDNN lacks. */
+crema_status cr_dnnl_env_open(cr_pd_env *env, const cr_op_desc *desc) CREMA_MUST_USE;
 void cr_dnnl_env_close(cr_pd_env *env);
 
 /* Sets plan->format, plan->workspace_bytes and plan->state. Takes `pd` over, also on failure. Binds

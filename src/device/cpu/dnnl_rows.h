@@ -14,6 +14,12 @@
   X(ip_fwd_dnnl_matmul)    \
   X(ip_fwd_dnnl)           \
   X(ip_bwd_data_dnnl)      \
+  X(conv_int8_dnnl)        \
+  X(ip_int8_dnnl)          \
+  X(pool_fwd_u8_dnnl)      \
+  X(pool_fwd_i8_dnnl)      \
+  X(concat_u8_dnnl)        \
+  X(concat_i8_dnnl)        \
   X(ip_bwd_weights_dnnl)   \
   X(pool_fwd_blocked)      \
   X(pool_fwd_dnnl)         \

@@ -5,6 +5,8 @@
 
 #include "device/backend/kernel.h"
 
+/* Of integers: int8_*.c. */
+
 /* Of values in full precision. Tensors convert halves for them: products make the sums that long
  * that conversion is little work, solvers keep full precision, and for pooling and LRN the library
  * has kernels that are, conversion included, several times faster than a reference kernel. */
@@ -110,7 +112,14 @@
   X(copy_f32_ref)          \
   X(copy_f64_ref)          \
   X(copy_i32_ref)          \
-  X(copy_u8_ref)
+  X(copy_u8_ref)           \
+  X(conv_int8_ref)         \
+  X(ip_int8_ref)           \
+  X(quantize_ref)          \
+  X(pool_fwd_u8_ref)       \
+  X(pool_fwd_i8_ref)       \
+  X(concat_u8_ref)         \
+  X(concat_i8_ref)
 
 #define CR_REF_ROW(name) extern const cr_kernel cr_##name;
 CR_REF_ROWS(CR_REF_ROW)
