@@ -212,19 +212,19 @@ TEST(s4_22_nets_for_training_and_testing_share_scratchpad_memory) {
  * parameter of two layers. */
 static const char bare_net[] =
     "name: 'bare' force_backward: true\n"
-    "layer { name: 'data' type: 'Input' top: 'data' input_param { shape { dim: 4 dim: 8 dim: 1 } } "
+    "layer { name: 'data' type: 'Input' top: 'data' input_param { shape { dim: 2 dim: 16 dim: 1 } } "
     "}\n"
     "layer { name: 'flat' type: 'Flatten' bottom: 'data' top: 'flat' }\n"
     "layer { name: 'a' type: 'InnerProduct' bottom: 'flat' top: 'a' param { name: 'w' }"
-    " inner_product_param { num_output: 8 bias_term: false weight_filler { type: 'xavier' } } }\n"
+    " inner_product_param { num_output: 16 bias_term: false weight_filler { type: 'xavier' } } }\n"
     "layer { name: 'relu' type: 'ReLU' bottom: 'a' top: 'a' }\n"
     "layer { name: 'b' type: 'InnerProduct' bottom: 'a' top: 'b' param { name: 'w' }"
-    " inner_product_param { num_output: 8 bias_term: false weight_filler { type: 'xavier' } } }\n"
+    " inner_product_param { num_output: 16 bias_term: false weight_filler { type: 'xavier' } } }\n"
     "layer { name: 'sum' type: 'Eltwise' bottom: 'a' bottom: 'b' top: 'sum' loss_weight: 1 }\n";
 
-/* Bytes of 32 floats (the blobs) or 64 (the weights): sizes that the pool hands out as they are. */
+/* Bytes of 32 floats (the blobs) or 256 (the weights): sizes that the pool hands out as they are. */
 TEST(s4_31_memory_of_tops_bottoms_and_parameters) {
-  enum { BLOB = 32 * sizeof(float), WEIGHTS = 64 * sizeof(float) };
+  enum { BLOB = 32 * sizeof(float), WEIGHTS = 256 * sizeof(float) };
   double loss = 0;
   float *data = NULL;
   sim_begin_devices(1);
