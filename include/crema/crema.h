@@ -13,9 +13,9 @@
  * by way of a lock or a join. Different objects may be used by different threads at once, and
  * devices and the log by all. The nets of phase TEST that belong to one solver are an exception to
  * the first rule: although they share their weights, each may run forward in a thread of its own,
- * all at once, with the same results as one after the other. Whatever changes weights (training,
- * loading, crema_blob_mutable_cpu_data; a pass of a TRAIN net, which collects statistics) needs the
- * solver with all its nets for itself.
+ * all at once, with the same results as one after the other; sessions of a model (crema/model.h)
+ * are made for that. Whatever changes weights (training, loading, crema_blob_mutable_cpu_data; a
+ * pass of a TRAIN net, which collects statistics) needs the solver with all its nets for itself.
  *
  * Threads that load nets or give them new shapes must have come back from that before main returns
  * or exit is called: oneDNN takes down what they use.
