@@ -59,6 +59,15 @@ CREMA_API crema_status crema_model_load(const char *net, const char *weights,
                                         const crema_model_options *options,
                                         crema_model **out) CREMA_MUST_USE;
 
+/* The same from memory: the text of a net, of `net_size` bytes, and the content of a .caffemodel in
+ * wire format, of `weights_size` bytes (`weights` NULL: as the fillers make them). The text is not
+ * needed afterwards; the weights must stay as they are as long as the model lives. `options` may be
+ * NULL. Free with crema_model_destroy. Errors are the same. */
+CREMA_API crema_status crema_model_load_memory(const char *net, size_t net_size,
+                                               const void *weights, size_t weights_size,
+                                               const crema_model_options *options,
+                                               crema_model **out) CREMA_MUST_USE;
+
 /* Frees the model. The weights live until the last of its sessions is destroyed, too. */
 CREMA_API void crema_model_destroy(crema_model *model);
 

@@ -50,9 +50,12 @@ static crema_status load_net(const crema_model *model, crema_net **out) {
   CR_TRY(cr_net_create((Caffe__NetParameter *)copy, &model->options, NULL,
                        &(cr_net_origin){.path = model->path}, &net));
   crema_status status = CREMA_OK;
-  if (model->weights.count > 0) {
+  const cr_net_missing missing = model->allow_missing ? CR_MISSING_WARNED : CR_MISSING_REFUSED;
+  if (model->bytes != NULL) {
+    status = cr_net_load_bytes(net, model->bytes, model->size, "the weights in memory", missing);
+  } else if (model->weights.count > 0) {
     status = cr_net_load_files(net, (const char *const *)model->weights.item, model->weights.count,
-                               model->allow_missing ? CR_MISSING_WARNED : CR_MISSING_REFUSED, NULL);
+                               missing, NULL);
   }
   if (status == CREMA_OK) *out = net;
   else crema_net_destroy(net);
@@ -151,6 +154,41 @@ crema_status crema_model_load(const char *net, const char *weights,
     status = cr_fail_memory(strlen(net) + 1, "a path");
     goto fail;
   }
+  CR_TRY_GOTO(compile(model, &model->keep, &model->text, &model->program), fail);
+  *out = model;
+  return CREMA_OK;
+fail:
+  cr_model_release(model);
+  return status;
+}
+
+static crema_status read_text(const char *text, size_t size, const crema_model_options *options,
+                              Caffe__NetParameter **out) {
+  ProtobufCMessage *message = NULL;
+  CR_TRY(cr_text_parse(&caffe__net_parameter__descriptor, text, size, "net",
+                       options->warn_unknown_fields ? CR_UNKNOWN_WARN : CR_UNKNOWN_ERROR,
+                       &message));
+  crema_status status = cr_net_param_upgrade((Caffe__NetParameter *)message, "net", NULL);
+  if (status == CREMA_OK) *out = (Caffe__NetParameter *)message;
+  else cr_message_free(message);
+  return status;
+}
+
+crema_status crema_model_load_memory(const char *net, size_t net_size, const void *weights,
+                                     size_t weights_size, const crema_model_options *options,
+                                     crema_model **out) {
+  CR_REQUIRE(net);
+  CR_REQUIRE(out);
+  crema_model_options standard;
+  crema_model_options_init(&standard);
+  if (options == NULL) options = &standard;
+  crema_model *model = NULL;
+  crema_status status = CREMA_OK;
+  CR_TRY(create(&model));
+  CR_TRY_GOTO(set_options(model, options), fail);
+  CR_TRY_GOTO(read_text(net, net_size, options, &model->source), fail);
+  model->bytes = weights;
+  model->size = weights_size;
   CR_TRY_GOTO(compile(model, &model->keep, &model->text, &model->program), fail);
   *out = model;
   return CREMA_OK;

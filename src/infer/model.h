@@ -21,6 +21,8 @@ struct crema_model {
   char *path; /* of the net; for relative paths in it */
   cr_list weights;
   cr_model_stamp *stamp; /* one per file of weights */
+  const void *bytes;     /* weights in memory of the caller's; NULL: in files, or none */
+  size_t size;
   cr_list stages, without, keep;
   crema_net_options options; /* of the net as it is; `stages` are those above */
   bool allow_missing;

@@ -183,6 +183,8 @@ static int64_t is_empty_text(const char *result) {
   N(crema_model_options_init, (A(0, &model_options)))                                             \
   O(crema_model_load, "weights options",                                                          \
     (A(0, net_path), A(1, ""), A(2, &model_options), A(3, &made_model)))                          \
+  O(crema_model_load_memory, "weights options",                                                   \
+    (A(0, NET), sizeof NET - 1, A(1, NULL), 0, A(2, &model_options), A(3, &made_model)))          \
   N(crema_model_destroy, (A(0, model)))                                                           \
   V(crema_model_explain, 0, (A(0, model)))                                                        \
   N(crema_session_options_init, (A(0, &session_options)))                                         \

@@ -184,83 +184,84 @@ static void drop_line(void *user, crema_log_level level, const char *file, int l
 /* Functions that may fail, with the objects that each needs: b(lobs), v(alues in the first),
  * m(emory), c(ontexts), e(vent), n(et), o(ther net), s(olver),
  * k (a model), i (and a session of it). */
-#define FALLIBLE(X)                                                                          \
-  X(crema_blob_create, "", (&shape, &made_blob))                                             \
-  X(crema_blob_create_typed, "", (&shape, CREMA_F16, CREMA_F64, &made_blob))                 \
-  X(crema_blob_data_as, "b", (blob, CREMA_F16, &as_out))                                     \
-  X(crema_blob_diff_as, "b", (blob, CREMA_F16, &as_out))                                     \
-  X(crema_blob_mutable_data_as, "b", (blob, CREMA_F64, &mutable_out))                        \
-  X(crema_blob_mutable_diff_as, "b", (blob, CREMA_F64, &mutable_out))                        \
-  X(crema_blob_amax_data, "bv", (blob, &loss))                                               \
-  X(crema_blob_amax_diff, "bv", (blob, &loss))                                               \
-  X(crema_blob_text, "b", (blob, blob_text, sizeof blob_text))                               \
-  X(crema_blob_reshape, "b", (blob, &wide))                                                  \
-  X(crema_blob_cpu_data, "b", (blob, &read_out))                                             \
-  X(crema_blob_cpu_diff, "b", (blob, &read_out))                                             \
-  X(crema_blob_mutable_cpu_data, "b", (blob, &values_out))                                   \
-  X(crema_blob_mutable_cpu_diff, "b", (blob, &values_out))                                   \
-  X(crema_blob_set_cpu_data, "b", (blob, values))                                            \
-  X(crema_blob_set_gpu_data, "b", (blob, cpu, (crema_devptr){(uintptr_t)values}))            \
-  X(crema_blob_view_data, "b", (blob, &made_view))                                           \
-  X(crema_blob_view_diff, "bv", (blob, &made_view))                                          \
-  X(crema_blob_update, "bv", (blob))                                                         \
-  X(crema_blob_scale_data, "bv", (blob, 2))                                                  \
-  X(crema_blob_scale_diff, "bv", (blob, 2))                                                  \
-  X(crema_blob_copy_data, "b", (blob, source))                                               \
-  X(crema_blob_copy_diff, "b", (blob, source))                                               \
-  X(crema_device_get, "", (CREMA_DEVICE_CPU, 0, &found_device))                              \
-  X(crema_device_open, "", (CREMA_DEVICE_CPU, &zero, 1))                                     \
-  X(crema_device_describe, "", (sim, &info))                                                 \
-  X(crema_device_memory_read, "", (sim, &device_memory))                                     \
-  X(crema_context_create, "", (sim, 1, &made_context))                                       \
-  X(crema_context_finish, "c", (stream))                                                     \
-  X(crema_event_create, "", (sim, &made_event))                                              \
-  X(crema_event_record, "ec", (event, context, "text"))                                      \
-  X(crema_event_set_finished, "e", (event, "text"))                                          \
-  X(crema_image_load, "b", (path_of("a.jpg"), &image_options, blob, 0))                      \
-  X(crema_memory_data_set, "n", (net, "m", values, values, 4))                               \
-  X(crema_memory_data_set_images, "n", (net, "m", &image, 1))                                \
-  X(crema_memory_data_set_batch_size, "n", (net, "m", 2))                                    \
-  X(crema_model_load, "", (path_of("model"), NULL, &model_options, &made_model))             \
-  X(crema_session_create, "k", (model, &session_options, &made_session))                     \
-  X(crema_session_blob, "ki", (session, "y", &found))                                        \
-  X(crema_session_run, "ki", (session))                                                      \
-  X(crema_session_memory_read, "ki", (session, &session_memory))                             \
-  X(crema_net_load, "", (path_of("net"), &net_options, &made_net))                           \
-  X(crema_net_parse, "", (NET, sizeof NET - 1, "net", &net_options, &made_net))              \
-  X(crema_net_load_weights_with, "n", (net, path_of("weights"), &weights_options))           \
-  X(crema_net_load_weights, "n", (net, path_of("weights")))                                  \
-  X(crema_net_save_weights_with, "n", (net, path_of("weights"), &save_options))              \
-  X(crema_net_save_weights, "n", (net, path_of("weights")))                                  \
-  X(crema_net_save_weights_memory, "n", (net, &save_options, &made_bytes, &byte_count))      \
-  X(crema_net_load_weights_memory, "n", (net, weights, weights_size, "w", &weights_options)) \
-  X(crema_net_share_weights, "no", (net, other))                                             \
-  X(crema_net_forward_range, "n", (net, 0, 1, &loss))                                        \
-  X(crema_net_backward_range, "n", (net, 0, 1))                                              \
-  X(crema_net_set_hooks, "n", (net, &hooks))                                                 \
-  X(crema_net_layer_text, "n", (net, 0, &made_text))                                         \
-  X(crema_net_forward, "n", (net, &loss))                                                    \
-  X(crema_net_backward, "n", (net))                                                          \
-  X(crema_net_blob, "n", (net, "x", &found))                                                 \
-  X(crema_solver_load, "", (path_of("solver"), &solver_options, &made_solver))               \
-  X(crema_solver_load_weights, "s", (solver, path_of("trained")))                            \
-  X(crema_solver_restore, "s", (solver, path_of("s_iter_1.solverstate")))                    \
-  X(crema_solver_restore_latest, "s", (solver, NULL))                                        \
-  X(crema_solver_solve, "s", (solver))                                                       \
-  X(crema_solver_step, "s", (solver, 1))                                                     \
-  X(crema_solver_plan, "s", (solver, forget_line, NULL))                                     \
-  X(crema_solver_set_base_lr, "s", (solver, 0.1))                                            \
-  X(crema_solver_set_max_iterations, "s", (solver, 2))                                       \
-  X(crema_solver_text, "s", (solver, &made_text))                                            \
-  X(crema_solver_apply_update, "s", (solver))                                                \
-  X(crema_solver_snapshot, "s", (solver))                                                    \
-  X(crema_syncedmem_create, "", (sim, 8, &made_memory))                                      \
-  X(crema_syncedmem_cpu_data, "m", (memory, &bytes_out))                                     \
-  X(crema_syncedmem_gpu_data, "mc", (memory, stream, &address))                              \
-  X(crema_syncedmem_mutable_cpu_data, "m", (memory, true, &mutable_out))                     \
-  X(crema_syncedmem_mutable_gpu_data, "mc", (memory, stream, true, &address))                \
-  X(crema_syncedmem_set_cpu_data, "m", (memory, values))                                     \
-  X(crema_shape_check, "", (&shape))                                                         \
+#define FALLIBLE(X)                                                                               \
+  X(crema_blob_create, "", (&shape, &made_blob))                                                  \
+  X(crema_blob_create_typed, "", (&shape, CREMA_F16, CREMA_F64, &made_blob))                      \
+  X(crema_blob_data_as, "b", (blob, CREMA_F16, &as_out))                                          \
+  X(crema_blob_diff_as, "b", (blob, CREMA_F16, &as_out))                                          \
+  X(crema_blob_mutable_data_as, "b", (blob, CREMA_F64, &mutable_out))                             \
+  X(crema_blob_mutable_diff_as, "b", (blob, CREMA_F64, &mutable_out))                             \
+  X(crema_blob_amax_data, "bv", (blob, &loss))                                                    \
+  X(crema_blob_amax_diff, "bv", (blob, &loss))                                                    \
+  X(crema_blob_text, "b", (blob, blob_text, sizeof blob_text))                                    \
+  X(crema_blob_reshape, "b", (blob, &wide))                                                       \
+  X(crema_blob_cpu_data, "b", (blob, &read_out))                                                  \
+  X(crema_blob_cpu_diff, "b", (blob, &read_out))                                                  \
+  X(crema_blob_mutable_cpu_data, "b", (blob, &values_out))                                        \
+  X(crema_blob_mutable_cpu_diff, "b", (blob, &values_out))                                        \
+  X(crema_blob_set_cpu_data, "b", (blob, values))                                                 \
+  X(crema_blob_set_gpu_data, "b", (blob, cpu, (crema_devptr){(uintptr_t)values}))                 \
+  X(crema_blob_view_data, "b", (blob, &made_view))                                                \
+  X(crema_blob_view_diff, "bv", (blob, &made_view))                                               \
+  X(crema_blob_update, "bv", (blob))                                                              \
+  X(crema_blob_scale_data, "bv", (blob, 2))                                                       \
+  X(crema_blob_scale_diff, "bv", (blob, 2))                                                       \
+  X(crema_blob_copy_data, "b", (blob, source))                                                    \
+  X(crema_blob_copy_diff, "b", (blob, source))                                                    \
+  X(crema_device_get, "", (CREMA_DEVICE_CPU, 0, &found_device))                                   \
+  X(crema_device_open, "", (CREMA_DEVICE_CPU, &zero, 1))                                          \
+  X(crema_device_describe, "", (sim, &info))                                                      \
+  X(crema_device_memory_read, "", (sim, &device_memory))                                          \
+  X(crema_context_create, "", (sim, 1, &made_context))                                            \
+  X(crema_context_finish, "c", (stream))                                                          \
+  X(crema_event_create, "", (sim, &made_event))                                                   \
+  X(crema_event_record, "ec", (event, context, "text"))                                           \
+  X(crema_event_set_finished, "e", (event, "text"))                                               \
+  X(crema_image_load, "b", (path_of("a.jpg"), &image_options, blob, 0))                           \
+  X(crema_memory_data_set, "n", (net, "m", values, values, 4))                                    \
+  X(crema_memory_data_set_images, "n", (net, "m", &image, 1))                                     \
+  X(crema_memory_data_set_batch_size, "n", (net, "m", 2))                                         \
+  X(crema_model_load, "", (path_of("model"), NULL, &model_options, &made_model))                  \
+  X(crema_model_load_memory, "", (MODEL, sizeof MODEL - 1, NULL, 0, &model_options, &made_model)) \
+  X(crema_session_create, "k", (model, &session_options, &made_session))                          \
+  X(crema_session_blob, "ki", (session, "y", &found))                                             \
+  X(crema_session_run, "ki", (session))                                                           \
+  X(crema_session_memory_read, "ki", (session, &session_memory))                                  \
+  X(crema_net_load, "", (path_of("net"), &net_options, &made_net))                                \
+  X(crema_net_parse, "", (NET, sizeof NET - 1, "net", &net_options, &made_net))                   \
+  X(crema_net_load_weights_with, "n", (net, path_of("weights"), &weights_options))                \
+  X(crema_net_load_weights, "n", (net, path_of("weights")))                                       \
+  X(crema_net_save_weights_with, "n", (net, path_of("weights"), &save_options))                   \
+  X(crema_net_save_weights, "n", (net, path_of("weights")))                                       \
+  X(crema_net_save_weights_memory, "n", (net, &save_options, &made_bytes, &byte_count))           \
+  X(crema_net_load_weights_memory, "n", (net, weights, weights_size, "w", &weights_options))      \
+  X(crema_net_share_weights, "no", (net, other))                                                  \
+  X(crema_net_forward_range, "n", (net, 0, 1, &loss))                                             \
+  X(crema_net_backward_range, "n", (net, 0, 1))                                                   \
+  X(crema_net_set_hooks, "n", (net, &hooks))                                                      \
+  X(crema_net_layer_text, "n", (net, 0, &made_text))                                              \
+  X(crema_net_forward, "n", (net, &loss))                                                         \
+  X(crema_net_backward, "n", (net))                                                               \
+  X(crema_net_blob, "n", (net, "x", &found))                                                      \
+  X(crema_solver_load, "", (path_of("solver"), &solver_options, &made_solver))                    \
+  X(crema_solver_load_weights, "s", (solver, path_of("trained")))                                 \
+  X(crema_solver_restore, "s", (solver, path_of("s_iter_1.solverstate")))                         \
+  X(crema_solver_restore_latest, "s", (solver, NULL))                                             \
+  X(crema_solver_solve, "s", (solver))                                                            \
+  X(crema_solver_step, "s", (solver, 1))                                                          \
+  X(crema_solver_plan, "s", (solver, forget_line, NULL))                                          \
+  X(crema_solver_set_base_lr, "s", (solver, 0.1))                                                 \
+  X(crema_solver_set_max_iterations, "s", (solver, 2))                                            \
+  X(crema_solver_text, "s", (solver, &made_text))                                                 \
+  X(crema_solver_apply_update, "s", (solver))                                                     \
+  X(crema_solver_snapshot, "s", (solver))                                                         \
+  X(crema_syncedmem_create, "", (sim, 8, &made_memory))                                           \
+  X(crema_syncedmem_cpu_data, "m", (memory, &bytes_out))                                          \
+  X(crema_syncedmem_gpu_data, "mc", (memory, stream, &address))                                   \
+  X(crema_syncedmem_mutable_cpu_data, "m", (memory, true, &mutable_out))                          \
+  X(crema_syncedmem_mutable_gpu_data, "mc", (memory, stream, true, &address))                     \
+  X(crema_syncedmem_set_cpu_data, "m", (memory, values))                                          \
+  X(crema_shape_check, "", (&shape))                                                              \
   X(crema_shape_axis, "", (&shape, 0, &number))
 
 /* Functions that cannot fail. */

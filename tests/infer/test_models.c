@@ -216,6 +216,29 @@ TEST(sessions_outlive_their_model) {
   remove_blocks(net);
 }
 
+/* Asking for a blob reads the weights there again. */
+TEST(models_are_made_from_memory) {
+  crema_net *net = make_blocks();
+  cr_buffer weights = {0};
+  crema_model *model = NULL;
+  crema_session *session = NULL;
+  crema_blob *found = NULL;
+  ok(cr_file_read(path_of("blocks.caffemodel"), &weights));
+  assert_fails(crema_model_load_memory(blocks, sizeof blocks - 1, weights.data, weights.size / 2,
+                                       NULL, &model),
+               CREMA_E_CORRUPT, "weights in memory");
+  ok(crema_model_load_memory(blocks, sizeof blocks - 1, weights.data, weights.size, NULL, &model));
+  ok(crema_session_create(model, NULL, &session));
+  assert_true(output_difference(net, session) <= 1e-5);
+  ok(crema_session_blob(session, "a", &found));
+  assert_true(output_difference(net, session) <= 1e-5);
+  assert_true(difference(blob_of(net, "a"), found) <= 1e-5);
+  crema_session_destroy(session);
+  crema_model_destroy(model);
+  cr_buffer_free(&weights);
+  remove_blocks(net);
+}
+
 /* The weights are counted once, and do not grow with sessions. */
 TEST(memory_is_told) {
   crema_net *net = make_blocks();
