@@ -76,7 +76,7 @@ CREMA_API const char *crema_model_explain(const crema_model *model);
 
 /* How a session runs. Start from crema_session_options_init. */
 typedef struct crema_session_options {
-  crema_device *device; /* NULL: the CPU */
+  crema_device *device; /* the same for all sessions of a model; NULL: the CPU */
   int threads;          /* of the host that compute, at most; 0: as many as there are */
 } crema_session_options;
 
@@ -84,7 +84,8 @@ typedef struct crema_session_options {
 CREMA_API void crema_session_options_init(crema_session_options *options);
 
 /* Makes a session. `options` may be NULL. Free with crema_session_destroy, before or after the
- * model. Errors: those of building a net. */
+ * model. Errors: those of building a net; CREMA_E_STATE for another device than that of the model's
+ * first session, CREMA_E_RANGE for threads below 0. */
 CREMA_API crema_status crema_session_create(crema_model *model,
                                             const crema_session_options *options,
                                             crema_session **out) CREMA_MUST_USE;

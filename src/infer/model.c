@@ -240,6 +240,16 @@ void cr_model_release(crema_model *model) {
   free(model);
 }
 
+crema_status cr_model_use_device(crema_model *model, crema_device *device) {
+  pthread_mutex_lock(&model->lock);
+  if (model->device == NULL) model->device = device;
+  const bool same = model->device == device;
+  pthread_mutex_unlock(&model->lock);
+  if (same) return CREMA_OK;
+  return cr_fail(CREMA_E_STATE,
+                 "the model's sessions run on another device; load a model for each device");
+}
+
 cr_program *cr_model_take_program(crema_model *model) {
   pthread_mutex_lock(&model->lock);
   cr_program *program = model->program;

@@ -26,6 +26,7 @@ struct crema_model {
   cr_list stages, without, keep;
   crema_net_options options; /* of the net as it is; `stages` are those above */
   bool allow_missing;
+  crema_device *device; /* of all sessions; NULL: there was none yet */
   cr_program *program;  /* which has all of `keep` */
   cr_plan_cache *plans; /* of the ops of all sessions */
   cr_buffer text;       /* what the passes did the first time */
@@ -34,6 +35,10 @@ struct crema_model {
 /* The model with one reference more or less; the last one frees it. */
 void cr_model_retain(crema_model *model);
 void cr_model_release(crema_model *model);
+
+/* To be called for each session's device. Errors: CREMA_E_STATE for another one than that of the
+ * sessions before: threads cannot read weights on two devices. */
+crema_status cr_model_use_device(crema_model *model, crema_device *device) CREMA_MUST_USE;
 
 /* The newest program, with one reference more, to be given back with cr_model_drop_program. */
 cr_program *cr_model_take_program(crema_model *model);

@@ -6,6 +6,7 @@
 #include "core/fail.h"
 #include "infer/passes.h"
 #include "layers/common/input_class.h"
+#include "layers/common/layer_outside.h"
 #include "layers/registry.h"
 
 /* Sources whose tops are the same in each pass. */
@@ -18,12 +19,12 @@ static bool is_constant_source(const cr_graph_layer *layer) {
   return layer->class == &cr_layer_parameter || layer->class == &cr_layer_dummy_data;
 }
 
-/* Whether the layer's tops follow from its bottoms' values alone. BatchNorm may count what it sees;
- * a layer in place may overwrite what is not made anew. */
+/* Whether the layer's tops follow from its bottoms' values alone. BatchNorm may count what it sees,
+ * and so may a program's own layer; a layer in place may overwrite what is not made anew. */
 static bool is_function(const cr_graph_layer *layer) {
   return layer->bottoms > 0 && layer->tops > 0 && layer->tops == layer->built->tops &&
-         !layer->in_place && layer->class->input == NULL && !layer->class->statistics &&
-         !layer->class->ignores_values;
+         !layer->in_place && cr_layer_outside_find(layer->class->type) == NULL &&
+         layer->class->input == NULL && !layer->class->statistics && !layer->class->ignores_values;
 }
 
 static bool depends_on_constants(const cr_graph *graph, int index, const bool *constant) {

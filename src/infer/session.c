@@ -136,6 +136,7 @@ crema_status crema_session_create(crema_model *model, const crema_session_option
   session->model = model;
   cr_model_retain(model);
   crema_device *device = options->device == NULL ? cr_cpu_device() : options->device;
+  CR_TRY_GOTO(cr_model_use_device(model, device), fail);
   CR_TRY_GOTO(crema_context_create(device, (uint64_t)model->options.seed, &session->context), fail);
   cr_context_set_threads(session->context, options->threads);
   cr_context_set_plans(session->context, model->plans);

@@ -275,6 +275,26 @@ TEST(sessions_share_plans) {
   remove_blocks(net);
 }
 
+/* Weights belong to one device. */
+TEST(sessions_run_on_a_device) {
+  crema_net *net = make_blocks();
+  crema_model *model = load_blocks(NULL, 0);
+  crema_session *session = NULL, *other = NULL;
+  crema_session_options options;
+  crema_session_options_init(&options);
+  if (crema_device_count(CREMA_DEVICE_SIM) == 0) ok(crema_device_simulate("1"));
+  ok(crema_device_get(CREMA_DEVICE_SIM, 0, &options.device));
+  ok(crema_session_create(model, &options, &session));
+  assert_true(output_difference(net, session) <= 1e-5);
+  assert_fails(crema_session_create(model, NULL, &other), CREMA_E_STATE, "each device");
+  ok(crema_session_create(model, &options, &other));
+  assert_true(output_difference(net, other) <= 1e-5);
+  crema_session_destroy(other);
+  crema_session_destroy(session);
+  crema_model_destroy(model);
+  remove_blocks(net);
+}
+
 /* ---- what is refused ----------------------------------------------------- */
 
 TEST(wrong_names_are_refused) {
