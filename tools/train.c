@@ -275,6 +275,8 @@ int crema_cmd_train(int argc, char **argv) {
        "print at the end what the blobs and the device take of memory"},
       {"no_memory_plan", CLI_BOOL, &options.no_memory_plan,
        "keep all values of a pass until the next one instead of using their memory again"},
+      {"recompute", CLI_BOOL, &options.recompute,
+       "compute most values again for the backward pass, which takes longer but less memory"},
       {"input_report", CLI_BOOL, &flags.input_report,
        "print at the end how fast the input was and whether training waited for it"},
       {"warn_unknown_fields", CLI_BOOL, &flags.warn_unknown_fields,

@@ -34,6 +34,10 @@ typedef struct crema_net_options {
    * values of others fails with CREMA_E_STATE. All results are the same. A net of phase TEST has no
    * backward pass then. */
   bool plan_memory;
+  /* A net of phase TRAIN plans its memory and, beside that, drops most values that its backward
+   * pass needs and computes them again there, with the same results: a third more time or so for
+   * less memory. No effect on others. */
+  bool recompute;
 } crema_net_options;
 
 /* phase TEST, level 0, no stages, CPU, seed -1. */

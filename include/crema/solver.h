@@ -71,9 +71,11 @@ typedef struct crema_solver_options {
   size_t stage_count;        /* how many */
   bool warn_unknown_fields;  /* see crema_net_options */
   bool skip_corrupt;         /* see crema_net_options */
-  /* All blobs of the nets keep their values and gradients until the next pass. Otherwise the nets plan
-   * their memory as crema_net_options.plan_memory says. All results are the same. */
+  /* All blobs of the nets keep their values and gradients until the next pass. Otherwise the nets
+   * plan their memory as crema_net_options.plan_memory says. All results are the same. */
   bool no_memory_plan;
+  bool
+      recompute; /* the train net; see crema_net_options. no_memory_plan has no effect on it then */
   /* The loss is looked at after each pass, the weights where the loss is displayed and before each
    * snapshot. Weights that are not finite do not become so again: stopping loses nothing that a
    * snapshot from before does not have. They are never written in a snapshot. */

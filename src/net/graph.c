@@ -461,6 +461,7 @@ static crema_status start_planning(crema_net *net) {
   if (net->plans) {
     const size_t blobs = (size_t)net->blobs;
     CR_TRY(cr_net_allocate(&net->arena, &net->kept, blobs, sizeof *net->kept));
+    CR_TRY(cr_net_allocate(&net->arena, &net->segment, (size_t)net->layers, sizeof *net->segment));
     CR_TRY(cr_net_allocate(&net->arena, &net->passing, 2 * blobs, sizeof(cr_tensor *)));
   }
   return cr_net_plan_lifetimes(net);

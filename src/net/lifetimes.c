@@ -6,6 +6,7 @@
 #include "layers/common/layer_op.h"
 #include "layers/common/layer_pair.h"
 #include "net/build.h"
+#include "net/segments.h"
 
 enum { NEVER = -1 };
 
@@ -15,7 +16,9 @@ typedef struct storage {
   cr_tensor *tensor;
   bool diff, kept;
   int first, last; /* layers that have it as a bottom or a top */
+  int written;     /* the last layer that writes it */
   int needed;      /* the first layer whose backward pass uses it; NEVER: none */
+  bool dropped;    /* see cr_net_end */
 } storage;
 
 typedef struct storages {
@@ -40,6 +43,7 @@ static void add(storages *all, cr_tensor *tensor, bool diff, bool kept) {
                                          .kept = kept,
                                          .first = NEVER,
                                          .last = NEVER,
+                                         .written = NEVER,
                                          .needed = NEVER};
 }
 
@@ -154,6 +158,11 @@ static void keep_special(const storages *all, const crema_net *net) {
 
 /* ---- the plan ---- */
 
+/* The last segment's backward pass follows its forward pass at once. */
+static bool is_replayed(const crema_net *net, int index) {
+  return net->recomputes && net->segment[index] != net->segment[net->layers - 1];
+}
+
 static crema_status collect(const crema_net *net, storages *out) {
   size_t most = 2 * (size_t)net->blobs + 1;
   CR_TRY(CR_NEW(out->storage, most, "the lifetimes of blobs"));
@@ -172,13 +181,59 @@ static crema_status collect(const crema_net *net, storages *out) {
   return CREMA_OK;
 }
 
+/* A layer in place, or one that makes the top; one that shows its bottom under another name writes
+ * nothing. */
+static void note_writes(const storages *all, const cr_net_layer *layer, int index) {
+  for (int t = 0; t < layer->layer->tops; ++t) {
+    bool view = false;
+    for (int j = 0; j < layer->layer->bottoms; ++j) {
+      view = view || (layer->top[t] != layer->bottom[j] &&
+                      cr_tensor_shares_with(layer->top[t]->data, layer->bottom[j]->data));
+    }
+    if (!view) find(all, layer->top[t]->data)->written = index;
+  }
+}
+
+/* Chooses segments; what is used in several of them stays until the first of those that are
+ * computed again has been. */
+static crema_status plan_segments(const storages *all, crema_net *net) {
+  cr_net_span *span = NULL;
+  int spans = 0;
+  CR_TRY(CR_NEW(span, all->count + 1, "the segments of a net"));
+  for (int i = 0; i < net->layers; ++i) note_writes(all, &net->layer[i], i);
+  for (int n = 0; n < all->count; ++n) {
+    const storage *s = &all->storage[n];
+    const size_t width = crema_dtype_size(cr_tensor_type(s->tensor));
+    if (s->diff || s->first == NEVER) continue;
+    span[spans++] = (cr_net_span){.bytes = cr_tensor_count(s->tensor) * (int64_t)width,
+                                  .first = s->first,
+                                  .last = s->last,
+                                  .written = s->written};
+  }
+  crema_status status = CREMA_OK;
+  if (!net->segmented) status = cr_net_choose_segments(span, spans, net->layers, net->segment);
+  net->segmented = status == CREMA_OK;
+  free(span);
+  for (int n = 0; n < all->count && status == CREMA_OK; ++n) {
+    storage *s = &all->storage[n];
+    if (s->diff || s->first == NEVER) continue;
+    const cr_net_span own = {.first = s->first, .last = s->last};
+    const int next = cr_net_next_segment(&own, net->segment);
+    if (next < 0) s->dropped = is_replayed(net, s->first);
+    else s->needed = s->first;
+  }
+  return status;
+}
+
 static void note_ends(const storages *all, const crema_net *net, int index) {
   const cr_net_layer *layer = &net->layer[index];
   const int bottoms = layer->layer->bottoms;
   for (int j = 0; j < bottoms + layer->layer->tops; ++j) {
     const crema_blob *blob = j < bottoms ? layer->bottom[j] : layer->top[j - bottoms];
     const storage *data = find(all, blob->data);
-    layer->ends[j] = (cr_net_end){.forward = data->last == index, .backward = data->first == index};
+    const bool last = data->last == index;
+    layer->ends[j] = (cr_net_end){
+        .forward = last, .backward = data->first == index, .dropped = last && data->dropped};
   }
 }
 
@@ -224,9 +279,10 @@ crema_status cr_net_plan_lifetimes(crema_net *net) {
   storages all = {0};
   if (!net->plans && !net->settles) return CREMA_OK;
   crema_status status = collect(net, &all);
+  if (status == CREMA_OK && net->plans) keep_special(&all, net);
+  if (status == CREMA_OK && net->recomputes) status = plan_segments(&all, net);
   for (int i = 0; i < net->layers && status == CREMA_OK; ++i) note_ends(&all, net, i);
   if (status == CREMA_OK && net->plans) {
-    keep_special(&all, net);
     list_ends(&all, net);
     for (int i = 0; i < net->layers; ++i) cr_layer_set_passing(net->layer[i].layer);
   }
@@ -279,11 +335,13 @@ crema_status cr_net_find_makers(crema_net *net) {
 /* ---- after a layer ---- */
 
 /* What backward needs later is held in one format meanwhile. */
-static void keep_heads(const cr_net_layer *layer) {
+static void keep_heads(const cr_net_layer *layer, bool replays) {
   const int bottoms = layer->layer->bottoms;
   for (int j = 0; j < bottoms + layer->layer->tops; ++j) {
     if (!layer->ends[j].forward) continue;
-    cr_tensor_keep_head(j < bottoms ? layer->bottom[j]->data : layer->top[j - bottoms]->data);
+    cr_tensor *data = j < bottoms ? layer->bottom[j]->data : layer->top[j - bottoms]->data;
+    if (layer->ends[j].dropped && !replays) cr_tensor_let_go(data);
+    else cr_tensor_keep_head(data);
   }
 }
 
@@ -300,9 +358,30 @@ void cr_net_let_go_forward(const crema_net *net, int index) {
   const cr_net_layer *layer = &net->layer[index];
   if (!net->plans) return;
   for (int i = 0; i < layer->past.forward_count; ++i) cr_tensor_let_go(layer->past.forward[i]);
-  keep_heads(layer);
+  keep_heads(layer, net->replays);
   drop_stale(layer, false);
-  if (!runs_backward(layer)) cr_layer_let_go(layer->layer);
+  if (!runs_backward(layer) || (is_replayed(net, index) && !net->replays)) {
+    cr_layer_let_go(layer->layer);
+  }
+}
+
+crema_status cr_net_replay_segment(crema_net *net, int index) {
+  crema_status status = CREMA_OK;
+  bool learns = false;
+  if (!is_replayed(net, index) || net->replayed == net->segment[index]) return CREMA_OK;
+  net->replayed = net->segment[index];
+  for (int i = net->replayed; net->segment[i] == net->replayed; ++i) {
+    learns = learns || runs_backward(&net->layer[i]);
+  }
+  if (!learns) return CREMA_OK;
+  net->replays = true;
+  for (int i = net->replayed; status == CREMA_OK && net->segment[i] == net->replayed; ++i) {
+    status = cr_net_replay_layer(net, i);
+    if (status != CREMA_OK) status = cr_net_fail_in_layer(net->layer[i].layer->param, status);
+    else cr_net_let_go_forward(net, i);
+  }
+  net->replays = false;
+  return status;
 }
 
 void cr_net_let_go_backward(const crema_net *net, int index) {

@@ -33,6 +33,10 @@ void cr_net_keep_blob(crema_net *net, int blob);
  * is let go. A no-op for layers without bottoms or tops, which bring samples in and out. */
 crema_status cr_net_replay_layer(const crema_net *net, int index) CREMA_MUST_USE;
 
+/* Before the backward pass of layer `index`: computes its segment again if that is still to be
+ * done. */
+crema_status cr_net_replay_segment(crema_net *net, int index) CREMA_MUST_USE;
+
 /* Whether the layer's backward pass has anything to compute. */
 bool cr_net_has_gradient(const cr_net_layer *layer);
 

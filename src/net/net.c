@@ -41,7 +41,8 @@ static crema_status start_net(crema_net *net, const crema_net_options *options,
                               crema_context *context, const cr_net_origin *origin) {
   net->phase = options->phase;
   net->seed = options->seed < 0 ? cr_random_seed() : (uint64_t)options->seed;
-  net->plans = options->plan_memory;
+  net->recomputes = options->recompute && options->phase == CREMA_TRAIN;
+  net->plans = options->plan_memory || net->recomputes;
   net->debug_info = net->param->debug_info;
   net->grad_scale = (double)net->param->global_grad_scale;
   if (!(net->grad_scale > 0 && isfinite(net->grad_scale))) {

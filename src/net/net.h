@@ -20,6 +20,7 @@ typedef struct cr_net_param {
 /* Whether nothing later in a pass touches the values. */
 typedef struct cr_net_end {
   bool forward, backward;
+  bool dropped; /* in forward; the backward pass computes them again */
 } cr_net_end;
 
 /* What a net that plans its memory lets go of after a layer's passes. */
@@ -86,6 +87,11 @@ struct crema_net {
   bool settles;        /* some values are held in half precision */
   bool plans;          /* lets go of values after their last use (net/lifetimes.h) */
   bool *kept;          /* one per blob: it was asked for */
+  bool recomputes;     /* drops what can be computed again (net/segments.h) */
+  int *segment;        /* one per layer: the first layer of its segment; NULL without recomputes */
+  bool segmented;      /* they are chosen */
+  int replayed;        /* of the segment that was computed again last, its first layer */
+  bool replays;        /* a segment is being computed again */
   cr_tensor **passing; /* all that is let go of, for the layers' lists */
   double grad_scale;   /* all gradients are multiplied with it, and a solver divides them by it */
   int fusions;         /* layers whose work others do */

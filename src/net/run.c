@@ -122,6 +122,7 @@ static crema_status submit_forward(crema_net *net, int first, int last, bool wit
   CR_TRY(check_range(net, first, last));
   if (net->debug_info && net->fusions > 0) CR_TRY(cr_net_undo_fusion(net));
   if (with_loss) cr_net_loss_begin(net);
+  net->replayed = -1;
   crema_status status = CREMA_OK;
   CR_TRY(cr_net_take_views(net));
   begin_pass(net);
@@ -150,7 +151,11 @@ crema_status cr_net_forward_submit(crema_net *net) {
 static crema_status backward_layer(crema_net *net, int index) {
   cr_net_layer *layer = &net->layer[index];
   cr_layer *self = layer->layer;
-  if (!layer->need_backward || !cr_net_has_gradient(layer)) return CREMA_OK;
+  CR_TRY(cr_net_replay_segment(net, index));
+  if (!layer->need_backward || !cr_net_has_gradient(layer)) {
+    cr_net_let_go_backward(net, index);
+    return CREMA_OK;
+  }
   if (self->class->backward == NULL) {
     return cr_net_fail_layer(self->param, CREMA_E_UNSUPPORTED, "has no backward pass");
   }

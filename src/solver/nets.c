@@ -99,6 +99,7 @@ static crema_status build(crema_solver *solver, const net_source *source, net_pl
   options.warn_unknown_fields = solver->options.warn_unknown_fields;
   options.skip_corrupt = solver->options.skip_corrupt;
   options.plan_memory = !solver->options.no_memory_plan;
+  options.recompute = solver->options.recompute;
   if (solver->options.total_batch && (phase == CREMA_TRAIN || solver->tests_shared)) {
     const bool told = cr_solver_leads(solver) && place.replica == 0 && phase == CREMA_TRAIN;
     cr_net_divide_batch(param, solver->ranks, told);

@@ -6,9 +6,13 @@
 
 enum { PASSES = 3 };
 
-static crema_net *build_planned(const char *text, crema_phase phase, bool plans) {
+/* How a net treats its memory. */
+typedef enum treatment { PLAIN, PLANNED, RECOMPUTED, TREATMENTS } treatment;
+
+static crema_net *build_planned(const char *text, crema_phase phase, treatment how) {
   crema_net_options options = phase_options(phase);
-  options.plan_memory = plans;
+  options.plan_memory = how == PLANNED;
+  options.recompute = how == RECOMPUTED;
   return build_with(text, &options);
 }
 
@@ -74,20 +78,19 @@ static void compare_random_nets(crema_phase phase, int form, uint64_t count) {
   if (nets != NULL) count = strtoull(nets, NULL, 10);
   print_message("seed %llu\n", (unsigned long long)seed);
   for (uint64_t i = 0; i < count; ++i) {
-    results r[2] = {{0}};
+    results r[TREATMENTS] = {{0}};
     draw_net(&s, seed * 1000003 + i, form);
-    for (int plans = 0; plans < 2; ++plans) {
-      crema_net *net = build_planned(s.text, phase, plans != 0);
-      run_batches(net, &r[plans]);
+    for (int how = 0; how < TREATMENTS; ++how) {
+      crema_net *net = build_planned(s.text, phase, (treatment)how);
+      run_batches(net, &r[how]);
       crema_net_destroy(net);
     }
-    if (!same(&r[0], &r[1])) {
+    if (!same(&r[0], &r[1]) || !same(&r[0], &r[2])) {
       print_error("net %llu of seed %llu:\n", (unsigned long long)i, (unsigned long long)seed);
       fputs(s.text, stderr); /* longer than cmocka's lines */
       fail();
     }
-    free(r[0].value);
-    free(r[1].value);
+    for (int how = 0; how < TREATMENTS; ++how) free(r[how].value);
   }
 }
 
@@ -172,17 +175,16 @@ TEST(every_layer_computes_the_same) {
     const layer_row *row = &rows[n];
     if (has_flag(row, 'S') || has_flag(row, 'N') || row->values[0] == '\0') continue;
     for (int in_place = 0; in_place <= has_flag(row, 'I'); ++in_place) {
-      results r[2] = {{0}};
+      results r[TREATMENTS] = {{0}};
       write_net(&s, row, in_place != 0);
-      for (int plans = 0; plans < 2; ++plans) {
-        crema_net *net = build_planned(s.text, CREMA_TRAIN, plans != 0);
-        run_row(net, row, &r[plans]);
+      for (int how = 0; how < TREATMENTS; ++how) {
+        crema_net *net = build_planned(s.text, CREMA_TRAIN, (treatment)how);
+        run_row(net, row, &r[how]);
         assert_int_equal(cr_heap_usage_of(net->context).in_use, 0);
         crema_net_destroy(net);
       }
-      if (!same(&r[0], &r[1])) fail_msg("%s", s.text);
-      free(r[0].value);
-      free(r[1].value);
+      if (!same(&r[0], &r[1]) || !same(&r[0], &r[2])) fail_msg("%s", s.text);
+      for (int how = 0; how < TREATMENTS; ++how) free(r[how].value);
       ++compared;
     }
   }
@@ -203,7 +205,7 @@ TEST(every_layer_computes_the_same) {
 
 TEST(blobs_that_were_asked_for_are_kept_from_then_on) {
   for (int phase = CREMA_TRAIN; phase <= CREMA_TEST; ++phase) {
-    crema_net *net = build_planned(CHAIN, (crema_phase)phase, true);
+    crema_net *net = build_planned(CHAIN, (crema_phase)phase, PLANNED);
     crema_net *other = build(CHAIN, (crema_phase)phase);
     crema_blob *blob = NULL;
     const float *value = NULL;
@@ -230,7 +232,7 @@ TEST(blobs_that_were_asked_for_are_kept_from_then_on) {
 }
 
 TEST(a_planned_net_of_phase_test_has_no_backward_pass) {
-  crema_net *net = build_planned(CHAIN, CREMA_TEST, true);
+  crema_net *net = build_planned(CHAIN, CREMA_TEST, PLANNED);
   ok(crema_net_forward(net, NULL));
   assert_fails(crema_net_backward(net), CREMA_E_STATE, "plan_memory");
   crema_net_destroy(net);
@@ -238,7 +240,7 @@ TEST(a_planned_net_of_phase_test_has_no_backward_pass) {
 
 /* Two blobs are there at once, four are not. */
 TEST(a_pass_takes_what_is_needed_at_once) {
-  crema_net *net = build_planned(CHAIN, CREMA_TEST, true);
+  crema_net *net = build_planned(CHAIN, CREMA_TEST, PLANNED);
   const size_t blob = 4 * 8 * 32 * 32 * sizeof(float);
   for (int pass = 0; pass < PASSES; ++pass) {
     ok(crema_net_forward(net, NULL));
@@ -257,7 +259,7 @@ TEST(the_first_blob_that_is_not_finite_is_found) {
       "layer { name: 'g' type: 'Reduction' bottom: 'f' top: 'g' loss_weight: 1 }\n";
   const char *layer = NULL, *name = NULL;
   bool found = false;
-  crema_net *net = build_planned(text, CREMA_TRAIN, true);
+  crema_net *net = build_planned(text, CREMA_TRAIN, PLANNED);
   fill(crema_net_input(net, 0), -1, 0.0002f);
   ok(crema_net_forward(net, NULL));
   ok(cr_net_find_nonfinite(net, &found, &layer, &name));
@@ -266,6 +268,45 @@ TEST(the_first_blob_that_is_not_finite_is_found) {
   assert_string_equal(layer, "f");
   assert_int_equal(net->layer[cr_net_find_layer(net, "drop")].layer->pass, 1);
   crema_net_destroy(net);
+}
+
+/* A net of many layers alike: what stays between segments and one segment, of some 4 + 4 blocks. */
+TEST(values_that_are_computed_again_take_no_memory_in_between) {
+  enum { BLOCKS = 16 };
+  static sketch s;
+  size_t highest[TREATMENTS] = {0};
+  results r[TREATMENTS] = {{0}};
+  s.used = 0;
+  put(&s, "%s", INPUT("b0", DIM4(4, 8, 24, 24)));
+  for (int i = 1; i <= BLOCKS; ++i) {
+    put(&s,
+        "layer { name: 'c%d' type: 'Convolution' bottom: 'b%d' top: 'b%d' convolution_param {"
+        "  num_output: 8 kernel_size: 3 pad: 1 weight_filler { type: 'xavier' } } }\n"
+        "layer { name: 'n%d' type: 'BatchNorm' bottom: 'b%d' top: 'b%d' }\n"
+        "layer { name: 's%d' type: 'Scale' bottom: 'b%d' top: 'b%d' }\n"
+        "layer { name: 'd%d' type: 'Dropout' bottom: 'b%d' top: 'b%d' }\n",
+        i, i - 1, i, i, i, i, i, i, i, i, i, i);
+  }
+  put(&s,
+      "layer { name: 'end' type: 'Reduction' bottom: 'b%d' top: 'end' loss_weight: 1 "
+      "reduction_param { operation: SUMSQ } }\n",
+      BLOCKS);
+  for (int how = 0; how < TREATMENTS; ++how) {
+    crema_net *net = build_planned(s.text, CREMA_TRAIN, (treatment)how);
+    for (int pass = 0; pass < PASSES; ++pass) {
+      fill(crema_net_input(net, 0), -1, 0.0001f);
+      run_pass(net, &r[how]);
+    }
+    /* The running statistics have had each batch once. */
+    add_results(&r[how], data_of(param_of(net, "n7", 1)), 8);
+    add_results(&r[how], data_of(param_of(net, "n7", 2)), 1);
+    highest[how] = cr_heap_usage_of(net->context).highest;
+    crema_net_destroy(net);
+  }
+  assert_true(same(&r[PLAIN], &r[PLANNED]) && same(&r[PLAIN], &r[RECOMPUTED]));
+  print_message("planned %zu bytes, recomputed %zu\n", highest[PLANNED], highest[RECOMPUTED]);
+  assert_true(highest[RECOMPUTED] < highest[PLANNED] * 6 / 10);
+  for (int how = 0; how < TREATMENTS; ++how) free(r[how].value);
 }
 
 int main(void) {
