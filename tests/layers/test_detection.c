@@ -190,6 +190,113 @@ TEST(detections_by_brute_force) {
   rig_free(&r);
 }
 
+static void set_all(crema_blob *blob, const float *values) {
+  memcpy(rig_data(blob), values, (size_t)crema_blob_count(blob) * sizeof *values);
+}
+
+/* Of image 0 regions 1 and 3, of image 1 region 4 have the highest losses. */
+TEST(the_hardest_regions_of_each_image_stay) {
+  static const float rois[25] = {0, 0, 0, 1, 1, 0, 0, 0, 1, 1, 0, 0, 0,
+                                 1, 1, 0, 0, 0, 1, 1, 1, 0, 0, 1, 1};
+  static const float loss[5] = {0.1f, 0.5f, 0.2f, 0.5f, 0.05f}, label[5] = {1, 2, 3, 4, 5};
+  static const float weight[10] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+  static const float labels[5] = {-1, 2, -1, 4, 5}, weights[10] = {0, 0, 3, 4, 0, 0, 7, 8, 9, 10};
+  rig r;
+  rig_make(&r, "BoxAnnotatorOHEM", "box_annotator_ohem_param { roi_per_img: 2 }",
+           CAFFE__PHASE__TRAIN, "5 5|5|5|5 2", 2);
+  ok(rig_setup(&r));
+  set_all(r.bottom[0], rois);
+  set_all(r.bottom[1], loss);
+  set_all(r.bottom[2], label);
+  set_all(r.bottom[3], weight);
+  ok(rig_forward(&r));
+  assert_memory_equal(rig_data(r.top[0]), labels, sizeof labels);
+  assert_memory_equal(rig_data(r.top[1]), weights, sizeof weights);
+  rig_data(r.bottom[0])[5] = NAN;
+  assert_int_equal(rig_forward(&r), CREMA_E_RANGE);
+  rig_free(&r);
+}
+
+/* The losses of single items add up to the loss, and each is that of its item alone. */
+TEST(losses_of_items_add_up) {
+  static const char *const types[] = {"SmoothL1LossOHEM", "SoftmaxWithLossOHEM"};
+  for (int t = 0; t < 2; ++t) {
+    uint32_t random = 99;
+    double sum = 0;
+    rig r;
+    rig_make_of(&r, CREMA_F64, types[t], "loss_param { normalization: NONE }", CAFFE__PHASE__TRAIN,
+                t == 0 ? "4 3 2|4 3 2" : "4 3 2|4 1 2", 2 + t);
+    ok(rig_setup(&r));
+    fill_random(r.bottom[0], 2, &random);
+    if (t == 0) fill_random(r.bottom[1], 2, &random);
+    for (int i = 0; i < 8 && t == 1; ++i) rig_set(rig_data_of(r.bottom[1]), i, i % 3);
+    ok(rig_forward(&r));
+    rig_values each = rig_data_of(r.top[1 + t]);
+    assert_int_equal(each.count, 8);
+    for (int i = 0; i < 8; ++i) sum += rig_get(each, i);
+    assert_true(fabs(sum - rig_get(rig_data_of(r.top[0]), 0)) < 1e-10);
+    const double *x = r.bottom[0] ? (const double *)rig_data_of(r.bottom[0]).at : NULL;
+    double first = 0; /* item 0, position 1 */
+    for (int c = 0; c < 3; ++c) {
+      const double d =
+          fabs(x[2 * c + 1] - rig_get(rig_data_of(r.bottom[1]), t == 0 ? 2 * c + 1 : 0));
+      first += t == 0 ? (d < 1 ? d * d / 2 : d - 0.5) : exp(x[2 * c + 1]);
+    }
+    if (t == 1) first = log(first) - x[3]; /* its label is 1 */
+    assert_true(fabs(rig_get(each, 1) - first) < 1e-10);
+    rig_free(&r);
+  }
+}
+
+/* One anchor of 16 x 16 at each of 2 x 2 cells, 16 pixels apart, in a picture of 32 x 40. */
+TEST(proposals_are_moved_cut_and_suppressed) {
+  static const float info[3] = {32, 40, 1};
+  rig r;
+  rig_make(&r, "Proposal", "proposal_param { ratio: 1 scale: 1 min_size: 8 nms_thresh: 0.5 }",
+           CAFFE__PHASE__TEST, "1 2 2 2|1 4 2 2|1 3", 2);
+  ok(rig_setup(&r));
+  set_all(r.bottom[2], info);
+  const float scores[8] = {0, 0, 0, 0, 0.1f, 0.9f, 0.8f, 0.7f};
+  set_all(r.bottom[0], scores);
+  /* Cell 1 moves 12 pixels to the right, cell 2 up onto cell 0, cell 3 shrinks to nothing. */
+  const float offsets[16] = {0, 0.75f, 0, 0, 0, 0, -1, 0, 0, 0, 0, -9, 0, 0, 0, -9};
+  set_all(r.bottom[1], offsets);
+  ok(rig_forward(&r));
+  /* From 16 + 12 to the border; and cell 2, which is better than cell 0 in the same place. The box
+   * of an anchor from 0 to 15 whose offsets are 0 ends at 16, as it does in the paper's code. */
+  static const float wanted[10] = {0, 28, 0, 39, 16, 0, 0, 0, 16, 16};
+  assert_int_equal(r.top[0]->shape.dim[0], 2);
+  for (int i = 0; i < 10; ++i) assert_true(fabsf(rig_data(r.top[0])[i] - wanted[i]) < 1e-4f);
+  assert_true(rig_data(r.top[1])[0] == 0.9f && rig_data(r.top[1])[1] == 0.8f);
+  rig_data(r.bottom[2])[2] = 100; /* nothing is so large */
+  ok(rig_forward(&r));
+  assert_int_equal(r.top[0]->shape.dim[0], 0);
+  rig_free(&r);
+}
+
+/* Labels 0 0 1 1 and an ignored one; guesses 0 1 1 1 and one that does not count. */
+TEST(segmentations_are_measured) {
+  static const float scores[15] = {1, 0, 0, 0, 1, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0};
+  static const float labels[5] = {0, 0, 1, 1, 255};
+  const double wanted[3] = {0.75, 0.75, (0.5 + 2.0 / 3) / 2};
+  rig r;
+  rig_make(&r, "SegAccuracy", "seg_accuracy_param { reset: false ignore_label: 255 }",
+           CAFFE__PHASE__TEST, "1 3 1 5|1 1 1 5", 1);
+  ok(rig_setup(&r));
+  set_all(r.bottom[0], scores);
+  set_all(r.bottom[1], labels);
+  for (int pass = 0; pass < 2; ++pass) {
+    ok(rig_forward(&r));
+    for (int i = 0; i < 3; ++i) {
+      assert_true(fabs((double)rig_data(r.top[0])[i] - wanted[i]) < 1e-6);
+    }
+  }
+  rig_data(r.bottom[1])[1] = 1; /* all labels of this pass are right, of three passes 10 of 12 */
+  ok(rig_forward(&r));
+  assert_true(fabs((double)rig_data(r.top[0])[0] - 10.0 / 12) < 1e-6);
+  rig_free(&r);
+}
+
 int main(void) {
   return run_all_tests(NULL, NULL);
 }

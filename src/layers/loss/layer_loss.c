@@ -5,7 +5,8 @@
 enum {
   FULL = CAFFE__LOSS_PARAMETER__NORMALIZATION_MODE__FULL,
   VALID = CAFFE__LOSS_PARAMETER__NORMALIZATION_MODE__VALID,
-  BATCH_SIZE = CAFFE__LOSS_PARAMETER__NORMALIZATION_MODE__BATCH_SIZE
+  BATCH_SIZE = CAFFE__LOSS_PARAMETER__NORMALIZATION_MODE__BATCH_SIZE,
+  PRE_FIXED = CAFFE__LOSS_PARAMETER__NORMALIZATION_MODE__PRE_FIXED
 };
 
 crema_status cr_layer_loss_read(cr_layer *layer, cr_layer_loss *loss, int fallback) {
@@ -40,7 +41,10 @@ crema_status cr_layer_loss_reshape(cr_layer *layer, cr_layer_loss *loss, crema_b
   if (loss->normalization == FULL) n = (double)positions;
   if (loss->normalization == BATCH_SIZE) n = (double)outer;
   if (loss->normalization == VALID) n = (double)positions;
-  loss->divisor = n < 1 ? 1 : n;
+  if (loss->normalization == PRE_FIXED) {
+    n = (double)layer->param->loss_param->pre_fixed_normalizer;
+  }
+  loss->divisor = n > 1 ? n : 1;
   if (loss->normalization == VALID && loss->has_ignore) loss->divisor = 0;
   return make_top(layer, loss, top);
 }

@@ -9,20 +9,22 @@
  * Example, scores 4 10, label 4:
  *   layer { name: "loss" type: "SoftmaxWithLoss" bottom: "scores" bottom: "label" top: "loss"
  *     loss_param { ignore_label: 255 } } */
+#include "layers/loss/softmax_loss.h"
 #include "core/fail.h"
-#include "layers/loss/layer_loss.h"
 
-static const cr_layer_pair_table pair = {
+const cr_layer_pair_table cr_softmax_loss_pair = {
     .forward = {CR_OP_NLL_FWD, {CR_LOSS_PROB, CR_X1, CR_LOSS_SUM, CR_LOSS_COUNT}},
     .backward = {CR_OP_NLL_BWD, {CR_LOSS_PROB, CR_X1, CR_DX}},
 };
 
-static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+crema_status cr_softmax_loss_setup(cr_layer *layer, crema_blob *const *bottom,
+                                   crema_blob *const *top) {
   (void)bottom, (void)top;
   return cr_layer_loss_read(layer, layer->state, CAFFE__LOSS_PARAMETER__NORMALIZATION_MODE__VALID);
 }
 
-static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+crema_status cr_softmax_loss_reshape(cr_layer *layer, crema_blob *const *bottom,
+                                     crema_blob *const *top) {
   const cr_layer_loss *s = layer->state;
   const Caffe__SoftmaxParameter *param = layer->param->softmax_param;
   crema_shape folded;
@@ -39,14 +41,15 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
       &(cr_pair_shapes){.x = {&folded, &labels}, .own = {&one, &one, &folded}});
 }
 
-static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
-                            crema_blob *const *top) {
+crema_status cr_softmax_loss_forward(cr_layer *layer, crema_context *context,
+                                     crema_blob *const *bottom, crema_blob *const *top) {
   CR_TRY(cr_layer_softmax_loss_prob(layer, context, bottom));
   return cr_layer_loss_forward(layer, context, bottom, top);
 }
 
-static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
-                             const bool *propagate_down, crema_blob *const *bottom) {
+crema_status cr_softmax_loss_backward(cr_layer *layer, crema_context *context,
+                                      crema_blob *const *top, const bool *propagate_down,
+                                      crema_blob *const *bottom) {
   cr_op_scalars scalars = {0};
   CR_TRY(cr_layer_loss_refuse(layer, propagate_down));
   if (!propagate_down[0]) return CREMA_OK;
@@ -57,11 +60,11 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
 const cr_layer_class cr_layer_softmax_loss = {
     CR_LAYER_SOFTMAX_LOSS("SoftmaxWithLoss", 2),
     .state_size = sizeof(cr_layer_softmax_loss_state),
-    .pair = &pair,
+    .pair = &cr_softmax_loss_pair,
     .no_gradient_bottoms = 1u << 1,
     .integer_bottoms = 1u << 1,
-    .setup = setup,
-    .reshape = reshape,
-    .forward = forward,
-    .backward = backward,
+    .setup = cr_softmax_loss_setup,
+    .reshape = cr_softmax_loss_reshape,
+    .forward = cr_softmax_loss_forward,
+    .backward = cr_softmax_loss_backward,
 };

@@ -1,0 +1,206 @@
+/* Proposal: the regions that a region proposal network suggests (Ren et al., "Faster R-CNN", 2015).
+ *
+ * Formula: at each cell an anchor of each ratio and scale is moved by its four offsets (dx w, dy h,
+ * w exp(dw), h exp(dh)) and cut to the picture; boxes with a side below min_size times the
+ * picture's scale are dropped; of the best pre_nms_topn those that overlap a better one by more
+ * than nms_thresh are dropped; the best post_nms_topn are left.
+ * Shapes: scores (N, 2 anchors, H, W), the background's before the objects', offsets (N, 4 anchors,
+ * H, W), pictures (N, 3 or more): height, width, scale -> regions (R, 5): image, left, top, right,
+ * bottom; optionally their scores (R, 1).
+ * Fields: proposal_param.
+ * Caffe: what the Python layer of the same name does; that one takes a single picture.
+ * Example, scores 1 6 3 3, offsets 1 12 3 3, info 1 3:
+ *   layer { name: "propose" type: "Proposal" bottom: "scores" bottom: "offsets" bottom: "info"
+ *     top: "rois" proposal_param { ratio: 0.5 ratio: 1 ratio: 2 scale: 8 } } */
+#include <math.h>
+
+#include "core/fail.h"
+#include "layers/common/layer_host.h"
+#include "layers/common/layer_op.h"
+#include "layers/detection/boxes.h"
+
+enum { MOST_ANCHORS = 1024 };
+
+typedef struct proposal_state {
+  int64_t anchors, height, width;
+  cr_box anchor[MOST_ANCHORS]; /* around the first cell, the last pixel included */
+  cr_buffer box;               /* cr_box of each candidate, the last pixel left out */
+  cr_buffer rank;
+  cr_buffer row; /* 6 floats of each region of the batch: the top's 5, and the score */
+} proposal_state;
+
+/* The anchor of a ratio and a scale; sides are rounded as in the paper's own code. */
+static cr_box anchor_of(double base, double ratio, double scale) {
+  const double centre = (base - 1) / 2;
+  const double width = rint(sqrt(base * base / ratio)), height = rint(width * ratio);
+  return (cr_box){
+      (float)(centre - (width * scale - 1) / 2), (float)(centre - (height * scale - 1) / 2),
+      (float)(centre + (width * scale - 1) / 2), (float)(centre + (height * scale - 1) / 2)};
+}
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  static const Caffe__ProposalParameter defaults = CAFFE__PROPOSAL_PARAMETER__INIT;
+  static const float ratios[] = {0.5f, 1, 2}, scales[] = {8, 16, 32};
+  proposal_state *s = layer->state;
+  const Caffe__ProposalParameter *p =
+      layer->param->proposal_param ? layer->param->proposal_param : &defaults;
+  const size_t rows = p->n_ratio ? p->n_ratio : 3, columns = p->n_scale ? p->n_scale : 3;
+  const float *ratio = p->n_ratio ? p->ratio : ratios, *scale = p->n_scale ? p->scale : scales;
+  (void)bottom, (void)top;
+  if (p->feat_stride == 0 || p->base_size == 0 || rows * columns > MOST_ANCHORS) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT,
+                         "feat_stride and base_size must be 1 or more, and %d anchors are the most",
+                         MOST_ANCHORS);
+  }
+  for (size_t i = 0; i < rows * columns; ++i) {
+    const double r = (double)ratio[i / columns], f = (double)scale[i % columns];
+    if (!(r > 1e-3 && r < 1e3 && f > 0 && f < 1e6)) {
+      return cr_layer_fail(layer, CREMA_E_RANGE, "anchors of ratio %g and scale %g", r, f);
+    }
+    s->anchor[s->anchors++] = anchor_of((double)p->base_size, r, f);
+  }
+  return CREMA_OK;
+}
+
+static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  proposal_state *s = layer->state;
+  const crema_shape *scores = &bottom[0]->shape, *offsets = &bottom[1]->shape;
+  const crema_shape *info = &bottom[2]->shape;
+  const crema_shape regions = cr_shape_2(1, 5), values = cr_shape_2(1, 1);
+  char text[2][128];
+  if (scores->axes != 4 || offsets->axes != 4 || scores->dim[1] != 2 * s->anchors ||
+      offsets->dim[1] != 4 * s->anchors || scores->dim[0] != offsets->dim[0] ||
+      scores->dim[2] != offsets->dim[2] || scores->dim[3] != offsets->dim[3] ||
+      crema_blob_count(bottom[0]) > INT32_MAX) {
+    return cr_layer_fail(layer, CREMA_E_SHAPE,
+                         "scores %s and offsets %s are not those of %lld anchors at each cell",
+                         crema_shape_text(scores, text[0], sizeof text[0]),
+                         crema_shape_text(offsets, text[1], sizeof text[1]), (long long)s->anchors);
+  }
+  if (info->axes < 1 || info->dim[0] != scores->dim[0] ||
+      crema_shape_count(info, 1, info->axes) < 3) {
+    return cr_layer_fail(layer, CREMA_E_SHAPE,
+                         "bottom 2 must have height, width and scale of %lld pictures, found %s",
+                         (long long)scores->dim[0],
+                         crema_shape_text(info, text[0], sizeof text[0]));
+  }
+  s->height = scores->dim[2];
+  s->width = scores->dim[3];
+  CR_TRY(crema_blob_reshape(top[0], &regions));
+  return layer->tops > 1 ? crema_blob_reshape(top[1], &values) : CREMA_OK;
+}
+
+/* One picture: its maps, and its extents. */
+typedef struct picture {
+  const float *scores, *offsets, *info;
+} picture;
+
+static float cut(double x, double most) {
+  return x > 0 ? (float)fmin(x, most) : 0;
+}
+
+/* What the offsets at `cell` make of an anchor, the last pixel left out. */
+static cr_box move(const proposal_state *s, const picture *of, int64_t anchor, int64_t cell,
+                   double stride) {
+  const int64_t cells = s->height * s->width;
+  const double right = (double)of->info[1] - 1, lower = (double)of->info[0] - 1;
+  const cr_box a = s->anchor[anchor];
+  double d[4];
+  for (int k = 0; k < 4; ++k) d[k] = (double)of->offsets[(4 * anchor + k) * cells + cell];
+  const double width = (double)(a.xmax - a.xmin) + 1, height = (double)(a.ymax - a.ymin) + 1;
+  const double x = (double)a.xmin + (double)(cell % s->width) * stride + width / 2 + d[0] * width;
+  const double y = (double)a.ymin + (double)(cell / s->width) * stride + height / 2 + d[1] * height;
+  const double half_w = exp(d[2]) * width / 2, half_h = exp(d[3]) * height / 2;
+  return (cr_box){cut(x - half_w, right), cut(y - half_h, lower), cut(x + half_w, right) + 1,
+                  cut(y + half_h, lower) + 1};
+}
+
+static crema_status find_boxes(proposal_state *s, const picture *of, double stride, double least) {
+  const int64_t cells = s->height * s->width;
+  cr_buffer_clear(&s->box);
+  cr_buffer_clear(&s->rank);
+  CR_TRY(cr_buffer_reserve(&s->box, (size_t)(cells * s->anchors) * sizeof(cr_box)));
+  CR_TRY(cr_buffer_reserve(&s->rank, (size_t)(cells * s->anchors) * sizeof(cr_ranked)));
+  for (int64_t i = 0; i < cells * s->anchors; ++i) {
+    const int64_t anchor = i % s->anchors, cell = i / s->anchors;
+    const cr_box box = move(s, of, anchor, cell, stride);
+    const cr_ranked one = {of->scores[(s->anchors + anchor) * cells + cell], 0,
+                           (int32_t)(s->box.size / sizeof box)};
+    if (!((double)(box.xmax - box.xmin) >= least && (double)(box.ymax - box.ymin) >= least))
+      continue;
+    CR_TRY(cr_buffer_append(&s->box, &box, sizeof box));
+    CR_TRY(cr_buffer_append(&s->rank, &one, sizeof one));
+  }
+  return CREMA_OK;
+}
+
+static crema_status propose(cr_layer *layer, const picture *of, int64_t image) {
+  static const Caffe__ProposalParameter defaults = CAFFE__PROPOSAL_PARAMETER__INIT;
+  proposal_state *s = layer->state;
+  const Caffe__ProposalParameter *p =
+      layer->param->proposal_param ? layer->param->proposal_param : &defaults;
+  CR_TRY(find_boxes(s, of, (double)p->feat_stride, (double)p->min_size * (double)of->info[2]));
+  cr_ranked *all = (cr_ranked *)(void *)s->rank.data;
+  const cr_box *box = (const cr_box *)(const void *)s->box.data;
+  size_t count = s->rank.size / sizeof *all;
+  if (count == 0) return CREMA_OK;
+  cr_rank(all, count);
+  if (p->pre_nms_topn > 0 && count > p->pre_nms_topn) count = p->pre_nms_topn;
+  count = cr_suppress(box, all, count, p->nms_thresh, 1,
+                      p->post_nms_topn > 0 ? (int64_t)p->post_nms_topn : -1);
+  for (size_t i = 0; i < count; ++i) {
+    const cr_box b = box[all[i].index];
+    const float row[6] = {(float)image, b.xmin, b.ymin, b.xmax - 1, b.ymax - 1, all[i].score};
+    CR_TRY(cr_buffer_append(&s->row, row, sizeof row));
+  }
+  return CREMA_OK;
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  proposal_state *s = layer->state;
+  const int64_t images = bottom[0]->shape.dim[0];
+  const float *scores = NULL, *offsets = NULL, *info = NULL;
+  cr_host_results to;
+  (void)context;
+  CR_TRY(cr_tensor_host_read_floats(bottom[0]->data, &scores));
+  CR_TRY(cr_tensor_host_read_floats(bottom[1]->data, &offsets));
+  CR_TRY(cr_tensor_host_read_floats(bottom[2]->data, &info));
+  cr_buffer_clear(&s->row);
+  for (int64_t i = 0; i < images; ++i) {
+    const int64_t cells = s->anchors * s->height * s->width;
+    const picture of = {scores + i * 2 * cells, offsets + i * 4 * cells,
+                        info + i * (crema_blob_count(bottom[2]) / images)};
+    CR_TRY(propose(layer, &of, i));
+  }
+  const float *row = (const float *)(const void *)s->row.data;
+  const int64_t rows = (int64_t)(s->row.size / (6 * sizeof *row));
+  const crema_shape regions = cr_shape_2(rows, 5), values = cr_shape_2(rows, 1);
+  CR_TRY(crema_blob_reshape(top[0], &regions));
+  CR_TRY(cr_host_write(top[0]->data, &to));
+  for (int64_t i = 0; i < rows * 5; ++i) cr_host_put(&to, i, (double)row[i / 5 * 6 + i % 5]);
+  if (layer->tops < 2) return CREMA_OK;
+  CR_TRY(crema_blob_reshape(top[1], &values));
+  CR_TRY(cr_host_write(top[1]->data, &to));
+  for (int64_t i = 0; i < rows; ++i) cr_host_put(&to, i, (double)row[i * 6 + 5]);
+  return CREMA_OK;
+}
+
+static void destroy(cr_layer *layer) {
+  proposal_state *s = layer->state;
+  cr_buffer_free(&s->box);
+  cr_buffer_free(&s->rank);
+  cr_buffer_free(&s->row);
+}
+
+const cr_layer_class cr_layer_proposal = {
+    .type = "Proposal",
+    .state_size = sizeof(proposal_state),
+    .bottoms = {3, 3},
+    .tops = {1, 2},
+    .wide_tops = true,
+    .setup = setup,
+    .reshape = reshape,
+    .forward = forward,
+    .destroy = destroy,
+};

@@ -1,0 +1,122 @@
+/* SegAccuracy: how well pixels are classified (Chen et al., "DeepLab", 2015). It has no gradient.
+ *
+ * Formula: over all pixels whose label is a class and not ignored: accuracy = the share of those
+ * whose class is the best score; recall = its mean over the classes of the labels; overlap = the
+ * mean, over the classes of labels and scores, of pixels that are of the class in both, divided by
+ * those that are in either.
+ * Shapes: scores (N, C, ...), labels (N, 1, ...), whole numbers as floats -> (1, 1, 1, 3):
+ * accuracy, recall, overlap. Fields: seg_accuracy_param. Caffe: as in DeepLab's fork; classes that
+ * do not occur count for nothing. Example, scores 1 3 4 4, label 1 1 4 4: layer { name: "accuracy"
+ * type: "SegAccuracy" bottom: "scores" bottom: "label" top: "accuracy" seg_accuracy_param {
+ * ignore_label: 255 } } */
+#include <string.h>
+
+#include "core/fail.h"
+#include "layers/common/layer_host.h"
+#include "layers/common/layer_op.h"
+
+typedef struct seg_state {
+  int64_t classes;
+  int64_t *right, *labels, *guesses; /* of each class */
+} seg_state;
+
+static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  seg_state *s = layer->state;
+  void *memory = NULL;
+  (void)top;
+  if (bottom[0]->shape.axes < 2 || bottom[0]->shape.dim[1] < 1) {
+    return cr_layer_fail(layer, CREMA_E_SHAPE, "bottom 0 must have scores of classes (axis 1)");
+  }
+  s->classes = bottom[0]->shape.dim[1];
+  if (s->classes > 1000000) {
+    return cr_layer_fail(layer, CREMA_E_SHAPE, "%lld classes are too many", (long long)s->classes);
+  }
+  CR_TRY(cr_layer_memory(layer, 3 * (size_t)s->classes * sizeof *s->right, &memory));
+  s->right = memory;
+  s->labels = s->right + s->classes;
+  s->guesses = s->labels + s->classes;
+  return CREMA_OK;
+}
+
+static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  const seg_state *s = layer->state;
+  const crema_shape *scores = &bottom[0]->shape;
+  const crema_shape to = cr_shape(4, (const int64_t[]){1, 1, 1, 3});
+  char a[128], b[128];
+  if (scores->axes < 2 || scores->dim[1] != s->classes ||
+      crema_blob_count(bottom[1]) * s->classes != crema_blob_count(bottom[0])) {
+    return cr_layer_fail(layer, CREMA_E_SHAPE,
+                         "scores of shape %s need a label for each pixel, found labels of shape %s",
+                         crema_shape_text(scores, a, sizeof a),
+                         crema_shape_text(&bottom[1]->shape, b, sizeof b));
+  }
+  return crema_blob_reshape(top[0], &to);
+}
+
+/* Whether a label is a class that counts. */
+static bool counts(const cr_layer *layer, double label) {
+  const seg_state *s = layer->state;
+  const Caffe__SegAccuracyParameter *p = layer->param->seg_accuracy_param;
+  if (!(label >= 0 && label < (double)s->classes)) return false;
+  for (size_t i = 0; p && i < p->n_ignore_label; ++i) {
+    if (p->ignore_label[i] == (int32_t)label) return false;
+  }
+  return true;
+}
+
+static void add_pixels(const cr_layer *layer, const crema_shape *f, const cr_host_values *scores,
+                       const cr_host_values *labels) {
+  const seg_state *s = layer->state;
+  for (int64_t i = 0; i < f->dim[0] * f->dim[2]; ++i) {
+    const int64_t first = i / f->dim[2] * f->dim[1] * f->dim[2] + i % f->dim[2];
+    const double label = cr_host_get(labels, i);
+    int64_t best = 0;
+    if (!counts(layer, label)) continue;
+    for (int64_t c = 1; c < s->classes; ++c) {
+      const double score = cr_host_get(scores, first + c * f->dim[2]);
+      if (score > cr_host_get(scores, first + best * f->dim[2])) best = c;
+    }
+    ++s->labels[(int64_t)label];
+    ++s->guesses[best];
+    s->right[best] += best == (int64_t)label;
+  }
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  seg_state *s = layer->state;
+  const Caffe__SegAccuracyParameter *p = layer->param->seg_accuracy_param;
+  const crema_shape f = cr_layer_fold(&bottom[0]->shape, 1, 2);
+  double all = 0, right = 0, recall = 0, overlap = 0, known = 0, seen = 0;
+  cr_host_values scores, labels;
+  cr_host_results to;
+  (void)context;
+  if (p == NULL || p->reset) memset(s->right, 0, 3 * (size_t)s->classes * sizeof *s->right);
+  CR_TRY(cr_host_read(bottom[0]->data, &scores));
+  CR_TRY(cr_host_read(bottom[1]->data, &labels));
+  add_pixels(layer, &f, &scores, &labels);
+  for (int64_t c = 0; c < s->classes; ++c) {
+    const double own = (double)s->right[c], either = (double)(s->labels[c] + s->guesses[c]) - own;
+    all += (double)s->labels[c];
+    right += own;
+    if (s->labels[c] > 0) recall += own / (double)s->labels[c], ++known;
+    if (either > 0) overlap += own / either, ++seen;
+  }
+  CR_TRY(cr_host_write(top[0]->data, &to));
+  cr_host_put(&to, 0, all > 0 ? right / all : 0);
+  cr_host_put(&to, 1, known > 0 ? recall / known : 0);
+  cr_host_put(&to, 2, seen > 0 ? overlap / seen : 0);
+  return CREMA_OK;
+}
+
+const cr_layer_class cr_layer_seg_accuracy = {
+    .type = "SegAccuracy",
+    .state_size = sizeof(seg_state),
+    .bottoms = {2, 2},
+    .tops = {1, 1},
+    .integer_bottoms = 1u << 1,
+    .wide_tops = true,
+    .setup = setup,
+    .reshape = reshape,
+    .forward = forward,
+};
