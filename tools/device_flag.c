@@ -6,6 +6,7 @@
 
 #include "cli.h"
 #include "core/log.h"
+#include "crema/layer.h"
 #include "net/net.h"
 
 static bool is_simulated(const char *gpu) {
@@ -114,6 +115,21 @@ bool cli_choose_phase(const char *text, crema_phase *phase) {
     return false;
   }
   return true;
+}
+
+bool cli_load_plugins(const char *list) {
+  enum { MOST = 64 };
+  const char *paths[MOST];
+  char *text = strdup(list);
+  bool good = text != NULL;
+  if (text == NULL) cli_error("out of memory");
+  const size_t count = text == NULL ? 0 : cli_split_list(text, paths, MOST);
+  for (size_t i = 0; i < count && good; ++i) {
+    good = crema_layer_load(paths[i]) == CREMA_OK;
+    if (!good) cli_fail();
+  }
+  free(text);
+  return good;
 }
 
 bool cli_check_level(int64_t level) {

@@ -35,6 +35,11 @@ bool cli_choose_phase(const char *text, crema_phase *phase);
 /* Whether `level` is one that a net's state can have. False with the error printed. */
 bool cli_check_level(int64_t level);
 
+/* Opens shared objects with layer types, separated by commas. False, with the error printed, when
+ * that fails. */
+bool cli_load_plugins(const char *list);
+#define CLI_PLUGIN_HELP "shared objects with layer types, separated by commas (crema/layer.h)"
+
 /* Splits a comma-separated list in place; *items gets at most `limit` pointers into `text`
  * (limit must suffice: one more than the commas). Returns the number of items. */
 size_t cli_split_list(char *text, const char **items, size_t limit);

@@ -8,8 +8,13 @@
 
 void cli_net_flags_list(cli_net_flags *flags, const char *iterations_help, const char *phase_help,
                         cli_flag out[CLI_NET_FLAGS]) {
-  *flags = (cli_net_flags){
-      .model = "", .weights = "", .gpu = "", .phase = "", .stage = "", .iterations = 50};
+  *flags = (cli_net_flags){.model = "",
+                           .weights = "",
+                           .gpu = "",
+                           .phase = "",
+                           .stage = "",
+                           .plugin = "",
+                           .iterations = 50};
   const cli_flag list[CLI_NET_FLAGS] = {
       {"model", CLI_STRING, &flags->model, "the net (text)"},
       {"weights", CLI_STRING, &flags->weights,
@@ -22,6 +27,7 @@ void cli_net_flags_list(cli_net_flags *flags, const char *iterations_help, const
       {"skip_corrupt", CLI_BOOL, &flags->skip_corrupt,
        "warn of records that cannot be decoded and go on"},
       {"compiled", CLI_BOOL, &flags->compiled, CLI_COMPILED_HELP},
+      {"plugin", CLI_STRING, &flags->plugin, CLI_PLUGIN_HELP},
       {"warn_unknown_fields", CLI_BOOL, &flags->warn_unknown_fields,
        "go on when a text file has a field that is not known"},
   };
@@ -61,7 +67,7 @@ static bool check_flags(const cli_net_flags *flags, const char *command, crema_p
     cli_error("-compiled is for phase TEST: give -phase TEST");
     return false;
   }
-  return cli_check_level(flags->level);
+  return cli_check_level(flags->level) && cli_load_plugins(flags->plugin);
 }
 
 static crema_status load_compiled(const cli_net_flags *flags, const crema_net_options *net,

@@ -9,14 +9,14 @@
 #include "crema/net.h"
 
 typedef struct cli_net_flags {
-  const char *model, *weights, *gpu, *phase, *stage;
+  const char *model, *weights, *gpu, *phase, *stage, *plugin;
   int64_t iterations, level;
   bool skip_corrupt, warn_unknown_fields;
   bool compiled;
   bool allow_missing; /* no flag of both; see cli_load_weights */
 } cli_net_flags;
 
-enum { CLI_NET_FLAGS = 10 };
+enum { CLI_NET_FLAGS = 11 };
 
 /* A net, or a compiled model with one session and that one's net. Zero-initialise. */
 typedef struct cli_net {

@@ -16,7 +16,7 @@
 enum { MAX_STAGES = 64 };
 
 typedef struct train_flags {
-  const char *solver, *weights, *snapshot, *gpu, *phase, *stage;
+  const char *solver, *weights, *snapshot, *gpu, *phase, *stage, *plugin;
   const char *sigint_effect, *sighup_effect, *on_nan;
   cli_exchange_flags exchange;
   int64_t iterations, level;
@@ -244,6 +244,7 @@ int crema_cmd_train(int argc, char **argv) {
                        .sigint_effect = "stop",
                        .sighup_effect = "snapshot",
                        .on_nan = "stop",
+                       .plugin = "",
                        .exchange = CLI_EXCHANGE_DEFAULTS};
   crema_solver_options options;
   crema_solver_options_init(&options);
@@ -279,6 +280,7 @@ int crema_cmd_train(int argc, char **argv) {
        "compute most values again for the backward pass, which takes longer but less memory"},
       {"input_report", CLI_BOOL, &flags.input_report,
        "print at the end how fast the input was and whether training waited for it"},
+      {"plugin", CLI_STRING, &flags.plugin, CLI_PLUGIN_HELP},
       {"warn_unknown_fields", CLI_BOOL, &flags.warn_unknown_fields,
        "go on when a text file has a field that is not known"},
   };
@@ -292,7 +294,7 @@ int crema_cmd_train(int argc, char **argv) {
   training run = {0};
   cli_log_optional(); /* the snapshots are there */
   if (!check_flags(&flags, &run) || !parse_on_nan(flags.on_nan, &options.on_nan)) return 1;
-  if (!cli_signals_start()) return 1;
+  if (!cli_load_plugins(flags.plugin) || !cli_signals_start()) return 1;
   crema_device *device[CLI_MOST_DEVICES] = {NULL};
   if (!cli_read_exchange(&flags.exchange, &options)) return 1;
   if (!cli_choose_devices(flags.gpu, device, &options.device_count)) return 1;

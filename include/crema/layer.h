@@ -49,6 +49,26 @@ typedef struct crema_layer_type {
  * reshape and forward, CREMA_E_RANGE for a minimum above its maximum. */
 CREMA_API crema_status crema_layer_register(const crema_layer_type *type) CREMA_MUST_USE;
 
+/* Shared objects. One that has layer types defines
+ *
+ *   crema_status CREMA_PLUGIN(void) { return crema_layer_register(&my_type); }
+ *
+ * and need not be linked with libcrema: it finds the functions in the program that opens it. */
+#define CREMA_PLUGIN crema_plugin_1
+#if defined(__GNUC__) || defined(__clang__)
+__attribute__((visibility("default")))
+#endif
+crema_status
+CREMA_PLUGIN(void);
+
+/* Opens the shared object `path`, once in a process, and registers its types. A layer in a prototxt
+ * does the same: "type: 'Plugin' plugin_param { library: 'my.so' type: 'MyLoss' }", where `type`
+ * may be left out when the object has one. The path is tried from the working directory, for a
+ * layer also from the folder of the net's file; no other folders are searched. An object's code may
+ * do whatever the program may. Errors: CREMA_E_NOT_FOUND, CREMA_E_UNSUPPORTED for a file that
+ * cannot be opened or has no types for this version, those of registering. */
+CREMA_API crema_status crema_layer_load(const char *path) CREMA_MUST_USE;
+
 /* The types that nets can have, in alphabetical order of crema's own, then those registered, in
  * their order. NULL for an index out of range. Static storage. */
 CREMA_API int crema_layer_type_count(void);

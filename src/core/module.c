@@ -84,3 +84,22 @@ crema_status cr_module_open(const char *name, const char *variable, void **out) 
   if (reason[0] != '\0') return cr_fail(CREMA_E_NOT_FOUND, "%s", reason);
   return cr_fail(CREMA_E_NOT_FOUND, "%s was not found", name);
 }
+
+/* Makes the functions of the library visible to what is opened later, also when the library itself
+ * was opened with its symbols kept to itself, as by an interpreter. */
+static void show_own_symbols(void) {
+  Dl_info info;
+  if (dladdr(&here, &info) == 0 || info.dli_fname == NULL) return;
+  void *own = dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
+  if (own != NULL) dlclose(own); /* a program is no library, and its symbols are visible anyway */
+}
+
+crema_status cr_module_open_file(const char *path, const char *symbol, void **out) {
+  show_own_symbols();
+  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (library == NULL) return cr_fail(CREMA_E_UNSUPPORTED, "cannot be opened: %s", dlerror());
+  *out = dlsym(library, symbol);
+  if (*out != NULL) return CREMA_OK;
+  dlclose(library);
+  return cr_fail(CREMA_E_UNSUPPORTED, "%s: has no function %s", path, symbol);
+}

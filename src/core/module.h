@@ -13,4 +13,8 @@
  * opened. */
 crema_status cr_module_open(const char *name, const char *variable, void **out) CREMA_MUST_USE;
 
+/* Opens the shared object at exactly `path`, which may refer to the library's public functions, and
+ * finds `symbol` in it. It stays open. Errors: CREMA_E_UNSUPPORTED, with what the loader says. */
+crema_status cr_module_open_file(const char *path, const char *symbol, void **out) CREMA_MUST_USE;
+
 #endif

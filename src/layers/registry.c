@@ -62,6 +62,23 @@ crema_status cr_layer_class_find(const char *type, const cr_layer_class **out) {
   return CREMA_OK;
 }
 
+crema_status cr_layer_class_of(const Caffe__LayerParameter *param, const char *net_path,
+                               const cr_layer_class **out) {
+  const char *type = param->type ? param->type : "";
+  const Caffe__PluginParameter *plugin = param->plugin_param;
+  if (strcmp(type, "Plugin") != 0) return cr_layer_class_find(type, out);
+  if (plugin == NULL || plugin->library == NULL || plugin->library[0] == '\0') {
+    return cr_fail(CREMA_E_ARGUMENT,
+                   "a layer of type 'Plugin' needs plugin_param { library: ... }");
+  }
+  return cr_layer_outside_load(plugin->library, net_path, plugin->type, out);
+}
+
+crema_status crema_layer_load(const char *path) {
+  CR_REQUIRE(path);
+  return cr_layer_outside_load(path, NULL, NULL, NULL);
+}
+
 crema_status crema_layer_register(const crema_layer_type *type) {
   CR_REQUIRE(type);
   for (size_t i = 0; type->type != NULL && i < CLASSES; ++i) {
@@ -87,7 +104,7 @@ crema_status cr_layer_create(const Caffe__LayerParameter *param, Caffe__Phase ph
                              cr_layer **out) {
   const cr_layer_class *class = NULL;
   *out = NULL;
-  CR_TRY(cr_fail_where(cr_layer_class_find(param->type ? param->type : "", &class),
+  CR_TRY(cr_fail_where(cr_layer_class_of(param, net_path, &class),
                        &(cr_where){.layer = cr_layer_name(param)}));
   return cr_layer_create_as(class, param, phase, context, seed, net_path, out);
 }

@@ -8,6 +8,12 @@
  * list of known types. */
 crema_status cr_layer_class_find(const char *type, const cr_layer_class **out) CREMA_MUST_USE;
 
+/* The class for a layer's description: that of its type, or for type "Plugin" that of the shared
+ * object that it names. `net_path` (may be NULL) is the net's file. Errors: also those of
+ * crema_layer_load. */
+crema_status cr_layer_class_of(const Caffe__LayerParameter *param, const char *net_path,
+                               const cr_layer_class **out) CREMA_MUST_USE;
+
 /* Every class: cr_layer_split, whose layers src/net inserts where several layers read one blob, and
  * so on. */
 #define CR_LAYER(name, type) extern const cr_layer_class cr_layer_##name;

@@ -73,7 +73,7 @@ static crema_status start_build(cr_net_build *build) {
   for (size_t i = 0; i < param->n_layer; ++i) {
     Caffe__LayerParameter *layer = param->layer[i];
     net->at = i;
-    crema_status status = cr_layer_class_find(cr_net_text(layer->type), &build->class[i]);
+    crema_status status = cr_layer_class_of(layer, net->path, &build->class[i]);
     if (status != CREMA_OK) {
       return cr_fail_where(status, &(cr_where){.layer = cr_net_text(layer->name)});
     }

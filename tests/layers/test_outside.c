@@ -155,6 +155,51 @@ TEST(names_are_taken_once) {
   assert_null(crema_layer_type_name(-1));
 }
 
+/* ---- shared objects ---- */
+
+#define OBJECT CREMA_BINARY_DIR "/examples/soft_threshold.so"
+#define PLUGGED(param)                                                           \
+  "force_backward: true "                                                        \
+  "layer { name: 'in' type: 'Input' top: 'x' input_param { shape { dim: 2 } } }" \
+  "layer { name: 'p' type: 'Plugin' bottom: 'x' top: 'y' plugin_param { " param  \
+  " } }"                                                                         \
+  "layer { name: 'sum' type: 'Reduction' bottom: 'y' top: 'z' loss_weight: 1 }"
+
+TEST(a_shared_object_has_types) {
+  crema_net *net = NULL;
+  const float *diff = NULL;
+  double loss = 0;
+  ok(parse(PLUGGED("library: '" OBJECT "' param_str: '1.5'"), &net));
+  assert_string_equal(crema_net_layer_type(net, 1), "SoftThreshold");
+  set(net, 1, 5);
+  ok(crema_net_forward(net, &loss));
+  assert_true(loss == 3.5);
+  ok(crema_net_backward(net));
+  ok(crema_blob_cpu_diff(crema_net_input(net, 0), &diff));
+  assert_true(diff[0] == 0 && diff[1] == 1);
+  crema_net_destroy(net);
+  /* Opened once; its types have names of their own from then on. */
+  ok(crema_layer_load(OBJECT));
+  ok(parse(PLUGGED("library: '" OBJECT "' type: 'SoftThreshold' param_str: '0'"), &net));
+  crema_net_destroy(net);
+}
+
+TEST(shared_objects_that_cannot_be) {
+  crema_net *net = NULL;
+  assert_fails(parse(PLUGGED("param_str: '1'"), &net), CREMA_E_ARGUMENT, "library");
+  assert_string_equal(crema_error_layer(), "p");
+  assert_fails(parse(PLUGGED("library: '/no/such/file.so'"), &net), CREMA_E_NOT_FOUND, "file.so");
+  assert_fails(parse(PLUGGED("library: 'libm.so.6'"), &net), CREMA_E_NOT_FOUND, "libm.so.6");
+  assert_fails(parse(PLUGGED("library: '" CREMA_SOURCE_DIR "/LICENSE'"), &net), CREMA_E_UNSUPPORTED,
+               "cannot be opened");
+  assert_fails(parse(PLUGGED("library: '" CREMA_BINARY_DIR "/lib/libcrema-hdf5.so'"), &net),
+               CREMA_E_UNSUPPORTED, "crema_plugin_1");
+  assert_fails(parse(PLUGGED("library: '" OBJECT "' type: 'Other'"), &net), CREMA_E_UNKNOWN_NAME,
+               "Other");
+  assert_fails(parse(PLUGGED("library: '" OBJECT "' param_str: '-1'"), &net), CREMA_E_RANGE,
+               "below 0");
+}
+
 static int register_all(void **state) {
   (void)state;
   return crema_layer_register(&scaler_type) != CREMA_OK;

@@ -8,3 +8,6 @@ set_tests_properties(layers/add_a_layer PROPERTIES TIMEOUT 600)
 foreach(function malloc calloc realloc aligned_alloc posix_memalign strdup strndup)
   target_link_options(test_layers_no_memory PRIVATE -Wl,--wrap=${function})
 endforeach()
+# Shared objects find the library's functions in the program that opens them.
+set_target_properties(test_layers_outside PROPERTIES ENABLE_EXPORTS ON)
+add_dependencies(test_layers_outside example_plugin)

@@ -1,10 +1,17 @@
 #include "layers/common/layer_outside.h"
 
+#define _XOPEN_SOURCE 700 /* realpath */
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/fail.h"
+#include "core/file.h"
+#include "core/module.h"
+
+#define CR_STRING(name) CR_STRING_OF(name)
+#define CR_STRING_OF(name) #name
 
 /* A registered type. */
 typedef struct outside {
@@ -171,6 +178,105 @@ crema_status cr_layer_outside_add(const crema_layer_type *type) {
   registered.last = kind;
   pthread_mutex_unlock(&registered.lock);
   return CREMA_OK;
+}
+
+/* ---- shared objects ---- */
+
+/* An object that is open. */
+typedef struct plugin {
+  char *path;
+  const outside *before; /* the type that was registered last when it was opened; NULL: none */
+  const outside *last;   /* its own last type; `before`: it has none */
+  struct plugin *next;
+} plugin;
+
+static struct {
+  pthread_mutex_t lock;
+  plugin *first;
+} plugins = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static const outside *last_registered(void) {
+  pthread_mutex_lock(&registered.lock);
+  const outside *last = registered.last;
+  pthread_mutex_unlock(&registered.lock);
+  return last;
+}
+
+/* With the lock. */
+static crema_status open_plugin(const char *path, plugin **out) {
+  crema_status (*start)(void) = NULL;
+  plugin *made = NULL;
+  void *entry = NULL;
+  CR_TRY(cr_module_open_file(path, CR_STRING(CREMA_PLUGIN), &entry));
+  memcpy(&start, &entry, sizeof start);
+  CR_TRY(CR_NEW(made, 1, "a shared object's types"));
+  made->path = strdup(path);
+  made->before = last_registered();
+  crema_status status = made->path == NULL ? cr_fail_memory(strlen(path) + 1, "a path")
+                                           : cr_fail_in(start(), "%s", path);
+  if (status != CREMA_OK) {
+    free(made->path);
+    free(made);
+    return status;
+  }
+  made->last = last_registered();
+  made->next = plugins.first;
+  plugins.first = made;
+  *out = made;
+  return CREMA_OK;
+}
+
+static crema_status find_plugin(const char *path, plugin **out) {
+  pthread_mutex_lock(&plugins.lock);
+  crema_status status = CREMA_OK;
+  *out = plugins.first;
+  while (*out != NULL && strcmp((*out)->path, path) != 0) *out = (*out)->next;
+  if (*out == NULL) status = open_plugin(path, out);
+  pthread_mutex_unlock(&plugins.lock);
+  return status;
+}
+
+/* Of the object's types the one called `type`; of one type, that one. */
+static crema_status choose_type(const plugin *from, const char *type, const cr_layer_class **out) {
+  const bool any = type == NULL || type[0] == '\0';
+  const outside *kind = from->before == NULL ? registered.first : from->before->next;
+  if (from->last == from->before) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "%s: registers no layer type", from->path);
+  }
+  if (any && kind != from->last) {
+    return cr_fail(CREMA_E_ARGUMENT,
+                   "%s: has several layer types; say which: plugin_param { type: '%s' }",
+                   from->path, kind->name);
+  }
+  while (!any && kind != from->last && strcmp(kind->name, type) != 0) kind = kind->next;
+  if (!any && strcmp(kind->name, type) != 0) {
+    return cr_fail(CREMA_E_UNKNOWN_NAME, "%s: has no layer type '%.200s'", from->path, type);
+  }
+  *out = &kind->class;
+  return CREMA_OK;
+}
+
+crema_status cr_layer_outside_load(const char *path, const char *net_path, const char *type,
+                                   const cr_layer_class **out) {
+  char *resolved = NULL, *absolute = NULL;
+  plugin *found = NULL;
+  crema_status status = CREMA_OK;
+  if (net_path != NULL) {
+    CR_TRY(cr_file_resolve(net_path, path, &resolved));
+    path = resolved;
+  }
+  absolute = realpath(path, NULL);
+  if (absolute == NULL) {
+    status = errno == ENOENT ? cr_fail(CREMA_E_NOT_FOUND, "%s: no such file", path)
+                             : cr_fail_errno(errno, "%s", path);
+    goto out;
+  }
+  CR_TRY_GOTO(find_plugin(absolute, &found), out);
+  if (out != NULL) status = choose_type(found, type, out);
+out:
+  free(absolute);
+  free(resolved);
+  return status;
 }
 
 /* ---- what its functions ask ---- */

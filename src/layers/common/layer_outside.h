@@ -11,6 +11,13 @@ const cr_layer_class *cr_layer_outside_find(const char *type);
 /* The name of registered type `index`, in the order of registration; NULL beyond the last. */
 const char *cr_layer_outside_name(int index);
 
+/* Opens the shared object `path`, unless it is open already, and sets *out (may be NULL) to its
+ * type called `type`, or to its only type when that is NULL or empty. `net_path` (may be NULL) is
+ * the file that names it. Errors: those of crema_layer_load; CREMA_E_UNKNOWN_NAME for a type that
+ * it lacks. */
+crema_status cr_layer_outside_load(const char *path, const char *net_path, const char *type,
+                                   const cr_layer_class **out) CREMA_MUST_USE;
+
 /* Registers a type whose name no layer of the library has. Errors: see crema_layer_register. */
 crema_status cr_layer_outside_add(const crema_layer_type *type) CREMA_MUST_USE;
 
