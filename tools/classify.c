@@ -1,5 +1,4 @@
 /* crema classify: image files in, the likeliest classes with their names out. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,21 +11,22 @@
 #include "crema/image.h"
 #include "crema/net.h"
 #include "device_flag.h"
+#include "image_flags.h"
 #include "net_flags.h"
 
-enum { MAX_MEAN_VALUES = 3, BUNDLED_RESIZE = 256, MAX_SIDE = 65500 };
+enum { BUNDLED_RESIZE = 256 };
 
 typedef struct classify_options {
-  const char *model, *weights, *mean_file, *mean_value, *labels;
-  int64_t top, resize;
-  double scale;
+  const char *model, *weights, *labels, *precision, *table;
+  int64_t top;
+  cli_image_flags image;
   bool compiled, allow_missing;
 } classify_options;
 
 typedef struct classifier {
   classify_options options;
   crema_image_options image;
-  float mean[MAX_MEAN_VALUES];
+  crema_precision precision;
   cli_net opened;
   crema_net *net;                   /* of `opened` */
   cr_buffer model, weights, labels; /* paths of the bundled model */
@@ -79,30 +79,15 @@ static crema_status use_bundled(classifier *c) {
   o->model = c->model.data;
   if (o->weights == NULL) o->weights = c->weights.data;
   if (o->labels == NULL) o->labels = c->labels.data;
-  if (o->mean_value == NULL && o->mean_file == NULL) o->mean_value = "104,117,123";
-  if (o->resize < 0) o->resize = BUNDLED_RESIZE;
+  cli_image_flags *image = &o->image;
+  if (image->mean_value == NULL && image->mean_file == NULL) image->mean_value = "104,117,123";
+  if (image->resize < 0) image->resize = BUNDLED_RESIZE;
 out:
   cr_buffer_free(&folder);
   return status;
 }
 
 /* ---- setting up ---------------------------------------------------------- */
-
-static crema_status parse_mean(classifier *c) {
-  const char *text = c->options.mean_value;
-  if (text == NULL || text[0] == '\0') return CREMA_OK;
-  for (int i = 0; i < MAX_MEAN_VALUES; ++i) {
-    char *end = NULL;
-    c->mean[i] = strtof(text, &end);
-    if (end == text || (*end != ',' && *end != '\0')) break;
-    c->image.mean = c->mean;
-    c->image.mean_count = i + 1;
-    if (*end == '\0') return CREMA_OK;
-    text = end + 1;
-  }
-  return cr_fail(CREMA_E_ARGUMENT, "-mean_value %s: expected one number, or three with commas",
-                 c->options.mean_value);
-}
 
 static crema_status read_names(classifier *c) {
   const char *path = c->options.labels;
@@ -129,6 +114,8 @@ static crema_status open_net(classifier *c) {
     crema_model_options options;
     crema_model_options_init(&options);
     options.allow_missing = o->allow_missing;
+    options.precision = c->precision;
+    options.table = o->table;
     return cli_net_compile(o->model, o->weights, &options, NULL, &c->opened);
   }
   const crema_weights_options weights = {.allow_missing = o->allow_missing};
@@ -156,17 +143,8 @@ static crema_status set_up(classifier *c) {
   classify_options *o = &c->options;
   if (o->model == NULL) CR_TRY(use_bundled(c));
   if (o->weights == NULL) return cr_fail(CREMA_E_ARGUMENT, "-model needs -weights as well");
-  if (o->resize < -1 || o->resize > MAX_SIDE) {
-    return cr_fail(CREMA_E_RANGE, "-resize %lld: give 1 to %d, or 0 for none", (long long)o->resize,
-                   MAX_SIDE);
-  }
   if (o->top < 1) return cr_fail(CREMA_E_RANGE, "-top %lld: give 1 or more", (long long)o->top);
-  if (!isfinite(o->scale)) return cr_fail(CREMA_E_RANGE, "-scale: not a finite number");
-  crema_image_options_init(&c->image);
-  CR_TRY(parse_mean(c));
-  c->image.mean_file = o->mean_file;
-  c->image.scale = (float)o->scale;
-  c->image.resize_height = c->image.resize_width = o->resize > 0 ? (int)o->resize : 0;
+  CR_TRY(cli_image_flags_read(&o->image, &c->image));
   CR_TRY(read_names(c));
   CR_TRY(load_net(c));
   long long classes = (long long)crema_blob_count(crema_net_output(c->net, 0));
@@ -229,20 +207,20 @@ static const char help_text[] =
     "    -mean_value 104,117,123 -resize 256 *.jpg\n";
 
 int crema_cmd_classify(int argc, char **argv) {
-  classifier c = {.options = {.top = 5, .resize = -1, .scale = 1}};
+  classifier c = {.options = {.top = 5, .precision = "f32"}};
   classify_options *o = &c.options;
-  const cli_flag flags[] = {
+  enum { OWN = 8 };
+  cli_flag flags[OWN + CLI_IMAGE_FLAGS] = {
       {"model", CLI_STRING, &o->model, "the network (deploy form)"},
       {"weights", CLI_STRING, &o->weights, "its .caffemodel"},
       {"labels", CLI_STRING, &o->labels, "names of the classes, one per line"},
-      {"mean_value", CLI_STRING, &o->mean_value, "subtracted: one value, or blue,green,red"},
-      {"mean_file", CLI_STRING, &o->mean_file, "mean image, of the size before the crop"},
-      {"scale", CLI_DOUBLE, &o->scale, "factor after subtracting"},
-      {"resize", CLI_INT, &o->resize, "side to resize to before the crop; 0: none"},
       {"top", CLI_INT, &o->top, "how many classes to print"},
       {"compiled", CLI_BOOL, &o->compiled, CLI_COMPILED_HELP},
+      {"precision", CLI_STRING, &o->precision, CLI_PRECISION_HELP},
+      {"table", CLI_STRING, &o->table, CLI_TABLE_HELP},
       {"allow_missing", CLI_BOOL, &o->allow_missing, CLI_ALLOW_MISSING_HELP},
   };
+  cli_image_flags_list(&o->image, &flags[OWN]);
   const cli_spec spec = {.command = "classify",
                          .arguments = "IMAGE...",
                          .min_arguments = 1,
@@ -252,6 +230,8 @@ int crema_cmd_classify(int argc, char **argv) {
                          .flag_count = sizeof flags / sizeof *flags};
   int exit_code;
   if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
+  if (!cli_choose_precision(o->precision, &c.precision)) return 1;
+  if (c.precision != CREMA_PRECISION_F32) o->compiled = true;
   int code = set_up(&c) == CREMA_OK ? 0 : cli_fail();
   bool ready = code == 0;
   /* An image that cannot be read does not stop the others. */

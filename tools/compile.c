@@ -8,6 +8,7 @@
 #include "crema/model.h"
 #include "device_flag.h"
 #include "infer/passes.h"
+#include "net_flags.h"
 
 static const char help_text[] =
     "Compiles a network for inference, as -compiled of other commands does, and prints what "
@@ -46,12 +47,13 @@ static void print_text(const char *text, bool all) {
 }
 
 typedef struct compile_flags {
-  const char *weights, *without, *keep, *stage;
+  const char *weights, *without, *keep, *stage, *precision, *table;
   int64_t level;
   bool explain, allow_missing, warn_unknown_fields;
 } compile_flags;
 
-static crema_status compile(const char *net, const compile_flags *flags) {
+static crema_status compile(const char *net, const compile_flags *flags,
+                            crema_precision precision) {
   crema_model_options options;
   crema_model *model = NULL;
   cr_list without = {0}, keep = {0}, stages = {0};
@@ -59,6 +61,8 @@ static crema_status compile(const char *net, const compile_flags *flags) {
   if (status == CREMA_OK) status = cr_list_split(flags->keep, &keep);
   if (status == CREMA_OK) status = cr_list_split(flags->stage, &stages);
   crema_model_options_init(&options);
+  options.precision = precision;
+  options.table = flags->table;
   options.level = (int)flags->level;
   options.without = (const char *const *)without.item;
   options.without_count = without.count;
@@ -78,7 +82,7 @@ static crema_status compile(const char *net, const compile_flags *flags) {
 }
 
 int crema_cmd_compile(int argc, char **argv) {
-  compile_flags flags = {.without = "", .keep = "", .stage = ""};
+  compile_flags flags = {.without = "", .keep = "", .stage = "", .precision = "f32"};
   char *help = make_help();
   if (help == NULL) return cli_error("out of memory");
   const cli_flag list[] = {
@@ -86,6 +90,8 @@ int crema_cmd_compile(int argc, char **argv) {
       {"weights", CLI_STRING, &flags.weights, "the net's weights; files separated by commas"},
       {"without", CLI_STRING, &flags.without, "passes to leave out, separated by commas"},
       {"keep", CLI_STRING, &flags.keep, "blobs that will be read, separated by commas"},
+      {"precision", CLI_STRING, &flags.precision, "f32, bf16 or int8, which needs a -table"},
+      {"table", CLI_STRING, &flags.table, CLI_TABLE_HELP},
       {"level", CLI_INT, &flags.level, "level of the net's state"},
       {"stage", CLI_STRING, &flags.stage, "stages of the net's state, separated by commas"},
       {"allow_missing", CLI_BOOL, &flags.allow_missing, CLI_ALLOW_MISSING_HELP},
@@ -101,8 +107,9 @@ int crema_cmd_compile(int argc, char **argv) {
                          .flag_count = sizeof list / sizeof *list};
   int code = 0;
   if (cli_parse(&spec, &argc, argv, &code)) {
-    bool good = cli_check_level(flags.level);
-    code = !good ? 1 : compile(argv[1], &flags) == CREMA_OK ? 0 : cli_fail();
+    crema_precision precision = CREMA_PRECISION_F32;
+    bool good = cli_check_level(flags.level) && cli_choose_precision(flags.precision, &precision);
+    code = !good ? 1 : compile(argv[1], &flags, precision) == CREMA_OK ? 0 : cli_fail();
   }
   free(help);
   return code;

@@ -14,7 +14,8 @@ void cli_net_flags_list(cli_net_flags *flags, const char *iterations_help, const
                            .phase = "",
                            .stage = "",
                            .plugin = "",
-                           .iterations = 50};
+                           .iterations = 50,
+                           .precision = "f32"};
   const cli_flag list[CLI_NET_FLAGS] = {
       {"model", CLI_STRING, &flags->model, "the net (text)"},
       {"weights", CLI_STRING, &flags->weights,
@@ -28,10 +29,23 @@ void cli_net_flags_list(cli_net_flags *flags, const char *iterations_help, const
        "warn of records that cannot be decoded and go on"},
       {"compiled", CLI_BOOL, &flags->compiled, CLI_COMPILED_HELP},
       {"plugin", CLI_STRING, &flags->plugin, CLI_PLUGIN_HELP},
+      {"precision", CLI_STRING, &flags->precision, CLI_PRECISION_HELP},
+      {"table", CLI_STRING, &flags->table, CLI_TABLE_HELP},
       {"warn_unknown_fields", CLI_BOOL, &flags->warn_unknown_fields,
        "go on when a text file has a field that is not known"},
   };
   memcpy(out, list, sizeof list);
+}
+
+bool cli_choose_precision(const char *text, crema_precision *out) {
+  static const char *const words[] = {"f32", "bf16", "int8"};
+  for (int i = 0; i < 3; ++i) {
+    if (strcmp(text, words[i]) != 0) continue;
+    *out = (crema_precision)i;
+    return true;
+  }
+  cli_error("-precision %s: expected f32, bf16 or int8", text);
+  return false;
 }
 
 crema_status cli_net_compile(const char *model, const char *weights,
@@ -54,7 +68,7 @@ void cli_net_close(cli_net *net) {
   *net = (cli_net){0};
 }
 
-static bool check_flags(const cli_net_flags *flags, const char *command, crema_phase phase) {
+static bool check_flags(cli_net_flags *flags, const char *command, crema_phase phase) {
   if (flags->model[0] == '\0') {
     cli_error("%s: -model FILE is needed", command);
     return false;
@@ -67,6 +81,11 @@ static bool check_flags(const cli_net_flags *flags, const char *command, crema_p
     cli_error("-compiled is for phase TEST: give -phase TEST");
     return false;
   }
+  if (!cli_choose_precision(flags->precision, &flags->chosen)) return false;
+  if (flags->chosen != CREMA_PRECISION_F32 && !flags->compiled) {
+    cli_error("-precision %s is for -compiled", flags->precision);
+    return false;
+  }
   return cli_check_level(flags->level) && cli_load_plugins(flags->plugin);
 }
 
@@ -74,6 +93,8 @@ static crema_status load_compiled(const cli_net_flags *flags, const crema_net_op
                                   cli_net *out) {
   crema_model_options options;
   crema_model_options_init(&options);
+  options.precision = flags->chosen;
+  options.table = flags->table;
   options.level = net->level;
   options.stages = net->stages;
   options.stage_count = net->stage_count;
@@ -101,7 +122,7 @@ static bool load(const cli_net_flags *flags, const crema_net_options *options, c
   return cli_load_weights(out->net, flags->weights, flags->allow_missing);
 }
 
-bool cli_net_flags_load(const cli_net_flags *flags, const char *command, crema_phase phase,
+bool cli_net_flags_load(cli_net_flags *flags, const char *command, crema_phase phase,
                         cli_net *out) {
   enum { MAX_STAGES = 64 };
   const char *stages[MAX_STAGES];

@@ -13,10 +13,12 @@ typedef struct cli_net_flags {
   int64_t iterations, level;
   bool skip_corrupt, warn_unknown_fields;
   bool compiled;
-  bool allow_missing; /* no flag of both; see cli_load_weights */
+  const char *precision, *table; /* of a compiled net */
+  crema_precision chosen;        /* by `precision`, once the flags are checked */
+  bool allow_missing;            /* no flag of both; see cli_load_weights */
 } cli_net_flags;
 
-enum { CLI_NET_FLAGS = 11 };
+enum { CLI_NET_FLAGS = 13 };
 
 /* A net, or a compiled model with one session and that one's net. Zero-initialise. */
 typedef struct cli_net {
@@ -32,6 +34,13 @@ crema_status cli_net_compile(const char *model, const char *weights,
                              cli_net *out);
 void cli_net_close(cli_net *net);
 
+/* The value of -precision; false, with the error printed, for another word. */
+bool cli_choose_precision(const char *text, crema_precision *out);
+
+/* The help of -precision and of -table. */
+#define CLI_PRECISION_HELP "with -compiled: f32, bf16 or int8, which needs a -table"
+#define CLI_TABLE_HELP "scales of crema calibrate or ncnn for -precision int8"
+
 /* The help of -compiled, which several commands have. */
 #define CLI_COMPILED_HELP \
   "compile the net for inference first (crema help compile); results differ by rounding"
@@ -42,7 +51,6 @@ void cli_net_flags_list(cli_net_flags *flags, const char *iterations_help, const
 
 /* Checks the flags and loads the net in `phase`, with the weights if there are any. False, with the
  * error printed, when that fails. Free with cli_net_close. */
-bool cli_net_flags_load(const cli_net_flags *flags, const char *command, crema_phase phase,
-                        cli_net *out);
+bool cli_net_flags_load(cli_net_flags *flags, const char *command, crema_phase phase, cli_net *out);
 
 #endif

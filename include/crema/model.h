@@ -4,7 +4,7 @@
  * not need, and give the work of several layers to one. It is read-only, and any number of sessions
  * run it, each in a thread of its own and with batches of its own size, with weights that exist
  * once. What a session computes is within 1e-5 of the largest value of what the net itself
- * computes, and does not depend on what other threads do.
+ * computes, unless a shorter precision is asked for, and does not depend on what other threads do.
  *
  *   crema_model *model = NULL;
  *   crema_session *session = NULL;
@@ -31,6 +31,13 @@ typedef struct crema_model crema_model;
 /* The blobs of one user of a model. */
 typedef struct crema_session crema_session;
 
+/* What a model computes in; inputs, outputs and kept blobs are in FLOAT all the same. */
+typedef enum crema_precision {
+  CREMA_PRECISION_F32,  /* float */
+  CREMA_PRECISION_BF16, /* bfloat16, on processors that have instructions for it */
+  CREMA_PRECISION_INT8  /* integers of 8 bits, as a table of scales says */
+} crema_precision;
+
 /* How a model is made. Start from crema_model_options_init. Names and lists are not kept. */
 typedef struct crema_model_options {
   int level; /* with stages, what the rules of layers are checked against; see crema/net.h */
@@ -40,13 +47,15 @@ typedef struct crema_model_options {
   size_t keep_count;          /* how many */
   const char *const *without; /* passes to leave out; docs/inference.md lists them */
   size_t without_count;       /* how many */
+  crema_precision precision;  /* see docs/inference.md for what is lost */
+  const char *table;          /* for CREMA_PRECISION_INT8: a file of crema calibrate or ncnn */
   int64_t seed;               /* of weights that no file gives; below 0: another one each time */
   bool allow_missing;         /* layers without weights keep their initial values */
   bool warn_unknown_fields;   /* unknown fields in text are warned of instead of refused */
   bool skip_corrupt;          /* records that cannot be decoded are warned of and passed over */
 } crema_model_options;
 
-/* Level 0, empty lists, seed -1, the rest false. */
+/* Level 0, empty lists, CREMA_PRECISION_F32, no table, seed -1, the rest false. */
 CREMA_API void crema_model_options_init(crema_model_options *options);
 
 /* Makes a model of the net in the text file `net` and of the .caffemodel files `weights`, separated
@@ -54,7 +63,7 @@ CREMA_API void crema_model_options_init(crema_model_options *options);
  * crema_model_destroy. The files must stay as they are as long as the model lives: they are read
  * again when a session asks for a blob that the passes have left out. Errors: those of
  * crema_net_load and crema_net_load_weights_with; CREMA_E_UNKNOWN_NAME for a name of keep or
- * without. */
+ * without; CREMA_E_ARGUMENT for CREMA_PRECISION_INT8 without a table; CREMA_E_PARSE for a table. */
 CREMA_API crema_status crema_model_load(const char *net, const char *weights,
                                         const crema_model_options *options,
                                         crema_model **out) CREMA_MUST_USE;

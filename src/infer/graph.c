@@ -144,6 +144,7 @@ static void drop_params(cr_graph_layer *layer) {
 void cr_graph_free(cr_graph *graph) {
   for (int i = 0; graph->layer != NULL && i < graph->layers; ++i) {
     drop_params(&graph->layer[i]);
+    free(graph->layer[i].int8);
     if (graph->layer[i].param != NULL) cr_message_free(&graph->layer[i].param->base);
   }
   cr_tensor_spare_release(graph->spare);
@@ -250,6 +251,7 @@ void cr_graph_merge_back(cr_graph *graph, int first, int second) {
 void cr_graph_merge_on(cr_graph *graph, int first, int second) {
   const int value = graph->layer[first].bottom[0];
   graph->layer[second].bottom[0] = value;
+  graph->layer[second].moved = true;
   graph->value[value].reader = second;
   graph->layer[first].removed = true;
 }

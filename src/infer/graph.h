@@ -10,6 +10,8 @@
 
 #include "core/arena.h"
 #include "core/buffer.h"
+#include "infer/scales.h"
+#include "layers/common/layer_int8.h"
 #include "memory/tensor_source.h"
 #include "net/net.h"
 
@@ -28,10 +30,15 @@ typedef struct cr_graph_layer {
   const cr_layer_class *class;
   const cr_layer *built; /* the net's */
   bool removed;
-  bool rewritten;     /* it is not what `built` is, but for types and name */
-  bool in_place;      /* its first top may have the memory of its first bottom */
-  cr_posts posts;     /* what it computes besides; an addend is its last bottom */
-  bool adds_in_place; /* its top has the memory of the addend */
+  bool rewritten;      /* it is not what `built` is, but for types and name */
+  bool in_place;       /* its first top may have the memory of its first bottom */
+  cr_posts posts;      /* what it computes besides; an addend is its last bottom */
+  bool adds_in_place;  /* its top has the memory of the addend */
+  int sum, sum_bottom; /* with an addend: the layer that added it, of which it was that bottom */
+  bool moved;          /* its bottom is not what the net's layer has */
+  bool retyped;        /* its tops are of type `type` */
+  crema_dtype type;
+  cr_layer_int8 *int8; /* it computes with integers; owned */
   int bottoms, tops;
   int *bottom, *top; /* values */
   int params;
@@ -47,6 +54,8 @@ typedef struct cr_graph {
   cr_graph_value *value;
   cr_tensor_spare *spare; /* of the sources that passes make */
   cr_buffer *text;        /* what the passes did, a line for each step */
+  crema_precision precision;
+  const cr_scales *scales; /* with CREMA_PRECISION_INT8 */
 } cr_graph;
 
 /* Takes the graph of `net`, which must outlive it, as `text` must. `keep` names the blobs that have

@@ -74,6 +74,8 @@ static crema_status compile(const crema_model *model, const cr_list *keep, cr_bu
   crema_status status = CREMA_OK;
   CR_TRY_GOTO(load_net(model, &net), out);
   CR_TRY_GOTO(cr_graph_make(&graph, net, (const char *const *)keep->item, keep->count, text), out);
+  graph.precision = model->precision;
+  graph.scales = &model->scales;
   CR_TRY_GOTO(cr_passes_run(&graph, (const char *const *)model->without.item, model->without.count),
               out);
   CR_TRY_GOTO(cr_program_make(&graph, out), out);
@@ -95,6 +97,13 @@ static crema_status set_options(crema_model *model, const crema_model_options *o
   CR_TRY(copy_names(options->stages, options->stage_count, &model->stages));
   CR_TRY(copy_names(options->keep, options->keep_count, &model->keep));
   CR_TRY(copy_names(options->without, options->without_count, &model->without));
+  model->precision = options->precision;
+  if (options->precision == CREMA_PRECISION_INT8) {
+    if (options->table == NULL || options->table[0] == '\0') {
+      return cr_fail(CREMA_E_ARGUMENT, "int8 needs a table of scales: crema calibrate makes one");
+    }
+    CR_TRY(cr_scales_read(options->table, &model->scales));
+  }
   model->allow_missing = options->allow_missing;
   crema_net_options_init(&model->options);
   model->options.level = options->level;
@@ -229,6 +238,7 @@ void cr_model_release(crema_model *model) {
   cr_program_destroy(model->program);
   cr_plan_cache_destroy(model->plans);
   cr_buffer_free(&model->text);
+  cr_scales_free(&model->scales);
   cr_list_free(&model->keep);
   cr_list_free(&model->without);
   cr_list_free(&model->stages);

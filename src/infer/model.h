@@ -24,6 +24,8 @@ struct crema_model {
   const void *bytes;     /* weights in memory of the caller's; NULL: in files, or none */
   size_t size;
   cr_list stages, without, keep;
+  crema_precision precision;
+  cr_scales scales;
   crema_net_options options; /* of the net as it is; `stages` are those above */
   bool allow_missing;
   crema_device *device; /* of all sessions; NULL: there was none yet */

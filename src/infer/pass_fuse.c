@@ -148,6 +148,8 @@ static crema_status take_sum(cr_graph *graph, int layer, int reader, bool *taken
   if (addend == l->top[0] || graph->value[addend].maker > layer) return CREMA_OK;
   *taken = cr_posts_append(&l->posts, &add);
   if (!*taken) return CREMA_OK;
+  l->sum = reader;
+  l->sum_bottom = bottom[0] == l->top[0] ? 1 : 0;
   cr_graph_merge_back(graph, layer, reader);
   CR_TRY(add_bottom(graph, layer, addend));
   l->adds_in_place = overwrite_addend(graph, layer, addend);

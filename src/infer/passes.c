@@ -15,6 +15,13 @@ const cr_pass cr_passes[] = {
      cr_pass_fold},
     {"fuse", "computes activations and sums of two in the convolution or inner product before them",
      cr_pass_fuse},
+    {"bf16",
+     "with -precision bf16: convolutions, inner products and what lies between them in BFLOAT16",
+     cr_pass_bf16},
+    {"int8",
+     "with -precision int8: convolutions and inner products that the table names, and what lies "
+     "between them, in integers of 8 bits",
+     cr_pass_int8},
 };
 const size_t cr_pass_count = sizeof cr_passes / sizeof cr_passes[0];
 

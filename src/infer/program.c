@@ -75,8 +75,13 @@ static crema_status add_layer(cr_program *program, cr_graph_layer *layer, char *
   const size_t index = program->param->n_layer++;
   program->param->layer[index] = param;
   layer->param = NULL;
-  program->frozen[index] =
-      (cr_net_frozen_layer){.params = layer->params, .blob = layer->blob, .posts = layer->posts};
+  program->frozen[index] = (cr_net_frozen_layer){.params = layer->params,
+                                                 .blob = layer->blob,
+                                                 .posts = layer->posts,
+                                                 .retyped = layer->retyped,
+                                                 .tops = layer->type,
+                                                 .int8 = layer->int8};
+  layer->int8 = NULL;
   layer->params = 0;
   layer->blob = NULL;
   CR_TRY(set_names(name, layer->bottom, layer->bottoms, &param->bottom, &param->n_bottom));
@@ -150,6 +155,7 @@ void cr_program_destroy(cr_program *program) {
     cr_net_frozen_layer *layer = &program->frozen[i];
     for (int p = 0; p < layer->params; ++p) crema_blob_destroy(layer->blob[p]);
     free((void *)layer->blob);
+    free((void *)layer->int8);
   }
   free(program->frozen);
   if (program->param != NULL) cr_message_free(&program->param->base);

@@ -11,13 +11,14 @@
 #include <string.h>
 
 #include "core/fail.h"
-#include "layers/common/layer_op.h"
+#include "layers/common/layer_int8.h"
 #include "layers/common/layer_weights.h"
 
 typedef struct ip_state {
   int64_t outputs, inputs; /* N, K */
   bool bias, transpose;
   cr_layer_op forward, backward_data;
+  cr_layer_rounded rounded;
   cr_layer_weights backward_weights;
 } ip_state;
 
@@ -45,7 +46,8 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
                               param->bias_filler);
 }
 
-static crema_status make_ops(cr_layer *layer, const crema_shape *src, const crema_shape *dst) {
+static crema_status make_ops(cr_layer *layer, const crema_blob *bottom, const crema_shape *src,
+                             const crema_shape *dst) {
   ip_state *s = layer->state;
   const crema_shape *weights = &layer->blob[0]->shape;
   const crema_shape *bias = s->bias ? &layer->blob[1]->shape : NULL;
@@ -53,8 +55,11 @@ static crema_status make_ops(cr_layer *layer, const crema_shape *src, const crem
   desc.u.ip.transpose = s->transpose;
   desc.u.ip.posts = layer->posts;
   const crema_shape *addend = cr_posts_add(&layer->posts) ? dst : NULL;
-  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 5,
-                          (const crema_shape *[]){src, weights, bias, dst, addend}));
+  const crema_shape *shape[] = {src, weights, bias, dst, addend};
+  if (layer->int8 != NULL) {
+    return cr_layer_int8_make(layer, &s->rounded, &s->forward, &desc, shape, bottom);
+  }
+  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 5, shape));
   desc.kind = CR_OP_IP_BWD_DATA;
   memset(&desc.u.ip.posts, 0, sizeof desc.u.ip.posts);
   CR_TRY(cr_layer_op_make(layer, &s->backward_data, &desc, 3,
@@ -84,7 +89,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   crema_shape dst = cr_shape_2(src.dim[0], s->outputs);
   CR_TRY(cr_layer_check_addend(layer, bottom, &to));
   CR_TRY(crema_blob_reshape(top[0], &to));
-  return make_ops(layer, &src, &dst);
+  return make_ops(layer, bottom[0], &src, &dst);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
@@ -92,9 +97,11 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   ip_state *s = layer->state;
   cr_tensor *bias = s->bias ? layer->blob[1]->data : NULL;
   cr_tensor *addend = cr_layer_own_bottoms(layer) < layer->bottoms ? bottom[1]->data : NULL;
-  return cr_layer_op_run(
-      &s->forward, context,
-      (cr_tensor *[]){bottom[0]->data, layer->blob[0]->data, bias, top[0]->data, addend}, NULL);
+  cr_tensor *source = bottom[0]->data;
+  CR_TRY(cr_layer_int8_round(&s->rounded, context, &source));
+  return cr_layer_op_run(&s->forward, context,
+                         (cr_tensor *[]){source, layer->blob[0]->data, bias, top[0]->data, addend},
+                         NULL);
 }
 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,

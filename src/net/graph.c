@@ -165,6 +165,8 @@ static crema_status make_layer(cr_net_build *build, int index) {
     layer->layer->given = build->frozen[index].blob;
     layer->layer->givens = build->frozen[index].params;
     layer->layer->posts = build->frozen[index].posts;
+    layer->layer->int8 = build->frozen[index].int8;
+    if (build->frozen[index].retyped) layer->layer->types.forward = build->frozen[index].tops;
   }
   CR_TRY(cr_net_allocate(&net->arena, &layer->bottom, bottoms, sizeof *layer->bottom));
   CR_TRY(cr_net_allocate(&net->arena, &layer->bottom_id, bottoms, sizeof *layer->bottom_id));

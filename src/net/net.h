@@ -123,6 +123,9 @@ typedef struct cr_net_frozen_layer {
   int params;
   crema_blob **blob; /* the parameters; the net's layer shares their values */
   cr_posts posts;    /* an addition is of the last bottom */
+  bool retyped;      /* the tops are of type `tops`, not of the layer's own one */
+  crema_dtype tops;
+  const cr_layer_int8 *int8; /* see cr_layer; must live as long as the net */
 } cr_net_frozen_layer;
 
 /* The same for a net whose layers have been filtered and split, and have no parameters that are

@@ -124,6 +124,9 @@ typedef struct cr_backend {
   int (*enter_run)(const cr_plan *plan);
   void (*leave)(int before);
 
+  /* Whether the device multiplies values of the type (BF16, I8) faster than floats; NULL: no. */
+  bool (*is_fast)(crema_dtype type);
+
   /* NULL where no library exchanges between devices. */
   const cr_collectives *collectives;
 

@@ -156,6 +156,10 @@ static crema_status cpu_event_finish(cr_native_event *event) {
   return CREMA_OK;
 }
 
+static bool cpu_is_fast(crema_dtype type) {
+  return type == CREMA_BF16 ? cr_dnnl_has_bf16() : type == CREMA_I8 && cr_dnnl_has_int8();
+}
+
 const cr_backend cr_backend_cpu = {
     .type = CREMA_DEVICE_CPU,
     .name = "cpu",
@@ -186,6 +190,7 @@ const cr_backend cr_backend_cpu = {
     .enter_plan = cr_cpu_enter_plan,
     .enter_run = cr_cpu_enter_run,
     .leave = cr_cpu_leave,
+    .is_fast = cpu_is_fast,
     .kernels = cr_cpu_kernels,
 };
 

@@ -14,6 +14,10 @@ bool cr_dnnl_has_int8(void) {
   return has(dnnl_cpu_isa_avx512_core_vnni) || has(dnnl_cpu_isa_avx2_vnni);
 }
 
+bool cr_dnnl_has_bf16(void) {
+  return has(dnnl_cpu_isa_avx512_core_bf16);
+}
+
 static crema_status check(const cr_plan *plan) {
   const cr_op_desc *desc = plan->desc;
   if (!cr_dnnl_has_int8()) {

@@ -15,8 +15,9 @@ crema_status cr_dnnl_check(dnnl_status_t status, const char *what) CREMA_MUST_US
 /* The CPU engine of this process, made at the first call; never freed. */
 crema_status cr_dnnl_engine(dnnl_engine_t *out) CREMA_MUST_USE;
 
-/* Whether the processor has instructions for sums of products of 8 bits. */
+/* Whether the processor has instructions for sums of products of 8 bits, or of bfloat16 numbers. */
 bool cr_dnnl_has_int8(void);
+bool cr_dnnl_has_bf16(void);
 
 /* Errors: CREMA_E_UNSUPPORTED for types that oneDNN does not compute with. */
 crema_status cr_dnnl_type(crema_dtype type, dnnl_data_type_t *out) CREMA_MUST_USE;

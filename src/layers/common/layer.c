@@ -187,10 +187,13 @@ crema_status cr_layer_add_param(cr_layer *layer, int index, const crema_shape *s
     return cr_layer_fail(layer, CREMA_E_INTERNAL, "has no parameter %d", index);
   }
   bool fixed = layer->class->statistics;
-  CR_TRY_GOTO(
-      cr_blob_create_typed(shape, fixed ? cr_layer_arithmetic(layer) : layer->types.forward,
-                           fixed ? cr_layer_arithmetic(layer) : layer->types.backward, &blob),
-      fail);
+  crema_dtype type = fixed ? cr_layer_arithmetic(layer) : layer->types.forward;
+  if (layer->given != NULL && index < layer->givens) {
+    type = cr_tensor_type(layer->given[index]->data);
+  }
+  CR_TRY_GOTO(cr_blob_create_typed(
+                  shape, type, fixed ? cr_layer_arithmetic(layer) : layer->types.backward, &blob),
+              fail);
   CR_TRY_GOTO(set_param(layer, index, filler, blob), fail);
   crema_blob_destroy(layer->blob[index]);
   layer->blob[index] = blob;

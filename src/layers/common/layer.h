@@ -13,6 +13,7 @@
 
 typedef struct cr_input_class cr_input_class;
 typedef struct cr_layer cr_layer;
+typedef struct cr_layer_int8 cr_layer_int8;
 typedef struct cr_layer_maker cr_layer_maker;
 typedef struct cr_layer_op cr_layer_op;
 typedef struct cr_layer_owned cr_layer_owned;
@@ -174,6 +175,10 @@ struct cr_layer {
    * shaped like the top, behind those that the class knows; it needs a layer of one top. The first
    * top may be that bottom. */
   cr_posts posts;
+  /* For a class with fuses_posts: the layer computes with integers, as this says
+   * (layers/common/layer_int8.h), and its weights are some; NULL: with floats. Set before setup,
+   * must outlive the layer. */
+  const cr_layer_int8 *int8;
 };
 
 /* The number of bottoms that the class knows of. */
@@ -245,7 +250,8 @@ crema_status cr_layer_set_params(cr_layer *layer, int count) CREMA_MUST_USE;
 /* One parameter more, NULL at first. */
 crema_status cr_layer_append_param(cr_layer *layer) CREMA_MUST_USE;
 /* Creates parameter `index` with `shape`, of the layer's types; statistics are of its arithmetic.
- * It shares the values that the layer was given or is filled by `filler` (NULL: constant 0). */
+ * It shares the values that the layer was given, in their type, or is filled by `filler` (NULL:
+ * constant 0). */
 crema_status cr_layer_add_param(cr_layer *layer, int index, const crema_shape *shape,
                                 const Caffe__FillerParameter *filler) CREMA_MUST_USE;
 /* A filler that gives every element the value `constant`. */

@@ -116,22 +116,25 @@ static crema_shape weights_shape(const cr_layer *layer, const cr_layer_conv *con
   return weights;
 }
 
-/* Ops that run as a convolution of `x` to `y`. */
+/* Ops that run as a convolution of `x`, the bottom, to `y`. */
 static crema_status make_conv(cr_layer *layer, const cr_op_desc *desc, const crema_shape *weights,
-                              const crema_shape *x, const crema_shape *y) {
+                              const crema_blob *bottom, const crema_shape *x,
+                              const crema_shape *y) {
   cr_layer_conv *s = layer->state;
   const crema_shape *bias = s->bias ? &layer->blob[1]->shape : NULL;
-  cr_op_desc made = *desc;
+  const crema_shape *addend = cr_posts_add(&layer->posts) ? y : NULL;
+  const crema_shape *shape[] = {x, weights, bias, y, addend};
+  cr_op_desc made = *desc, forward = *desc;
+  forward.u.conv.posts = layer->posts;
+  if (layer->int8 != NULL) {
+    return cr_layer_int8_make(layer, &s->rounded, &s->forward, &forward, shape, bottom);
+  }
   made.kind = CR_OP_CONV_BWD_DATA;
   CR_TRY(
       cr_layer_op_make(layer, &s->backward_data, &made, 3, (const crema_shape *[]){y, weights, x}));
   made.kind = CR_OP_CONV_BWD_WEIGHTS;
   CR_TRY(cr_layer_weights_make(layer, &s->gradients, &made, x, y, weights, bias));
-  made.kind = CR_OP_CONV_FWD;
-  made.u.conv.posts = layer->posts;
-  const crema_shape *addend = cr_posts_add(&layer->posts) ? y : NULL;
-  return cr_layer_op_make(layer, &s->forward, &made, 5,
-                          (const crema_shape *[]){x, weights, bias, y, addend});
+  return cr_layer_op_make(layer, &s->forward, &forward, 5, shape);
 }
 
 /* The same ops with the passes exchanged: their source is the top y. */
@@ -167,7 +170,7 @@ crema_status cr_layer_conv_reshape(cr_layer *layer, crema_blob *const *bottom,
   CR_TRY(cr_layer_check_addend(layer, bottom, &to));
   for (int i = 0; i < layer->tops; ++i) CR_TRY(crema_blob_reshape(top[i], &to));
   return s->transposed ? make_transposed(layer, &desc, &weights, &x, &y)
-                       : make_conv(layer, &desc, &weights, &x, &y);
+                       : make_conv(layer, &desc, &weights, bottom[0], &x, &y);
 }
 
 crema_status cr_layer_conv_forward(cr_layer *layer, crema_context *context,
@@ -178,6 +181,7 @@ crema_status cr_layer_conv_forward(cr_layer *layer, crema_context *context,
   for (int i = 0; i < own; ++i) {
     cr_tensor *x = bottom[i]->data, *y = top[i]->data;
     if (!s->transposed) {
+      CR_TRY(cr_layer_int8_round(&s->rounded, context, &x));
       cr_tensor *addend = own < layer->bottoms ? bottom[own]->data : NULL;
       CR_TRY(cr_layer_op_run(&s->forward, context, (cr_tensor *[]){x, weights, bias, y, addend},
                              NULL));

@@ -3,6 +3,7 @@
 #ifndef CR_LAYERS_LAYER_CONV_H
 #define CR_LAYERS_LAYER_CONV_H
 
+#include "layers/common/layer_int8.h"
 #include "layers/common/layer_weights.h"
 
 /* The top's extent along spatial axis `i` for a bottom of shape `from`. Errors: CREMA_E_SHAPE when
@@ -20,6 +21,7 @@ typedef struct cr_layer_conv {
   bool transposed;        /* forward is the gradient of a convolution and the other way round */
   cr_conv_extent *extent;
   cr_layer_op forward, backward_data;
+  cr_layer_rounded rounded;
   cr_layer_op add_bias; /* transposed: its forward op takes none */
   cr_layer_weights gradients;
 } cr_layer_conv;

@@ -27,11 +27,11 @@ static void free_op(cr_layer_op *slot) {
   slot->op = NULL;
 }
 
-crema_status cr_layer_op_make_scaled(cr_layer *layer, cr_layer_op *slot, const cr_op_desc *desc,
-                                     int args, const crema_shape *const *shape,
-                                     const float *scale) {
+crema_status cr_layer_op_make_numbers(cr_layer *layer, cr_layer_op *slot, const cr_op_desc *desc,
+                                      int args, const crema_shape *const *shape, const float *scale,
+                                      int numbers, const float *number) {
   cr_op_desc *made = NULL;
-  CR_TRY(cr_op_describe(desc, args, shape, scale, &made));
+  CR_TRY(cr_op_describe_numbers(desc, args, shape, scale, numbers, number, &made));
   made->type = cr_layer_arithmetic(layer);
   if (slot->op && cr_op_desc_same(cr_op_made_for(slot->op), made)) {
     cr_op_desc_free(made);
@@ -44,6 +44,12 @@ crema_status cr_layer_op_make_scaled(cr_layer *layer, cr_layer_op *slot, const c
   }
   free_op(slot);
   return cr_op_create(&made, &slot->op);
+}
+
+crema_status cr_layer_op_make_scaled(cr_layer *layer, cr_layer_op *slot, const cr_op_desc *desc,
+                                     int args, const crema_shape *const *shape,
+                                     const float *scale) {
+  return cr_layer_op_make_numbers(layer, slot, desc, args, shape, scale, 0, NULL);
 }
 
 crema_status cr_layer_op_make(cr_layer *layer, cr_layer_op *slot, const cr_op_desc *desc, int args,

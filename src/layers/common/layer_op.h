@@ -27,6 +27,11 @@ crema_status cr_layer_op_make_scaled(cr_layer *layer, cr_layer_op *slot, const c
                                      int args, const crema_shape *const *shape,
                                      const float *scale) CREMA_MUST_USE;
 
+/* And with numbers, as cr_op_describe_numbers. */
+crema_status cr_layer_op_make_numbers(cr_layer *layer, cr_layer_op *slot, const cr_op_desc *desc,
+                                      int args, const crema_shape *const *shape, const float *scale,
+                                      int numbers, const float *number) CREMA_MUST_USE;
+
 /* Runs the slot's op on tensor[i] = argument i; see cr_op_run. Errors: CREMA_E_STATE while the
  * slot is empty. */
 crema_status cr_layer_op_run(cr_layer_op *slot, crema_context *context, cr_tensor *const *tensor,

@@ -1,0 +1,367 @@
+/* Convolutions and inner products in integers of 8 bits, as a table of scales says.
+ *
+ * A layer for whose bottom the table has a scale multiplies integers: its weights become I8 with a
+ * scale per output channel, its bottom U8 where it cannot be below 0 and else I8. Values that such
+ * layers make and only such layers read, by way of max pooling, Concat and Split perhaps, are held
+ * as integers of one scale; all others stay in FLOAT, and a layer rounds its bottom itself. A layer
+ * that adds a blob has both, or neither, in integers. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "device/backend/backend.h"
+#include "infer/passes.h"
+#include "layers/common/layer_conv.h"
+#include "layers/registry.h"
+
+/* Values that are held in one way; kept for the first of them. */
+typedef struct group {
+  int parent;      /* another value of the group, or itself */
+  bool integers;   /* so far nothing speaks against it */
+  bool signs;      /* some may be below 0 */
+  float threshold; /* the largest magnitude that is told apart; 0: unknown */
+} group;
+
+typedef struct quantizer {
+  cr_graph *graph;
+  bool *product; /* of each layer: it is to multiply integers */
+  group *group;  /* of each value */
+} quantizer;
+
+static int root_of(const quantizer *q, int value) {
+  while (q->group[value].parent != value) value = q->group[value].parent;
+  return value;
+}
+
+/* ---- which layers -------------------------------------------------------- */
+
+static int own_bottoms(const cr_graph_layer *l) {
+  return l->bottoms - (cr_posts_add(&l->posts) ? 1 : 0);
+}
+
+/* The largest magnitude of a layer's bottom by the table; 0: it does not say. */
+static float threshold_of(const quantizer *q, int layer, int bottom) {
+  const cr_scales_line *line =
+      cr_scales_find(q->graph->scales, q->graph->layer[layer].built->name, "");
+  if (line == NULL || (size_t)bottom >= line->count || !(line->value[bottom] > 0)) return 0;
+  return 127 / line->value[bottom];
+}
+
+static bool is_product(const quantizer *q, int layer) {
+  const cr_graph_layer *l = &q->graph->layer[layer];
+  if (l->removed || l->rewritten || l->moved || l->tops != 1 || own_bottoms(l) != 1) return false;
+  if (l->class != &cr_layer_convolution && l->class != &cr_layer_inner_product) return false;
+  if (cr_graph_has_loss(q->graph, layer) || !cr_graph_has_floats(q->graph, layer)) return false;
+  return threshold_of(q, layer, 0) > 0;
+}
+
+/* Whether it works on integers of any scale as on floats. An average of a whole plane has finer
+ * steps than what it is made of. */
+static bool is_carrier(const quantizer *q, int layer) {
+  const cr_graph_layer *l = &q->graph->layer[layer];
+  if (l->removed || l->rewritten || !cr_graph_has_floats(q->graph, layer)) return false;
+  if (cr_graph_has_loss(q->graph, layer)) return false;
+  if (l->class == &cr_layer_split || l->class == &cr_layer_concat) return true;
+  if (l->class != &cr_layer_pooling || l->tops != 1) return false;
+  const Caffe__PoolingParameter *param = l->built->param->pooling_param;
+  const crema_shape *top = cr_graph_shape(q->graph, l->top[0]);
+  return param->pool == CAFFE__POOLING_PARAMETER__POOL_METHOD__MAX ||
+         (param->pool == CAFFE__POOLING_PARAMETER__POOL_METHOD__AVE &&
+          crema_shape_count(top, 2, top->axes) > 1);
+}
+
+/* Whether f(s x) = s f(x), so that the function can be applied in units of the top's scale, which
+ * it is told in its parameters. */
+static bool scales_along(const cr_posts *posts) {
+  for (int i = 0; i < cr_posts_count(posts); ++i) {
+    const cr_post *post = &posts->post[i];
+    if (post->kind == CR_POST_ADD) continue;
+    if (post->function != CR_UNARY_RELU && post->function != CR_UNARY_CLIP &&
+        post->function != CR_UNARY_ABS) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static bool is_rectified(const cr_post *post) {
+  if (post->kind != CR_POST_UNARY) return false;
+  switch (post->function) {
+    case CR_UNARY_RELU: return post->alpha == 0;
+    case CR_UNARY_CLIP: return post->alpha >= 0;
+    case CR_UNARY_SIGMOID:
+    case CR_UNARY_ABS: return true;
+    default: return false;
+  }
+}
+
+/* Whether a value cannot be below 0. */
+static bool is_positive(const quantizer *q, int value) {
+  const cr_graph_layer *maker = &q->graph->layer[q->graph->value[value].maker];
+  const int posts = cr_posts_count(&maker->posts);
+  cr_post post;
+  if (posts > 0) return is_rectified(&maker->posts.post[posts - 1]);
+  if (maker->class->post != NULL && !maker->rewritten &&
+      maker->class->post(maker->built->param, CREMA_F32, &post)) {
+    return is_rectified(&post);
+  }
+  if (maker->class != &cr_layer_split && maker->class != &cr_layer_concat &&
+      maker->class != &cr_layer_pooling && maker->class != &cr_layer_lrn) {
+    return false;
+  }
+  for (int j = 0; j < maker->bottoms; ++j) {
+    if (!is_positive(q, maker->bottom[j])) return false;
+  }
+  return true;
+}
+
+/* ---- which values -------------------------------------------------------- */
+
+static void unite(quantizer *q, int a, int b) {
+  q->group[root_of(q, b)].parent = root_of(q, a);
+}
+
+/* What a value says for its group. */
+static void join(quantizer *q, int value) {
+  const cr_graph_value *v = &q->graph->value[value];
+  group *g = &q->group[root_of(q, value)];
+  const cr_graph_layer *maker = &q->graph->layer[v->maker];
+  const bool made = q->product[v->maker];
+  if (maker->removed) return;
+  if (!cr_graph_may_go(q->graph, value) || v->reader < 0) g->integers = false;
+  if (made ? !scales_along(&maker->posts) : !is_carrier(q, v->maker)) g->integers = false;
+  if (made && !is_positive(q, value)) g->signs = true;
+  if (v->reader < 0) return;
+  const cr_graph_layer *reader = &q->graph->layer[v->reader];
+  if (q->product[v->reader]) {
+    const bool addend = reader->bottom[0] != value;
+    const float threshold =
+        addend ? threshold_of(q, reader->sum, reader->sum_bottom) : threshold_of(q, v->reader, 0);
+    if (threshold == 0) g->integers = false;
+    g->threshold = fmaxf(g->threshold, threshold);
+  } else if (!is_carrier(q, v->reader)) {
+    g->integers = false;
+  }
+}
+
+/* Until all sums are of one kind. */
+static void settle_sums(quantizer *q) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (int i = 0; i < q->graph->layers; ++i) {
+      const cr_graph_layer *l = &q->graph->layer[i];
+      if (!q->product[i] || own_bottoms(l) == l->bottoms) continue;
+      group *top = &q->group[root_of(q, l->top[0])];
+      group *addend = &q->group[root_of(q, l->bottom[l->bottoms - 1])];
+      if (top->integers == addend->integers) continue;
+      top->integers = addend->integers = false;
+      changed = true;
+    }
+  }
+}
+
+static void choose_values(quantizer *q) {
+  const cr_graph *graph = q->graph;
+  for (int v = 0; v < graph->values; ++v) q->group[v] = (group){.parent = v, .integers = true};
+  for (int i = 0; i < graph->layers; ++i) {
+    const cr_graph_layer *l = &graph->layer[i];
+    if (!is_carrier(q, i)) continue;
+    for (int j = 1; j < l->bottoms; ++j) unite(q, l->bottom[0], l->bottom[j]);
+    for (int j = 0; j < l->tops; ++j) unite(q, l->bottom[0], l->top[j]);
+  }
+  for (int v = 0; v < graph->values; ++v) join(q, v);
+  for (int v = 0; v < graph->values; ++v) {
+    if (!(q->group[v].threshold > 0)) q->group[v].integers = false;
+  }
+  settle_sums(q);
+}
+
+static crema_dtype type_of(bool signs) {
+  return signs ? CREMA_I8 : CREMA_U8;
+}
+
+static float scale_of(bool signs, float threshold) {
+  return threshold / (signs ? 127.0f : 255.0f);
+}
+
+/* ---- the numbers --------------------------------------------------------- */
+
+/* The rows of the weights, one per output channel. */
+typedef struct rows {
+  int64_t count, length;
+  int64_t step, next; /* from one weight of a row to the next, and from a row to the next */
+} rows;
+
+static rows rows_of(const cr_graph_layer *l) {
+  const crema_shape *shape = &l->blob[0]->shape;
+  const int64_t all = crema_shape_count(shape, 0, shape->axes);
+  const bool turned =
+      l->class == &cr_layer_inner_product && l->param->inner_product_param->transpose;
+  const int64_t count = turned ? shape->dim[1] : shape->dim[0];
+  if (turned) return (rows){count, all / count, count, 1};
+  return (rows){count, all / count, 1, all / count};
+}
+
+/* What 1 of the weights of row `r` stands for: of the table, if the weights are still those that it
+ * was made for, or else so that the largest one becomes 127. */
+static float row_scale(const quantizer *q, const cr_graph_layer *l, const rows *w, int64_t r,
+                       const float *from) {
+  const cr_scales_line *line = cr_scales_find(q->graph->scales, l->built->name, "_param_0");
+  const bool same = cr_tensor_shares_with(l->blob[0]->data, l->built->blob[0]->data);
+  if (same && line != NULL && line->count == (size_t)w->count && line->value[r] > 0) {
+    return 1 / line->value[r];
+  }
+  float largest = 0;
+  for (int64_t i = 0; i < w->length; ++i) {
+    largest = fmaxf(largest, fabsf(from[r * w->next + i * w->step]));
+  }
+  return largest > 0 ? largest / 127 : 1;
+}
+
+/* Weights as I8, row by row; scale[r] is filled. */
+static crema_status round_weights(const quantizer *q, cr_graph_layer *l, const rows *w,
+                                  float *scale) {
+  const float *from = NULL;
+  crema_blob *blob = NULL;
+  void *memory = NULL;
+  const bool product = l->class == &cr_layer_inner_product;
+  const crema_shape shape = product ? cr_shape_2(w->count, w->length) : l->blob[0]->shape;
+  crema_status status = CREMA_OK;
+  CR_TRY(cr_tensor_host_read_floats(l->blob[0]->data, &from));
+  CR_TRY(cr_blob_create_typed(&shape, CREMA_I8, CREMA_F32, &blob));
+  CR_TRY_GOTO(cr_tensor_host_write(blob->data, &memory), fail);
+  int8_t *to = memory;
+  for (int64_t r = 0; r < w->count; ++r) {
+    scale[r] = row_scale(q, l, w, r, from);
+    for (int64_t i = 0; i < w->length; ++i) {
+      const float x = rintf(from[r * w->next + i * w->step] / scale[r]);
+      *to++ = (int8_t)fminf(fmaxf(x, -127), 127);
+    }
+  }
+  if (product) l->param->inner_product_param->transpose = 0;
+  crema_blob_destroy(l->blob[0]);
+  l->blob[0] = blob;
+  return CREMA_OK;
+fail:
+  crema_blob_destroy(blob);
+  return status;
+}
+
+static void set_bias_term(Caffe__LayerParameter *param) {
+  Caffe__ConvolutionParameter *conv = param->convolution_param;
+  Caffe__InnerProductParameter *product = param->inner_product_param;
+  if (conv != NULL) conv->has_bias_term = conv->bias_term = 1;
+  if (product != NULL) product->has_bias_term = product->bias_term = 1;
+}
+
+/* The bias in units of the sums; zeros where there is none. */
+static crema_status scale_bias(quantizer *q, int layer, const float *unit, int64_t count) {
+  cr_graph_layer *l = &q->graph->layer[layer];
+  const crema_shape shape = cr_shape_1(count);
+  const float *from = NULL;
+  float *copy = NULL, *to = NULL;
+  CR_TRY(CR_NEW(copy, count + 1, "a bias"));
+  crema_status status = CREMA_OK;
+  if (l->params > 1) {
+    CR_TRY_GOTO(cr_tensor_host_read_floats(l->blob[1]->data, &from), out);
+    memcpy(copy, from, (size_t)count * sizeof *copy);
+  }
+  CR_TRY_GOTO(cr_graph_new_param(q->graph, layer, 1, &shape, &to), out);
+  for (int64_t c = 0; c < count; ++c) to[c] = copy[c] / unit[c];
+  set_bias_term(l->param);
+out:
+  free(copy);
+  return status;
+}
+
+/* Functions take their parameters in units of the top. */
+static void scale_posts(cr_posts *posts, float scale) {
+  for (int i = 0; i < cr_posts_count(posts); ++i) {
+    cr_post *post = &posts->post[i];
+    if (post->kind != CR_POST_UNARY || post->function != CR_UNARY_CLIP) continue;
+    post->alpha /= (double)scale;
+    post->beta /= (double)scale;
+  }
+}
+
+static crema_status tell(cr_graph *graph, int layer, crema_dtype from) {
+  const cr_graph_layer *l = &graph->layer[layer];
+  char name[CR_GRAPH_NAME];
+  return cr_graph_tell(graph, "int8", "%s from %s to %s", cr_graph_name(graph, layer, name),
+                       crema_dtype_name(from), crema_dtype_name(l->retyped ? l->type : CREMA_F32));
+}
+
+static crema_status convert_product(quantizer *q, int layer) {
+  cr_graph_layer *l = &q->graph->layer[layer];
+  const rows w = rows_of(l);
+  const group *bottom = &q->group[root_of(q, l->bottom[0])];
+  const group *top = &q->group[root_of(q, l->top[0])];
+  const bool signs = bottom->integers ? bottom->signs : !is_positive(q, l->bottom[0]);
+  const float from =
+      scale_of(signs, bottom->integers ? bottom->threshold : threshold_of(q, layer, 0));
+  const float to = top->integers ? scale_of(top->signs, top->threshold) : 1;
+  cr_layer_int8 *how = calloc(1, sizeof *how + (size_t)w.count * sizeof *how->number);
+  if (how == NULL) return cr_fail_memory(sizeof *how, "a compiled layer");
+  l->int8 = how;
+  how->from = type_of(signs);
+  how->from_scale = from;
+  how->addend_scale = 1;
+  how->numbers = (int)w.count;
+  if (own_bottoms(l) < l->bottoms && top->integers) {
+    const group *addend = &q->group[root_of(q, l->bottom[l->bottoms - 1])];
+    how->addend_scale = scale_of(addend->signs, addend->threshold) / to;
+    if (addend->signs != top->signs) l->adds_in_place = false;
+  }
+  CR_TRY(round_weights(q, l, &w, how->number));
+  for (int64_t r = 0; r < w.count; ++r) how->number[r] *= from;
+  CR_TRY(scale_bias(q, layer, how->number, w.count));
+  for (int64_t r = 0; r < w.count; ++r) how->number[r] /= to;
+  scale_posts(&l->posts, to);
+  return tell(q->graph, layer, how->from);
+}
+
+static crema_status convert(quantizer *q, int layer) {
+  cr_graph_layer *l = &q->graph->layer[layer];
+  const bool carrier = is_carrier(q, layer);
+  if (!carrier && !q->product[layer]) return CREMA_OK;
+  const group *top = &q->group[root_of(q, l->top[0])];
+  l->retyped = top->integers;
+  l->type = type_of(top->signs);
+  return carrier ? CREMA_OK : convert_product(q, layer);
+}
+
+/* ---- the pass ------------------------------------------------------------ */
+
+static crema_status quantize(quantizer *q) {
+  int products = 0;
+  for (int i = 0; i < q->graph->layers; ++i) products += q->product[i] = is_product(q, i);
+  if (products == 0) {
+    return cr_graph_tell(q->graph, "int8", "the table has no scale for any layer of the net");
+  }
+  choose_values(q);
+  /* From last to first: what a layer is asked about its makers is still as it was. */
+  for (int i = q->graph->layers - 1; i >= 0; --i) {
+    if (!q->graph->layer[i].removed) CR_TRY(convert(q, i));
+  }
+  return CREMA_OK;
+}
+
+crema_status cr_pass_int8(cr_graph *graph) {
+  quantizer q = {.graph = graph};
+  crema_status status = CREMA_OK;
+  if (graph->precision != CREMA_PRECISION_INT8) return CREMA_OK;
+  const cr_backend *backend = cr_cpu_device()->backend;
+  if (backend->is_fast == NULL || !backend->is_fast(CREMA_I8)) {
+    return cr_graph_tell(graph, "int8",
+                         "the processor has no instructions for sums of 8-bit products: the net "
+                         "stays in FLOAT");
+  }
+  CR_TRY_GOTO(CR_NEW(q.product, graph->layers + 1, "a compiled net"), out);
+  CR_TRY_GOTO(CR_NEW(q.group, graph->values + 1, "a compiled net"), out);
+  status = quantize(&q);
+out:
+  free(q.group);
+  free(q.product);
+  return status;
+}

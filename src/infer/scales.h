@@ -1,0 +1,30 @@
+/* Tables of scales, as `crema calibrate` writes them and ncnn's tools do: in each line a name and
+ * numbers. `<layer>_param_0` has a number for each output channel of the layer's weights, `<layer>`
+ * one for each of its bottoms: what values are multiplied by to become integers up to 127. */
+#ifndef CR_INFER_SCALES_H
+#define CR_INFER_SCALES_H
+
+#include <stddef.h>
+
+#include "crema/model.h"
+
+typedef struct cr_scales_line {
+  char *name;
+  size_t count;
+  float *value;
+} cr_scales_line;
+
+typedef struct cr_scales {
+  size_t count;
+  cr_scales_line *line;
+} cr_scales;
+
+/* Reads the file. Zero-initialise; to be freed whatever the result. Errors: those of reading;
+ * CREMA_E_PARSE with the line. */
+crema_status cr_scales_read(const char *path, cr_scales *out) CREMA_MUST_USE;
+void cr_scales_free(cr_scales *scales);
+
+/* The line that begins with `name` and `suffix`; NULL: there is none. */
+const cr_scales_line *cr_scales_find(const cr_scales *scales, const char *name, const char *suffix);
+
+#endif

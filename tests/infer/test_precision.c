@@ -1,0 +1,205 @@
+/* Compiled models in BFLOAT16 and in integers of 8 bits against the net in FLOAT, and the tables of
+ * scales. */
+#include "check.h"
+#include "infer/calibrate.h"
+#include "infer/scales.h"
+#include "model_case.h"
+
+/* A residual block, a block with branches, groups, poolings of both kinds, a transposed product. */
+static const char net_text[] =
+    "name: 'precision'\n"
+    "layer { name: 'in' type: 'Input' top: 'x' input_param { shape { dim: 2 dim: 3 dim: 17 dim: 17 "
+    "} } }\n"
+    "layer { name: 'c1' type: 'Convolution' bottom: 'x' top: 'c1' convolution_param { num_output: "
+    "16\n"
+    "  kernel_size: 3 weight_filler { type: 'msra' } bias_filler { type: 'uniform' max: 0.3 } } }\n"
+    "layer { name: 'r1' type: 'ReLU' bottom: 'c1' top: 'c1' }\n"
+    "layer { name: 'p1' type: 'Pooling' bottom: 'c1' top: 'p1'\n"
+    "  pooling_param { pool: MAX kernel_size: 3 stride: 2 } }\n"
+    "layer { name: 'a' type: 'Convolution' bottom: 'p1' top: 'a' convolution_param { num_output: "
+    "16\n"
+    "  kernel_size: 1 weight_filler { type: 'msra' } } }\n"
+    "layer { name: 'bn' type: 'BatchNorm' bottom: 'a' top: 'a' }\n"
+    "layer { name: 'b' type: 'Convolution' bottom: 'p1' top: 'b' convolution_param { num_output: "
+    "16\n"
+    "  kernel_size: 3 pad: 1 group: 16 bias_term: false weight_filler { type: 'msra' } } }\n"
+    "layer { name: 'sum' type: 'Eltwise' bottom: 'a' bottom: 'b' top: 'sum' }\n"
+    "layer { name: 'r2' type: 'ReLU' bottom: 'sum' top: 'sum' }\n"
+    "layer { name: 'd' type: 'Convolution' bottom: 'sum' top: 'd' convolution_param { num_output: "
+    "24\n"
+    "  kernel_size: 3 pad: 1 weight_filler { type: 'msra' } } }\n"
+    "layer { name: 'clip' type: 'Clip' bottom: 'd' top: 'd' clip_param { min: 0 max: 6 } }\n"
+    "layer { name: 'e' type: 'Convolution' bottom: 'sum' top: 'e' convolution_param { num_output: "
+    "8\n"
+    "  kernel_size: 1 weight_filler { type: 'msra' } } }\n"
+    "layer { name: 'r3' type: 'ReLU' bottom: 'e' top: 'e' }\n"
+    "layer { name: 'cat' type: 'Concat' bottom: 'd' bottom: 'e' top: 'cat' }\n"
+    "layer { name: 'p2' type: 'Pooling' bottom: 'cat' top: 'p2'\n"
+    "  pooling_param { pool: AVE kernel_size: 3 stride: 2 } }\n"
+    "layer { name: 'f' type: 'InnerProduct' bottom: 'p2' top: 'f' inner_product_param { "
+    "num_output: 40\n"
+    "  weight_filler { type: 'xavier' } bias_filler { type: 'constant' value: 0.1 } } }\n"
+    "layer { name: 't' type: 'TanH' bottom: 'f' top: 'f' }\n"
+    "layer { name: 'g' type: 'InnerProduct' bottom: 'f' top: 'g' inner_product_param { num_output: "
+    "10\n"
+    "  transpose: true weight_filler { type: 'xavier' } } }\n";
+
+typedef struct precision_case {
+  char net[PATH_SIZE], weights[PATH_SIZE], table[PATH_SIZE]; /* paths */
+  uint64_t random;
+  crema_net *plain; /* with weights, after a pass */
+} precision_case;
+
+static void case_open(precision_case *c) {
+  *c = (precision_case){.random = 7};
+  strcpy(c->net, path_of("net"));
+  strcpy(c->weights, path_of("weights"));
+  strcpy(c->table, path_of("table"));
+  write_text("net", net_text);
+  crema_net_options options = phase_options(CREMA_TEST);
+  options.seed = 5;
+  ok(crema_net_load(c->net, &options, &c->plain));
+  draw_statistics(c->plain, &c->random);
+  ok(crema_net_save_weights(c->plain, c->weights));
+  draw_inputs(c->plain, &c->random);
+  ok(crema_net_forward(c->plain, NULL));
+}
+
+static void case_close(precision_case *c) {
+  crema_net_destroy(c->plain);
+  unlink(c->net);
+  unlink(c->weights);
+  unlink(c->table);
+}
+
+static void calibrate(precision_case *c, cr_calibrate_method method) {
+  cr_calibration *calibration = NULL;
+  ok(cr_calibration_create(c->plain, &calibration));
+  assert_int_equal(cr_calibration_layers(calibration), 8);
+  for (int i = 0; i < 40; ++i) {
+    draw_inputs(c->plain, &c->random);
+    ok(cr_calibration_run(calibration));
+  }
+  ok(cr_calibration_write(calibration, method, c->table));
+  cr_calibration_destroy(calibration);
+  ok(crema_net_forward(c->plain, NULL));
+}
+
+/* The largest difference of an output; *told is what the passes said, to be freed. */
+static double run(precision_case *c, crema_precision precision, char **told) {
+  crema_model_options options;
+  crema_model *model = NULL;
+  crema_session *session = NULL, *other = NULL;
+  crema_model_options_init(&options);
+  options.precision = precision;
+  options.table = c->table;
+  ok(crema_model_load(c->net, c->weights, &options, &model));
+  ok(crema_session_create(model, NULL, &session));
+  ok(crema_session_create(model, NULL, &other));
+  const double found = output_difference(c->plain, session);
+  /* The same bits from any session, and from a second run. */
+  assert_true(output_difference(c->plain, other) == found);
+  assert_true(output_difference(c->plain, session) == found);
+  *told = strdup(crema_model_explain(model));
+  assert_non_null(*told);
+  crema_session_destroy(other);
+  crema_session_destroy(session);
+  crema_model_destroy(model);
+  return found;
+}
+
+static void expect(const char *told, const char *line) {
+  if (strstr(told, line) == NULL) fail_msg("'%s' is not in:\n%s", line, told);
+}
+
+/* Where the processor lacks the instructions the net is in FLOAT, and the text says so. */
+static bool stays(const char *told, double found) {
+  if (strstr(told, "stays in FLOAT") == NULL) return false;
+  assert_true(found < 1e-5);
+  return true;
+}
+
+TEST(bfloat16_is_near) {
+  precision_case c;
+  char *told = NULL;
+  case_open(&c);
+  const double found = run(&c, CREMA_PRECISION_BF16, &told);
+  print_message("largest difference in bf16: %.4f of the largest value\n", found);
+  if (!stays(told, found)) {
+    assert_true(found > 1e-4 && found < 0.03);
+    expect(told, "bf16: Convolution 'c1'\n");
+    expect(told, "bf16: InnerProduct 'f'\n");
+  }
+  free(told);
+  case_close(&c);
+}
+
+TEST(integers_are_near) {
+  precision_case c;
+  char *told = NULL;
+  case_open(&c);
+  for (int method = 0; method < 3; ++method) {
+    calibrate(&c, (cr_calibrate_method)method);
+    const double found = run(&c, CREMA_PRECISION_INT8, &told);
+    print_message("largest difference in int8 (%d): %.4f of the largest value\n", method, found);
+    if (!stays(told, found)) {
+      assert_true(found > 1e-4 && found < (method == CR_CALIBRATE_KL ? 0.2 : 0.06));
+      expect(told, "int8: Convolution 'c1' from int8 to uint8\n");
+      expect(told, "int8: Convolution 'b' from uint8 to uint8\n"); /* the sum, and its ReLU */
+      expect(told, "int8: Convolution 'a' from uint8 to int8\n");
+      expect(told, "int8: Convolution 'd' from uint8 to uint8\n");
+      expect(told, "int8: InnerProduct 'f' from uint8 to float\n"); /* TanH */
+      expect(told, "int8: InnerProduct 'g' from int8 to float\n");
+    }
+    free(told);
+  }
+  case_close(&c);
+}
+
+/* As ncnn's tools write it: one number per layer, and nothing of sums. */
+TEST(a_table_may_name_some_layers) {
+  precision_case c;
+  char *told = NULL;
+  case_open(&c);
+  write_text("table", "# a comment\n\nd_param_0 1 2\na 40\nd 30\n");
+  const double found = run(&c, CREMA_PRECISION_INT8, &told);
+  if (!stays(told, found)) {
+    assert_true(found > 1e-4 && found < 0.1);
+    expect(told, "int8: Convolution 'd' from uint8 to float\n");
+    expect(told, "int8: Convolution 'a' from uint8 to float\n");
+    assert_null(strstr(told, "int8: Convolution 'c1'"));
+  }
+  free(told);
+  write_text("table", "other 1\n");
+  assert_true(run(&c, CREMA_PRECISION_INT8, &told) < 1e-5);
+  free(told);
+  case_close(&c);
+}
+
+static void refuse_table(const precision_case *c, const char *table, crema_status code,
+                         const char *word) {
+  crema_model_options options;
+  crema_model *model = NULL;
+  crema_model_options_init(&options);
+  options.precision = CREMA_PRECISION_INT8;
+  options.table = table;
+  assert_int_equal(crema_model_load(c->net, c->weights, &options, &model), code);
+  assert_null(model);
+  if (strstr(crema_error_text(), word) == NULL) fail_msg("%s", crema_error_text());
+}
+
+TEST(bad_tables_are_refused) {
+  precision_case c;
+  case_open(&c);
+  refuse_table(&c, NULL, CREMA_E_ARGUMENT, "calibrate");
+  refuse_table(&c, "/no/such/table", CREMA_E_NOT_FOUND, "/no/such/table");
+  write_text("table", "a 1 2\nb 3 four\n");
+  refuse_table(&c, c.table, CREMA_E_PARSE, "line 2: 'four'");
+  write_text("table", "a nan\n");
+  refuse_table(&c, c.table, CREMA_E_PARSE, "line 1: 'nan'");
+  case_close(&c);
+}
+
+int main(void) {
+  return run_all_tests(make_folder, remove_folder);
+}

@@ -1,0 +1,144 @@
+/* crema calibrate: the scales with which a net computes in integers of 8 bits. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli.h"
+#include "core/buffer.h"
+#include "core/fail.h"
+#include "core/file.h"
+#include "crema/net.h"
+#include "device_flag.h"
+#include "image_flags.h"
+#include "infer/calibrate.h"
+#include "net_flags.h"
+
+typedef struct calibrate_flags {
+  const char *weights, *method, *out, *images;
+  int64_t iterations;
+  bool allow_missing;
+  cli_image_flags image;
+} calibrate_flags;
+
+static bool choose_method(const char *text, cr_calibrate_method *out) {
+  static const char *const words[] = {"minmax", "percentile", "kl"};
+  for (int i = 0; i < 3; ++i) {
+    if (strcmp(text, words[i]) != 0) continue;
+    *out = (cr_calibrate_method)i;
+    return true;
+  }
+  cli_error("-method %s: expected minmax, percentile or kl", text);
+  return false;
+}
+
+/* The next line's first word; NULL at the end. */
+static char *next_path(char **text) {
+  for (;;) {
+    char *line = strtok_r(NULL, "\n", text);
+    if (line == NULL) return NULL;
+    line[strcspn(line, " \t\r")] = '\0';
+    if (line[0] != '\0') return line;
+  }
+}
+
+static crema_status run_images(cr_calibration *c, crema_net *net, const crema_image_options *image,
+                               char *list, int64_t most) {
+  int64_t count = 0;
+  if (crema_net_input_count(net) != 1) {
+    return cr_fail(CREMA_E_ARGUMENT, "the net has %d inputs; -images needs one Input layer",
+                   crema_net_input_count(net));
+  }
+  crema_blob *input = crema_net_input(net, 0);
+  crema_shape shape = *crema_blob_shape(input);
+  if (shape.axes > 0) shape.dim[0] = 1;
+  CR_TRY(crema_blob_reshape(input, &shape));
+  CR_TRY(crema_net_reshape(net));
+  for (const char *path; count < most && (path = next_path(&list)) != NULL; ++count) {
+    CR_TRY(crema_image_load(path, image, input, 0));
+    CR_TRY(cr_calibration_run(c));
+  }
+  return count > 0 ? CREMA_OK : cr_fail(CREMA_E_ARGUMENT, "-images names no file");
+}
+
+static crema_status run(cr_calibration *c, crema_net *net, calibrate_flags *flags) {
+  crema_image_options image;
+  cr_buffer list = {0};
+  crema_status status = CREMA_OK;
+  if (flags->images == NULL) {
+    for (int64_t i = 0; i < flags->iterations && status == CREMA_OK; ++i) {
+      status = cr_calibration_run(c);
+    }
+    return status;
+  }
+  CR_TRY(cli_image_flags_read(&flags->image, &image));
+  CR_TRY_GOTO(cr_file_read(flags->images, &list), out);
+  CR_TRY_GOTO(cr_buffer_check_text(&list, flags->images), out);
+  status = run_images(c, net, &image, list.data, flags->iterations);
+out:
+  cr_buffer_free(&list);
+  return status;
+}
+
+static crema_status calibrate(const char *path, calibrate_flags *flags,
+                              cr_calibrate_method method) {
+  crema_net_options options;
+  crema_net *net = NULL;
+  cr_calibration *c = NULL;
+  const crema_weights_options weights = {.allow_missing = flags->allow_missing};
+  crema_status status = CREMA_OK;
+  crema_net_options_init(&options);
+  options.phase = CREMA_TEST;
+  CR_TRY_GOTO(cr_file_draft_check(flags->out), out);
+  CR_TRY_GOTO(crema_net_load(path, &options, &net), out);
+  CR_TRY_GOTO(crema_net_load_weights_with(net, flags->weights, &weights), out);
+  CR_TRY_GOTO(cr_calibration_create(net, &c), out);
+  CR_TRY_GOTO(run(c, net, flags), out);
+  CR_TRY_GOTO(cr_calibration_write(c, method, flags->out), out);
+  printf("%s: scales of %d layers\n", flags->out, cr_calibration_layers(c));
+out:
+  cr_calibration_destroy(c);
+  crema_net_destroy(net);
+  return status;
+}
+
+static const char help_text[] =
+    "Runs a network on its own data, or on the images that a list names, one path per line, and\n"
+    "writes how large the values are that its convolutions, inner products and sums read: the\n"
+    "table for -precision int8 of other commands. Lines are as ncnn's tools write them. A layer\n"
+    "whose line is taken out of the table computes in floats.\n"
+    "\n"
+    "Methods: minmax, the largest value; percentile, that below which 99.99 % of the values lie;\n"
+    "kl, that for which 8 bits change the distribution of the values least.\n"
+    "\n"
+    "Examples:\n"
+    "  crema calibrate train_val.prototxt -weights net.caffemodel -iterations 10 -out net.table\n"
+    "  crema calibrate deploy.prototxt -weights net.caffemodel -images list.txt \\\n"
+    "    -mean_value 104,117,123 -resize 256 -out net.table\n";
+
+int crema_cmd_calibrate(int argc, char **argv) {
+  calibrate_flags flags = {.method = "kl", .iterations = 100};
+  enum { OWN = 6 };
+  cli_flag list[OWN + CLI_IMAGE_FLAGS] = {
+      {"weights", CLI_STRING, &flags.weights, "the net's weights; files separated by commas"},
+      {"iterations", CLI_INT, &flags.iterations, "batches, or images, to look at"},
+      {"method", CLI_STRING, &flags.method, "minmax, percentile or kl"},
+      {"out", CLI_STRING, &flags.out, "the table to write"},
+      {"images", CLI_STRING, &flags.images, "a file that lists image files"},
+      {"allow_missing", CLI_BOOL, &flags.allow_missing, CLI_ALLOW_MISSING_HELP},
+  };
+  cli_image_flags_list(&flags.image, &list[OWN]);
+  const cli_spec spec = {.command = "calibrate",
+                         .arguments = "NET",
+                         .min_arguments = 1,
+                         .max_arguments = 1,
+                         .help = help_text,
+                         .flags = list,
+                         .flag_count = OWN + CLI_IMAGE_FLAGS};
+  cr_calibrate_method method;
+  int exit_code;
+  if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
+  if (flags.weights == NULL) return cli_error("calibrate: -weights FILE is needed");
+  if (flags.out == NULL) return cli_error("calibrate: -out FILE is needed");
+  if (flags.iterations < 1) return cli_error("-iterations: expected a number above 0");
+  if (!choose_method(flags.method, &method)) return 1;
+  return calibrate(argv[1], &flags, method) == CREMA_OK ? 0 : cli_fail();
+}

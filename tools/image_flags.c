@@ -1,0 +1,48 @@
+#include "image_flags.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+
+void cli_image_flags_list(cli_image_flags *flags, cli_flag out[CLI_IMAGE_FLAGS]) {
+  *flags = (cli_image_flags){.scale = 1, .resize = -1};
+  const cli_flag list[CLI_IMAGE_FLAGS] = {
+      {"mean_value", CLI_STRING, &flags->mean_value, "subtracted: one value, or blue,green,red"},
+      {"mean_file", CLI_STRING, &flags->mean_file, "mean image, of the size before the crop"},
+      {"scale", CLI_DOUBLE, &flags->scale, "factor after subtracting"},
+      {"resize", CLI_INT, &flags->resize, "side to resize to before the crop; 0: none"},
+  };
+  memcpy(out, list, sizeof list);
+}
+
+static crema_status parse_mean(cli_image_flags *flags, crema_image_options *out) {
+  const char *text = flags->mean_value;
+  if (text == NULL || text[0] == '\0') return CREMA_OK;
+  for (int i = 0; i < CLI_MEAN_VALUES; ++i) {
+    char *end = NULL;
+    flags->mean[i] = strtof(text, &end);
+    if (end == text || (*end != ',' && *end != '\0')) break;
+    out->mean = flags->mean;
+    out->mean_count = i + 1;
+    if (*end == '\0') return CREMA_OK;
+    text = end + 1;
+  }
+  return cr_fail(CREMA_E_ARGUMENT, "-mean_value %s: expected one number, or three with commas",
+                 flags->mean_value);
+}
+
+crema_status cli_image_flags_read(cli_image_flags *flags, crema_image_options *out) {
+  if (flags->resize < -1 || flags->resize > CLI_MAX_SIDE) {
+    return cr_fail(CREMA_E_RANGE, "-resize %lld: give 1 to %d, or 0 for none",
+                   (long long)flags->resize, CLI_MAX_SIDE);
+  }
+  if (!isfinite(flags->scale)) return cr_fail(CREMA_E_RANGE, "-scale: not a finite number");
+  crema_image_options_init(out);
+  CR_TRY(parse_mean(flags, out));
+  out->mean_file = flags->mean_file;
+  out->scale = (float)flags->scale;
+  out->resize_height = out->resize_width = flags->resize > 0 ? (int)flags->resize : 0;
+  return CREMA_OK;
+}

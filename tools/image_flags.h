@@ -1,0 +1,26 @@
+/* Flags of the commands that give image files to a net. */
+#ifndef CREMA_TOOLS_IMAGE_FLAGS_H
+#define CREMA_TOOLS_IMAGE_FLAGS_H
+
+#include <stdint.h>
+
+#include "cli.h"
+#include "crema/image.h"
+
+enum { CLI_MEAN_VALUES = 3, CLI_MAX_SIDE = 65500, CLI_IMAGE_FLAGS = 4 };
+
+typedef struct cli_image_flags {
+  const char *mean_value, *mean_file;
+  double scale;
+  int64_t resize;
+  float mean[CLI_MEAN_VALUES]; /* once read */
+} cli_image_flags;
+
+/* Sets the defaults and writes the rows of the flags to `out`. */
+void cli_image_flags_list(cli_image_flags *flags, cli_flag out[CLI_IMAGE_FLAGS]);
+
+/* What the flags say. `flags` must live as long as `out` is used. Errors: CREMA_E_ARGUMENT,
+ * CREMA_E_RANGE. */
+crema_status cli_image_flags_read(cli_image_flags *flags, crema_image_options *out);
+
+#endif
