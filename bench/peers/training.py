@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""Times training steps of crema and PyTorch: forward, backward and an update by SGD with momentum.
+
+Each runs in a process of its own, in turn, on random pictures that are in memory. The memory is by
+how much the peak of resident memory exceeds what the process had before it made the net.
+"""
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import inference
+
+NETS = ("alexnet", "googlenet", "resnet50")
+MODELS = inference.MODELS
+
+SOLVER = """net: "{net}"
+base_lr: 0.0001 lr_policy: "fixed" momentum: 0.9 weight_decay: 0.0005
+max_iter: 100000 display: 0 snapshot: 0 snapshot_after_train: false random_seed: 1
+"""
+
+INPUT = """layer {{
+  name: "data" type: "DummyData" top: "data" top: "label"
+  dummy_data_param {{
+    shape {{ dim: {batch} dim: 3 dim: {size} dim: {size} }} shape {{ dim: {batch} }}
+    data_filler {{ type: "uniform" min: -1 max: 1 }} data_filler {{ type: "constant" value: 1 }}
+  }}
+}}
+"""
+
+
+def training_text(name, batch):
+    """train_val.prototxt with made-up data in place of its two Data layers."""
+    import prototxt
+    path = MODELS / name / "train_val.prototxt"
+    size = prototxt.read_net(path)["layer"][0].part("transform_param").one("crop_size")
+    blocks, block = [], []
+    for line in path.read_text().splitlines():
+        block.append(line)
+        if line == "}" or (line.startswith("layer {") and line.endswith("}")) or line.startswith("name:"):
+            blocks.append("\n".join(block))
+            block = []
+    kept = [b for b in blocks if 'type: "Data"' not in b]
+    return "\n".join([kept[0], INPUT.format(batch=batch, size=size)] + kept[1:]), size
+
+
+class Crema:
+    def __init__(self, name, batch, threads, folder):
+        import ctypes
+        import crema
+        self.library, self.check = crema.LIBRARY, crema.check
+        crema.set_threads(threads)
+        net, solver = pathlib.Path(folder) / "net.prototxt", pathlib.Path(folder) / "solver.prototxt"
+        net.write_text(training_text(name, batch)[0])
+        solver.write_text(SOLVER.format(net=net))
+        self.handle = ctypes.c_void_p()
+        crema.check(self.library.crema_solver_load(str(solver).encode(), None, ctypes.byref(self.handle)))
+
+    def step(self):
+        self.check(self.library.crema_solver_step(self.handle, 1))
+
+
+class Torch:
+    def __init__(self, name, batch, threads, folder):
+        import torch
+        import torch_nets
+        torch.set_num_threads(threads)
+        torch.manual_seed(1)
+        self.torch = torch
+        self.net = getattr(torch_nets, name)().train()
+        size = training_text(name, batch)[1]
+        self.images, self.labels = torch.rand(batch, 3, size, size) * 2 - 1, torch.ones(batch, dtype=torch.long)
+        self.rule = torch.optim.SGD(self.net.parameters(), lr=0.0001, momentum=0.9, weight_decay=0.0005)
+
+    def step(self):
+        self.rule.zero_grad()
+        outputs = self.net(self.images)
+        losses = [self.torch.nn.functional.cross_entropy(o, self.labels) * weight for o, weight in outputs]
+        sum(losses).backward()
+        self.rule.step()
+
+
+KINDS = {"crema": Crema, "torch": Torch}
+
+
+def run_child(name, batch, threads, kind, steps):
+    __import__(kind)
+    before = inference.memory_of("VmRSS")
+    with tempfile.TemporaryDirectory() as folder:
+        runner = KINDS[kind](name, batch, threads, folder)
+        taken = []
+        for _ in range(steps + 2):
+            start = time.perf_counter()
+            runner.step()
+            taken.append(time.perf_counter() - start)
+    print(json.dumps({"ms": statistics.median(taken[2:]) * 1e3, "MiB": inference.memory_of("VmHWM") - before}))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("nets", nargs="*", default=NETS)
+    parser.add_argument("-threads", type=int, default=2)
+    parser.add_argument("-batch", type=int, default=16)
+    parser.add_argument("-steps", type=int, default=5)
+    parser.add_argument("-rounds", type=int, default=3)
+    parser.add_argument("-child", nargs=2, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.child:
+        run_child(args.child[0], args.batch, args.threads, args.child[1], args.steps)
+        return
+    print(f"{'net':12} {'crema ms':>9} {'torch ms':>9} {'ratio':>6} {'crema MiB':>10} {'torch MiB':>10}")
+    for name in args.nets:
+        found = {kind: [] for kind in KINDS}
+        for _ in range(args.rounds):
+            for kind in KINDS:
+                command = [sys.executable, __file__, "-child", name, kind, "-threads", str(args.threads),
+                           "-batch", str(args.batch), "-steps", str(args.steps)]
+                done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+                found[kind].append(json.loads(done.stdout))
+        ms = {kind: statistics.median(f["ms"] for f in found[kind]) for kind in KINDS}
+        mib = {kind: max(f["MiB"] for f in found[kind]) for kind in KINDS}
+        print(f"{name:12} {ms['crema']:9.0f} {ms['torch']:9.0f} {ms['crema'] / ms['torch']:6.2f} "
+              f"{mib['crema']:10.0f} {mib['torch']:10.0f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
