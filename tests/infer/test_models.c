@@ -184,6 +184,57 @@ TEST(every_blob_can_be_read) {
   remove_blocks(net);
 }
 
+/* The memory of "b" is that of the sum, unless "b" is asked for. */
+TEST(overwritten_blobs_can_be_read) {
+  crema_net *net = make_blocks();
+  crema_model *model = load_blocks(NULL, 0);
+  crema_session *session = NULL;
+  crema_blob *found = NULL;
+  ok(crema_session_create(model, NULL, &session));
+  ok(crema_session_blob(session, "b", &found));
+  assert_true(output_difference(net, session) <= 1e-5);
+  assert_true(difference(blob_of(net, "b"), found) <= 1e-5);
+  crema_session_destroy(session);
+  crema_model_destroy(model);
+  remove_blocks(net);
+}
+
+/* Behind padding only a shift of 0 can be folded into the convolution after it. */
+TEST(shifts_stay_before_padding) {
+  static const char head[] =
+      INPUT("data", DIM4(1, 2, 5, 5))
+      "layer { name: 'pool' type: 'Pooling' bottom: 'data' top: 'a' pooling_param { kernel_size: 2"
+      " } }\n"
+      "layer { name: 'bias' type: 'Bias' bottom: 'a' top: 'b' bias_param { filler { value: 0.5 } }"
+      " }\n"
+      "layer { name: 'scale' type: 'Scale' bottom: 'b' top: 'c' scale_param { filler { value: 3 } }"
+      " }\n";
+  for (int pad = 0; pad < 2; ++pad) {
+    char text[2048];
+    crema_model_options options;
+    crema_model *model = NULL;
+    crema_session *session = NULL;
+    uint64_t random = 9;
+    snprintf(text, sizeof text,
+             "%slayer { name: 'conv' type: 'Convolution' bottom: 'c' top: 'd' convolution_param {"
+             " num_output: 2 kernel_size: 3 pad: %d weight_filler { type: 'xavier' } } }\n",
+             head, pad);
+    crema_net *net = build(text, CREMA_TEST);
+    draw_inputs(net, &random);
+    ok(crema_net_forward(net, NULL));
+    crema_model_options_init(&options);
+    options.seed = 1701; /* that of `build` */
+    ok(crema_model_load_memory(text, strlen(text), NULL, 0, &options, &model));
+    const bool folded = strstr(crema_model_explain(model), "Bias 'bias' into") != NULL;
+    assert_int_equal(folded, pad == 0);
+    ok(crema_session_create(model, NULL, &session));
+    assert_true(output_difference(net, session) <= 1e-5);
+    crema_session_destroy(session);
+    crema_model_destroy(model);
+    crema_net_destroy(net);
+  }
+}
+
 TEST(kept_blobs_need_no_file_later) {
   static const char *const keep[] = {"a", "f"};
   crema_net *net = make_blocks();
