@@ -5,10 +5,12 @@
  * mean, over the classes of labels and scores, of pixels that are of the class in both, divided by
  * those that are in either.
  * Shapes: scores (N, C, ...), labels (N, 1, ...), whole numbers as floats -> (1, 1, 1, 3):
- * accuracy, recall, overlap. Fields: seg_accuracy_param. Caffe: as in DeepLab's fork; classes that
- * do not occur count for nothing. Example, scores 1 3 4 4, label 1 1 4 4: layer { name: "accuracy"
- * type: "SegAccuracy" bottom: "scores" bottom: "label" top: "accuracy" seg_accuracy_param {
- * ignore_label: 255 } } */
+ * accuracy, recall, overlap.
+ * Fields: seg_accuracy_param.
+ * Caffe: as in DeepLab's fork; classes that do not occur count for nothing.
+ * Example, scores 1 3 4 4, label 1 1 4 4:
+ *   layer { name: "accuracy" type: "SegAccuracy" bottom: "scores" bottom: "label" top: "accuracy"
+ *     seg_accuracy_param { ignore_label: 255 } } */
 #include <string.h>
 
 #include "core/fail.h"

@@ -36,6 +36,24 @@ TEST(test_refusals) {
   assert_int_equal(wrong, 0);
 }
 
+/* Layers that several machines share are refused, those of one are not. */
+TEST(test_several_machines) {
+  for (uint32_t nodes = 1; nodes <= 2; ++nodes) {
+    Caffe__MultinodeLayerParameter multinode = CAFFE__MULTINODE_LAYER_PARAMETER__INIT;
+    Caffe__LayerParameter param = CAFFE__LAYER_PARAMETER__INIT;
+    cr_layer *layer = NULL;
+    multinode.num_nodes = nodes;
+    multinode.has_num_nodes = true;
+    param.multinode = &multinode;
+    param.type = (char *)"ReLU";
+    const crema_status status =
+        cr_layer_create(&param, CAFFE__PHASE__TEST, cr_host_context(), 1, NULL, &layer);
+    assert_int_equal(status, nodes == 1 ? CREMA_OK : CREMA_E_UNSUPPORTED);
+    if (nodes > 1) assert_error_has("num_nodes is 2");
+    cr_layer_destroy(layer);
+  }
+}
+
 /* A change of shape between passes is checked as well, and the layer still works after it. */
 TEST(test_reshape_after_setup) {
   const crema_shape other = {4, {2, 5, 4, 4}}, same = {4, {2, 3, 4, 4}};

@@ -44,6 +44,13 @@ crema_status cr_layer_create_as(const cr_layer_class *class, const Caffe__LayerP
   layer->needs_backward = true;
   layer->solver.solvers = 1;
   layer->types = CR_LAYER_FLOATS;
+  if (param->multinode != NULL && param->multinode->num_nodes > 1) {
+    status = cr_layer_fail(layer, CREMA_E_UNSUPPORTED,
+                           "multinode: num_nodes is %u: a layer that is divided between machines "
+                           "is not supported",
+                           param->multinode->num_nodes);
+    goto fail;
+  }
   CR_TRY_GOTO(make_loss_weights(layer), fail);
   if (class->state_size) {
     layer->state = calloc(1, class->state_size);

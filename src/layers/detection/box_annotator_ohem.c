@@ -4,11 +4,13 @@
  * Formula: of the regions of each image, the roi_per_img with the highest losses keep their labels
  * and weights; the others get ignore_label and 0.
  * Shapes: regions (R, 5, ...), losses (R, 1, ...), labels (as losses), weights (R, C, ...) ->
- * labels (as labels), weights (as weights). Fields: box_annotator_ohem_param. Caffe: as in R-FCN's
- * fork and Intel Caffe; of equal losses the first region comes first. Example, rois 6 5, loss 6,
- * label 6, weight 6 8: layer { name: "hard" type: "BoxAnnotatorOHEM" bottom: "rois" bottom: "loss"
- * bottom: "label" bottom: "weight" top: "label_hard" top: "weight_hard" box_annotator_ohem_param {
- * roi_per_img: 2 } } */
+ * labels (as labels), weights (as weights).
+ * Fields: box_annotator_ohem_param.
+ * Caffe: as in R-FCN's fork and Intel Caffe; of equal losses the first region comes first.
+ * Example, rois 6 5, loss 6, label 6, weight 6 8:
+ *   layer { name: "hard" type: "BoxAnnotatorOHEM" bottom: "rois" bottom: "loss" bottom: "label"
+ *     bottom: "weight" top: "label_hard" top: "weight_hard"
+ *     box_annotator_ohem_param { roi_per_img: 2 } } */
 #include <string.h>
 
 #include "core/fail.h"
