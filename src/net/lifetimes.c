@@ -139,16 +139,21 @@ static void keep(const storages *all, const crema_blob *blob) {
 }
 
 /* What sources bring, and what they need not bring again; what is seeded once, and its value read
- * when all layers have run; and parameters that are shown as blobs. */
+ * when all layers have run; parameters that are shown as blobs; and what layers of a program's own
+ * read and make, whose functions may leave values as they were. */
 static void keep_special(const storages *all, const crema_net *net) {
   for (int i = 0; i < net->layers; ++i) {
     const cr_net_layer *layer = &net->layer[i];
     const cr_layer *self = layer->layer;
     for (int j = 0; j < self->tops; ++j) {
       const bool lasts = self->class->persistent != NULL && self->class->persistent(self, j);
-      if (self->bottoms == 0 || self->class->input != NULL || lasts || layer->has_loss) {
+      if (self->bottoms == 0 || self->class->input != NULL || lasts || layer->has_loss ||
+          self->class->reshapes_always) {
         keep(all, layer->top[j]);
       }
+    }
+    for (int j = 0; self->class->reshapes_always && j < self->bottoms; ++j) {
+      keep(all, layer->bottom[j]);
     }
     for (int p = 0; p < self->params; ++p) keep(all, self->blob[p]);
   }

@@ -127,6 +127,32 @@ TEST(runs_in_a_net) {
   assert_int_equal(seen.destroyed, 1);
 }
 
+/* Its blobs keep their values where others are let go of. */
+TEST(runs_in_a_net_that_plans_its_memory) {
+  static const char text[] =
+      "force_backward: true "
+      "layer { name: 'in' type: 'Input' top: 'x' input_param { shape { dim: 2 } } }"
+      "layer { name: 'a' type: 'AbsVal' bottom: 'x' top: 'a' }"
+      "layer { name: 's' type: 'TestScaler' bottom: 'a' top: 'y' }"
+      "layer { name: 'b' type: 'AbsVal' bottom: 'y' top: 'b' }"
+      "layer { name: 'sum' type: 'Reduction' bottom: 'b' top: 'z' loss_weight: 1 }";
+  crema_net *net = NULL;
+  crema_net_options options;
+  double loss = 0;
+  seen = (scaler){0};
+  crema_net_options_init(&options);
+  options.phase = CREMA_TRAIN;
+  options.plan_memory = true;
+  ok(crema_net_parse(text, sizeof text - 1, "net", &options, &net));
+  for (int i = 0; i < 3; ++i) {
+    set(net, -1, 5);
+    ok(crema_net_forward(net, &loss));
+    assert_true(loss == 18);
+    ok(crema_net_backward(net));
+  }
+  crema_net_destroy(net);
+}
+
 TEST(failures_name_the_layer) {
   crema_net *net = NULL;
   seen = (scaler){0};
