@@ -41,6 +41,13 @@
       .u.ip = {.posts = POSTS(__VA_ARGS__)} \
     }                                       \
   }
+#define IP_LARGE(text, of, ...)                           \
+  {                                                       \
+    .label = text, .shapes = of, .large = true, .desc = { \
+      .kind = CR_OP_IP_FWD,                               \
+      .u.ip = {.posts = POSTS(__VA_ARGS__)}               \
+    }                                                     \
+  }
 #define MAX_POOL(text, of, ...)                                \
   {                                                            \
     .label = text, .shapes = of, .desc = {                     \
@@ -253,6 +260,9 @@ const op_case op_cases[] = {
      .shapes = "33 32 6 6; 130 1152; 130; 33 130",
      .large = true,
      .desc = {.kind = CR_OP_IP_FWD}},
+    IP_LARGE("large, relu", "33 160; 130 160; 130; 33 130", RELU(0)),
+    IP_LARGE("large, swish", "5 10 4 4; 130 160; -; 5 130", POST(SWISH, 1, 0, 0)),
+    IP_LARGE("large, sum, clip", "33 160; 130 160; 130; 33 130; 33 130", ADD, POST(CLIP, 0, 6, 0)),
     {.label = "large transposed",
      .shapes = "33 300; 300 130; 130; 33 130",
      .large = true,

@@ -10,7 +10,7 @@
 #include "memory/sim_fixture.h"
 #include "ops/op.h"
 
-enum { ARGS = 5, N = 2, C = 16, SIDE = 3, IMAGE = N * C * SIDE * SIDE };
+enum { ARGS = 5, N = 4, C = 16, SIDE = 3, IMAGE = N * C * SIDE * SIDE };
 
 #define FUNCTION(name, a, b, c) \
   { CR_POST_UNARY, CR_UNARY_##name, a, b, c }
