@@ -37,7 +37,10 @@ static crema_status follow_shapes(crema_net *net, cr_net_layer *layer) {
   }
   cr_net_note_shapes(layer);
   layer->loss_seeded = false;
-  return cr_net_plan_lifetimes(net);
+  /* Whose values a top has may have changed only where the layer shares them; a loss may show its
+   * probabilities. */
+  const bool shares = self->class->shares != CR_SHARES_NOTHING || self->class->loss;
+  return shares ? cr_net_plan_lifetimes(net) : CREMA_OK;
 }
 
 crema_status crema_net_reshape(crema_net *net) {
