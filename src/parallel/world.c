@@ -295,6 +295,14 @@ void cr_world_fail(cr_world *world, crema_status status) {
   if (first) (void)have_heard(world, TELLING_SECONDS);
 }
 
+/* Whether a message of this process is still on its way. With no other thread in the world. */
+static bool is_telling(const cr_world *world) {
+  for (int i = 0; i < world->size; ++i) {
+    if (world->told[i] != world->mpi.request_null) return true;
+  }
+  return false;
+}
+
 /* Waits for the others. */
 static crema_status meet(cr_world *world) {
   CR_TRY(cr_world_lock(world));
@@ -314,13 +322,14 @@ void cr_world_leave(cr_world *world) {
     return;
   }
   if (!failed_before) cr_log_error("%s", crema_error_text());
-  /* Between hosts Open MPI ends a process whose peer disconnects: it may not have heard yet. */
+  /* Between hosts Open MPI ends a process whose peer has disconnected, from whichever of its
+   * functions notices it. So that others hear before, one that has heard stays for a while, and it
+   * calls nothing more of MPI unless it has something to say itself. */
   if (world->failure.rank != world->rank) cr_clock_sleep(LINGERING_SECONDS);
+  const bool heard = !is_telling(world) || have_heard(world, LEAVING_SECONDS);
   /* Ranks that do not come to it would keep MPI_Finalize for ever: a process that ends without it
    * makes mpirun end the others. */
-  if (have_heard(world, LEAVING_SECONDS) && world->request == world->mpi.request_null) {
-    free_world(world);
-  }
+  if (heard && world->request == world->mpi.request_null) free_world(world);
 }
 
 /* ---- agreeing ---- */
