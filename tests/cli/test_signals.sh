@@ -21,6 +21,15 @@ await() {
   cat log
 }
 
+# Waits until the log has more lines of iterations than the $seen of before.
+await_iteration() {
+  for _ in $(seq 600); do
+    [ "$(grep -c 'Iteration [0-9]* (' log)" -gt "$seen" ] && return
+    sleep 0.05
+  done
+  fail "no further iteration after 30 s"
+}
+
 # Waits until the program, which blocks SIGTERM in its threads, sleeps in its first thread.
 await_blocked() {
   for _ in $(seq 600); do
@@ -61,6 +70,9 @@ expect_to_go_on "SIGINT"
 start
 kill -HUP "$pid"
 await 'Snapshotting solver state to binary proto file'
+# Another iteration, of which SIGINT will leave a snapshot with another name.
+seen=$(grep -c 'Iteration [0-9]* (' log)
+await_iteration
 kill -INT "$pid"
 reap
 expect_ok "SIGHUP, then SIGINT"
@@ -156,11 +168,7 @@ done
 grep -q '^State:.T' "/proc/$pid/status" || fail "SIGTSTP does not stop the program"
 seen=$(grep -c 'Iteration [0-9]* (' log)
 kill -CONT "$pid"
-for _ in $(seq 600); do
-  [ "$(grep -c 'Iteration [0-9]* (' log)" -gt "$seen" ] && break
-  sleep 0.05
-done
-[ "$(grep -c 'Iteration [0-9]* (' log)" -gt "$seen" ] || fail "no training after SIGCONT"
+await_iteration
 kill -TERM "$pid"
 reap
 [ "$code" -eq 143 ] || fail "SIGTERM after SIGCONT: exit code $code"
