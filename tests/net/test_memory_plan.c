@@ -309,6 +309,43 @@ TEST(values_that_are_computed_again_take_no_memory_in_between) {
   for (int how = 0; how < TREATMENTS; ++how) free(r[how].value);
 }
 
+/* Each pass begins with the state that the last one ended with: computing values again, for
+ * backward or in search of what is not finite, must not carry it on. */
+TEST(recurrent_layers_carry_their_state_once) {
+  enum { LAYERS = 6 };
+  static sketch s;
+  results r[TREATMENTS] = {{0}};
+  s.used = 0;
+  put(&s, "%s",
+      INPUT("b0", "dim: 5 dim: 2 dim: 8")
+      "layer { name: 'cont' type: 'DummyData' top: 'cont' dummy_data_param {"
+      "  shape { dim: 5 dim: 2 } data_filler { type: 'constant' value: 1 } } }\n");
+  for (int i = 1; i <= LAYERS; ++i) {
+    put(&s,
+        "layer { name: 'r%d' type: '%s' bottom: 'b%d' bottom: 'cont' top: 'b%d' recurrent_param {"
+        "  num_output: 8 weight_filler { type: 'xavier' } } }\n",
+        i, i % 3 == 0 ? "RNN" : "LSTM", i - 1, i);
+  }
+  put(&s,
+      "layer { name: 'end' type: 'Reduction' bottom: 'b%d' top: 'end' loss_weight: 1 "
+      "reduction_param { operation: SUMSQ } }\n",
+      LAYERS);
+  for (int how = 0; how < TREATMENTS; ++how) {
+    crema_net *net = build_planned(s.text, CREMA_TRAIN, (treatment)how);
+    for (int pass = 0; pass < PASSES; ++pass) {
+      bool found = false;
+      fill(crema_net_input(net, 0), -1, 0.02f);
+      run_pass(net, &r[how]);
+      ok(cr_net_find_nonfinite(net, &found, NULL, NULL));
+      assert_false(found);
+    }
+    crema_net_destroy(net);
+  }
+  assert_true(same(&r[PLAIN], &r[PLANNED]));
+  assert_true(same(&r[PLAIN], &r[RECOMPUTED]));
+  for (int how = 0; how < TREATMENTS; ++how) free(r[how].value);
+}
+
 int main(void) {
   return run_all_tests(NULL, NULL);
 }
