@@ -102,6 +102,8 @@ crema_status cr_net_replay_layer(const crema_net *net, int index) {
   cr_net_layer *layer = &net->layer[index];
   cr_layer *self = layer->layer;
   if (layer->fused || self->bottoms == 0 || self->tops == 0) return CREMA_OK;
+  /* The values of a program's own layers are kept; its functions may count passes. */
+  if (self->class->reshapes_always) return CREMA_OK;
   const uint64_t pass = self->pass;
   if (pass > 0 && self->phase == CAFFE__PHASE__TRAIN) self->pass = pass - 1;
   self->replays = true;

@@ -3,6 +3,7 @@
 
 #include "check.h"
 #include "crema/crema.h"
+#include "net/net.h"
 
 /* y = w x with one learned factor w, with what its functions were called for. */
 typedef struct scaler {
@@ -127,15 +128,18 @@ TEST(runs_in_a_net) {
   assert_int_equal(seen.destroyed, 1);
 }
 
-/* Its blobs keep their values where others are let go of. */
-TEST(runs_in_a_net_that_plans_its_memory) {
+/* Its blobs keep their values where others are let go of, and its functions, which may count or
+ * draw, are called once per pass where others compute values again. */
+static void run_planned(bool recompute) {
   static const char text[] =
       "force_backward: true "
       "layer { name: 'in' type: 'Input' top: 'x' input_param { shape { dim: 2 } } }"
       "layer { name: 'a' type: 'AbsVal' bottom: 'x' top: 'a' }"
       "layer { name: 's' type: 'TestScaler' bottom: 'a' top: 'y' }"
       "layer { name: 'b' type: 'AbsVal' bottom: 'y' top: 'b' }"
-      "layer { name: 'sum' type: 'Reduction' bottom: 'b' top: 'z' loss_weight: 1 }";
+      "layer { name: 'c' type: 'AbsVal' bottom: 'b' top: 'c' }"
+      "layer { name: 'd' type: 'AbsVal' bottom: 'c' top: 'd' }"
+      "layer { name: 'sum' type: 'Reduction' bottom: 'd' top: 'z' loss_weight: 1 }";
   crema_net *net = NULL;
   crema_net_options options;
   double loss = 0;
@@ -143,14 +147,27 @@ TEST(runs_in_a_net_that_plans_its_memory) {
   crema_net_options_init(&options);
   options.phase = CREMA_TRAIN;
   options.plan_memory = true;
+  options.recompute = recompute;
   ok(crema_net_parse(text, sizeof text - 1, "net", &options, &net));
   for (int i = 0; i < 3; ++i) {
     set(net, -1, 5);
     ok(crema_net_forward(net, &loss));
     assert_true(loss == 18);
     ok(crema_net_backward(net));
+    bool found = false;
+    ok(cr_net_find_nonfinite(net, &found, NULL, NULL));
+    assert_false(found);
+    assert_int_equal(seen.forwards, i + 1);
   }
   crema_net_destroy(net);
+}
+
+TEST(runs_in_a_net_that_plans_its_memory) {
+  run_planned(false);
+}
+
+TEST(runs_in_a_net_that_computes_values_again) {
+  run_planned(true);
 }
 
 TEST(failures_name_the_layer) {
