@@ -27,6 +27,7 @@ static const cr_posts lists[] = {
     {{ADD}},
     {{ADD, FUNCTION(RELU, 0, 0, 0)}},
     {{FUNCTION(RELU, 0, 0, 0), ADD}},
+    {{FUNCTION(RELU, 0.25, 0, 0), ADD, FUNCTION(RELU, 0, 0, 0)}},
     {{FUNCTION(ABS, 0, 0, 0), FUNCTION(LOG, 1, 1, 1), ADD, FUNCTION(TANH, 0, 0, 0)}},
     {{FUNCTION(SWISH, 1, 0, 0), FUNCTION(ELU, 1, 1, 0), ADD, FUNCTION(LOG, 1, 0, 2)}},
 };

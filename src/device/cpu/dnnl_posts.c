@@ -62,10 +62,25 @@ static dnnl_status_t append_sum(dnnl_post_ops_t ops, const cr_op_desc *desc) {
   return cr_post_ops_append_sum(ops, addend->scale, type);
 }
 
+/* Whether a function comes twice with other numbers, which 2.6 mixes up: [ReLU of slope 0.25, sum,
+ * ReLU] gets the first slope in both places. */
+static bool repeats_function(const cr_posts *posts, int count) {
+  for (int i = 0; i < count; ++i) {
+    for (int j = 0; j < i; ++j) {
+      const cr_post *a = &posts->post[j], *b = &posts->post[i];
+      if (a->kind != CR_POST_UNARY || b->kind != CR_POST_UNARY || a->function != b->function)
+        continue;
+      if (a->alpha != b->alpha || a->beta != b->beta || a->gamma != b->gamma) return true;
+    }
+  }
+  return false;
+}
+
 static dnnl_status_t append_posts(dnnl_post_ops_t ops, const cr_op_desc *desc) {
   dnnl_status_t status = dnnl_success;
   const cr_posts *posts = cr_op_posts(desc);
   const int count = cr_posts_count(posts);
+  if (repeats_function(posts, count)) return dnnl_unimplemented;
   if (desc->numbers > 0) {
     const crema_shape *result = &desc->arg[CR_ARG_RESULT].shape;
     status = cr_post_ops_append_numbers(ops, result->axes, result->dim[1]);
