@@ -30,6 +30,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     crema_net_options_init(&options);
     options.phase = phase == 0 ? CREMA_TRAIN : CREMA_TEST;
     options.seed = 1;
+    options.plan_memory = size % 2 == 1;
+    options.recompute = size % 4 == 3;
     crema_net *net = NULL;
     if (crema_net_parse(text, size, "fuzz", &options, &net) != CREMA_OK) {
       fuzz_require(crema_error_text()[0] != '\0');

@@ -38,6 +38,10 @@ TARGETS = {
     "jpeg": (["*.jpg"], ["src/data/image/image_jpeg.c", "src/data/image/image_jpeg_part.c", "src/data/image/image_scaled.c"]),
     "leveldb": ([], ["src/data/db/leveldb_view.c", "src/data/db/db_leveldb.c"]),
     "lmdb": (["data.mdb"], ["src/data/db/lmdb_walk.c"]),
+    "model": (["*.prototxt"], ["src/infer/graph.c", "src/infer/model.c", "src/infer/passes.c", "src/infer/pass_bf16.c",
+                               "src/infer/pass_constants.c", "src/infer/pass_dead.c", "src/infer/pass_fold.c",
+                               "src/infer/pass_fuse.c", "src/infer/pass_train.c", "src/infer/program.c",
+                               "src/infer/session.c"]),
     "net": (["*.prototxt"], ["src/net/graph.c", "src/net/net.c", "src/net/filter.c", "src/net/split.c"]),
     "png": (["*.png"], ["src/data/image/image_png.c"]),
     "solver": (["*solver*.prototxt"], ["src/solver/solver.c", "src/solver/nets.c", "src/solver/rate.c"]),
@@ -50,6 +54,8 @@ TARGETS = {
     "wire_reader": (["*.bin", "*.caffemodel"], ["src/proto/wire_reader.c", "src/proto/wire_dialects.c",
                                                 "src/proto/wire_writer.c"]),
 }
+# Targets that start from another one's inputs.
+INPUTS_OF = {"model": "net"}
 MAX_BYTES = 1 << 16
 # Shapes too large for any machine meet an allocator that refuses.
 SANITIZER = {"ASAN_OPTIONS": "allocator_may_return_null=1:max_allocation_size_mb=256",
@@ -77,7 +83,7 @@ def text_words(path):
 
 
 def dictionary(name):
-    if name in ("text_reader", "net", "solver"):
+    if name in ("text_reader", "model", "net", "solver"):
         path = BUILD / "text.dict"
         text_words(path)
         return [f"-dict={path}"]
@@ -103,6 +109,8 @@ def unpack():
                     seed = folder / "-".join(path.relative_to(base).parts)
                     if path.is_file() and path.stat().st_size <= MAX_BYTES and not seed.exists():
                         shutil.copy(path, seed)
+    for name, other in INPUTS_OF.items():
+        call(["cp", "-r", "--no-clobber", "-T", str(CORPUS / other), str(CORPUS / name)])
 
 
 def figures(log):
@@ -176,7 +184,7 @@ def pack(args):
     """The smallest set of inputs that reaches what all of them reach, packed."""
     packed = BUILD / "packed"
     shutil.rmtree(packed, ignore_errors=True)
-    for name in args.target or TARGETS:
+    for name in args.target or [name for name in TARGETS if name not in INPUTS_OF]:
         (packed / name).mkdir(parents=True)
         subprocess.run([str(BUILD / "fuzz" / name), "-merge=1", f"-max_len={MAX_BYTES}", "-timeout=30",
                         "-rss_limit_mb=3000", str(packed / name), str(CORPUS / name)], cwd=BUILD, check=True,
