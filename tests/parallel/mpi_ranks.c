@@ -57,7 +57,7 @@ static uint64_t digest(const void *memory, size_t bytes) {
 
 /* ---- the world ---- */
 
-TEST(ranks_are_numbered) {
+TEST(s4_54_ranks_are_numbered) {
   const int count = atoi(getenv("OMPI_COMM_WORLD_SIZE"));
   double ranks = rank();
   int64_t local[] = {cr_world_local_rank(world), cr_world_local_size(world)};
@@ -85,7 +85,7 @@ TEST(sums_are_added_in_the_order_of_ranks) {
   ok(cr_world_agree(world, NULL, 0, NULL, 0));
 }
 
-TEST(bytes_of_rank_0_reach_all) {
+TEST(s3_29_bytes_of_rank_0_reach_all) {
   static const size_t sizes[] = {0, 1, 1 << 20, (3 << 20) + 17};
   for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; ++s) {
     unsigned char *bytes = malloc(sizes[s] + 1);
@@ -250,7 +250,7 @@ static void exchange_on(crema_device *device) {
   free_replica(&r);
 }
 
-TEST(the_cpus_spans_are_summed_and_broadcast) {
+TEST(s3_29_the_cpus_spans_are_summed_and_broadcast) {
   exchange_on(cr_cpu_device());
 }
 
@@ -270,7 +270,7 @@ static void end_simulation(void) {
   assert_int_equal(leaks.device_blocks + leaks.host_blocks + leaks.streams + leaks.events, 0);
 }
 
-TEST(a_devices_spans_are_summed_and_broadcast) {
+TEST(s3_29_a_devices_spans_are_summed_and_broadcast) {
   crema_device *device = NULL;
   begin_simulation();
   ok(crema_device_get(CREMA_DEVICE_SIM, 0, &device));
@@ -413,7 +413,7 @@ static void expect_injected(crema_status status, int by) {
 }
 
 /* One rank fails, each in its own way; the others get its message from what they wait in. */
-TEST(a_failure_reaches_all) {
+TEST(s3_31_s4_54_a_failure_reaches_all) {
   crema_device *device = NULL;
   /* Whom the others wait for. */
   const bool root = phase_is("leave") || phase_is("weights") || phase_is("broadcast");
@@ -464,7 +464,7 @@ static sigset_t handled_set(void) {
 }
 
 /* Its neighbours notice it, before mpirun ends them. */
-TEST(one_is_killed) {
+TEST(s3_31_one_is_killed) {
   replica r = new_replica(cr_cpu_device());
   ok(cr_exchange_prepare(r.end, r.span, SPANS));
   assert_true(note("started"));
@@ -477,7 +477,7 @@ TEST(one_is_killed) {
 }
 
 /* Until a rank gets a signal; all agree on which. */
-TEST(signals_are_waited_for) {
+TEST(s3_30_s4_54_all_know_of_a_signal) {
   const sigset_t set = handled_set();
   int64_t number = 0;
   assert_true(note("ready"));
@@ -494,20 +494,20 @@ TEST(signals_are_waited_for) {
 
 int main(int argc, char **argv) {
   const struct CMUnitTest all[] = {
-      cmocka_unit_test(ranks_are_numbered),
+      cmocka_unit_test(s4_54_ranks_are_numbered),
       cmocka_unit_test(sums_are_added_in_the_order_of_ranks),
-      cmocka_unit_test(bytes_of_rank_0_reach_all),
+      cmocka_unit_test(s3_29_bytes_of_rank_0_reach_all),
       cmocka_unit_test(signals_stay_the_commands_own),
-      cmocka_unit_test(the_cpus_spans_are_summed_and_broadcast),
-      cmocka_unit_test(a_devices_spans_are_summed_and_broadcast),
+      cmocka_unit_test(s3_29_the_cpus_spans_are_summed_and_broadcast),
+      cmocka_unit_test(s3_29_a_devices_spans_are_summed_and_broadcast),
       cmocka_unit_test(sums_have_the_same_bits_everywhere_and_each_time),
       cmocka_unit_test(halves_are_rounded_once_per_addition),
       cmocka_unit_test(a_thread_sums_while_another_agrees),
   };
   const struct CMUnitTest spans[] = {cmocka_unit_test(other_spans_in_another_process_are_noticed)};
-  const struct CMUnitTest failure[] = {cmocka_unit_test(a_failure_reaches_all)};
-  const struct CMUnitTest kill[] = {cmocka_unit_test(one_is_killed)};
-  const struct CMUnitTest signals[] = {cmocka_unit_test(signals_are_waited_for)};
+  const struct CMUnitTest failure[] = {cmocka_unit_test(s3_31_s4_54_a_failure_reaches_all)};
+  const struct CMUnitTest kill[] = {cmocka_unit_test(s3_31_one_is_killed)};
+  const struct CMUnitTest signals[] = {cmocka_unit_test(s3_30_s4_54_all_know_of_a_signal)};
   static log_lines lines;
   int failed = 1;
   if (argc != 3) return 1;

@@ -80,7 +80,7 @@ static void exchange_once(way which, int count, const int64_t *values, const cha
 }
 
 /* S3-20: exact sums for all types and numbers of ranks; all ranks as the root afterwards. */
-TEST(test_sums) {
+TEST(s3_20_sums_are_exact) {
   for (int w = 0; w < WAYS; ++w) {
     for (size_t n = 0; n < sizeof counts_of_ranks / sizeof counts_of_ranks[0]; ++n) {
       exchange_once((way)w, counts_of_ranks[n], small, "");
@@ -89,14 +89,14 @@ TEST(test_sums) {
 }
 
 /* Spans of many pieces, the last of them odd. */
-TEST(test_large_spans) {
+TEST(s3_20_large_spans_go_in_pieces) {
   exchange_once(TREE, 5, large, "");
   exchange_once(TREE_BY_ARRIVAL, 4, large, "");
   exchange_once(REDUCE, 2, large, "");
   exchange_once(REDUCE, 3, large, "");
 }
 
-TEST(test_by_way_of_the_host) {
+TEST(s3_34_sums_by_way_of_the_host) {
   for (int w = 0; w < WAYS; ++w) {
     exchange_once((way)w, 5, small, "peers=none");
     exchange_once((way)w, 8, small, "peers=islands:4");
@@ -128,7 +128,7 @@ static void close_counted(ranks *all) {
 }
 
 /* Device to device and nothing by way of the host; each device adds what its children sent. */
-TEST(test_operations_of_a_sum) {
+TEST(s3_20_operations_of_a_sum) {
   static const uint64_t additions[] = {2, 0, 1, 0};
   ranks all;
   open_counted(&all, 4, TREE, "");
@@ -144,7 +144,7 @@ TEST(test_operations_of_a_sum) {
 }
 
 /* S3-34: down to page-locked memory on the sender, up from there on the receiver. */
-TEST(test_operations_without_peers) {
+TEST(s3_34_operations_without_peers) {
   ranks all;
   open_counted(&all, 4, TREE, "peers=none");
   ranks_run(&all, sum_all);
@@ -157,7 +157,7 @@ TEST(test_operations_without_peers) {
 }
 
 /* S3-19: the child with the most descendants is served first. */
-TEST(test_order_of_a_broadcast) {
+TEST(s3_19_the_last_child_is_served_first) {
   static const int order[] = {4, 2, 1};
   ranks all;
   open_counted(&all, 8, TREE, "");
@@ -177,7 +177,7 @@ TEST(test_order_of_a_broadcast) {
 
 /* Each link of the ring carries 2 (N - 1) / N of the bytes: here 7 shares of 128 values twice, of
  * which one share of each device's has 104. */
-TEST(test_traffic_of_the_ring) {
+TEST(traffic_of_the_ring) {
   ranks all;
   open_counted(&all, 8, REDUCE, "");
   ranks_run(&all, sum_all);
@@ -190,7 +190,7 @@ TEST(test_traffic_of_the_ring) {
 }
 
 /* S3-13: what a child sends is received in memory of its parent's device. */
-TEST(test_memory) {
+TEST(s3_13_s3_14_memory_to_receive_in) {
   static const size_t children[] = {2, 0, 1, 0};
   cr_sim_options options = ranks_options(4);
   sim_begin(&options);
@@ -239,7 +239,7 @@ static float *wild_sum(way which, int count, const char *options_text, work *wha
 }
 
 /* S3-22, S3-34: whatever the speeds and the ways of the bytes. */
-TEST(test_same_bits) {
+TEST(s3_22_s3_34_the_same_bits_in_each_run) {
   static const way ways[] = {TREE, REDUCE};
   for (size_t w = 0; w < 2; ++w) {
     float *first = wild_sum(ways[w], 8, "", sum_all);
@@ -268,7 +268,7 @@ static crema_status sum_in_turn(rank *r) {
   return crema_context_finish(r->context);
 }
 
-TEST(test_fixed_order_and_arrival) {
+TEST(s3_20_s3_22_fixed_order_and_arrival) {
   for (way which = TREE; which <= TREE_BY_ARRIVAL; ++which) {
     ranks all;
     atomic_store(&rank_2_is_done, false);
@@ -291,7 +291,7 @@ static crema_status sum_twice(rank *r) {
   return crema_context_finish(r->context);
 }
 
-TEST(test_arrival_ahead) {
+TEST(s3_20_s3_21_arrival_ahead_of_the_call) {
   ranks all;
   cr_sim_options options = ranks_options(3);
   sim_begin(&options);
@@ -319,16 +319,16 @@ TEST(test_arrival_ahead) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_sums),
-                                     cmocka_unit_test(test_large_spans),
-                                     cmocka_unit_test(test_by_way_of_the_host),
-                                     cmocka_unit_test(test_operations_of_a_sum),
-                                     cmocka_unit_test(test_operations_without_peers),
-                                     cmocka_unit_test(test_order_of_a_broadcast),
-                                     cmocka_unit_test(test_traffic_of_the_ring),
-                                     cmocka_unit_test(test_memory),
-                                     cmocka_unit_test(test_same_bits),
-                                     cmocka_unit_test(test_fixed_order_and_arrival),
-                                     cmocka_unit_test(test_arrival_ahead)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(s3_20_sums_are_exact),
+                                     cmocka_unit_test(s3_20_large_spans_go_in_pieces),
+                                     cmocka_unit_test(s3_34_sums_by_way_of_the_host),
+                                     cmocka_unit_test(s3_20_operations_of_a_sum),
+                                     cmocka_unit_test(s3_34_operations_without_peers),
+                                     cmocka_unit_test(s3_19_the_last_child_is_served_first),
+                                     cmocka_unit_test(traffic_of_the_ring),
+                                     cmocka_unit_test(s3_13_s3_14_memory_to_receive_in),
+                                     cmocka_unit_test(s3_22_s3_34_the_same_bits_in_each_run),
+                                     cmocka_unit_test(s3_20_s3_22_fixed_order_and_arrival),
+                                     cmocka_unit_test(s3_20_s3_21_arrival_ahead_of_the_call)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

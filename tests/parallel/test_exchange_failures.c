@@ -78,7 +78,7 @@ static bool fail_in_prepare(way which, const char *options, int failed, cr_sim_o
   return hit;
 }
 
-TEST(test_prepare) {
+TEST(s3_31_memory_that_runs_out_in_prepare) {
   static const struct {
     way which;
     const char *options;
@@ -100,7 +100,7 @@ TEST(test_prepare) {
 }
 
 /* Peer access that cannot be enabled costs speed only. */
-TEST(test_no_peer_access) {
+TEST(s3_13_no_peer_access) {
   ranks all;
   open_ranks(&all, TREE, "");
   cr_sim_fail(CR_SIM_ENABLE_PEER, 1, CREMA_E_DEVICE, false);
@@ -131,7 +131,7 @@ static crema_status train(rank *r) {
   }
 }
 
-TEST(test_each_phase) {
+TEST(s3_31_each_rank_in_each_phase) {
   for (int w = 0; w < WAYS; ++w) {
     for (failing_rank = 0; failing_rank < COUNT; ++failing_rank) {
       failing_phase = (w + failing_rank) % 4;
@@ -166,7 +166,7 @@ static crema_status train_with_fault(rank *r) {
   }
 }
 
-TEST(test_copies) {
+TEST(s3_31_copies_that_fail) {
   for (int late = 0; late < 2; ++late) {
     ranks all;
     failing_rank = 3; /* without children, so that it needs nobody for its part of the sum */
@@ -188,7 +188,7 @@ static crema_status send_and_send_again(rank *r) {
   return cr_exchange_sum(r->end, r->context, 1);
 }
 
-TEST(test_late_failure) {
+TEST(s3_31_a_failure_that_nobody_asked_for) {
   ranks all;
   open_ranks(&all, TREE, "");
   ranks_prepare(&all);
@@ -212,7 +212,7 @@ static crema_status fail_from_elsewhere(void *arg) {
   return CREMA_OK;
 }
 
-TEST(test_another_thread) {
+TEST(s3_31_another_thread_fails) {
   for (int w = 0; w < WAYS; ++w) {
     ranks all;
     cr_thread *thread = NULL;
@@ -239,7 +239,7 @@ static crema_status different_things(rank *r) {
                         : cr_exchange_sum(r->end, r->context, 0);
 }
 
-TEST(test_ranks_that_differ) {
+TEST(s3_21_ranks_that_differ_are_noticed) {
   for (int w = 0; w < WAYS; ++w) {
     ranks all;
     open_ranks(&all, (way)w, "");
@@ -253,7 +253,7 @@ TEST(test_ranks_that_differ) {
   }
 }
 
-TEST(test_calls) {
+TEST(calls_out_of_order_are_refused) {
   ranks all;
   open_ranks(&all, REDUCE, "");
   rank *r = all.rank;
@@ -295,7 +295,7 @@ TEST(test_calls) {
   close_ranks(&all);
 }
 
-TEST(test_spans) {
+TEST(spans_that_cannot_be_exchanged) {
   ranks all;
   const cr_span labels = {.memory = {64}, .count = 1, .type = CREMA_I32};
   const cr_span nowhere = {.count = 1, .type = CREMA_F32};
@@ -308,7 +308,7 @@ TEST(test_spans) {
   close_ranks(&all);
 }
 
-TEST(test_devices) {
+TEST(s3_01_devices_that_cannot_exchange) {
   sim_begin_devices(2);
   crema_device *device[3] = {sim_test_device(0), sim_test_device(1), sim_test_device(0)};
   crema_device *const mixed[2] = {device[0], cr_cpu_device()};
@@ -322,7 +322,7 @@ TEST(test_devices) {
 }
 
 /* One rank on the CPU has nothing to exchange. */
-TEST(test_alone) {
+TEST(one_rank_exchanges_nothing) {
   crema_device *const cpu = cr_cpu_device();
   float value = 3;
   const cr_span span = {.memory = {(uintptr_t)&value}, .count = 1, .type = CREMA_F32};
@@ -340,16 +340,16 @@ TEST(test_alone) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_prepare),
-                                     cmocka_unit_test(test_no_peer_access),
-                                     cmocka_unit_test(test_each_phase),
-                                     cmocka_unit_test(test_copies),
-                                     cmocka_unit_test(test_late_failure),
-                                     cmocka_unit_test(test_another_thread),
-                                     cmocka_unit_test(test_ranks_that_differ),
-                                     cmocka_unit_test(test_calls),
-                                     cmocka_unit_test(test_spans),
-                                     cmocka_unit_test(test_devices),
-                                     cmocka_unit_test(test_alone)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(s3_31_memory_that_runs_out_in_prepare),
+                                     cmocka_unit_test(s3_13_no_peer_access),
+                                     cmocka_unit_test(s3_31_each_rank_in_each_phase),
+                                     cmocka_unit_test(s3_31_copies_that_fail),
+                                     cmocka_unit_test(s3_31_a_failure_that_nobody_asked_for),
+                                     cmocka_unit_test(s3_31_another_thread_fails),
+                                     cmocka_unit_test(s3_21_ranks_that_differ_are_noticed),
+                                     cmocka_unit_test(calls_out_of_order_are_refused),
+                                     cmocka_unit_test(spans_that_cannot_be_exchanged),
+                                     cmocka_unit_test(s3_01_devices_that_cannot_exchange),
+                                     cmocka_unit_test(one_rank_exchanges_nothing)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,8 +52,10 @@ static void pairs_text(const topology *t, int count, const int *name, char *text
 }
 
 /* The trees that Caffe makes (S3-08). */
-TEST(test_golden) {
+TEST(s3_03_s3_04_s3_05_s3_06_s3_08_golden_trees) {
   static const char eight[] = "-1:0,0:1,2:3,4:5,6:7,0:2,4:6,0:4";
+  static const char sixteen[] =
+      "-1:0,0:1,2:3,4:5,6:7,8:9,10:11,12:13,14:15,0:2,4:6,8:10,12:14,0:4,8:12,0:8";
   static const int given[] = {2, 0, 1, 3};
   const struct {
     int count, board, island;
@@ -79,6 +81,16 @@ TEST(test_golden) {
       {5, 1, 4, NULL, "-1:0,0:1,2:3,0:2,0:4"},
       /* Boards of three: all three are paired before any other board is looked at. */
       {6, 3, 16, NULL, "-1:0,0:1,3:4,0:2,3:5,0:3"},
+      {9, 1, 16, NULL, "-1:0,0:1,2:3,4:5,6:7,0:2,4:6,0:4,0:8"},
+      {11, 1, 1, NULL, "-1:0,0:1,2:3,4:5,6:7,8:9,0:2,4:6,8:10,0:4,0:8"},
+      {12, 3, 6, NULL, "-1:0,0:1,3:4,6:7,9:10,0:2,3:5,6:8,9:11,0:3,6:9,0:6"},
+      {13, 1, 5, NULL, "-1:0,0:1,2:3,5:6,7:8,10:11,0:2,5:7,10:12,0:4,5:9,0:5,0:10"},
+      {15, 2, 4, NULL, "-1:0,0:1,2:3,4:5,6:7,8:9,10:11,12:13,0:2,4:6,8:10,12:14,0:4,8:12,0:8"},
+      {16, 1, 16, NULL, sixteen},
+      {16, 1, 4, NULL, sixteen},
+      {16, 2, 8, NULL, sixteen},
+      {16, 4, 8, NULL, sixteen},
+      {16, 1, 1, NULL, sixteen},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
     const topology t = islands(rows[i].board, rows[i].island);
@@ -89,7 +101,7 @@ TEST(test_golden) {
 }
 
 /* Reach has a direction: a parent must reach its child. */
-TEST(test_directed) {
+TEST(s3_05_reach_has_a_direction) {
   topology t = islands(1, 1);
   t.reach[0][2] = true;
   t.reach[2][1] = true; /* of no use: 1 comes before 2 */
@@ -134,7 +146,7 @@ static void check_tree(const cr_tree_pair *pair, int count) {
 }
 
 /* S3-07. */
-TEST(test_invariants) {
+TEST(s3_07_random_topologies_give_trees) {
   cr_mt19937 rng;
   cr_mt19937_seed(&rng, 12);
   for (int round = 0; round < 2000; ++round) {
@@ -148,7 +160,7 @@ TEST(test_invariants) {
 }
 
 /* In any order pairs make the same tree; only the order of children is that of the pairs. */
-TEST(test_shuffled) {
+TEST(s3_09_pairs_in_any_order_give_one_tree) {
   const topology t = islands(2, 4);
   const cr_tree_links links = links_of(&t);
   cr_mt19937 rng;
@@ -178,7 +190,7 @@ TEST(test_shuffled) {
   }
 }
 
-TEST(test_not_a_tree) {
+TEST(s3_09_what_is_no_tree_is_refused) {
   cr_tree_node node[MOST];
   const cr_tree_pair circle[] = {{-1, 0}, {2, 1}, {1, 2}, {0, 3}};
   assert_fails(cr_tree_build(circle, 4, node), CREMA_E_ARGUMENT, "device 1 cannot be reached");
@@ -200,9 +212,10 @@ TEST(test_not_a_tree) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden), cmocka_unit_test(test_directed),
-                                     cmocka_unit_test(test_invariants),
-                                     cmocka_unit_test(test_shuffled),
-                                     cmocka_unit_test(test_not_a_tree)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(s3_03_s3_04_s3_05_s3_06_s3_08_golden_trees),
+                                     cmocka_unit_test(s3_05_reach_has_a_direction),
+                                     cmocka_unit_test(s3_07_random_topologies_give_trees),
+                                     cmocka_unit_test(s3_09_pairs_in_any_order_give_one_tree),
+                                     cmocka_unit_test(s3_09_what_is_no_tree_is_refused)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,6 +31,10 @@ add_dependencies(test_parallel_world other_mpi)
 foreach(function malloc calloc realloc aligned_alloc posix_memalign strdup strndup)
   target_link_options(test_parallel_no_memory PRIVATE -Wl,--wrap=${function})
 endforeach()
+# What ranks do with queues is noted.
+foreach(function cr_queue_push cr_queue_pop)
+  target_link_options(test_parallel_tree_model PRIVATE -Wl,--wrap=${function})
+endforeach()
 # Open MPI's own leaks are known by the library on the stack, which only the thorough unwinder finds.
 if(CREMA_SANITIZE MATCHES "address")
   get_property(parallel_tests DIRECTORY PROPERTY TESTS)

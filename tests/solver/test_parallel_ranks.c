@@ -1,0 +1,253 @@
+/* The replicas of a training: which device each has, which threads work for them, what they begin
+ * with, and that gradients are summed while others are still being computed. */
+#include <dirent.h>
+#include <stdatomic.h>
+
+#include "core/clock.h"
+#include "parallel_case.h"
+
+enum { DEVICES = 4 };
+
+static const char *const net_text =
+    "layer { name: 'in' type: 'Input' top: 'data' top: 'label'\n"
+    "  input_param { shape { dim: 4 dim: 3 } shape { dim: 4 } } }\n"
+    "layer { name: 'ip1' type: 'InnerProduct' bottom: 'data' top: 'ip1'\n"
+    "  inner_product_param { num_output: 5 weight_filler { type: 'xavier' } } }\n"
+    "layer { name: 'ip2' type: 'InnerProduct' bottom: 'ip1' top: 'ip2'\n"
+    "  inner_product_param { num_output: 2 weight_filler { type: 'xavier' } } }\n"
+    "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip2' bottom: 'label' top: 'loss' }\n";
+
+/* ---- devices ---- */
+
+/* The first one is the root's, whatever its number. */
+PARALLEL_TEST(s3_01_devices_keep_their_order) {
+  solver_case *c = *state;
+  static const int order[DEVICES] = {2, 0, 3, 1};
+  crema_device *device[DEVICES];
+  for (int i = 0; i < DEVICES; ++i) device[i] = sim_test_device(order[i]);
+  for (int way = 0; way < EXCHANGE_WAYS; ++way) {
+    use_devices(c, DEVICES, exchange_ways[way]);
+    c->options.devices = device;
+    case_load_fed(c, net_text, "lr_policy: 'fixed'");
+    assert_int_equal(c->solver->replicas, DEVICES);
+    assert_ptr_equal(c->solver->device, device[0]);
+    for (int i = 0; i < DEVICES; ++i) {
+      const cr_replica *replica = &c->solver->replica[i];
+      assert_ptr_equal(replica->context->device, device[i]);
+      assert_int_equal(replica->rank, i);
+    }
+    ok(crema_solver_step(c->solver, 1));
+  }
+}
+
+PARALLEL_TEST(s3_01_devices_that_make_no_sense_are_refused) {
+  solver_case *c = *state;
+  crema_device *device[DEVICES];
+  for (int way = 0; way < EXCHANGE_WAYS; ++way) {
+    for (int i = 0; i < DEVICES; ++i) device[i] = sim_test_device(i);
+    use_devices(c, DEVICES, exchange_ways[way]);
+    c->options.devices = device;
+    device[3] = device[1];
+    case_refuse(c, "lr_policy: 'fixed'", CREMA_E_ARGUMENT, "sim:1 is named twice");
+    device[3] = cr_cpu_device();
+    case_refuse(c, "lr_policy: 'fixed'", CREMA_E_ARGUMENT, "devices of sim and of cpu");
+    device[3] = NULL;
+    case_refuse(c, "lr_policy: 'fixed'", CREMA_E_ARGUMENT, "device 3 of 4 is NULL");
+  }
+}
+
+/* ---- threads ---- */
+
+typedef struct threads {
+  pthread_t of_replica[DEVICES];
+  atomic_int fed;
+} threads;
+
+static crema_status feed_and_note(void *user, crema_net *net, int64_t pass) {
+  threads *t = user;
+  t->of_replica[pass % DEVICES] = pthread_self();
+  atomic_fetch_add(&t->fed, 1);
+  return case_feed(NULL, net, pass);
+}
+
+static int count_threads(void) {
+  int count = 0;
+  DIR *tasks = opendir("/proc/self/task");
+  assert_non_null(tasks);
+  for (const struct dirent *entry; (entry = readdir(tasks)) != NULL;) {
+    count += entry->d_name[0] != '.';
+  }
+  assert_int_equal(closedir(tasks), 0);
+  return count;
+}
+
+/* A thread that was joined may still be listed for a moment. */
+static void expect_threads(int count) {
+  for (int i = 0; i < 1000 && count_threads() != count; ++i) cr_clock_sleep(0.01);
+  assert_int_equal(count_threads(), count);
+}
+
+/* The root works in the thread of the caller, each other replica in one of its own, and none is
+ * left when the solver has gone. */
+PARALLEL_TEST(s3_16_each_replica_has_a_thread) {
+  solver_case *c = *state;
+  static threads t;
+  c->options.feed = feed_and_note;
+  c->options.user = &t;
+  for (int turn = 0; turn < 2 * EXCHANGE_WAYS; ++turn) {
+    const int before = count_threads();
+    atomic_store(&t.fed, 0);
+    use_devices(c, DEVICES, exchange_ways[turn % EXCHANGE_WAYS]);
+    case_load(c, net_text, "lr_policy: 'fixed'");
+    assert_true(count_threads() >= before + DEVICES - 1);
+    ok(crema_solver_step(c->solver, 2));
+    assert_int_equal(atomic_load(&t.fed), 2 * DEVICES);
+    assert_true(pthread_equal(t.of_replica[0], pthread_self()));
+    for (int i = 0; i < DEVICES; ++i) {
+      for (int k = 0; k < i; ++k) {
+        assert_false(pthread_equal(t.of_replica[i], t.of_replica[k]));
+      }
+    }
+    crema_solver_destroy(c->solver);
+    c->solver = NULL;
+    /* The first turn may have started threads that compute, which stay. */
+    if (turn >= EXCHANGE_WAYS) expect_threads(before);
+  }
+}
+
+/* ---- calls within an iteration ---- */
+
+typedef struct points {
+  pthread_mutex_t lock;
+  char text[256];
+} points;
+
+static crema_status note(void *user, const char *word) {
+  points *p = user;
+  pthread_mutex_lock(&p->lock);
+  strncat(p->text, word, sizeof p->text - strlen(p->text) - 1);
+  pthread_mutex_unlock(&p->lock);
+  return CREMA_OK;
+}
+
+static crema_status at_start(void *user) {
+  return note(user, "s");
+}
+
+static crema_status at_ready(void *user) {
+  return note(user, "r ");
+}
+
+static crema_status feed_and_tell(void *user, crema_net *net, int64_t pass) {
+  CR_TRY(note(user, "f"));
+  return case_feed(NULL, net, pass);
+}
+
+/* Once each for all replicas: before any of them computes, and when all of them have. */
+PARALLEL_TEST(s3_33_a_program_is_called_before_and_after_all) {
+  solver_case *c = *state;
+  for (int way = 0; way < EXCHANGE_WAYS; ++way) {
+    static points p = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    p.text[0] = '\0';
+    c->options.user = &p;
+    c->options.feed = feed_and_tell;
+    c->options.iteration_start = at_start;
+    c->options.gradients_ready = at_ready;
+    use_devices(c, 3, exchange_ways[way]);
+    case_load(c, net_text, "lr_policy: 'fixed' iter_size: 2");
+    ok(crema_solver_step(c->solver, 3));
+    assert_string_equal(p.text, "sffffffr sffffffr sffffffr ");
+  }
+}
+
+/* ---- weights at the start ---- */
+
+static void add_to_weights(crema_net *net, float what) {
+  float *value = NULL;
+  ok(crema_blob_mutable_cpu_data(net->learnable[0], &value));
+  value[0] += what;
+}
+
+typedef struct meddler {
+  int64_t pass; /* in which replica 1 changes its weights */
+} meddler;
+
+static crema_status feed_and_meddle(void *user, crema_net *net, int64_t pass) {
+  const meddler *m = user;
+  if (pass == m->pass) add_to_weights(net, 1);
+  return case_feed(NULL, net, pass);
+}
+
+/* All begin with the first rank's weights, each time that training begins; from then on each
+ * updates its own, and nobody looks at the others'. */
+PARALLEL_TEST(s4_53_all_begin_with_the_weights_of_the_first) {
+  solver_case *c = *state;
+  weights root, other;
+  static meddler m = {.pass = -1};
+  c->options.feed = feed_and_meddle;
+  c->options.user = &m;
+  use_devices(c, DEVICES, CREMA_EXCHANGE_REDUCE);
+  case_load(c, net_text, "lr_policy: 'fixed' base_lr: 0");
+  for (int turn = 0; turn < 2; ++turn) {
+    for (int i = 0; i < DEVICES; ++i) add_to_weights(c->solver->replica[i].net, (float)(i + 1));
+    read_weights(c->solver->net, &root);
+    ok(crema_solver_step(c->solver, 1));
+    for (int i = 0; i < DEVICES; ++i) {
+      read_weights(c->solver->replica[i].net, &other);
+      assert_same_weights(&root, &other);
+    }
+  }
+  m.pass = 3 * DEVICES + 1;
+  ok(crema_solver_step(c->solver, 3));
+  read_weights(c->solver->replica[1].net, &other);
+  assert_true(other.value[0] == root.value[0] + 1);
+  ok(crema_solver_step(c->solver, 1));
+  read_weights(c->solver->replica[1].net, &other);
+  assert_same_weights(&root, &other);
+}
+
+/* ---- sums beside the backward pass ---- */
+
+/* Of what is copied from now on only sums are counted: the weights have been copied. */
+static crema_status count_from_now(void *user) {
+  solver_case *c = user;
+  CR_TRY(cr_solver_finish(c->solver));
+  cr_sim_reset_counts();
+  return CREMA_OK;
+}
+
+/* In layer 1, the last one in backward that has parameters. */
+static crema_status await_a_copy(void *user, crema_net *net, int layer) {
+  const int device = *(const int *)user;
+  const double end = cr_clock_seconds() + 30;
+  (void)net;
+  if (layer != 1) return CREMA_OK;
+  while (cr_sim_count(CR_SIM_PEER, device) == 0) {
+    if (cr_clock_seconds() > end) {
+      return cr_fail(CREMA_E_STATE, "device %d sends nothing during backward", device);
+    }
+    cr_clock_sleep(1e-4);
+  }
+  return CREMA_OK;
+}
+
+/* No replica goes on with the last layer of backward until gradients of layers above travel. */
+PARALLEL_TEST(s4_48_sums_go_on_during_backward) {
+  solver_case *c = *state;
+  int number[DEVICES];
+  c->options.feed = case_feed;
+  c->options.user = c;
+  c->options.iteration_start = count_from_now;
+  use_devices(c, DEVICES, CREMA_EXCHANGE_REDUCE);
+  case_load(c, net_text, "lr_policy: 'fixed'");
+  for (int i = 0; i < DEVICES; ++i) {
+    const crema_net_hooks hooks = {.before_backward = await_a_copy, .user = &number[i]};
+    number[i] = i;
+    ok(crema_net_set_hooks(c->solver->replica[i].net, &hooks));
+  }
+  ok(crema_solver_step(c->solver, 3));
+}
+
+int main(void) {
+  return run_all_tests(NULL, NULL);
+}
