@@ -1,0 +1,285 @@
+/* crema draw: a picture of a net, drawn by Graphviz's `dot`. */
+#include <errno.h>
+#include <inttypes.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "core/buffer.h"
+#include "core/fail.h"
+#include "core/file.h"
+#include "net_view.h"
+
+extern char **environ;
+
+static const char help_text[] =
+    "Draws a net: its layers, and at the arrows between them the names and shapes of the blobs. "
+    "The\n"
+    "ending of the second name says which kind of picture it is, such as svg, png or pdf. The "
+    "program\n"
+    "dot of Graphviz makes it; FILE.dot, the text that dot reads, is written without it.\n"
+    "\n";
+
+static const char example[] =
+    "\n"
+    "Example:\n"
+    "  crema draw -rankdir LR deploy.prototxt net.svg\n";
+
+/* ---- the text ------------------------------------------------------------ */
+
+/* A string of Graphviz's language. A backslash stays one. */
+static crema_status print_quoted(const char *text, cr_buffer *out) {
+  for (; *text != '\0'; ++text) {
+    if (*text == '"' || *text == '\\') CR_TRY(cr_buffer_append(out, "\\", 1));
+    CR_TRY(cr_buffer_append(out, text, 1));
+  }
+  return CREMA_OK;
+}
+
+static const char *colour_of(const crema_net *net, int layer) {
+  static const struct {
+    const char *type, *colour;
+  } table[] = {{"Convolution", "#ff5050"},   {"ConvolutionDepthwise", "#ff5050"},
+               {"Deconvolution", "#ff5050"}, {"DepthwiseConvolution", "#ff5050"},
+               {"InnerProduct", "#cc33ff"},  {"LSTM", "#cc33ff"},
+               {"Pooling", "#ff9900"},       {"RNN", "#cc33ff"}};
+  const cr_net_layer *at = &net->layer[layer];
+  const char *type = crema_net_layer_type(net, layer);
+  for (size_t i = 0; i < sizeof table / sizeof *table; ++i) {
+    if (strcmp(type, table[i].type) == 0) return table[i].colour;
+  }
+  const bool in_place =
+      at->layer->bottoms == 1 && at->layer->tops == 1 && at->bottom_id[0] == at->top_id[0];
+  return in_place ? "#90ee90" : "#6495ed";
+}
+
+/* Kernel, stride and pad of a convolution or pooling, from the layer's message. */
+static crema_status print_window(const Caffe__LayerParameter *param, cr_buffer *out) {
+  const Caffe__ConvolutionParameter *c = param->convolution_param;
+  const Caffe__PoolingParameter *p = param->pooling_param;
+  if (c != NULL) {
+    CR_TRY(cr_buffer_print(out, "\\n"));
+    if (c->n_kernel_size > 0) CR_TRY(cr_buffer_print(out, "kernel %" PRIu32, c->kernel_size[0]));
+    else CR_TRY(cr_buffer_print(out, "kernel %" PRIu32 "x%" PRIu32, c->kernel_h, c->kernel_w));
+    if (c->n_stride > 0) CR_TRY(cr_buffer_print(out, ", stride %" PRIu32, c->stride[0]));
+    if (c->n_pad > 0) CR_TRY(cr_buffer_print(out, ", pad %" PRIu32, c->pad[0]));
+  } else if (p != NULL) {
+    CR_TRY(cr_buffer_print(out, "\\n%s",
+                           p->pool == CAFFE__POOLING_PARAMETER__POOL_METHOD__AVE   ? "average"
+                           : p->pool == CAFFE__POOLING_PARAMETER__POOL_METHOD__MAX ? "maximum"
+                                                                                   : "stochastic"));
+    if (p->global_pooling) CR_TRY(cr_buffer_print(out, " of all"));
+    else if (p->has_kernel_size) CR_TRY(cr_buffer_print(out, ", kernel %" PRIu32, p->kernel_size));
+    else CR_TRY(cr_buffer_print(out, ", kernel %" PRIu32 "x%" PRIu32, p->kernel_h, p->kernel_w));
+    if (p->has_stride) CR_TRY(cr_buffer_print(out, ", stride %" PRIu32, p->stride));
+    if (p->pad > 0) CR_TRY(cr_buffer_print(out, ", pad %" PRIu32, p->pad));
+  }
+  return CREMA_OK;
+}
+
+static crema_status print_layer(const crema_net *net, int layer, cr_buffer *out) {
+  CR_TRY(cr_buffer_print(out, "  l%d [label=\"", layer));
+  CR_TRY(print_quoted(crema_net_layer_name(net, layer), out));
+  CR_TRY(cr_buffer_print(out, "\\n"));
+  CR_TRY(print_quoted(crema_net_layer_type(net, layer), out));
+  CR_TRY(print_window(net->layer[layer].layer->param, out));
+  return cr_buffer_print(out, "\", fillcolor=\"%s\"];\n", colour_of(net, layer));
+}
+
+static crema_status print_arrow_label(const crema_net *net, int blob, cr_buffer *out) {
+  char shape[160];
+  cli_view_shape_text(net->blob[blob], shape, sizeof shape);
+  CR_TRY(cr_buffer_print(out, " [label=\""));
+  CR_TRY(print_quoted(cli_view_blob_name(net, blob), out));
+  return cr_buffer_print(out, "\\n%s\"];\n", shape);
+}
+
+/* Arrows to layer `index` from the layers that made its bottoms last: maker[blob]. */
+static crema_status print_arrows(const crema_net *net, int index, int *maker, cr_buffer *out) {
+  const cr_net_layer *layer = &net->layer[index];
+  const bool split = cli_view_is_split(net, index);
+  const int from = split ? maker[layer->bottom_id[0]] : index;
+  for (int b = 0; b < layer->layer->bottoms && !split; ++b) {
+    CR_TRY(cr_buffer_print(out, "  l%d -> l%d", maker[layer->bottom_id[b]], index));
+    CR_TRY(print_arrow_label(net, layer->bottom_id[b], out));
+  }
+  for (int t = 0; t < layer->layer->tops; ++t) maker[layer->top_id[t]] = from;
+  return CREMA_OK;
+}
+
+static crema_status print_outputs(const crema_net *net, const int *maker, cr_buffer *out) {
+  for (int i = 0; i < net->outputs; ++i) {
+    const int blob = net->output[i];
+    CR_TRY(cr_buffer_print(out, "  o%d [shape=ellipse, fillcolor=\"#e0e0e0\", label=\"", i));
+    CR_TRY(print_quoted(cli_view_blob_name(net, blob), out));
+    CR_TRY(cr_buffer_print(out, "\"];\n  l%d -> o%d", maker[blob], i));
+    CR_TRY(print_arrow_label(net, blob, out));
+  }
+  return CREMA_OK;
+}
+
+static crema_status print_net(const crema_net *net, const char *direction, int *maker,
+                              cr_buffer *out) {
+  CR_TRY(cr_buffer_print(out, "digraph \""));
+  CR_TRY(print_quoted(crema_net_name(net), out));
+  CR_TRY(
+      cr_buffer_print(out,
+                      "\" {\n  rankdir=%s;\n  node [shape=box, style=filled, fontname=\"sans\"];\n"
+                      "  edge [fontname=\"sans\", fontsize=10];\n",
+                      direction));
+  for (int i = 0; i < net->layers; ++i) {
+    if (!cli_view_is_split(net, i)) CR_TRY(print_layer(net, i, out));
+    CR_TRY(print_arrows(net, i, maker, out));
+  }
+  CR_TRY(print_outputs(net, maker, out));
+  return cr_buffer_print(out, "}\n");
+}
+
+/* ---- the picture --------------------------------------------------------- */
+
+/* Starts `dot -T<kind>`, which reads `text` and writes to `out`. Returns errno's number, or 0. */
+static int start_dot(const char *kind, FILE *text, int out, pid_t *pid) {
+  char option[64];
+  char name[] = "dot";
+  char *argv[] = {name, option, NULL};
+  posix_spawn_file_actions_t actions;
+  snprintf(option, sizeof option, "-T%s", kind);
+  int code = posix_spawn_file_actions_init(&actions);
+  if (code != 0) return code;
+  posix_spawn_file_actions_adddup2(&actions, fileno(text), STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+  code = posix_spawnp(pid, name, &actions, NULL, argv, environ);
+  posix_spawn_file_actions_destroy(&actions);
+  return code;
+}
+
+static int read_all(int fd, cr_buffer *out) {
+  char part[16384];
+  for (;;) {
+    const ssize_t got = read(fd, part, sizeof part);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return errno;
+    if (got == 0) return 0;
+    if (cr_buffer_append(out, part, (size_t)got) != CREMA_OK) return ENOMEM;
+  }
+}
+
+/* The picture that dot makes of `text`. The error is printed. */
+static bool run_dot(const char *kind, FILE *text, cr_buffer *out) {
+  int ends[2], ended = 0;
+  pid_t pid = 0;
+  if (pipe(ends) != 0) return cli_error("draw: no pipe: %s", strerror(errno)), false;
+  int code = start_dot(kind, text, ends[1], &pid);
+  close(ends[1]);
+  if (code != 0) {
+    close(ends[0]);
+    if (code == ENOENT) {
+      cli_error(
+          "draw: %s pictures are made by the program dot of Graphviz, which is not installed; "
+          "a file whose name ends in .dot needs none",
+          kind);
+    } else {
+      cli_error("draw: dot cannot be started: %s", strerror(code));
+    }
+    return false;
+  }
+  code = read_all(ends[0], out);
+  close(ends[0]);
+  while (waitpid(pid, &ended, 0) < 0 && errno == EINTR) continue;
+  if (code != 0) return cli_error("draw: the picture: %s", strerror(code)), false;
+  if (ended == 0 && out->size > 0) return true;
+  if (WIFEXITED(ended)) {
+    cli_error("draw: dot failed with exit code %d; can it write %s?", WEXITSTATUS(ended), kind);
+  } else {
+    cli_error("draw: dot was killed");
+  }
+  return false;
+}
+
+static bool make_picture(const char *kind, const cr_buffer *text, cr_buffer *out) {
+  FILE *file = tmpfile();
+  bool good = file != NULL && fwrite(text->data, 1, text->size, file) == text->size &&
+              fflush(file) == 0 && fseek(file, 0, SEEK_SET) == 0;
+  if (!good) cli_error("draw: a temporary file: %s", strerror(errno));
+  else good = run_dot(kind, file, out);
+  if (file != NULL) fclose(file);
+  return good;
+}
+
+/* What comes after the last dot of the file's name: letters and digits. NULL, with the error
+ * printed, where there is nothing. */
+static const char *kind_of(const char *path) {
+  const char *name = strrchr(path, '/') == NULL ? path : strrchr(path, '/') + 1;
+  const char *dot = strrchr(name, '.');
+  const char *kind = dot == NULL ? "" : dot + 1;
+  const size_t length = strlen(kind);
+  static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+  if (length > 0 && length < 16 && strspn(kind, letters) == length) return kind;
+  cli_error("draw: %s: the name must end in the kind of picture, such as .svg, .png or .dot", path);
+  return NULL;
+}
+
+static bool draw(const crema_net *net, const char *direction, const char *kind, const char *path) {
+  cr_buffer text = {0}, picture = {0};
+  const cr_buffer *out = &text;
+  int *maker = calloc((size_t)crema_net_blob_count(net) + 1, sizeof *maker);
+  bool good = false;
+  if (maker == NULL) {
+    cli_error("out of memory");
+  } else if (print_net(net, direction, maker, &text) != CREMA_OK) {
+    cli_fail();
+  } else if (strcmp(kind, "dot") == 0 || strcmp(kind, "gv") == 0) {
+    good = true;
+  } else {
+    good = make_picture(kind, &text, &picture);
+    out = &picture;
+  }
+  if (good && cr_file_write(path, out->data, out->size) != CREMA_OK) {
+    cli_fail();
+    good = false;
+  }
+  free(maker);
+  cr_buffer_free(&picture);
+  cr_buffer_free(&text);
+  return good;
+}
+
+static bool is_direction(const char *word) {
+  static const char *const words[] = {"TB", "BT", "LR", "RL"};
+  for (int i = 0; i < 4; ++i) {
+    if (strcmp(word, words[i]) == 0) return true;
+  }
+  cli_error("-rankdir %s: expected TB, BT, LR or RL", word);
+  return false;
+}
+
+int crema_cmd_draw(int argc, char **argv) {
+  cli_view_flags flags;
+  const char *direction = "TB";
+  cli_flag list[CLI_VIEW_FLAGS + 1];
+  char help[4096];
+  int code = 1;
+  crema_net *net = NULL;
+  cli_view_flags_list(&flags, list);
+  list[CLI_VIEW_FLAGS] =
+      (cli_flag){"rankdir", CLI_STRING, &direction, "where arrows go: TB (down), BT, LR or RL"};
+  snprintf(help, sizeof help, "%s%s%s", help_text, cli_view_input_help, example);
+  const cli_spec spec = {.command = "draw",
+                         .arguments = "NET FILE",
+                         .min_arguments = 2,
+                         .max_arguments = 2,
+                         .help = help,
+                         .flags = list,
+                         .flag_count = sizeof list / sizeof *list};
+  if (!cli_parse(&spec, &argc, argv, &code)) return code;
+  const char *kind = kind_of(argv[2]);
+  if (kind == NULL || !is_direction(direction)) return 1;
+  if (!cli_view_open(&flags, argv[1], &net)) return 1;
+  const bool good = draw(net, direction, kind, argv[2]);
+  crema_net_destroy(net);
+  return good ? 0 : 1;
+}
