@@ -5,6 +5,7 @@
 #include "core/fail.h"
 #include "core/file.h"
 #include "core/log.h"
+#include "solver/detections.h"
 #include "solver/solver.h"
 
 /* Where one net comes from: a file or a message inside the solver file. */
@@ -177,6 +178,7 @@ static crema_status check_test_counts(const crema_solver *solver, size_t nets) {
     return cr_fail(CREMA_E_PARSE, "%s: there are test nets but test_interval is %d, not above 0",
                    solver->path, param->test_interval);
   }
+  CR_TRY(cr_detections_check(param));
   for (size_t i = 0; i < nets; ++i) {
     if (param->test_iter[i] > 0) continue;
     return cr_fail(CREMA_E_RANGE, "%s: test_iter must be above 0, found %d", solver->path,

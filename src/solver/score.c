@@ -3,6 +3,7 @@
 
 #include "core/fail.h"
 #include "core/log.h"
+#include "solver/detections.h"
 #include "solver/solver.h"
 
 /* Carries out what the caller asks for in the middle of a test. */
@@ -90,6 +91,7 @@ static int count_all_batches(const crema_solver *solver, int index) {
 typedef struct test_share {
   double *sum; /* of the outputs' values, then of the loss */
   int64_t count;
+  cr_detections found; /* with eval_type "detection", in place of the outputs' sums */
 } test_share;
 
 typedef struct joint_test {
@@ -98,9 +100,9 @@ typedef struct joint_test {
   test_share share[CR_MAX_DEVICES];
 } joint_test;
 
-static crema_status need_sums(crema_net *net, test_share *share) {
+static crema_status need_sums(crema_net *net, bool detects, test_share *share) {
   if (share->sum != NULL) return CREMA_OK;
-  share->count = count_outputs(net);
+  share->count = detects ? 0 : count_outputs(net);
   return CR_NEW(share->sum, share->count + 1, "test scores");
 }
 
@@ -112,8 +114,10 @@ static crema_status run_batch(void *user, cr_replica *replica) {
   test_share *share = &test->share[number];
   double loss;
   CR_TRY(crema_net_forward(net, &loss));
-  CR_TRY(need_sums(net, share));
+  const bool detects = cr_detections_wanted(solver->param);
+  CR_TRY(need_sums(net, detects, share));
   share->sum[share->count] += loss;
+  if (detects) return cr_detections_add(&share->found, net);
   return add_outputs(net, share->sum, share->count);
 }
 
@@ -123,7 +127,9 @@ static crema_status join_shares(crema_solver *solver, joint_test *test) {
   for (int i = 1; i < solver->replicas; ++i) {
     const test_share *share = &test->share[i];
     for (int64_t k = 0; k <= all->count; ++k) all->sum[k] += share->sum[k];
+    CR_TRY(cr_detections_join(&all->found, &share->found));
   }
+  CR_TRY(cr_detections_gather(&all->found, solver->world));
   return cr_world_agree(solver->world, all->sum, (int)all->count + 1, NULL, 0);
 }
 
@@ -140,16 +146,28 @@ static crema_status run_test(crema_solver *solver, joint_test *test) {
   return solver->tests_shared ? join_shares(solver, test) : CREMA_OK;
 }
 
-static void report_test(crema_solver *solver, const joint_test *test) {
+static crema_status report_detections(crema_solver *solver, joint_test *test) {
+  double score;
+  CR_TRY(cr_detections_report(&test->share[0].found, solver->param, solver->test_net[test->index],
+                              cr_solver_leads(solver), &score));
+  if (test->index > 0) return CREMA_OK;
+  solver->has_score = true;
+  solver->score = score;
+  return CREMA_OK;
+}
+
+static crema_status report_test(crema_solver *solver, joint_test *test) {
   const test_share *all = &test->share[0];
   const int batches = count_all_batches(solver, test->index);
+  if (cr_solver_leads(solver) && solver->param->test_compute_loss) {
+    cr_log_info("Test loss: %g", all->sum[all->count] / batches);
+  }
+  if (cr_detections_wanted(solver->param)) return report_detections(solver, test);
   if (cr_solver_leads(solver)) {
-    if (solver->param->test_compute_loss) {
-      cr_log_info("Test loss: %g", all->sum[all->count] / batches);
-    }
     report(solver->test_net[test->index], all->sum, all->count, batches);
   }
   if (test->index == 0) keep_score(solver, all->sum, all->count, batches);
+  return CREMA_OK;
 }
 
 static crema_status test_one(crema_solver *solver, int index) {
@@ -160,9 +178,12 @@ static crema_status test_one(crema_solver *solver, int index) {
   crema_status status = run_test(solver, &test);
   if (status == CREMA_OK) {
     if (solver->stop_requested) cr_log_info("Test interrupted.");
-    else report_test(solver, &test);
+    else status = report_test(solver, &test);
   }
-  for (int i = 0; i < solver->replicas; ++i) free(test.share[i].sum);
+  for (int i = 0; i < solver->replicas; ++i) {
+    free(test.share[i].sum);
+    cr_detections_free(&test.share[i].found);
+  }
   if (status == CREMA_OK) return CREMA_OK;
   return cr_fail_in(status, "iteration %lld, test net #%d", (long long)solver->iteration, index);
 }

@@ -11,6 +11,7 @@
  *   grad_scale.c the factor for all gradients, when it follows their size
  *   train.c      the training loop
  *   score.c      running the test nets
+ *   detections.c the scores of detectors
  *   epochs.c     tests and snapshots at the end of the last epochs
  *   control.c    what programs ask and change between iterations
  *   report.c     the lines of the log

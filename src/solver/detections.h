@@ -1,0 +1,39 @@
+/* Scores of test nets that end in DetectionEvaluate: the mean average precision. */
+#ifndef CR_SOLVER_DETECTIONS_H
+#define CR_SOLVER_DETECTIONS_H
+
+#include "core/buffer.h"
+#include "crema/net.h"
+#include "parallel/world.h"
+#include "proto/proto.h"
+
+/* What DetectionEvaluate made of several batches. Zero-initialise; free with cr_detections_free. */
+typedef struct cr_detections {
+  cr_buffer row; /* five doubles each: of an object count or a detection */
+} cr_detections;
+
+/* Whether eval_type says so. */
+bool cr_detections_wanted(const Caffe__SolverParameter *param);
+
+/* Errors: CREMA_E_UNKNOWN_NAME for an eval_type or ap_version that does not exist. */
+crema_status cr_detections_check(const Caffe__SolverParameter *param) CREMA_MUST_USE;
+
+/* Adds the outputs of the net's last pass. Errors: CREMA_E_SHAPE for outputs that are none of
+ * DetectionEvaluate. */
+crema_status cr_detections_add(cr_detections *to, crema_net *net) CREMA_MUST_USE;
+
+/* Adds what another one has. */
+crema_status cr_detections_join(cr_detections *to, const cr_detections *from) CREMA_MUST_USE;
+
+/* Gives all processes what all of them have. */
+crema_status cr_detections_gather(cr_detections *of, cr_world *world) CREMA_MUST_USE;
+
+/* Logs, where `told`, the mean average precision of each output, and that of each class with
+ * show_per_class_result; *score is that of the first output. Sorts the rows.
+ * Errors: CREMA_E_NO_MEMORY. */
+crema_status cr_detections_report(cr_detections *of, const Caffe__SolverParameter *param,
+                                  crema_net *net, bool told, double *score) CREMA_MUST_USE;
+
+void cr_detections_free(cr_detections *of);
+
+#endif
