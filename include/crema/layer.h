@@ -109,8 +109,8 @@ CREMA_API crema_status crema_layer_add_param(crema_layer *layer, const crema_sha
 
 /* The field `path` of the layer's description as text, such as "python_param.param_str" or "name":
  * a string as it is, a number in digits, a message in its text form, several values with spaces
- * between; the default where it is not given. Free with crema_free. Errors: CREMA_E_UNKNOWN_NAME
- * for a field that the schema lacks, CREMA_E_NO_MEMORY. */
+ * between; the default where it is not given. The empty path gives the whole description. Free with
+ * crema_free. Errors: CREMA_E_UNKNOWN_NAME for a field that the schema lacks, CREMA_E_NO_MEMORY. */
 CREMA_API crema_status crema_layer_field(const crema_layer *layer, const char *path,
                                          char **out) CREMA_MUST_USE;
 

@@ -69,6 +69,9 @@ class Layer:
         """The net goes."""
         self._handle = None
         self.blobs = BlobVec()
+        param = self.__dict__.get("layer_param")
+        if isinstance(param, LayerParameter):
+            param._handle = _Gone
 
     def __repr__(self):
         return "<caffe.Layer %r of type %s with %d parameters>" % (self.name, self.type, len(self.blobs))
@@ -90,23 +93,75 @@ def make(handle):
     layer.name = handle.field("name")
     layer.param_str = layer.param_str_ = handle.field("python_param.param_str")
     layer.phase = handle.phase
-    layer.__init__(LayerParameter(handle.field("name"), handle))
+    layer.__init__(LayerParameter._of(handle))
     return layer
 
 
-class LayerParameter:
-    """What the prototxt says of a layer that is being built."""
+class _Gone:
+    """In the place of a layer's handle when its net is gone."""
 
-    def __init__(self, name, handle):
-        self.name = name
-        self._handle = handle
+    @staticmethod
+    def field(path):
+        """Raises."""
+        raise RuntimeError("the net that had this layer is gone")
+
+
+class LayerParameter:
+    """The description of a layer, whose fields are attributes: ``LayerParameter(text)`` of what stands between
+    the braces of a prototxt's ``layer { }``, of bytes in wire format, or of a caffe_pb2.LayerParameter. Layers
+    in Python get theirs as ``layer_param``."""
+
+    def __init__(self, source=""):
+        self._source = source
+        self._message = None
+        self._handle = None
+
+    @classmethod
+    def _of(cls, handle):
+        found = cls()
+        found._handle = handle
+        return found
+
+    def _read(self):
+        from google.protobuf import text_format
+
+        from .proto import caffe_pb2
+        source = self._source if self._handle is None else self._handle.field("")
+        message = caffe_pb2.LayerParameter()
+        if isinstance(source, (bytes, bytearray)):
+            message.ParseFromString(bytes(source))
+        elif hasattr(source, "DESCRIPTOR"):
+            message.ParseFromString(source.SerializeToString())
+        else:
+            text_format.Parse(str(source), message)
+        return message
+
+    def to_python(self):
+        """The description, as a caffe_pb2.LayerParameter."""
+        if self._message is None:
+            self._message = self._read()
+        return self._message
+
+    def from_python(self, message):
+        """Takes over a caffe_pb2.LayerParameter."""
+        self._handle, self._source, self._message = None, message, None
 
     def field(self, path):
-        """A field as text, such as ``field('python_param.param_str')``."""
-        return self._handle.field(path)
+        """A field as text, such as ``field('python_param.param_str')``; the default where it is not given."""
+        if self._handle is not None:
+            return self._handle.field(path)
+        value = self.to_python()
+        for name in path.split("."):
+            value = getattr(value, name)
+        return str(value)
+
+    def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self.to_python(), name)
 
     def __repr__(self):
-        return "<caffe.LayerParameter %r>" % self.name
+        return "<caffe.LayerParameter %r of type %s>" % (self.field("name"), self.field("type"))
 
 
 _core.set_layer_maker(make)

@@ -1,5 +1,6 @@
 """The classes Net and Solver."""
 import os
+import weakref
 from collections import OrderedDict
 
 import numpy as np
@@ -296,6 +297,8 @@ class Net(_core.Net):
         hooks = self.__dict__.setdefault("_hooks", {})
         hooks.setdefault(kind, []).append(function)
         self._use_hooks([k for k in _KINDS if k in hooks])
+        if "_keep" in self.__dict__:
+            self._keep()  # a solver's net: its hooks stay as long as the solver
 
     def _call_hooks(self, kind, layer):
         for function in self._hooks[kind]:
@@ -410,18 +413,39 @@ class Solver(_core.Solver):
         kind, indices = device_kind()
         self._callbacks = []
         self._bar = None
-        self._build(solver_file, self._type, seed, kind, indices)
+        self._nets = weakref.WeakValueDictionary()
+        self._hooked_nets = {}
         _core.take_made_layers()
+        self._build(solver_file, self._type, seed, kind, indices)
+        self._python_layers = self._by_net(_core.take_made_layers())
+
+    def _by_net(self, made):
+        """The layers written in Python, by the numbers of the nets, which are built one after another."""
+        made, found = iter(made), {}
+        for index in range(-1, self._test_net_count):
+            count = self._net(index)._layer_types.count("Python")
+            found[index] = [layer for _, layer in zip(range(count), made)]
+        return found
+
+    def _net_of(self, index):
+        """The object of a net: the same one as long as somebody has it, or it has hooks."""
+        net = self._nets.get(index)
+        if net is None:
+            net = self._nets[index] = self._net(index)
+            net._python_layers = self._python_layers[index]
+            pinned = self._hooked_nets
+            net._keep = lambda: pinned.setdefault(index, self._nets[index])
+        return net
 
     @property
     def net(self):
         """The net that is trained."""
-        return self._net(-1)
+        return self._net_of(-1)
 
     @property
     def test_nets(self):
         """The nets that test it; they have the same weights."""
-        return [self._net(i) for i in range(self._test_net_count)]
+        return [self._net_of(i) for i in range(self._test_net_count)]
 
     @property
     def type(self):

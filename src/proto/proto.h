@@ -32,8 +32,8 @@ crema_status cr_text_parse(const ProtobufCMessageDescriptor *type, const char *t
 crema_status cr_text_print(const ProtobufCMessage *message, cr_buffer *out) CREMA_MUST_USE;
 
 /* Appends one field as text, found by its names with dots between ("a.b"): a string as it is, a
- * message in text form, several values with spaces between; what is not given, by its default.
- * Errors: CREMA_E_UNKNOWN_NAME. */
+ * message in text form, several values with spaces between; what is not given, by its default. The
+ * empty path stands for the whole message. Errors: CREMA_E_UNKNOWN_NAME. */
 crema_status cr_text_print_field(const ProtobufCMessage *message, const char *path,
                                  cr_buffer *out) CREMA_MUST_USE;
 

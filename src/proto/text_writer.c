@@ -194,7 +194,9 @@ crema_status cr_text_print_field(const ProtobufCMessage *message, const char *pa
                                  cr_buffer *out) {
   cr_c_locale locale;
   CR_TRY(cr_c_locale_begin(&locale));
-  crema_status status = print_path(message, path, out);
+  crema_status status =
+      path[0] == '\0' ? print_fields(message, 0, out) : print_path(message, path, out);
+  if (status == CREMA_OK) status = cr_buffer_append(out, "", 0);
   cr_c_locale_end(&locale);
   return status;
 }

@@ -20,6 +20,9 @@ static crema_status set_up(crema_layer *layer) {
   ok(crema_layer_field(layer, "python_param.param_str", &text));
   snprintf(seen->field, sizeof seen->field, "%s", text);
   crema_free(text);
+  ok(crema_layer_field(layer, "", &text));
+  assert_non_null(strstr(text, "type: \"TestScaler\""));
+  crema_free(text);
   if (strcmp(seen->field, "refuse") == 0) {
     return crema_layer_fail(layer, CREMA_E_ARGUMENT, "cannot be so");
   }

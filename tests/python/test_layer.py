@@ -173,6 +173,36 @@ net: '%s' base_lr: 0.1 lr_policy: 'fixed' max_iter: 50 snapshot_after_train: fal
         solver.solve()
         self.assertAlmostEqual(float(solver.net.params["s"][0].data[0]), 4, places=3)
 
+    def test_in_the_nets_of_a_solver(self):
+        """They are the objects of the program's class, and know their phase; hooks stay with the solver."""
+        net = self.write("net.prototxt", python("p", "", "p", "Phase") + python("g", "", "g", "Growing"))
+        solver = caffe.SGDSolver(self.write("solver.prototxt", """
+net: '%s' base_lr: 0.1 lr_policy: 'fixed' max_iter: 5 test_iter: 3 test_interval: 100 test_initialization: false
+snapshot_after_train: false""" % net))
+        train, test = solver.net.layers, solver.test_nets[0].layers
+        self.assertEqual([type(layer) for layer in train + test], [Phase, Growing] * 2)
+        self.assertEqual([layer.phase for layer in train + test], [caffe.TRAIN] * 2 + [caffe.TEST] * 2)
+        train[1].size, before = 10, test[1].size
+        seen = []
+        solver.net.after_forward(seen.append)
+        solver.step(2)
+        self.assertGreaterEqual(solver.net.blobs["g"].shape[0], 12)
+        self.assertEqual(test[1].size, before)
+        gc.collect()
+        solver.net.before_forward(seen.append)
+        solver.step(1)
+        self.assertEqual(seen, [0, 1, 0, 1, 0, 0, 1, 1])
+
+    def test_solver_goes_with_its_layers(self):
+        net = self.write("net.prototxt", python("p", "", "p", "Phase"))
+        solver = caffe.SGDSolver(self.write("solver.prototxt", """
+net: '%s' base_lr: 0.1 lr_policy: 'fixed' max_iter: 5 snapshot_after_train: false""" % net))
+        gone = weakref.ref(solver.net.layers[0])
+        solver.net.after_forward(lambda layer: None)
+        del solver
+        gc.collect()
+        self.assertIsNone(gone())
+
     def test_phase_and_param(self):
         for phase in (caffe.TRAIN, caffe.TEST):
             net = net_of(python("p", "", "p", "Phase"), phase)
