@@ -4,8 +4,11 @@
 Usage: PYTHONPATH=build/python bench/python.py [crema [solver.prototxt]]
 
 With the command `crema` and a solver file (LeNet's without it), training by solver.step is compared with
-`crema train`.
+`crema train`. Preprocessing is compared with what pycaffe's documentation says of it, in NumPy and, for
+resizing, scikit-image or SciPy where they are installed.
 """
+import ctypes
+import glob
 import os
 import statistics
 import subprocess
@@ -16,10 +19,7 @@ os.environ.setdefault("GLOG_minloglevel", "2")
 
 import numpy as np  # noqa: E402
 
-START = time.perf_counter()
 import caffe  # noqa: E402
-
-IMPORTED = time.perf_counter() - START
 
 NET = """
 layer { name: 'data' type: 'Input' top: 'data' input_param { shape { dim: 1 dim: 3 dim: 32 dim: 32 } } }
@@ -44,13 +44,41 @@ def line(name, value, unit, limit):
     print("%-52s %9.2f %-3s (at most %s)" % (name, value, unit, limit))
 
 
+def importing():
+    """Milliseconds of `import caffe` after NumPy's: the least of several processes."""
+    program = ("import time, numpy; begin = time.perf_counter(); import caffe; "
+               "print(time.perf_counter() - begin)")
+    times = [float(subprocess.check_output([sys.executable, "-c", program])) for _ in range(7)]
+    line("import caffe beyond NumPy", 1000 * min(times), "ms", 60)
+
+
+def library():
+    """libcrema, called without the extension module."""
+    folder = os.path.dirname(os.path.abspath(caffe.__file__))
+    for pattern in ("lib/libcrema.so*", "../crema_caffe.libs/libcrema-*.so*", "../../lib/libcrema.so*"):
+        for path in glob.glob(os.path.join(folder, pattern)):
+            return ctypes.CDLL(path)
+    raise SystemExit("libcrema is not found beside the package")
+
+
+def forward_call():
+    """Microseconds of crema_net_forward, without what a call by ctypes costs."""
+    crema, net, loss = library(), ctypes.c_void_p(), ctypes.c_double()
+    text = NET.encode()
+    if crema.crema_net_parse(text, ctypes.c_size_t(len(text)), b"net", None, ctypes.byref(net)) != 0:
+        raise SystemExit("the net cannot be built")
+    result = ctypes.byref(loss)
+    taken = each(lambda: crema.crema_net_forward(net, result))
+    nothing = each(lambda: crema.crema_net_destroy(None, None))
+    crema.crema_net_destroy(net)
+    return taken - nothing
+
+
 def calls():
     """Single calls."""
     net = caffe.Net.from_text(NET)
-    last = len(net._layer_names) - 1
     net.forward()
-    plain = each(lambda: net._forward(0, last))
-    line("net.forward() beyond the call of the library", each(net.forward) - plain, "us", 20)
+    line("net.forward() beyond the call of the library", each(net.forward) - forward_call(), "us", 20)
     blob = net.blobs["data"]
     line("np.asarray(blob.data)", each(lambda: np.asarray(blob.data)), "us", 1)
     held = blob.data
@@ -58,16 +86,51 @@ def calls():
     del held
 
 
+def resizer():
+    """(name, function) of what pycaffe resizes with; None where neither is installed."""
+    try:
+        from skimage.transform import resize
+        return "scikit-image", lambda picture, size: resize(picture, size, order=1, mode="constant")
+    except ImportError:
+        pass
+    try:
+        from scipy.ndimage import zoom
+    except ImportError:
+        return None, None
+    return "SciPy", lambda picture, size: zoom(
+        picture, (size[0] / picture.shape[0], size[1] / picture.shape[1], 1), order=1)
+
+
+def peer(picture, size, mean, resize):
+    """The steps of preprocessing in the order that pycaffe gives for them."""
+    values = picture.astype(np.float32, copy=False)
+    if values.shape[:2] != size:
+        low, high = values.min(), values.max()
+        values = (resize((values - low) / (high - low), size) * (high - low) + low).astype(np.float32)
+    values = values.transpose(2, 0, 1)[[2, 1, 0], :, :]
+    values *= 255
+    values -= mean
+    return values
+
+
 def preprocessing():
-    """A picture for a net of 224 x 224."""
+    """A picture for a net of 224 x 224, with and without resizing."""
     transformer = caffe.io.Transformer({"data": (1, 3, 224, 224)})
     transformer.set_transpose("data", (2, 0, 1))
     transformer.set_channel_swap("data", (2, 1, 0))
     transformer.set_raw_scale("data", 255)
     transformer.set_mean("data", np.array([104.0, 117, 123]))
-    picture = np.random.rand(300, 451, 3).astype(np.float32)
-    line("Transformer.preprocess, 451 x 300 to 224 x 224", each(
-        lambda: transformer.preprocess("data", picture), 20) / 1000, "ms", "pycaffe's")
+    mean = np.array([104.0, 117, 123], np.float32).reshape(3, 1, 1)
+    name, resize = resizer()
+    for height, width in ((224, 224), (300, 451)):
+        picture = np.random.rand(height, width, 3).astype(np.float32)
+        own = each(lambda: transformer.preprocess("data", picture), 10) / 1000
+        limit = "pycaffe's, which needs scikit-image"
+        if (height, width) == (224, 224) or resize:
+            limit = "%.2f: pycaffe's steps%s" % (
+                each(lambda: peer(picture, (224, 224), mean, resize), 10) / 1000,
+                " with " + name if height != 224 else "")
+        line("Transformer.preprocess, %d x %d to 224 x 224" % (width, height), own, "ms", limit)
 
 
 def training(crema, solver_file):
@@ -85,7 +148,7 @@ def training(crema, solver_file):
 
 def main():
     """Prints the table."""
-    line("import caffe beyond NumPy", 1000 * IMPORTED, "ms", 60)
+    importing()
     calls()
     preprocessing()
     if len(sys.argv) > 1:

@@ -98,7 +98,8 @@ class Transformer:
     def preprocess(self, in_, data):
         """The array of float32 for input `in_`, without the axis of samples."""
         self._check_input(in_)
-        values = np.asarray(data).astype(np.float32, copy=False)
+        data = np.asarray(data)
+        values = data.astype(np.float32, copy=False)
         dims = self.inputs[in_][2:]
         if values.shape[:2] != tuple(dims):
             values = resize_image(values, dims)
@@ -110,8 +111,9 @@ class Transformer:
             values = values[list(swap), :, :]
         raw_scale, mean = self.raw_scale.get(in_), self.mean.get(in_)
         input_scale = self.input_scale.get(in_)
-        if raw_scale is not None or mean is not None or input_scale is not None:
-            values = np.array(values)  # the caller's stays as it is
+        steps = raw_scale is not None or mean is not None or input_scale is not None
+        if steps and np.may_share_memory(values, data):
+            values = np.array(values, order="C")  # the caller's stays as it is
         if raw_scale is not None:
             values *= raw_scale
         if mean is not None:

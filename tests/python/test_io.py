@@ -115,6 +115,16 @@ class Preprocessing(unittest.TestCase):
         np.testing.assert_array_equal(picture, kept)
         np.testing.assert_allclose(t.deprocess("data", found), picture, atol=1e-5)
 
+    def test_the_picture_stays(self):
+        """Also where no step before the first that computes makes a copy."""
+        picture = np.random.rand(3, 4, 6).astype(np.float32)
+        kept = picture.copy()
+        transformer = caffe.io.Transformer({"data": (1, 6, 3, 4)})
+        transformer.set_raw_scale("data", 255)
+        found = transformer.preprocess("data", picture)
+        np.testing.assert_allclose(found, 255 * kept, rtol=1e-6)
+        np.testing.assert_array_equal(picture, kept)
+
     def test_resizes(self):
         self.transformer.set_transpose("data", (2, 0, 1))
         self.assertEqual(self.transformer.preprocess("data", np.ones((9, 9, 3))).shape, (3, 4, 6))
