@@ -229,7 +229,7 @@ def check():
         if row[:2] not in ROWS or not 1 <= int(row[3:]) <= ROWS[row[:2]] or not mechanism:
             wrong.append(f"{row}: no such row")
         wrong += [f"{row}: there is no function {f}" for f in functions if not uses.exists(f)]
-    for path in sorted((ROOT / "tests").rglob("*.c")):
+    for path in sorted(p for p in (ROOT / "tests").rglob("*") if p.suffix in (".c", ".sh")):
         for test in set(re.findall(r"\bs\d_\d\d_\w+", path.read_text())):
             wrong += [f"{path.relative_to(ROOT)}: {test}: {row} is not in rows.tsv"
                       for row in rows_of(test) if row not in known]

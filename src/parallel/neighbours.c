@@ -53,3 +53,10 @@ int cr_neighbours_ended(cr_neighbours *neighbours) {
   }
   return -1;
 }
+
+bool cr_neighbours_has_ended(cr_neighbours *neighbours, int rank) {
+  for (int i = 0; i < neighbours->count; ++i) {
+    if (neighbours->rank[i] == rank) return poll(&neighbours->process[i], 1, 0) > 0;
+  }
+  return false;
+}

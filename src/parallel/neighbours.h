@@ -3,6 +3,7 @@
 #define CR_PARALLEL_NEIGHBOURS_H
 
 #include <poll.h>
+#include <stdbool.h>
 
 #include "crema/status.h"
 #include "crema/types.h"
@@ -32,5 +33,8 @@ void cr_neighbours_free(cr_neighbours *neighbours);
 
 /* The rank of a neighbour whose process has ended; -1: none has. Does not wait. */
 int cr_neighbours_ended(cr_neighbours *neighbours);
+
+/* Whether the rank is that of a watched process which has ended. */
+bool cr_neighbours_has_ended(cr_neighbours *neighbours, int rank);
 
 #endif

@@ -268,7 +268,17 @@ crema_status cr_world_wait(cr_world *world, cr_mpi_handle *request) {
 
 /* ---- failing and leaving ---- */
 
-/* Whether all others have received this process's message; waits at most `seconds`. */
+/* Whether those who have not received this process's message have all ended. With the lock held. */
+static bool nobody_listens(cr_world *world) {
+  for (int i = 0; i < world->size; ++i) {
+    if (world->told[i] == world->mpi.request_null) continue;
+    if (!cr_neighbours_has_ended(&world->neighbours, i)) return false;
+  }
+  return true;
+}
+
+/* Whether all others have received this process's message; waits at most `seconds`, and for nobody
+ * who has ended. */
 static bool have_heard(cr_world *world, double seconds) {
   const double end = cr_clock_seconds() + seconds;
   for (unsigned turn = 0;; ++turn) {
@@ -279,9 +289,10 @@ static bool have_heard(cr_world *world, double seconds) {
     /* Of a rank that failed as well, and waits for this one to hear of it. */
     (void)receive(world, &another, &received);
     const int code = world->mpi.Testall(world->size, world->told, &done, NULL);
+    const bool vain = code == CR_MPI_SUCCESS && !done && turn % LOOKS == 0 && nobody_listens(world);
     pthread_mutex_unlock(&world->lock);
     if (code != CR_MPI_SUCCESS || done) return done;
-    if (cr_clock_seconds() > end) return false;
+    if (vain || cr_clock_seconds() > end) return false;
     cr_clock_pause(turn);
   }
 }

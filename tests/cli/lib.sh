@@ -87,6 +87,12 @@ NET
   } >"$name.prototxt"
 }
 
+# proved NAME: unless anything has failed, says that the rows that the name begins with are proved, for
+# scripts/conformance.py.
+proved() {
+  [ "$failures" -ne 0 ] || echo "[       OK ] $1"
+}
+
 finish() {
   [ "$failures" -eq 0 ] || { echo "$failures failures"; exit 1; }
   echo "ok"

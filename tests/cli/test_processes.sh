@@ -106,6 +106,8 @@ for count in 1 2 3; do
   expect_weights "$count processes, then $((4 - count))" resumed
 done
 
+proved s3_29_s3_32_s4_54_processes_train_as_devices_do
+
 # ---- signals ----
 
 make_net long 'max_iter: 100000000 random_seed: 1'
@@ -177,4 +179,5 @@ reap "$others"
 [ "$code" -ne 0 ] || fail "mpirun returned 0 though a process was killed"
 run train -solver long.prototxt -snapshot "$state" -iterations 3
 expect_ok "resume after SIGHUP"
+proved s3_30_s4_54_signals_to_processes
 finish

@@ -64,4 +64,6 @@ for process in $(sed 's/.* //' "$folder/notes" | sort -u); do
   case $state in '' | Z*) ;; *) die "process $process is still there" ;; esac
 done
 grep -a "heard after" "$folder/log"
+# What scripts/conformance.py looks for, once for all ranks.
+grep -aoE '^\[ +OK \] s[0-9]_[0-9]{2}_\w+' "$folder/log" | sort -u
 exit 0
