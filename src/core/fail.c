@@ -12,7 +12,7 @@ struct cr_error {
   char text[TEXT_MAX];
   char context[TEXT_MAX]; /* what was added after the file or the layer was known */
   char layer[NAME_MAX_BYTES], type[TYPE_MAX];
-  char blob[NAME_MAX_BYTES];
+  char blob[NAME_MAX_BYTES], field[TYPE_MAX];
   char file[TEXT_MAX];
   size_t line, column;
   bool has_layer, has_file;
@@ -168,8 +168,13 @@ crema_status cr_fail_where(crema_status code, const cr_where *where) {
   if (where->blob != NULL && error->blob[0] == '\0') {
     copy_name(error->blob, sizeof error->blob, where->blob);
   }
+  if (where->field != NULL) copy_name(error->field, sizeof error->field, where->field);
   if (where->file != NULL) set_file(error, where);
   return code;
+}
+
+const char *cr_error_field(void) {
+  return current.field;
 }
 
 crema_status cr_fail_errno(int err, const char *fmt, ...) {

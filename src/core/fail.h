@@ -13,6 +13,7 @@
 typedef struct cr_where {
   const char *layer, *type; /* the layer's name and its type */
   const char *blob;         /* never part of the text by itself */
+  const char *field;        /* likewise: the field of a solver file that is to blame */
   const char *file;         /* the file to blame, or the name that messages give to a text */
   size_t line, column;      /* in `file`, from 1 on */
   bool told;                /* the text says it all; only the crema_error_... answers change */
@@ -36,6 +37,10 @@ crema_status cr_fail_in(crema_status code, const char *fmt, ...) CREMA_PRINTF(2,
  * that are known already are kept, as they are nearer to the cause; a file is put in front of the
  * text. Does nothing when `code` is CREMA_OK. */
 crema_status cr_fail_where(crema_status code, const cr_where *where);
+
+/* The field that the calling thread's failure is blamed on; "" when it names none. Valid until the
+ * next failure. */
+const char *cr_error_field(void);
 
 /* As cr_fail(CREMA_E_IO, ...), with strerror(err) appended after ": ". */
 crema_status cr_fail_errno(int err, const char *fmt, ...) CREMA_PRINTF(2, 3);

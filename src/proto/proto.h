@@ -142,6 +142,10 @@ typedef struct cr_layer_search {
  * thread's error text may change. */
 size_t cr_text_layer_line(const char *text, size_t size, const cr_layer_search *search);
 
+/* The line on which a field of the message itself, not of one inside it, is given last; 0: nowhere.
+ * For error messages. The thread's error text may change. */
+size_t cr_text_field_line(const char *text, size_t size, const char *field);
+
 /* Whether the layer belongs to the phase according to its rules about phases; rules about levels
  * and stages are ignored. This is how `before` is counted. */
 bool cr_layer_names_phase(const Caffe__LayerParameter *layer, Caffe__Phase phase);

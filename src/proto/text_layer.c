@@ -1,5 +1,5 @@
-/* Where a layer stands in the text of a net: for messages about nets that parse but do not fit
- * together. */
+/* Where a layer stands in the text of a net, and a field in that of a solver: for messages about
+ * texts that parse but make no sense. */
 #include <string.h>
 
 #include "proto/proto.h"
@@ -155,4 +155,20 @@ size_t cr_text_layer_line(const char *text, size_t size, const cr_layer_search *
     if (token.kind == CR_TOKEN_NAME) field = token;
   }
   return state.line != 0 ? state.line : state.any;
+}
+
+size_t cr_text_field_line(const char *text, size_t size, const char *field) {
+  cr_scanner scanner;
+  cr_token token;
+  size_t line = 0;
+  int depth = 0;
+  bool value = false; /* behind a colon; an enum's value is a name, too */
+  cr_scanner_start(&scanner, text, size, "text");
+  while (cr_scanner_next(&scanner, &token) == CREMA_OK && token.kind != CR_TOKEN_END) {
+    if (opens(&token)) ++depth;
+    else if (closes(&token)) --depth;
+    else if (depth == 0 && !value && token_equals(&token, field)) line = token.line;
+    value = cr_token_is(&token, ':');
+  }
+  return line;
 }

@@ -2,6 +2,7 @@
 #include "core/fail.h"
 #include "core/log.h"
 #include "layers/common/input_class.h"
+#include "solver/fields.h"
 #include "solver/solver.h"
 
 /* The samples of an epoch of the train net's input; 0 while they are not known. */
@@ -32,16 +33,17 @@ crema_status cr_epochs_check(const crema_solver *solver) {
   const int last = solver->param->test_and_snapshot_last_epochs;
   bool possible;
   if (last < 0) {
-    return cr_fail(CREMA_E_RANGE, "test_and_snapshot_last_epochs must not be negative, found %d",
-                   last);
+    return cr_field_fail(CREMA_E_RANGE, "test_and_snapshot_last_epochs",
+                         "test_and_snapshot_last_epochs must not be negative, found %d", last);
   }
   if (last == 0) return CREMA_OK;
   const uint64_t samples = epoch_samples(solver->net, &possible);
   if (!possible) {
-    return cr_fail(CREMA_E_ARGUMENT,
-                   "test_and_snapshot_last_epochs: the input of net '%s' has no epochs; that of "
-                   "Data, AnnotatedData, ImageData and MemoryData has",
-                   crema_net_name(solver->net));
+    return cr_field_fail(
+        CREMA_E_ARGUMENT, "test_and_snapshot_last_epochs",
+        "test_and_snapshot_last_epochs: the input of net '%s' has no epochs; that of "
+        "Data, AnnotatedData, ImageData and MemoryData has",
+        crema_net_name(solver->net));
   }
   if (samples > 0) {
     cr_log_info("An epoch has %llu samples, which are %g iterations", (unsigned long long)samples,

@@ -14,6 +14,7 @@
 
 #include "core/fail.h"
 #include "ops/op.h"
+#include "solver/fields.h"
 
 /* Earlier, the history is empty or a gradient alone. */
 enum { FIRST_CORRELATED = 2 };
@@ -90,8 +91,8 @@ static crema_status read_settings(cr_larc *larc, const Caffe__SolverParameter *p
   larc->eta = (double)param->larc_eta;
   larc->clips = strcmp(param->larc_policy, "clip") == 0;
   if (larc->clips || strcmp(param->larc_policy, "scale") == 0) return CREMA_OK;
-  return cr_fail(CREMA_E_UNKNOWN_NAME, "unknown larc_policy '%s' (known: scale, clip)",
-                 param->larc_policy);
+  return cr_field_fail(CREMA_E_UNKNOWN_NAME, "larc_policy",
+                       "unknown larc_policy '%s' (known: scale, clip)", param->larc_policy);
 }
 
 crema_status cr_larc_create(const Caffe__SolverParameter *param, const cr_blocks *blocks,

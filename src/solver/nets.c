@@ -6,6 +6,7 @@
 #include "core/file.h"
 #include "core/log.h"
 #include "solver/detections.h"
+#include "solver/fields.h"
 #include "solver/solver.h"
 
 /* Where one net comes from: a file or a message inside the solver file. */
@@ -162,27 +163,29 @@ static net_source test_source(const Caffe__SolverParameter *param, size_t i) {
   return (net_source){NULL, param->net_param, "net_param", 0};
 }
 
-static crema_status check_test_counts(const crema_solver *solver, size_t nets) {
-  const Caffe__SolverParameter *param = solver->param;
+static crema_status check_test_counts(const Caffe__SolverParameter *param, size_t nets) {
   size_t named = param->n_test_net_param + param->n_test_net;
   bool generic = param->net != NULL || param->net_param != NULL;
   if (generic ? param->n_test_iter < named : param->n_test_iter != named) {
-    return cr_fail(CREMA_E_PARSE, "%s: %zu test nets but %zu test_iter entries; give one for each",
-                   solver->path, named, param->n_test_iter);
+    return cr_field_fail(CREMA_E_PARSE, "test_iter",
+                         "%zu test nets but %zu test_iter entries; give one for each", named,
+                         param->n_test_iter);
   }
   if (param->n_test_state > 0 && param->n_test_state != nets) {
-    return cr_fail(CREMA_E_PARSE, "%s: %zu test nets but %zu test_state entries; give one for each",
-                   solver->path, nets, param->n_test_state);
+    return cr_field_fail(CREMA_E_PARSE, "test_state",
+                         "%zu test nets but %zu test_state entries; give one for each", nets,
+                         param->n_test_state);
   }
   if (nets > 0 && param->test_interval <= 0) {
-    return cr_fail(CREMA_E_PARSE, "%s: there are test nets but test_interval is %d, not above 0",
-                   solver->path, param->test_interval);
+    return cr_field_fail(CREMA_E_PARSE, "test_interval",
+                         "there are test nets but test_interval is %d, not above 0",
+                         param->test_interval);
   }
   CR_TRY(cr_detections_check(param));
   for (size_t i = 0; i < nets; ++i) {
     if (param->test_iter[i] > 0) continue;
-    return cr_fail(CREMA_E_RANGE, "%s: test_iter must be above 0, found %d", solver->path,
-                   param->test_iter[i]);
+    return cr_field_fail(CREMA_E_RANGE, "test_iter", "test_iter must be above 0, found %d",
+                         param->test_iter[i]);
   }
   return CREMA_OK;
 }
@@ -213,7 +216,7 @@ static void warn_of_rounding(const crema_solver *solver, size_t index) {
 crema_status cr_solver_build_test_nets(crema_solver *solver) {
   const size_t nets = solver->param->n_test_iter;
   const int replicas = solver->tests_shared ? solver->replicas : 1;
-  CR_TRY(check_test_counts(solver, nets));
+  CR_TRY(cr_field_locate(check_test_counts(solver->param, nets), solver->path));
   CR_TRY(CR_NEW(solver->test_net, nets * (size_t)replicas + 1, "test nets"));
   for (int replica = 0; replica < replicas; ++replica) {
     for (size_t i = 0; i < nets; ++i) {

@@ -9,9 +9,17 @@
  *   sigmoid    b / (1 + exp(-g (i - stepsize)))
  *   plateau    b g^(steps), a step whenever, for plateau_winsize[steps] iterations, the mean loss
  *              has reached no new minimum and there was no step (SSD)
+ *   multifixed stagelr[s], s the first stage with i <= stageiter[s], or the last one (Intel)
+ *   cosine     m + (b - m) (1 + cos(pi (i - u) / (max_iter - u))) / 2, m = min_lr, u the
+ *              iterations of the warm-up (Loshchilov and Hutter, 2017, without restarts)
+ *   onecycle   between first = b / cycle_start_div, b, and first / cycle_end_div in half waves of a
+ *              cosine; b is reached at iteration cycle_rise max_iter - 1, the last at max_iter - 1
+ *              (Smith and Topin, 2018)
  *
- * and, as in NVCaffe: r + (b - r) (i / rampup_interval)^2 with r = rampup_lr during the first
- * rampup_interval iterations; never less than min_lr, where that is above 0.
+ * During the first rampup_interval iterations, as in NVCaffe, r + (b - r) (i / rampup_interval)^2
+ * with r = rampup_lr; or during the first warmup_iter ones, as in Intel's Caffe,
+ * s + (b - s) i / warmup_iter with s = warmup_start_lr. Never less than min_lr, where that is
+ * above 0.
  *
  * Momentum and weight decay, with q = (i / max_iter)^power of their own, at most 1:
  *
@@ -19,6 +27,8 @@
  *   poly       momentum: n + (max_momentum - n) q, n the one that is given
  *              weight decay: d q, or d + (max_weight_decay - d) q where that is given
  *   opt        momentum alone: (1 - sqrt(rate) / 2)^2, at most max_momentum where that is given
+ *   onecycle   momentum alone: from max_momentum to n and back, when the rate of onecycle rises and
+ *              falls
  */
 #include "solver/rate.h"
 
@@ -28,15 +38,26 @@
 #include "core/fail.h"
 #include "core/log.h"
 #include "core/nearest.h"
+#include "solver/fields.h"
 
 static const char *const rate_names[CR_RATE_POLICIES] = {
-    [CR_RATE_FIXED] = "fixed",     [CR_RATE_STEP] = "step",           [CR_RATE_EXP] = "exp",
-    [CR_RATE_INV] = "inv",         [CR_RATE_MULTISTEP] = "multistep", [CR_RATE_POLY] = "poly",
-    [CR_RATE_SIGMOID] = "sigmoid", [CR_RATE_PLATEAU] = "plateau",
+    [CR_RATE_FIXED] = "fixed",
+    [CR_RATE_STEP] = "step",
+    [CR_RATE_EXP] = "exp",
+    [CR_RATE_INV] = "inv",
+    [CR_RATE_MULTISTEP] = "multistep",
+    [CR_RATE_POLY] = "poly",
+    [CR_RATE_SIGMOID] = "sigmoid",
+    [CR_RATE_PLATEAU] = "plateau",
+    [CR_RATE_MULTIFIXED] = "multifixed",
+    [CR_RATE_COSINE] = "cosine",
+    [CR_RATE_ONECYCLE] = "onecycle",
 };
 
-static const char *const factor_names[CR_FACTOR_POLICIES] = {
-    [CR_FACTOR_FIXED] = "fixed", [CR_FACTOR_POLY] = "poly", [CR_FACTOR_OPT] = "opt"};
+static const char *const factor_names[CR_FACTOR_POLICIES] = {[CR_FACTOR_FIXED] = "fixed",
+                                                             [CR_FACTOR_POLY] = "poly",
+                                                             [CR_FACTOR_OPT] = "opt",
+                                                             [CR_FACTOR_ONECYCLE] = "onecycle"};
 
 /* The index of `name` among the names of the policies that `field` may have. */
 static crema_status find_policy(const char *field, const char *name, const char *const *known,
@@ -45,16 +66,16 @@ static crema_status find_policy(const char *field, const char *name, const char 
     if (strcmp(name, known[*out]) == 0) return CREMA_OK;
   }
   const char *nearest = cr_nearest(name, known, count);
-  return cr_fail(CREMA_E_UNKNOWN_NAME, "unknown %s '%s'; did you mean '%s'?", field, name,
-                 nearest == NULL ? known[0] : nearest);
+  return cr_field_fail(CREMA_E_UNKNOWN_NAME, field, "unknown %s '%s'; did you mean '%s'?", field,
+                       name, nearest == NULL ? known[0] : nearest);
 }
 
 static crema_status read_policies(const Caffe__SolverParameter *param, cr_schedule *out) {
   size_t rate, momentum, decay;
   if (param->lr_policy == NULL) {
     return cr_fail(CREMA_E_PARSE,
-                   "lr_policy is missing (fixed, step, exp, inv, multistep, poly, sigmoid "
-                   "or plateau)");
+                   "lr_policy is missing (fixed, step, exp, inv, multistep, multifixed, poly, "
+                   "sigmoid, plateau, cosine or onecycle)");
   }
   CR_TRY(find_policy("lr_policy", param->lr_policy, rate_names, CR_RATE_POLICIES, &rate));
   CR_TRY(find_policy("momentum_policy", param->momentum_policy, factor_names, CR_FACTOR_POLICIES,
@@ -76,6 +97,14 @@ static void read_numbers(const Caffe__SolverParameter *param, cr_schedule *out) 
   out->max_iter = param->max_iter;
   out->rampup_interval = param->rampup_interval;
   out->rampup_lr = (double)param->rampup_lr;
+  out->warmup_iter = param->warmup_iter;
+  out->warmup_start_lr = (double)param->warmup_start_lr;
+  out->stageiter = param->stageiter;
+  out->stagelr = param->stagelr;
+  out->stages = param->n_stagelr;
+  out->cycle_rise = (double)param->cycle_rise;
+  out->cycle_start_div = (double)param->cycle_start_div;
+  out->cycle_end_div = (double)param->cycle_end_div;
   out->stepvalue = param->stepvalue;
   out->stepvalues = param->n_stepvalue;
   out->plateau_winsize = param->plateau_winsize;
@@ -90,28 +119,93 @@ static void read_numbers(const Caffe__SolverParameter *param, cr_schedule *out) 
   out->weight_decay_power = (double)param->weight_decay_power;
 }
 
-static crema_status check_rate(const cr_schedule *s) {
+static bool ends_at_max_iter(const cr_schedule *s) {
+  return s->policy == CR_RATE_POLY || s->policy == CR_RATE_COSINE || s->policy == CR_RATE_ONECYCLE;
+}
+
+static crema_status check_steps(const cr_schedule *s) {
   if (s->policy == CR_RATE_STEP && s->stepsize <= 0) {
-    return cr_fail(CREMA_E_RANGE, "lr_policy 'step' needs a stepsize above 0, found %d",
-                   s->stepsize);
-  }
-  if (s->policy == CR_RATE_POLY && s->max_iter <= 0) {
-    return cr_fail(CREMA_E_RANGE, "lr_policy 'poly' needs a max_iter above 0, found %d",
-                   s->max_iter);
+    return cr_field_fail(CREMA_E_RANGE, "stepsize",
+                         "lr_policy 'step' needs a stepsize above 0, found %d", s->stepsize);
   }
   if (s->policy == CR_RATE_PLATEAU && s->plateau_winsizes == 0) {
-    return cr_fail(CREMA_E_RANGE, "lr_policy 'plateau' needs plateau_winsize");
+    return cr_field_fail(CREMA_E_RANGE, "lr_policy", "lr_policy 'plateau' needs plateau_winsize");
   }
   for (size_t i = 1; i < s->stepvalues; ++i) {
     if (s->stepvalue[i] >= s->stepvalue[i - 1]) continue;
-    return cr_fail(CREMA_E_RANGE, "stepvalue must not fall, found %d after %d", s->stepvalue[i],
-                   s->stepvalue[i - 1]);
-  }
-  if (!(s->min_lr >= 0) || (s->policy == CR_RATE_POLY && s->min_lr > 0 && s->min_lr > s->base_lr)) {
-    return cr_fail(CREMA_E_RANGE, "min_lr must lie between 0 and base_lr (%g), found %g",
-                   s->base_lr, s->min_lr);
+    return cr_field_fail(CREMA_E_RANGE, "stepvalue", "stepvalue must not fall, found %d after %d",
+                         s->stepvalue[i], s->stepvalue[i - 1]);
   }
   return CREMA_OK;
+}
+
+static crema_status check_stages(const cr_schedule *s, size_t iterations) {
+  if (s->policy != CR_RATE_MULTIFIXED) return CREMA_OK;
+  if (s->stages == 0 || s->stages != iterations) {
+    return cr_field_fail(CREMA_E_RANGE, s->stages == 0 ? "lr_policy" : "stagelr",
+                         "lr_policy 'multifixed' needs a stageiter for each stagelr, found %zu "
+                         "stagelr and %zu stageiter",
+                         s->stages, iterations);
+  }
+  for (size_t i = 1; i < s->stages; ++i) {
+    if (s->stageiter[i] > s->stageiter[i - 1]) continue;
+    return cr_field_fail(CREMA_E_RANGE, "stageiter", "stageiter must rise, found %d after %d",
+                         s->stageiter[i], s->stageiter[i - 1]);
+  }
+  return CREMA_OK;
+}
+
+static crema_status check_cycle(const cr_schedule *s) {
+  const bool cycles = s->policy == CR_RATE_ONECYCLE || s->momentum_policy == CR_FACTOR_ONECYCLE;
+  if (cycles && !(s->cycle_rise > 0 && s->cycle_rise < 1)) {
+    return cr_field_fail(CREMA_E_RANGE, "cycle_rise",
+                         "cycle_rise must lie between 0 and 1, found %g", s->cycle_rise);
+  }
+  if (cycles && !(s->cycle_start_div >= 1)) {
+    return cr_field_fail(CREMA_E_RANGE, "cycle_start_div",
+                         "cycle_start_div must be at least 1, found %g", s->cycle_start_div);
+  }
+  if (cycles && !(s->cycle_end_div >= 1)) {
+    return cr_field_fail(CREMA_E_RANGE, "cycle_end_div",
+                         "cycle_end_div must be at least 1, found %g", s->cycle_end_div);
+  }
+  return CREMA_OK;
+}
+
+/* Iterations before the policy has its say. */
+static int start_of(const cr_schedule *s) {
+  return s->warmup_iter > 0 ? s->warmup_iter : s->rampup_interval;
+}
+
+static crema_status check_start(const cr_schedule *s) {
+  if (s->warmup_iter > 0 && s->rampup_interval > 0) {
+    return cr_field_fail(CREMA_E_ARGUMENT, "warmup_iter",
+                         "warmup_iter and rampup_interval are two ways to begin; give one");
+  }
+  if (s->policy == CR_RATE_COSINE && start_of(s) >= s->max_iter) {
+    return cr_field_fail(CREMA_E_RANGE, "max_iter",
+                         "lr_policy 'cosine' needs a max_iter above the %d iterations of the "
+                         "warm-up, found %d",
+                         start_of(s), s->max_iter);
+  }
+  return CREMA_OK;
+}
+
+static crema_status check_rate(const cr_schedule *s) {
+  const bool low = s->policy == CR_RATE_POLY || s->policy == CR_RATE_COSINE;
+  CR_TRY(check_steps(s));
+  if (ends_at_max_iter(s) && s->max_iter <= 0) {
+    return cr_field_fail(CREMA_E_RANGE, "max_iter",
+                         "lr_policy '%s' needs a max_iter above 0, found %d", rate_names[s->policy],
+                         s->max_iter);
+  }
+  if (!(s->min_lr >= 0) || (low && s->min_lr > 0 && s->min_lr > s->base_lr)) {
+    return cr_field_fail(CREMA_E_RANGE, "min_lr",
+                         "min_lr must lie between 0 and base_lr (%g), found %g", s->base_lr,
+                         s->min_lr);
+  }
+  CR_TRY(check_cycle(s));
+  return check_start(s);
 }
 
 crema_status cr_schedule_read(const Caffe__SolverParameter *param, cr_schedule *out) {
@@ -119,10 +213,16 @@ crema_status cr_schedule_read(const Caffe__SolverParameter *param, cr_schedule *
   read_numbers(param, out);
   CR_TRY(read_policies(param, out));
   CR_TRY(check_rate(out));
-  bool poly = out->momentum_policy == CR_FACTOR_POLY || out->weight_decay_policy == CR_FACTOR_POLY;
-  if (!poly || out->max_iter > 0) return CREMA_OK;
-  return cr_fail(CREMA_E_RANGE, "the policy 'poly' needs a max_iter above 0, found %d",
-                 out->max_iter);
+  CR_TRY(check_stages(out, param->n_stageiter));
+  const char *name = factor_names[out->momentum_policy];
+  bool ends = out->momentum_policy == CR_FACTOR_POLY || out->momentum_policy == CR_FACTOR_ONECYCLE;
+  if (!ends && out->weight_decay_policy == CR_FACTOR_POLY) {
+    name = factor_names[CR_FACTOR_POLY];
+    ends = true;
+  }
+  if (!ends || out->max_iter > 0) return CREMA_OK;
+  return cr_field_fail(CREMA_E_RANGE, "max_iter",
+                       "the policy '%s' needs a max_iter above 0, found %d", name, out->max_iter);
 }
 
 /* The plateau policy's step at `iteration`. */
@@ -137,6 +237,26 @@ static void follow_plateau(const cr_schedule *s, int64_t iteration, double loss,
   ++state->step;
   state->last_event = iteration;
   cr_log_info("Plateau Status: Iteration %lld, step = %d", (long long)iteration, state->step);
+}
+
+/* From `a` to `b` along half a wave, `share` between 0 and 1. */
+static double along_cosine(double a, double b, double share) {
+  return b + (a - b) * (1 + cos(M_PI * share)) / 2;
+}
+
+/* In a cycle over all iterations: `first`, `middle` where the rate is highest, `last`. */
+static double in_cycle(const cr_schedule *s, int64_t iteration, double first, double middle,
+                       double last) {
+  const double peak = s->cycle_rise * s->max_iter - 1, end = (double)s->max_iter - 1;
+  const double at = fmin((double)iteration, end);
+  if (at < peak) return along_cosine(first, middle, at / peak);
+  return along_cosine(middle, last, (at - peak) / (end - peak));
+}
+
+static double stage_rate(const cr_schedule *s, int64_t iteration) {
+  size_t stage = 0;
+  while (stage + 1 < s->stages && iteration > s->stageiter[stage]) ++stage;
+  return (double)s->stagelr[stage];
 }
 
 static double by_policy(const cr_schedule *s, int64_t iteration, double loss,
@@ -163,6 +283,15 @@ static double by_policy(const cr_schedule *s, int64_t iteration, double loss,
     case CR_RATE_PLATEAU:
       follow_plateau(s, iteration, loss, state);
       return s->base_lr * pow(s->gamma, state->step);
+    case CR_RATE_MULTIFIXED: return stage_rate(s, iteration);
+    case CR_RATE_COSINE: {
+      const double start = start_of(s), all = (double)s->max_iter - start;
+      return along_cosine(s->base_lr, s->min_lr, fmin(1, (at - start) / all));
+    }
+    case CR_RATE_ONECYCLE: {
+      const double first = s->base_lr / s->cycle_start_div;
+      return in_cycle(s, iteration, first, s->base_lr, first / s->cycle_end_div);
+    }
     case CR_RATE_FIXED:
     case CR_RATE_POLICIES: break;
   }
@@ -174,6 +303,9 @@ double cr_rate_at(const cr_schedule *s, int64_t iteration, double loss, cr_rate_
   if (iteration < s->rampup_interval) {
     double share = (double)iteration / s->rampup_interval;
     rate = s->rampup_lr + (s->base_lr - s->rampup_lr) * share * share;
+  } else if (iteration < s->warmup_iter) {
+    rate = s->warmup_start_lr +
+           (s->base_lr - s->warmup_start_lr) * ((double)iteration / s->warmup_iter);
   } else {
     rate = by_policy(s, iteration, loss, state);
   }
@@ -188,6 +320,9 @@ double cr_momentum_at(const cr_schedule *s, int64_t iteration, double rate) {
   if (s->momentum_policy == CR_FACTOR_OPT) {
     double root = 1 - 0.5 * sqrt(rate), best = root * root;
     return s->has_max_momentum ? fmin(best, s->max_momentum) : best;
+  }
+  if (s->momentum_policy == CR_FACTOR_ONECYCLE) {
+    return in_cycle(s, iteration, s->max_momentum, s->momentum, s->max_momentum);
   }
   return s->momentum;
 }

@@ -13,13 +13,17 @@ typedef enum cr_rate_policy {
   CR_RATE_POLY,
   CR_RATE_SIGMOID,
   CR_RATE_PLATEAU,
+  CR_RATE_MULTIFIXED,
+  CR_RATE_COSINE,
+  CR_RATE_ONECYCLE,
   CR_RATE_POLICIES /* the number of policies */
 } cr_rate_policy;
 
 typedef enum cr_factor_policy {
   CR_FACTOR_FIXED,
   CR_FACTOR_POLY,
-  CR_FACTOR_OPT, /* of the momentum alone */
+  CR_FACTOR_OPT, /* of the momentum alone; so is the next one */
+  CR_FACTOR_ONECYCLE,
   CR_FACTOR_POLICIES
 } cr_factor_policy;
 
@@ -30,8 +34,13 @@ typedef struct cr_schedule {
   int stepsize, max_iter;
   int rampup_interval;
   double rampup_lr;
-  const int32_t *stepvalue, *plateau_winsize; /* owned by the solver's message */
-  size_t stepvalues, plateau_winsizes;
+  int warmup_iter;
+  double warmup_start_lr;
+  /* Owned by the solver's message. */
+  const int32_t *stepvalue, *plateau_winsize, *stageiter;
+  const float *stagelr;
+  size_t stepvalues, plateau_winsizes, stages;
+  double cycle_rise, cycle_start_div, cycle_end_div;
   cr_factor_policy momentum_policy, weight_decay_policy;
   double momentum, max_momentum, momentum_power;
   bool has_max_momentum;
@@ -47,8 +56,8 @@ typedef struct cr_rate_state {
 } cr_rate_state;
 
 /* Reads the schedule of a solver file; `param` must outlive it. Errors: CREMA_E_PARSE without
- * lr_policy, CREMA_E_UNKNOWN_NAME for policies that do not exist, CREMA_E_RANGE for values that a
- * policy cannot work with. */
+ * lr_policy, CREMA_E_ARGUMENT for two ways to warm up, CREMA_E_UNKNOWN_NAME for policies that do
+ * not exist, CREMA_E_RANGE for values that a policy cannot work with. */
 crema_status cr_schedule_read(const Caffe__SolverParameter *param, cr_schedule *out) CREMA_MUST_USE;
 
 /* The learning rate at `iteration`, where the mean of the last losses is `loss`. To be called once

@@ -6,6 +6,7 @@
 #include "core/log.h"
 #include "core/processors.h"
 #include "core/rng.h"
+#include "solver/fields.h"
 #include "solver/solver.h"
 
 /* ---- devices ------------------------------------------------------------- */
@@ -224,7 +225,7 @@ crema_status cr_solver_make_replicas(crema_solver *solver) {
                 cr_input_group_readers(solver->group[0]));
   }
   crema_status status = begin_replicas(solver, end);
-  if (status != CREMA_OK) return cr_fail_in(status, "%s", solver->path);
+  if (status != CREMA_OK) return cr_field_locate(status, solver->path);
   solver->updater = solver->replica[0].updater;
   return cr_team_start(solver->replica, solver->replicas, fail_inputs, solver, &solver->team);
 }

@@ -1,6 +1,5 @@
 #include "solver/solver.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -9,6 +8,7 @@
 #include "core/fail.h"
 #include "core/file.h"
 #include "core/log.h"
+#include "solver/fields.h"
 
 void crema_solver_options_init(crema_solver_options *options) {
   if (options == NULL) return;
@@ -130,35 +130,13 @@ static crema_status load_initial_weights(crema_solver *solver) {
   return CREMA_OK;
 }
 
-static crema_status check_numbers(const Caffe__SolverParameter *param) {
-  const struct {
-    const char *name;
-    float value;
-  } fields[] = {
-      {"base_lr", param->base_lr},     {"momentum", param->momentum},
-      {"momentum2", param->momentum2}, {"weight_decay", param->weight_decay},
-      {"delta", param->delta},         {"clip_gradients", param->clip_gradients},
-      {"gamma", param->gamma},         {"power", param->power},
-      {"larc_eta", param->larc_eta},   {"max_weight_decay", param->max_weight_decay},
-  };
-  for (size_t i = 0; i < sizeof fields / sizeof *fields; ++i) {
-    if (isfinite(fields[i].value)) continue;
-    return cr_fail(CREMA_E_RANGE, "%s must be a finite number, found %g", fields[i].name,
-                   (double)fields[i].value);
-  }
-  if (param->max_iter < 0) {
-    return cr_fail(CREMA_E_RANGE, "max_iter must not be negative, found %d", param->max_iter);
-  }
-  return CREMA_OK;
-}
-
 static crema_status check_param(crema_solver *solver) {
-  crema_status status = check_numbers(solver->param);
+  crema_status status = cr_fields_check(solver->param);
   if (status == CREMA_OK) status = cr_schedule_read(solver->param, &solver->schedule);
   if (status == CREMA_OK) {
     status = cr_loss_window_init(&solver->window, solver->param->average_loss);
   }
-  return cr_fail_in(status, "%s", solver->path);
+  return cr_field_locate(status, solver->path);
 }
 
 static crema_status build(crema_solver *solver) {
@@ -172,7 +150,7 @@ static crema_status build(crema_solver *solver) {
   CR_TRY(cr_solver_build_test_nets(solver));
   CR_TRY(load_initial_weights(solver));
   solver->batch_samples = count_batch(solver->net) * solver->ranks;
-  return cr_fail_in(cr_epochs_check(solver), "%s", solver->path);
+  return cr_field_locate(cr_epochs_check(solver), solver->path);
 }
 
 /* Freeing nets stops threads, whose failures must not hide the one being passed on. */

@@ -5,6 +5,7 @@
  *   replica.c    one net on one device: its gradients, its update; team.c all of them at work
  *   blocks.c     parameters side by side in memory
  *   plan.c       measuring links and computing, and what a step will take; plan_report.c telling it
+ *   fields.c     checking numbers of the solver file; on which line a field is
  *   rate.c       learning-rate policies
  *   update.c     update rules
  *   larc.c       rates of single parameters

@@ -7,10 +7,13 @@
 #include "core/fail.h"
 #include "core/log.h"
 #include "core/signals.h"
+#include "solver/fields.h"
 #include "solver/solver.h"
 
 crema_status cr_loss_window_init(cr_loss_window *window, int size) {
-  if (size < 1) return cr_fail(CREMA_E_RANGE, "average_loss must be at least 1, found %d", size);
+  if (size < 1)
+    return cr_field_fail(CREMA_E_RANGE, "average_loss", "average_loss must be at least 1, found %d",
+                         size);
   CR_TRY(CR_NEW(window->loss, size, "the losses to average"));
   window->size = size;
   return CREMA_OK;

@@ -32,6 +32,7 @@
 #include "core/nearest.h"
 #include "memory/math.h"
 #include "ops/op.h"
+#include "solver/fields.h"
 #include "solver/larc.h"
 #include "solver/solver.h"
 
@@ -104,11 +105,11 @@ static crema_status find_rule(const char *type, const rule_row **out) {
     }
   }
   const char *nearest = cr_nearest(type, names, RULES);
-  return cr_fail(CREMA_E_UNKNOWN_NAME, "unknown solver type '%s'%s%s%s", type,
-                 nearest != NULL ? "; did you mean '"
-                                 : " (known: SGD, Nesterov, AdaGrad, RMSProp, "
-                                   "AdaDelta, Adam",
-                 nearest != NULL ? nearest : "", nearest != NULL ? "'?" : ")");
+  return cr_field_fail(CREMA_E_UNKNOWN_NAME, "type", "unknown solver type '%s'%s%s%s", type,
+                       nearest != NULL ? "; did you mean '"
+                                       : " (known: SGD, Nesterov, AdaGrad, RMSProp, "
+                                         "AdaDelta, Adam",
+                       nearest != NULL ? nearest : "", nearest != NULL ? "'?" : ")");
 }
 
 static crema_status read_settings(cr_updater *updater, const Caffe__SolverParameter *param) {
@@ -117,8 +118,8 @@ static crema_status read_settings(cr_updater *updater, const Caffe__SolverParame
   updater->l1 = strcmp(decay, "L1") == 0;
   updater->decoupled = strcmp(decay, "WD") == 0;
   if (!updater->l1 && !updater->decoupled && strcmp(decay, "L2") != 0) {
-    return cr_fail(CREMA_E_UNKNOWN_NAME, "unknown regularization_type '%s' (known: L2, L1, WD)",
-                   decay);
+    return cr_field_fail(CREMA_E_UNKNOWN_NAME, "regularization_type",
+                         "unknown regularization_type '%s' (known: L2, L1, WD)", decay);
   }
   CR_TRY(cr_net_dtype("solver_data_type", param->solver_data_type, &updater->history_type));
   updater->momentum2 = param->momentum2;
@@ -128,27 +129,31 @@ static crema_status read_settings(cr_updater *updater, const Caffe__SolverParame
   updater->iter_size = param->iter_size;
   updater->keep_step = param->snapshot_diff || param->debug_info;
   if (updater->row->no_momentum && param->momentum != 0) {
-    return cr_fail(CREMA_E_RANGE, "momentum cannot be used with %s, found %g", updater->row->type,
-                   (double)param->momentum);
+    return cr_field_fail(CREMA_E_RANGE, "momentum", "momentum cannot be used with %s, found %g",
+                         updater->row->type, (double)param->momentum);
   }
   bool scheduled = updater->row->rule == CR_UPDATE_SGD || updater->row->rule == CR_UPDATE_NESTEROV;
   if (!scheduled && updater->schedule->momentum_policy != CR_FACTOR_FIXED) {
-    return cr_fail(CREMA_E_ARGUMENT, "momentum_policy '%s' is for SGD and Nesterov, not for %s",
-                   param->momentum_policy, updater->row->type);
+    return cr_field_fail(CREMA_E_ARGUMENT, "momentum_policy",
+                         "momentum_policy '%s' is for SGD and Nesterov, not for %s",
+                         param->momentum_policy, updater->row->type);
   }
   if (param->larc && param->larc_turbo && !updater->row->averages) {
-    return cr_fail(CREMA_E_ARGUMENT,
-                   "larc_turbo needs an average of gradients as SGD, Nesterov and Adam have it, "
-                   "which %s has not",
-                   updater->row->type);
+    return cr_field_fail(
+        CREMA_E_ARGUMENT, "larc_turbo",
+        "larc_turbo needs an average of gradients as SGD, Nesterov and Adam have it, "
+        "which %s has not",
+        updater->row->type);
   }
   if (updater->row->rule == CR_UPDATE_RMSPROP &&
       !(updater->rms_decay >= 0 && updater->rms_decay < 1)) {
-    return cr_fail(CREMA_E_RANGE, "rms_decay must lie between 0 and 1 (1 excluded), found %g",
-                   (double)updater->rms_decay);
+    return cr_field_fail(CREMA_E_RANGE, "rms_decay",
+                         "rms_decay must lie between 0 and 1 (1 excluded), found %g",
+                         (double)updater->rms_decay);
   }
   if (updater->iter_size < 1) {
-    return cr_fail(CREMA_E_RANGE, "iter_size must be at least 1, found %d", updater->iter_size);
+    return cr_field_fail(CREMA_E_RANGE, "iter_size", "iter_size must be at least 1, found %d",
+                         updater->iter_size);
   }
   return CREMA_OK;
 }

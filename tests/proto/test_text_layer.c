@@ -123,6 +123,27 @@ TEST(damaged_texts_have_no_lines) {
   }
 }
 
+TEST(fields_are_found_where_they_are_given_last) {
+  const char *text =
+      "a: 1 # a: 2\n"
+      "b { a: 3 }\n"
+      "a: \"a: 4\"\n"
+      "mode: a\n"
+      "list: [ 1, 2 ] c <\n"
+      "  d: 5 >\n"
+      "e { f { g: 1 } } d: 6";
+  static const struct {
+    const char *field;
+    size_t line;
+  } rows[] = {{"a", 3}, {"b", 2}, {"mode", 4}, {"list", 5}, {"c", 5},
+              {"d", 7}, {"g", 0}, {"x", 0},    {"", 0}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    assert_int_equal(cr_text_field_line(text, strlen(text), rows[i].field), rows[i].line);
+  }
+  assert_int_equal(cr_text_field_line("a: 1 \"", 6, "a"), 1);
+  assert_int_equal(cr_text_field_line("", 0, "a"), 0);
+}
+
 int main(void) {
   return run_all_tests(NULL, NULL);
 }

@@ -72,7 +72,7 @@ CASE_TEST(numbers_must_be_finite) {
   solver_case *c = *state;
   for (size_t i = 0; i < sizeof names / sizeof *names; ++i) {
     snprintf(line, sizeof line, "lr_policy: 'fixed' %s: nan", names[i]);
-    snprintf(says, sizeof says, "/solver.prototxt: %s must be a finite number, found nan",
+    snprintf(says, sizeof says, "/solver.prototxt:3: %s must be a finite number, found nan",
              names[i]);
     if (strcmp(names[i], "base_lr") != 0) case_refuse(c, line, CREMA_E_RANGE, says);
     snprintf(line, sizeof line, "lr_policy: 'fixed' %s: 0.5", names[i]);
@@ -83,6 +83,45 @@ CASE_TEST(numbers_must_be_finite) {
   case_load(c, small_net, "lr_policy: 'fixed' max_iter: 0");
   ok(crema_solver_solve(c->solver));
   assert_int_equal(crema_solver_iteration(c->solver), 0);
+}
+
+/* What is wrong with a value is said with the line on which the file has it. */
+CASE_TEST(values_are_blamed_by_line) {
+  static const struct {
+    const char *text; /* from line 3 on */
+    int line;         /* 0: none is named */
+    crema_status status;
+    const char *words;
+  } rows[] = {
+      {"lr_policy: 'cosin'\nmax_iter: 9", 3, CREMA_E_UNKNOWN_NAME, "did you mean 'cosine'?"},
+      {"lr_policy: 'fixed'\nmax_iter: -9", 4, CREMA_E_RANGE, "max_iter must not be negative"},
+      {"lr_policy: 'fixed'\n\nwarmup_iter: -2", 5, CREMA_E_RANGE, "found -2"},
+      {"lr_policy: 'fixed'\nwarmup_start_lr: -2", 4, CREMA_E_RANGE, "found -2"},
+      {"lr_policy: 'fixed'\nrampup_interval: -1", 4, CREMA_E_RANGE, "found -1"},
+      {"lr_policy: 'fixed'\nema_decay: -0.5", 4, CREMA_E_RANGE, "must not be negative"},
+      {"lr_policy: 'fixed'\nema_decay: 1", 4, CREMA_E_RANGE, "must be below 1, found 1"},
+      {"lr_policy: 'fixed'\nearly_stop_patience: -1", 4, CREMA_E_RANGE, "not be negative"},
+      {"lr_policy: 'fixed'\nearly_stop_min_change: -1", 4, CREMA_E_RANGE, "not be negative"},
+      {"lr_policy: 'fixed'\nstagelr: [ 1, inf ]", 4, CREMA_E_RANGE, "stagelr must be a finite"},
+      {"lr_policy: 'step'", 0, CREMA_E_RANGE, "lr_policy 'step' needs a stepsize above 0"},
+      {"\nlr_policy: 'step'\nstepsize: 0", 5, CREMA_E_RANGE, "a stepsize above 0"},
+      {"train_state { stage: 'max_iter' }\nlr_policy: 'poly' max_iter: 0", 4, CREMA_E_RANGE,
+       "max_iter above 0"},
+      {"lr_policy: 'fixed'\ntype: 'AdamV'", 4, CREMA_E_UNKNOWN_NAME, "did you mean 'Adam"},
+      {"lr_policy: 'fixed'\niter_size: 0", 4, CREMA_E_RANGE, "iter_size must be at least 1"},
+      {"lr_policy: 'fixed'\naverage_loss: 0", 4, CREMA_E_RANGE, "average_loss must be"},
+      {"lr_policy: 'fixed'\ntest_iter: -1 test_interval: 1", 4, CREMA_E_RANGE, "found -1"},
+  };
+  solver_case *c = *state;
+  char says[64];
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    /* The file's first two lines are those of every case; its third begins with the text. */
+    case_refuse(c, rows[i].text, rows[i].status, rows[i].words);
+    snprintf(says, sizeof says, "/solver.prototxt:%d: ", rows[i].line);
+    if (rows[i].line == 0) snprintf(says, sizeof says, "/solver.prototxt: ");
+    if (strstr(crema_error_text(), says) == NULL) fail_msg("%s: %s", says, crema_error_text());
+    assert_int_equal(crema_error_line(), rows[i].line);
+  }
 }
 
 /* No field of NVCaffe's dialect is passed over with a warning. */

@@ -151,6 +151,78 @@ CASE_TEST(a_rate_that_is_no_number_ends_training) {
   assert_memory_equal(before, after, sizeof before);
 }
 
+/* Intel's ways: a straight rise, and stages whose last iterations are given. */
+TEST(rates_warm_up_in_a_straight_line) {
+  char fixed[] = "fixed", exponential[] = "exp";
+  for (int i = 0; i < 9; ++i) {
+    cr_rate_state current = {0};
+    Caffe__SolverParameter param = param_of(fixed);
+    param.warmup_iter = 5;
+    near(rate_of(&param, i, 0, &current), i < 5 ? 0.1 * i : 0.5);
+    param.warmup_start_lr = 0.2f;
+    near(rate_of(&param, i, 0, &current), i < 5 ? 0.2 + 0.06 * i : 0.5);
+    param.lr_policy = exponential; /* it counts from the first iteration on */
+    if (i >= 5) near(rate_of(&param, i, 0, &current), 0.5 * pow(0.25, i));
+  }
+}
+
+TEST(stages_end_with_their_iterations) {
+  static const double expected[] = {0.25, 0.25, 0.25, 0.5, 0.125, 0.125, 0.125, 0.125};
+  char multifixed[] = "multifixed";
+  int32_t last[] = {2, 3, 5};
+  float rates[] = {0.25f, 0.5f, 0.125f};
+  cr_rate_state current = {0};
+  Caffe__SolverParameter param = param_of(multifixed);
+  param.stagelr = rates;
+  param.stageiter = last;
+  param.n_stagelr = param.n_stageiter = 3;
+  for (int i = 0; i < 8; ++i) near(rate_of(&param, i, 0, &current), expected[i]);
+}
+
+TEST(cosine_ends_at_the_lowest_rate) {
+  char cosine[] = "cosine";
+  cr_rate_state current = {0};
+  Caffe__SolverParameter param = param_of(cosine);
+  near(rate_of(&param, 0, 0, &current), 0.5);
+  near(rate_of(&param, 5, 0, &current), 0.25);
+  assert_true(fabs(rate_of(&param, 10, 0, &current)) < 1e-15);
+  param.min_lr = 0.125f;
+  param.warmup_iter = 2;
+  near(rate_of(&param, 1, 0, &current), 0.25);
+  near(rate_of(&param, 2, 0, &current), 0.5);
+  near(rate_of(&param, 6, 0, &current), 0.3125);
+  near(rate_of(&param, 10, 0, &current), 0.125);
+  near(rate_of(&param, 15, 0, &current), 0.125);
+  param.warmup_iter = 0;
+  param.rampup_interval = 2;
+  near(rate_of(&param, 6, 0, &current), 0.3125);
+}
+
+/* The highest rate meets the lowest momentum, at iteration 0.3 * 20 - 1. */
+TEST(one_cycle_of_rate_and_momentum) {
+  char onecycle[] = "onecycle";
+  cr_rate_state current = {0};
+  Caffe__SolverParameter param = param_of(onecycle);
+  param.max_iter = 20;
+  param.momentum = 0.85f;
+  param.max_momentum = 0.95f;
+  param.momentum_policy = onecycle;
+  near(rate_of(&param, 0, 0, &current), 0.02);
+  near(rate_of(&param, 5, 0, &current), 0.5);
+  near(rate_of(&param, 12, 0, &current), (0.5 + 0.02 / 1e4) / 2);
+  near(rate_of(&param, 19, 0, &current), 0.02 / 1e4);
+  near(rate_of(&param, 25, 0, &current), 0.02 / 1e4);
+  near(momentum_of(&param, 0, 0.5f), 0.95);
+  near(momentum_of(&param, 5, 0.5f), 0.85);
+  near(momentum_of(&param, 12, 0.5f), 0.9);
+  near(momentum_of(&param, 19, 0.5f), 0.95);
+  /* The rise may be shorter than one iteration. */
+  param.max_iter = 2;
+  near(rate_of(&param, 1, 0, &current), 0.02 / 1e4);
+  param.cycle_rise = 0.5f;
+  near(rate_of(&param, 0, 0, &current), 0.5);
+}
+
 TEST(s4_46_momentum_and_decay_have_schedules) {
   char fixed[] = "fixed", poly[] = "poly", opt[] = "opt";
   Caffe__SolverParameter param = param_of(fixed);
@@ -194,9 +266,50 @@ static void refuse(Caffe__SolverParameter *param, crema_status code, const char 
   assert_error_has(words);
 }
 
+static void refuse_stages(void) {
+  char multifixed[] = "multifixed";
+  int32_t standing[] = {4, 4};
+  float rates[] = {1, 2};
+  Caffe__SolverParameter param = param_of(multifixed);
+  refuse(&param, CREMA_E_RANGE, "found 0 stagelr and 0 stageiter");
+  param.stageiter = standing;
+  param.stagelr = rates;
+  param.n_stageiter = 2;
+  refuse(&param, CREMA_E_RANGE, "found 0 stagelr and 2 stageiter");
+  param.n_stagelr = 1;
+  refuse(&param, CREMA_E_RANGE, "found 1 stagelr and 2 stageiter");
+  param.n_stagelr = 2;
+  refuse(&param, CREMA_E_RANGE, "stageiter must rise, found 4 after 4");
+}
+
+static void refuse_cycles(void) {
+  char onecycle[] = "onecycle", fixed[] = "fixed";
+  Caffe__SolverParameter param = param_of(onecycle);
+  (void)read_schedule(&param);
+  param.cycle_rise = 1;
+  refuse(&param, CREMA_E_RANGE, "cycle_rise must lie between 0 and 1, found 1");
+  param.cycle_rise = 0;
+  refuse(&param, CREMA_E_RANGE, "cycle_rise must lie between 0 and 1, found 0");
+  param.cycle_rise = 0.25f;
+  param.cycle_start_div = 0.5f;
+  refuse(&param, CREMA_E_RANGE, "cycle_start_div must be at least 1, found 0.5");
+  param.cycle_start_div = 1;
+  param.cycle_end_div = 0;
+  refuse(&param, CREMA_E_RANGE, "cycle_end_div must be at least 1, found 0");
+  param = param_of(onecycle);
+  param.max_iter = 0;
+  refuse(&param, CREMA_E_RANGE, "lr_policy 'onecycle' needs a max_iter above 0");
+  param.lr_policy = fixed;
+  param.momentum_policy = onecycle;
+  refuse(&param, CREMA_E_RANGE, "the policy 'onecycle' needs a max_iter above 0");
+  param.momentum_policy = fixed;
+  param.weight_decay_policy = onecycle;
+  refuse(&param, CREMA_E_UNKNOWN_NAME, "unknown weight_decay_policy 'onecycle'");
+}
+
 TEST(refuses) {
   char step[] = "step", poly[] = "poly", multistep[] = "multistep", wrong[] = "multstep",
-       plateau[] = "plateau";
+       plateau[] = "plateau", cosine[] = "cosine";
   int32_t falling[] = {5, 3};
   Caffe__SolverParameter param = param_of(NULL);
   refuse(&param, CREMA_E_PARSE, "lr_policy");
@@ -220,6 +333,16 @@ TEST(refuses) {
   refuse(&param, CREMA_E_RANGE, "min_lr");
   param.min_lr = -1;
   refuse(&param, CREMA_E_RANGE, "min_lr");
+  param = param_of(cosine);
+  param.min_lr = 0.6f;
+  refuse(&param, CREMA_E_RANGE, "min_lr");
+  param.min_lr = 0;
+  param.warmup_iter = 10;
+  refuse(&param, CREMA_E_RANGE, "above the 10 iterations of the warm-up, found 10");
+  param.rampup_interval = 3;
+  refuse(&param, CREMA_E_ARGUMENT, "two ways to begin");
+  refuse_stages();
+  refuse_cycles();
   param = param_of(multistep);
   param.momentum_policy = wrong;
   refuse(&param, CREMA_E_UNKNOWN_NAME, "unknown momentum_policy 'multstep'");
