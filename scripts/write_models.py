@@ -44,7 +44,8 @@ class Net:
             self.lines += ["layer {", "  " + head, *("  " + f for f in fields), "}"]
         return top
 
-    def conv(self, name, bottom, outputs, kernel, stride=1, pad=0, group=1, bias=False, filler=None):
+    def conv(self, name, bottom, outputs, kernel, stride=1, pad=0, group=1, bias=False, filler=None,
+             start=None):
         words = [f"num_output: {outputs}", f"kernel_size: {kernel}"]
         words += [f"stride: {stride}"] if stride != 1 else []
         words += [f"pad: {pad}"] if pad != 0 else []
@@ -52,6 +53,7 @@ class Net:
         words += [] if bias else ["bias_term: false"]
         if self.train:
             words.append(f'weight_filler {{ {filler or self.rules["filler"]} }}')
+            words += [] if start is None else [f'bias_filler {{ type: "constant" value: {start} }}']
         return self.layer(name, "Convolution", bottom, name, self.rates(bias),
                           "convolution_param { " + " ".join(words) + " }")
 
@@ -74,9 +76,13 @@ class Net:
         return self.layer(name, "Pooling", bottom, name, "pooling_param { " + text + " }")
 
     def classes(self, name, bottom):
-        words = "num_output: 1000"
+        return self.full(name, bottom, 1000)
+
+    def full(self, name, bottom, outputs, filler=None, start=None):
+        words = f"num_output: {outputs}"
         if self.train:
-            words += f' weight_filler {{ {self.rules["filler"]} }}'
+            words += f' weight_filler {{ {filler or self.rules["filler"]} }}'
+            words += "" if start is None else f' bias_filler {{ type: "constant" value: {start} }}'
         return self.layer(name, "InnerProduct", bottom, name, self.rates(True),
                           "inner_product_param { " + words + " }")
 
@@ -88,6 +94,48 @@ class Net:
         self.layer("accuracy_top1", "Accuracy", [scores, "label"], "accuracy_top1", "include { phase: TEST }")
         self.layer("accuracy_top5", "Accuracy", [scores, "label"], "accuracy_top5",
                    "include { phase: TEST }", "accuracy_param { top_k: 5 }")
+
+
+def caffenet(net):
+    """AlexNet with each pooling before its normalisation, as Caffe's own reference net."""
+    def conv(number, bottom, outputs, kernel, start, **more):
+        return net.relu(f"relu{number}", net.conv(
+            f"conv{number}", bottom, outputs, kernel, bias=True, start=start, **more))
+
+    def shrink(number, blob):
+        blob = net.pool(f"pool{number}", blob, "pool: MAX kernel_size: 3 stride: 2")
+        return net.layer(f"norm{number}", "LRN", blob, f"norm{number}",
+                         "lrn_param { local_size: 5 alpha: 0.0001 beta: 0.75 }")
+
+    blob = shrink(1, conv(1, "data", 96, 11, 0, stride=4))
+    blob = shrink(2, conv(2, blob, 256, 5, 1, pad=2, group=2))
+    blob = conv(3, blob, 384, 3, 0, pad=1)
+    blob = conv(4, blob, 384, 3, 1, pad=1, group=2)
+    blob = net.pool("pool5", conv(5, blob, 256, 3, 1, pad=1, group=2), "pool: MAX kernel_size: 3 stride: 2")
+    for number in (6, 7):
+        blob = net.relu(f"relu{number}", net.full(f"fc{number}", blob, 4096, 'type: "gaussian" std: 0.005', 1))
+        blob = net.layer(f"drop{number}", "Dropout", blob, blob, "dropout_param { dropout_ratio: 0.5 }")
+    net.finish(net.full("fc8", blob, 1000))
+
+
+def vgg_convolutions(net, first_pad=1):
+    """The thirteen convolutions of VGG-16: configuration D of the paper's table 1."""
+    blob = "data"
+    for group, (count, outputs) in enumerate(((2, 64), (2, 128), (3, 256), (3, 512), (3, 512)), 1):
+        for number in range(1, count + 1):
+            name = f"{group}_{number}"
+            pad = first_pad if name == "1_1" else 1
+            blob = net.relu(f"relu{name}", net.conv(f"conv{name}", blob, outputs, 3, pad=pad, bias=True))
+        blob = net.pool(f"pool{group}", blob, "pool: MAX kernel_size: 2 stride: 2")
+    return blob
+
+
+def vgg16(net):
+    blob = vgg_convolutions(net)
+    for number in (6, 7):
+        blob = net.relu(f"relu{number}", net.full(f"fc{number}", blob, 4096))
+        blob = net.layer(f"drop{number}", "Dropout", blob, blob, "dropout_param { dropout_ratio: 0.5 }")
+    net.finish(net.full("fc8", blob, 1000))
 
 
 def squeezenet(net):
@@ -111,35 +159,62 @@ def squeezenet(net):
     net.finish(net.pool("pool10", blob, "pool: AVE global_pooling: true"))
 
 
-def resnet(net, blocks):
-    """The bottleneck nets of the paper's table 1: `blocks` in each of the four groups."""
-    def conv(name, bottom, *shape, relu=True, **more):
-        blob = net.conv("res" + name if name != "conv1" else name, bottom, *shape, **more)
-        end = name if name != "conv1" else "_conv1"
-        net.norm("bn" + end, "scale" + end, blob)
-        if relu:
-            net.relu("conv1_relu" if name == "conv1" else f"res{name}_relu", blob)
-        return blob
+def resnet_conv(net, name, bottom, *shape, relu=True, **more):
+    """A convolution with its normalisation; `name` is that of a place in a block, or conv1."""
+    blob = net.conv("res" + name if name != "conv1" else name, bottom, *shape, **more)
+    end = name if name != "conv1" else "_conv1"
+    net.norm("bn" + end, "scale" + end, blob)
+    if relu:
+        net.relu("conv1_relu" if name == "conv1" else f"res{name}_relu", blob)
+    return blob
 
-    blob = net.pool("pool1", conv("conv1", "data", 64, 7, 2, 3), "pool: MAX kernel_size: 3 stride: 2")
-    for group, count in enumerate(blocks):
+
+def resnet_stem(net):
+    return net.pool("pool1", resnet_conv(net, "conv1", "data", 64, 7, 2, 3), "pool: MAX kernel_size: 3 stride: 2")
+
+
+def bottlenecks(net, blob, blocks, first=0):
+    """Groups of blocks of three convolutions, from group `first` on."""
+    for group, count in enumerate(blocks, first):
         inner = 64 << group
         for block in range(count):
             letter = chr(ord("a") + block) if count <= 6 else "a" if block == 0 else f"b{block}"
             name, stride = f"{group + 2}{letter}", 2 if group > 0 and block == 0 else 1
             short = blob
             if block == 0:
-                short = conv(f"{name}_branch1", blob, 4 * inner, 1, stride, relu=False)
-            blob = conv(f"{name}_branch2a", blob, inner, 1, stride)
-            blob = conv(f"{name}_branch2b", blob, inner, 3, 1, 1)
-            blob = conv(f"{name}_branch2c", blob, 4 * inner, 1, relu=False)
+                short = resnet_conv(net, f"{name}_branch1", blob, 4 * inner, 1, stride, relu=False)
+            blob = resnet_conv(net, f"{name}_branch2a", blob, inner, 1, stride)
+            blob = resnet_conv(net, f"{name}_branch2b", blob, inner, 3, 1, 1)
+            blob = resnet_conv(net, f"{name}_branch2c", blob, 4 * inner, 1, relu=False)
             blob = net.layer(f"res{name}", "Eltwise", [short, blob], f"res{name}")
             net.relu(f"res{name}_relu", blob)
+    return blob
+
+
+def resnet(net, blocks):
+    """The bottleneck nets of the paper's table 1: `blocks` in each of the four groups."""
+    blob = bottlenecks(net, resnet_stem(net), blocks)
     blob = net.pool("pool5", blob, "pool: AVE global_pooling: true")
     net.finish(net.classes("fc1000", blob))
 
 
-def mobilenet_v1(net):
+def resnet18(net):
+    """Two 3 x 3 convolutions in each block, two blocks in each of the four groups."""
+    blob = resnet_stem(net)
+    for group in range(4):
+        for letter in "ab":
+            outputs, name = 64 << group, f"{group + 2}{letter}"
+            stride, short = 2 if group > 0 and letter == "a" else 1, blob
+            if stride == 2:
+                short = resnet_conv(net, f"{name}_branch1", blob, outputs, 1, stride, relu=False)
+            blob = resnet_conv(net, f"{name}_branch2a", blob, outputs, 3, stride, 1)
+            blob = resnet_conv(net, f"{name}_branch2b", blob, outputs, 3, 1, 1, relu=False)
+            blob = net.layer(f"res{name}", "Eltwise", [short, blob], f"res{name}")
+            net.relu(f"res{name}_relu", blob)
+    net.finish(net.classes("fc1000", net.pool("pool5", blob, "pool: AVE global_pooling: true")))
+
+
+def mobilenet_v1_body(net):
     """Depthwise and pointwise convolutions in turn: outputs and stride of each pair."""
     def conv(name, bottom, *shape, **more):
         blob = net.conv(name, bottom, *shape, **more)
@@ -153,7 +228,11 @@ def mobilenet_v1(net):
                                   ("6", 1024, 1)):
         blob = conv(f"conv{name}/dw", blob, inputs, 3, stride, 1, group=inputs)
         blob, inputs = conv(f"conv{name}/sep", blob, outputs, 1), outputs
-    blob = net.pool("pool6", blob, "pool: AVE global_pooling: true")
+    return blob
+
+
+def mobilenet_v1(net):
+    blob = net.pool("pool6", mobilenet_v1_body(net), "pool: AVE global_pooling: true")
     net.finish(net.classes("fc7", blob))
 
 
@@ -217,6 +296,18 @@ RESNET = dict(size=224, filler=MSRA, batch=32, rate=0.1, decay=0.0001, iteration
               words="The paper's rule: a tenth of the rate each time that the error stops falling; batches of 256.",
               sum=8)
 NETS = {
+    "caffenet": ("CaffeNet", caffenet, dict(
+        size=227, filler='type: "gaussian" std: 0.01', batch=256, rate=0.01, decay=0.0005, iterations=450000,
+        sum=1, policy='lr_policy: "step"\ngamma: 0.1\nstepsize: 100000',
+        words="450,000 iterations at batch 256; the rate falls tenfold every 100,000.")),
+    "vgg16": ("VGG-16", vgg16, dict(
+        size=224, filler=MSRA, batch=32, rate=0.01, decay=0.0005, iterations=370000, sum=8,
+        policy='lr_policy: "multistep"\ngamma: 0.1\nstepvalue: 150000\nstepvalue: 250000\nstepvalue: 330000',
+        words="The paper's 370,000 iterations of 256 pictures; the rate falls tenfold three times.")),
+    "resnet18": ("ResNet-18", resnet18, dict(
+        size=224, filler=MSRA, batch=64, rate=0.1, decay=0.0001, iterations=600000, sum=4,
+        policy='lr_policy: "multistep"\ngamma: 0.1\nstepvalue: 150000\nstepvalue: 300000\nstepvalue: 450000',
+        words="The paper's rule: a tenth of the rate each time that the error stops falling; batches of 256.")),
     "squeezenet_v1.1": ("SqueezeNet 1.1", squeezenet, dict(
         size=227, filler='type: "xavier"', batch=32, rate=0.04, decay=0.0002, iterations=170000, sum=16,
         policy='lr_policy: "poly"\npower: 1', words="The rate falls linearly; batches of 512.")),
@@ -273,4 +364,5 @@ def main():
         sys.exit("differ from what scripts/write_models.py writes: " + ", ".join(different))
 
 
-main()
+if __name__ == "__main__":
+    main()

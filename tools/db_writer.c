@@ -22,11 +22,16 @@ static crema_status commit(db_writer *writer) {
 }
 
 crema_status db_writer_put(db_writer *writer, const char *key, const cr_datum *datum) {
-  if (writer->txn == NULL) CR_TRY(cr_db_txn_begin(writer->db, &writer->txn));
   cr_buffer_clear(&writer->value);
   CR_TRY(cr_datum_append(datum, &writer->value));
+  return db_writer_put_value(writer, key, writer->value.data, writer->value.size);
+}
+
+crema_status db_writer_put_value(db_writer *writer, const char *key, const void *bytes,
+                                 size_t size) {
+  if (writer->txn == NULL) CR_TRY(cr_db_txn_begin(writer->db, &writer->txn));
   const cr_db_bytes key_bytes = {(const uint8_t *)key, strlen(key)};
-  const cr_db_bytes value = {(const uint8_t *)writer->value.data, writer->value.size};
+  const cr_db_bytes value = {bytes, size};
   CR_TRY(cr_db_put(writer->txn, key_bytes, value));
   ++writer->count;
   writer->pending += key_bytes.size + value.size;

@@ -22,6 +22,10 @@ crema_status db_writer_begin(db_writer *writer, const char *backend,
 crema_status db_writer_put(db_writer *writer, const char *key,
                            const cr_datum *datum) CREMA_MUST_USE;
 
+/* The same with a record that is in wire form already. */
+crema_status db_writer_put_value(db_writer *writer, const char *key, const void *bytes,
+                                 size_t size) CREMA_MUST_USE;
+
 /* Commits what is pending and closes; the database then has its name. When `status` is a failure,
  * or the commit fails, the half-written database is removed and that failure returned. */
 crema_status db_writer_end(db_writer *writer, crema_status status) CREMA_MUST_USE;
