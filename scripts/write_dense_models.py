@@ -203,7 +203,8 @@ def maps_end(net, score, label="label"):
     if not net.train:
         net.layer("prob", "Softmax", score, "prob")
         return
-    net.layer("loss", "SoftmaxWithLoss", [score, label], "loss", "loss_param { ignore_label: 255 }")
+    net.layer("loss", "SoftmaxWithLoss", [score, label], "loss", "" if label == "label" else
+              "propagate_down: true propagate_down: false", "loss_param { ignore_label: 255 }")
     net.layer("accuracy", "Accuracy", [score, label], "accuracy", "include { phase: TEST }",
               "accuracy_param { ignore_label: 255 }")
 

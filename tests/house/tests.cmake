@@ -13,6 +13,8 @@ add_test(NAME house/fails COMMAND ${CMAKE_COMMAND} -E false)
 set_tests_properties(house/fails PROPERTIES WILL_FAIL TRUE) # proves that the runner sees failures
 add_test(NAME house/models COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/write_models.py
   -check)
+add_test(NAME house/dense_models
+  COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/write_dense_models.py -check)
 add_test(NAME house/mutate COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/mutate_test.py)
 # Memory that runs out (tests/no_memory.h), and no waiting for the disk.
 foreach(function malloc calloc realloc aligned_alloc posix_memalign strdup strndup fsync)
