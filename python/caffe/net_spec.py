@@ -63,7 +63,7 @@ def assign_proto(proto, name, val):
                 for key, value in item.items():
                     assign_proto(message, key, value)
         else:
-            field.extend(val)
+            field.extend([_whole(proto, name, item) for item in val])
     elif isinstance(val, dict):
         if not val:
             field.SetInParent()
@@ -72,7 +72,16 @@ def assign_proto(proto, name, val):
     elif hasattr(val, "DESCRIPTOR"):
         field.CopyFrom(val)
     else:
-        setattr(proto, name, val)
+        setattr(proto, name, _whole(proto, name, val))
+
+
+def _whole(proto, name, value):
+    """Whole numbers of type float, as `/` gives them, are taken for fields of integers."""
+    field = proto.DESCRIPTOR.fields_by_name[name]
+    if isinstance(value, float) and value.is_integer() and \
+            field.cpp_type not in (field.CPPTYPE_FLOAT, field.CPPTYPE_DOUBLE):
+        return int(value)
+    return value
 
 
 def _is_array(value):
@@ -151,15 +160,17 @@ class Function:
         layers[self] = layer
 
     def _assign(self, layer, key, value):
-        """A field of the layer itself, or one of those of its type."""
-        if key in layer.DESCRIPTOR.fields_by_name:
-            assign_proto(layer, key, value)
-            return
+        """One of the fields of the layer's type, or else one of the layer itself: `engine` is both."""
         own = _SHARED.get(self.type_name) or param_name_dict().get(self.type_name)
-        if own is None:
-            raise AttributeError("LayerParameter has no field %r, and layers of type %s have no parameters "
-                                 "of their own" % (key, self.type_name))
-        assign_proto(getattr(layer, own + "_param"), key, value)
+        name = (own or "") + "_param"
+        if not key.endswith("param") and own and \
+                key in layer.DESCRIPTOR.fields_by_name[name].message_type.fields_by_name:
+            assign_proto(getattr(layer, name), key, value)
+        elif key in layer.DESCRIPTOR.fields_by_name:
+            assign_proto(layer, key, value)
+        else:
+            raise AttributeError("neither LayerParameter nor the parameters of layers of type %s have a field %r"
+                                 % (self.type_name, key))
 
 
 class NetSpec:

@@ -78,6 +78,11 @@ class Specs(case.FolderCase):
         self.assertEqual(layer.python_param.module, "m")
         layer = L.Data(source="x", backend=P.Data.LMDB, batch_size=3, include=dict(phase=1)).to_proto().layer[0]
         self.assertEqual((layer.data_param.backend, layer.include[0].phase), (1, 1))
+        layer = L.Convolution(L.Input(), num_output=8 / 2, kernel_size=[6 / 2], engine=P.Convolution.CAFFE,
+                              loss_weight=2, convolution_param=dict(group=2)).to_proto().layer[1]
+        conv = layer.convolution_param
+        self.assertEqual((conv.engine, conv.num_output, list(conv.kernel_size), conv.group), (1, 4, [3], 2))
+        self.assertEqual((layer.engine, list(layer.loss_weight)), ("", [2]))
 
     def test_type_errors(self):
         data = L.DummyData(ntop=2)
@@ -88,6 +93,10 @@ class Specs(case.FolderCase):
         self.assertIn("not a Top", str(caught.exception))
         with self.assertRaises(AttributeError):
             L.Convolution(data[0], nonsense=3).to_proto()
+        with self.assertRaises(AttributeError):
+            L.AbsVal(data[0], nonsense=3).to_proto()
+        with self.assertRaises(TypeError):
+            L.Convolution(data[0], num_output=1.5).to_proto()
 
 
 class CoordMaps(unittest.TestCase):
