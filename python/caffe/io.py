@@ -11,6 +11,12 @@ def _pb2():
     return caffe_pb2
 
 
+def __getattr__(name):
+    if name == "caffe_pb2":
+        return _pb2()
+    raise AttributeError("module %r has no attribute %r" % (__name__, name))
+
+
 # ---- messages ----
 
 def blobproto_to_array(blob, return_diff=False):

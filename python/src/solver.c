@@ -111,6 +111,7 @@ static PyObject *solver_build(PyObject *object, PyObject *args) {
   options.poll = poll;
   options.progress = progress;
   options.user = object;
+  options.no_memory_plan = true; /* programs look into any blob after a step or a pass */
   Py_ssize_t count = kind < 0 ? 0 : PySequence_Size(indices);
   if (PyErr_Occurred() != NULL) return NULL;
   crema_status status = CREMA_OK;

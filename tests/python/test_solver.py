@@ -31,6 +31,16 @@ class Solving(case.FolderCase):
         self.assertEqual(self.solver.iter, 3)
         self.assertFalse(np.array_equal(old, before))  # the array taken before is live
 
+    def test_all_blobs_are_there_after_a_step(self):
+        """Values and gradients of inner blobs, also in the test nets."""
+        self.solver.step(1)
+        self.solver.test_nets[0].forward()
+        for net in [self.solver.net, *self.solver.test_nets]:
+            for blob in net.blobs.values():
+                self.assertEqual(blob.data.shape, blob.shape)
+        self.assertTrue(self.solver.net.blobs["conv"].diff.any())
+        self.assertTrue(self.solver.test_nets[0].blobs["conv"].data.any())
+
     def test_apply_update(self):
         layer = self.solver.net.layers[1]
         data = layer.blobs[0].data[...]
