@@ -21,3 +21,11 @@ from .pycaffe import (AdaDeltaSolver, AdaGradSolver, AdamSolver, Blob, NesterovS
 
 __version__ = _version()
 __all__ = [name for name in dir() if not name.startswith("_")] + ["__version__"]
+
+
+def __getattr__(name):
+    """The modules that are loaded when they are first used."""
+    if name in ("coord_map", "draw", "model_libs", "plot", "proto"):
+        import importlib
+        return importlib.import_module("." + name, __name__)
+    raise AttributeError("module %r has no attribute %r" % (__name__, name))

@@ -12,12 +12,9 @@ class BlobVec(list):
         super().__init__(blobs)
         self._handle = handle
 
-    def add_blob(self, *shape, **options):
+    def add_blob(self, *shape, filler=None):
         """Adds a parameter of this shape, filled with zeros or as `filler` says, such as
         ``"type: 'xavier'"``, and returns it. Only within ``setup``."""
-        filler = options.pop("filler", None)
-        if options:
-            raise TypeError("add_blob() takes a shape and a filler")
         if self._handle is None:
             raise RuntimeError("parameters are added in the setup of a Python layer only")
         blob = self._handle.add_param(shape, filler)

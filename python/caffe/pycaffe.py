@@ -33,22 +33,23 @@ class Net(_core.Net):
     text itself.
     """
 
-    def __init__(self, network_file, *args, **options):
-        weights = options.pop("weights", None)
+    def __init__(self, network_file, *args, phase=None, level=None, stages=None, weights=None):
+        given = dict(phase=phase, level=level, stages=stages, weights=weights)
+        names = ["phase", "level", "stages", "weights"]
         if args and isinstance(args[0], (str, bytes, os.PathLike)):
-            if weights is not None:
-                raise TypeError("weights are given twice")
-            weights, args = args[0], args[1:]
-        names = ("phase", "level", "stages")
+            names = ["weights", "phase", "level", "stages"]
         if len(args) > len(names):
             raise TypeError("too many arguments")
         for name, value in zip(names, args):
-            if name in options:
+            if given[name] is not None:
                 raise TypeError("%s is given twice" % name)
-            options[name] = value
-        if "phase" not in options:
+            given[name] = value
+        if given["phase"] is None:
             raise TypeError("the phase is needed: caffe.TRAIN or caffe.TEST")
-        self._make(network_file, None, **options)
+        weights = given["weights"]
+        if weights is not None and not os.path.exists(weights):
+            raise RuntimeError("Could not open file %s" % os.fspath(weights))
+        self._make(network_file, None, given["phase"], given["level"] or 0, given["stages"])
         if weights is not None:
             self.copy_from(weights)
 

@@ -156,6 +156,34 @@ class SmallNet(case.FolderCase):
             caffe.Net.__new__(caffe.Net).forward()
 
 
+    def test_constructors(self):
+        """All forms that pycaffe has, by place and by name; `level` and `stages` are looked at in States."""
+        weights = self.path("w.caffemodel")
+        self.net.params["ip"][0].data[...] = 3
+        self.net.save(weights)
+        made = [caffe.Net(self.file, weights, caffe.TEST), caffe.Net(self.file, caffe.TEST, weights=weights),
+                caffe.Net(self.file, phase=caffe.TEST, weights=weights),
+                caffe.Net(network_file=self.file, phase=caffe.TEST, level=0, stages=["x"], weights=weights),
+                caffe.Net(self.file, caffe.TEST, 0, ["x"], weights),
+                caffe.Net(self.file, weights, phase=caffe.TEST, level=1),
+                caffe.Net(self.file.encode(), caffe.TEST, weights=weights.encode())]
+        for number, net in enumerate(made):
+            self.assertTrue(np.all(net.params["ip"][0].data == 3), number)
+            self.assertEqual(net.phase, caffe.TEST)
+        self.assertFalse(np.all(caffe.Net(self.file, caffe.TRAIN).params["ip"][0].data == 3))
+        for args, options in (((self.file,), {}), ((self.file, weights), {}),
+                              ((self.file, weights, caffe.TEST), dict(weights=weights)),
+                              ((self.file, caffe.TEST), dict(phase=caffe.TEST)),
+                              ((self.file, caffe.TEST, 0, [], weights, 1), {}),
+                              ((self.file, caffe.TEST), dict(nonsense=1)),
+                              ((self.file, caffe.TEST), dict(stages="deploy"))):
+            with self.assertRaises(TypeError):
+                caffe.Net(*args, **options)
+        for file, given in ((self.path("none"), weights), (self.file, self.path("none"))):
+            with self.assertRaisesRegex(RuntimeError, "Could not open file .*none"):
+                caffe.Net(file, given, caffe.TEST)
+
+
 class DeployNet(unittest.TestCase):
     """A net with an input."""
 

@@ -1,0 +1,23 @@
+from typing import Any, Iterable, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import Net, Solver
+
+Log = str | Iterable[str]
+
+def read_log(log: Log) -> dict[str, tuple[list[int], list[float]]]: ...
+def loss(log: Log, names: Iterable[str] | None = ..., ax: Any = ...) -> Any: ...
+
+class LiveLoss:
+    ax: Any
+    iterations: list[int]
+    values: list[float]
+    line: Any
+    def __init__(self, solver: Solver, every: int = ..., output: str | None = ..., ax: Any = ...) -> None: ...
+
+def tile(images: ArrayLike, padding: int = ...) -> NDArray[np.float32]: ...
+def filters(net: Net, layer: str, ax: Any = ...) -> Any: ...
+def features(net: Net, blob: str, item: int = ..., ax: Any = ...) -> Any: ...
+def confusion(matrix: ArrayLike, names: Sequence[str] | None = ..., ax: Any = ...) -> Any: ...
