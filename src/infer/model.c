@@ -47,8 +47,12 @@ static crema_status load_net(const crema_model *model, crema_net **out) {
   ProtobufCMessage *copy = NULL;
   crema_net *net = NULL;
   CR_TRY(cr_message_copy(&model->source->base, &copy));
-  CR_TRY(cr_net_create((Caffe__NetParameter *)copy, &model->options, NULL,
-                       &(cr_net_origin){.path = model->path}, &net));
+  Caffe__NetParameter *param = (Caffe__NetParameter *)copy;
+  const cr_net_origin origin = {.path = model->path};
+  const bool all_follow =
+      !model->allow_missing && (model->bytes != NULL || model->weights.count > 0);
+  CR_TRY(all_follow ? cr_net_create_awaiting(param, &model->options, &origin, &net)
+                    : cr_net_create(param, &model->options, NULL, &origin, &net));
   crema_status status = CREMA_OK;
   const cr_net_missing missing = model->allow_missing ? CR_MISSING_WARNED : CR_MISSING_REFUSED;
   if (model->bytes != NULL) {

@@ -20,6 +20,7 @@ typedef struct cr_net_build {
   cr_arena arena;                     /* for the arrays below and other temporary memory */
   const cr_solver_rank *solver;       /* may be NULL */
   const cr_net_frozen_layer *frozen;  /* one per layer; NULL: an ordinary net */
+  bool awaits_params;                 /* weights follow */
   const cr_layer_class **class;       /* one per layer */
   int *fused_into;                    /* one per layer: the layer that does its work, -1: itself */
   int blob_capacity;                  /* room in net->blob, net->blob_name and the two below */
@@ -147,6 +148,7 @@ typedef struct cr_net_for {
   const cr_solver_rank *solver;      /* may be NULL; goes to the layers */
   const cr_net_frozen_layer *frozen; /* `layers` of them; NULL: an ordinary net */
   size_t layers;
+  bool awaits_params; /* all parameters get their values afterwards */
 } cr_net_for;
 
 /* Builds the graph of net->param (already filtered and split) into net. */

@@ -158,6 +158,7 @@ static crema_status make_layer(cr_net_build *build, int index) {
   cr_log_debug("Creating Layer %s", cr_net_text(param->name));
   CR_TRY(cr_layer_create(param, param->phase, net->context, net->seed, net->path, &layer->layer));
   cr_layer_set_solver(layer->layer, build->solver);
+  layer->layer->awaits_params = build->awaits_params;
   CR_TRY(cr_net_layer_types(net->param, param, build->class[index], &layer -> layer -> types));
   size_t bottoms = param->n_bottom, tops = (size_t)final_tops(param, build->class[index]);
   layer->layer->tops = (int)tops;
@@ -470,7 +471,10 @@ static crema_status start_planning(crema_net *net) {
 }
 
 crema_status cr_net_build_graph(crema_net *net, const cr_net_for *whom, bool force_backward) {
-  cr_net_build build = {.net = net, .solver = whom->solver, .frozen = whom->frozen};
+  cr_net_build build = {.net = net,
+                        .solver = whom->solver,
+                        .frozen = whom->frozen,
+                        .awaits_params = whom->awaits_params};
   crema_status status = CREMA_OK;
   CR_TRY_GOTO(start_build(&build), out);
   if (build.frozen == NULL) CR_TRY_GOTO(cr_net_plan_fusion(&build), out);

@@ -212,6 +212,11 @@ crema_status cr_net_create_frozen(Caffe__NetParameter *param, const crema_net_op
   return create(param, options, &whom, context, origin, out);
 }
 
+crema_status cr_net_create_awaiting(Caffe__NetParameter *param, const crema_net_options *options,
+                                    const cr_net_origin *origin, crema_net **out) {
+  return create(param, options, &(cr_net_for){.awaits_params = true}, NULL, origin, out);
+}
+
 static cr_unknown_fields unknown_policy(const crema_net_options *options) {
   return options->warn_unknown_fields ? CR_UNKNOWN_WARN : CR_UNKNOWN_ERROR;
 }

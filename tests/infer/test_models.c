@@ -395,6 +395,31 @@ TEST(wrong_shapes_are_refused) {
   remove_blocks(net);
 }
 
+/* Nothing is drawn for parameters that a file gives, but their fillers are looked at. */
+TEST(fillers_are_checked_where_weights_follow) {
+  static const char *const fillers[][2] = {
+      {"type: 'xaviar'", "did you mean 'xavier'"},
+      {"type: 'uniform' min: 2 max: 1", "min 2 is above max 1"},
+      {"type: 'gaussian' std: -1", "std is -1"},
+      {"type: 'gaussian' sparse: 9", "sparse 9 is above the 4 outputs"},
+      {"type: 'msra' sparse: 2", "does not take sparse"},
+      {"type: 'bilinear'", "needs four axes"},
+  };
+  char text[600];
+  for (size_t i = 0; i < sizeof fillers / sizeof fillers[0]; ++i) {
+    crema_model *model = NULL;
+    snprintf(text, sizeof text,
+             INPUT("x", DIM4(1, 3, 4, 4))
+             "layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'y' inner_product_param {"
+             " num_output: 4 weight_filler { %s } } }\n",
+             fillers[i][0]);
+    assert_int_not_equal(crema_model_load_memory(text, strlen(text), "", 0, NULL, &model),
+                         CREMA_OK);
+    assert_null(model);
+    if (strstr(crema_error_text(), fillers[i][1]) == NULL) fail_msg("%s", crema_error_text());
+  }
+}
+
 TEST(weights_of_another_net_are_refused) {
   crema_net *net = make_blocks();
   crema_net *other = build(INPUT("data", DIM2(1, 2))

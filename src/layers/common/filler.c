@@ -49,21 +49,26 @@ static crema_status fill_constant(const fill_target *target) {
   return CREMA_OK;
 }
 
-static crema_status fill_uniform(const fill_target *target) {
+static crema_status check_uniform(const fill_target *target) {
   const Caffe__FillerParameter *filler = target->filler;
-  if (!(filler->min <= filler->max)) {
-    return cr_fail(CREMA_E_RANGE, "filler 'uniform': min %g is above max %g", (double)filler->min,
-                   (double)filler->max);
-  }
-  draw_uniform(target, (double)filler->min, (double)filler->max);
+  if (filler->min <= filler->max) return CREMA_OK;
+  return cr_fail(CREMA_E_RANGE, "filler 'uniform': min %g is above max %g", (double)filler->min,
+                 (double)filler->max);
+}
+
+static crema_status fill_uniform(const fill_target *target) {
+  draw_uniform(target, (double)target->filler->min, (double)target->filler->max);
   return CREMA_OK;
 }
 
-/* With sparse = s, each value is kept with probability s / dim 0 and set to zero otherwise, so that
- * an output has s non-zero inputs on average. */
-static crema_status fill_gaussian(const fill_target *target) {
+/* With sparse = s, the probability s / dim 0 that a value is kept. */
+static float sparse_share(const fill_target *target) {
+  return (float)target->filler->sparse / (float)target->shape->dim[0];
+}
+
+static crema_status check_gaussian(const fill_target *target) {
   const Caffe__FillerParameter *filler = target->filler;
-  int sparse = filler->sparse;
+  const int sparse = filler->sparse;
   if (!(filler->std >= 0)) {
     return cr_fail(CREMA_E_RANGE, "filler 'gaussian': std is %g, must not be negative",
                    (double)filler->std);
@@ -75,13 +80,17 @@ static crema_status fill_gaussian(const fill_target *target) {
   if (sparse >= 0 && target->shape->axes < 1) {
     return cr_fail(CREMA_E_SHAPE, "filler 'gaussian': sparse needs a blob with axes");
   }
-  draw_gaussian(target, (double)filler->mean, (double)filler->std);
-  if (sparse < 0 || target->shape->dim[0] == 0) return CREMA_OK;
-  float keep = (float)sparse / (float)target->shape->dim[0];
-  if (keep > 1) {
-    return cr_fail(CREMA_E_RANGE, "filler 'gaussian': sparse %d is above the %lld outputs", sparse,
-                   (long long)target->shape->dim[0]);
-  }
+  if (sparse < 0 || target->shape->dim[0] == 0 || sparse_share(target) <= 1) return CREMA_OK;
+  return cr_fail(CREMA_E_RANGE, "filler 'gaussian': sparse %d is above the %lld outputs", sparse,
+                 (long long)target->shape->dim[0]);
+}
+
+/* With `sparse`, values that are not kept are set to zero, so that an output has that many non-zero
+ * inputs on average. */
+static crema_status fill_gaussian(const fill_target *target) {
+  draw_gaussian(target, (double)target->filler->mean, (double)target->filler->std);
+  if (target->filler->sparse < 0 || target->shape->dim[0] == 0) return CREMA_OK;
+  const float keep = sparse_share(target);
   for (int64_t i = 0; i < target->count; ++i) {
     if (cr_mt19937_uniform(target->rng) >= keep) set(target, i, 0);
   }
@@ -144,16 +153,18 @@ static double tent_wide(int64_t side, int64_t at) {
   return 1 - fabs((double)at / factor - (double)(side - 1) / (2 * factor));
 }
 
-/* The kernel of bilinear interpolation in every plane, for upsampling by Deconvolution. */
-static crema_status fill_bilinear(const fill_target *target) {
+static crema_status check_bilinear(const fill_target *target) {
   const crema_shape *shape = target->shape;
   char text[128];
-  if (shape->axes != 4 || shape->dim[2] != shape->dim[3]) {
-    return cr_fail(CREMA_E_SHAPE,
-                   "filler 'bilinear' needs four axes, the last two equal; found shape %s",
-                   crema_shape_text(shape, text, sizeof text));
-  }
-  int64_t side = shape->dim[3];
+  if (shape->axes == 4 && shape->dim[2] == shape->dim[3]) return CREMA_OK;
+  return cr_fail(CREMA_E_SHAPE,
+                 "filler 'bilinear' needs four axes, the last two equal; found shape %s",
+                 crema_shape_text(shape, text, sizeof text));
+}
+
+/* The kernel of bilinear interpolation in every plane, for upsampling by Deconvolution. */
+static crema_status fill_bilinear(const fill_target *target) {
+  const int64_t side = target->shape->dim[3];
   for (int64_t i = 0; i < target->count; ++i) {
     int64_t row = i / side % side, column = i % side;
     if (target->wide == NULL) target->value[i] = tent(side, column) * tent(side, row);
@@ -165,17 +176,19 @@ static crema_status fill_bilinear(const fill_target *target) {
 typedef struct fill_kind {
   const char *name;
   crema_status (*fill)(const fill_target *target);
-  bool sparse; /* takes the `sparse` field */
+  crema_status (*check)(
+      const fill_target *target); /* NULL: its fields are good whatever they are */
+  bool sparse;                    /* takes the `sparse` field */
 } fill_kind;
 
 static const fill_kind kinds[] = {
-    {"bilinear", fill_bilinear, false},
-    {"constant", fill_constant, false},
-    {"gaussian", fill_gaussian, true},
-    {"msra", fill_msra, false},
-    {"positive_unitball", fill_positive_unitball, false},
-    {"uniform", fill_uniform, false},
-    {"xavier", fill_xavier, false},
+    {"bilinear", fill_bilinear, check_bilinear, false},
+    {"constant", fill_constant, NULL, false},
+    {"gaussian", fill_gaussian, check_gaussian, true},
+    {"msra", fill_msra, NULL, false},
+    {"positive_unitball", fill_positive_unitball, NULL, false},
+    {"uniform", fill_uniform, check_uniform, false},
+    {"xavier", fill_xavier, NULL, false},
 };
 
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
@@ -197,22 +210,44 @@ static crema_status find_kind(const char *name, const fill_kind **out) {
                  nearest ? "'?" : "");
 }
 
+/* What the filler is for; its type and its fields are good. */
+static crema_status open_target(const Caffe__FillerParameter *filler, crema_context *context,
+                                const crema_blob *blob, const fill_kind **kind, fill_target *out) {
+  CR_TRY(find_kind(filler->type ? filler->type : "constant", kind));
+  if (filler->sparse != -1 && !(*kind)->sparse) {
+    return cr_fail(CREMA_E_ARGUMENT, "filler '%s' does not take sparse", (*kind)->name);
+  }
+  *out = (fill_target){.filler = filler,
+                       .rng = &context->rng,
+                       .shape = &blob->shape,
+                       .count = crema_blob_count(blob)};
+  return (*kind)->check == NULL ? CREMA_OK : (*kind)->check(out);
+}
+
+/* Zeros need no memory before they are wanted. */
+static crema_status mark_zero(crema_blob *blob) {
+  CR_TRY(
+      cr_host_check((size_t)crema_blob_count(blob) * crema_dtype_size(cr_tensor_type(blob->data))));
+  cr_tensor_set_zero(blob->data);
+  return CREMA_OK;
+}
+
+crema_status cr_fill_later(const Caffe__FillerParameter *filler, crema_context *context,
+                           crema_blob *blob) {
+  const fill_kind *kind = NULL;
+  fill_target target;
+  CR_TRY(open_target(filler, context, blob, &kind, &target));
+  return mark_zero(blob);
+}
+
 crema_status cr_fill(const Caffe__FillerParameter *filler, crema_context *context,
                      crema_blob *blob) {
   const fill_kind *kind = NULL;
-  CR_TRY(find_kind(filler->type ? filler->type : "constant", &kind));
-  if (filler->sparse != -1 && !kind->sparse) {
-    return cr_fail(CREMA_E_ARGUMENT, "filler '%s' does not take sparse", kind->name);
-  }
-  /* Zeros need no memory before they are wanted. */
+  fill_target target;
+  CR_TRY(open_target(filler, context, blob, &kind, &target));
   if (kind->fill == fill_constant && filler->value == 0.0F && !signbit(filler->value)) {
-    CR_TRY(cr_host_check((size_t)crema_blob_count(blob) *
-                         crema_dtype_size(cr_tensor_type(blob->data))));
-    cr_tensor_set_zero(blob->data);
-    return CREMA_OK;
+    return mark_zero(blob);
   }
-  fill_target target = {.filler = filler, .rng = &context->rng, .shape = &blob->shape};
-  target.count = crema_blob_count(blob);
   if (cr_tensor_type(blob->data) == CREMA_F64) {
     void *values = NULL;
     CR_TRY(cr_tensor_host_write(blob->data, &values));

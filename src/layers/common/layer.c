@@ -179,7 +179,9 @@ crema_status cr_layer_append_param(cr_layer *layer) {
 static crema_status set_param(const cr_layer *layer, int index,
                               const Caffe__FillerParameter *filler, crema_blob *blob) {
   static const Caffe__FillerParameter zero = CAFFE__FILLER_PARAMETER__INIT;
-  if (layer->given == NULL) return cr_fill(filler ? filler : &zero, layer->context, blob);
+  if (filler == NULL) filler = &zero;
+  if (layer->awaits_params) return cr_fill_later(filler, layer->context, blob);
+  if (layer->given == NULL) return cr_fill(filler, layer->context, blob);
   if (index >= layer->givens) {
     return cr_fail(CREMA_E_INTERNAL, "no values are given for it");
   }

@@ -159,6 +159,7 @@ struct cr_layer {
    * setup; `givens` of them, which must live until then. */
   crema_blob *const *given;
   int givens;
+  bool awaits_params; /* their values follow, so that nothing is drawn for them; before setup */
   bool *param_propagate_down;
   const cr_layer_maker *maker; /* of its input, for class->makes_input_again; NULL: it is kept */
   float *loss_weight;          /* one per top */
@@ -271,5 +272,9 @@ crema_status cr_layer_in(const cr_layer *layer, crema_status status);
  * fan_out = count / dim 1). Draws from `context`'s generator in index order. */
 crema_status cr_fill(const Caffe__FillerParameter *filler, crema_context *context,
                      crema_blob *blob) CREMA_MUST_USE;
+
+/* For a blob whose values follow: zeros, and the same errors. */
+crema_status cr_fill_later(const Caffe__FillerParameter *filler, crema_context *context,
+                           crema_blob *blob) CREMA_MUST_USE;
 
 #endif
