@@ -147,6 +147,7 @@ void cr_graph_free(cr_graph *graph) {
     free(graph->layer[i].int8);
     if (graph->layer[i].param != NULL) cr_message_free(&graph->layer[i].param->base);
   }
+  cr_tensor_spare_release(graph->rounding);
   cr_tensor_spare_release(graph->spare);
   cr_arena_free(&graph->arena);
 }

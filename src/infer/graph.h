@@ -52,8 +52,9 @@ typedef struct cr_graph {
   cr_graph_layer *layer;
   int values;
   cr_graph_value *value;
-  cr_tensor_spare *spare; /* of the sources that passes make */
-  cr_buffer *text;        /* what the passes did, a line for each step */
+  cr_tensor_spare *spare;    /* of the sources that passes make */
+  cr_tensor_spare *rounding; /* of those that read from such sources */
+  cr_buffer *text;           /* what the passes did, a line for each step */
   crema_precision precision;
   const cr_scales *scales; /* with CREMA_PRECISION_INT8 */
 } cr_graph;

@@ -6,6 +6,7 @@
 #include "core/fail.h"
 #include "device/backend/backend.h"
 #include "infer/passes.h"
+#include "infer/rounded.h"
 #include "layers/common/layer_conv.h"
 #include "layers/registry.h"
 
@@ -42,22 +43,6 @@ static bool has_loss_or_types(const cr_graph *graph, int layer) {
   return cr_graph_has_loss(graph, layer) || !cr_graph_has_floats(graph, layer);
 }
 
-/* The parameter's values, rounded. */
-static crema_status shorten(cr_graph *graph, int layer, int param) {
-  cr_graph_layer *l = &graph->layer[layer];
-  crema_blob *blob = NULL;
-  CR_TRY(cr_blob_create_typed(&l->blob[param]->shape, CREMA_BF16, CREMA_F32, &blob));
-  crema_status status = cr_tensor_copy(blob->data, l->blob[param]->data, cr_host_context());
-  if (status == CREMA_OK) status = cr_tensor_settle(blob->data, cr_host_context());
-  if (status != CREMA_OK) {
-    crema_blob_destroy(blob);
-    return status;
-  }
-  crema_blob_destroy(l->blob[param]);
-  l->blob[param] = blob;
-  return CREMA_OK;
-}
-
 /* `type`: of each value so far. */
 static crema_status retype(cr_graph *graph, int layer, crema_dtype *type) {
   cr_graph_layer *l = &graph->layer[layer];
@@ -76,7 +61,8 @@ static crema_status retype(cr_graph *graph, int layer, crema_dtype *type) {
   }
   if (!is_product(l) || has_loss_or_types(graph, layer)) return CREMA_OK;
   if (!tops && type[l->bottom[0]] != CREMA_BF16) return CREMA_OK;
-  CR_TRY(shorten(graph, layer, 0));
+  CR_TRY(
+      cr_graph_round_weights(graph, layer, &l->blob[0]->shape, &(cr_rounding){.type = CREMA_BF16}));
   char name[CR_GRAPH_NAME];
   return cr_graph_tell(graph, "bf16", "%s", cr_graph_name(graph, layer, name));
 }

@@ -12,6 +12,7 @@
 #include "core/fail.h"
 #include "device/backend/backend.h"
 #include "infer/passes.h"
+#include "infer/rounded.h"
 #include "layers/common/layer_conv.h"
 #include "layers/registry.h"
 
@@ -188,64 +189,59 @@ static float scale_of(bool signs, float threshold) {
 /* ---- the numbers --------------------------------------------------------- */
 
 /* The rows of the weights, one per output channel. */
-typedef struct rows {
-  int64_t count, length;
-  int64_t step, next; /* from one weight of a row to the next, and from a row to the next */
-} rows;
-
-static rows rows_of(const cr_graph_layer *l) {
+static cr_rounding rows_of(const cr_graph_layer *l) {
   const crema_shape *shape = &l->blob[0]->shape;
   const int64_t all = crema_shape_count(shape, 0, shape->axes);
   const bool turned =
       l->class == &cr_layer_inner_product && l->param->inner_product_param->transpose;
   const int64_t count = turned ? shape->dim[1] : shape->dim[0];
-  if (turned) return (rows){count, all / count, count, 1};
-  return (rows){count, all / count, 1, all / count};
+  return (cr_rounding){.type = CREMA_I8,
+                       .rows = count,
+                       .length = all / count,
+                       .step = turned ? count : 1,
+                       .next = turned ? 1 : all / count};
 }
 
-/* What 1 of the weights of row `r` stands for: of the table, if the weights are still those that it
- * was made for, or else so that the largest one becomes 127. */
-static float row_scale(const quantizer *q, const cr_graph_layer *l, const rows *w, int64_t r,
-                       const float *from) {
+/* The table's scales, if it has them and the weights are still those that it was made for. */
+static const float *table_scales(const quantizer *q, const cr_graph_layer *l,
+                                 const cr_rounding *w) {
   const cr_scales_line *line = cr_scales_find(q->graph->scales, l->built->name, "_param_0");
-  const bool same = cr_tensor_shares_with(l->blob[0]->data, l->built->blob[0]->data);
-  if (same && line != NULL && line->count == (size_t)w->count && line->value[r] > 0) {
-    return 1 / line->value[r];
+  if (!cr_tensor_shares_with(l->blob[0]->data, l->built->blob[0]->data)) return NULL;
+  if (line == NULL || line->count != (size_t)w->rows) return NULL;
+  for (int64_t r = 0; r < w->rows; ++r) {
+    if (!(line->value[r] > 0)) return NULL;
   }
-  float largest = 0;
-  for (int64_t i = 0; i < w->length; ++i) {
-    largest = fmaxf(largest, fabsf(from[r * w->next + i * w->step]));
-  }
-  return largest > 0 ? largest / 127 : 1;
+  return line->value;
 }
 
-/* Weights as I8, row by row; scale[r] is filled. */
-static crema_status round_weights(const quantizer *q, cr_graph_layer *l, const rows *w,
-                                  float *scale) {
-  const float *from = NULL;
-  crema_blob *blob = NULL;
-  void *memory = NULL;
-  const bool product = l->class == &cr_layer_inner_product;
-  const crema_shape shape = product ? cr_shape_2(w->count, w->length) : l->blob[0]->shape;
-  crema_status status = CREMA_OK;
-  CR_TRY(cr_tensor_host_read_floats(l->blob[0]->data, &from));
-  CR_TRY(cr_blob_create_typed(&shape, CREMA_I8, CREMA_F32, &blob));
-  CR_TRY_GOTO(cr_tensor_host_write(blob->data, &memory), fail);
-  int8_t *to = memory;
-  for (int64_t r = 0; r < w->count; ++r) {
-    scale[r] = row_scale(q, l, w, r, from);
+/* The largest weight of each row becomes 127. */
+static crema_status measure_rows(const cr_graph_layer *l, const cr_rounding *w, float *scale) {
+  float *values = NULL;
+  CR_TRY(CR_NEW(values, w->rows * w->length + 1, "weights"));
+  crema_status status = cr_tensor_copy_out(l->blob[0]->data, values);
+  for (int64_t r = 0; r < w->rows && status == CREMA_OK; ++r) {
+    float largest = 0;
     for (int64_t i = 0; i < w->length; ++i) {
-      const float x = rintf(from[r * w->next + i * w->step] / scale[r]);
-      *to++ = (int8_t)fminf(fmaxf(x, -127), 127);
+      largest = fmaxf(largest, fabsf(values[r * w->next + i * w->step]));
     }
+    scale[r] = largest > 0 ? largest / 127 : 1;
   }
-  if (product) l->param->inner_product_param->transpose = 0;
-  crema_blob_destroy(l->blob[0]);
-  l->blob[0] = blob;
-  return CREMA_OK;
-fail:
-  crema_blob_destroy(blob);
+  free(values);
   return status;
+}
+
+/* Weights as I8, row by row; scale[r], what 1 of them stands for, is filled. */
+static crema_status round_weights(const quantizer *q, int layer, cr_rounding *w, float *scale) {
+  cr_graph_layer *l = &q->graph->layer[layer];
+  const bool product = l->class == &cr_layer_inner_product;
+  const crema_shape shape = product ? cr_shape_2(w->rows, w->length) : l->blob[0]->shape;
+  const float *told = table_scales(q, l, w);
+  if (told == NULL) CR_TRY(measure_rows(l, w, scale));
+  for (int64_t r = 0; r < w->rows && told != NULL; ++r) scale[r] = 1 / told[r];
+  w->scale = scale;
+  CR_TRY(cr_graph_round_weights(q->graph, layer, &shape, w));
+  if (product) l->param->inner_product_param->transpose = 0;
+  return CREMA_OK;
 }
 
 static void set_bias_term(Caffe__LayerParameter *param) {
@@ -294,29 +290,29 @@ static crema_status tell(cr_graph *graph, int layer, crema_dtype from) {
 
 static crema_status convert_product(quantizer *q, int layer) {
   cr_graph_layer *l = &q->graph->layer[layer];
-  const rows w = rows_of(l);
+  cr_rounding w = rows_of(l);
   const group *bottom = &q->group[root_of(q, l->bottom[0])];
   const group *top = &q->group[root_of(q, l->top[0])];
   const bool signs = bottom->integers ? bottom->signs : !is_positive(q, l->bottom[0]);
   const float from =
       scale_of(signs, bottom->integers ? bottom->threshold : threshold_of(q, layer, 0));
   const float to = top->integers ? scale_of(top->signs, top->threshold) : 1;
-  cr_layer_int8 *how = calloc(1, sizeof *how + (size_t)w.count * sizeof *how->number);
+  cr_layer_int8 *how = calloc(1, sizeof *how + (size_t)w.rows * sizeof *how->number);
   if (how == NULL) return cr_fail_memory(sizeof *how, "a compiled layer");
   l->int8 = how;
   how->from = type_of(signs);
   how->from_scale = from;
   how->addend_scale = 1;
-  how->numbers = (int)w.count;
+  how->numbers = (int)w.rows;
   if (own_bottoms(l) < l->bottoms && top->integers) {
     const group *addend = &q->group[root_of(q, l->bottom[l->bottoms - 1])];
     how->addend_scale = scale_of(addend->signs, addend->threshold) / to;
     if (addend->signs != top->signs) l->adds_in_place = false;
   }
-  CR_TRY(round_weights(q, l, &w, how->number));
-  for (int64_t r = 0; r < w.count; ++r) how->number[r] *= from;
-  CR_TRY(scale_bias(q, layer, how->number, w.count));
-  for (int64_t r = 0; r < w.count; ++r) how->number[r] /= to;
+  CR_TRY(round_weights(q, layer, &w, how->number));
+  for (int64_t r = 0; r < w.rows; ++r) how->number[r] *= from;
+  CR_TRY(scale_bias(q, layer, how->number, w.rows));
+  for (int64_t r = 0; r < w.rows; ++r) how->number[r] /= to;
   scale_posts(&l->posts, to);
   return tell(q->graph, layer, how->from);
 }

@@ -225,6 +225,84 @@ TEST(bad_tables_are_refused) {
   case_close(&c);
 }
 
+/* Blocks of channels without padding; the last product reads signed integers. */
+static const char wide_text[] =
+    INPUT("x", DIM4(1, 32, 9, 9))
+    "layer { name: 'c' type: 'Convolution' bottom: 'x' top: 'c' convolution_param { num_output: 64"
+    " kernel_size: 3 weight_filler { type: 'msra' } } }\n"
+    "layer { name: 'd' type: 'Convolution' bottom: 'c' top: 'd' convolution_param { num_output: 64"
+    " kernel_size: 3 weight_filler { type: 'msra' } } }\n"
+    "layer { name: 's' type: 'Scale' bottom: 'd' top: 'd' scale_param { filler { value: 0.7 } } }\n"
+    "layer { name: 'f' type: 'InnerProduct' bottom: 'd' top: 'f' inner_product_param {"
+    " num_output: 64 weight_filler { type: 'msra' } } }\n"
+    "layer { name: 'g' type: 'InnerProduct' bottom: 'f' top: 'g' inner_product_param {"
+    " num_output: 64 transpose: true weight_filler { type: 'msra' } } }\n";
+
+/* Bytes of the weights after a run with 1 item. Batches of another size, for which the library may
+ * want the weights in another format, have outputs near the plain net's, too. */
+static size_t bytes_of_weights(crema_net *plain, const char *table, crema_precision precision,
+                               uint64_t *random) {
+  crema_model_options options;
+  crema_model *model = NULL;
+  crema_session *session = NULL;
+  crema_session_memory memory;
+  size_t bytes = 0;
+  crema_model_options_init(&options);
+  options.precision = precision;
+  options.table = table;
+  ok(crema_model_load(path_of("wide"), path_of("weights"), &options, &model));
+  ok(crema_session_create(model, NULL, &session));
+  for (int items = 1; items <= 20; items += 19) {
+    const crema_shape shape = cr_shape_4(items, 32, 9, 9);
+    ok(crema_blob_reshape(crema_net_input(plain, 0), &shape));
+    draw_inputs(plain, random);
+    ok(crema_net_forward(plain, NULL));
+    const double found = output_difference(plain, session);
+    if (found > 0.1) fail_msg("%d items, precision %d: %g", items, precision, found);
+    ok(crema_session_memory_read(session, &memory));
+    if (items == 1) bytes = memory.weights;
+  }
+  crema_session_destroy(session);
+  crema_model_destroy(model);
+  return bytes;
+}
+
+static bool is_short(crema_dtype type) {
+  const cr_backend *backend = cr_cpu_device()->backend;
+  return backend->is_fast != NULL && backend->is_fast(type);
+}
+
+/* No copy in FLOAT, and none in plain order, stays beside that of the library. */
+TEST(weights_exist_once) {
+  crema_net *plain = NULL;
+  cr_calibration *calibration = NULL;
+  uint64_t random = 3;
+  const size_t count = 64 * 32 * 9 + 64 * 64 * 9 + 64 * 64 * 25 + 64 * 64;
+  write_text("wide", wide_text);
+  crema_net_options options = phase_options(CREMA_TEST);
+  options.seed = 5;
+  ok(crema_net_load(path_of("wide"), &options, &plain));
+  ok(crema_net_save_weights(plain, path_of("weights")));
+  ok(cr_calibration_create(plain, &calibration));
+  for (int i = 0; i < 20; ++i) {
+    draw_inputs(plain, &random);
+    ok(cr_calibration_run(calibration));
+  }
+  ok(cr_calibration_write(calibration, CR_CALIBRATE_MINMAX, path_of("table")));
+  cr_calibration_destroy(calibration);
+  const size_t f32 = bytes_of_weights(plain, NULL, CREMA_PRECISION_F32, &random);
+  const size_t bf16 = bytes_of_weights(plain, NULL, CREMA_PRECISION_BF16, &random);
+  const size_t int8 = bytes_of_weights(plain, path_of("table"), CREMA_PRECISION_INT8, &random);
+  print_message("bytes of %zu weights: %zu, %zu, %zu\n", count, f32, bf16, int8);
+  assert_true((double)f32 < 4.1 * (double)count);
+  if (is_short(CREMA_BF16)) assert_true((double)bf16 < 2.1 * (double)count);
+  if (is_short(CREMA_I8)) assert_true((double)int8 < 1.1 * (double)count);
+  crema_net_destroy(plain);
+  unlink(path_of("wide"));
+  unlink(path_of("weights"));
+  unlink(path_of("table"));
+}
+
 int main(void) {
   return run_all_tests(make_folder, remove_folder);
 }
