@@ -114,6 +114,29 @@ TEST(test_halves_in_the_same_order) {
   }
 }
 
+/* From each private order to each other, without a way through floats: every bit stays as it is,
+ * those of NaN too, and pads are zero. */
+TEST(test_halves_between_private_orders) {
+  enum { COUNT = 2 * 20 * 9 * 9, HELD = 2 * 32 * 9 * 9, ORDERS = 3 };
+  const cr_dnnl_order orders[ORDERS] = {blocks, {CR_DNNL_BLOCKED, 16}, last};
+  const crema_shape shape = {4, {2, 20, 9, 9}};
+  const cr_format flat = {CREMA_F16, NULL};
+  static uint16_t in[COUNT], from[HELD], to[HELD], want[HELD], out[COUNT];
+  for (int i = 0; i < COUNT; ++i) in[i] = (uint16_t)(i * 47);
+  for (int k = 0; k < ORDERS * ORDERS; ++k) {
+    const cr_format a = {CREMA_F16, layout_of(shape, CREMA_F16, orders[k % ORDERS])};
+    const cr_format b = {CREMA_F16, layout_of(shape, CREMA_F16, orders[k / ORDERS])};
+    if (k % ORDERS == k / ORDERS) continue;
+    convert(COUNT, a, from, flat, in);
+    convert(COUNT, b, want, flat, in);
+    memset(to, 0x7e, sizeof to);
+    convert(COUNT, b, to, a, from);
+    assert_memory_equal(to, want, b.layout->bytes);
+    convert(COUNT, flat, out, b, to);
+    assert_memory_equal(out, in, sizeof in);
+  }
+}
+
 /* What another layer is to read stays in the order in which it was written; no value is converted
  * more than once, and moved without need. */
 TEST(test_settled_values_keep_their_order) {

@@ -84,11 +84,12 @@ static crema_status side_md(cr_format format, const cr_layout *shape_from, cr_md
 
 /* Whether crema's own code is faster than `pd`, which is the library's for any type and order. */
 static bool is_slow(const reorder *r, const_dnnl_primitive_desc_t pd) {
-  const cr_layout *private = r->dst.layout != NULL ? r->dst.layout : r->src.layout;
+  const cr_layout *const sides[] = {r->dst.layout, r->src.layout};
   const char *name = NULL;
   if (r->dst.type != r->src.type || crema_dtype_size(r->dst.type) != sizeof(uint16_t)) return false;
-  if (r->dst.layout != NULL && r->src.layout != NULL) return false;
-  if (cr_dnnl_layout_order(private).kind == CR_DNNL_OTHER) return false;
+  for (int i = 0; i < 2; ++i) {
+    if (sides[i] != NULL && cr_dnnl_layout_order(sides[i]).kind == CR_DNNL_OTHER) return false;
+  }
   return dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, (void *)&name) ==
              dnnl_success &&
          strncmp(name, "jit", 3) != 0;

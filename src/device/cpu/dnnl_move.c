@@ -57,7 +57,7 @@ static void move_row(const crema_shape *shape, size_t size, int64_t row, const w
   }
 }
 
-/* Values of 16 bits in blocks of channels or channels-last, to row-major memory or from it. */
+/* Values of 16 bits in blocks of channels or channels-last. */
 typedef struct halves {
   int64_t batch, channels, inner;
   int64_t width; /* channels that lie side by side */
@@ -85,30 +85,79 @@ static void move_plane(const halves *h, int64_t first, const uint16_t *src, uint
   }
 }
 
-/* False when the formats are others. */
-static bool move_halves(const crema_shape *shape, size_t size, cr_dnnl_side to, cr_dnnl_side from) {
-  const bool to_plain = to.layout == NULL;
-  const cr_dnnl_order order = cr_dnnl_layout_order(to_plain ? from.layout : to.layout);
-  if (size != sizeof(uint16_t) || (!to_plain && from.layout != NULL) || shape->axes < 3 ||
-      (order.kind != CR_DNNL_BLOCKED && order.kind != CR_DNNL_LAST)) {
-    return false;
+/* Positions of one sample, all channels: between two formats in which channels lie side by side, in
+ * runs that both have. */
+static void move_runs(const halves *from, const halves *to, int64_t at, int64_t end,
+                      const uint16_t *src, uint16_t *dst) {
+  const int64_t channels = to->channels, inner = to->inner;
+  for (int64_t first = 0; first < channels; first += to->width) {
+    const int64_t last = first + to->width < channels ? first + to->width : channels;
+    for (int64_t i = at; i < end; ++i) {
+      uint16_t *row = dst + first * inner + i * to->width;
+      for (int64_t c = first, run; c < last; c += run) {
+        const int64_t within = c % from->width;
+        run = from->width - within < last - c ? from->width - within : last - c;
+        memcpy(row + (c - first), src + (c - within) * inner + i * from->width + within,
+               (size_t)run * sizeof *row);
+      }
+      for (int64_t c = last; c < first + to->width; ++c) row[c - first] = 0;
+    }
   }
-  const int64_t channels = shape->dim[1];
-  const halves h = {.batch = shape->dim[0],
-                    .channels = channels,
-                    .inner = crema_shape_count(shape, 2, shape->axes),
-                    .width = order.kind == CR_DNNL_LAST ? channels : order.block};
-  const int64_t blocks = (channels + h.width - 1) / h.width;
-  const uint16_t *src = (const uint16_t *)(const void *)from.memory;
-  uint16_t *dst = (uint16_t *)(void *)to.memory;
-#pragma omp parallel for schedule(static) if (h.batch * channels * h.inner >= CR_REF_PARALLEL_MIN)
-  for (int64_t plane = 0; plane < h.batch * blocks; ++plane) {
-    const int64_t sample = plane / blocks, first = plane % blocks * h.width;
-    const int64_t held = plane * h.width * h.inner;
-    const int64_t row_major = (sample * channels + first) * h.inner;
-    move_plane(&h, first, src + (to_plain ? held : row_major), dst + (to_plain ? row_major : held),
+}
+
+static int64_t held_channels(const halves *h) {
+  return (h->channels + h->width - 1) / h->width * h->width;
+}
+
+static void move_between(const halves *from, const halves *to, const uint16_t *src, uint16_t *dst) {
+  enum { POSITIONS = 64 };
+  const int64_t pieces = (to->inner + POSITIONS - 1) / POSITIONS;
+  const int64_t read = held_channels(from) * from->inner, written = held_channels(to) * to->inner;
+#pragma omp parallel for schedule(static) if (to->batch * written >= CR_REF_PARALLEL_MIN)
+  for (int64_t piece = 0; piece < to->batch * pieces; ++piece) {
+    const int64_t sample = piece / pieces, at = piece % pieces * POSITIONS;
+    const int64_t end = at + POSITIONS < to->inner ? at + POSITIONS : to->inner;
+    move_runs(from, to, at, end, src + sample * read, dst + sample * written);
+  }
+}
+
+/* One side row-major. */
+static void move_planes(const halves *h, const uint16_t *src, uint16_t *dst, bool to_plain) {
+  const int64_t blocks = held_channels(h) / h->width;
+#pragma omp parallel for schedule(static) if (h->batch * blocks * h->inner >= CR_REF_PARALLEL_MIN)
+  for (int64_t plane = 0; plane < h->batch * blocks; ++plane) {
+    const int64_t sample = plane / blocks, first = plane % blocks * h->width;
+    const int64_t held = plane * h->width * h->inner;
+    const int64_t row_major = (sample * h->channels + first) * h->inner;
+    move_plane(h, first, src + (to_plain ? held : row_major), dst + (to_plain ? row_major : held),
                to_plain);
   }
+}
+
+/* False for a layout in which the channels do not lie side by side. */
+static bool describe(const crema_shape *shape, const cr_layout *layout, halves *out) {
+  const cr_dnnl_order order = cr_dnnl_layout_order(layout);
+  if (order.kind != CR_DNNL_BLOCKED && order.kind != CR_DNNL_LAST) return false;
+  *out = (halves){.batch = shape->dim[0],
+                  .channels = shape->dim[1],
+                  .inner = crema_shape_count(shape, 2, shape->axes),
+                  .width = order.kind == CR_DNNL_LAST ? shape->dim[1] : order.block};
+  return true;
+}
+
+/* False when the formats are others. */
+static bool move_halves(const crema_shape *shape, size_t size, cr_dnnl_side to, cr_dnnl_side from) {
+  const uint16_t *src = (const uint16_t *)(const void *)from.memory;
+  uint16_t *dst = (uint16_t *)(void *)to.memory;
+  halves held, other;
+  if (size != sizeof(uint16_t) || shape->axes < 3) return false;
+  if (!describe(shape, to.layout != NULL ? to.layout : from.layout, &held)) return false;
+  if (to.layout == NULL || from.layout == NULL) {
+    move_planes(&held, src, dst, to.layout == NULL);
+    return true;
+  }
+  if (!describe(shape, from.layout, &other)) return false;
+  move_between(&other, &held, src, dst);
   return true;
 }
 
