@@ -6,7 +6,8 @@
  * first.
  * Fields: eltwise_param.
  * Caffe: the same; the gradient of a product is always the product of the others
- * (stable_prod_grad).
+ * (stable_prod_grad). Bottoms of a sum without coefficients share the gradient of y, and y the
+ * memory of a bottom, where nobody needs what is overwritten (eltwise_mem_sharing of the net).
  * Example, a 2 3, b 2 3:
  *   layer { name: "difference" type: "Eltwise" bottom: "a" bottom: "b" top: "y"
  *     eltwise_param { operation: SUM coeff: 1 coeff: -1 } } */
@@ -111,6 +112,20 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   return CREMA_OK;
 }
 
+/* Moves the values of a bottom that nobody needs to the top, for the sum to be made in place. It
+ * comes first among the sources, as the ops want it. The first two may change places where that
+ * changes no bit: the sum has the memory format of the first, which layers behind it compute in.
+ * Where memory cannot be moved, all stays as it is. */
+static void use_spare(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top,
+                      cr_tensor **source) {
+  const int spare = layer->spare_bottom;
+  if (spare < 0 || layer->replays) return;
+  if (!cr_format_equal(cr_tensor_head(source[0]), cr_tensor_head(source[spare]))) return;
+  if (!cr_tensor_take(top[0]->data, bottom[spare]->data)) return;
+  source[spare] = source[0];
+  source[0] = top[0]->data;
+}
+
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
   eltwise_state *s = layer->state;
@@ -118,6 +133,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   for (int i = 0; i < n; ++i) s->args.tensor[i] = bottom[i]->data;
   s->args.tensor[n] = top[0]->data;
   s->args.tensor[n + 1] = s->winner;
+  use_spare(layer, bottom, top, s->args.tensor);
   return cr_layer_op_run(&s->forward, context, s->args.tensor, NULL);
 }
 
@@ -127,6 +143,7 @@ static crema_status backward_one(cr_layer *layer, crema_context *context, crema_
   int n = layer->bottoms;
   cr_tensor *from = top[0]->diff, *to = bottom[i]->diff;
   if (s->operation == OP_SUM) {
+    if (s->coeff[i] == 1 && cr_tensor_shares_with(from, to)) return CREMA_OK;
     return cr_layer_op_run(&s->backward[i], context, (cr_tensor *[]){from, to}, NULL);
   }
   if (s->operation == OP_MAX) {
@@ -164,6 +181,11 @@ static bool uses_bottom(const cr_layer *layer, int bottom) {
   return s->operation == OP_PROD;
 }
 
+static bool adds_bottom(const cr_layer *layer, int bottom) {
+  const eltwise_state *s = layer->state;
+  return s->operation == OP_SUM && s->coeff[bottom] == 1;
+}
+
 const cr_layer_class cr_layer_eltwise = {
     .type = "Eltwise",
     .state_size = sizeof(eltwise_state),
@@ -175,4 +197,5 @@ const cr_layer_class cr_layer_eltwise = {
     .forward = forward,
     .backward = backward,
     .uses_bottom = uses_bottom,
+    .adds_bottom = adds_bottom,
 };

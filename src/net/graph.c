@@ -489,6 +489,7 @@ crema_status cr_net_build_graph(crema_net *net, const cr_net_for *whom, bool for
   CR_TRY_GOTO(find_outputs(&build), out);
   CR_TRY_GOTO(cr_net_prune_backward(&build, force_backward), out);
   CR_TRY_GOTO(cr_net_find_makers(net), out);
+  CR_TRY_GOTO(cr_net_share_sums(net), out);
   CR_TRY_GOTO(cr_net_tie_params(net), out);
   CR_TRY_GOTO(cr_net_warn_of_overwriting(net), out);
   cr_net_plan_settling(net);

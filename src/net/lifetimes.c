@@ -280,6 +280,33 @@ static void list_ends(const storages *all, crema_net *net) {
   }
 }
 
+/* Whether the layer, which is not in place, alone has the values of its bottom j, once, and nobody
+ * needs them after its forward pass. */
+static bool is_spare(const storages *all, const crema_net *net, int index, int j) {
+  const cr_net_layer *layer = &net->layer[index];
+  const storage *s = find(all, layer->bottom[j]->data), *top = find(all, layer->top[0]->data);
+  for (int k = 0; k < layer->layer->bottoms; ++k) {
+    const storage *other = find(all, layer->bottom[k]->data);
+    if (other == top || (k != j && other == s)) return false;
+  }
+  return !s->kept && s->last == index && s->needed == NEVER;
+}
+
+/* A sum can exchange its first two bottoms, if they are of one type. What segments drop is computed
+ * again, from bottoms that must be there still. */
+static void find_spare_bottom(const storages *all, const crema_net *net, int index) {
+  const cr_net_layer *layer = &net->layer[index];
+  cr_layer *self = layer->layer;
+  const cr_layer_class *class = self->class;
+  self->spare_bottom = -1;
+  if (class->adds_bottom == NULL || !net->param->eltwise_mem_sharing || net->recomputes) return;
+  if (!class->adds_bottom(self, 0) || !class->adds_bottom(self, 1)) return;
+  for (int j = 1; j >= 0 && self->spare_bottom < 0; --j) {
+    if (cr_tensor_type(layer->bottom[j]->data) != cr_tensor_type(layer->bottom[0]->data)) continue;
+    if (is_spare(all, net, index, j)) self->spare_bottom = j;
+  }
+}
+
 crema_status cr_net_plan_lifetimes(crema_net *net) {
   storages all = {0};
   if (!net->plans && !net->settles) return CREMA_OK;
@@ -289,7 +316,10 @@ crema_status cr_net_plan_lifetimes(crema_net *net) {
   for (int i = 0; i < net->layers && status == CREMA_OK; ++i) note_ends(&all, net, i);
   if (status == CREMA_OK && net->plans) {
     list_ends(&all, net);
-    for (int i = 0; i < net->layers; ++i) cr_layer_set_passing(net->layer[i].layer);
+    for (int i = 0; i < net->layers; ++i) {
+      cr_layer_set_passing(net->layer[i].layer);
+      find_spare_bottom(&all, net, i);
+    }
   }
   free(all.storage);
   return status;

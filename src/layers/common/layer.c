@@ -42,6 +42,7 @@ crema_status cr_layer_create_as(const cr_layer_class *class, const Caffe__LayerP
   layer->bottoms = (int)param->n_bottom;
   layer->tops = (int)param->n_top;
   layer->needs_backward = true;
+  layer->spare_bottom = -1;
   layer->solver.solvers = 1;
   layer->types = CR_LAYER_FLOATS;
   if (param->multinode != NULL && param->multinode->num_nodes > 1) {

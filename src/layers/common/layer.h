@@ -124,6 +124,11 @@ typedef struct cr_layer_class {
    * this layer. NULL: it does not. */
   bool (*uses_bottom)(const cr_layer *layer, int bottom);
   cr_values (*preserves)(const cr_layer *layer);
+  /* Whether forward is a sum to which that bottom goes as it is, so that backward gives it the
+   * gradient of top 0. The net may then let both gradients share their values, with which backward
+   * leaves them alone, and forward make top 0 in the memory of a bottom (cr_layer.spare_bottom).
+   * NULL: it is not. */
+  bool (*adds_bottom)(const cr_layer *layer, int bottom);
   /* Computes top 0 again, to the bit in each run, from what the layer has for its backward pass.
    * NULL, or can_make_again says false: it cannot. */
   crema_status (*make_again)(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
@@ -161,6 +166,7 @@ struct cr_layer {
   int givens;
   bool awaits_params; /* their values follow, so that nothing is drawn for them; before setup */
   bool *param_propagate_down;
+  int spare_bottom; /* for class->adds_bottom: nobody needs its values after forward; -1: none */
   const cr_layer_maker *maker; /* of its input, for class->makes_input_again; NULL: it is kept */
   float *loss_weight;          /* one per top */
   void *state;

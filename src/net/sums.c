@@ -1,0 +1,49 @@
+/* Gradients of sums: what a sum gives its bottoms is what it was given. */
+#include <stdlib.h>
+
+#include "core/fail.h"
+#include "net/build.h"
+#include "net/lifetimes.h"
+
+/* For each blob, whether a layer in place writes to its gradient. */
+static void find_written(const crema_net *net, bool *written) {
+  for (int i = 0; i < net->layers; ++i) {
+    const cr_net_layer *layer = &net->layer[i];
+    for (int j = 0; j < layer->layer->bottoms; ++j) {
+      for (int k = 0; k < layer->layer->tops; ++k) {
+        if (layer->bottom_id[j] == layer->top_id[k]) written[layer->bottom_id[j]] = true;
+      }
+    }
+  }
+}
+
+/* Between the top's gradient and the layer that reads a bottom's, nobody else may have either. What
+ * shares a bottom's gradient already, as the top of a Flatten does, would have to come along. */
+static crema_status share(const cr_net_layer *layer, int j, const bool *written) {
+  const crema_blob *bottom = layer->bottom[j], *top = layer->top[0];
+  /* A sum in place has the gradient of a bottom that others may write to before. */
+  if (layer->bottom[0] == top) return CREMA_OK;
+  if (!layer->propagate_down[j] || written[layer->bottom_id[j]]) return CREMA_OK;
+  if (cr_tensor_is_shared(bottom->diff)) return CREMA_OK;
+  if (cr_tensor_type(bottom->diff) != cr_tensor_type(top->diff)) return CREMA_OK;
+  return cr_blob_share_diff(layer->bottom[j], layer->top[0]);
+}
+
+/* From the last layer to the first: a sum of sums shares what its top shares by then. */
+crema_status cr_net_share_sums(crema_net *net) {
+  bool *written = NULL;
+  crema_status status = CREMA_OK;
+  if (!net->param->eltwise_mem_sharing) return CREMA_OK;
+  CR_TRY(CR_NEW(written, net->blobs + 1, "the net's graph"));
+  find_written(net, written);
+  for (int i = net->layers - 1; i >= 0 && status == CREMA_OK; --i) {
+    const cr_net_layer *layer = &net->layer[i];
+    const cr_layer *self = layer->layer;
+    if (self->class->adds_bottom == NULL || !layer->need_backward) continue;
+    for (int j = 0; j < self->bottoms && status == CREMA_OK; ++j) {
+      if (self->class->adds_bottom(self, j)) status = share(layer, j, written);
+    }
+  }
+  free(written);
+  return status;
+}
