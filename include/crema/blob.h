@@ -105,6 +105,14 @@ CREMA_API crema_status crema_blob_scale_diff(crema_blob *blob, float factor) CRE
 CREMA_API crema_status crema_blob_copy_data(crema_blob *blob, crema_blob *source) CREMA_MUST_USE;
 CREMA_API crema_status crema_blob_copy_diff(crema_blob *blob, crema_blob *source) CREMA_MUST_USE;
 
+/* Exchanges shape, data and diff of two blobs of the same element types; nothing is copied, and
+ * pointers to values stay valid, with the other blob. For callers that fill one blob while another
+ * is computed with: a blob of their own and a net's input. Errors: CREMA_E_TYPE for blobs of other
+ * types; CREMA_E_STATE where other blobs share the values (those of an input that several layers
+ * read), a view of them is held, or a net or solver has made their memory a part of its own.
+ * Nothing is changed then. */
+CREMA_API crema_status crema_blob_swap(crema_blob *a, crema_blob *b) CREMA_MUST_USE;
+
 /* Host memory in which a blob's data or diff can be seen as float32 for longer than until the next
  * access. */
 typedef struct crema_view crema_view;

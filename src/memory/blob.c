@@ -162,6 +162,29 @@ crema_status crema_blob_mutable_diff_as(crema_blob *blob, crema_dtype type, void
   return CREMA_OK;
 }
 
+static crema_status check_swap(const cr_tensor *a, const cr_tensor *b) {
+  if (cr_tensor_type(a) != cr_tensor_type(b)) {
+    return cr_fail(CREMA_E_TYPE, "values of types %s and %s cannot be exchanged",
+                   crema_dtype_name(cr_tensor_type(a)), crema_dtype_name(cr_tensor_type(b)));
+  }
+  if (cr_tensor_can_swap(a) && cr_tensor_can_swap(b)) return CREMA_OK;
+  return cr_fail(CREMA_E_STATE, "values that others share or hold cannot be exchanged");
+}
+
+crema_status crema_blob_swap(crema_blob *a, crema_blob *b) {
+  CR_REQUIRE(a);
+  CR_REQUIRE(b);
+  if (a == b) return CREMA_OK;
+  CR_TRY(check_swap(a->data, b->data));
+  CR_TRY(check_swap(a->diff, b->diff));
+  const crema_shape shape = a->shape;
+  a->shape = b->shape;
+  b->shape = shape;
+  cr_tensor_swap(a->data, b->data);
+  cr_tensor_swap(a->diff, b->diff);
+  return CREMA_OK;
+}
+
 static crema_status adopt(crema_blob *blob, crema_device *device, crema_devptr data,
                           const char *call) {
   if (data.address == 0) return cr_fail(CREMA_E_ARGUMENT, "%s: no memory given", call);

@@ -496,6 +496,21 @@ static bool has_adopted(const values *v) {
   return false;
 }
 
+bool cr_tensor_can_swap(const cr_tensor *tensor) {
+  const values *v = tensor->values;
+  if (!has_alone(v) || v->passing || v->view != NULL) return false;
+  for (const format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) {
+    if (s->whole != NULL) return false;
+  }
+  return true;
+}
+
+void cr_tensor_swap(cr_tensor *a, cr_tensor *b) {
+  const cr_tensor kept = *a;
+  *a = *b;
+  *b = kept;
+}
+
 bool cr_tensor_take(cr_tensor *to, cr_tensor *from) {
   values *t = to->values, *f = from->values;
   if (t == f || !t->passing || !f->passing || f->gone) return false;

@@ -104,6 +104,12 @@ void cr_tensor_let_go(cr_tensor *tensor);
  * nothing is done. */
 bool cr_tensor_take(cr_tensor *to, cr_tensor *from);
 
+/* Exchanges the values of two tensors of one type, whose counts may differ. Only where the tensor
+ * alone has its values, outside the plan of a net and of another tensor's memory, and no view of
+ * them is held. */
+bool cr_tensor_can_swap(const cr_tensor *tensor);
+void cr_tensor_swap(cr_tensor *a, cr_tensor *b);
+
 /* Gives up the memory of formats that are not valid; and of all but the one that was written last.
  */
 void cr_tensor_drop_stale(cr_tensor *tensor);

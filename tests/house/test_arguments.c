@@ -143,6 +143,7 @@ static int64_t is_empty_text(const char *result) {
   S(crema_blob_update, (A(0, blob)))                                                              \
   S(crema_blob_scale_data, (A(0, blob), 1))                                                       \
   S(crema_blob_scale_diff, (A(0, blob), 1))                                                       \
+  S(crema_blob_swap, (A(0, blob), A(1, blob)))                                                    \
   S(crema_blob_copy_data, (A(0, blob), A(1, blob)))                                               \
   S(crema_blob_copy_diff, (A(0, blob), A(1, blob)))                                               \
   S(crema_blob_view_data, (A(0, blob), A(1, &made_view)))                                         \

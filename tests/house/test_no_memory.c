@@ -212,6 +212,7 @@ static void drop_line(void *user, crema_log_level level, const char *file, int l
   X(crema_blob_update, "bv", (blob))                                                              \
   X(crema_blob_scale_data, "bv", (blob, 2))                                                       \
   X(crema_blob_scale_diff, "bv", (blob, 2))                                                       \
+  X(crema_blob_swap, "b", (blob, source))                                                         \
   X(crema_blob_copy_data, "b", (blob, source))                                                    \
   X(crema_blob_copy_diff, "b", (blob, source))                                                    \
   X(crema_device_get, "", (CREMA_DEVICE_CPU, 0, &found_device))                                   \

@@ -13,7 +13,8 @@ static crema_blob *new_blob(int64_t count, crema_dtype data, crema_dtype diff) {
   return blob;
 }
 
-TEST(data_and_diff_have_types_of_their_own) {
+/* Each takes memory when it is first used, whatever shape the blob had before. */
+TEST(s4_32_data_and_diff_have_types_of_their_own) {
   crema_shape shape = {.axes = 1, .dim = {3}};
   crema_blob *blob = new_blob(3, CREMA_F16, CREMA_F64);
   const void *value = NULL;
@@ -21,10 +22,72 @@ TEST(data_and_diff_have_types_of_their_own) {
   assert_int_equal(crema_blob_diff_type(blob), CREMA_F64);
   ok(crema_blob_diff_as(blob, CREMA_F64, &value));
   for (int i = 0; i < 3; ++i) assert_true(((const double *)value)[i] == 0);
+  assert_true(crema_blob_memory_read(blob).data_host == 0);
+  assert_true(crema_blob_memory_read(blob).diff_host >= 3 * sizeof(double));
+  shape.dim[0] = 1000;
+  ok(crema_blob_reshape(blob, &shape));
+  ok(crema_blob_data_as(blob, CREMA_F16, &value));
+  assert_true(crema_blob_memory_read(blob).data_host >= 2000);
+  assert_true(crema_blob_memory_read(blob).diff_host < 8000);
+  shape.dim[0] = 3;
   crema_blob_destroy(blob);
   blob = NULL;
   assert_int_equal(crema_blob_create_typed(&shape, (crema_dtype)9, CREMA_F32, &blob), CREMA_E_TYPE);
   assert_null(blob);
+}
+
+/* Everything changes sides with the blobs, and no value moves. */
+TEST(s4_32_two_blobs_change_places) {
+  crema_blob *a = new_blob(2, CREMA_F16, CREMA_F32), *b = new_blob(5, CREMA_F16, CREMA_F32);
+  void *of_a = NULL, *of_b = NULL;
+  const void *value = NULL;
+  float *diff = NULL;
+  const float *read = NULL;
+  ok(crema_blob_mutable_data_as(a, CREMA_F16, &of_a));
+  memcpy(of_a, (const uint16_t[]){0x3c00, 0x4000}, 4);
+  ok(crema_blob_mutable_data_as(b, CREMA_F16, &of_b));
+  ((uint16_t *)of_b)[4] = 0xc000;
+  ok(crema_blob_mutable_cpu_diff(b, &diff));
+  diff[4] = 7;
+  ok(crema_blob_swap(a, b));
+  assert_int_equal(crema_blob_count(a), 5);
+  assert_int_equal(crema_blob_count(b), 2);
+  ok(crema_blob_data_as(a, CREMA_F16, &value));
+  assert_ptr_equal(value, of_b);
+  assert_int_equal(((const uint16_t *)value)[4], 0xc000);
+  ok(crema_blob_data_as(b, CREMA_F32, &value));
+  assert_true(((const float *)value)[1] == 2);
+  ok(crema_blob_cpu_diff(a, &read));
+  assert_true(read == diff && read[4] == 7);
+  ok(crema_blob_cpu_diff(b, &read));
+  assert_true(read[0] == 0);
+  ok(crema_blob_swap(a, a));
+  assert_int_equal(crema_blob_count(a), 5);
+  crema_blob_destroy(b);
+  crema_blob_destroy(a);
+}
+
+/* What others have or hold is not taken from under them, and what is refused changes nothing. */
+TEST(s4_32_what_others_have_is_not_exchanged) {
+  crema_blob *a = new_blob(2, CREMA_F32, CREMA_F32), *b = new_blob(2, CREMA_F32, CREMA_F32);
+  crema_blob *sharer = new_blob(2, CREMA_F32, CREMA_F32), *half = new_blob(2, CREMA_F32, CREMA_F16);
+  crema_view *view = NULL;
+  float *data = NULL;
+  const float *read = NULL;
+  ok(crema_blob_mutable_cpu_data(a, &data));
+  data[1] = 3;
+  assert_fails(crema_blob_swap(a, half), CREMA_E_TYPE, "types float and float16");
+  ok(cr_blob_share_diff(sharer, b));
+  assert_fails(crema_blob_swap(a, b), CREMA_E_STATE, "share");
+  crema_blob_destroy(sharer);
+  ok(crema_blob_view_data(b, &view));
+  assert_fails(crema_blob_swap(a, b), CREMA_E_STATE, "hold");
+  crema_view_release(view);
+  ok(crema_blob_cpu_data(a, &read));
+  assert_ptr_equal(read, data);
+  crema_blob_destroy(half);
+  crema_blob_destroy(b);
+  crema_blob_destroy(a);
 }
 
 /* Reading in turns in three types converts once to each; the type of the blob stays its own. */
@@ -256,7 +319,9 @@ TEST(s4_04_the_state_as_text) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(data_and_diff_have_types_of_their_own),
+      cmocka_unit_test(s4_32_data_and_diff_have_types_of_their_own),
+      cmocka_unit_test(s4_32_two_blobs_change_places),
+      cmocka_unit_test(s4_32_what_others_have_is_not_exchanged),
       cmocka_unit_test(s4_27_s4_33_a_read_converts_once_and_keeps_both),
       cmocka_unit_test(s4_29_a_write_makes_other_types_stale),
       cmocka_unit_test(s4_34_a_typed_blob_refuses_other_types),

@@ -109,6 +109,65 @@ TEST(s0_26_scale_and_update_run_where_the_head_is) {
   }
 }
 
+/* data = 1.5 data - diff in every type of data, where the newest values are; integers are refused
+ * by name and stay as they were. */
+TEST(s4_30_arithmetic_in_every_type_where_the_values_are) {
+  static const crema_dtype types[] = {CREMA_F64, CREMA_F32, CREMA_F16, CREMA_BF16};
+  for (int n = 0; n < 12; ++n) {
+    fixture f = begin();
+    const crema_dtype type = types[n % 4];
+    const int place = n / 4; /* newest on the host, on the device, on both */
+    crema_blob *blob = NULL;
+    float *data = NULL, *diff = NULL;
+    const void *value = NULL;
+    void *own_values = NULL;
+    crema_devptr device = {0};
+    crema_shape shape = cr_shape_1(5);
+    ok(crema_blob_create_typed(&shape, type, type, &blob));
+    ok(crema_blob_mutable_cpu_data(blob, &data));
+    ok(crema_blob_mutable_cpu_diff(blob, &diff));
+    for (int i = 0; i < 5; ++i) {
+      data[i] = (float)(2 * i - 3);
+      diff[i] = 0.25f * (float)i;
+    }
+    const cr_format own = {type, NULL};
+    ok(crema_blob_mutable_data_as(blob, type, &own_values)); /* the newest in the blob's type */
+    if (place == 1) ok(cr_tensor_update(blob->data, f.context, own, &device));
+    if (place == 2) ok(cr_tensor_read(blob->data, f.context, own, &device));
+    cr_sim_reset_counts();
+    ok(crema_blob_scale_data(blob, 1.5f));
+    ok(crema_blob_update(blob));
+    /* No device has kernels for doubles: the host does it. */
+    /* No device has kernels for doubles: the host does it. */
+    assert_int_equal(cr_sim_count(CR_SIM_KERNEL, 0) > 0, place > 0 && type != CREMA_F64);
+    ok(crema_blob_data_as(blob, CREMA_F64, &value));
+    for (int i = 0; i < 5; ++i) {
+      assert_true(((const double *)value)[i] == 1.5 * (2 * i - 3) - 0.25 * i);
+    }
+    crema_blob_destroy(blob);
+    end(&f);
+  }
+}
+
+TEST(s4_30_no_arithmetic_with_integers) {
+  static const crema_dtype types[] = {CREMA_I32, CREMA_U32, CREMA_BOOL, CREMA_I8, CREMA_U8};
+  crema_shape shape = cr_shape_1(2);
+  for (int t = 0; t < 5; ++t) {
+    crema_blob *blob = NULL;
+    float *data = NULL;
+    const float *value = NULL;
+    ok(crema_blob_create_typed(&shape, types[t], types[t], &blob));
+    ok(crema_blob_mutable_cpu_data(blob, &data));
+    data[0] = data[1] = 1;
+    assert_fails(crema_blob_scale_data(blob, 2), CREMA_E_TYPE, crema_dtype_name(types[t]));
+    assert_fails(crema_blob_scale_diff(blob, 2), CREMA_E_TYPE, crema_dtype_name(types[t]));
+    assert_fails(crema_blob_update(blob), CREMA_E_TYPE, crema_dtype_name(types[t]));
+    ok(crema_blob_cpu_data(blob, &value));
+    assert_true(value[0] == 1 && value[1] == 1);
+    crema_blob_destroy(blob);
+  }
+}
+
 TEST(s4_36_update_with_other_types) {
   crema_shape shape = cr_shape_1(4);
   const crema_dtype type[][2] = {

@@ -4,7 +4,7 @@
 #include "check.h"
 #include "memory/reversed_fixture.h"
 
-FIXTURE_TEST(starts_as_zero_without_memory) {
+FIXTURE_TEST(s4_06_starts_as_zero_without_memory) {
   fixture *f = *state;
   cr_tensor *tensor = new_tensor(COUNT);
   assert_true(cr_tensor_is_zero(tensor));
@@ -38,7 +38,7 @@ FIXTURE_TEST(converts_once_and_only_when_asked) {
   cr_tensor_destroy(tensor);
 }
 
-FIXTURE_TEST(s4_29_writing_makes_the_other_formats_stale) {
+FIXTURE_TEST(s4_06_s4_29_writing_makes_the_other_formats_stale) {
   fixture *f = *state;
   cr_format reversed = {CREMA_F32, &f->reversed};
   cr_tensor *tensor = new_tensor(COUNT);
@@ -48,6 +48,12 @@ FIXTURE_TEST(s4_29_writing_makes_the_other_formats_stale) {
   assert_int_equal(conversions, 1);
   assert_true(((float *)out.address)[0] == COUNT);
   ((float *)out.address)[0] = 50;
+  cr_tensor_held held[2];
+  assert_true(cr_tensor_held_at(tensor, 0, &held[0]) && cr_tensor_held_at(tensor, 1, &held[1]));
+  for (int i = 0; i < 2; ++i) {
+    assert_int_equal(held[i].valid, held[i].format.layout == &f->reversed);
+    assert_int_equal(held[i].last, held[i].format.layout == &f->reversed);
+  }
   assert_ptr_equal(cr_tensor_head(tensor).layout, &f->reversed);
   const float *value = read_floats(f, tensor, CR_PLAIN_F32);
   assert_true(value[COUNT - 1] == 50 && value[0] == 1);
