@@ -206,6 +206,35 @@ TEST(layers_read_integers) {
   }
 }
 
+/* Answers of yes and no, as floats and as each type of integers, give the same loss and gradient.
+ */
+TEST(answers_are_read_as_integers) {
+  static const char *const fields[] = {"", "forward_type: BOOL", "forward_type: UINT8",
+                                       "forward_type: INT8", "forward_type: INT"};
+  float loss[5], gradient[5][6];
+  for (int n = 0; n < 5; ++n) {
+    char text[1024];
+    float *values = NULL;
+    snprintf(text, sizeof text,
+             "force_backward: true " INPUT("x", DIM2(2, 3))
+             "layer { name: 'in_t' type: 'Input' top: 't' %s input_param { shape { dim: 2 dim: 3 } } }"
+             "layer { name: 'loss' type: 'SigmoidCrossEntropyLoss' bottom: 'x' bottom: 't' "
+             "top: 'loss' }",
+             fields[n]);
+    crema_net *net = build(text, CREMA_TRAIN);
+    fill(blob_of(net, "x"), -1.5f, 0.7f);
+    ok(crema_blob_mutable_cpu_data(blob_of(net, "t"), &values));
+    for (int i = 0; i < 6; ++i) values[i] = (float)(i % 2);
+    ok(crema_net_forward(net, NULL));
+    ok(crema_net_backward(net));
+    loss[n] = data_of(blob_of(net, "loss"))[0];
+    memcpy(gradient[n], diff_of(blob_of(net, "x")), sizeof gradient[n]);
+    assert_true(loss[n] > 0 && loss[n] == loss[0]);
+    assert_memory_equal(gradient[n], gradient[0], sizeof gradient[0]);
+    crema_net_destroy(net);
+  }
+}
+
 #define HALF(type) "default_forward_type: " #type " default_backward_type: " #type " "
 
 /* Pictures and parameters are halves; labels, losses and scores are not. */

@@ -25,14 +25,15 @@ static bool is_ignored(const cr_op_desc *desc, cr_real target) {
 
 /* scores, targets, loss, count: the sum of -t log(sigmoid(x)) - (1 - t) log(1 - sigmoid(x)). */
 static crema_status sigmoid_fwd(const cr_call *call) {
-  const cr_value *x = cr_as_values(call->buffer, 0), *t = cr_as_values(call->buffer, 1);
+  const cr_value *x = cr_as_values(call->buffer, 0);
+  const cr_real *t = cr_as_reals(call->buffer, 1);
   const int64_t count = cr_op_arg_count(call->desc, 0);
   double loss = 0;
   int64_t counted = 0;
   for (int64_t i = 0; i < count; ++i) {
-    if (is_ignored(call->desc, cr_get(t, i))) continue;
+    if (is_ignored(call->desc, t[i])) continue;
     const double v = (double)cr_get(x, i);
-    loss += (v > 0 ? v : 0) - v * (double)cr_get(t, i) + log1p(exp(-fabs(v)));
+    loss += (v > 0 ? v : 0) - v * (double)t[i] + log1p(exp(-fabs(v)));
     ++counted;
   }
   *cr_as_reals(call->buffer, 2) = (cr_real)loss;
@@ -42,14 +43,15 @@ static crema_status sigmoid_fwd(const cr_call *call) {
 
 /* scores, targets, diff_loss, diff_scores. */
 static crema_status sigmoid_bwd(const cr_call *call) {
-  const cr_value *x = cr_as_values(call->buffer, 0), *t = cr_as_values(call->buffer, 1);
+  const cr_value *x = cr_as_values(call->buffer, 0);
+  const cr_real *t = cr_as_reals(call->buffer, 1);
   cr_value *dx = cr_as_values(call->buffer, 3);
   cr_real factor = 0;
   const int64_t count = cr_op_arg_count(call->desc, 0);
   CR_TRY(gradient_factor(call->scalars, cr_as_reals(call->buffer, 2), &factor));
 #pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN / 4)
   for (int64_t i = 0; i < count; ++i) {
-    const cr_real target = cr_get(t, i);
+    const cr_real target = t[i];
     const cr_real slope = factor * (sigmoid(cr_get(x, i)) - target);
     cr_put(dx, i, is_ignored(call->desc, target) ? 0 : slope);
   }
