@@ -111,12 +111,10 @@ static void fill_net(const cr_net_layer *op, const layer_row *row) {
   for (int p = 0; p < op->layer->params; ++p) round_values(op->layer->blob[p]);
 }
 
-static void run_net(const layer_row *row, const type_pair *in, scope where, outcome *out) {
+static crema_net *build_net(const layer_row *row, const type_pair *in, scope where) {
   crema_net_options options;
   crema_net *net = NULL;
-  double loss = 0;
   char text[4096];
-  memset(out, 0, sizeof *out);
   write_net(row, in, where, text, sizeof text);
   crema_net_options_init(&options);
   options.phase = row->phase == CAFFE__PHASE__TEST ? CREMA_TEST : CREMA_TRAIN;
@@ -125,6 +123,13 @@ static void run_net(const layer_row *row, const type_pair *in, scope where, outc
     print_error("%s\n%s\n", text, crema_error_text());
     fail();
   }
+  return net;
+}
+
+static void run_net(const layer_row *row, const type_pair *in, scope where, outcome *out) {
+  double loss = 0;
+  memset(out, 0, sizeof *out);
+  crema_net *net = build_net(row, in, where);
   cr_net_layer *op = &net->layer[cr_net_find_layer(net, "op")];
   assert_string_equal(type_name(op->layer->types.forward), in->forward);
   assert_string_equal(type_name(op->layer->types.backward), in->backward);
@@ -184,6 +189,79 @@ TEST(s4_39_every_layer_in_every_pair_of_types) {
       }
     }
     free_outcome(&want);
+  }
+}
+
+/* A layer computes in DOUBLE when any of its four types is DOUBLE, else in FLOAT; its statistics
+ * and losses are of that type. */
+TEST(s4_02_arithmetic_is_as_precise_as_the_widest_type) {
+  static const crema_dtype types[] = {CREMA_F64, CREMA_F32, CREMA_F16, CREMA_BF16};
+  for (int n = 0; n < 256; ++n) {
+    const int digit[] = {n % 4, n / 4 % 4, n / 16 % 4, n / 64};
+    const bool wide = digit[0] == 0 || digit[1] == 0 || digit[2] == 0 || digit[3] == 0;
+    const cr_layer layer = {.types = {.forward = types[digit[0]],
+                                      .backward = types[digit[1]],
+                                      .forward_math = types[digit[2]],
+                                      .backward_math = types[digit[3]]}};
+    assert_int_equal(cr_layer_arithmetic(&layer), wide ? CREMA_F64 : CREMA_F32);
+  }
+}
+
+/* ---- conversions ---- */
+
+enum { COUNTED = 3 * RIG_MAX };
+
+/* What the layer's bottoms, tops and parameters were converted so far. */
+static void count_all(const cr_net_layer *op, uint64_t *count) {
+  const cr_layer *self = op->layer;
+  for (int i = 0; i < COUNTED; ++i) count[i] = 0;
+  for (int i = 0; i < self->bottoms; ++i) count[i] = crema_blob_conversions(op->bottom[i]);
+  for (int i = 0; i < self->tops; ++i) count[RIG_MAX + i] = crema_blob_conversions(op->top[i]);
+  for (int p = 0; p < self->params; ++p) {
+    count[2 * RIG_MAX + p] = crema_blob_conversions(self->blob[p]);
+  }
+}
+
+static void assert_few(const layer_row *row, const char *pass, const uint64_t *before,
+                       const uint64_t *after, uint64_t most) {
+  for (int i = 0; i < COUNTED; ++i) {
+    if (after[i] - before[i] <= most) continue;
+    print_error("%s %s: %s %d is converted %d times in a %s pass\n", row->type, row->body,
+                i < RIG_MAX       ? "bottom"
+                : i < 2 * RIG_MAX ? "top"
+                                  : "parameter",
+                i % RIG_MAX, (int)(after[i] - before[i]), pass);
+    fail();
+  }
+}
+
+/* Forward converts a value once at most, to floats or from them; backward a value and a gradient
+ * once each. */
+static void count_pass(const layer_row *row, crema_net *net, uint64_t forward, uint64_t backward) {
+  const cr_net_layer *op = &net->layer[cr_net_find_layer(net, "op")];
+  uint64_t start[COUNTED], middle[COUNTED], end[COUNTED];
+  fill_net(op, row);
+  count_all(op, start);
+  ok(crema_net_forward(net, NULL));
+  count_all(op, middle);
+  assert_few(row, "forward", start, middle, forward);
+  if (has_flag(row, 'N')) return;
+  crema_net_clear_param_diffs(net);
+  ok(crema_net_backward(net));
+  count_all(op, end);
+  assert_few(row, "backward", middle, end, backward);
+}
+
+TEST(every_layer_converts_a_value_once_in_a_direction) {
+  static const type_pair of[] = {{"FLOAT", "FLOAT", 0}, {"FLOAT16", "FLOAT16", 0}};
+  for (size_t i = 0; i < ROWS; ++i) {
+    if (has_flag(&rows[i], 'S')) continue;
+    for (int k = 0; k < 2; ++k) {
+      crema_net *net = build_net(&rows[i], &of[k], WHOLE_NET);
+      for (int pass = 0; pass < 2; ++pass)
+        count_pass(&rows[i], net, k == 0 ? 0 : 1, k == 0 ? 0 : 2);
+      crema_net_destroy(net);
+    }
   }
 }
 
