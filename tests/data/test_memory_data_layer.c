@@ -121,6 +121,33 @@ TEST(test_images_are_transformed) {
   crema_net_destroy(net);
 }
 
+/* What a net of that seed makes of 64 pictures. */
+static void draw_all(const char *transform, int64_t seed, float *out) {
+  uint8_t pixels[4][48];
+  crema_labeled_image image[4];
+  crema_net *net = make_net(transform, seed);
+  make_images(pixels, image);
+  for (int i = 0; i < 4 * 48; ++i) pixels[i / 48][i % 48] = (uint8_t)(i * 7);
+  for (int k = 0; k < 32; ++k) {
+    if (k % 2 == 0) ok(crema_memory_data_set_images(net, "in", image, 4));
+    forward(net);
+    memcpy(out + k * BATCH * ITEM, values(net, "data"), BATCH * ITEM * sizeof *out);
+  }
+  crema_net_destroy(net);
+}
+
+/* With a seed of the layer's own, that of the net does not matter; without one it does. */
+TEST(test_seed_of_the_layers_own) {
+  static float drawn[4][32 * BATCH * ITEM];
+  draw_all("transform_param { crop_size: 2 mirror: true random_seed: 9 }", 1, drawn[0]);
+  draw_all("transform_param { crop_size: 2 mirror: true random_seed: 9 }", 2, drawn[1]);
+  draw_all("transform_param { crop_size: 2 mirror: true random_seed: 8 }", 1, drawn[2]);
+  draw_all("transform_param { crop_size: 2 mirror: true }", 1, drawn[3]);
+  assert_memory_equal(drawn[0], drawn[1], sizeof drawn[0]);
+  assert_memory_not_equal(drawn[0], drawn[2], sizeof drawn[0]);
+  assert_memory_not_equal(drawn[0], drawn[3], sizeof drawn[0]);
+}
+
 /* Position and random stream are restored: the same crops, the same next batch. */
 TEST(s2_31_resume) {
   static const char *const crop = "transform_param { crop_size: 2 mirror: true }";

@@ -25,6 +25,15 @@ static crema_status make_loss_weights(cr_layer *layer) {
   return CREMA_OK;
 }
 
+/* Layers that bring samples draw alike where they are given the same seed, whatever their names: so
+ * crops of pictures and of their masks fit. */
+static uint64_t make_key(const cr_layer *layer, uint64_t seed) {
+  const Caffe__TransformationParameter *transform = layer->param->transform_param;
+  const bool own = layer->class->input != NULL && transform != NULL && transform->random_seed >= 0;
+  if (own) return cr_mix_key((uint64_t)transform->random_seed, 0);
+  return cr_mix_key(seed, cr_hash_text(layer->name));
+}
+
 crema_status cr_layer_create_as(const cr_layer_class *class, const Caffe__LayerParameter *param,
                                 Caffe__Phase phase, crema_context *context, uint64_t seed,
                                 const char *net_path, cr_layer **out) {
@@ -38,7 +47,7 @@ crema_status cr_layer_create_as(const cr_layer_class *class, const Caffe__LayerP
   layer->phase = phase;
   layer->context = context;
   layer->source_dir_file = net_path;
-  layer->key = cr_mix_key(seed, cr_hash_text(layer->name));
+  layer->key = make_key(layer, seed);
   layer->bottoms = (int)param->n_bottom;
   layer->tops = (int)param->n_top;
   layer->needs_backward = true;
