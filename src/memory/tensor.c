@@ -67,12 +67,18 @@ static void clear_slot(format_slot *slot) {
   cr_syncedmem_clear(&slot->memory);
   values_release(slot->whole);
   slot->whole = NULL;
+  slot->at_home = false;
+}
+
+void cr_tensor_clear_slot(format_slot *slot) {
+  clear_slot(slot);
 }
 
 static void drop_slot(values *v, format_slot *slot) {
   format_slot *_Atomic *link = &v->first;
   while (atomic_load(link) != slot) link = &atomic_load(link)->next;
   atomic_store(link, next_slot(slot));
+  cr_tensor_turn_out(v, slot);
   clear_slot(slot);
   if (v->head == slot) v->head = NULL;
   if (v->made == slot) v->made = NULL;
@@ -98,6 +104,7 @@ static void forget_source(values *v) {
 
 static void values_release(values *v) {
   if (v == NULL || atomic_fetch_sub(&v->tensors, 1) != 1) return;
+  cr_tensor_end_homes(v);
   drop_slots_but(v, NULL);
   forget_source(v);
   cr_view_let_go(v->view);
@@ -155,6 +162,7 @@ static crema_status need_slot(values *v, crema_device *device, cr_format format,
   } else {
     set_valid(slot, false);
     if (v->head == slot) v->head = NULL;
+    cr_tensor_turn_out(v, slot);
     clear_slot(slot);
     v->generation = next_generation();
   }
@@ -174,6 +182,11 @@ static crema_status need_slot_for(values *v, crema_context *context, cr_format f
   CR_TRY(need_slot(v, context->device, format, keep1, keep2, out));
   if (v->passing || format.type != v->type) cr_syncedmem_from_heap(&(*out)->memory, context);
   return CREMA_OK;
+}
+
+crema_status cr_tensor_need_slot(values *v, crema_context *context, cr_format format,
+                                 format_slot **out) {
+  return need_slot_for(v, context, format, v->head, NULL, out);
 }
 
 /* The slot that has the values: the head, unless they are all zero or nobody gave any. */
@@ -272,14 +285,22 @@ static crema_status make_first(values *v, const crema_context *context, format_s
   return CREMA_OK;
 }
 
+static crema_status fill_zeros(values *v, crema_context *context, format_slot *slot) {
+  if (slot->format.layout != NULL && slot->format.layout->gaps) {
+    format_slot *packed = NULL;
+    CR_TRY(need_slot_for(v, context, cr_format_packed(slot->format), slot, NULL, &packed));
+    CR_TRY(fill_zeros(v, context, packed));
+    return convert_slot(v, context, slot, packed);
+  }
+  CR_TRY(cr_syncedmem_zero(&slot->memory, context));
+  set_valid(slot, true);
+  return CREMA_OK;
+}
+
 /* Brings the newest values into `slot`, on whatever side is cheapest. */
 static crema_status make_valid(values *v, crema_context *context, format_slot *slot) {
   if (is_valid(slot)) return CREMA_OK;
-  if (v->zero) {
-    CR_TRY(cr_syncedmem_zero(&slot->memory, context));
-    set_valid(slot, true);
-    return CREMA_OK;
-  }
+  if (v->zero) return fill_zeros(v, context, slot);
   if (v->source != NULL) {
     CR_TRY(make_first(v, context, slot));
     if (is_valid(slot)) return CREMA_OK;
@@ -301,6 +322,10 @@ static crema_status make_valid(values *v, crema_context *context, format_slot *s
     source = via;
   }
   return convert_slot(v, context, slot, source);
+}
+
+crema_status cr_tensor_make_valid(values *v, crema_context *context, format_slot *slot) {
+  return make_valid(v, context, slot);
 }
 
 /* ---- access ---- */
@@ -356,6 +381,7 @@ crema_status cr_tensor_write(cr_tensor *tensor, crema_context *context, cr_forma
   values *v = tensor->values;
   format_slot *slot = NULL;
   CR_TRY(access_slot(v, context, format, &slot));
+  if (v->within != NULL) CR_TRY(cr_tensor_bring_home(v, context, slot, false));
   CR_TRY(cr_syncedmem_overwrite(&slot->memory, context, out));
   only_valid(v, slot);
   return CREMA_OK;
@@ -469,7 +495,9 @@ void cr_tensor_set_passing(cr_tensor *tensor, bool passing) {
 /* Lets the memory of the formats go that are not valid. */
 static void clear_stale(values *v) {
   for (format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) {
-    if (!is_valid(s) && s->whole == NULL) clear_slot(s);
+    if (is_valid(s) || s->whole != NULL) continue;
+    cr_tensor_turn_out(v, s);
+    clear_slot(s);
   }
 }
 
@@ -515,6 +543,7 @@ bool cr_tensor_take(cr_tensor *to, cr_tensor *from) {
   values *t = to->values, *f = from->values;
   if (t == f || !t->passing || !f->passing || f->gone) return false;
   if (t->type != f->type || t->count != f->count || has_adopted(f)) return false;
+  if (t->within != NULL || t->parts != NULL || f->within != NULL || f->parts != NULL) return false;
   cr_tensor_let_go(to);
   format_slot *slots = first_slot(t);
   const int count = t->slots;
@@ -686,6 +715,7 @@ crema_status cr_tensor_resize(cr_tensor *tensor, int64_t count) {
   format_slot *keep = NULL;
   bool fits = false;
   if (count == v->count) return CREMA_OK;
+  cr_tensor_end_homes(v);
   CR_TRY(keep_values(v, count, &keep, &fits));
   drop_slots_but(v, keep);
   forget_source(v);
@@ -749,6 +779,8 @@ static crema_status adopt(cr_tensor *tensor, crema_device *device, cr_format for
   }
   format_slot *slot = NULL;
   CR_TRY(need_slot(v, device, format, v->head, NULL, &slot));
+  cr_tensor_turn_out(v, slot);
+  slot->at_home = false;
   CR_TRY(host == NULL ? cr_syncedmem_adopt(&slot->memory, device, memory)
                       : cr_syncedmem_adopt_both(&slot->memory, device, memory, host));
   values_release(slot->whole);
@@ -841,7 +873,8 @@ crema_status cr_tensor_copy(cr_tensor *dst, cr_tensor *src, crema_context *conte
     cr_tensor_set_zero(dst);
     return CREMA_OK;
   }
-  cr_format format = from->type == to->type ? from->head_format : (cr_format){to->type, NULL};
+  cr_format format =
+      from->type == to->type ? cr_format_packed(from->head_format) : (cr_format){to->type, NULL};
   crema_devptr source = {0}, target = {0};
   CR_TRY(cr_tensor_read(src, context, format, &source));
   CR_TRY(cr_tensor_write(dst, context, format, &target));

@@ -17,8 +17,20 @@ typedef struct format_slot {
   unsigned access;   /* number of the last access, for eviction */
   /* Whose memory the slot's is a part of, see cr_tensor_place; NULL: its own, or adopted. */
   struct cr_tensor_values *whole;
+  bool at_home; /* the memory is a part of that of the home's whole */
   crema_syncedmem memory;
 } format_slot;
+
+/* Where values are to lie: in the memory of the values of another tensor, as a part of those (see
+ * cr_tensor_set_home). Belongs to the part; ends with either of the two. */
+typedef struct cr_tensor_home {
+  struct cr_tensor_values *part, *whole;
+  crema_shape shape, whole_shape;
+  int64_t at;                  /* index of axis 1 of the whole */
+  bool fits;                   /* with whole->lies: there is a place, which is */
+  cr_part_place place;         /* this one */
+  struct cr_tensor_home *next; /* of the same whole */
+} cr_tensor_home;
 
 /* The values; sharing tensors point to the same ones. Reads of several threads meet here: what they
  * change, they change under the lock, and what they look at before, is atomic. Whatever else
@@ -44,7 +56,11 @@ typedef struct cr_tensor_values {
   pthread_mutex_t lock;
   int slots;
   format_slot *_Atomic first;
-  crema_view *view; /* see memory/view.h; NULL: none */
+  crema_view *view;       /* see memory/view.h; NULL: none */
+  cr_tensor_home *within; /* NULL: the memory is the values' own */
+  cr_tensor_home *parts;  /* of which this is the whole */
+  bool ordered;           /* the format is known that parts lie in: */
+  cr_format lies;
 } values;
 
 /* The tensor from which a tensor has its values. Lives as long as the tensor or anybody who has
@@ -58,6 +74,23 @@ struct cr_tensor {
   values *values;
   origin *origin; /* NULL: never shared */
 };
+
+/* Of memory/tensor.c, for memory/tensor_home.c: the slot of `format`, made when it is not there,
+ * with memory from the context's heap where that is due; the newest values in it; memory let go. */
+crema_status cr_tensor_need_slot(values *v, crema_context *context, cr_format format,
+                                 format_slot **out) CREMA_MUST_USE;
+crema_status cr_tensor_make_valid(values *v, crema_context *context,
+                                  format_slot *slot) CREMA_MUST_USE;
+void cr_tensor_clear_slot(format_slot *slot);
+
+/* Of memory/tensor_home.c, for memory/tensor.c. The first brings the slot's memory to the values'
+ * home, if that is where its format belongs; with `keep` its values, too. */
+crema_status cr_tensor_bring_home(values *v, crema_context *context, format_slot *slot,
+                                  bool keep) CREMA_MUST_USE;
+/* The memory of `slot` goes: the parts that lie there have lost their values. */
+void cr_tensor_turn_out(values *v, const format_slot *slot);
+/* The values have no home and are nobody's any more. */
+void cr_tensor_end_homes(values *v);
 
 static inline format_slot *first_slot(const values *v) {
   return atomic_load_explicit(&v->first, memory_order_acquire);

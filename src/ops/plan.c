@@ -75,10 +75,19 @@ static bool show(const asked *op, cr_op_plan *p, bool as_held) {
   for (int i = 0; i < op->key->desc->args; ++i) {
     p->desc->arg[i].type = wanted_type(op, i, p->desc->type, as_held);
     converts = converts || p->desc->arg[i].type != op->key->desc->arg[i].type;
-    const crema_dtype type = p->desc->arg[i].type;
-    p->shown[i] = (cr_format){type, cr_layout_in(op->key->hint[i].layout, type)};
   }
   return converts;
+}
+
+/* Sets the hints that the kernel sees: without gaps where it does not take those, for which tensors
+ * make a copy without. */
+static void show_hints(const asked *op, const cr_kernel *kernel, cr_op_plan *p) {
+  for (int i = 0; i < op->key->desc->args; ++i) {
+    const crema_dtype type = p->desc->arg[i].type;
+    cr_format held = op->key->hint[i];
+    if (!kernel->views || held.type != type) held = cr_format_packed(held);
+    p->shown[i] = (cr_format){type, cr_layout_in(held.layout, type)};
+  }
 }
 
 static bool takes_values(const cr_kernel *kernel, const asked *op, const cr_op_desc *desc) {
@@ -98,6 +107,7 @@ static crema_status offer(const asked *op, cr_op_plan *p) {
     if (kernel->op != p->desc->kind || kernel->type != p->desc->type) continue;
     if (!takes_values(kernel, op, p->desc)) continue;
     for (int i = 0; i < p->desc->args; ++i) p->format[i] = (cr_format){p->desc->arg[i].type, NULL};
+    show_hints(op, kernel, p);
     p->plan = (cr_plan){.desc = p->desc,
                         .context = op->context,
                         .kernel = kernel,
@@ -120,9 +130,9 @@ static crema_status offer(const asked *op, cr_op_plan *p) {
 /* Whether the plan reads values that are held in a private layout in another order. */
 static bool reorders(const asked *op, const cr_op_plan *p) {
   for (int i = 0; i < op->key->desc->args; ++i) {
-    const cr_layout *held = op->key->hint[i].layout;
+    const cr_layout *held = cr_format_packed(op->key->hint[i]).layout;
     if (held == NULL || op->use[i].role != CR_ROLE_VALUES || op->use[i].access == 'W') continue;
-    if (p->format[i].layout != cr_layout_in(held, p->format[i].type)) return true;
+    if (cr_format_packed(p->format[i]).layout != cr_layout_in(held, p->format[i].type)) return true;
   }
   return false;
 }

@@ -52,6 +52,9 @@ struct cr_kernel {
   unsigned types;
   /* The result depends on the hints: plan again when they change. */
   bool follows_hints;
+  /* It takes arguments that are read in layouts with gaps (views: a part of a larger array), if the
+   * hint says so. Others are given copies without gaps, and see hints without. */
+  bool views;
   /* ACCUMULATE arguments: the kernel adds to what is there when `accumulate` says so. Kernels
    * without this only overwrite; the dispatcher adds through a temporary. */
   bool can_accumulate;

@@ -7,6 +7,8 @@
 #ifndef CR_DEVICE_LAYOUT_H
 #define CR_DEVICE_LAYOUT_H
 
+#include <stdbool.h>
+
 #include "crema/device.h"
 
 typedef struct cr_layout {
@@ -14,6 +16,10 @@ typedef struct cr_layout {
   crema_dtype type;
   crema_shape shape;
   size_t bytes;       /* memory it takes, padding included */
+  /* Other values lie between these: they are a part of a larger array (a view). Only a part of a
+   * tensor (memory/tensor.h) is held in such a layout. */
+  bool gaps;
+  const struct cr_layout *packed; /* with gaps: the layout of the same order without; may be NULL */
   const void *detail; /* the back end's own description */
 } cr_layout;
 
@@ -22,6 +28,18 @@ typedef struct cr_format {
   crema_dtype type;
   const cr_layout *layout; /* NULL: plain */
 } cr_format;
+
+/* How a part of an array lies in the memory of the whole. */
+typedef struct cr_part_place {
+  cr_format format;
+  size_t offset; /* in bytes, of the part's first value */
+} cr_part_place;
+
+/* `format` without gaps. */
+static inline cr_format cr_format_packed(cr_format format) {
+  if (format.layout != NULL && format.layout->gaps) format.layout = format.layout->packed;
+  return format;
+}
 
 #define CR_PLAIN_F32 ((cr_format){CREMA_F32, NULL})
 

@@ -22,25 +22,32 @@ enum {
 /* Memory as (outer, blocks, inner, width): channels-last has one block of all channels. */
 typedef struct blocks {
   int64_t outer, channels, blocks, inner, width;
+  int64_t step; /* from one row of argument 0 to the next: its width, or more for a view */
   crema_dtype type;
 } blocks;
 
+/* The order of argument 0. */
+static cr_dnnl_order order_of(const cr_plan *plan) {
+  return cr_dnnl_layout_order(cr_format_packed(plan->format[0]).layout);
+}
+
 static blocks blocks_of(const cr_plan *plan) {
   const crema_shape *shape = &plan->desc->arg[0].shape;
-  const cr_dnnl_order order = cr_dnnl_layout_order(plan->format[0].layout);
-  const int64_t channels = shape->dim[1];
+  const cr_dnnl_order order = order_of(plan);
+  const int64_t channels = shape->dim[1], step = cr_dnnl_layout_step(plan->format[0].layout);
   const int64_t width = order.kind == CR_DNNL_LAST ? channels : order.block;
   return (blocks){.outer = shape->dim[0],
                   .channels = channels,
                   .blocks = (channels + width - 1) / width,
                   .inner = shape->dim[2],
                   .width = width,
+                  .step = step != 0 ? step : width,
                   .type = plan->format[0].type};
 }
 
-/* Asks for all arguments of argument 0's shape in its layout. */
+/* Asks for all arguments of argument 0's shape in its layout; a view of that stays one. */
 static crema_status plan_layout(cr_plan *plan) {
-  const cr_layout *layout = plan->hint[0].layout;
+  const cr_layout *layout = cr_format_packed(plan->hint[0]).layout;
   const crema_shape *shape = &plan->desc->arg[0].shape;
   const cr_dnnl_order order = cr_dnnl_layout_order(layout);
   const bool blocked =
@@ -57,7 +64,7 @@ static crema_status plan_layout(cr_plan *plan) {
     if (plan->desc->arg[i].type != layout->type) {
       return cr_fail(CREMA_E_UNSUPPORTED, "values of two types");
     }
-    plan->format[i].layout = layout;
+    plan->format[i].layout = i == 0 ? plan->hint[0].layout : layout;
   }
   return CREMA_OK;
 }
@@ -93,18 +100,19 @@ static void scale_rows(int64_t width, int64_t count, const float *from, const fl
   }
 }
 
-/* Values at..at+count of a plane, which are whole rows or lie within one. */
+/* `count` values from `at` on of a plane, which are whole rows or lie within one, to those from
+ * `to` on. */
 static void scale_piece(const blocks *b, const void *x, int64_t at, int64_t count, int64_t channel,
-                        const float *scale, const float *bias, void *y) {
+                        const float *scale, const float *bias, void *y, int64_t to) {
   if (b->type == CREMA_F32) {
     scale_rows(b->width, count, (const float *)x + at, scale + channel, bias + channel,
-               (float *)y + at);
+               (float *)y + to);
     return;
   }
   float piece[PIECE];
   cr_load_floats(b->type, x, at, count, piece);
   scale_rows(b->width, count, piece, scale + channel, bias + channel, piece);
-  cr_store_floats(b->type, y, at, count, piece);
+  cr_store_floats(b->type, y, to, count, piece);
 }
 
 /* y = x * scale + bias; scale and bias are numbers of arguments, -1 for none. */
@@ -125,13 +133,14 @@ static crema_status run_scale(const cr_call *call, int scale, int bias, int y) {
     const int64_t count = (b.inner - first < rows ? b.inner - first : rows) * b.width;
     const int64_t start = (plane * b.inner + first) * b.width;
     const int64_t block = plane % b.blocks * b.width;
-    if (columns == b.width) {
-      scale_piece(&b, from, start, count, block, factor, addend, to);
+    if (columns == b.width && b.step == b.width) {
+      scale_piece(&b, from, start, count, block, factor, addend, to, start);
       continue;
     }
     for (int64_t c = 0; c < count; c += columns) {
-      const int64_t n = count - c < columns ? count - c : columns;
-      scale_piece(&b, from, start + c, n, block + c, factor, addend, to);
+      const int64_t n = count - c < columns ? count - c : columns, row = c / b.width;
+      const int64_t at = (plane * b.inner + first + row) * b.step + c % b.width;
+      scale_piece(&b, from, at, n, block + c % b.width, factor, addend, to, start + c);
     }
   }
   return CREMA_OK;
@@ -156,7 +165,7 @@ static int64_t parts_of(const blocks *b) {
 static crema_status plan_sum(cr_plan *plan) {
   CR_TRY(plan_layout(plan));
   const blocks b = blocks_of(plan);
-  const bool last = cr_dnnl_layout_order(plan->format[0].layout).kind == CR_DNNL_LAST;
+  const bool last = order_of(plan).kind == CR_DNNL_LAST;
   if (last) plan->workspace_bytes = (size_t)(parts_of(&b) * b.channels) * sizeof(double);
   return CREMA_OK;
 }
@@ -273,7 +282,7 @@ static crema_status run_sum(const cr_call *call, int weight, int arg) {
   const blocks b = blocks_of(call->plan);
   const void *x = (const void *)call->buffer[0].address;
   const void *by = weight < 0 ? NULL : (const void *)call->buffer[weight].address;
-  const bool last = cr_dnnl_layout_order(call->plan->format[0].layout).kind == CR_DNNL_LAST;
+  const bool last = order_of(call->plan).kind == CR_DNNL_LAST;
   if (last) sum_last(call, &b, x, by, arg);
   else sum_blocked(call, &b, x, by, arg);
   return CREMA_OK;
@@ -287,7 +296,7 @@ static crema_status run_bwd_bias(const cr_call *call) {
   return run_sum(call, -1, 1);
 }
 
-CR_KERNEL(affine_fwd_dnnl, AFFINE_FWD, .types = CR_DNNL_TYPES, .library = true,
+CR_KERNEL(affine_fwd_dnnl, AFFINE_FWD, .types = CR_DNNL_TYPES, .library = true, .views = true,
           .follows_hints = true, .plan = plan_scale, .run = run_fwd);
 
 CR_KERNEL(affine_bwd_data_dnnl, AFFINE_BWD_DATA, .types = CR_DNNL_TYPES, .library = true,

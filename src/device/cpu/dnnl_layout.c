@@ -171,8 +171,10 @@ static layout_node *find_layout(const crema_device *device, cr_const_md md, bool
   return NULL;
 }
 
+/* `packed`: of a layout with gaps. */
 static crema_status add_layout(crema_device *device, cr_const_md md, bool opaque,
-                               const crema_shape *shape, crema_dtype type, layout_node **out) {
+                               const crema_shape *shape, crema_dtype type, bool gaps,
+                               const cr_layout *packed, layout_node **out) {
   layout_node *node = calloc(1, sizeof *node);
   if (node == NULL) return cr_fail_memory(sizeof *node, "a memory layout");
   crema_status status = cr_dnnl_check(cr_md_clone(&node->md, md), "memory descriptor");
@@ -188,6 +190,8 @@ static crema_status add_layout(crema_device *device, cr_const_md md, bool opaque
                              .type = type,
                              .shape = *shape,
                              .bytes = dnnl_memory_desc_get_size(md),
+                             .gaps = gaps,
+                             .packed = packed,
                              .detail = node};
   node->next = dnnl_layouts.layouts;
   dnnl_layouts.layouts = node;
@@ -196,14 +200,23 @@ static crema_status add_layout(crema_device *device, cr_const_md md, bool opaque
 }
 
 static crema_status intern(crema_device *device, cr_const_md md, bool opaque,
-                           const crema_shape *shape, crema_dtype type, const cr_layout **out) {
+                           const crema_shape *shape, crema_dtype type, bool gaps,
+                           const cr_layout *packed, const cr_layout **out) {
   pthread_mutex_lock(&dnnl_layouts.lock);
   crema_status status = CREMA_OK;
   layout_node *node = find_layout(device, md, opaque, shape, type);
-  if (node == NULL) status = add_layout(device, md, opaque, shape, type, &node);
+  if (node == NULL) {
+    status = add_layout(device, md, opaque, shape, type, gaps, packed, &node);
+  }
   pthread_mutex_unlock(&dnnl_layouts.lock);
   if (status == CREMA_OK) *out = &node->layout;
   return status;
+}
+
+static crema_shape shape_of(const cr_md_view *view) {
+  crema_shape shape = {.axes = view->ndims};
+  for (int i = 0; i < view->ndims; ++i) shape.dim[i] = view->dims[i];
+  return shape;
 }
 
 crema_status cr_dnnl_layout(crema_device *device, cr_const_md md, const cr_layout **out) {
@@ -213,14 +226,13 @@ crema_status cr_dnnl_layout(crema_device *device, cr_const_md md, const cr_layou
   if (is_row_major(&view) || is_row_major_in_blocks(md, &view)) return CREMA_OK;
   crema_dtype type = CREMA_F32;
   CR_TRY(cr_dnnl_md_type(md, &type));
-  crema_shape shape = {.axes = view.ndims};
-  for (int i = 0; i < view.ndims; ++i) shape.dim[i] = view.dims[i];
-  return intern(device, md, false, &shape, type, out);
+  const crema_shape shape = shape_of(&view);
+  return intern(device, md, false, &shape, type, false, NULL, out);
 }
 
 crema_status cr_dnnl_layout_opaque(crema_device *device, cr_const_md md, const crema_shape *shape,
                                    crema_dtype type, const cr_layout **out) {
-  return intern(device, md, true, shape, type, out);
+  return intern(device, md, true, shape, type, false, NULL, out);
 }
 
 static const layout_node *node_of(const cr_layout *layout) {
@@ -258,4 +270,72 @@ const cr_layout *cr_dnnl_layout_in(const cr_layout *layout, crema_dtype type) {
   if (layout->bytes / size != found->bytes / other) return NULL;
   atomic_store(&node->in_type[type], found);
   return found;
+}
+
+/* ---- parts --------------------------------------------------------------- */
+
+/* `part` in `order` with the strides of `whole` in that order. */
+static crema_status part_with_gaps(crema_device *device, crema_dtype type, cr_dnnl_order order,
+                                   const crema_shape *whole, const crema_shape *part,
+                                   const cr_layout *packed, const cr_layout **out) {
+  cr_md all = NULL, md = NULL;
+  cr_md_view view;
+  dnnl_dims_t dims;
+  dnnl_data_type_t element = dnnl_f32;
+  CR_TRY(cr_dnnl_type(type, &element));
+  CR_TRY(cr_dnnl_md_ordered(whole, type, order, &all));
+  cr_md_look(all, &view);
+  for (int i = 0; i < part->axes; ++i) dims[i] = part->dim[i];
+  crema_status status = cr_dnnl_check(cr_md_create(&md, part->axes, dims, element, view.strides),
+                                      "a part of an array");
+  if (status == CREMA_OK) status = intern(device, md, false, part, type, true, packed, out);
+  cr_md_destroy(md);
+  cr_md_destroy(all);
+  return status;
+}
+
+static crema_status packed_layout(crema_device *device, crema_dtype type, cr_dnnl_order order,
+                                  const crema_shape *shape, const cr_layout **out) {
+  cr_md md = NULL;
+  *out = NULL;
+  if (order.kind == CR_DNNL_PLAIN) return CREMA_OK;
+  CR_TRY(cr_dnnl_md_ordered(shape, type, order, &md));
+  crema_status status = cr_dnnl_layout(device, md, out);
+  cr_md_destroy(md);
+  return status;
+}
+
+bool cr_dnnl_part(cr_format format, const crema_shape *whole, const crema_shape *part, int64_t at,
+                  cr_part_place *out) {
+  const cr_dnnl_order order = cr_dnnl_layout_order(format.layout);
+  crema_device *device = cr_cpu_device();
+  const int axes = whole->axes;
+  if (order.kind == CR_DNNL_OTHER || axes < 2 || part->axes != axes) return false;
+  if (format.layout != NULL && !crema_shape_equal(&format.layout->shape, whole)) return false;
+  if (at % order.block != 0 || part->dim[1] % order.block != 0) return false;
+  if (order.kind != CR_DNNL_LAST && part->dim[0] != 1) return false;
+  const int64_t before = order.kind == CR_DNNL_LAST ? 1 : crema_shape_count(whole, 2, axes);
+  *out = (cr_part_place){.format.type = format.type,
+                         .offset = (size_t)(at * before) * crema_dtype_size(format.type)};
+  const cr_layout *packed = NULL;
+  if (packed_layout(device, format.type, order, part, &packed) != CREMA_OK) return false;
+  out->format.layout = packed;
+  if (order.kind != CR_DNNL_LAST || part->dim[1] == whole->dim[1]) return true;
+  return part_with_gaps(device, format.type, order, whole, part, packed, &out->format.layout) ==
+         CREMA_OK;
+}
+
+bool cr_dnnl_enlarge(cr_format format, const crema_shape *shape, cr_format *out) {
+  const cr_dnnl_order order = cr_dnnl_layout_order(format.layout);
+  *out = (cr_format){format.type, NULL};
+  if (order.kind == CR_DNNL_OTHER) return false;
+  return packed_layout(cr_cpu_device(), format.type, order, shape, &out->layout) == CREMA_OK;
+}
+
+int64_t cr_dnnl_layout_step(const cr_layout *layout) {
+  cr_md_view view;
+  if (layout == NULL || !layout->gaps) return 0;
+  if (cr_dnnl_layout_order(layout->packed).kind != CR_DNNL_LAST) return 0;
+  cr_md_look(node_of(layout)->md, &view);
+  return view.strides[view.ndims - 1];
 }

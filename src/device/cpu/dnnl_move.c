@@ -161,6 +161,24 @@ static bool move_halves(const crema_shape *shape, size_t size, cr_dnnl_side to, 
   return true;
 }
 
+bool cr_dnnl_move_view(const crema_shape *shape, size_t size, cr_dnnl_side to, cr_dnnl_side from) {
+  const int64_t to_step = cr_dnnl_layout_step(to.layout);
+  const int64_t from_step = cr_dnnl_layout_step(from.layout);
+  const cr_layout *view = to_step > 0 ? to.layout : from.layout;
+  if ((to_step > 0) == (from_step > 0)) return false;
+  if ((to_step > 0 ? from.layout : to.layout) != view->packed) return false;
+  const int64_t channels = shape->dim[1],
+                rows = crema_shape_count(shape, 0, shape->axes) / channels;
+  const size_t bytes = (size_t)channels * size;
+  const size_t to_bytes = to_step > 0 ? (size_t)to_step * size : bytes;
+  const size_t from_bytes = from_step > 0 ? (size_t)from_step * size : bytes;
+#pragma omp parallel for schedule(static) if (rows * channels >= CR_REF_PARALLEL_MIN)
+  for (int64_t row = 0; row < rows; ++row) {
+    memcpy(to.memory + (size_t)row * to_bytes, from.memory + (size_t)row * from_bytes, bytes);
+  }
+  return true;
+}
+
 crema_status cr_dnnl_move(const crema_shape *shape, size_t size, cr_dnnl_side to,
                           cr_dnnl_side from) {
   if (move_halves(shape, size, to, from)) return CREMA_OK;
@@ -168,7 +186,7 @@ crema_status cr_dnnl_move(const crema_shape *shape, size_t size, cr_dnnl_side to
   CR_TRY(locate(shape, to.layout, &dst));
   CR_TRY(locate(shape, from.layout, &src));
   if (shape->axes < 1) return cr_fail(CREMA_E_UNSUPPORTED, "a layout without axes");
-  if (to.layout != NULL) memset(to.memory, 0, to.layout->bytes);
+  if (to.layout != NULL && !to.layout->gaps) memset(to.memory, 0, to.layout->bytes);
   int64_t rows = crema_shape_count(shape, 0, shape->axes - 1);
 #pragma omp parallel for schedule(static) if (rows * shape->dim[shape->axes - 1] >= \
                                               CR_REF_PARALLEL_MIN)

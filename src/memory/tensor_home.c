@@ -1,0 +1,203 @@
+/* Tensors whose values lie in the memory of another one's, as a part of those. */
+#include <stdlib.h>
+
+#include "core/fail.h"
+#include "memory/tensor_private.h"
+
+static void set_valid(format_slot *slot, bool valid) {
+  atomic_store_explicit(&slot->valid, valid, memory_order_release);
+}
+
+/* ---- the end ------------------------------------------------------------- */
+
+/* Takes the part's memory away, and its newest values with it where they are only there. */
+static void lose_memory(values *part) {
+  for (format_slot *s = first_slot(part); s != NULL; s = next_slot(s)) {
+    if (!s->at_home) continue;
+    set_valid(s, false);
+    cr_tensor_clear_slot(s);
+  }
+  bool left = part->zero || part->source != NULL;
+  for (const format_slot *s = first_slot(part); s != NULL; s = next_slot(s)) {
+    left = left || is_valid(s);
+  }
+  if (part->head != NULL && !is_valid(part->head)) part->head = NULL;
+  for (format_slot *s = first_slot(part); s != NULL && part->head == NULL; s = next_slot(s)) {
+    if (!is_valid(s)) continue;
+    part->head = s;
+    part->head_format = s->format;
+  }
+  part->gone = part->gone || !left;
+}
+
+static void end_home(cr_tensor_home *home) {
+  cr_tensor_home **link = &home->whole->parts;
+  while (*link != home) link = &(*link)->next;
+  *link = home->next;
+  lose_memory(home->part);
+  home->part->within = NULL;
+  free(home);
+}
+
+void cr_tensor_end_homes(values *v) {
+  if (v->within != NULL) end_home(v->within);
+  while (v->parts != NULL) end_home(v->parts);
+  v->ordered = false;
+}
+
+void cr_tensor_turn_out(values *v, const format_slot *slot) {
+  if (!v->ordered || !cr_format_equal(slot->format, v->lies)) return;
+  for (const cr_tensor_home *home = v->parts; home != NULL; home = home->next) {
+    lose_memory(home->part);
+  }
+}
+
+void cr_tensor_leave_home(cr_tensor *tensor) {
+  if (tensor->values->within != NULL) end_home(tensor->values->within);
+}
+
+/* ---- the beginning ------------------------------------------------------- */
+
+static bool is_part_of(const crema_shape *shape, const crema_shape *whole, int64_t at) {
+  if (shape->axes != whole->axes || shape->axes < 2) return false;
+  for (int i = 0; i < shape->axes; ++i) {
+    if (i != 1 && shape->dim[i] != whole->dim[i]) return false;
+  }
+  return at >= 0 && shape->dim[1] <= whole->dim[1] - at;
+}
+
+/* Whether a home of `part` is the one that is asked for. */
+static bool is_home(const cr_tensor_home *home, const cr_tensor_home *asked) {
+  return home->whole == asked->whole && home->at == asked->at &&
+         crema_shape_equal(&home->shape, &asked->shape) &&
+         crema_shape_equal(&home->whole_shape, &asked->whole_shape);
+}
+
+crema_status cr_tensor_set_home(cr_tensor *tensor, const crema_shape *shape, cr_tensor *whole,
+                                const crema_shape *whole_shape, int64_t at, bool *done) {
+  values *v = tensor->values;
+  cr_tensor_home asked = {
+      .part = v, .whole = whole->values, .shape = *shape, .whole_shape = *whole_shape, .at = at};
+  const cr_tensor_home *outer = whole->values->within;
+  *done = false;
+  if (!is_part_of(shape, whole_shape, at)) return CREMA_OK;
+  if (outer != NULL) {
+    asked.whole = outer->whole;
+    asked.whole_shape = outer->whole_shape;
+    asked.at += outer->at;
+  }
+  const values *w = asked.whole;
+  *done = v->within != NULL && is_home(v->within, &asked);
+  if (v->within != NULL || v->parts != NULL || w == v) return CREMA_OK;
+  if (v->type != w->type || v->view != NULL || w->view != NULL) return CREMA_OK;
+  if (v->count != crema_shape_count(shape, 0, shape->axes) ||
+      w->count != crema_shape_count(&asked.whole_shape, 0, asked.whole_shape.axes)) {
+    return CREMA_OK;
+  }
+  cr_tensor_home *home = NULL;
+  CR_TRY(CR_NEW(home, 1, "a part of a tensor"));
+  *home = asked;
+  home->next = asked.whole->parts;
+  asked.whole->parts = home;
+  asked.whole->ordered = false;
+  v->within = home;
+  *done = true;
+  return CREMA_OK;
+}
+
+/* ---- the order ----------------------------------------------------------- */
+
+void cr_tensor_order_home(cr_tensor *tensor, crema_device *device, cr_format format) {
+  const cr_tensor_home *own = tensor->values->within;
+  const cr_backend *backend = device->backend;
+  if (own == NULL || own->whole->ordered || backend->part == NULL) return;
+  if (format.type != own->whole->type) return;
+  values *w = own->whole;
+  cr_format lies;
+  if (!backend->enlarge(cr_format_packed(format), &own->whole_shape, &lies)) return;
+  bool fits = true, gaps = false, same = cr_format_equal(lies, w->lies);
+  int64_t extents = 0;
+  for (cr_tensor_home *home = w->parts; home != NULL && !same; home = home->next) {
+    lose_memory(home->part); /* in the format that the whole had before */
+  }
+  w->lies = lies;
+  for (cr_tensor_home *home = w->parts; home != NULL; home = home->next) {
+    home->fits = backend->part(w->lies, &home->whole_shape, &home->shape, home->at, &home->place);
+    fits = fits && home->fits;
+    gaps = gaps ||
+           (home->fits && home->place.format.layout != NULL && home->place.format.layout->gaps);
+    extents += home->shape.dim[1];
+  }
+  /* Kernels of libraries write without gaps, and what they wrote is then copied to its place once.
+   * That is worth it where parts are made of others, which are copied again and again otherwise. */
+  fits = fits && (!gaps || extents > own->whole_shape.dim[1]);
+  for (cr_tensor_home *home = w->parts; home != NULL; home = home->next) home->fits = fits;
+  w->ordered = true;
+}
+
+bool cr_tensor_has_home(const cr_tensor *tensor, cr_format *out) {
+  const cr_tensor_home *home = tensor->values->within;
+  if (home == NULL || !home->whole->ordered || !home->fits) return false;
+  *out = home->place.format;
+  return true;
+}
+
+bool cr_tensor_lies_in_order(const cr_tensor *tensor, cr_format *out) {
+  const values *v = tensor->values;
+  if (v->within != NULL) return cr_tensor_has_home(tensor, out);
+  *out = v->lies;
+  return v->parts != NULL && v->ordered && v->parts->fits;
+}
+
+/* ---- moving in ----------------------------------------------------------- */
+
+/* Where the part's place is, with memory for the whole. */
+static crema_status find_place(const cr_tensor_home *home, crema_context *context,
+                               crema_devptr *out) {
+  format_slot *all = NULL;
+  CR_TRY(cr_tensor_need_slot(home->whole, context, home->whole->lies, &all));
+  *out = cr_syncedmem_address(&all->memory, context);
+  if (out->address == 0) CR_TRY(cr_syncedmem_overwrite(&all->memory, context, out));
+  out->address += home->place.offset;
+  return CREMA_OK;
+}
+
+static crema_status move_values(const values *v, crema_context *context, format_slot *slot,
+                                crema_devptr to) {
+  crema_devptr from = {0};
+  CR_TRY(cr_syncedmem_read(&slot->memory, context, &from));
+  return context->device->backend->convert(context, v->count, slot->format, to, slot->format, from);
+}
+
+crema_status cr_tensor_bring_home(values *v, crema_context *context, format_slot *slot, bool keep) {
+  const cr_tensor_home *home = v->within;
+  crema_devptr place = {0};
+  if (!home->whole->ordered || !home->fits) return CREMA_OK;
+  if (!cr_format_equal(slot->format, home->place.format)) return CREMA_OK;
+  if (!context->device->backend->host_memory) return CREMA_OK;
+  CR_TRY(find_place(home, context, &place));
+  if (slot->at_home && (uintptr_t)slot->memory.host.data == place.address) return CREMA_OK;
+  const bool moves = keep && is_valid(slot);
+  if (moves) CR_TRY(move_values(v, context, slot, place));
+  set_valid(slot, false);
+  cr_tensor_clear_slot(slot);
+  CR_TRY(cr_syncedmem_adopt(&slot->memory, context->device, place));
+  slot->memory.size = slot->memory.capacity = slot->format.layout != NULL
+                                                  ? slot->format.layout->bytes
+                                                  : (size_t)v->count * crema_dtype_size(v->type);
+  slot->at_home = true;
+  set_valid(slot, moves);
+  return CREMA_OK;
+}
+
+crema_status cr_tensor_go_home(cr_tensor *tensor, crema_context *context) {
+  values *v = tensor->values;
+  format_slot *slot = NULL;
+  cr_format format;
+  if (!cr_tensor_has_home(tensor, &format)) {
+    return cr_fail(CREMA_E_INTERNAL, "a tensor without a place in another one");
+  }
+  CR_TRY(cr_tensor_need_slot(v, context, format, &slot));
+  CR_TRY(cr_tensor_bring_home(v, context, slot, true));
+  return cr_tensor_make_valid(v, context, slot);
+}
