@@ -197,6 +197,16 @@ bool cr_graph_may_go(const cr_graph *graph, int value) {
   return !graph->value[value].wanted && !graph->value[value].input;
 }
 
+int cr_graph_root(const cr_graph *graph, int value) {
+  const cr_graph_layer *maker = &graph->layer[graph->value[value].maker];
+  if (value == maker->top[0]) {
+    if (maker->adds_in_place) return cr_graph_root(graph, maker->bottom[maker->bottoms - 1]);
+    if (maker->in_place) return cr_graph_root(graph, maker->bottom[0]);
+  }
+  return cr_graph_shares(maker) && maker->bottoms > 0 ? cr_graph_root(graph, maker->bottom[0])
+                                                      : value;
+}
+
 /* ---- changing ------------------------------------------------------------ */
 
 void cr_graph_protect(cr_graph *graph, int value) {

@@ -35,6 +35,7 @@ typedef struct cr_graph_layer {
   cr_posts posts;      /* what it computes besides; an addend is its last bottom */
   bool adds_in_place;  /* its top has the memory of the addend */
   int sum, sum_bottom; /* with an addend: the layer that added it, of which it was that bottom */
+  bool joins;          /* a Concat whose bottoms are written into its top */
   bool moved;          /* its bottom is not what the net's layer has */
   bool retyped;        /* its tops are of type `type` */
   crema_dtype type;
@@ -95,6 +96,9 @@ bool cr_graph_may_go(const cr_graph *graph, int value);
 /* Makes layers that overwrite the value in place, under this name or another one for the same
  * memory, have memory of their own. */
 void cr_graph_protect(cr_graph *graph, int value);
+
+/* The value that the memory of `value` belongs to first. */
+int cr_graph_root(const cr_graph *graph, int value);
 
 /* Takes a simple layer out of the graph whose top has its bottom's values. False, and nothing is
  * done, when both must stay. */

@@ -76,16 +76,6 @@ static bool is_sum(const cr_graph *graph, int layer) {
   return true;
 }
 
-/* The value that the memory of `value` belongs to first. */
-static int root_of(const cr_graph *graph, int value) {
-  const cr_graph_layer *maker = &graph->layer[graph->value[value].maker];
-  if (value == maker->top[0]) {
-    if (maker->adds_in_place) return root_of(graph, maker->bottom[maker->bottoms - 1]);
-    if (maker->in_place) return root_of(graph, maker->bottom[0]);
-  }
-  return cr_graph_shares(maker) && maker->bottoms > 0 ? root_of(graph, maker->bottom[0]) : value;
-}
-
 /* What the walk over the values that lie in one block of memory does. */
 typedef struct walk {
   int layer; /* that is to overwrite the memory */
@@ -112,13 +102,13 @@ static void visit(cr_graph *graph, walk *w, int value) {
  * that memory when the layer runs. The layer's own source lies elsewhere, as its reader is the
  * layer itself. */
 static bool overwrite_addend(cr_graph *graph, int layer, int addend) {
-  const int root = root_of(graph, addend), source = graph->layer[layer].bottom[0];
+  const int root = cr_graph_root(graph, addend), source = graph->layer[layer].bottom[0];
   const cr_graph_layer *maker = &graph->layer[graph->value[root].maker];
   walk w = {.layer = layer, .free = true};
   if (maker->bottoms == 0 || maker->class->input != NULL || maker->class->persistent != NULL) {
     return false;
   }
-  if (root_of(graph, source) == root) return false;
+  if (cr_graph_root(graph, source) == root) return false;
   visit(graph, &w, root);
   if (!w.free) return false;
   w.mark = true;

@@ -22,6 +22,8 @@ const cr_pass cr_passes[] = {
      "with -precision int8: convolutions and inner products that the table names, and what lies "
      "between them, in integers of 8 bits",
      cr_pass_int8},
+    {"concat", "writes what a Concat puts side by side there from the start, where that can be",
+     cr_pass_concat},
 };
 const size_t cr_pass_count = sizeof cr_passes / sizeof cr_passes[0];
 

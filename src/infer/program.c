@@ -78,6 +78,7 @@ static crema_status add_layer(cr_program *program, cr_graph_layer *layer, char *
   program->frozen[index] = (cr_net_frozen_layer){.params = layer->params,
                                                  .blob = layer->blob,
                                                  .posts = layer->posts,
+                                                 .joins = layer->joins,
                                                  .retyped = layer->retyped,
                                                  .tops = layer->type,
                                                  .int8 = layer->int8};

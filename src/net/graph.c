@@ -167,6 +167,7 @@ static crema_status make_layer(cr_net_build *build, int index) {
     layer->layer->givens = build->frozen[index].params;
     layer->layer->posts = build->frozen[index].posts;
     layer->layer->int8 = build->frozen[index].int8;
+    layer->joins = build->frozen[index].joins;
     if (build->frozen[index].retyped) layer->layer->types.forward = build->frozen[index].tops;
   }
   CR_TRY(cr_net_allocate(&net->arena, &layer->bottom, bottoms, sizeof *layer->bottom));
@@ -494,6 +495,8 @@ crema_status cr_net_build_graph(crema_net *net, const cr_net_for *whom, bool for
   CR_TRY_GOTO(cr_net_warn_of_overwriting(net), out);
   cr_net_plan_settling(net);
   CR_TRY_GOTO(start_planning(net), out);
+  net->parts_moved = true;
+  CR_TRY_GOTO(cr_net_place_parts(net), out);
   for (int i = 0; i < net->layers; ++i) CR_TRY_GOTO(cr_net_settle_params(net, i), out);
   log_memory(net);
 out:

@@ -328,6 +328,7 @@ crema_status cr_net_plan_lifetimes(crema_net *net) {
 void cr_net_keep_blob(crema_net *net, int blob) {
   if (!net->plans || net->kept[blob]) return;
   net->kept[blob] = true;
+  net->parts_moved = true;
   cr_tensor_set_passing(net->blob[blob]->data, false);
   cr_tensor_set_passing(net->blob[blob]->diff, false);
 }

@@ -36,6 +36,7 @@ static crema_status follow_shapes(crema_net *net, cr_net_layer *layer) {
     CR_TRY(self->class->reshape(self, layer->bottom, layer->top));
   }
   cr_net_note_shapes(layer);
+  net->parts_moved = true;
   layer->loss_seeded = false;
   /* Whose values a top has may have changed only where the layer shares them; a loss may show its
    * probabilities. */
@@ -49,7 +50,7 @@ crema_status crema_net_reshape(crema_net *net) {
     crema_status status = follow_shapes(net, &net->layer[i]);
     if (status != CREMA_OK) return cr_net_fail_in_layer(net->layer[i].layer->param, status);
   }
-  return CREMA_OK;
+  return cr_net_place_parts(net);
 }
 
 /* d loss / d top = loss weight, times the factor for all gradients. Written again only when
@@ -129,6 +130,7 @@ static crema_status submit_forward(crema_net *net, int first, int last, bool wit
   if (with_loss) cr_net_loss_begin(net);
   net->replayed = -1;
   crema_status status = CREMA_OK;
+  CR_TRY(cr_net_place_parts(net));
   CR_TRY(cr_net_take_views(net));
   begin_pass(net);
   for (int i = first; i <= last && status == CREMA_OK; ++i) {

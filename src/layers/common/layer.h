@@ -182,6 +182,9 @@ struct cr_layer {
    * shaped like the top, behind those that the class knows; it needs a layer of one top. The first
    * top may be that bottom. */
   cr_posts posts;
+  /* For a Concat: the bottoms' values have their homes (cr_tensor_set_home) side by side in the top's
+   * memory. src/net changes it between passes. */
+  bool joined;
   /* For a class with fuses_posts: the layer computes with integers, as this says
    * (layers/common/layer_int8.h), and its weights are some; NULL: with floats. Set before setup,
    * must outlive the layer. */

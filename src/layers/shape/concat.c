@@ -94,10 +94,39 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   return cr_layer_op_make(layer, &s->backward, &desc, n + 1, s->args.shape);
 }
 
+/* The order of the first bottom that is not in plain order is that of all. */
+static void order_bottoms(const cr_layer *layer, crema_device *device, crema_blob *const *bottom) {
+  cr_format format = cr_tensor_head(bottom[0]->data);
+  for (int i = 1; i < layer->bottoms && format.layout == NULL; ++i) {
+    format = cr_tensor_head(bottom[i]->data);
+  }
+  cr_tensor_order_home(bottom[0]->data, device, format);
+}
+
+/* The bottoms' values are the top's, once each has its place. *done is false where they cannot lie
+ * side by side. */
+static crema_status join(const cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                         crema_blob *const *top, bool *done) {
+  cr_format format;
+  crema_devptr data = {0};
+  order_bottoms(layer, context->device, bottom);
+  *done = true;
+  for (int i = 0; i < layer->bottoms; ++i) {
+    *done = *done && cr_tensor_has_home(bottom[i]->data, &format);
+  }
+  *done = *done && cr_tensor_lies_in_order(top[0]->data, &format);
+  for (int i = 0; i < layer->bottoms && *done; ++i) {
+    CR_TRY(cr_tensor_go_home(bottom[i]->data, context));
+  }
+  return *done ? cr_tensor_write(top[0]->data, context, format, &data) : CREMA_OK;
+}
+
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
   concat_state *s = layer->state;
-  if (layer->bottoms == 1) return CREMA_OK;
+  bool done = layer->bottoms == 1;
+  if (layer->joined && !done) CR_TRY(cr_layer_in(layer, join(layer, context, bottom, top, &done)));
+  if (done) return CREMA_OK;
   for (int i = 0; i < layer->bottoms; ++i) s->args.tensor[i] = bottom[i]->data;
   s->args.tensor[layer->bottoms] = top[0]->data;
   return cr_layer_op_run(&s->forward, context, s->args.tensor, NULL);
