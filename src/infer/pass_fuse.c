@@ -1,5 +1,5 @@
 /* Element-wise functions and sums of two, computed by the convolution or inner product before them
- * while it writes its result (cr_layer.posts). */
+ * while it writes its result (cr_layer.posts); ReLUs by a Scale or Bias, too. */
 #include "core/fail.h"
 #include "infer/passes.h"
 #include "layers/registry.h"
@@ -146,10 +146,29 @@ static crema_status take_sum(cr_graph *graph, int layer, int reader, bool *taken
   return tell(graph, reader, layer, l->adds_in_place ? ", in the memory of what is added" : "");
 }
 
+/* A Scale may have been made of other layers. Its kernels apply a ReLU; other functions would take
+ * as long as a layer of their own. */
+static bool takes_relu(const cr_graph *graph, int layer) {
+  const cr_graph_layer *l = &graph->layer[layer];
+  if (!l->class->fuses_functions || l->removed || l->bottoms != 1 || l->tops != 1) return false;
+  return !cr_graph_has_loss(graph, layer) && cr_graph_has_floats(graph, layer);
+}
+
+static crema_status fuse_relu(cr_graph *graph, int layer) {
+  const int top = graph->layer[layer].top[0], reader = graph->value[top].reader;
+  cr_post post;
+  bool found = false;
+  if (reader < 0 || !cr_graph_may_go(graph, top)) return CREMA_OK;
+  CR_TRY(read_post(graph, reader, &post, &found));
+  if (!found || post.function != CR_UNARY_RELU) return CREMA_OK;
+  return take_function(graph, layer, reader, &found);
+}
+
 static crema_status fuse_into(cr_graph *graph, int layer) {
   const cr_graph_layer *l = &graph->layer[layer];
   bool taken = l->class->fuses_posts && cr_graph_is_simple(graph, layer) &&
                cr_graph_has_floats(graph, layer);
+  if (takes_relu(graph, layer)) CR_TRY(fuse_relu(graph, layer));
   while (taken) {
     const int top = l->top[0], reader = graph->value[top].reader;
     if (reader < 0 || !cr_graph_may_go(graph, top)) return CREMA_OK;

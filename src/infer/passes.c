@@ -13,7 +13,9 @@ const cr_pass cr_passes[] = {
      "multiplies BatchNorm, Scale, Bias and linear Power layers into the weights of the "
      "convolution or inner product before or after them, or into one Scale layer",
      cr_pass_fold},
-    {"fuse", "computes activations and sums of two in the convolution or inner product before them",
+    {"fuse",
+     "computes activations and sums of two in the convolution or inner product before them, and a "
+     "ReLU in the Scale or Bias before it",
      cr_pass_fuse},
     {"bf16",
      "with -precision bf16: convolutions, inner products and what lies between them in BFLOAT16",

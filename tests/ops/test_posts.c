@@ -152,11 +152,40 @@ static void check(const cr_posts *posts, bool conv, crema_dtype type, crema_cont
   cr_op_destroy(plain);
 }
 
+/* The same for AFFINE_FWD, which has functions only. */
+static void check_affine(const cr_posts *posts, crema_dtype type, crema_context *context) {
+  const crema_shape y = {3, {N, C, SIDE * SIDE}};
+  const crema_shape *const shape[] = {&y, &channels, &channels, &y};
+  cr_op_desc desc = blank(CR_OP_AFFINE_FWD, type);
+  cr_op *plain = make(&desc, 4, shape);
+  desc.u.affine = *posts;
+  cr_op *fused = make(&desc, 4, shape);
+  cr_tensor *tensor[4] = {draw(type, &y, 1), draw(type, &channels, 1), draw(type, &channels, 1),
+                          draw(type, &y, 1)};
+  cr_tensor *wanted = draw(type, &y, 1);
+  ok(cr_op_run(plain, context, (cr_tensor *[]){tensor[0], tensor[1], tensor[2], wanted}, NULL));
+  apply(posts, type, &y, context, NULL, wanted);
+  ok(cr_op_run(fused, context, tensor, NULL));
+  for (int64_t i = 0; i < IMAGE; ++i) {
+    const double error = fabs(value_at(wanted, i) - value_at(tensor[3], i));
+    const bool jump = posts->post[0].function == CR_UNARY_THRESHOLD && error == 1;
+    if (!jump && !(error <= tolerance(type) * 2)) {
+      fail_msg("list %d of %s in %s: an error of %g", (int)(posts - lists),
+               cr_op_kernel_name(fused), crema_dtype_name(type), error);
+    }
+  }
+  cr_tensor_destroy(wanted);
+  for (int i = 0; i < 4; ++i) cr_tensor_destroy(tensor[i]);
+  cr_op_destroy(fused);
+  cr_op_destroy(plain);
+}
+
 static void check_all(crema_context *context) {
   static const crema_dtype types[] = {CREMA_F32, CREMA_BF16, CREMA_F64};
   cr_mt19937_seed(&rng, 7);
   for (size_t i = 0; i < sizeof lists / sizeof lists[0]; ++i) {
     for (int t = 0; t < 3; ++t) {
+      if (!cr_posts_add(&lists[i])) check_affine(&lists[i], types[t], context);
       for (int conv = 0; conv < 2; ++conv) {
         check(&lists[i], conv == 1, types[t], context, false);
         if (cr_posts_add(&lists[i])) check(&lists[i], conv == 1, types[t], context, true);

@@ -211,9 +211,11 @@ TEST(blocks_end_with_parts) {
 
 /* ---- ops ----------------------------------------------------------------- */
 
-/* y = x * scale + bias or, without those, |x|; returns the kernel's name. */
-static const char *run_op(cr_op_kind kind, cr_tensor *x, cr_tensor *scale, cr_tensor *bias,
-                          cr_tensor *y) {
+/* y = x * scale + bias, then a ReLU where `relu`, or, without those, |x|; returns the kernel's
+ * name.
+ */
+static const char *run_op(cr_op_kind kind, bool relu, cr_tensor *x, cr_tensor *scale,
+                          cr_tensor *bias, cr_tensor *y) {
   const crema_shape values = {3, {2, 16, 15}}, channels = {1, {16}};
   static char name[64];
   cr_op_desc kind_only, *desc = NULL;
@@ -223,6 +225,10 @@ static const char *run_op(cr_op_kind kind, cr_tensor *x, cr_tensor *scale, cr_te
   kind_only.type = CREMA_F32;
   if (kind == CR_OP_UNARY_FWD) kind_only.u.unary.function = CR_UNARY_ABS;
   const bool affine = kind == CR_OP_AFFINE_FWD;
+  if (relu) {
+    kind_only.u.affine.post[0] =
+        (cr_post){.kind = CR_POST_UNARY, .function = CR_UNARY_RELU, .alpha = 0.5};
+  }
   const crema_shape *const shape[] = {&values, affine ? &channels : &values, &channels, &values};
   ok(cr_op_describe(&kind_only, affine ? 4 : 2, shape, NULL, &desc));
   ok(cr_op_create(&desc, &op));
@@ -233,6 +239,22 @@ static const char *run_op(cr_op_kind kind, cr_tensor *x, cr_tensor *scale, cr_te
   return name;
 }
 
+/* `found` is what the op gives without the ReLU, and that ReLU behind it. */
+static void check_rectified(cr_tensor *x, cr_tensor *scale, cr_tensor *bias, cr_tensor *found) {
+  cr_tensor *plain = make(&inner_shape);
+  const float *y = NULL, *values = NULL;
+  int64_t below = 0;
+  (void)run_op(CR_OP_AFFINE_FWD, false, x, scale, bias, plain);
+  ok(cr_tensor_host_read_floats(plain, &y));
+  ok(cr_tensor_host_read_floats(found, &values));
+  for (int64_t i = 0; i < count_of(&inner_shape); ++i) {
+    assert_true(values[i] == (y[i] < 0 ? 0.5f * y[i] : y[i]));
+    below += y[i] < 0;
+  }
+  assert_true(below > 0 && below < count_of(&inner_shape));
+  cr_tensor_destroy(plain);
+}
+
 /* A kernel that takes views reads them where they are; others are given a copy. */
 TEST(ops_read_views) {
   const crema_shape channels = {1, {16}};
@@ -241,9 +263,9 @@ TEST(ops_read_views) {
   cr_tensor *y = make(&inner_shape), *packed = make(&inner_shape), *want = make(&inner_shape);
   const float *values = NULL, *expected = NULL;
   fill(scale, &channels, CR_PLAIN_F32, 2);
-  fill(bias, &channels, CR_PLAIN_F32, -7);
-  for (int k = 0; k < 2; ++k) {
-    const cr_op_kind kind = k == 0 ? CR_OP_AFFINE_FWD : CR_OP_UNARY_FWD;
+  fill(bias, &channels, CR_PLAIN_F32, -700);
+  for (int k = -1; k < 2; ++k) {
+    const cr_op_kind kind = k <= 0 ? CR_OP_AFFINE_FWD : CR_OP_UNARY_FWD;
     open_nest(&n);
     fill_inner(&n);
     fill(n.c, &two, format_of(&two, last), 2000);
@@ -254,11 +276,12 @@ TEST(ops_read_views) {
     ok(cr_tensor_copy(packed, n.inner, cr_host_context()));
     assert_false(cr_tensor_head(packed).layout->gaps);
     const int before = formats_of(n.inner);
-    const char *name = run_op(kind, n.inner, scale, bias, y);
-    if (k == 0) assert_string_equal(name, "affine_fwd_dnnl");
-    if (k == 0) assert_int_equal(formats_of(n.inner), before);
+    const char *name = run_op(kind, k < 0, n.inner, scale, bias, y);
+    if (k <= 0) assert_string_equal(name, "affine_fwd_dnnl");
+    if (k <= 0) assert_int_equal(formats_of(n.inner), before);
     assert_false(cr_tensor_head(y).layout != NULL && cr_tensor_head(y).layout->gaps);
-    (void)run_op(kind, packed, scale, bias, want);
+    (void)run_op(kind, k < 0, packed, scale, bias, want);
+    if (k < 0) check_rectified(packed, scale, bias, want);
     ok(cr_tensor_host_read_floats(y, &values));
     ok(cr_tensor_host_read_floats(want, &expected));
     assert_memory_equal(values, expected, (size_t)count_of(&inner_shape) * sizeof *values);

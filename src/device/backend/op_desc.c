@@ -75,14 +75,16 @@ const cr_posts *cr_op_posts(const cr_op_desc *desc) {
     case CR_OP_CONV_INT8: return &desc->u.conv.posts;
     case CR_OP_IP_FWD:
     case CR_OP_IP_INT8: return &desc->u.ip.posts;
+    case CR_OP_AFFINE_FWD: return &desc->u.affine;
     default: return &none;
   }
 }
 
 void cr_op_keep_posts(cr_op_desc *desc, int count) {
-  cr_posts *posts = desc->kind == CR_OP_CONV_FWD ? &desc->u.conv.posts
-                    : desc->kind == CR_OP_IP_FWD ? &desc->u.ip.posts
-                                                 : NULL;
+  cr_posts *posts = desc->kind == CR_OP_CONV_FWD     ? &desc->u.conv.posts
+                    : desc->kind == CR_OP_IP_FWD     ? &desc->u.ip.posts
+                    : desc->kind == CR_OP_AFFINE_FWD ? &desc->u.affine
+                                                     : NULL;
   if (posts == NULL) return;
   for (int i = count; i < CR_POSTS; ++i) memset(&posts->post[i], 0, sizeof posts->post[i]);
   if (desc->args > CR_ARG_ADDEND && !cr_posts_add(posts)) desc->arg[CR_ARG_ADDEND].shape.axes = -1;

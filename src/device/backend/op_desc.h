@@ -118,6 +118,7 @@ typedef union cr_op_params {
   cr_pool_params pool;
   cr_lrn_params lrn;
   cr_ip_params ip;
+  cr_posts affine; /* forward only; none adds */
   struct {
     float eps;
     bool global;

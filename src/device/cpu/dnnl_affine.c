@@ -22,13 +22,27 @@ enum {
 /* Memory as (outer, blocks, inner, width): channels-last has one block of all channels. */
 typedef struct blocks {
   int64_t outer, channels, blocks, inner, width;
-  int64_t step; /* from one row of argument 0 to the next: its width, or more for a view */
+  int64_t step;        /* from one row of argument 0 to the next: its width, or more for a view */
+  const cr_post *relu; /* of the results; NULL: none */
   crema_dtype type;
 } blocks;
 
 /* The order of argument 0. */
 static cr_dnnl_order order_of(const cr_plan *plan) {
   return cr_dnnl_layout_order(cr_format_packed(plan->format[0]).layout);
+}
+
+/* The one post operation that is applied here. */
+static const cr_post *relu_of(const cr_op_desc *desc) {
+  const cr_posts *posts = cr_op_posts(desc);
+  return cr_posts_count(posts) > 0 ? &posts->post[0] : NULL;
+}
+
+static crema_status check_posts(const cr_op_desc *desc) {
+  const cr_post *post = relu_of(desc);
+  const bool relu = post != NULL && post->kind == CR_POST_UNARY && post->function == CR_UNARY_RELU;
+  if (post == NULL || (relu && cr_posts_count(cr_op_posts(desc)) == 1)) return CREMA_OK;
+  return cr_fail(CREMA_E_UNSUPPORTED, "post operations other than one ReLU");
 }
 
 static blocks blocks_of(const cr_plan *plan) {
@@ -42,6 +56,7 @@ static blocks blocks_of(const cr_plan *plan) {
                   .inner = shape->dim[2],
                   .width = width,
                   .step = step != 0 ? step : width,
+                  .relu = relu_of(plan->desc),
                   .type = plan->format[0].type};
 }
 
@@ -72,6 +87,7 @@ static crema_status plan_layout(cr_plan *plan) {
 /* ---- forward, and backward to the source --------------------------------- */
 
 static crema_status plan_scale(cr_plan *plan) {
+  CR_TRY(check_posts(plan->desc));
   CR_TRY(plan_layout(plan));
   const blocks b = blocks_of(plan);
   plan->workspace_bytes = (size_t)(b.blocks * b.width) * 2 * sizeof(float);
@@ -100,6 +116,18 @@ static void scale_rows(int64_t width, int64_t count, const float *from, const fl
   }
 }
 
+/* Without a product for slope 0, so that -infinity gives 0. */
+static void rectify(const cr_post *relu, int64_t count, float *y) {
+  const float slope = (float)relu->alpha;
+  if (slope == 0.0f) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) y[i] = y[i] < 0.0f ? 0.0f : y[i];
+  } else {
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) y[i] = y[i] < 0.0f ? slope * y[i] : y[i];
+  }
+}
+
 /* `count` values from `at` on of a plane, which are whole rows or lie within one, to those from
  * `to` on. */
 static void scale_piece(const blocks *b, const void *x, int64_t at, int64_t count, int64_t channel,
@@ -107,11 +135,13 @@ static void scale_piece(const blocks *b, const void *x, int64_t at, int64_t coun
   if (b->type == CREMA_F32) {
     scale_rows(b->width, count, (const float *)x + at, scale + channel, bias + channel,
                (float *)y + to);
+    if (b->relu != NULL) rectify(b->relu, count, (float *)y + to);
     return;
   }
   float piece[PIECE];
   cr_load_floats(b->type, x, at, count, piece);
   scale_rows(b->width, count, piece, scale + channel, bias + channel, piece);
+  if (b->relu != NULL) rectify(b->relu, count, piece);
   cr_store_floats(b->type, y, to, count, piece);
 }
 

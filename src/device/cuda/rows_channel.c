@@ -15,7 +15,8 @@ static crema_status affine_fwd(const cr_call *call) {
   args.scale = cr_cuda_values(call, 1);
   args.bias = cr_cuda_values(call, 2);
   args.y = cr_cuda_values(call, 3);
-  return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_affine, &args);
+  CR_TRY(cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_affine, &args));
+  return cr_cuda_posts(call, 0, true, 1, 1);
 }
 
 /* diff_dst, scale, diff_src. */

@@ -92,6 +92,7 @@ typedef struct cr_layer_class {
   bool wide_tops;          /* its tops are sums or indices, which half precision could not hold */
   cr_layer_sharing shares; /* what its tops share with its bottom, or with its parameter */
   bool fuses_posts;        /* its op can apply post operations (cr_layer.posts) */
+  bool fuses_functions;    /* the same for functions alone, in a compiled net */
   bool reshapes_always;    /* its forward pass may give its tops other shapes each time */
   bool integer_tops;       /* its tops may be integers, as forward_type says */
   unsigned integer_bottoms; /* bottoms that may be: bit i for bottom i, CR_LAST_BOTTOM */
@@ -177,7 +178,7 @@ struct cr_layer {
    * pass reads (masks, copies of overwritten inputs). True from cr_layer_create on; src/net may
    * clear it before the first forward pass. */
   bool needs_backward;
-  /* For a class with fuses_posts: what the net has this layer compute besides, of the layers that
+  /* For a class with fuses_posts or fuses_functions: what the net has this layer compute besides, of the layers that
    * follow it. Set before the first reshape. An addition is of one more bottom, which is
    * shaped like the top, behind those that the class knows; it needs a layer of one top. The first
    * top may be that bottom. */

@@ -59,6 +59,7 @@ crema_status cr_layer_affine_reshape(cr_layer *layer, crema_blob *const *bottom,
   if (top[0] != bottom[0]) CR_TRY(crema_blob_reshape(top[0], &bottom[0]->shape));
   if (s->scale) CR_TRY(cr_layer_keep_make(layer, &s->keep, bottom[0]));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_AFFINE_FWD);
+  desc.u.affine = layer->posts;
   CR_TRY(
       cr_layer_op_make(layer, &s->forward, &desc, 4,
                        (const crema_shape *[]){&x, s->scale ? &c : NULL, s->bias ? &c : NULL, &x}));
