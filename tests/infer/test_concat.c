@@ -41,6 +41,14 @@ static const char dense[] =
     "layer { name: 'x3' type: 'Concat' bottom: 'x2' bottom: 'y3' top: 'x3' }"
     "layer { name: 'r3' type: 'ReLU' bottom: 'x3' top: 'x3' }" CONV("z", "x3", "z", 8, 1, 0);
 
+/* A bottom is read again when the top has been overwritten. */
+static const char late[] =
+    DATA(16) CONV("a", "data", "a", 16, 3, 1) CONV("b", "data", "b", 16, 3, 1)
+    "layer { name: 'ab' type: 'Concat' bottom: 'a' bottom: 'b' top: 'ab' }"
+    "layer { name: 'r' type: 'ReLU' bottom: 'ab' top: 'ab' }" CONV("c", "ab", "c", 16, 3, 1)
+    CONV("d", "a", "d", 16, 3, 1)
+    "layer { name: 's' type: 'Eltwise' bottom: 'c' bottom: 'd' top: 's' }";
+
 typedef struct pair {
   crema_net *net;
   crema_model *model;
@@ -144,6 +152,15 @@ TEST(a_concat_lies_in_the_next_one) {
   assert_int_equal(c.joined, 3);
   assert_int_equal(c.bottoms, 6);
   assert_int_equal(c.there, 6);
+  check_batches(&p);
+  close_pair(&p);
+}
+
+TEST(what_is_read_later_is_copied) {
+  pair p;
+  open_pair(late, &p);
+  check_equal(&p);
+  assert_int_equal(count_pass(p.session).joined, 0);
   check_batches(&p);
   close_pair(&p);
 }
