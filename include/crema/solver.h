@@ -29,7 +29,7 @@ typedef enum crema_exchange {
   CREMA_EXCHANGE_AUTO = 0,   /* the best of those that are possible; the log says which and why */
   CREMA_EXCHANGE_TREE = 1,   /* devices: the first one updates and hands its weights down a tree */
   CREMA_EXCHANGE_REDUCE = 2, /* devices: all get the sum while gradients are computed, and update */
-  CREMA_EXCHANGE_NCCL = 3,   /* likewise, by NVIDIA's library */
+  CREMA_EXCHANGE_NCCL = 3,   /* likewise, by NVIDIA's library; processes with a GPU each, too */
   CREMA_EXCHANGE_MPI = 4     /* processes that mpirun started, one device each */
 } crema_exchange;
 

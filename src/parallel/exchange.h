@@ -8,7 +8,7 @@
  *   tree    threads; weights are copied down a tree of devices, gradients summed up it: the root
  *           alone has the sum, updates, and broadcasts its weights before the next iteration
  *   reduce  threads; every rank gets the sum and updates
- *   nccl    likewise, by NVIDIA's library
+ *   nccl    likewise, by NVIDIA's library; or processes (parallel/world.h), one device each
  *   mpi     likewise, between processes and hosts
  *
  * Every rank makes the same calls in the same order; one thread at a time uses an end, except for

@@ -211,32 +211,6 @@ static crema_status make_slot(mpi_exchange *x, slot *s, size_t bytes) {
   return device->backend->event_create(device, &s->delivered);
 }
 
-/* All processes must name the same spans. */
-static crema_status compare_spans(const mpi_exchange *x, int spans) {
-  uint64_t digest = 14695981039346656037u; /* FNV-1a */
-  int64_t total = 0;
-  for (int i = 0; i < spans; ++i) {
-    total += x->span[i].count;
-    digest = (digest ^ (uint64_t)x->span[i].count) * 1099511628211u;
-    digest = (digest ^ (uint64_t)x->span[i].type) * 1099511628211u;
-  }
-  const int64_t mine[] = {spans, total, (int64_t)(digest >> 1)};
-  int64_t most[6];
-  for (int i = 0; i < 3; ++i) {
-    most[2 * i] = mine[i];
-    most[2 * i + 1] = -mine[i];
-  }
-  CR_TRY(cr_world_agree(x->world, NULL, 0, most, 6));
-  for (int i = 0; i < 3; ++i) {
-    if (most[2 * i] == -most[2 * i + 1]) continue;
-    return cr_fail(CREMA_E_SHAPE,
-                   "the processes do not train the same net: %d gradients of %lld values in this "
-                   "one, others in another",
-                   spans, (long long)total);
-  }
-  return CREMA_OK;
-}
-
 static crema_status mpi_prepare(cr_exchange *end, const cr_span *span, int spans) {
   mpi_exchange *x = of(end);
   size_t largest = 0;
@@ -246,7 +220,7 @@ static crema_status mpi_prepare(cr_exchange *end, const cr_span *span, int spans
     x->span[i] = span[i];
     if (bytes > largest) largest = bytes;
   }
-  CR_TRY(compare_spans(x, spans));
+  CR_TRY(cr_world_same_spans(x->world, span, spans));
   if (largest > PIECE_BYTES) largest = PIECE_BYTES;
   for (int i = 0; i < SLOTS && largest > 0; ++i) CR_TRY(make_slot(x, &x->slot[i], largest));
   return CREMA_OK;

@@ -266,6 +266,16 @@ crema_status cr_world_wait(cr_world *world, cr_mpi_handle *request) {
   }
 }
 
+crema_status cr_world_hear(cr_world *world) {
+  CR_TRY(cr_world_lock(world));
+  int code = listen(world);
+  if (code == CR_MPI_SUCCESS && world->failed == CREMA_OK) code = look_after_neighbours(world);
+  CR_TRY(cr_world_unlock(world, code, "MPI_Iprobe"));
+  CR_TRY(cr_world_lock(world));
+  pthread_mutex_unlock(&world->lock);
+  return CREMA_OK;
+}
+
 /* ---- failing and leaving ---- */
 
 /* Whether those who have not received this process's message have all ended. With the lock held. */
@@ -407,6 +417,31 @@ crema_status cr_world_broadcast(cr_world *world, void *bytes, size_t size) {
     CR_TRY(cr_world_wait(world, &world->request));
     if (world->rank != 0) memcpy((char *)bytes + done, world->buffer, piece);
     done += piece;
+  }
+  return CREMA_OK;
+}
+
+crema_status cr_world_same_spans(cr_world *world, const cr_span *span, int spans) {
+  uint64_t digest = 14695981039346656037u; /* FNV-1a */
+  int64_t total = 0;
+  for (int i = 0; i < spans; ++i) {
+    total += span[i].count;
+    digest = (digest ^ (uint64_t)span[i].count) * 1099511628211u;
+    digest = (digest ^ (uint64_t)span[i].type) * 1099511628211u;
+  }
+  const int64_t mine[] = {spans, total, (int64_t)(digest >> 1)};
+  int64_t most[6];
+  for (int i = 0; i < 3; ++i) {
+    most[2 * i] = mine[i];
+    most[2 * i + 1] = -mine[i];
+  }
+  CR_TRY(cr_world_agree(world, NULL, 0, most, 6));
+  for (int i = 0; i < 3; ++i) {
+    if (most[2 * i] == -most[2 * i + 1]) continue;
+    return cr_fail(CREMA_E_SHAPE,
+                   "the processes do not train the same net: %d gradients of %lld values in this "
+                   "one, others in another",
+                   spans, (long long)total);
   }
   return CREMA_OK;
 }

@@ -57,4 +57,14 @@ void cr_world_fail(cr_world *world, crema_status status);
 crema_status cr_exchange_create_mpi(cr_world *world, crema_device *device,
                                     cr_exchange **out) CREMA_MUST_USE;
 
+/* The same by NVIDIA's NCCL, from device to device; once cr_world_find_nccl says that it can be. A
+ * failure ends all processes. */
+crema_status cr_exchange_create_nccl_processes(cr_world *world, crema_device *device,
+                                               cr_exchange **out) CREMA_MUST_USE;
+
+/* Whether NCCL can exchange between all processes: it is there for each one's device, and no two
+ * have the same device. All processes must call it, and get the same answer. Errors:
+ * CREMA_E_UNSUPPORTED, the text says what is missing. */
+crema_status cr_world_find_nccl(cr_world *world, crema_device *device) CREMA_MUST_USE;
+
 #endif

@@ -48,6 +48,13 @@ crema_status cr_world_unlock(cr_world *world, int code, const char *call) CREMA_
  * request's memory, which therefore must not be freed unless the request is mpi.request_null. */
 crema_status cr_world_wait(cr_world *world, cr_mpi_handle *request) CREMA_MUST_USE;
 
+/* Whether a rank has failed, for those who wait for something else than a request. Does not wait.
+ * Errors: a rank's failure. */
+crema_status cr_world_hear(cr_world *world) CREMA_MUST_USE;
+
+/* Errors: CREMA_E_SHAPE, in all processes, when they do not all name the same spans. */
+crema_status cr_world_same_spans(cr_world *world, const cr_span *span, int spans) CREMA_MUST_USE;
+
 /* A communicator of all processes; every process has to call this. */
 crema_status cr_world_duplicate(cr_world *world, cr_mpi_handle *out) CREMA_MUST_USE;
 

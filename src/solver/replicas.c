@@ -82,7 +82,7 @@ static const char why_reduce[] =
 
 crema_exchange cr_solver_auto_exchange(const crema_solver *solver, const char **why) {
   const cr_exchange *made = solver->replica[0].exchange;
-  if (solver->world != NULL) {
+  if (solver->world != NULL && (made == NULL || strcmp(made->class->name, "mpi") == 0)) {
     *why = "it is the way between processes";
     return CREMA_EXCHANGE_MPI;
   }
@@ -94,15 +94,32 @@ crema_exchange cr_solver_auto_exchange(const crema_solver *solver, const char **
   return CREMA_EXCHANGE_REDUCE;
 }
 
+/* What `auto` means for processes. All of them choose the same. */
+static crema_status choose_between_processes(const crema_solver *solver, crema_device *device,
+                                             bool *nccl) {
+  const crema_exchange wanted = solver->options.exchange;
+  *nccl = false;
+  if (wanted == CREMA_EXCHANGE_MPI) return CREMA_OK;
+  const crema_status status = cr_world_find_nccl(solver->world, device);
+  *nccl = status == CREMA_OK;
+  if (status != CREMA_E_UNSUPPORTED || wanted == CREMA_EXCHANGE_NCCL) return status;
+  if (device->backend->collectives != NULL) cr_log_info("Not nccl: %s", crema_error_text());
+  return CREMA_OK;
+}
+
 static crema_status between_processes(const crema_solver *solver, cr_exchange **end) {
   const crema_exchange wanted = solver->options.exchange;
-  if (wanted != CREMA_EXCHANGE_AUTO && wanted != CREMA_EXCHANGE_MPI) {
+  crema_device *device = solver->replica[0].context->device;
+  bool nccl = false;
+  if (wanted == CREMA_EXCHANGE_TREE || wanted == CREMA_EXCHANGE_REDUCE) {
     return cr_fail(CREMA_E_ARGUMENT,
-                   "processes exchange gradients by mpi; the other ways are for "
+                   "processes exchange gradients by mpi or nccl; the other ways are for "
                    "several devices of one process");
   }
-  cr_log_info("Exchange: mpi, between %d processes", solver->ranks);
-  return cr_exchange_create_mpi(solver->world, solver->replica[0].context->device, end);
+  CR_TRY(choose_between_processes(solver, device, &nccl));
+  cr_log_info("Exchange: %s, between %d processes", nccl ? "nccl" : "mpi", solver->ranks);
+  return nccl ? cr_exchange_create_nccl_processes(solver->world, device, end)
+              : cr_exchange_create_mpi(solver->world, device, end);
 }
 
 /* What `auto` means for devices. */

@@ -145,6 +145,11 @@ add_test(NAME cuda/exchange_without_nccl COMMAND cuda_exchange)
 set_tests_properties(cuda/exchange_on_fake cuda/exchange_without_nccl PROPERTIES
   ENVIRONMENT "${on_fake}" TIMEOUT 120)
 set_property(TEST cuda/exchange_without_nccl APPEND PROPERTY ENVIRONMENT FAKE_NCCL_VERSION=21003)
+# Several processes.
+add_test(NAME cuda/nccl_processes_on_fake COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_nccl_processes.sh
+  $<TARGET_FILE:crema_cli> ${PROJECT_SOURCE_DIR})
+set_tests_properties(cuda/nccl_processes_on_fake PROPERTIES ENVIRONMENT "${on_fake}" TIMEOUT 120
+  SKIP_RETURN_CODE 77)
 set_tests_properties(cuda/kernels_on_fake cuda/windows_on_fake cuda/shapes_on_fake
   cuda/conformance_on_fake cuda/golden_on_fake cuda/train_on_fake PROPERTIES ENVIRONMENT "${on_fake}")
 

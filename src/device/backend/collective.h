@@ -9,6 +9,7 @@
 #define CR_DEVICE_BACKEND_COLLECTIVE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "crema/device.h"
 #include "crema/types.h"
@@ -32,6 +33,8 @@ typedef struct cr_collective {
 typedef struct cr_collectives {
   /* Whether the library is there. Errors: CREMA_E_UNSUPPORTED, the text says what is missing. */
   crema_status (*find)(void);
+  /* A number that no other device of any host has. */
+  crema_status (*identity)(const crema_device *device, uint64_t *out);
   crema_status (*make_id)(cr_group_id *out);
   /* Ranks `first`, `first` + 1 ... of a group of `ranks` begin to join it, one for each of `count`
    * devices. On failure out[] is all NULL. */

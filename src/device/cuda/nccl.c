@@ -62,6 +62,22 @@ struct cr_member {
   cr_nccl_comm *comm;   /* NULL: aborted */
 };
 
+/* From the number that NVIDIA has given it. */
+static crema_status identity(const crema_device *device, uint64_t *out) {
+  struct cudaDeviceProp properties;
+  int before = -1;
+  CR_TRY(cr_cuda_enter(device, &before));
+  const cudaError_t error = cudaGetDeviceProperties(&properties, device->index);
+  cr_cuda_leave(before);
+  CR_TRY(cr_cuda_check(error, "asking a device"));
+  uint64_t digest = 14695981039346656037u; /* FNV-1a */
+  for (size_t i = 0; i < sizeof properties.uuid.bytes; ++i) {
+    digest = (digest ^ (unsigned char)properties.uuid.bytes[i]) * 1099511628211u;
+  }
+  *out = digest;
+  return CREMA_OK;
+}
+
 static crema_status make_id(cr_group_id *out) {
   CR_TRY(find());
   return check(nccl.GetUniqueId(out), "making an id");
@@ -184,6 +200,7 @@ static void leave(cr_member *member) {
 }
 
 const cr_collectives cr_cuda_collectives = {.find = find,
+                                            .identity = identity,
                                             .make_id = make_id,
                                             .join = join,
                                             .start = start,

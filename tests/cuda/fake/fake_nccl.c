@@ -1,12 +1,19 @@
 /* NCCL on the host, for testing how the plug-in calls it. Communicators must be such whose calls do
  * not wait: a call is under way until all ranks have made it; the last one does the work of all.
- * What ranks do that others wait for for ever stays under way for ever, as with the real one. */
+ * What ranks do that others wait for for ever stays under way for ever, as with the real one.
+ *
+ * Ranks may be threads or processes: a group lies in a file that all of them map, whose name is its
+ * id. Each rank copies its values into it, and gets what became of them when it asks. */
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "device/cuda/kernels/values.h"
 #include "device/cuda/nccl_library.h"
@@ -17,33 +24,41 @@
 CR_NCCL_SYMBOLS(DECLARE)
 #undef DECLARE
 
-enum { RANKS = 16, GROUPS = 4096, INVALID_ARGUMENT = 4, INVALID_USAGE = 5 };
+enum { RANKS = 16, MOST_BYTES = 1 << 20, INVALID_ARGUMENT = 4, INVALID_USAGE = 5 };
 
-typedef enum fake_state { JOINING, IDLE, CALLING, BROKEN } fake_state;
+typedef enum fake_state { JOINING, IDLE, CALLING, DONE, BROKEN } fake_state;
 
 typedef struct fake_call {
   bool sum;
-  void *memory;
   size_t count;
   int type;
 } fake_call;
 
-struct cr_nccl_comm {
-  int group, rank, device;
+typedef struct fake_member {
+  bool there;
+  int device;
   fake_state state;
   int error; /* of BROKEN */
   fake_call call;
-};
+} fake_member;
 
 typedef struct fake_group {
+  pthread_mutex_t lock; /* guards what follows, in all processes */
   int ranks, joined, calling;
-  cr_nccl_comm *comm[RANKS];
+  fake_member member[RANKS];
+  _Alignas(8) unsigned char values[RANKS][MOST_BYTES];
 } fake_group;
 
+struct cr_nccl_comm {
+  fake_group *group;
+  int rank, device;
+  void *memory; /* of the call that is under way */
+};
+
+/* Of this process. */
 static struct {
   pthread_mutex_t lock;
-  fake_group group[GROUPS];
-  int groups, living, calls;
+  int living, calls;
   int failing_step, failing_rank, failure;
 } world = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -79,12 +94,21 @@ int fake_nccl_calls(void) {
   return calls;
 }
 
-/* With the lock held. */
 static int failure_of(int step, int rank) {
-  if (world.failure == 0 || world.failing_step != step || world.failing_rank != rank) return 0;
-  const int error = world.failure;
-  world.failure = 0;
+  int error = 0;
+  pthread_mutex_lock(&world.lock);
+  if (world.failing_step == step && world.failing_rank == rank) {
+    error = world.failure;
+    world.failure = 0;
+  }
+  pthread_mutex_unlock(&world.lock);
   return error;
+}
+
+static void change_count(int *what, int change) {
+  pthread_mutex_lock(&world.lock);
+  *what += change;
+  pthread_mutex_unlock(&world.lock);
 }
 
 int ncclGetVersion(int *version) {
@@ -106,78 +130,127 @@ int ncclGroupEnd(void) {
   return --depth < 0 ? INVALID_USAGE : CR_NCCL_IN_PROGRESS;
 }
 
-/* ---- communicators ---- */
+/* ---- groups ---- */
+
+static fake_group *map_group(int file) {
+  fake_group *group = mmap(NULL, sizeof *group, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  (void)close(file);
+  return group == MAP_FAILED ? NULL : group;
+}
+
+/* A process may have been killed with the lock held. */
+static void lock_group(fake_group *group) {
+  if (pthread_mutex_lock(&group->lock) == EOWNERDEAD) pthread_mutex_consistent(&group->lock);
+}
 
 int ncclGetUniqueId(cr_group_id *id) {
-  pthread_mutex_lock(&world.lock);
+  pthread_mutexattr_t shared;
   memset(id, 0, sizeof *id);
-  snprintf(id->bytes, sizeof id->bytes, "%d", ++world.groups);
-  pthread_mutex_unlock(&world.lock);
+  snprintf(id->bytes, sizeof id->bytes, "/tmp/fake_nccl_XXXXXX");
+  const int file = mkstemp(id->bytes);
+  if (file < 0 || ftruncate(file, sizeof(fake_group)) != 0) return INVALID_USAGE;
+  fake_group *group = map_group(file);
+  if (group == NULL) return INVALID_USAGE;
+  pthread_mutexattr_init(&shared);
+  pthread_mutexattr_setpshared(&shared, PTHREAD_PROCESS_SHARED);
+  pthread_mutexattr_setrobust(&shared, PTHREAD_MUTEX_ROBUST);
+  pthread_mutex_init(&group->lock, &shared);
+  pthread_mutexattr_destroy(&shared);
+  (void)munmap(group, sizeof *group);
   return CR_NCCL_SUCCESS;
 }
 
+/* ---- communicators ---- */
+
 /* With the lock held. */
-static int join(cr_nccl_comm *comm, int ranks) {
-  fake_group *group = &world.group[comm->group];
-  const int error = failure_of(0, comm->rank);
-  if (error != 0) return error;
+static int join(const cr_nccl_comm *comm, int ranks) {
+  fake_group *group = comm->group;
   if (group->joined > 0 && group->ranks != ranks) return INVALID_ARGUMENT;
   for (int i = 0; i < RANKS; ++i) {
-    if (group->comm[i] == NULL) continue;
-    if (i == comm->rank || group->comm[i]->device == comm->device) return INVALID_USAGE;
+    if (!group->member[i].there) continue;
+    if (i == comm->rank || group->member[i].device == comm->device) return INVALID_USAGE;
   }
   group->ranks = ranks;
-  group->comm[comm->rank] = comm;
+  group->member[comm->rank] = (fake_member){.there = true, .device = comm->device};
   ++group->joined;
-  ++world.living;
   return CR_NCCL_IN_PROGRESS;
+}
+
+static int join_group(cr_nccl_comm *comm, const char *path, int ranks) {
+  const int error = failure_of(0, comm->rank);
+  const int file = error == 0 ? open(path, O_RDWR | O_CLOEXEC) : -1;
+  if (error != 0) {
+    (void)unlink(path);
+    return error;
+  }
+  comm->group = file < 0 ? NULL : map_group(file);
+  if (comm->group == NULL) return INVALID_USAGE;
+  lock_group(comm->group);
+  const int result = join(comm, ranks);
+  const bool last = comm->group->joined == ranks;
+  pthread_mutex_unlock(&comm->group->lock);
+  if (last || result != CR_NCCL_IN_PROGRESS) (void)unlink(path);
+  if (result != CR_NCCL_IN_PROGRESS) (void)munmap(comm->group, sizeof *comm->group);
+  return result;
 }
 
 int ncclCommInitRankConfig(cr_nccl_comm **out, int ranks, cr_group_id id, int rank,
                            cr_nccl_config *config) {
   const cr_nccl_config expected = CR_NCCL_CALLS_DO_NOT_WAIT;
-  const int group = atoi(id.bytes);
   if (memcmp(config, &expected, sizeof expected) != 0) return INVALID_ARGUMENT;
-  if (depth < 1 || group < 1 || group >= GROUPS || ranks > RANKS || rank < 0 || rank >= ranks) {
-    return INVALID_USAGE;
-  }
+  if (depth < 1 || ranks > RANKS || rank < 0 || rank >= ranks) return INVALID_USAGE;
   cr_nccl_comm *comm = calloc(1, sizeof *comm);
   if (comm == NULL) return INVALID_USAGE;
-  *comm = (cr_nccl_comm){.group = group, .rank = rank, .device = fake_bound(), .state = JOINING};
-  pthread_mutex_lock(&world.lock);
-  const int result = join(comm, ranks);
-  pthread_mutex_unlock(&world.lock);
-  if (result == CR_NCCL_IN_PROGRESS) *out = comm;
-  else free(comm);
+  *comm = (cr_nccl_comm){.rank = rank, .device = fake_bound()};
+  const int result = join_group(comm, id.bytes, ranks);
+  if (result == CR_NCCL_IN_PROGRESS) {
+    change_count(&world.living, 1);
+    *out = comm;
+  } else {
+    free(comm);
+  }
   return result;
+}
+
+static size_t bytes_of(const fake_call *call);
+
+/* With the lock held. */
+static int ask(cr_nccl_comm *comm) {
+  fake_group *group = comm->group;
+  fake_member *member = &group->member[comm->rank];
+  const int error = failure_of(2, comm->rank);
+  if (member->state == JOINING && group->joined == group->ranks) member->state = IDLE;
+  if (error != 0) {
+    member->state = BROKEN;
+    member->error = error;
+  }
+  if (member->state == DONE) {
+    memcpy(comm->memory, group->values[comm->rank], bytes_of(&member->call));
+    member->state = IDLE;
+  }
+  if (member->state == BROKEN) return member->error;
+  return member->state == IDLE ? CR_NCCL_SUCCESS : CR_NCCL_IN_PROGRESS;
 }
 
 int ncclCommGetAsyncError(cr_nccl_comm *comm, int *state) {
   if (fake_unloaded()) abort();
-  pthread_mutex_lock(&world.lock);
-  const fake_group *group = &world.group[comm->group];
-  const int error = failure_of(2, comm->rank);
-  if (comm->state == JOINING && group->joined == group->ranks) comm->state = IDLE;
-  if (error != 0) {
-    comm->state = BROKEN;
-    comm->error = error;
-  }
-  *state = comm->state == IDLE     ? CR_NCCL_SUCCESS
-           : comm->state == BROKEN ? comm->error
-                                   : CR_NCCL_IN_PROGRESS;
-  pthread_mutex_unlock(&world.lock);
+  lock_group(comm->group);
+  *state = ask(comm);
+  pthread_mutex_unlock(&comm->group->lock);
   return CR_NCCL_SUCCESS;
 }
 
 static int drop(cr_nccl_comm *comm, bool idle) {
   if (fake_unloaded()) abort();
   if (fake_bound() != comm->device) return INVALID_USAGE;
-  pthread_mutex_lock(&world.lock);
+  lock_group(comm->group);
+  fake_member *member = &comm->group->member[comm->rank];
   /* What is under way would never end. */
-  if (idle && comm->state == CALLING) abort();
-  world.group[comm->group].comm[comm->rank] = NULL;
-  --world.living;
-  pthread_mutex_unlock(&world.lock);
+  if (idle && member->state == CALLING) abort();
+  member->there = false;
+  pthread_mutex_unlock(&comm->group->lock);
+  (void)munmap(comm->group, sizeof *comm->group);
+  change_count(&world.living, -1);
   free(comm);
   return CR_NCCL_SUCCESS;
 }
@@ -208,23 +281,25 @@ static void add(int type, void *to, const void *from, size_t i) {
   cr_put(a, (int64_t)i, cr_get(a, (int64_t)i) + cr_get(b, (int64_t)i));
 }
 
+static size_t bytes_of(const fake_call *call) {
+  return call->count * size_of(call->type);
+}
+
 /* Rank 0 gets the sum, in the order of ranks; then all get what rank 0 has. */
 static void work(fake_group *group) {
-  const fake_call root = group->comm[0]->call;
-  for (int k = 1; root.sum && k < group->ranks; ++k) {
-    for (size_t i = 0; i < root.count; ++i)
-      add(root.type, root.memory, group->comm[k]->call.memory, i);
+  const fake_call *root = &group->member[0].call;
+  for (int k = 1; root->sum && k < group->ranks; ++k) {
+    for (size_t i = 0; i < root->count; ++i) add(root->type, group->values[0], group->values[k], i);
   }
   for (int k = 1; k < group->ranks; ++k) {
-    memcpy(group->comm[k]->call.memory, root.memory, root.count * size_of(root.type));
+    memcpy(group->values[k], group->values[0], bytes_of(root));
   }
-  ++world.calls;
 }
 
 static bool same_calls(const fake_group *group) {
-  const fake_call *root = &group->comm[0]->call;
+  const fake_call *root = &group->member[0].call;
   for (int k = 1; k < group->ranks; ++k) {
-    const fake_call *other = &group->comm[k]->call;
+    const fake_call *other = &group->member[k].call;
     if (other->sum != root->sum || other->count != root->count || other->type != root->type) {
       return false;
     }
@@ -233,43 +308,48 @@ static bool same_calls(const fake_group *group) {
 }
 
 /* With the lock held. */
-static int begin_call(cr_nccl_comm *comm, const fake_call *call) {
-  fake_group *group = &world.group[comm->group];
+static int begin_call(cr_nccl_comm *comm, void *memory, const fake_call *call) {
+  fake_group *group = comm->group;
+  fake_member *member = &group->member[comm->rank];
   const int error = failure_of(1, comm->rank);
   if (error != 0) return error;
-  if (comm->state != IDLE) return INVALID_USAGE;
-  comm->call = *call;
-  comm->state = CALLING;
+  if (member->state != IDLE) return INVALID_USAGE;
+  if (bytes_of(call) > MOST_BYTES) return INVALID_ARGUMENT;
+  comm->memory = memory;
+  member->call = *call;
+  member->state = CALLING;
+  memcpy(group->values[comm->rank], memory, bytes_of(call));
   if (++group->calling < group->ranks) return CR_NCCL_IN_PROGRESS;
   group->calling = 0;
   const bool same = same_calls(group);
   if (same) work(group);
   for (int k = 0; k < group->ranks; ++k) {
-    group->comm[k]->state = same ? IDLE : BROKEN;
-    group->comm[k]->error = INVALID_USAGE;
+    group->member[k].state = same ? DONE : BROKEN;
+    group->member[k].error = INVALID_USAGE;
   }
-  return CR_NCCL_SUCCESS;
+  change_count(&world.calls, same);
+  return same ? ask(comm) : CR_NCCL_SUCCESS;
 }
 
-static int call(cr_nccl_comm *comm, cudaStream_t stream, const fake_call *what) {
+static int call(cr_nccl_comm *comm, cudaStream_t stream, void *memory, const fake_call *what) {
   if (fake_unloaded()) abort();
   if (fake_bound() != comm->device || stream == NULL || stream->device != comm->device) {
     return INVALID_USAGE;
   }
-  pthread_mutex_lock(&world.lock);
-  const int result = begin_call(comm, what);
-  pthread_mutex_unlock(&world.lock);
+  lock_group(comm->group);
+  const int result = begin_call(comm, memory, what);
+  pthread_mutex_unlock(&comm->group->lock);
   return result;
 }
 
 int ncclAllReduce(const void *from, void *to, size_t count, int type, int operation,
                   cr_nccl_comm *comm, cudaStream_t stream) {
   if (from != to || operation != CR_NCCL_SUM) return INVALID_ARGUMENT;
-  return call(comm, stream, &(fake_call){true, to, count, type});
+  return call(comm, stream, to, &(fake_call){true, count, type});
 }
 
 int ncclBroadcast(const void *from, void *to, size_t count, int type, int root, cr_nccl_comm *comm,
                   cudaStream_t stream) {
   if (from != to || root != 0) return INVALID_ARGUMENT;
-  return call(comm, stream, &(fake_call){false, to, count, type});
+  return call(comm, stream, to, &(fake_call){false, count, type});
 }

@@ -163,6 +163,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int device) {
   if (device < 0 || device >= DEVICES) return fail(cudaErrorInvalidDevice);
   memset(out, 0, sizeof *out);
   snprintf(out->name, sizeof out->name, "fake GPU %d", device);
+  out->uuid.bytes[0] = (char)(device + 1);
   out->major = 9;
   out->multiProcessorCount = 1;
   out->totalGlobalMem = device_bytes;
