@@ -21,7 +21,8 @@
  * quick on N simulated devices that exchange, over steps of as many solvers that do not know of
  * each other. All of them share this machine's processors.
  *
- * Usage: parallel [exchange] [steps] [code]; without arguments all of it. */
+ * Usage: parallel [exchange] [steps] [code] [-slow N]; without words all of it. With -slow all is
+ * slowed down N times as much: on a machine that does other things, too, these then count less. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +42,8 @@
 enum { ROUNDS = 5, MOST = 16, VALUES = 2 << 20 };
 
 static const double TRANSFER = 0.010;
+
+static double slow = 1; /* -slow */
 
 static void check(crema_status status, const char *what) {
   if (status == CREMA_OK) return;
@@ -177,7 +180,7 @@ static void report(int count, bool tree) {
   static const double speed[] = {12e9, 50e9, 300e9};
   const double bytes = VALUES * sizeof(float), code = measure_code(count, tree);
   for (size_t s = 0; s < sizeof speed / sizeof speed[0]; ++s) {
-    const double slowed = TRANSFER * count * speed[s] / bytes;
+    const double slowed = slow * TRANSFER * count * speed[s] / bytes;
     const double model = transfers(count, tree) * bytes / speed[s];
     const double time = measure_exchange(count, tree, speed[s] / slowed) / slowed;
     printf("%-7s %7d %11.0f %7.0f %12.3f %9.3f %6.3f %21.1f\n", tree ? "tree" : "reduce", count,
@@ -190,7 +193,7 @@ static void report_exchanges(void) {
   printf(
       "%.1f MB of parameters. Links are slowed down until these are moved in %.0f ms per device, "
       "and times divided by as much: this machine could not copy so fast.\n",
-      VALUES * sizeof(float) * 1e-6, TRANSFER * 1e3);
+      VALUES * sizeof(float) * 1e-6, slow * TRANSFER * 1e3);
   printf(
       "way     devices  links GB/s  slowed  measured ms  model ms  ratio (at most 1.1)  code us\n");
   for (int tree = 1; tree >= 0; --tree) {
@@ -207,7 +210,7 @@ static const double GRADIENTS = 244e6, COMPUTING = 0.100;
 
 /* How long a step computes here: so long that this machine can copy and add for all devices. */
 static double slowed(int count) {
-  return 0.100 * count;
+  return slow * 0.100 * count;
 }
 
 typedef struct stepper {
@@ -354,9 +357,10 @@ static void report_step(int count, bool tree, double speed) {
 static void report_steps(void) {
   static const double speed[] = {12e9, 50e9, 300e9};
   printf(
-      "\nA step of %.0f ms with %.0f MB of gradients, all slowed down as many times as there are "
+      "\nA step of %.0f ms with %.0f MB of gradients, all slowed down %g times as much as there "
+      "are "
       "devices\n",
-      COMPUTING * 1e3, GRADIENTS * 1e-6);
+      COMPUTING * 1e3, GRADIENTS * 1e-6, slow);
   printf(
       "way     devices  links GB/s  computing ms  exchange ms   step ms  model ms  over larger  "
       "over model\n");
@@ -370,7 +374,7 @@ static void report_steps(void) {
 /* ---- the code ---- */
 
 /* Of a call, which begins with the root's weights for all. */
-enum { STEPS = 20 };
+enum { STEPS = 10 };
 
 typedef struct trainers {
   int solvers;
@@ -415,7 +419,7 @@ static int by_size(const void *a, const void *b) {
 
 /* Seconds of a step and processor time of all threads: with the exchange, and without. */
 static void compare_code(trainers *together, trainers *apart, const char *name) {
-  enum { PAIRS = 5 };
+  enum { PAIRS = 9 };
   trainers *const side[] = {together, apart};
   double wall[2][PAIRS], busy[2][PAIRS];
   for (int i = -1; i < PAIRS; ++i) {
@@ -468,7 +472,18 @@ static void report_code(void) {
   }
 }
 
+/* Takes -slow N out of the words. */
+static int take_slow(int argc, char **argv) {
+  int left = 0;
+  for (int i = 0; i < argc; ++i) {
+    if (strcmp(argv[i], "-slow") == 0 && i + 1 < argc) slow = atof(argv[++i]);
+    else argv[left++] = argv[i];
+  }
+  return left;
+}
+
 int main(int argc, char **argv) {
+  argc = take_slow(argc, argv);
   if (is_wanted("exchange", argc, argv)) report_exchanges();
   if (is_wanted("steps", argc, argv)) report_steps();
   if (is_wanted("code", argc, argv)) report_code();

@@ -6,7 +6,7 @@
 #include "core/log.h"
 #include "device/sim/sim_world.h"
 
-sim_world cr_sim_world = {.lock = PTHREAD_MUTEX_INITIALIZER, .progress = PTHREAD_COND_INITIALIZER};
+sim_world cr_sim_world = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* The device that the calling thread set; -1: none. */
 static _Thread_local int current_index = -1;

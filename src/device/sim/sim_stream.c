@@ -65,14 +65,28 @@ static void run_task(sim_stream *stream, const sim_task *oldest) {
   ++stream->first;
   atomic_fetch_sub(&stream->count, 1);
   atomic_store(&stream->done, task.number);
-  if (cr_sim_world.waiters > 0) pthread_cond_broadcast(&cr_sim_world.progress);
+  if (task.number < stream->awaited) return;
+  stream->awaited = UINT64_MAX;
+  pthread_cond_broadcast(&stream->progress);
 }
 
-static void wait_for_progress(void) {
-  sim_world *w = &cr_sim_world;
-  ++w->waiters;
-  pthread_cond_wait(&w->progress, &w->lock);
-  --w->waiters;
+/* Sleeps until the stream has done its task `number`, or earlier. Nobody is woken for what others
+ * wait for: there are many streams and tasks. With the lock held, which is let go meanwhile. */
+static void sleep_until(sim_stream *stream, uint64_t number) {
+  if (number < stream->awaited) stream->awaited = number;
+  pthread_cond_wait(&stream->progress, &cr_sim_world.lock);
+}
+
+/* Until the task that is next is done. */
+static void sleep_until_next(sim_stream *stream) {
+  sleep_until(stream, atomic_load(&stream->done) + 1);
+}
+
+/* The oldest task is another thread's, or waits for another stream. */
+static void sleep_until_runnable(sim_stream *stream) {
+  const sim_task *oldest = &stream->ring[stream->first % stream->capacity];
+  if (stream->running) sleep_until_next(stream);
+  else sleep_until(oldest->u.wait.stream, oldest->u.wait.number);
 }
 
 static void pause_shortly(void) {
@@ -89,7 +103,7 @@ static crema_status work(void *arg) {
     if (task != NULL) {
       run_task(stream, task);
     } else if (atomic_load(&stream->count) > 0) {
-      wait_for_progress(); /* the oldest task waits for another stream */
+      sleep_until_runnable(stream);
     } else {
       /* A host that queues one small task after the other comes back within microseconds. */
       sim_unlock();
@@ -123,7 +137,7 @@ static void push_forward(sim_stream *stream) {
   if (task != NULL) {
     run_task(stream, task);
   } else {
-    wait_for_progress(); /* another thread is stepping */
+    sleep_until_next(stream); /* another thread is stepping */
   }
 }
 
@@ -149,7 +163,7 @@ void cr_sim_wait_for(sim_stream *stream, uint64_t number) {
     if (cr_sim_world.options.stepped) {
       push_forward(stream);
     } else if (!help(stream)) {
-      wait_for_progress();
+      sleep_until_next(stream);
     }
   }
 }
@@ -229,7 +243,9 @@ static crema_status make_stream(sim_stream **out) {
   stream->index = (int)w->streams;
   stream->first = 1;
   stream->cpu.device = cr_cpu_device();
+  stream->awaited = UINT64_MAX;
   pthread_cond_init(&stream->arrived, NULL);
+  pthread_cond_init(&stream->progress, NULL);
   crema_status status;
   CR_TRY_GOTO(grow(stream), fail);
   if (!w->options.stepped) {
@@ -240,6 +256,7 @@ static crema_status make_stream(sim_stream **out) {
   return CREMA_OK;
 fail:
   free(stream->ring);
+  pthread_cond_destroy(&stream->progress);
   pthread_cond_destroy(&stream->arrived);
   free(stream);
   return status;
@@ -329,6 +346,7 @@ void cr_sim_end_streams(void) {
     sim_unlock();
     (void)cr_thread_join(&stream->worker); /* its work never fails as a whole */
     free(stream->ring);
+    pthread_cond_destroy(&stream->progress);
     pthread_cond_destroy(&stream->arrived);
     free(stream);
   }

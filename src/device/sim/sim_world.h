@@ -117,6 +117,8 @@ struct sim_stream {
   uint64_t first;
   atomic_size_t count;
   atomic_uint_fast64_t done; /* number of the newest task that is done */
+  pthread_cond_t progress;   /* a task was done that somebody waits for */
+  uint64_t awaited;          /* the first one; UINT64_MAX: none */
   bool running;
   crema_status failure; /* of the first task that failed since the last finish */
   uint64_t failure_number;
@@ -141,9 +143,7 @@ typedef struct sim_fault {
 enum { SIM_FAULTS = 16, SIM_ACCESSES = 512 };
 
 typedef struct sim_world {
-  pthread_mutex_t lock;    /* guards everything below */
-  pthread_cond_t progress; /* some task was done */
-  int waiters;
+  pthread_mutex_t lock; /* guards everything below */
   bool running, unloading;
   cr_sim_mistake mistake;
   cr_sim_options options;
