@@ -201,7 +201,9 @@ static crema_status build_test_net(crema_solver *solver, size_t index, int repli
                 source.file != NULL ? " file: " : "", source.file != NULL ? source.file : "");
   }
   CR_TRY(build(solver, &source, place, state, out));
-  return cr_net_share_params(*out, solver->replica[replica].net);
+  CR_TRY(cr_net_share_params(*out, solver->replica[replica].net));
+  const cr_average *average = solver->replica[replica].average;
+  return average != NULL ? cr_average_share(average, *out) : CREMA_OK;
 }
 
 /* Test nets whose batches were divided run each of them together. */

@@ -290,9 +290,13 @@ crema_status cr_replica_compute(cr_replica *replica, const cr_iteration *iterati
 }
 
 crema_status cr_replica_update(cr_replica *replica, double rate, int64_t iteration) {
-  if (replica->updated || replica->updater == NULL) return CREMA_OK;
+  crema_status status = CREMA_OK;
+  if (replica->updater == NULL) return CREMA_OK;
   cr_signals_hold(); /* once for all parameters */
-  crema_status status = cr_updater_run(replica->updater, rate, iteration);
+  if (!replica->updated) status = cr_updater_run(replica->updater, rate, iteration);
+  if (status == CREMA_OK && replica->average != NULL) {
+    status = cr_average_advance(replica->average);
+  }
   cr_signals_release();
   return cr_fail_in(status, "iteration %lld", (long long)iteration);
 }
@@ -316,6 +320,9 @@ crema_status cr_replica_begin(cr_replica *replica, const Caffe__SolverParameter 
   if (is_root(replica) || !exchange->class->root_only) {
     CR_TRY(
         cr_updater_create(param, schedule, replica->blocks, replica->replicas, &replica->updater));
+    if (param->ema_decay > 0) {
+      CR_TRY(cr_average_create(replica->blocks, (double)param->ema_decay, &replica->average));
+    }
   }
   return exchange != NULL ? begin_exchange(replica, buckets) : CREMA_OK;
 }
@@ -338,6 +345,7 @@ void cr_replica_end(cr_replica *replica) {
   reducer_destroy(replica);
   cr_exchange_destroy(replica->exchange);
   free(replica->bucket);
+  cr_average_destroy(replica->average);
   cr_updater_destroy(replica->updater);
   cr_blocks_destroy(replica->blocks);
   crema_net_destroy(replica->net);

@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 
 #include "parallel/exchange.h"
+#include "solver/average.h"
 #include "solver/update.h"
 
 typedef struct cr_reducer cr_reducer;
@@ -22,6 +23,7 @@ struct cr_replica {
   crema_net *net;
   cr_blocks *blocks;
   cr_updater *updater;   /* NULL: the root updates for all */
+  cr_average *average;   /* NULL: none, or the root has it for all */
   cr_exchange *exchange; /* NULL: there is no other replica */
   int rank, replicas;
   cr_bucket *bucket; /* in the order of their exchange; NULL without one */
@@ -70,7 +72,7 @@ crema_status cr_replica_compute(cr_replica *replica, const cr_iteration *iterati
 crema_status cr_replica_forward(cr_replica *replica, const cr_iteration *iteration, int pass,
                                 double *loss) CREMA_MUST_USE;
 
-/* Makes the update, unless it is made already or others make it. */
+/* Makes the update, unless it is made already or others make it, and advances the averages. */
 crema_status cr_replica_update(cr_replica *replica, double rate, int64_t iteration) CREMA_MUST_USE;
 
 /* Gives all replicas the root's parameters: all of them, or those that do not learn, as statistics,

@@ -273,7 +273,18 @@ void cr_solver_free_replicas(crema_solver *solver) {
 static crema_status level(void *user, cr_replica *replica) {
   const crema_solver *solver = user;
   cr_net_set_grad_scale(replica->net, solver->net->grad_scale);
-  return cr_replica_broadcast(replica, true);
+  CR_TRY(cr_replica_broadcast(replica, true));
+  /* A program may have set the weights since. */
+  if (replica->average == NULL || cr_average_has_begun(replica->average)) return CREMA_OK;
+  return cr_average_start(replica->average);
+}
+
+crema_status cr_solver_restart_averages(crema_solver *solver) {
+  for (int i = 0; i < solver->replicas; ++i) {
+    cr_average *average = solver->replica[i].average;
+    if (average != NULL) CR_TRY(cr_average_start(average));
+  }
+  return CREMA_OK;
 }
 
 crema_status cr_solver_level(crema_solver *solver) {

@@ -46,6 +46,7 @@ crema_status crema_solver_load_weights(crema_solver *solver, const char *paths) 
     status = load_models(solver, (const char *const *)list.item, list.count, CR_MISSING_WARNED);
   }
   cr_list_free(&list);
+  if (status == CREMA_OK) status = cr_solver_restart_averages(solver);
   return cr_solver_tell(solver, status);
 }
 

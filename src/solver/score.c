@@ -167,6 +167,8 @@ static crema_status report_test(crema_solver *solver, joint_test *test) {
     report(solver->test_net[test->index], all->sum, all->count, batches);
   }
   if (test->index == 0) keep_score(solver, all->sum, all->count, batches);
+  for (int64_t i = 0; i < all->count; ++i) all->sum[i] /= batches;
+  cr_early_stop_see(solver, test->index, all->sum, all->count);
   return CREMA_OK;
 }
 

@@ -64,10 +64,13 @@ crema_status cr_snapshot_check(const crema_solver *solver) {
 
 /* The checksum is of the draft just written, even if another process writes a model of that
  * name. */
+static unsigned save_flags(const crema_solver *solver) {
+  return (solver->param->snapshot_diff ? CR_SAVE_DIFFS : 0U) |
+         (solver->param->store_blobs_in_old_format ? CR_SAVE_OLD_FORMAT : 0U);
+}
+
 static crema_status write_model(crema_solver *solver, cr_file_draft *draft, cr_model_sum *sum) {
-  unsigned save = (solver->param->snapshot_diff ? CR_SAVE_DIFFS : 0U) |
-                  (solver->param->store_blobs_in_old_format ? CR_SAVE_OLD_FORMAT : 0U);
-  CR_TRY(cr_net_write(solver->net, draft, save));
+  CR_TRY(cr_net_write(solver->net, draft, save_flags(solver)));
   CR_TRY(cr_file_draft_flush(draft));
   return cr_model_sum_read(draft->temporary != NULL ? draft->temporary : draft->path, sum);
 }
@@ -101,12 +104,31 @@ end:
   return cr_file_draft_end(&state_draft, status);
 }
 
+/* The model of the averaged weights: for use, as the state has what a resume needs of them. */
+static crema_status write_average(crema_solver *solver, const double *score) {
+  const cr_average *average = solver->replica[0].average;
+  cr_buffer path = {0};
+  cr_file_draft draft;
+  crema_status status = CREMA_OK;
+  if (average == NULL) return CREMA_OK;
+  CR_TRY_GOTO(print_name(solver, solver->iteration, score, "ema.caffemodel", &path), out);
+  CR_TRY_GOTO(cr_file_draft_begin(path.data, &draft), out);
+  cr_log_info("Snapshotting averaged weights to %s", path.data);
+  status = cr_average_write(average, &draft, save_flags(solver));
+  if (status == CREMA_OK) status = cr_file_draft_flush(&draft);
+  status = cr_file_draft_end(&draft, status);
+out:
+  cr_buffer_free(&path);
+  return status;
+}
+
 static crema_status write_files(crema_solver *solver, const double *score) {
   cr_buffer model = {0}, path = {0};
   crema_status status = CREMA_OK;
   CR_TRY_GOTO(print_name(solver, solver->iteration, score, "caffemodel", &model), out);
   CR_TRY_GOTO(print_name(solver, solver->iteration, score, "solverstate", &path), out);
   CR_TRY_GOTO(sweep(solver), out);
+  CR_TRY_GOTO(write_average(solver, score), out);
   status = write_pair(solver, model.data, path.data);
 out:
   cr_buffer_free(&path);

@@ -148,7 +148,9 @@ static crema_status build(crema_solver *solver) {
   CR_TRY(cr_solver_make_replicas(solver));
   cr_grad_scale_start(solver);
   CR_TRY(cr_solver_build_test_nets(solver));
+  CR_TRY(cr_solver_restart_averages(solver));
   CR_TRY(load_initial_weights(solver));
+  CR_TRY(cr_field_locate(cr_early_stop_prepare(solver), solver->path));
   solver->batch_samples = count_batch(solver->net) * solver->ranks;
   return cr_field_locate(cr_epochs_check(solver), solver->path);
 }

@@ -7,12 +7,14 @@
  *   plan.c       measuring links and computing, and what a step will take; plan_report.c telling it
  *   fields.c     checking numbers of the solver file; on which line a field is
  *   rate.c       learning-rate policies
- *   update.c     update rules
- *   larc.c       rates of single parameters
+ *   rule.c       which update rule; update.c making updates
+ *   local_rate.c rates of single parameters
  *   grad_scale.c the factor for all gradients, when it follows their size
  *   train.c      the training loop
  *   score.c      running the test nets
  *   detections.c the scores of detectors
+ *   average.c    averaged weights
+ *   early_stop.c ending when tests get no better
  *   epochs.c     tests and snapshots at the end of the last epochs
  *   control.c    what programs ask and change between iterations
  *   report.c     the lines of the log
@@ -45,6 +47,16 @@ typedef struct cr_scaling {
   int skipped_in_row; /* the last so many */
 } cr_scaling;
 
+/* How an output of a test net has developed (early_stop_patience). */
+typedef struct cr_early_stop {
+  int net, output; /* which test net, and which of its outputs */
+  bool lowest;     /* low values are good */
+  bool has_best;
+  double best;
+  int64_t best_iteration, tested_iteration; /* of the best value; of the last test; -1: none */
+  int tests;                                /* since the best one */
+} cr_early_stop;
+
 struct crema_solver {
   Caffe__SolverParameter *param;
   cr_schedule schedule;         /* read from `param` */
@@ -76,6 +88,7 @@ struct crema_solver {
   bool has_score;
   double score; /* of the last test: the first output of the first test net that is no loss, or its
                    first output */
+  cr_early_stop early_stop;
   int64_t batch_samples; /* samples a forward pass takes */
   int64_t samples;
   double seconds;
@@ -124,6 +137,8 @@ int cr_solver_buckets(const crema_solver *solver);
 crema_status cr_solver_level(crema_solver *solver) CREMA_MUST_USE;
 /* Waits for what the replicas exchange, and returns its failures. */
 crema_status cr_solver_finish(crema_solver *solver) CREMA_MUST_USE;
+/* The averaged weights, if there are any, become the weights, which have been replaced. */
+crema_status cr_solver_restart_averages(crema_solver *solver) CREMA_MUST_USE;
 /* Gives all replicas the root's statistics, before all of them test. */
 crema_status cr_solver_level_statistics(crema_solver *solver) CREMA_MUST_USE;
 
@@ -142,6 +157,18 @@ crema_status cr_epochs_check(const crema_solver *solver) CREMA_MUST_USE;
 bool cr_epoch_has_ended(const crema_solver *solver);
 /* Tests, and writes a snapshot with the score in the names of its files. */
 crema_status cr_epoch_end(crema_solver *solver) CREMA_MUST_USE;
+
+/* ---- early_stop.c ---- */
+
+/* Finds the output that early_stop_output means. Errors: CREMA_E_ARGUMENT without a test net,
+ * CREMA_E_UNKNOWN_NAME. */
+crema_status cr_early_stop_prepare(crema_solver *solver) CREMA_MUST_USE;
+/* No value has been seen yet. */
+void cr_early_stop_forget(crema_solver *solver);
+/* Takes note of a test's means, `count` values of all outputs of test net `net`. */
+void cr_early_stop_see(crema_solver *solver, int net, const double *mean, int64_t count);
+/* Whether training is to end now, which is said in the log. */
+bool cr_early_stop_is_due(const crema_solver *solver);
 
 /* ---- control.c ---- */
 

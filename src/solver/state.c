@@ -79,6 +79,17 @@ static crema_status window_to_proto(const cr_loss_window *window, Caffe__CremaSt
   return CREMA_OK;
 }
 
+static void early_stop_to_proto(const crema_solver *solver, Caffe__CremaState *message) {
+  const cr_early_stop *stop = &solver->early_stop;
+  if (stop->tested_iteration < 0) return;
+  message->has_tested_iteration = message->has_tests_since_best = true;
+  message->tested_iteration = stop->tested_iteration;
+  message->tests_since_best = stop->tests;
+  message->has_best = message->has_best_iteration = stop->has_best;
+  message->best = stop->best;
+  message->best_iteration = stop->best_iteration;
+}
+
 /* What the updates left besides the history. */
 static crema_status update_to_proto(crema_solver *solver, Caffe__CremaState *message) {
   const double *correlation = cr_updater_correlation(solver->updater);
@@ -109,6 +120,7 @@ static crema_status extra_to_proto(crema_solver *solver, Caffe__CremaState **out
   CR_TRY_GOTO(generator_to_proto(&solver->context->rng, message), fail);
   CR_TRY_GOTO(window_to_proto(&solver->window, message), fail);
   CR_TRY_GOTO(update_to_proto(solver, message), fail);
+  early_stop_to_proto(solver, message);
   message->net = cr_proto_alloc(((size_t)solver->test_nets + 1) * sizeof *message->net);
   if (message->net == NULL) {
     status = fail_message();
@@ -176,15 +188,33 @@ static crema_status weights_to_proto(const crema_solver *solver, Caffe__CremaSta
   return CREMA_OK;
 }
 
+/* Averages of 16-bit weights, too, are more precise than these. */
+static crema_status average_to_proto(const crema_solver *solver, Caffe__CremaState *message) {
+  const cr_average *average = solver->replica[0].average;
+  const int params = solver->net->learnables;
+  if (average == NULL) return CREMA_OK;
+  message->average = cr_proto_alloc(((size_t)params + 1) * sizeof *message->average);
+  if (message->average == NULL) return fail_message();
+  for (int i = 0; i < params; ++i) {
+    Caffe__BlobProto **to = &message->average[i];
+    crema_blob *blob = cr_average_of(average, i);
+    CR_TRY(blob != NULL ? cr_blob_to_proto(blob, CR_SAVE_OLD_FORMAT, to) : empty_blob(to));
+    ++message->n_average;
+  }
+  return CREMA_OK;
+}
+
+static void free_blobs(Caffe__BlobProto **blob, size_t *count) {
+  for (size_t i = 0; i < *count; ++i) cr_blob_proto_free(blob[i]);
+  *count = 0;
+}
+
 void cr_state_proto_free(Caffe__SolverState *message) {
   if (message == NULL) return;
   Caffe__CremaState *extra = message->crema_state;
-  for (size_t i = 0; extra != NULL && i < extra->n_weights; ++i) {
-    cr_blob_proto_free(extra->weights[i]);
-  }
-  if (extra != NULL) extra->n_weights = 0;
-  for (size_t i = 0; i < message->n_history; ++i) cr_blob_proto_free(message->history[i]);
-  message->n_history = 0;
+  if (extra != NULL) free_blobs(extra->weights, &extra->n_weights);
+  if (extra != NULL) free_blobs(extra->average, &extra->n_average);
+  free_blobs(message->history, &message->n_history);
   cr_message_free(&message->base);
 }
 
@@ -218,6 +248,7 @@ crema_status cr_state_to_proto(crema_solver *solver, const char *learned_net,
   }
   CR_TRY_GOTO(copy_extra(solver, &message->crema_state), fail);
   CR_TRY_GOTO(weights_to_proto(solver, message->crema_state), fail);
+  CR_TRY_GOTO(average_to_proto(solver, message->crema_state), fail);
   message->crema_state->has_model_size = message->crema_state->has_model_crc32 = true;
   message->crema_state->model_size = sum->size;
   message->crema_state->model_crc32 = sum->crc32;
@@ -294,27 +325,33 @@ static bool is_empty(const Caffe__BlobProto *blob) {
   return blob->shape == NULL && blob->n_data == 0;
 }
 
-static crema_status check_weights(const crema_net *net, const Caffe__CremaState *extra) {
-  if (extra == NULL || extra->n_weights == 0) return CREMA_OK;
-  if (extra->n_weights != (size_t)net->learnables) {
-    return cr_fail(CREMA_E_SHAPE,
-                   "the state has the full precision of %zu parameters, but net '%s' has %d",
-                   extra->n_weights, crema_net_name(net), net->learnables);
+/* Blobs of all parameters, `what` of which they are; there may be none at all. */
+static crema_status check_blobs(const crema_net *net, Caffe__BlobProto *const *blob, size_t count,
+                                const char *what) {
+  if (count == 0) return CREMA_OK;
+  if (count != (size_t)net->learnables) {
+    return cr_fail(CREMA_E_SHAPE, "the state has the %s of %zu parameters, but net '%s' has %d",
+                   what, count, crema_net_name(net), net->learnables);
   }
   for (int i = 0; i < net->learnables; ++i) {
     crema_shape found;
     char text[2][128];
-    if (is_empty(extra->weights[i])) continue;
-    crema_status status = cr_blob_proto_check(extra->weights[i], &found);
-    if (status != CREMA_OK) return cr_fail_in(status, "full precision of parameter %d", i);
+    if (is_empty(blob[i])) continue;
+    crema_status status = cr_blob_proto_check(blob[i], &found);
+    if (status != CREMA_OK) return cr_fail_in(status, "%s of parameter %d", what, i);
     const crema_shape *shape = crema_blob_shape(net->learnable[i]);
-    if (cr_blob_proto_fits(extra->weights[i], shape)) continue;
-    return cr_fail(CREMA_E_SHAPE,
-                   "full precision of parameter %d: the net needs shape %s, the state has %s", i,
-                   crema_shape_text(shape, text[0], sizeof text[0]),
+    if (cr_blob_proto_fits(blob[i], shape)) continue;
+    return cr_fail(CREMA_E_SHAPE, "%s of parameter %d: the net needs shape %s, the state has %s",
+                   what, i, crema_shape_text(shape, text[0], sizeof text[0]),
                    crema_shape_text(&found, text[1], sizeof text[1]));
   }
   return CREMA_OK;
+}
+
+static crema_status check_extra_blobs(const crema_net *net, const Caffe__CremaState *extra) {
+  if (extra == NULL) return CREMA_OK;
+  CR_TRY(check_blobs(net, extra->weights, extra->n_weights, "full precision"));
+  return check_blobs(net, extra->average, extra->n_average, "average");
 }
 
 static crema_status weights_from_proto(const crema_net *net, const Caffe__CremaState *extra) {
@@ -324,6 +361,44 @@ static crema_status weights_from_proto(const crema_net *net, const Caffe__CremaS
     if (status != CREMA_OK) return cr_fail_in(status, "full precision of parameter %zu", i);
   }
   return CREMA_OK;
+}
+
+/* What a state has no average of begins with the weight. */
+static crema_status average_from_proto(const cr_replica *replica, const Caffe__CremaState *extra) {
+  cr_average *average = replica->average;
+  if (average == NULL) return CREMA_OK;
+  CR_TRY(cr_average_start(average));
+  if (extra == NULL || extra->n_average == 0) return CREMA_OK;
+  for (int i = 0; i < replica->net->learnables; ++i) {
+    crema_blob *blob = cr_average_of(average, i);
+    if (blob == NULL || is_empty(extra->average[i])) continue;
+    crema_status status = cr_blob_from_proto(blob, extra->average[i], false);
+    if (status != CREMA_OK) return cr_fail_in(status, "average of parameter %d", i);
+  }
+  cr_average_set_begun(average);
+  return CREMA_OK;
+}
+
+static crema_status check_early_stop(const Caffe__CremaState *extra) {
+  const bool possible = extra->tested_iteration >= 0 && extra->tests_since_best >= 0 &&
+                        extra->best_iteration >= 0 && !isnan(extra->best);
+  if (possible) return CREMA_OK;
+  return cr_fail(CREMA_E_CORRUPT,
+                 "a best value of %g at iteration %lld, %d tests before iteration %lld is not "
+                 "possible",
+                 extra->best, (long long)extra->best_iteration, extra->tests_since_best,
+                 (long long)extra->tested_iteration);
+}
+
+static void early_stop_from_proto(crema_solver *solver, const Caffe__CremaState *message) {
+  cr_early_stop *stop = &solver->early_stop;
+  cr_early_stop_forget(solver);
+  if (message == NULL || !message->has_tested_iteration) return;
+  stop->tested_iteration = message->tested_iteration;
+  stop->tests = message->tests_since_best;
+  stop->has_best = message->has_best;
+  stop->best = message->best;
+  stop->best_iteration = message->best_iteration;
 }
 
 static bool is_factor(double value) {
@@ -368,8 +443,9 @@ crema_status cr_state_check(crema_solver *solver, const Caffe__SolverState *stat
                    extra->n_generator);
   }
   if (extra != NULL) CR_TRY(check_update(solver, extra));
+  if (extra != NULL) CR_TRY(check_early_stop(extra));
   CR_TRY(check_history(solver, state));
-  CR_TRY(check_weights(solver->net, extra));
+  CR_TRY(check_extra_blobs(solver->net, extra));
   return extra != NULL && extra->n_net > 0 ? check_order(solver->net, extra->net[0]) : CREMA_OK;
 }
 
@@ -446,6 +522,7 @@ static crema_status extra_from_proto(crema_solver *solver, const Caffe__CremaSta
     window->next = message->next_loss;
   }
   update_from_proto(solver, message);
+  early_stop_from_proto(solver, message);
   for (int replica = 0; replica < solver->replicas; ++replica) {
     CR_TRY(nets_from_proto(solver, replica, message));
   }
@@ -467,6 +544,9 @@ crema_status cr_state_from_proto(crema_solver *solver, const Caffe__SolverState 
     CR_TRY(history_from_proto(&solver->replica[i], state));
   }
   CR_TRY(weights_from_proto(solver->net, state->crema_state));
+  for (int i = 0; i < solver->replicas; ++i) {
+    CR_TRY(average_from_proto(&solver->replica[i], state->crema_state));
+  }
   solver->iteration = state->iter;
   solver->rate = (cr_rate_state){.step = state->current_step,
                                  .minimum_loss = state->minimum_loss,
@@ -476,6 +556,7 @@ crema_status cr_state_from_proto(crema_solver *solver, const Caffe__SolverState 
   cr_state_release(solver);
   if (state->crema_state == NULL) {
     update_from_proto(solver, NULL);
+    early_stop_from_proto(solver, NULL);
     cr_log_warning(
         "The state holds no reader positions and no random state: data is read from the start, and "
         "training does not go on exactly as it would have without the stop");

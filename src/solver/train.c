@@ -223,7 +223,8 @@ static bool test_is_due(const crema_solver *solver) {
   return solver->iteration > 0 || solver->param->test_initialization;
 }
 
-static crema_status step_until(crema_solver *solver, int64_t end) {
+/* `early`: tests may end training. */
+static crema_status step_until(crema_solver *solver, int64_t end, bool early) {
   solver->display_time = cr_clock_seconds();
   solver->display_iteration = solver->iteration;
   CR_TRY(cr_state_rewind(solver));
@@ -231,6 +232,7 @@ static crema_status step_until(crema_solver *solver, int64_t end) {
   while (solver->iteration < end) {
     if (cr_epoch_has_ended(solver)) CR_TRY(cr_epoch_end(solver));
     else if (test_is_due(solver)) CR_TRY(cr_solver_test_all(solver));
+    if (early && !solver->stop_requested) solver->stop_requested = cr_early_stop_is_due(solver);
     if (solver->stop_requested) break;
     CR_TRY(iterate(solver));
     crema_solver_action action;
@@ -257,7 +259,7 @@ crema_status crema_solver_step(crema_solver *solver, int64_t iterations) {
                    (long long)iterations, (long long)solver->iteration, INT32_MAX);
   }
   solver->stop_requested = false;
-  crema_status status = step_until(solver, solver->iteration + iterations);
+  crema_status status = step_until(solver, solver->iteration + iterations, false);
   if (status != CREMA_OK) return cr_solver_tell(solver, status);
   return cr_snapshot_failure(solver);
 }
@@ -355,7 +357,7 @@ crema_status crema_solver_solve(crema_solver *solver) {
   cr_log_info("Solving %s", crema_net_name(solver->net));
   cr_log_info("Learning Rate Policy: %s", solver->param->lr_policy);
   solver->stop_requested = false;
-  crema_status status = step_until(solver, solver->param->max_iter);
+  crema_status status = step_until(solver, solver->param->max_iter, true);
   const bool ended = status == CREMA_OK && !solver->stop_requested && cr_epoch_has_ended(solver);
   if (ended) status = cr_epoch_end(solver);
   if (status != CREMA_OK) return keep_what_is_learned(solver, start, status);

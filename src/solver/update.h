@@ -12,7 +12,8 @@ typedef struct cr_updater cr_updater;
  * which must outlive the updater, and so must `blocks`. The diffs hold the sum of the gradients of
  * so many `replicas`. Errors: CREMA_E_UNKNOWN_NAME for a type,
  * regularization_type or larc_policy, CREMA_E_RANGE for values that the rule cannot work with,
- * CREMA_E_ARGUMENT for a momentum_policy or larc_turbo that it has no use for,
+ * CREMA_E_ARGUMENT for a momentum_policy, regularization_type or larc_turbo that it has no use for
+ * and for two kinds of local rates,
  * CREMA_E_UNSUPPORTED for a solver_data_type that is no floating type. */
 crema_status cr_updater_create(const Caffe__SolverParameter *param, const cr_schedule *schedule,
                                const cr_blocks *blocks, int replicas,
@@ -40,15 +41,15 @@ crema_status cr_updater_finish(cr_updater *updater, const cr_bucket *bucket,
 crema_status cr_updater_run_still(cr_updater *updater) CREMA_MUST_USE;
 
 /* Whether begin or a bucket looks at all gradients, so that none may be missing: clipping, LARC,
- * gradients or history in another type than the weights. */
+ * LARS, LAMB, gradients or history in another type than the weights. */
 bool cr_updater_needs_all(const cr_updater *updater);
 
-/* History blobs in the order of Caffe's files: one per learnable parameter, then for AdaDelta and
- * Adam a second one for each. Owned by the updater. */
+/* History blobs in the order of Caffe's files: one per learnable parameter, then for AdaDelta,
+ * Adam, AdamW and LAMB a second one for each. Owned by the updater. */
 int cr_updater_history_count(const cr_updater *updater);
 crema_blob *cr_updater_history(cr_updater *updater, int index);
 const char *cr_updater_type(const cr_updater *updater);
-/* See cr_larc_correlation. */
+/* See cr_local_correlation. */
 double *cr_updater_correlation(cr_updater *updater);
 
 #endif

@@ -125,6 +125,8 @@ static const shape_template templates[] = {
     UPDATE(UPDATE_KEEP, "-", CR_UPDATE_RMSPROP),
     UPDATE(UPDATE, "a", CR_UPDATE_ADADELTA),
     UPDATE(UPDATE_KEEP, "a", CR_UPDATE_ADAM),
+    UPDATE(UPDATE_KEEP, "a", CR_UPDATE_DIRECTION),
+    UPDATE(UPDATE, "-", CR_UPDATE_DESCENT),
 };
 enum { TEMPLATES = sizeof templates / sizeof templates[0] };
 

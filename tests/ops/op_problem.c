@@ -113,7 +113,8 @@ static bool is_positive(const cr_op_desc *d, int i) {
     case CR_UPDATE_ADAGRAD:
     case CR_UPDATE_RMSPROP:
     case CR_UPDATE_ADADELTA: return i >= 2;
-    case CR_UPDATE_ADAM: return i == 3;
+    case CR_UPDATE_ADAM:
+    case CR_UPDATE_DIRECTION: return i == 3;
     default: return false;
   }
 }

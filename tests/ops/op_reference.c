@@ -430,6 +430,8 @@ static double solver_step(const cr_op_desc *d, const cr_op_scalars *s, double w,
       *h1 = momentum * *h1 + (1 - momentum) * u * u;
       return rate * u;
     }
+    case CR_UPDATE_DESCENT: return rate * g;
+    case CR_UPDATE_DIRECTION:
     case CR_UPDATE_ADAM:
       *h0 = momentum * old + (1 - momentum) * g;
       *h1 = momentum2 * *h1 + (1 - momentum2) * g * g;
@@ -466,7 +468,7 @@ static void update(const cr_op_desc *d, const cr_op_scalars *all, double *const 
     }
     change = solver_step(d, s, in[0][i], in[1][i], &h0, &h1);
     if (d->u.update.decoupled) change += (double)s->decay * in[0][i];
-    out[0][i] = in[0][i] - change;
+    out[0][i] = d->u.update.rule == CR_UPDATE_DIRECTION ? in[0][i] : in[0][i] - change;
     out[2][i] = h0;
     if (out[3]) out[3][i] = h1;
     if (d->kind == CR_OP_UPDATE_KEEP) out[1][i] = change;

@@ -61,6 +61,8 @@ static double reference_step(const rule_case *k, double g, double h[2], double r
       h[1] = k->momentum2 * h[1] + (1 - k->momentum2) * g * g;
       return rate * sqrt(1 - pow(k->momentum2, t)) / (1 - pow(k->momentum, t)) * h[0] /
              (sqrt(h[1]) + k->delta);
+    case CR_UPDATE_DIRECTION:
+    case CR_UPDATE_DESCENT: break; /* of LAMB: test_trajectories.c */
   }
   return 0;
 }
@@ -361,6 +363,97 @@ CASE_TEST(refuses) {
   case_refuse(c, "lr_policy: 'fixed' type: 'RMSProp' rms_decay: 1", CREMA_E_RANGE, "rms_decay");
   case_refuse(c, "lr_policy: 'fixed' type: 'AdaGrad' momentum: 0.9", CREMA_E_RANGE, "momentum");
   cr_updater_destroy(NULL);
+}
+
+/* The types with rates of their own, and those that decay apart from the gradient. */
+CASE_TEST(refuses_mixtures) {
+  static const struct {
+    const char *text;
+    crema_status code;
+    const char *words;
+  } rows[] = {
+      {"type: 'AdamW' regularization_type: 'L2'", CREMA_E_ARGUMENT, "no regularization_type 'L2'"},
+      {"type: 'LAMB' regularization_type: 'L1'", CREMA_E_ARGUMENT, "no regularization_type 'L1'"},
+      {"type: 'AdamW' momentum: 1", CREMA_E_RANGE, "momentum of AdamW must lie between 0 and 1"},
+      {"type: 'AdamW' momentum: -0.1", CREMA_E_RANGE, "momentum of AdamW must lie between 0 and 1"},
+      {"type: 'LAMB' momentum2: 1", CREMA_E_RANGE, "momentum2 of LAMB must lie between 0 and 1"},
+      {"type: 'LAMB' delta: -1", CREMA_E_RANGE, "delta of LAMB must not be negative"},
+      {"type: 'LAMB' momentum_policy: 'opt'", CREMA_E_ARGUMENT, "not for LAMB"},
+      {"type: 'LARS' larc: true", CREMA_E_ARGUMENT, "larc and LARS are two ways"},
+      {"type: 'LAMB' larc: true", CREMA_E_ARGUMENT, "larc and LAMB are two ways"},
+      {"larc: true local_lr_auto: true", CREMA_E_ARGUMENT, "larc and local_lr_auto are two ways"},
+      {"type: 'LAMB' local_lr_auto: true", CREMA_E_ARGUMENT, "local_lr_auto and LAMB are two ways"},
+      {"type: 'LARS' local_gw_ratio: 0", CREMA_E_RANGE, "local_gw_ratio must be above 0"},
+      {"type: 'LAMP'", CREMA_E_UNKNOWN_NAME, "did you mean 'LAMB'?"},
+  };
+  solver_case *c = *state;
+  char text[256];
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    snprintf(text, sizeof text, "lr_policy: 'fixed' %s", rows[i].text);
+    case_refuse(c, text, rows[i].code, rows[i].words);
+  }
+  case_load(c, small_net, "lr_policy: 'fixed' type: 'AdamW' regularization_type: 'WD'");
+  case_load(c, small_net, "lr_policy: 'fixed' type: 'LARS' local_lr_auto: true momentum: 0.9");
+}
+
+/* Without norms there is no ratio: LAMB takes its direction, LARS its gradient as it is. A frozen
+ * parameter of LAMB stays, whatever its directions were, and its step is zero. */
+CASE_TEST(layer_wise_rates_without_norms) {
+  solver_case *c = *state;
+  float *weight, found[WEIGHTS];
+  const float *diff;
+  for (int lamb = 0; lamb < 2; ++lamb) {
+    case_load(c, small_net,
+              lamb ? "lr_policy: 'fixed' type: 'LAMB' momentum: 0.9 delta: 0"
+                   : "lr_policy: 'fixed' type: 'LARS' momentum: 0.9 local_gw_ratio: 0.5");
+    crema_net *net = crema_solver_net(c->solver);
+    ok(crema_blob_mutable_cpu_data(net->learnable[0], &weight));
+    memset(weight, 0, WEIGHTS * sizeof *weight);
+    (void)set_gradients(net, 0);
+    ok(cr_updater_run(c->solver->updater, 0.1f, 0));
+    case_weights(c, found);
+    for (int i = 1; i < WEIGHTS; ++i) {
+      const double g = gradient(0, i), step = lamb ? (g > 0 ? 0.1 : -0.1) : 0.1 * g;
+      assert_true(fabs((double)found[i] + step) < 1e-5);
+    }
+  }
+  case_load(c, small_net, "lr_policy: 'fixed' type: 'LAMB' momentum: 0.9 snapshot_diff: true");
+  crema_net *net = crema_solver_net(c->solver);
+  float before[WEIGHTS];
+  net->lr_mult[0] = 0;
+  case_weights(c, before);
+  (void)set_gradients(net, 1);
+  ok(cr_updater_run(c->solver->updater, 0.1f, 0));
+  case_weights(c, found);
+  assert_memory_equal(before, found, sizeof before);
+  ok(crema_blob_cpu_diff(net->learnable[0], &diff));
+  for (int i = 0; i < WEIGHTS; ++i) assert_true(diff[i] == 0);
+}
+
+/* The new types resume bit for bit, from binary and HDF5 states, in every type of history. */
+CASE_TEST(new_types_resume) {
+  static const char *const types[] = {"AdamW", "LAMB", "LARS"};
+  static const char *const more[] = {"", "snapshot_format: HDF5", "solver_data_type: FLOAT16",
+                                     "solver_data_type: DOUBLE iter_size: 2 clip_gradients: 0.3"};
+  solver_case *c = *state;
+  char text[256], path[256];
+  float expected[WEIGHTS], found[WEIGHTS];
+  for (size_t i = 0; i < 12; ++i) {
+    const bool hdf5 = i / 3 == 1;
+    snprintf(text, sizeof text, "lr_policy: 'fixed' momentum: 0.9 weight_decay: 0.01 type: '%s' %s",
+             types[i % 3], more[i / 3]);
+    case_load_fed(c, small_net, text);
+    assert_int_equal(cr_updater_history_count(c->solver->updater), i % 3 == 2 ? 2 : 4);
+    case_train_and_save(c, 4);
+    ok(crema_solver_step(c->solver, 5));
+    case_weights(c, expected);
+    case_load_fed(c, small_net, text);
+    ok(crema_solver_restore(
+        c->solver, case_path(c, hdf5 ? "s_iter_4.solverstate.h5" : "s_iter_4.solverstate", path)));
+    ok(crema_solver_step(c->solver, 5));
+    case_weights(c, found);
+    assert_memory_equal(found, expected, sizeof found);
+  }
 }
 
 int main(void) {

@@ -16,3 +16,6 @@ target_link_options(test_solver_hdf5_damage PRIVATE -Wl,--wrap=fork)
 foreach(function cr_exchange_sum cr_updater_run cr_updater_run_bucket)
   target_link_options(test_solver_parallel_buckets PRIVATE -Wl,--wrap=${function})
 endforeach()
+# What PyTorch's optimizers lead to.
+target_compile_definitions(test_solver_trajectories PRIVATE
+  TRAJECTORIES="${CMAKE_CURRENT_LIST_DIR}/trajectories.txt")

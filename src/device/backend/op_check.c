@@ -82,7 +82,7 @@ crema_status cr_check_lrn(cr_plan *plan) {
 }
 
 bool cr_update_needs_two(cr_update_rule rule) {
-  return rule == CR_UPDATE_ADADELTA || rule == CR_UPDATE_ADAM;
+  return rule == CR_UPDATE_ADADELTA || rule == CR_UPDATE_ADAM || rule == CR_UPDATE_DIRECTION;
 }
 
 crema_status cr_check_update(cr_plan *plan) {
@@ -91,6 +91,9 @@ crema_status cr_check_update(cr_plan *plan) {
   if (cr_op_arg_count(plan->desc, 1) != count || cr_op_arg_count(plan->desc, 2) != count ||
       (cr_update_needs_two(rule) && cr_op_arg_count(plan->desc, 3) != count)) {
     return cr_fail(CREMA_E_SHAPE, "update: gradient and history are not shaped like the weight");
+  }
+  if (rule == CR_UPDATE_DIRECTION && plan->desc->kind != CR_OP_UPDATE_KEEP) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "update: a direction that is not kept");
   }
   return CREMA_OK;
 }

@@ -99,7 +99,11 @@ typedef enum cr_update_rule {
   CR_UPDATE_ADAGRAD,  /* h += g'^2; w -= rate g' / (sqrt(h) + delta) */
   CR_UPDATE_RMSPROP,  /* h = rms_decay h + (1 - rms_decay) g'^2; as AdaGrad */
   CR_UPDATE_ADADELTA, /* h0: squared gradients, h1: squared steps */
-  CR_UPDATE_ADAM      /* h0: first, h1: second moment; rate holds the bias correction */
+  CR_UPDATE_ADAM,     /* h0: first, h1: second moment; rate holds the bias correction */
+  /* For layer-wise rates, in two steps: the gradient becomes the step of Adam, decoupled decay
+   * included, and w stays (UPDATE_KEEP alone); then w -= rate g', and the history stays. */
+  CR_UPDATE_DIRECTION,
+  CR_UPDATE_DESCENT
 } cr_update_rule;
 
 /* The element type of an argument is that of the tensor that is given. What is held is a number n

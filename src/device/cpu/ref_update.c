@@ -9,6 +9,9 @@
  * m + (1 - momentum) g',  v = momentum2 v + (1 - momentum2) g'^2, d = rate m / (sqrt(v) + delta)
  * (Kingma and Ba, 2015)
  *
+ * A direction (LAMB: You et al., 2020) is the d of Adam, which replaces the gradient while w stays;
+ * a descent along it is d = rate g'.
+ *
  * A decoupled decay (Loshchilov and Hutter, 2019) adds decay w to d and not to g'.
  *
  * The loops are bound by memory: one read and one write of weight and history, one read of the
@@ -95,7 +98,8 @@ ALWAYS_INLINE void update_adadelta(update_run u, bool keep, int64_t n) {
   }
 }
 
-ALWAYS_INLINE void update_adam(update_run u, bool keep, int64_t n) {
+/* `moves` is a constant where this is inlined, as `keep` is. */
+ALWAYS_INLINE void update_adam(update_run u, bool keep, bool moves, int64_t n) {
   cr_real *restrict w = u.w, *restrict g = u.g, *restrict m = u.h0, *restrict v = u.h1;
   const cr_real fresh = 1 - u.momentum, fresh2 = 1 - u.momentum2;
 #pragma omp simd
@@ -106,7 +110,16 @@ ALWAYS_INLINE void update_adam(update_run u, bool keep, int64_t n) {
     const cr_real d = u.rate * first / (sqrt(second) + u.delta);
     m[i] = first;
     v[i] = second;
-    take_step(&u, &w[i], &g[i], d, keep);
+    if (moves) take_step(&u, &w[i], &g[i], d, keep);
+    else g[i] = d + u.apart * w[i];
+  }
+}
+
+ALWAYS_INLINE void update_descent(update_run u, bool keep, int64_t n) {
+  cr_real *restrict w = u.w, *restrict g = u.g;
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    take_step(&u, &w[i], &g[i], u.rate * regularised(&u, g[i], w[i]), keep);
   }
 }
 
@@ -118,7 +131,9 @@ ALWAYS_INLINE void update_by(cr_update_rule rule, update_run u, bool keep, int64
     case CR_UPDATE_ADAGRAD: update_scaled(u, 1, 1, keep, n); break;
     case CR_UPDATE_RMSPROP: update_scaled(u, u.rms_decay, 1 - u.rms_decay, keep, n); break;
     case CR_UPDATE_ADADELTA: update_adadelta(u, keep, n); break;
-    case CR_UPDATE_ADAM: update_adam(u, keep, n); break;
+    case CR_UPDATE_ADAM: update_adam(u, keep, true, n); break;
+    case CR_UPDATE_DIRECTION: update_adam(u, keep, false, n); break;
+    case CR_UPDATE_DESCENT: update_descent(u, keep, n); break;
   }
 }
 

@@ -14,7 +14,7 @@
 #include "device/memory/scratchpad.h"
 
 /* Grows with every change to the structs that both sides know. */
-enum { CR_CUDA_ABI = 10 };
+enum { CR_CUDA_ABI = 11 };
 
 /* What the library does for the plug-in. Text is printf-formatted by the caller. */
 typedef struct cr_cuda_services {

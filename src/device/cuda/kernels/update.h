@@ -76,7 +76,9 @@ CR_HD float cr_step_of(const cr_update_args *a, float rate, int64_t i, float g) 
     case CR_UPDATE_ADAGRAD: return cr_step_scaled(a, rate, i, g, 1, 1);
     case CR_UPDATE_RMSPROP: return cr_step_scaled(a, rate, i, g, a->rms_decay, 1 - a->rms_decay);
     case CR_UPDATE_ADADELTA: return cr_step_adadelta(a, rate, i, g);
-    case CR_UPDATE_ADAM: return cr_step_adam(a, rate, i, g);
+    case CR_UPDATE_ADAM:
+    case CR_UPDATE_DIRECTION: return cr_step_adam(a, rate, i, g);
+    case CR_UPDATE_DESCENT: return rate * g;
     default: return 0;
   }
 }
@@ -93,7 +95,7 @@ CR_HD void cr_update_device(const void *args, int64_t i) {
   const float decay = piece->decay * (a->l1 ? sign : w);
   const float slope = a->scale * a->g[i] + (a->apart ? 0 : decay);
   const float step = cr_step_of(a, piece->rate, i, slope) + (a->apart ? decay : 0);
-  a->w[i] = w - step;
+  if (a->rule != CR_UPDATE_DIRECTION) a->w[i] = w - step;
   if (a->keep) a->g[i] = step;
 }
 

@@ -1,0 +1,203 @@
+/* Early stopping. */
+#include <math.h>
+
+#include "solver_case.h"
+
+/* A test output that follows a list, one value for each test: data of the test net's first input.
+ */
+static const char *const listed_net =
+    "layer { name: 'in' type: 'Input' top: 'data' top: 'label' include { phase: TRAIN }\n"
+    "  input_param { shape { dim: 4 dim: 3 } shape { dim: 4 } } }\n"
+    "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip' include { phase: TRAIN }\n"
+    "  inner_product_param { num_output: 2 weight_filler { type: 'xavier' } } }\n"
+    "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss'\n"
+    "  include { phase: TRAIN } }\n"
+    "layer { name: 'first' type: 'DummyData' top: 'other' loss_weight: 1 include { phase: TEST }\n"
+    "  dummy_data_param { shape { dim: 2 } data_filler { value: 3 } } }\n"
+    "layer { name: 'second' type: 'Input' top: 'v' include { phase: TEST }\n"
+    "  input_param { shape { dim: 1 } } }\n"
+    "layer { name: 'copy' type: 'Power' bottom: 'v' top: 'score' include { phase: TEST } }\n";
+
+#define SETTINGS \
+  "lr_policy: 'fixed' test_iter: 1 test_interval: 2 max_iter: 40 snapshot_after_train: false "
+
+static double listed[32];
+
+/* Before each iteration: the value of the test that comes next. */
+static crema_status prepare(void *user) {
+  const solver_case *c = user;
+  float *value;
+  crema_net *test = crema_solver_test_net(c->solver, 0);
+  const int64_t next = crema_solver_iteration(c->solver) / 2 + 1;
+  CR_TRY(crema_blob_mutable_cpu_data(crema_net_input(test, 0), &value));
+  value[0] = (float)listed[next < 31 ? next : 31];
+  return CREMA_OK;
+}
+
+static crema_status feed(void *user, crema_net *net, int64_t pass) {
+  CR_TRY(prepare(user));
+  return case_feed(user, net, pass);
+}
+
+static void load(solver_case *c, const char *text) {
+  char whole[512];
+  float *value;
+  snprintf(whole, sizeof whole, SETTINGS "%s", text);
+  c->options.feed = feed;
+  c->options.user = c;
+  case_load(c, listed_net, whole);
+  ok(crema_blob_mutable_cpu_data(crema_net_input(crema_solver_test_net(c->solver, 0), 0), &value));
+  value[0] = (float)listed[0];
+}
+
+static void list(const double *value, size_t count) {
+  for (size_t i = 0; i < 32; ++i) listed[i] = value[i < count ? i : count - 1];
+}
+
+/* Values from the first on; the last one is that of all later tests. Tests are at 0, 2, 4, ... */
+TEST(training_ends_when_tests_get_no_better) {
+  static const struct {
+    const char *text;
+    double value[6];
+    int end; /* iteration */
+    const char *says;
+  } rows[] = {
+      {"early_stop_patience: 3",
+       {1, 2, 3, 2, 3, 3},
+       10,
+       "become higher than 3 of iteration 4 in 3"},
+      {"early_stop_patience: 1", {1, 2, 3, 2, 9, 9}, 6, "become higher than 3 of iteration 4 in 1"},
+      {"early_stop_patience: 2 early_stop_goal: LOWEST",
+       {5, 4, 4, 3, 3, 3},
+       10,
+       "become lower than 3 of iteration 6 in 2"},
+      {"early_stop_patience: 2 early_stop_min_change: 0.5",
+       {1, 1.5, 1.75, 1.75, 1.75, 1.75},
+       8,
+       "become higher than 1.75 of iteration 4 in 2"},
+      {"early_stop_patience: 2 early_stop_output: 'other'",
+       {1, 2, 3, 4, 5, 6},
+       4,
+       "other of test net #0 has not become lower than 3 of iteration 0 in 2"},
+      {"early_stop_patience: 2 early_stop_output: 'score' early_stop_goal: HIGHEST",
+       {1, 1, 1, 1, 1, 1},
+       4,
+       "score of test net #0 has not"},
+      {"early_stop_patience: 3", {NAN, NAN, NAN, NAN, NAN, NAN}, 4, "no number in 3 tests"},
+      {"early_stop_patience: 30", {1, 1, 1, 1, 1, 1}, 40, NULL},
+      {"", {1, 1, 1, 1, 1, 1}, 40, NULL},
+  };
+  static log_lines lines;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    solver_case c;
+    case_begin(&c);
+    list(rows[i].value, 6);
+    load(&c, rows[i].text);
+    listen(&lines);
+    ok(crema_solver_solve(c.solver));
+    crema_log_set(NULL, NULL, CREMA_LOG_WARNING);
+    if (crema_solver_iteration(c.solver) != rows[i].end) {
+      fail_msg("%s: iteration %d, not %d", rows[i].text, (int)crema_solver_iteration(c.solver),
+               rows[i].end);
+    }
+    assert_int_equal(count_lines(&lines, "Early stopping: "), rows[i].says != NULL);
+    if (rows[i].says != NULL) assert_int_equal(count_lines(&lines, rows[i].says), 1);
+    assert_int_equal(count_lines(&lines, "Optimization stopped early."), rows[i].says != NULL);
+    case_end(&c);
+  }
+}
+
+/* Wherever training is interrupted, a resumed run ends where the other one does; the one that has
+ * ended ends again, and single steps go on. */
+TEST(resumes_count_as_before) {
+  static const double value[] = {1, 2, 3, 2, 2, 2, 2};
+  for (int stop = 1; stop <= 10; ++stop) {
+    solver_case c;
+    char path[256], name[64];
+    case_begin(&c);
+    list(value, 7);
+    load(&c, "early_stop_patience: 3");
+    /* By steps, which tests do not end: at 10 the last test has yet to come. */
+    ok(crema_solver_step(c.solver, stop));
+    ok(crema_solver_snapshot(c.solver));
+    load(&c, "early_stop_patience: 3");
+    snprintf(name, sizeof name, "s_iter_%d.solverstate", stop);
+    ok(crema_solver_restore(c.solver, case_path(&c, name, path)));
+    ok(prepare(&c));
+    if (stop % 2 == 0) {
+      float *data;
+      ok(crema_blob_mutable_cpu_data(crema_net_input(crema_solver_test_net(c.solver, 0), 0),
+                                     &data));
+      data[0] = (float)listed[stop / 2];
+    }
+    ok(crema_solver_solve(c.solver));
+    assert_int_equal(crema_solver_iteration(c.solver), 10);
+    case_end(&c);
+  }
+}
+
+TEST(what_has_ended_ends_again) {
+  static const double value[] = {1, 2, 3, 2, 2, 2, 9};
+  solver_case c;
+  char path[256];
+  case_begin(&c);
+  list(value, 6);
+  load(&c, "early_stop_patience: 3");
+  ok(crema_solver_solve(c.solver));
+  assert_int_equal(crema_solver_iteration(c.solver), 10);
+  ok(crema_solver_snapshot(c.solver));
+  load(&c, "early_stop_patience: 3");
+  ok(crema_solver_restore(c.solver, case_path(&c, "s_iter_10.solverstate", path)));
+  listed[5] = listed[6] = 9; /* too late: the test of iteration 10 is done */
+  ok(crema_solver_solve(c.solver));
+  assert_int_equal(crema_solver_iteration(c.solver), 10);
+  ok(crema_solver_step(c.solver, 1));
+  assert_int_equal(crema_solver_iteration(c.solver), 11);
+  /* With more patience it goes on. */
+  load(&c, "early_stop_patience: 4");
+  ok(crema_solver_restore(c.solver, case_path(&c, "s_iter_10.solverstate", path)));
+  listed[6] = 1;
+  ok(crema_solver_solve(c.solver));
+  assert_int_equal(crema_solver_iteration(c.solver), 12);
+  case_end(&c);
+}
+
+CASE_TEST(altered_states) {
+  solver_case *c = *state;
+  char path[256];
+  ProtobufCMessage *message = NULL;
+  list((double[]){1}, 1);
+  load(c, "early_stop_patience: 3");
+  case_train_and_save(c, 3);
+  ok(cr_message_read_binary(&caffe__solver_state__descriptor,
+                            case_path(c, "s_iter_3.solverstate", path), &message));
+  Caffe__CremaState *extra = ((Caffe__SolverState *)message)->crema_state;
+  assert_int_equal(extra->tested_iteration, 2);
+  assert_int_equal(extra->tests_since_best, 1);
+  extra->tests_since_best = -1;
+  ok(cr_message_write_binary(message, path));
+  assert_fails(crema_solver_restore(c->solver, path), CREMA_E_CORRUPT, "is not possible");
+  extra->tests_since_best = 1;
+  extra->best = NAN;
+  ok(cr_message_write_binary(message, path));
+  assert_fails(crema_solver_restore(c->solver, path), CREMA_E_CORRUPT, "best value of nan");
+  cr_message_free(message);
+}
+
+CASE_TEST(refuses) {
+  solver_case *c = *state;
+  case_refuse(c, "lr_policy: 'fixed' early_stop_patience: 2", CREMA_E_ARGUMENT,
+              "solver.prototxt:3: early_stop_patience needs a test net");
+  case_refuse(c,
+              "lr_policy: 'fixed' test_iter: 1 test_interval: 5 early_stop_patience: 2\n"
+              "early_stop_output: 'ack'",
+              CREMA_E_UNKNOWN_NAME, "solver.prototxt:4: early_stop_output: no test net has");
+  case_refuse(c,
+              "lr_policy: 'fixed' test_iter: 1 test_interval: 5 early_stop_patience: 2\n"
+              "early_stop_output: 'ack'",
+              CREMA_E_UNKNOWN_NAME, "did you mean 'acc'?");
+}
+
+int main(void) {
+  return run_all_tests(NULL, NULL);
+}
