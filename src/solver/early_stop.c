@@ -6,6 +6,7 @@
 #include "core/fail.h"
 #include "core/log.h"
 #include "core/nearest.h"
+#include "solver/detections.h"
 #include "solver/fields.h"
 #include "solver/solver.h"
 
@@ -37,6 +38,15 @@ static crema_status fail_output(const crema_solver *solver, const char *name) {
                        nearest != NULL ? "'?" : "");
 }
 
+/* The output of the first test net that counts when none is named. */
+static int first_score(const crema_solver *solver) {
+  const crema_net *net = solver->test_net[0];
+  for (int i = 0; i < crema_net_output_count(net) && !cr_detections_wanted(solver->param); ++i) {
+    if (net->output_weight[i] == 0) return i;
+  }
+  return 0;
+}
+
 crema_status cr_early_stop_prepare(crema_solver *solver) {
   const Caffe__SolverParameter *param = solver->param;
   cr_early_stop *stop = &solver->early_stop;
@@ -46,15 +56,13 @@ crema_status cr_early_stop_prepare(crema_solver *solver) {
     return cr_field_fail(CREMA_E_ARGUMENT, "early_stop_patience",
                          "early_stop_patience needs a test net with an output");
   }
-  const crema_net *first = solver->test_net[0];
-  if (param->early_stop_output == NULL) {
-    while (stop->output < crema_net_output_count(first) &&
-           first->output_weight[stop->output] != 0) {
-      ++stop->output;
-    }
-    if (stop->output == crema_net_output_count(first)) stop->output = 0;
-  } else if (!find_output(solver, param->early_stop_output, stop)) {
+  if (param->early_stop_output == NULL) stop->output = first_score(solver);
+  else if (!find_output(solver, param->early_stop_output, stop)) {
     return fail_output(solver, param->early_stop_output);
+  }
+  if (stop->output > 0 && cr_detections_wanted(param)) {
+    return cr_field_fail(CREMA_E_UNSUPPORTED, "early_stop_output",
+                         "early_stop_output: of detections, the score is that of the first output");
   }
   const bool is_loss = solver->test_net[stop->net]->output_weight[stop->output] != 0;
   stop->lowest =

@@ -150,6 +150,7 @@ static crema_status report_detections(crema_solver *solver, joint_test *test) {
   double score;
   CR_TRY(cr_detections_report(&test->share[0].found, solver->param, solver->test_net[test->index],
                               cr_solver_leads(solver), &score));
+  cr_early_stop_see(solver, test->index, &score, 1);
   if (test->index > 0) return CREMA_OK;
   solver->has_score = true;
   solver->score = score;
