@@ -162,6 +162,27 @@ TEST(what_has_ended_ends_again) {
   case_end(&c);
 }
 
+/* Of detections, the score is their mean average precision: one object, found or not. */
+CASE_TEST(detections_end_training) {
+  static const float found[] = {-1, 1, 1, -1, -1, 0, 1, 0.9f, 1, 0};
+  static log_lines lines;
+  solver_case *c = *state;
+  char net[2048];
+  float *value;
+  snprintf(net, sizeof net, "%.*s%s",
+           (int)(strstr(listed_net, "layer { name: 'first'") - listed_net), listed_net,
+           "layer { name: 'found' type: 'Input' top: 'mAP' include { phase: TEST }\n"
+           "  input_param { shape { dim: 1 dim: 1 dim: 2 dim: 5 } } }\n");
+  case_load_fed(c, net, SETTINGS "eval_type: 'detection' early_stop_patience: 2");
+  ok(crema_blob_mutable_cpu_data(crema_net_input(crema_solver_test_net(c->solver, 0), 0), &value));
+  memcpy(value, found, sizeof found);
+  listen(&lines);
+  ok(crema_solver_solve(c->solver));
+  crema_log_set(NULL, NULL, CREMA_LOG_WARNING);
+  assert_int_equal(crema_solver_iteration(c->solver), 4);
+  assert_int_equal(count_lines(&lines, "mAP of test net #0 has not become higher than 1 of"), 1);
+}
+
 CASE_TEST(altered_states) {
   solver_case *c = *state;
   char path[256];

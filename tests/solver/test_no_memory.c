@@ -36,8 +36,8 @@ static void allocations_fail(const char *name, solver_case *c, operation *run, b
 }
 
 static const char *const solver_text =
-    "lr_policy: 'fixed' momentum: 0.9 type: 'Adam' test_iter: 1 test_interval: 2 max_iter: 2 "
-    "average_loss: 2";
+    "lr_policy: 'fixed' momentum: 0.9 type: 'LAMB' test_iter: 1 test_interval: 2 max_iter: 2 "
+    "average_loss: 2 ema_decay: 0.5 early_stop_patience: 2";
 
 /* Layers of many kinds, a split, sharing and fusion. */
 static const char *const wide_net =
