@@ -128,13 +128,14 @@ CREMA_API crema_status crema_solver_restore_latest(crema_solver *solver,
 /* Trains until max_iter, with tests and snapshots as the solver says, and a last snapshot. A
  * snapshot that cannot be written is warned of and does not end training; the next one that is due,
  * or one at the end, makes up for it. What is learned before training fails (for want of data, say)
- * is kept in a snapshot. Stopped by poll within a test, training goes on from the start of that
+ * is kept in a snapshot. Ends before max_iter when tests get no better and the solver says
+ * early_stop_patience. Stopped by poll within a test, training goes on from the start of that
  * test, in this process or another. Errors: CREMA_E_NUMERIC (see on_nan); at the end, the failure
  * of the last snapshot. */
 CREMA_API crema_status crema_solver_solve(crema_solver *solver) CREMA_MUST_USE;
 
 /* `iterations` more updates, with the tests and snapshots that are due; ends early when poll says
- * stop. Errors as crema_solver_solve; that a snapshot could not be written is returned once, after
+ * stop, but not for tests that get no better. Errors as crema_solver_solve; that a snapshot could not be written is returned once, after
  * the iterations. */
 CREMA_API crema_status crema_solver_step(crema_solver *solver, int64_t iterations) CREMA_MUST_USE;
 
