@@ -135,8 +135,8 @@ CREMA_API crema_status crema_solver_restore_latest(crema_solver *solver,
 CREMA_API crema_status crema_solver_solve(crema_solver *solver) CREMA_MUST_USE;
 
 /* `iterations` more updates, with the tests and snapshots that are due; ends early when poll says
- * stop, but not for tests that get no better. Errors as crema_solver_solve; that a snapshot could not be written is returned once, after
- * the iterations. */
+ * stop, but not for tests that get no better. Errors as crema_solver_solve; that a snapshot could
+ * not be written is returned once, after the iterations. */
 CREMA_API crema_status crema_solver_step(crema_solver *solver, int64_t iterations) CREMA_MUST_USE;
 
 /* Gets a line of text, without a line break. */
