@@ -32,6 +32,8 @@ static inline void fill_bottoms(rig *r, const layer_row *row, uint32_t *random) 
     bool positive = row->values[i] == 'p';
     if (row->values[i] == 'l') {
       for (int64_t k = 0; k < count; ++k) value[k] = (float)(rig_random(random) % 3);
+    } else if (row->values[i] == 'w') {
+      for (int64_t k = 0; k < count; ++k) value[k] = (float)(1 + rig_random(random) % 2);
     } else if (row->values[i] == 'b') {
       for (int64_t k = 0; k < count; ++k) value[k] = (float)(k % 2);
     } else {

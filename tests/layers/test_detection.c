@@ -1,4 +1,5 @@
 /* Layers of detectors on boxes that make sense, which layer_rows.inc does not have. */
+#include "layers/detection/boxes.h"
 #include "layers/layer_rig.h"
 
 enum { PRIORS = 12, CLASSES = 3, IMAGES = 2 };
@@ -188,6 +189,66 @@ TEST(detections_by_brute_force) {
   assert_int_equal(rows, expected);
   assert_in_range(expected, 5, 60);
   rig_free(&r);
+}
+
+/* Only the best are sorted, also of scores that are equal, infinite or nan. */
+TEST(the_best_come_first) {
+  enum { COUNT = 3000 };
+  static const size_t best[] = {0, 1, 7, 400, 2999, 3000, 5000};
+  static cr_ranked all[COUNT], some[COUNT];
+  uint32_t random = 11;
+  for (int kind = 0; kind < 5; ++kind) {
+    for (size_t b = 0; b < sizeof best / sizeof best[0]; ++b) {
+      for (int i = 0; i < COUNT; ++i) {
+        const uint32_t draw = rig_random(&random);
+        float score = (float)(draw % 100003) / 100003;
+        if (kind == 1) score = (float)(draw % 3);
+        if (kind == 2) score = 1;
+        if (kind == 3 && draw % 5 == 0) score = NAN;
+        if (kind == 4 && draw % 7 == 0) score = draw % 2 ? INFINITY : -INFINITY;
+        all[i] = some[i] = (cr_ranked){score, 0, i};
+      }
+      cr_rank(all, COUNT);
+      const size_t count = cr_rank_best(some, COUNT, best[b]);
+      assert_int_equal(count, best[b] < COUNT ? best[b] : COUNT);
+      for (size_t i = 0; i < count; ++i) assert_int_equal(some[i].index, all[i].index);
+    }
+  }
+}
+
+/* Against pairs of boxes, one after the other. */
+TEST(suppression_by_brute_force) {
+  enum { COUNT = 500 };
+  static cr_box box[COUNT];
+  static cr_ranked all[COUNT];
+  uint32_t random = 17;
+  cr_buffer memory = {0};
+  for (int trial = 0; trial < 12; ++trial) {
+    const float eta = trial % 2 ? 0.9f : 1;
+    const int64_t most = trial % 3 == 0 ? -1 : 20 * trial;
+    float threshold = 0.1f * (float)(trial % 9);
+    size_t kept[COUNT], wanted = 0, count = COUNT;
+    for (int i = 0; i < COUNT; ++i) {
+      float at[4];
+      for (int k = 0; k < 4; ++k) at[k] = (float)(rig_random(&random) % 50) / 50;
+      /* Also boxes without an area, and turned ones. */
+      box[i] = (cr_box){at[0], at[1], at[2] + 0.3f, at[3] + 0.3f};
+      all[i] = (cr_ranked){1, 0, i};
+    }
+    ok(cr_suppress(box, all, &count, threshold, eta, most, &memory));
+    for (size_t i = 0; i < COUNT && (most < 0 || (int64_t)wanted < most); ++i) {
+      bool keep = true;
+      for (size_t k = 0; k < wanted && keep; ++k) {
+        keep = cr_box_overlap(box[i], box[kept[k]]) <= threshold;
+      }
+      if (!keep) continue;
+      kept[wanted++] = i;
+      if (eta < 1 && threshold > 0.5f) threshold *= eta;
+    }
+    assert_int_equal(count, wanted);
+    for (size_t i = 0; i < wanted; ++i) assert_int_equal(all[i].index, kept[i]);
+  }
+  cr_buffer_free(&memory);
 }
 
 static void set_all(crema_blob *blob, const float *values) {

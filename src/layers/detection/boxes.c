@@ -1,5 +1,6 @@
 #include "layers/detection/boxes.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,19 +76,114 @@ void cr_rank(cr_ranked *candidate, size_t count) {
   }
 }
 
-size_t cr_suppress(const cr_box *box, cr_ranked *candidate, size_t count, float threshold,
-                   float eta, int64_t most) {
-  size_t kept = 0;
-  for (size_t i = 0; i < count && (most < 0 || (int64_t)kept < most); ++i) {
-    bool keep = true;
-    for (size_t k = 0; k < kept && keep; ++k) {
-      keep = cr_box_overlap(box[candidate[i].index], box[candidate[k].index]) <= threshold;
+enum { BINS = 1024 };
+
+/* Scores in equal steps from the lowest to the highest; nan is with the lowest. */
+typedef struct bins {
+  float low, steps; /* steps: bins in a distance of 1 */
+} bins;
+
+static int bin_of(bins b, float score) {
+  const float at = (score - b.low) * b.steps;
+  return at > 0 ? (at < BINS - 1 ? (int)at : BINS - 1) : 0;
+}
+
+/* False where the scores do not lie in bins: all are the same, or one is infinite. */
+static bool make_bins(const cr_ranked *candidate, size_t count, bins *out) {
+  float low = FLT_MAX, high = -FLT_MAX;
+  for (size_t i = 0; i < count; ++i) {
+    low = candidate[i].score < low ? candidate[i].score : low;
+    high = candidate[i].score > high ? candidate[i].score : high;
+  }
+  *out = (bins){low, (float)BINS / (high - low)};
+  return high > low && isfinite(out->steps) && out->steps > 0;
+}
+
+/* The bins that hold the best come first; the others are not looked at again. */
+size_t cr_rank_best(cr_ranked *candidate, size_t count, size_t best) {
+  uint32_t in_bin[BINS] = {0};
+  size_t kept = 0, above = 0;
+  bins b;
+  if (best < count && make_bins(candidate, count, &b)) {
+    int last = BINS;
+    for (size_t i = 0; i < count; ++i) ++in_bin[bin_of(b, candidate[i].score)];
+    while (above < best) above += in_bin[--last];
+    for (size_t i = 0; i < count; ++i) {
+      if (bin_of(b, candidate[i].score) >= last) candidate[kept++] = candidate[i];
     }
-    if (!keep) continue;
-    candidate[kept++] = candidate[i];
+    count = kept;
+  }
+  cr_rank(candidate, count);
+  return count < best ? count : best;
+}
+
+/* The boxes that are kept, a coordinate after the other, so that many are compared at once. */
+typedef struct kept_boxes {
+  float *xmin, *ymin, *xmax, *ymax, *size;
+  size_t count;
+} kept_boxes;
+
+static crema_status make_kept(cr_buffer *memory, size_t most, kept_boxes *out) {
+  if (most > SIZE_MAX / (5 * sizeof(float))) return cr_fail_memory(SIZE_MAX, "boxes");
+  CR_TRY(cr_buffer_reserve(memory, 5 * most * sizeof(float)));
+  float *at = (float *)(void *)memory->data;
+  *out = (kept_boxes){at, at + most, at + 2 * most, at + 3 * most, at + 4 * most, 0};
+  return CREMA_OK;
+}
+
+enum { BLOCK = 32 };
+
+/* Whether `box` overlaps one of `count` boxes from `first` on by more than `threshold`: as
+ * cr_box_overlap, without branches. A box with a nan overlaps nothing. */
+static bool block_overlaps(const kept_boxes *kept, size_t first, size_t count, cr_box box,
+                           float threshold) {
+  const float *xmin = kept->xmin + first, *ymin = kept->ymin + first, *xmax = kept->xmax + first,
+              *ymax = kept->ymax + first, *size = kept->size + first;
+  const float own = cr_box_size(box);
+  int found = 0;
+  for (size_t k = 0; k < count; ++k) {
+    const float left = xmin[k] > box.xmin ? xmin[k] : box.xmin;
+    const float top = ymin[k] > box.ymin ? ymin[k] : box.ymin;
+    const float right = xmax[k] < box.xmax ? xmax[k] : box.xmax;
+    const float bottom = ymax[k] < box.ymax ? ymax[k] : box.ymax;
+    const float width = right > left ? right - left : 0, height = bottom > top ? bottom - top : 0;
+    const float shared = width * height;
+    found |= (shared > 0) & (shared / (own + size[k] - shared) > threshold);
+  }
+  return found != 0;
+}
+
+static bool overlaps_one(const kept_boxes *kept, cr_box box, float threshold) {
+  for (size_t i = 0; i < kept->count; i += BLOCK) {
+    const size_t left = kept->count - i;
+    if (block_overlaps(kept, i, left < BLOCK ? left : BLOCK, box, threshold)) return true;
+  }
+  return false;
+}
+
+static void keep_box(kept_boxes *kept, cr_box box) {
+  const size_t i = kept->count++;
+  kept->xmin[i] = box.xmin;
+  kept->ymin[i] = box.ymin;
+  kept->xmax[i] = box.xmax;
+  kept->ymax[i] = box.ymax;
+  kept->size[i] = cr_box_size(box);
+}
+
+crema_status cr_suppress(const cr_box *box, cr_ranked *candidate, size_t *count, float threshold,
+                         float eta, int64_t most, cr_buffer *memory) {
+  kept_boxes kept = {.count = 0};
+  const size_t end = most >= 0 && (uint64_t)most < *count ? (size_t)most : *count;
+  CR_TRY(make_kept(memory, end, &kept));
+  for (size_t i = 0; i < *count && kept.count < end; ++i) {
+    const cr_box one = box[candidate[i].index];
+    if (overlaps_one(&kept, one, threshold)) continue;
+    candidate[kept.count] = candidate[i];
+    keep_box(&kept, one);
     if (eta < 1 && threshold > 0.5f) threshold *= eta;
   }
-  return kept;
+  *count = kept.count;
+  return CREMA_OK;
 }
 
 /* ---- objects ------------------------------------------------------------- */

@@ -35,13 +35,17 @@ typedef struct cr_ranked {
 } cr_ranked;
 
 void cr_rank(cr_ranked *candidate, size_t count);
+/* Sorts only the best: the first `best` of the sorted candidates, which may be more than there are,
+ * are then in front; what follows them is undefined. Returns how many they are. */
+size_t cr_rank_best(cr_ranked *candidate, size_t count, size_t best);
 
-/* Of `count` candidates, best first, keeps those that overlap no better one by more than
+/* Of *count candidates, best first, keeps those that overlap no better one by more than
  * `threshold`, in place; box[candidate.index] is a candidate's box. Below 1, the threshold is
- * multiplied by `eta` after each that is kept as long as it is above 0.5. Returns how many are
- * kept, `most` at most (below 0: any number). */
-size_t cr_suppress(const cr_box *box, cr_ranked *candidate, size_t count, float threshold,
-                   float eta, int64_t most);
+ * multiplied by `eta` after each that is kept as long as it is above 0.5. *count becomes how many
+ * are kept, `most` at most (below 0: any number). `memory` is a scratchpad. Errors:
+ * CREMA_E_NO_MEMORY. */
+crema_status cr_suppress(const cr_box *box, cr_ranked *candidate, size_t *count, float threshold,
+                         float eta, int64_t most, cr_buffer *memory) CREMA_MUST_USE;
 
 /* An object of a batch: a row of AnnotatedData's label. */
 typedef struct cr_truth {

@@ -6,17 +6,20 @@
  * AnnotatedData gives them -> y (1, 1, classes + boxes, 5): for each class but the background -1,
  * class, objects, -1, -1; for each detection image, class, score, right, wrong.
  * Fields: detection_evaluate_param.
- * Caffe: as in Caffe-SSD; boxes are not scaled to the sizes of pictures (name_size_file), which
- * overlaps hardly depend on.
+ * Caffe: as in Caffe-SSD. With name_size_file, boxes are compared in pixels of their pictures,
+ * the last pixel included; behind the last picture of the list comes the first again.
  * Example, found 1 1 2 7, label 1 1 3 8:
  *   layer { name: "right" type: "DetectionEvaluate" bottom: "found" bottom: "label" top: "y"
  *     detection_evaluate_param { num_classes: 3 background_label_id: 2 } } */
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/fail.h"
+#include "core/file.h"
 #include "layers/common/layer_host.h"
 #include "layers/common/layer_op.h"
 #include "layers/detection/boxes.h"
+#include "layers/detection/picture_sizes.h"
 
 typedef struct evaluate_state {
   int64_t classes, counted; /* counted: those that are not the background */
@@ -24,7 +27,18 @@ typedef struct evaluate_state {
   cr_buffer taken;          /* a byte for each: a detection has it */
   cr_buffer found;          /* cr_ranked: the detections of one image and class */
   cr_buffer box;            /* cr_box of each detection */
+  cr_picture_sizes sizes;   /* none: boxes are compared in shares of the net's input */
+  size_t picture;           /* that item 0 of the next batch is */
 } evaluate_state;
+
+static crema_status read_sizes(const cr_layer *layer, const char *name) {
+  evaluate_state *s = layer->state;
+  char *path = NULL;
+  CR_TRY(cr_file_resolve_input(layer->source_dir_file, name, &path));
+  crema_status status = cr_picture_sizes_read(path, 0, &s->sizes);
+  free(path);
+  return status;
+}
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   evaluate_state *s = layer->state;
@@ -38,9 +52,8 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
     return cr_layer_fail(layer, CREMA_E_RANGE, "overlap_threshold is %g, must be above 0",
                          (double)p->overlap_threshold);
   }
-  if ((p->name_size_file != NULL && *p->name_size_file != '\0') || p->resize_param != NULL) {
-    return cr_layer_fail(layer, CREMA_E_UNSUPPORTED,
-                         "name_size_file and resize_param are not supported");
+  if (p->name_size_file != NULL && *p->name_size_file != '\0') {
+    CR_TRY(cr_layer_in(layer, read_sizes(layer, p->name_size_file)));
   }
   s->classes = p->num_classes;
   s->counted = s->classes - (p->background_label_id < p->num_classes);
@@ -173,6 +186,36 @@ static crema_status read_boxes(evaluate_state *s, const float *row, int64_t rows
   return CREMA_OK;
 }
 
+static cr_box in_pixels(const cr_layer *layer, cr_box box, size_t item) {
+  const evaluate_state *s = layer->state;
+  const cr_picture_size *at = &s->sizes.at[(s->picture + item) % s->sizes.count];
+  const Caffe__ResizeParameter *resize = layer->param->detection_evaluate_param->resize_param;
+  box = cr_box_in_pixels(resize, at->height, at->width, box);
+  return (cr_box){box.xmin, box.ymin, box.xmax + 1, box.ymax + 1};
+}
+
+/* Boxes in pixels of their pictures, and the next batch begins behind the last picture of this one:
+ * that of the last object or detection. */
+static void scale_boxes(const cr_layer *layer, const float *row, int64_t rows) {
+  evaluate_state *s = layer->state;
+  cr_truth *truth = (cr_truth *)(void *)s->truth.data;
+  cr_box *box = (cr_box *)(void *)s->box.data;
+  const size_t truths = s->truth.size / sizeof *truth;
+  size_t items = 0;
+  if (s->sizes.count == 0) return;
+  for (size_t i = 0; i < truths; ++i) {
+    truth[i].box = in_pixels(layer, truth[i].box, (size_t)truth[i].item);
+    items = (size_t)truth[i].item + 1 > items ? (size_t)truth[i].item + 1 : items;
+  }
+  for (int64_t i = 0; i < rows; ++i) {
+    if (row[7 * i] < 0) continue;
+    const size_t item = (size_t)row[7 * i];
+    box[i] = in_pixels(layer, box[i], item);
+    items = item + 1 > items ? item + 1 : items;
+  }
+  s->picture = (s->picture + items) % s->sizes.count;
+}
+
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
   evaluate_state *s = layer->state;
@@ -189,6 +232,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
                        layer->param->detection_evaluate_param->background_label_id, true,
                        &s->truth));
   CR_TRY(read_boxes(s, row, rows));
+  scale_boxes(layer, row, rows);
   for (int64_t i = 0; i < rows; ++i) valid += row[7 * i + 1] != -1;
   CR_TRY(
       crema_blob_reshape(top[0], &(crema_shape){.axes = 4, .dim = {1, 1, s->counted + valid, 5}}));
@@ -206,6 +250,7 @@ static void destroy(cr_layer *layer) {
   cr_buffer_free(&s->taken);
   cr_buffer_free(&s->found);
   cr_buffer_free(&s->box);
+  cr_picture_sizes_free(&s->sizes);
 }
 
 const cr_layer_class cr_layer_detection_evaluate = {

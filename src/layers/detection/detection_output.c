@@ -7,7 +7,8 @@
  * classes priors), prior boxes (1, 2, 4 priors) -> y (1, 1, boxes, 7): image, class, score, xmin,
  * ymin, xmax, ymax; without any, a row for each image with -1 behind its number.
  * Fields: detection_output_param.
- * Caffe: as in Caffe-SSD; results are neither written to files (save_output_param) nor drawn.
+ * Caffe: as in Caffe-SSD; results are not drawn. Files of results (save_output_param) are written
+ * when all pictures of the test set were seen, and a next set begins anew.
  * Example, loc 1 8, conf 1 6, prior 1 2 8:
  *   layer { name: "found" type: "DetectionOutput" bottom: "loc" bottom: "conf" bottom: "prior"
  *     top: "y" detection_output_param { num_classes: 3 confidence_threshold: 0.01
@@ -18,6 +19,7 @@
 #include "layers/common/layer_host.h"
 #include "layers/common/layer_op.h"
 #include "layers/detection/boxes.h"
+#include "layers/detection/result_files.h"
 
 typedef struct output_state {
   int64_t classes, places; /* places: of each prior, 1 or `classes` */
@@ -26,8 +28,10 @@ typedef struct output_state {
   int64_t top_k, keep; /* below 0: all */
   cr_buffer box;       /* cr_box of each prior, of the class at hand */
   cr_buffer candidate; /* cr_ranked of one class */
+  cr_buffer kept;      /* boxes of one class that overlap no better one */
   cr_buffer found;     /* cr_ranked of an image, by class */
   cr_buffer row;       /* 7 floats of each box of the batch */
+  cr_result_files files;
 } output_state;
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -42,11 +46,6 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   if (p->visualize || (p->save_file != NULL && *p->save_file != '\0')) {
     return cr_layer_fail(layer, CREMA_E_UNSUPPORTED, "visualize and save_file are not supported");
   }
-  if (p->save_output_param != NULL && p->save_output_param->output_directory != NULL &&
-      *p->save_output_param->output_directory != '\0') {
-    return cr_layer_fail(layer, CREMA_E_UNSUPPORTED,
-                         "save_output_param is not supported: the top has all that was found");
-  }
   s->classes = p->num_classes;
   s->places = p->share_location ? 1 : s->classes;
   s->threshold = p->has_confidence_threshold ? p->confidence_threshold : -FLT_MAX;
@@ -54,10 +53,13 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   s->eta = nms ? nms->eta : 1;
   s->top_k = nms && nms->has_top_k ? nms->top_k : -1;
   s->keep = p->keep_top_k;
-  if (s->overlap >= 0 && s->eta > 0 && s->eta <= 1) return CREMA_OK;
-  return cr_layer_fail(layer, CREMA_E_RANGE,
-                       "nms_threshold is %g, must be 0 or more, and eta %g, must be in (0, 1]",
-                       (double)s->overlap, (double)s->eta);
+  if (!(s->overlap >= 0 && s->eta > 0 && s->eta <= 1)) {
+    return cr_layer_fail(layer, CREMA_E_RANGE,
+                         "nms_threshold is %g, must be 0 or more, and eta %g, must be in (0, 1]",
+                         (double)s->overlap, (double)s->eta);
+  }
+  return cr_result_files_open(layer, p->save_output_param, s->classes, p->background_label_id,
+                              &s->files);
 }
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -98,18 +100,18 @@ static crema_status decode(cr_layer *layer, const float *loc, const float *prior
 
 /* Appends what is kept of class `c`. */
 static crema_status find_class(output_state *s, const float *conf, int64_t c) {
-  cr_buffer_clear(&s->candidate);
-  for (int64_t k = 0; k < s->priors; ++k) {
-    const cr_ranked one = {conf[k * s->classes + c], (int32_t)c, (int32_t)k};
-    if (one.score > s->threshold) CR_TRY(cr_buffer_append(&s->candidate, &one, sizeof one));
-  }
+  CR_TRY(cr_buffer_reserve(&s->candidate, ((size_t)s->priors + 1) * sizeof(cr_ranked)));
   cr_ranked *all = (cr_ranked *)(void *)s->candidate.data;
-  size_t count = s->candidate.size / sizeof *all;
+  size_t count = 0;
+  for (int64_t k = 0; k < s->priors; ++k) {
+    const float score = conf[k * s->classes + c];
+    all[count] = (cr_ranked){score, (int32_t)c, (int32_t)k};
+    count += score > s->threshold;
+  }
   if (count == 0) return CREMA_OK;
-  cr_rank(all, count);
-  if (s->top_k >= 0 && count > (size_t)s->top_k) count = (size_t)s->top_k;
-  count =
-      cr_suppress((const cr_box *)(const void *)s->box.data, all, count, s->overlap, s->eta, -1);
+  count = cr_rank_best(all, count, s->top_k >= 0 ? (size_t)s->top_k : count);
+  CR_TRY(cr_suppress((const cr_box *)(const void *)s->box.data, all, &count, s->overlap, s->eta, -1,
+                     &s->kept));
   return cr_buffer_append(&s->found, all, count * sizeof *all);
 }
 
@@ -135,8 +137,7 @@ static crema_status find_image(cr_layer *layer, int64_t image, const float *loc,
   cr_ranked *all = (cr_ranked *)(void *)s->found.data;
   size_t count = s->found.size / sizeof *all;
   if (s->keep >= 0 && count > (size_t)s->keep) {
-    cr_rank(all, count);
-    count = (size_t)s->keep;
+    count = cr_rank_best(all, count, (size_t)s->keep);
     by_class(all, count);
   }
   for (size_t i = 0; i < count; ++i) {
@@ -184,13 +185,15 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   const float *values = (const float *)(const void *)s->row.data;
   CR_TRY(cr_host_write(top[0]->data, &to));
   for (int64_t i = 0; i < rows * 7; ++i) cr_host_put(&to, i, (double)values[i]);
-  return CREMA_OK;
+  return cr_layer_in(layer, cr_result_files_add(&s->files, values, rows, s->images));
 }
 
 static void destroy(cr_layer *layer) {
   output_state *s = layer->state;
+  cr_result_files_free(&s->files);
   cr_buffer_free(&s->box);
   cr_buffer_free(&s->candidate);
+  cr_buffer_free(&s->kept);
   cr_buffer_free(&s->found);
   cr_buffer_free(&s->row);
 }

@@ -17,6 +17,7 @@ void cr_matcher_free(cr_matcher *matcher) {
   cr_buffer_free(&matcher->pair);
   cr_buffer_free(&matcher->taken);
   cr_buffer_free(&matcher->candidate);
+  cr_buffer_free(&matcher->kept);
 }
 
 /* The boxes of all priors: themselves, or decoded. */
@@ -136,8 +137,8 @@ crema_status cr_mine(cr_matcher *m, const cr_matching *of, const float *loc, con
   if (nms != NULL && nms->nms_threshold > 0 && count > 0) {
     CR_TRY(read_boxes(m, of, of->param->use_prior_for_nms ? NULL : loc, 1, 0));
     if (nms->has_top_k && nms->top_k >= 0 && count > (size_t)nms->top_k) count = (size_t)nms->top_k;
-    count = cr_suppress((const cr_box *)(const void *)m->box.data, all, count, nms->nms_threshold,
-                        1, -1);
+    CR_TRY(cr_suppress((const cr_box *)(const void *)m->box.data, all, &count, nms->nms_threshold,
+                       1, -1, &m->kept));
   }
   if (count > wanted) count = wanted;
   memset(negative, 0, (size_t)of->priors);

@@ -24,6 +24,7 @@ typedef struct cr_matcher {
   cr_buffer pair;      /* float: overlaps of priors and objects */
   cr_buffer taken;     /* a byte for each object */
   cr_buffer candidate; /* cr_ranked */
+  cr_buffer kept;      /* boxes that overlap no better one */
 } cr_matcher;
 
 void cr_matcher_free(cr_matcher *matcher);

@@ -26,7 +26,8 @@ typedef struct proposal_state {
   cr_box anchor[MOST_ANCHORS]; /* around the first cell, the last pixel included */
   cr_buffer box;               /* cr_box of each candidate, the last pixel left out */
   cr_buffer rank;
-  cr_buffer row; /* 6 floats of each region of the batch: the top's 5, and the score */
+  cr_buffer kept; /* boxes that overlap no better one */
+  cr_buffer row;  /* 6 floats of each region of the batch: the top's 5, and the score */
 } proposal_state;
 
 /* The anchor of a ratio and a scale; sides are rounded as in the paper's own code. */
@@ -144,10 +145,9 @@ static crema_status propose(cr_layer *layer, const picture *of, int64_t image) {
   const cr_box *box = (const cr_box *)(const void *)s->box.data;
   size_t count = s->rank.size / sizeof *all;
   if (count == 0) return CREMA_OK;
-  cr_rank(all, count);
-  if (p->pre_nms_topn > 0 && count > p->pre_nms_topn) count = p->pre_nms_topn;
-  count = cr_suppress(box, all, count, p->nms_thresh, 1,
-                      p->post_nms_topn > 0 ? (int64_t)p->post_nms_topn : -1);
+  count = cr_rank_best(all, count, p->pre_nms_topn > 0 ? p->pre_nms_topn : count);
+  CR_TRY(cr_suppress(box, all, &count, p->nms_thresh, 1,
+                     p->post_nms_topn > 0 ? (int64_t)p->post_nms_topn : -1, &s->kept));
   for (size_t i = 0; i < count; ++i) {
     const cr_box b = box[all[i].index];
     const float row[6] = {(float)image, b.xmin, b.ymin, b.xmax - 1, b.ymax - 1, all[i].score};
@@ -190,6 +190,7 @@ static void destroy(cr_layer *layer) {
   proposal_state *s = layer->state;
   cr_buffer_free(&s->box);
   cr_buffer_free(&s->rank);
+  cr_buffer_free(&s->kept);
   cr_buffer_free(&s->row);
 }
 

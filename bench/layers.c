@@ -1,0 +1,330 @@
+/* What a layer costs beside the memory traffic that nothing can save it: for each row below, the
+ * time of its forward and of its backward pass over the time that copying takes for as many bytes
+ * as the pass must read and write (its bottoms, tops and their gradients once). Layers that do more
+ * than 20 operations on an element (convolutions, inner products, LSTM, LRN...) have no row:
+ * bench/chain, bench/training and bench/peers measure these. Then two layers of detectors at sizes
+ * of published nets, in milliseconds. Usage: layers [-t THREADS] [TYPE...] */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "chain/measure.h"
+#include "core/fail.h"
+#include "crema/crema.h"
+#include "device/memory/host_memory.h"
+#include "layers/registry.h"
+
+enum { MOST = 4 };
+
+typedef struct row {
+  const char *type, *body;
+  const char *shapes; /* one per bottom, separated by '|' */
+  const char *values; /* a letter per bottom: n in (-1, 1), p in (0, 1), l labels 0 to 2 */
+  int tops;
+} row;
+
+static const row rows[] = {
+    {"AbsVal", "", "32 64 56 56", "n", 1},
+    {"Axpy", "", "32 64|32 64 56 56|32 64 56 56", "nnn", 1},
+    {"BNLL", "", "32 64 56 56", "n", 1},
+    {"BatchNorm", "", "32 64 56 56", "n", 1},
+    {"BatchReindex", "", "32 64 56 56|32", "nl", 1},
+    {"Bias", "", "32 64 56 56", "n", 1},
+    {"Clip", "clip_param { min: -0.5 max: 0.5 }", "32 64 56 56", "n", 1},
+    {"Concat", "", "32 64 56 56|32 64 56 56", "nn", 1},
+    {"ContrastiveLoss", "", "4096 1024|4096 1024|4096", "nnl", 1},
+    {"Crop", "crop_param { offset: 4 }", "32 64 56 56|32 64 48 48", "nn", 1},
+    {"Dropout", "", "32 64 56 56", "n", 1},
+    {"ELU", "", "32 64 56 56", "n", 1},
+    {"Eltwise", "", "32 64 56 56|32 64 56 56", "nn", 1},
+    {"Eltwise", "eltwise_param { operation: PROD }", "32 64 56 56|32 64 56 56", "nn", 1},
+    {"Eltwise", "eltwise_param { operation: MAX }", "32 64 56 56|32 64 56 56", "nn", 1},
+    {"EuclideanLoss", "", "4096 1024|4096 1024", "nn", 1},
+    {"Exp", "", "32 64 56 56", "n", 1},
+    {"HingeLoss", "", "4096 1024|4096", "nl", 1},
+    {"Interp", "interp_param { height: 112 width: 112 }", "8 64 56 56", "n", 1},
+    {"Log", "", "32 64 56 56", "p", 1},
+    {"MVN", "", "32 64 56 56", "n", 1},
+    {"MultinomialLogisticLoss", "", "4096 1024|4096", "pl", 1},
+    {"Normalize", "norm_param { across_spatial: false }", "32 64 56 56", "n", 1},
+    {"PReLU", "", "32 64 56 56", "n", 1},
+    {"Permute", "permute_param { order: 0 order: 2 order: 3 order: 1 }", "32 64 56 56", "n", 1},
+    {"Pooling", "pooling_param { kernel_size: 2 stride: 2 }", "32 64 56 56", "n", 1},
+    {"Pooling", "pooling_param { pool: AVE kernel_size: 2 stride: 2 }", "32 64 56 56", "n", 1},
+    {"Power", "power_param { power: 2 scale: 0.5 shift: 2 }", "32 64 56 56", "n", 1},
+    {"ReLU", "", "32 64 56 56", "n", 1},
+    {"ReLU6", "", "32 64 56 56", "n", 1},
+    {"Reduction", "reduction_param { axis: 1 }", "4096 1024", "n", 1},
+    {"Reorg", "reorg_param { stride: 2 }", "32 64 56 56", "n", 1},
+    {"Scale", "scale_param { bias_term: true }", "32 64 56 56", "n", 1},
+    {"SeLu", "", "32 64 56 56", "n", 1},
+    {"ShuffleChannel", "shuffle_channel_param { group: 4 }", "32 64 56 56", "n", 1},
+    {"Sigmoid", "", "32 64 56 56", "n", 1},
+    {"SigmoidCrossEntropyLoss", "", "4096 1024|4096 1024", "nl", 1},
+    {"Slice", "", "32 64 56 56", "n", 2},
+    {"SmoothL1Loss", "", "4096 1024|4096 1024", "nn", 1},
+    {"Softmax", "", "4096 1024", "n", 1},
+    {"Softmax", "", "8 21 224 224", "n", 1},
+    {"SoftmaxWithLoss", "", "4096 1024|4096", "nl", 1},
+    {"SpatialDropout", "", "32 64 56 56", "n", 1},
+    {"Swish", "", "32 64 56 56", "n", 1},
+    {"TanH", "", "32 64 56 56", "n", 1},
+    {"Threshold", "", "32 64 56 56", "n", 1},
+    {"Tile", "tile_param { tiles: 4 }", "32 16 56 56", "n", 1},
+};
+
+/* ---- a layer by itself ---- */
+
+typedef struct subject {
+  Caffe__LayerParameter *param;
+  crema_context *context;
+  cr_layer *layer;
+  crema_blob *bottom[MOST], *top[MOST];
+  int bottoms, tops;
+  bool down[MOST];
+} subject;
+
+static void check(crema_status status, const char *what) {
+  if (status == CREMA_OK) return;
+  fprintf(stderr, "%s: %s: %s\n", what, crema_status_message(status), crema_error_text());
+  exit(1);
+}
+
+static uint32_t next_random(void) {
+  static uint32_t state = 2463534242u;
+  state ^= state << 13;
+  state ^= state >> 17;
+  state ^= state << 5;
+  return state;
+}
+
+static void fill(crema_blob *blob, char kind) {
+  float *value = NULL;
+  check(crema_blob_mutable_cpu_data(blob, &value), "values");
+  for (int64_t i = 0; i < crema_blob_count(blob); ++i) {
+    const float unit = (float)(next_random() % 65536 + 1) / 65537;
+    value[i] = kind == 'l' ? (float)(next_random() % 3) : kind == 'p' ? unit : 2 * unit - 1;
+  }
+}
+
+static crema_blob *make_blob(const crema_shape *shape) {
+  crema_blob *blob = NULL;
+  check(crema_blob_create(shape, &blob), "a blob");
+  return blob;
+}
+
+static const char *read_shape(const char *text, crema_shape *shape) {
+  memset(shape, 0, sizeof *shape);
+  while (*text != '\0' && *text != '|') {
+    char *end = NULL;
+    shape->dim[shape->axes++] = strtoll(text, &end, 10);
+    text = end;
+  }
+  return *text == '|' ? text + 1 : text;
+}
+
+static void make_subject(subject *s, const row *r, Caffe__Phase phase) {
+  char text[2048];
+  const char *shapes = r->shapes;
+  ProtobufCMessage *message = NULL;
+  memset(s, 0, sizeof *s);
+  int used = snprintf(text, sizeof text, "name: \"layer\" type: \"%s\" %s", r->type, r->body);
+  while (*shapes != '\0') {
+    crema_shape shape;
+    shapes = read_shape(shapes, &shape);
+    s->bottom[s->bottoms] = make_blob(&shape);
+    used += snprintf(text + used, sizeof text - (size_t)used, " bottom: \"b%d\"", s->bottoms++);
+  }
+  for (; s->tops < r->tops; ++s->tops) {
+    const crema_shape none = {0};
+    s->top[s->tops] = make_blob(&none);
+    used += snprintf(text + used, sizeof text - (size_t)used, " top: \"t%d\"", s->tops);
+  }
+  check(cr_text_parse(&caffe__layer_parameter__descriptor, text, strlen(text), r->type,
+                      CR_UNKNOWN_ERROR, &message),
+        r->type);
+  s->param = (Caffe__LayerParameter *)message;
+  check(crema_context_create(cr_cpu_device(), 1701, &s->context), "a context");
+  check(cr_layer_create(s->param, phase, s->context, 7, NULL, &s->layer), r->type);
+  const cr_layer_class *class = s->layer->class;
+  for (int i = 0; i < s->bottoms; ++i) s->down[i] = !(class->no_gradient_bottoms >> i & 1u);
+  for (int i = 0; i < s->bottoms; ++i) s->down[i] = s->down[i] && r->values[i] != 'l';
+  check(class->setup(s->layer, s->bottom, s->top), r->type);
+  check(class->reshape(s->layer, s->bottom, s->top), r->type);
+  for (int i = 0; i < s->bottoms; ++i) fill(s->bottom[i], r->values[i]);
+}
+
+static void free_subject(subject *s) {
+  cr_layer_destroy(s->layer);
+  for (int i = 0; i < s->tops; ++i) crema_blob_destroy(s->top[i]);
+  for (int i = 0; i < s->bottoms; ++i) crema_blob_destroy(s->bottom[i]);
+  crema_context_destroy(s->context);
+  cr_message_free((ProtobufCMessage *)s->param);
+}
+
+static void run_forward(void *state) {
+  subject *s = state;
+  check(s->layer->class->forward(s->layer, s->context, s->bottom, s->top), "forward");
+}
+
+static void run_backward(void *state) {
+  subject *s = state;
+  check(s->layer->class->backward(s->layer, s->context, s->top, s->down, s->bottom), "backward");
+}
+
+/* ---- copying ---- */
+
+typedef struct copying {
+  char *dst, *src;
+  size_t bytes; /* read, and as many written */
+} copying;
+
+static void run_copy(void *state) {
+  const copying *c = state;
+#pragma omp parallel for schedule(static)
+  for (int part = 0; part < 64; ++part) {
+    const size_t begin = c->bytes / 64 * (size_t)part;
+    memcpy(c->dst + begin, c->src + begin, c->bytes / 64);
+  }
+}
+
+static void make_copying(copying *c, size_t bytes) {
+  c->bytes = bytes;
+  check(cr_host_alloc(bytes, (void **)&c->dst), "memory");
+  check(cr_host_alloc(bytes, (void **)&c->src), "memory");
+  memset(c->dst, 1, bytes);
+  memset(c->src, 1, bytes);
+}
+
+static void free_copying(copying *c) {
+  cr_host_free(c->src);
+  cr_host_free(c->dst);
+}
+
+/* ---- passes ---- */
+
+static size_t bytes_of(const crema_blob *blob) {
+  return (size_t)crema_blob_count(blob) * sizeof(float);
+}
+
+/* Gradients both ways, and the values that backward says that it reads. */
+static size_t backward_bytes(const subject *s) {
+  const cr_layer_class *class = s->layer->class;
+  size_t bytes = 0;
+  for (int i = 0; i < s->bottoms; ++i) {
+    if (s->down[i]) bytes += bytes_of(s->bottom[i]);
+    if (class->uses_bottom != NULL && class->uses_bottom(s->layer, i)) {
+      bytes += bytes_of(s->bottom[i]);
+    }
+  }
+  for (int i = 0; i < s->tops; ++i) {
+    bytes += bytes_of(s->top[i]);
+    if (class->uses_tops != NULL && class->uses_tops(s->layer, false) != CR_VALUES_NONE) {
+      bytes += bytes_of(s->top[i]);
+    }
+  }
+  return bytes;
+}
+
+static double ratio_of(void (*run)(void *), subject *s, size_t bytes, double *seconds) {
+  copying c;
+  double ratio = 0;
+  make_copying(&c, bytes / 2 / 64 * 64);
+  contestant two[2] = {{"layer", run, s, 0.0}, {"copy", run_copy, &c, 0.0}};
+  measure(two, 2, 2, 5, 40, 0.4, &ratio);
+  *seconds = two[0].seconds;
+  free_copying(&c);
+  return ratio;
+}
+
+static void compare(const row *r, int threads, int *slow) {
+  subject s;
+  double seconds[2] = {0, 0}, ratio[2] = {0, 0};
+  size_t bytes = 0;
+  make_subject(&s, r, CAFFE__PHASE__TRAIN);
+  for (int i = 0; i < s.bottoms; ++i) bytes += bytes_of(s.bottom[i]);
+  for (int i = 0; i < s.tops; ++i) bytes += bytes_of(s.top[i]);
+  ratio[0] = ratio_of(run_forward, &s, bytes, &seconds[0]);
+  if (s.layer->class->backward != NULL && strcmp(r->type, "Threshold") != 0) {
+    for (int i = 0; i < s.tops; ++i) {
+      float *diff = NULL;
+      check(crema_blob_mutable_cpu_diff(s.top[i], &diff), "gradient");
+      for (int64_t k = 0; k < crema_blob_count(s.top[i]); ++k) diff[k] = 0.5f;
+    }
+    ratio[1] = ratio_of(run_backward, &s, backward_bytes(&s), &seconds[1]);
+  }
+  const bool too_slow = ratio[0] > 3 || ratio[1] > 3;
+  *slow += too_slow;
+  printf("%-24s %7d %9.2f %7.2f %9.2f %7.2f%s\n", r->type, threads, seconds[0] * 1e3, ratio[0],
+         seconds[1] * 1e3, ratio[1], too_slow ? "  slow" : "");
+  fflush(stdout);
+  free_subject(&s);
+}
+
+/* ---- detectors ---- */
+
+/* Boxes in random places, a tenth to a half of the image wide. */
+static void fill_priors(crema_blob *blob) {
+  float *value = NULL;
+  const int64_t priors = crema_blob_count(blob) / 8;
+  check(crema_blob_mutable_cpu_data(blob, &value), "prior boxes");
+  for (int64_t i = 0; i < priors; ++i) {
+    for (int k = 0; k < 2; ++k) {
+      const float at = (float)(next_random() % 1000) / 1000;
+      const float half = 0.05f + (float)(next_random() % 1000) / 5000;
+      value[4 * i + k] = at - half;
+      value[4 * i + 2 + k] = at + half;
+    }
+  }
+  for (int64_t i = 0; i < 4 * priors; ++i) value[4 * priors + i] = 0.1f;
+}
+
+static double milliseconds_of(subject *s) {
+  contestant one[1] = {{"layer", run_forward, s, 0.0}};
+  measure(one, 1, 3, 9, 200, 1.0, NULL);
+  return one[0].seconds * 1e3;
+}
+
+static void report(const char *what, double found, double most, int *slow) {
+  printf("%-52s %7.2f ms (at most %.0f)%s\n", what, found, most, found > most ? "  slow" : "");
+  *slow += found > most;
+}
+
+static void measure_detection_output(int *slow) {
+  const row r = {"DetectionOutput",
+                 "detection_output_param { num_classes: 21 code_type: CENTER_SIZE keep_top_k: 200 "
+                 "confidence_threshold: 0.01 nms_param { nms_threshold: 0.45 top_k: 400 } }",
+                 "1 34928|1 183372|1 2 34928", "npp", 1};
+  subject s;
+  make_subject(&s, &r, CAFFE__PHASE__TEST);
+  fill_priors(s.bottom[2]);
+  report("DetectionOutput, 8,732 boxes, 21 classes, all likely", milliseconds_of(&s), 5, slow);
+  free_subject(&s);
+}
+
+static void measure_proposal(int *slow) {
+  const row r = {"Proposal", "", "1 18 30 45|1 36 30 45|1 3", "pnp", 1};
+  subject s;
+  float *info = NULL;
+  make_subject(&s, &r, CAFFE__PHASE__TEST);
+  check(crema_blob_mutable_cpu_data(s.bottom[2], &info), "the picture");
+  memcpy(info, (const float[]){480, 720, 1}, 3 * sizeof *info);
+  report("Proposal, 12,150 boxes", milliseconds_of(&s), 10, slow);
+  free_subject(&s);
+}
+
+int main(int argc, char **argv) {
+  int threads[2], counts = wanted_threads(argc, argv, threads), slow = 0;
+  printf("%-24s %7s %9s %7s %9s %7s (over copying, at most 3)\n", "layer", "threads", "forward",
+         "ratio", "backward", "ratio");
+  for (int t = 0; t < counts; ++t) {
+    const int used = use_threads(threads[t]);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
+      if (is_wanted(rows[i].type, argc, argv)) compare(&rows[i], used, &slow);
+    }
+  }
+  if (is_wanted("DetectionOutput", argc, argv)) measure_detection_output(&slow);
+  if (is_wanted("Proposal", argc, argv)) measure_proposal(&slow);
+  printf("%d above their limits\n", slow);
+  return 0;
+}
