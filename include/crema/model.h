@@ -35,7 +35,7 @@ typedef struct crema_session crema_session;
 typedef enum crema_precision {
   CREMA_PRECISION_F32,  /* float */
   CREMA_PRECISION_BF16, /* bfloat16, on processors that have instructions for it */
-  CREMA_PRECISION_INT8  /* integers of 8 bits, as a table of scales says */
+  CREMA_PRECISION_INT8  /* integers of 8 bits, as a table or the net's quantization_param says */
 } crema_precision;
 
 /* How a model is made. Start from crema_model_options_init. Names and lists are not kept. */
@@ -48,11 +48,11 @@ typedef struct crema_model_options {
   const char *const *without; /* passes to leave out; docs/inference.md lists them */
   size_t without_count;       /* how many */
   crema_precision precision;  /* see docs/inference.md for what is lost */
-  const char *table;          /* for CREMA_PRECISION_INT8: a file of crema calibrate or ncnn */
-  int64_t seed;               /* of weights that no file gives; below 0: another one each time */
-  bool allow_missing;         /* layers without weights keep their initial values */
-  bool warn_unknown_fields;   /* unknown fields in text are warned of instead of refused */
-  bool skip_corrupt;          /* records that cannot be decoded are warned of and passed over */
+  const char *table;  /* for CREMA_PRECISION_INT8: a file of crema calibrate or ncnn; may be NULL */
+  int64_t seed;       /* of weights that no file gives; below 0: another one each time */
+  bool allow_missing; /* layers without weights keep their initial values */
+  bool warn_unknown_fields; /* unknown fields in text are warned of instead of refused */
+  bool skip_corrupt;        /* records that cannot be decoded are warned of and passed over */
 } crema_model_options;
 
 /* Level 0, empty lists, CREMA_PRECISION_F32, no table, seed -1, the rest false. */
@@ -63,7 +63,8 @@ CREMA_API void crema_model_options_init(crema_model_options *options);
  * crema_model_destroy. The files must stay as they are as long as the model lives: they are read
  * again when a session asks for a blob that the passes have left out. Errors: those of
  * crema_net_load and crema_net_load_weights_with; CREMA_E_UNKNOWN_NAME for a name of keep or
- * without; CREMA_E_ARGUMENT for CREMA_PRECISION_INT8 without a table; CREMA_E_PARSE for a table. */
+ * without; CREMA_E_ARGUMENT for CREMA_PRECISION_INT8 where neither a table nor the net has scales;
+ * CREMA_E_PARSE for a table. */
 CREMA_API crema_status crema_model_load(const char *net, const char *weights,
                                         const crema_model_options *options,
                                         crema_model **out) CREMA_MUST_USE;

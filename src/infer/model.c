@@ -103,10 +103,9 @@ static crema_status set_options(crema_model *model, const crema_model_options *o
   CR_TRY(copy_names(options->without, options->without_count, &model->without));
   model->precision = options->precision;
   if (options->precision == CREMA_PRECISION_INT8) {
-    if (options->table == NULL || options->table[0] == '\0') {
-      return cr_fail(CREMA_E_ARGUMENT, "int8 needs a table of scales: crema calibrate makes one");
+    if (options->table != NULL && options->table[0] != '\0') {
+      CR_TRY(cr_scales_read(options->table, &model->scales));
     }
-    CR_TRY(cr_scales_read(options->table, &model->scales));
   }
   model->allow_missing = options->allow_missing;
   crema_net_options_init(&model->options);

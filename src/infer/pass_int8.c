@@ -41,10 +41,21 @@ static int own_bottoms(const cr_graph_layer *l) {
   return l->bottoms - (cr_posts_add(&l->posts) ? 1 : 0);
 }
 
-/* The largest magnitude of a layer's bottom by the table; 0: it does not say. */
+/* What Intel Caffe's calibration has written into a net. NULL: nothing about 8-bit integers. */
+static const Caffe__QuantizationParameter *calibrated(const cr_graph_layer *l) {
+  const Caffe__QuantizationParameter *p = l->built->param->quantization_param;
+  return p != NULL && p->bw_layer_in == 8 ? p : NULL;
+}
+
+/* The largest magnitude of a layer's bottom by the table or else by the net; 0: none of them says.
+ * Intel Caffe has integers up to 255 where no value is below 0. */
 static float threshold_of(const quantizer *q, int layer, int bottom) {
   const cr_scales_line *line =
       cr_scales_find(q->graph->scales, q->graph->layer[layer].built->name, "");
+  const Caffe__QuantizationParameter *p = calibrated(&q->graph->layer[layer]);
+  if (line == NULL && p != NULL && (size_t)bottom < p->n_scale_in && p->scale_in[bottom] > 0) {
+    return (p->is_negative_input ? 127 : 255) / p->scale_in[bottom];
+  }
   if (line == NULL || (size_t)bottom >= line->count || !(line->value[bottom] > 0)) return 0;
   return 127 / line->value[bottom];
 }
@@ -202,16 +213,20 @@ static cr_rounding rows_of(const cr_graph_layer *l) {
                        .next = turned ? 1 : all / count};
 }
 
-/* The table's scales, if it has them and the weights are still those that it was made for. */
+/* The scales of the table or else of the net, if one has them and the weights are still those that
+ * they were made for. */
 static const float *table_scales(const quantizer *q, const cr_graph_layer *l,
                                  const cr_rounding *w) {
   const cr_scales_line *line = cr_scales_find(q->graph->scales, l->built->name, "_param_0");
+  const Caffe__QuantizationParameter *p = line == NULL ? calibrated(l) : NULL;
+  const size_t count = line != NULL ? line->count : p != NULL ? p->n_scale_params : 0;
+  const float *value = line != NULL ? line->value : p != NULL ? p->scale_params : NULL;
   if (!cr_tensor_shares_with(l->blob[0]->data, l->built->blob[0]->data)) return NULL;
-  if (line == NULL || line->count != (size_t)w->rows) return NULL;
+  if (value == NULL || count != (size_t)w->rows) return NULL;
   for (int64_t r = 0; r < w->rows; ++r) {
-    if (!(line->value[r] > 0)) return NULL;
+    if (!(value[r] > 0)) return NULL;
   }
-  return line->value;
+  return value;
 }
 
 /* The largest weight of each row becomes 127. */
@@ -333,7 +348,9 @@ static crema_status quantize(quantizer *q) {
   int products = 0;
   for (int i = 0; i < q->graph->layers; ++i) products += q->product[i] = is_product(q, i);
   if (products == 0) {
-    return cr_graph_tell(q->graph, "int8", "the table has no scale for any layer of the net");
+    return cr_graph_tell(
+        q->graph, "int8",
+        "neither the table nor the net has a scale for any layer that could use it");
   }
   choose_values(q);
   /* From last to first: what a layer is asked about its makers is still as it was. */
@@ -343,10 +360,24 @@ static crema_status quantize(quantizer *q) {
   return CREMA_OK;
 }
 
+/* Whether anything says what integers stand for. */
+static bool has_scales(const cr_graph *graph) {
+  bool found = graph->scales->count > 0;
+  for (int i = 0; i < graph->layers && !found; ++i) {
+    found = graph->layer[i].built != NULL && calibrated(&graph->layer[i]) != NULL;
+  }
+  return found;
+}
+
 crema_status cr_pass_int8(cr_graph *graph) {
   quantizer q = {.graph = graph};
   crema_status status = CREMA_OK;
   if (graph->precision != CREMA_PRECISION_INT8) return CREMA_OK;
+  if (!has_scales(graph)) {
+    return cr_fail(CREMA_E_ARGUMENT,
+                   "int8 needs a table of scales: crema calibrate makes one; nor has the net a "
+                   "quantization_param");
+  }
   const cr_backend *backend = cr_cpu_device()->backend;
   if (backend->is_fast == NULL || !backend->is_fast(CREMA_I8)) {
     return cr_graph_tell(graph, "int8",

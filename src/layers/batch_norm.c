@@ -48,6 +48,13 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   }
   s->global =
       param->has_use_global_stats ? param->use_global_stats : layer->phase == CAFFE__PHASE__TEST;
+  if (!s->global && param->stats_batch_size > 0 &&
+      (int64_t)param->stats_batch_size != bottom[0]->shape.dim[0]) {
+    return cr_layer_fail(layer, CREMA_E_UNSUPPORTED,
+                         "stats_batch_size is %u: statistics of parts of a batch (of %lld samples) "
+                         "are not supported",
+                         param->stats_batch_size, (long long)bottom[0]->shape.dim[0]);
+  }
   s->eps = param->eps;
   s->fraction = param->moving_average_fraction;
   s->channels = channels_of(&bottom[0]->shape);

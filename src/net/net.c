@@ -37,6 +37,19 @@ void crema_net_destroy(crema_net *net) {
 }
 
 /* Everything but the graph. */
+/* Whether a net of Intel Caffe wants several machines for a layer. */
+static crema_status check_multinode(const Caffe__NetParameter *param) {
+  for (size_t i = 0; param->multinode != NULL && i < param->multinode->n_model_parallel; ++i) {
+    const Caffe__MnModelParallelParameter *part = param->multinode->model_parallel[i];
+    if (part->num_nodes <= 1) continue;
+    return cr_fail(CREMA_E_UNSUPPORTED,
+                   "multinode: num_nodes is %u: layers from \"%.200s\" on that are divided between "
+                   "machines are not supported",
+                   part->num_nodes, part->layer_from);
+  }
+  return CREMA_OK;
+}
+
 static crema_status start_net(crema_net *net, const crema_net_options *options,
                               crema_context *context, const cr_net_origin *origin) {
   net->phase = options->phase;
@@ -48,6 +61,7 @@ static crema_status start_net(crema_net *net, const crema_net_options *options,
   if (!(net->grad_scale > 0 && isfinite(net->grad_scale))) {
     return cr_fail(CREMA_E_RANGE, "global_grad_scale must be above 0, found %g", net->grad_scale);
   }
+  CR_TRY(check_multinode(net->param));
   CR_TRY(cr_arena_text(&net->arena, cr_net_text(net->param->name), &net->name));
   if (origin != NULL && origin->path != NULL) {
     CR_TRY(cr_arena_text(&net->arena, origin->path, &net->path));

@@ -26,4 +26,10 @@ bool cr_upgrade_transform_needed(const Caffe__NetParameter *net);
 crema_status cr_upgrade_norm(Caffe__NetParameter *net) CREMA_MUST_USE;
 bool cr_upgrade_norm_needed(const Caffe__NetParameter *net);
 
+/* relu of Convolution, InnerProduct and BatchNorm layers becomes, named "<name>/relu", a ReLU
+ * layer; a net's bn_stats_batch_size goes to its BatchNorm layers. Errors: CREMA_E_UNSUPPORTED for
+ * relu of a layer with several tops. */
+crema_status cr_upgrade_fused(Caffe__NetParameter *net) CREMA_MUST_USE;
+bool cr_upgrade_fused_needed(const Caffe__NetParameter *net);
+
 #endif

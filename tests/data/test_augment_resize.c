@@ -270,6 +270,62 @@ TEST(test_rand_resize) {
   cr_augment_destroy(augment);
 }
 
+/* Intel Caffe's: images also grow; without bounds the shorter side gets up to the longer one's
+ * length. */
+TEST(test_random_resize) {
+  static const struct {
+    const char *text;
+    int least, most;
+  } cases[] = {
+      {"random_resize_param { min_size: 38 max_size: 41 }", 38, 41},
+      {"random_resize_param { min_size: 57 }", 57, 60},
+      {"random_resize_param { max_size: 41 resize_param { interp_mode: NEAREST } }", 40, 41},
+      {"random_resize_param { }", 40, 60}};
+  for (size_t c = 0; c < sizeof cases / sizeof *cases; ++c) {
+    cr_augment *augment = augment_of(cases[c].text);
+    cr_image image = {0};
+    bool seen[61] = {false};
+    for (uint64_t sample = 0; sample < 300; ++sample) {
+      int extent[2];
+      fill(&image, 60, 40, 3);
+      ok(cr_augment_extent(augment, 5, sample, (const int[]){60, 40}, extent));
+      ok(cr_augment_image(augment, 5, sample, &image));
+      assert_in_range(image.width, cases[c].least, cases[c].most);
+      assert_int_equal(image.height, image.width * 60 / 40);
+      assert_true(extent[0] == image.height && extent[1] == image.width);
+      seen[image.width] = true;
+    }
+    for (int i = cases[c].least; i <= cases[c].most; ++i) assert_true(seen[i]);
+    cr_image_free(&image);
+    cr_augment_destroy(augment);
+  }
+}
+
+/* The interpolation is one of those that are named. */
+TEST(test_random_resize_interpolates) {
+  cr_augment *augment = augment_of(
+      "random_resize_param { min_size: 20 max_size: 20 resize_param { interp_mode: NEAREST "
+      "interp_mode: AREA } }");
+  cr_image image = {0}, wanted[2] = {{0}, {0}};
+  int found[2] = {0, 0};
+  fill(&image, 60, 40, 3);
+  ok(cr_image_resize_with(&image, 30, 20, CAFFE__RESIZE_PARAMETER__INTERP_MODE__NEAREST,
+                          &wanted[0]));
+  ok(cr_image_resize_with(&image, 30, 20, CAFFE__RESIZE_PARAMETER__INTERP_MODE__AREA, &wanted[1]));
+  assert_memory_not_equal(wanted[0].pixels, wanted[1].pixels, 1800);
+  for (uint64_t sample = 0; sample < 60; ++sample) {
+    fill(&image, 60, 40, 3);
+    ok(cr_augment_image(augment, 5, sample, &image));
+    const int mode = memcmp(image.pixels, wanted[0].pixels, 1800) == 0 ? 0 : 1;
+    assert_memory_equal(image.pixels, wanted[mode].pixels, 1800);
+    ++found[mode];
+  }
+  assert_in_range(found[0], 12, 48);
+  for (int i = 0; i < 2; ++i) cr_image_free(&wanted[i]);
+  cr_image_free(&image);
+  cr_augment_destroy(augment);
+}
+
 int main(void) {
   return run_all_tests(NULL, NULL);
 }

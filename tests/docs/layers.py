@@ -7,9 +7,11 @@ Usage: layers.py CREMA BOXES
 import os
 import pathlib
 import re
+import struct
 import subprocess
 import sys
 import tempfile
+import zlib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -18,7 +20,8 @@ import layer_catalogue  # noqa: E402
 PARTS = ["**Formula.** ", "**Shapes.** ", "**Dialects.** ", "**Compared with Caffe.** ", "## Example"]
 TYPES = ["DOUBLE", "FLOAT", "FLOAT16"]
 PAIRS = [(forward, backward) for forward in TYPES for backward in TYPES] + [("BFLOAT16", "BFLOAT16")]
-FILES = ["AnnotatedData", "Data", "HDF5Data", "HDF5Output", "ImageData", "WindowData"]
+FILES = ["AnnotatedData", "Data", "HDF5Data", "HDF5Output", "ImageData", "ImageSegData", "VideoData",
+         "WindowData"]
 CAT = ROOT / "examples/images/cat.jpg"
 
 
@@ -29,8 +32,25 @@ def crema(folder, *arguments):
     return done.returncode, done.stdout
 
 
+def make_video(folder):
+    """A file that stands for a video, and a script that gives its frames as ffmpeg does."""
+    script = folder / "ffmpeg"
+    frame = "printf 'P6\\n40 30\\n255\\n'; head -c 3600 /dev/zero"
+    script.write_text(f"#!/bin/sh\n{frame}\n{frame}\n{frame}\n")
+    script.chmod(0o755)
+    os.environ["CREMA_FFMPEG"] = str(script)
+    (folder / "street.mp4").write_text("")
+    rows = b"".join(b"\0" + bytes(range(y, y + 32)) for y in range(32))
+    (folder / "map.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in [(b"IHDR", struct.pack(">IIBBBBB", 32, 32, 8, 0, 0, 0, 0)),
+                           (b"IDAT", zlib.compress(rows)), (b"IEND", b"")]))
+
+
 def make_data(folder):
     """What the examples of layers that read files name. samples.h5 comes from HDF5Output's own."""
+    (folder / "pairs.txt").write_text("map.png map.png\n")
+    make_video(folder)
     (folder / "images.txt").write_text(f"{CAT} 0\n{CAT} 1\n")
     code, text = crema(folder, "convert_imageset", "-resize_height", "32", "-resize_width", "32", "/",
                        "images.txt", "train_lmdb")

@@ -303,6 +303,69 @@ TEST(weights_exist_once) {
   unlink(path_of("table"));
 }
 
+/* A layer with scales of its own. */
+static const char scaled_text[] =
+    "layer { name: 'in' type: 'Input' top: 'x' input_param { shape { dim: 2 dim: 3 dim: 9 dim: 9 } "
+    "} "
+    "}\n"
+    "layer { name: 'c' type: 'Convolution' bottom: 'x' top: 'c' convolution_param { num_output: 4\n"
+    "  kernel_size: 3 weight_filler { type: 'msra' } } %s }\n";
+
+/* The output with the scales in a table (`table` not NULL) or in the net. */
+static void run_scaled(const char *quantization, const char *table, float *out, int64_t count) {
+  char text[1200];
+  crema_model_options options;
+  crema_model *model = NULL;
+  crema_session *session = NULL;
+  const float *found = NULL;
+  uint64_t random = 11;
+  snprintf(text, sizeof text, scaled_text, quantization);
+  write_text("net", text);
+  if (table != NULL) write_text("table", table);
+  crema_model_options_init(&options);
+  options.precision = CREMA_PRECISION_INT8;
+  options.allow_missing = true;
+  options.seed = 5;
+  options.table = table != NULL ? path_of("table") : NULL;
+  ok(crema_model_load(path_of("net"), NULL, &options, &model));
+  ok(crema_session_create(model, NULL, &session));
+  crema_net_options net_options = phase_options(CREMA_TEST);
+  crema_net *net = NULL;
+  ok(crema_net_load(path_of("net"), &net_options, &net));
+  draw_inputs(net, &random);
+  copy_inputs(net, session);
+  crema_net_destroy(net);
+  ok(crema_session_run(session));
+  assert_int_equal(crema_blob_count(crema_session_output(session, 0)), count);
+  ok(crema_blob_cpu_data(crema_session_output(session, 0), &found));
+  memcpy(out, found, (size_t)count * sizeof *out);
+  crema_session_destroy(session);
+  crema_model_destroy(model);
+  unlink(path_of("net"));
+  if (table != NULL) unlink(path_of("table"));
+}
+
+/* What Intel Caffe's calibration writes into a net counts as a table does: integers up to 255 where
+ * values are not below 0. A table goes before it. */
+TEST(nets_may_have_scales) {
+  enum { COUNT = 2 * 4 * 7 * 7 };
+  static float a[COUNT], b[COUNT];
+  static const char table[] = "c_param_0 200 100 50 25\nc 63.5\n";
+  run_scaled("", table, a, COUNT);
+  run_scaled(
+      "quantization_param { bw_layer_in: 8 bw_params: 8 scale_in: 63.5 is_negative_input: true "
+      "scale_params: 200 scale_params: 100 scale_params: 50 scale_params: 25 }",
+      NULL, b, COUNT);
+  assert_memory_equal(a, b, sizeof a);
+  run_scaled(
+      "quantization_param { bw_layer_in: 8 scale_in: 127.5 scale_params: 200 scale_params: 100 "
+      "scale_params: 50 scale_params: 25 }",
+      NULL, b, COUNT);
+  assert_memory_equal(a, b, sizeof a);
+  run_scaled("quantization_param { bw_layer_in: 8 scale_in: 9 }", table, b, COUNT);
+  assert_memory_equal(a, b, sizeof a);
+}
+
 int main(void) {
   return run_all_tests(make_folder, remove_folder);
 }

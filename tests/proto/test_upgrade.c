@@ -154,6 +154,41 @@ TEST(batch_norm_that_scales) {
       true);
 }
 
+/* Intel Caffe's ReLU in a layer becomes one behind it, with its rules and without its weights. */
+TEST(layers_that_rectify) {
+  net_becomes(
+      "layer { name: 'a' type: 'Convolution' bottom: 'x' top: 'y' param { lr_mult: 2 } include { "
+      "phase: TEST } convolution_param { num_output: 3 relu: true negative_slope: 0.25 } blobs { "
+      "data: 1 } } layer { name: 'b' type: 'InnerProduct' bottom: 'y' top: 'z' inner_product_param "
+      "{ num_output: 2 relu: true } } layer { name: 'c' type: 'BatchNorm' bottom: 'z' top: 'z' "
+      "batch_norm_param { relu: true } } layer { name: 'd' convolution_param { relu: false } }",
+      "layer {\n  name: \"a\"\n  type: \"Convolution\"\n  bottom: \"x\"\n  top: \"y\"\n"
+      "  param {\n    lr_mult: 2\n  }\n  blobs {\n    data: 1\n  }\n  include {\n"
+      "    phase: TEST\n  }\n  convolution_param {\n    num_output: 3\n  }\n}\n"
+      "layer {\n  name: \"a/relu\"\n  type: \"ReLU\"\n  bottom: \"y\"\n  top: \"y\"\n"
+      "  include {\n    phase: TEST\n  }\n  relu_param {\n    negative_slope: 0.25\n  }\n}\n"
+      "layer {\n  name: \"b\"\n  type: \"InnerProduct\"\n  bottom: \"y\"\n  top: \"z\"\n"
+      "  inner_product_param {\n    num_output: 2\n  }\n}\n"
+      "layer {\n  name: \"b/relu\"\n  type: \"ReLU\"\n  bottom: \"z\"\n  top: \"z\"\n"
+      "  relu_param {\n  }\n}\n"
+      "layer {\n  name: \"c\"\n  type: \"BatchNorm\"\n  bottom: \"z\"\n  top: \"z\"\n"
+      "  batch_norm_param {\n  }\n}\n"
+      "layer {\n  name: \"c/relu\"\n  type: \"ReLU\"\n  bottom: \"z\"\n  top: \"z\"\n"
+      "  relu_param {\n  }\n}\n"
+      "layer {\n  name: \"d\"\n  convolution_param {\n    relu: false\n  }\n}\n",
+      true);
+  net_fails("layer { name: 'a' top: 'x' top: 'y' convolution_param { relu: true } }",
+            CREMA_E_UNSUPPORTED, "layer \"a\": relu needs one top, found 2");
+}
+
+TEST(batch_size_of_statistics) {
+  net_becomes("bn_stats_batch_size: 4 layer { name: 'a' } layer { name: 'b' type: 'BatchNorm' }",
+              "layer {\n  name: \"a\"\n}\n"
+              "layer {\n  name: \"b\"\n  type: \"BatchNorm\"\n  batch_norm_param {\n"
+              "    stats_batch_size: 4\n  }\n}\n",
+              true);
+}
+
 TEST(ceil_mode_of_pooling) {
   net_becomes(
       "layer { name: 'p' pooling_param { ceil_mode: false } } layer { pooling_param { ceil_mode: "

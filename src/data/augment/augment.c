@@ -26,6 +26,7 @@ static crema_status check_unknown(const Caffe__TransformationParameter *param) {
       param->horizontal_stretch_lower != 1 || param->horizontal_stretch_upper != 1) {
     return refuse("vertical_stretch and horizontal_stretch");
   }
+  if (param->random_aspect_ratio_param != NULL) return refuse("random_aspect_ratio_param");
   return CREMA_OK;
 }
 
@@ -39,6 +40,24 @@ static crema_status check_rand_resize(const Caffe__TransformationParameter *para
   if (upper > CR_IMAGE_MAX_SIDE) {
     return cr_fail(CREMA_E_RANGE, "transform_param: img_rand_resize_upper: %u (at most %d)", upper,
                    CR_IMAGE_MAX_SIDE);
+  }
+  return CREMA_OK;
+}
+
+/* Intel Caffe's form of the same. */
+static crema_status check_random_resize(const Caffe__TransformationParameter *param) {
+  const Caffe__RandomResizeParameter *p = param->random_resize_param;
+  if (p == NULL) return CREMA_OK;
+  if (param->img_rand_resize_upper != 0) {
+    return cr_fail(CREMA_E_ARGUMENT,
+                   "transform_param: random_resize_param and img_rand_resize_upper exclude each "
+                   "other");
+  }
+  if (p->min_size > CR_IMAGE_MAX_SIDE || p->max_size > CR_IMAGE_MAX_SIDE ||
+      (p->max_size > 0 && p->min_size > p->max_size)) {
+    return cr_fail(CREMA_E_ARGUMENT,
+                   "random_resize_param: min_size: %u and max_size: %u (at most %d)", p->min_size,
+                   p->max_size, CR_IMAGE_MAX_SIDE);
   }
   return CREMA_OK;
 }
@@ -59,6 +78,7 @@ static crema_status check_expand(const Caffe__TransformationParameter *param) {
 static crema_status check(const Caffe__TransformationParameter *param) {
   CR_TRY(check_unknown(param));
   CR_TRY(check_rand_resize(param));
+  CR_TRY(check_random_resize(param));
   if (param->resize_param != NULL) CR_TRY(cr_resize_check(param->resize_param));
   if (param->noise_param != NULL) CR_TRY(cr_noise_check(param->noise_param));
   if (param->distort_param != NULL) CR_TRY(cr_distort_check(param->distort_param));
@@ -69,7 +89,7 @@ static crema_status check(const Caffe__TransformationParameter *param) {
 static bool asks_for_nothing(const Caffe__TransformationParameter *param) {
   return param->resize_param == NULL && param->noise_param == NULL &&
          param->distort_param == NULL && param->expand_param == NULL &&
-         param->img_rand_resize_upper == 0;
+         param->img_rand_resize_upper == 0 && param->random_resize_param == NULL;
 }
 
 crema_status cr_augment_create(const Caffe__TransformationParameter *param, cr_augment **out) {
@@ -120,18 +140,34 @@ static canvas draw_canvas(const cr_augment *augment, uint64_t key, uint64_t samp
   return c;
 }
 
-/* The extents of the NVIDIA dialect's random resize. Returns false when nothing changes. The
- * shorter side gets a length from lower to upper, all equally likely; without allow_upscale images
- * only shrink. */
+/* The shortest and the longest length that the shorter side of an image may get. */
+static void lengths_of(const Caffe__TransformationParameter *param, const int in[2], int *lower,
+                       int *upper) {
+  const Caffe__RandomResizeParameter *p = param->random_resize_param;
+  const int shorter = in[0] < in[1] ? in[0] : in[1], longer = in[0] < in[1] ? in[1] : in[0];
+  *lower = p == NULL         ? (int)param->img_rand_resize_lower
+           : p->min_size > 0 ? (int)p->min_size
+                             : shorter;
+  *upper = p == NULL         ? (int)param->img_rand_resize_upper
+           : p->max_size > 0 ? (int)p->max_size
+                             : longer;
+  if (*upper < *lower) *upper = *lower;
+}
+
+/* The extents of a random resize. Returns false when nothing changes. The shorter side gets a
+ * length from lower to upper, all equally likely; of the NVIDIA dialect's, images only shrink
+ * without allow_upscale. */
 static bool draw_rand_resize(const cr_augment *augment, uint64_t key, uint64_t sample,
                              const int in[2], int out[2]) {
   const Caffe__TransformationParameter *param = augment->param;
-  if (param->img_rand_resize_upper == 0) return false;
+  const bool grows = param->random_resize_param != NULL || param->allow_upscale;
+  int lower = 0, upper = 0;
+  if (param->img_rand_resize_upper == 0 && param->random_resize_param == NULL) return false;
+  lengths_of(param, in, &lower, &upper);
   cr_random random = cr_random_begin(key, sample, CR_STAGE_RAND_RESIZE);
-  int lower = (int)param->img_rand_resize_lower, upper = (int)param->img_rand_resize_upper;
   int length = lower + cr_random_below(&random, upper - lower + 1);
   int shorter = in[0] < in[1] ? 0 : 1;
-  if (length == in[shorter] || (length > in[shorter] && !param->allow_upscale)) return false;
+  if (length == in[shorter] || (length > in[shorter] && !grows)) return false;
   out[shorter] = length;
   out[1 - shorter] = (int)((int64_t)length * in[1 - shorter] / in[shorter]);
   return true;
@@ -234,6 +270,22 @@ static Caffe__ResizeParameter__InterpMode interp_of(
   }
 }
 
+/* How the pixels of a random resize are interpolated. */
+static Caffe__ResizeParameter__InterpMode rand_resize_mode(
+    const Caffe__TransformationParameter *param, uint64_t key, uint64_t sample, bool grows) {
+  const Caffe__RandomResizeParameter *p = param->random_resize_param;
+  const Caffe__ResizeParameter *resize = p != NULL ? p->resize_param : NULL;
+  if (p == NULL) {
+    return interp_of(grows ? param->interpolation_algo_up : param->interpolation_algo_down);
+  }
+  if (resize == NULL || resize->n_interp_mode == 0) {
+    return CAFFE__RESIZE_PARAMETER__INTERP_MODE__LINEAR;
+  }
+  cr_random random = cr_random_begin(key, sample, CR_STAGE_RAND_RESIZE);
+  (void)cr_random_next(&random); /* the length */
+  return resize->interp_mode[cr_random_below(&random, (int)resize->n_interp_mode)];
+}
+
 static crema_status finish(const cr_augment *augment, uint64_t key, uint64_t sample,
                            cr_image *inout, cr_image *scratchpad) {
   const Caffe__TransformationParameter *param = augment->param;
@@ -241,10 +293,8 @@ static crema_status finish(const cr_augment *augment, uint64_t key, uint64_t sam
   int extent[2];
   if (draw_rand_resize(augment, key, sample, in, extent)) {
     bool grows = extent[0] > in[0] || extent[1] > in[1];
-    CR_TRY(cr_image_resize_with(
-        inout, extent[0], extent[1],
-        interp_of(grows ? param->interpolation_algo_up : param->interpolation_algo_down),
-        scratchpad));
+    CR_TRY(cr_image_resize_with(inout, extent[0], extent[1],
+                                rand_resize_mode(param, key, sample, grows), scratchpad));
     cr_image_swap(scratchpad, inout);
   }
   cr_random random = cr_random_begin(key, sample, CR_STAGE_RESIZE);

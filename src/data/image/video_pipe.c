@@ -1,0 +1,155 @@
+#include "data/image/video_pipe.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/fail.h"
+#include "core/file.h"
+
+/* A camera may take its time for a first frame; a video computes meanwhile. */
+static const cr_child_limits limits = {.seconds = INT_MAX, .patience = 30};
+
+/* ---- finding ffmpeg ------------------------------------------------------ */
+
+/* The first folder of the PATH that has the program. */
+static crema_status find_on_path(const char *name, char **out) {
+  const char *at = getenv("PATH");
+  cr_buffer path = {0};
+  crema_status status = CREMA_OK;
+  while (at != NULL && *out == NULL && status == CREMA_OK) {
+    const size_t size = strcspn(at, ":");
+    cr_buffer_clear(&path);
+    status = cr_buffer_print(&path, "%.*s/%s", (int)size, at, name);
+    if (status == CREMA_OK && size > 0 && access(path.data, X_OK) == 0)
+      *out = cr_buffer_take(&path);
+    at = at[size] == ':' ? at + size + 1 : NULL;
+  }
+  cr_buffer_free(&path);
+  CR_TRY(status);
+  if (*out != NULL) return CREMA_OK;
+  return cr_fail(
+      CREMA_E_NOT_FOUND,
+      "frames are read through the program ffmpeg, which is not on the PATH; install it, "
+      "or name its file in CREMA_FFMPEG");
+}
+
+static crema_status find_program(char **out) {
+  const char *named = getenv("CREMA_FFMPEG");
+  if (named == NULL || named[0] == '\0') return find_on_path("ffmpeg", out);
+  if (access(named, X_OK) != 0) {
+    return cr_fail(CREMA_E_NOT_FOUND, "CREMA_FFMPEG: %s: %s", named, strerror(errno));
+  }
+  *out = strdup(named);
+  return *out != NULL ? CREMA_OK : cr_fail_memory(strlen(named) + 1, "a path");
+}
+
+crema_status cr_video_pipe_open(const char *file, int device, cr_video_pipe *out) {
+  cr_buffer input = {0};
+  if (file != NULL && !cr_file_exists(file)) {
+    return cr_fail(CREMA_E_NOT_FOUND, "%s: there is no such video", file);
+  }
+  CR_TRY(find_program(&out->program));
+  out->camera = file == NULL;
+  /* As a file, whatever its name looks like to ffmpeg. */
+  CR_TRY(file != NULL ? cr_buffer_print(&input, "file:%s", file)
+                      : cr_buffer_print(&input, "/dev/video%d", device));
+  out->input = cr_buffer_take(&input);
+  return CREMA_OK;
+}
+
+void cr_video_pipe_stop(cr_video_pipe *pipe) {
+  if (pipe->running) (void)cr_child_end(&pipe->child);
+  pipe->running = false;
+  pipe->ahead = 0;
+}
+
+void cr_video_pipe_close(cr_video_pipe *pipe) {
+  cr_video_pipe_stop(pipe);
+  free(pipe->input);
+  free(pipe->program);
+  *pipe = (cr_video_pipe){0};
+}
+
+/* ---- frames -------------------------------------------------------------- */
+
+/* In the child: ffmpeg writes frames in the format PPM, each with its size, to the socket. */
+static void run_ffmpeg(int fd, void *user) {
+  const cr_video_pipe *pipe = user;
+  const char *file[] = {"ffmpeg", "-nostdin",   "-loglevel", "quiet", "-i", pipe->input,
+                        "-f",     "image2pipe", "-c:v",      "ppm",   "-",  NULL};
+  const char *camera[] = {"ffmpeg",    "-nostdin", "-loglevel",  "quiet", "-f",  "v4l2", "-i",
+                          pipe->input, "-f",       "image2pipe", "-c:v",  "ppm", "-",    NULL};
+  if (dup2(fd, STDOUT_FILENO) < 0) return;
+  (void)execv(pipe->program, (char *const *)(pipe->camera ? camera : file));
+}
+
+static crema_status start(cr_video_pipe *pipe) {
+  if (!cr_child_start(&pipe->child, run_ffmpeg, pipe, limits)) {
+    return cr_fail(CREMA_E_IO, "cannot start %s: %s", pipe->program, strerror(errno));
+  }
+  pipe->running = true;
+  pipe->any = false;
+  return CREMA_OK;
+}
+
+/* A number of a frame's header with the blank behind it; false: something else, or the end. */
+static bool read_number(cr_video_pipe *pipe, int *out) {
+  char c = '\0';
+  int digits = 0;
+  for (*out = 0; cr_child_receive(&pipe->child, &c, 1) && c >= '0' && c <= '9'; ++digits) {
+    if (*out > CR_IMAGE_MAX_SIDE) return false;
+    *out = 10 * *out + (c - '0');
+  }
+  return digits > 0 && (c == ' ' || c == '\n');
+}
+
+/* The next frame, red before blue as it comes. *end: there is none. */
+static crema_status receive(cr_video_pipe *pipe, cr_image *out, bool *end) {
+  char magic[3];
+  int width = 0, height = 0, most = 0;
+  *end = !cr_child_receive(&pipe->child, magic, sizeof magic);
+  if (*end) return CREMA_OK;
+  if (memcmp(magic, "P6\n", 3) != 0 || !read_number(pipe, &width) || !read_number(pipe, &height) ||
+      !read_number(pipe, &most) || width < 1 || height < 1 || most != 255) {
+    return cr_fail(CREMA_E_CORRUPT, "%s gave something else than frames", pipe->program);
+  }
+  CR_TRY(cr_image_reserve(out, height, width, 3));
+  const size_t bytes = (size_t)height * (size_t)width * 3;
+  if (!cr_child_receive(&pipe->child, out->pixels, bytes)) {
+    return cr_fail(CREMA_E_CORRUPT, "%s ended within a frame", pipe->program);
+  }
+  pipe->any = true;
+  return CREMA_OK;
+}
+
+/* The next frame; behind the last of a video comes the first. */
+static crema_status receive_next(cr_video_pipe *pipe, cr_image *out) {
+  bool end = false;
+  if (!pipe->running) CR_TRY(start(pipe));
+  CR_TRY(receive(pipe, out, &end));
+  if (end && pipe->any && !pipe->camera) {
+    (void)cr_child_end(&pipe->child);
+    pipe->running = false;
+    CR_TRY(start(pipe));
+    CR_TRY(receive(pipe, out, &end));
+  }
+  if (!end) return CREMA_OK;
+  return cr_fail(CREMA_E_IO, "%s gave no %sframe of %s", pipe->program, pipe->any ? "further " : "",
+                 pipe->input);
+}
+
+crema_status cr_video_pipe_read(cr_video_pipe *pipe, uint64_t number, cr_image *out) {
+  do {
+    CR_TRY(receive_next(pipe, out));
+  } while (pipe->ahead++ < number);
+  const size_t pixels = (size_t)out->height * (size_t)out->width;
+  for (size_t i = 0; i < pixels; ++i) {
+    const uint8_t red = out->pixels[3 * i];
+    out->pixels[3 * i] = out->pixels[3 * i + 2];
+    out->pixels[3 * i + 2] = red;
+  }
+  return CREMA_OK;
+}
