@@ -1,5 +1,5 @@
-/* boxes FOLDER: makes FOLDER/boxes_lmdb, a database of four images with a box each, which no
- * command can make. */
+/* boxes FOLDER: makes FOLDER/boxes_lmdb, a database of four images with a box each, and
+ * FOLDER/yolo_lmdb, which no command can make. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -36,10 +36,25 @@ static void put_record(int index, cr_buffer *value) {
   cr_buffer_free(&text);
 }
 
+/* For BoxData: an encoded image, and six numbers for its object. */
+static void put_yolo(int index, cr_buffer *value) {
+  static const float numbers[6] = {1, 0, 0.5f, 0.5f, 0.25f, 0.25f};
+  cr_image image = {0};
+  (void)index;
+  fixture_image(&image, SIDE, SIDE, 3);
+  fixture_encoded(&image, 0, 0, 0, value);
+  for (int i = 0; i < 6; ++i) {
+    check(cr_buffer_append(value, "\x35", 1)); /* float_data */
+    check(cr_buffer_append(value, &numbers[i], sizeof numbers[i]));
+  }
+  cr_image_free(&image);
+}
+
 int main(int argc, char **argv) {
   fixture folder;
   if (argc != 2) return 2;
   snprintf(folder.path, sizeof folder.path, "%s", argv[1]);
   fixture_db(&folder, "boxes_lmdb", 4, put_record);
+  fixture_db(&folder, "yolo_lmdb", 4, put_yolo);
   return 0;
 }

@@ -1,0 +1,35 @@
+/* Records of detection data sets as BoxData reads them: a Datum with an encoded image, whose
+ * float_data has six numbers for each object. */
+#ifndef CR_DATA_BOXED_H
+#define CR_DATA_BOXED_H
+
+#include "data/image/image.h"
+
+enum { CR_BOXED_MOST = 30 };
+
+/* An object, in shares of the image. */
+typedef struct cr_boxed_object {
+  float label, x, y, width, height; /* x, y: the centre */
+} cr_boxed_object;
+
+/* A record that is being parsed. Zero-initialise ({0}); the next record uses its memory again. */
+typedef struct cr_boxed {
+  cr_image image;
+  cr_boxed_object object[CR_BOXED_MOST];
+  int objects; /* the first CR_BOXED_MOST of the record */
+  cr_buffer floats;
+} cr_boxed;
+
+/* Parses and decodes a record. Errors: CREMA_E_CORRUPT (also a record without objects),
+ * CREMA_E_UNSUPPORTED (pixels that are not encoded), those of cr_image_decode. */
+crema_status cr_boxed_load(cr_boxed *boxed, const uint8_t *bytes, size_t size,
+                           cr_image_color color) CREMA_MUST_USE;
+
+/* The objects whose centre lies in a part of the image, in shares of that part; returns how many of
+ * the CR_BOXED_MOST of `out` they are. */
+int cr_boxed_in_part(const cr_boxed *boxed, const cr_image_part *part, cr_boxed_object *out);
+
+/* Frees the memory and zeroes the struct. */
+void cr_boxed_free(cr_boxed *boxed);
+
+#endif
