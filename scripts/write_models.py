@@ -288,6 +288,62 @@ def densenet(net):
     net.finish(net.classes("fc6", blob))
 
 
+def resnet20(train):
+    """The paper's net for CIFAR-10: three groups of three blocks of two convolutions, 16, 32 and 64 channels.
+    Where a group begins with a step of 2, a 1 x 1 convolution takes the short way, which the paper's nets for
+    ImageNet have."""
+    net = Net("CIFAR10 ResNet-20", 32, False, {"filler": MSRA})
+    if train:
+        net.train, net.lines = True, ['name: "CIFAR10 ResNet-20"']
+        for phase, mirror, batch in (("TRAIN", "mirror: true ", 128), ("TEST", "", 100)):
+            net.lines += ['layer {', '  name: "data" type: "Data" top: "data" top: "label"',
+                          f'  include {{ phase: {phase} }}',
+                          f'  transform_param {{ {mirror}scale: 0.0078125 mean_file: '
+                          '"examples/cifar10/mean.binaryproto" }',
+                          f'  data_param {{ source: "examples/cifar10/cifar10_{"train" if mirror else "test"}_lmdb" '
+                          f'batch_size: {batch} backend: LMDB }}', '}']
+
+    def conv(name, bottom, *shape, relu=True):
+        blob = net.conv(name, bottom, *shape)
+        net.norm(f"{name}/bn", f"{name}/scale", blob)
+        return net.relu(f"{name}/relu", blob) if relu else blob
+
+    blob = conv("conv1", "data", 16, 3, 1, 1)
+    for group in range(3):
+        for block in range(1, 4):
+            outputs, name = 16 << group, f"conv{group + 2}_{block}"
+            stride, short = 2 if group > 0 and block == 1 else 1, blob
+            if stride == 2:
+                short = conv(f"{name}/short", blob, outputs, 1, stride, relu=False)
+            blob = conv(f"{name}/a", blob, outputs, 3, stride, 1)
+            blob = conv(f"{name}/b", blob, outputs, 3, 1, 1, relu=False)
+            blob = net.relu(f"{name}/relu", net.layer(name, "Eltwise", [short, blob], name))
+    score = net.full("fc10", net.pool("pool5", blob, "pool: AVE global_pooling: true"), 10)
+    if not train:
+        net.layer("prob", "Softmax", score, "prob")
+    else:
+        net.layer("loss", "SoftmaxWithLoss", [score, "label"], "loss")
+        net.layer("accuracy", "Accuracy", [score, "label"], "accuracy", "include { phase: TEST }")
+    return "\n".join(net.lines) + "\n"
+
+
+RESNET20_SOLVER = """# The paper's 64,000 iterations; a tenth of the rate after 32,000 and after 48,000.
+net: "models/cifar10_resnet20/train_test.prototxt"
+test_iter: 100
+test_interval: 1000
+display: 100
+base_lr: 0.1
+lr_policy: "multistep"
+gamma: 0.1
+stepvalue: 32000
+stepvalue: 48000
+max_iter: 64000
+momentum: 0.9
+weight_decay: 0.0001
+snapshot: 16000
+snapshot_prefix: "models/cifar10_resnet20/cifar10_resnet20"
+"""
+
 MSRA = 'type: "msra"'
 
 # How each paper trains: iter_size adds up its batch from smaller ones.
@@ -345,14 +401,22 @@ snapshot_prefix: "models/{folder}/{folder}_train"
 """
 
 
-def main():
-    check, different = "-check" in sys.argv[1:], []
+def texts_of_all():
+    """The folder of each model and the texts of its files."""
+    yield "cifar10_resnet20", {"deploy.prototxt": resnet20(False), "train_test.prototxt": resnet20(True),
+                               "solver.prototxt": RESNET20_SOLVER}
     for folder, (title, build, rules) in NETS.items():
         texts = {"solver.prototxt": solver(folder, rules)}
         for name, train in (("deploy", False), ("train_val", True)):
             net = Net(title, rules["size"], train, rules)
             build(net)
             texts[f"{name}.prototxt"] = "\n".join(net.lines) + "\n"
+        yield folder, texts
+
+
+def main():
+    check, different = "-check" in sys.argv[1:], []
+    for folder, texts in texts_of_all():
         for name, text in texts.items():
             path = MODELS / folder / name
             if check and (not path.exists() or path.read_text() != text):

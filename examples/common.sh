@@ -1,0 +1,36 @@
+# Shared by the examples: sourced. All that an example makes is put into the folder WORK, by default
+# build/examples/NAME; $here is the example's own folder.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+crema=${CREMA:-$root/build/bin/crema}
+if [ -z "${CREMA:-}" ] && [ ! -x "$crema" ]; then
+  crema=$(command -v crema) || { echo "run.sh: \`make\` builds crema; CREMA=FILE names another one" >&2; exit 1; }
+fi
+work=${WORK:-$root/build/examples/$(basename "$here")}
+mkdir -p "$work"
+work=$(cd "$work" && pwd)
+
+# take FILE...: copies of these, under the names that they have in the sources.
+take() {
+  for name; do
+    mkdir -p "$(dirname "$work/$name")"
+    cp "$root/$name" "$work/$name"
+  done
+}
+
+# make_once DATABASE COMMAND...: runs crema, unless the database is there.
+make_once() {
+  database=$1
+  shift
+  [ -e "$work/$database" ] || "$crema" "$@"
+}
+
+# The databases of MNIST, as models/lenet names them.
+make_mnist() {
+  mkdir -p "$work/build/mnist"
+  make_once build/mnist/train_lmdb convert_mnist "$root/data/mnist/train-images-idx3-ubyte.gz" \
+    "$root/data/mnist/train-labels-idx1-ubyte.gz" "$work/build/mnist/train_lmdb"
+  make_once build/mnist/test_lmdb convert_mnist "$root/data/mnist/t10k-images-idx3-ubyte.gz" \
+    "$root/data/mnist/t10k-labels-idx1-ubyte.gz" "$work/build/mnist/test_lmdb"
+}
