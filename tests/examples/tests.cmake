@@ -3,5 +3,5 @@ foreach(name mnist cifar10 char_lstm fine_tuning detection segmentation)
   add_test(NAME examples/${name}
     COMMAND ${CMAKE_CURRENT_LIST_DIR}/example.sh $<TARGET_FILE:crema_cli> ${PROJECT_SOURCE_DIR} ${name}
       $<TARGET_FILE:docs_photos>)
-  set_tests_properties(examples/${name} PROPERTIES TIMEOUT 300)
+  set_tests_properties(examples/${name} PROPERTIES TIMEOUT 600)
 endforeach()
