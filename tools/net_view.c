@@ -163,8 +163,15 @@ bool cli_view_open(const cli_view_flags *flags, const char *path, crema_net **ou
     return false;
   }
   options.level = (int)flags->level;
-  if (open_net(flags, path, &options, out) == CREMA_OK) return true;
-  cli_fail();
+  const crema_status status = open_net(flags, path, &options, out);
+  if (status == CREMA_OK) return true;
+  /* A layer finds its data no more than the command needs it. */
+  if (status == CREMA_E_NOT_FOUND && crema_error_layer()[0] != '\0') {
+    cli_error("%s; -input NAME=SHAPE,... gives the shapes of data that is not there",
+              crema_error_text());
+  } else {
+    cli_fail();
+  }
   return false;
 }
 

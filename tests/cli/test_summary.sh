@@ -83,6 +83,8 @@ for shape in 3x 3xa x 0x3 -1; do
   run summary -input data=$shape,label=1 "$lenet"
   expect_error "shape $shape" "expected a shape such as 8x3x227x227"
 done
+run summary "$lenet"
+expect_error "no data" "test_lmdb: no such database" "-input NAME=SHAPE,... gives the shapes"
 run summary none.prototxt
 expect_error "no file" "none.prototxt"
 finish

@@ -108,7 +108,25 @@ PYTHON
   detection)
     shorter examples/detection/solver.prototxt test_iter 2 test_interval 120 max_iter 120
     TRAIN=200 TEST=40 example detection
-    expect_value "a detector from scratch" detection_eval "> 0.5" ;;
+    expect_value "a detector from scratch" detection_eval "> 0.5"
+    # Devices and processes that share the test find the same.
+    sed -i 's/^test_initialization: .*/test_initialization: true/; s/^max_iter: .*/max_iter: 1/; s/^test_iter: .*/test_iter: 2/
+      s/^snapshot_prefix: .*/snapshot_prefix: "again"/' here/solver.prototxt
+    first() { sed -n 's/.*Test net output #0: detection_eval = //p' log | head -n 1; }
+    again=(train -solver here/solver.prototxt -weights here/shapes_iter_120.caffemodel)
+    run "${again[@]}"
+    expect_ok "one device"
+    alone=$(first)
+    CREMA_SIM=devices=2,memory=256M run "${again[@]}" -gpu all -exchange reduce
+    expect_ok "two devices"
+    awk "BEGIN { exit !($(first) == $alone) }" || fail "two devices: $(first), not $alone"
+    if command -v mpirun >/dev/null && [ -z "${CREMA_NO_MPIRUN:-}" ]; then
+      OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 100 \
+        mpirun --oversubscribe -n 2 "$crema" "${again[@]}" >log 2>&1
+      code=$?
+      expect_ok "two processes"
+      awk "BEGIN { exit !($(first) == $alone) }" || fail "two processes: $(first), not $alone"
+    fi ;;
   segmentation)
     shorter examples/segmentation/solver.prototxt test_iter 2 test_interval 40 max_iter 40
     TRAIN=100 TEST=40 example segmentation
