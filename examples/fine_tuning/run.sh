@@ -54,7 +54,8 @@ LAYERS
   data TEST "" val
   cat body.prototxt head.prototxt
   echo 'layer { name: "loss" type: "SoftmaxWithLoss" bottom: "scores" bottom: "label" top: "loss" }'
-  echo 'layer { name: "accuracy" type: "Accuracy" bottom: "scores" bottom: "label" top: "accuracy" include { phase: TEST } }'
+  echo 'layer { name: "accuracy" type: "Accuracy" bottom: "scores" bottom: "label" top: "accuracy"'
+  echo '  include { phase: TEST } }'
 } >train.prototxt
 {
   echo 'name: "photos"'
