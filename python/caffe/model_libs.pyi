@@ -9,13 +9,13 @@ from .proto import caffe_pb2 as caffe_pb2
 L: Layers
 P: Parameters
 
-Size = int | Sequence[int]
+_Size = int | Sequence[int]
 
 def check_if_exist(path: str | PathLike[str]) -> bool: ...
 def make_if_not_exist(path: str | PathLike[str]) -> None: ...
 def UnpackVariable(var: Any, num: int) -> list[Any]: ...
 def ConvBNLayer(net: NetSpec, from_layer: str, out_layer: str, use_bn: bool, use_relu: bool, num_output: int,
-                kernel_size: Size, pad: Size, stride: Size, dilation: int = ..., use_scale: bool = ...,
+                kernel_size: _Size, pad: _Size, stride: _Size, dilation: int = ..., use_scale: bool = ...,
                 lr_mult: float = ..., conv_prefix: str = ..., conv_postfix: str = ..., bn_prefix: str = ...,
                 bn_postfix: str = ..., scale_prefix: str = ..., scale_postfix: str = ..., bias_prefix: str = ...,
                 bias_postfix: str = ..., **bn_params: Any) -> None: ...
@@ -47,5 +47,5 @@ def CreateMultiBoxHead(net: NetSpec, data_layer: str = ..., num_classes: int = .
                        prior_variance: Sequence[float] = ..., aspect_ratios: Sequence[Any] = ...,
                        steps: Sequence[Any] = ..., img_height: int = ..., img_width: int = ...,
                        share_location: bool = ..., flip: bool = ..., clip: bool = ..., offset: float = ...,
-                       inter_layer_depth: Sequence[int] = ..., kernel_size: Size = ..., pad: Size = ...,
+                       inter_layer_depth: Sequence[int] = ..., kernel_size: _Size = ..., pad: _Size = ...,
                        conf_postfix: str = ..., loc_postfix: str = ..., **bn_param: Any) -> list[Top]: ...

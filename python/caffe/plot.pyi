@@ -5,10 +5,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import Net, Solver
 
-Log = str | Iterable[str]
+_Log = str | Iterable[str]
 
-def read_log(log: Log) -> dict[str, tuple[list[int], list[float]]]: ...
-def loss(log: Log, names: Iterable[str] | None = ..., ax: Any = ...) -> Any: ...
+def read_log(log: _Log) -> dict[str, tuple[list[int], list[float]]]: ...
+def loss(log: _Log, names: Iterable[str] | None = ..., ax: Any = ...) -> Any: ...
 
 class LiveLoss:
     ax: Any
