@@ -17,6 +17,7 @@
 #include "core/clock.h"
 #include "core/fail.h"
 #include "core/list.h"
+#include "device/backend/backend.h"
 #include "device_flag.h"
 #include "infer/session.h"
 #include "net_flags.h"
@@ -26,7 +27,8 @@ enum { MOST_RUNS = 10000, MOST_SESSIONS = 256 };
 #define ROW "CREMA_BENCHMARK_ROW"
 
 typedef struct benchmark {
-  const char *net, *weights, *threads, *batch;
+  const char *net, *weights, *threads, *batch, *precision, *table;
+  crema_precision chosen; /* of the compiled model */
   double seconds;
   bool allow_missing;
 } benchmark;
@@ -140,6 +142,8 @@ static crema_status open_workers(const benchmark *b, const row *r, worker *all) 
   crema_model_options_init(&options);
   crema_session_options_init(&session);
   options.allow_missing = b->allow_missing;
+  options.precision = b->chosen;
+  options.table = b->table;
   options.seed = 1;
   session.threads = r->threads;
   if (!r->compiled) return open_plain(b, &all[0].net);
@@ -250,6 +254,29 @@ static bool read_numbers(const char *flag, const char *text, cr_list *out) {
   return true;
 }
 
+/* Says of what kind the compiled model is; where that can go wrong, before anything is measured. */
+static bool tell_precision(const benchmark *b) {
+  const cr_backend *cpu = cr_cpu_device()->backend;
+  const crema_dtype type = b->chosen == CREMA_PRECISION_BF16 ? CREMA_BF16 : CREMA_I8;
+  crema_model_options options;
+  crema_model *model = NULL;
+  if (b->chosen == CREMA_PRECISION_F32) return true;
+  crema_model_options_init(&options);
+  options.precision = b->chosen;
+  options.table = b->table;
+  options.allow_missing = b->allow_missing;
+  const crema_status status = crema_model_load(b->net, b->weights, &options, &model);
+  crema_model_destroy(model);
+  if (status != CREMA_OK) {
+    cli_fail();
+    return false;
+  }
+  const bool fast = cpu->is_fast != NULL && cpu->is_fast(type);
+  printf("compiled: %s%s\n", b->precision,
+         fast ? "" : ", for which the processor has no instructions: it stays in f32");
+  return true;
+}
+
 static bool measure_pairs(char **argv, const cr_list *threads, const cr_list *batch) {
   printf("%7s %5s | %8s %8s %8s | %8s %8s %8s %8s | %s\n", "threads", "batch", "plain", "p99 ms",
          "peak MB", "compiled", "p99 ms", "peak MB", "planned", "ratio");
@@ -289,8 +316,8 @@ static bool measure_sessions(char **argv, const cr_list *batch) {
 static int measure_all(const benchmark *b, char **argv) {
   cr_list threads = {0}, batch = {0};
   bool good = read_numbers("threads", b->threads, &threads) &&
-              read_numbers("batch", b->batch, &batch) && measure_pairs(argv, &threads, &batch) &&
-              measure_sessions(argv, &batch);
+              read_numbers("batch", b->batch, &batch) && tell_precision(b) &&
+              measure_pairs(argv, &threads, &batch) && measure_sessions(argv, &batch);
   cr_list_free(&batch);
   cr_list_free(&threads);
   return good ? 0 : 1;
@@ -305,17 +332,21 @@ static const char help_text[] =
     "at once as there are processors, each in a thread of its own, and tells how many items all "
     "of\n"
     "them compute in a second. Inputs are 0; without -weights, weights are random.\n"
+    "With -precision bf16 or int8 the compiled model is of that kind, and the plain net is not.\n"
     "\n"
     "Example:\n"
     "  crema benchmark -threads 1,2 -batch 1,16 models/squeezenet_v1.1/deploy.prototxt\n";
 
 int crema_cmd_benchmark(int argc, char **argv) {
-  benchmark b = {.threads = "1,2", .batch = "1,16", .seconds = 1};
+  benchmark b = {.threads = "1,2", .batch = "1,16", .seconds = 1, .precision = "f32"};
   const cli_flag flags[] = {
       {"weights", CLI_STRING, &b.weights, "the net's .caffemodel"},
       {"threads", CLI_STRING, &b.threads, "numbers of threads of one run"},
       {"batch", CLI_STRING, &b.batch, "numbers of items of one run"},
       {"seconds", CLI_DOUBLE, &b.seconds, "how long each measurement takes"},
+      {"precision", CLI_STRING, &b.precision,
+       "of the compiled model: f32, bf16 or int8, which needs a -table"},
+      {"table", CLI_STRING, &b.table, CLI_TABLE_HELP},
       {"allow_missing", CLI_BOOL, &b.allow_missing, CLI_ALLOW_MISSING_HELP},
   };
   const cli_spec spec = {.command = "benchmark",
@@ -333,7 +364,8 @@ int crema_cmd_benchmark(int argc, char **argv) {
   if (cli_parse(&spec, &argc, argv, &exit_code)) {
     const char *row_text = getenv(ROW);
     b.net = argv[1];
-    exit_code = row_text != NULL ? measure_here(&b, row_text) : measure_all(&b, given);
+    if (!cli_choose_precision(b.precision, &b.chosen)) exit_code = 1;
+    else exit_code = row_text != NULL ? measure_here(&b, row_text) : measure_all(&b, given);
   }
   free(given);
   return exit_code;

@@ -22,6 +22,32 @@ for method in minmax percentile kl; do
   knows_the_cat -precision int8 -table net.table
 done
 
+# The weights of two products are what the compiled model takes, and they are half as large, or a quarter.
+cat >products.prototxt <<'NET'
+layer { name: "in" type: "Input" top: "x" input_param { shape { dim: 1 dim: 1024 } } }
+layer {
+  name: "a" type: "InnerProduct" bottom: "x" top: "y"
+  inner_product_param { num_output: 512 weight_filler { type: "xavier" } }
+}
+layer {
+  name: "b" type: "InnerProduct" bottom: "y" top: "z"
+  inner_product_param { num_output: 512 weight_filler { type: "xavier" } }
+}
+NET
+printf "a 100\nb 100\n" >products.table
+for precision in f32 bf16 int8; do
+  run benchmark -seconds 0.01 -threads 1 -batch 1 -precision $precision -table products.table products.prototxt
+  expect_ok "benchmark -precision $precision"
+  grep "^ *1 *1 |" log | awk '{ print $11 }' >>planned
+  grep -q "^compiled: $precision" log && grep -q "no instructions" log && echo slow >$precision
+done
+[ -e bf16 ] || awk 'NR == 1 { f32 = $1 } NR == 2 { exit !($1 < 0.6 * f32 && $1 > 1) }' planned || fail "bf16: $(cat planned)"
+[ -e int8 ] || awk 'NR == 1 { f32 = $1 } NR == 3 { exit !($1 < 0.35 * f32 && $1 > 0.7) }' planned || fail "int8: $(cat planned)"
+run benchmark -precision int8 products.prototxt
+expect_error "benchmark without a table" "crema calibrate"
+run benchmark -precision half products.prototxt
+expect_error "benchmark of another precision" "-precision half"
+
 run classify -precision int8 "$cat_image"
 expect_error "no table" "crema calibrate"
 run classify -precision fp8 "$cat_image"
