@@ -7,7 +7,6 @@
 #include "crema/types.h"
 #include "device/device.h"
 #include "device/memory/block.h"
-#include "device/memory/heap.h"
 #include "device/memory/scratchpad.h"
 #include "device/memory/tracking.h"
 #include "net/net.h"
@@ -58,10 +57,9 @@ static void report_net(crema_net *net) {
     print_row("tops, shared ones again", "", &memory.shared_tops);
     print_row("bottoms, all", "", &memory.bottoms);
   }
-  const cr_heap_usage usage = cr_heap_usage_of(net->context);
-  if (usage.held > 0) {
+  if (status == CREMA_OK && memory.planned_held > 0) {
     printf("  values that live for a part of a pass: %zu bytes held, %zu in use at most, %zu now\n",
-           usage.held, usage.highest, usage.in_use);
+           memory.planned_held, memory.planned, memory.planned_now);
   }
   report_params(net);
   if (status == CREMA_OK) {

@@ -142,6 +142,7 @@ bool cli_net_flags_load(cli_net_flags *flags, const char *command, crema_phase p
   options.stage_count = cli_split_list(text, stages, MAX_STAGES);
   options.skip_corrupt = flags->skip_corrupt;
   options.warn_unknown_fields = flags->warn_unknown_fields;
+  options.plan_memory = flags->plan_memory && phase == CREMA_TRAIN;
   bool good = load(flags, &options, out);
   free(text);
   if (!good) cli_net_close(out);

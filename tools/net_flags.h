@@ -15,7 +15,9 @@ typedef struct cli_net_flags {
   bool compiled;
   const char *precision, *table; /* of a compiled net */
   crema_precision chosen;        /* by `precision`, once the flags are checked */
-  bool allow_missing;            /* no flag of both; see cli_load_weights */
+  /* No flags of both commands: see cli_load_weights; a net of phase TRAIN plans its memory, as in
+   * training. */
+  bool allow_missing, plan_memory;
 } cli_net_flags;
 
 enum { CLI_NET_FLAGS = 13 };

@@ -55,6 +55,12 @@ static void report(const crema_net *net, bool backward, const times *t, uint64_t
     cr_log_info("Average Forward-Backward: %g ms.", t->total * scale);
   }
   cr_log_info("Total Time: %g ms.", t->total * 1e3);
+  cr_net_memory memory;
+  if (cr_net_memory_read(net, &memory) == CREMA_OK && memory.planned > 0) {
+    cr_log_info("Activations%s: %.2f MB at most at once, in %.2f MB of memory.",
+                backward ? " and gradients" : "", (double)memory.planned / 1e6,
+                (double)memory.planned_held / 1e6);
+  }
   if (conversions > 0) {
     cr_log_info("Type conversions per iteration: %g", (double)conversions / (double)iterations);
   }
@@ -91,7 +97,10 @@ out:
 static const char help_text[] =
     "Runs a network forward and backward and prints the mean time of each layer and of the\n"
     "whole pass. The weights are random unless -weights gives them; layers that it lacks are\n"
-    "warned of. With -compiled, which is for phase TEST, there is no backward pass.\n"
+    "warned of. With -compiled, which is for phase TEST, there is no backward pass. Where memory "
+    "is\n"
+    "planned (phase TRAIN, -compiled) the last lines tell the most that values of a pass take at\n"
+    "once.\n"
     "\n"
     "Example:\n"
     "  crema time -model lenet_train_test.prototxt -iterations 20\n";
@@ -101,6 +110,7 @@ int crema_cmd_time(int argc, char **argv) {
   cli_flag list[CLI_NET_FLAGS];
   cli_net_flags_list(&flags, "passes to time", "TRAIN, or TEST, which -compiled needs", list);
   flags.allow_missing = true; /* the values of the parameters do not affect the time */
+  flags.plan_memory = true;
   const cli_spec spec = {.command = "time",
                          .arguments = "",
                          .help = help_text,

@@ -145,7 +145,8 @@ typedef void crema_line_fn(void *user, const char *text);
 /* Tells, line by line, how training will go, before it does: between several devices the tree along
  * which weights may be copied, with the measured speeds of links; the buckets in which gradients
  * are exchanged, and after which layer's backward pass each is ready; the time of computing, from
- * some iterations without an exchange; and from these the predicted time of an iteration for each
+ * some iterations without an exchange, the memory of activations and gradients, and what computing
+ * them again costs; and from these the predicted time of an iteration for each
  * way to exchange, and which one CREMA_EXCHANGE_AUTO takes and why. `line` gets each line, and
  * `user`. All processes that train together must call it; only the first tells. These iterations
  * take samples from the data and change what the solver remembers of updates: afterwards it should

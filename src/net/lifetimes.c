@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "core/clock.h"
 #include "core/fail.h"
 #include "layers/common/layer_op.h"
 #include "layers/common/layer_pair.h"
@@ -410,6 +411,7 @@ crema_status cr_net_replay_segment(crema_net *net, int index) {
     learns = learns || runs_backward(&net->layer[i]);
   }
   if (!learns) return CREMA_OK;
+  const double start = cr_clock_seconds();
   net->replays = true;
   for (int i = net->replayed; status == CREMA_OK && net->segment[i] == net->replayed; ++i) {
     status = cr_net_replay_layer(net, i);
@@ -417,6 +419,7 @@ crema_status cr_net_replay_segment(crema_net *net, int index) {
     else cr_net_let_go_forward(net, i);
   }
   net->replays = false;
+  net->replay_time += cr_clock_seconds() - start;
   return status;
 }
 

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "core/fail.h"
+#include "device/memory/heap.h"
 #include "net/net.h"
 
 /* The tensors of blobs that were counted. */
@@ -61,5 +62,9 @@ crema_status cr_net_memory_read(const crema_net *net, cr_net_memory *out) {
     }
   }
   free((void *)list);
+  const cr_heap_usage usage = cr_heap_usage_of(net->context);
+  out->planned_held = usage.held;
+  out->planned = usage.highest;
+  out->planned_now = usage.in_use;
   return CREMA_OK;
 }

@@ -94,6 +94,7 @@ struct crema_net {
   bool parts_moved;    /* shapes or what is kept have changed since cr_net_place_parts */
   int replayed;        /* of the segment that was computed again last, its first layer */
   bool replays;        /* a segment is being computed again */
+  double replay_time;  /* seconds that segments took so far; on a device, to submit them */
   cr_tensor **passing; /* all that is let go of, for the layers' lists */
   double grad_scale;   /* all gradients are multiplied with it, and a solver divides them by it */
   int fusions;         /* layers whose work others do */
@@ -161,6 +162,9 @@ typedef struct cr_net_memory {
   crema_blob_memory bottoms;       /* what layers read, each value once: a part of the tops */
   crema_blob_memory params;        /* each value once */
   crema_blob_memory shared_params; /* once more for each further layer that has them */
+  /* Values that live for a part of a pass, where there are such: the most at once, those now, and
+   * the host memory that is held for them. */
+  size_t planned, planned_now, planned_held;
 } cr_net_memory;
 crema_status cr_net_memory_read(const crema_net *net, cr_net_memory *out) CREMA_MUST_USE;
 

@@ -107,9 +107,11 @@ static crema_status time_iteration(const cr_training_plan *plan, cr_replica *rep
   CR_TRY(crema_context_finish(replica->context));
   b.start = cr_clock_seconds();
   times->forward = b.start - start;
+  const double before = replica->net->replay_time;
   CR_TRY(cr_net_backward_watched(replica->net, &watcher));
   CR_TRY(crema_context_finish(replica->context));
   times->backward = cr_clock_seconds() - b.start;
+  times->again = replica->net->replay_time - before;
   return time_update(replica, &times->update);
 }
 
@@ -163,11 +165,15 @@ static crema_status measure_computing(cr_training_plan *plan) {
     all->forward = larger(all->forward, one->forward);
     all->backward = larger(all->backward, one->backward);
     all->update = larger(all->update, one->update);
+    all->again = larger(all->again, one->again);
+    cr_net_memory memory;
+    CR_TRY(cr_net_memory_read(solver->replica[r].net, &memory));
+    if (memory.planned > plan->memory.planned) plan->memory = memory;
     for (int i = 0; i < plan->buckets; ++i) all->ready[i] = larger(all->ready[i], one->ready[i]);
   }
-  double sum[] = {all->forward, all->backward, all->update};
-  CR_TRY(slowest_process(plan, sum, 3));
-  all->forward = sum[0], all->backward = sum[1], all->update = sum[2];
+  double sum[] = {all->forward, all->backward, all->update, all->again};
+  CR_TRY(slowest_process(plan, sum, 4));
+  all->forward = sum[0], all->backward = sum[1], all->update = sum[2], all->again = sum[3];
   return slowest_process(plan, all->ready, plan->buckets);
 }
 

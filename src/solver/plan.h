@@ -9,6 +9,7 @@
 /* What an iteration takes without an exchange, in seconds: of one pass, and of the update. */
 typedef struct cr_plan_times {
   double forward, backward, update;
+  double again;  /* of backward: what is computed again, with crema_solver_options.recompute */
   double *ready; /* of each bucket, since its backward pass began */
 } cr_plan_times;
 
@@ -17,6 +18,7 @@ typedef struct cr_training_plan {
   /* How the parameters' gradients are cut when they are exchanged along with backward. */
   cr_bucket *bucket;
   int buckets;
+  cr_net_memory memory; /* that the planned values of a replica take, the largest's */
   cr_plan_times times;  /* of the slowest replica in each respect */
   cr_plan_times *each;  /* of the replicas of this process */
   cr_cost_bucket *cost; /* one per bucket, set anew for each prediction */

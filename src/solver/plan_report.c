@@ -93,6 +93,20 @@ static void tell_computing(const teller *t) {
   }
 }
 
+/* Of host memory: where values are on a device, its own is planned by its pool. */
+static void tell_memory(const teller *t) {
+  const cr_plan_times *times = &t->plan->times;
+  const cr_net_memory *memory = &t->plan->memory;
+  if (memory->planned > 0) {
+    say(t, "Activations and gradients: %.2f MB at most at once, in %.2f MB of memory",
+        (double)memory->planned / 1e6, (double)memory->planned_held / 1e6);
+  }
+  if (t->plan->solver->options.recompute && memory->planned > 0) {
+    say(t, "  computing values again instead of keeping them: %.3f ms of backward",
+        times->again * 1e3);
+  }
+}
+
 /* ---- ways to exchange ---- */
 
 static void tell_step(const teller *t, const char *name, crema_exchange way) {
@@ -159,5 +173,6 @@ void cr_plan_tell(const cr_training_plan *plan, void (*line)(void *user, const c
   tell_links(&t);
   tell_buckets(&t);
   tell_computing(&t);
+  tell_memory(&t);
   tell_steps(&t);
 }

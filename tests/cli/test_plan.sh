@@ -68,6 +68,35 @@ expect_line "another choice" '^Taken \(-exchange\): tree$' plan
 grep -q 'why\|because' log && fail "a choice of the user is explained to the user"
 
 # Errors are those of training.
+# Sixteen layers of equal size: about the square root of them is kept when the others are computed again.
+{
+  echo 'layer { name: "in" type: "DummyData" top: "x0" dummy_data_param { shape { dim: 4 dim: 8 dim: 32 dim: 32 } } }'
+  for i in {0..15}; do
+    echo "layer { name: 'c$i' type: 'Convolution' bottom: 'x$i' top: 'x$((i + 1))' convolution_param {
+      num_output: 8 kernel_size: 3 pad: 1 weight_filler { type: 'msra' } } }"
+  done
+  echo 'layer { name: "loss" type: "Reduction" bottom: "x16" top: "loss" loss_weight: 1 }'
+} >deep.net
+echo 'net: "deep.net" base_lr: 0 lr_policy: "fixed" max_iter: 1' >deep.prototxt
+memory_of() {
+  sed -n 's/.*ctivations and gradients: \([0-9.]*\) MB at most at once, in [0-9.]* MB of memory.*/\1/p' "$1"
+}
+for flag in "" -recompute -no_memory_plan; do
+  "$crema" train --plan -solver deep.prototxt $flag >"deep$flag" 2>log || fail "deep $flag: $(cat log)"
+done
+awk -v all="$(memory_of deep)" -v some="$(memory_of deep-recompute)" 'BEGIN { exit !(some > 0.5 && some < 0.7 * all) }' ||
+  fail "recomputing: $(memory_of deep-recompute) MB of $(memory_of deep) MB"
+expect_line "recomputing" '^  computing values again instead of keeping them: [0-9]*\.?[0-9]*[1-9][0-9]* ms of backward$' deep-recompute
+grep -q 'computing values again' deep && fail "nothing is computed again"
+[ -z "$(memory_of deep-no_memory_plan)" ] || fail "memory that is not planned is told of"
+run time -model deep.net -iterations 1
+expect_ok "time"
+[ "$(memory_of log)" = "$(memory_of deep)" ] || fail "time: $(memory_of log) MB, not $(memory_of deep) MB"
+run time -model "$source_dir/models/squeezenet_v1.0/deploy.prototxt" -iterations 1 -compiled
+[ -z "$(memory_of log)" ] || fail "time -compiled tells of gradients"
+expect_line "time -compiled" 'Activations: [0-9.]+ MB at most at once'
+rm deep*
+
 run train --plan -solver none.prototxt
 expect_error "no solver" "none.prototxt"
 run train --plan -solver tiny.prototxt -exchange mpi -gpu sim:2
