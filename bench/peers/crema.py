@@ -2,6 +2,9 @@
 import ctypes
 import os
 import pathlib
+import re
+import subprocess
+import tempfile
 
 import numpy
 
@@ -20,6 +23,14 @@ class NetOptions(ctypes.Structure):
                 ("stage_count", ctypes.c_size_t), ("device", ctypes.c_void_p), ("seed", ctypes.c_int64),
                 ("warn_unknown_fields", ctypes.c_bool), ("skip_corrupt", ctypes.c_bool),
                 ("force_backward", ctypes.c_bool)]
+
+
+class ModelOptions(ctypes.Structure):
+    _fields_ = [("level", ctypes.c_int), ("stages", ctypes.c_void_p), ("stage_count", ctypes.c_size_t),
+                ("keep", ctypes.c_void_p), ("keep_count", ctypes.c_size_t), ("without", ctypes.c_void_p),
+                ("without_count", ctypes.c_size_t), ("precision", ctypes.c_int), ("table", ctypes.c_char_p),
+                ("seed", ctypes.c_int64), ("allow_missing", ctypes.c_bool), ("warn_unknown_fields", ctypes.c_bool),
+                ("skip_corrupt", ctypes.c_bool)]
 
 
 def load_library():
@@ -121,11 +132,18 @@ class Net:
 
 
 class Session:
-    """A compiled model and one session of it."""
+    """A compiled model and one session of it; int8 needs a table of scales."""
 
-    def __init__(self, path, weights):
+    PRECISIONS = ("f32", "bf16", "int8")
+
+    def __init__(self, path, weights, precision="f32", table=None):
         self.model, self.handle = ctypes.c_void_p(), ctypes.c_void_p()
-        check(LIBRARY.crema_model_load(os.fsencode(path), os.fsencode(weights), None, ctypes.byref(self.model)))
+        options = ModelOptions()
+        LIBRARY.crema_model_options_init(ctypes.byref(options))
+        options.precision = self.PRECISIONS.index(precision)
+        options.table = None if table is None else os.fsencode(table)
+        check(LIBRARY.crema_model_load(os.fsencode(path), os.fsencode(weights), ctypes.byref(options),
+                                       ctypes.byref(self.model)))
         check(LIBRARY.crema_session_create(self.model, None, ctypes.byref(self.handle)))
 
     def __del__(self):
@@ -140,6 +158,21 @@ class Session:
 
     def forward(self):
         check(LIBRARY.crema_session_run(self.handle))
+
+
+def calibrate(path, weights, table, batch, batches):
+    """Writes the scales for int8 of a net whose input is drawn anew for each batch: normal values, as those that
+    another runtime's scales are made of."""
+    text = pathlib.Path(path).read_text()
+    source = re.search(r'type: "Input" top: "(\w+)"\s+input_param { shape {([^}]*)} }', text)
+    dims = re.sub(r"dim: \d+", f"dim: {batch}", source[2], count=1)
+    drawn = f'type: "DummyData" top: "{source[1]}" dummy_data_param {{ shape {{{dims}}} data_filler {{ type: "gaussian" }} }}'
+    command = pathlib.Path(os.environ.get("CREMA_COMMAND", ROOT / "build" / "bin" / "crema"))
+    with tempfile.NamedTemporaryFile("w", suffix=".prototxt") as net:
+        net.write(text.replace(source[0], drawn))
+        net.flush()
+        subprocess.run([command, "calibrate", net.name, "-weights", weights, "-iterations", str(batches), "-method",
+                        "minmax", "-out", table], check=True, capture_output=True)
 
 
 def set_threads(count):

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Times crema, ONNX Runtime and OpenVINO on the same nets, weights and inputs, in turn in one process.
 
-The ratio is crema's median time by that of the fastest other runtime of the same precision; the
-difference is the largest of crema's output from ONNX Runtime's, relative to the largest output.
+A ratio is crema's median time by that of the fastest other runtime of the same precision; the
+difference is the largest of crema's output from ONNX Runtime's, relative to the largest output, of the first kind of
+crema that is named. Scales for int8 are those of the same random inputs on both sides.
 With -memory, each runtime runs in a process of its own, and the table shows by how much its peak
 of resident memory exceeds what it had before it loaded the net.
 """
@@ -21,7 +22,7 @@ import time
 import numpy
 
 NETS = ("alexnet", "googlenet", "squeezenet_v1.1", "resnet50", "mobilenet_v1", "mobilenet_v2", "densenet121")
-KINDS = ("crema", "crema-plain", "onnxruntime", "openvino", "openvino-bf16", "openvino-int8")
+KINDS = ("crema", "crema-plain", "crema-bf16", "crema-int8", "onnxruntime", "openvino", "openvino-bf16", "openvino-int8")
 MODELS = pathlib.Path(__file__).resolve().parent.parent.parent / "models"
 
 
@@ -33,9 +34,10 @@ class Files:
         self.weights = pathlib.Path(folder) / f"{name}.caffemodel"
         self.onnx = pathlib.Path(folder) / f"{name}.onnx"
         self.int8 = pathlib.Path(folder) / f"{name}-int8.xml"
+        self.table = pathlib.Path(folder) / f"{name}.table"
 
 
-def make_files(folder, name, int8):
+def make_files(folder, name, kinds):
     import crema
     import export_onnx
     files = Files(folder, name)
@@ -44,8 +46,10 @@ def make_files(folder, name, int8):
         crema.randomise(net, files.net)
         net.save(files.weights)
         export_onnx.export(files.net, net, files.onnx)
-    if int8 and not files.int8.exists():
+    if "openvino-int8" in kinds and not files.int8.exists():
         make_int8(files)
+    if "crema-int8" in kinds and not files.table.exists():
+        crema.calibrate(files.net, files.weights, files.table, 16, 4)
     return files
 
 
@@ -62,11 +66,14 @@ def make_int8(files):
 
 
 class Crema:
-    def __init__(self, files, threads, values, plain=False):
+    def __init__(self, files, threads, values, kind="f32"):
         import crema
         self.crema, self.threads = crema, threads
         crema.set_threads(threads)
-        self.net = (crema.Net if plain else crema.Session)(files.net, files.weights)
+        if kind == "plain":
+            self.net = crema.Net(files.net, files.weights)
+        else:
+            self.net = crema.Session(files.net, files.weights, kind, files.table if kind == "int8" else None)
         self.net.input().reshape(values.shape)
         self.values = values
         self.net.forward()
@@ -122,7 +129,7 @@ def make(kind, files, threads, values):
     if name == "openvino":
         return OpenVino(files, threads, values, precision or "f32")
     if name == "crema":
-        return Crema(files, threads, values, precision == "plain")
+        return Crema(files, threads, values, precision or "f32")
     return OnnxRuntime(files, threads, values)
 
 
@@ -150,26 +157,43 @@ def measure(runners, seconds, clock):
     return {kind: statistics.median(times) * 1e3 for kind, times in taken.items()}
 
 
+def precision_of(kind):
+    word = kind.partition("-")[2]
+    return word if word in ("bf16", "int8") else "f32"
+
+
+def ratio(ms, kind):
+    """Of the time of a kind of crema to that of the fastest other runtime of the same precision; None: there is none."""
+    others = [ms[k] for k in ms if not k.startswith("crema") and precision_of(k) == precision_of(kind)]
+    return ms[kind] / min(others) if others else None
+
+
+def ratios(ms):
+    """crema's, and those of its shorter types behind it."""
+    found = [(precision_of(k), ratio(ms, k)) for k in ms if k.startswith("crema") and k != "crema-plain"]
+    return " ".join(f"{precision} {r:.2f}" for precision, r in found if r is not None)
+
+
 def difference(runners):
-    if "crema" not in runners or "onnxruntime" not in runners:
+    """Of the first kind of crema."""
+    ours = next((runner for kind, runner in runners.items() if kind.startswith("crema")), None)
+    if ours is None or "onnxruntime" not in runners:
         return float("nan")
-    ours, theirs = runners["crema"].run(), runners["onnxruntime"].run()
+    ours, theirs = ours.run(), runners["onnxruntime"].run()
     return float(numpy.abs(ours.reshape(theirs.shape) - theirs).max() / numpy.abs(theirs).max())
 
 
 def compare_times(args, folder):
-    others = [k for k in args.kinds if k in ("onnxruntime", "openvino")]
     print(f"{'net':16} {'batch':>5} {'threads':>7}", *(f"{k:>13}" for k in args.kinds),
-          f"{'ratio':>6} {'difference':>10}")
+          f"{'difference':>10}  ratios")
     for name in args.nets:
-        files = make_files(folder, name, "openvino-int8" in args.kinds)
+        files = make_files(folder, name, args.kinds)
         for batch, threads in itertools.product(args.batch, args.threads):
             values = input_values(files, batch)
             runners = {kind: make(kind, files, threads, values) for kind in args.kinds}
             ms = measure(runners, args.seconds, time.process_time if args.processor else time.perf_counter)
-            best = min((ms[k] for k in others), default=float("nan"))
             print(f"{name:16} {batch:5} {threads:7}", *(f"{ms[k]:13.2f}" for k in args.kinds),
-                  f"{ms.get('crema', float('nan')) / best:6.2f} {difference(runners):10.1e}", flush=True)
+                  f"{difference(runners):10.1e}  {ratios(ms)}", flush=True)
 
 
 def memory_of(field):
@@ -193,7 +217,7 @@ def run_child(args, folder):
 def compare_memory(args, folder):
     print(f"{'MiB':16} {'batch':>5} {'threads':>7}", *(f"{k:>13}" for k in args.kinds))
     for name in args.nets:
-        make_files(folder, name, "openvino-int8" in args.kinds)
+        make_files(folder, name, args.kinds)
         for batch, threads in itertools.product(args.batch, args.threads):
             grown = []
             for kind in args.kinds:
