@@ -113,6 +113,18 @@ static crema_status mark_wanted(cr_graph *graph, const char *const *keep, size_t
   return CREMA_OK;
 }
 
+static crema_status mark_overwritten(cr_graph *graph) {
+  const crema_net *net = graph->net;
+  bool *found = NULL;
+  CR_TRY(CR_NEW(found, net->blobs + 1, "a compiled net"));
+  crema_status status = cr_net_find_overwritten(net, found);
+  for (int v = 0; v < graph->values && status == CREMA_OK; ++v) {
+    graph->value[v].overwritten = found[cr_name_map_get(&net->blob_index, graph->value[v].name)];
+  }
+  free(found);
+  return status;
+}
+
 crema_status cr_graph_make(cr_graph *graph, crema_net *net, const char *const *keep, size_t keeps,
                            cr_buffer *text) {
   size_t values = 1;
@@ -128,7 +140,8 @@ crema_status cr_graph_make(cr_graph *graph, crema_net *net, const char *const *k
               out);
   graph->layers = net->layers;
   for (int i = 0; i < net->layers; ++i) CR_TRY_GOTO(take_layer(graph, i, current), out);
-  status = mark_wanted(graph, keep, keeps, current);
+  CR_TRY_GOTO(mark_wanted(graph, keep, keeps, current), out);
+  status = mark_overwritten(graph);
 out:
   free(current);
   return status;
@@ -190,7 +203,18 @@ bool cr_graph_has_loss(const cr_graph *graph, int layer) {
 bool cr_graph_is_simple(const cr_graph *graph, int layer) {
   const cr_graph_layer *l = &graph->layer[layer];
   if (l->removed || l->rewritten || l->bottoms != 1 || l->tops != 1) return false;
-  return l->built->tops == 1 && !cr_graph_has_loss(graph, layer);
+  return l->built->tops == 1 && !cr_graph_has_loss(graph, layer) && !cr_graph_is_tied(graph, layer);
+}
+
+bool cr_graph_is_tied(const cr_graph *graph, int layer) {
+  const cr_graph_layer *l = &graph->layer[layer];
+  for (int j = 0; j < l->bottoms; ++j) {
+    if (graph->value[l->bottom[j]].overwritten) return true;
+  }
+  for (int j = 0; j < l->tops; ++j) {
+    if (graph->value[l->top[j]].overwritten) return true;
+  }
+  return false;
 }
 
 bool cr_graph_may_go(const cr_graph *graph, int value) {

@@ -21,6 +21,7 @@ typedef struct cr_graph_value {
   bool wanted;      /* an output or to be kept: it must stay, under its name */
   bool output;      /* of the net */
   bool input;       /* the caller gives it: it must stay, under its name */
+  bool overwritten; /* in memory that is read after it was overwritten under another name */
   int maker;        /* the layer */
   int reader;       /* the layer; -1: none */
 } cr_graph_value;
@@ -87,8 +88,13 @@ bool cr_graph_has_floats(const cr_graph *graph, int layer);
 /* Whether a top of the layer counts as a loss. */
 bool cr_graph_has_loss(const cr_graph *graph, int layer);
 
-/* Whether the layer is as it was built, has one bottom and one top, and no loss weight. */
+/* Whether the layer is as it was built, has one bottom and one top, and no loss weight, and may run
+ * earlier or later than it does. */
 bool cr_graph_is_simple(const cr_graph *graph, int layer);
+
+/* Whether other layers depend on when this one runs, because it or they overwrite what others still
+ * read: as in Caffe, such a net runs as it stands. */
+bool cr_graph_is_tied(const cr_graph *graph, int layer);
 
 /* Whether the value may cease to be. */
 bool cr_graph_may_go(const cr_graph *graph, int value);

@@ -30,7 +30,7 @@ static bool is_function(const cr_graph_layer *layer) {
 static bool depends_on_constants(const cr_graph *graph, int index, const bool *constant) {
   const cr_graph_layer *layer = &graph->layer[index];
   if (layer->removed || !cr_graph_has_floats(graph, index)) return false;
-  if (cr_graph_has_loss(graph, index)) return false;
+  if (cr_graph_has_loss(graph, index) || cr_graph_is_tied(graph, index)) return false;
   if (layer->bottoms == 0) return is_constant_source(layer);
   if (!is_function(layer)) return false;
   for (int j = 0; j < layer->bottoms; ++j) {

@@ -6,8 +6,10 @@
 
 /* A layer without tops is there for what it does, unless it ignores its bottoms: then it only hides
  * them, which cr_program_make does where it is needed. */
-static bool is_needed(const cr_graph *graph, const cr_graph_layer *layer) {
+static bool is_needed(const cr_graph *graph, int index) {
+  const cr_graph_layer *layer = &graph->layer[index];
   if (layer->class->input != NULL && layer->class->input->net_input) return true;
+  if (layer->in_place && cr_graph_is_tied(graph, index)) return true;
   if (layer->built->tops == 0) return !layer->class->ignores_values;
   if (layer->tops < layer->built->tops) return true; /* a loss may have a top without a name */
   for (int j = 0; j < layer->tops; ++j) {
@@ -38,7 +40,7 @@ crema_status cr_pass_dead(cr_graph *graph) {
   char name[CR_GRAPH_NAME];
   for (int i = graph->layers - 1; i >= 0; --i) {
     cr_graph_layer *layer = &graph->layer[i];
-    if (layer->removed || is_needed(graph, layer)) continue;
+    if (layer->removed || is_needed(graph, i)) continue;
     layer->removed = true;
     for (int j = 0; j < layer->bottoms; ++j) graph->value[layer->bottom[j]].reader = -1;
     CR_TRY(cr_graph_tell(graph, "dead", "%s is left out", cr_graph_name(graph, i, name)));

@@ -68,6 +68,7 @@ static bool is_sum(const cr_graph *graph, int layer) {
   if (!cr_graph_is(graph, layer, &cr_layer_eltwise) || l->bottoms != 2 || l->tops != 1)
     return false;
   if (cr_graph_has_loss(graph, layer) || !cr_graph_has_floats(graph, layer)) return false;
+  if (cr_graph_is_tied(graph, layer)) return false;
   if (param == NULL) return true;
   if (param->operation != CAFFE__ELTWISE_PARAMETER__ELTWISE_OP__SUM) return false;
   for (size_t i = 0; i < param->n_coeff; ++i) {

@@ -146,6 +146,10 @@ crema_status cr_net_create_frozen(Caffe__NetParameter *param, const crema_net_op
                                   const cr_net_frozen_layer *frozen,
                                   crema_net **out) CREMA_MUST_USE;
 
+/* Finds the blobs whose values a layer in place overwrites before another one reads them under
+ * another name, so that the order of the layers matters: found[i] is set for each blob. */
+crema_status cr_net_find_overwritten(const crema_net *net, bool *found) CREMA_MUST_USE;
+
 /* To be called before the net computes or its values are read, and when it has computed: see
  * crema_view. No-ops where there are no views. */
 crema_status cr_net_take_views(crema_net *net) CREMA_MUST_USE;

@@ -49,11 +49,17 @@ static bool reads_values(const cr_net_layer *layer, int j) {
   return true;
 }
 
+/* Whether the layer reads bottom `j` after it was overwritten. */
+static bool reads_too_late(const cr_net_layer *layer, const blob_notes *note, int j) {
+  const blob_notes *bottom = &note[layer->bottom_id[j]];
+  return bottom->version != note[bottom->storage].current && reads_values(layer, j);
+}
+
 static void check_reads(const crema_net *net, const blob_notes *note, int index) {
   const cr_net_layer *layer = &net->layer[index];
   for (int j = 0; j < layer->layer->bottoms; ++j) {
-    const blob_notes *bottom = &note[layer->bottom_id[j]], *storage = &note[bottom->storage];
-    if (bottom->version == storage->current || !reads_values(layer, j)) continue;
+    if (!reads_too_late(layer, note, j)) continue;
+    const blob_notes *storage = &note[note[layer->bottom_id[j]].storage];
     const cr_layer *writer = net->layer[storage->writer].layer;
     cr_log_warning(
         "layer '%s' (%s) reads blob '%s' after layer '%s' (%s) has overwritten its values "
@@ -63,7 +69,10 @@ static void check_reads(const crema_net *net, const blob_notes *note, int index)
   }
 }
 
-static void check_persistent_source(const crema_net *net, const blob_notes *storage, int index) {
+static void check_persistent_source(const crema_net *net, const blob_notes *note, int index) {
+  const cr_net_layer *layer = &net->layer[index];
+  if (!is_in_place(layer) || preserved(layer->layer) == CR_VALUES_ALL) return;
+  const blob_notes *storage = &note[note[layer->top_id[0]].storage];
   if (storage->source == NO_LAYER) return;
   const cr_layer *self = net->layer[index].layer, *source = net->layer[storage->source].layer;
   cr_log_warning(
@@ -82,7 +91,6 @@ static void note_tops(const crema_net *net, blob_notes *note, int index) {
     if (in_place && t == 0) {
       blob_notes *storage = &note[top->storage];
       if (preserved(self) == CR_VALUES_ALL) continue;
-      check_persistent_source(net, storage, index);
       storage->writer = index;
       top->version = ++storage->current;
       continue;
@@ -153,6 +161,7 @@ crema_status cr_net_warn_of_overwriting(const crema_net *net) {
   if (note == NULL) return cr_fail_memory(blobs * sizeof *note, "the net's graph");
   for (int i = 0; i < net->layers; ++i) {
     check_reads(net, note, i);
+    check_persistent_source(net, note, i);
     note_tops(net, note, i);
   }
   for (int i = net->layers - 1; i >= 0; --i) {
@@ -162,4 +171,24 @@ crema_status cr_net_warn_of_overwriting(const crema_net *net) {
   }
   free(note);
   return CREMA_OK;
+}
+
+crema_status cr_net_find_overwritten(const crema_net *net, bool *found) {
+  blob_notes *note = NULL;
+  bool *storage = NULL;
+  crema_status status = CREMA_OK;
+  CR_TRY_GOTO(CR_NEW(note, net->blobs + 1, "the net's graph"), out);
+  CR_TRY_GOTO(CR_NEW(storage, net->blobs + 1, "the net's graph"), out);
+  for (int i = 0; i < net->layers; ++i) {
+    const cr_net_layer *layer = &net->layer[i];
+    for (int j = 0; j < layer->layer->bottoms; ++j) {
+      if (reads_too_late(layer, note, j)) storage[note[layer->bottom_id[j]].storage] = true;
+    }
+    note_tops(net, note, i);
+  }
+  for (int b = 0; b < net->blobs; ++b) found[b] = storage[note[b].storage];
+out:
+  free(storage);
+  free(note);
+  return status;
 }

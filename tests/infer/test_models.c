@@ -199,6 +199,41 @@ TEST(overwritten_blobs_can_be_read) {
   remove_blocks(net);
 }
 
+/* Layers that overwrite what others still read, which is warned of, stay in their order: 'p' and
+ * 'q' must not become one layer, nor may 'r' go, although nobody reads its top. */
+TEST(values_that_are_overwritten_early_stay_so) {
+  static const char text[] =
+      INPUT("data", DIM4(2, 3, 6, 5))
+      "layer { name: 'first' type: 'Convolution' bottom: 'data' top: 'a' convolution_param {"
+      " num_output: 4 kernel_size: 3 weight_filler { type: 'xavier' } } }\n"
+      "layer { name: 'flat' type: 'Flatten' bottom: 'a' top: 'b' }\n"
+      "layer { name: 'p' type: 'Power' bottom: 'b' top: 'b' power_param { scale: 0.5 shift: 1 } }\n"
+      "layer { name: 'c' type: 'Convolution' bottom: 'a' top: 'c' convolution_param {"
+      " num_output: 4 kernel_size: 1 weight_filler { type: 'xavier' } } }\n"
+      "layer { name: 'q' type: 'Power' bottom: 'b' top: 'b' power_param { scale: 0.5 shift: 1 } }\n"
+      "layer { name: 'd' type: 'Convolution' bottom: 'a' top: 'd' convolution_param {"
+      " num_output: 4 kernel_size: 1 weight_filler { type: 'xavier' } } }\n"
+      "layer { name: 'r' type: 'Power' bottom: 'b' top: 'b' power_param { scale: 2 } }\n"
+      "layer { name: 'hush' type: 'Silence' bottom: 'b' }\n"
+      "layer { name: 'e' type: 'Convolution' bottom: 'a' top: 'e' convolution_param {"
+      " num_output: 4 kernel_size: 1 weight_filler { type: 'xavier' } } }\n";
+  crema_model_options options;
+  crema_model *model = NULL;
+  crema_session *session = NULL;
+  uint64_t random = 9;
+  crema_net *net = build(text, CREMA_TEST);
+  draw_inputs(net, &random);
+  ok(crema_net_forward(net, NULL));
+  crema_model_options_init(&options);
+  options.seed = 1701; /* that of `build` */
+  ok(crema_model_load_memory(text, strlen(text), NULL, 0, &options, &model));
+  ok(crema_session_create(model, NULL, &session));
+  assert_true(output_difference(net, session) <= 1e-5);
+  crema_session_destroy(session);
+  crema_model_destroy(model);
+  crema_net_destroy(net);
+}
+
 /* Behind padding only a shift of 0 can be folded into the convolution after it. */
 TEST(shifts_stay_before_padding) {
   static const char head[] =
