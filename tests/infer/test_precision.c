@@ -194,7 +194,7 @@ TEST(thresholds_follow_the_distribution) {
     const double threshold = 127 / (double)cr_scales_find(&scales, "ip", "")->value[0];
     print_message("method %d: %g\n", method, threshold);
     /* A bin is 8 / 2047 wide. */
-    if (!(fabs(threshold - wanted[method]) < 0.01)) fail_msg("method %d: %g", method, threshold);
+    if (!(fabs(threshold - wanted[method]) < 0.005)) fail_msg("method %d: %g", method, threshold);
     cr_scales_free(&scales);
   }
   cr_calibration_destroy(calibration);
