@@ -282,11 +282,20 @@ void cr_model_drop_program(crema_model *model, cr_program *program) {
   pthread_mutex_unlock(&model->lock);
 }
 
-/* With the lock. */
+static bool is_kept(const crema_model *model, const char *blob) {
+  for (size_t i = 0; i < model->keep.count; ++i) {
+    if (strcmp(model->keep.item[i], blob) == 0) return true;
+  }
+  return false;
+}
+
+/* With the lock. A blob that no pass has left out so far may be left out when another is kept. */
 static crema_status keep_blob(crema_model *model, const char *blob) {
   cr_program *program = NULL;
   cr_buffer text = {0};
-  if (cr_program_has(model->program, blob)) return CREMA_OK;
+  if (cr_program_has(model->program, blob)) {
+    return is_kept(model, blob) ? CREMA_OK : cr_list_add(&model->keep, blob, strlen(blob));
+  }
   CR_TRY(check_stamps(model));
   CR_TRY(cr_list_add(&model->keep, blob, strlen(blob)));
   crema_status status = compile(model, &model->keep, &text, &program);

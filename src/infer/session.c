@@ -170,10 +170,8 @@ crema_status crema_session_blob(crema_session *session, const char *name, crema_
   CR_REQUIRE(name);
   CR_REQUIRE(out);
   session_blob *b = find_blob(session, name);
-  if (b == NULL && !cr_program_has(session->program, name)) {
-    CR_TRY(cr_model_keep(session->model, name));
-    CR_TRY(build_net(session));
-  }
+  if (b == NULL) CR_TRY(cr_model_keep(session->model, name));
+  if (b == NULL && !cr_program_has(session->program, name)) CR_TRY(build_net(session));
   if (b == NULL) CR_TRY(add_blob(session, name, false, &b));
   *out = b->blob;
   return CREMA_OK;
