@@ -97,7 +97,7 @@ static crema_status scan_token(layer_scan *scan, const cr_token *token) {
  * ends before it or has a malformed token. */
 static bool scan_layer(cr_scanner *scanner, layer_note *note, Caffe__Phase phase) {
   layer_scan scan = {.note = note, .phase = phase, .depth = 1};
-  cr_token token;
+  cr_token token = {0};
   while (scan.depth > 0) {
     if (cr_scanner_next(scanner, &token) != CREMA_OK || token.kind == CR_TOKEN_END) return false;
     if (scan_token(&scan, &token) != CREMA_OK) return false;
@@ -136,7 +136,7 @@ static bool search_layer(search_state *state, cr_scanner *scanner, size_t line) 
 size_t cr_text_layer_line(const char *text, size_t size, const cr_layer_search *search) {
   search_state state = {.search = search};
   cr_scanner scanner;
-  cr_token token, field = {0};
+  cr_token token = {0}, field = {0};
   int depth = 0, net = search->field == NULL ? 0 : -1; /* the depth of the net's own fields */
   cr_scanner_start(&scanner, text, size, "text");
   while (cr_scanner_next(&scanner, &token) == CREMA_OK && token.kind != CR_TOKEN_END) {
@@ -159,7 +159,7 @@ size_t cr_text_layer_line(const char *text, size_t size, const cr_layer_search *
 
 size_t cr_text_field_line(const char *text, size_t size, const char *field) {
   cr_scanner scanner;
-  cr_token token;
+  cr_token token = {0};
   size_t line = 0;
   int depth = 0;
   bool value = false; /* behind a colon; an enum's value is a name, too */

@@ -247,13 +247,14 @@ TEST(s4_31_memory_of_tops_bottoms_and_parameters) {
                    used.current - cr_device_scratchpad_bytes(device));
   ok(crema_net_backward(net));
   ok(cr_net_memory_read(net, &found));
-  /* data, a, b, sum; once more flat, a in place, a's two copies. Diffs of the copies are own. */
+  /* data, a, b, sum; once more flat, a in place, a's two copies. Of the gradients, b and the copy
+   * that is summed have those of the sum. */
   assert_int_equal(found.tops.data_device, 4 * BLOB);
   assert_int_equal(found.shared_tops.data_device, 4 * BLOB);
   assert_int_equal(found.bottoms.data_device, 3 * BLOB);
-  assert_int_equal(found.tops.diff_device, 6 * BLOB);
-  assert_int_equal(found.shared_tops.diff_device, 2 * BLOB);
-  assert_int_equal(found.bottoms.diff_device, 5 * BLOB);
+  assert_int_equal(found.tops.diff_device, 4 * BLOB);
+  assert_int_equal(found.shared_tops.diff_device, 4 * BLOB);
+  assert_int_equal(found.bottoms.diff_device, 4 * BLOB);
   /* What was fed; the loss is copied to memory that is no blob's. */
   assert_int_equal(found.tops.data_host, BLOB);
   assert_int_equal(found.params.data_device, WEIGHTS);
