@@ -38,6 +38,13 @@ void py_guard_release(py_guard *guard);
 int py_guard_enter(py_guard *guard);
 void py_guard_leave(py_guard *guard);
 
+/* Notes that nets run in this process. */
+void py_guard_note_run(void);
+
+/* Whether this process can run nets: not when nets ran in its parent before a fork, as OpenMP's
+ * threads are gone then and would be waited for without end. Returns 0, or -1 with an exception. */
+int py_guard_may_run(void);
+
 /* Whether the process is the one that made the guard. */
 bool py_guard_is_ours(const py_guard *guard);
 
@@ -144,6 +151,7 @@ PyObject *py_path(PyObject *path, const char **out);
 #define PY_ENTER(guard)                          \
   do {                                           \
     if (py_guard_enter(guard) != 0) return NULL; \
+    py_guard_note_run();                         \
   } while (0)
 
 #endif

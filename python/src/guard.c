@@ -10,6 +10,21 @@ struct py_guard {
   pid_t process;
 };
 
+static pid_t ran; /* the process in which nets have run; 0: none have */
+
+void py_guard_note_run(void) {
+  ran = getpid();
+}
+
+int py_guard_may_run(void) {
+  if (ran == 0 || ran == getpid()) return 0;
+  PyErr_SetString(
+      PyExc_RuntimeError,
+      "nets ran in this process before a fork: the child has not the threads that they "
+      "compute with; start processes with the method 'spawn', or before the first pass");
+  return -1;
+}
+
 py_guard *py_guard_create(void) {
   py_guard *guard = PyMem_Calloc(1, sizeof *guard);
   if (guard == NULL) {
@@ -46,7 +61,7 @@ int py_guard_enter(py_guard *guard) {
   if (!py_guard_is_ours(guard)) {
     PyErr_SetString(PyExc_RuntimeError,
                     "a net, blob or solver from before a fork cannot be used in the child process; "
-                    "make it there, or start processes with the method 'spawn'");
+                    "start processes with the method 'spawn'");
     return -1;
   }
   const unsigned long me = PyThread_get_thread_ident();

@@ -158,9 +158,11 @@ static PyObject *model_build(PyObject *object, PyObject *args) {
   options.seed = seed;
   options.allow_missing = allow != 0;
   PyObject *name = py_path(path, &file);
-  if (name != NULL && self->model == NULL && read_lists(lists, &options, kept)) {
+  if (name != NULL && py_guard_may_run() == 0 && self->model == NULL &&
+      read_lists(lists, &options, kept)) {
     crema_status status;
     crema_model *model = NULL;
+    py_guard_note_run();
     PY_RUN(status, crema_model_load(file, weights, &options, &model));
     self->model = model;
     result = py_error_none(status);
@@ -182,6 +184,7 @@ static PyObject *model_session(PyObject *object, PyObject *unused) {
     PyErr_SetString(PyExc_RuntimeError, "the model was not built");
     return NULL;
   }
+  if (py_guard_may_run() != 0) return NULL;
   PY_RUN(status, crema_session_create(self->model, NULL, &session));
   if (status != CREMA_OK) return py_error_raise(status);
   session_object *made = (session_object *)PyType_GenericAlloc(session_type, 0);

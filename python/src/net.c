@@ -138,6 +138,7 @@ static PyObject *net_build(PyObject *object, PyObject *args) {
     PyErr_SetString(PyExc_RuntimeError, "the net is built already");
     return NULL;
   }
+  if (py_guard_may_run() != 0) return NULL;
   crema_net_options options;
   crema_net_options_init(&options);
   options.phase = phase == CREMA_TRAIN ? CREMA_TRAIN : CREMA_TEST;

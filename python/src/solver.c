@@ -103,6 +103,7 @@ static PyObject *solver_build(PyObject *object, PyObject *args) {
     PyErr_SetString(PyExc_RuntimeError, "the solver is built already");
     return NULL;
   }
+  if (py_guard_may_run() != 0) return NULL;
   options.type = type;
   options.has_seed = seed != Py_None;
   if (options.has_seed) options.seed = PyLong_AsUnsignedLongLongMask(seed);

@@ -2,6 +2,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import caffe
@@ -56,6 +57,49 @@ atexit.register(lambda: None)
 """)
         self.assertEqual(code, 0, error)
         self.assertIn(out, ("", "Error\n"))
+
+    def test_making_nets_after_a_fork(self):
+        """Not when nets ran before it: their threads are not in the child. Nothing may hang."""
+        text = """
+import os, sys, signal, threading, numpy as np
+import caffe, case
+def child(use):
+    reader, writer = os.pipe()
+    if os.fork() == 0:
+        try:
+            said = str(use())
+        except RuntimeError as error:
+            said = 'RuntimeError ' + ('fork' if 'fork' in str(error) else str(error))
+        os.write(writer, said.encode())
+        os._exit(0)
+    os.close(writer)
+    os.wait()
+    print(os.read(reader, 1000).decode(), flush=True)
+    os.close(reader)
+TEXT = case.DEPLOY.replace('dim: 4 dim: 3 dim: 8 dim: 8', 'dim: 4 dim: 3 dim: 64 dim: 64')
+def fresh():
+    return caffe.Net.from_text(TEXT).forward()['prob'].shape
+child(fresh)
+with open(sys.argv[1], 'w') as file:
+    file.write(TEXT)
+net = caffe.Net.from_text(TEXT)
+net.forward()
+model = caffe.Model(sys.argv[1])
+data = np.zeros((1, 3, 64, 64))
+model(data)
+def emptied():
+    model._idle.clear()
+    return model(data)
+for use in (fresh, net.forward, lambda: model(data), emptied, lambda: caffe.Model(sys.argv[1]),
+            lambda: caffe.Blob(2, 3).data.shape):
+    child(use)
+"""
+        with tempfile.TemporaryDirectory() as folder:
+            program = "import sys; sys.path.insert(0, %r); sys.argv.append(%r)\n" % (
+                os.path.dirname(os.path.abspath(__file__)), os.path.join(folder, "net.prototxt"))
+            code, out, error = self.run_program(program + text)
+        self.assertEqual((code, out.splitlines()),
+                         (0, ["(4, 5)"] + ["RuntimeError fork"] * 5 + ["(2, 3)"]), error)
 
     def test_log(self):
         text = WITH_LAYER + "caffe.init_log(%s); caffe.log('a line'); print(caffe.TEST)"
