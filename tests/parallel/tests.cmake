@@ -38,7 +38,8 @@ endforeach()
 # Open MPI's own leaks are known by the library on the stack, which only the thorough unwinder finds.
 if(CREMA_SANITIZE MATCHES "address")
   get_property(parallel_tests DIRECTORY PROPERTY TESTS)
-  list(FILTER parallel_tests INCLUDE REGEX "^parallel/mpi_")
+  list(FILTER parallel_tests INCLUDE REGEX
+    "^(parallel/mpi_|cli/(plan|processes|rank_ends|resume_ranks)$|examples/detection$)")
   set_property(TEST ${parallel_tests} APPEND PROPERTY ENVIRONMENT
     "ASAN_OPTIONS=fast_unwind_on_malloc=0"
     "LSAN_OPTIONS=suppressions=${CMAKE_CURRENT_LIST_DIR}/leaks.supp:print_suppressions=0")
