@@ -245,6 +245,8 @@ def check():
 def main():
     if sys.argv[1:] == ["--check"]:
         sys.exit(1 if check() else 0)
+    if len(sys.argv) < 3 or sys.argv[-1].startswith("-"):
+        sys.exit(__doc__)
     *builds, output = map(pathlib.Path, sys.argv[1:])
     write_table(read_builds(builds), output)
 
