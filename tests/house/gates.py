@@ -344,6 +344,8 @@ def binary_gate(breaches):
         path = ROOT / name
         if name not in BINARIES and path.is_file() and b"\0" in path.read_bytes():
             breaches.append(f"{name}: a binary that is not on the list of binaries")
+        if path.name.startswith("-"):
+            breaches.append(f"{name}: a name that programs take for an option")
 
 
 def allowed_globals():
