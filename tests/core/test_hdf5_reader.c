@@ -10,6 +10,7 @@
 #include <hdf5.h>
 
 #include "check.h"
+#include "core/hdf5_content.h"
 #include "core/hdf5_reader.h"
 #include "folder.h"
 
@@ -18,7 +19,8 @@ static char path[PATH_SIZE];
 /* ---- the file ---- */
 
 enum {
-  LONG_ROWS = 300001, /* of three floats: in one piece of 4 MiB there is no room */
+  LONG_ROWS = 400001, /* of three floats: in one piece of 4 MiB there is no room */
+  COLUMN = 1100000,   /* of one float */
   WIDE = 1500000      /* a row of two that is larger than a piece */
 };
 
@@ -71,6 +73,7 @@ static int make_file(void **state) {
   put(file, "none", H5T_IEEE_F32LE, none, H5P_DEFAULT, H5T_NATIVE_FLOAT, NULL);
   put_numbers(file, "long", LONG_ROWS, 3, 0);
   put_numbers(file, "chunked", LONG_ROWS, 3, 1000);
+  put_numbers(file, "column", COLUMN, 1, 1024);
   put_numbers(file, "wide", 2, WIDE, 0);
   H5Lcreate_soft("nowhere", file, "broken", H5P_DEFAULT, H5P_DEFAULT);
   H5Tcommit2(file, "type", text, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
@@ -152,7 +155,7 @@ static void check_looks(cr_hdf5_reader *file) {
        3 * LONG_ROWS,
        4,
        3000,
-       301 * 12000},
+       401 * 12000},
   };
   cr_hdf5_info info;
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
@@ -183,7 +186,7 @@ TEST(things_are_looked_at) {
 
 static void check_lists(cr_hdf5_reader *file) {
   static const char root[] =
-      "dany\0dchunked\0ggroup\0dlong\0dnone\0dnumber\0dtext\0dtime\0dtype\0"
+      "dany\0dchunked\0dcolumn\0ggroup\0dlong\0dnone\0dnumber\0dtext\0dtime\0dtype\0"
       "dwide";
   static const char group[] = "dbytes\0ginner";
   cr_buffer names = {0};
@@ -236,6 +239,56 @@ static void check_reads(cr_hdf5_reader *file) {
 
 TEST(values_are_read) {
   both_ways(check_reads);
+}
+
+/* ---- pieces ---- */
+
+typedef struct pieces {
+  size_t size[4], count;
+} pieces;
+
+static crema_status note_piece(void *user, const void *bytes, size_t size) {
+  pieces *all = user;
+  (void)bytes;
+  assert_true(all->count < 4);
+  all->size[all->count++] = size;
+  return CREMA_OK;
+}
+
+/* Values come in pieces of 4 MiB, or as many as it takes so that no chunk is unpacked twice: whole
+ * rows and whole chunks, and one row where that is larger. */
+TEST(values_come_in_pieces) {
+  static const struct {
+    const char *path;
+    cr_hdf5_type type;
+    size_t count, size[4];
+  } rows[] = {
+      {"number", CR_HDF5_F32, 1, {4}},
+      {"long", CR_HDF5_F32, 3 * LONG_ROWS, {349525 * 12, (LONG_ROWS - 349525) * 12}},
+      {"long", CR_HDF5_U8, 3 * LONG_ROWS, {3 * LONG_ROWS}},
+      {"chunked", CR_HDF5_F32, 3 * LONG_ROWS, {350000 * 12, (LONG_ROWS - 350000) * 12}},
+      {"chunked",
+       CR_HDF5_F64,
+       3 * LONG_ROWS,
+       {175000 * 24, 175000 * 24, (LONG_ROWS - 350000) * 24}},
+      {"column", CR_HDF5_F32, COLUMN, {4 << 20, 4 * COLUMN - (4 << 20)}},
+      {"wide", CR_HDF5_F32, 2 * WIDE, {4 * WIDE, 4 * WIDE}},
+  };
+  hid_t file;
+  ok(cr_hdf5_load());
+  ok(cr_hdf5_content_open(path, false, &file));
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    const size_t size = rows[i].type == CR_HDF5_F64 ? 8 : rows[i].type == CR_HDF5_U8 ? 1 : 4;
+    pieces all = {.count = 0};
+    ok(cr_hdf5_content_read(file, rows[i].path, rows[i].type, size * rows[i].count, note_piece,
+                            &all));
+    for (int k = 0; k < 4; ++k) {
+      if (all.size[k] != rows[i].size[k]) {
+        fail_msg("%s, piece %d: %zu bytes", rows[i].path, k, all.size[k]);
+      }
+    }
+  }
+  assert_true(H5Fclose(file) >= 0);
 }
 
 static void check_refusals(cr_hdf5_reader *file) {
