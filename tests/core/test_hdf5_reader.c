@@ -73,6 +73,7 @@ static int make_file(void **state) {
   put(file, "none", H5T_IEEE_F32LE, none, H5P_DEFAULT, H5T_NATIVE_FLOAT, NULL);
   put_numbers(file, "long", LONG_ROWS, 3, 0);
   put_numbers(file, "chunked", LONG_ROWS, 3, 1000);
+  put_numbers(file, "chunk", LONG_ROWS, 3, LONG_ROWS);
   put_numbers(file, "column", COLUMN, 1, 1024);
   put_numbers(file, "wide", 2, WIDE, 0);
   H5Lcreate_soft("nowhere", file, "broken", H5P_DEFAULT, H5P_DEFAULT);
@@ -186,7 +187,7 @@ TEST(things_are_looked_at) {
 
 static void check_lists(cr_hdf5_reader *file) {
   static const char root[] =
-      "dany\0dchunked\0dcolumn\0ggroup\0dlong\0dnone\0dnumber\0dtext\0dtime\0dtype\0"
+      "dany\0dchunk\0dchunked\0dcolumn\0ggroup\0dlong\0dnone\0dnumber\0dtext\0dtime\0dtype\0"
       "dwide";
   static const char group[] = "dbytes\0ginner";
   cr_buffer names = {0};
@@ -271,6 +272,7 @@ TEST(values_come_in_pieces) {
        CR_HDF5_F64,
        3 * LONG_ROWS,
        {175000 * 24, 175000 * 24, (LONG_ROWS - 350000) * 24}},
+      {"chunk", CR_HDF5_F32, 3 * LONG_ROWS, {LONG_ROWS * 12}},
       {"column", CR_HDF5_F32, COLUMN, {4 << 20, 4 * COLUMN - (4 << 20)}},
       {"wide", CR_HDF5_F32, 2 * WIDE, {4 * WIDE, 4 * WIDE}},
   };

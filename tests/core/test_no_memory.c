@@ -9,6 +9,8 @@
 #include "core/buffer.h"
 #include "core/fail.h"
 #include "core/file.h"
+#include "core/hdf5_file.h"
+#include "core/hdf5_reader.h"
 #include "core/queue.h"
 #include "core/thread.h"
 #include "folder.h"
@@ -191,6 +193,56 @@ TEST_BETWEEN(files, make_folder, remove_folder) {
   each_allocation_fails("resolving", resolve, a, CREMA_OK, 1);
   each_allocation_fails("sweeping", sweep, NULL, CREMA_OK, 1);
   assert_int_equal(read_it(a), CREMA_OK);
+  unlink(path_of("a"));
+}
+
+static const float numbers[3] = {1, 2.5F, -3};
+
+static crema_status write_numbers(void *name) {
+  const hsize_t three = 3;
+  cr_file_draft draft;
+  hid_t file = -1;
+  CR_TRY(cr_file_draft_begin(path_of(name), &draft));
+  crema_status status = cr_hdf5_create(&file);
+  if (status == CREMA_OK) {
+    hid_t space = cr_h5()->Screate_simple(1, &three, NULL);
+    hid_t set = cr_hdf5_dataset(file, "set", cr_h5()->T_NATIVE_FLOAT, space, H5P_DEFAULT);
+    cr_h5()->Dwrite(set, cr_h5()->T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers);
+    cr_h5()->Dclose(set);
+    cr_h5()->Sclose(space);
+    status = cr_hdf5_finish(file, &draft, CREMA_OK);
+  }
+  return cr_file_draft_end(&draft, status);
+}
+
+static crema_status read_numbers(void *name) {
+  float found[3] = {0};
+  cr_hdf5_reader *file = NULL;
+  cr_buffer names = {0};
+  CR_TRY(cr_hdf5_reader_open(path_of(name), &file));
+  assert_non_null(file);
+  crema_status status = cr_hdf5_list(file, "/", &names);
+  if (status == CREMA_OK) status = cr_hdf5_read(file, "set", CR_HDF5_F32, found, sizeof found);
+  if (status == CREMA_OK) {
+    assert_memory_equal(found, numbers, sizeof found);
+    assert_string_equal(names.data, "dset");
+  }
+  cr_hdf5_reader_close(file);
+  cr_buffer_free(&names);
+  return status;
+}
+
+/* Allocations of the child that reads count, too. */
+TEST_BETWEEN(hdf5_files, make_folder, remove_folder) {
+  char a[] = "a";
+  assert_int_equal(cr_hdf5_load(), CREMA_OK);
+  assert_int_equal(write_numbers(a), CREMA_OK);
+  for (int here = 0; here < 2; ++here) {
+    setenv("CREMA_HDF5_FORK", here ? "0" : "1", 1);
+    each_allocation_fails("HDF5 values", read_numbers, a, CREMA_OK, here ? 4 : 5);
+  }
+  each_allocation_fails("an HDF5 file", write_numbers, a, CREMA_OK, 2);
+  unsetenv("CREMA_HDF5_FORK");
   unlink(path_of("a"));
 }
 

@@ -3,8 +3,8 @@ add_executable(unload ${CMAKE_CURRENT_LIST_DIR}/unload.c)
 target_include_directories(unload PRIVATE ${PROJECT_SOURCE_DIR}/include)
 target_link_libraries(unload PRIVATE crema_options Threads::Threads ${CMAKE_DL_LIBS})
 set_target_properties(unload PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-add_dependencies(unload crema_shared)
-add_test(NAME core/unload COMMAND unload $<TARGET_FILE:crema_shared>)
+add_dependencies(unload crema_shared example_plugin)
+add_test(NAME core/unload COMMAND unload $<TARGET_FILE:crema_shared> $<TARGET_FILE:example_plugin>)
 # System calls that are interrupted, fail or do less than was asked.
 foreach(call openat read pread write fsync close rename mkdir)
   target_link_options(test_core_io PRIVATE -Wl,--wrap=${call})
@@ -25,6 +25,7 @@ endforeach()
 # Asks HDF5 itself what is open.
 target_link_libraries(test_core_hdf5_file PRIVATE PkgConfig::HDF5)
 target_link_libraries(test_core_hdf5_reader PRIVATE PkgConfig::HDF5)
+target_link_libraries(test_core_no_memory PRIVATE PkgConfig::HDF5)
 # No thread can be had.
 target_link_options(test_core_thread PRIVATE -Wl,--wrap=pthread_create)
 # Memory that runs out (tests/no_memory.h).
