@@ -172,7 +172,7 @@ static const char unreadable[] =
 static crema_status begin(reading *r, hid_t file, const char *path, cr_hdf5_type type,
                           uint64_t bytes) {
   enum { PIECE = 4 << 20 };
-  hsize_t chunk[H5S_MAX_RANK];
+  hsize_t chunk[H5S_MAX_RANK] = {0}; /* what is not chunked leaves it */
   r->set = cr_h5()->Dopen2(file, path, H5P_DEFAULT);
   if (r->set < 0) return cr_fail(CREMA_E_CORRUPT, "not a data set");
   r->space = cr_h5()->Dget_space(r->set);
@@ -194,7 +194,8 @@ static crema_status begin(reading *r, hid_t file, const char *path, cr_hdf5_type
   if (r->row == 0 || r->rows * r->row <= PIECE) return CREMA_OK;
   r->rows = r->row > PIECE ? 1 : PIECE / r->row;
   /* So that no chunk is unpacked twice. */
-  if (chunk_of(r->set, chunk) > 0 && chunk[0] > 0 && chunk[0] <= r->dim[0]) {
+  (void)chunk_of(r->set, chunk);
+  if (chunk[0] > 0 && chunk[0] <= r->dim[0]) {
     r->rows = (r->rows + chunk[0] - 1) / chunk[0] * chunk[0];
   }
   if (r->rows > r->dim[0]) r->rows = r->dim[0];
