@@ -3,7 +3,9 @@
  *   conversion of 64 MB of floats to halves of either kind and back, against copying, in bytes read
  *   and written per second;
  *   a net's forward pass in phase TEST and a solver's step, in BFLOAT16 and FLOAT16 (values,
- *   gradients and mathematics) against FLOAT, and the memory that blobs and parameters take.
+ *   gradients and mathematics) against FLOAT, and the memory of weights, blobs and their gradients
+ *   in the layers' types; "all" adds what a training keeps in FLOAT beside weights of halves, and
+ *   the weights' gradients.
  *
  * Usage: types [-t THREADS] [-s SECONDS] [convert] [NET_FILE...]. A net file has to make its own
  * input and to end in a loss. Without names: the conversions and ResNet-50. */
@@ -154,39 +156,70 @@ static void run_step(void *state) {
   check(crema_solver_step(((typed *)state)->solver, 1), "step");
 }
 
-/* Counts tensors that share values once. */
+/* What a net's values take. */
 typedef struct account {
-  double bytes;
-  const cr_tensor *seen[4096];
+  double values; /* blobs and parameters in the layers' types, and the most that a pass needs at
+                    once */
+  double all;    /* and FLOAT values of parameters beside halves, and parameters' gradients */
+  const cr_tensor *seen[4096]; /* those that share values are counted once */
   int count;
 } account;
 
-static void add_tensor(account *a, const cr_tensor *tensor) {
-  if (tensor == NULL) return;
+static bool is_new(account *a, const cr_tensor *tensor) {
+  if (tensor == NULL) return false;
   for (int i = 0; i < a->count; ++i) {
-    if (cr_tensor_shares_with(a->seen[i], tensor)) return;
+    if (cr_tensor_shares_with(a->seen[i], tensor)) return false;
   }
   if (a->count < (int)(sizeof a->seen / sizeof *a->seen)) a->seen[a->count++] = tensor;
-  a->bytes += (double)cr_tensor_memory_of(tensor).host;
+  return true;
 }
 
-/* What blobs and parameters take now. */
-static double megabytes_of(const crema_net *net) {
+static double bytes_of(const cr_tensor *tensor) {
+  return (double)cr_tensor_memory_of(tensor).host;
+}
+
+/* What a tensor holds in other types than its own. */
+static double converted_bytes(const cr_tensor *tensor) {
+  double bytes = 0.0;
+  cr_tensor_held held;
+  for (int i = 0; cr_tensor_held_at(tensor, i, &held); ++i) {
+    if (held.format.type == cr_tensor_type(tensor)) continue;
+    bytes += held.format.layout != NULL
+                 ? (double)held.format.layout->bytes
+                 : (double)cr_tensor_count(tensor) * (double)crema_dtype_size(held.format.type);
+  }
+  return bytes;
+}
+
+static account megabytes_of(const crema_net *net) {
   static account a;
-  a.bytes = 0;
-  a.count = 0;
+  cr_net_memory memory;
+  check(cr_net_memory_read(net, &memory), "memory");
+  /* Elsewhere the context lends temporary memory alone. */
+  const double planned = net->plans ? (double)memory.planned : 0.0;
+  a = (account){.values = planned, .all = planned};
   for (int i = 0; i < net->blobs; ++i) {
-    add_tensor(&a, net->blob[i]->data);
-    add_tensor(&a, net->blob[i]->diff);
+    cr_tensor *const both[] = {net->blob[i]->data, net->blob[i]->diff};
+    for (int k = 0; k < 2; ++k) {
+      if (!is_new(&a, both[k])) continue;
+      a.values += bytes_of(both[k]);
+      a.all += bytes_of(both[k]);
+    }
   }
   for (int i = 0; i < net->layers; ++i) {
     const cr_layer *layer = net->layer[i].layer;
     for (int k = 0; k < layer->params; ++k) {
-      add_tensor(&a, layer->blob[k]->data);
-      add_tensor(&a, layer->blob[k]->diff);
+      const cr_tensor *data = layer->blob[k]->data, *diff = layer->blob[k]->diff;
+      if (is_new(&a, data)) {
+        a.values += bytes_of(data) - converted_bytes(data);
+        a.all += bytes_of(data);
+      }
+      if (is_new(&a, diff)) a.all += bytes_of(diff);
     }
   }
-  return a.bytes / 1e6;
+  a.values /= 1e6;
+  a.all /= 1e6;
+  return a;
 }
 
 static void compare(const char *file, int threads, const char *what, const char *type,
@@ -199,9 +232,10 @@ static void compare(const char *file, int threads, const char *what, const char 
     nets[0] = crema_solver_net(floats->solver);
     nets[1] = crema_solver_net(other->solver);
   }
-  const double before = megabytes_of(nets[0]), after = megabytes_of(nets[1]);
-  printf("%-14s %7d %-8s %-9s %10.2f %10.2f %6.2f %9.1f %9.1f %6.2f\n", file, threads, what, type,
-         two[0].seconds * 1e3, two[1].seconds * 1e3, ratio, before, after, after / before);
+  const account before = megabytes_of(nets[0]), after = megabytes_of(nets[1]);
+  printf("%-14s %7d %-8s %-9s %10.2f %10.2f %6.2f %9.1f %9.1f %6.2f %9.1f %9.1f %6.2f\n", file,
+         threads, what, type, two[0].seconds * 1e3, two[1].seconds * 1e3, ratio, before.values,
+         after.values, after.values / before.values, before.all, after.all, after.all / before.all);
   fflush(stdout);
 }
 
@@ -209,8 +243,9 @@ static void compare_net(const char *path, int threads) {
   cr_buffer text = {0};
   check(cr_file_read(path, &text), path);
   const char *name = strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
-  printf("%-14s %7s %-8s %-9s %10s %10s %6s %9s %9s %6s\n", "net", "threads", "pass", "type",
-         "FLOAT ms", "ms", "faster", "FLOAT MB", "MB", "ratio");
+  printf("%-14s %7s %-8s %-9s %10s %10s %6s %9s %9s %6s %9s %9s %6s\n", "net", "threads", "pass",
+         "type", "FLOAT ms", "ms", "faster", "FLOAT MB", "MB", "ratio", "all FLOAT", "all MB",
+         "ratio");
   for (int i = 1; i < TYPES; ++i) {
     typed two[2] = {0};
     open_typed(&two[0], &text, types[0]);
