@@ -3,9 +3,9 @@
  *   conversion of 64 MB of floats to halves of either kind and back, against copying, in bytes read
  *   and written per second;
  *   a net's forward pass in phase TEST and a solver's step, in BFLOAT16 and FLOAT16 (values,
- *   gradients and mathematics) against FLOAT, and the memory of weights, blobs and their gradients
- *   in the layers' types; "all" adds what a training keeps in FLOAT beside weights of halves, and
- *   the weights' gradients.
+ *   gradients and mathematics) against FLOAT, and the memory of weights and blobs in the layers'
+ *   types; "all" is the most that is needed at once, with FLOAT copies that a layer's kernels want,
+ *   what a training keeps in FLOAT beside weights of halves, and gradients.
  *
  * Usage: types [-t THREADS] [-s SECONDS] [convert] [NET_FILE...]. A net file has to make its own
  * input and to end in a loss. Without names: the conversions and ResNet-50. */
@@ -158,9 +158,10 @@ static void run_step(void *state) {
 
 /* What a net's values take. */
 typedef struct account {
-  double values; /* blobs and parameters in the layers' types, and the most that a pass needs at
-                    once */
-  double all;    /* and FLOAT values of parameters beside halves, and parameters' gradients */
+  double values; /* blobs and parameters in the layers' types; of a net that plans its memory, what
+                    a forward pass leaves for backward */
+  double all; /* the most at any time, with FLOAT copies that a layer's kernels want, FLOAT values
+                 of parameters beside halves, and parameters' gradients */
   const cr_tensor *seen[4096]; /* those that share values are counted once */
   int count;
 } account;
@@ -191,13 +192,22 @@ static double converted_bytes(const cr_tensor *tensor) {
   return bytes;
 }
 
-static account megabytes_of(const crema_net *net) {
+/* What a forward pass leaves for backward, in bytes, and the most that a pass needs. */
+static void passing_bytes(crema_net *net, double *left, double *most) {
+  cr_net_memory before, after;
+  if (!net->plans) return; /* the context lends temporary memory alone */
+  check(cr_net_memory_read(net, &before), "memory");
+  check(crema_net_forward(net, NULL), "forward");
+  check(cr_net_memory_read(net, &after), "memory");
+  check(crema_net_backward(net), "backward");
+  *left = (double)after.planned_now - (double)before.planned_now;
+  *most = (double)after.planned;
+}
+
+static account megabytes_of(crema_net *net) {
   static account a;
-  cr_net_memory memory;
-  check(cr_net_memory_read(net, &memory), "memory");
-  /* Elsewhere the context lends temporary memory alone. */
-  const double planned = net->plans ? (double)memory.planned : 0.0;
-  a = (account){.values = planned, .all = planned};
+  a = (account){0};
+  passing_bytes(net, &a.values, &a.all);
   for (int i = 0; i < net->blobs; ++i) {
     cr_tensor *const both[] = {net->blob[i]->data, net->blob[i]->diff};
     for (int k = 0; k < 2; ++k) {
@@ -227,7 +237,7 @@ static void compare(const char *file, int threads, const char *what, const char 
   contestant two[2] = {{"FLOAT", run, floats, 0.0}, {type, run, other, 0.0}};
   double ratio = 0.0;
   measure(two, 2, 1, 3, 100, budget, &ratio);
-  const crema_net *nets[2] = {floats->net, other->net};
+  crema_net *nets[2] = {floats->net, other->net};
   if (run == run_step) {
     nets[0] = crema_solver_net(floats->solver);
     nets[1] = crema_solver_net(other->solver);

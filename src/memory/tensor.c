@@ -468,6 +468,15 @@ crema_status cr_tensor_settle(cr_tensor *tensor, crema_context *context) {
   return CREMA_OK;
 }
 
+void cr_tensor_forget_types(cr_tensor *tensor) {
+  values *v = tensor->values;
+  const format_slot *source = find_source(v);
+  for (format_slot *s = first_slot(v), *next = NULL; s != NULL; s = next) {
+    next = next_slot(s);
+    if (s->format.type != v->type && s != source && s->whole == NULL) drop_slot(v, s);
+  }
+}
+
 bool cr_tensor_is_shared(const cr_tensor *tensor) {
   return !has_alone(tensor->values);
 }

@@ -76,6 +76,11 @@ crema_status cr_tensor_host_value(cr_tensor *tensor, double *out) CREMA_MUST_USE
  * values that are all in the tensor's own type. */
 crema_status cr_tensor_settle(cr_tensor *tensor, crema_context *context) CREMA_MUST_USE;
 
+/* Forgets what is held in other element types than the tensor's own, but for the format that was
+ * written last, and without converting: the values of a parameter that is trained stay in full
+ * precision. No other thread may use them meanwhile. */
+void cr_tensor_forget_types(cr_tensor *tensor);
+
 /* Whether another tensor shares the values. */
 bool cr_tensor_is_shared(const cr_tensor *tensor);
 

@@ -4,6 +4,7 @@
 #include "core/dtype.h"
 #include "core/fail.h"
 #include "layers/common/input_class.h"
+#include "layers/common/layer_op.h"
 #include "net/build.h"
 
 /* A field that the file may leave to a default. */
@@ -154,13 +155,16 @@ void cr_net_plan_settling(crema_net *net) {
   }
 }
 
-/* Parameters that are trained, here or by a net that shares them, stay in full precision. */
+/* Parameters that are trained, here or by a net that shares them, stay in full precision,
+ * in which a library's order of them is made anew after each update anyway. */
 crema_status cr_net_settle_params(const crema_net *net, int index) {
   const cr_layer *layer = net->layer[index].layer;
-  if (!net->settles || net->phase != CREMA_TEST) return CREMA_OK;
+  if (!net->settles) return CREMA_OK;
   for (int p = 0; p < layer->params; ++p) {
-    if (cr_tensor_is_shared(layer->blob[p]->data)) continue;
-    CR_TRY(cr_tensor_settle(layer->blob[p]->data, net->context));
+    cr_tensor *data = layer->blob[p]->data;
+    if (cr_tensor_is_shared(data)) continue;
+    if (net->phase == CREMA_TEST) CR_TRY(cr_tensor_settle(data, net->context));
+    else if (is_half(data)) cr_tensor_forget_types(data);
   }
   return CREMA_OK;
 }
@@ -175,6 +179,7 @@ crema_status cr_net_settle_forward(const crema_net *net, int index) {
   for (int j = 0; j < layer->layer->tops; ++j) {
     CR_TRY(cr_tensor_settle(layer->top[j]->data, net->context));
   }
+  CR_TRY(cr_layer_settle(layer->layer, net->context));
   return cr_net_settle_params(net, index);
 }
 
@@ -187,7 +192,8 @@ crema_status cr_net_settle_backward(const crema_net *net, int index) {
     CR_TRY(cr_tensor_settle(blob->diff, net->context));
     if (layer->ends[j].backward) CR_TRY(cr_tensor_settle(blob->data, net->context));
   }
-  return CREMA_OK;
+  CR_TRY(cr_layer_settle(layer->layer, net->context));
+  return cr_net_settle_params(net, index);
 }
 
 /* ---- counting ------------------------------------------------------------ */

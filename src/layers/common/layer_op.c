@@ -114,6 +114,13 @@ void cr_layer_let_go(const cr_layer *layer) {
   }
 }
 
+crema_status cr_layer_settle(const cr_layer *layer, crema_context *context) {
+  for (const cr_layer_owned *node = layer->owned; node != NULL; node = node->next) {
+    if (node->of_pass) CR_TRY(cr_tensor_settle(node->tensor, context));
+  }
+  return CREMA_OK;
+}
+
 void cr_layer_free_owned(cr_layer *layer) {
   for (cr_layer_op *slot = layer->ops; slot != NULL; slot = slot->next) free_op(slot);
   layer->ops = NULL;

@@ -50,6 +50,9 @@ crema_status cr_layer_pass_tensor(cr_layer *layer, cr_tensor **tensor, crema_dty
 void cr_layer_set_passing(const cr_layer *layer);
 void cr_layer_let_go(const cr_layer *layer);
 
+/* Brings them back to their own element types (cr_tensor_settle). */
+crema_status cr_layer_settle(const cr_layer *layer, crema_context *context) CREMA_MUST_USE;
+
 /* Gives the layer `bytes` of zeroed memory. */
 crema_status cr_layer_memory(cr_layer *layer, size_t bytes, void **out) CREMA_MUST_USE;
 
