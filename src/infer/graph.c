@@ -306,6 +306,68 @@ crema_status cr_graph_new_message(const char *name, const cr_layer_class *class,
   return CREMA_OK;
 }
 
+static void set_floats(Caffe__LayerParameter *param) {
+  param->has_forward_type = param->has_backward_type = 1;
+  param->has_forward_math = param->has_backward_math = 1;
+  param->forward_type = param->backward_type = CAFFE__TYPE__FLOAT;
+  param->forward_math = param->backward_math = CAFFE__TYPE__FLOAT;
+}
+
+/* Makes room for a layer in front of number `at`, and for one more value. */
+static crema_status make_room(cr_graph *graph, int at) {
+  cr_graph_layer *layer = NULL;
+  cr_graph_value *value = NULL;
+  const size_t layers = (size_t)graph->layers, values = (size_t)graph->values;
+  CR_TRY(cr_graph_allocate(graph, &layer, layers + 1, sizeof *layer));
+  CR_TRY(cr_graph_allocate(graph, &value, values + 1, sizeof *value));
+  memcpy(layer, graph->layer, (size_t)at * sizeof *layer);
+  memcpy(layer + at + 1, graph->layer + at, (layers - (size_t)at) * sizeof *layer);
+  memcpy(value, graph->value, values * sizeof *value);
+  for (size_t i = 0; i <= layers; ++i) layer[i].sum += layer[i].sum >= at;
+  for (size_t v = 0; v < values; ++v) {
+    value[v].maker += value[v].maker >= at;
+    value[v].reader += value[v].reader >= at;
+  }
+  graph->layer = layer;
+  graph->value = value;
+  graph->layers += 1;
+  graph->values += 1;
+  return CREMA_OK;
+}
+
+static crema_status fill_inserted(cr_graph *graph, int index, int value, const char *name) {
+  const int fresh = graph->values - 1, reader = graph->value[value].reader;
+  cr_graph_layer *l = &graph->layer[index];
+  *l = (cr_graph_layer){.class = l->class, .built = graph->layer[reader].built, .rewritten = true};
+  CR_TRY(cr_graph_allocate(graph, &l->bottom, 1, sizeof *l->bottom));
+  CR_TRY(cr_graph_allocate(graph, &l->top, 1, sizeof *l->top));
+  CR_TRY(cr_graph_new_message(name, l->class, &l->param));
+  set_floats(l->param);
+  graph->value[fresh] = (cr_graph_value){.name = graph->value[value].name, .maker = index};
+  make_read(graph, reader, value, fresh);
+  graph->value[value].reader = index;
+  l->bottoms = l->tops = 1;
+  l->bottom[0] = value;
+  l->top[0] = fresh;
+  return CREMA_OK;
+}
+
+crema_status cr_graph_insert(cr_graph *graph, int value, const cr_layer_class *class,
+                             const char *what, int *out) {
+  const int at = graph->value[value].maker + 1;
+  cr_buffer name = {0};
+  crema_status status = CREMA_OK;
+  const cr_layer *reader = graph->layer[graph->value[value].reader].built;
+  CR_TRY_GOTO(cr_buffer_print(&name, "%s/%s", reader->name, what), out);
+  CR_TRY_GOTO(make_room(graph, at), out);
+  graph->layer[at] = (cr_graph_layer){.class = class};
+  CR_TRY_GOTO(fill_inserted(graph, at, value, name.data), out);
+  *out = at;
+out:
+  cr_buffer_free(&name);
+  return status;
+}
+
 crema_status cr_graph_rewrite(cr_graph *graph, int layer, const cr_layer_class *class) {
   cr_graph_layer *l = &graph->layer[layer];
   Caffe__LayerParameter *param = NULL;
@@ -313,10 +375,7 @@ crema_status cr_graph_rewrite(cr_graph *graph, int layer, const cr_layer_class *
   cr_message_free(&l->param->base);
   l->param = param;
   l->rewritten = true;
-  param->has_forward_type = param->has_backward_type = 1;
-  param->has_forward_math = param->has_backward_math = 1;
-  param->forward_type = param->backward_type = CAFFE__TYPE__FLOAT;
-  param->forward_math = param->backward_math = CAFFE__TYPE__FLOAT;
+  set_floats(param);
   l->class = class;
   return CREMA_OK;
 }

@@ -37,6 +37,7 @@ typedef struct cr_graph_layer {
   bool adds_in_place;  /* its top has the memory of the addend */
   int sum, sum_bottom; /* with an addend: the layer that added it, of which it was that bottom */
   bool joins;          /* a Concat whose bottoms are written into its top */
+  bool selects;        /* made by a pass: its top has some of its bottom's values as they are */
   bool moved;          /* its bottom is not what the net's layer has */
   bool retyped;        /* its tops are of type `type` */
   crema_dtype type;
@@ -122,6 +123,12 @@ void cr_graph_merge_on(cr_graph *graph, int first, int second);
  * bottoms, tops and parameters stay. */
 crema_status cr_graph_rewrite(cr_graph *graph, int layer,
                               const cr_layer_class *class) CREMA_MUST_USE;
+
+/* Puts a layer of `class` between the value and its reader, behind the layer that makes the value.
+ * It is named after the reader and `what`, and has no fields. *out is its number; those of the
+ * layers behind it grow by one. */
+crema_status cr_graph_insert(cr_graph *graph, int value, const cr_layer_class *class,
+                             const char *what, int *out) CREMA_MUST_USE;
 
 /* A message of a layer. */
 crema_status cr_graph_new_message(const char *name, const cr_layer_class *class,

@@ -72,6 +72,7 @@ static bool is_product(const quantizer *q, int layer) {
  * steps than what it is made of. */
 static bool is_carrier(const quantizer *q, int layer) {
   const cr_graph_layer *l = &q->graph->layer[layer];
+  if (l->selects) return true;
   if (l->removed || l->rewritten || !cr_graph_has_floats(q->graph, layer)) return false;
   if (cr_graph_has_loss(q->graph, layer)) return false;
   if (l->class == &cr_layer_split || l->class == &cr_layer_concat) return true;

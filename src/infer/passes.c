@@ -13,6 +13,8 @@ const cr_pass cr_passes[] = {
      "multiplies BatchNorm, Scale, Bias and linear Power layers into the weights of the "
      "convolution or inner product before or after them, or into one Scale layer",
      cr_pass_fold},
+    {"stride", "lets convolutions compute only those positions that convolutions behind them read",
+     cr_pass_stride},
     {"fuse",
      "computes activations and sums of two in the convolution or inner product before them, and a "
      "ReLU in the Scale or Bias before it",

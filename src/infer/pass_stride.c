@@ -1,0 +1,217 @@
+/* A convolution with windows of one element and a stride reads every so-many-th position. What
+ * nobody reads need not be computed: the stride goes to the convolution before it, by way of
+ * element-wise layers and sums. The shortcut beside it, and whatever else such a sum reads, is
+ * copied position by position (Pooling with windows of one element).
+ *
+ * Extents stay right for inputs of any size: with rounding down, floor(floor(x / a) / b) is
+ * floor(x / (a b)). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "infer/passes.h"
+#include "layers/common/layer_conv.h"
+#include "layers/registry.h"
+
+enum { AXES = 2 };
+
+typedef struct steps {
+  int64_t by[AXES]; /* 0: not known to be read in steps */
+} steps;
+
+typedef struct strider {
+  cr_graph *graph;
+  steps *read;   /* of each value: how it is read */
+  steps *stride; /* of each layer: that of a convolution, from which it takes over a stride */
+  bool *saves;   /* of each value: computing less of it saves products */
+} strider;
+
+static bool is_set(steps s) {
+  return s.by[0] > 0;
+}
+
+static bool same_steps(steps a, steps b) {
+  return memcmp(&a, &b, sizeof a) == 0;
+}
+
+/* ---- kinds of layers ----------------------------------------------------- */
+
+/* Whose stride may be changed. */
+static bool is_conv(const cr_graph *graph, int layer) {
+  if (!cr_graph_is(graph, layer, &cr_layer_convolution)) return false;
+  if (!cr_graph_is_simple(graph, layer) || !cr_graph_has_floats(graph, layer)) return false;
+  const cr_layer_conv *conv = graph->layer[layer].built->state;
+  return conv->axis == 1 && conv->window.axes == AXES;
+}
+
+/* Whether such a layer reads positions that are multiples of its stride, and no others. */
+static bool is_pointwise(const cr_graph *graph, int layer) {
+  const cr_layer_conv *conv = graph->layer[layer].built->state;
+  for (int a = 0; a < AXES; ++a) {
+    if (conv->window.kernel[a] != 1 || conv->window.pad[a] != 0) return false;
+  }
+  return true;
+}
+
+/* Whether each position of the tops depends on the same position of the bottoms alone, wherever it
+ * is. */
+static bool is_positional(const cr_graph *graph, int layer) {
+  const cr_graph_layer *l = &graph->layer[layer];
+  if (l->removed || l->rewritten || l->bottoms < 1 || cr_graph_has_loss(graph, layer)) return false;
+  if (cr_graph_is_tied(graph, layer) || !cr_graph_has_floats(graph, layer)) return false;
+  if (l->class == &cr_layer_split || l->class == &cr_layer_eltwise) return l->tops >= 1;
+  if (l->bottoms != 1 || l->tops != 1) return false;
+  return l->class == &cr_layer_prelu || l->class->post != NULL;
+}
+
+/* Whether the value may have fewer positions. */
+static bool may_shrink(const cr_graph *graph, int value) {
+  return cr_graph_may_go(graph, value) && !graph->value[value].overwritten;
+}
+
+/* How the layer's tops are read, if all are read alike. */
+static steps read_of_tops(const strider *s, int layer) {
+  const cr_graph_layer *l = &s->graph->layer[layer];
+  const steps first = s->read[l->top[0]];
+  for (int j = 0; j < l->tops; ++j) {
+    if (!may_shrink(s->graph, l->top[j]) || !same_steps(s->read[l->top[j]], first)) {
+      return (steps){{0}};
+    }
+  }
+  return first;
+}
+
+/* ---- who reads what ------------------------------------------------------ */
+
+static void look_at(strider *s, int layer) {
+  const cr_graph_layer *l = &s->graph->layer[layer];
+  if (is_conv(s->graph, layer)) {
+    const cr_layer_conv *conv = l->built->state;
+    const steps more = read_of_tops(s, layer);
+    steps *own = &s->stride[layer];
+    for (int a = 0; a < AXES; ++a) {
+      own->by[a] = conv->window.stride[a] * (is_set(more) ? more.by[a] : 1);
+    }
+    const bool strided = own->by[0] > 1 || own->by[1] > 1;
+    if (strided && is_pointwise(s->graph, layer)) s->read[l->bottom[0]] = *own;
+  } else if (is_positional(s->graph, layer)) {
+    const steps read = read_of_tops(s, layer);
+    for (int j = 0; j < l->bottoms; ++j) s->read[l->bottom[j]] = read;
+  }
+}
+
+/* Whether a convolution before the value, or one of several, takes over the stride. */
+static void find_savings(strider *s, int layer) {
+  const cr_graph_layer *l = &s->graph->layer[layer];
+  bool saves = is_conv(s->graph, layer);
+  if (is_positional(s->graph, layer)) {
+    for (int j = 0; j < l->bottoms; ++j) saves = saves || s->saves[l->bottom[j]];
+  }
+  saves = saves && l->tops > 0 && is_set(read_of_tops(s, layer));
+  for (int j = 0; j < l->tops; ++j) s->saves[l->top[j]] = saves;
+}
+
+/* Leaves alone what saves nothing. What a sum reads besides what saves something has to follow. */
+static void settle(strider *s, int layer) {
+  const cr_graph_layer *l = &s->graph->layer[layer];
+  const bool keeps_place = is_positional(s->graph, layer);
+  for (int j = 0; j < l->bottoms; ++j) {
+    steps *read = &s->read[l->bottom[j]];
+    const bool follows = keeps_place && is_set(read_of_tops(s, layer));
+    const bool starts = is_conv(s->graph, layer) && s->saves[l->bottom[j]];
+    if (!follows && !starts) *read = (steps){{0}};
+  }
+}
+
+/* ---- changes ------------------------------------------------------------- */
+
+static crema_status change_conv(strider *s, int layer) {
+  cr_graph *graph = s->graph;
+  cr_graph_layer *l = &graph->layer[layer];
+  Caffe__ConvolutionParameter *param = l->param->convolution_param;
+  const cr_layer_conv *conv = l->built->state;
+  const steps more = read_of_tops(s, layer);
+  const steps want = is_set(s->read[l->bottom[0]]) ? (steps){{1, 1}} : s->stride[layer];
+  char name[CR_GRAPH_NAME];
+  if (want.by[0] == conv->window.stride[0] && want.by[1] == conv->window.stride[1]) return CREMA_OK;
+  free(param->stride);
+  param->stride = NULL;
+  param->n_stride = 0;
+  param->has_stride_h = param->has_stride_w = 1;
+  param->stride_h = (uint32_t)want.by[0];
+  param->stride_w = (uint32_t)want.by[1];
+  if (!is_set(more)) return CREMA_OK;
+  return cr_graph_tell(graph, "stride",
+                       "%s computes one of %lld positions, which are all that is read",
+                       cr_graph_name(graph, layer, name), (long long)(more.by[0] * more.by[1]));
+}
+
+static crema_status set_pooling(Caffe__LayerParameter *layer, steps by) {
+  Caffe__PoolingParameter *param = cr_proto_alloc(sizeof *param);
+  if (param == NULL) return cr_fail_memory(sizeof *param, "a pooling layer");
+  caffe__pooling_parameter__init(param);
+  param->has_kernel_size = param->has_stride_h = param->has_stride_w = param->has_round_mode = 1;
+  param->kernel_size = 1;
+  param->stride_h = (uint32_t)by.by[0];
+  param->stride_w = (uint32_t)by.by[1];
+  param->round_mode = CAFFE__POOLING_PARAMETER__ROUND_MODE__FLOOR;
+  layer->pooling_param = param;
+  return CREMA_OK;
+}
+
+/* The reader has what it reads copied. */
+static crema_status insert_copy(cr_graph *graph, int value, steps by) {
+  char name[2][CR_GRAPH_NAME];
+  int layer = 0;
+  CR_TRY(cr_graph_insert(graph, value, &cr_layer_pooling, "select", &layer));
+  CR_TRY(set_pooling(graph->layer[layer].param, by));
+  graph->layer[layer].selects = true;
+  return cr_graph_tell(
+      graph, "stride", "one of %lld positions of the top of %s is copied for %s",
+      (long long)(by.by[0] * by.by[1]), cr_graph_name(graph, graph->value[value].maker, name[0]),
+      cr_graph_name(graph, graph->value[graph->layer[layer].top[0]].reader, name[1]));
+}
+
+/* Whether the layer makes fewer positions of its tops. */
+static bool makes_fewer(const strider *s, int layer) {
+  const bool able = is_conv(s->graph, layer) || is_positional(s->graph, layer);
+  return able && s->graph->layer[layer].tops > 0 && is_set(read_of_tops(s, layer));
+}
+
+static crema_status change(strider *s) {
+  cr_graph *graph = s->graph;
+  const int values = graph->values;
+  for (int i = 0; i < graph->layers; ++i) {
+    if (!graph->layer[i].removed && is_conv(graph, i)) CR_TRY(change_conv(s, i));
+  }
+  for (int v = 0; v < values; ++v) {
+    const int maker = graph->value[v].maker;
+    if (!is_set(s->read[v])) continue;
+    if (makes_fewer(s, maker)) graph->value[v].last = false;
+    else CR_TRY(insert_copy(graph, v, s->read[v]));
+  }
+  return CREMA_OK;
+}
+
+crema_status cr_pass_stride(cr_graph *graph) {
+  strider s = {.graph = graph};
+  crema_status status = CREMA_OK;
+  CR_TRY_GOTO(CR_NEW(s.read, graph->values + 1, "a compiled net"), out);
+  CR_TRY_GOTO(CR_NEW(s.saves, graph->values + 1, "a compiled net"), out);
+  CR_TRY_GOTO(CR_NEW(s.stride, graph->layers + 1, "a compiled net"), out);
+  for (int i = graph->layers - 1; i >= 0; --i) {
+    if (!graph->layer[i].removed) look_at(&s, i);
+  }
+  for (int i = 0; i < graph->layers; ++i) {
+    if (!graph->layer[i].removed) find_savings(&s, i);
+  }
+  for (int i = graph->layers - 1; i >= 0; --i) {
+    if (!graph->layer[i].removed) settle(&s, i);
+  }
+  status = change(&s);
+out:
+  free(s.stride);
+  free(s.saves);
+  free(s.read);
+  return status;
+}
