@@ -59,12 +59,26 @@ typedef struct worker {
   double seconds, time[MOST_RUNS];
 } worker;
 
-static crema_status set_batch(crema_net *net, int64_t items) {
-  if (crema_net_input_count(net) == 0) {
+static crema_blob *input_of(const cli_net *n, int index) {
+  return n->session != NULL ? crema_session_input(n->session, index)
+                            : crema_net_input(n->net, index);
+}
+
+static crema_blob *output_of(const cli_net *n, int index) {
+  return n->session != NULL ? crema_session_output(n->session, index)
+                            : crema_net_output(n->net, index);
+}
+
+static crema_status forward(const cli_net *n) {
+  return n->session != NULL ? crema_session_run(n->session) : crema_net_forward(n->net, NULL);
+}
+
+static crema_status set_batch(const cli_net *n, int64_t items) {
+  if (crema_net_input_count(n->net) == 0) {
     return cr_fail(CREMA_E_ARGUMENT, "the net has no Input layer, whose batch could be set");
   }
-  for (int i = 0; i < crema_net_input_count(net); ++i) {
-    crema_blob *input = crema_net_input(net, i);
+  for (int i = 0; i < crema_net_input_count(n->net); ++i) {
+    crema_blob *input = input_of(n, i);
     crema_shape shape = *crema_blob_shape(input);
     if (shape.axes > 0) shape.dim[0] = items;
     CR_TRY(crema_blob_reshape(input, &shape));
@@ -88,9 +102,9 @@ static crema_status run_worker(worker *w) {
   double before = cr_clock_seconds(), first = before;
   while (w->runs < MOST_RUNS && (before < end || w->runs < 3)) {
     const float *values = NULL;
-    CR_TRY(crema_net_forward(w->net.net, NULL));
+    CR_TRY(forward(&w->net));
     for (int i = 0; i < crema_net_output_count(w->net.net); ++i) {
-      CR_TRY(crema_blob_cpu_data(crema_net_output(w->net.net, i), &values));
+      CR_TRY(crema_blob_cpu_data(output_of(&w->net, i), &values));
     }
     const double now = cr_clock_seconds();
     w->time[w->runs++] = (now - before) * 1e3;
@@ -103,9 +117,9 @@ static crema_status run_worker(worker *w) {
 /* The first passes plan and make memory. */
 static void *work(void *user) {
   worker *w = user;
-  w->status = set_batch(w->net.net, w->row->batch);
+  w->status = set_batch(&w->net, w->row->batch);
   for (int i = 0; i < 2 && w->status == CREMA_OK; ++i) {
-    w->status = crema_net_forward(w->net.net, NULL);
+    w->status = forward(&w->net);
   }
   pthread_barrier_wait(w->start);
   if (w->status == CREMA_OK) w->status = run_worker(w);

@@ -48,6 +48,13 @@ typedef struct cr_graph_layer {
   crema_blob **blob; /* of the parameters, whose values may be the net's; owned */
 } cr_graph_layer;
 
+/* What it means to compute samples of a batch one after the other. */
+typedef struct cr_apart {
+  bool apart;             /* it can be done */
+  double weights, values; /* bytes: of all weights; of the values of one sample */
+  double largest;         /* of these, what one layer reads and writes */
+} cr_apart;
+
 typedef struct cr_graph {
   cr_arena arena; /* of the arrays */
   crema_net *net;
@@ -58,6 +65,7 @@ typedef struct cr_graph {
   cr_tensor_spare *spare;    /* of the sources that passes make */
   cr_tensor_spare *rounding; /* of those that read from such sources */
   cr_buffer *text;           /* what the passes did, a line for each step */
+  cr_apart batch;
   crema_precision precision;
   const cr_scales *scales; /* with CREMA_PRECISION_INT8 */
 } cr_graph;

@@ -28,6 +28,9 @@ const cr_pass cr_passes[] = {
      cr_pass_int8},
     {"concat", "writes what a Concat puts side by side there from the start, where that can be",
      cr_pass_concat},
+    {"batch",
+     "computes a few samples of a batch at a time, where they have nothing to do with each other",
+     cr_pass_batch},
 };
 const size_t cr_pass_count = sizeof cr_passes / sizeof cr_passes[0];
 

@@ -137,6 +137,7 @@ crema_status cr_program_make(cr_graph *graph, cr_program **out) {
   crema_status status = CREMA_OK;
   CR_TRY(CR_NEW(program, 1, "a compiled net"));
   program->references = 1;
+  program->batch = graph->batch;
   program->layers = (size_t)(graph->layers + graph->values) + 1;
   CR_TRY_GOTO(CR_NEW(program->frozen, program->layers, "a compiled net"), out);
   CR_TRY_GOTO(CR_NEW(name, graph->values + 1, "a compiled net"), out);

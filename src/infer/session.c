@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/fail.h"
+#include "infer/pieces.h"
 
 typedef struct session_blob {
   struct session_blob *next;
@@ -20,6 +21,8 @@ struct crema_session {
   crema_context *context;
   crema_net *net;
   session_blob *blobs;
+  bool whole;        /* somebody asked for an inner blob: batches are computed in one */
+  cr_pieces *pieces; /* NULL: no batch was computed in pieces so far */
 };
 
 void crema_session_options_init(crema_session_options *options) {
@@ -101,6 +104,8 @@ static crema_status build_net(crema_session *session) {
     cr_model_drop_program(session->model, program);
     return status;
   }
+  cr_pieces_destroy(session->pieces);
+  session->pieces = NULL;
   crema_net_destroy(session->net);
   if (session->program != NULL) cr_model_drop_program(session->model, session->program);
   session->net = net;
@@ -156,6 +161,7 @@ void crema_session_destroy(crema_session *session) {
     crema_blob_destroy(b->blob);
     free(b);
   }
+  cr_pieces_destroy(session->pieces);
   crema_net_destroy(session->net);
   if (session->program != NULL) cr_model_drop_program(session->model, session->program);
   crema_context_destroy(session->context);
@@ -172,19 +178,67 @@ crema_status crema_session_blob(crema_session *session, const char *name, crema_
   session_blob *b = find_blob(session, name);
   if (b == NULL) CR_TRY(cr_model_keep(session->model, name));
   if (b == NULL && !cr_program_has(session->program, name)) CR_TRY(build_net(session));
-  if (b == NULL) CR_TRY(add_blob(session, name, false, &b));
+  if (b == NULL) {
+    session->whole = true;
+    CR_TRY(add_blob(session, name, false, &b));
+  }
   *out = b->blob;
   return CREMA_OK;
 }
 
-crema_status crema_session_run(crema_session *session) {
-  CR_REQUIRE(session);
-  CR_TRY(set_inputs(session));
-  CR_TRY(crema_net_forward(session->net, NULL));
+static crema_status follow_outputs(const crema_session *session) {
   for (session_blob *b = session->blobs; b != NULL; b = b->next) {
     if (!b->input) CR_TRY(follow_net(session, b));
   }
   return CREMA_OK;
+}
+
+/* How many samples to compute at a time; 0: all of them. */
+static int64_t choose_piece(crema_session *session, int *threads, int64_t *samples) {
+  const cr_backend *backend = session->context->device->backend;
+  *samples = -1;
+  if (session->whole || backend->threads == NULL) return 0;
+  for (int i = 0; i < crema_session_input_count(session); ++i) {
+    const crema_shape *shape = crema_blob_shape(crema_session_input(session, i));
+    if (shape->axes < 1 || (*samples >= 0 && shape->dim[0] != *samples)) return 0;
+    *samples = shape->dim[0];
+  }
+  *threads = backend->threads(session->context);
+  return cr_pieces_choose(&session->program->batch, *samples, *threads);
+}
+
+/* The session's net has the shapes, and others compute. */
+static crema_status run_pieces(crema_session *session, int threads, int64_t samples,
+                               int64_t piece) {
+  const int inputs = crema_session_input_count(session);
+  const int outputs = crema_session_output_count(session);
+  crema_blob **blob = NULL;
+  crema_status status = CREMA_OK;
+  CR_TRY(crema_net_reshape(session->net));
+  CR_TRY(follow_outputs(session));
+  CR_TRY(CR_NEW(blob, inputs + outputs + 1, "a session's blobs"));
+  for (int i = 0; i < inputs; ++i) blob[i] = crema_session_input(session, i);
+  for (int i = 0; i < outputs; ++i) blob[inputs + i] = crema_session_output(session, i);
+  if (session->pieces == NULL) {
+    CR_TRY_GOTO(cr_pieces_create(session->model, session->program, session->context->device,
+                                 &session->pieces),
+                out);
+  }
+  status = cr_pieces_run(session->pieces, threads, samples, piece, blob, blob + inputs);
+out:
+  free((void *)blob);
+  return status;
+}
+
+crema_status crema_session_run(crema_session *session) {
+  CR_REQUIRE(session);
+  int threads = 1;
+  int64_t samples = 0;
+  CR_TRY(set_inputs(session));
+  const int64_t piece = choose_piece(session, &threads, &samples);
+  if (piece > 0) return run_pieces(session, threads, samples, piece);
+  CR_TRY(crema_net_forward(session->net, NULL));
+  return follow_outputs(session);
 }
 
 /* ---- asking -------------------------------------------------------------- */
@@ -228,5 +282,5 @@ crema_status crema_session_memory_read(const crema_session *session, crema_sessi
   CR_TRY(cr_net_memory_read(session->net, &memory));
   *out = (crema_session_memory){.weights = sum_of(&memory.params),
                                 .activations = sum_of(&memory.tops)};
-  return CREMA_OK;
+  return session->pieces == NULL ? CREMA_OK : cr_pieces_memory(session->pieces, &out->activations);
 }
