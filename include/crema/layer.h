@@ -85,6 +85,10 @@ CREMA_API void *crema_layer_user(const crema_layer *layer);
 CREMA_API void *crema_layer_state(const crema_layer *layer);
 CREMA_API void crema_layer_set_state(crema_layer *layer, void *state);
 
+/* The state of a net's layer of a registered type, by the index `layer`; NULL for a layer of one of
+ * crema's own types and for an index out of range. It stays the caller's. */
+CREMA_API void *crema_net_layer_state(const crema_net *net, int layer);
+
 /* Its bottoms and tops; owned by the net. None in `destroy`. NULL for an index out of range. */
 CREMA_API int crema_layer_bottom_count(const crema_layer *layer);
 CREMA_API crema_blob *crema_layer_bottom(crema_layer *layer, int index);

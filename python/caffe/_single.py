@@ -31,7 +31,9 @@ class SingleLayer:
             for name, blob in zip(message.bottom, bottom))
         self._net = Net.from_text("force_backward: true\n%slayer { %s }" % (inputs, message), message.phase)
         self._names = list(message.bottom), list(message.top)
-        self.blobs = BlobVec(self._net._params_of(self._net._layer_index(message.name)))
+        index = self._net._layer_index(message.name)
+        self.blobs = BlobVec(self._net._params_of(index))
+        self._python_layer = self._net._python_layer(index)
         self._first, self._last = len(bottom), len(self._net._layer_names) - 1
         self._shape_tops(top)
         for blob, name in zip(top, self._names[1]):
@@ -85,8 +87,8 @@ class SingleLayer:
                 blob.reshape(*self._blob(name).shape)
 
     def __getattr__(self, name):
-        net = self.__dict__.get("_net")
-        for layer in net._python_layers_of() if net is not None else ():
+        layer = self.__dict__.get("_python_layer")
+        if layer is not None:
             return getattr(layer, name)
         raise AttributeError("%s layers have no attribute %r" % (self.__dict__.get("type"), name))
 

@@ -62,10 +62,8 @@ class Net(_core.Net):
         kind, indices = device_kind()
         self._source = os.fspath(path) if text is None else None
         self._options = {"phase": int(phase), "level": int(level), "stages": list(stages or [])}
-        _core.take_made_layers()
         self._build(path, text, int(phase), int(level), stages, -1 if seed is None else seed, kind,
                     indices[0])
-        self._python_layers = _core.take_made_layers()
 
     @classmethod
     def from_text(cls, text, phase=TEST, level=0, stages=None, source="net"):
@@ -108,14 +106,8 @@ class Net(_core.Net):
     @property
     def layers(self):
         """All layers in the order of running: objects with ``type``, ``name`` and ``blobs``."""
-        made, found = iter(self._python_layers_of()), []
-        for index, kind in enumerate(self._layer_types):
-            layer = next(made, None) if kind == "Python" else None
-            found.append(_bound_layer(self, index) if layer is None else layer)
-        return found
-
-    def _python_layers_of(self):
-        return self.__dict__.get("_python_layers") or []
+        found = [self._python_layer(index) for index in range(len(self._layer_names))]
+        return [_bound_layer(self, index) if layer is None else layer for index, layer in enumerate(found)]
 
     @property
     def layer_dict(self):
@@ -416,24 +408,13 @@ class Solver(_core.Solver):
         self._bar = None
         self._nets = weakref.WeakValueDictionary()
         self._hooked_nets = {}
-        _core.take_made_layers()
         self._build(solver_file, self._type, seed, kind, indices)
-        self._python_layers = self._by_net(_core.take_made_layers())
-
-    def _by_net(self, made):
-        """The layers written in Python, by the numbers of the nets, which are built one after another."""
-        made, found = iter(made), {}
-        for index in range(-1, self._test_net_count):
-            count = self._net(index)._layer_types.count("Python")
-            found[index] = [layer for _, layer in zip(range(count), made)]
-        return found
 
     def _net_of(self, index):
         """The object of a net: the same one as long as somebody has it, or it has hooks."""
         net = self._nets.get(index)
         if net is None:
             net = self._nets[index] = self._net(index)
-            net._python_layers = self._python_layers[index]
             pinned = self._hooked_nets
             net._keep = lambda: pinned.setdefault(index, self._nets[index])
         return net

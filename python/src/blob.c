@@ -20,7 +20,7 @@ static PyObject *blob_new(PyTypeObject *type, PyObject *args, PyObject *names) {
   crema_status status = crema_blob_create(&shape, &self->blob);
   if (status != CREMA_OK) {
     Py_DECREF(self);
-    return py_error_raise(status);
+    return py_error_raise(NULL, status);
   }
   self->own = true;
   self->guard = py_guard_create();
@@ -82,7 +82,7 @@ static PyObject *array_of(PyObject *object, view_fn *call) {
   if (enter(self) != 0) return NULL;
   crema_status status = call(self->blob, &view);
   PyObject *array = status == CREMA_OK ? py_array_of_view(view, crema_blob_shape(self->blob))
-                                       : py_error_raise(status);
+                                       : py_error_raise(NULL, status);
   py_guard_leave(self->guard);
   return array;
 }
@@ -145,7 +145,7 @@ static PyObject *blob_reshape(PyObject *object, PyObject *args) {
   if (py_shape_read(extents, &shape) != 0 || enter(self) != 0) return NULL;
   crema_status status = crema_blob_reshape(self->blob, &shape);
   py_guard_leave(self->guard);
-  return py_error_none(status);
+  return py_error_none(NULL, status);
 }
 
 static PyObject *blob_text(PyObject *object, PyObject *unused) {
@@ -155,7 +155,7 @@ static PyObject *blob_text(PyObject *object, PyObject *unused) {
   if (enter(self) != 0) return NULL;
   crema_status status = crema_blob_text(self->blob, text, sizeof text);
   py_guard_leave(self->guard);
-  return status == CREMA_OK ? PyUnicode_FromString(text) : py_error_raise(status);
+  return status == CREMA_OK ? PyUnicode_FromString(text) : py_error_raise(NULL, status);
 }
 
 /* Whether two objects stand for one blob. */

@@ -3,7 +3,7 @@
  * Only CPython's limited API is used, so that one build serves every version since 3.11. Files:
  *   module.c  the module: its functions and types
  *   error.c   statuses as exceptions, and exceptions as statuses
- *   guard.c   one thread at a time uses a net; none does after fork
+ *   guard.c   one thread at a time uses a net; none does after fork; exceptions of its callbacks
  *   view.c    memory as a buffer, and arrays made of it
  *   blob.c, net.c, solver.c, model.c  the objects
  *   layer.c   layers written in Python
@@ -45,6 +45,20 @@ void py_guard_note_run(void);
  * threads are gone then and would be waited for without end. Returns 0, or -1 with an exception. */
 int py_guard_may_run(void);
 
+/* Keeps the exception that a callback raised, of any thread that works for the guard's net or
+ * solver, until the call of the library returns; the first, if there are several. Without a guard
+ * it is dropped. */
+void py_guard_keep(py_guard *guard);
+
+/* Raises the exception that was kept. Returns false when there is none. */
+bool py_guard_raise(py_guard *guard);
+
+/* Says for whose net this thread makes layers in Python from now on; returns what held before. */
+py_guard *py_guard_build(py_guard *guard);
+
+/* The guard that was said, retained; NULL outside of building. */
+py_guard *py_guard_building(void);
+
 /* Whether the process is the one that made the guard. */
 bool py_guard_is_ours(const py_guard *guard);
 
@@ -53,16 +67,12 @@ bool py_guard_is_ours(const py_guard *guard);
 /* Makes the exception class caffe.Error in the module. Returns 0 or -1. */
 int py_error_init(PyObject *module);
 
-/* Raises the exception that a callback kept, or else caffe.Error with the thread's error text.
- * Returns NULL. */
-PyObject *py_error_raise(crema_status status);
+/* Raises the exception that a callback kept in the guard (may be NULL), or else caffe.Error with
+ * the thread's error text. Returns NULL. */
+PyObject *py_error_raise(py_guard *guard, crema_status status);
 
 /* None, or what py_error_raise does. */
-PyObject *py_error_none(crema_status status);
-
-/* Keeps the exception that a callback raised until the call of the library returns. Returns a
- * status for the library, whose text is the exception's. */
-crema_status py_error_keep(void);
+PyObject *py_error_none(py_guard *guard, crema_status status);
 
 /* ---- view.c ---- */
 
@@ -117,8 +127,8 @@ int py_layer_init(PyObject *module);
 /* Sets the function that makes a layer: make(handle) returns the object. */
 PyObject *py_layer_set_maker(PyObject *module, PyObject *maker);
 
-/* The objects of the layers that the calling thread has made since the last time, as a list. */
-PyObject *py_layer_take_made(PyObject *module, PyObject *unused);
+/* The object of a layer in Python, whose state is `state`; a new reference. */
+PyObject *py_layer_object(void *state);
 
 /* From now on layers in Python fail: the interpreter ends. */
 PyObject *py_layer_close(PyObject *module, PyObject *unused);
@@ -145,6 +155,14 @@ PyObject *py_path(PyObject *path, const char **out);
   do {                                       \
     Py_BEGIN_ALLOW_THREADS(status) = (call); \
     Py_END_ALLOW_THREADS                     \
+  } while (0)
+
+/* The same for what makes nets: their layers in Python work for the guard. */
+#define PY_BUILD(guard, status, call)          \
+  do {                                         \
+    py_guard *before_ = py_guard_build(guard); \
+    PY_RUN(status, call);                      \
+    (void)py_guard_build(before_);             \
   } while (0)
 
 /* Within the guard; returns NULL when it cannot be entered. */

@@ -2,9 +2,6 @@
 
 static PyObject *error_class; /* caffe.Error */
 
-/* The exception of the last callback that raised one, until a call of the library fails. */
-static struct { PyObject *type, *value, *trace; } kept;
-
 int py_error_init(PyObject *module) {
   error_class = PyErr_NewExceptionWithDoc("caffe.Error",
                                           "What crema says of a failure. Attributes: status (such "
@@ -46,28 +43,12 @@ static PyObject *raise_own(crema_status status) {
   return NULL;
 }
 
-PyObject *py_error_raise(crema_status status) {
-  if (kept.type == NULL) return raise_own(status);
-  PyErr_Restore(kept.type, kept.value, kept.trace);
-  kept.type = kept.value = kept.trace = NULL;
-  return NULL;
+PyObject *py_error_raise(py_guard *guard, crema_status status) {
+  return py_guard_raise(guard) ? NULL : raise_own(status);
 }
 
-PyObject *py_error_none(crema_status status) {
-  if (status != CREMA_OK) return py_error_raise(status);
+PyObject *py_error_none(py_guard *guard, crema_status status) {
+  if (status != CREMA_OK) return py_error_raise(guard, status);
   if (PyErr_CheckSignals() != 0) return NULL;
   Py_RETURN_NONE;
-}
-
-crema_status py_error_keep(void) {
-  PyObject *type = NULL, *value = NULL, *trace = NULL;
-  PyErr_Fetch(&type, &value, &trace);
-  PyErr_NormalizeException(&type, &value, &trace);
-  Py_XDECREF(kept.type);
-  Py_XDECREF(kept.value);
-  Py_XDECREF(kept.trace);
-  kept.type = type;
-  kept.value = value;
-  kept.trace = trace;
-  return CREMA_E_STATE;
 }

@@ -8,6 +8,7 @@ struct py_guard {
   unsigned long owner; /* the thread that has it, while depth is above 0 */
   int depth;
   pid_t process;
+  PyObject *type, *value, *trace; /* see py_guard_keep */
 };
 
 static pid_t ran; /* the process in which nets have run; 0: none have */
@@ -23,6 +24,19 @@ int py_guard_may_run(void) {
       "nets ran in this process before a fork: the child has not the threads that they "
       "compute with; start processes with the method 'spawn', or before the first pass");
   return -1;
+}
+
+static _Thread_local py_guard *building;
+
+py_guard *py_guard_build(py_guard *guard) {
+  py_guard *before = building;
+  building = guard;
+  return before;
+}
+
+py_guard *py_guard_building(void) {
+  py_guard_retain(building);
+  return building;
 }
 
 py_guard *py_guard_create(void) {
@@ -46,8 +60,37 @@ void py_guard_retain(py_guard *guard) {
   if (guard != NULL) ++guard->users;
 }
 
+static void clear(py_guard *guard) {
+  Py_CLEAR(guard->type);
+  Py_CLEAR(guard->value);
+  Py_CLEAR(guard->trace);
+}
+
+void py_guard_keep(py_guard *guard) {
+  PyObject *type = NULL, *value = NULL, *trace = NULL;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  if (guard != NULL && guard->type == NULL) {
+    guard->type = type;
+    guard->value = value;
+    guard->trace = trace;
+    return;
+  }
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(trace);
+}
+
+bool py_guard_raise(py_guard *guard) {
+  if (guard == NULL || guard->type == NULL) return false;
+  PyErr_Restore(guard->type, guard->value, guard->trace);
+  guard->type = guard->value = guard->trace = NULL;
+  return true;
+}
+
 void py_guard_release(py_guard *guard) {
   if (guard == NULL || --guard->users > 0) return;
+  clear(guard);
   PyThread_free_lock(guard->lock);
   PyMem_Free(guard);
 }
@@ -75,6 +118,7 @@ int py_guard_enter(py_guard *guard) {
   }
   guard->owner = me;
   guard->depth = 1;
+  clear(guard);
   return 0;
 }
 

@@ -9,12 +9,12 @@
 typedef struct layer_object {
   PyObject_HEAD crema_layer *layer; /* NULL: it is gone */
   PyObject *object;                 /* the user's */
-  PyObject *bottom, *top;           /* lists of blobs */
+  PyObject *bottom, *top, *params;  /* lists of blobs */
+  py_guard *guard;                  /* of the net */
 } layer_object;
 
 static PyTypeObject *layer_type;
 static PyObject *maker; /* makes the user's object */
-static PyObject *made;  /* those that were made and not taken yet, by thread */
 static bool closed;     /* the interpreter ends */
 
 /* ---- the handle ---- */
@@ -24,6 +24,7 @@ static int layer_traverse(PyObject *object, visitproc visit, void *arg) {
   Py_VISIT(self->object);
   Py_VISIT(self->bottom);
   Py_VISIT(self->top);
+  Py_VISIT(self->params);
   Py_VISIT(Py_TYPE(object));
   return 0;
 }
@@ -33,12 +34,14 @@ static int layer_clear(PyObject *object) {
   Py_CLEAR(self->object);
   Py_CLEAR(self->bottom);
   Py_CLEAR(self->top);
+  Py_CLEAR(self->params);
   return 0;
 }
 
 static void layer_dealloc(PyObject *object) {
   PyObject_GC_UnTrack(object);
   layer_clear(object);
+  py_guard_release(((layer_object *)object)->guard);
   py_free_object(object);
 }
 
@@ -55,7 +58,7 @@ static PyObject *layer_field(PyObject *object, PyObject *path) {
   char *text = NULL;
   if (name == NULL) return NULL;
   crema_status status = crema_layer_field(layer, name, &text);
-  if (status != CREMA_OK) return py_error_raise(status);
+  if (status != CREMA_OK) return py_error_raise(NULL, status);
   PyObject *result = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "surrogateescape");
   crema_free(text);
   return result;
@@ -71,7 +74,10 @@ static PyObject *layer_add_param(PyObject *object, PyObject *args) {
   if (layer == NULL || !PyArg_ParseTuple(args, "Oz", &extents, &filler)) return NULL;
   if (py_shape_read(extents, &shape) != 0) return NULL;
   crema_status status = crema_layer_add_param(layer, &shape, filler, &blob);
-  return status == CREMA_OK ? py_blob_wrap(blob, NULL, NULL) : py_error_raise(status);
+  if (status != CREMA_OK) return py_error_raise(NULL, status);
+  PyObject *param = py_blob_wrap(blob, NULL, NULL);
+  if (param != NULL && PyList_Append(((layer_object *)object)->params, param) != 0) Py_CLEAR(param);
+  return param;
 }
 
 static PyObject *layer_learns(PyObject *object, PyObject *number) {
@@ -137,26 +143,9 @@ static crema_status fail(const crema_layer *layer) {
       crema_layer_fail(layer, CREMA_E_STATE, words == NULL ? "an exception in Python" : words);
   Py_XDECREF(text);
   PyErr_Restore(type, value, trace);
-  (void)py_error_keep();
+  const layer_object *self = crema_layer_state(layer);
+  py_guard_keep(self == NULL ? NULL : self->guard);
   return status;
-}
-
-/* Notes the object for the net that the thread is building. */
-static int note_made(PyObject *object) {
-  PyObject *thread = PyLong_FromUnsignedLong(PyThread_get_thread_ident());
-  PyObject *list = thread == NULL ? NULL : PyDict_GetItemWithError(made, thread);
-  int result = -1;
-  if (list != NULL) {
-    result = PyList_Append(list, object);
-  } else if (thread != NULL && PyErr_Occurred() == NULL) {
-    list = PyList_New(0);
-    if (list != NULL && PyList_Append(list, object) == 0) {
-      result = PyDict_SetItem(made, thread, list);
-    }
-    Py_XDECREF(list);
-  }
-  Py_XDECREF(thread);
-  return result;
 }
 
 static PyObject *call_shapes(layer_object *self, const char *method) {
@@ -167,12 +156,14 @@ static PyObject *make(crema_layer *layer) {
   layer_object *self = (layer_object *)PyType_GenericAlloc(layer_type, 0);
   if (self == NULL) return NULL;
   self->layer = layer;
+  self->guard = py_guard_building();
   crema_layer_set_state(layer, self); /* the library's reference */
   self->bottom = blob_list(layer, crema_layer_bottom_count(layer), crema_layer_bottom);
   self->top = blob_list(layer, crema_layer_top_count(layer), crema_layer_top);
-  if (self->bottom == NULL || self->top == NULL) return NULL;
+  self->params = PyList_New(0);
+  if (self->bottom == NULL || self->top == NULL || self->params == NULL) return NULL;
   self->object = PyObject_CallFunctionObjArgs(maker, (PyObject *)self, NULL);
-  if (self->object == NULL || note_made(self->object) != 0) return NULL;
+  if (self->object == NULL) return NULL;
   return call_shapes(self, "setup");
 }
 
@@ -238,6 +229,7 @@ static void destroy(crema_layer *layer) {
   self->layer = NULL;
   forget_all(self->bottom);
   forget_all(self->top);
+  forget_all(self->params);
   PyObject *result =
       self->object == NULL ? NULL : PyObject_CallMethod(self->object, "_forget", NULL);
   if (result == NULL) PyErr_Clear();
@@ -257,11 +249,10 @@ int py_layer_init(PyObject *module) {
                                         .backward = backward,
                                         .destroy = destroy};
   layer_type = py_add_type(module, &layer_spec);
-  made = PyDict_New();
-  if (layer_type == NULL || made == NULL) return -1;
+  if (layer_type == NULL) return -1;
   crema_status status = crema_layer_register(&type);
   if (status == CREMA_OK) return 0;
-  (void)py_error_raise(status);
+  (void)py_error_raise(NULL, status);
   return -1;
 }
 
@@ -272,14 +263,10 @@ PyObject *py_layer_set_maker(PyObject *module, PyObject *function) {
   Py_RETURN_NONE;
 }
 
-PyObject *py_layer_take_made(PyObject *module, PyObject *unused) {
-  (void)module, (void)unused;
-  PyObject *thread = PyLong_FromUnsignedLong(PyThread_get_thread_ident());
-  PyObject *list = thread == NULL ? NULL : Py_XNewRef(PyDict_GetItemWithError(made, thread));
-  if (list != NULL && PyDict_DelItem(made, thread) != 0) Py_CLEAR(list);
-  Py_XDECREF(thread);
-  if (list == NULL && PyErr_Occurred() == NULL) list = PyList_New(0);
-  return list;
+PyObject *py_layer_object(void *state) {
+  const layer_object *self = state;
+  if (self == NULL || self->object == NULL) Py_RETURN_NONE;
+  return Py_NewRef(self->object);
 }
 
 PyObject *py_layer_close(PyObject *module, PyObject *unused) {

@@ -64,7 +64,8 @@ static PyObject *session_blob(PyObject *object, PyObject *name) {
   PY_ENTER(self->guard);
   PY_RUN(status, crema_session_blob(self->session, text, &blob));
   py_guard_leave(self->guard);
-  return status == CREMA_OK ? py_blob_wrap(blob, object, self->guard) : py_error_raise(status);
+  return status == CREMA_OK ? py_blob_wrap(blob, object, self->guard)
+                            : py_error_raise(self->guard, status);
 }
 
 static PyObject *session_run(PyObject *object, PyObject *unused) {
@@ -74,7 +75,7 @@ static PyObject *session_run(PyObject *object, PyObject *unused) {
   PY_ENTER(self->guard);
   PY_RUN(status, crema_session_run(self->session));
   py_guard_leave(self->guard);
-  return py_error_none(status);
+  return py_error_none(self->guard, status);
 }
 
 static PyObject *session_memory(PyObject *object, PyObject *unused) {
@@ -84,7 +85,7 @@ static PyObject *session_memory(PyObject *object, PyObject *unused) {
   PY_ENTER(self->guard);
   crema_status status = crema_session_memory_read(self->session, &memory);
   py_guard_leave(self->guard);
-  if (status != CREMA_OK) return py_error_raise(status);
+  if (status != CREMA_OK) return py_error_raise(self->guard, status);
   return Py_BuildValue("nn", (Py_ssize_t)memory.weights, (Py_ssize_t)memory.activations);
 }
 
@@ -158,19 +159,21 @@ static PyObject *model_build(PyObject *object, PyObject *args) {
   options.seed = seed;
   options.allow_missing = allow != 0;
   PyObject *name = py_path(path, &file);
-  if (name != NULL && py_guard_may_run() == 0 && self->model == NULL &&
+  py_guard *guard = name == NULL ? NULL : py_guard_create();
+  if (guard != NULL && py_guard_may_run() == 0 && self->model == NULL &&
       read_lists(lists, &options, kept)) {
     crema_status status;
     crema_model *model = NULL;
     py_guard_note_run();
-    PY_RUN(status, crema_model_load(file, weights, &options, &model));
+    PY_BUILD(guard, status, crema_model_load(file, weights, &options, &model));
     self->model = model;
-    result = py_error_none(status);
+    result = py_error_none(guard, status);
   }
   PyMem_Free((void *)options.without);
   PyMem_Free((void *)options.keep);
   PyMem_Free((void *)options.stages);
   for (int i = 0; i < 3; ++i) Py_XDECREF(kept[i]);
+  py_guard_release(guard);
   Py_XDECREF(name);
   return result;
 }
@@ -185,17 +188,19 @@ static PyObject *model_session(PyObject *object, PyObject *unused) {
     return NULL;
   }
   if (py_guard_may_run() != 0) return NULL;
-  PY_RUN(status, crema_session_create(self->model, NULL, &session));
-  if (status != CREMA_OK) return py_error_raise(status);
   session_object *made = (session_object *)PyType_GenericAlloc(session_type, 0);
-  if (made == NULL) {
-    crema_session_destroy(session);
+  if (made == NULL) return NULL;
+  made->guard = py_guard_create();
+  if (made->guard == NULL) {
+    Py_DECREF(made);
     return NULL;
   }
+  PY_BUILD(made->guard, status, crema_session_create(self->model, NULL, &session));
   made->session = session;
-  made->guard = py_guard_create();
-  if (made->guard == NULL) Py_CLEAR(made);
-  return (PyObject *)made;
+  if (status == CREMA_OK) return (PyObject *)made;
+  (void)py_error_raise(made->guard, status);
+  Py_DECREF(made);
+  return NULL;
 }
 
 static PyObject *model_explain(PyObject *object, PyObject *unused) {

@@ -57,7 +57,7 @@ static PyObject *load_image(PyObject *module, PyObject *args) {
   crema_status status = CREMA_OK;
   if (target != NULL) PY_RUN(status, crema_image_load(file, NULL, target, 0));
   Py_XDECREF(name);
-  return target == NULL ? NULL : py_error_none(status);
+  return target == NULL ? NULL : py_error_none(NULL, status);
 }
 
 static PyMethodDef functions[] = {
@@ -69,7 +69,6 @@ static PyMethodDef functions[] = {
     {"log", py_log_write, METH_VARARGS, "log(text, file, line): writes a line."},
     {"set_net_class", py_net_set_class, METH_O, "set_net_class(class): what solvers' nets are."},
     {"set_layer_maker", py_layer_set_maker, METH_O, "set_layer_maker(function): makes layers."},
-    {"take_made_layers", py_layer_take_made, METH_NOARGS, "take_made_layers(): the new objects."},
     {"close", py_layer_close, METH_NOARGS, "close(): the interpreter ends."},
     {0},
 };

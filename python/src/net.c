@@ -116,8 +116,11 @@ static crema_status build(net_object *self, const char *path, const char *text, 
                           const crema_net_options *options) {
   crema_status status;
   crema_net *net = NULL;
-  if (text != NULL) PY_RUN(status, crema_net_parse(text, (size_t)size, path, options, &net));
-  else PY_RUN(status, crema_net_load(path, options, &net));
+  if (text != NULL) {
+    PY_BUILD(self->guard, status, crema_net_parse(text, (size_t)size, path, options, &net));
+  } else {
+    PY_BUILD(self->guard, status, crema_net_load(path, options, &net));
+  }
   if (status == CREMA_OK) self->net = net;
   return status;
 }
@@ -154,7 +157,7 @@ static PyObject *net_build(PyObject *object, PyObject *args) {
     crema_status status = CREMA_OK;
     if (kind >= 0) status = crema_device_get((crema_device_type)kind, index, &options.device);
     if (status == CREMA_OK) status = build(self, file, text, size, &options);
-    result = py_error_none(status);
+    result = py_error_none(self->guard, status);
   }
   PyMem_Free((void *)options.stages);
   Py_XDECREF(kept);
@@ -174,7 +177,7 @@ static PyObject *net_forward(PyObject *object, PyObject *args) {
   PY_ENTER(self->guard);
   PY_RUN(status, crema_net_forward_range(self->net, first, last, &loss));
   py_guard_leave(self->guard);
-  if (status != CREMA_OK) return py_error_raise(status);
+  if (status != CREMA_OK) return py_error_raise(self->guard, status);
   return PyErr_CheckSignals() != 0 ? NULL : PyFloat_FromDouble(loss);
 }
 
@@ -187,7 +190,7 @@ static PyObject *net_backward(PyObject *object, PyObject *args) {
   PY_ENTER(self->guard);
   PY_RUN(status, crema_net_backward_range(self->net, first, last));
   py_guard_leave(self->guard);
-  return py_error_none(status);
+  return py_error_none(self->guard, status);
 }
 
 static PyObject *net_reshape(PyObject *object, PyObject *unused) {
@@ -198,7 +201,7 @@ static PyObject *net_reshape(PyObject *object, PyObject *unused) {
   PY_ENTER(self->guard);
   PY_RUN(status, crema_net_reshape(self->net));
   py_guard_leave(self->guard);
-  return py_error_none(status);
+  return py_error_none(self->guard, status);
 }
 
 static PyObject *net_clear_diffs(PyObject *object, PyObject *unused) {
@@ -216,7 +219,8 @@ static PyObject *net_clear_diffs(PyObject *object, PyObject *unused) {
 static crema_status call_hook(void *user, const char *kind, int layer) {
   PyGILState_STATE state = PyGILState_Ensure();
   PyObject *result = PyObject_CallMethod(user, "_call_hooks", "si", kind, layer);
-  crema_status status = result == NULL ? py_error_keep() : CREMA_OK;
+  crema_status status = result == NULL ? CREMA_E_STATE : CREMA_OK;
+  if (result == NULL) py_guard_keep(((net_object *)user)->guard);
   Py_XDECREF(result);
   PyGILState_Release(state);
   return status;
@@ -264,7 +268,7 @@ static PyObject *net_use_hooks(PyObject *object, PyObject *kinds) {
   crema_status status = crema_net_set_hooks(self->net, &hooks);
   self->hooked = true;
   py_guard_leave(self->guard);
-  return py_error_none(status);
+  return py_error_none(self->guard, status);
 }
 
 /* ---- weights ---- */
@@ -288,7 +292,7 @@ static PyObject *net_copy_from(PyObject *object, PyObject *args) {
   PY_RUN(status, crema_net_load_weights_with(self->net, file, &options));
   py_guard_leave(self->guard);
   Py_DECREF(name);
-  return py_error_none(status);
+  return py_error_none(self->guard, status);
 }
 
 /* save(path, diffs, hdf5) */
@@ -311,7 +315,7 @@ static PyObject *net_save(PyObject *object, PyObject *args) {
   PY_RUN(status, crema_net_save_weights_with(self->net, file, &options));
   py_guard_leave(self->guard);
   Py_DECREF(name);
-  return py_error_none(status);
+  return py_error_none(self->guard, status);
 }
 
 static PyObject *net_to_bytes(PyObject *object, PyObject *unused) {
@@ -324,7 +328,7 @@ static PyObject *net_to_bytes(PyObject *object, PyObject *unused) {
   PY_ENTER(self->guard);
   PY_RUN(status, crema_net_save_weights_memory(self->net, NULL, &bytes, &size));
   py_guard_leave(self->guard);
-  if (status != CREMA_OK) return py_error_raise(status);
+  if (status != CREMA_OK) return py_error_raise(self->guard, status);
   PyObject *result = PyBytes_FromStringAndSize(bytes, (Py_ssize_t)size);
   crema_free(bytes);
   return result;
@@ -344,7 +348,7 @@ static PyObject *net_from_bytes(PyObject *object, PyObject *args) {
   PY_ENTER(self->guard);
   PY_RUN(status, crema_net_load_weights_memory(self->net, bytes, (size_t)size, NULL, &options));
   py_guard_leave(self->guard);
-  return py_error_none(status);
+  return py_error_none(self->guard, status);
 }
 
 static PyObject *net_share_with(PyObject *object, PyObject *donor) {
@@ -360,7 +364,7 @@ static PyObject *net_share_with(PyObject *object, PyObject *donor) {
   status = crema_net_share_weights(self->net, other->net);
   py_guard_leave(other->guard);
   py_guard_leave(self->guard);
-  return py_error_none(status);
+  return py_error_none(self->guard, status);
 }
 
 /* ---- input from memory ---- */
@@ -398,7 +402,7 @@ static PyObject *net_set_samples(PyObject *object, PyObject *args) {
     both = before;
   }
   Py_XDECREF(both);
-  return py_error_none(status);
+  return py_error_none(self->guard, status);
 }
 
 /* ---- the graph ---- */
@@ -518,13 +522,23 @@ static PyObject *net_params(PyObject *object, PyObject *number) {
   return list;
 }
 
+/* _python_layer(layer): its object; None for a layer of another type. */
+static PyObject *net_python_layer(PyObject *object, PyObject *number) {
+  const net_object *self = self_of(object);
+  const long layer = self == NULL ? -1 : PyLong_AsLong(number);
+  if (self == NULL || PyErr_Occurred() != NULL) return NULL;
+  const char *type = crema_net_layer_type(self->net, (int)layer);
+  const bool ours = type != NULL && strcmp(type, "Python") == 0;
+  return py_layer_object(ours ? crema_net_layer_state(self->net, (int)layer) : NULL);
+}
+
 static PyObject *net_layer_text(PyObject *object, PyObject *number) {
   const net_object *self = self_of(object);
   const long layer = self == NULL ? -1 : PyLong_AsLong(number);
   char *text = NULL;
   if (self == NULL || PyErr_Occurred() != NULL) return NULL;
   crema_status status = crema_net_layer_text(self->net, (int)layer, &text);
-  if (status != CREMA_OK) return py_error_raise(status);
+  if (status != CREMA_OK) return py_error_raise(self->guard, status);
   PyObject *result = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
   crema_free(text);
   return result;
@@ -560,6 +574,8 @@ static PyMethodDef net_methods[] = {
     {"_top_ids", net_top_ids, METH_O, "_top_ids(layer): the blobs that it makes."},
     {"_blob", net_blob, METH_O, "_blob(index): a blob."},
     {"_params_of", net_params, METH_O, "_params_of(layer): its parameters."},
+    {"_python_layer", net_python_layer, METH_O,
+     "_python_layer(layer): the object of a layer written in Python, or None."},
     {"_layer_text", net_layer_text, METH_O, "_layer_text(layer): its description."},
     {0},
 };

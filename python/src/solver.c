@@ -45,7 +45,8 @@ static void solver_dealloc(PyObject *object) {
 static crema_status call_method(PyObject *object, const char *method) {
   PyGILState_STATE state = PyGILState_Ensure();
   PyObject *result = PyObject_CallMethod(object, method, NULL);
-  crema_status status = result == NULL ? py_error_keep() : CREMA_OK;
+  crema_status status = result == NULL ? CREMA_E_STATE : CREMA_OK;
+  if (result == NULL) py_guard_keep(((solver_object *)object)->guard);
   Py_XDECREF(result);
   PyGILState_Release(state);
   return status;
@@ -64,7 +65,7 @@ static crema_solver_action poll(void *user) {
   solver_object *self = user;
   PyGILState_STATE state = PyGILState_Ensure();
   if (PyErr_CheckSignals() != 0) {
-    (void)py_error_keep();
+    py_guard_keep(self->guard);
     self->stopped = true;
   }
   PyGILState_Release(state);
@@ -79,7 +80,7 @@ static void progress(void *user, const crema_solver_progress *now) {
                                          (long long)now->max_iterations, now->loss, now->rate,
                                          (long long)now->samples, now->seconds);
   if (result == NULL) {
-    (void)py_error_keep();
+    py_guard_keep(self->guard);
     self->stopped = true;
   }
   Py_XDECREF(result);
@@ -124,7 +125,7 @@ static PyObject *solver_build(PyObject *object, PyObject *args) {
     status = crema_device_get((crema_device_type)kind, (int)index, &devices[i]);
     options.device_count = (size_t)i + 1;
   }
-  if (status != CREMA_OK) return py_error_raise(status);
+  if (status != CREMA_OK) return py_error_raise(self->guard, status);
   options.devices = devices;
   PyObject *name = py_path(path, &file);
   self->guard = name == NULL ? NULL : py_guard_create();
@@ -133,10 +134,10 @@ static PyObject *solver_build(PyObject *object, PyObject *args) {
     return NULL;
   }
   crema_solver *solver = NULL;
-  PY_RUN(status, crema_solver_load(file, &options, &solver));
+  PY_BUILD(self->guard, status, crema_solver_load(file, &options, &solver));
   self->solver = solver;
   Py_DECREF(name);
-  return py_error_none(status);
+  return py_error_none(self->guard, status);
 }
 
 /* ---- training ---- */
@@ -144,12 +145,12 @@ static PyObject *solver_build(PyObject *object, PyObject *args) {
 /* The exception that stopped training, if one did. */
 static PyObject *finish(solver_object *self, crema_status status) {
   py_guard_leave(self->guard);
-  if (status != CREMA_OK) return py_error_raise(status);
+  if (status != CREMA_OK) return py_error_raise(self->guard, status);
   if (self->stopped) {
     self->stopped = false;
-    return py_error_raise(CREMA_E_INTERRUPTED);
+    return py_error_raise(self->guard, CREMA_E_INTERRUPTED);
   }
-  return py_error_none(CREMA_OK);
+  return py_error_none(self->guard, CREMA_OK);
 }
 
 /* _solve(told of progress) */
@@ -185,7 +186,7 @@ static PyObject *run_plain(PyObject *object, crema_status (*call)(crema_solver *
   PY_ENTER(self->guard);
   PY_RUN(status, call(self->solver));
   py_guard_leave(self->guard);
-  return py_error_none(status);
+  return py_error_none(self->guard, status);
 }
 
 static PyObject *solver_snapshot(PyObject *object, PyObject *unused) {
@@ -211,7 +212,7 @@ static PyObject *run_with_path(PyObject *object, PyObject *path,
   PY_RUN(status, call(self->solver, file));
   py_guard_leave(self->guard);
   Py_DECREF(name);
-  return py_error_none(status);
+  return py_error_none(self->guard, status);
 }
 
 static PyObject *solver_restore(PyObject *object, PyObject *path) {
@@ -262,7 +263,7 @@ static PyObject *solver_base_lr(PyObject *object, void *unused) {
 
 static int answer(crema_status status) {
   if (status == CREMA_OK) return 0;
-  (void)py_error_raise(status);
+  (void)py_error_raise(NULL, status);
   return -1;
 }
 
@@ -296,7 +297,7 @@ static PyObject *solver_text(PyObject *object, PyObject *unused) {
   (void)unused;
   if (self == NULL) return NULL;
   crema_status status = crema_solver_text(self->solver, &text);
-  if (status != CREMA_OK) return py_error_raise(status);
+  if (status != CREMA_OK) return py_error_raise(self->guard, status);
   PyObject *result = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
   crema_free(text);
   return result;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "core/fail.h"
+#include "layers/common/layer_outside.h"
 #include "net/build.h"
 #include "net/lifetimes.h"
 
@@ -66,6 +67,11 @@ crema_status crema_net_layer_text(const crema_net *net, int layer, char **out) {
   if (status == CREMA_OK) *out = cr_buffer_take(&text);
   cr_buffer_free(&text);
   return status;
+}
+
+void *crema_net_layer_state(const crema_net *net, int layer) {
+  const cr_net_layer *found = layer_at(net, layer);
+  return found == NULL ? NULL : cr_layer_outside_state(found->layer);
 }
 
 /* ---- parts of a pass ---- */

@@ -232,6 +232,7 @@ static int64_t is_empty_text(const char *result) {
   V(crema_layer_phase, CREMA_TRAIN, (A(0, layer)))                                                \
   V(crema_layer_user, 0, (A(0, layer)))                                                           \
   V(crema_layer_state, 0, (A(0, layer)))                                                          \
+  V(crema_net_layer_state, 0, (A(0, net), 0))                                                     \
   N(crema_layer_set_state, (A(0, layer), A(1, text)))                                             \
   V(crema_layer_bottom_count, 0, (A(0, layer)))                                                   \
   V(crema_layer_bottom, 0, (A(0, layer), 0))                                                      \

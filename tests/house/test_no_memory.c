@@ -337,6 +337,7 @@ static void drop_line(void *user, crema_log_level level, const char *file, int l
   X(crema_layer_phase, (own))                                                                  \
   X(crema_layer_user, (own))                                                                   \
   X(crema_layer_state, (own))                                                                  \
+  X(crema_net_layer_state, (net, 0))                                                           \
   X(crema_layer_set_state, (own, NULL))                                                        \
   X(crema_layer_bottom_count, (own))                                                           \
   X(crema_layer_bottom, (own, 0))                                                              \

@@ -165,6 +165,15 @@ static void run_planned(bool recompute) {
   crema_net_destroy(net);
 }
 
+TEST(its_state_is_found_in_the_net) {
+  crema_net *net = NULL;
+  ok(parse(NET("text \\'here\\'"), &net));
+  assert_ptr_equal(crema_net_layer_state(net, 1), &seen);
+  const int others[] = {-1, 0, 2, 100}; /* layers of the library's types, and none */
+  for (int i = 0; i < 4; ++i) assert_null(crema_net_layer_state(net, others[i]));
+  crema_net_destroy(net);
+}
+
 TEST(runs_in_a_net_that_plans_its_memory) {
   run_planned(false);
 }

@@ -96,6 +96,23 @@ class Failing(caffe.Layer):
             raise KeyError("in " + where)
 
 
+class Nested(caffe.Layer):
+    """Computes with a net of its own."""
+
+    def setup(self, bottom, top):
+        try:
+            net_of(python("f", "", "f", "Failing", param="setup"))
+        except KeyError:
+            pass
+        self.net = net_of(python("a", "x", "a", "Scale"))
+
+    def reshape(self, bottom, top):
+        top[0].reshape(*bottom[0].shape)
+
+    def forward(self, bottom, top):
+        top[0].data[...] = self.net.forward(x=bottom[0].data)["a"]
+
+
 class NoForward(caffe.Layer):
     """Lacks what every layer needs."""
 
@@ -233,12 +250,15 @@ net: '%s' base_lr: 0.1 lr_policy: 'fixed' max_iter: 5 snapshot_after_train: fals
     def test_life(self):
         net = net_of(python("a", "x", "a", "Scale"))
         layer = net.layers[1]
-        blob = layer.blobs[0]
+        blob, values = layer.blobs[0], layer.blobs[0].data
         gone = weakref.ref(layer)
         del net, layer
         gc.collect()
         self.assertIsNone(gone())
-        self.assertIn(blob is None, (True, False))
+        self.assertEqual(values[0], 10)  # arrays stay
+        for use in (lambda: blob.data, lambda: blob.shape, lambda: blob.reshape(2), blob.text):
+            with self.assertRaisesRegex(RuntimeError, "gone"):
+                use()
 
     def test_base_class(self):
         layer = caffe.Layer()

@@ -297,6 +297,10 @@ void *crema_layer_state(const crema_layer *layer) {
   return layer == NULL ? NULL : layer->state;
 }
 
+void *cr_layer_outside_state(const cr_layer *layer) {
+  return layer->class->setup == setup ? crema_layer_state(layer->state) : NULL;
+}
+
 void crema_layer_set_state(crema_layer *layer, void *state) {
   if (layer != NULL) layer->state = state;
 }

@@ -18,6 +18,9 @@ const char *cr_layer_outside_name(int index);
 crema_status cr_layer_outside_load(const char *path, const char *net_path, const char *type,
                                    const cr_layer_class **out) CREMA_MUST_USE;
 
+/* The state that the functions of the layer's type gave it; NULL for a type of the library's. */
+void *cr_layer_outside_state(const cr_layer *layer);
+
 /* Registers a type whose name no layer of the library has. Errors: see crema_layer_register. */
 crema_status cr_layer_outside_add(const crema_layer_type *type) CREMA_MUST_USE;
 
