@@ -19,7 +19,10 @@
  *
  * At last what the exchange costs in processor time where links have no limit: steps of CIFAR-10
  * quick on N simulated devices that exchange, over steps of as many solvers that do not know of
- * each other. All of them share this machine's processors.
+ * each other. Both compute forward, backward and their update; with `tree` the root alone updates.
+ * All share this machine's processors, whose speed varies with what else they do: so the two take
+ * turns, and the median of the ratios of neighbours counts, of which the middle half is told, too.
+ * Threads that run the simulated devices, and their waking, count as the exchange's.
  *
  * Usage: parallel [exchange] [steps] [code] [-slow N]; without words all of it. With -slow all is
  * slowed down N times as much: on a machine that does other things, too, these then count less. */
@@ -373,8 +376,8 @@ static void report_steps(void) {
 
 /* ---- the code ---- */
 
-/* Of a call, which begins with the root's weights for all. */
-enum { STEPS = 10 };
+/* STEPS of a call, which begins with the root's weights for all. */
+enum { STEPS = 4, PAIRS = 25 };
 
 typedef struct trainers {
   int solvers;
@@ -417,28 +420,37 @@ static int by_size(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Seconds of a step and processor time of all threads: with the exchange, and without. */
+/* The value below which `part` of them are; sorts them. */
+static double quantile(double *value, double part) {
+  qsort(value, PAIRS, sizeof *value, by_size);
+  return value[(int)(part * (PAIRS - 1))];
+}
+
+/* One call: seconds of a step, and processor time of all threads. */
+static void time_call(trainers *side, double *wall, double *busy) {
+  const double start = seconds_now(), busy_start = process_seconds();
+  train_all(side);
+  *wall = (seconds_now() - start) / STEPS;
+  *busy = (process_seconds() - busy_start) / STEPS;
+}
+
+/* The sides take turns at being the first of a pair. */
 static void compare_code(trainers *together, trainers *apart, const char *name) {
-  enum { PAIRS = 9 };
   trainers *const side[] = {together, apart};
-  double wall[2][PAIRS], busy[2][PAIRS];
-  for (int i = -1; i < PAIRS; ++i) {
+  double wall[2][PAIRS], busy[2][PAIRS], ratio[PAIRS], longer[PAIRS];
+  for (int k = 0; k < 2; ++k) time_call(side[k], &wall[k][0], &busy[k][0]);
+  for (int i = 0; i < PAIRS; ++i) {
     for (int k = 0; k < 2; ++k) {
-      const double start = seconds_now(), busy_start = process_seconds();
-      train_all(side[k]);
-      if (i < 0) continue;
-      wall[k][i] = (seconds_now() - start) / STEPS;
-      busy[k][i] = (process_seconds() - busy_start) / STEPS;
+      const int now = (i + k) % 2;
+      time_call(side[now], &wall[now][i], &busy[now][i]);
     }
+    ratio[i] = busy[0][i] / busy[1][i];
+    longer[i] = wall[0][i] / wall[1][i];
   }
-  for (int k = 0; k < 2; ++k) {
-    qsort(wall[k], PAIRS, sizeof(double), by_size);
-    qsort(busy[k], PAIRS, sizeof(double), by_size);
-  }
-  const int middle = PAIRS / 2;
-  printf("%-7s %7d %10.2f %10.2f %6.3f %13.2f %13.2f %6.3f\n", name, apart->solvers,
-         wall[0][middle] * 1e3, wall[1][middle] * 1e3, wall[0][middle] / wall[1][middle],
-         busy[0][middle] * 1e3, busy[1][middle] * 1e3, busy[0][middle] / busy[1][middle]);
+  printf("%-7s %7d %9.2f %9.2f %6.3f %13.2f %9.2f %6.3f  %.3f to %.3f\n", name, apart->solvers,
+         quantile(wall[0], 0.5) * 1e3, quantile(wall[1], 0.5) * 1e3, quantile(longer, 0.5),
+         quantile(busy[0], 0.5) * 1e3, quantile(busy[1], 0.5) * 1e3, quantile(ratio, 0.5),
+         quantile(ratio, 0.25), quantile(ratio, 0.75));
   fflush(stdout);
 }
 
@@ -462,10 +474,13 @@ static void report_overhead(int count, crema_exchange way) {
 }
 
 static void report_code(void) {
-  printf("\nA step of CIFAR-10 quick, links without limits\n");
   printf(
-      "way     devices    step ms    without  ratio  processors ms       without  ratio (at most "
-      "1.02)\n");
+      "\nA step of CIFAR-10 quick, links without limits: medians of %d pairs of %d steps; the "
+      "ratio "
+      "of processor times at most 1.02\n",
+      PAIRS, STEPS);
+  printf(
+      "way     devices   step ms   without  ratio  processors ms   without  ratio  middle half\n");
   for (int count = 2; count <= 4; count *= 2) {
     report_overhead(count, CREMA_EXCHANGE_REDUCE);
     report_overhead(count, CREMA_EXCHANGE_TREE);

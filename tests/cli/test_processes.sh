@@ -38,7 +38,8 @@ scores() {
 
 # ---- as one process, and as its devices ----
 
-make_net plain 'max_iter: 6 snapshot: 3 random_seed: 3 momentum: 0.9 clip_gradients: 2 iter_size: 2'
+make_net plain 'max_iter: 6 snapshot: 3 random_seed: 3 momentum: 0.9 clip_gradients: 2 iter_size: 2' \
+  'ema_decay: 0.5'
 run train -solver plain.prototxt
 scores log >one.scores
 keep one plain

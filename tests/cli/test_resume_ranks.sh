@@ -1,6 +1,6 @@
 #!/bin/bash
 # Training is stopped, and goes on with another number of devices or processes, from the newest
-# snapshot that is whole (-resume_auto).
+# snapshot that is whole (-resume_auto). All replicas stop early at the same iteration.
 . "$(dirname "$0")/lib.sh"
 make_mnist
 has_mpirun=false
@@ -25,7 +25,7 @@ ranks() {
 stop_and_go_on() {
   local what="$1 then $2"
   rm -f plain_iter_*
-  make_net plain 'max_iter: 8 snapshot: 2 random_seed: 3 momentum: 0.9'
+  make_net plain 'max_iter: 8 snapshot: 2 random_seed: 3 momentum: 0.9 ema_decay: 0.5'
   ranks "$1" train -solver plain.prototxt -iterations 6
   expect_ok "$what"
   expect_line "$what" 'Optimization stopped early'
@@ -48,6 +48,38 @@ if $has_mpirun; then
   way=reduce stop_and_go_on mpi:3 sim:2
   proved s3_30_s3_32_s4_54_processes_go_on
 fi
+
+# Early stopping goes by the score of all replicas: each one's own would end them at different times.
+make_net early 'max_iter: 60 random_seed: 3 early_stop_patience: 1 early_stop_output: "accuracy"'
+sed -i 's/test_interval: 20 /test_interval: 1 /' early.prototxt
+
+# stop_early HOW: trains until it stops by itself; *early* is when.
+stop_early() {
+  rm -f early_iter_*
+  ranks "$1" train -solver early.prototxt
+  expect_ok "early stop, $1"
+  [ "$(grep -ac 'Early stopping: accuracy' log)" -eq 1 ] || { fail "$1: not one of them stops early"; cat log; }
+  early=$(ls early_iter_*.solverstate)
+}
+
+# again HOW: the snapshot says that training has ended.
+again() {
+  ranks "$1" train -solver early.prototxt -resume_auto
+  expect_ok "early stop, $1 again"
+  [ "$(ls early_iter_*.solverstate)" = "$early" ] || { fail "$1: what has ended goes on"; cat log; }
+}
+
+way=tree stop_early sim:2
+way=tree again sim:3
+way=reduce stop_early sim:2
+way=reduce again sim:3
+if $has_mpirun; then
+  by_devices=$early
+  stop_early mpi:2
+  [ "$early" = "$by_devices" ] || fail "processes stop at $early, devices at $by_devices"
+  again mpi:3
+fi
+proved s3_30_early_stop_of_all
 
 # A signal to devices of one process: they stop at one iteration, which the snapshot keeps.
 make_net long 'max_iter: 100000000 random_seed: 1'
