@@ -371,7 +371,7 @@ TEST(test_options_that_make_no_sense) {
     cr_pipeline_options options = good;
     if (k == 0) options.depth = -1;
     if (k == 1) options.items = 0;
-    if (k == 2) options.tops = 4;
+    if (k == 2) options.tops = CR_BATCH_TOPS + 1;
     if (k == 3) options.threads = CR_PIPELINE_MAX_THREADS + 1;
     assert_int_equal(cr_pipeline_create(&options, &pipeline), CREMA_E_ARGUMENT);
     assert_null(pipeline);

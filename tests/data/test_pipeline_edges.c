@@ -168,7 +168,7 @@ TEST(refused_pipelines) {
     cr_pipeline_options options = good;
     if (k == 0) options.depth = -1;
     if (k == 1) options.tops = 0;
-    if (k == 2) options.tops = 4;
+    if (k == 2) options.tops = CR_BATCH_TOPS + 1;
     if (k == 3) options.items = 0;
     if (k == 4) options.threads = 0;
     if (k == 5) options.threads = 65;

@@ -88,6 +88,13 @@ cr_object *cr_annotated_object(const cr_annotated *annotated, size_t i) {
   return (cr_object *)(void *)annotated->objects.data + i;
 }
 
+void cr_annotated_row(const cr_object *object, cr_box box, float out[CR_ANNOTATED_ROW]) {
+  const float row[CR_ANNOTATED_ROW] = {
+      0,        (float)object->label,    (float)object->instance, box.xmin, box.ymin, box.xmax,
+      box.ymax, (float)object->difficult};
+  memcpy(out, row, sizeof row);
+}
+
 void cr_annotated_project(cr_annotated *annotated, const Caffe__EmitConstraint *constraint,
                           cr_box window) {
   size_t kept = 0, count = cr_annotated_count(annotated);

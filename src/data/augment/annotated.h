@@ -31,6 +31,10 @@ crema_status cr_annotated_load(cr_annotated *annotated, const uint8_t *bytes, si
 size_t cr_annotated_count(const cr_annotated *annotated);
 cr_object *cr_annotated_object(const cr_annotated *annotated, size_t i);
 
+/* A row of a label: item (0), class, instance, xmin, ymin, xmax, ymax, whether it is difficult. */
+enum { CR_ANNOTATED_ROW = 8 };
+void cr_annotated_row(const cr_object *object, cr_box box, float out[CR_ANNOTATED_ROW]);
+
 /* Drops the objects that do not count in the window (cr_box_emits) or lie outside, and converts the
  * others to its coordinates. */
 void cr_annotated_project(cr_annotated *annotated, const Caffe__EmitConstraint *constraint,

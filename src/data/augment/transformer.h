@@ -25,6 +25,16 @@ typedef struct cr_pixels {
   cr_image_part part;          /* which part of it `values` holds; height 0: all of it */
 } cr_pixels;
 
+/* A decoded image as pixels to transform. */
+static inline cr_pixels cr_image_pixels(const cr_image *image) {
+  return (cr_pixels){.values = image->pixels,
+                     .type = CREMA_U8,
+                     .interleaved = true,
+                     .channels = image->channels,
+                     .height = image->height,
+                     .width = image->width};
+}
+
 /* Makes a transformer. `param` may be NULL (nothing is changed) and is not kept. A relative
  * mean_file is tried from the working directory, then from the folder of `net_path` (may be NULL).
  * Free with cr_transformer_destroy. Errors: CREMA_E_ARGUMENT (fields that exclude each

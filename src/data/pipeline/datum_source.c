@@ -4,6 +4,7 @@
 
 #include "core/clock.h"
 #include "core/fail.h"
+#include "data/pipeline/load_pixels.h"
 
 /* The memory of one thread. */
 typedef struct datum_worker {
@@ -29,22 +30,15 @@ static crema_status load_record(const cr_datum_source *source, const cr_record *
   const cr_pixels *pixels = &sample->pixels;
   cr_db_bytes value;
   cr_image_part part;
-  int extent[3];
-  float *out = NULL;
-  double start = cr_clock_seconds();
+  const double start = cr_clock_seconds();
   CR_TRY(cr_record_value(record, &worker->value, &value));
   CR_TRY(cr_sample_open(sample, value.data, value.size, source->options.color));
   bool some = cr_transformer_part(transformer, record->index, pixels->height, pixels->width, &part);
   CR_TRY(cr_sample_decode(sample, some ? &part : NULL));
-  double decoded = cr_clock_seconds();
+  load->decode_seconds = cr_clock_seconds() - start;
   CR_TRY(cr_transformer_augment(transformer, record->index, &sample->pixels, &sample->image));
-  CR_TRY(
-      cr_transformer_shape(transformer, pixels->channels, pixels->height, pixels->width, extent));
-  CR_TRY(cr_load_image(load, extent, advice, &out));
-  CR_TRY(cr_transformer_run(transformer, pixels, record->index, out));
+  CR_TRY(cr_load_pixels(load, transformer, pixels, record->index, advice));
   if (load->batch->tops > 1) load->batch->top[1].values[load->item] = (float)sample->label;
-  load->decode_seconds = decoded - start;
-  load->transform_seconds = cr_clock_seconds() - decoded;
   return CREMA_OK;
 }
 
@@ -55,12 +49,7 @@ static crema_status load_item(void *user, cr_load *load) {
   return cr_record_source_fail(&source->options.records, item->record->key, status);
 }
 
-static const cr_source datum_source = {.start = cr_record_source_start,
-                                       .stop = cr_record_source_stop,
-                                       .take = cr_record_source_take,
-                                       .ready = cr_record_source_ready,
-                                       .load = load_item,
-                                       .pass_over = cr_record_source_pass_over,
+static const cr_source datum_source = {CR_RECORD_SOURCE(load_item),
                                        .finish = cr_record_source_finish};
 
 /* ---- making -------------------------------------------------------------- */

@@ -23,7 +23,7 @@
 
 struct cr_native_event;
 
-enum { CR_BATCH_TOPS = 3, CR_PIPELINE_MAX_THREADS = 64, CR_PIPELINE_USUAL_DEPTH = 4 };
+enum { CR_BATCH_TOPS = 4, CR_PIPELINE_MAX_THREADS = 64, CR_PIPELINE_USUAL_DEPTH = 4 };
 
 /* Values of one top. */
 typedef struct cr_batch_top {

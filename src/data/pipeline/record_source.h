@@ -26,6 +26,11 @@ bool cr_record_source_pass_over(void *user, cr_batch *batch, int item, crema_sta
 /* Gives the records back and puts a cursor into the batch. */
 crema_status cr_record_source_finish(void *user, cr_batch *batch) CREMA_MUST_USE;
 
+/* What the tables of all such sources have in common; `finish` is left to them. */
+#define CR_RECORD_SOURCE(load_function)                                                          \
+  .start = cr_record_source_start, .stop = cr_record_source_stop, .take = cr_record_source_take, \
+  .ready = cr_record_source_ready, .load = load_function, .pass_over = cr_record_source_pass_over
+
 /* The cursor of a batch: the number of records that were consumed by its end, and the key of the
  * last one, which stays in the batch. */
 uint64_t cr_record_source_cursor(const cr_batch *batch, cr_db_bytes *key);

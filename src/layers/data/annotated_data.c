@@ -15,8 +15,6 @@
  *     data_param { source: "boxes_lmdb" batch_size: 2 backend: LMDB }
  *     transform_param { mean_value: 104 resize_param { height: 32 width: 32 } }
  *     annotated_data_param { batch_sampler { max_sample: 1 max_trials: 1 } } } */
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +23,7 @@
 #include "core/rng.h"
 #include "data/augment/annotated.h"
 #include "data/augment/augment.h"
+#include "data/pipeline/load_pixels.h"
 #include "layers/data/record_layer.h"
 
 /* The memory of one thread. */
@@ -45,7 +44,6 @@ typedef struct annotated_data_state {
   const Caffe__DataParameter *param;
   const Caffe__TransformationParameter *transform;  /* may be NULL */
   const Caffe__AnnotatedDataParameter *annotations; /* may be NULL */
-  uint64_t key;                                     /* of the random stream */
   cr_transformer *transformer;
   cr_augment *augment; /* NULL: none */
   bool boxes;          /* labels are boxes */
@@ -55,7 +53,7 @@ typedef struct annotated_data_state {
   annotated_worker *worker; /* `threads` of them */
 } annotated_data_state;
 
-enum { ROW = 8 };
+enum { ROW = CR_ANNOTATED_ROW };
 
 /* ---- one record ---------------------------------------------------------- */
 
@@ -75,8 +73,8 @@ static crema_status cut_patch(const annotated_data_state *s, annotated_worker *w
   }
   const Caffe__BatchSampler *const *sampler =
       (const Caffe__BatchSampler *const *)s->annotations->batch_sampler;
-  if (cr_sample_patch(sampler, samplers, (const cr_box *)(const void *)w->drawn.data, count, s->key,
-                      sample, &patch)) {
+  if (cr_sample_patch(sampler, samplers, (const cr_box *)(const void *)w->drawn.data, count,
+                      s->records.stream, sample, &patch)) {
     cr_image_crop(&w->record.image, patch);
     cr_annotated_project(&w->record, constraint_of(s), cr_box_clip(patch));
   }
@@ -87,7 +85,8 @@ static crema_status cut_patch(const annotated_data_state *s, annotated_worker *w
 static crema_status augment(const annotated_data_state *s, annotated_worker *w, uint64_t sample) {
   cr_image *image = &w->record.image;
   float canvas[4] = {0, 0, 1, 1};
-  if (s->augment != NULL) CR_TRY(cr_augment_canvas(s->augment, s->key, sample, image, canvas));
+  if (s->augment != NULL)
+    CR_TRY(cr_augment_canvas(s->augment, s->records.stream, sample, image, canvas));
   if (canvas[0] != 0 || canvas[1] != 0 || canvas[2] != 1 || canvas[3] != 1) {
     const cr_box window = {canvas[0], canvas[1], canvas[2], canvas[3]};
     cr_annotated_project(&w->record, constraint_of(s), window);
@@ -96,22 +95,13 @@ static crema_status augment(const annotated_data_state *s, annotated_worker *w, 
   const int in[2] = {image->height, image->width};
   int before[2];
   if (s->augment == NULL) return CREMA_OK;
-  CR_TRY(cr_augment_finish(s->augment, s->key, sample, image));
-  if (!cr_augment_resizes(s->augment, s->key, sample, in, before)) return CREMA_OK;
+  CR_TRY(cr_augment_finish(s->augment, s->records.stream, sample, image));
+  if (!cr_augment_resizes(s->augment, s->records.stream, sample, in, before)) return CREMA_OK;
   for (size_t i = 0; i < cr_annotated_count(&w->record); ++i) {
     cr_object *object = cr_annotated_object(&w->record, i);
     object->box = cr_box_resize(s->transform->resize_param, before[0], before[1], object->box);
   }
   return CREMA_OK;
-}
-
-static cr_pixels pixels_of(const cr_image *image) {
-  return (cr_pixels){.values = image->pixels,
-                     .type = CREMA_U8,
-                     .interleaved = true,
-                     .channels = image->channels,
-                     .height = image->height,
-                     .width = image->width};
 }
 
 /* Takes the boxes into the crop and writes their rows. */
@@ -129,9 +119,8 @@ static crema_status add_rows(const annotated_data_state *s, cr_annotated *record
   for (size_t i = 0; i < cr_annotated_count(record); ++i) {
     const cr_object *object = cr_annotated_object(record, i);
     cr_box box = mirror ? cr_box_mirror(object->box) : object->box;
-    const float row[ROW] = {
-        0,        (float)object->label,    (float)object->instance, box.xmin, box.ymin, box.xmax,
-        box.ymax, (float)object->difficult};
+    float row[ROW];
+    cr_annotated_row(object, box, row);
     CR_TRY(cr_buffer_append(rows, row, sizeof row));
   }
   return CREMA_OK;
@@ -147,22 +136,15 @@ static crema_status load_record(const annotated_data_state *s, annotated_item *i
       "images of different sizes need resize_param, crop_size or batch_size: 1";
   annotated_worker *w = &s->worker[load->worker];
   const cr_record *from = item->from.record;
-  int extent[3];
-  float *out = NULL;
   cr_db_bytes value;
-  double start = cr_clock_seconds();
+  const double start = cr_clock_seconds();
   cr_buffer_clear(&item->rows);
   CR_TRY(cr_record_value(from, &w->value, &value));
   CR_TRY(cr_annotated_load(&w->record, value.data, value.size, color_of(s)));
-  double decoded = cr_clock_seconds();
-  load->decode_seconds = decoded - start;
+  load->decode_seconds = cr_clock_seconds() - start;
   CR_TRY(augment(s, w, from->index));
-  const cr_pixels pixels = pixels_of(&w->record.image);
-  CR_TRY(
-      cr_transformer_shape(s->transformer, pixels.channels, pixels.height, pixels.width, extent));
-  CR_TRY(cr_load_image(load, extent, advice, &out));
-  CR_TRY(cr_transformer_run(s->transformer, &pixels, from->index, out));
-  load->transform_seconds = cr_clock_seconds() - decoded;
+  const cr_pixels pixels = cr_image_pixels(&w->record.image);
+  CR_TRY(cr_load_pixels(load, s->transformer, &pixels, from->index, advice));
   if (load->batch->tops < 2) return CREMA_OK;
   if (s->boxes) return add_rows(s, &w->record, from->index, &item->rows);
   load->batch->top[1].values[load->item] = (float)w->record.label;
@@ -208,13 +190,7 @@ static void free_item(void *item) {
   cr_buffer_free(&((annotated_item *)item)->rows);
 }
 
-static const cr_source annotated_source = {.start = cr_record_source_start,
-                                           .stop = cr_record_source_stop,
-                                           .take = cr_record_source_take,
-                                           .ready = cr_record_source_ready,
-                                           .load = load_item,
-                                           .pass_over = cr_record_source_pass_over,
-                                           .finish = finish,
+static const cr_source annotated_source = {CR_RECORD_SOURCE(load_item), .finish = finish,
                                            .free_item = free_item};
 
 /* ---- setting up ---------------------------------------------------------- */
@@ -228,18 +204,20 @@ static crema_status check_param(const cr_layer *layer) {
   return CREMA_OK;
 }
 
-static void set_key(annotated_data_state *s, uint64_t key) {
-  s->key = key;
-  cr_transformer_set_key(s->transformer, key);
+static void use_stream(void *state) {
+  annotated_data_state *s = state;
+  cr_transformer_set_key(s->transformer, s->records.stream);
 }
 
 static crema_status open_source(const cr_layer *layer, annotated_data_state *s) {
-  uint64_t stream = cr_record_layer_stream(layer);
+  const uint64_t stream = cr_record_layer_stream(layer);
   CR_TRY(cr_record_layer_open(&s->records, layer, stream));
+  s->records.stream = stream;
+  s->records.stream_chosen = use_stream;
   CR_TRY(cr_transformer_create(s->transform, layer->phase, 0, layer->source_dir_file,
                                &s->transformer));
   CR_TRY(cr_augment_create(s->transform, &s->augment));
-  set_key(s, stream);
+  use_stream(s);
   CR_TRY(cr_pipeline_threads((uint32_t)cr_record_layer_threads(layer), &s->threads));
   return CR_NEW(s->worker, s->threads, "decoding threads");
 }
@@ -286,13 +264,6 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   return cr_layer_in(layer, open_layer(layer, s, top));
 }
 
-static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
-                            crema_blob *const *top) {
-  annotated_data_state *s = layer->state;
-  (void)bottom;
-  return cr_layer_in(layer, cr_record_layer_next(&s->records, layer, context, top));
-}
-
 static void destroy(cr_layer *layer) {
   annotated_data_state *s = layer->state;
   cr_record_layer_close(&s->records, layer);
@@ -307,41 +278,10 @@ static void destroy(cr_layer *layer) {
   cr_buffer_free(&s->rows);
 }
 
-/* ---- resuming ------------------------------------------------------------ */
-
-/* The loader's text, which ends in a full stop, and the reader's cursor (record_layer.h). */
-static crema_status save(cr_layer *layer, cr_buffer *out) {
-  const annotated_data_state *s = layer->state;
-  CR_TRY(cr_batch_loader_save(&s->records.loader, layer, s->key, out));
-  return cr_record_layer_print(&s->records, out);
-}
-
-/* `text` ends in a NUL. */
-static crema_status restore_from(const cr_layer *layer, const cr_buffer *text) {
-  annotated_data_state *s = layer->state;
-  cr_reader_cursor cursor;
-  uint64_t key = 0;
-  const char *stop = strchr(text->data, '.');
-  size_t head = stop == NULL ? 0 : (size_t)(stop + 1 - text->data);
-  CR_TRY(cr_record_layer_parse(&s->records, text->data + head, text->size - head, &cursor));
-  CR_TRY(cr_batch_loader_restore(&s->records.loader, text->data, head, &key));
-  set_key(s, key);
-  return cr_record_layer_resume(&s->records, layer, key, &cursor);
-}
-
-static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
-  return cr_record_layer_restore(layer, bytes, size, restore_from);
-}
-
-static const cr_input_class input = {.save = save,
-                                     .restore = restore,
-                                     .epoch = cr_record_layer_epoch,
-                                     .stats = cr_record_layer_stats};
-
 const cr_layer_class cr_layer_annotated_data = {
     CR_LAYER_INPUT("AnnotatedData", sizeof(annotated_data_state), 1, 2),
-    .input = &input,
+    .input = &cr_record_layer_input,
     .setup = setup,
-    .forward = forward,
+    .forward = cr_record_layer_forward,
     .destroy = destroy,
 };

@@ -14,8 +14,6 @@
  *   layer { name: "data" type: "BoxData" top: "data" top: "label"
  *     data_param { source: "yolo_lmdb" batch_size: 2 backend: LMDB }
  *     transform_param { crop_size: 24 mean_value: 104 } } */
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +22,7 @@
 #include "core/rng.h"
 #include "data/augment/boxed.h"
 #include "data/augment/transformer.h"
+#include "data/pipeline/load_pixels.h"
 #include "layers/data/record_layer.h"
 
 enum { NUMBERS = 5, ROW = CR_BOXED_MOST * NUMBERS, TRIALS = 50 };
@@ -38,7 +37,6 @@ typedef struct box_worker {
 typedef struct box_state {
   cr_record_layer records; /* has to be the first member */
   const Caffe__DataParameter *param;
-  uint64_t key; /* of the random stream */
   cr_transformer *transformer;
   bool draws;    /* parts of images, at random */
   int extent[3]; /* of the first record */
@@ -63,7 +61,7 @@ static int draw_below(uint32_t word, int count) {
 /* A part of at least 70 % of each side that has an object; false: none was found. */
 static bool draw_part(const box_state *s, const box_worker *w, uint64_t sample, cr_image_part *out,
                       cr_boxed_object *objects, int *count) {
-  const uint64_t key = cr_mix_key(s->key, cr_hash_text("part"));
+  const uint64_t key = cr_mix_key(s->records.stream, cr_hash_text("part"));
   for (uint32_t trial = 0; trial < TRIALS; ++trial) {
     uint32_t draw[4];
     cr_philox(key, trial, sample, draw);
@@ -109,20 +107,9 @@ static void put_label(const box_worker *w, const cr_image_part *crop, bool mirro
   }
 }
 
-static cr_pixels pixels_of(const cr_image *image) {
-  return (cr_pixels){.values = image->pixels,
-                     .type = CREMA_U8,
-                     .interleaved = true,
-                     .channels = image->channels,
-                     .height = image->height,
-                     .width = image->width};
-}
-
 static crema_status load_record(const box_state *s, const cr_record *from, cr_load *load) {
   static const char advice[] = "images of different sizes need crop_size or batch_size: 1";
   box_worker *w = &s->worker[load->worker];
-  int extent[3];
-  float *out = NULL;
   bool mirror = false;
   cr_image_part crop;
   cr_db_bytes value;
@@ -131,12 +118,8 @@ static crema_status load_record(const box_state *s, const cr_record *from, cr_lo
   CR_TRY(read_record(s, w, value));
   load->decode_seconds = cr_clock_seconds() - start;
   CR_TRY(cut_part(s, w, from->index));
-  const cr_pixels pixels = pixels_of(&w->record.image);
-  CR_TRY(
-      cr_transformer_shape(s->transformer, pixels.channels, pixels.height, pixels.width, extent));
-  CR_TRY(cr_load_image(load, extent, advice, &out));
-  CR_TRY(cr_transformer_run(s->transformer, &pixels, from->index, out));
-  load->transform_seconds = cr_clock_seconds() - start - load->decode_seconds;
+  const cr_pixels pixels = cr_image_pixels(&w->record.image);
+  CR_TRY(cr_load_pixels(load, s->transformer, &pixels, from->index, advice));
   if (load->batch->tops < 2) return CREMA_OK;
   CR_TRY(cr_transformer_crop(s->transformer, from->index, pixels.height, pixels.width, &crop,
                              &mirror));
@@ -151,19 +134,14 @@ static crema_status load_item(void *user, cr_load *load) {
   return cr_record_source_fail(&s->records.from, item->record->key, status);
 }
 
-static const cr_source box_source = {.start = cr_record_source_start,
-                                     .stop = cr_record_source_stop,
-                                     .take = cr_record_source_take,
-                                     .ready = cr_record_source_ready,
-                                     .load = load_item,
-                                     .pass_over = cr_record_source_pass_over,
+static const cr_source box_source = {CR_RECORD_SOURCE(load_item),
                                      .finish = cr_record_source_finish};
 
 /* ---- setting up ---------------------------------------------------------- */
 
-static void set_key(box_state *s, uint64_t key) {
-  s->key = key;
-  cr_transformer_set_key(s->transformer, key);
+static void use_stream(void *state) {
+  box_state *s = state;
+  cr_transformer_set_key(s->transformer, s->records.stream);
 }
 
 /* Looks at the first record without taking it. */
@@ -181,7 +159,9 @@ static crema_status open_layer(const cr_layer *layer, box_state *s, crema_blob *
   CR_TRY(cr_record_layer_open(&s->records, layer, stream));
   CR_TRY(cr_transformer_create(layer->param->transform_param, layer->phase, 0,
                                layer->source_dir_file, &s->transformer));
-  set_key(s, stream);
+  s->records.stream = stream;
+  s->records.stream_chosen = use_stream;
+  use_stream(s);
   s->draws = layer->phase == CAFFE__PHASE__TRAIN;
   CR_TRY(cr_pipeline_threads((uint32_t)cr_record_layer_threads(layer), &s->threads));
   CR_TRY(CR_NEW(s->worker, s->threads, "decoding threads"));
@@ -222,13 +202,6 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   return cr_layer_in(layer, open_layer(layer, s, top));
 }
 
-static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
-                            crema_blob *const *top) {
-  box_state *s = layer->state;
-  (void)bottom;
-  return cr_layer_in(layer, cr_record_layer_next(&s->records, layer, context, top));
-}
-
 static void destroy(cr_layer *layer) {
   box_state *s = layer->state;
   cr_record_layer_close(&s->records, layer);
@@ -241,41 +214,10 @@ static void destroy(cr_layer *layer) {
   free(s->worker);
 }
 
-/* ---- resuming ------------------------------------------------------------ */
-
-/* The loader's text, which ends in a full stop, and the reader's cursor (record_layer.h). */
-static crema_status save(cr_layer *layer, cr_buffer *out) {
-  const box_state *s = layer->state;
-  CR_TRY(cr_batch_loader_save(&s->records.loader, layer, s->key, out));
-  return cr_record_layer_print(&s->records, out);
-}
-
-/* `text` ends in a NUL. */
-static crema_status restore_from(const cr_layer *layer, const cr_buffer *text) {
-  box_state *s = layer->state;
-  cr_reader_cursor cursor;
-  uint64_t key = 0;
-  const char *stop = strchr(text->data, '.');
-  const size_t head = stop == NULL ? 0 : (size_t)(stop + 1 - text->data);
-  CR_TRY(cr_record_layer_parse(&s->records, text->data + head, text->size - head, &cursor));
-  CR_TRY(cr_batch_loader_restore(&s->records.loader, text->data, head, &key));
-  set_key(s, key);
-  return cr_record_layer_resume(&s->records, layer, key, &cursor);
-}
-
-static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
-  return cr_record_layer_restore(layer, bytes, size, restore_from);
-}
-
-static const cr_input_class input = {.save = save,
-                                     .restore = restore,
-                                     .epoch = cr_record_layer_epoch,
-                                     .stats = cr_record_layer_stats};
-
 const cr_layer_class cr_layer_box_data = {
     CR_LAYER_INPUT("BoxData", sizeof(box_state), 1, 2),
-    .input = &input,
+    .input = &cr_record_layer_input,
     .setup = setup,
-    .forward = forward,
+    .forward = cr_record_layer_forward,
     .destroy = destroy,
 };

@@ -24,6 +24,7 @@
 #include "data/augment/transformer.h"
 #include "data/image/image_scaled.h"
 #include "data/pipeline/image_list.h"
+#include "data/pipeline/load_pixels.h"
 #include "data/pipeline/order.h"
 #include "layers/data/batch_loader.h"
 
@@ -108,12 +109,7 @@ static crema_status read_image(const image_data_state *s, image_worker *w, const
   CR_TRY(cr_fail_in(decode(s, w, &image), "%s", w->path.data));
   load->read_seconds = read - start;
   load->decode_seconds = cr_clock_seconds() - read;
-  *out = (cr_pixels){.values = image->pixels,
-                     .type = CREMA_U8,
-                     .interleaved = true,
-                     .channels = image->channels,
-                     .height = image->height,
-                     .width = image->width};
+  *out = cr_image_pixels(image);
   return cr_fail_in(cr_transformer_augment(s->transformer, item->sample, out, image), "%s",
                     w->path.data);
 }
@@ -128,16 +124,9 @@ static crema_status transform_image(const image_data_state *s, const image_item 
   static const char advice[] =
       "images of different sizes need new_height and new_width, crop_size or batch_size: 1";
   cr_pixels pixels;
-  int extent[3];
-  float *out = NULL;
   CR_TRY(read_image(s, &s->worker[load->worker], item, load, &pixels));
-  double start = cr_clock_seconds();
-  CR_TRY(
-      cr_transformer_shape(s->transformer, pixels.channels, pixels.height, pixels.width, extent));
-  CR_TRY(cr_load_image(load, extent, advice, &out));
-  CR_TRY(cr_transformer_run(s->transformer, &pixels, item->sample, out));
+  CR_TRY(cr_load_pixels(load, s->transformer, &pixels, item->sample, advice));
   if (load->batch->tops > 1) load->batch->top[1].values[load->item] = (float)item->entry->label;
-  load->transform_seconds = cr_clock_seconds() - start;
   return CREMA_OK;
 }
 

@@ -18,6 +18,7 @@
  *     transform_param { crop_size: 24 mirror: true mean_value: 104 } } */
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,6 +29,7 @@
 #include "core/rng.h"
 #include "data/augment/transformer.h"
 #include "data/image/image.h"
+#include "data/pipeline/load_pixels.h"
 #include "data/pipeline/order.h"
 #include "layers/data/batch_loader.h"
 
@@ -253,15 +255,6 @@ static crema_status put_label(const seg_state *s, const seg_item *item, const cr
   return CREMA_OK;
 }
 
-static cr_pixels pixels_of(const cr_image *image) {
-  return (cr_pixels){.values = image->pixels,
-                     .type = CREMA_U8,
-                     .interleaved = true,
-                     .channels = image->channels,
-                     .height = image->height,
-                     .width = image->width};
-}
-
 /* Reads, colours and pads an image; real: its extents before that. */
 static crema_status prepare(const seg_state *s, seg_worker *w, const seg_item *item,
                             cr_pixels *pixels, int real[2]) {
@@ -270,10 +263,10 @@ static crema_status prepare(const seg_state *s, seg_worker *w, const seg_item *i
   real[0] = w->image.height;
   real[1] = w->image.width;
   crop_sides(s->transform, &height, &width);
-  *pixels = pixels_of(&w->image);
+  *pixels = cr_image_pixels(&w->image);
   CR_TRY(cr_transformer_augment(s->transformer, item->sample, pixels, &w->image));
   CR_TRY(pad(s, w, height, width));
-  *pixels = pixels_of(&w->image);
+  *pixels = cr_image_pixels(&w->image);
   return CREMA_OK;
 }
 
@@ -282,21 +275,16 @@ static crema_status load_pair(const seg_state *s, const seg_item *item, cr_load 
       "images of different sizes need new_height and new_width, crop_size or batch_size: 1";
   seg_worker *w = &s->worker[load->worker];
   cr_pixels pixels;
-  int extent[3], real[2];
-  float *out = NULL;
+  int real[2];
   const double start = cr_clock_seconds();
   CR_TRY(prepare(s, w, item, &pixels, real));
   load->decode_seconds = cr_clock_seconds() - start;
-  CR_TRY(
-      cr_transformer_shape(s->transformer, pixels.channels, pixels.height, pixels.width, extent));
-  CR_TRY(cr_load_image(load, extent, advice, &out));
-  CR_TRY(cr_transformer_run(s->transformer, &pixels, item->sample, out));
+  CR_TRY(cr_load_pixels(load, s->transformer, &pixels, item->sample, advice));
   if (load->batch->tops > 1) CR_TRY(put_label(s, item, load, w));
   for (int i = 0; i < 2 && load->batch->tops > 2; ++i) {
     load->batch->top[2].values[2 * load->item + i] =
-        (float)(real[i] < extent[1 + i] ? real[i] : extent[1 + i]);
+        fminf((float)real[i], (float)load->batch->top[0].shape.dim[2 + i]);
   }
-  load->transform_seconds = cr_clock_seconds() - start - load->decode_seconds;
   return CREMA_OK;
 }
 

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <strings.h>
 
 #include "core/fail.h"
@@ -185,3 +186,40 @@ crema_status cr_record_layer_resume(cr_record_layer *records, const cr_layer *la
   CR_TRY(note_position(records, cursor->index, cursor->key));
   return cr_batch_loader_start(&records->loader, layer);
 }
+
+/* ---- layers that only take batches --------------------------------------- */
+
+crema_status cr_record_layer_forward(cr_layer *layer, crema_context *context,
+                                     crema_blob *const *bottom, crema_blob *const *top) {
+  (void)bottom;
+  return cr_layer_in(layer, cr_record_layer_next(layer->state, layer, context, top));
+}
+
+static crema_status save(cr_layer *layer, cr_buffer *out) {
+  const cr_record_layer *records = layer->state;
+  CR_TRY(cr_batch_loader_save(&records->loader, layer, records->stream, out));
+  return cr_record_layer_print(records, out);
+}
+
+/* `text` ends in a NUL. */
+static crema_status restore_from(const cr_layer *layer, const cr_buffer *text) {
+  cr_record_layer *records = layer->state;
+  cr_reader_cursor cursor;
+  uint64_t stream = 0;
+  const char *stop = strchr(text->data, '.');
+  const size_t head = stop == NULL ? 0 : (size_t)(stop + 1 - text->data);
+  CR_TRY(cr_record_layer_parse(records, text->data + head, text->size - head, &cursor));
+  CR_TRY(cr_batch_loader_restore(&records->loader, text->data, head, &stream));
+  records->stream = stream;
+  records->stream_chosen(records);
+  return cr_record_layer_resume(records, layer, stream, &cursor);
+}
+
+static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
+  return cr_record_layer_restore(layer, bytes, size, restore_from);
+}
+
+const cr_input_class cr_record_layer_input = {.save = save,
+                                              .restore = restore,
+                                              .epoch = cr_record_layer_epoch,
+                                              .stats = cr_record_layer_stats};

@@ -1,5 +1,5 @@
-/* What Data and AnnotatedData share: batches of records of a database, read by one thread for all
- * solvers that train the net. */
+/* What the layers of records share (Data, AnnotatedData, BoxData, RoIData): batches of records of a
+ * database, read by one thread for all solvers that train the net. */
 #ifndef CR_LAYERS_RECORD_LAYER_H
 #define CR_LAYERS_RECORD_LAYER_H
 
@@ -16,6 +16,9 @@ typedef struct cr_record_layer {
   /* As of the end of the batch whose memory the tops share: */
   uint64_t index; /* records that were consumed, by all solvers */
   cr_buffer key;  /* of the last one */
+  /* Of layers whose input class is cr_record_layer_input: */
+  uint64_t stream;                    /* the key of the random stream */
+  void (*stream_chosen)(void *state); /* makes what depends on it */
 } cr_record_layer;
 
 /* Checks data_param. Errors: CREMA_E_ARGUMENT, CREMA_E_RANGE. */
@@ -61,6 +64,12 @@ crema_status cr_record_layer_restore(const cr_layer *layer, const char *bytes, s
 /* Resumes at a cursor, with the random stream `stream`; the loader must be stopped. */
 crema_status cr_record_layer_resume(cr_record_layer *records, const cr_layer *layer,
                                     uint64_t stream, cr_reader_cursor *cursor) CREMA_MUST_USE;
+
+/* For layers that do nothing in a pass but take the next batch, and whose state begins with a
+ * cr_record_layer with a stream: forward, and the input class. A saved position is the loader's
+ * text, which ends in a full stop, and the reader's cursor. */
+cr_layer_forward_fn cr_record_layer_forward;
+extern const cr_input_class cr_record_layer_input;
 
 /* Functions of the input class. */
 uint64_t cr_record_layer_epoch(const cr_layer *layer);

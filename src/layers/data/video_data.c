@@ -15,13 +15,13 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "core/clock.h"
 #include "core/fail.h"
 #include "core/file.h"
 #include "core/log.h"
 #include "core/rng.h"
 #include "data/augment/transformer.h"
 #include "data/image/video_pipe.h"
+#include "data/pipeline/load_pixels.h"
 #include "layers/data/batch_loader.h"
 
 enum { PREFETCH = 3 };
@@ -39,15 +39,6 @@ typedef struct video_state {
   cr_transformer *transformer;
   char *name; /* of the video, for messages */
 } video_state;
-
-static cr_pixels pixels_of(const cr_image *image) {
-  return (cr_pixels){.values = image->pixels,
-                     .type = CREMA_U8,
-                     .interleaved = true,
-                     .channels = image->channels,
-                     .height = image->height,
-                     .width = image->width};
-}
 
 /* ---- frames -------------------------------------------------------------- */
 
@@ -67,17 +58,10 @@ static crema_status load_frame(void *user, cr_load *load) {
   static const char advice[] = "frames of different sizes need crop_size or resize_param";
   const video_state *s = user;
   video_item *item = cr_batch_item(load->batch, load->item);
-  cr_pixels pixels = pixels_of(&item->image);
-  int extent[3];
-  float *out = NULL;
-  const double begin = cr_clock_seconds();
+  cr_pixels pixels = cr_image_pixels(&item->image);
   CR_TRY(cr_transformer_augment(s->transformer, item->sample, &pixels, &item->image));
-  CR_TRY(
-      cr_transformer_shape(s->transformer, pixels.channels, pixels.height, pixels.width, extent));
-  CR_TRY(cr_load_image(load, extent, advice, &out));
-  CR_TRY(cr_transformer_run(s->transformer, &pixels, item->sample, out));
+  CR_TRY(cr_load_pixels(load, s->transformer, &pixels, item->sample, advice));
   if (load->batch->tops > 1) load->batch->top[1].values[load->item] = 0;
-  load->transform_seconds = cr_clock_seconds() - begin;
   return CREMA_OK;
 }
 
@@ -108,7 +92,7 @@ static crema_status open_video(const cr_layer *layer, video_state *s) {
 static crema_status find_shape(video_state *s, int extent[3]) {
   cr_image image = {0};
   crema_status status = cr_video_pipe_read(&s->pipe, 0, &image);
-  cr_pixels pixels = pixels_of(&image);
+  cr_pixels pixels = cr_image_pixels(&image);
   if (status == CREMA_OK) status = cr_transformer_augment(s->transformer, 0, &pixels, &image);
   if (status == CREMA_OK) {
     status =
