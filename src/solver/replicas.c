@@ -174,7 +174,7 @@ int cr_solver_buckets(const crema_solver *solver) {
 static crema_status make_groups(crema_solver *solver) {
   if (solver->replicas < 2) return CREMA_OK;
   const size_t count = solver->param->n_test_iter + 1;
-  CR_TRY(CR_NEW(solver->group, count + 1, "the input of several replicas"));
+  CR_TRY(CR_NEW(solver->group, count, "the input of several replicas"));
   for (size_t i = 0; i < count; ++i) CR_TRY(cr_input_group_create(&solver->group[i]));
   return CREMA_OK;
 }
