@@ -26,6 +26,21 @@ TEST(graph_by_index) {
   assert_non_null(strstr(text, "name: \"relu\""));
   crema_free(text);
   assert_fails(crema_net_layer_text(net, 4, &text), CREMA_E_RANGE, "layer 4");
+  /* What there is not. */
+  assert_null(crema_net_blob_at(net, -1));
+  assert_int_equal(crema_net_layer_bottom(net, 1, 1), -1);
+  assert_int_equal(crema_net_layer_bottom(net, 1, -1), -1);
+  assert_int_equal(crema_net_layer_bottom(net, -1, 0), -1);
+  assert_int_equal(crema_net_layer_bottom_count(net, 4), 0);
+  assert_int_equal(crema_net_layer_top(net, 2, -1), -1);
+  assert_int_equal(crema_net_layer_top_count(net, 4), 0);
+  crema_net_destroy(net);
+  /* A loss of the first layer. */
+  net = build(
+      "layer { name: 'in' type: 'Input' top: 'x' loss_weight: 3"
+      " input_param { shape { dim: 1 } } }",
+      CREMA_TRAIN);
+  assert_true(crema_net_blob_loss_weight(net, 0) == 3);
   crema_net_destroy(net);
 }
 
