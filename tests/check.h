@@ -8,8 +8,12 @@
 #include <stdint.h>
 /* cmocka needs the four headers above. */
 #include <cmocka.h>
+#include <dirent.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "crema/status.h"
 
@@ -53,14 +57,46 @@ static inline int tear_down_all(void **state) {
   return tear_down_failed;
 }
 
+/* So many files stay open on purpose: for a test program to set before its tests run. */
+static int files_kept;
+
+/* How many descriptors are open; 0 where the system does not tell. */
+static inline int files_open(void) {
+  int count = 0;
+  DIR *dir = opendir("/proc/self/fd");
+  if (dir == NULL) return 0;
+  while (readdir(dir) != NULL) ++count;
+  closedir(dir);
+  return count;
+}
+
+/* Whether more files are open than before. A thread that is about to end gets a second to close
+ * its. */
+static inline int files_left(int before) {
+  for (int i = 0; i < 100 && files_open() > before; ++i) {
+    nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+  }
+  int left = files_open() - before;
+  if (left <= 0) return 0;
+  print_error("%d files are still open after the last test; the open ones:\n", left);
+  for (int fd = 0; fd < 1024; ++fd) {
+    char link[32], path[512];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t size = readlink(link, path, sizeof path);
+    if (size >= 0) print_error("%d: %.*s\n", fd, (int)size, path);
+  }
+  return 1;
+}
+
 /* What `main` returns: how many tests failed. `set_up` runs before the first, `tear_down` after the
- * last and counts as a test; NULL: none. */
+ * last and counts as a test; NULL: none. So does that no file stays open. */
 static inline int run_all_tests(CMFixtureFunction set_up, CMFixtureFunction tear_down) {
   if (registered_count == 0) return 1;
+  int before = files_open() + files_kept;
   last_tear_down = tear_down;
   int failed =
       _cmocka_run_group_tests("tests", registered_tests, registered_count, set_up, tear_down_all);
-  return failed + tear_down_failed;
+  return failed + tear_down_failed + files_left(before);
 }
 
 static inline void check_ok(crema_status status, const char *call, const char *file, int line) {

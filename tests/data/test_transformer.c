@@ -172,6 +172,7 @@ TEST(test_mean_file_round_trip) {
   cr_mean mean = {C, H, W, values}, read = {0};
   int fd = mkstemp(path);
   assert_true(fd >= 0);
+  close(fd);
   for (int i = 0; i < C * H * W; ++i) values[i] = (float)i / 3;
   ok(cr_mean_write(path, &mean));
   ok(cr_mean_read(path, &read));
