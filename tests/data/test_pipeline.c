@@ -31,6 +31,8 @@ typedef struct number_item {
   char *text; /* owned, as a real source's buffers are */
 } number_item;
 
+static atomic_int texts; /* not freed yet */
+
 static bool is_bad(uint64_t number) {
   return number % 7 == 3 || number % 11 == 0;
 }
@@ -40,7 +42,10 @@ static crema_status take_number(void *user, cr_batch *batch, int i) {
   number_item *item = cr_batch_item(batch, i);
   if (!n->skip) assert_int_equal(n->next, batch->number * ITEMS + (uint64_t)i);
   if (n->next == n->begin_at) return cr_fail(CREMA_E_IO, "no number %d", (int)n->next);
-  if (item->text == NULL) item->text = malloc(32);
+  if (item->text == NULL) {
+    item->text = malloc(32);
+    ++texts;
+  }
   item->number = n->next++;
   snprintf(item->text, 32, "number %d", (int)item->number);
   return CREMA_OK;
@@ -91,7 +96,14 @@ static crema_status finish(void *user, cr_batch *batch) {
 }
 
 static void free_item(void *item) {
-  free(((number_item *)item)->text);
+  char *text = ((number_item *)item)->text;
+  texts -= text != NULL;
+  free(text);
+}
+
+static int all_is_freed(void **state) {
+  (void)state;
+  return texts;
 }
 
 static const cr_source plain = {
@@ -503,5 +515,5 @@ TEST(test_batches_in_the_making) {
 }
 
 int main(void) {
-  return run_all_tests(NULL, NULL);
+  return run_all_tests(NULL, all_is_freed);
 }
