@@ -279,6 +279,7 @@ bool cr_graph_pass_by(cr_graph *graph, int layer) {
 void cr_graph_merge_back(cr_graph *graph, int first, int second) {
   const int value = graph->layer[second].top[0];
   graph->layer[first].top[0] = value;
+  graph->layer[first].once = graph->layer[first].once && graph->layer[second].once;
   graph->value[value].maker = first;
   graph->layer[second].removed = true;
 }

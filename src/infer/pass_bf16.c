@@ -46,7 +46,7 @@ static bool has_loss_or_types(const cr_graph *graph, int layer) {
 /* `type`: of each value so far. */
 static crema_status retype(cr_graph *graph, int layer, crema_dtype *type) {
   cr_graph_layer *l = &graph->layer[layer];
-  bool tops = l->tops > 0 && !has_loss_or_types(graph, layer) && is_short(l);
+  bool tops = l->tops > 0 && !l->once && !has_loss_or_types(graph, layer) && is_short(l);
   for (int j = 0; j < l->tops; ++j) tops = tops && !is_wide(graph, l->top[j]);
   for (int j = 0; j < l->tops; ++j) {
     type[l->top[j]] = tops ? CREMA_BF16 : CREMA_F32;

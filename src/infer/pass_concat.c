@@ -15,7 +15,8 @@ static bool is_along_channels(const cr_graph_layer *layer) {
 /* Whether the maker writes its values anew in each pass. */
 static bool is_made_anew(const cr_graph *graph, int maker) {
   const cr_graph_layer *layer = &graph->layer[maker];
-  if (layer->bottoms == 0 || layer->class->input != NULL || layer->class->persistent != NULL) {
+  if (layer->bottoms == 0 || layer->class->input != NULL || layer->class->persistent != NULL ||
+      layer->once) {
     return false;
   }
   return !layer->class->reshapes_always && !cr_graph_has_loss(graph, maker);
@@ -40,6 +41,7 @@ static bool is_read_before(const cr_graph *graph, int value, int concat) {
 static bool can_join(const cr_graph *graph, int index) {
   const cr_graph_layer *layer = &graph->layer[index];
   if (!cr_graph_is(graph, index, &cr_layer_concat) || layer->bottoms < 2) return false;
+  if (layer->once) return false;
   if (cr_graph_has_loss(graph, index) || !is_along_channels(layer)) return false;
   for (int j = 0; j < layer->bottoms; ++j) {
     const int root = cr_graph_root(graph, layer->bottom[j]);

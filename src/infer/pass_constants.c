@@ -1,5 +1,6 @@
 /* What depends on parameters and constants alone is computed once, here, and becomes a Parameter
- * layer. */
+ * layer. What depends on shapes besides (PriorBox and what is made of its boxes) runs when they
+ * have changed. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,6 +87,43 @@ static crema_status make_parameter(cr_graph *graph, int index) {
   return CREMA_OK;
 }
 
+/* ---- what depends on shapes ---------------------------------------------- */
+
+/* The class says that it does. */
+static bool is_shape_source(const cr_graph_layer *layer) {
+  if (!layer->class->ignores_values || layer->class->persistent == NULL) return false;
+  for (int j = 0; j < layer->tops; ++j) {
+    if (!layer->class->persistent(layer->built, j)) return false;
+  }
+  return layer->tops > 0 && layer->tops == layer->built->tops;
+}
+
+static bool depends_on_shapes(const cr_graph *graph, int index, const bool *constant) {
+  const cr_graph_layer *layer = &graph->layer[index];
+  if (layer->removed || constant[index] || !cr_graph_has_floats(graph, index)) return false;
+  if (cr_graph_has_loss(graph, index) || cr_graph_is_tied(graph, index)) return false;
+  for (int j = 0; j < layer->tops; ++j) {
+    if (!cr_graph_may_go(graph, layer->top[j])) return false;
+  }
+  if (is_shape_source(layer)) return true;
+  if (!is_function(layer) || layer->class->reshapes_always) return false;
+  for (int j = 0; j < layer->bottoms; ++j) {
+    const int maker = graph->value[layer->bottom[j]].maker;
+    if (!constant[maker] && !graph->layer[maker].once) return false;
+  }
+  return true;
+}
+
+static crema_status freeze(cr_graph *graph, int index, const bool *constant) {
+  char name[CR_GRAPH_NAME];
+  cr_graph_layer *layer = &graph->layer[index];
+  layer->once = depends_on_shapes(graph, index, constant);
+  if (!layer->once) return CREMA_OK;
+  for (int j = 0; j < layer->tops; ++j) cr_graph_protect(graph, layer->top[j]);
+  return cr_graph_tell(graph, "constants", "%s is computed when shapes change",
+                       cr_graph_name(graph, index, name));
+}
+
 crema_status cr_pass_constants(cr_graph *graph) {
   char name[CR_GRAPH_NAME];
   crema_status status = CREMA_OK;
@@ -99,6 +137,7 @@ crema_status cr_pass_constants(cr_graph *graph) {
                 out);
     CR_TRY_GOTO(make_parameter(graph, i), out);
   }
+  for (int i = 0; i < graph->layers; ++i) CR_TRY_GOTO(freeze(graph, i, constant), out);
 out:
   free(constant);
   return status;

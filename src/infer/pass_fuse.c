@@ -106,7 +106,8 @@ static bool overwrite_addend(cr_graph *graph, int layer, int addend) {
   const int root = cr_graph_root(graph, addend), source = graph->layer[layer].bottom[0];
   const cr_graph_layer *maker = &graph->layer[graph->value[root].maker];
   walk w = {.layer = layer, .free = true};
-  if (maker->bottoms == 0 || maker->class->input != NULL || maker->class->persistent != NULL) {
+  if (maker->bottoms == 0 || maker->class->input != NULL || maker->class->persistent != NULL ||
+      maker->once) {
     return false;
   }
   if (cr_graph_root(graph, source) == root) return false;

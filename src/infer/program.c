@@ -79,6 +79,7 @@ static crema_status add_layer(cr_program *program, cr_graph_layer *layer, char *
                                                  .blob = layer->blob,
                                                  .posts = layer->posts,
                                                  .joins = layer->joins,
+                                                 .once = layer->once,
                                                  .retyped = layer->retyped,
                                                  .tops = layer->type,
                                                  .int8 = layer->int8};

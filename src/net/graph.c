@@ -168,6 +168,7 @@ static crema_status make_layer(cr_net_build *build, int index) {
     layer->layer->posts = build->frozen[index].posts;
     layer->layer->int8 = build->frozen[index].int8;
     layer->joins = build->frozen[index].joins;
+    layer->once = build->frozen[index].once;
     if (build->frozen[index].retyped) layer->layer->types.forward = build->frozen[index].tops;
   }
   CR_TRY(cr_net_allocate(&net->arena, &layer->bottom, bottoms, sizeof *layer->bottom));

@@ -149,7 +149,7 @@ static void keep_special(const storages *all, const crema_net *net) {
     for (int j = 0; j < self->tops; ++j) {
       const bool lasts = self->class->persistent != NULL && self->class->persistent(self, j);
       if (self->bottoms == 0 || self->class->input != NULL || lasts || layer->has_loss ||
-          self->class->reshapes_always) {
+          layer->once || self->class->reshapes_always) {
         keep(all, layer->top[j]);
       }
     }

@@ -38,6 +38,8 @@ typedef struct cr_net_layer {
   bool inline_params; /* the net's own text gives the parameters' values */
   bool fused;         /* another layer computes its forward pass; backward runs as usual */
   bool joins;         /* see cr_net_frozen_layer */
+  bool once;          /* the same */
+  uint64_t ran;       /* 1 + net->shapes when it last did; 0: it has not run */
   bool has_loss;      /* a top has a loss weight other than 0 */
   bool loss_seeded;   /* the diffs of those tops hold the loss weights */
   int first_param;    /* its first entry in net->net_param; layer->params of them */
@@ -91,6 +93,7 @@ struct crema_net {
   bool recomputes;     /* drops what can be computed again (net/segments.h) */
   int *segment;        /* one per layer: the first layer of its segment; NULL without recomputes */
   bool segmented;      /* they are chosen */
+  uint64_t shapes;     /* how often a layer was found to have new ones */
   bool parts_moved;    /* shapes or what is kept have changed since cr_net_place_parts */
   int replayed;        /* of the segment that was computed again last, its first layer */
   bool replays;        /* a segment is being computed again */
@@ -133,6 +136,7 @@ typedef struct cr_net_frozen_layer {
   crema_blob **blob; /* the parameters; the net's layer shares their values */
   cr_posts posts;    /* an addition is of the last bottom */
   bool joins;        /* a Concat along axis 1 whose bottoms may be written into its top */
+  bool once;         /* the tops depend on shapes alone: it runs when some have changed */
   bool retyped;      /* the tops are of type `tops`, not of the layer's own one */
   crema_dtype tops;
   const cr_layer_int8 *int8; /* see cr_layer; must live as long as the net */

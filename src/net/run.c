@@ -37,6 +37,7 @@ static crema_status follow_shapes(crema_net *net, cr_net_layer *layer) {
   }
   cr_net_note_shapes(layer);
   net->parts_moved = true;
+  net->shapes += 1;
   layer->loss_seeded = false;
   /* Whose values a top has may have changed only where the layer shares them; a loss may show its
    * probabilities. */
@@ -81,8 +82,10 @@ static crema_status forward_layer(crema_net *net, int index, bool with_loss) {
   cr_net_layer *layer = &net->layer[index];
   cr_layer *self = layer->layer;
   CR_TRY(follow_shapes(net, layer));
-  if (!layer->fused) {
+  const bool done = layer->once && layer->ran == net->shapes + 1;
+  if (!layer->fused && !done) {
     CR_TRY(cr_layer_forward(self, net->context, layer->bottom, layer->top));
+    layer->ran = net->shapes + 1;
   }
   if (self->phase == CAFFE__PHASE__TRAIN) self->pass += 1;
   if (self->class->reshapes_always) {
