@@ -1,5 +1,6 @@
 """The classes Net and Solver."""
 import os
+import re
 import weakref
 from collections import OrderedDict
 
@@ -432,7 +433,8 @@ class Solver(_core.Solver):
     @property
     def type(self):
         """The update rule's name."""
-        return self.param.type
+        found = re.search(r'^type: "(.*)"$', self._text(), re.MULTILINE)
+        return found.group(1) if found else "SGD"
 
     @property
     def param(self):
