@@ -136,6 +136,7 @@ PyObject *py_layer_close(PyObject *module, PyObject *unused);
 /* ---- log.c ---- */
 
 PyObject *py_log_set(PyObject *module, PyObject *args);
+PyObject *py_log_set_bar(PyObject *module, PyObject *there);
 PyObject *py_log_write(PyObject *module, PyObject *args);
 
 /* ---- helpers ---- */

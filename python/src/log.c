@@ -1,5 +1,6 @@
 /* crema's log on the standard error output, in the form of Caffe's. Written without the
  * interpreter: any thread may log, with or without its lock. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -7,19 +8,24 @@
 
 #include "core.h"
 
+/* A progress bar stands in the terminal's last line: lines of the log go in its place, and it is
+ * drawn again below them. */
+static atomic_bool bar;
+
 static void write_line(void *user, crema_log_level level, const char *file, int line,
                        const char *message) {
   static const char letters[] = "DIWE";
   char text[2048];
+  const char *clear = atomic_load(&bar) ? "\r\033[K" : "";
   struct timespec now;
   struct tm parts;
   const char *slash = strrchr(file, '/');
   (void)user;
   clock_gettime(CLOCK_REALTIME, &now);
   localtime_r(&now.tv_sec, &parts);
-  int size = snprintf(text, sizeof text - 1, "%c%02d%02d %02d:%02d:%02d.%06ld %5d %s:%d] %s",
-                      letters[level], parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min,
-                      parts.tm_sec, now.tv_nsec / 1000, (int)getpid(),
+  int size = snprintf(text, sizeof text - 1, "%s%c%02d%02d %02d:%02d:%02d.%06ld %5d %s:%d] %s",
+                      clear, letters[level], parts.tm_mon + 1, parts.tm_mday, parts.tm_hour,
+                      parts.tm_min, parts.tm_sec, now.tv_nsec / 1000, (int)getpid(),
                       slash == NULL ? file : slash + 1, line, message);
   if (size < 0) return;
   size_t length = (size_t)size < sizeof text - 2 ? (size_t)size : sizeof text - 2;
@@ -33,6 +39,12 @@ PyObject *py_log_set(PyObject *module, PyObject *args) {
   if (!PyArg_ParseTuple(args, "i", &level)) return NULL;
   if (level > CREMA_LOG_ERROR) crema_log_set(NULL, NULL, CREMA_LOG_ERROR);
   else crema_log_set(write_line, NULL, level < 0 ? CREMA_LOG_DEBUG : (crema_log_level)level);
+  Py_RETURN_NONE;
+}
+
+PyObject *py_log_set_bar(PyObject *module, PyObject *there) {
+  (void)module;
+  atomic_store(&bar, PyObject_IsTrue(there) == 1);
   Py_RETURN_NONE;
 }
 

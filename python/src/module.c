@@ -66,6 +66,7 @@ static PyMethodDef functions[] = {
     {"layer_types", layer_types, METH_NOARGS, "layer_types(): the names of all layer types."},
     {"device_count", device_count, METH_VARARGS, "device_count(type): how many there are."},
     {"set_log", py_log_set, METH_VARARGS, "set_log(level): what is written to the error output."},
+    {"set_bar", py_log_set_bar, METH_O, "set_bar(there): a progress bar is in the last line."},
     {"log", py_log_write, METH_VARARGS, "log(text, file, line): writes a line."},
     {"set_net_class", py_net_set_class, METH_O, "set_net_class(class): what solvers' nets are."},
     {"set_layer_maker", py_layer_set_maker, METH_O, "set_layer_maker(function): makes layers."},
