@@ -14,6 +14,7 @@ enum { SHARE_ALIGNMENT = 64 };
 typedef struct call {
   cr_group_end *end;
   crema_context *context;
+  crema_context *carrier; /* where copies are queued */
   const cr_span *span;
   cr_tag tag;
   cr_link *next, *before; /* to the next rank, and from the one before */
@@ -45,6 +46,20 @@ static size_t bytes_of(const call *c, cr_run piece) {
 
 static crema_devptr at_place(const call *c, cr_run piece) {
   return (crema_devptr){c->place.address + (size_t)piece.begin * crema_dtype_size(c->span->type)};
+}
+
+/* Copies of the next piece go on beside the addition of this one. Where shares are one piece each,
+ * nothing can, and changing over to another stream and back would only cost time. */
+static bool is_one_piece(const call *c) {
+  return share_piece(c, 0, 1).count == 0;
+}
+
+static crema_status to_carrier(const call *c) {
+  return c->carrier == c->context ? CREMA_OK : cr_group_to_carrier(c->end, c->context);
+}
+
+static crema_status from_carrier(const call *c) {
+  return c->carrier == c->context ? CREMA_OK : cr_group_from_carrier(c->end, c->context);
 }
 
 /* Both ends of a link count what goes through it in a call. */
@@ -85,8 +100,8 @@ static crema_status reduce_prepare(cr_exchange *base, const cr_span *span, int s
 
 static crema_status send_piece(const call *c, int step, int share, int64_t index) {
   const cr_run piece = share_piece(c, share, index);
-  return cr_link_send(c->next, c->end->carrier, tag_of(c, step, index),
-                      cr_span_at(c->span, piece.begin), bytes_of(c, piece));
+  return cr_link_send(c->next, c->carrier, tag_of(c, step, index), cr_span_at(c->span, piece.begin),
+                      bytes_of(c, piece));
 }
 
 static crema_status add_piece(const call *c, int step, int share, int64_t index) {
@@ -99,13 +114,13 @@ static crema_status add_piece(const call *c, int step, int share, int64_t index)
 /* In step s a rank receives the share that its predecessor sent then: that of rank - s - 1. */
 static crema_status gather_terms(const call *c) {
   const int rank = c->end->base.rank, steps = c->end->base.ranks - 1;
-  CR_TRY(cr_group_to_carrier(c->end, c->context));
+  CR_TRY(to_carrier(c));
   for (int64_t i = 0; share_piece(c, rank, i).count > 0; ++i) CR_TRY(send_piece(c, 0, rank, i));
   for (int s = 0; s < steps; ++s) {
     const int share = rank - s - 1;
     for (int64_t i = 0; share_piece(c, share, i).count > 0; ++i) {
       CR_TRY(add_piece(c, s, share, i));
-      CR_TRY(cr_group_to_carrier(c->end, c->context));
+      CR_TRY(to_carrier(c));
       if (s + 1 < steps) CR_TRY(send_piece(c, s + 1, share, i));
     }
   }
@@ -116,13 +131,13 @@ static crema_status gather_terms(const call *c) {
 
 static crema_status put_piece(const call *c, int step, int share, int64_t index) {
   const cr_run piece = share_piece(c, share, index);
-  return cr_link_put(c->next, c->end->carrier, tag_of(c, step, index), at_place(c, piece),
+  return cr_link_put(c->next, c->carrier, tag_of(c, step, index), at_place(c, piece),
                      cr_span_at(c->span, piece.begin), bytes_of(c, piece));
 }
 
 static crema_status accept_piece(const call *c, int step, int share, int64_t index) {
   const cr_run piece = share_piece(c, share, index);
-  return cr_link_accept(c->before, c->end->carrier, tag_of(c, step, index),
+  return cr_link_accept(c->before, c->carrier, tag_of(c, step, index),
                         cr_span_at(c->span, piece.begin), bytes_of(c, piece));
 }
 
@@ -155,6 +170,7 @@ static crema_status begin_call(cr_exchange *base, crema_context *context, int sp
   cr_group_end *end = cr_group_end_of(base);
   cr_link *link = end->group->link;
   *out = (call){.end = end, .context = context, .span = &end->span[span]};
+  out->carrier = sum && is_one_piece(out) ? context : end->carrier;
   out->next = &link[base->rank];
   out->before = &link[(base->rank + base->ranks - 1) % base->ranks];
   return cr_group_begin_call(end, span, sum, &out->tag);
@@ -167,13 +183,13 @@ static crema_status reduce_sum(cr_exchange *base, crema_context *context, int sp
   CR_TRY(gather_terms(&c));
   /* What this rank has sent on may be overwritten when the carrier has done so. */
   if (receives_sums(&c, base->rank)) {
-    CR_TRY(cr_link_offer(c.before, c.end->carrier, c.tag, c.span->memory));
+    CR_TRY(cr_link_offer(c.before, c.carrier, c.tag, c.span->memory));
   }
   if (receives_sums(&c, base->rank + 1)) {
-    CR_TRY(cr_link_take_offer(c.next, c.end->carrier, c.tag, &c.place));
+    CR_TRY(cr_link_take_offer(c.next, c.carrier, c.tag, &c.place));
   }
   CR_TRY(spread_sums(&c));
-  return cr_group_from_carrier(c.end, context);
+  return from_carrier(&c);
 }
 
 /* Piece by piece from each rank to the next, the last one excepted. */
@@ -184,22 +200,21 @@ static crema_status reduce_broadcast(cr_exchange *base, crema_context *context, 
   const bool receives = base->rank > 0, passes_on = base->rank + 1 < base->ranks;
   const cr_run all = {0, c.span->count};
   if (receives) CR_TRY(cr_link_offer(c.before, context, c.tag, c.span->memory));
-  CR_TRY(cr_group_to_carrier(c.end, context));
-  if (passes_on) CR_TRY(cr_link_take_offer(c.next, c.end->carrier, c.tag, &c.place));
+  CR_TRY(to_carrier(&c));
+  if (passes_on) CR_TRY(cr_link_take_offer(c.next, c.carrier, c.tag, &c.place));
   for (int64_t i = 0;; ++i) {
     const cr_run piece = cr_run_piece(all, &c.end->pieces, c.span->type, i);
     const crema_devptr at = cr_span_at(c.span, piece.begin);
     const cr_tag tag = tag_of(&c, 0, i);
     if (piece.count == 0) break;
     if (receives) {
-      CR_TRY(cr_link_accept(c.before, c.end->carrier, tag, at, bytes_of(&c, piece)));
+      CR_TRY(cr_link_accept(c.before, c.carrier, tag, at, bytes_of(&c, piece)));
     }
     if (passes_on) {
-      CR_TRY(
-          cr_link_put(c.next, c.end->carrier, tag, at_place(&c, piece), at, bytes_of(&c, piece)));
+      CR_TRY(cr_link_put(c.next, c.carrier, tag, at_place(&c, piece), at, bytes_of(&c, piece)));
     }
   }
-  return cr_group_from_carrier(c.end, context);
+  return from_carrier(&c);
 }
 
 static const cr_exchange_class reduce_class = {.name = "reduce",
