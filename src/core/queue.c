@@ -13,6 +13,10 @@
 
 enum { FIRST_CAPACITY = 16, LOG_EVERY = 1000, SPINS = 500, LOCK_TRIES = 100 };
 
+/* How many more spins may be in vain than were not before the next ones are left out, and how often
+ * one is tried nevertheless. */
+enum { PATIENCE = 4, TRY_EVERY = 8 };
+
 /* Items are in a ring. Two conditions, so that a push never wakes a pusher. A push wakes all who
  * wait for items, so that a peek cannot swallow the wake-up of a pop; a pop makes room for one
  * item, so it wakes one pusher. */
@@ -30,6 +34,9 @@ struct cr_queue {
   /* Copies that are read without the lock, for spinning. */
   atomic_size_t seen_size;
   atomic_bool closed;
+  /* Hints: spins that may yet be in vain, and those that were left out. */
+  atomic_int patience;
+  atomic_uint spins_left_out;
   crema_status reason;
   cr_error *error; /* NULL: there was no memory for it */
   uint64_t empty_pops;
@@ -41,6 +48,7 @@ crema_status cr_queue_create(size_t capacity, cr_queue **out) {
   if (queue == NULL) return cr_fail_memory(sizeof *queue, "a queue");
   queue->bound = capacity;
   queue->capacity = capacity > 0 ? capacity : FIRST_CAPACITY;
+  queue->patience = PATIENCE;
   queue->item = calloc(queue->capacity, sizeof *queue->item);
   if (queue->item == NULL) {
     free(queue);
@@ -132,14 +140,31 @@ static crema_status closed_status(const cr_queue *queue) {
 
 /* ---- waiting ---- */
 
+static bool is_next_try(cr_queue *queue) {
+  return atomic_fetch_add_explicit(&queue->spins_left_out, 1, memory_order_relaxed) % TRY_EVERY ==
+         TRY_EVERY - 1;
+}
+
+static void set_patience(cr_queue *queue, int patience) {
+  atomic_store_explicit(&queue->patience, patience, memory_order_relaxed);
+}
+
 /* Hand-overs between busy threads come within a microsecond; sleeping for them would cost
- * several. An idle thread spins this one time and then sleeps. */
+ * several. An idle thread spins this one time and then sleeps. Where items come more slowly than
+ * that, spinning costs processor time and gains nothing. */
 static void spin_while_empty(cr_queue *queue) {
+  if (atomic_load_explicit(&queue->seen_size, memory_order_acquire) > 0) return;
+  const int patience = atomic_load_explicit(&queue->patience, memory_order_relaxed);
+  if (patience == 0 && !is_next_try(queue)) return;
   for (int i = 0; i < SPINS; ++i) {
-    if (atomic_load_explicit(&queue->seen_size, memory_order_acquire) > 0) return;
     if (atomic_load_explicit(&queue->closed, memory_order_acquire)) return;
+    if (atomic_load_explicit(&queue->seen_size, memory_order_acquire) > 0) {
+      if (patience < PATIENCE) set_patience(queue, patience + 1);
+      return;
+    }
     spin_pause();
   }
+  if (patience > 0) set_patience(queue, patience - 1);
 }
 
 static crema_status stop_status(void) {

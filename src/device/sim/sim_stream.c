@@ -8,6 +8,10 @@
 
 enum { FIRST_CAPACITY = 64, SPINS = 1000 };
 
+/* How many more spins may be in vain than were not before the next ones are left out, and how often
+ * one is tried nevertheless. */
+enum { PATIENCE = 4, TRY_EVERY = 8 };
+
 sim_stream *cr_sim_stream(const crema_context *context) {
   return context->state;
 }
@@ -95,6 +99,20 @@ static void pause_shortly(void) {
 #endif
 }
 
+/* A host that queues one small task after the other comes back within microseconds. One that does
+ * not is not waited for: the processors have other streams to run. Without the lock. */
+static void spin_while_empty(sim_stream *stream) {
+  if (stream->patience == 0 && ++stream->spins_left_out % TRY_EVERY != 0) return;
+  for (int i = 0; i < SPINS; ++i) {
+    if (atomic_load(&stream->count) > 0) {
+      if (stream->patience < PATIENCE) ++stream->patience;
+      return;
+    }
+    pause_shortly();
+  }
+  if (stream->patience > 0) --stream->patience;
+}
+
 static crema_status work(void *arg) {
   sim_stream *stream = arg;
   sim_lock();
@@ -105,9 +123,8 @@ static crema_status work(void *arg) {
     } else if (atomic_load(&stream->count) > 0) {
       sleep_until_runnable(stream);
     } else {
-      /* A host that queues one small task after the other comes back within microseconds. */
       sim_unlock();
-      for (int i = 0; i < SPINS && atomic_load(&stream->count) == 0; ++i) pause_shortly();
+      spin_while_empty(stream);
       sim_lock();
       if (atomic_load(&stream->count) == 0 && !stream->stop) {
         pthread_cond_wait(&stream->arrived, &cr_sim_world.lock);
@@ -244,6 +261,7 @@ static crema_status make_stream(sim_stream **out) {
   stream->first = 1;
   stream->cpu.device = cr_cpu_device();
   stream->awaited = UINT64_MAX;
+  stream->patience = PATIENCE;
   pthread_cond_init(&stream->arrived, NULL);
   pthread_cond_init(&stream->progress, NULL);
   crema_status status;
