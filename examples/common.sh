@@ -26,6 +26,17 @@ make_once() {
   [ -e "$work/$database" ] || "$crema" "$@"
 }
 
+# draw_boxes TRAIN TEST: databases of so many pictures of rectangles and discs, with their boxes.
+draw_boxes() {
+  for part in "train:$1:1" "test:$2:2"; do
+    name=${part%%:*}
+    count=${part#*:}
+    [ -e "$work/${name}_lmdb" ] && continue
+    python3 "$root/examples/shapes/draw_shapes.py" "$work/$name" "${count%:*}" -seed "${part##*:}"
+    "$crema" convert_annoset "$work/$name" "$work/$name/boxes.txt" "$work/${name}_lmdb"
+  done
+}
+
 # The databases of MNIST, as models/lenet names them.
 make_mnist() {
   mkdir -p "$work/build/mnist"

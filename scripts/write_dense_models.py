@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the models that say where things are: detectors (SSD300 with MobileNet, Faster R-CNN with ResNet-50)
-and segmentation (FCN-8s, U-Net) under models/, and the small nets of examples/detection and
-examples/segmentation.
+and segmentation (FCN-8s, U-Net) under models/, and the small nets of examples/detection, examples/faster_rcnn
+and examples/segmentation.
 
 Usage: write_dense_models.py [-check]
 
@@ -14,6 +14,7 @@ import write_models
 from write_models import MSRA, Net
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+TRAIN, TEST = "include { phase: TRAIN }", "include { phase: TEST }"
 
 
 class Dense(Net):
@@ -155,31 +156,123 @@ def ssd_of_shapes(train):
 
 # ---- Faster R-CNN ------------------------------------------------------------------------------
 
-def faster_rcnn():
-    """Regions from ResNet-50's fourth group; its fifth one looks at each of them. The fields are the paper's:
-    anchors of three ratios and three sizes, 300 regions."""
-    net = Dense("Faster R-CNN ResNet-50", False, 'type: "gaussian" std: 0.01')
-    net.input(1, 3, 600, 1000)
-    net.layer_without_bottom("im_info", "Input", "input_param { shape { dim: 1 dim: 3 } }")
-    blob = write_models.bottlenecks(net, write_models.resnet_stem(net), (3, 4, 6))
-    rpn = net.relu("rpn_relu/3x3", net.conv("rpn_conv/3x3", blob, 512, 3, pad=1, bias=True))
-    net.conv("rpn_cls_score", rpn, 18, 1, bias=True)
-    net.conv("rpn_bbox_pred", rpn, 36, 1, bias=True)
+class Detector(Dense):
+    """A trunk's normalisation is not learnt again: a batch is a single picture."""
+
+    def norm(self, norm, scale, blob, top=None):
+        if not self.train:
+            return super().norm(norm, scale, blob, top)
+        top = self.layer(norm, "BatchNorm", blob, top or blob, "batch_norm_param { use_global_stats: true }")
+        return self.layer(scale, "Scale", top, top, "param { lr_mult: 0 decay_mult: 0 } param { lr_mult: 0 decay_mult: 0 }",
+                          "scale_param { bias_term: true }")
+
+
+def picture_input(net, sources, scale, side, most=None, size=None):
+    """A picture with its boxes a batch; `size`: of the net that is deployed."""
+    if not net.train:
+        net.input(1, 3, *size)
+        net.layer_without_bottom("im_info", "Input", "input_param { shape { dim: 1 dim: 3 } }")
+        return
+    for phase, source in zip(("TRAIN", "TEST"), sources):
+        mirror, label, shuffle = ("mirror: true ", "", " shuffle: true") if phase == "TRAIN" else ("", ' top: "label"', "")
+        net.write(f"""
+layer {{
+  name: "data" type: "RoIData" top: "data" top: "im_info" top: "gt_boxes"{label}
+  include {{ phase: {phase} }}
+  transform_param {{ {mirror}{scale} }}
+  data_param {{ source: "{source}" batch_size: 1 backend: LMDB{shuffle} }}
+  roi_data_param {{ short_side: {side}{f" max_side: {most}" if most else ""} }}
+}}""")
+
+
+def proposals(net, blob, outputs, anchors, count, target, proposal, counts):
+    """A network that proposes regions, and what it learns; `counts`: boxes looked at and kept, in training and in
+    testing."""
+    rpn = net.relu("rpn_relu/3x3", net.conv("rpn_conv/3x3", blob, outputs, 3, pad=1, bias=True))
+    weak = 'type: "gaussian" std: 0.01'
+    net.conv("rpn_cls_score", rpn, 2 * count, 1, bias=True, filler=weak)
+    net.conv("rpn_bbox_pred", rpn, 4 * count, 1, bias=True, filler=weak)
     net.layer("rpn_cls_score_reshape", "Reshape", "rpn_cls_score", "rpn_cls_score_reshape",
               "reshape_param { shape { dim: 0 dim: 2 dim: -1 dim: 0 } }")
+    if net.train:
+        names = ["rpn_labels", "rpn_bbox_targets", "rpn_bbox_inside_weights", "rpn_bbox_outside_weights"]
+        net.layer("rpn_data", "AnchorTarget", ["rpn_cls_score", "gt_boxes", "im_info"], '" top: "'.join(names), TRAIN,
+                  f"anchor_target_param {{ {anchors}{target} }}")
+        net.layer("rpn_loss_cls", "SoftmaxWithLoss", ["rpn_cls_score_reshape", "rpn_labels"], "rpn_loss_cls", TRAIN,
+                  "loss_param { ignore_label: -1 normalization: VALID }")
+        net.layer("rpn_loss_bbox", "SmoothL1Loss", ["rpn_bbox_pred", *names[1:]], "rpn_loss_bbox", TRAIN,
+                  "smooth_l1_loss_param { sigma: 3 }")
     net.layer("rpn_cls_prob", "Softmax", "rpn_cls_score_reshape", "rpn_cls_prob")
     net.layer("rpn_cls_prob_reshape", "Reshape", "rpn_cls_prob", "rpn_cls_prob_reshape",
-              "reshape_param { shape { dim: 0 dim: 18 dim: -1 dim: 0 } }")
-    net.layer("proposal", "Proposal", ["rpn_cls_prob_reshape", "rpn_bbox_pred", "im_info"], "rois",
-              "proposal_param { feat_stride: 16 base_size: 16 min_size: 16 ratio: 0.5 ratio: 1 ratio: 2 "
-              "scale: 8 scale: 16 scale: 32", "  pre_nms_topn: 6000 post_nms_topn: 300 nms_thresh: 0.7 }")
+              f"reshape_param {{ shape {{ dim: 0 dim: {2 * count} dim: -1 dim: 0 }} }}")
+    for phase, top in ((TRAIN, "rpn_rois"), (TEST, "rois")) if net.train else (("", "rois"),):
+        before, after = counts[phase != TRAIN]
+        net.layer("proposal", "Proposal", ["rpn_cls_prob_reshape", "rpn_bbox_pred", "im_info"], top, phase,
+                  f"proposal_param {{ {proposal}{anchors}",
+                  f"  pre_nms_topn: {before} post_nms_topn: {after} nms_thresh: 0.7 }}")
+
+
+def region_targets(net, fields):
+    if net.train:
+        names = ["rois", "labels", "bbox_targets", "bbox_inside_weights", "bbox_outside_weights"]
+        net.layer("roi_data", "ProposalTarget", ["rpn_rois", "gt_boxes"], '" top: "'.join(names), TRAIN,
+                  f"proposal_target_param {{ {fields} }}")
+
+
+def regions_end(net, blob, classes, evaluate=True):
+    """What a region is, and where in it; `evaluate` is for the end of a net whose results are boxes."""
+    net.full("cls_score", blob, classes, 'type: "gaussian" std: 0.01')
+    net.full("bbox_pred", blob, 4 * classes, 'type: "gaussian" std: 0.001')
+    if net.train:
+        net.layer("loss_cls", "SoftmaxWithLoss", ["cls_score", "labels"], "loss_cls", TRAIN)
+        net.layer("loss_bbox", "SmoothL1Loss", ["bbox_pred", "bbox_targets", "bbox_inside_weights",
+                                                "bbox_outside_weights"], "loss_bbox", TRAIN)
+    test = TEST if net.train else ""
+    net.layer("cls_prob", "Softmax", "cls_score", "cls_prob", test)
+    if not evaluate:
+        return
+    net.layer("detection_out", "DetectionOutput", ["bbox_pred", "cls_prob", "rois", "im_info"], "detection_out", test,
+              f"detection_output_param {{ num_classes: {classes} share_location: false code_type: CENTER_SIZE "
+              "keep_top_k: 100", "  confidence_threshold: 0.01 nms_param { nms_threshold: 0.3 } }")
+    if net.train:
+        net.layer("detection_eval", "DetectionEvaluate", ["detection_out", "label"], "detection_eval", TEST,
+                  f"detection_evaluate_param {{ num_classes: {classes} overlap_threshold: 0.5 "
+                  "evaluate_difficult_gt: false }")
+        net.write('layer { name: "unused" type: "Silence" bottom: "gt_boxes" include { phase: TEST } }')
+
+
+def faster_rcnn(train):
+    """Regions from ResNet-50's fourth group; its fifth one looks at each of them. The fields are the paper's:
+    anchors of three ratios and three sizes, 2,000 regions in training and 300 in testing."""
+    net = Detector("Faster R-CNN ResNet-50", train, 'type: "gaussian" std: 0.01')
+    picture_input(net, ("examples/VOC0712/VOC0712_trainval_lmdb", "examples/VOC0712/VOC0712_test_lmdb"),
+                  "mean_value: 104 mean_value: 117 mean_value: 123", 600, 1000, (600, 1000))
+    blob = write_models.bottlenecks(net, write_models.resnet_stem(net), (3, 4, 6))
+    sizes = "ratio: 0.5 ratio: 1 ratio: 2 scale: 8 scale: 16 scale: 32"
+    proposals(net, blob, 512, sizes, 9, " feat_stride: 16 batch_size: 256",
+              "feat_stride: 16 base_size: 16 min_size: 16 ", ((12000, 2000), (6000, 300)))
+    region_targets(net, "num_classes: 21 batch_size: 128")
     net.layer("roi_pool", "ROIPooling", [blob, "rois"], "roi_pool",
               "roi_pooling_param { pooled_h: 14 pooled_w: 14 spatial_scale: 0.0625 }")
     blob = write_models.bottlenecks(net, "roi_pool", (3,), first=3)
     blob = net.pool("pool5", blob, "pool: AVE global_pooling: true")
-    net.full("cls_score", blob, 21)
-    net.full("bbox_pred", blob, 84)
-    net.layer("cls_prob", "Softmax", "cls_score", "cls_prob")
+    regions_end(net, blob, 21, train)
+    return net
+
+
+def faster_rcnn_of_shapes(train):
+    """Five convolutions, and regions from a map of 16 x 16 cells."""
+    net = Dense("Faster R-CNN of shapes", train, MSRA)
+    picture_input(net, ("train_lmdb", "test_lmdb"), "scale: 0.0078125 mean_value: 128", 64, size=(64, 64))
+    blob = "data"
+    for number, (outputs, stride) in enumerate(((16, 2), (24, 1), (32, 2), (48, 1), (48, 1)), 1):
+        blob = net.relu(f"relu{number}", net.conv(f"conv{number}", blob, outputs, 3, stride, 1, bias=True))
+    anchors = "feat_stride: 4 ratio: 0.5 ratio: 1 ratio: 2 scale: 0.9 scale: 1.3 scale: 1.9"
+    proposals(net, blob, 64, anchors, 9, " allowed_border: 6 batch_size: 64", "min_size: 6 ", ((600, 100), (300, 50)))
+    region_targets(net, "num_classes: 3 batch_size: 32 fg_fraction: 0.4")
+    net.layer("roi_pool", "ROIPooling", [blob, "rois"], "roi_pool",
+              "roi_pooling_param { pooled_h: 6 pooled_w: 6 spatial_scale: 0.25 }")
+    regions_end(net, net.relu("relu6", net.full("fc6", "roi_pool", 128)), 3)
     return net
 
 
@@ -303,7 +396,26 @@ max_iter: 120000
 momentum: 0.9
 weight_decay: 0.0005
 snapshot: 10000"""),
-    "models/faster_rcnn_resnet50/deploy.prototxt": lambda: faster_rcnn().text(),
+    "models/faster_rcnn_resnet50/deploy.prototxt": lambda: faster_rcnn(False).text(),
+    "models/faster_rcnn_resnet50/train_val.prototxt": lambda: faster_rcnn(True).text(),
+    "models/faster_rcnn_resnet50/solver.prototxt": lambda: solver(
+        "End to end on VOC, two pictures an iteration, from weights of models/resnet50.",
+        "models/faster_rcnn_resnet50/train_val.prototxt", "models/faster_rcnn_resnet50/faster_rcnn_resnet50",
+        DETECTION + """
+test_iter: 4952
+test_interval: 10000
+test_initialization: false
+display: 20
+average_loss: 100
+iter_size: 2
+base_lr: 0.001
+lr_policy: "step"
+gamma: 0.1
+stepsize: 50000
+max_iter: 70000
+momentum: 0.9
+weight_decay: 0.0001
+snapshot: 10000"""),
     "models/fcn8s/deploy.prototxt": lambda: fcn8s(False).text(),
     "models/fcn8s/train_val.prototxt": lambda: fcn8s(True).text(),
     "models/fcn8s/solver.prototxt": lambda: solver(
@@ -339,6 +451,8 @@ weight_decay: 0.0005
 snapshot: 10000"""),
     "examples/detection/deploy.prototxt": lambda: ssd_of_shapes(False).text(),
     "examples/detection/train_val.prototxt": lambda: ssd_of_shapes(True).text(),
+    "examples/faster_rcnn/deploy.prototxt": lambda: faster_rcnn_of_shapes(False).text(),
+    "examples/faster_rcnn/train_val.prototxt": lambda: faster_rcnn_of_shapes(True).text(),
     "examples/segmentation/deploy.prototxt": lambda: unet_of_shapes(False).text(),
     "examples/segmentation/train_val.prototxt": lambda: unet_of_shapes(True).text(),
 }

@@ -62,10 +62,34 @@ crema_status cr_layer_class_find(const char *type, const cr_layer_class **out) {
   return CREMA_OK;
 }
 
+/* The layers that py-faster-rcnn (Ren et al., "Faster R-CNN", 2015) has in Python, of which crema
+ * has its own: NULL for all others. */
+static const cr_layer_class *class_of_python(const Caffe__PythonParameter *python) {
+  static const struct {
+    const char *module, *layer;
+    const cr_layer_class *class;
+  } known[] = {
+      {"rpn.anchor_target_layer", "AnchorTargetLayer", &cr_layer_anchor_target},
+      {"rpn.proposal_layer", "ProposalLayer", &cr_layer_proposal},
+      {"rpn.proposal_target_layer", "ProposalTargetLayer", &cr_layer_proposal_target},
+      {"roi_data_layer.layer", "RoIDataLayer", &cr_layer_roi_data},
+  };
+  if (python == NULL || python->module == NULL || python->layer == NULL) return NULL;
+  for (size_t i = 0; i < sizeof known / sizeof known[0]; ++i) {
+    if (strcmp(python->module, known[i].module) == 0 && strcmp(python->layer, known[i].layer) == 0)
+      return known[i].class;
+  }
+  return NULL;
+}
+
 crema_status cr_layer_class_of(const Caffe__LayerParameter *param, const char *net_path,
                                const cr_layer_class **out) {
   const char *type = param->type ? param->type : "";
   const Caffe__PluginParameter *plugin = param->plugin_param;
+  if (strcmp(type, "Python") == 0 && cr_layer_outside_find(type) == NULL) {
+    *out = class_of_python(param->python_param);
+    if (*out != NULL) return CREMA_OK;
+  }
   if (strcmp(type, "Plugin") != 0) return cr_layer_class_find(type, out);
   if (plugin == NULL || plugin->library == NULL || plugin->library[0] == '\0') {
     return cr_fail(CREMA_E_ARGUMENT,

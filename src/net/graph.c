@@ -196,7 +196,8 @@ static crema_status append_bottom(cr_net_build *build, int index, int bottom) {
   build->available[blob] = false;
   layer->bottom[bottom] = net->blob[blob];
   layer->bottom_id[bottom] = blob;
-  layer->propagate_down[bottom] = build->blob_need_backward[blob];
+  layer->propagate_down[bottom] =
+      build->blob_need_backward[blob] && !layer->layer->class->ends_gradient;
   if (param->n_propagate_down > 0) layer->propagate_down[bottom] = param->propagate_down[bottom];
   return CREMA_OK;
 }
@@ -382,7 +383,7 @@ static void mark_backward(cr_net_build *build, int index) {
   cr_net_layer *layer = &build->net->layer[index];
   cr_layer *self = layer->layer;
   const Caffe__LayerParameter *param = self->param;
-  for (int j = 0; j < self->bottoms; ++j) {
+  for (int j = 0; j < self->bottoms && !self->class->ends_gradient; ++j) {
     if (build->blob_need_backward[layer->bottom_id[j]]) layer->need_backward = true;
   }
   for (int p = 0; p < self->params; ++p) {

@@ -127,6 +127,13 @@ PYTHON
       expect_ok "two processes"
       awk "BEGIN { exit !($(first) == $alone) }" || fail "two processes: $(first), not $alone"
     fi ;;
+  faster_rcnn)
+    shorter examples/faster_rcnn/solver.prototxt test_iter 40 test_interval 700 max_iter 700
+    TRAIN=200 TEST=40 example faster_rcnn
+    expect_value "regions from scratch" detection_eval "> 0.5"
+    # The net that is deployed takes the weights.
+    run test -model here/deploy.prototxt -weights here/shapes_iter_700.caffemodel -iterations 1
+    expect_ok "deployed" ;;
   segmentation)
     shorter examples/segmentation/solver.prototxt test_iter 2 test_interval 40 max_iter 40
     TRAIN=100 TEST=40 example segmentation

@@ -36,6 +36,13 @@ static inline void fill_bottoms(rig *r, const layer_row *row, uint32_t *random) 
       for (int64_t k = 0; k < count; ++k) value[k] = (float)(1 + rig_random(random) % 2);
     } else if (row->values[i] == 'b') {
       for (int64_t k = 0; k < count; ++k) value[k] = (float)(k % 2);
+    } else if (row->values[i] == 'o') {
+      for (int64_t k = 0; k < count; ++k) {
+        const int64_t number = k / 5;
+        const float one[5] = {0, (float)(number % 2), (float)(2 + number % 3),
+                              (float)(4 + number % 2), 5};
+        value[k] = one[k % 5];
+      }
     } else {
       /* Shifted, so that no two bottoms hold the same value. */
       float shift = 0.021f * (float)i;

@@ -66,6 +66,8 @@ static const struct {
     {"PriorBox", "prior_box_param"},
     {"BoxAnnotatorOHEM", "box_annotator_ohem_param"},
     {"Proposal", "proposal_param"},
+    {"AnchorTarget", "anchor_target_param"},
+    {"ProposalTarget", "proposal_target_param"},
     {"SegAccuracy", "seg_accuracy_param"},
     {"SmoothL1LossOHEM", "loss_param"},
     {"SoftmaxWithLossOHEM", "loss_param"},

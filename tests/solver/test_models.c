@@ -126,6 +126,47 @@ TEST(test_faster_rcnn_runs) {
   cr_buffer_free(&text);
 }
 
+/* Its train net learns, proposals and regions alike, from an object and the background around it.
+ */
+TEST(test_faster_rcnn_learns) {
+  static const char *const layers[] = {"conv1", "rpn_conv/3x3", "rpn_bbox_pred", "bbox_pred"};
+  static const float object[] = {60, 40, 189, 169, 7}, size[] = {224, 256, 1};
+  solver_case c;
+  cr_buffer file = {0}, text = {0};
+  float *data;
+  double before[4];
+  case_begin(&c);
+  ok(cr_file_read(CREMA_SOURCE_DIR "/models/faster_rcnn_resnet50/train_val.prototxt", &file));
+  ok(cr_buffer_print(&text,
+                     "layer { name: 'data' type: 'Input' top: 'data' top: 'im_info' top: "
+                     "'gt_boxes' input_param { shape { dim: 1 dim: 3 dim: 224 dim: 256 } "
+                     "shape { dim: 1 dim: 3 } shape { dim: 1 dim: 5 } } }\n"));
+  for (char *at = file.data; (at = strstr(at, "stats: true")) != NULL;)
+    memcpy(at, "stats:false", 11);
+  put_narrow(behind_data(file.data), &text);
+  case_load(&c, text.data,
+            "base_lr: 0.01 lr_policy: 'fixed' max_iter: 2 test_initialization: false "
+            "snapshot_after_train: false");
+  crema_net *net = crema_solver_net(c.solver);
+  ok(crema_blob_mutable_cpu_data(crema_net_input(net, 0), &data));
+  for (int i = 0; i < 3 * 224 * 256; ++i) data[i] = sinf((float)i * 0.37f);
+  ok(crema_blob_mutable_cpu_data(crema_net_input(net, 1), &data));
+  memcpy(data, size, sizeof size);
+  ok(crema_blob_mutable_cpu_data(crema_net_input(net, 2), &data));
+  memcpy(data, object, sizeof object);
+  for (int i = 0; i < 4; ++i) before[i] = sum_of(weights_of(net, layers[i], true));
+  ok(crema_solver_step(c.solver, 2));
+  for (int i = 0; i < 4; ++i) {
+    const double after = sum_of(weights_of(net, layers[i], true));
+    if (!isfinite(after) || after == before[i]) {
+      fail_msg("the weights of %s go from %g to %g", layers[i], before[i], after);
+    }
+  }
+  cr_buffer_free(&file);
+  cr_buffer_free(&text);
+  case_end(&c);
+}
+
 int main(void) {
   return run_all_tests(NULL, NULL);
 }

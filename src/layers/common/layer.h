@@ -103,6 +103,7 @@ typedef struct cr_layer_class {
   /* Bottoms that may receive no gradient (labels): bit i for bottom i. force_backward leaves
    * them out. */
   unsigned no_gradient_bottoms;
+  bool ends_gradient; /* its tops need no gradient and its bottoms get none (targets of a loss) */
 
   /* Reads parameters, creates layer->param blobs (filled). Called once, bottoms shaped. */
   cr_layer_shape_fn *setup;
@@ -178,13 +179,13 @@ struct cr_layer {
    * pass reads (masks, copies of overwritten inputs). True from cr_layer_create on; src/net may
    * clear it before the first forward pass. */
   bool needs_backward;
-  /* For a class with fuses_posts or fuses_functions: what the net has this layer compute besides, of the layers that
-   * follow it. Set before the first reshape. An addition is of one more bottom, which is
-   * shaped like the top, behind those that the class knows; it needs a layer of one top. The first
-   * top may be that bottom. */
+  /* For a class with fuses_posts or fuses_functions: what the net has this layer compute besides,
+   * of the layers that follow it. Set before the first reshape. An addition is of one more bottom,
+   * which is shaped like the top, behind those that the class knows; it needs a layer of one top.
+   * The first top may be that bottom. */
   cr_posts posts;
-  /* For a Concat: the bottoms' values have their homes (cr_tensor_set_home) side by side in the top's
-   * memory. src/net changes it between passes. */
+  /* For a Concat: the bottoms' values have their homes (cr_tensor_set_home) side by side in the
+   * top's memory. src/net changes it between passes. */
   bool joined;
   /* For a class with fuses_posts: the layer computes with integers, as this says
    * (layers/common/layer_int8.h), and its weights are some; NULL: with floats. Set before setup,

@@ -48,6 +48,16 @@ void cr_box_encode(cr_box_code code, bool learned, const cr_prior *prior, cr_box
   }
 }
 
+crema_status cr_four_numbers(const cr_layer *layer, const char *name, const float *given,
+                             size_t count, const double usual[4], double out[4]) {
+  if (count != 0 && count != 4) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "%s has %zu numbers, needs 4 or none", name,
+                         count);
+  }
+  for (int k = 0; k < 4; ++k) out[k] = count ? (double)given[k] : usual[k];
+  return CREMA_OK;
+}
+
 bool cr_box_crosses(cr_box b) {
   return b.xmin < 0 || b.xmin > 1 || b.ymin < 0 || b.ymin > 1 || b.xmax < 0 || b.xmax > 1 ||
          b.ymax < 0 || b.ymax > 1;

@@ -25,6 +25,11 @@ cr_box cr_box_decode(cr_box_code code, bool learned, const cr_prior *prior, cons
 void cr_box_encode(cr_box_code code, bool learned, const cr_prior *prior, cr_box box,
                    double offset[4]);
 
+/* A repeated field with one number for each offset of a box: those given, or `usual` where none is.
+ * Errors: CREMA_E_ARGUMENT for another number of them. */
+crema_status cr_four_numbers(const cr_layer *layer, const char *name, const float *given,
+                             size_t count, const double usual[4], double out[4]) CREMA_MUST_USE;
+
 /* Whether a corner is outside of the image. */
 bool cr_box_crosses(cr_box box);
 

@@ -5,10 +5,13 @@
  * than nms_threshold; of all classes the best keep_top_k.
  * Shapes: places (N, 4 priors) or, with share_location: false, (N, 4 classes priors), scores (N,
  * classes priors), prior boxes (1, 2, 4 priors) -> y (1, 1, boxes, 7): image, class, score, xmin,
- * ymin, xmax, ymax; without any, a row for each image with -1 behind its number.
+ * ymin, xmax, ymax; without any, a row for each image with -1 behind its number. Or places (R, 4)
+ * or (R, 4 classes), scores (R, classes), regions (R, 5): image, left, top, right, bottom in
+ * pixels, pictures (N, 3 or more): height, width -> y; boxes are then cut to the picture.
  * Fields: detection_output_param.
- * Caffe: as in Caffe-SSD; results are not drawn. Files of results (save_output_param) are written
- * when all pictures of the test set were seen, and a next set begins anew.
+ * Caffe: as in Caffe-SSD, which has prior boxes alone; results are not drawn. Files of results
+ * (save_output_param) are written when all pictures of the test set were seen, and a next set
+ * begins anew.
  * Example, loc 1 8, conf 1 6, prior 1 2 8:
  *   layer { name: "found" type: "DetectionOutput" bottom: "loc" bottom: "conf" bottom: "prior"
  *     top: "y" detection_output_param { num_classes: 3 confidence_threshold: 0.01
@@ -24,6 +27,8 @@
 typedef struct output_state {
   int64_t classes, places; /* places: of each prior, 1 or `classes` */
   int64_t images, priors;
+  bool regions;       /* instead of prior boxes, `priors` of them */
+  double variance[4]; /* of regions */
   float threshold, overlap, eta;
   int64_t top_k, keep; /* below 0: all */
   cr_buffer box;       /* cr_box of each prior, of the class at hand */
@@ -58,14 +63,37 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
                          "nms_threshold is %g, must be 0 or more, and eta %g, must be in (0, 1]",
                          (double)s->overlap, (double)s->eta);
   }
+  CR_TRY(cr_four_numbers(layer, "variance", p->variance, p->n_variance,
+                         (const double[]){0.1, 0.1, 0.2, 0.2}, s->variance));
   return cr_result_files_open(layer, p->save_output_param, s->classes, p->background_label_id,
                               &s->files);
 }
 
-static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+/* Regions, and pictures in place of one. */
+static crema_status check_regions(cr_layer *layer, crema_blob *const *bottom) {
+  output_state *s = layer->state;
+  const crema_shape *region = &bottom[2]->shape, *info = &bottom[3]->shape;
+  char text[4][128];
+  s->images = info->axes > 0 ? info->dim[0] : 0;
+  s->priors = region->axes > 0 ? region->dim[0] : 0;
+  if (region->axes < 2 || crema_shape_count(region, 1, region->axes) != 5 || info->axes < 2 ||
+      crema_shape_count(info, 1, info->axes) < 3 || s->priors > INT32_MAX ||
+      crema_blob_count(bottom[0]) != s->priors * s->places * 4 ||
+      crema_blob_count(bottom[1]) != s->priors * s->classes) {
+    return cr_layer_fail(
+        layer, CREMA_E_SHAPE,
+        "places %s, scores %s, regions %s and pictures %s do not fit each other and %lld classes",
+        crema_shape_text(&bottom[0]->shape, text[0], sizeof text[0]),
+        crema_shape_text(&bottom[1]->shape, text[1], sizeof text[1]),
+        crema_shape_text(region, text[2], sizeof text[2]),
+        crema_shape_text(info, text[3], sizeof text[3]), (long long)s->classes);
+  }
+  return CREMA_OK;
+}
+
+static crema_status check_priors(cr_layer *layer, crema_blob *const *bottom) {
   output_state *s = layer->state;
   const crema_shape *loc = &bottom[0]->shape, *prior = &bottom[2]->shape;
-  const crema_shape to = cr_shape(4, (const int64_t[]){1, 1, 1, 7});
   char text[3][128];
   s->images = loc->axes > 0 ? loc->dim[0] : 0;
   s->priors = prior->axes == 3 ? prior->dim[2] / 4 : -1;
@@ -80,33 +108,71 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
         crema_shape_text(&bottom[1]->shape, text[1], sizeof text[1]),
         crema_shape_text(prior, text[2], sizeof text[2]), (long long)s->classes);
   }
+  return CREMA_OK;
+}
+
+static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+  output_state *s = layer->state;
+  const crema_shape to = cr_shape_4(1, 1, 1, 7);
+  s->regions = layer->bottoms > 3;
+  CR_TRY(s->regions ? check_regions(layer, bottom) : check_priors(layer, bottom));
   return crema_blob_reshape(top[0], &to);
 }
 
-/* The boxes that the net makes of the priors, for class `c` of one image. */
-static crema_status decode(cr_layer *layer, const float *loc, const float *prior, int64_t c) {
-  output_state *s = layer->state;
+/* ---- one image ---- */
+
+/* What the net says of an image, and where. */
+typedef struct image_values {
+  int64_t index;
+  const float *loc, *conf;
+  const float *prior; /* boxes and variances, or regions of all images */
+  const float *info;  /* of regions: height, width */
+} image_values;
+
+/* Whether prior box or region k is one of the image's. */
+static bool is_of(const output_state *s, const image_values *of, int64_t k) {
+  return !s->regions || of->prior[5 * k] == (float)of->index;
+}
+
+static cr_prior prior_at(const output_state *s, const image_values *of, int64_t k) {
+  if (!s->regions) return cr_prior_at(of->prior, s->priors, k);
+  const float *region = of->prior + 5 * k, height = of->info[0], width = of->info[1];
+  cr_prior at = {
+      {region[1] / width, region[2] / height, (region[3] + 1) / width, (region[4] + 1) / height},
+      {0}};
+  for (int i = 0; i < 4; ++i) at.variance[i] = (float)s->variance[i];
+  return at;
+}
+
+/* The box that the net makes of prior box or region k for class `c`. */
+static cr_box box_at(const cr_layer *layer, const image_values *of, int64_t k, int64_t c) {
+  const output_state *s = layer->state;
   const Caffe__DetectionOutputParameter *p = layer->param->detection_output_param;
+  const cr_prior at = prior_at(s, of, k);
   const int64_t place = s->places == 1 ? 0 : c;
+  const cr_box box = cr_box_decode(p->code_type, p->variance_encoded_in_target, &at,
+                                   of->loc + 4 * (k * s->places + place));
+  return s->regions ? cr_box_clip(box) : box;
+}
+
+/* The boxes of class `c`. */
+static crema_status decode(cr_layer *layer, const image_values *of, int64_t c) {
+  output_state *s = layer->state;
   CR_TRY(cr_buffer_reserve(&s->box, (size_t)s->priors * sizeof(cr_box)));
   cr_box *box = (cr_box *)(void *)s->box.data;
-  for (int64_t k = 0; k < s->priors; ++k) {
-    const cr_prior at = cr_prior_at(prior, s->priors, k);
-    box[k] = cr_box_decode(p->code_type, p->variance_encoded_in_target, &at,
-                           loc + 4 * (k * s->places + place));
-  }
+  for (int64_t k = 0; k < s->priors; ++k) box[k] = box_at(layer, of, k, c);
   return CREMA_OK;
 }
 
 /* Appends what is kept of class `c`. */
-static crema_status find_class(output_state *s, const float *conf, int64_t c) {
+static crema_status find_class(output_state *s, const image_values *of, int64_t c) {
   CR_TRY(cr_buffer_reserve(&s->candidate, ((size_t)s->priors + 1) * sizeof(cr_ranked)));
   cr_ranked *all = (cr_ranked *)(void *)s->candidate.data;
   size_t count = 0;
   for (int64_t k = 0; k < s->priors; ++k) {
-    const float score = conf[k * s->classes + c];
+    const float score = of->conf[k * s->classes + c];
     all[count] = (cr_ranked){score, (int32_t)c, (int32_t)k};
-    count += score > s->threshold;
+    count += score > s->threshold && is_of(s, of, k);
   }
   if (count == 0) return CREMA_OK;
   count = cr_rank_best(all, count, s->top_k >= 0 ? (size_t)s->top_k : count);
@@ -125,14 +191,13 @@ static void by_class(cr_ranked *all, size_t count) {
   }
 }
 
-static crema_status find_image(cr_layer *layer, int64_t image, const float *loc, const float *conf,
-                               const float *prior) {
+static crema_status find_image(cr_layer *layer, const image_values *of) {
   output_state *s = layer->state;
   const int64_t background = layer->param->detection_output_param->background_label_id;
   cr_buffer_clear(&s->found);
   for (int64_t c = 0; c < s->classes; ++c) {
-    if (c == 0 || s->places > 1) CR_TRY(decode(layer, loc, prior, c));
-    if (c != background) CR_TRY(find_class(s, conf, c));
+    if (c == 0 || s->places > 1) CR_TRY(decode(layer, of, c));
+    if (c != background) CR_TRY(find_class(s, of, c));
   }
   cr_ranked *all = (cr_ranked *)(void *)s->found.data;
   size_t count = s->found.size / sizeof *all;
@@ -143,14 +208,10 @@ static crema_status find_image(cr_layer *layer, int64_t image, const float *loc,
   for (size_t i = 0; i < count; ++i) {
     const int64_t k = all[i].index;
     cr_box box = ((const cr_box *)(const void *)s->box.data)[k];
-    if (s->places > 1) {
-      const cr_prior at = cr_prior_at(prior, s->priors, k);
-      const Caffe__DetectionOutputParameter *p = layer->param->detection_output_param;
-      box = cr_box_decode(p->code_type, p->variance_encoded_in_target, &at,
-                          loc + 4 * (k * s->places + all[i].label));
-    }
+    if (s->places > 1) box = box_at(layer, of, k, all[i].label);
     const float row[7] = {
-        (float)image, (float)all[i].label, all[i].score, box.xmin, box.ymin, box.xmax, box.ymax};
+        (float)of->index, (float)all[i].label, all[i].score, box.xmin, box.ymin, box.xmax,
+        box.ymax};
     CR_TRY(cr_buffer_append(&s->row, row, sizeof row));
   }
   return CREMA_OK;
@@ -168,16 +229,23 @@ static crema_status find_none(output_state *s) {
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
   output_state *s = layer->state;
-  const float *loc = NULL, *conf = NULL, *prior = NULL;
+  image_values of = {0};
   cr_host_results to;
   (void)context;
-  CR_TRY(cr_tensor_host_read_floats(bottom[0]->data, &loc));
-  CR_TRY(cr_tensor_host_read_floats(bottom[1]->data, &conf));
-  CR_TRY(cr_tensor_host_read_floats(bottom[2]->data, &prior));
+  CR_TRY(cr_tensor_host_read_floats(bottom[0]->data, &of.loc));
+  CR_TRY(cr_tensor_host_read_floats(bottom[1]->data, &of.conf));
+  CR_TRY(cr_tensor_host_read_floats(bottom[2]->data, &of.prior));
+  if (s->regions) CR_TRY(cr_tensor_host_read_floats(bottom[3]->data, &of.info));
   cr_buffer_clear(&s->row);
   for (int64_t i = 0; i < s->images; ++i) {
-    CR_TRY(find_image(layer, i, loc + i * s->priors * s->places * 4,
-                      conf + i * s->priors * s->classes, prior));
+    of.index = i;
+    CR_TRY(find_image(layer, &of));
+    if (s->regions) {
+      of.info += crema_blob_count(bottom[3]) / s->images;
+    } else {
+      of.loc += s->priors * s->places * 4;
+      of.conf += s->priors * s->classes;
+    }
   }
   if (s->row.size == 0) CR_TRY(find_none(s));
   const int64_t rows = (int64_t)(s->row.size / (7 * sizeof(float)));
@@ -201,7 +269,7 @@ static void destroy(cr_layer *layer) {
 const cr_layer_class cr_layer_detection_output = {
     .type = "DetectionOutput",
     .state_size = sizeof(output_state),
-    .bottoms = {3, 3},
+    .bottoms = {3, 4},
     .tops = {1, 1},
     .wide_tops = true,
     .setup = setup,

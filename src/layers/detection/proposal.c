@@ -7,8 +7,10 @@
  * Shapes: scores (N, 2 anchors, H, W), the background's before the objects', offsets (N, 4 anchors,
  * H, W), pictures (N, 3 or more): height, width, scale -> regions (R, 5): image, left, top, right,
  * bottom; optionally their scores (R, 1).
- * Fields: proposal_param.
- * Caffe: what the Python layer of the same name does; that one takes a single picture.
+ * Fields: proposal_param, python_param.
+ * Caffe: what the Python layer of the same name does; that one takes a single picture. A layer of
+ * type Python with module rpn.proposal_layer is this one where no Python program runs the net, with
+ * pre_nms_topn 12000 and post_nms_topn 2000 in TRAIN.
  * Example, scores 1 6 3 3, offsets 1 12 3 3, info 1 3:
  *   layer { name: "propose" type: "Proposal" bottom: "scores" bottom: "offsets" bottom: "info"
  *     top: "rois" proposal_param { ratio: 0.5 ratio: 1 ratio: 2 scale: 8 } } */
@@ -17,50 +19,44 @@
 #include "core/fail.h"
 #include "layers/common/layer_host.h"
 #include "layers/common/layer_op.h"
+#include "layers/detection/anchors.h"
 #include "layers/detection/boxes.h"
-
-enum { MOST_ANCHORS = 1024 };
+#include "layers/detection/python_fields.h"
 
 typedef struct proposal_state {
-  int64_t anchors, height, width;
-  cr_box anchor[MOST_ANCHORS]; /* around the first cell, the last pixel included */
-  cr_buffer box;               /* cr_box of each candidate, the last pixel left out */
+  cr_anchors anchors;
+  double min_size;
+  size_t looked_at, proposed; /* boxes; 0: all */
+  float overlap;
+  int64_t height, width;
+  cr_buffer box; /* cr_box of each candidate, the last pixel left out */
   cr_buffer rank;
   cr_buffer kept; /* boxes that overlap no better one */
   cr_buffer row;  /* 6 floats of each region of the batch: the top's 5, and the score */
 } proposal_state;
 
-/* The anchor of a ratio and a scale; sides are rounded as in the paper's own code. */
-static cr_box anchor_of(double base, double ratio, double scale) {
-  const double centre = (base - 1) / 2;
-  const double width = rint(sqrt(base * base / ratio)), height = rint(width * ratio);
-  return (cr_box){
-      (float)(centre - (width * scale - 1) / 2), (float)(centre - (height * scale - 1) / 2),
-      (float)(centre + (width * scale - 1) / 2), (float)(centre + (height * scale - 1) / 2)};
+/* What py-faster-rcnn has in its configuration instead of in the net's file. */
+static void use_python(const cr_layer *layer, proposal_state *s) {
+  const bool trains = layer->phase == CAFFE__PHASE__TRAIN;
+  if (!cr_is_python(layer) || layer->param->proposal_param != NULL) return;
+  s->looked_at = trains ? 12000 : 6000;
+  s->proposed = trains ? 2000 : 300;
 }
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   static const Caffe__ProposalParameter defaults = CAFFE__PROPOSAL_PARAMETER__INIT;
-  static const float ratios[] = {0.5f, 1, 2}, scales[] = {8, 16, 32};
   proposal_state *s = layer->state;
   const Caffe__ProposalParameter *p =
       layer->param->proposal_param ? layer->param->proposal_param : &defaults;
-  const size_t rows = p->n_ratio ? p->n_ratio : 3, columns = p->n_scale ? p->n_scale : 3;
-  const float *ratio = p->n_ratio ? p->ratio : ratios, *scale = p->n_scale ? p->scale : scales;
+  const cr_anchor_fields fields = {p->feat_stride, p->base_size, p->ratio,
+                                   p->scale,       p->n_ratio,   p->n_scale};
   (void)bottom, (void)top;
-  if (p->feat_stride == 0 || p->base_size == 0 || rows * columns > MOST_ANCHORS) {
-    return cr_layer_fail(layer, CREMA_E_ARGUMENT,
-                         "feat_stride and base_size must be 1 or more, and %d anchors are the most",
-                         MOST_ANCHORS);
-  }
-  for (size_t i = 0; i < rows * columns; ++i) {
-    const double r = (double)ratio[i / columns], f = (double)scale[i % columns];
-    if (!(r > 1e-3 && r < 1e3 && f > 0 && f < 1e6)) {
-      return cr_layer_fail(layer, CREMA_E_RANGE, "anchors of ratio %g and scale %g", r, f);
-    }
-    s->anchor[s->anchors++] = anchor_of((double)p->base_size, r, f);
-  }
-  return CREMA_OK;
+  s->min_size = (double)p->min_size;
+  s->looked_at = p->pre_nms_topn;
+  s->proposed = p->post_nms_topn;
+  s->overlap = p->nms_thresh;
+  use_python(layer, s);
+  return cr_anchors_make(layer, &fields, NULL, &s->anchors);
 }
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -69,14 +65,14 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   const crema_shape *info = &bottom[2]->shape;
   const crema_shape regions = cr_shape_2(1, 5), values = cr_shape_2(1, 1);
   char text[2][128];
-  if (scores->axes != 4 || offsets->axes != 4 || scores->dim[1] != 2 * s->anchors ||
-      offsets->dim[1] != 4 * s->anchors || scores->dim[0] != offsets->dim[0] ||
+  if (scores->axes != 4 || offsets->axes != 4 || scores->dim[1] != 2 * s->anchors.count ||
+      offsets->dim[1] != 4 * s->anchors.count || scores->dim[0] != offsets->dim[0] ||
       scores->dim[2] != offsets->dim[2] || scores->dim[3] != offsets->dim[3] ||
       crema_blob_count(bottom[0]) > INT32_MAX) {
-    return cr_layer_fail(layer, CREMA_E_SHAPE,
-                         "scores %s and offsets %s are not those of %lld anchors at each cell",
-                         crema_shape_text(scores, text[0], sizeof text[0]),
-                         crema_shape_text(offsets, text[1], sizeof text[1]), (long long)s->anchors);
+    return cr_layer_fail(
+        layer, CREMA_E_SHAPE, "scores %s and offsets %s are not those of %lld anchors at each cell",
+        crema_shape_text(scores, text[0], sizeof text[0]),
+        crema_shape_text(offsets, text[1], sizeof text[1]), (long long)s->anchors.count);
   }
   if (info->axes < 1 || info->dim[0] != scores->dim[0] ||
       crema_shape_count(info, 1, info->axes) < 3) {
@@ -101,11 +97,11 @@ static float cut(double x, double most) {
 }
 
 /* What the offsets at `cell` make of an anchor, the last pixel left out. */
-static cr_box move(const proposal_state *s, const picture *of, int64_t anchor, int64_t cell,
-                   double stride) {
+static cr_box move(const proposal_state *s, const picture *of, int64_t anchor, int64_t cell) {
   const int64_t cells = s->height * s->width;
   const double right = (double)of->info[1] - 1, lower = (double)of->info[0] - 1;
-  const cr_box a = s->anchor[anchor];
+  const cr_box a = s->anchors.box[anchor];
+  const double stride = (double)s->anchors.stride;
   double d[4];
   for (int k = 0; k < 4; ++k) d[k] = (double)of->offsets[(4 * anchor + k) * cells + cell];
   const double width = (double)(a.xmax - a.xmin) + 1, height = (double)(a.ymax - a.ymin) + 1;
@@ -116,16 +112,16 @@ static cr_box move(const proposal_state *s, const picture *of, int64_t anchor, i
                   cut(y + half_h, lower) + 1};
 }
 
-static crema_status find_boxes(proposal_state *s, const picture *of, double stride, double least) {
+static crema_status find_boxes(proposal_state *s, const picture *of, double least) {
   const int64_t cells = s->height * s->width;
   cr_buffer_clear(&s->box);
   cr_buffer_clear(&s->rank);
-  CR_TRY(cr_buffer_reserve(&s->box, (size_t)(cells * s->anchors) * sizeof(cr_box)));
-  CR_TRY(cr_buffer_reserve(&s->rank, (size_t)(cells * s->anchors) * sizeof(cr_ranked)));
-  for (int64_t i = 0; i < cells * s->anchors; ++i) {
-    const int64_t anchor = i % s->anchors, cell = i / s->anchors;
-    const cr_box box = move(s, of, anchor, cell, stride);
-    const cr_ranked one = {of->scores[(s->anchors + anchor) * cells + cell], 0,
+  CR_TRY(cr_buffer_reserve(&s->box, (size_t)(cells * s->anchors.count) * sizeof(cr_box)));
+  CR_TRY(cr_buffer_reserve(&s->rank, (size_t)(cells * s->anchors.count) * sizeof(cr_ranked)));
+  for (int64_t i = 0; i < cells * s->anchors.count; ++i) {
+    const int64_t anchor = i % s->anchors.count, cell = i / s->anchors.count;
+    const cr_box box = move(s, of, anchor, cell);
+    const cr_ranked one = {of->scores[(s->anchors.count + anchor) * cells + cell], 0,
                            (int32_t)(s->box.size / sizeof box)};
     if (!((double)(box.xmax - box.xmin) >= least && (double)(box.ymax - box.ymin) >= least))
       continue;
@@ -136,18 +132,15 @@ static crema_status find_boxes(proposal_state *s, const picture *of, double stri
 }
 
 static crema_status propose(cr_layer *layer, const picture *of, int64_t image) {
-  static const Caffe__ProposalParameter defaults = CAFFE__PROPOSAL_PARAMETER__INIT;
   proposal_state *s = layer->state;
-  const Caffe__ProposalParameter *p =
-      layer->param->proposal_param ? layer->param->proposal_param : &defaults;
-  CR_TRY(find_boxes(s, of, (double)p->feat_stride, (double)p->min_size * (double)of->info[2]));
+  CR_TRY(find_boxes(s, of, s->min_size * (double)of->info[2]));
   cr_ranked *all = (cr_ranked *)(void *)s->rank.data;
   const cr_box *box = (const cr_box *)(const void *)s->box.data;
   size_t count = s->rank.size / sizeof *all;
   if (count == 0) return CREMA_OK;
-  count = cr_rank_best(all, count, p->pre_nms_topn > 0 ? p->pre_nms_topn : count);
-  CR_TRY(cr_suppress(box, all, &count, p->nms_thresh, 1,
-                     p->post_nms_topn > 0 ? (int64_t)p->post_nms_topn : -1, &s->kept));
+  count = cr_rank_best(all, count, s->looked_at > 0 ? s->looked_at : count);
+  CR_TRY(cr_suppress(box, all, &count, s->overlap, 1, s->proposed > 0 ? (int64_t)s->proposed : -1,
+                     &s->kept));
   for (size_t i = 0; i < count; ++i) {
     const cr_box b = box[all[i].index];
     const float row[6] = {(float)image, b.xmin, b.ymin, b.xmax - 1, b.ymax - 1, all[i].score};
@@ -168,7 +161,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   CR_TRY(cr_tensor_host_read_floats(bottom[2]->data, &info));
   cr_buffer_clear(&s->row);
   for (int64_t i = 0; i < images; ++i) {
-    const int64_t cells = s->anchors * s->height * s->width;
+    const int64_t cells = s->anchors.count * s->height * s->width;
     const picture of = {scores + i * 2 * cells, offsets + i * 4 * cells,
                         info + i * (crema_blob_count(bottom[2]) / images)};
     CR_TRY(propose(layer, &of, i));
@@ -200,6 +193,7 @@ const cr_layer_class cr_layer_proposal = {
     .bottoms = {3, 3},
     .tops = {1, 2},
     .wide_tops = true,
+    .ends_gradient = true,
     .setup = setup,
     .reshape = reshape,
     .forward = forward,

@@ -1,0 +1,8 @@
+#!/bin/sh
+# Draws pictures of rectangles and discs and trains a detector (Faster R-CNN) from scratch: run.sh [flags of crema train]
+# TRAIN and TEST are how many pictures to draw.
+. "$(dirname "$0")/../common.sh"
+draw_boxes "${TRAIN:-1000}" "${TEST:-300}"
+cd "$work"
+cp "$here/train_val.prototxt" "$here/deploy.prototxt" "$here/solver.prototxt" .
+exec "$crema" train -solver solver.prototxt "$@"
