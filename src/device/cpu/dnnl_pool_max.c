@@ -8,16 +8,9 @@
 #include <string.h>
 
 #include "core/fail.h"
+#include "device/cpu/clones.h"
 #include "device/cpu/dnnl_prim.h"
 #include "device/cpu/dnnl_rows.h"
-
-/* Compiled twice, with and without AVX2; the loader picks one. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define CLONES __attribute__((target_clones("avx2", "default")))
-#else
-#define CLONES
-#endif
 
 enum { LANES = 8, PARALLEL_MIN = 16384 /* values; below, one thread is faster */ };
 
@@ -44,8 +37,8 @@ static inline int64_t window_to(const pool_max *p, int a, int64_t start) {
 }
 
 /* src (H,W,block), dst and positions (H',W',block); positions may be NULL. */
-CLONES static void forward_plane(const pool_max *p, const float *src, float *dst,
-                                 uint8_t *indices) {
+CR_CLONES static void forward_plane(const pool_max *p, const float *src, float *dst,
+                                    uint8_t *indices) {
   const int64_t row = p->in[1] * p->block;
   for (int64_t y = 0; y < p->out[0]; ++y) {
     int64_t top = y * p->stride[0] - p->pad[0];
@@ -74,8 +67,8 @@ CLONES static void forward_plane(const pool_max *p, const float *src, float *dst
   }
 }
 
-CLONES static void backward_plane(const pool_max *p, const float *diff_dst, const uint8_t *indices,
-                                  float *diff_src) {
+CR_CLONES static void backward_plane(const pool_max *p, const float *diff_dst,
+                                     const uint8_t *indices, float *diff_src) {
   const int64_t row = p->in[1] * p->block;
   memset(diff_src, 0, (size_t)(p->in[0] * row) * sizeof *diff_src);
   for (int64_t y = 0; y < p->out[0]; ++y) {

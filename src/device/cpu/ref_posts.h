@@ -7,8 +7,8 @@
 #define cr_ref_unary CR_REF_NAME(cr_ref_unary)
 #define cr_ref_posts CR_REF_NAME(cr_ref_posts)
 
-/* One value of an element-wise function. */
-cr_real cr_ref_unary(cr_unary function, cr_real alpha, cr_real beta, cr_real gamma, cr_real x);
+/* The element-wise function of a post operation, in place. Runs on the calling thread. */
+void cr_ref_unary(const cr_post *post, int64_t count, cr_real *y);
 
 /* dst[i] = the post operations applied to from[i] + bias, the one that adds with addend[i]. The
  * arrays may be the same. Runs on the calling thread. */
