@@ -69,6 +69,14 @@ static crema_status plan_lrn_bwd(cr_plan *plan) {
 
 /* ---- batch normalisation ------------------------------------------------- */
 
+/* On plain memory oneDNN has portable code only, which takes several times as long as the reference
+ * kernels. */
+static crema_status check_bn(const cr_plan *plan) {
+  CR_TRY(cr_dnnl_check_sample(plan, 0));
+  if (plan->hint[0].layout != NULL) return CREMA_OK;
+  return cr_fail(CREMA_E_UNSUPPORTED, "held in plain memory");
+}
+
 static crema_status plan_bn_fwd(cr_plan *plan) {
   bool global = plan->desc->kind == CR_OP_BN_FWD_GLOBAL;
   crema_dtype type = CREMA_F32;
@@ -76,7 +84,7 @@ static crema_status plan_bn_fwd(cr_plan *plan) {
   cr_md data = NULL;
   dnnl_primitive_desc_t pd = NULL;
   CR_TRY(cr_dnnl_one_type(plan, &type));
-  CR_TRY(cr_dnnl_check_sample(plan, 0));
+  CR_TRY(check_bn(plan));
   CR_TRY(cr_dnnl_env_open(&env, NULL));
   crema_status status = cr_dnnl_md_follow(plan, 0, 0, &data);
   if (status == CREMA_OK) {
@@ -103,7 +111,7 @@ static crema_status plan_bn_bwd(cr_plan *plan) {
   cr_md data = NULL;
   dnnl_primitive_desc_t forward = NULL, pd = NULL;
   CR_TRY(cr_dnnl_one_type(plan, &type));
-  CR_TRY(cr_dnnl_check_sample(plan, 0));
+  CR_TRY(check_bn(plan));
   CR_TRY(cr_dnnl_env_open(&env, NULL));
   crema_status status = CREMA_OK;
   CR_TRY_GOTO(cr_dnnl_md_follow(plan, 0, 0, &data), done);

@@ -2,9 +2,10 @@
  * eps) per channel, with m and v the mean and the biased variance over the batch and all positions.
  */
 
+#include "device/cpu/clones.h"
 #include "device/cpu/ref_type.h"
 
-static double mean_of(const cr_split *s, int64_t c, const cr_value *x) {
+CR_CLONES static double mean_of(const cr_split *s, int64_t c, const cr_value *x) {
   double sum = 0;
   for (int64_t n = 0; n < s->outer; ++n) {
     const cr_value *v = x + (n * s->channels + c) * s->inner;
@@ -15,7 +16,7 @@ static double mean_of(const cr_split *s, int64_t c, const cr_value *x) {
   return count ? sum / (double)count : 0;
 }
 
-static double variance_of(const cr_split *s, int64_t c, const cr_value *x, double mean) {
+CR_CLONES static double variance_of(const cr_split *s, int64_t c, const cr_value *x, double mean) {
   double sum = 0;
   for (int64_t n = 0; n < s->outer; ++n) {
     const cr_value *v = x + (n * s->channels + c) * s->inner;
@@ -29,8 +30,8 @@ static double variance_of(const cr_split *s, int64_t c, const cr_value *x, doubl
   return count ? sum / (double)count : 0;
 }
 
-static void normalise(const cr_split *s, int64_t c, const cr_value *x, double mean, double variance,
-                      float eps, cr_value *y) {
+CR_CLONES static void normalise(const cr_split *s, int64_t c, const cr_value *x, double mean,
+                                double variance, float eps, cr_value *y) {
   const cr_real scale = (cr_real)(1 / sqrt(variance + (double)eps)), shift = (cr_real)mean;
   for (int64_t n = 0; n < s->outer; ++n) {
     const int64_t at = (n * s->channels + c) * s->inner;
@@ -72,8 +73,9 @@ static crema_status bn_fwd_global(const cr_call *call) {
 
 /* One channel of dx = (dy - mean(dy) - z mean(dy z)) / sqrt(v + eps) with z = (x - m) / sqrt(v +
  * eps); with constant statistics only dy / sqrt(v + eps). */
-static void channel_gradient(const cr_split *s, int64_t c, const cr_value *x, const cr_value *dy,
-                             double mean, double deviation, bool global, cr_value *dx) {
+CR_CLONES static void channel_gradient(const cr_split *s, int64_t c, const cr_value *x,
+                                       const cr_value *dy, double mean, double deviation,
+                                       bool global, cr_value *dx) {
   double sum = 0, product = 0;
   for (int64_t n = 0; n < s->outer && !global; ++n) {
     const int64_t at = (n * s->channels + c) * s->inner;

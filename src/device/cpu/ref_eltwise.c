@@ -1,6 +1,7 @@
 /* Sum, product and maximum of several arrays of one shape. Each works through blocks that stay
  * in the first-level cache; a block of every source is read before the block of dst is
  * written, so that dst may be any of the sources. */
+#include "device/cpu/clones.h"
 #include "device/cpu/ref_type.h"
 
 enum { BLOCK = 1024 };
@@ -76,6 +77,36 @@ static crema_status prod_bwd(const cr_call *call) {
   return CREMA_OK;
 }
 
+/* Source k against the largest value so far and which source has it; the second source wins with
+ * equal values too. */
+CR_CLONES static void max_block(int k, int64_t length, const cr_value *x, cr_real *best,
+                                int32_t *which) {
+  if (k == 1) {
+#pragma omp simd
+    for (int64_t i = 0; i < length; ++i) {
+      const cr_real value = cr_get(x, i);
+      which[i] = best[i] > value ? 0 : 1;
+      best[i] = best[i] > value ? best[i] : value;
+    }
+  } else {
+#pragma omp simd
+    for (int64_t i = 0; i < length; ++i) {
+      const cr_real value = cr_get(x, i);
+      which[i] = value > best[i] ? k : which[i];
+      best[i] = value > best[i] ? value : best[i];
+    }
+  }
+}
+
+CR_CLONES static void choose(int64_t count, int32_t index, const int32_t *which, const cr_value *x,
+                             cr_value *y) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    const cr_real value = cr_get(x, i);
+    cr_put(y, i, which[i] == index ? value : 0);
+  }
+}
+
 /* src..., dst, aux. Of equal values the first source wins, except that the second wins over the
  * first: Caffe compares the first two the other way round. */
 static crema_status max_run(const cr_call *call) {
@@ -90,13 +121,7 @@ static crema_status max_run(const cr_call *call) {
     int32_t which[BLOCK] = {0};
     cr_get_all(cr_as_values(call->buffer, 0) + b * BLOCK, length, best);
     for (int k = 1; k < sources; ++k) {
-      const cr_value *x = cr_as_values(call->buffer, k) + b * BLOCK;
-      for (int64_t i = 0; i < length; ++i) {
-        const cr_real value = cr_get(x, i);
-        const bool wins = k == 1 ? !(best[i] > value) : value > best[i];
-        best[i] = wins ? value : best[i];
-        which[i] = wins ? k : which[i];
-      }
+      max_block(k, length, cr_as_values(call->buffer, k) + b * BLOCK, best, which);
     }
     cr_put_all(best, length, dst + b * BLOCK);
     memcpy(aux + b * BLOCK, which, (size_t)length * sizeof *which);
@@ -111,9 +136,10 @@ static crema_status max_bwd(const cr_call *call) {
   cr_value *diff_src = cr_as_values(call->buffer, 2);
   const int64_t count = cr_op_arg_count(call->desc, 0);
   const int32_t index = call->desc->u.index;
-#pragma omp parallel for simd schedule(static) if (parallel : count >= CR_REF_PARALLEL_MIN)
-  for (int64_t i = 0; i < count; ++i) {
-    cr_put(diff_src, i, aux[i] == index ? cr_get(diff_dst, i) : 0);
+#pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN)
+  for (int64_t b = 0; b < blocks_of(count); ++b) {
+    const int64_t at = b * BLOCK;
+    choose(block_length(count, b), index, aux + at, diff_dst + at, diff_src + at);
   }
   return CREMA_OK;
 }

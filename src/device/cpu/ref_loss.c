@@ -1,9 +1,9 @@
 /* Losses that are sums over positions, and their gradients: s.alpha * diff_loss times the
- * derivative. The sums are made by one thread, in order, in double precision. */
+ * derivative. The sums are made in double precision, of CR_REF_PARTS parts. */
 
 #include "core/fail.h"
 #include "device/cpu/label.h"
-#include "device/cpu/ref_type.h"
+#include "device/cpu/ref_math.h"
 
 static crema_status gradient_factor(const cr_op_scalars *scalars, const cr_real *diff_loss,
                                     cr_real *out) {
@@ -12,15 +12,35 @@ static crema_status gradient_factor(const cr_op_scalars *scalars, const cr_real 
   return CREMA_OK;
 }
 
-static cr_real sigmoid(cr_real x) {
-  const cr_real power = exp(-fabs(x));
-  return x < 0 ? power / (1 + power) : 1 / (1 + power);
+/* Elements that a thread works through at a time. */
+enum { PIECE = 4096 };
+
+static double sum_of(const double *part) {
+  double sum = 0;
+  for (int p = 0; p < CR_REF_PARTS; ++p) sum += part[p];
+  return sum;
 }
 
-/* A target is ignored when its whole part is the ignored label. */
-static bool is_ignored(const cr_op_desc *desc, cr_real target) {
-  return desc->u.nll.has_ignore && target > -2147483648.0f && target < 2147483648.0f &&
-         (int)target == desc->u.nll.ignore;
+/* The whole part of a target that is ignored; nan, which no target equals, where there is none. */
+static cr_real ignored_target(const cr_op_desc *desc) {
+  const cr_real ignored = (cr_real)desc->u.nll.ignore;
+  return desc->u.nll.has_ignore && (double)ignored == (double)desc->u.nll.ignore ? ignored : NAN;
+}
+
+/* Adds to *count how many targets are not ignored. */
+CR_CLONES static double sigmoid_part(const cr_value *x, const cr_real *t, cr_real ignored,
+                                     int64_t count, double *counted) {
+  double loss = 0, used = 0;
+#pragma omp simd reduction(+ : loss, used)
+  for (int64_t i = 0; i < count; ++i) {
+    const cr_real v = cr_get(x, i);
+    const bool is_used = trunc(t[i]) != ignored;
+    const cr_real all = (v > 0 ? v : 0) - v * t[i] + cr_ref_log1p(cr_ref_exp(-fabs(v)));
+    loss += (double)(is_used ? all : 0);
+    used += is_used ? 1 : 0;
+  }
+  *counted = used;
+  return loss;
 }
 
 /* scores, targets, loss, count: the sum of -t log(sigmoid(x)) - (1 - t) log(1 - sigmoid(x)). */
@@ -28,17 +48,25 @@ static crema_status sigmoid_fwd(const cr_call *call) {
   const cr_value *x = cr_as_values(call->buffer, 0);
   const cr_real *t = cr_as_reals(call->buffer, 1);
   const int64_t count = cr_op_arg_count(call->desc, 0);
-  double loss = 0;
-  int64_t counted = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    if (is_ignored(call->desc, t[i])) continue;
-    const double v = (double)cr_get(x, i);
-    loss += (v > 0 ? v : 0) - v * (double)t[i] + log1p(exp(-fabs(v)));
-    ++counted;
+  const cr_real ignored = ignored_target(call->desc);
+  double loss[CR_REF_PARTS], counted[CR_REF_PARTS];
+#pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN / 4)
+  for (int p = 0; p < CR_REF_PARTS; ++p) {
+    const int64_t begin = cr_ref_part(count, p), end = cr_ref_part(count, p + 1);
+    loss[p] = sigmoid_part(x + begin, t + begin, ignored, end - begin, &counted[p]);
   }
-  *cr_as_reals(call->buffer, 2) = (cr_real)loss;
-  *cr_as_reals(call->buffer, 3) = (cr_real)counted;
+  *cr_as_reals(call->buffer, 2) = (cr_real)sum_of(loss);
+  *cr_as_reals(call->buffer, 3) = (cr_real)sum_of(counted);
   return CREMA_OK;
+}
+
+CR_CLONES static void sigmoid_piece(const cr_value *x, const cr_real *t, cr_real ignored,
+                                    cr_real factor, int64_t count, cr_value *dx) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    const cr_real slope = factor * (cr_ref_sigmoid(cr_get(x, i)) - t[i]);
+    cr_put(dx, i, trunc(t[i]) == ignored ? 0 : slope);
+  }
 }
 
 /* scores, targets, diff_loss, diff_scores. */
@@ -48,20 +76,20 @@ static crema_status sigmoid_bwd(const cr_call *call) {
   cr_value *dx = cr_as_values(call->buffer, 3);
   cr_real factor = 0;
   const int64_t count = cr_op_arg_count(call->desc, 0);
+  const cr_real ignored = ignored_target(call->desc);
   CR_TRY(gradient_factor(call->scalars, cr_as_reals(call->buffer, 2), &factor));
 #pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN / 4)
-  for (int64_t i = 0; i < count; ++i) {
-    const cr_real target = t[i];
-    const cr_real slope = factor * (sigmoid(cr_get(x, i)) - target);
-    cr_put(dx, i, is_ignored(call->desc, target) ? 0 : slope);
+  for (int64_t i = 0; i < count; i += PIECE) {
+    const int64_t length = count - i < PIECE ? count - i : PIECE;
+    sigmoid_piece(x + i, t + i, ignored, factor, length, dx + i);
   }
   return CREMA_OK;
 }
 
-/* How far score c of a row falls short of its margin; `sign` is d shortfall / d score. */
-static cr_real shortfall(cr_real score, bool truth, cr_real *sign) {
-  *sign = truth ? -1.0f : 1.0f;
-  const cr_real margin = 1 + *sign * score;
+/* How far a score falls short of its margin; `sign` is d shortfall / d score: -1 for the true
+ * class, 1 for the others. */
+CR_INLINE cr_real shortfall(cr_real score, cr_real sign) {
+  const cr_real margin = 1 + sign * score;
   return margin > 0 ? margin : 0;
 }
 
@@ -74,38 +102,68 @@ static crema_status check_labels(const cr_real *label, int64_t rows, int64_t cla
   return CREMA_OK;
 }
 
+CR_CLONES static double hinge_sum(const cr_value *x, int64_t count, cr_real sign, bool square) {
+  double sum = 0;
+  if (square) {
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < count; ++i) {
+      const double missing = (double)shortfall(cr_get(x, i), sign);
+      sum += missing * missing;
+    }
+  } else {
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < count; ++i) sum += (double)shortfall(cr_get(x, i), sign);
+  }
+  return sum;
+}
+
 /* scores (N, C), labels (N), loss. */
 static crema_status hinge_fwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
-  const cr_value *x = cr_as_values(call->buffer, 0);
   const cr_real *label = cr_as_reals(call->buffer, 1);
+  const bool square = call->desc->u.norm == 2;
   CR_TRY(check_labels(label, s.outer, s.channels));
-  double loss = 0;
-  for (int64_t i = 0; i < s.outer * s.channels; ++i) {
-    cr_real sign;
-    const bool truth = (int64_t)label[i / s.channels] == i % s.channels;
-    const double missing = (double)shortfall(cr_get(x, i), truth, &sign);
-    loss += call->desc->u.norm == 2 ? missing * missing : missing;
+  double loss[CR_REF_PARTS];
+#pragma omp parallel for schedule(static) if (s.outer * s.channels >= CR_REF_PARALLEL_MIN)
+  for (int p = 0; p < CR_REF_PARTS; ++p) {
+    loss[p] = 0;
+    for (int64_t n = cr_ref_part(s.outer, p); n < cr_ref_part(s.outer, p + 1); ++n) {
+      const cr_value *x = cr_as_values(call->buffer, 0) + n * s.channels;
+      const int64_t truth = (int64_t)label[n];
+      loss[p] += hinge_sum(x, truth, 1, square) + hinge_sum(x + truth, 1, -1, square) +
+                 hinge_sum(x + truth + 1, s.channels - truth - 1, 1, square);
+    }
   }
-  *cr_as_reals(call->buffer, 2) = (cr_real)loss;
+  *cr_as_reals(call->buffer, 2) = (cr_real)sum_of(loss);
   return CREMA_OK;
+}
+
+CR_CLONES static void hinge_slopes(const cr_value *x, int64_t count, cr_real sign, cr_real factor,
+                                   bool square, cr_value *dx) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    const cr_real missing = shortfall(cr_get(x, i), sign);
+    const cr_real slope = square ? 2 * missing : missing > 0 ? 1 : 0;
+    cr_put(dx, i, factor * sign * slope);
+  }
 }
 
 /* scores, labels, diff_loss, diff_scores. */
 static crema_status hinge_bwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
-  const cr_value *x = cr_as_values(call->buffer, 0);
   const cr_real *label = cr_as_reals(call->buffer, 1);
-  cr_value *dx = cr_as_values(call->buffer, 3);
+  const bool square = call->desc->u.norm == 2;
   cr_real factor = 0;
   CR_TRY(check_labels(label, s.outer, s.channels));
   CR_TRY(gradient_factor(call->scalars, cr_as_reals(call->buffer, 2), &factor));
-  for (int64_t i = 0; i < s.outer * s.channels; ++i) {
-    cr_real sign;
-    const bool truth = (int64_t)label[i / s.channels] == i % s.channels;
-    const cr_real missing = shortfall(cr_get(x, i), truth, &sign);
-    const cr_real slope = call->desc->u.norm == 2 ? 2 * missing : (cr_real)(missing > 0);
-    cr_put(dx, i, factor * sign * slope);
+#pragma omp parallel for schedule(static) if (s.outer * s.channels >= CR_REF_PARALLEL_MIN)
+  for (int64_t n = 0; n < s.outer; ++n) {
+    const cr_value *x = cr_as_values(call->buffer, 0) + n * s.channels;
+    cr_value *dx = cr_as_values(call->buffer, 3) + n * s.channels;
+    const int64_t truth = (int64_t)label[n], behind = truth + 1;
+    hinge_slopes(x, truth, 1, factor, square, dx);
+    hinge_slopes(x + truth, 1, -1, factor, square, dx + truth);
+    hinge_slopes(x + behind, s.channels - behind, 1, factor, square, dx + behind);
   }
   return CREMA_OK;
 }
@@ -116,36 +174,50 @@ static bool is_similar(cr_real flag) {
 }
 
 /* a_i - b_i */
-static double gap(const cr_value *a, const cr_value *b, int64_t i) {
+CR_INLINE double gap(const cr_value *a, const cr_value *b, int64_t i) {
   return (double)cr_get(a, i) - (double)cr_get(b, i);
 }
 
-static double square_distance(const cr_value *a, const cr_value *b, int64_t length) {
+CR_CLONES static double square_distance(const cr_value *a, const cr_value *b, int64_t length) {
   double sum = 0;
+#pragma omp simd reduction(+ : sum)
   for (int64_t i = 0; i < length; ++i) sum += gap(a, b, i) * gap(a, b, i);
   return sum;
+}
+
+/* What a pair of rows adds. */
+static double contrastive_loss(const cr_op_desc *desc, bool similar, double square) {
+  const bool legacy = desc->u.contrastive.legacy;
+  const double missing = (double)desc->u.contrastive.margin - (legacy ? square : sqrt(square));
+  if (similar) return square;
+  if (!(missing > 0)) return 0;
+  return legacy ? missing : missing * missing;
 }
 
 /* a (N, C), b (N, C), similar (N), loss (Hadsell, Chopra and LeCun, "Dimensionality reduction by
  * learning an invariant mapping", 2006). */
 static crema_status contrastive_fwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
+  const cr_value *a = cr_as_values(call->buffer, 0), *b = cr_as_values(call->buffer, 1);
   const cr_real *similar = cr_as_reals(call->buffer, 2);
-  const double margin = (double)call->desc->u.contrastive.margin;
-  double loss = 0;
-  for (int64_t n = 0; n < s.outer; ++n) {
-    const int64_t at = n * s.channels;
-    const double square = square_distance(cr_as_values(call->buffer, 0) + at,
-                                          cr_as_values(call->buffer, 1) + at, s.channels);
-    const double missing = margin - (call->desc->u.contrastive.legacy ? square : sqrt(square));
-    if (is_similar(similar[n])) {
-      loss += square;
-    } else if (missing > 0) {
-      loss += call->desc->u.contrastive.legacy ? missing : missing * missing;
+  double loss[CR_REF_PARTS];
+#pragma omp parallel for schedule(static) if (s.outer * s.channels >= CR_REF_PARALLEL_MIN)
+  for (int p = 0; p < CR_REF_PARTS; ++p) {
+    loss[p] = 0;
+    for (int64_t n = cr_ref_part(s.outer, p); n < cr_ref_part(s.outer, p + 1); ++n) {
+      const int64_t at = n * s.channels;
+      const double square = square_distance(a + at, b + at, s.channels);
+      loss[p] += contrastive_loss(call->desc, is_similar(similar[n]), square);
     }
   }
-  *cr_as_reals(call->buffer, 3) = (cr_real)loss;
+  *cr_as_reals(call->buffer, 3) = (cr_real)sum_of(loss);
   return CREMA_OK;
+}
+
+CR_CLONES static void scale_gaps(const cr_value *a, const cr_value *b, int64_t count, double factor,
+                                 cr_value *out) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) cr_put(out, i, (cr_real)(factor * gap(a, b, i)));
 }
 
 /* a, b, similar, diff_loss, diff_a; that of b is the opposite. The distance that divides is kept
@@ -159,17 +231,16 @@ static crema_status contrastive_bwd(const cr_call *call) {
   const double margin = (double)call->desc->u.contrastive.margin;
   const bool legacy = call->desc->u.contrastive.legacy;
   CR_TRY(gradient_factor(call->scalars, cr_as_reals(call->buffer, 3), &factor));
+#pragma omp parallel for schedule(static) if (s.outer * s.channels >= CR_REF_PARALLEL_MIN)
   for (int64_t n = 0; n < s.outer; ++n) {
     const int64_t at = n * s.channels;
-    const double square = square_distance(a + at, b + at, s.channels), distance = sqrt(square);
-    const double missing = margin - (legacy ? square : distance);
     double slope = 2;
     if (!is_similar(similar[n])) {
+      const double square = square_distance(a + at, b + at, s.channels), distance = sqrt(square);
+      const double missing = margin - (legacy ? square : distance);
       slope = missing > 0 ? (legacy ? -2 : -2 * missing / (distance + 1e-4)) : 0;
     }
-    for (int64_t i = at; i < at + s.channels; ++i) {
-      cr_put(da, i, (cr_real)(slope * (double)factor * gap(a, b, i)));
-    }
+    scale_gaps(a + at, b + at, s.channels, slope * (double)factor, da + at);
   }
   return CREMA_OK;
 }

@@ -1,6 +1,35 @@
 /* ReLU with a learned slope per channel (He et al., "Delving deep into rectifiers", 2015): y = x
  * for x > 0, slope[c] * x otherwise; x and y are (outer, C, inner). */
+#include "device/cpu/clones.h"
 #include "device/cpu/ref_type.h"
+
+CR_CLONES static void rectify(int64_t count, cr_real factor, const cr_value *x, cr_value *y) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    const cr_real value = cr_get(x, i);
+    cr_put(y, i, value > 0 ? value : factor * value);
+  }
+}
+
+CR_CLONES static void rectify_gradient(int64_t count, cr_real factor, const cr_value *x,
+                                       const cr_value *dy, cr_value *dx) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    const cr_real given = cr_get(dy, i), scaled = factor * given;
+    cr_put(dx, i, cr_get(x, i) > 0 ? given : scaled);
+  }
+}
+
+/* The sum of dy x over the elements with x <= 0. */
+CR_CLONES static double slope_sum(int64_t count, const cr_value *x, const cr_value *dy) {
+  double sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < count; ++i) {
+    const double value = (double)cr_get(x, i), product = (double)cr_get(dy, i) * value;
+    sum += value > 0 ? 0 : product;
+  }
+  return sum;
+}
 
 /* src, slope, dst. */
 static crema_status forward(const cr_call *call) {
@@ -11,10 +40,7 @@ static crema_status forward(const cr_call *call) {
 #pragma omp parallel for schedule(static) if (rows * s.inner >= CR_REF_PARALLEL_MIN)
   for (int64_t r = 0; r < rows; ++r) {
     const cr_real factor = cr_get(slope, r % s.channels);
-    for (int64_t i = r * s.inner; i < (r + 1) * s.inner; ++i) {
-      const cr_real value = cr_get(x, i);
-      cr_put(y, i, value > 0 ? value : factor * value);
-    }
+    rectify(s.inner, factor, x + r * s.inner, y + r * s.inner);
   }
   return CREMA_OK;
 }
@@ -29,9 +55,7 @@ static crema_status backward_data(const cr_call *call) {
 #pragma omp parallel for schedule(static) if (rows * s.inner >= CR_REF_PARALLEL_MIN)
   for (int64_t r = 0; r < rows; ++r) {
     const cr_real factor = cr_get(slope, r % s.channels);
-    for (int64_t i = r * s.inner; i < (r + 1) * s.inner; ++i) {
-      cr_put(dx, i, cr_get(x, i) > 0 ? cr_get(dy, i) : factor * cr_get(dy, i));
-    }
+    rectify_gradient(s.inner, factor, x + r * s.inner, dy + r * s.inner, dx + r * s.inner);
   }
   return CREMA_OK;
 }
@@ -47,9 +71,7 @@ static crema_status backward_slope(const cr_call *call) {
     double sum = 0;
     for (int64_t n = 0; n < s.outer; ++n) {
       const int64_t at = (n * s.channels + c) * s.inner;
-      for (int64_t i = at; i < at + s.inner; ++i) {
-        if (!(cr_get(x, i) > 0)) sum += (double)cr_get(dy, i) * (double)cr_get(x, i);
-      }
+      sum += slope_sum(s.inner, x + at, dy + at);
     }
     cr_put(d_slope, c, (cr_real)(sum + (add ? (double)cr_get(d_slope, c) : 0)));
   }

@@ -1,13 +1,35 @@
 /* Ops over rows: normalising to mean 0 and deviation 1, sums of a row, the largest values. */
 #include "core/fail.h"
 #include "device/backend/op_check.h"
+#include "device/cpu/clones.h"
 #include "device/cpu/ref_type.h"
 
-static double mean_of(const cr_value *x, int64_t width) {
+CR_INLINE double mean_of(const cr_value *x, int64_t width) {
   double sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (int64_t i = 0; i < width; ++i) sum += (double)cr_get(x, i);
   return width > 0 ? sum / (double)width : 0;
+}
+
+/* One row; returns the divisor. */
+CR_CLONES static double mvn_row(const cr_op_desc *desc, int64_t width, const cr_value *x,
+                                cr_value *y) {
+  const double mean = mean_of(x, width);
+  double square = 0, scale = 1;
+  if (desc->u.mvn.variance) {
+#pragma omp simd reduction(+ : square)
+    for (int64_t i = 0; i < width; ++i) {
+      const double distance = (double)cr_get(x, i) - mean;
+      square += distance * distance;
+    }
+    scale = sqrt(square / (double)(width > 0 ? width : 1)) + (double)desc->u.mvn.eps;
+  }
+  const double factor = 1 / scale;
+#pragma omp simd
+  for (int64_t i = 0; i < width; ++i) {
+    cr_put(y, i, (cr_real)(((double)cr_get(x, i) - mean) * factor));
+  }
+  return scale;
 }
 
 /* src (rows, width), dst, divisor (rows): sqrt(variance) + eps, or 1. */
@@ -18,47 +40,60 @@ static crema_status mvn_fwd(const cr_call *call) {
   cr_real *divisor = cr_as_reals(call->buffer, 2);
 #pragma omp parallel for schedule(static) if (s.outer * s.channels >= CR_REF_PARALLEL_MIN)
   for (int64_t r = 0; r < s.outer; ++r) {
-    const cr_value *x = src + r * s.channels;
-    cr_value *y = dst + r * s.channels;
-    const double mean = mean_of(x, s.channels);
-    double square = 0, scale = 1;
-    for (int64_t i = 0; i < s.channels; ++i) {
-      const double distance = (double)cr_get(x, i) - mean;
-      square += distance * distance;
-    }
-    if (call->desc->u.mvn.variance) {
-      scale =
-          sqrt(square / (double)(s.channels > 0 ? s.channels : 1)) + (double)call->desc->u.mvn.eps;
-    }
-    for (int64_t i = 0; i < s.channels; ++i) {
-      cr_put(y, i, (cr_real)(((double)cr_get(x, i) - mean) / scale));
-    }
-    divisor[r] = (cr_real)scale;
+    const int64_t at = r * s.channels;
+    divisor[r] = (cr_real)mvn_row(call->desc, s.channels, src + at, dst + at);
   }
   return CREMA_OK;
+}
+
+CR_CLONES static void mvn_gradient(const cr_op_desc *desc, int64_t width, const cr_value *y,
+                                   const cr_value *dy, double divisor, cr_value *dx) {
+  const double mean = mean_of(dy, width), factor = 1 / divisor;
+  double along = 0;
+  if (desc->u.mvn.variance && width > 0) {
+#pragma omp simd reduction(+ : along)
+    for (int64_t i = 0; i < width; ++i) along += (double)cr_get(dy, i) * (double)cr_get(y, i);
+    along /= (double)width;
+  }
+#pragma omp simd
+  for (int64_t i = 0; i < width; ++i) {
+    const double rest = (double)cr_get(dy, i) - mean - (double)cr_get(y, i) * along;
+    cr_put(dx, i, (cr_real)(rest * factor));
+  }
 }
 
 /* dst, divisor, diff_dst, diff_src: (dy - mean(dy) - y mean(dy y)) / divisor, without the last
  * term where only the mean is removed. */
 static crema_status mvn_bwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
+  const cr_value *y = cr_as_values(call->buffer, 0), *dy = cr_as_values(call->buffer, 2);
   const cr_real *divisor = cr_as_reals(call->buffer, 1);
+  cr_value *dx = cr_as_values(call->buffer, 3);
 #pragma omp parallel for schedule(static) if (s.outer * s.channels >= CR_REF_PARALLEL_MIN)
   for (int64_t r = 0; r < s.outer; ++r) {
-    const cr_value *y = cr_as_values(call->buffer, 0) + r * s.channels,
-                   *dy = cr_as_values(call->buffer, 2) + r * s.channels;
-    cr_value *dx = cr_as_values(call->buffer, 3) + r * s.channels;
-    const double mean = mean_of(dy, s.channels);
-    double along = 0;
-    for (int64_t i = 0; i < s.channels && call->desc->u.mvn.variance; ++i) {
-      along += (double)cr_get(dy, i) * (double)cr_get(y, i) / (double)s.channels;
-    }
-    for (int64_t i = 0; i < s.channels; ++i) {
-      const double rest = (double)cr_get(dy, i) - mean - (double)cr_get(y, i) * along;
-      cr_put(dx, i, (cr_real)(rest / (double)divisor[r]));
-    }
+    const int64_t at = r * s.channels;
+    mvn_gradient(call->desc, s.channels, y + at, dy + at, (double)divisor[r], dx + at);
   }
   return CREMA_OK;
+}
+
+CR_CLONES static double row_sum(cr_reduction reduction, int64_t width, const cr_value *x) {
+  double sum = 0;
+  switch (reduction) {
+    case CR_REDUCE_SUM:
+#pragma omp simd reduction(+ : sum)
+      for (int64_t i = 0; i < width; ++i) sum += (double)cr_get(x, i);
+      break;
+    case CR_REDUCE_ASUM:
+#pragma omp simd reduction(+ : sum)
+      for (int64_t i = 0; i < width; ++i) sum += fabs((double)cr_get(x, i));
+      break;
+    case CR_REDUCE_SUMSQ:
+#pragma omp simd reduction(+ : sum)
+      for (int64_t i = 0; i < width; ++i) sum += (double)cr_get(x, i) * (double)cr_get(x, i);
+      break;
+  }
+  return sum;
 }
 
 /* src (rows, width), dst (rows): u.rows.coeff times the sum of x, |x| or x^2. */
@@ -70,15 +105,31 @@ static crema_status row_reduce_fwd(const cr_call *call) {
   const cr_real coeff = (cr_real)call->desc->u.rows.coeff;
 #pragma omp parallel for schedule(static) if (s.outer * s.channels >= CR_REF_PARALLEL_MIN)
   for (int64_t r = 0; r < s.outer; ++r) {
-    const cr_value *x = src + r * s.channels;
-    double sum = 0;
-    for (int64_t i = 0; i < s.channels; ++i) {
-      const double v = (double)cr_get(x, i);
-      sum += reduction == CR_REDUCE_SUM ? v : reduction == CR_REDUCE_ASUM ? fabs(v) : v * v;
-    }
+    const double sum = row_sum(reduction, s.channels, src + r * s.channels);
     cr_put(dst, r, (cr_real)(sum * (double)coeff));
   }
   return CREMA_OK;
+}
+
+CR_CLONES static void row_slopes(cr_reduction reduction, int64_t width, cr_real factor,
+                                 const cr_value *x, cr_value *dx) {
+  switch (reduction) {
+    case CR_REDUCE_SUM:
+#pragma omp simd
+      for (int64_t i = 0; i < width; ++i) cr_put(dx, i, factor);
+      break;
+    case CR_REDUCE_ASUM:
+#pragma omp simd
+      for (int64_t i = 0; i < width; ++i) {
+        const cr_real v = cr_get(x, i);
+        cr_put(dx, i, factor * ((cr_real)(v > 0 ? 1 : 0) - (cr_real)(v < 0 ? 1 : 0)));
+      }
+      break;
+    case CR_REDUCE_SUMSQ:
+#pragma omp simd
+      for (int64_t i = 0; i < width; ++i) cr_put(dx, i, factor * (2 * cr_get(x, i)));
+      break;
+  }
 }
 
 /* src, diff_dst (rows), diff_src. */
@@ -90,14 +141,8 @@ static crema_status row_reduce_bwd(const cr_call *call) {
   const cr_real coeff = (cr_real)call->desc->u.rows.coeff;
 #pragma omp parallel for schedule(static) if (s.outer * s.channels >= CR_REF_PARALLEL_MIN)
   for (int64_t r = 0; r < s.outer; ++r) {
-    const cr_real factor = cr_get(diff_dst, r) * coeff;
-    for (int64_t i = r * s.channels; i < (r + 1) * s.channels; ++i) {
-      const cr_real x = cr_get(src, i);
-      cr_real slope = 1;
-      if (reduction == CR_REDUCE_ASUM) slope = (cr_real)((x > 0) - (x < 0));
-      if (reduction == CR_REDUCE_SUMSQ) slope = 2 * x;
-      cr_put(diff_src, i, factor * slope);
-    }
+    const int64_t at = r * s.channels;
+    row_slopes(reduction, s.channels, cr_get(diff_dst, r) * coeff, src + at, diff_src + at);
   }
   return CREMA_OK;
 }

@@ -1,22 +1,108 @@
 /* Softmax along one axis, shifted by the maximum so that no power overflows. */
 
-#include "device/cpu/ref_type.h"
+#include "device/cpu/ref_math.h"
 
-/* `step` elements lie between neighbours of the axis. */
-static void softmax_line(int64_t channels, int64_t step, const cr_value *x, cr_value *y) {
+/* Positions behind the axis that are worked on at a time: a few cache lines of each channel. */
+enum { WIDTH = 256 };
+
+/* Arrays (channels, width) of which neighbouring channels lie `step` elements apart. */
+typedef struct planes {
+  int64_t channels, step;
+} planes;
+
+/* The axis is the last one. */
+CR_CLONES static void softmax_row(int64_t channels, const cr_value *x, cr_value *y) {
   cr_real top = -INFINITY;
+#pragma omp simd reduction(max : top)
   for (int64_t c = 0; c < channels; ++c) {
-    const cr_real value = cr_get(x, c * step);
+    const cr_real value = cr_get(x, c);
     top = value > top ? value : top;
   }
   double sum = 0;
+#pragma omp simd reduction(+ : sum)
   for (int64_t c = 0; c < channels; ++c) {
-    const cr_real power = exp(cr_get(x, c * step) - top);
-    cr_put(y, c * step, power);
+    const cr_real power = cr_ref_exp(cr_get(x, c) - top);
+    cr_put(y, c, power);
     sum += (double)power;
   }
   const cr_real scale = (cr_real)(1 / sum);
-  for (int64_t c = 0; c < channels; ++c) cr_put(y, c * step, cr_get(y, c * step) * scale);
+#pragma omp simd
+  for (int64_t c = 0; c < channels; ++c) cr_put(y, c, cr_get(y, c) * scale);
+}
+
+CR_CLONES static void softmax_planes(planes p, int64_t width, const cr_value *x, cr_value *y) {
+  cr_real top[WIDTH], scale[WIDTH];
+  double sum[WIDTH] = {0};
+  for (int64_t i = 0; i < width; ++i) top[i] = -INFINITY;
+  for (int64_t c = 0; c < p.channels; ++c) {
+    const cr_value *from = x + c * p.step;
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i) {
+      const cr_real value = cr_get(from, i);
+      top[i] = value > top[i] ? value : top[i];
+    }
+  }
+  for (int64_t c = 0; c < p.channels; ++c) {
+    const cr_value *from = x + c * p.step;
+    cr_value *to = y + c * p.step;
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i) {
+      const cr_real power = cr_ref_exp(cr_get(from, i) - top[i]);
+      cr_put(to, i, power);
+      sum[i] += (double)power;
+    }
+  }
+  for (int64_t i = 0; i < width; ++i) scale[i] = (cr_real)(1 / sum[i]);
+  for (int64_t c = 0; c < p.channels; ++c) {
+    cr_value *to = y + c * p.step;
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i) cr_put(to, i, cr_get(to, i) * scale[i]);
+  }
+}
+
+/* dx = y (dy - sum(y dy)). */
+CR_INLINE void gradient_line(int64_t count, const cr_value *y, const cr_value *dy,
+                             const double *sum, bool one_sum, cr_value *dx) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    const double slope = (double)cr_get(dy, i) - sum[one_sum ? 0 : i];
+    cr_put(dx, i, (cr_real)((double)cr_get(y, i) * slope));
+  }
+}
+
+CR_CLONES static void gradient_row(int64_t channels, const cr_value *y, const cr_value *dy,
+                                   cr_value *dx) {
+  double sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t c = 0; c < channels; ++c) sum += (double)cr_get(y, c) * (double)cr_get(dy, c);
+  gradient_line(channels, y, dy, &sum, true, dx);
+}
+
+CR_CLONES static void gradient_planes(planes p, int64_t width, const cr_value *y,
+                                      const cr_value *dy, cr_value *dx) {
+  double sum[WIDTH] = {0};
+  for (int64_t c = 0; c < p.channels; ++c) {
+    const cr_value *of_y = y + c * p.step, *of_dy = dy + c * p.step;
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i) {
+      sum[i] += (double)cr_get(of_y, i) * (double)cr_get(of_dy, i);
+    }
+  }
+  for (int64_t c = 0; c < p.channels; ++c) {
+    const int64_t at = c * p.step;
+    gradient_line(width, y + at, dy + at, sum, false, dx + at);
+  }
+}
+
+static int64_t blocks_of(const cr_split *s) {
+  return (s->inner + WIDTH - 1) / WIDTH;
+}
+
+/* Block b begins at *at and is as wide as is returned. */
+static int64_t block_at(const cr_split *s, int64_t b, int64_t *at) {
+  const int64_t i = b % blocks_of(s) * WIDTH;
+  *at = b / blocks_of(s) * s->channels * s->inner + i;
+  return s->inner - i < WIDTH ? s->inner - i : WIDTH;
 }
 
 /* src, dst. */
@@ -24,36 +110,30 @@ static crema_status softmax_fwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, call->desc->u.axis);
   const cr_value *src = cr_as_values(call->buffer, 0);
   cr_value *dst = cr_as_values(call->buffer, 1);
-#pragma omp parallel for collapse(2) \
-    schedule(static) if (cr_op_arg_count(call->desc, 0) >= CR_REF_PARALLEL_MIN / 16)
-  for (int64_t n = 0; n < s.outer; ++n) {
-    for (int64_t i = 0; i < s.inner; ++i) {
-      const int64_t at = n * s.channels * s.inner + i;
-      softmax_line(s.channels, s.inner, src + at, dst + at);
-    }
+  const planes p = {s.channels, s.inner};
+#pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 0) >= \
+                                              CR_REF_PARALLEL_MIN / 4)
+  for (int64_t b = 0; b < s.outer * blocks_of(&s); ++b) {
+    int64_t at;
+    const int64_t width = block_at(&s, b, &at);
+    if (s.inner == 1) softmax_row(s.channels, src + at, dst + at);
+    else softmax_planes(p, width, src + at, dst + at);
   }
   return CREMA_OK;
 }
 
-/* dst, diff_dst, diff_src: dx = y (dy - sum(y dy)). */
+/* dst, diff_dst, diff_src. */
 static crema_status softmax_bwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, call->desc->u.axis);
   const cr_value *dst = cr_as_values(call->buffer, 0), *diff_dst = cr_as_values(call->buffer, 1);
   cr_value *diff_src = cr_as_values(call->buffer, 2);
-#pragma omp parallel for collapse(2) \
-    schedule(static) if (cr_op_arg_count(call->desc, 0) >= CR_REF_PARALLEL_MIN)
-  for (int64_t n = 0; n < s.outer; ++n) {
-    for (int64_t i = 0; i < s.inner; ++i) {
-      const int64_t begin = n * s.channels * s.inner + i, end = begin + s.channels * s.inner;
-      double sum = 0;
-      for (int64_t at = begin; at < end; at += s.inner) {
-        sum += (double)cr_get(dst, at) * (double)cr_get(diff_dst, at);
-      }
-      for (int64_t at = begin; at < end; at += s.inner) {
-        const double slope = (double)cr_get(diff_dst, at) - sum;
-        cr_put(diff_src, at, (cr_real)((double)cr_get(dst, at) * slope));
-      }
-    }
+  const planes p = {s.channels, s.inner};
+#pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 0) >= CR_REF_PARALLEL_MIN)
+  for (int64_t b = 0; b < s.outer * blocks_of(&s); ++b) {
+    int64_t at;
+    const int64_t width = block_at(&s, b, &at);
+    if (s.inner == 1) gradient_row(s.channels, dst + at, diff_dst + at, diff_src + at);
+    else gradient_planes(p, width, dst + at, diff_dst + at, diff_src + at);
   }
   return CREMA_OK;
 }
