@@ -2,10 +2,46 @@
  * generator at (s.seed, s.counter, i / 4): the mask does not depend on threads. */
 #include "core/fail.h"
 #include "core/rng.h"
+#include "device/cpu/clones.h"
 #include "device/cpu/ref_type.h"
 
 static cr_real keep_scale(cr_real ratio) {
   return ratio < 1 ? 1 / (1 - ratio) : 0;
+}
+
+/* Elements that a thread works through at a time. */
+enum { PIECE = 2048 };
+
+/* The words of the elements begin ... begin + PIECE - 1, begin being a multiple of 4. Without omp
+ * simd, which would keep the four words in memory. */
+CR_CLONES static void draw(uint64_t seed, uint64_t counter, int64_t begin,
+                           uint32_t *restrict words) {
+  for (int64_t g = 0; g < PIECE / 4; ++g) {
+    cr_philox(seed, counter, (uint64_t)(begin / 4 + g), words + 4 * g);
+  }
+}
+
+CR_CLONES static void keep(int64_t count, const uint32_t *words, uint64_t threshold, cr_real scale,
+                           const cr_value *src, cr_value *dst, uint8_t *mask) {
+  /* Above all words the threshold does not fit in one. */
+  const uint32_t least = (uint32_t)threshold;
+  const uint8_t possible = threshold <= UINT32_MAX;
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    const uint8_t kept = (words[i] >= least ? 1 : 0) & possible;
+    const cr_real value = cr_get(src, i) * scale;
+    mask[i] = kept;
+    cr_put(dst, i, kept ? value : 0);
+  }
+}
+
+CR_CLONES static void keep_gradient(int64_t count, const uint8_t *mask, cr_real scale,
+                                    const cr_value *diff_dst, cr_value *diff_src) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    const cr_real value = cr_get(diff_dst, i) * scale;
+    cr_put(diff_src, i, mask[i] ? value : 0);
+  }
 }
 
 /* src, dst, mask (1: kept). */
@@ -20,14 +56,11 @@ static crema_status dropout_fwd(const cr_call *call) {
   /* The share `ratio` of all 2^32 words lies below. */
   const uint64_t threshold = ratio > 0 ? (uint64_t)((double)ratio * 4294967296.0) : 0;
 #pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN / 4)
-  for (int64_t i = 0; i < count; i += 4) {
-    uint32_t word[4];
-    cr_philox(call->scalars->seed, call->scalars->counter, (uint64_t)i / 4, word);
-    for (int64_t j = i; j < i + 4 && j < count; ++j) {
-      const uint8_t kept = word[j - i] >= threshold;
-      mask[j] = kept;
-      cr_put(dst, j, kept ? cr_get(src, j) * scale : 0);
-    }
+  for (int64_t i = 0; i < count; i += PIECE) {
+    uint32_t words[PIECE];
+    draw(call->scalars->seed, call->scalars->counter, i, words);
+    keep(count - i < PIECE ? count - i : PIECE, words, threshold, scale, src + i, dst + i,
+         mask + i);
   }
   return CREMA_OK;
 }
@@ -39,9 +72,10 @@ static crema_status dropout_bwd(const cr_call *call) {
   cr_value *diff_src = cr_as_values(call->buffer, 2);
   const int64_t count = cr_op_arg_count(call->desc, 0);
   const cr_real scale = keep_scale(call->desc->u.dropout.ratio);
-#pragma omp parallel for simd schedule(static) if (parallel : count >= CR_REF_PARALLEL_MIN)
-  for (int64_t i = 0; i < count; ++i) {
-    cr_put(diff_src, i, mask[i] ? cr_get(diff_dst, i) * scale : 0);
+#pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN)
+  for (int64_t i = 0; i < count; i += PIECE) {
+    keep_gradient(count - i < PIECE ? count - i : PIECE, mask + i, scale, diff_dst + i,
+                  diff_src + i);
   }
   return CREMA_OK;
 }

@@ -1,5 +1,6 @@
 /* Bilinear interpolation whose corners stay corners, and the reverse of max pooling. */
 #include "core/fail.h"
+#include "device/cpu/clones.h"
 #include "device/cpu/ref_type.h"
 
 typedef struct extents {
@@ -41,26 +42,127 @@ static void neighbours(int64_t at, int64_t to, int64_t from, int64_t *low, int64
   *weight = place - (double)*low;
 }
 
+/* Columns that are worked on at a time, and where they come from. */
+enum { WIDTH = 256 };
+
+typedef struct columns {
+  int64_t count;
+  int32_t low[WIDTH], high[WIDTH];
+  cr_real weight[WIDTH];
+} columns;
+
+static void columns_at(const extents *e, int64_t begin, columns *out) {
+  out->count = e->columns - begin < WIDTH ? e->columns - begin : WIDTH;
+  for (int64_t j = 0; j < out->count; ++j) {
+    int64_t low = 0, high = 0;
+    double weight = 0;
+    neighbours(begin + j, e->columns, e->width, &low, &high, &weight);
+    out->low[j] = (int32_t)low;
+    out->high[j] = (int32_t)high;
+    out->weight[j] = (cr_real)weight;
+  }
+}
+
+/* A row of the source at the places of the columns. */
+CR_CLONES static void widen(const columns *c, const cr_real *row, cr_real *out) {
+#pragma omp simd
+  for (int64_t j = 0; j < c->count; ++j) {
+    out[j] = (1 - c->weight[j]) * row[c->low[j]] + c->weight[j] * row[c->high[j]];
+  }
+}
+
+CR_CLONES static void blend(int64_t count, cr_real weight, const cr_real *above,
+                            const cr_real *below, cr_real *out) {
+#pragma omp simd
+  for (int64_t j = 0; j < count; ++j) out[j] = (1 - weight) * above[j] + weight * below[j];
+}
+
+/* The columns from `begin` on of a plane: each row of the source is widened once, and each row of
+ * the result blended from two of these. */
+static void interp_plane(const extents *e, const columns *c, int64_t begin, const cr_real *src,
+                         cr_real *dst) {
+  cr_real wide[2][WIDTH];
+  int64_t held[2] = {-1, -1};
+  for (int64_t k = 0; k < e->rows; ++k) {
+    int64_t y[2];
+    double weight = 0;
+    neighbours(k, e->rows, e->height, &y[0], &y[1], &weight);
+    for (int i = 0; i < 2; ++i) {
+      if (held[y[i] % 2] == y[i]) continue;
+      held[y[i] % 2] = y[i];
+      widen(c, src + y[i] * e->width, wide[y[i] % 2]);
+    }
+    blend(c->count, (cr_real)weight, wide[y[0] % 2], wide[y[1] % 2], dst + k * e->columns + begin);
+  }
+}
+
 /* src, dst. */
 static crema_status interp_fwd(const cr_call *call) {
   const extents e = extents_of(call->desc, 0, 1);
   const cr_real *src = cr_as_reals(call->buffer, 0);
   cr_real *dst = cr_as_reals(call->buffer, 1);
+  for (int64_t begin = 0; begin < e.columns; begin += WIDTH) {
+    columns c;
+    columns_at(&e, begin, &c);
 #pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 1) >= CR_REF_PARALLEL_MIN)
-  for (int64_t k = 0; k < e.planes * e.rows; ++k) {
-    const cr_real *plane = src + k / e.rows * e.height * e.width;
-    int64_t y0 = 0, y1 = 0, x0 = 0, x1 = 0;
-    double wy = 0, wx = 0;
-    neighbours(k % e.rows, e.rows, e.height, &y0, &y1, &wy);
-    for (int64_t j = 0; j < e.columns; ++j) {
-      neighbours(j, e.columns, e.width, &x0, &x1, &wx);
-      const cr_real *a = plane + y0 * e.width, *b = plane + y1 * e.width;
-      const double above = (1 - wx) * (double)a[x0] + wx * (double)a[x1];
-      const double below = (1 - wx) * (double)b[x0] + wx * (double)b[x1];
-      dst[k * e.columns + j] = (cr_real)((1 - wy) * above + wy * below);
+    for (int64_t p = 0; p < e.planes; ++p) {
+      interp_plane(&e, &c, begin, src + p * e.height * e.width, dst + p * e.rows * e.columns);
     }
   }
   return CREMA_OK;
+}
+
+/* sums += weight * values */
+CR_CLONES static void add_row(int64_t count, cr_real weight, const cr_real *values, cr_real *sums) {
+#pragma omp simd
+  for (int64_t j = 0; j < count; ++j) sums[j] += weight * values[j];
+}
+
+/* Adds the sums of the columns to the row that they come from. The columns of one source are
+ * neighbours, and what is beyond it belongs to the next source: neither goes through memory. */
+static void narrow(const columns *c, const cr_real *sums, cr_real *row) {
+  int32_t at = -1; /* where `beyond` belongs */
+  cr_real beyond = 0;
+  for (int64_t j = 0; j < c->count;) {
+    const int32_t low = c->low[j], high = c->high[j];
+    cr_real near = 0, far = 0;
+    for (; j < c->count && c->low[j] == low; ++j) {
+      far += c->weight[j] * sums[j];
+      near += (1 - c->weight[j]) * sums[j];
+    }
+    if (at == low) near += beyond;
+    else if (at >= 0) row[at] += beyond;
+    row[low] += near;
+    at = high;
+    beyond = far;
+  }
+  if (at >= 0) row[at] += beyond;
+}
+
+/* The other way round than interp_plane: the rows of diff_dst are summed up, each with its share,
+ * for the two rows that they come from, and every such sum is narrowed once. */
+static void interp_plane_gradient(const extents *e, const columns *c, int64_t begin,
+                                  const cr_real *diff_dst, cr_real *diff_src) {
+  cr_real wide[2][WIDTH];
+  int64_t held[2] = {-1, -1};
+  for (int64_t k = 0; k < e->rows; ++k) {
+    int64_t y[2];
+    double weight = 0;
+    neighbours(k, e->rows, e->height, &y[0], &y[1], &weight);
+    for (int i = 0; i < 2; ++i) {
+      const int at = (int)(y[i] % 2);
+      const cr_real share = (cr_real)(i == 0 ? 1 - weight : weight);
+      if (held[at] != y[i]) {
+        if (held[at] >= 0) narrow(c, wide[at], diff_src + held[at] * e->width);
+        memset(wide[at], 0, sizeof wide[at]);
+        held[at] = y[i];
+      }
+      add_row(c->count, share, diff_dst + k * e->columns + begin, wide[at]);
+    }
+  }
+  for (int at = 0; at < 2; ++at) {
+    if (held[at] >= 0) narrow(c, wide[at], diff_src + held[at] * e->width);
+  }
 }
 
 /* diff_dst, diff_src. */
@@ -69,19 +171,13 @@ static crema_status interp_bwd(const cr_call *call) {
   const cr_real *diff_dst = cr_as_reals(call->buffer, 0);
   cr_real *diff_src = cr_as_reals(call->buffer, 1);
   memset(diff_src, 0, (size_t)(e.planes * e.height * e.width) * sizeof *diff_src);
+  for (int64_t begin = 0; begin < e.columns; begin += WIDTH) {
+    columns c;
+    columns_at(&e, begin, &c);
 #pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 0) >= CR_REF_PARALLEL_MIN)
-  for (int64_t p = 0; p < e.planes; ++p) {
-    cr_real *plane = diff_src + p * e.height * e.width;
-    for (int64_t k = 0; k < e.rows * e.columns; ++k) {
-      const double d = (double)diff_dst[p * e.rows * e.columns + k];
-      int64_t y0 = 0, y1 = 0, x0 = 0, x1 = 0;
-      double wy = 0, wx = 0;
-      neighbours(k / e.columns, e.rows, e.height, &y0, &y1, &wy);
-      neighbours(k % e.columns, e.columns, e.width, &x0, &x1, &wx);
-      plane[y0 * e.width + x0] += (cr_real)((1 - wy) * (1 - wx) * d);
-      plane[y0 * e.width + x1] += (cr_real)((1 - wy) * wx * d);
-      plane[y1 * e.width + x0] += (cr_real)(wy * (1 - wx) * d);
-      plane[y1 * e.width + x1] += (cr_real)(wy * wx * d);
+    for (int64_t p = 0; p < e.planes; ++p) {
+      interp_plane_gradient(&e, &c, begin, diff_dst + p * e.rows * e.columns,
+                            diff_src + p * e.height * e.width);
     }
   }
   return CREMA_OK;

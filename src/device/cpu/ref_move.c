@@ -1,8 +1,9 @@
-/* Ops that move values: crop, permute, tile, gather rows, and windows as columns. */
+/* Ops that move values: crop, tile, gather rows, and windows as columns. */
 #include <stdlib.h>
 
 #include "core/fail.h"
 #include "device/backend/op_check.h"
+#include "device/cpu/clones.h"
 #include "device/cpu/ref_type.h"
 #include "device/cpu/ref_unfold.h"
 
@@ -60,23 +61,6 @@ static crema_status crop_bwd(const cr_call *call) {
   return CREMA_OK;
 }
 
-/* src, dst: axis a of dst is axis u.order[a] of src. */
-static crema_status permute(const cr_call *call) {
-  const crema_shape *to = &call->desc->arg[1].shape;
-  const cr_value *src = cr_as_values(call->buffer, 0);
-  cr_value *dst = cr_as_values(call->buffer, 1);
-  int64_t stride[CREMA_MAX_AXES], at[CREMA_MAX_AXES] = {0};
-  if (cr_op_arg_count(call->desc, 1) == 0) return CREMA_OK;
-  strides_of(&call->desc->arg[0].shape, stride);
-  int64_t i = 0;
-  do {
-    int64_t from = 0;
-    for (int a = 0; a < to->axes; ++a) from += at[a] * stride[call->desc->u.order[a]];
-    dst[i++] = src[from];
-  } while (next_index(to, to->axes, at));
-  return CREMA_OK;
-}
-
 /* src (outer, inner), dst (outer, tiles, inner). */
 static crema_status tile_fwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 1, 1);
@@ -89,16 +73,30 @@ static crema_status tile_fwd(const cr_call *call) {
   return CREMA_OK;
 }
 
+/* The sums of `tiles` arrays of `count` values, one behind the other. */
+CR_CLONES static void sum_tiles(int64_t tiles, int64_t count, const cr_value *x, cr_value *y) {
+  enum { WIDTH = 512 };
+  for (int64_t begin = 0; begin < count; begin += WIDTH) {
+    const int64_t width = count - begin < WIDTH ? count - begin : WIDTH;
+    double sum[WIDTH] = {0};
+    for (int64_t c = 0; c < tiles; ++c) {
+      const cr_value *tile = x + c * count + begin;
+#pragma omp simd
+      for (int64_t i = 0; i < width; ++i) sum[i] += (double)cr_get(tile, i);
+    }
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i) cr_put(y + begin, i, (cr_real)sum[i]);
+  }
+}
+
 /* diff_dst, diff_src: the sum over the tiles. */
 static crema_status tile_bwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
+  const cr_value *dy = cr_as_values(call->buffer, 0);
+  cr_value *dx = cr_as_values(call->buffer, 1);
 #pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 0) >= CR_REF_PARALLEL_MIN)
-  for (int64_t i = 0; i < s.outer * s.inner; ++i) {
-    const cr_value *dy =
-        cr_as_values(call->buffer, 0) + i / s.inner * s.channels * s.inner + i % s.inner;
-    double sum = 0;
-    for (int64_t c = 0; c < s.channels; ++c) sum += (double)cr_get(dy, c * s.inner);
-    cr_put(cr_as_values(call->buffer, 1), i, (cr_real)sum);
+  for (int64_t r = 0; r < s.outer; ++r) {
+    sum_tiles(s.channels, s.inner, dy + r * s.channels * s.inner, dx + r * s.inner);
   }
   return CREMA_OK;
 }
@@ -206,7 +204,6 @@ static crema_status col2im(const cr_call *call) {
 
 CR_REF_KERNEL(crop_fwd, CROP_FWD, .plan = cr_check_crop, .run = crop_fwd);
 CR_REF_KERNEL(crop_bwd, CROP_BWD, .plan = cr_check_crop, .run = crop_bwd);
-CR_REF_KERNEL(permute, PERMUTE, .plan = cr_check_permute, .run = permute);
 CR_REF_KERNEL(tile_fwd, TILE_FWD, .run = tile_fwd);
 CR_REF_KERNEL(tile_bwd, TILE_BWD, .run = tile_bwd);
 CR_REF_KERNEL(gather_fwd, GATHER_FWD, .run = gather_fwd);

@@ -1,0 +1,160 @@
+/* Exchange of axes. Axes that stay neighbours count as one. Then either whole rows are copied, or,
+ * where source and result differ in the axis whose elements are neighbours in memory, square tiles
+ * are transposed, so that each cache line is used whole on both sides. */
+#include "device/backend/op_check.h"
+#include "device/cpu/ref_type.h"
+
+enum { TILE = 16, ROWS = 64 };
+
+/* The axes of the result, the fastest last: extents, and the steps in source and result. */
+typedef struct axes {
+  int count;
+  int64_t dim[CREMA_MAX_AXES], from[CREMA_MAX_AXES], to[CREMA_MAX_AXES];
+} axes;
+
+static axes axes_of(const cr_op_desc *desc) {
+  const crema_shape *src = &desc->arg[0].shape, *dst = &desc->arg[1].shape;
+  int64_t stride[CREMA_MAX_AXES], step = 1;
+  axes out = {.count = 0};
+  for (int a = src->axes - 1; a >= 0; --a) {
+    stride[a] = step;
+    step *= src->dim[a];
+  }
+  for (int a = 0; a < dst->axes; ++a) {
+    const int64_t dim = dst->dim[a], from = stride[desc->u.order[a]];
+    const int last = out.count - 1;
+    if (dim == 1) continue;
+    if (last >= 0 && out.from[last] == dim * from) {
+      out.dim[last] *= dim;
+      out.from[last] = from;
+    } else {
+      out.dim[out.count] = dim;
+      out.from[out.count++] = from;
+    }
+  }
+  if (out.count == 0) out = (axes){.count = 1, .dim = {1}, .from = {1}};
+  step = 1;
+  for (int a = out.count - 1; a >= 0; --a) {
+    out.to[a] = step;
+    step *= out.dim[a];
+  }
+  return out;
+}
+
+/* Removes axis a. */
+static void take_out(axes *x, int a) {
+  --x->count;
+  for (; a < x->count; ++a) {
+    x->dim[a] = x->dim[a + 1];
+    x->from[a] = x->from[a + 1];
+    x->to[a] = x->to[a + 1];
+  }
+}
+
+/* Adds an axis behind the last. */
+static void append(axes *x, int64_t dim, int64_t from, int64_t to) {
+  x->dim[x->count] = dim;
+  x->from[x->count] = from;
+  x->to[x->count++] = to;
+}
+
+static int64_t elements_of(const axes *x) {
+  int64_t count = 1;
+  for (int a = 0; a < x->count; ++a) count *= x->dim[a];
+  return count;
+}
+
+/* An element of some axes: its index on each, and where it lies in source and result. */
+typedef struct position {
+  int64_t at[CREMA_MAX_AXES], from, to;
+} position;
+
+static position locate(const axes *x, int64_t index) {
+  position out = {.from = 0};
+  for (int a = x->count - 1; a >= 0; --a) {
+    out.at[a] = index % x->dim[a];
+    out.from += out.at[a] * x->from[a];
+    out.to += out.at[a] * x->to[a];
+    index /= x->dim[a];
+  }
+  return out;
+}
+
+static void advance(const axes *x, position *p) {
+  for (int a = x->count - 1; a >= 0; --a) {
+    p->from += x->from[a];
+    p->to += x->to[a];
+    if (++p->at[a] < x->dim[a]) return;
+    p->from -= x->dim[a] * x->from[a];
+    p->to -= x->dim[a] * x->to[a];
+    p->at[a] = 0;
+  }
+}
+
+/* The last axis is a row of both. */
+static void copy_rows(axes x, int64_t count, const cr_value *src, cr_value *dst) {
+  const size_t row = (size_t)x.dim[x.count - 1] * sizeof *dst;
+  take_out(&x, x.count - 1);
+  const int64_t rows = elements_of(&x);
+#pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN)
+  for (int part = 0; part < CR_REF_PARTS; ++part) {
+    position p = locate(&x, cr_ref_part(rows, part));
+    for (int64_t i = cr_ref_part(rows, part); i < cr_ref_part(rows, part + 1); ++i) {
+      memcpy(dst + p.to, src + p.from, row);
+      advance(&x, &p);
+    }
+  }
+}
+
+/* dst[f to + l] = src[l from + f] for `rows` values f and `columns` values l. */
+static void transpose(int64_t rows, int64_t columns, int64_t from, int64_t to,
+                      const cr_value *restrict src, cr_value *restrict dst) {
+  for (int64_t begin = 0; begin < columns; begin += TILE) {
+    const int64_t width = columns - begin < TILE ? columns - begin : TILE;
+    const cr_value *tile = src + begin * from;
+    cr_value *row = dst + begin;
+    for (int64_t f = 0; f < rows; ++f, row += to) {
+      if (width == TILE) {
+        for (int l = 0; l < TILE; ++l) row[l] = tile[l * from + f];
+      } else {
+        for (int64_t l = 0; l < width; ++l) row[l] = tile[l * from + f];
+      }
+    }
+  }
+}
+
+/* `fast` is the axis whose elements are neighbours in the source. It is cut into pieces of ROWS, a
+ * few cache lines, which become one more axis. */
+static void transpose_tiles(axes x, int fast, int64_t count, const cr_value *src, cr_value *dst) {
+  const int64_t columns = x.dim[x.count - 1], from_step = x.from[x.count - 1];
+  const int64_t rows = x.dim[fast], to_step = x.to[fast];
+  take_out(&x, x.count - 1);
+  take_out(&x, fast);
+  append(&x, (rows + ROWS - 1) / ROWS, ROWS, ROWS * to_step);
+  const int64_t tiles = elements_of(&x);
+#pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN)
+  for (int part = 0; part < CR_REF_PARTS; ++part) {
+    position p = locate(&x, cr_ref_part(tiles, part));
+    for (int64_t i = cr_ref_part(tiles, part); i < cr_ref_part(tiles, part + 1); ++i) {
+      const int64_t left = rows - p.at[x.count - 1] * ROWS;
+      transpose(left < ROWS ? left : ROWS, columns, from_step, to_step, src + p.from, dst + p.to);
+      advance(&x, &p);
+    }
+  }
+}
+
+/* src, dst: axis a of dst is axis u.order[a] of src. */
+static crema_status permute(const cr_call *call) {
+  const cr_value *src = cr_as_values(call->buffer, 0);
+  cr_value *dst = cr_as_values(call->buffer, 1);
+  const int64_t count = cr_op_arg_count(call->desc, 1);
+  if (count == 0) return CREMA_OK;
+  const axes x = axes_of(call->desc);
+  int fast = x.count - 1;
+  while (fast > 0 && x.from[fast] != 1) --fast;
+  if (fast == x.count - 1) copy_rows(x, count, src, dst);
+  else transpose_tiles(x, fast, count, src, dst);
+  return CREMA_OK;
+}
+
+CR_REF_KERNEL(permute, PERMUTE, .plan = cr_check_permute, .run = permute);
