@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -71,6 +72,22 @@ TEST(crashes) {
   }
   assert_int_equal(handled, 0);
   no_child_is_left();
+}
+
+/* An end that an interrupted call came before is an end. */
+TEST(an_end_is_no_interruption) {
+  int end[2], none = 0;
+  char byte;
+  cr_child child;
+  assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, end), 0);
+  assert_int_equal(close(end[0]), 0);
+  errno = EINTR;
+  assert_false(cr_child_receive_from(end[1], &byte, 1));
+  close(end[1]);
+  assert_true(cr_child_start(&child, die, &none, limits));
+  errno = EINTR;
+  assert_false(cr_child_receive(&child, &byte, 1));
+  assert_int_equal(cr_child_end(&child), 0);
 }
 
 TEST(signals_from_outside) {
