@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
+#include "log_lines.h"
 #include "parallel_case.h"
 
 static const int counts[] = {1, 2, 3, 5, 8};
@@ -153,6 +154,33 @@ PARALLEL_TEST(s3_24_rates_follow_the_loss_of_all) {
   solver_case *c = *state;
   compare(c, "lr_policy: 'plateau' plateau_winsize: 1 gamma: 0.5 momentum: 0.9", 5, false);
   compare(c, "lr_policy: 'step' stepsize: 1 gamma: 0.5 momentum: 0.9", 5, false);
+}
+
+/* Only where auto chooses is there a reason to tell. */
+PARALLEL_TEST(the_log_tells_of_the_exchange) {
+  solver_case *c = *state;
+  static const struct {
+    crema_exchange way;
+    const char *says;
+  } rows[] = {{CREMA_EXCHANGE_TREE, "Exchange: tree of 2 devices, the first of which updates\n"},
+              {CREMA_EXCHANGE_REDUCE, "Exchange: reduce, between 2 devices\n"},
+              {CREMA_EXCHANGE_AUTO, "Exchange: reduce, between 2 devices: "}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    static log_lines lines;
+    weights out;
+    training t = {.solver = "lr_policy: 'fixed'",
+                  .devices = 2,
+                  .batch = BATCH,
+                  .all_samples = BATCH * 2,
+                  .way = rows[i].way};
+    t.samples.integers = true;
+    listen_to(&lines, CREMA_LOG_INFO);
+    run(c, &t, &out);
+    stop_listening();
+    assert_int_equal(count_lines(&lines, rows[i].says), 1);
+    assert_int_equal(count_lines(&lines, "Exchange: "), 1);
+    assert_int_equal(count_lines(&lines, "not nccl"), 0);
+  }
 }
 
 PARALLEL_TEST(s3_22_runs_are_the_same_bit_for_bit) {
