@@ -665,6 +665,23 @@ TEST(memory_grows_with_what_is_read) {
   unlink(path_of("pipe"));
 }
 
+/* Room for a file of known size is made once, with one byte more, by which its end is found. */
+TEST(memory_is_what_a_file_needs) {
+  char text[65];
+  memset(text, 'x', sizeof text);
+  for (size_t size = 62; size <= sizeof text; ++size) {
+    cr_buffer bytes = {0}, whole = {0};
+    ok(cr_file_write(path_of("f"), text, size));
+    ok(cr_file_read(path_of("f"), &bytes));
+    ok(cr_buffer_reserve(&whole, size + 1));
+    assert_int_equal(bytes.size, size);
+    assert_int_equal(bytes.capacity, whole.capacity);
+    cr_buffer_free(&bytes);
+    cr_buffer_free(&whole);
+  }
+  unlink(path_of("f"));
+}
+
 int main(void) {
   return run_all_tests(make_folder, remove_folder);
 }
