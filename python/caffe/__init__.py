@@ -11,6 +11,7 @@ from ._layer import BlobVec, Layer, LayerParameter
 from ._mode import (NCCL, TEST, TRAIN, Timer, has_nccl, init_log, layer_type_list, log, root_solver,
                     set_device, set_devices, set_mode_cpu, set_mode_gpu, set_multiprocess,
                     set_random_seed, set_solver_count, set_solver_rank, solver_count, solver_rank)
+from ._param import SolverParameter
 from ._single import SingleLayer, create_layer
 from .classifier import Classifier
 from .detector import Detector
@@ -25,7 +26,7 @@ __all__ = [name for name in dir() if not name.startswith("_")] + ["__version__"]
 
 def __getattr__(name):
     """The modules that are loaded when they are first used."""
-    if name in ("coord_map", "draw", "model_libs", "plot", "proto"):
+    if name in ("_caffe", "coord_map", "draw", "model_libs", "plot", "proto"):
         import importlib
         return importlib.import_module("." + name, __name__)
     raise AttributeError("module %r has no attribute %r" % (__name__, name))

@@ -7,7 +7,7 @@
 import os
 import subprocess
 
-LAYER_STYLE = {"shape": "record", "fillcolor": "#6495ED", "style": "filled"}
+LAYER_STYLE_DEFAULT = {"shape": "record", "fillcolor": "#6495ED", "style": "filled"}
 NEURON_LAYER_STYLE = {"shape": "record", "fillcolor": "#90EE90", "style": "filled"}
 BLOB_STYLE = {"shape": "octagon", "fillcolor": "#E0E0E0", "style": "filled"}
 
@@ -37,6 +37,17 @@ def _first(values, single, default):
     return values[0] if len(values) else single or default
 
 
+def get_layer_lr_mult(layer):
+    """The factors of the learning rate of a layer's weights and biases. Raises ValueError for layers that are
+    neither convolutions nor inner products."""
+    if layer.type not in ("Convolution", "Deconvolution", "InnerProduct"):
+        raise ValueError("%s layers do not have a learning rate multiplier" % layer.type)
+    if len(layer.param) > 2:
+        raise ValueError("Could not parse the learning rate multiplier")
+    factors = [param.lr_mult for param in layer.param] + [1.0, 1.0]
+    return factors[0], factors[1]
+
+
 def get_layer_label(layer, rankdir, display_lrm=False):
     """The words in a layer's box; lines for a picture from left to right, else one line."""
     separator = "\\n" if rankdir in ("TB", "BT") else " "
@@ -51,14 +62,16 @@ def get_layer_label(layer, rankdir, display_lrm=False):
         lines += ["%s pooling" % get_pooling_types_dict()[param.pool],
                   "kernel size: %d" % (param.kernel_size or param.kernel_h), "stride: %d" % param.stride,
                   "pad: %d" % param.pad]
-    if display_lrm and len(layer.param):
-        lines.append("lr mult: %s" % ", ".join("%g" % param.lr_mult for param in layer.param))
+    if display_lrm and layer.type in ("Convolution", "Deconvolution", "InnerProduct"):
+        factors = get_layer_lr_mult(layer)
+        if any(factors):
+            lines.append("lr mult: %.1f, %.1f" % factors)
     return separator.join(lines)
 
 
 def choose_color_by_layertype(layertype):
     """The colour of a layer's box."""
-    return _COLOURS.get(layertype, LAYER_STYLE["fillcolor"])
+    return _COLOURS.get(layertype, LAYER_STYLE_DEFAULT["fillcolor"])
 
 
 def _in_phase(layer, phase):
@@ -91,7 +104,7 @@ def get_dot(caffe_net, rankdir="LR", label_edges=True, phase=None, display_lrm=F
             continue
         node = "%s_%s" % (layer.name, layer.type)
         in_place = len(layer.bottom) == 1 and list(layer.bottom) == list(layer.top)
-        style = dict(NEURON_LAYER_STYLE if in_place else LAYER_STYLE)
+        style = dict(NEURON_LAYER_STYLE if in_place else LAYER_STYLE_DEFAULT)
         if not in_place:
             style["fillcolor"] = choose_color_by_layertype(layer.type)
         lines.append(_node(node, get_layer_label(layer, rankdir, display_lrm), style))

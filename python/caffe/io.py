@@ -75,7 +75,7 @@ def datum_to_array(datum):
     """The array in a Datum: uint8 or float."""
     shape = datum.channels, datum.height, datum.width
     if len(datum.data):
-        return np.frombuffer(datum.data, dtype=np.uint8).reshape(shape)
+        return np.frombuffer(datum.data, dtype=np.uint8).reshape(shape).copy()
     return np.array(datum.float_data).astype(float).reshape(shape)
 
 

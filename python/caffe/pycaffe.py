@@ -9,6 +9,7 @@ import numpy as np
 from . import _blob, _core  # noqa: F401
 from ._layer import BlobVec, Layer
 from ._mode import TEST, TRAIN, device_kind, next_seed
+from ._param import SolverParameter
 
 Blob = _core.Blob
 
@@ -277,6 +278,8 @@ class Net(_core.Net):
                 return
         raise RuntimeError("set_input_arrays may only be called if the first layer is a MemoryDataLayer")
 
+    _set_input_arrays = set_input_arrays
+
     @staticmethod
     def _check_array(array, what, axes):
         if not isinstance(array, np.ndarray) or array.dtype != np.float32 or not array.flags.c_contiguous:
@@ -438,12 +441,8 @@ class Solver(_core.Solver):
 
     @property
     def param(self):
-        """The solver file, as a caffe_pb2.SolverParameter. To change base_lr and max_iter, set those of
-        the solver."""
-        from google.protobuf import text_format
-
-        from .proto import caffe_pb2
-        return text_format.Parse(self._text(), caffe_pb2.SolverParameter())
+        """The fields of the solver file. ``base_lr`` and ``max_iter`` can be set."""
+        return SolverParameter(self, self._text())
 
     def solve(self, resume_file=None, progress=None):
         """Trains until max_iter, with the tests and snapshots that the file asks for. `progress`: with

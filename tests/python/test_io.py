@@ -41,6 +41,7 @@ class Messages(unittest.TestCase):
         datum = caffe.io.array_to_datum(values, 7)
         self.assertEqual((datum.label, datum.channels, datum.height, datum.width), (7, 3, 4, 5))
         np.testing.assert_array_equal(caffe.io.datum_to_array(datum), values)
+        caffe.io.datum_to_array(datum)[...] = 0  # an array of the program's own
         self.assertFalse(caffe.io.array_to_datum(values).HasField("label"))
         np.testing.assert_allclose(
             caffe.io.datum_to_array(caffe.io.array_to_datum(values / 7.0)), values / 7.0, rtol=1e-6)

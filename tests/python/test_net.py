@@ -391,6 +391,7 @@ layer { name: 's' type: 'Power' bottom: 'data' top: 'y' power_param { scale: 2 }
         data = np.arange(12, dtype=np.float32).reshape(4, 1, 1, 3)
         labels = np.arange(4, dtype=np.float32)
         net.set_input_arrays(data.copy(), labels.copy())
+        net._set_input_arrays(data.copy(), labels.copy())
         for begin in (0, 2, 0):
             found = net.forward(blobs=["label"])
             np.testing.assert_array_equal(found["y"], 2 * data[begin:begin + 2])

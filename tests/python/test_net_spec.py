@@ -192,8 +192,14 @@ class Pictures(unittest.TestCase):
         n.conv = L.Convolution(n.data, num_output=7, kernel_size=3, param=[dict(lr_mult=2)])
         n.pool = L.Pooling(n.conv, pool=P.Pooling.AVE, kernel_size=2)
         text = caffe.draw.get_dot(n.to_proto(), "TB", display_lrm=True)
-        for words in ("kernel size: 3", "AVE pooling", "lr mult: 2", 'label="7"', '"conv_blob"'):
+        for words in ("kernel size: 3", "AVE pooling", "lr mult: 2.0, 1.0", 'label="7"', '"conv_blob"'):
             self.assertIn(words, text)
+        self.assertNotIn("lr mult", caffe.draw.get_dot(n.to_proto(), "TB"))
+        for text, factors in (("type: 'Convolution'", (1, 1)), ("type: 'InnerProduct' param { lr_mult: 3 }", (3, 1)),
+                              ("type: 'Deconvolution' param { lr_mult: 0 } param { lr_mult: 2 }", (0, 2))):
+            self.assertEqual(caffe.draw.get_layer_lr_mult(caffe.LayerParameter(text)), factors)
+        with self.assertRaises(ValueError):
+            caffe.draw.get_layer_lr_mult(caffe.LayerParameter("type: 'ReLU'"))
 
     @unittest.skipIf(shutil.which("dot") is None, "Graphviz is not installed")
     def test_graphviz(self):

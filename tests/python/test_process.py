@@ -130,6 +130,8 @@ print(len(caffe_pb2.NetParameter.DESCRIPTOR.fields) > 3)
         caffe.set_solver_rank(1)
         caffe.set_solver_count(2)
         self.assertEqual((caffe.solver_rank(), caffe.solver_count(), caffe.root_solver()), (1, 2, False))
+        caffe.set_multiprocess(True)
+        caffe.set_multiprocess(False)
         caffe.set_solver_rank(0)
         caffe.set_solver_count(1)
         timer = caffe.Timer()
@@ -154,9 +156,9 @@ import caffe
 before = 'google.protobuf' in sys.modules or 'caffe.draw' in sys.modules
 message = caffe.proto.caffe_pb2.NetParameter(name='n')
 print(before, message.name, caffe.draw.get_edge_label.__name__, caffe.plot.tile.__name__,
-      caffe.coord_map.crop.__name__, caffe.model_libs.VGGNetBody.__name__, hasattr(caffe, 'nonsense'))
+      caffe.coord_map.crop.__name__, caffe.model_libs.VGGNetBody.__name__, caffe._caffe.Net.__name__, hasattr(caffe, 'nonsense'))
 """)
-        self.assertEqual((code, out), (0, "False n get_edge_label tile crop VGGNetBody False\n"), error)
+        self.assertEqual((code, out), (0, "False n get_edge_label tile crop VGGNetBody Net False\n"), error)
 
 
 if __name__ == "__main__":

@@ -60,6 +60,27 @@ class Solving(case.FolderCase):
         with self.assertRaises(RuntimeError):
             self.solver.max_iter = -1
 
+    def test_param(self):
+        """Fields of the file; those that can be changed change the solver."""
+        param = self.solver.param
+        self.assertEqual((param.max_iter, param.display, param.layer_wise_reduce), (100, 100, True))
+        self.assertIn('lr_policy: "inv"', str(param))
+        self.assertEqual(param.message.DESCRIPTOR.name, "SolverParameter")
+        param.base_lr, param.max_iter = 0.5, 7
+        self.assertEqual((param.base_lr, self.solver.base_lr, self.solver.lr), (0.5, 0.5, 0.5))
+        self.assertEqual((self.solver.param.base_lr, self.solver.max_iter), (0.5, 7))
+        with self.assertRaisesRegex(AttributeError, "momentum cannot be changed"):
+            param.momentum = 0.5
+        with self.assertRaises(AttributeError):
+            param.nonsense
+
+    def test_type(self):
+        """Of the file, in its older and newer form, or of the class."""
+        for text, name in (("", "SGD"), ("type: 'Adam'", "Adam"), ("solver_type: NESTEROV", "Nesterov")):
+            solver = caffe.get_solver(self.solver_file(text))
+            self.assertEqual((solver.type, solver.param.type, type(solver).__name__), (name, name, name + "Solver"))
+            self.assertEqual(caffe.SGDSolver(self.solver_file(text)).type, "SGD")
+
     def test_test_nets(self):
         nets = self.solver.test_nets
         self.assertEqual(len(nets), 1)
