@@ -164,13 +164,13 @@ def training(crema, solver_file):
         param = text_format.Parse(file.read(), caffe.proto.caffe_pb2.SolverParameter())
     for field in ("test_iter", "test_interval", "snapshot"):
         param.ClearField(field)
-    param.max_iter, param.display, param.snapshot_after_train = 500, 0, False
+    param.max_iter, param.display, param.snapshot_after_train = 400, 0, False
     os.environ["OMP_NUM_THREADS"] = "1"
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     with tempfile.NamedTemporaryFile("w", suffix=".prototxt") as file:
         file.write(str(param))
         file.flush()
-        ratios = [side_by_side(crema, file.name) for _ in range(7)]
+        ratios = [side_by_side(crema, file.name) for _ in range(5)]
     line("solver.step beside `crema train`, processor time", 100 * (statistics.median(ratios) - 1), "%", 2)
 
 

@@ -194,18 +194,6 @@ net: '%s' base_lr: 0.01 lr_policy: 'fixed' max_iter: 1""" % self.small_net()))
         self.solver.step(1)
         self.assertEqual(self.solver.iter, done + 1)
 
-    def test_other_threads_run_meanwhile(self):
-        self.solver.max_iter = 300
-        ticks = []
-        thread = threading.Thread(target=self.solver.solve)
-        thread.start()
-        while thread.is_alive():
-            ticks.append(time.monotonic())
-            time.sleep(0.0005)
-        thread.join()
-        self.assertGreater(len(ticks), 3)
-        self.assertEqual(self.solver.iter, 300)
-
     def test_failures(self):
         with self.assertRaises(RuntimeError):
             caffe.SGDSolver(self.path("missing"))
