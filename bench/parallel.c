@@ -20,12 +20,14 @@
  * At last what the exchange costs in processor time where links have no limit: steps of CIFAR-10
  * quick on N simulated devices that exchange, over steps of as many solvers that do not know of
  * each other. Both compute forward, backward and their update; with `tree` the root alone updates.
- * All share this machine's processors, whose speed varies with what else they do: so the two take
- * turns, and the median of the ratios of neighbours counts, of which the middle half is told, too.
- * Threads that run the simulated devices, and their waking, count as the exchange's.
+ * All share this machine's processors, and what else these do changes the time of computing by more
+ * than the exchange takes. So the two take turns, medians of the pairs count, and the difference is
+ * told of the threads apart that do not compute the nets: the hosts of the replicas, the exchange's
+ * threads and the streams on which it copies, adds, and, with `reduce`, updates.
  *
  * Usage: parallel [exchange] [steps] [code] [-slow N]; without words all of it. With -slow all is
  * slowed down N times as much: on a machine that does other things, too, these then count less. */
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -426,31 +428,91 @@ static double quantile(double *value, double part) {
   return value[(int)(part * (PAIRS - 1))];
 }
 
-/* One call: seconds of a step, and processor time of all threads. */
-static void time_call(trainers *side, double *wall, double *busy) {
-  const double start = seconds_now(), busy_start = process_seconds();
+enum { MOST_THREADS = 512 };
+
+/* Processor time of the threads of this process. */
+typedef struct thread_times {
+  int threads;
+  int id[MOST_THREADS];
+  double seconds[MOST_THREADS];
+} thread_times;
+
+static double seconds_of_thread(const char *id) {
+  char path[64];
+  long long nanoseconds = 0;
+  snprintf(path, sizeof path, "/proc/self/task/%.20s/schedstat", id);
+  FILE *file = fopen(path, "r");
+  if (file == NULL) return 0;
+  if (fscanf(file, "%lld", &nanoseconds) != 1) nanoseconds = 0;
+  fclose(file);
+  return (double)nanoseconds * 1e-9;
+}
+
+static void read_threads(thread_times *out) {
+  DIR *folder = opendir("/proc/self/task");
+  out->threads = 0;
+  if (folder == NULL) return;
+  for (struct dirent *e; (e = readdir(folder)) != NULL && out->threads < MOST_THREADS;) {
+    if (e->d_name[0] == '.') continue;
+    out->id[out->threads] = atoi(e->d_name);
+    out->seconds[out->threads++] = seconds_of_thread(e->d_name);
+  }
+  closedir(folder);
+}
+
+/* Of the threads that compute the nets: these have at least a quarter of the time of the busiest
+ * one, all others next to nothing. */
+static double time_of_computing(const thread_times *before, const thread_times *after) {
+  double spent[MOST_THREADS], most = 0, sum = 0;
+  for (int i = 0; i < after->threads; ++i) {
+    spent[i] = after->seconds[i];
+    for (int k = 0; k < before->threads; ++k) {
+      if (before->id[k] == after->id[i]) spent[i] -= before->seconds[k];
+    }
+    if (spent[i] > most) most = spent[i];
+  }
+  for (int i = 0; i < after->threads; ++i) {
+    if (spent[i] > most / 4) sum += spent[i];
+  }
+  return sum;
+}
+
+/* Of a step: seconds, processor time of all threads, and of those that do not compute the nets. */
+typedef struct usage {
+  double wall, all, others;
+} usage;
+
+static usage use_of_call(trainers *side) {
+  static thread_times before, after;
+  read_threads(&before);
+  const double start = seconds_now(), all = process_seconds();
   train_all(side);
-  *wall = (seconds_now() - start) / STEPS;
-  *busy = (process_seconds() - busy_start) / STEPS;
+  usage u = {.wall = (seconds_now() - start) / STEPS, .all = (process_seconds() - all) / STEPS};
+  read_threads(&after);
+  u.others = u.all - time_of_computing(&before, &after) / STEPS;
+  return u;
 }
 
 /* The sides take turns at being the first of a pair. */
 static void compare_code(trainers *together, trainers *apart, const char *name) {
   trainers *const side[] = {together, apart};
-  double wall[2][PAIRS], busy[2][PAIRS], ratio[PAIRS], longer[PAIRS];
-  for (int k = 0; k < 2; ++k) time_call(side[k], &wall[k][0], &busy[k][0]);
+  double wall[PAIRS], all[PAIRS], alone[PAIRS], ratio[PAIRS], more[PAIRS];
+  for (int k = 0; k < 2; ++k) (void)use_of_call(side[k]);
   for (int i = 0; i < PAIRS; ++i) {
-    for (int k = 0; k < 2; ++k) {
-      const int now = (i + k) % 2;
-      time_call(side[now], &wall[now][i], &busy[now][i]);
-    }
-    ratio[i] = busy[0][i] / busy[1][i];
-    longer[i] = wall[0][i] / wall[1][i];
+    usage u[2];
+    for (int k = 0; k < 2; ++k) u[(i + k) % 2] = use_of_call(side[(i + k) % 2]);
+    wall[i] = u[0].wall / u[1].wall;
+    all[i] = u[0].all;
+    alone[i] = u[1].all;
+    ratio[i] = u[0].all / u[1].all;
+    more[i] = u[0].others - u[1].others;
   }
-  printf("%-7s %7d %9.2f %9.2f %6.3f %13.2f %9.2f %6.3f  %.3f to %.3f\n", name, apart->solvers,
-         quantile(wall[0], 0.5) * 1e3, quantile(wall[1], 0.5) * 1e3, quantile(longer, 0.5),
-         quantile(busy[0], 0.5) * 1e3, quantile(busy[1], 0.5) * 1e3, quantile(ratio, 0.5),
-         quantile(ratio, 0.25), quantile(ratio, 0.75));
+  const double part = 1 / quantile(alone, 0.5);
+  printf("%-7s %7d %7.3f %10.2f %9.2f  %.3f (%.3f to %.3f)  %8.2f  %.4f (%.4f to %.4f)\n", name,
+         apart->solvers, quantile(wall, 0.5), quantile(all, 0.5) * 1e3, quantile(alone, 0.5) * 1e3,
+         quantile(ratio, 0.5), quantile(ratio, 0.25), quantile(ratio, 0.75),
+         quantile(more, 0.5) * 1e3, quantile(more, 0.5) * part, quantile(more, 0.25) * part,
+         quantile(more, 0.75) * part);
   fflush(stdout);
 }
 
@@ -475,12 +537,12 @@ static void report_overhead(int count, crema_exchange way) {
 
 static void report_code(void) {
   printf(
-      "\nA step of CIFAR-10 quick, links without limits: medians of %d pairs of %d steps; the "
-      "ratio "
-      "of processor times at most 1.02\n",
+      "\nA step of CIFAR-10 quick, links without limits: medians of %d pairs of %d steps and, in "
+      "brackets, their middle half\n",
       PAIRS, STEPS);
   printf(
-      "way     devices   step ms   without  ratio  processors ms   without  ratio  middle half\n");
+      "way     devices as long processors   without  ratio                    others ms  over all "
+      "(at most 0.02)\n");
   for (int count = 2; count <= 4; count *= 2) {
     report_overhead(count, CREMA_EXCHANGE_REDUCE);
     report_overhead(count, CREMA_EXCHANGE_TREE);

@@ -128,6 +128,7 @@ static const char *const rules[] = {
     "type: 'RMSProp' rms_decay: 0.9 weight_decay: 0.01",
     "type: 'AdaDelta' momentum: 0.9 delta: 1e-4",
     "type: 'Adam' momentum: 0.9 momentum2: 0.99 delta: 1e-4",
+    "type: 'AdamW' momentum: 0.9 momentum2: 0.99 delta: 1e-4 weight_decay: 0.01",
     "type: 'LAMB' momentum: 0.9 momentum2: 0.99 delta: 1e-4 weight_decay: 0.01",
     "type: 'LARS' momentum: 0.9 weight_decay: 0.01 local_gw_ratio: 0.1",
 };
