@@ -60,6 +60,7 @@ static const struct {
     {"DepthwiseConvolution", "convolution_param"},
     {"DenseCRF", "dense_crf_param"},
     {"DetectionEvaluate", "detection_evaluate_param"},
+    {"DetectNetTransformation", "detectnet_groundtruth_param"},
     {"DetectionOutput", "detection_output_param"},
     {"Interp", "interp_param"},
     {"MultiBoxLoss", "multibox_loss_param"},

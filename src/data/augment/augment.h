@@ -57,6 +57,10 @@ crema_status cr_augment_finish(const cr_augment *augment, uint64_t key, uint64_t
 bool cr_augment_resizes(const cr_augment *augment, uint64_t key, uint64_t sample, const int in[2],
                         int before[2]);
 
+/* The weights of four neighbours for a place that is `x` behind the second one (Keys, "Cubic
+ * convolution interpolation", 1981, with a = -0.75). */
+void cr_cubic_weights(float x, float w[4]);
+
 /* cr_augment_image for pixels in any layout. `store` holds the result, and *pixels points into it
  * afterwards; it may be the image that *pixels points into already. Does nothing when `augment`
  * is NULL. Errors: also CREMA_E_TYPE (pixels that are not bytes). */

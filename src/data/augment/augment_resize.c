@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/fail.h"
+#include "data/augment/augment.h"
 #include "data/augment/augment_private.h"
 
 #define MODE(name) CAFFE__RESIZE_PARAMETER__INTERP_MODE__##name
@@ -24,8 +25,7 @@ static int clamp(int value, int limit) {
   return value < 0 ? 0 : value < limit ? value : limit - 1;
 }
 
-/* Keys, "Cubic convolution interpolation", 1981, with a = -0.75. */
-static void cubic_weights(float x, float w[4]) {
+void cr_cubic_weights(float x, float w[4]) {
   const float a = -0.75F;
   float far = x + 1, near = 1 - x;
   w[0] = ((a * far - 5 * a) * far + 8 * a) * far - 4 * a;
@@ -84,7 +84,7 @@ static void make_tap(Caffe__ResizeParameter__InterpMode mode, bool cover, int i,
     w[0] = 1 - w[1];
   } else if (mode == MODE(CUBIC)) {
     t->first[i] = first - 1;
-    cubic_weights(part, w);
+    cr_cubic_weights(part, w);
   } else {
     t->first[i] = first - 3;
     lanczos_weights(part, w);
