@@ -27,11 +27,8 @@ typedef struct converter {
 } converter;
 
 static crema_status read_file(converter *c, const char *name, cr_buffer *out) {
-  const size_t length = strlen(c->root);
-  cr_buffer_clear(&c->path);
   cr_buffer_clear(out);
-  CR_TRY(cr_buffer_print(&c->path, "%s%s%s", c->root,
-                         length > 0 && c->root[length - 1] != '/' ? "/" : "", name));
+  CR_TRY(db_writer_path(c->root, name, &c->path));
   return cr_file_read(c->path.data, out);
 }
 
@@ -190,8 +187,7 @@ static crema_status convert_one(converter *c, size_t number, const char *image, 
   datum.encoded = datum.has_data = true;
   datum.data = (ProtobufCBinaryData){.len = c->file.size, .data = (uint8_t *)c->file.data};
   CR_TRY(print_record(c, &datum));
-  cr_buffer_clear(&c->key);
-  CR_TRY(cr_buffer_print(&c->key, "%08zu_%s", number, image));
+  CR_TRY(db_writer_key(number, image, &c->key));
   return db_writer_put_value(&c->writer, c->key.data, c->record.data, c->record.size);
 }
 

@@ -49,13 +49,6 @@ static void shuffle_list(cr_image_list *list, int64_t seed) {
 
 /* ---- one image ----------------------------------------------------------- */
 
-static crema_status join_path(converter *c, const char *name) {
-  size_t length = strlen(c->root);
-  const char *slash = length > 0 && c->root[length - 1] != '/' ? "/" : "";
-  cr_buffer_clear(&c->path);
-  return cr_buffer_print(&c->path, "%s%s%s", c->root, slash, name);
-}
-
 /* "jpg" or "png": as the flag says, else the ending of the file's name. */
 static crema_status choose_kind(const converter *c, const char *name, const char **out) {
   const char *given = c->options->encode_type;
@@ -148,7 +141,7 @@ static crema_status check_size(converter *c, const cr_datum *datum) {
 
 static crema_status convert_one(converter *c, size_t number, const cr_list_entry *entry) {
   cr_datum datum;
-  CR_TRY(join_path(c, entry->name));
+  CR_TRY(db_writer_path(c->root, entry->name, &c->path));
   crema_status status = make_datum(c, entry, &datum);
   bool unreadable = status == CREMA_E_CORRUPT || status == CREMA_E_UNSUPPORTED ||
                     status == CREMA_E_NOT_FOUND || status == CREMA_E_IO;
@@ -159,8 +152,7 @@ static crema_status convert_one(converter *c, size_t number, const cr_list_entry
   }
   if (status != CREMA_OK) return cr_fail_in(status, "%s:%zu", c->list.path, entry->line);
   CR_TRY(check_size(c, &datum));
-  cr_buffer_clear(&c->key);
-  CR_TRY(cr_buffer_print(&c->key, "%08zu_%s", number, entry->name));
+  CR_TRY(db_writer_key(number, entry->name, &c->key));
   return db_writer_put(&c->writer, c->key.data, &datum);
 }
 

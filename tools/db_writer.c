@@ -39,6 +39,18 @@ crema_status db_writer_put_value(db_writer *writer, const char *key, const void 
   return full ? commit(writer) : CREMA_OK;
 }
 
+crema_status db_writer_path(const char *folder, const char *name, cr_buffer *out) {
+  const size_t length = strlen(folder);
+  const char *slash = length > 0 && folder[length - 1] != '/' ? "/" : "";
+  cr_buffer_clear(out);
+  return cr_buffer_print(out, "%s%s%s", folder, slash, name);
+}
+
+crema_status db_writer_key(size_t number, const char *name, cr_buffer *out) {
+  cr_buffer_clear(out);
+  return cr_buffer_print(out, "%08zu_%s", number, name);
+}
+
 crema_status db_writer_end(db_writer *writer, crema_status status) {
   if (status == CREMA_OK && writer->txn != NULL) status = commit(writer);
   cr_db_abort(writer->txn);

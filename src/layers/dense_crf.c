@@ -260,13 +260,7 @@ static void destroy(cr_layer *layer) {
 }
 
 const cr_layer_class cr_layer_dense_crf = {
-    .type = "DenseCRF",
-    .state_size = sizeof(crf_state),
+    CR_LAYER_HOST("DenseCRF", sizeof(crf_state), setup, reshape, forward, destroy),
     .bottoms = {2, 3},
     .tops = {1, 1},
-    .wide_tops = true,
-    .setup = setup,
-    .reshape = reshape,
-    .forward = forward,
-    .destroy = destroy,
 };

@@ -13,14 +13,13 @@
 #include <math.h>
 
 #include "core/fail.h"
-#include "core/rng.h"
-#include "layers/common/layer_op.h"
+#include "layers/common/layer_dropout.h"
 
 /* Dropout itself makes m x / q of x, m being 0 or 1: it works on x - alpha'. */
 typedef struct selu_dropout_state {
-  float ratio;
+  cr_dropout dropout;
   double gain; /* a q */
-  cr_layer_op copy, before, drop, after, drop_back, scale_back;
+  cr_layer_op before, drop, after, drop_back, scale_back;
   cr_tensor *mask;
 } selu_dropout_state;
 
@@ -30,16 +29,10 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   selu_dropout_state *s = layer->state;
   const Caffe__DropoutParameter *param = layer->param->dropout_param;
   (void)bottom, (void)top;
-  s->ratio = param ? param->dropout_ratio : 0.5f;
-  if (!(s->ratio >= 0 && s->ratio < 1)) {
-    return cr_layer_fail(layer, CREMA_E_RANGE, "dropout_ratio is %g, must be in [0, 1)",
-                         (double)s->ratio);
-  }
-  const double q = 1 - (double)s->ratio;
+  CR_TRY(cr_dropout_set(layer, &s->dropout, param ? param->dropout_ratio : 0.5f,
+                        param ? param->random_seed : -1));
+  const double q = 1 - (double)s->dropout.ratio;
   s->gain = q / sqrt(q + low * low * q * (1 - q));
-  if (param && param->random_seed >= 0) {
-    layer->key = cr_mix_key((uint64_t)param->random_seed, (uint64_t)layer->solver.rank);
-  }
   return CREMA_OK;
 }
 
@@ -57,17 +50,16 @@ static crema_status make_line(cr_layer *layer, cr_layer_op *slot, double beta, d
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   selu_dropout_state *s = layer->state;
   const crema_shape *shape = &bottom[0]->shape;
-  const double q = 1 - (double)s->ratio, a = s->gain / q;
-  if (top[0] != bottom[0]) CR_TRY(crema_blob_reshape(top[0], shape));
-  cr_op_desc desc = cr_layer_op_desc(CR_OP_COPY);
-  CR_TRY(cr_layer_op_make(layer, &s->copy, &desc, 2, (const crema_shape *[]){shape, shape}));
-  if (layer->phase == CAFFE__PHASE__TEST) return CREMA_OK;
+  const double q = 1 - (double)s->dropout.ratio, a = s->gain / q;
+  bool drops = false;
+  CR_TRY(cr_dropout_make(layer, &s->dropout, bottom, top, &drops));
+  if (!drops) return CREMA_OK;
   CR_TRY(cr_layer_tensor(layer, &s->mask, CREMA_U8, crema_blob_count(bottom[0])));
   CR_TRY(make_line(layer, &s->before, 1, -low, shape));
   CR_TRY(make_line(layer, &s->after, s->gain, a * low - a * (1 - q) * low, shape));
   CR_TRY(make_line(layer, &s->scale_back, s->gain, 0, shape));
-  desc.kind = CR_OP_DROPOUT_FWD;
-  desc.u.dropout.ratio = s->ratio;
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_DROPOUT_FWD);
+  desc.u.dropout.ratio = s->dropout.ratio;
   CR_TRY(cr_layer_op_make(layer, &s->drop, &desc, 3, (const crema_shape *[]){shape, shape, shape}));
   desc.kind = CR_OP_DROPOUT_BWD;
   return cr_layer_op_make(layer, &s->drop_back, &desc, 3,
@@ -79,8 +71,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   selu_dropout_state *s = layer->state;
   cr_tensor *x = bottom[0]->data, *y = top[0]->data;
   if (layer->phase == CAFFE__PHASE__TEST) {
-    if (cr_layer_in_place(bottom[0], top[0])) return CREMA_OK;
-    return cr_layer_op_run(&s->copy, context, (cr_tensor *[]){x, y}, NULL);
+    return cr_dropout_forward(&s->dropout, context, bottom, top);
   }
   cr_op_scalars scalars = {.seed = layer->key, .counter = layer->pass};
   CR_TRY(cr_layer_op_run(&s->before, context, (cr_tensor *[]){x, y}, NULL));
@@ -94,8 +85,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   cr_tensor *dy = top[0]->diff, *dx = bottom[0]->diff;
   if (!propagate_down[0]) return CREMA_OK;
   if (layer->phase == CAFFE__PHASE__TEST) {
-    if (dx == dy) return CREMA_OK;
-    return cr_layer_op_run(&s->copy, context, (cr_tensor *[]){dy, dx}, NULL);
+    return cr_dropout_backward(&s->dropout, context, top, bottom);
   }
   CR_TRY(cr_layer_op_run(&s->drop_back, context, (cr_tensor *[]){dy, s->mask, dx}, NULL));
   return cr_layer_op_run(&s->scale_back, context, (cr_tensor *[]){dx, dx}, NULL);

@@ -10,12 +10,12 @@
  *   layer { name: "drop" type: "SpatialDropout" bottom: "x" top: "y"
  *     spatial_dropout_param { dropout_ratio: 0.3 } } */
 #include "core/fail.h"
-#include "layers/common/layer_op.h"
+#include "layers/common/layer_dropout.h"
 
 /* The factors of the channels are what dropout makes of ones. */
 typedef struct spatial_dropout_state {
-  float ratio;
-  cr_layer_op copy, set, drop, forward, backward;
+  cr_dropout dropout;
+  cr_layer_op set, drop, forward, backward;
   cr_tensor *factor, *mask;
 } spatial_dropout_state;
 
@@ -23,34 +23,30 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   spatial_dropout_state *s = layer->state;
   const Caffe__SpatialDropoutParameter *param = layer->param->spatial_dropout_param;
   (void)bottom, (void)top;
-  s->ratio = param ? param->dropout_ratio : 0.5f;
-  if (s->ratio >= 0 && s->ratio < 1) return CREMA_OK;
-  return cr_layer_fail(layer, CREMA_E_RANGE, "dropout_ratio is %g, must be in [0, 1)",
-                       (double)s->ratio);
+  return cr_dropout_set(layer, &s->dropout, param ? param->dropout_ratio : 0.5f, -1);
 }
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   spatial_dropout_state *s = layer->state;
   const crema_shape *shape = &bottom[0]->shape;
+  bool drops = false;
   char text[128];
   if (shape->axes < 2) {
     return cr_layer_fail(layer, CREMA_E_SHAPE, "the bottom must have 2 axes or more, found %s",
                          crema_shape_text(shape, text, sizeof text));
   }
-  if (top[0] != bottom[0]) CR_TRY(crema_blob_reshape(top[0], shape));
+  CR_TRY(cr_dropout_make(layer, &s->dropout, bottom, top, &drops));
+  if (!drops) return CREMA_OK;
   const int64_t channels = crema_shape_count(shape, 0, 2);
   const crema_shape c = cr_shape_1(channels);
   const crema_shape x = cr_shape_3(1, channels, crema_shape_count(shape, 2, shape->axes));
-  cr_op_desc desc = cr_layer_op_desc(CR_OP_COPY);
-  CR_TRY(cr_layer_op_make(layer, &s->copy, &desc, 2, (const crema_shape *[]){shape, shape}));
-  if (layer->phase == CAFFE__PHASE__TEST) return CREMA_OK;
   CR_TRY(cr_layer_tensor(layer, &s->factor, cr_layer_arithmetic(layer), channels));
   CR_TRY(cr_layer_tensor(layer, &s->mask, CREMA_U8, channels));
-  desc.kind = CR_OP_SET;
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_SET);
   desc.u.value = 1;
   CR_TRY(cr_layer_op_make(layer, &s->set, &desc, 1, (const crema_shape *[]){&c}));
   desc = cr_layer_op_desc(CR_OP_DROPOUT_FWD);
-  desc.u.dropout.ratio = s->ratio;
+  desc.u.dropout.ratio = s->dropout.ratio;
   CR_TRY(cr_layer_op_make(layer, &s->drop, &desc, 3, (const crema_shape *[]){&c, &c, &c}));
   desc = cr_layer_op_desc(CR_OP_AFFINE_FWD);
   CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 4, (const crema_shape *[]){&x, &c, NULL, &x}));
@@ -62,8 +58,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
                             crema_blob *const *top) {
   spatial_dropout_state *s = layer->state;
   if (layer->phase == CAFFE__PHASE__TEST) {
-    if (cr_layer_in_place(bottom[0], top[0])) return CREMA_OK;
-    return cr_layer_op_run(&s->copy, context, (cr_tensor *[]){bottom[0]->data, top[0]->data}, NULL);
+    return cr_dropout_forward(&s->dropout, context, bottom, top);
   }
   cr_op_scalars scalars = {.seed = layer->key, .counter = layer->pass};
   CR_TRY(cr_layer_op_run(&s->set, context, &s->factor, NULL));
@@ -78,8 +73,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   spatial_dropout_state *s = layer->state;
   if (!propagate_down[0]) return CREMA_OK;
   if (layer->phase == CAFFE__PHASE__TEST) {
-    if (bottom[0]->diff == top[0]->diff) return CREMA_OK;
-    return cr_layer_op_run(&s->copy, context, (cr_tensor *[]){top[0]->diff, bottom[0]->diff}, NULL);
+    return cr_dropout_backward(&s->dropout, context, top, bottom);
   }
   return cr_layer_op_run(&s->backward, context,
                          (cr_tensor *[]){top[0]->diff, s->factor, bottom[0]->diff}, NULL);

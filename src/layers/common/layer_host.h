@@ -24,6 +24,12 @@ static inline void cr_host_put(const cr_host_results *results, int64_t i, double
   else results->narrow[i] = (float)value;
 }
 
+/* What the classes of layers have in common that choose and count on the host: full precision for
+ * what comes out. */
+#define CR_LAYER_HOST(type_name, state_bytes, setup_fn, reshape_fn, forward_fn, destroy_fn) \
+  .type = type_name, .state_size = state_bytes, .wide_tops = true, .setup = setup_fn,       \
+  .reshape = reshape_fn, .forward = forward_fn, .destroy = destroy_fn
+
 /* As precise as the tensor has them. */
 crema_status cr_host_read(cr_tensor *tensor, cr_host_values *out) CREMA_MUST_USE;
 /* Old content is not kept. */

@@ -250,14 +250,8 @@ static void destroy(cr_layer *layer) {
 }
 
 const cr_layer_class cr_layer_anchor_target = {
-    .type = "AnchorTarget",
-    .state_size = sizeof(anchor_target_state),
+    CR_LAYER_HOST("AnchorTarget", sizeof(anchor_target_state), setup, reshape, forward, destroy),
     .bottoms = {3, 4},
     .tops = {4, 4},
-    .wide_tops = true,
     .ends_gradient = true,
-    .setup = setup,
-    .reshape = reshape,
-    .forward = forward,
-    .destroy = destroy,
 };

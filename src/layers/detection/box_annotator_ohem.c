@@ -110,13 +110,7 @@ static void destroy(cr_layer *layer) {
 }
 
 const cr_layer_class cr_layer_box_annotator_ohem = {
-    .type = "BoxAnnotatorOHEM",
-    .state_size = sizeof(annotator_state),
+    CR_LAYER_HOST("BoxAnnotatorOHEM", sizeof(annotator_state), setup, reshape, forward, destroy),
     .bottoms = {4, 4},
     .tops = {2, 2},
-    .wide_tops = true,
-    .setup = setup,
-    .reshape = reshape,
-    .forward = forward,
-    .destroy = destroy,
 };

@@ -254,13 +254,7 @@ static void destroy(cr_layer *layer) {
 }
 
 const cr_layer_class cr_layer_detection_evaluate = {
-    .type = "DetectionEvaluate",
-    .state_size = sizeof(evaluate_state),
+    CR_LAYER_HOST("DetectionEvaluate", sizeof(evaluate_state), setup, reshape, forward, destroy),
     .bottoms = {2, 2},
     .tops = {1, 1},
-    .wide_tops = true,
-    .setup = setup,
-    .reshape = reshape,
-    .forward = forward,
-    .destroy = destroy,
 };

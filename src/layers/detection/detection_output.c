@@ -267,13 +267,7 @@ static void destroy(cr_layer *layer) {
 }
 
 const cr_layer_class cr_layer_detection_output = {
-    .type = "DetectionOutput",
-    .state_size = sizeof(output_state),
+    CR_LAYER_HOST("DetectionOutput", sizeof(output_state), setup, reshape, forward, destroy),
     .bottoms = {3, 4},
     .tops = {1, 1},
-    .wide_tops = true,
-    .setup = setup,
-    .reshape = reshape,
-    .forward = forward,
-    .destroy = destroy,
 };

@@ -436,14 +436,9 @@ static void destroy(cr_layer *layer) {
 }
 
 const cr_layer_class cr_layer_detectnet_transformation = {
-    .type = "DetectNetTransformation",
-    .state_size = sizeof(detectnet_state),
+    CR_LAYER_HOST("DetectNetTransformation", sizeof(detectnet_state), setup, reshape, forward,
+                  destroy),
     .bottoms = {2, 2},
     .tops = {2, 2},
-    .wide_tops = true,
     .ends_gradient = true,
-    .setup = setup,
-    .reshape = reshape,
-    .forward = forward,
-    .destroy = destroy,
 };

@@ -172,13 +172,7 @@ static void destroy(cr_layer *layer) {
 }
 
 const cr_layer_class cr_layer_eval_detection = {
-    .type = "EvalDetection",
-    .state_size = sizeof(eval_state),
+    CR_LAYER_HOST("EvalDetection", sizeof(eval_state), setup, reshape, forward, destroy),
     .bottoms = {2, 2},
     .tops = {1, 1},
-    .wide_tops = true,
-    .setup = setup,
-    .reshape = reshape,
-    .forward = forward,
-    .destroy = destroy,
 };

@@ -188,14 +188,8 @@ static void destroy(cr_layer *layer) {
 }
 
 const cr_layer_class cr_layer_proposal = {
-    .type = "Proposal",
-    .state_size = sizeof(proposal_state),
+    CR_LAYER_HOST("Proposal", sizeof(proposal_state), setup, reshape, forward, destroy),
     .bottoms = {3, 3},
     .tops = {1, 2},
-    .wide_tops = true,
     .ends_gradient = true,
-    .setup = setup,
-    .reshape = reshape,
-    .forward = forward,
-    .destroy = destroy,
 };

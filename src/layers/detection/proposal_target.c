@@ -237,14 +237,9 @@ static void destroy(cr_layer *layer) {
 }
 
 const cr_layer_class cr_layer_proposal_target = {
-    .type = "ProposalTarget",
-    .state_size = sizeof(proposal_target_state),
+    CR_LAYER_HOST("ProposalTarget", sizeof(proposal_target_state), setup, reshape, forward,
+                  destroy),
     .bottoms = {2, 2},
     .tops = {5, 5},
-    .wide_tops = true,
     .ends_gradient = true,
-    .setup = setup,
-    .reshape = reshape,
-    .forward = forward,
-    .destroy = destroy,
 };

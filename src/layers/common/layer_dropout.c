@@ -1,0 +1,38 @@
+#include "layers/common/layer_dropout.h"
+
+#include "core/fail.h"
+#include "core/rng.h"
+
+crema_status cr_dropout_set(cr_layer *layer, cr_dropout *dropout, float ratio, int64_t seed) {
+  dropout->ratio = ratio;
+  if (!(ratio >= 0 && ratio < 1)) {
+    return cr_layer_fail(layer, CREMA_E_RANGE, "dropout_ratio is %g, must be in [0, 1)",
+                         (double)ratio);
+  }
+  if (seed >= 0) layer->key = cr_mix_key((uint64_t)seed, (uint64_t)layer->solver.rank);
+  return CREMA_OK;
+}
+
+crema_status cr_dropout_make(cr_layer *layer, cr_dropout *dropout, crema_blob *const *bottom,
+                             crema_blob *const *top, bool *drops) {
+  const crema_shape *shape = &bottom[0]->shape;
+  const cr_op_desc copy = cr_layer_op_desc(CR_OP_COPY);
+  *drops = layer->phase != CAFFE__PHASE__TEST;
+  if (top[0] != bottom[0]) CR_TRY(crema_blob_reshape(top[0], shape));
+  if (*drops) return CREMA_OK;
+  return cr_layer_op_make(layer, &dropout->copy, &copy, 2, (const crema_shape *[]){shape, shape});
+}
+
+crema_status cr_dropout_forward(cr_dropout *dropout, crema_context *context,
+                                crema_blob *const *bottom, crema_blob *const *top) {
+  if (cr_layer_in_place(bottom[0], top[0])) return CREMA_OK;
+  return cr_layer_op_run(&dropout->copy, context, (cr_tensor *[]){bottom[0]->data, top[0]->data},
+                         NULL);
+}
+
+crema_status cr_dropout_backward(cr_dropout *dropout, crema_context *context,
+                                 crema_blob *const *top, crema_blob *const *bottom) {
+  if (bottom[0]->diff == top[0]->diff) return CREMA_OK;
+  return cr_layer_op_run(&dropout->copy, context, (cr_tensor *[]){top[0]->diff, bottom[0]->diff},
+                         NULL);
+}

@@ -1,0 +1,29 @@
+/* What layers share that drop values at random in TRAIN and give their bottom as it is in TEST. */
+#ifndef CR_LAYERS_LAYER_DROPOUT_H
+#define CR_LAYERS_LAYER_DROPOUT_H
+
+#include "layers/common/layer_op.h"
+
+/* Zero-initialised. */
+typedef struct cr_dropout {
+  float ratio; /* of what is dropped */
+  cr_layer_op copy;
+} cr_dropout;
+
+/* For setup: checks the ratio; a seed of 0 or more takes the place of the net's. Errors:
+ * CREMA_E_RANGE. */
+crema_status cr_dropout_set(cr_layer *layer, cr_dropout *dropout, float ratio,
+                            int64_t seed) CREMA_MUST_USE;
+
+/* For reshape: shapes the top like the bottom. *drops: the phase is TRAIN; in TEST there is nothing
+ * else to do. */
+crema_status cr_dropout_make(cr_layer *layer, cr_dropout *dropout, crema_blob *const *bottom,
+                             crema_blob *const *top, bool *drops) CREMA_MUST_USE;
+
+/* A pass in TEST: the same values, or gradients, unless both are one. */
+crema_status cr_dropout_forward(cr_dropout *dropout, crema_context *context,
+                                crema_blob *const *bottom, crema_blob *const *top) CREMA_MUST_USE;
+crema_status cr_dropout_backward(cr_dropout *dropout, crema_context *context,
+                                 crema_blob *const *top, crema_blob *const *bottom) CREMA_MUST_USE;
+
+#endif
