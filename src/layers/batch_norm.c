@@ -43,6 +43,9 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
     return cr_layer_fail(layer, CREMA_E_UNSUPPORTED,
                          "scale_bias is not supported, use a Scale layer with bias_term");
   }
+  if (param->update_global_stats) {
+    return cr_layer_fail(layer, CREMA_E_UNSUPPORTED, "update_global_stats is not supported");
+  }
   if (bottom[0]->shape.axes < 1) {
     return cr_layer_fail(layer, CREMA_E_SHAPE, "the bottom must have axes, found a scalar");
   }

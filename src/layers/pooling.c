@@ -1,14 +1,16 @@
 /* Pooling: one value of each window over height and width.
  *
  * Formula: MAX: the largest. AVE: the sum over the size of the window, which counts padding and is
- * cut at the end of the padded input. STOCHASTIC (Zeiler and Fergus, "Stochastic pooling", 2013):
- * in TRAIN a value drawn with probability in proportion to it, in TEST the mean with those weights.
+ * cut at the end of the padded input; with avg_include_pad: false, the mean of the input's values
+ * in it. STOCHASTIC (Zeiler and Fergus, "Stochastic pooling", 2013): in TRAIN a value drawn with
+ * probability in proportion to it, in TEST the mean with those weights.
  * Shapes: x (N, C, H, W) -> y (N, C, H', W') and, for MAX, optionally the positions of the maxima.
  * H' = ceil((H + 2 pad - K) / stride) + 1 (round_mode FLOOR: floor), less one if there is padding,
  * be it of the other axis, and the last window would start behind the input.
  * Fields: pooling_param.
  * Caffe: the same; ceil_mode, which forks have in place of round_mode, is read as such; stochastic
- * pooling works on the CPU, too.
+ * pooling works on the CPU, too; avg_include_pad is Intel Caffe's, whose pooling over three axes is
+ * refused.
  * Example, x 2 3 9 9:
  *   layer { name: "pool" type: "Pooling" bottom: "x" top: "y"
  *     pooling_param { pool: MAX kernel_size: 3 stride: 2 } } */
@@ -18,7 +20,7 @@
 
 typedef struct pooling_state {
   int method; /* CAFFE__POOLING_PARAMETER__POOL_METHOD__... */
-  bool global, floor;
+  bool global, floor, inside;
   cr_window window;
   cr_layer_op forward, forward_only, backward, mask;
   cr_tensor *aux; /* the index in its window of each value */
@@ -111,7 +113,13 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   if (param == NULL) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT, "pooling_param with a kernel is required");
   }
+  if (param->axis != 1 || param->n_kernel_size_3d + param->n_stride_3d + param->n_pad_3d > 0) {
+    return cr_layer_fail(layer, CREMA_E_UNSUPPORTED,
+                         "axis, kernel_size_3d, stride_3d and pad_3d (pooling over three axes) are "
+                         "not supported");
+  }
   s->method = (int)param->pool;
+  s->inside = !param->avg_include_pad;
   s->global = param->global_pooling;
   s->floor =
       param->torch_pooling || param->round_mode == CAFFE__POOLING_PARAMETER__ROUND_MODE__FLOOR;
@@ -155,7 +163,9 @@ static crema_status top_shape(const cr_layer *layer, const crema_shape *from, cr
 static cr_op_desc pool_desc(const pooling_state *s, cr_op_kind kind, const crema_shape *src) {
   cr_op_desc desc = cr_layer_op_desc(kind);
   desc.u.pool.window = s->window;
-  desc.u.pool.method = s->method == POOL_AVE ? CR_POOL_AVERAGE : CR_POOL_MAX;
+  desc.u.pool.method = s->method != POOL_AVE ? CR_POOL_MAX
+                       : s->inside           ? CR_POOL_AVERAGE_INPUT
+                                             : CR_POOL_AVERAGE;
   desc.u.pool.src[0] = src->dim[2];
   desc.u.pool.src[1] = src->dim[3];
   return desc;

@@ -166,11 +166,11 @@ static crema_status upgrade_net(Caffe__NetParameter *net, const char *source, bo
     CR_TRY(upgrade_inputs(net));
   }
   if (cr_upgrade_fused_needed(net)) {
-    cr_log_info("%s: upgrading relu of layers to ReLU layers", source);
+    cr_log_info("%s: upgrading relu and scale_train of layers to layers of their own", source);
     CR_TRY(cr_upgrade_fused(net));
   }
   if (cr_upgrade_norm_needed(net)) {
-    cr_log_info("%s: upgrading scale_bias of BatchNorm layers to Scale layers", source);
+    cr_log_info("%s: upgrading BatchNorm layers that scale to BatchNorm and Scale layers", source);
     CR_TRY(cr_upgrade_norm(net));
   }
   if (batch_norm_needed(net)) {

@@ -21,14 +21,16 @@ bool cr_upgrade_v1_needed(const Caffe__NetParameter *net);
 crema_status cr_upgrade_transform(Caffe__NetParameter *net) CREMA_MUST_USE;
 bool cr_upgrade_transform_needed(const Caffe__NetParameter *net);
 
-/* BatchNorm layers with scale_bias (or a filler of it) become a BatchNorm and, named
- * "<name>/scale_bias", a Scale layer. */
+/* BatchNorm layers with scale_bias (or a filler of it), with use_weight_bias or filler, and BN
+ * layers become a BatchNorm and, named "<name>/scale_bias", a Scale layer. Errors:
+ * CREMA_E_UNSUPPORTED for a BN that has not four parameters. */
 crema_status cr_upgrade_norm(Caffe__NetParameter *net) CREMA_MUST_USE;
 bool cr_upgrade_norm_needed(const Caffe__NetParameter *net);
 
 /* relu of Convolution, InnerProduct and BatchNorm layers becomes, named "<name>/relu", a ReLU
- * layer; a net's bn_stats_batch_size goes to its BatchNorm layers. Errors: CREMA_E_UNSUPPORTED for
- * relu of a layer with several tops. */
+ * layer, scale_train: false of Dropout, named "<name>/scale", a Power layer; a net's
+ * bn_stats_batch_size goes to its BatchNorm layers. Errors: CREMA_E_UNSUPPORTED for a layer with
+ * several tops. */
 crema_status cr_upgrade_fused(Caffe__NetParameter *net) CREMA_MUST_USE;
 bool cr_upgrade_fused_needed(const Caffe__NetParameter *net);
 

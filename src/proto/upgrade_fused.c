@@ -1,7 +1,7 @@
 /* What Intel Caffe writes into a layer for its own engine. ReLU in place of a layer of its own:
  * `relu` and `negative_slope` of Convolution, InnerProduct and BatchNorm layers, which become a
  * ReLU layer behind it. And bn_stats_batch_size of a net, which is given to its BatchNorm layers.
- */
+ * Likewise scale_train of Dropout (py-faster-rcnn), which becomes a Power layer behind it. */
 #include <string.h>
 
 #include "core/fail.h"
@@ -18,7 +18,7 @@ static void clear(ProtobufCMessage *message, const char *field) {
 static crema_status set_text(char **slot, const char *text, const char *suffix) {
   size_t size = strlen(text) + strlen(suffix) + 1;
   char *made = cr_proto_alloc(size);
-  if (made == NULL) return cr_fail_memory(size, "a ReLU layer");
+  if (made == NULL) return cr_fail_memory(size, "a layer");
   memcpy(made, text, strlen(text));
   memcpy(made + strlen(text), suffix, strlen(suffix) + 1);
   *slot = made;
@@ -34,10 +34,20 @@ static bool rectifies(const Caffe__LayerParameter *layer, float *slope) {
   return (conv != NULL && conv->relu) || (ip != NULL && ip->relu) || (norm != NULL && norm->relu);
 }
 
+/* Whether a layer drops values and leaves the others as they are, so that TEST has to multiply. */
+static bool drops_only(const Caffe__LayerParameter *layer) {
+  return layer->type != NULL && strcmp(layer->type, "Dropout") == 0 &&
+         layer->dropout_param != NULL && layer->dropout_param->has_scale_train;
+}
+
+static bool divides(const Caffe__LayerParameter *layer) {
+  float slope = 0;
+  return rectifies(layer, &slope) || drops_only(layer);
+}
+
 static size_t count_fused(const Caffe__NetParameter *net) {
   size_t count = 0;
-  float slope = 0;
-  for (size_t i = 0; i < net->n_layer; ++i) count += rectifies(net->layer[i], &slope);
+  for (size_t i = 0; i < net->n_layer; ++i) count += divides(net->layer[i]);
   return count;
 }
 
@@ -57,8 +67,10 @@ static void clear_fused(Caffe__LayerParameter *layer) {
   if (layer->batch_norm_param != NULL) clear(&layer->batch_norm_param->base, "relu");
 }
 
-/* `relu` is a copy of `layer`, and keeps its rules. It works in place on the top of `layer`. */
-static crema_status divide(Caffe__LayerParameter *layer, Caffe__LayerParameter *relu, float slope) {
+/* Makes of `behind`, a copy of `layer` that keeps its rules, one of type `type` without parameters
+ * that works in place on the top of `layer`. */
+static crema_status follow(Caffe__LayerParameter *layer, Caffe__LayerParameter *behind,
+                           const char *suffix, const char *type) {
   static const char *const own[] = {"name",
                                     "type",
                                     "bottom",
@@ -67,16 +79,36 @@ static crema_status divide(Caffe__LayerParameter *layer, Caffe__LayerParameter *
                                     "blobs",
                                     "convolution_param",
                                     "inner_product_param",
-                                    "batch_norm_param"};
-  ProtobufCMessage *param;
-  for (size_t i = 0; i < sizeof own / sizeof own[0]; ++i) clear(&relu->base, own[i]);
+                                    "batch_norm_param",
+                                    "dropout_param"};
+  for (size_t i = 0; i < sizeof own / sizeof own[0]; ++i) clear(&behind->base, own[i]);
   clear(&layer->base, "loss_weight");
+  CR_TRY(set_text(&behind->name, layer->name != NULL ? layer->name : "", suffix));
+  CR_TRY(set_text(&behind->type, type, ""));
+  CR_TRY(cr_field_reserve(&behind->base, field_of(&behind->base, "bottom"), 1));
+  CR_TRY(set_text(&behind->bottom[0], behind->top[0], ""));
+  behind->n_bottom = 1;
+  return CREMA_OK;
+}
+
+/* Dropout divides what is left by 1 - ratio, which this undoes; in TEST, it multiplies by it. */
+static crema_status add_power(Caffe__LayerParameter *layer, Caffe__LayerParameter *power) {
+  ProtobufCMessage *param;
+  const float ratio = layer->dropout_param->dropout_ratio;
+  clear(&layer->dropout_param->base, "scale_train");
+  CR_TRY(follow(layer, power, "/scale", "Power"));
+  CR_TRY(cr_field_message(&power->base, field_of(&power->base, "power_param"), &param));
+  ((Caffe__PowerParameter *)param)->has_scale = 1;
+  ((Caffe__PowerParameter *)param)->scale = 1 - ratio;
+  return CREMA_OK;
+}
+
+static crema_status add_relu(Caffe__LayerParameter *layer, Caffe__LayerParameter *relu) {
+  ProtobufCMessage *param;
+  float slope = 0;
+  (void)rectifies(layer, &slope);
   clear_fused(layer);
-  CR_TRY(set_text(&relu->name, layer->name != NULL ? layer->name : "", "/relu"));
-  CR_TRY(set_text(&relu->type, "ReLU", ""));
-  CR_TRY(cr_field_reserve(&relu->base, field_of(&relu->base, "bottom"), 1));
-  CR_TRY(set_text(&relu->bottom[0], relu->top[0], ""));
-  relu->n_bottom = 1;
+  CR_TRY(follow(layer, relu, "/relu", "ReLU"));
   CR_TRY(cr_field_message(&relu->base, field_of(&relu->base, "relu_param"), &param));
   if (slope != 0) {
     ((Caffe__ReLUParameter *)param)->has_negative_slope = 1;
@@ -105,18 +137,24 @@ crema_status cr_upgrade_fused(Caffe__NetParameter *net) {
   CR_TRY(cr_field_reserve(&net->base, field_of(&net->base, "layer"), count_fused(net)));
   /* Back to front, so that the layers that are added are not visited. */
   for (size_t i = net->n_layer; i-- > 0;) {
-    ProtobufCMessage *relu;
-    float slope = 0;
-    if (!rectifies(net->layer[i], &slope)) continue;
-    if (net->layer[i]->n_top != 1) {
-      return cr_fail(CREMA_E_UNSUPPORTED, "layer \"%.200s\": relu needs one top, found %zu",
-                     net->layer[i]->name != NULL ? net->layer[i]->name : "", net->layer[i]->n_top);
+    ProtobufCMessage *behind;
+    const bool drops = drops_only(net->layer[i]);
+    if (!divides(net->layer[i])) continue;
+    if (drops && net->layer[i]->dropout_param->scale_train) {
+      clear(&net->layer[i]->dropout_param->base, "scale_train");
+      continue;
     }
-    CR_TRY(cr_message_copy(&net->layer[i]->base, &relu));
+    if (net->layer[i]->n_top != 1) {
+      return cr_fail(CREMA_E_UNSUPPORTED, "layer \"%.200s\": %s needs one top, found %zu",
+                     net->layer[i]->name != NULL ? net->layer[i]->name : "",
+                     drops ? "scale_train" : "relu", net->layer[i]->n_top);
+    }
+    CR_TRY(cr_message_copy(&net->layer[i]->base, &behind));
     memmove(net->layer + i + 2, net->layer + i + 1, (net->n_layer - i - 1) * sizeof *net->layer);
-    net->layer[i + 1] = (Caffe__LayerParameter *)relu;
+    net->layer[i + 1] = (Caffe__LayerParameter *)behind;
     ++net->n_layer;
-    CR_TRY(divide(net->layer[i], net->layer[i + 1], slope));
+    CR_TRY(drops ? add_power(net->layer[i], net->layer[i + 1])
+                 : add_relu(net->layer[i], net->layer[i + 1]));
   }
   return CREMA_OK;
 }

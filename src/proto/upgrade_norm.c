@@ -1,8 +1,9 @@
-/* BatchNorm of the NVIDIA dialect, which can scale and shift by itself, to a BatchNorm and a Scale
- * layer behind it. Its parameters 0 to 2 are the statistics (mean, variance, one value without a
- * meaning), 3 the scale and 4 the shift. Models of its early versions, as of DIGITS, have them in
- * another order: scale, shift, mean, variance, one value. Models of BVLC have three: sums of means
- * and of variances and what to divide them by, which the BatchNorm layer does. */
+/* BatchNorm of the NVIDIA dialect and of Intel Caffe, which can scale and shift by itself, to a
+ * BatchNorm and a Scale layer behind it; so PSPNet's BN. Its parameters 0 to 2 are the statistics
+ * (mean, variance, one value without a meaning), 3 the scale and 4 the shift. Models of its early
+ * versions, as of DIGITS, have them in another order: scale, shift, mean, variance, one value.
+ * Models of BVLC have three: sums of means and of variances and what to divide them by, which the
+ * BatchNorm layer does. */
 #include <string.h>
 
 #include "core/fail.h"
@@ -46,12 +47,35 @@ static bool has_scaling_blobs(const Caffe__LayerParameter *layer) {
   return one && count[0] == count[1] && count[0] == count[3];
 }
 
-/* As in that dialect, a filler means scale_bias; so do the parameters that it needs. */
+static bool has_type(const Caffe__LayerParameter *layer, const char *type) {
+  return layer->type != NULL && strcmp(layer->type, type) == 0;
+}
+
+/* PSPNet's layer, which has the four parameters scale, shift, mean and variance. */
+static bool is_bn(const Caffe__LayerParameter *layer) {
+  return has_type(layer, "BN");
+}
+
+/* Intel Caffe without the shift. */
+static bool has_scale_alone(const Caffe__LayerParameter *layer) {
+  return layer->n_blobs == PARAMETERS - 1 && count_of(layer->blobs[2]) == 1 &&
+         count_of(layer->blobs[3]) == count_of(layer->blobs[0]);
+}
+
+/* As Intel Caffe has it. What it does by default where nothing is said is left to the file's own
+ * Scale layers, as in other dialects. */
+static bool has_weight(const Caffe__BatchNormParameter *norm) {
+  if (norm == NULL || (norm->has_use_weight_bias && !norm->use_weight_bias)) return false;
+  return norm->has_use_weight_bias || norm->filler != NULL;
+}
+
+/* As in the NVIDIA dialect, a filler means scale_bias; so do the parameters that it needs. */
 static bool scales(const Caffe__LayerParameter *layer) {
   const Caffe__BatchNormParameter *norm = layer->batch_norm_param;
-  if (layer->type == NULL || strcmp(layer->type, "BatchNorm") != 0) return false;
   if (layer->n_top != 1) return false;
-  return has_scaling_blobs(layer) ||
+  if (is_bn(layer)) return true;
+  if (!has_type(layer, "BatchNorm")) return false;
+  return has_scaling_blobs(layer) || has_scale_alone(layer) || has_weight(norm) ||
          (norm != NULL && (norm->scale_bias || norm->scale_filler || norm->bias_filler));
 }
 
@@ -105,40 +129,46 @@ static void keep_parameters(Caffe__LayerParameter *layer, size_t from, size_t to
   }
 }
 
-/* That dialect learns scale and shift at the full rate and the statistics not at all, whatever
- * the multipliers say. */
-static void set_multipliers(Caffe__LayerParameter *norm, Caffe__LayerParameter *scale) {
+/* The statistics are not learnt, whatever the multipliers say; the NVIDIA dialect also learns scale
+ * and shift at the full rate whatever they say: `full`. */
+static void set_multipliers(Caffe__LayerParameter *norm, Caffe__LayerParameter *scale, bool full) {
   for (size_t i = 0; i < norm->n_param; ++i) {
     norm->param[i]->has_lr_mult = norm->param[i]->has_decay_mult = 1;
     norm->param[i]->lr_mult = norm->param[i]->decay_mult = 0.0F;
   }
-  for (size_t i = 0; i < scale->n_param; ++i) {
+  for (size_t i = 0; full && i < scale->n_param; ++i) {
     clear(&scale->param[i]->base, "lr_mult");
     clear(&scale->param[i]->base, "decay_mult");
   }
 }
 
-static crema_status move_fillers(Caffe__BatchNormParameter *norm, Caffe__LayerParameter *layer) {
+/* Moves the field of `norm` under another name to `scale`, where it is given. */
+static crema_status move_filler(Caffe__BatchNormParameter *norm, const char *from,
+                                ProtobufCMessage *scale, const char *to) {
+  const ProtobufCFieldDescriptor *field = field_of(&norm->base, from);
+  if (cr_field_count(&norm->base, field) == 0) return CREMA_OK;
+  return cr_field_move(&norm->base, field, scale, field_of(scale, to));
+}
+
+static crema_status move_fillers(Caffe__BatchNormParameter *norm, Caffe__LayerParameter *layer,
+                                 bool bias) {
+  static const char *const read[] = {"scale_bias", "use_weight_bias", "bias_term"};
   ProtobufCMessage *param;
   CR_TRY(cr_field_message(&layer->base, field_of(&layer->base, "scale_param"), &param));
   Caffe__ScaleParameter *scale = (Caffe__ScaleParameter *)param;
   scale->has_bias_term = 1;
-  scale->bias_term = 1;
+  scale->bias_term = bias;
   if (norm == NULL) return CREMA_OK;
-  if (norm->scale_filler != NULL) {
-    CR_TRY(cr_field_move(&norm->base, field_of(&norm->base, "scale_filler"), param,
-                         field_of(param, "filler")));
-  }
-  if (norm->bias_filler != NULL) {
-    CR_TRY(cr_field_move(&norm->base, field_of(&norm->base, "bias_filler"), param,
-                         field_of(param, "bias_filler")));
-  }
-  clear(&norm->base, "scale_bias");
+  CR_TRY(move_filler(norm, norm->filler != NULL ? "filler" : "scale_filler", param, "filler"));
+  CR_TRY(move_filler(norm, "bias_filler", param, "bias_filler"));
+  for (size_t i = 0; i < sizeof read / sizeof read[0]; ++i) clear(&norm->base, read[i]);
   return CREMA_OK;
 }
 
 /* `scale` is a copy of `norm`, and keeps its rules. It works in place on the top of `norm`. */
-static crema_status divide(Caffe__LayerParameter *norm, Caffe__LayerParameter *scale) {
+static crema_status divide(Caffe__LayerParameter *norm, Caffe__LayerParameter *scale, bool full) {
+  const bool bias = norm->n_blobs != PARAMETERS - 1 &&
+                    (norm->batch_norm_param == NULL || norm->batch_norm_param->bias_term);
   clear(&scale->base, "name");
   clear(&scale->base, "type");
   clear(&scale->base, "bottom");
@@ -152,8 +182,8 @@ static crema_status divide(Caffe__LayerParameter *norm, Caffe__LayerParameter *s
   scale->n_bottom = 1;
   keep_parameters(norm, 0, STATISTICS);
   keep_parameters(scale, STATISTICS, SIZE_MAX);
-  set_multipliers(norm, scale);
-  return move_fillers(norm->batch_norm_param, scale);
+  set_multipliers(norm, scale, full);
+  return move_fillers(norm->batch_norm_param, scale, bias);
 }
 
 /* A blob of one value, 1. */
@@ -193,11 +223,19 @@ static crema_status flatten(Caffe__BlobProto *blob) {
   return CREMA_OK;
 }
 
-/* Brings five parameters into today's order. That dialect's mean and variance are no sums, so that
- * they are divided by 1. With a single channel all have one value, and the order is today's. */
+/* Whether mean and variance are sums, as Intel Caffe's are: from the second batch on, what they are
+ * divided by is 1 + moving_average_fraction or more. In the NVIDIA dialect the value is 1, or n /
+ * (n - 1) for n values, and nothing is divided by it. */
+static bool has_sums(const Caffe__LayerParameter *norm) {
+  const Caffe__BlobProto *divisor = norm->blobs[2];
+  return divisor->n_data == 1 && divisor->data[0] > 1.5F;
+}
+
+/* Brings five parameters into today's order. Means and variances that are no sums are divided by 1.
+ * With a single channel all have one value, and the order is today's. */
 static crema_status order_parameters(Caffe__LayerParameter *norm) {
   Caffe__BlobProto **blob = norm->blobs, *one = NULL;
-  if (norm->n_blobs != PARAMETERS) return CREMA_OK;
+  if (norm->n_blobs != PARAMETERS || has_sums(norm)) return CREMA_OK;
   for (int i = 0; i < PARAMETERS; ++i) CR_TRY(flatten(blob[i]));
   CR_TRY(one_blob(&one));
   if (count_of(blob[4]) == 1 && count_of(blob[2]) != 1) {
@@ -214,6 +252,75 @@ static crema_status order_parameters(Caffe__LayerParameter *norm) {
   return CREMA_OK;
 }
 
+/* bn_param as a batch_norm_param. */
+static crema_status convert_bn_param(Caffe__LayerParameter *layer) {
+  const Caffe__BNParameter unset = CAFFE__BNPARAMETER__INIT;
+  ProtobufCMessage *param;
+  CR_TRY(cr_field_message(&layer->base, field_of(&layer->base, "batch_norm_param"), &param));
+  Caffe__BatchNormParameter *norm = (Caffe__BatchNormParameter *)param;
+  Caffe__BNParameter *bn = layer->bn_param;
+  norm->has_moving_average_fraction = norm->has_eps = 1;
+  norm->moving_average_fraction = bn != NULL ? bn->momentum : unset.momentum;
+  norm->eps = bn != NULL ? bn->eps : unset.eps;
+  if (bn == NULL) return CREMA_OK;
+  if (bn->frozen) norm->has_use_global_stats = norm->use_global_stats = 1;
+  static const char *const fillers[][2] = {{"slope_filler", "scale_filler"},
+                                           {"bias_filler", "bias_filler"}};
+  for (size_t i = 0; i < sizeof fillers / sizeof fillers[0]; ++i) {
+    const ProtobufCFieldDescriptor *from = field_of(&bn->base, fillers[i][0]);
+    if (cr_field_count(&bn->base, from) == 0) continue;
+    CR_TRY(cr_field_move(&bn->base, from, param, field_of(param, fillers[i][1])));
+  }
+  return CREMA_OK;
+}
+
+/* Adds messages to a repeated field until it has `count` of them. */
+static crema_status fill_up(ProtobufCMessage *message, const char *name, size_t count) {
+  const ProtobufCFieldDescriptor *field = field_of(message, name);
+  size_t *length = cr_field_length(message, field);
+  if (*length >= count) return CREMA_OK;
+  CR_TRY(cr_field_reserve(message, field, count - *length));
+  while (*length < count) {
+    ProtobufCMessage ***array = cr_field_slot(message, field);
+    CR_TRY(cr_message_new(field->descriptor, &(*array)[*length]));
+    ++*length;
+  }
+  return CREMA_OK;
+}
+
+/* From scale, shift, mean, variance and a fifth one to mean, variance, the fifth, scale, shift. */
+static void rotate(void **array) {
+  void *old[PARAMETERS];
+  memcpy(old, array, sizeof old);
+  for (int i = 0; i < PARAMETERS; ++i) array[i] = old[(i + 2) % PARAMETERS];
+}
+
+static crema_status convert_bn(Caffe__LayerParameter *layer) {
+  const bool frozen = layer->bn_param != NULL && layer->bn_param->frozen;
+  if (layer->n_blobs != 0 && layer->n_blobs != PARAMETERS - 1) {
+    return cr_fail(CREMA_E_UNSUPPORTED,
+                   "layer \"%.200s\": BN of %zu parameters is not supported, it has four: scale, "
+                   "shift, mean, variance",
+                   layer->name != NULL ? layer->name : "", layer->n_blobs);
+  }
+  clear(&layer->base, "type");
+  CR_TRY(set_text(&layer->type, "BatchNorm", ""));
+  CR_TRY(convert_bn_param(layer));
+  clear(&layer->base, "bn_param");
+  if (layer->n_param > 0 || frozen) {
+    CR_TRY(fill_up(&layer->base, "param", PARAMETERS));
+    for (int i = 0; frozen && i < 2; ++i) {
+      layer->param[i]->has_lr_mult = layer->param[i]->has_decay_mult = 1;
+      layer->param[i]->lr_mult = layer->param[i]->decay_mult = 0.0F;
+    }
+    rotate((void **)layer->param);
+  }
+  if (layer->n_blobs == 0) return CREMA_OK;
+  CR_TRY(fill_up(&layer->base, "blobs", PARAMETERS));
+  rotate((void **)layer->blobs);
+  return CREMA_OK;
+}
+
 crema_status cr_upgrade_norm(Caffe__NetParameter *net) {
   size_t extra = count_scaling(net);
   CR_TRY(cr_field_reserve(&net->base, field_of(&net->base, "layer"), extra));
@@ -221,12 +328,15 @@ crema_status cr_upgrade_norm(Caffe__NetParameter *net) {
   for (size_t i = net->n_layer; i-- > 0;) {
     ProtobufCMessage *scale;
     if (!scales(net->layer[i])) continue;
+    const bool bn = is_bn(net->layer[i]);
+    const bool full = !bn && !has_weight(net->layer[i]->batch_norm_param);
+    if (bn) CR_TRY(convert_bn(net->layer[i]));
     CR_TRY(order_parameters(net->layer[i]));
     CR_TRY(cr_message_copy(&net->layer[i]->base, &scale));
     memmove(net->layer + i + 2, net->layer + i + 1, (net->n_layer - i - 1) * sizeof *net->layer);
     net->layer[i + 1] = (Caffe__LayerParameter *)scale;
     ++net->n_layer;
-    CR_TRY(divide(net->layer[i], net->layer[i + 1]));
+    CR_TRY(divide(net->layer[i], net->layer[i + 1], full));
   }
   return CREMA_OK;
 }

@@ -17,6 +17,7 @@ typedef struct dialect_row {
 
 #define LAYER &caffe__layer_parameter__descriptor
 #define TRANSFORM &caffe__transformation_parameter__descriptor
+#define NORM &caffe__batch_norm_parameter__descriptor
 #define SOLVER &caffe__solver_parameter__descriptor
 
 static const dialect_row rows[] = {
@@ -39,6 +40,10 @@ static const dialect_row rows[] = {
     {TRANSFORM, 212, CR_WIRE_VARINT, 12, IN_NV},     /* crop_w */
     {TRANSFORM, 213, CR_WIRE_BYTES, 13, IN_NV},      /* distort_param */
     {TRANSFORM, 214, CR_WIRE_BYTES, 14, IN_NV},      /* expand_param */
+    {NORM, 5, CR_WIRE_VARINT, 20005, ALWAYS},        /* forks use_weight_bias, nv scale_filler */
+    {NORM, 6, CR_WIRE_VARINT, 20006, ALWAYS},        /* forks bias_term, nv bias_filler */
+    {NORM, 7, CR_WIRE_BYTES, 20007, ALWAYS},         /* forks filler, nv scale_bias */
+    {NORM, 8, CR_WIRE_BYTES, 6, READ},               /* forks bias_filler */
     {SOLVER, 41, CR_WIRE_BYTES, 241, READ},          /* ssd eval_type */
     {SOLVER, 42, CR_WIRE_FIXED32, 20042, ALWAYS},    /* nv rampup_lr */
     {SOLVER, 43, CR_WIRE_VARINT, 243, READ},         /* ssd plateau_winsize */
@@ -48,7 +53,7 @@ static const dialect_row rows[] = {
 enum { ROW_COUNT = sizeof rows / sizeof rows[0] };
 
 bool cr_dialect_concerns(const ProtobufCMessageDescriptor *type) {
-  return type == LAYER || type == TRANSFORM || type == SOLVER;
+  return type == LAYER || type == TRANSFORM || type == NORM || type == SOLVER;
 }
 
 bool cr_dialect_shows_nv(const ProtobufCMessageDescriptor *type, uint32_t number,

@@ -101,6 +101,7 @@ static crema_status compute(void *user, cr_replica *replica) {
 
 static crema_status update_replica(void *user, cr_replica *replica) {
   const joint_iteration *joint = user;
+  if (joint->solver->param->disabled_update) return CREMA_OK;
   return cr_replica_update(replica, joint->rate, joint->iteration.number);
 }
 
@@ -175,7 +176,7 @@ static crema_status report_iteration(crema_solver *solver, double loss, double s
 static crema_status iterate(crema_solver *solver) {
   const Caffe__SolverParameter *param = solver->param;
   const bool display = is_due(solver->iteration, param->display);
-  const bool exchanges_early = solver->replica[0].reducer != NULL;
+  const bool exchanges_early = solver->replica[0].reducer != NULL && !param->disabled_update;
   double start = cr_clock_seconds(), loss;
   joint_iteration joint = {.solver = solver, .display = display};
   joint.iteration =
@@ -218,8 +219,12 @@ crema_status cr_solver_ask(crema_solver *solver, crema_solver_action *action) {
   return CREMA_OK;
 }
 
+static bool is_test_iteration(const crema_solver *solver) {
+  return is_due(solver->iteration - solver->param->test_offset, solver->param->test_interval);
+}
+
 static bool test_is_due(const crema_solver *solver) {
-  if (!is_due(solver->iteration, solver->param->test_interval)) return false;
+  if (!is_test_iteration(solver)) return false;
   return solver->iteration > 0 || solver->param->test_initialization;
 }
 
@@ -294,8 +299,7 @@ static crema_status report_end(crema_solver *solver, bool tested) {
       cr_log_info("Iteration %lld, loss = %g", (long long)solver->iteration, shown);
     }
   }
-  if (!tested && is_due(solver->iteration, param->test_interval))
-    CR_TRY(cr_solver_test_all(solver));
+  if (!tested && is_test_iteration(solver)) CR_TRY(cr_solver_test_all(solver));
   if (!solver->stop_requested) cr_state_release(solver);
   return CREMA_OK;
 }

@@ -212,6 +212,8 @@ TEST(test_refusals) {
       {"distort_param { saturation_prob: 1 saturation_lower: -1 }", CREMA_E_ARGUMENT,
        "saturation_lower: -1"},
       {"expand_param { max_expand_ratio: 0.5 }", CREMA_E_RANGE, "max_expand_ratio: 0.5"},
+      {"flow: true", CREMA_E_UNSUPPORTED, "flow"},
+      {"pad: 3", CREMA_E_UNSUPPORTED, "pad"},
       {"expand_param { } mean_file: 'mean'", CREMA_E_UNSUPPORTED, "mean_file"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {

@@ -80,6 +80,10 @@ FIXTURE_TEST(test_sizes_and_colors) {
       {"batch_size: 2 new_height: 5 new_width: 4", "", 3, 5, 4},
       {"batch_size: 2 is_color: false", "", 1, 6, 8},
       {"batch_size: 2 short_side: 3", "", 3, 3, 4},
+      {"batch_size: 2 min_height: 5 min_width: 8", "", 3, 6, 8},
+      {"batch_size: 2 min_height: 9 min_width: 8", "", 3, 9, 12},
+      {"batch_size: 2 min_height: 8 min_width: 12", "", 3, 9, 12},
+      {"batch_size: 2 min_height: 7 min_width: 10", "", 3, 8, 10},
       {"batch_size: 2 new_height: 9 new_width: 9", "transform_param { crop_size: 4 }", 3, 4, 4},
       {"batch_size: 2",
        "transform_param { resize_param { resize_mode: WARP height: 11 width: 7 } mirror: true }", 3,
@@ -286,6 +290,22 @@ FIXTURE_TEST(s2_22_options_in_their_order) {
     assert_int_equal(found, 1);
   }
   for (int i = 0; i < 30; ++i) assert_true(seen[i / 10][i / 2 % 5][i % 2]);
+  crema_net_destroy(net);
+  /* The other order of the channels comes before the means. */
+  ok(make_transform(f, "crop_size: 4", CREMA_TEST, &net));
+  forward(net);
+  float bgr[3 * 4 * 4];
+  memcpy(bgr, values(net, "data"), sizeof bgr);
+  crema_net_destroy(net);
+  ok(make_transform(f, "crop_size: 4 bgr2rgb: true mean_value: 1 mean_value: 2 mean_value: 3",
+                    CREMA_TEST, &net));
+  forward(net);
+  for (int c = 0; c < 3; ++c) {
+    for (int i = 0; i < 16; ++i) {
+      assert_true(values(net, "data")[c * 16 + i] == bgr[(2 - c) * 16 + i] - (float)(c + 1));
+    }
+  }
+  assert_true(bgr[0] != bgr[32]);
   crema_net_destroy(net);
   static const char *const bad[] = {"crop_size: 7", "mean_value: 1 mean_value: 2",
                                     "mean_value: 1 mean_file: 'none'"};

@@ -128,6 +128,7 @@ typedef struct window_view {
   int64_t first_inside, best_inside; /* in the window */
   double best, sum, squares;
   int64_t padded; /* elements inside the padded input */
+  int64_t given;  /* those inside the input */
   bool any;
 } window_view;
 
@@ -144,6 +145,7 @@ static window_view view(const cr_window *w, const int64_t *in, const int64_t *o,
     const int64_t index = flat(w->axes, in, at), inside = flat(w->axes, w->kernel, k);
     if (!v.any) v.first_index = index, v.first_inside = inside;
     v.any = true;
+    ++v.given;
     if (x[index] > v.best) v.best = x[index], v.best_index = index, v.best_inside = inside;
     v.sum += x[index];
     v.squares += x[index] * x[index];
@@ -193,7 +195,8 @@ static void pool(const cr_op_desc *d, const cr_op_scalars *s, double *const *in,
       if (d->kind == CR_OP_STOCHASTIC_POOL_TEST) {
         out[1][to] = v.sum > 0 ? v.squares / v.sum : 0;
       } else if (!max && d->kind == CR_OP_POOL_FWD) {
-        out[1][to] = v.sum / (double)v.padded;
+        const bool inside = d->u.pool.method == CR_POOL_AVERAGE_INPUT;
+        out[1][to] = v.any ? v.sum / (double)(inside ? v.given : v.padded) : 0;
       } else {
         uint32_t word[4] = {0};
         if (!max) cr_philox(s->seed, s->counter, (uint64_t)to / 4, word);

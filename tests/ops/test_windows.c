@@ -91,11 +91,11 @@ static bool draw_pooling(cr_mt19937 *rng, drawn_case *c) {
   cr_pool_params *p = &c->test.desc.u.pool;
   if (!draw_window(rng, true, &p->window, in, out)) return false;
   const int64_t n = 1 + below(rng, 2), planes = channels[below(rng, 5)];
-  p->method = below(rng, 2) ? CR_POOL_MAX : CR_POOL_AVERAGE;
+  p->method = below(rng, 2) ? CR_POOL_MAX : below(rng, 2) ? CR_POOL_AVERAGE : CR_POOL_AVERAGE_INPUT;
   for (int a = 0; a < p->window.axes; ++a) p->src[a] = in[a];
   append(c->shapes, "", n, planes, p->window.axes, in, ";");
   append(c->shapes, " ", n, planes, p->window.axes, out, ";");
-  if (p->method == CR_POOL_AVERAGE || below(rng, 4) == 0) strcat(c->shapes, " -");
+  if (p->method != CR_POOL_MAX || below(rng, 4) == 0) strcat(c->shapes, " -");
   else append(c->shapes, " ", n, planes, p->window.axes, out, " i32");
   label(c, p->method == CR_POOL_MAX ? "max" : "average", &p->window);
   return true;

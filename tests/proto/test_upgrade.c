@@ -121,7 +121,8 @@ TEST(batch_norm_that_scales) {
   net_becomes(
       "layer { name: 'a' } layer { name: 'b' type: 'BatchNorm' bottom: 'x' top: 'y' include { "
       "phase: TEST } batch_norm_param { eps: 0.5 scale_bias: true scale_filler { value: 3 } } "
-      "blobs { data: 1 } blobs { data: 2 } blobs { data: 3 } blobs { data: 4 } blobs { data: 5 } } "
+      "blobs { data: 1 } blobs { data: 2 } blobs { data: 1.25 } blobs { data: 4 } blobs { data: 5 "
+      "} } "
       "layer { name: 'c' bottom: 'y' }",
       "layer {\n  name: \"a\"\n}\n"
       "layer {\n  name: \"b\"\n  type: \"BatchNorm\"\n  bottom: \"x\"\n  top: \"y\"\n"
@@ -152,6 +153,96 @@ TEST(batch_norm_that_scales) {
       "layer {\n  name: \"d/scale_bias\"\n  type: \"Scale\"\n  bottom: \"x\"\n  top: \"x\"\n"
       "  scale_param {\n    bias_term: true\n  }\n}\n",
       true);
+}
+
+/* Intel Caffe's fields: parameters 3 and 4 keep their multipliers, and what statistics are divided
+ * by its value. */
+TEST(batch_norm_of_intel) {
+  net_becomes(
+      "layer { name: 'b' type: 'BatchNorm' bottom: 'x' top: 'x' param {} param {} param {} "
+      "param { lr_mult: 2 } param { lr_mult: 3 } batch_norm_param { filler { value: 4 } } "
+      "blobs { data: 1 } blobs { data: 2 } blobs { data: 1.9 } blobs { data: 4 } blobs { data: 5 } "
+      "} layer { name: 'c' type: 'BatchNorm' bottom: 'x' top: 'x' batch_norm_param { "
+      "use_weight_bias: true bias_term: false } } layer { name: 'd' type: 'BatchNorm' bottom: 'x' "
+      "top: 'x' batch_norm_param { use_weight_bias: false filler { value: 4 } } }",
+      "layer {\n  name: \"b\"\n  type: \"BatchNorm\"\n  bottom: \"x\"\n  top: \"x\"\n"
+      "  param {\n    lr_mult: 0\n    decay_mult: 0\n  }\n  param {\n    lr_mult: 0\n"
+      "    decay_mult: 0\n  }\n  param {\n    lr_mult: 0\n    decay_mult: 0\n  }\n"
+      "  blobs {\n    data: 1\n  }\n  blobs {\n    data: 2\n  }\n  blobs {\n    data: 1.9\n  }\n"
+      "  batch_norm_param {\n  }\n}\n"
+      "layer {\n  name: \"b/scale_bias\"\n  type: \"Scale\"\n  bottom: \"x\"\n  top: \"x\"\n"
+      "  param {\n    lr_mult: 2\n  }\n  param {\n    lr_mult: 3\n  }\n"
+      "  blobs {\n    data: 4\n  }\n  blobs {\n    data: 5\n  }\n"
+      "  scale_param {\n    filler {\n      value: 4\n    }\n    bias_term: true\n  }\n}\n"
+      "layer {\n  name: \"c\"\n  type: \"BatchNorm\"\n  bottom: \"x\"\n  top: \"x\"\n"
+      "  batch_norm_param {\n  }\n}\n"
+      "layer {\n  name: \"c/scale_bias\"\n  type: \"Scale\"\n  bottom: \"x\"\n  top: \"x\"\n"
+      "  scale_param {\n    bias_term: false\n  }\n}\n"
+      "layer {\n  name: \"d\"\n  type: \"BatchNorm\"\n  bottom: \"x\"\n  top: \"x\"\n"
+      "  batch_norm_param {\n    use_weight_bias: false\n    filler {\n      value: 4\n    }\n"
+      "  }\n}\n",
+      true);
+  /* A model without the shift. */
+  net_becomes(
+      "layer { name: 'b' type: 'BatchNorm' top: 'x' blobs { data: 1 } blobs { data: 2 } "
+      "blobs { data: 3 } blobs { data: 4 } }",
+      "layer {\n  name: \"b\"\n  type: \"BatchNorm\"\n  top: \"x\"\n"
+      "  blobs {\n    data: 1\n  }\n  blobs {\n    data: 2\n  }\n"
+      "  blobs {\n    data: 3\n  }\n}\n"
+      "layer {\n  name: \"b/scale_bias\"\n  type: \"Scale\"\n  bottom: \"x\"\n"
+      "  top: \"x\"\n  blobs {\n    data: 4\n  }\n  scale_param {\n"
+      "    bias_term: false\n  }\n}\n",
+      true);
+}
+
+/* PSPNet's BN has scale and shift before mean and variance. */
+TEST(bn) {
+  net_becomes(
+      "layer { name: 'b' type: 'BN' bottom: 'x' top: 'y' param { lr_mult: 2 } param { name: 's' } "
+      "bn_param { momentum: 0.5 eps: 0.25 slope_filler { value: 1 } bias_filler { value: 2 } } "
+      "blobs { data: 1 } blobs { data: 2 } blobs { data: 3 } blobs { data: 4 } }",
+      "layer {\n  name: \"b\"\n  type: \"BatchNorm\"\n  bottom: \"x\"\n  top: \"y\"\n"
+      "  param {\n    lr_mult: 0\n    decay_mult: 0\n  }\n  param {\n    lr_mult: 0\n"
+      "    decay_mult: 0\n  }\n  param {\n    lr_mult: 0\n    decay_mult: 0\n  }\n"
+      "  blobs {\n    data: 3\n  }\n  blobs {\n    data: 4\n  }\n"
+      "  blobs {\n    data: 1\n    shape {\n      dim: 1\n    }\n  }\n"
+      "  batch_norm_param {\n    moving_average_fraction: 0.5\n    eps: 0.25\n  }\n}\n"
+      "layer {\n  name: \"b/scale_bias\"\n  type: \"Scale\"\n  bottom: \"y\"\n  top: \"y\"\n"
+      "  param {\n    lr_mult: 2\n  }\n  param {\n    name: \"s\"\n  }\n"
+      "  blobs {\n    data: 1\n  }\n  blobs {\n    data: 2\n  }\n"
+      "  scale_param {\n    filler {\n      value: 1\n    }\n    bias_term: true\n"
+      "    bias_filler {\n      value: 2\n    }\n  }\n}\n",
+      true);
+  net_becomes(
+      "layer { name: 'b' type: 'BN' bottom: 'x' top: 'x' bn_param { frozen: true } }",
+      "layer {\n  name: \"b\"\n  type: \"BatchNorm\"\n  bottom: \"x\"\n  top: \"x\"\n"
+      "  param {\n    lr_mult: 0\n    decay_mult: 0\n  }\n  param {\n    lr_mult: 0\n"
+      "    decay_mult: 0\n  }\n  param {\n    lr_mult: 0\n    decay_mult: 0\n  }\n"
+      "  batch_norm_param {\n    use_global_stats: true\n    moving_average_fraction: 0.9\n"
+      "    eps: 1e-05\n  }\n}\n"
+      "layer {\n  name: \"b/scale_bias\"\n  type: \"Scale\"\n  bottom: \"x\"\n  top: \"x\"\n"
+      "  param {\n    lr_mult: 0\n    decay_mult: 0\n  }\n  param {\n    lr_mult: 0\n"
+      "    decay_mult: 0\n  }\n  scale_param {\n    bias_term: true\n  }\n}\n",
+      true);
+  net_fails("layer { name: 'b' type: 'BN' top: 'x' blobs { } blobs { } }", CREMA_E_UNSUPPORTED,
+            "layer \"b\": BN of 2 parameters is not supported, it has four: scale, shift, mean, "
+            "variance");
+}
+
+/* In TEST, py-faster-rcnn's Dropout multiplies by what the others divide by in TRAIN. */
+TEST(dropout_that_scales_in_tests) {
+  net_becomes(
+      "layer { name: 'd' type: 'Dropout' bottom: 'x' top: 'x' dropout_param { dropout_ratio: 0.25 "
+      "scale_train: false } } layer { name: 'e' type: 'Dropout' dropout_param { scale_train: true "
+      "} }",
+      "layer {\n  name: \"d\"\n  type: \"Dropout\"\n  bottom: \"x\"\n  top: \"x\"\n"
+      "  dropout_param {\n    dropout_ratio: 0.25\n  }\n}\n"
+      "layer {\n  name: \"d/scale\"\n  type: \"Power\"\n  bottom: \"x\"\n  top: \"x\"\n"
+      "  power_param {\n    scale: 0.75\n  }\n}\n"
+      "layer {\n  name: \"e\"\n  type: \"Dropout\"\n  dropout_param {\n  }\n}\n",
+      true);
+  net_fails("layer { name: 'd' type: 'Dropout' dropout_param { scale_train: false } }",
+            CREMA_E_UNSUPPORTED, "layer \"d\": scale_train needs one top, found 0");
 }
 
 /* Intel Caffe's ReLU in a layer becomes one behind it, with its rules and without its weights. */

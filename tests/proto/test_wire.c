@@ -126,6 +126,28 @@ TEST(dialects_of_a_transformation) {
   must_mean(TRANSFORM, "img_rand_resize_upper: 5\n", BYTES("\xD8\xE2\x09\x05"));
 }
 
+/* Intel Caffe has other fields under numbers of NVIDIA's. */
+TEST(dialects_of_a_normalization) {
+  must_mean(LAYER,
+            "batch_norm_param {\n  scale_filler {\n  }\n  bias_filler {\n  }\n"
+            "  scale_bias: true\n}\n",
+            BYTES("\xDA\x08\x06\x2A\x00\x32\x00\x38\x01"));
+  must_mean(LAYER,
+            "batch_norm_param {\n  use_weight_bias: true\n  bias_term: false\n"
+            "  filler {\n  }\n}\n",
+            BYTES("\xDA\x08\x06\x28\x01\x30\x00\x3A\x00"));
+}
+
+/* A layer of PSPNet's models has bn_param under the number of trt_param. It is kept aside. */
+TEST(bn_param_in_models) {
+  ProtobufCMessage *message = must_read(LAYER, BYTES("\x12\x02"
+                                                     "BN"
+                                                     "\xC2\x09\x07\x0A\x00\x1D\x00\x00\x00\x3F"));
+  assert_string_equal(((Caffe__LayerParameter *)message)->type, "BN");
+  assert_null(((Caffe__LayerParameter *)message)->bn_param);
+  cr_message_free(message);
+}
+
 TEST(dialects_of_a_solver) {
   must_mean(SOLVER, "layer_wise_reduce: false\nweights: \"w\"\n",
             BYTES("\xC8\x02\x00\xD2\x02\x01w"));

@@ -181,6 +181,33 @@ CASE_TEST(tests_run_when_they_are_due) {
   assert_int_equal(count_lines(&lines, "[Backward] Layer ip, param blob 0"), 2);
 }
 
+/* With test_offset 3, after 3 and 7 iterations. */
+CASE_TEST(tests_begin_later) {
+  solver_case *c = *state;
+  static log_lines lines;
+  c->options.feed = case_feed;
+  listen(&lines);
+  case_load(c, small_net,
+            "lr_policy: 'fixed' max_iter: 10 test_interval: 4 test_offset: 3 test_iter: 2 "
+            "test_iter: 1 snapshot_after_train: false");
+  ok(crema_solver_solve(c->solver));
+  crema_log_set(NULL, NULL, CREMA_LOG_INFO);
+  assert_int_equal(count_lines(&lines, "Testing net (#0)"), 2);
+  assert_int_equal(count_lines(&lines, "Iteration 3, Testing net (#0)"), 1);
+  assert_int_equal(count_lines(&lines, "Iteration 7, Testing net (#0)"), 1);
+}
+
+CASE_TEST(weights_that_are_not_updated) {
+  solver_case *c = *state;
+  float before[6], after[6];
+  case_load_fed(c, small_net, "lr_policy: 'fixed' momentum: 0.9 disabled_update: true");
+  case_weights(c, before);
+  ok(crema_solver_step(c->solver, 3));
+  case_weights(c, after);
+  assert_memory_equal(after, before, sizeof after);
+  assert_int_equal(crema_solver_iteration(c->solver), 3);
+}
+
 CASE_TEST(test_nets_follow_the_trained_weights) {
   solver_case *c = *state;
   const float *trained, *tested;

@@ -17,7 +17,7 @@ static crema_status refuse(const char *field) {
   return cr_fail(CREMA_E_UNSUPPORTED, "transform_param: %s is not supported", field);
 }
 
-/* Refuses fields of the NVIDIA dialect whose exact meaning is not known. */
+/* Refuses fields that are not implemented. */
 static crema_status check_unknown(const Caffe__TransformationParameter *param) {
   if (param->rand_resize_ratio_lower != 0 || param->rand_resize_ratio_upper != 0) {
     return refuse("rand_resize_ratio_lower and _upper");
@@ -26,6 +26,8 @@ static crema_status check_unknown(const Caffe__TransformationParameter *param) {
       param->horizontal_stretch_lower != 1 || param->horizontal_stretch_upper != 1) {
     return refuse("vertical_stretch and horizontal_stretch");
   }
+  if (param->flow) return refuse("flow");
+  if (param->pad != 0) return refuse("pad (give it to the first convolution)");
   if (param->random_aspect_ratio_param != NULL) return refuse("random_aspect_ratio_param");
   return CREMA_OK;
 }

@@ -25,8 +25,8 @@ typedef struct cr_augment cr_augment;
  * function here takes NULL as "change nothing". `param` is copied. Free with cr_augment_destroy.
  * Errors: CREMA_E_ARGUMENT and CREMA_E_RANGE (values that make no sense), CREMA_E_UNSUPPORTED
  * (noise_param convert_to_lab, resize_param height_scale and width_scale, rand_resize_ratio_*,
- * *_stretch_*, random_aspect_ratio_param, expand_param together with mean_file); all name the
- * field. */
+ * *_stretch_*, random_aspect_ratio_param, flow, pad, expand_param together with mean_file); all
+ * name the field. */
 crema_status cr_augment_create(const Caffe__TransformationParameter *param,
                                cr_augment **out) CREMA_MUST_USE;
 /* Accepts NULL. */

@@ -13,8 +13,8 @@
 
 struct cr_transformer {
   uint64_t key;
-  bool random_crop, mirror;
-  int crop_height, crop_width; /* 0: the whole picture */
+  bool random_crop, mirror, reversed; /* the order of three channels is */
+  int crop_height, crop_width;        /* 0: the whole picture */
   float scale;
   cr_image_color color;
   int mean_values; /* 0, 1 or one for each channel */
@@ -71,6 +71,7 @@ static crema_status read_param(cr_transformer *t, const Caffe__TransformationPar
   if (param->force_gray) t->color = CR_IMAGE_GRAY;
   t->scale = param->scale;
   t->mirror = param->mirror;
+  t->reversed = param->bgr2rgb;
   t->random_crop = phase == CAFFE__PHASE__TRAIN;
   CR_TRY(read_crop(t, param));
   return read_mean(t, param, net_path);
@@ -203,15 +204,16 @@ typedef struct crop_job {
   size_t mean_plane;
 } crop_job;
 
-/* `count` rows of channel c from row y on. */
+/* `count` rows of the result's channel c from row y on. */
 static cr_rows rows_of(const crop_job *job, int c, int y, int count) {
   const cr_transformer *t = job->t;
   const cr_pixels *pixels = job->pixels;
   cr_rows rows = job->rows;
   size_t size = pixels->type == CREMA_F32 ? sizeof(float) : 1;
   size_t offset = (size_t)y * rows.pitch;
-  if (pixels->interleaved) rows.channel = c;
-  else offset += (size_t)c * job->plane;
+  const int from = t->reversed && pixels->channels == 3 ? 2 - c : c;
+  if (pixels->interleaved) rows.channel = from;
+  else offset += (size_t)from * job->plane;
   rows.in = (const uint8_t *)rows.in + offset * size;
   rows.height = count;
   if (t->mean_values > 0) rows.mean = t->mean_value[t->mean_values > 1 ? c : 0];

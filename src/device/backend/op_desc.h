@@ -22,12 +22,13 @@ typedef struct cr_window {
   int64_t dilation[CR_MAX_SPATIAL]; /* 1: dense */
 } cr_window;
 
-typedef enum cr_pool_method { CR_POOL_MAX, CR_POOL_AVERAGE } cr_pool_method;
+/* AVERAGE: the divisor is the window clipped to the padded input, padding counted; AVERAGE_INPUT:
+ * to the input. */
+typedef enum cr_pool_method { CR_POOL_MAX, CR_POOL_AVERAGE, CR_POOL_AVERAGE_INPUT } cr_pool_method;
 
 typedef struct cr_pool_params {
   cr_window window;
   cr_pool_method method;
-  /* Average: the divisor is the window clipped to the padded input, padding counted. */
   int64_t src[CR_MAX_SPATIAL]; /* input extents, for POOL_MASK */
 } cr_pool_params;
 

@@ -35,6 +35,10 @@ static crema_status choose_algorithm(const cr_plan *plan, const cr_pd_window *w,
     *out = dnnl_pooling_max;
     return CREMA_OK;
   }
+  if (p->method == CR_POOL_AVERAGE_INPUT) {
+    *out = dnnl_pooling_avg_exclude_padding;
+    return CREMA_OK;
+  }
   bool padded = false, overhangs = false;
   for (int i = 0; i < p->window.axes; ++i) {
     if (w->pad_begin[i] > 0) padded = true;

@@ -50,7 +50,7 @@ static crema_status pool(const cr_call *call) {
       float value = largest ? -INFINITY : 0;
       if (!span.empty) {
         const int64_t whole = over_window(s, &span, type, src + c * s->in_count, largest);
-        value = (float)whole / (largest ? 1 : (float)span.padded_count);
+        value = (float)whole / (largest ? 1 : (float)cr_pooling_divisor(p, &span));
       }
       cr_int8_put(type, &value, 1, (void *)call->buffer[1].address, c * s->out_count + i);
     }

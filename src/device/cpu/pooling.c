@@ -14,7 +14,7 @@ crema_status cr_pooling_plan(cr_plan *plan, const crema_shape *in, const crema_s
   /* Pooling has no dilation of its own, so an unset one means dense as well. */
   cr_window dense = *window;
   for (int a = 0; a < CR_MAX_SPATIAL; ++a) dense.dilation[a] = 1;
-  cr_pooling pool = {.planes = 1};
+  cr_pooling pool = {.planes = 1, .inside = plan->desc->u.pool.method == CR_POOL_AVERAGE_INPUT};
   CR_TRY(cr_slide_make(&dense, in, out, &pool.slide));
   if (in->dim[0] != out->dim[0] || in->dim[1] != out->dim[1]) {
     char text[2][128];
@@ -28,6 +28,13 @@ crema_status cr_pooling_plan(cr_plan *plan, const crema_shape *in, const crema_s
   *kept = pool;
   plan->state = kept;
   return CREMA_OK;
+}
+
+int64_t cr_pooling_divisor(const cr_pooling *pooling, const cr_span *span) {
+  int64_t count = 1;
+  if (!pooling->inside) return span->padded_count;
+  for (int a = 0; a < pooling->slide.axes; ++a) count *= span->end[a] - span->begin[a];
+  return count;
 }
 
 void cr_pooling_destroy(cr_plan *plan) {

@@ -1,5 +1,5 @@
 /* Pooling over any number of spatial axes. A window is clipped to the input; the average's
- * divisor is the window clipped to the padded input. */
+ * divisor is the window clipped to the padded input, or to the input. */
 #include <float.h>
 
 #include "core/fail.h"
@@ -35,7 +35,8 @@ static cr_real window_max(const cr_slide *s, const cr_span *span, const cr_value
   return best;
 }
 
-static cr_real window_average(const cr_slide *s, const cr_span *span, const cr_value *plane) {
+static cr_real window_average(const cr_pooling *p, const cr_span *span, const cr_value *plane) {
+  const cr_slide *s = &p->slide;
   if (span->empty) return 0;
   const int last = s->axes - 1;
   int64_t at[CR_MAX_SPATIAL];
@@ -47,7 +48,7 @@ static cr_real window_average(const cr_slide *s, const cr_span *span, const cr_v
       sum += (double)cr_get(row, x);
     }
   } while (cr_span_next(s, span, at));
-  return (cr_real)(sum / (double)span->padded_count);
+  return (cr_real)(sum / (double)cr_pooling_divisor(p, span));
 }
 
 /* src (N,C,S...), dst (N,C,S'...), aux. */
@@ -67,7 +68,7 @@ static crema_status pool_fwd(const cr_call *call) {
       cr_slide_span(s, i, &span);
       int32_t index = 0;
       const cr_real value =
-          max ? window_max(s, &span, plane, &index) : window_average(s, &span, plane);
+          max ? window_max(s, &span, plane, &index) : window_average(p, &span, plane);
       cr_put(dst, to, value);
       if (aux) aux[to] = index;
     }

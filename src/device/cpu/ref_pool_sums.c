@@ -3,11 +3,12 @@
 #include "device/cpu/ref_pool.h"
 
 /* Spreads one average's gradient over its window. */
-static void spread(const cr_slide *s, int64_t index, cr_real gradient, cr_real *plane) {
+static void spread(const cr_pooling *p, int64_t index, cr_real gradient, cr_real *plane) {
+  const cr_slide *s = &p->slide;
   cr_span span;
   cr_slide_span(s, index, &span);
   if (span.empty) return;
-  const cr_real share = gradient / (cr_real)span.padded_count;
+  const cr_real share = gradient / (cr_real)cr_pooling_divisor(p, &span);
   const int last = s->axes - 1;
   int64_t at[CR_MAX_SPATIAL];
   memcpy(at, span.begin, sizeof at);
@@ -31,14 +32,15 @@ crema_status cr_ref_pool_plan_bwd(cr_plan *plan) {
 
 /* Plane c of diff_src; `spare` for its sums. */
 static void plane_bwd(const cr_call *call, bool average, int64_t c, cr_real *spare) {
-  const cr_slide *s = &((const cr_pooling *)call->plan->state)->slide;
+  const cr_pooling *p = call->plan->state;
+  const cr_slide *s = &p->slide;
   const cr_value *diff_dst = cr_as_values(call->buffer, 0) + c * s->out_count;
   const int32_t *aux = (const int32_t *)call->buffer[1].address;
   cr_value *plane = cr_as_values(call->buffer, 2) + c * s->in_count;
   cr_real *sums = cr_sums_begin(plane, s->in_count, false, spare);
   for (int64_t i = 0; i < s->out_count; ++i) {
     if (average) {
-      spread(s, i, cr_get(diff_dst, i), sums);
+      spread(p, i, cr_get(diff_dst, i), sums);
     } else {
       const int64_t index = cr_slide_locate(s, i, aux[c * s->out_count + i]);
       if (index >= 0) sums[index] += cr_get(diff_dst, i);

@@ -21,6 +21,9 @@ static crema_status pool_keep(cr_plan *plan, const crema_shape *in, const crema_
       return cr_fail(CREMA_E_UNSUPPORTED, "pooling with a dilated window");
     }
   }
+  if (plan->desc->u.pool.method == CR_POOL_AVERAGE_INPUT) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "averages without padding");
+  }
   pool_state state = {.planes = 0};
   CR_TRY(cr_cuda_slide(window, in, out, true, &state.slide));
   if (in->dim[0] != out->dim[0] || in->dim[1] != out->dim[1]) {

@@ -136,9 +136,10 @@ static crema_status fill_xavier(const fill_target *target) {
   return CREMA_OK;
 }
 
-/* He, Zhang, Ren and Sun, "Delving deep into rectifiers", 2015: normal with variance 2/fan. */
+/* He, Zhang, Ren and Sun, "Delving deep into rectifiers", 2015: normal with variance 2/fan; the
+ * deviation times scale. */
 static crema_status fill_msra(const fill_target *target) {
-  draw_gaussian(target, 0, sqrt(2.0 / fan(target)));
+  draw_gaussian(target, 0, (double)target->filler->scale * sqrt(2.0 / fan(target)));
   return CREMA_OK;
 }
 

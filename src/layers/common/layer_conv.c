@@ -34,6 +34,11 @@ static crema_status read_param(cr_layer *layer, crema_blob *const *bottom, cr_la
     return cr_layer_fail(layer, CREMA_E_ARGUMENT,
                          "convolution_param needs a num_output of 1 or more");
   }
+  if (param->fusion_type != CAFFE__CONVOLUTION_PARAMETER__FUSION_TYPE__NONE_FUSION ||
+      param->n_coeff > 0) {
+    return cr_layer_fail(layer, CREMA_E_UNSUPPORTED,
+                         "fusion_type and coeff are not supported, use an Eltwise layer");
+  }
   CR_TRY(cr_layer_axis(layer, from, param->axis, "axis", &conv->axis));
   CR_TRY(cr_layer_read_window(layer, param, from->axes - conv->axis - 1, &conv->window));
   return read_channels(layer, param, from, conv);

@@ -13,6 +13,7 @@
  *     image_data_param { source: "images.txt" batch_size: 2 new_height: 32 new_width: 32 }
  *     transform_param { crop_size: 24 mean_value: 104 mean_value: 117 mean_value: 123 } } */
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -75,6 +76,26 @@ static crema_status find_file(const image_data_state *s, const char *name, cr_bu
   return status;
 }
 
+/* A side, when the other one goes from `from` to `to`. */
+static int scaled(int64_t side, int64_t to, int64_t from) {
+  return (int)fmin(fmax(round((double)side * (double)to / (double)from), 1), INT_MAX);
+}
+
+/* An image that is too small in some direction gets min_height or min_width, whichever it lacks
+ * more pixels of; its proportions stay. */
+static void grow(const Caffe__ImageDataParameter *param, int *height, int *width) {
+  const int64_t rows = (int64_t)param->min_height - *height;
+  const int64_t columns = (int64_t)param->min_width - *width;
+  if (rows <= 0 && columns <= 0) return;
+  if (columns > rows) {
+    *height = scaled(*height, param->min_width, *width);
+    *width = (int)param->min_width;
+  } else {
+    *width = scaled(*width, param->min_height, *height);
+    *height = (int)param->min_height;
+  }
+}
+
 /* The size that images are resized to. */
 static void choose_size(const void *user, int height, int width, int *out_height, int *out_width) {
   const Caffe__ImageDataParameter *param = user;
@@ -87,6 +108,8 @@ static void choose_size(const void *user, int height, int width, int *out_height
     double ratio = (double)param->short_side / (height < width ? height : width);
     *out_height = height <= width ? (int)param->short_side : (int)lround(height * ratio);
     *out_width = width <= height ? (int)param->short_side : (int)lround(width * ratio);
+  } else {
+    grow(param, out_height, out_width);
   }
 }
 
@@ -163,6 +186,13 @@ static crema_status check_param(const cr_layer *layer) {
                          "image_data_param: new_height %u and new_width %u: give both, at most %d, "
                          "or neither",
                          param->new_height, param->new_width, CR_IMAGE_MAX_SIDE);
+  }
+  if ((param->min_height > 0) != (param->min_width > 0) || param->min_height > CR_IMAGE_MAX_SIDE ||
+      param->min_width > CR_IMAGE_MAX_SIDE) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT,
+                         "image_data_param: min_height %u and min_width %u: give both, at most %d, "
+                         "or neither",
+                         param->min_height, param->min_width, CR_IMAGE_MAX_SIDE);
   }
   if (param->dataset_share_per_node != 1) {
     return cr_layer_fail(layer, CREMA_E_UNSUPPORTED,

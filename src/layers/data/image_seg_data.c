@@ -323,10 +323,12 @@ static crema_status check_fields(const cr_layer *layer) {
                          "transform_param: resize_param, expand_param, random_resize_param, "
                          "img_rand_resize_lower and mean_file are not supported with label maps");
   }
-  if (p->short_side != 0 || p->dataset_share_per_node != 1) {
+  if (p->short_side != 0 || p->min_height != 0 || p->min_width != 0 ||
+      p->dataset_share_per_node != 1) {
     return cr_layer_fail(
         layer, CREMA_E_UNSUPPORTED,
-        "image_data_param: short_side and dataset_share_per_node are not supported");
+        "image_data_param: short_side, min_height, min_width and dataset_share_per_node are not "
+        "supported");
   }
   return CREMA_OK;
 }

@@ -24,6 +24,10 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   const Caffe__ConcatParameter *param = layer->param->concat_param;
   void *memory = NULL;
   (void)bottom, (void)top;
+  if (param && param->per_fla_fuse) {
+    return cr_layer_fail(layer, CREMA_E_UNSUPPORTED,
+                         "per_fla_fuse is not supported, use Permute and Flatten layers");
+  }
   if (param && param->has_axis && param->has_concat_dim) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT,
                          "either axis or concat_dim can be given, not both");

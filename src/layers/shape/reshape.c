@@ -22,6 +22,9 @@ typedef struct replaced {
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   const Caffe__ReshapeParameter *param = layer->param->reshape_param;
   (void)bottom, (void)top;
+  if (param != NULL && param->pixelshuffler != 1) {
+    return cr_layer_fail(layer, CREMA_E_UNSUPPORTED, "pixelshuffler is not supported");
+  }
   if (param == NULL || param->shape == NULL) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT, "reshape_param with a shape is required");
   }
