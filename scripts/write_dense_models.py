@@ -102,8 +102,8 @@ def ssd_end(net, classes, evaluate):
     net.layer("mbox_conf_softmax", "Softmax", "mbox_conf_reshape", "mbox_conf_softmax", test, "softmax_param { axis: 2 }")
     net.layer("mbox_conf_flatten", "Flatten", "mbox_conf_softmax", "mbox_conf_flatten", test)
     net.layer("detection_out", "DetectionOutput", ["mbox_loc", "mbox_conf_flatten", "mbox_priorbox"], "detection_out",
-              test, f"detection_output_param {{ num_classes: {classes} code_type: CENTER_SIZE keep_top_k: 100 "
-              "confidence_threshold: 0.01 nms_param { nms_threshold: 0.45 top_k: 100 } }")
+              test, f"detection_output_param {{ num_classes: {classes} share_location: true background_label_id: 0 "
+              "code_type: CENTER_SIZE keep_top_k: 100 confidence_threshold: 0.01 nms_param { nms_threshold: 0.45 top_k: 100 } }")
     if evaluate:
         net.layer("detection_eval", "DetectionEvaluate", ["detection_out", "label"], "detection_eval", test,
                   f"detection_evaluate_param {{ num_classes: {classes} overlap_threshold: 0.5 "
