@@ -1,8 +1,8 @@
 /* Whole nets against an independent implementation: opencv.inc has what OpenCV's importer of
  * Caffe's files makes of the nets below, of their weights and of their inputs, all of which are
  * computed here.
- * Where the two differ, by agreement: OpenCV orders detections by score alone, and its Proposal has no
- * min_size.
+ * Where the two differ, by agreement: OpenCV orders detections by score alone, and its Proposal has
+ * no min_size.
  *
  * Usage: test_net_opencv [write FOLDER]; the second form writes nets, weights and inputs for
  * tests/net/opencv_nets.py, which makes opencv.inc of them. */
