@@ -132,12 +132,14 @@ bool cr_stored_net_is_in_file(const cr_stored_net *net, const void *values, uint
   return true;
 }
 
-/* Whether a BatchNorm layer has such values, whose blobs are smaller in files that mean anything.
+/* Whether a BatchNorm or BN layer has such values, whose blobs are smaller in files that mean
+ * anything.
  */
 static bool has_large_norm(const cr_stored_net *net) {
   for (size_t i = 0; i < net->param->n_layer; ++i) {
     const Caffe__LayerParameter *layer = net->param->layer[i];
-    bool norm = layer->type != NULL && strcmp(layer->type, "BatchNorm") == 0;
+    bool norm = layer->type != NULL &&
+                (strcmp(layer->type, "BatchNorm") == 0 || strcmp(layer->type, "BN") == 0);
     for (size_t b = 0; norm && b < layer->n_blobs; ++b) {
       const Caffe__BlobProto *blob = layer->blobs[b];
       if (is_left(net, blob->data) || is_left(net, blob->diff) || is_left(net, blob->double_data) ||
