@@ -276,18 +276,21 @@ TEST(runs_are_joined) {
   }
 }
 
-/* A BatchNorm layer of the NVIDIA dialect, whose upgrade takes blobs apart, with `channels`. */
-static void put_norm(int channels, cr_buffer *file) {
+/* A layer whose upgrade takes blobs apart, with `channels`: a BatchNorm of the NVIDIA dialect, or
+ * PSPNet's BN, which lacks the third blob. */
+static void put_norm(const char *type, int channels, cr_buffer *file) {
+  const bool bn = strcmp(type, "BN") == 0;
   cr_buffer text = {0};
   ProtobufCMessage *message = NULL;
-  ok(cr_buffer_print(&text, "layer { name: 'bn' type: 'BatchNorm' bottom: 'x' top: 'x' "));
+  ok(cr_buffer_print(&text, "layer { name: 'bn' type: '%s' bottom: 'x' top: 'x' ", type));
   for (int i = 0; i < 5; ++i) {
     int count = i == 2 ? 1 : channels;
+    if (bn && i == 2) continue;
     ok(cr_buffer_print(&text, "blobs { shape { dim: %d } ", count));
     for (int k = 0; k < count; ++k) ok(cr_buffer_print(&text, "data: %d ", i + 1));
     ok(cr_buffer_print(&text, "} "));
   }
-  ok(cr_buffer_print(&text, "batch_norm_param { scale_bias: true } }"));
+  ok(cr_buffer_print(&text, bn ? "}" : "batch_norm_param { scale_bias: true } }"));
   ok(cr_text_parse(&caffe__net_parameter__descriptor, text.data, text.size, "text",
                    CR_UNKNOWN_ERROR, &message));
   ok(cr_wire_print(message, file));
@@ -299,7 +302,7 @@ TEST(large_norms_are_upgraded) {
   enum { CHANNELS = 20000 };
   cr_buffer file = {0};
   crema_net *net[2];
-  put_norm(CHANNELS, &file);
+  put_norm("BatchNorm", CHANNELS, &file);
   load_both(INPUT("x", DIM4(1, 20000, 1, 1)) "layer { name: 'bn' type: 'BatchNorm' bottom: 'x' "
                                              "top: 'x' batch_norm_param { scale_bias: true } }",
             &file, net);
@@ -307,6 +310,24 @@ TEST(large_norms_are_upgraded) {
     assert_true(data_of(param_of(net[n], "bn", 1))[CHANNELS - 1] == 2.0f);
     assert_true(data_of(param_of(net[n], "bn/scale_bias", 0))[CHANNELS - 1] == 4.0f);
     assert_true(data_of(param_of(net[n], "bn/scale_bias", 1))[0] == 5.0f);
+    crema_net_destroy(net[n]);
+  }
+  cr_buffer_free(&file);
+}
+
+TEST(large_bn_layers_are_upgraded) {
+  enum { CHANNELS = 20000 };
+  cr_buffer file = {0};
+  crema_net *net[2];
+  put_norm("BN", CHANNELS, &file);
+  load_both(INPUT("x", DIM4(1, 20000, 1, 1)) "layer { name: 'bn' type: 'BN' bottom: 'x' top: 'x' }",
+            &file, net);
+  for (int n = 0; n < 2; ++n) {
+    assert_true(data_of(param_of(net[n], "bn", 0))[0] == 4.0f);
+    assert_true(data_of(param_of(net[n], "bn", 1))[CHANNELS - 1] == 5.0f);
+    assert_true(data_of(param_of(net[n], "bn", 2))[0] == 1.0f);
+    assert_true(data_of(param_of(net[n], "bn/scale_bias", 0))[CHANNELS - 1] == 1.0f);
+    assert_true(data_of(param_of(net[n], "bn/scale_bias", 1))[0] == 2.0f);
     crema_net_destroy(net[n]);
   }
   cr_buffer_free(&file);
