@@ -43,6 +43,19 @@ static const char second[] =
     "layers { name: 'ip' type: INNER_PRODUCT bottom: 'data' top: 'ip' blobs_lr: 1 blobs_lr: 2\n"
     "  param: 'w' param: 'b' inner_product_param { num_output: 2 } }\n";
 
+/* Of other forks, whose layers become several. */
+static const char forks[] =
+    "layer { name: 'a' type: 'BN' bottom: 'x' top: 'x' param { lr_mult: 2 } bn_param { frozen: "
+    "true\n"
+    "  slope_filler { value: 1 } } blobs { data: 1 } blobs { data: 2 } blobs { data: 3 }\n"
+    "  blobs { data: 4 } }\n"
+    "layer { name: 'b' type: 'BatchNorm' bottom: 'x' top: 'x' batch_norm_param { relu: true\n"
+    "  filler { value: 1 } } blobs { data: 1 } blobs { data: 2 } blobs { data: 1 } blobs { data: 4 "
+    "}\n"
+    "  blobs { data: 5 } }\n"
+    "layer { name: 'c' type: 'Dropout' bottom: 'x' top: 'x' dropout_param { scale_train: false } "
+    "}\n";
+
 static const char solver[] =
     "solver_type: ADAGRAD base_lr: 0.1 test_iter: 1 test_iter: 2 snapshot_prefix: 'here'\n"
     "net_param { layers { name: 'relu' type: RELU bottom: 'a' top: 'a' } }\n"
@@ -165,6 +178,7 @@ TEST(reading_text) {
   every_allocation_fails("text", parse_net, today, sizeof today - 1, CREMA_OK);
   every_allocation_fails("oldest dialect", parse_net, first, sizeof first - 1, CREMA_OK);
   every_allocation_fails("older dialect", parse_net, second, sizeof second - 1, CREMA_OK);
+  every_allocation_fails("other forks", parse_net, forks, sizeof forks - 1, CREMA_OK);
   every_allocation_fails("unknown field", parse_net, unknown, sizeof unknown - 1, CREMA_E_PARSE);
   every_allocation_fails("no end", parse_net, open, sizeof open - 1, CREMA_E_PARSE);
 }
