@@ -69,6 +69,26 @@ uint32_t cr_mt19937_below(cr_mt19937 *rng, uint32_t bound) {
   return draw % bound;
 }
 
+void cr_philox(uint64_t key, uint64_t counter_high, uint64_t counter_low, uint32_t out[4]) {
+  uint32_t c0 = (uint32_t)counter_low, c1 = (uint32_t)(counter_low >> 32);
+  uint32_t c2 = (uint32_t)counter_high, c3 = (uint32_t)(counter_high >> 32);
+  uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+  for (int round = 0; round < 10; ++round) {
+    uint64_t p0 = (uint64_t)0xD2511F53u * c0;
+    uint64_t p1 = (uint64_t)0xCD9E8D57u * c2;
+    c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
+    c1 = (uint32_t)p1;
+    c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
+    c3 = (uint32_t)p0;
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+  out[0] = c0;
+  out[1] = c1;
+  out[2] = c2;
+  out[3] = c3;
+}
+
 /* Finaliser of splitmix64 (Steele, Lea, Flood, 2014): every input bit reaches every output bit. */
 static uint64_t scramble(uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;

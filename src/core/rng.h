@@ -28,27 +28,8 @@ double cr_mt19937_normal_wide(cr_mt19937 *rng);
 uint32_t cr_mt19937_below(cr_mt19937 *rng, uint32_t bound);
 
 /* Philox-4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011): the
- * four words that belong to (key, counter). Defined here for loops over counters. */
-static inline void cr_philox(uint64_t key, uint64_t counter_high, uint64_t counter_low,
-                             uint32_t out[4]) {
-  uint32_t c0 = (uint32_t)counter_low, c1 = (uint32_t)(counter_low >> 32);
-  uint32_t c2 = (uint32_t)counter_high, c3 = (uint32_t)(counter_high >> 32);
-  uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t p0 = (uint64_t)0xD2511F53u * c0;
-    const uint64_t p1 = (uint64_t)0xCD9E8D57u * c2;
-    c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
-    c1 = (uint32_t)p1;
-    c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
-    c3 = (uint32_t)p0;
-    k0 += 0x9E3779B9u;
-    k1 += 0xBB67AE85u;
-  }
-  out[0] = c0;
-  out[1] = c1;
-  out[2] = c2;
-  out[3] = c3;
-}
+ * four words that belong to (key, counter). */
+void cr_philox(uint64_t key, uint64_t counter_high, uint64_t counter_low, uint32_t out[4]);
 
 /* Mixes values into one key: seed, hash of the layer's name, and so on. */
 uint64_t cr_mix_key(uint64_t a, uint64_t b);

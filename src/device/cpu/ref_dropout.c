@@ -1,8 +1,8 @@
 /* Dropout (Srivastava et al., 2014). Element i is kept or not by word i % 4 of the counter-based
  * generator at (s.seed, s.counter, i / 4): the mask does not depend on threads. */
 #include "core/fail.h"
-#include "core/rng.h"
 #include "device/cpu/clones.h"
+#include "device/cpu/draws.h"
 #include "device/cpu/ref_type.h"
 
 static cr_real keep_scale(cr_real ratio) {
@@ -11,15 +11,6 @@ static cr_real keep_scale(cr_real ratio) {
 
 /* Elements that a thread works through at a time. */
 enum { PIECE = 2048 };
-
-/* The words of the elements begin ... begin + PIECE - 1, begin being a multiple of 4. Without omp
- * simd, which would keep the four words in memory. */
-CR_CLONES static void draw(uint64_t seed, uint64_t counter, int64_t begin,
-                           uint32_t *restrict words) {
-  for (int64_t g = 0; g < PIECE / 4; ++g) {
-    cr_philox(seed, counter, (uint64_t)(begin / 4 + g), words + 4 * g);
-  }
-}
 
 CR_CLONES static void keep(int64_t count, const uint32_t *words, uint64_t threshold, cr_real scale,
                            const cr_value *src, cr_value *dst, uint8_t *mask) {
@@ -58,7 +49,7 @@ static crema_status dropout_fwd(const cr_call *call) {
 #pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN / 4)
   for (int64_t i = 0; i < count; i += PIECE) {
     uint32_t words[PIECE];
-    draw(call->scalars->seed, call->scalars->counter, i, words);
+    cr_cpu_draw(call->scalars->seed, call->scalars->counter, (uint64_t)i / 4, PIECE / 4, words);
     keep(count - i < PIECE ? count - i : PIECE, words, threshold, scale, src + i, dst + i,
          mask + i);
   }

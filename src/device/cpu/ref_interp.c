@@ -45,14 +45,16 @@ static void neighbours(int64_t at, int64_t to, int64_t from, int64_t *low, int64
 /* Columns that are worked on at a time, and where they come from. */
 enum { WIDTH = 256 };
 
+/* Run r, of the columns with one low neighbour, ends before column end[r]. */
 typedef struct columns {
-  int64_t count;
-  int32_t low[WIDTH], high[WIDTH];
+  int64_t count, runs;
+  int32_t low[WIDTH], high[WIDTH], end[WIDTH];
   cr_real weight[WIDTH];
 } columns;
 
 static void columns_at(const extents *e, int64_t begin, columns *out) {
   out->count = e->columns - begin < WIDTH ? e->columns - begin : WIDTH;
+  out->runs = 0;
   for (int64_t j = 0; j < out->count; ++j) {
     int64_t low = 0, high = 0;
     double weight = 0;
@@ -60,7 +62,9 @@ static void columns_at(const extents *e, int64_t begin, columns *out) {
     out->low[j] = (int32_t)low;
     out->high[j] = (int32_t)high;
     out->weight[j] = (cr_real)weight;
+    if (j > 0 && out->low[j - 1] != out->low[j]) out->end[out->runs++] = (int32_t)j;
   }
+  out->end[out->runs++] = (int32_t)out->count;
 }
 
 /* A row of the source at the places of the columns. */
@@ -118,21 +122,29 @@ CR_CLONES static void add_row(int64_t count, cr_real weight, const cr_real *valu
   for (int64_t j = 0; j < count; ++j) sums[j] += weight * values[j];
 }
 
-/* Adds the sums of the columns to the row that they come from. The columns of one source are
- * neighbours, and what is beyond it belongs to the next source: neither goes through memory. */
+CR_CLONES static void weigh(const columns *c, const cr_real *sums, cr_real *out) {
+#pragma omp simd
+  for (int64_t j = 0; j < c->count; ++j) out[j] = c->weight[j] * sums[j];
+}
+
+/* Adds the sums of the columns to the row that they come from. What is beyond a source belongs to
+ * the next one, and does not go through memory in between. */
 static void narrow(const columns *c, const cr_real *sums, cr_real *row) {
-  int32_t at = -1; /* where `beyond` belongs */
-  cr_real beyond = 0;
-  for (int64_t j = 0; j < c->count;) {
+  cr_real shares[WIDTH], beyond = 0;
+  int32_t j = 0, at = -1; /* where `beyond` belongs */
+  weigh(c, sums, shares);
+  for (int64_t r = 0; r < c->runs; ++r) {
     const int32_t low = c->low[j], high = c->high[j];
-    cr_real near = 0, far = 0;
-    for (; j < c->count && c->low[j] == low; ++j) {
-      far += c->weight[j] * sums[j];
-      near += (1 - c->weight[j]) * sums[j];
+    cr_real all = 0, far = 0;
+    for (; j < c->end[r]; ++j) {
+      all += sums[j];
+      far += shares[j];
     }
-    if (at == low) near += beyond;
-    else if (at >= 0) row[at] += beyond;
-    row[low] += near;
+    if (at >= 0 && at != low) {
+      row[at] += beyond;
+      beyond = 0;
+    }
+    row[low] += all - far + beyond;
     at = high;
     beyond = far;
   }

@@ -33,7 +33,16 @@ CR_CLONES static void normalize_planes(int64_t count, int64_t step, int64_t widt
   double sum[WIDTH];
   cr_real inverse[WIDTH];
   for (int64_t i = 0; i < width; ++i) sum[i] = eps;
-  for (int64_t c = 0; c < count; ++c) {
+  int64_t c = 0;
+  for (; c + 4 <= count; c += 4) {
+    const cr_value *from = x + c * step;
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i) {
+      sum[i] += (square_of(from, i) + square_of(from + step, i)) +
+                (square_of(from + 2 * step, i) + square_of(from + 3 * step, i));
+    }
+  }
+  for (; c < count; ++c) {
     const cr_value *from = x + c * step;
 #pragma omp simd
     for (int64_t i = 0; i < width; ++i) sum[i] += square_of(from, i);
@@ -44,7 +53,7 @@ CR_CLONES static void normalize_planes(int64_t count, int64_t step, int64_t widt
     norm[i] = (cr_real)length;
     inverse[i] = (cr_real)(1 / length);
   }
-  for (int64_t c = 0; c < count; ++c) {
+  for (c = 0; c < count; ++c) {
     const cr_value *from = x + c * step;
     cr_value *to = y + c * step;
 #pragma omp simd

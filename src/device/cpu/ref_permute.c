@@ -106,20 +106,50 @@ static void copy_rows(axes x, int64_t count, const cr_value *src, cr_value *dst)
   }
 }
 
+/* Four values that are moved as one vector, where values are 32 bits long. */
+typedef uint32_t four __attribute__((vector_size(16), aligned(4), may_alias));
+
+/* Four rows and columns of `transpose`. */
+static inline void transpose_four(int64_t from, int64_t to, const cr_value *src, cr_value *dst) {
+  const four a = *(const four *)src, b = *(const four *)(src + from);
+  const four c = *(const four *)(src + 2 * from), d = *(const four *)(src + 3 * from);
+  const four ab = __builtin_shufflevector(a, b, 0, 4, 1, 5);
+  const four cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+  const four ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+  const four cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+  *(four *)dst = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
+  *(four *)(dst + to) = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+  *(four *)(dst + 2 * to) = __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5);
+  *(four *)(dst + 3 * to) = __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7);
+}
+
+/* One row of the result: of every second value of the source, a common case, in vectors. */
+static inline void pick(int64_t count, int64_t from, const cr_value *restrict src,
+                        cr_value *restrict dst) {
+  if (from == 2) {
+    for (int64_t l = 0; l < count; ++l) dst[l] = src[2 * l];
+  } else {
+    for (int64_t l = 0; l < count; ++l) dst[l] = src[l * from];
+  }
+}
+
 /* dst[f to + l] = src[l from + f] for `rows` values f and `columns` values l. */
-static void transpose(int64_t rows, int64_t columns, int64_t from, int64_t to,
-                      const cr_value *restrict src, cr_value *restrict dst) {
-  for (int64_t begin = 0; begin < columns; begin += TILE) {
-    const int64_t width = columns - begin < TILE ? columns - begin : TILE;
+static void transpose(int64_t rows, int64_t columns, int64_t from, int64_t to, const cr_value *src,
+                      cr_value *dst) {
+  const int64_t tile_width = rows < 4 ? columns : TILE;
+  for (int64_t begin = 0; begin < columns; begin += tile_width) {
+    const int64_t left = columns - begin, width = left < tile_width ? left : tile_width;
     const cr_value *tile = src + begin * from;
     cr_value *row = dst + begin;
-    for (int64_t f = 0; f < rows; ++f, row += to) {
-      if (width == TILE) {
-        for (int l = 0; l < TILE; ++l) row[l] = tile[l * from + f];
-      } else {
-        for (int64_t l = 0; l < width; ++l) row[l] = tile[l * from + f];
+    int64_t f = 0;
+    if (sizeof(cr_value) == sizeof(uint32_t) && rows >= 4 && width == TILE) {
+      for (; f + 4 <= rows; f += 4) {
+        for (int l = 0; l < TILE; l += 4) {
+          transpose_four(from, to, tile + l * from + f, row + f * to + l);
+        }
       }
     }
+    for (; f < rows; ++f) pick(width, from, tile + f, row + f * to);
   }
 }
 
