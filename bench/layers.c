@@ -1,9 +1,12 @@
 /* What a layer costs beside the memory traffic that nothing can save it: for each row below, the
  * time of its forward and of its backward pass over the time that copying takes for as many bytes
- * as the pass must read and write (its bottoms, tops and their gradients once). Layers that do more
- * than 20 operations on an element (convolutions, inner products, LSTM, LRN...) have no row:
- * bench/chain, bench/training and bench/peers measure these. Then two layers of detectors at sizes
- * of published nets, in milliseconds. Usage: layers [-t THREADS] [TYPE...] */
+ * as the pass must read and write (its bottoms, tops and their gradients once). For passes that do
+ * more than 20 operations on an element (an exponential takes 32) also what share of the
+ * processor's peak of multiply-adds, measured here, these operations reach; they are slow where
+ * that is below 40 % and they take more than three times the copying. Convolutions, inner products,
+ * LSTM and LRN have no row: bench/chain, bench/training and bench/peers measure these. Then two
+ * layers of detectors at sizes of published nets, in milliseconds.
+ * Usage: layers [-t THREADS] [TYPE...] */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,56 +24,65 @@ typedef struct row {
   const char *shapes; /* one per bottom, separated by '|' */
   const char *values; /* a letter per bottom: n in (-1, 1), p in (0, 1), l labels 0 to 2 */
   int tops;
+  int operations[2]; /* on an element of bottom 0, forward and backward; 0: at most 20 */
 } row;
 
+/* Operations of the functions in src/device/cpu/ref_math.h. */
+enum { EXP = 32, EXPM1 = 28, LOG = 44, LOG1P = 19, SIGMOID = EXP + 5, SOFTPLUS = EXP + LOG1P + 4 };
+
 static const row rows[] = {
-    {"AbsVal", "", "32 64 56 56", "n", 1},
-    {"Axpy", "", "32 64|32 64 56 56|32 64 56 56", "nnn", 1},
-    {"BNLL", "", "32 64 56 56", "n", 1},
-    {"BatchNorm", "", "32 64 56 56", "n", 1},
-    {"BatchReindex", "", "32 64 56 56|32", "nl", 1},
-    {"Bias", "", "32 64 56 56", "n", 1},
-    {"Clip", "clip_param { min: -0.5 max: 0.5 }", "32 64 56 56", "n", 1},
-    {"Concat", "", "32 64 56 56|32 64 56 56", "nn", 1},
-    {"ContrastiveLoss", "", "4096 1024|4096 1024|4096", "nnl", 1},
-    {"Crop", "crop_param { offset: 4 }", "32 64 56 56|32 64 48 48", "nn", 1},
-    {"Dropout", "", "32 64 56 56", "n", 1},
-    {"ELU", "", "32 64 56 56", "n", 1},
-    {"Eltwise", "", "32 64 56 56|32 64 56 56", "nn", 1},
-    {"Eltwise", "eltwise_param { operation: PROD }", "32 64 56 56|32 64 56 56", "nn", 1},
-    {"Eltwise", "eltwise_param { operation: MAX }", "32 64 56 56|32 64 56 56", "nn", 1},
-    {"EuclideanLoss", "", "4096 1024|4096 1024", "nn", 1},
-    {"Exp", "", "32 64 56 56", "n", 1},
-    {"HingeLoss", "", "4096 1024|4096", "nl", 1},
-    {"Interp", "interp_param { height: 112 width: 112 }", "8 64 56 56", "n", 1},
-    {"Log", "", "32 64 56 56", "p", 1},
-    {"MVN", "", "32 64 56 56", "n", 1},
-    {"MultinomialLogisticLoss", "", "4096 1024|4096", "pl", 1},
-    {"Normalize", "norm_param { across_spatial: false }", "32 64 56 56", "n", 1},
-    {"PReLU", "", "32 64 56 56", "n", 1},
-    {"Permute", "permute_param { order: 0 order: 2 order: 3 order: 1 }", "32 64 56 56", "n", 1},
-    {"Pooling", "pooling_param { kernel_size: 2 stride: 2 }", "32 64 56 56", "n", 1},
-    {"Pooling", "pooling_param { pool: AVE kernel_size: 2 stride: 2 }", "32 64 56 56", "n", 1},
-    {"Power", "power_param { power: 2 scale: 0.5 shift: 2 }", "32 64 56 56", "n", 1},
-    {"ReLU", "", "32 64 56 56", "n", 1},
-    {"ReLU6", "", "32 64 56 56", "n", 1},
-    {"Reduction", "reduction_param { axis: 1 }", "4096 1024", "n", 1},
-    {"Reorg", "reorg_param { stride: 2 }", "32 64 56 56", "n", 1},
-    {"Scale", "scale_param { bias_term: true }", "32 64 56 56", "n", 1},
-    {"SeLu", "", "32 64 56 56", "n", 1},
-    {"ShuffleChannel", "shuffle_channel_param { group: 4 }", "32 64 56 56", "n", 1},
-    {"Sigmoid", "", "32 64 56 56", "n", 1},
-    {"SigmoidCrossEntropyLoss", "", "4096 1024|4096 1024", "nl", 1},
-    {"Slice", "", "32 64 56 56", "n", 2},
-    {"SmoothL1Loss", "", "4096 1024|4096 1024", "nn", 1},
-    {"Softmax", "", "4096 1024", "n", 1},
-    {"Softmax", "", "8 21 224 224", "n", 1},
-    {"SoftmaxWithLoss", "", "4096 1024|4096", "nl", 1},
-    {"SpatialDropout", "", "32 64 56 56", "n", 1},
-    {"Swish", "", "32 64 56 56", "n", 1},
-    {"TanH", "", "32 64 56 56", "n", 1},
-    {"Threshold", "", "32 64 56 56", "n", 1},
-    {"Tile", "tile_param { tiles: 4 }", "32 16 56 56", "n", 1},
+    {"AbsVal", "", "32 64 56 56", "n", 1, {0}},
+    {"Axpy", "", "32 64|32 64 56 56|32 64 56 56", "nnn", 1, {0}},
+    {"BNLL", "", "32 64 56 56", "n", 1, {SOFTPLUS, SIGMOID + 1}},
+    {"BatchNorm", "", "32 64 56 56", "n", 1, {0}},
+    {"BatchReindex", "", "32 64 56 56|32", "nl", 1, {0}},
+    {"Bias", "", "32 64 56 56", "n", 1, {0}},
+    {"Clip", "clip_param { min: -0.5 max: 0.5 }", "32 64 56 56", "n", 1, {0}},
+    {"Concat", "", "32 64 56 56|32 64 56 56", "nn", 1, {0}},
+    {"ContrastiveLoss", "", "4096 1024|4096 1024|4096", "nnl", 1, {0}},
+    {"Crop", "crop_param { offset: 4 }", "32 64 56 56|32 64 48 48", "nn", 1, {0}},
+    {"Dropout", "", "32 64 56 56", "n", 1, {31}},
+    {"ELU", "", "32 64 56 56", "n", 1, {EXPM1 + 4}},
+    {"Eltwise", "", "32 64 56 56|32 64 56 56", "nn", 1, {0}},
+    {"Eltwise", "eltwise_param { operation: PROD }", "32 64 56 56|32 64 56 56", "nn", 1, {0}},
+    {"Eltwise", "eltwise_param { operation: MAX }", "32 64 56 56|32 64 56 56", "nn", 1, {0}},
+    {"EuclideanLoss", "", "4096 1024|4096 1024", "nn", 1, {0}},
+    {"Exp", "", "32 64 56 56", "n", 1, {EXP + 3}},
+    {"HingeLoss", "", "4096 1024|4096", "nl", 1, {0}},
+    {"Interp", "interp_param { height: 112 width: 112 }", "8 64 56 56", "n", 1, {0}},
+    {"Log", "", "32 64 56 56", "p", 1, {LOG + 3}},
+    {"MVN", "", "32 64 56 56", "n", 1, {0}},
+    {"MultinomialLogisticLoss", "", "4096 1024|4096", "pl", 1, {0}},
+    {"Normalize", "norm_param { across_spatial: false }", "32 64 56 56", "n", 1, {0}},
+    {"PReLU", "", "32 64 56 56", "n", 1, {0}},
+    {"Permute",
+     "permute_param { order: 0 order: 2 order: 3 order: 1 }",
+     "32 64 56 56",
+     "n",
+     1,
+     {0}},
+    {"Pooling", "pooling_param { kernel_size: 2 stride: 2 }", "32 64 56 56", "n", 1, {0}},
+    {"Pooling", "pooling_param { pool: AVE kernel_size: 2 stride: 2 }", "32 64 56 56", "n", 1, {0}},
+    {"Power", "power_param { power: 2 scale: 0.5 shift: 2 }", "32 64 56 56", "n", 1, {0}},
+    {"ReLU", "", "32 64 56 56", "n", 1, {0}},
+    {"ReLU6", "", "32 64 56 56", "n", 1, {0}},
+    {"Reduction", "reduction_param { axis: 1 }", "4096 1024", "n", 1, {0}},
+    {"Reorg", "reorg_param { stride: 2 }", "32 64 56 56", "n", 1, {0}},
+    {"Scale", "scale_param { bias_term: true }", "32 64 56 56", "n", 1, {0}},
+    {"SeLu", "", "32 64 56 56", "n", 1, {EXPM1 + 4}},
+    {"ShuffleChannel", "shuffle_channel_param { group: 4 }", "32 64 56 56", "n", 1, {0}},
+    {"Sigmoid", "", "32 64 56 56", "n", 1, {SIGMOID}},
+    {"SigmoidCrossEntropyLoss", "", "4096 1024|4096 1024", "nl", 1, {SOFTPLUS + 7, SIGMOID + 5}},
+    {"Slice", "", "32 64 56 56", "n", 2, {0}},
+    {"SmoothL1Loss", "", "4096 1024|4096 1024", "nn", 1, {0}},
+    {"Softmax", "", "4096 1024", "n", 1, {EXP + 5}},
+    {"Softmax", "", "8 21 224 224", "n", 1, {EXP + 5}},
+    {"SoftmaxWithLoss", "", "4096 1024|4096", "nl", 1, {EXP + 5}},
+    {"SpatialDropout", "", "32 64 56 56", "n", 1, {0}},
+    {"Swish", "", "32 64 56 56", "n", 1, {SIGMOID + 2, SIGMOID + 7}},
+    {"TanH", "", "32 64 56 56", "n", 1, {EXPM1 + 5}},
+    {"Threshold", "", "32 64 56 56", "n", 1, {0}},
+    {"Tile", "tile_param { tiles: 4 }", "32 16 56 56", "n", 1, {0}},
 };
 
 /* ---- a layer by itself ---- */
@@ -201,6 +213,60 @@ static void free_copying(copying *c) {
   cr_host_free(c->dst);
 }
 
+/* ---- the processor's peak ---- */
+
+enum { PEAK_ROUNDS = 400000, CHAINS = 12 /* enough to hide the latency of an addition */ };
+
+#ifdef __x86_64__
+#include <immintrin.h>
+
+__attribute__((target("avx512f"))) static float multiply_512(void) {
+  __m512 sum[CHAINS];
+  for (int k = 0; k < CHAINS; ++k) sum[k] = _mm512_set1_ps((float)k);
+  for (int i = 0; i < PEAK_ROUNDS; ++i) {
+    for (int k = 0; k < CHAINS; ++k) {
+      sum[k] = _mm512_fmadd_ps(sum[k], _mm512_set1_ps(0.5f), _mm512_set1_ps(1));
+    }
+  }
+  for (int k = 1; k < CHAINS; ++k) sum[0] = _mm512_add_ps(sum[0], sum[k]);
+  return _mm512_cvtss_f32(sum[0]);
+}
+
+__attribute__((target("avx2,fma"))) static float multiply_256(void) {
+  __m256 sum[CHAINS];
+  for (int k = 0; k < CHAINS; ++k) sum[k] = _mm256_set1_ps((float)k);
+  for (int i = 0; i < PEAK_ROUNDS; ++i) {
+    for (int k = 0; k < CHAINS; ++k) {
+      sum[k] = _mm256_fmadd_ps(sum[k], _mm256_set1_ps(0.5f), _mm256_set1_ps(1));
+    }
+  }
+  for (int k = 1; k < CHAINS; ++k) sum[0] = _mm256_add_ps(sum[0], sum[k]);
+  return _mm256_cvtss_f32(sum[0]);
+}
+
+/* Operations a second; a multiply-add is two. 0 where it is not known how to reach the peak. */
+static double measure_peak(int threads) {
+  const bool wide = __builtin_cpu_supports("avx512f");
+  double best = 0, operations = (double)threads * PEAK_ROUNDS * CHAINS * (wide ? 16 : 8) * 2;
+  if (!wide && !__builtin_cpu_supports("avx2")) return 0;
+  for (int trial = 0; trial < 7; ++trial) {
+    volatile float result = 0;
+    const double start = seconds_now();
+#pragma omp parallel num_threads(threads)
+    result = wide ? multiply_512() : multiply_256();
+    const double rate = operations / (seconds_now() - start);
+    (void)result;
+    best = rate > best ? rate : best;
+  }
+  return best;
+}
+#else
+static double measure_peak(int threads) {
+  (void)threads;
+  return 0;
+}
+#endif
+
 /* ---- passes ---- */
 
 static size_t bytes_of(const crema_blob *blob) {
@@ -237,10 +303,11 @@ static double ratio_of(void (*run)(void *), subject *s, size_t bytes, double *se
   return ratio;
 }
 
-static void compare(const row *r, int threads, int *slow) {
+static void compare(const row *r, int threads, double peak, int *slow) {
   subject s;
   double seconds[2] = {0, 0}, ratio[2] = {0, 0};
   size_t bytes = 0;
+  bool too_slow = false;
   make_subject(&s, r, CAFFE__PHASE__TRAIN);
   for (int i = 0; i < s.bottoms; ++i) bytes += bytes_of(s.bottom[i]);
   for (int i = 0; i < s.tops; ++i) bytes += bytes_of(s.top[i]);
@@ -253,10 +320,17 @@ static void compare(const row *r, int threads, int *slow) {
     }
     ratio[1] = ratio_of(run_backward, &s, backward_bytes(&s), &seconds[1]);
   }
-  const bool too_slow = ratio[0] > 3 || ratio[1] > 3;
+  printf("%-24s %7d", r->type, threads);
+  for (int pass = 0; pass < 2; ++pass) {
+    const double operations = (double)r->operations[pass] * (double)crema_blob_count(s.bottom[0]);
+    const double share = peak > 0 && seconds[pass] > 0 ? operations / seconds[pass] / peak : 0;
+    printf(" %9.2f %7.2f", seconds[pass] * 1e3, ratio[pass]);
+    if (operations > 0) printf(" %4.0f %%", share * 100);
+    else printf("%7s", "");
+    too_slow = too_slow || (ratio[pass] > 3 && share < 0.4);
+  }
   *slow += too_slow;
-  printf("%-24s %7d %9.2f %7.2f %9.2f %7.2f%s\n", r->type, threads, seconds[0] * 1e3, ratio[0],
-         seconds[1] * 1e3, ratio[1], too_slow ? "  slow" : "");
+  printf("%s\n", too_slow ? "  slow" : "");
   fflush(stdout);
   free_subject(&s);
 }
@@ -294,7 +368,10 @@ static void measure_detection_output(int *slow) {
   const row r = {"DetectionOutput",
                  "detection_output_param { num_classes: 21 code_type: CENTER_SIZE keep_top_k: 200 "
                  "confidence_threshold: 0.01 nms_param { nms_threshold: 0.45 top_k: 400 } }",
-                 "1 34928|1 183372|1 2 34928", "npp", 1};
+                 "1 34928|1 183372|1 2 34928",
+                 "npp",
+                 1,
+                 {0}};
   subject s;
   make_subject(&s, &r, CAFFE__PHASE__TEST);
   fill_priors(s.bottom[2]);
@@ -303,7 +380,7 @@ static void measure_detection_output(int *slow) {
 }
 
 static void measure_proposal(int *slow) {
-  const row r = {"Proposal", "", "1 18 30 45|1 36 30 45|1 3", "pnp", 1};
+  const row r = {"Proposal", "", "1 18 30 45|1 36 30 45|1 3", "pnp", 1, {0}};
   subject s;
   float *info = NULL;
   make_subject(&s, &r, CAFFE__PHASE__TEST);
@@ -315,12 +392,14 @@ static void measure_proposal(int *slow) {
 
 int main(int argc, char **argv) {
   int threads[2], counts = wanted_threads(argc, argv, threads), slow = 0;
-  printf("%-24s %7s %9s %7s %9s %7s (over copying, at most 3)\n", "layer", "threads", "forward",
-         "ratio", "backward", "ratio");
+  printf("%-24s %7s %9s %7s %6s %9s %7s %6s (over copying, at most 3; of the FMA peak)\n", "layer",
+         "threads", "forward", "ratio", "peak", "backward", "ratio", "peak");
   for (int t = 0; t < counts; ++t) {
     const int used = use_threads(threads[t]);
+    const double peak = measure_peak(used);
+    printf("%d threads: %.0f Gflop/s of multiply-adds\n", used, peak / 1e9);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
-      if (is_wanted(rows[i].type, argc, argv)) compare(&rows[i], used, &slow);
+      if (is_wanted(rows[i].type, argc, argv)) compare(&rows[i], used, peak, &slow);
     }
   }
   if (is_wanted("DetectionOutput", argc, argv)) measure_detection_output(&slow);
