@@ -372,6 +372,190 @@ TEST(what_has_no_home) {
   cr_tensor_destroy(whole);
 }
 
+/* ---- parts that are borrowed --------------------------------------------- */
+
+static bool borrow(cr_tensor *part, const crema_shape *shape, cr_tensor *whole,
+                   const crema_shape *all, int axis, int64_t at) {
+  const cr_format lies = cr_tensor_head(whole);
+  cr_part_place place;
+  bool done = false;
+  if (!cr_cpu_device()->backend->part(lies, all, axis, shape, at, &place)) return false;
+  ok(cr_tensor_borrow(part, whole, lies, &place, cr_host_context(), &done));
+  return done;
+}
+
+/* The value that `whole` of check_borrowed has for the part's value i. */
+static float in_whole(const crema_shape *all, int axis, const crema_shape *part, int64_t at,
+                      int64_t i) {
+  const int64_t inner = crema_shape_count(all, axis + 1, all->axes);
+  const int64_t row = part->dim[axis] * inner;
+  return (float)(i / row * all->dim[axis] * inner + at * inner + i % row);
+}
+
+static void check_cut(cr_tensor *part, const crema_shape *shape, const crema_shape *all, int axis,
+                      int64_t at) {
+  const float *values = NULL;
+  ok(cr_tensor_host_read_floats(part, &values));
+  for (int64_t i = 0; i < count_of(shape); ++i) {
+    assert_true(values[i] == in_whole(all, axis, shape, at, i));
+  }
+}
+
+static bool lies_in(cr_tensor *part, cr_tensor *whole, size_t bytes) {
+  const uintptr_t at = address_of(part), begin = address_of(whole);
+  return at >= begin && at < begin + bytes;
+}
+
+/* Whoever is written first gets memory of its own: nothing else changes. */
+static void check_borrowed(cr_format format, const crema_shape *all, int axis, int64_t cut) {
+  crema_shape first = *all, second = *all;
+  first.dim[axis] = cut;
+  second.dim[axis] -= cut;
+  const size_t bytes = (size_t)count_of(all) * sizeof(float);
+  for (int written = 0; written < 5; ++written) {
+    cr_tensor *whole = make(all), *a = make(&first), *b = make(&second);
+    fill(whole, all, format, 0);
+    assert_true(borrow(a, &first, whole, all, axis, 0));
+    assert_true(borrow(b, &second, whole, all, axis, cut));
+    assert_true(lies_in(a, whole, bytes) && lies_in(b, whole, bytes));
+    assert_int_equal(cr_tensor_memory_of(a).host, 0);
+    check_cut(a, &first, all, axis, 0);
+    check_cut(b, &second, all, axis, cut);
+    if (written == 0) fill(whole, all, format, 5000);
+    if (written == 1) fill(a, &first, cr_format_packed(cr_tensor_head(a)), 5000);
+    if (written == 2) {
+      crema_devptr data = {0};
+      const cr_format plain = {CREMA_F32, NULL};
+      ok(cr_tensor_update(a, cr_host_context(), plain, &data));
+      *(float *)data.address = -1;
+      ok(cr_tensor_update(a, cr_host_context(), plain, &data)); /* and alone */
+      assert_true(*(float *)data.address == -1);
+    }
+    if (written == 3) {
+      cr_tensor_destroy(whole);
+      whole = NULL;
+    }
+    if (written == 4) cr_tensor_set_zero(whole);
+    if (written == 0) check_part(whole, all, 5000);
+    if (written == 1) check_part(a, &first, 5000);
+    if (written == 1 || written == 2) check_part(whole, all, 0);
+    if (written != 1 && written != 2) check_cut(a, &first, all, axis, 0);
+    check_cut(b, &second, all, axis, cut);
+    cr_tensor_give_back(a);
+    check_cut(b, &second, all, axis, cut);
+    cr_tensor_destroy(a);
+    check_cut(b, &second, all, axis, cut);
+    cr_tensor_destroy(whole);
+    check_cut(b, &second, all, axis, cut);
+    cr_tensor_destroy(b);
+  }
+}
+
+TEST(parts_are_borrowed) {
+  const crema_shape all = {4, {4, 24, 3, 5}}, matrix = {2, {6, 14}};
+  check_borrowed(CR_PLAIN_F32, &all, 0, 1);
+  check_borrowed(CR_PLAIN_F32, &all, 1, 7);
+  check_borrowed(CR_PLAIN_F32, &all, 2, 2);
+  check_borrowed(CR_PLAIN_F32, &all, 3, 1);
+  check_borrowed(CR_PLAIN_F32, &matrix, 0, 2);
+  check_borrowed(CR_PLAIN_F32, &matrix, 1, 5);
+  check_borrowed(format_of(&all, blocks), &all, 0, 3);
+  check_borrowed(format_of(&all, blocks), &all, 1, 16);
+  check_borrowed(format_of(&all, last), &all, 0, 3);
+  check_borrowed(format_of(&all, last), &all, 1, 5);
+}
+
+/* A part of a part; the one in the middle goes first. */
+TEST(borrowed_parts_are_lent_on) {
+  const crema_shape all = {4, {2, 24, 3, 5}}, some = {4, {2, 16, 3, 5}}, few = {4, {2, 8, 3, 5}};
+  const cr_dnnl_order orders[] = {blocks, last};
+  for (int k = 0; k < 3; ++k) {
+    cr_tensor *whole = make(&all), *middle = make(&some), *part = make(&few);
+    fill(whole, &all, k < 2 ? format_of(&all, orders[k]) : CR_PLAIN_F32, 0);
+    assert_true(borrow(middle, &some, whole, &all, 1, 8));
+    assert_true(borrow(part, &few, middle, &some, 1, 8));
+    assert_true(lies_in(part, whole, (size_t)count_of(&all) * sizeof(float)));
+    cr_tensor_destroy(middle);
+    check_cut(part, &few, &all, 1, 16);
+    cr_tensor_destroy(whole);
+    check_cut(part, &few, &all, 1, 16);
+    cr_tensor_destroy(part);
+  }
+}
+
+TEST(what_cannot_be_borrowed) {
+  const crema_shape all = {4, {2, 24, 3, 5}}, part = {4, {2, 12, 3, 5}}, flat = {1, {360}};
+  cr_tensor *whole = make(&all), *a = make(&part), *wide = NULL;
+  float memory[720] = {0};
+  ok(cr_tensor_create(CREMA_F64, count_of(&part), &wide));
+  assert_false(borrow(a, &part, whole, &all, 1, 0)); /* zeros have no memory */
+  fill(whole, &all, format_of(&all, blocks), 0);
+  assert_false(borrow(a, &part, whole, &all, 1, 12)); /* within a block */
+  assert_false(borrow(a, &flat, whole, &all, 1, 0));
+  assert_false(borrow(wide, &part, whole, &all, 1, 0));
+  assert_false(borrow(whole, &all, whole, &all, 1, 0));
+  cr_tensor_set_passing(whole, true);
+  assert_false(borrow(a, &part, whole, &all, 0, 0)); /* it would stay when that goes */
+  cr_tensor_set_passing(whole, false);
+  ok(cr_tensor_adopt_host(whole, memory));
+  assert_false(borrow(a, &part, whole, &all, 1, 0)); /* the caller's memory */
+  cr_tensor_destroy(wide);
+  cr_tensor_destroy(a);
+  cr_tensor_destroy(whole);
+}
+
+/* y = ReLU(x), its gradient, or x + x2 of a view gives the same bits as of a copy, and the view is
+ * not copied. */
+static void check_view_op(cr_op_kind kind, cr_dnnl_order order, bool plain, const char *kernel) {
+  const crema_shape all = {4, {3, 24, 3, 5}}, shape = {4, {3, 16, 3, 5}};
+  const cr_format whole_format = plain ? CR_PLAIN_F32 : format_of(&all, order);
+  const cr_format format = plain ? CR_PLAIN_F32 : format_of(&shape, order);
+  cr_tensor *whole = make(&all), *view = make(&shape), *other = make(&shape), *copy = make(&shape);
+  cr_tensor *found = make(&shape), *want = make(&shape);
+  const float *a = NULL, *b = NULL;
+  cr_op_desc what, *desc = NULL;
+  memset(&what, 0, sizeof what);
+  what.kind = kind;
+  what.type = CREMA_F32;
+  if (kind != CR_OP_SUM) what.u.unary.function = CR_UNARY_RELU;
+  if (kind != CR_OP_SUM) what.u.unary.alpha = 0.25;
+  fill(whole, &all, whole_format, -700);
+  fill(other, &shape, format, -300);
+  assert_true(borrow(view, &shape, whole, &all, 1, 8));
+  for (int k = 0; k < 2; ++k) {
+    if (k == 1) assert_int_equal(formats_of(view), 1);
+    if (k == 1) ok(cr_tensor_copy(copy, view, cr_host_context()));
+    cr_tensor *x = k == 0 ? view : copy, *y = k == 0 ? found : want;
+    cr_tensor *const backward[] = {other, other, x, y}, *const sum[] = {x, other, y};
+    cr_tensor *const forward[] = {x, y};
+    cr_tensor *const *tensors = kind == CR_OP_SUM         ? sum
+                                : kind == CR_OP_UNARY_FWD ? forward
+                                                          : backward;
+    const int args = kind == CR_OP_SUM ? 3 : kind == CR_OP_UNARY_FWD ? 2 : 4;
+    cr_op *op = NULL;
+    ok(cr_op_describe(&what, args, (const crema_shape *[]){&shape, &shape, &shape, &shape}, NULL,
+                      &desc));
+    ok(cr_op_create(&desc, &op));
+    ok(cr_op_run(op, cr_host_context(), tensors, NULL));
+    if (k == 0) assert_string_equal(cr_op_kernel_name(op), kernel);
+    cr_op_destroy(op);
+  }
+  ok(cr_tensor_host_read_floats(found, &a));
+  ok(cr_tensor_host_read_floats(want, &b));
+  for (int64_t i = 0; i < count_of(&shape); ++i) assert_true(a[i] == b[i]);
+  cr_tensor *const all_of_them[] = {want, found, copy, other, view, whole};
+  for (int i = 0; i < 6; ++i) cr_tensor_destroy(all_of_them[i]);
+}
+
+TEST(kernels_read_borrowed_parts) {
+  for (int k = 0; k < 3; ++k) {
+    const cr_dnnl_order order = k == 0 ? blocks : last;
+    check_view_op(CR_OP_SUM, order, k == 2, "sum_dnnl");
+    check_view_op(CR_OP_UNARY_FWD, order, k == 2, "relu_fwd_views");
+    check_view_op(CR_OP_UNARY_BWD, order, k == 2, "relu_bwd_views");
+  }
+}
+
 int main(void) {
   return run_all_tests(NULL, NULL);
 }
