@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "core/fail.h"
 #include "core/queue.h"
 #include "core/thread.h"
+#include "core/thread_private.h"
 #include "lock_check.h"
 
 static crema_status until_stopped(void *arg) {
@@ -207,6 +209,50 @@ TEST(a_thread_that_cannot_be_started_leaves_nothing) {
   assert_int_equal(cr_thread_join(&thread), CREMA_OK);
   assert_int_equal(cr_thread_start(&thread, "crema-one", look_at_self, &l), CREMA_OK);
   assert_int_equal(cr_thread_join(&thread), CREMA_OK);
+}
+
+/* ---- queues that a thread no longer waits on ---- */
+
+static atomic_int wakes;
+
+void __real_cr_queue_wake(cr_queue *queue);
+void __wrap_cr_queue_wake(cr_queue *queue);
+
+void __wrap_cr_queue_wake(cr_queue *queue) {
+  ++wakes;
+  __real_cr_queue_wake(queue);
+}
+
+typedef struct wait_once {
+  cr_queue *queue;
+  atomic_bool began, done;
+} wait_once;
+
+static crema_status wait_then_run(void *arg) {
+  wait_once *w = arg;
+  void *item = NULL;
+  w->began = true;
+  crema_status status = cr_queue_pop(w->queue, NULL, &item);
+  w->done = true;
+  while (!cr_thread_must_stop()) cr_clock_sleep(0.0001);
+  return status;
+}
+
+/* By the time that a thread is asked to stop, a queue that it waited on once may be gone. */
+TEST(nobody_wakes_who_does_not_wait) {
+  wait_once w = {0};
+  cr_thread *thread = NULL;
+  ok(cr_queue_create(1, &w.queue));
+  ok(cr_thread_start(&thread, "crema-once", wait_then_run, &w));
+  while (!w.began) cr_clock_sleep(0.0001);
+  cr_clock_sleep(0.02); /* it spins for a while before it waits */
+  ok(cr_queue_push(w.queue, &w));
+  while (!w.done) cr_clock_sleep(0.0001);
+  cr_queue_destroy(w.queue);
+  wakes = 0;
+  cr_thread_request_stop(thread);
+  assert_int_equal(wakes, 0);
+  ok(cr_thread_join(&thread));
 }
 
 int main(void) {

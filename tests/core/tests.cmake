@@ -26,8 +26,8 @@ endforeach()
 target_link_libraries(test_core_hdf5_file PRIVATE PkgConfig::HDF5)
 target_link_libraries(test_core_hdf5_reader PRIVATE PkgConfig::HDF5)
 target_link_libraries(test_core_no_memory PRIVATE PkgConfig::HDF5)
-# No thread can be had.
-target_link_options(test_core_thread PRIVATE -Wl,--wrap=pthread_create)
+# No thread can be had; who is woken is counted.
+target_link_options(test_core_thread PRIVATE -Wl,--wrap=pthread_create -Wl,--wrap=cr_queue_wake)
 # Memory that runs out (tests/no_memory.h).
 foreach(function malloc calloc realloc aligned_alloc posix_memalign strdup strndup)
   target_link_options(test_core_no_memory PRIVATE -Wl,--wrap=${function})
