@@ -27,23 +27,6 @@ crema_status cr_hdf5_content_open(const char *path, bool in_child, hid_t *out) {
 
 /* ---- looking ------------------------------------------------------------- */
 
-/* Whether every part of the path exists. */
-static crema_status path_exists(hid_t file, const char *path, bool *found) {
-  *found = false;
-  if (path[0] == '\0') return CREMA_OK;
-  char *part = strdup(path);
-  if (part == NULL) return cr_fail_memory(strlen(path) + 1, "a path");
-  *found = true;
-  for (char *slash = part; *found && slash != NULL;) {
-    slash = strchr(slash + 1, '/');
-    if (slash != NULL) *slash = '\0';
-    *found = cr_h5()->Lexists(file, part, H5P_DEFAULT) > 0;
-    if (slash != NULL) *slash = '/';
-  }
-  free(part);
-  return CREMA_OK;
-}
-
 static cr_hdf5_class class_of(hid_t type) {
   switch (cr_h5()->Tget_class(type)) {
     case H5T_INTEGER: return CR_HDF5_INTEGER;
@@ -111,10 +94,9 @@ static bool look_at_group(hid_t group, cr_hdf5_info *out) {
 }
 
 crema_status cr_hdf5_content_look(hid_t file, const char *path, cr_hdf5_info *out) {
-  bool found;
   *out = (cr_hdf5_info){0};
-  CR_TRY(path_exists(file, path, &found));
-  if (!found) return CREMA_OK;
+  /* Negative where a part of the path before its last one is missing. */
+  if (cr_h5()->Lexists(file, path, H5P_DEFAULT) <= 0) return CREMA_OK;
   out->kind = CR_HDF5_OTHER;
   hid_t set = cr_h5()->Dopen2(file, path, H5P_DEFAULT);
   if (set >= 0) {
