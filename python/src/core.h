@@ -53,6 +53,10 @@ void py_guard_keep(py_guard *guard);
 /* Raises the exception that was kept. Returns false when there is none. */
 bool py_guard_raise(py_guard *guard);
 
+/* Says for whose net this thread runs a layer in Python from now on, NULL for none; returns what
+ * held before. */
+py_guard *py_guard_work(py_guard *guard);
+
 /* Says for whose net this thread makes layers in Python from now on; returns what held before. */
 py_guard *py_guard_build(py_guard *guard);
 

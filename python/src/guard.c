@@ -39,6 +39,15 @@ py_guard *py_guard_building(void) {
   return building;
 }
 
+/* For whose net this thread runs a layer in Python; NULL: none. */
+static _Thread_local py_guard *working;
+
+py_guard *py_guard_work(py_guard *guard) {
+  py_guard *before = working;
+  working = guard;
+  return before;
+}
+
 py_guard *py_guard_create(void) {
   py_guard *guard = PyMem_Calloc(1, sizeof *guard);
   if (guard == NULL) {
@@ -111,6 +120,13 @@ int py_guard_enter(py_guard *guard) {
   if (guard->depth > 0 && guard->owner == me) {
     ++guard->depth;
     return 0;
+  }
+  if (guard == working) { /* one of a solver's threads: the one that has the guard waits for it */
+    PyErr_SetString(
+        PyExc_RuntimeError,
+        "a layer of one of a solver's devices cannot use the solver and its nets meanwhile; its "
+        "bottoms, tops and blobs are its own");
+    return -1;
   }
   if (!PyThread_acquire_lock(guard->lock, NOWAIT_LOCK)) {
     Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(guard->lock, WAIT_LOCK);

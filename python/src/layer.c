@@ -149,7 +149,18 @@ static crema_status fail(const crema_layer *layer) {
 }
 
 static PyObject *call_shapes(layer_object *self, const char *method) {
-  return PyObject_CallMethod(self->object, method, "OO", self->bottom, self->top);
+  py_guard *before = py_guard_work(self->guard);
+  PyObject *result = PyObject_CallMethod(self->object, method, "OO", self->bottom, self->top);
+  (void)py_guard_work(before);
+  return result;
+}
+
+static PyObject *call_backward(const layer_object *self, PyObject *down) {
+  py_guard *before = py_guard_work(self->guard);
+  PyObject *result =
+      PyObject_CallMethod(self->object, "backward", "OOO", self->top, down, self->bottom);
+  (void)py_guard_work(before);
+  return result;
 }
 
 static PyObject *make(crema_layer *layer) {
@@ -207,9 +218,7 @@ static crema_status backward(crema_layer *layer) {
       Py_CLEAR(down);
     }
   }
-  if (down != NULL) {
-    result = PyObject_CallMethod(self->object, "backward", "OOO", self->top, down, self->bottom);
-  }
+  if (down != NULL) result = call_backward(self, down);
   Py_XDECREF(down);
   return finish(layer, result, state);
 }

@@ -44,6 +44,24 @@ class Meeting(caffe.Layer):
         bottom[0].diff[...] = 2 * top[0].diff
 
 
+class Looking(caffe.Layer):
+    """Looks at a net while it is trained."""
+
+    net = None
+    seen = []
+
+    def reshape(self, bottom, top):
+        top[0].reshape(*bottom[0].shape)
+
+    def forward(self, bottom, top):
+        if self.phase == caffe.TRAIN:
+            self.seen.append(threading.current_thread() is threading.main_thread())
+            self.seen.append(self.net.blobs["y"].shape)
+
+    def backward(self, top, propagate_down, bottom):
+        bottom[0].diff[...] = top[0].diff
+
+
 def meeting(param=""):
     """A net with such a layer."""
     return caffe.Net.from_text("""force_backward: true
@@ -139,10 +157,10 @@ REPLICAS = """
 import sys, threading, unittest.mock
 sys.path.insert(0, %r)
 import caffe, numpy as np, test_threads
-from test_threads import Meeting
-def solver(param=''):
+from test_threads import Looking, Meeting
+def solver(layer='Meeting', param=''):
     with open(sys.argv[1], 'w') as file:
-        file.write(test_threads.TRAINED %% param)
+        file.write(test_threads.TRAINED %% (layer, param))
     with unittest.mock.patch('caffe.pycaffe.device_kind', lambda: (2, (0, 1))):
         return caffe.get_solver(sys.argv[1])
 """ % os.path.dirname(os.path.abspath(__file__))
@@ -153,7 +171,7 @@ layer { name: 'd' type: 'DummyData' top: 'x' top: 't' dummy_data_param { shape {
 layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'y' inner_product_param { num_output: 2
   weight_filler { type: 'xavier' } } }
 layer { name: 'm' type: 'Python' bottom: 'y' top: 'z'
-  python_param { module: 'test_threads' layer: 'Meeting' param_str: '%s' } }
+  python_param { module: 'test_threads' layer: '%s' param_str: '%s' } }
 layer { name: 'l' type: 'EuclideanLoss' bottom: 'z' bottom: 't' top: 'l' } }
 test_iter: 2 test_interval: 2 base_lr: 0.01 lr_policy: 'fixed' max_iter: 100 snapshot_after_train: false
 """
@@ -186,13 +204,25 @@ print(np.array_equal(s.net.blobs['z'].data, 2 * s.net.blobs['y'].data))
 
     def test_an_exception_of_a_replica(self):
         found = self.run_program("""
-s = solver('KeyError')
+s = solver(param='KeyError')
 try:
     s.step(1)
 except KeyError as error:
     print(error.args[0])
 """)
         self.assertEqual(found, ["KeyError"])
+
+    def test_a_replica_that_uses_the_solver(self):
+        """The thread of the first one may, as a hook may; the other would wait for the end of the step."""
+        found = self.run_program("""
+s = solver('Looking')
+Looking.net = s.net
+try:
+    s.step(1)
+except RuntimeError as error:
+    print('devices' in str(error), Looking.seen.count(True), Looking.seen.count(False), Looking.seen.count((2, 2)))
+""")
+        self.assertEqual(found, ["True", "1", "1", "1"])
 
 
 if __name__ == "__main__":
