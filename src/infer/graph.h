@@ -37,6 +37,7 @@ typedef struct cr_graph_layer {
   bool adds_in_place;  /* its top has the memory of the addend */
   int sum, sum_bottom; /* with an addend: the layer that added it, of which it was that bottom */
   bool joins;          /* a Concat whose bottoms are written into its top */
+  bool winograd;       /* it may save products by Winograd's method */
   bool once;           /* its tops depend on shapes alone */
   bool selects;        /* made by a pass: its top has some of its bottom's values as they are */
   bool moved;          /* its bottom is not what the net's layer has */

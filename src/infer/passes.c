@@ -26,6 +26,10 @@ const cr_pass cr_passes[] = {
      "with -precision int8: convolutions and inner products that the table names, and what lies "
      "between them, in integers of 8 bits",
      cr_pass_int8},
+    {"winograd",
+     "saves products in convolutions with windows of 3 x 3 by Winograd's method, where values are "
+     "FLOAT",
+     cr_pass_winograd},
     {"concat", "writes what a Concat puts side by side there from the start, where that can be",
      cr_pass_concat},
     {"batch",

@@ -23,6 +23,6 @@ crema_status cr_passes_run(cr_graph *graph, const char *const *without,
 
 /* One file each. */
 cr_pass_run cr_pass_train, cr_pass_constants, cr_pass_dead, cr_pass_fold, cr_pass_stride,
-    cr_pass_fuse, cr_pass_bf16, cr_pass_int8, cr_pass_concat, cr_pass_batch;
+    cr_pass_fuse, cr_pass_bf16, cr_pass_int8, cr_pass_winograd, cr_pass_concat, cr_pass_batch;
 
 #endif

@@ -80,6 +80,7 @@ static crema_status add_layer(cr_program *program, cr_graph_layer *layer, char *
                                                  .posts = layer->posts,
                                                  .joins = layer->joins,
                                                  .once = layer->once,
+                                                 .winograd = layer->winograd,
                                                  .retyped = layer->retyped,
                                                  .tops = layer->type,
                                                  .int8 = layer->int8};

@@ -169,6 +169,7 @@ static crema_status make_layer(cr_net_build *build, int index) {
     layer->layer->int8 = build->frozen[index].int8;
     layer->joins = build->frozen[index].joins;
     layer->once = build->frozen[index].once;
+    layer->layer->winograd = build->frozen[index].winograd;
     if (build->frozen[index].retyped) layer->layer->types.forward = build->frozen[index].tops;
   }
   CR_TRY(cr_net_allocate(&net->arena, &layer->bottom, bottoms, sizeof *layer->bottom));

@@ -136,6 +136,7 @@ typedef struct cr_net_frozen_layer {
   crema_blob **blob; /* the parameters; the net's layer shares their values */
   cr_posts posts;    /* an addition is of the last bottom */
   bool joins;        /* a Concat along axis 1 whose bottoms may be written into its top */
+  bool winograd;     /* see cr_layer */
   bool once;         /* the tops depend on shapes alone: it runs when some have changed */
   bool retyped;      /* the tops are of type `tops`, not of the layer's own one */
   crema_dtype tops;

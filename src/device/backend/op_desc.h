@@ -77,6 +77,7 @@ typedef struct cr_conv_params {
   cr_window window;
   int64_t group;
   cr_posts posts; /* forward only */
+  bool winograd;  /* forward only: products may be saved by Winograd's method, which rounds more */
 } cr_conv_params;
 
 typedef struct cr_ip_params {

@@ -148,6 +148,14 @@ dnnl_status_t cr_pd_conv_fwd(dnnl_primitive_desc_t *out, const cr_pd_env *env,
       w->dilate, w->pad_begin, w->pad_end, env->attr);
 }
 
+dnnl_status_t cr_pd_conv_winograd(dnnl_primitive_desc_t *out, const cr_pd_env *env, cr_const_md src,
+                                  cr_const_md weights, cr_const_md bias, cr_const_md dst,
+                                  const cr_pd_window *w) {
+  return dnnl_convolution_forward_primitive_desc_create(
+      out, env->engine, dnnl_forward_training, dnnl_convolution_winograd, src, weights, bias, dst,
+      w->stride, w->dilate, w->pad_begin, w->pad_end, env->attr);
+}
+
 dnnl_status_t cr_pd_conv_bwd_data(dnnl_primitive_desc_t *out, const cr_pd_env *env,
                                   cr_const_md diff_src, cr_const_md weights, cr_const_md diff_dst,
                                   const cr_pd_window *w) {
@@ -294,6 +302,16 @@ dnnl_status_t cr_pd_conv_fwd(dnnl_primitive_desc_t *out, const cr_pd_env *env,
                 dnnl_dilated_convolution_forward_desc_init(&op, prop, dnnl_convolution_direct, src,
                                                            weights, bias, dst, w->stride, w->dilate,
                                                            w->pad_begin, w->pad_end));
+}
+
+dnnl_status_t cr_pd_conv_winograd(dnnl_primitive_desc_t *out, const cr_pd_env *env, cr_const_md src,
+                                  cr_const_md weights, cr_const_md bias, cr_const_md dst,
+                                  const cr_pd_window *w) {
+  dnnl_convolution_desc_t op;
+  return finish(out, env, &op,
+                dnnl_dilated_convolution_forward_desc_init(
+                    &op, dnnl_forward_training, dnnl_convolution_winograd, src, weights, bias, dst,
+                    w->stride, w->dilate, w->pad_begin, w->pad_end));
 }
 
 dnnl_status_t cr_pd_conv_bwd_data(dnnl_primitive_desc_t *out, const cr_pd_env *env,

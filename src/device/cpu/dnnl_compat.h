@@ -69,6 +69,10 @@ void cr_md_look(cr_const_md md, cr_md_view *out);
 dnnl_status_t cr_pd_conv_fwd(dnnl_primitive_desc_t *out, const cr_pd_env *env,
                              dnnl_prop_kind_t prop, cr_const_md src, cr_const_md weights,
                              cr_const_md bias, cr_const_md dst, const cr_pd_window *window);
+/* By Winograd's method, from weights in an order of their own values. */
+dnnl_status_t cr_pd_conv_winograd(dnnl_primitive_desc_t *out, const cr_pd_env *env, cr_const_md src,
+                                  cr_const_md weights, cr_const_md bias, cr_const_md dst,
+                                  const cr_pd_window *w);
 dnnl_status_t cr_pd_conv_bwd_data(dnnl_primitive_desc_t *out, const cr_pd_env *env,
                                   cr_const_md diff_src, cr_const_md weights, cr_const_md diff_dst,
                                   const cr_pd_window *window);

@@ -44,7 +44,8 @@ crema_status cr_dnnl_conv_open(const cr_plan *plan, int src, int weights, int bi
   CR_TRY(cr_dnnl_product_type(plan, src, dst, &product));
   CR_TRY(cr_dnnl_env_open(&c->env, plan->desc));
   CR_TRY_GOTO(cr_dnnl_md_any(plan, src, cr_dnnl_operand_type(plan, src, product), &c->src), fail);
-  CR_TRY_GOTO(cr_dnnl_conv_weights(plan, weights, cr_dnnl_operand_type(plan, weights, product), &c->weights),
+  CR_TRY_GOTO(cr_dnnl_conv_weights(plan, weights, cr_dnnl_operand_type(plan, weights, product),
+                                   &c->weights),
               fail);
   if (bias >= 0 && !cr_dnnl_absent(plan, bias)) {
     CR_TRY_GOTO(cr_dnnl_md_plain(plan, bias, cr_dnnl_sum_type(plan, bias, product), &c->bias),
@@ -84,13 +85,42 @@ crema_status cr_dnnl_conv_check_blocks(const cr_plan *plan, const_dnnl_primitive
   return CREMA_OK;
 }
 
+/* Whether products can be saved by Winograd's method and are more than what that costs: the weights
+ * are transformed in each run, as weights that are kept transformed could not be read any more, and
+ * would take up to four times the memory. */
+static bool is_worth_winograd(const cr_plan *plan) {
+  enum { POSITIONS = 784 }; /* from which on it is faster with 16 to 512 channels */
+  const cr_op_arg *arg = plan->desc->arg;
+  if (!plan->desc->u.conv.winograd || arg[3].shape.axes != 4) return false;
+  for (int i = 0; i < 4; ++i) {
+    if (!cr_dnnl_absent(plan, i) && arg[i].type != CREMA_F32) return false;
+  }
+  return arg[3].shape.dim[0] * arg[3].shape.dim[2] * arg[3].shape.dim[3] >= POSITIONS;
+}
+
+/* NULL: the library has no code for it, with these post operations or at all. */
+static dnnl_primitive_desc_t find_winograd(const cr_plan *plan, const cr_dnnl_conv *c) {
+  dnnl_primitive_desc_t pd = NULL;
+  if (!is_worth_winograd(plan)) return NULL;
+  if (cr_pd_conv_winograd(&pd, &c->env, c->src, c->weights, c->bias, c->dst, &c->window) !=
+      dnnl_success) {
+    return NULL;
+  }
+  if (cr_dnnl_pd_named(pd, "wino")) return pd;
+  dnnl_primitive_desc_destroy(pd);
+  return NULL;
+}
+
 static crema_status plan_fwd(cr_plan *plan) {
   cr_dnnl_conv c;
   CR_TRY(cr_dnnl_conv_open(plan, 0, 1, 2, 3, &c));
-  dnnl_primitive_desc_t pd = NULL;
-  crema_status status = cr_dnnl_check(cr_pd_conv_fwd(&pd, &c.env, dnnl_forward_inference, c.src,
-                                                     c.weights, c.bias, c.dst, &c.window),
-                                      "convolution");
+  dnnl_primitive_desc_t pd = find_winograd(plan, &c);
+  crema_status status = CREMA_OK;
+  if (pd == NULL) {
+    status = cr_dnnl_check(cr_pd_conv_fwd(&pd, &c.env, dnnl_forward_inference, c.src, c.weights,
+                                          c.bias, c.dst, &c.window),
+                           "convolution");
+  }
   cr_dnnl_conv_close(&c);
   static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, CR_DNNL_FORMAT},
                                       {1, DNNL_ARG_WEIGHTS, CR_DNNL_FORMAT},

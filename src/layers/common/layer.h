@@ -184,6 +184,9 @@ struct cr_layer {
    * which is shaped like the top, behind those that the class knows; it needs a layer of one top.
    * The first top may be that bottom. */
   cr_posts posts;
+  /* For a convolution: forward may save products by Winograd's method. Set before the first
+   * reshape. */
+  bool winograd;
   /* For a Concat: the bottoms' values have their homes (cr_tensor_set_home) side by side in the
    * top's memory. src/net changes it between passes. */
   bool joined;

@@ -131,6 +131,7 @@ static crema_status make_conv(cr_layer *layer, const cr_op_desc *desc, const cre
   const crema_shape *shape[] = {x, weights, bias, y, addend};
   cr_op_desc made = *desc, forward = *desc;
   forward.u.conv.posts = layer->posts;
+  forward.u.conv.winograd = layer->winograd;
   if (layer->int8 != NULL) {
     return cr_layer_int8_make(layer, &s->rounded, &s->forward, &forward, shape, bottom);
   }

@@ -1,0 +1,43 @@
+/* Winograd's method for windows of 3 x 3: less than half of the products, for roundings that are a
+ * little larger. Kernels use it where there are enough positions to make up for what it does to the
+ * weights in each pass. */
+#include "core/fail.h"
+#include "infer/passes.h"
+#include "layers/common/layer_conv.h"
+#include "layers/registry.h"
+
+/* What the stride is now, which a pass may have changed. */
+static bool has_no_stride(const cr_graph_layer *l) {
+  const Caffe__ConvolutionParameter *p = l->param->convolution_param;
+  for (size_t i = 0; i < p->n_stride; ++i) {
+    if (p->stride[i] != 1) return false;
+  }
+  return (!p->has_stride_h || p->stride_h == 1) && (!p->has_stride_w || p->stride_w == 1);
+}
+
+static bool is_suitable(const cr_graph *graph, int layer) {
+  enum { BLOCK = 16 }; /* channels that kernels work on at a time */
+  const cr_graph_layer *l = &graph->layer[layer];
+  if (!cr_graph_is(graph, layer, &cr_layer_convolution) || l->rewritten || l->int8 != NULL) {
+    return false;
+  }
+  if (!cr_graph_has_floats(graph, layer) || !has_no_stride(l)) return false;
+  const cr_layer_conv *conv = l->built->state;
+  const cr_window *w = &conv->window;
+  for (int a = 0; a < w->axes; ++a) {
+    if (w->kernel[a] != 3 || w->dilation[a] != 1 || w->pad[a] > 1) return false;
+  }
+  return w->axes == 2 && conv->axis == 1 && conv->group == 1 && conv->channels % BLOCK == 0 &&
+         conv->outputs % BLOCK == 0;
+}
+
+crema_status cr_pass_winograd(cr_graph *graph) {
+  char name[CR_GRAPH_NAME];
+  if (graph->precision != CREMA_PRECISION_F32) return CREMA_OK;
+  for (int i = 0; i < graph->layers; ++i) {
+    if (!is_suitable(graph, i)) continue;
+    graph->layer[i].winograd = true;
+    CR_TRY(cr_graph_tell(graph, "winograd", "%s", cr_graph_name(graph, i, name)));
+  }
+  return CREMA_OK;
+}
