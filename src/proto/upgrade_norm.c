@@ -223,11 +223,12 @@ static crema_status flatten(Caffe__BlobProto *blob) {
   return CREMA_OK;
 }
 
-/* Whether mean and variance are sums, as Intel Caffe's are: from the second batch on, what they are
- * divided by is 1 + moving_average_fraction or more. In the NVIDIA dialect the value is 1, or n /
- * (n - 1) for n values, and nothing is divided by it. */
+/* Whether mean and variance are sums, as Intel Caffe's are, of one axis: from the second
+ * batch on, what they are divided by is 1 + moving_average_fraction or more. In the NVIDIA dialect
+ * the value is 1, or n / (n - 1) for n values, and nothing is divided by it. */
 static bool has_sums(const Caffe__LayerParameter *norm) {
-  const Caffe__BlobProto *divisor = norm->blobs[2];
+  const Caffe__BlobProto *mean = norm->blobs[0], *divisor = norm->blobs[2];
+  if (mean->shape != NULL && mean->shape->n_dim > 1) return false;
   return divisor->n_data == 1 && divisor->data[0] > 1.5F;
 }
 
