@@ -26,7 +26,8 @@ expect_value() {
   [ -n "$value" ] && awk "BEGIN { exit !($value $3) }" || { fail "$1: $2 = $value is not $3"; tail -n 30 log; }
 }
 
-# shorter FILE FIELD VALUE...: copies of the example's files in which fields of the solver have other values.
+# shorter FILE FIELD VALUE...: copies of the example's files in which fields of the solver have other values, and a seed,
+# so that each run gives the same.
 shorter() {
   local file=$1
   shift
@@ -39,6 +40,7 @@ shorter() {
     sed -i "s/^$1:.*/$1: $2/" "short/$file"
     shift 2
   done
+  grep -q '^random_seed' "short/$file" || echo 'random_seed: 1' >>"short/$file"
 }
 
 case $name in
