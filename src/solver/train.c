@@ -105,11 +105,26 @@ static crema_status update_replica(void *user, cr_replica *replica) {
   return cr_replica_update(replica, joint->rate, joint->iteration.number);
 }
 
+/* After a failure of one replica: waits for what the devices of the others were given before, so
+ * that nothing runs any more when the caller hears of it, who may end the process. Passes the
+ * failure on. */
+static crema_status settle(crema_solver *solver, crema_status failure) {
+  cr_error *error = cr_error_keep();
+  for (int i = 0; i < solver->replicas; ++i) {
+    const crema_status ignored = crema_context_finish(solver->replica[i].context);
+    (void)ignored;
+  }
+  cr_error_again(failure, error);
+  free(error);
+  return failure;
+}
+
 /* Does `work`, which sets joint->loss, for all replicas; *loss is the mean loss of all. */
 static crema_status run_jointly(crema_solver *solver, cr_team_work *work, joint_iteration *joint,
                                 double *loss) {
   double sum = 0;
-  CR_TRY(cr_team_run(solver->team, work, joint));
+  crema_status status = cr_team_run(solver->team, work, joint);
+  if (status != CREMA_OK) return settle(solver, status);
   for (int i = 0; i < solver->replicas; ++i) sum += joint->loss[i];
   CR_TRY(cr_world_agree(solver->world, &sum, 1, NULL, 0));
   *loss = sum / solver->ranks;
