@@ -71,29 +71,16 @@ static cr_format private_format(const crema_shape *shape, crema_dtype type) {
   return found;
 }
 
-/* The first half of the channels of an array in the order of `format`. */
-static cr_format view_format(const crema_shape *shape, cr_format format) {
-  crema_shape whole = *shape;
-  cr_format all;
-  cr_part_place place;
-  if (shape->axes < 2) return format;
-  whole.dim[1] *= 2;
-  if (!cr_dnnl_enlarge(format, &whole, &all)) return format;
-  return cr_dnnl_part(all, &whole, 1, shape, 0, &place) ? place.format : format;
-}
-
 static void fill_hints(const op_run *run, const char *access, cr_format *hint) {
   for (int i = 0; i < run->desc->args; ++i) {
     const cr_op_arg *arg = &run->desc->arg[i];
     hint[i] = (cr_format){arg->type, NULL};
-    const bool views = run->hint == OP_HINT_VIEWS && run->kernel->views;
     const bool offered =
-        views || run->hint == OP_HINT_PRIVATE || (run->hint == OP_HINT_PRIVATE_FIRST && i == 0);
-    const bool held = arg->type == CREMA_F32 || arg->type == CREMA_F16 || arg->type == CREMA_BF16 ||
-                      arg->type == run->desc->type;
+        run->hint == OP_HINT_PRIVATE || (run->hint == OP_HINT_PRIVATE_FIRST && i == 0);
+    const bool held = arg->type == CREMA_F32 || arg->type == CREMA_F16 ||
+                      arg->type == CREMA_BF16 || arg->type == run->desc->type;
     if (offered && (access[i] == 'R' || access[i] == 'U') && held) {
       hint[i] = private_format(&arg->shape, arg->type);
-      if (views && access[i] == 'R') hint[i] = view_format(&arg->shape, hint[i]);
     }
     if (run->opaque_in && i == run->opaque) hint[i] = run->opaque_in->format;
   }

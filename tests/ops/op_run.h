@@ -18,7 +18,6 @@ typedef enum op_hint {
   OP_HINT_PLAIN,
   OP_HINT_PRIVATE,       /* images are offered in the layout that convolution likes */
   OP_HINT_PRIVATE_FIRST, /* the first argument only */
-  OP_HINT_VIEWS, /* what is read, as parts of arrays in that layout or, others, in plain order */
   OP_HINTS
 } op_hint;
 
