@@ -18,25 +18,9 @@ static bool one_sided(const crema_context *context) {
 
 /* ---- sides ---- */
 
-static void free_block(cr_block *block) {
-  if (cr_block_free(block) != CREMA_OK) cr_log_error("%s", crema_error_text());
-}
-
-static void leave_shared(cr_shared_host *shared) {
-  if (shared == NULL || atomic_fetch_sub(&shared->users, 1) != 1) return;
-  free_block(&shared->block);
-  free(shared);
-}
-
 static void free_host(cr_host_side *side) {
-  leave_shared(side->spare);
-  if (side->shared != NULL) leave_shared(side->shared);
-  else if (side->own) free_block(&side->block);
+  if (side->own && cr_block_free(&side->block) != CREMA_OK) cr_log_error("%s", crema_error_text());
   *side = (cr_host_side){0};
-}
-
-bool cr_syncedmem_is_lent(const crema_syncedmem *memory) {
-  return memory->host.shared != NULL && atomic_load(&memory->host.shared->users) > 1;
 }
 
 static void free_gpu(cr_device_side *side) {
@@ -76,81 +60,6 @@ static crema_status need_host(crema_syncedmem *memory, bool *made) {
   memory->host = (cr_host_side){
       .data = (void *)block.address, .own = true, .block = block, .bytes = memory->capacity};
   *made = true;
-  return CREMA_OK;
-}
-
-void cr_syncedmem_end_lending(crema_syncedmem *memory) {
-  cr_host_side *side = &memory->host;
-  cr_shared_host *const lent = side->shared, *const spare = side->spare;
-  if (lent == NULL || (side->own && !cr_syncedmem_is_lent(memory))) return;
-  const bool ready = spare != NULL && atomic_load(&spare->users) == 1;
-  /* A part does not come to lie in that memory by itself again. */
-  cr_shared_host *const kept = side->own && lent->block.heap == NULL ? lent : NULL;
-  if (kept == NULL) leave_shared(lent);
-  if (!ready) leave_shared(spare);
-  *side = (cr_host_side){.spare = kept};
-  memory->head = CREMA_UNINITIALIZED;
-  if (!ready) return;
-  side->data = (void *)spare->block.address;
-  side->own = true;
-  side->shared = spare;
-  side->bytes = memory->capacity;
-}
-
-/* The host side is about to be written: what others have, too, stays theirs. With `keep` the bytes
- * are copied. */
-static crema_status stop_lending(crema_syncedmem *memory, bool keep) {
-  bool made = false;
-  if (!cr_syncedmem_is_lent(memory)) return CREMA_OK;
-  const crema_head head = memory->head;
-  cr_host_side lent = memory->host;
-  memory->host = (cr_host_side){0};
-  crema_status status = need_host(memory, &made);
-  if (status != CREMA_OK) {
-    memory->host = lent;
-    return status;
-  }
-  if (keep) memcpy(memory->host.data, lent.data, memory->size);
-  free_host(&lent);
-  memory->head = head;
-  return CREMA_OK;
-}
-
-/* The host side as memory that can be shared; *shared stays NULL for the caller's memory. */
-static crema_status make_shared(cr_host_side *side) {
-  if (side->shared != NULL || !side->own) return CREMA_OK;
-  cr_shared_host *shared = NULL;
-  CR_TRY(CR_NEW(shared, 1, "shared memory"));
-  atomic_init(&shared->users, 1);
-  shared->block = side->block;
-  side->shared = shared;
-  return CREMA_OK;
-}
-
-crema_status cr_syncedmem_lend(crema_syncedmem *whole, size_t offset, crema_syncedmem *part,
-                               bool *done) {
-  cr_host_side *host = &whole->host, *old = &part->host;
-  cr_shared_host *spare = NULL;
-  *done = false;
-  if (whole->head != CREMA_HEAD_AT_CPU || (!host->own && host->shared == NULL)) return CREMA_OK;
-  if (whole->gpu.data.address != 0 || part == whole) return CREMA_OK;
-  CR_TRY(make_shared(host));
-  /* What the part was written to before is kept for the next time that it is. */
-  if (old->own && (old->shared != NULL ? old->shared->block.heap : old->block.heap) == NULL) {
-    CR_TRY(make_shared(old));
-    spare = old->shared;
-  } else if (!old->own) {
-    spare = old->spare;
-  }
-  if (spare != NULL) atomic_fetch_add(&spare->users, 1);
-  atomic_fetch_add(&host->shared->users, 1);
-  const cr_host_side taken = {
-      .data = (char *)host->data + offset, .shared = host->shared, .spare = spare};
-  free_host(old);
-  free_gpu(&part->gpu);
-  part->host = taken;
-  part->head = CREMA_HEAD_AT_CPU;
-  *done = true;
   return CREMA_OK;
 }
 
@@ -207,7 +116,6 @@ static crema_status fetch(crema_syncedmem *memory) {
 static crema_status to_host(crema_syncedmem *memory) {
   if (cr_syncedmem_at_host(memory)) return CREMA_OK;
   bool made = false;
-  CR_TRY(stop_lending(memory, false));
   CR_TRY(need_host(memory, &made));
   if (memory->head == CREMA_UNINITIALIZED) {
     memset(memory->host.data, 0, memory->capacity);
@@ -402,11 +310,10 @@ static crema_status overwrite_gpu(crema_syncedmem *memory, crema_context *contex
   return status;
 }
 
-static crema_status overwrite_host(crema_syncedmem *memory, bool keep) {
+static crema_status overwrite_host(crema_syncedmem *memory) {
   CR_TRY(begin_move(memory));
   bool made = false;
-  crema_status status = stop_lending(memory, keep);
-  if (status == CREMA_OK) status = need_host(memory, &made);
+  crema_status status = need_host(memory, &made);
   end_move(memory);
   return status;
 }
@@ -415,9 +322,7 @@ crema_status cr_syncedmem_overwrite(crema_syncedmem *memory, crema_context *cont
                                     crema_devptr *out) {
   if (is_moving(memory)) return in_use();
   if (one_sided(context)) {
-    if (memory->host.data == NULL || memory->host.shared != NULL) {
-      CR_TRY(overwrite_host(memory, false));
-    }
+    if (memory->host.data == NULL) CR_TRY(overwrite_host(memory));
     tell_checker(memory, true);
     memory->head = CREMA_HEAD_AT_CPU;
     out->address = (uintptr_t)memory->host.data;
@@ -435,13 +340,7 @@ crema_status cr_syncedmem_write(crema_syncedmem *memory, crema_context *context,
     return cr_syncedmem_overwrite(memory, context, out);
   }
   CR_TRY(cr_syncedmem_read(memory, context, out));
-  if (one_sided(context)) {
-    if (memory->host.shared != NULL) {
-      CR_TRY(overwrite_host(memory, true));
-      out->address = (uintptr_t)memory->host.data;
-    }
-    tell_checker(memory, true);
-  }
+  if (one_sided(context)) tell_checker(memory, true);
   memory->head = one_sided(context) ? CREMA_HEAD_AT_CPU : CREMA_HEAD_AT_GPU;
   return CREMA_OK;
 }

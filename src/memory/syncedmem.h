@@ -8,20 +8,12 @@
 #include "device/device.h"
 #include "device/memory/block.h"
 
-/* Host memory that several blocks lie in; it goes with the last of them. */
-typedef struct cr_shared_host {
-  atomic_int users;
-  cr_block block;
-} cr_shared_host;
-
 /* One side of a block. */
 typedef struct cr_host_side {
   void *data;
   bool own;
-  cr_block block;         /* what is owned; it knows how it is released */
-  cr_shared_host *shared; /* the memory is others', too, or a part of theirs; NULL: it is not */
-  cr_shared_host *spare;  /* memory for the time when others still have `shared`; may be NULL */
-  size_t bytes;           /* made */
+  cr_block block; /* what is owned; it knows how it is released */
+  size_t bytes;   /* made */
 } cr_host_side;
 
 typedef struct cr_device_side {
@@ -98,20 +90,6 @@ crema_status cr_syncedmem_write(crema_syncedmem *memory, crema_context *context,
  * written before. */
 crema_status cr_syncedmem_overwrite(crema_syncedmem *memory, crema_context *context,
                                     crema_devptr *out) CREMA_MUST_USE;
-
-/* Lets `part`, which has a size, have the newest bytes of `whole` from `offset` on, in the same
- * memory, until either of the two is written: that one gets memory of its own then. *done is false,
- * and nothing is changed, where `whole` has its newest bytes elsewhere than in host memory of its
- * own. Errors: CREMA_E_NO_MEMORY. */
-crema_status cr_syncedmem_lend(crema_syncedmem *whole, size_t offset, crema_syncedmem *part,
-                               bool *done) CREMA_MUST_USE;
-
-/* Whether others have some of the same memory. */
-bool cr_syncedmem_is_lent(const crema_syncedmem *memory);
-
-/* Of a block whose bytes are not needed any more: the others keep the memory that it has lent or
- * borrowed, and it has that of before, if nobody else uses that meanwhile, or none. */
-void cr_syncedmem_end_lending(crema_syncedmem *memory);
 
 /* Takes memory of `device`, at least the block's size, as the newest side; it stays the caller's.
  * Errors: CREMA_E_ARGUMENT without memory. */

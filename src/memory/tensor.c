@@ -189,11 +189,6 @@ crema_status cr_tensor_need_slot(values *v, crema_context *context, cr_format fo
   return need_slot_for(v, context, format, v->head, NULL, out);
 }
 
-crema_status cr_tensor_make_slot(values *v, crema_context *context, cr_format format,
-                                 format_slot **out) {
-  return need_slot(v, context->device, format, v->head, NULL, out);
-}
-
 /* The slot that has the values: the head, unless they are all zero or nobody gave any. */
 static format_slot *find_source(const values *v) {
   if (v->head == NULL) return v->made;
@@ -216,11 +211,6 @@ static void only_valid(values *v, format_slot *slot) {
   v->gone = false;
   v->head = slot;
   v->head_format = slot->format;
-}
-
-void cr_tensor_only_valid(values *v, format_slot *slot) {
-  v->generation = next_generation();
-  only_valid(v, slot);
 }
 
 /* Converts from slot `from` to slot `to` on the context's device. */
@@ -386,20 +376,11 @@ crema_status cr_tensor_read(cr_tensor *tensor, crema_context *context, cr_format
   return status;
 }
 
-/* Memory that is about to be overwritten, and others have, too, stays theirs. */
-static void end_lending(const values *v, crema_context *context, format_slot *slot) {
-  if (!cr_syncedmem_is_lent(&slot->memory)) return;
-  slot->memory.size = slot->memory.capacity = format_bytes(v, slot->format);
-  cr_syncedmem_end_lending(&slot->memory);
-  if (v->passing) cr_syncedmem_from_heap(&slot->memory, context);
-}
-
 crema_status cr_tensor_write(cr_tensor *tensor, crema_context *context, cr_format format,
                              crema_devptr *out) {
   values *v = tensor->values;
   format_slot *slot = NULL;
   CR_TRY(access_slot(v, context, format, &slot));
-  end_lending(v, context, slot);
   if (v->within != NULL) CR_TRY(cr_tensor_bring_home(v, context, slot, false));
   CR_TRY(cr_syncedmem_overwrite(&slot->memory, context, out));
   only_valid(v, slot);
@@ -592,32 +573,6 @@ bool cr_tensor_take(cr_tensor *to, cr_tensor *from) {
   f->gone = true;
   f->generation = next_generation();
   return true;
-}
-
-/* A slot with the newest values in memory of its own; NULL: there is none. */
-static format_slot *own_slot(const values *v) {
-  format_slot *slot = first_slot(v);
-  while (slot != NULL && !(is_valid(slot) && slot->format.type == v->type &&
-                           slot->memory.host.own && !cr_syncedmem_is_lent(&slot->memory))) {
-    slot = next_slot(slot);
-  }
-  return slot;
-}
-
-void cr_tensor_give_back(cr_tensor *tensor) {
-  values *v = tensor->values;
-  for (format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) {
-    const bool borrowed = s->memory.host.shared != NULL && !s->memory.host.own;
-    if (!borrowed && (is_valid(s) || !cr_syncedmem_is_lent(&s->memory))) continue;
-    format_slot *other = is_valid(s) ? own_slot(v) : NULL;
-    if (is_valid(s) && (other == NULL || !has_alone(v))) continue;
-    if (s == v->head) {
-      v->head = other;
-      v->head_format = other != NULL ? other->format : v->head_format;
-    }
-    set_valid(s, false);
-    cr_syncedmem_end_lending(&s->memory);
-  }
 }
 
 void cr_tensor_drop_stale(cr_tensor *tensor) {

@@ -164,11 +164,11 @@ crema_status cr_tensor_place(cr_tensor *tensor, crema_context *context, cr_tenso
  *
  * In which format the whole lies is not known until cr_tensor_order_home says it, and whether the
  * part can be described in it. From then on what is written in the home's format lies there, and
- * cr_tensor_go_home brings there what is not. Whoever has brought all parts of a whole there may
- * say that they are its values: cr_tensor_write in the format of cr_tensor_lies_in_order. Nobody
- * may write the whole while its parts are still read. A change of count of either ends the home,
- * and so does cr_tensor_leave_home; memory of the whole that is let go takes the values of parts
- * with it that are held nowhere else. */
+ * cr_tensor_go_home brings there what is not. Whoever has brought all parts of a whole there may say
+ * that they are its values: cr_tensor_write in the format of cr_tensor_lies_in_order. Nobody may
+ * write the whole while its parts are still read. A change of count of either ends the home, and so
+ * does cr_tensor_leave_home; memory of the whole that is let go takes the values of parts with it
+ * that are held nowhere else. */
 crema_status cr_tensor_set_home(cr_tensor *tensor, const crema_shape *shape, cr_tensor *whole,
                                 const crema_shape *whole_shape, int64_t at,
                                 bool *done) CREMA_MUST_USE;
@@ -188,20 +188,6 @@ bool cr_tensor_lies_in_order(const cr_tensor *tensor, cr_format *out);
 
 /* Brings the newest values home, if they are not there. Errors: those of a read. */
 crema_status cr_tensor_go_home(cr_tensor *tensor, crema_context *context) CREMA_MUST_USE;
-
-/* Makes `tensor` hold a part of the values of `whole`, alone, in the memory of `whole`: they lie at
- * `place` there where that is held in `lies` (cr_backend.part). Whichever of the two is written
- * afterwards gets memory of its own. *done is false, and nothing is changed, where the newest
- * values of `whole` are in another format, in another element type than the tensor's, or elsewhere
- * than in host memory of its own; where either is shown (memory/view.h) or has to do with homes;
- * and for values that stay, of others that are passing. */
-crema_status cr_tensor_borrow(cr_tensor *tensor, cr_tensor *whole, cr_format lies,
-                              const cr_part_place *place, crema_context *context,
-                              bool *done) CREMA_MUST_USE;
-
-/* Lets memory go that others have, too, where that has not the newest values, or memory of the
- * tensor's own has them as well. */
-void cr_tensor_give_back(cr_tensor *tensor);
 
 /* Lets memory go that was made for more elements than there are now; the values are zero then.
  * Otherwise a no-op. */

@@ -1,5 +1,4 @@
-/* Tensors whose values lie in the memory of another one's, as a part of those: because that is
- * their home, or borrowed until either is written. */
+/* Tensors whose values lie in the memory of another one's, as a part of those. */
 #include <stdlib.h>
 
 #include "core/fail.h"
@@ -123,8 +122,7 @@ void cr_tensor_order_home(cr_tensor *tensor, crema_device *device, cr_format for
   }
   w->lies = lies;
   for (cr_tensor_home *home = w->parts; home != NULL; home = home->next) {
-    home->fits =
-        backend->part(w->lies, &home->whole_shape, 1, &home->shape, home->at, &home->place);
+    home->fits = backend->part(w->lies, &home->whole_shape, &home->shape, home->at, &home->place);
     fits = fits && home->fits;
     gaps = gaps ||
            (home->fits && home->place.format.layout != NULL && home->place.format.layout->gaps);
@@ -202,48 +200,4 @@ crema_status cr_tensor_go_home(cr_tensor *tensor, crema_context *context) {
   CR_TRY(cr_tensor_need_slot(v, context, format, &slot));
   CR_TRY(cr_tensor_bring_home(v, context, slot, true));
   return cr_tensor_make_valid(v, context, slot);
-}
-
-/* ---- borrowing ----------------------------------------------------------- */
-
-/* The slot that has the newest values of `w` where others can have them, too; NULL: there is none.
- */
-static format_slot *lending_slot(const values *w) {
-  format_slot *slot = w->head;
-  if (slot == NULL || !is_valid(slot) || w->zero || w->view != NULL) return NULL;
-  return slot->format.type == w->type && slot->whole == NULL && !slot->at_home ? slot : NULL;
-}
-
-/* The bytes from the part's first value to the last of the whole. */
-static size_t bytes_within(const values *w, const format_slot *slot, size_t offset) {
-  const size_t all = slot->format.layout != NULL ? slot->format.layout->bytes
-                                                 : (size_t)w->count * crema_dtype_size(w->type);
-  return offset < all ? all - offset : 0;
-}
-
-crema_status cr_tensor_borrow(cr_tensor *tensor, cr_tensor *whole, cr_format lies,
-                              const cr_part_place *place, crema_context *context, bool *done) {
-  values *v = tensor->values;
-  const values *w = whole->values;
-  format_slot *from = lending_slot(w), *to = NULL;
-  *done = false;
-  if (v == w || from == NULL || v->type != w->type || v->view != NULL) return CREMA_OK;
-  /* Memory of a pass must not stay longer. */
-  if (w->passing && !v->passing) return CREMA_OK;
-  if (v->within != NULL || v->parts != NULL || w->within != NULL || w->parts != NULL) {
-    return CREMA_OK;
-  }
-  if (!context->device->backend->host_memory || !cr_format_equal(from->format, lies)) {
-    return CREMA_OK;
-  }
-  CR_TRY(cr_tensor_make_slot(v, context, place->format, &to));
-  if (to->whole != NULL) return CREMA_OK;
-  CR_TRY(cr_syncedmem_lend(&from->memory, place->offset, &to->memory, done));
-  if (!*done) return CREMA_OK;
-  const size_t most = bytes_within(w, from, place->offset);
-  const size_t bytes = place->format.layout != NULL ? place->format.layout->bytes
-                                                    : (size_t)v->count * crema_dtype_size(v->type);
-  to->memory.size = to->memory.capacity = bytes < most ? bytes : most;
-  cr_tensor_only_valid(v, to);
-  return CREMA_OK;
 }

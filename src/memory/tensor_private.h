@@ -83,12 +83,6 @@ crema_status cr_tensor_make_valid(values *v, crema_context *context,
                                   format_slot *slot) CREMA_MUST_USE;
 void cr_tensor_clear_slot(format_slot *slot);
 
-/* And: the slot of `format` without memory where it is new; the slot has the newest values alone.
- */
-crema_status cr_tensor_make_slot(values *v, crema_context *context, cr_format format,
-                                 format_slot **out) CREMA_MUST_USE;
-void cr_tensor_only_valid(values *v, format_slot *slot);
-
 /* Of memory/tensor_home.c, for memory/tensor.c. The first brings the slot's memory to the values'
  * home, if that is where its format belongs; with `keep` its values, too. */
 crema_status cr_tensor_bring_home(values *v, crema_context *context, format_slot *slot,

@@ -66,8 +66,7 @@ cr_tensor_memory cr_tensor_memory_of(const cr_tensor *tensor) {
   for (const format_slot *slot = first_slot(v); slot != NULL; slot = next_slot(slot)) {
     const crema_syncedmem *memory = &slot->memory;
     const bool part = slot->whole != NULL;
-    bytes.host += memory->host.bytes; /* none for adopted and borrowed memory */
-    if (memory->host.spare != NULL) bytes.host += memory->host.spare->block.bytes;
+    bytes.host += memory->host.bytes; /* none for adopted memory */
     if (part && memory->host.data != NULL && !memory->host.own) bytes.host += memory->size;
     if (memory->gpu.own || (part && memory->gpu.data.address != 0))
       bytes.device += memory->capacity;

@@ -391,20 +391,8 @@ static void drop_stale(const cr_net_layer *layer, bool diff) {
   }
 }
 
-/* Memory that a Concat or a Slice has lent to several blobs is not kept by those that do not need
- * it any more. */
-static void give_back(const cr_net_layer *layer, bool diff) {
-  for (int j = 0; j < layer->layer->bottoms; ++j) {
-    cr_tensor_give_back(diff ? layer->bottom[j]->diff : layer->bottom[j]->data);
-  }
-  for (int j = 0; j < layer->layer->tops; ++j) {
-    cr_tensor_give_back(diff ? layer->top[j]->diff : layer->top[j]->data);
-  }
-}
-
 void cr_net_let_go_forward(const crema_net *net, int index) {
   const cr_net_layer *layer = &net->layer[index];
-  give_back(layer, false);
   if (!net->plans) return;
   for (int i = 0; i < layer->past.forward_count; ++i) cr_tensor_let_go(layer->past.forward[i]);
   keep_heads(layer, net->replays);
@@ -437,7 +425,6 @@ crema_status cr_net_replay_segment(crema_net *net, int index) {
 
 void cr_net_let_go_backward(const crema_net *net, int index) {
   const cr_net_layer *layer = &net->layer[index];
-  give_back(layer, true);
   if (!net->plans) return;
   for (int i = 0; i < layer->past.backward_count; ++i) cr_tensor_let_go(layer->past.backward[i]);
   drop_stale(layer, true);

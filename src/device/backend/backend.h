@@ -79,10 +79,10 @@ typedef struct cr_backend {
   const cr_layout *(*same_order)(const cr_layout *layout, crema_dtype type);
 
   /* How the values of shape `part`, which are those of an array of shape `whole` from index `at` of
-   * `axis` on, lie where that is held in `format`. False: not as a layout can describe, because a
+   * axis 1 on, lie where that is held in `format`. False: not as a layout can describe, because a
    * block of the order spans two parts. NULL for back ends without layouts. */
-  bool (*part)(cr_format format, const crema_shape *whole, int axis, const crema_shape *part,
-               int64_t at, cr_part_place *out);
+  bool (*part)(cr_format format, const crema_shape *whole, const crema_shape *part, int64_t at,
+               cr_part_place *out);
   /* The format of values of `shape` in the order of `format`, which is of another shape. False:
    * there is none. NULL where `part` is. */
   bool (*enlarge)(cr_format format, const crema_shape *shape, cr_format *out);

@@ -22,8 +22,7 @@ enum {
 /* Memory as (outer, blocks, inner, width): channels-last has one block of all channels. */
 typedef struct blocks {
   int64_t outer, channels, blocks, inner, width;
-  /* From one row, and one sample, of argument 0 to the next: more for a view than it has values. */
-  int64_t step, sample;
+  int64_t step;        /* from one row of argument 0 to the next: its width, or more for a view */
   const cr_post *relu; /* of the results; NULL: none */
   crema_dtype type;
 } blocks;
@@ -49,18 +48,14 @@ static crema_status check_posts(const cr_op_desc *desc) {
 static blocks blocks_of(const cr_plan *plan) {
   const crema_shape *shape = &plan->desc->arg[0].shape;
   const cr_dnnl_order order = order_of(plan);
-  const bool last = order.kind == CR_DNNL_LAST;
-  const int64_t channels = shape->dim[1], width = last ? channels : order.block;
-  const int64_t blocks_held = (channels + width - 1) / width;
-  cr_dnnl_rows view = {.step = last ? width : blocks_held * shape->dim[2] * width};
-  (void)cr_dnnl_view_rows(plan->format[0].layout, &view);
+  const int64_t channels = shape->dim[1], step = cr_dnnl_layout_step(plan->format[0].layout);
+  const int64_t width = order.kind == CR_DNNL_LAST ? channels : order.block;
   return (blocks){.outer = shape->dim[0],
                   .channels = channels,
-                  .blocks = blocks_held,
+                  .blocks = (channels + width - 1) / width,
                   .inner = shape->dim[2],
                   .width = width,
-                  .step = last ? view.step : width,
-                  .sample = last ? shape->dim[2] * view.step : view.step,
+                  .step = step != 0 ? step : width,
                   .relu = relu_of(plan->desc),
                   .type = plan->format[0].type};
 }
@@ -168,14 +163,13 @@ static crema_status run_scale(const cr_call *call, int scale, int bias, int y) {
     const int64_t count = (b.inner - first < rows ? b.inner - first : rows) * b.width;
     const int64_t start = (plane * b.inner + first) * b.width;
     const int64_t block = plane % b.blocks * b.width;
-    const int64_t source = plane / b.blocks * b.sample + block * b.inner + first * b.step;
     if (columns == b.width && b.step == b.width) {
-      scale_piece(&b, from, source, count, block, factor, addend, to, start);
+      scale_piece(&b, from, start, count, block, factor, addend, to, start);
       continue;
     }
     for (int64_t c = 0; c < count; c += columns) {
       const int64_t n = count - c < columns ? count - c : columns, row = c / b.width;
-      const int64_t at = source + row * b.step + c % b.width;
+      const int64_t at = (plane * b.inner + first + row) * b.step + c % b.width;
       scale_piece(&b, from, at, n, block + c % b.width, factor, addend, to, start + c);
     }
   }

@@ -15,11 +15,6 @@ static dnnl_status_t create_strided(cr_md *out, int ndims, const dnnl_dim_t *dim
   return dnnl_memory_desc_create_with_strides(out, ndims, dims, type, strides);
 }
 
-dnnl_status_t cr_md_part(cr_md *out, cr_const_md whole, const dnnl_dim_t *dims) {
-  const dnnl_dims_t none = {0};
-  return dnnl_memory_desc_create_submemory(out, whole, dims, none);
-}
-
 dnnl_status_t cr_md_clone(cr_md *out, cr_const_md md) {
   return dnnl_memory_desc_clone(out, md);
 }
@@ -79,13 +74,6 @@ static dnnl_status_t create_strided(cr_md *out, int ndims, const dnnl_dim_t *dim
   dnnl_status_t status = allocate(out);
   if (status != dnnl_success) return status;
   return keep(out, dnnl_memory_desc_init_by_strides(*out, ndims, dims, type, strides));
-}
-
-dnnl_status_t cr_md_part(cr_md *out, cr_const_md whole, const dnnl_dim_t *dims) {
-  const dnnl_dims_t none = {0};
-  dnnl_status_t status = allocate(out);
-  if (status != dnnl_success) return status;
-  return keep(out, dnnl_memory_desc_init_submemory(*out, whole, dims, none));
 }
 
 dnnl_status_t cr_md_clone(cr_md *out, cr_const_md md) {

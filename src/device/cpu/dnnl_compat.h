@@ -44,8 +44,6 @@ dnnl_status_t cr_md_create(cr_md *out, int ndims, const dnnl_dim_t *dims, dnnl_d
 /* With a format tag; dnnl_format_tag_any leaves the choice to the primitive. */
 dnnl_status_t cr_md_create_tag(cr_md *out, int ndims, const dnnl_dim_t *dims, dnnl_data_type_t type,
                                dnnl_format_tag_t tag);
-/* The first `dims` of each axis of `whole`, as they lie there. */
-dnnl_status_t cr_md_part(cr_md *out, cr_const_md whole, const dnnl_dim_t *dims);
 dnnl_status_t cr_md_clone(cr_md *out, cr_const_md md);
 /* Accepts NULL. */
 void cr_md_destroy(cr_md md);

@@ -146,8 +146,9 @@ static crema_status move_values(cr_format dst_format, crema_devptr dst, cr_forma
 
 static crema_status run_reorder(cr_format dst_format, crema_devptr dst, cr_format src_format,
                                 crema_devptr src) {
+  const cr_layout *some = dst_format.layout != NULL ? dst_format.layout : src_format.layout;
   if (dst_format.type == src_format.type &&
-      cr_dnnl_move_view(crema_dtype_size(dst_format.type),
+      cr_dnnl_move_view(&some->shape, crema_dtype_size(dst_format.type),
                         (cr_dnnl_side){dst_format.layout, (char *)dst.address},
                         (cr_dnnl_side){src_format.layout, (char *)src.address})) {
     return CREMA_OK;

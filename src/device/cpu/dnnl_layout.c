@@ -274,6 +274,26 @@ const cr_layout *cr_dnnl_layout_in(const cr_layout *layout, crema_dtype type) {
 
 /* ---- parts --------------------------------------------------------------- */
 
+/* `part` in `order` with the strides of `whole` in that order. */
+static crema_status part_with_gaps(crema_device *device, crema_dtype type, cr_dnnl_order order,
+                                   const crema_shape *whole, const crema_shape *part,
+                                   const cr_layout *packed, const cr_layout **out) {
+  cr_md all = NULL, md = NULL;
+  cr_md_view view;
+  dnnl_dims_t dims;
+  dnnl_data_type_t element = dnnl_f32;
+  CR_TRY(cr_dnnl_type(type, &element));
+  CR_TRY(cr_dnnl_md_ordered(whole, type, order, &all));
+  cr_md_look(all, &view);
+  for (int i = 0; i < part->axes; ++i) dims[i] = part->dim[i];
+  crema_status status = cr_dnnl_check(cr_md_create(&md, part->axes, dims, element, view.strides),
+                                      "a part of an array");
+  if (status == CREMA_OK) status = intern(device, md, false, part, type, true, packed, out);
+  cr_md_destroy(md);
+  cr_md_destroy(all);
+  return status;
+}
+
 static crema_status packed_layout(crema_device *device, crema_dtype type, cr_dnnl_order order,
                                   const crema_shape *shape, const cr_layout **out) {
   cr_md md = NULL;
@@ -285,72 +305,24 @@ static crema_status packed_layout(crema_device *device, crema_dtype type, cr_dnn
   return status;
 }
 
-/* Where the parts of an array can begin and end along `axis`. */
-static bool is_cut_well(cr_dnnl_order order, int axis, const crema_shape *part, int64_t at) {
-  if (order.kind == CR_DNNL_OTHER || axis >= part->axes) return false;
-  if (order.kind == CR_DNNL_PLAIN || axis == 0) return true;
-  return axis == 1 && at % order.block == 0 && part->dim[1] % order.block == 0;
-}
-
-/* Whether values are as far from each other in both descriptors. */
-static bool lie_alike(cr_const_md a, cr_const_md b) {
-  cr_md_view x, y;
-  cr_md_look(a, &x);
-  cr_md_look(b, &y);
-  for (int i = 0; i < x.ndims; ++i) {
-    if (x.dims[i] != 1 && x.strides[i] != y.strides[i]) return false;
-  }
-  return true;
-}
-
-/* The descriptor of `format` in `shape`; the caller destroys *owned, which may be NULL. */
-static crema_status md_of(cr_format format, const crema_shape *shape, cr_md *owned,
-                          cr_const_md *out) {
-  *owned = NULL;
-  if (format.layout == NULL) {
-    CR_TRY(cr_dnnl_md_ordered(shape, format.type, (cr_dnnl_order){CR_DNNL_PLAIN, 1}, owned));
-  }
-  *out = format.layout != NULL ? cr_dnnl_layout_md(format.layout) : *owned;
-  return CREMA_OK;
-}
-
-/* Sets the place of a part of `all`. */
-static crema_status find_part(cr_const_md all, cr_dnnl_order order, int axis,
-                              const crema_shape *part, int64_t at, cr_part_place *out) {
-  const crema_dtype type = out->format.type;
-  cr_md owned = NULL, md = NULL;
-  cr_const_md packed = NULL;
-  cr_md_view view;
-  dnnl_dims_t dims;
+bool cr_dnnl_part(cr_format format, const crema_shape *whole, const crema_shape *part, int64_t at,
+                  cr_part_place *out) {
+  const cr_dnnl_order order = cr_dnnl_layout_order(format.layout);
   crema_device *device = cr_cpu_device();
-  CR_TRY(packed_layout(device, type, order, part, &out->format.layout));
-  CR_TRY(md_of(out->format, part, &owned, &packed));
-  cr_md_look(all, &view);
-  out->offset =
-      (size_t)(at / (axis == 1 ? order.block : 1) * view.strides[axis]) * crema_dtype_size(type);
-  for (int i = 0; i < part->axes; ++i) dims[i] = part->dim[i];
-  crema_status status = cr_dnnl_check(cr_md_part(&md, all, dims), "a part of an array");
-  if (status == CREMA_OK && !lie_alike(md, packed)) {
-    const cr_layout *without = out->format.layout;
-    status = intern(device, md, false, part, type, true, without, &out->format.layout);
-  }
-  cr_md_destroy(md);
-  cr_md_destroy(owned);
-  return status;
-}
-
-bool cr_dnnl_part(cr_format format, const crema_shape *whole, int axis, const crema_shape *part,
-                  int64_t at, cr_part_place *out) {
-  const cr_dnnl_order order = cr_dnnl_layout_order(cr_format_packed(format).layout);
-  cr_md owned = NULL;
-  cr_const_md all = NULL;
-  if (part->axes != whole->axes || !is_cut_well(order, axis, part, at)) return false;
+  const int axes = whole->axes;
+  if (order.kind == CR_DNNL_OTHER || axes < 2 || part->axes != axes) return false;
   if (format.layout != NULL && !crema_shape_equal(&format.layout->shape, whole)) return false;
-  *out = (cr_part_place){.format.type = format.type};
-  if (md_of(format, whole, &owned, &all) != CREMA_OK) return false;
-  const crema_status status = find_part(all, order, axis, part, at, out);
-  cr_md_destroy(owned);
-  return status == CREMA_OK;
+  if (at % order.block != 0 || part->dim[1] % order.block != 0) return false;
+  if (order.kind != CR_DNNL_LAST && part->dim[0] != 1) return false;
+  const int64_t before = order.kind == CR_DNNL_LAST ? 1 : crema_shape_count(whole, 2, axes);
+  *out = (cr_part_place){.format.type = format.type,
+                         .offset = (size_t)(at * before) * crema_dtype_size(format.type)};
+  const cr_layout *packed = NULL;
+  if (packed_layout(device, format.type, order, part, &packed) != CREMA_OK) return false;
+  out->format.layout = packed;
+  if (order.kind != CR_DNNL_LAST || part->dim[1] == whole->dim[1]) return true;
+  return part_with_gaps(device, format.type, order, whole, part, packed, &out->format.layout) ==
+         CREMA_OK;
 }
 
 bool cr_dnnl_enlarge(cr_format format, const crema_shape *shape, cr_format *out) {
@@ -360,32 +332,10 @@ bool cr_dnnl_enlarge(cr_format format, const crema_shape *shape, cr_format *out)
   return packed_layout(cr_cpu_device(), format.type, order, shape, &out->layout) == CREMA_OK;
 }
 
-/* Of a view in plain order: as many of the last axes as lie side by side are a row. */
-static bool plain_rows(const cr_md_view *view, cr_dnnl_rows *out) {
-  int i = view->ndims - 1;
-  *out = (cr_dnnl_rows){.rows = 1, .run = 1};
-  for (; i >= 0 && (view->dims[i] == 1 || view->strides[i] == out->run); --i) {
-    out->run *= view->dims[i];
-  }
-  if (i < 0) return false;
-  out->step = view->strides[i];
-  for (; i >= 0; --i) {
-    if (view->dims[i] != 1 && view->strides[i] != out->step * out->rows) return false;
-    out->rows *= view->dims[i];
-  }
-  return true;
-}
-
-bool cr_dnnl_view_rows(const cr_layout *layout, cr_dnnl_rows *out) {
+int64_t cr_dnnl_layout_step(const cr_layout *layout) {
   cr_md_view view;
-  if (layout == NULL || !layout->gaps) return false;
-  const cr_dnnl_order order = cr_dnnl_layout_order(layout->packed);
-  const crema_shape *shape = &layout->shape;
+  if (layout == NULL || !layout->gaps) return 0;
+  if (cr_dnnl_layout_order(layout->packed).kind != CR_DNNL_LAST) return 0;
   cr_md_look(node_of(layout)->md, &view);
-  if (order.kind == CR_DNNL_PLAIN) return plain_rows(&view, out);
-  const int64_t count = crema_shape_count(shape, 0, shape->axes);
-  out->rows = order.kind == CR_DNNL_LAST ? count / shape->dim[1] : shape->dim[0];
-  out->run = count / out->rows;
-  out->step = order.kind == CR_DNNL_LAST ? view.strides[view.ndims - 1] : view.strides[0];
-  return order.kind == CR_DNNL_LAST || shape->dim[1] % order.block == 0;
+  return view.strides[view.ndims - 1];
 }

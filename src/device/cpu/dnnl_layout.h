@@ -60,22 +60,17 @@ cr_dnnl_order cr_dnnl_layout_order(const cr_layout *layout);
  * above; NULL where there is none. */
 const cr_layout *cr_dnnl_layout_in(const cr_layout *layout, crema_dtype type);
 
-/* See cr_backend.part: for whole arrays in plain order along any axis, and for those that are
- * channels-last or in blocks of channels along the first two. */
-bool cr_dnnl_part(cr_format format, const crema_shape *whole, int axis, const crema_shape *part,
-                  int64_t at, cr_part_place *out);
+/* See cr_backend.part: for whole arrays that are channels-last; and for those of one sample in
+ * plain order or in blocks of channels, whose parts have no gaps. */
+bool cr_dnnl_part(cr_format format, const crema_shape *whole, const crema_shape *part, int64_t at,
+                  cr_part_place *out);
 
 /* See cr_backend.enlarge. */
 bool cr_dnnl_enlarge(cr_format format, const crema_shape *shape, cr_format *out);
 
-/* A layout with gaps as `rows` rows of `run` values that lie side by side, from each to the next
- * `step` values. The rows one after the other are the layout without gaps. */
-typedef struct cr_dnnl_rows {
-  int64_t rows, run, step;
-} cr_dnnl_rows;
-
-/* False for layouts without gaps, and others that are not like that. */
-bool cr_dnnl_view_rows(const cr_layout *layout, cr_dnnl_rows *out);
+/* Of a layout with gaps that is channels-last: the number of values from one position to the next.
+ * 0 for others. */
+int64_t cr_dnnl_layout_step(const cr_layout *layout);
 
 /* A descriptor of `shape` in `order` (PLAIN for any number of axes from 1 to 12).
  * Errors: CREMA_E_UNSUPPORTED where there is no such order. The caller destroys *out. */

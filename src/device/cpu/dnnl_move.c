@@ -161,20 +161,20 @@ static bool move_halves(const crema_shape *shape, size_t size, cr_dnnl_side to, 
   return true;
 }
 
-bool cr_dnnl_move_view(size_t size, cr_dnnl_side to, cr_dnnl_side from) {
-  cr_dnnl_rows view;
-  const bool out = to.layout != NULL && to.layout->gaps;
-  const cr_layout *gaps = out ? to.layout : from.layout, *other = out ? from.layout : to.layout;
-  if (gaps == NULL || gaps->packed != other || !cr_dnnl_view_rows(gaps, &view)) return false;
-  enum { PIECE = 1 << 15 };
-  const size_t bytes = (size_t)view.run * size, step = (size_t)view.step * size;
-  const size_t to_step = out ? step : bytes, from_step = out ? bytes : step;
-  const int64_t pieces = ((int64_t)bytes + PIECE - 1) / PIECE, jobs = view.rows * pieces;
-#pragma omp parallel for schedule(static) if (view.rows * view.run >= CR_REF_PARALLEL_MIN)
-  for (int64_t job = 0; job < jobs; ++job) {
-    const size_t row = (size_t)(job / pieces), at = (size_t)(job % pieces) * PIECE;
-    memcpy(to.memory + row * to_step + at, from.memory + row * from_step + at,
-           bytes - at < PIECE ? bytes - at : PIECE);
+bool cr_dnnl_move_view(const crema_shape *shape, size_t size, cr_dnnl_side to, cr_dnnl_side from) {
+  const int64_t to_step = cr_dnnl_layout_step(to.layout);
+  const int64_t from_step = cr_dnnl_layout_step(from.layout);
+  const cr_layout *view = to_step > 0 ? to.layout : from.layout;
+  if ((to_step > 0) == (from_step > 0)) return false;
+  if ((to_step > 0 ? from.layout : to.layout) != view->packed) return false;
+  const int64_t channels = shape->dim[1],
+                rows = crema_shape_count(shape, 0, shape->axes) / channels;
+  const size_t bytes = (size_t)channels * size;
+  const size_t to_bytes = to_step > 0 ? (size_t)to_step * size : bytes;
+  const size_t from_bytes = from_step > 0 ? (size_t)from_step * size : bytes;
+#pragma omp parallel for schedule(static) if (rows * channels >= CR_REF_PARALLEL_MIN)
+  for (int64_t row = 0; row < rows; ++row) {
+    memcpy(to.memory + (size_t)row * to_bytes, from.memory + (size_t)row * from_bytes, bytes);
   }
   return true;
 }

@@ -16,8 +16,8 @@ typedef struct cr_dnnl_side {
 crema_status cr_dnnl_move(const crema_shape *shape, size_t size, cr_dnnl_side to,
                           cr_dnnl_side from) CREMA_MUST_USE;
 
-/* The same between a view and the layout without gaps of that order, values as they are. False, and
- * nothing is done, for other layouts. */
-bool cr_dnnl_move_view(size_t size, cr_dnnl_side to, cr_dnnl_side from);
+/* The same between a channels-last view and the layout without gaps of that order, values as they
+ * are. False, and nothing is done, for other layouts. */
+bool cr_dnnl_move_view(const crema_shape *shape, size_t size, cr_dnnl_side to, cr_dnnl_side from);
 
 #endif

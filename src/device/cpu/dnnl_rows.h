@@ -32,8 +32,6 @@
   X(bn_bwd_dnnl)           \
   X(softmax_fwd_dnnl)      \
   X(softmax_bwd_dnnl)      \
-  X(relu_fwd_views)        \
-  X(relu_bwd_views)        \
   X(unary_fwd_dnnl)        \
   X(unary_bwd_dnnl)        \
   X(relu_fwd_blocked)      \

@@ -11,13 +11,11 @@
 #include "core/fail.h"
 #include "layers/common/layer_args.h"
 #include "layers/common/layer_op.h"
-#include "layers/common/layer_parts.h"
 #include "layers/common/layer_shape.h"
 
 typedef struct concat_state {
   cr_layer_op forward, backward;
   cr_layer_args args;
-  cr_layer_parts parts;
   cr_tensor **unwanted; /* one per bottom: takes the gradient of a bottom that must not get it */
 } concat_state;
 
@@ -36,7 +34,6 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   }
   CR_TRY(cr_layer_memory(layer, (size_t)layer->bottoms * sizeof *s->unwanted, &memory));
   s->unwanted = memory;
-  CR_TRY(cr_layer_parts_make(layer, &s->parts, layer->bottoms));
   return cr_layer_args_make(layer, &s->args, layer->bottoms + 1);
 }
 
@@ -94,7 +91,6 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
                                 crema_blob_count(bottom[i])));
   }
   s->args.shape[n] = &to;
-  cr_layer_parts_reshape(&s->parts, desc.u.axis, &to, s->args.shape);
   CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, n + 1, s->args.shape));
   s->args.shape[0] = &to;
   for (int i = 0; i < n; ++i) s->args.shape[i + 1] = &bottom[i]->shape;
@@ -148,13 +144,6 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   bool any = false;
   for (int i = 0; i < layer->bottoms; ++i) any = any || propagate_down[i];
   if (!any || layer->bottoms == 1) return CREMA_OK;
-  bool done = false;
-  for (int i = 0; i < layer->bottoms; ++i) {
-    s->args.tensor[i] = propagate_down[i] ? bottom[i]->diff : NULL;
-  }
-  CR_TRY(cr_layer_in(
-      layer, cr_layer_parts_borrow(&s->parts, context, top[0]->diff, s->args.tensor, &done)));
-  if (done) return CREMA_OK;
   s->args.tensor[0] = top[0]->diff;
   for (int i = 0; i < layer->bottoms; ++i) {
     s->args.tensor[i + 1] = propagate_down[i] ? bottom[i]->diff : s->unwanted[i];

@@ -11,13 +11,11 @@
 #include "core/fail.h"
 #include "layers/common/layer_args.h"
 #include "layers/common/layer_op.h"
-#include "layers/common/layer_parts.h"
 #include "layers/common/layer_shape.h"
 
 typedef struct slice_state {
   cr_layer_op forward, backward;
   cr_layer_args args;
-  cr_layer_parts parts;
 } slice_state;
 
 static const Caffe__SliceParameter *parameters(const cr_layer *layer) {
@@ -37,7 +35,6 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
     return cr_layer_fail(layer, CREMA_E_ARGUMENT, "%d tops need %d slice_points; found %zu",
                          layer->tops, layer->tops - 1, param->n_slice_point);
   }
-  CR_TRY(cr_layer_parts_make(layer, &s->parts, layer->tops));
   return cr_layer_args_make(layer, &s->args, layer->tops + 1);
 }
 
@@ -90,7 +87,6 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   if (n == 1) return cr_layer_view(bottom[0], from, top[0]);
   s->args.shape[0] = from;
   for (int i = 0; i < n; ++i) s->args.shape[i + 1] = &top[i]->shape;
-  cr_layer_parts_reshape(&s->parts, desc.u.axis, from, s->args.shape + 1);
   CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, n + 1, s->args.shape));
   for (int i = 0; i < n; ++i) s->args.shape[i] = &top[i]->shape;
   s->args.shape[n] = from;
@@ -102,11 +98,6 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
                             crema_blob *const *top) {
   slice_state *s = layer->state;
   if (layer->tops == 1) return CREMA_OK;
-  bool done = false;
-  for (int i = 0; i < layer->tops; ++i) s->args.tensor[i] = top[i]->data;
-  CR_TRY(cr_layer_in(
-      layer, cr_layer_parts_borrow(&s->parts, context, bottom[0]->data, s->args.tensor, &done)));
-  if (done) return CREMA_OK;
   s->args.tensor[0] = bottom[0]->data;
   for (int i = 0; i < layer->tops; ++i) s->args.tensor[i + 1] = top[i]->data;
   return cr_layer_op_run(&s->forward, context, s->args.tensor, NULL);
