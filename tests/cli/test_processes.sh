@@ -133,6 +133,13 @@ await() {
   tail -n 20 log
 }
 
+# Whether a process runs; one that only waits to be reaped does not.
+is_there() {
+  case $(sed 's/.*) //' "/proc/$1/stat" 2>/dev/null) in
+    '' | Z*) return 1 ;;
+  esac
+}
+
 # Waits for mpirun and its processes to end, 30 s at most.
 reap() {
   local processes
@@ -145,10 +152,13 @@ reap() {
   wait "$pid"
   code=$?
   for process in $processes ${1:-}; do
-    case $(sed 's/.*) //' "/proc/$process/stat" 2>/dev/null) in
-      '' | Z*) ;;
-      *) fail "process $process is still there"; kill -KILL "$process" ;;
-    esac
+    for _ in $(seq 100); do
+      is_there "$process" || break
+      sleep 0.05
+    done
+    is_there "$process" || continue
+    fail "process $process is still there 5 s after mpirun"
+    kill -KILL "$process"
   done
 }
 
