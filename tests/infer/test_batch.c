@@ -64,10 +64,10 @@ TEST(pieces_hold_less_memory) {
   leave_out(&p, "batch");
   reopen(&p, 1);
   set_samples(&p, 72);
-  /* Where that is all, the whole batch's other values were in memory that passes share, which is not
-   * counted; so it is with the formats for processors without AVX-512. */
+  /* Where there is little besides the input, the whole batch's other values were in memory that
+   * passes share, which is not counted; so it is with formats for processors without AVX-512. */
   const size_t input = (size_t)72 * 3 * 64 * 64 * sizeof(float), whole = activations(&p);
-  if (whole > input && 4 * pieces > 3 * whole) fail_msg("%zu of %zu bytes", pieces, whole);
+  if (4 * whole > 5 * input && 4 * pieces > 3 * whole) fail_msg("%zu of %zu bytes", pieces, whole);
   close_pair(&p);
 }
 
