@@ -9,6 +9,8 @@ add_test(NAME house/unused COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/s
 add_test(NAME house/conformance COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/conformance_test.py)
 add_test(NAME house/headers COMMAND ${CMAKE_CURRENT_LIST_DIR}/headers.sh
   ${PROJECT_SOURCE_DIR} ${CMAKE_C_COMPILER})
+add_test(NAME house/no_openmp COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/no_openmp.py
+  ${CMAKE_BINARY_DIR})
 add_test(NAME house/fails COMMAND ${CMAKE_COMMAND} -E false)
 set_tests_properties(house/fails PROPERTIES WILL_FAIL TRUE) # proves that the runner sees failures
 add_test(NAME house/models COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/write_models.py

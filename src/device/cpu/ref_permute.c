@@ -92,15 +92,15 @@ static void advance(const axes *x, position *p) {
 }
 
 /* The last axis is a row of both. */
-static void copy_rows(axes x, int64_t count, const cr_value *src, cr_value *dst) {
-  const size_t row = (size_t)x.dim[x.count - 1] * sizeof *dst;
+static void copy_rows(axes x, const cr_value *src, cr_value *dst) {
+  const int64_t width = x.dim[x.count - 1];
   take_out(&x, x.count - 1);
   const int64_t rows = elements_of(&x);
-#pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN)
+#pragma omp parallel for schedule(static) if (rows * width >= CR_REF_PARALLEL_MIN)
   for (int part = 0; part < CR_REF_PARTS; ++part) {
     position p = locate(&x, cr_ref_part(rows, part));
     for (int64_t i = cr_ref_part(rows, part); i < cr_ref_part(rows, part + 1); ++i) {
-      memcpy(dst + p.to, src + p.from, row);
+      memcpy(dst + p.to, src + p.from, (size_t)width * sizeof *dst);
       advance(&x, &p);
     }
   }
@@ -155,19 +155,19 @@ static void transpose(int64_t rows, int64_t columns, int64_t from, int64_t to, c
 
 /* `fast` is the axis whose elements are neighbours in the source. It is cut into pieces of ROWS, a
  * few cache lines, which become one more axis. */
-static void transpose_tiles(axes x, int fast, int64_t count, const cr_value *src, cr_value *dst) {
+static void transpose_tiles(axes x, int fast, const cr_value *src, cr_value *dst) {
   const int64_t columns = x.dim[x.count - 1], from_step = x.from[x.count - 1];
-  const int64_t rows = x.dim[fast], to_step = x.to[fast];
+  const int64_t rows = x.dim[fast], to_step = x.to[fast], most = rows < ROWS ? rows : ROWS;
   take_out(&x, x.count - 1);
   take_out(&x, fast);
   append(&x, (rows + ROWS - 1) / ROWS, ROWS, ROWS * to_step);
   const int64_t tiles = elements_of(&x);
-#pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN)
+#pragma omp parallel for schedule(static) if (tiles * most * columns >= CR_REF_PARALLEL_MIN)
   for (int part = 0; part < CR_REF_PARTS; ++part) {
     position p = locate(&x, cr_ref_part(tiles, part));
     for (int64_t i = cr_ref_part(tiles, part); i < cr_ref_part(tiles, part + 1); ++i) {
       const int64_t left = rows - p.at[x.count - 1] * ROWS;
-      transpose(left < ROWS ? left : ROWS, columns, from_step, to_step, src + p.from, dst + p.to);
+      transpose(left < most ? left : most, columns, from_step, to_step, src + p.from, dst + p.to);
       advance(&x, &p);
     }
   }
@@ -177,13 +177,12 @@ static void transpose_tiles(axes x, int fast, int64_t count, const cr_value *src
 static crema_status permute(const cr_call *call) {
   const cr_value *src = cr_as_values(call->buffer, 0);
   cr_value *dst = cr_as_values(call->buffer, 1);
-  const int64_t count = cr_op_arg_count(call->desc, 1);
-  if (count == 0) return CREMA_OK;
+  if (cr_op_arg_count(call->desc, 1) == 0) return CREMA_OK;
   const axes x = axes_of(call->desc);
   int fast = x.count - 1;
   while (fast > 0 && x.from[fast] != 1) --fast;
-  if (fast == x.count - 1) copy_rows(x, count, src, dst);
-  else transpose_tiles(x, fast, count, src, dst);
+  if (fast == x.count - 1) copy_rows(x, src, dst);
+  else transpose_tiles(x, fast, src, dst);
   return CREMA_OK;
 }
 
