@@ -13,8 +13,8 @@
 
 enum { FIRST_CAPACITY = 16, LOG_EVERY = 1000, SPINS = 500, LOCK_TRIES = 100 };
 
-/* How many more spins may be in vain than were not before the next ones are left out, and how often
- * one is tried nevertheless. */
+/* A waiting thread spins while its patience lasts: a spin in vain takes one off, a spin that was
+ * answered gives one back, up to PATIENCE. Without patience it spins only every TRY_EVERY times. */
 enum { PATIENCE = 4, TRY_EVERY = 8 };
 
 /* Items are in a ring. Two conditions, so that a push never wakes a pusher. A push wakes all who
@@ -34,9 +34,10 @@ struct cr_queue {
   /* Copies that are read without the lock, for spinning. */
   atomic_size_t seen_size;
   atomic_bool closed;
-  /* Hints: spins that may yet be in vain, and those that were left out. */
+  /* Hints, which need not be exact (see PATIENCE): what is left, and how many spins were skipped.
+   */
   atomic_int patience;
-  atomic_uint spins_left_out;
+  atomic_uint spins_skipped;
   crema_status reason;
   cr_error *error; /* NULL: there was no memory for it */
   uint64_t empty_pops;
@@ -141,7 +142,7 @@ static crema_status closed_status(const cr_queue *queue) {
 /* ---- waiting ---- */
 
 static bool is_next_try(cr_queue *queue) {
-  return atomic_fetch_add_explicit(&queue->spins_left_out, 1, memory_order_relaxed) % TRY_EVERY ==
+  return atomic_fetch_add_explicit(&queue->spins_skipped, 1, memory_order_relaxed) % TRY_EVERY ==
          TRY_EVERY - 1;
 }
 
@@ -149,9 +150,9 @@ static void set_patience(cr_queue *queue, int patience) {
   atomic_store_explicit(&queue->patience, patience, memory_order_relaxed);
 }
 
-/* Hand-overs between busy threads come within a microsecond; sleeping for them would cost
- * several. An idle thread spins this one time and then sleeps. Where items come more slowly than
- * that, spinning costs processor time and gains nothing. */
+/* Between busy threads the next item comes within a microsecond, and falling asleep and waking up
+ * takes several. So a thread spins once before it sleeps, unless items have come so slowly that
+ * spinning only costs processor time. */
 static void spin_while_empty(cr_queue *queue) {
   if (atomic_load_explicit(&queue->seen_size, memory_order_acquire) > 0) return;
   const int patience = atomic_load_explicit(&queue->patience, memory_order_relaxed);

@@ -1,6 +1,6 @@
-/* Winograd's method for windows of 3 x 3: less than half of the products, for roundings that are a
- * little larger. Kernels use it where there are enough positions to make up for what it does to the
- * weights in each pass. */
+/* Lets convolutions with windows of 3 x 3 use Winograd's method, which needs less than half of the
+ * multiplications and rounds a little more. Kernels take it where there are enough positions to make
+ * up for transforming the weights in each run. */
 #include "core/fail.h"
 #include "infer/passes.h"
 #include "layers/common/layer_conv.h"

@@ -85,11 +85,11 @@ crema_status cr_dnnl_conv_check_blocks(const cr_plan *plan, const_dnnl_primitive
   return CREMA_OK;
 }
 
-/* Whether products can be saved by Winograd's method and are more than what that costs: the weights
- * are transformed in each run, as weights that are kept transformed could not be read any more, and
- * would take up to four times the memory. */
+/* Whether Winograd's method saves more than it costs. It transforms the weights in each run:
+ * transformed weights could not be read as weights any more, and keeping both would take up to five
+ * times the memory. */
 static bool is_worth_winograd(const cr_plan *plan) {
-  enum { POSITIONS = 784 }; /* from which on it is faster with 16 to 512 channels */
+  enum { POSITIONS = 784 }; /* measured: from here on it is faster, with 16 to 512 channels */
   const cr_op_arg *arg = plan->desc->arg;
   if (!plan->desc->u.conv.winograd || arg[3].shape.axes != 4) return false;
   for (int i = 0; i < 4; ++i) {

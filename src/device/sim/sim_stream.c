@@ -8,8 +8,8 @@
 
 enum { FIRST_CAPACITY = 64, SPINS = 1000 };
 
-/* How many more spins may be in vain than were not before the next ones are left out, and how often
- * one is tried nevertheless. */
+/* A waiting thread spins while its patience lasts: a spin in vain takes one off, a spin that was
+ * answered gives one back, up to PATIENCE. Without patience it spins only every TRY_EVERY times. */
 enum { PATIENCE = 4, TRY_EVERY = 8 };
 
 sim_stream *cr_sim_stream(const crema_context *context) {
@@ -102,7 +102,7 @@ static void pause_shortly(void) {
 /* A host that queues one small task after the other comes back within microseconds. One that does
  * not is not waited for: the processors have other streams to run. Without the lock. */
 static void spin_while_empty(sim_stream *stream) {
-  if (stream->patience == 0 && ++stream->spins_left_out % TRY_EVERY != 0) return;
+  if (stream->patience == 0 && ++stream->spins_skipped % TRY_EVERY != 0) return;
   for (int i = 0; i < SPINS; ++i) {
     if (atomic_load(&stream->count) > 0) {
       if (stream->patience < PATIENCE) ++stream->patience;

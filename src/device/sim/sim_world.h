@@ -120,9 +120,9 @@ struct sim_stream {
   pthread_cond_t progress;   /* a task was done that somebody waits for */
   uint64_t awaited;          /* the first one; UINT64_MAX: none */
   bool running;
-  /* Of the worker: spins that may yet be in vain, and those that were left out. */
+  /* Of the worker: how many more spins may be in vain, and how many were skipped. */
   int patience;
-  unsigned spins_left_out;
+  unsigned spins_skipped;
   crema_status failure; /* of the first task that failed since the last finish */
   uint64_t failure_number;
   char failure_text[512];
