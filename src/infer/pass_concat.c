@@ -38,7 +38,7 @@ static bool is_read_before(const cr_graph *graph, int value, int concat) {
   return before;
 }
 
-static bool can_join(const cr_graph *graph, int index) {
+static bool can_be_in_place(const cr_graph *graph, int index) {
   const cr_graph_layer *layer = &graph->layer[index];
   if (!cr_graph_is(graph, index, &cr_layer_concat) || layer->bottoms < 2) return false;
   if (layer->once) return false;
@@ -54,8 +54,8 @@ static bool can_join(const cr_graph *graph, int index) {
 crema_status cr_pass_concat(cr_graph *graph) {
   char name[CR_GRAPH_NAME];
   for (int i = 0; i < graph->layers; ++i) {
-    graph->layer[i].joins = can_join(graph, i);
-    if (!graph->layer[i].joins) continue;
+    graph->layer[i].concat_in_place = can_be_in_place(graph, i);
+    if (!graph->layer[i].concat_in_place) continue;
     CR_TRY(cr_graph_tell(graph, "concat", "bottoms of %s are written into its top",
                          cr_graph_name(graph, i, name)));
   }

@@ -135,8 +135,8 @@ static void unite(quantizer *q, int a, int b) {
   q->group[root_of(q, b)].parent = root_of(q, a);
 }
 
-/* What a value says for its group. */
-static void join(quantizer *q, int value) {
+/* What the maker and the reader of a value demand of its group. */
+static void constrain(quantizer *q, int value) {
   const cr_graph_value *v = &q->graph->value[value];
   group *g = &q->group[root_of(q, value)];
   const cr_graph_layer *maker = &q->graph->layer[v->maker];
@@ -183,7 +183,7 @@ static void choose_values(quantizer *q) {
     for (int j = 1; j < l->bottoms; ++j) unite(q, l->bottom[0], l->bottom[j]);
     for (int j = 0; j < l->tops; ++j) unite(q, l->bottom[0], l->top[j]);
   }
-  for (int v = 0; v < graph->values; ++v) join(q, v);
+  for (int v = 0; v < graph->values; ++v) constrain(q, v);
   for (int v = 0; v < graph->values; ++v) {
     if (!(q->group[v].threshold > 0)) q->group[v].integers = false;
   }

@@ -57,7 +57,7 @@ static crema_status own_memory(crema_view *view) {
 }
 
 /* The tensor's own memory becomes the view's, or the other way round. */
-static crema_status join_memory(crema_view *view, cr_tensor *tensor) {
+static crema_status share_memory(crema_view *view, cr_tensor *tensor) {
   const float *values = NULL;
   if (cr_tensor_type(tensor) != CREMA_F32) return own_memory(view);
   CR_TRY(cr_tensor_host_read_floats(tensor, &values));
@@ -75,7 +75,7 @@ static crema_status show_first(cr_tensor *tensor, crema_view **out) {
   atomic_init(&view->users, 1);
   pthread_mutex_init(&view->lock, NULL);
   view->count = cr_tensor_count(tensor);
-  crema_status status = join_memory(view, tensor);
+  crema_status status = share_memory(view, tensor);
   if (status != CREMA_OK) {
     view_free(view);
     return status;

@@ -11,10 +11,10 @@ static bool is_kept(const crema_net *net, const cr_tensor *tensor) {
 }
 
 /* A bottom that is kept outlives the top's memory; one of an int8 net has a scale of its own. */
-static bool may_join(const crema_net *net, const cr_net_layer *layer) {
+static bool can_be_in_place(const crema_net *net, const cr_net_layer *layer) {
   const cr_layer *self = layer->layer;
   int64_t extent = 0;
-  if (!layer->joins || net->context->device->backend->part == NULL) return false;
+  if (!layer->concat_in_place || net->context->device->backend->part == NULL) return false;
   for (int j = 0; j < self->bottoms; ++j) {
     const crema_dtype type = cr_tensor_type(layer->bottom[j]->data);
     if (is_kept(net, layer->bottom[j]->data) || layer->bottom[j]->shape.axes < 2) return false;
@@ -36,7 +36,7 @@ static crema_status place(const cr_net_layer *layer) {
                               &layer->top[0]->shape, at, &done));
     at += bottom->shape.dim[1];
   }
-  self->joined = done;
+  self->concat_in_place = done;
   /* The last one is in another Concat, or not at all. */
   for (int j = 0; !done && j < placed - 1; ++j) cr_tensor_leave_home(layer->bottom[j]->data);
   return CREMA_OK;
@@ -47,12 +47,12 @@ crema_status cr_net_place_parts(crema_net *net) {
   net->parts_moved = false;
   for (int i = net->layers - 1; i >= 0; --i) {
     const cr_net_layer *layer = &net->layer[i];
-    if (!layer->joins) continue;
-    layer->layer->joined = false;
+    if (!layer->concat_in_place) continue;
+    layer->layer->concat_in_place = false;
     for (int j = 0; j < layer->layer->bottoms; ++j) {
       if (is_kept(net, layer->bottom[j]->data)) cr_tensor_leave_home(layer->bottom[j]->data);
     }
-    if (may_join(net, layer)) CR_TRY(place(layer));
+    if (can_be_in_place(net, layer)) CR_TRY(place(layer));
   }
   return CREMA_OK;
 }

@@ -77,7 +77,7 @@ crema_status cr_detections_add(cr_detections *to, crema_net *net) {
   return CREMA_OK;
 }
 
-crema_status cr_detections_join(cr_detections *to, const cr_detections *from) {
+crema_status cr_detections_append(cr_detections *to, const cr_detections *from) {
   return cr_buffer_append(&to->row, from->row.data, from->row.size);
 }
 

@@ -23,7 +23,7 @@ crema_status cr_detections_check(const Caffe__SolverParameter *param) CREMA_MUST
 crema_status cr_detections_add(cr_detections *to, crema_net *net) CREMA_MUST_USE;
 
 /* Adds what another one has. */
-crema_status cr_detections_join(cr_detections *to, const cr_detections *from) CREMA_MUST_USE;
+crema_status cr_detections_append(cr_detections *to, const cr_detections *from) CREMA_MUST_USE;
 
 /* Gives all processes what all of them have. */
 crema_status cr_detections_gather(cr_detections *of, cr_world *world) CREMA_MUST_USE;

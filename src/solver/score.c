@@ -122,12 +122,12 @@ static crema_status run_batch(void *user, cr_replica *replica) {
 }
 
 /* Adds the shares of all replicas of all processes to the first. */
-static crema_status join_shares(crema_solver *solver, joint_test *test) {
+static crema_status gather_shares(crema_solver *solver, joint_test *test) {
   test_share *all = &test->share[0];
   for (int i = 1; i < solver->replicas; ++i) {
     const test_share *share = &test->share[i];
     for (int64_t k = 0; k <= all->count; ++k) all->sum[k] += share->sum[k];
-    CR_TRY(cr_detections_join(&all->found, &share->found));
+    CR_TRY(cr_detections_append(&all->found, &share->found));
   }
   CR_TRY(cr_detections_gather(&all->found, solver->world));
   return cr_world_agree(solver->world, all->sum, (int)all->count + 1, NULL, 0);
@@ -143,7 +143,7 @@ static crema_status run_test(crema_solver *solver, joint_test *test) {
     if (solver->tests_shared) CR_TRY(cr_team_run(solver->team, run_batch, test));
     else CR_TRY(run_batch(test, &solver->replica[0]));
   }
-  return solver->tests_shared ? join_shares(solver, test) : CREMA_OK;
+  return solver->tests_shared ? gather_shares(solver, test) : CREMA_OK;
 }
 
 static crema_status report_detections(crema_solver *solver, joint_test *test) {

@@ -41,14 +41,14 @@ static const char late[] =
 
 /* In a pass: how many bottoms of Concat layers lay where they belong before the layer ran. */
 typedef struct counts {
-  int joined, bottoms, there;
+  int in_place, bottoms, there;
 } counts;
 
 static crema_status count_bottoms(void *user, crema_net *net, int index) {
   counts *c = user;
   const cr_net_layer *layer = &net->layer[index];
-  if (!layer->layer->joined) return CREMA_OK;
-  ++c->joined;
+  if (!layer->layer->concat_in_place) return CREMA_OK;
+  ++c->in_place;
   for (int j = 0; j < layer->layer->bottoms; ++j) {
     cr_format home;
     cr_tensor *data = layer->bottom[j]->data;
@@ -77,7 +77,7 @@ TEST(convolutions_write_their_part) {
   check_equal(&p);
   const counts c = count_pass(p.session);
   /* 'c' is in 'cda', of which 'cd' has another reader: 'cd' copies or 'cda' does. */
-  assert_true(c.joined >= 1 && c.bottoms >= 2);
+  assert_true(c.in_place >= 1 && c.bottoms >= 2);
   assert_int_equal(c.there, c.bottoms);
   check_batches(&p);
   close_pair(&p);
@@ -88,7 +88,7 @@ TEST(a_concat_lies_in_the_next_one) {
   open_pair(dense, &p);
   check_equal(&p);
   const counts c = count_pass(p.session);
-  assert_int_equal(c.joined, 3);
+  assert_int_equal(c.in_place, 3);
   assert_int_equal(c.bottoms, 6);
   assert_int_equal(c.there, 6);
   check_batches(&p);
@@ -99,7 +99,7 @@ TEST(what_is_read_later_is_copied) {
   pair p;
   open_pair(late, &p);
   check_equal(&p);
-  assert_int_equal(count_pass(p.session).joined, 0);
+  assert_int_equal(count_pass(p.session).in_place, 0);
   check_batches(&p);
   close_pair(&p);
 }
@@ -124,7 +124,7 @@ TEST(the_pass_can_be_left_out) {
                          "concat: bottoms of Concat 'x1' are written into its top\n"));
   leave_out(&p, "concat");
   check_equal(&p);
-  assert_int_equal(count_pass(p.session).joined, 0);
+  assert_int_equal(count_pass(p.session).in_place, 0);
   close_pair(&p);
 }
 

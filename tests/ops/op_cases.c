@@ -92,7 +92,7 @@
   {                                                      \
     .label = text, .shapes = of, .desc = {.kind = name } \
   }
-#define JOIN(text, name, of, along)                                       \
+#define CONCAT(text, name, of, along)                                     \
   {                                                                       \
     .label = text, .shapes = of, .desc = {.kind = name, .u.axis = along } \
   }
@@ -400,15 +400,15 @@ const op_case op_cases[] = {
     {.label = "i32", .shapes = "3 5 i32; 3 5 i32", .desc = {.kind = CR_OP_COPY}},
     {.label = "u8", .shapes = "3 5 u8; 3 5 u8", .desc = {.kind = CR_OP_COPY}},
 
-    JOIN("channels", CR_OP_CONCAT, "2 3 4 4; 2 5 4 4; 2 8 4 4", 1),
-    JOIN("blocks", CR_OP_CONCAT, "2 16 4 4; 2 32 4 4; 2 16 4 4; 2 64 4 4", 1),
-    JOIN("batch", CR_OP_CONCAT, "2 3; 1 3; 4 3; 7 3", 0),
-    JOIN("last axis", CR_OP_CONCAT, "2 3 2; 2 3 5; 2 3 7", 2),
-    JOIN("one", CR_OP_CONCAT, "2 3; 2 3", 1),
-    JOIN("channels", CR_OP_SLICE, "2 8 4 4; 2 3 4 4; 2 5 4 4", 1),
-    JOIN("blocks", CR_OP_SLICE, "2 64 4 4; 2 16 4 4; 2 32 4 4; 2 16 4 4", 1),
-    JOIN("batch", CR_OP_SLICE, "7 3; 2 3; 1 3; 4 3", 0),
-    JOIN("last axis", CR_OP_SLICE, "2 3 7; 2 3 2; 2 3 5", 2),
+    CONCAT("channels", CR_OP_CONCAT, "2 3 4 4; 2 5 4 4; 2 8 4 4", 1),
+    CONCAT("blocks", CR_OP_CONCAT, "2 16 4 4; 2 32 4 4; 2 16 4 4; 2 64 4 4", 1),
+    CONCAT("batch", CR_OP_CONCAT, "2 3; 1 3; 4 3; 7 3", 0),
+    CONCAT("last axis", CR_OP_CONCAT, "2 3 2; 2 3 5; 2 3 7", 2),
+    CONCAT("one", CR_OP_CONCAT, "2 3; 2 3", 1),
+    CONCAT("channels", CR_OP_SLICE, "2 8 4 4; 2 3 4 4; 2 5 4 4", 1),
+    CONCAT("blocks", CR_OP_SLICE, "2 64 4 4; 2 16 4 4; 2 32 4 4; 2 16 4 4", 1),
+    CONCAT("batch", CR_OP_SLICE, "7 3; 2 3; 1 3; 4 3", 0),
+    CONCAT("last axis", CR_OP_SLICE, "2 3 7; 2 3 2; 2 3 5", 2),
 
     SIMPLE("scale and bias", CR_OP_AFFINE_FWD, "3 4 5; 4; 4; 3 4 5"),
     SIMPLE("scale", CR_OP_AFFINE_FWD, "3 4 5; 4; -; 3 4 5"),

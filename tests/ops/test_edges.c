@@ -200,9 +200,9 @@ TEST(test_bad_shapes) {
   assert_int_equal(run(&cr_conv_fwd_f32_ref, &still, shapes, 4, any, NULL), CREMA_E_SHAPE);
   cr_op_params product = {.ip = {.transpose = false}};
   assert_int_equal(run(&cr_ip_fwd_f32_ref, &product, shapes, 4, any, NULL), CREMA_E_SHAPE);
-  cr_op_params join = {.axis = 1};
+  cr_op_params concat = {.axis = 1};
   assert_int_equal(
-      run(&cr_concat_f32_ref, &join, (const crema_shape *[]){&image, &image, &out}, 3, any, NULL),
+      run(&cr_concat_f32_ref, &concat, (const crema_shape *[]){&image, &image, &out}, 3, any, NULL),
       CREMA_E_SHAPE);
 }
 

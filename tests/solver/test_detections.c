@@ -72,7 +72,7 @@ TEST(test_replicas_are_joined) {
   cr_detections all = {0}, other = {0};
   add(&all, &second);
   add(&other, &first);
-  ok(cr_detections_join(&all, &other));
+  ok(cr_detections_append(&all, &other));
   ok(cr_detections_gather(&all, NULL));
   check_all(&all);
   cr_detections_free(&all);

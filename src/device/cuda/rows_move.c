@@ -38,7 +38,7 @@ static crema_status dropout_bwd(const cr_call *call) {
 /* ---- concat and slice ---- */
 
 /* Copies between the parts and the whole, which begins with part `first`. */
-static crema_status move_parts(const cr_call *call, int whole, int first, int last, bool join) {
+static crema_status move_parts(const cr_call *call, int whole, int first, int last, bool concat) {
   const int axis = call->desc->u.axis;
   const cr_split all = cr_op_split(call->desc, whole, axis);
   const int64_t step = all.channels * all.inner;
@@ -46,11 +46,11 @@ static crema_status move_parts(const cr_call *call, int whole, int first, int la
   for (int k = first; k < last; ++k) {
     const int64_t length = cr_op_split(call->desc, k, axis).channels * all.inner;
     const cr_values part = cr_cuda_values(call, k);
-    const cr_rows_args args = {.from = join ? part : at,
-                               .to = join ? at : part,
+    const cr_rows_args args = {.from = concat ? part : at,
+                               .to = concat ? at : part,
                                .length = length,
-                               .from_step = join ? length : step,
-                               .to_step = join ? step : length};
+                               .from_step = concat ? length : step,
+                               .to_step = concat ? step : length};
     if (length > 0 && part.at != NULL) {
       CR_TRY(cr_cuda_each(call->context, CR_DEVICE_FUNCTION_copy_rows, &args, all.outer * length));
     }

@@ -189,7 +189,7 @@ struct cr_layer {
   bool winograd;
   /* For a Concat: the bottoms' values have their homes (cr_tensor_set_home) side by side in the
    * top's memory. src/net changes it between passes. */
-  bool joined;
+  bool concat_in_place;
   /* For a class with fuses_posts: the layer computes with integers, as this says
    * (layers/common/layer_int8.h), and its weights are some; NULL: with floats. Set before setup,
    * must outlive the layer. */

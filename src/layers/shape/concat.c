@@ -109,8 +109,9 @@ static void order_bottoms(const cr_layer *layer, crema_device *device, crema_blo
 
 /* The bottoms' values are the top's, once each has its place. *done is false where they cannot lie
  * side by side. */
-static crema_status join(const cr_layer *layer, crema_context *context, crema_blob *const *bottom,
-                         crema_blob *const *top, bool *done) {
+static crema_status forward_in_place(const cr_layer *layer, crema_context *context,
+                                     crema_blob *const *bottom, crema_blob *const *top,
+                                     bool *done) {
   cr_format format;
   crema_devptr data = {0};
   order_bottoms(layer, context->device, bottom);
@@ -129,7 +130,9 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
                             crema_blob *const *top) {
   concat_state *s = layer->state;
   bool done = layer->bottoms == 1;
-  if (layer->joined && !done) CR_TRY(cr_layer_in(layer, join(layer, context, bottom, top, &done)));
+  if (layer->concat_in_place && !done) {
+    CR_TRY(cr_layer_in(layer, forward_in_place(layer, context, bottom, top, &done)));
+  }
   if (done) return CREMA_OK;
   for (int i = 0; i < layer->bottoms; ++i) s->args.tensor[i] = bottom[i]->data;
   s->args.tensor[layer->bottoms] = top[0]->data;
