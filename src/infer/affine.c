@@ -128,11 +128,12 @@ crema_status cr_affine_read(const cr_graph *graph, int layer, cr_affine *out, bo
   *found = false;
   if (!cr_graph_is_simple(graph, layer) || !cr_graph_has_floats(graph, layer)) return CREMA_OK;
   const crema_shape *shape = cr_graph_shape(graph, l->bottom[0]);
-  if (l->class == &cr_layer_batch_norm) {
+  if (cr_graph_is(graph, layer, &cr_layer_batch_norm)) {
     CR_TRY(read_norm(l, shape, out, found));
-  } else if (l->class->reshape == cr_layer_affine_reshape) {
+  } else if (cr_graph_is(graph, layer, &cr_layer_scale) ||
+             cr_graph_is(graph, layer, &cr_layer_bias)) {
     CR_TRY(read_affine(l, shape, out, found));
-  } else if (l->class == &cr_layer_power) {
+  } else if (cr_graph_is(graph, layer, &cr_layer_power)) {
     CR_TRY(read_power(l, out, found));
   }
   if (!*found) return CREMA_OK;

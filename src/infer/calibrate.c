@@ -7,8 +7,6 @@
 #include "core/buffer.h"
 #include "core/fail.h"
 #include "core/file.h"
-#include "layers/common/layer_conv.h"
-#include "layers/registry.h"
 
 /* Of fewer than ENOUGH values the distribution is not known well enough to cut its end off. */
 enum { BINS = 2048, LEVELS = 128, ENOUGH = 16 * BINS };
@@ -125,8 +123,7 @@ static double threshold_of(const histogram *h, cr_calibrate_method method) {
 /* ---- watching ------------------------------------------------------------ */
 
 static bool is_watched(const cr_layer *layer) {
-  return layer->class == &cr_layer_convolution || layer->class == &cr_layer_inner_product ||
-         layer->class == &cr_layer_eltwise;
+  return layer->class->takes_int8 || layer->class->adds_bottom != NULL;
 }
 
 crema_status cr_calibration_create(crema_net *net, cr_calibration **out) {
@@ -193,7 +190,7 @@ static crema_status print_weights(const cr_layer *layer, cr_buffer *text) {
   const float *weights = NULL;
   const crema_shape *shape = &layer->blob[0]->shape;
   const Caffe__InnerProductParameter *product = layer->param->inner_product_param;
-  const bool turned = layer->class == &cr_layer_inner_product && product->transpose;
+  const bool turned = layer->class->product == CR_PRODUCT_INNER && product->transpose;
   const int64_t all = crema_blob_count(layer->blob[0]), rows = shape->dim[turned ? 1 : 0];
   CR_TRY(cr_tensor_host_read_floats(layer->blob[0]->data, &weights));
   CR_TRY(cr_buffer_print(text, "%s_param_0", layer->name));
@@ -221,7 +218,7 @@ static crema_status print_table(const cr_calibration *c, cr_calibrate_method met
                                 cr_buffer *text) {
   for (int i = 0; i < c->watches; ++i) {
     const cr_layer *layer = c->net->layer[c->watch[i].layer].layer;
-    if (layer->class != &cr_layer_eltwise) CR_TRY(print_weights(layer, text));
+    if (layer->class->takes_int8) CR_TRY(print_weights(layer, text));
   }
   for (int i = 0; i < c->watches; ++i) {
     const cr_layer *layer = c->net->layer[c->watch[i].layer].layer;

@@ -176,6 +176,11 @@ const crema_shape *cr_graph_shape(const cr_graph *graph, int value) {
   return &net->blob[cr_name_map_get(&net->blob_index, graph->value[value].name)]->shape;
 }
 
+cr_layer_reach cr_graph_reach(const cr_graph_layer *layer) {
+  const cr_layer_class *class = layer->class;
+  return class->reach == NULL ? CR_REACHES_ANY : class->reach(layer->param, layer->bottoms);
+}
+
 bool cr_graph_shares(const cr_graph_layer *layer) {
   if (layer->class->shares == CR_SHARES_IF_ONE) return layer->bottoms == 1 && layer->tops == 1;
   return layer->class->shares != CR_SHARES_NOTHING;
@@ -305,6 +310,13 @@ crema_status cr_graph_new_message(const char *name, const cr_layer_class *class,
   }
   *out = param;
   return CREMA_OK;
+}
+
+void cr_graph_set_bias_term(cr_graph_layer *layer) {
+  Caffe__ConvolutionParameter *conv = layer->param->convolution_param;
+  Caffe__InnerProductParameter *product = layer->param->inner_product_param;
+  if (conv != NULL) conv->has_bias_term = conv->bias_term = 1;
+  if (product != NULL) product->has_bias_term = product->bias_term = 1;
 }
 
 static void set_floats(Caffe__LayerParameter *param) {

@@ -85,6 +85,9 @@ bool cr_graph_is(const cr_graph *graph, int layer, const cr_layer_class *class);
 /* The shape of the value where the net was built. */
 const crema_shape *cr_graph_shape(const cr_graph *graph, int value);
 
+/* How far the values may lie from a top's value that it is computed from. */
+cr_layer_reach cr_graph_reach(const cr_graph_layer *layer);
+
 /* Whether the layer's tops have the memory of its first bottom. */
 bool cr_graph_shares(const cr_graph_layer *layer);
 
@@ -148,6 +151,9 @@ crema_status cr_graph_new_message(const char *name, const cr_layer_class *class,
  * of parameters grows as needed. */
 crema_status cr_graph_new_param(cr_graph *graph, int layer, int index, const crema_shape *shape,
                                 float **out) CREMA_MUST_USE;
+
+/* Lets the fields of a convolution or inner product say that it has a bias. */
+void cr_graph_set_bias_term(cr_graph_layer *layer);
 
 /* Adds a line to the text: "<pass>: " and what was done. */
 crema_status cr_graph_tell(cr_graph *graph, const char *pass, const char *fmt, ...) CREMA_MUST_USE

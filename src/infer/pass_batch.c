@@ -2,60 +2,12 @@
  * some of them at a time (infer/pieces.h), and what that costs and saves. */
 #include "core/fail.h"
 #include "infer/passes.h"
-#include "layers/common/layer_conv.h"
-#include "layers/registry.h"
-
-static bool has_classes(const cr_graph_layer *l, const cr_layer_class *const *class, size_t count) {
-  for (size_t i = 0; i < count; ++i) {
-    if (l->class == class[i]) return true;
-  }
-  return false;
-}
-
-/* The axis along which the layer works; 1: the parameters do not say. */
-static int axis_of(const cr_graph_layer *l) {
-  const Caffe__LayerParameter *p = l->param;
-  if (p->convolution_param != NULL) return p->convolution_param->axis;
-  if (p->inner_product_param != NULL) return p->inner_product_param->axis;
-  if (p->softmax_param != NULL) return p->softmax_param->axis;
-  if (p->scale_param != NULL) return p->scale_param->axis;
-  if (p->bias_param != NULL) return p->bias_param->axis;
-  if (p->flatten_param != NULL) return p->flatten_param->axis;
-  if (p->concat_param != NULL) {
-    return p->concat_param->has_concat_dim ? (int)p->concat_param->concat_dim
-                                           : p->concat_param->axis;
-  }
-  if (p->slice_param != NULL) {
-    return p->slice_param->has_slice_dim ? (int)p->slice_param->slice_dim : p->slice_param->axis;
-  }
-  return 1;
-}
-
-static bool has_running_statistics(const cr_graph_layer *l) {
-  const Caffe__BatchNormParameter *p = l->param->batch_norm_param;
-  return p == NULL || !p->has_use_global_stats || p->use_global_stats;
-}
 
 /* Whether each sample of the tops depends on the same sample of the bottoms alone. */
 static bool is_apart(const cr_graph *graph, int layer) {
-  static const cr_layer_class *const plain[] = {
-      &cr_layer_input, &cr_layer_pooling, &cr_layer_lrn,   &cr_layer_split,
-      &cr_layer_prelu, &cr_layer_eltwise, &cr_layer_relu6, &cr_layer_shuffle_channel};
-  static const cr_layer_class *const along[] = {&cr_layer_inner_product, &cr_layer_softmax,
-                                                &cr_layer_flatten, &cr_layer_concat,
-                                                &cr_layer_slice};
   const cr_graph_layer *l = &graph->layer[layer];
   if (cr_graph_has_loss(graph, layer) || !cr_graph_has_floats(graph, layer)) return false;
-  if (has_classes(l, plain, sizeof plain / sizeof plain[0])) return true;
-  if (l->class == &cr_layer_batch_norm) return has_running_statistics(l);
-  if (l->class == &cr_layer_scale || l->class == &cr_layer_bias) {
-    return l->bottoms == 1 && axis_of(l) >= 1;
-  }
-  if (l->class->reshape == cr_layer_conv_reshape ||
-      has_classes(l, along, sizeof along / sizeof along[0])) {
-    return axis_of(l) >= 1;
-  }
-  return l->class->post != NULL && l->bottoms == 1 && l->tops == 1;
+  return cr_graph_reach(l) >= CR_REACHES_SAMPLE;
 }
 
 static double bytes_of(const cr_graph *graph, int value) {

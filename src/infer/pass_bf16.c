@@ -7,24 +7,6 @@
 #include "device/backend/backend.h"
 #include "infer/passes.h"
 #include "infer/rounded.h"
-#include "layers/common/layer_conv.h"
-#include "layers/registry.h"
-
-static bool is_product(const cr_graph_layer *layer) {
-  return layer->class == &cr_layer_inner_product || layer->class->reshape == cr_layer_conv_reshape;
-}
-
-/* Layers whose kernels take and give halves as they are. */
-static bool is_short(const cr_graph_layer *layer) {
-  static const cr_layer_class *const classes[] = {
-      &cr_layer_pooling, &cr_layer_relu,    &cr_layer_prelu, &cr_layer_elu,   &cr_layer_sigmoid,
-      &cr_layer_tanh,    &cr_layer_swish,   &cr_layer_clip,  &cr_layer_scale, &cr_layer_bias,
-      &cr_layer_concat,  &cr_layer_eltwise, &cr_layer_lrn};
-  for (size_t i = 0; i < sizeof classes / sizeof classes[0]; ++i) {
-    if (layer->class == classes[i]) return true;
-  }
-  return is_product(layer);
-}
 
 /* Whether the value, or one that shares its memory, must be in FLOAT. */
 static bool is_wide(const cr_graph *graph, int value) {
@@ -46,7 +28,7 @@ static bool has_loss_or_types(const cr_graph *graph, int layer) {
 /* `type`: of each value so far. */
 static crema_status retype(cr_graph *graph, int layer, crema_dtype *type) {
   cr_graph_layer *l = &graph->layer[layer];
-  bool tops = l->tops > 0 && !l->once && !has_loss_or_types(graph, layer) && is_short(l);
+  bool tops = l->tops > 0 && !l->once && !has_loss_or_types(graph, layer) && l->class->takes_bf16;
   for (int j = 0; j < l->tops; ++j) tops = tops && !is_wide(graph, l->top[j]);
   for (int j = 0; j < l->tops; ++j) {
     type[l->top[j]] = tops ? CREMA_BF16 : CREMA_F32;
@@ -59,7 +41,7 @@ static crema_status retype(cr_graph *graph, int layer, crema_dtype *type) {
   if (l->adds_in_place && type[l->bottom[l->bottoms - 1]] != type[l->top[0]]) {
     l->adds_in_place = false;
   }
-  if (!is_product(l) || has_loss_or_types(graph, layer)) return CREMA_OK;
+  if (l->class->product == CR_PRODUCT_NONE || has_loss_or_types(graph, layer)) return CREMA_OK;
   if (!tops && type[l->bottom[0]] != CREMA_BF16) return CREMA_OK;
   CR_TRY(
       cr_graph_round_weights(graph, layer, &l->blob[0]->shape, &(cr_rounding){.type = CREMA_BF16}));

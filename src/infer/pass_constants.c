@@ -7,25 +7,25 @@
 #include "core/fail.h"
 #include "infer/passes.h"
 #include "layers/common/input_class.h"
-#include "layers/common/layer_outside.h"
 #include "layers/registry.h"
 
-/* Sources whose tops are the same in each pass. */
+/* Sources whose tops are the same in each pass, as the caller does not change them either. */
 static bool is_constant_source(const cr_graph_layer *layer) {
+  const cr_input_class *input = layer->class->input;
   if (layer->bottoms > 0 || layer->class->persistent == NULL) return false;
-  if (layer->class->input != NULL && layer->class->input->net_input) return false;
+  if (input != NULL && (input->net_input || input->set_samples != NULL)) return false;
   for (int j = 0; j < layer->built->tops; ++j) {
     if (!layer->class->persistent(layer->built, j)) return false;
   }
-  return layer->class == &cr_layer_parameter || layer->class == &cr_layer_dummy_data;
+  return true;
 }
 
 /* Whether the layer's tops follow from its bottoms' values alone. BatchNorm may count what it sees,
  * and so may a program's own layer; a layer in place may overwrite what is not made anew. */
 static bool is_function(const cr_graph_layer *layer) {
   return layer->bottoms > 0 && layer->tops > 0 && layer->tops == layer->built->tops &&
-         !layer->in_place && cr_layer_outside_find(layer->class->type) == NULL &&
-         layer->class->input == NULL && !layer->class->statistics && !layer->class->ignores_values;
+         !layer->in_place && !layer->class->keeps_state && layer->class->input == NULL &&
+         !layer->class->statistics && !layer->class->ignores_values;
 }
 
 static bool depends_on_constants(const cr_graph *graph, int index, const bool *constant) {

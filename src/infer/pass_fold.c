@@ -65,12 +65,12 @@ static crema_status read_product(const cr_graph *graph, weighted *w) {
 }
 
 static crema_status read_weighted(const cr_graph *graph, int layer, weighted *w, bool *found) {
-  const bool product = cr_graph_is(graph, layer, &cr_layer_inner_product);
+  const cr_layer_product product = graph->layer[layer].class->product;
   *w = (weighted){.layer = layer, .bias = graph->layer[layer].params > 1};
-  *found = (product || graph->layer[layer].class->reshape == cr_layer_conv_reshape) &&
-           cr_graph_is_simple(graph, layer) && cr_graph_has_floats(graph, layer);
+  *found = product != CR_PRODUCT_NONE && cr_graph_is_simple(graph, layer) &&
+           cr_graph_has_floats(graph, layer);
   if (!*found) return CREMA_OK;
-  return product ? read_product(graph, w) : read_conv(graph, w);
+  return product == CR_PRODUCT_INNER ? read_product(graph, w) : read_conv(graph, w);
 }
 
 /* ---- which layers -------------------------------------------------------- */
@@ -134,7 +134,7 @@ static void channels_of(const weighted *w, int64_t block, int64_t *output, int64
 
 /* The weights of an inner product with transpose are (inputs * inner, outputs). */
 static bool is_interleaved(const cr_graph *graph, const weighted *w) {
-  return w->transposed && cr_graph_is(graph, w->layer, &cr_layer_inner_product);
+  return w->transposed && graph->layer[w->layer].class->product == CR_PRODUCT_INNER;
 }
 
 /* What is multiplied into the weights, by channels. They are multiplied when they are first wanted,
@@ -246,13 +246,6 @@ static crema_status set_weights(cr_graph *graph, weighted *w) {
   return status;
 }
 
-static void set_bias_term(Caffe__LayerParameter *param) {
-  Caffe__ConvolutionParameter *conv = param->convolution_param;
-  Caffe__InnerProductParameter *product = param->inner_product_param;
-  if (conv != NULL) conv->has_bias_term = conv->bias_term = 1;
-  if (product != NULL) product->has_bias_term = product->bias_term = 1;
-}
-
 static crema_status apply(cr_graph *graph, weighted *w) {
   cr_graph_layer *layer = &graph->layer[w->layer];
   const size_t outputs = (size_t)w->outputs;
@@ -274,7 +267,7 @@ static crema_status apply(cr_graph *graph, weighted *w) {
   const crema_shape shape = cr_shape_1(w->outputs);
   CR_TRY_GOTO(cr_graph_new_param(graph, w->layer, 1, &shape, &to), out);
   for (size_t o = 0; o < outputs; ++o) to[o] = (float)bias[o];
-  set_bias_term(layer->param);
+  cr_graph_set_bias_term(layer);
   status = set_weights(graph, w);
 out:
   free(bias);

@@ -26,7 +26,7 @@ static crema_status read_post(const cr_graph *graph, int layer, cr_post *out, bo
   const float *slope = NULL;
   *found = false;
   if (!cr_graph_is_simple(graph, layer) || !cr_graph_has_floats(graph, layer)) return CREMA_OK;
-  if (l->class == &cr_layer_prelu && crema_blob_count(l->blob[0]) == 1) {
+  if (cr_graph_is(graph, layer, &cr_layer_prelu) && crema_blob_count(l->blob[0]) == 1) {
     CR_TRY(cr_tensor_host_read_floats(l->blob[0]->data, &slope));
     *out = (cr_post){.kind = CR_POST_UNARY, .function = CR_UNARY_RELU, .alpha = (double)slope[0]};
     *found = true;

@@ -13,8 +13,6 @@
 #include "device/backend/backend.h"
 #include "infer/passes.h"
 #include "infer/rounded.h"
-#include "layers/common/layer_conv.h"
-#include "layers/registry.h"
 
 /* Values that are held in one way; kept for the first of them. */
 typedef struct group {
@@ -63,25 +61,19 @@ static float threshold_of(const quantizer *q, int layer, int bottom) {
 static bool is_product(const quantizer *q, int layer) {
   const cr_graph_layer *l = &q->graph->layer[layer];
   if (l->removed || l->rewritten || l->moved || l->tops != 1 || own_bottoms(l) != 1) return false;
-  if (l->class != &cr_layer_convolution && l->class != &cr_layer_inner_product) return false;
+  if (!l->class->takes_int8) return false;
   if (cr_graph_has_loss(q->graph, layer) || !cr_graph_has_floats(q->graph, layer)) return false;
   return threshold_of(q, layer, 0) > 0;
 }
 
-/* Whether it works on integers of any scale as on floats. An average of a whole plane has finer
- * steps than what it is made of. */
+/* Whether it works on integers of any scale as on floats. */
 static bool is_carrier(const quantizer *q, int layer) {
   const cr_graph_layer *l = &q->graph->layer[layer];
   if (l->selects) return true;
   if (l->removed || l->rewritten || !cr_graph_has_floats(q->graph, layer)) return false;
   if (cr_graph_has_loss(q->graph, layer)) return false;
-  if (l->class == &cr_layer_split || l->class == &cr_layer_concat) return true;
-  if (l->class != &cr_layer_pooling || l->tops != 1) return false;
-  const Caffe__PoolingParameter *param = l->built->param->pooling_param;
-  const crema_shape *top = cr_graph_shape(q->graph, l->top[0]);
-  return param->pool == CAFFE__POOLING_PARAMETER__POOL_METHOD__MAX ||
-         (param->pool == CAFFE__POOLING_PARAMETER__POOL_METHOD__AVE &&
-          crema_shape_count(top, 2, top->axes) > 1);
+  return l->class->carries_integers != NULL &&
+         l->class->carries_integers(l->built, cr_graph_shape(q->graph, l->top[0]));
 }
 
 /* Whether f(s x) = s f(x), so that the function can be applied in units of the top's scale, which
@@ -119,10 +111,7 @@ static bool is_positive(const quantizer *q, int value) {
       maker->class->post(maker->built->param, CREMA_F32, &post)) {
     return is_rectified(&post);
   }
-  if (maker->class != &cr_layer_split && maker->class != &cr_layer_concat &&
-      maker->class != &cr_layer_pooling && maker->class != &cr_layer_lrn) {
-    return false;
-  }
+  if (!maker->class->keeps_positive) return false;
   for (int j = 0; j < maker->bottoms; ++j) {
     if (!is_positive(q, maker->bottom[j])) return false;
   }
@@ -205,7 +194,7 @@ static cr_rounding rows_of(const cr_graph_layer *l) {
   const crema_shape *shape = &l->blob[0]->shape;
   const int64_t all = crema_shape_count(shape, 0, shape->axes);
   const bool turned =
-      l->class == &cr_layer_inner_product && l->param->inner_product_param->transpose;
+      l->class->product == CR_PRODUCT_INNER && l->param->inner_product_param->transpose;
   const int64_t count = turned ? shape->dim[1] : shape->dim[0];
   return (cr_rounding){.type = CREMA_I8,
                        .rows = count,
@@ -249,7 +238,7 @@ static crema_status measure_rows(const cr_graph_layer *l, const cr_rounding *w, 
 /* Weights as I8, row by row; scale[r], what 1 of them stands for, is filled. */
 static crema_status round_weights(const quantizer *q, int layer, cr_rounding *w, float *scale) {
   cr_graph_layer *l = &q->graph->layer[layer];
-  const bool product = l->class == &cr_layer_inner_product;
+  const bool product = l->class->product == CR_PRODUCT_INNER;
   const crema_shape shape = product ? cr_shape_2(w->rows, w->length) : l->blob[0]->shape;
   const float *told = table_scales(q, l, w);
   if (told == NULL) CR_TRY(measure_rows(l, w, scale));
@@ -258,13 +247,6 @@ static crema_status round_weights(const quantizer *q, int layer, cr_rounding *w,
   CR_TRY(cr_graph_round_weights(q->graph, layer, &shape, w));
   if (product) l->param->inner_product_param->transpose = 0;
   return CREMA_OK;
-}
-
-static void set_bias_term(Caffe__LayerParameter *param) {
-  Caffe__ConvolutionParameter *conv = param->convolution_param;
-  Caffe__InnerProductParameter *product = param->inner_product_param;
-  if (conv != NULL) conv->has_bias_term = conv->bias_term = 1;
-  if (product != NULL) product->has_bias_term = product->bias_term = 1;
 }
 
 /* The bias in units of the sums; zeros where there is none. */
@@ -281,7 +263,7 @@ static crema_status scale_bias(quantizer *q, int layer, const float *unit, int64
   }
   CR_TRY_GOTO(cr_graph_new_param(q->graph, layer, 1, &shape, &to), out);
   for (int64_t c = 0; c < count; ++c) to[c] = copy[c] / unit[c];
-  set_bias_term(l->param);
+  cr_graph_set_bias_term(l);
 out:
   free(copy);
   return status;

@@ -59,9 +59,7 @@ static bool is_positional(const cr_graph *graph, int layer) {
   const cr_graph_layer *l = &graph->layer[layer];
   if (l->removed || l->rewritten || l->bottoms < 1 || cr_graph_has_loss(graph, layer)) return false;
   if (cr_graph_is_tied(graph, layer) || !cr_graph_has_floats(graph, layer)) return false;
-  if (l->class == &cr_layer_split || l->class == &cr_layer_eltwise) return l->tops >= 1;
-  if (l->bottoms != 1 || l->tops != 1) return false;
-  return l->class == &cr_layer_prelu || l->class->post != NULL;
+  return l->tops >= 1 && cr_graph_reach(l) >= CR_REACHES_POSITION;
 }
 
 /* Whether the value may have fewer positions. */

@@ -1,18 +1,11 @@
 /* Layers that hand their bottom on unchanged in phase TEST. */
 #include "core/fail.h"
 #include "infer/passes.h"
-#include "layers/registry.h"
-
-static bool is_for_training(const cr_graph *graph, int layer) {
-  return cr_graph_is(graph, layer, &cr_layer_dropout) ||
-         cr_graph_is(graph, layer, &cr_layer_spatial_dropout) ||
-         cr_graph_is(graph, layer, &cr_layer_selu_dropout);
-}
 
 crema_status cr_pass_train(cr_graph *graph) {
   char name[CR_GRAPH_NAME];
   for (int i = 0; i < graph->layers; ++i) {
-    if (!is_for_training(graph, i) || !cr_graph_is_simple(graph, i)) continue;
+    if (!graph->layer[i].class->noop_in_test || !cr_graph_is_simple(graph, i)) continue;
     if (!cr_graph_pass_by(graph, i)) continue;
     CR_TRY(cr_graph_tell(graph, "train", "%s is left out", cr_graph_name(graph, i, name)));
   }

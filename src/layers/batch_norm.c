@@ -185,6 +185,14 @@ static bool uses_bottom(const cr_layer *layer, int bottom) {
   return !s->global;
 }
 
+static cr_layer_reach reach(const Caffe__LayerParameter *param, int bottoms) {
+  const Caffe__BatchNormParameter *p = param->batch_norm_param;
+  (void)bottoms;
+  /* In phase TEST, statistics are the running ones unless this says otherwise. */
+  return p == NULL || !p->has_use_global_stats || p->use_global_stats ? CR_REACHES_SAMPLE
+                                                                      : CR_REACHES_ANY;
+}
+
 const cr_layer_class cr_layer_batch_norm = {
     .type = "BatchNorm",
     .state_size = sizeof(bn_state),
@@ -197,6 +205,7 @@ const cr_layer_class cr_layer_batch_norm = {
     .forward = forward,
     .backward = backward,
     .uses_bottom = uses_bottom,
+    .reach = reach,
     .make_again = make_again,
     .can_make_again = can_make_again,
 };

@@ -16,6 +16,7 @@
 
 #include "core/fail.h"
 #include "layers/common/layer_args.h"
+#include "layers/common/layer_noop.h"
 #include "layers/common/layer_op.h"
 
 typedef struct eltwise_state {
@@ -192,10 +193,12 @@ const cr_layer_class cr_layer_eltwise = {
     .bottoms = {2, CR_ANY},
     .tops = {1, 1},
     .in_place = true,
+    .takes_bf16 = true,
     .setup = setup,
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
     .uses_bottom = uses_bottom,
     .adds_bottom = adds_bottom,
+    .reach = cr_layer_reaches_position,
 };

@@ -21,6 +21,7 @@ static bool post(const Caffe__LayerParameter *param, crema_dtype arithmetic, cr_
 const cr_layer_class cr_layer_elu = {
     CR_LAYER_UNARY("ELU", cr_layer_unary_by_input),
     .post = post,
+    .takes_bf16 = true,
     .setup = cr_layer_unary_setup,
     .backward = cr_layer_pair_backward,
 };

@@ -12,6 +12,7 @@
 
 #include "core/fail.h"
 #include "layers/common/layer_int8.h"
+#include "layers/common/layer_noop.h"
 #include "layers/common/layer_weights.h"
 
 typedef struct ip_state {
@@ -114,15 +115,24 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
                          NULL);
 }
 
+static cr_layer_reach reach(const Caffe__LayerParameter *param, int bottoms) {
+  (void)bottoms;
+  return cr_layer_reach_from(param->inner_product_param->axis);
+}
+
 const cr_layer_class cr_layer_inner_product = {
     .type = "InnerProduct",
     .state_size = sizeof(ip_state),
     .bottoms = {1, 1},
     .tops = {1, 1},
     .fuses_posts = true,
+    .takes_bf16 = true,
+    .takes_int8 = true,
+    .product = CR_PRODUCT_INNER,
     .setup = setup,
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
     .uses_bottom = cr_layer_weights_uses_bottom,
+    .reach = reach,
 };

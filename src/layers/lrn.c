@@ -57,9 +57,12 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
 
 const cr_layer_class cr_layer_lrn = {
     CR_LAYER_PAIR("LRN", lrn_state, 1),
+    .takes_bf16 = true,
+    .keeps_positive = true,
     .setup = setup,
     .reshape = reshape,
     .forward = cr_layer_pair_forward,
     .backward = cr_layer_pair_backward,
     .uses_bottom = cr_layer_always,
+    .reach = cr_layer_reaches_sample,
 };

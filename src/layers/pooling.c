@@ -15,6 +15,7 @@
  *   layer { name: "pool" type: "Pooling" bottom: "x" top: "y"
  *     pooling_param { pool: MAX kernel_size: 3 stride: 2 } } */
 #include "core/fail.h"
+#include "layers/common/layer_noop.h"
 #include "layers/common/layer_op.h"
 #include "layers/common/layer_window.h"
 
@@ -251,13 +252,25 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
                          (cr_tensor *[]){top[0]->diff, s->aux, bottom[0]->diff}, NULL);
 }
 
+/* An average of a whole plane has finer steps than what it is made of. */
+static bool carries_integers(const cr_layer *layer, const crema_shape *top) {
+  const pooling_state *s = layer->state;
+  if (layer->tops > 1) return false;
+  return s->method == POOL_MAX ||
+         (s->method == POOL_AVE && crema_shape_count(top, 2, top->axes) > 1);
+}
+
 const cr_layer_class cr_layer_pooling = {
     .type = "Pooling",
     .state_size = sizeof(pooling_state),
     .bottoms = {1, 1},
     .tops = {1, 2},
+    .takes_bf16 = true,
+    .keeps_positive = true,
     .setup = setup,
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
+    .reach = cr_layer_reaches_sample,
+    .carries_integers = carries_integers,
 };

@@ -86,4 +86,6 @@ const cr_layer_class cr_layer_prelu = {
     .backward = backward,
     .uses_bottom = cr_layer_always,
     .preserves = preserves,
+    .reach = cr_layer_reaches_position,
+    .takes_bf16 = true,
 };

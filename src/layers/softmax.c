@@ -29,6 +29,11 @@ static cr_values uses_tops(const cr_layer *layer, bool in_place) {
   return CR_VALUES_ALL;
 }
 
+static cr_layer_reach reach(const Caffe__LayerParameter *param, int bottoms) {
+  (void)bottoms;
+  return cr_layer_reach_from(param->softmax_param ? param->softmax_param->axis : 1);
+}
+
 const cr_layer_class cr_layer_softmax = {
     CR_LAYER_PAIR("Softmax", cr_layer_pair, 1),
     .in_place = true,
@@ -37,4 +42,5 @@ const cr_layer_class cr_layer_softmax = {
     .forward = cr_layer_pair_forward,
     .backward = cr_layer_pair_backward,
     .uses_tops = uses_tops,
+    .reach = reach,
 };

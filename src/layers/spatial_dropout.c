@@ -90,6 +90,7 @@ const cr_layer_class cr_layer_spatial_dropout = {
     .bottoms = {1, 1},
     .tops = {1, 1},
     .in_place = true,
+    .noop_in_test = true,
     .setup = setup,
     .reshape = reshape,
     .forward = forward,

@@ -322,6 +322,19 @@ def trait_gate(breaches):
             for name in re.findall(r'"(\w+)"', t):
                 if name in types:
                     breaches.append(f"{path.relative_to(ROOT)}:{line}: the layer type \"{name}\" outside src/layers")
+    # A pass may look for one class whose state and fields it reads, or make a layer of it; whatever
+    # several classes have in common is a trait.
+    classes = set(re.findall(r'^CR_LAYER\((\w+),', listed, re.M))
+    asked = re.compile(r"\bcr_graph_(is|rewrite|insert|new_message)\([^;{}]*?&cr_layer_\w+")
+    for path in sources("src/**/*.[ch]"):
+        if path.relative_to(ROOT / "src").parts[0] == "layers":
+            continue
+        clean = strip_comments_and_strings(path.read_text())
+        rest = asked.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), clean)
+        for match in re.finditer(r"&\s*cr_layer_(\w+)", rest):
+            if match.group(1) in classes:
+                line = rest.count("\n", 0, match.start()) + 1
+                breaches.append(f"{path.relative_to(ROOT)}:{line}: the class of {match.group(1)} layers is compared with")
 
 
 # What is not text, and what it is for.

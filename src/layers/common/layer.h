@@ -68,6 +68,21 @@ typedef enum cr_layer_sharing {
   CR_SHARES_IF_ONE /* as before if it has one bottom and one top, else nothing */
 } cr_layer_sharing;
 
+/* How far the values may lie from a top's value that it is computed from. */
+typedef enum cr_layer_reach {
+  CR_REACHES_ANY,     /* anywhere, in any bottom */
+  CR_REACHES_SAMPLE,  /* in the same sample, which is an index of axis 0 */
+  CR_REACHES_POSITION /* there, and at the same position, wherever that is: axes 2 and on */
+} cr_layer_reach;
+
+/* Layers whose parameter 0 are weights and parameter 1, if there is one, a bias with a value for
+ * each output. */
+typedef enum cr_layer_product {
+  CR_PRODUCT_NONE,
+  CR_PRODUCT_CONV, /* a convolution or its transpose; the state is a cr_layer_conv */
+  CR_PRODUCT_INNER /* an inner product; its fields are those of inner_product_param */
+} cr_layer_product;
+
 /* Functions of a class: for setup and reshape, for forward, for backward. */
 typedef crema_status cr_layer_shape_fn(cr_layer *layer, crema_blob *const *bottom,
                                        crema_blob *const *top) CREMA_MUST_USE;
@@ -94,8 +109,14 @@ typedef struct cr_layer_class {
   bool fuses_posts;        /* its op can apply post operations (cr_layer.posts) */
   bool fuses_functions;    /* the same for functions alone, in a compiled net */
   bool reshapes_always;    /* its forward pass may give its tops other shapes each time */
+  bool noop_in_test;       /* in phase TEST its top has its bottom's values */
+  bool keeps_state;        /* what its tops become may depend on earlier passes */
+  bool takes_bf16;         /* its kernels read and write BF16 values as they are */
+  bool takes_int8;         /* it can compute with integers (cr_layer.int8) */
+  bool keeps_positive;     /* no top has a value below 0 where no bottom has one */
   bool integer_tops;       /* its tops may be integers, as forward_type says */
   unsigned integer_bottoms; /* bottoms that may be: bit i for bottom i, CR_LAST_BOTTOM */
+  cr_layer_product product; /* how its weights multiply its bottoms */
   /* For a layer of one op forward and one backward (layer_pair.h): its table; else NULL. */
   const cr_layer_pair_table *pair;
   /* For a layer that brings samples into the net (input_class.h); NULL: it is mathematics. */
@@ -141,6 +162,12 @@ typedef struct cr_layer_class {
   /* Whether the next pass finds the values of that top as this one left them: they are a
    * parameter's, the caller's, or filled once. NULL: it does not. */
   bool (*persistent)(const cr_layer *layer, int top);
+  /* In phase TEST, for a layer with these parameters and so many bottoms. NULL: CR_REACHES_ANY. */
+  cr_layer_reach (*reach)(const Caffe__LayerParameter *param, int bottoms);
+  /* Whether its tops' values are some of its bottoms' values or averages of such, no finer than
+   * these, so that it works on integers of any scale as on floats. `top`: the shape of top 0.
+   * NULL: they are not. */
+  bool (*carries_integers)(const cr_layer *layer, const crema_shape *top);
   /* Frees what state holds besides ops, tensors and memory of layer_op.h; may be NULL. */
   void (*destroy)(cr_layer *layer);
 } cr_layer_class;
@@ -190,7 +217,7 @@ struct cr_layer {
   /* For a Concat: the bottoms' values have their homes (cr_tensor_set_home) side by side in the
    * top's memory. src/net changes it between passes. */
   bool concat_in_place;
-  /* For a class with fuses_posts: the layer computes with integers, as this says
+  /* For a class with takes_int8: the layer computes with integers, as this says
    * (layers/common/layer_int8.h), and its weights are some; NULL: with floats. Set before setup,
    * must outlive the layer. */
   const cr_layer_int8 *int8;

@@ -32,6 +32,6 @@ bool cr_layer_affine_uses_bottom(const cr_layer *layer, int bottom);
   .type = type_name, .state_size = sizeof(cr_layer_affine), .bottoms = {1, 2}, .tops = {1, 1}, \
   .in_place = true, .reshape = cr_layer_affine_reshape, .forward = cr_layer_affine_forward,    \
   .backward = cr_layer_affine_backward, .uses_bottom = cr_layer_affine_uses_bottom,            \
-  .makes_input_again = true, .fuses_functions = true
+  .makes_input_again = true, .fuses_functions = true, .takes_bf16 = true
 
 #endif

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/fail.h"
+#include "layers/common/layer_noop.h"
 #include "layers/common/layer_window.h"
 
 static crema_status read_channels(cr_layer *layer, const Caffe__ConvolutionParameter *param,
@@ -231,4 +232,9 @@ crema_status cr_layer_conv_extent(const cr_layer *layer, const crema_shape *from
   }
   *out = room / w->stride[i] + 1;
   return CREMA_OK;
+}
+
+cr_layer_reach cr_layer_conv_reach(const Caffe__LayerParameter *param, int bottoms) {
+  (void)bottoms;
+  return cr_layer_reach_from(param->convolution_param->axis);
 }

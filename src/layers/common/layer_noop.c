@@ -21,3 +21,22 @@ bool cr_layer_always(const cr_layer *layer, int blob) {
   (void)layer, (void)blob;
   return true;
 }
+
+bool cr_layer_carries(const cr_layer *layer, const crema_shape *top) {
+  (void)layer, (void)top;
+  return true;
+}
+
+cr_layer_reach cr_layer_reaches_sample(const Caffe__LayerParameter *param, int bottoms) {
+  (void)param, (void)bottoms;
+  return CR_REACHES_SAMPLE;
+}
+
+cr_layer_reach cr_layer_reaches_position(const Caffe__LayerParameter *param, int bottoms) {
+  (void)param, (void)bottoms;
+  return CR_REACHES_POSITION;
+}
+
+cr_layer_reach cr_layer_reach_from(int axis) {
+  return axis >= 1 ? CR_REACHES_SAMPLE : CR_REACHES_ANY;
+}

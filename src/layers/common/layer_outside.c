@@ -111,6 +111,7 @@ static void make_class(outside *kind) {
       .in_place = true,
       .loss = type->loss,
       .reshapes_always = true,
+      .keeps_state = true,
       .setup = setup,
       .reshape = reshape,
       .forward = forward,

@@ -36,4 +36,5 @@ const cr_layer_class cr_layer_input = {
     .shareable = true,
     .setup = setup,
     .forward = cr_layer_noop_forward,
+    .reach = cr_layer_reaches_sample,
 };

@@ -10,6 +10,7 @@
  *     concat_param { axis: 1 } } */
 #include "core/fail.h"
 #include "layers/common/layer_args.h"
+#include "layers/common/layer_noop.h"
 #include "layers/common/layer_op.h"
 #include "layers/common/layer_shape.h"
 
@@ -154,14 +155,24 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   return cr_layer_op_run(&s->backward, context, s->args.tensor, NULL);
 }
 
+static cr_layer_reach reach(const Caffe__LayerParameter *param, int bottoms) {
+  const Caffe__ConcatParameter *p = param->concat_param;
+  (void)bottoms;
+  return cr_layer_reach_from(p == NULL ? 1 : p->has_concat_dim ? (int)p->concat_dim : p->axis);
+}
+
 const cr_layer_class cr_layer_concat = {
     .type = "Concat",
     .state_size = sizeof(concat_state),
     .bottoms = {1, CR_ANY},
     .tops = {1, 1},
     .shares = CR_SHARES_IF_ONE,
+    .takes_bf16 = true,
+    .keeps_positive = true,
+    .carries_integers = cr_layer_carries,
     .setup = setup,
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
+    .reach = reach,
 };

@@ -26,6 +26,11 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   return cr_layer_view(bottom[0], &to, top[0]);
 }
 
+static cr_layer_reach reach(const Caffe__LayerParameter *param, int bottoms) {
+  (void)bottoms;
+  return cr_layer_reach_from(param->flatten_param ? param->flatten_param->axis : 1);
+}
+
 const cr_layer_class cr_layer_flatten = {
     .type = "Flatten",
     .bottoms = {1, 1},
@@ -36,4 +41,5 @@ const cr_layer_class cr_layer_flatten = {
     .reshape = reshape,
     .forward = cr_layer_noop_forward,
     .backward = cr_layer_noop_backward,
+    .reach = reach,
 };

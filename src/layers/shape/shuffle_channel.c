@@ -42,4 +42,5 @@ const cr_layer_class cr_layer_shuffle_channel = {
     .reshape = reshape,
     .forward = cr_layer_pair_forward,
     .backward = cr_layer_pair_backward,
+    .reach = cr_layer_reaches_sample,
 };

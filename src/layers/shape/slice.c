@@ -10,6 +10,7 @@
  *     slice_param { axis: 1 slice_point: 2 } } */
 #include "core/fail.h"
 #include "layers/common/layer_args.h"
+#include "layers/common/layer_noop.h"
 #include "layers/common/layer_op.h"
 #include "layers/common/layer_shape.h"
 
@@ -112,6 +113,12 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   return cr_layer_op_run(&s->backward, context, s->args.tensor, NULL);
 }
 
+static cr_layer_reach reach(const Caffe__LayerParameter *param, int bottoms) {
+  const Caffe__SliceParameter *p = param->slice_param;
+  (void)bottoms;
+  return cr_layer_reach_from(p == NULL ? 1 : p->has_slice_dim ? (int)p->slice_dim : p->axis);
+}
+
 const cr_layer_class cr_layer_slice = {
     .type = "Slice",
     .state_size = sizeof(slice_state),
@@ -122,4 +129,5 @@ const cr_layer_class cr_layer_slice = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
+    .reach = reach,
 };

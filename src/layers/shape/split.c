@@ -50,8 +50,11 @@ const cr_layer_class cr_layer_split = {
     .tops = {1, CR_ANY},
     .integer_bottoms = CR_ALL_BOTTOMS,
     .shares = CR_SHARES_DATA,
+    .keeps_positive = true,
     .setup = setup,
     .reshape = reshape,
     .forward = cr_layer_noop_forward,
     .backward = backward,
+    .reach = cr_layer_reaches_position,
+    .carries_integers = cr_layer_carries,
 };
