@@ -14,45 +14,26 @@
  *   layer { name: "data" type: "BoxData" top: "data" top: "label"
  *     data_param { source: "yolo_lmdb" batch_size: 2 backend: LMDB }
  *     transform_param { crop_size: 24 mean_value: 104 } } */
-#include <stdlib.h>
 #include <string.h>
 
-#include "core/clock.h"
 #include "core/fail.h"
 #include "core/rng.h"
 #include "data/augment/boxed.h"
-#include "data/augment/transformer.h"
-#include "data/pipeline/load_pixels.h"
-#include "layers/data/record_layer.h"
+#include "layers/data/picture_layer.h"
 
 enum { NUMBERS = 5, ROW = CR_BOXED_MOST * NUMBERS, TRIALS = 50 };
 
 /* The memory of one thread. */
 typedef struct box_worker {
-  cr_buffer value; /* for the value of a record */
   cr_boxed record;
   cr_image part;
 } box_worker;
 
 typedef struct box_state {
-  cr_record_layer records; /* has to be the first member */
-  const Caffe__DataParameter *param;
-  cr_transformer *transformer;
-  bool draws;    /* parts of images, at random */
-  int extent[3]; /* of the first record */
-  int threads;
-  box_worker *worker; /* `threads` of them */
+  cr_picture_layer pictures; /* has to be the first member */
+  bool draws;                /* parts of images, at random */
+  bool color;                /* whatever the record has */
 } box_state;
-
-/* ---- one record ---------------------------------------------------------- */
-
-static cr_image_color color_of(const box_state *s) {
-  return s->param->force_encoded_color ? CR_IMAGE_COLOR : cr_transformer_color(s->transformer);
-}
-
-static crema_status read_record(const box_state *s, box_worker *w, cr_db_bytes value) {
-  return cr_boxed_load(&w->record, value.data, value.size, color_of(s));
-}
 
 static int draw_below(uint32_t word, int count) {
   return (int)(((uint64_t)word * (uint64_t)count) >> 32);
@@ -61,7 +42,7 @@ static int draw_below(uint32_t word, int count) {
 /* A part of at least 70 % of each side that has an object; false: none was found. */
 static bool draw_part(const box_state *s, const box_worker *w, uint64_t sample, cr_image_part *out,
                       cr_boxed_object *objects, int *count) {
-  const uint64_t key = cr_mix_key(s->records.stream, cr_hash_text("part"));
+  const uint64_t key = cr_mix_key(s->pictures.records.stream, cr_hash_text("part"));
   for (uint32_t trial = 0; trial < TRIALS; ++trial) {
     uint32_t draw[4];
     cr_philox(key, trial, sample, draw);
@@ -96,122 +77,58 @@ static crema_status cut_part(const box_state *s, box_worker *w, uint64_t sample)
   return cr_image_resize(&w->part, height, width, &w->record.image);
 }
 
-static void put_label(const box_worker *w, const cr_image_part *crop, bool mirror, float *out) {
+static crema_status read_picture(const cr_picture_layer *layer, void *worker, cr_db_bytes value,
+                                 uint64_t sample, const cr_image **out) {
+  const box_state *s = (const box_state *)layer;
+  box_worker *w = worker;
+  *out = &w->record.image;
+  CR_TRY(
+      cr_boxed_load(&w->record, value.data, value.size, cr_picture_layer_color(layer, s->color)));
+  return cut_part(s, w, sample);
+}
+
+static crema_status put_label(const cr_picture_layer *layer, void *worker, const cr_image *image,
+                              const cr_picture_move *move, cr_load *load) {
+  const box_worker *w = worker;
   cr_boxed_object objects[CR_BOXED_MOST];
-  const int count = cr_boxed_in_part(&w->record, crop, objects);
+  (void)layer, (void)image;
+  if (load->batch->tops < 2) return CREMA_OK;
+  float *out = load->batch->top[1].values + (int64_t)load->item * ROW;
+  const int count = cr_boxed_in_part(&w->record, &move->crop, objects);
   memset(out, 0, ROW * sizeof *out);
   for (int i = 0; i < count; ++i, out += NUMBERS) {
     const cr_boxed_object *o = &objects[i];
-    const float row[NUMBERS] = {o->label, mirror ? 1 - o->x : o->x, o->y, o->width, o->height};
+    const float row[NUMBERS] = {o->label, move->mirror ? 1 - o->x : o->x, o->y, o->width,
+                                o->height};
     memcpy(out, row, sizeof row);
   }
-}
-
-static crema_status load_record(const box_state *s, const cr_record *from, cr_load *load) {
-  static const char advice[] = "images of different sizes need crop_size or batch_size: 1";
-  box_worker *w = &s->worker[load->worker];
-  bool mirror = false;
-  cr_image_part crop;
-  cr_db_bytes value;
-  const double start = cr_clock_seconds();
-  CR_TRY(cr_record_value(from, &w->value, &value));
-  CR_TRY(read_record(s, w, value));
-  load->decode_seconds = cr_clock_seconds() - start;
-  CR_TRY(cut_part(s, w, from->index));
-  const cr_pixels pixels = cr_image_pixels(&w->record.image);
-  CR_TRY(cr_load_pixels(load, s->transformer, &pixels, from->index, advice));
-  if (load->batch->tops < 2) return CREMA_OK;
-  CR_TRY(cr_transformer_crop(s->transformer, from->index, pixels.height, pixels.width, &crop,
-                             &mirror));
-  put_label(w, &crop, mirror, load->batch->top[1].values + (int64_t)load->item * ROW);
   return CREMA_OK;
 }
 
-static crema_status load_item(void *user, cr_load *load) {
-  const box_state *s = user;
-  const cr_record_item *item = cr_batch_item(load->batch, load->item);
-  crema_status status = load_record(s, item->record, load);
-  return cr_record_source_fail(&s->records.from, item->record->key, status);
+static void free_worker(void *worker) {
+  box_worker *w = worker;
+  cr_image_free(&w->part);
+  cr_boxed_free(&w->record);
 }
 
-static const cr_source box_source = {CR_RECORD_SOURCE(load_item),
-                                     .finish = cr_record_source_finish};
-
-/* ---- setting up ---------------------------------------------------------- */
-
-static void use_stream(void *state) {
-  box_state *s = state;
-  cr_transformer_set_key(s->transformer, s->records.stream);
-}
-
-/* Looks at the first record without taking it. */
-static crema_status look(void *user, cr_db_bytes value) {
-  box_state *s = user;
-  const cr_image *image = &s->worker[0].record.image;
-  CR_TRY(read_record(s, &s->worker[0], value));
-  return cr_transformer_shape(s->transformer, image->channels, image->height, image->width,
-                              s->extent);
-}
-
-static crema_status open_layer(const cr_layer *layer, box_state *s, crema_blob *const *top) {
-  const uint64_t stream = cr_record_layer_stream(layer);
-  const int64_t items = s->param->batch_size;
-  CR_TRY(cr_record_layer_open(&s->records, layer, stream));
-  CR_TRY(cr_transformer_create(layer->param->transform_param, layer->phase, 0,
-                               layer->source_dir_file, &s->transformer));
-  s->records.stream = stream;
-  s->records.stream_chosen = use_stream;
-  use_stream(s);
-  s->draws = layer->phase == CAFFE__PHASE__TRAIN;
-  CR_TRY(cr_pipeline_threads((uint32_t)cr_record_layer_threads(layer), &s->threads));
-  CR_TRY(CR_NEW(s->worker, s->threads, "decoding threads"));
-  CR_TRY(cr_record_source_look(&s->records.from, look, s));
-  const crema_shape shape[2] = {cr_shape_4(items, s->extent[0], s->extent[1], s->extent[2]),
-                                cr_shape_2(items, ROW)};
-  const cr_pipeline_options options = {.name = s->records.source,
-                                       .source = &box_source,
-                                       .user = s,
-                                       .tops = layer->tops,
-                                       .items = (int)items,
-                                       .threads = s->threads,
-                                       .item_size = sizeof(cr_record_item),
-                                       .shape = shape};
-  return cr_record_layer_start(&s->records, layer, &options, top);
-}
-
-/* Fields that move pixels in ways that boxes do not follow. */
-static crema_status check_fields(const cr_layer *layer) {
-  const Caffe__TransformationParameter *t = layer->param->transform_param;
-  if (t == NULL || (t->resize_param == NULL && t->noise_param == NULL && t->distort_param == NULL &&
-                    t->expand_param == NULL && t->random_resize_param == NULL &&
-                    t->img_rand_resize_upper == 0)) {
-    return CREMA_OK;
-  }
-  return cr_layer_fail(layer, CREMA_E_UNSUPPORTED,
-                       "transform_param: resize_param, noise_param, distort_param, expand_param, "
-                       "random_resize_param and img_rand_resize_lower are not supported; "
-                       "AnnotatedData has them");
-}
+static const cr_picture_class class = {
+    .worker_size = sizeof(box_worker),
+    .advice = "images of different sizes need crop_size or batch_size: 1",
+    .read = read_picture,
+    .fill = put_label,
+    .free_worker = free_worker,
+};
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   box_state *s = layer->state;
   (void)bottom;
-  CR_TRY(cr_record_layer_check(layer));
-  CR_TRY(check_fields(layer));
-  s->param = layer->param->data_param;
-  return cr_layer_in(layer, open_layer(layer, s, top));
-}
-
-static void destroy(cr_layer *layer) {
-  box_state *s = layer->state;
-  cr_record_layer_close(&s->records, layer);
-  cr_transformer_destroy(s->transformer);
-  for (int i = 0; s->worker != NULL && i < s->threads; ++i) {
-    cr_image_free(&s->worker[i].part);
-    cr_boxed_free(&s->worker[i].record);
-    cr_buffer_free(&s->worker[i].value);
-  }
-  free(s->worker);
+  CR_TRY(cr_picture_layer_check(layer, true));
+  const Caffe__DataParameter *param = layer->param->data_param;
+  crema_shape shape[2] = {[1] = cr_shape_2(param->batch_size, ROW)};
+  s->color = param->force_encoded_color;
+  s->draws = layer->phase == CAFFE__PHASE__TRAIN;
+  return cr_layer_in(layer,
+                     cr_picture_layer_open(layer, &class, (int)param->batch_size, shape, top));
 }
 
 const cr_layer_class cr_layer_box_data = {
@@ -219,5 +136,5 @@ const cr_layer_class cr_layer_box_data = {
     .input = &cr_record_layer_input,
     .setup = setup,
     .forward = cr_record_layer_forward,
-    .destroy = destroy,
+    .destroy = cr_picture_layer_destroy,
 };

@@ -1,0 +1,117 @@
+#include "layers/data/picture_layer.h"
+
+#include <stdlib.h>
+
+#include "core/clock.h"
+#include "core/fail.h"
+#include "data/pipeline/load_pixels.h"
+
+cr_image_color cr_picture_layer_color(const cr_picture_layer *layer, bool force_color) {
+  return force_color ? CR_IMAGE_COLOR : cr_transformer_color(layer->transformer);
+}
+
+static void *worker_of(const cr_picture_layer *s, int thread) {
+  return (char *)s->worker + (size_t)thread * s->class->worker_size;
+}
+
+/* ---- one record ---------------------------------------------------------- */
+
+static crema_status load_record(const cr_picture_layer *s, const cr_record *from, cr_load *load) {
+  void *worker = worker_of(s, load->worker);
+  const cr_image *image = NULL;
+  cr_picture_move move = {.mirror = false};
+  cr_db_bytes value;
+  const double start = cr_clock_seconds();
+  CR_TRY(cr_record_value(from, &s->value[load->worker], &value));
+  CR_TRY(s->class->read(s, worker, value, from->index, &image));
+  load->decode_seconds = cr_clock_seconds() - start;
+  const cr_pixels pixels = cr_image_pixels(image);
+  CR_TRY(cr_load_pixels(load, s->transformer, &pixels, from->index, s->class->advice));
+  CR_TRY(cr_transformer_crop(s->transformer, from->index, pixels.height, pixels.width, &move.crop,
+                             &move.mirror));
+  return s->class->fill(s, worker, image, &move, load);
+}
+
+static crema_status load_item(void *user, cr_load *load) {
+  const cr_picture_layer *s = user;
+  const cr_record_item *item = cr_batch_item(load->batch, load->item);
+  crema_status status = load_record(s, item->record, load);
+  return cr_record_source_fail(&s->records.from, item->record->key, status);
+}
+
+static const cr_source source = {CR_RECORD_SOURCE(load_item), .finish = cr_record_source_finish};
+
+/* ---- setting up ---------------------------------------------------------- */
+
+crema_status cr_picture_layer_check(const cr_layer *layer, bool crops) {
+  const Caffe__TransformationParameter *t = layer->param->transform_param;
+  CR_TRY(cr_record_layer_check(layer));
+  if (t == NULL || ((crops || (t->crop_size == 0 && t->crop_h == 0 && t->crop_w == 0)) &&
+                    t->resize_param == NULL && t->noise_param == NULL && t->distort_param == NULL &&
+                    t->expand_param == NULL && t->random_resize_param == NULL &&
+                    t->img_rand_resize_upper == 0)) {
+    return CREMA_OK;
+  }
+  return cr_layer_fail(layer, CREMA_E_UNSUPPORTED,
+                       "transform_param: %sresize_param, noise_param, distort_param, "
+                       "expand_param, random_resize_param and img_rand_resize_lower are not "
+                       "supported; AnnotatedData has them",
+                       crops ? "" : "crops, ");
+}
+
+static void use_stream(void *state) {
+  cr_picture_layer *s = state;
+  cr_transformer_set_key(s->transformer, s->records.stream);
+}
+
+/* Looks at the first record without taking it. */
+static crema_status look(void *user, cr_db_bytes value) {
+  cr_picture_layer *s = user;
+  const cr_image *image = NULL;
+  const uint64_t sample = (uint64_t)s->records.from.consumer;
+  CR_TRY(s->class->read(s, s->worker, value, sample, &image));
+  return cr_transformer_shape(s->transformer, image->channels, image->height, image->width,
+                              s->extent);
+}
+
+static crema_status make_workers(cr_picture_layer *s, const cr_layer *layer) {
+  CR_TRY(cr_pipeline_threads((uint32_t)cr_record_layer_threads(layer), &s->threads));
+  CR_TRY(CR_NEW(s->value, s->threads, "decoding threads"));
+  s->worker = calloc((size_t)s->threads, s->class->worker_size);
+  if (s->worker != NULL) return CREMA_OK;
+  return cr_fail_memory((size_t)s->threads * s->class->worker_size, "decoding threads");
+}
+
+crema_status cr_picture_layer_open(cr_layer *layer, const cr_picture_class *class, int items,
+                                   crema_shape *shape, crema_blob *const *top) {
+  cr_picture_layer *s = layer->state;
+  s->class = class;
+  s->records.stream = cr_record_layer_stream(layer);
+  s->records.stream_chosen = use_stream;
+  CR_TRY(cr_record_layer_open(&s->records, layer, s->records.stream));
+  CR_TRY(cr_transformer_create(layer->param->transform_param, layer->phase, 0,
+                               layer->source_dir_file, &s->transformer));
+  use_stream(s);
+  CR_TRY(make_workers(s, layer));
+  CR_TRY(cr_record_source_look(&s->records.from, look, s));
+  shape[0] = cr_shape_4(items, s->extent[0], s->extent[1], s->extent[2]);
+  const cr_pipeline_options options = {.name = s->records.source,
+                                       .source = &source,
+                                       .user = s,
+                                       .tops = layer->tops,
+                                       .items = items,
+                                       .threads = s->threads,
+                                       .item_size = sizeof(cr_record_item),
+                                       .shape = shape};
+  return cr_record_layer_start(&s->records, layer, &options, top);
+}
+
+void cr_picture_layer_destroy(cr_layer *layer) {
+  cr_picture_layer *s = layer->state;
+  cr_record_layer_close(&s->records, layer);
+  cr_transformer_destroy(s->transformer);
+  for (int i = 0; s->worker != NULL && i < s->threads; ++i) s->class->free_worker(worker_of(s, i));
+  for (int i = 0; s->value != NULL && i < s->threads; ++i) cr_buffer_free(&s->value[i]);
+  free(s->worker);
+  free(s->value);
+}
