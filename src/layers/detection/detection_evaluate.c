@@ -19,17 +19,36 @@
 #include "layers/common/layer_host.h"
 #include "layers/common/layer_op.h"
 #include "layers/detection/boxes.h"
+#include "layers/detection/judge.h"
 #include "layers/detection/picture_sizes.h"
 
 typedef struct evaluate_state {
   int64_t classes, counted; /* counted: those that are not the background */
   cr_buffer truth;          /* cr_truth, sorted by item */
-  cr_buffer taken;          /* a byte for each: a detection has it */
-  cr_buffer found;          /* cr_ranked: the detections of one image and class */
-  cr_buffer box;            /* cr_box of each detection */
-  cr_picture_sizes sizes;   /* none: boxes are compared in shares of the net's input */
-  size_t picture;           /* that item 0 of the next batch is */
+  cr_judge judge;
+  cr_buffer found;        /* cr_ranked: the detections of one image and class */
+  cr_buffer box;          /* cr_box of each detection */
+  cr_picture_sizes sizes; /* none: boxes are compared in shares of the net's input */
+  size_t picture;         /* that item 0 of the next batch is */
 } evaluate_state;
+
+/* A detection that is judged. */
+typedef struct detection {
+  const cr_truth *truth;
+  int32_t item, label;
+  cr_box box;
+} detection;
+
+static double overlap_of(const void *of, size_t object) {
+  const detection *d = of;
+  const cr_truth *truth = &d->truth[object];
+  if (truth->item != d->item || truth->label != d->label) return -1;
+  return (double)cr_box_overlap(d->box, truth->box);
+}
+
+static bool is_difficult(const void *of, size_t object) {
+  return ((const detection *)of)->truth[object].difficult;
+}
 
 static crema_status read_sizes(const cr_layer *layer, const char *name) {
   evaluate_state *s = layer->state;
@@ -57,6 +76,9 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   }
   s->classes = p->num_classes;
   s->counted = s->classes - (p->background_label_id < p->num_classes);
+  s->judge.threshold = (double)p->overlap_threshold;
+  s->judge.overlap = overlap_of;
+  if (!p->evaluate_difficult_gt) s->judge.is_uncounted = is_difficult;
   return CREMA_OK;
 }
 
@@ -96,29 +118,12 @@ static void put_counts(cr_layer *layer, results *out) {
 }
 
 /* Whether one detection is right, wrong or, with a difficult object, neither. */
-static void judge(evaluate_state *s, const Caffe__DetectionEvaluateParameter *p, int32_t item,
-                  const cr_ranked *one, results *out) {
-  const cr_truth *truth = (const cr_truth *)(const void *)s->truth.data;
-  const size_t truths = s->truth.size / sizeof *truth;
-  const cr_box box = ((const cr_box *)(const void *)s->box.data)[one->index];
-  size_t best = truths;
-  float overlap = -1;
-  for (size_t i = 0; i < truths; ++i) {
-    if (truth[i].item != item || truth[i].label != one->label) continue;
-    const float found = cr_box_overlap(box, truth[i].box);
-    if (found > overlap) best = i, overlap = found;
-  }
-  bool right = false, wrong = true;
-  if (best < truths && overlap >= p->overlap_threshold) {
-    if (!p->evaluate_difficult_gt && truth[best].difficult) {
-      wrong = false;
-    } else if (!s->taken.data[best]) {
-      s->taken.data[best] = 1;
-      right = true;
-      wrong = false;
-    }
-  }
-  put_row(out, (double)item, (double)one->label, (double)one->score, right, wrong);
+static void judge(evaluate_state *s, int32_t item, const cr_ranked *one, results *out) {
+  const detection d = {(const cr_truth *)(const void *)s->truth.data, item, one->label,
+                       ((const cr_box *)(const void *)s->box.data)[one->index]};
+  const cr_verdict verdict = cr_judge_one(&s->judge, &d);
+  put_row(out, (double)item, (double)one->label, (double)one->score, verdict == CR_RIGHT,
+          verdict == CR_WRONG);
 }
 
 /* The detections of one image and class, which begin at row `first`: those of both. */
@@ -140,7 +145,7 @@ static crema_status judge_group(cr_layer *layer, const float *row, int64_t rows,
   const size_t count = s->found.size / sizeof *all;
   if (known) cr_rank(all, count); /* without objects, the order stays */
   for (size_t i = 0; i < count; ++i) {
-    judge(s, layer->param->detection_evaluate_param, item, &all[i], out);
+    judge(s, item, &all[i], out);
   }
   return CREMA_OK;
 }
@@ -179,11 +184,7 @@ static crema_status read_boxes(evaluate_state *s, const float *row, int64_t rows
   for (int64_t i = 0; i < rows; ++i) {
     CR_TRY(cr_buffer_append(&s->box, &row[7 * i + 3], sizeof(cr_box)));
   }
-  cr_buffer_clear(&s->taken);
-  for (size_t i = 0; i < s->truth.size / sizeof(cr_truth); ++i) {
-    CR_TRY(cr_buffer_append(&s->taken, "", 1));
-  }
-  return CREMA_OK;
+  return cr_judge_begin(&s->judge, s->truth.size / sizeof(cr_truth));
 }
 
 static cr_box in_pixels(const cr_layer *layer, cr_box box, size_t item) {
@@ -247,7 +248,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
 static void destroy(cr_layer *layer) {
   evaluate_state *s = layer->state;
   cr_buffer_free(&s->truth);
-  cr_buffer_free(&s->taken);
+  cr_judge_free(&s->judge);
   cr_buffer_free(&s->found);
   cr_buffer_free(&s->box);
   cr_picture_sizes_free(&s->sizes);

@@ -16,17 +16,34 @@
  *       biases: 1 biases: 1 biases: 2 biases: 2 } } */
 #include "core/fail.h"
 #include "layers/detection/boxes.h"
+#include "layers/detection/judge.h"
 #include "layers/detection/region.h"
 
 static const float least_score = 0.005f;
 
 typedef struct eval_state {
   cr_region_map map;
-  cr_buffer truth, taken; /* cr_region_truth, and a byte for each: a box has it */
-  cr_buffer box;          /* cr_region of each box of an image */
-  cr_buffer rank;         /* cr_ranked */
-  cr_buffer chance;       /* double for each class */
+  cr_buffer truth; /* cr_region_truth */
+  cr_judge judge;
+  cr_buffer box;    /* cr_region of each box of an image */
+  cr_buffer rank;   /* cr_ranked */
+  cr_buffer chance; /* double for each class */
 } eval_state;
+
+/* A box that is judged. */
+typedef struct detection {
+  const cr_region_truth *truth;
+  int64_t image;
+  int32_t label;
+  cr_region box;
+} detection;
+
+static double overlap_of(const void *of, size_t object) {
+  const detection *d = of;
+  const cr_region_truth *truth = &d->truth[object];
+  if (truth->image != d->image || truth->label != d->label) return -1;
+  return cr_region_overlap(d->box, truth->box);
+}
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   eval_state *s = layer->state;
@@ -36,6 +53,8 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
     return cr_layer_fail(layer, CREMA_E_ARGUMENT, "eval_detection_param with biases is required");
   }
   s->map = (cr_region_map){p->side, p->num_object, p->num_class, p->biases};
+  s->judge.threshold = (double)p->threshold;
+  s->judge.overlap = overlap_of;
   return cr_region_map_check(layer, "eval_detection_param", &s->map, p->n_biases);
 }
 
@@ -100,33 +119,17 @@ static size_t suppress(const cr_layer *layer) {
   return kept;
 }
 
-/* Whether a box has an object that no better one has. */
-static bool take_object(const cr_layer *layer, int64_t image, const cr_ranked *one) {
-  const eval_state *s = layer->state;
-  const cr_region_truth *truth = (const cr_region_truth *)(const void *)s->truth.data;
-  const cr_region box = ((const cr_region *)(const void *)s->box.data)[one->index];
-  const size_t truths = s->truth.size / sizeof *truth;
-  size_t best = truths;
-  double most = -1;
-  for (size_t t = 0; t < truths; ++t) {
-    if (truth[t].image != image || truth[t].label != one->label) continue;
-    const double overlap = cr_region_overlap(box, truth[t].box);
-    if (overlap > most) best = t, most = overlap;
-  }
-  if (best == truths || most < (double)layer->param->eval_detection_param->threshold) return false;
-  const bool free = s->taken.data[best] == 0;
-  s->taken.data[best] = 1;
-  return free;
-}
-
 static void judge(const cr_layer *layer, int64_t image, size_t kept, const cr_host_results *to) {
-  const eval_state *s = layer->state;
+  eval_state *s = layer->state;
+  const cr_region *box = (const cr_region *)(const void *)s->box.data;
+  const cr_region_truth *truth = (const cr_region_truth *)(const void *)s->truth.data;
   const cr_ranked *rank = (const cr_ranked *)(const void *)s->rank.data;
   int64_t at = image * (s->map.classes + 4 * boxes_of(&s->map)) + s->map.classes;
   for (int64_t c = 0; c < s->map.classes; ++c) {
     for (size_t i = 0; i < kept; ++i) {
       if (rank[i].label != c) continue;
-      const bool right = take_object(layer, image, &rank[i]);
+      const detection one = {truth, image, rank[i].label, box[rank[i].index]};
+      const bool right = cr_judge_one(&s->judge, &one) == CR_RIGHT;
       const double row[4] = {(double)c, (double)rank[i].score, right, !right};
       for (int k = 0; k < 4; ++k) cr_host_put(to, at++, row[k]);
     }
@@ -146,8 +149,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
                               &s->truth));
   const cr_region_truth *truth = (const cr_region_truth *)(const void *)s->truth.data;
   const size_t truths = s->truth.size / sizeof *truth;
-  cr_buffer_clear(&s->taken);
-  for (size_t t = 0; t < truths; ++t) CR_TRY(cr_buffer_append(&s->taken, "", 1));
+  CR_TRY(cr_judge_begin(&s->judge, truths));
   CR_TRY(cr_host_write(top[0]->data, &to));
   for (int64_t i = 0; i < crema_blob_count(top[0]); ++i) cr_host_put(&to, i, 0);
   for (int64_t i = 0; i < images; ++i) {
@@ -167,7 +169,7 @@ static void destroy(cr_layer *layer) {
   cr_buffer_free(&s->chance);
   cr_buffer_free(&s->rank);
   cr_buffer_free(&s->box);
-  cr_buffer_free(&s->taken);
+  cr_judge_free(&s->judge);
   cr_buffer_free(&s->truth);
 }
 
