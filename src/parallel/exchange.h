@@ -17,7 +17,7 @@
 #ifndef CR_PARALLEL_EXCHANGE_H
 #define CR_PARALLEL_EXCHANGE_H
 
-#include "crema/types.h"
+#include "crema/solver.h"
 #include "device/device.h"
 
 typedef struct cr_exchange cr_exchange;
@@ -30,7 +30,7 @@ typedef struct cr_span {
 } cr_span;
 
 struct cr_exchange_class {
-  const char *name;
+  crema_exchange way;
   bool root_only; /* sums reach rank 0 only */
   crema_status (*prepare)(cr_exchange *end, const cr_span *span, int spans);
   crema_status (*broadcast)(cr_exchange *end, crema_context *context, int span);

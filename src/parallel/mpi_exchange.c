@@ -257,7 +257,7 @@ static void mpi_destroy(cr_exchange *end) {
 }
 
 static const cr_exchange_class mpi_class = {
-    .name = "mpi",
+    .way = CREMA_EXCHANGE_MPI,
     .prepare = mpi_prepare,
     .broadcast = mpi_broadcast,
     .sum = mpi_sum,

@@ -93,7 +93,7 @@ static void free_members(cr_group *group) {
   free(all);
 }
 
-static const cr_exchange_class nccl_class = {.name = "nccl",
+static const cr_exchange_class nccl_class = {.way = CREMA_EXCHANGE_NCCL,
                                              .root_only = false,
                                              .prepare = nccl_prepare,
                                              .broadcast = nccl_broadcast,

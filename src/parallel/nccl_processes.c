@@ -116,7 +116,7 @@ static void process_destroy(cr_exchange *end) {
   free(x);
 }
 
-static const cr_exchange_class process_class = {.name = "nccl",
+static const cr_exchange_class process_class = {.way = CREMA_EXCHANGE_NCCL,
                                                 .prepare = process_prepare,
                                                 .broadcast = process_broadcast,
                                                 .sum = process_sum,

@@ -217,7 +217,7 @@ static crema_status reduce_broadcast(cr_exchange *base, crema_context *context, 
   return from_carrier(&c);
 }
 
-static const cr_exchange_class reduce_class = {.name = "reduce",
+static const cr_exchange_class reduce_class = {.way = CREMA_EXCHANGE_REDUCE,
                                                .root_only = false,
                                                .prepare = reduce_prepare,
                                                .broadcast = reduce_broadcast,

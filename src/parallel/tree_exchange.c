@@ -300,7 +300,7 @@ static crema_status tree_sum(cr_exchange *base, crema_context *context, int span
 
 /* ---- the class ---- */
 
-static const cr_exchange_class tree_class = {.name = "tree",
+static const cr_exchange_class tree_class = {.way = CREMA_EXCHANGE_TREE,
                                              .root_only = true,
                                              .prepare = tree_prepare,
                                              .broadcast = tree_broadcast,

@@ -1,6 +1,5 @@
 /* The replicas of a training: on which devices, and how they exchange. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/fail.h"
 #include "core/log.h"
@@ -82,11 +81,12 @@ static const char why_reduce[] =
 
 crema_exchange cr_solver_auto_exchange(const crema_solver *solver, const char **why) {
   const cr_exchange *made = solver->replica[0].exchange;
-  if (solver->world != NULL && (made == NULL || strcmp(made->class->name, "mpi") == 0)) {
+  const crema_exchange way = made == NULL ? CREMA_EXCHANGE_AUTO : made->class->way;
+  if (solver->world != NULL && (made == NULL || way == CREMA_EXCHANGE_MPI)) {
     *why = "it is the way between processes";
     return CREMA_EXCHANGE_MPI;
   }
-  if (made != NULL && strcmp(made->class->name, "nccl") == 0) {
+  if (way == CREMA_EXCHANGE_NCCL) {
     *why = why_nccl;
     return CREMA_EXCHANGE_NCCL;
   }
