@@ -130,9 +130,12 @@ static crema_status set_weights(crema_model *model, const char *weights) {
   return CREMA_OK;
 }
 
-static crema_status create(crema_model **out) {
+/* `options` may be NULL. */
+static crema_status create(const crema_model_options *options, crema_model **out) {
   enum { MOST_PLANS = 8192 }; /* a few sizes of batches of a net of a thousand ops */
+  crema_model_options standard;
   crema_model *model = NULL;
+  crema_model_options_init(&standard);
   CR_TRY(CR_NEW(model, 1, "a model"));
   crema_status status = cr_plan_cache_create(MOST_PLANS, &model->plans);
   if (status != CREMA_OK) {
@@ -141,47 +144,47 @@ static crema_status create(crema_model **out) {
   }
   model->references = 1;
   pthread_mutex_init(&model->lock, NULL);
-  *out = model;
-  return CREMA_OK;
+  status = set_options(model, options == NULL ? &standard : options);
+  if (status == CREMA_OK) *out = model;
+  else cr_model_release(model);
+  return status;
+}
+
+/* Compiles what was read, whose status is passed. */
+static crema_status finish(crema_model *model, crema_status read, crema_model **out) {
+  crema_status status = read;
+  if (status == CREMA_OK) status = compile(model, &model->keep, &model->text, &model->program);
+  if (status == CREMA_OK) *out = model;
+  else cr_model_release(model);
+  return status;
+}
+
+static cr_unknown_fields unknown_fields(const crema_model *model) {
+  return model->options.warn_unknown_fields ? CR_UNKNOWN_WARN : CR_UNKNOWN_ERROR;
+}
+
+static crema_status read_files(crema_model *model, const char *net, const char *weights) {
+  CR_TRY(set_weights(model, weights));
+  CR_TRY(cr_net_param_read_text(net, unknown_fields(model), &model->source));
+  model->path = strdup(net);
+  return model->path == NULL ? cr_fail_memory(strlen(net) + 1, "a path") : CREMA_OK;
 }
 
 crema_status crema_model_load(const char *net, const char *weights,
                               const crema_model_options *options, crema_model **out) {
   CR_REQUIRE(net);
   CR_REQUIRE(out);
-  crema_model_options standard;
-  crema_model_options_init(&standard);
-  if (options == NULL) options = &standard;
   crema_model *model = NULL;
-  crema_status status = CREMA_OK;
-  CR_TRY(create(&model));
-  CR_TRY_GOTO(set_options(model, options), fail);
-  CR_TRY_GOTO(set_weights(model, weights), fail);
-  CR_TRY_GOTO(
-      cr_net_param_read_text(net, options->warn_unknown_fields ? CR_UNKNOWN_WARN : CR_UNKNOWN_ERROR,
-                             &model->source),
-      fail);
-  model->path = strdup(net);
-  if (model->path == NULL) {
-    status = cr_fail_memory(strlen(net) + 1, "a path");
-    goto fail;
-  }
-  CR_TRY_GOTO(compile(model, &model->keep, &model->text, &model->program), fail);
-  *out = model;
-  return CREMA_OK;
-fail:
-  cr_model_release(model);
-  return status;
+  CR_TRY(create(options, &model));
+  return finish(model, read_files(model, net, weights), out);
 }
 
-static crema_status read_text(const char *text, size_t size, const crema_model_options *options,
-                              Caffe__NetParameter **out) {
+static crema_status read_text(crema_model *model, const char *text, size_t size) {
   ProtobufCMessage *message = NULL;
-  CR_TRY(cr_text_parse(&caffe__net_parameter__descriptor, text, size, "net",
-                       options->warn_unknown_fields ? CR_UNKNOWN_WARN : CR_UNKNOWN_ERROR,
+  CR_TRY(cr_text_parse(&caffe__net_parameter__descriptor, text, size, "net", unknown_fields(model),
                        &message));
   crema_status status = cr_net_param_upgrade((Caffe__NetParameter *)message, "net", NULL);
-  if (status == CREMA_OK) *out = (Caffe__NetParameter *)message;
+  if (status == CREMA_OK) model->source = (Caffe__NetParameter *)message;
   else cr_message_free(message);
   return status;
 }
@@ -191,22 +194,11 @@ crema_status crema_model_load_memory(const char *net, size_t net_size, const voi
                                      crema_model **out) {
   CR_REQUIRE(net);
   CR_REQUIRE(out);
-  crema_model_options standard;
-  crema_model_options_init(&standard);
-  if (options == NULL) options = &standard;
   crema_model *model = NULL;
-  crema_status status = CREMA_OK;
-  CR_TRY(create(&model));
-  CR_TRY_GOTO(set_options(model, options), fail);
-  CR_TRY_GOTO(read_text(net, net_size, options, &model->source), fail);
+  CR_TRY(create(options, &model));
   model->bytes = weights;
   model->size = weights_size;
-  CR_TRY_GOTO(compile(model, &model->keep, &model->text, &model->program), fail);
-  *out = model;
-  return CREMA_OK;
-fail:
-  cr_model_release(model);
-  return status;
+  return finish(model, read_text(model, net, net_size), out);
 }
 
 void crema_model_destroy(crema_model *model) {

@@ -231,6 +231,13 @@ crema_status cr_net_create_awaiting(Caffe__NetParameter *param, const crema_net_
   return create(param, options, &(cr_net_for){.awaits_params = true}, NULL, origin, out);
 }
 
+/* `given`, or the standard ones in its place. */
+static const crema_net_options *options_of(const crema_net_options *given,
+                                           crema_net_options *standard) {
+  crema_net_options_init(standard);
+  return given == NULL ? standard : given;
+}
+
 static cr_unknown_fields unknown_policy(const crema_net_options *options) {
   return options->warn_unknown_fields ? CR_UNKNOWN_WARN : CR_UNKNOWN_ERROR;
 }
@@ -239,8 +246,7 @@ crema_status crema_net_load(const char *path, const crema_net_options *options, 
   CR_REQUIRE(path);
   CR_REQUIRE(out);
   crema_net_options standard;
-  crema_net_options_init(&standard);
-  if (options == NULL) options = &standard;
+  options = options_of(options, &standard);
   Caffe__NetParameter *param = NULL;
   CR_TRY(cr_net_param_read_text(path, unknown_policy(options), &param));
   return cr_net_create(param, options, NULL, &(cr_net_origin){.path = path}, out);
@@ -251,8 +257,7 @@ crema_status crema_net_parse(const char *text, size_t size, const char *source,
   CR_REQUIRE(text);
   CR_REQUIRE(out);
   crema_net_options standard;
-  crema_net_options_init(&standard);
-  if (options == NULL) options = &standard;
+  options = options_of(options, &standard);
   ProtobufCMessage *message = NULL;
   CR_TRY(cr_text_parse(&caffe__net_parameter__descriptor, text, size,
                        source == NULL ? "net" : source, unknown_policy(options), &message));

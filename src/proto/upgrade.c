@@ -7,6 +7,27 @@
 #include "core/log.h"
 #include "proto/upgrade.h"
 
+/* ---- messages ------------------------------------------------------------------ */
+
+const ProtobufCFieldDescriptor *cr_upgrade_field(const ProtobufCMessage *message,
+                                                 const char *name) {
+  return protobuf_c_message_descriptor_get_field_by_name(message->descriptor, name);
+}
+
+void cr_upgrade_clear(ProtobufCMessage *message, const char *name) {
+  cr_field_clear(message, cr_upgrade_field(message, name));
+}
+
+crema_status cr_upgrade_text(char **slot, const char *text, const char *suffix) {
+  const size_t length = strlen(text), size = length + strlen(suffix) + 1;
+  char *made = cr_proto_alloc(size);
+  if (made == NULL) return cr_fail_memory(size, "a layer's text");
+  memcpy(made, text, length);
+  memcpy(made + length, suffix, size - length);
+  *slot = made;
+  return CREMA_OK;
+}
+
 /* ---- inputs -------------------------------------------------------------------- */
 
 static crema_status check_inputs(const Caffe__NetParameter *net) {

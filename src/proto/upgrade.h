@@ -34,4 +34,13 @@ bool cr_upgrade_norm_needed(const Caffe__NetParameter *net);
 crema_status cr_upgrade_fused(Caffe__NetParameter *net) CREMA_MUST_USE;
 bool cr_upgrade_fused_needed(const Caffe__NetParameter *net);
 
+/* ---- for these steps ---- */
+
+/* A message's field by its name, and clearing it. */
+const ProtobufCFieldDescriptor *cr_upgrade_field(const ProtobufCMessage *message, const char *name);
+void cr_upgrade_clear(ProtobufCMessage *message, const char *name);
+
+/* A new string of `text` and `suffix`; what *slot was is not freed. */
+crema_status cr_upgrade_text(char **slot, const char *text, const char *suffix) CREMA_MUST_USE;
+
 #endif

@@ -7,24 +7,6 @@
 #include "core/fail.h"
 #include "proto/upgrade.h"
 
-static const ProtobufCFieldDescriptor *field_of(const ProtobufCMessage *message, const char *name) {
-  return protobuf_c_message_descriptor_get_field_by_name(message->descriptor, name);
-}
-
-static void clear(ProtobufCMessage *message, const char *field) {
-  cr_field_clear(message, field_of(message, field));
-}
-
-static crema_status set_text(char **slot, const char *text, const char *suffix) {
-  size_t size = strlen(text) + strlen(suffix) + 1;
-  char *made = cr_proto_alloc(size);
-  if (made == NULL) return cr_fail_memory(size, "a layer");
-  memcpy(made, text, strlen(text));
-  memcpy(made + strlen(text), suffix, strlen(suffix) + 1);
-  *slot = made;
-  return CREMA_OK;
-}
-
 /* Whether a layer rectifies what it makes, and the slope below 0. */
 static bool rectifies(const Caffe__LayerParameter *layer, float *slope) {
   const Caffe__ConvolutionParameter *conv = layer->convolution_param;
@@ -57,14 +39,14 @@ bool cr_upgrade_fused_needed(const Caffe__NetParameter *net) {
 
 static void clear_fused(Caffe__LayerParameter *layer) {
   if (layer->convolution_param != NULL) {
-    clear(&layer->convolution_param->base, "relu");
-    clear(&layer->convolution_param->base, "negative_slope");
+    cr_upgrade_clear(&layer->convolution_param->base, "relu");
+    cr_upgrade_clear(&layer->convolution_param->base, "negative_slope");
   }
   if (layer->inner_product_param != NULL) {
-    clear(&layer->inner_product_param->base, "relu");
-    clear(&layer->inner_product_param->base, "negative_slope");
+    cr_upgrade_clear(&layer->inner_product_param->base, "relu");
+    cr_upgrade_clear(&layer->inner_product_param->base, "negative_slope");
   }
-  if (layer->batch_norm_param != NULL) clear(&layer->batch_norm_param->base, "relu");
+  if (layer->batch_norm_param != NULL) cr_upgrade_clear(&layer->batch_norm_param->base, "relu");
 }
 
 /* Makes of `behind`, a copy of `layer` that keeps its rules, one of type `type` without parameters
@@ -81,12 +63,12 @@ static crema_status follow(Caffe__LayerParameter *layer, Caffe__LayerParameter *
                                     "inner_product_param",
                                     "batch_norm_param",
                                     "dropout_param"};
-  for (size_t i = 0; i < sizeof own / sizeof own[0]; ++i) clear(&behind->base, own[i]);
-  clear(&layer->base, "loss_weight");
-  CR_TRY(set_text(&behind->name, layer->name != NULL ? layer->name : "", suffix));
-  CR_TRY(set_text(&behind->type, type, ""));
-  CR_TRY(cr_field_reserve(&behind->base, field_of(&behind->base, "bottom"), 1));
-  CR_TRY(set_text(&behind->bottom[0], behind->top[0], ""));
+  for (size_t i = 0; i < sizeof own / sizeof own[0]; ++i) cr_upgrade_clear(&behind->base, own[i]);
+  cr_upgrade_clear(&layer->base, "loss_weight");
+  CR_TRY(cr_upgrade_text(&behind->name, layer->name != NULL ? layer->name : "", suffix));
+  CR_TRY(cr_upgrade_text(&behind->type, type, ""));
+  CR_TRY(cr_field_reserve(&behind->base, cr_upgrade_field(&behind->base, "bottom"), 1));
+  CR_TRY(cr_upgrade_text(&behind->bottom[0], behind->top[0], ""));
   behind->n_bottom = 1;
   return CREMA_OK;
 }
@@ -95,9 +77,9 @@ static crema_status follow(Caffe__LayerParameter *layer, Caffe__LayerParameter *
 static crema_status add_power(Caffe__LayerParameter *layer, Caffe__LayerParameter *power) {
   ProtobufCMessage *param;
   const float ratio = layer->dropout_param->dropout_ratio;
-  clear(&layer->dropout_param->base, "scale_train");
+  cr_upgrade_clear(&layer->dropout_param->base, "scale_train");
   CR_TRY(follow(layer, power, "/scale", "Power"));
-  CR_TRY(cr_field_message(&power->base, field_of(&power->base, "power_param"), &param));
+  CR_TRY(cr_field_message(&power->base, cr_upgrade_field(&power->base, "power_param"), &param));
   ((Caffe__PowerParameter *)param)->has_scale = 1;
   ((Caffe__PowerParameter *)param)->scale = 1 - ratio;
   return CREMA_OK;
@@ -109,7 +91,7 @@ static crema_status add_relu(Caffe__LayerParameter *layer, Caffe__LayerParameter
   (void)rectifies(layer, &slope);
   clear_fused(layer);
   CR_TRY(follow(layer, relu, "/relu", "ReLU"));
-  CR_TRY(cr_field_message(&relu->base, field_of(&relu->base, "relu_param"), &param));
+  CR_TRY(cr_field_message(&relu->base, cr_upgrade_field(&relu->base, "relu_param"), &param));
   if (slope != 0) {
     ((Caffe__ReLUParameter *)param)->has_negative_slope = 1;
     ((Caffe__ReLUParameter *)param)->negative_slope = slope;
@@ -123,25 +105,26 @@ static crema_status give_batch_size(Caffe__NetParameter *net) {
     Caffe__LayerParameter *layer = net->layer[i];
     ProtobufCMessage *param;
     if (layer->type == NULL || strcmp(layer->type, "BatchNorm") != 0) continue;
-    CR_TRY(cr_field_message(&layer->base, field_of(&layer->base, "batch_norm_param"), &param));
+    CR_TRY(
+        cr_field_message(&layer->base, cr_upgrade_field(&layer->base, "batch_norm_param"), &param));
     Caffe__BatchNormParameter *norm = (Caffe__BatchNormParameter *)param;
     norm->has_stats_batch_size = 1;
     norm->stats_batch_size = net->bn_stats_batch_size;
   }
-  clear(&net->base, "bn_stats_batch_size");
+  cr_upgrade_clear(&net->base, "bn_stats_batch_size");
   return CREMA_OK;
 }
 
 crema_status cr_upgrade_fused(Caffe__NetParameter *net) {
   CR_TRY(give_batch_size(net));
-  CR_TRY(cr_field_reserve(&net->base, field_of(&net->base, "layer"), count_fused(net)));
+  CR_TRY(cr_field_reserve(&net->base, cr_upgrade_field(&net->base, "layer"), count_fused(net)));
   /* Back to front, so that the layers that are added are not visited. */
   for (size_t i = net->n_layer; i-- > 0;) {
     ProtobufCMessage *behind;
     const bool drops = drops_only(net->layer[i]);
     if (!divides(net->layer[i])) continue;
     if (drops && net->layer[i]->dropout_param->scale_train) {
-      clear(&net->layer[i]->dropout_param->base, "scale_train");
+      cr_upgrade_clear(&net->layer[i]->dropout_param->base, "scale_train");
       continue;
     }
     if (net->layer[i]->n_top != 1) {

@@ -89,24 +89,6 @@ bool cr_upgrade_norm_needed(const Caffe__NetParameter *net) {
   return count_scaling(net) > 0;
 }
 
-static const ProtobufCFieldDescriptor *field_of(const ProtobufCMessage *message, const char *name) {
-  return protobuf_c_message_descriptor_get_field_by_name(message->descriptor, name);
-}
-
-static void clear(ProtobufCMessage *message, const char *field) {
-  cr_field_clear(message, field_of(message, field));
-}
-
-static crema_status set_text(char **slot, const char *text, const char *suffix) {
-  size_t size = strlen(text) + strlen(suffix) + 1;
-  char *made = cr_proto_alloc(size);
-  if (made == NULL) return cr_fail_memory(size, "a Scale layer");
-  memcpy(made, text, strlen(text));
-  memcpy(made + strlen(text), suffix, strlen(suffix) + 1);
-  *slot = made;
-  return CREMA_OK;
-}
-
 /* Drops messages `from` to `to` - 1 of a repeated field. */
 static void drop(ProtobufCMessage ***array, size_t *count, size_t from, size_t to) {
   if (to > *count) to = *count;
@@ -120,7 +102,7 @@ static void drop(ProtobufCMessage ***array, size_t *count, size_t from, size_t t
 static void keep_parameters(Caffe__LayerParameter *layer, size_t from, size_t to) {
   static const char *const fields[] = {"param", "blobs"};
   for (size_t i = 0; i < sizeof fields / sizeof fields[0]; ++i) {
-    const ProtobufCFieldDescriptor *field = field_of(&layer->base, fields[i]);
+    const ProtobufCFieldDescriptor *field = cr_upgrade_field(&layer->base, fields[i]);
     ProtobufCMessage ***array = cr_field_slot(&layer->base, field);
     size_t *count = cr_field_length(&layer->base, field);
     drop(array, count, to, *count);
@@ -137,31 +119,31 @@ static void set_multipliers(Caffe__LayerParameter *norm, Caffe__LayerParameter *
     norm->param[i]->lr_mult = norm->param[i]->decay_mult = 0.0F;
   }
   for (size_t i = 0; full && i < scale->n_param; ++i) {
-    clear(&scale->param[i]->base, "lr_mult");
-    clear(&scale->param[i]->base, "decay_mult");
+    cr_upgrade_clear(&scale->param[i]->base, "lr_mult");
+    cr_upgrade_clear(&scale->param[i]->base, "decay_mult");
   }
 }
 
 /* Moves the field of `norm` under another name to `scale`, where it is given. */
 static crema_status move_filler(Caffe__BatchNormParameter *norm, const char *from,
                                 ProtobufCMessage *scale, const char *to) {
-  const ProtobufCFieldDescriptor *field = field_of(&norm->base, from);
+  const ProtobufCFieldDescriptor *field = cr_upgrade_field(&norm->base, from);
   if (cr_field_count(&norm->base, field) == 0) return CREMA_OK;
-  return cr_field_move(&norm->base, field, scale, field_of(scale, to));
+  return cr_field_move(&norm->base, field, scale, cr_upgrade_field(scale, to));
 }
 
 static crema_status move_fillers(Caffe__BatchNormParameter *norm, Caffe__LayerParameter *layer,
                                  bool bias) {
   static const char *const read[] = {"scale_bias", "use_weight_bias", "bias_term"};
   ProtobufCMessage *param;
-  CR_TRY(cr_field_message(&layer->base, field_of(&layer->base, "scale_param"), &param));
+  CR_TRY(cr_field_message(&layer->base, cr_upgrade_field(&layer->base, "scale_param"), &param));
   Caffe__ScaleParameter *scale = (Caffe__ScaleParameter *)param;
   scale->has_bias_term = 1;
   scale->bias_term = bias;
   if (norm == NULL) return CREMA_OK;
   CR_TRY(move_filler(norm, norm->filler != NULL ? "filler" : "scale_filler", param, "filler"));
   CR_TRY(move_filler(norm, "bias_filler", param, "bias_filler"));
-  for (size_t i = 0; i < sizeof read / sizeof read[0]; ++i) clear(&norm->base, read[i]);
+  for (size_t i = 0; i < sizeof read / sizeof read[0]; ++i) cr_upgrade_clear(&norm->base, read[i]);
   return CREMA_OK;
 }
 
@@ -169,16 +151,16 @@ static crema_status move_fillers(Caffe__BatchNormParameter *norm, Caffe__LayerPa
 static crema_status divide(Caffe__LayerParameter *norm, Caffe__LayerParameter *scale, bool full) {
   const bool bias = norm->n_blobs != PARAMETERS - 1 &&
                     (norm->batch_norm_param == NULL || norm->batch_norm_param->bias_term);
-  clear(&scale->base, "name");
-  clear(&scale->base, "type");
-  clear(&scale->base, "bottom");
-  clear(&scale->base, "propagate_down");
-  clear(&scale->base, "batch_norm_param");
-  clear(&norm->base, "loss_weight");
-  CR_TRY(set_text(&scale->name, norm->name != NULL ? norm->name : "", CR_UPGRADED_SCALE));
-  CR_TRY(set_text(&scale->type, "Scale", ""));
-  CR_TRY(cr_field_reserve(&scale->base, field_of(&scale->base, "bottom"), 1));
-  CR_TRY(set_text(&scale->bottom[0], scale->top[0], ""));
+  cr_upgrade_clear(&scale->base, "name");
+  cr_upgrade_clear(&scale->base, "type");
+  cr_upgrade_clear(&scale->base, "bottom");
+  cr_upgrade_clear(&scale->base, "propagate_down");
+  cr_upgrade_clear(&scale->base, "batch_norm_param");
+  cr_upgrade_clear(&norm->base, "loss_weight");
+  CR_TRY(cr_upgrade_text(&scale->name, norm->name != NULL ? norm->name : "", CR_UPGRADED_SCALE));
+  CR_TRY(cr_upgrade_text(&scale->type, "Scale", ""));
+  CR_TRY(cr_field_reserve(&scale->base, cr_upgrade_field(&scale->base, "bottom"), 1));
+  CR_TRY(cr_upgrade_text(&scale->bottom[0], scale->top[0], ""));
   scale->n_bottom = 1;
   keep_parameters(norm, 0, STATISTICS);
   keep_parameters(scale, STATISTICS, SIZE_MAX);
@@ -191,9 +173,9 @@ static crema_status one_blob(Caffe__BlobProto **out) {
   ProtobufCMessage *shape = NULL, *blob = NULL;
   CR_TRY(cr_message_new(&caffe__blob_proto__descriptor, &blob));
   Caffe__BlobProto *made = (Caffe__BlobProto *)blob;
-  crema_status status = cr_field_message(blob, field_of(blob, "shape"), &shape);
-  if (status == CREMA_OK) status = cr_field_reserve(blob, field_of(blob, "data"), 1);
-  if (status == CREMA_OK) status = cr_field_reserve(shape, field_of(shape, "dim"), 1);
+  crema_status status = cr_field_message(blob, cr_upgrade_field(blob, "shape"), &shape);
+  if (status == CREMA_OK) status = cr_field_reserve(blob, cr_upgrade_field(blob, "data"), 1);
+  if (status == CREMA_OK) status = cr_field_reserve(shape, cr_upgrade_field(shape, "dim"), 1);
   if (status != CREMA_OK) {
     cr_message_free(blob);
     return status;
@@ -212,14 +194,14 @@ static crema_status flatten(Caffe__BlobProto *blob) {
   int64_t count = count_of(blob);
   bool legacy = blob->shape == NULL && count_of_legacy(blob) > 0;
   if (count == 0 || (!legacy && (blob->shape == NULL || blob->shape->n_dim < 2))) return CREMA_OK;
-  CR_TRY(cr_field_message(&blob->base, field_of(&blob->base, "shape"), &shape));
-  if (legacy) CR_TRY(cr_field_reserve(shape, field_of(shape, "dim"), 1));
+  CR_TRY(cr_field_message(&blob->base, cr_upgrade_field(&blob->base, "shape"), &shape));
+  if (legacy) CR_TRY(cr_field_reserve(shape, cr_upgrade_field(shape, "dim"), 1));
   blob->shape->dim[0] = count;
   blob->shape->n_dim = 1;
-  clear(&blob->base, "num");
-  clear(&blob->base, "channels");
-  clear(&blob->base, "height");
-  clear(&blob->base, "width");
+  cr_upgrade_clear(&blob->base, "num");
+  cr_upgrade_clear(&blob->base, "channels");
+  cr_upgrade_clear(&blob->base, "height");
+  cr_upgrade_clear(&blob->base, "width");
   return CREMA_OK;
 }
 
@@ -257,7 +239,8 @@ static crema_status order_parameters(Caffe__LayerParameter *norm) {
 static crema_status convert_bn_param(Caffe__LayerParameter *layer) {
   const Caffe__BNParameter unset = CAFFE__BNPARAMETER__INIT;
   ProtobufCMessage *param;
-  CR_TRY(cr_field_message(&layer->base, field_of(&layer->base, "batch_norm_param"), &param));
+  CR_TRY(
+      cr_field_message(&layer->base, cr_upgrade_field(&layer->base, "batch_norm_param"), &param));
   Caffe__BatchNormParameter *norm = (Caffe__BatchNormParameter *)param;
   Caffe__BNParameter *bn = layer->bn_param;
   norm->has_moving_average_fraction = norm->has_eps = 1;
@@ -268,16 +251,16 @@ static crema_status convert_bn_param(Caffe__LayerParameter *layer) {
   static const char *const fillers[][2] = {{"slope_filler", "scale_filler"},
                                            {"bias_filler", "bias_filler"}};
   for (size_t i = 0; i < sizeof fillers / sizeof fillers[0]; ++i) {
-    const ProtobufCFieldDescriptor *from = field_of(&bn->base, fillers[i][0]);
+    const ProtobufCFieldDescriptor *from = cr_upgrade_field(&bn->base, fillers[i][0]);
     if (cr_field_count(&bn->base, from) == 0) continue;
-    CR_TRY(cr_field_move(&bn->base, from, param, field_of(param, fillers[i][1])));
+    CR_TRY(cr_field_move(&bn->base, from, param, cr_upgrade_field(param, fillers[i][1])));
   }
   return CREMA_OK;
 }
 
 /* Adds messages to a repeated field until it has `count` of them. */
 static crema_status fill_up(ProtobufCMessage *message, const char *name, size_t count) {
-  const ProtobufCFieldDescriptor *field = field_of(message, name);
+  const ProtobufCFieldDescriptor *field = cr_upgrade_field(message, name);
   size_t *length = cr_field_length(message, field);
   if (*length >= count) return CREMA_OK;
   CR_TRY(cr_field_reserve(message, field, count - *length));
@@ -304,10 +287,10 @@ static crema_status convert_bn(Caffe__LayerParameter *layer) {
                    "shift, mean, variance",
                    layer->name != NULL ? layer->name : "", layer->n_blobs);
   }
-  clear(&layer->base, "type");
-  CR_TRY(set_text(&layer->type, "BatchNorm", ""));
+  cr_upgrade_clear(&layer->base, "type");
+  CR_TRY(cr_upgrade_text(&layer->type, "BatchNorm", ""));
   CR_TRY(convert_bn_param(layer));
-  clear(&layer->base, "bn_param");
+  cr_upgrade_clear(&layer->base, "bn_param");
   if (layer->n_param > 0 || frozen) {
     CR_TRY(fill_up(&layer->base, "param", PARAMETERS));
     for (int i = 0; frozen && i < 2; ++i) {
@@ -324,7 +307,7 @@ static crema_status convert_bn(Caffe__LayerParameter *layer) {
 
 crema_status cr_upgrade_norm(Caffe__NetParameter *net) {
   size_t extra = count_scaling(net);
-  CR_TRY(cr_field_reserve(&net->base, field_of(&net->base, "layer"), extra));
+  CR_TRY(cr_field_reserve(&net->base, cr_upgrade_field(&net->base, "layer"), extra));
   /* Back to front, so that the layers that are added are not visited. */
   for (size_t i = net->n_layer; i-- > 0;) {
     ProtobufCMessage *scale;

@@ -87,8 +87,8 @@ static void load_doubles(crema_dtype type, const void *src, int64_t at, int n, d
   }
 }
 
-/* A double rounded to float and then to a half could be rounded twice; rounding to odd on the
- * way keeps the second rounding right. */
+/* A double rounded to float and then to a half or a short integer could be rounded twice; rounding
+ * to odd on the way keeps the second rounding right, and what is not 0 from becoming 0. */
 static float narrow_to_odd(double value) {
   float nearest = (float)value;
   if ((double)nearest == value || !isfinite(nearest)) return nearest;
@@ -113,15 +113,6 @@ static void store_doubles(crema_dtype type, void *dst, int64_t at, int n, const 
       break;
     case CREMA_F32:
       for (int i = 0; i < n; ++i) ((float *)dst)[at + i] = (float)in[i];
-      break;
-    case CREMA_I8:
-      for (int i = 0; i < n; ++i) ((int8_t *)dst)[at + i] = (int8_t)limit(in[i], -128, 127);
-      break;
-    case CREMA_U8:
-      for (int i = 0; i < n; ++i) ((uint8_t *)dst)[at + i] = (uint8_t)limit(in[i], 0, 255);
-      break;
-    case CREMA_BOOL:
-      for (int i = 0; i < n; ++i) ((uint8_t *)dst)[at + i] = in[i] != 0;
       break;
     default: {
       float block[BLOCK];

@@ -209,31 +209,47 @@ static crema_status check_mask(const cr_real *mask, int64_t count, int64_t plane
   return CREMA_OK;
 }
 
+/* Small planes, whose values belong at positions of large ones. */
+typedef struct unpooling {
+  int64_t planes, small, large; /* values of a plane */
+  const cr_real *mask;          /* argument 1, checked */
+} unpooling;
+
+/* The arguments that have the small and the large planes. */
+static crema_status unpooling_of(const cr_call *call, int small, int large, unpooling *out) {
+  const extents e = extents_of(call->desc, small, large);
+  *out = (unpooling){.planes = e.planes,
+                     .small = e.height * e.width,
+                     .large = e.rows * e.columns,
+                     .mask = cr_as_reals(call->buffer, 1)};
+  return check_mask(out->mask, e.planes * out->small, out->large);
+}
+
 /* src, mask, dst. */
 static crema_status unpool_fwd(const cr_call *call) {
-  const extents e = extents_of(call->desc, 0, 2);
-  const int64_t from = e.height * e.width, to = e.rows * e.columns;
-  const cr_real *src = cr_as_reals(call->buffer, 0), *mask = cr_as_reals(call->buffer, 1);
+  const cr_real *src = cr_as_reals(call->buffer, 0);
   cr_real *dst = cr_as_reals(call->buffer, 2);
-  CR_TRY(check_mask(mask, e.planes * from, to));
-  memset(dst, 0, (size_t)(e.planes * to) * sizeof *dst);
-#pragma omp parallel for schedule(static) if (e.planes * to >= CR_REF_PARALLEL_MIN)
-  for (int64_t p = 0; p < e.planes; ++p) {
-    for (int64_t i = p * from; i < (p + 1) * from; ++i) dst[p * to + (int64_t)mask[i]] += src[i];
+  unpooling u;
+  CR_TRY(unpooling_of(call, 0, 2, &u));
+  memset(dst, 0, (size_t)(u.planes * u.large) * sizeof *dst);
+#pragma omp parallel for schedule(static) if (u.planes * u.large >= CR_REF_PARALLEL_MIN)
+  for (int64_t p = 0; p < u.planes; ++p) {
+    for (int64_t i = p * u.small; i < (p + 1) * u.small; ++i) {
+      dst[p * u.large + (int64_t)u.mask[i]] += src[i];
+    }
   }
   return CREMA_OK;
 }
 
 /* diff_dst, mask, diff_src. */
 static crema_status unpool_bwd(const cr_call *call) {
-  const extents e = extents_of(call->desc, 2, 0);
-  const int64_t from = e.height * e.width, to = e.rows * e.columns;
-  const cr_real *diff_dst = cr_as_reals(call->buffer, 0), *mask = cr_as_reals(call->buffer, 1);
+  const cr_real *diff_dst = cr_as_reals(call->buffer, 0);
   cr_real *diff_src = cr_as_reals(call->buffer, 2);
-  CR_TRY(check_mask(mask, e.planes * from, to));
-#pragma omp parallel for schedule(static) if (e.planes * from >= CR_REF_PARALLEL_MIN)
-  for (int64_t i = 0; i < e.planes * from; ++i) {
-    diff_src[i] = diff_dst[i / from * to + (int64_t)mask[i]];
+  unpooling u;
+  CR_TRY(unpooling_of(call, 2, 0, &u));
+#pragma omp parallel for schedule(static) if (u.planes * u.small >= CR_REF_PARALLEL_MIN)
+  for (int64_t i = 0; i < u.planes * u.small; ++i) {
+    diff_src[i] = diff_dst[i / u.small * u.large + (int64_t)u.mask[i]];
   }
   return CREMA_OK;
 }

@@ -53,13 +53,8 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   euclidean_state *s = layer->state;
   double factor = 0;
   CR_TRY(cr_layer_loss_factor(&s->loss, top[0], &factor));
-  for (int i = 0; i < 2; ++i) {
-    cr_op_scalars scalars = {.alpha = i == 0 ? 2 * factor : -2 * factor, .beta = 0};
-    if (!propagate_down[i]) continue;
-    CR_TRY(cr_layer_op_run(&s->scale, context, (cr_tensor *[]){s->difference, bottom[i]->diff},
-                           &scalars));
-  }
-  return CREMA_OK;
+  return cr_layer_loss_difference(&s->scale, context, s->difference, 2 * factor, propagate_down,
+                                  bottom);
 }
 
 const cr_layer_class cr_layer_euclidean_loss = {

@@ -69,13 +69,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   CR_TRY(cr_layer_loss_factor(&s->loss, top[0], &factor));
   CR_TRY(cr_layer_op_run(&s->sum_back, context, (cr_tensor *[]){s->difference, s->one, s->slope},
                          NULL));
-  for (int i = 0; i < 2; ++i) {
-    const cr_op_scalars scalars = {.alpha = i == 0 ? factor : -factor, .beta = 0};
-    if (!propagate_down[i]) continue;
-    CR_TRY(
-        cr_layer_op_run(&s->scale, context, (cr_tensor *[]){s->slope, bottom[i]->diff}, &scalars));
-  }
-  return CREMA_OK;
+  return cr_layer_loss_difference(&s->scale, context, s->slope, factor, propagate_down, bottom);
 }
 
 const cr_layer_class cr_layer_l1_loss = {

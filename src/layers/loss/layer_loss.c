@@ -84,6 +84,17 @@ static bool has_gradient(const cr_layer *layer, int bottom) {
   return !(layer->class->no_gradient_bottoms >> bottom & 1u);
 }
 
+crema_status cr_layer_loss_difference(cr_layer_op *scale, crema_context *context, cr_tensor *from,
+                                      double factor, const bool *propagate_down,
+                                      crema_blob *const *bottom) {
+  for (int i = 0; i < 2; ++i) {
+    const cr_op_scalars scalars = {.alpha = i == 0 ? factor : -factor, .beta = 0};
+    if (!propagate_down[i]) continue;
+    CR_TRY(cr_layer_op_run(scale, context, (cr_tensor *[]){from, bottom[i]->diff}, &scalars));
+  }
+  return CREMA_OK;
+}
+
 crema_status cr_layer_loss_refuse(const cr_layer *layer, const bool *propagate_down) {
   for (int i = 0; i < layer->bottoms; ++i) {
     if (has_gradient(layer, i) || !propagate_down[i]) continue;

@@ -53,6 +53,12 @@ crema_status cr_layer_loss_finish(cr_layer_loss *loss, crema_context *context,
 crema_status cr_layer_loss_factor(const cr_layer_loss *loss, crema_blob *top,
                                   double *out) CREMA_MUST_USE;
 
+/* The gradients of a loss of the difference of two bottoms: `factor` times `from` for the first,
+ * and for the second the same below 0. `scale` is an op CR_OP_AXPBY. */
+crema_status cr_layer_loss_difference(cr_layer_op *scale, crema_context *context, cr_tensor *from,
+                                      double factor, const bool *propagate_down,
+                                      crema_blob *const *bottom) CREMA_MUST_USE;
+
 /* Fails when the gradient of a bottom that has none (class->no_gradient_bottoms) is asked for. */
 crema_status cr_layer_loss_refuse(const cr_layer *layer, const bool *propagate_down) CREMA_MUST_USE;
 

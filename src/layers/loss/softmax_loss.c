@@ -58,13 +58,7 @@ crema_status cr_softmax_loss_backward(cr_layer *layer, crema_context *context,
 }
 
 const cr_layer_class cr_layer_softmax_loss = {
-    CR_LAYER_SOFTMAX_LOSS("SoftmaxWithLoss", 2),
-    .state_size = sizeof(cr_layer_softmax_loss_state),
-    .pair = &cr_softmax_loss_pair,
-    .no_gradient_bottoms = 1u << 1,
-    .integer_bottoms = 1u << 1,
-    .setup = cr_softmax_loss_setup,
+    CR_SOFTMAX_LOSS("SoftmaxWithLoss", 2),
     .reshape = cr_softmax_loss_reshape,
     .forward = cr_softmax_loss_forward,
-    .backward = cr_softmax_loss_backward,
 };

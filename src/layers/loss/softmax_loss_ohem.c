@@ -48,14 +48,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
 }
 
 const cr_layer_class cr_layer_softmax_loss_ohem = {
-    CR_LAYER_LOSS("SoftmaxWithLossOHEM", 2, 2, 3),
-    .state_size = sizeof(cr_layer_softmax_loss_state),
-    .pair = &cr_softmax_loss_pair,
-    .no_gradient_bottoms = 1u << 1,
-    .integer_bottoms = 1u << 1,
-    .setup = cr_softmax_loss_setup,
+    CR_SOFTMAX_LOSS("SoftmaxWithLossOHEM", 3),
     .reshape = reshape,
     .forward = forward,
-    .backward = cr_softmax_loss_backward,
-    .uses_tops = cr_layer_softmax_loss_uses_tops,
 };
