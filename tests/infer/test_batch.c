@@ -113,19 +113,18 @@ TEST(sizes_of_pieces) {
   const cr_apart heavy = {.apart = true, .weights = 240e6, .values = 6e6, .largest = 2e6};
   const cr_apart tiny = {.apart = true, .weights = 1e6, .values = 1e5, .largest = 5e4};
   const cr_apart mixed = {.weights = 1e6, .values = 20e6, .largest = 5e6};
-  assert_int_equal(cr_pieces_choose(&small, 16, 1), 2);
-  assert_int_equal(cr_pieces_choose(&small, 16, 2), 2);
-  assert_int_equal(cr_pieces_choose(&small, 15, 1), 3);
-  assert_int_equal(cr_pieces_choose(&small, 16, 8), 2);
-  assert_int_equal(cr_pieces_choose(&small, 16, 16), 0);
-  assert_int_equal(cr_pieces_choose(&small, 1, 1), 0);
-  assert_int_equal(cr_pieces_choose(&small, 0, 1), 0);
-  assert_int_equal(cr_pieces_choose(&small, 17, 1), 0);
-  assert_int_equal(cr_pieces_choose(&heavy, 16, 2), 0);
-  assert_int_equal(cr_pieces_choose(&heavy, 256, 2), 64);
-  assert_int_equal(cr_pieces_choose(&tiny, 16, 2), 0);
-  assert_int_equal(cr_pieces_choose(&tiny, 800, 2), 200);
-  assert_int_equal(cr_pieces_choose(&mixed, 16, 1), 0);
+  const struct {
+    const cr_apart *batch;
+    int64_t samples;
+    int threads, piece;
+  } rows[] = {{&small, 16, 1, 2},  {&small, 16, 2, 2},   {&small, 15, 1, 3}, {&small, 16, 8, 2},
+              {&small, 16, 16, 0}, {&small, 1, 1, 0},    {&small, 0, 1, 0},  {&small, 17, 1, 0},
+              {&heavy, 16, 2, 0},  {&heavy, 256, 2, 64}, {&tiny, 16, 2, 0},  {&tiny, 800, 2, 200},
+              {&mixed, 16, 1, 0}};
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
+    assert_int_equal(cr_pieces_choose(rows[i].batch, rows[i].samples, rows[i].threads),
+                     rows[i].piece);
+  }
 }
 
 int main(void) {

@@ -199,6 +199,28 @@ TEST(overwritten_blobs_can_be_read) {
   remove_blocks(net);
 }
 
+/* The compiled net has the outputs of the plain one; whether its explanation has `words`. */
+static void check_compiled(const char *text, const char *words, bool has_words) {
+  crema_model_options options;
+  crema_model *model = NULL;
+  crema_session *session = NULL;
+  uint64_t random = 9;
+  crema_net *net = build(text, CREMA_TEST);
+  draw_inputs(net, &random);
+  ok(crema_net_forward(net, NULL));
+  crema_model_options_init(&options);
+  options.seed = 1701; /* that of `build` */
+  ok(crema_model_load_memory(text, strlen(text), NULL, 0, &options, &model));
+  if (words != NULL) {
+    assert_int_equal(strstr(crema_model_explain(model), words) != NULL, has_words);
+  }
+  ok(crema_session_create(model, NULL, &session));
+  assert_true(output_difference(net, session) <= 1e-5);
+  crema_session_destroy(session);
+  crema_model_destroy(model);
+  crema_net_destroy(net);
+}
+
 /* Layers that overwrite what others still read, which is warned of, stay in their order: 'p' and
  * 'q' must not become one layer, nor may 'r' go, although nobody reads its top. */
 TEST(values_that_are_overwritten_early_stay_so) {
@@ -217,21 +239,7 @@ TEST(values_that_are_overwritten_early_stay_so) {
       "layer { name: 'hush' type: 'Silence' bottom: 'b' }\n"
       "layer { name: 'e' type: 'Convolution' bottom: 'a' top: 'e' convolution_param {"
       " num_output: 4 kernel_size: 1 weight_filler { type: 'xavier' } } }\n";
-  crema_model_options options;
-  crema_model *model = NULL;
-  crema_session *session = NULL;
-  uint64_t random = 9;
-  crema_net *net = build(text, CREMA_TEST);
-  draw_inputs(net, &random);
-  ok(crema_net_forward(net, NULL));
-  crema_model_options_init(&options);
-  options.seed = 1701; /* that of `build` */
-  ok(crema_model_load_memory(text, strlen(text), NULL, 0, &options, &model));
-  ok(crema_session_create(model, NULL, &session));
-  assert_true(output_difference(net, session) <= 1e-5);
-  crema_session_destroy(session);
-  crema_model_destroy(model);
-  crema_net_destroy(net);
+  check_compiled(text, NULL, false);
 }
 
 /* Behind padding only a shift of 0 can be folded into the convolution after it. */
@@ -246,27 +254,11 @@ TEST(shifts_stay_before_padding) {
       " }\n";
   for (int pad = 0; pad < 2; ++pad) {
     char text[2048];
-    crema_model_options options;
-    crema_model *model = NULL;
-    crema_session *session = NULL;
-    uint64_t random = 9;
     snprintf(text, sizeof text,
              "%slayer { name: 'conv' type: 'Convolution' bottom: 'c' top: 'd' convolution_param {"
              " num_output: 2 kernel_size: 3 pad: %d weight_filler { type: 'xavier' } } }\n",
              head, pad);
-    crema_net *net = build(text, CREMA_TEST);
-    draw_inputs(net, &random);
-    ok(crema_net_forward(net, NULL));
-    crema_model_options_init(&options);
-    options.seed = 1701; /* that of `build` */
-    ok(crema_model_load_memory(text, strlen(text), NULL, 0, &options, &model));
-    const bool folded = strstr(crema_model_explain(model), "Bias 'bias' into") != NULL;
-    assert_int_equal(folded, pad == 0);
-    ok(crema_session_create(model, NULL, &session));
-    assert_true(output_difference(net, session) <= 1e-5);
-    crema_session_destroy(session);
-    crema_model_destroy(model);
-    crema_net_destroy(net);
+    check_compiled(text, "Bias 'bias' into", pad == 0);
   }
 }
 

@@ -39,6 +39,18 @@ static double loss_of(rig *r) {
   return rig_get(rig_data_of(r->top[0]), 0);
 }
 
+/* Both passes of a MultiBoxLoss with that loss weight. */
+static void run_multibox(rig *r, double weight, uint32_t *random) {
+  ok(rig_setup(r));
+  fill_random(r->bottom[0], 0.7, random);
+  fill_random(r->bottom[1], 2, random);
+  fill_priors(r->bottom[2]);
+  fill_objects(r->bottom[3]);
+  (void)loss_of(r);
+  rig_set(rig_diff_of(r->top[0]), 0, weight);
+  ok(rig_backward(r));
+}
+
 /* The gradients of places and scores against finite differences; some boxes are matched. */
 static void check_multibox(const char *body, bool shared) {
   char text[600], shapes[200];
@@ -48,14 +60,7 @@ static void check_multibox(const char *body, bool shared) {
   snprintf(shapes, sizeof shapes, "%d %d|%d %d|1 2 %d|1 1 4 8", IMAGES,
            PRIORS * 4 * (shared ? 1 : CLASSES), IMAGES, PRIORS * CLASSES, PRIORS * 4);
   rig_make_of(&r, CREMA_F64, "MultiBoxLoss", text, CAFFE__PHASE__TRAIN, shapes, 1);
-  ok(rig_setup(&r));
-  fill_random(r.bottom[0], 0.7, &random);
-  fill_random(r.bottom[1], 2, &random);
-  fill_priors(r.bottom[2]);
-  fill_objects(r.bottom[3]);
-  (void)loss_of(&r);
-  rig_set(rig_diff_of(r.top[0]), 0, 1.5);
-  ok(rig_backward(&r));
+  run_multibox(&r, 1.5, &random);
   for (int b = 0; b < 2; ++b) {
     int64_t moved = 0;
     for (int64_t i = 0; i < crema_blob_count(r.bottom[b]); ++i) {
@@ -97,14 +102,7 @@ TEST(hard_examples_are_as_many_as_asked_for) {
   rig_make_of(&r, CREMA_F32, "MultiBoxLoss",
               "multibox_loss_param { num_classes: 3 mining_type: HARD_EXAMPLE sample_size: 4 }",
               CAFFE__PHASE__TRAIN, "2 48|2 36|1 2 48|1 1 4 8", 1);
-  ok(rig_setup(&r));
-  fill_random(r.bottom[0], 0.7, &random);
-  fill_random(r.bottom[1], 2, &random);
-  fill_priors(r.bottom[2]);
-  fill_objects(r.bottom[3]);
-  (void)loss_of(&r);
-  rig_set(rig_diff_of(r.top[0]), 0, 1);
-  ok(rig_backward(&r));
+  run_multibox(&r, 1, &random);
   rig_values diff = rig_diff_of(r.bottom[1]);
   for (int64_t i = 0; i < diff.count; i += CLASSES) counted += rig_get(diff, i) != 0;
   assert_int_equal(counted, 4);

@@ -266,35 +266,32 @@ TEST(layers_in_groups) {
   unlink(path);
 }
 
+/* A net of one InnerProduct layer, 'i'. */
+static crema_net *build_product(const char *inputs, const char *more) {
+  char text[512];
+  snprintf(text, sizeof text,
+           INPUT("x", "dim: 1 dim: %s") "layer { name: 'i' type: 'InnerProduct' bottom: 'x' top:"
+           " 'i' inner_product_param { num_output: 2 %s } }", inputs, more);
+  return build(text, CREMA_TRAIN);
+}
+
 TEST(hdf5_models_that_do_not_fit) {
   const char *path = path_of("fit.h5");
-  crema_net *net = build(INPUT("x", DIM2(1, 3))
-                         "layer { name: 'i' type: 'InnerProduct' bottom: 'x' top: 'i'"
-                         " inner_product_param { num_output: 2 } }",
-                         CREMA_TRAIN);
+  crema_net *net = build_product("3", "");
   ok(crema_net_save_weights(net, path));
   crema_net_destroy(net);
-  net = build(INPUT("x", DIM2(1, 3))
-              "layer { name: 'i' type: 'InnerProduct' bottom: 'x' top: 'i'"
-              " inner_product_param { num_output: 2 bias_term: false } }",
-              CREMA_TRAIN);
+  net = build_product("3", "bias_term: false");
   assert_fails(crema_net_load_weights(net, path), CREMA_E_ARGUMENT,
                "incompatible number of blobs for layer 'i' (InnerProduct): the file has /data/i/1, "
                "the net has 1 parameters");
   ok(crema_net_save_weights(net, path));
   crema_net_destroy(net);
-  net = build(INPUT("x", DIM2(1, 3))
-              "layer { name: 'i' type: 'InnerProduct' bottom: 'x' top: 'i'"
-              " inner_product_param { num_output: 2 } }",
-              CREMA_TRAIN);
+  net = build_product("3", "");
   assert_fails(crema_net_load_weights(net, path), CREMA_E_ARGUMENT,
                "incompatible number of blobs for layer 'i' (InnerProduct): the file has no "
                "/data/i/1");
   crema_net_destroy(net);
-  net = build(INPUT("x", DIM2(1, 4))
-              "layer { name: 'i' type: 'InnerProduct' bottom: 'x' top: 'i'"
-              " inner_product_param { num_output: 2 bias_term: false } }",
-              CREMA_TRAIN);
+  net = build_product("4", "bias_term: false");
   assert_fails(crema_net_load_weights(net, path), CREMA_E_SHAPE,
                "/data/i/0 (layer 'i', parameter 0): the file's shape is 2 3 (6), the net's is 2 4 "
                "(8)");

@@ -283,6 +283,14 @@ TEST(the_first_blob_that_is_not_finite_is_found) {
   crema_net_destroy(net);
 }
 
+/* The loss is the sum of the squares of blob b<last>. */
+static void put_loss(sketch *s, int last) {
+  put(s,
+      "layer { name: 'end' type: 'Reduction' bottom: 'b%d' top: 'end' loss_weight: 1 "
+      "reduction_param { operation: SUMSQ } }\n",
+      last);
+}
+
 /* A net of many layers alike: what stays between segments and one segment, of some 4 + 4 blocks. */
 TEST(values_that_are_computed_again_take_no_memory_in_between) {
   enum { BLOCKS = 16 };
@@ -300,10 +308,7 @@ TEST(values_that_are_computed_again_take_no_memory_in_between) {
         "layer { name: 'd%d' type: 'Dropout' bottom: 'b%d' top: 'b%d' }\n",
         i, i - 1, i, i, i, i, i, i, i, i, i, i);
   }
-  put(&s,
-      "layer { name: 'end' type: 'Reduction' bottom: 'b%d' top: 'end' loss_weight: 1 "
-      "reduction_param { operation: SUMSQ } }\n",
-      BLOCKS);
+  put_loss(&s, BLOCKS);
   for (int how = 0; how < TREATMENTS; ++how) {
     crema_net *net = build_planned(s.text, CREMA_TRAIN, (treatment)how);
     for (int pass = 0; pass < PASSES; ++pass) {
@@ -339,10 +344,7 @@ TEST(recurrent_layers_carry_their_state_once) {
         "  num_output: 8 weight_filler { type: 'xavier' } } }\n",
         i, i % 3 == 0 ? "RNN" : "LSTM", i - 1, i);
   }
-  put(&s,
-      "layer { name: 'end' type: 'Reduction' bottom: 'b%d' top: 'end' loss_weight: 1 "
-      "reduction_param { operation: SUMSQ } }\n",
-      LAYERS);
+  put_loss(&s, LAYERS);
   for (int how = 0; how < TREATMENTS; ++how) {
     crema_net *net = build_planned(s.text, CREMA_TRAIN, (treatment)how);
     for (int pass = 0; pass < PASSES; ++pass) {

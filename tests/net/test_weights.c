@@ -532,17 +532,24 @@ TEST(legacy_shapes_fit_from_the_right) {
   assert_int_equal(cr_blob_proto_shape(&proto, &shape), CREMA_E_SHAPE);
 }
 
+/* A message without values, of one axis. */
+static Caffe__BlobProto row_proto(int64_t *dim, Caffe__BlobShape *shape) {
+  Caffe__BlobProto proto = CAFFE__BLOB_PROTO__INIT;
+  caffe__blob_shape__init(shape);
+  shape->n_dim = 1;
+  shape->dim = dim;
+  proto.shape = shape;
+  return proto;
+}
+
 TEST(values_come_in_many_types) {
   crema_shape shape = cr_shape_1(2);
   crema_blob *blob = NULL;
   int64_t dim[] = {2};
   double f64[] = {1.5, -2.5};
   uint8_t raw[] = {0x00, 0x3e, 0x00, 0xc1, 0, 0, 0, 0}; /* 1.5 and -2.5 as binary16 */
-  Caffe__BlobShape proto_shape = CAFFE__BLOB_SHAPE__INIT;
-  proto_shape.n_dim = 1;
-  proto_shape.dim = dim;
-  Caffe__BlobProto proto = CAFFE__BLOB_PROTO__INIT;
-  proto.shape = &proto_shape;
+  Caffe__BlobShape proto_shape;
+  Caffe__BlobProto proto = row_proto(dim, &proto_shape);
   proto.n_double_data = 2;
   proto.double_data = f64;
   ok(crema_blob_create(&shape, &blob));
@@ -573,11 +580,8 @@ TEST(counts_and_shapes_are_checked) {
   crema_blob *blob = NULL;
   int64_t dim[] = {2};
   float f32[] = {1.0f, 2.0f};
-  Caffe__BlobShape proto_shape = CAFFE__BLOB_SHAPE__INIT;
-  proto_shape.n_dim = 1;
-  proto_shape.dim = dim;
-  Caffe__BlobProto proto = CAFFE__BLOB_PROTO__INIT;
-  proto.shape = &proto_shape;
+  Caffe__BlobShape proto_shape;
+  Caffe__BlobProto proto = row_proto(dim, &proto_shape);
   proto.n_data = 2;
   proto.data = f32;
   ok(crema_blob_create(&shape, &blob));

@@ -181,32 +181,31 @@ TEST(parts_of_parts_lie_in_the_outermost) {
   close_nest(&n);
 }
 
-/* Where nothing is copied twice, a part is not made to lie apart. */
-TEST(gaps_are_for_parts_of_parts) {
-  const crema_shape all = {4, {2, 16, 3, 5}};
-  cr_tensor *whole = make(&all), *a = make(&two), *b = make(&two);
+/* Parts `first`, of 8 channels, and `second` of `all` have no homes when `first` is in `order`. */
+static void check_no_home(const crema_shape *all, const crema_shape *first,
+                          const crema_shape *second, cr_format order) {
+  cr_tensor *whole = make(all), *a = make(first), *b = make(second);
   cr_format format;
-  assert_true(set_home(a, &two, whole, &all, 0) && set_home(b, &two, whole, &all, 8));
-  cr_tensor_order_home(a, cr_cpu_device(), format_of(&two, last));
+  assert_true(set_home(a, first, whole, all, 0) && set_home(b, second, whole, all, 8));
+  cr_tensor_order_home(a, cr_cpu_device(), order);
   assert_false(cr_tensor_has_home(a, &format));
+  assert_false(cr_tensor_has_home(b, &format));
   assert_false(cr_tensor_lies_in_order(whole, &format));
   cr_tensor_destroy(a);
   cr_tensor_destroy(b);
   cr_tensor_destroy(whole);
 }
 
+/* Where nothing is copied twice, a part is not made to lie apart. */
+TEST(gaps_are_for_parts_of_parts) {
+  const crema_shape all = {4, {2, 16, 3, 5}};
+  check_no_home(&all, &two, &two, format_of(&two, last));
+}
+
 /* A block must not span two parts. */
 TEST(blocks_end_with_parts) {
   const crema_shape all = {4, {1, 20, 3, 5}}, small = {4, {1, 12, 3, 5}}, rest = {4, {1, 8, 3, 5}};
-  cr_tensor *whole = make(&all), *a = make(&rest), *b = make(&small);
-  cr_format format;
-  assert_true(set_home(a, &rest, whole, &all, 0) && set_home(b, &small, whole, &all, 8));
-  cr_tensor_order_home(a, cr_cpu_device(), format_of(&rest, blocks));
-  assert_false(cr_tensor_has_home(a, &format));
-  assert_false(cr_tensor_has_home(b, &format));
-  cr_tensor_destroy(a);
-  cr_tensor_destroy(b);
-  cr_tensor_destroy(whole);
+  check_no_home(&all, &rest, &small, format_of(&rest, blocks));
 }
 
 /* ---- ops ----------------------------------------------------------------- */

@@ -21,6 +21,16 @@ static const crema_exchange exchange_ways[] = {CREMA_EXCHANGE_TREE, CREMA_EXCHAN
 
 enum { EXCHANGE_WAYS = sizeof exchange_ways / sizeof *exchange_ways };
 
+/* Two layers with parameters, and inputs that case_feed fills. */
+#define TWO_PRODUCTS                                                             \
+  "layer { name: 'in' type: 'Input' top: 'data' top: 'label'\n"                  \
+  "  input_param { shape { dim: 4 dim: 3 } shape { dim: 4 } } }\n"               \
+  "layer { name: 'ip1' type: 'InnerProduct' bottom: 'data' top: 'ip1'\n"         \
+  "  inner_product_param { num_output: 5 weight_filler { type: 'xavier' } } }\n" \
+  "layer { name: 'ip2' type: 'InnerProduct' bottom: 'ip1' top: 'ip2'\n"          \
+  "  inner_product_param { num_output: 2 weight_filler { type: 'xavier' } } }\n" \
+  "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip2' bottom: 'label' top: 'loss' }\n"
+
 /* A test with devices and a case of its own, `solver_case *c = *state`. */
 #define PARALLEL_TEST(name) TEST_BETWEEN(name, parallel_setup, parallel_teardown)
 

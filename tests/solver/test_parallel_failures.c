@@ -9,15 +9,6 @@ enum { DEVICES = 3 };
 
 /* ---- a replica that fails by itself ---- */
 
-static const char *const fed_net =
-    "layer { name: 'in' type: 'Input' top: 'data' top: 'label'\n"
-    "  input_param { shape { dim: 4 dim: 3 } shape { dim: 4 } } }\n"
-    "layer { name: 'ip1' type: 'InnerProduct' bottom: 'data' top: 'ip1'\n"
-    "  inner_product_param { num_output: 5 weight_filler { type: 'xavier' } } }\n"
-    "layer { name: 'ip2' type: 'InnerProduct' bottom: 'ip1' top: 'ip2'\n"
-    "  inner_product_param { num_output: 2 weight_filler { type: 'xavier' } } }\n"
-    "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip2' bottom: 'label' top: 'loss' }\n";
-
 /* Records come one batch at a time, and each replica takes many in an iteration. */
 static const char *const read_net =
     "layer { name: 'in' type: 'Data' top: 'data' top: 'label'\n"
@@ -68,8 +59,8 @@ static void fail_everywhere(solver_case *c, trouble kind, const char *net, const
 
 PARALLEL_TEST(s3_31_a_failure_to_feed_ends_all) {
   solver_case *c = *state;
-  fail_everywhere(c, (trouble){0}, fed_net, "lr_policy: 'fixed'", 2);
-  fail_everywhere(c, (trouble){0}, fed_net,
+  fail_everywhere(c, (trouble){0}, TWO_PRODUCTS, "lr_policy: 'fixed'", 2);
+  fail_everywhere(c, (trouble){0}, TWO_PRODUCTS,
                   "lr_policy: 'fixed' iter_size: 2 layer_wise_reduce: false", 3);
 }
 
@@ -80,7 +71,7 @@ PARALLEL_TEST(s3_31_replicas_that_wait_for_records_hear_of_a_failure) {
 }
 
 PARALLEL_TEST(s3_31_a_loss_that_is_not_finite_ends_all) {
-  fail_everywhere(*state, (trouble){.infinite = true}, fed_net, "lr_policy: 'fixed'", 2);
+  fail_everywhere(*state, (trouble){.infinite = true}, TWO_PRODUCTS, "lr_policy: 'fixed'", 2);
 }
 
 /* No update has begun without the gradients of all. */
@@ -93,13 +84,13 @@ PARALLEL_TEST(s3_31_what_was_learned_before_a_failure_is_kept) {
     char path[256];
     weights known, kept;
     use_devices(c, DEVICES, exchange_ways[way]);
-    case_load(c, fed_net, "lr_policy: 'fixed' max_iter: 9 momentum: 0.9");
+    case_load(c, TWO_PRODUCTS, "lr_policy: 'fixed' max_iter: 9 momentum: 0.9");
     ok(crema_solver_step(c->solver, 2));
     read_weights(c->solver->net, &known);
-    case_load(c, fed_net, "lr_policy: 'fixed' max_iter: 9 momentum: 0.9");
+    case_load(c, TWO_PRODUCTS, "lr_policy: 'fixed' max_iter: 9 momentum: 0.9");
     assert_fails(crema_solver_solve(c->solver), CREMA_E_RANGE, "no sample for pass 7");
     use_devices(c, 1, CREMA_EXCHANGE_AUTO);
-    case_load(c, fed_net, "lr_policy: 'fixed' momentum: 0.9");
+    case_load(c, TWO_PRODUCTS, "lr_policy: 'fixed' momentum: 0.9");
     ok(crema_solver_restore(c->solver, case_path(c, "s_iter_2.solverstate", path)));
     read_weights(c->solver->net, &kept);
     assert_same_weights(&known, &kept);
@@ -120,9 +111,9 @@ static bool fail_at(solver_case *c, crema_exchange way, const fault *f, int nth,
   crema_status status;
   c->options.feed = case_feed;
   use_devices(c, DEVICES, way);
-  if (!loading) case_load(c, fed_net, "lr_policy: 'fixed' momentum: 0.9");
+  if (!loading) case_load(c, TWO_PRODUCTS, "lr_policy: 'fixed' momentum: 0.9");
   cr_sim_fail(f->op, nth, CREMA_E_NO_MEMORY, f->late);
-  status = loading ? case_try_load(c, fed_net, "lr_policy: 'fixed' momentum: 0.9") : CREMA_OK;
+  status = loading ? case_try_load(c, TWO_PRODUCTS, "lr_policy: 'fixed' momentum: 0.9") : CREMA_OK;
   if (status == CREMA_OK) status = crema_solver_step(c->solver, 2);
   cr_sim_clear_faults();
   if (status == CREMA_OK) return false;

@@ -8,15 +8,6 @@
 
 enum { DEVICES = 4 };
 
-static const char *const net_text =
-    "layer { name: 'in' type: 'Input' top: 'data' top: 'label'\n"
-    "  input_param { shape { dim: 4 dim: 3 } shape { dim: 4 } } }\n"
-    "layer { name: 'ip1' type: 'InnerProduct' bottom: 'data' top: 'ip1'\n"
-    "  inner_product_param { num_output: 5 weight_filler { type: 'xavier' } } }\n"
-    "layer { name: 'ip2' type: 'InnerProduct' bottom: 'ip1' top: 'ip2'\n"
-    "  inner_product_param { num_output: 2 weight_filler { type: 'xavier' } } }\n"
-    "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip2' bottom: 'label' top: 'loss' }\n";
-
 /* ---- devices ---- */
 
 /* The first one is the root's, whatever its number. */
@@ -28,7 +19,7 @@ PARALLEL_TEST(s3_01_devices_keep_their_order) {
   for (int way = 0; way < EXCHANGE_WAYS; ++way) {
     use_devices(c, DEVICES, exchange_ways[way]);
     c->options.devices = device;
-    case_load_fed(c, net_text, "lr_policy: 'fixed'");
+    case_load_fed(c, TWO_PRODUCTS, "lr_policy: 'fixed'");
     assert_int_equal(c->solver->replicas, DEVICES);
     assert_ptr_equal(c->solver->device, device[0]);
     for (int i = 0; i < DEVICES; ++i) {
@@ -98,7 +89,7 @@ PARALLEL_TEST(s3_16_each_replica_has_a_thread) {
     const int before = count_threads();
     atomic_store(&t.fed, 0);
     use_devices(c, DEVICES, exchange_ways[turn % EXCHANGE_WAYS]);
-    case_load(c, net_text, "lr_policy: 'fixed'");
+    case_load(c, TWO_PRODUCTS, "lr_policy: 'fixed'");
     assert_true(count_threads() >= before + DEVICES - 1);
     ok(crema_solver_step(c->solver, 2));
     assert_int_equal(atomic_load(&t.fed), 2 * DEVICES);
@@ -154,7 +145,7 @@ PARALLEL_TEST(s3_33_a_program_is_called_before_and_after_all) {
     c->options.iteration_start = at_start;
     c->options.gradients_ready = at_ready;
     use_devices(c, 3, exchange_ways[way]);
-    case_load(c, net_text, "lr_policy: 'fixed' iter_size: 2");
+    case_load(c, TWO_PRODUCTS, "lr_policy: 'fixed' iter_size: 2");
     ok(crema_solver_step(c->solver, 3));
     assert_string_equal(p.text, "sffffffr sffffffr sffffffr ");
   }
@@ -187,7 +178,7 @@ PARALLEL_TEST(s4_53_all_begin_with_the_weights_of_the_first) {
   c->options.feed = feed_and_meddle;
   c->options.user = &m;
   use_devices(c, DEVICES, CREMA_EXCHANGE_REDUCE);
-  case_load(c, net_text, "lr_policy: 'fixed' base_lr: 0");
+  case_load(c, TWO_PRODUCTS, "lr_policy: 'fixed' base_lr: 0");
   for (int turn = 0; turn < 2; ++turn) {
     for (int i = 0; i < DEVICES; ++i) add_to_weights(c->solver->replica[i].net, (float)(i + 1));
     read_weights(c->solver->net, &root);
@@ -239,7 +230,7 @@ PARALLEL_TEST(s4_48_sums_go_on_during_backward) {
   c->options.user = c;
   c->options.iteration_start = count_from_now;
   use_devices(c, DEVICES, CREMA_EXCHANGE_REDUCE);
-  case_load(c, net_text, "lr_policy: 'fixed'");
+  case_load(c, TWO_PRODUCTS, "lr_policy: 'fixed'");
   for (int i = 0; i < DEVICES; ++i) {
     const crema_net_hooks hooks = {.before_backward = await_a_copy, .user = &number[i]};
     number[i] = i;
