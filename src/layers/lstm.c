@@ -22,7 +22,6 @@ enum { H, C };
 typedef struct lstm_state {
   cr_layer_recurrent recurrent;
   cr_layer_op forward, copy, backward, backward_first, backward_weights;
-  cr_tensor *values;   /* of the gates, (T, N, 4 D) */
   cr_tensor *first[2]; /* gradients of first states that nobody asks for */
 } lstm_state;
 
@@ -61,7 +60,6 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   const crema_shape cont = cr_shape_2(r->steps, r->batch), one = cr_shape_2(r->batch, r->units);
   const crema_shape *weights = &layer->blob[r->first_own]->shape;
   const crema_dtype type = cr_layer_arithmetic(layer);
-  CR_TRY(cr_layer_tensor(layer, &s->values, type, crema_shape_count(&gates, 0, 3)));
   for (int i = 0; i < 2 && r->exposed; ++i) {
     CR_TRY(cr_layer_tensor(layer, &s->first[i], type, r->batch * r->units));
   }
@@ -83,7 +81,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
                          (cr_tensor *[]){r->sums, bottom[1]->data, layer->blob[r->first_own]->data,
                                          cr_layer_recurrent_first(layer, bottom, H),
                                          cr_layer_recurrent_first(layer, bottom, C), r->state[H],
-                                         r->state[C], s->values},
+                                         r->state[C], r->sums},
                          NULL));
   CR_TRY(cr_layer_op_run(&s->copy, context, (cr_tensor *[]){r->state[H], top[0]->data}, NULL));
   return cr_layer_recurrent_end(layer, context, top);
@@ -104,9 +102,9 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   if (propagate_down[1]) {
     return cr_layer_fail(layer, CREMA_E_UNSUPPORTED, "cont (bottom 1) has no gradient");
   }
-  cr_tensor *argument[10] = {s->values, r->state[C], cr_layer_recurrent_first(layer, bottom, C),
-                             cont,      weights,     top[0]->diff,
-                             NULL,      r->diff_sums};
+  cr_tensor *argument[10] = {r->sums, r->state[C], cr_layer_recurrent_first(layer, bottom, C),
+                             cont,    weights,     top[0]->diff,
+                             NULL,    r->diff_sums};
   if (r->exposed) {
     argument[8] = first_diff(s, propagate_down, bottom, H);
     argument[9] = first_diff(s, propagate_down, bottom, C);

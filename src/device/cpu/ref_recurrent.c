@@ -4,6 +4,7 @@
 #include "device/cpu/dnnl_rows.h"
 #include "device/cpu/gemm_f32.h"
 #include "device/cpu/ref_gemm.h"
+#include "device/cpu/ref_math.h"
 
 /* T steps of N sequences, D units. */
 typedef struct extents {
@@ -35,44 +36,6 @@ static crema_status check(const cr_plan *plan, int state, int gates, int64_t gat
                  (long long)e.steps, (long long)e.batch, (long long)e.units);
 }
 
-/* ---- functions of the gates ---------------------------------------------- */
-
-#ifdef CR_REF_F32
-/* 2^n p(r) with x = n log 2 + r; the error is 2 ulp. Free of branches: loops over it are
- * vectorised, which those over expf are not. */
-static inline float power(float x) {
-  const float up = 12582912.0f; /* 1.5 * 2^23: adding it rounds to a whole number */
-  x = x < -87.0f ? -87.0f : x > 88.0f ? 88.0f : x;
-  const float n = x * 1.44269504f + up - up;
-  const float r = x - n * 0.693359375f + n * 2.12194440e-4f;
-  float p = 1.9875691500e-4f;
-  p = p * r + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  p = p * r * r + r + 1;
-  const int32_t bits = ((int32_t)n + 127) * (1 << 23);
-  float scale;
-  memcpy(&scale, &bits, sizeof scale);
-  return p * scale;
-}
-static inline float tangent(float x) {
-  return 1 - 2 / (power(2 * x) + 1);
-}
-#else
-static inline cr_real power(cr_real x) {
-  return exp(x);
-}
-static inline cr_real tangent(cr_real x) {
-  return tanh(x);
-}
-#endif
-
-static inline cr_real logistic(cr_real x) {
-  return 1 / (1 + power(-x));
-}
-
 /* ---- products ------------------------------------------------------------ */
 
 static void product(const cr_call *call, const cr_gemm *g) {
@@ -99,32 +62,75 @@ static void product(const cr_call *call, const cr_gemm *g) {
   cr_ref_gemm(g);
 }
 
+CR_CLONES static void scale_row(int64_t units, cr_real cont, const cr_real *from, cr_real *to) {
+#pragma omp simd
+  for (int64_t d = 0; d < units; ++d) to[d] = cont == 0 ? 0 : cont * from[d];
+}
+
 /* to (N, D) = cont (N) * from (N, D). */
 static void scale_rows(const extents *e, const cr_real *cont, const cr_real *from, cr_real *to) {
   for (int64_t n = 0; n < e->batch; ++n) {
-#pragma omp simd
-    for (int64_t d = 0; d < e->units; ++d) {
-      to[n * e->units + d] = cont[n] == 0 ? 0 : cont[n] * from[n * e->units + d];
+    scale_row(e->units, cont[n], from + n * e->units, to + n * e->units);
+  }
+}
+
+/* The weights of the hidden state for the forward steps. With several steps they are transposed
+ * once, which all products then need not do. */
+typedef struct hidden {
+  int64_t gates;
+  const cr_real *weights; /* (G, D), or (D, G) */
+  bool transposed;        /* (D, G) */
+  cr_real *taken;         /* space for cont h' */
+} hidden;
+
+static size_t hidden_bytes(const extents *e, int64_t gates) {
+  const int64_t transposed = e->steps > 1 ? gates * e->units : 0;
+  return (size_t)(e->batch * e->units + transposed) * sizeof(cr_real);
+}
+
+enum { TILE = 16 };
+
+/* to (columns, rows) = from (rows, columns), in tiles of whole cache lines. */
+CR_CLONES static void transpose(int64_t rows, int64_t columns, const cr_real *from, cr_real *to) {
+  for (int64_t i = 0; i < rows; i += TILE) {
+    const int64_t height = rows - i < TILE ? rows - i : TILE;
+    for (int64_t j = 0; j < columns; j += TILE) {
+      const int64_t width = columns - j < TILE ? columns - j : TILE;
+      for (int64_t x = 0; x < width; ++x) {
+        for (int64_t y = 0; y < height; ++y) {
+          to[(j + x) * rows + i + y] = from[(i + y) * columns + j + x];
+        }
+      }
     }
   }
 }
 
-/* sums (N, G) += cont h' weights^T, weights (G, D). */
-static void add_hidden(const cr_call *call, const extents *e, int64_t gates, const cr_real *cont,
-                       const cr_real *before, const cr_real *weights, cr_real *sums) {
-  cr_real *taken = (cr_real *)call->workspace.address;
-  scale_rows(e, cont, before, taken);
+static hidden hidden_of(const cr_call *call, const extents *e, int64_t gates,
+                        const cr_real *weights) {
+  hidden out = {gates, weights, false, (cr_real *)call->workspace.address};
+  if (e->steps < 2 || !weights) return out;
+  cr_real *to = out.taken + e->batch * e->units;
+  transpose(gates, e->units, weights, to);
+  out.weights = to;
+  out.transposed = true;
+  return out;
+}
+
+/* sums (N, G) += cont h' weights^T. */
+static void add_hidden(const cr_call *call, const extents *e, const hidden *w, const cr_real *cont,
+                       const cr_real *before, cr_real *sums) {
+  scale_rows(e, cont, before, w->taken);
   const cr_gemm g = {.m = e->batch,
-                     .n = gates,
+                     .n = w->gates,
                      .k = e->units,
-                     .a = taken,
+                     .a = w->taken,
                      .a_row = e->units,
                      .a_column = 1,
-                     .b = weights,
-                     .b_row = e->units,
-                     .b_transposed = true,
+                     .b = w->weights,
+                     .b_row = w->transposed ? w->gates : e->units,
+                     .b_transposed = !w->transposed,
                      .c = sums,
-                     .c_row = gates,
+                     .c_row = w->gates,
                      .accumulate = true};
   product(call, &g);
 }
@@ -147,29 +153,35 @@ static void hidden_gradient(const cr_call *call, const extents *e, int64_t gates
   scale_rows(e, cont, diff_before, diff_before);
 }
 
+/* Whether the rows of a step are shared out among threads: each value has one exponential at
+ * least. */
+static bool many(const extents *e) {
+  return e->batch * e->units * 16 >= CR_REF_PARALLEL_MIN;
+}
+
 /* ---- LSTM ---------------------------------------------------------------- */
 
 static crema_status lstm_fwd_plan(cr_plan *plan) {
   const extents e = extents_of(plan->desc, 6);
-  plan->workspace_bytes = (size_t)(e.batch * e.units) * sizeof(cr_real);
+  plan->workspace_bytes = hidden_bytes(&e, 4 * e.units);
   CR_TRY(check(plan, 6, 0, 4, 1, 2, 3));
   return check(plan, 5, 7, 4, 1, 2, 4);
 }
 
 /* One sequence's step: sums (4 D) become the values of the gates. */
-static void lstm_cells(int64_t units, cr_real cont, const cr_real *c_before, cr_real *gate,
-                       cr_real *c, cr_real *h) {
+CR_CLONES static void lstm_cells(int64_t units, cr_real cont, const cr_real *c_before,
+                                 cr_real *gate, cr_real *c, cr_real *h) {
 #pragma omp simd
   for (int64_t d = 0; d < units; ++d) {
-    const cr_real i = logistic(gate[d]), f = logistic(gate[units + d]);
-    const cr_real o = logistic(gate[2 * units + d]), g = tangent(gate[3 * units + d]);
+    const cr_real i = cr_ref_sigmoid(gate[d]), f = cr_ref_sigmoid(gate[units + d]);
+    const cr_real o = cr_ref_sigmoid(gate[2 * units + d]), g = cr_ref_tanh(gate[3 * units + d]);
     const cr_real kept = cont == 0 ? 0 : cont * f * c_before[d];
     gate[d] = i;
     gate[units + d] = f;
     gate[2 * units + d] = o;
     gate[3 * units + d] = g;
     c[d] = kept + i * g;
-    h[d] = o * tangent(c[d]);
+    h[d] = o * cr_ref_tanh(kept + i * g);
   }
 }
 
@@ -179,14 +191,14 @@ static crema_status lstm_fwd(const cr_call *call) {
   const int64_t cells = e.batch * e.units;
   const cr_real *cont = cr_as_reals(call->buffer, 1), *weights = cr_as_reals(call->buffer, 2);
   const cr_real *h_before = cr_as_reals(call->buffer, 3), *c_before = cr_as_reals(call->buffer, 4);
+  const cr_real *sums = cr_as_reals(call->buffer, 0);
   cr_real *h = cr_as_reals(call->buffer, 5), *c = cr_as_reals(call->buffer, 6);
   cr_real *values = cr_as_reals(call->buffer, 7);
-  memmove(values, cr_as_reals(call->buffer, 0), (size_t)(4 * e.steps * cells) * sizeof *values);
+  if (values != sums) memcpy(values, sums, (size_t)(4 * e.steps * cells) * sizeof *values);
+  const hidden w = hidden_of(call, &e, 4 * e.units, weights);
   for (int64_t t = 0; t < e.steps; ++t) {
-    if (weights && h_before) {
-      add_hidden(call, &e, 4 * e.units, cont, h_before, weights, values);
-    }
-#pragma omp parallel for schedule(static) if (cells * 16 >= CR_REF_PARALLEL_MIN)
+    if (weights && h_before) add_hidden(call, &e, &w, cont, h_before, values);
+#pragma omp parallel for schedule(static) if (many(&e))
     for (int64_t n = 0; n < e.batch; ++n) {
       lstm_cells(e.units, cont[n], c_before + n * e.units, values + 4 * n * e.units,
                  c + n * e.units, h + n * e.units);
@@ -208,27 +220,36 @@ static crema_status lstm_bwd_plan(cr_plan *plan) {
   return check(plan, 1, 7, 4, 3, 4, 9);
 }
 
-/* One sequence's step. dh: of h, from the top and the next step; dc: of c from the next step, then
- * of c before this one. */
-static void lstm_cells_back(int64_t units, cr_real cont, const cr_real *gate, const cr_real *c,
-                            const cr_real *c_before, const cr_real *dh, cr_real *dc, cr_real *dg) {
+/* One sequence's step: its states and gates, and what the top says of them. */
+typedef struct step {
+  const cr_real *gate, *c, *c_before;
+  const cr_real *diff_h, *diff_c; /* diff_c NULL: none */
+} step;
+
+/* dh: of h, from the next step; dc: of c from the next step, then of c before this one. */
+CR_INLINE void cells_back(int64_t units, cr_real cont, const step *s, const cr_real *diff_c,
+                          const cr_real *dh, cr_real *dc, cr_real *dg) {
+  const cr_real *gate = s->gate, *c = s->c, *c_before = s->c_before, *diff_h = s->diff_h;
 #pragma omp simd
   for (int64_t d = 0; d < units; ++d) {
     const cr_real i = gate[d], f = gate[units + d], o = gate[2 * units + d];
-    const cr_real g = gate[3 * units + d], y = tangent(c[d]);
-    const cr_real all = dc[d] + dh[d] * o * (1 - y * y);
+    const cr_real g = gate[3 * units + d], y = cr_ref_tanh(c[d]);
+    const cr_real of_h = dh[d] + diff_h[d], of_c = diff_c ? dc[d] + diff_c[d] : dc[d];
+    const cr_real all = of_c + of_h * o * (1 - y * y);
     const cr_real through_f = cont == 0 ? 0 : all * cont * c_before[d];
     dg[d] = all * g * i * (1 - i);
     dg[units + d] = through_f * f * (1 - f);
-    dg[2 * units + d] = dh[d] * y * o * (1 - o);
+    dg[2 * units + d] = of_h * y * o * (1 - o);
     dg[3 * units + d] = all * i * (1 - g * g);
     dc[d] = cont == 0 ? 0 : all * cont * f;
   }
 }
 
-static void add_to(int64_t count, const cr_real *x, cr_real *y) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) y[i] += x[i];
+/* Without gradients of c a loop of its own, so that none asks for them at each element. */
+CR_CLONES static void lstm_cells_back(int64_t units, cr_real cont, const step *s, const cr_real *dh,
+                                      cr_real *dc, cr_real *dg) {
+  if (s->diff_c) cells_back(units, cont, s, s->diff_c, dh, dc, dg);
+  else cells_back(units, cont, s, NULL, dh, dc, dg);
 }
 
 /* values, c, c0, cont, weights, diff_h, diff_c, diff_gates, diff_h0, diff_c0. */
@@ -245,18 +266,17 @@ static crema_status lstm_bwd(const cr_call *call) {
   memset(dh, 0, 2 * (size_t)cells * sizeof *dh);
   for (int64_t t = e.steps - 1; t >= 0; --t) {
     const cr_real *before = t > 0 ? c + (t - 1) * cells : c0;
-    const cr_real *rows = cont + t * e.batch, *gate = values + 4 * t * cells;
+    const cr_real *rows = cont + t * e.batch;
     cr_real *dg = diff_gates + 4 * t * cells;
-    add_to(cells, diff_h + t * cells, dh);
-    if (diff_c) add_to(cells, diff_c + t * cells, dc);
-#pragma omp parallel for schedule(static) if (cells * 16 >= CR_REF_PARALLEL_MIN)
+#pragma omp parallel for schedule(static) if (many(&e))
     for (int64_t n = 0; n < e.batch; ++n) {
-      const int64_t at = n * e.units;
-      lstm_cells_back(e.units, rows[n], gate + 4 * at, c + t * cells + at, before + at, dh + at,
-                      dc + at, dg + 4 * at);
+      const int64_t row = n * e.units, at = t * cells + row;
+      const step s = {values + 4 * at, c + at, before + row, diff_h + at,
+                      diff_c ? diff_c + at : NULL};
+      lstm_cells_back(e.units, rows[n], &s, dh + row, dc + row, dg + 4 * row);
     }
-    memset(dh, 0, (size_t)cells * sizeof *dh);
     if (weights) hidden_gradient(call, &e, 4 * e.units, rows, dg, weights, dh);
+    else memset(dh, 0, (size_t)cells * sizeof *dh);
   }
   if (results[0]) memcpy(results[0], dh, (size_t)cells * sizeof *dh);
   if (results[1]) memcpy(results[1], dc, (size_t)cells * sizeof *dc);
@@ -267,22 +287,28 @@ static crema_status lstm_bwd(const cr_call *call) {
 
 static crema_status rnn_fwd_plan(cr_plan *plan) {
   const extents e = extents_of(plan->desc, 4);
-  plan->workspace_bytes = (size_t)(e.batch * e.units) * sizeof(cr_real);
+  plan->workspace_bytes = hidden_bytes(&e, e.units);
   return check(plan, 4, 0, 1, 1, 2, 3);
+}
+
+CR_CLONES static void tangents(int64_t count, cr_real *h) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) h[i] = cr_ref_tanh(h[i]);
 }
 
 /* z, cont, weights, h0, h. */
 static crema_status rnn_fwd(const cr_call *call) {
   const extents e = extents_of(call->desc, 4);
   const int64_t cells = e.batch * e.units;
-  const cr_real *cont = cr_as_reals(call->buffer, 1), *weights = cr_as_reals(call->buffer, 2);
+  const cr_real *z = cr_as_reals(call->buffer, 0), *cont = cr_as_reals(call->buffer, 1);
   const cr_real *before = cr_as_reals(call->buffer, 3);
   cr_real *h = cr_as_reals(call->buffer, 4);
-  memmove(h, cr_as_reals(call->buffer, 0), (size_t)(e.steps * cells) * sizeof *h);
+  if (h != z) memcpy(h, z, (size_t)(e.steps * cells) * sizeof *h);
+  const hidden w = hidden_of(call, &e, e.units, cr_as_reals(call->buffer, 2));
   for (int64_t t = 0; t < e.steps; ++t, h += cells) {
-    add_hidden(call, &e, e.units, cont + t * e.batch, before, weights, h);
-#pragma omp simd
-    for (int64_t i = 0; i < cells; ++i) h[i] = tangent(h[i]);
+    add_hidden(call, &e, &w, cont + t * e.batch, before, h);
+#pragma omp parallel for schedule(static) if (many(&e))
+    for (int64_t n = 0; n < e.batch; ++n) tangents(e.units, h + n * e.units);
     before = h;
   }
   return CREMA_OK;
@@ -293,6 +319,13 @@ static crema_status rnn_bwd_plan(cr_plan *plan) {
   plan->workspace_bytes = (size_t)(e.batch * e.units) * sizeof(cr_real);
   CR_TRY(check(plan, 0, 3, 1, 1, 2, 5));
   return check(plan, 0, 4, 1, 1, 2, 5);
+}
+
+/* One step: dz = (dh of the next step + diff_h) (1 - h^2). */
+CR_CLONES static void tangents_back(int64_t count, const cr_real *h, const cr_real *diff_h,
+                                    const cr_real *dh, cr_real *dz) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) dz[i] = (dh[i] + diff_h[i]) * (1 - h[i] * h[i]);
 }
 
 /* h, cont, weights, diff_h, diff_z, diff_h0. */
@@ -306,10 +339,7 @@ static crema_status rnn_bwd(const cr_call *call) {
   memset(dh, 0, (size_t)cells * sizeof *dh);
   for (int64_t t = e.steps - 1; t >= 0; --t) {
     const int64_t at = t * cells;
-#pragma omp simd
-    for (int64_t i = 0; i < cells; ++i) {
-      diff_z[at + i] = (dh[i] + diff_h[at + i]) * (1 - h[at + i] * h[at + i]);
-    }
+    tangents_back(cells, h + at, diff_h + at, dh, diff_z + at);
     hidden_gradient(call, &e, e.units, cont + t * e.batch, diff_z + at, weights, dh);
   }
   if (diff_h0) memcpy(diff_h0, dh, (size_t)cells * sizeof *dh);

@@ -23,7 +23,8 @@ typedef struct cr_layer_recurrent {
   cr_layer_weights backward_weights; /* of x */
   cr_layer_op static_forward, static_add, static_sum, static_data, static_weights;
   cr_layer_op last;
-  cr_tensor *sums, *diff_sums; /* (T, N, G); before the recurrent part */
+  cr_tensor *sums;      /* (T, N, G); an LSTM makes them the values of its gates */
+  cr_tensor *diff_sums; /* (T, N, G) */
   cr_tensor *statics_sum, *diff_statics;
   cr_tensor *state[CR_RECURRENT_STATES];  /* (T, N, D), of all steps */
   cr_tensor *before[CR_RECURRENT_STATES]; /* (N, D), of the pass that ran last */
