@@ -55,7 +55,7 @@ static bool send_answer(int fd, crema_status status, const void *bytes, size_t s
 static crema_status take_to_parent(void *user, const void *bytes, size_t size) {
   const int *fd = user;
   if (send_answer(*fd, CREMA_OK, bytes, size)) return CREMA_OK;
-  return cr_fail(CREMA_E_CLOSED, "the parent wants no more");
+  return cr_fail(CREMA_E_CLOSED, "the parent process has closed the connection");
 }
 
 static bool serve_list(int fd, hid_t file, const char *path) {
@@ -114,10 +114,11 @@ static crema_status fail_dead(cr_hdf5_reader *reader) {
   reader->has_child = false;
   reader->dead = true;
   if (how == SIGKILL) {
-    return cr_fail(CREMA_E_IO, "the process that read it was killed, or waited in vain");
+    return cr_fail(CREMA_E_IO, "the process that read it was killed, or waited too long");
   }
   if (how == SIGXCPU) {
-    return cr_fail(CREMA_E_CORRUPT, "damaged: the HDF5 library is not through with it after %u s",
+    return cr_fail(CREMA_E_CORRUPT,
+                   "damaged: the HDF5 library did not finish reading it within %u s",
                    reader->limits.seconds);
   }
   if (how == 0) return cr_fail(CREMA_E_CORRUPT, "damaged: the HDF5 library fails on it");

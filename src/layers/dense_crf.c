@@ -3,7 +3,7 @@
  *
  * Formula: Q = softmax of the scores; then max_iter times Q_i = softmax of scores_i + the sum
  * over the kernels of weight * (the mean of all Q_j, weighted with exp(-|f_i - f_j|^2 / 2)), with
- * features f in units of their deviations: places (pos_w, pos_xy_std), or places and colours
+ * features f in units of their deviations: positions (pos_w, pos_xy_std), or positions and colours
  * (bi_w, bi_xy_std, bi_rgb_std). Means are those of a permutohedral lattice, an approximation.
  * Shapes: scores (N, C, H, W), sizes (N, 2 or more): height and width of the part of each picture
  * that counts, pictures (N, 3, H, W), needed with bi_w -> (N, C, H, W): Q or, without
@@ -27,8 +27,8 @@
 typedef struct kernel {
   cr_lattice lattice;
   float weight;
-  float place, colour;  /* deviations; colour 0: places only */
-  cr_buffer reciprocal; /* float for each pixel: of the sum of its weights */
+  float position, colour; /* deviations; colour 0: positions only */
+  cr_buffer reciprocal;   /* float for each pixel: of the sum of its weights */
 } kernel;
 
 typedef struct crf_state {
@@ -40,15 +40,15 @@ typedef struct crf_state {
   cr_buffer score, chance, sum; /* float: of each pixel, its classes */
 } crf_state;
 
-static crema_status read_kernel(const cr_layer *layer, kernel *k, float weight, float place,
+static crema_status read_kernel(const cr_layer *layer, kernel *k, float weight, float position,
                                 float colour) {
-  *k = (kernel){.weight = weight, .place = place, .colour = colour};
-  if (isfinite(weight) && place > 0 && isfinite(place) && colour >= 0 && isfinite(colour)) {
+  *k = (kernel){.weight = weight, .position = position, .colour = colour};
+  if (isfinite(weight) && position > 0 && isfinite(position) && colour >= 0 && isfinite(colour)) {
     return CREMA_OK;
   }
   return cr_layer_fail(layer, CREMA_E_RANGE,
                        "a kernel of weight %g and deviations %g and %g, which must be above 0",
-                       (double)weight, (double)place, (double)colour);
+                       (double)weight, (double)position, (double)colour);
 }
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -124,8 +124,8 @@ static crema_status make_features(crf_state *s, const picture *of, const kernel 
   float *to = floats(&s->feature);
   for (int64_t y = 0; y < of->height; ++y) {
     for (int64_t x = 0; x < of->width; ++x) {
-      *to++ = (float)x / k->place;
-      *to++ = (float)y / k->place;
+      *to++ = (float)x / k->position;
+      *to++ = (float)y / k->position;
       for (int c = 0; c < *axes - 2; ++c) {
         *to++ = of->colours[c * of->plane + y * of->map_width + x] / k->colour;
       }

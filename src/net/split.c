@@ -79,7 +79,7 @@ static crema_status fail_unknown_bottom(split_plan *plan, size_t layer, size_t b
     for (size_t j = 0; j < later->n_top; ++j) {
       if (strcmp(later->top[j], name) != 0) continue;
       return cr_net_fail_blob(param, name, CREMA_E_UNKNOWN_NAME,
-                              "bottom %zu '%.200s' is made only later, by layer '%.200s'", bottom,
+                              "bottom %zu '%.200s' is only made later, by layer '%.200s'", bottom,
                               name, cr_net_text(later->name));
     }
   }

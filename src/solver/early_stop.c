@@ -106,7 +106,7 @@ bool cr_early_stop_is_due(const crema_solver *solver) {
   const char *name = crema_net_output_name(solver->test_net[stop->net], stop->output);
   if (!cr_solver_leads(solver)) return true;
   if (!stop->has_best) {
-    cr_log_info("Early stopping: %s of test net #%d has been no number in %d tests", name,
+    cr_log_info("Early stopping: %s of test net #%d has not been a number in %d tests", name,
                 stop->net, stop->tests);
     return true;
   }

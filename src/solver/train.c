@@ -356,7 +356,7 @@ static crema_status keep_what_is_learned(crema_solver *solver, int64_t start,
   }
   cr_error *error = cr_error_keep();
   if (!weights_are_whole(solver)) {
-    cr_log_warning("Training fails amid update %lld: no snapshot is written",
+    cr_log_warning("Training fails in the middle of update %lld: no snapshot is written",
                    (long long)solver->iteration + 1);
   } else if (crema_solver_snapshot(solver) == CREMA_OK) {
     cr_log_warning("Training fails after %lld iterations, which the snapshot keeps",

@@ -364,7 +364,8 @@ TEST(killed_children_are_told_of) {
   }
   assert_int_equal(kill(child, SIGKILL), 0);
   assert_int_equal(cr_hdf5_look(file, "number", &info), CREMA_E_IO);
-  assert_string_equal(crema_error_text(), "the process that read it was killed, or waited in vain");
+  assert_string_equal(crema_error_text(),
+                      "the process that read it was killed, or waited too long");
   /* Sockets that take the number of the one that was closed. */
   int ends[2];
   char byte;

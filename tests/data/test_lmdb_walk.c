@@ -32,7 +32,7 @@ TEST(files_without_pages_are_refused) {
   file = file_of(9 * PAGE, 8);
   file.meta.duplicates = true;
   assert_int_equal(cr_lmdb_walk_begin(&walk, &file), CREMA_E_UNSUPPORTED);
-  assert_string_equal(crema_error_text(), "a database with several values a key");
+  assert_string_equal(crema_error_text(), "a database with several values per key");
 }
 
 /* As many pages as both the file and its meta page have. */

@@ -306,9 +306,9 @@ TEST(refused_readers) {
   ok(cr_reader_preview(reader, 2, 0, &key, &value));
   assert_memory_equal(key.data, keys[0], 8);
   ok(cr_reader_enter(reader, 2));
-  assert_fails(cr_reader_enter(reader, 2), CREMA_E_STATE, "the reader runs already");
+  assert_fails(cr_reader_enter(reader, 2), CREMA_E_STATE, "the reader is running already");
   assert_fails(cr_reader_preview(reader, 2, 0, &key, &value), CREMA_E_STATE,
-               "the reader runs already");
+               "the reader is running already");
   cr_reader_leave(reader, 2);
   cr_reader_leave(reader, 2);
   cr_reader_close(reader);

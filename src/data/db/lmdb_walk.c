@@ -53,7 +53,7 @@ crema_status cr_lmdb_walk_begin(cr_lmdb_walk *walk, cr_lmdb_file *file) {
   /* Pages at the end that became free before they were written are not in the file. */
   if (walk->pages > file->size / meta->page_size) walk->pages = file->size / meta->page_size;
   if (meta->duplicates) {
-    return cr_fail(CREMA_E_UNSUPPORTED, "a database with several values a key");
+    return cr_fail(CREMA_E_UNSUPPORTED, "a database with several values per key");
   }
   return CREMA_OK;
 }

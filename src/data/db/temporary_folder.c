@@ -122,5 +122,5 @@ crema_status cr_temporary_folder_make(cr_temporary_folder *out) {
     }
     cr_buffer_free(&text);
   }
-  return cr_fail(CREMA_E_IO, "%s: others remove every temporary folder", base_folder());
+  return cr_fail(CREMA_E_IO, "%s: other processes remove every temporary folder", base_folder());
 }

@@ -114,7 +114,7 @@ static crema_status receive(cr_video_pipe *pipe, cr_image *out, bool *end) {
   if (*end) return CREMA_OK;
   if (memcmp(magic, "P6\n", 3) != 0 || !read_number(pipe, &width) || !read_number(pipe, &height) ||
       !read_number(pipe, &most) || width < 1 || height < 1 || most != 255) {
-    return cr_fail(CREMA_E_CORRUPT, "%s gave something else than frames", pipe->program);
+    return cr_fail(CREMA_E_CORRUPT, "%s gave something other than frames", pipe->program);
   }
   CR_TRY(cr_image_reserve(out, height, width, 3));
   const size_t bytes = (size_t)height * (size_t)width * 3;

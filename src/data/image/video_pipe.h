@@ -30,7 +30,7 @@ void cr_video_pipe_stop(cr_video_pipe *pipe);
 /* Reads frame `number` of the stream into `out`, blue, green, red; those before it are left out. A
  * video begins anew behind its last frame. Numbers must not fall without cr_video_pipe_stop. Used
  * by one thread at a time, which the process ends with. Errors: CREMA_E_IO (no process, or no
- * frame), CREMA_E_CORRUPT (something else than frames), those of cr_image_reserve. */
+ * frame), CREMA_E_CORRUPT (something other than frames), those of cr_image_reserve. */
 crema_status cr_video_pipe_read(cr_video_pipe *pipe, uint64_t number, cr_image *out) CREMA_MUST_USE;
 
 #endif

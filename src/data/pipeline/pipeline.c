@@ -284,7 +284,7 @@ static crema_status start_source(cr_pipeline *pipeline) {
 
 crema_status cr_pipeline_start(cr_pipeline *pipeline, uint64_t first) {
   if (pipeline->thread != NULL) {
-    return cr_fail(CREMA_E_STATE, "%s: the pipeline runs already", pipeline->options.name);
+    return cr_fail(CREMA_E_STATE, "%s: the pipeline is running already", pipeline->options.name);
   }
   crema_status status = CREMA_OK;
   pipeline->first = first;

@@ -146,7 +146,7 @@ void cr_pipeline_destroy(cr_pipeline *pipeline);
 /* Starts the source and the threads after the first `first` batches of all solvers together.
  * Stopping takes all batches back, also those that the consumers hold; only the caller then uses
  * the source's data. Starting again waits, on the device, for work on batches that were taken back
- * this way. Errors: CREMA_E_STATE when it runs already; those of the source. */
+ * this way. Errors: CREMA_E_STATE when it is running already; those of the source. */
 crema_status cr_pipeline_start(cr_pipeline *pipeline, uint64_t first) CREMA_MUST_USE;
 void cr_pipeline_stop(cr_pipeline *pipeline);
 

@@ -113,7 +113,7 @@ static crema_status check_slot(const cr_reader *reader, int consumer) {
 static crema_status check_out(const cr_reader *reader, int consumer) {
   CR_TRY(check_slot(reader, consumer));
   if (!reader->slot[consumer].in) return CREMA_OK;
-  return cr_fail(CREMA_E_STATE, "%s: the reader runs already", cr_reader_source(reader));
+  return cr_fail(CREMA_E_STATE, "%s: the reader is running already", cr_reader_source(reader));
 }
 
 /* ---- looking at the first records ---------------------------------------- */

@@ -222,7 +222,7 @@ crema_status cr_dnnl_convert(crema_context *context, int64_t count, cr_format ds
     return CREMA_OK;
   }
   if (dst_format.layout != NULL && cr_dnnl_layout_is_opaque(dst_format.layout)) {
-    return cr_fail(CREMA_E_INTERNAL, "values cannot be converted to a library's own notes");
+    return cr_fail(CREMA_E_INTERNAL, "values cannot be converted to a library's private format");
   }
   if (src_format.layout != NULL && dst_format.layout != NULL &&
       dst_format.type != src_format.type &&

@@ -122,7 +122,7 @@ static crema_status plan_relu(cr_plan *plan) {
     return cr_fail(CREMA_E_UNSUPPORTED, "function %d", (int)plan->desc->u.unary.function);
   }
   CR_TRY(plan_all(plan, layout));
-  /* dst is neither read nor, like all that a kernel only reads, has to be held in the layout. */
+  /* dst is not read, so that it need not be held in the layout. */
   if (plan->desc->kind == CR_OP_UNARY_BWD) plan->format[1] = plan->hint[1];
   return CREMA_OK;
 }

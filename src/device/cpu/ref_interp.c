@@ -17,7 +17,7 @@ static crema_status check(const cr_plan *plan, int src, int dst) {
   if (s->axes == 4 && d->axes == 4 && s->dim[0] == d->dim[0] && s->dim[1] == d->dim[1]) {
     return CREMA_OK;
   }
-  return cr_fail(CREMA_E_SHAPE, "%s: source and result are not maps of as many channels",
+  return cr_fail(CREMA_E_SHAPE, "%s: source and result must have 4 axes, and the first two alike",
                  cr_op_kind_name(plan->desc->kind));
 }
 

@@ -61,7 +61,7 @@ crema_status cr_layer_view(crema_blob *bottom, const crema_shape *shape, crema_b
 
 crema_status cr_layer_multiply(const cr_layer *layer, int64_t factor, int64_t *extent) {
   if (factor > 0 && *extent > INT64_MAX / 8 / factor) {
-    return cr_layer_fail(layer, CREMA_E_SHAPE, "%lld times an extent of %lld is too much",
+    return cr_layer_fail(layer, CREMA_E_SHAPE, "%lld times an extent of %lld is too large",
                          (long long)factor, (long long)*extent);
   }
   *extent *= factor;

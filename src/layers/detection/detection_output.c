@@ -3,10 +3,10 @@
  * Formula: for each image and class but the background: the boxes whose score is above
  * confidence_threshold, the best top_k of them, without those that overlap a better one by more
  * than nms_threshold; of all classes the best keep_top_k.
- * Shapes: places (N, 4 priors) or, with share_location: false, (N, 4 classes priors), scores (N,
+ * Shapes: locations (N, 4 priors) or, with share_location: false, (N, 4 classes priors), scores (N,
  * classes priors), prior boxes (1, 2, 4 priors) -> y (1, 1, boxes, 7): image, class, score, xmin,
- * ymin, xmax, ymax; without any, a row for each image with -1 behind its number. Or places (R, 4)
- * or (R, 4 classes), scores (R, classes), regions (R, 5): image, left, top, right, bottom in
+ * ymin, xmax, ymax; without any, a row for each image with -1 behind its number. Or locations (R,
+ * 4) or (R, 4 classes), scores (R, classes), regions (R, 5): image, left, top, right, bottom in
  * pixels, pictures (N, 3 or more): height, width -> y; boxes are then cut to the picture.
  * Fields: detection_output_param.
  * Caffe: as in Caffe-SSD, which has prior boxes alone; results are not drawn. Files of results
@@ -25,7 +25,7 @@
 #include "layers/detection/result_files.h"
 
 typedef struct output_state {
-  int64_t classes, places; /* places: of each prior, 1 or `classes` */
+  int64_t classes, loc_classes; /* those with locations of their own: 1 or `classes` */
   int64_t images, priors;
   bool regions;       /* instead of prior boxes, `priors` of them */
   double variance[4]; /* of regions */
@@ -52,7 +52,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
     return cr_layer_fail(layer, CREMA_E_UNSUPPORTED, "visualize and save_file are not supported");
   }
   s->classes = p->num_classes;
-  s->places = p->share_location ? 1 : s->classes;
+  s->loc_classes = p->share_location ? 1 : s->classes;
   s->threshold = p->has_confidence_threshold ? p->confidence_threshold : -FLT_MAX;
   s->overlap = nms ? nms->nms_threshold : 0.3f;
   s->eta = nms ? nms->eta : 1;
@@ -69,7 +69,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
                               &s->files);
 }
 
-/* Regions, and pictures in place of one. */
+/* Regions, and pictures in loc_class of one. */
 static crema_status check_regions(cr_layer *layer, crema_blob *const *bottom) {
   output_state *s = layer->state;
   const crema_shape *region = &bottom[2]->shape, *info = &bottom[3]->shape;
@@ -78,15 +78,15 @@ static crema_status check_regions(cr_layer *layer, crema_blob *const *bottom) {
   s->priors = region->axes > 0 ? region->dim[0] : 0;
   if (region->axes < 2 || crema_shape_count(region, 1, region->axes) != 5 || info->axes < 2 ||
       crema_shape_count(info, 1, info->axes) < 3 || s->priors > INT32_MAX ||
-      crema_blob_count(bottom[0]) != s->priors * s->places * 4 ||
+      crema_blob_count(bottom[0]) != s->priors * s->loc_classes * 4 ||
       crema_blob_count(bottom[1]) != s->priors * s->classes) {
-    return cr_layer_fail(
-        layer, CREMA_E_SHAPE,
-        "places %s, scores %s, regions %s and pictures %s do not fit each other and %lld classes",
-        crema_shape_text(&bottom[0]->shape, text[0], sizeof text[0]),
-        crema_shape_text(&bottom[1]->shape, text[1], sizeof text[1]),
-        crema_shape_text(region, text[2], sizeof text[2]),
-        crema_shape_text(info, text[3], sizeof text[3]), (long long)s->classes);
+    return cr_layer_fail(layer, CREMA_E_SHAPE,
+                         "locations %s, scores %s, regions %s and pictures %s do not fit each "
+                         "other and %lld classes",
+                         crema_shape_text(&bottom[0]->shape, text[0], sizeof text[0]),
+                         crema_shape_text(&bottom[1]->shape, text[1], sizeof text[1]),
+                         crema_shape_text(region, text[2], sizeof text[2]),
+                         crema_shape_text(info, text[3], sizeof text[3]), (long long)s->classes);
   }
   return CREMA_OK;
 }
@@ -99,11 +99,11 @@ static crema_status check_priors(cr_layer *layer, crema_blob *const *bottom) {
   s->priors = prior->axes == 3 ? prior->dim[2] / 4 : -1;
   if (loc->axes < 1 || prior->axes != 3 || prior->dim[1] != 2 || prior->dim[2] % 4 != 0 ||
       prior->dim[0] != 1 || s->priors > INT32_MAX ||
-      crema_blob_count(bottom[0]) != s->images * s->priors * s->places * 4 ||
+      crema_blob_count(bottom[0]) != s->images * s->priors * s->loc_classes * 4 ||
       crema_blob_count(bottom[1]) != s->images * s->priors * s->classes) {
     return cr_layer_fail(
         layer, CREMA_E_SHAPE,
-        "places %s, scores %s and prior boxes %s do not fit each other and %lld classes",
+        "locations %s, scores %s and prior boxes %s do not fit each other and %lld classes",
         crema_shape_text(loc, text[0], sizeof text[0]),
         crema_shape_text(&bottom[1]->shape, text[1], sizeof text[1]),
         crema_shape_text(prior, text[2], sizeof text[2]), (long long)s->classes);
@@ -149,9 +149,9 @@ static cr_box box_at(const cr_layer *layer, const image_values *of, int64_t k, i
   const output_state *s = layer->state;
   const Caffe__DetectionOutputParameter *p = layer->param->detection_output_param;
   const cr_prior at = prior_at(s, of, k);
-  const int64_t place = s->places == 1 ? 0 : c;
+  const int64_t loc_class = s->loc_classes == 1 ? 0 : c;
   const cr_box box = cr_box_decode(p->code_type, p->variance_encoded_in_target, &at,
-                                   of->loc + 4 * (k * s->places + place));
+                                   of->loc + 4 * (k * s->loc_classes + loc_class));
   return s->regions ? cr_box_clip(box) : box;
 }
 
@@ -196,7 +196,7 @@ static crema_status find_image(cr_layer *layer, const image_values *of) {
   const int64_t background = layer->param->detection_output_param->background_label_id;
   cr_buffer_clear(&s->found);
   for (int64_t c = 0; c < s->classes; ++c) {
-    if (c == 0 || s->places > 1) CR_TRY(decode(layer, of, c));
+    if (c == 0 || s->loc_classes > 1) CR_TRY(decode(layer, of, c));
     if (c != background) CR_TRY(find_class(s, of, c));
   }
   cr_ranked *all = (cr_ranked *)(void *)s->found.data;
@@ -208,7 +208,7 @@ static crema_status find_image(cr_layer *layer, const image_values *of) {
   for (size_t i = 0; i < count; ++i) {
     const int64_t k = all[i].index;
     cr_box box = ((const cr_box *)(const void *)s->box.data)[k];
-    if (s->places > 1) box = box_at(layer, of, k, all[i].label);
+    if (s->loc_classes > 1) box = box_at(layer, of, k, all[i].label);
     const float row[7] = {
         (float)of->index, (float)all[i].label, all[i].score, box.xmin, box.ymin, box.xmax,
         box.ymax};
@@ -243,7 +243,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
     if (s->regions) {
       of.info += crema_blob_count(bottom[3]) / s->images;
     } else {
-      of.loc += s->priors * s->places * 4;
+      of.loc += s->priors * s->loc_classes * 4;
       of.conf += s->priors * s->classes;
     }
   }

@@ -57,7 +57,7 @@ void cr_planes_color(cr_planes *planes, double hue, double saturation) {
   }
 }
 
-/* ---- places ---- */
+/* ---- positions ---- */
 
 void cr_planes_flip(cr_planes *planes) {
   for (int y = 0; y < 3 * planes->height; ++y) {
@@ -77,9 +77,9 @@ typedef struct neighbours {
 } neighbours;
 
 static neighbours around(int i, int out, int in) {
-  const double place = (i + 0.5) * in / out - 0.5, whole = floor(place);
+  const double position = (i + 0.5) * in / out - 0.5, whole = floor(position);
   neighbours n;
-  cr_cubic_weights((float)(place - whole), n.weight);
+  cr_cubic_weights((float)(position - whole), n.weight);
   for (int k = 0; k < 4; ++k) {
     const int at = (int)whole + k - 1;
     n.at[k] = at < 0 ? 0 : at < in ? at : in - 1;

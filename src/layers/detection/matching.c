@@ -22,7 +22,7 @@ void cr_matcher_free(cr_matcher *matcher) {
 
 /* The boxes of all priors: themselves, or decoded. */
 static crema_status read_boxes(cr_matcher *m, const cr_matching *of, const float *loc,
-                               int64_t places, int64_t place) {
+                               int64_t loc_classes, int64_t loc_class) {
   CR_TRY(cr_buffer_reserve(&m->box, (size_t)of->priors * sizeof(cr_box)));
   cr_box *box = (cr_box *)(void *)m->box.data;
   for (int64_t k = 0; k < of->priors; ++k) {
@@ -30,7 +30,7 @@ static crema_status read_boxes(cr_matcher *m, const cr_matching *of, const float
     box[k] = prior.box;
     if (loc == NULL) continue;
     box[k] = cr_box_decode(of->param->code_type, of->param->encode_variance_in_target, &prior,
-                           loc + 4 * (k * places + place));
+                           loc + 4 * (k * loc_classes + loc_class));
   }
   return CREMA_OK;
 }
@@ -83,9 +83,9 @@ static crema_status match_objects(cr_matcher *m, const cr_matching *of, int32_t 
   }
 }
 
-crema_status cr_match(cr_matcher *m, const cr_matching *of, const float *loc, int64_t places,
-                      int64_t place, int64_t label, int32_t *match, float *overlap) {
-  CR_TRY(read_boxes(m, of, loc, places, place));
+crema_status cr_match(cr_matcher *m, const cr_matching *of, const float *loc, int64_t loc_classes,
+                      int64_t loc_class, int64_t label, int32_t *match, float *overlap) {
+  CR_TRY(read_boxes(m, of, loc, loc_classes, loc_class));
   CR_TRY(overlaps(m, of, label, match, overlap));
   CR_TRY(match_objects(m, of, match, overlap));
   if ((int)of->param->match_type != PER_PREDICTION) return CREMA_OK;

@@ -29,11 +29,13 @@ typedef struct cr_matcher {
 
 void cr_matcher_free(cr_matcher *matcher);
 
-/* Matches the priors, or with `loc` (places: numbers per prior) what the net makes of them for
- * class `place`, with the objects of class `label`, or with -1 all of them. match[priors]: the
- * index of an object, CR_UNMATCHED or CR_LEFT_OUT; overlap[priors]: the best overlap. */
-crema_status cr_match(cr_matcher *matcher, const cr_matching *of, const float *loc, int64_t places,
-                      int64_t place, int64_t label, int32_t *match, float *overlap) CREMA_MUST_USE;
+/* Matches the priors, or with `loc`, which has locations of `loc_classes` classes for each prior,
+ * what the net makes of them for number `loc_class`, with the objects of class `label`, or with -1
+ * all of them. match[priors]: the index of an object, CR_UNMATCHED or CR_LEFT_OUT; overlap[priors]:
+ * the best overlap. */
+crema_status cr_match(cr_matcher *matcher, const cr_matching *of, const float *loc,
+                      int64_t loc_classes, int64_t loc_class, int64_t label, int32_t *match,
+                      float *overlap) CREMA_MUST_USE;
 
 /* Chooses by loss[priors] as mining_type says: negative[priors] becomes 1 for boxes that count
  * without an object; matches that do not count are undone. `loc`: of the image. */

@@ -1,16 +1,16 @@
-/* MultiBoxLoss: the loss of a detector that predicts places and classes of many boxes at once (Liu
- * et al., "SSD", 2016).
+/* MultiBoxLoss: the loss of a detector that predicts locations and classes of many boxes at once
+ * (Liu et al., "SSD", 2016).
  *
- * Formula: loss = (loc_weight * sum of the losses of places, over prior boxes matched with an
+ * Formula: loss = (loc_weight * sum of the losses of locations, over prior boxes matched with an
  * object, + sum of the losses of classes, over these and the boxes that mining chooses) / divisor.
- * The target of a place is the offset from the prior box to the object (code_type).
- * Shapes: places (N, 4 priors) or, with share_location: false, (N, 4 classes priors), scores (N,
+ * The target of a location is the offset from the prior box to the object (code_type).
+ * Shapes: locations (N, 4 priors) or, with share_location: false, (N, 4 classes priors), scores (N,
  * classes priors), prior boxes (1, 2, 4 priors), objects (1, 1, rows, 8): item, class, instance,
  * xmin, ymin, xmax, ymax, difficult -> loss (a scalar).
  * Fields: multibox_loss_param, loss_param.
  * Caffe: as in Caffe-SSD; bp_inside and ignore_difficult_gt are refused. VALID divides by the
- * number of matched boxes. With encode_variance_in_target the gradient of places lacks the factor 1
- * / variance, as there.
+ * number of matched boxes. With encode_variance_in_target the gradient of locations lacks the
+ * factor 1 / variance, as there.
  * Example, loc 1 8, conf 1 6, prior 1 2 8, label 1 1 2 8:
  *   layer { name: "loss" type: "MultiBoxLoss" bottom: "loc" bottom: "conf" bottom: "prior"
  *     bottom: "label" top: "loss" propagate_down: true propagate_down: true
@@ -44,7 +44,7 @@ typedef struct part {
 } part;
 
 typedef struct multibox_state {
-  int64_t classes, places, images, priors;
+  int64_t classes, loc_classes, images, priors;
   int normalization;
   float fixed;    /* the divisor of PRE_FIXED */
   double divisor; /* of the pass */
@@ -111,7 +111,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
                          "neg_pos_ratio must be 0 or more and overlap_threshold above 0");
   }
   s->classes = p->num_classes;
-  s->places = p->share_location ? 1 : s->classes;
+  s->loc_classes = p->share_location ? 1 : s->classes;
   s->loc.made = s->conf.made = -1;
   for (size_t i = 0; i < 2; ++i) {
     s->learns[i] = i >= all->n_propagate_down || all->propagate_down[i];
@@ -128,11 +128,11 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   s->priors = prior->axes == 3 ? prior->dim[2] / 4 : -1;
   if (loc->axes < 1 || prior->axes != 3 || prior->dim[0] != 1 || prior->dim[1] != 2 ||
       prior->dim[2] % 4 != 0 || s->priors > INT32_MAX ||
-      crema_blob_count(bottom[0]) != s->images * s->priors * s->places * 4 ||
+      crema_blob_count(bottom[0]) != s->images * s->priors * s->loc_classes * 4 ||
       crema_blob_count(bottom[1]) != s->images * s->priors * s->classes) {
     return cr_layer_fail(
         layer, CREMA_E_SHAPE,
-        "places %s, scores %s and prior boxes %s do not fit each other and %lld classes",
+        "locations %s, scores %s and prior boxes %s do not fit each other and %lld classes",
         crema_shape_text(loc, text[0], sizeof text[0]),
         crema_shape_text(&bottom[1]->shape, text[1], sizeof text[1]),
         crema_shape_text(prior, text[2], sizeof text[2]), (long long)s->classes);
@@ -154,9 +154,9 @@ static crema_status choose(part *p, int64_t row) {
   return cr_buffer_append(&p->chosen, &index, sizeof index);
 }
 
-/* A matched box's place. */
-static crema_status add_place(cr_layer *layer, const cr_matching *of, int64_t row, int64_t k,
-                              cr_box box) {
+/* A matched box's location. */
+static crema_status add_location(cr_layer *layer, const cr_matching *of, int64_t row, int64_t k,
+                                 cr_box box) {
   multibox_state *s = layer->state;
   const bool learned = of->param->encode_variance_in_target;
   const cr_prior prior = cr_prior_at(of->prior, of->priors, k);
@@ -198,8 +198,8 @@ static double class_loss(const cr_layer *layer, const cr_host_values *conf, int6
   return -log(fmax(exp(own - most) / sum, (double)FLT_MIN));
 }
 
-/* The loss of a matched box's place. */
-static double place_loss(const cr_matching *of, const float *loc, int64_t k, cr_box box) {
+/* The loss of a matched box's location. */
+static double location_loss(const cr_matching *of, const float *loc, int64_t k, cr_box box) {
   const bool learned = of->param->encode_variance_in_target;
   const cr_prior prior = cr_prior_at(of->prior, of->priors, k);
   double offset[4], sum = 0;
@@ -229,28 +229,28 @@ static crema_status mine(cr_layer *layer, const cr_matching *of, int64_t image, 
     loss[k] = class_loss(layer, conf, image * s->priors + k,
                          truth ? label_of(of->param, truth) : of->param->background_label_id);
     if (truth && (int)of->param->mining_type == HARD_EXAMPLE) {
-      loss[k] += place_loss(of, loc, k, truth->box);
+      loss[k] += location_loss(of, loc, k, truth->box);
     }
   }
   return cr_mine(&s->matcher, of, loc, loss, (const float *)(const void *)s->overlap.data, match,
                  (uint8_t *)s->negative.data);
 }
 
-/* The matches of one image: for each place, one after the other. */
+/* The matches of one image: for each class with locations of its own, one after the other. */
 static crema_status match_image(cr_layer *layer, const cr_matching *of, const float *loc) {
   multibox_state *s = layer->state;
   int32_t *match = (int32_t *)(void *)s->match.data;
   float *overlap = (float *)(void *)s->overlap.data;
-  if (s->places == 1) {
+  if (s->loc_classes == 1) {
     return cr_match(&s->matcher, of, of->param->use_prior_for_matching ? NULL : loc, 1, 0, -1,
                     match, overlap);
   }
-  for (int64_t c = 0; c < s->places; ++c) {
+  for (int64_t c = 0; c < s->loc_classes; ++c) {
     int32_t *own = match + c * s->priors;
     for (int64_t k = 0; k < s->priors; ++k) own[k] = CR_UNMATCHED;
     if (c == of->param->background_label_id) continue;
     if (!of->param->use_prior_for_matching) {
-      CR_TRY(cr_match(&s->matcher, of, loc, s->places, c, c, own, overlap));
+      CR_TRY(cr_match(&s->matcher, of, loc, s->loc_classes, c, c, own, overlap));
       continue;
     }
     CR_TRY(cr_match(&s->matcher, of, NULL, 1, 0, -1, own, overlap));
@@ -270,11 +270,11 @@ static crema_status add_image(cr_layer *layer, const cr_matching *of, int64_t im
   const int64_t first = image * s->priors;
   CR_TRY(match_image(layer, of, loc));
   if (mines) CR_TRY(mine(layer, of, image, loc, conf));
-  for (int64_t c = 0; c < s->places; ++c) {
+  for (int64_t c = 0; c < s->loc_classes; ++c) {
     for (int64_t k = 0; k < s->priors; ++k) {
       const int32_t t = match[c * s->priors + k];
       if (t < 0) continue;
-      CR_TRY(add_place(layer, of, (first + k) * s->places + c, k, of->truth[t].box));
+      CR_TRY(add_location(layer, of, (first + k) * s->loc_classes + c, k, of->truth[t].box));
       if (mines) CR_TRY(add_class(s, first + k, label_of(of->param, &of->truth[t])));
     }
   }
@@ -291,7 +291,7 @@ static crema_status add_all_classes(cr_layer *layer, const cr_matching *of, int6
   const int32_t *match = (const int32_t *)(const void *)s->match.data;
   for (int64_t k = 0; k < s->priors; ++k) {
     int64_t label = of->param->background_label_id;
-    for (int64_t c = 0; c < s->places && of->truths > 0; ++c) {
+    for (int64_t c = 0; c < s->loc_classes && of->truths > 0; ++c) {
       const int32_t t = match[c * s->priors + k];
       if (t >= 0) label = label_of(of->param, &of->truth[t]);
     }
@@ -320,7 +320,7 @@ static crema_status collect(cr_layer *layer, crema_blob *const *bottom) {
   CR_TRY(cr_read_truth(layer, label, bottom[3]->shape.dim[2],
                        p->map_object_to_agnostic ? INT32_MAX : s->classes, p->background_label_id,
                        p->use_difficult_gt, &s->truth));
-  CR_TRY(cr_buffer_reserve(&s->match, (size_t)(s->priors * s->places) * sizeof(int32_t)));
+  CR_TRY(cr_buffer_reserve(&s->match, (size_t)(s->priors * s->loc_classes) * sizeof(int32_t)));
   CR_TRY(cr_buffer_reserve(&s->overlap, (size_t)s->priors * sizeof(float)));
   CR_TRY(cr_buffer_reserve(&s->negative, (size_t)s->priors));
   clear_part(&s->loc);
@@ -333,7 +333,7 @@ static crema_status collect(cr_layer *layer, crema_blob *const *bottom) {
     of.truth = truth + at;
     for (of.truths = 0; at + of.truths < truths && truth[at + of.truths].item == i;) ++of.truths;
     if (of.truths > 0) {
-      CR_TRY(add_image(layer, &of, i, loc + i * s->priors * s->places * 4, &conf));
+      CR_TRY(add_image(layer, &of, i, loc + i * s->priors * s->loc_classes * 4, &conf));
     }
     if ((int)p->mining_type == NO_MINING) CR_TRY(add_all_classes(layer, &of, i));
   }

@@ -1,6 +1,6 @@
 /* Maps of boxes as YOLO v2 has them (Redmon and Farhadi, "YOLO9000: better, faster, stronger",
- * 2016). A map (anchors * (5 + classes), side, side) has for each anchor of a cell the place, the
- * size, whether there is an object, and the scores of its classes. */
+ * 2016). A map (anchors * (5 + classes), side, side) has for each anchor of a cell the position,
+ * the size, whether there is an object, and the scores of its classes. */
 #ifndef CR_LAYERS_DETECTION_REGION_H
 #define CR_LAYERS_DETECTION_REGION_H
 

@@ -2,7 +2,7 @@
  *
  * Formula: each object belongs to the cell of its centre and the anchor of the most similar size.
  * With s = 1 / (1 + exp(-t)) of the map's numbers t, the loss is the sum of coord_scale * smooth
- * L1 of s(tx), s(ty), tw, th against the object's place and size, object_scale / 2 * (1 -
+ * L1 of s(tx), s(ty), tw, th against the object's position and size, object_scale / 2 * (1 -
  * s(to))^4 and class_scale * cross entropy, for boxes with an object, and of noobject_scale / 2 *
  * s(to)^2 for the others unless they overlap an object by more than thresh; all over N.
  * Shapes: map (N, num (5 + num_class), side, side), objects (1, 1, rows, 8) as AnnotatedData
@@ -190,10 +190,10 @@ static void learn_object(const cr_layer *layer, const cr_host_values *from,
                             log(truth->box.height * side / (double)map->biases[2 * n + 1])};
   for (int k = 0; k < 4; ++k) {
     const int64_t at = cr_region_index(map, truth->image, cell, n, k);
-    const double t = cr_host_get(from, at), place = cr_region_sigmoid(t);
-    const double distance = (k < 2 ? place : t) - wanted[k];
+    const double t = cr_host_get(from, at), sigmoid = cr_region_sigmoid(t);
+    const double distance = (k < 2 ? sigmoid : t) - wanted[k];
     put(s, at, scale * smooth(distance),
-        scale * slope(distance) * (k < 2 ? place * (1 - place) : 1));
+        scale * slope(distance) * (k < 2 ? sigmoid * (1 - sigmoid) : 1));
   }
   const int64_t object = cr_region_index(map, truth->image, cell, n, 4);
   const double o = cr_region_sigmoid(cr_host_get(from, object));
