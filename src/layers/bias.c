@@ -11,7 +11,6 @@
  */
 #include "core/fail.h"
 #include "layers/common/layer_affine.h"
-#include "layers/common/layer_noop.h"
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   static const Caffe__BiasParameter defaults = CAFFE__BIAS_PARAMETER__INIT;
@@ -28,10 +27,8 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   return cr_layer_add_param(layer, 0, &shape, param->filler);
 }
 
-/* A second bottom has no samples. */
 static cr_layer_reach reach(const Caffe__LayerParameter *param, int bottoms) {
-  return bottoms > 1 ? CR_REACHES_ANY
-                     : cr_layer_reach_from(param->bias_param ? param->bias_param->axis : 1);
+  return cr_layer_affine_reach(bottoms, param->bias_param ? param->bias_param->axis : 1);
 }
 
 const cr_layer_class cr_layer_bias = {

@@ -70,9 +70,8 @@ static cr_values preserves(const cr_layer *layer) {
 }
 
 const cr_layer_class cr_layer_dropout = {
-    CR_LAYER_PAIR("Dropout", dropout_state, 1),
-    .in_place = true,
-    .noop_in_test = true,
+    CR_LAYER_DROPOUT("Dropout", dropout_state),
+    .pair = &pair,
     .setup = setup,
     .reshape = reshape,
     .forward = forward,

@@ -26,19 +26,12 @@ static const Caffe__NormalizeParameter *param_of(const cr_layer *layer) {
   return layer->param->norm_param ? layer->param->norm_param : &defaults;
 }
 
-static crema_status check_axes(const cr_layer *layer, const crema_shape *shape) {
-  char text[128];
-  if (shape->axes >= 2) return CREMA_OK;
-  return cr_layer_fail(layer, CREMA_E_SHAPE, "the bottom must have 2 axes or more, found shape %s",
-                       crema_shape_text(shape, text, sizeof text));
-}
-
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   static const Caffe__FillerParameter one = CR_CONSTANT_FILLER(1);
   normalize_state *s = layer->state;
   const Caffe__NormalizeParameter *param = param_of(layer);
   (void)top;
-  CR_TRY(check_axes(layer, &bottom[0]->shape));
+  CR_TRY(cr_layer_need_channels(layer, &bottom[0]->shape));
   if (!(param->eps >= 0 && param->eps < 1e30f)) {
     return cr_layer_fail(layer, CREMA_E_RANGE, "eps is %g, must be 0 or more", (double)param->eps);
   }
@@ -55,7 +48,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   const crema_shape *shape = &bottom[0]->shape;
   const int64_t count = crema_blob_count(bottom[0]);
   const crema_dtype type = cr_layer_arithmetic(layer);
-  CR_TRY(check_axes(layer, shape));
+  CR_TRY(cr_layer_need_channels(layer, shape));
   const crema_shape x = cr_layer_fold(shape, 1, 2);
   const crema_shape all = s->shared ? cr_shape_3(1, 1, count) : x;
   const crema_shape c = cr_shape_1(crema_blob_count(layer->blob[0]));

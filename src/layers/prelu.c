@@ -22,19 +22,12 @@ static const cr_layer_pair_table pair = {
     .backward = {CR_OP_PRELU_BWD_DATA, {CR_INPUT, CR_W0, CR_DY, CR_DX}},
 };
 
-static crema_status check_axes(const cr_layer *layer, const crema_shape *shape) {
-  char text[128];
-  if (shape->axes >= 2) return CREMA_OK;
-  return cr_layer_fail(layer, CREMA_E_SHAPE, "the bottom must have 2 axes or more, found shape %s",
-                       crema_shape_text(shape, text, sizeof text));
-}
-
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   static const Caffe__FillerParameter quarter = CR_CONSTANT_FILLER(0.25f);
   prelu_state *s = layer->state;
   const Caffe__PReLUParameter *param = layer->param->prelu_param;
   (void)top;
-  CR_TRY(check_axes(layer, &bottom[0]->shape));
+  CR_TRY(cr_layer_need_channels(layer, &bottom[0]->shape));
   s->shared = param && param->channel_shared;
   crema_shape slope = s->shared ? cr_shape(0, NULL) : cr_shape_1(bottom[0]->shape.dim[1]);
   CR_TRY(cr_layer_set_params(layer, 1));
@@ -44,7 +37,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   prelu_state *s = layer->state;
   const crema_shape *shape = &bottom[0]->shape;
-  CR_TRY(check_axes(layer, shape));
+  CR_TRY(cr_layer_need_channels(layer, shape));
   const crema_shape x = s->shared ? cr_shape_3(1, 1, crema_shape_count(shape, 0, shape->axes))
                                   : cr_layer_fold(shape, 1, 2);
   const crema_shape c = cr_shape_1(crema_blob_count(layer->blob[0]));

@@ -11,7 +11,6 @@
  *   layer { name: "scale" type: "Scale" bottom: "x" top: "y" scale_param { bias_term: true } } */
 #include "core/fail.h"
 #include "layers/common/layer_affine.h"
-#include "layers/common/layer_noop.h"
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   static const Caffe__ScaleParameter defaults = CAFFE__SCALE_PARAMETER__INIT;
@@ -31,10 +30,8 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   return s->bias ? cr_layer_add_param(layer, learned, &shape, param->bias_filler) : CREMA_OK;
 }
 
-/* A second bottom has no samples. */
 static cr_layer_reach reach(const Caffe__LayerParameter *param, int bottoms) {
-  return bottoms > 1 ? CR_REACHES_ANY
-                     : cr_layer_reach_from(param->scale_param ? param->scale_param->axis : 1);
+  return cr_layer_affine_reach(bottoms, param->scale_param ? param->scale_param->axis : 1);
 }
 
 const cr_layer_class cr_layer_scale = {

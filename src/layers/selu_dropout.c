@@ -96,12 +96,7 @@ static cr_values preserves(const cr_layer *layer) {
 }
 
 const cr_layer_class cr_layer_selu_dropout = {
-    .type = "SeLuDropout",
-    .state_size = sizeof(selu_dropout_state),
-    .bottoms = {1, 1},
-    .tops = {1, 1},
-    .in_place = true,
-    .noop_in_test = true,
+    CR_LAYER_DROPOUT("SeLuDropout", selu_dropout_state),
     .setup = setup,
     .reshape = reshape,
     .forward = forward,

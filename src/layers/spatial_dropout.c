@@ -30,11 +30,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   spatial_dropout_state *s = layer->state;
   const crema_shape *shape = &bottom[0]->shape;
   bool drops = false;
-  char text[128];
-  if (shape->axes < 2) {
-    return cr_layer_fail(layer, CREMA_E_SHAPE, "the bottom must have 2 axes or more, found %s",
-                         crema_shape_text(shape, text, sizeof text));
-  }
+  CR_TRY(cr_layer_need_channels(layer, shape));
   CR_TRY(cr_dropout_make(layer, &s->dropout, bottom, top, &drops));
   if (!drops) return CREMA_OK;
   const int64_t channels = crema_shape_count(shape, 0, 2);
@@ -85,12 +81,7 @@ static cr_values preserves(const cr_layer *layer) {
 }
 
 const cr_layer_class cr_layer_spatial_dropout = {
-    .type = "SpatialDropout",
-    .state_size = sizeof(spatial_dropout_state),
-    .bottoms = {1, 1},
-    .tops = {1, 1},
-    .in_place = true,
-    .noop_in_test = true,
+    CR_LAYER_DROPOUT("SpatialDropout", spatial_dropout_state),
     .setup = setup,
     .reshape = reshape,
     .forward = forward,

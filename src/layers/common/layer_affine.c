@@ -1,6 +1,7 @@
 #include "layers/common/layer_affine.h"
 
 #include "core/fail.h"
+#include "layers/common/layer_noop.h"
 #include "layers/common/layer_shape.h"
 
 static crema_blob *operand_of(const cr_layer *layer, crema_blob *const *bottom) {
@@ -119,4 +120,9 @@ crema_status cr_layer_affine_backward(cr_layer *layer, crema_context *context,
 bool cr_layer_affine_uses_bottom(const cr_layer *layer, int bottom) {
   const cr_layer_affine *s = layer->state;
   return s->scale && (bottom == 1 || layer->bottoms > 1 || layer->param_propagate_down[0]);
+}
+
+/* A second bottom has no samples. */
+cr_layer_reach cr_layer_affine_reach(int bottoms, int axis) {
+  return bottoms > 1 ? CR_REACHES_ANY : cr_layer_reach_from(axis);
 }

@@ -27,6 +27,9 @@ cr_layer_forward_fn cr_layer_affine_forward;
 cr_layer_backward_fn cr_layer_affine_backward;
 bool cr_layer_affine_uses_bottom(const cr_layer *layer, int bottom);
 
+/* How far the values reach of a layer whose parameters say `axis`. */
+cr_layer_reach cr_layer_affine_reach(int bottoms, int axis);
+
 /* What the classes have in common; each adds its setup. */
 #define CR_LAYER_AFFINE(type_name)                                                             \
   .type = type_name, .state_size = sizeof(cr_layer_affine), .bottoms = {1, 2}, .tops = {1, 1}, \

@@ -26,4 +26,9 @@ crema_status cr_dropout_forward(cr_dropout *dropout, crema_context *context,
 crema_status cr_dropout_backward(cr_dropout *dropout, crema_context *context,
                                  crema_blob *const *top, crema_blob *const *bottom) CREMA_MUST_USE;
 
+/* What the classes have in common; each adds its functions. */
+#define CR_LAYER_DROPOUT(type_name, state)                                           \
+  .type = type_name, .state_size = sizeof(state), .bottoms = {1, 1}, .tops = {1, 1}, \
+  .in_place = true, .noop_in_test = true
+
 #endif

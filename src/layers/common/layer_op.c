@@ -165,3 +165,10 @@ crema_status cr_layer_same_shape(const cr_layer *layer, const char *what,
                        crema_shape_text(expected, a, sizeof a),
                        crema_shape_text(found, b, sizeof b));
 }
+
+crema_status cr_layer_need_channels(const cr_layer *layer, const crema_shape *shape) {
+  char text[128];
+  if (shape->axes >= 2) return CREMA_OK;
+  return cr_layer_fail(layer, CREMA_E_SHAPE, "the bottom must have 2 axes or more, found shape %s",
+                       crema_shape_text(shape, text, sizeof text));
+}

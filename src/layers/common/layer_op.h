@@ -79,4 +79,7 @@ crema_status cr_layer_same_shape(const cr_layer *layer, const char *what,
                                  const crema_shape *expected,
                                  const crema_shape *found) CREMA_MUST_USE;
 
+/* Fails unless a bottom of `shape` has axis 1, which is that of channels. */
+crema_status cr_layer_need_channels(const cr_layer *layer, const crema_shape *shape) CREMA_MUST_USE;
+
 #endif
