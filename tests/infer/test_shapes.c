@@ -77,10 +77,10 @@ TEST(they_run_when_shapes_have_changed) {
 TEST(blobs_that_are_asked_for_are_right) {
   pair p;
   open_pair(net_text, &p);
-  set_extents(&p, 7, 6);
-  check_blobs(&p);
-  set_extents(&p, 8, 6);
-  check_blobs(&p);
+  for (int64_t high = 7; high < 9; ++high) {
+    set_extents(&p, high, 6);
+    check_blobs(&p);
+  }
   close_pair(&p);
 }
 
@@ -89,10 +89,10 @@ TEST(the_pass_can_be_left_out) {
   open_pair(net_text, &p);
   leave_out(&p, "constants");
   assert_false(tells(&p, "when shapes change"));
-  set_extents(&p, 7, 6);
-  check_equal(&p);
-  set_extents(&p, 8, 6);
-  check_equal(&p);
+  for (int64_t high = 7; high < 9; ++high) {
+    set_extents(&p, high, 6);
+    check_equal(&p);
+  }
   close_pair(&p);
 }
 

@@ -133,23 +133,31 @@ TEST(axes_of_samples_are_seen) {
   }
 }
 
-TEST(layers_for_training_hand_values_on) {
+/* Makes the layer of each row; returns for how many `check` knew what to look at. */
+static int check_rows(bool (*check)(const layer_row *row, rig *r)) {
   int seen = 0;
   for (size_t k = 0; k < ROWS; ++k) {
     rig r;
     if (!has_numbers(&rows[k])) continue;
     make_for_test(&r, &rows[k]);
-    if (r.layer->class->noop_in_test) {
-      ok(rig_forward(&r));
-      const size_t bytes = (size_t)crema_blob_count(r.top[0]) * sizeof(float);
-      if (memcmp(rig_data(r.top[0]), rig_data(r.bottom[0]), bytes) != 0) {
-        fail_msg("%s %s", rows[k].type, rows[k].body);
-      }
-      ++seen;
-    }
+    seen += check(&rows[k], &r);
     rig_free(&r);
   }
-  assert_true(seen >= 3);
+  return seen;
+}
+
+static bool hands_on(const layer_row *row, rig *r) {
+  if (!r->layer->class->noop_in_test) return false;
+  ok(rig_forward(r));
+  const size_t bytes = (size_t)crema_blob_count(r->top[0]) * sizeof(float);
+  if (memcmp(rig_data(r->top[0]), rig_data(r->bottom[0]), bytes) != 0) {
+    fail_msg("%s %s", row->type, row->body);
+  }
+  return true;
+}
+
+TEST(layers_for_training_hand_values_on) {
+  assert_true(check_rows(hands_on) >= 3);
 }
 
 /* The largest magnitude of a blob; with `positive`, its values become these magnitudes. */
@@ -162,28 +170,26 @@ static float largest(crema_blob *blob, bool positive) {
   return most;
 }
 
-TEST(what_cannot_be_below_0_stays_so) {
-  int seen = 0;
-  for (size_t k = 0; k < ROWS; ++k) {
-    rig r;
-    if (!has_numbers(&rows[k])) continue;
-    make_for_test(&r, &rows[k]);
-    if (r.layer->class->keeps_positive) {
-      for (int j = 0; j < r.bottoms; ++j) (void)largest(r.bottom[j], true);
-      ok(rig_forward(&r));
-      for (int64_t i = 0; i < crema_blob_count(r.top[0]); ++i) {
-        if (!(rig_data(r.top[0])[i] >= 0)) fail_msg("%s %s", rows[k].type, rows[k].body);
-      }
-      ++seen;
-    }
-    rig_free(&r);
+static bool keeps_positive(const layer_row *row, rig *r) {
+  if (!r->layer->class->keeps_positive) return false;
+  for (int j = 0; j < r->bottoms; ++j) (void)largest(r->bottom[j], true);
+  ok(rig_forward(r));
+  for (int64_t i = 0; i < crema_blob_count(r->top[0]); ++i) {
+    if (!(rig_data(r->top[0])[i] >= 0)) fail_msg("%s %s", row->type, row->body);
   }
-  assert_true(seen >= 4);
+  return true;
+}
+
+TEST(what_cannot_be_below_0_stays_so) {
+  assert_true(check_rows(keeps_positive) >= 4);
 }
 
 /* Twice the bottoms make twice the tops, none of which is larger than all bottoms. */
-static void check_scale(const layer_row *row, rig *r) {
+static bool carries_integers(const layer_row *row, rig *r) {
+  const cr_layer_class *class = r->layer->class;
   float most = 0;
+  if (class->carries_integers == NULL) return false;
+  if (!class->carries_integers(r->layer, crema_blob_shape(r->top[0]))) return false;
   float *once = run(r);
   for (int j = 0; j < r->bottoms; ++j) {
     float *value = rig_data(r->bottom[j]);
@@ -198,23 +204,11 @@ static void check_scale(const layer_row *row, rig *r) {
   }
   free(twice);
   free(once);
+  return true;
 }
 
 TEST(integers_of_any_scale_are_carried) {
-  int seen = 0;
-  for (size_t k = 0; k < ROWS; ++k) {
-    rig r;
-    if (!has_numbers(&rows[k])) continue;
-    make_for_test(&r, &rows[k]);
-    const cr_layer_class *class = r.layer->class;
-    if (class->carries_integers != NULL &&
-        class->carries_integers(r.layer, crema_blob_shape(r.top[0]))) {
-      check_scale(&rows[k], &r);
-      ++seen;
-    }
-    rig_free(&r);
-  }
-  assert_true(seen >= 3);
+  assert_true(check_rows(carries_integers) >= 3);
 }
 
 int main(void) {

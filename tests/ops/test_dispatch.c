@@ -1,10 +1,9 @@
 /* The dispatcher: ops on tensors, with whatever kernels the CPU has. */
 #include <string.h>
 
-#include "check.h"
 #include "device/device.h"
 #include "memory/tensor_help.h"
-#include "ops/op.h"
+#include "op_make.h"
 
 static crema_context *host(void) {
   return cr_host_context();
@@ -38,22 +37,13 @@ static void expect(cr_tensor *tensor, int64_t count, const float *wanted) {
   }
 }
 
-static cr_op *make_op(cr_op_desc given, int args, const crema_shape *const *shape) {
-  cr_op_desc *desc = NULL;
-  cr_op *op = NULL;
-  ok(cr_op_describe(&given, args, shape, NULL, &desc));
-  ok(cr_op_create(&desc, &op));
-  assert_null(desc);
-  return op;
-}
-
 static const crema_shape vector4 = {1, {4}}, vector2 = {1, {2}}, scalar1 = {1, {1}};
 static const crema_shape matrix23 = {2, {2, 3}}, matrix22 = {2, {2, 2}};
 
 static cr_op *make_relu(const crema_shape *shape) {
   const cr_op_desc desc = {
       .kind = CR_OP_UNARY_FWD, .type = CREMA_F32, .u.unary = {.function = CR_UNARY_RELU}};
-  return make_op(desc, 2, (const crema_shape *[]){shape, shape});
+  return op_make(&desc, 2, (const crema_shape *[]){shape, shape});
 }
 
 TEST(test_in_place) {
@@ -82,7 +72,7 @@ TEST(test_shared_values) {
 /* diff_weights = diff_dst^T src; diff_bias = column sums of diff_dst. */
 TEST(test_accumulate) {
   const cr_op_desc desc = {.kind = CR_OP_IP_BWD_WEIGHTS, .type = CREMA_F32};
-  cr_op *op = make_op(desc, 4, (const crema_shape *[]){&matrix23, &matrix22, &matrix23, &vector2});
+  cr_op *op = op_make(&desc, 4, (const crema_shape *[]){&matrix23, &matrix22, &matrix23, &vector2});
   cr_tensor *src = make(6, (float[]){1, 2, 3, 4, 5, 6}), *diff = make(4, (float[]){1, -1, 2, 0});
   /* What a zero-marked tensor held before must not be added to. */
   cr_tensor *weights = make(6, (float[]){9, 9, 9, 9, 9, 9}), *bias = make(2, (float[]){9, 9});
@@ -102,7 +92,7 @@ TEST(test_accumulate) {
 
 static cr_op *make_product(bool bias) {
   const cr_op_desc desc = {.kind = CR_OP_IP_FWD, .type = CREMA_F32};
-  return make_op(desc, 4,
+  return op_make(&desc, 4,
                  (const crema_shape *[]){&matrix23, &matrix23, bias ? &vector2 : NULL, &matrix22});
 }
 
@@ -129,7 +119,7 @@ TEST(test_optional) {
 
 TEST(test_zero_tensor) {
   const cr_op_desc desc = {.kind = CR_OP_SUM, .type = CREMA_F32};
-  cr_op *sum = make_op(desc, 3, (const crema_shape *[]){&vector4, &vector4, &vector4});
+  cr_op *sum = op_make(&desc, 3, (const crema_shape *[]){&vector4, &vector4, &vector4});
   cr_tensor *x = make(4, (float[]){1, 2, 3, 4}), *zero = make(4, (float[]){7, 7, 7, 7});
   cr_tensor *y = make(4, NULL);
   cr_tensor_set_zero(zero);
@@ -144,7 +134,7 @@ TEST(test_zero_tensor) {
 
 TEST(test_scalars) {
   const cr_op_desc desc = {.kind = CR_OP_AXPBY, .type = CREMA_F32};
-  cr_op *op = make_op(desc, 2, (const crema_shape *[]){&vector4, &vector4});
+  cr_op *op = op_make(&desc, 2, (const crema_shape *[]){&vector4, &vector4});
   cr_tensor *x = make(4, (float[]){1, 2, 3, 4}), *y = make(4, (float[]){10, 20, 30, 40});
   const cr_op_scalars scalars = {.alpha = 2, .beta = 0.5f};
   ok(cr_op_run(op, host(), (cr_tensor *[]){x, y}, &scalars));
@@ -163,7 +153,7 @@ TEST(test_chain) {
                            .type = CREMA_F32,
                            .u.conv = {.window = {2, {1, 1}, {1, 1}, {0, 0}, {1, 1}}, .group = 1}};
   const crema_shape *const shapes[] = {&image, &filter, NULL, &image};
-  cr_op *first = make_op(desc, 4, shapes), *second = make_op(desc, 4, shapes);
+  cr_op *first = op_make(&desc, 4, shapes), *second = op_make(&desc, 4, shapes);
   cr_op *relu = make_relu(&image);
   float values[2 * C * POSITIONS], wanted[2 * C * POSITIONS], identity[C * C] = {0};
   for (int i = 0; i < 2 * C * POSITIONS; ++i) {
@@ -249,7 +239,7 @@ TEST(test_same_descriptors) {
 
 TEST(test_no_row) {
   cr_op_desc desc = {.kind = CR_OP_SOFTMAX_FWD, .type = CREMA_U8, .u.axis = 0};
-  cr_op *op = make_op(desc, 2, (const crema_shape *[]){&vector4, &vector4});
+  cr_op *op = op_make(&desc, 2, (const crema_shape *[]){&vector4, &vector4});
   cr_tensor *x = make(4, NULL), *y = make(4, NULL);
   assert_fails(cr_op_run(op, host(), (cr_tensor *[]){x, y}, NULL), CREMA_E_UNSUPPORTED,
                "softmax_fwd");
@@ -263,7 +253,7 @@ TEST(test_bad_label) {
   const crema_shape prob_shape = {3, {2, 2, 1}}, label_shape = {2, {2, 1}};
   const cr_op_desc desc = {.kind = CR_OP_NLL_FWD, .type = CREMA_F32};
   cr_op *op =
-      make_op(desc, 4, (const crema_shape *[]){&prob_shape, &label_shape, &scalar1, &scalar1});
+      op_make(&desc, 4, (const crema_shape *[]){&prob_shape, &label_shape, &scalar1, &scalar1});
   cr_tensor *prob = make(4, (float[]){0.5f, 0.5f, 0.25f, 0.75f});
   cr_tensor *label = make(2, (float[]){1, 7}), *loss = make(1, NULL), *count = make(1, NULL);
   cr_tensor *args[] = {prob, label, loss, count};

@@ -10,9 +10,9 @@
 #include "core/rng.h"
 #include "memory/blob.h"
 #include "op_check.h"
+#include "op_make.h"
 #include "op_reference.h"
 #include "op_run.h"
-#include "ops/op.h"
 
 static uint32_t seed;
 static bool ran[OP_ROWS_MAX];
@@ -98,14 +98,6 @@ static void check_rows(const problem *p, crema_dtype arithmetic, double toleranc
   free(out[p->result]);
 }
 
-static cr_op_desc blank(cr_op_kind kind) {
-  cr_op_desc desc;
-  memset(&desc, 0, sizeof desc);
-  desc.kind = kind;
-  desc.type = CREMA_F32;
-  return desc;
-}
-
 static double apply_posts(const cr_op_desc *desc, double x, double addend) {
   const cr_posts *posts = cr_op_posts(desc);
   for (int i = 0; i < cr_posts_count(posts); ++i) {
@@ -166,7 +158,7 @@ static int64_t extent_of(const product_case *c) {
 static cr_op_desc *describe_product(const product_case *c) {
   const bool ip = c->size == 0;
   const int64_t to = extent_of(c);
-  cr_op_desc desc = blank(ip ? CR_OP_IP_INT8 : CR_OP_CONV_INT8), *made = NULL;
+  cr_op_desc desc = op_blank(ip ? CR_OP_IP_INT8 : CR_OP_CONV_INT8, CREMA_F32), *made = NULL;
   cr_posts *posts = ip ? &desc.u.ip.posts : &desc.u.conv.posts;
   memcpy(posts->post, c->post, sizeof c->post);
   if (!ip) {
@@ -241,7 +233,7 @@ TEST(products_are_exact) {
 /* ---- the others ---------------------------------------------------------- */
 
 static void check_quantize(crema_dtype type, const crema_shape *shape, cr_mt19937 *rng) {
-  const cr_op_desc desc = blank(CR_OP_QUANTIZE);
+  const cr_op_desc desc = op_blank(CR_OP_QUANTIZE, CREMA_F32);
   problem p = {.result = 1};
   ok(cr_op_describe(&desc, 2, (const crema_shape *[]){shape, shape}, (const float[]){1, 0.25f},
                     &p.desc));
@@ -281,7 +273,7 @@ static double pool_at(const problem *p, int64_t plane, int64_t y, int64_t x, boo
 }
 
 static void check_pool(crema_dtype type, bool largest, cr_mt19937 *rng) {
-  cr_op_desc desc = blank(CR_OP_POOL_FWD);
+  cr_op_desc desc = op_blank(CR_OP_POOL_FWD, CREMA_F32);
   problem p = {.result = 1};
   const crema_shape src = cr_shape_4(2, 20, 9, 9), dst = cr_shape_4(2, 20, 5, 5);
   desc.u.pool.method = largest ? CR_POOL_MAX : CR_POOL_AVERAGE;
@@ -304,7 +296,7 @@ TEST(pooling_stays_in_integers) {
 }
 
 static void check_concat(crema_dtype type, cr_mt19937 *rng) {
-  cr_op_desc desc = blank(CR_OP_CONCAT);
+  cr_op_desc desc = op_blank(CR_OP_CONCAT, CREMA_F32);
   problem p = {.result = 2};
   const crema_shape a = cr_shape_4(2, 16, 3, 5), b = cr_shape_4(2, 8, 3, 5),
                     whole = cr_shape_4(2, 24, 3, 5);

@@ -3,59 +3,42 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check.h"
 #include "core/thread.h"
 #include "device/device.h"
 #include "net/net_case.h"
-#include "ops/op.h"
+#include "op_make.h"
 #include "ops/plan_cache.h"
 
 enum { C = 16, SIDE = 6, IMAGE = C * SIDE * SIDE, OUT = 10, MOST = 5 };
 
 /* ---- ops ---- */
 
-static cr_op *make(const cr_op_desc *given, int args, const crema_shape *const *shape) {
-  cr_op_desc *desc = NULL;
-  cr_op *op = NULL;
-  ok(cr_op_describe(given, args, shape, NULL, &desc));
-  ok(cr_op_create(&desc, &op));
-  return op;
-}
-
-static cr_op_desc blank(cr_op_kind kind) {
-  cr_op_desc desc;
-  memset(&desc, 0, sizeof desc);
-  desc.kind = kind;
-  desc.type = CREMA_F32;
-  return desc;
-}
-
 static cr_op *make_conv(int batch) {
   const cr_post add = {.kind = CR_POST_ADD}, relu = {.kind = CR_POST_UNARY};
   const crema_shape image = {4, {batch, C, SIDE, SIDE}}, filter = {4, {C, C, 3, 3}};
-  cr_op_desc desc = blank(CR_OP_CONV_FWD);
+  cr_op_desc desc = op_blank(CR_OP_CONV_FWD, CREMA_F32);
   const cr_window window = {2, {3, 3}, {1, 1}, {1, 1}, {1, 1}};
   desc.u.conv.window = window;
   desc.u.conv.group = 1;
   assert_true(cr_posts_append(&desc.u.conv.posts, &add));
   assert_true(cr_posts_append(&desc.u.conv.posts, &relu));
-  return make(&desc, 5, (const crema_shape *[]){&image, &filter, NULL, &image, &image});
+  return op_make(&desc, 5, (const crema_shape *[]){&image, &filter, NULL, &image, &image});
 }
 
 static cr_op *make_pool(int batch) {
   const crema_shape image = {4, {batch, C, SIDE, SIDE}}, half = {4, {batch, C, SIDE / 2, SIDE / 2}};
-  cr_op_desc desc = blank(CR_OP_POOL_FWD);
+  cr_op_desc desc = op_blank(CR_OP_POOL_FWD, CREMA_F32);
   const cr_window window = {2, {2, 2}, {2, 2}, {0, 0}, {1, 1}};
   desc.u.pool.window = window;
   desc.u.pool.method = CR_POOL_MAX;
-  return make(&desc, 3, (const crema_shape *[]){&image, &half, NULL});
+  return op_make(&desc, 3, (const crema_shape *[]){&image, &half, NULL});
 }
 
 static cr_op *make_product(int batch) {
   const crema_shape half = {4, {batch, C, SIDE / 2, SIDE / 2}};
   const crema_shape matrix = {2, {OUT, IMAGE / 4}}, out = {2, {batch, OUT}};
-  const cr_op_desc desc = blank(CR_OP_IP_FWD);
-  return make(&desc, 4, (const crema_shape *[]){&half, &matrix, NULL, &out});
+  const cr_op_desc desc = op_blank(CR_OP_IP_FWD, CREMA_F32);
+  return op_make(&desc, 4, (const crema_shape *[]){&half, &matrix, NULL, &out});
 }
 
 static cr_tensor *make_tensor(int64_t count, float step) {
@@ -212,8 +195,8 @@ static long count_threads(void) {
 static crema_status run_large(void *arg) {
   enum { ROWS = 64, COLUMNS = 512 };
   const crema_shape x = {2, {ROWS, COLUMNS}}, matrix = {2, {COLUMNS, COLUMNS}};
-  const cr_op_desc desc = blank(CR_OP_IP_FWD);
-  cr_op *op = make(&desc, 4, (const crema_shape *[]){&x, &matrix, NULL, &x});
+  const cr_op_desc desc = op_blank(CR_OP_IP_FWD, CREMA_F32);
+  cr_op *op = op_make(&desc, 4, (const crema_shape *[]){&x, &matrix, NULL, &x});
   cr_tensor *tensor[] = {make_tensor(ROWS * COLUMNS, 1), make_tensor(COLUMNS * COLUMNS, 1), NULL,
                          make_tensor(ROWS * COLUMNS, 0)};
   crema_context *context = make_context(NULL, 1);

@@ -3,12 +3,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "check.h"
 #include "core/rng.h"
 #include "device/backend/convert.h"
 #include "device/device.h"
 #include "memory/sim_fixture.h"
-#include "ops/op.h"
+#include "op_make.h"
 
 enum { ARGS = 5, N = 4, C = 16, SIDE = 3, IMAGE = N * C * SIDE * SIDE };
 
@@ -64,24 +63,12 @@ static double value_at(cr_tensor *tensor, int64_t i) {
 }
 
 static cr_op_desc blank(cr_op_kind kind, crema_dtype type) {
-  cr_op_desc desc;
-  memset(&desc, 0, sizeof desc);
-  desc.kind = kind;
-  desc.type = type == CREMA_F64 ? CREMA_F64 : CREMA_F32;
-  return desc;
-}
-
-static cr_op *make(const cr_op_desc *given, int args, const crema_shape *const *shape) {
-  cr_op_desc *desc = NULL;
-  cr_op *op = NULL;
-  ok(cr_op_describe(given, args, shape, NULL, &desc));
-  ok(cr_op_create(&desc, &op));
-  return op;
+  return op_blank(kind, type == CREMA_F64 ? CREMA_F64 : CREMA_F32);
 }
 
 static void run_once(const cr_op_desc *given, int args, const crema_shape *shape,
                      crema_context *context, cr_tensor *const *tensor) {
-  cr_op *op = make(given, args, (const crema_shape *[]){shape, shape, shape});
+  cr_op *op = op_make(given, args, (const crema_shape *[]){shape, shape, shape});
   ok(cr_op_run(op, context, tensor, NULL));
   cr_op_destroy(op);
 }
@@ -119,9 +106,9 @@ static void check(const cr_posts *posts, bool conv, crema_dtype type, crema_cont
   const cr_window window = {2, {3, 3}, {1, 1}, {1, 1}, {1, 1}};
   if (conv) desc.u.conv.window = window;
   if (conv) desc.u.conv.group = 1;
-  cr_op *plain = make(&desc, 4, shape);
+  cr_op *plain = op_make(&desc, 4, shape);
   *(conv ? &desc.u.conv.posts : &desc.u.ip.posts) = *posts;
-  cr_op *fused = make(&desc, ARGS, shape);
+  cr_op *fused = op_make(&desc, ARGS, shape);
   cr_tensor *tensor[ARGS] = {draw(type, y, 1), draw(type, shape[1], 0.25), draw(type, shape[2], 1),
                              draw(type, y, 1), draw(type, y, 1)};
   cr_tensor *wanted = draw(type, y, 1);
@@ -157,9 +144,9 @@ static void check_affine(const cr_posts *posts, crema_dtype type, crema_context 
   const crema_shape y = {3, {N, C, SIDE * SIDE}};
   const crema_shape *const shape[] = {&y, &channels, &channels, &y};
   cr_op_desc desc = blank(CR_OP_AFFINE_FWD, type);
-  cr_op *plain = make(&desc, 4, shape);
+  cr_op *plain = op_make(&desc, 4, shape);
   desc.u.affine = *posts;
-  cr_op *fused = make(&desc, 4, shape);
+  cr_op *fused = op_make(&desc, 4, shape);
   cr_tensor *tensor[4] = {draw(type, &y, 1), draw(type, &channels, 1), draw(type, &channels, 1),
                           draw(type, &y, 1)};
   cr_tensor *wanted = draw(type, &y, 1);

@@ -302,15 +302,23 @@ static void is_lost(cr_tensor *tensor) {
   assert_int_equal(cr_tensor_host_read_floats(tensor, &values), CREMA_E_STATE);
 }
 
+/* Places `a` behind the first 16 channels of `whole`, in blocks, and fills it with 3 and so on;
+ * returns its format. */
+static cr_format fill_half(cr_tensor *a, const crema_shape *part, cr_tensor *whole,
+                           const crema_shape *all) {
+  cr_format format;
+  assert_true(set_home(a, part, whole, all, 16));
+  cr_tensor_order_home(a, cr_cpu_device(), format_of(part, blocks));
+  assert_true(cr_tensor_has_home(a, &format));
+  fill(a, part, format, 3);
+  return format;
+}
+
 TEST(parts_end_with_the_memory_of_the_whole) {
   const crema_shape all = {4, {1, 32, 3, 5}}, part = {4, {1, 16, 3, 5}};
   for (int k = 0; k < 4; ++k) {
     cr_tensor *whole = make(&all), *a = make(&part);
-    cr_format format;
-    assert_true(set_home(a, &part, whole, &all, 16));
-    cr_tensor_order_home(a, cr_cpu_device(), format_of(&part, blocks));
-    assert_true(cr_tensor_has_home(a, &format));
-    fill(a, &part, format, 3);
+    const cr_format format = fill_half(a, &part, whole, &all);
     if (k == 0) {
       ok(cr_tensor_resize(whole, 7));
     } else if (k == 1) {
@@ -337,11 +345,7 @@ TEST(parts_end_with_the_memory_of_the_whole) {
 TEST(copies_of_parts_stay) {
   const crema_shape all = {4, {1, 32, 3, 5}}, part = {4, {1, 16, 3, 5}};
   cr_tensor *whole = make(&all), *a = make(&part);
-  cr_format format;
-  assert_true(set_home(a, &part, whole, &all, 16));
-  cr_tensor_order_home(a, cr_cpu_device(), format_of(&part, blocks));
-  assert_true(cr_tensor_has_home(a, &format));
-  fill(a, &part, format, 3);
+  (void)fill_half(a, &part, whole, &all);
   check_part(a, &part, 3);
   cr_tensor_leave_home(a);
   check_part(a, &part, 3);
