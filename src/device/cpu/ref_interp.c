@@ -42,19 +42,19 @@ static void neighbours(int64_t at, int64_t to, int64_t from, int64_t *low, int64
   *weight = place - (double)*low;
 }
 
-/* Columns that are worked on at a time, and where they come from. */
-enum { WIDTH = 256 };
+/* Columns that are worked on at a time, and neighbours of these that a source takes at a time. */
+enum { WIDTH = 256, TAPS = 4 };
 
-/* Run r, of the columns with one low neighbour, ends before column end[r]. */
+/* Of the large map's columns: where they come from. */
 typedef struct columns {
-  int64_t count, runs;
-  int32_t low[WIDTH], high[WIDTH], end[WIDTH];
+  int64_t begin, count;
+  int32_t low[WIDTH], high[WIDTH];
   cr_real weight[WIDTH];
 } columns;
 
 static void columns_at(const extents *e, int64_t begin, columns *out) {
+  out->begin = begin;
   out->count = e->columns - begin < WIDTH ? e->columns - begin : WIDTH;
-  out->runs = 0;
   for (int64_t j = 0; j < out->count; ++j) {
     int64_t low = 0, high = 0;
     double weight = 0;
@@ -62,29 +62,27 @@ static void columns_at(const extents *e, int64_t begin, columns *out) {
     out->low[j] = (int32_t)low;
     out->high[j] = (int32_t)high;
     out->weight[j] = (cr_real)weight;
-    if (j > 0 && out->low[j - 1] != out->low[j]) out->end[out->runs++] = (int32_t)j;
   }
-  out->end[out->runs++] = (int32_t)out->count;
 }
 
 /* A row of the source at the places of the columns. */
-CR_CLONES static void widen(const columns *c, const cr_real *row, cr_real *out) {
+CR_INLINE void widen(const columns *c, const cr_real *row, cr_real *out) {
 #pragma omp simd
   for (int64_t j = 0; j < c->count; ++j) {
     out[j] = (1 - c->weight[j]) * row[c->low[j]] + c->weight[j] * row[c->high[j]];
   }
 }
 
-CR_CLONES static void blend(int64_t count, cr_real weight, const cr_real *above,
-                            const cr_real *below, cr_real *out) {
+CR_INLINE void blend(int64_t count, cr_real weight, const cr_real *above, const cr_real *below,
+                     cr_real *out) {
 #pragma omp simd
   for (int64_t j = 0; j < count; ++j) out[j] = (1 - weight) * above[j] + weight * below[j];
 }
 
-/* The columns from `begin` on of a plane: each row of the source is widened once, and each row of
- * the result blended from two of these. */
-static void interp_plane(const extents *e, const columns *c, int64_t begin, const cr_real *src,
-                         cr_real *dst) {
+/* The columns of a plane: each row of the source is widened once, and each row of the result
+ * blended from two of these. */
+CR_CLONES static void interp_plane(const extents *e, const columns *c, const cr_real *src,
+                                   cr_real *dst) {
   cr_real wide[2][WIDTH];
   int64_t held[2] = {-1, -1};
   for (int64_t k = 0; k < e->rows; ++k) {
@@ -96,7 +94,8 @@ static void interp_plane(const extents *e, const columns *c, int64_t begin, cons
       held[y[i] % 2] = y[i];
       widen(c, src + y[i] * e->width, wide[y[i] % 2]);
     }
-    blend(c->count, (cr_real)weight, wide[y[0] % 2], wide[y[1] % 2], dst + k * e->columns + begin);
+    blend(c->count, (cr_real)weight, wide[y[0] % 2], wide[y[1] % 2],
+          dst + k * e->columns + c->begin);
   }
 }
 
@@ -110,70 +109,96 @@ static crema_status interp_fwd(const cr_call *call) {
     columns_at(&e, begin, &c);
 #pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 1) >= CR_REF_PARALLEL_MIN)
     for (int64_t p = 0; p < e.planes; ++p) {
-      interp_plane(&e, &c, begin, src + p * e.height * e.width, dst + p * e.rows * e.columns);
+      interp_plane(&e, &c, src + p * e.height * e.width, dst + p * e.rows * e.columns);
     }
   }
   return CREMA_OK;
 }
 
-/* sums += weight * values */
-CR_CLONES static void add_row(int64_t count, cr_real weight, const cr_real *values, cr_real *sums) {
+/* The same seen from the small map: part i adds to column source[i] its shares of the columns from
+ * first[i] on. TAPS shares, some of which are 0, are a vector or two; a source of more columns has
+ * several parts. */
+typedef struct parts {
+  int64_t count;
+  int32_t source[2 * WIDTH], first[2 * WIDTH];
+  cr_real share[2 * WIDTH][TAPS];
+} parts;
+
+/* Columns come in rising order, and each one's lower source first: the last part of a source is
+ * among the last two. */
+static void add_share(parts *p, int32_t source, int32_t column, cr_real share) {
+  for (int64_t i = p->count - 1; i >= 0 && i >= p->count - 2; --i) {
+    if (p->source[i] != source || column - p->first[i] >= TAPS) continue;
+    p->share[i][column - p->first[i]] += share;
+    return;
+  }
+  const int64_t i = p->count++;
+  p->source[i] = source;
+  p->first[i] = column;
+  for (int k = 0; k < TAPS; ++k) p->share[i][k] = k == 0 ? share : 0;
+}
+
+static void parts_of(const columns *c, parts *out) {
+  out->count = 0;
+  for (int32_t j = 0; j < (int32_t)c->count; ++j) {
+    add_share(out, c->low[j], j, 1 - c->weight[j]);
+    if (c->weight[j] > 0) add_share(out, c->high[j], j, c->weight[j]);
+  }
+}
+
+typedef cr_real four __attribute__((vector_size(TAPS * sizeof(cr_real))));
+
+/* Adds the sums of the columns to the row that they come from. */
+CR_INLINE void narrow(const parts *p, const cr_real *sums, cr_real *row) {
+  for (int64_t i = 0; i < p->count; ++i) {
+    four from, share, half;
+    memcpy(&from, sums + p->first[i], sizeof from);
+    memcpy(&share, p->share[i], sizeof share);
+    share *= from;
+    half = share + __builtin_shufflevector(share, share, 2, 3, 2, 3);
+    row[p->source[i]] += half[0] + half[1];
+  }
+}
+
+CR_INLINE void add_row(int64_t count, cr_real weight, const cr_real *values, cr_real *sums) {
 #pragma omp simd
   for (int64_t j = 0; j < count; ++j) sums[j] += weight * values[j];
 }
 
-CR_CLONES static void weigh(const columns *c, const cr_real *sums, cr_real *out) {
+CR_INLINE void add_rows(int64_t count, cr_real weight, const cr_real *values, cr_real *above,
+                        cr_real *below) {
 #pragma omp simd
-  for (int64_t j = 0; j < c->count; ++j) out[j] = c->weight[j] * sums[j];
-}
-
-/* Adds the sums of the columns to the row that they come from. What is beyond a source belongs to
- * the next one, and does not go through memory in between. */
-static void narrow(const columns *c, const cr_real *sums, cr_real *row) {
-  cr_real shares[WIDTH], beyond = 0;
-  int32_t j = 0, at = -1; /* where `beyond` belongs */
-  weigh(c, sums, shares);
-  for (int64_t r = 0; r < c->runs; ++r) {
-    const int32_t low = c->low[j], high = c->high[j];
-    cr_real all = 0, far = 0;
-    for (; j < c->end[r]; ++j) {
-      all += sums[j];
-      far += shares[j];
-    }
-    if (at >= 0 && at != low) {
-      row[at] += beyond;
-      beyond = 0;
-    }
-    row[low] += all - far + beyond;
-    at = high;
-    beyond = far;
+  for (int64_t j = 0; j < count; ++j) {
+    above[j] += (1 - weight) * values[j];
+    below[j] += weight * values[j];
   }
-  if (at >= 0) row[at] += beyond;
 }
 
 /* The other way round than interp_plane: the rows of diff_dst are summed up, each with its share,
  * for the two rows that they come from, and every such sum is narrowed once. */
-static void interp_plane_gradient(const extents *e, const columns *c, int64_t begin,
-                                  const cr_real *diff_dst, cr_real *diff_src) {
-  cr_real wide[2][WIDTH];
+CR_CLONES static void interp_plane_gradient(const extents *e, const columns *c, const parts *p,
+                                            const cr_real *diff_dst, cr_real *diff_src) {
+  cr_real wide[2][WIDTH + TAPS];
   int64_t held[2] = {-1, -1};
+  if (c->begin == 0) memset(diff_src, 0, (size_t)(e->height * e->width) * sizeof *diff_src);
   for (int64_t k = 0; k < e->rows; ++k) {
     int64_t y[2];
     double weight = 0;
     neighbours(k, e->rows, e->height, &y[0], &y[1], &weight);
     for (int i = 0; i < 2; ++i) {
       const int at = (int)(y[i] % 2);
-      const cr_real share = (cr_real)(i == 0 ? 1 - weight : weight);
-      if (held[at] != y[i]) {
-        if (held[at] >= 0) narrow(c, wide[at], diff_src + held[at] * e->width);
-        memset(wide[at], 0, sizeof wide[at]);
-        held[at] = y[i];
-      }
-      add_row(c->count, share, diff_dst + k * e->columns + begin, wide[at]);
+      if (held[at] == y[i]) continue;
+      if (held[at] >= 0) narrow(p, wide[at], diff_src + held[at] * e->width);
+      memset(wide[at], 0, (size_t)(c->count + TAPS) * sizeof *wide[at]);
+      held[at] = y[i];
     }
+    const cr_real *values = diff_dst + k * e->columns + c->begin;
+    cr_real *above = wide[y[0] % 2], *below = wide[y[1] % 2];
+    if (y[0] == y[1] || weight == 0) add_row(c->count, 1, values, above);
+    else add_rows(c->count, (cr_real)weight, values, above, below);
   }
   for (int at = 0; at < 2; ++at) {
-    if (held[at] >= 0) narrow(c, wide[at], diff_src + held[at] * e->width);
+    if (held[at] >= 0) narrow(p, wide[at], diff_src + held[at] * e->width);
   }
 }
 
@@ -182,14 +207,15 @@ static crema_status interp_bwd(const cr_call *call) {
   const extents e = extents_of(call->desc, 1, 0);
   const cr_real *diff_dst = cr_as_reals(call->buffer, 0);
   cr_real *diff_src = cr_as_reals(call->buffer, 1);
-  memset(diff_src, 0, (size_t)(e.planes * e.height * e.width) * sizeof *diff_src);
   for (int64_t begin = 0; begin < e.columns; begin += WIDTH) {
     columns c;
+    parts p;
     columns_at(&e, begin, &c);
+    parts_of(&c, &p);
 #pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 0) >= CR_REF_PARALLEL_MIN)
-    for (int64_t p = 0; p < e.planes; ++p) {
-      interp_plane_gradient(&e, &c, begin, diff_dst + p * e.rows * e.columns,
-                            diff_src + p * e.height * e.width);
+    for (int64_t i = 0; i < e.planes; ++i) {
+      interp_plane_gradient(&e, &c, &p, diff_dst + i * e.rows * e.columns,
+                            diff_src + i * e.height * e.width);
     }
   }
   return CREMA_OK;

@@ -153,12 +153,6 @@ static void hidden_gradient(const cr_call *call, const extents *e, int64_t gates
   scale_rows(e, cont, diff_before, diff_before);
 }
 
-/* Whether the rows of a step are shared out among threads: each value has one exponential at
- * least. */
-static bool many(const extents *e) {
-  return e->batch * e->units * 16 >= CR_REF_PARALLEL_MIN;
-}
-
 /* ---- LSTM ---------------------------------------------------------------- */
 
 static crema_status lstm_fwd_plan(cr_plan *plan) {
@@ -198,7 +192,7 @@ static crema_status lstm_fwd(const cr_call *call) {
   const hidden w = hidden_of(call, &e, 4 * e.units, weights);
   for (int64_t t = 0; t < e.steps; ++t) {
     if (weights && h_before) add_hidden(call, &e, &w, cont, h_before, values);
-#pragma omp parallel for schedule(static) if (many(&e))
+#pragma omp parallel for schedule(static) if (cells * 16 >= CR_REF_PARALLEL_MIN)
     for (int64_t n = 0; n < e.batch; ++n) {
       lstm_cells(e.units, cont[n], c_before + n * e.units, values + 4 * n * e.units,
                  c + n * e.units, h + n * e.units);
@@ -268,7 +262,7 @@ static crema_status lstm_bwd(const cr_call *call) {
     const cr_real *before = t > 0 ? c + (t - 1) * cells : c0;
     const cr_real *rows = cont + t * e.batch;
     cr_real *dg = diff_gates + 4 * t * cells;
-#pragma omp parallel for schedule(static) if (many(&e))
+#pragma omp parallel for schedule(static) if (cells * 16 >= CR_REF_PARALLEL_MIN)
     for (int64_t n = 0; n < e.batch; ++n) {
       const int64_t row = n * e.units, at = t * cells + row;
       const step s = {values + 4 * at, c + at, before + row, diff_h + at,
@@ -307,7 +301,7 @@ static crema_status rnn_fwd(const cr_call *call) {
   const hidden w = hidden_of(call, &e, e.units, cr_as_reals(call->buffer, 2));
   for (int64_t t = 0; t < e.steps; ++t, h += cells) {
     add_hidden(call, &e, &w, cont + t * e.batch, before, h);
-#pragma omp parallel for schedule(static) if (many(&e))
+#pragma omp parallel for schedule(static) if (cells * 16 >= CR_REF_PARALLEL_MIN)
     for (int64_t n = 0; n < e.batch; ++n) tangents(e.units, h + n * e.units);
     before = h;
   }
