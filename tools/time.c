@@ -74,9 +74,10 @@ static crema_status run(crema_net *net, bool backward, int64_t iterations) {
   t.forward = calloc(2 * layers + 1, sizeof *t.forward);
   if (t.forward == NULL) return cr_fail_memory(2 * layers * sizeof *t.forward, "layer times");
   t.backward = t.forward + layers;
-  /* The first pass allocates and plans. */
+  /* The first pass allocates and plans. Weights of a file are kept from their second use on. */
   cr_log_info("Performing Forward");
   CR_TRY_GOTO(crema_net_forward(net, &loss), out);
+  if (!backward) CR_TRY_GOTO(crema_net_forward(net, &loss), out);
   cr_log_info("Initial loss: %g", loss);
   if (backward) {
     cr_log_info("Performing Backward");

@@ -122,7 +122,7 @@ CREMA_API crema_status crema_session_run(crema_session *session) CREMA_MUST_USE;
 
 /* Bytes on host and device together, as they are now. */
 typedef struct crema_session_memory {
-  size_t weights;     /* shared with the model's other sessions */
+  size_t weights; /* shared with the model's other sessions; most are kept from the second run */
   size_t activations; /* the session's own */
 } crema_session_memory;
 

@@ -68,8 +68,10 @@ CREMA_API void crema_weights_options_init(crema_weights_options *options);
 /* Takes weights from the .caffemodel `path` (binary or HDF5) into the layers of the same name. A
  * layer that shares its parameters by name has them when one of the sharers has; layers that only
  * the file has are passed over (and logged). `options` may be NULL. Nothing is changed on failure.
- * Large weights of a binary file are read when they are first used: another file may take its name
- * at once, but writing into it before then makes that use fail with CREMA_E_CORRUPT.
+ * Large weights of a binary file are read when they are first used, and in a net of phase TEST once
+ * more when they are used for the second time, from which on they are kept: a program that runs a
+ * net once needs no memory for them. Another file may take its name at once, but writing into it
+ * before then makes that use fail with CREMA_E_CORRUPT.
  * Errors: CREMA_E_NOT_FOUND for no file, a file with nothing for the net, or layers that are
  * missing in it (the first of them named, with what may have been meant), CREMA_E_SHAPE with both
  * shapes, CREMA_E_ARGUMENT for another number of parameters, CREMA_E_CORRUPT. A file of the binary

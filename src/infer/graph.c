@@ -160,6 +160,7 @@ void cr_graph_free(cr_graph *graph) {
     free(graph->layer[i].int8);
     if (graph->layer[i].param != NULL) cr_message_free(&graph->layer[i].param->base);
   }
+  cr_tensor_spare_release(graph->once);
   cr_tensor_spare_release(graph->rounding);
   cr_tensor_spare_release(graph->spare);
   cr_arena_free(&graph->arena);
@@ -425,4 +426,10 @@ const char *cr_graph_name(const cr_graph *graph, int layer, char text[CR_GRAPH_N
   const cr_graph_layer *l = &graph->layer[layer];
   snprintf(text, CR_GRAPH_NAME, "%s '%.100s'", l->class->type, l->built->name);
   return text;
+}
+
+crema_status cr_graph_use_once(cr_graph *graph, cr_tensor_source *source) {
+  if (graph->once == NULL) CR_TRY(cr_tensor_spare_create(&graph->once));
+  cr_tensor_source_set_once(source, graph->once);
+  return CREMA_OK;
 }

@@ -66,6 +66,7 @@ typedef struct cr_graph {
   cr_graph_value *value;
   cr_tensor_spare *spare;    /* of the sources that passes make */
   cr_tensor_spare *rounding; /* of those that read from such sources */
+  cr_tensor_spare *once;     /* of both, for the first use */
   cr_buffer *text;           /* what the passes did, a line for each step */
   cr_apart batch;
   crema_precision precision;
@@ -158,6 +159,9 @@ void cr_graph_set_bias_term(cr_graph_layer *layer);
 /* Adds a line to the text: "<pass>: " and what was done. */
 crema_status cr_graph_tell(cr_graph *graph, const char *pass, const char *fmt, ...) CREMA_MUST_USE
     CREMA_PRINTF(3, 4);
+
+/* Sets `once` of a source that a pass made. */
+crema_status cr_graph_use_once(cr_graph *graph, cr_tensor_source *source) CREMA_MUST_USE;
 
 /* "<type> '<name>'" of a layer for cr_graph_tell. */
 enum { CR_GRAPH_NAME = 160 };

@@ -146,14 +146,22 @@ typedef struct scaled {
   cr_tensor *from;
 } scaled;
 
-/* Block by block, as channels_of counts them, without its divisions. */
+static void multiply_run(double factor, int64_t count, float *restrict values) {
+#pragma omp simd
+  for (int64_t k = 0; k < count; ++k) values[k] = (float)((double)values[k] * factor);
+}
+
+/* Block by block, as channels_of counts them, without its divisions. Blocks with one factor, often
+ * all of an output, are a run. */
 static void multiply_rows(const weighted *w, float *values) {
   const int64_t columns = w->inputs / w->group, rows = w->outputs / w->group;
   for (int64_t output = 0; output < w->outputs; ++output) {
     const double *before = w->before.scale + output / rows * columns;
-    for (int64_t i = 0; i < columns; ++i) {
-      const double factor = w->after.scale[output] * before[i];
-      for (int64_t k = 0; k < w->inner; ++k, ++values) *values = (float)((double)*values * factor);
+    for (int64_t from = 0, to = 1; from < columns; from = to++) {
+      while (to < columns && before[to] == before[from]) ++to;
+      const int64_t count = (to - from) * w->inner;
+      multiply_run(w->after.scale[output] * before[from], count, values);
+      values += count;
     }
   }
 }
@@ -239,6 +247,7 @@ static crema_status set_weights(cr_graph *graph, weighted *w) {
   cr_tensor_source *source = NULL;
   CR_TRY(crema_blob_create(&(*blob)->shape, &fresh));
   crema_status status = make_scaled(graph, w, (*blob)->data, &source);
+  if (status == CREMA_OK) status = cr_graph_use_once(graph, source);
   if (status == CREMA_OK) status = cr_tensor_take_from(fresh->data, source, 0);
   cr_tensor_source_release(source);
   crema_blob_destroy(status == CREMA_OK ? *blob : fresh);

@@ -82,6 +82,7 @@ crema_status cr_graph_round_weights(cr_graph *graph, int layer, const crema_shap
   cr_tensor_source *source = NULL;
   CR_TRY(cr_blob_create_typed(shape, how->type, CREMA_F32, &fresh));
   crema_status status = make_source(graph, (*blob)->data, how, &source);
+  if (status == CREMA_OK) status = cr_graph_use_once(graph, source);
   if (status == CREMA_OK) status = cr_tensor_take_from(fresh->data, source, 0);
   cr_tensor_source_release(source);
   crema_blob_destroy(status == CREMA_OK ? *blob : fresh);

@@ -253,21 +253,40 @@ static bool goes_by_way(cr_format from, cr_format to, cr_format *middle) {
   return true;
 }
 
-/* Reads values into `slot`, of the tensor's own type in plain format, or by way of spare memory. */
-static crema_status read_source(values *v, format_slot *slot) {
+/* Reads values to `dst`, in plain format of the tensor's own type or by way of spare memory. */
+static crema_status read_source(const values *v, cr_format format, crema_devptr dst) {
   const cr_format plain = {v->type, NULL};
   crema_context *host = cr_host_context();
-  crema_devptr dst = {0};
   void *spare = NULL;
   size_t size = value_bytes(v, plain);
-  CR_TRY(cr_syncedmem_overwrite(&slot->memory, host, &dst));
-  if (slot->format.layout == NULL) {
+  if (format.layout == NULL) {
     return v->source->read(v->source, v->source_at, (void *)dst.address, size);
   }
   CR_TRY(cr_tensor_source_lock(v->source, v->source_at, size, &spare));
-  crema_status status = host->device->backend->convert(host, v->count, slot->format, dst, plain,
+  crema_status status = host->device->backend->convert(host, v->count, format, dst, plain,
                                                        (crema_devptr){(uintptr_t)spare});
   cr_tensor_source_unlock(v->source);
+  return status;
+}
+
+/* The same for one use, without a slot. *held is NULL, and nothing is read, where that may not be.
+ */
+static crema_status read_once(values *v, const crema_context *context, cr_format format,
+                              cr_tensor_spare **held, crema_devptr *out) {
+  void *memory = NULL;
+  *held = NULL;
+  if (v->source == NULL || v->used || v->zero || format.type != v->type) return CREMA_OK;
+  if (!context->device->backend->host_memory) return CREMA_OK;
+  CR_TRY(cr_tensor_source_try_once(v->source, format_bytes(v, format), held, &memory));
+  if (*held == NULL) return CREMA_OK;
+  *out = (crema_devptr){(uintptr_t)memory};
+  crema_status status = read_source(v, format, *out);
+  if (status == CREMA_OK) {
+    v->used = true;
+    return CREMA_OK;
+  }
+  cr_tensor_give_back(*held);
+  *held = NULL;
   return status;
 }
 
@@ -277,7 +296,9 @@ static crema_status make_first(values *v, const crema_context *context, format_s
   if (!own || (slot->format.layout != NULL && !context->device->backend->host_memory)) {
     CR_TRY(need_slot(v, cr_cpu_device(), (cr_format){v->type, NULL}, slot, NULL, &slot));
   }
-  CR_TRY(read_source(v, slot));
+  crema_devptr dst = {0};
+  CR_TRY(cr_syncedmem_overwrite(&slot->memory, cr_host_context(), &dst));
+  CR_TRY(read_source(v, slot->format, dst));
   cr_tensor_source_release(v->source);
   v->source = NULL;
   v->made = slot;
@@ -362,18 +383,28 @@ static crema_status make_readable(values *v, crema_context *context, cr_format f
   return cr_syncedmem_read(&slot->memory, context, out);
 }
 
-crema_status cr_tensor_read(cr_tensor *tensor, crema_context *context, cr_format format,
-                            crema_devptr *out) {
+crema_status cr_tensor_read_for(cr_tensor *tensor, crema_context *context, cr_format format,
+                                cr_tensor_spare **held, crema_devptr *out) {
   values *v = tensor->values;
   format_slot *slot = valid_slot(v, format);
+  crema_status status = CREMA_OK;
+  if (held != NULL) *held = NULL;
   if (slot != NULL && cr_syncedmem_get(&slot->memory, context, out)) {
     if (has_alone(v)) slot->access = ++v->accesses;
     return CREMA_OK;
   }
   pthread_mutex_lock(&v->lock);
-  crema_status status = make_readable(v, context, format, out);
+  if (held != NULL) status = read_once(v, context, format, held, out);
+  if (status == CREMA_OK && (held == NULL || *held == NULL)) {
+    status = make_readable(v, context, format, out);
+  }
   pthread_mutex_unlock(&v->lock);
   return status;
+}
+
+crema_status cr_tensor_read(cr_tensor *tensor, crema_context *context, cr_format format,
+                            crema_devptr *out) {
+  return cr_tensor_read_for(tensor, context, format, NULL, out);
 }
 
 crema_status cr_tensor_write(cr_tensor *tensor, crema_context *context, cr_format format,
@@ -601,7 +632,9 @@ crema_status cr_tensor_take_from(cr_tensor *tensor, cr_tensor_source *source, ui
     for (format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) set_valid(s, false);
     forget_source(v);
     v->source = cr_tensor_source_retain(source);
+    cr_tensor_source_expect(source, value_bytes(v, plain));
     v->source_at = at;
+    v->used = false;
     v->zero = false;
     v->head = NULL;
     v->head_format = plain;

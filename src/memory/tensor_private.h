@@ -50,6 +50,7 @@ typedef struct cr_tensor_values {
    * are the newest ones when there is no head. Used with the lock, or alone. */
   cr_tensor_source *source;
   uint64_t source_at;
+  bool used; /* values of the source were used once without being kept */
   format_slot *made;
   unsigned accesses;
   uint64_t generation; /* unique among all tensors; changes when host memory is replaced */
@@ -82,6 +83,14 @@ crema_status cr_tensor_need_slot(values *v, crema_context *context, cr_format fo
 crema_status cr_tensor_make_valid(values *v, crema_context *context,
                                   format_slot *slot) CREMA_MUST_USE;
 void cr_tensor_clear_slot(format_slot *slot);
+
+/* Of memory/tensor_source.c, for memory/tensor.c: that values of `size` bytes will be read. */
+void cr_tensor_source_expect(cr_tensor_source *source, size_t size);
+/* Memory of `size` bytes for one use of the
+ * source's values, to be given back; *held is NULL, and there is none, where they are to be kept.
+ */
+crema_status cr_tensor_source_try_once(cr_tensor_source *source, size_t size,
+                                       cr_tensor_spare **held, void **out) CREMA_MUST_USE;
 
 /* Of memory/tensor_home.c, for memory/tensor.c. The first brings the slot's memory to the values'
  * home, if that is where its format belongs; with `keep` its values, too. */

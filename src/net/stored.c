@@ -37,6 +37,15 @@ crema_status cr_net_stored_open(const char *path, size_t run, cr_net_stored *out
   return CREMA_OK;
 }
 
+crema_status cr_net_stored_use_once(cr_net_stored *stored) {
+  cr_tensor_spare *once = NULL;
+  if (stored->source == NULL) return CREMA_OK;
+  CR_TRY(cr_tensor_spare_create(&once));
+  cr_tensor_source_set_once(stored->source, once);
+  cr_tensor_spare_release(once);
+  return CREMA_OK;
+}
+
 void cr_net_stored_close(cr_net_stored *stored) {
   cr_tensor_source_release(stored->source);
   cr_stored_net_close(&stored->net);

@@ -12,6 +12,8 @@ typedef struct cr_net_stored {
 
 /* As cr_stored_net_open. */
 crema_status cr_net_stored_open(const char *path, size_t run, cr_net_stored *out) CREMA_MUST_USE;
+/* For a net that is not trained, which may run no more than once: see memory/tensor_source.h. */
+crema_status cr_net_stored_use_once(cr_net_stored *stored) CREMA_MUST_USE;
 /* Tensors whose values are still in the file keep it open. */
 void cr_net_stored_close(cr_net_stored *stored);
 

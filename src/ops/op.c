@@ -214,7 +214,9 @@ static crema_status resolve(cr_op *op, const cr_op_plan *p, int i, crema_context
   cr_format format = p->format[i];
   crema_devptr *buffer = &op->buffer[i];
   switch (op->use[i].access) {
-    case 'R': return cr_tensor_read(tensor, context, format, buffer);
+    case 'R':
+      return cr_tensor_read_for(tensor, context, format, op->held == NULL ? &op->held : NULL,
+                                buffer);
     case 'U':
       return op->overwrites ? cr_tensor_write(tensor, context, format, buffer)
                             : cr_tensor_update(tensor, context, format, buffer);
@@ -270,6 +272,8 @@ crema_status cr_op_run(cr_op *op, crema_context *context, cr_tensor *const *tens
   if (status == CREMA_OK) {
     status = run_kernel(op, &slot, context, scalars, workspace);
   }
+  cr_tensor_give_back(op->held);
+  op->held = NULL;
   if (status != CREMA_OK) return cr_fail_in(status, "op %s", cr_op_kernel_name(op));
   for (int i = 0; i < op->desc->args; ++i) {
     if (op->accumulate[i] && !p->kernel->can_accumulate) {

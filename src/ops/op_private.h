@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "device/backend/kernel.h"
+#include "memory/tensor_source.h"
 #include "ops/op.h"
 
 /* Plans that an op keeps for alternating types, hints and devices; the oldest makes room. */
@@ -54,6 +55,7 @@ struct cr_op {
   crema_devptr *buffer;
   bool *accumulate;
   bool overwrites; /* arguments that are updated are only written */
+  cr_tensor_spare *held; /* with the values of an argument that are used for the first time */
   cr_format *hint;
   /* For kernels that cannot accumulate: the fresh values, and the op that adds them. */
   cr_tensor **fresh;

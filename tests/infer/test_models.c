@@ -325,7 +325,8 @@ TEST(memory_is_told) {
   crema_session_memory memory[2];
   for (int i = 0; i < 2; ++i) {
     ok(crema_session_create(model, NULL, &session[i]));
-    assert_true(output_difference(net, session[i]) <= 1e-5);
+    /* Values of a file are kept from their second use on. */
+    for (int run = 0; run < 2; ++run) assert_true(output_difference(net, session[i]) <= 1e-5);
     ok(crema_session_memory_read(session[i], &memory[i]));
   }
   assert_true(memory[0].weights > 0 && memory[0].activations > 0);

@@ -104,7 +104,8 @@ TEST(weights_of_all_types_come_back) {
   }
 }
 
-/* No memory is made before the values are wanted, and no more than one format then. */
+/* No memory is made before the values are wanted for the second time, and no more than one format
+ * then. */
 TEST(only_what_is_wanted_is_read) {
   crema_net *a = build(FLOATS, CREMA_TEST), *b = build(FLOATS, CREMA_TEST);
   fill_params(a, 1.0f);
@@ -116,6 +117,8 @@ TEST(only_what_is_wanted_is_read) {
                        CREMA_TEST);
   assert_int_equal(param_bytes(c, "conv"), 0);
   ok(crema_net_load_weights(c, path_of("w")));
+  assert_int_equal(param_bytes(c, "conv"), 0);
+  ok(crema_net_forward(c, NULL));
   assert_int_equal(param_bytes(c, "conv"), 0);
   ok(crema_net_forward(c, NULL));
   const size_t one = sizeof(float) * 64 * 64 * 9;
@@ -162,7 +165,9 @@ static void overwrite(const char *path) {
   close(fd);
 }
 
-static void refuse_after(void (*change)(const char *path)) {
+/* Runs the net so many times before the file is changed. Values that were used once are read again.
+ */
+static void refuse_after(int runs, void (*change)(const char *path)) {
   float out[300];
   crema_net *net = build(EMPTY, CREMA_TEST);
   fill_params(net, 1.0f);
@@ -170,6 +175,7 @@ static void refuse_after(void (*change)(const char *path)) {
   crema_net_destroy(net);
   net = build(EMPTY, CREMA_TEST);
   ok(crema_net_load_weights(net, path_of("w")));
+  for (int i = 0; i < runs; ++i) ok(run_net(net, out));
   change(path_of("w"));
   assert_int_equal(run_net(net, out), CREMA_E_CORRUPT);
   assert_names(WORDS(path_of("w"), "was changed", "conv"));
@@ -184,8 +190,10 @@ TEST(a_file_that_is_changed_is_an_error) {
   crema_net *net = build(EMPTY, CREMA_TEST);
   ok(crema_net_save_weights(net, path_of("good")));
   crema_net_destroy(net);
-  refuse_after(cut);
-  refuse_after(overwrite);
+  for (int runs = 0; runs < 2; ++runs) {
+    refuse_after(runs, cut);
+    refuse_after(runs, overwrite);
+  }
   assert_int_equal(unlink(path_of("good")), 0);
 }
 
@@ -444,6 +452,77 @@ TEST(threads_read_a_source_once) {
     assert_int_equal(atomic_load(&source.reads), 1);
     for (int i = 0; i < THREADS; ++i) cr_tensor_destroy(tensor[i]);
   }
+}
+
+/* ---- the first use ------------------------------------------------------- */
+
+static cr_tensor *tensor_from(numbers *source, int64_t count) {
+  cr_tensor *tensor = NULL;
+  ok(cr_tensor_create(CREMA_F32, count, &tensor));
+  ok(cr_tensor_take_from(tensor, &source->base, 40));
+  return tensor;
+}
+
+/* Reads the values for one use; whether they are kept. */
+static bool are_kept(cr_tensor *tensor, crema_dtype type, cr_tensor_spare **held) {
+  crema_devptr out = {0};
+  const int64_t last = cr_tensor_count(tensor) - 1;
+  ok(cr_tensor_read_for(tensor, cr_host_context(), (cr_format){type, NULL}, held, &out));
+  if (type == CREMA_F32) {
+    assert_true(((const float *)out.address)[last] == (float)(10 + last));
+  } else {
+    assert_true(((const double *)out.address)[last] == (double)(10 + last));
+  }
+  assert_true((*held == NULL) == (cr_tensor_memory_of(tensor).host > 0));
+  return *held == NULL;
+}
+
+TEST(values_are_kept_from_the_second_use_on) {
+  enum { LARGE = (16 << 20) / sizeof(float) + 2, TENSORS = 5 };
+  numbers source = {.fails = false};
+  cr_tensor_spare *spare = NULL, *once = NULL, *held[2] = {NULL, NULL};
+  cr_tensor *tensor[TENSORS];
+  ok(cr_tensor_spare_create(&spare));
+  ok(cr_tensor_spare_create(&once));
+  cr_tensor_source_init(&source.base, read_numbers, keep, spare);
+  cr_tensor_source_set_once(&source.base, once);
+  cr_tensor_spare_release(once);
+  for (int i = 0; i < TENSORS; ++i) tensor[i] = tensor_from(&source, i == 4 ? LARGE : COUNT);
+  cr_tensor_source_release(&source.base);
+  assert_false(are_kept(tensor[0], CREMA_F32, &held[0]));
+  /* Others keep theirs while the memory is in use. */
+  assert_true(are_kept(tensor[1], CREMA_F32, &held[1]));
+  cr_tensor_give_back(held[0]);
+  assert_false(are_kept(tensor[2], CREMA_F32, &held[0]));
+  cr_tensor_give_back(held[0]);
+  assert_int_equal(atomic_load(&source.reads), 3);
+  assert_true(are_kept(tensor[0], CREMA_F32, &held[0]));
+  assert_int_equal(atomic_load(&source.reads), 4);
+  assert_true(are_kept(tensor[0], CREMA_F32, &held[0]));
+  assert_int_equal(atomic_load(&source.reads), 4);
+  /* Neither in another type nor where there are too many. */
+  assert_true(are_kept(tensor[3], CREMA_F64, &held[0]));
+  assert_true(are_kept(tensor[4], CREMA_F32, &held[0]));
+  /* New values have their own first use, which may fail. */
+  source.fails = true;
+  crema_devptr out = {0};
+  cr_tensor_destroy(tensor[2]);
+  ok(cr_tensor_spare_create(&spare));
+  ok(cr_tensor_spare_create(&once));
+  cr_tensor_source_init(&source.base, read_numbers, keep, spare);
+  cr_tensor_source_set_once(&source.base, once);
+  cr_tensor_spare_release(once);
+  tensor[2] = tensor_from(&source, COUNT);
+  cr_tensor_source_release(&source.base);
+  for (int i = 0; i < 2; ++i) {
+    assert_int_equal(cr_tensor_read_for(tensor[2], cr_host_context(), CR_PLAIN_F32, &held[0], &out),
+                     CREMA_E_IO);
+    assert_null(held[0]);
+  }
+  source.fails = false;
+  assert_false(are_kept(tensor[2], CREMA_F32, &held[0]));
+  cr_tensor_give_back(held[0]);
+  for (int i = 0; i < TENSORS; ++i) cr_tensor_destroy(tensor[i]);
 }
 
 /* A tensor whose values cannot be had says so, and takes others. */
