@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/dtype.h"
 #include "core/fail.h"
 #include "device/copy.h"
 #include "memory/tensor_private.h"
@@ -481,11 +482,18 @@ static bool has_other_types(const values *v) {
   return false;
 }
 
+/* Whether integers are held in a shorter integer type, as libraries hold positions of maxima. */
+static bool is_shorter(const values *v, const format_slot *s) {
+  return !cr_dtype_is_floating(v->type) && !cr_dtype_is_floating(s->format.type) &&
+         crema_dtype_size(s->format.type) < crema_dtype_size(v->type);
+}
+
 crema_status cr_tensor_settle(cr_tensor *tensor, crema_context *context) {
   values *v = tensor->values;
   if (!has_other_types(v)) return CREMA_OK;
   const format_slot *source = v->zero ? NULL : find_source(v);
-  if (source != NULL && source->format.type != v->type) {
+  const bool stays = source != NULL && is_shorter(v, source);
+  if (source != NULL && source->format.type != v->type && !stays) {
     /* In the order that the values have. */
     const cr_format settled = {v->type, cr_layout_in(source->format.layout, v->type)};
     crema_devptr data = {0};
@@ -494,7 +502,7 @@ crema_status cr_tensor_settle(cr_tensor *tensor, crema_context *context) {
   }
   for (format_slot *s = first_slot(v), *next = NULL; s != NULL; s = next) {
     next = next_slot(s);
-    if (s->format.type != v->type) drop_slot(v, s);
+    if (s->format.type != v->type && !(stays && s == source)) drop_slot(v, s);
   }
   return CREMA_OK;
 }

@@ -117,6 +117,30 @@ FIXTURE_TEST(types_of_one_order_take_one_step) {
   cr_tensor_destroy(tensor);
 }
 
+FIXTURE_TEST(settled_integers_stay_short) {
+  fixture *f = *state;
+  const cr_format bytes = {CREMA_U8, NULL}, floats = {CREMA_F32, NULL};
+  const void *whole = NULL;
+  crema_devptr out = {0};
+  cr_tensor *tensor = NULL;
+  ok(cr_tensor_create(CREMA_I32, COUNT, &tensor));
+  ok(cr_tensor_write(tensor, f->context, bytes, &out));
+  for (int i = 0; i < COUNT; ++i) ((uint8_t *)out.address)[i] = (uint8_t)(200 + i);
+  ok(cr_tensor_settle(tensor, f->context));
+  assert_int_equal(cr_tensor_conversions(tensor), 0);
+  assert_int_equal(bytes_of_tensor(tensor), COUNT);
+  ok(cr_tensor_host_read(tensor, &whole));
+  for (int i = 0; i < COUNT; ++i) assert_int_equal(((const int32_t *)whole)[i], 200 + i);
+  /* Only the shorter ones are left again; floats are rounded. */
+  ok(cr_tensor_settle(tensor, f->context));
+  assert_int_equal(cr_tensor_head(tensor).type, CREMA_U8);
+  ok(cr_tensor_write(tensor, f->context, floats, &out));
+  for (int i = 0; i < COUNT; ++i) ((float *)out.address)[i] = (float)i + 0.25f;
+  ok(cr_tensor_settle(tensor, f->context));
+  assert_int_equal(cr_tensor_head(tensor).type, CREMA_I32);
+  cr_tensor_destroy(tensor);
+}
+
 FIXTURE_TEST(lazy_zero) {
   fixture *f = *state;
   cr_tensor *tensor = new_tensor(COUNT);

@@ -51,7 +51,7 @@ INLINE int64_t values_before(const void *memory, size_t bytes, size_t size, int6
 /* `lanes` values at a time by `vector`, the first and the last ones by `single`. */
 INLINE void widen_all(const uint16_t *src, int64_t count, float *dst, bool past_caches, int lanes,
                       widen_vector *vector, cr_widen *single) {
-  int64_t i = values_before(dst, (size_t)lanes * sizeof *dst, sizeof *dst, count);
+  int64_t i = past_caches ? values_before(dst, (size_t)lanes * sizeof *dst, sizeof *dst, count) : 0;
   single(src, i, dst, false);
   for (; i + lanes <= count; i += lanes) vector(src + i, dst + i, past_caches);
   single(src + i, count - i, dst + i, false);
@@ -60,7 +60,7 @@ INLINE void widen_all(const uint16_t *src, int64_t count, float *dst, bool past_
 
 INLINE void narrow_all(const float *src, int64_t count, uint16_t *dst, bool past_caches, int lanes,
                        narrow_vector *vector, cr_narrow *single) {
-  int64_t i = values_before(dst, (size_t)lanes * sizeof *dst, sizeof *dst, count);
+  int64_t i = past_caches ? values_before(dst, (size_t)lanes * sizeof *dst, sizeof *dst, count) : 0;
   single(src, i, dst, false);
   for (; i + lanes <= count; i += lanes) vector(src + i, dst + i, past_caches);
   single(src + i, count - i, dst + i, false);

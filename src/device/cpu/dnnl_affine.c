@@ -8,6 +8,7 @@
 
 #include "core/fail.h"
 #include "device/backend/half_blocks.h"
+#include "device/cpu/clones.h"
 #include "device/cpu/dnnl_prim.h"
 #include "device/cpu/dnnl_rows.h"
 
@@ -107,8 +108,8 @@ static void load_channels(const cr_call *call, const blocks *b, int arg, float a
 }
 
 /* `count` values of one row after the other, each `width` wide, from channel 0 of `scale` on. */
-static void scale_rows(int64_t width, int64_t count, const float *from, const float *scale,
-                       const float *bias, float *to) {
+CR_INLINE void scale_rows(int64_t width, int64_t count, const float *from, const float *scale,
+                          const float *bias, float *to) {
   for (int64_t at = 0; at < count; at += width) {
     const int64_t n = count - at < width ? count - at : width;
 #pragma omp simd
@@ -116,8 +117,14 @@ static void scale_rows(int64_t width, int64_t count, const float *from, const fl
   }
 }
 
+/* Values in the caches; of those in memory, wide vectors took 1.3 times as long. */
+CR_CLONES static void scale_near_rows(int64_t width, int64_t count, const float *scale,
+                                      const float *bias, float *values) {
+  scale_rows(width, count, values, scale, bias, values);
+}
+
 /* Without a product for slope 0, so that -infinity gives 0. */
-static void rectify(const cr_post *relu, int64_t count, float *y) {
+CR_CLONES static void rectify(const cr_post *relu, int64_t count, float *y) {
   const float slope = (float)relu->alpha;
   if (slope == 0.0f) {
 #pragma omp simd
@@ -138,9 +145,9 @@ static void scale_piece(const blocks *b, const void *x, int64_t at, int64_t coun
     if (b->relu != NULL) rectify(b->relu, count, (float *)y + to);
     return;
   }
-  float piece[PIECE];
+  _Alignas(64) float piece[PIECE];
   cr_load_floats(b->type, x, at, count, piece);
-  scale_rows(b->width, count, piece, scale + channel, bias + channel, piece);
+  scale_near_rows(b->width, count, scale + channel, bias + channel, piece);
   if (b->relu != NULL) rectify(b->relu, count, piece);
   cr_store_floats(b->type, y, to, count, piece);
 }
