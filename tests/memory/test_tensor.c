@@ -128,7 +128,7 @@ FIXTURE_TEST(settled_integers_stay_short) {
   for (int i = 0; i < COUNT; ++i) ((uint8_t *)out.address)[i] = (uint8_t)(200 + i);
   ok(cr_tensor_settle(tensor, f->context));
   assert_int_equal(cr_tensor_conversions(tensor), 0);
-  assert_int_equal(bytes_of_tensor(tensor), COUNT);
+  assert_int_equal(bytes_of_tensor(tensor), COUNT + COUNT % 2); /* pairs can be loaded */
   ok(cr_tensor_host_read(tensor, &whole));
   for (int i = 0; i < COUNT; ++i) assert_int_equal(((const int32_t *)whole)[i], 200 + i);
   /* Only the shorter ones are left again; floats are rounded. */
