@@ -83,7 +83,7 @@ TEST(training_ends_when_tests_get_no_better) {
        {1, 1, 1, 1, 1, 1},
        4,
        "score of test net #0 has not"},
-      {"early_stop_patience: 3", {NAN, NAN, NAN, NAN, NAN, NAN}, 4, "no number in 3 tests"},
+      {"early_stop_patience: 3", {NAN, NAN, NAN, NAN, NAN, NAN}, 4, "not been a number in 3 tests"},
       {"early_stop_patience: 30", {1, 1, 1, 1, 1, 1}, 40, NULL},
       {"", {1, 1, 1, 1, 1, 1}, 40, NULL},
   };
