@@ -10,33 +10,26 @@
 
 #include "layers/common/layer_unary.h"
 
-static float base_of(const Caffe__LayerParameter *param) {
-  return param->exp_param ? param->exp_param->base_ : -1;
-}
-
-static bool is_base(float base) {
-  return base == -1 || (base > 0 && isfinite(base));
+static const Caffe__ExpParameter *param_of(const Caffe__LayerParameter *param) {
+  static const Caffe__ExpParameter defaults = CAFFE__EXP_PARAMETER__INIT;
+  return param->exp_param ? param->exp_param : &defaults;
 }
 
 static bool post(const Caffe__LayerParameter *param, crema_dtype arithmetic, cr_post *out) {
-  const Caffe__ExpParameter *p = param->exp_param;
-  const float base = base_of(param);
-  if (!is_base(base)) return false;
+  const Caffe__ExpParameter *p = param_of(param);
   *out = (cr_post){.kind = CR_POST_UNARY,
                    .function = CR_UNARY_EXP,
-                   .alpha = base == -1 ? 1 : cr_layer_unary_log(arithmetic, base),
-                   .beta = p ? (double)p->scale : 1,
-                   .gamma = p ? (double)p->shift : 0};
-  return true;
+                   .alpha = cr_layer_unary_log(arithmetic, p->base_),
+                   .beta = (double)p->scale,
+                   .gamma = (double)p->shift};
+  return isfinite(out->alpha);
 }
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  const float base = base_of(layer->param);
-  if (!is_base(base)) {
-    return cr_layer_fail(layer, CREMA_E_RANGE, "base is %g, must be positive, or -1 for e",
-                         (double)base);
-  }
-  return cr_layer_unary_setup(layer, bottom, top);
+  cr_post found;
+  if (post(layer->param, CREMA_F32, &found)) return cr_layer_unary_setup(layer, bottom, top);
+  return cr_layer_fail(layer, CREMA_E_RANGE, "base is %g, must be positive, or -1 for e",
+                       (double)param_of(layer->param)->base_);
 }
 
 const cr_layer_class cr_layer_exp = {

@@ -10,33 +10,26 @@
 
 #include "layers/common/layer_unary.h"
 
-static float base_of(const Caffe__LayerParameter *param) {
-  return param->log_param ? param->log_param->base_ : -1;
-}
-
-static bool is_base(float base) {
-  return base == -1 || (base > 0 && base != 1 && isfinite(base));
+static const Caffe__LogParameter *param_of(const Caffe__LayerParameter *param) {
+  static const Caffe__LogParameter defaults = CAFFE__LOG_PARAMETER__INIT;
+  return param->log_param ? param->log_param : &defaults;
 }
 
 static bool post(const Caffe__LayerParameter *param, crema_dtype arithmetic, cr_post *out) {
-  const Caffe__LogParameter *p = param->log_param;
-  const float base = base_of(param);
-  if (!is_base(base)) return false;
+  const Caffe__LogParameter *p = param_of(param);
   *out = (cr_post){.kind = CR_POST_UNARY,
                    .function = CR_UNARY_LOG,
-                   .alpha = base == -1 ? 1 : 1 / cr_layer_unary_log(arithmetic, base),
-                   .beta = p ? (double)p->scale : 1,
-                   .gamma = p ? (double)p->shift : 0};
-  return true;
+                   .alpha = 1 / cr_layer_unary_log(arithmetic, p->base_),
+                   .beta = (double)p->scale,
+                   .gamma = (double)p->shift};
+  return isfinite(out->alpha);
 }
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  const float base = base_of(layer->param);
-  if (!is_base(base)) {
-    return cr_layer_fail(layer, CREMA_E_RANGE,
-                         "base is %g, must be positive and not 1, or -1 for e", (double)base);
-  }
-  return cr_layer_unary_setup(layer, bottom, top);
+  cr_post found;
+  if (post(layer->param, CREMA_F32, &found)) return cr_layer_unary_setup(layer, bottom, top);
+  return cr_layer_fail(layer, CREMA_E_RANGE, "base is %g, must be positive and not 1, or -1 for e",
+                       (double)param_of(layer->param)->base_);
 }
 
 const cr_layer_class cr_layer_log = {

@@ -105,9 +105,8 @@ static crema_status update_replica(void *user, cr_replica *replica) {
   return cr_replica_update(replica, joint->rate, joint->iteration.number);
 }
 
-/* After a failure of one replica: waits for what the devices of the others were given before, so
- * that nothing runs any more when the caller hears of it, who may end the process. Passes the
- * failure on. */
+/* Passes the failure of one replica on when the devices of the others have finished what was queued
+ * before: the caller may end the process, which must not happen while they work. */
 static crema_status settle(crema_solver *solver, crema_status failure) {
   cr_error *error = cr_error_keep();
   for (int i = 0; i < solver->replicas; ++i) {

@@ -79,7 +79,7 @@ typedef struct cr_backend {
   const cr_layout *(*same_order)(const cr_layout *layout, crema_dtype type);
 
   /* How the values of shape `part`, which are those of an array of shape `whole` from index `at` of
-   * axis 1 on, lie where that is held in `format`. False: not as a layout can describe, because a
+   * axis 1 on, lie where the array is held in `format`. False: no layout can describe it, because a
    * block of the order spans two parts. NULL for back ends without layouts. */
   bool (*part)(cr_format format, const crema_shape *whole, const crema_shape *part, int64_t at,
                cr_part_place *out);

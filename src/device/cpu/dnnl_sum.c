@@ -126,7 +126,7 @@ static crema_status run_axpby(const cr_call *call) {
   return CREMA_OK;
 }
 
-/* ReLU in either direction of halves that the library has no code for on this processor. */
+/* ReLU, forward and backward, of halves for which the library has no code on this processor. */
 static crema_status plan_relu(cr_plan *plan) {
   const cr_layout *layout = plan->hint[0].layout;
   if (plan->desc->u.unary.function != CR_UNARY_RELU) {

@@ -34,6 +34,8 @@ crema_status cr_layer_unary_setup(cr_layer *layer, crema_blob *const *bottom,
 /* In F32, 1 / log is taken of the rounded logarithm, so rounding at the end alone would give other
  * bits. */
 double cr_layer_unary_log(crema_dtype arithmetic, float base) {
+  if (base == -1) return 1;
+  if (!(base > 0 && isfinite(base))) return NAN;
   return arithmetic == CREMA_F64 ? log((double)base) : (double)logf(base);
 }
 

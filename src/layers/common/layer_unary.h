@@ -12,7 +12,8 @@ typedef struct cr_layer_unary {
   double alpha, beta, gamma; /* of the function, see cr_unary */
 } cr_layer_unary;
 
-/* The natural logarithm of a base, for a layer's arithmetic. */
+/* The natural logarithm of a base, of which -1 stands for e, in a layer's arithmetic; NAN for one
+ * that is not positive or not finite. */
 double cr_layer_unary_log(crema_dtype arithmetic, float base);
 
 /* Class functions. Setup takes the function from the class's `post`, which accepts the parameters.
