@@ -211,6 +211,29 @@ TEST(integers_of_any_scale_are_carried) {
   assert_true(check_rows(carries_integers) >= 3);
 }
 
+/* An average of a whole plane has finer steps than its values. */
+TEST(poolings_that_carry_integers) {
+  static const struct {
+    const char *body;
+    int tops;
+    bool carries;
+  } cases[] = {{"pool: MAX kernel_size: 2", 1, true},        {"pool: MAX kernel_size: 2", 2, false},
+               {"pool: MAX global_pooling: true", 1, true},  {"pool: AVE kernel_size: 2", 1, true},
+               {"pool: AVE global_pooling: true", 1, false}, {"pool: AVE kernel_size: 4", 1, false},
+               {"pool: STOCHASTIC kernel_size: 2", 1, false}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+    char body[100];
+    rig r;
+    snprintf(body, sizeof body, "pooling_param { %s }", cases[i].body);
+    rig_make(&r, "Pooling", body, CAFFE__PHASE__TEST, "1 2 4 4", cases[i].tops);
+    ok(rig_setup(&r));
+    if (r.layer->class->carries_integers(r.layer, crema_blob_shape(r.top[0])) != cases[i].carries) {
+      fail_msg("%s with %d tops", body, cases[i].tops);
+    }
+    rig_free(&r);
+  }
+}
+
 int main(void) {
   return run_all_tests(NULL, NULL);
 }
