@@ -28,7 +28,15 @@ typedef struct row {
 } row;
 
 /* Operations of the functions in src/device/cpu/ref_math.h. */
-enum { EXP = 32, EXPM1 = 28, LOG = 44, LOG1P = 19, SIGMOID = EXP + 5, SOFTPLUS = EXP + LOG1P + 4 };
+enum {
+  EXP = 32,
+  EXP_BELOW_0 = 27,
+  EXPM1 = 28,
+  LOG = 44,
+  LOG1P = 19,
+  SIGMOID = EXP_BELOW_0 + 5,
+  SOFTPLUS = EXP_BELOW_0 + LOG1P + 4
+};
 
 static const row rows[] = {
     {"AbsVal", "", "32 64 56 56", "n", 1, {0}},
@@ -75,9 +83,9 @@ static const row rows[] = {
     {"SigmoidCrossEntropyLoss", "", "4096 1024|4096 1024", "nl", 1, {SOFTPLUS + 7, SIGMOID + 5}},
     {"Slice", "", "32 64 56 56", "n", 2, {0}},
     {"SmoothL1Loss", "", "4096 1024|4096 1024", "nn", 1, {0}},
-    {"Softmax", "", "4096 1024", "n", 1, {EXP + 5}},
-    {"Softmax", "", "8 21 224 224", "n", 1, {EXP + 5}},
-    {"SoftmaxWithLoss", "", "4096 1024|4096", "nl", 1, {EXP + 5}},
+    {"Softmax", "", "4096 1024", "n", 1, {EXP_BELOW_0 + 5}},
+    {"Softmax", "", "8 21 224 224", "n", 1, {EXP_BELOW_0 + 5}},
+    {"SoftmaxWithLoss", "", "4096 1024|4096", "nl", 1, {EXP_BELOW_0 + 5}},
     {"SpatialDropout", "", "32 64 56 56", "n", 1, {0}},
     {"Swish", "", "32 64 56 56", "n", 1, {SIGMOID + 2, SIGMOID + 7}},
     {"TanH", "", "32 64 56 56", "n", 1, {EXPM1 + 5}},

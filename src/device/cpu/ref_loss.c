@@ -35,7 +35,7 @@ CR_CLONES static double sigmoid_part(const cr_value *x, const cr_real *t, cr_rea
   for (int64_t i = 0; i < count; ++i) {
     const cr_real v = cr_get(x, i);
     const bool is_used = trunc(t[i]) != ignored;
-    const cr_real all = (v > 0 ? v : 0) - v * t[i] + cr_ref_log1p(cr_ref_exp(-fabs(v)));
+    const cr_real all = (v > 0 ? v : 0) - v * t[i] + cr_ref_log1p(cr_ref_exp_below_0(-fabs(v)));
     loss += (double)(is_used ? all : 0);
     used += is_used ? 1 : 0;
   }

@@ -21,7 +21,7 @@ CR_CLONES static void softmax_row(int64_t channels, const cr_value *x, cr_value 
   double sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (int64_t c = 0; c < channels; ++c) {
-    const cr_real power = cr_ref_exp(cr_get(x, c) - top);
+    const cr_real power = cr_ref_exp_below_0(cr_get(x, c) - top);
     cr_put(y, c, power);
     sum += (double)power;
   }
@@ -49,18 +49,18 @@ CR_CLONES static void softmax_planes(planes p, int64_t width, const cr_value *x,
     cr_value *to = y + c * p.step;
 #pragma omp simd
     for (int64_t i = 0; i < width; ++i) {
-      const cr_real a = cr_ref_exp(cr_get(from, i) - top[i]);
-      const cr_real b = cr_ref_exp(cr_get(from, p.step + i) - top[i]);
+      const cr_real a = cr_ref_exp_below_0(cr_get(from, i) - top[i]);
+      const cr_real b = cr_ref_exp_below_0(cr_get(from, p.step + i) - top[i]);
       cr_put(to, i, a);
       cr_put(to, p.step + i, b);
-      sum[i] += (double)a + (double)b;
+      sum[i] += (double)(a + b);
     }
   }
   if (p.channels % 2 != 0) {
     const int64_t last = (p.channels - 1) * p.step;
 #pragma omp simd
     for (int64_t i = 0; i < width; ++i) {
-      const cr_real power = cr_ref_exp(cr_get(x, last + i) - top[i]);
+      const cr_real power = cr_ref_exp_below_0(cr_get(x, last + i) - top[i]);
       cr_put(y, last + i, power);
       sum[i] += (double)power;
     }
