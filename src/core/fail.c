@@ -145,7 +145,7 @@ crema_status cr_fail_in(crema_status code, const char *fmt, ...) {
 }
 
 static void set_layer(cr_error *error, const cr_where *where) {
-  if (shows_file(error) && !where->told) fold(error);
+  if (shows_file(error)) fold(error);
   copy_name(error->layer, sizeof error->layer, where->layer);
   copy_name(error->type, sizeof error->type, where->type);
   error->has_layer = true;

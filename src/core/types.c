@@ -81,17 +81,16 @@ crema_status crema_shape_axis(const crema_shape *shape, int axis, int *out) {
 
 /* False when the product does not fit, which a shape that was never checked can cause. */
 static bool count_fits(const crema_shape *shape, int64_t *count) {
+  bool fits = true;
   *count = 1;
   for (int i = 0; i < shape->axes && i < CREMA_MAX_AXES; ++i) {
     if (shape->dim[i] == 0) {
       *count = 0;
       return true;
     }
+    fits = fits && !__builtin_mul_overflow(*count, shape->dim[i], count);
   }
-  for (int i = 0; i < shape->axes && i < CREMA_MAX_AXES; ++i) {
-    if (__builtin_mul_overflow(*count, shape->dim[i], count)) return false;
-  }
-  return true;
+  return fits;
 }
 
 const char *crema_shape_text(const crema_shape *shape, char *text, size_t size) {

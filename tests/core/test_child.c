@@ -16,6 +16,16 @@
 static const cr_child_limits limits = {.seconds = 60, .patience = 60};
 static volatile sig_atomic_t handled;
 
+/* How many bytes the system takes at a time; 0: any number. */
+static size_t most_sent;
+
+ssize_t __real_send(int fd, const void *bytes, size_t size, int flags);
+ssize_t __wrap_send(int fd, const void *bytes, size_t size, int flags);
+
+ssize_t __wrap_send(int fd, const void *bytes, size_t size, int flags) {
+  return __real_send(fd, bytes, most_sent > 0 && size > most_sent ? most_sent : size, flags);
+}
+
 static void handle(int signal) {
   (void)signal;
   handled = 1;
@@ -88,6 +98,38 @@ TEST(an_end_is_no_interruption) {
   errno = EINTR;
   assert_false(cr_child_receive(&child, &byte, 1));
   assert_int_equal(cr_child_end(&child), 0);
+}
+
+/* What comes in pieces is put together, and nothing of what follows is taken with it. */
+TEST(pieces_are_put_together) {
+  for (int of_child = 0; of_child < 2; ++of_child) {
+    int end[2];
+    char got[9] = "--------";
+    /* These keep the bounds of what is sent. */
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, end), 0);
+    cr_child child = {.pid = -1, .fd = end[1], .patience = 60};
+    assert_true(cr_child_send_to(end[0], "abc", 3));
+    assert_true(cr_child_send_to(end[0], "defgh", 5));
+    assert_true(of_child ? cr_child_receive(&child, got, 5)
+                         : cr_child_receive_from(end[1], got, 5));
+    assert_string_equal(got, "abcde---");
+    for (int i = 0; i < 2; ++i) close(end[i]);
+  }
+}
+
+/* What the system takes in pieces is sent as a whole. */
+TEST(pieces_are_sent) {
+  int end[2];
+  char got[9] = "--------";
+  assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, end), 0);
+  most_sent = 3;
+  bool sent = cr_child_send_to(end[0], "abcdefgh", 8);
+  most_sent = 0;
+  assert_true(sent);
+  assert_int_equal(recv(end[1], got, 8, MSG_DONTWAIT), 8);
+  assert_string_equal(got, "abcdefgh");
+  assert_int_equal(recv(end[1], got, 1, MSG_DONTWAIT), -1);
+  for (int i = 0; i < 2; ++i) close(end[i]);
 }
 
 TEST(signals_from_outside) {

@@ -76,7 +76,8 @@ TEST(failures_know_where_they_are) {
   cr_fail_in(CREMA_E_SHAPE, "solver");
   check_where("solver: iteration 4: net:7: layer 'conv1': 2 axes", "conv1", "data", "net", 7);
   /* Success changes nothing, and the next failure starts anew. */
-  ok(cr_fail_where(CREMA_OK, &layer));
+  ok(cr_fail_where(CREMA_OK, &(cr_where){.layer = "other", .file = "else", .field = "type"}));
+  assert_string_equal(cr_error_field(), "");
   check_where("solver: iteration 4: net:7: layer 'conv1': 2 axes", "conv1", "data", "net", 7);
   cr_fail(CREMA_E_IO, "else");
   check_where("else", "", "", "", 0);

@@ -5,12 +5,18 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 
 #include "check.h"
 #include "core/clock.h"
 #include "core/fail.h"
+#include "core/processors.h"
 #include "core/queue.h"
 #include "core/thread.h"
 #include "core/thread_private.h"
@@ -254,6 +260,49 @@ TEST(nobody_wakes_who_does_not_wait) {
   assert_int_equal(wakes, 0);
   ok(cr_thread_join(&thread));
 }
+
+/* ---- processors ---- */
+
+#ifdef _OPENMP
+
+/* How many threads a parallel region has that might have `before`, after sharing the host with
+ * other processes. */
+static int share(int before, int processes) {
+  omp_set_num_threads(before);
+  cr_processors_share(processes);
+  return omp_get_max_threads();
+}
+
+TEST(parallel_regions_are_limited) {
+  const int usual = omp_get_max_threads();
+  omp_set_num_threads(4);
+  cr_processors_limit(5);
+  assert_int_equal(omp_get_max_threads(), 4);
+  cr_processors_limit(3);
+  assert_int_equal(omp_get_max_threads(), 3);
+  cr_processors_limit(0);
+  assert_int_equal(omp_get_max_threads(), 1);
+  omp_set_num_threads(usual);
+}
+
+TEST(processes_share_the_processors) {
+  const int usual = omp_get_max_threads(), own = omp_get_num_procs(), many = own + 7;
+  const char *given = getenv("OMP_NUM_THREADS");
+  char text[32];
+  snprintf(text, sizeof text, "%s", given == NULL ? "" : given);
+  setenv("OMP_NUM_THREADS", "9", 1);
+  assert_int_equal(share(many, 2), many);
+  unsetenv("OMP_NUM_THREADS");
+  assert_int_equal(share(many, 1), many);
+  /* This process may be bound to some processors. */
+  const bool all = own == (int)sysconf(_SC_NPROCESSORS_ONLN);
+  assert_int_equal(share(many, 2), !all ? many : own < 2 ? 1 : own / 2);
+  assert_int_equal(share(many, 2 * own), all ? 1 : many);
+  if (given != NULL) setenv("OMP_NUM_THREADS", text, 1);
+  omp_set_num_threads(usual);
+}
+
+#endif
 
 int main(void) {
   return run_all_tests(locks_begin, locks_end);
