@@ -1,5 +1,7 @@
 /* Training on a device whose memory the host cannot follow: every step must go through the
  * tensors, and the numbers must be those of the CPU. */
+#include <math.h>
+
 #include "crema/device.h"
 #include "solver_case.h"
 
@@ -39,6 +41,28 @@ TEST(simulated_devices_give_the_same_numbers) {
     assert_memory_equal(on_cpu, on_sim, sizeof on_cpu);
     assert_memory_equal(on_cpu, moved, sizeof on_cpu);
   }
+}
+
+/* A gradient that the host has read is not the step that takes its place on the device. */
+TEST(steps_take_the_place_of_gradients) {
+  solver_case c;
+  float before[6], after[6], *diff;
+  const float *step;
+  case_begin(&c);
+  ok(crema_device_get(CREMA_DEVICE_SIM, 1, &c.options.device));
+  case_load(&c, small_net, "lr_policy: 'fixed' momentum: 0.9 snapshot_diff: true");
+  crema_blob *weights = crema_solver_net(c.solver)->learnable[0];
+  case_weights(&c, before);
+  ok(crema_blob_mutable_cpu_diff(weights, &diff));
+  for (int i = 0; i < 6; ++i) diff[i] = (float)(i + 1);
+  ok(cr_updater_run(c.solver->updater, 0.1, 0));
+  case_weights(&c, after);
+  ok(crema_blob_cpu_diff(weights, &step));
+  for (int i = 0; i < 6; ++i) {
+    assert_true(fabs((double)step[i] - 0.1 * (i + 1)) < 1e-6);
+    assert_true(fabs((double)before[i] - (double)after[i] - (double)step[i]) < 1e-6);
+  }
+  case_end(&c);
 }
 
 int main(void) {

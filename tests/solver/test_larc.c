@@ -94,6 +94,23 @@ TEST(s4_44_turbo_without_norms) {
   case_end(&c);
 }
 
+/* The history is read where updates have it: nothing is copied back and forth. */
+TEST(s4_44_turbo_moves_no_history) {
+  solver_case c;
+  const float *before, *after;
+  case_begin(&c);
+  case_load(&c, small_net, "lr_policy: 'fixed' momentum: 0.5 larc: true larc_turbo: true");
+  crema_blob *history = cr_updater_history(c.solver->updater, 0);
+  ok(crema_blob_cpu_data(history, &before));
+  for (int step = 0; step < 3; ++step) {
+    set_gradients(crema_solver_net(c.solver), step);
+    ok(cr_updater_run(c.solver->updater, 0.1f, step));
+    ok(crema_blob_cpu_data(history, &after));
+    assert_ptr_equal(after, before);
+  }
+  case_end(&c);
+}
+
 /* Without larc, larc_turbo changes nothing. */
 TEST(turbo_alone_is_nothing) {
   solver_case c;
