@@ -352,6 +352,29 @@ TEST(locations_reach_the_disk) {
   assert_int_equal(lowest_descriptor(), lowest);
 }
 
+/* A folder that is made but cannot be opened does not stay. */
+TEST(folders_that_cannot_be_opened) {
+  cr_file_location location;
+  opening = (refused_call){.count = 1, .error = EMFILE};
+  assert_int_equal(cr_file_location_begin(path_of("d"), true, &location), CREMA_E_IO);
+  assert_error_is(path_of("d"), "cannot write: Too many open files");
+  opening = (refused_call){0};
+  assert_int_equal(count_names(""), 0);
+}
+
+/* A folder whose files cannot be found is not flushed. */
+TEST(folders_that_cannot_be_listed) {
+  cr_file_location location;
+  int lowest = lowest_descriptor();
+  begin_filled(true, &location);
+  listing = (refused_call){.count = 1, .error = ENOMEM};
+  assert_int_equal(cr_file_location_end(&location, CREMA_OK), CREMA_E_IO);
+  assert_error_is(path_of("d"), "cannot be flushed to the disk: Cannot allocate memory");
+  listing = (refused_call){0};
+  assert_int_equal(count_names(""), 0);
+  assert_int_equal(lowest_descriptor(), lowest);
+}
+
 /* ---- reading ---- */
 
 TEST(failing_reads_are_told) {

@@ -7,6 +7,7 @@
 #include "device/device.h"
 #include "net/net_case.h"
 #include "op_make.h"
+#include "ops/op_private.h"
 #include "ops/plan_cache.h"
 
 enum { C = 16, SIDE = 6, IMAGE = C * SIDE * SIDE, OUT = 10, MOST = 5 };
@@ -126,6 +127,45 @@ TEST(the_oldest_plans_make_room) {
   cr_op_destroy(kept);
   crema_context_destroy(context);
   cr_plan_cache_destroy(NULL);
+}
+
+static cr_op_plan *make_plan(const cr_op *op, const cr_plan_key *key, crema_context *context) {
+  cr_op_plan *plan = NULL;
+  bool logged = false;
+  ok(cr_op_plan_make(op->use, key, context, &logged, &plan));
+  return plan;
+}
+
+/* Of two plans that were made at the same time, the one that is there already serves both; one that
+ * cannot be run any more makes room. */
+TEST(equal_plans_meet) {
+  cr_plan_cache *cache = NULL;
+  ok(cr_plan_cache_create(4, &cache));
+  crema_context *context = make_context(cache, 1);
+  cr_op *op = make_pool(1);
+  const cr_format hint[3] = {{CREMA_F32, NULL}, {CREMA_F32, NULL}, {CREMA_F32, NULL}};
+  const cr_plan_key key = {op->desc, hint, cr_cpu_device(), 1};
+  cr_op_plan *first = make_plan(op, &key, context), *late = make_plan(op, &key, context);
+  cr_op_plan *own = late;
+  cr_plan_cache_put(cache, &key, NULL, &first);
+  cr_op_plan_retain(late); /* ours, so that it can be looked at below */
+  cr_plan_cache_put(cache, &key, NULL, &late);
+  assert_ptr_equal(late, first);
+  assert_int_equal(own->references, 1);
+  assert_int_equal(first->references, 3); /* the cache's, and those of who made the two */
+  cr_op_plan_release(late);
+  cr_plan_cache_put(cache, &key, first, &own);
+  assert_int_equal(first->references, 1);
+  assert_int_equal(own->references, 2);
+  late = cr_plan_cache_find(cache, &key);
+  assert_ptr_equal(late, own);
+  const cr_plan_cache_counts counts = cr_plan_cache_count(cache);
+  assert_true(counts.made == 3 && counts.found == 1 && counts.held == 1);
+  cr_op_plan *plans[] = {first, own, late};
+  for (int i = 0; i < 3; ++i) cr_op_plan_release(plans[i]);
+  cr_op_destroy(op);
+  crema_context_destroy(context);
+  cr_plan_cache_destroy(cache);
 }
 
 /* ---- many threads ---- */
