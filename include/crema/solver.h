@@ -56,6 +56,13 @@ typedef struct crema_solver_options {
    * its host, modulo their count. The first process reports and writes snapshots; the others
    * log warnings only. */
   bool with_processes;
+  /* Trains together with processes that the caller has started, one device each: this is rank
+   * `process_rank` (from 0 on) of `process_count`, and joins the others by crema_solver_join before
+   * it trains. Each process then reads its own share of the data, of which all must have the same
+   * view: without a seed, the seed is 0. 0 or 1: no such processes. Excludes with_processes and
+   * several devices. The first process reports and writes snapshots, all test their share. */
+  int process_rank;
+  int process_count; /* see process_rank */
   crema_exchange exchange; /* how they do it */
   /* Gradients are added in the order in which they arrive (tree only): faster, and another rounding
    * in every run. Otherwise a run gives the same bits each time. */
@@ -142,6 +149,40 @@ CREMA_API crema_status crema_solver_step(crema_solver *solver, int64_t iteration
 /* Gets a line of text, without a line break. */
 typedef void crema_line_fn(void *user, const char *text);
 
+/* What processes that train together know each other by. Whoever starts them makes one and gives it
+ * to all. */
+typedef struct crema_group_id {
+  char bytes[128]; /* any values */
+} crema_group_id;
+
+/* Whether processes of this machine can train together as crema_solver_join says: the CUDA plug-in
+ * and NCCL are there. No device is touched, so that a program may fork afterwards. Errors:
+ * CREMA_E_NO_DEVICE, CREMA_E_UNSUPPORTED; the text says what is missing. */
+CREMA_API crema_status crema_group_find(void) CREMA_MUST_USE;
+
+/* Fills *out with a new id. The calling process must live until all have joined. Touches no device
+ * either. Errors: as crema_group_find; CREMA_E_DEVICE from NCCL. */
+CREMA_API crema_status crema_group_make_id(crema_group_id *out) CREMA_MUST_USE;
+
+/* Joins the other processes that the solver's options speak of (process_count) by NCCL, device to
+ * device; all must call it with the same id, once, between two iterations. From then on all make
+ * the same calls of crema_solver_step and crema_solver_solve, sum their gradients and get the same
+ * weights, those of rank 0. What poll wants is done in all. A process that fails makes the calls of
+ * all fail, with the text "rank N (host): text", and so does one that is killed or whose solver is
+ * destroyed while the others train: on the same host at once, between hosts when NCCL notices, or
+ * when the others have been waited for `patience` seconds (0: 600). After a failure a solver can
+ * only be destroyed. The solver's end waits for that of the others, as long at most. With a
+ * process_count of 0 or 1 nothing is joined. Errors: CREMA_E_UNSUPPORTED for a device that is not
+ * CUDA's or without NCCL; CREMA_E_EXISTS when another process of the host has the rank;
+ * CREMA_E_STATE for a second call; CREMA_E_SHAPE when the others train another net; CREMA_E_RANGE
+ * for the patience; CREMA_E_DEVICE, CREMA_E_IO. */
+CREMA_API crema_status crema_solver_join(crema_solver *solver, const crema_group_id *id,
+                                         double patience) CREMA_MUST_USE;
+
+/* The weights of rank 0, or of the first device, become those of all; all processes must call it.
+ * Training does this by itself when it begins. Errors: what another process failed with. */
+CREMA_API crema_status crema_solver_broadcast(crema_solver *solver) CREMA_MUST_USE;
+
 /* Tells, line by line, how training will go, before it does: between several devices the tree along
  * which weights may be copied, with the measured speeds of links; the buckets in which gradients
  * are exchanged, and after which layer's backward pass each is ready; the time of computing, from
@@ -150,7 +191,8 @@ typedef void crema_line_fn(void *user, const char *text);
  * way to exchange, and which one CREMA_EXCHANGE_AUTO takes and why. `line` gets each line, and
  * `user`. All processes that train together must call it; only the first tells. These iterations
  * take samples from the data and change what the solver remembers of updates: afterwards it should
- * be destroyed. Errors: those of an iteration. */
+ * be destroyed. Errors: those of an iteration; CREMA_E_UNSUPPORTED for a solver with a
+ * process_count. */
 CREMA_API crema_status crema_solver_plan(crema_solver *solver, crema_line_fn *line,
                                          void *user) CREMA_MUST_USE;
 

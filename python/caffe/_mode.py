@@ -77,7 +77,8 @@ def solver_count():
 
 
 def set_solver_count(count):
-    """Says how many solvers train together."""
+    """Says how many solvers train together, each in a process of its own: those that are made from now on
+    read their own share of the data, and join the others by caffe.NCCL."""
     _State.solver_count = int(count)
 
 
@@ -92,8 +93,13 @@ def set_solver_rank(rank):
 
 
 def set_multiprocess(multiprocess):
-    """Says whether the solvers are in processes of their own."""
+    """Says whether the solvers are in processes of their own; nothing depends on it."""
     _State.multiprocess = bool(multiprocess)
+
+
+def process_place():
+    """The rank and the number of the processes that train together, for a solver that is made now."""
+    return (_State.solver_rank, _State.solver_count) if _State.solver_count > 1 else (0, 1)
 
 
 def root_solver():
@@ -115,22 +121,59 @@ def log(text):
 
 
 def has_nccl():
-    """Whether caffe.NCCL can be used. It cannot: solvers train on several GPUs by themselves
-    (set_devices)."""
-    return False
+    """Whether crema's CUDA plug-in and NCCL are there, so that caffe.NCCL can be used. No GPU is touched:
+    processes may be forked afterwards."""
+    try:
+        _core.group_find()
+    except RuntimeError:
+        return False
+    return True
 
 
 class NCCL:
-    """Is not there; see has_nccl."""
+    """Makes a solver train together with those of other processes, each with a GPU of its own.
 
-    def __init__(self, solver, uid):
-        raise RuntimeError("crema exchanges gradients by itself: call caffe.set_devices([0, 1]) "
-                           "before the solver is made")
+    ``set_solver_count`` and ``set_solver_rank`` have been called before the solver was made, and all
+    processes give the same `uid`, which one has from ``NCCL.new_uid()``. From then on ``solver.step`` and
+    ``solver.solve`` sum gradients over all processes, which therefore make the same calls. A process
+    that fails, ends or drops its solver while others train makes their calls raise RuntimeError, at the
+    latest after they have waited for `patience` seconds.
+    """
+
+    def __init__(self, solver, uid, patience=600.0):
+        _need_nccl()
+        if not hasattr(solver, "_join"):
+            raise TypeError("a solver is needed, not %r" % type(solver).__name__)
+        if process_place() != solver._place:
+            raise RuntimeError("the solver was made as number %d of %d: call caffe.set_solver_count and "
+                               "caffe.set_solver_rank before" % solver._place)
+        solver._join(uid, patience)
+        self._solver = solver
+
+    def bcast(self):
+        """The weights of the first process become those of all."""
+        self._solver._broadcast()
+
+    def check(self, solver):
+        """Raises RuntimeError unless it was made for this solver."""
+        if solver is not self._solver:
+            raise RuntimeError("this NCCL was made for another solver")
 
     @staticmethod
     def new_uid():
-        """Raises, as the constructor does."""
-        raise RuntimeError("crema exchanges gradients by itself: see caffe.set_devices")
+        """What the processes know each other by: bytes. The process that has made it must live until all
+        have joined."""
+        _need_nccl()
+        return _core.group_make_id()
+
+
+def _need_nccl():
+    try:
+        _core.group_find()
+    except RuntimeError as error:
+        raise RuntimeError("%s; without NCCL, several devices train in one process (call caffe.set_devices("
+                           "[0, 1]) before the solver is made), or processes that mpirun starts (mpirun -n "
+                           "2 crema train ...)" % error) from None
 
 
 class Timer:

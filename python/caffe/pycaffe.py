@@ -8,7 +8,7 @@ import numpy as np
 
 from . import _blob, _core  # noqa: F401
 from ._layer import BlobVec, Layer
-from ._mode import TEST, TRAIN, device_kind, next_seed
+from ._mode import NCCL, TEST, TRAIN, device_kind, next_seed, process_place
 from ._param import SolverParameter
 
 Blob = _core.Blob
@@ -314,7 +314,10 @@ class Net(_core.Net):
         self._add_hook("before_backward", function)
 
     def after_backward(self, function):
-        """``function(index)`` is called after each layer's backward pass."""
+        """``function(index)`` is called after each layer's backward pass. An NCCL is welcome, too, and
+        changes nothing: it sums gradients as soon as there are enough of them."""
+        if isinstance(function, NCCL):
+            return
         self._add_hook("after_backward", function)
 
     # ---- weights ----
@@ -412,7 +415,8 @@ class Solver(_core.Solver):
         self._bar = None
         self._nets = weakref.WeakValueDictionary()
         self._hooked_nets = {}
-        self._build(solver_file, self._type, seed, kind, indices)
+        self._place = process_place()
+        self._build(solver_file, self._type, seed, kind, indices, *self._place)
 
     def _net_of(self, index):
         """The object of a net: the same one as long as somebody has it, or it has hooks."""
@@ -468,7 +472,11 @@ class Solver(_core.Solver):
 
     def add_callback(self, on_start, on_gradients_ready=None):
         """``on_start()`` is called before each iteration, ``on_gradients_ready()`` between its backward
-        pass and the update; either may be None."""
+        pass and the update; either may be None. An NCCL of this solver is welcome, too, and changes
+        nothing: gradients are exchanged since it was made."""
+        if isinstance(on_start, NCCL):
+            on_start.check(self)
+            return
         self._callbacks.append((on_start, on_gradients_ready))
 
     def _on_start(self):

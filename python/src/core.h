@@ -123,6 +123,10 @@ int py_model_init(PyObject *module);
 
 int py_solver_init(PyObject *module);
 
+/* Of processes that train together; see crema_group_find and crema_group_make_id. */
+PyObject *py_group_find(PyObject *module, PyObject *unused);
+PyObject *py_group_make_id(PyObject *module, PyObject *unused);
+
 /* ---- layer.c ---- */
 
 /* Registers the layer type "Python". Returns 0 or -1. */

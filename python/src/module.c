@@ -70,6 +70,8 @@ static PyMethodDef functions[] = {
     {"log", py_log_write, METH_VARARGS, "log(text, file, line): writes a line."},
     {"set_net_class", py_net_set_class, METH_O, "set_net_class(class): what solvers' nets are."},
     {"set_layer_maker", py_layer_set_maker, METH_O, "set_layer_maker(function): makes layers."},
+    {"group_find", py_group_find, METH_NOARGS, "group_find(): raises what is missing for NCCL."},
+    {"group_make_id", py_group_make_id, METH_NOARGS, "group_make_id(): a new id of NCCL's."},
     {"close", py_layer_close, METH_NOARGS, "close(): the interpreter ends."},
     {0},
 };

@@ -89,7 +89,8 @@ static void progress(void *user, const crema_solver_progress *now) {
 
 /* ---- building ---- */
 
-/* _build(path, type or None, seed or None, device type, device indices) */
+/* _build(path, type or None, seed or None, device type, device indices, rank and count of
+ * processes) */
 static PyObject *solver_build(PyObject *object, PyObject *args) {
   solver_object *self = (solver_object *)object;
   PyObject *path = NULL, *seed = NULL, *indices = NULL;
@@ -99,7 +100,10 @@ static PyObject *solver_build(PyObject *object, PyObject *args) {
   crema_device *devices[MOST_DEVICES];
   crema_solver_options options;
   crema_solver_options_init(&options);
-  if (!PyArg_ParseTuple(args, "OzOiO", &path, &type, &seed, &kind, &indices)) return NULL;
+  if (!PyArg_ParseTuple(args, "OzOiOii", &path, &type, &seed, &kind, &indices,
+                        &options.process_rank, &options.process_count)) {
+    return NULL;
+  }
   if (self->solver != NULL) {
     PyErr_SetString(PyExc_RuntimeError, "the solver is built already");
     return NULL;
@@ -223,6 +227,46 @@ static PyObject *solver_load_weights(PyObject *object, PyObject *path) {
   return run_with_path(object, path, crema_solver_load_weights);
 }
 
+/* ---- other processes ---- */
+
+/* _join(uid, seconds) */
+static PyObject *solver_join(PyObject *object, PyObject *args) {
+  solver_object *self = self_of(object);
+  crema_group_id id;
+  const char *bytes = NULL;
+  Py_ssize_t size = 0;
+  double patience = 0;
+  crema_status status;
+  if (self == NULL || !PyArg_ParseTuple(args, "y#d", &bytes, &size, &patience)) return NULL;
+  if ((size_t)size != sizeof id.bytes) {
+    PyErr_SetString(PyExc_ValueError, "the uid is not one that NCCL.new_uid() has made");
+    return NULL;
+  }
+  memcpy(id.bytes, bytes, sizeof id.bytes);
+  PY_ENTER(self->guard);
+  PY_RUN(status, crema_solver_join(self->solver, &id, patience));
+  py_guard_leave(self->guard);
+  return py_error_none(self->guard, status);
+}
+
+static PyObject *solver_broadcast(PyObject *object, PyObject *unused) {
+  (void)unused;
+  return run_plain(object, crema_solver_broadcast);
+}
+
+PyObject *py_group_find(PyObject *module, PyObject *unused) {
+  (void)module, (void)unused;
+  return py_error_none(NULL, crema_group_find());
+}
+
+PyObject *py_group_make_id(PyObject *module, PyObject *unused) {
+  crema_group_id id;
+  (void)module, (void)unused;
+  const crema_status status = crema_group_make_id(&id);
+  if (status != CREMA_OK) return py_error_raise(NULL, status);
+  return PyBytes_FromStringAndSize(id.bytes, sizeof id.bytes);
+}
+
 /* ---- what it is ---- */
 
 /* _net(index): the train net for -1, else a test net. */
@@ -321,6 +365,8 @@ static PyMethodDef solver_methods[] = {
     {"restore", solver_restore, METH_O, "restore(path): goes on from a .solverstate."},
     {"load_weights", solver_load_weights, METH_O,
      "load_weights(paths): starts from weights, files separated by commas."},
+    {"_join", solver_join, METH_VARARGS, "_join(uid, seconds): joins other processes."},
+    {"_broadcast", solver_broadcast, METH_NOARGS, "Gives all processes the first one's weights."},
     {"_net", solver_net, METH_O, "_net(index): -1 for the train net, else a test net."},
     {"_text", solver_text, METH_NOARGS, "The solver's description."},
     {0},

@@ -86,6 +86,11 @@ static crema_status load_backend(crema_device_type type) {
   return cr_backend_register(backend);
 }
 
+crema_status cr_backend_load(crema_device_type type, const cr_backend **out) {
+  CR_TRY(load_backend(type));
+  return cr_backend_find(type, out);
+}
+
 static bool known_count(crema_device_type type, device_count *out) {
   pthread_mutex_lock(&registry.count_lock);
   *out = registry.count[type];
@@ -215,8 +220,7 @@ fail:
 
 static crema_status find_or_open(crema_device_type type, int index, crema_device **out) {
   const cr_backend *backend = NULL;
-  CR_TRY(load_backend(type));
-  CR_TRY(cr_backend_find(type, &backend));
+  CR_TRY(cr_backend_load(type, &backend));
   int count = 0;
   crema_status status = count_devices(backend, &count);
   if (status != CREMA_OK) {

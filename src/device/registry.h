@@ -12,6 +12,10 @@ crema_status cr_backend_register(const cr_backend *backend) CREMA_MUST_USE;
 /* The back end of a type. Errors: CREMA_E_NO_DEVICE. */
 crema_status cr_backend_find(crema_device_type type, const cr_backend **out) CREMA_MUST_USE;
 
+/* The same, with the plug-in opened that it lives in. No driver is started: a process may fork
+ * afterwards and leave the devices to its children. Errors also: those of the plug-in. */
+crema_status cr_backend_load(crema_device_type type, const cr_backend **out) CREMA_MUST_USE;
+
 /* A back end is asked once for its number of devices, which is kept; this makes the registry ask
  * again. For a back end that is set up again. */
 void cr_registry_forget_count(crema_device_type type);

@@ -11,7 +11,7 @@
 #include "device/copy.h"
 #include "device/memory/block.h"
 #include "parallel/exchange.h"
-#include "parallel/world_private.h"
+#include "parallel/mpi_world.h"
 
 enum { SLOTS = 4, PIECE_BYTES = 4 << 20 };
 
@@ -25,7 +25,7 @@ typedef struct slot {
 
 typedef struct mpi_exchange {
   cr_exchange base;
-  cr_world *world;
+  cr_mpi_world *world;
   cr_mpi_handle comm;
   cr_mpi_handle sum_f16, sum_bf16; /* operations; NULL: not made */
   cr_span *span;
@@ -70,11 +70,11 @@ static cr_mpi_handle operation_of(const mpi_exchange *x, crema_dtype type) {
 }
 
 static crema_status make_operations(mpi_exchange *x) {
-  cr_world *world = x->world;
-  CR_TRY(cr_world_lock(world));
+  cr_mpi_world *world = x->world;
+  CR_TRY(cr_world_lock(&world->base));
   int code = world->mpi.Op_create(add_f16, 1, &x->sum_f16);
   if (code == CR_MPI_SUCCESS) code = world->mpi.Op_create(add_bf16, 1, &x->sum_bf16);
-  return cr_world_unlock(world, code, "MPI_Op_create");
+  return cr_mpi_world_unlock(world, code, "MPI_Op_create");
 }
 
 /* ---- a piece's way ---- */
@@ -139,7 +139,7 @@ static crema_status fetch(const job *j, int64_t piece) {
 /* Starts the collective once the values are on the host and the slot's previous ones have left. */
 static crema_status start(const job *j, int64_t piece) {
   slot *s = slot_of(j, piece);
-  cr_world *world = j->x->world;
+  cr_mpi_world *world = j->x->world;
   const cr_mpi *mpi = &world->mpi;
   const int count = (int)count_of(j, piece);
   const cr_mpi_handle type = type_of(j->x, j->span->type);
@@ -147,22 +147,23 @@ static crema_status start(const job *j, int64_t piece) {
   CR_TRY(wait_for(j, s->delivered));
   void *in = (void *)(on_host(j->x) ? address_of(j, piece) : s->in.address);
   void *out = (void *)s->out.address;
-  CR_TRY(cr_world_lock(world));
+  CR_TRY(cr_world_lock(&world->base));
   if (j->sums) {
-    return cr_world_unlock(world,
-                           mpi->Iallreduce(in, out, count, type, operation_of(j->x, j->span->type),
-                                           j->x->comm, &s->request),
-                           "MPI_Iallreduce");
+    return cr_mpi_world_unlock(
+        world,
+        mpi->Iallreduce(in, out, count, type, operation_of(j->x, j->span->type), j->x->comm,
+                        &s->request),
+        "MPI_Iallreduce");
   }
-  return cr_world_unlock(world,
-                         mpi->Ibcast(sends(j) ? in : out, count, type, 0, j->x->comm, &s->request),
-                         "MPI_Ibcast");
+  return cr_mpi_world_unlock(
+      world, mpi->Ibcast(sends(j) ? in : out, count, type, 0, j->x->comm, &s->request),
+      "MPI_Ibcast");
 }
 
 /* Waits for the collective and queues the copy to the device. */
 static crema_status deliver(const job *j, int64_t piece) {
   slot *s = slot_of(j, piece);
-  CR_TRY(cr_world_wait(j->x->world, &s->request));
+  CR_TRY(cr_mpi_world_wait(j->x->world, &s->request));
   if (!receives(j)) return CREMA_OK;
   const crema_devptr to = {address_of(j, piece)};
   CR_TRY(cr_copy_from_cpu(j->context, to, (const void *)s->out.address, bytes_of(j, piece)));
@@ -220,14 +221,14 @@ static crema_status mpi_prepare(cr_exchange *end, const cr_span *span, int spans
     x->span[i] = span[i];
     if (bytes > largest) largest = bytes;
   }
-  CR_TRY(cr_world_same_spans(x->world, span, spans));
+  CR_TRY(cr_world_same_spans(&x->world->base, span, spans));
   if (largest > PIECE_BYTES) largest = PIECE_BYTES;
   for (int i = 0; i < SLOTS && largest > 0; ++i) CR_TRY(make_slot(x, &x->slot[i], largest));
   return CREMA_OK;
 }
 
 static void mpi_fail(cr_exchange *end, crema_status status) {
-  cr_world_fail(of(end)->world, status);
+  cr_world_fail(&of(end)->world->base, status);
 }
 
 static void free_event(const mpi_exchange *x, cr_native_event *event) {
@@ -237,7 +238,7 @@ static void free_event(const mpi_exchange *x, cr_native_event *event) {
   x->base.device->backend->event_destroy(event);
 }
 
-/* Memory that MPI may be using is left to it (cr_world_wait). */
+/* Memory that MPI may be using is left to it (cr_mpi_world_wait). */
 static void free_slot(const mpi_exchange *x, slot *s) {
   free_event(x, s->delivered);
   free_event(x, s->fetched);
@@ -249,9 +250,9 @@ static void free_slot(const mpi_exchange *x, slot *s) {
 static void mpi_destroy(cr_exchange *end) {
   mpi_exchange *x = of(end);
   for (int i = 0; i < SLOTS; ++i) free_slot(x, &x->slot[i]);
-  if (x->sum_bf16 != NULL) cr_world_free_operation(x->world, &x->sum_bf16);
-  if (x->sum_f16 != NULL) cr_world_free_operation(x->world, &x->sum_f16);
-  if (x->comm != NULL) cr_world_free_communicator(x->world, &x->comm);
+  if (x->sum_bf16 != NULL) cr_mpi_world_free_operation(x->world, &x->sum_bf16);
+  if (x->sum_f16 != NULL) cr_mpi_world_free_operation(x->world, &x->sum_f16);
+  if (x->comm != NULL) cr_mpi_world_free_communicator(x->world, &x->comm);
   free(x->span);
   free(x);
 }
@@ -268,14 +269,18 @@ static const cr_exchange_class mpi_class = {
 crema_status cr_exchange_create_mpi(cr_world *world, crema_device *device, cr_exchange **out) {
   crema_status status = CREMA_OK;
   mpi_exchange *x = NULL;
+  cr_mpi_world *mpi_world = cr_mpi_world_of(world);
+  if (mpi_world == NULL) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "mpi exchanges between processes that mpirun started");
+  }
   CR_TRY(CR_NEW(x, 1, "an exchange"));
   x->base.class = &mpi_class;
   x->base.rank = cr_world_rank(world);
   x->base.ranks = cr_world_size(world);
   x->base.device = device;
-  x->world = world;
-  for (int i = 0; i < SLOTS; ++i) x->slot[i].request = world->mpi.request_null;
-  CR_TRY_GOTO(cr_world_duplicate(world, &x->comm), fail);
+  x->world = mpi_world;
+  for (int i = 0; i < SLOTS; ++i) x->slot[i].request = mpi_world->mpi.request_null;
+  CR_TRY_GOTO(cr_mpi_world_duplicate(mpi_world, &x->comm), fail);
   CR_TRY_GOTO(make_operations(x), fail);
   *out = &x->base;
   return CREMA_OK;

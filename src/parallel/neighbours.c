@@ -1,5 +1,6 @@
 #include "parallel/neighbours.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -7,12 +8,23 @@
 #include <unistd.h>
 
 #include "core/fail.h"
+#include "core/rng.h"
 
 cr_neighbour cr_neighbour_self(int rank) {
   struct stat names;
   cr_neighbour self = {.rank = rank, .process = getpid()};
   if (stat("/proc/self/ns/pid", &names) == 0) self.processes = names.st_ino;
   return self;
+}
+
+/* Linux draws the number anew each time it starts; containers see that of their host. */
+uint64_t cr_neighbour_host(void) {
+  char text[64] = "";
+  FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+  const bool read = file != NULL && fgets(text, sizeof text, file) != NULL;
+  if (file != NULL) (void)fclose(file);
+  if (!read) (void)gethostname(text, sizeof text - 1);
+  return cr_hash_text(text) | 1;
 }
 
 crema_status cr_neighbours_watch(const cr_neighbour *neighbour, int count, int own_rank,

@@ -18,6 +18,9 @@ typedef struct cr_neighbour {
 /* Of this process. */
 cr_neighbour cr_neighbour_self(int rank);
 
+/* A number that the processes of one host have in common, as long as it runs; never 0. */
+uint64_t cr_neighbour_host(void);
+
 /* The neighbours that are watched; zeroed: none. */
 typedef struct cr_neighbours {
   int count;

@@ -1,11 +1,13 @@
-/* The processes that train one net together: started by `mpirun`, or one alone.
+/* The processes that train one net together: started by `mpirun`, by a program that gives them
+ * ranks and an id, or one alone.
  *
  * A process that mpirun (of Open MPI) or Slurm's srun started is told by its environment; libmpi is
  * opened at run time, so that one build serves machines with and without it.
  *
  * Any thread may use a world, but one at a time calls cr_world_agree, cr_world_broadcast and
  * cr_exchange_create_mpi. While they wait, ranks hear of a rank that fails, and notice when a
- * process of their own host is killed. Of one on another host mpirun makes an end. */
+ * process of their own host is killed. Of one on another host mpirun makes an end; without it, NCCL
+ * when it notices, or the limit of waiting. */
 #ifndef CR_PARALLEL_WORLD_H
 #define CR_PARALLEL_WORLD_H
 
@@ -22,6 +24,22 @@ bool cr_world_is_there(void);
  * allows no threads or sees another number of processes than were started; CREMA_E_STATE when MPI
  * was initialized before; CREMA_E_IO. */
 crema_status cr_world_join(cr_world **out) CREMA_MUST_USE;
+
+/* A world of processes that mpirun did not start. */
+typedef struct cr_nccl_world_options {
+  const cr_group_id *id; /* which rank 0's host has made; the same in all processes */
+  int rank, size;
+  crema_device *device; /* that this process trains on, no other process's */
+  double patience;      /* seconds after which waiting for the others is a failure */
+} cr_nccl_world_options;
+
+/* Joins the others, who talk by NCCL; all must call it. Errors: CREMA_E_UNSUPPORTED where there is
+ * no NCCL for the device; CREMA_E_EXISTS for a rank that another process of this host has;
+ * CREMA_E_DEVICE for those of NCCL, CREMA_E_IO for others that do not come in time, and what they
+ * failed with. The processes of such a world are not ended when one fails: calls fail in all of
+ * them. */
+crema_status cr_world_join_nccl(const cr_nccl_world_options *options,
+                                cr_world **out) CREMA_MUST_USE;
 
 /* Waits for the others and leaves. When a rank fails meanwhile, its message is logged as an error.
  * After a failure nobody is waited for, except for a second at most for the others to have heard of

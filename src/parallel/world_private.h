@@ -1,14 +1,11 @@
-/* What the files that call MPI share.
- *
- * Only one thread at a time calls MPI, and only calls that return soon: what takes long is started
- * and then asked for until it is done. Between two questions a failure message of another process
- * can be noticed. */
+/* What the worlds have in common, however the processes were started: that of mpirun, whose
+ * processes talk by MPI (mpi_world.c), and that of a program which starts them itself, whose
+ * processes talk by NCCL (nccl_world.c). */
 #ifndef CR_PARALLEL_WORLD_PRIVATE_H
 #define CR_PARALLEL_WORLD_PRIVATE_H
 
 #include <pthread.h>
 
-#include "parallel/mpi_library.h"
 #include "parallel/neighbours.h"
 #include "parallel/world.h"
 
@@ -22,44 +19,49 @@ typedef struct cr_world_message {
   char reason[CR_WORLD_REASON];
 } cr_world_message;
 
+typedef struct cr_world_class {
+  const char *name;
+  /* buffer[0 .. bytes - 1] of all ranks come to lie behind each other, in order, after this
+   * rank's. */
+  crema_status (*gather)(cr_world *world, size_t bytes);
+  /* buffer[0 .. bytes - 1] of rank 0 become those of all. */
+  crema_status (*broadcast)(cr_world *world, size_t bytes);
+  /* See cr_world_hear, cr_world_fail (with a failure) and cr_world_leave; of no NULL. */
+  crema_status (*hear)(cr_world *world, double since);
+  void (*fail)(cr_world *world, crema_status status);
+  void (*leave)(cr_world *world);
+} cr_world_class;
+
+/* What a world of any class begins with. */
 struct cr_world {
-  cr_mpi mpi;
+  const cr_world_class *class;
   int rank, size, local_rank, local_size;
-  pthread_mutex_t lock; /* held during calls of MPI; guards what follows */
+  pthread_mutex_t lock; /* guards what follows */
   crema_status failed;  /* of the first rank that failed */
   cr_world_message failure;
   cr_neighbours neighbours;
-  cr_mpi_handle *told;     /* requests of our own message to the others; `size` of them */
-  cr_mpi_handle control;   /* communicator of these messages */
-  cr_mpi_handle agreeing;  /* of cr_world_agree and cr_world_broadcast */
-  cr_mpi_handle request;   /* what is under way there */
-  cr_mpi_handle duplicate; /* that it makes */
-  char *buffer;            /* that it reads and writes */
+  char *buffer; /* what processes tell each other; of one thread at a time */
   size_t buffer_bytes;
 };
 
-/* Before a call of MPI. Errors, with the lock not taken: a rank's failure. */
+/* Sets up a zeroed world, of one process; and frees what it has, but not itself. */
+void cr_world_begin(cr_world *world, const cr_world_class *class);
+void cr_world_end(cr_world *world);
+
+/* Takes the lock. Errors, with the lock not taken: a rank's failure. */
 crema_status cr_world_lock(cr_world *world) CREMA_MUST_USE;
 
-/* After a call of MPI that returned `code`; `call` names it. */
-crema_status cr_world_unlock(cr_world *world, int code, const char *call) CREMA_MUST_USE;
+/* Takes note that a rank has failed: with a reason found here, or with a message of another
+ * process. With the lock held. */
+void cr_world_note(cr_world *world, int rank, crema_status status, const char *reason);
+void cr_world_take(cr_world *world, const cr_world_message *message);
 
-/* Waits for a request, which is then mpi.request_null. After a failure MPI may go on using the
- * request's memory, which therefore must not be freed unless the request is mpi.request_null. */
-crema_status cr_world_wait(cr_world *world, cr_mpi_handle *request) CREMA_MUST_USE;
-
-/* Whether a rank has failed, for those who wait for something else than a request. Does not wait.
- * Errors: a rank's failure. */
-crema_status cr_world_hear(cr_world *world) CREMA_MUST_USE;
+/* Whether a rank has failed, for those who wait for something of the others since that time
+ * (cr_clock_seconds). Does not wait. Errors: a rank's failure; that the others have been waited for
+ * too long, where the world has a limit. */
+crema_status cr_world_hear(cr_world *world, double since) CREMA_MUST_USE;
 
 /* Errors: CREMA_E_SHAPE, in all processes, when they do not all name the same spans. */
 crema_status cr_world_same_spans(cr_world *world, const cr_span *span, int spans) CREMA_MUST_USE;
-
-/* A communicator of all processes; every process has to call this. */
-crema_status cr_world_duplicate(cr_world *world, cr_mpi_handle *out) CREMA_MUST_USE;
-
-/* A communicator or an operation that is not used any more; left alone after a failure. */
-void cr_world_free_communicator(cr_world *world, cr_mpi_handle *comm);
-void cr_world_free_operation(cr_world *world, cr_mpi_handle *operation);
 
 #endif

@@ -56,7 +56,7 @@ crema_status crema_solver_text(const crema_solver *solver, char **out) {
 
 crema_status crema_solver_apply_update(crema_solver *solver) {
   CR_REQUIRE(solver);
-  if (solver->ranks > 1) {
+  if (cr_solver_partners(solver) > 1) {
     return cr_fail(CREMA_E_UNSUPPORTED, "an update by itself is for training on one device");
   }
   cr_replica *root = &solver->replica[0];

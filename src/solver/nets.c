@@ -67,7 +67,7 @@ typedef struct net_place {
 
 static cr_solver_rank rank_of(const crema_solver *solver, const net_place *place) {
   return (cr_solver_rank){
-      .rank = cr_world_rank(solver->world) + place->replica,
+      .rank = solver->rank + place->replica,
       .solvers = solver->ranks,
       .group = solver->group != NULL ? solver->group[place->group] : NULL,
       .root = place->replica > 0 && place->phase == CREMA_TRAIN ? solver->net : NULL,

@@ -280,6 +280,10 @@ static crema_status make_plan(cr_training_plan *plan) {
 crema_status crema_solver_plan(crema_solver *solver, crema_line_fn *line, void *user) {
   CR_REQUIRE(solver);
   CR_REQUIRE(line);
+  if (solver->options.process_count > 1) {
+    return cr_fail(CREMA_E_UNSUPPORTED,
+                   "a plan is made for devices of one process or for processes of mpirun");
+  }
   cr_training_plan plan = {.solver = solver};
   crema_status status = make_plan(&plan);
   if (status == CREMA_OK && cr_solver_leads(solver)) cr_plan_tell(&plan, line, user);

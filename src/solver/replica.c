@@ -312,11 +312,12 @@ static crema_status begin_exchange(cr_replica *replica, int buckets) {
 }
 
 crema_status cr_replica_begin(cr_replica *replica, const Caffe__SolverParameter *param,
-                              const cr_schedule *schedule, cr_exchange *exchange, int buckets) {
+                              const cr_schedule *schedule, cr_exchange *exchange, int buckets,
+                              bool joins) {
   replica->exchange = exchange;
   replica->rank = exchange != NULL ? exchange->rank : 0;
   replica->replicas = exchange != NULL ? exchange->ranks : 1;
-  CR_TRY(cr_blocks_create(replica->net, exchange != NULL, &replica->blocks));
+  CR_TRY(cr_blocks_create(replica->net, exchange != NULL || joins, &replica->blocks));
   if (is_root(replica) || !exchange->class->root_only) {
     CR_TRY(
         cr_updater_create(param, schedule, replica->blocks, replica->replicas, &replica->updater));
@@ -325,6 +326,14 @@ crema_status cr_replica_begin(cr_replica *replica, const Caffe__SolverParameter 
     }
   }
   return exchange != NULL ? begin_exchange(replica, buckets) : CREMA_OK;
+}
+
+crema_status cr_replica_join(cr_replica *replica, cr_exchange *exchange, int buckets) {
+  replica->exchange = exchange;
+  replica->rank = exchange->rank;
+  replica->replicas = exchange->ranks;
+  cr_updater_set_replicas(replica->updater, exchange->ranks);
+  return begin_exchange(replica, buckets);
 }
 
 /* Failures have been told of, or are of no interest any more. */

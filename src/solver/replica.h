@@ -36,11 +36,15 @@ struct cr_replica {
 
 /* Prepares `replica`, whose context and net are set, for training. `exchange` (may be NULL) is
  * taken over, also on failure; so is what is set already: all is freed with cr_replica_end.
- * Gradients are exchanged in about so many `buckets`. Errors: those of cr_updater_create,
- * cr_exchange_prepare. */
+ * Gradients are exchanged in about so many `buckets`. `joins`: without an exchange, one may come
+ * later. Errors: those of cr_updater_create, cr_exchange_prepare. */
 crema_status cr_replica_begin(cr_replica *replica, const Caffe__SolverParameter *param,
-                              const cr_schedule *schedule, cr_exchange *exchange,
-                              int buckets) CREMA_MUST_USE;
+                              const cr_schedule *schedule, cr_exchange *exchange, int buckets,
+                              bool joins) CREMA_MUST_USE;
+/* Gives it the exchange, of which all ranks update, and which is taken over likewise. Errors: those
+ * of cr_exchange_prepare. */
+crema_status cr_replica_join(cr_replica *replica, cr_exchange *exchange,
+                             int buckets) CREMA_MUST_USE;
 /* Ends the replica's thread and waits for the work that it has queued, which may use memory of the
  * other replicas: to be called for all of them before the first one is ended. Accepts what
  * cr_replica_end does. */

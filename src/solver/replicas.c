@@ -55,16 +55,50 @@ static crema_status check_devices(const crema_solver *solver) {
 /* ---- processes ----------------------------------------------------------- */
 
 bool cr_solver_leads(const crema_solver *solver) {
-  return cr_world_rank(solver->world) == 0;
+  return solver->rank == 0;
+}
+
+int cr_solver_partners(const crema_solver *solver) {
+  return solver->world != NULL ? solver->ranks : solver->replicas;
+}
+
+void cr_solver_greet(const crema_solver *solver) {
+  if (!cr_solver_leads(solver)) cr_log_limit(CREMA_LOG_WARNING);
+  cr_log_info("%d processes train together", cr_world_size(solver->world));
+  cr_processors_share(cr_world_local_size(solver->world));
 }
 
 static crema_status join_world(crema_solver *solver) {
   if (!solver->options.with_processes || !cr_world_is_there()) return CREMA_OK;
   CR_TRY(cr_world_join(&solver->world));
-  if (!cr_solver_leads(solver)) cr_log_limit(CREMA_LOG_WARNING);
-  cr_log_info("%d processes train together", cr_world_size(solver->world));
-  cr_processors_share(cr_world_local_size(solver->world));
+  solver->rank = cr_world_rank(solver->world);
+  cr_solver_greet(solver);
   return CREMA_OK;
+}
+
+/* Processes that will be joined later (crema_solver_join). */
+static bool will_join(const crema_solver *solver) {
+  return solver->options.process_count > 1;
+}
+
+static crema_status check_processes(const crema_solver *solver) {
+  const crema_solver_options *options = &solver->options;
+  if (options->process_count < 0 || options->process_rank < 0 ||
+      options->process_rank >= (options->process_count > 0 ? options->process_count : 1)) {
+    return cr_fail(CREMA_E_RANGE, "rank %d of %d processes", options->process_rank,
+                   options->process_count);
+  }
+  if (!will_join(solver)) return CREMA_OK;
+  if (options->device_count > 1 || options->with_processes) {
+    return cr_fail(
+        CREMA_E_ARGUMENT, "one of %d processes that a program has started trains on one device; %s",
+        options->process_count,
+        options->with_processes ? "it is not for processes that mpirun starts" : "it has several");
+  }
+  if (options->exchange == CREMA_EXCHANGE_AUTO || options->exchange == CREMA_EXCHANGE_NCCL) {
+    return CREMA_OK;
+  }
+  return cr_fail(CREMA_E_ARGUMENT, "processes that a program has started exchange by nccl");
 }
 
 crema_status cr_solver_tell(crema_solver *solver, crema_status status) {
@@ -202,7 +236,7 @@ static crema_status begin_replicas(crema_solver *solver, cr_exchange **end) {
     cr_exchange *mine = end[i];
     end[i] = NULL;
     status = cr_replica_begin(&solver->replica[i], solver->param, &solver->schedule, mine,
-                              cr_solver_buckets(solver));
+                              cr_solver_buckets(solver), will_join(solver));
   }
   for (int i = 0; i < solver->replicas; ++i) cr_exchange_destroy(end[i]);
   return status;
@@ -211,7 +245,9 @@ static crema_status begin_replicas(crema_solver *solver, cr_exchange **end) {
 static crema_status agree_on_seed(crema_solver *solver) {
   const Caffe__SolverParameter *param = solver->param;
   if (param->random_seed >= 0) solver->seed = (uint64_t)param->random_seed;
-  else solver->seed = solver->options.has_seed ? solver->options.seed : cr_random_seed();
+  else if (solver->options.has_seed) solver->seed = solver->options.seed;
+  /* All have to shuffle alike, and there is nobody to ask yet. */
+  else if (!will_join(solver)) solver->seed = cr_random_seed();
   return cr_world_broadcast(solver->world, &solver->seed, sizeof solver->seed);
 }
 
@@ -226,6 +262,7 @@ static void fail_inputs(void *user, crema_status status) {
 crema_status cr_solver_make_replicas(crema_solver *solver) {
   cr_exchange *end[CR_MAX_DEVICES] = {0};
   CR_TRY(check_devices(solver));
+  CR_TRY(check_processes(solver));
   CR_TRY(join_world(solver));
   CR_TRY(agree_on_seed(solver));
   solver->replicas = 1;
@@ -233,6 +270,10 @@ crema_status cr_solver_make_replicas(crema_solver *solver) {
     solver->replicas = (int)solver->options.device_count;
   }
   solver->ranks = solver->world != NULL ? cr_world_size(solver->world) : solver->replicas;
+  if (will_join(solver)) {
+    solver->rank = solver->options.process_rank;
+    solver->ranks = solver->options.process_count;
+  }
   solver->tests_shared = solver->ranks > 1 && solver->options.exchange != CREMA_EXCHANGE_TREE;
   CR_TRY(CR_NEW(solver->replica, solver->replicas, "replicas"));
   CR_TRY(make_groups(solver));

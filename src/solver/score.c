@@ -84,7 +84,7 @@ static int count_batches(const crema_solver *solver, int index) {
 }
 
 static int count_all_batches(const crema_solver *solver, int index) {
-  return count_batches(solver, index) * (solver->tests_shared ? solver->ranks : 1);
+  return count_batches(solver, index) * (solver->tests_shared ? cr_solver_partners(solver) : 1);
 }
 
 /* What one replica finds. */

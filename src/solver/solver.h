@@ -2,6 +2,7 @@
  *   solver.c     making and freeing, public getters
  *   nets.c       building the train net and the test nets
  *   replicas.c   on which devices, and how they exchange
+ *   join.c       joining processes that a program has started
  *   replica.c    one net on one device: its gradients, its update; team.c all of them at work
  *   blocks.c     parameters side by side in memory
  *   plan.c       measuring links and computing, and what a step will take; plan_report.c telling it
@@ -63,9 +64,11 @@ struct crema_solver {
   char *path;                   /* the solver file */
   char *snapshot_prefix;        /* NULL: none could be derived */
   crema_solver_options options; /* stages are not kept */
-  cr_world *world;              /* NULL: this process trains alone */
-  int ranks;                    /* replicas of all processes together */
+  cr_world *world;              /* NULL: this process trains alone, or has yet to join others */
+  int rank;                     /* of the first replica of this process */
+  int ranks;                    /* replicas of all processes together, which share the data */
   int replicas;                 /* of this process */
+  bool told_alone;              /* that it has not joined the others */
   cr_replica *replica;
   cr_team *team;
   /* What replicas of this process share of their input: of the train net, then of each test net;
@@ -125,6 +128,11 @@ void cr_solver_free_replicas(crema_solver *solver);
 /* Tells the other processes of a failure, so that they do not wait for this one, and passes it on;
  * also CREMA_OK. */
 crema_status cr_solver_tell(crema_solver *solver, crema_status status);
+/* What this process does for having joined others: it says so, and leaves reports and processors to
+ * them. */
+void cr_solver_greet(const crema_solver *solver);
+/* The replicas that exchange: all of them, but for a process that has yet to join the others. */
+int cr_solver_partners(const crema_solver *solver);
 /* Whether this process reports and writes snapshots. */
 bool cr_solver_leads(const crema_solver *solver);
 /* The way to exchange that `auto` takes, and why. It does not depend on measurements, which vary: a
@@ -141,6 +149,12 @@ crema_status cr_solver_finish(crema_solver *solver) CREMA_MUST_USE;
 crema_status cr_solver_restart_averages(crema_solver *solver) CREMA_MUST_USE;
 /* Gives all replicas the root's statistics, before all of them test. */
 crema_status cr_solver_level_statistics(crema_solver *solver) CREMA_MUST_USE;
+
+/* ---- join.c ---- */
+
+/* Before training: warns when the others were not joined, and sees to it that all processes are to
+ * make the same iterations, up to `end`. Errors: CREMA_E_STATE when they are not. */
+crema_status cr_solver_check_others(crema_solver *solver, int64_t end) CREMA_MUST_USE;
 
 /* ---- score.c ---- */
 

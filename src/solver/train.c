@@ -126,7 +126,7 @@ static crema_status run_jointly(crema_solver *solver, cr_team_work *work, joint_
   if (status != CREMA_OK) return settle(solver, status);
   for (int i = 0; i < solver->replicas; ++i) sum += joint->loss[i];
   CR_TRY(cr_world_agree(solver->world, &sum, 1, NULL, 0));
-  *loss = sum / solver->ranks;
+  *loss = sum / cr_solver_partners(solver);
   return CREMA_OK;
 }
 
@@ -246,6 +246,7 @@ static bool test_is_due(const crema_solver *solver) {
 static crema_status step_until(crema_solver *solver, int64_t end, bool early) {
   solver->display_time = cr_clock_seconds();
   solver->display_iteration = solver->iteration;
+  CR_TRY(cr_solver_check_others(solver, end));
   CR_TRY(cr_state_rewind(solver));
   CR_TRY(cr_solver_level(solver));
   while (solver->iteration < end) {

@@ -228,6 +228,10 @@ void cr_updater_destroy(cr_updater *updater) {
   free(updater);
 }
 
+void cr_updater_set_replicas(cr_updater *updater, int replicas) {
+  updater->replicas = replicas;
+}
+
 /* What the diffs are to be divided by to give the gradient of one pass of one replica. */
 static double diff_scale(const cr_updater *updater) {
   return updater->net->grad_scale * updater->replicas;

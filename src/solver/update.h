@@ -20,6 +20,9 @@ crema_status cr_updater_create(const Caffe__SolverParameter *param, const cr_sch
                                cr_updater **out) CREMA_MUST_USE;
 void cr_updater_destroy(cr_updater *updater);
 
+/* From now on the diffs hold the sum of so many replicas. */
+void cr_updater_set_replicas(cr_updater *updater, int replicas);
+
 /* One update of all learnable parameters from their diffs, which hold the sum of `iter_size`
  * gradients of each replica times the net's grad_scale: division by that and by the number of
  * replicas, clipping (clip_gradients), division by iter_size, weight decay, the rule.

@@ -150,6 +150,19 @@ add_test(NAME cuda/nccl_processes_on_fake COMMAND ${CMAKE_CURRENT_LIST_DIR}/test
   $<TARGET_FILE:crema_cli> ${PROJECT_SOURCE_DIR})
 set_tests_properties(cuda/nccl_processes_on_fake PROPERTIES ENVIRONMENT "${on_fake}" TIMEOUT 120
   SKIP_RETURN_CODE 77)
+# Such as mpirun did not start, from C and from Python.
+add_executable(cuda_join ${CMAKE_CURRENT_LIST_DIR}/join.c)
+add_cuda_test(cuda_join)
+add_dependencies(cuda_join crema_cuda_fake)
+add_test(NAME cuda/join_on_fake COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_join.sh
+  $<TARGET_FILE:crema_cli> ${PROJECT_SOURCE_DIR} $<TARGET_FILE:cuda_join>)
+set_tests_properties(cuda/join_on_fake PROPERTIES ENVIRONMENT "${on_fake}" TIMEOUT 120)
+if(TARGET crema_python)
+  add_test(NAME cuda/python_nccl_on_fake COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/python/run.sh
+    ${PROJECT_BINARY_DIR}/python -v test_nccl)
+  set_tests_properties(cuda/python_nccl_on_fake PROPERTIES ENVIRONMENT "${on_fake}" TIMEOUT 120
+    SKIP_RETURN_CODE 77 FAIL_REGULAR_EXPRESSION "skipped")
+endif()
 set_tests_properties(cuda/kernels_on_fake cuda/windows_on_fake cuda/shapes_on_fake
   cuda/conformance_on_fake cuda/golden_on_fake cuda/train_on_fake PROPERTIES ENVIRONMENT "${on_fake}")
 

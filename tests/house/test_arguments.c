@@ -47,6 +47,7 @@ static crema_event *event;
 static crema_blob *blob;
 static crema_net *net;
 static bool was_found;
+static crema_group_id group_id;
 static crema_layer_type layer_type; /* has no functions: is refused */
 static crema_view *view;
 static size_t byte_count;
@@ -281,6 +282,9 @@ static int64_t is_empty_text(const char *result) {
   V(crema_solver_max_iterations, 0, (A(0, solver)))                                               \
   S(crema_solver_set_max_iterations, (A(0, solver), 1))                                           \
   S(crema_solver_text, (A(0, solver), A(1, &made_text)))                                          \
+  S(crema_group_make_id, (A(0, &group_id)))                                                       \
+  S(crema_solver_join, (A(0, solver), A(1, &group_id), 0))                                        \
+  S(crema_solver_broadcast, (A(0, solver)))                                                       \
   S(crema_solver_apply_update, (A(0, solver)))                                                    \
   V(crema_solver_net, 0, (A(0, solver)))                                                          \
   V(crema_solver_test_net_count, 0, (A(0, solver)))                                               \

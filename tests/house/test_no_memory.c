@@ -145,6 +145,27 @@ static crema_status load_layers(void) {
   return status == CREMA_E_UNSUPPORTED ? CREMA_OK : status;
 }
 
+/* Without NCCL or a device for it the answer is no. */
+static crema_status unless_missing(crema_status status) {
+  return status == CREMA_E_UNSUPPORTED || status == CREMA_E_NO_DEVICE ? CREMA_OK : status;
+}
+
+static crema_status find_group(void) {
+  return unless_missing(crema_group_find());
+}
+
+/* NCCL itself, where it is there, loses memory when it runs out of it. */
+static crema_status make_group_id(void) {
+  crema_group_id id;
+  const crema_status missing = crema_group_find();
+  return missing == CREMA_OK ? CREMA_OK : unless_missing(crema_group_make_id(&id));
+}
+
+static crema_status join_solver(void) {
+  const crema_group_id id = {{0}};
+  return unless_missing(crema_solver_join(solver, &id, 0));
+}
+
 static void forget_line(void *user, const char *line) {
   (void)user;
   (void)line;
@@ -260,6 +281,7 @@ static void drop_line(void *user, crema_log_level level, const char *file, int l
   X(crema_solver_set_base_lr, "s", (solver, 0.1))                                                 \
   X(crema_solver_set_max_iterations, "s", (solver, 2))                                            \
   X(crema_solver_text, "s", (solver, &made_text))                                                 \
+  X(crema_solver_broadcast, "s", (solver))                                                        \
   X(crema_solver_apply_update, "s", (solver))                                                     \
   X(crema_solver_snapshot, "s", (solver))                                                         \
   X(crema_syncedmem_create, "", (sim, 8, &made_memory))                                           \
@@ -427,6 +449,9 @@ static const fallible_row fallible[] = {
     {"crema_device_simulate", "", NULL}, /* a test of its own */
     {"crema_host_set_allocator", "", set_allocator},
     {"crema_layer_load", "", load_layers},
+    {"crema_group_find", "", find_group},
+    {"crema_group_make_id", "", make_group_id},
+    {"crema_solver_join", "s", join_solver},
     {"crema_layer_register", "", NULL}, /* a test of its own: there is no way back */
     {"crema_layer_add_param", "", set_up_asking},
     {"crema_layer_field", "", set_up_asking},

@@ -6,11 +6,13 @@
 #include "fake_runtime.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "fake_driver.h"
 
@@ -124,6 +126,12 @@ cudaError_t cudaGetDeviceCount(int *count) {
   if (fake_unloaded()) return fail(cudaErrorCudartUnloading);
   const char *missing = getenv("FAKE_CUDA_ERROR");
   if (missing != NULL && missing[0] != '\0') return fail((cudaError_t)atoi(missing));
+  /* As the driver, which does not outlive a fork. */
+  static _Atomic pid_t started;
+  pid_t none = 0;
+  if (!atomic_compare_exchange_strong(&started, &none, getpid()) && none != getpid()) {
+    return fail(cudaErrorInitializationError);
+  }
   *count = DEVICES;
   return cudaSuccess;
 }

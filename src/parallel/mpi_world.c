@@ -1,0 +1,380 @@
+#define _GNU_SOURCE /* secure_getenv */
+
+#include "parallel/mpi_world.h"
+
+#include <stdlib.h>
+
+#include "core/clock.h"
+#include "core/fail.h"
+#include "core/log.h"
+#include "core/signals.h"
+
+enum { FAILURE_TAG = 1 };
+
+/* How long a process that failed waits for the others to have heard of it. */
+static const double TELLING_SECONDS = 0.1, LEAVING_SECONDS = 1, LINGERING_SECONDS = 0.3;
+
+static cr_mpi_world *of(cr_world *world) {
+  return (cr_mpi_world *)world;
+}
+
+/* ---- starting ---- */
+
+static int number_in_environment(const char *name) {
+  const char *text = secure_getenv(name);
+  return text == NULL ? 0 : atoi(text);
+}
+
+/* How many processes were started together with this one: 0 when it was started alone, -1 when
+ * nothing says how many. mpirun sets the first variable; Slurm's srun those of PMIx (Open MPI) or
+ * PMI (others). */
+static int started_together(void) {
+  int count = number_in_environment("OMPI_COMM_WORLD_SIZE");
+  if (count > 0) return count;
+  if (secure_getenv("PMIX_NAMESPACE") != NULL && secure_getenv("PMIX_RANK") != NULL) {
+    count = number_in_environment("SLURM_STEP_NUM_TASKS");
+    return count > 0 ? count : -1;
+  }
+  count = number_in_environment("PMI_SIZE");
+  return count > 0 ? count : 0;
+}
+
+bool cr_world_is_there(void) {
+  const int count = started_together();
+  return count < 0 || count > 1;
+}
+
+static crema_status mpi_error(cr_mpi_world *world, int code, const char *call) {
+  char text[CR_MPI_TEXT] = "";
+  int length = 0;
+  if (world->mpi.Error_string(code, text, &length) != CR_MPI_SUCCESS) text[0] = '\0';
+  return cr_fail(CREMA_E_IO, "%s: %s", call, text[0] != '\0' ? text : "unknown error");
+}
+
+static crema_status check(cr_mpi_world *world, int code, const char *call) {
+  return code == CR_MPI_SUCCESS ? CREMA_OK : mpi_error(world, code, call);
+}
+
+static crema_status start_mpi(cr_mpi_world *world) {
+  int flag = 0;
+  int provided = 0;
+  CR_TRY(check(world, world->mpi.Initialized(&flag), "MPI_Initialized"));
+  if (flag) return cr_fail(CREMA_E_STATE, "MPI was initialized in this process before");
+  /* The threads that it starts inherit the mask. */
+  cr_signals_hold();
+  const int code = world->mpi.Init_thread(NULL, NULL, CR_MPI_THREAD_SERIALIZED, &provided);
+  cr_signals_release();
+  CR_TRY(check(world, code, "MPI_Init_thread"));
+  CR_TRY(check(world, world->mpi.Comm_rank(world->mpi.comm_world, &world->base.rank),
+               "MPI_Comm_rank"));
+  CR_TRY(check(world, world->mpi.Comm_size(world->mpi.comm_world, &world->base.size),
+               "MPI_Comm_size"));
+  if (provided < CR_MPI_THREAD_SERIALIZED) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "this build of Open MPI allows no threads");
+  }
+  return CREMA_OK;
+}
+
+/* A process that cannot reach what started it is a world of its own for Open MPI: each would train
+ * by itself. */
+static crema_status check_size(const cr_mpi_world *world) {
+  const int expected = started_together();
+  if (expected <= 0 || expected == world->base.size) return CREMA_OK;
+  return cr_fail(CREMA_E_UNSUPPORTED,
+                 "%d processes were started together, but Open MPI sees %d: start them with the "
+                 "mpirun of the Open MPI whose libmpi.so.40 is used, or with srun --mpi=pmix",
+                 expected, world->base.size);
+}
+
+/* `host` is the communicator of this host's processes. */
+static crema_status watch_neighbours(cr_mpi_world *world, cr_mpi_handle host) {
+  const cr_mpi *mpi = &world->mpi;
+  const cr_neighbour self = cr_neighbour_self(world->base.rank);
+  cr_neighbour *all = NULL;
+  cr_mpi_handle request = mpi->request_null;
+  CR_TRY(CR_NEW(all, world->base.local_size, "the processes of this host"));
+  crema_status status = check(world,
+                              mpi->Iallgather(&self, (int)sizeof self, mpi->byte, all,
+                                              (int)sizeof self, mpi->byte, host, &request),
+                              "MPI_Iallgather");
+  if (status == CREMA_OK) status = cr_mpi_world_wait(world, &request);
+  if (status == CREMA_OK) {
+    status =
+        cr_neighbours_watch(all, world->base.local_size, world->base.rank, &world->base.neighbours);
+  }
+  if (request == mpi->request_null) free(all);
+  return status;
+}
+
+static crema_status meet_neighbours(cr_mpi_world *world) {
+  cr_mpi_handle host = NULL;
+  const cr_mpi *mpi = &world->mpi;
+  const int code = mpi->Comm_split_type(mpi->comm_world, CR_MPI_COMM_TYPE_SHARED, world->base.rank,
+                                        mpi->info_null, &host);
+  CR_TRY(check(world, code, "MPI_Comm_split_type"));
+  CR_TRY(check(world, mpi->Comm_rank(host, &world->base.local_rank), "MPI_Comm_rank"));
+  CR_TRY(check(world, mpi->Comm_size(host, &world->base.local_size), "MPI_Comm_size"));
+  CR_TRY(watch_neighbours(world, host));
+  return check(world, mpi->Comm_free(&host), "MPI_Comm_free");
+}
+
+static crema_status make_communicators(cr_mpi_world *world) {
+  const cr_mpi *mpi = &world->mpi;
+  CR_TRY(check(world, mpi->Comm_set_errhandler(mpi->comm_world, mpi->return_errors),
+               "MPI_Comm_set_errhandler"));
+  /* Duplicates have the handler of what they were made from. */
+  CR_TRY(check(world, mpi->Comm_dup(mpi->comm_world, &world->control), "MPI_Comm_dup"));
+  CR_TRY(check(world, mpi->Comm_dup(mpi->comm_world, &world->agreeing), "MPI_Comm_dup"));
+  return meet_neighbours(world);
+}
+
+static crema_status prepare_telling(cr_mpi_world *world) {
+  CR_TRY(CR_NEW(world->told, world->base.size, "the requests of a process"));
+  for (int i = 0; i < world->base.size; ++i) world->told[i] = world->mpi.request_null;
+  return CREMA_OK;
+}
+
+static void free_world(cr_mpi_world *world) {
+  cr_world_end(&world->base);
+  free(world->told);
+  free(world);
+}
+
+static const cr_world_class mpi_class;
+
+crema_status cr_world_join(cr_world **out) {
+  cr_mpi_world *world = NULL;
+  crema_status status = CREMA_OK;
+  CR_TRY(CR_NEW(world, 1, "the world of processes"));
+  cr_world_begin(&world->base, &mpi_class);
+  CR_TRY_GOTO(cr_mpi_open(&world->mpi), fail);
+  world->request = world->mpi.request_null;
+  CR_TRY_GOTO(start_mpi(world), fail);
+  CR_TRY_GOTO(check_size(world), fail);
+  CR_TRY_GOTO(prepare_telling(world), fail);
+  CR_TRY_GOTO(make_communicators(world), fail);
+  *out = &world->base;
+  return CREMA_OK;
+fail:
+  /* MPI_Finalize would wait for the others. */
+  free_world(world);
+  return status;
+}
+
+/* ---- waiting ---- */
+
+crema_status cr_mpi_world_unlock(cr_mpi_world *world, int code, const char *call) {
+  const crema_status status = check(world, code, call);
+  pthread_mutex_unlock(&world->base.lock);
+  return status;
+}
+
+/* Takes note of a failure and tells the others. With the lock held. */
+static void tell(cr_mpi_world *world, int rank, crema_status status, const char *reason) {
+  cr_world_message *message = &world->base.failure;
+  cr_world_note(&world->base, rank, status, reason);
+  for (int i = 0; i < world->base.size; ++i) {
+    if (i == world->base.rank || i == rank) continue;
+    /* Done when the other has received it. */
+    (void)world->mpi.Issend(message, (int)sizeof *message, world->mpi.byte, i, FAILURE_TAG,
+                            world->control, &world->told[i]);
+  }
+}
+
+/* Receives a failure message when there is one. With the lock held, as below. */
+static int receive(cr_mpi_world *world, cr_world_message *message, bool *received) {
+  const cr_mpi *mpi = &world->mpi;
+  cr_mpi_status from = {0};
+  int found = 0;
+  const int code = mpi->Iprobe(CR_MPI_ANY_SOURCE, FAILURE_TAG, world->control, &found, &from);
+  *received = code == CR_MPI_SUCCESS && found;
+  if (!*received) return code;
+  /* The probe has seen it: this does not wait. */
+  return mpi->Recv(message, (int)sizeof *message, mpi->byte, from.source, FAILURE_TAG,
+                   world->control, NULL);
+}
+
+/* Takes note of another rank's failure. */
+static int listen(cr_mpi_world *world) {
+  cr_world_message message;
+  bool received = false;
+  const int code = receive(world, &message, &received);
+  if (code == CR_MPI_SUCCESS && received) cr_world_take(&world->base, &message);
+  return code;
+}
+
+/* A killed process's neighbours speak for it. One that failed by itself has sent its message before
+ * it ended. */
+static int look_after_neighbours(cr_mpi_world *world) {
+  const int ended = cr_neighbours_ended(&world->base.neighbours);
+  if (ended < 0) return CR_MPI_SUCCESS;
+  const int code = listen(world);
+  if (code == CR_MPI_SUCCESS && world->base.failed == CREMA_OK) {
+    tell(world, ended, CREMA_E_IO, "the process has ended without saying why");
+  }
+  return code;
+}
+
+/* Neighbours are looked after in one of so many turns of waiting. */
+enum { LOOKS = 64 };
+
+crema_status cr_mpi_world_wait(cr_mpi_world *world, cr_mpi_handle *request) {
+  for (unsigned turn = 0;; ++turn) {
+    int done = 0;
+    CR_TRY(cr_world_lock(&world->base));
+    int code = world->mpi.Test(request, &done, NULL);
+    if (code == CR_MPI_SUCCESS && !done) code = listen(world);
+    if (code == CR_MPI_SUCCESS && !done && turn % LOOKS == LOOKS - 1) {
+      code = look_after_neighbours(world);
+    }
+    CR_TRY(cr_mpi_world_unlock(world, code, "MPI_Test"));
+    if (done) return CREMA_OK;
+    cr_clock_pause(turn);
+  }
+}
+
+/* `since` is of no interest: MPI's own waits have no limit either. */
+static crema_status mpi_hear(cr_world *base, double since) {
+  cr_mpi_world *world = of(base);
+  (void)since;
+  CR_TRY(cr_world_lock(base));
+  int code = listen(world);
+  if (code == CR_MPI_SUCCESS && base->failed == CREMA_OK) code = look_after_neighbours(world);
+  CR_TRY(cr_mpi_world_unlock(world, code, "MPI_Iprobe"));
+  CR_TRY(cr_world_lock(base));
+  pthread_mutex_unlock(&base->lock);
+  return CREMA_OK;
+}
+
+/* ---- failing and leaving ---- */
+
+/* Whether those who have not received this process's message have all ended. With the lock held. */
+static bool nobody_listens(cr_mpi_world *world) {
+  for (int i = 0; i < world->base.size; ++i) {
+    if (world->told[i] == world->mpi.request_null) continue;
+    if (!cr_neighbours_has_ended(&world->base.neighbours, i)) return false;
+  }
+  return true;
+}
+
+/* Whether all others have received this process's message; waits at most `seconds`, and for nobody
+ * who has ended. */
+static bool have_heard(cr_mpi_world *world, double seconds) {
+  const double end = cr_clock_seconds() + seconds;
+  for (unsigned turn = 0;; ++turn) {
+    cr_world_message another;
+    bool received = false;
+    int done = 0;
+    pthread_mutex_lock(&world->base.lock);
+    /* Of a rank that failed as well, and waits for this one to hear of it. */
+    (void)receive(world, &another, &received);
+    const int code = world->mpi.Testall(world->base.size, world->told, &done, NULL);
+    const bool vain = code == CR_MPI_SUCCESS && !done && turn % LOOKS == 0 && nobody_listens(world);
+    pthread_mutex_unlock(&world->base.lock);
+    if (code != CR_MPI_SUCCESS || done) return done;
+    if (vain || cr_clock_seconds() > end) return false;
+    cr_clock_pause(turn);
+  }
+}
+
+static void mpi_fail(cr_world *base, crema_status status) {
+  cr_mpi_world *world = of(base);
+  pthread_mutex_lock(&base->lock);
+  const bool first = base->failed == CREMA_OK;
+  if (first) tell(world, base->rank, status, crema_error_text());
+  pthread_mutex_unlock(&base->lock);
+  if (first) (void)have_heard(world, TELLING_SECONDS);
+}
+
+/* Whether a message of this process is still on its way. With no other thread in the world. */
+static bool is_telling(const cr_mpi_world *world) {
+  for (int i = 0; i < world->base.size; ++i) {
+    if (world->told[i] != world->mpi.request_null) return true;
+  }
+  return false;
+}
+
+/* Waits for the others. */
+static crema_status meet(cr_mpi_world *world) {
+  CR_TRY(cr_world_lock(&world->base));
+  CR_TRY(cr_mpi_world_unlock(world, world->mpi.Ibarrier(world->agreeing, &world->request),
+                             "MPI_Ibarrier"));
+  return cr_mpi_world_wait(world, &world->request);
+}
+
+static void mpi_leave(cr_world *base) {
+  cr_mpi_world *world = of(base);
+  const bool failed_before = world->base.failed != CREMA_OK;
+  /* MPI_Finalize would wait as well, but hear nothing. */
+  const crema_status status = meet(world);
+  if (status == CREMA_OK) {
+    (void)world->mpi.Finalize();
+    free_world(world);
+    return;
+  }
+  if (!failed_before) cr_log_error("%s", crema_error_text());
+  /* Between hosts Open MPI ends a process whose peer has disconnected, from whichever of its
+   * functions notices it. So that others hear before, one that has heard stays for a while, and it
+   * calls nothing more of MPI unless it has something to say itself. */
+  if (world->base.failure.rank != world->base.rank) cr_clock_sleep(LINGERING_SECONDS);
+  const bool heard = !is_telling(world) || have_heard(world, LEAVING_SECONDS);
+  /* Ranks that do not come to it would keep MPI_Finalize for ever: a process that ends without it
+   * makes mpirun end the others. */
+  if (heard && world->request == world->mpi.request_null) free_world(world);
+}
+
+/* ---- agreeing ---- */
+
+static crema_status mpi_gather(cr_world *base, size_t bytes) {
+  cr_mpi_world *world = of(base);
+  const cr_mpi *mpi = &world->mpi;
+  CR_TRY(cr_world_lock(base));
+  const int code = mpi->Iallgather(base->buffer, (int)bytes, mpi->byte, base->buffer + bytes,
+                                   (int)bytes, mpi->byte, world->agreeing, &world->request);
+  CR_TRY(cr_mpi_world_unlock(world, code, "MPI_Iallgather"));
+  return cr_mpi_world_wait(world, &world->request);
+}
+
+static crema_status mpi_broadcast(cr_world *base, size_t bytes) {
+  cr_mpi_world *world = of(base);
+  const cr_mpi *mpi = &world->mpi;
+  CR_TRY(cr_world_lock(base));
+  const int code =
+      mpi->Ibcast(base->buffer, (int)bytes, mpi->byte, 0, world->agreeing, &world->request);
+  CR_TRY(cr_mpi_world_unlock(world, code, "MPI_Ibcast"));
+  return cr_mpi_world_wait(world, &world->request);
+}
+
+static const cr_world_class mpi_class = {.name = "mpi",
+                                         .gather = mpi_gather,
+                                         .broadcast = mpi_broadcast,
+                                         .hear = mpi_hear,
+                                         .fail = mpi_fail,
+                                         .leave = mpi_leave};
+
+/* ---- for the exchange ---- */
+
+cr_mpi_world *cr_mpi_world_of(cr_world *world) {
+  return world != NULL && world->class == &mpi_class ? of(world) : NULL;
+}
+
+crema_status cr_mpi_world_duplicate(cr_mpi_world *world, cr_mpi_handle *out) {
+  CR_TRY(cr_world_lock(&world->base));
+  const int code = world->mpi.Comm_idup(world->agreeing, &world->duplicate, &world->request);
+  CR_TRY(cr_mpi_world_unlock(world, code, "MPI_Comm_idup"));
+  CR_TRY(cr_mpi_world_wait(world, &world->request));
+  *out = world->duplicate;
+  return CREMA_OK;
+}
+
+void cr_mpi_world_free_communicator(cr_mpi_world *world, cr_mpi_handle *comm) {
+  pthread_mutex_lock(&world->base.lock);
+  if (world->base.failed == CREMA_OK) (void)world->mpi.Comm_free(comm);
+  pthread_mutex_unlock(&world->base.lock);
+}
+
+void cr_mpi_world_free_operation(cr_mpi_world *world, cr_mpi_handle *operation) {
+  pthread_mutex_lock(&world->base.lock);
+  if (world->base.failed == CREMA_OK) (void)world->mpi.Op_free(operation);
+  pthread_mutex_unlock(&world->base.lock);
+}

@@ -1,0 +1,84 @@
+#include "parallel/nccl_end.h"
+
+#include <stdlib.h>
+
+#include "core/clock.h"
+#include "core/fail.h"
+#include "parallel/world_private.h"
+
+/* NCCL may notice that a rank has gone before the rank's message is here. */
+static const double EXPLAINING_SECONDS = 0.3;
+
+/* What a rank says that has failed is the reason for what NCCL says here. */
+static crema_status explained(const cr_nccl_end *end, crema_status status) {
+  const double now = cr_clock_seconds();
+  if (status == CREMA_OK) return CREMA_OK;
+  cr_error *own = cr_error_keep();
+  crema_status cause = CREMA_OK;
+  for (unsigned turn = 0; cause == CREMA_OK; ++turn) {
+    if (cr_clock_seconds() > now + EXPLAINING_SECONDS) break;
+    cause = cr_world_hear(end->world, now);
+    cr_clock_pause(turn);
+  }
+  if (cause == CREMA_OK) cause = cr_error_again(status, own);
+  free(own);
+  return cause;
+}
+
+/* Until what was started at `since` is queued. */
+static crema_status await_queued(const cr_nccl_end *end, double since) {
+  bool busy = true;
+  for (unsigned turn = 0; busy; ++turn) {
+    CR_TRY(cr_world_hear(end->world, since));
+    CR_TRY(explained(end, end->library->progress(end->member, &busy)));
+    if (busy) cr_clock_pause(turn);
+  }
+  return CREMA_OK;
+}
+
+/* Until the device has done what `context` has queued. */
+static crema_status await_device(const cr_nccl_end *end, crema_context *context, double since) {
+  const cr_backend *backend = end->device->backend;
+  bool done = false, busy = false;
+  CR_TRY(backend->event_record(context, end->done));
+  for (unsigned turn = 0;; ++turn) {
+    CR_TRY(backend->event_query(end->done, &done));
+    if (done) return CREMA_OK;
+    CR_TRY(cr_world_hear(end->world, since));
+    CR_TRY(explained(end, end->library->progress(end->member, &busy)));
+    cr_clock_pause(turn);
+  }
+}
+
+crema_status cr_nccl_end_run(const cr_nccl_end *end, crema_context *context,
+                             const cr_collective *call) {
+  const double since = cr_clock_seconds();
+  CR_TRY(cr_world_hear(end->world, since));
+  if (call->count == 0) return CREMA_OK;
+  CR_TRY(explained(end, end->library->start(end->member, context, call)));
+  CR_TRY(await_queued(end, since));
+  return await_device(end, context, since);
+}
+
+crema_status cr_nccl_end_join(cr_nccl_end *end, cr_world *world, crema_device *device,
+                              const cr_group_id *id) {
+  *end = (cr_nccl_end){.world = world, .device = device, .library = device->backend->collectives};
+  CR_TRY(device->backend->event_create(device, &end->done));
+  CR_TRY(
+      end->library->join(id, &device, 1, cr_world_rank(world), cr_world_size(world), &end->member));
+  return await_queued(end, cr_clock_seconds());
+}
+
+void cr_nccl_end_abort(const cr_nccl_end *end, crema_status status) {
+  if (end->member == NULL) return;
+  cr_error *own = cr_error_keep();
+  end->library->abort(end->member);
+  (void)cr_error_again(status, own);
+  free(own);
+}
+
+void cr_nccl_end_close(cr_nccl_end *end) {
+  if (end->library != NULL) end->library->leave(end->member);
+  if (end->done != NULL) end->device->backend->event_destroy(end->done);
+  *end = (cr_nccl_end){0};
+}

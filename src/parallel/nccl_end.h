@@ -1,0 +1,34 @@
+/* One process's end of a group of NCCL's, and waiting for the others there.
+ *
+ * A call returns when the device has done it, because only a thread that asks hears of a rank that
+ * has failed: a device would wait for that rank for ever. Then the end must be aborted, which ends
+ * what the device waits for. */
+#ifndef CR_PARALLEL_NCCL_END_H
+#define CR_PARALLEL_NCCL_END_H
+
+#include "parallel/world.h"
+
+/* Zeroed: there is none. */
+typedef struct cr_nccl_end {
+  cr_world *world; /* in which failures are heard of */
+  crema_device *device;
+  const cr_collectives *library;
+  cr_member *member;
+  cr_native_event *done; /* the end of a call */
+} cr_nccl_end;
+
+/* Joins the group `id` by `device`, as the rank that this process is in the world; all must call
+ * it. The end is to be closed also after a failure. */
+crema_status cr_nccl_end_join(cr_nccl_end *end, cr_world *world, crema_device *device,
+                              const cr_group_id *id) CREMA_MUST_USE;
+
+/* One collective call, on `context`, a context of the device. Errors: what another rank failed
+ * with; those of NCCL as CREMA_E_DEVICE; that the others do not come. */
+crema_status cr_nccl_end_run(const cr_nccl_end *end, crema_context *context,
+                             const cr_collective *call) CREMA_MUST_USE;
+
+/* Ends what is under way, also on the device. The thread's failure stays what it was: `status`. */
+void cr_nccl_end_abort(const cr_nccl_end *end, crema_status status);
+void cr_nccl_end_close(cr_nccl_end *end);
+
+#endif
