@@ -111,7 +111,7 @@ bool cr_graph_is_simple(const cr_graph *graph, int layer);
  * read: as in Caffe, such a net runs as it stands. */
 bool cr_graph_is_tied(const cr_graph *graph, int layer);
 
-/* Whether the value may cease to be. */
+/* Whether the value may be dropped: nobody asks for it by its name. */
 bool cr_graph_may_go(const cr_graph *graph, int value);
 
 /* Makes layers that overwrite the value in place, under this name or another one for the same
