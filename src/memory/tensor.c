@@ -396,6 +396,9 @@ crema_status cr_tensor_read_for(cr_tensor *tensor, crema_context *context, cr_fo
   }
   pthread_mutex_lock(&v->lock);
   if (held != NULL) status = read_once(v, context, format, held, out);
+  if (status == CREMA_OK && held != NULL && *held == NULL) {
+    status = cr_tensor_read_brief(v, context, format, held, out);
+  }
   if (status == CREMA_OK && (held == NULL || *held == NULL)) {
     status = make_readable(v, context, format, out);
   }

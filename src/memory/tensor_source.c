@@ -107,20 +107,26 @@ void cr_tensor_source_expect(cr_tensor_source *source, size_t size) {
 
 /* ---- one use ------------------------------------------------------------- */
 
-/* Whoever finds the memory in use keeps the values, instead of waiting for another thread's op. */
-crema_status cr_tensor_source_try_once(cr_tensor_source *source, size_t size,
-                                       cr_tensor_spare **held, void **out) {
-  cr_tensor_spare *once = source->once;
+/* Whoever finds the memory in use does without, instead of waiting for another thread's op. */
+crema_status cr_tensor_spare_try(cr_tensor_spare *spare, size_t size, cr_tensor_spare **held,
+                                 void **out) {
   *held = NULL;
-  if (once == NULL || size > MOST_ONCE || pthread_mutex_trylock(&once->lock) != 0) return CREMA_OK;
-  crema_status status = need_bytes(once, size);
+  if (pthread_mutex_trylock(&spare->lock) != 0) return CREMA_OK;
+  crema_status status = need_bytes(spare, size);
   if (status != CREMA_OK) {
-    pthread_mutex_unlock(&once->lock);
+    pthread_mutex_unlock(&spare->lock);
     return status;
   }
-  *out = once->memory;
-  *held = cr_tensor_spare_retain(once);
+  *out = spare->memory;
+  *held = cr_tensor_spare_retain(spare);
   return CREMA_OK;
+}
+
+crema_status cr_tensor_source_try_once(cr_tensor_source *source, size_t size,
+                                       cr_tensor_spare **held, void **out) {
+  *held = NULL;
+  if (source->once == NULL || size > MOST_ONCE) return CREMA_OK;
+  return cr_tensor_spare_try(source->once, size, held, out);
 }
 
 void cr_tensor_give_back(cr_tensor_spare *held) {

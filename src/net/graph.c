@@ -7,6 +7,7 @@
 #include "device/memory/heap.h"
 #include "layers/common/input_class.h"
 #include "layers/registry.h"
+#include "memory/tensor_brief.h"
 #include "net/build.h"
 #include "net/lifetimes.h"
 
@@ -456,6 +457,17 @@ static void log_memory(const crema_net *net) {
   cr_log_debug("Memory required for data: %lld", (long long)bytes);
 }
 
+/* Parameters that are not trained stay in the formats that they were needed in. */
+static crema_status make_params_brief(crema_net *net) {
+  if (net->phase != CREMA_TRAIN || !net->context->device->backend->host_memory) return CREMA_OK;
+  CR_TRY(cr_tensor_spare_create(&net->brief));
+  for (int i = 0; i < net->learnables; ++i) {
+    cr_tensor_set_brief(net->learnable[i]->diff);
+    if (net->lr_mult[i] != 0) cr_tensor_set_brief(net->learnable[i]->data);
+  }
+  return CREMA_OK;
+}
+
 /* Nets with values that are let go, or that settle, have a heap. */
 static crema_status start_planning(crema_net *net) {
   if (!net->plans && !net->settles) return CREMA_OK;
@@ -470,6 +482,7 @@ static crema_status start_planning(crema_net *net) {
     CR_TRY(cr_net_allocate(&net->arena, &net->kept, blobs, sizeof *net->kept));
     CR_TRY(cr_net_allocate(&net->arena, &net->segment, (size_t)net->layers, sizeof *net->segment));
     CR_TRY(cr_net_allocate(&net->arena, &net->passing, 2 * blobs, sizeof(cr_tensor *)));
+    CR_TRY(make_params_brief(net));
   }
   return cr_net_plan_lifetimes(net);
 }

@@ -87,10 +87,11 @@ struct crema_net {
   int learnables;
   crema_blob **learnable; /* owners only, in order */
   float *lr_mult, *decay_mult;
-  bool settles;        /* some values are held in half precision */
-  bool plans;          /* lets go of values after their last use (net/lifetimes.h) */
-  bool *kept;          /* one per blob: it was asked for */
-  bool recomputes;     /* drops what can be computed again (net/segments.h) */
+  bool settles;           /* some values are held in half precision */
+  bool plans;             /* lets go of values after their last use (net/lifetimes.h) */
+  cr_tensor_spare *brief; /* for parameters that are trained (memory/tensor_brief.h); NULL: none */
+  bool *kept;             /* one per blob: it was asked for */
+  bool recomputes;        /* drops what can be computed again (net/segments.h) */
   int *segment;        /* one per layer: the first layer of its segment; NULL without recomputes */
   bool segmented;      /* they are chosen */
   uint64_t shapes;     /* how often a layer was found to have new ones */

@@ -120,9 +120,11 @@ crema_status cr_net_replay_layer(const crema_net *net, int index) {
 static void begin_pass(const crema_net *net) {
   cr_signals_hold(); /* once for all ops */
   if (net->plans || net->settles) cr_heap_rest(net->context);
+  net->context->brief = net->brief;
 }
 
-static void end_pass(void) {
+static void end_pass(const crema_net *net) {
+  net->context->brief = NULL;
   cr_signals_release();
 }
 
@@ -143,7 +145,7 @@ static crema_status submit_forward(crema_net *net, int first, int last, bool wit
     else status = cr_net_call_hook(net, net->hooks.after_forward, i);
   }
 out:
-  end_pass();
+  end_pass(net);
   if (status == CREMA_OK && with_loss) status = cr_net_loss_end(net);
   if (status == CREMA_OK) status = cr_net_show_views(net);
   return status;
@@ -196,7 +198,7 @@ static crema_status backward_range(crema_net *net, int first, int last,
     if (status == CREMA_OK) status = cr_net_call_hook(net, net->hooks.after_backward, i);
   }
 out:
-  end_pass();
+  end_pass(net);
   return status == CREMA_OK ? cr_net_show_views(net) : status;
 }
 

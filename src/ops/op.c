@@ -8,6 +8,7 @@
 #include "core/fail.h"
 #include "device/device.h"
 #include "device/memory/scratchpad.h"
+#include "memory/tensor_brief.h"
 #include "ops/op_private.h"
 
 static crema_status find_uses(cr_op *op) {
@@ -42,6 +43,7 @@ crema_status cr_op_create(cr_op_desc **desc, cr_op **out) {
     return cr_fail_memory(sizeof *op, "an op");
   }
   op->made_for = *desc;
+  op->held_arg = -1;
   *desc = NULL;
   CR_TRY_GOTO(cr_op_desc_copy(op->made_for, &op->desc), fail);
   op->use = calloc(args + 1, sizeof *op->use);
@@ -208,6 +210,28 @@ static crema_status run_posts(cr_op *op, int from, crema_context *context, cr_te
 
 /* ---- one run ---- */
 
+/* Memory for all values of argument i. */
+static crema_status write_fresh(cr_op *op, int i, crema_context *context, cr_format format,
+                                cr_tensor *tensor) {
+  if (op->held != NULL) return cr_tensor_write(tensor, context, format, &op->buffer[i]);
+  CR_TRY(cr_tensor_write_for(tensor, context, format, &op->held, &op->buffer[i]));
+  if (op->held != NULL) op->held_arg = i;
+  return CREMA_OK;
+}
+
+/* After the run; whatever its status. */
+static crema_status end_hold(cr_op *op, const cr_op_plan *p, crema_context *context,
+                             cr_tensor *const *tensor, crema_status status) {
+  const int i = op->held_arg;
+  if (status == CREMA_OK && i >= 0) {
+    status = cr_tensor_end_write(tensor[i], context, p->format[i], op->buffer[i]);
+  }
+  cr_tensor_give_back(op->held);
+  op->held = NULL;
+  op->held_arg = -1;
+  return status;
+}
+
 /* Resolves argument i to memory in the planned format. */
 static crema_status resolve(cr_op *op, const cr_op_plan *p, int i, crema_context *context,
                             cr_tensor *tensor) {
@@ -223,7 +247,7 @@ static crema_status resolve(cr_op *op, const cr_op_plan *p, int i, crema_context
     case 'W': return cr_tensor_write(tensor, context, format, buffer);
     default: break;
   }
-  if (cr_tensor_is_zero(tensor)) return cr_tensor_write(tensor, context, format, buffer);
+  if (cr_tensor_is_zero(tensor)) return write_fresh(op, i, context, format, tensor);
   op->accumulate[i] = true;
   if (p->kernel->can_accumulate) return cr_tensor_update(tensor, context, format, buffer);
   cr_tensor *fresh = NULL;
@@ -272,8 +296,7 @@ crema_status cr_op_run(cr_op *op, crema_context *context, cr_tensor *const *tens
   if (status == CREMA_OK) {
     status = run_kernel(op, &slot, context, scalars, workspace);
   }
-  cr_tensor_give_back(op->held);
-  op->held = NULL;
+  status = end_hold(op, p, context, tensor, status);
   if (status != CREMA_OK) return cr_fail_in(status, "op %s", cr_op_kernel_name(op));
   for (int i = 0; i < op->desc->args; ++i) {
     if (op->accumulate[i] && !p->kernel->can_accumulate) {

@@ -206,15 +206,18 @@ TEST(every_layer_computes_the_same) {
 
 /* ---- what is kept ---- */
 
-#define CHAIN                                                                         \
-  INPUT("data", DIM4(4, 3, 32, 32))                                                   \
-  "layer { name: 'a' type: 'Convolution' bottom: 'data' top: 'a' convolution_param {" \
-  "  num_output: 8 kernel_size: 3 pad: 1 weight_filler { type: 'xavier' } } }\n"      \
-  "layer { name: 'b' type: 'TanH' bottom: 'a' top: 'b' }\n"                           \
-  "layer { name: 'c' type: 'Convolution' bottom: 'b' top: 'c' convolution_param {"    \
-  "  num_output: 8 kernel_size: 3 pad: 1 weight_filler { type: 'xavier' } } }\n"      \
-  "layer { name: 'd' type: 'TanH' bottom: 'c' top: 'd' }\n"                           \
+#define CHAIN_OF(rates)                                                          \
+  INPUT("data", DIM4(4, 3, 32, 32))                                              \
+  "layer { name: 'a' type: 'Convolution' bottom: 'data' top: 'a' " rates         \
+  " convolution_param {"                                                         \
+  "  num_output: 8 kernel_size: 3 pad: 1 weight_filler { type: 'xavier' } } }\n" \
+  "layer { name: 'b' type: 'TanH' bottom: 'a' top: 'b' }\n"                      \
+  "layer { name: 'c' type: 'Convolution' bottom: 'b' top: 'c' " rates            \
+  " convolution_param {"                                                         \
+  "  num_output: 8 kernel_size: 3 pad: 1 weight_filler { type: 'xavier' } } }\n" \
+  "layer { name: 'd' type: 'TanH' bottom: 'c' top: 'd' }\n"                      \
   "layer { name: 'e' type: 'Reduction' bottom: 'd' top: 'e' loss_weight: 1 }\n"
+#define CHAIN CHAIN_OF("")
 
 TEST(blobs_that_were_asked_for_are_kept_from_then_on) {
   for (int phase = CREMA_TRAIN; phase <= CREMA_TEST; ++phase) {
@@ -261,6 +264,45 @@ TEST(a_pass_takes_what_is_needed_at_once) {
     assert_in_range(usage.highest, 2 * blob, 2 * blob + blob / 2);
   }
   crema_net_destroy(net);
+}
+
+/* Private layouts of parameters and of their gradients that have memory. */
+static int count_private(const crema_net *net) {
+  int found = 0;
+  for (int p = 0; p < net->learnables; ++p) {
+    const crema_blob *blob = net->learnable[p];
+    const size_t plain = (size_t)crema_blob_count(blob) * sizeof(float);
+    found += cr_tensor_memory_of(blob->data).host > plain;
+    found += cr_tensor_memory_of(blob->diff).host > plain;
+  }
+  return found;
+}
+
+/* With a rate of 0 a parameter is not trained, and stays in the layout of the convolution. */
+TEST(parameters_that_are_trained_are_held_once) {
+  static const char fixed[] = CHAIN_OF("param { lr_mult: 0 } param { lr_mult: 0 }");
+  crema_net *plain = build_planned(CHAIN, CREMA_TRAIN, PLAIN);
+  crema_net *planned = build_planned(CHAIN, CREMA_TRAIN, PLANNED);
+  crema_net *kept = build_planned(fixed, CREMA_TRAIN, PLANNED);
+  for (int pass = 0; pass < PASSES; ++pass) {
+    results a = {0}, b = {0}, c = {0};
+    fill(crema_net_input(plain, 0), -1, 0.0002f);
+    fill(crema_net_input(planned, 0), -1, 0.0002f);
+    fill(crema_net_input(kept, 0), -1, 0.0002f);
+    run_pass(plain, &a);
+    run_pass(planned, &b);
+    run_pass(kept, &c);
+    assert_true(same(&a, &b));
+    assert_int_equal(count_private(planned), 0);
+    free(a.value);
+    free(b.value);
+    free(c.value);
+  }
+  /* Where the library has such layouts at all. */
+  if (count_private(plain) > 0) assert_true(count_private(kept) > 0);
+  crema_net_destroy(kept);
+  crema_net_destroy(planned);
+  crema_net_destroy(plain);
 }
 
 /* What is not finite is found although the blob's values are gone, and the masks of the search are

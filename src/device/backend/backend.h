@@ -144,8 +144,10 @@ typedef struct cr_backend {
   const cr_kernel *const *kernels;
 } cr_backend;
 
-/* Plans that contexts share (ops/plan_cache.h). */
+/* Plans that contexts share (ops/plan_cache.h); memory that values are in while an op runs
+ * (memory/tensor_source.h). */
 typedef struct cr_plan_cache cr_plan_cache;
+typedef struct cr_tensor_spare cr_tensor_spare;
 
 /* Scratch memory that all contexts share that one thread uses on one device. */
 typedef struct cr_scratchpad cr_scratchpad;
@@ -182,6 +184,7 @@ struct crema_context {
   uint64_t id;          /* unique for ever, so that it can be remembered when the context is gone */
   int threads;          /* of the host that an op may use; 0: no limit of the context's own */
   cr_plan_cache *plans; /* where its ops look for plans and put them; NULL: each op has its own */
+  cr_tensor_spare *brief; /* memory for values that are brief (memory/tensor_brief.h); NULL: none */
   cr_native_event *order; /* made when first needed by cr_context_follow */
   crema_context *next, *before;
 };
