@@ -3,8 +3,9 @@
  * A layer for whose bottom the table has a scale multiplies integers: its weights become I8 with a
  * scale per output channel, its bottom U8 where it cannot be below 0 and else I8. Values that such
  * layers make and only such layers read, by way of max pooling, Concat and Split perhaps, are held
- * as integers of one scale; all others stay in FLOAT, and a layer rounds its bottom itself. A layer
- * that adds a blob has both, or neither, in integers. */
+ * as integers of one scale; all others stay in FLOAT, and a layer rounds its bottom itself. A Scale
+ * of floats before such a layer does that in its place. A layer that adds a blob has both, or
+ * neither, in integers. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "device/backend/backend.h"
 #include "infer/passes.h"
 #include "infer/rounded.h"
+#include "layers/registry.h"
 
 /* Values that are held in one way; kept for the first of them. */
 typedef struct group {
@@ -64,6 +66,14 @@ static bool is_product(const quantizer *q, int layer) {
   if (!l->class->takes_int8) return false;
   if (cr_graph_has_loss(q->graph, layer) || !cr_graph_has_floats(q->graph, layer)) return false;
   return threshold_of(q, layer, 0) > 0;
+}
+
+/* Whether it can round what it makes of floats. */
+static bool is_rounder(const quantizer *q, int layer) {
+  const cr_graph_layer *l = &q->graph->layer[layer];
+  if (!cr_graph_is(q->graph, layer, &cr_layer_scale) || l->once) return false;
+  if (l->bottoms != 1 || l->tops != 1) return false;
+  return !cr_graph_has_loss(q->graph, layer) && cr_graph_has_floats(q->graph, layer);
 }
 
 /* Whether it works on integers of any scale as on floats. */
@@ -129,7 +139,7 @@ static void constrain(quantizer *q, int value) {
   const cr_graph_value *v = &q->graph->value[value];
   group *g = &q->group[root_of(q, value)];
   const cr_graph_layer *maker = &q->graph->layer[v->maker];
-  const bool made = q->product[v->maker];
+  const bool made = q->product[v->maker] || is_rounder(q, v->maker);
   if (maker->removed) return;
   if (!cr_graph_may_go(q->graph, value) || v->reader < 0) g->integers = false;
   if (made ? !scales_along(&maker->posts) : !is_carrier(q, v->maker)) g->integers = false;
@@ -315,13 +325,39 @@ static crema_status convert_product(quantizer *q, int layer) {
   return tell(q->graph, layer, how->from);
 }
 
+/* The layer's own numbers in units of the top; the rounded values lie elsewhere than the floats. */
+static crema_status convert_rounder(quantizer *q, int layer) {
+  cr_graph_layer *l = &q->graph->layer[layer];
+  const group *top = &q->group[root_of(q, l->top[0])];
+  char name[CR_GRAPH_NAME];
+  for (int k = 0; k < l->params; ++k) {
+    const crema_shape shape = l->blob[k]->shape;
+    const int64_t count = crema_blob_count(l->blob[k]);
+    float *to = NULL, *copy = NULL;
+    CR_TRY(CR_NEW(copy, count + 1, "a scale"));
+    crema_status status = cr_tensor_copy_out(l->blob[k]->data, copy);
+    if (status == CREMA_OK) status = cr_graph_new_param(q->graph, layer, k, &shape, &to);
+    for (int64_t c = 0; c < count && status == CREMA_OK; ++c) {
+      to[c] = copy[c] / scale_of(top->signs, top->threshold);
+    }
+    free(copy);
+    CR_TRY(status);
+  }
+  scale_posts(&l->posts, scale_of(top->signs, top->threshold));
+  l->in_place = false;
+  return cr_graph_tell(q->graph, "int8", "%s to %s", cr_graph_name(q->graph, layer, name),
+                       crema_dtype_name(l->type));
+}
+
 static crema_status convert(quantizer *q, int layer) {
   cr_graph_layer *l = &q->graph->layer[layer];
-  const bool carrier = is_carrier(q, layer);
-  if (!carrier && !q->product[layer]) return CREMA_OK;
+  const bool carrier = is_carrier(q, layer), rounder = is_rounder(q, layer);
+  if (!carrier && !rounder && !q->product[layer]) return CREMA_OK;
   const group *top = &q->group[root_of(q, l->top[0])];
+  if (rounder && !top->integers) return CREMA_OK;
   l->retyped = top->integers;
   l->type = type_of(top->signs);
+  if (rounder) return convert_rounder(q, layer);
   return carrier ? CREMA_OK : convert_product(q, layer);
 }
 

@@ -178,7 +178,8 @@ static crema_status choose_for_posts(const asked *op, int count, cr_op_plan *p) 
 static crema_status choose(const asked *op, cr_op_plan *p) {
   const int posts = cr_posts_count(cr_op_posts(op->key->desc));
   crema_status status = choose_for_posts(op, posts, p);
-  if (op->key->desc->numbers > 0) return status; /* before the result is rounded */
+  /* Before the result is rounded. */
+  if (op->key->desc->numbers > 0 || op->key->desc->kind == CR_OP_QUANTIZE) return status;
   for (int count = posts - 1; count >= 0; --count) {
     if (status != CREMA_OK || p->kernel->library || !p->declined) return status;
     drop_kernel(p);

@@ -47,15 +47,16 @@ static const char net_text[] =
 typedef struct precision_case {
   char net[PATH_SIZE], weights[PATH_SIZE], table[PATH_SIZE]; /* paths */
   uint64_t random;
+  int products;     /* layers with a scale for their bottoms */
   crema_net *plain; /* with weights, after a pass */
 } precision_case;
 
-static void case_open(precision_case *c) {
-  *c = (precision_case){.random = 7};
+static void case_open(precision_case *c, const char *text, int products) {
+  *c = (precision_case){.random = 7, .products = products};
   strcpy(c->net, path_of("net"));
   strcpy(c->weights, path_of("weights"));
   strcpy(c->table, path_of("table"));
-  write_text("net", net_text);
+  write_text("net", text);
   crema_net_options options = phase_options(CREMA_TEST);
   options.seed = 5;
   ok(crema_net_load(c->net, &options, &c->plain));
@@ -75,7 +76,7 @@ static void case_close(precision_case *c) {
 static void calibrate(precision_case *c, cr_calibrate_method method) {
   cr_calibration *calibration = NULL;
   ok(cr_calibration_create(c->plain, &calibration));
-  assert_int_equal(cr_calibration_layers(calibration), 8);
+  assert_int_equal(cr_calibration_layers(calibration), c->products);
   for (int i = 0; i < 40; ++i) {
     draw_inputs(c->plain, &c->random);
     ok(cr_calibration_run(calibration));
@@ -139,7 +140,7 @@ static bool stays(const char *told, double found) {
 TEST(bfloat16_is_near) {
   precision_case c;
   char *told = NULL;
-  case_open(&c);
+  case_open(&c, net_text, 8);
   const double found = run(&c, CREMA_PRECISION_BF16, &told);
   print_message("mean difference in bf16: %.4f of the mean magnitude\n", found);
   if (!stays(told, found)) {
@@ -154,7 +155,7 @@ TEST(bfloat16_is_near) {
 TEST(integers_are_near) {
   precision_case c;
   char *told = NULL;
-  case_open(&c);
+  case_open(&c, net_text, 8);
   for (int method = 0; method < 3; ++method) {
     calibrate(&c, (cr_calibrate_method)method);
     const double found = run(&c, CREMA_PRECISION_INT8, &told);
@@ -170,6 +171,35 @@ TEST(integers_are_near) {
     }
     free(told);
   }
+  case_close(&c);
+}
+
+/* A block whose input others read as it is. */
+static const char dense_text[] =
+    INPUT("x", DIM4(2, 8, 9, 9))
+    "layer { name: 'c' type: 'Convolution' bottom: 'x' top: 'c' convolution_param { num_output: 32"
+    " kernel_size: 3 pad: 1 weight_filler { type: 'msra' } } }\n"
+    "layer { name: 's' type: 'Scale' bottom: 'c' top: 's' scale_param { bias_term: true"
+    " filler { type: 'uniform' min: -1 max: 1 } bias_filler { type: 'uniform' max: 0.3 } } }\n"
+    "layer { name: 'r' type: 'ReLU' bottom: 's' top: 's' }\n"
+    "layer { name: 'k' type: 'Convolution' bottom: 's' top: 'k' convolution_param { num_output: 16"
+    " kernel_size: 1 weight_filler { type: 'msra' } } }\n"
+    "layer { name: 'y' type: 'Concat' bottom: 'c' bottom: 'k' top: 'y' }\n";
+
+TEST(a_scale_rounds_what_it_makes) {
+  precision_case c;
+  char *told = NULL;
+  case_open(&c, dense_text, 2);
+  calibrate(&c, CR_CALIBRATE_MINMAX);
+  const double found = run(&c, CREMA_PRECISION_INT8, &told);
+  print_message("mean difference behind a Scale in int8: %.4f of the mean magnitude\n", found);
+  if (!stays(told, found)) {
+    assert_true(found > 1e-4 && found < 0.02);
+    expect(told, "int8: Convolution 'c' from int8 to float\n");
+    expect(told, "int8: Scale 's' to uint8\n");
+    expect(told, "int8: Convolution 'k' from uint8 to float\n");
+  }
+  free(told);
   case_close(&c);
 }
 
@@ -206,7 +236,7 @@ TEST(thresholds_follow_the_distribution) {
 TEST(a_table_may_name_some_layers) {
   precision_case c;
   char *told = NULL;
-  case_open(&c);
+  case_open(&c, net_text, 8);
   calibrate(&c, CR_CALIBRATE_MINMAX);
   cr_scales scales = {0};
   char table[200];
@@ -244,7 +274,7 @@ static void refuse_table(const precision_case *c, const char *table, crema_statu
 
 TEST(bad_tables_are_refused) {
   precision_case c;
-  case_open(&c);
+  case_open(&c, net_text, 8);
   refuse_table(&c, NULL, CREMA_E_ARGUMENT, "calibrate");
   refuse_table(&c, "/no/such/table", CREMA_E_NOT_FOUND, "/no/such/table");
   write_text("table", "a 1 2\nb 3 four\n");

@@ -234,18 +234,49 @@ TEST(products_are_exact) {
 
 static void check_quantize(crema_dtype type, const crema_shape *shape, cr_mt19937 *rng) {
   const cr_op_desc desc = op_blank(CR_OP_QUANTIZE, CREMA_F32);
-  problem p = {.result = 1};
-  ok(cr_op_describe(&desc, 2, (const crema_shape *[]){shape, shape}, (const float[]){1, 0.25f},
-                    &p.desc));
-  p.desc->arg[1].type = type;
+  problem p = {.result = 3};
+  ok(cr_op_describe(&desc, 4, (const crema_shape *[]){shape, NULL, NULL, shape},
+                    (const float[]){1, 1, 1, 0.25f}, &p.desc));
+  p.desc->arg[3].type = type;
   problem_fill(&p, rng);
   /* Eighths: half of them are ties once divided by the scale. */
   for (int64_t k = 0; k < op_count(shape); ++k) {
     p.value[0][k] = ((double)cr_mt19937_below(rng, 801) - 400) / 8;
-    p.value[1][k] = cut(type, p.value[0][k] / 0.25);
+    p.value[3][k] = cut(type, p.value[0][k] / 0.25);
   }
   check_rows(&p, CREMA_F32, 0);
   problem_free(&p);
+}
+
+/* With a scale, a bias and a ReLU; absent: which of the first two is not there. */
+static void check_scaled(crema_dtype type, int64_t channels, int absent, bool relu,
+                         cr_mt19937 *rng) {
+  cr_op_desc desc = op_blank(CR_OP_QUANTIZE, CREMA_F32);
+  problem p = {.result = 3};
+  const crema_shape x = cr_shape_3(2, channels, 35), c = cr_shape_1(channels);
+  if (relu) desc.u.affine.post[0] = (cr_post){.kind = CR_POST_UNARY, .function = CR_UNARY_RELU};
+  ok(cr_op_describe(
+      &desc, 4, (const crema_shape *[]){&x, absent == 1 ? NULL : &c, absent == 2 ? NULL : &c, &x},
+      (const float[]){1, 1, 1, 0.25f}, &p.desc));
+  p.desc->arg[3].type = type;
+  problem_fill(&p, rng);
+  for (int64_t k = 0; k < op_count(&x); ++k) {
+    const int64_t at = k / 35 % channels;
+    double y = p.value[0][k] = ((double)cr_mt19937_below(rng, 81) - 40) / 8;
+    if (absent != 1) y *= p.value[1][at];
+    if (absent != 2) y += p.value[2][at];
+    p.value[3][k] = cut(type, apply_posts(p.desc, y, 0) / 0.25);
+  }
+  check_rows(&p, CREMA_F32, 0);
+  problem_free(&p);
+}
+
+TEST(values_are_scaled_before_they_are_rounded) {
+  cr_mt19937 rng;
+  cr_mt19937_seed(&rng, seed);
+  for (int i = 0; i < 12; ++i) {
+    check_scaled(i % 2 ? CREMA_I8 : CREMA_U8, i < 6 ? 48 : 19, i / 2 % 3, i % 4 < 2, &rng);
+  }
 }
 
 TEST(values_are_rounded_to_the_nearest_integer) {
@@ -333,6 +364,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(products_are_exact),
       cmocka_unit_test(values_are_rounded_to_the_nearest_integer),
+      cmocka_unit_test(values_are_scaled_before_they_are_rounded),
       cmocka_unit_test(pooling_stays_in_integers),
       cmocka_unit_test(concatenation_stays_in_integers),
       cmocka_unit_test(every_row_was_run),

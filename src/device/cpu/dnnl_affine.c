@@ -3,14 +3,16 @@
  * two conversions. The arguments' shapes are (outer, C, inner), the layout's (N, C, S...).
  *
  * Values are F32, BF16 or F16, computed in float a piece at a time; scale, bias and their gradients
- * may have another of these types. */
+ * may have another of these types. A result that is rounded to integers is one of F32. */
 #include <string.h>
 
+#include "core/dtype.h"
 #include "core/fail.h"
 #include "device/backend/half_blocks.h"
 #include "device/cpu/clones.h"
 #include "device/cpu/dnnl_prim.h"
 #include "device/cpu/dnnl_rows.h"
+#include "device/cpu/int8.h"
 
 enum {
   BLOCK_MAX = 16,
@@ -23,9 +25,10 @@ enum {
 /* Memory as (outer, blocks, inner, width): channels-last has one block of all channels. */
 typedef struct blocks {
   int64_t outer, channels, blocks, inner, width;
-  int64_t step;        /* from one row of argument 0 to the next: its width, or more for a view */
-  const cr_post *relu; /* of the results; NULL: none */
-  crema_dtype type;
+  int64_t step;         /* from one row of argument 0 to the next: its width, or more for a view */
+  const cr_post *relu;  /* of the results; NULL: none */
+  crema_dtype type, to; /* `to` of the result */
+  float unit;           /* the results are multiplied by it */
 } blocks;
 
 /* The order of argument 0. */
@@ -58,7 +61,9 @@ static blocks blocks_of(const cr_plan *plan) {
                   .width = width,
                   .step = step != 0 ? step : width,
                   .relu = relu_of(plan->desc),
-                  .type = plan->format[0].type};
+                  .type = plan->format[0].type,
+                  .to = plan->format[0].type,
+                  .unit = 1};
 }
 
 /* Asks for all arguments of argument 0's shape in its layout; a view of that stays one. */
@@ -77,10 +82,12 @@ static crema_status plan_layout(cr_plan *plan) {
   }
   for (int i = 0; i < plan->desc->args; ++i) {
     if (!crema_shape_equal(&plan->desc->arg[i].shape, shape)) continue;
-    if (plan->desc->arg[i].type != layout->type) {
+    const crema_dtype type = plan->desc->arg[i].type;
+    if (type != layout->type && cr_dtype_is_floating(type)) {
       return cr_fail(CREMA_E_UNSUPPORTED, "values of two types");
     }
-    plan->format[i].layout = i == 0 ? plan->hint[0].layout : layout;
+    plan->format[i].layout = i == 0 ? plan->hint[0].layout : cr_layout_in(layout, type);
+    if (plan->format[i].layout == NULL) return cr_fail(CREMA_E_UNSUPPORTED, "no such layout");
   }
   return CREMA_OK;
 }
@@ -93,6 +100,11 @@ static crema_status plan_scale(cr_plan *plan) {
   const blocks b = blocks_of(plan);
   plan->workspace_bytes = (size_t)(b.blocks * b.width) * 2 * sizeof(float);
   return CREMA_OK;
+}
+
+static crema_status plan_quantize(cr_plan *plan) {
+  CR_TRY(cr_int8_check_quantize(plan));
+  return plan_scale(plan);
 }
 
 /* Argument `arg`, one value per channel, as floats: `absent` when it is absent, and 0 behind the
@@ -118,9 +130,14 @@ CR_INLINE void scale_rows(int64_t width, int64_t count, const float *from, const
 }
 
 /* Values in the caches; of those in memory, wide vectors took 1.3 times as long. */
-CR_CLONES static void scale_near_rows(int64_t width, int64_t count, const float *scale,
-                                      const float *bias, float *values) {
-  scale_rows(width, count, values, scale, bias, values);
+CR_CLONES static void scale_near_rows(int64_t width, int64_t count, const float *from,
+                                      const float *scale, const float *bias, float *to) {
+  scale_rows(width, count, from, scale, bias, to);
+}
+
+CR_CLONES static void multiply(float factor, int64_t count, float *y) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) y[i] *= factor;
 }
 
 /* Without a product for slope 0, so that -infinity gives 0. */
@@ -139,22 +156,30 @@ CR_CLONES static void rectify(const cr_post *relu, int64_t count, float *y) {
  * `to` on. */
 static void scale_piece(const blocks *b, const void *x, int64_t at, int64_t count, int64_t channel,
                         const float *scale, const float *bias, void *y, int64_t to) {
-  if (b->type == CREMA_F32) {
+  if (b->to == CREMA_F32) {
     scale_rows(b->width, count, (const float *)x + at, scale + channel, bias + channel,
                (float *)y + to);
     if (b->relu != NULL) rectify(b->relu, count, (float *)y + to);
     return;
   }
   _Alignas(64) float piece[PIECE];
-  cr_load_floats(b->type, x, at, count, piece);
-  scale_near_rows(b->width, count, scale + channel, bias + channel, piece);
+  const float *from = (const float *)x + at;
+  if (b->type != CREMA_F32) {
+    cr_load_floats(b->type, x, at, count, piece);
+    from = piece;
+  }
+  scale_near_rows(b->width, count, from, scale + channel, bias + channel, piece);
   if (b->relu != NULL) rectify(b->relu, count, piece);
-  cr_store_floats(b->type, y, to, count, piece);
+  if (b->unit != 1.0f) multiply(b->unit, count, piece);
+  if (cr_dtype_is_floating(b->to)) cr_store_floats(b->to, y, to, count, piece);
+  else cr_int8_put(b->to, piece, count, y, to);
 }
 
 /* y = x * scale + bias; scale and bias are numbers of arguments, -1 for none. */
 static crema_status run_scale(const cr_call *call, int scale, int bias, int y) {
-  const blocks b = blocks_of(call->plan);
+  blocks b = blocks_of(call->plan);
+  b.to = call->plan->format[y].type;
+  b.unit = b.to == b.type ? 1 : 1 / call->desc->arg[y].scale;
   float *factor = (float *)call->workspace.address, *addend = factor + b.blocks * b.width;
   load_channels(call, &b, scale, 1.0f, factor);
   load_channels(call, &b, bias, 0.0f, addend);
@@ -335,6 +360,9 @@ static crema_status run_bwd_bias(const cr_call *call) {
 
 CR_KERNEL(affine_fwd_dnnl, AFFINE_FWD, .types = CR_DNNL_TYPES, .library = true, .views = true,
           .follows_hints = true, .plan = plan_scale, .run = run_fwd);
+
+CR_KERNEL(quantize_dnnl, QUANTIZE, .library = true, .views = true, .follows_hints = true,
+          .plan = plan_quantize, .run = run_fwd);
 
 CR_KERNEL(affine_bwd_data_dnnl, AFFINE_BWD_DATA, .types = CR_DNNL_TYPES, .library = true,
           .follows_hints = true, .plan = plan_scale, .run = run_bwd_data);

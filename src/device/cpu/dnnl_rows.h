@@ -42,6 +42,7 @@
   X(concat_dnnl)           \
   X(slice_dnnl)            \
   X(affine_fwd_dnnl)       \
+  X(quantize_dnnl)         \
   X(affine_bwd_data_dnnl)  \
   X(affine_bwd_scale_dnnl) \
   X(affine_bwd_bias_dnnl)  \

@@ -12,6 +12,9 @@ static inline int32_t cr_int8_get(crema_dtype type, const void *values, int64_t 
 /* values[at...] = `count` floats: rounded and cut where `type` is U8 or I8, as they are for F32. */
 void cr_int8_put(crema_dtype type, const float *from, int64_t count, void *values, int64_t at);
 
+/* The type and scale of QUANTIZE's result. */
+crema_status cr_int8_check_quantize(const cr_plan *plan) CREMA_MUST_USE;
+
 /* What follows the sums in CONV_INT8 and IP_INT8: dst[at...] from `count` sums of output channels
  * `channel`, `channel` + `step`... */
 void cr_int8_finish(const cr_call *call, const int32_t *sums, int64_t count, int64_t channel,

@@ -1,5 +1,6 @@
 #include "layers/common/layer_affine.h"
 
+#include "core/dtype.h"
 #include "core/fail.h"
 #include "layers/common/layer_noop.h"
 #include "layers/common/layer_shape.h"
@@ -59,12 +60,13 @@ crema_status cr_layer_affine_reshape(cr_layer *layer, crema_blob *const *bottom,
   const crema_shape c = cr_shape_1(x.dim[1]);
   if (top[0] != bottom[0]) CR_TRY(crema_blob_reshape(top[0], &bottom[0]->shape));
   if (s->scale) CR_TRY(cr_layer_keep_make(layer, &s->keep, bottom[0]));
-  cr_op_desc desc = cr_layer_op_desc(CR_OP_AFFINE_FWD);
+  const bool rounds = !cr_dtype_is_floating(layer->types.forward);
+  cr_op_desc desc = cr_layer_op_desc(rounds ? CR_OP_QUANTIZE : CR_OP_AFFINE_FWD);
   desc.u.affine = layer->posts;
   CR_TRY(
       cr_layer_op_make(layer, &s->forward, &desc, 4,
                        (const crema_shape *[]){&x, s->scale ? &c : NULL, s->bias ? &c : NULL, &x}));
-  return make_backward(layer, &x, &c);
+  return rounds ? CREMA_OK : make_backward(layer, &x, &c);
 }
 
 crema_status cr_layer_affine_forward(cr_layer *layer, crema_context *context,

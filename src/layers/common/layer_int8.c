@@ -15,9 +15,9 @@ crema_status cr_layer_int8_make(cr_layer *layer, cr_layer_rounded *rounded, cr_l
     const cr_op_desc round = cr_layer_op_desc(CR_OP_QUANTIZE);
     CR_TRY(cr_layer_pass_tensor(layer, &rounded->tensor, how->from,
                                 crema_shape_count(src, 0, src->axes)));
-    CR_TRY(cr_layer_op_make_scaled(layer, &rounded->op, &round, 2,
-                                   (const crema_shape *[]){src, src},
-                                   (const float[]){1, how->from_scale}));
+    CR_TRY(cr_layer_op_make_scaled(layer, &rounded->op, &round, 4,
+                                   (const crema_shape *[]){src, NULL, NULL, src},
+                                   (const float[]){1, 1, 1, how->from_scale}));
   }
   return cr_layer_op_make_numbers(layer, slot, &made, 5, shape, scale, how->numbers, how->number);
 }
@@ -25,7 +25,8 @@ crema_status cr_layer_int8_make(cr_layer *layer, cr_layer_rounded *rounded, cr_l
 crema_status cr_layer_int8_round(cr_layer_rounded *rounded, crema_context *context,
                                  cr_tensor **source) {
   if (rounded->tensor == NULL) return CREMA_OK;
-  CR_TRY(cr_layer_op_run(&rounded->op, context, (cr_tensor *[]){*source, rounded->tensor}, NULL));
+  CR_TRY(cr_layer_op_run(&rounded->op, context,
+                         (cr_tensor *[]){*source, NULL, NULL, rounded->tensor}, NULL));
   *source = rounded->tensor;
   return CREMA_OK;
 }
