@@ -3,16 +3,25 @@
 #include "core/fail.h"
 #include "infer/passes.h"
 
+/* Whether what goes in and comes out are floats, in whatever types it computes meanwhile. */
+static bool is_of_floats(const cr_graph_layer *l) {
+  const cr_layer_types *types = &l->built->types;
+  return types->forward == CREMA_F32 && types->forward_math == CREMA_F32 &&
+         cr_layer_arithmetic(l->built) == CREMA_F32;
+}
+
 /* Whether each sample of the tops depends on the same sample of the bottoms alone. */
 static bool is_apart(const cr_graph *graph, int layer) {
   const cr_graph_layer *l = &graph->layer[layer];
-  if (cr_graph_has_loss(graph, layer) || !cr_graph_has_floats(graph, layer)) return false;
+  if (cr_graph_has_loss(graph, layer) || !is_of_floats(l)) return false;
   return cr_graph_reach(l) >= CR_REACHES_SAMPLE;
 }
 
 static double bytes_of(const cr_graph *graph, int value) {
   const crema_shape *shape = cr_graph_shape(graph, value);
-  return (double)crema_shape_count(shape, 1, shape->axes) * sizeof(float);
+  const cr_graph_layer *maker = &graph->layer[graph->value[cr_graph_root(graph, value)].maker];
+  const crema_dtype type = maker->retyped ? maker->type : CREMA_F32;
+  return (double)crema_shape_count(shape, 1, shape->axes) * (double)crema_dtype_size(type);
 }
 
 /* Adds what the layer costs. */

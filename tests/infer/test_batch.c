@@ -97,6 +97,23 @@ TEST(nets_whose_samples_meet_are_computed_whole) {
   }
 }
 
+/* Weights and values in BFLOAT16, where the processor multiplies such. */
+TEST(short_types_go_in_pieces) {
+  pair p;
+  crema_model_options options;
+  open_pair(branches, &p);
+  crema_session_destroy(p.session);
+  crema_model_destroy(p.model);
+  crema_model_options_init(&options);
+  options.precision = CREMA_PRECISION_BF16;
+  ok(crema_model_load(path_of("net"), path_of("weights.caffemodel"), &options, &p.model));
+  ok(crema_session_create(p.model, NULL, &p.session));
+  assert_non_null(strstr(crema_model_explain(p.model), "samples can be computed apart\n"));
+  set_batch(&p, 36);
+  assert_true(output_difference(p.net, p.session) < 0.05);
+  close_pair(&p);
+}
+
 TEST(the_pass_can_be_left_out) {
   pair p;
   open_pair(branches, &p);
