@@ -237,6 +237,33 @@ TEST(test_same_descriptors) {
   cr_op_desc_free(made);
 }
 
+/* Constants that an op has are a part of its descriptor. */
+TEST(test_numbers) {
+  const cr_op_desc concat = {.kind = CR_OP_CONCAT, .type = CREMA_F32, .u.axis = 1};
+  const crema_shape *shapes[2] = {&matrix23, NULL};
+  float number[5] = {1.5f, -2, 3, 4, 5};
+  cr_op_desc *made = NULL, *other = NULL;
+  ok(cr_op_describe_numbers(&concat, 2, shapes, NULL, 5, number, &made));
+  assert_int_equal(made->numbers, 5);
+  assert_memory_equal(cr_op_numbers(made), number, sizeof number);
+  for (int i = 0; i < 2; ++i) {
+    assert_int_equal(made->arg[i].type, CREMA_F32);
+    assert_true(made->arg[i].scale == 1);
+  }
+  assert_int_equal(made->arg[1].shape.axes, -1);
+  ok(cr_op_desc_copy(made, &other));
+  assert_true(cr_op_desc_same(made, other));
+  cr_op_desc_free(other);
+  ok(cr_op_describe_numbers(&concat, 2, shapes, NULL, 4, number, &other));
+  assert_false(cr_op_desc_same(made, other));
+  cr_op_desc_free(other);
+  number[4] = 6;
+  ok(cr_op_describe_numbers(&concat, 2, shapes, NULL, 5, number, &other));
+  assert_false(cr_op_desc_same(made, other));
+  cr_op_desc_free(other);
+  cr_op_desc_free(made);
+}
+
 TEST(test_no_row) {
   cr_op_desc desc = {.kind = CR_OP_SOFTMAX_FWD, .type = CREMA_U8, .u.axis = 0};
   cr_op *op = op_make(&desc, 2, (const crema_shape *[]){&vector4, &vector4});
