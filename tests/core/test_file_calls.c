@@ -18,7 +18,7 @@
 #include "folder.h"
 
 static refused_call writing, syncing, closing, renaming, renaming_new, opening, reading, drawing;
-static refused_call sleeping, listing;
+static refused_call sleeping, listing, opening_at;
 
 bool __real_cr_io_write(int fd, const void *bytes, size_t size);
 bool __real_cr_io_sync(int fd);
@@ -73,6 +73,13 @@ int __wrap_renameat2(int from_folder, const char *from, int to_folder, const cha
 
 ssize_t __wrap_getrandom(void *bytes, size_t size, unsigned flags) {
   return refuses(&drawing) ? -1 : __real_getrandom(bytes, size, flags);
+}
+
+int __real_cr_io_open_at(int in, const char *name, int flags, mode_t mode);
+int __wrap_cr_io_open_at(int in, const char *name, int flags, mode_t mode);
+
+int __wrap_cr_io_open_at(int in, const char *name, int flags, mode_t mode) {
+  return refuses(&opening_at) ? -1 : __real_cr_io_open_at(in, name, flags, mode);
 }
 
 DIR *__real_fdopendir(int fd);
@@ -360,6 +367,46 @@ TEST(folders_that_cannot_be_opened) {
   assert_error_is(path_of("d"), "cannot write: Too many open files");
   opening = (refused_call){0};
   assert_int_equal(count_names(""), 0);
+}
+
+/* What cannot be opened again is not flushed: of a folder itself and its file, or the file alone.
+ */
+TEST(locations_that_cannot_be_opened_again) {
+  cr_file_location location;
+  int lowest = lowest_descriptor();
+  for (int is_folder = 0; is_folder < 2; ++is_folder) {
+    for (int pass = 0; pass <= is_folder; ++pass) {
+      begin_filled(is_folder, &location);
+      opening_at = (refused_call){.pass = pass, .count = 1, .error = EMFILE};
+      assert_int_equal(cr_file_location_end(&location, CREMA_OK), CREMA_E_IO);
+      assert_error_is(path_of("d"), "cannot be flushed to the disk: Too many open files");
+      assert_int_equal(opening_at.count, 0);
+      assert_int_equal(count_names(""), 0);
+    }
+  }
+  opening_at = (refused_call){0};
+  assert_int_equal(lowest_descriptor(), lowest);
+}
+
+/* What cannot be removed is named. */
+TEST(remains_are_named) {
+  char path[PATH_SIZE], file[PATH_SIZE + 8], wanted[PATH_SIZE + 64];
+  cr_file_location location;
+  int lowest = lowest_descriptor();
+  begin_filled(true, &location);
+  snprintf(path, sizeof path, "%s", location.path);
+  logged[0] = '\0';
+  crema_log_set(hear, NULL, CREMA_LOG_WARNING);
+  opening_at = (refused_call){.count = 1, .error = EMFILE};
+  assert_int_equal(cr_file_location_end(&location, CREMA_E_CLOSED), CREMA_E_CLOSED);
+  opening_at = (refused_call){0};
+  crema_log_set(NULL, NULL, CREMA_LOG_ERROR);
+  snprintf(wanted, sizeof wanted, "%s: half written, could not be removed\n", path);
+  assert_string_equal(logged, wanted);
+  snprintf(file, sizeof file, "%s/data", path);
+  assert_int_equal(unlink(file), 0);
+  assert_int_equal(rmdir(path), 0);
+  assert_int_equal(lowest_descriptor(), lowest);
 }
 
 /* A folder whose files cannot be found is not flushed. */

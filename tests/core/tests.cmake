@@ -20,7 +20,7 @@ set_target_properties(test_opened PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_
 target_link_options(test_core_module PRIVATE -Wl,--wrap=readlink)
 target_compile_definitions(test_core_module PRIVATE CREMA_TEST_OPENED="$<TARGET_FILE:test_opened>")
 add_dependencies(test_core_module test_opened)
-foreach(call cr_io_open cr_io_read cr_io_write cr_io_sync cr_io_close cr_io_rename renameat2 getrandom
+foreach(call cr_io_open cr_io_open_at cr_io_read cr_io_write cr_io_sync cr_io_close cr_io_rename renameat2 getrandom
         cr_clock_sleep fdopendir)
   target_link_options(test_core_file_calls PRIVATE -Wl,--wrap=${call})
 endforeach()
