@@ -64,6 +64,19 @@ TEST(test_shared_endings_do_not_count) {
   check(table, sizeof table / sizeof *table, names, sizeof names / sizeof *names);
 }
 
+/* Names of up to 64 letters are known. */
+TEST(test_long_names) {
+  enum { LONG = 64 };
+  char word[LONG + 2], name[LONG + 2], longer[LONG + 2];
+  for (int i = 0; i < LONG + 1; ++i) word[i] = name[i] = longer[i] = (char)('a' + i % 26);
+  word[LONG] = name[LONG] = longer[LONG + 1] = '\0';
+  word[7] = 'Q';
+  const char *const names[] = {name}, *const longer_names[] = {longer};
+  assert_ptr_equal(cr_nearest(word, names, 1), name);
+  assert_null(cr_nearest(word, longer_names, 1));
+  assert_null(cr_nearest(longer, names, 1));
+}
+
 int main(void) {
   return run_all_tests(NULL, NULL);
 }
