@@ -5,9 +5,9 @@
 #include "solver/fields.h"
 #include "solver/solver.h"
 
-/* The samples of an epoch of the train net's input; 0 while they are not known. */
+/* The samples of an epoch of the train net's input; 0 while they are not known. *possible becomes
+ * true when it has epochs. */
 static uint64_t epoch_samples(const crema_net *net, bool *possible) {
-  *possible = false;
   for (int i = 0; i < net->layers; ++i) {
     const cr_layer *layer = net->layer[i].layer;
     const cr_input_class *input = layer->class->input;
@@ -31,7 +31,7 @@ static uint64_t count_epochs(const crema_solver *solver, int64_t iterations, uin
 
 crema_status cr_epochs_check(const crema_solver *solver) {
   const int last = solver->param->test_and_snapshot_last_epochs;
-  bool possible;
+  bool possible = false;
   if (last < 0) {
     return cr_field_fail(CREMA_E_RANGE, "test_and_snapshot_last_epochs",
                          "test_and_snapshot_last_epochs must not be negative, found %d", last);
@@ -54,9 +54,9 @@ crema_status cr_epochs_check(const crema_solver *solver) {
 
 bool cr_epoch_has_ended(const crema_solver *solver) {
   const int last = solver->param->test_and_snapshot_last_epochs;
-  bool possible;
+  bool ignored;
   if (last <= 0 || solver->iteration == 0) return false;
-  const uint64_t epoch = epoch_samples(solver->net, &possible);
+  const uint64_t epoch = epoch_samples(solver->net, &ignored);
   if (epoch == 0) return false;
   const uint64_t done = count_epochs(solver, solver->iteration, epoch);
   const uint64_t all = count_epochs(solver, solver->param->max_iter, epoch);

@@ -239,6 +239,35 @@ TEST(test_contrastive) {
   }
 }
 
+/* Many scores, which are taken in pieces: the loss and each gradient by their formulae. */
+TEST(test_many_scores) {
+  enum { SCORES = 9000 };
+  static float x[SCORES], target[SCORES], slope[SCORES];
+  const crema_shape scores = {2, {3, SCORES / 3}}, one = {1, {1}};
+  const cr_op_scalars twice = {.alpha = 2};
+  const cr_op_params desc = {.nll = {true, -1}};
+  float diff = 0.25f, loss = -1, count = -1;
+  double sum = 0;
+  for (int i = 0; i < SCORES; ++i) {
+    x[i] = (float)sin(0.37 * i) * 3;
+    target[i] = i % 5 == 0 ? -1 : (float)(i % 2);
+  }
+  ok(run(&cr_sigmoid_loss_fwd_f32_ref, &desc, (const crema_shape *[]){&scores, &scores, &one, &one},
+         4, (void *[]){x, target, &loss, &count}, NULL));
+  ok(run(&cr_sigmoid_loss_bwd_f32_ref, &desc,
+         (const crema_shape *[]){&scores, &scores, &one, &scores}, 4,
+         (void *[]){x, target, &diff, slope}, &twice));
+  for (int i = 0; i < SCORES; ++i) {
+    const double p = 1 / (1 + exp(-(double)x[i])), t = (double)target[i];
+    const double wanted = t < 0 ? 0 : 0.5 * (p - t);
+    if (t >= 0) sum -= t * log(p) + (1 - t) * log(1 - p);
+    if (fabs((double)slope[i] - wanted) < 1e-6) continue;
+    fail_msg("gradient %d is %g, not %g", i, (double)slope[i], wanted);
+  }
+  assert_true(fabs((double)loss - sum) < 1e-4 * sum);
+  assert_true(count == SCORES * 4 / 5);
+}
+
 int main(void) {
   return run_all_tests(NULL, NULL);
 }

@@ -102,6 +102,24 @@ TEST(options_and_limits) {
   case_end(&c);
 }
 
+/* A solver is one of several processes where these were started together and it is asked to be. */
+TEST(processes_are_joined_when_asked) {
+  solver_case c;
+  case_begin(&c);
+  unsetenv("OMPI_COMM_WORLD_SIZE");
+  unsetenv("PMIX_NAMESPACE");
+  unsetenv("PMI_SIZE");
+  c.options.with_processes = true;
+  case_load(&c, small_net, "lr_policy: 'fixed'");
+  assert_null(c.solver->world);
+  c.options.with_processes = false;
+  setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
+  case_load(&c, small_net, "lr_policy: 'fixed'");
+  assert_null(c.solver->world);
+  unsetenv("OMPI_COMM_WORLD_SIZE");
+  case_end(&c);
+}
+
 int main(void) {
   return run_all_tests(NULL, NULL);
 }
