@@ -242,6 +242,8 @@ const op_case op_cases[] = {
     IP_POSTS("sigmoid behind", "5 7; 6 7; 6; 5 6", POST(SIGMOID, 0, 0, 0)),
     IP_POSTS("tanh behind", "5 7; 6 7; 6; 5 6", POST(TANH, 0, 0, 0)),
     IP_POSTS("power behind", "5 7; 6 7; 6; 5 6", POST(POWER, 2, 0.5, 1)),
+    IP_POSTS("power of a shift behind", "5 7; 6 7; 6; 5 6", POST(POWER, 2, 1, 0.5)),
+    IP_POSTS("power of a multiple behind", "5 7; 6 7; 6; 5 6", POST(POWER, 2, 0.5, 0)),
     IP_POSTS("power 1.5 behind", "5 7; 6 7; 6; 5 6", POST(ABS, 0, 0, 0), POST(POWER, 1.5, 0.5, 1)),
     IP_POSTS("exp behind", "5 7; 6 7; 6; 5 6", POST(EXP, 0.5, 0.5, 0.25)),
     IP_POSTS("log behind", "5 7; 6 7; 6; 5 6", POST(ABS, 0, 0, 0), POST(LOG, 0.5, 2, 1)),
