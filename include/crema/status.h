@@ -64,6 +64,10 @@ CREMA_API const char *crema_status_name(crema_status status);
 /* One short sentence on the code, such as "shapes do not fit". Static storage. */
 CREMA_API const char *crema_status_message(crema_status status);
 
+/* For functions of yours that the library calls, and that fail: makes `text` the calling thread's
+ * error text and returns `code`; CREMA_OK changes nothing. */
+CREMA_API crema_status crema_error_set(crema_status code, const char *text) CREMA_MUST_USE;
+
 /* The text of the calling thread's most recent failure; "" when there was none. Owned by the
  * library and valid until the thread's next call of it: one that succeeds may have had failures
  * inside. */

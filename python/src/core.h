@@ -75,6 +75,10 @@ int py_error_init(PyObject *module);
  * the thread's error text. Returns NULL. */
 PyObject *py_error_raise(py_guard *guard, crema_status status);
 
+/* Keeps the exception that a callback raised, as py_guard_keep does, and makes its text that of the
+ * failure which is returned. */
+crema_status py_error_keep(py_guard *guard);
+
 /* None, or what py_error_raise does. */
 PyObject *py_error_none(py_guard *guard, crema_status status);
 

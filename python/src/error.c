@@ -43,6 +43,21 @@ static PyObject *raise_own(crema_status status) {
   return NULL;
 }
 
+crema_status py_error_keep(py_guard *guard) {
+  PyObject *type = NULL, *value = NULL, *trace = NULL;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  PyObject *text = value == NULL ? NULL : PyObject_Repr(value);
+  const char *words = text == NULL ? NULL : PyUnicode_AsUTF8AndSize(text, NULL);
+  PyErr_Clear(); /* of an exception without a text */
+  const crema_status status =
+      crema_error_set(CREMA_E_STATE, words == NULL ? "an exception in Python" : words);
+  Py_XDECREF(text);
+  PyErr_Restore(type, value, trace);
+  py_guard_keep(guard);
+  return status;
+}
+
 PyObject *py_error_raise(py_guard *guard, crema_status status) {
   return py_guard_raise(guard) ? NULL : raise_own(status);
 }

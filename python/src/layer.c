@@ -1,4 +1,5 @@
 /* Layers of type "Python": objects of a class that a module of the user's has. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -131,21 +132,13 @@ static PyObject *blob_list(crema_layer *layer, int count, blob_at *at) {
   return list;
 }
 
-/* The text of the exception becomes that of the failure; the exception itself is kept. */
+/* The failure says which layer's exception it is. */
 static crema_status fail(const crema_layer *layer) {
-  PyObject *type = NULL, *value = NULL, *trace = NULL;
-  PyErr_Fetch(&type, &value, &trace);
-  PyErr_NormalizeException(&type, &value, &trace);
-  PyObject *text = value == NULL ? NULL : PyObject_Repr(value);
-  const char *words = text == NULL ? NULL : PyUnicode_AsUTF8AndSize(text, NULL);
-  PyErr_Clear();
-  crema_status status =
-      crema_layer_fail(layer, CREMA_E_STATE, words == NULL ? "an exception in Python" : words);
-  Py_XDECREF(text);
-  PyErr_Restore(type, value, trace);
+  char text[1024];
   const layer_object *self = crema_layer_state(layer);
-  py_guard_keep(self == NULL ? NULL : self->guard);
-  return status;
+  const crema_status status = py_error_keep(self == NULL ? NULL : self->guard);
+  snprintf(text, sizeof text, "%s", crema_error_text());
+  return crema_layer_fail(layer, status, text);
 }
 
 static PyObject *call_shapes(layer_object *self, const char *method) {

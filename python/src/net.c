@@ -219,8 +219,7 @@ static PyObject *net_clear_diffs(PyObject *object, PyObject *unused) {
 static crema_status call_hook(void *user, const char *kind, int layer) {
   PyGILState_STATE state = PyGILState_Ensure();
   PyObject *result = PyObject_CallMethod(user, "_call_hooks", "si", kind, layer);
-  crema_status status = result == NULL ? CREMA_E_STATE : CREMA_OK;
-  if (result == NULL) py_guard_keep(((net_object *)user)->guard);
+  crema_status status = result == NULL ? py_error_keep(((net_object *)user)->guard) : CREMA_OK;
   Py_XDECREF(result);
   PyGILState_Release(state);
   return status;

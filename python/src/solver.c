@@ -42,11 +42,19 @@ static void solver_dealloc(PyObject *object) {
 
 /* ---- what crema calls ---- */
 
+/* Control-C ends training after the iteration, wherever the interpreter notices it: so it does in
+ * all processes that train together. */
+static crema_status keep(solver_object *self) {
+  if (!PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) return py_error_keep(self->guard);
+  py_guard_keep(self->guard);
+  self->stopped = true;
+  return CREMA_OK;
+}
+
 static crema_status call_method(PyObject *object, const char *method) {
   PyGILState_STATE state = PyGILState_Ensure();
   PyObject *result = PyObject_CallMethod(object, method, NULL);
-  crema_status status = result == NULL ? CREMA_E_STATE : CREMA_OK;
-  if (result == NULL) py_guard_keep(((solver_object *)object)->guard);
+  const crema_status status = result == NULL ? keep((solver_object *)object) : CREMA_OK;
   Py_XDECREF(result);
   PyGILState_Release(state);
   return status;

@@ -213,6 +213,11 @@ crema_status cr_error_again(crema_status code, const cr_error *error) {
 
 /* ---- what callers of the library get ------------------------------------- */
 
+crema_status crema_error_set(crema_status code, const char *text) {
+  CR_REQUIRE(text);
+  return code == CREMA_OK ? CREMA_OK : cr_fail_text(code, text);
+}
+
 const char *crema_error_text(void) {
   compose(&current, composed);
   return composed;

@@ -69,10 +69,8 @@ crema_status crema_solver_join(crema_solver *solver, const crema_group_id *id, d
 
 crema_status crema_solver_broadcast(crema_solver *solver) {
   CR_REQUIRE(solver);
-  crema_status status = cr_net_take_views(solver->net);
-  if (status == CREMA_OK) status = cr_solver_level(solver);
+  crema_status status = cr_solver_level(solver);
   if (status == CREMA_OK) status = cr_solver_finish(solver);
-  if (status == CREMA_OK) status = cr_net_show_views(solver->net);
   return cr_solver_tell(solver, status);
 }
 

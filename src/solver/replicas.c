@@ -328,8 +328,12 @@ crema_status cr_solver_restart_averages(crema_solver *solver) {
   return CREMA_OK;
 }
 
+/* What a program has written to values that it has in view counts, and what it sees there is what
+ * came from the root: the next pass would take back older values. */
 crema_status cr_solver_level(crema_solver *solver) {
-  return cr_team_run(solver->team, level, solver);
+  CR_TRY(cr_net_take_views(solver->net));
+  CR_TRY(cr_team_run(solver->team, level, solver));
+  return cr_net_show_views(solver->net);
 }
 
 static crema_status broadcast_statistics(void *user, cr_replica *replica) {
@@ -338,7 +342,8 @@ static crema_status broadcast_statistics(void *user, cr_replica *replica) {
 }
 
 crema_status cr_solver_level_statistics(crema_solver *solver) {
-  return cr_team_run(solver->team, broadcast_statistics, NULL);
+  CR_TRY(cr_team_run(solver->team, broadcast_statistics, NULL));
+  return cr_net_show_views(solver->net);
 }
 
 static crema_status finish(void *user, cr_replica *replica) {

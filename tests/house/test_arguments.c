@@ -246,6 +246,7 @@ static int64_t is_empty_text(const char *result) {
   O(crema_layer_add_param, "filler out",                                                          \
     (A(0, layer), A(1, &shape), A(2, "value: 1"), A(3, &found_blob)))                             \
   S(crema_layer_field, (A(0, layer), A(1, "name"), A(2, &made_text)))                             \
+  S(crema_error_set, (CREMA_E_RANGE, A(0, "text")))                                               \
   S(crema_layer_fail, (A(0, layer), CREMA_E_RANGE, A(1, "text")))                                 \
   O(crema_net_forward, "loss", (A(0, net), A(1, &loss)))                                          \
   S(crema_net_backward, (A(0, net)))                                                              \

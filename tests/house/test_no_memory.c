@@ -456,6 +456,7 @@ static const fallible_row fallible[] = {
     {"crema_layer_add_param", "", set_up_asking},
     {"crema_layer_field", "", set_up_asking},
     {"crema_layer_fail", "", NULL}, /* makes a failure, which never allocates */
+    {"crema_error_set", "", NULL},  /* likewise */
     {"crema_net_reshape", "n", reshape_net},
     {"crema_syncedmem_set_gpu_data", "mc", set_device_data},
     {"crema_syncedmem_async_push", "mc", push},

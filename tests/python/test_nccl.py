@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import unittest
 
 import caffe
@@ -75,6 +76,40 @@ def die(path, uid, rank, count, answer):
         solver.step(1000)
     except RuntimeError as error:
         answer.put((rank, str(error)))
+
+
+def interrupt(path, uid, rank, count, answer):
+    """A process that gets Ctrl-C, and the others."""
+    solver = begin(path, rank, count)
+    nccl = caffe.NCCL(solver, uid)
+    nccl.bcast()
+    if rank == 1:
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        solver.step(100000000)
+        how = "returned"
+    except KeyboardInterrupt:
+        how = "interrupted"
+    stopped = solver.iter
+    solver.step(1)
+    answer.put((rank, how, stopped, solver.iter))
+
+
+def set_weights(path, uid, rank, count, answer):
+    """The first process sets weights between two calls; all have arrays of theirs."""
+    solver = begin(path, rank, count)
+    nccl = caffe.NCCL(solver, uid)
+    weights = solver.net.params["fc"][0].data
+    solver.step(1)
+    solver.base_lr = 0
+    if rank == 0:
+        weights[...] = 100
+    solver.step(1)
+    stepped = np.array(weights)
+    if rank == 0:
+        weights[...] = 7
+    nccl.bcast()
+    answer.put((rank, stepped, np.array(weights)))
 
 
 def misuse(path, uid, rank, count, answer):
@@ -177,7 +212,8 @@ class Processes(case.FolderCase):
         of CUDA's."""
         path = self.solver(DUMMY)
         program = "import sys, test_nccl; test_nccl.train_forked(sys.argv[1])"
-        done = subprocess.run([sys.executable, "-c", program, path], stdout=subprocess.PIPE, timeout=100, check=True)
+        done = subprocess.run([sys.executable, "-c", program, path], stdout=subprocess.PIPE, timeout=100,
+                              check=True)
         weights = repr(float(self.weights_of_one(path, [0, 1]).sum()))
         self.assertEqual(done.stdout.decode().split(), ["[0,", "0]", weights, weights])
 
@@ -186,12 +222,27 @@ class Processes(case.FolderCase):
         self.assertEqual(codes, [0, 0])
         self.assertEqual(answers[1][1], "KeyError")
         self.assertEqual(answers[0][1], "Error")
-        self.assertRegex(answers[0][2], r"rank 1 \(.*\): ")
+        self.assertRegex(answers[0][2], r"rank 1 \(.*\): .*KeyError\('on purpose'\)")
 
     def test_a_process_that_is_killed(self):
         answers, codes = run_all(die, self.solver(DUMMY), answers=1)
         self.assertEqual(codes, [0, -signal.SIGKILL])
         self.assertRegex(answers[0][1], r"rank 1 \(.*\): the process has ended")
+
+    def test_interrupt(self):
+        """All stop after the same iteration, and can go on."""
+        answers, codes = run_all(interrupt, self.solver(DUMMY))
+        self.assertEqual(codes, [0, 0])
+        self.assertEqual([answer[1] for answer in answers], ["returned", "interrupted"])
+        self.assertEqual(answers[0][2:], answers[1][2:])
+
+    def test_set_weights(self):
+        """What the first process writes reaches all."""
+        answers, codes = run_all(set_weights, self.solver(DUMMY))
+        self.assertEqual(codes, [0, 0])
+        self.assertGreater(answers[0][1].max(), 50)
+        np.testing.assert_array_equal(answers[1][1], answers[0][1])
+        np.testing.assert_array_equal(answers[1][2], np.full_like(answers[1][2], 7))
 
     def test_misuse(self):
         context = multiprocessing.get_context("spawn")
