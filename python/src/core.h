@@ -153,6 +153,9 @@ PyObject *py_log_write(PyObject *module, PyObject *args);
 
 /* ---- helpers ---- */
 
+/* A device that the program has named: its first use is nothing to warn of. */
+crema_status py_device_get(int type, int index, crema_device **out) CREMA_MUST_USE;
+
 /* A type made from its spec, added to the module; NULL with an exception. */
 PyTypeObject *py_add_type(PyObject *module, PyType_Spec *spec);
 

@@ -21,6 +21,11 @@ PyObject *py_path(PyObject *path, const char **out) {
   return bytes;
 }
 
+crema_status py_device_get(int type, int index, crema_device **out) {
+  const crema_status status = crema_device_open((crema_device_type)type, &index, 1);
+  return status != CREMA_OK ? status : crema_device_get((crema_device_type)type, index, out);
+}
+
 /* ---- functions ---- */
 
 static PyObject *version(PyObject *module, PyObject *unused) {

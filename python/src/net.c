@@ -155,7 +155,7 @@ static PyObject *net_build(PyObject *object, PyObject *args) {
   PyObject *result = NULL;
   if (self->guard != NULL) {
     crema_status status = CREMA_OK;
-    if (kind >= 0) status = crema_device_get((crema_device_type)kind, index, &options.device);
+    if (kind >= 0) status = py_device_get(kind, index, &options.device);
     if (status == CREMA_OK) status = build(self, file, text, size, &options);
     result = py_error_none(self->guard, status);
   }

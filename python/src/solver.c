@@ -134,7 +134,7 @@ static PyObject *solver_build(PyObject *object, PyObject *args) {
     const long index = item == NULL ? -1 : PyLong_AsLong(item);
     Py_XDECREF(item);
     if (PyErr_Occurred() != NULL) return NULL;
-    status = crema_device_get((crema_device_type)kind, (int)index, &devices[i]);
+    status = py_device_get(kind, (int)index, &devices[i]);
     options.device_count = (size_t)i + 1;
   }
   if (status != CREMA_OK) return py_error_raise(self->guard, status);
