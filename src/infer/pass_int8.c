@@ -14,7 +14,6 @@
 #include "device/backend/backend.h"
 #include "infer/passes.h"
 #include "infer/rounded.h"
-#include "layers/registry.h"
 
 /* Values that are held in one way; kept for the first of them. */
 typedef struct group {
@@ -71,7 +70,7 @@ static bool is_product(const quantizer *q, int layer) {
 /* Whether it can round what it makes of floats. */
 static bool is_rounder(const quantizer *q, int layer) {
   const cr_graph_layer *l = &q->graph->layer[layer];
-  if (!cr_graph_is(q->graph, layer, &cr_layer_scale) || l->once) return false;
+  if (!l->class->rounds_tops || l->removed || l->once) return false;
   if (l->bottoms != 1 || l->tops != 1) return false;
   return !cr_graph_has_loss(q->graph, layer) && cr_graph_has_floats(q->graph, layer);
 }
