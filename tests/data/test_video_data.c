@@ -113,12 +113,15 @@ FIXTURE_TEST(what_is_no_frame_is_an_error) {
   const fixture *f = *state;
   refuse(f, "#!/bin/sh\n", CREMA_E_IO, "gave no frame");
   refuse(f, "#!/bin/sh\nprintf 'P6\\n4 3\\n255\\nxyz'\n", CREMA_E_CORRUPT, "within a frame");
-  refuse(f, "#!/bin/sh\nprintf 'P5\\n4 3\\n255\\nxyz'\n", CREMA_E_CORRUPT, "something other than frames");
+  refuse(f, "#!/bin/sh\nprintf 'P5\\n4 3\\n255\\nxyz'\n", CREMA_E_CORRUPT,
+         "something other than frames");
   refuse(f, "#!/bin/sh\nprintf 'P6\\n99999 3\\n255\\nxyz'\n", CREMA_E_RANGE, "99999");
   refuse(f, "#!/bin/sh\nprintf 'P6\\n99999999999 3\\n255\\nxyz'\n", CREMA_E_CORRUPT,
          "something other than frames");
-  refuse(f, "#!/bin/sh\nprintf 'P6\\n0 3\\n255\\n'\n", CREMA_E_CORRUPT, "something other than frames");
-  refuse(f, "#!/bin/sh\nprintf 'P6\\n4 -3\\n255\\n'\n", CREMA_E_CORRUPT, "something other than frames");
+  refuse(f, "#!/bin/sh\nprintf 'P6\\n0 3\\n255\\n'\n", CREMA_E_CORRUPT,
+         "something other than frames");
+  refuse(f, "#!/bin/sh\nprintf 'P6\\n4 -3\\n255\\n'\n", CREMA_E_CORRUPT,
+         "something other than frames");
 }
 
 FIXTURE_TEST(without_ffmpeg_the_error_says_so) {
