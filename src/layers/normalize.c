@@ -12,13 +12,14 @@
  *     norm_param { across_spatial: false channel_shared: false
  *       scale_filler { type: "constant" value: 20 } } } */
 #include "core/fail.h"
+#include "layers/common/layer_noop.h"
 #include "layers/common/layer_op.h"
 
 typedef struct normalize_state {
   bool across, shared;
   float eps;
-  cr_layer_op forward, scale, backward, scale_back, weights;
-  cr_tensor *unit, *diff_unit, *norm; /* x of length 1, and what it was divided by */
+  cr_layer_op forward, backward, backward_scale, backward_data; /* of both, of one */
+  cr_tensor *norm;                                              /* what x was divided by */
 } normalize_state;
 
 static const Caffe__NormalizeParameter *param_of(const cr_layer *layer) {
@@ -45,60 +46,50 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   normalize_state *s = layer->state;
-  const crema_shape *shape = &bottom[0]->shape;
-  const int64_t count = crema_blob_count(bottom[0]);
-  const crema_dtype type = cr_layer_arithmetic(layer);
+  const crema_shape *shape = &bottom[0]->shape, *scale = &layer->blob[0]->shape;
   CR_TRY(cr_layer_need_channels(layer, shape));
   const crema_shape x = cr_layer_fold(shape, 1, 2);
-  const crema_shape all = s->shared ? cr_shape_3(1, 1, count) : x;
-  const crema_shape c = cr_shape_1(crema_blob_count(layer->blob[0]));
   const crema_shape norm = cr_shape_1(s->across ? x.dim[0] : x.dim[0] * x.dim[2]);
-  if (all.dim[1] != c.dim[0]) {
+  const int64_t scales = crema_blob_count(layer->blob[0]);
+  if (!s->shared && x.dim[1] != scales) {
     return cr_layer_fail(layer, CREMA_E_SHAPE, "there are scales for %lld channels, found %lld",
-                         (long long)c.dim[0], (long long)all.dim[1]);
+                         (long long)scales, (long long)x.dim[1]);
   }
   CR_TRY(crema_blob_reshape(top[0], shape));
-  CR_TRY(cr_layer_tensor(layer, &s->unit, type, count));
-  CR_TRY(cr_layer_tensor(layer, &s->diff_unit, type, count));
-  CR_TRY(cr_layer_tensor(layer, &s->norm, type, norm.dim[0]));
+  CR_TRY(cr_layer_tensor(layer, &s->norm, cr_layer_arithmetic(layer), norm.dim[0]));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_NORMALIZE_FWD);
   desc.u.normalize.across = s->across;
   desc.u.normalize.eps = s->eps;
-  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 3, (const crema_shape *[]){&x, &x, &norm}));
+  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 4,
+                          (const crema_shape *[]){&x, scale, &x, &norm}));
   desc.kind = CR_OP_NORMALIZE_BWD;
-  CR_TRY(
-      cr_layer_op_make(layer, &s->backward, &desc, 4, (const crema_shape *[]){&x, &norm, &x, &x}));
-  desc = cr_layer_op_desc(CR_OP_AFFINE_FWD);
-  CR_TRY(
-      cr_layer_op_make(layer, &s->scale, &desc, 4, (const crema_shape *[]){&all, &c, NULL, &all}));
-  desc.kind = CR_OP_AFFINE_BWD_DATA;
-  CR_TRY(
-      cr_layer_op_make(layer, &s->scale_back, &desc, 3, (const crema_shape *[]){&all, &c, &all}));
-  desc.kind = CR_OP_AFFINE_BWD_SCALE;
-  return cr_layer_op_make(layer, &s->weights, &desc, 3, (const crema_shape *[]){&all, &all, &c});
+  CR_TRY(cr_layer_op_make(layer, &s->backward, &desc, 6,
+                          (const crema_shape *[]){&x, scale, &norm, &x, &x, scale}));
+  CR_TRY(cr_layer_op_make(layer, &s->backward_data, &desc, 6,
+                          (const crema_shape *[]){&x, scale, &norm, &x, &x, NULL}));
+  return cr_layer_op_make(layer, &s->backward_scale, &desc, 6,
+                          (const crema_shape *[]){&x, scale, &norm, &x, NULL, scale});
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
   normalize_state *s = layer->state;
-  CR_TRY(cr_layer_op_run(&s->forward, context, (cr_tensor *[]){bottom[0]->data, s->unit, s->norm},
-                         NULL));
-  return cr_layer_op_run(&s->scale, context,
-                         (cr_tensor *[]){s->unit, layer->blob[0]->data, NULL, top[0]->data}, NULL);
+  return cr_layer_op_run(
+      &s->forward, context,
+      (cr_tensor *[]){bottom[0]->data, layer->blob[0]->data, top[0]->data, s->norm}, NULL);
 }
 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
                              const bool *propagate_down, crema_blob *const *bottom) {
   normalize_state *s = layer->state;
-  if (layer->param_propagate_down[0]) {
-    CR_TRY(cr_layer_op_run(&s->weights, context,
-                           (cr_tensor *[]){s->unit, top[0]->diff, layer->blob[0]->diff}, NULL));
-  }
-  if (!propagate_down[0]) return CREMA_OK;
-  CR_TRY(cr_layer_op_run(&s->scale_back, context,
-                         (cr_tensor *[]){top[0]->diff, layer->blob[0]->data, s->diff_unit}, NULL));
-  return cr_layer_op_run(&s->backward, context,
-                         (cr_tensor *[]){s->unit, s->norm, s->diff_unit, bottom[0]->diff}, NULL);
+  const bool data = propagate_down[0], scale = layer->param_propagate_down[0];
+  cr_layer_op *op = data && scale ? &s->backward : data ? &s->backward_data : &s->backward_scale;
+  if (!data && !scale) return CREMA_OK;
+  return cr_layer_op_run(
+      op, context,
+      (cr_tensor *[]){bottom[0]->data, layer->blob[0]->data, s->norm, top[0]->diff,
+                      data ? bottom[0]->diff : NULL, scale ? layer->blob[0]->diff : NULL},
+      NULL);
 }
 
 const cr_layer_class cr_layer_normalize = {
@@ -110,4 +101,5 @@ const cr_layer_class cr_layer_normalize = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
+    .uses_bottom = cr_layer_always,
 };

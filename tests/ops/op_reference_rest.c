@@ -225,8 +225,9 @@ static void normalize(const cr_op_desc *d, double *const *in, double *const *out
       if (!d->u.normalize.across && k % inner != p) continue;
       sum += pow(in[0][n * channels * inner + k], 2);
     }
-    out[1][i] = in[0][i] / sqrt(sum);
-    out[2][d->u.normalize.across ? n : n * inner + p] = sqrt(sum);
+    const double scale = in[1][count_of(d, 1) == 1 ? 0 : i / inner % channels];
+    out[2][i] = scale * in[0][i] / sqrt(sum);
+    out[3][d->u.normalize.across ? n : n * inner + p] = sqrt(sum);
   }
 }
 
