@@ -249,7 +249,7 @@ static crema_status normalize_bwd(const cr_call *call) {
   double *sums = (double *)call->workspace.address;
   cr_real *scale = (cr_real *)(sums + CR_REF_PARTS * channels);
   scales_of(call, channels, scale);
-  memset(sums, 0, (size_t)(CR_REF_PARTS * channels) * sizeof *sums);
+  for (int64_t k = 0; k < CR_REF_PARTS * channels; ++k) sums[k] = 0; /* without channels: none */
 #pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 0) >= CR_REF_PARALLEL_MIN)
   for (int part = 0; part < CR_REF_PARTS; ++part) {
     for (int64_t k = cr_ref_part(b.count, part); k < cr_ref_part(b.count, part + 1); ++k) {
