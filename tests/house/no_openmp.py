@@ -12,12 +12,12 @@ WITH_VALUE = {"-o", "-MF", "-MT", "-MQ"}
 
 
 def without_openmp(command):
-    out, skip = [], False
+    out, is_value = [], False
     for word in shlex.split(command):
-        if skip:
-            skip = False
+        if is_value:
+            is_value = False
         elif word in WITH_VALUE:
-            skip = True
+            is_value = True
         elif word not in NOT_WANTED:
             out.append(word)
     return out + ["-Wno-unknown-pragmas", "-fsyntax-only"]
