@@ -99,7 +99,8 @@ FIXTURE_TEST(a_camera_that_ends_is_an_error) {
                "layer { name: 'in' type: 'VideoData' top: 'data' video_data_param { device_id: 3 } "
                "data_param { batch_size: 2 } }"));
   for (int k = 0; k < 3 && status == CREMA_OK; ++k) status = crema_net_forward(net, NULL);
-  assert_fails(status, CREMA_E_IO, "no further frame of /dev/video3");
+  assert_fails(status, CREMA_E_IO, "/dev/video3: ");
+  assert_non_null(strstr(crema_error_text(), "gave no further frame"));
   crema_net_destroy(net);
 }
 
@@ -111,7 +112,9 @@ static void refuse(const fixture *f, const char *script, crema_status wanted, co
 
 FIXTURE_TEST(what_is_no_frame_is_an_error) {
   const fixture *f = *state;
-  refuse(f, "#!/bin/sh\n", CREMA_E_IO, "gave no frame");
+  refuse(f, "#!/bin/sh\n", CREMA_E_IO, "/street.mp4: ");
+  assert_null(strstr(crema_error_text(), "file:"));
+  assert_non_null(strstr(crema_error_text(), "gave no frame"));
   refuse(f, "#!/bin/sh\nprintf 'P6\\n4 3\\n255\\nxyz'\n", CREMA_E_CORRUPT, "within a frame");
   refuse(f, "#!/bin/sh\nprintf 'P5\\n4 3\\n255\\nxyz'\n", CREMA_E_CORRUPT,
          "something other than frames");

@@ -1,3 +1,4 @@
+#define _GNU_SOURCE /* secure_getenv */
 #include "data/image/video_pipe.h"
 
 #include <errno.h>
@@ -9,6 +10,9 @@
 #include "core/fail.h"
 #include "core/file.h"
 
+/* ffmpeg then takes a name for a file's, whatever it looks like. */
+#define FILE_PREFIX "file:"
+
 /* A camera may take its time for a first frame; a video computes meanwhile. */
 static const cr_child_limits limits = {.seconds = INT_MAX, .patience = 30};
 
@@ -16,7 +20,7 @@ static const cr_child_limits limits = {.seconds = INT_MAX, .patience = 30};
 
 /* The first folder of the PATH that has the program. */
 static crema_status find_on_path(const char *name, char **out) {
-  const char *at = getenv("PATH");
+  const char *at = secure_getenv("PATH");
   cr_buffer path = {0};
   crema_status status = CREMA_OK;
   while (at != NULL && *out == NULL && status == CREMA_OK) {
@@ -37,7 +41,7 @@ static crema_status find_on_path(const char *name, char **out) {
 }
 
 static crema_status find_program(char **out) {
-  const char *named = getenv("CREMA_FFMPEG");
+  const char *named = secure_getenv("CREMA_FFMPEG");
   if (named == NULL || named[0] == '\0') return find_on_path("ffmpeg", out);
   if (access(named, X_OK) != 0) {
     return cr_fail(CREMA_E_NOT_FOUND, "CREMA_FFMPEG: %s: %s", named, strerror(errno));
@@ -53,11 +57,14 @@ crema_status cr_video_pipe_open(const char *file, int device, cr_video_pipe *out
   }
   CR_TRY(find_program(&out->program));
   out->camera = file == NULL;
-  /* As a file, whatever its name looks like to ffmpeg. */
-  CR_TRY(file != NULL ? cr_buffer_print(&input, "file:%s", file)
+  CR_TRY(file != NULL ? cr_buffer_print(&input, FILE_PREFIX "%s", file)
                       : cr_buffer_print(&input, "/dev/video%d", device));
   out->input = cr_buffer_take(&input);
   return CREMA_OK;
+}
+
+const char *cr_video_pipe_name(const cr_video_pipe *pipe) {
+  return pipe->camera ? pipe->input : pipe->input + strlen(FILE_PREFIX);
 }
 
 void cr_video_pipe_stop(cr_video_pipe *pipe) {
@@ -137,13 +144,12 @@ static crema_status receive_next(cr_video_pipe *pipe, cr_image *out) {
     CR_TRY(receive(pipe, out, &end));
   }
   if (!end) return CREMA_OK;
-  return cr_fail(CREMA_E_IO, "%s gave no %sframe of %s", pipe->program, pipe->any ? "further " : "",
-                 pipe->input);
+  return cr_fail(CREMA_E_IO, "%s gave no %sframe", pipe->program, pipe->any ? "further " : "");
 }
 
 crema_status cr_video_pipe_read(cr_video_pipe *pipe, uint64_t number, cr_image *out) {
   do {
-    CR_TRY(receive_next(pipe, out));
+    CR_TRY(cr_fail_in(receive_next(pipe, out), "%s", cr_video_pipe_name(pipe)));
   } while (pipe->ahead++ < number);
   const size_t pixels = (size_t)out->height * (size_t)out->width;
   for (size_t i = 0; i < pixels; ++i) {

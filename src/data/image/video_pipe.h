@@ -24,6 +24,9 @@ crema_status cr_video_pipe_open(const char *file, int device, cr_video_pipe *out
 /* Ends the process and frees the memory. */
 void cr_video_pipe_close(cr_video_pipe *pipe);
 
+/* The video's file or the camera's device. Lives as long as the pipe. */
+const char *cr_video_pipe_name(const cr_video_pipe *pipe);
+
 /* Ends the process; the next frame that is read is the first again. */
 void cr_video_pipe_stop(cr_video_pipe *pipe);
 

@@ -112,12 +112,12 @@ static crema_status open_loader(cr_layer *layer, video_state *s, crema_blob *con
   s->batches.key = layer->key;
   s->batches.key_restored = use_key;
   use_key(s);
-  CR_TRY(cr_fail_in(find_shape(s, extent), "%s", s->pipe.input));
+  CR_TRY(find_shape(s, extent));
   CR_TRY(cr_pipeline_threads(0, &threads));
   const crema_shape shape[2] = {cr_shape_4(items, extent[0], extent[1], extent[2]),
                                 cr_shape_1(items)};
   cr_log_info("output data size: %" PRId64 ",%d,%d,%d", items, extent[0], extent[1], extent[2]);
-  const cr_pipeline_options options = {.name = s->pipe.input,
+  const cr_pipeline_options options = {.name = cr_video_pipe_name(&s->pipe),
                                        .source = &video_source,
                                        .user = s,
                                        .tops = layer->tops,
