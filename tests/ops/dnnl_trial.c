@@ -192,16 +192,20 @@ void compare_values(const fixture *f, int arg, const void *got, const void *want
 }
 
 /* Hints that every F32 argument of 3 to 5 axes is held in `order`. */
+void hold_argument(fixture *f, int arg, cr_dnnl_order order) {
+  const cr_op_arg *a = &f->desc->arg[arg];
+  cr_md md = NULL;
+  ok(cr_dnnl_md_ordered(&a->shape, a->type, order, &md));
+  ok(cr_dnnl_layout(cr_cpu_device(), md, &f->hint[arg].layout));
+  cr_md_destroy(md);
+}
+
 void hold(fixture *f, cr_dnnl_order order) {
   for (int i = 0; i < f->desc->args; ++i) {
     const cr_op_arg *arg = &f->desc->arg[i];
     f->hint[i].layout = NULL;
     if (is_absent(f, i) || arg->type != CREMA_F32 || f->access[i] == 'W') continue;
-    if (arg->shape.axes < 3 || arg->shape.axes > 5) continue;
-    cr_md md = NULL;
-    ok(cr_dnnl_md_ordered(&arg->shape, arg->type, order, &md));
-    ok(cr_dnnl_layout(cr_cpu_device(), md, &f->hint[i].layout));
-    cr_md_destroy(md);
+    if (arg->shape.axes >= 3 && arg->shape.axes <= 5) hold_argument(f, i, order);
   }
 }
 

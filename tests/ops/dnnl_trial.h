@@ -66,6 +66,9 @@ extern const cr_dnnl_order all_orders[ORDERS];
 /* Hints that every F32 argument of 3 to 5 axes that is read is held in `order`. */
 void hold(fixture *f, cr_dnnl_order order);
 
+/* Hints that argument `arg` is held in `order`. */
+void hold_argument(fixture *f, int arg, cr_dnnl_order order);
+
 /* Hints that argument 0 (outer,C,inner) is held as (N,C,H,W) in `order`. */
 void hold_images(fixture *f, int64_t height, int64_t width, cr_dnnl_order order);
 

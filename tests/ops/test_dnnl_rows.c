@@ -424,6 +424,34 @@ TRIAL_TEST(test_concat_slice) {
   }
 }
 
+/* Parts in blocks of a channels-last whole are read and written as they are held. */
+TRIAL_TEST(test_concat_slice_of_mixed_orders) {
+  for (int slice = 0; slice < 2; ++slice) {
+    fixture f;
+    start(&f, slice ? CR_OP_SLICE : CR_OP_CONCAT);
+    f.desc->u.axis = 1;
+    if (slice) ADD(&f, 'R', 2, 88, 13, 11);
+    ADD(&f, slice ? 'W' : 'R', 2, 24, 13, 11);
+    ADD(&f, slice ? 'W' : 'R', 2, 48, 13, 11);
+    ADD(&f, slice ? 'W' : 'R', 2, 16, 13, 11);
+    if (!slice) ADD(&f, 'W', 2, 88, 13, 11);
+    hold(&f, all_orders[3]);
+    hold_argument(&f, slice ? 1 : 2, all_orders[slice ? 1 : 2]);
+    hold_argument(&f, slice ? 2 : 1, all_orders[2]);
+    assert_true(agree(&f, 0.0));
+    trial t;
+    ok(prepare(&t, &f, dnnl_row(f.desc->kind, 0)));
+    for (int i = 0; i < f.desc->args; ++i) {
+      const cr_dnnl_order held = cr_dnnl_layout_order(f.hint[i].layout);
+      const cr_dnnl_order got = cr_dnnl_layout_order(t.format[i].layout);
+      if (f.hint[i].layout == NULL) assert_int_equal(got.kind, CR_DNNL_LAST);
+      else assert_true(got.kind == held.kind && got.block == held.block);
+    }
+    release(&t);
+    finish(&f);
+  }
+}
+
 static const cr_op_kind affine_kinds[] = {CR_OP_AFFINE_FWD, CR_OP_AFFINE_BWD_DATA,
                                           CR_OP_AFFINE_BWD_SCALE, CR_OP_AFFINE_BWD_BIAS};
 

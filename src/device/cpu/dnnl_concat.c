@@ -1,6 +1,7 @@
 /* Concatenation and slicing along the channels of tensors (N,C,S...) that are held channels-last or
  * in blocks of channels. When no block spans two of them, each sample (in channels-last order: each
- * position) of the whole is the parts' samples one after the other. */
+ * position) of the whole is the parts' samples one after the other. A part in blocks of a
+ * channels-last whole, as Winograd's method makes it, is taken apart on the way. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,16 +14,18 @@ enum {
   PARALLEL_MIN = 16384 /* values; below, one thread is faster */
 };
 
-/* A run of consecutive values of one row of one part. */
+/* A run of values of one row of one part, consecutive in both, or in the part in blocks. */
 typedef struct piece {
   int part;
   int64_t part_offset, whole_offset, values;
+  int64_t block; /* 0: consecutive */
 } piece;
 
 typedef struct concat {
   size_t size;           /* of a value, in bytes */
   int first_part, whole; /* op arguments; the parts are consecutive */
   int64_t rows;
+  int64_t positions; /* of which each is a row when the whole is channels-last */
   int64_t whole_row; /* values per row */
   int64_t *part_row;
   int pieces;
@@ -60,12 +63,17 @@ static crema_status set_format(cr_plan *plan, int arg, crema_dtype type, cr_dnnl
   return status;
 }
 
+/* The order that part `p` has in its own memory. */
+static cr_dnnl_order part_order(const cr_plan *plan, const concat *j, int p) {
+  return cr_dnnl_layout_order(plan->format[j->first_part + p].layout);
+}
+
 /* Cuts one row of all parts into pieces. */
 static crema_status cut_pieces(const cr_plan *plan, concat *j, int parts, cr_dnnl_order order) {
   const cr_op_arg *arg = &plan->desc->arg[j->first_part];
-  int64_t positions = crema_shape_count(&arg->shape, 2, arg->shape.axes);
-  int64_t row_values = order.kind == CR_DNNL_LAST ? 1 : positions;
-  j->rows = arg->shape.dim[0] * (order.kind == CR_DNNL_LAST ? positions : 1);
+  j->positions = crema_shape_count(&arg->shape, 2, arg->shape.axes);
+  int64_t row_values = order.kind == CR_DNNL_LAST ? 1 : j->positions;
+  j->rows = arg->shape.dim[0] * (order.kind == CR_DNNL_LAST ? j->positions : 1);
   int64_t pieces = 0;
   for (int p = 0; p < parts; ++p) {
     j->part_row[p] = arg[p].shape.dim[1] * row_values;
@@ -76,9 +84,14 @@ static crema_status cut_pieces(const cr_plan *plan, concat *j, int parts, cr_dnn
   if (j->piece == NULL) return cr_fail_memory((size_t)pieces * sizeof *j->piece, "a plan");
   int64_t at = 0;
   for (int p = 0; p < parts; ++p) {
+    const int64_t block = part_order(plan, j, p).block;
     for (int64_t from = 0; from < j->part_row[p]; from += PIECE) {
       int64_t left = j->part_row[p] - from;
-      j->piece[j->pieces++] = (piece){p, from, at + from, left < PIECE ? left : PIECE};
+      j->piece[j->pieces++] = (piece){.part = p,
+                                      .part_offset = from,
+                                      .whole_offset = at + from,
+                                      .values = left < PIECE ? left : PIECE,
+                                      .block = order.kind == CR_DNNL_LAST && block > 1 ? block : 0};
     }
     at += j->part_row[p];
   }
@@ -93,7 +106,11 @@ static crema_status plan_parts(cr_plan *plan, int first_part, int whole, cr_dnnl
   if (order.kind != CR_DNNL_LAST && order.kind != CR_DNNL_BLOCKED) {
     return cr_fail(CREMA_E_UNSUPPORTED, "held in plain memory");
   }
-  for (int i = 0; i < plan->desc->args; ++i) CR_TRY(set_format(plan, i, type, order));
+  for (int i = 0; i < plan->desc->args; ++i) {
+    const cr_dnnl_order held = held_order(plan, i);
+    const bool apart = order.kind == CR_DNNL_LAST && held.kind == CR_DNNL_BLOCKED && i != whole;
+    CR_TRY(set_format(plan, i, type, apart ? held : order));
+  }
   concat *j = calloc(1, sizeof *j);
   if (j == NULL) return cr_fail_memory(sizeof *j, "a plan");
   plan->state = j;
@@ -119,19 +136,45 @@ static crema_status plan_slice(cr_plan *plan) {
   return plan_parts(plan, 1, 0, held_order(plan, 0));
 }
 
+/* Copies `count` blocks of `bytes`; steps are from one to the next. */
+static void copy_blocks(char *to, size_t to_step, const char *from, size_t from_step, size_t bytes,
+                        int64_t count) {
+  enum { USUAL = 64 }; /* 16 floats: moved without a call */
+  for (int64_t i = 0; i < count && bytes == USUAL; ++i, to += to_step, from += from_step) {
+    memcpy(to, from, USUAL);
+  }
+  for (int64_t i = 0; i < count && bytes != USUAL; ++i, to += to_step, from += from_step) {
+    memcpy(to, from, bytes);
+  }
+}
+
+/* One piece of row `row`, from its part to the whole, or with `apart` the other way. */
+static void copy_piece(const concat *j, const piece *p, char *whole, char *part, int64_t row,
+                       bool apart) {
+  const int64_t part_row = j->part_row[p->part];
+  char *a = whole + (size_t)(row * j->whole_row + p->whole_offset) * j->size;
+  if (p->block == 0) {
+    char *b = part + (size_t)(row * part_row + p->part_offset) * j->size;
+    memcpy(apart ? b : a, apart ? a : b, (size_t)p->values * j->size);
+    return;
+  }
+  const int64_t sample = row / j->positions, position = row % j->positions;
+  const int64_t before = sample * part_row + p->part_offset; /* channels of whole images */
+  char *b = part + (size_t)(before * j->positions + position * p->block) * j->size;
+  const size_t bytes = (size_t)p->block * j->size, step = (size_t)j->positions * bytes;
+  if (apart) copy_blocks(b, step, a, bytes, bytes, p->values / p->block);
+  else copy_blocks(a, bytes, b, step, bytes, p->values / p->block);
+}
+
 /* Copies parts to the whole, or with `apart` the whole to its parts. */
 static void copy_pieces(const concat *j, const crema_devptr *buffer, bool apart) {
   char *whole = (char *)buffer[j->whole].address;
-  int64_t jobs = j->rows * j->pieces;
-#pragma omp parallel for schedule(static) if (j->rows * j->whole_row >= PARALLEL_MIN)
-  for (int64_t job = 0; job < jobs; ++job) {
-    int64_t row = job / j->pieces;
-    const piece *p = &j->piece[job % j->pieces];
-    char *part = (char *)buffer[j->first_part + p->part].address;
-    char *a = whole + (size_t)(row * j->whole_row + p->whole_offset) * j->size;
-    char *b = part + (size_t)(row * j->part_row[p->part] + p->part_offset) * j->size;
-    if (apart) memcpy(b, a, (size_t)p->values * j->size);
-    else memcpy(a, b, (size_t)p->values * j->size);
+#pragma omp parallel for collapse(2) schedule(static) if (j->rows * j->whole_row >= PARALLEL_MIN)
+  for (int64_t row = 0; row < j->rows; ++row) {
+    for (int k = 0; k < j->pieces; ++k) {
+      char *part = (char *)buffer[j->first_part + j->piece[k].part].address;
+      copy_piece(j, &j->piece[k], whole, part, row, apart);
+    }
   }
 }
 
