@@ -150,22 +150,79 @@ TEST(medium_blocks_share_a_slab) {
   assert_ptr_equal(c, b + 32 * KIB + 128);
   char *large = new_block(4 * MIB);
   assert_int_equal(slabs_asked, 1);
-  /* What is freed last is used again at once. */
+  /* What is freed is used again at once, by what fits in. */
   cr_host_free(c);
   assert_ptr_equal(new_block(1 * MIB), c);
-  /* Not so what is freed before. */
   cr_host_free(a);
-  char *d = new_block(32 * KIB);
+  char *d = new_block(32 * KIB + 1);
   assert_ptr_equal(d, c + 1 * MIB + 64);
+  assert_ptr_equal(new_block(32 * KIB), a);
   cr_host_free(d);
+  cr_host_free(a);
   cr_host_free(c);
   cr_host_free(b);
   /* All have gone: the slab is cut from its beginning. */
-  assert_ptr_equal(new_block(32 * KIB), a);
+  assert_ptr_equal(new_block(2 * MIB), a);
   cr_host_free(a);
   cr_host_free(large);
   cr_host_free(small);
   cr_host_free(NULL);
+}
+
+/* Holes side by side are one, whichever is freed first, and what is left of one is used, too. */
+TEST(holes_are_joined) {
+  static const int orders[6][3] = {{1, 2, 3}, {1, 3, 2}, {2, 1, 3},
+                                   {2, 3, 1}, {3, 1, 2}, {3, 2, 1}};
+  for (int k = 0; k < 6; ++k) {
+    char *block[5];
+    for (int i = 0; i < 5; ++i) block[i] = new_block(64 * KIB);
+    for (int i = 0; i < 3; ++i) cr_host_free(block[orders[k][i]]);
+    char *most = new_block(2 * 64 * KIB + 64), *left = new_block(64 * KIB);
+    assert_ptr_equal(most, block[1]);
+    assert_ptr_equal(left, block[3]);
+    cr_host_free(most);
+    cr_host_free(left);
+    char *all = new_block(3 * 64 * KIB + 2 * 64), *behind = new_block(64 * KIB);
+    assert_ptr_equal(all, block[1]);
+    assert_ptr_equal(behind, block[4] + 64 * KIB + 64);
+    cr_host_free(behind);
+    cr_host_free(all);
+    cr_host_free(block[4]);
+    cr_host_free(block[0]);
+  }
+}
+
+/* Blocks never overlap, and slabs that have become empty go back, but for one. */
+TEST(a_walk_through_slabs) {
+  enum { BLOCKS = 60, STEPS = 4000 };
+  char *block[BLOCKS] = {NULL};
+  size_t bytes[BLOCKS];
+  uint64_t number = 1;
+  slabs_asked = 0;
+  for (int step = 0; step < STEPS; ++step) {
+    number = number * 6364136223846793005u + 1442695040888963407u;
+    const int i = (int)((number >> 33) % BLOCKS);
+    if (block[i] == NULL) {
+      bytes[i] = 32 * KIB + (size_t)(number >> 40) % (step % 7 == 0 ? 3 * MIB : 100 * KIB);
+      block[i] = new_block(bytes[i]);
+      memset(block[i], i + 1, bytes[i]);
+      continue;
+    }
+    for (size_t at = 0; at < bytes[i]; ++at) {
+      if (block[i][at] != i + 1) fail_msg("step %d: block %d was written over", step, i);
+    }
+    cr_host_free(block[i]);
+    block[i] = NULL;
+  }
+  for (int i = 0; i < BLOCKS; ++i) cr_host_free(block[i]);
+  /* Some 20 MiB live at a time. */
+  assert_true(slabs_asked < 100);
+  const int asked = slabs_asked;
+  char *a = new_block(4 * MIB - 64), *b = new_block(4 * MIB - 256), *c = new_block(1 * MIB);
+  assert_int_equal(slabs_asked, asked + 1);
+  cr_host_free(a);
+  cr_host_free(b);
+  cr_host_free(c);
 }
 
 /* A slab of 8 MiB holds its own line of 64 bytes, and blocks to the last byte. */
@@ -181,7 +238,8 @@ TEST(a_slab_is_filled) {
   int asked = slabs_asked;
   char *fresh = new_block(8 * 64 * KIB);
   assert_int_equal(slabs_asked, asked);
-  assert_int_equal(slab_of(fresh), slab_of(large));
+  /* The room behind the seven blocks is not lost. */
+  assert_int_equal(slab_of(fresh), slab_of(block[0]));
   cr_host_free(fresh);
   for (int i = 0; i < 7; ++i) cr_host_free(block[i]);
   for (int i = 0; i < 8; ++i) {

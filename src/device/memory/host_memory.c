@@ -52,17 +52,25 @@ static struct {
 
 /* ---- slabs --------------------------------------------------------------- */
 
-/* Blocks of medium size, of which a net has hundreds, are cut one after the other from slabs of
- * large pages: the first pass touches all of them, and in small pages the page faults would cost
- * more than the arithmetic. A slab goes back to the system with the last of its blocks; what is
- * freed last is used again at once. */
+/* Blocks of medium size, of which a net has hundreds, are cut from slabs of large pages: the first
+ * pass touches all of them, and in small pages the page faults would cost more than the arithmetic.
+ * A block lies in the first hole that is large enough, or else behind all others, where no page
+ * has been touched yet. Of slabs without blocks one stays, for the next block. */
 #define SLAB_FROM ((size_t)32 << 10)
 #define SLAB_BYTES ((size_t)8 << 20)
+
+/* At the start of memory that was freed below other blocks of a slab. */
+typedef struct hole {
+  size_t bytes;
+  struct hole *next; /* of the same slab, at a higher address */
+} hole;
 
 /* At the start of a slab, which is aligned to its size. */
 typedef union slab {
   struct {
-    size_t used; /* bytes from the start */
+    union slab *next;
+    hole *holes;
+    size_t used; /* bytes from the start that are blocks and holes */
     size_t live; /* blocks */
   };
   char pad[ALIGNMENT];
@@ -70,39 +78,94 @@ typedef union slab {
 
 static struct {
   pthread_mutex_t lock;
-  slab *current; /* the one that is cut from */
+  slab *first;
 } slabs = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static char *end_of(hole *h) {
+  return (char *)h + h->bytes;
+}
+
+/* NULL: the slab has no room. */
+static void *cut(slab *from, size_t bytes) {
+  hole **link = &from->holes;
+  while (*link != NULL && (*link)->bytes < bytes) link = &(*link)->next;
+  hole *found = *link;
+  if (found == NULL) {
+    if (bytes > SLAB_BYTES - from->used) return NULL;
+    from->used += bytes;
+    return (char *)from + from->used - bytes;
+  }
+  *link = found->next;
+  if (found->bytes > bytes) {
+    hole *rest = (hole *)((char *)found + bytes);
+    *rest = (hole){found->bytes - bytes, found->next};
+    *link = rest;
+  }
+  return found;
+}
+
+/* Makes a hole of the block, together with those on both sides; there are none at the end. */
+static void put_back(slab *to, void *block, size_t bytes) {
+  hole *before = NULL, *fresh = block;
+  for (hole *h = to->holes; h != NULL && (char *)h < (char *)block; h = h->next) before = h;
+  *fresh = (hole){bytes, before != NULL ? before->next : to->holes};
+  if (fresh->next != NULL && end_of(fresh) == (char *)fresh->next) {
+    fresh->bytes += fresh->next->bytes;
+    fresh->next = fresh->next->next;
+  }
+  if (before != NULL && end_of(before) == (char *)fresh) {
+    before->bytes += fresh->bytes;
+    before->next = fresh->next;
+    fresh = before;
+  } else if (before != NULL) {
+    before->next = fresh;
+  } else {
+    to->holes = fresh;
+  }
+  if (end_of(fresh) != (char *)to + to->used) return;
+  to->used -= fresh->bytes;
+  hole **link = &to->holes;
+  while (*link != fresh) link = &(*link)->next;
+  *link = NULL;
+}
 
 static void *slab_alloc(void *user, size_t bytes, size_t alignment) {
   (void)alignment;
-  char *block = NULL;
+  void *block = NULL;
   pthread_mutex_lock(&slabs.lock);
-  if (slabs.current == NULL || bytes > SLAB_BYTES - slabs.current->used) {
+  slab **link = &slabs.first;
+  for (; *link != NULL && block == NULL; link = &(*link)->next) {
+    block = cut(*link, bytes);
+    if (block != NULL) ++(*link)->live;
+  }
+  if (block == NULL) {
     slab *fresh = system_alloc(user, SLAB_BYTES, SLAB_BYTES);
     if (fresh != NULL) {
-      *fresh = (slab){.used = sizeof *fresh};
-      slabs.current = fresh;
+      *fresh = (slab){.used = sizeof *fresh, .live = 1};
+      block = cut(fresh, bytes);
+      *link = fresh;
     }
-  }
-  slab *from = slabs.current;
-  if (from != NULL && bytes <= SLAB_BYTES - from->used) {
-    block = (char *)from + from->used;
-    from->used += bytes;
-    ++from->live;
   }
   pthread_mutex_unlock(&slabs.lock);
   return block;
+}
+
+static int count_empty(void) {
+  int count = 0;
+  for (const slab *s = slabs.first; s != NULL; s = s->next) count += s->live == 0;
+  return count;
 }
 
 static void slab_free(void *user, void *memory) {
   const header *head = memory;
   slab *from = (slab *)((uintptr_t)memory & ~(SLAB_BYTES - 1)), *ended = NULL;
   pthread_mutex_lock(&slabs.lock);
-  if ((char *)memory + head->bytes == (char *)from + from->used) from->used -= head->bytes;
-  if (--from->live == 0) {
-    /* The last one stays, for the next block. */
-    if (from == slabs.current) from->used = sizeof *from;
-    else ended = from;
+  put_back(from, memory, head->bytes);
+  if (--from->live == 0 && count_empty() > 1) {
+    slab **link = &slabs.first;
+    while (*link != from) link = &(*link)->next;
+    *link = from->next;
+    ended = from;
   }
   pthread_mutex_unlock(&slabs.lock);
   system_free(user, ended);
