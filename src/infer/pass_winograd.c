@@ -1,6 +1,6 @@
 /* Lets convolutions with windows of 3 x 3 use Winograd's method, which needs less than half of the
- * multiplications and rounds a little more. Kernels take it where there are enough positions to make
- * up for transforming the weights in each run. */
+ * multiplications and rounds a little more. Kernels take it where there are enough positions to
+ * make up for transforming the weights in each run. */
 #include "core/fail.h"
 #include "infer/passes.h"
 #include "layers/common/layer_conv.h"
@@ -16,7 +16,9 @@ static bool has_no_stride(const cr_graph_layer *l) {
 }
 
 static bool is_suitable(const cr_graph *graph, int layer) {
-  enum { BLOCK = 16 }; /* channels that kernels work on at a time */
+  /* Channels that kernels work on at a time. With one block on the way in, transforming costs what
+   * the products save, and megabytes. */
+  enum { BLOCK = 16 };
   const cr_graph_layer *l = &graph->layer[layer];
   if (!cr_graph_is(graph, layer, &cr_layer_convolution) || l->rewritten || l->int8 != NULL) {
     return false;
@@ -27,8 +29,8 @@ static bool is_suitable(const cr_graph *graph, int layer) {
   for (int a = 0; a < w->axes; ++a) {
     if (w->kernel[a] != 3 || w->dilation[a] != 1 || w->pad[a] > 1) return false;
   }
-  return w->axes == 2 && conv->axis == 1 && conv->group == 1 && conv->channels % BLOCK == 0 &&
-         conv->outputs % BLOCK == 0;
+  return w->axes == 2 && conv->axis == 1 && conv->group == 1 && conv->channels > BLOCK &&
+         conv->channels % BLOCK == 0 && conv->outputs % BLOCK == 0;
 }
 
 crema_status cr_pass_winograd(cr_graph *graph) {

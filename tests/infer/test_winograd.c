@@ -10,12 +10,13 @@
 
 /* Alone, with a ReLU, with a sum and a ReLU, with a function that no such kernel applies. */
 static const char net_text[] =
-    DATA(16)
+    DATA(32)
     CONV("a", "data", "a", 32, 3, 1) LAYER("ra", "ReLU", "a", "a") CONV("b", "a", "b", 32, 3, 1)
     CONV("c", "b", "c", 32, 3, 1) SUM("sum", "a", "c", "s") LAYER("rs", "ReLU", "s", "s")
     CONV("d", "s", "d", 16, 3, 0)
     "layer { name: 'clip' type: 'Clip' bottom: 'd' top: 'd' clip_param { min: -3 max: 6 } }"
-    CONV("odd", "d", "odd", 12, 3, 1) CONV("five", "d", "five", 16, 5, 2);
+    CONV("odd", "c", "odd", 12, 3, 1) CONV("five", "c", "five", 16, 5, 2)
+    CONV("thin", "d", "thin", 32, 3, 1);
 
 static bool tells(const pair *p, const char *what) {
   return strstr(crema_model_explain(p->model), what) != NULL;
@@ -23,7 +24,7 @@ static bool tells(const pair *p, const char *what) {
 
 static void check_extents(pair *p, int64_t batch, int64_t high, int64_t wide) {
   uint64_t random = (uint64_t)(high * 64 + wide);
-  const crema_shape shape = cr_shape_4(batch, 16, high, wide);
+  const crema_shape shape = cr_shape_4(batch, 32, high, wide);
   ok(crema_blob_reshape(crema_net_input(p->net, 0), &shape));
   draw_inputs(p->net, &random);
   ok(crema_net_forward(p->net, NULL));
@@ -62,6 +63,7 @@ TEST(layers_that_may_use_it) {
   }
   assert_false(tells(&p, "winograd: Convolution 'odd'"));
   assert_false(tells(&p, "winograd: Convolution 'five'"));
+  assert_false(tells(&p, "winograd: Convolution 'thin'"));
   leave_out(&p, "winograd");
   assert_true(tells(&p, "winograd: switched off\n"));
   check_extents(&p, 1, 31, 29);
