@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/fail.h"
 #include "device/cpu/dnnl_layout.h"
 #include "op_reference.h"
 #include "ops/op.h"
@@ -15,6 +16,38 @@ const cr_kernel *const *op_table(void) {
 static void *aligned(size_t bytes) {
   void *memory = NULL;
   return posix_memalign(&memory, 64, bytes ? bytes : 1) == 0 ? memory : NULL;
+}
+
+/* Bytes before and behind each array that a row is given. They are filled with nan, and none of
+ * them may change. */
+enum { MARGIN = 4096, NAN_BYTE = 0xff };
+
+static size_t whole_lines(size_t bytes) {
+  return (bytes + 63) / 64 * 64;
+}
+
+/* An array of nan between two margins; free with margins_free(). */
+static void *between_margins(size_t bytes) {
+  const size_t all = whole_lines(bytes) + 2 * MARGIN;
+  uint8_t *memory = aligned(all);
+  if (memory == NULL) return NULL;
+  memset(memory, NAN_BYTE, all);
+  return memory + MARGIN;
+}
+
+static void margins_free(void *array) {
+  if (array != NULL) free((uint8_t *)array - MARGIN);
+}
+
+static bool margins_hold(const void *array, size_t bytes) {
+  const uint8_t *at = (const uint8_t *)array - MARGIN, *end = (const uint8_t *)array + bytes;
+  for (int i = 0; i < MARGIN; ++i) {
+    if (at[i] != NAN_BYTE) return false;
+  }
+  for (size_t i = 0; i < whole_lines(bytes) - bytes + MARGIN; ++i) {
+    if (end[i] != NAN_BYTE) return false;
+  }
+  return true;
 }
 
 static size_t format_bytes(const cr_op_arg *arg, cr_format format) {
@@ -77,8 +110,8 @@ static void fill_hints(const op_run *run, const char *access, cr_format *hint) {
     hint[i] = (cr_format){arg->type, NULL};
     const bool offered =
         run->hint == OP_HINT_PRIVATE || (run->hint == OP_HINT_PRIVATE_FIRST && i == 0);
-    const bool held = arg->type == CREMA_F32 || arg->type == CREMA_F16 ||
-                      arg->type == CREMA_BF16 || arg->type == run->desc->type;
+    const bool held = arg->type == CREMA_F32 || arg->type == CREMA_F16 || arg->type == CREMA_BF16 ||
+                      arg->type == run->desc->type;
     if (offered && (access[i] == 'R' || access[i] == 'U') && held) {
       hint[i] = private_format(&arg->shape, arg->type);
     }
@@ -95,9 +128,8 @@ static bool prepare(const op_run *run, const char *access, const cr_format *form
     const size_t bytes = format_bytes(arg, format[i]);
     buffer[i].format = format[i];
     if (i == run->in_place_to) continue;
-    buffer[i].memory = aligned(bytes);
+    buffer[i].memory = between_margins(bytes);
     if (!buffer[i].memory) return false;
-    memset(buffer[i].memory, 0xff, bytes);
     if (run->opaque_in && i == run->opaque) {
       memcpy(buffer[i].memory, run->opaque_in->memory, bytes);
     } else if (access[i] == 'R' || access[i] == 'U' || (access[i] == 'A' && run->accumulate)) {
@@ -111,11 +143,43 @@ static bool prepare(const op_run *run, const char *access, const cr_format *form
 static bool collect(const op_run *run, const char *access, op_buffer *buffer, double *const *out) {
   for (int i = 0; i < run->desc->args; ++i) {
     if (access[i] == 'R' || !buffer[i].memory) continue;
+    const size_t bytes = format_bytes(&run->desc->arg[i], buffer[i].format);
     if (i == run->opaque) {
       if (!run->opaque_out) continue;
-      *run->opaque_out = buffer[i];
-      buffer[i].memory = NULL;
+      *run->opaque_out = (op_buffer){buffer[i].format, aligned(bytes)};
+      if (!run->opaque_out->memory) return false;
+      memcpy(run->opaque_out->memory, buffer[i].memory, bytes);
     } else if (store(&run->desc->arg[i], &buffer[i], out[i]) != CREMA_OK) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/* What the arguments that are only read hold, to be compared with what they hold afterwards. */
+static bool copy_sources(const op_run *run, const char *access, const op_buffer *buffer,
+                         void **copy) {
+  for (int i = 0; i < run->desc->args; ++i) {
+    if (access[i] != 'R' || i == run->in_place_from || !buffer[i].memory) continue;
+    const size_t bytes = format_bytes(&run->desc->arg[i], buffer[i].format);
+    copy[i] = aligned(bytes);
+    if (!copy[i]) return false;
+    memcpy(copy[i], buffer[i].memory, bytes);
+  }
+  return true;
+}
+
+/* Whether a row has written only what is its to write. */
+static bool kept_within(const op_run *run, const op_buffer *buffer, void *const *copy) {
+  for (int i = 0; i < run->desc->args; ++i) {
+    if (!buffer[i].memory) continue;
+    const size_t bytes = format_bytes(&run->desc->arg[i], buffer[i].format);
+    if (!margins_hold(buffer[i].memory, bytes)) {
+      cr_fail(CREMA_E_INTERNAL, "wrote outside argument %d", i);
+      return false;
+    }
+    if (copy[i] && memcmp(copy[i], buffer[i].memory, bytes) != 0) {
+      cr_fail(CREMA_E_INTERNAL, "wrote to argument %d, which is only read", i);
       return false;
     }
   }
@@ -129,10 +193,10 @@ static op_outcome execute(const op_run *run, const char *access, cr_plan *plan, 
   op_buffer buffer[OP_MAX_ARGS] = {{.memory = NULL}};
   crema_devptr raw[OP_MAX_ARGS] = {{0}};
   bool add[OP_MAX_ARGS] = {false};
-  void *execution = NULL;
-  void *workspace = aligned(plan->workspace_bytes);
+  void *execution = NULL, *copy[OP_MAX_ARGS] = {NULL};
+  void *workspace = between_margins(plan->workspace_bytes);
   if (!workspace || !prepare(run, access, plan->format, in, buffer)) goto done;
-  memset(workspace, 0xff, plan->workspace_bytes);
+  if (!copy_sources(run, access, buffer, copy)) goto done;
   for (int i = 0; i < run->desc->args; ++i) {
     raw[i] = address(buffer[i].memory);
     add[i] = run->accumulate && access[i] == 'A';
@@ -147,12 +211,20 @@ static op_outcome execute(const op_run *run, const char *access, cr_plan *plan, 
                         .scalars = run->scalars,
                         .workspace = address(workspace)};
   if (run->kernel->run(&call) != CREMA_OK) goto done;
+  if (!margins_hold(workspace, plan->workspace_bytes)) {
+    cr_fail(CREMA_E_INTERNAL, "wrote outside the workspace");
+    goto done;
+  }
+  if (!kept_within(run, buffer, copy)) goto done;
   if (collect(run, access, buffer, out)) outcome = OP_RAN;
 done:
   if (execution != NULL) run->kernel->close(plan, execution);
   if (run->in_place_to >= 0) buffer[run->in_place_to].memory = NULL;
-  for (int i = 0; i < run->desc->args; ++i) op_buffer_free(&buffer[i]);
-  free(workspace);
+  for (int i = 0; i < run->desc->args; ++i) {
+    margins_free(buffer[i].memory);
+    free(copy[i]);
+  }
+  margins_free(workspace);
   return outcome;
 }
 

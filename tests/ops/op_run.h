@@ -41,9 +41,10 @@ typedef enum op_outcome { OP_RAN, OP_DECLINED, OP_SAME_FORMATS_NOT_HELD, OP_FAIL
 const cr_kernel *const *op_table(void);
 
 /* Converts in[i] to what the row wants, runs it and converts the results to out[i] (arrays of the
- * argument's count). Memory that is written is filled with nan first. OP_DECLINED: the row does not
- * take this op. OP_SAME_FORMATS_NOT_HELD: it cannot run in place as asked, as the two formats
- * differ. OP_FAILED: an error, in crema_error_text(). */
+ * argument's count). Memory that is written is filled with nan first, and so is what lies around
+ * all arrays. OP_DECLINED: the row does not take this op. OP_SAME_FORMATS_NOT_HELD: it cannot run
+ * in place as asked, as the two formats differ. OP_FAILED: an error, or something was written to
+ * that is not the row's to write, in crema_error_text(). */
 op_outcome op_run_row(const op_run *run, double *const *in, double *const *out);
 
 static inline void op_buffer_free(op_buffer *buffer) {
