@@ -1,6 +1,7 @@
 /* Where oneDNN cannot be called, or fails, an op runs on crema's own kernels with the same results,
  * also when that happens between two runs, whatever layouts the first one left. Linked with --wrap
- * for mmap and dnnl_primitive_create; a limit that limits nothing makes the library look. */
+ * for mmap, dnnl_primitive_create and dnnl_sgemm; a limit that limits nothing makes the library
+ * look. */
 #include <stdbool.h>
 
 #include <dnnl.h>
@@ -14,11 +15,13 @@
 #include "check.h"
 #include "crema/log.h"
 #include "device/cpu/dnnl_layout.h"
+#include "device/cpu/gemm_f32.h"
 #include "device/device.h"
 #include "log_lines.h"
 #include "ops/op.h"
 
-static bool no_memory, no_primitives;
+static bool no_memory, no_primitives, no_products;
+static int products;
 
 void *__real_mmap(void *at, size_t bytes, int protection, int flags, int file, off_t offset);
 void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int file, off_t offset);
@@ -35,6 +38,20 @@ dnnl_status_t __real_dnnl_primitive_create(dnnl_primitive_t *out, const_dnnl_pri
 dnnl_status_t __wrap_dnnl_primitive_create(dnnl_primitive_t *out, const_dnnl_primitive_desc_t pd);
 dnnl_status_t __wrap_dnnl_primitive_create(dnnl_primitive_t *out, const_dnnl_primitive_desc_t pd) {
   return no_primitives ? dnnl_out_of_memory : __real_dnnl_primitive_create(out, pd);
+}
+
+dnnl_status_t __real_dnnl_sgemm(char ta, char tb, dnnl_dim_t m, dnnl_dim_t n, dnnl_dim_t k,
+                                float alpha, const float *a, dnnl_dim_t lda, const float *b,
+                                dnnl_dim_t ldb, float beta, float *c, dnnl_dim_t ldc);
+dnnl_status_t __wrap_dnnl_sgemm(char ta, char tb, dnnl_dim_t m, dnnl_dim_t n, dnnl_dim_t k,
+                                float alpha, const float *a, dnnl_dim_t lda, const float *b,
+                                dnnl_dim_t ldb, float beta, float *c, dnnl_dim_t ldc);
+dnnl_status_t __wrap_dnnl_sgemm(char ta, char tb, dnnl_dim_t m, dnnl_dim_t n, dnnl_dim_t k,
+                                float alpha, const float *a, dnnl_dim_t lda, const float *b,
+                                dnnl_dim_t ldb, float beta, float *c, dnnl_dim_t ldc) {
+  ++products;
+  if (no_products) return dnnl_out_of_memory;
+  return __real_dnnl_sgemm(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 
 static log_lines lines;
@@ -166,7 +183,7 @@ static chain usual, other;
 
 static int begin(void **state) {
   (void)state;
-  no_memory = no_primitives = false;
+  no_memory = no_primitives = no_products = false;
   memset(&usual, 0, sizeof usual);
   memset(&other, 0, sizeof other);
   chain_open(&usual);
@@ -178,7 +195,7 @@ static int begin(void **state) {
 
 static int end(void **state) {
   (void)state;
-  no_memory = no_primitives = false;
+  no_memory = no_primitives = no_products = false;
   chain_close(&usual);
   chain_close(&other);
   return 0;
@@ -271,6 +288,151 @@ TEST_BETWEEN(test_layouts, begin, end) {
     ok(cr_dnnl_convert(cr_host_context(), VALUES, flat, (crema_devptr){(uintptr_t)out}, blocked,
                        (crema_devptr){(uintptr_t)held[0]}));
     assert_memory_equal(in, out, sizeof in);
+  }
+}
+
+/* ---- recurrences --------------------------------------------------------- */
+
+/* Rows of one kernel file that make their matrix products by the library's or by crema's own. */
+enum { T = 3, BATCH = 2, D = 5, RECURRENT_ARGS = 10 };
+
+typedef struct recurrence {
+  cr_op_kind kind;
+  int args, written; /* the arguments from `written` on are written */
+  crema_shape shape[RECURRENT_ARGS];
+} recurrence;
+
+#define CELLS     \
+  {               \
+    3, {          \
+      T, BATCH, D \
+    }             \
+  }
+#define FIRST  \
+  {            \
+    2, {       \
+      BATCH, D \
+    }          \
+  }
+#define CONT   \
+  {            \
+    2, {       \
+      T, BATCH \
+    }          \
+  }
+#define GATES(n)          \
+  {                       \
+    3, {                  \
+      T, BATCH, (n) * (D) \
+    }                     \
+  }
+#define HIDDEN(n) \
+  {               \
+    2, {          \
+      (n) * D, D  \
+    }             \
+  }
+
+static const recurrence recurrences[] = {
+    {CR_OP_LSTM_FWD, 8, 5, {GATES(4), CONT, HIDDEN(4), FIRST, FIRST, CELLS, CELLS, GATES(4)}},
+    {CR_OP_LSTM_BWD,
+     10,
+     7,
+     {GATES(4), CELLS, FIRST, CONT, HIDDEN(4), CELLS, CELLS, GATES(4), FIRST, FIRST}},
+    {CR_OP_RNN_FWD, 5, 4, {GATES(1), CONT, HIDDEN(1), FIRST, CELLS}},
+    {CR_OP_RNN_BWD, 6, 4, {CELLS, CONT, HIDDEN(1), CELLS, GATES(1), FIRST}},
+    {CR_OP_RECURRENT_BWD_WEIGHTS, 5, 4, {CELLS, FIRST, CONT, GATES(4), HIDDEN(4)}},
+};
+
+/* What the op writes, one array after the other, into `out`; how many values. */
+static int run_recurrence(const recurrence *r, float *out, char *name, size_t name_size) {
+  cr_tensor *tensor[RECURRENT_ARGS] = {NULL};
+  const crema_shape *shape[RECURRENT_ARGS];
+  const cr_op_desc work = {.kind = r->kind, .type = CREMA_F32};
+  cr_op_desc *desc = NULL;
+  cr_op *op = NULL;
+  int count = 0;
+  for (int i = 0; i < r->args; ++i) {
+    shape[i] = &r->shape[i];
+    ok(cr_tensor_create(CREMA_F32, crema_shape_count(shape[i], 0, shape[i]->axes), &tensor[i]));
+    if (i < r->written) fill(tensor[i]);
+  }
+  ok(cr_op_describe(&work, r->args, shape, NULL, &desc));
+  ok(cr_op_create(&desc, &op));
+  ok(cr_op_run(op, cr_host_context(), tensor, NULL));
+  snprintf(name, name_size, "%s", cr_op_kernel_name(op));
+  for (int i = r->written; i < r->args; ++i) {
+    const void *values = NULL;
+    ok(cr_tensor_host_read(tensor[i], &values));
+    memcpy(out + count, values, (size_t)cr_tensor_count(tensor[i]) * sizeof *out);
+    count += (int)cr_tensor_count(tensor[i]);
+  }
+  for (int i = 0; i < r->args; ++i) cr_tensor_destroy(tensor[i]);
+  cr_op_destroy(op);
+  return count;
+}
+
+TEST_BETWEEN(test_recurrences, begin, end) {
+  enum { MOST = 1024 };
+  static float with_library[MOST], own[MOST], refused[MOST];
+  char name[64];
+  for (size_t i = 0; i < sizeof recurrences / sizeof *recurrences; ++i) {
+    const recurrence *r = &recurrences[i];
+    no_memory = no_products = false;
+    int before = products;
+    const int count = run_recurrence(r, with_library, name, sizeof name);
+    assert_true(count > 0 && count <= MOST);
+    assert_non_null(strstr(name, "_dnnl"));
+    assert_true(products > before);
+    no_products = true;
+    assert_int_equal(run_recurrence(r, refused, name, sizeof name), count);
+    assert_non_null(strstr(name, "_dnnl"));
+    no_products = false;
+    no_memory = true;
+    before = products;
+    assert_int_equal(run_recurrence(r, own, name, sizeof name), count);
+    assert_non_null(strstr(name, "_ref"));
+    assert_int_equal(products, before);
+    for (int k = 0; k < count; ++k) {
+      assert_float_equal(own[k], with_library[k], 1e-5);
+      assert_float_equal(refused[k], with_library[k], 1e-5);
+    }
+  }
+}
+
+/* The library refuses a product: crema's own one gives the same, whatever the order of the operands
+ * and how far apart their rows are. */
+TEST_BETWEEN(test_products, begin, end) {
+  enum { M = 3, INNER = 7, COLUMNS = 5, A_ROW = 9, B_ROW = 11, C_ROW = 6 };
+  static float a[A_ROW * INNER], b[B_ROW * INNER], c[2][C_ROW * M];
+  for (int i = 0; i < A_ROW * INNER; ++i) a[i] = (float)(i * 37 % 101) / 50 - 1;
+  for (int i = 0; i < B_ROW * INNER; ++i) b[i] = (float)(i * 53 % 97) / 48 - 1;
+  for (int way = 0; way < 16; ++way) {
+    cr_gemm_f32 g = {.m = M,
+                     .n = COLUMNS,
+                     .k = way & 8 ? 0 : INNER,
+                     .a = a,
+                     .a_row = A_ROW,
+                     .a_transposed = (way & 1) != 0,
+                     .b = b,
+                     .b_row = B_ROW,
+                     .b_transposed = (way & 2) != 0,
+                     .c_row = C_ROW,
+                     .accumulate = (way & 4) != 0};
+    for (int own = 0; own < 2; ++own) {
+      for (int i = 0; i < C_ROW * M; ++i) c[own][i] = (float)(i + 1);
+      no_products = own == 1;
+      g.c = c[own];
+      cr_cpu_gemm_f32(&g);
+    }
+    for (int i = 0; i < C_ROW * M; ++i) {
+      assert_float_equal(c[1][i], c[0][i], 1e-5);
+      const bool result = i % C_ROW < COLUMNS;
+      const bool kept = !result || (g.accumulate && g.k == 0);
+      if (kept) assert_float_equal(c[1][i], (float)(i + 1), 0);
+      if (result && !kept) assert_float_not_equal(c[1][i], (float)(i + 1), 1e-6);
+      if (result && !g.accumulate && g.k == 0) assert_float_equal(c[1][i], 0, 0);
+    }
   }
 }
 

@@ -30,7 +30,8 @@ target_compile_definitions(test_ops_refusals PRIVATE
   CREMA_FEW_THREADS="$<TARGET_FILE:test_few_threads>")
 add_dependencies(test_ops_refusals crema_cli test_few_threads)
 # Where oneDNN cannot be called or fails.
-target_link_options(test_ops_fallback PRIVATE -Wl,--wrap=mmap -Wl,--wrap=dnnl_primitive_create)
+target_link_options(test_ops_fallback PRIVATE -Wl,--wrap=mmap -Wl,--wrap=dnnl_primitive_create
+  -Wl,--wrap=dnnl_sgemm)
 # Where threads cannot be started.
 target_link_options(test_ops_team PRIVATE -Wl,--wrap=pthread_create
   -Wl,--wrap=pthread_attr_setstacksize)
