@@ -12,6 +12,7 @@
 #include "device/registry.h"
 #include "memory/tensor.h"
 #include "ops/op.h"
+#include "ops/plan_cache.h"
 
 enum { COUNT = 4, KERNELS = 3, LINES = 8 };
 
@@ -22,6 +23,7 @@ static struct {
   crema_status plans[KERNELS], runs[KERNELS]; /* what they return */
   crema_status ready;
   size_t workspace_bytes;
+  int posts[KERNELS]; /* how many post operations they take at most; below 0: they decline */
   int planned[KERNELS], ran[KERNELS], destroyed[KERNELS];
   int entered, left, asked;
   bool accumulate;
@@ -36,6 +38,11 @@ static crema_status plan_it(cr_plan *plan) {
   int i = index_of(plan);
   ++now.planned[i];
   plan->workspace_bytes = now.workspace_bytes;
+  const cr_posts *posts = cr_op_posts(plan->desc);
+  if (cr_posts_count(posts) > now.posts[i]) return cr_fail(CREMA_E_UNSUPPORTED, "too many");
+  if (plan->desc->args > CR_ARG_ADDEND) {
+    assert_int_equal(plan->desc->arg[CR_ARG_ADDEND].shape.axes >= 0, cr_posts_add(posts));
+  }
   return now.plans[i] == CREMA_OK ? CREMA_OK : cr_fail(now.plans[i], "kernel %d declines", i);
 }
 
@@ -43,9 +50,10 @@ static void destroy_it(cr_plan *plan) {
   ++now.destroyed[index_of(plan)];
 }
 
-/* Writes 1, 2, 3, 4 into the last argument, or adds them to it. */
+/* Writes 1, 2, 3, 4 into the last argument that is not an addend, or adds them to it. */
 static crema_status run_it(const cr_call *call) {
   int i = index_of(call->plan), last = call->desc->args - 1;
+  if (last == CR_ARG_ADDEND) last = CR_ARG_RESULT;
   ++now.ran[i];
   now.accumulate = call->accumulate[last];
   now.workspace = call->workspace;
@@ -62,6 +70,25 @@ static crema_status run_axpby(const cr_call *call) {
   float *y = cr_f32(call->buffer, 1);
   assert_true(call->scalars->alpha == 1 && call->scalars->beta == 1);
   for (int k = 0; k < COUNT; ++k) y[k] += x[k];
+  return CREMA_OK;
+}
+
+/* Linear functions, as they follow another kernel. */
+static crema_status run_linear(const cr_call *call) {
+  const float *x = cr_f32(call->buffer, 0);
+  float *y = cr_f32(call->buffer, 1);
+  ++now.ran[index_of(call->plan)];
+  assert_int_equal(call->desc->u.unary.function, CR_UNARY_POWER);
+  assert_true(call->desc->u.unary.alpha == 1);
+  for (int k = 0; k < COUNT; ++k) {
+    y[k] = (float)call->desc->u.unary.beta * x[k] + (float)call->desc->u.unary.gamma;
+  }
+  return CREMA_OK;
+}
+
+static crema_status run_sum(const cr_call *call) {
+  float *y = cr_f32(call->buffer, 2);
+  for (int k = 0; k < COUNT; ++k) y[k] = cr_f32(call->buffer, 0)[k] + cr_f32(call->buffer, 1)[k];
   return CREMA_OK;
 }
 
@@ -87,8 +114,16 @@ static void leave(int before) {
   ++now.left;
 }
 
-static cr_kernel kernel[KERNELS + 1];
-static const cr_kernel *const table[] = {&kernel[0], &kernel[1], &kernel[2], &kernel[3], NULL};
+static cr_kernel kernel[KERNELS + 2];
+static const cr_kernel *const table[] = {&kernel[0], &kernel[1], &kernel[2],
+                                         &kernel[3], &kernel[4], NULL};
+static int thread_limit;
+
+static int threads_of(const crema_context *asking) {
+  (void)asking;
+  return thread_limit;
+}
+
 static cr_backend backend;
 static crema_device device;
 static crema_context *context;
@@ -113,7 +148,11 @@ static int begin(void **state) {
                             .plan = plan_it,
                             .run = run_it,
                             .destroy = destroy_it};
+    now.posts[i] = CR_POSTS;
   }
+  thread_limit = 1;
+  kernel[KERNELS + 1] =
+      (cr_kernel){.name = "sum", .op = CR_OP_SUM, .type = CREMA_F32, .run = run_sum};
   kernel[KERNELS] =
       (cr_kernel){.name = "axpby", .op = CR_OP_AXPBY, .type = CREMA_F32, .run = run_axpby};
   backend = cr_backend_cpu;
@@ -123,6 +162,7 @@ static int begin(void **state) {
   backend.enter_plan = enter_plan;
   backend.enter_run = enter_run;
   backend.leave = leave;
+  backend.threads = threads_of;
   device = (crema_device){.backend = &backend};
   lines = 0;
   crema_log_set(hear, NULL, CREMA_LOG_DEBUG);
@@ -339,6 +379,71 @@ PLAN_TEST(devices_have_plans_of_their_own) {
   crema_context_destroy(other);
 }
 
+/* So has another number of threads. */
+PLAN_TEST(numbers_of_threads_have_plans_of_their_own) {
+  example e = open_unary();
+  for (int i = 0; i < 6; ++i) {
+    thread_limit = 1 + i % 3;
+    assert_int_equal(run_unary(&e), CREMA_OK);
+  }
+  expect_counts(now.planned, 3, 0, 0);
+  example_close(&e);
+}
+
+/* A plan depends on how the values are held that are read, also of what is changed, but not on how
+ * those were that are written. */
+PLAN_TEST(what_is_only_written_may_be_held_in_any_format) {
+  static const crema_dtype type[] = {CREMA_F32, CREMA_F16, CREMA_F64};
+  kernel[0].follows_hints = true;
+  example e = open_unary();
+  for (int i = 0; i < 3; ++i) {
+    hold_in(e.y, type[i]);
+    assert_int_equal(run_unary(&e), CREMA_OK);
+  }
+  expect_counts(now.planned, 1, 0, 0);
+  example_close(&e);
+  kernel[0].op = CR_OP_AXPBY;
+  assert_int_equal(example_open(&e, CR_OP_AXPBY), CREMA_OK);
+  hold_in(e.x, CREMA_F32);
+  for (int i = 0; i < 3; ++i) {
+    hold_in(e.y, type[i]);
+    const cr_op_scalars add = {.alpha = 1, .beta = 1};
+    assert_int_equal(cr_op_run(e.op, context, (cr_tensor *[]){e.x, e.y}, &add), CREMA_OK);
+  }
+  expect_counts(now.planned, 4, 0, 0);
+  example_close(&e);
+}
+
+/* A plan from the cache that may no longer run is replaced there, too. */
+PLAN_TEST(kept_plans_that_are_not_ready) {
+  cr_plan_cache *cache = NULL;
+  ok(cr_plan_cache_create(4, &cache));
+  cr_context_set_plans(context, cache);
+  example e[4];
+  for (int i = 0; i < 4; ++i) e[i] = open_unary();
+  assert_int_equal(run_unary(&e[0]), CREMA_OK);
+  now.ready = CREMA_E_NO_MEMORY;
+  assert_says(run_unary(&e[1]), CREMA_E_NO_MEMORY, "op a: not ready");
+  expect_counts(now.planned, 1, 0, 0);
+  now.ready = CREMA_OK;
+  assert_int_equal(run_unary(&e[1]), CREMA_OK);
+  expect_counts(now.planned, 1, 0, 0);
+  assert_int_equal(cr_plan_cache_count(cache).found, 2);
+  now.ready = CREMA_E_UNSUPPORTED;
+  now.plans[0] = CREMA_E_UNSUPPORTED;
+  assert_int_equal(run_unary(&e[2]), CREMA_OK);
+  assert_string_equal(cr_op_kernel_name(e[2].op), "b");
+  now.ready = CREMA_OK;
+  assert_int_equal(run_unary(&e[3]), CREMA_OK);
+  assert_string_equal(cr_op_kernel_name(e[3].op), "b");
+  expect_counts(now.planned, 2, 1, 0);
+  assert_int_equal(cr_plan_cache_count(cache).held, 1);
+  for (int i = 0; i < 4; ++i) example_close(&e[i]);
+  cr_plan_cache_destroy(cache);
+  cr_context_set_plans(context, NULL);
+  expect_counts(now.destroyed, 1, 1, 0);
+}
+
 /* A plan that may no longer run is given up for the next kernel that may; a failure is the op's. */
 PLAN_TEST(plans_that_are_not_ready) {
   example e = open_unary();
@@ -356,6 +461,131 @@ PLAN_TEST(plans_that_are_not_ready) {
   expect_counts(now.ran, 1, 1, 0);
   example_close(&e);
   expect_counts(now.destroyed, 1, 1, 0);
+}
+
+/* ---- post operations ---- */
+
+/* An inner product, followed by 2 x + 0.5, an addition and 3 x. */
+typedef struct followed {
+  cr_op *op;
+  cr_tensor *x, *weights, *bias, *y, *addend;
+} followed;
+
+static const cr_posts three_posts = {{{CR_POST_UNARY, CR_UNARY_POWER, 1, 2, 0.5},
+                                      {.kind = CR_POST_ADD},
+                                      {CR_POST_UNARY, CR_UNARY_POWER, 1, 3, 0}}};
+
+static void set_tens(cr_tensor *tensor) {
+  void *value = NULL;
+  ok(cr_tensor_host_write(tensor, &value));
+  for (int k = 0; k < COUNT; ++k) ((float *)value)[k] = 10;
+}
+
+/* a: a library's kernel, b: one of our own, c: the linear functions. */
+static followed open_followed(int numbers) {
+  const crema_shape row = {2, {1, COUNT}}, square = {2, {COUNT, COUNT}}, line = {1, {COUNT}};
+  const crema_shape *const shapes[] = {&row, &square, &line, &row, &row};
+  static const float number[COUNT] = {1, 1, 1, 1};
+  cr_op_desc given = {.kind = numbers > 0 ? CR_OP_IP_INT8 : CR_OP_IP_FWD, .type = CREMA_F32};
+  cr_op_desc *desc = NULL;
+  followed f = {NULL};
+  given.u.ip.posts = three_posts;
+  ok(cr_op_describe_numbers(&given, 5, shapes, NULL, numbers, number, &desc));
+  ok(cr_op_create(&desc, &f.op));
+  ok(cr_tensor_create(CREMA_F32, COUNT, &f.x));
+  ok(cr_tensor_create(CREMA_F32, COUNT * COUNT, &f.weights));
+  ok(cr_tensor_create(CREMA_F32, COUNT, &f.bias));
+  ok(cr_tensor_create(CREMA_F32, COUNT, &f.y));
+  ok(cr_tensor_create(CREMA_F32, COUNT, &f.addend));
+  set_tens(f.y);
+  set_tens(f.addend);
+  kernel[0].op = kernel[1].op = given.kind;
+  kernel[0].library = true;
+  kernel[2].run = run_linear;
+  return f;
+}
+
+static void close_followed(followed *f) {
+  cr_op_destroy(f->op);
+  cr_tensor_destroy(f->x);
+  cr_tensor_destroy(f->weights);
+  cr_tensor_destroy(f->bias);
+  cr_tensor_destroy(f->y);
+  cr_tensor_destroy(f->addend);
+}
+
+static crema_status run_followed(followed *f, bool in_place) {
+  cr_tensor *args[] = {f->x, f->weights, f->bias, f->y, in_place ? f->y : f->addend};
+  return cr_op_run(f->op, context, args, NULL);
+}
+
+/* What ops make of 1, 2, 3, 4 when the kernel applies the first `taken` functions. */
+static void expect_followed(const followed *f, int taken) {
+  const void *value = NULL;
+  ok(cr_tensor_host_read(f->y, &value));
+  for (int k = 0; k < COUNT; ++k) {
+    float want = (float)(k + 1);
+    if (taken < 1) want = 2 * want + 0.5f;
+    if (taken < 2) want += 10;
+    if (taken < 3) want *= 3;
+    assert_float_equal(((const float *)value)[k], want, 0);
+  }
+}
+
+/* The library's kernel with as many of the functions as it takes, the others as ops; one of our own
+ * with all only where the library has none at all. */
+PLAN_TEST(a_library_takes_some_post_operations) {
+  for (int most = -1; most <= 3; ++most) {
+    for (int in_place = 0; in_place < 2; ++in_place) {
+      begin_anew();
+      followed f = open_followed(0);
+      now.posts[0] = most;
+      ok(run_followed(&f, in_place));
+      if (most < 0) {
+        assert_string_equal(cr_op_kernel_name(f.op), "b");
+        expect_followed(&f, 3);
+        expect_counts(now.planned, 5, 5, 0);
+        expect_counts(now.destroyed, 0, 4, 0);
+      } else {
+        assert_string_equal(cr_op_kernel_name(f.op), "a");
+        expect_followed(&f, most);
+        expect_counts(now.planned, 4 - most, 3 - most, (most < 1) + (most < 3));
+        expect_counts(now.destroyed, 0, 3 - most, 0);
+        /* The addend is what it was. */
+        if (!in_place) set_tens(f.y);
+        if (!in_place) ok(run_followed(&f, false));
+        if (!in_place) expect_followed(&f, most);
+      }
+      assert_int_equal(now.entered, now.left);
+      close_followed(&f);
+    }
+  }
+}
+
+/* No fewer functions are tried where no library declines, where all kernels decline, and before a
+ * result is rounded. */
+PLAN_TEST(post_operations_are_not_split) {
+  followed f = open_followed(0);
+  kernel[0].library = false;
+  now.posts[0] = 1;
+  ok(run_followed(&f, false));
+  assert_string_equal(cr_op_kernel_name(f.op), "b");
+  expect_counts(now.planned, 1, 1, 0);
+  close_followed(&f);
+  begin_anew();
+  f = open_followed(0);
+  now.posts[0] = now.posts[1] = 2;
+  assert_int_equal(run_followed(&f, false), CREMA_E_UNSUPPORTED);
+  expect_counts(now.planned, 1, 1, 0);
+  close_followed(&f);
+  begin_anew();
+  f = open_followed(COUNT);
+  now.posts[0] = 2;
+  ok(run_followed(&f, false));
+  assert_string_equal(cr_op_kernel_name(f.op), "b");
+  expect_counts(now.planned, 1, 1, 0);
+  expect_followed(&f, 3);
+  close_followed(&f);
 }
 
 /* ---- arguments ---- */
