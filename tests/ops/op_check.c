@@ -13,6 +13,7 @@
 #endif
 
 #include "op_problem.h"
+#include "op_reasons.h"
 #include "op_reference.h"
 #include "op_run.h"
 #include "ops/op.h"
@@ -129,11 +130,15 @@ static void compare(const op_problem *p, const op_run *run, double *const *resul
 static bool run_and_compare(const op_problem *p, const op_run *run, op_record *record) {
   double *results[OP_MAX_ARGS];
   make_results(p, results);
-  const op_outcome outcome = op_run_row(run, p->in, results);
+  cr_format held[OP_MAX_ARGS] = {{0}};
+  op_run told = *run;
+  told.held = held;
+  const op_outcome outcome = op_run_row(&told, p->in, results);
   if (outcome == OP_FAILED) {
     describe(p, run, crema_error_text());
     fail();
   }
+  op_check_reasons(p, run->kernel, held, outcome, outcome == OP_DECLINED ? crema_error_text() : "");
   if (outcome == OP_RAN) compare(p, run, results);
   if (outcome == OP_DECLINED && strstr(crema_error_text(), "implement")) record->machine = true;
   record->ran += outcome == OP_RAN;

@@ -233,6 +233,7 @@ op_outcome op_run_row(const op_run *run, double *const *in, double *const *out) 
   cr_format hint[OP_MAX_ARGS], format[OP_MAX_ARGS];
   op_access(run->desc, access);
   fill_hints(run, access, hint);
+  if (run->held) memcpy(run->held, hint, (size_t)run->desc->args * sizeof *hint);
   for (int i = 0; i < run->desc->args; ++i) format[i] = (cr_format){run->desc->arg[i].type, NULL};
   cr_plan plan = {.desc = run->desc,
                   .context = cr_host_context(),

@@ -32,6 +32,9 @@ typedef struct op_run {
   /* Of the argument `opaque`: content that is read, content that was written. */
   const op_buffer *opaque_in;
   op_buffer *opaque_out;
+  /* OP_MAX_ARGS formats, set to those in which the row is told that the arguments are held; NULL:
+   * no matter. Rows of a device are told nothing. */
+  cr_format *held;
 } op_run;
 
 typedef enum op_outcome { OP_RAN, OP_DECLINED, OP_SAME_FORMATS_NOT_HELD, OP_FAILED } op_outcome;

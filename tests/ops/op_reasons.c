@@ -1,0 +1,249 @@
+#include "op_reasons.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#include "check.h"
+#include "device/backend/backend.h"
+#include "device/device.h"
+#include "op_check.h"
+#include "op_reference.h"
+
+typedef struct question {
+  const cr_op_desc *desc;
+  const cr_format *held;
+} question;
+
+typedef struct reason {
+  const char *row;  /* what the row's name begins with */
+  const char *text; /* what the row says begins with */
+  bool (*holds)(const question *q);
+  bool always; /* where it holds, the row never runs */
+} reason;
+
+static bool is_possible(const question *q) {
+  (void)q;
+  return true;
+}
+
+static bool is_present(const question *q, int arg) {
+  return arg < q->desc->args && q->desc->arg[arg].shape.axes >= 0;
+}
+
+static bool is_empty(const question *q) {
+  for (int i = 0; i < q->desc->args; ++i) {
+    if (is_present(q, i) && op_count(&q->desc->arg[i].shape) == 0) return true;
+  }
+  return false;
+}
+
+static bool has_short_values(const question *q) {
+  for (int i = 0; i < q->desc->args; ++i) {
+    const crema_dtype type = q->desc->arg[i].type;
+    if (is_present(q, i) && (type == CREMA_F16 || type == CREMA_BF16)) return true;
+  }
+  return false;
+}
+
+static bool first_is_plain(const question *q) {
+  return q->held[0].layout == NULL;
+}
+
+static bool second_is_plain(const question *q) {
+  return q->held[1].layout == NULL;
+}
+
+static bool all_are_plain(const question *q) {
+  for (int i = 0; i < q->desc->args; ++i) {
+    if (q->held[i].layout != NULL) return false;
+  }
+  return true;
+}
+
+/* ---- windows ---- */
+
+static bool has_other_axes(const question *q) {
+  const int axes = q->desc->u.conv.window.axes;
+  return axes < 1 || axes > 3;
+}
+
+/* A window whose elements along the last axis all lie in the padding. */
+static bool misses_input(const question *q) {
+  const cr_window *w = &q->desc->u.conv.window;
+  const int a = w->axes - 1;
+  if (has_other_axes(q)) return false;
+  for (int64_t o = 0; o < q->desc->arg[3].shape.dim[a + 2]; ++o) {
+    bool meets = false;
+    for (int64_t k = 0; k < w->kernel[a]; ++k) {
+      const int64_t at = o * w->stride[a] - w->pad[a] + k * w->dilation[a];
+      meets = meets || (at >= 0 && at < q->desc->arg[0].shape.dim[a + 2]);
+    }
+    if (!meets) return true;
+  }
+  return false;
+}
+
+static bool is_no_padded_point(const question *q) {
+  const cr_window *w = &q->desc->u.conv.window;
+  const cr_posts *posts = cr_op_posts(q->desc);
+  if (w->axes != 2 || w->pad[0] + w->pad[1] == 0) return true;
+  for (int a = 0; a < 2; ++a) {
+    if (w->kernel[a] != 1 || w->stride[a] != 1) return true;
+  }
+  for (int i = 0; i < cr_posts_count(posts); ++i) {
+    if (posts->post[i].kind != CR_POST_UNARY || posts->post[i].function != CR_UNARY_RELU)
+      return true;
+  }
+  return false;
+}
+
+static const crema_shape *pool_input(const question *q) {
+  return &q->desc->arg[q->desc->kind == CR_OP_POOL_BWD ? 2 : 0].shape;
+}
+
+static const crema_shape *pool_output(const question *q) {
+  return &q->desc->arg[q->desc->kind == CR_OP_POOL_BWD ? 0 : 1].shape;
+}
+
+/* How far the last window reaches beyond the input. */
+static int64_t overhang(const question *q, int a) {
+  const cr_window *w = &q->desc->u.pool.window;
+  return (pool_output(q)->dim[a + 2] - 1) * w->stride[a] + w->kernel[a] - w->pad[a] -
+         pool_input(q)->dim[a + 2];
+}
+
+static bool has_windows_outside(const question *q) {
+  const cr_window *w = &q->desc->u.pool.window;
+  for (int a = 0; a < w->axes; ++a) {
+    if (w->pad[a] >= w->kernel[a] || overhang(q, a) >= w->kernel[a]) return true;
+  }
+  return false;
+}
+
+static bool averages_past_padding(const question *q) {
+  const cr_window *w = &q->desc->u.pool.window;
+  bool padded = false, past = false;
+  if (q->desc->u.pool.method != CR_POOL_AVERAGE) return false;
+  for (int a = 0; a < w->axes; ++a) {
+    padded = padded || w->pad[a] > 0;
+    past = past || overhang(q, a) > w->pad[a];
+  }
+  return padded && past;
+}
+
+static bool is_no_held_maximum(const question *q) {
+  const bool held =
+      q->held[0].layout != NULL || (q->desc->kind == CR_OP_POOL_BWD && q->held[1].layout != NULL);
+  return q->desc->u.pool.method != CR_POOL_MAX || !held;
+}
+
+static bool is_no_small_plane(const question *q) {
+  const cr_window *w = &q->desc->u.pool.window;
+  return w->axes != 2 || w->kernel[0] * w->kernel[1] > UINT8_MAX;
+}
+
+/* ---- others ---- */
+
+static bool has_few_rows(const question *q) {
+  return q->desc->arg[0].shape.dim[0] < 4;
+}
+
+static bool is_over_one_channel(const question *q) {
+  return q->desc->u.lrn.size == 1 && !q->desc->u.lrn.within_channel;
+}
+
+static bool is_no_relu(const question *q) {
+  return q->desc->u.unary.function != CR_UNARY_RELU;
+}
+
+static bool has_no_derivative(const question *q) {
+  const cr_unary function = q->desc->u.unary.function;
+  return function != CR_UNARY_RELU && function != CR_UNARY_SIGMOID && function != CR_UNARY_TANH;
+}
+
+static bool is_no_function(const question *q) {
+  return has_no_derivative(q) && q->desc->u.unary.function != CR_UNARY_CLIP;
+}
+
+static bool is_along_an_inner_axis(const question *q) {
+  const crema_shape *shape = &q->desc->arg[0].shape;
+  for (int a = q->desc->u.axis + 1; a < shape->axes; ++a) {
+    if (shape->dim[a] != 1) return true;
+  }
+  return false;
+}
+
+static bool is_not_along_channels(const question *q) {
+  return q->desc->u.axis != 1;
+}
+
+static bool parts_blocks(const question *q) {
+  for (int i = 0; i < q->desc->args; ++i) {
+    if (q->desc->arg[i].shape.dim[1] % 8 != 0) return true;
+  }
+  return false;
+}
+
+static const reason reasons[] = {
+    {"", "values of two types", has_short_values, false},
+    {"", "products of ", has_short_values, false},
+    {"", "no instructions for products of bf16", has_short_values, false},
+    {"conv_", "a window over ", has_other_axes, true},
+    {"conv_", "an empty shape", is_empty, true},
+    {"conv_fwd_dnnl", "a window in the padding alone", misses_input, false},
+    {"conv_fwd_f32_border", "not a padded 1x1 convolution", is_no_padded_point, true},
+    {"conv_fwd_f32_border", "the result is not in blocks of channels", is_possible, false},
+    {"ip_", "an empty shape", is_empty, true},
+    {"ip_fwd_dnnl_matmul", "a product of few rows", has_few_rows, true},
+    {"lrn_", "LRN over one channel", is_over_one_channel, true},
+    {"lrn_bwd_", "the forward pass ran in another way", is_possible, false},
+    {"pool_", "average pooling past padding", averages_past_padding, true},
+    {"pool_", "windows outside the input", has_windows_outside, true},
+    {"pool_fwd_blocked", "dilated or empty windows", has_windows_outside, true},
+    {"pool_bwd_blocked", "dilated or empty windows", has_windows_outside, true},
+    {"pool_fwd_blocked", "not max pooling", is_no_held_maximum, true},
+    {"pool_bwd_blocked", "not max pooling", is_no_held_maximum, true},
+    {"pool_fwd_blocked", "not two axes, or a large window", is_no_small_plane, true},
+    {"pool_bwd_blocked", "not two axes, or a large window", is_no_small_plane, true},
+    {"relu_", "function ", is_no_relu, true},
+    {"relu_", "held in plain memory", first_is_plain, true},
+    {"unary_fwd_", "function ", is_no_function, true},
+    {"unary_bwd_", "function ", has_no_derivative, true},
+    {"unary_", "an empty shape", is_empty, true},
+    {"bn_", "held in plain memory", first_is_plain, true},
+    {"softmax_", "softmax over an inner axis", is_along_an_inner_axis, true},
+    {"softmax_", "an empty shape", is_empty, true},
+    {"sum_", "held in plain memory", all_are_plain, true},
+    {"copy_", "held in plain memory", first_is_plain, true},
+    {"axpby_", "held in plain memory", second_is_plain, true},
+    {"concat_", "held in plain memory", all_are_plain, true},
+    {"concat_", "not along the channels", is_not_along_channels, true},
+    {"concat_", "channels do not fill whole blocks", parts_blocks, true},
+    {"slice_", "held in plain memory", first_is_plain, true},
+    {"slice_", "not along the channels", is_not_along_channels, true},
+    {"slice_", "channels do not fill whole blocks", parts_blocks, true},
+    {"affine_", "not held in blocks of channels", first_is_plain, true},
+};
+
+static bool begins(const char *text, const char *with) {
+  return strncmp(text, with, strlen(with)) == 0;
+}
+
+void op_check_reasons(const op_problem *p, const cr_kernel *kernel, const cr_format *held,
+                      op_outcome outcome, const char *text) {
+  const question q = {p->desc, held};
+  bool known = strstr(text, "implement") != NULL, impossible = false;
+  if (op_table() != cr_backend_cpu.kernels || op_is_ref(kernel) || op_is_int8(kernel)) return;
+  for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; ++i) {
+    const reason *r = &reasons[i];
+    if (!begins(kernel->name, r->row) || !r->holds(&q)) continue;
+    known = known || begins(text, r->text);
+    impossible = impossible || r->always;
+  }
+  if (outcome == OP_DECLINED && !known) {
+    fail_msg("%s declines \"%s\" without a known reason: %s", kernel->name, p->test->label, text);
+  }
+  if (outcome == OP_RAN && impossible) {
+    fail_msg("%s runs \"%s\", which it should decline", kernel->name, p->test->label);
+  }
+}
