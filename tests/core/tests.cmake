@@ -9,6 +9,8 @@ add_test(NAME core/unload COMMAND unload $<TARGET_FILE:crema_shared> $<TARGET_FI
 foreach(call openat read pread write fsync close rename mkdir)
   target_link_options(test_core_io PRIVATE -Wl,--wrap=${call})
 endforeach()
+# Waits are counted.
+target_link_options(test_core_clock PRIVATE -Wl,--wrap=nanosleep -Wl,--wrap=sched_yield)
 # A system that takes only a part of what is sent.
 target_link_options(test_core_child PRIVATE -Wl,--wrap=send)
 # The test provides the files that describe the machine's memory.
