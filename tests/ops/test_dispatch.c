@@ -2,6 +2,8 @@
 #include <string.h>
 
 #include "device/device.h"
+#include "log_lines.h"
+#include "memory/sim_fixture.h"
 #include "memory/tensor_help.h"
 #include "op_make.h"
 
@@ -273,6 +275,44 @@ TEST(test_no_row) {
   cr_op_destroy(op);
   cr_tensor_destroy(x);
   cr_tensor_destroy(y);
+}
+
+/* A device without a kernel has the op run on the CPU. It is counted each time, and said once. */
+TEST(test_no_row_on_the_device) {
+  static const cr_kernel *const none[] = {NULL};
+  static log_lines lines;
+  const cr_sim_options options = sim_test_options(1);
+  sim_begin(&options);
+  crema_device *device = sim_test_device(0);
+  crema_context *context = sim_test_context(device);
+  const cr_backend *own = device->backend;
+  cr_backend without = *own;
+  without.kernels = none;
+  device->backend = &without;
+  listen_to(&lines, CREMA_LOG_WARNING);
+  const uint64_t before = cr_device_fallbacks(device);
+  cr_op *relu = make_relu(&vector4);
+  cr_tensor *x = make(4, (float[]){-1, 2, -3, 4}), *y = make(4, NULL), *z = NULL;
+  for (int i = 1; i <= 3; ++i) {
+    ok(cr_op_run(relu, context, (cr_tensor *[]){x, y}, NULL));
+    assert_int_equal(cr_device_fallbacks(device), before + (uint64_t)i);
+  }
+  expect(y, 4, (float[]){0, 2, 0, 4});
+  ok(cr_tensor_create(CREMA_F64, 4, &z)); /* another plan */
+  ok(cr_op_run(relu, context, (cr_tensor *[]){x, z}, NULL));
+  assert_int_equal(cr_device_fallbacks(device), before + 4);
+  ok(cr_op_run(relu, host(), (cr_tensor *[]){x, y}, NULL));
+  assert_int_equal(cr_device_fallbacks(device), before + 4);
+  stop_listening();
+  assert_int_equal(lines.count, 1);
+  assert_non_null(strstr(lines.text, "op unary_fwd has no kernel on "));
+  cr_op_destroy(relu);
+  cr_tensor_destroy(x);
+  cr_tensor_destroy(y);
+  cr_tensor_destroy(z);
+  device->backend = own;
+  crema_context_destroy(context);
+  sim_end();
 }
 
 /* The text of a failure in a kernel names the op, the label and its place. */
