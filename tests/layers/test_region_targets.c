@@ -357,6 +357,11 @@ TEST(layers_of_py_faster_rcnn_are_our_own) {
                "rpn.anchor_target_layer", "AnchorTargetLayer",
                "{'feat_stride': 16, 'scales': [1, 2.5], \\\"allowed_border\\\": 3}",
                "1 12 9 8|3 5|1 3", 4);
+  check_python("AnchorTarget",
+               "anchor_target_param { scale: 4 scale: 8 scale: 16 scale: 32 feat_stride: 16 }",
+               "rpn.anchor_target_layer", "AnchorTargetLayer",
+               "'feat_stride': 16 \\n'scales': !!python/tuple [4, 8, 16, 32]", "1 24 9 8|3 5|1 3",
+               4);
   check_python(
       "Proposal", "proposal_param { pre_nms_topn: 12000 post_nms_topn: 2000 min_size: 16 }",
       "rpn.proposal_layer", "ProposalLayer", "'feat_stride': 16", "1 18 9 8|1 36 9 8|1 3", 1);
@@ -381,6 +386,8 @@ TEST(param_str_is_read_or_refused) {
       {"'feat_stride': 8}", CREMA_E_PARSE, "expected fields like"},
       {"'scales': [8", CREMA_E_PARSE, "expected fields like"},
       {"'scales': []", CREMA_E_PARSE, "expected fields like"},
+      {"'scales': !!python/tuple 8", CREMA_E_PARSE, "expected fields like"},
+      {"'scales': !!python/name [8]", CREMA_E_PARSE, "expected fields like"},
       {"'feat_stride: 8", CREMA_E_PARSE, "expected fields like"},
       {"'feat_stride': 0", CREMA_E_ARGUMENT, "feat_stride and base_size"},
   };

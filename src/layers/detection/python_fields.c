@@ -39,9 +39,15 @@ static const char *read_name(const char *at, char *out) {
   return *at == quote ? at + 1 : NULL;
 }
 
-/* A number, or some in brackets. */
+/* A number, or some in brackets, which YAML's tag for tuples of Python may precede, as in the files
+ * for COCO. */
 static const char *read_numbers(const char *at, cr_python_field *field) {
+  static const char tuple[] = "!!python/tuple";
   at = skip(at);
+  if (strncmp(at, tuple, sizeof tuple - 1) == 0) {
+    at = skip(at + sizeof tuple - 1);
+    if (*at != '[') return NULL;
+  }
   const char close = *at == '[' ? ']' : *at == '(' ? ')' : '\0';
   if (close != '\0') ++at;
   for (field->count = 0; field->count < field->most;) {
