@@ -13,7 +13,7 @@ endforeach()
 # Threads that wait without spinning: the machine may have fewer cores than the test has threads.
 set_tests_properties(ops/kernels ops/windows ops/int8 PROPERTIES ENVIRONMENT OMP_WAIT_POLICY=passive)
 # Trials of oneDNN rows; with the code that the library has for other processors, too.
-foreach(target test_ops_dnnl_rows test_ops_dnnl_types)
+foreach(target test_ops_dnnl_rows test_ops_dnnl_types test_ops_dnnl_choices)
   target_sources(${target} PRIVATE ${CMAKE_CURRENT_LIST_DIR}/dnnl_trial.c)
   target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_LIST_DIR})
 endforeach()
@@ -21,9 +21,11 @@ foreach(isa AVX2 AVX512_CORE)
   string(TOLOWER ${isa} name)
   add_test(NAME ops/dnnl_rows_${name} COMMAND test_ops_dnnl_rows)
   add_test(NAME ops/dnnl_types_${name} COMMAND test_ops_dnnl_types)
-  set_tests_properties(ops/dnnl_rows_${name} ops/dnnl_types_${name} PROPERTIES
+  add_test(NAME ops/dnnl_choices_${name} COMMAND test_ops_dnnl_choices)
+  set_tests_properties(ops/dnnl_rows_${name} ops/dnnl_types_${name} ops/dnnl_choices_${name} PROPERTIES
     ENVIRONMENT "DNNL_MAX_CPU_ISA=${isa};ONEDNN_MAX_CPU_ISA=${isa};OMP_WAIT_POLICY=passive")
 endforeach()
+target_link_options(test_ops_dnnl_choices PRIVATE -Wl,--wrap=dnnl_primitive_create)
 # Runs the command where the system refuses it something.
 add_library(test_few_threads MODULE ${CMAKE_CURRENT_LIST_DIR}/few_threads.c)
 target_link_libraries(test_few_threads PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
