@@ -5,6 +5,8 @@ target_link_libraries(test_solver_parallel_data PRIVATE PkgConfig::HDF5)
 foreach(function malloc calloc realloc aligned_alloc posix_memalign strdup strndup)
   target_link_options(test_solver_no_memory PRIVATE -Wl,--wrap=${function})
 endforeach()
+# The test tells the time.
+target_link_options(test_solver_report PRIVATE -Wl,--wrap=cr_clock_seconds)
 # The process is killed at a renaming.
 target_link_options(test_solver_model_file PRIVATE -Wl,--wrap=rename)
 # Many snapshots, none of which need outlive a power cut.
