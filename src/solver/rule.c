@@ -125,19 +125,20 @@ static crema_status check_momentum(const Caffe__SolverParameter *param, const cr
                        param->momentum_policy, row->type);
 }
 
-/* The averages of AdamW and LAMB are divided by 1 - m^t, which must not be 0. */
+/* The averages of Adam, AdamW and LAMB are divided by 1 - m^t, which must not be 0. */
 static crema_status check_averages(const Caffe__SolverParameter *param, const cr_rule_row *row) {
   const struct {
     const char *name;
     float value;
   } fields[] = {{"momentum", param->momentum}, {"momentum2", param->momentum2}};
-  for (size_t i = 0; row->apart && i < 2; ++i) {
+  const bool corrected = row->apart || row->rule == CR_UPDATE_ADAM;
+  for (size_t i = 0; corrected && i < 2; ++i) {
     if (fields[i].value >= 0 && fields[i].value < 1) continue;
     return cr_field_fail(CREMA_E_RANGE, fields[i].name,
                          "%s of %s must lie between 0 and 1 (1 excluded), found %g", fields[i].name,
                          row->type, (double)fields[i].value);
   }
-  if (!row->apart || param->delta >= 0) return CREMA_OK;
+  if (!corrected || param->delta >= 0) return CREMA_OK;
   return cr_field_fail(CREMA_E_RANGE, "delta", "delta of %s must not be negative, found %g",
                        row->type, (double)param->delta);
 }
