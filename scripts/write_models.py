@@ -44,8 +44,10 @@ class Net:
             self.lines += ["layer {", "  " + head, *("  " + f for f in fields), "}"]
         return top
 
-    def conv(self, name, bottom, outputs, kernel, stride=1, pad=0, group=1, bias=False, filler=None,
-             start=None):
+    def conv(self, name, bottom, *shape, **more):
+        return self.layer(name, "Convolution", bottom, name, *self.conv_fields(*shape, **more))
+
+    def conv_fields(self, outputs, kernel, stride=1, pad=0, group=1, bias=False, filler=None, start=None):
         words = [f"num_output: {outputs}", f"kernel_size: {kernel}"]
         words += [f"stride: {stride}"] if stride != 1 else []
         words += [f"pad: {pad}"] if pad != 0 else []
@@ -54,8 +56,7 @@ class Net:
         if self.train:
             words.append(f'weight_filler {{ {filler or self.rules["filler"]} }}')
             words += [] if start is None else [f'bias_filler {{ type: "constant" value: {start} }}']
-        return self.layer(name, "Convolution", bottom, name, self.rates(bias),
-                          "convolution_param { " + " ".join(words) + " }")
+        return [self.rates(bias), "convolution_param { " + " ".join(words) + " }"]
 
     def rates(self, bias):
         """Biases learn at twice the rate and do not decay."""
@@ -136,6 +137,28 @@ def vgg16(net):
         blob = net.relu(f"relu{number}", net.full(f"fc{number}", blob, 4096))
         blob = net.layer(f"drop{number}", "Dropout", blob, blob, "dropout_param { dropout_ratio: 0.5 }")
     net.finish(net.full("fc8", blob, 1000))
+
+
+def squeezenet_first(net):
+    """SqueezeNet 1.0: a larger first convolution and later pools. Layers have the names of the weights in its folder."""
+    def conv(name, top, bottom, outputs, kernel, **more):
+        blob = net.layer(name, "Convolution", bottom, top, *net.conv_fields(outputs, kernel, bias=True, **more))
+        return net.relu(f"{name}/relu", blob)
+
+    blob = conv("conv1", "conv1", "data", 96, 7, stride=2)
+    blob = net.pool("pool1", blob, "pool: MAX kernel_size: 3 stride: 2")
+    for number, squeeze, expand in ((2, 16, 64), (3, 16, 64), (4, 32, 128), (5, 32, 128),
+                                    (6, 48, 192), (7, 48, 192), (8, 64, 256), (9, 64, 256)):
+        fire = f"fire{number}"
+        small = conv(f"{fire}/conv1x1_1", f"{fire}/squeeze", blob, squeeze, 1)
+        tops = [conv(f"{fire}/conv1x1_2", f"{fire}/expand1", small, expand, 1),
+                conv(f"{fire}/conv3x3_2", f"{fire}/expand3", small, expand, 3, pad=1)]
+        blob = net.layer(f"{fire}/concat", "Concat", tops, f"{fire}/concat")
+        if number in (4, 8):
+            blob = net.pool(f"pool{number}", blob, "pool: MAX kernel_size: 3 stride: 2")
+    blob = net.layer("drop9", "Dropout", blob, blob, "dropout_param { dropout_ratio: 0.5 }")
+    blob = conv("conv_final", "conv_final", blob, 1000, 1, pad=1, filler='type: "gaussian" std: 0.01')
+    net.finish(net.pool("pool_final", blob, "pool: AVE global_pooling: true"))
 
 
 def squeezenet(net):
@@ -364,6 +387,10 @@ NETS = {
         size=224, filler=MSRA, batch=64, rate=0.1, decay=0.0001, iterations=600000, sum=4,
         policy='lr_policy: "multistep"\ngamma: 0.1\nstepvalue: 150000\nstepvalue: 300000\nstepvalue: 450000',
         words="The paper's rule: a tenth of the rate each time that the error stops falling; batches of 256.")),
+    "squeezenet_v1.0": ("SqueezeNet 1.0", squeezenet_first, dict(
+        size=227, filler='type: "xavier"', batch=32, rate=0.04, decay=0.0002, iterations=170000, sum=16,
+        policy='lr_policy: "poly"\npower: 1', words="The rate falls linearly; batches of 512.",
+        has_deploy=True)),
     "squeezenet_v1.1": ("SqueezeNet 1.1", squeezenet, dict(
         size=227, filler='type: "xavier"', batch=32, rate=0.04, decay=0.0002, iterations=170000, sum=16,
         policy='lr_policy: "poly"\npower: 1', words="The rate falls linearly; batches of 512.")),
@@ -408,6 +435,8 @@ def texts_of_all():
     for folder, (title, build, rules) in NETS.items():
         texts = {"solver.prototxt": solver(folder, rules)}
         for name, train in (("deploy", False), ("train_val", True)):
+            if not train and rules.get("has_deploy"):  # it came with its weights
+                continue
             net = Net(title, rules["size"], train, rules)
             build(net)
             texts[f"{name}.prototxt"] = "\n".join(net.lines) + "\n"

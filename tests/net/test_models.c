@@ -7,11 +7,11 @@ static const struct {
   const char *name;
   int64_t size, learned; /* of the input; parameters without BatchNorm's statistics */
 } models[] = {
-    {"squeezenet_v1.1", 227, 1235496}, {"resnet50", 224, 25557032},
-    {"resnet152", 224, 60192808},      {"mobilenet_v1", 224, 4231976},
-    {"mobilenet_v2", 224, 3504872},    {"densenet121", 224, 7978856},
-    {"caffenet", 227, 60965224},       {"vgg16", 224, 138357544},
-    {"resnet18", 224, 11689512},
+    {"squeezenet_v1.0", 227, 1248424}, {"squeezenet_v1.1", 227, 1235496},
+    {"resnet50", 224, 25557032},       {"resnet152", 224, 60192808},
+    {"mobilenet_v1", 224, 4231976},    {"mobilenet_v2", 224, 3504872},
+    {"densenet121", 224, 7978856},     {"caffenet", 227, 60965224},
+    {"vgg16", 224, 138357544},         {"resnet18", 224, 11689512},
 };
 enum { MODELS = sizeof models / sizeof models[0] };
 

@@ -18,6 +18,7 @@ static const struct {
     {"mobilenet_v2", PICTURE(64), "dim: 2", NULL},
     {"resnet18", PICTURE(64), "dim: 2", NULL},
     {"resnet50", PICTURE(64), "dim: 2", NULL},
+    {"squeezenet_v1.0", PICTURE(67), "dim: 2", NULL},
     {"squeezenet_v1.1", PICTURE(67), "dim: 2", NULL},
     {"ssd300_mobilenet", PICTURE(300), "dim: 1 dim: 1 dim: 2 dim: 8", "conv6/sep_mbox_loc"},
     {"unet", "dim: 1 dim: 1 dim: 188 dim: 188", "dim: 1 dim: 1 dim: 188 dim: 188", NULL},
