@@ -33,6 +33,9 @@ static crema_status check(const cr_layer *layer, crema_blob *const *bottom) {
                          crema_shape_text(&bottom[1]->shape, text, sizeof text));
   }
   if (p == NULL) return CREMA_OK;
+  if (p->use_blob_size && layer->bottoms < 2) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "use_blob_size needs a second bottom");
+  }
   if (p->pad_beg > 0 || p->pad_end > 0) {
     return cr_layer_fail(layer, CREMA_E_UNSUPPORTED,
                          "pad_beg is %d and pad_end is %d; above 0 they are not supported",

@@ -34,6 +34,13 @@ bool cr_upgrade_norm_needed(const Caffe__NetParameter *net);
 crema_status cr_upgrade_fused(Caffe__NetParameter *net) CREMA_MUST_USE;
 bool cr_upgrade_fused_needed(const Caffe__NetParameter *net);
 
+/* Names that forks have for fields and layers of the schema: hole, hole_h and hole_w of
+ * convolutions (dilation), crop_height and crop_width (crop_h and crop_w), has_label: false
+ * (label_type: NONE), selu_dropout_param (dropout_param), and SoftmaxWithLoss with three tops and
+ * SmoothL1Loss with two (the types with OHEM). Errors: CREMA_E_PARSE where both names are given. */
+crema_status cr_upgrade_names(Caffe__NetParameter *net) CREMA_MUST_USE;
+bool cr_upgrade_names_needed(const Caffe__NetParameter *net);
+
 /* ---- for these steps ---- */
 
 /* A message's field by its name, and clearing it. */

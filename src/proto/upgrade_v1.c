@@ -20,6 +20,7 @@ static const char *const type_names[] = {
     LAYER_TYPE(CONVOLUTION) = "Convolution",
     LAYER_TYPE(DATA) = "Data",
     LAYER_TYPE(DECONVOLUTION) = "Deconvolution",
+    LAYER_TYPE(DENSE_CRF) = "DenseCRF",
     LAYER_TYPE(DROPOUT) = "Dropout",
     LAYER_TYPE(DUMMY_DATA) = "DummyData",
     LAYER_TYPE(ELTWISE) = "Eltwise",
@@ -31,15 +32,19 @@ static const char *const type_names[] = {
     LAYER_TYPE(HINGE_LOSS) = "HingeLoss",
     LAYER_TYPE(IM2COL) = "Im2col",
     LAYER_TYPE(IMAGE_DATA) = "ImageData",
+    LAYER_TYPE(IMAGE_SEG_DATA) = "ImageSegData",
     LAYER_TYPE(INFOGAIN_LOSS) = "InfogainLoss",
     LAYER_TYPE(INNER_PRODUCT) = "InnerProduct",
+    LAYER_TYPE(INTERP) = "Interp",
     LAYER_TYPE(LRN) = "LRN",
     LAYER_TYPE(MEMORY_DATA) = "MemoryData",
     LAYER_TYPE(MULTINOMIAL_LOGISTIC_LOSS) = "MultinomialLogisticLoss",
     LAYER_TYPE(MVN) = "MVN",
+    LAYER_TYPE(PADDING) = "Interp",
     LAYER_TYPE(POOLING) = "Pooling",
     LAYER_TYPE(POWER) = "Power",
     LAYER_TYPE(RELU) = "ReLU",
+    LAYER_TYPE(SEG_ACCURACY) = "SegAccuracy",
     LAYER_TYPE(SIGMOID) = "Sigmoid",
     LAYER_TYPE(SIGMOID_CROSS_ENTROPY_LOSS) = "SigmoidCrossEntropyLoss",
     LAYER_TYPE(SILENCE) = "Silence",
@@ -60,8 +65,10 @@ bool cr_upgrade_v1_needed(const Caffe__NetParameter *net) {
 
 /* Fields of V1LayerParameter that have no field of the same name and meaning today. */
 static bool is_special(const char *name) {
-  static const char *const special[] = {"layer",           "type",     "param",
-                                        "blob_share_mode", "blobs_lr", "weight_decay"};
+  static const char *const special[] = {
+      "layer",     "type",         "param",         "blob_share_mode",
+      "blobs_lr",  "weight_decay", "padding_param", "softmaxloss_param",
+      "strict_dim"};
   for (size_t i = 0; i < sizeof special / sizeof special[0]; ++i) {
     if (strcmp(special[i], name) == 0) return true;
   }
@@ -124,10 +131,54 @@ static crema_status collect_params(Caffe__V1LayerParameter *old, Caffe__LayerPar
   return CREMA_OK;
 }
 
+/* ---- DeepLab's first version ------------------------------------------------------ */
+
+/* PADDING cuts off or adds, as an Interp does that leaves the distance of values as it is. */
+static crema_status move_padding(const Caffe__V1LayerParameter *old, Caffe__LayerParameter *layer) {
+  const Caffe__PaddingParameter *padding = old->padding_param;
+  ProtobufCMessage *param;
+  if (!old->has_type || old->type != CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__PADDING) {
+    return CREMA_OK;
+  }
+  CR_TRY(cr_field_message(&layer->base, cr_upgrade_field(&layer->base, "interp_param"), &param));
+  Caffe__InterpParameter *interp = (Caffe__InterpParameter *)param;
+  interp->has_zoom_factor = 1;
+  interp->zoom_factor = 1;
+  if (padding == NULL) return CREMA_OK;
+  interp->has_pad_beg = interp->has_pad_end = 1;
+  interp->pad_beg = padding->pad_beg;
+  interp->pad_end = padding->pad_end;
+  return CREMA_OK;
+}
+
+static crema_status move_ignored_label(const Caffe__V1LayerParameter *old,
+                                       Caffe__LayerParameter *layer) {
+  const Caffe__SoftmaxLossParameter *given = old->softmaxloss_param;
+  const char *name = layer->name != NULL ? layer->name : "";
+  ProtobufCMessage *param;
+  if (given == NULL) return CREMA_OK;
+  if (given->weight_source != NULL && given->weight_source[0] != '\0') {
+    return cr_fail(CREMA_E_UNSUPPORTED,
+                   "layer \"%.200s\": weight_source of softmaxloss_param is not supported", name);
+  }
+  if (given->n_ignore_label > 1) {
+    return cr_fail(CREMA_E_UNSUPPORTED,
+                   "layer \"%.200s\": %zu labels are ignored; one at most is supported", name,
+                   given->n_ignore_label);
+  }
+  if (given->n_ignore_label == 0) return CREMA_OK;
+  CR_TRY(cr_field_message(&layer->base, cr_upgrade_field(&layer->base, "loss_param"), &param));
+  ((Caffe__LossParameter *)param)->has_ignore_label = 1;
+  ((Caffe__LossParameter *)param)->ignore_label = given->ignore_label[0];
+  return CREMA_OK;
+}
+
 static crema_status upgrade_layer(Caffe__V1LayerParameter *old, Caffe__LayerParameter *layer,
                                   bool *compatible) {
   CR_TRY(move_same_fields(old, layer));
   CR_TRY(collect_params(old, layer));
+  CR_TRY(move_padding(old, layer));
+  CR_TRY(move_ignored_label(old, layer));
   if (old->has_type) {
     if ((size_t)old->type >= TYPE_COUNT || type_names[old->type] == NULL) {
       return cr_fail(CREMA_E_UNKNOWN_NAME, "layer \"%.200s\": unknown layer type %d",

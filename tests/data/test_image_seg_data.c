@@ -113,6 +113,43 @@ FIXTURE_TEST(labels_are_not_mixed) {
   crema_net_destroy(net);
 }
 
+/* Pictures of one colour each, which resizing leaves as it is: the factors are drawn alike often,
+ * and labels keep to their picture. */
+FIXTURE_TEST(pairs_are_resized_by_a_factor) {
+  const fixture *f = *state;
+  static const int sides[3] = {3, 6, 9};
+  crema_net *net = NULL;
+  int seen[3] = {0};
+  cr_image image = {0};
+  ok(cr_image_reserve(&image, 6, 6, 3));
+  memset(image.pixels, 40, 6 * 6 * 3);
+  fixture_write_png(f, "image.png", &image);
+  ok(cr_image_reserve(&image, 6, 6, 1));
+  for (int i = 0; i < 36; ++i) image.pixels[i] = (uint8_t)(i / 6 >= 4 ? 2 : 1);
+  fixture_write_png(f, "map.png", &image);
+  cr_image_free(&image);
+  fixture_text(f, "list.txt", "image.png map.png\n");
+  ok(make_net(f, "batch_size: 1",
+              "transform_param { crop_size: 12 mean_value: 30 scale_factors: [0.5, 1, 1.6] }",
+              CREMA_TEST, &net));
+  for (int pass = 0; pass < 90; ++pass) {
+    ok(crema_net_forward(net, NULL));
+    const float *label = values(net, "label"), *data = values(net, "data");
+    const int side = (int)values(net, "size")[0];
+    int which = 0;
+    while (which < 2 && sides[which] != side) ++which;
+    assert_int_equal(side, sides[which]);
+    ++seen[which];
+    for (int i = 0; i < 144; ++i) {
+      const int row = i / 12, inside = row < side && i % 12 < side;
+      assert_true(label[i] == (inside ? (float)(6 * row / side >= 4 ? 2 : 1) : 255));
+      assert_true(data[i] == (float)(inside ? 10 : 0));
+    }
+  }
+  for (int i = 0; i < 3; ++i) assert_in_range(seen[i], 12, 60);
+  crema_net_destroy(net);
+}
+
 FIXTURE_TEST(one_label_or_none_for_an_image) {
   const fixture *f = *state;
   crema_net *net = NULL;
@@ -155,6 +192,10 @@ FIXTURE_TEST(damage_is_reported) {
   refuse(f, pair, "batch_size: 1 short_side: 3", "", CREMA_E_UNSUPPORTED, "short_side");
   refuse(f, pair, "batch_size: 1", "transform_param { resize_param { height: 4 width: 4 } }",
          CREMA_E_UNSUPPORTED, "resize_param");
+  refuse(f, pair, "batch_size: 1", "transform_param { scale_factors: [1, 0] }", CREMA_E_RANGE,
+         "scale_factors has 0");
+  refuse(f, pair, "batch_size: 1", "transform_param { scale_factors: 0.1 }", CREMA_E_RANGE,
+         "6 x 8 pixels, resized by 0.1");
 }
 
 FIXTURE_TEST(label_maps_are_gray) {

@@ -63,6 +63,8 @@ REFUSED = {
     "ReshapeParameter.pixelshuffler": layer("Reshape", "reshape_param { pixelshuffler: 2 }"),
     "ResizeParameter.height_scale": transform("resize_param { height: 4 width: 4 height_scale: 8 }"),
     "ResizeParameter.width_scale": transform("resize_param { height: 4 width: 4 width_scale: 8 }"),
+    "SoftmaxLossParameter.weight_source":
+        'input: "x" input_dim: [1, 2, 6, 6] layers { name: "op" type: SOFTMAX_LOSS bottom: "x" softmaxloss_param { weight_source: "w" } }',
     "TransformationParameter.flow": transform("flow: true"),
     "TransformationParameter.horizontal_stretch_lower": transform("horizontal_stretch_lower: 0.5"),
     "TransformationParameter.horizontal_stretch_upper": transform("horizontal_stretch_upper: 2"),

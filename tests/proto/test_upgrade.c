@@ -294,6 +294,71 @@ TEST(ceil_mode_of_pooling) {
             "layer \"p\": both \"ceil_mode\" and \"round_mode\" are given; use \"round_mode\"");
 }
 
+/* DeepLab's first version. */
+TEST(segmentation_of_the_second_format) {
+  net_becomes(
+      "layers { name: 'd' type: IMAGE_SEG_DATA image_data_param { has_label: false } "
+      "strict_dim: false }",
+      "layer {\n  name: \"d\"\n  type: \"ImageSegData\"\n  image_data_param {\n"
+      "    label_type: NONE\n  }\n}\n",
+      true);
+  net_becomes(
+      "layers { type: IMAGE_SEG_DATA image_data_param { has_label: true } } layers { type: "
+      "SEG_ACCURACY seg_accuracy_param { ignore_label: 255 } } layers { type: DENSE_CRF "
+      "dense_crf_param { max_iter: 2 } }",
+      "layer {\n  type: \"ImageSegData\"\n  image_data_param {\n  }\n}\n"
+      "layer {\n  type: \"SegAccuracy\"\n  seg_accuracy_param {\n    ignore_label: 255\n"
+      "  }\n}\nlayer {\n  type: \"DenseCRF\"\n  dense_crf_param {\n    max_iter: 2\n"
+      "  }\n}\n",
+      true);
+  net_becomes(
+      "layers { type: SOFTMAX_LOSS softmaxloss_param { ignore_label: 255 } } layers { "
+      "type: INTERP interp_param { zoom_factor: 8 } } layers { type: PADDING "
+      "padding_param { pad_end: -1 } }",
+      "layer {\n  type: \"SoftmaxWithLoss\"\n  loss_param {\n    ignore_label: 255\n"
+      "  }\n}\nlayer {\n  type: \"Interp\"\n  interp_param {\n    zoom_factor: 8\n"
+      "  }\n}\nlayer {\n  type: \"Interp\"\n  interp_param {\n    zoom_factor: 1\n"
+      "    pad_beg: 0\n    pad_end: -1\n  }\n}\n",
+      true);
+  net_fails("layers { name: 'l' softmaxloss_param { ignore_label: [1, 2] } }", CREMA_E_UNSUPPORTED,
+            "layer \"l\": 2 labels are ignored; one at most is supported");
+  net_fails("layers { name: 'l' softmaxloss_param { weight_source: 'w' } }", CREMA_E_UNSUPPORTED,
+            "layer \"l\": weight_source of softmaxloss_param is not supported");
+}
+
+TEST(names_of_other_forks) {
+  net_becomes("layers { convolution_param { hole: 4 } }",
+              "layer {\n  convolution_param {\n    dilation: 4\n  }\n}\n", true);
+  net_becomes("layer { convolution_param { hole_h: 2 hole: 3 } }",
+              "layer {\n  convolution_param {\n    dilation: 2\n    dilation: 3\n  }\n}\n", true);
+  net_becomes("layer { transform_param { crop_height: 4 crop_width: 5 } }",
+              "layer {\n  transform_param {\n    crop_h: 4\n    crop_w: 5\n  }\n}\n", true);
+  net_becomes("layer { type: 'SeLuDropout' selu_dropout_param { dropout_ratio: 0.25 } }",
+              "layer {\n  type: \"SeLuDropout\"\n  dropout_param {\n    dropout_ratio: 0.25\n"
+              "  }\n}\n",
+              true);
+  net_becomes(
+      "layer { type: 'SoftmaxWithLoss' top: ['a', 'b', 'c'] } layer { type: 'SmoothL1Loss' "
+      "top: ['d', 'e'] } layer { type: 'SoftmaxWithLoss' top: ['f', 'g'] }",
+      "layer {\n  type: \"SoftmaxWithLossOHEM\"\n  top: \"a\"\n  top: \"b\"\n"
+      "  top: \"c\"\n}\nlayer {\n  type: \"SmoothL1LossOHEM\"\n  top: \"d\"\n"
+      "  top: \"e\"\n}\nlayer {\n  type: \"SoftmaxWithLoss\"\n  top: \"f\"\n"
+      "  top: \"g\"\n}\n",
+      true);
+  net_fails("layer { name: 'l' convolution_param { hole: 1 dilation: 1 } }", CREMA_E_PARSE,
+            "layer \"l\": both \"hole\" and \"dilation\" are given; use \"dilation\"");
+  net_fails("layer { name: 'l' transform_param { crop_height: 1 } }", CREMA_E_PARSE,
+            "layer \"l\": crop_height and crop_width belong together, without crop_size");
+  net_fails("layer { name: 'l' transform_param { crop_height: 1 crop_w: 1 } }", CREMA_E_PARSE,
+            "layer \"l\": both \"crop_height\" and \"crop_h\" are given; use \"crop_h\"");
+  net_fails("layer { name: 'l' image_data_param { has_label: false label_type: PIXEL } }",
+            CREMA_E_PARSE,
+            "layer \"l\": both \"has_label\" and \"label_type\" are given; use \"label_type\"");
+  net_fails("layer { name: 'l' selu_dropout_param { } dropout_param { } }", CREMA_E_PARSE,
+            "layer \"l\": both \"selu_dropout_param\" and \"dropout_param\" are given; use "
+            "\"dropout_param\"");
+}
+
 TEST(solvers) {
   static const char *const names[] = {"SGD",      "Nesterov", "AdaGrad", "RMSProp",
                                       "AdaDelta", "Adam",     "SAG"};

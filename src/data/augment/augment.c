@@ -28,6 +28,7 @@ static crema_status check_unknown(const Caffe__TransformationParameter *param) {
   }
   if (param->flow) return refuse("flow");
   if (param->pad != 0) return refuse("pad (give it to the first convolution)");
+  if (param->n_scale_factors > 0) return refuse("scale_factors outside of ImageSegData layers");
   if (param->random_aspect_ratio_param != NULL) return refuse("random_aspect_ratio_param");
   return CREMA_OK;
 }

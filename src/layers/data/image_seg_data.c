@@ -5,8 +5,9 @@
  * whose values are the labels; both get the same crop and are mirrored alike. An image that is
  * smaller than the crop is continued, to the right and downwards, with its mean and ignore_label.
  * With label_type: IMAGE a line has a number in place of the picture, with NONE the image alone.
- * Shapes: no bottom -> data (batch, channels, height, width) and, optionally, label (batch, 1,
- * height, width) or, for IMAGE and NONE, (batch), and the height and width of each image as far
+ * Before the crop both are resized by one of scale_factors, drawn for each sample.
+ * Shapes: no bottom -> data (batch, channels, height, width) and, optionally, label (batch,
+ * 1, height, width) or, for IMAGE and NONE, (batch), and the height and width of each image as far
  * as it is in data (batch, 1, 1, 2).
  * Fields: image_data_param, transform_param.
  * Caffe: as in the forks of DeepLab and PSPNet; labels are never mixed when pictures are resized
@@ -69,6 +70,8 @@ typedef struct seg_state {
   size_t lines;
   uint64_t skip;
   cr_order order;
+  Caffe__TransformationParameter pixels; /* transform without what this file does */
+  uint64_t scale_key;                    /* of the draws among scale_factors */
   cr_transformer *transformer;
   int threads;
   seg_worker *worker; /* `threads` of them */
@@ -159,6 +162,31 @@ static void swap_images(cr_image *a, cr_image *b) {
   *b = held;
 }
 
+static crema_status resize_pair(seg_worker *w, bool has_map, int height, int width) {
+  if (height == w->image.height && width == w->image.width) return CREMA_OK;
+  CR_TRY(cr_image_resize(&w->image, height, width, &w->resized));
+  swap_images(&w->image, &w->resized);
+  if (!has_map) return CREMA_OK;
+  CR_TRY(resize_map(&w->map, height, width, &w->resized));
+  swap_images(&w->map, &w->resized);
+  return CREMA_OK;
+}
+
+/* Resizes both by the factor that belongs to the sample. */
+static crema_status scale_pair(const seg_state *s, seg_worker *w, const seg_item *item) {
+  uint32_t draw[4];
+  if (s->transform == NULL || s->transform->n_scale_factors == 0) return CREMA_OK;
+  cr_philox(s->scale_key, 0, item->sample, draw);
+  const uint64_t which = ((uint64_t)draw[0] * s->transform->n_scale_factors) >> 32;
+  const double factor = (double)s->transform->scale_factors[which];
+  const double height = floor(factor * w->image.height), width = floor(factor * w->image.width);
+  if (height < 1 || width < 1 || height > CR_IMAGE_MAX_SIDE || width > CR_IMAGE_MAX_SIDE) {
+    return cr_fail(CREMA_E_RANGE, "an image of %d x %d pixels, resized by %g of scale_factors",
+                   w->image.height, w->image.width, factor);
+  }
+  return resize_pair(w, item->line->map != NULL, (int)height, (int)width);
+}
+
 /* Reads the image and its map, and brings both to new_height x new_width. */
 static crema_status read_pair(const seg_state *s, seg_worker *w, const seg_line *line) {
   const int height = (int)s->param->new_height, width = (int)s->param->new_width;
@@ -178,13 +206,7 @@ static crema_status read_pair(const seg_state *s, seg_worker *w, const seg_line 
                      w->image.height, w->image.width, w->map.height, w->map.width);
     }
   }
-  if (height == 0 || (height == w->image.height && width == w->image.width)) return CREMA_OK;
-  CR_TRY(cr_image_resize(&w->image, height, width, &w->resized));
-  swap_images(&w->image, &w->resized);
-  if (line->map == NULL) return CREMA_OK;
-  CR_TRY(resize_map(&w->map, height, width, &w->resized));
-  swap_images(&w->map, &w->resized);
-  return CREMA_OK;
+  return height == 0 ? CREMA_OK : resize_pair(w, line->map != NULL, height, width);
 }
 
 /* What an image that is smaller than the crop is continued with: its mean, which becomes 0. */
@@ -260,6 +282,7 @@ static crema_status prepare(const seg_state *s, seg_worker *w, const seg_item *i
                             cr_pixels *pixels, int real[2]) {
   int height = 0, width = 0;
   CR_TRY(read_pair(s, w, item->line));
+  CR_TRY(scale_pair(s, w, item));
   real[0] = w->image.height;
   real[1] = w->image.width;
   crop_sides(s->transform, &height, &width);
@@ -323,6 +346,11 @@ static crema_status check_fields(const cr_layer *layer) {
                          "transform_param: resize_param, expand_param, random_resize_param, "
                          "img_rand_resize_lower and mean_file are not supported with label maps");
   }
+  for (size_t i = 0; t != NULL && i < t->n_scale_factors; ++i) {
+    if (isfinite(t->scale_factors[i]) && t->scale_factors[i] > 0) continue;
+    return cr_layer_fail(layer, CREMA_E_RANGE, "scale_factors has %g; it must be above 0",
+                         (double)t->scale_factors[i]);
+  }
   if (p->short_side != 0 || p->min_height != 0 || p->min_width != 0 ||
       p->dataset_share_per_node != 1) {
     return cr_layer_fail(
@@ -355,6 +383,7 @@ static void use_key(void *state) {
   s->order.key = cr_mix_key(s->batches.key, cr_hash_text("shuffle"));
   s->order.drawn = false;
   cr_transformer_set_key(s->transformer, cr_mix_key(s->batches.key, cr_hash_text("transform")));
+  s->scale_key = cr_mix_key(s->batches.key, cr_hash_text("scale_factors"));
   cr_philox(cr_mix_key(s->batches.key, cr_hash_text("rand_skip")), 0, 0, draw);
   s->skip = ((uint64_t)draw[0] * s->param->rand_skip) >> 32;
 }
@@ -366,8 +395,10 @@ static crema_status read_list(cr_layer *layer, seg_state *s) {
   s->order.shuffle = s->param->shuffle;
   s->batches.epoch = s->lines;
   CR_TRY(cr_layer_root_folder(layer, s->param->root_folder, &s->root));
-  CR_TRY(cr_transformer_create(s->transform, layer->phase, 0, layer->source_dir_file,
-                               &s->transformer));
+  if (s->transform != NULL) s->pixels = *s->transform;
+  s->pixels.n_scale_factors = 0;
+  CR_TRY(cr_transformer_create(s->transform != NULL ? &s->pixels : NULL, layer->phase, 0,
+                               layer->source_dir_file, &s->transformer));
   s->batches.key = layer->key;
   s->batches.key_restored = use_key;
   use_key(s);

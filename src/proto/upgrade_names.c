@@ -1,0 +1,115 @@
+/* Fields and layers that have another name in a fork than in the schema's own words: hole of
+ * DeepLab's convolutions, crop_height and crop_width, has_label, SeLuDropout's selu_dropout_param,
+ * and losses that tell each item's share by one top more (R-FCN) under the name of those that do
+ * not. */
+#include <string.h>
+
+#include "core/fail.h"
+#include "proto/upgrade.h"
+
+static bool is_of(const Caffe__LayerParameter *layer, const char *type) {
+  return layer->type != NULL && strcmp(layer->type, type) == 0;
+}
+
+static bool has_hole(const Caffe__ConvolutionParameter *conv) {
+  return conv != NULL && (conv->has_hole || conv->has_hole_h || conv->has_hole_w);
+}
+
+static bool has_crop(const Caffe__TransformationParameter *transform) {
+  return transform != NULL && (transform->has_crop_height || transform->has_crop_width);
+}
+
+/* The type of a loss that gives each item's share as well; NULL where the layer gives none. */
+static const char *loss_of_each(const Caffe__LayerParameter *layer) {
+  if (layer->n_top == 3 && is_of(layer, "SoftmaxWithLoss")) return "SoftmaxWithLossOHEM";
+  if (layer->n_top == 2 && is_of(layer, "SmoothL1Loss")) return "SmoothL1LossOHEM";
+  return NULL;
+}
+
+static bool has_names(const Caffe__LayerParameter *layer) {
+  const Caffe__ImageDataParameter *image = layer->image_data_param;
+  return has_hole(layer->convolution_param) || has_crop(layer->transform_param) ||
+         (image != NULL && image->has_has_label) || layer->selu_dropout_param != NULL ||
+         loss_of_each(layer) != NULL;
+}
+
+bool cr_upgrade_names_needed(const Caffe__NetParameter *net) {
+  for (size_t i = 0; i < net->n_layer; ++i) {
+    if (has_names(net->layer[i])) return true;
+  }
+  return false;
+}
+
+static crema_status twice(const char *one, const char *other) {
+  return cr_fail(CREMA_E_PARSE, "both \"%s\" and \"%s\" are given; use \"%s\"", one, other, other);
+}
+
+static crema_status rename_hole(Caffe__ConvolutionParameter *conv) {
+  if (!has_hole(conv)) return CREMA_OK;
+  const uint32_t rows = conv->has_hole_h ? conv->hole_h : conv->hole;
+  const uint32_t columns = conv->has_hole_w ? conv->hole_w : conv->hole;
+  if (conv->n_dilation > 0) return twice("hole", "dilation");
+  CR_TRY(cr_field_reserve(&conv->base, cr_upgrade_field(&conv->base, "dilation"), 2));
+  conv->dilation[conv->n_dilation++] = rows;
+  if (columns != rows) conv->dilation[conv->n_dilation++] = columns;
+  cr_upgrade_clear(&conv->base, "hole");
+  cr_upgrade_clear(&conv->base, "hole_h");
+  cr_upgrade_clear(&conv->base, "hole_w");
+  return CREMA_OK;
+}
+
+static crema_status rename_crop(Caffe__TransformationParameter *transform) {
+  if (!has_crop(transform)) return CREMA_OK;
+  if (transform->has_crop_h || transform->has_crop_w) return twice("crop_height", "crop_h");
+  if (!transform->has_crop_height || !transform->has_crop_width || transform->has_crop_size) {
+    return cr_fail(CREMA_E_PARSE, "crop_height and crop_width belong together, without crop_size");
+  }
+  transform->has_crop_h = transform->has_crop_w = 1;
+  transform->crop_h = transform->crop_height;
+  transform->crop_w = transform->crop_width;
+  cr_upgrade_clear(&transform->base, "crop_height");
+  cr_upgrade_clear(&transform->base, "crop_width");
+  return CREMA_OK;
+}
+
+static crema_status rename_label(Caffe__ImageDataParameter *image) {
+  if (image == NULL || !image->has_has_label) return CREMA_OK;
+  if (!image->has_label) {
+    if (image->has_label_type) return twice("has_label", "label_type");
+    image->has_label_type = 1;
+    image->label_type = CAFFE__IMAGE_DATA_PARAMETER__LABEL_TYPE__NONE;
+  }
+  cr_upgrade_clear(&image->base, "has_label");
+  return CREMA_OK;
+}
+
+static crema_status rename_dropout(Caffe__LayerParameter *layer) {
+  if (layer->selu_dropout_param == NULL) return CREMA_OK;
+  if (layer->dropout_param != NULL) return twice("selu_dropout_param", "dropout_param");
+  return cr_field_move(&layer->base, cr_upgrade_field(&layer->base, "selu_dropout_param"),
+                       &layer->base, cr_upgrade_field(&layer->base, "dropout_param"));
+}
+
+static crema_status rename_loss(Caffe__LayerParameter *layer) {
+  const char *type = loss_of_each(layer);
+  if (type == NULL) return CREMA_OK;
+  cr_upgrade_clear(&layer->base, "type");
+  return cr_upgrade_text(&layer->type, type, "");
+}
+
+static crema_status rename_all(Caffe__LayerParameter *layer) {
+  CR_TRY(rename_hole(layer->convolution_param));
+  CR_TRY(rename_crop(layer->transform_param));
+  CR_TRY(rename_label(layer->image_data_param));
+  CR_TRY(rename_dropout(layer));
+  return rename_loss(layer);
+}
+
+crema_status cr_upgrade_names(Caffe__NetParameter *net) {
+  for (size_t i = 0; i < net->n_layer; ++i) {
+    Caffe__LayerParameter *layer = net->layer[i];
+    CR_TRY(
+        cr_fail_in(rename_all(layer), "layer \"%.200s\"", layer->name != NULL ? layer->name : ""));
+  }
+  return CREMA_OK;
+}
