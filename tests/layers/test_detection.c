@@ -307,6 +307,36 @@ TEST(losses_of_items_add_up) {
   }
 }
 
+/* R-FCN: scores and offsets of regions have two axes of extent 1 more than labels and targets. The
+ * losses of regions then have one shape, so that an Eltwise adds them. */
+TEST(losses_of_regions_with_bare_targets) {
+  static const char *const types[] = {"SmoothL1LossOHEM", "SoftmaxWithLossOHEM"};
+  static const char *const shapes[2][2] = {{"4 3 1 1|4 3", "4 3 1 1|4 3 1 1"},
+                                           {"4 3 1 1|4", "4 3 1 1|4 1 1 1"}};
+  const crema_shape wanted = cr_shape_4(4, 1, 1, 1);
+  for (int t = 0; t < 2; ++t) {
+    rig r[2];
+    for (int k = 0; k < 2; ++k) {
+      uint32_t random = 7;
+      rig_make(&r[k], types[t], "", CAFFE__PHASE__TRAIN, shapes[t][k], 2 + t);
+      ok(rig_setup(&r[k]));
+      fill_random(r[k].bottom[0], 2, &random);
+      if (t == 0) fill_random(r[k].bottom[1], 2, &random);
+      for (int i = 0; i < 4 && t == 1; ++i) rig_data(r[k].bottom[1])[i] = (float)(i % 3);
+      ok(rig_forward(&r[k]));
+      assert_true(crema_shape_equal(crema_blob_shape(r[k].top[1 + t]), &wanted));
+    }
+    assert_true(rig_data(r[0].top[0])[0] == rig_data(r[1].top[0])[0]);
+    assert_memory_equal(rig_data(r[0].top[1 + t]), rig_data(r[1].top[1 + t]), 4 * sizeof(float));
+    for (int k = 0; k < 2; ++k) rig_free(&r[k]);
+  }
+  rig r;
+  rig_make(&r, "SmoothL1Loss", "", CAFFE__PHASE__TRAIN, "4 3 1 1|4 3 2", 1);
+  assert_int_equal(rig_setup(&r), CREMA_E_SHAPE);
+  assert_error_has("bottom 1 must have shape 4 3 1 1");
+  rig_free(&r);
+}
+
 /* One anchor of 16 x 16 at each of 2 x 2 cells, 16 pixels apart, in a picture of 32 x 40. */
 TEST(proposals_are_moved_cut_and_suppressed) {
   static const float info[3] = {32, 40, 1};

@@ -4,6 +4,16 @@
 
 #include "core/fail.h"
 
+/* Caffe compares number, channels, height and width, those that a shape lacks being 1: R-FCN's
+ * votes (N, 8, 1, 1) have targets (N, 8). */
+static bool is_like(const crema_shape *a, const crema_shape *b) {
+  const int axes = a->axes > b->axes ? a->axes : b->axes;
+  for (int i = 0; i < axes; ++i) {
+    if ((i < a->axes ? a->dim[i] : 1) != (i < b->axes ? b->dim[i] : 1)) return false;
+  }
+  return true;
+}
+
 crema_status cr_smooth_l1_make(cr_layer *layer, crema_blob *const *bottom) {
   cr_smooth_l1 *s = layer->state;
   const Caffe__SmoothL1LossParameter *param = layer->param->smooth_l1_loss_param;
@@ -19,17 +29,19 @@ crema_status cr_smooth_l1_make(cr_layer *layer, crema_blob *const *bottom) {
   for (int i = 1; i < layer->bottoms; ++i) {
     char what[32];
     snprintf(what, sizeof what, "bottom %d", i);
+    if (is_like(a, &bottom[i]->shape)) continue;
     CR_TRY(cr_layer_same_shape(layer, what, a, &bottom[i]->shape));
   }
-  const crema_shape *inside = layer->bottoms > 2 ? a : NULL,
-                    *outside = layer->bottoms > 3 ? a : NULL;
+  const crema_shape flat = cr_shape_1(crema_blob_count(bottom[0]));
+  const crema_shape *inside = layer->bottoms > 2 ? &flat : NULL,
+                    *outside = layer->bottoms > 3 ? &flat : NULL;
   cr_op_desc desc = cr_layer_op_desc(CR_OP_SMOOTH_L1_FWD);
   desc.u.smooth.sigma2 = s->sigma2;
   CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 5,
-                          (const crema_shape *[]){a, a, inside, outside, &one}));
+                          (const crema_shape *[]){&flat, &flat, inside, outside, &one}));
   desc.kind = CR_OP_SMOOTH_L1_BWD;
   return cr_layer_op_make(layer, &s->backward, &desc, 6,
-                          (const crema_shape *[]){a, a, inside, outside, &one, a});
+                          (const crema_shape *[]){&flat, &flat, inside, outside, &one, &flat});
 }
 
 static cr_tensor *weights_of(const cr_layer *layer, crema_blob *const *bottom, int index) {

@@ -4,7 +4,8 @@
  *
  * Formula: that of SoftmaxWithLoss; each = -log(softmax(scores)[label]), 0 where ignored.
  * Shapes: scores (outer, C, inner), labels (outer, inner) -> loss (a scalar), optionally the
- * probabilities (as scores) and each (as labels).
+ * probabilities (as scores) and each (as labels; (N, 1, 1, 1) where those are N of scores (N, C, 1,
+ * 1)).
  * Fields: softmax_param, loss_param.
  * Caffe: as in R-FCN's fork and Intel Caffe.
  * Example, scores 4 10, label 4:
@@ -17,9 +18,19 @@
 #include "layers/common/layer_host.h"
 #include "layers/loss/softmax_loss.h"
 
+/* Labels (N) of scores (N, C, 1, 1) stand for (N, 1, 1, 1), the shape that SmoothL1LossOHEM gives
+ * for the boxes of the same regions: R-FCN adds both. */
+static crema_shape shape_of_each(const crema_shape *scores, const crema_shape *labels) {
+  crema_shape each = *scores;
+  if (scores->axes < 3 || labels->axes != 1 || labels->dim[0] != scores->dim[0]) return *labels;
+  each.dim[1] = 1;
+  return each;
+}
+
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   CR_TRY(cr_softmax_loss_reshape(layer, bottom, top));
-  return layer->tops > 2 ? crema_blob_reshape(top[2], &bottom[1]->shape) : CREMA_OK;
+  const crema_shape each = shape_of_each(&bottom[0]->shape, &bottom[1]->shape);
+  return layer->tops > 2 ? crema_blob_reshape(top[2], &each) : CREMA_OK;
 }
 
 /* The labels are classes or ignored: the loss has been computed. */
