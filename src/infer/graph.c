@@ -183,6 +183,7 @@ cr_layer_reach cr_graph_reach(const cr_graph_layer *layer) {
 }
 
 bool cr_graph_shares(const cr_graph_layer *layer) {
+  if (layer->parts_in_place && layer->bottoms == 1) return true;
   if (layer->class->shares == CR_SHARES_IF_ONE) return layer->bottoms == 1 && layer->tops == 1;
   return layer->class->shares != CR_SHARES_NOTHING;
 }

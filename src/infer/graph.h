@@ -31,17 +31,19 @@ typedef struct cr_graph_layer {
   const cr_layer_class *class;
   const cr_layer *built; /* the net's */
   bool removed;
-  bool rewritten;       /* it is not what `built` is, but for types and name */
-  bool in_place;        /* its first top may have the memory of its first bottom */
-  cr_posts posts;       /* what it computes besides; an addend is its last bottom */
-  bool adds_in_place;   /* its top has the memory of the addend */
-  int sum, sum_bottom;  /* with an addend: the layer that added it, of which it was that bottom */
-  bool concat_in_place; /* a Concat whose bottoms are written into its top */
-  bool winograd;        /* it may save products by Winograd's method */
-  bool once;            /* its tops depend on shapes alone */
-  bool selects;         /* made by a pass: its top has some of its bottom's values as they are */
-  bool moved;           /* its bottom is not what the net's layer has */
-  bool retyped;         /* its tops are of type `type` */
+  bool rewritten;      /* it is not what `built` is, but for types and name */
+  bool in_place;       /* its first top may have the memory of its first bottom */
+  cr_posts posts;      /* what it computes besides; an addend is its last bottom */
+  bool adds_in_place;  /* its top has the memory of the addend */
+  int sum, sum_bottom; /* with an addend: the layer that added it, of which it was that bottom */
+  /* A Concat whose bottoms are written into its top, or a Slice whose tops are read in its bottom.
+   */
+  bool parts_in_place;
+  bool winograd; /* it may save products by Winograd's method */
+  bool once;     /* its tops depend on shapes alone */
+  bool selects;  /* made by a pass: its top has some of its bottom's values as they are */
+  bool moved;    /* its bottom is not what the net's layer has */
+  bool retyped;  /* its tops are of type `type` */
   crema_dtype type;
   cr_layer_int8 *int8; /* it computes with integers; owned */
   int bottoms, tops;
@@ -89,7 +91,7 @@ const crema_shape *cr_graph_shape(const cr_graph *graph, int value);
 /* How far the values may lie from a top's value that it is computed from. */
 cr_layer_reach cr_graph_reach(const cr_graph_layer *layer);
 
-/* Whether the layer's tops have the memory of its first bottom. */
+/* Whether the layer's tops have the memory of its first bottom, or parts of that. */
 bool cr_graph_shares(const cr_graph_layer *layer);
 
 /* An array of `count` elements of `width` bytes, all zero, that lives as long as the graph:

@@ -30,6 +30,7 @@ const cr_pass cr_passes[] = {
      "saves products in convolutions with windows of 3 x 3 by Winograd's method, where values are "
      "FLOAT",
      cr_pass_winograd},
+    {"slice", "lets what reads a Slice's tops read its bottom, where that can be", cr_pass_slice},
     {"concat", "writes what a Concat puts side by side there from the start, where that can be",
      cr_pass_concat},
     {"batch",
@@ -37,6 +38,30 @@ const cr_pass cr_passes[] = {
      cr_pass_batch},
 };
 const size_t cr_pass_count = sizeof cr_passes / sizeof cr_passes[0];
+
+bool cr_pass_makes_anew(const cr_graph *graph, int index) {
+  const cr_graph_layer *layer = &graph->layer[index];
+  if (layer->bottoms == 0 || layer->class->input != NULL || layer->class->persistent != NULL ||
+      layer->once) {
+    return false;
+  }
+  return !layer->class->reshapes_always && !cr_graph_has_loss(graph, index);
+}
+
+bool cr_pass_reads_before(const cr_graph *graph, int value, int index) {
+  const cr_graph_value *v = &graph->value[value];
+  if (!cr_graph_may_go(graph, value) || v->reader > index) return false;
+  if (v->reader < 0 || v->reader == index) return true;
+  const cr_graph_layer *reader = &graph->layer[v->reader];
+  const bool over = (reader->adds_in_place && reader->bottom[reader->bottoms - 1] == value) ||
+                    (reader->in_place && reader->bottom[0] == value);
+  if (over) return cr_pass_reads_before(graph, reader->top[0], index);
+  bool before = true;
+  for (int j = 0; j < reader->tops && cr_graph_shares(reader); ++j) {
+    before = before && cr_pass_reads_before(graph, reader->top[j], index);
+  }
+  return before;
+}
 
 static crema_status check_name(const char *name) {
   const char *known[sizeof cr_passes / sizeof cr_passes[0]];

@@ -21,8 +21,15 @@ extern const size_t cr_pass_count;
 crema_status cr_passes_run(cr_graph *graph, const char *const *without,
                            size_t count) CREMA_MUST_USE;
 
+/* Whether the layer writes its values anew in each pass. */
+bool cr_pass_makes_anew(const cr_graph *graph, int layer);
+
+/* Whether nobody needs the value, or others that lie in the same memory, when `layer` has run. */
+bool cr_pass_reads_before(const cr_graph *graph, int value, int layer);
+
 /* One file each. */
 cr_pass_run cr_pass_train, cr_pass_constants, cr_pass_dead, cr_pass_fold, cr_pass_stride,
-    cr_pass_fuse, cr_pass_bf16, cr_pass_int8, cr_pass_winograd, cr_pass_concat, cr_pass_batch;
+    cr_pass_fuse, cr_pass_bf16, cr_pass_int8, cr_pass_winograd, cr_pass_slice, cr_pass_concat,
+    cr_pass_batch;
 
 #endif

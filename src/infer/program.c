@@ -78,7 +78,7 @@ static crema_status add_layer(cr_program *program, cr_graph_layer *layer, char *
   program->frozen[index] = (cr_net_frozen_layer){.params = layer->params,
                                                  .blob = layer->blob,
                                                  .posts = layer->posts,
-                                                 .concat_in_place = layer->concat_in_place,
+                                                 .parts_in_place = layer->parts_in_place,
                                                  .once = layer->once,
                                                  .winograd = layer->winograd,
                                                  .retyped = layer->retyped,

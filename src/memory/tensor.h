@@ -157,26 +157,27 @@ crema_status cr_tensor_adopt_both(cr_tensor *tensor, crema_device *device, crema
 crema_status cr_tensor_place(cr_tensor *tensor, crema_context *context, cr_tensor *whole,
                              int64_t offset) CREMA_MUST_USE;
 
-/* Says that the values, of `shape`, are to lie in the memory of those of `whole`, of `whole_shape`,
- * as the part from index `at` of axis 1 on; where `whole` has such a home itself, in the memory of
- * that. *done is false, and nothing is changed, where that cannot be: shapes and types do not fit,
- * the values have another home or are a whole themselves, or they are shown (memory/view.h).
+/* Says that the values are to lie in the memory of those of `whole`, as `part` of these; where
+ * `whole` has such a home itself, in the memory of that. Either the parts are written and make the
+ * whole, or, with `read`, the whole is written and they are parts of what is there. *done is false,
+ * and nothing is changed, where that cannot be: shapes and types do not fit, the values have
+ * another home or are a whole themselves, or they are shown (memory/view.h).
  *
  * In which format the whole lies is not known until cr_tensor_order_home says it, and whether the
  * part can be described in it. From then on what is written in the home's format lies there, and
- * cr_tensor_go_home brings there what is not. Whoever has brought all parts of a whole there may say
- * that they are its values: cr_tensor_write in the format of cr_tensor_lies_in_order. Nobody may
- * write the whole while its parts are still read. A change of count of either ends the home, and so
- * does cr_tensor_leave_home; memory of the whole that is let go takes the values of parts with it
- * that are held nowhere else. */
-crema_status cr_tensor_set_home(cr_tensor *tensor, const crema_shape *shape, cr_tensor *whole,
-                                const crema_shape *whole_shape, int64_t at,
+ * cr_tensor_go_home brings there what is not. Whoever has brought all parts of a whole there may
+ * say that they are its values: cr_tensor_write in the format of cr_tensor_lies_in_order. Nobody
+ * may write the whole while its parts are still read, and whoever writes a part that is read, the
+ * whole. A change of count of either ends the home, and so does cr_tensor_leave_home; memory of the
+ * whole that is let go takes the values of parts with it that are held nowhere else. */
+crema_status cr_tensor_set_home(cr_tensor *tensor, cr_tensor *whole, const cr_part *part, bool read,
                                 bool *done) CREMA_MUST_USE;
 void cr_tensor_leave_home(cr_tensor *tensor);
 
-/* The whole lies in the order of `format`, in which a part is held on `device`. A no-op where that
- * is known already, and where the device has no such order. Parts with gaps have a place there only
- * if some of them are made of others. */
+/* The whole lies in the order of `format`, in which it or a part of it is held on `device`. A no-op
+ * where that is known already, unless `tensor` is read and nothing is written there, and where the
+ * device has no such order. Parts with gaps are written there only if some of them are made of
+ * others. */
 void cr_tensor_order_home(cr_tensor *tensor, crema_device *device, cr_format format);
 
 /* The format in which the values lie in their home; false: they have none, or it has no order, or
@@ -185,6 +186,11 @@ bool cr_tensor_has_home(const cr_tensor *tensor, cr_format *out);
 
 /* The same for a tensor that is a whole. */
 bool cr_tensor_lies_in_order(const cr_tensor *tensor, cr_format *out);
+
+/* Whether the newest values of `whole` lie where those of `tensor`, a part of them that is read,
+ * are at home. Then writing `tensor` in the home's format changes nothing there and makes them its
+ * values. */
+bool cr_tensor_can_read_home(const cr_tensor *tensor, const cr_tensor *whole);
 
 /* Brings the newest values home, if they are not there. Errors: those of a read. */
 crema_status cr_tensor_go_home(cr_tensor *tensor, crema_context *context) CREMA_MUST_USE;

@@ -58,40 +58,45 @@ void cr_tensor_leave_home(cr_tensor *tensor) {
 
 /* ---- the beginning ------------------------------------------------------- */
 
-static bool is_part_of(const crema_shape *shape, const crema_shape *whole, int64_t at) {
-  if (shape->axes != whole->axes || shape->axes < 2) return false;
+static bool is_part_of(const cr_part *part) {
+  const crema_shape *shape = &part->shape, *whole = &part->whole;
+  if (shape->axes != whole->axes || part->axis >= shape->axes) return false;
   for (int i = 0; i < shape->axes; ++i) {
-    if (i != 1 && shape->dim[i] != whole->dim[i]) return false;
+    if (i != part->axis && shape->dim[i] != whole->dim[i]) return false;
   }
-  return at >= 0 && shape->dim[1] <= whole->dim[1] - at;
+  return part->at >= 0 && shape->dim[part->axis] <= whole->dim[part->axis] - part->at;
 }
 
 /* Whether a home of `part` is the one that is asked for. */
 static bool is_home(const cr_tensor_home *home, const cr_tensor_home *asked) {
-  return home->whole == asked->whole && home->at == asked->at &&
-         crema_shape_equal(&home->shape, &asked->shape) &&
-         crema_shape_equal(&home->whole_shape, &asked->whole_shape);
+  const cr_part *a = &home->which, *b = &asked->which;
+  return home->whole == asked->whole && home->read == asked->read && a->axis == b->axis &&
+         a->at == b->at && crema_shape_equal(&a->shape, &b->shape) &&
+         crema_shape_equal(&a->whole, &b->whole);
 }
 
-crema_status cr_tensor_set_home(cr_tensor *tensor, const crema_shape *shape, cr_tensor *whole,
-                                const crema_shape *whole_shape, int64_t at, bool *done) {
+static int64_t count_of(const crema_shape *shape) {
+  return crema_shape_count(shape, 0, shape->axes);
+}
+
+crema_status cr_tensor_set_home(cr_tensor *tensor, cr_tensor *whole, const cr_part *part, bool read,
+                                bool *done) {
   values *v = tensor->values;
-  cr_tensor_home asked = {
-      .part = v, .whole = whole->values, .shape = *shape, .whole_shape = *whole_shape, .at = at};
+  cr_tensor_home asked = {.part = v, .whole = whole->values, .which = *part, .read = read};
   const cr_tensor_home *outer = whole->values->within;
   *done = false;
-  if (!is_part_of(shape, whole_shape, at)) return CREMA_OK;
+  if (!is_part_of(part)) return CREMA_OK;
   if (outer != NULL) {
+    if (outer->which.axis != part->axis || outer->read != read) return CREMA_OK;
     asked.whole = outer->whole;
-    asked.whole_shape = outer->whole_shape;
-    asked.at += outer->at;
+    asked.which.whole = outer->which.whole;
+    asked.which.at += outer->which.at;
   }
   const values *w = asked.whole;
   *done = v->within != NULL && is_home(v->within, &asked);
   if (v->within != NULL || v->parts != NULL || w == v) return CREMA_OK;
   if (v->type != w->type || v->view != NULL || w->view != NULL) return CREMA_OK;
-  if (v->count != crema_shape_count(shape, 0, shape->axes) ||
-      w->count != crema_shape_count(&asked.whole_shape, 0, asked.whole_shape.axes)) {
+  if (v->count != count_of(&asked.which.shape) || w->count != count_of(&asked.which.whole)) {
     return CREMA_OK;
   }
   cr_tensor_home *home = NULL;
@@ -107,31 +112,50 @@ crema_status cr_tensor_set_home(cr_tensor *tensor, const crema_shape *shape, cr_
 
 /* ---- the order ----------------------------------------------------------- */
 
+/* Whether parts are written there; all are, or none. */
+static bool is_written(const values *whole) {
+  const cr_tensor_home *home = whole->parts;
+  while (home != NULL && home->read) home = home->next;
+  return whole->ordered && home != NULL && home->fits;
+}
+
+/* Finds the place of each part. */
+static void find_places(values *w, const cr_backend *backend) {
+  bool fits = true, gaps = false;
+  int64_t extents = 0, extent = 0;
+  for (cr_tensor_home *home = w->parts; home != NULL; home = home->next) {
+    const cr_part *part = &home->which;
+    home->fits = backend->part(w->lies, part, &home->place);
+    if (home->read) continue;
+    fits = fits && home->fits;
+    gaps = gaps ||
+           (home->fits && home->place.format.layout != NULL && home->place.format.layout->gaps);
+    extents += part->shape.dim[part->axis];
+    extent = part->whole.dim[part->axis];
+  }
+  /* Kernels of libraries write without gaps, and what they wrote is then copied to its place once.
+   * That is worth it where parts are made of others, which are copied again and again otherwise. */
+  fits = fits && (!gaps || extents > extent);
+  for (cr_tensor_home *home = w->parts; home != NULL; home = home->next) {
+    if (!home->read) home->fits = fits;
+  }
+}
+
 void cr_tensor_order_home(cr_tensor *tensor, crema_device *device, cr_format format) {
   const cr_tensor_home *own = tensor->values->within;
   const cr_backend *backend = device->backend;
-  if (own == NULL || own->whole->ordered || backend->part == NULL) return;
-  if (format.type != own->whole->type) return;
+  if (own == NULL || backend->part == NULL || format.type != own->whole->type) return;
+  if (own->whole->ordered && (!own->read || is_written(own->whole))) return;
   values *w = own->whole;
   cr_format lies;
-  if (!backend->enlarge(cr_format_packed(format), &own->whole_shape, &lies)) return;
-  bool fits = true, gaps = false, same = cr_format_equal(lies, w->lies);
-  int64_t extents = 0;
+  if (!backend->enlarge(cr_format_packed(format), &own->which.whole, &lies)) return;
+  const bool same = cr_format_equal(lies, w->lies);
+  if (same && w->ordered) return;
   for (cr_tensor_home *home = w->parts; home != NULL && !same; home = home->next) {
     lose_memory(home->part); /* in the format that the whole had before */
   }
   w->lies = lies;
-  for (cr_tensor_home *home = w->parts; home != NULL; home = home->next) {
-    home->fits = backend->part(w->lies, &home->whole_shape, &home->shape, home->at, &home->place);
-    fits = fits && home->fits;
-    gaps = gaps ||
-           (home->fits && home->place.format.layout != NULL && home->place.format.layout->gaps);
-    extents += home->shape.dim[1];
-  }
-  /* Kernels of libraries write without gaps, and what they wrote is then copied to its place once.
-   * That is worth it where parts are made of others, which are copied again and again otherwise. */
-  fits = fits && (!gaps || extents > own->whole_shape.dim[1]);
-  for (cr_tensor_home *home = w->parts; home != NULL; home = home->next) home->fits = fits;
+  find_places(w, backend);
   w->ordered = true;
 }
 
@@ -146,7 +170,17 @@ bool cr_tensor_lies_in_order(const cr_tensor *tensor, cr_format *out) {
   const values *v = tensor->values;
   if (v->within != NULL) return cr_tensor_has_home(tensor, out);
   *out = v->lies;
-  return v->parts != NULL && v->ordered && v->parts->fits;
+  return is_written(v);
+}
+
+bool cr_tensor_can_read_home(const cr_tensor *tensor, const cr_tensor *whole) {
+  const cr_tensor_home *home = tensor->values->within;
+  const values *w = whole->values;
+  cr_format format;
+  if (!cr_tensor_has_home(tensor, &format) || !home->read) return false;
+  if (w->zero || w->head == NULL || !is_valid(w->head)) return false;
+  if (w == home->whole) return cr_format_equal(w->head->format, w->lies);
+  return w->within != NULL && w->within->whole == home->whole && w->head->at_home;
 }
 
 /* ---- moving in ----------------------------------------------------------- */

@@ -25,8 +25,8 @@ typedef struct format_slot {
  * cr_tensor_set_home). Belongs to the part; ends with either of the two. */
 typedef struct cr_tensor_home {
   struct cr_tensor_values *part, *whole;
-  crema_shape shape, whole_shape;
-  int64_t at;                  /* index of axis 1 of the whole */
+  cr_part which;
+  bool read;                   /* the part is read from the whole, not written there */
   bool fits;                   /* with whole->lies: there is a place, which is */
   cr_part_place place;         /* this one */
   struct cr_tensor_home *next; /* of the same whole */

@@ -145,9 +145,9 @@ crema_status cr_net_settle_params(const crema_net *net, int index) CREMA_MUST_US
 crema_status cr_net_settle_forward(const crema_net *net, int index) CREMA_MUST_USE;
 crema_status cr_net_settle_backward(const crema_net *net, int index) CREMA_MUST_USE;
 
-/* Places the bottoms of Concat layers that allow it (cr_net_frozen_layer.concat_in_place) in the
- * memory of the top, from the last layer to the first, as that top may itself be placed in another
- * one. To be called between passes; does nothing unless net->parts_moved. */
+/* Places the bottoms of Concat layers that allow it (cr_net_frozen_layer.parts_in_place) in the
+ * memory of the top, and the tops of Slice layers in that of the bottom. To be called between
+ * passes; does nothing unless net->parts_moved. */
 crema_status cr_net_place_parts(crema_net *net) CREMA_MUST_USE;
 
 /* Remembers the shapes with which a layer was last reshaped. */

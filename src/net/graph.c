@@ -168,7 +168,7 @@ static crema_status make_layer(cr_net_build *build, int index) {
     layer->layer->givens = build->frozen[index].params;
     layer->layer->posts = build->frozen[index].posts;
     layer->layer->int8 = build->frozen[index].int8;
-    layer->concat_in_place = build->frozen[index].concat_in_place;
+    layer->parts_in_place = build->frozen[index].parts_in_place;
     layer->once = build->frozen[index].once;
     layer->layer->winograd = build->frozen[index].winograd;
     if (build->frozen[index].retyped) layer->layer->types.forward = build->frozen[index].tops;

@@ -169,6 +169,19 @@ static bool is_replayed(const crema_net *net, int index) {
   return net->recomputes && net->segment[index] != net->segment[net->layers - 1];
 }
 
+/* What a Slice's tops may lie in is there until the last of them was read. */
+static void note_parts(const storages *all, const crema_net *net) {
+  for (int i = net->layers - 1; i >= 0; --i) {
+    const cr_net_layer *layer = &net->layer[i];
+    if (!layer->parts_in_place || layer->layer->bottoms != 1) continue;
+    storage *whole = find(all, layer->bottom[0]->data);
+    for (int j = 0; j < layer->layer->tops; ++j) {
+      const storage *part = find(all, layer->top[j]->data);
+      if (part->last > whole->last) whole->last = part->last;
+    }
+  }
+}
+
 static crema_status collect(const crema_net *net, storages *out) {
   size_t most = 2 * (size_t)net->blobs + 1;
   CR_TRY(CR_NEW(out->storage, most, "the lifetimes of blobs"));
@@ -184,6 +197,7 @@ static crema_status collect(const crema_net *net, storages *out) {
     for (int j = 0; j < layer->layer->tops; ++j) note_touch(out, i, layer->top[j]);
     if (runs_backward(layer)) note_backward(out, i, layer);
   }
+  note_parts(out, net);
   return CREMA_OK;
 }
 

@@ -35,18 +35,18 @@ typedef struct cr_net_layer {
   int *bottom_id, *top_id; /* indices into net->blob */
   bool *propagate_down;    /* one per bottom */
   bool need_backward;
-  bool inline_params;   /* the net's own text gives the parameters' values */
-  bool fused;           /* another layer computes its forward pass; backward runs as usual */
-  bool concat_in_place; /* see cr_net_frozen_layer */
-  bool once;            /* the same */
-  uint64_t ran;         /* 1 + net->shapes when it last did; 0: it has not run */
-  bool has_loss;        /* a top has a loss weight other than 0 */
-  bool loss_seeded;     /* the diffs of those tops hold the loss weights */
-  int first_param;      /* its first entry in net->net_param; layer->params of them */
-  int next_same;        /* the next layer of the same name; -1: none */
-  cr_net_end *ends;     /* of the data of bottoms, then tops; NULL where the net does not ask */
-  cr_net_past past;     /* empty unless the net plans its memory */
-  crema_shape *seen;    /* shapes at the last reshape: bottoms, then tops */
+  bool inline_params;  /* the net's own text gives the parameters' values */
+  bool fused;          /* another layer computes its forward pass; backward runs as usual */
+  bool parts_in_place; /* see cr_net_frozen_layer */
+  bool once;           /* the same */
+  uint64_t ran;        /* 1 + net->shapes when it last did; 0: it has not run */
+  bool has_loss;       /* a top has a loss weight other than 0 */
+  bool loss_seeded;    /* the diffs of those tops hold the loss weights */
+  int first_param;     /* its first entry in net->net_param; layer->params of them */
+  int next_same;       /* the next layer of the same name; -1: none */
+  cr_net_end *ends;    /* of the data of bottoms, then tops; NULL where the net does not ask */
+  cr_net_past past;    /* empty unless the net plans its memory */
+  crema_shape *seen;   /* shapes at the last reshape: bottoms, then tops */
 } cr_net_layer;
 
 /* Where the text of a net stands: for messages, and for relative paths inside it. */
@@ -134,12 +134,12 @@ crema_status cr_net_create_awaiting(Caffe__NetParameter *param, const crema_net_
 /* What a layer of a compiled model has from the model. */
 typedef struct cr_net_frozen_layer {
   int params;
-  crema_blob **blob;    /* the parameters; the net's layer shares their values */
-  cr_posts posts;       /* an addition is of the last bottom */
-  bool concat_in_place; /* a Concat along axis 1 whose bottoms may be written into its top */
-  bool winograd;        /* see cr_layer */
-  bool once;            /* the tops depend on shapes alone: it runs when some have changed */
-  bool retyped;         /* the tops are of type `tops`, not of the layer's own one */
+  crema_blob **blob;   /* the parameters; the net's layer shares their values */
+  cr_posts posts;      /* an addition is of the last bottom */
+  bool parts_in_place; /* see cr_graph_layer */
+  bool winograd;       /* see cr_layer */
+  bool once;           /* the tops depend on shapes alone: it runs when some have changed */
+  bool retyped;        /* the tops are of type `tops`, not of the layer's own one */
   crema_dtype tops;
   const cr_layer_int8 *int8; /* see cr_layer; must live as long as the net */
 } cr_net_frozen_layer;

@@ -1,4 +1,5 @@
-/* Bottoms of Concat layers that lie in the top from the start. */
+/* Bottoms of Concat layers that lie in the top from the start, and tops of Slice layers that stay
+ * in the bottom. */
 #include "core/fail.h"
 #include "net/build.h"
 
@@ -10,49 +11,100 @@ static bool is_kept(const crema_net *net, const cr_tensor *tensor) {
   return false;
 }
 
-/* A bottom that is kept outlives the top's memory; one of an int8 net has a scale of its own. */
-static bool can_be_in_place(const crema_net *net, const cr_net_layer *layer) {
-  const cr_layer *self = layer->layer;
-  int64_t extent = 0;
-  if (!layer->concat_in_place || net->context->device->backend->part == NULL) return false;
-  for (int j = 0; j < self->bottoms; ++j) {
-    const crema_dtype type = cr_tensor_type(layer->bottom[j]->data);
-    if (is_kept(net, layer->bottom[j]->data) || layer->bottom[j]->shape.axes < 2) return false;
-    if (type != CREMA_F32 && type != CREMA_BF16) return false;
-    extent += layer->bottom[j]->shape.dim[1];
+/* Whether a layer writes the values that `of` reads elsewhere; one that shows them under another
+ * name writes nothing. */
+static bool is_written(const crema_net *net, const cr_net_layer *of, const cr_tensor *tensor) {
+  for (int i = 0; i < net->layers; ++i) {
+    const cr_net_layer *layer = &net->layer[i];
+    if (layer == of || layer->layer->class->shares != CR_SHARES_NOTHING) continue;
+    for (int j = 0; j < layer->layer->tops; ++j) {
+      if (cr_tensor_shares_with(layer->top[j]->data, tensor)) return true;
+    }
   }
-  return self->bottoms > 1 && layer->top[0]->shape.axes >= 2 &&
-         layer->top[0]->shape.dim[1] == extent;
+  return false;
 }
 
-static crema_status place(const cr_net_layer *layer) {
-  cr_layer *self = layer->layer;
-  int64_t at = 0;
-  bool done = true;
-  int placed = 0;
-  for (; placed < self->bottoms && done; ++placed) {
-    const crema_blob *bottom = layer->bottom[placed];
-    CR_TRY(cr_tensor_set_home(bottom->data, &bottom->shape, layer->top[0]->data,
-                              &layer->top[0]->shape, at, &done));
-    at += bottom->shape.dim[1];
+/* The blobs that are parts, and the one that is the whole. */
+typedef struct sides {
+  crema_blob *const *part, *whole;
+  int parts;
+  bool read; /* a Slice's */
+} sides;
+
+static sides sides_of(const cr_net_layer *layer) {
+  const cr_layer *self = layer->layer;
+  if (self->bottoms == 1) return (sides){layer->top, layer->bottom[0], self->tops, true};
+  return (sides){layer->bottom, layer->top[0], self->bottoms, false};
+}
+
+/* The axis along which the parts make up the whole: the first one in which they differ from it. */
+static int axis_of(const sides *s) {
+  const crema_shape *part = &s->part[0]->shape, *whole = &s->whole->shape;
+  int axis = 0;
+  while (axis < part->axes && axis < whole->axes && part->dim[axis] == whole->dim[axis]) ++axis;
+  return axis;
+}
+
+/* What is kept is not let go of with the memory of another blob; one of an int8 net has a scale of
+ * its own. */
+static bool can_be_in_place(const crema_net *net, const cr_net_layer *layer, const sides *s) {
+  const int axis = axis_of(s);
+  int64_t extent = 0;
+  if (!layer->parts_in_place || net->context->device->backend->part == NULL) return false;
+  const bool stays = s->read && is_kept(net, s->whole->data);
+  if (axis >= s->whole->shape.axes) return false;
+  for (int j = 0; j < s->parts; ++j) {
+    const crema_dtype type = cr_tensor_type(s->part[j]->data);
+    if (is_kept(net, s->part[j]->data) || axis >= s->part[j]->shape.axes) return false;
+    if (type != CREMA_F32 && type != CREMA_BF16) return false;
+    if (stays && is_written(net, layer, s->part[j]->data)) return false;
+    extent += s->part[j]->shape.dim[axis];
   }
-  self->concat_in_place = done;
-  /* The last one is in another Concat, or not at all. */
-  for (int j = 0; !done && j < placed - 1; ++j) cr_tensor_leave_home(layer->bottom[j]->data);
+  return s->parts > 1 && s->whole->shape.dim[axis] == extent;
+}
+
+static crema_status place(const sides *s, bool *done) {
+  cr_part part = {.whole = s->whole->shape, .axis = axis_of(s)};
+  int placed = 0;
+  *done = true;
+  for (; placed < s->parts && *done; ++placed) {
+    part.shape = s->part[placed]->shape;
+    CR_TRY(cr_tensor_set_home(s->part[placed]->data, s->whole->data, &part, s->read, done));
+    part.at += part.shape.dim[part.axis];
+  }
+  /* The last one is a part of another blob, or of none. */
+  for (int j = 0; !*done && j < placed - 1; ++j) cr_tensor_leave_home(s->part[j]->data);
   return CREMA_OK;
 }
 
+static crema_status place_layer(const crema_net *net, const cr_net_layer *layer) {
+  const sides s = sides_of(layer);
+  layer->layer->parts_in_place = false;
+  if (!can_be_in_place(net, layer, &s)) return CREMA_OK;
+  return place(&s, &layer->layer->parts_in_place);
+}
+
+static void leave(const crema_net *net, const cr_net_layer *layer) {
+  const sides s = sides_of(layer);
+  for (int j = 0; j < s.parts; ++j) {
+    if (s.read || is_kept(net, s.part[j]->data)) cr_tensor_leave_home(s.part[j]->data);
+  }
+}
+
+/* The outer ones of parts of parts come first. */
 crema_status cr_net_place_parts(crema_net *net) {
   if (!net->parts_moved) return CREMA_OK;
   net->parts_moved = false;
+  for (int i = 0; i < net->layers; ++i) {
+    if (net->layer[i].parts_in_place) leave(net, &net->layer[i]);
+  }
   for (int i = net->layers - 1; i >= 0; --i) {
     const cr_net_layer *layer = &net->layer[i];
-    if (!layer->concat_in_place) continue;
-    layer->layer->concat_in_place = false;
-    for (int j = 0; j < layer->layer->bottoms; ++j) {
-      if (is_kept(net, layer->bottom[j]->data)) cr_tensor_leave_home(layer->bottom[j]->data);
-    }
-    if (can_be_in_place(net, layer)) CR_TRY(place(layer));
+    if (layer->parts_in_place && !sides_of(layer).read) CR_TRY(place_layer(net, layer));
+  }
+  for (int i = 0; i < net->layers; ++i) {
+    const cr_net_layer *layer = &net->layer[i];
+    if (layer->parts_in_place && sides_of(layer).read) CR_TRY(place_layer(net, layer));
   }
   return CREMA_OK;
 }

@@ -47,7 +47,7 @@ typedef struct counts {
 static crema_status count_bottoms(void *user, crema_net *net, int index) {
   counts *c = user;
   const cr_net_layer *layer = &net->layer[index];
-  if (!layer->layer->concat_in_place) return CREMA_OK;
+  if (!layer->layer->parts_in_place) return CREMA_OK;
   ++c->in_place;
   for (int j = 0; j < layer->layer->bottoms; ++j) {
     cr_format home;

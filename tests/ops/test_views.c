@@ -64,10 +64,20 @@ static void check_within(cr_tensor *whole, const crema_shape *all, const crema_s
   }
 }
 
+/* `tensor` is read in `whole`. */
+static bool read_there(cr_tensor *tensor, const crema_shape *shape, cr_tensor *whole,
+                       const crema_shape *all, int axis, int64_t at) {
+  const cr_part part = {.shape = *shape, .whole = *all, .axis = axis, .at = at};
+  bool done = false;
+  ok(cr_tensor_set_home(tensor, whole, &part, true, &done));
+  return done;
+}
+
 static bool set_home(cr_tensor *tensor, const crema_shape *shape, cr_tensor *whole,
                      const crema_shape *all, int64_t at) {
+  const cr_part part = {.shape = *shape, .whole = *all, .axis = 1, .at = at};
   bool done = false;
-  ok(cr_tensor_set_home(tensor, shape, whole, all, at, &done));
+  ok(cr_tensor_set_home(tensor, whole, &part, false, &done));
   return done;
 }
 
@@ -293,6 +303,110 @@ TEST(ops_read_views) {
   cr_tensor_destroy(y);
   cr_tensor_destroy(bias);
   cr_tensor_destroy(scale);
+}
+
+/* ---- parts that are read ------------------------------------------------- */
+
+/* What a Slice does; false where the newest values of `whole` are not at the part's home. */
+static bool read_home(cr_tensor *part, cr_tensor *whole) {
+  cr_format format;
+  crema_devptr data = {0};
+  cr_tensor_order_home(part, cr_cpu_device(), cr_tensor_head(whole));
+  if (!cr_tensor_can_read_home(part, whole)) return false;
+  assert_true(cr_tensor_has_home(part, &format));
+  ok(cr_tensor_write(part, cr_host_context(), format, &data));
+  return true;
+}
+
+/* Channels-last, in blocks, and plain: each part has the whole's values, where they lie. */
+TEST(parts_are_read_in_the_whole) {
+  const crema_shape all = {4, {1, 32, 3, 5}}, one = {4, {1, 16, 3, 5}};
+  const cr_format formats[] = {format_of(&all, last), format_of(&all, blocks), CR_PLAIN_F32};
+  for (int k = 0; k < 3; ++k) {
+    cr_tensor *whole = make(&all), *a = make(&one), *b = make(&one);
+    assert_true(read_there(a, &one, whole, &all, 1, 0));
+    assert_true(read_there(b, &one, whole, &all, 1, 16));
+    assert_false(read_home(b, whole)); /* zeros lie nowhere */
+    fill(whole, &all, formats[k], 1);
+    assert_true(read_home(a, whole) && read_home(b, whole));
+    assert_int_equal(cr_tensor_head(b).layout != NULL && cr_tensor_head(b).layout->gaps, k == 0);
+    assert_true(address_of(a) == address_of(whole));
+    assert_true(address_of(b) - address_of(a) == (size_t)(k == 0 ? 16 : 16 * 15) * sizeof(float));
+    check_part(a, &one, 1);
+    check_part(b, &one, 1 + 16 * 15);
+    cr_tensor_destroy(whole);
+    cr_tensor_destroy(b);
+    cr_tensor_destroy(a);
+  }
+}
+
+/* The order is the one in which the whole was written last. */
+TEST(parts_follow_the_order_of_the_whole) {
+  const crema_shape all = {4, {2, 32, 3, 5}}, one = {4, {2, 16, 3, 5}}, half = {4, {1, 32, 3, 5}};
+  cr_tensor *whole = make(&all), *a = make(&one), *sample = make(&half);
+  assert_true(read_there(a, &one, whole, &all, 1, 16));
+  assert_true(read_there(sample, &half, whole, &all, 0, 1));
+  fill(whole, &all, CR_PLAIN_F32, 1);
+  assert_false(read_home(a, whole)); /* two samples in plain order */
+  assert_true(read_home(sample, whole));
+  check_part(sample, &half, 1 + 32 * 15);
+  fill(whole, &all, format_of(&all, last), 7);
+  assert_true(read_home(a, whole) && read_home(sample, whole));
+  check_part(sample, &half, 7 + 32 * 15);
+  fill(whole, &all, format_of(&all, blocks), 9);
+  assert_false(read_home(a, whole));
+  assert_true(read_home(sample, whole));
+  check_part(sample, &half, 9 + 32 * 15);
+  cr_tensor_destroy(sample);
+  cr_tensor_destroy(a);
+  cr_tensor_destroy(whole);
+}
+
+static void run_parts(cr_op_kind kind, int args, const crema_shape *const *shape,
+                      cr_tensor *const *tensor, const char *kernel) {
+  cr_op_desc kind_only, *desc = NULL;
+  cr_op *op = NULL;
+  memset(&kind_only, 0, sizeof kind_only);
+  kind_only.kind = kind;
+  kind_only.type = CREMA_F32;
+  kind_only.u.axis = 1;
+  ok(cr_op_describe(&kind_only, args, shape, NULL, &desc));
+  ok(cr_op_create(&desc, &op));
+  ok(cr_op_run(op, cr_host_context(), tensor, NULL));
+  assert_string_equal(cr_op_kernel_name(op), kernel);
+  cr_op_destroy(op);
+}
+
+/* Concat and Slice ops read channels between others as they lie. */
+TEST(parts_are_cut_and_joined_where_they_lie) {
+  const crema_shape all = {4, {2, 24, 3, 5}}, one = {4, {2, 16, 3, 5}}, rest = {4, {2, 8, 3, 5}};
+  cr_tensor *whole = make(&all), *a = make(&one), *b = make(&rest), *both = make(&all);
+  cr_tensor *c = make(&rest), *d = make(&rest);
+  assert_true(read_there(a, &one, whole, &all, 1, 8) && read_there(b, &rest, whole, &all, 1, 0));
+  fill(whole, &all, format_of(&all, last), 1);
+  assert_true(read_home(a, whole) && read_home(b, whole));
+  run_parts(CR_OP_CONCAT, 3, (const crema_shape *[]){&rest, &one, &all},
+            (cr_tensor *[]){b, a, both}, "concat_dnnl");
+  check_part(both, &all, 1);
+  run_parts(CR_OP_SLICE, 3, (const crema_shape *[]){&one, &rest, &rest}, (cr_tensor *[]){a, c, d},
+            "slice_dnnl");
+  assert_int_equal(formats_of(a), 1);
+  assert_int_equal(formats_of(b), 1);
+  check_part(whole, &all, 1);
+  const float *x = NULL, *y = NULL;
+  ok(cr_tensor_host_read_floats(whole, &x));
+  for (int k = 0; k < 2; ++k) {
+    ok(cr_tensor_host_read_floats(k == 0 ? c : d, &y));
+    for (int i = 0; i < 2 * 8 * 15; ++i) {
+      assert_true(y[i] == x[i / 120 * 360 + (k + 1) * 120 + i % 120]);
+    }
+  }
+  cr_tensor_destroy(d);
+  cr_tensor_destroy(c);
+  cr_tensor_destroy(both);
+  cr_tensor_destroy(b);
+  cr_tensor_destroy(a);
+  cr_tensor_destroy(whole);
 }
 
 /* ---- the end of a home --------------------------------------------------- */

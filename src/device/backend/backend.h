@@ -78,11 +78,10 @@ typedef struct cr_backend {
    * layouts. Lives as long as `layout`, and is its own counterpart's counterpart. */
   const cr_layout *(*same_order)(const cr_layout *layout, crema_dtype type);
 
-  /* How the values of shape `part`, which are those of an array of shape `whole` from index `at` of
-   * axis 1 on, lie where the array is held in `format`. False: no layout can describe it, because a
-   * block of the order spans two parts. NULL for back ends without layouts. */
-  bool (*part)(cr_format format, const crema_shape *whole, const crema_shape *part, int64_t at,
-               cr_part_place *out);
+  /* How a part of an array lies where the array is held in `format`. False: no layout can describe
+   * it, because a block of the order spans two parts, or the axis is another than 0 and 1. NULL for
+   * back ends without layouts. */
+  bool (*part)(cr_format format, const cr_part *part, cr_part_place *out);
   /* The format of values of `shape` in the order of `format`, which is of another shape. False:
    * there is none. NULL where `part` is. */
   bool (*enlarge)(cr_format format, const crema_shape *shape, cr_format *out);

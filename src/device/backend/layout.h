@@ -15,12 +15,12 @@ typedef struct cr_layout {
   crema_device *device; /* whose kernels understand it */
   crema_dtype type;
   crema_shape shape;
-  size_t bytes;       /* memory it takes, padding included */
+  size_t bytes; /* memory it takes, padding included */
   /* Other values lie between these: they are a part of a larger array (a view). Only a part of a
    * tensor (memory/tensor.h) is held in such a layout. */
   bool gaps;
   const struct cr_layout *packed; /* with gaps: the layout of the same order without; may be NULL */
-  const void *detail; /* the back end's own description */
+  const void *detail;             /* the back end's own description */
 } cr_layout;
 
 /* One format in which the values of a tensor can be held. */
@@ -28,6 +28,14 @@ typedef struct cr_format {
   crema_dtype type;
   const cr_layout *layout; /* NULL: plain */
 } cr_format;
+
+/* A part of an array: the values of shape `shape` that are those from index `at` of `axis` on of an
+ * array of shape `whole`, which has all other extents in common with it. */
+typedef struct cr_part {
+  crema_shape shape, whole;
+  int axis;
+  int64_t at;
+} cr_part;
 
 /* How a part of an array lies in the memory of the whole. */
 typedef struct cr_part_place {

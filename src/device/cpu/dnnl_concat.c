@@ -28,6 +28,7 @@ typedef struct concat {
   int64_t positions; /* of which each is a row when the whole is channels-last */
   int64_t whole_row; /* values per row */
   int64_t *part_row;
+  int64_t whole_step, *part_step; /* from one row to the next: more where it is a view */
   int pieces;
   piece *piece;
 } concat;
@@ -36,6 +37,7 @@ static void destroy_concat(cr_plan *plan) {
   concat *j = plan->state;
   if (j == NULL) return;
   free(j->piece);
+  free(j->part_step);
   free(j->part_row);
   free(j);
   plan->state = NULL;
@@ -47,9 +49,10 @@ static cr_dnnl_order held_order(const cr_plan *plan, int arg) {
   const cr_dnnl_order none = {CR_DNNL_OTHER, 1};
   if (layout == NULL || layout->type != plan->desc->arg[arg].type) return none;
   if (!crema_shape_equal(&layout->shape, &plan->desc->arg[arg].shape)) return none;
-  return cr_dnnl_layout_order(layout);
+  return cr_dnnl_layout_order(layout->gaps ? layout->packed : layout);
 }
 
+/* An argument that is read is taken as it is where it is a view in the format that is wanted. */
 static crema_status set_format(cr_plan *plan, int arg, crema_dtype type, cr_dnnl_order order) {
   const crema_shape *shape = &plan->desc->arg[arg].shape;
   if (shape->axes < 3 || shape->axes > 5 || shape->dim[1] % order.block != 0) {
@@ -60,12 +63,23 @@ static crema_status set_format(cr_plan *plan, int arg, crema_dtype type, cr_dnnl
   plan->format[arg].type = type;
   crema_status status = cr_dnnl_layout(plan->context->device, md, &plan->format[arg].layout);
   cr_md_destroy(md);
+  const cr_layout *held = plan->hint[arg].layout;
+  const bool read = plan->desc->kind == CR_OP_SLICE ? arg == 0 : arg < plan->desc->args - 1;
+  if (read && cr_dnnl_layout_step(held) > 0 && held->packed == plan->format[arg].layout) {
+    plan->format[arg].layout = held;
+  }
   return status;
 }
 
 /* The order that part `p` has in its own memory. */
 static cr_dnnl_order part_order(const cr_plan *plan, const concat *j, int p) {
-  return cr_dnnl_layout_order(plan->format[j->first_part + p].layout);
+  const cr_layout *layout = plan->format[j->first_part + p].layout;
+  return cr_dnnl_layout_order(layout->gaps ? layout->packed : layout);
+}
+
+static int64_t step_of(const cr_plan *plan, int arg, int64_t row) {
+  const int64_t step = cr_dnnl_layout_step(plan->format[arg].layout);
+  return step > 0 ? step : row;
 }
 
 /* Cuts one row of all parts into pieces. */
@@ -77,9 +91,11 @@ static crema_status cut_pieces(const cr_plan *plan, concat *j, int parts, cr_dnn
   int64_t pieces = 0;
   for (int p = 0; p < parts; ++p) {
     j->part_row[p] = arg[p].shape.dim[1] * row_values;
+    j->part_step[p] = step_of(plan, j->first_part + p, j->part_row[p]);
     j->whole_row += j->part_row[p];
     pieces += (j->part_row[p] + PIECE - 1) / PIECE;
   }
+  j->whole_step = step_of(plan, j->whole, j->whole_row);
   j->piece = calloc((size_t)pieces, sizeof *j->piece);
   if (j->piece == NULL) return cr_fail_memory((size_t)pieces * sizeof *j->piece, "a plan");
   int64_t at = 0;
@@ -118,7 +134,8 @@ static crema_status plan_parts(cr_plan *plan, int first_part, int whole, cr_dnnl
   j->first_part = first_part;
   j->whole = whole;
   j->part_row = calloc((size_t)parts, sizeof *j->part_row);
-  crema_status status = j->part_row == NULL
+  j->part_step = calloc((size_t)parts, sizeof *j->part_step);
+  crema_status status = j->part_row == NULL || j->part_step == NULL
                             ? cr_fail_memory((size_t)parts * sizeof *j->part_row, "a plan")
                             : cut_pieces(plan, j, parts, order);
   if (status != CREMA_OK) destroy_concat(plan);
@@ -151,15 +168,15 @@ static void copy_blocks(char *to, size_t to_step, const char *from, size_t from_
 /* One piece of row `row`, from its part to the whole, or with `apart` the other way. */
 static void copy_piece(const concat *j, const piece *p, char *whole, char *part, int64_t row,
                        bool apart) {
-  const int64_t part_row = j->part_row[p->part];
-  char *a = whole + (size_t)(row * j->whole_row + p->whole_offset) * j->size;
+  char *a = whole + (size_t)(row * j->whole_step + p->whole_offset) * j->size;
   if (p->block == 0) {
-    char *b = part + (size_t)(row * part_row + p->part_offset) * j->size;
+    char *b = part + (size_t)(row * j->part_step[p->part] + p->part_offset) * j->size;
     memcpy(apart ? b : a, apart ? a : b, (size_t)p->values * j->size);
     return;
   }
   const int64_t sample = row / j->positions, position = row % j->positions;
-  const int64_t before = sample * part_row + p->part_offset; /* channels of whole images */
+  const int64_t before =
+      sample * j->part_row[p->part] + p->part_offset; /* channels of whole images */
   char *b = part + (size_t)(before * j->positions + position * p->block) * j->size;
   const size_t bytes = (size_t)p->block * j->size, step = (size_t)j->positions * bytes;
   if (apart) copy_blocks(b, step, a, bytes, bytes, p->values / p->block);
@@ -188,8 +205,8 @@ static crema_status run_slice(const cr_call *call) {
   return CREMA_OK;
 }
 
-CR_KERNEL(concat_dnnl, CONCAT, .types = CR_DNNL_TYPES, .library = true, .follows_hints = true,
-          .plan = plan_concat, .run = run_concat, .destroy = destroy_concat);
+CR_KERNEL(concat_dnnl, CONCAT, .types = CR_DNNL_TYPES, .library = true, .views = true,
+          .follows_hints = true, .plan = plan_concat, .run = run_concat, .destroy = destroy_concat);
 
 #define CONCAT_INTEGERS(row, of)                     \
   const cr_kernel cr_##row = {.name = #row,          \
@@ -204,5 +221,5 @@ CR_KERNEL(concat_dnnl, CONCAT, .types = CR_DNNL_TYPES, .library = true, .follows
 CONCAT_INTEGERS(concat_u8_dnnl, U8);
 CONCAT_INTEGERS(concat_i8_dnnl, I8);
 
-CR_KERNEL(slice_dnnl, SLICE, .types = CR_DNNL_TYPES, .library = true, .follows_hints = true,
-          .plan = plan_slice, .run = run_slice, .destroy = destroy_concat);
+CR_KERNEL(slice_dnnl, SLICE, .types = CR_DNNL_TYPES, .library = true, .views = true,
+          .follows_hints = true, .plan = plan_slice, .run = run_slice, .destroy = destroy_concat);

@@ -305,24 +305,36 @@ static crema_status packed_layout(crema_device *device, crema_dtype type, cr_dnn
   return status;
 }
 
-bool cr_dnnl_part(cr_format format, const crema_shape *whole, const crema_shape *part, int64_t at,
-                  cr_part_place *out) {
+/* The bytes from one index of the part's axis to the next; 0: they differ. */
+static size_t step_of(cr_format format, cr_dnnl_order order, const cr_part *part) {
+  const crema_shape *whole = &part->whole;
+  const size_t size = crema_dtype_size(format.type);
+  if (part->axis == 0) {
+    const size_t values = (size_t)crema_shape_count(whole, 0, whole->axes);
+    const size_t bytes = format.layout != NULL ? format.layout->bytes : values * size;
+    return whole->dim[0] > 0 ? bytes / (size_t)whole->dim[0] : 0;
+  }
+  if (part->axis != 1 || part->at % order.block != 0) return 0;
+  if (order.kind == CR_DNNL_LAST) return size;
+  if (part->shape.dim[0] != 1 || part->shape.dim[1] % order.block != 0) return 0;
+  return (size_t)crema_shape_count(whole, 2, whole->axes) * size;
+}
+
+bool cr_dnnl_part(cr_format format, const cr_part *part, cr_part_place *out) {
   const cr_dnnl_order order = cr_dnnl_layout_order(format.layout);
+  const crema_shape *whole = &part->whole;
   crema_device *device = cr_cpu_device();
-  const int axes = whole->axes;
-  if (order.kind == CR_DNNL_OTHER || axes < 2 || part->axes != axes) return false;
+  if (order.kind == CR_DNNL_OTHER) return false;
   if (format.layout != NULL && !crema_shape_equal(&format.layout->shape, whole)) return false;
-  if (at % order.block != 0 || part->dim[1] % order.block != 0) return false;
-  if (order.kind != CR_DNNL_LAST && part->dim[0] != 1) return false;
-  const int64_t before = order.kind == CR_DNNL_LAST ? 1 : crema_shape_count(whole, 2, axes);
-  *out = (cr_part_place){.format.type = format.type,
-                         .offset = (size_t)(at * before) * crema_dtype_size(format.type)};
+  const size_t step = step_of(format, order, part);
+  if (step == 0) return false;
+  *out = (cr_part_place){.format.type = format.type, .offset = (size_t)part->at * step};
   const cr_layout *packed = NULL;
-  if (packed_layout(device, format.type, order, part, &packed) != CREMA_OK) return false;
+  if (packed_layout(device, format.type, order, &part->shape, &packed) != CREMA_OK) return false;
   out->format.layout = packed;
-  if (order.kind != CR_DNNL_LAST || part->dim[1] == whole->dim[1]) return true;
-  return part_with_gaps(device, format.type, order, whole, part, packed, &out->format.layout) ==
-         CREMA_OK;
+  if (order.kind != CR_DNNL_LAST || part->shape.dim[1] == whole->dim[1]) return true;
+  return part_with_gaps(device, format.type, order, whole, &part->shape, packed,
+                        &out->format.layout) == CREMA_OK;
 }
 
 bool cr_dnnl_enlarge(cr_format format, const crema_shape *shape, cr_format *out) {

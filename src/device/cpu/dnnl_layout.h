@@ -60,10 +60,10 @@ cr_dnnl_order cr_dnnl_layout_order(const cr_layout *layout);
  * above; NULL where there is none. */
 const cr_layout *cr_dnnl_layout_in(const cr_layout *layout, crema_dtype type);
 
-/* See cr_backend.part: for whole arrays that are channels-last; and for those of one sample in
- * plain order or in blocks of channels, whose parts have no gaps. */
-bool cr_dnnl_part(cr_format format, const crema_shape *whole, const crema_shape *part, int64_t at,
-                  cr_part_place *out);
+/* See cr_backend.part: for samples of arrays (axis 0); for channels (axis 1) of arrays that are
+ * channels-last, and of those of one sample in plain order or in blocks of channels, whose parts
+ * have no gaps. */
+bool cr_dnnl_part(cr_format format, const cr_part *part, cr_part_place *out);
 
 /* See cr_backend.enlarge. */
 bool cr_dnnl_enlarge(cr_format format, const crema_shape *shape, cr_format *out);

@@ -216,8 +216,8 @@ struct cr_layer {
    * reshape. */
   bool winograd;
   /* For a Concat: the bottoms' values have their homes (cr_tensor_set_home) side by side in the
-   * top's memory. src/net changes it between passes. */
-  bool concat_in_place;
+   * top's memory; for a Slice: the tops' in the bottom's. src/net changes it between passes. */
+  bool parts_in_place;
   /* For a class with takes_int8: the layer computes with integers, as this says
    * (layers/common/layer_int8.h), and its weights are some; NULL: with floats. Set before setup,
    * must outlive the layer. */

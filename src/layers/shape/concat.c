@@ -131,7 +131,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
                             crema_blob *const *top) {
   concat_state *s = layer->state;
   bool done = layer->bottoms == 1;
-  if (layer->concat_in_place && !done) {
+  if (layer->parts_in_place && !done) {
     CR_TRY(cr_layer_in(layer, forward_in_place(layer, context, bottom, top, &done)));
   }
   if (done) return CREMA_OK;

@@ -95,10 +95,33 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   return cr_layer_op_make(layer, &s->backward, &desc, n + 1, s->args.shape);
 }
 
+/* The tops' values are the bottom's, where these lie. *done is false where they cannot be read from
+ * there. */
+static crema_status forward_in_place(const cr_layer *layer, crema_context *context,
+                                     crema_blob *const *bottom, crema_blob *const *top,
+                                     bool *done) {
+  cr_format format;
+  crema_devptr data = {0};
+  cr_tensor_order_home(top[0]->data, context->device, cr_tensor_head(bottom[0]->data));
+  *done = true;
+  for (int i = 0; i < layer->tops; ++i) {
+    *done = *done && cr_tensor_can_read_home(top[i]->data, bottom[0]->data);
+  }
+  for (int i = 0; i < layer->tops && *done; ++i) {
+    *done = cr_tensor_has_home(top[i]->data, &format);
+    CR_TRY(cr_tensor_write(top[i]->data, context, format, &data));
+  }
+  return CREMA_OK;
+}
+
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
   slice_state *s = layer->state;
-  if (layer->tops == 1) return CREMA_OK;
+  bool done = layer->tops == 1;
+  if (layer->parts_in_place && !done) {
+    CR_TRY(cr_layer_in(layer, forward_in_place(layer, context, bottom, top, &done)));
+  }
+  if (done) return CREMA_OK;
   s->args.tensor[0] = bottom[0]->data;
   for (int i = 0; i < layer->tops; ++i) s->args.tensor[i + 1] = top[i]->data;
   return cr_layer_op_run(&s->forward, context, s->args.tensor, NULL);
@@ -125,6 +148,7 @@ const cr_layer_class cr_layer_slice = {
     .bottoms = {1, 1},
     .tops = {1, CR_ANY},
     .shares = CR_SHARES_IF_ONE,
+    .takes_bf16 = true,
     .setup = setup,
     .reshape = reshape,
     .forward = forward,
