@@ -92,13 +92,23 @@ static crema_status store(const cr_op_arg *arg, const op_buffer *from, double *v
   return status;
 }
 
-/* Blocks of 8 channels for images, whatever the library would choose here; plain for the rest. */
-static cr_format private_format(const crema_shape *shape, crema_dtype type) {
+/* Whether two axes take turns that together are the channels of an image. */
+static bool exchanges_channels(const cr_op_desc *desc) {
+  return desc->kind == CR_OP_PERMUTE && desc->arg[0].shape.axes == 4 && desc->u.order[1] == 2 &&
+         desc->u.order[2] == 1;
+}
+
+/* Blocks of 8 channels for images, whatever the library would choose here, and channels-last where
+ * the channels are two axes; plain for the rest. */
+static cr_format private_format(const cr_op_desc *desc, const crema_shape *shape,
+                                crema_dtype type) {
   cr_format found = {type, NULL};
   cr_md md = NULL;
   if (shape->axes < 3 || shape->axes > 5) return found;
-  const cr_dnnl_order blocked = {CR_DNNL_BLOCKED, 8};
-  if (cr_dnnl_md_ordered(shape, type, blocked, &md) != CREMA_OK) return found;
+  const bool turns = exchanges_channels(desc);
+  const cr_dnnl_order order = {turns ? CR_DNNL_LAST : CR_DNNL_BLOCKED, turns ? 1 : 8};
+  const crema_shape image = {3, {shape->dim[0], shape->dim[1] * shape->dim[2], shape->dim[3]}};
+  if (cr_dnnl_md_ordered(turns ? &image : shape, type, order, &md) != CREMA_OK) return found;
   if (cr_dnnl_layout(cr_cpu_device(), md, &found.layout) != CREMA_OK) found.layout = NULL;
   cr_md_destroy(md);
   return found;
@@ -113,7 +123,7 @@ static void fill_hints(const op_run *run, const char *access, cr_format *hint) {
     const bool held = arg->type == CREMA_F32 || arg->type == CREMA_F16 || arg->type == CREMA_BF16 ||
                       arg->type == run->desc->type;
     if (offered && (access[i] == 'R' || access[i] == 'U') && held) {
-      hint[i] = private_format(&arg->shape, arg->type);
+      hint[i] = private_format(run->desc, &arg->shape, arg->type);
     }
     if (run->opaque_in && i == run->opaque) hint[i] = run->opaque_in->format;
   }

@@ -41,6 +41,7 @@
   X(copy_dnnl)             \
   X(concat_dnnl)           \
   X(slice_dnnl)            \
+  X(shuffle_dnnl)          \
   X(affine_fwd_dnnl)       \
   X(quantize_dnnl)         \
   X(affine_bwd_data_dnnl)  \
