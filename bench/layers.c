@@ -6,7 +6,8 @@
  * that is below 40 % and they take more than three times the copying. Convolutions, inner products,
  * LSTM and LRN have no row: bench/chain, bench/training and bench/peers measure these. Then two
  * layers of detectors at sizes of published nets, in milliseconds.
- * Usage: layers [-t THREADS] [TYPE...] */
+ * Usage: layers [-t THREADS] [-processor] [TYPE...]; with -processor processor time takes the place
+ * of time, which is right for one thread only. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -400,6 +401,7 @@ static void measure_proposal(int *slow) {
 
 int main(int argc, char **argv) {
   int threads[2], counts = wanted_threads(argc, argv, threads), slow = 0;
+  if (is_given("-processor", argc, argv)) use_processor_time();
   printf("%-24s %7s %9s %7s %6s %9s %7s %6s (over copying, at most 3; of the FMA peak)\n", "layer",
          "threads", "forward", "ratio", "peak", "backward", "ratio", "peak");
   for (int t = 0; t < counts; ++t) {

@@ -22,8 +22,10 @@
   X(concat_i8_dnnl)        \
   X(ip_bwd_weights_dnnl)   \
   X(pool_fwd_blocked)      \
+  X(pool_fwd_plain)        \
   X(pool_fwd_dnnl)         \
   X(pool_bwd_blocked)      \
+  X(pool_bwd_plain)        \
   X(pool_bwd_dnnl)         \
   X(lrn_fwd_dnnl)          \
   X(lrn_bwd_dnnl)          \
