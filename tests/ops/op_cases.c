@@ -363,6 +363,7 @@ const op_case op_cases[] = {
     BN("large", "8 32 17 19; 8 32 17 19; 32; 32", true),
 
     SOFTMAX("rows", "3 7; 3 7", 1),
+    SOFTMAX("rows of strips", "3 150; 3 150", 1),
     SOFTMAX("channels", "2 5 3 2; 2 5 3 2", 1),
     SOFTMAX("blocked channels", "2 16 3 2; 2 16 3 2", 1),
     SOFTMAX("last axis", "2 3 2 5; 2 3 2 5", 3),

@@ -10,22 +10,58 @@ typedef struct planes {
   int64_t channels, step;
 } planes;
 
-/* The axis is the last one. */
-CR_CLONES static void softmax_row(int64_t channels, const cr_value *x, cr_value *y) {
+/* Values whose powers are computed at a time, and sums that are made side by side of these. */
+enum { STRIP = 64, LANES = 16 };
+
+/* Rows of at most so many values are fetched while the row before is worked on. The processor does
+ * that by itself within long rows. */
+enum { FETCHED = 4096 };
+
+CR_INLINE void fetch_strip(const cr_value *x, const cr_value *y) {
+  const int line = 64 / (int)sizeof *x;
+  for (int c = 0; c < STRIP; c += line) {
+    __builtin_prefetch(x + c);
+    __builtin_prefetch(y + c, 1);
+  }
+}
+
+CR_INLINE void power_strip(const cr_value *x, cr_real top, cr_value *y, double *sum) {
+  cr_real power[STRIP];
+#pragma omp simd
+  for (int c = 0; c < STRIP; ++c) {
+    power[c] = cr_ref_exp_below_0(cr_get(x, c) - top);
+    cr_put(y, c, power[c]);
+  }
+#pragma omp simd
+  for (int c = 0; c < LANES; ++c) {
+    const cr_real one = power[c] + power[c + LANES];
+    const cr_real two = power[c + 2 * LANES] + power[c + 3 * LANES];
+    sum[c] += (double)(one + two);
+  }
+}
+
+/* The axis is the last one. The row `ahead` of this one, if not 0, is fetched. */
+CR_CLONES static void softmax_row(int64_t channels, int64_t ahead, const cr_value *x, cr_value *y) {
   cr_real top = -INFINITY;
 #pragma omp simd reduction(max : top)
   for (int64_t c = 0; c < channels; ++c) {
     const cr_real value = cr_get(x, c);
     top = value > top ? value : top;
   }
-  double sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t c = 0; c < channels; ++c) {
+  double sum[LANES] = {0}, all = 0;
+  int64_t done = 0;
+  for (; done + STRIP <= channels; done += STRIP) {
+    if (ahead > 0) fetch_strip(x + ahead + done, y + ahead + done);
+    power_strip(x + done, top, y + done, sum);
+  }
+#pragma omp simd reduction(+ : all)
+  for (int64_t c = done; c < channels; ++c) {
     const cr_real power = cr_ref_exp_below_0(cr_get(x, c) - top);
     cr_put(y, c, power);
-    sum += (double)power;
+    all += (double)power;
   }
-  const cr_real scale = (cr_real)(1 / sum);
+  for (int c = 0; done > 0 && c < LANES; ++c) all += sum[c];
+  const cr_real scale = (cr_real)(1 / all);
 #pragma omp simd
   for (int64_t c = 0; c < channels; ++c) cr_put(y, c, cr_get(y, c) * scale);
 }
@@ -124,12 +160,13 @@ static crema_status softmax_fwd(const cr_call *call) {
   const cr_value *src = cr_as_values(call->buffer, 0);
   cr_value *dst = cr_as_values(call->buffer, 1);
   const planes p = {s.channels, s.inner};
+  const int64_t ahead = s.channels <= FETCHED ? s.channels : 0;
 #pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 0) >= \
                                               CR_REF_PARALLEL_MIN / 4)
   for (int64_t b = 0; b < s.outer * blocks_of(&s); ++b) {
     int64_t at;
     const int64_t width = block_at(&s, b, &at);
-    if (s.inner == 1) softmax_row(s.channels, src + at, dst + at);
+    if (s.inner == 1) softmax_row(s.channels, b + 1 < s.outer ? ahead : 0, src + at, dst + at);
     else softmax_planes(p, width, src + at, dst + at);
   }
   return CREMA_OK;
