@@ -1,5 +1,5 @@
 /* Max and average pooling over two axes of tensors in plain order whose windows are two columns
- * apart.
+ * STRIDE and two apart.
  *
  * oneDNN 2.6 brings plain planes into blocks of channels and back for this, which takes four times
  * as long as copying as many bytes. The positions of maxima have the layout and element type of
@@ -12,7 +12,11 @@
 #include "device/cpu/dnnl_prim.h"
 #include "device/cpu/dnnl_rows.h"
 
-enum { LANES = 8, STRIDE = 2, PARALLEL_MIN = 16384 /* values; below, one thread is faster */ };
+enum {
+  LANES = 8,
+  STRIDE = 2 /* of columns, and their number in a window */,
+  PARALLEL_MIN = 16384 /* values; below, one thread is faster */
+};
 
 /* Vectors of 8 windows side by side; element-wise aligned. */
 typedef float floats __attribute__((vector_size(32), aligned(4), may_alias));
@@ -46,7 +50,7 @@ CR_INLINE reach reach_of(const windows *p, int axis, int64_t index) {
 /* ---- forward ------------------------------------------------------------- */
 
 /* Column kx of 8 windows, the first of which begins at `at`. Nothing behind the last window is
- * read: the kernel has at least two columns. */
+ * read. */
 CR_INLINE void column(const float *at, int kx, floats *out) {
   const float *from = kx == 0 ? at : at + kx - 1;
   const floats a = *(const floats *)from, b = *(const floats *)(from + LANES);
@@ -55,34 +59,34 @@ CR_INLINE void column(const float *at, int kx, floats *out) {
 }
 
 /* The maxima of 8 windows, the first of several that are equal, and their positions. */
-CR_INLINE void maxima(const windows *p, int wide, const reach *y, const float *at, float *dst,
+CR_INLINE void maxima(const windows *p, const reach *y, const float *at, float *dst,
                       uint8_t *indices) {
   floats best;
-  ints index = (ints){0} + (int32_t)(y->from * wide);
+  ints index = (ints){0} + (int32_t)(y->from * STRIDE);
   column(at, 0, &best);
   for (int64_t ky = y->from; ky < y->to; ++ky, at += p->in[1]) {
-    for (int kx = 0; kx < wide; ++kx) {
+    for (int kx = 0; kx < STRIDE; ++kx) {
       floats value;
       column(at, kx, &value);
       const ints more = value > best;
       best = (floats)(((ints)value & more) | ((ints)best & ~more));
-      index = ((int32_t)(ky * wide + kx) & more) | (index & ~more);
+      index = ((int32_t)(ky * STRIDE + kx) & more) | (index & ~more);
     }
   }
   *(floats *)dst = best;
   if (indices != NULL) *(bytes *)indices = __builtin_convertvector(index, bytes);
 }
 
-CR_INLINE void averages(const windows *p, int wide, const reach *y, const float *at, float *dst) {
+CR_INLINE void averages(const windows *p, const reach *y, const float *at, float *dst) {
   floats sum = {0};
   for (int64_t ky = y->from; ky < y->to; ++ky, at += p->in[1]) {
-    for (int kx = 0; kx < wide; ++kx) {
+    for (int kx = 0; kx < STRIDE; ++kx) {
       floats value;
       column(at, kx, &value);
       sum += value;
     }
   }
-  *(floats *)dst = sum / (float)(y->counted * wide);
+  *(floats *)dst = sum / (float)(y->counted * STRIDE);
 }
 
 /* One window at the left or right edge. `rows`: the input's first row in it. */
@@ -105,13 +109,13 @@ static void forward_edge(const windows *p, const reach *y, int64_t column, const
 }
 
 /* Windows begin ... end - 1 of a row, 8 at a time: the last 8 may have some of those before. */
-CR_INLINE void forward_row(const windows *p, bool max, int wide, const reach *y, const float *rows,
+CR_INLINE void forward_row(const windows *p, bool max, const reach *y, const float *rows,
                            float *dst, uint8_t *indices) {
   for (int64_t next = p->begin; next < p->end; next += LANES) {
     const int64_t x = next < p->end - LANES ? next : p->end - LANES;
     const float *at = rows + x * STRIDE - p->pad[1];
-    if (max) maxima(p, wide, y, at, dst + x, indices == NULL ? NULL : indices + x);
-    else averages(p, wide, y, at, dst + x);
+    if (max) maxima(p, y, at, dst + x, indices == NULL ? NULL : indices + x);
+    else averages(p, y, at, dst + x);
   }
 }
 
@@ -121,10 +125,8 @@ CR_CLONES static void forward_plane(const windows *p, const float *src, float *d
   for (int64_t i = 0; i < p->out[0]; ++i, dst += p->out[1]) {
     const reach y = reach_of(p, 0, i);
     const float *rows = src + (y.start + y.from) * p->in[1];
-    if (p->max && p->kernel[1] == 2) forward_row(p, true, 2, &y, rows, dst, indices);
-    else if (p->max) forward_row(p, true, 3, &y, rows, dst, indices);
-    else if (p->kernel[1] == 2) forward_row(p, false, 2, &y, rows, dst, NULL);
-    else forward_row(p, false, 3, &y, rows, dst, NULL);
+    if (p->max) forward_row(p, true, &y, rows, dst, indices);
+    else forward_row(p, false, &y, rows, dst, NULL);
     for (int64_t x = 0; x < p->out[1]; ++x) {
       if (x == p->begin) x = p->end;
       if (x < p->out[1])
@@ -192,13 +194,13 @@ CR_CLONES static void backward_plane(const windows *p, const float *diff_dst,
 
 /* ---- planning ------------------------------------------------------------ */
 
-/* For 8 windows side by side at least that are 2 or 3 columns wide, with a stride of 2. */
+/* For 8 windows side by side at least that are 2 columns wide, with a stride of 2. */
 static crema_status fill_windows(const cr_plan *plan, int src, int dst, windows *p) {
   const cr_window *w = &plan->desc->u.pool.window;
   const crema_shape *in = &plan->desc->arg[src].shape, *out = &plan->desc->arg[dst].shape;
-  if (w->axes != 2 || in->axes != 4 || out->axes != 4 || w->kernel[1] < 2 || w->kernel[1] > 3 ||
+  if (w->axes != 2 || in->axes != 4 || out->axes != 4 || w->kernel[1] != STRIDE ||
       w->kernel[0] > UINT8_MAX / w->kernel[1] || w->stride[1] != STRIDE) {
-    return cr_fail(CREMA_E_UNSUPPORTED, "not windows of 2 or 3 columns, 2 apart");
+    return cr_fail(CREMA_E_UNSUPPORTED, "not windows of 2 columns, 2 apart");
   }
   p->planes = in->dim[0] * in->dim[1];
   p->covered = true;
@@ -226,7 +228,7 @@ static crema_status fill_windows(const cr_plan *plan, int src, int dst, windows 
 static crema_status plan_windows(cr_plan *plan, int src, int dst, int indices, bool apart) {
   windows p;
   CR_TRY(fill_windows(plan, src, dst, &p));
-  if (apart && (p.kernel[0] > p.stride[0] || p.kernel[1] > p.stride[1])) {
+  if (apart && p.kernel[0] > p.stride[0]) {
     return cr_fail(CREMA_E_UNSUPPORTED, "windows that overlap");
   }
   if (!cr_dnnl_absent(plan, indices)) plan->format[indices].type = CREMA_U8;
