@@ -236,6 +236,7 @@ const op_case op_cases[] = {
     IP("one row", "1 19; 7 19; 7; 1 7", false),
     IP("image", "2 3 2 2; 4 12; 4; 2 4", false),
     IP("four rows", "4 6; 5 6; 5; 4 5", false),
+    IP("rows of one value", "5; 3 1; 3; 5 3", false),
     IP("empty batch", "0 5; 4 5; 4; 0 4", false),
     IP("blocked image", "2 16 2 2; 5 64; 5; 2 5", false),
     IP("transposed", "3 5; 5 4; 4; 3 4", true),
@@ -282,6 +283,8 @@ const op_case op_cases[] = {
     MAX_POOL("max uneven", "1 2 5 6; 1 2 3 6; 1 2 3 6 i32", {2, {1, 3}, {2, 1}, {0, 1}, {1, 1}}),
     /* 255 and 256 elements, whose numbers fit into a byte and do not. */
     MAX_POOL("max of 255", "1 1 17 17; 1 1 3 1; 1 1 3 1 i32", {2, {15, 17}, {1, 1}, {0}, {1, 1}}),
+    MAX_POOL("max of a column of 255", "1 1 255 2; 1 1 1 2; 1 1 1 2 i32",
+             {2, {255, 1}, {1, 1}, {0}, {1, 1}}),
     MAX_POOL("max of 256", "1 1 17 17; 1 1 2 2; 1 1 2 2 i32", WINDOW(16, 1, 0)),
     MAX_POOL("max one axis", "2 3 9; 2 3 4; 2 3 4 i32", {1, {3}, {2}, {0}, {1}}),
     MAX_POOL("max three axes", "1 2 4 4 4; 1 2 2 2 2; 1 2 2 2 2 i32",
