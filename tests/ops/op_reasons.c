@@ -142,6 +142,34 @@ static bool is_no_small_plane(const question *q) {
   return w->axes != 2 || w->kernel[0] * w->kernel[1] > UINT8_MAX;
 }
 
+static bool is_no_pair_of_columns(const question *q) {
+  const cr_window *w = &q->desc->u.pool.window;
+  return w->axes != 2 || pool_input(q)->axes != 4 || w->kernel[1] != 2 || w->stride[1] != 2 ||
+         2 * w->kernel[0] > UINT8_MAX;
+}
+
+/* Fewer than 8 windows lie inside the input's columns. */
+static bool has_few_columns(const question *q) {
+  const cr_window *w = &q->desc->u.pool.window;
+  int64_t inside = 0;
+  if (is_no_pair_of_columns(q)) return false;
+  for (int64_t x = 0; x < pool_output(q)->dim[3]; ++x) {
+    const int64_t from = 2 * x - w->pad[1];
+    inside += from >= 0 && from + 2 <= pool_input(q)->dim[3];
+  }
+  return inside < 8;
+}
+
+static bool is_not_plain(const question *q) {
+  const bool backward = q->desc->kind == CR_OP_POOL_BWD;
+  return q->held[backward && q->desc->u.pool.method == CR_POOL_MAX ? 1 : 0].layout != NULL;
+}
+
+static bool has_overlapping_rows(const question *q) {
+  const cr_window *w = &q->desc->u.pool.window;
+  return w->kernel[0] > w->stride[0];
+}
+
 /* ---- others ---- */
 
 static bool has_few_rows(const question *q) {
@@ -173,6 +201,11 @@ static bool is_along_an_inner_axis(const question *q) {
   return false;
 }
 
+static bool has_long_rows(const question *q) {
+  const cr_op_arg *arg = &q->desc->arg[0];
+  return arg->type == CREMA_F32 && arg->shape.dim[q->desc->u.axis] >= 512;
+}
+
 static bool is_not_along_channels(const question *q) {
   return q->desc->u.axis != 1;
 }
@@ -197,8 +230,18 @@ static const reason reasons[] = {
     {"ip_fwd_dnnl_matmul", "a product of few rows", has_few_rows, true},
     {"lrn_", "LRN over one channel", is_over_one_channel, true},
     {"lrn_bwd_", "the forward pass ran in another way", is_possible, false},
-    {"pool_", "average pooling past padding", averages_past_padding, true},
+    {"pool_fwd_dnnl", "average pooling past padding", averages_past_padding, true},
+    {"pool_bwd_dnnl", "average pooling past padding", averages_past_padding, true},
     {"pool_", "windows outside the input", has_windows_outside, true},
+    {"pool_fwd_plain", "dilated or empty windows", has_windows_outside, true},
+    {"pool_bwd_plain", "dilated or empty windows", has_windows_outside, true},
+    {"pool_fwd_plain", "not windows of 2 columns", is_no_pair_of_columns, true},
+    {"pool_bwd_plain", "not windows of 2 columns", is_no_pair_of_columns, true},
+    {"pool_fwd_plain", "few columns", has_few_columns, true},
+    {"pool_bwd_plain", "few columns", has_few_columns, true},
+    {"pool_fwd_plain", "not in plain order", is_not_plain, true},
+    {"pool_bwd_plain", "not in plain order", is_not_plain, true},
+    {"pool_bwd_plain", "windows that overlap", has_overlapping_rows, true},
     {"pool_fwd_blocked", "dilated or empty windows", has_windows_outside, true},
     {"pool_bwd_blocked", "dilated or empty windows", has_windows_outside, true},
     {"pool_fwd_blocked", "not max pooling", is_no_held_maximum, true},
@@ -213,6 +256,7 @@ static const reason reasons[] = {
     {"bn_", "held in plain memory", first_is_plain, true},
     {"softmax_", "softmax over an inner axis", is_along_an_inner_axis, true},
     {"softmax_", "an empty shape", is_empty, true},
+    {"softmax_fwd_dnnl", "softmax over long rows", has_long_rows, true},
     {"sum_", "held in plain memory", all_are_plain, true},
     {"copy_", "held in plain memory", first_is_plain, true},
     {"axpby_", "held in plain memory", second_is_plain, true},
@@ -222,6 +266,7 @@ static const reason reasons[] = {
     {"slice_", "held in plain memory", first_is_plain, true},
     {"slice_", "not along the channels", is_not_along_channels, true},
     {"slice_", "channels do not fill whole blocks", parts_blocks, true},
+    {"shuffle_", "other than channels held channels-last", is_possible, false},
     {"affine_", "not held in blocks of channels", first_is_plain, true},
 };
 

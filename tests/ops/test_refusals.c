@@ -78,6 +78,8 @@ static void become(const refusal *r, const char *const *args, int output) {
   if (r->alive != NULL) {
     setenv("LD_PRELOAD", CREMA_FEW_THREADS, 1);
     setenv("FEW_THREADS", r->alive, 1);
+    /* With a policy of the user's own no thread is started that others sleep because of. */
+    setenv("GOMP_SPINCOUNT", "1000", 1);
   }
   set_limit(RLIMIT_AS, r->memory);
   set_limit(RLIMIT_DATA, r->data);

@@ -74,7 +74,7 @@ static crema_status set_format(cr_plan *plan, int arg, crema_dtype type, cr_dnnl
 /* The order that part `p` has in its own memory. */
 static cr_dnnl_order part_order(const cr_plan *plan, const concat *j, int p) {
   const cr_layout *layout = plan->format[j->first_part + p].layout;
-  return cr_dnnl_layout_order(layout->gaps ? layout->packed : layout);
+  return cr_dnnl_layout_order(layout != NULL && layout->gaps ? layout->packed : layout);
 }
 
 static int64_t step_of(const cr_plan *plan, int arg, int64_t row) {
