@@ -62,10 +62,10 @@ static case_runner find_runner(const char *dir) {
   const char *slash = strrchr(dir, '/');
   const char *name = slash == NULL ? dir : slash + 1;
   if (has(dir, "transform_param.prototxt")) return golden_run_transform_case;
+  if (has(dir, "deploy.prototxt") && has(dir, "reference.h5")) return golden_run_model_case;
   if (has(dir, "solver.prototxt")) return golden_run_solver_case;
   if (has(dir, "type.txt") || has(dir, "status.txt")) return golden_run_proto_case;
   if (has(dir, "weights.caffemodel")) return golden_run_proto_case;
-  if (has(dir, "deploy.prototxt") && has(dir, "reference.h5")) return golden_run_model_case;
   if (!has(dir, "net.prototxt")) return NULL;
   if (has(dir, "case.h5")) return golden_run_layer_case;
   if (has_prefix(dir, "expected_") || strncmp(name, "reject_", 7) == 0) return golden_run_net_case;
