@@ -320,6 +320,11 @@ TEST(segmentation_of_the_second_format) {
       "  }\n}\nlayer {\n  type: \"Interp\"\n  interp_param {\n    zoom_factor: 1\n"
       "    pad_beg: 0\n    pad_end: -1\n  }\n}\n",
       true);
+  net_becomes("layers { type: MAT_WRITE mat_write_param { prefix: 'p' strip: 0 period: 1 } include "
+              "{ phase: TEST } }",
+              "layer {\n  type: \"MatWrite\"\n  include {\n    phase: TEST\n  }\n"
+              "  mat_write_param {\n    prefix: \"p\"\n    strip: 0\n    period: 1\n  }\n}\n",
+              true);
   net_fails("layers { name: 'l' softmaxloss_param { ignore_label: [1, 2] } }", CREMA_E_UNSUPPORTED,
             "layer \"l\": 2 labels are ignored; one at most is supported");
   net_fails("layers { name: 'l' softmaxloss_param { weight_source: 'w' } }", CREMA_E_UNSUPPORTED,
