@@ -61,24 +61,63 @@ static crema_status crop_bwd(const cr_call *call) {
   return CREMA_OK;
 }
 
+CR_INLINE void repeat_by(int64_t tiles, int64_t count, const cr_value *x, cr_value *y) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    for (int64_t c = 0; c < tiles; ++c) y[i * tiles + c] = x[i];
+  }
+}
+
+/* Each of `count` values `tiles` times; twice is what most nets ask for. */
+CR_CLONES static void repeat(int64_t tiles, int64_t count, const cr_value *x, cr_value *y) {
+  if (tiles == 2) repeat_by(2, count, x, y);
+  else repeat_by(tiles, count, x, y);
+}
+
 /* src (outer, inner), dst (outer, tiles, inner). */
 static crema_status tile_fwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 1, 1);
-#pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 1) >= CR_REF_PARALLEL_MIN)
+  const cr_value *src = cr_as_values(call->buffer, 0);
+  cr_value *dst = cr_as_values(call->buffer, 1);
+  const bool large = cr_op_arg_count(call->desc, 1) >= CR_REF_PARALLEL_MIN;
+  if (s.inner == 1) {
+#pragma omp parallel for schedule(static) if (large)
+    for (int part = 0; part < CR_REF_PARTS; ++part) {
+      const int64_t from = cr_ref_part(s.outer, part), to = cr_ref_part(s.outer, part + 1);
+      repeat(s.channels, to - from, src + from, dst + from * s.channels);
+    }
+    return CREMA_OK;
+  }
+#pragma omp parallel for schedule(static) if (large)
   for (int64_t r = 0; r < s.outer * s.channels; ++r) {
-    memcpy(cr_as_values(call->buffer, 1) + r * s.inner,
-           cr_as_values(call->buffer, 0) + r / s.channels * s.inner,
-           (size_t)s.inner * sizeof(cr_value));
+    memcpy(dst + r * s.inner, src + r / s.channels * s.inner, (size_t)s.inner * sizeof(cr_value));
   }
   return CREMA_OK;
 }
 
-/* The sums of `tiles` arrays of `count` values, one behind the other. */
-CR_CLONES static void sum_tiles(int64_t tiles, int64_t count, const cr_value *x, cr_value *y) {
+/* y[i] = the sum of `tiles` values `step` apart, the first of which are `apart` from each other. */
+CR_INLINE void sum_few(int64_t tiles, int64_t step, int64_t apart, int64_t count, const cr_value *x,
+                       cr_value *y) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    double sum = 0;
+    for (int64_t c = 0; c < tiles; ++c) sum += (double)cr_get(x, i * apart + c * step);
+    cr_put(y, i, (cr_real)sum);
+  }
+}
+
+/* The sums of `count` runs of `tiles` values. */
+CR_CLONES static void sum_runs(int64_t tiles, int64_t count, const cr_value *x, cr_value *y) {
+  if (tiles == 2) sum_few(2, 1, 2, count, x, y);
+  else sum_few(tiles, 1, tiles, count, x, y);
+}
+
+CR_INLINE void sum_strips(int64_t tiles, int64_t count, const cr_value *x, cr_value *y) {
   enum { WIDTH = 512 };
   for (int64_t begin = 0; begin < count; begin += WIDTH) {
     const int64_t width = count - begin < WIDTH ? count - begin : WIDTH;
-    double sum[WIDTH] = {0};
+    double sum[WIDTH];
+    memset(sum, 0, (size_t)width * sizeof *sum);
     for (int64_t c = 0; c < tiles; ++c) {
       const cr_value *tile = x + c * count + begin;
 #pragma omp simd
@@ -89,12 +128,27 @@ CR_CLONES static void sum_tiles(int64_t tiles, int64_t count, const cr_value *x,
   }
 }
 
+/* The sums of `tiles` arrays of `count` values, one behind the other. */
+CR_CLONES static void sum_tiles(int64_t tiles, int64_t count, const cr_value *x, cr_value *y) {
+  if (tiles == 2) sum_few(2, count, 1, count, x, y);
+  else sum_strips(tiles, count, x, y);
+}
+
 /* diff_dst, diff_src: the sum over the tiles. */
 static crema_status tile_bwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
   const cr_value *dy = cr_as_values(call->buffer, 0);
   cr_value *dx = cr_as_values(call->buffer, 1);
-#pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 0) >= CR_REF_PARALLEL_MIN)
+  const bool large = cr_op_arg_count(call->desc, 0) >= CR_REF_PARALLEL_MIN;
+  if (s.inner == 1) {
+#pragma omp parallel for schedule(static) if (large)
+    for (int part = 0; part < CR_REF_PARTS; ++part) {
+      const int64_t from = cr_ref_part(s.outer, part), to = cr_ref_part(s.outer, part + 1);
+      sum_runs(s.channels, to - from, dy + from * s.channels, dx + from);
+    }
+    return CREMA_OK;
+  }
+#pragma omp parallel for schedule(static) if (large)
   for (int64_t r = 0; r < s.outer; ++r) {
     sum_tiles(s.channels, s.inner, dy + r * s.channels * s.inner, dx + r * s.inner);
   }
