@@ -542,6 +542,8 @@ const op_case op_cases[] = {
      .shapes = "5 7; 5",
      .desc = {.kind = CR_OP_ROW_REDUCE_FWD, .u.rows = {CR_REDUCE_SUMSQ, 1}}},
     SIMPLE("three", CR_OP_ARG_MAX, "3 7 2; 3 3 2; 3 3 2"),
+    SIMPLE("long rows", CR_OP_ARG_MAX, "3 77 1; 3 5 1; 3 5 1"),
+    SIMPLE("wide planes", CR_OP_ARG_MAX, "2 6 150; 2 2 150; 2 2 150"),
     {.label = "ties", .shapes = "4 9 1; 4 9 1; -", .desc = {.kind = CR_OP_ARG_MAX}, .ties = true},
 
     {.label = "middle",
@@ -556,6 +558,9 @@ const op_case op_cases[] = {
      .desc = {.kind = CR_OP_PERMUTE, .u.order = {0, 2, 1, 3}}},
     {.label = "turned", .shapes = "3 4; 4 3", .desc = {.kind = CR_OP_PERMUTE, .u.order = {1, 0}}},
     SIMPLE("three", CR_OP_TILE_FWD, "4 5; 4 3 5"),
+    SIMPLE("two", CR_OP_TILE_FWD, "4 21; 4 2 21"),
+    SIMPLE("single values", CR_OP_TILE_FWD, "75 1; 75 3 1"),
+    SIMPLE("single values, two", CR_OP_TILE_FWD, "175 1; 175 2 1"),
     SIMPLE("repeated", CR_OP_GATHER_FWD, "4 5; 9; 9 5"),
     {.label = "two axes",
      .shapes = "2 3 5 6; 2 27 3 3",

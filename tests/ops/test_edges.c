@@ -90,6 +90,30 @@ TEST(test_nan_passes_through) {
   assert_true(isnan(loss));
 }
 
+/* The order of ArgMax: of equal values the later first, nan behind minus infinity. `apart`: from
+ * one value of a position to the next. */
+static void check_order(int64_t apart) {
+  enum { CHANNELS = 40, MOST = 3 };
+  const int wanted[] = {35, 2, 9, 5, 39};
+  const crema_shape x = {3, {1, CHANNELS, apart}}, ranks = {3, {1, CHANNELS, apart}};
+  static float from[CHANNELS * MOST], index[CHANNELS * MOST];
+  for (int64_t i = 0; i < CHANNELS * apart; ++i) {
+    const int64_t c = i / apart;
+    from[i] = c == 35 || c == 2 ? INFINITY : c == 9 ? 4 : c == 5 ? -INFINITY : NAN;
+  }
+  ok(run(&cr_arg_max_f32_ref, &(cr_op_params){0}, (const crema_shape *[]){&x, &ranks, NULL}, 3,
+         (void *[]){from, index, NULL}, NULL));
+  for (int64_t p = 0; p < apart; ++p) {
+    for (int k = 0; k < 5; ++k) assert_true(index[k * apart + p] == (float)wanted[k]);
+    assert_true(index[5 * apart + p] == 38 && index[(CHANNELS - 1) * apart + p] == 0);
+  }
+}
+
+TEST(test_order_of_the_largest) {
+  check_order(1);
+  check_order(3);
+}
+
 TEST(test_softmax_of_large_scores) {
   const crema_shape shape = {2, {2, 3}};
   float x[] = {1000, 1001, -1000, -2000, -2000, -2000}, y[6];
