@@ -17,6 +17,8 @@
 #include "layers/common/layer_host.h"
 #include "layers/common/layer_op.h"
 
+enum { WIDTH = 256 /* pixels that are looked at together: a few cache lines of each class */ };
+
 typedef struct seg_state {
   int64_t classes;
   int64_t *right, *labels, *guesses; /* of each class */
@@ -66,21 +68,50 @@ static bool counts(const cr_layer *layer, double label) {
   return true;
 }
 
+/* The best class of `width` pixels side by side, the first one of several; score c of pixel i is
+ * score[c * step + i]. A loop for each result, so that compilers find vectors for both. */
+#define FIND_BEST(name, real)                                                           \
+  static void name(const real *score, int64_t step, int64_t classes, int64_t width,     \
+                   int32_t *best) {                                                     \
+    real top[WIDTH];                                                                    \
+    for (int64_t i = 0; i < width; ++i) top[i] = score[i], best[i] = 0;                 \
+    for (int64_t c = 1; c < classes; ++c) {                                             \
+      const real *here = score + c * step;                                              \
+      for (int64_t i = 0; i < width; ++i) {                                             \
+        const int32_t before = best[i];                                                 \
+        best[i] = here[i] > top[i] ? (int32_t)c : before;                               \
+      }                                                                                 \
+      for (int64_t i = 0; i < width; ++i) top[i] = here[i] > top[i] ? here[i] : top[i]; \
+    }                                                                                   \
+  }
+FIND_BEST(find_best_wide, double)
+FIND_BEST(find_best_narrow, float)
+
+/* Pixel i of `first` and behind it has label first + i. */
+static void add_strip(const cr_layer *layer, const cr_host_values *labels, int64_t first,
+                      int64_t width, const int32_t *best) {
+  const seg_state *s = layer->state;
+  for (int64_t i = 0; i < width; ++i) {
+    const double label = cr_host_get(labels, first + i);
+    if (!counts(layer, label)) continue;
+    ++s->labels[(int64_t)label];
+    ++s->guesses[best[i]];
+    s->right[best[i]] += best[i] == (int64_t)label;
+  }
+}
+
 static void add_pixels(const cr_layer *layer, const crema_shape *f, const cr_host_values *scores,
                        const cr_host_values *labels) {
-  const seg_state *s = layer->state;
-  for (int64_t i = 0; i < f->dim[0] * f->dim[2]; ++i) {
-    const int64_t first = i / f->dim[2] * f->dim[1] * f->dim[2] + i % f->dim[2];
-    const double label = cr_host_get(labels, i);
-    int64_t best = 0;
-    if (!counts(layer, label)) continue;
-    for (int64_t c = 1; c < s->classes; ++c) {
-      const double score = cr_host_get(scores, first + c * f->dim[2]);
-      if (score > cr_host_get(scores, first + best * f->dim[2])) best = c;
+  const int64_t classes = f->dim[1], pixels = f->dim[2];
+  int32_t best[WIDTH];
+  for (int64_t n = 0; n < f->dim[0]; ++n) {
+    for (int64_t begin = 0; begin < pixels; begin += WIDTH) {
+      const int64_t width = pixels - begin < WIDTH ? pixels - begin : WIDTH;
+      const int64_t from = n * classes * pixels + begin;
+      if (scores->wide) find_best_wide(scores->wide + from, pixels, classes, width, best);
+      else find_best_narrow(scores->narrow + from, pixels, classes, width, best);
+      add_strip(layer, labels, n * pixels + begin, width, best);
     }
-    ++s->labels[(int64_t)label];
-    ++s->guesses[best];
-    s->right[best] += best == (int64_t)label;
   }
 }
 

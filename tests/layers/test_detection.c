@@ -386,6 +386,29 @@ TEST(segmentations_are_measured) {
   rig_free(&r);
 }
 
+/* As many pixels as no strip holds; the best score of every third pixel stands twice, and the
+ * first of these counts. */
+TEST(many_pixels_are_measured) {
+  enum { SAMPLES = 2, OF_PIXEL = 5, PIXELS = 601 };
+  rig r;
+  int hits = 0;
+  rig_make(&r, "SegAccuracy", "", CAFFE__PHASE__TEST, "2 5 1 601|2 1 1 601", 1);
+  ok(rig_setup(&r));
+  for (int i = 0; i < SAMPLES * PIXELS; ++i) {
+    const int best = i * 7 % 11 % OF_PIXEL, label = i % OF_PIXEL;
+    float *score = rig_data(r.bottom[0]) + i / PIXELS * OF_PIXEL * PIXELS + i % PIXELS;
+    for (int c = 0; c < OF_PIXEL; ++c) score[c * PIXELS] = (float)(c % 3);
+    score[best * PIXELS] = 3;
+    if (i % 3 == 0) score[(OF_PIXEL - 1) * PIXELS] = 3;
+    rig_data(r.bottom[1])[i] = (float)label;
+    hits += best == label;
+  }
+  ok(rig_forward(&r));
+  assert_true(hits > 0);
+  assert_true(fabs((double)rig_data(r.top[0])[0] - (double)hits / (SAMPLES * PIXELS)) < 1e-6);
+  rig_free(&r);
+}
+
 int main(void) {
   return run_all_tests(NULL, NULL);
 }
