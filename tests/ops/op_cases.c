@@ -527,6 +527,8 @@ const op_case op_cases[] = {
     LOSS("narrow margin", CR_OP_CONTRASTIVE_FWD, "7 3; 7 3; 7; 1", .contrastive = {1e-6f, true}),
     LOSS("identity", CR_OP_INFOGAIN_FWD, "2 4 3; 2 3; -; 1; 1", .norm = 0),
     LOSS("matrix", CR_OP_INFOGAIN_FWD, "2 4 3; 2 3; 4 4; 1; 1", .nll = {true, 2}),
+    LOSS("many rows", CR_OP_INFOGAIN_FWD, "600 2; 600; 2 2; 1; 1", .nll = {true, 1}),
+    LOSS("long planes", CR_OP_INFOGAIN_FWD, "1 2 600; 1 600; 2 2; 1; 1", .nll = {true, 1}),
 
     {.label = "mean", .shapes = "5 7; 5 7; 5", .desc = {.kind = CR_OP_MVN_FWD}},
     {.label = "deviation",

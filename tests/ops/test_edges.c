@@ -292,6 +292,44 @@ TEST(test_many_scores) {
   assert_true(count == SCORES * 4 / 5);
 }
 
+/* Rows of more probabilities than are worked through at a time. Where the matrix is 0 not even nan
+ * counts. */
+TEST(test_infogain_of_many_classes) {
+  enum { CLASSES = 2500, ROWS = 3 };
+  static float prob[ROWS * CLASSES], slope[ROWS * CLASSES];
+  float *gain = calloc((size_t)CLASSES * CLASSES, sizeof *gain);
+  float label[ROWS] = {2400, 7, 2499}, diff = 0.5f, loss = 0, count = 0;
+  const crema_shape scores = {2, {ROWS, CLASSES}}, labels = {1, {ROWS}}, one = {1, {1}};
+  const crema_shape matrix = {2, {CLASSES, CLASSES}};
+  const cr_op_params desc = {.nll = {true, 7}};
+  double sum = 0;
+  assert_non_null(gain);
+  for (int i = 0; i < ROWS * CLASSES; ++i) prob[i] = (float)(i % 977 + 1) / 1e4f;
+  for (int r = 0; r < ROWS; ++r) {
+    float *row = gain + (size_t)label[r] * CLASSES;
+    for (int c = 0; c < CLASSES; ++c) row[c] = (float)(c % 3) - 0.5f * (float)(c % 2);
+    prob[r * CLASSES + 6] = NAN;
+    assert_true(row[6] == 0 && row[2400] == 0);
+  }
+  ok(run(&cr_infogain_fwd_f32_ref, &desc,
+         (const crema_shape *[]){&scores, &labels, &matrix, &one, &one}, 5,
+         (void *[]){prob, label, gain, &loss, &count}, NULL));
+  ok(run(&cr_infogain_bwd_f32_ref, &desc,
+         (const crema_shape *[]){&scores, &labels, &matrix, &one, &scores}, 5,
+         (void *[]){prob, label, gain, &diff, slope}, &(cr_op_scalars){.alpha = 2}));
+  for (int i = 0; i < ROWS * CLASSES; ++i) {
+    const float weight = i / CLASSES == 1 ? 0 : gain[(int)label[0] * CLASSES + i % CLASSES];
+    const float wanted = weight == 0 ? 0 : -weight / prob[i];
+    if (weight != 0) sum -= (double)weight * log((double)prob[i]);
+    if (slope[i] != wanted) {
+      fail_msg("gradient %d is %g, not %g", i, (double)slope[i], (double)wanted);
+    }
+  }
+  free(gain);
+  assert_true(fabs((double)loss - sum) < 1e-5 * sum);
+  assert_true(count == 2);
+}
+
 int main(void) {
   return run_all_tests(NULL, NULL);
 }

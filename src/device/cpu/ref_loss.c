@@ -254,50 +254,173 @@ static cr_real gain_of(const cr_real *gain, int64_t label, int64_t c, int64_t cl
   return label == c ? 1 : 0;
 }
 
+/* The sum of -weight log(prob); probabilities without weight may be anything. */
+CR_CLONES static double weighted_logs(int64_t count, const cr_real *weight, const cr_value *prob) {
+  const cr_real least = cr_ref_log(least_probability);
+  double sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < count; ++i) {
+    const cr_real given = cr_get(prob, i);
+    const cr_real nats = given < least_probability ? least : cr_ref_log(given);
+    sum -= (double)weight[i] * (double)(weight[i] != 0 ? nats : 0);
+  }
+  return sum;
+}
+
+CR_CLONES static void infogain_slopes(int64_t count, cr_real factor, const cr_real *weight,
+                                      const cr_value *prob, cr_value *diff) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    const cr_real given = cr_get(prob, i);
+    const cr_real slope =
+        -factor * weight[i] / (given < least_probability ? least_probability : given);
+    cr_put(diff, i, weight[i] == 0 ? 0 : slope);
+  }
+}
+
+enum {
+  WIDTH = 512, /* positions that are worked through at a time */
+  STRIP = 2048 /* probabilities that are worked through at a time */
+};
+
+/* Positions that are neighbours in memory: of one sample, or with inner = 1 of several. */
+typedef struct infogain_block {
+  int64_t first, at; /* the first position, and its element of class 0 */
+  int64_t count;
+  int64_t truth[WIDTH];
+} infogain_block;
+
+/* Positions of a block. With inner = 1 they are whole rows of probabilities. */
+static int64_t infogain_width(const cr_split *s) {
+  if (s->inner > 1) return WIDTH;
+  const int64_t rows = STRIP / (s->channels > 0 ? s->channels : 1);
+  return rows < 1 ? 1 : rows < WIDTH ? rows : WIDTH;
+}
+
+static int64_t infogain_blocks(const cr_split *s) {
+  const int64_t width = infogain_width(s);
+  if (s->inner == 1) return (s->outer + width - 1) / width;
+  return s->outer * ((s->inner + width - 1) / width);
+}
+
+/* Block b of all; returns the first position whose label is out of range, or -1. */
+static int64_t infogain_begin(const cr_call *call, const cr_split *s, int64_t b,
+                              infogain_block *out) {
+  const cr_real *label = cr_as_reals(call->buffer, 1);
+  const int64_t width = infogain_width(s), length = s->inner == 1 ? s->outer : s->inner;
+  const int64_t blocks = (length + width - 1) / width;
+  const int64_t sample = b / blocks, begin = b % blocks * width;
+  out->first = sample * length + begin;
+  out->at = sample * s->channels * length + (s->inner == 1 ? begin * s->channels : begin);
+  out->count = length - begin < width ? length - begin : width;
+  for (int64_t i = 0; i < out->count; ++i) {
+    out->truth[i] = cr_label_class(label[out->first + i], s->channels, call->desc->u.nll.has_ignore,
+                                   call->desc->u.nll.ignore);
+    if (out->truth[i] == CR_LABEL_BAD) return out->first + i;
+  }
+  return -1;
+}
+
+/* Classes from c on whose probabilities at a block's positions are neighbours in memory. */
+static int64_t infogain_classes(const cr_split *s, int64_t c) {
+  if (s->inner > 1) return 1;
+  return s->channels - c < STRIP ? s->channels - c : STRIP;
+}
+
+/* The weights of these, `classes` of them, at each position; 0 where the label is ignored. */
+static void infogain_weights(const infogain_block *block, const cr_split *s, const cr_real *gain,
+                             int64_t c, int64_t classes, cr_real *weight) {
+  for (int64_t i = 0; i < block->count; ++i) {
+    const int64_t truth = block->truth[i];
+    if (truth >= 0 && gain && classes > 1) {
+      memcpy(weight + i * classes, gain + truth * s->channels + c,
+             (size_t)classes * sizeof *weight);
+      continue;
+    }
+    for (int64_t k = 0; k < classes; ++k) {
+      weight[i * classes + k] = truth < 0 ? 0 : gain_of(gain, truth, c + k, s->channels);
+    }
+  }
+}
+
+/* What one part of the blocks adds; `bad` as infogain_begin returns. */
+typedef struct infogain_part {
+  double loss;
+  int64_t count, bad;
+} infogain_part;
+
+static infogain_part infogain_over(const cr_call *call, const cr_split *s, int64_t begin,
+                                   int64_t end) {
+  const cr_value *prob = cr_as_values(call->buffer, 0);
+  const cr_real *gain = cr_as_reals(call->buffer, 2);
+  infogain_part out = {0, 0, -1};
+  infogain_block block;
+  cr_real weight[STRIP];
+  for (int64_t b = begin; b < end; ++b) {
+    out.bad = infogain_begin(call, s, b, &block);
+    if (out.bad >= 0) break;
+    for (int64_t i = 0; i < block.count; ++i) out.count += block.truth[i] < 0 ? 0 : 1;
+    for (int64_t c = 0, classes; c < s->channels; c += classes) {
+      classes = infogain_classes(s, c);
+      infogain_weights(&block, s, gain, c, classes, weight);
+      out.loss += weighted_logs(block.count * classes, weight, prob + block.at + c * s->inner);
+    }
+  }
+  return out;
+}
+
 /* prob (outer, C, inner), label (outer, inner), gain (C, C), loss, count. */
 static crema_status infogain_fwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
-  const cr_value *prob = cr_as_values(call->buffer, 0);
-  const cr_real *label = cr_as_reals(call->buffer, 1), *gain = cr_as_reals(call->buffer, 2);
+  const cr_real *label = cr_as_reals(call->buffer, 1);
+  const int64_t positions = s.outer * s.inner, blocks = infogain_blocks(&s);
+  infogain_part part[CR_REF_PARTS];
+#pragma omp parallel for schedule(static) if (positions * s.channels >= CR_REF_PARALLEL_MIN / 4)
+  for (int k = 0; k < CR_REF_PARTS; ++k) {
+    part[k] = infogain_over(call, &s, cr_ref_part(blocks, k), cr_ref_part(blocks, k + 1));
+  }
   double loss = 0;
   int64_t counted = 0;
-  for (int64_t i = 0; i < s.outer * s.inner; ++i) {
-    const int64_t truth = cr_label_class(label[i], s.channels, call->desc->u.nll.has_ignore,
-                                         call->desc->u.nll.ignore);
-    if (truth == CR_LABEL_BAD) return cr_label_fail(label[i], i, s.outer * s.inner, s.channels);
-    if (truth == CR_LABEL_IGNORED) continue;
-    ++counted;
-    for (int64_t c = 0; c < s.channels; ++c) {
-      const cr_real g = gain_of(gain, truth, c, s.channels);
-      const cr_real p = cr_get(prob, (i / s.inner * s.channels + c) * s.inner + i % s.inner);
-      if (g != 0) loss -= (double)g * log((double)(p < least_probability ? least_probability : p));
-    }
+  for (int k = 0; k < CR_REF_PARTS; ++k) {
+    if (part[k].bad >= 0)
+      return cr_label_fail(label[part[k].bad], part[k].bad, positions, s.channels);
+    loss += part[k].loss;
+    counted += part[k].count;
   }
   *cr_as_reals(call->buffer, 3) = (cr_real)loss;
   *cr_as_reals(call->buffer, 4) = (cr_real)counted;
   return CREMA_OK;
 }
 
+static void infogain_gradient(const cr_call *call, const cr_split *s, int64_t b, cr_real factor) {
+  const cr_value *prob = cr_as_values(call->buffer, 0);
+  cr_value *diff = cr_as_values(call->buffer, 4);
+  infogain_block block;
+  cr_real weight[STRIP];
+  (void)infogain_begin(call, s, b, &block);
+  for (int64_t c = 0, classes; c < s->channels; c += classes) {
+    const int64_t at = block.at + c * s->inner;
+    classes = infogain_classes(s, c);
+    infogain_weights(&block, s, cr_as_reals(call->buffer, 2), c, classes, weight);
+    infogain_slopes(block.count * classes, factor, weight, prob + at, diff + at);
+  }
+}
+
 /* prob, label, gain, diff_loss, diff_prob. */
 static crema_status infogain_bwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
-  const cr_value *prob = cr_as_values(call->buffer, 0);
-  const cr_real *label = cr_as_reals(call->buffer, 1), *gain = cr_as_reals(call->buffer, 2);
-  cr_value *diff = cr_as_values(call->buffer, 4);
+  const cr_real *label = cr_as_reals(call->buffer, 1);
+  const int64_t positions = s.outer * s.inner;
   cr_real factor = 0;
   CR_TRY(gradient_factor(call->scalars, cr_as_reals(call->buffer, 3), &factor));
-  for (int64_t i = 0; i < s.outer * s.inner; ++i) {
-    const int64_t truth = cr_label_class(label[i], s.channels, call->desc->u.nll.has_ignore,
-                                         call->desc->u.nll.ignore);
-    if (truth == CR_LABEL_BAD) return cr_label_fail(label[i], i, s.outer * s.inner, s.channels);
-    for (int64_t c = 0; c < s.channels; ++c) {
-      const int64_t at = (i / s.inner * s.channels + c) * s.inner + i % s.inner;
-      const cr_real g = truth == CR_LABEL_IGNORED ? 0 : gain_of(gain, truth, c, s.channels);
-      const cr_real given = cr_get(prob, at);
-      const cr_real p = given < least_probability ? least_probability : given;
-      cr_put(diff, at, g == 0 ? 0 : -factor * g / p);
+  for (int64_t i = 0; i < positions; ++i) {
+    if (cr_label_class(label[i], s.channels, call->desc->u.nll.has_ignore,
+                       call->desc->u.nll.ignore) == CR_LABEL_BAD) {
+      return cr_label_fail(label[i], i, positions, s.channels);
     }
   }
+#pragma omp parallel for schedule(static) if (positions * s.channels >= CR_REF_PARALLEL_MIN)
+  for (int64_t b = 0; b < infogain_blocks(&s); ++b) infogain_gradient(call, &s, b, factor);
   return CREMA_OK;
 }
 
