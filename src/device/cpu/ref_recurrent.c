@@ -162,13 +162,13 @@ static crema_status lstm_fwd_plan(cr_plan *plan) {
   return check(plan, 5, 7, 4, 1, 2, 4);
 }
 
-/* One sequence's step: sums (4 D) become the values of the gates. */
+/* One sequence's step: of sums (4 D) the values of the gates, which may replace them. */
 CR_CLONES static void lstm_cells(int64_t units, cr_real cont, const cr_real *c_before,
-                                 cr_real *gate, cr_real *c, cr_real *h) {
+                                 const cr_real *sum, cr_real *gate, cr_real *c, cr_real *h) {
 #pragma omp simd
   for (int64_t d = 0; d < units; ++d) {
-    const cr_real i = cr_ref_sigmoid(gate[d]), f = cr_ref_sigmoid(gate[units + d]);
-    const cr_real o = cr_ref_sigmoid(gate[2 * units + d]), g = cr_ref_tanh(gate[3 * units + d]);
+    const cr_real i = cr_ref_sigmoid(sum[d]), f = cr_ref_sigmoid(sum[units + d]);
+    const cr_real o = cr_ref_sigmoid(sum[2 * units + d]), g = cr_ref_tanh(sum[3 * units + d]);
     const cr_real kept = cont == 0 ? 0 : cont * f * c_before[d];
     gate[d] = i;
     gate[units + d] = f;
@@ -188,20 +188,23 @@ static crema_status lstm_fwd(const cr_call *call) {
   const cr_real *sums = cr_as_reals(call->buffer, 0);
   cr_real *h = cr_as_reals(call->buffer, 5), *c = cr_as_reals(call->buffer, 6);
   cr_real *values = cr_as_reals(call->buffer, 7);
-  if (values != sums) memcpy(values, sums, (size_t)(4 * e.steps * cells) * sizeof *values);
   const hidden w = hidden_of(call, &e, 4 * e.units, weights);
   for (int64_t t = 0; t < e.steps; ++t) {
-    if (weights && h_before) add_hidden(call, &e, &w, cont, h_before, values);
+    const bool adds = weights && h_before;
+    if (adds && values != sums) memcpy(values, sums, (size_t)(4 * cells) * sizeof *values);
+    if (adds) add_hidden(call, &e, &w, cont, h_before, values);
 #pragma omp parallel for schedule(static) if (cells * 16 >= CR_REF_PARALLEL_MIN)
     for (int64_t n = 0; n < e.batch; ++n) {
-      lstm_cells(e.units, cont[n], c_before + n * e.units, values + 4 * n * e.units,
-                 c + n * e.units, h + n * e.units);
+      const int64_t at = n * e.units;
+      lstm_cells(e.units, cont[n], c_before + at, (adds ? values : sums) + 4 * at, values + 4 * at,
+                 c + at, h + at);
     }
     h_before = h;
     c_before = c;
     cont += e.batch;
     h += cells;
     c += cells;
+    sums += 4 * cells;
     values += 4 * cells;
   }
   return CREMA_OK;
