@@ -181,6 +181,11 @@ static crema_status gather_fwd(const cr_call *call) {
   return CREMA_OK;
 }
 
+CR_CLONES static void add_row(int64_t count, const cr_value *from, cr_real *to) {
+#pragma omp simd
+  for (int64_t k = 0; k < count; ++k) to[k] += cr_get(from, k);
+}
+
 static crema_status gather_bwd_plan(cr_plan *plan) {
   plan->workspace_bytes = cr_sums_bytes(cr_op_arg_count(plan->desc, 2));
   return CREMA_OK;
@@ -198,7 +203,7 @@ static crema_status gather_bwd(const cr_call *call) {
   for (int64_t i = 0; i < count; ++i) {
     const cr_value *from = cr_as_values(call->buffer, 0) + i * s.inner;
     cr_real *to = sums + (int64_t)index[i] * s.inner;
-    for (int64_t k = 0; k < s.inner; ++k) to[k] += cr_get(from, k);
+    add_row(s.inner, from, to);
   }
   cr_sums_end(sums, values, diff_src);
   return CREMA_OK;
