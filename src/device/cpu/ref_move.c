@@ -79,16 +79,15 @@ static crema_status tile_fwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 1, 1);
   const cr_value *src = cr_as_values(call->buffer, 0);
   cr_value *dst = cr_as_values(call->buffer, 1);
-  const bool large = cr_op_arg_count(call->desc, 1) >= CR_REF_PARALLEL_MIN;
   if (s.inner == 1) {
-#pragma omp parallel for schedule(static) if (large)
+#pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 1) >= CR_REF_PARALLEL_MIN)
     for (int part = 0; part < CR_REF_PARTS; ++part) {
       const int64_t from = cr_ref_part(s.outer, part), to = cr_ref_part(s.outer, part + 1);
       repeat(s.channels, to - from, src + from, dst + from * s.channels);
     }
     return CREMA_OK;
   }
-#pragma omp parallel for schedule(static) if (large)
+#pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 1) >= CR_REF_PARALLEL_MIN)
   for (int64_t r = 0; r < s.outer * s.channels; ++r) {
     memcpy(dst + r * s.inner, src + r / s.channels * s.inner, (size_t)s.inner * sizeof(cr_value));
   }
@@ -139,16 +138,15 @@ static crema_status tile_bwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
   const cr_value *dy = cr_as_values(call->buffer, 0);
   cr_value *dx = cr_as_values(call->buffer, 1);
-  const bool large = cr_op_arg_count(call->desc, 0) >= CR_REF_PARALLEL_MIN;
   if (s.inner == 1) {
-#pragma omp parallel for schedule(static) if (large)
+#pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 0) >= CR_REF_PARALLEL_MIN)
     for (int part = 0; part < CR_REF_PARTS; ++part) {
       const int64_t from = cr_ref_part(s.outer, part), to = cr_ref_part(s.outer, part + 1);
       sum_runs(s.channels, to - from, dy + from * s.channels, dx + from);
     }
     return CREMA_OK;
   }
-#pragma omp parallel for schedule(static) if (large)
+#pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 0) >= CR_REF_PARALLEL_MIN)
   for (int64_t r = 0; r < s.outer; ++r) {
     sum_tiles(s.channels, s.inner, dy + r * s.channels * s.inner, dx + r * s.inner);
   }
