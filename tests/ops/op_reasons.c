@@ -266,6 +266,8 @@ static const reason reasons[] = {
     {"slice_", "held in plain memory", first_is_plain, true},
     {"slice_", "not along the channels", is_not_along_channels, true},
     {"slice_", "channels do not fill whole blocks", parts_blocks, true},
+    /* The op has other axes than the layout that its first argument is held in;
+     * tests/ops/test_shuffle has what the row must take. */
     {"shuffle_", "other than channels held channels-last", is_possible, false},
     {"affine_", "not held in blocks of channels", first_is_plain, true},
 };

@@ -60,35 +60,23 @@ static crema_status plan(cr_plan *plan) {
   return CREMA_OK;
 }
 
-/* The values of one position, of 32 bits. Two groups are a common case. */
-CR_CLONES static void mix_words(int64_t groups, int64_t width, const uint32_t *restrict from,
-                                uint32_t *restrict to) {
-  if (groups == 2) {
-    for (int64_t c = 0; c < width; ++c) {
-      to[2 * c] = from[c];
-      to[2 * c + 1] = from[width + c];
-    }
-    return;
+/* The values of one position, of 32 and of 16 bits. Two groups are a common case. */
+#define DEFINE_MIX(name, value)                                                         \
+  CR_CLONES static void name(int64_t groups, int64_t width, const value *restrict from, \
+                             value *restrict to) {                                      \
+    if (groups == 2) {                                                                  \
+      for (int64_t c = 0; c < width; ++c) {                                             \
+        to[2 * c] = from[c];                                                            \
+        to[2 * c + 1] = from[width + c];                                                \
+      }                                                                                 \
+      return;                                                                           \
+    }                                                                                   \
+    for (int64_t g = 0; g < groups; ++g) {                                              \
+      for (int64_t c = 0; c < width; ++c) to[c * groups + g] = from[g * width + c];     \
+    }                                                                                   \
   }
-  for (int64_t g = 0; g < groups; ++g) {
-    for (int64_t c = 0; c < width; ++c) to[c * groups + g] = from[g * width + c];
-  }
-}
-
-/* The same, of 16 bits. */
-CR_CLONES static void mix_halves(int64_t groups, int64_t width, const uint16_t *restrict from,
-                                 uint16_t *restrict to) {
-  if (groups == 2) {
-    for (int64_t c = 0; c < width; ++c) {
-      to[2 * c] = from[c];
-      to[2 * c + 1] = from[width + c];
-    }
-    return;
-  }
-  for (int64_t g = 0; g < groups; ++g) {
-    for (int64_t c = 0; c < width; ++c) to[c * groups + g] = from[g * width + c];
-  }
-}
+DEFINE_MIX(mix_words, uint32_t)
+DEFINE_MIX(mix_halves, uint16_t)
 
 static crema_status run(const cr_call *call) {
   const shuffle *s = call->plan->state;
