@@ -4,8 +4,8 @@
  * scale per output channel, its bottom U8 where it cannot be below 0 and else I8. Values that such
  * layers make and only such layers read, by way of max pooling, Concat and Split perhaps, are held
  * as integers of one scale; all others stay in FLOAT, and a layer rounds its bottom itself. A Scale
- * of floats before such a layer does that in its place. A layer that adds a blob has both, or
- * neither, in integers. */
+ * or an LRN of floats before such a layer does that in its place. A layer that adds a blob has
+ * both, or neither, in integers. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +72,8 @@ static bool is_rounder(const quantizer *q, int layer) {
   const cr_graph_layer *l = &q->graph->layer[layer];
   if (!l->class->rounds_tops || l->removed || l->once) return false;
   if (l->bottoms != 1 || l->tops != 1) return false;
-  return !cr_graph_has_loss(q->graph, layer) && cr_graph_has_floats(q->graph, layer);
+  if (cr_graph_has_loss(q->graph, layer) || !cr_graph_has_floats(q->graph, layer)) return false;
+  return l->class->rescale == NULL || l->class->rescale(l->param, 1);
 }
 
 /* Whether it works on integers of any scale as on floats. */
@@ -328,7 +329,9 @@ static crema_status convert_product(quantizer *q, int layer) {
 static crema_status convert_rounder(quantizer *q, int layer) {
   cr_graph_layer *l = &q->graph->layer[layer];
   const group *top = &q->group[root_of(q, l->top[0])];
+  const float unit = scale_of(top->signs, top->threshold);
   char name[CR_GRAPH_NAME];
+  if (l->class->rescale != NULL) (void)l->class->rescale(l->param, 1 / unit);
   for (int k = 0; k < l->params; ++k) {
     const crema_shape shape = l->blob[k]->shape;
     const int64_t count = crema_blob_count(l->blob[k]);
@@ -337,12 +340,12 @@ static crema_status convert_rounder(quantizer *q, int layer) {
     crema_status status = cr_tensor_copy_out(l->blob[k]->data, copy);
     if (status == CREMA_OK) status = cr_graph_new_param(q->graph, layer, k, &shape, &to);
     for (int64_t c = 0; c < count && status == CREMA_OK; ++c) {
-      to[c] = copy[c] / scale_of(top->signs, top->threshold);
+      to[c] = copy[c] / unit;
     }
     free(copy);
     CR_TRY(status);
   }
-  scale_posts(&l->posts, scale_of(top->signs, top->threshold));
+  scale_posts(&l->posts, unit);
   l->in_place = false;
   return cr_graph_tell(q->graph, "int8", "%s to %s", cr_graph_name(q->graph, layer, name),
                        crema_dtype_name(l->type));

@@ -9,6 +9,9 @@
  * Example, x 2 8 4 4:
  *   layer { name: "norm" type: "LRN" bottom: "x" top: "y"
  *     lrn_param { local_size: 5 alpha: 0.0001 beta: 0.75 } } */
+#include <math.h>
+
+#include "core/dtype.h"
 #include "core/fail.h"
 #include "layers/common/layer_noop.h"
 #include "layers/common/layer_pair.h"
@@ -16,6 +19,7 @@
 typedef struct lrn_state {
   cr_layer_pair pair;
   cr_lrn_params params;
+  cr_layer_op quantize; /* in place of the pair's, where the top has integers */
 } lrn_state;
 
 static const cr_layer_pair_table pair = {
@@ -40,6 +44,10 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   return CREMA_OK;
 }
 
+static bool makes_integers(const cr_layer *layer) {
+  return !cr_dtype_is_floating(layer->types.forward);
+}
+
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   lrn_state *s = layer->state;
   const crema_shape *shape = &bottom[0]->shape;
@@ -52,17 +60,44 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   CR_TRY(crema_blob_reshape(top[0], shape));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_LRN_FWD);
   desc.u.lrn = s->params;
+  if (makes_integers(layer)) {
+    desc.kind = CR_OP_LRN_QUANTIZE;
+    return cr_layer_op_make(layer, &s->quantize, &desc, 2, (const crema_shape *[]){shape, shape});
+  }
   return cr_layer_pair_make(layer, bottom, top, &desc, &(cr_pair_shapes){.bytes = shape});
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  lrn_state *s = layer->state;
+  if (!makes_integers(layer)) return cr_layer_pair_forward(layer, context, bottom, top);
+  return cr_layer_op_run(&s->quantize, context, (cr_tensor *[]){bottom[0]->data, top[0]->data},
+                         NULL);
+}
+
+/* f x s^-beta = x (f^(-1/beta) s)^-beta, and s is made of k and alpha. */
+static bool rescale(Caffe__LayerParameter *param, float factor) {
+  Caffe__LRNParameter *p = param->lrn_param;
+  if (p == NULL || !(p->beta > 0) || p->local_size > CR_LRN_WINDOW_MAX ||
+      p->norm_region != CAFFE__LRNPARAMETER__NORM_REGION__ACROSS_CHANNELS) {
+    return false;
+  }
+  const float inner = powf(factor, -1 / p->beta);
+  p->k *= inner;
+  p->alpha *= inner;
+  return true;
 }
 
 const cr_layer_class cr_layer_lrn = {
     CR_LAYER_PAIR("LRN", lrn_state, 1),
     .takes_bf16 = true,
+    .rounds_tops = true,
     .keeps_positive = true,
     .setup = setup,
     .reshape = reshape,
-    .forward = cr_layer_pair_forward,
+    .forward = forward,
     .backward = cr_layer_pair_backward,
     .uses_bottom = cr_layer_always,
     .reach = cr_layer_reaches_sample,
+    .rescale = rescale,
 };

@@ -5,6 +5,7 @@
 
 #include "check.h"
 #include "device/backend/backend.h"
+#include "device/cpu/dnnl_layout.h"
 #include "device/device.h"
 #include "op_check.h"
 #include "op_reference.h"
@@ -180,6 +181,22 @@ static bool is_over_one_channel(const question *q) {
   return q->desc->u.lrn.size == 1 && !q->desc->u.lrn.within_channel;
 }
 
+static bool is_for_a_gradient(const question *q) {
+  return is_present(q, 2);
+}
+
+static bool has_no_notes(const question *q) {
+  return !is_present(q, 3);
+}
+
+static bool is_no_window_of_channels(const question *q) {
+  return q->desc->u.lrn.within_channel || q->desc->u.lrn.size > 64;
+}
+
+static bool is_not_channels_last(const question *q) {
+  return cr_dnnl_layout_order(q->held[0].layout).kind != CR_DNNL_LAST;
+}
+
 static bool is_no_relu(const question *q) {
   return q->desc->u.unary.function != CR_UNARY_RELU;
 }
@@ -228,7 +245,12 @@ static const reason reasons[] = {
     {"conv_fwd_f32_border", "the result is not in blocks of channels", is_possible, false},
     {"ip_", "an empty shape", is_empty, true},
     {"ip_fwd_dnnl_matmul", "a product of few rows", has_few_rows, true},
-    {"lrn_", "LRN over one channel", is_over_one_channel, true},
+    {"lrn_fwd_dnnl", "LRN over one channel", is_over_one_channel, true},
+    {"lrn_bwd_dnnl", "LRN over one channel", is_over_one_channel, true},
+    {"lrn_fwd_last", "for a gradient", is_for_a_gradient, true},
+    {"lrn_fwd_last", "a window other than of few channels", is_no_window_of_channels, true},
+    {"lrn_fwd_last", "not held channels-last", is_not_channels_last, true},
+    {"lrn_bwd_dnnl", "the forward pass left no data", has_no_notes, false},
     {"lrn_bwd_", "the forward pass ran in another way", is_possible, false},
     {"pool_fwd_dnnl", "average pooling past padding", averages_past_padding, true},
     {"pool_bwd_dnnl", "average pooling past padding", averages_past_padding, true},

@@ -98,15 +98,22 @@ static bool exchanges_channels(const cr_op_desc *desc) {
          desc->u.order[2] == 1;
 }
 
+/* The CPU's rows for LRN without a gradient take channels-last. */
+static bool is_last(const cr_op_desc *desc) {
+  return desc->kind == CR_OP_LRN_QUANTIZE ||
+         (desc->kind == CR_OP_LRN_FWD && desc->arg[2].shape.axes < 0);
+}
+
 /* Blocks of 8 channels for images, whatever the library would choose here, and channels-last where
- * the channels are two axes; plain for the rest. */
+ * the channels are two axes or a row asks for that; plain for the rest. */
 static cr_format private_format(const cr_op_desc *desc, const crema_shape *shape,
                                 crema_dtype type) {
   cr_format found = {type, NULL};
   cr_md md = NULL;
   if (shape->axes < 3 || shape->axes > 5) return found;
   const bool turns = exchanges_channels(desc);
-  const cr_dnnl_order order = {turns ? CR_DNNL_LAST : CR_DNNL_BLOCKED, turns ? 1 : 8};
+  const bool last = turns || is_last(desc);
+  const cr_dnnl_order order = {last ? CR_DNNL_LAST : CR_DNNL_BLOCKED, last ? 1 : 8};
   const crema_shape image = {3, {shape->dim[0], shape->dim[1] * shape->dim[2], shape->dim[3]}};
   if (cr_dnnl_md_ordered(turns ? &image : shape, type, order, &md) != CREMA_OK) return found;
   if (cr_dnnl_layout(cr_cpu_device(), md, &found.layout) != CREMA_OK) found.layout = NULL;

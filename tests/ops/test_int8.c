@@ -289,6 +289,42 @@ TEST(values_are_rounded_to_the_nearest_integer) {
   }
 }
 
+static void check_lrn(crema_dtype type, const crema_shape *shape, int64_t size, float beta,
+                      cr_mt19937 *rng) {
+  cr_op_desc desc = op_blank(CR_OP_LRN_QUANTIZE, CREMA_F32);
+  problem p = {.result = 1};
+  const int64_t channels = shape->dim[1], plane = shape->dim[2] * shape->dim[3];
+  desc.u.lrn = (cr_lrn_params){.size = size, .alpha = 0.5f, .beta = beta, .k = 2};
+  ok(cr_op_describe(&desc, 2, (const crema_shape *[]){shape, shape}, (const float[]){1, 0.01f},
+                    &p.desc));
+  p.desc->arg[1].type = type;
+  problem_fill(&p, rng);
+  for (int64_t k = 0; k < op_count(shape); ++k) {
+    p.value[0][k] = ((double)cr_mt19937_below(rng, 81) - 40) / 8;
+  }
+  for (int64_t k = 0; k < op_count(shape); ++k) {
+    const int64_t c = k / plane % channels;
+    double sum = 0;
+    for (int64_t j = c - (size - 1) / 2; j < c - (size - 1) / 2 + size; ++j) {
+      const double x = j < 0 || j >= channels ? 0 : p.value[0][k + (j - c) * plane];
+      sum += x * x;
+    }
+    p.value[1][k] = cut(type, p.value[0][k] * pow(2 + 0.5 / (double)size * sum, -beta) / 0.01f);
+  }
+  check_rows(&p, CREMA_F32, 1); /* what lies between two integers may become either */
+  problem_free(&p);
+}
+
+TEST(normalised_values_are_rounded) {
+  cr_mt19937 rng;
+  cr_mt19937_seed(&rng, seed);
+  const crema_shape few = cr_shape_4(2, 7, 3, 4), many = cr_shape_4(1, 300, 2, 3);
+  for (int i = 0; i < 8; ++i) {
+    check_lrn(i % 2 ? CREMA_I8 : CREMA_U8, i % 4 < 2 ? &few : &many, i < 4 ? 5 : 9,
+              i % 3 ? 0.75f : 0.5f, &rng);
+  }
+}
+
 static double pool_at(const problem *p, int64_t plane, int64_t y, int64_t x, bool largest) {
   double best = -1000, sum = 0;
   int64_t padded = 0;
@@ -365,6 +401,7 @@ int main(void) {
       cmocka_unit_test(products_are_exact),
       cmocka_unit_test(values_are_rounded_to_the_nearest_integer),
       cmocka_unit_test(values_are_scaled_before_they_are_rounded),
+      cmocka_unit_test(normalised_values_are_rounded),
       cmocka_unit_test(pooling_stays_in_integers),
       cmocka_unit_test(concatenation_stays_in_integers),
       cmocka_unit_test(every_row_was_run),

@@ -32,6 +32,9 @@ typedef struct cr_pool_params {
   int64_t src[CR_MAX_SPATIAL]; /* input extents, for POOL_MASK */
 } cr_pool_params;
 
+/* The most channels of a window in LRN_QUANTIZE. */
+enum { CR_LRN_WINDOW_MAX = 64 };
+
 typedef struct cr_lrn_params {
   int64_t size;
   float alpha, beta, k;

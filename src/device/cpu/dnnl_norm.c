@@ -51,12 +51,22 @@ static crema_status plan_lrn_fwd(cr_plan *plan) {
   return cr_dnnl_prim_create(plan, pd, bind, train ? 3 : 2);
 }
 
+/* Whether the implementation reads what the forward pass has left for it. */
+static bool needs_notes(const_dnnl_primitive_desc_t pd) {
+  cr_const_md md = dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, DNNL_ARG_WORKSPACE);
+  return md != NULL && dnnl_memory_desc_get_size(md) > 0;
+}
+
 /* Needs the workspace of a forward pass by the same implementation in the same layout. */
 static crema_status plan_lrn_bwd(cr_plan *plan) {
   dnnl_primitive_desc_t forward = NULL, pd = NULL;
   crema_status status = lrn_descriptors(plan, dnnl_forward_training, &forward, &pd);
   if (forward != NULL) dnnl_primitive_desc_destroy(forward);
   CR_TRY(status);
+  if (cr_dnnl_absent(plan, 3) && needs_notes(pd)) {
+    dnnl_primitive_desc_destroy(pd);
+    return cr_fail(CREMA_E_UNSUPPORTED, "the forward pass left no data");
+  }
   static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, CR_DNNL_FORMAT},
                                       {2, DNNL_ARG_DIFF_DST, CR_DNNL_FORMAT},
                                       {4, DNNL_ARG_DIFF_SRC, CR_DNNL_FORMAT},

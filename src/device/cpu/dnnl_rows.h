@@ -27,6 +27,7 @@
   X(pool_bwd_blocked)      \
   X(pool_bwd_plain)        \
   X(pool_bwd_dnnl)         \
+  X(lrn_fwd_last)          \
   X(lrn_fwd_dnnl)          \
   X(lrn_bwd_dnnl)          \
   X(bn_fwd_train_dnnl)     \

@@ -169,6 +169,10 @@ typedef struct cr_layer_class {
    * these, so that it works on integers of any scale as on floats. `top`: the shape of top 0.
    * NULL: they are not. */
   bool (*carries_integers)(const cr_layer *layer, const crema_shape *top);
+  /* For a class with rounds_tops: changes the parameters so that the tops' values come out `factor`
+   * (above 0) times as large, beside what scaling the blobs does. False: it cannot, so that the
+   * layer makes no integers. NULL: scaling the blobs is all that it takes. */
+  bool (*rescale)(Caffe__LayerParameter *param, float factor);
   /* Frees what state holds besides ops, tensors and memory of layer_op.h; may be NULL. */
   void (*destroy)(cr_layer *layer);
 } cr_layer_class;
