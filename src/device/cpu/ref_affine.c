@@ -1,9 +1,17 @@
 /* y = x * scale + bias, one scale and one bias per channel; x and y are (outer, C, inner). */
 #include "core/fail.h"
+#include "device/cpu/clones.h"
 #include "device/cpu/ref_posts.h"
 
-/* Channels that one thread sums at a time when neighbours in memory are channels. */
-enum { GROUP = 16 };
+enum {
+  /* Neighbouring channels that one thread sums: of long rows whole cache lines. */
+  STRIP = 64,
+  STRIP_OF_SHORT = 16,
+  LONG_ROW = 512,
+  AHEAD = 8, /* rows; strips lie too far apart for the processor to foresee the next one */
+  LINE = 64,
+  LANES = 16 /* partial sums of a channel, whatever the vectors */
+};
 
 /* y[i] = x[i] * scale[c] + bias[c]; NULL: 1 and 0. */
 static void apply(const cr_split *s, const cr_value *x, const cr_value *scale, const cr_value *bias,
@@ -29,51 +37,79 @@ static void apply(const cr_split *s, const cr_value *x, const cr_value *scale, c
   }
 }
 
-/* Sums dy * x (x NULL: dy) of channels c0 ... c0 + GROUP - 1 where inner is 1. */
-static void sum_columns(const cr_split *s, int64_t c0, const cr_value *dy, const cr_value *x,
-                        double *sum) {
-  const int64_t width = s->channels - c0 < GROUP ? s->channels - c0 : GROUP;
-  for (int64_t n = 0; n < s->outer; ++n) {
-    const int64_t at = n * s->channels + c0;
+/* dy * x of element i; x NULL: dy. */
+CR_INLINE double term(const cr_value *dy, const cr_value *x, int64_t i) {
+  return x ? (double)cr_get(dy, i) * (double)cr_get(x, i) : (double)cr_get(dy, i);
+}
+
+/* Adds the terms of `rows` rows to sum[c], c < width; rows begin `step` elements apart. */
+CR_INLINE void sum_width(int64_t rows, int64_t step, int64_t width, const cr_value *dy,
+                         const cr_value *x, double *sum) {
+  for (int64_t n = 0; n < rows; ++n) {
+    const int64_t at = n * step, ahead = (n + AHEAD < rows ? n + AHEAD : n) * step;
+    for (int64_t c = 0; c < width; c += (int64_t)(LINE / sizeof *dy)) {
+      __builtin_prefetch(dy + ahead + c);
+      if (x) __builtin_prefetch(x + ahead + c);
+    }
+#pragma omp simd
+    for (int64_t c = 0; c < width; ++c) sum[c] += term(dy, x, at + c);
+  }
+}
+
+/* The same; a full strip stays in registers. */
+CR_CLONES static void sum_columns(int64_t rows, int64_t step, int64_t width, const cr_value *dy,
+                                  const cr_value *x, double *sum) {
+  if (width == STRIP && x) sum_width(rows, step, STRIP, dy, x, sum);
+  else if (width == STRIP) sum_width(rows, step, STRIP, dy, NULL, sum);
+  else sum_width(rows, step, width, dy, x, sum);
+}
+
+/* out[c] (+)= sum of dy * x, x NULL: of dy, over the rows (outer, channels). */
+static void column_sums(int64_t outer, int64_t channels, const cr_value *dy, const cr_value *x,
+                        bool add, cr_value *out) {
+  const int64_t most = channels >= LONG_ROW ? STRIP : STRIP_OF_SHORT;
+#pragma omp parallel for schedule(static) if (outer * channels >= CR_REF_PARALLEL_MIN)
+  for (int64_t at = 0; at < channels; at += most) {
+    const int64_t width = channels - at < most ? channels - at : most;
+    double sum[STRIP] = {0};
+    sum_columns(outer, channels, width, dy + at, x ? x + at : NULL, sum);
     for (int64_t c = 0; c < width; ++c) {
-      const double slope = (double)cr_get(dy, at + c);
-      sum[c] += x ? slope * (double)cr_get(x, at + c) : slope;
+      const double before = add ? (double)cr_get(out, at + c) : 0;
+      cr_put(out, at + c, (cr_real)(before + sum[c]));
     }
   }
 }
 
-/* The same for one channel of any inner extent. */
-static double sum_channel(const cr_split *s, int64_t c, const cr_value *dy, const cr_value *x) {
-  double sum = 0;
-  for (int64_t n = 0; n < s->outer; ++n) {
-    const int64_t at = (n * s->channels + c) * s->inner;
-    if (x) {
-#pragma omp simd reduction(+ : sum)
-      for (int64_t i = at; i < at + s->inner; ++i) {
-        sum += (double)cr_get(dy, i) * (double)cr_get(x, i);
-      }
-    } else {
-#pragma omp simd reduction(+ : sum)
-      for (int64_t i = at; i < at + s->inner; ++i) sum += (double)cr_get(dy, i);
-    }
+/* Adds the terms of `count` elements to sum[0 ... LANES - 1]. */
+CR_CLONES static void sum_lanes(int64_t count, const cr_value *dy, const cr_value *x, double *sum) {
+  int64_t i = 0;
+  for (; i + LANES <= count; i += LANES) {
+#pragma omp simd
+    for (int k = 0; k < LANES; ++k) sum[k] += term(dy, x, i + k);
   }
-  return sum;
+  for (; i < count; ++i) sum[i % LANES] += term(dy, x, i);
 }
 
-/* out[c] (+)= sum of dy * x, x NULL: of dy. */
+/* The same as column_sums for (outer, C, inner). */
 static void channel_sums(const cr_split *s, const cr_value *dy, const cr_value *x, bool add,
                          cr_value *out) {
+  if (s->inner == 1) {
+    column_sums(s->outer, s->channels, dy, x, add, out);
+    return;
+  }
 #pragma omp parallel for schedule(static) if (s->outer * s->channels * s->inner >= \
                                               CR_REF_PARALLEL_MIN)
-  for (int64_t c0 = 0; c0 < s->channels; c0 += GROUP) {
-    double sum[GROUP] = {0};
-    if (s->inner == 1) sum_columns(s, c0, dy, x, sum);
-    for (int64_t c = c0; c < c0 + GROUP && c < s->channels; ++c) {
-      const double value = s->inner == 1 ? sum[c - c0] : sum_channel(s, c, dy, x);
-      cr_put(out, c, (cr_real)(add ? (double)cr_get(out, c) + value : value));
+  for (int64_t c = 0; c < s->channels; ++c) {
+    double sum[LANES] = {0}, all = add ? (double)cr_get(out, c) : 0;
+    for (int64_t n = 0; n < s->outer; ++n) {
+      const int64_t at = (n * s->channels + c) * s->inner;
+      sum_lanes(s->inner, dy + at, x ? x + at : NULL, sum);
     }
+    for (int k = 0; k < LANES; ++k) all += sum[k];
+    cr_put(out, c, (cr_real)all);
   }
 }
+
 /* Tensors convert halves for post operations. */
 static crema_status plan_affine_fwd(cr_plan *plan) {
 #ifdef CR_REF_NARROW
