@@ -155,15 +155,21 @@ static void walk(tally *t, const char *dir) {
     return;
   }
   struct dirent **entry = NULL;
-  int entries = scandir(dir, &entry, is_visible, alphasort);
+  int entries = scandir(dir, &entry, is_visible, alphasort), folders = 0;
   for (int i = 0; i < entries; ++i) {
     char path[4096];
     struct stat info;
     snprintf(path, sizeof path, "%s/%s", dir, entry[i]->d_name);
-    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) walk(t, path);
+    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
+      walk(t, path);
+      ++folders;
+    }
     free(entry[i]);
   }
   free(entry);
+  if (folders > 0) return;
+  printf("FAIL     %s: no kind of case has these files\n", case_name(dir));
+  ++t->failed;
 }
 
 /* One word a line; '#' starts a comment. */

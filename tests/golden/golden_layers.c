@@ -19,6 +19,7 @@ typedef struct layer_case {
   const char *group; /* the group being visited */
   bool diff;
   double tolerance;
+  int compared; /* arrays so far */
 } layer_case;
 
 static bool fail_status(layer_case *c, const char *what) {
@@ -78,6 +79,7 @@ static bool compare_one(layer_case *c, const char *name, bool param) {
   golden_array array;
   crema_blob *blob = NULL;
   if (!read_visited(c, name, &array, path, sizeof path)) return false;
+  ++c->compared;
   bool ok = find_target(c, name, param, path, &blob) &&
             golden_compare_blob(&array, blob, c->diff, c->tolerance, path, c->why, c->why_size);
   golden_array_free(&array);
@@ -129,11 +131,16 @@ static bool run_forward(layer_case *c, double tolerance) {
 }
 
 static bool run_backward(layer_case *c, double tolerance) {
+  const int before = c->compared;
   crema_net_clear_param_diffs(c->net);
   if (!each(c, "/top_diffs", true, 0.0, set_blob)) return false;
   if (crema_net_backward(c->net) != CREMA_OK) return fail_status(c, "backward");
-  return each(c, "/input_grads", true, tolerance, compare_blob) &&
-         each(c, "/param_grads", true, tolerance, compare_param);
+  if (!each(c, "/input_grads", true, tolerance, compare_blob) ||
+      !each(c, "/param_grads", true, tolerance, compare_param)) {
+    return false;
+  }
+  if (c->compared == before) snprintf(c->why, c->why_size, "has a backward pass but no gradient");
+  return c->compared > before;
 }
 
 static bool run_case(layer_case *c, const char *dir) {
