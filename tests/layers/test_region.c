@@ -1,5 +1,6 @@
 /* RegionLoss and EvalDetection against what their formulas say, written down another way. */
 #include "core/file.h"
+#include "crema/net.h"
 #include "folder.h"
 #include "layers/layer_rig.h"
 
@@ -362,6 +363,24 @@ TEST(evaluation_by_brute_force) {
     }
     rig_free(&r);
   }
+}
+
+/* Intel Caffe's own nets give it the pictures, too. */
+TEST(evaluation_takes_pictures_as_well) {
+  static const char text[] =
+      "layer { name: 'in' type: 'Input' top: 'map' top: 'label' top: 'data' input_param {"
+      "  shape { dim: 2 dim: 14 dim: 3 dim: 3 } shape { dim: 1 dim: 1 dim: 4 dim: 8 }"
+      "  shape { dim: 2 dim: 3 dim: 6 dim: 6 } } }"
+      "layer { name: 'right' type: 'EvalDetection' bottom: 'map' bottom: 'label' bottom: 'data'"
+      "  top: 'right' eval_detection_param { side: 3 num_class: 2 num_object: 2"
+      "    biases: 1 biases: 1 biases: 2 biases: 2 } }";
+  crema_net *net = NULL;
+  crema_blob *right = NULL;
+  ok(crema_net_parse(text, strlen(text), "text", NULL, &net));
+  ok(crema_net_forward(net, NULL));
+  ok(crema_net_blob(net, "right", &right));
+  assert_int_equal(crema_blob_count(right), 2 * (2 + 4 * 18));
+  crema_net_destroy(net);
 }
 
 int main(void) {

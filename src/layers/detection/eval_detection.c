@@ -5,8 +5,9 @@
  * score below 0.005. Of a class, best first, a box is right if its best overlap with an object of
  * the class is threshold or more and no better box has that object.
  * Shapes: map (N, num_object (5 + num_class), side, side), objects (1, 1, rows, 8) as
- * AnnotatedData gives them -> (N, num_class + 4 side side num_object): how many objects of each
- * class, then for each box that is left, by class, class, score, right, wrong; 0 behind the last.
+ * AnnotatedData gives them, perhaps pictures (any), which are not looked at -> (N, num_class + 4
+ * side side num_object): how many objects of each class, then for each box that is left, by class,
+ * class, score, right, wrong; 0 behind the last.
  * Fields: eval_detection_param.
  * Caffe: as in Intel Caffe, where a cell has 5 anchors, whatever num_object is, and without nms
  * no box is left.
@@ -175,6 +176,6 @@ static void destroy(cr_layer *layer) {
 
 const cr_layer_class cr_layer_eval_detection = {
     CR_LAYER_HOST("EvalDetection", sizeof(eval_state), setup, reshape, forward, destroy),
-    .bottoms = {2, 2},
+    .bottoms = {2, 3},
     .tops = {1, 1},
 };
