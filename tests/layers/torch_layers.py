@@ -1,0 +1,124 @@
+"""Writes tests/layers/torch.inc: what PyTorch computes for layers of forks, and its gradients.
+
+Usage: torch_layers.py > tests/layers/torch.inc  (needs PyTorch and torchvision)
+"""
+import torch
+import torchvision
+from torch.nn import functional as F
+
+
+def pattern(shape, number):
+    """Element i of blob `number` is ((i + 11 number) * 37 % 101 - 50.5) / 32, which floats hold exactly."""
+    count = torch.Size(shape).numel()
+    return (((torch.arange(count) + 11 * number) * 37 % 101 - 50.5) / 32).reshape(shape).double()
+
+
+REGIONS = torch.tensor([[0, 0, 0, 7, 5], [1, 2, 1, 5, 6], [0, 3, 2, 3, 2], [1, 4, 3, 9, 9]]).double()
+LABELS = torch.tensor([2, 0, 1, 2, 1, 0]).double()
+MASK = (torch.arange(12) * 7 % 16).reshape(1, 3, 2, 2).double()
+
+
+def smooth(a, b, sigma, inside, outside, divisor):
+    return (outside * F.smooth_l1_loss(inside * a, inside * b, reduction="none", beta=1 / sigma**2)).sum() / divisor
+
+
+def reorg(x, stride):
+    n, c, h, w = x.shape
+    small = c // stride**2
+    apart = F.pixel_unshuffle(x.reshape(n, small, h * stride, w * stride), stride)
+    return apart.reshape(n, small, stride**2, h, w).transpose(1, 2).reshape(n, c * stride**2, h // stride, w // stride)
+
+
+def interp(height, width):
+    return lambda x: F.interpolate(x, (height, width), mode="bilinear", align_corners=True)
+
+
+def normalize(x, scale):
+    return F.normalize(x, dim=1) * scale.reshape(1, -1, 1, 1)
+
+
+def softmax_each(x, label):
+    each = F.cross_entropy(x, label.long(), reduction="none")
+    return each.mean(), F.softmax(x, 1).detach(), each.detach()
+
+
+def unpool(x, mask):
+    return F.max_unpool2d(x, mask.long(), 2, output_size=(4, 4))
+
+
+# Type, body, what the bottoms are (a shape, or values that have no gradient), shapes of the parameters, function of
+# bottoms and parameters; its first result is the one with a gradient.
+CASES = [
+    ("Axpy", "", [(2, 3), (2, 3, 2, 4), (2, 3, 2, 4)], [], lambda a, x, y: a[:, :, None, None] * x + y),
+    ("Clip", "clip_param { min: -0.5 max: 0.75 }", [(2, 3, 5)], [], lambda x: F.hardtanh(x, -0.5, 0.75)),
+    ("ConvolutionDepthwise", "convolution_param { num_output: 6 kernel_size: 3 stride: 2 pad: 1 }", [(2, 3, 6, 5)],
+     [(6, 1, 3, 3), (6,)], lambda x, w, b: F.conv2d(x, w, b, 2, 1, 1, 3)),
+    ("DepthwiseConvolution", "convolution_param { num_output: 4 group: 4 kernel_size: 3 dilation: 2 pad: 2 }",
+     [(2, 4, 6, 5)], [(4, 1, 3, 3), (4,)], lambda x, w, b: F.conv2d(x, w, b, 1, 2, 2, 4)),
+    ("Interp", "interp_param { height: 7 width: 9 }", [(2, 2, 4, 5)], [], interp(7, 9)),
+    ("Interp", "interp_param { shrink_factor: 2 }", [(2, 2, 7, 9)], [], interp(4, 5)),
+    ("Interp", "interp_param { height: 5 width: 4 pad_beg: -1 pad_end: -2 }", [(1, 2, 6, 7)], [],
+     lambda x: interp(5, 4)(x[:, :, 1:-2, 1:-2])),
+    ("L1Loss", "", [(3, 4), (3, 4)], [], lambda a, b: F.l1_loss(a, b, reduction="sum") / 3),
+    ("MnActivation", "", [(3, 4)], [], lambda x: x * 1),
+    ("Normalize", "norm_param { across_spatial: false channel_shared: false eps: 1e-30 }", [(2, 3, 2, 4)], [(3,)],
+     normalize),
+    ("PSROIPooling", "psroi_pooling_param { output_dim: 1 group_size: 2 spatial_scale: 1 }",
+     [(2, 4, 8, 9), torch.minimum(REGIONS, torch.tensor([1, 9, 9, 7, 6]))], [],
+     lambda x, r: torchvision.ops.ps_roi_pool(x, r + torch.tensor([0, 0, 0, 1, 1]), 2, 1.0)),
+    ("ROIAlign", "roi_align_param { pooled_h: 3 pooled_w: 2 spatial_scale: 0.75 sampling_ratio: 2 }",
+     [(2, 1, 8, 9), REGIONS], [], lambda x, r: torchvision.ops.roi_align(x, r, (3, 2), 0.75, 2, False)),
+    ("ROIPooling", "roi_pooling_param { pooled_h: 3 pooled_w: 2 spatial_scale: 0.75 }", [(2, 1, 8, 9), REGIONS], [],
+     lambda x, r: torchvision.ops.roi_pool(x, r, (3, 2), 0.75)),
+    ("ReLU6", "", [(3, 40)], [], F.relu6),
+    ("Reorg", "reorg_param { stride: 2 }", [(1, 8, 4, 6)], [], lambda x: reorg(x, 2)),
+    ("SeLu", "", [(3, 4, 5)], [], F.selu),
+    ("ShuffleChannel", "shuffle_channel_param { group: 3 }", [(2, 12, 3, 2)], [],
+     torch.nn.ChannelShuffle(3)),
+    ("SmoothL1Loss", "smooth_l1_loss_param { sigma: 2 }", [(3, 8), (3, 8), pattern((3, 8), 7), pattern((3, 8), 8)], [],
+     lambda a, b, i, o: smooth(a, b, 2, i, o, 3)),
+    ("SmoothL1LossOHEM", "loss_param { normalization: BATCH_SIZE } smooth_l1_loss_param { sigma: 2 }",
+     [(3, 8), (3, 8), pattern((3, 8), 7)], [], lambda a, b, i: smooth(a, b, 2, i, 1, 3)),
+    ("SoftmaxWithLossOHEM", "", [(6, 3), LABELS], [], softmax_each),
+    ("Swish", "swish_param { beta: 1.5 }", [(3, 4, 5)], [], lambda x: F.silu(1.5 * x) / 1.5),
+    ("Upsample", "upsample_param { scale: 3 }", [(2, 2, 3, 2)], [], lambda x: F.interpolate(x, scale_factor=3)),
+    ("Upsample", "upsample_param { scale: 2 }", [(1, 3, 2, 2), MASK], [], unpool),
+]
+
+
+def text(shape):
+    return " ".join(str(n) for n in shape)
+
+
+def emit(name, tensors):
+    numbers = [f"{v:.9g}" for t in tensors for v in t.detach().flatten().tolist()]
+    lines = [", ".join(numbers[i:i + 6]) for i in range(0, len(numbers), 6)]
+    print(f"static const double {name}[{len(numbers)}] = {{\n    " + ",\n    ".join(lines) + "};")
+
+
+def main():
+    print(f"/* Computed with PyTorch {torch.__version__.split('+')[0]} and torchvision "
+          f"{torchvision.__version__.split('+')[0]} by tests/layers/torch_layers.py, in\n * double. "
+          "Blob n, bottoms before parameters, has the elements ((i + 11 n) * 37 % 101 - 50.5) / 32\n"
+          " * (times 7.5 for ReLU6), where torch_given does not hold its values; so has the gradient of the\n"
+          " * first top, as blob 5, but that of a loss is 1. */")
+    rows = []
+    for at, (kind, body, bottoms, params, function) in enumerate(CASES):
+        given = [b for b in bottoms if torch.is_tensor(b)]
+        blobs = []
+        for number, b in enumerate(bottoms + params):
+            values = b.clone() if torch.is_tensor(b) else pattern(b, number) * (7.5 if kind == "ReLU6" else 1)
+            blobs.append(values.requires_grad_(not torch.is_tensor(b)))
+        result = function(*blobs)
+        tops = list(result) if isinstance(result, tuple) else [result]
+        head = torch.ones(()).double() if "Loss" in kind else pattern(tops[0].shape, 5)
+        tops[0].backward(head)
+        emit(f"torch_{at}", tops + [b.grad for b in blobs if b.requires_grad])
+        emit(f"torch_given_{at}", given or [torch.zeros(1)])
+        shapes = "|".join(text(b.shape if torch.is_tensor(b) else b) for b in bottoms)
+        rows.append(f'    {{"{kind}",\n     "{body}",\n     "{shapes}", {len(tops)}, {len(bottoms) - len(given)}, torch_{at}, '
+                    f"COUNT(torch_{at}), torch_given_{at}}},")
+    print("static const torch_case torch_cases[] = {\n" + "\n".join(rows) + "\n};")
+
+
+main()
