@@ -119,7 +119,8 @@ static bool is_positive(const cr_op_desc *d, int i) {
   }
 }
 
-/* Regions of the images of argument 0, some of them beyond the border; a quarter off the grid. */
+/* Regions of the images of argument 0, some of them beyond the border; so far off the grid that no
+ * sample lies just on a border, where roundings would decide. */
 static void fill_regions(const cr_op_desc *d, cr_mt19937 *rng, double *to) {
   const crema_shape *map = &d->arg[0].shape;
   for (int64_t r = 0; r < d->arg[1].shape.dim[0]; ++r) {
@@ -128,7 +129,7 @@ static void fill_regions(const cr_op_desc *d, cr_mt19937 *rng, double *to) {
                                 (uint32_t)((double)map->dim[2] / scale)};
     to[5 * r] = cr_mt19937_below(rng, (uint32_t)map->dim[0]);
     for (int i = 0; i < 2; ++i) {
-      to[5 * r + 1 + i] = cr_mt19937_below(rng, extent[i]) - 1.25;
+      to[5 * r + 1 + i] = cr_mt19937_below(rng, extent[i]) - 1.234375;
       to[5 * r + 3 + i] = to[5 * r + 1 + i] + cr_mt19937_below(rng, extent[i]);
     }
   }

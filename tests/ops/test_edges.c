@@ -6,59 +6,13 @@
 
 #include "check.h"
 #include "device/cpu/ref_rows.h"
-#include "device/device.h"
-
-enum { ARGS_MAX = 5 };
-
-/* Plans and runs a row on f32 arrays (or whatever `memory` is meant to hold). */
-static crema_status run(const cr_kernel *kernel, const cr_op_params *params,
-                        const crema_shape *const *shape, int args, void *const *memory,
-                        const cr_op_scalars *scalars) {
-  cr_op_desc *made = calloc(1, cr_op_desc_bytes(args));
-  cr_format format[ARGS_MAX], hint[ARGS_MAX];
-  crema_devptr buffer[ARGS_MAX];
-  const bool add[ARGS_MAX] = {false};
-  assert_non_null(made);
-  made->kind = kernel->op;
-  made->type = kernel->type;
-  made->args = args;
-  made->u = *params;
-  for (int i = 0; i < args; ++i) {
-    made->arg[i] = (cr_op_arg){.type = CREMA_F32};
-    if (shape[i]) made->arg[i].shape = *shape[i];
-    else made->arg[i].shape.axes = -1;
-    format[i] = hint[i] = CR_PLAIN_F32;
-    buffer[i] = (crema_devptr){(uintptr_t)memory[i]};
-  }
-  cr_plan plan = {
-      .desc = made, .context = cr_host_context(), .kernel = kernel, .hint = hint, .format = format};
-  if (kernel->plan) {
-    const crema_status status = kernel->plan(&plan);
-    if (status != CREMA_OK) {
-      free(made);
-      return status;
-    }
-  }
-  void *workspace = malloc(plan.workspace_bytes + 1);
-  assert_non_null(workspace);
-  const crema_status status = kernel->run(&(cr_call){.plan = &plan,
-                                                     .desc = made,
-                                                     .context = plan.context,
-                                                     .buffer = buffer,
-                                                     .accumulate = add,
-                                                     .scalars = scalars,
-                                                     .workspace = {(uintptr_t)workspace}});
-  free(workspace);
-  if (kernel->destroy) kernel->destroy(&plan);
-  free(made);
-  return status;
-}
+#include "run_ref.h"
 
 static void run_unary(cr_unary function, int64_t count, float *x, float *y) {
   const crema_shape shape = {1, {count}};
   cr_op_params desc = {.unary = {.function = function}};
-  ok(run(&cr_unary_fwd_f32_ref, &desc, (const crema_shape *[]){&shape, &shape}, 2, (void *[]){x, y},
-         NULL));
+  ok(run_ref(&cr_unary_fwd_f32_ref, &desc, (const crema_shape *[]){&shape, &shape}, 2,
+             (void *[]){x, y}, NULL));
 }
 
 TEST(test_saturation) {
@@ -85,8 +39,8 @@ TEST(test_nan_passes_through) {
   const crema_shape prob = {3, {1, 2, 1}}, label = {2, {1, 1}}, one = {1, {1}};
   float p[] = {NAN, 0.5f}, truth = 0, loss, count;
   cr_op_params desc = {.nll = {false, 0}};
-  ok(run(&cr_nll_fwd_f32_ref, &desc, (const crema_shape *[]){&prob, &label, &one, &one}, 4,
-         (void *[]){p, &truth, &loss, &count}, NULL));
+  ok(run_ref(&cr_nll_fwd_f32_ref, &desc, (const crema_shape *[]){&prob, &label, &one, &one}, 4,
+             (void *[]){p, &truth, &loss, &count}, NULL));
   assert_true(isnan(loss));
 }
 
@@ -101,8 +55,8 @@ static void check_order(int64_t apart) {
     const int64_t c = i / apart;
     from[i] = c == 35 || c == 2 ? INFINITY : c == 9 ? 4 : c == 5 ? -INFINITY : NAN;
   }
-  ok(run(&cr_arg_max_f32_ref, &(cr_op_params){0}, (const crema_shape *[]){&x, &ranks, NULL}, 3,
-         (void *[]){from, index, NULL}, NULL));
+  ok(run_ref(&cr_arg_max_f32_ref, &(cr_op_params){0}, (const crema_shape *[]){&x, &ranks, NULL}, 3,
+             (void *[]){from, index, NULL}, NULL));
   for (int64_t p = 0; p < apart; ++p) {
     for (int k = 0; k < 5; ++k) assert_true(index[k * apart + p] == (float)wanted[k]);
     assert_true(index[5 * apart + p] == 38 && index[(CHANNELS - 1) * apart + p] == 0);
@@ -118,8 +72,8 @@ TEST(test_softmax_of_large_scores) {
   const crema_shape shape = {2, {2, 3}};
   float x[] = {1000, 1001, -1000, -2000, -2000, -2000}, y[6];
   cr_op_params desc = {.axis = 1};
-  ok(run(&cr_softmax_fwd_f32_ref, &desc, (const crema_shape *[]){&shape, &shape}, 2,
-         (void *[]){x, y}, NULL));
+  ok(run_ref(&cr_softmax_fwd_f32_ref, &desc, (const crema_shape *[]){&shape, &shape}, 2,
+             (void *[]){x, y}, NULL));
   assert_true(fabsf(y[0] - 0.26894143f) < 1e-6f && fabsf(y[1] - 0.73105858f) < 1e-6f);
   assert_true(y[2] == 0 && fabsf(y[3] - 1.0f / 3) < 1e-6f);
 }
@@ -127,8 +81,8 @@ TEST(test_softmax_of_large_scores) {
 static crema_status run_loss(float *prob, float *labels, cr_op_params *desc, float *loss,
                              float *count) {
   const crema_shape shape = {3, {3, 2, 1}}, label = {2, {3, 1}}, one = {1, {1}};
-  return run(&cr_nll_fwd_f32_ref, desc, (const crema_shape *[]){&shape, &label, &one, &one}, 4,
-             (void *[]){prob, labels, loss, count}, NULL);
+  return run_ref(&cr_nll_fwd_f32_ref, desc, (const crema_shape *[]){&shape, &label, &one, &one}, 4,
+                 (void *[]){prob, labels, loss, count}, NULL);
 }
 
 TEST(test_labels) {
@@ -159,10 +113,10 @@ TEST(test_accuracy_label) {
   cr_op_params desc = {.accuracy = {.top_k = 1}};
   const crema_shape *const shapes[] = {&shape, &label, &one, NULL};
   void *const memory[] = {score, labels, &share, NULL};
-  assert_fails(run(&cr_accuracy_f32_ref, &desc, shapes, 4, memory, NULL), CREMA_E_RANGE,
+  assert_fails(run_ref(&cr_accuracy_f32_ref, &desc, shapes, 4, memory, NULL), CREMA_E_RANGE,
                "label 5 at position 1 of 2");
   labels[1] = 0;
-  ok(run(&cr_accuracy_f32_ref, &desc, shapes, 4, memory, NULL));
+  ok(run_ref(&cr_accuracy_f32_ref, &desc, shapes, 4, memory, NULL));
   assert_true(share == 0.5f);
 }
 
@@ -175,8 +129,8 @@ static void draw_mask(float ratio, uint64_t seed, uint64_t counter, float *y, ui
   for (int i = 0; i < MASKED; ++i) x[i] = 1;
   cr_op_params desc = {.dropout = {ratio}};
   const cr_op_scalars scalars = {.seed = seed, .counter = counter};
-  ok(run(&cr_dropout_fwd_f32_ref, &desc, (const crema_shape *[]){&shape, &shape, &shape}, 3,
-         (void *[]){x, y, mask}, &scalars));
+  ok(run_ref(&cr_dropout_fwd_f32_ref, &desc, (const crema_shape *[]){&shape, &shape, &shape}, 3,
+             (void *[]){x, y, mask}, &scalars));
   free(x);
 }
 
@@ -215,19 +169,20 @@ TEST(test_bad_shapes) {
   void *const any[] = {memory, memory, memory, memory};
   cr_op_params conv = {.conv = {.window = {2, {3, 3}, {1, 1}, {0, 0}, {1, 1}}, .group = 1}};
   const crema_shape *const shapes[] = {&image, &filter, NULL, &out};
-  assert_fails(run(&cr_conv_fwd_f32_ref, &conv, shapes, 4, any, NULL), CREMA_E_SHAPE, "1 3 4 4");
+  assert_fails(run_ref(&cr_conv_fwd_f32_ref, &conv, shapes, 4, any, NULL), CREMA_E_SHAPE,
+               "1 3 4 4");
   cr_op_params grouped = conv;
   grouped.conv.group = 2;
-  assert_int_equal(run(&cr_conv_fwd_f32_ref, &grouped, shapes, 4, any, NULL), CREMA_E_SHAPE);
+  assert_int_equal(run_ref(&cr_conv_fwd_f32_ref, &grouped, shapes, 4, any, NULL), CREMA_E_SHAPE);
   cr_op_params still = conv;
   still.conv.window.stride[1] = 0;
-  assert_int_equal(run(&cr_conv_fwd_f32_ref, &still, shapes, 4, any, NULL), CREMA_E_SHAPE);
+  assert_int_equal(run_ref(&cr_conv_fwd_f32_ref, &still, shapes, 4, any, NULL), CREMA_E_SHAPE);
   cr_op_params product = {.ip = {.transpose = false}};
-  assert_int_equal(run(&cr_ip_fwd_f32_ref, &product, shapes, 4, any, NULL), CREMA_E_SHAPE);
+  assert_int_equal(run_ref(&cr_ip_fwd_f32_ref, &product, shapes, 4, any, NULL), CREMA_E_SHAPE);
   cr_op_params concat = {.axis = 1};
-  assert_int_equal(
-      run(&cr_concat_f32_ref, &concat, (const crema_shape *[]){&image, &image, &out}, 3, any, NULL),
-      CREMA_E_SHAPE);
+  assert_int_equal(run_ref(&cr_concat_f32_ref, &concat,
+                           (const crema_shape *[]){&image, &image, &out}, 3, any, NULL),
+                   CREMA_E_SHAPE);
 }
 
 /* Pairs at distances 5, 1.2 (twice, one of which is similar) and 0, under both versions' margins
@@ -242,16 +197,16 @@ TEST(test_contrastive) {
     const float margin = 2;
     float loss = -1, slope[2 * PAIRS];
     cr_op_params desc = {.contrastive = {margin, legacy != 0}};
-    assert_int_equal(run(&cr_contrastive_fwd_f32_ref, &desc,
-                         (const crema_shape *[]){&pairs, &pairs, &labels, &one}, 4,
-                         (void *[]){a, b, similar, &loss}, NULL),
+    assert_int_equal(run_ref(&cr_contrastive_fwd_f32_ref, &desc,
+                             (const crema_shape *[]){&pairs, &pairs, &labels, &one}, 4,
+                             (void *[]){a, b, similar, &loss}, NULL),
                      CREMA_OK);
     double near_ = legacy ? 2 - 1.44 : 0.8 * 0.8, same = legacy ? 2 : 4;
     assert_true(fabs((double)loss - (near_ + 1.44 + same)) < 1e-5);
     desc = (cr_op_params){.contrastive = {margin, legacy != 0}};
-    assert_int_equal(run(&cr_contrastive_bwd_f32_ref, &desc,
-                         (const crema_shape *[]){&pairs, &pairs, &labels, &one, &pairs}, 5,
-                         (void *[]){a, b, similar, &diff, slope}, &twice),
+    assert_int_equal(run_ref(&cr_contrastive_bwd_f32_ref, &desc,
+                             (const crema_shape *[]){&pairs, &pairs, &labels, &one, &pairs}, 5,
+                             (void *[]){a, b, similar, &diff, slope}, &twice),
                      CREMA_OK);
     double push = legacy ? -2 * 1.2 : -2 * 0.8 / (1.2 + 1e-4) * 1.2;
     const double wanted[] = {0, 0, 0.5 * push, 0, 0, 0.5 * 2 * 1.2, 0, 0};
@@ -276,11 +231,12 @@ TEST(test_many_scores) {
     x[i] = (float)sin(0.37 * i) * 3;
     target[i] = i % 5 == 0 ? -1 : (float)(i % 2);
   }
-  ok(run(&cr_sigmoid_loss_fwd_f32_ref, &desc, (const crema_shape *[]){&scores, &scores, &one, &one},
-         4, (void *[]){x, target, &loss, &count}, NULL));
-  ok(run(&cr_sigmoid_loss_bwd_f32_ref, &desc,
-         (const crema_shape *[]){&scores, &scores, &one, &scores}, 4,
-         (void *[]){x, target, &diff, slope}, &twice));
+  ok(run_ref(&cr_sigmoid_loss_fwd_f32_ref, &desc,
+             (const crema_shape *[]){&scores, &scores, &one, &one}, 4,
+             (void *[]){x, target, &loss, &count}, NULL));
+  ok(run_ref(&cr_sigmoid_loss_bwd_f32_ref, &desc,
+             (const crema_shape *[]){&scores, &scores, &one, &scores}, 4,
+             (void *[]){x, target, &diff, slope}, &twice));
   for (int i = 0; i < SCORES; ++i) {
     const double p = 1 / (1 + exp(-(double)x[i])), t = (double)target[i];
     const double wanted = t < 0 ? 0 : 0.5 * (p - t);
@@ -311,12 +267,12 @@ TEST(test_infogain_of_many_classes) {
     prob[r * CLASSES + 6] = NAN;
     assert_true(row[6] == 0 && row[2400] == 0);
   }
-  ok(run(&cr_infogain_fwd_f32_ref, &desc,
-         (const crema_shape *[]){&scores, &labels, &matrix, &one, &one}, 5,
-         (void *[]){prob, label, gain, &loss, &count}, NULL));
-  ok(run(&cr_infogain_bwd_f32_ref, &desc,
-         (const crema_shape *[]){&scores, &labels, &matrix, &one, &scores}, 5,
-         (void *[]){prob, label, gain, &diff, slope}, &(cr_op_scalars){.alpha = 2}));
+  ok(run_ref(&cr_infogain_fwd_f32_ref, &desc,
+             (const crema_shape *[]){&scores, &labels, &matrix, &one, &one}, 5,
+             (void *[]){prob, label, gain, &loss, &count}, NULL));
+  ok(run_ref(&cr_infogain_bwd_f32_ref, &desc,
+             (const crema_shape *[]){&scores, &labels, &matrix, &one, &scores}, 5,
+             (void *[]){prob, label, gain, &diff, slope}, &(cr_op_scalars){.alpha = 2}));
   for (int i = 0; i < ROWS * CLASSES; ++i) {
     const float weight = i / CLASSES == 1 ? 0 : gain[(int)label[0] * CLASSES + i % CLASSES];
     const float wanted = weight == 0 ? 0 : -weight / prob[i];
