@@ -135,6 +135,23 @@ CASE_TEST(averages_begin_with_weights_that_are_loaded) {
   expect_equal(average, weight);
 }
 
+/* What a program makes of weights that were loaded begins the averages, too. */
+CASE_TEST(averages_begin_with_weights_that_a_program_sets) {
+  solver_case *c = *state;
+  char path[256];
+  float weight[WEIGHTS], average[WEIGHTS], *value;
+  case_load_fed(c, small_net, averaging);
+  case_train_and_save(c, 4);
+  ok(crema_solver_load_weights(c->solver, case_path(c, "s_iter_4.caffemodel", path)));
+  ok(crema_blob_mutable_cpu_data(crema_solver_net(c->solver)->learnable[0], &value));
+  for (int i = 0; i < WEIGHTS; ++i) value[i] = (float)i;
+  ok(crema_solver_step(c->solver, 0));
+  case_weights(c, weight);
+  assert_true(weight[5] == 5);
+  read_average(c, 0, average);
+  expect_equal(average, weight);
+}
+
 /* A state whose averages do not fit is refused. */
 CASE_TEST(altered_averages) {
   solver_case *c = *state;

@@ -180,6 +180,42 @@ PARALLEL_TEST(plans_of_one_device_are_told) {
   free(plan.bucket);
 }
 
+/* Two processes, of which this one has one device: a bucket goes round in 2 steps, of 4 ms for 24
+ * bytes and of 2 ms for 8. */
+PARALLEL_TEST(plans_of_processes_are_told) {
+  static const char begin[] =
+      "Plan of training small with 2 processes, 4 samples a forward pass of all\n"
+      "  rank 0: sim:0\n"
+      "Links between processes, all used at once, of sums by MPI: 4e-06 GB/s after 1e+03 us\n";
+  solver_case *c = *state;
+  cr_training_plan plan;
+  char wanted[2048];
+  use_devices(c, 1, CREMA_EXCHANGE_AUTO);
+  case_load_fed(c, small_net, "lr_policy: 'fixed'");
+  make_plan(c, &plan);
+  plan.processes = (cr_speed){1e-3, 4000};
+  c->solver->world = (cr_world *)(void *)&plan; /* nobody looks into it here */
+  c->solver->ranks = 2;
+  snprintf(wanted, sizeof wanted,
+           "%s%s%s%s"
+           "  none            0.000     35.000           1.00\n"
+           "  mpi            12.000     50.250           1.44\n"
+           "Taken (auto): mpi, because it is the way between processes\n",
+           begin, buckets_text, memory_text, steps_text);
+  assert_tells(&plan, wanted);
+  c->solver->ranks = 1;
+  c->solver->options.exchange = CREMA_EXCHANGE_MPI;
+  snprintf(wanted, sizeof wanted, "%s", "There is one device: nothing is exchanged\n");
+  told[0] = '\0';
+  cr_plan_tell(&plan, hear, &told);
+  assert_non_null(strstr(told, "with 1 process, 4 samples"));
+  assert_non_null(strstr(told, wanted));
+  assert_null(strstr(told, "Links"));
+  assert_null(strstr(told, "mpi"));
+  c->solver->world = NULL;
+  free(plan.bucket);
+}
+
 int main(void) {
   return run_all_tests(NULL, NULL);
 }

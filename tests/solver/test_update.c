@@ -279,6 +279,40 @@ static void count_clippings(void *user, crema_log_level level, const char *file,
 
 /* Gradients are scaled when their norm is above the limit: not at the limit, nor where both are
  * 0. */
+/* Rates and decays are rounded to single precision before anything is made of them. */
+TEST(numbers_are_rounded_before_they_are_used) {
+  enum { STEPS_RUN = 20 };
+  int rates = 0, decays = 0;
+  solver_case c;
+  case_begin(&c);
+  case_load(&c, small_net,
+            "lr_policy: 'fixed' weight_decay: 0.3 weight_decay_policy: 'poly' max_iter: 20");
+  crema_net *net = crema_solver_net(c.solver);
+  for (int step = 0; step < STEPS_RUN; ++step) {
+    const double rate = 0.1 * pow(0.9, step), decay = (double)0.3f * step / STEPS_RUN;
+    float before[WEIGHTS], after[WEIGHTS], *diff;
+    for (int decays_now = 0; decays_now < 2; ++decays_now) {
+      net->lr_mult[0] = decays_now ? 1 : 3;
+      net->decay_mult[0] = decays_now ? 3 : 0;
+      case_weights(&c, before);
+      crema_net_clear_param_diffs(net);
+      ok(crema_blob_mutable_cpu_diff(net->learnable[0], &diff));
+      for (int i = 0; i < WEIGHTS; ++i) diff[i] = decays_now ? 0 : (float)(i + 1) / 7.0f;
+      ok(cr_updater_run(c.solver->updater, decays_now ? 1 : rate, step));
+      case_weights(&c, after);
+      const float factor = (float)((double)(float)(decays_now ? decay : rate) * 3);
+      for (int i = 0; i < WEIGHTS; ++i) {
+        const float moved = factor * (decays_now ? before[i] : (float)(i + 1) / 7.0f);
+        assert_true(after[i] == before[i] - moved);
+      }
+    }
+    rates += (float)((double)(float)rate * 3) != (float)(rate * 3);
+    decays += (float)((double)(float)decay * 3) != (float)(decay * 3);
+  }
+  assert_true(rates > 0 && decays > 0); /* else nothing was shown */
+  case_end(&c);
+}
+
 TEST(clipping_at_the_limit) {
   static const struct {
     float limit, gradient;
