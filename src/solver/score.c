@@ -62,7 +62,7 @@ static void report(crema_net *net, const double *sum, int64_t count, int batches
 static void keep_score(crema_solver *solver, const double *sum, int64_t count, int batches) {
   crema_net *net = solver->test_net[0];
   int64_t at = 0, chosen = 0;
-  for (int i = 0; i < crema_net_output_count(net) && at < count; ++i) {
+  for (int i = 0; i < crema_net_output_count(net); ++i) {
     if (net->output_weight[i] == 0 && crema_blob_count(crema_net_output(net, i)) > 0) {
       chosen = at;
       break;

@@ -107,9 +107,10 @@ TEST(training_ends_when_tests_get_no_better) {
   }
 }
 
-/* Wherever training is interrupted, a resumed run ends where the other one does; the one that has
- * ended ends again, and single steps go on. */
+/* Wherever training is interrupted, a resumed run ends where the other one does and says the same;
+ * the one that has ended ends again, and single steps go on. */
 TEST(resumes_count_as_before) {
+  static log_lines lines;
   static const double value[] = {1, 2, 3, 2, 2, 2, 2};
   for (int stop = 1; stop <= 10; ++stop) {
     solver_case c;
@@ -130,8 +131,11 @@ TEST(resumes_count_as_before) {
                                      &data));
       data[0] = (float)listed[stop / 2];
     }
+    listen(&lines);
     ok(crema_solver_solve(c.solver));
+    crema_log_set(NULL, NULL, CREMA_LOG_INFO);
     assert_int_equal(crema_solver_iteration(c.solver), 10);
+    assert_int_equal(count_lines(&lines, "higher than 3 of iteration 4 in 3 tests"), 1);
     case_end(&c);
   }
 }

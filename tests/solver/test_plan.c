@@ -163,6 +163,22 @@ PARALLEL_TEST(plans_of_devices_are_told) {
   free(plan.bucket);
 }
 
+/* Between devices of one process their own links are measured, and the net is run. */
+PARALLEL_TEST(plans_are_measured) {
+  static const char *const lines[] = {"  sim:0    -> sim:1 ", " -> sim:2 ", "\n  tree  ",
+                                      "\n  reduce  "};
+  solver_case *c = *state;
+  use_devices(c, 3, CREMA_EXCHANGE_REDUCE);
+  case_load_fed(c, small_net, "lr_policy: 'fixed'");
+  told[0] = '\0';
+  ok(crema_solver_plan(c->solver, hear, &told));
+  for (size_t i = 0; i < sizeof lines / sizeof *lines; ++i) {
+    if (strstr(told, lines[i]) == NULL) fail_msg("\"%s\" is not in:\n%s", lines[i], told);
+  }
+  assert_null(strstr(told, "between processes"));
+  assert_null(strstr(told, "forward 0.000 ms"));
+}
+
 PARALLEL_TEST(plans_of_one_device_are_told) {
   solver_case *c = *state;
   cr_training_plan plan;
