@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "crema/device.h"
 #include "folder.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -271,6 +272,46 @@ TEST(test_memory) {
 
 static int begin(void **state) {
   return make_solver_folder(state, net, solver);
+}
+
+/* ---- the processor ---- */
+
+/* A child of which 0 is returned when the processor has this name. */
+static int describe_in_child(bool may_open, const char *name) {
+  int how = 0;
+  crema_device *cpu = NULL;
+  ok(crema_device_get(CREMA_DEVICE_CPU, 0, &cpu));
+  const pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    crema_device_info info;
+    const struct rlimit none = {0, 0};
+    if (!may_open && setrlimit(RLIMIT_NOFILE, &none) != 0) _exit(2);
+    if (crema_device_describe(cpu, &info) != CREMA_OK) _exit(3);
+    _exit(strcmp(info.name, name) == 0 ? 0 : 4);
+  }
+  assert_int_equal(waitpid(child, &how, 0), child);
+  return how;
+}
+
+/* It is called as the system calls it, and where that cannot be read just CPU. */
+TEST(test_name_of_the_processor) {
+  char line[512], name[128] = "CPU";
+  FILE *file = fopen("/proc/cpuinfo", "r");
+  while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+    if (sscanf(line, "model name : %127[^\n]", name) == 1) break;
+  }
+  if (file != NULL) fclose(file);
+  assert_int_equal(describe_in_child(true, name), 0);
+  assert_int_equal(describe_in_child(false, "CPU"), 0);
+  crema_device *cpu = NULL;
+  crema_device_info info;
+  ok(crema_device_get(CREMA_DEVICE_CPU, 0, &cpu));
+  ok(crema_device_describe(cpu, &info));
+  const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  assert_int_equal(info.memory_total, (size_t)sysconf(_SC_PHYS_PAGES) * page);
+  assert_true(info.memory_free > 0 && info.memory_free < info.memory_total);
+  assert_int_equal(info.compute_units, sysconf(_SC_NPROCESSORS_ONLN));
 }
 
 int main(void) {
