@@ -203,6 +203,39 @@ TEST(a_scale_rounds_what_it_makes) {
   case_close(&c);
 }
 
+#define NORMALISED(field)                                                                         \
+  INPUT("x", DIM4(2, 8, 9, 9))                                                                    \
+  "layer { name: 'c' type: 'Convolution' bottom: 'x' top: 'c' convolution_param { num_output: 32" \
+  " kernel_size: 3 pad: 1 weight_filler { type: 'msra' } } }\n"                                   \
+  "layer { name: 'r' type: 'ReLU' bottom: 'c' top: 'c' }\n"                                       \
+  "layer { name: 'n' type: 'LRN' bottom: 'c' top: 'n' lrn_param { alpha: 0.5 beta: 0.75 k: "      \
+  "2 " field                                                                                      \
+  " } }\n"                                                                                        \
+  "layer { name: 'p' type: 'Pooling' bottom: 'n' top: 'p' pooling_param { kernel_size: 3 } }\n"   \
+  "layer { name: 'k' type: 'Convolution' bottom: 'p' top: 'k' convolution_param { num_output: 16" \
+  " kernel_size: 1 weight_filler { type: 'msra' } } }\n"
+
+/* Across channels; what is made within one channel is rounded behind the pooling. */
+TEST(a_normalisation_rounds_what_it_makes) {
+  static const char *const texts[] = {NORMALISED("local_size: 5"), NORMALISED("local_size: 3"),
+                                      NORMALISED("local_size: 3 norm_region: WITHIN_CHANNEL")};
+  for (int i = 0; i < 3; ++i) {
+    precision_case c;
+    char *told = NULL;
+    case_open(&c, texts[i], 2);
+    calibrate(&c, CR_CALIBRATE_MINMAX);
+    const double found = run(&c, CREMA_PRECISION_INT8, &told);
+    print_message("mean difference behind an LRN in int8: %.4f of the mean magnitude\n", found);
+    if (!stays(told, found)) {
+      assert_true(found > 1e-4 && found < 0.02);
+      assert_true((strstr(told, "int8: LRN 'n' to uint8\n") != NULL) == (i < 2));
+      expect(told, "int8: Convolution 'k' from uint8 to float\n");
+    }
+    free(told);
+    case_close(&c);
+  }
+}
+
 /* Magnitudes spread evenly up to 1, and of every 20,000 one of 8: the thresholds are the largest,
  * that below which 99.99 % of them lie, and that which the even ones need. */
 TEST(thresholds_follow_the_distribution) {

@@ -264,7 +264,7 @@ TRIAL_TEST(test_lrn) {
       }
       ++forwards;
       trial t, got, want;
-      ok(prepare(&t, &forward, dnnl_row(CR_OP_LRN_FWD, 0)));
+      ok(prepare(&t, &forward, dnnl_row(CR_OP_LRN_FWD, 1)));
       execute(&t, &forward);
       set_lrn(&f, CR_OP_LRN_BWD, within);
       for (int i = 0; i < 3; ++i) ADD(&f, 'R', N, C, S, S);

@@ -60,7 +60,7 @@ TRIAL_TEST(test_lrn_bf16) {
       if (k == 1) memcpy(f[1].value[0], f[0].value[0], value_bytes(&f[0], 0));
       shorten(&f[k], CREMA_BF16, ~0u, &values[k], &rounded[k]);
     }
-    if (prepare(&t[0], &values[0], dnnl_row(CR_OP_LRN_FWD, 0)) == CREMA_OK) {
+    if (prepare(&t[0], &values[0], dnnl_row(CR_OP_LRN_FWD, 1)) == CREMA_OK) {
       execute(&t[0], &values[0]);
       free(values[1].value[1]);
       values[1].value[1] = fetch(&t[0], &values[0], 1);
