@@ -75,10 +75,11 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
                          NULL);
 }
 
-/* f x s^-beta = x (f^(-1/beta) s)^-beta, and s is made of k and alpha. */
+/* f x s^-beta = x (f^(-1/beta) s)^-beta, and s is made of k and alpha. Small powers would take that
+ * out of the range of float. */
 static bool rescale(Caffe__LayerParameter *param, float factor) {
   Caffe__LRNParameter *p = param->lrn_param;
-  if (p == NULL || !(p->beta > 0) || p->local_size > CR_LRN_WINDOW_MAX ||
+  if (p == NULL || !(p->beta >= 0.25f) || p->local_size > CR_LRN_WINDOW_MAX ||
       p->norm_region != CAFFE__LRNPARAMETER__NORM_REGION__ACROSS_CHANNELS) {
     return false;
   }

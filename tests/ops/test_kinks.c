@@ -499,7 +499,7 @@ TEST(shapes_must_fit) {
       {&cr_normalize_fwd_f32_ref, "2 3 4; 2; 2 3 4; 2 4"},
       {&cr_normalize_fwd_f32_ref, "2 3 4; 3; 2 3 4; 2 3"},
   };
-  static float memory[256];
+  static float memory[1024];
   void *const any[] = {memory, memory, memory, memory, memory, memory, memory, memory};
   const cr_kernel *before = NULL;
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
