@@ -135,6 +135,7 @@ static bool run_backward(layer_case *c, double tolerance) {
   crema_net_clear_param_diffs(c->net);
   if (!each(c, "/top_diffs", true, 0.0, set_blob)) return false;
   if (crema_net_backward(c->net) != CREMA_OK) return fail_status(c, "backward");
+  /* A layer without parameters lacks one of the groups, but no case lacks both. */
   if (!each(c, "/input_grads", true, tolerance, compare_blob) ||
       !each(c, "/param_grads", true, tolerance, compare_param)) {
     return false;

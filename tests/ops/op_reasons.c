@@ -193,6 +193,10 @@ static bool is_no_window_of_channels(const question *q) {
   return q->desc->u.lrn.within_channel || q->desc->u.lrn.size > 64;
 }
 
+static bool has_many_channels(const question *q) {
+  return q->desc->arg[0].shape.dim[1] > 1024;
+}
+
 static bool is_not_channels_last(const question *q) {
   return cr_dnnl_layout_order(q->held[0].layout).kind != CR_DNNL_LAST;
 }
@@ -249,6 +253,7 @@ static const reason reasons[] = {
     {"lrn_bwd_dnnl", "LRN over one channel", is_over_one_channel, true},
     {"lrn_fwd_last", "for a gradient", is_for_a_gradient, true},
     {"lrn_fwd_last", "a window other than of few channels", is_no_window_of_channels, true},
+    {"lrn_fwd_last", "many channels", has_many_channels, true},
     {"lrn_fwd_last", "not held channels-last", is_not_channels_last, true},
     {"lrn_bwd_dnnl", "the forward pass left no data", has_no_notes, false},
     {"lrn_bwd_", "the forward pass ran in another way", is_possible, false},

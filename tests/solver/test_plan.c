@@ -29,6 +29,14 @@ static void make_plan(solver_case *c, cr_training_plan *plan) {
   plan->memory = (cr_net_memory){.planned = 2500000, .planned_held = 3000000};
 }
 
+/* A solver of small_net on `devices` simulated devices, and its plan. */
+static void plan_small(solver_case *c, int devices, crema_exchange exchange, const char *solver,
+                       cr_training_plan *plan) {
+  use_devices(c, devices, exchange);
+  case_load_fed(c, small_net, solver);
+  make_plan(c, plan);
+}
+
 static void assert_ms(double seconds, double wanted) {
   if (fabs(seconds * 1e3 - wanted) > 1e-9) fail_msg("%g ms, not %g", seconds * 1e3, wanted);
 }
@@ -41,9 +49,7 @@ PARALLEL_TEST(steps_are_foretold) {
   solver_case *c = *state;
   cr_training_plan plan;
   char text[128];
-  use_devices(c, 3, CREMA_EXCHANGE_REDUCE);
-  case_load_fed(c, small_net, "lr_policy: 'fixed' iter_size: 2");
-  make_plan(c, &plan);
+  plan_small(c, 3, CREMA_EXCHANGE_REDUCE, "lr_policy: 'fixed' iter_size: 2", &plan);
   assert_true(cr_plan_bucket_bytes(&plan, 0) == 24 && cr_plan_bucket_bytes(&plan, 1) == 8);
   assert_ms(cr_plan_exchange(&plan, CREMA_EXCHANGE_AUTO), 0);
   assert_ms(cr_plan_exchange(&plan, CREMA_EXCHANGE_TREE), 8);
@@ -183,9 +189,7 @@ PARALLEL_TEST(plans_of_one_device_are_told) {
   solver_case *c = *state;
   cr_training_plan plan;
   char wanted[2048];
-  use_devices(c, 1, CREMA_EXCHANGE_AUTO);
-  case_load_fed(c, small_net, "lr_policy: 'fixed'");
-  make_plan(c, &plan);
+  plan_small(c, 1, CREMA_EXCHANGE_AUTO, "lr_policy: 'fixed'", &plan);
   snprintf(wanted, sizeof wanted,
            "Plan of training small with 1 device, 4 samples a forward pass of all\n"
            "  rank 0: sim:0\n%s%s%s"
@@ -206,10 +210,8 @@ PARALLEL_TEST(plans_of_processes_are_told) {
   solver_case *c = *state;
   cr_training_plan plan;
   char wanted[2048];
-  use_devices(c, 1, CREMA_EXCHANGE_AUTO);
-  case_load_fed(c, small_net, "lr_policy: 'fixed'");
-  make_plan(c, &plan);
-  plan.processes = (cr_speed){1e-3, 4000};
+  plan_small(c, 1, CREMA_EXCHANGE_AUTO, "lr_policy: 'fixed'", &plan);
+  plan.processes = (cr_speed){1e-3, 4000};      /* made up, as no other process runs here */
   c->solver->world = (cr_world *)(void *)&plan; /* nobody looks into it here */
   c->solver->ranks = 2;
   snprintf(wanted, sizeof wanted,
