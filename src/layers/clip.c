@@ -3,7 +3,7 @@
  * Formula: y = min(max(x, min), max).
  * Shapes: x (any) -> y (as x), also in place.
  * Fields: clip_param.
- * Caffe: the same.
+ * Caffe: the same; the gradient at min and at max is that of y.
  * Example, x 2 3 4 4:
  *   layer { name: "clip" type: "Clip" bottom: "x" top: "y" clip_param { min: -1 max: 1 } } */
 #include "layers/common/layer_unary.h"
@@ -15,7 +15,8 @@ static bool post(const Caffe__LayerParameter *param, crema_dtype arithmetic, cr_
   *out = (cr_post){.kind = CR_POST_UNARY,
                    .function = CR_UNARY_CLIP,
                    .alpha = (double)p->min,
-                   .beta = (double)p->max};
+                   .beta = (double)p->max,
+                   .gamma = 1};
   return true;
 }
 

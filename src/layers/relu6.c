@@ -3,7 +3,7 @@
  * Formula: y = min(max(x, 0), 6).
  * Shapes: x (any) -> y (as x), also in place.
  * Fields: none.
- * Caffe: as in forks that have MobileNets.
+ * Caffe: as in forks that have MobileNets; there is no gradient at 0 and at 6.
  * Example, x 2 3 4 4:
  *   layer { name: "relu6" type: "ReLU6" bottom: "x" top: "y" } */
 #include "layers/common/layer_unary.h"

@@ -94,6 +94,30 @@ TEST(test_keys_differ_by_name_and_seed) {
   for (int i = 0; i < 3; ++i) cr_layer_destroy(layer[i]);
 }
 
+/* Caffe's Clip hands on the gradient of a value that is min or max, ReLU6 of Caffe's forks none of
+ * a value that is 0 or 6. */
+TEST(gradients_at_bounds) {
+  static const struct {
+    const char *type, *body;
+    double x[5], wanted[5];
+  } rows[] = {{"Clip", "clip_param { min: -0.5 max: 2 }", {-1, -0.5, 1, 2, 3}, {0, 7, 7, 7, 0}},
+              {"ReLU6", "", {-1, 0, 1, 6, 7}, {0, 0, 7, 0, 0}}};
+  for (int k = 0; k < 4; ++k) {
+    rig r;
+    rig_make_of(&r, k < 2 ? CREMA_F32 : CREMA_F64, rows[k % 2].type, rows[k % 2].body,
+                CAFFE__PHASE__TRAIN, "5", 1);
+    ok(rig_setup(&r));
+    for (int i = 0; i < 5; ++i) rig_set(rig_data_of(r.bottom[0]), i, rows[k % 2].x[i]);
+    for (int i = 0; i < 5; ++i) rig_set(rig_diff_of(r.top[0]), i, 7);
+    ok(rig_forward(&r));
+    ok(rig_backward(&r));
+    for (int i = 0; i < 5; ++i) {
+      assert_true(rig_get(rig_diff_of(r.bottom[0]), i) == rows[k % 2].wanted[i]);
+    }
+    rig_free(&r);
+  }
+}
+
 int main(void) {
   return run_all_tests(NULL, NULL);
 }

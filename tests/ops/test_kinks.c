@@ -56,9 +56,9 @@ TEST(slopes_at_kinks) {
               {CR_UNARY_ABS, 0, 0, 1e-6f, 1e-6f, 1},
               {CR_UNARY_ELU, 0.5f, 3, 0, 0, 1.5f},
               {CR_UNARY_ELU, 0.5f, 3, 1e-6f, 3e-6f, 3},
-              {CR_UNARY_CLIP, -1, 2, -1, -1, 1},
-              {CR_UNARY_CLIP, -1, 2, 2, 2, 1},
               {CR_UNARY_CLIP, -1, 2, -1.001f, -1, 0},
+              {CR_UNARY_CLIP, -1, 2, -0.999f, -0.999f, 1},
+              {CR_UNARY_CLIP, -1, 2, 1.999f, 1.999f, 1},
               {CR_UNARY_CLIP, -1, 2, 2.001f, 2, 0},
               {CR_UNARY_THRESHOLD, 0.5f, 0, 0.5f, 0, 0},
               {CR_UNARY_POWER, 0, 2, -1, 1, 0},
@@ -72,6 +72,19 @@ TEST(slopes_at_kinks) {
     cr_op_params params = {.unary = {.function = rows[i].function}};
     params.unary.alpha = (double)rows[i].alpha;
     params.unary.beta = (double)rows[i].beta;
+    ok(run(&cr_unary_bwd_f32_ref, "1; 1; 1; 1", &params, (void *[]){&x, &y, &dy, &dx}, NULL));
+    assert_near(&dx, &wanted, 1);
+  }
+}
+
+/* Where values begin to be cut, the derivative is the one that was asked for. */
+TEST(slopes_at_bounds) {
+  for (int i = 0; i < 6; ++i) {
+    static const float at[3] = {-1, 2, NAN};
+    const float gamma = i < 3 ? 1 : 0, wanted = i % 3 < 2 ? 4 * gamma : 0;
+    float x = at[i % 3], y = x, dy = 4, dx = 17;
+    cr_op_params params = {.unary = {.function = CR_UNARY_CLIP, .alpha = -1, .beta = 2}};
+    params.unary.gamma = (double)gamma;
     ok(run(&cr_unary_bwd_f32_ref, "1; 1; 1; 1", &params, (void *[]){&x, &y, &dy, &dx}, NULL));
     assert_near(&dx, &wanted, 1);
   }

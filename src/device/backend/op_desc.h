@@ -52,7 +52,7 @@ typedef enum cr_unary {
   CR_UNARY_ELU,       /* beta x for x > 0, beta alpha (exp(x) - 1) otherwise */
   CR_UNARY_BNLL,      /* log(1 + exp(x)) */
   CR_UNARY_THRESHOLD, /* 1 for x > alpha, 0 otherwise */
-  CR_UNARY_CLIP,      /* x cut to [alpha, beta] */
+  CR_UNARY_CLIP,      /* x cut to [alpha, beta]; its derivative at alpha and beta is gamma */
   CR_UNARY_SWISH,     /* x / (1 + exp(-alpha x)) */
   CR_UNARY_FUNCTIONS
 } cr_unary;

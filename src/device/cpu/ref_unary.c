@@ -151,7 +151,8 @@ CR_INLINE cr_real clip_value(const parameters *p, cr_real x) {
 
 CR_INLINE cr_real clip_slope(const parameters *p, cr_real x, cr_real y) {
   (void)y;
-  return x >= p->alpha && x <= p->beta ? 1 : 0;
+  const cr_real end = x == p->alpha || x == p->beta ? p->gamma : 0;
+  return x > p->alpha && x < p->beta ? 1 : end;
 }
 
 /* x sigmoid(alpha x) */

@@ -61,7 +61,9 @@ CR_HD float cr_unary_slope(const cr_unary_args *a, float x, float y) {
     case CR_UNARY_ELU: return x > 0 ? a->beta : y + a->beta * a->alpha;
     case CR_UNARY_BNLL: return cr_sigmoid_of(x);
     case CR_UNARY_THRESHOLD: return 0;
-    case CR_UNARY_CLIP: return x >= a->alpha && x <= a->beta ? 1 : 0;
+    case CR_UNARY_CLIP:
+      if (x == a->alpha || x == a->beta) return a->gamma;
+      return x > a->alpha && x < a->beta ? 1 : 0;
     case CR_UNARY_SWISH: return cr_swish_slope(a, x, y);
     default: return 1;
   }
