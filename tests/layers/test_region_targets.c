@@ -207,9 +207,9 @@ TEST(a_picture_without_objects_is_background) {
 
 enum { REGIONS = 60, CLASSES = 3 };
 
-static void make_proposal_target(rig *r, const char *fields, uint32_t *random) {
+static void make_proposal_target(rig *r, int classes, const char *fields, uint32_t *random) {
   char body[300], shapes[100];
-  snprintf(body, sizeof body, "proposal_target_param { num_classes: %d %s }", CLASSES, fields);
+  snprintf(body, sizeof body, "proposal_target_param { num_classes: %d %s }", classes, fields);
   snprintf(shapes, sizeof shapes, "%d 5|%d 5", REGIONS, OBJECTS);
   rig_make_of(r, CREMA_F32, "ProposalTarget", body, CAFFE__PHASE__TRAIN, shapes, 5);
   ok(rig_setup(r));
@@ -274,7 +274,7 @@ TEST(targets_of_regions_by_brute_force) {
     snprintf(fields, sizeof fields, "batch_size: %d fg_fraction: %s bg_thresh_lo: %s %s",
              all ? 1000 : 14, all ? "1" : "0.25", own ? "0.125" : "0",
              own ? "bbox_std: 1 bbox_std: 2 bbox_std: 3 bbox_std: 4" : "");
-    make_proposal_target(&r, fields, &random);
+    make_proposal_target(&r, CLASSES, fields, &random);
     for (int i = 0; i < REGIONS; ++i) {
       double overlap = 0;
       (void)find_region(&r, rig_data(r.bottom[0]) + 5 * i, &overlap);
@@ -294,10 +294,41 @@ TEST(targets_of_regions_by_brute_force) {
   }
 }
 
+/* Class-agnostic boxes: a label of its own for each class, and the columns of class 1 for all. */
+TEST(two_classes_stand_for_any) {
+  static const float label[OBJECTS] = {1, 20, 3, 7, 20};
+  float found[2][8 * 1000];
+  int64_t rows[2];
+  for (int way = 0; way < 2; ++way) {
+    uint32_t random = 31;
+    rig r;
+    make_proposal_target(&r, 2, "batch_size: 1000 fg_fraction: 1", &random);
+    for (int g = 0; g < OBJECTS; ++g) rig_data(r.bottom[1])[5 * g + 4] = way == 0 ? 1 : label[g];
+    ok(rig_forward(&r));
+    rows[way] = r.top[0]->shape.dim[0];
+    assert_int_equal(crema_blob_count(r.top[2]), 8 * rows[way]);
+    memcpy(found[way], rig_data(r.top[2]), (size_t)(8 * rows[way]) * sizeof(float));
+    for (int64_t row = 0; row < rows[way]; ++row) {
+      double overlap = 0;
+      const int best = find_region(&r, rig_data(r.top[0]) + 5 * row, &overlap);
+      const float wanted = overlap < 0.5 ? 0 : way == 0 ? 1 : label[best];
+      assert_true(rig_data(r.top[1])[row] == wanted);
+      for (int k = 0; k < 8; ++k) {
+        assert_true(rig_data(r.top[3])[8 * row + k] == (k >= 4 && wanted > 0));
+      }
+    }
+    rig_data(r.bottom[1])[4] = -1;
+    assert_int_equal(rig_forward(&r), CREMA_E_RANGE);
+    rig_free(&r);
+  }
+  assert_true(rows[0] == rows[1] && rows[0] > 2 * OBJECTS);
+  assert_memory_equal(found[0], found[1], (size_t)(8 * rows[0]) * sizeof(float));
+}
+
 TEST(objects_that_make_no_sense_are_refused) {
   uint32_t random = 3;
   rig r;
-  make_proposal_target(&r, "", &random);
+  make_proposal_target(&r, CLASSES, "", &random);
   rig_data(r.bottom[1])[4] = CLASSES;
   assert_int_equal(rig_forward(&r), CREMA_E_RANGE);
   assert_error_has("object 0 has label 3, must be 0 to 2");

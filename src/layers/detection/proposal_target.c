@@ -5,7 +5,8 @@
  * or more has its class; one whose best overlap is in [bg_thresh_lo, bg_thresh_hi) is background.
  * batch_size regions are drawn, at most the share fg_fraction of them objects, which come first.
  * Targets are (t - bbox_mean) / bbox_std, t = ((X - x) / w, (Y - y) / h, log(W / w), log(H / h)) of
- * centre and sides from the region to its object, in the four columns of the object's class.
+ * centre and sides from the region to its object, in the four columns of the object's class; with
+ * two classes objects of any class share the columns of class 1 (class-agnostic boxes).
  * Shapes: regions (R, 5): image, left, top, right, bottom, objects (G, 5): left, top, right,
  * bottom, class -> regions (S, 5), labels (S), targets, inside and outside weights
  * (S, 4 num_classes).
@@ -14,7 +15,7 @@
  * (BG_THRESH_LO 0, normalized targets), which a layer of type Python with module
  * rpn.proposal_target_layer asks for where no Python program runs the net; what is drawn depends on
  * the seed alone. bbox_std is not multiplied into the weights at the end: DetectionOutput has it as
- * variance.
+ * variance. R-FCN's AGNOSTIC needs no setting.
  * Example, regions 6 5, objects 2 5:
  *   layer { name: "target" type: "ProposalTarget" bottom: "regions" bottom: "objects" top: "rois"
  *     top: "labels" top: "targets" top: "inside" top: "outside"
@@ -28,6 +29,8 @@
 #include "layers/detection/anchors.h"
 #include "layers/detection/python_fields.h"
 
+enum { CLASSES_MOST = 1000000 };
+
 /* A region and the object that it overlaps most. */
 typedef struct region {
   cr_pixel_box box;
@@ -37,7 +40,7 @@ typedef struct region {
 
 typedef struct proposal_target_state {
   const Caffe__ProposalTargetParameter *param;
-  int64_t classes;
+  int64_t classes; /* that have columns */
   double mean[4], std[4], inside[4];
   cr_buffer truth;              /* cr_pixel_truth */
   cr_buffer region;             /* region */
@@ -46,9 +49,9 @@ typedef struct proposal_target_state {
 
 static crema_status check_fields(const cr_layer *layer, const proposal_target_state *s) {
   const Caffe__ProposalTargetParameter *p = s->param;
-  if (s->classes < 1 || s->classes > 1000000) {
-    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "num_classes must be 1 to 1000000, found %lld",
-                         (long long)s->classes);
+  if (s->classes < 1 || s->classes > CLASSES_MOST) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "num_classes must be 1 to %d, found %lld",
+                         CLASSES_MOST, (long long)s->classes);
   }
   for (int k = 0; k < 4; ++k) {
     if (s->std[k] > 0) continue;
@@ -61,6 +64,12 @@ static crema_status check_fields(const cr_layer *layer, const proposal_target_st
   return cr_layer_fail(layer, CREMA_E_RANGE,
                        "batch_size must be 1 or more, fg_fraction in [0, 1], fg_thresh above 0 and "
                        "bg_thresh_lo not above bg_thresh_hi");
+}
+
+/* A background and one class: boxes do not depend on the class, of which there may be any number.
+ */
+static bool is_agnostic(const proposal_target_state *s) {
+  return s->classes == 2;
 }
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -145,9 +154,10 @@ static crema_status read_regions(cr_layer *layer, crema_blob *const *bottom) {
   }
   for (size_t g = 0; g < s->truth.size / sizeof(cr_pixel_truth); ++g) {
     const cr_pixel_truth truth = truths_of(s)[g];
-    if (!(truth.label >= 0 && truth.label < (double)s->classes)) {
+    const int64_t labels = is_agnostic(s) ? CLASSES_MOST : s->classes;
+    if (!(truth.label >= 0 && truth.label < (double)labels)) {
       return cr_layer_fail(layer, CREMA_E_RANGE, "object %zu has label %g, must be 0 to %lld", g,
-                           truth.label, (long long)s->classes - 1);
+                           truth.label, (long long)labels - 1);
     }
     CR_TRY(add_region(s, &truth.box));
   }
@@ -201,7 +211,7 @@ static void put_region(const proposal_target_state *s, const region *one, bool o
   if (label == 0) return;
   cr_pixel_offset(&one->box, &truths_of(s)[one->truth].box, offset);
   for (int64_t k = 0; k < 4; ++k) {
-    const int64_t at = 4 * (s->classes * row + label) + k;
+    const int64_t at = 4 * (s->classes * row + (is_agnostic(s) ? 1 : label)) + k;
     cr_host_put(&to[2], at, (offset[k] - s->mean[k]) / s->std[k]);
     cr_host_put(&to[3], at, s->inside[k]);
     cr_host_put(&to[4], at, s->inside[k] > 0);
