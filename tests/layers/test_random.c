@@ -1,4 +1,4 @@
-/* Layers that draw: Dropout, stochastic Pooling, DummyData. */
+/* Layers that draw: Dropout and its kin, stochastic Pooling, DummyData. */
 #include "layers/layer_rig.h"
 
 TEST(test_dropout_masks) {
@@ -42,6 +42,82 @@ TEST(test_dropout_seed) {
     rig_free(&r);
   }
   assert_memory_equal(out[0], out[1], sizeof out[0]);
+}
+
+/* Nearly normal numbers of mean 0 and variance 1: sums of twelve even ones. */
+static void fill_normal(rig_values x) {
+  uint32_t random = 77;
+  for (int64_t i = 0; i < x.count; ++i) {
+    double sum = -6;
+    for (int k = 0; k < 12; ++k) sum += (double)rig_random(&random) / 4294967296.0;
+    rig_set(x, i, sum);
+  }
+}
+
+/* Of numbers with mean 0 and variance 1 it makes such numbers; a dropped value becomes the same
+ * whatever it was, the others lie on a line, and gradients follow it. */
+TEST(selu_dropout_keeps_mean_and_variance) {
+  static const double ratios[] = {0.05, 0.3, 0.7}, low = -1.7580993408473766;
+  for (int n = 0; n < 3; ++n) {
+    const double q = 1 - (double)(float)ratios[n], a = 1 / sqrt(q + low * low * q * (1 - q));
+    const double b = -a * (1 - q) * low;
+    char body[100];
+    double mean = 0, square = 0;
+    int64_t dropped = 0;
+    rig r;
+    snprintf(body, sizeof body, "dropout_param { dropout_ratio: %g }", ratios[n]);
+    rig_make_of(&r, CREMA_F64, "SeLuDropout", body, CAFFE__PHASE__TRAIN, "200 500", 1);
+    ok(rig_setup(&r));
+    rig_values x = rig_data_of(r.bottom[0]), y = rig_data_of(r.top[0]), dy = rig_diff_of(r.top[0]);
+    fill_normal(x);
+    for (int64_t i = 0; i < dy.count; ++i) rig_set(dy, i, 3);
+    ok(rig_forward(&r));
+    ok(rig_backward(&r));
+    for (int64_t i = 0; i < y.count; ++i) {
+      const double value = rig_get(y, i), dx = rig_get(rig_diff_of(r.bottom[0]), i);
+      const bool is_dropped = fabs(value - (a * low + b)) < 1e-12;
+      assert_true(is_dropped || fabs(value - (a * rig_get(x, i) + b)) < 1e-12);
+      assert_true(fabs(dx - (is_dropped ? 0 : 3 * a)) < 1e-12);
+      dropped += is_dropped;
+      mean += value / (double)y.count;
+      square += value * value / (double)y.count;
+    }
+    assert_true(fabs((double)dropped / (double)y.count - (1 - q)) < 0.01);
+    assert_true(fabs(mean) < 0.02 && fabs(square - mean * mean - 1) < 0.03);
+    rig_free(&r);
+  }
+}
+
+/* A channel of a sample is dropped as a whole or scaled as a whole, whatever its neighbours are. */
+TEST(spatial_dropout_drops_whole_channels) {
+  enum { CHANNELS = 40 * 50, PLANE = 6 };
+  const double factor = 1 / (1 - (double)0.4f);
+  int dropped = 0, changes = 0;
+  bool before = false;
+  rig r;
+  rig_make_of(&r, CREMA_F64, "SpatialDropout", "spatial_dropout_param { dropout_ratio: 0.4 }",
+              CAFFE__PHASE__TRAIN, "40 50 2 3", 1);
+  ok(rig_setup(&r));
+  rig_values x = rig_data_of(r.bottom[0]), y = rig_data_of(r.top[0]);
+  for (int64_t i = 0; i < x.count; ++i) rig_set(x, i, 1 + (double)(i % 101) / 16);
+  for (int64_t i = 0; i < x.count; ++i) rig_set(rig_diff_of(r.top[0]), i, (double)(i % 7) - 3);
+  ok(rig_forward(&r));
+  ok(rig_backward(&r));
+  for (int64_t c = 0; c < CHANNELS; ++c) {
+    const bool is_dropped = rig_get(y, c * PLANE) == 0;
+    for (int64_t i = c * PLANE; i < (c + 1) * PLANE; ++i) {
+      const double times = is_dropped ? 0 : factor;
+      assert_true(fabs(rig_get(y, i) - times * rig_get(x, i)) < 1e-12);
+      assert_true(fabs(rig_get(rig_diff_of(r.bottom[0]), i) -
+                       times * rig_get(rig_diff_of(r.top[0]), i)) < 1e-12);
+    }
+    changes += c > 0 && is_dropped != before;
+    before = is_dropped;
+    dropped += is_dropped;
+  }
+  assert_in_range(dropped, 690, 910);
+  assert_in_range(changes, 850, 1070); /* 2 * 0.4 * 0.6 of them: neighbours do not go together */
+  rig_free(&r);
 }
 
 /* Windows (1, 2, 0, 5): value v is drawn with probability v / 8, and the expected value is

@@ -86,6 +86,24 @@ CASES = [
 ]
 
 
+# Type, ratio, function. Each value is kept, and changed, or dropped: then it becomes what all others become.
+DROPS = [("Dropout", 0.25, F.dropout), ("SeLuDropout", 0.1, F.alpha_dropout), ("SeLuDropout", 0.5, F.alpha_dropout),
+         ("SpatialDropout", 0.4, F.dropout2d)]
+DROPPED_FROM = [-1.5, 0.75]
+
+
+def emit_drops():
+    rows = []
+    for kind, ratio, function in DROPS:
+        drawn = [function(torch.full((64, 16, 2, 2), x).double(), ratio, training=True) for x in DROPPED_FROM]
+        found = [{round(v, 9) for v in d.flatten().tolist()} for d in drawn]
+        dropped, = found[0] & found[1]
+        for x, values in zip(DROPPED_FROM, found):
+            kept, = values - {dropped}
+            rows.append(f'    {{"{kind}", {ratio}, {x}, {kept}, {dropped}}},')
+    print("static const drop_case torch_drops[] = {\n" + "\n".join(rows) + "\n};")
+
+
 def text(shape):
     return " ".join(str(n) for n in shape)
 
@@ -117,8 +135,9 @@ def main():
         emit(f"torch_given_{at}", given or [torch.zeros(1)])
         shapes = "|".join(text(b.shape if torch.is_tensor(b) else b) for b in bottoms)
         rows.append(f'    {{"{kind}",\n     "{body}",\n     "{shapes}", {len(tops)}, {len(bottoms) - len(given)}, torch_{at}, '
-                    f"COUNT(torch_{at}), torch_given_{at}}},")
-    print("static const torch_case torch_cases[] = {\n" + "\n".join(rows) + "\n};")
+                    f"COUNT(torch_{at}), torch_given_{at}, 0}},")
+    emit_drops()
+    print("static const peer_case torch_cases[] = {\n" + "\n".join(rows) + "\n};")
 
 
 main()

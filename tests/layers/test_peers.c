@@ -1,17 +1,24 @@
-/* Layers of forks, forward and backward, against an independent implementation: torch.inc has what
- * it computes. */
+/* Layers of forks, forward and backward, against independent implementations: torch.inc and
+ * peers.inc have what these compute, and say which they are. */
 #include "layers/layer_rig.h"
 
 #define COUNT(array) ((int64_t)(sizeof(array) / sizeof(array)[0]))
 
-typedef struct torch_case {
+typedef struct peer_case {
   const char *type, *body, *shapes;
   int tops, with_gradient; /* how many; of bottoms, the first ones have a gradient */
   const double *wanted;    /* the tops, then the gradients of bottoms and parameters */
   int64_t count;           /* of wanted */
   const double *given;     /* values of the other bottoms */
-} torch_case;
+  double tolerance;        /* absolute; 0: 2e-8 of the larger of the value and 1 */
+} peer_case;
 
+typedef struct drop_case {
+  const char *type;
+  double ratio, x, kept, dropped; /* what becomes of x */
+} drop_case;
+
+#include "layers/peers.inc"
 #include "layers/torch.inc"
 
 static void fill(rig_values v, int number, double factor) {
@@ -20,7 +27,7 @@ static void fill(rig_values v, int number, double factor) {
   }
 }
 
-static void fill_blobs(rig *r, const torch_case *c) {
+static void fill_blobs(rig *r, const peer_case *c) {
   const double *given = c->given, factor = strcmp(c->type, "ReLU6") == 0 ? 7.5 : 1;
   for (int i = 0; i < r->bottoms; ++i) {
     rig_values v = rig_data_of(r->bottom[i]);
@@ -34,20 +41,21 @@ static void fill_blobs(rig *r, const torch_case *c) {
 }
 
 /* Compares with the next values of what is wanted and returns the one behind them. */
-static const double *compare(const torch_case *c, const char *what, int index, rig_values found,
+static const double *compare(const peer_case *c, const char *what, int index, rig_values found,
                              const double *wanted) {
   assert_true(wanted + found.count <= c->wanted + c->count);
   for (int64_t i = 0; i < found.count; ++i) {
     const double value = rig_get(found, i);
-    if (fabs(value - wanted[i]) <= 2e-8 * fmax(1, fabs(wanted[i]))) continue;
-    print_error("%s %s, %s %d, element %lld: %.12g, PyTorch %.12g\n", c->type, c->body, what, index,
-                (long long)i, value, wanted[i]);
+    const double most = c->tolerance > 0 ? c->tolerance : 2e-8 * fmax(1, fabs(wanted[i]));
+    if (fabs(value - wanted[i]) <= most) continue;
+    print_error("%s %s, %s %d, element %lld: %.12g, the other implementation %.12g\n", c->type,
+                c->body, what, index, (long long)i, value, wanted[i]);
     fail();
   }
   return wanted + found.count;
 }
 
-static void check(const torch_case *c) {
+static void check(const peer_case *c) {
   const double *wanted = c->wanted;
   rig r;
   rig_make_of(&r, CREMA_F64, c->type, c->body, CAFFE__PHASE__TRAIN, c->shapes, c->tops);
@@ -60,7 +68,7 @@ static void check(const torch_case *c) {
     fill(diff, 5, t == 0 ? 1 : 0);
     if (t == 0 && strstr(c->type, "Loss") != NULL) rig_set(diff, 0, 1);
   }
-  ok(rig_backward(&r));
+  if (c->with_gradient > 0) ok(rig_backward(&r));
   for (int i = 0; i < c->with_gradient; ++i) {
     wanted = compare(c, "gradient of bottom", i, rig_diff_of(r.bottom[i]), wanted);
   }
@@ -73,6 +81,44 @@ static void check(const torch_case *c) {
 
 TEST(layers_of_forks_compute_as_pytorch_does) {
   for (int64_t i = 0; i < COUNT(torch_cases); ++i) check(&torch_cases[i]);
+}
+
+TEST(layers_of_detectors_compute_as_others_do) {
+  for (int64_t i = 0; i < COUNT(peer_cases); ++i) check(&peer_cases[i]);
+}
+
+/* How many values of x became c->dropped; all others have to be c->kept. */
+static int count_dropped(const drop_case *c) {
+  char body[120];
+  int dropped = 0;
+  rig r;
+  snprintf(body, sizeof body, "%s { dropout_ratio: %g }",
+           strcmp(c->type, "SpatialDropout") == 0 ? "spatial_dropout_param" : "dropout_param",
+           c->ratio);
+  rig_make_of(&r, CREMA_F64, c->type, body, CAFFE__PHASE__TRAIN, "100 100", 1);
+  ok(rig_setup(&r));
+  rig_values x = rig_data_of(r.bottom[0]), y = rig_data_of(r.top[0]);
+  for (int64_t i = 0; i < x.count; ++i) rig_set(x, i, c->x);
+  ok(rig_forward(&r));
+  for (int64_t i = 0; i < y.count; ++i) {
+    const bool is_dropped = fabs(rig_get(y, i) - c->dropped) < 1e-7;
+    if (!is_dropped && fabs(rig_get(y, i) - c->kept) >= 1e-7) {
+      fail_msg("%s of %g made %.9g, PyTorch %g or %g", c->type, c->x, rig_get(y, i), c->kept,
+               c->dropped);
+    }
+    dropped += is_dropped;
+  }
+  rig_free(&r);
+  return dropped;
+}
+
+TEST(values_are_dropped_as_pytorch_drops_them) {
+  for (int64_t i = 0; i < COUNT(torch_drops); ++i) {
+    const drop_case *c = &torch_drops[i];
+    const int dropped = count_dropped(c);
+    /* Of 10,000, within five standard deviations. */
+    assert_true(fabs(dropped - 1e4 * c->ratio) < 5 * sqrt(1e4 * c->ratio * (1 - c->ratio)));
+  }
 }
 
 int main(void) {
