@@ -276,6 +276,49 @@ TEST(the_hardest_regions_of_each_image_stay) {
   rig_free(&r);
 }
 
+/* Whether fewer than `most` regions of the same image come before this one. */
+static bool is_hard(const float *image, const float *loss, int count, int i, int most) {
+  int before = 0;
+  for (int k = 0; k < count; ++k) {
+    before += image[k] == image[i] && (loss[k] > loss[i] || (loss[k] == loss[i] && k < i));
+  }
+  return before < most;
+}
+
+TEST(hard_regions_by_brute_force) {
+  enum { REGIONS = 29, INNER = 3, COUNT = REGIONS * INNER, COLUMNS = 4 };
+  uint32_t random = 12;
+  for (int most = 1; most < 12; most += 3) {
+    float image[COUNT], loss[COUNT];
+    char body[100];
+    int kept = 0;
+    rig r;
+    snprintf(body, sizeof body, "box_annotator_ohem_param { roi_per_img: %d ignore_label: 77 }",
+             most);
+    rig_make(&r, "BoxAnnotatorOHEM", body, CAFFE__PHASE__TRAIN, "29 5 3|29 1 3|29 1 3|29 4 3", 2);
+    ok(rig_setup(&r));
+    for (int b = 0; b < 4; ++b) fill_random(r.bottom[b], 2, &random);
+    for (int i = 0; i < COUNT; ++i) {
+      const int region = i / INNER, inner = i % INNER;
+      image[i] = rig_data(r.bottom[0])[5 * region * INNER + inner] =
+          (float)(rig_random(&random) % 3);
+      loss[i] = rig_data(r.bottom[1])[i] = (float)(rig_random(&random) % 8) / 4;
+    }
+    ok(rig_forward(&r));
+    for (int i = 0; i < COUNT; ++i) {
+      const bool hard = is_hard(image, loss, COUNT, i, most);
+      kept += hard;
+      assert_true(rig_data(r.top[0])[i] == (hard ? rig_data(r.bottom[2])[i] : 77));
+      for (int k = 0; k < COLUMNS; ++k) {
+        const int at = (i / INNER * COLUMNS + k) * INNER + i % INNER;
+        assert_true(rig_data(r.top[1])[at] == (hard ? rig_data(r.bottom[3])[at] : 0));
+      }
+    }
+    assert_int_equal(kept, 3 * most);
+    rig_free(&r);
+  }
+}
+
 /* The losses of single items add up to the loss, and each is that of its item alone. */
 TEST(losses_of_items_add_up) {
   static const char *const types[] = {"SmoothL1LossOHEM", "SoftmaxWithLossOHEM"};
@@ -384,6 +427,64 @@ TEST(segmentations_are_measured) {
   ok(rig_forward(&r));
   assert_true(fabs((double)rig_data(r.top[0])[0] - 10.0 / 12) < 1e-6);
   rig_free(&r);
+}
+
+/* Counts the pixels of each class anew for each of the three measures. */
+static void measure(const int *label, const int *guess, int count, int classes, double out[3]) {
+  double right = 0, pixels = 0, labels = 0, either_classes = 0;
+  out[1] = out[2] = 0;
+  for (int i = 0; i < count; ++i) {
+    pixels += label[i] >= 0;
+    right += label[i] >= 0 && label[i] == guess[i];
+  }
+  for (int c = 0; c < classes; ++c) {
+    double both = 0, of_label = 0, either = 0;
+    for (int i = 0; i < count; ++i) {
+      if (label[i] < 0) continue;
+      both += label[i] == c && guess[i] == c;
+      of_label += label[i] == c;
+      either += label[i] == c || guess[i] == c;
+    }
+    if (of_label > 0) out[1] += both / of_label, ++labels;
+    if (either > 0) out[2] += both / either, ++either_classes;
+  }
+  out[0] = right / pixels;
+  out[1] /= labels;
+  out[2] /= either_classes;
+}
+
+TEST(segmentations_by_brute_force) {
+  enum { SAMPLES = 2, KINDS = 6, PLANE = 35, PIXELS = SAMPLES * PLANE };
+  uint32_t random = 8;
+  for (int trial = 0; trial < 5; ++trial) {
+    int label[PIXELS], guess[PIXELS];
+    double wanted[3];
+    rig r;
+    rig_make_of(&r, CREMA_F64, "SegAccuracy",
+                "seg_accuracy_param { ignore_label: 255 ignore_label: 4 }", CAFFE__PHASE__TEST,
+                "2 6 5 7|2 1 5 7", 1);
+    ok(rig_setup(&r));
+    fill_random(r.bottom[0], 2, &random);
+    for (int i = 0; i < PIXELS; ++i) {
+      const int drawn = (int)(rig_random(&random) % 5);
+      const int given = drawn == 3 ? 255 : drawn;
+      const rig_values x = rig_data_of(r.bottom[0]);
+      const int64_t first = i / PLANE * KINDS * PLANE + i % PLANE;
+      guess[i] = 0;
+      for (int c = 1; c < KINDS; ++c) {
+        if (rig_get(x, first + c * PLANE) > rig_get(x, first + guess[i] * PLANE)) guess[i] = c;
+      }
+      label[i] = given == 255 || given == 4 ? -1 : given;
+      rig_set(rig_data_of(r.bottom[1]), i, given);
+    }
+    measure(label, guess, PIXELS, KINDS, wanted);
+    ok(rig_forward(&r));
+    for (int i = 0; i < 3; ++i) {
+      assert_true(fabs(rig_get(rig_data_of(r.top[0]), i) - wanted[i]) < 1e-12);
+    }
+    assert_true(wanted[0] > 0.02 && wanted[0] < 0.5);
+    rig_free(&r);
+  }
 }
 
 /* As many pixels as no strip holds; the best score of every third pixel stands twice, and the
