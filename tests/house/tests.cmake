@@ -6,6 +6,10 @@ add_test(NAME house/rows COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scr
   --check)
 add_test(NAME house/unused COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/callgraph.py
   --unused)
+add_test(NAME house/layers COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/layer_proofs.py
+  --check)
+add_test(NAME house/layer_proofs COMMAND ${Python3_EXECUTABLE}
+  ${CMAKE_CURRENT_LIST_DIR}/layer_proofs_test.py)
 add_test(NAME house/conformance COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/conformance_test.py)
 add_test(NAME house/headers COMMAND ${CMAKE_CURRENT_LIST_DIR}/headers.sh
   ${PROJECT_SOURCE_DIR} ${CMAKE_C_COMPILER})

@@ -49,7 +49,7 @@ def anchor_target():
         return cells.permute(2, 3, 0, 1)
 
     four = torch.ones(1, 4).double()
-    return dict(type="AnchorTarget", shapes="1 4 4 5|3 5|1 3",
+    return dict(type="AnchorTarget", origin="torchvision", shapes="1 4 4 5|3 5|1 3",
                 body="anchor_target_param { ratio: 1 scale: 1 scale: 2 base_size: 8 feat_stride: 8 positive_overlap: 0.5 "
                 "negative_overlap: 0.25 allowed_border: 4 batch_size: 10000 fg_fraction: 1 }",
                 given=[np.zeros((1, 4, 4, 5)), OBJECTS, [*picture, 1]],
@@ -73,7 +73,7 @@ def proposal_target(classes):
         targets[row, column], weights[row, column] = offset[row], 1
     picture = torch.zeros(len(order), 1).double()
     given = torch.cat([torch.zeros(len(proposals), 1).double(), proposals], 1)
-    return dict(type="ProposalTarget", shapes=f"{len(proposals)} 5|3 5",
+    return dict(type="ProposalTarget", origin="torchvision", shapes=f"{len(proposals)} 5|3 5",
                 body=f"proposal_target_param {{ num_classes: {classes} batch_size: 1000 fg_fraction: 1 }}",
                 given=[given, OBJECTS],
                 tops=[torch.cat([picture, regions[order] - LAST], 1), label, targets, weights, weights])
@@ -88,9 +88,44 @@ def box_annotator():
         rows = torch.where(image == number)[0]
         kept[rows[torch.topk(loss[rows], min(3, len(rows))).indices]] = True
     weight = weight.reshape(10, 2).double()
-    return dict(type="BoxAnnotatorOHEM", body="box_annotator_ohem_param { roi_per_img: 3 ignore_label: 255 }",
+    return dict(type="BoxAnnotatorOHEM", origin="PyTorch",
+                body="box_annotator_ohem_param { roi_per_img: 3 ignore_label: 255 }",
                 shapes="10 5|10|10|10 2", given=[rois, loss, label, weight],
                 tops=[torch.where(kept, label, 255.0), weight * kept[:, None]])
+
+
+# ---- DetectNet ----
+
+def detectnet():
+    height, width, stride, most = 12, 16, 2, 4
+    picture = pattern((3, height, width), 0)
+    rows = np.array([[1.5, 2, 9, 6.25, 3], [-3, 5, 10, 8, 7], [10.5, 1.25, 4, 2.5, 7], [4, 4, 6, 6, 4]])
+    label, objects = np.zeros((11, height // stride, width // stride)), np.zeros((6, 16))
+    objects[0, :2] = len(rows), 16
+    objects[1:5, :4], objects[1:5, 5] = rows[:, :4], rows[:, 4]
+    y, x = np.mgrid[:height:stride, :width:stride]
+    for left, top, wide, high, kind in rows:
+        right, bottom = min(left + wide, width), min(top + high, height)
+        left, top = max(left, 0), max(top, 0)
+        if kind not in (3, 7):
+            continue
+        # What is learnt is half as wide and as high as the object, but no wider and no higher than `most`.
+        half = np.minimum([0.5 * (right - left), 0.5 * (bottom - top)], most) / 2
+        middle = np.array([left + right, top + bottom]) / 2
+        (west, north), (east, south) = middle - half, middle + half
+        covered = ((np.minimum(x + stride, east) > np.maximum(x, west))
+                   & (np.minimum(y + stride, south) > np.maximum(y, north)))
+        share = max(1, stride**2 / (4 * half.prod()))
+        one = np.ones_like(x)
+        cell = np.stack([one, left - x, top - y, right - x, bottom - y, one / (right - left), one / (bottom - top),
+                         share * one, one * (kind == 3), 0 * one, one * (kind == 7)])
+        label = np.where(covered, cell, label)
+    never = " ".join(f"{name}_prob: 0" for name in ("crop", "flip", "rotation", "scale", "hue_rotation", "desaturation"))
+    return dict(type="DetectNetTransformation", origin="NumPy", shapes="1 3 12 16|1 1 6 16",
+                body=f"detectnet_groundtruth_param {{ stride: {stride} scale_cvg: 0.5 max_cvg_len: {most} image_size_x: 16 "
+                f"image_size_y: 12 object_class {{ src: 3 dst: 0 }} object_class {{ src: 7 dst: 2 }} }} "
+                f"detectnet_augmentation_param {{ {never} }}",
+                given=[picture, objects], tops=[picture, label])
 
 
 # ---- segmentation ----
@@ -103,8 +138,8 @@ def seg_accuracy():
     top = [metrics.accuracy_score(truth, guess),
            metrics.recall_score(truth, guess, labels=np.unique(truth), average="macro"),
            metrics.jaccard_score(truth, guess, labels=np.union1d(truth, guess), average="macro")]
-    return dict(type="SegAccuracy", body="seg_accuracy_param { ignore_label: 255 }", shapes="2 4 3 5|2 1 3 5",
-                given=[scores, label], tops=[top])
+    return dict(type="SegAccuracy", origin="scikit-learn", body="seg_accuracy_param { ignore_label: 255 }",
+                shapes="2 4 3 5|2 1 3 5", given=[scores, label], tops=[top])
 
 
 def dense_crf(steps, colours):
@@ -121,7 +156,7 @@ def dense_crf(steps, colours):
                                  compat=4, kernel=dcrf.DIAG_KERNEL, normalization=dcrf.NORMALIZE_AFTER)
         body += " bi_w: 4 bi_xy_std: 10 bi_rgb_std: 30"
     shapes, given = f"1 {classes} {height} {width}|1 2", [scores, [height, width]]
-    return dict(type="DenseCRF", body=f"dense_crf_param {{ max_iter: {steps} {body} }}",
+    return dict(type="DenseCRF", origin="pydensecrf2", body=f"dense_crf_param {{ max_iter: {steps} {body} }}",
                 shapes=shapes + f"|1 3 {height} {width}" * colours, given=given + [picture] * colours,
                 # Both compute with floats; colours make more points of the lattice, on which little weight falls.
                 tops=[np.array(crf.inference(steps))], tolerance=4e-4 if colours else 1e-6)
@@ -135,17 +170,18 @@ def emit(name, arrays):
 
 def main():
     names = [("torchvision", "torchvision"), ("PyTorch", "torch"), ("scikit-learn", "scikit-learn"),
-             ("pydensecrf2", "pydensecrf2")]
+             ("pydensecrf2", "pydensecrf2"), ("NumPy", "numpy")]
     versions = [f"{name} {importlib.metadata.version(package).split('+')[0]}" for name, package in names]
     print(f"/* Computed with {', '.join(versions[:-1])} and {versions[-1]}\n * by tests/layers/peer_layers.py, which tells "
           "what computes which layer. */")
-    cases = [anchor_target(), proposal_target(4), proposal_target(2), box_annotator(), seg_accuracy(),
-             dense_crf(3, False), dense_crf(2, True)]
+    cases = [anchor_target(), proposal_target(4), proposal_target(2), box_annotator(), detectnet(),
+             seg_accuracy(), dense_crf(3, False), dense_crf(2, True)]
     rows = []
     for number, case in enumerate(cases):
         emit(f"peer_{number}", case["tops"])
         emit(f"peer_given_{number}", case["given"])
-        rows.append(f'    {{"{case["type"]}",\n     "{case["body"]}",\n     "{case["shapes"]}", {len(case["tops"])}, 0, '
+        rows.append(f'    {{"{case["type"]}", "{case["origin"]}",\n     "{case["body"]}",\n     "{case["shapes"]}", '
+                    f'{len(case["tops"])}, 0, '
                     f"peer_{number}, COUNT(peer_{number}), peer_given_{number}, {case.get('tolerance', 0)}}},")
     print("static const peer_case peer_cases[] = {\n" + "\n".join(rows) + "\n};")
 

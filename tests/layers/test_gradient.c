@@ -62,6 +62,7 @@ static float *copy_of(const float *from, int64_t count) {
 }
 
 static void check_gradients(const layer_row *row, const precision *in) {
+  int64_t compared = 0;
   uint32_t random = 2463534242u;
   double *grad[2 * RIG_MAX] = {0};
   rig r;
@@ -78,12 +79,15 @@ static void check_gradients(const layer_row *row, const precision *in) {
   for (int i = 0; i < r.bottoms; ++i) {
     if (r.propagate_down[i] && (row->values[i] == 'n' || row->values[i] == 'p')) {
       check_blob(&r, row, in, r.bottom[i], grad[i], "bottom", i);
+      compared += crema_blob_count(r.bottom[i]);
     }
   }
   for (int p = 0; p < r.layer->params; ++p) {
     if (!r.layer->param_propagate_down[p]) continue;
     check_blob(&r, row, in, r.layer->blob[p], grad[RIG_MAX + p], "parameter", p);
+    compared += crema_blob_count(r.layer->blob[p]);
   }
+  assert_true(compared > 0); /* else the row wants the flag N */
   for (int i = 0; i < 2 * RIG_MAX; ++i) free(grad[i]);
   rig_free(&r);
 }

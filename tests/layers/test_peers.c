@@ -1,13 +1,13 @@
-/* Layers of forks, forward and backward, against independent implementations: torch.inc and
- * peers.inc have what these compute, and say which they are. */
+/* Layers of forks, forward and backward, against independent implementations: torch.inc, peers.inc
+ * and intel.inc have what these compute, and say which they are. */
 #include "layers/layer_rig.h"
 
 #define COUNT(array) ((int64_t)(sizeof(array) / sizeof(array)[0]))
 
 typedef struct peer_case {
-  const char *type, *body, *shapes;
+  const char *type, *origin, *body, *shapes;
   int tops, with_gradient; /* how many; of bottoms, the first ones have a gradient */
-  const double *wanted;    /* the tops, then the gradients of bottoms and parameters */
+  const double *wanted;    /* the tops, then the gradients of bottoms and parameters; or nan */
   int64_t count;           /* of wanted */
   const double *given;     /* values of the other bottoms */
   double tolerance;        /* absolute; 0: 2e-8 of the larger of the value and 1 */
@@ -18,6 +18,7 @@ typedef struct drop_case {
   double ratio, x, kept, dropped; /* what becomes of x */
 } drop_case;
 
+#include "layers/intel.inc"
 #include "layers/peers.inc"
 #include "layers/torch.inc"
 
@@ -46,10 +47,11 @@ static const double *compare(const peer_case *c, const char *what, int index, ri
   assert_true(wanted + found.count <= c->wanted + c->count);
   for (int64_t i = 0; i < found.count; ++i) {
     const double value = rig_get(found, i);
+    if (isnan(wanted[i])) continue;
     const double most = c->tolerance > 0 ? c->tolerance : 2e-8 * fmax(1, fabs(wanted[i]));
     if (fabs(value - wanted[i]) <= most) continue;
-    print_error("%s %s, %s %d, element %lld: %.12g, the other implementation %.12g\n", c->type,
-                c->body, what, index, (long long)i, value, wanted[i]);
+    print_error("%s %s, %s %d, element %lld: %.12g, %s %.12g\n", c->type, c->body, what, index,
+                (long long)i, value, c->origin, wanted[i]);
     fail();
   }
   return wanted + found.count;
@@ -85,6 +87,7 @@ TEST(layers_of_forks_compute_as_pytorch_does) {
 
 TEST(layers_of_detectors_compute_as_others_do) {
   for (int64_t i = 0; i < COUNT(peer_cases); ++i) check(&peer_cases[i]);
+  for (int64_t i = 0; i < COUNT(intel_cases); ++i) check(&intel_cases[i]);
 }
 
 /* How many values of x became c->dropped; all others have to be c->kept. */

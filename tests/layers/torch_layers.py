@@ -133,8 +133,10 @@ def main():
         tops[0].backward(head)
         emit(f"torch_{at}", tops + [b.grad for b in blobs if b.requires_grad])
         emit(f"torch_given_{at}", given or [torch.zeros(1)])
+        origin = "torchvision" if "ROI" in kind else "PyTorch"
         shapes = "|".join(text(b.shape if torch.is_tensor(b) else b) for b in bottoms)
-        rows.append(f'    {{"{kind}",\n     "{body}",\n     "{shapes}", {len(tops)}, {len(bottoms) - len(given)}, torch_{at}, '
+        rows.append(f'    {{"{kind}", "{origin}",\n     "{body}",\n     "{shapes}", {len(tops)}, '
+                    f'{len(bottoms) - len(given)}, torch_{at}, '
                     f"COUNT(torch_{at}), torch_given_{at}, 0}},")
     emit_drops()
     print("static const peer_case torch_cases[] = {\n" + "\n".join(rows) + "\n};")

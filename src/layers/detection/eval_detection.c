@@ -9,8 +9,9 @@
  * side side num_object): how many objects of each class, then for each box that is left, by class,
  * class, score, right, wrong; 0 behind the last.
  * Fields: eval_detection_param.
- * Caffe: as in Intel Caffe, where a cell has 5 anchors, whatever num_object is, and without nms
- * no box is left.
+ * Caffe: as in Intel Caffe, where a cell has 5 anchors, whatever num_object is, without nms no box
+ * is left, and a box is neither right nor wrong if objects of its class are in the image but none
+ * is near it; here it is wrong.
  * Example, map 2 14 3 3, label 1 1 4 8:
  *   layer { name: "right" type: "EvalDetection" bottom: "map" bottom: "label" top: "right"
  *     eval_detection_param { side: 3 num_class: 2 num_object: 2 nms: 0.45
