@@ -251,6 +251,8 @@ static const reason reasons[] = {
     {"ip_fwd_dnnl_matmul", "a product of few rows", has_few_rows, true},
     {"lrn_fwd_dnnl", "LRN over one channel", is_over_one_channel, true},
     {"lrn_bwd_dnnl", "LRN over one channel", is_over_one_channel, true},
+    {"lrn_fwd_dnnl", "held in plain memory", first_is_plain, true},
+    {"lrn_bwd_dnnl", "held in plain memory", first_is_plain, true},
     {"lrn_fwd_last", "for a gradient", is_for_a_gradient, true},
     {"lrn_fwd_last", "a window other than of few channels", is_no_window_of_channels, true},
     {"lrn_fwd_last", "many channels", has_many_channels, true},

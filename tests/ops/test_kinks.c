@@ -1,5 +1,6 @@
 /* Reference kernels where a function has a kink, a bound is just reached, or an argument does not
  * fit. */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -121,6 +122,66 @@ TEST(learned_slopes_at_zero) {
   ok(run(&cr_prelu_bwd_data_f32_ref, "1 1 3; 1; 1 1 3; 1 1 3", &no_params,
          (void *[]){x, &slope, dy, dx}, NULL));
   assert_near(dx, (const float[]){1, 4, 1}, 3);
+}
+
+/* Of 0, negative, subnormal, large and infinite numbers among others. */
+TEST(falling_powers_of_any_number) {
+  static const float bases[] = {1, 0, -1, 1e-39f, 1e-45f, 3e38f, INFINITY, NAN, FLT_MIN};
+  static const float betas[] = {0.75f, 0.5f};
+  float x[40], y[40];
+  for (int i = 0; i < 40; ++i) x[i] = 1;
+  for (size_t i = 0; i < 2 * sizeof bases / sizeof *bases; ++i) {
+    const float base = bases[i / 2], beta = betas[i % 2];
+    const cr_op_params params = {.lrn = {.size = 3, .alpha = 0, .beta = beta, .k = base}};
+    const float wanted = base < 0 ? NAN : (float)pow((double)base, -(double)beta);
+    ok(run(&cr_lrn_fwd_f32_ref, "1 2 4 5; 1 2 4 5; -", &params, (void *[]){x, y, NULL}, NULL));
+    for (int k = 0; k < 40; ++k) {
+      if (isfinite(wanted)) assert_float_equal(y[k] / wanted, 1, 5e-6f);
+      else assert_true(isnan(wanted) ? isnan(y[k]) : isinf(y[k]));
+    }
+  }
+}
+
+/* Results may lie where what they are made of does. */
+TEST(responses_are_normalised_in_place) {
+  enum { COUNT = 2 * 9 * 70 };
+  float x[COUNT], dy[COUNT], y[COUNT], dx[COUNT];
+  for (int within = 0; within < 2; ++within) {
+    cr_op_params params = {.lrn = {.size = 5, .alpha = 3, .beta = 0.75f, .k = 1}};
+    params.lrn.within_channel = within;
+    const char *two = "2 9 7 10; 2 9 7 10; -", *four = "2 9 7 10; 2 9 7 10; 2 9 7 10; -; 2 9 7 10";
+    for (int i = 0; i < COUNT; ++i) x[i] = sinf((float)i), dy[i] = cosf((float)(3 * i));
+    ok(run(&cr_lrn_bwd_f32_ref, four, &params, (void *[]){x, y, dy, NULL, dx}, NULL));
+    ok(run(&cr_lrn_bwd_f32_ref, four, &params, (void *[]){x, y, dy, NULL, dy}, NULL));
+    assert_memory_equal(dx, dy, sizeof dx);
+    ok(run(&cr_lrn_fwd_f32_ref, two, &params, (void *[]){x, y, NULL}, NULL));
+    ok(run(&cr_lrn_fwd_f32_ref, two, &params, (void *[]){x, x, NULL}, NULL));
+    assert_memory_equal(y, x, sizeof x);
+  }
+}
+
+static void normalise_back(const char *shapes, float *x, float *dy, float *dx) {
+  const cr_op_params params = {.lrn = {.size = 5, .alpha = 3, .beta = 0.75f, .k = 1}};
+  float none;
+  ok(run(&cr_lrn_bwd_f32_ref, shapes, &params, (void *[]){x, &none, dy, NULL, dx}, NULL));
+}
+
+/* However planes are cut and put together: each position by itself gives the same. */
+TEST(positions_are_normalised_alone) {
+  enum { CHANNELS = 7, WIDTH = 300 };
+  float x[2][WIDTH * CHANNELS], dy[2][WIDTH * CHANNELS], dx[2][WIDTH * CHANNELS];
+  for (int c = 0; c < CHANNELS; ++c) {
+    for (int i = 0; i < WIDTH; ++i) {
+      const int wide = c * WIDTH + i, alone = i * CHANNELS + c;
+      x[0][wide] = x[1][alone] = sinf((float)wide);
+      dy[0][wide] = dy[1][alone] = cosf((float)(3 * wide));
+    }
+  }
+  normalise_back("1 7 3 100; 1 7 3 100; 1 7 3 100; -; 1 7 3 100", x[0], dy[0], dx[0]);
+  normalise_back("300 7 1 1; 300 7 1 1; 300 7 1 1; -; 300 7 1 1", x[1], dy[1], dx[1]);
+  for (int i = 0; i < WIDTH * CHANNELS; ++i) {
+    assert_float_equal(dx[0][i], dx[1][i % WIDTH * CHANNELS + i / WIDTH], 0);
+  }
 }
 
 /* ---- losses ---- */

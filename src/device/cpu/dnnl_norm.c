@@ -1,7 +1,16 @@
-/* Local response and batch normalisation in the order in which the source is held, and softmax. */
+/* Local response and batch normalisation in the private layout in which the source is held, and
+ * softmax. */
 #include "core/fail.h"
 #include "device/cpu/dnnl_prim.h"
 #include "device/cpu/dnnl_rows.h"
+
+/* oneDNN's code for plain memory, portable for the most part, takes several times as long as the
+ * reference kernels. */
+static crema_status check_held(const cr_plan *plan) {
+  CR_TRY(cr_dnnl_check_sample(plan, 0));
+  if (plan->hint[0].layout != NULL) return CREMA_OK;
+  return cr_fail(CREMA_E_UNSUPPORTED, "held in plain memory");
+}
 
 /* ---- local response normalisation ---------------------------------------- */
 
@@ -26,7 +35,7 @@ static crema_status lrn_descriptors(const cr_plan *plan, dnnl_prop_kind_t prop,
     return cr_fail(CREMA_E_UNSUPPORTED, "LRN over one channel");
   }
   CR_TRY(cr_dnnl_one_type(plan, &type));
-  CR_TRY(cr_dnnl_check_sample(plan, 0));
+  CR_TRY(check_held(plan));
   CR_TRY(cr_dnnl_env_open(&env, NULL));
   crema_status status = cr_dnnl_md_follow(plan, 0, 0, &data);
   if (status == CREMA_OK) {
@@ -79,14 +88,6 @@ static crema_status plan_lrn_bwd(cr_plan *plan) {
 
 /* ---- batch normalisation ------------------------------------------------- */
 
-/* On plain memory oneDNN has portable code only, which takes several times as long as the reference
- * kernels. */
-static crema_status check_bn(const cr_plan *plan) {
-  CR_TRY(cr_dnnl_check_sample(plan, 0));
-  if (plan->hint[0].layout != NULL) return CREMA_OK;
-  return cr_fail(CREMA_E_UNSUPPORTED, "held in plain memory");
-}
-
 static crema_status plan_bn_fwd(cr_plan *plan) {
   bool global = plan->desc->kind == CR_OP_BN_FWD_GLOBAL;
   crema_dtype type = CREMA_F32;
@@ -94,7 +95,7 @@ static crema_status plan_bn_fwd(cr_plan *plan) {
   cr_md data = NULL;
   dnnl_primitive_desc_t pd = NULL;
   CR_TRY(cr_dnnl_one_type(plan, &type));
-  CR_TRY(check_bn(plan));
+  CR_TRY(check_held(plan));
   CR_TRY(cr_dnnl_env_open(&env, NULL));
   crema_status status = cr_dnnl_md_follow(plan, 0, 0, &data);
   if (status == CREMA_OK) {
@@ -121,7 +122,7 @@ static crema_status plan_bn_bwd(cr_plan *plan) {
   cr_md data = NULL;
   dnnl_primitive_desc_t forward = NULL, pd = NULL;
   CR_TRY(cr_dnnl_one_type(plan, &type));
-  CR_TRY(check_bn(plan));
+  CR_TRY(check_held(plan));
   CR_TRY(cr_dnnl_env_open(&env, NULL));
   crema_status status = CREMA_OK;
   CR_TRY_GOTO(cr_dnnl_md_follow(plan, 0, 0, &data), done);

@@ -2,38 +2,22 @@
  * position at a time. `lrn_fwd_last` is for tensors that are held channels-last, for which oneDNN
  * has portable code only: it takes twice as long as in blocks of channels. Values are F32, BF16 or
  * F16, computed in float. `lrn_quantize_ref` rounds what it makes to integers of 8 bits. */
-#include <float.h>
 #include <math.h>
 
 #include "core/fail.h"
-#include "device/backend/half.h"
 #include "device/backend/half_blocks.h"
 #include "device/backend/op_check.h"
 #include "device/cpu/clones.h"
 #include "device/cpu/dnnl_prim.h"
 #include "device/cpu/dnnl_rows.h"
 #include "device/cpu/int8.h"
+#include "device/cpu/lrn_power.h"
 #include "device/cpu/ref_rows.h"
 
 enum {
   PIECE = 1024,        /* channels at a time */
   PARALLEL_MIN = 16384 /* values; below, one thread is faster */
 };
-
-/* s^-3/4, to 6e-7 of it: the cube of the inverse fourth root, which Newton's method finds from a
- * guess (to 0.03) that takes a quarter of what the bits of s say of its logarithm. */
-CR_INLINE float power_of_minus_3_4(float s) {
-  const bool subnormal = s < FLT_MIN;
-  const float inside = subnormal ? s * 0x1p24f : s;
-  float root = cr_f32_from_bits(0x4f586000u - (cr_f32_bits(inside) >> 2));
-  for (int i = 0; i < 3; ++i) {
-    const float square = root * root;
-    root = root * (1.25f - 0.25f * (inside * square * square));
-  }
-  if (subnormal) root *= 0x1p6f;
-  const float edge = s == 0 ? INFINITY : s > 0 ? 0 : NAN;
-  return s > 0 && s <= FLT_MAX ? root * root * root : edge;
-}
 
 /* The sums of `size` squares from each of `count` on. */
 CR_INLINE void sum_windows(int64_t size, int64_t count, const float *restrict square,
@@ -64,7 +48,8 @@ CR_CLONES static void normalise(const cr_lrn_params *p, int64_t at, int64_t coun
   else sum_windows(p->size, count, square, sum);
   if (beta == 0.75f) {
 #pragma omp simd
-    for (int64_t i = 0; i < count; ++i) y[i] = x[at + i] * power_of_minus_3_4(k + factor * sum[i]);
+    for (int64_t i = 0; i < count; ++i)
+      y[i] = x[at + i] * cr_power_of_minus_3_4(k + factor * sum[i]);
   } else {
     for (int64_t i = 0; i < count; ++i) y[i] = x[at + i] * powf(k + factor * sum[i], -beta);
   }

@@ -8,8 +8,8 @@
 /* Of integers: int8_*.c. */
 
 /* Of values in full precision. Tensors convert halves for them: products make the sums that long
- * that conversion is little work, solvers keep full precision, and for pooling and LRN the library
- * has kernels that are, conversion included, several times faster than a reference kernel. */
+ * that conversion is little work, solvers keep full precision, and for pooling the library has
+ * kernels that are, conversion included, several times faster than a reference kernel. */
 #define CR_REF_ROWS_WIDE(X, T)       \
   X(roi_pool_fwd_##T##_ref)          \
   X(roi_pool_bwd_##T##_ref)          \
@@ -29,8 +29,6 @@
   X(ip_bwd_weights_##T##_ref)        \
   X(pool_fwd_##T##_ref)              \
   X(pool_bwd_##T##_ref)              \
-  X(lrn_fwd_##T##_ref)               \
-  X(lrn_bwd_##T##_ref)               \
   X(pool_mask_##T##_ref)             \
   X(lstm_fwd_##T##_ref)              \
   X(lstm_bwd_##T##_ref)              \
@@ -42,6 +40,8 @@
 
 /* Of values of each floating type. */
 #define CR_REF_ROWS_ANY(X, T)       \
+  X(lrn_fwd_##T##_ref)              \
+  X(lrn_bwd_##T##_ref)              \
   X(normalize_fwd_##T##_ref)        \
   X(normalize_bwd_##T##_ref)        \
   X(smooth_l1_fwd_##T##_ref)        \
