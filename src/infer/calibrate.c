@@ -122,8 +122,28 @@ static double threshold_of(const histogram *h, cr_calibrate_method method) {
 
 /* ---- watching ------------------------------------------------------------ */
 
-static bool is_watched(const cr_layer *layer) {
-  return layer->class->takes_int8 || layer->class->adds_bottom != NULL;
+/* The class of the layer that made what layer `index` reads; NULL: none did. */
+static const cr_layer_class *maker_of(const crema_net *net, int index) {
+  for (int i = index - 1; i >= 0; --i) {
+    const cr_net_layer *layer = &net->layer[i];
+    for (int j = 0; j < layer->layer->tops; ++j) {
+      if (layer->top_id[j] == net->layer[index].bottom_id[0]) return layer->layer->class;
+    }
+  }
+  return NULL;
+}
+
+/* Whether it scales what other layers than products, which take that over, have made. */
+static bool scales_apart(const crema_net *net, int index) {
+  const cr_layer *layer = net->layer[index].layer;
+  if (!layer->class->scales_integers || layer->bottoms != 1) return false;
+  const cr_layer_class *maker = maker_of(net, index);
+  return maker == NULL || !(maker->takes_int8 || maker->scales_integers);
+}
+
+static bool is_watched(const crema_net *net, int index) {
+  const cr_layer_class *class = net->layer[index].layer->class;
+  return class->takes_int8 || class->adds_bottom != NULL || scales_apart(net, index);
 }
 
 crema_status cr_calibration_create(crema_net *net, cr_calibration **out) {
@@ -134,7 +154,7 @@ crema_status cr_calibration_create(crema_net *net, cr_calibration **out) {
   CR_TRY_GOTO(CR_NEW(c->watch, net->layers + 1, "a calibration"), fail);
   for (int i = 0; i < net->layers; ++i) {
     const cr_layer *layer = net->layer[i].layer;
-    if (!is_watched(layer)) continue;
+    if (!is_watched(net, i)) continue;
     watch *w = &c->watch[c->watches++];
     w->layer = i;
     w->bottoms = layer->bottoms;

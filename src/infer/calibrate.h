@@ -1,5 +1,5 @@
 /* Measuring the scales of a table (infer/scales.h): how large the values are that convolutions,
- * inner products and sums of a net read. */
+ * inner products and sums of a net read, and Scale and BatchNorm behind other layers. */
 #ifndef CR_INFER_CALIBRATE_H
 #define CR_INFER_CALIBRATE_H
 

@@ -4,8 +4,8 @@
  * scale per output channel, its bottom U8 where it cannot be below 0 and else I8. Values that such
  * layers make and only such layers read, by way of max pooling, Concat and Split perhaps, are held
  * as integers of one scale; all others stay in FLOAT, and a layer rounds its bottom itself. A Scale
- * or an LRN of floats before such a layer does that in its place. A layer that adds a blob has
- * both, or neither, in integers. */
+ * or an LRN of floats before such a layer does that in its place. A Scale for whose bottom there is
+ * a scale reads integers, too. A layer that adds a blob has both, or neither, in integers. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,6 +74,13 @@ static bool is_rounder(const quantizer *q, int layer) {
   if (l->bottoms != 1 || l->tops != 1) return false;
   if (cr_graph_has_loss(q->graph, layer) || !cr_graph_has_floats(q->graph, layer)) return false;
   return l->class->rescale == NULL || l->class->rescale(l->param, 1);
+}
+
+/* Whether it can read integers and multiply them by their scale. */
+static bool is_scaler(const quantizer *q, int layer) {
+  const cr_graph_layer *l = &q->graph->layer[layer];
+  return l->class->scales_integers && !l->moved && is_rounder(q, layer) &&
+         threshold_of(q, layer, 0) > 0;
 }
 
 /* Whether it works on integers of any scale as on floats. */
@@ -152,6 +159,8 @@ static void constrain(quantizer *q, int value) {
         addend ? threshold_of(q, reader->sum, reader->sum_bottom) : threshold_of(q, v->reader, 0);
     if (threshold == 0) g->integers = false;
     g->threshold = fmaxf(g->threshold, threshold);
+  } else if (is_scaler(q, v->reader)) {
+    g->threshold = fmaxf(g->threshold, threshold_of(q, v->reader, 0));
   } else if (!is_carrier(q, v->reader)) {
     g->integers = false;
   }
@@ -325,28 +334,36 @@ static crema_status convert_product(quantizer *q, int layer) {
   return tell(q->graph, layer, how->from);
 }
 
-/* The layer's own numbers in units of the top; the rounded values lie elsewhere than the floats. */
+/* Parameter k times the factor. */
+static crema_status multiply_param(quantizer *q, int layer, int k, float factor) {
+  const cr_graph_layer *l = &q->graph->layer[layer];
+  const crema_shape shape = l->blob[k]->shape;
+  const int64_t count = crema_blob_count(l->blob[k]);
+  float *to = NULL, *copy = NULL;
+  CR_TRY(CR_NEW(copy, count + 1, "a scale"));
+  crema_status status = cr_tensor_copy_out(l->blob[k]->data, copy);
+  if (status == CREMA_OK) status = cr_graph_new_param(q->graph, layer, k, &shape, &to);
+  for (int64_t c = 0; c < count && status == CREMA_OK; ++c) to[c] = copy[c] * factor;
+  free(copy);
+  return status;
+}
+
+/* The layer's own numbers in units of the top, and its scale in those of integers that it reads;
+ * the rounded values lie elsewhere than those that it reads. */
 static crema_status convert_rounder(quantizer *q, int layer) {
   cr_graph_layer *l = &q->graph->layer[layer];
   const group *top = &q->group[root_of(q, l->top[0])];
-  const float unit = scale_of(top->signs, top->threshold);
+  const group *bottom = &q->group[root_of(q, l->bottom[0])];
+  const float unit = top->integers ? scale_of(top->signs, top->threshold) : 1;
+  const float from = bottom->integers ? scale_of(bottom->signs, bottom->threshold) : 1;
   char name[CR_GRAPH_NAME];
   if (l->class->rescale != NULL) (void)l->class->rescale(l->param, 1 / unit);
   for (int k = 0; k < l->params; ++k) {
-    const crema_shape shape = l->blob[k]->shape;
-    const int64_t count = crema_blob_count(l->blob[k]);
-    float *to = NULL, *copy = NULL;
-    CR_TRY(CR_NEW(copy, count + 1, "a scale"));
-    crema_status status = cr_tensor_copy_out(l->blob[k]->data, copy);
-    if (status == CREMA_OK) status = cr_graph_new_param(q->graph, layer, k, &shape, &to);
-    for (int64_t c = 0; c < count && status == CREMA_OK; ++c) {
-      to[c] = copy[c] / unit;
-    }
-    free(copy);
-    CR_TRY(status);
+    CR_TRY(multiply_param(q, layer, k, (k == 0 ? from : 1) / unit));
   }
   scale_posts(&l->posts, unit);
   l->in_place = false;
+  if (bottom->integers) return tell(q->graph, layer, type_of(bottom->signs));
   return cr_graph_tell(q->graph, "int8", "%s to %s", cr_graph_name(q->graph, layer, name),
                        crema_dtype_name(l->type));
 }
@@ -356,7 +373,8 @@ static crema_status convert(quantizer *q, int layer) {
   const bool carrier = is_carrier(q, layer), rounder = is_rounder(q, layer);
   if (!carrier && !rounder && !q->product[layer]) return CREMA_OK;
   const group *top = &q->group[root_of(q, l->top[0])];
-  if (rounder && !top->integers) return CREMA_OK;
+  const group *bottom = l->bottoms > 0 ? &q->group[root_of(q, l->bottom[0])] : NULL;
+  if (rounder && !top->integers && !bottom->integers) return CREMA_OK;
   l->retyped = top->integers;
   l->type = type_of(top->signs);
   if (rounder) return convert_rounder(q, layer);

@@ -200,6 +200,7 @@ const cr_layer_class cr_layer_batch_norm = {
     .tops = {1, 1},
     .in_place = true,
     .statistics = true,
+    .scales_integers = true,
     .setup = setup,
     .reshape = reshape,
     .forward = forward,

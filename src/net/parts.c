@@ -45,8 +45,7 @@ static int axis_of(const sides *s) {
   return axis;
 }
 
-/* What is kept is not let go of with the memory of another blob; one of an int8 net has a scale of
- * its own. */
+/* What is kept is not let go of with the memory of another blob. */
 static bool can_be_in_place(const crema_net *net, const cr_net_layer *layer, const sides *s) {
   const int axis = axis_of(s);
   int64_t extent = 0;
@@ -56,7 +55,7 @@ static bool can_be_in_place(const crema_net *net, const cr_net_layer *layer, con
   for (int j = 0; j < s->parts; ++j) {
     const crema_dtype type = cr_tensor_type(s->part[j]->data);
     if (is_kept(net, s->part[j]->data) || axis >= s->part[j]->shape.axes) return false;
-    if (type != CREMA_F32 && type != CREMA_BF16) return false;
+    if (type != cr_tensor_type(s->whole->data)) return false;
     if (stays && is_written(net, layer, s->part[j]->data)) return false;
     extent += s->part[j]->shape.dim[axis];
   }

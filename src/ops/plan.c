@@ -179,7 +179,10 @@ static crema_status choose(const asked *op, cr_op_plan *p) {
   const int posts = cr_posts_count(cr_op_posts(op->key->desc));
   crema_status status = choose_for_posts(op, posts, p);
   /* Before the result is rounded. */
-  if (op->key->desc->numbers > 0 || op->key->desc->kind == CR_OP_QUANTIZE) return status;
+  const cr_op_kind kind = op->key->desc->kind;
+  if (op->key->desc->numbers > 0 || kind == CR_OP_QUANTIZE || kind == CR_OP_AFFINE_INT8) {
+    return status;
+  }
   for (int count = posts - 1; count >= 0; --count) {
     if (status != CREMA_OK || p->kernel->library || !p->declined) return status;
     drop_kernel(p);

@@ -189,7 +189,7 @@ static const char dense_text[] =
 TEST(a_scale_rounds_what_it_makes) {
   precision_case c;
   char *told = NULL;
-  case_open(&c, dense_text, 2);
+  case_open(&c, dense_text, 3);
   calibrate(&c, CR_CALIBRATE_MINMAX);
   const double found = run(&c, CREMA_PRECISION_INT8, &told);
   print_message("mean difference behind a Scale in int8: %.4f of the mean magnitude\n", found);
@@ -200,6 +200,64 @@ TEST(a_scale_rounds_what_it_makes) {
     expect(told, "int8: Convolution 'k' from uint8 to float\n");
   }
   free(told);
+  case_close(&c);
+}
+
+#define NORM_RELU(name, of)                                                     \
+  "layer { name: '" name "/bn' type: 'BatchNorm' bottom: '" of "' top: '" name  \
+  "/bn' }\n"                                                                    \
+  "layer { name: '" name "/s' type: 'Scale' bottom: '" name "/bn' top: '" name  \
+  "/bn'"                                                                        \
+  " scale_param { bias_term: true filler { type: 'uniform' min: 0.5 max: 1.5 }" \
+  " bias_filler { type: 'uniform' min: -0.3 max: 0.3 } } }\n"                   \
+  "layer { name: '" name "/r' type: 'ReLU' bottom: '" name "/bn' top: '" name "/bn' }\n"
+
+#define DENSE_LAYER(name, of, all)                                                               \
+  NORM_RELU(name, of)                                                                            \
+  "layer { name: '" name "/1' type: 'Convolution' bottom: '" name "/bn' top: '" name             \
+  "/1'"                                                                                          \
+  " convolution_param { num_output: 24 kernel_size: 1 weight_filler { type: 'msra' } } }\n"      \
+  "layer { name: '" name "/r2' type: 'ReLU' bottom: '" name "/1' top: '" name                    \
+  "/1' }\n"                                                                                      \
+  "layer { name: '" name "/2' type: 'Convolution' bottom: '" name "/1' top: '" name              \
+  "/2'"                                                                                          \
+  " convolution_param { num_output: 16 kernel_size: 3 pad: 1 weight_filler { type: 'msra' } } }" \
+  "\nlayer { name: '" all "' type: 'Concat' bottom: '" of "' bottom: '" name "/2' top: '" all    \
+  "' }\n"
+
+/* Blocks as DenseNet's: what is put side by side is read scaled, again and again. */
+static const char blocks_text[] =
+    INPUT("x", DIM4(2, 3, 19, 19))
+    "layer { name: 'c' type: 'Convolution' bottom: 'x' top: 'c' convolution_param { num_output: 32"
+    " kernel_size: 3 weight_filler { type: 'msra' } } }\n"
+    "layer { name: 'r' type: 'ReLU' bottom: 'c' top: 'c' }\n"
+    "layer { name: 'p' type: 'Pooling' bottom: 'c' top: 'p' pooling_param { kernel_size: 3 stride: "
+    "2 } }\n" DENSE_LAYER("a", "p", "ya") DENSE_LAYER("b", "ya", "yb")
+        DENSE_LAYER("d", "yb", "yd") NORM_RELU("e", "yd")
+    "layer { name: 'g' type: 'Pooling' bottom: 'e/bn' top: 'g' pooling_param { pool: AVE"
+    " global_pooling: true } }\n"
+    "layer { name: 'f' type: 'InnerProduct' bottom: 'g' top: 'f' inner_product_param {"
+    " num_output: 40 weight_filler { type: 'xavier' } } }\n";
+
+TEST(a_scale_reads_integers) {
+  precision_case c;
+  char *told = NULL;
+  case_open(&c, blocks_text, 12); /* 8 products, 4 normalisations */
+  for (int method = 0; method < 3; ++method) {
+    calibrate(&c, (cr_calibrate_method)method);
+    const double found = run(&c, CREMA_PRECISION_INT8, &told);
+    print_message("mean difference of dense blocks in int8 (%d): %.4f of the mean magnitude\n",
+                  method, found);
+    if (!stays(told, found)) {
+      assert_true(found > 1e-4 && found < 0.035);
+      expect(told, "int8: Scale 'a/bn' from int8 to uint8\n");
+      expect(told, "int8: Scale 'd/bn' from int8 to uint8\n");
+      expect(told, "int8: Convolution 'd/2' from uint8 to int8\n");
+      expect(told, "int8: Scale 'e/bn' from int8 to float\n");
+      expect(told, "int8: Convolution 'c' from int8 to int8\n");
+    }
+    free(told);
+  }
   case_close(&c);
 }
 

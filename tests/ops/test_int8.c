@@ -279,6 +279,44 @@ TEST(values_are_scaled_before_they_are_rounded) {
   }
 }
 
+/* Scales of 256ths and biases of eighths, which floats hold exactly. */
+static void check_integers(crema_dtype from, crema_dtype to, int64_t channels, double slope,
+                           bool biased, cr_mt19937 *rng) {
+  cr_op_desc desc = op_blank(CR_OP_AFFINE_INT8, CREMA_F32);
+  problem p = {.result = 3};
+  const crema_shape x = cr_shape_3(2, channels, 7), c = cr_shape_1(channels);
+  if (slope < 1) {
+    desc.u.affine.post[0] =
+        (cr_post){.kind = CR_POST_UNARY, .function = CR_UNARY_RELU, .alpha = slope};
+  }
+  ok(cr_op_describe(&desc, 4, (const crema_shape *[]){&x, &c, biased ? &c : NULL, &x}, NULL,
+                    &p.desc));
+  p.desc->arg[0].type = from;
+  p.desc->arg[3].type = to;
+  problem_fill(&p, rng);
+  for (int64_t k = 0; k < channels; ++k) {
+    p.value[1][k] /= 64;
+    if (biased) p.value[2][k] /= 8;
+  }
+  for (int64_t k = 0; k < op_count(&x); ++k) {
+    const int64_t at = k / 7 % channels;
+    const double y = p.value[0][k] * p.value[1][at] + (biased ? p.value[2][at] : 0);
+    p.value[3][k] = cut(to, slope < 1 && y < 0 ? slope * y : y);
+  }
+  check_rows(&p, CREMA_F32, 0);
+  problem_free(&p);
+}
+
+TEST(integers_are_scaled) {
+  static const crema_dtype types[] = {CREMA_U8, CREMA_I8, CREMA_F32};
+  static const int64_t channels[] = {16, 19, 64, 150, 2100};
+  cr_mt19937 rng;
+  cr_mt19937_seed(&rng, seed);
+  for (int i = 0; i < 30; ++i) {
+    check_integers(types[i % 2], types[i % 3], channels[i % 5], i / 2 % 3 * 0.5, i % 4 > 0, &rng);
+  }
+}
+
 TEST(values_are_rounded_to_the_nearest_integer) {
   cr_mt19937 rng;
   cr_mt19937_seed(&rng, seed);
@@ -401,6 +439,7 @@ int main(void) {
       cmocka_unit_test(products_are_exact),
       cmocka_unit_test(values_are_rounded_to_the_nearest_integer),
       cmocka_unit_test(values_are_scaled_before_they_are_rounded),
+      cmocka_unit_test(integers_are_scaled),
       cmocka_unit_test(normalised_values_are_rounded),
       cmocka_unit_test(pooling_stays_in_integers),
       cmocka_unit_test(concatenation_stays_in_integers),

@@ -76,6 +76,7 @@ const cr_posts *cr_op_posts(const cr_op_desc *desc) {
     case CR_OP_IP_FWD:
     case CR_OP_IP_INT8: return &desc->u.ip.posts;
     case CR_OP_AFFINE_FWD:
+    case CR_OP_AFFINE_INT8:
     case CR_OP_QUANTIZE: return &desc->u.affine;
     default: return &none;
   }

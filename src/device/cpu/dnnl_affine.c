@@ -4,6 +4,7 @@
  *
  * Values are F32, BF16 or F16, computed in float a piece at a time; scale, bias and their gradients
  * may have another of these types. A result that is rounded to integers is one of F32. */
+#include <math.h>
 #include <string.h>
 
 #include "core/dtype.h"
@@ -28,7 +29,6 @@ typedef struct blocks {
   int64_t step;         /* from one row of argument 0 to the next: its width, or more for a view */
   const cr_post *relu;  /* of the results; NULL: none */
   crema_dtype type, to; /* `to` of the result */
-  float unit;           /* the results are multiplied by it */
 } blocks;
 
 /* The order of argument 0. */
@@ -62,8 +62,7 @@ static blocks blocks_of(const cr_plan *plan) {
                   .step = step != 0 ? step : width,
                   .relu = relu_of(plan->desc),
                   .type = plan->format[0].type,
-                  .to = plan->format[0].type,
-                  .unit = 1};
+                  .to = plan->format[0].type};
 }
 
 /* Asks for all arguments of argument 0's shape in its layout; a view of that stays one. */
@@ -83,7 +82,7 @@ static crema_status plan_layout(cr_plan *plan) {
   for (int i = 0; i < plan->desc->args; ++i) {
     if (!crema_shape_equal(&plan->desc->arg[i].shape, shape)) continue;
     const crema_dtype type = plan->desc->arg[i].type;
-    if (type != layout->type && cr_dtype_is_floating(type)) {
+    if (type != layout->type && cr_dtype_is_floating(type) && cr_dtype_is_floating(layout->type)) {
       return cr_fail(CREMA_E_UNSUPPORTED, "values of two types");
     }
     plan->format[i].layout = i == 0 ? plan->hint[0].layout : cr_layout_in(layout, type);
@@ -104,6 +103,11 @@ static crema_status plan_scale(cr_plan *plan) {
 
 static crema_status plan_quantize(cr_plan *plan) {
   CR_TRY(cr_int8_check_quantize(plan));
+  return plan_scale(plan);
+}
+
+static crema_status plan_integers(cr_plan *plan) {
+  CR_TRY(cr_int8_check_affine(plan));
   return plan_scale(plan);
 }
 
@@ -135,11 +139,6 @@ CR_CLONES static void scale_near_rows(int64_t width, int64_t count, const float 
   scale_rows(width, count, from, scale, bias, to);
 }
 
-CR_CLONES static void multiply(float factor, int64_t count, float *y) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) y[i] *= factor;
-}
-
 /* Without a product for slope 0, so that -infinity gives 0. */
 CR_CLONES static void rectify(const cr_post *relu, int64_t count, float *y) {
   const float slope = (float)relu->alpha;
@@ -152,11 +151,18 @@ CR_CLONES static void rectify(const cr_post *relu, int64_t count, float *y) {
   }
 }
 
+/* Whether each value is cut and rounded in one go. */
+static bool rounds_at_once(const blocks *b) {
+  const bool floats = b->type == CREMA_BF16 || b->type == CREMA_F16;
+  if (cr_dtype_is_floating(b->to) || floats) return false;
+  return b->relu == NULL || b->relu->alpha == 0;
+}
+
 /* `count` values from `at` on of a plane, which are whole rows or lie within one, to those from
  * `to` on. */
 static void scale_piece(const blocks *b, const void *x, int64_t at, int64_t count, int64_t channel,
                         const float *scale, const float *bias, void *y, int64_t to) {
-  if (b->to == CREMA_F32) {
+  if (b->to == CREMA_F32 && b->type == CREMA_F32) {
     scale_rows(b->width, count, (const float *)x + at, scale + channel, bias + channel,
                (float *)y + to);
     if (b->relu != NULL) rectify(b->relu, count, (float *)y + to);
@@ -164,47 +170,74 @@ static void scale_piece(const blocks *b, const void *x, int64_t at, int64_t coun
   }
   _Alignas(64) float piece[PIECE];
   const float *from = (const float *)x + at;
-  if (b->type != CREMA_F32) {
-    cr_load_floats(b->type, x, at, count, piece);
-    from = piece;
-  }
+  if (!cr_dtype_is_floating(b->type)) cr_int8_floats(b->type, x, at, count, piece);
+  else if (b->type != CREMA_F32) cr_load_floats(b->type, x, at, count, piece);
+  if (b->type != CREMA_F32) from = piece;
   scale_near_rows(b->width, count, from, scale + channel, bias + channel, piece);
   if (b->relu != NULL) rectify(b->relu, count, piece);
-  if (b->unit != 1.0f) multiply(b->unit, count, piece);
   if (cr_dtype_is_floating(b->to)) cr_store_floats(b->to, y, to, count, piece);
   else cr_int8_put(b->to, piece, count, y, to);
 }
 
-/* y = x * scale + bias; scale and bias are numbers of arguments, -1 for none. */
-static crema_status run_scale(const cr_call *call, int scale, int bias, int y) {
-  blocks b = blocks_of(call->plan);
-  b.to = call->plan->format[y].type;
-  b.unit = b.to == b.type ? 1 : 1 / call->desc->arg[y].scale;
-  float *factor = (float *)call->workspace.address, *addend = factor + b.blocks * b.width;
-  load_channels(call, &b, scale, 1.0f, factor);
-  load_channels(call, &b, bias, 0.0f, addend);
-  const void *from = (const void *)call->buffer[0].address;
-  void *to = (void *)call->buffer[y].address;
+/* `rows` rows of a block that begins with channel `channel`: from value `at` on to those from `to`
+ * on. */
+static void round_rows(const blocks *b, const void *x, int64_t at, int64_t rows, const float *scale,
+                       const float *bias, void *y, int64_t to) {
+  const cr_int8_scaling how = {.from = b->type,
+                               .to = b->to,
+                               .width = b->width,
+                               .step = b->step,
+                               .scale = scale,
+                               .bias = bias,
+                               .low = b->relu != NULL ? 0 : -INFINITY};
+  cr_int8_scale(&how, x, at, rows, y, to);
+}
+
+/* y = x * scale + bias, where scale and bias are of channels. */
+static void scale_planes(const blocks *how, const void *from, const float *scale, const float *bias,
+                         void *to) {
+  const blocks b = *how;
+  const bool rounds = rounds_at_once(how);
   /* A piece is some rows, or a part of a long one. */
   const int64_t rows = b.width < PIECE ? PIECE / b.width : 1;
   const int64_t columns = b.width < PIECE ? b.width : PIECE;
   const int64_t pieces = (b.inner + rows - 1) / rows, planes = b.outer * b.blocks;
 #pragma omp parallel for schedule(static) if (planes * b.inner * b.width >= PARALLEL_MIN)
   for (int64_t i = 0; i < planes * pieces; ++i) {
-    const int64_t plane = i / pieces, first = i % pieces * rows;
-    const int64_t count = (b.inner - first < rows ? b.inner - first : rows) * b.width;
-    const int64_t start = (plane * b.inner + first) * b.width;
-    const int64_t block = plane % b.blocks * b.width;
+    const int64_t plane = i / pieces, first = i % pieces * rows, at = plane * b.inner + first;
+    const int64_t taken = b.inner - first < rows ? b.inner - first : rows, count = taken * b.width;
+    const int64_t start = at * b.width, block = plane % b.blocks * b.width;
+    if (rounds) {
+      round_rows(&b, from, at * b.step, taken, scale + block, bias + block, to, start);
+      continue;
+    }
     if (columns == b.width && b.step == b.width) {
-      scale_piece(&b, from, start, count, block, factor, addend, to, start);
+      scale_piece(&b, from, start, count, block, scale, bias, to, start);
       continue;
     }
     for (int64_t c = 0; c < count; c += columns) {
-      const int64_t n = count - c < columns ? count - c : columns, row = c / b.width;
-      const int64_t at = (plane * b.inner + first + row) * b.step + c % b.width;
-      scale_piece(&b, from, at, n, block + c % b.width, factor, addend, to, start + c);
+      const int64_t n = count - c < columns ? count - c : columns, row = at + c / b.width;
+      scale_piece(&b, from, row * b.step + c % b.width, n, block + c % b.width, scale, bias, to,
+                  start + c);
     }
   }
+}
+
+/* y = x * scale + bias; scale and bias are numbers of arguments, -1 for none. A ReLU of the
+ * quotient by a positive unit is the quotient of the ReLU. */
+static crema_status run_scale(const cr_call *call, int scale, int bias, int y) {
+  blocks b = blocks_of(call->plan);
+  b.to = call->plan->format[y].type;
+  float *factor = (float *)call->workspace.address, *addend = factor + b.blocks * b.width;
+  load_channels(call, &b, scale, 1.0f, factor);
+  load_channels(call, &b, bias, 0.0f, addend);
+  const float unit = call->desc->kind == CR_OP_QUANTIZE ? 1 / call->desc->arg[y].scale : 1;
+  for (int64_t c = 0; c < b.blocks * b.width; ++c) {
+    factor[c] *= unit;
+    addend[c] *= unit;
+  }
+  scale_planes(&b, (const void *)call->buffer[0].address, factor, addend,
+               (void *)call->buffer[y].address);
   return CREMA_OK;
 }
 
@@ -363,6 +396,9 @@ CR_KERNEL(affine_fwd_dnnl, AFFINE_FWD, .types = CR_DNNL_TYPES, .library = true, 
 
 CR_KERNEL(quantize_dnnl, QUANTIZE, .library = true, .views = true, .follows_hints = true,
           .plan = plan_quantize, .run = run_fwd);
+
+CR_KERNEL(affine_int8_dnnl, AFFINE_INT8, .library = true, .views = true, .follows_hints = true,
+          .plan = plan_integers, .run = run_fwd);
 
 CR_KERNEL(affine_bwd_data_dnnl, AFFINE_BWD_DATA, .types = CR_DNNL_TYPES, .library = true,
           .follows_hints = true, .plan = plan_scale, .run = run_bwd_data);

@@ -213,6 +213,7 @@ CR_KERNEL(concat_dnnl, CONCAT, .types = CR_DNNL_TYPES, .library = true, .views =
                               .op = CR_OP_CONCAT,    \
                               .type = CREMA_##of,    \
                               .library = true,       \
+                              .views = true,         \
                               .follows_hints = true, \
                               .plan = plan_concat,   \
                               .run = run_concat,     \

@@ -47,6 +47,7 @@
   X(shuffle_dnnl)          \
   X(affine_fwd_dnnl)       \
   X(quantize_dnnl)         \
+  X(affine_int8_dnnl)      \
   X(affine_bwd_data_dnnl)  \
   X(affine_bwd_scale_dnnl) \
   X(affine_bwd_bias_dnnl)  \

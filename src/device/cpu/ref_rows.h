@@ -116,6 +116,7 @@
   X(conv_int8_ref)         \
   X(ip_int8_ref)           \
   X(quantize_ref)          \
+  X(affine_int8_ref)       \
   X(lrn_quantize_ref)      \
   X(pool_fwd_u8_ref)       \
   X(pool_fwd_i8_ref)       \

@@ -61,12 +61,15 @@ crema_status cr_layer_affine_reshape(cr_layer *layer, crema_blob *const *bottom,
   if (top[0] != bottom[0]) CR_TRY(crema_blob_reshape(top[0], &bottom[0]->shape));
   if (s->scale) CR_TRY(cr_layer_keep_make(layer, &s->keep, bottom[0]));
   const bool rounds = !cr_dtype_is_floating(layer->types.forward);
-  cr_op_desc desc = cr_layer_op_desc(rounds ? CR_OP_QUANTIZE : CR_OP_AFFINE_FWD);
+  const bool integers = !cr_dtype_is_floating(cr_tensor_type(bottom[0]->data));
+  cr_op_desc desc = cr_layer_op_desc(integers ? CR_OP_AFFINE_INT8
+                                     : rounds ? CR_OP_QUANTIZE
+                                              : CR_OP_AFFINE_FWD);
   desc.u.affine = layer->posts;
   CR_TRY(
       cr_layer_op_make(layer, &s->forward, &desc, 4,
                        (const crema_shape *[]){&x, s->scale ? &c : NULL, s->bias ? &c : NULL, &x}));
-  return rounds ? CREMA_OK : make_backward(layer, &x, &c);
+  return rounds || integers ? CREMA_OK : make_backward(layer, &x, &c);
 }
 
 crema_status cr_layer_affine_forward(cr_layer *layer, crema_context *context,
