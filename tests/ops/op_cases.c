@@ -572,6 +572,18 @@ const op_case op_cases[] = {
      .large = true,
      .desc = {.kind = CR_OP_NLL_FWD, .u.nll = {true, 0}}},
 
+    SIMPLE("rows", CR_OP_ROW_LOSS, "37 21; 37; 37"),
+    SIMPLE("long rows", CR_OP_ROW_LOSS, "5 75; 5; 5"),
+    SIMPLE("one class", CR_OP_ROW_LOSS, "3 1; 3; 3"),
+    {.label = "sigmoid",
+     .shapes = "37 21; 37; 37",
+     .desc = {.kind = CR_OP_ROW_LOSS, .u.logistic = true}},
+
+    SIMPLE("boxes", CR_OP_REGION, "2 14 3 5; 2 2; -; 2 2 5 3 5; -; -"),
+    SIMPLE("objects", CR_OP_REGION, "3 14 7 6; 2 2; 9 5; 3 2 5 7 6; 3 2 7 6; -"),
+    SIMPLE("classes", CR_OP_REGION, "2 18 9 5; 2 2; -; 2 2 5 9 5; -; 2 2 2 9 5"),
+    SIMPLE("many cells", CR_OP_REGION, "1 8 13 13; 1 2; 3 5; 1 1 5 13 13; 1 1 13 13; 1 1 2 13 13"),
+
     {.label = "top 1",
      .shapes = "40 5 1; 40 1; 1; -",
      .desc = {.kind = CR_OP_ACCURACY, .u.accuracy = {.top_k = 1}}},

@@ -88,6 +88,7 @@ static bool holds_labels(cr_op_kind kind, int i) {
     case CR_OP_NLL_FWD:
     case CR_OP_ACCURACY:
     case CR_OP_HINGE_FWD:
+    case CR_OP_ROW_LOSS:
     case CR_OP_INFOGAIN_FWD: return i == 1;
     default: return false;
   }
@@ -135,6 +136,16 @@ static void fill_regions(const cr_op_desc *d, cr_mt19937 *rng, double *to) {
   }
 }
 
+/* Objects of the maps of argument 0, and sizes of anchors. */
+static void fill_objects(const op_problem *p, int i, cr_mt19937 *rng, double *to) {
+  const crema_shape *shape = &p->desc->arg[i].shape;
+  const uint32_t images = (uint32_t)p->desc->arg[0].shape.dim[0];
+  for (int64_t k = 0; k < op_count(shape); ++k) {
+    to[k] = 0.1 + cr_mt19937_below(rng, 800) / 1000.0;
+    if (i == 2 && k % 5 == 0) to[k] = cr_mt19937_below(rng, images);
+  }
+}
+
 static bool holds_regions(cr_op_kind kind, int i) {
   return i == 1 && (kind == CR_OP_ROI_POOL_FWD || kind == CR_OP_PSROI_POOL_FWD ||
                     kind == CR_OP_ROI_ALIGN_FWD);
@@ -152,6 +163,10 @@ static void fill(const op_problem *p, int i, cr_mt19937 *rng) {
   }
   if (holds_regions(d->kind, i)) {
     fill_regions(d, rng, to);
+    return;
+  }
+  if (d->kind == CR_OP_REGION && i > 0) {
+    fill_objects(p, i, rng, to);
     return;
   }
   for (int64_t k = 0; k < count; ++k) {

@@ -341,6 +341,65 @@ static void unpool(const cr_op_desc *d, double *const *in, double *y) {
   for (int64_t i = 0; i < count_of(d, 0); ++i) y[i / from * to + (int64_t)in[1][i]] += in[0][i];
 }
 
+/* Of both boxes x, y, width, height, `step` numbers apart. */
+static double shared_area(const double *a, int64_t step, const double *b) {
+  double area = 1;
+  for (int k = 0; k < 2; ++k) {
+    const double low = fmax(a[k * step] - a[(k + 2) * step] / 2, b[k] - b[k + 2] / 2);
+    const double high = fmin(a[k * step] + a[(k + 2) * step] / 2, b[k] + b[k + 2] / 2);
+    area *= fmax(high - low, 0);
+  }
+  return area;
+}
+
+static double best_overlap(const cr_op_desc *d, const double *box, int64_t step, int64_t image,
+                           const double *object) {
+  double best = 0;
+  for (int64_t t = 0; t < dim_of(d, 2, 0); ++t, object += 5) {
+    const double area = shared_area(box, step, object + 1);
+    const double both = box[2 * step] * box[3 * step] + object[3] * object[4] - area;
+    if ((int64_t)object[0] == image) best = fmax(best, area / both);
+  }
+  return best;
+}
+
+static void region(const cr_op_desc *d, double *const *in, double *const *out) {
+  const int64_t columns = dim_of(d, 0, 3), cells = dim_of(d, 0, 2) * columns;
+  const int64_t anchors = dim_of(d, 1, 0), classes = dim_of(d, 0, 1) / anchors - 5;
+  for (int64_t i = 0; i < dim_of(d, 0, 0) * anchors * cells; ++i) {
+    const int64_t plane = i / cells, cell = i % cells;
+    const double *x = in[0] + plane * (5 + classes) * cells + cell;
+    double *box = out[3] + plane * 5 * cells + cell, sum = 0;
+    int64_t best = 0;
+    box[0] = ((double)(cell % columns) + 1 / (1 + exp(-x[0]))) / (double)columns;
+    box[cells] = ((double)(cell / columns) + 1 / (1 + exp(-x[cells]))) / (double)dim_of(d, 0, 2);
+    box[2 * cells] = exp(x[2 * cells]) * in[1][plane % anchors * 2] / (double)columns;
+    box[3 * cells] = exp(x[3 * cells]) * in[1][plane % anchors * 2 + 1] / (double)dim_of(d, 0, 2);
+    box[4 * cells] = 1 / (1 + exp(-x[4 * cells]));
+    if (out[4]) out[4][i] = best_overlap(d, box, cells, plane / anchors, in[2]);
+    if (!out[5]) continue;
+    for (int64_t c = 1; c < classes; ++c) {
+      if (x[(5 + c) * cells] > x[(5 + best) * cells]) best = c;
+    }
+    for (int64_t c = 0; c < classes; ++c) sum += exp(x[(5 + c) * cells] - x[(5 + best) * cells]);
+    out[5][plane * 2 * cells + cell] = (double)best;
+    out[5][(plane * 2 + 1) * cells + cell] = 1 / sum;
+  }
+}
+
+static void row_loss(const cr_op_desc *d, double *const *in, double *loss) {
+  const int64_t classes = dim_of(d, 0, 1);
+  for (int64_t i = 0; i < dim_of(d, 0, 0); ++i) {
+    const double *score = in[0] + i * classes, own = score[(int64_t)in[1][i]];
+    double softmax = 0, sigmoid = 0;
+    for (int64_t c = 0; c < classes; ++c) {
+      softmax += exp(score[c] - own);
+      sigmoid += log1p(exp(score[c]));
+    }
+    loss[i] = d->u.logistic ? sigmoid - own : log(softmax);
+  }
+}
+
 bool op_reference_rest(const cr_op_desc *d, double *const *in, double *const *out, bool frozen) {
   switch (d->kind) {
     case CR_OP_PRELU_FWD: prelu(d, in, out[2]); return true;
@@ -348,6 +407,8 @@ bool op_reference_rest(const cr_op_desc *d, double *const *in, double *const *ou
     case CR_OP_HINGE_FWD: *out[2] = hinge(d, in); return true;
     case CR_OP_CONTRASTIVE_FWD: *out[3] = contrastive(d, in); return true;
     case CR_OP_INFOGAIN_FWD: infogain(d, in, out); return true;
+    case CR_OP_REGION: region(d, in, out); return true;
+    case CR_OP_ROW_LOSS: row_loss(d, in, out[2]); return true;
     case CR_OP_MVN_FWD: mvn(d, in, out); return true;
     case CR_OP_ROW_REDUCE_FWD: row_reduce(d, in[0], out[1]); return true;
     case CR_OP_ARG_MAX: arg_max(d, in[0], out[1], out[2]); return true;

@@ -3,19 +3,8 @@
 #define CR_DEVICE_HALF_H
 
 #include <stdint.h>
-#include <string.h>
 
-static inline uint32_t cr_f32_bits(float value) {
-  uint32_t bits;
-  memcpy(&bits, &value, sizeof bits);
-  return bits;
-}
-
-static inline float cr_f32_from_bits(uint32_t bits) {
-  float value;
-  memcpy(&value, &bits, sizeof value);
-  return value;
-}
+#include "core/float_bits.h"
 
 static inline float cr_f16_to_f32(uint16_t half) {
   uint32_t sign = (uint32_t)(half & 0x8000u) << 16;

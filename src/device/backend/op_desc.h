@@ -179,6 +179,7 @@ typedef union cr_op_params {
   int64_t offset[CREMA_MAX_AXES];
   int order[CREMA_MAX_AXES];
   int norm;
+  bool logistic;
   cr_reduction reduce;
   int axis;
   int index;

@@ -7,10 +7,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/clones.h"
 #include "core/dtype.h"
 #include "core/fail.h"
 #include "device/backend/half_blocks.h"
-#include "device/cpu/clones.h"
 #include "device/cpu/dnnl_prim.h"
 #include "device/cpu/dnnl_rows.h"
 #include "device/cpu/int8.h"

@@ -3,9 +3,9 @@
  * the values may be read between those of other channels. */
 #include <stdlib.h>
 
+#include "core/clones.h"
 #include "core/fail.h"
 #include "device/backend/op_check.h"
-#include "device/cpu/clones.h"
 #include "device/cpu/dnnl_prim.h"
 #include "device/cpu/dnnl_rows.h"
 

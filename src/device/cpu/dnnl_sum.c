@@ -3,9 +3,9 @@
  * stay zero) included. Plain memory is left to the reference kernels. */
 #include <string.h>
 
+#include "core/clones.h"
 #include "core/fail.h"
 #include "device/backend/half_blocks.h"
-#include "device/cpu/clones.h"
 #include "device/cpu/dnnl_prim.h"
 #include "device/cpu/dnnl_rows.h"
 

@@ -4,10 +4,10 @@
  * F16, computed in float. `lrn_quantize_ref` rounds what it makes to integers of 8 bits. */
 #include <math.h>
 
+#include "core/clones.h"
 #include "core/fail.h"
 #include "device/backend/half_blocks.h"
 #include "device/backend/op_check.h"
-#include "device/cpu/clones.h"
 #include "device/cpu/dnnl_prim.h"
 #include "device/cpu/dnnl_rows.h"
 #include "device/cpu/int8.h"

@@ -6,8 +6,8 @@
 #include <float.h>
 #include <math.h>
 
+#include "core/clones.h"
 #include "device/backend/half.h"
-#include "device/cpu/clones.h"
 
 /* s^-3/4 of a normal number, to 6e-7 of it: the cube of the inverse fourth root, which Newton's
  * method finds from a guess (to 0.03) that takes a quarter of what the bits of s say of its

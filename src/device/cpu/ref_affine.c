@@ -1,6 +1,6 @@
 /* y = x * scale + bias, one scale and one bias per channel; x and y are (outer, C, inner). */
+#include "core/clones.h"
 #include "core/fail.h"
-#include "device/cpu/clones.h"
 #include "device/cpu/ref_posts.h"
 
 enum {

@@ -2,7 +2,7 @@
  * eps) per channel, with m and v the mean and the biased variance over the batch and all positions.
  */
 
-#include "device/cpu/clones.h"
+#include "core/clones.h"
 #include "device/cpu/ref_type.h"
 
 CR_CLONES static double mean_of(const cr_split *s, int64_t c, const cr_value *x) {

@@ -1,7 +1,7 @@
 /* Dropout (Srivastava et al., 2014). Element i is kept or not by word i % 4 of the counter-based
  * generator at (s.seed, s.counter, i / 4): the mask does not depend on threads. */
+#include "core/clones.h"
 #include "core/fail.h"
-#include "device/cpu/clones.h"
 #include "device/cpu/draws.h"
 #include "device/cpu/ref_type.h"
 

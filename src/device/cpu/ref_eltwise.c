@@ -1,7 +1,7 @@
 /* Sum, product and maximum of several arrays of one shape. Each works through blocks that stay
  * in the first-level cache; a block of every source is read before the block of dst is
  * written, so that dst may be any of the sources. */
-#include "device/cpu/clones.h"
+#include "core/clones.h"
 #include "device/cpu/ref_type.h"
 
 enum { BLOCK = 1024 };

@@ -1,6 +1,6 @@
 /* Bilinear interpolation whose corners stay corners, and the reverse of max pooling. */
+#include "core/clones.h"
 #include "core/fail.h"
-#include "device/cpu/clones.h"
 #include "device/cpu/ref_type.h"
 
 typedef struct extents {

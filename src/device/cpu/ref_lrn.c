@@ -13,9 +13,9 @@
 
 #include <stdlib.h>
 
+#include "core/clones.h"
 #include "core/fail.h"
 #include "device/backend/op_check.h"
-#include "device/cpu/clones.h"
 #include "device/cpu/lrn_power.h"
 #include "device/cpu/ref_math.h"
 #include "device/cpu/ref_type.h"

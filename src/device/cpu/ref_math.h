@@ -1,13 +1,9 @@
-/* Exponentials and logarithms without branches and calls, so that loops over them are vectorised.
- * In float each is within 3 units in the last place, with the library's results for nan and
- * infinities (polynomials for exp and log: Moshier, "Methods and programs for mathematical
- * functions", 1989); in double they are the library's. */
+/* The functions of core/float_math.h for the type that is being compiled; in double they are the C
+ * library's. */
 #ifndef CR_DEVICE_CPU_REF_MATH_H
 #define CR_DEVICE_CPU_REF_MATH_H
 
-#include <float.h>
-
-#include "device/cpu/clones.h"
+#include "core/float_math.h"
 #include "device/cpu/ref_type.h"
 
 #ifdef CR_REF_F64
@@ -30,90 +26,20 @@ CR_INLINE cr_real cr_ref_log1p(cr_real x) {
 
 #else
 
-/* ln 2 in two parts, of which the product of the first with a small integer is exact. */
-#define CR_LN2_HIGH 0.693359375f
-#define CR_LN2_LOW -2.12194440e-4f
-
-/* 2^n for n in -126 ... 127. */
-CR_INLINE float cr_ref_power_of_2(int32_t n) {
-  return cr_f32_from_bits((uint32_t)(n + 127) << 23);
-}
-
-/* x = *n ln 2 + rest with |rest| <= ln 2 / 2; returns exp(rest) - 1. |x| < 2^20. */
-CR_INLINE float cr_ref_reduce(float x, int32_t *n) {
-  const float shift = 0x1.8p23f; /* adding this rounds to an integer, in the lowest bits */
-  const float shifted = x * 1.44269504088896341f + shift, turns = shifted - shift;
-  const float r = x - turns * CR_LN2_HIGH - turns * CR_LN2_LOW;
-  *n = (int32_t)(cr_f32_bits(shifted) - cr_f32_bits(shift));
-  float sum = 1.9875691500e-4f;
-  sum = sum * r + 1.3981999507e-3f;
-  sum = sum * r + 8.3334519073e-3f;
-  sum = sum * r + 4.1665795894e-2f;
-  sum = sum * r + 1.6666665459e-1f;
-  sum = sum * r + 5.0000001201e-1f;
-  return sum * (r * r) + r;
-}
-
 CR_INLINE cr_real cr_ref_exp(cr_real x) {
-  /* Beyond these bounds the result is 0 and infinity. */
-  const float inside = x < -104 ? -104 : x > 89 ? 89 : x;
-  int32_t n;
-  const float power = cr_ref_reduce(inside, &n) + 1;
-  /* In two factors, so that each exists where the product is subnormal. */
-  return power * cr_ref_power_of_2(n >> 1) * cr_ref_power_of_2(n - (n >> 1));
+  return cr_float_exp(x);
 }
-
-/* The same for x <= 0 (for larger x anything), in fewer steps: one factor is normal for each n, the
- * other one constant. */
 CR_INLINE cr_real cr_ref_exp_below_0(cr_real x) {
-  const float inside = x < -104 ? -104 : x;
-  int32_t n;
-  const float power = cr_ref_reduce(inside, &n) + 1;
-  return power * cr_ref_power_of_2(n + 25) * 0x1p-25f;
+  return cr_float_exp_below_0(x);
 }
-
-/* exp(x) - 1 for x <= 0 (for larger x anything). */
 CR_INLINE cr_real cr_ref_expm1(cr_real x) {
-  const float inside = x < -20 ? -20 : x > 0 ? 0 : x;
-  int32_t n;
-  const float rest = cr_ref_reduce(inside, &n), power = cr_ref_power_of_2(n);
-  return power * rest + (power - 1);
+  return cr_float_expm1(x);
 }
-
 CR_INLINE cr_real cr_ref_log(cr_real x) {
-  const bool subnormal = x < FLT_MIN;
-  const uint32_t bits = cr_f32_bits(subnormal ? x * 0x1p23f : x);
-  /* x = 2^n m with m between sqrt(1/2), whose bits these are, and sqrt(2). */
-  const int32_t n = (int32_t)(bits - 0x3f3504f3u) >> 23;
-  const float f = cr_f32_from_bits(bits - ((uint32_t)n << 23)) - 1;
-  const float turns = (float)(n - (subnormal ? 23 : 0)), square = f * f;
-  float sum = 7.0376836292e-2f;
-  sum = sum * f - 1.1514610310e-1f;
-  sum = sum * f + 1.1676998740e-1f;
-  sum = sum * f - 1.2420140846e-1f;
-  sum = sum * f + 1.4249322787e-1f;
-  sum = sum * f - 1.6668057665e-1f;
-  sum = sum * f + 2.0000714765e-1f;
-  sum = sum * f - 2.4999993993e-1f;
-  sum = sum * f + 3.3333331174e-1f;
-  const float low = sum * f * square + turns * CR_LN2_LOW - 0.5f * square;
-  const float value = (f + low) + turns * CR_LN2_HIGH;
-  const float edge = x == 0 ? -INFINITY : x < 0 ? NAN : x;
-  return x > 0 && x <= FLT_MAX ? value : edge;
+  return cr_float_log(x);
 }
-
-/* log(1 + x) for x in 0 ... 1: the polynomial of least relative error, 5e-9. */
 CR_INLINE cr_real cr_ref_log1p(cr_real x) {
-  float sum = -3.244020976e-3f;
-  sum = sum * x + 1.985144429e-2f;
-  sum = sum * x - 5.695949867e-2f;
-  sum = sum * x + 1.060365140e-1f;
-  sum = sum * x - 1.530559063e-1f;
-  sum = sum * x + 1.967593879e-1f;
-  sum = sum * x - 2.495413274e-1f;
-  sum = sum * x + 3.332996368e-1f;
-  sum = sum * x - 4.999990165e-1f;
-  return sum * (x * x) + x;
+  return cr_float_log1p(x);
 }
 
 #endif

@@ -1,9 +1,9 @@
 /* Ops that move values: crop, tile, gather rows, and windows as columns. */
 #include <stdlib.h>
 
+#include "core/clones.h"
 #include "core/fail.h"
 #include "device/backend/op_check.h"
-#include "device/cpu/clones.h"
 #include "device/cpu/ref_type.h"
 #include "device/cpu/ref_unfold.h"
 

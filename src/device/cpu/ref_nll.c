@@ -2,9 +2,9 @@
  * prob is (outer, C, inner), label (outer, inner). */
 #include <float.h>
 
+#include "core/clones.h"
 #include "core/fail.h"
 #include "device/backend/op_check.h"
-#include "device/cpu/clones.h"
 #include "device/cpu/label.h"
 #include "device/cpu/ref_type.h"
 

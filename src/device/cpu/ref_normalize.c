@@ -1,6 +1,6 @@
 /* Rows to Euclidean length 1, times a scale per channel, and the smooth L1 loss. */
+#include "core/clones.h"
 #include "core/fail.h"
-#include "device/cpu/clones.h"
 #include "device/cpu/ref_type.h"
 
 /* Rows that are worked on at a time where a row is made of the channels of one position. */

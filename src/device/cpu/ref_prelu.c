@@ -1,6 +1,6 @@
 /* ReLU with a learned slope per channel (He et al., "Delving deep into rectifiers", 2015): y = x
  * for x > 0, slope[c] * x otherwise; x and y are (outer, C, inner). */
-#include "device/cpu/clones.h"
+#include "core/clones.h"
 #include "device/cpu/ref_type.h"
 
 CR_CLONES static void rectify(int64_t count, cr_real factor, const cr_value *x, cr_value *y) {

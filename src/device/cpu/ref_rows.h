@@ -73,6 +73,8 @@
   X(dropout_bwd_##T##_ref)          \
   X(nll_fwd_##T##_ref)              \
   X(nll_bwd_##T##_ref)              \
+  X(row_loss_##T##_ref)             \
+  X(region_##T##_ref)               \
   X(accuracy_##T##_ref)             \
   X(prelu_fwd_##T##_ref)            \
   X(prelu_bwd_data_##T##_ref)       \

@@ -1,7 +1,7 @@
 /* Ops over rows: normalising to mean 0 and deviation 1, sums of a row, the largest values. */
+#include "core/clones.h"
 #include "core/fail.h"
 #include "device/backend/op_check.h"
-#include "device/cpu/clones.h"
 #include "device/cpu/ref_type.h"
 
 CR_INLINE double mean_of(const cr_value *x, int64_t width) {

@@ -19,8 +19,9 @@
 #include "layers/detection/boxes.h"
 
 typedef struct annotator_state {
-  int64_t inner; /* positions of each region */
-  cr_buffer rank, kept;
+  int64_t inner;  /* positions of each region */
+  cr_buffer rank; /* cr_ranked: the regions by loss, behind them by image */
+  cr_buffer kept;
 } annotator_state;
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -51,29 +52,37 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   return crema_blob_reshape(top[1], &bottom[3]->shape);
 }
 
+/* s->kept of the regions in s->rank: `most` of each image. They are sorted by loss, then by image,
+ * where those of one image keep their order. */
+static void keep_hardest(annotator_state *s, size_t count, int64_t most) {
+  cr_ranked *rank = (cr_ranked *)(void *)s->rank.data, *order = rank + count;
+  int64_t before = 0;
+  if (count == 0) return;
+  cr_rank(rank, count);
+  for (size_t i = 0; i < count; ++i) order[i] = (cr_ranked){0, rank[i].label, (int32_t)i};
+  cr_rank(order, count);
+  for (size_t i = 0; i < count; ++i) {
+    before = i > 0 && order[i].label == order[i - 1].label ? before + 1 : 0;
+    s->kept.data[rank[order[i].index].index] = before < most;
+  }
+}
+
 /* s->kept: a byte for each region, whether it is one of the hardest of its image. An image is a
  * number; those of the regions are what is in bottom 0. */
 static crema_status choose(cr_layer *layer, const cr_host_values *rois, const cr_host_values *loss,
                            int64_t count) {
   annotator_state *s = layer->state;
-  cr_buffer_clear(&s->rank);
-  cr_buffer_clear(&s->kept);
+  CR_TRY(cr_buffer_reserve(&s->rank, 2 * (size_t)(count + 1) * sizeof(cr_ranked)));
+  CR_TRY(cr_buffer_reserve(&s->kept, (size_t)count + 1));
+  cr_ranked *rank = (cr_ranked *)(void *)s->rank.data;
   for (int64_t i = 0; i < count; ++i) {
     const double image = cr_host_get(rois, i / s->inner * 5 * s->inner + i % s->inner);
     if (!(image >= 0 && image < 1e9)) {
       return cr_layer_fail(layer, CREMA_E_RANGE, "region %lld is of image %g", (long long)i, image);
     }
-    const cr_ranked one = {(float)cr_host_get(loss, i), (int32_t)image, (int32_t)i};
-    CR_TRY(cr_buffer_append(&s->rank, &one, sizeof one));
-    CR_TRY(cr_buffer_append(&s->kept, "", 1));
+    rank[i] = (cr_ranked){(float)cr_host_get(loss, i), (int32_t)image, (int32_t)i};
   }
-  cr_ranked *all = (cr_ranked *)(void *)s->rank.data;
-  if (count > 0) cr_rank(all, (size_t)count);
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t before = 0;
-    for (int64_t k = 0; k < i; ++k) before += all[k].label == all[i].label;
-    s->kept.data[all[i].index] = before < layer->param->box_annotator_ohem_param->roi_per_img;
-  }
+  keep_hardest(s, (size_t)count, layer->param->box_annotator_ohem_param->roi_per_img);
   return CREMA_OK;
 }
 

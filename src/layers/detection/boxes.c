@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/clones.h"
 #include "core/fail.h"
 
 cr_prior cr_prior_at(const float *blob, int64_t priors, int64_t index) {
@@ -109,87 +110,114 @@ static bool make_bins(const cr_ranked *candidate, size_t count, bins *out) {
   return high > low && isfinite(out->steps) && out->steps > 0;
 }
 
-/* The bins that hold the best come first; the others are not looked at again. */
-size_t cr_rank_best(cr_ranked *candidate, size_t count, size_t best) {
-  uint32_t in_bin[BINS] = {0};
-  size_t kept = 0, above = 0;
-  bins b;
-  if (best < count && make_bins(candidate, count, &b)) {
-    int last = BINS;
-    for (size_t i = 0; i < count; ++i) ++in_bin[bin_of(b, candidate[i].score)];
-    while (above < best) above += in_bin[--last];
-    for (size_t i = 0; i < count; ++i) {
-      if (bin_of(b, candidate[i].score) >= last) candidate[kept++] = candidate[i];
-    }
-    count = kept;
+/* Moves the candidates of bins from `first` on to the front; returns how many they are. */
+static size_t move_bins(bins b, int first, cr_ranked *candidate, size_t count) {
+  size_t moved = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const cr_ranked one = candidate[i];
+    if (bin_of(b, one.score) < first) continue;
+    candidate[i] = candidate[moved];
+    candidate[moved++] = one;
   }
-  cr_rank(candidate, count);
-  return count < best ? count : best;
+  return moved;
 }
 
-/* The boxes that are kept, a coordinate after the other, so that many are compared at once. */
-typedef struct kept_boxes {
-  float *xmin, *ymin, *xmax, *ymax, *size;
-  size_t count;
-} kept_boxes;
+/* The bins that hold the best come first; only the last of these has others, too. */
+size_t cr_select_best(cr_ranked *candidate, size_t count, size_t best) {
+  uint32_t in_bin[BINS] = {0};
+  size_t above = 0;
+  int last = BINS;
+  bins b;
+  if (best >= count || best == 0) return best == 0 ? 0 : count;
+  if (!make_bins(candidate, count, &b)) {
+    cr_rank(candidate, count);
+    return best;
+  }
+  for (size_t i = 0; i < count; ++i) ++in_bin[bin_of(b, candidate[i].score)];
+  while (above < best) above += in_bin[--last];
+  count = move_bins(b, last, candidate, count);
+  above = move_bins(b, last + 1, candidate, count);
+  cr_rank(candidate + above, count - above);
+  return best;
+}
 
-static crema_status make_kept(cr_buffer *memory, size_t most, kept_boxes *out) {
+size_t cr_rank_best(cr_ranked *candidate, size_t count, size_t best) {
+  count = cr_select_best(candidate, count, best);
+  cr_rank(candidate, count);
+  return count;
+}
+
+/* ---- many boxes ---------------------------------------------------------- */
+
+crema_status cr_box_columns_make(cr_buffer *memory, size_t most, cr_box_columns *out) {
   if (most > SIZE_MAX / (5 * sizeof(float))) return cr_fail_memory(SIZE_MAX, "boxes");
   CR_TRY(cr_buffer_reserve(memory, 5 * most * sizeof(float)));
   float *at = (float *)(void *)memory->data;
-  *out = (kept_boxes){at, at + most, at + 2 * most, at + 3 * most, at + 4 * most, 0};
+  *out = (cr_box_columns){at, at + most, at + 2 * most, at + 3 * most, at + 4 * most, 0};
   return CREMA_OK;
 }
 
-enum { BLOCK = 32 };
+void cr_box_columns_add(cr_box_columns *columns, cr_box box) {
+  const size_t i = columns->count++;
+  columns->xmin[i] = box.xmin;
+  columns->ymin[i] = box.ymin;
+  columns->xmax[i] = box.xmax;
+  columns->ymax[i] = box.ymax;
+  columns->size[i] = cr_box_size(box);
+}
 
-/* Whether `box` overlaps one of `count` boxes from `first` on by more than `threshold`: as
- * cr_box_overlap, without branches. A box with a nan overlaps nothing. */
-static bool block_overlaps(const kept_boxes *kept, size_t first, size_t count, cr_box box,
-                           float threshold) {
-  const float *xmin = kept->xmin + first, *ymin = kept->ymin + first, *xmax = kept->xmax + first,
-              *ymax = kept->ymax + first, *size = kept->size + first;
-  const float own = cr_box_size(box);
-  int found = 0;
+/* What `count` boxes from `first` on share with `box`, of size `own`: as cr_box_overlap, without
+ * branches. A box with a nan overlaps nothing. */
+CR_INLINE void overlap_some(const cr_box_columns *of, size_t first, size_t count, cr_box box,
+                            float own, float *out) {
+  const float *xmin = of->xmin + first, *ymin = of->ymin + first, *xmax = of->xmax + first,
+              *ymax = of->ymax + first, *size = of->size + first;
+#pragma omp simd
   for (size_t k = 0; k < count; ++k) {
     const float left = xmin[k] > box.xmin ? xmin[k] : box.xmin;
     const float top = ymin[k] > box.ymin ? ymin[k] : box.ymin;
     const float right = xmax[k] < box.xmax ? xmax[k] : box.xmax;
     const float bottom = ymax[k] < box.ymax ? ymax[k] : box.ymax;
     const float width = right > left ? right - left : 0, height = bottom > top ? bottom - top : 0;
-    const float shared = width * height;
-    found |= (shared > 0) & (shared / (own + size[k] - shared) > threshold);
+    const float shared = width * height, share = shared / (own + size[k] - shared);
+    out[k] = shared > 0 ? share : 0;
   }
-  return found != 0;
 }
 
-static bool overlaps_one(const kept_boxes *kept, cr_box box, float threshold) {
+CR_CLONES static void overlap_all(const cr_box_columns *of, cr_box box, float own, float *out) {
+  overlap_some(of, 0, of->count, box, own, out);
+}
+
+void cr_box_columns_overlaps(const cr_box_columns *columns, cr_box box, float *out) {
+  overlap_all(columns, box, cr_box_size(box), out);
+}
+
+enum { BLOCK = 32 };
+
+/* Whether `box` overlaps one of the boxes by more than `threshold`. */
+CR_CLONES static bool overlaps_one(const cr_box_columns *kept, cr_box box, float own,
+                                   float threshold) {
+  float overlap[BLOCK];
   for (size_t i = 0; i < kept->count; i += BLOCK) {
     const size_t left = kept->count - i;
-    if (block_overlaps(kept, i, left < BLOCK ? left : BLOCK, box, threshold)) return true;
+    int found = 0;
+    overlap_some(kept, i, left < BLOCK ? left : BLOCK, box, own, overlap);
+    for (size_t k = 0; k < BLOCK && k < left; ++k) found |= overlap[k] > threshold;
+    if (found) return true;
   }
   return false;
 }
 
-static void keep_box(kept_boxes *kept, cr_box box) {
-  const size_t i = kept->count++;
-  kept->xmin[i] = box.xmin;
-  kept->ymin[i] = box.ymin;
-  kept->xmax[i] = box.xmax;
-  kept->ymax[i] = box.ymax;
-  kept->size[i] = cr_box_size(box);
-}
-
 crema_status cr_suppress(const cr_box *box, cr_ranked *candidate, size_t *count, float threshold,
                          float eta, int64_t most, cr_buffer *memory) {
-  kept_boxes kept = {.count = 0};
+  cr_box_columns kept;
   const size_t end = most >= 0 && (uint64_t)most < *count ? (size_t)most : *count;
-  CR_TRY(make_kept(memory, end, &kept));
+  CR_TRY(cr_box_columns_make(memory, end, &kept));
   for (size_t i = 0; i < *count && kept.count < end; ++i) {
     const cr_box one = box[candidate[i].index];
-    if (overlaps_one(&kept, one, threshold)) continue;
+    if (overlaps_one(&kept, one, cr_box_size(one), threshold < 0 ? 0 : threshold)) continue;
     candidate[kept.count] = candidate[i];
-    keep_box(&kept, one);
+    cr_box_columns_add(&kept, one);
     if (eta < 1 && threshold > 0.5f) threshold *= eta;
   }
   *count = kept.count;

@@ -40,9 +40,27 @@ typedef struct cr_ranked {
 } cr_ranked;
 
 void cr_rank(cr_ranked *candidate, size_t count);
+/* Puts the first `best` of the sorted candidates, which may be more than there are, in front, in
+ * any order. Returns how many they are. */
+size_t cr_select_best(cr_ranked *candidate, size_t count, size_t best);
 /* Sorts only the best: the first `best` of the sorted candidates, which may be more than there are,
  * are then in front; what follows them is undefined. Returns how many they are. */
 size_t cr_rank_best(cr_ranked *candidate, size_t count, size_t best);
+
+/* Boxes, a coordinate after the other, so that many are compared at once. */
+typedef struct cr_box_columns {
+  float *xmin, *ymin, *xmax, *ymax, *size;
+  size_t count;
+} cr_box_columns;
+
+/* None yet, with room for `most`, in `memory`, which stays the caller's. Errors: CREMA_E_NO_MEMORY.
+ */
+crema_status cr_box_columns_make(cr_buffer *memory, size_t most,
+                                 cr_box_columns *out) CREMA_MUST_USE;
+/* Adds a box, for which there must be room. */
+void cr_box_columns_add(cr_box_columns *columns, cr_box box);
+/* out[count]: cr_box_overlap of each with `box`; a box with a nan overlaps nothing. */
+void cr_box_columns_overlaps(const cr_box_columns *columns, cr_box box, float *out);
 
 /* Of *count candidates, best first, keeps those that overlap no better one by more than
  * `threshold`, in place; box[candidate.index] is a candidate's box. Below 1, the threshold is

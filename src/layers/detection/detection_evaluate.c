@@ -11,6 +11,7 @@
  * Example, found 1 1 2 7, label 1 1 3 8:
  *   layer { name: "right" type: "DetectionEvaluate" bottom: "found" bottom: "label" top: "y"
  *     detection_evaluate_param { num_classes: 3 background_label_id: 2 } } */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,7 +27,9 @@ typedef struct evaluate_state {
   int64_t classes, counted; /* counted: those that are not the background */
   cr_buffer truth;          /* cr_truth, sorted by item */
   cr_judge judge;
+  cr_buffer order;        /* cr_ranked: the detections by image, class and row, scores aside */
   cr_buffer found;        /* cr_ranked: the detections of one image and class */
+  cr_buffer count;        /* int64_t: objects of each class */
   cr_buffer box;          /* cr_box of each detection */
   cr_picture_sizes sizes; /* none: boxes are compared in shares of the net's input */
   size_t picture;         /* that item 0 of the next batch is */
@@ -35,15 +38,14 @@ typedef struct evaluate_state {
 /* A detection that is judged. */
 typedef struct detection {
   const cr_truth *truth;
-  int32_t item, label;
+  int32_t label;
   cr_box box;
 } detection;
 
 static double overlap_of(const void *of, size_t object) {
   const detection *d = of;
   const cr_truth *truth = &d->truth[object];
-  if (truth->item != d->item || truth->label != d->label) return -1;
-  return (double)cr_box_overlap(d->box, truth->box);
+  return truth->label == d->label ? (double)cr_box_overlap(d->box, truth->box) : -1;
 }
 
 static bool is_difficult(const void *of, size_t object) {
@@ -102,67 +104,84 @@ static void put_row(results *out, double a, double b, double c, double d, double
   ++out->rows;
 }
 
-static void put_counts(cr_layer *layer, results *out) {
-  const evaluate_state *s = layer->state;
+static crema_status put_counts(cr_layer *layer, results *out) {
+  evaluate_state *s = layer->state;
   const Caffe__DetectionEvaluateParameter *p = layer->param->detection_evaluate_param;
   const cr_truth *truth = (const cr_truth *)(const void *)s->truth.data;
-  const size_t truths = s->truth.size / sizeof *truth;
-  for (int64_t c = 0; c < s->classes; ++c) {
-    int64_t count = 0;
-    if (c == p->background_label_id) continue;
-    for (size_t i = 0; i < truths; ++i) {
-      count += truth[i].label == c && (p->evaluate_difficult_gt || !truth[i].difficult);
-    }
-    put_row(out, -1, (double)c, (double)count, -1, -1);
-  }
-}
-
-/* Whether one detection is right, wrong or, with a difficult object, neither. */
-static void judge(evaluate_state *s, int32_t item, const cr_ranked *one, results *out) {
-  const detection d = {(const cr_truth *)(const void *)s->truth.data, item, one->label,
-                       ((const cr_box *)(const void *)s->box.data)[one->index]};
-  const cr_verdict verdict = cr_judge_one(&s->judge, &d);
-  put_row(out, (double)item, (double)one->label, (double)one->score, verdict == CR_RIGHT,
-          verdict == CR_WRONG);
-}
-
-/* The detections of one image and class, which begin at row `first`: those of both. */
-static crema_status judge_group(cr_layer *layer, const float *row, int64_t rows, int32_t item,
-                                int32_t label, results *out) {
-  evaluate_state *s = layer->state;
-  bool known = false;
-  const cr_truth *truth = (const cr_truth *)(const void *)s->truth.data;
+  const size_t bytes = (size_t)s->classes * sizeof(int64_t);
+  CR_TRY(cr_buffer_reserve(&s->count, bytes));
+  int64_t *count = (int64_t *)(void *)s->count.data;
+  memset(count, 0, bytes);
   for (size_t i = 0; i < s->truth.size / sizeof *truth; ++i) {
-    known = known || (truth[i].item == item && truth[i].label == label);
+    count[truth[i].label] += p->evaluate_difficult_gt || !truth[i].difficult;
   }
-  cr_buffer_clear(&s->found);
-  for (int64_t i = 0; i < rows; ++i) {
-    if ((int32_t)row[7 * i] != item || (int32_t)row[7 * i + 1] != label) continue;
-    const cr_ranked one = {row[7 * i + 2], label, (int32_t)i};
-    CR_TRY(cr_buffer_append(&s->found, &one, sizeof one));
-  }
-  cr_ranked *all = (cr_ranked *)(void *)s->found.data;
-  const size_t count = s->found.size / sizeof *all;
-  if (known) cr_rank(all, count); /* without objects, the order stays */
-  for (size_t i = 0; i < count; ++i) {
-    judge(s, item, &all[i], out);
+  for (int64_t c = 0; c < s->classes; ++c) {
+    if (c != p->background_label_id) put_row(out, -1, (double)c, (double)count[c], -1, -1);
   }
   return CREMA_OK;
 }
 
-/* The next (image, class) after this one, in ascending order; false: there is none. */
-static bool next_group(const float *row, int64_t rows, int32_t *item, int32_t *label) {
-  bool found = false;
-  int32_t best[2] = {0, 0};
+/* The objects of an image. */
+typedef struct image {
+  size_t first, truths;
+} image;
+
+/* Whether one detection is right, wrong or, with a difficult object, neither. */
+static void judge(evaluate_state *s, const image *in, int32_t item, const cr_ranked *one,
+                  results *out) {
+  const detection d = {(const cr_truth *)(const void *)s->truth.data, one->label,
+                       ((const cr_box *)(const void *)s->box.data)[one->index]};
+  const cr_verdict verdict = cr_judge_one(&s->judge, &d, in->first, in->truths);
+  put_row(out, (double)item, (double)one->label, (double)one->score, verdict == CR_RIGHT,
+          verdict == CR_WRONG);
+}
+
+/* The detections of one image and class, `count` of them in `found`. */
+static void judge_group(evaluate_state *s, const image *in, int32_t item, cr_ranked *found,
+                        size_t count, results *out) {
+  const cr_truth *truth = (const cr_truth *)(const void *)s->truth.data + in->first;
+  bool known = false;
+  for (size_t i = 0; i < in->truths; ++i) known = known || truth[i].label == found->label;
+  if (known) cr_rank(found, count); /* without objects, the order stays */
+  for (size_t i = 0; i < count; ++i) judge(s, in, item, &found[i], out);
+}
+
+/* The rows of all detections, by image and class. The images are whole numbers that a float holds.
+ */
+static crema_status sort_detections(evaluate_state *s, const float *row, int64_t rows,
+                                    size_t *count) {
+  CR_TRY(cr_buffer_reserve(&s->order, (size_t)(rows + 1) * sizeof(cr_ranked)));
+  CR_TRY(cr_buffer_reserve(&s->found, (size_t)(rows + 1) * sizeof(cr_ranked)));
+  cr_ranked *order = (cr_ranked *)(void *)s->order.data;
+  *count = 0;
   for (int64_t i = 0; i < rows; ++i) {
-    const int32_t at[2] = {(int32_t)row[7 * i], (int32_t)row[7 * i + 1]};
-    if (at[1] < 0 || at[0] < *item || (at[0] == *item && at[1] <= *label)) continue;
-    if (found && (at[0] > best[0] || (at[0] == best[0] && at[1] >= best[1]))) continue;
-    memcpy(best, at, sizeof best);
-    found = true;
+    if (row[7 * i + 1] == -1) continue;
+    order[(*count)++] = (cr_ranked){-truncf(row[7 * i]), (int32_t)row[7 * i + 1], (int32_t)i};
   }
-  if (found) *item = best[0], *label = best[1];
-  return found;
+  if (*count > 0) cr_rank(order, *count);
+  return CREMA_OK;
+}
+
+static void judge_all(evaluate_state *s, const float *row, size_t count, results *out) {
+  const cr_ranked *order = (const cr_ranked *)(const void *)s->order.data;
+  const cr_truth *truth = (const cr_truth *)(const void *)s->truth.data;
+  const size_t truths = s->truth.size / sizeof *truth;
+  cr_ranked *found = (cr_ranked *)(void *)s->found.data;
+  image in = {0, 0};
+  size_t end = 0;
+  for (size_t begin = 0; begin < count; begin = end) {
+    const int32_t item = (int32_t)-order[begin].score, label = order[begin].label;
+    for (end = begin;
+         end < count && order[end].score == order[begin].score && order[end].label == label;
+         ++end) {
+      const int32_t index = order[end].index;
+      found[end - begin] = (cr_ranked){row[7 * index + 2], label, index};
+    }
+    while (in.first < truths && truth[in.first].item < item) ++in.first;
+    in.truths = 0;
+    while (in.first + in.truths < truths && truth[in.first + in.truths].item == item) ++in.truths;
+    judge_group(s, &in, item, found, end - begin, out);
+  }
 }
 
 /* Detections have an image and a class, or -1 for none. */
@@ -223,8 +242,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   const int64_t rows = bottom[0]->shape.dim[2], objects = bottom[1]->shape.dim[2];
   const float *row = NULL, *label = NULL;
   results out = {.rows = 0};
-  int32_t item = -1, class = INT32_MAX;
-  int64_t valid = 0;
+  size_t valid = 0;
   (void)context;
   CR_TRY(cr_tensor_host_read_floats(bottom[0]->data, &row));
   CR_TRY(cr_tensor_host_read_floats(bottom[1]->data, &label));
@@ -234,14 +252,12 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
                        &s->truth));
   CR_TRY(read_boxes(s, row, rows));
   scale_boxes(layer, row, rows);
-  for (int64_t i = 0; i < rows; ++i) valid += row[7 * i + 1] != -1;
-  CR_TRY(
-      crema_blob_reshape(top[0], &(crema_shape){.axes = 4, .dim = {1, 1, s->counted + valid, 5}}));
+  CR_TRY(sort_detections(s, row, rows, &valid));
+  CR_TRY(crema_blob_reshape(
+      top[0], &(crema_shape){.axes = 4, .dim = {1, 1, s->counted + (int64_t)valid, 5}}));
   CR_TRY(cr_host_write(top[0]->data, &out.to));
-  put_counts(layer, &out);
-  while (next_group(row, rows, &item, &class)) {
-    CR_TRY(judge_group(layer, row, rows, item, class, &out));
-  }
+  CR_TRY(put_counts(layer, &out));
+  judge_all(s, row, valid, &out);
   return CREMA_OK;
 }
 
@@ -249,7 +265,9 @@ static void destroy(cr_layer *layer) {
   evaluate_state *s = layer->state;
   cr_buffer_free(&s->truth);
   cr_judge_free(&s->judge);
+  cr_buffer_free(&s->order);
   cr_buffer_free(&s->found);
+  cr_buffer_free(&s->count);
   cr_buffer_free(&s->box);
   cr_picture_sizes_free(&s->sizes);
 }

@@ -16,6 +16,8 @@
  *   layer { name: "right" type: "EvalDetection" bottom: "map" bottom: "label" top: "right"
  *     eval_detection_param { side: 3 num_class: 2 num_object: 2 nms: 0.45
  *       biases: 1 biases: 1 biases: 2 biases: 2 } } */
+#include <math.h>
+
 #include "core/fail.h"
 #include "layers/detection/boxes.h"
 #include "layers/detection/judge.h"
@@ -25,17 +27,18 @@ static const float least_score = 0.005f;
 
 typedef struct eval_state {
   cr_region_map map;
-  cr_buffer truth; /* cr_region_truth */
+  cr_buffer truth; /* cr_region_truth, sorted by image */
   cr_judge judge;
-  cr_buffer box;    /* cr_region of each box of an image */
-  cr_buffer rank;   /* cr_ranked */
-  cr_buffer chance; /* double for each class */
+  cr_region_boxes boxes;
+  cr_buffer box;   /* cr_box of each box of an image */
+  cr_buffer rank;  /* cr_ranked */
+  cr_buffer order; /* cr_ranked: the boxes that are kept, by class */
+  cr_buffer kept;  /* memory for them */
 } eval_state;
 
 /* A box that is judged. */
 typedef struct detection {
   const cr_region_truth *truth;
-  int64_t image;
   int32_t label;
   cr_region box;
 } detection;
@@ -43,8 +46,7 @@ typedef struct detection {
 static double overlap_of(const void *of, size_t object) {
   const detection *d = of;
   const cr_region_truth *truth = &d->truth[object];
-  if (truth->image != d->image || truth->label != d->label) return -1;
-  return cr_region_overlap(d->box, truth->box);
+  return truth->label == d->label ? cr_region_overlap(d->box, truth->box) : -1;
 }
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -71,104 +73,123 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   const size_t boxes = (size_t)boxes_of(&s->map);
   CR_TRY(cr_region_shape_check(layer, &s->map, &bottom[0]->shape));
   CR_TRY(cr_check_rows(layer, "bottom 1 (objects)", &bottom[1]->shape, 8));
-  CR_TRY(cr_layer_in(layer, cr_buffer_reserve(&s->box, boxes * sizeof(cr_region))));
+  CR_TRY(cr_layer_in(layer, cr_buffer_reserve(&s->box, boxes * sizeof(cr_box))));
   CR_TRY(cr_layer_in(layer, cr_buffer_reserve(&s->rank, boxes * sizeof(cr_ranked))));
-  CR_TRY(
-      cr_layer_in(layer, cr_buffer_reserve(&s->chance, (size_t)s->map.classes * sizeof(double))));
+  CR_TRY(cr_layer_in(layer, cr_buffer_reserve(&s->order, boxes * sizeof(cr_ranked))));
+  CR_TRY(cr_region_boxes_make(layer, &s->map, &bottom[0]->shape, 0, true, &s->boxes));
   return crema_blob_reshape(top[0], &to);
 }
 
-/* Boxes, classes and scores of an image. */
-static void find_boxes(const cr_layer *layer, const cr_host_values *from, int64_t image) {
+typedef struct values {
+  cr_host_values box, classes;
+} values;
+
+/* Boxes of an image, and the classes and scores of those that are good enough. Returns how many. */
+static size_t find_boxes(const cr_layer *layer, const values *from, int64_t image) {
   const eval_state *s = layer->state;
   const int type = (int)layer->param->eval_detection_param->score_type;
-  cr_region *box = (cr_region *)(void *)s->box.data;
+  const int64_t cells = s->map.side * s->map.side, count = boxes_of(&s->map);
+  cr_box *box = (cr_box *)(void *)s->box.data;
   cr_ranked *rank = (cr_ranked *)(void *)s->rank.data;
-  double *chance = (double *)(void *)s->chance.data;
-  for (int64_t i = 0; i < boxes_of(&s->map); ++i) {
-    const int64_t cell = i / s->map.anchors, anchor = i % s->map.anchors;
-    const int64_t at = cr_region_index(&s->map, image, cell, anchor, 4);
-    const double object = cr_region_sigmoid(cr_host_get(from, at));
-    int32_t best = 0;
-    box[i] = cr_region_at(&s->map, from, image, cell, anchor);
-    cr_region_classes(&s->map, from, image, cell, anchor, chance);
-    for (int32_t c = 1; c < (int32_t)s->map.classes; ++c)
-      best = chance[c] > chance[best] ? c : best;
+  size_t found = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t anchor = i % s->map.anchors, cell = i / s->map.anchors;
+    const int64_t plane = image * s->map.anchors + anchor;
+    const cr_region one = cr_region_box(&s->map, &from->box, plane * cells + cell);
+    const double object = cr_host_get(&from->box, (5 * plane + 4) * cells + cell);
+    const double best = cr_host_get(&from->classes, 2 * plane * cells + cell);
+    const double chance = cr_host_get(&from->classes, (2 * plane + 1) * cells + cell);
     const double score = type == CAFFE__EVAL_DETECTION_PARAMETER__SCORE_TYPE__OBJ ? object
                          : type == CAFFE__EVAL_DETECTION_PARAMETER__SCORE_TYPE__PROB
-                             ? chance[best]
-                             : object * chance[best];
-    rank[i] = (cr_ranked){(float)score, best, (int32_t)i};
+                             ? chance
+                             : object * chance;
+    box[i] = (cr_box){(float)(one.x - one.width / 2), (float)(one.y - one.height / 2),
+                      (float)(one.x + one.width / 2), (float)(one.y + one.height / 2)};
+    rank[found] = (cr_ranked){(float)score, (int32_t)best, (int32_t)i};
+    found += rank[found].score >= least_score;
   }
+  return found;
 }
 
-/* Best first, without those that overlap a better one; returns how many are left. */
-static size_t suppress(const cr_layer *layer) {
-  const eval_state *s = layer->state;
-  const double limit = (double)layer->param->eval_detection_param->nms;
-  const cr_region *box = (const cr_region *)(const void *)s->box.data;
-  cr_ranked *rank = (cr_ranked *)(void *)s->rank.data;
-  const size_t count = (size_t)boxes_of(&s->map);
-  size_t kept = 0;
-  cr_rank(rank, count);
-  for (size_t i = 0; i < count && rank[i].score >= least_score; ++i) {
-    bool keep = true;
-    for (size_t k = 0; k < kept && keep && limit >= 0; ++k) {
-      keep = cr_region_overlap(box[rank[i].index], box[rank[k].index]) < limit;
-    }
-    if (keep) rank[kept++] = rank[i];
-  }
-  return kept;
-}
-
-static void judge(const cr_layer *layer, int64_t image, size_t kept, const cr_host_results *to) {
+/* Best first, without those that overlap a better one. */
+static crema_status suppress(const cr_layer *layer, size_t *count) {
   eval_state *s = layer->state;
-  const cr_region *box = (const cr_region *)(const void *)s->box.data;
-  const cr_region_truth *truth = (const cr_region_truth *)(const void *)s->truth.data;
+  const float limit = layer->param->eval_detection_param->nms;
+  cr_ranked *rank = (cr_ranked *)(void *)s->rank.data;
+  if (*count == 0) return CREMA_OK;
+  cr_rank(rank, *count);
+  if (!(limit >= 0)) return CREMA_OK;
+  if (limit == 0) *count = 1; /* an overlap of nothing is enough */
+  return cr_suppress((const cr_box *)(const void *)s->box.data, rank, count, nextafterf(limit, 0),
+                     1, -1, &s->kept);
+}
+
+static void judge(const cr_layer *layer, const values *from, int64_t image, size_t first,
+                  size_t truths, size_t kept, const cr_host_results *to) {
+  eval_state *s = layer->state;
+  const int64_t cells = s->map.side * s->map.side;
   const cr_ranked *rank = (const cr_ranked *)(const void *)s->rank.data;
+  cr_ranked *order = (cr_ranked *)(void *)s->order.data;
   int64_t at = image * (s->map.classes + 4 * boxes_of(&s->map)) + s->map.classes;
-  for (int64_t c = 0; c < s->map.classes; ++c) {
-    for (size_t i = 0; i < kept; ++i) {
-      if (rank[i].label != c) continue;
-      const detection one = {truth, image, rank[i].label, box[rank[i].index]};
-      const bool right = cr_judge_one(&s->judge, &one) == CR_RIGHT;
-      const double row[4] = {(double)c, (double)rank[i].score, right, !right};
-      for (int k = 0; k < 4; ++k) cr_host_put(to, at++, row[k]);
-    }
+  for (size_t i = 0; i < kept; ++i) order[i] = (cr_ranked){0, rank[i].label, (int32_t)i};
+  if (kept > 0) cr_rank(order, kept);
+  for (size_t i = 0; i < kept; ++i) {
+    const cr_ranked one = rank[order[i].index];
+    const int64_t plane = image * s->map.anchors + one.index % s->map.anchors;
+    const detection d = {
+        (const cr_region_truth *)(const void *)s->truth.data, one.label,
+        cr_region_box(&s->map, &from->box, plane * cells + one.index / s->map.anchors)};
+    const bool right = cr_judge_one(&s->judge, &d, first, truths) == CR_RIGHT;
+    const double row[4] = {(double)one.label, (double)one.score, right, !right};
+    for (int k = 0; k < 4; ++k) cr_host_put(to, at++, row[k]);
   }
+}
+
+static crema_status evaluate(cr_layer *layer, const values *from, int64_t images, int64_t width,
+                             const cr_host_results *to) {
+  eval_state *s = layer->state;
+  const cr_region_truth *truth = (const cr_region_truth *)(const void *)s->truth.data;
+  const size_t truths = s->truth.size / sizeof *truth;
+  size_t first = 0;
+  for (int64_t i = 0; i < images; ++i) {
+    const size_t own = cr_region_truths_of(truth, truths, i, &first);
+    for (size_t t = first; t < first + own; ++t) {
+      const int64_t at = i * width + truth[t].label;
+      const cr_host_values counted = {to->wide, to->narrow};
+      cr_host_put(to, at, cr_host_get(&counted, at) + 1);
+    }
+    size_t kept = find_boxes(layer, from, i);
+    CR_TRY(suppress(layer, &kept));
+    judge(layer, from, i, first, own, kept, to);
+    first += own;
+  }
+  return CREMA_OK;
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
   eval_state *s = layer->state;
   const int64_t images = bottom[0]->shape.dim[0], width = top[0]->shape.dim[1];
-  cr_host_values map, rows;
+  cr_host_values rows;
+  values from;
   cr_host_results to;
-  (void)context;
-  CR_TRY(cr_host_read(bottom[0]->data, &map));
   CR_TRY(cr_host_read(bottom[1]->data, &rows));
   CR_TRY(cr_region_read_truth(layer, &rows, bottom[1]->shape.dim[2], images, s->map.classes,
                               &s->truth));
-  const cr_region_truth *truth = (const cr_region_truth *)(const void *)s->truth.data;
-  const size_t truths = s->truth.size / sizeof *truth;
-  CR_TRY(cr_judge_begin(&s->judge, truths));
+  CR_TRY(cr_judge_begin(&s->judge, s->truth.size / sizeof(cr_region_truth)));
   CR_TRY(cr_host_write(top[0]->data, &to));
   for (int64_t i = 0; i < crema_blob_count(top[0]); ++i) cr_host_put(&to, i, 0);
-  for (int64_t i = 0; i < images; ++i) {
-    for (int64_t c = 0; c < s->map.classes; ++c) {
-      double count = 0;
-      for (size_t t = 0; t < truths; ++t) count += truth[t].image == i && truth[t].label == c;
-      cr_host_put(&to, i * width + c, count);
-    }
-    find_boxes(layer, &map, i);
-    judge(layer, i, suppress(layer), &to);
-  }
-  return CREMA_OK;
+  if (images == 0) return CREMA_OK;
+  CR_TRY(cr_region_boxes_find(&s->boxes, context, bottom[0], NULL, 0));
+  CR_TRY(cr_host_read(s->boxes.box, &from.box));
+  CR_TRY(cr_host_read(s->boxes.classes, &from.classes));
+  return evaluate(layer, &from, images, width, &to);
 }
 
 static void destroy(cr_layer *layer) {
   eval_state *s = layer->state;
-  cr_buffer_free(&s->chance);
+  cr_buffer_free(&s->kept);
+  cr_buffer_free(&s->order);
   cr_buffer_free(&s->rank);
   cr_buffer_free(&s->box);
   cr_judge_free(&s->judge);

@@ -20,14 +20,18 @@ typedef struct cr_matching {
 
 /* Memory for it. Zero-initialise. */
 typedef struct cr_matcher {
-  cr_buffer box;       /* cr_box of each prior: what is matched */
-  cr_buffer pair;      /* float: overlaps of priors and objects */
-  cr_buffer taken;     /* a byte for each object */
+  cr_box_columns priors;
+  cr_buffer prior, decoded; /* of columns: the priors, and what the net makes of them */
+  cr_buffer pair;           /* float: overlaps of objects and boxes; int32_t for each box */
+  cr_buffer object;
   cr_buffer candidate; /* cr_ranked */
-  cr_buffer kept;      /* boxes that overlap no better one */
+  cr_buffer box, kept; /* cr_box of each prior, and columns of those that overlap no better one */
 } cr_matcher;
 
 void cr_matcher_free(cr_matcher *matcher);
+
+/* Takes the priors for the matchings that follow; `of` needs no objects yet. */
+crema_status cr_matcher_begin(cr_matcher *matcher, const cr_matching *of) CREMA_MUST_USE;
 
 /* Matches the priors, or with `loc`, which has locations of `loc_classes` classes for each prior,
  * what the net makes of them for number `loc_class`, with the objects of class `label`, or with -1
@@ -40,7 +44,7 @@ crema_status cr_match(cr_matcher *matcher, const cr_matching *of, const float *l
 /* Chooses by loss[priors] as mining_type says: negative[priors] becomes 1 for boxes that count
  * without an object; matches that do not count are undone. `loc`: of the image. */
 crema_status cr_mine(cr_matcher *matcher, const cr_matching *of, const float *loc,
-                     const double *loss, const float *overlap, int32_t *match,
+                     const float *loss, const float *overlap, int32_t *match,
                      uint8_t *negative) CREMA_MUST_USE;
 
 #endif

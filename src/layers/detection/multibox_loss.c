@@ -50,10 +50,24 @@ typedef struct multibox_state {
   double divisor; /* of the pass */
   bool learns[2];
   cr_matcher matcher;
-  cr_buffer truth, match, overlap, negative, loss;
+  cr_buffer truth;    /* cr_truth, sorted by item */
+  cr_buffer match;    /* int32_t, of each image, class of locations and prior: an object */
+  cr_buffer overlap;  /* float, of each image and prior */
+  cr_buffer negative; /* a byte for each prior of an image */
+  cr_buffer loss;     /* float for each prior of an image, where locations count */
+  cr_tensor *label, *class_losses; /* of each image and prior, for mining */
+  cr_layer_op class_loss;
   part loc, conf;
   cr_layer_op add;
 } multibox_state;
+
+static int32_t *match_of(const multibox_state *s, int64_t image) {
+  return (int32_t *)(void *)s->match.data + image * s->loc_classes * s->priors;
+}
+
+static float *overlap_of(const multibox_state *s, int64_t image) {
+  return (float *)(void *)s->overlap.data + image * s->priors;
+}
 
 static const Caffe__MultiBoxLossParameter *param_of(const cr_layer *layer) {
   return layer->param->multibox_loss_param;
@@ -119,6 +133,20 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   return read_divisor(layer, s);
 }
 
+/* The losses of all boxes' classes. */
+static crema_status make_mining(cr_layer *layer) {
+  multibox_state *s = layer->state;
+  const int64_t boxes = s->images * s->priors;
+  const crema_shape scores = cr_shape_2(boxes, s->classes), labels = cr_shape_1(boxes);
+  const crema_dtype type = cr_layer_arithmetic(layer);
+  CR_TRY(cr_layer_pass_tensor(layer, &s->label, type, boxes));
+  CR_TRY(cr_layer_pass_tensor(layer, &s->class_losses, type, boxes));
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_ROW_LOSS);
+  desc.u.logistic = (int)param_of(layer)->conf_loss_type == LOGISTIC;
+  return cr_layer_op_make(layer, &s->class_loss, &desc, 3,
+                          (const crema_shape *[]){&scores, &labels, &labels});
+}
+
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   multibox_state *s = layer->state;
   const crema_shape *loc = &bottom[0]->shape, *prior = &bottom[2]->shape;
@@ -143,7 +171,8 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   s->conf.width = s->classes;
   s->loc.made = s->conf.made = -1; /* the bottoms may have other extents */
   cr_op_desc desc = cr_layer_op_desc(CR_OP_AXPBY);
-  return cr_layer_op_make(layer, &s->add, &desc, 2, (const crema_shape *[]){&one, &one});
+  CR_TRY(cr_layer_op_make(layer, &s->add, &desc, 2, (const crema_shape *[]){&one, &one}));
+  return (int)param_of(layer)->mining_type != NO_MINING ? make_mining(layer) : CREMA_OK;
 }
 
 /* ---- what is to be learnt ------------------------------------------------ */
@@ -177,27 +206,6 @@ static crema_status add_class(multibox_state *s, int64_t row, int64_t label) {
   return cr_buffer_append(&s->conf.wanted, &value, sizeof value);
 }
 
-/* The loss of a box's class, by which boxes are mined. */
-static double class_loss(const cr_layer *layer, const cr_host_values *conf, int64_t row,
-                         int64_t label) {
-  const multibox_state *s = layer->state;
-  double most = -INFINITY, sum = 0;
-  for (int64_t c = 0; c < s->classes; ++c) {
-    most = fmax(most, cr_host_get(conf, row * s->classes + c));
-  }
-  for (int64_t c = 0; c < s->classes; ++c) {
-    const double x = cr_host_get(conf, row * s->classes + c);
-    if ((int)param_of(layer)->conf_loss_type == LOGISTIC) {
-      sum += (x > 0 ? x : 0) - (c == label ? x : 0) + log1p(exp(-fabs(x)));
-    } else {
-      sum += exp(x - most);
-    }
-  }
-  if ((int)param_of(layer)->conf_loss_type == LOGISTIC) return sum;
-  const double own = cr_host_get(conf, row * s->classes + label);
-  return -log(fmax(exp(own - most) / sum, (double)FLT_MIN));
-}
-
 /* The loss of a matched box's location. */
 static double location_loss(const cr_matching *of, const float *loc, int64_t k, cr_box box) {
   const bool learned = of->param->encode_variance_in_target;
@@ -216,31 +224,32 @@ static int64_t label_of(const Caffe__MultiBoxLossParameter *p, const cr_truth *t
   return p->map_object_to_agnostic ? (int64_t)p->background_label_id + 1 : truth->label;
 }
 
-/* The losses by which one image's boxes are mined, and the choice. */
+/* The choice among one image's boxes by the losses of their classes, and for HARD_EXAMPLE of their
+ * locations. */
 static crema_status mine(cr_layer *layer, const cr_matching *of, int64_t image, const float *loc,
-                         const cr_host_values *conf) {
+                         const float *loss) {
   multibox_state *s = layer->state;
-  int32_t *match = (int32_t *)(void *)s->match.data;
-  double *loss = NULL;
-  CR_TRY(cr_buffer_reserve(&s->loss, (size_t)s->priors * sizeof *loss));
-  loss = (double *)(void *)s->loss.data;
-  for (int64_t k = 0; k < s->priors; ++k) {
-    const cr_truth *truth = match[k] >= 0 ? &of->truth[match[k]] : NULL;
-    loss[k] = class_loss(layer, conf, image * s->priors + k,
-                         truth ? label_of(of->param, truth) : of->param->background_label_id);
-    if (truth && (int)of->param->mining_type == HARD_EXAMPLE) {
-      loss[k] += location_loss(of, loc, k, truth->box);
+  int32_t *match = match_of(s, image);
+  if ((int)of->param->mining_type == HARD_EXAMPLE) {
+    CR_TRY(cr_buffer_reserve(&s->loss, (size_t)s->priors * sizeof *loss));
+    float *both = (float *)(void *)s->loss.data;
+    for (int64_t k = 0; k < s->priors; ++k) {
+      const bool matched = match[k] >= 0;
+      both[k] = loss[k];
+      if (matched) both[k] += (float)location_loss(of, loc, k, of->truth[match[k]].box);
     }
+    loss = both;
   }
-  return cr_mine(&s->matcher, of, loc, loss, (const float *)(const void *)s->overlap.data, match,
+  return cr_mine(&s->matcher, of, loc, loss, overlap_of(s, image), match,
                  (uint8_t *)s->negative.data);
 }
 
 /* The matches of one image: for each class with locations of its own, one after the other. */
-static crema_status match_image(cr_layer *layer, const cr_matching *of, const float *loc) {
+static crema_status match_image(cr_layer *layer, const cr_matching *of, int64_t image,
+                                const float *loc) {
   multibox_state *s = layer->state;
-  int32_t *match = (int32_t *)(void *)s->match.data;
-  float *overlap = (float *)(void *)s->overlap.data;
+  int32_t *match = match_of(s, image);
+  float *overlap = overlap_of(s, image);
   if (s->loc_classes == 1) {
     return cr_match(&s->matcher, of, of->param->use_prior_for_matching ? NULL : loc, 1, 0, -1,
                     match, overlap);
@@ -263,13 +272,12 @@ static crema_status match_image(cr_layer *layer, const cr_matching *of, const fl
 
 /* What one image with objects adds. */
 static crema_status add_image(cr_layer *layer, const cr_matching *of, int64_t image,
-                              const float *loc, const cr_host_values *conf) {
+                              const float *loc, const float *loss) {
   multibox_state *s = layer->state;
   const bool mines = (int)of->param->mining_type != NO_MINING;
-  const int32_t *match = (const int32_t *)(const void *)s->match.data;
+  const int32_t *match = match_of(s, image);
   const int64_t first = image * s->priors;
-  CR_TRY(match_image(layer, of, loc));
-  if (mines) CR_TRY(mine(layer, of, image, loc, conf));
+  if (mines) CR_TRY(mine(layer, of, image, loc, loss + first));
   for (int64_t c = 0; c < s->loc_classes; ++c) {
     for (int64_t k = 0; k < s->priors; ++k) {
       const int32_t t = match[c * s->priors + k];
@@ -288,7 +296,7 @@ static crema_status add_image(cr_layer *layer, const cr_matching *of, int64_t im
  * last one stays. */
 static crema_status add_all_classes(cr_layer *layer, const cr_matching *of, int64_t image) {
   multibox_state *s = layer->state;
-  const int32_t *match = (const int32_t *)(const void *)s->match.data;
+  const int32_t *match = match_of(s, image);
   for (int64_t k = 0; k < s->priors; ++k) {
     int64_t label = of->param->background_label_id;
     for (int64_t c = 0; c < s->loc_classes && of->truths > 0; ++c) {
@@ -307,35 +315,75 @@ static void clear_part(part *p) {
   cr_buffer_clear(&p->factor);
 }
 
-static crema_status collect(cr_layer *layer, crema_blob *const *bottom) {
+/* The objects of an image, behind those of the images before. */
+static void take_truths(const multibox_state *s, int64_t image, cr_matching *of) {
+  const cr_truth *all = (const cr_truth *)(const void *)s->truth.data;
+  const cr_truth *end = all + s->truth.size / sizeof *all;
+  of->truth = image == 0 ? all : of->truth + of->truths;
+  of->truths = 0;
+  while (of->truth + of->truths < end && of->truth[of->truths].item == image) ++of->truths;
+}
+
+static const float *locations_of(const multibox_state *s, const float *loc, int64_t image) {
+  return loc + image * s->priors * s->loc_classes * 4;
+}
+
+static crema_status match_all(cr_layer *layer, cr_matching *of, const float *loc) {
+  multibox_state *s = layer->state;
+  CR_TRY(cr_matcher_begin(&s->matcher, of));
+  for (int64_t i = 0; i < s->images; ++i) {
+    take_truths(s, i, of);
+    if (of->truths > 0) CR_TRY(match_image(layer, of, i, locations_of(s, loc, i)));
+  }
+  return CREMA_OK;
+}
+
+/* The losses of all boxes' classes, by which they are mined; 0 in images without objects. */
+static crema_status find_losses(cr_layer *layer, crema_context *context, cr_matching *of,
+                                crema_blob *conf, const float **loss) {
+  multibox_state *s = layer->state;
+  cr_host_results label;
+  CR_TRY(cr_host_write(s->label, &label));
+  for (int64_t i = 0; i < s->images; ++i) {
+    take_truths(s, i, of);
+    const int32_t *match = match_of(s, i);
+    for (int64_t k = 0; k < s->priors; ++k) {
+      const int64_t other = of->truths > 0 ? (int64_t)of->param->background_label_id : -1;
+      const bool matched = of->truths > 0 && match[k] >= 0;
+      cr_host_put(&label, i * s->priors + k,
+                  (double)(matched ? label_of(of->param, &of->truth[match[k]]) : other));
+    }
+  }
+  CR_TRY(cr_layer_op_run(&s->class_loss, context,
+                         (cr_tensor *[]){conf->data, s->label, s->class_losses}, NULL));
+  return cr_tensor_host_read_floats(s->class_losses, loss);
+}
+
+static crema_status collect(cr_layer *layer, crema_context *context, crema_blob *const *bottom) {
   multibox_state *s = layer->state;
   const Caffe__MultiBoxLossParameter *p = param_of(layer);
+  const bool mines = (int)p->mining_type != NO_MINING;
+  const size_t matches = (size_t)(s->images * s->priors * s->loc_classes);
   const float *loc = NULL, *label = NULL;
-  cr_host_values conf;
+  const float *loss = NULL;
   cr_matching of = {.param = p, .priors = s->priors};
   CR_TRY(cr_tensor_host_read_floats(bottom[0]->data, &loc));
-  CR_TRY(cr_host_read(bottom[1]->data, &conf));
   CR_TRY(cr_tensor_host_read_floats(bottom[2]->data, &of.prior));
   CR_TRY(cr_tensor_host_read_floats(bottom[3]->data, &label));
   CR_TRY(cr_read_truth(layer, label, bottom[3]->shape.dim[2],
                        p->map_object_to_agnostic ? INT32_MAX : s->classes, p->background_label_id,
                        p->use_difficult_gt, &s->truth));
-  CR_TRY(cr_buffer_reserve(&s->match, (size_t)(s->priors * s->loc_classes) * sizeof(int32_t)));
-  CR_TRY(cr_buffer_reserve(&s->overlap, (size_t)s->priors * sizeof(float)));
+  CR_TRY(cr_buffer_reserve(&s->match, matches * sizeof(int32_t)));
+  CR_TRY(cr_buffer_reserve(&s->overlap, (size_t)(s->images * s->priors) * sizeof(float)));
   CR_TRY(cr_buffer_reserve(&s->negative, (size_t)s->priors));
   clear_part(&s->loc);
   clear_part(&s->conf);
-  const cr_truth *truth = (const cr_truth *)(const void *)s->truth.data;
-  const size_t truths = s->truth.size / sizeof *truth;
-  size_t at = 0;
+  CR_TRY(match_all(layer, &of, loc));
+  if (mines && s->truth.size > 0) CR_TRY(find_losses(layer, context, &of, bottom[1], &loss));
   for (int64_t i = 0; i < s->images; ++i) {
-    while (at < truths && truth[at].item < i) ++at;
-    of.truth = truth + at;
-    for (of.truths = 0; at + of.truths < truths && truth[at + of.truths].item == i;) ++of.truths;
-    if (of.truths > 0) {
-      CR_TRY(add_image(layer, &of, i, loc + i * s->priors * s->loc_classes * 4, &conf));
-    }
-    if ((int)p->mining_type == NO_MINING) CR_TRY(add_all_classes(layer, &of, i));
+    take_truths(s, i, &of);
+    if (of.truths > 0) CR_TRY(add_image(layer, &of, i, locations_of(s, loc, i), loss));
+    if (!mines) CR_TRY(add_all_classes(layer, &of, i));
   }
   return CREMA_OK;
 }
@@ -513,7 +561,7 @@ static double divisor_of(const multibox_state *s) {
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
   multibox_state *s = layer->state;
-  CR_TRY(collect(layer, bottom));
+  CR_TRY(collect(layer, context, bottom));
   s->divisor = divisor_of(s);
   cr_op_scalars scalars = {.alpha = (double)param_of(layer)->loc_weight / s->divisor};
   cr_tensor_set_zero(top[0]->data);

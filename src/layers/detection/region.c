@@ -51,19 +51,6 @@ double cr_region_sigmoid(double x) {
   return 1 / (1 + exp(-x));
 }
 
-cr_region cr_region_at(const cr_region_map *map, const cr_host_values *from, int64_t image,
-                       int64_t cell, int64_t anchor) {
-  const double side = (double)map->side;
-  double t[4];
-  for (int k = 0; k < 4; ++k) {
-    t[k] = cr_host_get(from, cr_region_index(map, image, cell, anchor, k));
-  }
-  return (cr_region){((double)(cell % map->side) + cr_region_sigmoid(t[0])) / side,
-                     ((double)(cell / map->side) + cr_region_sigmoid(t[1])) / side,
-                     exp(t[2]) * (double)map->biases[2 * anchor] / side,
-                     exp(t[3]) * (double)map->biases[2 * anchor + 1] / side};
-}
-
 void cr_region_classes(const cr_region_map *map, const cr_host_values *from, int64_t image,
                        int64_t cell, int64_t anchor, double *out) {
   double most = -INFINITY, sum = 0;
@@ -83,6 +70,15 @@ double cr_region_overlap(cr_region a, cr_region b) {
   if (!(width > 0 && height > 0)) return 0;
   const double common = width * height;
   return common / (a.width * a.height + b.width * b.height - common);
+}
+
+/* Moves the last object in front of those of higher images. */
+static void sort_last(cr_buffer *buffer) {
+  cr_region_truth *all = (cr_region_truth *)(void *)buffer->data;
+  size_t at = buffer->size / sizeof *all - 1;
+  const cr_region_truth last = all[at];
+  for (; at > 0 && all[at - 1].image > last.image; --at) all[at] = all[at - 1];
+  all[at] = last;
 }
 
 crema_status cr_region_read_truth(const cr_layer *layer, const cr_host_values *from, int64_t rows,
@@ -106,6 +102,72 @@ crema_status cr_region_read_truth(const cr_layer *layer, const cr_host_values *f
         (int64_t)v[1] - 1,
         {(v[3] + v[5]) / 2, (v[4] + v[6]) / 2, v[5] - v[3], v[6] - v[4]}};
     CR_TRY(cr_buffer_append(out, &truth, sizeof truth));
+    sort_last(out);
   }
   return CREMA_OK;
+}
+
+size_t cr_region_truths_of(const cr_region_truth *truth, size_t truths, int64_t image,
+                           size_t *first) {
+  size_t end = *first;
+  while (end < truths && truth[end].image < image) ++end;
+  *first = end;
+  while (end < truths && truth[end].image == image) ++end;
+  return end - *first;
+}
+
+/* ---- boxes --------------------------------------------------------------- */
+
+static crema_status need_tensor(cr_layer *layer, cr_tensor **tensor, const crema_shape *shape) {
+  return cr_layer_pass_tensor(layer, tensor, cr_layer_arithmetic(layer),
+                              crema_shape_count(shape, 0, shape->axes));
+}
+
+crema_status cr_region_boxes_make(cr_layer *layer, const cr_region_map *map,
+                                  const crema_shape *map_shape, int64_t objects, bool classes,
+                                  cr_region_boxes *out) {
+  const int64_t images = map_shape->dim[0], cells = map->side * map->side;
+  const bool overlaps = objects > 0;
+  const crema_shape biases = cr_shape_2(map->anchors, 2), rows = cr_shape_2(objects, 5);
+  const crema_shape box = cr_shape_4(images, map->anchors, 5, cells);
+  const crema_shape overlap = cr_shape_3(images, map->anchors, cells);
+  const crema_shape class = cr_shape_4(images, map->anchors, 2, cells);
+  cr_host_results to;
+  CR_TRY(cr_layer_tensor(layer, &out->biases, cr_layer_arithmetic(layer), 2 * map->anchors));
+  CR_TRY(cr_host_write(out->biases, &to));
+  for (int64_t i = 0; i < 2 * map->anchors; ++i) cr_host_put(&to, i, (double)map->biases[i]);
+  CR_TRY(need_tensor(layer, &out->box, &box));
+  if (overlaps) CR_TRY(need_tensor(layer, &out->objects, &rows));
+  if (overlaps) CR_TRY(need_tensor(layer, &out->overlap, &overlap));
+  if (classes) CR_TRY(need_tensor(layer, &out->classes, &class));
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_REGION);
+  return cr_layer_op_make(
+      layer, &out->op, &desc, 6,
+      (const crema_shape *[]){map_shape, &biases, overlaps ? &rows : NULL, &box,
+                              overlaps ? &overlap : NULL, classes ? &class : NULL});
+}
+
+crema_status cr_region_boxes_find(cr_region_boxes *boxes, crema_context *context,
+                                  crema_blob *bottom, const cr_region_truth *truth, size_t truths) {
+  const int64_t rows = boxes->objects ? cr_tensor_count(boxes->objects) / 5 : 0;
+  cr_host_results to;
+  if (rows > 0) CR_TRY(cr_host_write(boxes->objects, &to));
+  for (int64_t i = 0; i < rows; ++i) {
+    const bool is_one = (size_t)i < truths;
+    const cr_region box = is_one ? truth[i].box : (cr_region){0};
+    const double row[5] = {is_one ? (double)truth[i].image : -1, box.x, box.y, box.width,
+                           box.height};
+    for (int k = 0; k < 5; ++k) cr_host_put(&to, 5 * i + k, row[k]);
+  }
+  return cr_layer_op_run(&boxes->op, context,
+                         (cr_tensor *[]){bottom->data, boxes->biases, boxes->objects, boxes->box,
+                                         boxes->overlap, boxes->classes},
+                         NULL);
+}
+
+cr_region cr_region_box(const cr_region_map *map, const cr_host_values *box, int64_t at) {
+  const int64_t cells = map->side * map->side;
+  const int64_t first = at / cells * 5 * cells + at % cells;
+  return (cr_region){cr_host_get(box, first), cr_host_get(box, first + cells),
+                     cr_host_get(box, first + 2 * cells), cr_host_get(box, first + 3 * cells)};
 }

@@ -20,7 +20,9 @@
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "core/clones.h"
 #include "core/fail.h"
 #include "core/file.h"
 #include "layers/detection/boxes.h"
@@ -32,9 +34,17 @@ typedef struct region_state {
   cr_buffer counts; /* int64_t for each: the class of the map that it counts as; empty: itself */
   cr_buffer truth;  /* cr_region_truth */
   cr_buffer chance; /* double for each class */
-  double *gradient; /* of the whole map, N times too large, and what each number adds to the loss */
-  double *loss;
+  cr_region_boxes boxes;
+  cr_buffer owner; /* int32_t for each box: behind the index of what it learns; 0: no object */
+  cr_buffer
+      learned; /* `learned`, then double: gradients of all its box's numbers, N times too large */
 } region_state;
+
+/* What a box with an object learns. */
+typedef struct learned {
+  int64_t box; /* of (N, anchors, cells) */
+  double loss;
+} learned;
 
 static const Caffe__RegionLossParameter *param_of(const cr_layer *layer) {
   return layer->param->region_loss_param;
@@ -95,20 +105,22 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   return cr_layer_in(layer, read_class_map(layer, p->class_map));
 }
 
+static int64_t boxes_of(const region_state *s, const crema_shape *map) {
+  return map->dim[0] * s->map.anchors * s->map.side * s->map.side;
+}
+
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   region_state *s = layer->state;
   const crema_shape scalar = cr_shape(0, NULL);
-  void *memory = NULL;
   CR_TRY(cr_region_shape_check(layer, &s->map, &bottom[0]->shape));
   CR_TRY(cr_check_rows(layer, "bottom 1 (objects)", &bottom[1]->shape, 8));
-  const size_t count = (size_t)crema_blob_count(bottom[0]);
-  const size_t bytes = (2 * count + 1) * sizeof(double);
-  memory = realloc(s->gradient, bytes);
-  if (memory == NULL) return cr_layer_in(layer, cr_fail_memory(bytes, "gradients"));
-  s->gradient = memory;
-  s->loss = s->gradient + count;
+  const size_t boxes = (size_t)boxes_of(s, &bottom[0]->shape);
+  CR_TRY(cr_layer_in(layer, cr_buffer_reserve(&s->owner, boxes * sizeof(int32_t))));
   CR_TRY(
       cr_layer_in(layer, cr_buffer_reserve(&s->chance, (size_t)s->map.classes * sizeof(double))));
+  const int64_t rows = bottom[1]->shape.dim[2];
+  CR_TRY(cr_region_boxes_make(layer, &s->map, &bottom[0]->shape, rows > 0 ? rows : 1, false,
+                              &s->boxes));
   return crema_blob_reshape(top[0], &scalar);
 }
 
@@ -123,30 +135,6 @@ static double slope(double x) {
   return x > 1 ? 1 : x < -1 ? -1 : x;
 }
 
-static void put(const region_state *s, int64_t at, double loss, double gradient) {
-  s->loss[at] = loss;
-  s->gradient[at] = gradient;
-}
-
-/* All boxes, as if there was no object in them. */
-static void learn_nothing(const cr_layer *layer, const cr_host_values *from, int64_t image,
-                          const cr_region_truth *truth, size_t truths) {
-  const region_state *s = layer->state;
-  const Caffe__RegionLossParameter *p = param_of(layer);
-  for (int64_t i = 0; i < s->map.side * s->map.side * s->map.anchors; ++i) {
-    const int64_t cell = i / s->map.anchors, anchor = i % s->map.anchors;
-    const cr_region box = cr_region_at(&s->map, from, image, cell, anchor);
-    const int64_t at = cr_region_index(&s->map, image, cell, anchor, 4);
-    const double object = cr_region_sigmoid(cr_host_get(from, at));
-    double overlap = 0;
-    for (size_t t = 0; t < truths; ++t) {
-      if (truth[t].image == image) overlap = fmax(overlap, cr_region_overlap(box, truth[t].box));
-    }
-    const double scale = overlap > (double)p->thresh ? 0 : (double)p->noobject_scale;
-    put(s, at, scale / 2 * object * object, scale * object * object * (1 - object));
-  }
-}
-
 static int64_t cell_of(const cr_region_map *map, cr_region box) {
   const int64_t last = map->side - 1;
   const double x = box.x * (double)map->side, y = box.y * (double)map->side;
@@ -155,8 +143,12 @@ static int64_t cell_of(const cr_region_map *map, cr_region box) {
   return row * map->side + column;
 }
 
+static int64_t box_index(const region_state *s, int64_t image, int64_t cell, int64_t anchor) {
+  return (image * s->map.anchors + anchor) * s->map.side * s->map.side + cell;
+}
+
 /* The anchor whose size overlaps the object most. */
-static int64_t anchor_of(const cr_layer *layer, const cr_host_values *from, int64_t cell,
+static int64_t anchor_of(const cr_layer *layer, const cr_host_values *boxes, int64_t cell,
                          const cr_region_truth *truth) {
   const region_state *s = layer->state;
   const double side = (double)s->map.side;
@@ -166,7 +158,7 @@ static int64_t anchor_of(const cr_layer *layer, const cr_host_values *from, int6
     cr_region size = {0, 0, (double)s->map.biases[2 * n] / side,
                       (double)s->map.biases[2 * n + 1] / side};
     if (param_of(layer)->bias_match == 0) {
-      const cr_region box = cr_region_at(&s->map, from, truth->image, cell, n);
+      const cr_region box = cr_region_box(&s->map, boxes, box_index(s, truth->image, cell, n));
       size.width = box.width;
       size.height = box.height;
     }
@@ -177,64 +169,163 @@ static int64_t anchor_of(const cr_layer *layer, const cr_host_values *from, int6
   return best;
 }
 
-static void learn_object(const cr_layer *layer, const cr_host_values *from,
-                         const cr_region_truth *truth) {
+/* The loss of one box with an object, and the gradients of its numbers. */
+static double learn_box(const cr_layer *layer, const cr_host_values *from,
+                        const cr_region_truth *truth, int64_t cell, int64_t n, double *gradient) {
   const region_state *s = layer->state;
   const Caffe__RegionLossParameter *p = param_of(layer);
   const cr_region_map *map = &s->map;
   const double side = (double)map->side, scale = (double)p->coord_scale;
-  const int64_t cell = cell_of(map, truth->box), n = anchor_of(layer, from, cell, truth);
   const double wanted[4] = {truth->box.x * side - (double)(cell % map->side),
                             truth->box.y * side - (double)(cell / map->side),
                             log(truth->box.width * side / (double)map->biases[2 * n]),
                             log(truth->box.height * side / (double)map->biases[2 * n + 1])};
+  double loss = 0;
   for (int k = 0; k < 4; ++k) {
-    const int64_t at = cr_region_index(map, truth->image, cell, n, k);
-    const double t = cr_host_get(from, at), sigmoid = cr_region_sigmoid(t);
+    const double t = cr_host_get(from, cr_region_index(map, truth->image, cell, n, k));
+    const double sigmoid = cr_region_sigmoid(t);
     const double distance = (k < 2 ? sigmoid : t) - wanted[k];
-    put(s, at, scale * smooth(distance),
-        scale * slope(distance) * (k < 2 ? sigmoid * (1 - sigmoid) : 1));
+    loss += scale * smooth(distance);
+    gradient[k] = scale * slope(distance) * (k < 2 ? sigmoid * (1 - sigmoid) : 1);
   }
-  const int64_t object = cr_region_index(map, truth->image, cell, n, 4);
-  const double o = cr_region_sigmoid(cr_host_get(from, object));
-  put(s, object, (double)p->object_scale / 2 * pow(1 - o, 4),
-      -2 * (double)p->object_scale * pow(1 - o, 4) * o);
+  const double o =
+      cr_region_sigmoid(cr_host_get(from, cr_region_index(map, truth->image, cell, n, 4)));
+  loss += (double)p->object_scale / 2 * pow(1 - o, 4);
+  gradient[4] = -2 * (double)p->object_scale * pow(1 - o, 4) * o;
   double *chance = (double *)(void *)s->chance.data;
   const int64_t *counts = (const int64_t *)(const void *)s->counts.data;
   const int64_t label = counts != NULL ? counts[truth->label] : truth->label;
   cr_region_classes(map, from, truth->image, cell, n, chance);
   for (int64_t c = 0; c < map->classes; ++c) {
-    put(s, cr_region_index(map, truth->image, cell, n, 5 + c),
-        c == label ? -(double)p->class_scale * log(fmax(chance[c], DBL_MIN)) : 0,
-        (double)p->class_scale * (chance[c] - (c == label)));
+    gradient[5 + c] = (double)p->class_scale * (chance[c] - (c == label));
   }
+  return loss - (double)p->class_scale * log(fmax(chance[label], DBL_MIN));
+}
+
+static size_t learned_bytes(const region_state *s) {
+  return sizeof(learned) + (size_t)cr_region_size(&s->map) * sizeof(double);
+}
+
+static learned *learned_at(const region_state *s, int32_t index) {
+  return (learned *)(void *)(s->learned.data + (size_t)index * learned_bytes(s));
+}
+
+/* Of several objects of a box, it learns the last one. */
+static void learn_objects(cr_layer *layer, const cr_host_values *from, const cr_host_values *boxes,
+                          int32_t *owner) {
+  region_state *s = layer->state;
+  const cr_region_truth *truth = (const cr_region_truth *)(const void *)s->truth.data;
+  for (size_t t = 0; t < s->truth.size / sizeof *truth; ++t) {
+    const int64_t cell = cell_of(&s->map, truth[t].box);
+    const int64_t n = anchor_of(layer, boxes, cell, &truth[t]);
+    const int64_t box = box_index(s, truth[t].image, cell, n);
+    if (owner[box] == 0) {
+      s->learned.size += learned_bytes(s);
+      owner[box] = (int32_t)(s->learned.size / learned_bytes(s));
+    }
+    learned *one = learned_at(s, owner[box] - 1);
+    one->box = box;
+    one->loss = learn_box(layer, from, &truth[t], cell, n, (double *)(void *)(one + 1));
+  }
+}
+
+/* The boxes of an anchor that have no object: those that overlap none learn that. */
+typedef struct background {
+  double scale, thresh;
+  int64_t cells;
+} background;
+
+static background background_of(const cr_layer *layer) {
+  const region_state *s = layer->state;
+  const Caffe__RegionLossParameter *p = param_of(layer);
+  return (background){(double)p->noobject_scale, (double)p->thresh, s->map.side * s->map.side};
+}
+
+static crema_status read_boxes(region_state *s, cr_host_values *box, cr_host_values *overlap) {
+  CR_TRY(cr_host_read(s->boxes.box, box));
+  return cr_host_read(s->boxes.overlap, overlap);
+}
+
+CR_CLONES static double background_loss(const background *b, const cr_host_values *box,
+                                        const cr_host_values *overlap, int64_t anchor,
+                                        const int32_t *owner) {
+  double sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < b->cells; ++i) {
+    const double object = cr_host_get(box, (5 * anchor + 4) * b->cells + i);
+    const bool near = cr_host_get(overlap, anchor * b->cells + i) > b->thresh;
+    sum += near || owner[i] != 0 ? 0 : object * object;
+  }
+  return sum * b->scale / 2;
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
   region_state *s = layer->state;
-  const int64_t images = bottom[0]->shape.dim[0], count = crema_blob_count(bottom[0]);
-  cr_host_values map, rows;
+  const int64_t images = bottom[0]->shape.dim[0], boxes = boxes_of(s, &bottom[0]->shape);
+  const background b = background_of(layer);
+  int32_t *owner = (int32_t *)(void *)s->owner.data;
+  cr_host_values map, rows, box = {0}, overlap = {0};
   cr_host_results to;
   double sum = 0;
-  (void)context;
   CR_TRY(cr_host_read(bottom[0]->data, &map));
   CR_TRY(cr_host_read(bottom[1]->data, &rows));
   CR_TRY(cr_region_read_truth(layer, &rows, bottom[1]->shape.dim[2], images, s->labels, &s->truth));
   const cr_region_truth *truth = (const cr_region_truth *)(const void *)s->truth.data;
   const size_t truths = s->truth.size / sizeof *truth;
-  for (int64_t i = 0; i < count; ++i) put(s, i, 0, 0);
-  for (int64_t i = 0; i < images; ++i) learn_nothing(layer, &map, i, truth, truths);
-  for (size_t t = 0; t < truths; ++t) learn_object(layer, &map, &truth[t]);
-  for (int64_t i = 0; i < count; ++i) sum += s->loss[i];
+  CR_TRY(cr_buffer_reserve(&s->learned, (truths + 1) * learned_bytes(s)));
+  s->learned.size = 0;
+  if (boxes > 0) {
+    CR_TRY(cr_region_boxes_find(&s->boxes, context, bottom[0], truth, truths));
+    CR_TRY(read_boxes(s, &box, &overlap));
+    memset(owner, 0, (size_t)boxes * sizeof *owner);
+    learn_objects(layer, &map, &box, owner);
+  }
+  for (int64_t i = 0; i < boxes / b.cells; ++i) {
+    sum += background_loss(&b, &box, &overlap, i, owner + i * b.cells);
+  }
+  for (size_t i = 0; i < s->learned.size / learned_bytes(s); ++i) {
+    sum += learned_at(s, (int32_t)i)->loss;
+  }
   CR_TRY(cr_host_write(top[0]->data, &to));
   cr_host_put(&to, 0, images > 0 ? sum / (double)images : 0);
   return CREMA_OK;
 }
 
+/* The gradients of an anchor's object numbers, where there is no object. */
+CR_CLONES static void background_gradient(const background *b, const cr_host_values *box,
+                                          const cr_host_values *overlap, int64_t anchor,
+                                          double weight, const cr_host_results *to, int64_t at) {
+  const double scale = weight * b->scale;
+#pragma omp simd
+  for (int64_t i = 0; i < b->cells; ++i) {
+    const double object = cr_host_get(box, (5 * anchor + 4) * b->cells + i);
+    const bool near = cr_host_get(overlap, anchor * b->cells + i) > b->thresh;
+    cr_host_put(to, at + i, near ? 0 : scale * (object * object * (1 - object)));
+  }
+}
+
+static void put_gradients(const cr_layer *layer, const cr_host_values *box,
+                          const cr_host_values *overlap, int64_t boxes, double weight,
+                          const cr_host_results *to) {
+  const region_state *s = layer->state;
+  const background b = background_of(layer);
+  const int64_t size = cr_region_size(&s->map);
+  for (int64_t i = 0; i < boxes / b.cells; ++i) {
+    background_gradient(&b, box, overlap, i, weight, to, (i * size + 4) * b.cells);
+  }
+  for (size_t i = 0; i < s->learned.size / learned_bytes(s); ++i) {
+    const learned *one = learned_at(s, (int32_t)i);
+    const double *gradient = (const double *)(const void *)(one + 1);
+    const int64_t first = one->box / b.cells * size * b.cells + one->box % b.cells;
+    for (int64_t k = 0; k < size; ++k) cr_host_put(to, first + k * b.cells, weight * gradient[k]);
+  }
+}
+
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
                              const bool *propagate_down, crema_blob *const *bottom) {
-  const region_state *s = layer->state;
+  region_state *s = layer->state;
+  cr_host_values box, overlap;
   cr_host_results to;
   double weight = 0;
   (void)context;
@@ -245,15 +336,19 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   CR_TRY(cr_tensor_host_value(top[0]->diff, &weight));
   weight /= (double)bottom[0]->shape.dim[0];
   CR_TRY(cr_host_write(bottom[0]->diff, &to));
-  for (int64_t i = 0; i < crema_blob_count(bottom[0]); ++i) {
-    cr_host_put(&to, i, weight * s->gradient[i]);
-  }
+  const size_t count = (size_t)crema_blob_count(bottom[0]);
+  if (count == 0) return CREMA_OK;
+  if (to.wide) memset(to.wide, 0, count * sizeof *to.wide);
+  else memset(to.narrow, 0, count * sizeof *to.narrow);
+  CR_TRY(read_boxes(s, &box, &overlap));
+  put_gradients(layer, &box, &overlap, boxes_of(s, &bottom[0]->shape), weight, &to);
   return CREMA_OK;
 }
 
 static void destroy(cr_layer *layer) {
   region_state *s = layer->state;
-  free(s->gradient);
+  cr_buffer_free(&s->learned);
+  cr_buffer_free(&s->owner);
   cr_buffer_free(&s->chance);
   cr_buffer_free(&s->truth);
   cr_buffer_free(&s->counts);

@@ -1,6 +1,6 @@
 /* Functions that are compiled once per kind of vector instructions. */
-#ifndef CR_DEVICE_CPU_CLONES_H
-#define CR_DEVICE_CPU_CLONES_H
+#ifndef CR_CORE_CLONES_H
+#define CR_CORE_CLONES_H
 
 /* Compiled for AVX-512, for AVX2 and for any processor; the loader picks one. Without effect on a
  * parallel region inside, which GCC makes a function of its own: such a function is given a range
