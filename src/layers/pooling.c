@@ -248,6 +248,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
     return cr_layer_fail(layer, CREMA_E_UNSUPPORTED,
                          "stochastic pooling has a gradient in phase TRAIN only");
   }
+  cr_tensor_set_zero(bottom[0]->diff);
   return cr_layer_op_run(&s->backward, context,
                          (cr_tensor *[]){top[0]->diff, s->aux, bottom[0]->diff}, NULL);
 }

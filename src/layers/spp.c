@@ -22,8 +22,7 @@ typedef struct spp_state {
   int levels;
   bool max;
   spp_level *level;
-  cr_layer_op concat, slice, add;
-  cr_tensor *part; /* the gradient of the bottom that a level behind the first gives */
+  cr_layer_op concat, slice;
   cr_layer_args args;
 } spp_state;
 
@@ -103,12 +102,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
     whole.dim[1] += s->level[i].flat.dim[1];
   }
   CR_TRY(crema_blob_reshape(top[0], s->levels == 1 ? &s->level[0].shape : &whole));
-  if (s->levels > 1) {
-    const int64_t count = crema_blob_count(bottom[0]);
-    CR_TRY(cr_layer_pass_tensor(layer, &s->part, layer->types.backward, count));
-  }
-  cr_op_desc add = cr_layer_op_desc(CR_OP_AXPBY), desc = cr_layer_op_desc(CR_OP_CONCAT);
-  CR_TRY(cr_layer_op_make(layer, &s->add, &add, 2, (const crema_shape *[]){from, from}));
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_CONCAT);
   desc.u.axis = 1;
   for (int i = 0; i < s->levels; ++i) s->args.shape[i] = &s->level[i].flat;
   s->args.shape[s->levels] = &whole;
@@ -136,18 +130,15 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
                              const bool *propagate_down, crema_blob *const *bottom) {
   spp_state *s = layer->state;
-  const cr_op_scalars add = {.alpha = 1, .beta = 1};
   if (!propagate_down[0]) return CREMA_OK;
   s->args.tensor[0] = top[0]->diff;
   for (int i = 0; i < s->levels; ++i) s->args.tensor[i + 1] = s->level[i].diff;
   CR_TRY(cr_layer_op_run(&s->slice, context, s->args.tensor, NULL));
+  cr_tensor_set_zero(bottom[0]->diff);
   for (int i = 0; i < s->levels; ++i) {
     spp_level *level = &s->level[i];
-    cr_tensor *whole = bottom[0]->diff, *to = i == 0 ? whole : s->part;
-    CR_TRY(cr_layer_op_run(&level->backward, context, (cr_tensor *[]){level->diff, level->aux, to},
-                           NULL));
-    if (i == 0) continue;
-    CR_TRY(cr_layer_op_run(&s->add, context, (cr_tensor *[]){to, whole}, &add));
+    CR_TRY(cr_layer_op_run(&level->backward, context,
+                           (cr_tensor *[]){level->diff, level->aux, bottom[0]->diff}, NULL));
   }
   return CREMA_OK;
 }

@@ -166,6 +166,19 @@ static bool is_not_plain(const question *q) {
   return q->held[backward && q->desc->u.pool.method == CR_POOL_MAX ? 1 : 0].layout != NULL;
 }
 
+static bool is_no_maximum_of_planes(const question *q) {
+  return q->desc->u.pool.method != CR_POOL_MAX || q->desc->u.pool.window.axes != 2 ||
+         pool_input(q)->axes != 4;
+}
+
+/* Neither 3 columns, 1 or 2 apart, of few rows, nor 8 columns or more that do not overlap. */
+static bool is_neither_short_nor_wide(const question *q) {
+  const cr_window *w = &q->desc->u.pool.window;
+  const bool is_short =
+      w->kernel[1] == 3 && w->stride[1] <= 2 && w->kernel[0] <= 5 && w->stride[0] <= 5;
+  return w->axes == 2 && !is_short && (w->kernel[1] < 8 || w->stride[1] < w->kernel[1]);
+}
+
 static bool has_overlapping_rows(const question *q) {
   const cr_window *w = &q->desc->u.pool.window;
   return w->kernel[0] > w->stride[0];
@@ -271,6 +284,14 @@ static const reason reasons[] = {
     {"pool_fwd_plain", "not in plain order", is_not_plain, true},
     {"pool_bwd_plain", "not in plain order", is_not_plain, true},
     {"pool_bwd_plain", "windows that overlap", has_overlapping_rows, true},
+    {"pool_fwd_rows", "not in plain order", is_not_plain, true},
+    {"pool_bwd_rows", "not in plain order", is_not_plain, true},
+    {"pool_bwd_rows", "not in plain order", is_no_maximum_of_planes, true},
+    {"pool_fwd_rows", "not maxima over two axes", is_no_maximum_of_planes, true},
+    {"pool_fwd_rows", "dilated or empty windows", has_windows_outside, true},
+    {"pool_bwd_rows", "dilated or empty windows", has_windows_outside, true},
+    {"pool_fwd_rows", "neither 3 columns", is_neither_short_nor_wide, true},
+    {"pool_bwd_rows", "neither 3 columns", is_neither_short_nor_wide, true},
     {"pool_fwd_blocked", "dilated or empty windows", has_windows_outside, true},
     {"pool_bwd_blocked", "dilated or empty windows", has_windows_outside, true},
     {"pool_fwd_blocked", "not max pooling", is_no_held_maximum, true},

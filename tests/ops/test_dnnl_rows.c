@@ -224,7 +224,7 @@ TRIAL_TEST(test_pool_bwd) {
       } else {
         add_absent(&f);
       }
-      ADD(&f, 'W', c->n, c->c, c->size, c->size);
+      ADD(&f, 'A', c->n, c->c, c->size, c->size);
       hold(&f, all_orders[1]);
       if (max) f.hint[1] = t.format[2];
       assert_int_equal(agree(&f, 1e-5), max || !c->average_declined);

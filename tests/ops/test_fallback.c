@@ -147,6 +147,7 @@ static void chain_run(chain *c, int first, int end) {
   for (int i = first; i < end; ++i) {
     cr_tensor *args[5] = {NULL};
     for (int a = 0; a < c->step[i].args; ++a) args[a] = c->tensor[c->step[i].arg[a]];
+    if (c->step[i].kind == CR_OP_POOL_BWD) cr_tensor_set_zero(c->tensor[D_NORM]);
     if (cr_op_run(c->op[i], cr_host_context(), args, NULL) != CREMA_OK) {
       fail_msg("step %d: %s", i, crema_error_text());
     }

@@ -23,9 +23,11 @@
   X(ip_bwd_weights_dnnl)   \
   X(pool_fwd_blocked)      \
   X(pool_fwd_plain)        \
+  X(pool_fwd_rows)         \
   X(pool_fwd_dnnl)         \
   X(pool_bwd_blocked)      \
   X(pool_bwd_plain)        \
+  X(pool_bwd_rows)         \
   X(pool_bwd_dnnl)         \
   X(lrn_fwd_last)          \
   X(lrn_fwd_dnnl)          \
