@@ -141,9 +141,16 @@ static bool scales_apart(const crema_net *net, int index) {
   return maker == NULL || !(maker->takes_int8 || maker->scales_integers);
 }
 
+static bool averages(const cr_net_layer *layer) {
+  const cr_layer *self = layer->layer;
+  return self->class->averages_integers != NULL &&
+         self->class->averages_integers(self, &layer->top[0]->shape);
+}
+
 static bool is_watched(const crema_net *net, int index) {
   const cr_layer_class *class = net->layer[index].layer->class;
-  return class->takes_int8 || class->adds_bottom != NULL || scales_apart(net, index);
+  return class->takes_int8 || class->adds_bottom != NULL || scales_apart(net, index) ||
+         averages(&net->layer[index]);
 }
 
 crema_status cr_calibration_create(crema_net *net, cr_calibration **out) {
@@ -225,8 +232,11 @@ static crema_status print_weights(const cr_layer *layer, cr_buffer *text) {
   return cr_buffer_print(text, "\n");
 }
 
-static crema_status print_bottoms(const cr_layer *layer, const watch *w, cr_calibrate_method method,
-                                  cr_buffer *text) {
+/* The largest values make an average: an end that is cut off would be missed. */
+static crema_status print_bottoms(const cr_net_layer *of, const watch *w,
+                                  cr_calibrate_method method, cr_buffer *text) {
+  const cr_layer *layer = of->layer;
+  if (averages(of)) method = CR_CALIBRATE_MINMAX;
   CR_TRY(cr_buffer_print(text, "%s", layer->name));
   for (int j = 0; j < w->bottoms; ++j) {
     CR_TRY(print_scale(text, threshold_of(&w->bottom[j], method)));
@@ -241,8 +251,7 @@ static crema_status print_table(const cr_calibration *c, cr_calibrate_method met
     if (layer->class->takes_int8) CR_TRY(print_weights(layer, text));
   }
   for (int i = 0; i < c->watches; ++i) {
-    const cr_layer *layer = c->net->layer[c->watch[i].layer].layer;
-    CR_TRY(print_bottoms(layer, &c->watch[i], method, text));
+    CR_TRY(print_bottoms(&c->net->layer[c->watch[i].layer], &c->watch[i], method, text));
   }
   return CREMA_OK;
 }

@@ -1,5 +1,6 @@
 /* Measuring the scales of a table (infer/scales.h): how large the values are that convolutions,
- * inner products and sums of a net read, and Scale and BatchNorm behind other layers. */
+ * inner products and sums of a net read, Scale and BatchNorm behind other layers, and averages of
+ * whole planes. */
 #ifndef CR_INFER_CALIBRATE_H
 #define CR_INFER_CALIBRATE_H
 

@@ -5,7 +5,8 @@
  * layers make and only such layers read, by way of max pooling, Concat and Split perhaps, are held
  * as integers of one scale; all others stay in FLOAT, and a layer rounds its bottom itself. A Scale
  * or an LRN of floats before such a layer does that in its place. A Scale for whose bottom there is
- * a scale reads integers, too. A layer that adds a blob has both, or neither, in integers. */
+ * a scale reads integers, too, and an average of a whole plane makes floats of them. A layer that
+ * adds a blob has both, or neither, in integers. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,6 +82,17 @@ static bool is_scaler(const quantizer *q, int layer) {
   const cr_graph_layer *l = &q->graph->layer[layer];
   return l->class->scales_integers && !l->moved && is_rounder(q, layer) &&
          threshold_of(q, layer, 0) > 0;
+}
+
+/* Whether it can make floats of integers. */
+static bool is_averager(const quantizer *q, int layer) {
+  const cr_graph_layer *l = &q->graph->layer[layer];
+  if (l->class->averages_integers == NULL || l->removed || l->rewritten || l->moved || l->once) {
+    return false;
+  }
+  if (l->bottoms != 1 || l->tops != 1 || !(threshold_of(q, layer, 0) > 0)) return false;
+  if (cr_graph_has_loss(q->graph, layer) || !cr_graph_has_floats(q->graph, layer)) return false;
+  return l->class->averages_integers(l->built, cr_graph_shape(q->graph, l->top[0]));
 }
 
 /* Whether it works on integers of any scale as on floats. */
@@ -159,7 +171,7 @@ static void constrain(quantizer *q, int value) {
         addend ? threshold_of(q, reader->sum, reader->sum_bottom) : threshold_of(q, v->reader, 0);
     if (threshold == 0) g->integers = false;
     g->threshold = fmaxf(g->threshold, threshold);
-  } else if (is_scaler(q, v->reader)) {
+  } else if (is_scaler(q, v->reader) || is_averager(q, v->reader)) {
     g->threshold = fmaxf(g->threshold, threshold_of(q, v->reader, 0));
   } else if (!is_carrier(q, v->reader)) {
     g->integers = false;
@@ -368,8 +380,21 @@ static crema_status convert_rounder(quantizer *q, int layer) {
                        crema_dtype_name(l->type));
 }
 
+static crema_status convert_averager(quantizer *q, int layer) {
+  cr_graph_layer *l = &q->graph->layer[layer];
+  const group *bottom = &q->group[root_of(q, l->bottom[0])];
+  if (!bottom->integers) return CREMA_OK;
+  cr_layer_int8 *how = calloc(1, sizeof *how);
+  if (how == NULL) return cr_fail_memory(sizeof *how, "a compiled layer");
+  l->int8 = how;
+  how->from = type_of(bottom->signs);
+  how->from_scale = scale_of(bottom->signs, bottom->threshold);
+  return tell(q->graph, layer, how->from);
+}
+
 static crema_status convert(quantizer *q, int layer) {
   cr_graph_layer *l = &q->graph->layer[layer];
+  if (is_averager(q, layer)) return convert_averager(q, layer);
   const bool carrier = is_carrier(q, layer), rounder = is_rounder(q, layer);
   if (!carrier && !rounder && !q->product[layer]) return CREMA_OK;
   const group *top = &q->group[root_of(q, l->top[0])];

@@ -16,7 +16,7 @@
  *     pooling_param { pool: MAX kernel_size: 3 stride: 2 } } */
 #include "core/fail.h"
 #include "layers/common/layer_noop.h"
-#include "layers/common/layer_op.h"
+#include "layers/common/layer_int8.h"
 #include "layers/common/layer_window.h"
 
 typedef struct pooling_state {
@@ -191,6 +191,12 @@ static crema_status make_ops(cr_layer *layer, const crema_shape *src, const crem
   bool max = s->method == POOL_MAX;
   const crema_shape *aux = max ? dst : NULL;
   cr_op_desc desc = pool_desc(s, CR_OP_POOL_FWD, src);
+  if (layer->int8 != NULL) {
+    desc.kind = CR_OP_AVERAGE_INT8;
+    return cr_layer_op_make_scaled(layer, &s->forward_only, &desc, 2,
+                                   (const crema_shape *[]){src, dst},
+                                   (const float[]){layer->int8->from_scale, 1});
+  }
   CR_TRY(
       cr_layer_op_make(layer, &s->forward_only, &desc, 3, (const crema_shape *[]){src, dst, NULL}));
   CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 3, (const crema_shape *[]){src, dst, aux}));
@@ -231,7 +237,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
     cr_op_scalars scalars = {.seed = layer->key, .counter = layer->pass};
     return cr_layer_op_run(&s->forward, context, args, &scalars);
   }
-  if (!layer->needs_backward && layer->tops < 2) {
+  if (layer->int8 != NULL || (!layer->needs_backward && layer->tops < 2)) {
     args[2] = NULL;
     return cr_layer_op_run(&s->forward_only, context, args, NULL);
   }
@@ -254,6 +260,11 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
 }
 
 /* An average of a whole plane has finer steps than what it is made of. */
+static bool averages_integers(const cr_layer *layer, const crema_shape *top) {
+  const pooling_state *s = layer->state;
+  return s->method == POOL_AVE && crema_shape_count(top, 2, top->axes) <= 1;
+}
+
 static bool carries_integers(const cr_layer *layer, const crema_shape *top) {
   const pooling_state *s = layer->state;
   if (layer->tops > 1) return false;
@@ -274,4 +285,5 @@ const cr_layer_class cr_layer_pooling = {
     .backward = backward,
     .reach = cr_layer_reaches_sample,
     .carries_integers = carries_integers,
+    .averages_integers = averages_integers,
 };

@@ -17,7 +17,7 @@ knows_the_cat -precision bf16
 for method in minmax percentile kl; do
   "$crema" "${calibrate[@]}" -images list.txt -method $method -out net.table >out 2>log ||
     fail "calibrate: $(cat log)"
-  grep -q "net.table: scales of 26 layers" out || fail "calibrate says: $(cat out)"
+  grep -q "net.table: scales of 27 layers" out || fail "calibrate says: $(cat out)"
   [ "$(grep -c '^conv1_param_0 ' net.table)" = 1 ] || fail "no scales of weights"
   knows_the_cat -precision int8 -table net.table
 done

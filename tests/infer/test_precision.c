@@ -242,7 +242,7 @@ static const char blocks_text[] =
 TEST(a_scale_reads_integers) {
   precision_case c;
   char *told = NULL;
-  case_open(&c, blocks_text, 12); /* 8 products, 4 normalisations */
+  case_open(&c, blocks_text, 13); /* 8 products, 4 normalisations, an average */
   for (int method = 0; method < 3; ++method) {
     calibrate(&c, (cr_calibrate_method)method);
     const double found = run(&c, CREMA_PRECISION_INT8, &told);
@@ -253,7 +253,8 @@ TEST(a_scale_reads_integers) {
       expect(told, "int8: Scale 'a/bn' from int8 to uint8\n");
       expect(told, "int8: Scale 'd/bn' from int8 to uint8\n");
       expect(told, "int8: Convolution 'd/2' from uint8 to int8\n");
-      expect(told, "int8: Scale 'e/bn' from int8 to float\n");
+      expect(told, "int8: Scale 'e/bn' from int8 to uint8\n");
+      expect(told, "int8: Pooling 'g' from uint8 to float\n");
       expect(told, "int8: Convolution 'c' from int8 to int8\n");
     }
     free(told);
@@ -298,7 +299,9 @@ TEST(a_normalisation_rounds_what_it_makes) {
  * that below which 99.99 % of them lie, and that which the even ones need. */
 TEST(thresholds_follow_the_distribution) {
   static const double wanted[] = {8, 1, 1};
-  crema_net *net = build(INPUT("x", DIM2(1, 20000))
+  crema_net *net = build(INPUT("x", DIM4(1, 1, 100, 200))
+                         "layer { name: 'mean' type: 'Pooling' bottom: 'x' top: 'mean'"
+                         " pooling_param { pool: AVE global_pooling: true } }"
                          "layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'y'"
                          " inner_product_param { num_output: 1 } }", CREMA_TEST);
   cr_calibration *calibration = NULL;
@@ -316,6 +319,10 @@ TEST(thresholds_follow_the_distribution) {
     print_message("method %d: %g\n", method, threshold);
     /* A bin is 8 / 2047 wide. */
     if (!(fabs(threshold - wanted[method]) < 0.005)) fail_msg("method %d: %g", method, threshold);
+    /* An average needs the largest. */
+    const float largest = 127 / cr_scales_find(&scales, "mean", "")->value[0];
+    if (!(fabsf(largest - 8) < 0.005f))
+      fail_msg("an average, method %d: %g", method, (double)largest);
     cr_scales_free(&scales);
   }
   cr_calibration_destroy(calibration);

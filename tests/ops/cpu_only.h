@@ -12,6 +12,7 @@ static inline bool op_is_cpu_only(cr_op_kind kind) {
     case CR_OP_IP_INT8:
     case CR_OP_QUANTIZE:
     case CR_OP_AFFINE_INT8:
+    case CR_OP_AVERAGE_INT8:
     case CR_OP_LRN_QUANTIZE:
     case CR_OP_LSTM_FWD:
     case CR_OP_LSTM_BWD:

@@ -101,6 +101,7 @@ static bool exchanges_channels(const cr_op_desc *desc) {
 /* The CPU's rows for LRN without a gradient take channels-last, in which integers lie, too. */
 static bool is_last(const cr_op_desc *desc) {
   return desc->kind == CR_OP_LRN_QUANTIZE || desc->kind == CR_OP_AFFINE_INT8 ||
+         desc->kind == CR_OP_AVERAGE_INT8 ||
          (desc->kind == CR_OP_LRN_FWD && desc->arg[2].shape.axes < 0);
 }
 
@@ -128,7 +129,7 @@ static void fill_hints(const op_run *run, const char *access, cr_format *hint) {
     const bool offered =
         run->hint == OP_HINT_PRIVATE || (run->hint == OP_HINT_PRIVATE_FIRST && i == 0);
     const bool held = arg->type == CREMA_F32 || arg->type == CREMA_F16 || arg->type == CREMA_BF16 ||
-                      arg->type == run->desc->type || run->desc->kind == CR_OP_AFFINE_INT8;
+                      arg->type == run->desc->type || is_last(run->desc);
     if (offered && (access[i] == 'R' || access[i] == 'U') && held) {
       hint[i] = private_format(run->desc, &arg->shape, arg->type);
     }

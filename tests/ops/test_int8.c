@@ -400,6 +400,45 @@ TEST(pooling_stays_in_integers) {
   for (int way = 0; way < 4; ++way) check_pool(way & 1 ? CREMA_I8 : CREMA_U8, way > 1, &rng);
 }
 
+/* Averages as floats: of windows of 3 x 3, or of whole planes, of more rows than short sums hold.
+ */
+static void check_average(crema_dtype type, int64_t channels, int64_t size, cr_mt19937 *rng) {
+  cr_op_desc desc = op_blank(CR_OP_AVERAGE_INT8, CREMA_F32);
+  problem p = {.result = 1};
+  const bool whole = size != 9;
+  const int64_t to = whole ? 1 : 5;
+  const crema_shape src = cr_shape_4(2, channels, size, size),
+                    dst = cr_shape_4(2, channels, to, to);
+  desc.u.pool.method = CR_POOL_AVERAGE;
+  desc.u.pool.window = whole ? (cr_window){2, {size, size}, {1, 1}, {0, 0}, {1, 1}}
+                             : (cr_window){2, {3, 3}, {2, 2}, {1, 1}, {1, 1}};
+  ok(cr_op_describe(&desc, 2, (const crema_shape *[]){&src, &dst}, (const float[]){0.25f, 1},
+                    &p.desc));
+  p.desc->arg[0].type = type;
+  problem_fill(&p, rng);
+  /* The largest sums come out whole. */
+  for (int64_t k = 0; size > 16 && k < 2 * size * size; ++k) p.value[0][k] = highest(type);
+  for (int64_t k = 0; k < 2 * channels * to * to; ++k) {
+    double sum = 0;
+    for (int64_t i = 0; whole && i < size * size; ++i) sum += p.value[0][k * size * size + i];
+    p.value[1][k] =
+        0.25 * (whole ? sum / (double)(size * size) : pool_at(&p, k / 25, k / 5 % 5, k % 5, false));
+  }
+  check_rows(&p, CREMA_F32, 1e-5);
+  problem_free(&p);
+}
+
+TEST(averages_of_integers_are_floats) {
+  cr_mt19937 rng;
+  cr_mt19937_seed(&rng, seed);
+  for (int signs = 0; signs < 2; ++signs) {
+    const crema_dtype type = signs ? CREMA_I8 : CREMA_U8;
+    check_average(type, 20, 9, &rng);
+    check_average(type, 70, 7, &rng);
+    check_average(type, 600, 23, &rng);
+  }
+}
+
 static void check_concat(crema_dtype type, cr_mt19937 *rng) {
   cr_op_desc desc = op_blank(CR_OP_CONCAT, CREMA_F32);
   problem p = {.result = 2};
@@ -442,6 +481,7 @@ int main(void) {
       cmocka_unit_test(integers_are_scaled),
       cmocka_unit_test(normalised_values_are_rounded),
       cmocka_unit_test(pooling_stays_in_integers),
+      cmocka_unit_test(averages_of_integers_are_floats),
       cmocka_unit_test(concatenation_stays_in_integers),
       cmocka_unit_test(every_row_was_run),
   };

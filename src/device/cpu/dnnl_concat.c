@@ -6,11 +6,14 @@
 #include <string.h>
 
 #include "core/fail.h"
+#include "device/cpu/clones.h"
 #include "device/cpu/dnnl_prim.h"
 #include "device/cpu/dnnl_rows.h"
 
 enum {
-  PIECE = 8192,        /* values that a thread copies at a time */
+  PIECE = 8192,        /* values of a row that a thread copies at a time */
+  NEAR = 16384,        /* bytes of the whole that are copied part by part */
+  MANY = 1024,         /* bytes that a call copies no slower */
   PARALLEL_MIN = 16384 /* values; below, one thread is faster */
 };
 
@@ -26,6 +29,7 @@ typedef struct concat {
   int first_part, whole; /* op arguments; the parts are consecutive */
   int64_t rows;
   int64_t positions; /* of which each is a row when the whole is channels-last */
+  int64_t sample_rows;
   int64_t whole_row; /* values per row */
   int64_t *part_row;
   int64_t whole_step, *part_step; /* from one row to the next: more where it is a view */
@@ -87,7 +91,8 @@ static crema_status cut_pieces(const cr_plan *plan, concat *j, int parts, cr_dnn
   const cr_op_arg *arg = &plan->desc->arg[j->first_part];
   j->positions = crema_shape_count(&arg->shape, 2, arg->shape.axes);
   int64_t row_values = order.kind == CR_DNNL_LAST ? 1 : j->positions;
-  j->rows = arg->shape.dim[0] * (order.kind == CR_DNNL_LAST ? j->positions : 1);
+  j->sample_rows = order.kind == CR_DNNL_LAST ? j->positions : 1;
+  j->rows = arg->shape.dim[0] * j->sample_rows;
   int64_t pieces = 0;
   for (int p = 0; p < parts; ++p) {
     j->part_row[p] = arg[p].shape.dim[1] * row_values;
@@ -154,43 +159,57 @@ static crema_status plan_slice(cr_plan *plan) {
 }
 
 /* Copies `count` blocks of `bytes`; steps are from one to the next. */
-static void copy_blocks(char *to, size_t to_step, const char *from, size_t from_step, size_t bytes,
-                        int64_t count) {
-  enum { USUAL = 64 }; /* 16 floats: moved without a call */
-  for (int64_t i = 0; i < count && bytes == USUAL; ++i, to += to_step, from += from_step) {
-    memcpy(to, from, USUAL);
+CR_CLONES static void copy_blocks(char *to, size_t to_step, const char *from, size_t from_step,
+                                  size_t bytes, int64_t count) {
+  enum { LINE = 64 }; /* moved without a call */
+  for (int64_t i = 0; i < count && bytes == LINE; ++i, to += to_step, from += from_step) {
+    memcpy(to, from, LINE);
   }
-  for (int64_t i = 0; i < count && bytes != USUAL; ++i, to += to_step, from += from_step) {
-    memcpy(to, from, bytes);
+  for (int64_t i = 0; i < count && bytes != LINE; ++i, to += to_step, from += from_step) {
+    size_t at = 0;
+    for (; bytes - at >= LINE && bytes < MANY; at += LINE) memcpy(to + at, from + at, LINE);
+    if (at < bytes) memcpy(to + at, from + at, bytes - at);
   }
 }
 
-/* One piece of row `row`, from its part to the whole, or with `apart` the other way. */
+/* One piece of `rows` rows from `row` on, which are of one sample, from its part to the whole, or
+ * with `apart` the other way. */
 static void copy_piece(const concat *j, const piece *p, char *whole, char *part, int64_t row,
-                       bool apart) {
+                       int64_t rows, bool apart) {
+  const size_t whole_step = (size_t)j->whole_step * j->size;
+  const size_t part_step = (size_t)j->part_step[p->part] * j->size;
   char *a = whole + (size_t)(row * j->whole_step + p->whole_offset) * j->size;
   if (p->block == 0) {
     char *b = part + (size_t)(row * j->part_step[p->part] + p->part_offset) * j->size;
-    memcpy(apart ? b : a, apart ? a : b, (size_t)p->values * j->size);
+    const size_t bytes = (size_t)p->values * j->size;
+    if (apart) copy_blocks(b, part_step, a, whole_step, bytes, rows);
+    else copy_blocks(a, whole_step, b, part_step, bytes, rows);
     return;
   }
   const int64_t sample = row / j->positions, position = row % j->positions;
   const int64_t before =
       sample * j->part_row[p->part] + p->part_offset; /* channels of whole images */
-  char *b = part + (size_t)(before * j->positions + position * p->block) * j->size;
-  const size_t bytes = (size_t)p->block * j->size, step = (size_t)j->positions * bytes;
-  if (apart) copy_blocks(b, step, a, bytes, bytes, p->values / p->block);
-  else copy_blocks(a, bytes, b, step, bytes, p->values / p->block);
+  const size_t bytes = (size_t)p->block * j->size;
+  for (int64_t c = 0; c < p->values; c += p->block, a += bytes) {
+    char *b = part + (size_t)((before + c) * j->positions + position * p->block) * j->size;
+    if (apart) copy_blocks(b, bytes, a, whole_step, bytes, rows);
+    else copy_blocks(a, whole_step, b, bytes, bytes, rows);
+  }
 }
 
 /* Copies parts to the whole, or with `apart` the whole to its parts. */
 static void copy_pieces(const concat *j, const crema_devptr *buffer, bool apart) {
   char *whole = (char *)buffer[j->whole].address;
+  const int64_t most = NEAR / (j->whole_row * (int64_t)j->size), at_once = most > 1 ? most : 1;
+  const int64_t strips = (j->sample_rows + at_once - 1) / at_once;
+  const int64_t samples = j->rows / j->sample_rows;
 #pragma omp parallel for collapse(2) schedule(static) if (j->rows * j->whole_row >= PARALLEL_MIN)
-  for (int64_t row = 0; row < j->rows; ++row) {
+  for (int64_t i = 0; i < samples * strips; ++i) {
     for (int k = 0; k < j->pieces; ++k) {
+      const int64_t first = i % strips * at_once, left = j->sample_rows - first;
       char *part = (char *)buffer[j->first_part + j->piece[k].part].address;
-      copy_piece(j, &j->piece[k], whole, part, row, apart);
+      copy_piece(j, &j->piece[k], whole, part, i / strips * j->sample_rows + first,
+                 left < at_once ? left : at_once, apart);
     }
   }
 }

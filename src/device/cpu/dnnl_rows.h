@@ -50,6 +50,7 @@
   X(affine_fwd_dnnl)       \
   X(quantize_dnnl)         \
   X(affine_int8_dnnl)      \
+  X(average_int8_last)     \
   X(affine_bwd_data_dnnl)  \
   X(affine_bwd_scale_dnnl) \
   X(affine_bwd_bias_dnnl)  \

@@ -18,6 +18,9 @@ void cr_int8_floats(crema_dtype type, const void *from, int64_t i, int64_t count
 /* The type and scale of QUANTIZE's result. */
 crema_status cr_int8_check_quantize(const cr_plan *plan) CREMA_MUST_USE;
 
+/* The types and the method of AVERAGE_INT8. */
+crema_status cr_int8_check_average(const cr_plan *plan) CREMA_MUST_USE;
+
 /* The types of AFFINE_INT8. */
 crema_status cr_int8_check_affine(const cr_plan *plan) CREMA_MUST_USE;
 

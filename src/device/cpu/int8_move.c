@@ -1,4 +1,4 @@
-/* Pooling and concatenation of integers of 8 bits. */
+/* Pooling and concatenation of integers of 8 bits, and averages of them as floats. */
 #include <math.h>
 #include <string.h>
 
@@ -8,6 +8,16 @@
 #include "device/cpu/pooling.h"
 #include "device/cpu/ref.h"
 #include "device/cpu/ref_rows.h"
+
+crema_status cr_int8_check_average(const cr_plan *plan) {
+  const crema_dtype from = plan->desc->arg[0].type, to = plan->desc->arg[1].type;
+  if ((from == CREMA_U8 || from == CREMA_I8) && to == CREMA_F32 &&
+      plan->desc->u.pool.method != CR_POOL_MAX) {
+    return CREMA_OK;
+  }
+  return cr_fail(CREMA_E_UNSUPPORTED, "averages of %s as %s", crema_dtype_name(from),
+                 crema_dtype_name(to));
+}
 
 /* ---- pooling ------------------------------------------------------------- */
 
@@ -39,7 +49,8 @@ static int64_t over_window(const cr_slide *s, const cr_span *span, crema_dtype t
 static crema_status pool(const cr_call *call) {
   const cr_pooling *p = call->plan->state;
   const cr_slide *s = &p->slide;
-  const crema_dtype type = call->desc->type;
+  const crema_dtype type = call->desc->arg[0].type, to = call->desc->arg[1].type;
+  const float unit = to == CREMA_F32 ? call->desc->arg[0].scale : 1;
   const char *src = (const char *)call->buffer[0].address;
   const bool largest = call->desc->u.pool.method == CR_POOL_MAX;
 #pragma omp parallel for schedule(static) if (p->planes * s->out_count >= CR_REF_PARALLEL_MIN)
@@ -52,10 +63,16 @@ static crema_status pool(const cr_call *call) {
         const int64_t whole = over_window(s, &span, type, src + c * s->in_count, largest);
         value = (float)whole / (largest ? 1 : (float)cr_pooling_divisor(p, &span));
       }
-      cr_int8_put(type, &value, 1, (void *)call->buffer[1].address, c * s->out_count + i);
+      value *= unit;
+      cr_int8_put(to, &value, 1, (void *)call->buffer[1].address, c * s->out_count + i);
     }
   }
   return CREMA_OK;
+}
+
+static crema_status plan_average(cr_plan *plan) {
+  CR_TRY(cr_int8_check_average(plan));
+  return cr_pooling_plan(plan, &plan->desc->arg[0].shape, &plan->desc->arg[1].shape);
 }
 
 /* ---- concatenation ------------------------------------------------------- */
@@ -84,5 +101,7 @@ INTEGERS(pool_fwd_u8_ref, POOL_FWD, U8, .plan = plan_pool, .run = pool,
          .destroy = cr_pooling_destroy);
 INTEGERS(pool_fwd_i8_ref, POOL_FWD, I8, .plan = plan_pool, .run = pool,
          .destroy = cr_pooling_destroy);
+CR_KERNEL(average_int8_ref, AVERAGE_INT8, .plan = plan_average, .run = pool,
+          .destroy = cr_pooling_destroy);
 INTEGERS(concat_u8_ref, CONCAT, U8, .plan = cr_check_concat, .run = concat);
 INTEGERS(concat_i8_ref, CONCAT, I8, .plan = cr_check_concat, .run = concat);

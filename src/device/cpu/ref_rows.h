@@ -119,6 +119,7 @@
   X(ip_int8_ref)           \
   X(quantize_ref)          \
   X(affine_int8_ref)       \
+  X(average_int8_ref)      \
   X(lrn_quantize_ref)      \
   X(pool_fwd_u8_ref)       \
   X(pool_fwd_i8_ref)       \

@@ -170,6 +170,8 @@ typedef struct cr_layer_class {
    * these, so that it works on integers of any scale as on floats. `top`: the shape of top 0.
    * NULL: they are not. */
   bool (*carries_integers)(const cr_layer *layer, const crema_shape *top);
+  /* Whether it can make floats of integers of the scale that cr_layer.int8 says. NULL: it cannot. */
+  bool (*averages_integers)(const cr_layer *layer, const crema_shape *top);
   /* For a class with rounds_tops: changes the parameters so that the tops' values come out `factor`
    * (above 0) times as large, beside what scaling the blobs does. False: it cannot, so that the
    * layer makes no integers. NULL: scaling the blobs is all that it takes. */
@@ -224,8 +226,8 @@ struct cr_layer {
    * top's memory; for a Slice: the tops' in the bottom's. src/net changes it between passes. */
   bool parts_in_place;
   /* For a class with takes_int8: the layer computes with integers, as this says
-   * (layers/common/layer_int8.h), and its weights are some; NULL: with floats. Set before setup,
-   * must outlive the layer. */
+   * (layers/common/layer_int8.h), and its weights are some; for one with averages_integers: its
+   * bottom has integers; NULL: with floats. Set before setup, must outlive the layer. */
   const cr_layer_int8 *int8;
 };
 
