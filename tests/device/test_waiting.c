@@ -136,6 +136,30 @@ TEST(contention_calms) {
   assert_true(becomes_lively());
 }
 
+/* A thread that waited for a processor with work of its own, before it came back to a net. */
+TEST(waiting_elsewhere_says_nothing) {
+  need_threads();
+  need_counted_waiting();
+  assert_true(becomes_lively());
+  pthread_t thread[MOST_THREADS];
+  atomic_bool stop = false;
+  const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+  const int count = processors * 2 < MOST_THREADS ? (int)processors * 2 : MOST_THREADS;
+  cr_cpu_waiting_look();
+  cr_cpu_waiting_leave();
+  for (int i = 0; i < count; ++i) {
+    assert_int_equal(pthread_create(&thread[i], NULL, burn, &stop), 0);
+  }
+  const double end = cr_clock_seconds() + 0.5, before = waited();
+  while (cr_clock_seconds() < end) continue;
+  atomic_store(&stop, true);
+  for (int i = 0; i < count; ++i) pthread_join(thread[i], NULL);
+  assert_true(waited() - before > 0.1);
+  cr_cpu_waiting_look();
+  assert_false(cr_cpu_waiting_is_calm());
+  cr_cpu_waiting_leave();
+}
+
 int main(void) {
   /* The choice of whoever runs the tests is not what is tested. */
   unsetenv("OMP_WAIT_POLICY");

@@ -98,6 +98,7 @@ int cr_cpu_enter_move(const crema_context *context, int64_t elements) {
 
 void cr_cpu_leave(int before) {
   if (before > 0) omp_set_num_threads(before);
+  cr_cpu_waiting_leave();
   cr_signals_release();
 }
 

@@ -36,10 +36,15 @@ static struct {
   _Atomic bool calm;
 } waiting = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+/* Seconds after which a thread that has left its last op counts as having been elsewhere. */
+static const double PAUSE = 0.02;
+
 /* The calling thread's last look; 0: none. */
 static _Thread_local struct {
   double time;   /* by cr_clock_seconds */
   double waited; /* seconds spent waiting for a processor, until then */
+  bool inside;   /* it is in an op before which it looked */
+  double left;   /* when it left the last such op */
 } last;
 
 static bool is_adaptive(void) {
@@ -127,9 +132,11 @@ static double waited_for_processor(void) {
 void cr_cpu_waiting_look(void) {
   if (!is_adaptive()) return;
   double now = cr_clock_seconds();
-  if (now - last.time < INTERVAL) return;
+  bool elsewhere = !last.inside && now - last.left > PAUSE;
+  last.inside = true;
+  if (!elsewhere && now - last.time < INTERVAL) return;
   double waited = waited_for_processor();
-  if (last.time > 0 && waited - last.waited > CONTENDED * (now - last.time)) {
+  if (!elsewhere && waited - last.waited > CONTENDED * (now - last.time)) {
     stay_calm(now + AFTER_CONTENTION);
   }
   last.time = now;
@@ -137,6 +144,12 @@ void cr_cpu_waiting_look(void) {
   if (pthread_mutex_trylock(&waiting.lock) != 0) return;
   decide(now);
   pthread_mutex_unlock(&waiting.lock);
+}
+
+void cr_cpu_waiting_leave(void) {
+  if (!last.inside) return;
+  last.inside = false;
+  last.left = cr_clock_seconds();
 }
 
 bool cr_cpu_waiting_is_calm(void) {
@@ -148,6 +161,8 @@ bool cr_cpu_waiting_is_calm(void) {
 void cr_cpu_waiting_planned(void) {}
 
 void cr_cpu_waiting_look(void) {}
+
+void cr_cpu_waiting_leave(void) {}
 
 bool cr_cpu_waiting_is_calm(void) {
   return false;

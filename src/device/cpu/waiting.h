@@ -20,8 +20,12 @@
 void cr_cpu_waiting_planned(void);
 
 /* An op is about to run: once in a while, looks how long the calling thread had to wait for a
- * processor, and starts or ends spinning. Costs one reading of the clock. */
+ * processor, and starts or ends spinning. What it waited between ops, other than for moments, says
+ * nothing of the ops that follow. Costs one reading of the clock. */
 void cr_cpu_waiting_look(void);
+
+/* The op has run; a no-op where there was no look before it. Costs the same. */
+void cr_cpu_waiting_leave(void);
 
 /* True while the calls above make idle threads sleep soon. */
 bool cr_cpu_waiting_is_calm(void);
