@@ -59,9 +59,10 @@ enum {
   ACROSS_BACK = ACROSS + 5 + 9,
   /* On a number of a location: a fourth of a row of 21 scores, of which boxes are mined. */
   MULTIBOX = (21 * (EXP_BELOW_0 + 3) + LOG) / 4,
-  /* 10 iterations: values to and from 3 and 6 corners of a lattice, added to the scores, softmax.
-   * Blurring the lattices is not counted, as their size depends on the picture. */
-  CRF = 10 * (2 * (3 + 1 + 3) + 2 * (6 + 1 + 6) + EXP_BELOW_0 + 4)
+  /* 10 iterations: values to and from 3 and 6 corners of lattices, the sums of both times their
+   * weights added to the scores, softmax. Making the lattices and blurring them is not counted, as
+   * their size depends on the picture. */
+  CRF = 10 * (2 * 2 * (3 + 6) + 2 * 2 + EXP_BELOW_0 + 4)
 };
 
 #define BIASES                                                                                   \

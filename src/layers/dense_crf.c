@@ -17,9 +17,12 @@
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/buffer.h"
+#include "core/clones.h"
 #include "core/fail.h"
+#include "core/float_math.h"
 #include "layers/common/lattice.h"
 #include "layers/common/layer_host.h"
 #include "layers/common/layer_op.h"
@@ -28,7 +31,7 @@ typedef struct kernel {
   cr_lattice lattice;
   float weight;
   float position, colour; /* deviations; colour 0: positions only */
-  cr_buffer reciprocal;   /* float for each pixel: of the sum of its weights */
+  cr_buffer factor;       /* float for each pixel: the weight over the sum of its weights */
 } kernel;
 
 typedef struct crf_state {
@@ -36,8 +39,10 @@ typedef struct crf_state {
   bool logarithm;
   kernel *kernel;
   size_t kernels;
-  cr_buffer feature;            /* float */
-  cr_buffer score, chance, sum; /* float: of each pixel, its classes */
+  int width;         /* classes, and what fills up vectors */
+  cr_buffer feature; /* float */
+  cr_buffer score;   /* float: of each pixel its classes */
+  cr_buffer row;     /* the same for some pixels */
 } crf_state;
 
 static crema_status read_kernel(const cr_layer *layer, kernel *k, float weight, float position,
@@ -140,71 +145,155 @@ static crema_status make_kernel(crf_state *s, const picture *of, kernel *k) {
   int axes = 0;
   CR_TRY(make_features(s, of, k, &axes));
   CR_TRY(cr_lattice_make(&k->lattice, floats(&s->feature), pixels, axes));
-  CR_TRY(cr_buffer_reserve(&k->reciprocal, (size_t)(pixels + 1) * sizeof(float)));
+  CR_TRY(cr_buffer_reserve(&k->factor, (size_t)(pixels + 1) * sizeof(float)));
   float *ones = floats(&s->feature); /* there are at least two for each pixel */
+  float *factor = floats(&k->factor);
   for (int64_t i = 0; i < pixels; ++i) ones[i] = 1;
-  CR_TRY(cr_lattice_filter(&k->lattice, ones, 1, floats(&k->reciprocal)));
-  for (int64_t i = 0; i < pixels; ++i) {
-    floats(&k->reciprocal)[i] = 1 / (floats(&k->reciprocal)[i] + 1e-20f);
-  }
+  CR_TRY(cr_lattice_filter(&k->lattice, ones, 1, factor));
+  for (int64_t i = 0; i < pixels; ++i) factor[i] = k->weight / (factor[i] + 1e-20f);
   return CREMA_OK;
 }
 
-static void softmax(const float *from, int64_t pixels, int64_t classes, float *to) {
-  for (int64_t i = 0; i < pixels; ++i, from += classes, to += classes) {
-    float most = from[0], sum = 0;
-    for (int64_t c = 1; c < classes; ++c) most = from[c] > most ? from[c] : most;
-    for (int64_t c = 0; c < classes; ++c) sum += to[c] = expf(from[c] - most);
-    for (int64_t c = 0; c < classes; ++c) to[c] /= sum;
+enum { LANES = 8 /* of which a row has a multiple */ };
+
+/* Subtracts each row's maximum. */
+CR_INLINE void subtract_maxima(float *row, int64_t pixels, int width) {
+  for (int64_t i = 0; i < pixels; ++i, row += width) {
+    float lane[LANES], half[LANES / 2];
+    memcpy(lane, row, sizeof lane);
+    for (int c = LANES; c < width; c += LANES) {
+#pragma omp simd
+      for (int k = 0; k < LANES; ++k) lane[k] = row[c + k] > lane[k] ? row[c + k] : lane[k];
+    }
+#pragma omp simd
+    for (int k = 0; k < LANES / 2; ++k) half[k] = lane[k] > lane[k + 4] ? lane[k] : lane[k + 4];
+    const float one = half[0] > half[1] ? half[0] : half[1];
+    const float two = half[2] > half[3] ? half[2] : half[3], most = one > two ? one : two;
+    for (int c = 0; c < width; c += LANES) {
+#pragma omp simd
+      for (int k = 0; k < LANES; ++k) row[c + k] -= most;
+    }
   }
 }
 
-static crema_status iterate(crf_state *s, const picture *of) {
-  const int64_t pixels = of->height * of->width, count = pixels * of->classes;
-  float *chance = floats(&s->chance), *next = floats(&s->sum);
-  float *filtered = next + count;
-  for (int64_t i = 0; i < count; ++i) next[i] = floats(&s->score)[i];
+/* Divides each row by its sum, which is added in an order that does not depend on the vectors. */
+CR_INLINE void divide_by_sums(float *row, int64_t pixels, int width) {
+  for (int64_t i = 0; i < pixels; ++i, row += width) {
+    float lane[LANES], half[LANES / 2];
+    memcpy(lane, row, sizeof lane);
+    for (int c = LANES; c < width; c += LANES) {
+#pragma omp simd
+      for (int k = 0; k < LANES; ++k) lane[k] += row[c + k];
+    }
+#pragma omp simd
+    for (int k = 0; k < LANES / 2; ++k) half[k] = lane[k] + lane[k + 4];
+    const float scale = 1 / ((half[0] + half[1]) + (half[2] + half[3]));
+    for (int c = 0; c < width; c += LANES) {
+#pragma omp simd
+      for (int k = 0; k < LANES; ++k) row[c + k] *= scale;
+    }
+  }
+}
+
+/* Softmax of `pixels` rows of `width` scores. Powers that are no normal numbers become 0, as
+ * computing with subnormal numbers takes a hundred times as long. */
+CR_CLONES static void softmax(float *row, int64_t pixels, int width) {
+  const float least = -87; /* exp(-87) is the last one */
+  subtract_maxima(row, pixels, width);
+#pragma omp simd
+  for (int64_t i = 0; i < pixels * width; ++i) {
+    const float power = cr_float_exp_below_0(row[i] > least ? row[i] : least);
+    row[i] = row[i] > least ? power : 0;
+  }
+  divide_by_sums(row, pixels, width);
+}
+
+CR_CLONES static void logarithms(float *value, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i)
+    value[i] = cr_float_log(value[i] > FLT_MIN ? value[i] : FLT_MIN);
+}
+
+/* Pixels of a row of the picture that are worked on at a time. */
+enum { TILE = 32 };
+
+typedef struct tile {
+  int64_t y, x, pixels; /* where it begins */
+} tile;
+
+static int64_t tiles_of(const picture *of) {
+  return of->height * ((of->width + TILE - 1) / TILE);
+}
+
+static tile tile_at(const picture *of, int64_t index) {
+  const int64_t columns = (of->width + TILE - 1) / TILE, x = index % columns * TILE;
+  return (tile){index / columns, x, of->width - x < TILE ? of->width - x : TILE};
+}
+
+/* Scores from planes to rows, whose numbers behind the last class are no class. */
+static void read_scores(const crf_state *s, const picture *of, tile t, float *row) {
+  const float *from = of->scores + t.y * of->map_width + t.x;
+  for (int64_t c = 0; c < s->width; ++c) {
+    for (int64_t i = 0; i < t.pixels; ++i) {
+      row[i * s->width + c] = c < of->classes ? from[c * of->plane + i] : -INFINITY;
+    }
+  }
+}
+
+static void put_result(const crf_state *s, const picture *of, tile t, float *row,
+                       const cr_host_results *to, int64_t first) {
+  if (s->logarithm) logarithms(row, t.pixels * s->width);
+  first += t.y * of->map_width + t.x;
+  for (int64_t c = 0; c < of->classes; ++c) {
+    for (int64_t i = 0; i < t.pixels; ++i) {
+      cr_host_put(to, first + c * of->plane + i, (double)row[i * s->width + c]);
+    }
+  }
+}
+
+/* One step for a tile: the scores, with what the kernels say about the step before, become
+ * probabilities, which the kernels get for the next step. The last step writes them. */
+static void work_on(crf_state *s, const picture *of, int step, tile t, float *row,
+                    const cr_host_results *to, int64_t at) {
+  const int64_t first = t.y * of->width + t.x;
+  const float *from = floats(&s->score) + first * s->width;
+  if (step == 0 || s->kernels == 0) {
+    memcpy(row, from, (size_t)(t.pixels * s->width) * sizeof *row);
+  }
+  for (size_t n = 0; n < s->kernels && step > 0; ++n, from = row) {
+    cr_lattice_read(&s->kernel[n].lattice, first, t.pixels, floats(&s->kernel[n].factor) + first,
+                    from, row);
+  }
+  softmax(row, t.pixels, s->width);
+  if (step == s->iterations) {
+    put_result(s, of, t, row, to, at);
+    return;
+  }
   for (size_t n = 0; n < s->kernels; ++n) {
-    kernel *k = &s->kernel[n];
-    CR_TRY(cr_lattice_filter(&k->lattice, chance, (int)of->classes, filtered));
-    for (int64_t i = 0; i < pixels; ++i) {
-      const float weight = k->weight * floats(&k->reciprocal)[i];
-      for (int64_t c = 0; c < of->classes; ++c) {
-        next[i * of->classes + c] += weight * filtered[i * of->classes + c];
-      }
-    }
+    cr_lattice_add(&s->kernel[n].lattice, first, t.pixels, row);
   }
-  softmax(next, pixels, of->classes, chance);
-  return CREMA_OK;
 }
 
-static crema_status infer(crf_state *s, const picture *of) {
+static crema_status infer(crf_state *s, const picture *of, const cr_host_results *to, int64_t at) {
   const int64_t pixels = of->height * of->width;
-  const size_t bytes = (size_t)(pixels * of->classes + 1) * sizeof(float);
-  CR_TRY(cr_buffer_reserve(&s->score, bytes));
-  CR_TRY(cr_buffer_reserve(&s->chance, bytes));
-  CR_TRY(cr_buffer_reserve(&s->sum, 2 * bytes));
-  for (int64_t i = 0; i < pixels; ++i) {
-    const int64_t at = i / of->width * of->map_width + i % of->width;
-    for (int64_t c = 0; c < of->classes; ++c) {
-      floats(&s->score)[i * of->classes + c] = of->scores[c * of->plane + at];
+  s->width = (int)((of->classes + 7) / 8 * 8);
+  CR_TRY(cr_buffer_reserve(&s->score, (size_t)(pixels * s->width + 1) * sizeof(float)));
+  CR_TRY(cr_buffer_reserve(&s->row, (size_t)(TILE * s->width) * sizeof(float)));
+  for (int64_t i = 0; i < tiles_of(of); ++i) {
+    const tile t = tile_at(of, i);
+    read_scores(s, of, t, floats(&s->score) + (t.y * of->width + t.x) * s->width);
+  }
+  for (size_t n = 0; n < s->kernels; ++n) {
+    CR_TRY(make_kernel(s, of, &s->kernel[n]));
+    CR_TRY(cr_lattice_begin(&s->kernel[n].lattice, s->width));
+  }
+  for (int step = 0; step <= s->iterations; ++step) {
+    for (size_t n = 0; n < s->kernels && step > 0; ++n) cr_lattice_blur(&s->kernel[n].lattice);
+    for (int64_t i = 0; i < tiles_of(of); ++i) {
+      work_on(s, of, step, tile_at(of, i), floats(&s->row), to, at);
     }
   }
-  for (size_t n = 0; n < s->kernels; ++n) CR_TRY(make_kernel(s, of, &s->kernel[n]));
-  softmax(floats(&s->score), pixels, of->classes, floats(&s->chance));
-  for (int i = 0; i < s->iterations; ++i) CR_TRY(iterate(s, of));
   return CREMA_OK;
-}
-
-static void put_result(crf_state *s, const picture *of, const cr_host_results *to, int64_t first) {
-  for (int64_t i = 0; i < of->height * of->width; ++i) {
-    const int64_t at = first + i / of->width * of->map_width + i % of->width;
-    for (int64_t c = 0; c < of->classes; ++c) {
-      const float q = floats(&s->chance)[i * of->classes + c];
-      cr_host_put(to, at + c * of->plane,
-                  s->logarithm ? log((double)fmaxf(q, FLT_MIN)) : (double)q);
-    }
-  }
 }
 
 /* The part of the map that counts: no more than there is. */
@@ -233,15 +322,15 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   CR_TRY(cr_tensor_host_read_floats(bottom[1]->data, &sizes));
   if (layer->bottoms == 3) CR_TRY(cr_tensor_host_read_floats(bottom[2]->data, &colours));
   CR_TRY(cr_host_write(top[0]->data, &to));
-  for (int64_t i = 0; i < crema_blob_count(top[0]); ++i) cr_host_put(&to, i, 0);
+  const int64_t count = crema_blob_count(top[0]);
+  for (int64_t i = 0; i < count; ++i) cr_host_put(&to, i, 0);
   for (int64_t n = 0; n < map->dim[0]; ++n) {
     const int64_t plane = map->dim[2] * map->dim[3], first = n * map->dim[1] * plane;
     const float *size = sizes + n * crema_shape_count(&bottom[1]->shape, 1, bottom[1]->shape.axes);
     picture of = {.scores = scores + first, .colours = colours ? colours + n * 3 * plane : NULL};
     if (plane == 0) continue;
     CR_TRY(read_size(layer, size, map, &of));
-    CR_TRY(cr_layer_in(layer, infer(s, &of)));
-    put_result(s, &of, &to, first);
+    CR_TRY(cr_layer_in(layer, infer(s, &of, &to, first)));
   }
   return CREMA_OK;
 }
@@ -250,11 +339,10 @@ static void destroy(cr_layer *layer) {
   crf_state *s = layer->state;
   for (size_t i = 0; s->kernel != NULL && i < s->kernels; ++i) {
     cr_lattice_free(&s->kernel[i].lattice);
-    cr_buffer_free(&s->kernel[i].reciprocal);
+    cr_buffer_free(&s->kernel[i].factor);
   }
   free(s->kernel);
-  cr_buffer_free(&s->sum);
-  cr_buffer_free(&s->chance);
+  cr_buffer_free(&s->row);
   cr_buffer_free(&s->score);
   cr_buffer_free(&s->feature);
 }

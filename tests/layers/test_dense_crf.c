@@ -54,6 +54,30 @@ TEST(the_lattice_sums_as_all_pairs_do) {
   check_lattice(5, 3, 0.35, 0.08);
 }
 
+/* Rows of some widths are worked on in vectors; the numbers of a row know nothing of each other. */
+TEST(rows_of_any_width_are_filtered_as_single_numbers_are) {
+  enum { POINTS = 50, AXES = 5, MOST = 40 };
+  static float feature[POINTS * AXES], in[POINTS * MOST], out[POINTS * MOST];
+  float column[POINTS], wanted[POINTS];
+  uint32_t random = 78;
+  for (int i = 0; i < POINTS * AXES; ++i) feature[i] = (float)(rig_random(&random) % 1000) / 500;
+  for (int i = 0; i < POINTS * MOST; ++i) in[i] = (float)(rig_random(&random) % 1000) / 100;
+  for (int width = 1; width <= MOST; width += width < 3 ? 1 : width == 3 ? 5 : 8) {
+    cr_lattice lattice = {0};
+    ok(cr_lattice_make(&lattice, feature, POINTS, AXES));
+    ok(cr_lattice_filter(&lattice, in, width, out));
+    for (int c = 0; c < width; ++c) {
+      for (int i = 0; i < POINTS; ++i) column[i] = in[i * width + c];
+      ok(cr_lattice_filter(&lattice, column, 1, wanted));
+      for (int i = 0; i < POINTS; ++i) {
+        assert_true(wanted[i] > 0);
+        assert_true(out[i * width + c] == wanted[i]);
+      }
+    }
+    cr_lattice_free(&lattice);
+  }
+}
+
 TEST(features_that_make_no_sense_are_refused) {
   static const float bad[3] = {NAN, INFINITY, -2e6f};
   cr_lattice lattice = {0};
