@@ -4,7 +4,6 @@
 
 #include "core/fail.h"
 #include "device/backend/op_check.h"
-#include "device/cpu/label.h"
 #include "device/cpu/ref_math.h"
 
 enum { LANES = 16 /* rows */, TILE = 32 /* classes */ };
@@ -80,18 +79,18 @@ static void loss_of_rows(const cr_call *call, int64_t classes, int64_t begin, in
   const cr_real *label = cr_as_reals(call->buffer, 1) + begin;
   cr_real *to = cr_as_reals(call->buffer, 2) + begin;
   const bool logistic = call->desc->u.logistic;
-  int32_t row[LANES];
-  cr_real own[LANES], loss[LANES];
-  bool is_class[LANES];
-  for (int64_t i = 0; i < LANES; ++i) {
-    const int64_t r = i < rows ? i : rows - 1;
-    const int64_t c = cr_label_class((double)label[r], classes, false, 0);
-    is_class[i] = c >= 0;
-    row[i] = (int32_t)(r * classes);
-    own[i] = c >= 0 ? cr_get(x, row[i] + c) : 0;
+  int32_t row[LANES], own_at[LANES];
+  cr_real own[LANES], loss[LANES], is_class[LANES];
+  for (int32_t i = 0; i < LANES; ++i) {
+    const int32_t r = i < rows ? i : (int32_t)rows - 1;
+    const bool known = label[r] > -1 && label[r] < (cr_real)classes; /* a fraction is cut off */
+    row[i] = r * (int32_t)classes;
+    own_at[i] = row[i] + (known ? (int32_t)label[r] : 0);
+    is_class[i] = known;
   }
+  for (int i = 0; i < LANES; ++i) own[i] = is_class[i] != 0 ? cr_get(x, own_at[i]) : 0;
   loss_of_lanes(logistic, classes, x, row, own, loss);
-  for (int64_t i = 0; i < rows; ++i) to[i] = is_class[i] || logistic ? loss[i] : 0;
+  for (int64_t i = 0; i < rows; ++i) to[i] = logistic || is_class[i] != 0 ? loss[i] : 0;
 }
 
 static crema_status plan_row_loss(cr_plan *plan) {

@@ -38,14 +38,13 @@ typedef struct evaluate_state {
 /* A detection that is judged. */
 typedef struct detection {
   const cr_truth *truth;
-  int32_t label;
   cr_box box;
 } detection;
 
 static double overlap_of(const void *of, size_t object) {
   const detection *d = of;
   const cr_truth *truth = &d->truth[object];
-  return truth->label == d->label ? (double)cr_box_overlap(d->box, truth->box) : -1;
+  return (double)cr_box_overlap(d->box, truth->box);
 }
 
 static bool is_difficult(const void *of, size_t object) {
@@ -127,23 +126,28 @@ typedef struct image {
 } image;
 
 /* Whether one detection is right, wrong or, with a difficult object, neither. */
-static void judge(evaluate_state *s, const image *in, int32_t item, const cr_ranked *one,
-                  results *out) {
-  const detection d = {(const cr_truth *)(const void *)s->truth.data, one->label,
+static void judge(evaluate_state *s, int32_t item, const cr_ranked *one, results *out) {
+  const detection d = {(const cr_truth *)(const void *)s->truth.data,
                        ((const cr_box *)(const void *)s->box.data)[one->index]};
-  const cr_verdict verdict = cr_judge_one(&s->judge, &d, in->first, in->truths);
+  const cr_verdict verdict = cr_judge_one(&s->judge, &d);
   put_row(out, (double)item, (double)one->label, (double)one->score, verdict == CR_RIGHT,
           verdict == CR_WRONG);
 }
 
 /* The detections of one image and class, `count` of them in `found`. */
-static void judge_group(evaluate_state *s, const image *in, int32_t item, cr_ranked *found,
-                        size_t count, results *out) {
-  const cr_truth *truth = (const cr_truth *)(const void *)s->truth.data + in->first;
+static crema_status judge_group(evaluate_state *s, const image *in, int32_t item, cr_ranked *found,
+                                size_t count, results *out) {
+  const cr_truth *truth = (const cr_truth *)(const void *)s->truth.data;
   bool known = false;
-  for (size_t i = 0; i < in->truths; ++i) known = known || truth[i].label == found->label;
+  cr_judge_clear(&s->judge);
+  for (size_t i = in->first; i < in->first + in->truths; ++i) {
+    if (truth[i].label != found->label) continue;
+    CR_TRY(cr_judge_add(&s->judge, i));
+    known = true;
+  }
   if (known) cr_rank(found, count); /* without objects, the order stays */
-  for (size_t i = 0; i < count; ++i) judge(s, in, item, &found[i], out);
+  for (size_t i = 0; i < count; ++i) judge(s, item, &found[i], out);
+  return CREMA_OK;
 }
 
 /* The rows of all detections, by image and class. The images are whole numbers that a float holds.
@@ -162,7 +166,7 @@ static crema_status sort_detections(evaluate_state *s, const float *row, int64_t
   return CREMA_OK;
 }
 
-static void judge_all(evaluate_state *s, const float *row, size_t count, results *out) {
+static crema_status judge_all(evaluate_state *s, const float *row, size_t count, results *out) {
   const cr_ranked *order = (const cr_ranked *)(const void *)s->order.data;
   const cr_truth *truth = (const cr_truth *)(const void *)s->truth.data;
   const size_t truths = s->truth.size / sizeof *truth;
@@ -180,8 +184,9 @@ static void judge_all(evaluate_state *s, const float *row, size_t count, results
     while (in.first < truths && truth[in.first].item < item) ++in.first;
     in.truths = 0;
     while (in.first + in.truths < truths && truth[in.first + in.truths].item == item) ++in.truths;
-    judge_group(s, &in, item, found, end - begin, out);
+    CR_TRY(judge_group(s, &in, item, found, end - begin, out));
   }
+  return CREMA_OK;
 }
 
 /* Detections have an image and a class, or -1 for none. */
@@ -257,8 +262,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
       top[0], &(crema_shape){.axes = 4, .dim = {1, 1, s->counted + (int64_t)valid, 5}}));
   CR_TRY(cr_host_write(top[0]->data, &out.to));
   CR_TRY(put_counts(layer, &out));
-  judge_all(s, row, valid, &out);
-  return CREMA_OK;
+  return judge_all(s, row, valid, &out);
 }
 
 static void destroy(cr_layer *layer) {

@@ -39,14 +39,13 @@ typedef struct eval_state {
 /* A box that is judged. */
 typedef struct detection {
   const cr_region_truth *truth;
-  int32_t label;
   cr_region box;
 } detection;
 
 static double overlap_of(const void *of, size_t object) {
   const detection *d = of;
   const cr_region_truth *truth = &d->truth[object];
-  return truth->label == d->label ? cr_region_overlap(d->box, truth->box) : -1;
+  return cr_region_overlap(d->box, truth->box);
 }
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -124,8 +123,18 @@ static crema_status suppress(const cr_layer *layer, size_t *count) {
                      1, -1, &s->kept);
 }
 
-static void judge(const cr_layer *layer, const values *from, int64_t image, size_t first,
-                  size_t truths, size_t kept, const cr_host_results *to) {
+/* The objects of a class, `truths` of the image from `first` on. */
+static crema_status take_class(eval_state *s, int32_t label, size_t first, size_t truths) {
+  const cr_region_truth *truth = (const cr_region_truth *)(const void *)s->truth.data;
+  cr_judge_clear(&s->judge);
+  for (size_t t = first; t < first + truths; ++t) {
+    if (truth[t].label == label) CR_TRY(cr_judge_add(&s->judge, t));
+  }
+  return CREMA_OK;
+}
+
+static crema_status judge(const cr_layer *layer, const values *from, int64_t image, size_t first,
+                          size_t truths, size_t kept, const cr_host_results *to) {
   eval_state *s = layer->state;
   const int64_t cells = s->map.side * s->map.side;
   const cr_ranked *rank = (const cr_ranked *)(const void *)s->rank.data;
@@ -137,12 +146,16 @@ static void judge(const cr_layer *layer, const values *from, int64_t image, size
     const cr_ranked one = rank[order[i].index];
     const int64_t plane = image * s->map.anchors + one.index % s->map.anchors;
     const detection d = {
-        (const cr_region_truth *)(const void *)s->truth.data, one.label,
+        (const cr_region_truth *)(const void *)s->truth.data,
         cr_region_box(&s->map, &from->box, plane * cells + one.index / s->map.anchors)};
-    const bool right = cr_judge_one(&s->judge, &d, first, truths) == CR_RIGHT;
+    if (i == 0 || order[i].label != order[i - 1].label) {
+      CR_TRY(take_class(s, one.label, first, truths));
+    }
+    const bool right = cr_judge_one(&s->judge, &d) == CR_RIGHT;
     const double row[4] = {(double)one.label, (double)one.score, right, !right};
     for (int k = 0; k < 4; ++k) cr_host_put(to, at++, row[k]);
   }
+  return CREMA_OK;
 }
 
 static crema_status evaluate(cr_layer *layer, const values *from, int64_t images, int64_t width,
@@ -160,7 +173,7 @@ static crema_status evaluate(cr_layer *layer, const values *from, int64_t images
     }
     size_t kept = find_boxes(layer, from, i);
     CR_TRY(suppress(layer, &kept));
-    judge(layer, from, i, first, own, kept, to);
+    CR_TRY(judge(layer, from, i, first, own, kept, to));
     first += own;
   }
   return CREMA_OK;

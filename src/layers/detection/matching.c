@@ -137,6 +137,21 @@ static crema_status match_objects(cr_matcher *m, const cr_matching *of, float *p
   }
 }
 
+CR_CLONES static void begin_matches(int64_t priors, const float *size, int32_t *match) {
+#pragma omp simd
+  for (int64_t k = 0; k < priors; ++k) match[k] = size[k] == LEFT_OUT ? CR_LEFT_OUT : CR_UNMATCHED;
+}
+
+/* The boxes that are left get the object that they overlap most, if they do by `least` or more. */
+CR_CLONES static void match_near(int64_t priors, float least, const float *overlap,
+                                 const int32_t *best, int32_t *match) {
+#pragma omp simd
+  for (int64_t k = 0; k < priors; ++k) {
+    const bool near = (overlap[k] > 0) & (overlap[k] >= least) & (match[k] == CR_UNMATCHED);
+    match[k] = near ? best[k] : match[k];
+  }
+}
+
 crema_status cr_match(cr_matcher *m, const cr_matching *of, const float *loc, int64_t loc_classes,
                       int64_t loc_class, int64_t label, int32_t *match, float *overlap) {
   const size_t priors = (size_t)of->priors;
@@ -149,15 +164,10 @@ crema_status cr_match(cr_matcher *m, const cr_matching *of, const float *loc, in
   CR_TRY(cr_buffer_reserve(&m->pair, priors * (of->truths + 1) * sizeof(float)));
   float *pair = (float *)(void *)m->pair.data;
   int32_t *best = (int32_t *)(void *)(pair + priors * of->truths);
-  for (int64_t k = 0; k < of->priors; ++k) {
-    match[k] = columns.size[k] == LEFT_OUT ? CR_LEFT_OUT : CR_UNMATCHED;
-  }
+  begin_matches(of->priors, columns.size, match);
   find_overlaps(of, &columns, label, pair, best, overlap);
   CR_TRY(match_objects(m, of, pair, match, overlap));
-  for (int64_t k = 0; k < of->priors && predicted; ++k) {
-    const bool near = overlap[k] > 0 && overlap[k] >= of->param->overlap_threshold;
-    if (match[k] == CR_UNMATCHED && near) match[k] = best[k];
-  }
+  if (predicted) match_near(of->priors, of->param->overlap_threshold, overlap, best, match);
   return CREMA_OK;
 }
 
@@ -216,8 +226,9 @@ crema_status cr_mine(cr_matcher *m, const cr_matching *of, const float *loc, con
   if (count > wanted) count = wanted;
   memset(negative, 0, (size_t)of->priors);
   for (size_t i = 0; i < count; ++i) negative[all[i].index] = 1;
-  for (int64_t k = 0; k < of->priors; ++k) {
-    if (match[k] >= 0 && hard && !negative[k]) match[k] = CR_UNMATCHED;
+  /* Else none of them is matched. */
+  for (int64_t k = 0; k < of->priors && hard; ++k) {
+    if (match[k] >= 0 && !negative[k]) match[k] = CR_UNMATCHED;
     else if (match[k] != CR_UNMATCHED) negative[k] = 0;
   }
   return CREMA_OK;

@@ -347,11 +347,11 @@ static crema_status find_losses(cr_layer *layer, crema_context *context, cr_matc
   for (int64_t i = 0; i < s->images; ++i) {
     take_truths(s, i, of);
     const int32_t *match = match_of(s, i);
-    for (int64_t k = 0; k < s->priors; ++k) {
-      const int64_t other = of->truths > 0 ? (int64_t)of->param->background_label_id : -1;
-      const bool matched = of->truths > 0 && match[k] >= 0;
-      cr_host_put(&label, i * s->priors + k,
-                  (double)(matched ? label_of(of->param, &of->truth[match[k]]) : other));
+    const double other = of->truths > 0 ? (double)of->param->background_label_id : -1;
+    for (int64_t k = 0; k < s->priors; ++k) cr_host_put(&label, i * s->priors + k, other);
+    for (int64_t k = 0; k < s->priors && of->truths > 0; ++k) {
+      if (match[k] < 0) continue;
+      cr_host_put(&label, i * s->priors + k, (double)label_of(of->param, &of->truth[match[k]]));
     }
   }
   CR_TRY(cr_layer_op_run(&s->class_loss, context,
