@@ -19,7 +19,9 @@ static region region_of(const cr_op_desc *desc) {
 CR_CLONES static void make_boxes(const region *r, const cr_value *x, cr_real width, cr_real height,
                                  cr_real *box) {
   const int64_t cells = r->cells;
-  const cr_real columns = (cr_real)r->columns, rows = (cr_real)r->rows;
+  const cr_real column = 1 / (cr_real)r->columns, one_row = 1 / (cr_real)r->rows;
+  width *= column;
+  height *= one_row;
 #pragma omp simd
   for (int64_t i = 0; i < 2 * cells; ++i) box[i] = cr_ref_sigmoid(cr_get(x, i));
 #pragma omp simd
@@ -30,14 +32,14 @@ CR_CLONES static void make_boxes(const region *r, const cr_value *x, cr_real wid
     cr_real *at = box + row * r->columns;
 #pragma omp simd
     for (int32_t i = 0; i < (int32_t)r->columns; ++i) {
-      at[i] = ((cr_real)i + at[i]) / columns;
-      at[cells + i] = ((cr_real)row + at[cells + i]) / rows;
+      at[i] = ((cr_real)i + at[i]) * column;
+      at[cells + i] = ((cr_real)row + at[cells + i]) * one_row;
     }
   }
 #pragma omp simd
   for (int64_t i = 2 * cells; i < 3 * cells; ++i) {
-    box[i] = box[i] * width / columns;
-    box[cells + i] = box[cells + i] * height / rows;
+    box[i] *= width;
+    box[cells + i] *= height;
   }
 }
 
@@ -97,10 +99,11 @@ static void region_plane(const cr_call *call, const region *r, int64_t plane) {
   make_boxes(r, x, bias[0], bias[1], box);
   if (overlap != NULL) {
     const int64_t objects = call->desc->arg[2].shape.dim[0];
+    const cr_real image = (cr_real)(plane / r->anchors);
     overlap += plane * r->cells;
     memset(overlap, 0, (size_t)r->cells * sizeof *overlap);
     for (int64_t t = 0; t < objects; ++t, object += NUMBERS) {
-      if (object[0] != (cr_real)(plane / r->anchors)) continue;
+      if (object[0] != image) continue;
       raise_overlaps(r->cells, box, object + 1, overlap);
     }
   }

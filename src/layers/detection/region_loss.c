@@ -246,17 +246,42 @@ static crema_status read_boxes(region_state *s, cr_host_values *box, cr_host_val
   return cr_host_read(s->boxes.overlap, overlap);
 }
 
-CR_CLONES static double background_loss(const background *b, const cr_host_values *box,
-                                        const cr_host_values *overlap, int64_t anchor,
-                                        const int32_t *owner) {
+/* Probabilities of objects and overlaps of an anchor's boxes, of either type. */
+typedef struct anchor {
+  cr_host_values object, overlap;
+} anchor;
+
+static cr_host_values behind(const cr_host_values *values, int64_t at) {
+  return (cr_host_values){values->wide ? values->wide + at : NULL,
+                          values->narrow ? values->narrow + at : NULL};
+}
+
+static anchor anchor_at(const background *b, const cr_host_values *box,
+                        const cr_host_values *overlap, int64_t index) {
+  return (anchor){behind(box, (5 * index + 4) * b->cells), behind(overlap, index * b->cells)};
+}
+
+CR_INLINE double add_losses(const background *b, cr_host_values object, cr_host_values overlap,
+                            const int32_t *owner) {
   double sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (int64_t i = 0; i < b->cells; ++i) {
-    const double object = cr_host_get(box, (5 * anchor + 4) * b->cells + i);
-    const bool near = cr_host_get(overlap, anchor * b->cells + i) > b->thresh;
-    sum += near || owner[i] != 0 ? 0 : object * object;
+    const double chance = cr_host_get(&object, i);
+    const bool counts = (cr_host_get(&overlap, i) <= b->thresh) & (owner[i] == 0);
+    sum += counts ? chance * chance : 0;
   }
   return sum * b->scale / 2;
+}
+
+/* Each call is compiled for its type. */
+CR_CLONES static double background_loss(const background *b, const anchor *of,
+                                        const int32_t *owner) {
+  if (of->object.wide != NULL) {
+    return add_losses(b, (cr_host_values){of->object.wide, NULL},
+                      (cr_host_values){of->overlap.wide, NULL}, owner);
+  }
+  return add_losses(b, (cr_host_values){NULL, of->object.narrow},
+                    (cr_host_values){NULL, of->overlap.narrow}, owner);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
@@ -282,7 +307,8 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
     learn_objects(layer, &map, &box, owner);
   }
   for (int64_t i = 0; i < boxes / b.cells; ++i) {
-    sum += background_loss(&b, &box, &overlap, i, owner + i * b.cells);
+    const anchor one = anchor_at(&b, &box, &overlap, i);
+    sum += background_loss(&b, &one, owner + i * b.cells);
   }
   for (size_t i = 0; i < s->learned.size / learned_bytes(s); ++i) {
     sum += learned_at(s, (int32_t)i)->loss;
@@ -292,16 +318,29 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   return CREMA_OK;
 }
 
-/* The gradients of an anchor's object numbers, where there is no object. */
-CR_CLONES static void background_gradient(const background *b, const cr_host_values *box,
-                                          const cr_host_values *overlap, int64_t anchor,
-                                          double weight, const cr_host_results *to, int64_t at) {
+CR_INLINE void put_slopes(const background *b, cr_host_values object, cr_host_values overlap,
+                          double weight, cr_host_results to) {
   const double scale = weight * b->scale;
 #pragma omp simd
   for (int64_t i = 0; i < b->cells; ++i) {
-    const double object = cr_host_get(box, (5 * anchor + 4) * b->cells + i);
-    const bool near = cr_host_get(overlap, anchor * b->cells + i) > b->thresh;
-    cr_host_put(to, at + i, near ? 0 : scale * (object * object * (1 - object)));
+    const double chance = cr_host_get(&object, i);
+    const bool counts = cr_host_get(&overlap, i) <= b->thresh;
+    cr_host_put(&to, i, counts ? scale * (chance * chance * (1 - chance)) : 0);
+  }
+}
+
+/* The gradients of an anchor's probabilities, as if no box had an object. */
+CR_CLONES static void background_gradient(const background *b, const anchor *of, double weight,
+                                          const cr_host_results *to) {
+  if (of->object.wide != NULL && to->wide != NULL) {
+    put_slopes(b, (cr_host_values){of->object.wide, NULL}, (cr_host_values){of->overlap.wide, NULL},
+               weight, (cr_host_results){to->wide, NULL});
+  } else if (of->object.narrow != NULL && to->narrow != NULL) {
+    put_slopes(b, (cr_host_values){NULL, of->object.narrow},
+               (cr_host_values){NULL, of->overlap.narrow}, weight,
+               (cr_host_results){NULL, to->narrow});
+  } else {
+    put_slopes(b, of->object, of->overlap, weight, *to);
   }
 }
 
@@ -312,7 +351,11 @@ static void put_gradients(const cr_layer *layer, const cr_host_values *box,
   const background b = background_of(layer);
   const int64_t size = cr_region_size(&s->map);
   for (int64_t i = 0; i < boxes / b.cells; ++i) {
-    background_gradient(&b, box, overlap, i, weight, to, (i * size + 4) * b.cells);
+    const anchor one = anchor_at(&b, box, overlap, i);
+    const int64_t first = (i * size + 4) * b.cells;
+    background_gradient(&b, &one, weight,
+                        &(cr_host_results){to->wide ? to->wide + first : NULL,
+                                           to->narrow ? to->narrow + first : NULL});
   }
   for (size_t i = 0; i < s->learned.size / learned_bytes(s); ++i) {
     const learned *one = learned_at(s, (int32_t)i);
