@@ -30,10 +30,8 @@ enum { IGNORED = -1, BACKGROUND, OBJECT };
 
 /* An anchor in the picture. */
 typedef struct candidate {
-  int32_t index;  /* cell * anchors + anchor */
-  int32_t truth;  /* the object that it overlaps most */
-  int32_t label;  /* IGNORED and so on */
-  double overlap; /* with that object */
+  int32_t index; /* cell * anchors + anchor */
+  int32_t label; /* IGNORED and so on */
 } candidate;
 
 typedef struct anchor_target_state {
@@ -42,10 +40,10 @@ typedef struct anchor_target_state {
   double border;
   double inside[4]; /* weights of a box */
   int64_t height, width;
-  cr_buffer truth;     /* cr_pixel_truth */
-  cr_buffer candidate; /* candidate */
-  cr_buffer best;      /* of each object the overlap with its best anchor */
-  cr_buffer drawn;     /* indices of candidates */
+  cr_buffer truth;          /* cr_pixel_truth */
+  cr_buffer candidate;      /* candidate */
+  cr_pixel_matches matches; /* of them */
+  cr_buffer drawn;          /* indices of candidates */
 } anchor_target_state;
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -104,47 +102,24 @@ static candidate *candidates(const anchor_target_state *s) {
   return (candidate *)(void *)s->candidate.data;
 }
 
-static cr_pixel_box box_of(const anchor_target_state *s, int64_t index) {
-  return cr_anchor_at(&s->anchors, index % s->anchors.count, index / s->anchors.count, s->width);
-}
-
 /* The anchors that do not reach out of the picture, and what they overlap most. */
 static crema_status find_candidates(anchor_target_state *s, double height, double width) {
-  const cr_pixel_truth *truth = (const cr_pixel_truth *)(const void *)s->truth.data;
-  const size_t objects = s->truth.size / sizeof *truth;
-  double *best = (double *)(void *)s->best.data;
+  const int64_t count = s->anchors.count, anchors = s->height * s->width * count;
   cr_buffer_clear(&s->candidate);
-  for (int64_t i = 0; i < s->height * s->width * s->anchors.count; ++i) {
-    const cr_pixel_box box = box_of(s, i);
+  CR_TRY(cr_pixel_matches_begin(&s->matches, (size_t)anchors));
+  for (int64_t i = 0; i < anchors; ++i) {
+    const cr_pixel_box box = cr_anchor_at(&s->anchors, i % count, i / count, s->width);
     if (!(box.at[0] >= -s->border && box.at[1] >= -s->border && box.at[2] < width + s->border &&
           box.at[3] < height + s->border)) {
       continue;
     }
-    candidate one = {.index = (int32_t)i, .label = IGNORED};
-    for (size_t g = 0; g < objects; ++g) {
-      const double overlap = cr_pixel_overlap(&box, &truth[g].box);
-      if (overlap > best[g]) best[g] = overlap;
-      if (overlap <= one.overlap) continue;
-      one.overlap = overlap;
-      one.truth = (int32_t)g;
-    }
+    const candidate one = {.index = (int32_t)i, .label = IGNORED};
     CR_TRY(cr_buffer_append(&s->candidate, &one, sizeof one));
+    cr_pixel_matches_add(&s->matches, &box);
   }
+  cr_pixel_matches_find(&s->matches, (const cr_pixel_truth *)(const void *)s->truth.data,
+                        s->truth.size / sizeof(cr_pixel_truth));
   return CREMA_OK;
-}
-
-/* Whether no anchor overlaps some object more. */
-static bool is_best(const anchor_target_state *s, const candidate *one) {
-  const cr_pixel_truth *truth = (const cr_pixel_truth *)(const void *)s->truth.data;
-  const double *best = (const double *)(const void *)s->best.data;
-  const cr_pixel_box box = box_of(s, one->index);
-  for (size_t g = 0; g < s->truth.size / sizeof *truth && one->overlap > 0; ++g) {
-    if (best[g] > 0 && best[g] <= one->overlap &&
-        cr_pixel_overlap(&box, &truth[g].box) == best[g]) {
-      return true;
-    }
-  }
-  return false;
 }
 
 static void label_candidates(anchor_target_state *s) {
@@ -152,8 +127,8 @@ static void label_candidates(anchor_target_state *s) {
   const double negative = (double)s->param->negative_overlap;
   for (size_t i = 0; i < count_of(s); ++i) {
     candidate *one = &candidates(s)[i];
-    const bool object = one->overlap >= positive || is_best(s, one);
-    const bool background = one->overlap < negative;
+    const bool object = s->matches.overlap[i] >= positive || s->matches.is_best[i];
+    const bool background = s->matches.overlap[i] < negative;
     if (background && (!object || s->param->clobber_positives)) one->label = BACKGROUND;
     else if (object) one->label = OBJECT;
   }
@@ -188,15 +163,17 @@ static void weigh(const anchor_target_state *s, size_t objects, size_t backgroun
   weight[OBJECT] = share < 0 ? 1 / all : share / (double)objects;
 }
 
-static void put_candidate(const anchor_target_state *s, const candidate *one,
-                          const double weight[2], const cr_host_results to[4]) {
+static void put_candidate(const anchor_target_state *s, size_t index, const double weight[2],
+                          const cr_host_results to[4]) {
   const cr_pixel_truth *truth = (const cr_pixel_truth *)(const void *)s->truth.data;
+  const candidate *one = &candidates(s)[index];
+  const int32_t object = s->matches.truth[index] < 0 ? 0 : s->matches.truth[index];
   const int64_t cells = s->height * s->width;
   const int64_t anchor = one->index % s->anchors.count, cell = one->index / s->anchors.count;
   double offset[4] = {0};
   if (s->truth.size > 0) {
-    const cr_pixel_box box = box_of(s, one->index);
-    cr_pixel_offset(&box, &truth[one->truth].box, offset);
+    const cr_pixel_box box = cr_pixel_matches_box(&s->matches, index);
+    cr_pixel_offset(&box, &truth[object].box, offset);
   }
   cr_host_put(&to[0], anchor * cells + cell, one->label);
   for (int64_t k = 0; k < 4; ++k) {
@@ -213,10 +190,11 @@ static crema_status put_all(anchor_target_state *s, crema_blob *const *top, size
   double weight[2];
   for (int t = 0; t < 4; ++t) {
     CR_TRY(cr_host_write(top[t]->data, &to[t]));
-    for (int64_t i = 0; i < crema_blob_count(top[t]); ++i) cr_host_put(&to[t], i, t ? 0 : IGNORED);
+    const int64_t count = crema_blob_count(top[t]);
+    for (int64_t i = 0; i < count; ++i) cr_host_put(&to[t], i, t ? 0 : IGNORED);
   }
   weigh(s, objects, background, weight);
-  for (size_t i = 0; i < count_of(s); ++i) put_candidate(s, &candidates(s)[i], weight, to);
+  for (size_t i = 0; i < count_of(s); ++i) put_candidate(s, i, weight, to);
   return CREMA_OK;
 }
 
@@ -228,11 +206,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   size_t objects = 0, background = 0;
   (void)context;
   cr_buffer_clear(&s->truth);
-  cr_buffer_clear(&s->best);
   CR_TRY(cr_read_pixel_truth(layer, bottom[1], &s->truth));
-  for (size_t g = 0; g < s->truth.size / sizeof(cr_pixel_truth); ++g) {
-    CR_TRY(cr_buffer_append(&s->best, &(double){0}, sizeof(double)));
-  }
   CR_TRY(cr_host_read(bottom[2]->data, &info));
   CR_TRY(find_candidates(s, cr_host_get(&info, 0), cr_host_get(&info, 1)));
   label_candidates(s);
@@ -245,7 +219,7 @@ static void destroy(cr_layer *layer) {
   anchor_target_state *s = layer->state;
   cr_buffer_free(&s->truth);
   cr_buffer_free(&s->candidate);
-  cr_buffer_free(&s->best);
+  cr_pixel_matches_free(&s->matches);
   cr_buffer_free(&s->drawn);
 }
 

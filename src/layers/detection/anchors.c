@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "core/clones.h"
 #include "core/fail.h"
 #include "core/rng.h"
 #include "layers/common/layer_host.h"
@@ -72,17 +73,6 @@ static double side(const cr_pixel_box *box, int axis) {
   return box->at[axis + 2] - box->at[axis] + 1;
 }
 
-double cr_pixel_overlap(const cr_pixel_box *a, const cr_pixel_box *b) {
-  double shared = 1;
-  for (int axis = 0; axis < 2; ++axis) {
-    const double length =
-        fmin(a->at[axis + 2], b->at[axis + 2]) - fmax(a->at[axis], b->at[axis]) + 1;
-    if (!(length > 0)) return 0;
-    shared *= length;
-  }
-  return shared / (side(a, 0) * side(a, 1) + side(b, 0) * side(b, 1) - shared);
-}
-
 void cr_pixel_offset(const cr_pixel_box *from, const cr_pixel_box *to, double out[4]) {
   for (int axis = 0; axis < 2; ++axis) {
     const double old = side(from, axis), new = side(to, axis);
@@ -115,6 +105,74 @@ crema_status cr_read_pixel_truth(const cr_layer *layer, const crema_blob *blob, 
     CR_TRY(cr_buffer_append(out, &one, sizeof one));
   }
   return CREMA_OK;
+}
+
+/* ---- matches ---- */
+
+crema_status cr_pixel_matches_begin(cr_pixel_matches *m, size_t most) {
+  const size_t bytes = 7 * sizeof(double) + 2 * sizeof(int32_t);
+  if (most > SIZE_MAX / bytes - 1) return cr_fail_memory(SIZE_MAX, "boxes");
+  CR_TRY(cr_buffer_reserve(&m->memory, (most + 1) * bytes));
+  double *next = (double *)(void *)m->memory.data;
+  double **array[] = {&m->at[0], &m->at[1], &m->at[2], &m->at[3], &m->area, &m->overlap, &m->row};
+  for (size_t i = 0; i < sizeof array / sizeof array[0]; ++i, next += most) *array[i] = next;
+  m->truth = (int32_t *)(void *)next;
+  m->is_best = m->truth + most;
+  m->count = 0;
+  return CREMA_OK;
+}
+
+void cr_pixel_matches_add(cr_pixel_matches *m, const cr_pixel_box *box) {
+  const size_t i = m->count++;
+  for (int k = 0; k < 4; ++k) m->at[k][i] = box->at[k];
+  m->area[i] = side(box, 0) * side(box, 1);
+  m->overlap[i] = 0;
+  m->truth[i] = -1;
+  m->is_best[i] = 0;
+}
+
+/* row: the overlaps with an object, whose largest is returned. */
+CR_CLONES static double overlap_row(const cr_pixel_matches *m, const cr_pixel_box *with) {
+  const double *xmin = m->at[0], *ymin = m->at[1], *xmax = m->at[2], *ymax = m->at[3];
+  const double *area = m->area, own = side(with, 0) * side(with, 1);
+  const cr_pixel_box box = *with;
+  double *row = m->row, most = 0;
+#pragma omp simd reduction(max : most)
+  for (size_t i = 0; i < m->count; ++i) {
+    const double right = xmax[i] < box.at[2] ? xmax[i] : box.at[2];
+    const double bottom = ymax[i] < box.at[3] ? ymax[i] : box.at[3];
+    const double width = right - (xmin[i] > box.at[0] ? xmin[i] : box.at[0]) + 1;
+    const double height = bottom - (ymin[i] > box.at[1] ? ymin[i] : box.at[1]) + 1;
+    const double shared = width * height, share = shared / (area[i] + own - shared);
+    row[i] = (width > 0) & (height > 0) ? share : 0;
+    most = row[i] > most ? row[i] : most;
+  }
+  return most;
+}
+
+CR_CLONES static void take_row(const cr_pixel_matches *m, int32_t object, double most) {
+  const double *row = m->row;
+  double *overlap = m->overlap;
+  int32_t *truth = m->truth, *is_best = m->is_best;
+#pragma omp simd
+  for (size_t i = 0; i < m->count; ++i) {
+    const bool more = row[i] > overlap[i];
+    is_best[i] |= (most > 0) & (row[i] == most);
+    overlap[i] = more ? row[i] : overlap[i];
+    truth[i] = more ? object : truth[i];
+  }
+}
+
+void cr_pixel_matches_find(cr_pixel_matches *m, const cr_pixel_truth *truth, size_t truths) {
+  for (size_t g = 0; g < truths; ++g) take_row(m, (int32_t)g, overlap_row(m, &truth[g].box));
+}
+
+cr_pixel_box cr_pixel_matches_box(const cr_pixel_matches *m, size_t i) {
+  return (cr_pixel_box){{m->at[0][i], m->at[1][i], m->at[2][i], m->at[3][i]}};
+}
+
+void cr_pixel_matches_free(cr_pixel_matches *m) {
+  cr_buffer_free(&m->memory);
 }
 
 /* ---- drawing ---- */

@@ -35,9 +35,6 @@ typedef struct cr_pixel_box {
 /* Anchor `anchor` of cell `cell` of a map that is `width` cells wide. */
 cr_pixel_box cr_anchor_at(const cr_anchors *anchors, int64_t anchor, int64_t cell, int64_t width);
 
-/* Area common to both over the area of either. */
-double cr_pixel_overlap(const cr_pixel_box *a, const cr_pixel_box *b);
-
 /* The offsets that make `to` of `from`: of the centre in shares of its sides, and logarithms of the
  * ratios of sides. */
 void cr_pixel_offset(const cr_pixel_box *from, const cr_pixel_box *to, double out[4]);
@@ -50,6 +47,28 @@ typedef struct cr_pixel_truth {
   cr_pixel_box box;
   double label;
 } cr_pixel_truth;
+
+/* Boxes, and for each of them the object that it overlaps most: the overlap (area common to both
+ * over the area of either), the object (of equal ones the first; -1: it meets none), and whether it
+ * is one of those that overlap some object most. Zero-initialise. */
+typedef struct cr_pixel_matches {
+  size_t count;
+  double *at[4], *area; /* coordinates and areas */
+  double *overlap;
+  int32_t *truth, *is_best;
+  double *row; /* overlaps with one object */
+  cr_buffer memory;
+} cr_pixel_matches;
+
+/* No boxes yet, with room for `most`. Errors: CREMA_E_NO_MEMORY. */
+crema_status cr_pixel_matches_begin(cr_pixel_matches *matches, size_t most) CREMA_MUST_USE;
+/* Adds a box, for which there must be room. */
+void cr_pixel_matches_add(cr_pixel_matches *matches, const cr_pixel_box *box);
+/* With all boxes added. */
+void cr_pixel_matches_find(cr_pixel_matches *matches, const cr_pixel_truth *truth, size_t truths);
+/* Box `i`. */
+cr_pixel_box cr_pixel_matches_box(const cr_pixel_matches *matches, size_t i);
+void cr_pixel_matches_free(cr_pixel_matches *matches);
 
 /* Appends the objects of such a bottom. Errors: CREMA_E_SHAPE, CREMA_E_RANGE for numbers that are
  * no box. */

@@ -31,19 +31,12 @@
 
 enum { CLASSES_MOST = 1000000 };
 
-/* A region and the object that it overlaps most. */
-typedef struct region {
-  cr_pixel_box box;
-  int32_t truth; /* -1: it meets none */
-  double overlap;
-} region;
-
 typedef struct proposal_target_state {
   const Caffe__ProposalTargetParameter *param;
   int64_t classes; /* that have columns */
   double mean[4], std[4], inside[4];
   cr_buffer truth;              /* cr_pixel_truth */
-  cr_buffer region;             /* region */
+  cr_pixel_matches region;      /* regions, and behind them the objects */
   cr_buffer object, background; /* indices of regions */
 } proposal_target_state;
 
@@ -116,23 +109,8 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
 
 /* ---- choosing ---- */
 
-static region *regions_of(const proposal_target_state *s) {
-  return (region *)(void *)s->region.data;
-}
-
 static const cr_pixel_truth *truths_of(const proposal_target_state *s) {
   return (const cr_pixel_truth *)(const void *)s->truth.data;
-}
-
-static crema_status add_region(proposal_target_state *s, const cr_pixel_box *box) {
-  region one = {.box = *box, .truth = -1};
-  for (size_t g = 0; g < s->truth.size / sizeof(cr_pixel_truth); ++g) {
-    const double overlap = cr_pixel_overlap(box, &truths_of(s)[g].box);
-    if (overlap <= one.overlap) continue;
-    one.overlap = overlap;
-    one.truth = (int32_t)g;
-  }
-  return cr_buffer_append(&s->region, &one, sizeof one);
 }
 
 /* The objects and what they are, and all regions. */
@@ -140,8 +118,9 @@ static crema_status read_regions(cr_layer *layer, crema_blob *const *bottom) {
   proposal_target_state *s = layer->state;
   cr_host_values rois;
   cr_buffer_clear(&s->truth);
-  cr_buffer_clear(&s->region);
   CR_TRY(cr_read_pixel_truth(layer, bottom[1], &s->truth));
+  const size_t truths = s->truth.size / sizeof(cr_pixel_truth);
+  CR_TRY(cr_pixel_matches_begin(&s->region, (size_t)bottom[0]->shape.dim[0] + truths));
   if (bottom[0]->shape.dim[0] > 0) CR_TRY(cr_host_read(bottom[0]->data, &rois));
   for (int64_t i = 0; i < bottom[0]->shape.dim[0]; ++i) {
     cr_pixel_box box;
@@ -150,17 +129,18 @@ static crema_status read_regions(cr_layer *layer, crema_blob *const *bottom) {
       return cr_layer_fail(layer, CREMA_E_RANGE, "region %lld is of image %g, must be 0",
                            (long long)i, cr_host_get(&rois, 5 * i));
     }
-    CR_TRY(add_region(s, &box));
+    cr_pixel_matches_add(&s->region, &box);
   }
-  for (size_t g = 0; g < s->truth.size / sizeof(cr_pixel_truth); ++g) {
+  for (size_t g = 0; g < truths; ++g) {
     const cr_pixel_truth truth = truths_of(s)[g];
     const int64_t labels = is_agnostic(s) ? CLASSES_MOST : s->classes;
     if (!(truth.label >= 0 && truth.label < (double)labels)) {
       return cr_layer_fail(layer, CREMA_E_RANGE, "object %zu has label %g, must be 0 to %lld", g,
                            truth.label, (long long)labels - 1);
     }
-    CR_TRY(add_region(s, &truth.box));
+    cr_pixel_matches_add(&s->region, &truth.box);
   }
+  cr_pixel_matches_find(&s->region, truths_of(s), truths);
   return CREMA_OK;
 }
 
@@ -182,8 +162,8 @@ static crema_status choose(cr_layer *layer) {
   const size_t objects = (size_t)rint((double)p->fg_fraction * (double)p->batch_size);
   cr_buffer_clear(&s->object);
   cr_buffer_clear(&s->background);
-  for (size_t i = 0; i < s->region.size / sizeof(region); ++i) {
-    const double overlap = regions_of(s)[i].overlap;
+  for (size_t i = 0; i < s->region.count; ++i) {
+    const double overlap = s->region.overlap[i];
     const int32_t index = (int32_t)i;
     if (overlap >= (double)p->fg_thresh) {
       CR_TRY(cr_buffer_append(&s->object, &index, sizeof index));
@@ -198,18 +178,19 @@ static crema_status choose(cr_layer *layer) {
 
 /* ---- results ---- */
 
-static void put_region(const proposal_target_state *s, const region *one, bool object, int64_t row,
+static void put_region(const proposal_target_state *s, size_t one, bool object, int64_t row,
                        const cr_host_results to[5]) {
-  const int64_t label = object ? (int64_t)truths_of(s)[one->truth].label : 0;
+  const cr_pixel_box box = cr_pixel_matches_box(&s->region, one);
+  const int64_t label = object ? (int64_t)truths_of(s)[s->region.truth[one]].label : 0;
   double offset[4];
   cr_host_put(&to[0], 5 * row, 0);
-  for (int64_t k = 0; k < 4; ++k) cr_host_put(&to[0], 5 * row + 1 + k, one->box.at[k]);
+  for (int64_t k = 0; k < 4; ++k) cr_host_put(&to[0], 5 * row + 1 + k, box.at[k]);
   cr_host_put(&to[1], row, (double)label);
   for (int64_t k = 0; k < 4 * s->classes; ++k) {
     for (int t = 2; t < 5; ++t) cr_host_put(&to[t], 4 * s->classes * row + k, 0);
   }
   if (label == 0) return;
-  cr_pixel_offset(&one->box, &truths_of(s)[one->truth].box, offset);
+  cr_pixel_offset(&box, &truths_of(s)[s->region.truth[one]].box, offset);
   for (int64_t k = 0; k < 4; ++k) {
     const int64_t at = 4 * (s->classes * row + (is_agnostic(s) ? 1 : label)) + k;
     cr_host_put(&to[2], at, (offset[k] - s->mean[k]) / s->std[k]);
@@ -232,7 +213,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   for (int64_t row = 0; row < rows; ++row) {
     const cr_buffer *list = row < objects ? &s->object : &s->background;
     const int32_t *index = (const int32_t *)(const void *)list->data;
-    const region *one = &regions_of(s)[index[row < objects ? row : row - objects]];
+    const size_t one = (size_t)index[row < objects ? row : row - objects];
     put_region(s, one, row < objects, row, to);
   }
   return CREMA_OK;
@@ -241,7 +222,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
 static void destroy(cr_layer *layer) {
   proposal_target_state *s = layer->state;
   cr_buffer_free(&s->truth);
-  cr_buffer_free(&s->region);
+  cr_pixel_matches_free(&s->region);
   cr_buffer_free(&s->object);
   cr_buffer_free(&s->background);
 }
