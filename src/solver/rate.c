@@ -35,6 +35,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/buffer.h"
 #include "core/fail.h"
 #include "core/log.h"
 #include "core/nearest.h"
@@ -59,23 +60,44 @@ static const char *const factor_names[CR_FACTOR_POLICIES] = {[CR_FACTOR_FIXED] =
                                                              [CR_FACTOR_OPT] = "opt",
                                                              [CR_FACTOR_ONECYCLE] = "onecycle"};
 
+/* "fixed, step" and so on. */
+static crema_status list_names(const char *const *known, size_t count, cr_buffer *out) {
+  for (size_t i = 0; i < count; ++i) {
+    CR_TRY(cr_buffer_print(out, "%s%s", i == 0 ? "" : ", ", known[i]));
+  }
+  return CREMA_OK;
+}
+
+/* The failure to find a name: what was meant, perhaps, and all names. NULL: there is no name. */
+static crema_status unknown_policy(const char *field, const char *name, const char *const *known,
+                                   size_t count) {
+  cr_buffer names = {0};
+  crema_status status = list_names(known, count, &names);
+  if (status == CREMA_OK && name == NULL) {
+    status = cr_fail(CREMA_E_PARSE, "%s is missing; known policies: %s", field, names.data);
+  } else if (status == CREMA_OK) {
+    const char *nearest = cr_nearest(name, known, count);
+    status = cr_field_fail(
+        CREMA_E_UNKNOWN_NAME, field, "unknown %s '%.200s'%s%s%s; known policies: %s", field, name,
+        nearest ? ", did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "", names.data);
+  }
+  cr_buffer_free(&names);
+  return status;
+}
+
 /* The index of `name` among the names of the policies that `field` may have. */
 static crema_status find_policy(const char *field, const char *name, const char *const *known,
                                 size_t count, size_t *out) {
   for (*out = 0; *out < count; ++*out) {
     if (strcmp(name, known[*out]) == 0) return CREMA_OK;
   }
-  const char *nearest = cr_nearest(name, known, count);
-  return cr_field_fail(CREMA_E_UNKNOWN_NAME, field, "unknown %s '%s'; did you mean '%s'?", field,
-                       name, nearest == NULL ? known[0] : nearest);
+  return unknown_policy(field, name, known, count);
 }
 
 static crema_status read_policies(const Caffe__SolverParameter *param, cr_schedule *out) {
   size_t rate, momentum, decay;
   if (param->lr_policy == NULL) {
-    return cr_fail(CREMA_E_PARSE,
-                   "lr_policy is missing (fixed, step, exp, inv, multistep, multifixed, poly, "
-                   "sigmoid, plateau, cosine or onecycle)");
+    return unknown_policy("lr_policy", NULL, rate_names, CR_RATE_POLICIES);
   }
   CR_TRY(find_policy("lr_policy", param->lr_policy, rate_names, CR_RATE_POLICIES, &rate));
   CR_TRY(find_policy("momentum_policy", param->momentum_policy, factor_names, CR_FACTOR_POLICIES,

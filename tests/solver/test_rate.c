@@ -309,12 +309,17 @@ static void refuse_cycles(void) {
 
 TEST(refuses) {
   char step[] = "step", poly[] = "poly", multistep[] = "multistep", wrong[] = "multstep",
-       plateau[] = "plateau", cosine[] = "cosine";
+       plateau[] = "plateau", cosine[] = "cosine", unlike[] = "quadratic";
   int32_t falling[] = {5, 3};
   Caffe__SolverParameter param = param_of(NULL);
-  refuse(&param, CREMA_E_PARSE, "lr_policy");
+  refuse(&param, CREMA_E_PARSE,
+         "lr_policy is missing; known policies: fixed, step, exp, inv, "
+         "multistep, poly, sigmoid, plateau, multifixed, cosine, onecycle");
   param.lr_policy = wrong;
-  refuse(&param, CREMA_E_UNKNOWN_NAME, "did you mean 'multistep'");
+  refuse(&param, CREMA_E_UNKNOWN_NAME,
+         "unknown lr_policy 'multstep', did you mean 'multistep'?; known policies: fixed, step, ");
+  param.lr_policy = unlike;
+  refuse(&param, CREMA_E_UNKNOWN_NAME, "unknown lr_policy 'quadratic'; known policies: fixed, ");
   param.lr_policy = step;
   param.stepsize = 0;
   refuse(&param, CREMA_E_RANGE, "stepsize");
@@ -345,7 +350,8 @@ TEST(refuses) {
   refuse_cycles();
   param = param_of(multistep);
   param.momentum_policy = wrong;
-  refuse(&param, CREMA_E_UNKNOWN_NAME, "unknown momentum_policy 'multstep'");
+  refuse(&param, CREMA_E_UNKNOWN_NAME,
+         "unknown momentum_policy 'multstep'; known policies: fixed, poly, opt, onecycle");
   param.momentum_policy = poly;
   (void)read_schedule(&param);
   param.weight_decay_policy = wrong;
