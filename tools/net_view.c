@@ -132,8 +132,19 @@ static crema_status set_inputs(Caffe__NetParameter *param, const char *text) {
 
 /* ---- the net ------------------------------------------------------------- */
 
+/* The names of the layers without bottoms. */
+static crema_status list_sources(const Caffe__NetParameter *param, cr_list *out) {
+  for (size_t i = 0; i < param->n_layer; ++i) {
+    const Caffe__LayerParameter *layer = param->layer[i];
+    if (layer->n_bottom > 0 || layer->name == NULL) continue;
+    CR_TRY(cr_list_add(out, layer->name, strlen(layer->name)));
+  }
+  return CREMA_OK;
+}
+
+/* *sources gets the names of the layers that may be given as -input; the caller frees it. */
 static crema_status open_net(const cli_view_flags *flags, const char *path,
-                             crema_net_options *options, crema_net **out) {
+                             crema_net_options *options, cr_list *sources, crema_net **out) {
   Caffe__NetParameter *param = NULL;
   cr_list stages = {0};
   crema_status status = cr_list_split(flags->stage, &stages);
@@ -145,6 +156,7 @@ static crema_status open_net(const cli_view_flags *flags, const char *path,
   }
   if (status == CREMA_OK) {
     status = set_inputs(param, flags->input);
+    if (status == CREMA_OK) status = list_sources(param, sources);
     if (status != CREMA_OK) cr_message_free(&param->base);
   }
   if (status == CREMA_OK) {
@@ -152,6 +164,14 @@ static crema_status open_net(const cli_view_flags *flags, const char *path,
   }
   cr_list_free(&stages);
   return status;
+}
+
+/* Whether the failure is that of a layer which -input can replace. */
+static bool lacks_data(crema_status status, const cr_list *sources) {
+  for (size_t i = 0; i < sources->count && status == CREMA_E_NOT_FOUND; ++i) {
+    if (strcmp(sources->item[i], crema_error_layer()) == 0) return true;
+  }
+  return false;
 }
 
 bool cli_view_open(const cli_view_flags *flags, const char *path, crema_net **out) {
@@ -163,16 +183,17 @@ bool cli_view_open(const cli_view_flags *flags, const char *path, crema_net **ou
     return false;
   }
   options.level = (int)flags->level;
-  const crema_status status = open_net(flags, path, &options, out);
-  if (status == CREMA_OK) return true;
+  cr_list sources = {0};
+  const crema_status status = open_net(flags, path, &options, &sources, out);
   /* A layer finds its data no more than the command needs it. */
-  if (status == CREMA_E_NOT_FOUND && crema_error_layer()[0] != '\0') {
+  if (lacks_data(status, &sources)) {
     cli_error("%s; -input NAME=SHAPE,... gives the shapes of data that is not there",
               crema_error_text());
-  } else {
+  } else if (status != CREMA_OK) {
     cli_fail();
   }
-  return false;
+  cr_list_free(&sources);
+  return status == CREMA_OK;
 }
 
 bool cli_view_is_split(const crema_net *net, int layer) {

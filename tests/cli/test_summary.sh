@@ -85,6 +85,13 @@ for shape in 3x 3xa x 0x3 -1; do
 done
 run summary "$lenet"
 expect_error "no data" "test_lmdb: no such database" "-input NAME=SHAPE,... gives the shapes"
+cat >plugin.prototxt <<'NET'
+layer { name: "in" type: "Input" top: "data" input_param { shape { dim: 2 } } }
+layer { name: "own" type: "Plugin" bottom: "data" top: "y" plugin_param { library: "nowhere.so" } }
+NET
+run summary plugin.prototxt
+expect_error "no plug-in" "plugin.prototxt:2: layer 'own': nowhere.so: no such file"
+grep -q -e '-input' log && fail "advice about data where a plug-in is missing"
 run summary none.prototxt
 expect_error "no file" "none.prototxt"
 finish
