@@ -1,3 +1,5 @@
+#include <stdio.h>
+
 #include "core.h"
 
 static PyObject *error_class; /* caffe.Error */
@@ -58,8 +60,34 @@ crema_status py_error_keep(py_guard *guard) {
   return status;
 }
 
+/* The exception that is set gets a note of which layer it comes from, and of that layer's place in
+ * the net's file. */
+static void add_place(void) {
+  char text[600];
+  PyObject *type = NULL, *value = NULL, *trace = NULL;
+  if (crema_error_layer()[0] == '\0') return;
+  const char *file = crema_error_file();
+  if (file[0] == '\0') {
+    snprintf(text, sizeof text, "layer '%.100s'", crema_error_layer());
+  } else {
+    snprintf(text, sizeof text, "%.400s:%zu: layer '%.100s'", file, crema_error_line(),
+             crema_error_layer());
+  }
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  PyObject *note = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+  PyObject *done = NULL;
+  if (note != NULL && value != NULL) done = PyObject_CallMethod(value, "add_note", "O", note);
+  Py_XDECREF(note);
+  Py_XDECREF(done);
+  PyErr_Clear(); /* without the note, the exception is still the one to raise */
+  PyErr_Restore(type, value, trace);
+}
+
 PyObject *py_error_raise(py_guard *guard, crema_status status) {
-  return py_guard_raise(guard) ? NULL : raise_own(status);
+  if (!py_guard_raise(guard)) return raise_own(status);
+  add_place();
+  return NULL;
 }
 
 PyObject *py_error_none(py_guard *guard, crema_status status) {

@@ -243,6 +243,13 @@ net: '%s' base_lr: 0.1 lr_policy: 'fixed' max_iter: 5 snapshot_after_train: fals
             net_of(python("n", "", "n", "NoSuchClass"))
         with self.assertRaises(ModuleNotFoundError):
             net_of(python("n", "", "n", "X").replace("test_layer", "no_such_module"))
+        # Notes, which stand below the exception, say which layer it is and where its file has it.
+        path = self.write("absent.prototxt",
+                          "\n" + python("n", "", "n", "X").replace("test_layer", "no_such_module"))
+        with self.assertRaises(ModuleNotFoundError) as caught:
+            caffe.Net(path, caffe.TEST)
+        self.assertEqual(caught.exception.name, "no_such_module")
+        self.assertEqual(caught.exception.__notes__, [path + ":2: layer 'n'"])
         # One failure leaves nothing behind for the next.
         with self.assertRaises(caffe.Error):
             caffe.Net.from_text("layer { type: 'Nothing' }")
