@@ -4,8 +4,9 @@
  * Formula: TRAIN: y = 0 for a channel of a sample with probability dropout_ratio, x / (1 -
  * dropout_ratio) otherwise. TEST: y = x.
  * Shapes: x (N, C, ...) -> y (as x), also in place.
- * Fields: spatial_dropout_param.
- * Caffe: as in Intel Caffe, with masks of another random generator.
+ * Fields: dropout_param, spatial_dropout_param.
+ * Caffe: as in Intel Caffe, which heeds dropout_param alone, with masks of another random
+ * generator; two ratios that differ are refused.
  * Example, x 4 8 3 3:
  *   layer { name: "drop" type: "SpatialDropout" bottom: "x" top: "y"
  *     spatial_dropout_param { dropout_ratio: 0.3 } } */
@@ -21,9 +22,18 @@ typedef struct spatial_dropout_state {
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   spatial_dropout_state *s = layer->state;
-  const Caffe__SpatialDropoutParameter *param = layer->param->spatial_dropout_param;
+  const Caffe__SpatialDropoutParameter *own = layer->param->spatial_dropout_param;
+  const Caffe__DropoutParameter *common = layer->param->dropout_param;
   (void)bottom, (void)top;
-  return cr_dropout_set(layer, &s->dropout, param ? param->dropout_ratio : 0.5f, -1);
+  if (own != NULL && common != NULL && own->dropout_ratio != common->dropout_ratio) {
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT,
+                         "dropout_ratio is %g in dropout_param and %g in spatial_dropout_param",
+                         (double)common->dropout_ratio, (double)own->dropout_ratio);
+  }
+  if (common != NULL) {
+    return cr_dropout_set(layer, &s->dropout, common->dropout_ratio, common->random_seed);
+  }
+  return cr_dropout_set(layer, &s->dropout, own ? own->dropout_ratio : 0.5f, -1);
 }
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
