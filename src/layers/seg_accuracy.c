@@ -1,13 +1,14 @@
 /* SegAccuracy: how well pixels are classified (Chen et al., "DeepLab", 2015). It has no gradient.
  *
- * Formula: over all pixels whose label is a class and not ignored: accuracy = the share of those
- * whose class is the best score; recall = its mean over the classes of the labels; overlap = the
- * mean, over the classes of labels and scores, of pixels that are of the class in both, divided by
- * those that are in either.
+ * Formula: over all pixels whose label is not ignored: accuracy = the share of those whose class
+ * has the best score, the last one of several; recall = its mean over the classes of the labels;
+ * overlap = the mean over all classes of the pixels that are of the class in labels and scores,
+ * divided by those that are in either; 1 for a class that occurs in neither.
  * Shapes: scores (N, C, ...), labels (N, 1, ...), whole numbers as floats -> (1, 1, 1, 3):
  * accuracy, recall, overlap.
  * Fields: seg_accuracy_param.
- * Caffe: as in DeepLab's fork; classes that do not occur count for nothing.
+ * Caffe: as in DeepLab's fork. Where many classes occur in no picture, the overlap is high for
+ * that alone; with reset: false it is that of all pictures so far.
  * Example, scores 1 3 4 4, label 1 1 4 4:
  *   layer { name: "accuracy" type: "SegAccuracy" bottom: "scores" bottom: "label" top: "accuracy"
  *     seg_accuracy_param { ignore_label: 255 } } */
@@ -57,18 +58,15 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   return crema_blob_reshape(top[0], &to);
 }
 
-/* Whether a label is a class that counts. */
-static bool counts(const cr_layer *layer, double label) {
-  const seg_state *s = layer->state;
+static bool is_ignored(const cr_layer *layer, double label) {
   const Caffe__SegAccuracyParameter *p = layer->param->seg_accuracy_param;
-  if (!(label >= 0 && label < (double)s->classes)) return false;
   for (size_t i = 0; p && i < p->n_ignore_label; ++i) {
-    if (p->ignore_label[i] == (int32_t)label) return false;
+    if (label == (double)p->ignore_label[i]) return true;
   }
-  return true;
+  return false;
 }
 
-/* The best class of `width` pixels side by side, the first one of several; score c of pixel i is
+/* The best class of `width` pixels side by side, the last one of several; score c of pixel i is
  * score[c * step + i]. A loop for each result, so that compilers find vectors for both. */
 #define FIND_BEST(name, real)                                                           \
   static void name(const real *score, int64_t step, int64_t classes, int64_t width,     \
@@ -79,7 +77,7 @@ static bool counts(const cr_layer *layer, double label) {
       const real *here = score + c * step;                                              \
       for (int64_t i = 0; i < width; ++i) {                                             \
         const int32_t before = best[i];                                                 \
-        best[i] = here[i] > top[i] ? (int32_t)c : before;                               \
+        best[i] = here[i] >= top[i] ? (int32_t)c : before;                              \
       }                                                                                 \
       for (int64_t i = 0; i < width; ++i) top[i] = here[i] > top[i] ? here[i] : top[i]; \
     }                                                                                   \
@@ -88,20 +86,26 @@ FIND_BEST(find_best_wide, double)
 FIND_BEST(find_best_narrow, float)
 
 /* Pixel i of `first` and behind it has label first + i. */
-static void add_strip(const cr_layer *layer, const cr_host_values *labels, int64_t first,
-                      int64_t width, const int32_t *best) {
+static crema_status add_strip(const cr_layer *layer, const cr_host_values *labels, int64_t first,
+                              int64_t width, const int32_t *best) {
   const seg_state *s = layer->state;
   for (int64_t i = 0; i < width; ++i) {
     const double label = cr_host_get(labels, first + i);
-    if (!counts(layer, label)) continue;
+    if (is_ignored(layer, label)) continue;
+    if (!(label >= 0 && label < (double)s->classes)) {
+      return cr_layer_fail(layer, CREMA_E_RANGE,
+                           "pixel %lld has label %g, must be 0 to %lld or an ignore_label",
+                           (long long)(first + i), label, (long long)s->classes - 1);
+    }
     ++s->labels[(int64_t)label];
     ++s->guesses[best[i]];
     s->right[best[i]] += best[i] == (int64_t)label;
   }
+  return CREMA_OK;
 }
 
-static void add_pixels(const cr_layer *layer, const crema_shape *f, const cr_host_values *scores,
-                       const cr_host_values *labels) {
+static crema_status add_pixels(const cr_layer *layer, const crema_shape *f,
+                               const cr_host_values *scores, const cr_host_values *labels) {
   const int64_t classes = f->dim[1], pixels = f->dim[2];
   int32_t best[WIDTH];
   for (int64_t n = 0; n < f->dim[0]; ++n) {
@@ -110,9 +114,10 @@ static void add_pixels(const cr_layer *layer, const crema_shape *f, const cr_hos
       const int64_t from = n * classes * pixels + begin;
       if (scores->wide) find_best_wide(scores->wide + from, pixels, classes, width, best);
       else find_best_narrow(scores->narrow + from, pixels, classes, width, best);
-      add_strip(layer, labels, n * pixels + begin, width, best);
+      CR_TRY(add_strip(layer, labels, n * pixels + begin, width, best));
     }
   }
+  return CREMA_OK;
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
@@ -120,25 +125,25 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   seg_state *s = layer->state;
   const Caffe__SegAccuracyParameter *p = layer->param->seg_accuracy_param;
   const crema_shape f = cr_layer_fold(&bottom[0]->shape, 1, 2);
-  double all = 0, right = 0, recall = 0, overlap = 0, known = 0, seen = 0;
+  double all = 0, right = 0, recall = 0, overlap = 0, known = 0;
   cr_host_values scores, labels;
   cr_host_results to;
   (void)context;
   if (p == NULL || p->reset) memset(s->right, 0, 3 * (size_t)s->classes * sizeof *s->right);
   CR_TRY(cr_host_read(bottom[0]->data, &scores));
   CR_TRY(cr_host_read(bottom[1]->data, &labels));
-  add_pixels(layer, &f, &scores, &labels);
+  CR_TRY(add_pixels(layer, &f, &scores, &labels));
   for (int64_t c = 0; c < s->classes; ++c) {
     const double own = (double)s->right[c], either = (double)(s->labels[c] + s->guesses[c]) - own;
     all += (double)s->labels[c];
     right += own;
     if (s->labels[c] > 0) recall += own / (double)s->labels[c], ++known;
-    if (either > 0) overlap += own / either, ++seen;
+    overlap += either > 0 ? own / either : 1;
   }
   CR_TRY(cr_host_write(top[0]->data, &to));
   cr_host_put(&to, 0, all > 0 ? right / all : 0);
   cr_host_put(&to, 1, known > 0 ? recall / known : 0);
-  cr_host_put(&to, 2, seen > 0 ? overlap / seen : 0);
+  cr_host_put(&to, 2, overlap / (double)s->classes);
   return CREMA_OK;
 }
 

@@ -410,7 +410,7 @@ TEST(proposals_are_moved_cut_and_suppressed) {
 TEST(segmentations_are_measured) {
   static const float scores[15] = {1, 0, 0, 0, 1, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0};
   static const float labels[5] = {0, 0, 1, 1, 255};
-  const double wanted[3] = {0.75, 0.75, (0.5 + 2.0 / 3) / 2};
+  const double wanted[3] = {0.75, 0.75, (0.5 + 2.0 / 3 + 1) / 3};
   rig r;
   rig_make(&r, "SegAccuracy", "seg_accuracy_param { reset: false ignore_label: 255 }",
            CAFFE__PHASE__TEST, "1 3 1 5|1 1 1 5", 1);
@@ -431,7 +431,7 @@ TEST(segmentations_are_measured) {
 
 /* Counts the pixels of each class anew for each of the three measures. */
 static void measure(const int *label, const int *guess, int count, int classes, double out[3]) {
-  double right = 0, pixels = 0, labels = 0, either_classes = 0;
+  double right = 0, pixels = 0, labels = 0;
   out[1] = out[2] = 0;
   for (int i = 0; i < count; ++i) {
     pixels += label[i] >= 0;
@@ -446,11 +446,11 @@ static void measure(const int *label, const int *guess, int count, int classes, 
       either += label[i] == c || guess[i] == c;
     }
     if (of_label > 0) out[1] += both / of_label, ++labels;
-    if (either > 0) out[2] += both / either, ++either_classes;
+    out[2] += either > 0 ? both / either : 1;
   }
   out[0] = right / pixels;
   out[1] /= labels;
-  out[2] /= either_classes;
+  out[2] /= classes;
 }
 
 TEST(segmentations_by_brute_force) {
@@ -465,14 +465,19 @@ TEST(segmentations_by_brute_force) {
                 "2 6 5 7|2 1 5 7", 1);
     ok(rig_setup(&r));
     fill_random(r.bottom[0], 2, &random);
+    const rig_values x = rig_data_of(r.bottom[0]);
+    /* With equal scores; with classes that do not occur. */
+    for (int64_t i = 0; i < x.count; ++i) {
+      if (trial == 3) rig_set(x, i, rint(2 * rig_get(x, i)));
+      if (trial == 4 && i / PLANE % KINDS > 2) rig_set(x, i, -9);
+    }
     for (int i = 0; i < PIXELS; ++i) {
       const int drawn = (int)(rig_random(&random) % 5);
       const int given = drawn == 3 ? 255 : drawn;
-      const rig_values x = rig_data_of(r.bottom[0]);
       const int64_t first = i / PLANE * KINDS * PLANE + i % PLANE;
       guess[i] = 0;
       for (int c = 1; c < KINDS; ++c) {
-        if (rig_get(x, first + c * PLANE) > rig_get(x, first + guess[i] * PLANE)) guess[i] = c;
+        if (rig_get(x, first + c * PLANE) >= rig_get(x, first + guess[i] * PLANE)) guess[i] = c;
       }
       label[i] = given == 255 || given == 4 ? -1 : given;
       rig_set(rig_data_of(r.bottom[1]), i, given);
@@ -482,13 +487,16 @@ TEST(segmentations_by_brute_force) {
     for (int i = 0; i < 3; ++i) {
       assert_true(fabs(rig_get(rig_data_of(r.top[0]), i) - wanted[i]) < 1e-12);
     }
-    assert_true(wanted[0] > 0.02 && wanted[0] < 0.5);
+    assert_true(wanted[0] > 0.02 && wanted[0] < 0.5 && (wanted[2] > 0.5) == (trial == 4));
+    rig_set(rig_data_of(r.bottom[1]), 37, KINDS);
+    assert_int_equal(rig_forward(&r), CREMA_E_RANGE);
+    assert_error_has("pixel 37 has label 6, must be 0 to 5 or an ignore_label");
     rig_free(&r);
   }
 }
 
-/* As many pixels as no strip holds; the best score of every third pixel stands twice, and the
- * first of these counts. */
+/* As many pixels as no strip holds; the best score of every third pixel stands twice, and the last
+ * of these counts. */
 TEST(many_pixels_are_measured) {
   enum { SAMPLES = 2, OF_PIXEL = 5, PIXELS = 601 };
   rig r;
@@ -502,7 +510,7 @@ TEST(many_pixels_are_measured) {
     score[best * PIXELS] = 3;
     if (i % 3 == 0) score[(OF_PIXEL - 1) * PIXELS] = 3;
     rig_data(r.bottom[1])[i] = (float)label;
-    hits += best == label;
+    hits += (i % 3 == 0 ? OF_PIXEL - 1 : best) == label;
   }
   ok(rig_forward(&r));
   assert_true(hits > 0);
