@@ -155,15 +155,22 @@ FIXTURE_TEST(one_label_or_none_for_an_image) {
   crema_net *net = NULL;
   make_set(f);
   fixture_text(f, "list.txt", "an image 1.png 17\nan image 2.png -3\n");
-  ok(make_net(f, "batch_size: 2 label_type: IMAGE", "", CREMA_TEST, &net));
+  /* Each pixel has the label of its image; what is behind the border is ignored. */
+  ok(make_net(f, "batch_size: 2 label_type: IMAGE ignore_label: 254",
+              "transform_param { crop_h: 9 crop_w: 7 mean_value: 7 }", CREMA_TEST, &net));
   ok(crema_net_forward(net, NULL));
-  assert_int_equal(crema_blob_count(blob_of(net, "label")), 2);
-  assert_true(values(net, "label")[0] == 17 && values(net, "label")[1] == -3);
+  assert_int_equal(crema_blob_count(blob_of(net, "label")), 2 * 9 * 7);
+  for (int i = 0; i < 2 * 9 * 7; ++i) {
+    const float wanted = i % 63 / 7 >= HEIGHT ? 254 : i < 63 ? 17 : -3;
+    assert_true(values(net, "label")[i] == wanted);
+  }
   crema_net_destroy(net);
   fixture_text(f, "list.txt", "an image 1.png\n");
   ok(make_net(f, "batch_size: 1 label_type: NONE", "", CREMA_TEST, &net));
   ok(crema_net_forward(net, NULL));
-  assert_true(values(net, "label")[0] == 0 && values(net, "data")[0] == 61);
+  assert_int_equal(crema_blob_count(blob_of(net, "label")), HEIGHT * WIDTH);
+  for (int i = 0; i < HEIGHT * WIDTH; ++i) assert_true(values(net, "label")[i] == 255);
+  assert_true(values(net, "data")[0] == 61);
   crema_net_destroy(net);
 }
 

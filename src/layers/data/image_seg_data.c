@@ -4,11 +4,12 @@
  * Formula: none: each line of the list source names an image and a gray picture of the same size,
  * whose values are the labels; both get the same crop and are mirrored alike. An image that is
  * smaller than the crop is continued, to the right and downwards, with its mean and ignore_label.
- * With label_type: IMAGE a line has a number in place of the picture, with NONE the image alone.
+ * With label_type: IMAGE a line has a number in place of the picture, which is the label of each
+ * pixel, with NONE the image alone, and the label of each pixel is ignore_label.
  * Before the crop both are resized by one of scale_factors, drawn for each sample.
  * Shapes: no bottom -> data (batch, channels, height, width) and, optionally, label (batch,
- * 1, height, width) or, for IMAGE and NONE, (batch), and the height and width of each image as far
- * as it is in data (batch, 1, 1, 2).
+ * 1, height, width), and the height and width of each image as far as it is in data (batch, 1, 1,
+ * 2).
  * Fields: image_data_param, transform_param.
  * Caffe: as in the forks of DeepLab and PSPNet; labels are never mixed when pictures are resized
  * (new_height, new_width), files are also looked for in the folder of their list, and fields of
@@ -244,36 +245,44 @@ static void crop_sides(const Caffe__TransformationParameter *p, int *height, int
   *width = p == NULL ? 0 : (int)(p->crop_w > 0 ? p->crop_w : p->crop_size);
 }
 
-/* The labels of the part that the image was cropped to, mirrored like it. */
-static void put_map(const seg_state *s, const cr_image *map, const cr_image_part *part, bool mirror,
-                    float *out) {
+/* The label of a pixel of the image. */
+static float label_at(const seg_state *s, const seg_worker *w, const seg_line *line, int row,
+                      int column) {
+  switch (s->param->label_type) {
+    case PIXEL_LABEL: return (float)w->map.pixels[(int64_t)row * w->map.width + column];
+    case IMAGE_LABEL: return (float)line->label;
+    default: return (float)s->param->ignore_label;
+  }
+}
+
+/* The labels of the part that the image, of real[0] x real[1] pixels, was cropped to, mirrored like
+ * it. */
+static void put_map(const seg_state *s, const seg_worker *w, const seg_line *line,
+                    const int real[2], const cr_image_part *part, bool mirror, float *out) {
   const float ignored = (float)s->param->ignore_label;
   for (int y = 0; y < part->height; ++y) {
     for (int x = 0; x < part->width; ++x) {
       const int row = part->top + y;
       const int column = part->left + (mirror ? part->width - 1 - x : x);
-      const bool inside = row < map->height && column < map->width;
-      *out++ = inside ? (float)map->pixels[(int64_t)row * map->width + column] : ignored;
+      const bool inside = row < real[0] && column < real[1];
+      *out++ = inside ? label_at(s, w, line, row, column) : ignored;
     }
   }
 }
 
 static crema_status put_label(const seg_state *s, const seg_item *item, const cr_load *load,
-                              const seg_worker *w) {
+                              const seg_worker *w, const int real[2]) {
   cr_batch_top *top = &load->batch->top[1];
   const cr_batch_top *data = &load->batch->top[0];
   cr_image_part part;
   bool mirror = false;
-  if (s->param->label_type != PIXEL_LABEL) {
-    top->values[load->item] = (float)item->line->label;
-    return CREMA_OK;
-  }
   const crema_shape shape =
       cr_shape_4(load->batch->items, 1, data->shape.dim[2], data->shape.dim[3]);
   if (load->item == 0) CR_TRY(cr_batch_reserve(load->batch, 1, &shape, NULL));
   CR_TRY(cr_transformer_crop(s->transformer, item->sample, w->image.height, w->image.width, &part,
                              &mirror));
-  put_map(s, &w->map, &part, mirror, top->values + load->item * crema_shape_count(&shape, 1, 4));
+  put_map(s, w, item->line, real, &part, mirror,
+          top->values + load->item * crema_shape_count(&shape, 1, 4));
   return CREMA_OK;
 }
 
@@ -303,7 +312,7 @@ static crema_status load_pair(const seg_state *s, const seg_item *item, cr_load 
   CR_TRY(prepare(s, w, item, &pixels, real));
   load->decode_seconds = cr_clock_seconds() - start;
   CR_TRY(cr_load_pixels(load, s->transformer, &pixels, item->sample, advice));
-  if (load->batch->tops > 1) CR_TRY(put_label(s, item, load, w));
+  if (load->batch->tops > 1) CR_TRY(put_label(s, item, load, w, real));
   for (int i = 0; i < 2 && load->batch->tops > 2; ++i) {
     load->batch->top[2].values[2 * load->item + i] =
         fminf((float)real[i], (float)load->batch->top[0].shape.dim[2 + i]);
@@ -421,11 +430,9 @@ static crema_status open_loader(const cr_layer *layer, seg_state *s, crema_blob 
         cr_transformer_shape(s->transformer, pixels.channels, pixels.height, pixels.width, extent);
   }
   CR_TRY(in_line(s, first.line, status));
-  const bool by_pixel = s->param->label_type == PIXEL_LABEL;
-  const crema_shape shape[3] = {
-      cr_shape_4(items, extent[0], extent[1], extent[2]),
-      by_pixel ? cr_shape_4(items, 1, extent[1], extent[2]) : cr_shape_1(items),
-      cr_shape_4(items, 1, 1, 2)};
+  const crema_shape shape[3] = {cr_shape_4(items, extent[0], extent[1], extent[2]),
+                                cr_shape_4(items, 1, extent[1], extent[2]),
+                                cr_shape_4(items, 1, 1, 2)};
   cr_log_info("output data size: %" PRId64 ",%d,%d,%d", items, extent[0], extent[1], extent[2]);
   const cr_pipeline_options options = {.name = s->path,
                                        .source = &pair_source,
