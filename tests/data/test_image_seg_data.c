@@ -90,11 +90,19 @@ FIXTURE_TEST(small_images_are_continued) {
   crema_net *net = NULL;
   make_set(f);
   ok(make_net(f, "batch_size: 3 ignore_label: 254",
-              "transform_param { crop_h: 9 crop_w: 7 mean_value: 7 }", CREMA_TEST, &net));
+              "transform_param { crop_h: 9 crop_w: 7 mean_value: 7.25 }", CREMA_TEST, &net));
   ok(crema_net_forward(net, NULL));
-  assert_int_equal(compare(net, 3, 9, 7, 7, 254), 3 * 3 * 7);
+  assert_int_equal(compare(net, 3, 9, 7, 7.25f, 254), 3 * 3 * 7);
   assert_true(values(net, "size")[0] == 6 && values(net, "size")[1] == 7);
   assert_true(values(net, "label")[6 * 7] == 254 && values(net, "label")[5 * 7] != 254);
+  crema_net_destroy(net);
+  ok(make_net(f, "batch_size: 3 ignore_label: 254",
+              "transform_param { crop_h: 7 crop_w: 11 mean_value: 7.25 mirror: true }", CREMA_TRAIN,
+              &net));
+  for (int pass = 0; pass < 8; ++pass) {
+    ok(crema_net_forward(net, NULL));
+    assert_int_equal(compare(net, 3, 7, 11, 7.25f, 254), 3 * (7 * 11 - HEIGHT * WIDTH));
+  }
   crema_net_destroy(net);
 }
 

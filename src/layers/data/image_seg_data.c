@@ -210,31 +210,18 @@ static crema_status read_pair(const seg_state *s, seg_worker *w, const seg_line 
   return height == 0 ? CREMA_OK : resize_pair(w, line->map != NULL, height, width);
 }
 
-/* What an image that is smaller than the crop is continued with: its mean, which becomes 0. */
-static uint8_t mean_of(const seg_state *s, int channel) {
-  const Caffe__TransformationParameter *p = s->transform;
-  if (p->n_mean_value == 0) return 0;
-  const float mean =
-      p->mean_value[p->n_mean_value > 1 && (size_t)channel < p->n_mean_value ? channel : 0];
-  return mean > 0 ? (mean < 255 ? (uint8_t)(mean + 0.5f) : 255) : 0;
-}
-
-/* Continues an image to the right and downwards. */
-static crema_status pad(const seg_state *s, seg_worker *w, int height, int width) {
+/* Continues an image to the right and downwards; clear_padding has the values. */
+static crema_status pad(seg_worker *w, int height, int width) {
   const int channels = w->image.channels;
   if (height <= w->image.height && width <= w->image.width) return CREMA_OK;
   if (height < w->image.height) height = w->image.height;
   if (width < w->image.width) width = w->image.width;
   CR_TRY(cr_image_reserve(&w->padded, height, width, channels));
-  for (int y = 0; y < height; ++y) {
-    for (int x = 0; x < width; ++x) {
-      uint8_t *to = w->padded.pixels + ((size_t)y * (size_t)width + (size_t)x) * (size_t)channels;
-      const bool inside = y < w->image.height && x < w->image.width;
-      for (int c = 0; c < channels; ++c) {
-        const size_t at = ((size_t)y * (size_t)w->image.width + (size_t)x) * (size_t)channels;
-        to[c] = inside ? w->image.pixels[at + (size_t)c] : mean_of(s, c);
-      }
-    }
+  const size_t from_row = (size_t)w->image.width * (size_t)channels;
+  const size_t to_row = (size_t)width * (size_t)channels;
+  memset(w->padded.pixels, 0, (size_t)height * to_row);
+  for (int y = 0; y < w->image.height; ++y) {
+    memcpy(w->padded.pixels + (size_t)y * to_row, w->image.pixels + (size_t)y * from_row, from_row);
   }
   swap_images(&w->image, &w->padded);
   return CREMA_OK;
@@ -243,6 +230,29 @@ static crema_status pad(const seg_state *s, seg_worker *w, int height, int width
 static void crop_sides(const Caffe__TransformationParameter *p, int *height, int *width) {
   *height = p == NULL ? 0 : (int)(p->crop_h > 0 ? p->crop_h : p->crop_size);
   *width = p == NULL ? 0 : (int)(p->crop_w > 0 ? p->crop_w : p->crop_size);
+}
+
+static bool is_inside(const cr_image_part *part, bool mirror, const int real[2], int y, int x) {
+  const int column = part->left + (mirror ? part->width - 1 - x : x);
+  return part->top + y < real[0] && column < real[1];
+}
+
+/* Behind the image's right and lower border is its mean, which has become 0. */
+static crema_status clear_padding(const seg_state *s, const seg_item *item, const cr_load *load,
+                                  const seg_worker *w, const int real[2]) {
+  const crema_shape *shape = &load->batch->top[0].shape;
+  const int64_t size = crema_shape_count(shape, 1, 4);
+  float *value = load->batch->top[0].values + load->item * size;
+  cr_image_part part;
+  bool mirror = false;
+  if (w->image.height == real[0] && w->image.width == real[1]) return CREMA_OK;
+  CR_TRY(cr_transformer_crop(s->transformer, item->sample, w->image.height, w->image.width, &part,
+                             &mirror));
+  for (int64_t i = 0; i < size; ++i) {
+    const int y = (int)(i / part.width % part.height), x = (int)(i % part.width);
+    if (!is_inside(&part, mirror, real, y, x)) value[i] = 0;
+  }
+  return CREMA_OK;
 }
 
 /* The label of a pixel of the image. */
@@ -262,10 +272,9 @@ static void put_map(const seg_state *s, const seg_worker *w, const seg_line *lin
   const float ignored = (float)s->param->ignore_label;
   for (int y = 0; y < part->height; ++y) {
     for (int x = 0; x < part->width; ++x) {
-      const int row = part->top + y;
       const int column = part->left + (mirror ? part->width - 1 - x : x);
-      const bool inside = row < real[0] && column < real[1];
-      *out++ = inside ? label_at(s, w, line, row, column) : ignored;
+      const bool inside = is_inside(part, mirror, real, y, x);
+      *out++ = inside ? label_at(s, w, line, part->top + y, column) : ignored;
     }
   }
 }
@@ -297,7 +306,7 @@ static crema_status prepare(const seg_state *s, seg_worker *w, const seg_item *i
   crop_sides(s->transform, &height, &width);
   *pixels = cr_image_pixels(&w->image);
   CR_TRY(cr_transformer_augment(s->transformer, item->sample, pixels, &w->image));
-  CR_TRY(pad(s, w, height, width));
+  CR_TRY(pad(w, height, width));
   *pixels = cr_image_pixels(&w->image);
   return CREMA_OK;
 }
@@ -312,6 +321,7 @@ static crema_status load_pair(const seg_state *s, const seg_item *item, cr_load 
   CR_TRY(prepare(s, w, item, &pixels, real));
   load->decode_seconds = cr_clock_seconds() - start;
   CR_TRY(cr_load_pixels(load, s->transformer, &pixels, item->sample, advice));
+  CR_TRY(clear_padding(s, item, load, w, real));
   if (load->batch->tops > 1) CR_TRY(put_label(s, item, load, w, real));
   for (int i = 0; i < 2 && load->batch->tops > 2; ++i) {
     load->batch->top[2].values[2 * load->item + i] =
