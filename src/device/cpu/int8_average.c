@@ -1,8 +1,8 @@
 /* The average of each channel's plane of integers of 8 bits that are held channels-last. */
 #include <string.h>
 
+#include "core/clones.h"
 #include "core/fail.h"
-#include "device/cpu/clones.h"
 #include "device/cpu/dnnl_prim.h"
 #include "device/cpu/dnnl_rows.h"
 #include "device/cpu/int8.h"
