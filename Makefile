@@ -25,6 +25,7 @@ $(MNIST)/test_lmdb/data.mdb: part := t10k
 test: all        ## Build and run the whole test suite
 	@ctest --preset release -j 2
 	@scripts/conformance.py $(BUILD) $(wildcard build-cuda) docs/conformance.md
+	@scripts/layer_proofs.py
 
 wheel: deps      ## Build a Python wheel with all its libraries: dist/
 	@scripts/wheel.sh
