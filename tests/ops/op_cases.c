@@ -1,4 +1,5 @@
 #include <ctype.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -792,6 +793,7 @@ const op_case op_cases[] = {
      .shapes = "2 3 4; 3; 2 3 4; 2",
      .desc = {.kind = CR_OP_NORMALIZE_FWD, .u.normalize = {.across = true, .eps = 0.1f}}},
     LOSS("smooth L1", CR_OP_SMOOTH_L1_FWD, "4 5; 4 5; -; -; 1", .smooth = {2}),
+    LOSS("L1", CR_OP_SMOOTH_L1_FWD, "4 5; 4 5; -; -; 1", .smooth = {INFINITY}),
     LOSS("smooth L1 with weights", CR_OP_SMOOTH_L1_FWD, "4 5; 4 5; 4 5; 4 5; 1", .smooth = {4}),
     {.label = "largest in regions",
      .shapes = "2 3 6 7; 3 5; 3 3 2 3; 3 3 2 3 i32",

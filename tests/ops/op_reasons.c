@@ -288,6 +288,7 @@ static const reason reasons[] = {
     {"pool_bwd_rows", "not in plain order", is_not_plain, true},
     {"pool_bwd_rows", "not in plain order", is_no_maximum_of_planes, true},
     {"pool_fwd_rows", "not maxima over two axes", is_no_maximum_of_planes, true},
+    {"pool_bwd_rows", "not maxima over two axes", is_no_maximum_of_planes, true},
     {"pool_fwd_rows", "dilated or empty windows", has_windows_outside, true},
     {"pool_bwd_rows", "dilated or empty windows", has_windows_outside, true},
     {"pool_fwd_rows", "neither 3 columns", is_neither_short_nor_wide, true},

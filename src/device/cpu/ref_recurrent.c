@@ -162,11 +162,28 @@ static crema_status lstm_fwd_plan(cr_plan *plan) {
   return check(plan, 5, 7, 4, 1, 2, 4);
 }
 
+/* Units that are computed at a time. */
+enum { STRIP = 64 };
+
+/* What the next sequence's strip reads and writes. */
+CR_INLINE void fetch_cells(int64_t units, const cr_real *c_before, const cr_real *sum,
+                           const cr_real *gate, const cr_real *c, const cr_real *h) {
+  for (int d = 0; d < STRIP; d += 64 / (int)sizeof *sum) {
+    for (int k = 4; k < 8; ++k) {
+      __builtin_prefetch(sum + k * units + d);
+      __builtin_prefetch(gate + k * units + d, 1);
+    }
+    __builtin_prefetch(c_before + units + d);
+    __builtin_prefetch(c + units + d, 1);
+    __builtin_prefetch(h + units + d, 1);
+  }
+}
+
 /* One sequence's step: of sums (4 D) the values of the gates, which may replace them. */
-CR_CLONES static void lstm_cells(int64_t units, cr_real cont, const cr_real *c_before,
-                                 const cr_real *sum, cr_real *gate, cr_real *c, cr_real *h) {
+CR_INLINE void lstm_strip(int64_t count, int64_t units, cr_real cont, const cr_real *c_before,
+                          const cr_real *sum, cr_real *gate, cr_real *c, cr_real *h) {
 #pragma omp simd
-  for (int64_t d = 0; d < units; ++d) {
+  for (int64_t d = 0; d < count; ++d) {
     const cr_real i = cr_ref_sigmoid(sum[d]), f = cr_ref_sigmoid(sum[units + d]);
     const cr_real o = cr_ref_sigmoid(sum[2 * units + d]), g = cr_ref_tanh(sum[3 * units + d]);
     const cr_real kept = cont == 0 ? 0 : cont * f * c_before[d];
@@ -177,6 +194,16 @@ CR_CLONES static void lstm_cells(int64_t units, cr_real cont, const cr_real *c_b
     c[d] = kept + i * g;
     h[d] = o * cr_ref_tanh(kept + i * g);
   }
+}
+
+CR_CLONES static void lstm_cells(int64_t units, cr_real cont, const cr_real *c_before,
+                                 const cr_real *sum, cr_real *gate, cr_real *c, cr_real *h) {
+  int64_t d = 0;
+  for (; d + STRIP <= units; d += STRIP) {
+    fetch_cells(units, c_before + d, sum + d, gate + d, c + d, h + d);
+    lstm_strip(STRIP, units, cont, c_before + d, sum + d, gate + d, c + d, h + d);
+  }
+  lstm_strip(units - d, units, cont, c_before + d, sum + d, gate + d, c + d, h + d);
 }
 
 /* gates, cont, weights, h0, c0, h, c, values. */

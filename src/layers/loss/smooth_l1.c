@@ -15,12 +15,10 @@ static bool is_like(const crema_shape *a, const crema_shape *b) {
 }
 
 crema_status cr_smooth_l1_make(cr_layer *layer, crema_blob *const *bottom) {
-  cr_smooth_l1 *s = layer->state;
   const Caffe__SmoothL1LossParameter *param = layer->param->smooth_l1_loss_param;
-  const crema_shape *a = &bottom[0]->shape, one = cr_shape_1(1);
-  const float sigma = param ? param->sigma : 1;
-  s->sigma2 = sigma * sigma;
-  if (!(s->sigma2 > 0 && s->sigma2 < 1e20f)) {
+  const crema_shape *a = &bottom[0]->shape;
+  const float sigma = param ? param->sigma : 1, sigma2 = sigma * sigma;
+  if (!(sigma2 > 0 && sigma2 < 1e20f)) {
     return cr_layer_fail(layer, CREMA_E_RANGE, "sigma is %g, must be above 0", (double)sigma);
   }
   if (a->axes < 1) {
@@ -32,11 +30,16 @@ crema_status cr_smooth_l1_make(cr_layer *layer, crema_blob *const *bottom) {
     if (is_like(a, &bottom[i]->shape)) continue;
     CR_TRY(cr_layer_same_shape(layer, what, a, &bottom[i]->shape));
   }
-  const crema_shape flat = cr_shape_1(crema_blob_count(bottom[0]));
+  return cr_smooth_l1_make_ops(layer, bottom, sigma2);
+}
+
+crema_status cr_smooth_l1_make_ops(cr_layer *layer, crema_blob *const *bottom, float sigma2) {
+  cr_smooth_l1 *s = layer->state;
+  const crema_shape flat = cr_shape_1(crema_blob_count(bottom[0])), one = cr_shape_1(1);
   const crema_shape *inside = layer->bottoms > 2 ? &flat : NULL,
                     *outside = layer->bottoms > 3 ? &flat : NULL;
   cr_op_desc desc = cr_layer_op_desc(CR_OP_SMOOTH_L1_FWD);
-  desc.u.smooth.sigma2 = s->sigma2;
+  desc.u.smooth.sigma2 = s->sigma2 = sigma2;
   CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 5,
                           (const crema_shape *[]){&flat, &flat, inside, outside, &one}));
   desc.kind = CR_OP_SMOOTH_L1_BWD;

@@ -1,4 +1,4 @@
-/* What the smooth L1 losses have in common. */
+/* What L1 losses, smooth or not, have in common. */
 #ifndef CR_LAYERS_LOSS_SMOOTH_L1_H
 #define CR_LAYERS_LOSS_SMOOTH_L1_H
 
@@ -12,6 +12,10 @@ typedef struct cr_smooth_l1 {
 
 /* Reads smooth_l1_loss_param, checks that all bottoms have one shape with axes, makes the ops. */
 crema_status cr_smooth_l1_make(cr_layer *layer, crema_blob *const *bottom) CREMA_MUST_USE;
+
+/* The same without reading and checking; `sigma2` may be infinite. */
+crema_status cr_smooth_l1_make_ops(cr_layer *layer, crema_blob *const *bottom,
+                                   float sigma2) CREMA_MUST_USE;
 
 /* Class functions; the top's divisor is that of s->loss. */
 cr_layer_forward_fn cr_smooth_l1_forward;
