@@ -78,6 +78,29 @@ TEST(test_round_trip) {
   assert_memory_equal(in, out, sizeof in);
 }
 
+/* Pictures of three channels, of values of each size. */
+TEST(test_pictures) {
+  enum { PLANE = 61 * 71, COUNT = 2 * 3 * PLANE };
+  static const crema_dtype types[] = {CREMA_F32, CREMA_U8, CREMA_BF16, CREMA_I32, CREMA_I8};
+  const crema_shape shape = {4, {2, 3, 61, 71}};
+  static unsigned char in[COUNT * 4], out[COUNT * 4 + 1], back[COUNT * 4];
+  for (int i = 0; i < COUNT * 4; ++i) in[i] = (unsigned char)(i % 4 == 3 ? 1 : i * 7 + i / 251);
+  for (size_t k = 0; k < sizeof types / sizeof types[0]; ++k) {
+    const size_t size = crema_dtype_size(types[k]);
+    const cr_format flat = {types[k], NULL}, tail = {types[k], layout_of(shape, types[k], last)};
+    out[COUNT * size] = 0xa5;
+    convert(COUNT, tail, out, flat, in);
+    for (int i = 0; i < COUNT; ++i) {
+      const int n = i / (3 * PLANE), p = i % (3 * PLANE) / 3, c = i % 3;
+      const size_t from = (size_t)((n * 3 + c) * PLANE + p) * size;
+      assert_memory_equal(out + (size_t)i * size, in + from, size);
+    }
+    assert_int_equal(out[COUNT * size], 0xa5);
+    convert(COUNT, flat, back, tail, out);
+    assert_memory_equal(back, in, COUNT * size);
+  }
+}
+
 /* Floats in a private layout become halves in the same order in one step, and move from there to
  * plain memory and back: the bits are those of a conversion in plain memory. */
 TEST(test_halves_in_the_same_order) {

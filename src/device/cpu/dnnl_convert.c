@@ -147,10 +147,11 @@ static crema_status move_values(cr_format dst_format, crema_devptr dst, cr_forma
 static crema_status run_reorder(cr_format dst_format, crema_devptr dst, cr_format src_format,
                                 crema_devptr src) {
   const cr_layout *some = dst_format.layout != NULL ? dst_format.layout : src_format.layout;
-  if (dst_format.type == src_format.type &&
-      cr_dnnl_move_view(&some->shape, crema_dtype_size(dst_format.type),
-                        (cr_dnnl_side){dst_format.layout, (char *)dst.address},
-                        (cr_dnnl_side){src_format.layout, (char *)src.address})) {
+  const cr_dnnl_side to = {dst_format.layout, (char *)dst.address};
+  const cr_dnnl_side from = {src_format.layout, (char *)src.address};
+  const size_t size = crema_dtype_size(dst_format.type);
+  if (dst_format.type == src_format.type && (cr_dnnl_move_view(&some->shape, size, to, from) ||
+                                             cr_dnnl_move_pictures(&some->shape, size, to, from))) {
     return CREMA_OK;
   }
   if (!cr_dnnl_is_ready()) return move_values(dst_format, dst, src_format, src);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/fail.h"
+#include "device/cpu/clones.h"
 #include "device/cpu/ref.h"
 
 /* Where the values of one side lie. */
@@ -175,6 +176,50 @@ bool cr_dnnl_move_view(const crema_shape *shape, size_t size, cr_dnnl_side to, c
 #pragma omp parallel for schedule(static) if (rows * channels >= CR_REF_PARALLEL_MIN)
   for (int64_t row = 0; row < rows; ++row) {
     memcpy(to.memory + (size_t)row * to_bytes, from.memory + (size_t)row * from_bytes, bytes);
+  }
+  return true;
+}
+
+/* dst[3 i + c] = value i of plane c. */
+CR_CLONES static void join_words(const uint32_t *restrict src, int64_t plane, int64_t count,
+                                 uint32_t *restrict dst) {
+  for (int64_t i = 0; i < count; ++i) {
+    dst[3 * i] = src[i];
+    dst[3 * i + 1] = src[plane + i];
+    dst[3 * i + 2] = src[2 * plane + i];
+  }
+}
+
+CR_CLONES static void join_bytes(const uint8_t *restrict src, int64_t plane, int64_t count,
+                                 uint8_t *restrict dst) {
+  for (int64_t i = 0; i < count; ++i) {
+    dst[3 * i] = src[i];
+    dst[3 * i + 1] = src[plane + i];
+    dst[3 * i + 2] = src[2 * plane + i];
+  }
+}
+
+bool cr_dnnl_move_pictures(const crema_shape *shape, size_t size, cr_dnnl_side to,
+                           cr_dnnl_side from) {
+  enum { PIECE = 4096 };
+  if (from.layout != NULL || to.layout == NULL || to.layout->gaps || shape->axes < 3 ||
+      shape->dim[1] != 3 || cr_dnnl_layout_order(to.layout).kind != CR_DNNL_LAST ||
+      (size != sizeof(uint32_t) && size != sizeof(uint8_t))) {
+    return false;
+  }
+  const int64_t plane = crema_shape_count(shape, 2, shape->axes);
+  const int64_t pieces = (plane + PIECE - 1) / PIECE;
+#pragma omp parallel for schedule(static) if (shape->dim[0] * plane >= CR_REF_PARALLEL_MIN)
+  for (int64_t i = 0; i < shape->dim[0] * pieces; ++i) {
+    const int64_t at = i % pieces * PIECE, count = plane - at < PIECE ? plane - at : PIECE;
+    const size_t sample = (size_t)(i / pieces * 3 * plane) * size;
+    const char *src = from.memory + sample + (size_t)at * size;
+    char *dst = to.memory + sample + (size_t)(3 * at) * size;
+    if (size == sizeof(uint8_t)) {
+      join_bytes((const uint8_t *)src, plane, count, (uint8_t *)dst);
+    } else {
+      join_words((const uint32_t *)(const void *)src, plane, count, (uint32_t *)(void *)dst);
+    }
   }
   return true;
 }

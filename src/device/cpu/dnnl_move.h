@@ -20,4 +20,9 @@ crema_status cr_dnnl_move(const crema_shape *shape, size_t size, cr_dnnl_side to
  * are. False, and nothing is done, for other layouts. */
 bool cr_dnnl_move_view(const crema_shape *shape, size_t size, cr_dnnl_side to, cr_dnnl_side from);
 
+/* The same from row-major memory of three channels to channels-last memory, for values of 4 bytes
+ * or of 1, which the library moves one by one. */
+bool cr_dnnl_move_pictures(const crema_shape *shape, size_t size, cr_dnnl_side to,
+                           cr_dnnl_side from);
+
 #endif
