@@ -59,6 +59,8 @@ def pointer(handle):
 class Blob:
     def __init__(self, handle):
         self.handle = pointer(handle)
+        self.data = ctypes.POINTER(ctypes.c_float)()
+        self.reference = ctypes.byref(self.data)
 
     @property
     def shape(self):
@@ -71,9 +73,16 @@ class Blob:
         check(LIBRARY.crema_blob_reshape(self.handle, ctypes.byref(shape)))
 
     def _values(self, call):
-        data = ctypes.POINTER(ctypes.c_float)()
-        check(call(self.handle, ctypes.byref(data)))
-        return numpy.ctypeslib.as_array(data, self.shape or (1,))
+        check(call(self.handle, self.reference))
+        return numpy.ctypeslib.as_array(self.data, self.shape or (1,))
+
+    def ask(self):
+        """As read, without the array: its making takes longer than some layers."""
+        check(LIBRARY.crema_blob_cpu_data(self.handle, self.reference))
+
+    def touch(self):
+        """As write, without the array."""
+        check(LIBRARY.crema_blob_mutable_cpu_data(self.handle, self.reference))
 
     def read(self):
         """The values; the array is the blob's own memory."""
