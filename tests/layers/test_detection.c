@@ -189,6 +189,14 @@ TEST(detections_by_brute_force) {
   rig_free(&r);
 }
 
+/* The candidate with the highest score first, of equal ones that with the lower label, then the
+ * lower index; nan last. */
+static bool is_before(const cr_ranked *a, const cr_ranked *b) {
+  if (isnan(a->score) != isnan(b->score)) return isnan(b->score);
+  if (!isnan(a->score) && a->score != b->score) return a->score > b->score;
+  return a->label < b->label || (a->label == b->label && a->index < b->index);
+}
+
 /* Only the best are sorted, also of scores that are equal, infinite or nan. */
 TEST(the_best_come_first) {
   enum { COUNT = 3000 };
@@ -204,9 +212,10 @@ TEST(the_best_come_first) {
         if (kind == 2) score = 1;
         if (kind == 3 && draw % 5 == 0) score = NAN;
         if (kind == 4 && draw % 7 == 0) score = draw % 2 ? INFINITY : -INFINITY;
-        all[i] = some[i] = (cr_ranked){score, 0, i};
+        all[i] = some[i] = (cr_ranked){score, (int32_t)(draw % 2), i};
       }
       cr_rank(all, COUNT);
+      for (int i = 1; i < COUNT; ++i) assert_true(is_before(&all[i - 1], &all[i]));
       const size_t count = cr_rank_best(some, COUNT, best[b]);
       assert_int_equal(count, best[b] < COUNT ? best[b] : COUNT);
       for (size_t i = 0; i < count; ++i) assert_int_equal(some[i].index, all[i].index);

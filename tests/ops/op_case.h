@@ -33,8 +33,9 @@ extern const int op_case_count;
 
 /* How the arguments of a backward op come from its forward op's, one word per argument:
  *   v<i>  value of argument i     g<i>  given gradient of result i    d<i>  wanted gradient
- * of argument i. In place of a number, for ops with any number n of sources: `*` all sources
- * in turn, `n` and `m` the arguments after the sources, `k` each source in its turn as u.index. */
+ * of argument i     s<i>  sums of the rows of argument i. In place of a number, for ops with any
+ * number n of sources: `*` all sources in turn, `n` and `m` the arguments after the sources, `k`
+ * each source in its turn as u.index. */
 typedef struct op_gradient {
   cr_op_kind forward, backward;
   const char *args;

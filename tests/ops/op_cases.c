@@ -889,6 +889,7 @@ const op_gradient op_gradients[] = {
     {CR_OP_HINGE_FWD, CR_OP_HINGE_BWD, "v0 v1 g2 d0"},
     {CR_OP_CONTRASTIVE_FWD, CR_OP_CONTRASTIVE_BWD, "v0 v1 v2 g3 d0"},
     {CR_OP_INFOGAIN_FWD, CR_OP_INFOGAIN_BWD, "v0 v1 v2 g3 d0"},
+    {CR_OP_INFOGAIN_FWD, CR_OP_NLL_BWD, "v0 v1 d0 v2 s2"},
     {CR_OP_MVN_FWD, CR_OP_MVN_BWD, "v1 v2 g1 d0"},
     {CR_OP_ROW_REDUCE_FWD, CR_OP_ROW_REDUCE_BWD, "v0 g1 d0"},
     {CR_OP_CROP_FWD, CR_OP_CROP_BWD, "g1 d0"},

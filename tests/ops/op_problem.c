@@ -218,7 +218,7 @@ bool op_problem_make(const op_case *test, crema_dtype type, cr_mt19937 *rng, op_
 
 /* One argument of a backward op: what it is, and of which forward argument. */
 typedef struct role {
-  char what; /* v, g or d */
+  char what; /* v, g, d or s */
   int of;
 } role;
 
@@ -283,10 +283,11 @@ static double loss_of_scores(const op_problem *f, const double *scores, double *
   if (!prob) return NAN;
   memcpy(prob, scores, (size_t)count * sizeof *prob);
   to_probabilities(shape, 1, prob);
-  double *in[OP_MAX_ARGS] = {prob, f->in[1]};
+  double *in[OP_MAX_ARGS] = {prob, f->in[1], f->in[2]};
   op_reference(f->desc, &f->test->scalars, in, scratchpad, true);
   free(prob);
-  return *scratchpad[2] * (double)f->test->scalars.alpha;
+  const int sum = f->desc->kind == CR_OP_NLL_FWD ? 2 : 3;
+  return *scratchpad[sum] * (double)f->test->scalars.alpha;
 }
 
 /* Central differences for every element of forward argument `of`, exact to the second power of the
@@ -294,7 +295,7 @@ static double loss_of_scores(const op_problem *f, const double *scores, double *
  * argument: their two points may be far apart. */
 static bool differences(const op_problem *f, const op_problem *b, const role *roles, int of,
                         double *gradient) {
-  const bool loss = f->desc->kind == CR_OP_NLL_FWD;
+  const bool loss = b->desc->kind == CR_OP_NLL_BWD;
   const bool linear = f->desc->kind == CR_OP_CONV_FWD || f->desc->kind == CR_OP_IP_FWD ||
                       f->desc->kind == CR_OP_POOL_FWD;
   const int points = linear || f->desc->type != CREMA_F64 ? 2 : 4;
@@ -343,7 +344,10 @@ bool op_problem_gradient(const op_problem *f, const op_gradient *gradient, int i
   b->desc->kind = gradient->backward;
   b->desc->args = read_roles(f, gradient, index, roles);
   if (strchr(gradient->args, 'k')) b->desc->u.index = index;
-  for (int i = 0; i < b->desc->args; ++i) b->desc->arg[i] = f->desc->arg[roles[i].of];
+  for (int i = 0; i < b->desc->args; ++i) {
+    b->desc->arg[i] = f->desc->arg[roles[i].of];
+    if (roles[i].what == 's' && b->desc->arg[i].shape.axes > 0) b->desc->arg[i].shape.axes = 1;
+  }
   if (!make_arrays(b)) return false;
   for (int i = 0; i < b->desc->args; ++i) {
     const int of = roles[i].of;
@@ -353,6 +357,10 @@ bool op_problem_gradient(const op_problem *f, const op_gradient *gradient, int i
     if (roles[i].what == 'v') {
       const double *from = f->out[of] ? f->out[of] : f->in[of];
       memcpy(b->in[i], from, (size_t)count * sizeof *from);
+    } else if (roles[i].what == 's') {
+      const int64_t width = f->desc->arg[of].shape.dim[1];
+      memset(b->in[i], 0, (size_t)count * sizeof(double));
+      for (int64_t k = 0; k < count * width; ++k) b->in[i][k / width] += f->in[of][k];
     } else if (roles[i].what == 'g' || b->in[i]) {
       for (int64_t k = 0; k < count; ++k) b->in[i][k] = draw(b->desc->arg[i].type, rng);
     }

@@ -262,7 +262,7 @@ CR_CLONES static double weighted_logs(int64_t count, const cr_real *weight, cons
   for (int64_t i = 0; i < count; ++i) {
     const cr_real given = cr_get(prob, i);
     const cr_real nats = given < least_probability ? least : cr_ref_log(given);
-    sum -= (double)weight[i] * (double)(weight[i] != 0 ? nats : 0);
+    sum -= (double)(weight[i] != 0 ? weight[i] * nats : 0);
   }
   return sum;
 }

@@ -8,6 +8,9 @@
 #include "device/cpu/label.h"
 #include "device/cpu/ref_type.h"
 
+/* Arguments of the gradient. */
+enum { GAIN = 3, SUMS };
+
 /* What one part of the positions adds. */
 typedef struct nll_part {
   double loss;
@@ -65,11 +68,34 @@ CR_CLONES static void scale_values(int64_t count, cr_real factor, const cr_value
   for (int64_t i = 0; i < count; ++i) cr_put(y, i, factor * cr_get(x, i));
 }
 
+CR_CLONES static void gain_values(int64_t count, cr_real alpha, cr_real sum, const cr_real *gain,
+                                  const cr_value *x, cr_value *y) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) cr_put(y, i, alpha * (sum * cr_get(x, i) - gain[i]));
+}
+
+/* The gradient with weights for pairs of classes, at the position whose class 0 is element `at`. */
+static void gain_gradient(const cr_call *call, const cr_split *s, int64_t label, int64_t at) {
+  const cr_value *prob = cr_as_values(call->buffer, 0) + at;
+  const cr_real *gain = cr_as_reals(call->buffer, GAIN) + label * s->channels;
+  const cr_real sum = cr_as_reals(call->buffer, SUMS)[label];
+  const cr_real alpha = (cr_real)call->scalars->alpha;
+  cr_value *diff = cr_as_values(call->buffer, 2) + at;
+  if (s->inner == 1) {
+    gain_values(s->channels, alpha, sum, gain, prob, diff);
+    return;
+  }
+  for (int64_t c = 0; c < s->channels; ++c) {
+    cr_put(diff, c * s->inner, alpha * (sum * cr_get(prob, c * s->inner) - gain[c]));
+  }
+}
+
 /* Positions whose gradient is made at a time. */
 enum { WIDTH = 512 };
 
-/* The gradient at the positions begin ... end - 1 of sample n: alpha times the probability, less 1
- * for the true class; 0 for all classes where the label is ignored. prob and diff may be one. */
+/* The gradient at the positions begin ... end - 1 of sample n: without gain, alpha times the
+ * probability, less 1 for the true class; 0 for all classes where the label is ignored. prob and
+ * diff may be one. */
 static void nll_gradient(const cr_call *call, const cr_split *s, int64_t n, int64_t begin,
                          int64_t end) {
   const int64_t sample = n * s->channels * s->inner;
@@ -77,6 +103,7 @@ static void nll_gradient(const cr_call *call, const cr_split *s, int64_t n, int6
   const cr_real *label = cr_as_reals(call->buffer, 1) + n * s->inner;
   cr_value *diff = cr_as_values(call->buffer, 2) + sample;
   const cr_real alpha = (cr_real)call->scalars->alpha;
+  const bool gains = call->desc->args > GAIN && call->desc->arg[GAIN].shape.axes >= 0;
   int64_t truth[WIDTH];
   cr_real of_truth[WIDTH];
   for (int64_t i = begin; i < end; ++i) {
@@ -85,7 +112,11 @@ static void nll_gradient(const cr_call *call, const cr_split *s, int64_t n, int6
     truth[i - begin] = c;
     of_truth[i - begin] = c < 0 ? 0 : alpha * (cr_get(prob, c * s->inner + i) - 1);
   }
-  if (s->inner == 1) {
+  if (gains) {
+    for (int64_t i = begin; i < end; ++i) {
+      if (truth[i - begin] >= 0) gain_gradient(call, s, truth[i - begin], sample + i);
+    }
+  } else if (s->inner == 1) {
     scale_values(s->channels, alpha, prob, diff);
   } else {
     for (int64_t at = begin; at < begin + s->channels * s->inner; at += s->inner) {
@@ -94,15 +125,15 @@ static void nll_gradient(const cr_call *call, const cr_split *s, int64_t n, int6
   }
   for (int64_t i = begin; i < end; ++i) {
     const int64_t c = truth[i - begin];
-    if (c >= 0) {
+    if (c >= 0 && !gains) {
       cr_put(diff, c * s->inner + i, of_truth[i - begin]);
-    } else {
+    } else if (c < 0) {
       for (int64_t k = 0; k < s->channels; ++k) cr_put(diff, k * s->inner + i, 0);
     }
   }
 }
 
-/* prob, label, diff. */
+/* prob, label, diff, gain, sums. */
 static crema_status nll_bwd(const cr_call *call) {
   if (!call->scalars) return cr_fail(CREMA_E_ARGUMENT, "the loss gradient lacks its factor");
   const cr_split s = cr_op_split(call->desc, 0, 1);

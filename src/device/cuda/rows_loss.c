@@ -77,10 +77,14 @@ static crema_status nll_fwd(const cr_call *call) {
   return add_up(call, CR_DEVICE_FUNCTION_nll_parts, &args, &total);
 }
 
-/* prob, label, diff. */
+/* prob, label, diff, gain, sums. */
 static crema_status nll_bwd(const cr_call *call) {
   cr_loss_args args = label_args(call);
   args.out = cr_cuda_values(call, 2);
+  if (call->desc->args > 3) {
+    args.gain = cr_cuda_f32(call, 3);
+    args.sums = cr_cuda_f32(call, 4);
+  }
   return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_nll_bwd, &args);
 }
 

@@ -59,7 +59,8 @@ static void keep_hardest(annotator_state *s, size_t count, int64_t most) {
   int64_t before = 0;
   if (count == 0) return;
   cr_rank(rank, count);
-  for (size_t i = 0; i < count; ++i) order[i] = (cr_ranked){0, rank[i].label, (int32_t)i};
+  for (size_t i = 0; i < count; ++i)
+    order[i] = (cr_ranked){-(float)rank[i].label, rank[i].label, (int32_t)i};
   cr_rank(order, count);
   for (size_t i = 0; i < count; ++i) {
     before = i > 0 && order[i].label == order[i - 1].label ? before + 1 : 0;

@@ -73,7 +73,7 @@ static bool comes_before(const cr_ranked *a, const cr_ranked *b) {
 }
 
 /* Shell's sort, which needs no memory. */
-void cr_rank(cr_ranked *candidate, size_t count) {
+static void rank_few(cr_ranked *candidate, size_t count) {
   static const size_t gaps[] = {44842, 19930, 8858, 3937, 1750, 701, 301, 132, 57, 23, 10, 4, 1};
   for (size_t g = 0; g < sizeof gaps / sizeof gaps[0]; ++g) {
     for (size_t i = gaps[g]; i < count; ++i) {
@@ -108,6 +108,37 @@ static bool make_bins(const cr_ranked *candidate, size_t count, bins *out) {
   }
   *out = (bins){low, (float)BINS / (high - low)};
   return high > low && isfinite(out->steps) && out->steps > 0;
+}
+
+/* Puts each candidate where its bin belongs, by exchanging it with the one that lies there, and
+ * sorts each bin. */
+static void rank_by_bins(bins b, cr_ranked *candidate, size_t count) {
+  size_t next[BINS], end[BINS] = {0}, sum = 0;
+  for (size_t i = 0; i < count; ++i) ++end[bin_of(b, candidate[i].score)];
+  for (int k = BINS - 1; k >= 0; --k) {
+    next[k] = sum;
+    end[k] = sum += end[k];
+  }
+  for (int k = BINS - 1; k >= 0; --k) {
+    const size_t begin = k + 1 < BINS ? end[k + 1] : 0;
+    while (next[k] < end[k]) {
+      cr_ranked *here = &candidate[next[k]];
+      cr_ranked *there = &candidate[next[bin_of(b, here->score)]++];
+      const cr_ranked held = *here;
+      *here = *there;
+      *there = held;
+    }
+    rank_few(candidate + begin, end[k] - begin);
+  }
+}
+
+/* Fewer are sorted faster without bins. */
+enum { FEW = 512 };
+
+void cr_rank(cr_ranked *candidate, size_t count) {
+  bins b;
+  if (count > FEW && make_bins(candidate, count, &b)) rank_by_bins(b, candidate, count);
+  else rank_few(candidate, count);
 }
 
 /* Moves the candidates of bins from `first` on to the front; returns how many they are. */

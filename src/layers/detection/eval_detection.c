@@ -140,7 +140,8 @@ static crema_status judge(const cr_layer *layer, const values *from, int64_t ima
   const cr_ranked *rank = (const cr_ranked *)(const void *)s->rank.data;
   cr_ranked *order = (cr_ranked *)(void *)s->order.data;
   int64_t at = image * (s->map.classes + 4 * boxes_of(&s->map)) + s->map.classes;
-  for (size_t i = 0; i < kept; ++i) order[i] = (cr_ranked){0, rank[i].label, (int32_t)i};
+  for (size_t i = 0; i < kept; ++i)
+    order[i] = (cr_ranked){-(float)rank[i].label, rank[i].label, (int32_t)i};
   if (kept > 0) cr_rank(order, kept);
   for (size_t i = 0; i < kept; ++i) {
     const cr_ranked one = rank[order[i].index];

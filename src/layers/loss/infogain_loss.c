@@ -9,7 +9,6 @@
  * Example, scores 4 3, label 4, gain 1 1 3 3:
  *   layer { name: "loss" type: "InfogainLoss" bottom: "scores" bottom: "label" bottom: "gain"
  *     top: "loss" } */
-#include <math.h>
 #include <stdlib.h>
 
 #include "core/fail.h"
@@ -18,8 +17,8 @@
 
 typedef struct infogain_state {
   cr_layer_softmax_loss_state loss;
-  cr_layer_op forward, floor, backward_prob, backward;
-  cr_tensor *floored, *diff_prob;
+  cr_layer_op forward, add_rows, backward;
+  cr_tensor *sums;  /* of the rows of the matrix */
   crema_blob *gain; /* from the file; NULL: bottom 2 */
 } infogain_state;
 
@@ -66,31 +65,23 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   return read_gain(layer, param->source);
 }
 
-/* The op raises smaller probabilities to this, too. */
-static const double least_probability = 1e-20;
-
-static crema_status make_ops(cr_layer *layer, const crema_shape *scores, int axis,
-                             const crema_shape *folded) {
+static crema_status make_ops(cr_layer *layer, const crema_shape *folded) {
   infogain_state *s = layer->state;
   const crema_shape labels = cr_shape_2(folded->dim[0], folded->dim[2]), one = cr_shape_1(1);
   const crema_shape gain = cr_shape_2(folded->dim[1], folded->dim[1]);
-  cr_op_desc desc = cr_layer_op_desc(CR_OP_SOFTMAX_BWD);
-  desc.u.axis = axis;
-  CR_TRY(cr_layer_op_make(layer, &s->backward, &desc, 3,
-                          (const crema_shape *[]){scores, scores, scores}));
-  desc = cr_layer_op_desc(CR_OP_UNARY_FWD);
-  desc.u.unary.function = CR_UNARY_CLIP;
-  desc.u.unary.alpha = least_probability;
-  desc.u.unary.beta = INFINITY;
-  CR_TRY(cr_layer_op_make(layer, &s->floor, &desc, 2, (const crema_shape *[]){folded, folded}));
+  const crema_shape sums = cr_shape_1(folded->dim[1]);
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_ROW_REDUCE_FWD);
+  desc.u.rows.reduction = CR_REDUCE_SUM;
+  desc.u.rows.coeff = 1;
+  CR_TRY(cr_layer_op_make(layer, &s->add_rows, &desc, 2, (const crema_shape *[]){&gain, &sums}));
   desc = cr_layer_op_desc(CR_OP_INFOGAIN_FWD);
   desc.u.nll.has_ignore = s->loss.loss.has_ignore;
   desc.u.nll.ignore = s->loss.loss.ignore;
   CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 5,
                           (const crema_shape *[]){folded, &labels, &gain, &one, &one}));
-  desc.kind = CR_OP_INFOGAIN_BWD;
-  return cr_layer_op_make(layer, &s->backward_prob, &desc, 5,
-                          (const crema_shape *[]){folded, &labels, &gain, &one, folded});
+  desc.kind = CR_OP_NLL_BWD;
+  return cr_layer_op_make(layer, &s->backward, &desc, 5,
+                          (const crema_shape *[]){folded, &labels, folded, &gain, &sums});
 }
 
 static crema_blob *gain_of(const cr_layer *layer, crema_blob *const *bottom) {
@@ -112,11 +103,8 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
         layer, CREMA_E_SHAPE, "%lld classes need an infogain matrix of %lld values, found %lld",
         (long long)folded.dim[1], (long long)(folded.dim[1] * folded.dim[1]), (long long)gains);
   }
-  CR_TRY(cr_layer_pass_tensor(layer, &s->floored, cr_layer_arithmetic(layer),
-                              crema_blob_count(bottom[0])));
-  CR_TRY(cr_layer_pass_tensor(layer, &s->diff_prob, cr_layer_arithmetic(layer),
-                              crema_blob_count(bottom[0])));
-  return make_ops(layer, scores, axis, &folded);
+  CR_TRY(cr_layer_tensor(layer, &s->sums, cr_layer_arithmetic(layer), folded.dim[1]));
+  return make_ops(layer, &folded);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
@@ -131,25 +119,20 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   return cr_layer_loss_finish(&s->loss.loss, context, top[0]);
 }
 
-/* d loss / d score c = (p_c sum_k H[label][k] - H[label][c]) weight / divisor, through p. A
- * probability that is 0 as a float would lose its second term on the way: 0 times what was divided
- * by it. */
+/* d loss / d score c = (p_c sum_k H[label][k] - H[label][c]) weight / divisor. */
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
                              const bool *propagate_down, crema_blob *const *bottom) {
   infogain_state *s = layer->state;
-  double divisor = 1;
+  cr_tensor *gain = gain_of(layer, bottom)->data;
+  cr_op_scalars scalars = {0};
   CR_TRY(cr_layer_loss_refuse(layer, propagate_down));
   if (!propagate_down[0]) return CREMA_OK;
-  CR_TRY(cr_layer_loss_divisor(&s->loss.loss, &divisor));
-  cr_op_scalars scalars = {.alpha = 1 / divisor};
-  CR_TRY(cr_layer_op_run(&s->floor, context, (cr_tensor *[]){s->loss.loss.pair.own[2], s->floored},
-                         NULL));
-  CR_TRY(cr_layer_op_run(&s->backward_prob, context,
-                         (cr_tensor *[]){s->floored, bottom[1]->data, gain_of(layer, bottom)->data,
-                                         top[0]->diff, s->diff_prob},
-                         &scalars));
-  return cr_layer_op_run(&s->backward, context,
-                         (cr_tensor *[]){s->floored, s->diff_prob, bottom[0]->diff}, NULL);
+  CR_TRY(cr_layer_loss_factor(&s->loss.loss, top[0], &scalars.alpha));
+  CR_TRY(cr_layer_op_run(&s->add_rows, context, (cr_tensor *[]){gain, s->sums}, NULL));
+  return cr_layer_op_run(
+      &s->backward, context,
+      (cr_tensor *[]){s->loss.loss.pair.own[2], bottom[1]->data, bottom[0]->diff, gain, s->sums},
+      &scalars);
 }
 
 static void destroy(cr_layer *layer) {

@@ -14,6 +14,7 @@ typedef struct cr_loss_args {
   cr_values x;         /* src, prob or scores */
   cr_values label;     /* or targets, or the second of a pair */
   const float *gain;   /* infogain: the matrix, NULL: identity; contrastive: similar */
+  const float *sums;   /* of gain's rows; NULL: 1 */
   const float *factor; /* gradients: one number on the device; NULL: 1 */
   cr_values out;
   int32_t *hit;         /* accuracy, per position: -1 not counted, else 2 * class + hit */
@@ -283,13 +284,15 @@ CR_HD float cr_loss_factor(const cr_loss_args *a) {
   return a->factor != NULL ? a->alpha * a->factor[0] : a->alpha;
 }
 
-/* Element i of (outer, C, inner): alpha * (prob - onehot(label)). */
+/* Element i of (outer, C, inner): alpha * (prob * sums[label] - gain[label]), by default 1 and
+ * onehot(label). */
 CR_HD void cr_nll_bwd_device(const void *args, int64_t i) {
   const cr_loss_args *a = (const cr_loss_args *)args;
   const cr_quotient row = cr_divide(i, a->inner), at = cr_divide(row.whole, a->classes);
   const int64_t truth = cr_loss_class(a, at.whole * a->inner + row.rest);
   const float p = cr_get(a->x, i);
-  cr_put(a->out, i, truth < 0 ? 0 : a->alpha * (at.rest == truth ? p - 1 : p));
+  const float sum = truth >= 0 && a->sums != NULL ? a->sums[truth] : 1;
+  cr_put(a->out, i, truth < 0 ? 0 : a->alpha * (p * sum - cr_gain_of(a, truth, at.rest)));
 }
 
 CR_HD void cr_sigmoid_loss_bwd_device(const void *args, int64_t i) {
