@@ -101,6 +101,7 @@ static uint32_t whole_numbers(const cr_op_desc *d, int i) {
   if (d->kind == CR_OP_UNPOOL_FWD && i == 1) {
     return (uint32_t)(d->arg[2].shape.dim[2] * d->arg[2].shape.dim[3]);
   }
+  if (d->kind == CR_OP_ROI_POOL_FWD && i == 0) return 16;
   const bool flag =
       (d->kind == CR_OP_CONTRASTIVE_FWD && i == 2) || (d->kind == CR_OP_SIGMOID_LOSS_FWD && i == 1);
   return flag ? 2 : 0;
@@ -175,8 +176,7 @@ static void fill(const op_problem *p, int i, cr_mt19937 *rng) {
     /* Scores on both sides of the hinge, none near it. */
     if (d->kind == CR_OP_HINGE_FWD && i == 0) to[k] *= fabs(to[k]) > 0.5 ? 2.5 : 1.5;
     if (stochastic) to[k] = fmax(to[k], 0);
-    if (p->test->ties) to[k] = cr_mt19937_below(rng, 3);
-    const uint32_t whole = whole_numbers(d, i);
+    const uint32_t whole = p->test->ties ? 3 : whole_numbers(d, i);
     if (whole > 0) to[k] = cr_mt19937_below(rng, whole);
     if (d->arg[i].type == CREMA_I32 || d->arg[i].type == CREMA_U8) {
       to[k] = cr_mt19937_below(rng, 256);

@@ -248,8 +248,9 @@ static double pixel(const cr_op_desc *d, const double *map, int64_t plane, int64
   return y < 0 || x < 0 || y >= height || x >= width ? 0 : map[(plane * height + y) * width + x];
 }
 
-/* Each pixel of the map is asked whether it belongs to the part; `frozen`: the choices in out[3]
- * stay. */
+/* Each pixel of the map is asked whether it belongs to the part. The largest values are those of
+ * whole numbers: `frozen`: which of equal ones is the first does not depend on a small difference.
+ */
 static void region_pool(const cr_op_desc *d, double *const *in, double *const *out, bool frozen) {
   const int64_t rows = dim_of(d, 2, 2), columns = dim_of(d, 2, 3), channels = dim_of(d, 0, 1);
   const double scale = (double)d->u.roi.scale;
@@ -261,8 +262,7 @@ static void region_pool(const cr_op_desc *d, double *const *in, double *const *o
     const int64_t parts_of[2] = {columns, rows};
     const int64_t plane =
         (int64_t)roi[0] * channels + (parts ? (c * rows + at[1]) * columns + at[0] : c);
-    double low[2], high[2], sum = 0, area = 0, best = -INFINITY;
-    int64_t which = -1;
+    double low[2], high[2], sum = 0, area = 0, largest = 0, best = -INFINITY;
     for (int k = 0; k < 2; ++k) {
       const double begin = parts ? round(roi[1 + k]) * scale : round(roi[1 + k] * scale);
       const double end = parts ? (round(roi[3 + k]) + 1) * scale : round(roi[3 + k] * scale) + 1;
@@ -277,16 +277,10 @@ static void region_pool(const cr_op_desc *d, double *const *in, double *const *o
       const double value = pixel(d, in[0], plane, y, x);
       sum += value;
       area += 1;
-      if (value > best) which = p, best = value;
+      const double rank = value - (frozen ? 1e-3 * (double)p : 0);
+      if (rank > best) largest = value, best = rank;
     }
-    if (parts) {
-      out[2][i] = area > 0 ? sum / area : 0;
-      continue;
-    }
-    if (!frozen) out[3][i] = (double)which;
-    which = (int64_t)out[3][i];
-    out[2][i] =
-        which < 0 ? 0 : pixel(d, in[0], plane, which / dim_of(d, 0, 3), which % dim_of(d, 0, 3));
+    out[2][i] = !parts ? largest : area > 0 ? sum / area : 0;
   }
 }
 

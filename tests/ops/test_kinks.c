@@ -386,8 +386,7 @@ TEST(all_may_be_dropped) {
 /* ---- regions ---- */
 
 TEST(regions_have_bounds) {
-  float map[12] = {0}, roi[] = {0, 0, 0, 2, 1, 1, 0, 0, 2, 1}, out[2] = {0};
-  int32_t aux[2];
+  float map[12] = {0}, roi[] = {0, 0, 0, 2, 1, 1, 0, 0, 2, 1}, out[2] = {0}, diff[12];
   static const struct {
     int at;
     float value;
@@ -399,9 +398,9 @@ TEST(regions_have_bounds) {
              {9, -2e9f, "region 1 has a side at -2e+09"},
              {7, NAN, "region 1 has a side"}};
   const cr_op_params params = {.roi = {.scale = 1, .ratio = 1}};
-  const char shapes[] = "2 1 2 3; 2 5; 2 1 1 1; 2 1 1 1", three[] = "2 1 2 3; 2 5; 2 1 1 1";
-  const char back[] = "2 1 1 1; 2 5; 2 1 2 3", back_max[] = "2 1 1 1; 2 5; 2 1 1 1; 2 1 2 3";
-  ok(run(&cr_roi_pool_fwd_f32_ref, shapes, &params, (void *[]){map, roi, out, aux}, NULL));
+  const char shapes[] = "2 1 2 3; 2 5; 2 1 1 1", back[] = "2 1 1 1; 2 5; 2 1 2 3";
+  const char back_max[] = "2 1 1 1; 2 5; 2 1 2 3; 2 1 2 3";
+  ok(run(&cr_roi_pool_fwd_f32_ref, shapes, &params, (void *[]){map, roi, out}, NULL));
   for (size_t i = 0; i < sizeof bad / sizeof *bad; ++i) {
     const float good = roi[bad[i].at];
     roi[bad[i].at] = bad[i].value;
@@ -409,11 +408,11 @@ TEST(regions_have_bounds) {
       const cr_kernel *kernel;
       const char *shapes;
       void *memory[4];
-    } rows[] = {{&cr_roi_pool_fwd_f32_ref, shapes, {map, roi, out, aux}},
-                {&cr_roi_pool_bwd_f32_ref, back_max, {out, roi, aux, map}},
-                {&cr_psroi_pool_fwd_f32_ref, three, {map, roi, out}},
+    } rows[] = {{&cr_roi_pool_fwd_f32_ref, shapes, {map, roi, out}},
+                {&cr_roi_pool_bwd_f32_ref, back_max, {out, roi, map, diff}},
+                {&cr_psroi_pool_fwd_f32_ref, shapes, {map, roi, out}},
                 {&cr_psroi_pool_bwd_f32_ref, back, {out, roi, map}},
-                {&cr_roi_align_fwd_f32_ref, three, {map, roi, out}},
+                {&cr_roi_align_fwd_f32_ref, shapes, {map, roi, out}},
                 {&cr_roi_align_bwd_f32_ref, back, {out, roi, map}}};
     for (size_t k = 0; k < sizeof rows / sizeof *rows; ++k) {
       assert_fails(run(rows[k].kernel, rows[k].shapes, &params, rows[k].memory, NULL),
@@ -463,13 +462,29 @@ TEST(regions_of_many_samples) {
   }
 }
 
-/* Indices outside of the plane, as -1 of a part without values, get nothing. */
-TEST(maxima_outside_of_the_plane) {
-  float diff[] = {1, 2, 4}, roi[15] = {0}, map[4] = {9, 9, 9, 9};
-  int32_t aux[] = {-1, 2, 1};
-  ok(run(&cr_roi_pool_bwd_f32_ref, "3 1 1 1; 3 5; 3 1 1 1; 1 1 1 2", &no_params,
-         (void *[]){diff, roi, aux, map}, NULL));
-  assert_near(map, (const float[]){0, 4, 9, 9}, 4);
+/* NaN is a part's largest value where it comes first, and else never. A part of equal values gives
+ * its gradient to the first, a part without values to none. */
+TEST(largest_of_special_values) {
+  static const struct {
+    float map[4], value;
+    int which;
+  } rows[] = {{{NAN, 1, 2, 3}, NAN, 0},
+              {{1, NAN, 2, NAN}, 2, 2},
+              {{-INFINITY, NAN, -INFINITY, -INFINITY}, -INFINITY, 0},
+              {{3, 5, 5, 5}, 5, 1},
+              {{-2, -INFINITY, -1, -1}, -1, 2}};
+  const cr_op_params params = {.roi = {.scale = 1}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    float map[4], roi[] = {0, 0, 0, 1, 1, 0, 5, 5, 6, 6}, out[2], diff[] = {8, 4}, sum[4];
+    memcpy(map, rows[i].map, sizeof map);
+    ok(run(&cr_roi_pool_fwd_f32_ref, "1 1 2 2; 2 5; 2 1 1 1", &params, (void *[]){map, roi, out},
+           NULL));
+    assert_true(isnan(rows[i].value) ? isnan(out[0]) : out[0] == rows[i].value);
+    assert_true(out[1] == 0);
+    ok(run(&cr_roi_pool_bwd_f32_ref, "2 1 1 1; 2 5; 1 1 2 2; 1 1 2 2", &params,
+           (void *[]){diff, roi, map, sum}, NULL));
+    for (int k = 0; k < 4; ++k) assert_true(sum[k] == (k == rows[i].which ? 8 : 0));
+  }
 }
 
 /* ---- rows ---- */
@@ -551,13 +566,16 @@ TEST(shapes_must_fit) {
     const cr_kernel *kernel;
     const char *shapes;
   } rows[] = {
-      {&cr_roi_pool_fwd_f32_ref, "2 3 4 5; 2 5; 2 3 2 2; 2 3 2 2"},
-      {&cr_roi_pool_fwd_f32_ref, "2 3 4 5; 2 4; 2 3 2 2; 2 3 2 2"},
-      {&cr_roi_pool_fwd_f32_ref, "2 3 4 5; 2 5; 3 3 2 2; 3 3 2 2"},
-      {&cr_roi_pool_fwd_f32_ref, "2 3 4 5; 2 5; 2 4 2 2; 2 4 2 2"},
-      {&cr_roi_pool_fwd_f32_ref, "2 3 20; 2 5; 2 3 2 2; 2 3 2 2"},
-      {&cr_roi_pool_fwd_f32_ref, "2 3 4 5; 2 5 1; 2 3 2 2; 2 3 2 2"},
-      {&cr_roi_pool_fwd_f32_ref, "2 3 4 5; 2 5; 2 3 4; 2 3 4"},
+      {&cr_roi_pool_fwd_f32_ref, "2 3 4 5; 2 5; 2 3 2 2"},
+      {&cr_roi_pool_fwd_f32_ref, "2 3 4 5; 2 4; 2 3 2 2"},
+      {&cr_roi_pool_fwd_f32_ref, "2 3 4 5; 2 5; 3 3 2 2"},
+      {&cr_roi_pool_fwd_f32_ref, "2 3 4 5; 2 5; 2 4 2 2"},
+      {&cr_roi_pool_fwd_f32_ref, "2 3 20; 2 5; 2 3 2 2"},
+      {&cr_roi_pool_fwd_f32_ref, "2 3 4 5; 2 5 1; 2 3 2 2"},
+      {&cr_roi_pool_fwd_f32_ref, "2 3 4 5; 2 5; 2 3 4"},
+      {&cr_roi_pool_bwd_f32_ref, "2 3 2 2; 2 5; 2 3 4 5; 2 3 4 5"},
+      {&cr_roi_pool_bwd_f32_ref, "2 3 2 2; 2 5; 2 3 4 4; 2 3 4 5"},
+      {&cr_roi_pool_bwd_f32_ref, "2 3 2 2; 2 5; 2 4 4 5; 2 4 4 5"},
       {&cr_psroi_pool_fwd_f32_ref, "2 12 4 5; 2 5; 2 3 2 2"},
       {&cr_psroi_pool_fwd_f32_ref, "2 3 4 5; 2 5; 2 3 2 2"},
       {&cr_psroi_pool_bwd_f32_ref, "2 3 2 2; 2 5; 2 12 4 5"},

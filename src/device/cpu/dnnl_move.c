@@ -2,8 +2,8 @@
 
 #include <string.h>
 
+#include "core/clones.h"
 #include "core/fail.h"
-#include "device/cpu/clones.h"
 #include "device/cpu/ref.h"
 
 /* Where the values of one side lie. */

@@ -4,7 +4,7 @@
 
 crema_status cr_roi_make(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top,
                          cr_op_kind forward, cr_op_kind backward, const cr_roi_parts *parts,
-                         bool index) {
+                         bool uses_map) {
   cr_roi_state *s = layer->state;
   const crema_shape *map = &bottom[0]->shape, *rois = &bottom[1]->shape;
   char text[128];
@@ -20,27 +20,24 @@ crema_status cr_roi_make(cr_layer *layer, crema_blob *const *bottom, crema_blob 
   const crema_shape regions = cr_shape_2(rois->dim[0], 5);
   const crema_shape to =
       cr_shape(4, (const int64_t[]){rois->dim[0], parts->channels, parts->rows, parts->columns});
-  const crema_shape *last = index ? &to : NULL;
   CR_TRY(crema_shape_check(&to));
   CR_TRY(crema_blob_reshape(top[0], &to));
-  if (index) CR_TRY(cr_layer_tensor(layer, &s->index, CREMA_I32, crema_blob_count(top[0])));
+  s->uses_map = uses_map;
   cr_op_desc desc = cr_layer_op_desc(forward);
   desc.u.roi.scale = parts->scale;
   desc.u.roi.ratio = parts->ratio;
-  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, index ? 4 : 3,
-                          (const crema_shape *[]){map, &regions, &to, last}));
+  CR_TRY(
+      cr_layer_op_make(layer, &s->forward, &desc, 3, (const crema_shape *[]){map, &regions, &to}));
   desc.kind = backward;
-  return cr_layer_op_make(layer, &s->backward, &desc, index ? 4 : 3,
-                          index ? (const crema_shape *[]){&to, &regions, last, map}
-                                : (const crema_shape *[]){&to, &regions, map, NULL});
+  return cr_layer_op_make(layer, &s->backward, &desc, uses_map ? 4 : 3,
+                          (const crema_shape *[]){&to, &regions, map, map});
 }
 
 crema_status cr_roi_forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
   cr_roi_state *s = layer->state;
   return cr_layer_op_run(&s->forward, context,
-                         (cr_tensor *[]){bottom[0]->data, bottom[1]->data, top[0]->data, s->index},
-                         NULL);
+                         (cr_tensor *[]){bottom[0]->data, bottom[1]->data, top[0]->data}, NULL);
 }
 
 crema_status cr_roi_backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
@@ -51,8 +48,8 @@ crema_status cr_roi_backward(cr_layer *layer, crema_context *context, crema_blob
     return cr_layer_fail(layer, CREMA_E_UNSUPPORTED, "regions (bottom 1) have no gradient");
   }
   if (!propagate_down[0]) return CREMA_OK;
-  return cr_layer_op_run(&s->backward, context,
-                         (cr_tensor *[]){top[0]->diff, bottom[1]->data, s->index ? s->index : diff,
-                                         s->index ? diff : NULL},
-                         NULL);
+  return cr_layer_op_run(
+      &s->backward, context,
+      (cr_tensor *[]){top[0]->diff, bottom[1]->data, s->uses_map ? bottom[0]->data : diff, diff},
+      NULL);
 }

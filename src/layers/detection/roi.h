@@ -6,7 +6,7 @@
 
 typedef struct cr_roi_state {
   cr_layer_op forward, backward;
-  cr_tensor *index; /* of the largest values; NULL where there are none */
+  bool uses_map; /* backward reads the values of the map */
 } cr_roi_state;
 
 /* What a region becomes. */
@@ -16,11 +16,11 @@ typedef struct cr_roi_parts {
   int ratio;
 } cr_roi_parts;
 
-/* Checks the map (bottom 0) and the regions (bottom 1), shapes the top and makes the ops; `index`:
- * the ops have an argument for the index of the largest value. */
+/* Checks the map (bottom 0) and the regions (bottom 1), shapes the top and makes the ops;
+ * `uses_map`: the backward op reads the map. */
 crema_status cr_roi_make(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top,
                          cr_op_kind forward, cr_op_kind backward, const cr_roi_parts *parts,
-                         bool index) CREMA_MUST_USE;
+                         bool uses_map) CREMA_MUST_USE;
 
 /* Class functions. */
 cr_layer_forward_fn cr_roi_forward;

@@ -5,7 +5,8 @@
  * Shapes: x (N, C, H, W), regions (R, 5): index of the image, left, top, right, bottom in pixels of
  * the net's input -> y (R, C, pooled_h, pooled_w).
  * Fields: roi_pooling_param.
- * Caffe: as in the forks of Fast R-CNN and in Intel Caffe.
+ * Caffe: as in the forks of Fast R-CNN and in Intel Caffe, which keep the index of each largest
+ * value; here backward finds them again in x.
  * Example, x 1 2 6 6, rois 1 5:
  *   layer { name: "pool" type: "ROIPooling" bottom: "x" bottom: "rois" top: "y"
  *     roi_pooling_param { pooled_h: 2 pooled_w: 2 spatial_scale: 0.0625 } } */
@@ -35,8 +36,15 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   return cr_roi_make(layer, bottom, top, CR_OP_ROI_POOL_FWD, CR_OP_ROI_POOL_BWD, &parts, true);
 }
 
+/* In which backward finds the largest values again. */
+static bool uses_bottom(const cr_layer *layer, int bottom) {
+  (void)layer;
+  return bottom == 0;
+}
+
 const cr_layer_class cr_layer_roi_pooling = {
     CR_LAYER_ROI("ROIPooling"),
+    .uses_bottom = uses_bottom,
     .setup = cr_layer_noop,
     .reshape = reshape,
 };

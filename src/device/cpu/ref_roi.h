@@ -1,0 +1,289 @@
+/* What the pooling of regions of interest shares. A region is five numbers: the index of its image,
+ * then left, top, right and bottom in pixels of the net's input, which u.roi.scale brings to the
+ * map.
+ *
+ * Regions are pooled a block of channels at a time: the block's planes of one image are brought
+ * into lines, one per position with a value of each channel, all regions of the image are pooled
+ * from these, and their results brought back to planes. Windows are found once per region, loops
+ * run over the values of a line, and a gradient is summed by the thread that has the channel, so
+ * that sums have one order. */
+#ifndef CR_DEVICE_CPU_REF_ROI_H
+#define CR_DEVICE_CPU_REF_ROI_H
+
+#include "core/clones.h"
+#include "core/fail.h"
+#include "device/cpu/ref_type.h"
+#include "device/cpu/threads.h"
+
+/* Channels of a block: a cache line. */
+enum { CR_ROI_BLOCK = 64 / (int)sizeof(cr_real), CR_ROI_QUAD = 4 };
+
+/* One position of the channels of a block. */
+typedef struct cr_roi_line {
+  cr_real value[CR_ROI_BLOCK];
+} cr_roi_line;
+
+/* The map (N,C,H,W), the regions (R,5), the result (R,C',h,w). */
+typedef struct cr_roi_extents {
+  int64_t images, channels, height, width;
+  int64_t regions, results, rows, columns;
+} cr_roi_extents;
+
+static inline cr_roi_extents cr_roi_extents_of(const cr_op_desc *desc, int map, int rois,
+                                               int result) {
+  const int64_t *m = desc->arg[map].shape.dim, *r = desc->arg[result].shape.dim;
+  return (cr_roi_extents){m[0], m[1], m[2], m[3], desc->arg[rois].shape.dim[0], r[1], r[2], r[3]};
+}
+
+/* `per_result`: channels of the map for each of the result. */
+static inline crema_status cr_roi_check(const cr_plan *plan, int map, int rois, int result,
+                                        bool parts) {
+  const cr_op_arg *arg = plan->desc->arg;
+  const int64_t *to = arg[result].shape.dim;
+  if (arg[map].shape.axes == 4 && arg[rois].shape.axes == 2 && arg[result].shape.axes == 4 &&
+      arg[rois].shape.dim[1] == 5 && to[0] == arg[rois].shape.dim[0] &&
+      arg[map].shape.dim[1] == (parts ? to[1] * to[2] * to[3] : to[1])) {
+    return CREMA_OK;
+  }
+  return cr_fail(CREMA_E_SHAPE, "%s: shapes of map, regions and result do not fit",
+                 cr_op_kind_name(plan->desc->kind));
+}
+
+static inline crema_status cr_roi_check_images(const cr_roi_extents *e, const cr_real *rois) {
+  for (int64_t r = 0; r < e->regions; ++r) {
+    const cr_real *roi = rois + 5 * r;
+    if (!(roi[0] >= 0 && roi[0] < (cr_real)e->images)) {
+      return cr_fail(CREMA_E_RANGE, "region %lld is of image %g, and there are %lld", (long long)r,
+                     (double)roi[0], (long long)e->images);
+    }
+    for (int i = 1; i < 5; ++i) {
+      if (fabs(roi[i]) <= 1e9) continue;
+      return cr_fail(CREMA_E_RANGE, "region %lld has a side at %g", (long long)r, (double)roi[i]);
+    }
+  }
+  return CREMA_OK;
+}
+
+/* ---- windows ------------------------------------------------------------- */
+
+/* Half open; in rows or columns of the map. */
+typedef struct cr_roi_span {
+  int64_t begin, end;
+} cr_roi_span;
+
+typedef struct cr_roi_window {
+  cr_roi_span y, x;
+} cr_roi_window;
+
+static inline bool cr_roi_is_empty(const cr_roi_window *w) {
+  return w->y.end <= w->y.begin || w->x.end <= w->x.begin;
+}
+
+static inline int64_t cr_roi_cut(int64_t x, int64_t most) {
+  return x < 0 ? 0 : x > most ? most : x;
+}
+
+/* The window with both in it. */
+static inline cr_roi_window cr_roi_unite(cr_roi_window a, cr_roi_window b) {
+  if (cr_roi_is_empty(&a) || cr_roi_is_empty(&b)) return cr_roi_is_empty(&a) ? b : a;
+  return (cr_roi_window){
+      {a.y.begin < b.y.begin ? a.y.begin : b.y.begin, a.y.end > b.y.end ? a.y.end : b.y.end},
+      {a.x.begin < b.x.begin ? a.x.begin : b.x.begin, a.x.end > b.x.end ? a.x.end : b.x.end}};
+}
+
+/* Whole rows in place of most of each: positions then follow each other. */
+static inline cr_roi_window cr_roi_widen(cr_roi_window w, int64_t width) {
+  if (!cr_roi_is_empty(&w) && 2 * (w.x.end - w.x.begin) > width) w.x = (cr_roi_span){0, width};
+  return w;
+}
+
+/* Windows whose sides are `rows` and `columns` spans, in this order. */
+static inline cr_roi_window cr_roi_window_at(const cr_roi_extents *e, const cr_roi_span *spans,
+                                             int64_t row, int64_t column) {
+  return (cr_roi_window){spans[row], spans[e->rows + column]};
+}
+
+/* All that a region whose parts have these sides reads. */
+static inline cr_roi_window cr_roi_reach(const cr_roi_extents *e, const cr_roi_span *spans) {
+  const cr_roi_span *x = spans + e->rows;
+  return (cr_roi_window){{spans[0].begin, spans[e->rows - 1].end},
+                         {x[0].begin, x[e->columns - 1].end}};
+}
+
+/* ---- lines --------------------------------------------------------------- */
+
+typedef cr_real cr_roi_quad __attribute__((vector_size(CR_ROI_QUAD * sizeof(cr_real)),
+                                           aligned(sizeof(cr_real)), may_alias));
+
+/* 4 rows of 4 values, `from_step` apart, to 4 columns of them. */
+CR_INLINE void cr_roi_turn(const cr_real *from, int64_t from_step, cr_real *to, int64_t to_step) {
+  const cr_roi_quad a = *(const cr_roi_quad *)from, b = *(const cr_roi_quad *)(from + from_step),
+                    c = *(const cr_roi_quad *)(from + 2 * from_step),
+                    d = *(const cr_roi_quad *)(from + 3 * from_step);
+  const cr_roi_quad ab = __builtin_shufflevector(a, b, 0, 4, 1, 5),
+                    cd = __builtin_shufflevector(c, d, 0, 4, 1, 5),
+                    ab_rest = __builtin_shufflevector(a, b, 2, 6, 3, 7),
+                    cd_rest = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+  *(cr_roi_quad *)to = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
+  *(cr_roi_quad *)(to + to_step) = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+  *(cr_roi_quad *)(to + 2 * to_step) = __builtin_shufflevector(ab_rest, cd_rest, 0, 1, 4, 5);
+  *(cr_roi_quad *)(to + 3 * to_step) = __builtin_shufflevector(ab_rest, cd_rest, 2, 3, 6, 7);
+}
+
+/* Rows of `width` values at `from` become columns of `height` values at `to`. Whole blocks of both
+ * are worked on before the next, as their cache lines may displace each other. */
+CR_INLINE void cr_roi_transpose(int64_t height, int64_t width, const cr_real *from,
+                                int64_t from_step, cr_real *to, int64_t to_step) {
+  for (int64_t j = 0; j < width; j += CR_ROI_BLOCK) {
+    const int64_t end = width - j < CR_ROI_BLOCK ? width : j + CR_ROI_BLOCK;
+    for (int64_t i = 0; i < height; i += CR_ROI_QUAD) {
+      int64_t k = j;
+      for (; k + CR_ROI_QUAD <= end && i + CR_ROI_QUAD <= height; k += CR_ROI_QUAD) {
+        cr_roi_turn(from + i * from_step + k, from_step, to + k * to_step + i, to_step);
+      }
+      for (; k < end; ++k) {
+        for (int64_t l = i; l < height && l < i + CR_ROI_QUAD; ++l) {
+          to[k * to_step + l] = from[l * from_step + k];
+        }
+      }
+    }
+  }
+}
+
+CR_INLINE void cr_roi_fill(int64_t count, cr_real value, cr_roi_line *to) {
+#pragma omp simd
+  for (int64_t i = 0; i < count * CR_ROI_BLOCK; ++i) to->value[i] = value;
+}
+
+/* A window of the lines of a map as runs of positions that follow each other. */
+typedef struct cr_roi_runs {
+  int64_t first, count, step, length;
+} cr_roi_runs;
+
+static inline cr_roi_runs cr_roi_runs_of(const cr_roi_window *w, int64_t width) {
+  if (cr_roi_is_empty(w)) return (cr_roi_runs){0, 0, 0, 0};
+  const int64_t rows = w->y.end - w->y.begin, columns = w->x.end - w->x.begin;
+  const int64_t first = w->y.begin * width + w->x.begin;
+  if (columns == width) return (cr_roi_runs){first, 1, 0, rows * width};
+  return (cr_roi_runs){first, rows, width, columns};
+}
+
+/* The window of `planes` planes, `step` values apart, to lines. There may be fewer planes than a
+ * line has values: others stay as they are (cr_roi_begin). */
+CR_INLINE void cr_roi_to_lines(const cr_roi_window *w, int64_t width, int64_t planes, int64_t step,
+                               const cr_real *from, cr_roi_line *to) {
+  const cr_roi_runs runs = cr_roi_runs_of(w, width);
+  for (int64_t i = 0, at = runs.first; i < runs.count; ++i, at += runs.step) {
+    cr_roi_transpose(planes, runs.length, from + at, step, to[at].value, CR_ROI_BLOCK);
+  }
+}
+
+static inline void cr_roi_zero_lines(const cr_roi_window *w, int64_t width, cr_roi_line *to) {
+  const cr_roi_runs runs = cr_roi_runs_of(w, width);
+  for (int64_t i = 0, at = runs.first; i < runs.count; ++i, at += runs.step) {
+    memset(to + at, 0, (size_t)runs.length * sizeof *to);
+  }
+}
+
+/* The window's lines to planes of `height` times `width` values; 0 outside of the window. */
+CR_INLINE void cr_roi_to_planes(const cr_roi_window *w, int64_t height, int64_t width,
+                                int64_t planes, int64_t step, const cr_roi_line *from,
+                                cr_real *to) {
+  const cr_roi_runs runs = cr_roi_runs_of(w, width);
+  const int64_t plane = height * width, end = runs.first + runs.length;
+  for (int64_t c = 0; c < planes; ++c) {
+    const int64_t left = runs.count == 1 ? runs.first : plane;
+    memset(to + c * step, 0, (size_t)left * sizeof *to);
+    if (runs.count == 1) memset(to + c * step + end, 0, (size_t)(plane - end) * sizeof *to);
+  }
+  for (int64_t i = 0, at = runs.first; i < runs.count; ++i, at += runs.step) {
+    cr_roi_transpose(runs.length, planes, from[at].value, CR_ROI_BLOCK, to + at, step);
+  }
+}
+
+/* The results of a block, whose planes of `cells` values follow each other in memory, from and to
+ * lines; by way of `copy`, `cells` lines in a near cache. In memory planes are read and written one
+ * after the other, as the processor then foresees which cache lines are next. */
+CR_INLINE void cr_roi_store_result(int64_t cells, int64_t planes, const cr_roi_line *from,
+                                   cr_roi_line *copy, cr_real *to) {
+  cr_roi_transpose(cells, planes, from->value, CR_ROI_BLOCK, copy->value, cells);
+  memcpy(to, copy, (size_t)(planes * cells) * sizeof *to);
+}
+
+CR_INLINE void cr_roi_load_result(int64_t cells, int64_t planes, const cr_real *from,
+                                  cr_roi_line *copy, cr_roi_line *to) {
+  memcpy(copy, from, (size_t)(planes * cells) * sizeof *from);
+  cr_roi_transpose(planes, cells, copy->value, cells, to->value, CR_ROI_BLOCK);
+}
+
+/* A result that is read or written next, `count` values. Its cache lines are asked for a piece at a
+ * time while another one is worked on. */
+typedef struct cr_roi_next {
+  const cr_real *at; /* NULL: there is none */
+  int64_t count;
+} cr_roi_next;
+
+/* Piece `index` of `pieces`. */
+CR_INLINE void cr_roi_ask(const cr_roi_next *next, int64_t index, int64_t pieces) {
+  if (next->at == NULL) return;
+  const int64_t end = next->count * (index + 1) / pieces;
+  for (int64_t i = next->count * index / pieces; i < end; i += CR_ROI_BLOCK) {
+    __builtin_prefetch(next->at + i, 0, 2);
+  }
+}
+
+/* Of region r's successor, in an array of results. */
+CR_INLINE cr_roi_next cr_roi_next_of(const cr_roi_extents *e, int64_t r, int64_t first,
+                                     int64_t planes, const cr_real *results) {
+  const int64_t cells = e->rows * e->columns;
+  if (r + 1 == e->regions) return (cr_roi_next){NULL, 0};
+  return (cr_roi_next){results + ((r + 1) * e->channels + first) * cells, planes * cells};
+}
+
+/* ---- tasks --------------------------------------------------------------- */
+
+static inline int64_t cr_roi_blocks(int64_t channels) {
+  return (channels + CR_ROI_BLOCK - 1) / CR_ROI_BLOCK;
+}
+
+/* Channels of the block that begins with channel `first`. */
+static inline int64_t cr_roi_planes(int64_t channels, int64_t first) {
+  return channels - first < CR_ROI_BLOCK ? channels - first : CR_ROI_BLOCK;
+}
+
+/* The workspace: a table, then `lines` lines for each thread, which work on `tasks` tasks. */
+static inline size_t cr_roi_table_bytes(size_t bytes) {
+  return (bytes + sizeof(cr_roi_line) - 1) / sizeof(cr_roi_line) * sizeof(cr_roi_line);
+}
+
+static inline void cr_roi_need(cr_plan *plan, size_t table, int64_t lines, int64_t tasks) {
+  const int64_t threads = plan->threads > 0 ? plan->threads : cr_cpu_threads_of(plan->context);
+  plan->workspace_bytes =
+      cr_roi_table_bytes(table) +
+      (size_t)lines * sizeof(cr_roi_line) * (size_t)(tasks < threads ? tasks : threads);
+}
+
+/* What has been planned: the lines of `slots` threads. */
+typedef struct cr_roi_slots {
+  int64_t slots, lines;
+  cr_roi_line *line;
+} cr_roi_slots;
+
+static inline cr_roi_slots cr_roi_slots_of(const cr_call *call, size_t table, int64_t lines) {
+  const size_t before = cr_roi_table_bytes(table);
+  cr_roi_slots s = {.lines = lines, .line = (cr_roi_line *)(call->workspace.address + before)};
+  if (lines > 0) {
+    s.slots = (int64_t)((call->plan->workspace_bytes - before) / (size_t)lines / sizeof *s.line);
+  }
+  return s;
+}
+
+/* The lines of a slot. Where the last block has fewer channels than a line, all are set to 0 once:
+ * loops run over whole lines, and are slow where there happen to be tiny numbers. */
+static inline cr_roi_line *cr_roi_begin(const cr_roi_slots *s, int64_t slot, int64_t channels) {
+  cr_roi_line *lines = s->line + slot * s->lines;
+  if (channels % CR_ROI_BLOCK != 0) memset(lines, 0, (size_t)s->lines * sizeof *lines);
+  return lines;
+}
+
+#endif
