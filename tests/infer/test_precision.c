@@ -262,6 +262,59 @@ TEST(a_scale_reads_integers) {
   case_close(&c);
 }
 
+#define TURN_UNIT(name, of)                                                                   \
+  "layer { name: '" name "/cut' type: 'Slice' bottom: '" of "' top: '" name "/l' top: '" name \
+  "/x' }\n"                                                                                   \
+  "layer { name: '" name "/1' type: 'Convolution' bottom: '" name "/x' top: '" name           \
+  "/1'"                                                                                       \
+  " convolution_param { num_output: 24 kernel_size: 1 weight_filler { type: 'msra' } } }\n"   \
+  "layer { name: '" name "/r1' type: 'ReLU' bottom: '" name "/1' top: '" name                 \
+  "/1' }\n"                                                                                   \
+  "layer { name: '" name "/2' type: 'Convolution' bottom: '" name "/1' top: '" name           \
+  "/2'"                                                                                       \
+  " convolution_param { num_output: 24 kernel_size: 3 pad: 1 group: 24"                       \
+  " weight_filler { type: 'msra' } } }\n"                                                     \
+  "layer { name: '" name "/3' type: 'Convolution' bottom: '" name "/2' top: '" name           \
+  "/3'"                                                                                       \
+  " convolution_param { num_output: 24 kernel_size: 1 weight_filler { type: 'msra' } } }\n"   \
+  "layer { name: '" name "/r3' type: 'ReLU' bottom: '" name "/3' top: '" name                 \
+  "/3' }\n"                                                                                   \
+  "layer { name: '" name "/cat' type: 'Concat' bottom: '" name "/l' bottom: '" name           \
+  "/3'"                                                                                       \
+  " top: '" name                                                                              \
+  "/cat' }\n"                                                                                 \
+  "layer { name: '" name "/mix' type: 'ShuffleChannel' bottom: '" name "/cat' top: '" name    \
+  "/y' shuffle_channel_param { group: 2 } }\n"
+
+/* As ShuffleNet v2: halves of channels that take turns stay integers of one scale. */
+static const char turns_text[] =
+    INPUT("x", DIM4(2, 3, 17, 17))
+    "layer { name: 'c' type: 'Convolution' bottom: 'x' top: 'c' convolution_param { num_output: 48"
+    " kernel_size: 3 weight_filler { type: 'msra' } } }\n"
+    "layer { name: 'r' type: 'ReLU' bottom: 'c' top: 'c' }\n" TURN_UNIT("a", "c")
+        TURN_UNIT("b", "a/y")
+    "layer { name: 'e' type: 'Convolution' bottom: 'b/y' top: 'e' convolution_param { num_output: 32"
+    " kernel_size: 1 weight_filler { type: 'msra' } } }\n";
+
+TEST(channels_take_turns_as_integers) {
+  precision_case c;
+  char *told = NULL;
+  case_open(&c, turns_text, 8);
+  calibrate(&c, CR_CALIBRATE_MINMAX);
+  const double found = run(&c, CREMA_PRECISION_INT8, &told);
+  print_message("mean difference of channels that take turns in int8: %.4f of the mean magnitude\n",
+                found);
+  if (!stays(told, found)) {
+    assert_true(found > 1e-4 && found < 0.035);
+    expect(told, "int8: Convolution 'c' from int8 to uint8\n");
+    expect(told, "int8: Convolution 'a/3' from int8 to uint8\n");
+    expect(told, "int8: Convolution 'b/1' from uint8 to uint8\n");
+    expect(told, "int8: Convolution 'e' from uint8 to float\n");
+  }
+  free(told);
+  case_close(&c);
+}
+
 #define NORMALISED(field)                                                                         \
   INPUT("x", DIM4(2, 8, 9, 9))                                                                    \
   "layer { name: 'c' type: 'Convolution' bottom: 'x' top: 'c' convolution_param { num_output: 32" \

@@ -175,6 +175,8 @@ bool op_is_int8(const cr_kernel *kernel) {
     case CR_OP_AVERAGE_INT8:
     case CR_OP_LRN_QUANTIZE: return true;
     case CR_OP_POOL_FWD:
+    case CR_OP_SLICE:
+    case CR_OP_PERMUTE:
     case CR_OP_CONCAT: return kernel->type == CREMA_U8 || kernel->type == CREMA_I8;
     default: return false;
   }

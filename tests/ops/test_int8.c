@@ -71,10 +71,12 @@ static void compare(const problem *p, const op_run *run, const double *found, do
   }
 }
 
-/* Runs every row that is there for the op. */
-static void check_rows(const problem *p, crema_dtype arithmetic, double tolerance) {
+/* Runs every row that is there for the op; what it writes to argument `other` comes to `values`. */
+static void check_rows_with(const problem *p, crema_dtype arithmetic, double tolerance, int other,
+                            double *values) {
   int n = 0;
   double *out[OP_MAX_ARGS] = {NULL};
+  if (values != NULL) out[other] = values;
   p->desc->type = arithmetic;
   out[p->result] = calloc((size_t)op_count(&p->desc->arg[p->result].shape) + 1, sizeof(double));
   assert_non_null(out[p->result]);
@@ -96,6 +98,10 @@ static void check_rows(const problem *p, crema_dtype arithmetic, double toleranc
     }
   }
   free(out[p->result]);
+}
+
+static void check_rows(const problem *p, crema_dtype arithmetic, double tolerance) {
+  check_rows_with(p, arithmetic, tolerance, 0, NULL);
 }
 
 static double apply_posts(const cr_op_desc *desc, double x, double addend) {
@@ -457,6 +463,60 @@ static void check_concat(crema_dtype type, cr_mt19937 *rng) {
   problem_free(&p);
 }
 
+/* Two samples of `parts` parts of 8 channels. */
+static void check_slice(crema_dtype type, cr_mt19937 *rng) {
+  cr_op_desc desc = op_blank(CR_OP_SLICE, CREMA_F32);
+  const crema_shape part = cr_shape_4(2, 8, 3, 5), whole = cr_shape_4(2, 16, 3, 5);
+  double *second = calloc(2 * 8 * 15, sizeof *second);
+  assert_non_null(second);
+  desc.u.axis = 1;
+  /* Each of the two results in turn is compared. */
+  for (int k = 0; k < 2; ++k) {
+    problem p = {.result = 1 + k};
+    ok(cr_op_describe(&desc, 3, (const crema_shape *[]){&whole, &part, &part}, NULL, &p.desc));
+    for (int i = 0; i < 3; ++i) p.desc->arg[i].type = type;
+    problem_fill(&p, rng);
+    for (int64_t i = 0; i < 2 * 8 * 15; ++i) {
+      p.value[1 + k][i] = p.value[0][(i / (8 * 15) * 16 + k * 8) * 15 + i % (8 * 15)];
+    }
+    check_rows_with(&p, type, 0, 2 - k, second);
+    problem_free(&p);
+  }
+  free(second);
+}
+
+TEST(slicing_stays_in_integers) {
+  cr_mt19937 rng;
+  cr_mt19937_seed(&rng, seed);
+  check_slice(CREMA_U8, &rng);
+  check_slice(CREMA_I8, &rng);
+}
+
+/* Channels of groups that take turns. */
+static void check_shuffle(crema_dtype type, int64_t groups, int64_t width, cr_mt19937 *rng) {
+  cr_op_desc desc = op_blank(CR_OP_PERMUTE, CREMA_F32);
+  problem p = {.result = 1};
+  const crema_shape from = cr_shape_4(2, groups, width, 15), to = cr_shape_4(2, width, groups, 15);
+  for (int a = 0; a < 4; ++a) desc.u.order[a] = a == 1 ? 2 : a == 2 ? 1 : a;
+  ok(cr_op_describe(&desc, 2, (const crema_shape *[]){&from, &to}, NULL, &p.desc));
+  for (int i = 0; i < 2; ++i) p.desc->arg[i].type = type;
+  problem_fill(&p, rng);
+  for (int64_t k = 0; k < op_count(&to); ++k) {
+    const int64_t n = k / (width * groups * 15), w = k / (groups * 15) % width, g = k / 15 % groups;
+    p.value[1][k] = p.value[0][((n * groups + g) * width + w) * 15 + k % 15];
+  }
+  check_rows(&p, type, 0);
+  problem_free(&p);
+}
+
+TEST(shuffling_stays_in_integers) {
+  cr_mt19937 rng;
+  cr_mt19937_seed(&rng, seed);
+  check_shuffle(CREMA_U8, 2, 29, &rng);
+  check_shuffle(CREMA_I8, 2, 80, &rng);
+  check_shuffle(CREMA_U8, 3, 8, &rng);
+}
+
 TEST(concatenation_stays_in_integers) {
   cr_mt19937 rng;
   cr_mt19937_seed(&rng, seed);
@@ -483,6 +543,8 @@ int main(void) {
       cmocka_unit_test(pooling_stays_in_integers),
       cmocka_unit_test(averages_of_integers_are_floats),
       cmocka_unit_test(concatenation_stays_in_integers),
+      cmocka_unit_test(slicing_stays_in_integers),
+      cmocka_unit_test(shuffling_stays_in_integers),
       cmocka_unit_test(every_row_was_run),
   };
   return cmocka_run_group_tests_name("int8", tests, NULL, NULL);

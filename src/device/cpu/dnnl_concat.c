@@ -227,19 +227,20 @@ static crema_status run_slice(const cr_call *call) {
 CR_KERNEL(concat_dnnl, CONCAT, .types = CR_DNNL_TYPES, .library = true, .views = true,
           .follows_hints = true, .plan = plan_concat, .run = run_concat, .destroy = destroy_concat);
 
-#define CONCAT_INTEGERS(row, of)                     \
-  const cr_kernel cr_##row = {.name = #row,          \
-                              .op = CR_OP_CONCAT,    \
-                              .type = CREMA_##of,    \
-                              .library = true,       \
-                              .views = true,         \
-                              .follows_hints = true, \
-                              .plan = plan_concat,   \
-                              .run = run_concat,     \
-                              .destroy = destroy_concat}
+#define PARTS_INTEGERS(row, OP, of, ...)                 \
+  const cr_kernel cr_##row = {.name = #row,              \
+                              .op = CR_OP_##OP,          \
+                              .type = CREMA_##of,        \
+                              .library = true,           \
+                              .views = true,             \
+                              .follows_hints = true,     \
+                              .destroy = destroy_concat, \
+                              __VA_ARGS__}
 
-CONCAT_INTEGERS(concat_u8_dnnl, U8);
-CONCAT_INTEGERS(concat_i8_dnnl, I8);
+PARTS_INTEGERS(concat_u8_dnnl, CONCAT, U8, .plan = plan_concat, .run = run_concat);
+PARTS_INTEGERS(concat_i8_dnnl, CONCAT, I8, .plan = plan_concat, .run = run_concat);
+PARTS_INTEGERS(slice_u8_dnnl, SLICE, U8, .plan = plan_slice, .run = run_slice);
+PARTS_INTEGERS(slice_i8_dnnl, SLICE, I8, .plan = plan_slice, .run = run_slice);
 
 CR_KERNEL(slice_dnnl, SLICE, .types = CR_DNNL_TYPES, .library = true, .views = true,
           .follows_hints = true, .plan = plan_slice, .run = run_slice, .destroy = destroy_concat);

@@ -46,7 +46,11 @@
   X(copy_dnnl)             \
   X(concat_dnnl)           \
   X(slice_dnnl)            \
+  X(slice_u8_dnnl)         \
+  X(slice_i8_dnnl)         \
   X(shuffle_dnnl)          \
+  X(shuffle_u8_dnnl)       \
+  X(shuffle_i8_dnnl)       \
   X(affine_fwd_dnnl)       \
   X(quantize_dnnl)         \
   X(affine_int8_dnnl)      \

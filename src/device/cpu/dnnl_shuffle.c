@@ -60,7 +60,7 @@ static crema_status plan(cr_plan *plan) {
   return CREMA_OK;
 }
 
-/* The values of one position, of 32 and of 16 bits. Two groups are a common case. */
+/* The values of one position, of 32, 16 and 8 bits. Two groups are a common case. */
 #define DEFINE_MIX(name, value)                                                         \
   CR_CLONES static void name(int64_t groups, int64_t width, const value *restrict from, \
                              value *restrict to) {                                      \
@@ -77,17 +77,21 @@ static crema_status plan(cr_plan *plan) {
   }
 DEFINE_MIX(mix_words, uint32_t)
 DEFINE_MIX(mix_halves, uint16_t)
+DEFINE_MIX(mix_bytes, uint8_t)
 
 static crema_status run(const cr_call *call) {
   const shuffle *s = call->plan->state;
   const int64_t channels = s->groups * s->width;
-  const void *from = cr_f32(call->buffer, 0);
-  void *to = cr_f32(call->buffer, 1);
+  const void *from = (const void *)call->buffer[0].address;
+  void *to = (void *)call->buffer[1].address;
 #pragma omp parallel for schedule(static) if (s->positions * channels >= PARALLEL_MIN)
   for (int64_t i = 0; i < s->positions; ++i) {
     if (s->size == sizeof(uint32_t)) {
       mix_words(s->groups, s->width, (const uint32_t *)from + i * s->step,
                 (uint32_t *)to + i * channels);
+    } else if (s->size == sizeof(uint8_t)) {
+      mix_bytes(s->groups, s->width, (const uint8_t *)from + i * s->step,
+                (uint8_t *)to + i * channels);
     } else {
       mix_halves(s->groups, s->width, (const uint16_t *)from + i * s->step,
                  (uint16_t *)to + i * channels);
@@ -98,3 +102,17 @@ static crema_status run(const cr_call *call) {
 
 CR_KERNEL(shuffle_dnnl, PERMUTE, .types = CR_DNNL_TYPES, .library = true, .views = true,
           .follows_hints = true, .plan = plan, .run = run, .destroy = destroy);
+
+#define SHUFFLE_INTEGERS(row, of)                    \
+  const cr_kernel cr_##row = {.name = #row,          \
+                              .op = CR_OP_PERMUTE,   \
+                              .type = CREMA_##of,    \
+                              .library = true,       \
+                              .views = true,         \
+                              .follows_hints = true, \
+                              .plan = plan,          \
+                              .run = run,            \
+                              .destroy = destroy}
+
+SHUFFLE_INTEGERS(shuffle_u8_dnnl, U8);
+SHUFFLE_INTEGERS(shuffle_i8_dnnl, I8);

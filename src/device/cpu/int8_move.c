@@ -1,4 +1,5 @@
-/* Pooling and concatenation of integers of 8 bits, and averages of them as floats. */
+/* Pooling, concatenation, slicing and exchange of axes of integers of 8 bits, and averages of them
+ * as floats. */
 #include <math.h>
 #include <string.h>
 
@@ -94,6 +95,42 @@ static crema_status concat(const cr_call *call) {
   return CREMA_OK;
 }
 
+/* src, dst... */
+static crema_status slice(const cr_call *call) {
+  const int axis = call->desc->u.axis;
+  const cr_split all = cr_op_split(call->desc, 0, axis);
+  const char *src = (const char *)call->buffer[0].address;
+  for (int k = 1; k < call->desc->args; ++k) {
+    const int64_t length = cr_op_split(call->desc, k, axis).channels * all.inner;
+    char *dst = (char *)call->buffer[k].address;
+    for (int64_t row = 0; row < all.outer && length > 0 && dst != NULL; ++row) {
+      memcpy(dst + row * length, src + row * all.channels * all.inner, (size_t)length);
+    }
+    src += length;
+  }
+  return CREMA_OK;
+}
+
+/* src, dst: axis a of dst is axis u.order[a] of src. */
+static crema_status permute(const cr_call *call) {
+  const crema_shape *from = &call->desc->arg[0].shape, *to = &call->desc->arg[1].shape;
+  const char *src = (const char *)call->buffer[0].address;
+  char *dst = (char *)call->buffer[1].address;
+  int64_t step[CREMA_MAX_AXES];
+  for (int a = 0; a < to->axes; ++a) {
+    step[a] = crema_shape_count(from, call->desc->u.order[a] + 1, from->axes);
+  }
+  for (int64_t i = 0; i < cr_op_arg_count(call->desc, 1); ++i) {
+    int64_t rest = i, at = 0;
+    for (int a = to->axes - 1; a >= 0; --a) {
+      at += rest % to->dim[a] * step[a];
+      rest /= to->dim[a];
+    }
+    dst[i] = src[at];
+  }
+  return CREMA_OK;
+}
+
 #define INTEGERS(row, OP, of, ...) \
   const cr_kernel cr_##row = {.name = #row, .op = CR_OP_##OP, .type = CREMA_##of, __VA_ARGS__}
 
@@ -103,5 +140,9 @@ INTEGERS(pool_fwd_i8_ref, POOL_FWD, I8, .plan = plan_pool, .run = pool,
          .destroy = cr_pooling_destroy);
 CR_KERNEL(average_int8_ref, AVERAGE_INT8, .plan = plan_average, .run = pool,
           .destroy = cr_pooling_destroy);
+INTEGERS(slice_u8_ref, SLICE, U8, .plan = cr_check_slice, .run = slice);
+INTEGERS(slice_i8_ref, SLICE, I8, .plan = cr_check_slice, .run = slice);
+INTEGERS(permute_u8_ref, PERMUTE, U8, .plan = cr_check_permute, .run = permute);
+INTEGERS(permute_i8_ref, PERMUTE, I8, .plan = cr_check_permute, .run = permute);
 INTEGERS(concat_u8_ref, CONCAT, U8, .plan = cr_check_concat, .run = concat);
 INTEGERS(concat_i8_ref, CONCAT, I8, .plan = cr_check_concat, .run = concat);

@@ -123,6 +123,10 @@
   X(lrn_quantize_ref)      \
   X(pool_fwd_u8_ref)       \
   X(pool_fwd_i8_ref)       \
+  X(slice_u8_ref)          \
+  X(slice_i8_ref)          \
+  X(permute_u8_ref)        \
+  X(permute_i8_ref)        \
   X(concat_u8_ref)         \
   X(concat_i8_ref)
 
