@@ -201,23 +201,9 @@ CR_INLINE void cr_roi_to_planes(const cr_roi_window *w, int64_t height, int64_t 
   }
 }
 
-/* The results of a block, whose planes of `cells` values follow each other in memory, from and to
- * lines; by way of `copy`, `cells` lines in a near cache. In memory planes are read and written one
- * after the other, as the processor then foresees which cache lines are next. */
-CR_INLINE void cr_roi_store_result(int64_t cells, int64_t planes, const cr_roi_line *from,
-                                   cr_roi_line *copy, cr_real *to) {
-  cr_roi_transpose(cells, planes, from->value, CR_ROI_BLOCK, copy->value, cells);
-  memcpy(to, copy, (size_t)(planes * cells) * sizeof *to);
-}
-
-CR_INLINE void cr_roi_load_result(int64_t cells, int64_t planes, const cr_real *from,
-                                  cr_roi_line *copy, cr_roi_line *to) {
-  memcpy(copy, from, (size_t)(planes * cells) * sizeof *from);
-  cr_roi_transpose(planes, cells, copy->value, cells, to->value, CR_ROI_BLOCK);
-}
-
 /* A result that is read or written next, `count` values. Its cache lines are asked for a piece at a
- * time while another one is worked on. */
+ * time while another one is worked on: those of several planes at once, none of which the processor
+ * has seen, it does not foresee. */
 typedef struct cr_roi_next {
   const cr_real *at; /* NULL: there is none */
   int64_t count;

@@ -224,21 +224,22 @@ CR_INLINE void forward_region(const job *j, int64_t r, const cr_roi_next *later,
   }
 }
 
-/* The channels from `first` on of an image. `lines`: for the map, a result twice, two rows. */
+/* The channels from `first` on of an image. `lines`: for the map, a result, two rows. */
 CR_CLONES static void forward_block(const job *j, int64_t image, int64_t first,
                                     cr_roi_line *lines) {
   const cr_roi_extents *e = &j->e;
   const int64_t plane = e->height * e->width, cells = e->rows * e->columns;
   const int64_t planes = cr_roi_planes(e->channels, first);
   const cr_roi_window reach = reach_of(j, image);
-  cr_roi_line *result = lines + plane, *copy = result + cells, *wide = copy + cells;
+  cr_roi_line *result = lines + plane, *wide = result + cells;
   cr_roi_to_lines(&reach, e->width, planes, plane, j->src + (image * e->channels + first) * plane,
                   lines);
   for (int64_t r = 0; r < e->regions; ++r) {
     if (!is_of(j, r, image)) continue;
     const cr_roi_next later = cr_roi_next_of(e, r, first, planes, j->dst);
     forward_region(j, r, &later, lines, wide, result);
-    cr_roi_store_result(cells, planes, result, copy, j->dst + (r * e->channels + first) * cells);
+    cr_roi_transpose(cells, planes, result->value, CR_ROI_BLOCK,
+                     j->dst + (r * e->channels + first) * cells, cells);
   }
 }
 
@@ -280,18 +281,19 @@ CR_INLINE void backward_region(const job *j, int64_t r, const cr_roi_next *later
   }
 }
 
-/* `lines`: for the map's gradient, a result's twice, two rows. */
+/* `lines`: for the map's gradient, a result's, two rows. */
 CR_CLONES static void backward_block(const job *j, int64_t image, int64_t first,
                                      cr_roi_line *lines) {
   const cr_roi_extents *e = &j->e;
   const int64_t plane = e->height * e->width, cells = e->rows * e->columns;
   const int64_t planes = cr_roi_planes(e->channels, first);
   const cr_roi_window reach = reach_of(j, image);
-  cr_roi_line *diff = lines + plane, *copy = diff + cells, *wide = copy + cells;
+  cr_roi_line *diff = lines + plane, *wide = diff + cells;
   cr_roi_zero_lines(&reach, e->width, lines);
   for (int64_t r = 0; r < e->regions; ++r) {
     if (!is_of(j, r, image)) continue;
-    cr_roi_load_result(cells, planes, j->diff_dst + (r * e->channels + first) * cells, copy, diff);
+    cr_roi_transpose(planes, cells, j->diff_dst + (r * e->channels + first) * cells, cells,
+                     diff->value, CR_ROI_BLOCK);
     const cr_roi_next later = cr_roi_next_of(e, r, first, planes, j->diff_dst);
     backward_region(j, r, &later, diff, wide, lines);
   }
@@ -302,7 +304,7 @@ CR_CLONES static void backward_block(const job *j, int64_t image, int64_t first,
 /* ---- kernels ------------------------------------------------------------- */
 
 static int64_t lines_of(const cr_roi_extents *e) {
-  return e->height * e->width + 2 * e->rows * e->columns + 2 * e->columns;
+  return e->height * e->width + e->rows * e->columns + 2 * e->columns;
 }
 
 static int64_t tasks_of(const cr_roi_extents *e) {

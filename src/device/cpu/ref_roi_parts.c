@@ -97,27 +97,29 @@ static double inverse_area(const cr_roi_window *w) {
 
 /* ---- forward ------------------------------------------------------------- */
 
-CR_INLINE void mean_of(const cr_roi_line *map, int64_t width, const cr_roi_window *w,
+/* `lanes`: of a line. */
+CR_INLINE void mean_of(int lanes, const cr_roi_line *map, int64_t width, const cr_roi_window *w,
                        cr_roi_line *out) {
   double sum[CR_ROI_BLOCK];
   const double share = inverse_area(w);
 #pragma omp simd
-  for (int l = 0; l < CR_ROI_BLOCK; ++l) sum[l] = 0;
+  for (int l = 0; l < lanes; ++l) sum[l] = 0;
   for (int64_t i = w->y.begin; i < w->y.end; ++i) {
     for (int64_t j = w->x.begin; j < w->x.end; ++j) {
       const cr_real *value = map[i * width + j].value;
 #pragma omp simd
-      for (int l = 0; l < CR_ROI_BLOCK; ++l) sum[l] += (double)value[l];
+      for (int l = 0; l < lanes; ++l) sum[l] += (double)value[l];
     }
   }
 #pragma omp simd
-  for (int l = 0; l < CR_ROI_BLOCK; ++l) out->value[l] = (cr_real)(sum[l] * share);
+  for (int l = 0; l < lanes; ++l) out->value[l] = (cr_real)(sum[l] * share);
 }
 
 /* `map`: lines for the map, then a row of parts per region. */
 CR_CLONES static void forward_task(const job *j, const task *t, cr_roi_line *map) {
   const cr_roi_extents *e = &j->e;
   const int64_t plane = e->height * e->width, cells = e->rows * e->columns;
+  const bool few = t->planes <= CR_ROI_BLOCK / 2;
   cr_roi_line *mean = map + plane;
   for (int64_t c = 0; c < e->columns; ++c) {
     const cr_roi_window reach = reach_of(j, t, c);
@@ -126,7 +128,8 @@ CR_CLONES static void forward_task(const job *j, const task *t, cr_roi_line *map
       if (!is_of(j, r, t->image)) continue;
       const cr_roi_window w = part_of(j, t, r, c);
       if (cr_roi_is_empty(&w)) cr_roi_fill(1, 0, mean + r * e->columns + c);
-      else mean_of(map, e->width, &w, mean + r * e->columns + c);
+      else if (few) mean_of(CR_ROI_BLOCK / 2, map, e->width, &w, mean + r * e->columns + c);
+      else mean_of(CR_ROI_BLOCK, map, e->width, &w, mean + r * e->columns + c);
     }
   }
   for (int64_t r = 0; r < e->regions; ++r) {
@@ -138,17 +141,17 @@ CR_CLONES static void forward_task(const job *j, const task *t, cr_roi_line *map
 
 /* ---- backward ------------------------------------------------------------ */
 
-CR_INLINE void give(const cr_roi_line *diff, int64_t width, const cr_roi_window *w,
+CR_INLINE void give(int lanes, const cr_roi_line *diff, int64_t width, const cr_roi_window *w,
                     cr_roi_line *sums) {
   const double share = inverse_area(w);
   cr_real part[CR_ROI_BLOCK];
 #pragma omp simd
-  for (int l = 0; l < CR_ROI_BLOCK; ++l) part[l] = (cr_real)((double)diff->value[l] * share);
+  for (int l = 0; l < lanes; ++l) part[l] = (cr_real)((double)diff->value[l] * share);
   for (int64_t i = w->y.begin; i < w->y.end; ++i) {
     for (int64_t j = w->x.begin; j < w->x.end; ++j) {
       cr_real *sum = sums[i * width + j].value;
 #pragma omp simd
-      for (int l = 0; l < CR_ROI_BLOCK; ++l) sum[l] += part[l];
+      for (int l = 0; l < lanes; ++l) sum[l] += part[l];
     }
   }
 }
@@ -157,6 +160,7 @@ CR_INLINE void give(const cr_roi_line *diff, int64_t width, const cr_roi_window 
 CR_CLONES static void backward_task(const job *j, const task *t, cr_roi_line *sums) {
   const cr_roi_extents *e = &j->e;
   const int64_t plane = e->height * e->width, cells = e->rows * e->columns;
+  const bool few = t->planes <= CR_ROI_BLOCK / 2;
   cr_roi_line *diff = sums + plane;
   for (int64_t r = 0; r < e->regions; ++r) {
     if (!is_of(j, r, t->image)) continue;
@@ -169,7 +173,9 @@ CR_CLONES static void backward_task(const job *j, const task *t, cr_roi_line *su
     for (int64_t r = 0; r < e->regions; ++r) {
       if (!is_of(j, r, t->image)) continue;
       const cr_roi_window w = part_of(j, t, r, c);
-      if (!cr_roi_is_empty(&w)) give(diff + r * e->columns + c, e->width, &w, sums);
+      if (cr_roi_is_empty(&w)) continue;
+      if (few) give(CR_ROI_BLOCK / 2, diff + r * e->columns + c, e->width, &w, sums);
+      else give(CR_ROI_BLOCK, diff + r * e->columns + c, e->width, &w, sums);
     }
     cr_roi_to_planes(&reach, e->height, e->width, t->planes, cells * plane, sums,
                      j->diff_src + map_at(e, t, c));

@@ -131,18 +131,22 @@ static bool has_nan(const cr_roi_window *w, int64_t width, const cr_roi_line *ma
   return found != 0;
 }
 
+#define LEAST (-(cr_real)INFINITY)
+
 /* ---- forward ------------------------------------------------------------- */
 
 /* best: of each part's columns in one row of the map. */
 CR_INLINE void largest_in_row(const region *g, const cr_roi_line *row, cr_roi_line *best) {
   const int32_t *offset = g->offset;
-  cr_roi_fill(g->e->columns, -(cr_real)INFINITY, best);
   for (int64_t k = 0; k < g->columns; ++k) {
     for (int64_t j = 0; j < g->e->columns; ++j) {
       const cr_real *value = row->value + *offset++;
       cr_real *to = best[j].value;
 #pragma omp simd
-      for (int l = 0; l < CR_ROI_BLOCK; ++l) to[l] = value[l] > to[l] ? value[l] : to[l];
+      for (int l = 0; l < CR_ROI_BLOCK; ++l) {
+        const cr_real before = k == 0 ? LEAST : to[l];
+        to[l] = value[l] > before ? value[l] : before;
+      }
     }
   }
 }
@@ -172,7 +176,7 @@ CR_INLINE void forward_region(const region *g, const cr_roi_next *later, cr_roi_
   for (int64_t i = 0; i < g->e->rows; ++i, out += columns) {
     const cr_roi_span y = g->y[i];
     cr_roi_ask(later, i, g->e->rows);
-    cr_roi_fill(columns, is_empty(&y) ? 0 : -(cr_real)INFINITY, out);
+    cr_roi_fill(columns, is_empty(&y) ? 0 : LEAST, out);
     if (next < y.begin) next = y.begin;
     for (; next < y.end; ++next) {
       largest_in_row(g, g->map + next * g->e->width, best + next % g->rows * columns);
@@ -187,14 +191,14 @@ CR_INLINE void forward_region(const region *g, const cr_roi_next *later, cr_roi_
   }
 }
 
-/* The channels from `first` on of an image. `lines`: for the map, a result twice, the rows. */
+/* The channels from `first` on of an image. `lines`: for the map, a result, the rows. */
 CR_CLONES static void forward_block(const job *j, int64_t image, int64_t first,
                                     cr_roi_line *lines) {
   const cr_roi_extents *e = &j->e;
   const int64_t plane = e->height * e->width, cells = e->rows * e->columns;
   const int64_t planes = cr_roi_planes(e->channels, first);
   const cr_roi_window reach = reach_of(j, image);
-  cr_roi_line *result = lines + plane, *copy = result + cells, *rows = copy + cells;
+  cr_roi_line *result = lines + plane, *rows = result + cells;
   int32_t *offset = (int32_t *)(rows + e->height * e->columns);
   cr_roi_to_lines(&reach, e->width, planes, plane, j->src + (image * e->channels + first) * plane,
                   lines);
@@ -204,7 +208,8 @@ CR_CLONES static void forward_block(const job *j, int64_t image, int64_t first,
     const region g = region_of(j, r, lines, nans, offset);
     const cr_roi_next later = cr_roi_next_of(e, r, first, planes, j->dst);
     forward_region(&g, &later, rows, result);
-    cr_roi_store_result(cells, planes, result, copy, j->dst + (r * e->channels + first) * cells);
+    cr_roi_transpose(cells, planes, result->value, CR_ROI_BLOCK,
+                     j->dst + (r * e->channels + first) * cells, cells);
   }
 }
 
@@ -233,10 +238,16 @@ CR_INLINE number is_larger(cr_real value, cr_real best) {
 
 CR_INLINE void number_in_row(const region *g, const cr_roi_line *row, const places *p) {
   const int32_t *offset = g->offset;
-  cr_roi_fill(g->e->columns, -(cr_real)INFINITY, p->best);
-  cr_roi_fill(g->e->columns, 0, p->given);
-  memset(p->which, 0, (size_t)g->e->columns * sizeof *p->which);
-  for (int64_t k = 0; k < g->columns; ++k) {
+  for (int64_t j = 0; j < g->e->columns && g->columns > 0; ++j) {
+    const cr_real *value = row->value + *offset++;
+#pragma omp simd
+    for (int l = 0; l < CR_ROI_BLOCK; ++l) {
+      p->best[j].value[l] = value[l] > LEAST ? value[l] : LEAST;
+      p->which[j].value[l] = 0;
+      p->given[j].value[l] = 0;
+    }
+  }
+  for (int64_t k = 1; k < g->columns; ++k) {
     for (int64_t j = 0; j < g->e->columns; ++j) {
       const cr_real *value = row->value + *offset++;
       cr_real *best = p->best[j].value;
@@ -248,6 +259,17 @@ CR_INLINE void number_in_row(const region *g, const cr_roi_line *row, const plac
         best[l] = value[l] > best[l] ? value[l] : best[l];
       }
     }
+  }
+}
+
+/* The larger values of two rows, and from which they are. */
+CR_INLINE void number_two(int64_t count, const cr_roi_line *first, const cr_roi_line *second,
+                          cr_roi_line *best, numbers *which) {
+#pragma omp simd
+  for (int64_t i = 0; i < count * CR_ROI_BLOCK; ++i) {
+    const cr_real a = first->value[i], b = second->value[i];
+    which->value[i] = b > a;
+    best->value[i] = b > a ? b : a;
   }
 }
 
@@ -285,6 +307,11 @@ CR_INLINE void add_where(int64_t count, const numbers *which, number n, const cr
   }
 }
 
+CR_INLINE void add_all(int64_t count, const cr_roi_line *diff, cr_roi_line *sum) {
+#pragma omp simd
+  for (int64_t i = 0; i < count * CR_ROI_BLOCK; ++i) sum->value[i] += diff->value[i];
+}
+
 /* From row `i` of parts to the rows of the map. `own`: the row's largest values, and the row of the
  * map that each is in. */
 CR_INLINE void give_to_rows(const region *g, int64_t i, cr_roi_line *diff, const places *p,
@@ -295,9 +322,14 @@ CR_INLINE void give_to_rows(const region *g, int64_t i, cr_roi_line *diff, const
     if (is_empty(&g->x[j])) cr_roi_fill(1, 0, diff + j);
   }
   if (g->has_nan) give_to_nans(g, i, diff, sums);
-  memcpy(own->best, p->best + y.begin % g->rows * columns, (size_t)columns * sizeof *own->best);
-  memset(own->which, 0, (size_t)columns * sizeof *own->which);
-  for (int64_t k = y.begin + 1; k < y.end; ++k) {
+  const int64_t first = y.begin % g->rows * columns;
+  if (y.end - y.begin == 1) {
+    add_all(columns, diff, p->given + first);
+    return;
+  }
+  number_two(columns, p->best + first, p->best + (y.begin + 1) % g->rows * columns, own->best,
+             own->which);
+  for (int64_t k = y.begin + 2; k < y.end; ++k) {
     number_larger(columns, p->best + k % g->rows * columns, (number)(k - y.begin), own->best,
                   own->which);
   }
@@ -342,7 +374,7 @@ CR_INLINE void backward_region(const region *g, const cr_roi_next *later, const 
   }
 }
 
-/* `lines`: for the map, its gradient, a result's twice, the rows. */
+/* `lines`: for the map, its gradient, a result's, the rows. */
 CR_CLONES static void backward_block(const job *j, int64_t image, int64_t first,
                                      cr_roi_line *lines) {
   const cr_roi_extents *e = &j->e;
@@ -350,16 +382,17 @@ CR_CLONES static void backward_block(const job *j, int64_t image, int64_t first,
   const int64_t planes = cr_roi_planes(e->channels, first);
   const int64_t at = (image * e->channels + first) * plane, rows = (e->height + 1) * e->columns;
   const cr_roi_window reach = reach_of(j, image);
-  cr_roi_line *sums = lines + plane, *diff = sums + plane, *copy = diff + cells;
-  const places p = {copy + cells, copy + cells + rows, (numbers *)(copy + cells + 2 * rows)};
-  int32_t *offset = (int32_t *)(copy + cells + 3 * rows);
+  cr_roi_line *sums = lines + plane, *diff = sums + plane, *rest = diff + cells;
+  const places p = {rest, rest + rows, (numbers *)(rest + 2 * rows)};
+  int32_t *offset = (int32_t *)(rest + 3 * rows);
   cr_roi_to_lines(&reach, e->width, planes, plane, j->src + at, lines);
   cr_roi_zero_lines(&reach, e->width, sums);
   const bool nans = has_nan(&reach, e->width, lines);
   for (int64_t r = 0; r < e->regions; ++r) {
     if (!is_of(j, r, image)) continue;
     const region g = region_of(j, r, lines, nans, offset);
-    cr_roi_load_result(cells, planes, j->diff_dst + (r * e->channels + first) * cells, copy, diff);
+    cr_roi_transpose(planes, cells, j->diff_dst + (r * e->channels + first) * cells, cells,
+                     diff->value, CR_ROI_BLOCK);
     const cr_roi_next later = cr_roi_next_of(e, r, first, planes, j->diff_dst);
     backward_region(&g, &later, &p, diff, sums);
   }
@@ -376,7 +409,7 @@ typedef struct needs {
 
 static needs needs_of(const cr_roi_extents *e, bool forward) {
   return (needs){(size_t)(e->regions * (e->rows + e->columns)) * sizeof(cr_roi_span),
-                 (forward ? 1 : 2) * e->height * e->width + 2 * e->rows * e->columns +
+                 (forward ? 1 : 2) * e->height * e->width + e->rows * e->columns +
                      e->width * e->columns / (int64_t)(sizeof(cr_roi_line) / sizeof(int32_t)) + 1 +
                      (forward ? e->height : 3 * (e->height + 1)) * e->columns,
                  e->images * cr_roi_blocks(e->channels)};
