@@ -15,11 +15,9 @@
 #include "core/fail.h"
 #include "layers/common/layer_dropout.h"
 
-/* Dropout itself makes m x / q of x, m being 0 or 1: it works on x - alpha'. */
 typedef struct selu_dropout_state {
   cr_dropout dropout;
-  double gain; /* a q */
-  cr_layer_op before, drop, after, drop_back, scale_back;
+  cr_layer_op forward, backward;
   cr_tensor *mask;
 } selu_dropout_state;
 
@@ -29,66 +27,51 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   selu_dropout_state *s = layer->state;
   const Caffe__DropoutParameter *param = layer->param->dropout_param;
   (void)bottom, (void)top;
-  CR_TRY(cr_dropout_set(layer, &s->dropout, param ? param->dropout_ratio : 0.5f,
-                        param ? param->random_seed : -1));
-  const double q = 1 - (double)s->dropout.ratio;
-  s->gain = q / sqrt(q + low * low * q * (1 - q));
-  return CREMA_OK;
-}
-
-/* beta x + gamma. */
-static crema_status make_line(cr_layer *layer, cr_layer_op *slot, double beta, double gamma,
-                              const crema_shape *shape) {
-  cr_op_desc desc = cr_layer_op_desc(CR_OP_UNARY_FWD);
-  desc.u.unary.function = CR_UNARY_POWER;
-  desc.u.unary.alpha = 1;
-  desc.u.unary.beta = beta;
-  desc.u.unary.gamma = gamma;
-  return cr_layer_op_make(layer, slot, &desc, 2, (const crema_shape *[]){shape, shape});
+  return cr_dropout_set(layer, &s->dropout, param ? param->dropout_ratio : 0.5f,
+                        param ? param->random_seed : -1);
 }
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   selu_dropout_state *s = layer->state;
   const crema_shape *shape = &bottom[0]->shape;
-  const double q = 1 - (double)s->dropout.ratio, a = s->gain / q;
+  const double q = 1 - (double)s->dropout.ratio, a = 1 / sqrt(q + low * low * q * (1 - q));
   bool drops = false;
   CR_TRY(cr_dropout_make(layer, &s->dropout, bottom, top, &drops));
   if (!drops) return CREMA_OK;
   CR_TRY(cr_layer_tensor(layer, &s->mask, CREMA_U8, crema_blob_count(bottom[0])));
-  CR_TRY(make_line(layer, &s->before, 1, -low, shape));
-  CR_TRY(make_line(layer, &s->after, s->gain, a * low - a * (1 - q) * low, shape));
-  CR_TRY(make_line(layer, &s->scale_back, s->gain, 0, shape));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_DROPOUT_FWD);
   desc.u.dropout.ratio = s->dropout.ratio;
-  CR_TRY(cr_layer_op_make(layer, &s->drop, &desc, 3, (const crema_shape *[]){shape, shape, shape}));
+  desc.u.dropout.line = true;
+  desc.u.dropout.gain = a;
+  desc.u.dropout.shift = -a * (1 - q) * low;
+  desc.u.dropout.dropped = a * low + desc.u.dropout.shift;
+  CR_TRY(
+      cr_layer_op_make(layer, &s->forward, &desc, 3, (const crema_shape *[]){shape, shape, shape}));
   desc.kind = CR_OP_DROPOUT_BWD;
-  return cr_layer_op_make(layer, &s->drop_back, &desc, 3,
+  return cr_layer_op_make(layer, &s->backward, &desc, 3,
                           (const crema_shape *[]){shape, shape, shape});
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
   selu_dropout_state *s = layer->state;
-  cr_tensor *x = bottom[0]->data, *y = top[0]->data;
   if (layer->phase == CAFFE__PHASE__TEST) {
     return cr_dropout_forward(&s->dropout, context, bottom, top);
   }
   cr_op_scalars scalars = {.seed = layer->key, .counter = layer->pass};
-  CR_TRY(cr_layer_op_run(&s->before, context, (cr_tensor *[]){x, y}, NULL));
-  CR_TRY(cr_layer_op_run(&s->drop, context, (cr_tensor *[]){y, y, s->mask}, &scalars));
-  return cr_layer_op_run(&s->after, context, (cr_tensor *[]){y, y}, NULL);
+  return cr_layer_op_run(&s->forward, context,
+                         (cr_tensor *[]){bottom[0]->data, top[0]->data, s->mask}, &scalars);
 }
 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
                              const bool *propagate_down, crema_blob *const *bottom) {
   selu_dropout_state *s = layer->state;
-  cr_tensor *dy = top[0]->diff, *dx = bottom[0]->diff;
   if (!propagate_down[0]) return CREMA_OK;
   if (layer->phase == CAFFE__PHASE__TEST) {
     return cr_dropout_backward(&s->dropout, context, top, bottom);
   }
-  CR_TRY(cr_layer_op_run(&s->drop_back, context, (cr_tensor *[]){dy, s->mask, dx}, NULL));
-  return cr_layer_op_run(&s->scale_back, context, (cr_tensor *[]){dx, dx}, NULL);
+  return cr_layer_op_run(&s->backward, context,
+                         (cr_tensor *[]){top[0]->diff, s->mask, bottom[0]->diff}, NULL);
 }
 
 static cr_values preserves(const cr_layer *layer) {

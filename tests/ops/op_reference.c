@@ -359,7 +359,12 @@ static void dropout(const cr_op_desc *d, const cr_op_scalars *s, const double *x
     uint32_t word[4];
     cr_philox(s->seed, s->counter, (uint64_t)i / 4, word);
     if (!frozen) out[2][i] = (double)word[i % 4] / 4294967296.0 >= ratio;
-    out[1][i] = out[2][i] != 0 ? x[i] / (1 - ratio) : 0;
+    const bool kept = out[2][i] != 0;
+    if (d->u.dropout.line) {
+      out[1][i] = kept ? d->u.dropout.gain * x[i] + d->u.dropout.shift : d->u.dropout.dropped;
+    } else {
+      out[1][i] = kept ? x[i] / (1 - ratio) : 0;
+    }
   }
 }
 

@@ -137,8 +137,10 @@ typedef union cr_op_params {
     double alpha, beta, gamma;
   } unary;
   struct {
-    float ratio;
-  } dropout; /* share set to zero; the rest is scaled by 1/(1-ratio) */
+    float ratio; /* of the values that are dropped: set to 0; the rest is scaled by 1/(1-ratio) */
+    bool line;   /* instead, those are set to `dropped`, and the rest to gain x + shift */
+    double gain, shift, dropped;
+  } dropout;
   struct {
     bool has_ignore;
     int ignore;

@@ -9,21 +9,42 @@ static cr_real keep_scale(cr_real ratio) {
   return ratio < 1 ? 1 / (1 - ratio) : 0;
 }
 
+/* What becomes of a value: scale x + shift if it is kept (plain: scale x), else `dropped`. */
+typedef struct line {
+  bool plain;
+  cr_real scale, shift, dropped;
+} line;
+
+static line line_of(const cr_op_desc *desc) {
+  const bool plain = !desc->u.dropout.line;
+  if (plain) return (line){.plain = true, .scale = keep_scale(desc->u.dropout.ratio)};
+  return (line){.scale = (cr_real)desc->u.dropout.gain,
+                .shift = (cr_real)desc->u.dropout.shift,
+                .dropped = (cr_real)desc->u.dropout.dropped};
+}
+
 /* Elements that a thread works through at a time. */
 enum { PIECE = 2048 };
 
-CR_CLONES static void keep(int64_t count, const uint32_t *words, uint64_t threshold, cr_real scale,
-                           const cr_value *src, cr_value *dst, uint8_t *mask) {
+CR_INLINE void keep_some(int64_t count, const uint32_t *words, uint64_t threshold, bool plain,
+                         const line *to, const cr_value *src, cr_value *dst, uint8_t *mask) {
   /* Above all words the threshold does not fit in one. */
   const uint32_t least = (uint32_t)threshold;
   const uint8_t possible = threshold <= UINT32_MAX;
+  const cr_real scale = to->scale, shift = to->shift, dropped = plain ? 0 : to->dropped;
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) {
     const uint8_t kept = (words[i] >= least ? 1 : 0) & possible;
-    const cr_real value = cr_get(src, i) * scale;
+    const cr_real value = plain ? cr_get(src, i) * scale : cr_get(src, i) * scale + shift;
     mask[i] = kept;
-    cr_put(dst, i, kept ? value : 0);
+    cr_put(dst, i, kept ? value : dropped);
   }
+}
+
+CR_CLONES static void keep(int64_t count, const uint32_t *words, uint64_t threshold, const line *to,
+                           const cr_value *src, cr_value *dst, uint8_t *mask) {
+  if (to->plain) keep_some(count, words, threshold, true, to, src, dst, mask);
+  else keep_some(count, words, threshold, false, to, src, dst, mask);
 }
 
 CR_CLONES static void keep_gradient(int64_t count, const uint8_t *mask, cr_real scale,
@@ -43,15 +64,14 @@ static crema_status dropout_fwd(const cr_call *call) {
   uint8_t *mask = (uint8_t *)call->buffer[2].address;
   const int64_t count = cr_op_arg_count(call->desc, 0);
   const float ratio = call->desc->u.dropout.ratio;
-  const cr_real scale = keep_scale(ratio);
+  const line to = line_of(call->desc);
   /* The share `ratio` of all 2^32 words lies below. */
   const uint64_t threshold = ratio > 0 ? (uint64_t)((double)ratio * 4294967296.0) : 0;
 #pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN / 4)
   for (int64_t i = 0; i < count; i += PIECE) {
     uint32_t words[PIECE];
     cr_cpu_draw(call->scalars->seed, call->scalars->counter, (uint64_t)i / 4, PIECE / 4, words);
-    keep(count - i < PIECE ? count - i : PIECE, words, threshold, scale, src + i, dst + i,
-         mask + i);
+    keep(count - i < PIECE ? count - i : PIECE, words, threshold, &to, src + i, dst + i, mask + i);
   }
   return CREMA_OK;
 }
@@ -62,7 +82,7 @@ static crema_status dropout_bwd(const cr_call *call) {
   const uint8_t *mask = (const uint8_t *)call->buffer[1].address;
   cr_value *diff_src = cr_as_values(call->buffer, 2);
   const int64_t count = cr_op_arg_count(call->desc, 0);
-  const cr_real scale = keep_scale(call->desc->u.dropout.ratio);
+  const cr_real scale = line_of(call->desc).scale;
 #pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN)
   for (int64_t i = 0; i < count; i += PIECE) {
     keep_gradient(count - i < PIECE ? count - i : PIECE, mask + i, scale, diff_dst + i,

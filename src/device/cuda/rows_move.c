@@ -11,6 +11,12 @@ static float keep_scale(float ratio) {
   return ratio < 1 ? 1 / (1 - ratio) : 0;
 }
 
+/* The device function scales what is kept and no more. */
+static crema_status dropout_plan(cr_plan *plan) {
+  if (!plan->desc->u.dropout.line) return CREMA_OK;
+  return cr_fail(CREMA_E_UNSUPPORTED, "dropout along a line");
+}
+
 /* src, dst, mask. */
 static crema_status dropout_fwd(const cr_call *call) {
   const float ratio = call->desc->u.dropout.ratio;
@@ -231,8 +237,9 @@ static crema_status arg_max(const cr_call *call) {
 }
 
 CR_CUDA_ROW_OF(dropout_fwd_f32_cuda, DROPOUT_FWD, F32, dropout_fwd, true, .types = CR_CUDA_FLOATS,
-               .plan = NULL);
-CR_CUDA_ROW(dropout_bwd_f32_cuda, DROPOUT_BWD, dropout_bwd, .types = CR_CUDA_FLOATS, .plan = NULL);
+               .plan = dropout_plan);
+CR_CUDA_ROW(dropout_bwd_f32_cuda, DROPOUT_BWD, dropout_bwd, .types = CR_CUDA_FLOATS,
+            .plan = dropout_plan);
 CR_CUDA_ROW(concat_f32_cuda, CONCAT, concat, .types = CR_CUDA_FLOATS, .plan = cr_check_concat);
 CR_CUDA_ROW(slice_f32_cuda, SLICE, slice, .types = CR_CUDA_FLOATS, .plan = cr_check_slice);
 CR_CUDA_ROW(crop_fwd_f32_cuda, CROP_FWD, crop_fwd, .types = CR_CUDA_FLOATS, .plan = cr_check_crop);
