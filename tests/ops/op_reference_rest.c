@@ -277,6 +277,7 @@ static void region_pool(const cr_op_desc *d, double *const *in, double *const *o
       const double value = pixel(d, in[0], plane, y, x);
       sum += value;
       area += 1;
+      /* Differences move values by 4e-4 at most: of equal ones the first stays largest. */
       const double rank = value - (frozen ? 1e-3 * (double)p : 0);
       if (rank > best) largest = value, best = rank;
     }

@@ -17,18 +17,8 @@ CR_INLINE cr_roi_span span_of(cr_real low, cr_real high, double scale, int64_t p
   return (cr_roi_span){cr_roi_cut((int64_t)from, extent), cr_roi_cut((int64_t)to, extent)};
 }
 
-/* What all threads read. */
-typedef struct job {
-  cr_roi_extents e;
-  const cr_real *rois, *src;
-  cr_roi_span *spans;
-  cr_real *dst;            /* forward */
-  const cr_real *diff_dst; /* backward */
-  cr_real *diff_src;
-} job;
-
 /* The sides of each region's parts: rows, then columns. */
-CR_CLONES static void fill_spans(const job *j, double scale) {
+CR_CLONES static void fill_spans(const cr_roi_job *j, double scale) {
   const cr_roi_extents *e = &j->e;
   const cr_real *roi = j->rois;
   cr_roi_span *out = j->spans;
@@ -62,17 +52,17 @@ static task task_of(const cr_roi_extents *e, int64_t index) {
   return t;
 }
 
-static bool is_of(const job *j, int64_t region, int64_t image) {
+static bool is_of(const cr_roi_job *j, int64_t region, int64_t image) {
   return (int64_t)j->rois[5 * region] == image;
 }
 
-static cr_roi_window part_of(const job *j, const task *t, int64_t region, int64_t column) {
+static cr_roi_window part_of(const cr_roi_job *j, const task *t, int64_t region, int64_t column) {
   const cr_roi_span *spans = j->spans + region * (j->e.rows + j->e.columns);
   return cr_roi_window_at(&j->e, spans, t->row, column);
 }
 
 /* What the image's regions read for that column of parts. */
-static cr_roi_window reach_of(const job *j, const task *t, int64_t column) {
+static cr_roi_window reach_of(const cr_roi_job *j, const task *t, int64_t column) {
   cr_roi_window all = {{0, 0}, {0, 0}};
   for (int64_t r = 0; r < j->e.regions; ++r) {
     if (is_of(j, r, t->image)) all = cr_roi_unite(all, part_of(j, t, r, column));
@@ -116,7 +106,7 @@ CR_INLINE void mean_of(int lanes, const cr_roi_line *map, int64_t width, const c
 }
 
 /* `map`: lines for the map, then a row of parts per region. */
-CR_CLONES static void forward_task(const job *j, const task *t, cr_roi_line *map) {
+CR_CLONES static void forward_task(const cr_roi_job *j, const task *t, cr_roi_line *map) {
   const cr_roi_extents *e = &j->e;
   const int64_t plane = e->height * e->width, cells = e->rows * e->columns;
   const bool few = t->planes <= CR_ROI_BLOCK / 2;
@@ -157,7 +147,7 @@ CR_INLINE void give(int lanes, const cr_roi_line *diff, int64_t width, const cr_
 }
 
 /* `sums`: as forward. */
-CR_CLONES static void backward_task(const job *j, const task *t, cr_roi_line *sums) {
+CR_CLONES static void backward_task(const cr_roi_job *j, const task *t, cr_roi_line *sums) {
   const cr_roi_extents *e = &j->e;
   const int64_t plane = e->height * e->width, cells = e->rows * e->columns;
   const bool few = t->planes <= CR_ROI_BLOCK / 2;
@@ -206,7 +196,7 @@ static crema_status psroi_pool_bwd_plan(cr_plan *plan) {
   return CREMA_OK;
 }
 
-static crema_status run_tasks(const cr_call *call, job *j, bool forward) {
+static crema_status run_tasks(const cr_call *call, cr_roi_job *j, bool forward) {
   const cr_roi_slots s = cr_roi_slots_of(call, table_bytes(&j->e), lines_of(&j->e));
   const int64_t tasks = tasks_of(&j->e);
   CR_TRY(cr_roi_check_images(&j->e, j->rois));
@@ -226,19 +216,19 @@ static crema_status run_tasks(const cr_call *call, job *j, bool forward) {
 
 /* src, rois, dst. */
 static crema_status psroi_pool_fwd(const cr_call *call) {
-  job j = {.e = cr_roi_extents_of(call->desc, 0, 1, 2),
-           .src = cr_as_reals(call->buffer, 0),
-           .rois = cr_as_reals(call->buffer, 1),
-           .dst = cr_as_reals(call->buffer, 2)};
+  cr_roi_job j = {.e = cr_roi_extents_of(call->desc, 0, 1, 2),
+                  .src = cr_as_reals(call->buffer, 0),
+                  .rois = cr_as_reals(call->buffer, 1),
+                  .dst = cr_as_reals(call->buffer, 2)};
   return run_tasks(call, &j, true);
 }
 
 /* diff_dst, rois, diff_src. */
 static crema_status psroi_pool_bwd(const cr_call *call) {
-  job j = {.e = cr_roi_extents_of(call->desc, 2, 1, 0),
-           .diff_dst = cr_as_reals(call->buffer, 0),
-           .rois = cr_as_reals(call->buffer, 1),
-           .diff_src = cr_as_reals(call->buffer, 2)};
+  cr_roi_job j = {.e = cr_roi_extents_of(call->desc, 2, 1, 0),
+                  .diff_dst = cr_as_reals(call->buffer, 0),
+                  .rois = cr_as_reals(call->buffer, 1),
+                  .diff_src = cr_as_reals(call->buffer, 2)};
   return run_tasks(call, &j, false);
 }
 

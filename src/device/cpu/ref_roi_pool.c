@@ -50,26 +50,16 @@ CR_CLONES static void fill_spans(const cr_roi_extents *e, double scale, const cr
   }
 }
 
-/* What all threads read. */
-typedef struct job {
-  cr_roi_extents e;
-  const cr_real *rois, *src;
-  cr_roi_span *spans;
-  cr_real *dst;            /* forward */
-  const cr_real *diff_dst; /* backward */
-  cr_real *diff_src;
-} job;
-
-static const cr_roi_span *spans_of(const job *j, int64_t region) {
+static const cr_roi_span *spans_of(const cr_roi_job *j, int64_t region) {
   return j->spans + region * (j->e.rows + j->e.columns);
 }
 
-static bool is_of(const job *j, int64_t region, int64_t image) {
+static bool is_of(const cr_roi_job *j, int64_t region, int64_t image) {
   return (int64_t)j->rois[5 * region] == image;
 }
 
 /* What the regions of an image read. */
-static cr_roi_window reach_of(const job *j, int64_t image) {
+static cr_roi_window reach_of(const cr_roi_job *j, int64_t image) {
   cr_roi_window all = {{0, 0}, {0, 0}};
   for (int64_t r = 0; r < j->e.regions; ++r) {
     if (is_of(j, r, image)) all = cr_roi_unite(all, cr_roi_reach(&j->e, spans_of(j, r)));
@@ -103,7 +93,7 @@ CR_INLINE int64_t longest(const cr_roi_span *span, int64_t count) {
 /* All parts are read as if they were as wide as the widest, which the processor can foresee: those
  * that are not have their last column several times, as what is read twice is the largest value
  * once. Those without columns have any one of the map, as nothing comes of it. */
-CR_INLINE region region_of(const job *j, int64_t r, const cr_roi_line *map, bool has_nan,
+CR_INLINE region region_of(const cr_roi_job *j, int64_t r, const cr_roi_line *map, bool has_nan,
                            int32_t *offset) {
   const cr_roi_extents *e = &j->e;
   const cr_roi_span *y = spans_of(j, r), *x = y + e->rows;
@@ -192,7 +182,7 @@ CR_INLINE void forward_region(const region *g, const cr_roi_next *later, cr_roi_
 }
 
 /* The channels from `first` on of an image. `lines`: for the map, a result, the rows. */
-CR_CLONES static void forward_block(const job *j, int64_t image, int64_t first,
+CR_CLONES static void forward_block(const cr_roi_job *j, int64_t image, int64_t first,
                                     cr_roi_line *lines) {
   const cr_roi_extents *e = &j->e;
   const int64_t plane = e->height * e->width, cells = e->rows * e->columns;
@@ -375,7 +365,7 @@ CR_INLINE void backward_region(const region *g, const cr_roi_next *later, const 
 }
 
 /* `lines`: for the map, its gradient, a result's, the rows. */
-CR_CLONES static void backward_block(const job *j, int64_t image, int64_t first,
+CR_CLONES static void backward_block(const cr_roi_job *j, int64_t image, int64_t first,
                                      cr_roi_line *lines) {
   const cr_roi_extents *e = &j->e;
   const int64_t plane = e->height * e->width, cells = e->rows * e->columns;
@@ -431,7 +421,7 @@ static crema_status roi_pool_bwd_plan(cr_plan *plan) {
   return CREMA_OK;
 }
 
-static void run_tasks(const cr_call *call, job *j, const needs *n, bool forward) {
+static void run_tasks(const cr_call *call, cr_roi_job *j, const needs *n, bool forward) {
   const cr_roi_slots s = cr_roi_slots_of(call, n->table, n->lines);
   const int64_t blocks = cr_roi_blocks(j->e.channels);
   j->spans = (cr_roi_span *)call->workspace.address;
@@ -448,10 +438,10 @@ static void run_tasks(const cr_call *call, job *j, const needs *n, bool forward)
 
 /* src, rois, dst. */
 static crema_status roi_pool_fwd(const cr_call *call) {
-  job j = {.e = cr_roi_extents_of(call->desc, 0, 1, 2),
-           .src = cr_as_reals(call->buffer, 0),
-           .rois = cr_as_reals(call->buffer, 1),
-           .dst = cr_as_reals(call->buffer, 2)};
+  cr_roi_job j = {.e = cr_roi_extents_of(call->desc, 0, 1, 2),
+                  .src = cr_as_reals(call->buffer, 0),
+                  .rois = cr_as_reals(call->buffer, 1),
+                  .dst = cr_as_reals(call->buffer, 2)};
   const needs n = needs_of(&j.e, true);
   CR_TRY(cr_roi_check_images(&j.e, j.rois));
   run_tasks(call, &j, &n, true);
@@ -460,11 +450,11 @@ static crema_status roi_pool_fwd(const cr_call *call) {
 
 /* diff_dst, rois, src, diff_src. */
 static crema_status roi_pool_bwd(const cr_call *call) {
-  job j = {.e = cr_roi_extents_of(call->desc, 3, 1, 0),
-           .diff_dst = cr_as_reals(call->buffer, 0),
-           .rois = cr_as_reals(call->buffer, 1),
-           .src = cr_as_reals(call->buffer, 2),
-           .diff_src = cr_as_reals(call->buffer, 3)};
+  cr_roi_job j = {.e = cr_roi_extents_of(call->desc, 3, 1, 0),
+                  .diff_dst = cr_as_reals(call->buffer, 0),
+                  .rois = cr_as_reals(call->buffer, 1),
+                  .src = cr_as_reals(call->buffer, 2),
+                  .diff_src = cr_as_reals(call->buffer, 3)};
   const needs n = needs_of(&j.e, false);
   CR_TRY(cr_roi_check_images(&j.e, j.rois));
   run_tasks(call, &j, &n, false);
