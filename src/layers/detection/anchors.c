@@ -144,7 +144,7 @@ CR_CLONES static double overlap_row(const cr_pixel_matches *m, const cr_pixel_bo
     const double width = right - (xmin[i] > box.at[0] ? xmin[i] : box.at[0]) + 1;
     const double height = bottom - (ymin[i] > box.at[1] ? ymin[i] : box.at[1]) + 1;
     const double shared = width * height, share = shared / (area[i] + own - shared);
-    row[i] = (width > 0) & (height > 0) ? share : 0;
+    row[i] = ((width > 0) & (height > 0)) ? share : 0;
     most = row[i] > most ? row[i] : most;
   }
   return most;
