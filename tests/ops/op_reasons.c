@@ -210,6 +210,10 @@ static bool has_many_channels(const question *q) {
   return q->desc->arg[0].shape.dim[1] > 1024;
 }
 
+static bool is_not_in_blocks(const question *q) {
+  return cr_dnnl_layout_order(q->held[0].layout).kind != CR_DNNL_BLOCKED;
+}
+
 static bool is_not_channels_last(const question *q) {
   return cr_dnnl_layout_order(q->held[0].layout).kind != CR_DNNL_LAST;
 }
@@ -293,9 +297,13 @@ static const reason reasons[] = {
     {"pool_bwd_rows", "dilated or empty windows", has_windows_outside, true},
     {"pool_fwd_rows", "neither 3 columns", is_neither_short_nor_wide, true},
     {"pool_bwd_rows", "neither 3 columns", is_neither_short_nor_wide, true},
+    {"pool_fwd_last", "not maxima over two axes", is_no_maximum_of_planes, true},
+    {"pool_fwd_last", "for a gradient", is_for_a_gradient, true},
+    {"pool_fwd_last", "not held channels-last", is_not_channels_last, true},
     {"pool_fwd_blocked", "dilated or empty windows", has_windows_outside, true},
     {"pool_bwd_blocked", "dilated or empty windows", has_windows_outside, true},
     {"pool_fwd_blocked", "not max pooling", is_no_held_maximum, true},
+    {"pool_fwd_blocked", "not held in blocks of channels", is_not_in_blocks, true},
     {"pool_bwd_blocked", "not max pooling", is_no_held_maximum, true},
     {"pool_fwd_blocked", "not two axes, or a large window", is_no_small_plane, true},
     {"pool_bwd_blocked", "not two axes, or a large window", is_no_small_plane, true},

@@ -98,11 +98,15 @@ static bool exchanges_channels(const cr_op_desc *desc) {
          desc->u.order[2] == 1;
 }
 
-/* The CPU's rows for LRN without a gradient take channels-last, in which integers lie, too. */
+/* The CPU's rows for LRN and maxima without a gradient take channels-last, in which integers lie,
+ * too.
+ */
 static bool is_last(const cr_op_desc *desc) {
   return desc->kind == CR_OP_LRN_QUANTIZE || desc->kind == CR_OP_AFFINE_INT8 ||
          desc->kind == CR_OP_AVERAGE_INT8 ||
-         (desc->kind == CR_OP_LRN_FWD && desc->arg[2].shape.axes < 0);
+         (desc->kind == CR_OP_LRN_FWD && desc->arg[2].shape.axes < 0) ||
+         (desc->kind == CR_OP_POOL_FWD && desc->u.pool.method == CR_POOL_MAX &&
+          desc->arg[2].shape.axes < 0);
 }
 
 /* Blocks of 8 channels for images, whatever the library would choose here, and channels-last where

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "device/cpu/dnnl_rows.h"
 #include "device/device.h"
 #include "dnnl_trial.h"
 
@@ -212,7 +213,7 @@ TRIAL_TEST(test_pool_bwd) {
     ADD_TYPE(&forward, 'W', CREMA_I32, c->n, c->c, c->out, c->out);
     hold(&forward, all_orders[1]);
     trial t;
-    ok(prepare(&t, &forward, dnnl_row(CR_OP_POOL_FWD, 0)));
+    ok(prepare(&t, &forward, &cr_pool_fwd_dnnl));
     execute(&t, &forward);
     for (int max = 0; max < 2; ++max) {
       add_pool(&f, CR_OP_POOL_BWD, c, max ? CR_POOL_MAX : CR_POOL_AVERAGE);

@@ -1,5 +1,6 @@
-/* Max pooling over plain rows against the reference kernel, to the bit: equal values, zeros of both
- * signs, infinities, values that are no numbers, and planes that fill a strip or do not. */
+/* Max pooling over plain rows and over values that are channels-last against the reference kernel,
+ * to the bit: equal values, zeros of both signs, infinities, values that are no numbers, and planes
+ * that fill a strip or do not. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 #include "check.h"
 #include "core/rng.h"
 #include "device/backend/kernel.h"
+#include "device/cpu/dnnl_layout.h"
 #include "device/cpu/dnnl_rows.h"
 #include "device/cpu/ref_rows.h"
 #include "device/device.h"
@@ -45,7 +47,7 @@ typedef struct problem {
   cr_plan plan;
 } problem;
 
-static void prepare(problem *p, const windows_case *w, const cr_kernel *kernel) {
+static void describe(problem *p, const windows_case *w, const cr_kernel *kernel) {
   const bool backward = kernel->op == CR_OP_POOL_BWD;
   const crema_shape in = cr_shape_4(w->n, w->c, w->in[0], w->in[1]);
   const crema_shape out = cr_shape_4(w->n, w->c, out_of(w, 0), out_of(w, 1));
@@ -75,6 +77,10 @@ static void prepare(problem *p, const windows_case *w, const cr_kernel *kernel) 
                       .kernel = kernel,
                       .hint = p->hint,
                       .format = p->format};
+}
+
+static void prepare(problem *p, const windows_case *w, const cr_kernel *kernel) {
+  describe(p, w, kernel);
   ok(kernel->plan(&p->plan));
 }
 
@@ -149,6 +155,87 @@ static void check_case(const windows_case *w, cr_mt19937 *rng, bool odd) {
   finish(&p);
   free(index);
   free(src);
+}
+
+/* ---- channels-last ------------------------------------------------------- */
+
+/* A float whose value `type` has, too. */
+static float fit(crema_dtype type, float value) {
+  uint32_t bits = 0;
+  memcpy(&bits, &value, sizeof bits);
+  if (type == CREMA_BF16) bits &= 0xffff0000u;
+  if (type == CREMA_U8) bits &= 0x7fffffffu;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+static void put(crema_dtype type, float value, int64_t at, void *to) {
+  uint32_t bits = 0;
+  memcpy(&bits, &value, sizeof bits);
+  if (type == CREMA_F32) ((float *)to)[at] = value;
+  if (type == CREMA_BF16) ((uint16_t *)to)[at] = (uint16_t)(bits >> 16);
+  if (type == CREMA_U8) ((uint8_t *)to)[at] = (uint8_t)value;
+  if (type == CREMA_I8) ((int8_t *)to)[at] = (int8_t)value;
+}
+
+/* The values of n planes of c channels, `positions` each, channels-last. */
+static void *turn(crema_dtype type, int64_t n, int64_t c, int64_t positions, const float *value) {
+  void *to = calloc((size_t)(n * c * positions), crema_dtype_size(type));
+  assert_non_null(to);
+  for (int64_t i = 0; i < n * c * positions; ++i) {
+    const int64_t channel = i / positions % c;
+    put(type, value[i], (i / (c * positions) * positions + i % positions) * c + channel, to);
+  }
+  return to;
+}
+
+static void check_last(const windows_case *w, crema_dtype type, const cr_kernel *row,
+                       cr_mt19937 *rng, bool odd) {
+  const int64_t positions = w->in[0] * w->in[1], results = out_of(w, 0) * out_of(w, 1);
+  const int64_t in = w->n * w->c * positions, out = w->n * w->c * results;
+  float *src = malloc((size_t)(in + out) * sizeof *src), *wanted = src + in;
+  assert_non_null(src);
+  fill(rng, odd, in, src);
+  for (int64_t i = 0; i < in; ++i) src[i] = fit(type, src[i]);
+  problem p, want;
+  prepare(&want, w, &cr_pool_fwd_f32_ref);
+  run(&want, src, wanted, NULL, false);
+  describe(&p, w, row);
+  p.desc->type = row->type;
+  p.desc->arg[0].type = p.desc->arg[1].type = p.hint[0].type = type;
+  p.desc->arg[2].shape.axes = -1;
+  ok(cr_dnnl_layout_ordered(cr_cpu_device(), &p.desc->arg[0].shape, type,
+                            (cr_dnnl_order){CR_DNNL_LAST, 1}, &p.hint[0].layout));
+  ok(row->plan(&p.plan));
+  /* One position per plane is the same in plain order. */
+  assert_int_equal(cr_dnnl_layout_order(p.format[1].layout).kind,
+                   results == 1 ? CR_DNNL_PLAIN : CR_DNNL_LAST);
+  void *from = turn(type, w->n, w->c, positions, src);
+  void *to = turn(type, w->n, w->c, results, wanted);
+  void *found = calloc((size_t)out, crema_dtype_size(type));
+  assert_non_null(found);
+  run(&p, from, found, NULL, false);
+  assert_memory_equal(found, to, (size_t)out * crema_dtype_size(type));
+  free(found);
+  free(to);
+  free(from);
+  finish(&p);
+  finish(&want);
+  free(src);
+}
+
+TEST(maxima_of_channels_are_those_of_the_reference_kernel) {
+  cr_mt19937 rng;
+  cr_mt19937_seed(&rng, 1702);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    if (cases[i].c < 2 || cases[i].in[0] < 2) continue; /* in plain order as well */
+    for (int odd = 0; odd < 2; ++odd) {
+      check_last(&cases[i], CREMA_F32, &cr_pool_fwd_last, &rng, odd);
+      check_last(&cases[i], CREMA_BF16, &cr_pool_fwd_last, &rng, odd);
+    }
+    check_last(&cases[i], CREMA_U8, &cr_pool_fwd_u8_last, &rng, false);
+    check_last(&cases[i], CREMA_I8, &cr_pool_fwd_i8_last, &rng, false);
+  }
 }
 
 TEST(maxima_are_those_of_the_reference_kernel) {

@@ -62,17 +62,15 @@ static crema_status set_format(cr_plan *plan, int arg, crema_dtype type, cr_dnnl
   if (shape->axes < 3 || shape->axes > 5 || shape->dim[1] % order.block != 0) {
     return cr_fail(CREMA_E_UNSUPPORTED, "channels do not fill whole blocks");
   }
-  cr_md md = NULL;
-  CR_TRY(cr_dnnl_md_ordered(shape, type, order, &md));
   plan->format[arg].type = type;
-  crema_status status = cr_dnnl_layout(plan->context->device, md, &plan->format[arg].layout);
-  cr_md_destroy(md);
+  CR_TRY(
+      cr_dnnl_layout_ordered(plan->context->device, shape, type, order, &plan->format[arg].layout));
   const cr_layout *held = plan->hint[arg].layout;
   const bool read = plan->desc->kind == CR_OP_SLICE ? arg == 0 : arg < plan->desc->args - 1;
   if (read && cr_dnnl_layout_step(held) > 0 && held->packed == plan->format[arg].layout) {
     plan->format[arg].layout = held;
   }
-  return status;
+  return CREMA_OK;
 }
 
 /* The order that part `p` has in its own memory. */

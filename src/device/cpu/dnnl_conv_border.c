@@ -110,12 +110,9 @@ static crema_status plan_inner(cr_plan *plan, border *b) {
   b->inner_offset = (b->inner.workspace_bytes + 63) / 64 * 64;
   plan->workspace_bytes = b->inner_offset + layout->bytes;
   for (int i = 0; i < DST; ++i) plan->format[i] = b->inner_format[i];
-  cr_md md = NULL;
-  CR_TRY(cr_dnnl_md_ordered(&plan->desc->arg[DST].shape, CREMA_F32, order, &md));
   plan->format[DST].type = CREMA_F32;
-  crema_status status = cr_dnnl_layout(plan->context->device, md, &plan->format[DST].layout);
-  cr_md_destroy(md);
-  return status;
+  return cr_dnnl_layout_ordered(plan->context->device, &plan->desc->arg[DST].shape, CREMA_F32,
+                                order, &plan->format[DST].layout);
 }
 
 static crema_status plan_fwd(cr_plan *plan) {

@@ -251,10 +251,13 @@ bool cr_dnnl_layout_is_opaque(const cr_layout *layout) {
   return node_of(layout)->opaque;
 }
 
-static crema_status make_in(const cr_layout *layout, crema_dtype type, const cr_layout **out) {
+crema_status cr_dnnl_layout_ordered(crema_device *device, const crema_shape *shape,
+                                    crema_dtype type, cr_dnnl_order order, const cr_layout **out) {
   cr_md md = NULL;
-  CR_TRY(cr_dnnl_md_ordered(&layout->shape, type, node_of(layout)->order, &md));
-  crema_status status = cr_dnnl_layout(layout->device, md, out);
+  *out = NULL;
+  if (order.kind == CR_DNNL_PLAIN) return CREMA_OK;
+  CR_TRY(cr_dnnl_md_ordered(shape, type, order, &md));
+  crema_status status = cr_dnnl_layout(device, md, out);
   cr_md_destroy(md);
   return status;
 }
@@ -265,7 +268,11 @@ const cr_layout *cr_dnnl_layout_in(const cr_layout *layout, crema_dtype type) {
   if (node->order.kind == CR_DNNL_OTHER) return NULL;
   const cr_layout *found = atomic_load(&node->in_type[type]);
   if (found != NULL) return found;
-  if (make_in(layout, type, &found) != CREMA_OK || found == NULL) return NULL;
+  if (cr_dnnl_layout_ordered(layout->device, &layout->shape, type, node->order, &found) !=
+          CREMA_OK ||
+      found == NULL) {
+    return NULL;
+  }
   const size_t size = crema_dtype_size(layout->type), other = crema_dtype_size(type);
   if (layout->bytes / size != found->bytes / other) return NULL;
   atomic_store(&node->in_type[type], found);
@@ -294,17 +301,6 @@ static crema_status part_with_gaps(crema_device *device, crema_dtype type, cr_dn
   return status;
 }
 
-static crema_status packed_layout(crema_device *device, crema_dtype type, cr_dnnl_order order,
-                                  const crema_shape *shape, const cr_layout **out) {
-  cr_md md = NULL;
-  *out = NULL;
-  if (order.kind == CR_DNNL_PLAIN) return CREMA_OK;
-  CR_TRY(cr_dnnl_md_ordered(shape, type, order, &md));
-  crema_status status = cr_dnnl_layout(device, md, out);
-  cr_md_destroy(md);
-  return status;
-}
-
 /* The bytes from one index of the part's axis to the next; 0: they differ. */
 static size_t step_of(cr_format format, cr_dnnl_order order, const cr_part *part) {
   const crema_shape *whole = &part->whole;
@@ -330,7 +326,9 @@ bool cr_dnnl_part(cr_format format, const cr_part *part, cr_part_place *out) {
   if (step == 0) return false;
   *out = (cr_part_place){.format.type = format.type, .offset = (size_t)part->at * step};
   const cr_layout *packed = NULL;
-  if (packed_layout(device, format.type, order, &part->shape, &packed) != CREMA_OK) return false;
+  if (cr_dnnl_layout_ordered(device, &part->shape, format.type, order, &packed) != CREMA_OK) {
+    return false;
+  }
   out->format.layout = packed;
   if (order.kind != CR_DNNL_LAST || part->shape.dim[1] == whole->dim[1]) return true;
   return part_with_gaps(device, format.type, order, whole, &part->shape, packed,
@@ -341,7 +339,8 @@ bool cr_dnnl_enlarge(cr_format format, const crema_shape *shape, cr_format *out)
   const cr_dnnl_order order = cr_dnnl_layout_order(format.layout);
   *out = (cr_format){format.type, NULL};
   if (order.kind == CR_DNNL_OTHER) return false;
-  return packed_layout(cr_cpu_device(), format.type, order, shape, &out->layout) == CREMA_OK;
+  return cr_dnnl_layout_ordered(cr_cpu_device(), shape, format.type, order, &out->layout) ==
+         CREMA_OK;
 }
 
 int64_t cr_dnnl_layout_step(const cr_layout *layout) {

@@ -77,6 +77,12 @@ int64_t cr_dnnl_layout_step(const cr_layout *layout);
 crema_status cr_dnnl_md_ordered(const crema_shape *shape, crema_dtype type, cr_dnnl_order order,
                                 cr_md *out) CREMA_MUST_USE;
 
+/* The layout of a tensor of `shape` in `order`; *out is NULL when that is row-major. Errors as
+ * those of cr_dnnl_md_ordered. */
+crema_status cr_dnnl_layout_ordered(crema_device *device, const crema_shape *shape,
+                                    crema_dtype type, cr_dnnl_order order,
+                                    const cr_layout **out) CREMA_MUST_USE;
+
 /* Converts `count` values from one format to another, at least one of them private; pads are filled
  * with zeros. Runs on the calling thread and its OpenMP threads; complete on return. Errors:
  * CREMA_E_INTERNAL when count and layout do not fit, CREMA_E_NO_MEMORY. */

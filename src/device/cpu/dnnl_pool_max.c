@@ -97,12 +97,9 @@ CR_CLONES static void backward_plane(const pool_max *p, const float *diff_dst,
 /* ---- planning ------------------------------------------------------------ */
 
 static crema_status set_format(cr_plan *plan, int arg, crema_dtype type, cr_dnnl_order order) {
-  cr_md md = NULL;
-  CR_TRY(cr_dnnl_md_ordered(&plan->desc->arg[arg].shape, type, order, &md));
   plan->format[arg].type = type;
-  crema_status status = cr_dnnl_layout(plan->context->device, md, &plan->format[arg].layout);
-  cr_md_destroy(md);
-  return status;
+  return cr_dnnl_layout_ordered(plan->context->device, &plan->desc->arg[arg].shape, type, order,
+                                &plan->format[arg].layout);
 }
 
 static crema_status fill_window(const cr_plan *plan, int src, int dst, pool_max *p) {

@@ -16,6 +16,8 @@
   X(ip_bwd_data_dnnl)      \
   X(conv_int8_dnnl)        \
   X(ip_int8_dnnl)          \
+  X(pool_fwd_u8_last)      \
+  X(pool_fwd_i8_last)      \
   X(pool_fwd_u8_dnnl)      \
   X(pool_fwd_i8_dnnl)      \
   X(concat_u8_dnnl)        \
@@ -24,6 +26,7 @@
   X(pool_fwd_blocked)      \
   X(pool_fwd_plain)        \
   X(pool_fwd_rows)         \
+  X(pool_fwd_last)         \
   X(pool_fwd_dnnl)         \
   X(pool_bwd_blocked)      \
   X(pool_bwd_plain)        \
