@@ -30,6 +30,10 @@ const cr_pass cr_passes[] = {
      "saves products in convolutions with windows of 3 x 3 by Winograd's method, where values are "
      "FLOAT",
      cr_pass_winograd},
+    {"parts",
+     "adds up what pointwise convolutions make of the bottoms of a large Concat of two, and pools "
+     "these before it",
+     cr_pass_parts},
     {"slice", "lets what reads a Slice's tops read its bottom, where that can be", cr_pass_slice},
     {"concat", "writes what a Concat puts side by side there from the start, where that can be",
      cr_pass_concat},

@@ -29,7 +29,7 @@ bool cr_pass_reads_before(const cr_graph *graph, int value, int layer);
 
 /* One file each. */
 cr_pass_run cr_pass_train, cr_pass_constants, cr_pass_dead, cr_pass_fold, cr_pass_stride,
-    cr_pass_fuse, cr_pass_bf16, cr_pass_int8, cr_pass_winograd, cr_pass_slice, cr_pass_concat,
-    cr_pass_batch;
+    cr_pass_fuse, cr_pass_bf16, cr_pass_int8, cr_pass_winograd, cr_pass_parts, cr_pass_slice,
+    cr_pass_concat, cr_pass_batch;
 
 #endif

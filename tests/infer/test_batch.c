@@ -59,14 +59,14 @@ TEST(pieces_hold_less_memory) {
   pair p;
   open_pair(branches, &p);
   reopen(&p, 1);
-  set_samples(&p, 72);
+  set_samples(&p, 144);
   const size_t pieces = activations(&p);
   leave_out(&p, "batch");
   reopen(&p, 1);
-  set_samples(&p, 72);
+  set_samples(&p, 144);
   /* Where there is little besides the input, the whole batch's other values were in memory that
    * passes share, which is not counted; so it is with formats for processors without AVX-512. */
-  const size_t input = (size_t)72 * 3 * 64 * 64 * sizeof(float), whole = activations(&p);
+  const size_t input = (size_t)144 * 3 * 64 * 64 * sizeof(float), whole = activations(&p);
   if (4 * whole > 5 * input && 4 * pieces > 3 * whole) fail_msg("%zu of %zu bytes", pieces, whole);
   close_pair(&p);
 }

@@ -230,11 +230,11 @@ TEST(maxima_of_channels_are_those_of_the_reference_kernel) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     if (cases[i].c < 2 || cases[i].in[0] < 2) continue; /* in plain order as well */
     for (int odd = 0; odd < 2; ++odd) {
-      check_last(&cases[i], CREMA_F32, &cr_pool_fwd_last, &rng, odd);
-      check_last(&cases[i], CREMA_BF16, &cr_pool_fwd_last, &rng, odd);
+      check_last(&cases[i], CREMA_F32, &cr_pool_fwd_channels, &rng, odd);
+      check_last(&cases[i], CREMA_BF16, &cr_pool_fwd_channels, &rng, odd);
     }
-    check_last(&cases[i], CREMA_U8, &cr_pool_fwd_u8_last, &rng, false);
-    check_last(&cases[i], CREMA_I8, &cr_pool_fwd_i8_last, &rng, false);
+    check_last(&cases[i], CREMA_U8, &cr_pool_fwd_channels_u8, &rng, false);
+    check_last(&cases[i], CREMA_I8, &cr_pool_fwd_channels_i8, &rng, false);
   }
 }
 

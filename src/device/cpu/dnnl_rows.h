@@ -16,17 +16,17 @@
   X(ip_bwd_data_dnnl)      \
   X(conv_int8_dnnl)        \
   X(ip_int8_dnnl)          \
-  X(pool_fwd_u8_last)      \
-  X(pool_fwd_i8_last)      \
+  X(pool_fwd_channels_u8)  \
+  X(pool_fwd_channels_i8)  \
   X(pool_fwd_u8_dnnl)      \
   X(pool_fwd_i8_dnnl)      \
   X(concat_u8_dnnl)        \
   X(concat_i8_dnnl)        \
   X(ip_bwd_weights_dnnl)   \
+  X(pool_fwd_channels)     \
   X(pool_fwd_blocked)      \
   X(pool_fwd_plain)        \
   X(pool_fwd_rows)         \
-  X(pool_fwd_last)         \
   X(pool_fwd_dnnl)         \
   X(pool_bwd_blocked)      \
   X(pool_bwd_plain)        \

@@ -1,7 +1,7 @@
-/* Max pooling over two axes of tensors that are held channels-last, without a gradient. oneDNN 2.6
- * takes some 16 channels of all positions at a time, which the processor does not foresee: where
- * the values do not lie in the nearest caches, it needs about twice as long. Here all channels of a
- * position are taken before the next one. */
+/* Max pooling over two axes of tensors that are held channels-last or in blocks of channels,
+ * without a gradient. Channels-last, oneDNN 2.6 takes some 16 channels of all positions at a time,
+ * which the processor does not foresee: where the values do not lie in the nearest caches, it needs
+ * about twice as long. Here all channels of a position are taken before the next one. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,9 +13,10 @@
 
 enum { PARALLEL_MIN = 16384 /* values; below, one thread is faster */ };
 
-/* The rows and columns of the input that a window covers, and the steps between them in values. */
+/* `windows` beside each other: the rows and columns of the input that each covers, and the values
+ * from a row to the next and from a window to the next. */
 typedef struct patch {
-  int64_t rows, columns, row, channels;
+  int64_t windows, rows, columns, row, step, channels;
 } patch;
 
 /* ---- values that the processor compares as they are ---------------------- */
@@ -53,10 +54,14 @@ typedef struct patch {
     }                                                                                             \
   }                                                                                               \
                                                                                                   \
-  CR_CLONES static void pool_##name(const void *from, const patch *p, void *to) {                 \
-    if (p->rows == 3 && p->columns == 3) small_patch_##name(from, 3, 3, p, to);                   \
-    else if (p->rows == 2 && p->columns == 2) small_patch_##name(from, 2, 2, p, to);              \
-    else any_patch_##name(from, p, to);                                                           \
+  CR_CLONES static void pool_##name(const void *src, const patch *p, void *dst) {                 \
+    const type *from = src;                                                                       \
+    type *to = dst;                                                                               \
+    for (int64_t i = 0; i < p->windows; ++i, from += p->step, to += p->channels) {                \
+      if (p->rows == 3 && p->columns == 3) small_patch_##name(from, 3, 3, p, to);                 \
+      else if (p->rows == 2 && p->columns == 2) small_patch_##name(from, 2, 2, p, to);            \
+      else any_patch_##name(from, p, to);                                                         \
+    }                                                                                             \
   }
 
 POOL_OF(f32, float)
@@ -125,12 +130,17 @@ CR_INLINE void any_patch_bf16(const uint16_t *restrict from, const patch *p, int
   }
 }
 
-CR_CLONES static void pool_bf16(const void *from, const patch *p, void *to) {
+CR_CLONES static void pool_bf16(const void *src, const patch *p, void *dst) {
   const int64_t pairs = p->channels / 2 * 2;
-  if (p->rows == 3 && p->columns == 3) small_patch_bf16(from, 3, 3, p, to);
-  else if (p->rows == 2 && p->columns == 2) small_patch_bf16(from, 2, 2, p, to);
-  else any_patch_bf16(from, p, 0, to);
-  if (p->rows == p->columns && (p->rows == 2 || p->rows == 3)) any_patch_bf16(from, p, pairs, to);
+  const uint16_t *from = src;
+  uint16_t *to = dst;
+  for (int64_t i = 0; i < p->windows; ++i, from += p->step, to += p->channels) {
+    int64_t done = pairs;
+    if (p->rows == 3 && p->columns == 3) small_patch_bf16(from, 3, 3, p, to);
+    else if (p->rows == 2 && p->columns == 2) small_patch_bf16(from, 2, 2, p, to);
+    else done = 0;
+    if (done < p->channels) any_patch_bf16(from, p, done, to);
+  }
 }
 
 /* ---- planning and running ------------------------------------------------ */
@@ -143,7 +153,7 @@ static bool has_windows_inside(const cr_slide *s) {
   return true;
 }
 
-static crema_status plan_last(cr_plan *plan) {
+static crema_status plan_channels(cr_plan *plan) {
   const cr_op_desc *desc = plan->desc;
   const cr_layout *layout = plan->hint[0].layout;
   crema_dtype type = CREMA_F32;
@@ -152,8 +162,9 @@ static crema_status plan_last(cr_plan *plan) {
     return cr_fail(CREMA_E_UNSUPPORTED, "not maxima over two axes");
   }
   if (!cr_dnnl_absent(plan, 2)) return cr_fail(CREMA_E_UNSUPPORTED, "for a gradient");
-  if (cr_dnnl_layout_order(layout).kind != CR_DNNL_LAST) {
-    return cr_fail(CREMA_E_UNSUPPORTED, "not held channels-last");
+  const cr_dnnl_order_kind order = cr_dnnl_layout_order(layout).kind;
+  if (order != CR_DNNL_LAST && order != CR_DNNL_BLOCKED) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "channels do not lie side by side");
   }
   CR_TRY(cr_pooling_plan(plan, &desc->arg[0].shape, &desc->arg[1].shape));
   if (!has_windows_inside(&((const cr_pooling *)plan->state)->slide)) {
@@ -184,45 +195,57 @@ static int64_t clip_window(const cr_slide *s, int a, int64_t at, int64_t *begin)
   return (end < s->in[a] ? end : s->in[a]) - *begin;
 }
 
-/* Row `i` of the result, over all samples. */
+/* How many windows from the one of column `at` on cover as many columns. */
+static int64_t alike(const cr_slide *s, int64_t at) {
+  int64_t end = (s->in[1] - s->kernel[1] + s->pad[1]) / s->stride[1] + 1;
+  if (end > s->out[1]) end = s->out[1];
+  return at * s->stride[1] >= s->pad[1] && at < end ? end - at : 1;
+}
+
+/* Row `i` of the result, over all planes. */
 static void run_row(const cr_call *call, int64_t channels, int64_t i) {
   const cr_slide *s = &((const cr_pooling *)call->plan->state)->slide;
   const crema_dtype type = call->plan->format[0].type;
   pool_patch *const pool = patch_of(type);
   const int64_t position = channels * (int64_t)crema_dtype_size(type);
-  patch p = {.row = s->in[1] * channels, .channels = channels};
+  patch p = {.row = s->in[1] * channels, .step = s->stride[1] * channels, .channels = channels};
   int64_t y = 0, x = 0;
   p.rows = clip_window(s, 0, i % s->out[0], &y);
   const char *src = (const char *)call->buffer[0].address +
                     (i / s->out[0] * s->in_count + y * s->in[1]) * position;
   char *to = (char *)call->buffer[1].address + i * s->out[1] * position;
-  for (int64_t j = 0; j < s->out[1]; ++j, to += position) {
+  for (int64_t j = 0; j < s->out[1]; j += p.windows) {
     p.columns = clip_window(s, 1, j, &x);
-    pool(src + x * position, &p, to);
+    p.windows = alike(s, j);
+    pool(src + x * position, &p, to + j * position);
   }
 }
 
-static crema_status run_last(const cr_call *call) {
+/* Blocks of channels are planes of so many channels. */
+static crema_status run_channels(const cr_call *call) {
   const cr_slide *s = &((const cr_pooling *)call->plan->state)->slide;
-  const int64_t channels = call->desc->arg[0].shape.dim[1];
-  const int64_t rows = call->desc->arg[0].shape.dim[0] * s->out[0];
+  const crema_shape *shape = &call->desc->arg[0].shape;
+  const cr_dnnl_order order = cr_dnnl_layout_order(call->plan->format[0].layout);
+  const int64_t channels = order.kind == CR_DNNL_LAST ? shape->dim[1] : order.block;
+  const int64_t rows = shape->dim[0] * ((shape->dim[1] + channels - 1) / channels) * s->out[0];
 #pragma omp parallel for schedule(static) if (rows * s->out[1] * channels >= PARALLEL_MIN)
   for (int64_t i = 0; i < rows; ++i) run_row(call, channels, i);
   return CREMA_OK;
 }
 
-#define POOL_LAST(row, of)                           \
+#define POOL_CHANNELS(row, of)                       \
   const cr_kernel cr_##row = {.name = #row,          \
                               .op = CR_OP_POOL_FWD,  \
                               .type = CREMA_##of,    \
                               .library = true,       \
                               .follows_hints = true, \
-                              .plan = plan_last,     \
-                              .run = run_last,       \
+                              .plan = plan_channels, \
+                              .run = run_channels,   \
                               .destroy = cr_pooling_destroy}
 
-POOL_LAST(pool_fwd_u8_last, U8);
-POOL_LAST(pool_fwd_i8_last, I8);
+POOL_CHANNELS(pool_fwd_channels_u8, U8);
+POOL_CHANNELS(pool_fwd_channels_i8, I8);
 
-CR_KERNEL(pool_fwd_last, POOL_FWD, .types = CR_TYPE(F32) | CR_TYPE(BF16), .library = true,
-          .follows_hints = true, .plan = plan_last, .run = run_last, .destroy = cr_pooling_destroy);
+CR_KERNEL(pool_fwd_channels, POOL_FWD, .types = CR_TYPE(F32) | CR_TYPE(BF16), .library = true,
+          .follows_hints = true, .plan = plan_channels, .run = run_channels,
+          .destroy = cr_pooling_destroy);
