@@ -15,27 +15,31 @@ static region region_of(const cr_op_desc *desc) {
                   map->dim[2], map->dim[3], map->dim[2] * map->dim[3]};
 }
 
+/* Of each cell its column, then its row, and the share of the image that a column or row is. */
+static void find_places(const region *r, cr_real *place) {
+  cr_real *unit = place + 2 * r->cells;
+  for (int64_t i = 0; i < r->cells; ++i) {
+    place[i] = (cr_real)(i % r->columns);
+    place[r->cells + i] = (cr_real)(i / r->columns);
+    unit[i] = 1 / (cr_real)r->columns;
+    unit[r->cells + i] = 1 / (cr_real)r->rows;
+  }
+}
+
 /* One anchor of an image: its numbers lie a plane apart, x, y and width, height side by side. */
-CR_CLONES static void make_boxes(const region *r, const cr_value *x, cr_real width, cr_real height,
-                                 cr_real *box) {
+CR_CLONES static void make_boxes(const region *r, const cr_value *x, const cr_real *place,
+                                 const cr_real *bias, cr_real *box) {
   const int64_t cells = r->cells;
-  const cr_real column = 1 / (cr_real)r->columns, one_row = 1 / (cr_real)r->rows;
-  width *= column;
-  height *= one_row;
+  const cr_real *unit = place + 2 * cells;
+  const cr_real width = bias[0] / (cr_real)r->columns, height = bias[1] / (cr_real)r->rows;
 #pragma omp simd
-  for (int64_t i = 0; i < 2 * cells; ++i) box[i] = cr_ref_sigmoid(cr_get(x, i));
+  for (int64_t i = 0; i < 2 * cells; ++i) {
+    box[i] = (place[i] + cr_ref_sigmoid(cr_get(x, i))) * unit[i];
+  }
 #pragma omp simd
   for (int64_t i = 2 * cells; i < 4 * cells; ++i) box[i] = cr_ref_exp(cr_get(x, i));
 #pragma omp simd
   for (int64_t i = 4 * cells; i < 5 * cells; ++i) box[i] = cr_ref_sigmoid(cr_get(x, i));
-  for (int64_t row = 0; row < r->rows; ++row) {
-    cr_real *at = box + row * r->columns;
-#pragma omp simd
-    for (int32_t i = 0; i < (int32_t)r->columns; ++i) {
-      at[i] = ((cr_real)i + at[i]) * column;
-      at[cells + i] = ((cr_real)row + at[cells + i]) * one_row;
-    }
-  }
 #pragma omp simd
   for (int64_t i = 2 * cells; i < 3 * cells; ++i) {
     box[i] *= width;
@@ -43,22 +47,67 @@ CR_CLONES static void make_boxes(const region *r, const cr_value *x, cr_real wid
   }
 }
 
-/* best[cells]: raised to the overlap with an object. */
-CR_CLONES static void raise_overlaps(int64_t cells, const cr_real *box, const cr_real *object,
-                                     cr_real *best) {
-  const cr_real left = object[0] - object[2] / 2, right = object[0] + object[2] / 2;
-  const cr_real top = object[1] - object[3] / 2, bottom = object[1] + object[3] / 2;
-  const cr_real area = object[2] * object[3];
+/* The edges of an object. */
+typedef struct edges {
+  cr_real left, right, top, bottom, area;
+} edges;
+
+/* Some cells' boxes, and their best overlaps so far: the area common over the area of either. */
+typedef struct strip {
+  cr_real left[STRIP], right[STRIP], top[STRIP], bottom[STRIP], area[STRIP];
+  cr_real common[STRIP], either[STRIP];
+} strip;
+
+CR_INLINE void begin_strip(int64_t cells, int64_t count, const cr_real *box, strip *s) {
+  const cr_real *x = box, *y = x + cells, *w = y + cells, *h = w + cells;
 #pragma omp simd
-  for (int64_t i = 0; i < cells; ++i) {
-    const cr_real w = box[2 * cells + i], h = box[3 * cells + i];
-    const cr_real x0 = box[i] - w / 2, x1 = box[i] + w / 2;
-    const cr_real y0 = box[cells + i] - h / 2, y1 = box[cells + i] + h / 2;
-    const cr_real width = (x1 < right ? x1 : right) - (x0 > left ? x0 : left);
-    const cr_real height = (y1 < bottom ? y1 : bottom) - (y0 > top ? y0 : top);
-    const cr_real common = width * height, overlap = common / (w * h + area - common);
-    const bool more = (width > 0) & (height > 0) & (overlap > best[i]);
-    best[i] = more ? overlap : best[i];
+  for (int64_t i = 0; i < count; ++i) {
+    s->left[i] = x[i] - w[i] / 2;
+    s->right[i] = x[i] + w[i] / 2;
+    s->top[i] = y[i] - h[i] / 2;
+    s->bottom[i] = y[i] + h[i] / 2;
+    s->area[i] = w[i] * h[i];
+    s->common[i] = 0;
+    s->either[i] = 1;
+  }
+}
+
+/* Ratios are compared without divisions. */
+CR_INLINE void raise_overlaps(int64_t count, const edges *of, strip *s) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    const cr_real width = (s->right[i] < of->right ? s->right[i] : of->right) -
+                          (s->left[i] > of->left ? s->left[i] : of->left);
+    const cr_real height = (s->bottom[i] < of->bottom ? s->bottom[i] : of->bottom) -
+                           (s->top[i] > of->top ? s->top[i] : of->top);
+    const cr_real common = width * height, either = s->area[i] + of->area - common;
+    const bool more = (width > 0) & (height > 0) & (common * s->either[i] > s->common[i] * either);
+    s->common[i] = more ? common : s->common[i];
+    s->either[i] = more ? either : s->either[i];
+  }
+}
+
+/* Objects of an image: one of them is the first, one the last. */
+typedef struct reach {
+  int64_t begin, end;
+} reach;
+
+/* best[cells]: the best overlaps of boxes with those of the objects of `image`, which are in reach.
+ */
+CR_CLONES static void find_overlaps(int64_t cells, const cr_real *box, const cr_real *object,
+                                    reach of_image, cr_real image, cr_real *best) {
+  strip s;
+  for (int64_t at = 0; at < cells; at += STRIP) {
+    const int64_t count = cells - at < STRIP ? cells - at : STRIP;
+    begin_strip(cells, count, box + at, &s);
+    for (int64_t t = of_image.begin; t < of_image.end; ++t) {
+      const cr_real *o = object + t * NUMBERS, w = o[3], h = o[4];
+      if (o[0] != image) continue;
+      const edges of = {o[1] - w / 2, o[1] + w / 2, o[2] - h / 2, o[2] + h / 2, w * h};
+      raise_overlaps(count, &of, &s);
+    }
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) best[at + i] = s.common[i] / s.either[i];
   }
 }
 
@@ -90,22 +139,26 @@ CR_CLONES static void find_classes(const region *r, int64_t begin, int64_t count
   }
 }
 
+/* In the scratchpad: what find_places says, and the reach of each image's objects. */
+static cr_real *places_of(const cr_call *call) {
+  return cr_as_reals(&call->workspace, 0);
+}
+
+static reach *reaches_of(const cr_call *call, const region *r) {
+  return (reach *)(void *)(places_of(call) + 4 * r->cells);
+}
+
 static void region_plane(const cr_call *call, const region *r, int64_t plane) {
   const cr_value *x = cr_as_values(call->buffer, 0) + plane * (NUMBERS + r->classes) * r->cells;
   const cr_real *bias = cr_as_reals(call->buffer, 1) + plane % r->anchors * 2;
   const cr_real *object = cr_as_reals(call->buffer, 2);
   cr_real *box = cr_as_reals(call->buffer, 3) + plane * NUMBERS * r->cells;
   cr_real *overlap = cr_as_reals(call->buffer, 4), *classes = cr_as_reals(call->buffer, 5);
-  make_boxes(r, x, bias[0], bias[1], box);
+  make_boxes(r, x, places_of(call), bias, box);
   if (overlap != NULL) {
-    const int64_t objects = call->desc->arg[2].shape.dim[0];
-    const cr_real image = (cr_real)(plane / r->anchors);
-    overlap += plane * r->cells;
-    memset(overlap, 0, (size_t)r->cells * sizeof *overlap);
-    for (int64_t t = 0; t < objects; ++t, object += NUMBERS) {
-      if (object[0] != image) continue;
-      raise_overlaps(r->cells, box, object + 1, overlap);
-    }
+    const int64_t image = plane / r->anchors;
+    find_overlaps(r->cells, box, object, reaches_of(call, r)[image], (cr_real)image,
+                  overlap + plane * r->cells);
   }
   if (classes == NULL) return;
   for (int64_t i = 0; i < r->cells; i += STRIP) {
@@ -121,13 +174,30 @@ static crema_status plan_region(cr_plan *plan) {
   if (map->axes == 4 && biases->axes == 2 && biases->dim[0] > 0 &&
       map->dim[1] % biases->dim[0] == 0 && map->dim[1] / biases->dim[0] > NUMBERS &&
       map->dim[3] <= INT32_MAX && (objects || !overlap)) {
+    plan->workspace_bytes = 4 * (size_t)(map->dim[2] * map->dim[3]) * sizeof(cr_real) +
+                            (overlap ? (size_t)map->dim[0] * sizeof(reach) : 0);
     return CREMA_OK;
   }
   return cr_fail(CREMA_E_SHAPE, "a map of boxes does not fit its anchors");
 }
 
+static void find_objects(const cr_call *call, const region *r) {
+  const cr_real *object = cr_as_reals(call->buffer, 2);
+  reach *of_image = reaches_of(call, r);
+  memset(of_image, 0, (size_t)r->images * sizeof *of_image);
+  for (int64_t t = 0; t < call->desc->arg[2].shape.dim[0]; ++t) {
+    const cr_real image = object[t * NUMBERS];
+    if (!(image >= 0 && image < (cr_real)r->images)) continue;
+    reach *one = &of_image[(int64_t)image];
+    if (one->end == 0) one->begin = t;
+    one->end = t + 1;
+  }
+}
+
 static crema_status region_run(const cr_call *call) {
   const region r = region_of(call->desc);
+  if (call->desc->arg[4].shape.axes >= 0) find_objects(call, &r);
+  find_places(&r, places_of(call));
 #pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 0) >= CR_REF_PARALLEL_MIN)
   for (int64_t plane = 0; plane < r.images * r.anchors; ++plane) region_plane(call, &r, plane);
   return CREMA_OK;
