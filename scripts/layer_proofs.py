@@ -88,9 +88,10 @@ class Tests:
 
     def read_program(self, path, inc, names, found):
         text = path.read_text() + inc.read_text()
-        # A case may say which implementation it is from; all others are from the first.
-        pairs = re.findall(r'"(\w+)", "([\w -]+)",\n', inc.read_text())
-        pairs += [(kind, names[0]) for kind in re.findall(r'(?:\{"|\bcompare\(")(\w+)",(?! "[\w -]+",\n)', text)]
+        # A case may say which implementations it is from; all others are from the first.
+        pairs = [(kind, name) for kind, said in re.findall(r'"(\w+)", "([\w, -]+)",\n', inc.read_text())
+                 for name in said.split(", ")]
+        pairs += [(kind, names[0]) for kind in re.findall(r'(?:\{"|\bcompare\(")(\w+)",(?! "[\w, -]+",\n)', text)]
         nets = [ROOT / f"models/{name}/deploy.prototxt" for name in re.findall(r'\{"([\w.]+)", NULL,', text)]
         for part in [text] + [net.read_text() for net in nets]:
             pairs += [(kind, names[0]) for kind in re.findall(r"\btype: ['\"](\w+)['\"]", part)]

@@ -1,5 +1,7 @@
 #include "data/augment/boxed.h"
 
+#include <string.h>
+
 #include "core/fail.h"
 #include "data/db/datum.h"
 
@@ -37,7 +39,10 @@ crema_status cr_boxed_load(cr_boxed *boxed, const uint8_t *bytes, size_t size,
 
 int cr_boxed_in_part(const cr_boxed *boxed, const cr_image_part *part, cr_boxed_object *out) {
   const float height = (float)boxed->image.height, width = (float)boxed->image.width;
+  const bool whole = part->height == boxed->image.height && part->width == boxed->image.width;
   int count = 0;
+  if (whole) memcpy(out, boxed->object, sizeof boxed->object);
+  if (whole) return boxed->objects;
   for (int i = 0; i < boxed->objects; ++i) {
     const cr_boxed_object *o = &boxed->object[i];
     const float x = o->x * width - (float)part->left, y = o->y * height - (float)part->top;

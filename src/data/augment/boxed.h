@@ -25,8 +25,8 @@ typedef struct cr_boxed {
 crema_status cr_boxed_load(cr_boxed *boxed, const uint8_t *bytes, size_t size,
                            cr_image_color color) CREMA_MUST_USE;
 
-/* The objects whose centre lies in a part of the image, in shares of that part; returns how many of
- * the CR_BOXED_MOST of `out` they are. */
+/* The objects whose centre lies in a part of the image, in shares of that part, or all objects
+ * where the part is the whole; returns how many of the CR_BOXED_MOST of `out` they are. */
 int cr_boxed_in_part(const cr_boxed *boxed, const cr_image_part *part, cr_boxed_object *out);
 
 /* Frees the memory and zeroes the struct. */

@@ -9,7 +9,8 @@
  * Fields: data_param, annotated_data_param, transform_param.
  * Caffe: pixels are those of OpenCV 4.11; `prob` of resize_param and noise_param is heeded; one
  * object has to meet all constraints of a sampler; convert_to_lab, height_scale and width_scale are
- * refused; data_param's skip_corrupt works here, too.
+ * refused; a patch is used as it is, where Caffe-SSD stores it as a JPEG in between; data_param's
+ * skip_corrupt works here, too.
  * Example:
  *   layer { name: "data" type: "AnnotatedData" top: "data" top: "label"
  *     data_param { source: "boxes_lmdb" batch_size: 2 backend: LMDB }

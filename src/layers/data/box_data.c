@@ -4,12 +4,13 @@
  * Formula: none: a record is an encoded image whose float_data has for each object class, whether
  * it is difficult, centre (x, y), width and height in shares of the image. In TRAIN, a random
  * part of 71 to 100 % of each side that has the centre of an object is resized to the whole;
- * boxes whose centre it has go along, and into the crop, too.
+ * boxes whose centre it has go along, and into the crop, too. A whole image keeps all boxes.
  * Shapes: no bottom -> data (batch, channels, height, width) and, optionally, label (batch, 150):
  * class, centre, width and height of up to 30 objects, 0 behind the last.
  * Fields: data_param, transform_param.
  * Caffe: as in Intel Caffe, where boxes neither follow a crop nor are mirrored, and more than 30
- * objects overrun the label; here the first 30 count. data_param's side has no effect.
+ * objects overrun the label; here the first 30 count. In TRAIN, boxes are not cut to whole pixels.
+ * data_param's side has no effect.
  * Example:
  *   layer { name: "data" type: "BoxData" top: "data" top: "label"
  *     data_param { source: "yolo_lmdb" batch_size: 2 backend: LMDB }

@@ -10,7 +10,8 @@
  * Caffe: py-faster-rcnn has it in Python and is given its pictures by a program. A layer of type
  * Python with module roi_data_layer.layer is this one where no Python program runs the net, and
  * needs data_param. Pictures are scaled before the mean is subtracted, and are mirrored at random
- * (mirror) instead of being in the data twice.
+ * (mirror) instead of being in the data twice. A picture and its boxes are stretched to sides of
+ * whole pixels; there, the unrounded factor multiplies boxes, also the index of the last pixel.
  * Example:
  *   layer { name: "data" type: "RoIData" top: "data" top: "info" top: "objects"
  *     data_param { source: "boxes_lmdb" batch_size: 1 backend: LMDB }
