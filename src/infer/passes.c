@@ -81,8 +81,8 @@ static crema_status check_name(const char *name) {
   const char *nearest = cr_nearest(name, known, cr_pass_count);
   if (status == CREMA_OK) {
     status = cr_fail(CREMA_E_UNKNOWN_NAME, "there is no pass '%.100s'%s%s%s; the passes are %s",
-                     name, nearest ? ", did you mean '" : "", nearest ? nearest : "",
-                     nearest ? "'?" : "", all.data);
+                     name, nearest ? " (did you mean '" : "", nearest ? nearest : "",
+                     nearest ? "'?)" : "", all.data);
   }
   cr_buffer_free(&all);
   return status;

@@ -43,8 +43,8 @@ static crema_status unknown_type(const char *type) {
   }
   if (status == CREMA_OK) {
     status = cr_fail(CREMA_E_UNKNOWN_NAME, "unknown layer type '%.200s'%s%s%s; known types: %s",
-                     type, nearest ? ", did you mean '" : "", nearest ? nearest : "",
-                     nearest ? "'?" : "", known.data);
+                     type, nearest ? " (did you mean '" : "", nearest ? nearest : "",
+                     nearest ? "'?)" : "", known.data);
   }
   cr_buffer_free(&known);
   return status;

@@ -77,9 +77,10 @@ static crema_status unknown_policy(const char *field, const char *name, const ch
     status = cr_fail(CREMA_E_PARSE, "%s is missing; known policies: %s", field, names.data);
   } else if (status == CREMA_OK) {
     const char *nearest = cr_nearest(name, known, count);
-    status = cr_field_fail(
-        CREMA_E_UNKNOWN_NAME, field, "unknown %s '%.200s'%s%s%s; known policies: %s", field, name,
-        nearest ? ", did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "", names.data);
+    status =
+        cr_field_fail(CREMA_E_UNKNOWN_NAME, field, "unknown %s '%.200s'%s%s%s; known policies: %s",
+                      field, name, nearest ? " (did you mean '" : "", nearest ? nearest : "",
+                      nearest ? "'?)" : "", names.data);
   }
   cr_buffer_free(&names);
   return status;

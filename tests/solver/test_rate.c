@@ -317,7 +317,7 @@ TEST(refuses) {
          "multistep, poly, sigmoid, plateau, multifixed, cosine, onecycle");
   param.lr_policy = wrong;
   refuse(&param, CREMA_E_UNKNOWN_NAME,
-         "unknown lr_policy 'multstep', did you mean 'multistep'?; known policies: fixed, step, ");
+         "unknown lr_policy 'multstep' (did you mean 'multistep'?); known policies: fixed, step, ");
   param.lr_policy = unlike;
   refuse(&param, CREMA_E_UNKNOWN_NAME, "unknown lr_policy 'quadratic'; known policies: fixed, ");
   param.lr_policy = step;

@@ -207,8 +207,8 @@ static crema_status find_kind(const char *name, const fill_kind **out) {
   return cr_fail(CREMA_E_UNKNOWN_NAME,
                  "unknown filler type '%s'%s%s%s; known types: bilinear, constant, gaussian, msra, "
                  "positive_unitball, uniform, xavier",
-                 name, nearest ? ", did you mean '" : "", nearest ? nearest : "",
-                 nearest ? "'?" : "");
+                 name, nearest ? " (did you mean '" : "", nearest ? nearest : "",
+                 nearest ? "'?)" : "");
 }
 
 /* What the filler is for; its type and its fields are good. */
