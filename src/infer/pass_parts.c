@@ -74,13 +74,14 @@ static bool is_shrinking(const cr_graph *graph, int layer) {
 
 /* ---- doing it ------------------------------------------------------------ */
 
-/* A layer that makes of bottom `part` of the Concat what `like` made of the whole. The numbers of
- * both may grow by one. */
-static crema_status insert_part(cr_graph *graph, int *concat, int *like, int part, int *out) {
+/* A layer, named after the Concat and `what`, that makes of bottom `part` of the Concat what `like`
+ * makes of the whole. The numbers of both may grow by one. */
+static crema_status insert_part(cr_graph *graph, int *concat, int *like, int part, const char *what,
+                                int *out) {
   const int value = graph->layer[*concat].bottom[part];
   const cr_layer_class *class = graph->layer[*like].class;
   ProtobufCMessage *copy = NULL;
-  CR_TRY(cr_graph_insert(graph, value, class, part == 0 ? "first" : "second", out));
+  CR_TRY(cr_graph_insert(graph, value, class, what, out));
   *concat += *concat >= *out;
   *like += *like >= *out;
   cr_graph_layer *made = &graph->layer[*out];
@@ -93,7 +94,6 @@ static crema_status insert_part(cr_graph *graph, int *concat, int *like, int par
   cr_message_free(&made->param->base);
   made->param = param;
   made->built = whole->built;
-  graph->value[made->top[0]].name = graph->value[whole->top[0]].name;
   return CREMA_OK;
 }
 
@@ -138,12 +138,13 @@ static crema_status add_products(cr_graph *graph, int concat, int conv) {
   const int second = graph->layer[concat].bottom[1];
   const int64_t part = cr_graph_shape(graph, graph->layer[concat].bottom[0])->dim[1];
   int first = 0;
-  CR_TRY(insert_part(graph, &concat, &conv, 0, &first));
+  CR_TRY(insert_part(graph, &concat, &conv, 0, "product", &first));
   cr_graph_layer *made = &graph->layer[first], *l = &graph->layer[conv];
   made->param->convolution_param->has_bias_term = 1;
   made->param->convolution_param->bias_term = 0;
   CR_TRY(divide_weights(graph, first, conv, part));
   const int sum = made->top[0];
+  graph->value[sum].name = graph->value[l->top[0]].name; /* which has its shape */
   CR_TRY(cr_graph_allocate(graph, &l->bottom, PARTS, sizeof *l->bottom));
   l->bottoms = PARTS;
   l->bottom[0] = second;
@@ -159,7 +160,9 @@ static crema_status add_products(cr_graph *graph, int concat, int conv) {
 static crema_status pool_parts(cr_graph *graph, int concat, int pool) {
   char name[2][CR_GRAPH_NAME];
   int made = 0;
-  for (int j = 0; j < PARTS; ++j) CR_TRY(insert_part(graph, &concat, &pool, j, &made));
+  for (int j = 0; j < PARTS; ++j) {
+    CR_TRY(insert_part(graph, &concat, &pool, j, j == 0 ? "first" : "second", &made));
+  }
   cr_graph_merge_back(graph, concat, pool);
   return cr_graph_tell(graph, "parts", "%s pools the bottoms of %s",
                        cr_graph_name(graph, pool, name[0]), cr_graph_name(graph, concat, name[1]));

@@ -69,6 +69,23 @@ TEST(bottoms_are_pooled) {
   close_pair(&p);
 }
 
+/* Large still when it has been pooled. */
+TEST(products_of_what_is_pooled_are_added) {
+  pair p;
+  open_pair(
+      "layer { name: 'data' type: 'Input' top: 'data' input_param { shape { dim: 1 dim: 8 dim: "
+      "96 dim: 96 } } }" TWO("a", "b") CONCAT("side", "a", "b", "ab") POOL(
+          "pool", "ab", "p", "pool: MAX kernel_size: 2 stride: 2") CONV("c", "p", "c", 12, 1, 0),
+      &p);
+  assert_true(tells(&p, "parts: Pooling 'pool' pools the bottoms of Concat 'side'\n"));
+  assert_true(tells(&p,
+                    "parts: Convolution 'c' adds up what it makes of the bottoms of Concat "
+                    "'side'\n"));
+  check_all(&p);
+  check_blobs(&p);
+  close_pair(&p);
+}
+
 /* Windows of 3 x 3, groups, many outputs, pooling that leaves all positions; two readers; three
  * bottoms; a bottom twice, whose memory is somebody else's as well; few values. */
 TEST(others_stay) {
