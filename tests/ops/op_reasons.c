@@ -138,15 +138,18 @@ static bool is_no_held_maximum(const question *q) {
   return q->desc->u.pool.method != CR_POOL_MAX || !held;
 }
 
-static bool is_no_small_plane(const question *q) {
+static bool is_no_plane(const question *q) {
+  return q->desc->u.pool.window.axes != 2 || pool_input(q)->axes != 4;
+}
+
+static bool has_large_window(const question *q) {
   const cr_window *w = &q->desc->u.pool.window;
-  return w->axes != 2 || w->kernel[0] * w->kernel[1] > UINT8_MAX;
+  return !is_no_plane(q) && w->kernel[0] * w->kernel[1] > UINT8_MAX;
 }
 
 static bool is_no_pair_of_columns(const question *q) {
   const cr_window *w = &q->desc->u.pool.window;
-  return w->axes != 2 || pool_input(q)->axes != 4 || w->kernel[1] != 2 || w->stride[1] != 2 ||
-         2 * w->kernel[0] > UINT8_MAX;
+  return is_no_plane(q) || w->kernel[1] != 2 || w->stride[1] != 2 || 2 * w->kernel[0] > UINT8_MAX;
 }
 
 /* Fewer than 8 windows lie inside the input's columns. */
@@ -167,8 +170,7 @@ static bool is_not_plain(const question *q) {
 }
 
 static bool is_no_maximum_of_planes(const question *q) {
-  return q->desc->u.pool.method != CR_POOL_MAX || q->desc->u.pool.window.axes != 2 ||
-         pool_input(q)->axes != 4;
+  return q->desc->u.pool.method != CR_POOL_MAX || is_no_plane(q);
 }
 
 /* Neither 3 columns, 1 or 2 apart, of few rows, nor 8 columns or more that do not overlap. */
@@ -279,6 +281,8 @@ static const reason reasons[] = {
     {"pool_fwd_dnnl", "average pooling past padding", averages_past_padding, true},
     {"pool_bwd_dnnl", "average pooling past padding", averages_past_padding, true},
     {"pool_", "windows outside the input", has_windows_outside, true},
+    {"pool_fwd_plain", "not two axes", is_no_plane, true},
+    {"pool_bwd_plain", "not two axes", is_no_plane, true},
     {"pool_fwd_plain", "dilated or empty windows", has_windows_outside, true},
     {"pool_bwd_plain", "dilated or empty windows", has_windows_outside, true},
     {"pool_fwd_plain", "not windows of 2 columns", is_no_pair_of_columns, true},
@@ -291,8 +295,10 @@ static const reason reasons[] = {
     {"pool_fwd_rows", "not in plain order", is_not_plain, true},
     {"pool_bwd_rows", "not in plain order", is_not_plain, true},
     {"pool_bwd_rows", "not in plain order", is_no_maximum_of_planes, true},
-    {"pool_fwd_rows", "not maxima over two axes", is_no_maximum_of_planes, true},
-    {"pool_bwd_rows", "not maxima over two axes", is_no_maximum_of_planes, true},
+    {"pool_fwd_rows", "not maxima", is_no_maximum_of_planes, true},
+    {"pool_bwd_rows", "not maxima", is_no_maximum_of_planes, true},
+    {"pool_fwd_rows", "not two axes", is_no_plane, true},
+    {"pool_bwd_rows", "not two axes", is_no_plane, true},
     {"pool_fwd_rows", "dilated or empty windows", has_windows_outside, true},
     {"pool_bwd_rows", "dilated or empty windows", has_windows_outside, true},
     {"pool_fwd_rows", "neither 3 columns", is_neither_short_nor_wide, true},
@@ -305,8 +311,10 @@ static const reason reasons[] = {
     {"pool_fwd_blocked", "not max pooling", is_no_held_maximum, true},
     {"pool_fwd_blocked", "not held in blocks of channels", is_not_in_blocks, true},
     {"pool_bwd_blocked", "not max pooling", is_no_held_maximum, true},
-    {"pool_fwd_blocked", "not two axes, or a large window", is_no_small_plane, true},
-    {"pool_bwd_blocked", "not two axes, or a large window", is_no_small_plane, true},
+    {"pool_fwd_blocked", "not two axes", is_no_plane, true},
+    {"pool_bwd_blocked", "not two axes", is_no_plane, true},
+    {"pool_fwd_blocked", "a large window", has_large_window, true},
+    {"pool_bwd_blocked", "a large window", has_large_window, true},
     {"relu_", "function ", is_no_relu, true},
     {"relu_", "held in plain memory", first_is_plain, true},
     {"unary_fwd_", "function ", is_no_function, true},
