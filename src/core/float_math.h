@@ -27,13 +27,12 @@ CR_INLINE float cr_float_reduce(float x, int32_t *n) {
   const float shifted = x * 1.44269504088896341f + shift, turns = shifted - shift;
   const float r = x - turns * CR_LN2_HIGH - turns * CR_LN2_LOW;
   *n = (int32_t)(cr_f32_bits(shifted) - cr_f32_bits(shift));
-  float sum = 1.9875691500e-4f;
-  sum = sum * r + 1.3981999507e-3f;
-  sum = sum * r + 8.3334519073e-3f;
-  sum = sum * r + 4.1665795894e-2f;
-  sum = sum * r + 1.6666665459e-1f;
-  sum = sum * r + 5.0000001201e-1f;
-  return sum * (r * r) + r;
+  /* In pairs of terms, so that more than one product is under way at a time. */
+  const float square = r * r;
+  const float high = 1.9875691500e-4f * r + 1.3981999507e-3f;
+  const float middle = 8.3334519073e-3f * r + 4.1665795894e-2f;
+  const float low = 1.6666665459e-1f * r + 5.0000001201e-1f;
+  return ((high * square + middle) * square + low) * square + r;
 }
 
 CR_INLINE float cr_float_exp(float x) {

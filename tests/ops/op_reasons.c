@@ -243,7 +243,7 @@ static bool is_along_an_inner_axis(const question *q) {
 
 static bool has_long_rows(const question *q) {
   const cr_op_arg *arg = &q->desc->arg[0];
-  return arg->type == CREMA_F32 && arg->shape.dim[q->desc->u.axis] >= 512;
+  return arg->type == CREMA_F32 && arg->shape.dim[q->desc->u.axis] >= 16;
 }
 
 static bool is_not_along_channels(const question *q) {

@@ -10,12 +10,18 @@ typedef struct planes {
   int64_t channels, step;
 } planes;
 
-/* Values whose powers are computed at a time, and sums that are made side by side of these. */
-enum { STRIP = 64, LANES = 16 };
-
-/* Rows of at most so many values are fetched while the row before is worked on. The processor does
- * that by itself within long rows. */
-enum { FETCHED = 4096 };
+enum {
+  ROWS = 32,   /* that go through each step together at most */
+  STRIP = 64,  /* values whose powers are computed at a time */
+  LANES = 16,  /* values of a vector */
+  QUARTER = 4, /* sums of a row that are left when those of all rows are added */
+  /* Values of the rows that go through each step together, so that what a row waits for is hidden
+   * behind the others; they stay in the nearest cache. */
+  TOGETHER = 2048,
+  /* Rows of at most so many values are fetched while those before are worked on. The processor does
+   * that by itself within long rows. */
+  FETCHED = 4096
+};
 
 CR_INLINE void fetch_strip(const cr_value *x, const cr_value *y) {
   const int line = 64 / (int)sizeof *x;
@@ -25,45 +31,141 @@ CR_INLINE void fetch_strip(const cr_value *x, const cr_value *y) {
   }
 }
 
-CR_INLINE void power_strip(const cr_value *x, cr_real top, cr_value *y, double *sum) {
-  cr_real power[STRIP];
-#pragma omp simd
-  for (int c = 0; c < STRIP; ++c) {
-    power[c] = cr_ref_exp_below_0(cr_get(x, c) - top);
-    cr_put(y, c, power[c]);
-  }
-#pragma omp simd
-  for (int c = 0; c < LANES; ++c) {
-    const cr_real one = power[c] + power[c + LANES];
-    const cr_real two = power[c + 2 * LANES] + power[c + 3 * LANES];
-    sum[c] += (double)(one + two);
+/* A row is worked through in whole vectors of LANES values, of which the last one, its end, has
+ * values of the one before, too; that of a shorter row is filled up with -inf. */
+CR_INLINE int64_t end_at(int64_t channels) {
+  return channels < LANES ? 0 : channels - LANES;
+}
+
+/* How many values other vectors have. */
+CR_INLINE int64_t before_end(int64_t channels) {
+  return channels < LANES ? 0 : channels - channels % LANES;
+}
+
+CR_INLINE void get_end(int64_t channels, const cr_value *x, cr_real *end) {
+  if (channels < LANES) {
+    for (int c = 0; c < LANES; ++c) end[c] = c < channels ? cr_get(x, c) : -INFINITY;
+  } else {
+    cr_get_all(x + end_at(channels), LANES, end);
   }
 }
 
-/* The axis is the last one. The row `ahead` of this one, if not 0, is fetched. */
-CR_CLONES static void softmax_row(int64_t channels, int64_t ahead, const cr_value *x, cr_value *y) {
-  cr_real top = -INFINITY;
-#pragma omp simd reduction(max : top)
-  for (int64_t c = 0; c < channels; ++c) {
-    const cr_real value = cr_get(x, c);
-    top = value > top ? value : top;
+CR_INLINE void put_end(int64_t channels, const cr_real *end, cr_value *y) {
+  if (channels < LANES) {
+    for (int c = 0; c < channels; ++c) cr_put(y, c, end[c]);
+  } else {
+    cr_put_all(end, LANES, y + end_at(channels));
   }
-  double sum[LANES] = {0}, all = 0;
+}
+
+CR_INLINE cr_real top_of_row(int64_t channels, const cr_value *x) {
+  const int64_t whole = before_end(channels);
+  cr_real most[LANES], top = -INFINITY;
   int64_t done = 0;
-  for (; done + STRIP <= channels; done += STRIP) {
-    if (ahead > 0) fetch_strip(x + ahead + done, y + ahead + done);
-    power_strip(x + done, top, y + done, sum);
-  }
-#pragma omp simd reduction(+ : all)
-  for (int64_t c = done; c < channels; ++c) {
-    const cr_real power = cr_ref_exp_below_0(cr_get(x, c) - top);
-    cr_put(y, c, power);
-    all += (double)power;
-  }
-  for (int c = 0; done > 0 && c < LANES; ++c) all += sum[c];
-  const cr_real scale = (cr_real)(1 / all);
+  get_end(channels, x, most);
+  for (; done + STRIP <= whole; done += STRIP) {
 #pragma omp simd
-  for (int64_t c = 0; c < channels; ++c) cr_put(y, c, cr_get(y, c) * scale);
+    for (int c = 0; c < LANES; ++c) {
+      const cr_real one = cr_get(x, done + c), two = cr_get(x, done + LANES + c);
+      const cr_real three = cr_get(x, done + 2 * LANES + c);
+      const cr_real four = cr_get(x, done + 3 * LANES + c);
+      const cr_real of_two = one > two ? one : two, others = three > four ? three : four;
+      const cr_real more = of_two > others ? of_two : others;
+      most[c] = more > most[c] ? more : most[c];
+    }
+  }
+  for (; done < whole; done += LANES) {
+#pragma omp simd
+    for (int c = 0; c < LANES; ++c) {
+      const cr_real one = cr_get(x, done + c);
+      most[c] = one > most[c] ? one : most[c];
+    }
+  }
+#pragma omp simd reduction(max : top)
+  for (int c = 0; c < LANES; ++c) top = most[c] > top ? most[c] : top;
+  return top;
+}
+
+/* The sums of LANES lanes as QUARTER ones. */
+CR_INLINE void add_lanes(const cr_real *lane, double *sum) {
+#pragma omp simd
+  for (int c = 0; c < QUARTER; ++c) {
+    sum[c] += (double)((lane[c] + lane[c + 4]) + (lane[c + 8] + lane[c + 12]));
+  }
+}
+
+/* y = exp(x - top); sum: four parts of the sum. */
+CR_INLINE void powers_of_row(int64_t channels, int64_t ahead, const cr_value *x, cr_real top,
+                             cr_value *y, double *sum) {
+  const int64_t whole = before_end(channels);
+  const int32_t known = (int32_t)(whole - end_at(channels));
+  cr_real end[LANES], part[LANES], power[STRIP];
+  int64_t done = 0;
+  get_end(channels, x, end);
+  for (int c = 0; c < QUARTER; ++c) sum[c] = 0;
+  for (; done + STRIP <= whole; done += STRIP) {
+    if (ahead > 0) fetch_strip(x + ahead + done, y + ahead + done);
+#pragma omp simd
+    for (int c = 0; c < STRIP; ++c) {
+      power[c] = cr_ref_exp_below_0(cr_get(x, done + c) - top);
+      cr_put(y, done + c, power[c]);
+    }
+#pragma omp simd
+    for (int c = 0; c < LANES; ++c) {
+      const cr_real one = power[c] + power[c + LANES];
+      part[c] = one + (power[c + 2 * LANES] + power[c + 3 * LANES]);
+    }
+    add_lanes(part, sum);
+  }
+  if (ahead > 0 && done < channels) fetch_strip(x + ahead + done, y + ahead + done);
+#pragma omp simd
+  for (int32_t c = 0; c < LANES; ++c) {
+    end[c] = cr_ref_exp_below_0(end[c] - top);
+    part[c] = c < known ? 0 : end[c];
+  }
+  for (; done < whole; done += LANES) {
+#pragma omp simd
+    for (int c = 0; c < LANES; ++c) {
+      power[c] = cr_ref_exp_below_0(cr_get(x, done + c) - top);
+      cr_put(y, done + c, power[c]);
+      part[c] += power[c];
+    }
+  }
+  put_end(channels, end, y);
+  add_lanes(part, sum);
+}
+
+CR_INLINE void scale_row(int64_t channels, cr_real scale, cr_value *y) {
+  const int64_t whole = before_end(channels);
+  cr_real end[LANES];
+  get_end(channels, y, end);
+#pragma omp simd
+  for (int64_t c = 0; c < whole; ++c) cr_put(y, c, cr_get(y, c) * scale);
+#pragma omp simd
+  for (int c = 0; c < LANES; ++c) end[c] *= scale;
+  put_end(channels, end, y);
+}
+
+/* Rows that go through each step together. */
+static int64_t rows_together(int64_t channels) {
+  const int64_t rows = TOGETHER / (channels > 0 ? channels : 1);
+  return rows < 1 ? 1 : rows < ROWS ? rows : ROWS;
+}
+
+/* The axis is the last one. What is `ahead` of the rows, if not 0, is fetched. */
+CR_CLONES static void softmax_rows(int64_t rows, int64_t channels, int64_t ahead, const cr_value *x,
+                                   cr_value *y) {
+  cr_real top[ROWS], scale[ROWS];
+  double part[ROWS][QUARTER];
+  for (int64_t r = 0; r < rows; ++r) top[r] = top_of_row(channels, x + r * channels);
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t at = r * channels;
+    powers_of_row(channels, ahead, x + at, top[r], y + at, part[r]);
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    scale[r] = (cr_real)(1 / ((part[r][0] + part[r][1]) + (part[r][2] + part[r][3])));
+  }
+  for (int64_t r = 0; r < rows; ++r) scale_row(channels, scale[r], y + r * channels);
 }
 
 CR_CLONES static void softmax_planes(planes p, int64_t width, const cr_value *x, cr_value *y) {
@@ -154,20 +256,36 @@ static int64_t block_at(const cr_split *s, int64_t b, int64_t *at) {
   return s->inner - i < WIDTH ? s->inner - i : WIDTH;
 }
 
+static int64_t row_blocks(const cr_split *s) {
+  const int64_t rows = rows_together(s->channels);
+  return (s->outer + rows - 1) / rows;
+}
+
+static void softmax_block(const cr_split *s, int64_t b, const cr_value *src, cr_value *dst) {
+  const int64_t most = rows_together(s->channels), at = b * most * s->channels;
+  const int64_t left = s->outer - b * most;
+  const bool fetches = s->channels <= FETCHED && left >= 2 * most;
+  softmax_rows(left < most ? left : most, s->channels, fetches ? most * s->channels : 0, src + at,
+               dst + at);
+}
+
 /* src, dst. */
 static crema_status softmax_fwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, call->desc->u.axis);
   const cr_value *src = cr_as_values(call->buffer, 0);
   cr_value *dst = cr_as_values(call->buffer, 1);
   const planes p = {s.channels, s.inner};
-  const int64_t ahead = s.channels <= FETCHED ? s.channels : 0;
+  const int64_t blocks = s.inner == 1 ? row_blocks(&s) : s.outer * blocks_of(&s);
 #pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 0) >= \
                                               CR_REF_PARALLEL_MIN / 4)
-  for (int64_t b = 0; b < s.outer * blocks_of(&s); ++b) {
+  for (int64_t b = 0; b < blocks; ++b) {
+    if (s.inner == 1) {
+      softmax_block(&s, b, src, dst);
+      continue;
+    }
     int64_t at;
     const int64_t width = block_at(&s, b, &at);
-    if (s.inner == 1) softmax_row(s.channels, b + 1 < s.outer ? ahead : 0, src + at, dst + at);
-    else softmax_planes(p, width, src + at, dst + at);
+    softmax_planes(p, width, src + at, dst + at);
   }
   return CREMA_OK;
 }
