@@ -45,6 +45,7 @@ enum {
   CONV_7 = 2 * 64 * 7 * 7 / 4,
   UPSAMPLE_2 = 2 * 64 * 2 * 2,
   UPSAMPLE_16 = 2 * 21 * 16 * 16,
+  UPSAMPLE_64 = 2 * 21 * 64 * 64,
   INNER = 2 * 4096,
   /* Recurrent layers have as many inputs as units. On an input: the products of 4 gates with input
    * and state, then the gates; the product of the units with input, state and output, and two
@@ -136,6 +137,13 @@ static const row rows[] = {
      "n",
      1,
      {UPSAMPLE_16, 2 * UPSAMPLE_16}},
+    {"Deconvolution",
+     "convolution_param { num_output: 21 kernel_size: 64 stride: 32 bias_term: false "
+     "weight_filler { type: \"xavier\" } }",
+     "1 21 16 16",
+     "n",
+     1,
+     {UPSAMPLE_64, 2 * UPSAMPLE_64}},
     {"DenseCRF",
      "dense_crf_param { max_iter: 10 pos_w: 3 pos_xy_std: 3 bi_w: 4 bi_xy_std: 50 bi_rgb_std: 5 }",
      "1 21 321 321|1 2|1 3 321 321",

@@ -50,6 +50,10 @@ static bool first_is_plain(const question *q) {
   return q->held[0].layout == NULL;
 }
 
+static bool first_is_private(const question *q) {
+  return q->held[0].layout != NULL;
+}
+
 static bool second_is_plain(const question *q) {
   return q->held[1].layout == NULL;
 }
@@ -82,6 +86,40 @@ static bool misses_input(const question *q) {
     if (!meets) return true;
   }
   return false;
+}
+
+static bool has_bias_or_posts(const question *q) {
+  return is_present(q, 2) || cr_posts_count(cr_op_posts(q->desc)) > 0;
+}
+
+static bool has_bias_gradient(const question *q) {
+  return is_present(q, 3);
+}
+
+static bool is_no_dense_plane(const question *q) {
+  const cr_window *w = &q->desc->u.conv.window;
+  return w->axes != 2 || w->dilation[0] != 1 || w->dilation[1] != 1;
+}
+
+/* Whether strides are short, or leave gaps between windows, or the library is fast in other ways.
+ */
+static bool has_fast_windows(const question *q) {
+  const cr_op_kind kind = q->desc->kind;
+  const cr_window *w = &q->desc->u.conv.window;
+  const int64_t groups = q->desc->u.conv.group;
+  const int image = kind == CR_OP_CONV_BWD_DATA ? 2 : 0;
+  const int map = kind == CR_OP_CONV_FWD ? 3 : kind == CR_OP_CONV_BWD_DATA ? 0 : 1;
+  const int64_t channels = q->desc->arg[image].shape.dim[1] / groups;
+  bool some_short = false, some_overlap = false;
+  for (int a = 0; a < 2; ++a) {
+    const int64_t k = w->kernel[a], s = w->stride[a];
+    if (s < 4 || k < s || k > 4 * s) return true;
+    some_short = some_short || s < 8;
+    some_overlap = some_overlap || k > s;
+  }
+  if (kind == CR_OP_CONV_FWD && !some_overlap) return true;
+  if (groups > 1) return some_short && kind != CR_OP_CONV_BWD_WEIGHTS;
+  return some_short ? channels % 8 == 0 : 64 * channels < q->desc->arg[map].shape.dim[1];
 }
 
 static bool is_no_padded_point(const question *q) {
@@ -266,6 +304,15 @@ static const reason reasons[] = {
     {"conv_fwd_dnnl", "a window in the padding alone", misses_input, false},
     {"conv_fwd_f32_border", "not a padded 1x1 convolution", is_no_padded_point, true},
     {"conv_fwd_f32_border", "the result is not in blocks of channels", is_possible, false},
+    {"conv_fwd_cells", "a bias or post operations", has_bias_or_posts, true},
+    {"conv_fwd_cells", "not held in plain order", first_is_private, true},
+    {"conv_bwd_weights_cells", "a bias", has_bias_gradient, true},
+    {"conv_fwd_cells", "not a dense window over two axes", is_no_dense_plane, true},
+    {"conv_bwd_data_cells", "not a dense window over two axes", is_no_dense_plane, true},
+    {"conv_bwd_weights_cells", "not a dense window over two axes", is_no_dense_plane, true},
+    {"conv_fwd_cells", "a window that oneDNN is fast for", has_fast_windows, true},
+    {"conv_bwd_data_cells", "a window that oneDNN is fast for", has_fast_windows, true},
+    {"conv_bwd_weights_cells", "a window that oneDNN is fast for", has_fast_windows, true},
     {"ip_", "an empty shape", is_empty, true},
     {"ip_fwd_dnnl_matmul", "a product of few rows", has_few_rows, true},
     {"lrn_fwd_dnnl", "LRN over one channel", is_over_one_channel, true},

@@ -84,6 +84,33 @@ static bool draw_convolution(cr_mt19937 *rng, drawn_case *c) {
   return true;
 }
 
+/* Strides from 4 on and kernels that reach into the next cells of stride x stride elements. */
+static bool draw_cells(cr_mt19937 *rng, drawn_case *c) {
+  int64_t in[2], out[2];
+  *c = (drawn_case){.test.desc.kind = CR_OP_CONV_FWD};
+  cr_conv_params *p = &c->test.desc.u.conv;
+  cr_window *w = &p->window;
+  w->axes = 2;
+  for (int a = 0; a < 2; ++a) {
+    w->stride[a] = 4 + below(rng, 6);
+    w->kernel[a] = w->stride[a] + below(rng, w->stride[a]);
+    w->pad[a] = below(rng, w->kernel[a]);
+    w->dilation[a] = 1;
+    in[a] = 1 + below(rng, 20);
+    const int64_t room = in[a] + 2 * w->pad[a] - w->kernel[a];
+    if (room < 0) return false;
+    out[a] = room / w->stride[a] + 1;
+  }
+  p->group = below(rng, 2) ? 1 : 1 + below(rng, 3);
+  const int64_t n = 1 + below(rng, 2), from = p->group * (1 + below(rng, 2));
+  const int64_t to = p->group * (1 + below(rng, 2));
+  append(c->shapes, "", n, from, 2, in, ";");
+  append(c->shapes, " ", to, from / p->group, 2, w->kernel, "; -;");
+  append(c->shapes, " ", n, to, 2, out, "");
+  label(c, "cells", w);
+  return true;
+}
+
 static bool draw_pooling(cr_mt19937 *rng, drawn_case *c) {
   static const int64_t channels[] = {1, 3, 8, 16, 20};
   int64_t in[CR_MAX_SPATIAL], out[CR_MAX_SPATIAL];
@@ -120,6 +147,7 @@ static void check(int wanted, bool (*draw)(cr_mt19937 *rng, drawn_case *c), cons
 TEST(test_convolution) {
   static const cr_op_kind kinds[] = {CR_OP_CONV_FWD, CR_OP_CONV_BWD_DATA, CR_OP_CONV_BWD_WEIGHTS};
   check(20, draw_convolution, kinds, 3);
+  check(6, draw_cells, kinds, 3);
 }
 
 TEST(test_pooling) {
