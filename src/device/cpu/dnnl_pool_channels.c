@@ -2,16 +2,13 @@
  * without a gradient. Channels-last, oneDNN 2.6 takes some 16 channels of all positions at a time,
  * which the processor does not foresee: where the values do not lie in the nearest caches, it needs
  * about twice as long. Here all channels of a position are taken before the next one. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/clones.h"
 #include "core/fail.h"
 #include "device/cpu/dnnl_prim.h"
 #include "device/cpu/dnnl_rows.h"
-#include "device/cpu/pooling.h"
-
-enum { PARALLEL_MIN = 16384 /* values; below, one thread is faster */ };
+#include "device/cpu/pool_planes.h"
 
 /* `windows` beside each other: the rows and columns of the input that each covers, and the values
  * from a row to the next and from a window to the next. */
@@ -145,36 +142,26 @@ CR_CLONES static void pool_bf16(const void *src, const patch *p, void *dst) {
 
 /* ---- planning and running ------------------------------------------------ */
 
-static bool has_windows_inside(const cr_slide *s) {
-  for (int a = 0; a < 2; ++a) {
-    if (s->pad[a] >= s->kernel[a]) return false;
-    if ((s->out[a] - 1) * s->stride[a] - s->pad[a] >= s->in[a]) return false;
-  }
-  return true;
-}
-
 static crema_status plan_channels(cr_plan *plan) {
   const cr_op_desc *desc = plan->desc;
   const cr_layout *layout = plan->hint[0].layout;
   crema_dtype type = CREMA_F32;
   CR_TRY(cr_dnnl_one_type(plan, &type));
-  if (desc->u.pool.method != CR_POOL_MAX || desc->u.pool.window.axes != 2) {
-    return cr_fail(CREMA_E_UNSUPPORTED, "not maxima over two axes");
-  }
+  if (desc->u.pool.method != CR_POOL_MAX) return cr_fail(CREMA_E_UNSUPPORTED, "not maxima");
   if (!cr_dnnl_absent(plan, 2)) return cr_fail(CREMA_E_UNSUPPORTED, "for a gradient");
-  const cr_dnnl_order_kind order = cr_dnnl_layout_order(layout).kind;
-  if (order != CR_DNNL_LAST && order != CR_DNNL_BLOCKED) {
+  const cr_dnnl_order order = cr_dnnl_layout_order(layout);
+  if (order.kind != CR_DNNL_LAST && order.kind != CR_DNNL_BLOCKED) {
     return cr_fail(CREMA_E_UNSUPPORTED, "channels do not lie side by side");
   }
-  CR_TRY(cr_pooling_plan(plan, &desc->arg[0].shape, &desc->arg[1].shape));
-  if (!has_windows_inside(&((const cr_pooling *)plan->state)->slide)) {
-    cr_pooling_destroy(plan);
-    plan->state = NULL;
-    return cr_fail(CREMA_E_UNSUPPORTED, "windows outside the input");
-  }
+  cr_pool_planes p;
+  CR_TRY(cr_pool_planes_make(plan, 0, 1, &p));
+  const crema_shape *shape = &desc->arg[0].shape;
+  p.block = order.kind == CR_DNNL_LAST ? shape->dim[1] : order.block;
+  p.planes = shape->dim[0] * ((shape->dim[1] + p.block - 1) / p.block);
   plan->format[0] = plan->format[1] = (cr_format){type, layout};
-  return cr_dnnl_layout_ordered(plan->context->device, &desc->arg[1].shape, type,
-                                cr_dnnl_layout_order(layout), &plan->format[1].layout);
+  CR_TRY(cr_dnnl_layout_ordered(plan->context->device, &desc->arg[1].shape, type, order,
+                                &plan->format[1].layout));
+  return cr_pool_planes_keep(plan, &p, sizeof p);
 }
 
 typedef void pool_patch(const void *from, const patch *p, void *to);
@@ -188,48 +175,40 @@ static pool_patch *patch_of(crema_dtype type) {
   }
 }
 
-/* The part of axis `a` that the window of element `at` covers. */
-static int64_t clip_window(const cr_slide *s, int a, int64_t at, int64_t *begin) {
-  const int64_t first = at * s->stride[a] - s->pad[a], end = first + s->kernel[a];
-  *begin = first > 0 ? first : 0;
-  return (end < s->in[a] ? end : s->in[a]) - *begin;
-}
-
 /* How many windows from the one of column `at` on cover as many columns. */
-static int64_t alike(const cr_slide *s, int64_t at) {
+static int64_t alike(const cr_pool_planes *s, int64_t at) {
   int64_t end = (s->in[1] - s->kernel[1] + s->pad[1]) / s->stride[1] + 1;
   if (end > s->out[1]) end = s->out[1];
   return at * s->stride[1] >= s->pad[1] && at < end ? end - at : 1;
 }
 
 /* Row `i` of the result, over all planes. */
-static void run_row(const cr_call *call, int64_t channels, int64_t i) {
-  const cr_slide *s = &((const cr_pooling *)call->plan->state)->slide;
+static void run_row(const cr_call *call, int64_t i) {
+  const cr_pool_planes *s = call->plan->state;
   const crema_dtype type = call->plan->format[0].type;
   pool_patch *const pool = patch_of(type);
-  const int64_t position = channels * (int64_t)crema_dtype_size(type);
-  patch p = {.row = s->in[1] * channels, .step = s->stride[1] * channels, .channels = channels};
-  int64_t y = 0, x = 0;
-  p.rows = clip_window(s, 0, i % s->out[0], &y);
-  const char *src = (const char *)call->buffer[0].address +
-                    (i / s->out[0] * s->in_count + y * s->in[1]) * position;
+  const int64_t position = s->block * (int64_t)crema_dtype_size(type);
+  const cr_pool_reach y = cr_pool_reach_of(s, 0, i % s->out[0]);
+  const int64_t row = i / s->out[0] * s->in[0] + y.start + y.from;
+  const char *src = (const char *)call->buffer[0].address + row * s->in[1] * position;
   char *to = (char *)call->buffer[1].address + i * s->out[1] * position;
+  patch p = {.rows = y.to - y.from,
+             .row = s->in[1] * s->block,
+             .step = s->stride[1] * s->block,
+             .channels = s->block};
   for (int64_t j = 0; j < s->out[1]; j += p.windows) {
-    p.columns = clip_window(s, 1, j, &x);
+    const cr_pool_reach x = cr_pool_reach_of(s, 1, j);
+    p.columns = x.to - x.from;
     p.windows = alike(s, j);
-    pool(src + x * position, &p, to + j * position);
+    pool(src + (x.start + x.from) * position, &p, to + j * position);
   }
 }
 
-/* Blocks of channels are planes of so many channels. */
 static crema_status run_channels(const cr_call *call) {
-  const cr_slide *s = &((const cr_pooling *)call->plan->state)->slide;
-  const crema_shape *shape = &call->desc->arg[0].shape;
-  const cr_dnnl_order order = cr_dnnl_layout_order(call->plan->format[0].layout);
-  const int64_t channels = order.kind == CR_DNNL_LAST ? shape->dim[1] : order.block;
-  const int64_t rows = shape->dim[0] * ((shape->dim[1] + channels - 1) / channels) * s->out[0];
-#pragma omp parallel for schedule(static) if (rows * s->out[1] * channels >= PARALLEL_MIN)
-  for (int64_t i = 0; i < rows; ++i) run_row(call, channels, i);
+  const cr_pool_planes *s = call->plan->state;
+  const int64_t rows = s->planes * s->out[0];
+#pragma omp parallel for schedule(static) if (rows * s->out[1] * s->block >= CR_POOL_PARALLEL_MIN)
+  for (int64_t i = 0; i < rows; ++i) run_row(call, i);
   return CREMA_OK;
 }
 
@@ -241,11 +220,11 @@ static crema_status run_channels(const cr_call *call) {
                               .follows_hints = true, \
                               .plan = plan_channels, \
                               .run = run_channels,   \
-                              .destroy = cr_pooling_destroy}
+                              .destroy = cr_pool_planes_destroy}
 
 POOL_CHANNELS(pool_fwd_channels_u8, U8);
 POOL_CHANNELS(pool_fwd_channels_i8, I8);
 
 CR_KERNEL(pool_fwd_channels, POOL_FWD, .types = CR_TYPE(F32) | CR_TYPE(BF16), .library = true,
           .follows_hints = true, .plan = plan_channels, .run = run_channels,
-          .destroy = cr_pooling_destroy);
+          .destroy = cr_pool_planes_destroy);
