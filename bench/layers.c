@@ -6,9 +6,9 @@
  * that is below 40 % (LSTM and convolutions of single channels: 25 %) and they take more than three
  * times the copying. Weights are not among the bytes. Layers without a row share their memory
  * (Flatten, Reshape), bring samples into the net (bench/input), or compute once for a shape
- * (PriorBox). Then two layers of detectors at sizes of published nets, in milliseconds. Usage:
- * layers [-t THREADS] [-processor] [TYPE...]; with -processor processor time takes the place of
- * time, which is right for one thread only. */
+ * (PriorBox). Then layers that choose or judge boxes, at sizes of published nets, in milliseconds.
+ * Usage: layers [-t THREADS] [-processor] [TYPE...]; with -processor processor time takes the place
+ * of time, which is right for one thread only. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,23 +74,11 @@ static const row rows[] = {
     {"AbsVal", "", "32 64 56 56", "n", 1, {0}},
     {"ArgMax", "argmax_param { axis: 1 }", "4096 1024", "n", 1, {0}},
     {"Accuracy", "", "4096 1024|4096", "nl", 1, {0}},
-    {"AnchorTarget",
-     "anchor_target_param { ratio: 0.5 ratio: 1 ratio: 2 scale: 8 scale: 16 scale: 32 }",
-     "1 18 38 63|8 5|1 3",
-     "noz",
-     4,
-     {0}},
     {"Axpy", "", "32 64|32 64 56 56|32 64 56 56", "nnn", 1, {0}},
     {"BNLL", "", "32 64 56 56", "n", 1, {SOFTPLUS, SIGMOID + 1}},
     {"BatchNorm", "", "32 64 56 56", "n", 1, {0}},
     {"BatchReindex", "", "32 64 56 56|32", "ni", 1, {0}},
     {"Bias", "", "32 64 56 56", "n", 1, {0}},
-    {"BoxAnnotatorOHEM",
-     "box_annotator_ohem_param { roi_per_img: 128 }",
-     "2000 5|2000|2000|2000 8",
-     "rplp",
-     2,
-     {0}},
     {"Clip", "clip_param { min: -0.5 max: 0.5 }", "32 64 56 56", "n", 1, {0}},
     {"Concat", "", "32 64 56 56|32 64 56 56", "nn", 1, {0}},
     {"ContrastiveLoss", "", "4096 1024|4096 1024|4096", "nnl", 1, {0}},
@@ -150,12 +138,6 @@ static const row rows[] = {
      "nsk",
      1,
      {CRF}},
-    {"DetectionEvaluate",
-     "detection_evaluate_param { num_classes: 21 background_label_id: 0 }",
-     "1 1 3200 7|1 1 96 8",
-     "dt",
-     1,
-     {0}},
     {"Dropout", "", "32 64 56 56", "n", 1, {31}},
     {"ELU", "", "32 64 56 56", "n", 1, {EXPM1 + 4}},
     {"Eltwise", "", "32 64 56 56|32 64 56 56", "nn", 1, {0}},
@@ -168,12 +150,6 @@ static const row rows[] = {
      1,
      {0}},
     {"EuclideanLoss", "", "4096 1024|4096 1024", "nn", 1, {0}},
-    {"EvalDetection",
-     "eval_detection_param { side: 13 num_class: 20 num_object: 5 nms: 0.45 " BIASES " }",
-     "16 125 13 13|1 1 80 8",
-     "nt",
-     1,
-     {0}},
     {"Exp", "", "32 64 56 56", "n", 1, {EXP + 3}},
     {"Filter", "", "4096 1024|4096", "nl", 1, {0}},
     {"HingeLoss", "", "4096 1024|4096", "nl", 1, {0}},
@@ -224,12 +200,6 @@ static const row rows[] = {
     {"Pooling", "pooling_param { kernel_size: 3 stride: 2 }", "32 64 56 56", "n", 1, {0}},
     {"Pooling", "pooling_param { pool: AVE kernel_size: 3 stride: 2 }", "32 64 56 56", "n", 1, {0}},
     {"Power", "power_param { power: 2 scale: 0.5 shift: 2 }", "32 64 56 56", "n", 1, {0}},
-    {"ProposalTarget",
-     "proposal_target_param { num_classes: 21 batch_size: 128 }",
-     "2000 5|8 5",
-     "ro",
-     5,
-     {0}},
     {"RNN",
      "recurrent_param { num_output: 256 weight_filler { type: \"xavier\" } }",
      "64 32 256|64 32",
@@ -361,10 +331,19 @@ static void fill_picture(float *value, const crema_shape *shape) {
   }
 }
 
+enum { MAP_STRIDE = 16 };
+
+/* Height and width of a map of `shape` times `stride`, and the scale unless it is 0. */
+static void put_extents(float *value, const crema_shape *shape, float stride, float scale) {
+  value[0] = stride * (float)shape->dim[2];
+  value[1] = stride * (float)shape->dim[3];
+  if (scale > 0) value[2] = scale;
+}
+
 /* By the letter: n in (-1, 1), f the same, a net's input that needs no gradient, p in (0, 1), l
  * labels 0 to 2, i indices of samples of bottom 0, c sequences that go on from the second step on,
  * b prior boxes, r regions, o objects of a picture, t objects of a batch, d detections, z and s a
- * picture's extents (with its scale, and of bottom 0), k a picture. */
+ * picture's extents (of which bottom 0 is a map, with its scale, and of bottom 0), k a picture. */
 static void fill(crema_blob *const *bottom, int at, char kind) {
   const crema_shape *shape = &bottom[at]->shape, *first = &bottom[0]->shape;
   const int64_t count = crema_blob_count(bottom[at]);
@@ -373,8 +352,8 @@ static void fill(crema_blob *const *bottom, int at, char kind) {
   switch (kind) {
     case 'b': fill_priors(value, count / 8); return;
     case 'k': fill_picture(value, shape); return;
-    case 'z': memcpy(value, (const float[]){PICTURE_HEIGHT, PICTURE_WIDTH, 1}, 12); return;
-    case 's': memcpy(value, (const float[]){(float)first->dim[2], (float)first->dim[3]}, 8); return;
+    case 'z': put_extents(value, first, MAP_STRIDE, 1); return;
+    case 's': put_extents(value, first, 1, 0); return;
     case 'r':
     case 'o':
     case 't':
@@ -620,39 +599,88 @@ static void compare(const row *r, int threads, double peak, int *slow) {
 
 /* ---- detectors ---- */
 
-static double milliseconds_of(subject *s) {
-  contestant one[1] = {{"layer", run_forward, s, 0.0}};
+/* Layers that choose or judge boxes, which compare and sort them: how long that takes depends on
+ * how many there are, not on the few bytes that they are. */
+typedef struct detector {
+  const char *boxes;
+  double most; /* milliseconds */
+  Caffe__Phase phase;
+  row of;
+} detector;
+
+static const detector detectors[] = {
+    {"21,546 anchors",
+     5,
+     CAFFE__PHASE__TRAIN,
+     {"AnchorTarget",
+      "anchor_target_param { ratio: 0.5 ratio: 1 ratio: 2 scale: 8 scale: 16 scale: 32 }",
+      "1 18 38 63|8 5|1 3",
+      "noz",
+      4,
+      {0}}},
+    {"2,000 regions",
+     5,
+     CAFFE__PHASE__TRAIN,
+     {"BoxAnnotatorOHEM",
+      "box_annotator_ohem_param { roi_per_img: 128 }",
+      "2000 5|2000|2000|2000 8",
+      "rplp",
+      2,
+      {0}}},
+    {"3,200 boxes of an image",
+     5,
+     CAFFE__PHASE__TEST,
+     {"DetectionEvaluate",
+      "detection_evaluate_param { num_classes: 21 background_label_id: 0 }",
+      "1 1 3200 7|1 1 96 8",
+      "dt",
+      1,
+      {0}}},
+    {"8,732 boxes, 21 classes, all likely",
+     5,
+     CAFFE__PHASE__TEST,
+     {"DetectionOutput",
+      "detection_output_param { num_classes: 21 code_type: CENTER_SIZE keep_top_k: 200 "
+      "confidence_threshold: 0.01 nms_param { nms_threshold: 0.45 top_k: 400 } }",
+      "1 34928|1 183372|1 2 34928",
+      "npb",
+      1,
+      {0}}},
+    {"13,520 boxes of 16 images",
+     5,
+     CAFFE__PHASE__TEST,
+     {"EvalDetection",
+      "eval_detection_param { side: 13 num_class: 20 num_object: 5 nms: 0.45 " BIASES " }",
+      "16 125 13 13|1 1 80 8",
+      "nt",
+      1,
+      {0}}},
+    {"12,150 boxes",
+     10,
+     CAFFE__PHASE__TEST,
+     {"Proposal", "", "1 18 30 45|1 36 30 45|1 3", "pnz", 1, {0}}},
+    {"2,000 regions",
+     5,
+     CAFFE__PHASE__TRAIN,
+     {"ProposalTarget",
+      "proposal_target_param { num_classes: 21 batch_size: 128 }",
+      "2000 5|8 5",
+      "ro",
+      5,
+      {0}}},
+};
+
+static void measure_detector(const detector *d, int *slow) {
+  char name[64];
+  subject s;
+  make_subject(&s, &d->of, d->phase);
+  contestant one[1] = {{"layer", run_forward, &s, 0.0}};
   measure(one, 1, 3, 9, 200, 1.0, NULL);
-  return one[0].seconds * 1e3;
-}
-
-static void report(const char *what, double found, double most, int *slow) {
-  printf("%-52s %7.2f ms (at most %.0f)%s\n", what, found, most, found > most ? "  slow" : "");
-  *slow += found > most;
-}
-
-static void measure_detection_output(int *slow) {
-  const row r = {"DetectionOutput",
-                 "detection_output_param { num_classes: 21 code_type: CENTER_SIZE keep_top_k: 200 "
-                 "confidence_threshold: 0.01 nms_param { nms_threshold: 0.45 top_k: 400 } }",
-                 "1 34928|1 183372|1 2 34928",
-                 "npb",
-                 1,
-                 {0}};
-  subject s;
-  make_subject(&s, &r, CAFFE__PHASE__TEST);
-  report("DetectionOutput, 8,732 boxes, 21 classes, all likely", milliseconds_of(&s), 5, slow);
-  free_subject(&s);
-}
-
-static void measure_proposal(int *slow) {
-  const row r = {"Proposal", "", "1 18 30 45|1 36 30 45|1 3", "pnp", 1, {0}};
-  subject s;
-  float *info = NULL;
-  make_subject(&s, &r, CAFFE__PHASE__TEST);
-  check(crema_blob_mutable_cpu_data(s.bottom[2], &info), "the picture");
-  memcpy(info, (const float[]){480, 720, 1}, 3 * sizeof *info);
-  report("Proposal, 12,150 boxes", milliseconds_of(&s), 10, slow);
+  const double found = one[0].seconds * 1e3;
+  snprintf(name, sizeof name, "%s, %s", d->of.type, d->boxes);
+  printf("%-52s %7.2f ms (at most %.0f)%s\n", name, found, d->most,
+         found > d->most ? "  slow" : "");
+  *slow += found > d->most;
   free_subject(&s);
 }
 
@@ -669,8 +697,9 @@ int main(int argc, char **argv) {
       if (is_wanted(rows[i].type, argc, argv)) compare(&rows[i], used, peak, &slow);
     }
   }
-  if (is_wanted("DetectionOutput", argc, argv)) measure_detection_output(&slow);
-  if (is_wanted("Proposal", argc, argv)) measure_proposal(&slow);
+  for (size_t i = 0; i < sizeof detectors / sizeof detectors[0]; ++i) {
+    if (is_wanted(detectors[i].of.type, argc, argv)) measure_detector(&detectors[i], &slow);
+  }
   printf("%d above their limits\n", slow);
   return 0;
 }

@@ -223,24 +223,29 @@ TEST(the_best_come_first) {
   }
 }
 
-/* Against pairs of boxes, one after the other. */
+/* Against pairs of boxes, one after the other. Some thresholds are what a pair shares, or the
+ * number below or above, and some boxes are so small that their areas are subnormal. */
 TEST(suppression_by_brute_force) {
   enum { COUNT = 500 };
   static cr_box box[COUNT];
   static cr_ranked all[COUNT];
   uint32_t random = 17;
   cr_buffer memory = {0};
-  for (int trial = 0; trial < 12; ++trial) {
-    const float eta = trial % 2 ? 0.9f : 1;
-    const int64_t most = trial % 3 == 0 ? -1 : 20 * trial;
+  for (int trial = 0; trial < 60; ++trial) {
+    const float eta = trial % 2 ? 0.9f : 1, unit = trial % 4 == 3 ? 3e-22f : 1;
+    const int64_t most = trial % 3 == 0 ? -1 : 20 * (trial % 12);
     float threshold = 0.1f * (float)(trial % 9);
     size_t kept[COUNT], wanted = 0, count = COUNT;
     for (int i = 0; i < COUNT; ++i) {
       float at[4];
       for (int k = 0; k < 4; ++k) at[k] = (float)(rig_random(&random) % 50) / 50;
       /* Also boxes without an area, and turned ones. */
-      box[i] = (cr_box){at[0], at[1], at[2] + 0.3f, at[3] + 0.3f};
+      box[i] = (cr_box){unit * at[0], unit * at[1], unit * (at[2] + 0.3f), unit * (at[3] + 0.3f)};
       all[i] = (cr_ranked){1, 0, i};
+    }
+    if (trial >= 12) {
+      const float shared = cr_box_overlap(box[0], box[trial]);
+      threshold = nextafterf(shared, trial % 5 < 2 ? shared : trial % 5 < 4 ? 0 : 1);
     }
     ok(cr_suppress(box, all, &count, threshold, eta, most, &memory));
     for (size_t i = 0; i < COUNT && (most < 0 || (int64_t)wanted < most); ++i) {

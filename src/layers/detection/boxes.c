@@ -67,24 +67,33 @@ bool cr_box_crosses(cr_box b) {
 /* ---- ranks --------------------------------------------------------------- */
 
 static bool comes_before(const cr_ranked *a, const cr_ranked *b) {
+  if (a->score > b->score) return true;
+  if (a->score < b->score) return false;
   if (isnan(a->score) != isnan(b->score)) return isnan(b->score);
-  if (a->score != b->score && !isnan(a->score)) return a->score > b->score;
   return a->label != b->label ? a->label < b->label : a->index < b->index;
 }
 
+/* Sorts those that are `gap` apart. */
+static void insert_each(cr_ranked *candidate, size_t count, size_t gap) {
+  for (size_t i = gap; i < count; ++i) {
+    const cr_ranked held = candidate[i];
+    size_t k = i;
+    for (; k >= gap && comes_before(&held, &candidate[k - gap]); k -= gap) {
+      candidate[k] = candidate[k - gap];
+    }
+    candidate[k] = held;
+  }
+}
+
+enum { FEWEST = 10 /* from here on it matters that they move far at first */ };
+
 /* Shell's sort, which needs no memory. */
 static void rank_few(cr_ranked *candidate, size_t count) {
-  static const size_t gaps[] = {44842, 19930, 8858, 3937, 1750, 701, 301, 132, 57, 23, 10, 4, 1};
-  for (size_t g = 0; g < sizeof gaps / sizeof gaps[0]; ++g) {
-    for (size_t i = gaps[g]; i < count; ++i) {
-      const cr_ranked held = candidate[i];
-      size_t k = i;
-      for (; k >= gaps[g] && comes_before(&held, &candidate[k - gaps[g]]); k -= gaps[g]) {
-        candidate[k] = candidate[k - gaps[g]];
-      }
-      candidate[k] = held;
-    }
+  static const size_t gaps[] = {44842, 19930, 8858, 3937, 1750, 701, 301, 132, 57, 23, 10, 4};
+  for (size_t g = 0; count >= FEWEST && g < sizeof gaps / sizeof gaps[0]; ++g) {
+    insert_each(candidate, count, gaps[g]);
   }
+  insert_each(candidate, count, 1);
 }
 
 enum { BINS = 1024 };
@@ -197,6 +206,14 @@ void cr_box_columns_add(cr_box_columns *columns, cr_box box) {
   columns->size[i] = cr_box_size(box);
 }
 
+/* What two boxes have in common. */
+CR_INLINE float shared_by(float xmin, float ymin, float xmax, float ymax, cr_box box) {
+  const float left = xmin > box.xmin ? xmin : box.xmin, top = ymin > box.ymin ? ymin : box.ymin;
+  const float right = xmax < box.xmax ? xmax : box.xmax, bottom = ymax < box.ymax ? ymax : box.ymax;
+  const float width = right > left ? right - left : 0, height = bottom > top ? bottom - top : 0;
+  return width * height;
+}
+
 /* What `count` boxes from `first` on share with `box`, of size `own`: as cr_box_overlap, without
  * branches. A box with a nan overlaps nothing. */
 CR_INLINE void overlap_some(const cr_box_columns *of, size_t first, size_t count, cr_box box,
@@ -205,12 +222,8 @@ CR_INLINE void overlap_some(const cr_box_columns *of, size_t first, size_t count
               *ymax = of->ymax + first, *size = of->size + first;
 #pragma omp simd
   for (size_t k = 0; k < count; ++k) {
-    const float left = xmin[k] > box.xmin ? xmin[k] : box.xmin;
-    const float top = ymin[k] > box.ymin ? ymin[k] : box.ymin;
-    const float right = xmax[k] < box.xmax ? xmax[k] : box.xmax;
-    const float bottom = ymax[k] < box.ymax ? ymax[k] : box.ymax;
-    const float width = right > left ? right - left : 0, height = bottom > top ? bottom - top : 0;
-    const float shared = width * height, share = shared / (own + size[k] - shared);
+    const float shared = shared_by(xmin[k], ymin[k], xmax[k], ymax[k], box);
+    const float share = shared / (own + size[k] - shared);
     out[k] = shared > 0 ? share : 0;
   }
 }
@@ -225,30 +238,57 @@ void cr_box_columns_overlaps(const cr_box_columns *columns, cr_box box, float *o
 
 enum { BLOCK = 32 };
 
-/* Whether `box` overlaps one of the boxes by more than `threshold`. */
+/* Whether one of BLOCK boxes from `first` on may overlap `box` by more than `threshold`: whether
+ * what they share is at least this part of what they cover. If the quotient is more when it is
+ * rounded, it is more before that, and then this product is no more than what they share after it
+ * is rounded. A division takes as long as all the rest. */
+CR_INLINE bool may_overlap(const cr_box_columns *of, size_t first, cr_box box, float own,
+                           float threshold) {
+  const float *xmin = of->xmin + first, *ymin = of->ymin + first, *xmax = of->xmax + first,
+              *ymax = of->ymax + first, *size = of->size + first;
+  int found = 0;
+#pragma omp simd reduction(| : found)
+  for (size_t k = 0; k < BLOCK; ++k) {
+    const float shared = shared_by(xmin[k], ymin[k], xmax[k], ymax[k], box);
+    found |= (shared > 0) & (shared >= threshold * (own + size[k] - shared));
+  }
+  return found != 0;
+}
+
+/* Whether `box` overlaps one of the boxes, whose last block is filled up, by more than `threshold`.
+ */
 CR_CLONES static bool overlaps_one(const cr_box_columns *kept, cr_box box, float own,
                                    float threshold) {
   float overlap[BLOCK];
   for (size_t i = 0; i < kept->count; i += BLOCK) {
-    const size_t left = kept->count - i;
     int found = 0;
-    overlap_some(kept, i, left < BLOCK ? left : BLOCK, box, own, overlap);
-    for (size_t k = 0; k < BLOCK && k < left; ++k) found |= overlap[k] > threshold;
+    if (!may_overlap(kept, i, box, own, threshold)) continue;
+    overlap_some(kept, i, BLOCK, box, own, overlap);
+    for (size_t k = 0; k < BLOCK; ++k) found |= overlap[k] > threshold;
     if (found) return true;
   }
   return false;
+}
+
+/* Adds a box; where it is the first of a block, the others become boxes that share nothing. */
+static void keep(cr_box_columns *kept, cr_box box) {
+  for (size_t i = kept->count; kept->count % BLOCK == 0 && i < kept->count + BLOCK; ++i) {
+    kept->xmin[i] = kept->ymin[i] = kept->size[i] = 0;
+    kept->xmax[i] = kept->ymax[i] = -1;
+  }
+  cr_box_columns_add(kept, box);
 }
 
 crema_status cr_suppress(const cr_box *box, cr_ranked *candidate, size_t *count, float threshold,
                          float eta, int64_t most, cr_buffer *memory) {
   cr_box_columns kept;
   const size_t end = most >= 0 && (uint64_t)most < *count ? (size_t)most : *count;
-  CR_TRY(cr_box_columns_make(memory, end, &kept));
+  CR_TRY(cr_box_columns_make(memory, (end + BLOCK - 1) / BLOCK * BLOCK, &kept));
   for (size_t i = 0; i < *count && kept.count < end; ++i) {
     const cr_box one = box[candidate[i].index];
     if (overlaps_one(&kept, one, cr_box_size(one), threshold < 0 ? 0 : threshold)) continue;
     candidate[kept.count] = candidate[i];
-    cr_box_columns_add(&kept, one);
+    keep(&kept, one);
     if (eta < 1 && threshold > 0.5f) threshold *= eta;
   }
   *count = kept.count;

@@ -17,6 +17,7 @@
  *     eval_detection_param { side: 3 num_class: 2 num_object: 2 nms: 0.45
  *       biases: 1 biases: 1 biases: 2 biases: 2 } } */
 #include <math.h>
+#include <string.h>
 
 #include "core/fail.h"
 #include "layers/detection/boxes.h"
@@ -33,7 +34,8 @@ typedef struct eval_state {
   cr_buffer box;   /* cr_box of each box of an image */
   cr_buffer rank;  /* cr_ranked */
   cr_buffer order; /* cr_ranked: the boxes that are kept, by class */
-  cr_buffer kept;  /* memory for them */
+  cr_buffer next;  /* size_t for each class: where its next box comes in this order */
+  cr_buffer kept;  /* memory for boxes that are kept */
 } eval_state;
 
 /* A box that is judged. */
@@ -75,6 +77,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   CR_TRY(cr_layer_in(layer, cr_buffer_reserve(&s->box, boxes * sizeof(cr_box))));
   CR_TRY(cr_layer_in(layer, cr_buffer_reserve(&s->rank, boxes * sizeof(cr_ranked))));
   CR_TRY(cr_layer_in(layer, cr_buffer_reserve(&s->order, boxes * sizeof(cr_ranked))));
+  CR_TRY(cr_layer_in(layer, cr_buffer_reserve(&s->next, (size_t)s->map.classes * sizeof(size_t))));
   CR_TRY(cr_region_boxes_make(layer, &s->map, &bottom[0]->shape, 0, true, &s->boxes));
   return crema_blob_reshape(top[0], &to);
 }
@@ -133,23 +136,35 @@ static crema_status take_class(eval_state *s, int32_t label, size_t first, size_
   return CREMA_OK;
 }
 
+/* The boxes that are kept by class, those of a class still best first. */
+static const cr_ranked *sort_by_class(const eval_state *s, size_t kept) {
+  const cr_ranked *rank = (const cr_ranked *)(const void *)s->rank.data;
+  cr_ranked *order = (cr_ranked *)(void *)s->order.data;
+  size_t *next = (size_t *)(void *)s->next.data, sum = 0;
+  memset(next, 0, (size_t)s->map.classes * sizeof *next);
+  for (size_t i = 0; i < kept; ++i) ++next[rank[i].label];
+  for (int64_t c = 0; c < s->map.classes; ++c) {
+    const size_t own = next[c];
+    next[c] = sum;
+    sum += own;
+  }
+  for (size_t i = 0; i < kept; ++i) order[next[rank[i].label]++] = rank[i];
+  return order;
+}
+
 static crema_status judge(const cr_layer *layer, const values *from, int64_t image, size_t first,
                           size_t truths, size_t kept, const cr_host_results *to) {
   eval_state *s = layer->state;
   const int64_t cells = s->map.side * s->map.side;
-  const cr_ranked *rank = (const cr_ranked *)(const void *)s->rank.data;
-  cr_ranked *order = (cr_ranked *)(void *)s->order.data;
+  const cr_ranked *order = sort_by_class(s, kept);
   int64_t at = image * (s->map.classes + 4 * boxes_of(&s->map)) + s->map.classes;
-  for (size_t i = 0; i < kept; ++i)
-    order[i] = (cr_ranked){-(float)rank[i].label, rank[i].label, (int32_t)i};
-  if (kept > 0) cr_rank(order, kept);
   for (size_t i = 0; i < kept; ++i) {
-    const cr_ranked one = rank[order[i].index];
+    const cr_ranked one = order[i];
     const int64_t plane = image * s->map.anchors + one.index % s->map.anchors;
     const detection d = {
         (const cr_region_truth *)(const void *)s->truth.data,
         cr_region_box(&s->map, &from->box, plane * cells + one.index / s->map.anchors)};
-    if (i == 0 || order[i].label != order[i - 1].label) {
+    if (i == 0 || one.label != order[i - 1].label) {
       CR_TRY(take_class(s, one.label, first, truths));
     }
     const bool right = cr_judge_one(&s->judge, &d) == CR_RIGHT;
@@ -203,6 +218,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
 static void destroy(cr_layer *layer) {
   eval_state *s = layer->state;
   cr_buffer_free(&s->kept);
+  cr_buffer_free(&s->next);
   cr_buffer_free(&s->order);
   cr_buffer_free(&s->rank);
   cr_buffer_free(&s->box);
