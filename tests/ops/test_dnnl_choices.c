@@ -61,16 +61,21 @@ static bool has_winograd(void) {
   return has;
 }
 
-static void plan_conv(int64_t n, int64_t height, int64_t width, bool winograd) {
-  fixture f;
+/* By the first row that takes it. */
+static void plan_op(fixture *f) {
   trial t;
-  make_conv(&f, n, height, width, winograd);
-  for (int i = 0; dnnl_row(f.desc->kind, i) != NULL; ++i) {
-    if (prepare(&t, &f, dnnl_row(f.desc->kind, i)) != CREMA_OK) continue;
+  for (int i = 0; dnnl_row(f->desc->kind, i) != NULL; ++i) {
+    if (prepare(&t, f, dnnl_row(f->desc->kind, i)) != CREMA_OK) continue;
     release(&t);
     break;
   }
-  finish(&f);
+  finish(f);
+}
+
+static void plan_conv(int64_t n, int64_t height, int64_t width, bool winograd) {
+  fixture f;
+  make_conv(&f, n, height, width, winograd);
+  plan_op(&f);
 }
 
 static bool is_named(const char *part) {
@@ -96,7 +101,6 @@ TEST(winograds_method_is_for_many_positions) {
 /* The gradient of weights of `kernel` x `kernel` windows over `channels` channels. */
 static void plan_weights(int64_t channels, int64_t kernel) {
   fixture f;
-  trial t;
   start(&f, CR_OP_CONV_BWD_WEIGHTS);
   f.desc->u.conv.group = 1;
   set_window(&f.desc->u.conv.window, 2, kernel, 1, 0, 1);
@@ -105,9 +109,7 @@ static void plan_weights(int64_t channels, int64_t kernel) {
   ADD(&f, 'A', 16, channels, kernel, kernel);
   ADD(&f, 'A', 16);
   name[0] = '\0';
-  const cr_kernel *row = dnnl_row(f.desc->kind, 0);
-  if (prepare(&t, &f, row) == CREMA_OK) release(&t);
-  finish(&f);
+  plan_op(&f);
 }
 
 /* On AVX2 the library makes eight channels of one or two. With 16 values in a window and more a
