@@ -517,8 +517,8 @@ static void forget(const wire_reader *r, ProtobufCMessage *message) {
 }
 
 void cr_wire_free(const cr_wire_input *input, ProtobufCMessage *message) {
+  if (message == NULL) return; /* nor bytes perhaps */
   const wire_reader r = {.start = input->bytes, .end = input->bytes + input->size};
-  if (message == NULL) return;
   if (input->run > 0) forget(&r, message);
   cr_message_free(message);
 }
