@@ -69,10 +69,10 @@ static inline double difference(crema_blob *a, crema_blob *b) {
   ok(crema_blob_cpu_data(b, &y));
   for (int64_t i = 0; i < crema_blob_count(a); ++i) {
     const double error = fabs((double)x[i] - (double)y[i]);
+    if (isfinite(x[i]) && fabs((double)x[i]) > largest) largest = fabs((double)x[i]);
     if (x[i] == y[i] || (isnan(x[i]) && isnan(y[i]))) continue;
     if (!isfinite(error)) return INFINITY;
     if (error > worst) worst = error;
-    if (fabs((double)x[i]) > largest) largest = fabs((double)x[i]);
   }
   return worst / largest;
 }
