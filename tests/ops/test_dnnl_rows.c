@@ -80,6 +80,50 @@ TRIAL_TEST(test_conv_bwd) {
   assert_true(accepted >= 16);
 }
 
+/* A convolution over cells of 8 x 8 pixels: the bits of the kernel's result, with `threads`. */
+static void *run_cells(const cr_kernel *row, int threads, size_t *bytes) {
+  fixture f;
+  trial t;
+  const bool weights = row->op == CR_OP_CONV_BWD_WEIGHTS, forward = row->op == CR_OP_CONV_FWD;
+  start(&f, row->op);
+  set_window(&f.desc->u.conv.window, 2, 16, 8, 4, 1);
+  f.desc->u.conv.group = 1;
+  if (weights || forward) ADD(&f, 'R', 2, 9, 70, 75);
+  if (!forward) ADD(&f, 'R', 2, 5, 8, 9);
+  ADD(&f, weights ? 'A' : 'R', 5, 9, 16, 16);
+  if (weights || forward) add_absent(&f);
+  if (forward) ADD(&f, 'W', 2, 5, 8, 9);
+  if (!weights && !forward) ADD(&f, 'W', 2, 9, 70, 75);
+  cr_context_set_threads(cr_host_context(), threads);
+  ok(prepare(&t, &f, row));
+  execute(&t, &f);
+  cr_context_set_threads(cr_host_context(), 0);
+  const int result = forward ? 3 : 2;
+  void *values = fetch(&t, &f, result);
+  *bytes = value_bytes(&f, result);
+  release(&t);
+  finish(&f);
+  return values;
+}
+
+/* Each result is made by one thread, in an order that does not depend on how many there are. */
+TEST(test_cells_with_threads) {
+  const cr_kernel *const rows[] = {&cr_conv_fwd_cells, &cr_conv_bwd_data_cells,
+                                   &cr_conv_bwd_weights_cells};
+  for (int i = 0; i < 3; ++i) {
+    size_t bytes = 0;
+    seed_values(NULL);
+    void *one = run_cells(rows[i], 1, &bytes);
+    for (int threads = 2; threads <= 7; threads += 5) {
+      seed_values(NULL);
+      void *more = run_cells(rows[i], threads, &bytes);
+      assert_memory_equal(one, more, bytes);
+      free(more);
+    }
+    free(one);
+  }
+}
+
 /* ---- inner product ------------------------------------------------------- */
 
 TRIAL_TEST(test_ip) {
