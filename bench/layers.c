@@ -154,7 +154,7 @@ static const row rows[] = {
     {"Filter", "", "4096 1024|4096", "nl", 1, {0}},
     {"HingeLoss", "", "4096 1024|4096", "nl", 1, {0}},
     {"Im2col", "convolution_param { kernel_size: 3 pad: 1 }", "4 64 56 56", "n", 1, {0}},
-    {"InfogainLoss", "", "65536 100|65536|1 1 100 100", "nlp", 1, {EXP_BELOW_0 + 5 + LOG + 4}},
+    {"InfogainLoss", "", "65536 100|65536|1 1 100 100", "nlp", 1, {EXP_BELOW_0 + 9}},
     {"InnerProduct",
      "inner_product_param { num_output: 4096 weight_filler { type: \"xavier\" } }",
      "128 4096",

@@ -106,6 +106,7 @@ static const shape_template templates[] = {
     LOSS(CONTRASTIVE_FWD, "a B; a B; a; 1", .contrastive = {1, false}),
     LOSS(INFOGAIN_FWD, "a 7 C; a C; 7 7; 1; 1", .nll = {true, 3}),
     LOSS(INFOGAIN_FWD, "a B C; a C; -; 1; 1", .nll = {false, 0}),
+    LOSS(INFOGAIN_FWD, "a 7 C; a C; 7 7; 1; 1; a 7 C", .nll = {true, 3}),
     OP_WITH(MVN_FWD, "a B; a B; a", .mvn = {true, 1e-2f}),
     OP_WITH(MVN_FWD, "a B; a B; a", .mvn = {false, 0}),
     OP_WITH(ROW_REDUCE_FWD, "a b; a", .rows = {CR_REDUCE_SUM, 0.25f}),

@@ -661,6 +661,11 @@ const op_case op_cases[] = {
     LOSS("matrix", CR_OP_INFOGAIN_FWD, "2 4 3; 2 3; 4 4; 1; 1", .nll = {true, 2}),
     LOSS("many rows", CR_OP_INFOGAIN_FWD, "600 2; 600; 2 2; 1; 1", .nll = {true, 1}),
     LOSS("long planes", CR_OP_INFOGAIN_FWD, "1 2 600; 1 600; 2 2; 1; 1", .nll = {true, 1}),
+    LOSS("scores", CR_OP_INFOGAIN_FWD, "2 4 3; 2 3; 4 4; 1; 1; 2 4 3", .nll = {true, 2}),
+    LOSS("rows of scores", CR_OP_INFOGAIN_FWD, "75 5; 75; 5 5; 1; 1; 75 5", .nll = {true, 1}),
+    LOSS("long rows of scores", CR_OP_INFOGAIN_FWD, "9 150; 9; 150 150; 1; 1; 9 150", .norm = 0),
+    LOSS("long planes of scores", CR_OP_INFOGAIN_FWD, "2 3 400; 2 400; 3 3; 1; 1; 2 3 400",
+         .nll = {true, 1}),
 
     {.label = "mean", .shapes = "5 7; 5 7; 5", .desc = {.kind = CR_OP_MVN_FWD}},
     {.label = "deviation",

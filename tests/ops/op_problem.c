@@ -182,7 +182,8 @@ static void fill(const op_problem *p, int i, cr_mt19937 *rng) {
       to[k] = cr_mt19937_below(rng, 256);
     }
   }
-  if ((d->kind == CR_OP_NLL_FWD || d->kind == CR_OP_INFOGAIN_FWD) && i == 0) {
+  const bool infogain = d->kind == CR_OP_INFOGAIN_FWD && d->args == 5; /* with 6, of scores */
+  if ((d->kind == CR_OP_NLL_FWD || infogain) && i == 0) {
     to_probabilities(&d->arg[0].shape, 1, to);
   }
 }
@@ -266,6 +267,8 @@ int op_problem_gradients(const op_problem *f, const op_gradient *gradient) {
       return 0;
     }
   }
+  /* The gradients of INFOGAIN_FWD are those of probabilities. */
+  if (f->desc->kind == CR_OP_INFOGAIN_FWD && f->desc->args > 5) return 0;
   const bool in_place = roles[0].of == roles[1].of;
   if (gradient->backward == CR_OP_UNARY_BWD && in_place &&
       !cr_unary_by_value(f->desc->u.unary.function)) {

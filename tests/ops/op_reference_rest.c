@@ -55,14 +55,20 @@ static double contrastive(const cr_op_desc *d, double *const *in) {
 
 static void infogain(const cr_op_desc *d, double *const *in, double *const *out) {
   const int64_t classes = dim_of(d, 0, 1), inner = dim_of(d, 0, 2);
+  const double *prob = d->args > 5 ? out[5] : in[0];
   *out[3] = *out[4] = 0;
   for (int64_t i = 0; i < count_of(d, 1); ++i) {
-    const int64_t label = (int64_t)in[1][i];
+    const int64_t label = (int64_t)in[1][i], at = i / inner * classes * inner + i % inner;
+    double sum = 0;
+    for (int64_t c = 0; c < classes; ++c) sum += exp(in[0][at + c * inner]);
+    for (int64_t c = 0; c < classes && d->args > 5; ++c) {
+      out[5][at + c * inner] = exp(in[0][at + c * inner]) / sum;
+    }
     if (d->u.nll.has_ignore && label == d->u.nll.ignore) continue;
     *out[4] += 1;
     for (int64_t c = 0; c < classes; ++c) {
       const double gain = in[2] ? in[2][label * classes + c] : label == c;
-      *out[3] -= gain * log(in[0][(i / inner * classes + c) * inner + i % inner]);
+      *out[3] -= gain * log(prob[at + c * inner]);
     }
   }
 }

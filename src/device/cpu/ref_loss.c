@@ -4,6 +4,7 @@
 #include "core/fail.h"
 #include "device/cpu/label.h"
 #include "device/cpu/ref_math.h"
+#include "device/cpu/ref_softmax.h"
 
 static crema_status gradient_factor(const cr_op_scalars *scalars, const cr_real *diff_loss,
                                     cr_real *out) {
@@ -369,15 +370,138 @@ static infogain_part infogain_over(const cr_call *call, const cr_split *s, int64
   return out;
 }
 
-/* prob (outer, C, inner), label (outer, inner), gain (C, C), loss, count. */
+/* The argument that the probabilities of scores go to. */
+enum { PROB = 5 };
+
+enum { LANES = 16, QUARTER = 4, TOGETHER = 64 /* values summed before they are widened */ };
+
+CR_INLINE cr_real weighted_nats(cr_real weight, cr_real nats, cr_real least) {
+  return weight * (nats < least ? least : nats);
+}
+
+CR_INLINE void widen_sums(cr_real *part, double *sum) {
+#pragma omp simd
+  for (int k = 0; k < QUARTER; ++k) {
+    sum[k] += (double)((part[k] + part[k + 4]) + (part[k + 8] + part[k + 12]));
+  }
+  memset(part, 0, LANES * sizeof *part);
+}
+
+/* The sum of weight (x - log_sum), the logarithms of a row's probabilities. In sums side by side,
+ * whose number does not depend on the processor's vectors; the last vector has values of the one
+ * before, too, which do not count. */
+CR_CLONES static double weighted_row(int64_t classes, const cr_real *weight, const cr_value *x,
+                                     cr_real log_sum) {
+  const cr_real least = cr_ref_log(least_probability);
+  const int64_t whole = classes - classes % LANES;
+  double sum[QUARTER] = {0};
+  cr_real part[LANES] = {0};
+  for (int64_t c = 0; c < whole; c += LANES) {
+#pragma omp simd
+    for (int k = 0; k < LANES; ++k) {
+      part[k] += weighted_nats(weight[c + k], cr_get(x, c + k) - log_sum, least);
+    }
+    if ((c + LANES) % TOGETHER == 0) widen_sums(part, sum);
+  }
+  if (classes < LANES) {
+    for (int64_t c = 0; c < classes; ++c) {
+      part[c] = weighted_nats(weight[c], cr_get(x, c) - log_sum, least);
+    }
+  } else if (whole < classes) {
+    const int32_t known = (int32_t)(LANES - classes % LANES);
+    weight += classes - LANES;
+    x += classes - LANES;
+#pragma omp simd
+    for (int32_t k = 0; k < LANES; ++k) {
+      const cr_real term = weighted_nats(weight[k], cr_get(x, k) - log_sum, least);
+      part[k] += k < known ? 0 : term;
+    }
+  }
+  widen_sums(part, sum);
+  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+/* The same of positions whose classes lie `inner` apart; sum: of each. */
+CR_CLONES static void weighted_plane(int64_t count, const cr_real *weight, const cr_value *x,
+                                     const cr_real *log_sum, double *sum) {
+  const cr_real least = cr_ref_log(least_probability);
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    sum[i] += (double)weighted_nats(weight[i], cr_get(x, i) - log_sum[i], least);
+  }
+}
+
+CR_CLONES static void find_log_sums(int64_t count, const cr_real *top, cr_real *sum) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) sum[i] = top[i] + cr_ref_log(sum[i]);
+}
+
+/* What the positions of a softmax's block add. */
+static double softmax_infogain(const cr_call *call, const cr_split *s, const int64_t *truth,
+                               cr_softmax_block *block) {
+  const cr_value *x = cr_as_values(call->buffer, 0) + block->at;
+  const cr_real *gain = cr_as_reals(call->buffer, 2);
+  double loss = 0, sum[CR_SOFTMAX_POSITIONS] = {0};
+  find_log_sums(block->count, block->top, block->sum);
+  for (int64_t i = 0; i < block->count && s->inner == 1; ++i) {
+    if (truth[i] < 0) continue;
+    sum[i] = weighted_row(s->channels, gain + truth[i] * s->channels, x + i * s->channels,
+                          block->sum[i]);
+  }
+  for (int64_t c = 0; c < s->channels && s->inner > 1; ++c) {
+    cr_real weight[CR_SOFTMAX_POSITIONS];
+    for (int64_t i = 0; i < block->count; ++i) {
+      weight[i] = truth[i] < 0 ? 0 : gain[truth[i] * s->channels + c];
+    }
+    weighted_plane(block->count, weight, x + c * s->inner, block->sum, sum);
+  }
+  for (int64_t i = 0; i < block->count; ++i) loss -= truth[i] < 0 ? 0 : sum[i];
+  return loss;
+}
+
+static infogain_part softmax_infogain_over(const cr_call *call, const cr_split *s, int64_t begin,
+                                           int64_t end) {
+  const cr_real *label = cr_as_reals(call->buffer, 1);
+  infogain_part out = {0, 0, -1};
+  for (int64_t b = begin; b < end; ++b) {
+    int64_t truth[CR_SOFTMAX_POSITIONS];
+    cr_softmax_block block;
+    cr_ref_softmax_block(s, b, cr_as_values(call->buffer, 0), cr_as_values(call->buffer, PROB),
+                         &block);
+    for (int64_t i = 0; i < block.count; ++i) {
+      truth[i] = cr_label_class(label[block.first + i], s->channels, call->desc->u.nll.has_ignore,
+                                call->desc->u.nll.ignore);
+      if (truth[i] == CR_LABEL_BAD && out.bad < 0) out.bad = block.first + i;
+      out.count += truth[i] < 0 ? 0 : 1;
+    }
+    if (out.bad >= 0) break;
+    out.loss += softmax_infogain(call, s, truth, &block);
+  }
+  return out;
+}
+
+static bool is_of_scores(const cr_op_desc *desc) {
+  return desc->args > PROB && desc->arg[PROB].shape.axes >= 0;
+}
+
+static crema_status plan_infogain_fwd(cr_plan *plan) {
+  if (!is_of_scores(plan->desc) || plan->desc->arg[2].shape.axes >= 0) return CREMA_OK;
+  return cr_fail(CREMA_E_SHAPE, "the loss of scores needs gains");
+}
+
+/* prob or scores (outer, C, inner), label (outer, inner), gain (C, C), loss, count, prob. */
 static crema_status infogain_fwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
   const cr_real *label = cr_as_reals(call->buffer, 1);
-  const int64_t positions = s.outer * s.inner, blocks = infogain_blocks(&s);
+  const bool of_scores = is_of_scores(call->desc);
+  const int64_t positions = s.outer * s.inner;
+  const int64_t blocks = of_scores ? cr_ref_softmax_blocks(&s) : infogain_blocks(&s);
   infogain_part part[CR_REF_PARTS];
 #pragma omp parallel for schedule(static) if (positions * s.channels >= CR_REF_PARALLEL_MIN / 4)
   for (int k = 0; k < CR_REF_PARTS; ++k) {
-    part[k] = infogain_over(call, &s, cr_ref_part(blocks, k), cr_ref_part(blocks, k + 1));
+    const int64_t begin = cr_ref_part(blocks, k), end = cr_ref_part(blocks, k + 1);
+    part[k] = of_scores ? softmax_infogain_over(call, &s, begin, end)
+                        : infogain_over(call, &s, begin, end);
   }
   double loss = 0;
   int64_t counted = 0;
@@ -430,5 +554,5 @@ CR_REF_KERNEL(hinge_fwd, HINGE_FWD, .run = hinge_fwd);
 CR_REF_KERNEL(hinge_bwd, HINGE_BWD, .run = hinge_bwd);
 CR_REF_KERNEL(contrastive_fwd, CONTRASTIVE_FWD, .run = contrastive_fwd);
 CR_REF_KERNEL(contrastive_bwd, CONTRASTIVE_BWD, .run = contrastive_bwd);
-CR_REF_KERNEL(infogain_fwd, INFOGAIN_FWD, .run = infogain_fwd);
+CR_REF_KERNEL(infogain_fwd, INFOGAIN_FWD, .plan = plan_infogain_fwd, .run = infogain_fwd);
 CR_REF_KERNEL(infogain_bwd, INFOGAIN_BWD, .run = infogain_bwd);

@@ -1,9 +1,10 @@
 /* Softmax along one axis, shifted by the maximum so that no power overflows. */
+#include "device/cpu/ref_softmax.h"
 
 #include "device/cpu/ref_math.h"
 
 /* Positions behind the axis that are worked on at a time: a few cache lines of each channel. */
-enum { WIDTH = 192 };
+enum { WIDTH = CR_SOFTMAX_POSITIONS };
 
 /* Arrays (channels, width) of which neighbouring channels lie `step` elements apart. */
 typedef struct planes {
@@ -154,8 +155,7 @@ static int64_t rows_together(int64_t channels) {
 
 /* The axis is the last one. What is `ahead` of the rows, if not 0, is fetched. */
 CR_CLONES static void softmax_rows(int64_t rows, int64_t channels, int64_t ahead, const cr_value *x,
-                                   cr_value *y) {
-  cr_real top[ROWS], scale[ROWS];
+                                   cr_value *y, cr_real *top, cr_real *sum) {
   double part[ROWS][QUARTER];
   for (int64_t r = 0; r < rows; ++r) top[r] = top_of_row(channels, x + r * channels);
   for (int64_t r = 0; r < rows; ++r) {
@@ -163,13 +163,14 @@ CR_CLONES static void softmax_rows(int64_t rows, int64_t channels, int64_t ahead
     powers_of_row(channels, ahead, x + at, top[r], y + at, part[r]);
   }
   for (int64_t r = 0; r < rows; ++r) {
-    scale[r] = (cr_real)(1 / ((part[r][0] + part[r][1]) + (part[r][2] + part[r][3])));
+    sum[r] = (cr_real)((part[r][0] + part[r][1]) + (part[r][2] + part[r][3]));
   }
-  for (int64_t r = 0; r < rows; ++r) scale_row(channels, scale[r], y + r * channels);
+  for (int64_t r = 0; r < rows; ++r) scale_row(channels, 1 / sum[r], y + r * channels);
 }
 
-CR_CLONES static void softmax_planes(planes p, int64_t width, const cr_value *x, cr_value *y) {
-  cr_real top[WIDTH], scale[WIDTH];
+CR_CLONES static void softmax_planes(planes p, int64_t width, const cr_value *x, cr_value *y,
+                                     cr_real *top, cr_real *all) {
+  cr_real scale[WIDTH];
   double sum[WIDTH] = {0};
   for (int64_t i = 0; i < width; ++i) top[i] = -INFINITY;
   /* Two channels at a time: the maxima and sums are read and written half as often. */
@@ -203,7 +204,10 @@ CR_CLONES static void softmax_planes(planes p, int64_t width, const cr_value *x,
       sum[i] += (double)power;
     }
   }
-  for (int64_t i = 0; i < width; ++i) scale[i] = (cr_real)(1 / sum[i]);
+  for (int64_t i = 0; i < width; ++i) {
+    all[i] = (cr_real)sum[i];
+    scale[i] = (cr_real)(1 / sum[i]);
+  }
   for (int64_t c = 0; c < p.channels; ++c) {
     cr_value *to = y + c * p.step;
 #pragma omp simd
@@ -256,17 +260,27 @@ static int64_t block_at(const cr_split *s, int64_t b, int64_t *at) {
   return s->inner - i < WIDTH ? s->inner - i : WIDTH;
 }
 
-static int64_t row_blocks(const cr_split *s) {
+int64_t cr_ref_softmax_blocks(const cr_split *s) {
   const int64_t rows = rows_together(s->channels);
-  return (s->outer + rows - 1) / rows;
+  return s->inner == 1 ? (s->outer + rows - 1) / rows : s->outer * blocks_of(s);
 }
 
-static void softmax_block(const cr_split *s, int64_t b, const cr_value *src, cr_value *dst) {
-  const int64_t most = rows_together(s->channels), at = b * most * s->channels;
-  const int64_t left = s->outer - b * most;
+void cr_ref_softmax_block(const cr_split *s, int64_t b, const cr_value *x, cr_value *y,
+                          cr_softmax_block *out) {
+  if (s->inner > 1) {
+    out->count = block_at(s, b, &out->at);
+    out->first = b / blocks_of(s) * s->inner + b % blocks_of(s) * WIDTH;
+    softmax_planes((planes){s->channels, s->inner}, out->count, x + out->at, y + out->at, out->top,
+                   out->sum);
+    return;
+  }
+  const int64_t most = rows_together(s->channels), left = s->outer - b * most;
   const bool fetches = s->channels <= FETCHED && left >= 2 * most;
-  softmax_rows(left < most ? left : most, s->channels, fetches ? most * s->channels : 0, src + at,
-               dst + at);
+  out->first = b * most;
+  out->at = out->first * s->channels;
+  out->count = left < most ? left : most;
+  softmax_rows(out->count, s->channels, fetches ? most * s->channels : 0, x + out->at, y + out->at,
+               out->top, out->sum);
 }
 
 /* src, dst. */
@@ -274,18 +288,11 @@ static crema_status softmax_fwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, call->desc->u.axis);
   const cr_value *src = cr_as_values(call->buffer, 0);
   cr_value *dst = cr_as_values(call->buffer, 1);
-  const planes p = {s.channels, s.inner};
-  const int64_t blocks = s.inner == 1 ? row_blocks(&s) : s.outer * blocks_of(&s);
 #pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 0) >= \
                                               CR_REF_PARALLEL_MIN / 4)
-  for (int64_t b = 0; b < blocks; ++b) {
-    if (s.inner == 1) {
-      softmax_block(&s, b, src, dst);
-      continue;
-    }
-    int64_t at;
-    const int64_t width = block_at(&s, b, &at);
-    softmax_planes(p, width, src + at, dst + at);
+  for (int64_t b = 0; b < cr_ref_softmax_blocks(&s); ++b) {
+    cr_softmax_block block;
+    cr_ref_softmax_block(&s, b, src, dst, &block);
   }
   return CREMA_OK;
 }

@@ -61,6 +61,10 @@ crema_status cr_cuda_posts_begin(const cr_call *call, size_t offset) CREMA_MUST_
 crema_status cr_cuda_posts(const cr_call *call, size_t offset, bool biased, int64_t channels,
                            int64_t inner) CREMA_MUST_USE;
 
+/* y = softmax(x) over the channels of `s`. */
+crema_status cr_cuda_softmax(const cr_call *call, cr_split s, cr_values x,
+                             cr_values y) CREMA_MUST_USE;
+
 /* Into how many parts, at most `most`, a long sum of `count` terms is cut so that the device is
  * busy. */
 int64_t cr_cuda_parts(int64_t count, int64_t most);

@@ -181,14 +181,15 @@ static int64_t line_length(cr_split s) {
   return s.inner >= 32 ? 1 : s.channels;
 }
 
-static crema_status softmax_fwd(const cr_call *call) {
-  const cr_split s = cr_op_split(call->desc, 0, call->desc->u.axis);
-  const cr_softmax_args args = {.x = cr_cuda_values(call, 0),
-                                .out = cr_cuda_values(call, 1),
-                                .channels = s.channels,
-                                .inner = s.inner};
+crema_status cr_cuda_softmax(const cr_call *call, cr_split s, cr_values x, cr_values y) {
+  const cr_softmax_args args = {.x = x, .out = y, .channels = s.channels, .inner = s.inner};
   return cr_cuda_thread_blocks(call->context, CR_DEVICE_FUNCTION_softmax_fwd, &args,
                                s.outer * s.inner, line_length(s));
+}
+
+static crema_status softmax_fwd(const cr_call *call) {
+  return cr_cuda_softmax(call, cr_op_split(call->desc, 0, call->desc->u.axis),
+                         cr_cuda_values(call, 0), cr_cuda_values(call, 1));
 }
 
 /* dst, diff_dst, diff_src. */

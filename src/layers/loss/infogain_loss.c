@@ -77,8 +77,8 @@ static crema_status make_ops(cr_layer *layer, const crema_shape *folded) {
   desc = cr_layer_op_desc(CR_OP_INFOGAIN_FWD);
   desc.u.nll.has_ignore = s->loss.loss.has_ignore;
   desc.u.nll.ignore = s->loss.loss.ignore;
-  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 5,
-                          (const crema_shape *[]){folded, &labels, &gain, &one, &one}));
+  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 6,
+                          (const crema_shape *[]){folded, &labels, &gain, &one, &one, folded}));
   desc.kind = CR_OP_NLL_BWD;
   return cr_layer_op_make(layer, &s->backward, &desc, 5,
                           (const crema_shape *[]){folded, &labels, folded, &gain, &sums});
@@ -111,11 +111,10 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
                             crema_blob *const *top) {
   infogain_state *s = layer->state;
   cr_tensor **own = s->loss.loss.pair.own;
-  CR_TRY(cr_layer_softmax_loss_prob(layer, context, bottom));
-  CR_TRY(cr_layer_op_run(
-      &s->forward, context,
-      (cr_tensor *[]){own[2], bottom[1]->data, gain_of(layer, bottom)->data, own[0], own[1]},
-      NULL));
+  CR_TRY(cr_layer_op_run(&s->forward, context,
+                         (cr_tensor *[]){bottom[0]->data, bottom[1]->data,
+                                         gain_of(layer, bottom)->data, own[0], own[1], own[2]},
+                         NULL));
   return cr_layer_loss_finish(&s->loss.loss, context, top[0]);
 }
 
