@@ -92,9 +92,8 @@ static crema_status nll_bwd(const cr_call *call) {
 static crema_status infogain_fwd(const cr_call *call) {
   cr_loss_args args = label_args(call);
   if (call->desc->args > 5 && call->desc->arg[5].shape.axes >= 0) {
-    const cr_values prob = cr_cuda_values(call, 5);
-    CR_TRY(cr_cuda_softmax(call, cr_op_split(call->desc, 0, 1), args.x, prob));
-    args.x = prob;
+    CR_TRY(cr_cuda_softmax(call, cr_op_split(call->desc, 0, 1), args.x, cr_cuda_values(call, 5)));
+    args.of_scores = true;
   }
   args.gain = cr_cuda_f32(call, 2);
   cr_total_args total = {.first = cr_cuda_f32(call, 3), .second = cr_cuda_f32(call, 4)};

@@ -24,7 +24,7 @@ typedef struct cr_loss_args {
   cr_cuda_fault *fault;
   float alpha, margin;
   int reduction, norm, top_k, ignore;
-  bool has_ignore, legacy;
+  bool has_ignore, legacy, of_scores; /* of_scores: infogain, x are scores */
 } cr_loss_args;
 
 /* What one position adds to the two sums. */
@@ -129,16 +129,33 @@ CR_HD float cr_gain_of(const cr_loss_args *a, int64_t label, int64_t c) {
   return label == c ? 1 : 0;
 }
 
+/* The logarithm of the sum of the powers of a position's scores, which need not be rounded as
+ * their probabilities are. */
+CR_HD double cr_log_sum(const cr_loss_args *a, int64_t i) {
+  double sum = 0;
+  float top = cr_get(a->x, cr_loss_at(a, i, 0));
+  for (int64_t c = 1; c < a->classes; ++c) top = fmaxf(top, cr_get(a->x, cr_loss_at(a, i, c)));
+  for (int64_t c = 0; c < a->classes; ++c) {
+    sum += exp((double)cr_get(a->x, cr_loss_at(a, i, c)) - (double)top);
+  }
+  return (double)top + log(sum);
+}
+
 CR_HD cr_pair cr_infogain_term(const cr_loss_args *a, int64_t i) {
   cr_pair out = {0, 0};
   const int64_t truth = cr_loss_class(a, i);
   if (truth < 0) return out;
   out.second = 1;
+  const double log_sum = a->of_scores ? cr_log_sum(a, i) : 0;
+  const double least = log((double)CR_LEAST_PROBABILITY);
   for (int64_t c = 0; c < a->classes; ++c) {
     const float g = cr_gain_of(a, truth, c);
-    const float p = cr_get(a->x, cr_loss_at(a, i, c));
+    const double x = (double)cr_get(a->x, cr_loss_at(a, i, c));
     if (g == 0) continue;
-    out.first -= (double)g * log((double)(p < CR_LEAST_PROBABILITY ? CR_LEAST_PROBABILITY : p));
+    const double nats = a->of_scores                       ? x - log_sum
+                        : x < (double)CR_LEAST_PROBABILITY ? least
+                                                           : log(x);
+    out.first -= (double)g * (nats < least ? least : nats);
   }
   return out;
 }
