@@ -842,6 +842,8 @@ const op_case op_cases[] = {
             0.25f, 0, false),
     REGIONS("means of parts of results that are no whole blocks", CR_OP_PSROI_POOL_FWD,
             "2 76 5 6; 4 5; 4 19 2 2", 0.5f, 0, false),
+    REGIONS("means of parts wider than a vector", CR_OP_PSROI_POOL_FWD, "1 4 3 24; 6 5; 6 2 1 2", 1,
+            0, false),
     REGIONS("means of parts of few images", CR_OP_PSROI_POOL_FWD, "5 18 4 5; 2 5; 2 3 3 2", 0.25f,
             0, false),
     REGIONS("means of parts of large maps", CR_OP_PSROI_POOL_FWD, "3 525 18 21; 12 5; 12 35 3 5", 2,

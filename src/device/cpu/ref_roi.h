@@ -2,11 +2,11 @@
  * then left, top, right and bottom in pixels of the net's input, which u.roi.scale brings to the
  * map.
  *
- * Regions are pooled a block of channels at a time: the block's planes of one image are brought
- * into lines, one per position with a value of each channel, all regions of the image are pooled
- * from these, and their results brought back to planes. Windows are found once per region, loops
- * run over the values of a line, and a gradient is summed by the thread that has the channel, so
- * that sums have one order. */
+ * But for parts with channels of their own, regions are pooled a block of channels at a time: the
+ * block's planes of one image are brought into lines, one per position with a value of each
+ * channel, all regions of the image are pooled from these, and their results brought back to
+ * planes. Windows are found once per region, loops run over the values of a line, and a gradient is
+ * summed by the thread that has the channel, so that sums have one order. */
 #ifndef CR_DEVICE_CPU_REF_ROI_H
 #define CR_DEVICE_CPU_REF_ROI_H
 
@@ -107,12 +107,6 @@ static inline cr_roi_window cr_roi_widen(cr_roi_window w, int64_t width) {
   return w;
 }
 
-/* Windows whose sides are `rows` and `columns` spans, in this order. */
-static inline cr_roi_window cr_roi_window_at(const cr_roi_extents *e, const cr_roi_span *spans,
-                                             int64_t row, int64_t column) {
-  return (cr_roi_window){spans[row], spans[e->rows + column]};
-}
-
 /* All that a region whose parts have these sides reads. */
 static inline cr_roi_window cr_roi_reach(const cr_roi_extents *e, const cr_roi_span *spans) {
   const cr_roi_span *x = spans + e->rows;
@@ -125,19 +119,24 @@ static inline cr_roi_window cr_roi_reach(const cr_roi_extents *e, const cr_roi_s
 typedef cr_real cr_roi_quad __attribute__((vector_size(CR_ROI_QUAD * sizeof(cr_real)),
                                            aligned(sizeof(cr_real)), may_alias));
 
-/* 4 rows of 4 values, `from_step` apart, to 4 columns of them. */
+/* 4 rows of 4 values to 4 columns of them. */
+CR_INLINE void cr_roi_turn_quads(cr_roi_quad *q) {
+  const cr_roi_quad ab = __builtin_shufflevector(q[0], q[1], 0, 4, 1, 5),
+                    cd = __builtin_shufflevector(q[2], q[3], 0, 4, 1, 5),
+                    ab_rest = __builtin_shufflevector(q[0], q[1], 2, 6, 3, 7),
+                    cd_rest = __builtin_shufflevector(q[2], q[3], 2, 6, 3, 7);
+  q[0] = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
+  q[1] = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+  q[2] = __builtin_shufflevector(ab_rest, cd_rest, 0, 1, 4, 5);
+  q[3] = __builtin_shufflevector(ab_rest, cd_rest, 2, 3, 6, 7);
+}
+
+/* The same of rows that are `from_step` apart. */
 CR_INLINE void cr_roi_turn(const cr_real *from, int64_t from_step, cr_real *to, int64_t to_step) {
-  const cr_roi_quad a = *(const cr_roi_quad *)from, b = *(const cr_roi_quad *)(from + from_step),
-                    c = *(const cr_roi_quad *)(from + 2 * from_step),
-                    d = *(const cr_roi_quad *)(from + 3 * from_step);
-  const cr_roi_quad ab = __builtin_shufflevector(a, b, 0, 4, 1, 5),
-                    cd = __builtin_shufflevector(c, d, 0, 4, 1, 5),
-                    ab_rest = __builtin_shufflevector(a, b, 2, 6, 3, 7),
-                    cd_rest = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-  *(cr_roi_quad *)to = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
-  *(cr_roi_quad *)(to + to_step) = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
-  *(cr_roi_quad *)(to + 2 * to_step) = __builtin_shufflevector(ab_rest, cd_rest, 0, 1, 4, 5);
-  *(cr_roi_quad *)(to + 3 * to_step) = __builtin_shufflevector(ab_rest, cd_rest, 2, 3, 6, 7);
+  cr_roi_quad q[CR_ROI_QUAD];
+  for (int i = 0; i < CR_ROI_QUAD; ++i) q[i] = *(const cr_roi_quad *)(from + i * from_step);
+  cr_roi_turn_quads(q);
+  for (int i = 0; i < CR_ROI_QUAD; ++i) *(cr_roi_quad *)(to + i * to_step) = q[i];
 }
 
 /* Rows of `width` values at `from` become columns of `height` values at `to`. Whole blocks of both
