@@ -117,7 +117,7 @@ static void compare(const op_problem *p, const op_run *run, double *const *resul
       if (difference != difference) break;
     }
     if (scale == 0) scale = 1;
-    if (error <= tolerance(p, i) * scale) continue;
+    if (error <= tolerance(p, i) * scale + p->noise) continue;
     char why[200];
     snprintf(why, sizeof why, "argument %d differs by %g of %g at element %lld: %.9g, not %.9g", i,
              error, scale, (long long)worst, results[i][worst], p->out[i][worst]);

@@ -1,6 +1,7 @@
 #include "op_problem.h"
 
 #include <ctype.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,8 +108,9 @@ static uint32_t whole_numbers(const cr_op_desc *d, int i) {
   return flag ? 2 : 0;
 }
 
-/* Variances and accumulated squares are positive. */
+/* Variances and accumulated squares are positive, and so are gains, whose sum would cancel else. */
 static bool is_positive(const cr_op_desc *d, int i) {
+  if (d->kind == CR_OP_INFOGAIN_FWD) return i == 2;
   if (d->kind == CR_OP_BN_FWD_GLOBAL) return i == 3;
   if (d->kind != CR_OP_UPDATE && d->kind != CR_OP_UPDATE_KEEP) return false;
   switch (d->u.update.rule) {
@@ -308,7 +310,7 @@ static double loss_of_scores(const op_problem *f, const double *scores, double *
 /* Central differences for every element of forward argument `of`, exact to the second power of the
  * step, in F64 to the fourth. Products, and pooling with its choices frozen, are linear in each
  * argument: their two points may be far apart. */
-static bool differences(const op_problem *f, const op_problem *b, const role *roles, int of,
+static bool differences(const op_problem *f, op_problem *b, const role *roles, int of,
                         double *gradient) {
   const bool loss = b->desc->kind == CR_OP_NLL_BWD;
   const bool linear = f->desc->kind == CR_OP_CONV_FWD || f->desc->kind == CR_OP_IP_FWD ||
@@ -340,6 +342,7 @@ static bool differences(const op_problem *f, const op_problem *b, const role *ro
       const double at = loss ? loss_of_scores(f, in[of], scratchpad)
                              : objective(desc, f, b, roles, in, scratchpad);
       change[s / 2] += s % 2 ? -at : at;
+      b->noise = fmax(b->noise, 4 * DBL_EPSILON * fmax(1, fabs(at)) / step);
     }
     in[of][k] = value;
     gradient[k] = points == 2 ? change[0] / (2 * step) : (8 * change[0] - change[1]) / (12 * step);

@@ -13,6 +13,8 @@ typedef struct op_problem {
    * of the argument's element type. out[i]: what must be written, or added. NULL: does not apply.
    */
   double *in[OP_MAX_ARGS], *out[OP_MAX_ARGS];
+  double
+      noise; /* how far off wanted gradients may be, as what differences are taken of is rounded */
   /* The argument whose content is the library's own; -1: none. */
   int opaque;
 } op_problem;
