@@ -121,13 +121,12 @@ static crema_status conv_fwd(const cr_call *call) {
   const bool posts = cr_posts_count(cr_op_posts(call->desc)) > 0;
   const cr_real *addend =
       cr_posts_add(cr_op_posts(call->desc)) ? cr_as_reals(call->buffer, CR_ARG_ADDEND) : NULL;
-  cr_real *spare = cr_as_reals(&call->workspace, 0) + s->result_offset;
   const int64_t places = s->slide.out_count;
   for (int64_t i = 0; i < s->batch * s->group; ++i) {
     const int64_t g = i % s->group;
     const cr_real *image = src + i * s->in_channels * s->slide.in_count;
     cr_real *out = dst + i * s->out_channels * places;
-    cr_real *made = addend != NULL ? spare : out;
+    cr_real *made = addend != NULL ? cr_as_reals(&call->workspace, 0) + s->result_offset : out;
     const cr_gemm gemm = {.m = s->out_channels,
                           .n = places,
                           .k = s->rows,
