@@ -106,7 +106,8 @@ class Objects:
 # ---- AnnotatedData ----
 
 def annotated_case(records, fields, outcomes, batch=1, tolerance=0, boxes=1e-6):
-    """Outcomes: number of the batch, and its tops."""
+    """Outcomes: number of the batch, and its tops. Sides of boxes are floats in the layer, and rounded in another order
+    by torchvision; pixels are equal but for filters that round otherwise, see `tolerance` of the callers."""
     return dict(type="AnnotatedData", origin="OpenCV, torchvision", tops=["data", "label"],
                 fields=f"data_param {{ source: 'db' backend: LMDB batch_size: {batch} }} {fields}",
                 given=[("db", record) for record in records], outcomes=outcomes,
@@ -196,6 +197,7 @@ def resized():
             fields += f" pad_mode: {pad}"
         if crop:
             boxes.crop_middle(crop, crop)
+        # With these the layer rounds otherwise than OpenCV: one level of 255.
         found.append(annotated_case(
             [annotated(image, objects)],
             f"transform_param {{ resize_param {{ {fields} }} {f'crop_size: {crop}' if crop else ''} }}",
@@ -298,6 +300,7 @@ def noisy():
                "posterize: true": cv2.LUT(image, (np.arange(256) // 64 * 64 + 32).astype(np.uint8)),
                "inverse: true": cv2.bitwise_not(image), "convert_to_hsv: true": cv2.cvtColor(image, cv2.COLOR_BGR2HSV)}
     none = np.full((1, 8), -1.0)
+    # OpenCV sums a blur in fixed point, the layer does not: one level of 255.
     return [annotated_case([annotated(image, [])], f"transform_param {{ noise_param {{ {fields} }} }}",
                            [(0, [planes(out), none])], tolerance="blur" in fields) for fields, out in effects.items()]
 
@@ -313,7 +316,7 @@ def box_case(records, fields, outcomes, batch=1, train=False):
     return dict(type="BoxData", origin="OpenCV, NumPy", tops=["data", "label"],
                 fields=f"data_param {{ source: 'db' backend: LMDB batch_size: {batch} }} {fields}",
                 given=[("db", record) for record in records], outcomes=outcomes, train=train,
-                tolerance=[0, 1e-6])
+                tolerance=[0, 1e-6])  # shares of a side, computed in doubles here and in floats there
 
 
 def box_label(objects):
@@ -401,6 +404,7 @@ def regions(short_side, most, mean, kind):
                 f"roi_data_param {{ short_side: {short_side} max_side: {most} }} "
                 f"transform_param {{ mirror: true {values} }}",
                 given=[("db", annotated(*record, kind)) for record in zip(images, objects)], outcomes=outcomes,
+                # The fork scales floats, the layer bytes, which it rounds to whole levels.
                 tolerance=[1, 1e-5])
 
 
@@ -417,7 +421,7 @@ def memory():
                 fields="memory_data_param { batch_size: 2 channels: 3 height: 6 width: 6 } transform_param { "
                 "resize_param { resize_mode: WARP height: 11 width: 8 interp_mode: LINEAR } crop_size: 6 scale: 0.25 "
                 "mean_value: 104 mean_value: 117 mean_value: 123.5 }",
-                given=[("image", encoded(image)) for image in images], outcomes=outcomes, tolerance=[0, 0])
+                given=[("image", encoded(image)) for image in images], outcomes=outcomes, tolerance=[0, 0])  # equal
 
 
 def video():
