@@ -517,9 +517,11 @@ static void forget(const wire_reader *r, ProtobufCMessage *message) {
 }
 
 void cr_wire_free(const cr_wire_input *input, ProtobufCMessage *message) {
-  if (message == NULL) return; /* nor bytes perhaps */
-  const wire_reader r = {.start = input->bytes, .end = input->bytes + input->size};
-  if (input->run > 0) forget(&r, message);
+  if (message == NULL) return;
+  if (input->run > 0 && input->size > 0) { /* else there may be no bytes */
+    const wire_reader r = {.start = input->bytes, .end = input->bytes + input->size};
+    forget(&r, message);
+  }
   cr_message_free(message);
 }
 
