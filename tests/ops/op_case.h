@@ -24,7 +24,8 @@ typedef struct op_case {
   /* Too large for the slow reference and finite differences: the reference kernel is the reference.
    */
   bool large;
-  /* Values from a small set, so that equal ones are frequent. */
+  /* Values of 0, 1 and 2, so that equal ones are frequent, and sums exact: no rounding moves them
+   * across a threshold. */
   bool ties;
 } op_case;
 
