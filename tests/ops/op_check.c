@@ -76,12 +76,21 @@ static void describe(const op_problem *p, const op_run *run, const char *why) {
               run->in_place_to >= 0 ? ", in place" : "", why);
 }
 
-/* The largest term of the sums that convolutions and inner products are made of; 0 for other ops.
- * Libraries make these sums in single precision: where the terms of all results cancel, the error
- * is one of the terms. */
+static double largest_of(const op_problem *p, int i) {
+  double largest = 0;
+  for (int64_t k = 0; k < op_count(&p->desc->arg[i].shape); ++k) {
+    largest = fmax(largest, fabs(p->in[i][k]));
+  }
+  return largest;
+}
+
+/* The largest term of the sums that convolutions, inner products and gradients of maxima are made
+ * of; 0 for other ops. These sums are made in single precision: where the terms of all results
+ * cancel, the error is one of the terms. */
 static double largest_term(const op_problem *p) {
   double term = 1;
   switch (p->desc->kind) {
+    case CR_OP_POOL_BWD: return p->desc->u.pool.method == CR_POOL_MAX ? largest_of(p, 0) : 0;
     case CR_OP_CONV_FWD:
     case CR_OP_CONV_BWD_DATA:
     case CR_OP_CONV_BWD_WEIGHTS:
@@ -91,12 +100,7 @@ static double largest_term(const op_problem *p) {
     default: return 0;
   }
   for (int i = 0; i < p->desc->args; ++i) {
-    if (p->access[i] != 'R' || !p->in[i]) continue;
-    double largest = 0;
-    for (int64_t k = 0; k < op_count(&p->desc->arg[i].shape); ++k) {
-      largest = fmax(largest, fabs(p->in[i][k]));
-    }
-    term *= largest;
+    if (p->access[i] == 'R' && p->in[i]) term *= largest_of(p, i);
   }
   return term;
 }
