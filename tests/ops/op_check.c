@@ -84,13 +84,14 @@ static double largest_of(const op_problem *p, int i) {
   return largest;
 }
 
-/* The largest term of the sums that convolutions, inner products and gradients of maxima are made
- * of; 0 for other ops. These sums are made in single precision: where the terms of all results
- * cancel, the error is one of the terms. */
-static double largest_term(const op_problem *p) {
+/* The largest term of the sums that result i of convolutions, inner products, gradients of maxima
+ * and of scales is made of; 0 for other ops. These sums are made in single precision: where the
+ * terms of all results cancel, the error is one of the terms. */
+static double largest_term(const op_problem *p, int result) {
   double term = 1;
   switch (p->desc->kind) {
     case CR_OP_POOL_BWD: return p->desc->u.pool.method == CR_POOL_MAX ? largest_of(p, 0) : 0;
+    case CR_OP_NORMALIZE_BWD: return result == 5 ? largest_of(p, 3) : 0; /* times at most 1 */
     case CR_OP_CONV_FWD:
     case CR_OP_CONV_BWD_DATA:
     case CR_OP_CONV_BWD_WEIGHTS:
@@ -109,7 +110,7 @@ static double largest_term(const op_problem *p) {
 static void compare(const op_problem *p, const op_run *run, double *const *results) {
   for (int i = 0; i < p->desc->args; ++i) {
     if (!p->out[i] || i == p->opaque) continue;
-    double scale = largest_term(p), error = 0;
+    double scale = largest_term(p, i), error = 0;
     int64_t worst = 0;
     for (int64_t k = 0; k < op_count(&p->desc->arg[i].shape); ++k) {
       const bool added = run->accumulate && p->access[i] == 'A';
