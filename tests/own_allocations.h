@@ -8,8 +8,15 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 static atomic_long allocations;
+
+/* How threads wait is decided anew while the program runs, by how busy the machine is, and a change
+ * allocates. A policy that the environment gives is left alone. */
+__attribute__((constructor)) static void fix_policy_of_waiting(void) {
+  setenv("OMP_WAIT_POLICY", "passive", 0);
+}
 
 static inline long own_allocations(void) {
   return atomic_load(&allocations);
