@@ -2,8 +2,8 @@
  * (Chen et al., "DeepLab", 2015).
  *
  * Formula: y at row i = x at row i (H - 1) / (H' - 1), between the two nearest rows; columns
- * likewise. The extents of y: height and width, or those of a second bottom, or zoom_factor and
- * shrink_factor: H' = ((H - 1) / shrink_factor + 1 - 1) zoom_factor + 1.
+ * likewise. The extents of y are those of a second bottom; or by zoom_factor or shrink_factor,
+ * H' = ((H - 1) / shrink_factor + 1 - 1) zoom_factor + 1; or height and width; or by both factors.
  * Shapes: x (N, C, H, W) and perhaps a map with the extents wanted -> y (N, C, H', W').
  * Fields: interp_param.
  * Caffe: as in the forks of DeepLab and PSPNet; pad_beg and pad_end cut off, and must not be above
@@ -48,15 +48,23 @@ static crema_status check(const cr_layer *layer, crema_blob *const *bottom) {
   return CREMA_OK;
 }
 
+/* Whether factors say what the extents are: one of them does before height and width, which come
+ * before both. */
+static bool has_factors(const cr_layer *layer) {
+  const Caffe__InterpParameter *p = layer->param->interp_param;
+  if (p == NULL || layer->bottoms > 1) return false;
+  if (p->has_zoom_factor != p->has_shrink_factor) return true;
+  return p->has_zoom_factor && !(p->has_height && p->has_width);
+}
+
 /* The extent of the top, for one of `left` rows or columns. */
 static crema_status extent(const cr_layer *layer, int64_t left, int64_t given, int64_t *out) {
   const Caffe__InterpParameter *p = layer->param->interp_param;
-  const bool scales = p && (p->has_zoom_factor || p->has_shrink_factor);
   if (left < 1) {
     return cr_layer_fail(layer, CREMA_E_SHAPE, "pad_beg and pad_end leave nothing of the bottom");
   }
   *out = given;
-  if (scales) *out = ((left - 1) / p->shrink_factor) * p->zoom_factor + 1;
+  if (has_factors(layer)) *out = ((left - 1) / p->shrink_factor) * p->zoom_factor + 1;
   if (*out > 0) return CREMA_OK;
   return cr_layer_fail(layer, CREMA_E_ARGUMENT,
                        "interp_param needs height and width, zoom_factor or shrink_factor, or the "

@@ -118,6 +118,32 @@ TEST(gradients_at_bounds) {
   }
 }
 
+/* As the forks of DeepLab and PSPNet choose when too much is said. */
+TEST(interp_takes_its_extents_from) {
+  static const struct {
+    const char *what, *body, *shapes;
+    int64_t height, width;
+  } cases[] = {
+      {"one factor", "interp_param { zoom_factor: 2 height: 2 width: 3 }", "1 1 5 9", 9, 17},
+      {"the other", "interp_param { shrink_factor: 2 height: 2 width: 4 }", "1 1 5 9", 3, 5},
+      {"both", "interp_param { shrink_factor: 2 zoom_factor: 3 height: 2 }", "1 1 5 9", 7, 13},
+      {"extents", "interp_param { shrink_factor: 2 zoom_factor: 3 height: 2 width: 4 }", "1 1 5 9",
+       2, 4},
+      {"a second bottom", "interp_param { zoom_factor: 2 height: 2 width: 4 }", "1 1 5 9|1 1 6 8",
+       6, 8},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    rig r;
+    rig_make(&r, "Interp", cases[i].body, CAFFE__PHASE__TEST, cases[i].shapes, 1);
+    ok(rig_setup(&r));
+    if (r.top[0]->shape.dim[2] != cases[i].height || r.top[0]->shape.dim[3] != cases[i].width) {
+      fail_msg("%s: %lld by %lld", cases[i].what, (long long)r.top[0]->shape.dim[2],
+               (long long)r.top[0]->shape.dim[3]);
+    }
+    rig_free(&r);
+  }
+}
+
 int main(void) {
   return run_all_tests(NULL, NULL);
 }
