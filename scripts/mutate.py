@@ -237,8 +237,8 @@ class Copy:
     def run(self, command, seconds, protect=False, **variables):
         if protect and not self.args.unprotected:
             tree, temporary = shlex.quote(str(self.tree)), shlex.quote(str(self.temporary))
-            # The second mount of the tree is for one that lies below /tmp, which hides it.
-            script = (f"mount --make-rprivate / && mount --bind {tree} {tree} && cd {tree} && "
+            # The second mount of the tree is for one that lies below /tmp, which hides it. mpirun wants a network.
+            script = (f"ip link set lo up; mount --make-rprivate / && mount --bind {tree} {tree} && cd {tree} && "
                       f"mount --bind {temporary} /tmp && mkdir -p {tree} && "
                       f"mount --no-canonicalize --bind . {tree} && mount -t tmpfs none /dev/shm && "
                       f"mount -o remount,bind,ro / && cd {tree} && exec {shlex.join(command)}")

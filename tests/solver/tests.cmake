@@ -21,3 +21,18 @@ endforeach()
 # What PyTorch's optimizers lead to.
 target_compile_definitions(test_solver_trajectories PRIVATE
   TRAJECTORIES="${CMAKE_CURRENT_LIST_DIR}/trajectories.txt")
+# Processes that mpirun starts (tests/parallel/mpi.sh).
+add_executable(solver_ranks ${CMAKE_CURRENT_LIST_DIR}/solver_ranks.c)
+target_include_directories(solver_ranks PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+target_link_libraries(solver_ranks PRIVATE crema_internal PkgConfig::CMOCKA)
+set_target_properties(solver_ranks PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+function(crema_solver_ranks_test count what)
+  add_test(NAME solver/ranks_${what}_${count} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/parallel/mpi.sh
+    $<TARGET_FILE:solver_ranks> ${count} ${what})
+  # 77: there is no mpirun here.
+  set_tests_properties(solver/ranks_${what}_${count} PROPERTIES TIMEOUT 120 SKIP_RETURN_CODE 77)
+endfunction()
+crema_solver_ranks_test(2 all)
+crema_solver_ranks_test(3 all)
+crema_solver_ranks_test(2 apart)
+crema_solver_ranks_test(2 starved)
