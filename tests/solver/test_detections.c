@@ -95,6 +95,39 @@ TEST(test_equal_scores_count_as_they_came) {
   cr_detections_free(&two);
 }
 
+/* An object is worth the same, whatever its order among the rows; objects and detections of other
+ * classes do not mix. */
+TEST(test_rows_are_put_in_order) {
+  const batch mixed = {8,
+                       {{0, 2, 0.3f, 1, 0},
+                        {0, 1, 0.4f, 0, 1},
+                        {-1, 1, 1, -1, -1},
+                        {0, 2, 0.6f, 1, 0},
+                        {-1, 2, 2, -1, -1},
+                        {0, 1, 0.6f, 1, 0},
+                        {0, 3, 0.5f, 0, 1},
+                        {0, 2, 0.5f, 0, 1}}};
+  char area[] = "Integral", eleven[] = "11point";
+  cr_detections all = {0};
+  add(&all, &mixed);
+  /* Class 1: precision 1 at recall 1. Class 2: 1, 1/2, 2/3 at 1/2, 1/2, 1. Class 3 has no object.
+   */
+  assert_float_equal(score(&all, area), (1 + (1 + 2. / 3) / 2) / 3, 1e-6);
+  assert_float_equal(score(&all, eleven), (1 + (6 + 5 * 2. / 3) / 11) / 3, 1e-6);
+  cr_detections_free(&all);
+}
+
+/* The best precision is looked for at each tenth of the recall, where that is reached exactly, too.
+ */
+TEST(test_tenths_of_the_recall) {
+  batch one = {2, {{-1, 1, 5, -1, -1}, {0, 1, 0.9f, 1, 0}}};
+  char eleven[] = "11point";
+  cr_detections all = {0};
+  add(&all, &one);
+  assert_float_equal(score(&all, eleven), 3. / 11, 1e-9); /* recalls 0, 0.1 and 0.2 */
+  cr_detections_free(&all);
+}
+
 /* ---- in a solver --------------------------------------------------------- */
 
 static const char detector[] =
@@ -128,6 +161,41 @@ TEST(test_solver_reports_the_mean_average_precision) {
   case_end(&c);
 }
 
+/* Each output has a mean of its own; the first one's is the score. Classes are told of when asked
+ * for. */
+TEST(test_outputs_have_means_of_their_own) {
+  static log_lines lines;
+  static const char two[] =
+      "layer { name: 'in' type: 'Input' top: 'p' top: 'q' input_param {\n"
+      "  shape { dim: 3 dim: 5 } shape { dim: 2 dim: 5 } } }";
+  static const float p[] = {-1, 1, 2, -1, -1, 0, 1, 0.9f, 1, 0, 0, 1, 0.95f, 0, 1};
+  static const float q[] = {-1, 1, 1, -1, -1, 0, 1, 0.9f, 1, 0};
+  Caffe__SolverParameter param = CAFFE__SOLVER_PARAMETER__INIT;
+  char area[] = "Integral";
+  cr_detections all = {0};
+  crema_net *net = NULL;
+  float *value;
+  double found;
+  param.ap_version = area;
+  ok(crema_net_parse(two, strlen(two), NULL, NULL, &net));
+  ok(crema_blob_mutable_cpu_data(crema_net_input(net, 0), &value));
+  memcpy(value, p, sizeof p);
+  ok(crema_blob_mutable_cpu_data(crema_net_input(net, 1), &value));
+  memcpy(value, q, sizeof q);
+  ok(cr_detections_add(&all, net));
+  for (int told = 0; told < 2; ++told) {
+    listen(&lines);
+    ok(cr_detections_report(&all, &param, net, told == 1, &found));
+    stop_listening();
+    assert_float_equal(found, 0.25, 1e-6);
+    assert_string_equal(lines.text, told == 0 ? ""
+                                              : "    Test net output #0: p = 0.25\n"
+                                                "    Test net output #1: q = 1\n");
+  }
+  cr_detections_free(&all);
+  crema_net_destroy(net);
+}
+
 TEST(test_what_is_no_detection_is_refused) {
   solver_case c;
   case_begin(&c);
@@ -141,6 +209,14 @@ TEST(test_what_is_no_detection_is_refused) {
             "lr_policy: 'fixed' max_iter: 1 test_iter: 1 test_interval: 1 eval_type: 'detection'");
   assert_int_equal(cr_solver_test_all(c.solver), CREMA_E_SHAPE);
   assert_non_null(strstr(crema_error_text(), "which 'acc' is not"));
+  /* As far as any word from those that are known. */
+  case_refuse(&c, "lr_policy: 'fixed' max_iter: 1 test_iter: 1 test_interval: 1 eval_type: 'x' ",
+              CREMA_E_UNKNOWN_NAME, "unknown eval_type 'x'");
+  assert_null(strstr(crema_error_text(), "did you mean"));
+  case_load(&c, small_net,
+            "lr_policy: 'fixed' max_iter: 1 test_iter: 1 test_interval: 1 "
+            "eval_type: 'classification' ap_version: '11point'");
+  assert_false(cr_detections_wanted(c.solver->param));
   case_end(&c);
 }
 

@@ -83,6 +83,16 @@ TEST(training_ends_when_tests_get_no_better) {
        {1, 1, 1, 1, 1, 1},
        4,
        "score of test net #0 has not"},
+      /* A goal that is given counts, also for a loss. */
+      {"early_stop_patience: 3 early_stop_output: 'other' early_stop_goal: HIGHEST",
+       {1, 2, 3, 4, 5, 6},
+       6,
+       "other of test net #0 has not become higher than 3 of iteration 0 in 3"},
+      /* Numbers after others that are none. */
+      {"early_stop_patience: 2",
+       {NAN, 4, NAN, 5, 5, 5},
+       10,
+       "become higher than 5 of iteration 6 in 2"},
       {"early_stop_patience: 3", {NAN, NAN, NAN, NAN, NAN, NAN}, 4, "not been a number in 3 tests"},
       {"early_stop_patience: 30", {1, 1, 1, 1, 1, 1}, 40, NULL},
       {"", {1, 1, 1, 1, 1, 1}, 40, NULL},
@@ -206,7 +216,76 @@ CASE_TEST(altered_states) {
   extra->best = NAN;
   ok(cr_message_write_binary(message, path));
   assert_fails(crema_solver_restore(c->solver, path), CREMA_E_CORRUPT, "best value of nan");
+  extra->best = 1;
+  int64_t *const iterations[] = {&extra->tested_iteration, &extra->best_iteration};
+  for (int i = 0; i < 2; ++i) {
+    const int64_t before = *iterations[i];
+    *iterations[i] = -1;
+    ok(cr_message_write_binary(message, path));
+    assert_fails(crema_solver_restore(c->solver, path), CREMA_E_CORRUPT, "iteration -1");
+    *iterations[i] = before;
+  }
+  /* 0 is possible for all of them; a state without a test forgets the solver's. */
+  extra->tested_iteration = extra->best_iteration = extra->tests_since_best = 0;
+  ok(cr_message_write_binary(message, path));
+  ok(crema_solver_restore(c->solver, path));
+  assert_int_equal(c->solver->early_stop.tested_iteration, 0);
+  assert_true(c->solver->early_stop.has_best && c->solver->early_stop.best == 1);
+  extra->has_tested_iteration = false;
+  ok(cr_message_write_binary(message, path));
+  ok(crema_solver_restore(c->solver, path));
+  assert_int_equal(c->solver->early_stop.tested_iteration, -1);
+  assert_false(c->solver->early_stop.has_best);
   cr_message_free(message);
+}
+
+/* An output of the second test net, behind one of several values; the first net's tests and its
+ * output of that number do not count. */
+CASE_TEST(later_nets_and_values_are_followed) {
+  static const char second[] =
+      "layer { name: 'a' type: 'DummyData' top: 'a' include { phase: TEST stage: 'second' }\n"
+      "  dummy_data_param { shape { dim: 3 } data_filler { value: 7 } } }\n"
+      "layer { name: 'z' type: 'DummyData' top: 'z' include { phase: TEST stage: 'second' }\n"
+      "  dummy_data_param { shape { dim: 2 } data_filler { value: 2 } } }\n";
+  static log_lines lines;
+  solver_case *c = *state;
+  char net[4096];
+  snprintf(net, sizeof net, "%s%s", listed_net, second);
+  list((double[]){1, 2, 3, 4, 5, 6}, 6);
+  c->options.feed = feed;
+  c->options.user = c;
+  case_load(c, net,
+            SETTINGS
+            "test_iter: 1 test_state { } test_state { stage: 'second' }\n"
+            "early_stop_patience: 2 early_stop_output: 'z'");
+  assert_int_equal(c->solver->early_stop.net, 1);
+  assert_string_equal(
+      crema_net_output_name(crema_solver_test_net(c->solver, 1), c->solver->early_stop.output),
+      "z");
+  listen(&lines);
+  ok(crema_solver_solve(c->solver));
+  stop_listening();
+  assert_int_equal(crema_solver_iteration(c->solver), 4);
+  assert_int_equal(
+      count_lines(&lines, "z of test net #1 has not become higher than 2 of iteration 0 in 2"), 1);
+}
+
+/* The outputs after the first are no part of what detections are judged by. */
+CASE_TEST(detections_have_one_score) {
+  solver_case *c = *state;
+  char net[2048], text[256];
+  snprintf(net, sizeof net, "%.*s%s",
+           (int)(strstr(listed_net, "layer { name: 'first'") - listed_net), listed_net,
+           "layer { name: 'found' type: 'Input' top: 'a' top: 'b' include { phase: TEST }\n"
+           "  input_param { shape { dim: 1 dim: 5 } shape { dim: 1 dim: 5 } } }\n");
+  snprintf(text, sizeof text,
+           "%s eval_type: 'detection' early_stop_patience: 2 early_stop_output:", SETTINGS);
+  char first[512], other[512];
+  snprintf(first, sizeof first, "%s 'a'", text);
+  snprintf(other, sizeof other, "%s 'b'", text);
+  case_load(c, net, first);
+  assert_fails(case_try_load(c, net, other), CREMA_E_UNSUPPORTED,
+               "of detections, the score is that of the first output");
 }
 
 CASE_TEST(refuses) {
@@ -220,7 +299,12 @@ CASE_TEST(refuses) {
   case_refuse(c,
               "lr_policy: 'fixed' test_iter: 1 test_interval: 5 early_stop_patience: 2\n"
               "early_stop_output: 'ack'",
-              CREMA_E_UNKNOWN_NAME, "did you mean 'acc'?");
+              CREMA_E_UNKNOWN_NAME, "no test net has an output 'ack'; did you mean 'acc'?");
+  case_refuse(c,
+              "lr_policy: 'fixed' test_iter: 1 test_interval: 5 early_stop_patience: 2\n"
+              "early_stop_output: 'something'",
+              CREMA_E_UNKNOWN_NAME, "early_stop_output: no test net has an output 'something'");
+  assert_null(strstr(crema_error_text(), "did you mean"));
 }
 
 int main(void) {

@@ -93,6 +93,36 @@ TEST(s4_56_the_last_epochs_are_tested_and_kept) {
   }
 }
 
+/* Steps beyond max_iter are no last epochs; how long an epoch is, is said where it is known. */
+TEST(epochs_after_the_last_do_not_count) {
+  static log_lines lines;
+  solver_case c;
+  (void)state;
+  case_begin(&c);
+  load_epochs(&c, "max_iter: 6 test_and_snapshot_last_epochs: 1");
+  assert_int_equal(crema_solver_step(c.solver, 16), CREMA_OK);
+  assert_int_equal(count_files(&c, "s_iter.*"), 2); /* of iteration 5 */
+  /* As many samples as no number counts. */
+  c.solver->iteration = 0;
+  assert_false(cr_epoch_has_ended(c.solver));
+  c.solver->iteration = 5;
+  assert_true(cr_epoch_has_ended(c.solver));
+  c.solver->batch_samples = INT64_MAX;
+  assert_false(cr_epoch_has_ended(c.solver));
+  case_make_database(&c, "lmdb", 6, 2, 2);
+  listen(&lines);
+  case_load(&c,
+            "layer { name: 'in' type: 'Data' top: 'data' top: 'label'\n"
+            "  data_param { source: 'db' batch_size: 2 backend: LMDB } }\n"
+            "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip'\n"
+            "  inner_product_param { num_output: 2 weight_filler { type: 'xavier' } } }\n"
+            "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' }\n",
+            "lr_policy: 'fixed' iter_size: 2 test_and_snapshot_last_epochs: 1");
+  stop_listening();
+  assert_int_equal(count_lines(&lines, "An epoch has 6 samples, which are 1.5 iterations\n"), 1);
+  case_end(&c);
+}
+
 /* The name has the accuracy, not the loss, which is the first output; a test that is due at the
  * same iteration is not run twice; and without test nets there is no score. */
 TEST(names_have_the_score) {

@@ -46,12 +46,65 @@ TEST(without_snapshots_training_begins_anew) {
   case_write(&c, "s_iter_3.solverstate.tmp", "");
   case_write(&c, "s_iter_99999999999999999999.solverstate", "");
   case_write(&c, "st_iter_3.solverstate", "");
+  case_write(&c, "s_iter_+3.solverstate", "");
+  case_write(&c, "s_iter_ 3.solverstate", "");
+  case_write(&c, "s_iter__3.solverstate", "");
+  case_write(&c, "s_iter_3x.solverstate", "");
+  case_write(&c, "s_iter_3.old.solverstate", "");
+  case_write(&c, "s_iter_3.solverstate.h6", "");
+  case_write(&c, "s_itar_3.solverstate", "");
+  case_write(&c, "t_iter_3.solverstate", "");
+  static log_lines lines;
+  listen_to(&lines, CREMA_LOG_WARNING);
   case_weights(&c, before);
   assert_int_equal(latest(&c), -1);
   ok(crema_solver_restore_latest(c.solver, NULL));
   case_weights(&c, after);
   assert_memory_equal(before, after, sizeof before);
   assert_int_equal(crema_solver_iteration(c.solver), 0);
+  assert_int_equal(lines.count, 0); /* none of these is a snapshot of this training */
+  stop_listening();
+  case_end(&c);
+}
+
+/* Names with scores are snapshots, too; of one iteration the one without comes first. */
+TEST(scores_in_names_are_passed_over) {
+  solver_case c;
+  char from[256], to[256];
+  case_begin(&c);
+  train_to(&c, 4, "snapshot: 2");
+  assert_int_equal(rename(case_path(&c, "s_iter_4.solverstate", from),
+                          case_path(&c, "s_iter_4_0.75.solverstate", to)),
+                   0);
+  case_load(&c, small_net, "lr_policy: 'fixed' momentum: 0.9 max_iter: 11");
+  assert_int_equal(latest(&c), 4);
+  case_write(&c, "s_iter_4_-1e-05.solverstate", "");
+  case_write(&c, "s_iter_4_9.solverstate", "");
+  static log_lines lines;
+  listen(&lines);
+  assert_int_equal(rename(to, from), 0);
+  assert_int_equal(latest(&c), 4);
+  assert_int_equal(count_lines(&lines, "cannot go on"), 0);
+  assert_int_equal(count_lines(&lines, "/s_iter_4.solverstate\n"), 1);
+  stop_listening();
+  case_end(&c);
+}
+
+/* A prefix without a folder is one of the working directory. */
+TEST(prefixes_without_a_folder) {
+  solver_case c;
+  char before[256], prefix[] = "s", *own;
+  case_begin(&c);
+  train_to(&c, 3, "snapshot: 1");
+  case_load(&c, small_net, "lr_policy: 'fixed' momentum: 0.9 max_iter: 11");
+  assert_non_null(getcwd(before, sizeof before));
+  own = c.solver->snapshot_prefix;
+  c.solver->snapshot_prefix = prefix;
+  assert_int_equal(latest(&c), -1);
+  assert_int_equal(chdir(c.folder), 0);
+  assert_int_equal(latest(&c), 3);
+  c.solver->snapshot_prefix = own;
+  assert_int_equal(chdir(before), 0);
   case_end(&c);
 }
 

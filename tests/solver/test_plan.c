@@ -1,8 +1,11 @@
-/* What a plan foretells from what was measured, and its text: of times and links that are given
- * here. */
+/* What a plan measures, what it foretells from that, and its text: of times and links that are
+ * given here. Linked with --wrap for the clock, the links and the telling. */
 #include <math.h>
 
+#include "core/clock.h"
+#include "core/fail.h"
 #include "log_lines.h"
+#include "parallel/probe.h"
 #include "parallel_case.h"
 #include "solver/plan.h"
 
@@ -232,6 +235,218 @@ PARALLEL_TEST(plans_of_processes_are_told) {
   assert_null(strstr(told, "mpi"));
   c->solver->world = NULL;
   free(plan.bucket);
+}
+
+/* ---- measuring ---- */
+
+/* Where the clock is given, it stands still but for what an iteration takes, in seconds, exact in
+ * binary. Each wait for the device takes one of WAIT. */
+typedef struct lapse {
+  double forward, layer[2], rest, update; /* layer: until each of the two is done */
+} lapse;
+
+#define WAIT 0.0078125
+
+static const lapse *lapses; /* of the iteration that comes next; NULL: the clock's own time */
+static double clock_now;
+
+double __real_cr_clock_seconds(void);
+double __wrap_cr_clock_seconds(void);
+double __wrap_cr_clock_seconds(void) {
+  return lapses != NULL ? clock_now : __real_cr_clock_seconds();
+}
+
+crema_status __real_crema_context_finish(crema_context *context);
+crema_status __wrap_crema_context_finish(crema_context *context);
+crema_status __wrap_crema_context_finish(crema_context *context) {
+  if (lapses != NULL) clock_now += WAIT;
+  return __real_crema_context_finish(context);
+}
+
+crema_status __real_cr_replica_forward(cr_replica *replica, const cr_iteration *iteration, int pass,
+                                       double *loss);
+crema_status __wrap_cr_replica_forward(cr_replica *replica, const cr_iteration *iteration, int pass,
+                                       double *loss);
+crema_status __wrap_cr_replica_forward(cr_replica *replica, const cr_iteration *iteration, int pass,
+                                       double *loss) {
+  if (lapses == NULL) return __real_cr_replica_forward(replica, iteration, pass, loss);
+  crema_status status = __real_cr_replica_forward(replica, iteration, pass, loss);
+  clock_now += lapses->forward;
+  return status;
+}
+
+/* TWO_PRODUCTS: two layers of two buckets each, then the input. */
+crema_status __real_cr_net_backward_watched(crema_net *net, const cr_net_watcher *watcher);
+crema_status __wrap_cr_net_backward_watched(crema_net *net, const cr_net_watcher *watcher);
+crema_status __wrap_cr_net_backward_watched(crema_net *net, const cr_net_watcher *watcher) {
+  if (lapses == NULL) return __real_cr_net_backward_watched(net, watcher);
+  for (int i = 0; i < 2; ++i) {
+    clock_now += lapses->layer[i];
+    CR_TRY(watcher->layer_done(watcher->user, 2 - i));
+  }
+  CR_TRY(watcher->layer_done(watcher->user, 0));
+  clock_now += lapses->rest;
+  net->replay_time += lapses->rest / 2;
+  return CREMA_OK;
+}
+
+crema_status __real_cr_updater_run(cr_updater *updater, double rate, int64_t iteration);
+crema_status __wrap_cr_updater_run(cr_updater *updater, double rate, int64_t iteration);
+crema_status __wrap_cr_updater_run(cr_updater *updater, double rate, int64_t iteration) {
+  crema_status status = __real_cr_updater_run(updater, rate, iteration);
+  if (lapses != NULL) clock_now += lapses++->update;
+  return status;
+}
+
+/* What was asked of links, the answers to which have their numbers as latency. */
+typedef struct asked {
+  int ways;
+  cr_probe_way way[CR_MAX_DEVICES];
+} asked;
+
+static bool links_are_given;
+static asked question[8];
+static int questions;
+
+crema_status __real_cr_probe_links(const cr_probe_way *way, int ways, cr_speed *out);
+crema_status __wrap_cr_probe_links(const cr_probe_way *way, int ways, cr_speed *out);
+crema_status __wrap_cr_probe_links(const cr_probe_way *way, int ways, cr_speed *out) {
+  if (!links_are_given) return __real_cr_probe_links(way, ways, out);
+  asked *now = &question[questions++];
+  now->ways = ways;
+  memcpy(now->way, way, (size_t)ways * sizeof *way);
+  *out = (cr_speed){.latency = questions};
+  return CREMA_OK;
+}
+
+/* The plan that was told last, whose arrays are gone but for these. */
+static cr_training_plan measured;
+static double measured_ready[4];
+
+void __real_cr_plan_tell(const cr_training_plan *plan, void (*line)(void *user, const char *text),
+                         void *user);
+void __wrap_cr_plan_tell(const cr_training_plan *plan, void (*line)(void *user, const char *text),
+                         void *user);
+void __wrap_cr_plan_tell(const cr_training_plan *plan, void (*line)(void *user, const char *text),
+                         void *user) {
+  measured = *plan;
+  for (int i = 0; i < 4 && i < plan->buckets; ++i) measured_ready[i] = plan->times.ready[i];
+  __real_cr_plan_tell(plan, line, user);
+}
+
+static int64_t fed[8];
+static int feeds;
+
+static crema_status note_feed(void *user, crema_net *net, int64_t pass) {
+  fed[feeds++] = pass;
+  return case_feed(user, net, pass);
+}
+
+/* Of four iterations the first, which plans, does not count, and the fastest of the others does:
+ * here the third, as which the fourth is not faster. What is learned and remembered stays as it is.
+ */
+CASE_TEST(the_fastest_iteration_counts) {
+  static const lapse given[] = {{0.0625, {0.03125, 0.03125}, 0.03125, 0.03125},
+                                {0.25, {0.5, 0.25}, 0.25, 0.125},
+                                {0.5, {0.125, 0.0625}, 0.25, 0.125},
+                                {0.125, {0.5, 0.25}, 0.125, 0.0625},
+                                {0, {0, 0}, 0, 0}};
+  solver_case *c = *state;
+  weights before, after;
+  const float *history;
+  c->options.feed = note_feed;
+  c->options.recompute = true;
+  case_load(c, TWO_PRODUCTS, "lr_policy: 'fixed' momentum: 0.9 weight_decay: 0.1 iter_size: 2");
+  c->solver->iteration = 10;
+  read_weights(c->solver->net, &before);
+  lapses = given;
+  feeds = 0;
+  told[0] = '\0';
+  ok(crema_solver_plan(c->solver, hear, &told));
+  assert_ptr_equal(lapses, &given[4]);
+  lapses = NULL;
+  assert_int_equal(measured.buckets, 4);
+  assert_ms(measured.times.forward, 1e3 * (0.5 + WAIT));
+  for (int i = 0; i < 4; ++i) {
+    assert_ms(measured_ready[i], 1e3 * (i < 2 ? 0.125 + WAIT : 0.1875 + 2 * WAIT));
+  }
+  assert_ms(measured.times.backward, 1e3 * (0.4375 + 3 * WAIT));
+  assert_ms(measured.times.again, 1e3 * (0.125));
+  assert_ms(measured.times.update, 1e3 * (0.125 + WAIT));
+  assert_non_null(strstr(told, "forward 507.812 ms, backward 460.938 ms, update 132.812 ms"));
+  assert_int_equal(feeds, 4);
+  for (int i = 0; i < 4; ++i) assert_int_equal(fed[i], 2 * (10 + i));
+  read_weights(c->solver->net, &after);
+  assert_same_weights(&before, &after);
+  ok(crema_blob_cpu_data(cr_updater_history(c->solver->updater, 0), &history));
+  for (int i = 0; i < 15; ++i) assert_true(history[i] == 0);
+  assert_int_equal(crema_solver_iteration(c->solver), 10);
+}
+
+/* Each link of the tree by itself, those of its last level at once, and those of a ring at once. */
+PARALLEL_TEST(links_are_asked_for) {
+  solver_case *c = *state;
+  cr_tree_pair pair[CR_MAX_DEVICES];
+  crema_device *device[4];
+  for (int count = 2; count <= 4; ++count) {
+    asked last = {0};
+    use_devices(c, count, CREMA_EXCHANGE_REDUCE);
+    case_load_fed(c, small_net, "lr_policy: 'fixed'");
+    for (int i = 0; i < count; ++i) device[i] = sim_test_device(i);
+    ok(cr_tree_pair_devices(device, count, pair, NULL));
+    links_are_given = true;
+    questions = 0;
+    told[0] = '\0';
+    ok(crema_solver_plan(c->solver, hear, &told));
+    links_are_given = false;
+    assert_int_equal(questions, count + 1);
+    for (int i = 1; i < count; ++i) {
+      bool leaf = true;
+      assert_int_equal(question[i - 1].ways, 1);
+      assert_ptr_equal(question[i - 1].way[0].from, device[pair[i].parent]);
+      assert_ptr_equal(question[i - 1].way[0].to, device[pair[i].child]);
+      assert_true(measured.link[i].latency == i);
+      for (int k = 1; k < count; ++k) leaf = leaf && pair[k].parent != pair[i].child;
+      if (leaf) last.way[last.ways++] = question[i - 1].way[0];
+    }
+    assert_int_equal(question[count - 1].ways, last.ways);
+    assert_memory_equal(question[count - 1].way, last.way, (size_t)last.ways * sizeof *last.way);
+    assert_true(measured.level.latency == count);
+    assert_int_equal(question[count].ways, count);
+    for (int i = 0; i < count; ++i) {
+      assert_ptr_equal(question[count].way[i].from, device[i]);
+      assert_ptr_equal(question[count].way[i].to, device[(i + 1) % count]);
+    }
+    assert_true(measured.ring.latency == count + 1);
+  }
+}
+
+/* The others' threads do what the first one does, and the slowest of them counts. */
+PARALLEL_TEST(the_slowest_replica_counts) {
+  solver_case *c = *state;
+  cr_net_memory memory;
+  use_devices(c, 3, CREMA_EXCHANGE_REDUCE);
+  case_load_fed(c, small_net, "lr_policy: 'fixed' iter_size: 2");
+  told[0] = '\0';
+  links_are_given = true;
+  questions = 0;
+  ok(crema_solver_plan(c->solver, hear, &told));
+  links_are_given = false;
+  assert_true(measured.times.forward > 0 && measured.times.forward < 60);
+  assert_true(measured.times.backward > 0 && measured.times.backward < 60);
+  assert_true(measured.times.update > 0 && measured.times.update < 60);
+  for (int i = 0; i < measured.buckets; ++i) assert_true(measured_ready[i] > 0);
+  ok(cr_net_memory_read(c->solver->net, &memory));
+  assert_int_equal(measured.memory.planned, memory.planned);
+  assert_non_null(strstr(told, "  2 forward and backward passes an iteration"));
+}
+
+CASE_TEST(plans_are_of_what_trains_together_now) {
+  solver_case *c = *state;
+  c->options.process_count = 2;
+  case_load_fed(c, small_net, "lr_policy: 'fixed'");
+  assert_fails(crema_solver_plan(c->solver, hear, &told), CREMA_E_UNSUPPORTED,
+               "a plan is made for devices of one process");
 }
 
 int main(void) {

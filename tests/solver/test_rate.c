@@ -307,6 +307,79 @@ static void refuse_cycles(void) {
   refuse(&param, CREMA_E_UNKNOWN_NAME, "unknown weight_decay_policy 'onecycle'");
 }
 
+/* What only just is within the bounds. */
+TEST(bounds_are_allowed) {
+  char fixed[] = "fixed", poly[] = "poly", cosine[] = "cosine", multistep[] = "multistep",
+       onecycle[] = "onecycle";
+  int32_t equal[] = {3, 3};
+  cr_rate_state current = {0};
+  Caffe__SolverParameter param = param_of(multistep);
+  param.stepvalue = equal;
+  param.n_stepvalue = 2;
+  near(rate_of(&param, 2, 0, &current), 0.5);
+  (void)rate_of(&param, 3, 0, &current);
+  near(rate_of(&param, 4, 0, &current), 0.5 / 16);
+  param = param_of(poly);
+  param.min_lr = 0.5f;
+  near(rate_of(&param, 7, 0, &current), 0.5);
+  param.lr_policy = cosine;
+  near(rate_of(&param, 7, 0, &current), 0.5);
+  param.lr_policy = fixed;
+  param.min_lr = 0.75f; /* only policies that fall to it need a higher base_lr */
+  near(rate_of(&param, 7, 0, &current), 0.75);
+  param = param_of(cosine);
+  param.warmup_iter = 9;
+  near(rate_of(&param, 9, 0, &current), 0.5);
+  param.warmup_iter = 0;
+  param.rampup_interval = 9;
+  near(rate_of(&param, 9, 0, &current), 0.5);
+  assert_true(fabs(rate_of(&param, 10, 0, &current)) < 1e-15);
+  param = param_of(poly);
+  param.max_iter = 1;
+  near(rate_of(&param, 0, 0, &current), 0.5);
+  param = param_of(onecycle);
+  param.cycle_start_div = param.cycle_end_div = 1;
+  near(rate_of(&param, 0, 0, &current), 0.5);
+  near(rate_of(&param, 9, 0, &current), 0.5);
+  param = param_of(fixed);
+  param.max_iter = 0;
+  near(rate_of(&param, 5, 0, &current), 0.5);
+}
+
+/* The floor also holds while the rate rises, and negative rates have none. */
+TEST(floors_hold_from_the_beginning) {
+  char fixed[] = "fixed";
+  cr_rate_state current = {0};
+  Caffe__SolverParameter param = param_of(fixed);
+  param.min_lr = 0.25f;
+  param.rampup_interval = 4;
+  near(rate_of(&param, 0, 0, &current), 0.25);
+  near(rate_of(&param, 3, 0, &current), 0.5 * 9 / 16);
+  param.rampup_interval = 0;
+  param.warmup_iter = 4;
+  near(rate_of(&param, 1, 0, &current), 0.25);
+  near(rate_of(&param, 3, 0, &current), 0.375);
+}
+
+/* A step for each stepvalue that is reached, which the log tells; a plateau's, too. */
+CASE_TEST(steps_are_told) {
+  static log_lines lines;
+  solver_case *c = *state;
+  listen(&lines);
+  case_load_fed(c, small_net,
+                "lr_policy: 'multistep' stepvalue: 2 stepvalue: 4 gamma: 0.5 max_iter: 9");
+  ok(crema_solver_step(c->solver, 6));
+  assert_int_equal(count_lines(&lines, "MultiStep Status: Iteration "), 2);
+  assert_int_equal(count_lines(&lines, "MultiStep Status: Iteration 2, step = 1\n"), 1);
+  assert_int_equal(count_lines(&lines, "MultiStep Status: Iteration 4, step = 2\n"), 1);
+  listen(&lines);
+  case_load_fed(c, small_net,
+                "lr_policy: 'plateau' plateau_winsize: 3 gamma: 0.5 max_iter: 9 base_lr: 0");
+  ok(crema_solver_step(c->solver, 6));
+  stop_listening();
+  assert_int_equal(count_lines(&lines, "Plateau Status: Iteration "), 1);
+}
+
 TEST(refuses) {
   char step[] = "step", poly[] = "poly", multistep[] = "multistep", wrong[] = "multstep",
        plateau[] = "plateau", cosine[] = "cosine", unlike[] = "quadratic";
@@ -358,7 +431,19 @@ TEST(refuses) {
   refuse(&param, CREMA_E_UNKNOWN_NAME, "unknown weight_decay_policy 'multstep'");
   param.weight_decay_policy = poly;
   param.max_iter = 0;
-  refuse(&param, CREMA_E_RANGE, "max_iter");
+  refuse(&param, CREMA_E_RANGE, "the policy 'poly' needs a max_iter above 0, found 0");
+  for (int k = 0; k < 2; ++k) {
+    char opt[] = "opt", fixed[] = "fixed";
+    param = param_of(fixed);
+    param.momentum_policy = k == 0 ? fixed : opt;
+    param.max_iter = 0;
+    (void)read_schedule(&param);
+    param.weight_decay_policy = poly;
+    refuse(&param, CREMA_E_RANGE, "the policy 'poly' needs a max_iter above 0, found 0");
+  }
+  param = param_of(step);
+  param.min_lr = NAN;
+  refuse(&param, CREMA_E_RANGE, "min_lr must lie between 0 and base_lr (0.5), found nan");
 }
 
 int main(void) {

@@ -7,6 +7,11 @@ foreach(function malloc calloc realloc aligned_alloc posix_memalign strdup strnd
 endforeach()
 # The test tells the time.
 target_link_options(test_solver_report PRIVATE -Wl,--wrap=cr_clock_seconds)
+# Times and links are given.
+foreach(function cr_clock_seconds crema_context_finish cr_replica_forward cr_net_backward_watched
+        cr_updater_run cr_probe_links cr_plan_tell)
+  target_link_options(test_solver_plan PRIVATE -Wl,--wrap=${function})
+endforeach()
 # The process is killed at a renaming.
 target_link_options(test_solver_model_file PRIVATE -Wl,--wrap=rename)
 # Many snapshots, none of which need outlive a power cut.
