@@ -270,6 +270,34 @@ CASE_TEST(later_nets_and_values_are_followed) {
       count_lines(&lines, "z of test net #1 has not become higher than 2 of iteration 0 in 2"), 1);
 }
 
+/* Where no output is named, the first that is no loss is the one, of losses alone the first. */
+CASE_TEST(outputs_are_chosen) {
+  static const struct {
+    const char *outputs, *more;
+    int output;
+    bool lowest;
+  } rows[] = {
+      {"top: 'a' loss_weight: 1", "", 0, true},
+      {"top: 'a' loss_weight: 1 top: 'b' loss_weight: 2", "", 0, true},
+      {"top: 'a' loss_weight: 1 top: 'b' loss_weight: 0", "", 1, false},
+      {"top: 'a' top: 'b'", "early_stop_goal: LOWEST", 0, true},
+      {"top: 'a' top: 'b' loss_weight: 0 loss_weight: 1", "early_stop_output: 'b'", 1, true},
+      {"top: 'a' loss_weight: 1 top: 'b' loss_weight: 0", "eval_type: 'detection'", 0, true},
+  };
+  solver_case *c = *state;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    char net[2048], text[512];
+    snprintf(net, sizeof net,
+             "%.*slayer { name: 'd' type: 'DummyData' include { phase: TEST } %s\n%s",
+             (int)(strstr(listed_net, "layer { name: 'first'") - listed_net), listed_net,
+             rows[i].outputs, "dummy_data_param { shape { dim: 1 } } }\n");
+    snprintf(text, sizeof text, "%s early_stop_patience: 2 %s", SETTINGS, rows[i].more);
+    case_load(c, net, text);
+    assert_int_equal(c->solver->early_stop.output, rows[i].output);
+    assert_int_equal(c->solver->early_stop.lowest, rows[i].lowest);
+  }
+}
+
 /* The outputs after the first are no part of what detections are judged by. */
 CASE_TEST(detections_have_one_score) {
   solver_case *c = *state;

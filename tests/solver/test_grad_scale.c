@@ -289,6 +289,38 @@ TEST(limits_are_raised_again) {
   case_end(&c);
 }
 
+/* Beyond these, factors only turn values into zeros or infinities. */
+TEST(factors_have_bounds) {
+  static const struct {
+    const char *head;
+    double limit, next;
+  } rows[] = {{HALVES ADAPTIVE "global_grad_scale: 1e30", 0x1p60, 0x1p60},
+              {HALVES ADAPTIVE "global_grad_scale: 1e30", 0x1p59, 0x1p59},
+              {HALVES ADAPTIVE "global_grad_scale: 1e-30", 0x1p60, 0x1p-60}};
+  (void)state;
+  for (size_t r = 0; r < sizeof rows / sizeof *rows; ++r) {
+    double next = 0;
+    bool skip = true;
+    float *diff;
+    solver_case c;
+    case_begin(&c);
+    load_scaled(&c, losses[0], rows[r].head, "");
+    assert_true(c.solver->scaling.limit == 0x1p60);
+    assert_int_equal(crema_blob_mutable_cpu_diff(c.solver->net->learnable[0], &diff), CREMA_OK);
+    for (int i = 0; i < WEIGHTS; ++i) diff[i] = i == 3 ? -0.5f : 0.25f;
+    c.solver->scaling.limit = rows[r].limit;
+    c.solver->scaling.updates = 999;
+    c.solver->scaling.skipped_in_row = 3;
+    assert_int_equal(cr_grad_scale_next(c.solver, &next, &skip), CREMA_OK);
+    /* The thousandth update doubles the limit, but not beyond the bound. */
+    assert_true(!skip &&
+                next == fmin(rows[r].next == 0x1p-60 ? 0x1p-60 : 0x1p60, 2 * rows[r].limit));
+    assert_int_equal(c.solver->scaling.updates, 1000);
+    assert_int_equal(c.solver->scaling.skipped_in_row, 0);
+    case_end(&c);
+  }
+}
+
 static void spoil_gradient(crema_net *net, float value) {
   float *diff;
   assert_int_equal(crema_blob_mutable_cpu_diff(net->learnable[0], &diff), CREMA_OK);

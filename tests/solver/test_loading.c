@@ -1,6 +1,7 @@
 /* Loading solver files: paths, nets, scores, refusals and messages. */
 #include <math.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "solver_case.h"
 
@@ -124,6 +125,26 @@ CASE_TEST(values_are_blamed_by_line) {
   }
 }
 
+/* What comes through a pipe is gone: no line of it can be named, and nobody waits for more. */
+CASE_TEST(pipes_are_read_once) {
+  static const char text[] = "net: 'net.prototxt' base_lr: 1\nlr_policy: 'fixed' max_iter: -9\n";
+  solver_case *c = *state;
+  char path[256];
+  assert_int_equal(mkfifo(case_path(c, "pipe", path), 0600), 0);
+  const pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    FILE *file = fopen(path, "w");
+    _exit(file != NULL && fputs(text, file) >= 0 && fclose(file) == 0 ? 0 : 1);
+  }
+  assert_fails(crema_solver_load(path, NULL, &c->solver), CREMA_E_RANGE,
+               "/pipe: max_iter must not be negative, found -9");
+  assert_int_equal(crema_error_line(), 0);
+  int result;
+  assert_int_equal(waitpid(child, &result, 0), child);
+  assert_true(WIFEXITED(result) && WEXITSTATUS(result) == 0);
+}
+
 /* No field of NVCaffe's dialect is passed over with a warning. */
 CASE_TEST(no_field_is_without_effect) {
   static log_lines lines;
@@ -173,6 +194,81 @@ CASE_TEST(scores_are_means_of_all_outputs) {
                       "Iteration 0, Testing net (#1)\n"
                       "Test loss: 10\n"
                       "    Test net output #0: b = 5 (* 2 = 10 loss)\n");
+}
+
+/* Two outputs in a test net: one of `counted` values at first and 3 from the second batch on, and
+ * one of a value. */
+typedef struct growing {
+  crema_solver *solver;
+  int polls;
+} growing;
+
+static crema_solver_action grow(void *user) {
+  growing *g = user;
+  const crema_shape shape = {.axes = 1, .dim = {3}};
+  float *value;
+  crema_blob *blob = crema_net_input(crema_solver_test_net(g->solver, 0), 0);
+  if (++g->polls == 2) ok(crema_blob_reshape(blob, &shape));
+  ok(crema_blob_mutable_cpu_data(blob, &value));
+  for (int i = 0; i < crema_blob_count(blob); ++i) value[i] = (float)(2 * g->polls + i);
+  return CREMA_SOLVER_CONTINUE;
+}
+
+/* The outputs of a test count as they were in its first batch. */
+CASE_TEST(outputs_that_grow_count_as_they_began) {
+  static const char *const net =
+      "layer { name: 'p' type: 'Parameter' top: 'p' parameter_param { shape { dim: 1 } }\n"
+      "  loss_weight: 1 include { phase: TRAIN } }\n"
+      "layer { name: 'in' type: 'Input' top: 'x' input_param { shape { dim: 2 } }\n"
+      "  include { phase: TEST } }\n";
+  static log_lines lines;
+  solver_case *c = *state;
+  growing g = {.polls = 0};
+  c->options.poll = grow;
+  c->options.user = &g;
+  case_load(c, net, "lr_policy: 'fixed' test_iter: 2 test_interval: 1");
+  g.solver = c->solver;
+  listen(&lines);
+  ok(cr_solver_test_all(c->solver));
+  stop_listening();
+  assert_string_equal(lines.text,
+                      "Iteration 0, Testing net (#0)\n"
+                      "    Test net output #0: x = 3\n"
+                      "    Test net output #1: x = 4\n");
+  assert_true(c->solver->has_score && c->solver->score == 3);
+}
+
+/* The score is the first value of the first output that is no loss and has one; else the first
+ * value of all. */
+CASE_TEST(scores_are_of_outputs_that_are_no_losses) {
+  static const struct {
+    const char *outputs;
+    bool found;
+    double score;
+  } rows[] = {
+      {"top: 'a' loss_weight: 1 top: 'b' loss_weight: 0 dummy_data_param {"
+       " shape { dim: 3 } data_filler { value: 7 } shape { dim: 2 } data_filler { value: 5 } }",
+       true, 5},
+      {"top: 'a' loss_weight: 1 dummy_data_param { shape { dim: 3 } data_filler { value: 7 } }",
+       true, 7},
+      {"top: 'a' top: 'b' dummy_data_param {"
+       " shape { dim: 0 } data_filler { value: 7 } shape { dim: 2 } data_filler { value: 5 } }",
+       true, 5},
+      {"top: 'a' dummy_data_param { shape { dim: 0 } data_filler { value: 7 } }", false, 0},
+  };
+  solver_case *c = *state;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    char net[1024];
+    snprintf(net, sizeof net,
+             "layer { name: 'p' type: 'Parameter' top: 'p' parameter_param { shape { dim: 1 } }\n"
+             "  loss_weight: 1 include { phase: TRAIN } }\n"
+             "layer { name: 'd' type: 'DummyData' include { phase: TEST } %s }\n",
+             rows[i].outputs);
+    case_load(c, net, "lr_policy: 'fixed' test_iter: 2 test_interval: 1");
+    ok(cr_solver_test_all(c->solver));
+    assert_int_equal(c->solver->has_score, rows[i].found);
+    if (rows[i].found) assert_true(c->solver->score == rows[i].score);
+  }
 }
 
 CASE_TEST(nets_can_be_asked_for) {

@@ -105,6 +105,91 @@ CASE_TEST(hdf5_has_caffes_layout) {
   H5Fclose(file);
 }
 
+/* Identifiers count up. Those between two that are made here and are closed again. */
+typedef struct identifiers {
+  hid_t space, type, list;
+} identifiers;
+
+static identifiers next_identifiers(void) {
+  const identifiers next = {H5Screate(H5S_SCALAR), H5Tcopy(H5T_C_S1), H5Pcreate(H5P_FILE_ACCESS)};
+  assert_true(next.space > 0 && next.type > 0 && next.list > 0);
+  H5Sclose(next.space);
+  H5Tclose(next.type);
+  H5Pclose(next.list);
+  return next;
+}
+
+static int still_open(hid_t from, hid_t to) {
+  int count = 0;
+  for (hid_t id = from; id < to; ++id) count += H5Iis_valid(id) > 0;
+  return count;
+}
+
+static void expect_all_closed(const identifiers *from) {
+  const identifiers to = next_identifiers();
+  assert_true(to.space > from->space + 1); /* else nothing was shown */
+  assert_int_equal(still_open(from->space, to.space), 0);
+  assert_int_equal(still_open(from->type, to.type), 0);
+  assert_int_equal(still_open(from->list, to.list), 0);
+  assert_int_equal(H5Fget_obj_count((hid_t)H5F_OBJ_ALL, H5F_OBJ_ALL), 0);
+}
+
+/* Nothing of the library stays open behind a snapshot, which would grow without end. */
+CASE_TEST(hdf5_is_left_as_it_was) {
+  solver_case *c = *state;
+  case_load_fed(c, small_net,
+                "lr_policy: 'plateau' plateau_winsize: 2 momentum: 0.9 snapshot_format: HDF5");
+  case_train_and_save(c, 1);
+  const identifiers from = next_identifiers();
+  case_train_and_save(c, 1);
+  expect_all_closed(&from);
+}
+
+/* Histories come back in their own type and shape. */
+CASE_TEST(hdf5_keeps_types_of_histories) {
+  solver_case *c = *state;
+  char path[256], name[256];
+  for (int doubles = 0; doubles < 2; ++doubles) {
+    char text[256];
+    snprintf(text, sizeof text,
+             "lr_policy: 'fixed' momentum: 0.9 snapshot_format: HDF5 solver_data_type: %s",
+             doubles ? "DOUBLE" : "FLOAT");
+    case_load_fed(c, small_net, text);
+    case_train_and_save(c, 2);
+    hid_t file =
+        H5Fopen(case_path(c, "s_iter_2.solverstate.h5", path), H5F_ACC_RDONLY, H5P_DEFAULT);
+    assert_true(file >= 0);
+    for (int i = 0; i < 2; ++i) {
+      snprintf(name, sizeof name, "/history/%d", i);
+      hid_t set = H5Dopen2(file, name, H5P_DEFAULT), type = H5Dget_type(set);
+      assert_int_equal(H5Tget_size(type), doubles ? 8 : 4);
+      assert_int_equal(H5Tget_class(type), H5T_FLOAT);
+      H5Tclose(type);
+      H5Dclose(set);
+    }
+    /* The name is written with its end. */
+    hid_t set = H5Dopen2(file, "/learned_net", H5P_DEFAULT), type = H5Dget_type(set);
+    assert_int_equal(H5Tget_size(type), strlen(case_path(c, "s_iter_2.caffemodel.h5", name)) + 1);
+    H5Tclose(type);
+    H5Dclose(set);
+    H5Fclose(file);
+    Caffe__SolverState *found = NULL;
+    ok(cr_state_read(case_path(c, "s_iter_2.solverstate.h5", path), &found));
+    assert_true(found->has_iter && found->has_current_step);
+    assert_false(found->has_minimum_loss || found->has_iter_last_event);
+    assert_int_equal(found->n_history, 2);
+    for (int i = 0; i < 2; ++i) {
+      const Caffe__BlobProto *blob = found->history[i];
+      const size_t count = i == 0 ? 6 : 2;
+      assert_int_equal(blob->n_data, doubles ? 0 : count);
+      assert_int_equal(blob->n_double_data, doubles ? count : 0);
+      assert_int_equal(blob->shape->n_dim, i == 0 ? 2 : 1);
+      assert_int_equal(blob->shape->dim[0], 2);
+    }
+    cr_message_free(&found->base);
+  }
+}
+
 /* A state without the part that only crema writes, as Caffe's are. */
 CASE_TEST(resumes_without_the_private_part) {
   solver_case *c = *state;

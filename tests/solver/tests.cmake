@@ -7,6 +7,10 @@ foreach(function malloc calloc realloc aligned_alloc posix_memalign strdup strnd
 endforeach()
 # The test tells the time.
 target_link_options(test_solver_report PRIVATE -Wl,--wrap=cr_clock_seconds)
+# Processes without a GPU.
+foreach(function cr_exchange_find_nccl cr_world_join_nccl)
+  target_link_options(test_solver_join PRIVATE -Wl,--wrap=${function})
+endforeach()
 # Times and links are given.
 foreach(function cr_clock_seconds crema_context_finish cr_replica_forward cr_net_backward_watched
         cr_updater_run cr_probe_links cr_plan_tell)
