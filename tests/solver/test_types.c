@@ -83,7 +83,8 @@ static void check_steps(solver_case *c, const char *what, double weight_error, d
       double first = 0.5 * m[0][i] + (adam ? 0.5 : 0.125) * slope, move = first;
       if (adam) {
         double second = 0.75 * v[0][i] + 0.25 * slope * slope;
-        move = 0.125 * sqrt(1 - pow(0.75, t)) / (1 - pow(0.5, t)) * first / (sqrt(second) + (double)1e-3f);
+        move = 0.125 * sqrt(1 - pow(0.75, t)) / (1 - pow(0.5, t)) * first /
+               (sqrt(second) + (double)1e-3f);
         expect_near(what, v[1][i], second, history->error * second + least);
       }
       expect_near(what, m[1][i], first, history->error * fabs(first) + least);
@@ -242,6 +243,32 @@ TEST(states_resume_bit_for_bit) {
     train_on(&c, 4, w[1], h[1]);
     assert_memory_equal(w[0], w[1], sizeof w[0]);
     assert_memory_equal(h[0], h[1], sizeof h[0]);
+  }
+  case_end(&c);
+}
+
+/* A history that was kept in another type is rounded when it is taken over, not later. */
+TEST(histories_are_rounded_when_resumed) {
+  solver_case c;
+  case_begin(&c);
+  c.options.feed = case_feed;
+  for (int n = 0; n < TYPES * TYPES; ++n) {
+    const type_row *from = &types[n % TYPES], *to = &types[n / TYPES];
+    double before[WEIGHTS], after[WEIGHTS];
+    char path[256];
+    load_typed(&c, "FLOAT", "FLOAT", from->name, "momentum: 0.9");
+    case_train_and_save(&c, 3);
+    read_doubles(cr_updater_history(c.solver->updater, 0)->data, before);
+    load_typed(&c, "FLOAT", "FLOAT", to->name, "momentum: 0.9");
+    ok(crema_solver_restore(c.solver, case_path(&c, "s_iter_3.solverstate", path)));
+    read_doubles(cr_updater_history(c.solver->updater, 0)->data, after);
+    for (int i = 0; i < WEIGHTS; ++i) {
+      double wanted = before[i];
+      if (to->type == CREMA_F32) wanted = (double)(float)wanted;
+      if (to->type == CREMA_F16) wanted = (double)cr_f16_to_f32(cr_f32_to_f16((float)wanted));
+      if (to->type == CREMA_BF16) wanted = (double)cr_bf16_to_f32(cr_f32_to_bf16((float)wanted));
+      assert_true(after[i] == wanted);
+    }
   }
   case_end(&c);
 }
