@@ -88,12 +88,63 @@ bool fuzz_net_is_small(const crema_net *net) {
   return total < 20000 && net->layers < 200;
 }
 
+/* A part whose place and extents some of the file's bytes say. */
+static cr_image_part part_of(const cr_picture *picture, const uint8_t *bytes, size_t size) {
+  const uint8_t *at = bytes + (size < 8 ? 0 : size / 2);
+  const int a = size > 0 ? at[0] : 0, b = size > 8 ? at[1] : 0, c = size > 8 ? at[2] : 0;
+  cr_image_part part = {.top = a % picture->height, .left = b % picture->width};
+  part.height = 1 + c % (picture->height - part.top);
+  part.width = 1 + (a ^ c) % (picture->width - part.left);
+  return part;
+}
+
+static const uint8_t *pixel_of(const cr_image *image, int y, int x) {
+  return image->pixels + ((size_t)y * (size_t)image->width + (size_t)x) * (size_t)image->channels;
+}
+
+/* `some` is `part` of the picture. */
+static void require_same_pixels(const cr_image *some, const cr_image_part *part,
+                                const cr_image_part *wanted, const cr_image *whole) {
+  fuzz_require(some->height == part->height && some->width == part->width);
+  fuzz_require(some->channels == whole->channels);
+  fuzz_require(part->top <= wanted->top && part->left <= wanted->left);
+  fuzz_require(part->top + part->height >= wanted->top + wanted->height);
+  fuzz_require(part->left + part->width >= wanted->left + wanted->width);
+  for (int y = wanted->top; y < wanted->top + wanted->height; ++y) {
+    fuzz_require(memcmp(pixel_of(some, y - part->top, wanted->left - part->left),
+                        pixel_of(whole, y, wanted->left),
+                        (size_t)wanted->width * (size_t)whole->channels) == 0);
+  }
+}
+
+/* A part has the pixels of the whole picture, where that can be decoded. The decoder has seen other
+ * files before. */
+static void decode_part(const uint8_t *bytes, size_t size, cr_image_color color,
+                        const cr_image *whole) {
+  static cr_picture picture;
+  cr_image some = {0};
+  cr_image_part part = {0};
+  crema_status status = cr_picture_open(&picture, bytes, size, color);
+  fuzz_require_text(status);
+  if (whole != NULL) fuzz_require(status == CREMA_OK);
+  if (status != CREMA_OK) return;
+  const cr_image_part wanted = part_of(&picture, bytes, size);
+  status = cr_picture_decode(&picture, &wanted, &some, &part);
+  fuzz_require_text(status);
+  if (whole != NULL) {
+    fuzz_require(status == CREMA_OK);
+    require_same_pixels(&some, &part, &wanted, whole);
+  }
+  cr_image_free(&some);
+}
+
 void fuzz_image(const uint8_t *bytes, size_t size) {
   cr_image image = {0}, small = {0}, *sized = NULL;
   const cr_image_size wanted = {9, 7};
   const cr_image_sizer sizer = cr_image_sizer_of(&wanted);
   for (int color = CR_IMAGE_NATIVE; color <= CR_IMAGE_GRAY; ++color) {
     crema_status status = cr_image_decode(bytes, size, (cr_image_color)color, &image);
+    decode_part(bytes, size, (cr_image_color)color, status == CREMA_OK ? &image : NULL);
     if (status == CREMA_OK) status = cr_image_resize(&image, 9, 7, &small);
     fuzz_require_text(status);
     /* What is scaled while it is decoded can be decoded whole. */

@@ -29,7 +29,8 @@ bool fuzz_names_files(const uint8_t *text, size_t size);
 /* Whether a net is small enough to run in a moment. */
 bool fuzz_net_is_small(const crema_net *net);
 
-/* Decodes an image file to each kind of result, resizes it, and does both at once. */
+/* Decodes an image file to each kind of result, whole and in part, resizes it, and does both at
+ * once. */
 void fuzz_image(const uint8_t *bytes, size_t size);
 
 #endif

@@ -145,6 +145,38 @@ TEST(test_damage) {
   tjFree(file.bytes);
 }
 
+/* Takes the segments of a kind out of the file's header. */
+static void cut_segments(jpeg_file *file, uint8_t kind) {
+  unsigned long at = 2;
+  while (at + 4 < file->size && file->bytes[at + 1] != 0xDA) {
+    const unsigned long length = 2 + 256u * file->bytes[at + 2] + file->bytes[at + 3];
+    if (file->bytes[at + 1] != kind) {
+      at += length;
+      continue;
+    }
+    file->size -= length;
+    memmove(file->bytes + at, file->bytes + at + length, file->size - at);
+  }
+}
+
+/* Tables that a file lacks are not taken from the file before. */
+TEST(test_tables_are_the_files_own) {
+  static const uint8_t quantization = 0xDB;
+  cr_mt19937 rng;
+  cr_mt19937_seed(&rng, 23);
+  jpeg_file file = make_file(&rng, 40, 40, TJSAMP_420, 0);
+  const cr_image_part wanted = {.height = 8, .width = 8};
+  cr_image out = {0};
+  check_part(&file, CR_IMAGE_COLOR, wanted);
+  cut_segments(&file, quantization);
+  crema_status status = cr_picture_open(&picture, file.bytes, file.size, CR_IMAGE_COLOR);
+  if (status == CREMA_OK) status = cr_picture_decode(&picture, &wanted, &out, NULL);
+  assert_fails(status, CREMA_E_CORRUPT, "uantization table");
+  cr_picture_free(&picture);
+  cr_image_free(&out);
+  tjFree(file.bytes);
+}
+
 enum { SIDE = 300, CROP = 270 };
 
 /* Crop, mean, scale and mirror of whole pixels, one value at a time. */

@@ -59,9 +59,9 @@ crema_status cr_picture_open(cr_picture *picture, const uint8_t *bytes, size_t s
                              cr_image_color color) CREMA_MUST_USE;
 
 /* Decodes the opened file, once: all of it (`wanted` NULL), or at least the wanted part. *part (may
- * be NULL) tells which part of the picture `out` holds; its pixels equal those of the whole
- * picture. A file that ends early fails wherever the part is; other damage is found only in what is
- * decoded. Errors: as cr_image_decode. */
+ * be NULL) tells which part of the picture `out` holds; the wanted pixels equal those of the whole
+ * picture, colours at the edge of what else there is may not. A file that ends early fails wherever
+ * the part is; other damage is found only in what is decoded. Errors: as cr_image_decode. */
 crema_status cr_picture_decode(cr_picture *picture, const cr_image_part *wanted, cr_image *out,
                                cr_image_part *part) CREMA_MUST_USE;
 

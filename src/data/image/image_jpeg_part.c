@@ -123,17 +123,12 @@ static bool create(cr_jpeg *jpeg) {
 
 bool cr_jpeg_open(cr_jpeg **jpeg, cr_picture *picture) {
   if (!is_complete(picture->bytes, picture->size)) return false;
-  if (*jpeg == NULL) {
-    *jpeg = calloc(1, sizeof **jpeg);
-    if (*jpeg == NULL) return false;
-    if (!create(*jpeg)) {
-      cr_jpeg_free(*jpeg);
-      *jpeg = NULL;
-      return false;
-    }
-  }
-  /* An earlier file may have been left half decoded. */
-  jpeg_abort_decompress(&(*jpeg)->base);
+  if (*jpeg == NULL) *jpeg = calloc(1, sizeof **jpeg);
+  if (*jpeg == NULL) return false;
+  /* An earlier file may have been left half decoded, and its tables would stand in for those that
+   * this one lacks. */
+  jpeg_destroy_decompress(&(*jpeg)->base);
+  if (!create(*jpeg)) return false;
   if (setjmp((*jpeg)->escape) != 0) return false;
   return open_file(*jpeg, picture);
 }
