@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "core/clock.h"
+#include "core/fail.h"
 #include "core/log.h"
 #include "solver/solver.h"
 
@@ -31,8 +32,7 @@ crema_status cr_report_train_outputs(crema_solver *solver) {
     crema_blob *blob = crema_net_output(solver->net, i);
     double weight = (double)solver->net->output_weight[i];
     const float *value;
-    crema_status status = crema_blob_cpu_data(blob, &value);
-    if (status != CREMA_OK) return status;
+    CR_TRY(crema_blob_cpu_data(blob, &value));
     for (int64_t k = 0; k < crema_blob_count(blob); ++k) {
       cr_report_output("Train", number++, crema_net_output_name(solver->net, i), (double)value[k],
                        weight);

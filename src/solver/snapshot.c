@@ -114,9 +114,7 @@ static crema_status write_average(crema_solver *solver, const double *score) {
   CR_TRY_GOTO(print_name(solver, solver->iteration, score, "ema.caffemodel", &path), out);
   CR_TRY_GOTO(cr_file_draft_begin(path.data, &draft), out);
   cr_log_info("Snapshotting averaged weights to %s", path.data);
-  status = cr_average_write(average, &draft, save_flags(solver));
-  if (status == CREMA_OK) status = cr_file_draft_flush(&draft);
-  status = cr_file_draft_end(&draft, status);
+  status = cr_file_draft_end(&draft, cr_average_write(average, &draft, save_flags(solver)));
 out:
   cr_buffer_free(&path);
   return status;

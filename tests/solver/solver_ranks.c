@@ -14,6 +14,16 @@
 
 enum { FAILED_AS_PLANNED = 7, SEED = 100, TESTED = 4, BATCH = 4 };
 
+/* Whether NCCL is there is asked once, and not where mpi is wanted (linked with --wrap). */
+static int times_asked;
+
+crema_status __real_cr_world_find_nccl(cr_world *world, crema_device *device);
+crema_status __wrap_cr_world_find_nccl(cr_world *world, crema_device *device);
+crema_status __wrap_cr_world_find_nccl(cr_world *world, crema_device *device) {
+  ++times_asked;
+  return __real_cr_world_find_nccl(world, device);
+}
+
 static solver_case c;
 static const char *notes;
 static log_lines lines;
@@ -87,8 +97,9 @@ static void progress(void *user, const crema_solver_progress *now) {
   told_loss = now->loss;
 }
 
-/* Two processes divide batches among them, more deal them out. Only the first one's seed counts. */
-static void load(void) {
+/* Two processes divide batches among them and want mpi, more deal them out and take what there is.
+ * Only the first one's seed counts. */
+static crema_status load(crema_exchange way) {
   char folder[128], text[1024], path[256];
   const int ranks = atoi(getenv("OMPI_COMM_WORLD_SIZE"));
   const int number = atoi(getenv("OMPI_COMM_WORLD_RANK"));
@@ -102,13 +113,14 @@ static void load(void) {
   case_write(&c, "solver.prototxt", text);
   c.options.with_processes = true;
   c.options.total_batch = ranks == 2;
+  c.options.exchange = way;
   c.options.has_seed = true;
   c.options.seed = (uint64_t)(SEED + number);
   c.options.feed = feed;
   c.options.poll = poll;
   c.options.progress = progress;
   listen(&lines);
-  ok(crema_solver_load(case_path(&c, "solver.prototxt", path), &c.options, &c.solver));
+  return crema_solver_load(case_path(&c, "solver.prototxt", path), &c.options, &c.solver);
 }
 
 static void read_weights(const solver_case *of, float out[6], float average[6]) {
@@ -151,6 +163,7 @@ static void they_are_numbered(void **state) {
   expect_said(words, 1);
   snprintf(words, sizeof words, "Exchange: mpi, between %d processes", size());
   expect_said(words, 1);
+  assert_int_equal(times_asked, size() == 2 ? 0 : 1);
   snprintf(words, sizeof words, "cannot be divided among %d replicas; each runs 2", size());
   expect_said(words, size() == 2 ? 0 : 1);
 }
@@ -303,7 +316,7 @@ static void they_plan(void **state) {
   expect_said("after 0 us", 0);
   expect_said("forward 0.000 ms", 0);
   expect_said("\n  mpi  ", 1);
-  expect_said("Taken (auto): mpi", 1);
+  expect_said(size() == 2 ? "Taken (-exchange): mpi" : "Taken (auto): mpi", 1);
   assert_int_equal(count_lines(&lines, "tree"), 0);
 }
 
@@ -329,6 +342,15 @@ static void one_has_no_more_data(void **state) {
   if (rank() == 0) assert_true(has_state(2));
 }
 
+/* Of ways between devices processes have none. */
+static void some_ways_are_not_theirs(void **state) {
+  (void)state;
+  const bool two = strcmp(getenv("OMPI_COMM_WORLD_SIZE"), "2") == 0;
+  assert_fails(load(two ? CREMA_EXCHANGE_TREE : CREMA_EXCHANGE_REDUCE), CREMA_E_ARGUMENT,
+               "processes exchange gradients by mpi or nccl");
+  assert_null(c.solver);
+}
+
 int main(int argc, char **argv) {
   const struct CMUnitTest all[] = {
       cmocka_unit_test(they_are_numbered),         cmocka_unit_test(there_is_no_snapshot_yet),
@@ -338,6 +360,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(updates_are_made_together),
   };
   const struct CMUnitTest apart[] = {cmocka_unit_test(not_all_do_the_same)};
+  const struct CMUnitTest refused[] = {cmocka_unit_test(some_ways_are_not_theirs)};
   const struct CMUnitTest starved[] = {cmocka_unit_test(one_has_no_more_data)};
   int failed = 1;
   if (argc != 3) return 1;
@@ -350,9 +373,12 @@ int main(int argc, char **argv) {
     sigaddset(&set, SIGTERM);
     (void)sigprocmask(SIG_BLOCK, &set, NULL);
   }
-  load();
+  const char *ranks = getenv("OMPI_COMM_WORLD_SIZE");
+  const bool two = ranks != NULL && strcmp(ranks, "2") == 0;
+  if (strcmp(argv[1], "refused") != 0) ok(load(two ? CREMA_EXCHANGE_MPI : CREMA_EXCHANGE_AUTO));
   if (together) failed = cmocka_run_group_tests(all, NULL, NULL);
   else if (strcmp(argv[1], "apart") == 0) failed = cmocka_run_group_tests(apart, NULL, NULL);
+  else if (strcmp(argv[1], "refused") == 0) failed = cmocka_run_group_tests(refused, NULL, NULL);
   else failed = cmocka_run_group_tests(starved, NULL, NULL);
   stop_listening();
   case_end(&c);

@@ -98,12 +98,11 @@ CASE_TEST(averages_are_kept_and_resumed) {
   run_snapshot(*state, "store_blobs_in_old_format: true type: 'LAMB'", "");
 }
 
-/* In 16 bits, the state has what the model rounds. */
-CASE_TEST(averages_of_halves_are_resumed) {
-  solver_case *c = *state;
+/* In 16 bits, the state has what the model rounds; in 64 it has doubles. */
+static void resume_in(solver_case *c, const char *type) {
   char net[2048], path[256];
   float later[WEIGHTS], found[WEIGHTS];
-  snprintf(net, sizeof net, "default_forward_type: FLOAT16 default_backward_type: FLOAT16 %s",
+  snprintf(net, sizeof net, "default_forward_type: %s default_backward_type: %s %s", type, type,
            small_net);
   case_load_fed(c, net, averaging);
   case_train_and_save(c, 4);
@@ -114,6 +113,12 @@ CASE_TEST(averages_of_halves_are_resumed) {
   ok(crema_solver_step(c->solver, 3));
   read_average(c, 0, found);
   expect_equal(found, later);
+}
+
+CASE_TEST(averages_of_other_types_are_resumed) {
+  resume_in(*state, "FLOAT16");
+  resume_in(*state, "BFLOAT16");
+  resume_in(*state, "DOUBLE");
 }
 
 /* A state without averages begins them with its weights, and new weights end the old ones. */

@@ -102,6 +102,56 @@ TEST(options_and_limits) {
   case_end(&c);
 }
 
+/* The rate that the next iteration will have, which asking for does not change. Before the first
+ * loss a plateau has not ended. */
+TEST(the_present_rate) {
+  solver_case c;
+  case_begin(&c);
+  c.options.feed = case_feed;
+  case_load(&c, small_net,
+            "base_lr: 0.5 lr_policy: 'plateau' plateau_winsize: 2 plateau_winsize: 2 gamma: 0.5 "
+            "average_loss: 3");
+  c.solver->iteration = 5;
+  assert_true(crema_solver_rate(c.solver) == 0.5);
+  c.solver->window.count = 2;
+  c.solver->window.loss[0] = 1;
+  c.solver->window.loss[1] = 4;
+  c.solver->rate = (cr_rate_state){.minimum_loss = 2, .last_event = 1};
+  const cr_rate_state before = c.solver->rate;
+  assert_true(crema_solver_rate(c.solver) == 0.25); /* a mean of 2.5 is no new minimum */
+  c.solver->rate.minimum_loss = 3;
+  assert_true(crema_solver_rate(c.solver) == 0.5);
+  assert_int_equal(c.solver->rate.step, before.step);
+  assert_int_equal(c.solver->rate.last_event, before.last_event);
+  assert_true(crema_solver_rate(NULL) == 0);
+  assert_true(crema_solver_base_lr(NULL) == 0);
+  assert_int_equal(crema_solver_max_iterations(NULL), 0);
+  case_end(&c);
+}
+
+/* Both ends of what a state can count, and the rates that a float can hold. */
+TEST(limits_of_what_is_set) {
+  solver_case c;
+  char *text = NULL;
+  case_begin(&c);
+  case_load(&c, small_net, "lr_policy: 'poly' power: 1 max_iter: 10");
+  ok(crema_solver_set_max_iterations(c.solver, INT32_MAX));
+  assert_int_equal(crema_solver_max_iterations(c.solver), INT32_MAX);
+  assert_fails(crema_solver_set_max_iterations(c.solver, (int64_t)INT32_MAX + 1), CREMA_E_RANGE,
+               "max_iter cannot be 2147483648");
+  assert_int_equal(crema_solver_max_iterations(c.solver), INT32_MAX);
+  ok(crema_solver_set_max_iterations(c.solver, 4));
+  c.solver->iteration = 1;
+  assert_true(crema_solver_rate(c.solver) == (double)0.1f * 0.75); /* schedules follow */
+  ok(crema_solver_set_max_iterations(c.solver, 0));
+  ok(crema_solver_set_base_lr(c.solver, 0.25));
+  ok(crema_solver_text(c.solver, &text));
+  assert_non_null(strstr(text, "base_lr: 0.25\n"));
+  assert_non_null(strstr(text, "max_iter: 0\n"));
+  crema_free(text);
+  case_end(&c);
+}
+
 /* A solver is one of several processes where these were started together and it is asked to be. */
 TEST(processes_are_joined_when_asked) {
   solver_case c;

@@ -160,6 +160,7 @@ TEST(runs_resume_from_the_end_of_an_epoch) {
   snprintf(text, sizeof text, "%s max_iter: 12 test_and_snapshot_last_epochs: 2", tests);
   load_epochs(&c, text);
   assert_int_equal(crema_solver_solve(c.solver), CREMA_OK);
+  assert_null(c.solver->held);
   case_weights(&c, expected);
   snprintf(command, sizeof command,
            "mkdir %s/first && mv %s/s_iter_5_* %s/first && cd %s/first && ln -s *state state",

@@ -97,13 +97,24 @@ CASE_TEST(one_that_has_not_joined_is_warned_of) {
   assert_int_equal(count_lines(&lines, "trains by itself"), 1);
 }
 
-/* Only rank 0 writes. */
+/* Only rank 0 writes, in the log and elsewhere. */
 CASE_TEST(others_write_nothing) {
   solver_case *c = *state;
   for (int rank = 0; rank < 2; ++rank) {
     char path[256];
-    load(c, 1 - rank, 2, "lr_policy: 'fixed' max_iter: 3");
+    static log_lines lines;
+    load(c, 1 - rank, 2,
+         "lr_policy: 'fixed' max_iter: 3 display: 1 test_iter: 2 test_interval: 1 "
+         "test_compute_loss: true");
+    listen(&lines);
     ok(crema_solver_solve(c->solver));
+    stop_listening();
+    /* Iterations 0 to 2, three lines each; after the last one the loss; and four tests. */
+    assert_int_equal(count_lines(&lines, "Iteration "), rank == 1 ? 2 * 3 + 1 + 4 : 0);
+    assert_int_equal(count_lines(&lines, "Train net output"), rank == 1 ? 3 : 0);
+    assert_int_equal(count_lines(&lines, "Test loss: "), rank == 1 ? 4 : 0);
+    assert_int_equal(count_lines(&lines, "Test net output"), rank == 1 ? 8 : 0);
+    assert_int_equal(count_lines(&lines, "Snapshotting to"), rank == 1 ? 1 : 0);
     assert_int_equal(c->solver->snapshot_iteration, 3);
     assert_int_equal(access(case_path(c, "s_iter_3.solverstate", path), F_OK) == 0, rank == 1);
   }

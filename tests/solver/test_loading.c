@@ -57,6 +57,22 @@ CASE_TEST(prefixes_are_resolved) {
     load_below(c, rows[i].line);
     assert_string_equal(c->solver->snapshot_prefix, rows[i].prefix);
   }
+  /* A name that begins with a dot is no extension. */
+  static const char *const hidden[][2] = {{"d/.solver", "d/.solver"},
+                                          {"d/.solver.prototxt", "d/.solver"},
+                                          {"d/a.b.c", "d/a.b"},
+                                          {"d/plain", "d/plain"}};
+  for (size_t i = 0; i < sizeof hidden / sizeof *hidden; ++i) {
+    case_write(c, hidden[i][0], "net: 'net.prototxt' base_lr: 0.1 lr_policy: 'fixed'");
+    crema_solver_destroy(c->solver);
+    ok(crema_solver_load(hidden[i][0], &c->options, &c->solver));
+    assert_string_equal(c->solver->snapshot_prefix, hidden[i][1]);
+  }
+  assert_int_equal(chdir("d"), 0);
+  crema_solver_destroy(c->solver);
+  ok(crema_solver_load(".solver", &c->options, &c->solver));
+  assert_string_equal(c->solver->snapshot_prefix, ".solver");
+  assert_int_equal(chdir(".."), 0);
   load_below(c, "snapshot_prefix: 'below/s'");
   ok(crema_solver_snapshot(c->solver));
   assert_exists(c, "d/below/s_iter_0.caffemodel", true);

@@ -3,6 +3,7 @@
  * (S4-55), and batch_size may be for all (S4-45). */
 #include <hdf5.h>
 
+#include "core/rng.h"
 #include "crema/memory_data.h"
 #include "data/image/image.h"
 #include "parallel_case.h"
@@ -239,6 +240,36 @@ PARALLEL_TEST(s4_55_batches_that_do_not_divide_are_rounded_up) {
       assert_float_equal(c->solver->score, sum / (2 * run), 1e-5);
     }
   }
+}
+
+/* Each replica has each test net, whose streams go on from a state. */
+PARALLEL_TEST(several_test_nets_are_resumed_on_each_device) {
+  solver_case *c = *state;
+  char path[256], net[4096];
+  static const char *const text =
+      "base_lr: 1e-6 lr_policy: 'fixed' test_interval: 1 test_iter: 3 test_iter: 6 test_iter: 12 "
+      "test_initialization: false";
+  make_database(c);
+  snprintf(net, sizeof net, tested_text, 2);
+  use_devices(c, 3, CREMA_EXCHANGE_REDUCE);
+  case_load(c, net, text);
+  assert_int_equal(c->solver->test_nets, 3);
+  for (int i = 0; i < 9; ++i) assert_non_null(c->solver->test_net[i]);
+  for (int i = 0; i < 3; ++i) {
+    c->solver->test_net[i]->layer[1].layer->pass = 100 + i;
+    c->solver->test_net[i]->layer[1].layer->key = 1000 + (uint64_t)i;
+  }
+  ok(crema_solver_snapshot(c->solver));
+  case_load(c, net, text);
+  ok(crema_solver_restore(c->solver, case_path(c, "s_iter_0.solverstate", path)));
+  for (int i = 0; i < 9; ++i) {
+    const cr_layer *layer = c->solver->test_net[i]->layer[1].layer;
+    const uint64_t rank = (uint64_t)i / 3, key = 1000 + (uint64_t)i % 3;
+    assert_int_equal(layer->pass, 100 + i % 3);
+    assert_int_equal(layer->key, rank > 0 ? cr_mix_key(key, rank) : key);
+  }
+  /* All of them test. */
+  ok(cr_solver_test_all(c->solver));
 }
 
 /* Along a tree the root tests alone, and the others have no test nets (S3-15, S3-25). */

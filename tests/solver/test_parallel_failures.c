@@ -74,6 +74,27 @@ PARALLEL_TEST(s3_31_a_loss_that_is_not_finite_ends_all) {
   fail_everywhere(*state, (trouble){.infinite = true}, TWO_PRODUCTS, "lr_policy: 'fixed'", 2);
 }
 
+/* Where training is to go on, the first replica warns of its own losses, and the others keep quiet.
+ */
+PARALLEL_TEST(losses_that_are_not_finite_are_warned_of_once) {
+  solver_case *c = *state;
+  c->options.feed = feed;
+  c->options.on_nan = CREMA_SOLVER_NAN_WARN;
+  for (int64_t pass = 0; pass < DEVICES; ++pass) {
+    static log_lines lines;
+    trouble t = {.pass = DEVICES + pass, .infinite = true};
+    c->options.user = &t;
+    use_devices(c, DEVICES, CREMA_EXCHANGE_REDUCE);
+    case_load(c, TWO_PRODUCTS, "lr_policy: 'fixed'");
+    listen_to(&lines, CREMA_LOG_WARNING);
+    ok(crema_solver_step(c->solver, 2));
+    stop_listening();
+    assert_int_equal(crema_solver_iteration(c->solver), 2);
+    assert_int_equal(count_lines(&lines, "iteration 1: the loss is"), pass == 0);
+  }
+  c->options.user = NULL;
+}
+
 /* No update has begun without the gradients of all. */
 PARALLEL_TEST(s3_31_what_was_learned_before_a_failure_is_kept) {
   solver_case *c = *state;

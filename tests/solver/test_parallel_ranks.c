@@ -47,6 +47,20 @@ PARALLEL_TEST(s3_01_devices_that_make_no_sense_are_refused) {
   }
 }
 
+PARALLEL_TEST(ways_that_devices_do_not_have_are_refused) {
+  solver_case *c = *state;
+  use_devices(c, 2, CREMA_EXCHANGE_MPI);
+  case_refuse(c, "lr_policy: 'fixed'", CREMA_E_ARGUMENT,
+              "mpi exchanges between processes, and this one was not started by mpirun");
+  use_devices(c, 2, CREMA_EXCHANGE_NCCL);
+  case_refuse(c, "lr_policy: 'fixed'", CREMA_E_UNSUPPORTED, "NCCL");
+  /* One device exchanges nothing. */
+  use_devices(c, 1, CREMA_EXCHANGE_MPI);
+  case_load_fed(c, TWO_PRODUCTS, "lr_policy: 'fixed'");
+  ok(crema_solver_step(c->solver, 1));
+  assert_null(c->solver->replica[0].exchange);
+}
+
 /* ---- threads ---- */
 
 typedef struct threads {

@@ -235,6 +235,41 @@ CASE_TEST(frozen_parameters_stay) {
   assert_true(bias[0] != 0);
 }
 
+/* Gradients of all parameters count when they are clipped, also of several that are frozen. */
+CASE_TEST(frozen_parameters_count_when_clipping) {
+  static const char net_text[] =
+      "layer { name: 'in' type: 'Input' top: 'data' top: 'label'\n"
+      "  input_param { shape { dim: 4 dim: 3 } shape { dim: 4 } } }\n"
+      "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip'\n"
+      "  param { lr_mult: 1 } param { lr_mult: 0 } inner_product_param { num_output: 2 } }\n"
+      "layer { name: 'ip2' type: 'InnerProduct' bottom: 'ip' top: 'ip2'\n"
+      "  param { lr_mult: 0 } param { lr_mult: 0 } inner_product_param { num_output: 2 } }\n"
+      "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip2' bottom: 'label' top: 'loss' }\n";
+  solver_case *c = *state;
+  float found[WEIGHTS];
+  case_load(c, net_text, "lr_policy: 'fixed' clip_gradients: 0.5");
+  crema_net *net = crema_solver_net(c->solver);
+  for (int only = -1; only < 4; ++only) {
+    double squares = 0;
+    float before[WEIGHTS];
+    case_weights(c, before);
+    for (int p = 0; p < 4; ++p) {
+      float *diff;
+      ok(crema_blob_mutable_cpu_diff(net->learnable[p], &diff));
+      for (int i = 0; i < crema_blob_count(net->learnable[p]); ++i) {
+        diff[i] = only < 0 || p == only || p == 0 ? (float)gradient(p, i) : 0;
+        squares += (double)diff[i] * (double)diff[i];
+      }
+    }
+    ok(cr_updater_run(c->solver->updater, 0.1f, 0));
+    case_weights(c, found);
+    for (int i = 0; i < WEIGHTS; ++i) {
+      const double step = 0.1 * gradient(0, i) * 0.5 / sqrt(squares);
+      assert_true(fabs((double)found[i] - ((double)before[i] - step)) < 1e-6);
+    }
+  }
+}
+
 /* The step of a frozen parameter is zero, whatever its gradient was. */
 TEST(frozen_parameters_have_no_step) {
   static const char *const types[] = {"SGD", "Nesterov", "RMSProp", "Adam"};
@@ -390,7 +425,9 @@ CASE_TEST(refuses) {
   case_refuse(c, "lr_policy: 'fixed' type: 'Adam' momentum_policy: 'opt'", CREMA_E_ARGUMENT,
               "momentum_policy 'opt' is for SGD and Nesterov, not for Adam");
   case_refuse(c, "lr_policy: 'fixed' type: 'Nestorov'", CREMA_E_UNKNOWN_NAME, "'Nesterov'");
-  case_refuse(c, "lr_policy: 'fixed' type: 'x'", CREMA_E_UNKNOWN_NAME, "AdaDelta");
+  case_refuse(c, "lr_policy: 'fixed' type: 'x'", CREMA_E_UNKNOWN_NAME,
+              "unknown solver type 'x' (known: SGD, Nesterov, AdaGrad, RMSProp, AdaDelta, Adam, "
+              "AdamW, LAMB, LARS)");
   case_refuse(c, "lr_policy: 'fixed' regularization_type: 'L3'", CREMA_E_UNKNOWN_NAME,
               "'L3' (known: L2, L1, WD)");
   case_refuse(c, "lr_policy: 'fixed' iter_size: 0", CREMA_E_RANGE, "iter_size");

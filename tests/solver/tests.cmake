@@ -34,6 +34,7 @@ target_compile_definitions(test_solver_trajectories PRIVATE
 add_executable(solver_ranks ${CMAKE_CURRENT_LIST_DIR}/solver_ranks.c)
 target_include_directories(solver_ranks PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_link_libraries(solver_ranks PRIVATE crema_internal PkgConfig::CMOCKA)
+target_link_options(solver_ranks PRIVATE -Wl,--wrap=cr_world_find_nccl)
 set_target_properties(solver_ranks PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 function(crema_solver_ranks_test count what)
   add_test(NAME solver/ranks_${what}_${count} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/parallel/mpi.sh
@@ -45,3 +46,5 @@ crema_solver_ranks_test(2 all)
 crema_solver_ranks_test(3 all)
 crema_solver_ranks_test(2 apart)
 crema_solver_ranks_test(2 starved)
+crema_solver_ranks_test(2 refused)
+crema_solver_ranks_test(3 refused)
