@@ -24,6 +24,16 @@ crema_status __wrap_cr_world_find_nccl(cr_world *world, crema_device *device) {
   return __real_cr_world_find_nccl(world, device);
 }
 
+/* Processes share the processors of their host. */
+static int sharers;
+
+void __real_cr_processors_share(int processes);
+void __wrap_cr_processors_share(int processes);
+void __wrap_cr_processors_share(int processes) {
+  sharers = processes;
+  __real_cr_processors_share(processes);
+}
+
 static solver_case c;
 static const char *notes;
 static log_lines lines;
@@ -164,6 +174,7 @@ static void they_are_numbered(void **state) {
   snprintf(words, sizeof words, "Exchange: mpi, between %d processes", size());
   expect_said(words, 1);
   assert_int_equal(times_asked, size() == 2 ? 0 : 1);
+  assert_int_equal(sharers, size());
   snprintf(words, sizeof words, "cannot be divided among %d replicas; each runs 2", size());
   expect_said(words, size() == 2 ? 0 : 1);
 }

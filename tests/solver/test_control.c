@@ -1,4 +1,5 @@
 /* What programs ask of a solver and change between iterations. */
+#include "core/signals.h"
 #include "solver_case.h"
 
 static void train_by_hand(crema_solver *solver, float gradient) {
@@ -26,6 +27,21 @@ TEST(an_update_by_itself) {
   for (int i = 0; i < 6; ++i) assert_true(w[i] == -2.5f);
   assert_fails(crema_solver_set_base_lr(c.solver, 1e300), CREMA_E_RANGE, "base_lr");
   crema_view_release(weight);
+  case_end(&c);
+}
+
+/* Signals are held back once for all parameters, and let in again. */
+TEST(an_update_holds_signals_once) {
+  solver_case c;
+  case_begin(&c);
+  case_load(&c, small_net, "lr_policy: 'fixed' momentum: 0.9 solver_data_type: FLOAT16");
+  for (int i = 0; i < 3; ++i) {
+    const unsigned before = cr_signals_hold_number();
+    train_by_hand(c.solver, 1);
+    ok(cr_replica_update(&c.solver->replica[0], 0.1, i));
+    const unsigned after = cr_signals_hold_number();
+    if (after != 0) assert_int_equal(after, before + 1);
+  }
   case_end(&c);
 }
 

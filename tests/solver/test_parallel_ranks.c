@@ -4,6 +4,8 @@
 #include <stdatomic.h>
 
 #include "core/clock.h"
+#include "core/fail.h"
+#include "core/thread.h"
 #include "parallel_case.h"
 
 enum { DEVICES = 4 };
@@ -117,6 +119,48 @@ PARALLEL_TEST(s3_16_each_replica_has_a_thread) {
     c->solver = NULL;
     /* The first turn may have started threads that compute, which stay. */
     if (turn >= EXCHANGE_WAYS) expect_threads(before);
+  }
+}
+
+/* The thread that cannot be started; 0: all can (linked with --wrap). */
+static int start_that_fails, starts;
+
+crema_status __real_cr_thread_start(cr_thread **out, const char *name,
+                                    crema_status (*run)(void *arg), void *arg);
+crema_status __wrap_cr_thread_start(cr_thread **out, const char *name,
+                                    crema_status (*run)(void *arg), void *arg);
+crema_status __wrap_cr_thread_start(cr_thread **out, const char *name,
+                                    crema_status (*run)(void *arg), void *arg) {
+  if (start_that_fails > 0 && ++starts == start_that_fails) {
+    return cr_fail(CREMA_E_NO_MEMORY, "thread %d does not start", starts);
+  }
+  return __real_cr_thread_start(out, name, run, arg);
+}
+
+/* Whichever thread cannot be started, loading fails and those that were started end. */
+PARALLEL_TEST(threads_that_do_not_start_leave_none) {
+  solver_case *c = *state;
+  for (int way = 0; way < EXCHANGE_WAYS; ++way) {
+    int failures = 0;
+    use_devices(c, DEVICES, exchange_ways[way]);
+    case_load_fed(c, TWO_PRODUCTS, "lr_policy: 'fixed'");
+    crema_solver_destroy(c->solver);
+    c->solver = NULL;
+    const int before = count_threads();
+    for (;; ++failures) {
+      char words[64];
+      starts = 0;
+      start_that_fails = failures + 1;
+      const crema_status status = case_try_load(c, TWO_PRODUCTS, "lr_policy: 'fixed'");
+      if (status == CREMA_OK) break;
+      start_that_fails = 0;
+      snprintf(words, sizeof words, "thread %d does not start", failures + 1);
+      assert_fails(status, CREMA_E_NO_MEMORY, words);
+      expect_threads(before);
+    }
+    start_that_fails = 0;
+    assert_true(failures >= DEVICES - 1);
+    ok(crema_solver_step(c->solver, 1));
   }
 }
 

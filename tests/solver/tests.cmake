@@ -7,6 +7,8 @@ foreach(function malloc calloc realloc aligned_alloc posix_memalign strdup strnd
 endforeach()
 # The test tells the time.
 target_link_options(test_solver_report PRIVATE -Wl,--wrap=cr_clock_seconds)
+# Threads cannot be started.
+target_link_options(test_solver_parallel_ranks PRIVATE -Wl,--wrap=cr_thread_start)
 # Processes without a GPU.
 foreach(function cr_exchange_find_nccl cr_world_join_nccl)
   target_link_options(test_solver_join PRIVATE -Wl,--wrap=${function})
@@ -34,7 +36,8 @@ target_compile_definitions(test_solver_trajectories PRIVATE
 add_executable(solver_ranks ${CMAKE_CURRENT_LIST_DIR}/solver_ranks.c)
 target_include_directories(solver_ranks PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_link_libraries(solver_ranks PRIVATE crema_internal PkgConfig::CMOCKA)
-target_link_options(solver_ranks PRIVATE -Wl,--wrap=cr_world_find_nccl)
+target_link_options(solver_ranks PRIVATE -Wl,--wrap=cr_world_find_nccl
+  -Wl,--wrap=cr_processors_share)
 set_target_properties(solver_ranks PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 function(crema_solver_ranks_test count what)
   add_test(NAME solver/ranks_${what}_${count} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/parallel/mpi.sh
