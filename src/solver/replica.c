@@ -273,13 +273,13 @@ crema_status cr_replica_compute(cr_replica *replica, const cr_iteration *iterati
   replica->updated = false;
   if (root_only) CR_TRY(cr_replica_broadcast(replica, true));
   crema_net_clear_param_diffs(replica->net);
-  *loss = 0;
+  double sum = 0;
   for (int pass = 0; pass < iteration->passes; ++pass) {
     double one = 0;
     CR_TRY(one_pass(replica, iteration, pass, &one));
-    *loss += one;
+    sum += one;
   }
-  *loss /= iteration->passes;
+  *loss = sum / iteration->passes;
   if (root_only) return sum_buckets(replica);
   if (replica->reducer == NULL) return CREMA_OK;
   CR_TRY(await_buckets(replica));

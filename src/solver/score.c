@@ -195,7 +195,6 @@ static crema_status test_one(crema_solver *solver, int index) {
  * stopped in the middle of it repeats the whole phase. */
 crema_status cr_solver_test_all(crema_solver *solver) {
   const bool held = solver->held != NULL;
-  solver->has_score = false;
   CR_TRY(cr_state_hold(solver));
   if (solver->tests_shared) CR_TRY(cr_solver_level_statistics(solver));
   for (int i = 0; i < solver->test_nets && !solver->stop_requested; ++i) {

@@ -31,7 +31,7 @@ double cr_loss_window_add(cr_loss_window *window, double loss) {
 static crema_status fail_loss(crema_solver *solver, crema_net *net, double loss) {
   const char *layer = NULL, *blob = NULL;
   long long iteration = (long long)solver->iteration;
-  bool found = false;
+  bool found;
   CR_TRY(cr_net_find_nonfinite(net, &found, &layer, &blob));
   if (found) {
     const cr_where where = {.layer = layer, .blob = blob, .told = true};
@@ -48,7 +48,7 @@ static crema_status fail_loss(crema_solver *solver, crema_net *net, double loss)
 static crema_status fail_weights(crema_solver *solver) {
   const char *layer = NULL, *blob = NULL;
   double sum = 0;
-  bool found = false;
+  bool found;
   for (int i = 0; i < solver->net->learnables; ++i) {
     double part;
     CR_TRY(cr_blob_asum_data(solver->net->learnable[i], &part));

@@ -85,7 +85,9 @@ static const char net_text[] =
     "layer { name: 'unused' type: 'Silence' bottom: 'dropped' include { phase: TRAIN } }\n"
     "layer { name: 'given' type: 'Input' top: 'v' include { phase: TEST }\n"
     "  input_param { shape { dim: 1 } } }\n"
-    "layer { name: 'shown' type: 'Power' bottom: 'v' top: 'score' include { phase: TEST } }\n";
+    "layer { name: 'shown' type: 'Power' bottom: 'v' top: 'score' include { phase: TEST } }\n"
+    "layer { name: 'lost' type: 'Power' bottom: 'v' top: 'loss' loss_weight: 2\n"
+    "  include { phase: TEST } }\n";
 
 static const char fields[] =
     "net: 'net.prototxt' base_lr: 0.1 lr_policy: 'fixed' momentum: 0.9 average_loss: 2 display: 1\n"
@@ -114,10 +116,11 @@ static crema_status load(crema_exchange way) {
   const int ranks = atoi(getenv("OMPI_COMM_WORLD_SIZE"));
   const int number = atoi(getenv("OMPI_COMM_WORLD_RANK"));
   snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(notes, '/') - notes), notes);
-  snprintf(text, sizeof text,
-           "%s test_iter: %d test_interval: 100 test_initialization: false\n"
-           "snapshot_prefix: '%s/s'\n",
-           fields, TESTED, folder);
+  snprintf(
+      text, sizeof text,
+      "%s test_iter: %d test_interval: 100 test_initialization: false test_compute_loss: true\n"
+      "snapshot_prefix: '%s/s'\n",
+      fields, TESTED, folder);
   case_begin(&c);
   case_write(&c, "net.prototxt", net_text);
   case_write(&c, "solver.prototxt", text);
@@ -230,7 +233,9 @@ static void they_share_tests(void **state) {
   listen(&lines);
   ok(cr_solver_test_all(c.solver));
   assert_int_equal(polls, size() == 2 ? TESTED : 2);
-  snprintf(words, sizeof words, "    Test net output #0: score = %g\n", (size() + 1) / 2.0);
+  snprintf(words, sizeof words, "    Test net output #1: score = %g\n", (size() + 1) / 2.0);
+  expect_said(words, 1);
+  snprintf(words, sizeof words, "Test loss: %d\n", size() + 1);
   expect_said(words, 1);
   expect_said("Iteration 3, Testing net (#0)", 1);
   assert_true(c.solver->has_score);

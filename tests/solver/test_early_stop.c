@@ -270,6 +270,28 @@ CASE_TEST(later_nets_and_values_are_followed) {
       count_lines(&lines, "z of test net #1 has not become higher than 2 of iteration 0 in 2"), 1);
 }
 
+/* The value of a test is the mean of its batches. */
+CASE_TEST(means_are_what_counts) {
+  solver_case *c = *state;
+  list((double[]){5}, 1);
+  c->options.feed = feed;
+  c->options.user = c;
+  for (int first = 0; first < 2; ++first) {
+    char text[256];
+    snprintf(text, sizeof text,
+             "lr_policy: 'fixed' test_iter: 4 test_interval: 2 early_stop_patience: 2 "
+             "early_stop_output: '%s'",
+             first ? "other" : "score");
+    case_load(c, listed_net, text);
+    ok(prepare(c));
+    ok(cr_solver_test_all(c->solver));
+    assert_true(c->solver->early_stop.has_best);
+    assert_float_equal(c->solver->early_stop.best, first ? 3 : 5, 1e-6);
+    assert_int_equal(c->solver->early_stop.best_iteration, 0);
+    assert_int_equal(c->solver->early_stop.tests, 0);
+  }
+}
+
 /* Where no output is named, the first that is no loss is the one, of losses alone the first. */
 CASE_TEST(outputs_are_chosen) {
   static const struct {

@@ -121,6 +121,15 @@ TEST(displays) {
   assert_int_equal(count_lines(&lines, "Iteration 3, lr = 0.05\n"), 1);
   assert_int_equal(count_lines(&lines, "Iteration 6, lr = 0.025\n"), 1);
   assert_int_equal(count_lines(&lines, ", lr = "), 3);
+  double lapse = -1;
+  const char *first = strstr(lines.text, "Iteration 0 (0 iter/s, ");
+  assert_int_equal(sscanf(first, "Iteration 0 (0 iter/s, %lfs/3 iters)", &lapse), 1);
+  assert_true(lapse >= 0 && lapse < 600); /* since training began */
+  /* Each call begins anew. */
+  c.solver->display_time = -1;
+  assert_int_equal(crema_solver_step(c.solver, 0), CREMA_OK);
+  assert_int_equal(c.solver->display_iteration, 7);
+  assert_true(c.solver->display_time > 0);
   case_end(&c);
 }
 

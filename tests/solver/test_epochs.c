@@ -6,6 +6,16 @@
 
 enum { SAMPLES = 20 };
 
+/* The last name under which it was tried to write before training. */
+static char tried[512];
+
+crema_status __real_cr_file_draft_check(const char *path);
+crema_status __wrap_cr_file_draft_check(const char *path);
+crema_status __wrap_cr_file_draft_check(const char *path) {
+  snprintf(tried, sizeof tried, "%s", path);
+  return __real_cr_file_draft_check(path);
+}
+
 /* 20 samples in batches of 4. */
 static const char *const memory_net =
     "layer { name: 'in' type: 'MemoryData' top: 'data' top: 'label'\n"
@@ -148,6 +158,32 @@ TEST(names_have_the_score) {
   assert_int_equal(crema_solver_solve(c.solver), CREMA_OK);
   assert_int_equal(count_files(&c, "s_iter_5.solverstate"), 1);
   case_end(&c);
+}
+
+/* It is the longest of those that come. */
+TEST(names_are_tried_before_training) {
+  static const struct {
+    const char *text, *name;
+    int iteration;
+  } rows[] = {
+      {"snapshot: 2", "s_iter_9.solverstate", 0},
+      {"snapshot: 2 snapshot_format: HDF5", "s_iter_9.solverstate.h5", 0},
+      {"snapshot: 2", "s_iter_12345.solverstate", 12345},
+      {"snapshot: 2", "s_iter_9.solverstate", 8},
+      {"test_and_snapshot_last_epochs: 1", "s_iter_9_-1.23456e-300.solverstate", 0},
+  };
+  (void)state;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    solver_case c;
+    char text[256], path[256];
+    case_begin(&c);
+    snprintf(text, sizeof text, "max_iter: 9 %s", rows[i].text);
+    load_epochs(&c, text);
+    c.solver->iteration = rows[i].iteration;
+    assert_int_equal(cr_snapshot_check(c.solver), CREMA_OK);
+    assert_string_equal(tried, case_path(&c, rows[i].name, path));
+    case_end(&c);
+  }
 }
 
 /* A run that resumes from such a snapshot repeats its test and goes on bit for bit. */

@@ -268,8 +268,21 @@ PARALLEL_TEST(several_test_nets_are_resumed_on_each_device) {
     assert_int_equal(layer->pass, 100 + i % 3);
     assert_int_equal(layer->key, rank > 0 ? cr_mix_key(key, rank) : key);
   }
-  /* All of them test. */
-  ok(cr_solver_test_all(c->solver));
+  /* All of them test, and the losses of all count. */
+  double loss[2] = {0};
+  for (int devices = 1; devices <= 3; devices += 2) {
+    static log_lines lines;
+    use_devices(c, devices, CREMA_EXCHANGE_REDUCE);
+    case_load(c, net, text);
+    c->solver->param->test_compute_loss = true;
+    listen(&lines);
+    ok(cr_solver_test_all(c->solver));
+    stop_listening();
+    assert_int_equal(count_lines(&lines, "Test loss: "), 3);
+    loss[devices / 2] = strtod(strstr(lines.text, "Test loss: ") + strlen("Test loss: "), NULL);
+  }
+  assert_true(loss[0] > 0);
+  assert_float_equal(loss[0], loss[1], 1e-4);
 }
 
 /* Along a tree the root tests alone, and the others have no test nets (S3-15, S3-25). */

@@ -7,6 +7,38 @@
 
 enum { DEVICES = 3 };
 
+/* ---- what is done about a failure ---- */
+
+/* Once all replicas have done what they were asked for, and one failed: which contexts are waited
+ * for, which fails then, too; and how often a replica is put to rest (linked with --wrap). */
+static bool watches, failed_together;
+static const crema_context *awaited[2 * DEVICES];
+static int waits, rests;
+
+crema_status __real_cr_team_run(cr_team *team, cr_team_work *work, void *user);
+crema_status __wrap_cr_team_run(cr_team *team, cr_team_work *work, void *user);
+crema_status __wrap_cr_team_run(cr_team *team, cr_team_work *work, void *user) {
+  const crema_status status = __real_cr_team_run(team, work, user);
+  failed_together = watches && status != CREMA_OK;
+  return status;
+}
+
+crema_status __real_crema_context_finish(crema_context *context);
+crema_status __wrap_crema_context_finish(crema_context *context);
+crema_status __wrap_crema_context_finish(crema_context *context) {
+  const crema_status status = __real_crema_context_finish(context);
+  if (!failed_together || waits == 2 * DEVICES) return status;
+  awaited[waits++] = context;
+  return cr_fail(CREMA_E_IO, "another failure");
+}
+
+void __real_cr_replica_rest(cr_replica *replica);
+void __wrap_cr_replica_rest(cr_replica *replica);
+void __wrap_cr_replica_rest(cr_replica *replica) {
+  ++rests;
+  __real_cr_replica_rest(replica);
+}
+
 /* ---- a replica that fails by itself ---- */
 
 /* Records come one batch at a time, and each replica takes many in an iteration. */
@@ -74,6 +106,30 @@ PARALLEL_TEST(s3_31_a_loss_that_is_not_finite_ends_all) {
   fail_everywhere(*state, (trouble){.infinite = true}, TWO_PRODUCTS, "lr_policy: 'fixed'", 2);
 }
 
+/* All devices are waited for, and what they tell then is not what is told. */
+PARALLEL_TEST(a_failure_waits_for_the_other_devices) {
+  solver_case *c = *state;
+  for (int64_t pass = DEVICES; pass < 2 * DEVICES; ++pass) {
+    trouble t = {.pass = pass};
+    char words[64];
+    c->options.feed = feed;
+    c->options.user = &t;
+    use_devices(c, DEVICES, CREMA_EXCHANGE_REDUCE);
+    case_load(c, TWO_PRODUCTS, "lr_policy: 'fixed'");
+    waits = 0;
+    watches = true;
+    const crema_status status = crema_solver_step(c->solver, 3);
+    watches = failed_together = false;
+    snprintf(words, sizeof words, "there is no sample for pass %d", (int)pass);
+    assert_fails(status, CREMA_E_RANGE, words);
+    assert_int_equal(waits, DEVICES);
+    for (int i = 0; i < DEVICES; ++i) {
+      assert_ptr_equal(awaited[i], c->solver->replica[i].context);
+    }
+  }
+  c->options.user = NULL;
+}
+
 /* Where training is to go on, the first replica warns of its own losses, and the others keep quiet.
  */
 PARALLEL_TEST(losses_that_are_not_finite_are_warned_of_once) {
@@ -109,7 +165,9 @@ PARALLEL_TEST(s3_31_what_was_learned_before_a_failure_is_kept) {
     ok(crema_solver_step(c->solver, 2));
     read_weights(c->solver->net, &known);
     case_load(c, TWO_PRODUCTS, "lr_policy: 'fixed' max_iter: 9 momentum: 0.9");
+    rests = 0;
     assert_fails(crema_solver_solve(c->solver), CREMA_E_RANGE, "no sample for pass 7");
+    assert_int_equal(rests, 1); /* nothing of the root's is under way when its weights are saved */
     use_devices(c, 1, CREMA_EXCHANGE_AUTO);
     case_load(c, TWO_PRODUCTS, "lr_policy: 'fixed' momentum: 0.9");
     ok(crema_solver_restore(c->solver, case_path(c, "s_iter_2.solverstate", path)));

@@ -7,6 +7,12 @@ foreach(function malloc calloc realloc aligned_alloc posix_memalign strdup strnd
 endforeach()
 # The test tells the time.
 target_link_options(test_solver_report PRIVATE -Wl,--wrap=cr_clock_seconds)
+# What is done about a failure is counted.
+foreach(function cr_team_run crema_context_finish cr_replica_rest)
+  target_link_options(test_solver_parallel_failures PRIVATE -Wl,--wrap=${function})
+endforeach()
+# What is to be written is looked at.
+target_link_options(test_solver_epochs PRIVATE -Wl,--wrap=cr_file_draft_check)
 # Threads cannot be started.
 target_link_options(test_solver_parallel_ranks PRIVATE -Wl,--wrap=cr_thread_start)
 # Processes without a GPU.
