@@ -98,7 +98,6 @@ static crema_status build(crema_solver *solver, const net_source *source, net_pl
   options.stage_count = state.stages;
   options.device = replica->context->device;
   options.seed = (int64_t)solver->seed;
-  options.warn_unknown_fields = solver->options.warn_unknown_fields;
   options.skip_corrupt = solver->options.skip_corrupt;
   options.plan_memory = !solver->options.no_memory_plan;
   options.recompute = solver->options.recompute;

@@ -144,7 +144,7 @@ static crema_status choose_between_processes(const crema_solver *solver, crema_d
 static crema_status between_processes(const crema_solver *solver, cr_exchange **end) {
   const crema_exchange wanted = solver->options.exchange;
   crema_device *device = solver->replica[0].context->device;
-  bool nccl = false;
+  bool nccl;
   if (wanted == CREMA_EXCHANGE_TREE || wanted == CREMA_EXCHANGE_REDUCE) {
     return cr_fail(CREMA_E_ARGUMENT,
                    "processes exchange gradients by mpi or nccl; the other ways are for "

@@ -112,8 +112,7 @@ static crema_status collect_failure(cr_team *team) {
       status = order->status;
       cr_error_again(status, order->error);
     }
-    free(order->error);
-    order->error = NULL;
+    free(order->error); /* each run begins with new orders */
   }
   return status;
 }

@@ -16,11 +16,13 @@ enum { FAILED_AS_PLANNED = 7, SEED = 100, TESTED = 4, BATCH = 4 };
 
 /* Whether NCCL is there is asked once, and not where mpi is wanted (linked with --wrap). */
 static int times_asked;
+static bool library_is_broken;
 
 crema_status __real_cr_world_find_nccl(cr_world *world, crema_device *device);
 crema_status __wrap_cr_world_find_nccl(cr_world *world, crema_device *device);
 crema_status __wrap_cr_world_find_nccl(cr_world *world, crema_device *device) {
   ++times_asked;
+  if (library_is_broken) return cr_fail(CREMA_E_DEVICE, "the library is broken");
   return __real_cr_world_find_nccl(world, device);
 }
 
@@ -367,6 +369,20 @@ static void some_ways_are_not_theirs(void **state) {
   assert_null(c.solver);
 }
 
+/* Who wants nccl gets nothing else. */
+static void nccl_is_not_here(void **state) {
+  (void)state;
+  assert_fails(load(CREMA_EXCHANGE_NCCL), CREMA_E_UNSUPPORTED, "");
+  assert_int_equal(times_asked, 1);
+}
+
+/* That nccl fails is not the same as that it is not there, where mpi takes its place. */
+static void nccl_fails(void **state) {
+  (void)state;
+  library_is_broken = true;
+  assert_fails(load(CREMA_EXCHANGE_AUTO), CREMA_E_DEVICE, "the library is broken");
+}
+
 int main(int argc, char **argv) {
   const struct CMUnitTest all[] = {
       cmocka_unit_test(they_are_numbered),         cmocka_unit_test(there_is_no_snapshot_yet),
@@ -377,6 +393,8 @@ int main(int argc, char **argv) {
   };
   const struct CMUnitTest apart[] = {cmocka_unit_test(not_all_do_the_same)};
   const struct CMUnitTest refused[] = {cmocka_unit_test(some_ways_are_not_theirs)};
+  const struct CMUnitTest nccl[] = {cmocka_unit_test(nccl_is_not_here)};
+  const struct CMUnitTest broken[] = {cmocka_unit_test(nccl_fails)};
   const struct CMUnitTest starved[] = {cmocka_unit_test(one_has_no_more_data)};
   int failed = 1;
   if (argc != 3) return 1;
@@ -391,10 +409,14 @@ int main(int argc, char **argv) {
   }
   const char *ranks = getenv("OMPI_COMM_WORLD_SIZE");
   const bool two = ranks != NULL && strcmp(ranks, "2") == 0;
-  if (strcmp(argv[1], "refused") != 0) ok(load(two ? CREMA_EXCHANGE_MPI : CREMA_EXCHANGE_AUTO));
+  const bool loads_itself = strcmp(argv[1], "refused") == 0 || strcmp(argv[1], "nccl") == 0 ||
+                            strcmp(argv[1], "broken") == 0;
+  if (!loads_itself) ok(load(two ? CREMA_EXCHANGE_MPI : CREMA_EXCHANGE_AUTO));
   if (together) failed = cmocka_run_group_tests(all, NULL, NULL);
   else if (strcmp(argv[1], "apart") == 0) failed = cmocka_run_group_tests(apart, NULL, NULL);
   else if (strcmp(argv[1], "refused") == 0) failed = cmocka_run_group_tests(refused, NULL, NULL);
+  else if (strcmp(argv[1], "nccl") == 0) failed = cmocka_run_group_tests(nccl, NULL, NULL);
+  else if (strcmp(argv[1], "broken") == 0) failed = cmocka_run_group_tests(broken, NULL, NULL);
   else failed = cmocka_run_group_tests(starved, NULL, NULL);
   stop_listening();
   case_end(&c);

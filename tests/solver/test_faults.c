@@ -3,8 +3,9 @@
 #include "core/fail.h"
 #include "parallel_case.h"
 
-static const cr_sim_op kinds[] = {CR_SIM_ALLOC, CR_SIM_KERNEL, CR_SIM_H2D,     CR_SIM_D2H,
-                                  CR_SIM_D2D,   CR_SIM_ZERO,   CR_SIM_CONVERT, CR_SIM_FINISH};
+static const cr_sim_op kinds[] = {CR_SIM_ALLOC,   CR_SIM_KERNEL, CR_SIM_H2D,
+                                  CR_SIM_D2H,     CR_SIM_D2D,    CR_SIM_ZERO,
+                                  CR_SIM_CONVERT, CR_SIM_FINISH, CR_SIM_HOST_ALLOC};
 
 enum { KINDS = sizeof kinds / sizeof *kinds, MOST_RUNS = 24 };
 

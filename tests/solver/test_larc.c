@@ -171,11 +171,12 @@ TEST(altered_correlations) {
   Caffe__CremaState *extra = saved->crema_state;
   double value = extra->correlation[1];
   assert_int_equal(extra->n_correlation, 2);
-  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i) {
-    extra->correlation[1] = wrong[i];
+  for (size_t i = 0; i < 2 * sizeof wrong / sizeof *wrong; ++i) {
+    const double before = extra->correlation[i % 2];
+    extra->correlation[i % 2] = wrong[i / 2];
     expect_restore(&c, saved, CREMA_E_CORRUPT, "correlation");
+    extra->correlation[i % 2] = before;
   }
-  extra->correlation[1] = value;
   extra->n_correlation = 1;
   expect_restore(&c, saved, CREMA_E_SHAPE, "correlations of 1 parameters");
   /* A state from before larc_turbo was asked for. */

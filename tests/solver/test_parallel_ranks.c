@@ -63,6 +63,33 @@ PARALLEL_TEST(ways_that_devices_do_not_have_are_refused) {
   assert_null(c->solver->replica[0].exchange);
 }
 
+/* As many as there is room for. */
+CASE_TEST(devices_have_a_limit) {
+  solver_case *c = *state;
+  crema_device *device[CR_MAX_DEVICES + 1];
+  cr_sim_options options = sim_test_options(CR_MAX_DEVICES);
+  options.memory = (size_t)8 << 20;
+  options.keep_log = false;
+  sim_begin(&options);
+  for (int i = 0; i <= CR_MAX_DEVICES; ++i) device[i] = sim_test_device(i % CR_MAX_DEVICES);
+  c->options.devices = device;
+  c->options.exchange = CREMA_EXCHANGE_REDUCE;
+  c->options.device_count = CR_MAX_DEVICES + 1;
+  case_refuse(c, "lr_policy: 'fixed'", CREMA_E_RANGE,
+              "17 devices, but at most 16 can train together");
+  c->options.device_count = CR_MAX_DEVICES;
+  case_load_fed(c, TWO_PRODUCTS, "lr_policy: 'fixed'");
+  assert_int_equal(c->solver->replicas, CR_MAX_DEVICES);
+  ok(crema_solver_step(c->solver, 1));
+  assert_replicas_agree(c);
+  crema_solver_destroy(c->solver);
+  c->solver = NULL;
+  c->options.devices = NULL;
+  assert_fails(case_try_load(c, TWO_PRODUCTS, "lr_policy: 'fixed'"), CREMA_E_ARGUMENT,
+               "16 devices without their list");
+  sim_end();
+}
+
 /* ---- threads ---- */
 
 typedef struct threads {

@@ -248,6 +248,57 @@ CASE_TEST(states_reach_the_rules) {
   assert_true(cr_net_find_layer(crema_solver_net(c->solver), "extra") >= 0);
 }
 
+/* However many stages there are. */
+CASE_TEST(many_stages_reach_the_rules) {
+  enum { STAGES = 400 };
+  static char name[STAGES][16];
+  static const char *stages[STAGES];
+  solver_case *c = *state;
+  char net[4096];
+  for (int i = 0; i < STAGES; ++i) {
+    snprintf(name[i], sizeof name[i], "stage%d", i);
+    stages[i] = name[i];
+  }
+  snprintf(net, sizeof net,
+           "state { stage: 'own' } %s layer { name: 'extra' type: 'Silence' bottom: 'data'\n"
+           "  include { stage: 'own' stage: 'file' stage: 'stage0' stage: 'stage399' } }\n",
+           small_net);
+  c->options.stages = stages;
+  c->options.stage_count = STAGES;
+  case_load(c, net, "lr_policy: 'fixed' train_state { stage: 'file' }");
+  assert_true(cr_net_find_layer(crema_solver_net(c->solver), "extra") >= 0);
+}
+
+/* What is asked of the solver about its nets is asked of all of them. */
+CASE_TEST(options_reach_the_nets) {
+  static const char *const net_text =
+      "layer { name: 'in' type: 'Data' top: 'data' top: 'label'\n"
+      "  data_param { source: 'db' batch_size: 2 backend: LMDB } }\n"
+      "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip'\n"
+      "  inner_product_param { num_output: 2 weight_filler { type: 'xavier' } } }\n"
+      "layer { name: 'relu' type: 'ReLU' bottom: 'ip' top: 'relu' }\n"
+      "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'relu' bottom: 'label' }\n";
+  static const char *const text = "lr_policy: 'fixed' test_iter: 1 test_interval: 9";
+  solver_case *c = *state;
+  case_make_database(c, "lmdb", 6, 2, 2);
+  for (int asked = 0; asked < 2; ++asked) {
+    c->options.skip_corrupt = c->options.no_memory_plan = c->options.recompute = asked == 1;
+    if (asked == 1) c->options.no_memory_plan = false;
+    case_load(c, net_text, text);
+    for (int i = 0; i < 2; ++i) {
+      crema_net *net = i == 0 ? crema_solver_net(c->solver) : crema_solver_test_net(c->solver, 0);
+      assert_int_equal(net->param->layer[0]->data_param->skip_corrupt, asked);
+      assert_true(net->plans);
+      if (i == 0) assert_int_equal(net->recomputes, asked);
+    }
+  }
+  c->options.recompute = false;
+  c->options.no_memory_plan = true;
+  case_load(c, net_text, text);
+  assert_false(crema_solver_net(c->solver)->plans);
+  assert_false(crema_solver_test_net(c->solver, 0)->plans);
+}
+
 CASE_TEST(inline_nets) {
   solver_case *c = *state;
   char solver[8192], path[256];
