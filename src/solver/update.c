@@ -259,7 +259,7 @@ static crema_status clip_factor(const cr_updater *updater, double *out) {
   if (updater->is.clip < 0) return CREMA_OK;
   double sum = 0;
   for (int i = 0; i < updater->blocks->count; ++i) {
-    double squares = 0;
+    double squares;
     CR_TRY(block_squares(updater, &updater->blocks->block[i], &squares));
     sum += squares;
   }
@@ -480,7 +480,7 @@ static crema_status find_directions(cr_updater *updater) {
 }
 
 crema_status cr_updater_begin(cr_updater *updater, double rate, int64_t iteration) {
-  double clip = 1;
+  double clip;
   CR_TRY(clip_factor(updater, &clip));
   updater->iteration = iteration;
   for (int wide = 0; wide < 2; ++wide) {

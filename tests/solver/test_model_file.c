@@ -137,8 +137,37 @@ CASE_TEST(sums_are_zlibs) {
   ok(cr_model_sum_read(case_path(c, "nine", path), &sum));
   assert_int_equal(sum.size, 9);
   assert_int_equal(sum.crc32, 0xcbf43926);
+  /* Also when no file has the lowest number. */
+  const int kept = dup(0);
+  assert_true(kept > 0);
+  close(0);
+  const crema_status status = cr_model_sum_read(path, &sum);
+  assert_int_equal(dup2(kept, 0), 0);
+  close(kept);
+  ok(status);
+  assert_int_equal(sum.crc32, 0xcbf43926);
+  /* Nobody waits for the writer of a pipe. */
+  assert_int_equal(mkfifo(case_path(c, "pipe", path), 0600), 0);
+  ok(cr_model_sum_read(path, &sum));
+  assert_true(sum.size == 0 && sum.crc32 == 0);
   assert_int_equal(cr_model_sum_read(c->folder, &sum), CREMA_E_IO);
   assert_int_equal(cr_model_sum_read(case_path(c, "none", path), &sum), CREMA_E_IO);
+}
+
+/* A file that cannot be read is not the one, whatever its size. */
+CASE_TEST(files_that_cannot_be_read) {
+  solver_case *c = *state;
+  char unreadable[] = "/proc/self/mem", path[256], *found = NULL;
+  struct stat info;
+  Caffe__SolverState message = CAFFE__SOLVER_STATE__INIT;
+  Caffe__CremaState extra = CAFFE__CREMA_STATE__INIT;
+  if (stat(unreadable, &info) != 0 || info.st_size != 0) skip();
+  message.learned_net = unreadable;
+  message.crema_state = &extra;
+  extra.has_model_size = extra.has_model_crc32 = true;
+  assert_fails(cr_model_find(case_path(c, "s.solverstate", path), &message, &found),
+               CREMA_E_CORRUPT, "found /proc/self/mem: cannot read");
+  assert_null(found);
 }
 
 /* ---- where the model is ---- */

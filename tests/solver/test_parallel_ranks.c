@@ -263,7 +263,9 @@ PARALLEL_TEST(s4_53_all_begin_with_the_weights_of_the_first) {
   c->options.feed = feed_and_meddle;
   c->options.user = &m;
   use_devices(c, DEVICES, CREMA_EXCHANGE_REDUCE);
-  case_load(c, TWO_PRODUCTS, "lr_policy: 'fixed' base_lr: 0");
+  case_load(c, TWO_PRODUCTS,
+            "lr_policy: 'fixed' base_lr: 0 test_iter: 1 test_interval: 1000 test_initialization: "
+            "false");
   for (int turn = 0; turn < 2; ++turn) {
     for (int i = 0; i < DEVICES; ++i) add_to_weights(c->solver->replica[i].net, (float)(i + 1));
     read_weights(c->solver->net, &root);
@@ -277,9 +279,25 @@ PARALLEL_TEST(s4_53_all_begin_with_the_weights_of_the_first) {
   ok(crema_solver_step(c->solver, 3));
   read_weights(c->solver->replica[1].net, &other);
   assert_true(other.value[0] == root.value[0] + 1);
+  /* For a test they get the root's statistics, and no weights. */
+  ok(cr_solver_test_all(c->solver));
+  read_weights(c->solver->replica[1].net, &other);
+  assert_true(other.value[0] == root.value[0] + 1);
   ok(crema_solver_step(c->solver, 1));
   read_weights(c->solver->replica[1].net, &other);
   assert_same_weights(&root, &other);
+}
+
+/* So do the factors of their gradients. */
+PARALLEL_TEST(all_begin_with_the_factor_of_the_first) {
+  solver_case *c = *state;
+  for (int way = 0; way < EXCHANGE_WAYS; ++way) {
+    use_devices(c, DEVICES, exchange_ways[way]);
+    case_load_fed(c, TWO_PRODUCTS, "lr_policy: 'fixed'");
+    cr_net_set_grad_scale(c->solver->net, 8);
+    ok(crema_solver_step(c->solver, 0));
+    for (int i = 0; i < DEVICES; ++i) assert_true(c->solver->replica[i].net->grad_scale == 8);
+  }
 }
 
 /* ---- sums beside the backward pass ---- */

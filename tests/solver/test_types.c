@@ -216,6 +216,38 @@ TEST(doubles_are_updated_in_doubles) {
   case_end(&c);
 }
 
+/* Where only some of weight, gradient and history are doubles, numbers are not rounded either: what
+ * is computed is rounded once, to the type of the weight. */
+TEST(some_doubles_are_enough) {
+  static const char *const kinds[][3] = {{"FLOAT", "DOUBLE", "FLOAT"},
+                                         {"FLOAT", "FLOAT", "DOUBLE"},
+                                         {"DOUBLE", "FLOAT", "FLOAT"},
+                                         {"FLOAT", "FLOAT", "FLOAT"}};
+  solver_case c;
+  case_begin(&c);
+  for (int n = 0; n < 4; ++n) {
+    int exact = 0;
+    for (int step = 0; step < STEPS; ++step) {
+      double g[WEIGHTS], before[WEIGHTS], after[WEIGHTS];
+      const double rate = 0.1 * pow(0.9, step + 1), decay = (double)0.01f;
+      load_typed(&c, kinds[n][0], kinds[n][1], kinds[n][2], "weight_decay: 0.01");
+      crema_net *net = crema_solver_net(c.solver);
+      set_gradients(net, step, 1e3, g);
+      read_doubles(net->learnable[0]->data, before);
+      ok(cr_updater_run(c.solver->updater, rate, step));
+      read_doubles(net->learnable[0]->data, after);
+      for (int i = 0; i < WEIGHTS; ++i) {
+        const double wanted = before[i] - rate * (g[i] + decay * before[i]);
+        if (n == 2) exact += fabs(after[i] - wanted) < 1e-12;
+        else exact += after[i] == (double)(float)wanted;
+      }
+    }
+    if (n < 3) assert_int_equal(exact, STEPS * WEIGHTS);
+    else assert_true(exact < STEPS * WEIGHTS); /* else nothing was shown */
+  }
+  case_end(&c);
+}
+
 /* ---- resuming ---- */
 
 static void train_on(solver_case *c, int64_t iterations, double w[WEIGHTS], double h[WEIGHTS]) {

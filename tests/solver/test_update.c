@@ -272,7 +272,7 @@ CASE_TEST(frozen_parameters_count_when_clipping) {
 
 /* The step of a frozen parameter is zero, whatever its gradient was. */
 TEST(frozen_parameters_have_no_step) {
-  static const char *const types[] = {"SGD", "Nesterov", "RMSProp", "Adam"};
+  static const char *const types[] = {"SGD", "Nesterov", "RMSProp", "Adam", "LAMB"};
   char net[2048], text[256], tail[1024];
   snprintf(net, sizeof net, "%s", small_net);
   char *at = strstr(net, "inner_product_param");
@@ -285,9 +285,17 @@ TEST(frozen_parameters_have_no_step) {
     snprintf(text, sizeof text, "lr_policy: 'fixed' snapshot_diff: true type: '%s'", types[k]);
     case_load(&c, net, text);
     set_gradients(crema_solver_net(c.solver), 1);
+    if (strcmp(types[k], "LAMB") == 0) {
+      float *strange;
+      ok(crema_blob_mutable_cpu_diff(crema_solver_net(c.solver)->learnable[0], &strange));
+      strange[1] = NAN;
+    }
     ok(cr_updater_run(c.solver->updater, 0.1f, 0));
     ok(crema_blob_cpu_diff(crema_solver_net(c.solver)->learnable[0], &diff));
     for (int i = 0; i < WEIGHTS; ++i) assert_true(diff[i] == 0);
+    float found[WEIGHTS];
+    case_weights(&c, found);
+    for (int i = 0; i < WEIGHTS; ++i) assert_true(isfinite(found[i]));
     case_end(&c);
   }
 }
@@ -502,6 +510,37 @@ CASE_TEST(layer_wise_rates_without_norms) {
   assert_memory_equal(before, found, sizeof before);
   ok(crema_blob_cpu_diff(net->learnable[0], &diff));
   for (int i = 0; i < WEIGHTS; ++i) assert_true(diff[i] == 0);
+}
+
+/* The rate of LARS knows of a decay that is part of the gradient, and of no other. */
+CASE_TEST(rates_of_lars_and_decays) {
+  static const char *const kinds[] = {"L2", "L1", "WD"};
+  solver_case *c = *state;
+  for (int k = 0; k < 3; ++k) {
+    char text[256];
+    float before[WEIGHTS], after[WEIGHTS];
+    double weight = 0, slope = 0;
+    snprintf(text, sizeof text,
+             "lr_policy: 'fixed' type: 'LARS' local_gw_ratio: 0.5 weight_decay: 0.25 "
+             "regularization_type: '%s'",
+             kinds[k]);
+    case_load(c, small_net, text);
+    case_weights(c, before);
+    set_gradients(crema_solver_net(c->solver), 1);
+    ok(cr_updater_run(c->solver->updater, 0.1f, 0));
+    case_weights(c, after);
+    for (int i = 0; i < WEIGHTS; ++i) {
+      weight += (double)before[i] * (double)before[i];
+      slope += gradient(1, i) * gradient(1, i);
+    }
+    const double decay = k == 0 ? 0.25 : 0;
+    const double rate = 0.1 * 0.5 * sqrt(weight) / (sqrt(slope) + decay * sqrt(weight));
+    for (int i = 0; i < WEIGHTS; ++i) {
+      const double w = (double)before[i], sign = (w > 0) - (w < 0);
+      const double step = rate * (gradient(1, i) + 0.25 * (k == 1 ? sign : w));
+      assert_true(fabs((double)after[i] - (w - step)) < 1e-6);
+    }
+  }
 }
 
 /* The new types resume bit for bit, from binary and HDF5 states, in every type of history. */
