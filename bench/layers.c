@@ -31,9 +31,9 @@ typedef struct row {
 
 /* Operations of the functions in src/device/cpu/ref_math.h. */
 enum {
-  EXP = 32,
-  EXP_BELOW_0 = 27,
-  EXPM1 = 28,
+  EXP = 30,
+  EXP_BELOW_0 = 23,
+  EXPM1 = 24,
   LOG = 44,
   LOG1P = 19,
   SIGMOID = EXP_BELOW_0 + 5,

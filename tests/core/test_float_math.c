@@ -1,0 +1,73 @@
+/* Functions of floats, against the C library's in double precision. */
+#include <string.h>
+
+#include "check.h"
+#include "core/float_math.h"
+
+typedef struct function {
+  const char *name;
+  float (*of)(float);
+  double (*exact)(double);
+  float least, most; /* of the arguments */
+  double units;      /* in the last place, which the result may be wrong by */
+} function;
+
+static float exp_of(float x) {
+  return cr_float_exp(x);
+}
+static float exp_below_0_of(float x) {
+  return cr_float_exp_below_0(x);
+}
+static float expm1_of(float x) {
+  return cr_float_expm1(x);
+}
+static float log_of(float x) {
+  return cr_float_log(x);
+}
+static float log1p_of(float x) {
+  return cr_float_log1p(x);
+}
+
+static const function functions[] = {{"exp", exp_of, exp, -110, 88.7f, 1},
+                                     {"exp below 0", exp_below_0_of, exp, -110, 0, 1},
+                                     {"expm1", expm1_of, expm1, -30, 0, 1},
+                                     {"log", log_of, log, 0x1p-149f, FLT_MAX, 3},
+                                     {"log1p", log1p_of, log1p, 0, 1, 3}};
+
+static double units_between(float found, double exact) {
+  int power;
+  (void)frexp(exact, &power);
+  return fabs((double)found - exact) / ldexp(1, power < -125 ? -149 : power - 24);
+}
+
+/* Every 509th float, which leaves out no exponent and no range of a mantissa. */
+TEST(test_errors_are_small) {
+  for (size_t f = 0; f < sizeof functions / sizeof *functions; ++f) {
+    const function *p = &functions[f];
+    for (uint32_t bits = 0; bits <= 0xff800000u - 509; bits += 509) {
+      const float x = cr_f32_from_bits(bits);
+      if (!(x >= p->least && x <= p->most)) continue;
+      const double units = units_between(p->of(x), p->exact((double)x));
+      if (units <= p->units) continue;
+      fail_msg("%s of %.9g is %.9g: wrong by %.3g units", p->name, (double)x, (double)p->of(x),
+               units);
+    }
+  }
+}
+
+TEST(test_edges) {
+  assert_true(cr_float_exp(-INFINITY) == 0 && cr_float_exp(INFINITY) == INFINITY);
+  assert_true(cr_float_exp(-1e30f) == 0 && cr_float_exp(1e30f) == INFINITY);
+  assert_true(cr_float_exp_below_0(-INFINITY) == 0 && cr_float_exp_below_0(-1e30f) == 0);
+  assert_true(cr_float_expm1(-INFINITY) == -1 && cr_float_expm1(-1e30f) == -1);
+  assert_true(cr_float_exp(0) == 1 && cr_float_exp_below_0(0) == 1 && cr_float_expm1(0) == 0);
+  assert_true(cr_float_log(0) == -INFINITY && cr_float_log(INFINITY) == INFINITY);
+  assert_true(cr_float_log(1) == 0 && cr_float_log1p(0) == 0 && isnan(cr_float_log(-1)));
+  for (size_t f = 0; f < sizeof functions / sizeof *functions; ++f) {
+    assert_true(isnan(functions[f].of(NAN)));
+  }
+}
+
+int main(void) {
+  return run_all_tests(NULL, NULL);
+}
