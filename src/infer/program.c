@@ -84,6 +84,7 @@ static crema_status add_layer(cr_program *program, cr_graph_layer *layer, char *
                                                  .retyped = layer->retyped,
                                                  .tops = layer->type,
                                                  .int8 = layer->int8};
+  for (int p = 0; p < layer->params; ++p) cr_tensor_set_constant(layer->blob[p]->data);
   layer->int8 = NULL;
   layer->params = 0;
   layer->blob = NULL;

@@ -194,6 +194,7 @@ const cr_layer_class cr_layer_eltwise = {
     .tops = {1, 1},
     .in_place = true,
     .takes_bf16 = true,
+    .runs_ops = true,
     .setup = setup,
     .reshape = reshape,
     .forward = forward,

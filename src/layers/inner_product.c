@@ -129,6 +129,7 @@ const cr_layer_class cr_layer_inner_product = {
     .takes_bf16 = true,
     .takes_int8 = true,
     .product = CR_PRODUCT_INNER,
+    .runs_ops = true,
     .setup = setup,
     .reshape = reshape,
     .forward = forward,

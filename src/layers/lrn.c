@@ -94,6 +94,7 @@ const cr_layer_class cr_layer_lrn = {
     .takes_bf16 = true,
     .rounds_tops = true,
     .keeps_positive = true,
+    .runs_ops = true,
     .setup = setup,
     .reshape = reshape,
     .forward = forward,

@@ -279,6 +279,7 @@ const cr_layer_class cr_layer_pooling = {
     .tops = {1, 2},
     .takes_bf16 = true,
     .keeps_positive = true,
+    .runs_ops = true,
     .setup = setup,
     .reshape = reshape,
     .forward = forward,

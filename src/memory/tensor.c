@@ -5,7 +5,7 @@
 #include "core/dtype.h"
 #include "core/fail.h"
 #include "device/copy.h"
-#include "memory/tensor_private.h"
+#include "memory/commands_private.h"
 #include "memory/view.h"
 
 /* So many formats are kept while one tensor has the values; see take_slot. */
@@ -220,6 +220,7 @@ static crema_status convert_slot(values *v, crema_context *context, format_slot 
   crema_devptr dst = {0}, src = {0};
   CR_TRY(cr_syncedmem_read(&from->memory, context, &src));
   CR_TRY(cr_syncedmem_overwrite(&to->memory, context, &dst));
+  cr_commands_add_conversion(context, v, to->format, dst, from->format, src);
   crema_status status =
       context->device->backend->convert(context, v->count, to->format, dst, from->format, src);
   if (status == CREMA_E_UNSUPPORTED && !context->device->backend->host_memory) {
@@ -314,6 +315,7 @@ static crema_status fill_zeros(values *v, crema_context *context, format_slot *s
     CR_TRY(fill_zeros(v, context, packed));
     return convert_slot(v, context, slot, packed);
   }
+  cr_commands_note_made(context, v, slot->format);
   CR_TRY(cr_syncedmem_zero(&slot->memory, context));
   set_valid(slot, true);
   return CREMA_OK;
@@ -324,6 +326,7 @@ static crema_status make_valid(values *v, crema_context *context, format_slot *s
   if (is_valid(slot)) return CREMA_OK;
   if (v->zero) return fill_zeros(v, context, slot);
   if (v->source != NULL) {
+    cr_commands_note_made(context, v, slot->format);
     CR_TRY(make_first(v, context, slot));
     if (is_valid(slot)) return CREMA_OK;
   }
@@ -415,6 +418,7 @@ crema_status cr_tensor_write(cr_tensor *tensor, crema_context *context, cr_forma
                              crema_devptr *out) {
   values *v = tensor->values;
   format_slot *slot = NULL;
+  cr_commands_note_written(context, v);
   CR_TRY(access_slot(v, context, format, &slot));
   if (v->within != NULL) CR_TRY(cr_tensor_bring_home(v, context, slot, false));
   CR_TRY(cr_syncedmem_overwrite(&slot->memory, context, out));
@@ -426,6 +430,7 @@ crema_status cr_tensor_update(cr_tensor *tensor, crema_context *context, cr_form
                               crema_devptr *out) {
   values *v = tensor->values;
   format_slot *slot = NULL;
+  cr_commands_note_written(context, v);
   CR_TRY(access_slot(v, context, format, &slot));
   CR_TRY(make_valid(v, context, slot));
   CR_TRY(cr_syncedmem_write(&slot->memory, context, true, out));
@@ -541,6 +546,10 @@ void cr_tensor_set_zero(cr_tensor *tensor) {
 
 void cr_tensor_set_passing(cr_tensor *tensor, bool passing) {
   tensor->values->passing = passing;
+}
+
+void cr_tensor_set_constant(cr_tensor *tensor) {
+  tensor->values->constant = true;
 }
 
 /* Lets the memory of the formats go that are not valid. */

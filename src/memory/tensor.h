@@ -100,6 +100,9 @@ bool cr_tensor_is_zero(const cr_tensor *tensor);
  * others these are no-ops. Sharing tensors are passing together. No tensor is at first. */
 void cr_tensor_set_passing(cr_tensor *tensor, bool passing);
 
+/* The values do not change any more as long as anybody has them. */
+void cr_tensor_set_constant(cr_tensor *tensor);
+
 /* Gives up the values and the memory of all formats. Until new values are written, reading fails
  * with CREMA_E_STATE. Values that are all zero stay so. */
 void cr_tensor_let_go(cr_tensor *tensor);

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "core/fail.h"
-#include "memory/tensor_private.h"
+#include "memory/commands_private.h"
 
 static void set_valid(format_slot *slot, bool valid) {
   atomic_store_explicit(&slot->valid, valid, memory_order_release);
@@ -200,6 +200,7 @@ static crema_status move_values(const values *v, crema_context *context, format_
                                 crema_devptr to) {
   crema_devptr from = {0};
   CR_TRY(cr_syncedmem_read(&slot->memory, context, &from));
+  cr_commands_add_conversion(context, v, slot->format, to, slot->format, from);
   return context->device->backend->convert(context, v->count, slot->format, to, slot->format, from);
 }
 
@@ -209,6 +210,8 @@ crema_status cr_tensor_bring_home(values *v, crema_context *context, format_slot
   if (!home->whole->ordered || !home->fits) return CREMA_OK;
   if (!cr_format_equal(slot->format, home->place.format)) return CREMA_OK;
   if (!context->device->backend->host_memory) return CREMA_OK;
+  /* Memory that lasts longer than a pass may be another one in the next. */
+  if (!home->whole->passing) cr_commands_spoil(context);
   CR_TRY(find_place(home, context, &place));
   if (slot->at_home && (uintptr_t)slot->memory.host.data == place.address) return CREMA_OK;
   const bool moves = keep && is_valid(slot);

@@ -43,6 +43,7 @@ typedef struct cr_tensor_values {
   _Atomic uint64_t conversions; /* between element types, since the values were made */
   bool zero;                    /* all values are zero, whatever the slots say */
   bool passing;                 /* see cr_tensor_set_passing */
+  bool constant;                /* see cr_tensor_set_constant */
   bool gone;                    /* see cr_tensor_let_go */
   bool brief;                   /* see cr_tensor_set_brief */
   format_slot *head;            /* slot written last, NULL when none */

@@ -145,6 +145,19 @@ crema_status cr_net_settle_params(const crema_net *net, int index) CREMA_MUST_US
 crema_status cr_net_settle_forward(const crema_net *net, int index) CREMA_MUST_USE;
 crema_status cr_net_settle_backward(const crema_net *net, int index) CREMA_MUST_USE;
 
+/* For a net of a compiled model: makes its list of commands, where all that its layers do is known
+ * by the ops that they run. */
+crema_status cr_net_make_commands(crema_net *net) CREMA_MUST_USE;
+
+/* A whole forward pass without loss, hooks and logging, from the list; *ran false: it has to be run
+ * layer by layer, between cr_net_begin_commands and cr_net_end_commands, which record it. */
+crema_status cr_net_run_commands(crema_net *net, bool *ran) CREMA_MUST_USE;
+void cr_net_begin_commands(crema_net *net);
+void cr_net_end_commands(crema_net *net, bool done);
+
+/* Other passes may change what ops and tensors hold. */
+void cr_net_forget_commands(crema_net *net);
+
 /* Places the bottoms of Concat layers that allow it (cr_net_frozen_layer.parts_in_place) in the
  * memory of the top, and the tops of Slice layers in that of the bottom. To be called between
  * passes; does nothing unless net->parts_moved. */

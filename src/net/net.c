@@ -10,6 +10,7 @@
 #include "core/log.h"
 #include "core/rng.h"
 #include "device/backend/current.h"
+#include "memory/commands.h"
 #include "net/build.h"
 #include "net/lifetimes.h"
 #include "net/loss.h"
@@ -21,6 +22,7 @@ void crema_net_options_init(crema_net_options *options) {
 
 void crema_net_destroy(crema_net *net) {
   if (net == NULL) return;
+  cr_commands_destroy(net->commands);
   cr_net_loss_free(net);
   free(net->decay_mult);
   free(net->lr_mult);
@@ -224,7 +226,12 @@ crema_status cr_net_create_frozen(Caffe__NetParameter *param, const crema_net_op
                                   crema_context *context, const cr_net_origin *origin,
                                   const cr_net_frozen_layer *frozen, crema_net **out) {
   const cr_net_for whom = {.frozen = frozen, .layers = param->n_layer};
-  return create(param, options, &whom, context, origin, out);
+  crema_net *net = NULL;
+  CR_TRY(create(param, options, &whom, context, origin, &net));
+  crema_status status = cr_net_make_commands(net);
+  if (status == CREMA_OK) *out = net;
+  else crema_net_destroy(net);
+  return status;
 }
 
 crema_status cr_net_create_awaiting(Caffe__NetParameter *param, const crema_net_options *options,

@@ -59,6 +59,12 @@ typedef struct cr_net_origin {
   size_t number; /* of several such fields, which */
 } cr_net_origin;
 
+/* A blob that others than the net can reach, and the shape that it had. */
+typedef struct cr_net_shown {
+  const crema_blob *blob;
+  crema_shape shape;
+} cr_net_shown;
+
 /* The loss of a pass on its way to the host (net/loss.h). */
 typedef struct cr_net_loss cr_net_loss;
 
@@ -104,6 +110,10 @@ struct crema_net {
   int fusions;         /* layers whose work others do */
   bool debug_info;     /* log in every pass; may be changed between passes */
   cr_net_loss *loss;
+  cr_commands *commands;    /* of a whole forward pass (memory/commands.h); NULL: none is made */
+  uint64_t recorded_shapes; /* 1 + `shapes` when the list was recorded; 0: it was not */
+  cr_net_shown *shown;      /* when it was; room for all blobs */
+  int shown_count;
   crema_net_hooks hooks;
   size_t at; /* while it is built: the layer of `param` that is being built */
 };

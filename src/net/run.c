@@ -4,6 +4,7 @@
 #include "device/device.h"
 #include "device/memory/heap.h"
 #include "device/memory/scratchpad.h"
+#include "memory/commands.h"
 #include "net/build.h"
 #include "net/lifetimes.h"
 #include "net/loss.h"
@@ -81,6 +82,7 @@ void cr_net_set_grad_scale(crema_net *net, double scale) {
 static crema_status forward_layer(crema_net *net, int index, bool with_loss) {
   cr_net_layer *layer = &net->layer[index];
   cr_layer *self = layer->layer;
+  cr_commands_set_layer(net->context, index);
   CR_TRY(follow_shapes(net, layer));
   const bool done = layer->once && layer->ran == net->shapes + 1;
   if (!layer->fused && !done) {
@@ -128,6 +130,12 @@ static void end_pass(const crema_net *net) {
   cr_signals_release();
 }
 
+/* Whether nobody looks at a pass over those layers before its end. */
+static bool is_unwatched(const crema_net *net, int first, int last, bool with_loss) {
+  return first == 0 && last == net->layers - 1 && !with_loss && !net->debug_info &&
+         net->hooks.before_forward == NULL && net->hooks.after_forward == NULL;
+}
+
 /* With a loss, it is left to cr_net_loss_read. */
 static crema_status submit_forward(crema_net *net, int first, int last, bool with_loss) {
   CR_TRY(check_range(net, first, last));
@@ -135,9 +143,15 @@ static crema_status submit_forward(crema_net *net, int first, int last, bool wit
   if (with_loss) cr_net_loss_begin(net);
   net->replayed = -1;
   crema_status status = CREMA_OK;
+  const bool whole = is_unwatched(net, first, last, with_loss);
+  bool ran = false;
+  if (whole) CR_TRY(cr_net_run_commands(net, &ran));
+  if (ran) return CREMA_OK;
   CR_TRY(cr_net_place_parts(net));
   CR_TRY(cr_net_take_views(net));
   begin_pass(net);
+  if (whole) cr_net_begin_commands(net);
+  else cr_net_forget_commands(net);
   for (int i = first; i <= last && status == CREMA_OK; ++i) {
     CR_TRY_GOTO(cr_net_call_hook(net, net->hooks.before_forward, i), out);
     status = forward_layer(net, i, with_loss);
@@ -145,6 +159,7 @@ static crema_status submit_forward(crema_net *net, int first, int last, bool wit
     else status = cr_net_call_hook(net, net->hooks.after_forward, i);
   }
 out:
+  if (whole) cr_net_end_commands(net, status == CREMA_OK);
   end_pass(net);
   if (status == CREMA_OK && with_loss) status = cr_net_loss_end(net);
   if (status == CREMA_OK) status = cr_net_show_views(net);

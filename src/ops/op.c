@@ -8,6 +8,7 @@
 #include "core/fail.h"
 #include "device/device.h"
 #include "device/memory/scratchpad.h"
+#include "memory/commands.h"
 #include "memory/tensor_brief.h"
 #include "ops/op_private.h"
 
@@ -92,19 +93,29 @@ const char *cr_op_kernel_name(const cr_op *op) {
   return op->last == NULL ? "" : op->last->name;
 }
 
-static crema_status run_kernel(cr_op *op, const cr_op_slot *slot, crema_context *context,
-                               const cr_op_scalars *scalars, crema_devptr workspace) {
-  const cr_op_plan *p = slot->plan;
+/* Tells the context's list of commands of the call, if one records. */
+static void record(const cr_op *op, const cr_op_plan *p, const cr_call *call,
+                   cr_tensor *const *tensor, cr_tensor *result) {
+  const crema_context *context = call->context;
+  if (context->commands == NULL) return;
+  if (op->held != NULL) cr_commands_spoil(context);
+  cr_commands_resolve(context, NULL);
+  cr_commands_add_call(call, p->backend, op->desc->args);
+  for (int pass = 0; pass < 2; ++pass) {
+    for (int i = 0; i < op->desc->args; ++i) {
+      const bool writes = op->use[i].access != 'R';
+      if (writes != (pass == 1) || cr_op_is_absent(&p->desc->arg[i])) continue;
+      cr_commands_add_argument(context, i, writes && op->overwrites ? 'W' : op->use[i].access,
+                               i == CR_ARG_RESULT && result != NULL ? result : tensor[i],
+                               p->format[i]);
+    }
+  }
+}
+
+static crema_status run_kernel(const cr_op_plan *p, const cr_call *call) {
   const cr_backend *backend = p->backend;
   int before = backend->enter_run == NULL ? 0 : backend->enter_run(&p->plan);
-  crema_status status = p->kernel->run(&(cr_call){.plan = &p->plan,
-                                                  .execution = slot->execution,
-                                                  .desc = p->plan.desc,
-                                                  .context = context,
-                                                  .buffer = op->buffer,
-                                                  .accumulate = op->accumulate,
-                                                  .scalars = scalars,
-                                                  .workspace = workspace});
+  crema_status status = p->kernel->run(call);
   if (backend->leave != NULL) backend->leave(before);
   return status;
 }
@@ -237,6 +248,7 @@ static crema_status resolve(cr_op *op, const cr_op_plan *p, int i, crema_context
                             cr_tensor *tensor) {
   cr_format format = p->format[i];
   crema_devptr *buffer = &op->buffer[i];
+  cr_commands_resolve(context, tensor);
   switch (op->use[i].access) {
     case 'R':
       return cr_tensor_read_for(tensor, context, format, op->held == NULL ? &op->held : NULL,
@@ -294,7 +306,16 @@ crema_status cr_op_run(cr_op *op, crema_context *context, cr_tensor *const *tens
     status = cr_context_workspace(context, p->plan.workspace_bytes, &workspace);
   }
   if (status == CREMA_OK) {
-    status = run_kernel(op, &slot, context, scalars, workspace);
+    const cr_call call = {.plan = &p->plan,
+                          .execution = slot.execution,
+                          .desc = p->plan.desc,
+                          .context = context,
+                          .buffer = op->buffer,
+                          .accumulate = op->accumulate,
+                          .scalars = scalars,
+                          .workspace = workspace};
+    record(op, p, &call, tensor, result);
+    status = run_kernel(p, &call);
   }
   status = end_hold(op, p, context, tensor, status);
   if (status != CREMA_OK) return cr_fail_in(status, "op %s", cr_op_kernel_name(op));

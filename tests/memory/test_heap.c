@@ -36,6 +36,33 @@ FIXTURE_TEST(a_context_without_a_heap_gives_nothing) {
   assert_int_equal(usage(f).held, 0);
 }
 
+FIXTURE_TEST(memory_that_was_let_go_of_can_be_used_again) {
+  const fixture *f = *state;
+  cr_block block = {0}, other = {0};
+  open_heap(f);
+  block = take(f, UNIT);
+  ok(cr_block_free(&block));
+  const uint64_t stamp = cr_heap_stamp(f->context);
+  block = take(f, UNIT);
+  assert_true(cr_heap_has(f->context, (crema_devptr){block.address}));
+  assert_false(cr_heap_has(f->context, (crema_devptr){(uintptr_t)&block}));
+  assert_true(cr_heap_stamp(f->context) != stamp);
+  assert_false(cr_heap_enter(f->context, stamp));
+  const uintptr_t address = block.address;
+  ok(cr_block_free(&block));
+  assert_true(cr_heap_stamp(f->context) == stamp);
+  assert_true(cr_heap_enter(f->context, stamp));
+  memset((void *)address, 1, UNIT);
+  assert_false(cr_heap_take(f->context, UNIT, &other));
+  cr_heap_leave(f->context);
+  other = take(f, UNIT);
+  ok(cr_block_free(&other));
+  cr_heap_close(f->context);
+  assert_true(cr_heap_stamp(f->context) == 0);
+  assert_false(cr_heap_enter(f->context, 0));
+  assert_false(cr_heap_has(f->context, (crema_devptr){address}));
+}
+
 FIXTURE_TEST(blocks_that_are_in_use_do_not_overlap) {
   const fixture *f = *state;
   cr_mt19937 rng;

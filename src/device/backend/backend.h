@@ -148,6 +148,9 @@ typedef struct cr_backend {
 typedef struct cr_plan_cache cr_plan_cache;
 typedef struct cr_tensor_spare cr_tensor_spare;
 
+/* What a pass computes, to be run again (memory/commands.h). */
+typedef struct cr_commands cr_commands;
+
 /* Scratch memory that all contexts share that one thread uses on one device. */
 typedef struct cr_scratchpad cr_scratchpad;
 
@@ -184,6 +187,7 @@ struct crema_context {
   int threads;          /* of the host that an op may use; 0: no limit of the context's own */
   cr_plan_cache *plans; /* where its ops look for plans and put them; NULL: each op has its own */
   cr_tensor_spare *brief; /* memory for values that are brief (memory/tensor_brief.h); NULL: none */
+  cr_commands *commands;  /* the list that records what runs; NULL: none */
   cr_native_event *order; /* made when first needed by cr_context_follow */
   crema_context *next, *before;
 };

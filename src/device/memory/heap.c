@@ -60,8 +60,10 @@ struct cr_heap {
   notes now, plan; /* of this pass; of the one that the next ones are expected to be like */
   size_t events;
   size_t planned_bytes;
-  bool noting;  /* there was memory for all notes so far */
-  bool follows; /* the pass has asked for what the plan expects so far */
+  bool noting;     /* there was memory for all notes so far */
+  bool follows;    /* the pass has asked for what the plan expects so far */
+  uint64_t blocks; /* of cr_heap_stamp: the sum over all blocks in use */
+  bool entered;    /* see cr_heap_enter */
 };
 
 /* Room for one more element of an array; false when there is no memory. */
@@ -114,6 +116,13 @@ static void destroy(cr_heap *heap) {
 }
 
 /* ---- pieces ---- */
+
+/* What a block adds to the stamp. */
+static uint64_t mix(uintptr_t address, size_t bytes) {
+  uint64_t mixed = (uint64_t)address * 0x9e3779b97f4a7c15u + (uint64_t)bytes;
+  mixed = (mixed ^ mixed >> 29) * 0xbf58476d1ce4e5b9u;
+  return mixed ^ mixed >> 32;
+}
 
 /* The number of the first piece at or behind an address. */
 static size_t find_piece(const cr_heap *heap, uintptr_t address) {
@@ -264,6 +273,7 @@ static void put_back(cr_block *block) {
   memmove(&heap->pieces[i], &heap->pieces[i + 1],
           (--heap->piece_count - i) * sizeof heap->pieces[0]);
   heap->in_use -= ended.bytes;
+  heap->blocks -= mix(ended.address, ended.bytes);
   if (ended.note != NO_NOTE) heap->now.note[ended.note].to = heap->events++;
   ASAN_POISON_MEMORY_REGION((void *)ended.address, ended.bytes);
   bool unused = heap->closed && heap->piece_count == 0;
@@ -293,6 +303,7 @@ static bool take(cr_heap *heap, size_t bytes, cr_block *out) {
           (heap->piece_count++ - i) * sizeof heap->pieces[0]);
   heap->pieces[i] = (piece){.address = address, .bytes = whole, .note = note_begin(heap, whole)};
   heap->in_use += whole;
+  heap->blocks += mix(address, whole);
   if (heap->in_use > heap->highest) heap->highest = heap->in_use;
   ASAN_UNPOISON_MEMORY_REGION((void *)address, bytes);
   *out = (cr_block){.address = address,
@@ -307,9 +318,67 @@ bool cr_heap_take(crema_context *context, size_t bytes, cr_block *out) {
   cr_heap *heap = context->heap;
   if (heap == NULL || bytes == 0 || bytes > PTRDIFF_MAX) return false;
   pthread_mutex_lock(&heap->lock);
-  bool taken = take(heap, bytes, out);
+  bool taken = !heap->entered && take(heap, bytes, out);
   pthread_mutex_unlock(&heap->lock);
   return taken;
+}
+
+/* ---- running again in the same memory ---- */
+
+static uint64_t stamp_of(const cr_heap *heap) {
+  uint64_t stamp = heap->blocks + 1;
+  for (size_t i = 0; i < heap->region_count; ++i) {
+    stamp += mix(heap->regions[i].block.address + 1, heap->regions[i].bytes);
+  }
+  return stamp == 0 ? 1 : stamp;
+}
+
+uint64_t cr_heap_stamp(const crema_context *context) {
+  cr_heap *heap = context->heap;
+  if (heap == NULL) return 0;
+  pthread_mutex_lock(&heap->lock);
+  const uint64_t stamp = stamp_of(heap);
+  pthread_mutex_unlock(&heap->lock);
+  return stamp;
+}
+
+bool cr_heap_has(const crema_context *context, crema_devptr address) {
+  cr_heap *heap = context->heap;
+  bool has = false;
+  if (heap == NULL) return false;
+  pthread_mutex_lock(&heap->lock);
+  for (size_t i = 0; i < heap->region_count && !has; ++i) {
+    const uintptr_t begin = heap->regions[i].block.address;
+    has = address.address >= begin && address.address - begin < heap->regions[i].bytes;
+  }
+  pthread_mutex_unlock(&heap->lock);
+  return has;
+}
+
+bool cr_heap_enter(crema_context *context, uint64_t stamp) {
+  cr_heap *heap = context->heap;
+  if (heap == NULL || stamp == 0) return false;
+  pthread_mutex_lock(&heap->lock);
+  heap->entered = stamp_of(heap) == stamp;
+  for (size_t i = 0; heap->entered && i < heap->region_count; ++i) {
+    ASAN_UNPOISON_MEMORY_REGION((void *)heap->regions[i].block.address, heap->regions[i].bytes);
+  }
+  const bool entered = heap->entered;
+  pthread_mutex_unlock(&heap->lock);
+  return entered;
+}
+
+void cr_heap_leave(crema_context *context) {
+  cr_heap *heap = context->heap;
+  pthread_mutex_lock(&heap->lock);
+  heap->entered = false;
+  for (size_t i = 0; i < heap->region_count; ++i) {
+    ASAN_POISON_MEMORY_REGION((void *)heap->regions[i].block.address, heap->regions[i].bytes);
+  }
+  for (size_t i = 0; i < heap->piece_count; ++i) {
+    ASAN_UNPOISON_MEMORY_REGION((void *)heap->pieces[i].address, heap->pieces[i].bytes);
+  }
+  pthread_mutex_unlock(&heap->lock);
 }
 
 /* ---- life ---- */

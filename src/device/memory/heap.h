@@ -27,6 +27,18 @@ bool cr_heap_take(crema_context *context, size_t bytes, cr_block *out);
 /* To be called before a pass begins. While blocks are in use, or without a heap, a no-op. */
 void cr_heap_rest(crema_context *context);
 
+/* A number for where the heap's memory and the blocks in use lie: equal ones mean that nothing has
+ * changed, or that all is as it was again. 0 without a heap. */
+uint64_t cr_heap_stamp(const crema_context *context);
+
+/* Whether the address lies in the heap's memory. */
+bool cr_heap_has(const crema_context *context, crema_devptr address);
+
+/* Lets the caller use, until cr_heap_leave, the memory in which blocks of an earlier pass lay;
+ * meanwhile nobody gets a block. False when the heap's stamp is another one, or 0. */
+bool cr_heap_enter(crema_context *context, uint64_t stamp);
+void cr_heap_leave(crema_context *context);
+
 typedef struct cr_heap_usage {
   size_t held;    /* bytes that the heap has from the system */
   size_t in_use;  /* bytes of blocks that are in use */

@@ -126,6 +126,9 @@ typedef struct cr_layer_class {
   /* Bottoms that may receive no gradient (labels): bit i for bottom i. force_backward leaves
    * them out. */
   unsigned no_gradient_bottoms;
+  /* In phase TEST, forward does nothing but run ops on tensors of its bottoms, tops and parameters,
+   * and the same ones each time. */
+  bool runs_ops;
   bool ends_gradient; /* its tops need no gradient and its bottoms get none (targets of a loss) */
 
   /* Reads parameters, creates layer->param blobs (filled). Called once, bottoms shaped. */
@@ -170,7 +173,8 @@ typedef struct cr_layer_class {
    * these, so that it works on integers of any scale as on floats. `top`: the shape of top 0.
    * NULL: they are not. */
   bool (*carries_integers)(const cr_layer *layer, const crema_shape *top);
-  /* Whether it can make floats of integers of the scale that cr_layer.int8 says. NULL: it cannot. */
+  /* Whether it can make floats of integers of the scale that cr_layer.int8 says. NULL: it cannot.
+   */
   bool (*averages_integers)(const cr_layer *layer, const crema_shape *top);
   /* For a class with rounds_tops: changes the parameters so that the tops' values come out `factor`
    * (above 0) times as large, beside what scaling the blobs does. False: it cannot, so that the

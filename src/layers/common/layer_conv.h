@@ -46,6 +46,6 @@ cr_layer_reach cr_layer_conv_reach(const Caffe__LayerParameter *param, int botto
   .tops = {1, CR_ANY}, .equal_bottoms_tops = true, .reshape = cr_layer_conv_reshape, \
   .forward = cr_layer_conv_forward, .backward = cr_layer_conv_backward,              \
   .uses_bottom = cr_layer_weights_uses_bottom, .reach = cr_layer_conv_reach,         \
-  .product = CR_PRODUCT_CONV, .takes_bf16 = true
+  .product = CR_PRODUCT_CONV, .takes_bf16 = true, .runs_ops = true
 
 #endif

@@ -170,6 +170,7 @@ const cr_layer_class cr_layer_concat = {
     .takes_bf16 = true,
     .keeps_positive = true,
     .carries_integers = cr_layer_carries,
+    .runs_ops = true,
     .setup = setup,
     .reshape = reshape,
     .forward = forward,

@@ -1,0 +1,85 @@
+/* Passes of compiled nets that are run from a list of commands. */
+#include "memory/commands.h"
+
+#include <stdlib.h>
+
+#include "core/fail.h"
+#include "core/signals.h"
+#include "layers/common/input_class.h"
+#include "layers/common/layer_noop.h"
+#include "layers/common/layer_pair.h"
+#include "memory/view.h"
+#include "net/build.h"
+
+/* Whether the layer's passes are known by the ops that they run. */
+static bool is_all_ops(const cr_net_layer *layer) {
+  const cr_layer_class *class = layer->layer->class;
+  if (layer->has_loss || layer->layer->share != NULL || class->reshapes_always) return false;
+  if (class->input != NULL && !class->input->net_input) return false;
+  return layer->once || class->runs_ops || class->forward == cr_layer_noop_forward ||
+         class->forward == cr_layer_pair_forward;
+}
+
+crema_status cr_net_make_commands(crema_net *net) {
+  for (int i = 0; i < net->layers; ++i) {
+    if (!is_all_ops(&net->layer[i])) return CREMA_OK;
+  }
+  if (!net->plans || net->phase != CREMA_TEST || net->layers == 0) return CREMA_OK;
+  CR_TRY(cr_net_allocate(&net->arena, &net->shown, (size_t)net->blobs, sizeof *net->shown));
+  return cr_commands_create(&net->commands);
+}
+
+/* Blobs that others than the net's layers can reach, and may have given other shapes. */
+static bool is_reachable(const crema_net *net, int blob) {
+  bool found = net->kept[blob];
+  for (int i = 0; i < net->inputs && !found; ++i) found = net->input[i] == blob;
+  for (int i = 0; i < net->outputs && !found; ++i) found = net->output[i] == blob;
+  return found;
+}
+
+static void note_shown(crema_net *net) {
+  net->shown_count = 0;
+  for (int i = 0; i < net->blobs; ++i) {
+    if (!is_reachable(net, i)) continue;
+    net->shown[net->shown_count++] = (cr_net_shown){net->blob[i], net->blob[i]->shape};
+  }
+}
+
+/* Whether the net is as it was when its list was recorded. */
+static bool is_same(const crema_net *net) {
+  if (net->parts_moved || net->recorded_shapes != net->shapes + 1) return false;
+  for (int i = 0; i < net->shown_count; ++i) {
+    if (!crema_shape_equal(&net->shown[i].blob->shape, &net->shown[i].shape)) return false;
+  }
+  return true;
+}
+
+crema_status cr_net_run_commands(crema_net *net, bool *ran) {
+  int layer = -1;
+  *ran = false;
+  if (net->commands == NULL || cr_views_exist() || !is_same(net)) return CREMA_OK;
+  cr_signals_hold();
+  crema_status status = cr_commands_run(net->commands, net->context, ran, &layer);
+  cr_signals_release();
+  if (status != CREMA_OK && layer >= 0) {
+    status = cr_net_fail_in_layer(net->layer[layer].layer->param, status);
+  }
+  return status;
+}
+
+void cr_net_begin_commands(crema_net *net) {
+  if (net->commands == NULL) return;
+  if (net->recorded_shapes != net->shapes + 1) cr_commands_forget(net->commands);
+  net->recorded_shapes = net->shapes + 1;
+  cr_commands_begin(net->commands, net->context);
+}
+
+void cr_net_end_commands(crema_net *net, bool done) {
+  if (net->commands == NULL) return;
+  cr_commands_end(net->commands, net->context, done && net->recorded_shapes == net->shapes + 1);
+  note_shown(net);
+}
+
+void cr_net_forget_commands(crema_net *net) {
+  if (net->commands != NULL) cr_commands_forget(net->commands);
+}
