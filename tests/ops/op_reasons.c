@@ -101,6 +101,33 @@ static bool is_no_dense_plane(const question *q) {
   return w->axes != 2 || w->dilation[0] != 1 || w->dilation[1] != 1;
 }
 
+static bool is_no_whole_plane(const question *q) {
+  return is_no_dense_plane(q) || q->desc->u.conv.group != 1;
+}
+
+/* What 14 positions times 32 channels of the result do not suit. */
+static bool is_no_image(const question *q) {
+  const cr_window *w = &q->desc->u.conv.window;
+  const int64_t *in = q->desc->arg[0].shape.dim, *out = q->desc->arg[3].shape.dim;
+  const bool strides =
+      w->stride[0] == w->stride[1] && (w->stride[0] == 1 || w->stride[0] == 2 || w->stride[0] == 4);
+  return in[1] > 4 || out[1] % 32 != 0 || out[3] < 7 || w->kernel[0] > 11 || w->kernel[1] > 11 ||
+         !strides;
+}
+
+static bool is_not_plain_floats(const question *q) {
+  return q->held[0].layout != NULL || q->desc->arg[0].type != CREMA_F32;
+}
+
+static bool has_other_posts(const question *q) {
+  const cr_posts *posts = cr_op_posts(q->desc);
+  const cr_post *post = &posts->post[0];
+  if (cr_posts_count(posts) == 0) return false;
+  const bool limits =
+      (post->function == CR_UNARY_RELU && post->alpha == 0) || post->function == CR_UNARY_CLIP;
+  return cr_posts_count(posts) > 1 || post->kind != CR_POST_UNARY || !limits;
+}
+
 /* Whether strides are short, or leave gaps between windows, or the library is fast in other ways.
  */
 static bool has_fast_windows(const question *q) {
@@ -313,6 +340,13 @@ static const reason reasons[] = {
     {"conv_fwd_cells", "a window that oneDNN is fast for", has_fast_windows, true},
     {"conv_bwd_data_cells", "a window that oneDNN is fast for", has_fast_windows, true},
     {"conv_bwd_weights_cells", "a window that oneDNN is fast for", has_fast_windows, true},
+    {"conv_fwd_planes", "fewer than 32 registers", is_possible, false},
+    {"conv_fwd_planes", "not a dense window over two axes and all channels", is_no_whole_plane,
+     true},
+    {"conv_fwd_planes", "an image of many channels or other windows", is_no_image, true},
+    {"conv_fwd_planes", "not held as floats in plain order", is_not_plain_floats, true},
+    {"conv_fwd_planes", "post operations other than limits", has_other_posts, true},
+    {"conv_fwd_planes", "the result is not channels-last", is_possible, false},
     {"ip_", "an empty shape", is_empty, true},
     {"ip_fwd_dnnl_matmul", "a product of few rows", has_few_rows, true},
     {"lrn_fwd_dnnl", "LRN over one channel", is_over_one_channel, true},

@@ -1,5 +1,6 @@
 /* The oneDNN rows against the reference kernels, with arguments held in plain memory, in blocks of
  * channels and channels-last, in all element types that the rows take. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,6 +27,11 @@ static const conv_case conv_cases[] = {
     {2, 1, 5, 7, 1, 6, 1, 1, 0, 1, 6, true, false},
     /* The last window does not reach the last element. */
     {2, 2, 8, 8, 1, 8, 3, 2, 0, 1, 3, true, false},
+    /* Images of few channels. */
+    {2, 2, 3, 32, 1, 31, 3, 2, 1, 1, 16, true, false},
+    {2, 1, 1, 64, 1, 41, 7, 1, 3, 1, 41, false, false},
+    {2, 1, 4, 32, 1, 45, 5, 4, 0, 1, 11, true, false},
+    {2, 1, 2, 96, 1, 30, 11, 2, 5, 1, 15, true, false},
     /* 1x1 with a border. */
     {2, 2, 16, 24, 1, 5, 1, 1, 1, 1, 7, true, true},
     {2, 2, 16, 21, 1, 4, 1, 1, 2, 1, 8, true, false},
@@ -122,6 +128,67 @@ TEST(test_cells_with_threads) {
     }
     free(one);
   }
+}
+
+/* A convolution of an image to results of `type`: their bits, with `threads`; NULL: this processor
+ * lacks the registers, or the result is not channels-last. */
+static void *run_image(crema_dtype type, int threads, size_t *bytes) {
+  fixture f;
+  trial t;
+  const cr_post limits = {CR_POST_UNARY, CR_UNARY_CLIP, -0.25, 0.5, 0};
+  start(&f, CR_OP_CONV_FWD);
+  set_window(&f.desc->u.conv.window, 2, 3, 2, 1, 1);
+  f.desc->u.conv.group = 1;
+  f.desc->u.conv.posts.post[0] = limits;
+  ADD(&f, 'R', 2, 3, 53, 59);
+  ADD(&f, 'R', 64, 3, 3, 3);
+  ADD(&f, 'R', 64);
+  ADD_TYPE(&f, 'W', type, 2, 64, 27, 30);
+  cr_context_set_threads(cr_host_context(), threads);
+  const crema_status status = prepare(&t, &f, &cr_conv_fwd_planes);
+  void *values = NULL;
+  if (status == CREMA_OK) execute(&t, &f);
+  cr_context_set_threads(cr_host_context(), 0);
+  *bytes = value_bytes(&f, 3);
+  if (status == CREMA_OK) values = fetch(&t, &f, 3);
+  if (status == CREMA_OK) release(&t);
+  else assert_int_equal(status, CREMA_E_UNSUPPORTED);
+  finish(&f);
+  return values;
+}
+
+TEST(test_images_with_threads) {
+  const crema_dtype types[] = {CREMA_F32, CREMA_BF16};
+  for (int i = 0; i < 2; ++i) {
+    size_t bytes = 0;
+    seed_values(NULL);
+    void *one = run_image(types[i], 1, &bytes);
+    for (int threads = 2; threads <= 7 && one != NULL; threads += 5) {
+      seed_values(NULL);
+      void *more = run_image(types[i], threads, &bytes);
+      assert_memory_equal(one, more, bytes);
+      free(more);
+    }
+    free(one);
+  }
+}
+
+/* To the nearest of both: off by half a step, of which there are 128 from a power of 2 to the next.
+ */
+TEST(test_results_of_images_are_rounded) {
+  size_t bytes = 0, short_bytes = 0;
+  seed_values(NULL);
+  float *wide = run_image(CREMA_F32, 1, &bytes);
+  seed_values(NULL);
+  uint16_t *rounded = run_image(CREMA_BF16, 1, &short_bytes);
+  for (size_t i = 0; wide != NULL && rounded != NULL && i < bytes / sizeof *wide; ++i) {
+    const uint32_t bits = (uint32_t)rounded[i] << 16;
+    float found = 0;
+    memcpy(&found, &bits, sizeof found);
+    assert_true(fabsf(found - wide[i]) <= fabsf(wide[i]) / 256);
+  }
+  free(rounded);
+  free(wide);
 }
 
 /* ---- inner product ------------------------------------------------------- */
