@@ -308,31 +308,31 @@ static void fill(cr_tensor *tensor, const float *from, int count) {
   memcpy(to, from, (size_t)count * sizeof *from);
 }
 
-/* The loss of one position with three equal probabilities. */
+/* The loss of one position whose second class is as likely as both others. */
 static crema_status loss_of(float label, float *loss) {
-  static const float prob[3] = {0.25f, 0.5f, 0.25f};
-  const crema_shape shapes[4] = {{2, {1, 3}}, {1, {1}}, {0, {0}}, {0, {0}}};
-  const cr_op_desc nll = {.kind = CR_OP_NLL_FWD, .type = CREMA_F32};
+  static const float scores[3] = {0, 0.6931472f, 0};
+  const crema_shape row = {2, {1, 3}}, labels = {1, {1}}, one = {0, {0}};
+  const cr_op_desc kind = {.kind = CR_OP_SOFTMAX_LOSS_FWD, .type = CREMA_F32};
   cr_op_desc *desc = NULL;
-  cr_tensor *tensor[4] = {NULL};
+  cr_tensor *tensor[5] = {NULL};
   cr_op *op = NULL;
   const void *result = NULL;
-  const crema_shape *const shape[4] = {&shapes[0], &shapes[1], &shapes[2], &shapes[3]};
-  ok(cr_op_describe(&nll, 4, shape, NULL, &desc));
-  for (int i = 0; i < 4; ++i) {
-    ok(cr_tensor_create(CREMA_F32, i == 0 ? 3 : 1, &tensor[i]));
+  const crema_shape *const shape[5] = {&row, &labels, &row, &one, &one};
+  ok(cr_op_describe(&kind, 5, shape, NULL, &desc));
+  for (int i = 0; i < 5; ++i) {
+    ok(cr_tensor_create(CREMA_F32, shape[i] == &row ? 3 : 1, &tensor[i]));
   }
-  fill(tensor[0], prob, 3);
+  fill(tensor[0], scores, 3);
   fill(tensor[1], &label, 1);
   ok(cr_op_create(&desc, &op));
   crema_status status = cr_op_run(op, context, tensor, NULL);
   if (status == CREMA_OK) status = crema_context_finish(context);
   if (status == CREMA_OK) {
-    ok(cr_tensor_host_read(tensor[2], &result));
+    ok(cr_tensor_host_read(tensor[3], &result));
     *loss = *(const float *)result;
   }
   cr_op_destroy(op);
-  for (int i = 0; i < 4; ++i) cr_tensor_destroy(tensor[i]);
+  for (int i = 0; i < 5; ++i) cr_tensor_destroy(tensor[i]);
   return status;
 }
 

@@ -86,11 +86,11 @@ static void to_probabilities(const crema_shape *shape, int axis, double *x) {
 
 static bool holds_labels(cr_op_kind kind, int i) {
   switch (kind) {
-    case CR_OP_NLL_FWD:
+    case CR_OP_SOFTMAX_LOSS_FWD:
     case CR_OP_ACCURACY:
     case CR_OP_HINGE_FWD:
     case CR_OP_ROW_LOSS:
-    case CR_OP_INFOGAIN_FWD: return i == 1;
+    case CR_OP_MULTINOMIAL_FWD: return i == 1;
     default: return false;
   }
 }
@@ -110,7 +110,7 @@ static uint32_t whole_numbers(const cr_op_desc *d, int i) {
 
 /* Variances and accumulated squares are positive, and so are gains, whose sum would cancel else. */
 static bool is_positive(const cr_op_desc *d, int i) {
-  if (d->kind == CR_OP_INFOGAIN_FWD) return i == 2;
+  if (d->kind == CR_OP_SOFTMAX_LOSS_FWD) return i == 5;
   if (d->kind == CR_OP_BN_FWD_GLOBAL) return i == 3;
   if (d->kind != CR_OP_UPDATE && d->kind != CR_OP_UPDATE_KEEP) return false;
   switch (d->u.update.rule) {
@@ -184,10 +184,7 @@ static void fill(const op_problem *p, int i, cr_mt19937 *rng) {
       to[k] = cr_mt19937_below(rng, 256);
     }
   }
-  const bool infogain = d->kind == CR_OP_INFOGAIN_FWD && d->args == 5; /* with 6, of scores */
-  if ((d->kind == CR_OP_NLL_FWD || infogain) && i == 0) {
-    to_probabilities(&d->arg[0].shape, 1, to);
-  }
+  if (d->kind == CR_OP_MULTINOMIAL_FWD && i == 0) to_probabilities(&d->arg[0].shape, 1, to);
 }
 
 /* ---- problems ------------------------------------------------------------ */
@@ -269,8 +266,6 @@ int op_problem_gradients(const op_problem *f, const op_gradient *gradient) {
       return 0;
     }
   }
-  /* The gradients of INFOGAIN_FWD are those of probabilities. */
-  if (f->desc->kind == CR_OP_INFOGAIN_FWD && f->desc->args > 5) return 0;
   const bool in_place = roles[0].of == roles[1].of;
   if (gradient->backward == CR_OP_UNARY_BWD && in_place &&
       !cr_unary_by_value(f->desc->u.unary.function)) {
@@ -292,19 +287,10 @@ static double objective(const cr_op_desc *d, const op_problem *f, const op_probl
   return sum;
 }
 
-/* The loss gradient passes through a softmax, and its given gradient is the scalar alpha. */
-static double loss_of_scores(const op_problem *f, const double *scores, double *const *scratchpad) {
-  const crema_shape *shape = &f->desc->arg[0].shape;
-  const int64_t count = op_count(shape);
-  double *prob = array(count);
-  if (!prob) return NAN;
-  memcpy(prob, scores, (size_t)count * sizeof *prob);
-  to_probabilities(shape, 1, prob);
-  double *in[OP_MAX_ARGS] = {prob, f->in[1], f->in[2]};
+/* Where the given gradient of a loss is the scalar alpha. */
+static double scaled_loss(const op_problem *f, double *const *in, double *const *scratchpad) {
   op_reference(f->desc, &f->test->scalars, in, scratchpad, true);
-  free(prob);
-  const int sum = f->desc->kind == CR_OP_NLL_FWD ? 2 : 3;
-  return *scratchpad[sum] * (double)f->test->scalars.alpha;
+  return *scratchpad[3] * (double)f->test->scalars.alpha;
 }
 
 /* Central differences for every element of forward argument `of`, exact to the second power of the
@@ -312,7 +298,7 @@ static double loss_of_scores(const op_problem *f, const double *scores, double *
  * argument: their two points may be far apart. */
 static bool differences(const op_problem *f, op_problem *b, const role *roles, int of,
                         double *gradient) {
-  const bool loss = b->desc->kind == CR_OP_NLL_BWD;
+  const bool loss = b->desc->kind == CR_OP_SOFTMAX_LOSS_BWD;
   const bool linear = f->desc->kind == CR_OP_CONV_FWD || f->desc->kind == CR_OP_IP_FWD ||
                       f->desc->kind == CR_OP_POOL_FWD;
   const int points = linear || f->desc->type != CREMA_F64 ? 2 : 4;
@@ -333,14 +319,14 @@ static bool differences(const op_problem *f, op_problem *b, const role *roles, i
     ok = scratchpad[i] != NULL;
     if (ok) memcpy(scratchpad[i], f->out[i], (size_t)size * sizeof(double));
   }
-  for (int64_t k = 0; k < count && ok; ++k) in[of][k] = loss ? log(f->in[of][k]) : f->in[of][k];
+  if (ok) memcpy(in[of], f->in[of], (size_t)count * sizeof *in[of]);
   for (int64_t k = 0; k < count && ok; ++k) {
     const double value = in[of][k], step = linear ? 0.5 : fd_step;
     double change[2] = {0, 0}; /* over two steps and over four */
     for (int s = 0; s < points; ++s) {
       in[of][k] = value + (s % 2 ? -step : step) * (s < 2 ? 1 : 2);
-      const double at = loss ? loss_of_scores(f, in[of], scratchpad)
-                             : objective(desc, f, b, roles, in, scratchpad);
+      const double at =
+          loss ? scaled_loss(f, in, scratchpad) : objective(desc, f, b, roles, in, scratchpad);
       change[s / 2] += s % 2 ? -at : at;
       b->noise = fmax(b->noise, 4 * DBL_EPSILON * fmax(1, fabs(at)) / step);
     }

@@ -368,17 +368,24 @@ static void dropout(const cr_op_desc *d, const cr_op_scalars *s, const double *x
   }
 }
 
-static void nll(const cr_op_desc *d, double *const *in, double *const *out) {
+static void softmax_loss(const cr_op_desc *d, double *const *in, double *const *out) {
   const extents e = extents_of(d, 0, 1);
-  double loss = 0, count = 0;
+  const double *gain = d->args > 5 ? in[5] : NULL;
+  *out[3] = *out[4] = 0;
   for (int64_t i = 0; i < e.outer * e.inner; ++i) {
-    const int64_t label = (int64_t)in[1][i];
-    if (d->u.nll.has_ignore && label == d->u.nll.ignore) continue;
-    loss -= log(fmax(in[0][(i / e.inner * e.mid + label) * e.inner + i % e.inner], FLT_MIN));
-    count += 1;
+    const int64_t label = (int64_t)in[1][i], at = i / e.inner * e.mid * e.inner + i % e.inner;
+    const bool ignored = d->u.nll.has_ignore && label == d->u.nll.ignore;
+    double sum = 0, loss = 0;
+    for (int64_t c = 0; c < e.mid; ++c) sum += exp(in[0][at + c * e.inner]);
+    for (int64_t c = 0; c < e.mid; ++c) {
+      const double weight = gain ? gain[label * e.mid + c] : c == label;
+      out[2][at + c * e.inner] = exp(in[0][at + c * e.inner]) / sum;
+      loss -= weight * log(out[2][at + c * e.inner]);
+    }
+    *out[3] += ignored ? 0 : loss;
+    *out[4] += ignored ? 0 : 1;
+    if (d->args > 6 && out[6]) out[6][i] = ignored ? 0 : loss;
   }
-  *out[2] = loss;
-  *out[3] = count;
 }
 
 static void accuracy(const cr_op_desc *d, double *const *in, double *const *out) {
@@ -528,7 +535,7 @@ bool op_reference(const cr_op_desc *d, const cr_op_scalars *s, double *const *in
     case CR_OP_SLICE: concat_or_slice(d, in, out, false); return true;
     case CR_OP_AFFINE_FWD: affine(d, in, out[3]); return true;
     case CR_OP_DROPOUT_FWD: dropout(d, s, in[0], out, frozen); return true;
-    case CR_OP_NLL_FWD: nll(d, in, out); return true;
+    case CR_OP_SOFTMAX_LOSS_FWD: softmax_loss(d, in, out); return true;
     case CR_OP_ACCURACY: accuracy(d, in, out); return true;
     case CR_OP_REDUCE: *out[1] = reduce(d, in[0]); return true;
     case CR_OP_SEGMENT_DOTS: segment_dots(s, in, out[2]); return true;

@@ -53,24 +53,12 @@ static double contrastive(const cr_op_desc *d, double *const *in) {
   return loss;
 }
 
-static void infogain(const cr_op_desc *d, double *const *in, double *const *out) {
-  const int64_t classes = dim_of(d, 0, 1), inner = dim_of(d, 0, 2);
-  const double *prob = d->args > 5 ? out[5] : in[0];
-  *out[3] = *out[4] = 0;
-  for (int64_t i = 0; i < count_of(d, 1); ++i) {
-    const int64_t label = (int64_t)in[1][i], at = i / inner * classes * inner + i % inner;
-    double sum = 0;
-    for (int64_t c = 0; c < classes; ++c) sum += exp(in[0][at + c * inner]);
-    for (int64_t c = 0; c < classes && d->args > 5; ++c) {
-      out[5][at + c * inner] = exp(in[0][at + c * inner]) / sum;
-    }
-    if (d->u.nll.has_ignore && label == d->u.nll.ignore) continue;
-    *out[4] += 1;
-    for (int64_t c = 0; c < classes; ++c) {
-      const double gain = in[2] ? in[2][label * classes + c] : label == c;
-      *out[3] -= gain * log(prob[at + c * inner]);
-    }
+static double multinomial(const cr_op_desc *d, double *const *in) {
+  double loss = 0;
+  for (int64_t n = 0; n < dim_of(d, 0, 0); ++n) {
+    loss -= log(in[0][n * dim_of(d, 0, 1) + (int64_t)in[1][n]]);
   }
+  return loss;
 }
 
 static void mvn(const cr_op_desc *d, double *const *in, double *const *out) {
@@ -407,7 +395,7 @@ bool op_reference_rest(const cr_op_desc *d, double *const *in, double *const *ou
     case CR_OP_SIGMOID_LOSS_FWD: sigmoid_loss(d, in, out); return true;
     case CR_OP_HINGE_FWD: *out[2] = hinge(d, in); return true;
     case CR_OP_CONTRASTIVE_FWD: *out[3] = contrastive(d, in); return true;
-    case CR_OP_INFOGAIN_FWD: infogain(d, in, out); return true;
+    case CR_OP_MULTINOMIAL_FWD: *out[2] = multinomial(d, in); return true;
     case CR_OP_REGION: region(d, in, out); return true;
     case CR_OP_ROW_LOSS: row_loss(d, in, out[2]); return true;
     case CR_OP_MVN_FWD: mvn(d, in, out); return true;

@@ -317,17 +317,17 @@ TEST(test_no_row_on_the_device) {
 
 /* The text of a failure in a kernel names the op, the label and its place. */
 TEST(test_bad_label) {
-  const crema_shape prob_shape = {3, {2, 2, 1}}, label_shape = {2, {2, 1}};
-  const cr_op_desc desc = {.kind = CR_OP_NLL_FWD, .type = CREMA_F32};
+  const crema_shape shape = {3, {2, 2, 1}}, label_shape = {2, {2, 1}};
+  const cr_op_desc desc = {.kind = CR_OP_SOFTMAX_LOSS_FWD, .type = CREMA_F32};
   cr_op *op =
-      op_make(&desc, 4, (const crema_shape *[]){&prob_shape, &label_shape, &scalar1, &scalar1});
-  cr_tensor *prob = make(4, (float[]){0.5f, 0.5f, 0.25f, 0.75f});
+      op_make(&desc, 5, (const crema_shape *[]){&shape, &label_shape, &shape, &scalar1, &scalar1});
+  cr_tensor *scores = make(4, (float[]){0.5f, 0.5f, 0.25f, 0.75f}), *prob = make(4, NULL);
   cr_tensor *label = make(2, (float[]){1, 7}), *loss = make(1, NULL), *count = make(1, NULL);
-  cr_tensor *args[] = {prob, label, loss, count};
-  assert_fails(cr_op_run(op, host(), args, NULL), CREMA_E_RANGE, "nll_fwd");
+  cr_tensor *args[] = {scores, label, prob, loss, count};
+  assert_fails(cr_op_run(op, host(), args, NULL), CREMA_E_RANGE, "softmax_loss_fwd");
   assert_error_has("label 7 at position 1");
   cr_op_destroy(op);
-  for (int i = 0; i < 4; ++i) cr_tensor_destroy(args[i]);
+  for (int i = 0; i < 5; ++i) cr_tensor_destroy(args[i]);
 }
 
 int main(void) {

@@ -1,4 +1,5 @@
 /* Which kernels the dispatcher takes for tensors of which element types, and what it converts. */
+#include <math.h>
 #include <string.h>
 
 #include "check.h"
@@ -131,30 +132,32 @@ TEST(convolutions_in_halves_have_no_row_of_their_own) {
   destroy(op, 4, tensor);
 }
 
-/* Probabilities of `type`, labels and loss in F32: the count is exact, and so is the label 2049,
- * which no half holds. */
+/* Scores of `type`, which are all the same, labels and loss in F32: the count is exact, and so is
+ * the label 2049, which no half holds. */
 static void run_loss(crema_dtype type, const char *kernel, cr_tensor *label) {
   enum { CLASSES = 2050 };
-  const crema_shape prob_shape = {3, {1, CLASSES, 1}}, label_shape = {2, {1, 1}};
-  cr_tensor *tensor[] = {make(type, CLASSES, 1), label, make(CREMA_F32, 1, 9),
-                         make(CREMA_F32, 1, 9)};
+  const crema_shape shape = {3, {1, CLASSES, 1}}, label_shape = {2, {1, 1}};
+  cr_tensor *tensor[] = {make(type, CLASSES, 1), label, make(type, CLASSES, 9),
+                         make(CREMA_F32, 1, 9), make(CREMA_F32, 1, 9)};
+  double loss = 0;
   cr_op *op =
-      run((cr_op_desc){.kind = CR_OP_NLL_FWD}, 4,
-          (const crema_shape *[]){&prob_shape, &label_shape, &scalar1, &scalar1}, tensor, NULL);
+      run((cr_op_desc){.kind = CR_OP_SOFTMAX_LOSS_FWD}, 5,
+          (const crema_shape *[]){&shape, &label_shape, &shape, &scalar1, &scalar1}, tensor, NULL);
   assert_string_equal(cr_op_kernel_name(op), kernel);
-  expect(tensor[2], 0);
-  expect(tensor[3], 1);
+  ok(cr_tensor_host_value(tensor[3], &loss));
+  assert_true(fabs(loss - log(CLASSES)) < 1e-5);
+  expect(tensor[4], 1);
   assert_true(is_not_converted(tensor[0]));
   cr_tensor_destroy(tensor[0]);
-  destroy(op, 2, tensor + 2);
+  destroy(op, 3, tensor + 2);
 }
 
 TEST(labels_are_of_the_arithmetics_type) {
   cr_tensor *label = make(CREMA_F32, 1, 2049);
-  run_loss(CREMA_F16, "nll_fwd_f16_ref", label);
-  run_loss(CREMA_BF16, "nll_fwd_bf16_ref", label);
+  run_loss(CREMA_F16, "softmax_loss_fwd_f16_ref", label);
+  run_loss(CREMA_BF16, "softmax_loss_fwd_bf16_ref", label);
   assert_true(is_not_converted(label));
-  run_loss(CREMA_F64, "nll_fwd_f64_ref", label);
+  run_loss(CREMA_F64, "softmax_loss_fwd_f64_ref", label);
   assert_false(is_not_converted(label));
   cr_tensor_destroy(label);
 }

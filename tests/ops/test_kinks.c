@@ -272,14 +272,13 @@ TEST(ignored_targets) {
 
 /* Probabilities below the least one count as that. */
 TEST(impossible_classes) {
-  float prob[] = {0, 1, 1e-21f, 1}, label[] = {0, 0}, diff = 0.5f, dx[4], loss = -1, count = -1;
+  float prob[] = {0, 1, 1e-21f, 1}, label[] = {0, 0}, diff = 0.5f, dx[4], loss = -1;
   const cr_op_params params = {.nll = {false, 0}};
   const float wanted = (float)(-2 * log(1e-20)), slopes[] = {-1e20f, 0, -1e20f, 0};
-  ok(run(&cr_infogain_fwd_f32_ref, "2 2; 2; -; 1; 1", &params,
-         (void *[]){prob, label, NULL, &loss, &count}, NULL));
+  ok(run(&cr_multinomial_fwd_f32_ref, "2 2; 2; 1", &params, (void *[]){prob, label, &loss}, NULL));
   assert_near(&loss, &wanted, 1);
-  ok(run(&cr_infogain_bwd_f32_ref, "2 2; 2; -; 1; 2 2", &params,
-         (void *[]){prob, label, NULL, &diff, dx}, &twice));
+  ok(run(&cr_multinomial_bwd_f32_ref, "2 2; 2; 1; 2 2", &params, (void *[]){prob, label, &diff, dx},
+         &twice));
   assert_near(dx, slopes, 4);
 }
 
@@ -287,33 +286,31 @@ TEST(impossible_classes) {
 TEST(bad_labels_are_found) {
   enum { ROWS = 1500 };
   static float prob[2 * ROWS], label[ROWS], dx[2 * ROWS];
-  float one = 1, two = 2;
+  float one = 1, two = 2, gain[4] = {1, 0, 0, 1};
   const cr_op_params params = {.nll = {false, 0}};
-  static const struct {
-    const char *wide, *deep; /* shapes of rows, and of one sample with as many positions */
-  } shapes[] = {{"1500 2; 1500; 1; 1", "1 2 1500; 1 1500; 1; 1"},
-                {"1500 2; 1500; -; 1; 1", "1 2 1500; 1 1500; -; 1; 1"}};
+  /* Rows, and one sample with as many positions. */
+  static const char *const shapes[] = {"1500 2; 1500; 1500 2; 1; 1",
+                                       "1 2 1500; 1 1500; 1 2 1500; 1; 1",
+                                       "1500 2; 1500; 1500 2; 1; 1; 2 2"};
   for (int i = 0; i < 2 * ROWS; ++i) prob[i] = 0.5f;
   for (int at = 0; at < ROWS; at += 499) {
     char words[64];
     memset(label, 0, sizeof label);
     label[at] = 2, label[ROWS - 1] = 2;
     snprintf(words, sizeof words, "position %d of 1500", at);
-    for (int deep = 0; deep < 2; ++deep) {
-      const char *nll = deep ? shapes[0].deep : shapes[0].wide;
-      const char *gain = deep ? shapes[1].deep : shapes[1].wide;
-      assert_fails(
-          run(&cr_nll_fwd_f32_ref, nll, &params, (void *[]){prob, label, &one, &two}, NULL),
-          CREMA_E_RANGE, words);
-      assert_fails(run(&cr_infogain_fwd_f32_ref, gain, &params,
-                       (void *[]){prob, label, NULL, &one, &two}, NULL),
+    for (int i = 0; i < 3; ++i) {
+      assert_fails(run(&cr_softmax_loss_fwd_f32_ref, shapes[i], &params,
+                       (void *[]){prob, label, dx, &one, &two, gain}, NULL),
                    CREMA_E_RANGE, words);
     }
-    assert_fails(run(&cr_nll_bwd_f32_ref, "1500 2; 1500; 1500 2", &params,
+    assert_fails(run(&cr_softmax_loss_bwd_f32_ref, "1500 2; 1500; 1500 2", &params,
                      (void *[]){prob, label, dx}, &twice),
                  CREMA_E_RANGE, words);
-    assert_fails(run(&cr_infogain_bwd_f32_ref, "1500 2; 1500; -; 1; 1500 2", &params,
-                     (void *[]){prob, label, NULL, &one, dx}, &twice),
+    assert_fails(run(&cr_multinomial_fwd_f32_ref, "1500 2; 1500; 1", &params,
+                     (void *[]){prob, label, &one}, NULL),
+                 CREMA_E_RANGE, words);
+    assert_fails(run(&cr_multinomial_bwd_f32_ref, "1500 2; 1500; 1; 1500 2", &params,
+                     (void *[]){prob, label, &one, dx}, &twice),
                  CREMA_E_RANGE, words);
   }
 }
@@ -326,9 +323,9 @@ TEST(numbers_are_needed) {
   } rows[] = {{&cr_axpby_f32_ref, "4; 4", "without its factors"},
               {&cr_update_f32_ref, "4; 4; 4; -", "without its scalars"},
               {&cr_dropout_fwd_f32_ref, "4; 4; 4", "without a seed"},
-              {&cr_nll_bwd_f32_ref, "2 2; 2; 2 2", "lacks its factor"},
+              {&cr_softmax_loss_bwd_f32_ref, "2 2; 2; 2 2", "lacks its factor"},
               {&cr_hinge_bwd_f32_ref, "2 2; 2; 1; 2 2", "lacks its factor"},
-              {&cr_infogain_bwd_f32_ref, "2 2; 2; -; 1; 2 2", "lacks its factor"},
+              {&cr_multinomial_bwd_f32_ref, "2 2; 2; 1; 2 2", "lacks its factor"},
               {&cr_sigmoid_loss_bwd_f32_ref, "4; 4; 1; 4", "lacks its factor"},
               {&cr_contrastive_bwd_f32_ref, "2 2; 2 2; 2; 1; 2 2", "lacks its factor"}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {

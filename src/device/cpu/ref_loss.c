@@ -4,7 +4,6 @@
 #include "core/fail.h"
 #include "device/cpu/label.h"
 #include "device/cpu/ref_math.h"
-#include "device/cpu/ref_softmax.h"
 
 static crema_status gradient_factor(const cr_op_scalars *scalars, const cr_real *diff_loss,
                                     cr_real *out) {
@@ -249,302 +248,41 @@ static crema_status contrastive_bwd(const cr_call *call) {
 /* Smaller probabilities count as this one. */
 static const cr_real least_probability = (cr_real)1e-20;
 
-/* Row `label` of the gain matrix; its absence is the identity. */
-static cr_real gain_of(const cr_real *gain, int64_t label, int64_t c, int64_t classes) {
-  if (gain) return gain[label * classes + c];
-  return label == c ? 1 : 0;
-}
-
-/* The sum of -weight log(prob); probabilities without weight may be anything. */
-CR_CLONES static double weighted_logs(int64_t count, const cr_real *weight, const cr_value *prob) {
-  const cr_real least = cr_ref_log(least_probability);
-  double sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < count; ++i) {
-    const cr_real given = cr_get(prob, i);
-    const cr_real nats = given < least_probability ? least : cr_ref_log(given);
-    sum -= (double)(weight[i] != 0 ? weight[i] * nats : 0);
-  }
-  return sum;
-}
-
-CR_CLONES static void infogain_slopes(int64_t count, cr_real factor, const cr_real *weight,
-                                      const cr_value *prob, cr_value *diff) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) {
-    const cr_real given = cr_get(prob, i);
-    const cr_real slope =
-        -factor * weight[i] / (given < least_probability ? least_probability : given);
-    cr_put(diff, i, weight[i] == 0 ? 0 : slope);
-  }
-}
-
-enum {
-  WIDTH = 512, /* positions that are worked through at a time */
-  STRIP = 2048 /* probabilities that are worked through at a time */
-};
-
-/* Positions that are neighbours in memory: of one sample, or with inner = 1 of several. */
-typedef struct infogain_block {
-  int64_t first, at; /* the first position, and its element of class 0 */
-  int64_t count;
-  int64_t truth[WIDTH];
-} infogain_block;
-
-/* Positions of a block. With inner = 1 they are whole rows of probabilities. */
-static int64_t infogain_width(const cr_split *s) {
-  if (s->inner > 1) return WIDTH;
-  const int64_t rows = STRIP / (s->channels > 0 ? s->channels : 1);
-  return rows < 1 ? 1 : rows < WIDTH ? rows : WIDTH;
-}
-
-static int64_t infogain_blocks(const cr_split *s) {
-  const int64_t width = infogain_width(s);
-  if (s->inner == 1) return (s->outer + width - 1) / width;
-  return s->outer * ((s->inner + width - 1) / width);
-}
-
-/* Block b of all; returns the first position whose label is out of range, or -1. */
-static int64_t infogain_begin(const cr_call *call, const cr_split *s, int64_t b,
-                              infogain_block *out) {
-  const cr_real *label = cr_as_reals(call->buffer, 1);
-  const int64_t width = infogain_width(s), length = s->inner == 1 ? s->outer : s->inner;
-  const int64_t blocks = (length + width - 1) / width;
-  const int64_t sample = b / blocks, begin = b % blocks * width;
-  out->first = sample * length + begin;
-  out->at = sample * s->channels * length + (s->inner == 1 ? begin * s->channels : begin);
-  out->count = length - begin < width ? length - begin : width;
-  for (int64_t i = 0; i < out->count; ++i) {
-    out->truth[i] = cr_label_class(label[out->first + i], s->channels, call->desc->u.nll.has_ignore,
-                                   call->desc->u.nll.ignore);
-    if (out->truth[i] == CR_LABEL_BAD) return out->first + i;
-  }
-  return -1;
-}
-
-/* Classes from c on whose probabilities at a block's positions are neighbours in memory. */
-static int64_t infogain_classes(const cr_split *s, int64_t c) {
-  if (s->inner > 1) return 1;
-  return s->channels - c < STRIP ? s->channels - c : STRIP;
-}
-
-/* The weights of these, `classes` of them, at each position; 0 where the label is ignored. */
-static void infogain_weights(const infogain_block *block, const cr_split *s, const cr_real *gain,
-                             int64_t c, int64_t classes, cr_real *weight) {
-  for (int64_t i = 0; i < block->count; ++i) {
-    const int64_t truth = block->truth[i];
-    if (truth >= 0 && gain && classes > 1) {
-      memcpy(weight + i * classes, gain + truth * s->channels + c,
-             (size_t)classes * sizeof *weight);
-      continue;
-    }
-    for (int64_t k = 0; k < classes; ++k) {
-      weight[i * classes + k] = truth < 0 ? 0 : gain_of(gain, truth, c + k, s->channels);
-    }
-  }
-}
-
-/* What one part of the blocks adds; `bad` as infogain_begin returns. */
-typedef struct infogain_part {
-  double loss;
-  int64_t count, bad;
-} infogain_part;
-
-static infogain_part infogain_over(const cr_call *call, const cr_split *s, int64_t begin,
-                                   int64_t end) {
-  const cr_value *prob = cr_as_values(call->buffer, 0);
-  const cr_real *gain = cr_as_reals(call->buffer, 2);
-  infogain_part out = {0, 0, -1};
-  infogain_block block;
-  cr_real weight[STRIP];
-  for (int64_t b = begin; b < end; ++b) {
-    out.bad = infogain_begin(call, s, b, &block);
-    if (out.bad >= 0) break;
-    for (int64_t i = 0; i < block.count; ++i) out.count += block.truth[i] < 0 ? 0 : 1;
-    for (int64_t c = 0, classes; c < s->channels; c += classes) {
-      classes = infogain_classes(s, c);
-      infogain_weights(&block, s, gain, c, classes, weight);
-      out.loss += weighted_logs(block.count * classes, weight, prob + block.at + c * s->inner);
-    }
-  }
-  return out;
-}
-
-/* The argument that the probabilities of scores go to. */
-enum { PROB = 5 };
-
-enum { LANES = 16, QUARTER = 4, TOGETHER = 64 /* values summed before they are widened */ };
-
-CR_INLINE cr_real weighted_nats(cr_real weight, cr_real nats, cr_real least) {
-  return weight * (nats < least ? least : nats);
-}
-
-CR_INLINE void widen_sums(cr_real *part, double *sum) {
-#pragma omp simd
-  for (int k = 0; k < QUARTER; ++k) {
-    sum[k] += (double)((part[k] + part[k + 4]) + (part[k + 8] + part[k + 12]));
-  }
-  memset(part, 0, LANES * sizeof *part);
-}
-
-/* The sum of weight (x - log_sum), the logarithms of a row's probabilities. In sums side by side,
- * whose number does not depend on the processor's vectors; the last vector has values of the one
- * before, too, which do not count. */
-CR_CLONES static double weighted_row(int64_t classes, const cr_real *weight, const cr_value *x,
-                                     cr_real log_sum) {
-  const cr_real least = cr_ref_log(least_probability);
-  const int64_t whole = classes - classes % LANES;
-  double sum[QUARTER] = {0};
-  cr_real part[LANES] = {0};
-  for (int64_t c = 0; c < whole; c += LANES) {
-#pragma omp simd
-    for (int k = 0; k < LANES; ++k) {
-      part[k] += weighted_nats(weight[c + k], cr_get(x, c + k) - log_sum, least);
-    }
-    if ((c + LANES) % TOGETHER == 0) widen_sums(part, sum);
-  }
-  if (classes < LANES) {
-    for (int64_t c = 0; c < classes; ++c) {
-      part[c] = weighted_nats(weight[c], cr_get(x, c) - log_sum, least);
-    }
-  } else if (whole < classes) {
-    const int32_t known = (int32_t)(LANES - classes % LANES);
-    weight += classes - LANES;
-    x += classes - LANES;
-#pragma omp simd
-    for (int32_t k = 0; k < LANES; ++k) {
-      const cr_real term = weighted_nats(weight[k], cr_get(x, k) - log_sum, least);
-      part[k] += k < known ? 0 : term;
-    }
-  }
-  widen_sums(part, sum);
-  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
-}
-
-/* The same of positions whose classes lie `inner` apart; sum: of each. */
-CR_CLONES static void weighted_plane(int64_t count, const cr_real *weight, const cr_value *x,
-                                     const cr_real *log_sum, double *sum) {
-  const cr_real least = cr_ref_log(least_probability);
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) {
-    sum[i] += (double)weighted_nats(weight[i], cr_get(x, i) - log_sum[i], least);
-  }
-}
-
-CR_CLONES static void find_log_sums(int64_t count, const cr_real *top, cr_real *sum) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) sum[i] = top[i] + cr_ref_log(sum[i]);
-}
-
-/* What the positions of a softmax's block add. */
-static double softmax_infogain(const cr_call *call, const cr_split *s, const int64_t *truth,
-                               cr_softmax_block *block) {
-  const cr_value *x = cr_as_values(call->buffer, 0) + block->at;
-  const cr_real *gain = cr_as_reals(call->buffer, 2);
-  double loss = 0, sum[CR_SOFTMAX_POSITIONS] = {0};
-  find_log_sums(block->count, block->top, block->sum);
-  for (int64_t i = 0; i < block->count && s->inner == 1; ++i) {
-    if (truth[i] < 0) continue;
-    sum[i] = weighted_row(s->channels, gain + truth[i] * s->channels, x + i * s->channels,
-                          block->sum[i]);
-  }
-  for (int64_t c = 0; c < s->channels && s->inner > 1; ++c) {
-    cr_real weight[CR_SOFTMAX_POSITIONS];
-    for (int64_t i = 0; i < block->count; ++i) {
-      weight[i] = truth[i] < 0 ? 0 : gain[truth[i] * s->channels + c];
-    }
-    weighted_plane(block->count, weight, x + c * s->inner, block->sum, sum);
-  }
-  for (int64_t i = 0; i < block->count; ++i) loss -= truth[i] < 0 ? 0 : sum[i];
-  return loss;
-}
-
-static infogain_part softmax_infogain_over(const cr_call *call, const cr_split *s, int64_t begin,
-                                           int64_t end) {
-  const cr_real *label = cr_as_reals(call->buffer, 1);
-  infogain_part out = {0, 0, -1};
-  for (int64_t b = begin; b < end; ++b) {
-    int64_t truth[CR_SOFTMAX_POSITIONS];
-    cr_softmax_block block;
-    cr_ref_softmax_block(s, b, cr_as_values(call->buffer, 0), cr_as_values(call->buffer, PROB),
-                         &block);
-    for (int64_t i = 0; i < block.count; ++i) {
-      truth[i] = cr_label_class(label[block.first + i], s->channels, call->desc->u.nll.has_ignore,
-                                call->desc->u.nll.ignore);
-      if (truth[i] == CR_LABEL_BAD && out.bad < 0) out.bad = block.first + i;
-      out.count += truth[i] < 0 ? 0 : 1;
-    }
-    if (out.bad >= 0) break;
-    out.loss += softmax_infogain(call, s, truth, &block);
-  }
-  return out;
-}
-
-static bool is_of_scores(const cr_op_desc *desc) {
-  return desc->args > PROB && desc->arg[PROB].shape.axes >= 0;
-}
-
-static crema_status plan_infogain_fwd(cr_plan *plan) {
-  if (!is_of_scores(plan->desc) || plan->desc->arg[2].shape.axes >= 0) return CREMA_OK;
-  return cr_fail(CREMA_E_SHAPE, "the loss of scores needs gains");
-}
-
-/* prob or scores (outer, C, inner), label (outer, inner), gain (C, C), loss, count, prob. */
-static crema_status infogain_fwd(const cr_call *call) {
+/* prob (N, C), labels (N), loss. */
+static crema_status multinomial_fwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
+  const cr_value *prob = cr_as_values(call->buffer, 0);
   const cr_real *label = cr_as_reals(call->buffer, 1);
-  const bool of_scores = is_of_scores(call->desc);
-  const int64_t positions = s.outer * s.inner;
-  const int64_t blocks = of_scores ? cr_ref_softmax_blocks(&s) : infogain_blocks(&s);
-  infogain_part part[CR_REF_PARTS];
-#pragma omp parallel for schedule(static) if (positions * s.channels >= CR_REF_PARALLEL_MIN / 4)
-  for (int k = 0; k < CR_REF_PARTS; ++k) {
-    const int64_t begin = cr_ref_part(blocks, k), end = cr_ref_part(blocks, k + 1);
-    part[k] = of_scores ? softmax_infogain_over(call, &s, begin, end)
-                        : infogain_over(call, &s, begin, end);
+  double loss[CR_REF_PARTS];
+  CR_TRY(check_labels(label, s.outer, s.channels));
+#pragma omp parallel for schedule(static) if (s.outer >= CR_REF_PARALLEL_MIN / 16)
+  for (int p = 0; p < CR_REF_PARTS; ++p) {
+    loss[p] = 0;
+    for (int64_t n = cr_ref_part(s.outer, p); n < cr_ref_part(s.outer, p + 1); ++n) {
+      const cr_real given = cr_get(prob, n * s.channels + (int64_t)label[n]);
+      loss[p] -= log((double)(given < least_probability ? least_probability : given));
+    }
   }
-  double loss = 0;
-  int64_t counted = 0;
-  for (int k = 0; k < CR_REF_PARTS; ++k) {
-    if (part[k].bad >= 0)
-      return cr_label_fail(label[part[k].bad], part[k].bad, positions, s.channels);
-    loss += part[k].loss;
-    counted += part[k].count;
-  }
-  *cr_as_reals(call->buffer, 3) = (cr_real)loss;
-  *cr_as_reals(call->buffer, 4) = (cr_real)counted;
+  *cr_as_reals(call->buffer, 2) = (cr_real)sum_of(loss);
   return CREMA_OK;
 }
 
-static void infogain_gradient(const cr_call *call, const cr_split *s, int64_t b, cr_real factor) {
-  const cr_value *prob = cr_as_values(call->buffer, 0);
-  cr_value *diff = cr_as_values(call->buffer, 4);
-  infogain_block block;
-  cr_real weight[STRIP];
-  (void)infogain_begin(call, s, b, &block);
-  for (int64_t c = 0, classes; c < s->channels; c += classes) {
-    const int64_t at = block.at + c * s->inner;
-    classes = infogain_classes(s, c);
-    infogain_weights(&block, s, cr_as_reals(call->buffer, 2), c, classes, weight);
-    infogain_slopes(block.count * classes, factor, weight, prob + at, diff + at);
-  }
-}
-
-/* prob, label, gain, diff_loss, diff_prob. */
-static crema_status infogain_bwd(const cr_call *call) {
+/* prob, labels, diff_loss, diff_prob. */
+static crema_status multinomial_bwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
+  const cr_value *prob = cr_as_values(call->buffer, 0);
   const cr_real *label = cr_as_reals(call->buffer, 1);
-  const int64_t positions = s.outer * s.inner;
+  cr_value *diff = cr_as_values(call->buffer, 3);
   cr_real factor = 0;
-  CR_TRY(gradient_factor(call->scalars, cr_as_reals(call->buffer, 3), &factor));
-  for (int64_t i = 0; i < positions; ++i) {
-    if (cr_label_class(label[i], s.channels, call->desc->u.nll.has_ignore,
-                       call->desc->u.nll.ignore) == CR_LABEL_BAD) {
-      return cr_label_fail(label[i], i, positions, s.channels);
-    }
+  CR_TRY(check_labels(label, s.outer, s.channels));
+  CR_TRY(gradient_factor(call->scalars, cr_as_reals(call->buffer, 2), &factor));
+#pragma omp parallel for schedule(static) if (s.outer * s.channels >= CR_REF_PARALLEL_MIN)
+  for (int64_t n = 0; n < s.outer; ++n) {
+    const int64_t at = n * s.channels + (int64_t)label[n];
+    const cr_real given = cr_get(prob, at);
+    memset(diff + n * s.channels, 0, (size_t)s.channels * sizeof *diff);
+    cr_put(diff, at, -factor / (given < least_probability ? least_probability : given));
   }
-#pragma omp parallel for schedule(static) if (positions * s.channels >= CR_REF_PARALLEL_MIN)
-  for (int64_t b = 0; b < infogain_blocks(&s); ++b) infogain_gradient(call, &s, b, factor);
   return CREMA_OK;
 }
 
@@ -554,5 +292,5 @@ CR_REF_KERNEL(hinge_fwd, HINGE_FWD, .run = hinge_fwd);
 CR_REF_KERNEL(hinge_bwd, HINGE_BWD, .run = hinge_bwd);
 CR_REF_KERNEL(contrastive_fwd, CONTRASTIVE_FWD, .run = contrastive_fwd);
 CR_REF_KERNEL(contrastive_bwd, CONTRASTIVE_BWD, .run = contrastive_bwd);
-CR_REF_KERNEL(infogain_fwd, INFOGAIN_FWD, .plan = plan_infogain_fwd, .run = infogain_fwd);
-CR_REF_KERNEL(infogain_bwd, INFOGAIN_BWD, .run = infogain_bwd);
+CR_REF_KERNEL(multinomial_fwd, MULTINOMIAL_FWD, .run = multinomial_fwd);
+CR_REF_KERNEL(multinomial_bwd, MULTINOMIAL_BWD, .run = multinomial_bwd);

@@ -71,8 +71,8 @@
   X(affine_bwd_bias_##T##_ref)      \
   X(dropout_fwd_##T##_ref)          \
   X(dropout_bwd_##T##_ref)          \
-  X(nll_fwd_##T##_ref)              \
-  X(nll_bwd_##T##_ref)              \
+  X(softmax_loss_fwd_##T##_ref)              \
+  X(softmax_loss_bwd_##T##_ref)              \
   X(row_loss_##T##_ref)             \
   X(region_##T##_ref)               \
   X(accuracy_##T##_ref)             \
@@ -85,8 +85,8 @@
   X(hinge_bwd_##T##_ref)            \
   X(contrastive_fwd_##T##_ref)      \
   X(contrastive_bwd_##T##_ref)      \
-  X(infogain_fwd_##T##_ref)         \
-  X(infogain_bwd_##T##_ref)         \
+  X(multinomial_fwd_##T##_ref)         \
+  X(multinomial_bwd_##T##_ref)         \
   X(mvn_fwd_##T##_ref)              \
   X(mvn_bwd_##T##_ref)              \
   X(row_reduce_fwd_##T##_ref)       \

@@ -32,31 +32,18 @@ CR_INLINE void fetch_strip(const cr_value *x, const cr_value *y) {
   }
 }
 
-/* A row is worked through in whole vectors of LANES values, of which the last one, its end, has
- * values of the one before, too; that of a shorter row is filled up with -inf. */
-CR_INLINE int64_t end_at(int64_t channels) {
-  return channels < LANES ? 0 : channels - LANES;
-}
-
-/* How many values other vectors have. */
+/* A row of LANES values or more is worked through in whole vectors, of which the last one, its end,
+ * has values of the one before, too. How many values other vectors have. */
 CR_INLINE int64_t before_end(int64_t channels) {
-  return channels < LANES ? 0 : channels - channels % LANES;
+  return channels - channels % LANES;
 }
 
 CR_INLINE void get_end(int64_t channels, const cr_value *x, cr_real *end) {
-  if (channels < LANES) {
-    for (int c = 0; c < LANES; ++c) end[c] = c < channels ? cr_get(x, c) : -INFINITY;
-  } else {
-    cr_get_all(x + end_at(channels), LANES, end);
-  }
+  cr_get_all(x + channels - LANES, LANES, end);
 }
 
 CR_INLINE void put_end(int64_t channels, const cr_real *end, cr_value *y) {
-  if (channels < LANES) {
-    for (int c = 0; c < channels; ++c) cr_put(y, c, end[c]);
-  } else {
-    cr_put_all(end, LANES, y + end_at(channels));
-  }
+  cr_put_all(end, LANES, y + channels - LANES);
 }
 
 CR_INLINE cr_real top_of_row(int64_t channels, const cr_value *x) {
@@ -99,7 +86,7 @@ CR_INLINE void add_lanes(const cr_real *lane, double *sum) {
 CR_INLINE void powers_of_row(int64_t channels, int64_t ahead, const cr_value *x, cr_real top,
                              cr_value *y, double *sum) {
   const int64_t whole = before_end(channels);
-  const int32_t known = (int32_t)(whole - end_at(channels));
+  const int32_t known = (int32_t)(whole - (channels - LANES));
   cr_real end[LANES], part[LANES], power[STRIP];
   int64_t done = 0;
   get_end(channels, x, end);
@@ -149,7 +136,8 @@ CR_INLINE void scale_row(int64_t channels, cr_real scale, cr_value *y) {
 
 /* Rows that go through each step together. */
 static int64_t rows_together(int64_t channels) {
-  const int64_t rows = TOGETHER / (channels > 0 ? channels : 1);
+  if (channels < LANES) return WIDTH;
+  const int64_t rows = TOGETHER / channels;
   return rows < 1 ? 1 : rows < ROWS ? rows : ROWS;
 }
 
@@ -212,6 +200,19 @@ CR_CLONES static void softmax_planes(planes p, int64_t width, const cr_value *x,
     cr_value *to = y + c * p.step;
 #pragma omp simd
     for (int64_t i = 0; i < width; ++i) cr_put(to, i, cr_get(to, i) * scale[i]);
+  }
+}
+
+/* Rows that do not fill a vector, as planes. */
+static void softmax_short_rows(int64_t rows, int64_t channels, const cr_value *x, cr_value *y,
+                               cr_real *top, cr_real *sum) {
+  cr_value plane[LANES * WIDTH];
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < channels; ++c) plane[c * WIDTH + r] = x[r * channels + c];
+  }
+  softmax_planes((planes){channels, WIDTH}, rows, plane, plane, top, sum);
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < channels; ++c) y[r * channels + c] = plane[c * WIDTH + r];
   }
 }
 
@@ -279,6 +280,10 @@ void cr_ref_softmax_block(const cr_split *s, int64_t b, const cr_value *x, cr_va
   out->first = b * most;
   out->at = out->first * s->channels;
   out->count = left < most ? left : most;
+  if (s->channels < LANES) {
+    softmax_short_rows(out->count, s->channels, x + out->at, y + out->at, out->top, out->sum);
+    return;
+  }
   softmax_rows(out->count, s->channels, fetches ? most * s->channels : 0, x + out->at, y + out->at,
                out->top, out->sum);
 }

@@ -142,8 +142,8 @@ crema_status cr_cuda_channel_sums(crema_context *context,
   X(affine_bwd_bias_f32_cuda)      \
   X(dropout_fwd_f32_cuda)          \
   X(dropout_bwd_f32_cuda)          \
-  X(nll_fwd_f32_cuda)              \
-  X(nll_bwd_f32_cuda)              \
+  X(softmax_loss_fwd_f32_cuda)              \
+  X(softmax_loss_bwd_f32_cuda)              \
   X(accuracy_f32_cuda)             \
   X(sigmoid_loss_fwd_f32_cuda)     \
   X(sigmoid_loss_bwd_f32_cuda)     \
@@ -151,8 +151,8 @@ crema_status cr_cuda_channel_sums(crema_context *context,
   X(hinge_bwd_f32_cuda)            \
   X(contrastive_fwd_f32_cuda)      \
   X(contrastive_bwd_f32_cuda)      \
-  X(infogain_fwd_f32_cuda)         \
-  X(infogain_bwd_f32_cuda)         \
+  X(multinomial_fwd_f32_cuda)         \
+  X(multinomial_bwd_f32_cuda)         \
   X(mvn_fwd_f32_cuda)              \
   X(mvn_bwd_f32_cuda)              \
   X(row_reduce_fwd_f32_cuda)       \

@@ -70,43 +70,44 @@ static cr_loss_args label_args(const cr_call *call) {
   return args;
 }
 
-/* prob, label, loss, count. */
-static crema_status nll_fwd(const cr_call *call) {
+/* scores, label, prob, loss, count, gain, each. Without gain the loss is that of one probability,
+ * unless this has been rounded. */
+static crema_status softmax_loss_fwd(const cr_call *call) {
   cr_loss_args args = label_args(call);
-  cr_total_args total = {.first = cr_cuda_f32(call, 2), .second = cr_cuda_f32(call, 3)};
-  return add_up(call, CR_DEVICE_FUNCTION_nll_parts, &args, &total);
+  const cr_values prob = cr_cuda_values(call, 2);
+  cr_total_args total = {.first = cr_cuda_f32(call, 3), .second = cr_cuda_f32(call, 4)};
+  CR_TRY(cr_cuda_softmax(call, cr_op_split(call->desc, 0, 1), args.x, prob));
+  if (call->desc->args > 5) args.gain = cr_cuda_f32(call, 5);
+  if (call->desc->args > 6) args.each = cr_cuda_f32(call, 6);
+  args.of_prob = args.gain == NULL && call->desc->arg[2].type == CREMA_F32;
+  if (args.of_prob) args.x = prob;
+  return add_up(call, CR_DEVICE_FUNCTION_softmax_loss_parts, &args, &total);
 }
 
 /* prob, label, diff, gain, sums. */
-static crema_status nll_bwd(const cr_call *call) {
+static crema_status softmax_loss_bwd(const cr_call *call) {
   cr_loss_args args = label_args(call);
   args.out = cr_cuda_values(call, 2);
   if (call->desc->args > 3) {
     args.gain = cr_cuda_f32(call, 3);
     args.sums = cr_cuda_f32(call, 4);
   }
-  return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_nll_bwd, &args);
+  return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_softmax_loss_bwd, &args);
 }
 
-/* prob or scores, label, gain, loss, count, prob. */
-static crema_status infogain_fwd(const cr_call *call) {
-  cr_loss_args args = label_args(call);
-  if (call->desc->args > 5 && call->desc->arg[5].shape.axes >= 0) {
-    CR_TRY(cr_cuda_softmax(call, cr_op_split(call->desc, 0, 1), args.x, cr_cuda_values(call, 5)));
-    args.of_scores = true;
-  }
-  args.gain = cr_cuda_f32(call, 2);
-  cr_total_args total = {.first = cr_cuda_f32(call, 3), .second = cr_cuda_f32(call, 4)};
-  return add_up(call, CR_DEVICE_FUNCTION_infogain_parts, &args, &total);
+/* prob, labels, loss. */
+static crema_status multinomial_fwd(const cr_call *call) {
+  cr_loss_args args = ref_args(call);
+  cr_total_args total = {.first = cr_cuda_f32(call, 2)};
+  return add_up(call, CR_DEVICE_FUNCTION_multinomial_parts, &args, &total);
 }
 
-/* prob, label, gain, diff_loss, diff_prob. */
-static crema_status infogain_bwd(const cr_call *call) {
-  cr_loss_args args = label_args(call);
-  args.gain = cr_cuda_f32(call, 2);
-  args.factor = cr_cuda_f32(call, 3);
-  args.out = cr_cuda_values(call, 4);
-  return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_infogain_bwd, &args);
+/* prob, labels, diff_loss, diff_prob. */
+static crema_status multinomial_bwd(const cr_call *call) {
+  cr_loss_args args = ref_args(call);
+  args.factor = cr_cuda_f32(call, 2);
+  args.out = cr_cuda_values(call, 3);
+  return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_multinomial_bwd, &args);
 }
 
 /* One hit per position, then the parts of their sum. */
@@ -206,9 +207,10 @@ static crema_status contrastive_bwd(const cr_call *call) {
 }
 
 CR_CUDA_ROW(reduce_f32_cuda, REDUCE, reduce, .types = CR_CUDA_FLOATS, .plan = reduce_plan);
-CR_CUDA_ROW(nll_fwd_f32_cuda, NLL_FWD, nll_fwd, .types = CR_CUDA_FLOATS, .plan = labels_plan);
-CR_CUDA_ROW_OF(nll_bwd_f32_cuda, NLL_BWD, F32, nll_bwd, true, .types = CR_CUDA_FLOATS,
-               .plan = labels_plan);
+CR_CUDA_ROW(softmax_loss_fwd_f32_cuda, SOFTMAX_LOSS_FWD, softmax_loss_fwd, .types = CR_CUDA_FLOATS,
+            .plan = labels_plan);
+CR_CUDA_ROW_OF(softmax_loss_bwd_f32_cuda, SOFTMAX_LOSS_BWD, F32, softmax_loss_bwd, true,
+               .types = CR_CUDA_FLOATS, .plan = labels_plan);
 CR_CUDA_ROW(accuracy_f32_cuda, ACCURACY, accuracy, .types = CR_CUDA_FLOATS, .plan = accuracy_plan);
 CR_CUDA_ROW(sigmoid_loss_fwd_f32_cuda, SIGMOID_LOSS_FWD, sigmoid_fwd, .types = CR_CUDA_FLOATS,
             .plan = reduce_plan);
@@ -221,7 +223,7 @@ CR_CUDA_ROW(contrastive_fwd_f32_cuda, CONTRASTIVE_FWD, contrastive_fwd, .types =
             .plan = reduce_plan);
 CR_CUDA_ROW_OF(contrastive_bwd_f32_cuda, CONTRASTIVE_BWD, F32, contrastive_bwd, true,
                .types = CR_CUDA_FLOATS, .plan = NULL);
-CR_CUDA_ROW(infogain_fwd_f32_cuda, INFOGAIN_FWD, infogain_fwd, .types = CR_CUDA_FLOATS,
+CR_CUDA_ROW(multinomial_fwd_f32_cuda, MULTINOMIAL_FWD, multinomial_fwd, .types = CR_CUDA_FLOATS,
             .plan = labels_plan);
-CR_CUDA_ROW_OF(infogain_bwd_f32_cuda, INFOGAIN_BWD, F32, infogain_bwd, true,
+CR_CUDA_ROW_OF(multinomial_bwd_f32_cuda, MULTINOMIAL_BWD, F32, multinomial_bwd, true,
                .types = CR_CUDA_FLOATS, .plan = labels_plan);

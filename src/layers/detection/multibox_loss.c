@@ -458,14 +458,11 @@ static crema_status make_conf(cr_layer *layer, const crema_blob *bottom) {
     p->made = p->rows;
     return CREMA_OK;
   }
-  desc.kind = CR_OP_NLL_FWD;
-  CR_TRY(
-      cr_layer_op_make(layer, &p->loss, &desc, 4, (const crema_shape *[]){&y, &label, &one, &one}));
-  desc.kind = CR_OP_NLL_BWD;
+  desc.kind = CR_OP_SOFTMAX_LOSS_FWD;
+  CR_TRY(cr_layer_op_make(layer, &p->loss, &desc, 5,
+                          (const crema_shape *[]){&y, &label, &y, &one, &one}));
+  desc.kind = CR_OP_SOFTMAX_LOSS_BWD;
   CR_TRY(cr_layer_op_make(layer, &p->back, &desc, 3, (const crema_shape *[]){&y, &label, &y}));
-  desc.kind = CR_OP_SOFTMAX_FWD;
-  desc.u.axis = 1;
-  CR_TRY(cr_layer_op_make(layer, &p->first, &desc, 2, (const crema_shape *[]){&y, &y}));
   p->made = p->rows;
   return CREMA_OK;
 }
@@ -531,17 +528,16 @@ static crema_status run_conf(cr_layer *layer, crema_context *context, crema_blob
   multibox_state *s = layer->state;
   part *p = &s->conf;
   CR_TRY(make_conf(layer, bottom));
-  cr_tensor *scores = p->row;
   CR_TRY(write_index(p));
   CR_TRY(write_classes(layer));
   CR_TRY(
       cr_layer_op_run(&p->gather, context, (cr_tensor *[]){bottom->data, p->index, p->row}, NULL));
-  if ((int)param_of(layer)->conf_loss_type != LOGISTIC) {
-    scores = p->value;
-    CR_TRY(cr_layer_op_run(&p->first, context, (cr_tensor *[]){p->row, scores}, NULL));
+  if ((int)param_of(layer)->conf_loss_type == LOGISTIC) {
+    return cr_layer_op_run(&p->loss, context, (cr_tensor *[]){p->row, p->target, p->sum, p->one},
+                           NULL);
   }
-  return cr_layer_op_run(&p->loss, context, (cr_tensor *[]){scores, p->target, p->sum, p->one},
-                         NULL);
+  return cr_layer_op_run(&p->loss, context,
+                         (cr_tensor *[]){p->row, p->target, p->value, p->sum, p->one}, NULL);
 }
 
 static double divisor_of(const multibox_state *s) {

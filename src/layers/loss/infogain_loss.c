@@ -16,8 +16,8 @@
 #include "layers/loss/layer_loss.h"
 
 typedef struct infogain_state {
-  cr_layer_softmax_loss_state loss;
-  cr_layer_op forward, add_rows, backward;
+  cr_softmax_loss loss; /* has to be the first member */
+  cr_layer_op add_rows;
   cr_tensor *sums;  /* of the rows of the matrix */
   crema_blob *gain; /* from the file; NULL: bottom 2 */
 } infogain_state;
@@ -65,57 +65,39 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   return read_gain(layer, param->source);
 }
 
-static crema_status make_ops(cr_layer *layer, const crema_shape *folded) {
-  infogain_state *s = layer->state;
-  const crema_shape labels = cr_shape_2(folded->dim[0], folded->dim[2]), one = cr_shape_1(1);
-  const crema_shape gain = cr_shape_2(folded->dim[1], folded->dim[1]);
-  const crema_shape sums = cr_shape_1(folded->dim[1]);
-  cr_op_desc desc = cr_layer_op_desc(CR_OP_ROW_REDUCE_FWD);
-  desc.u.rows.reduction = CR_REDUCE_SUM;
-  desc.u.rows.coeff = 1;
-  CR_TRY(cr_layer_op_make(layer, &s->add_rows, &desc, 2, (const crema_shape *[]){&gain, &sums}));
-  desc = cr_layer_op_desc(CR_OP_INFOGAIN_FWD);
-  desc.u.nll.has_ignore = s->loss.loss.has_ignore;
-  desc.u.nll.ignore = s->loss.loss.ignore;
-  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 6,
-                          (const crema_shape *[]){folded, &labels, &gain, &one, &one, folded}));
-  desc.kind = CR_OP_NLL_BWD;
-  return cr_layer_op_make(layer, &s->backward, &desc, 5,
-                          (const crema_shape *[]){folded, &labels, folded, &gain, &sums});
-}
-
 static crema_blob *gain_of(const cr_layer *layer, crema_blob *const *bottom) {
   const infogain_state *s = layer->state;
   return s->gain ? s->gain : bottom[2];
 }
 
-static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
+static crema_status make_sums(cr_layer *layer, int64_t classes) {
   infogain_state *s = layer->state;
+  const crema_shape gain = cr_shape_2(classes, classes), sums = cr_shape_1(classes);
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_ROW_REDUCE_FWD);
+  desc.u.rows.reduction = CR_REDUCE_SUM;
+  desc.u.rows.coeff = 1;
+  CR_TRY(cr_layer_tensor(layer, &s->sums, cr_layer_arithmetic(layer), classes));
+  return cr_layer_op_make(layer, &s->add_rows, &desc, 2, (const crema_shape *[]){&gain, &sums});
+}
+
+static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   const Caffe__InfogainLossParameter *param = layer->param->infogain_loss_param;
   const crema_shape *scores = &bottom[0]->shape;
-  crema_shape folded;
   int axis = 0;
   CR_TRY(cr_layer_axis(layer, scores, param ? param->axis : 1, "axis", &axis));
-  CR_TRY(cr_layer_softmax_loss_make(layer, bottom, top, axis, &folded));
-  int64_t gains = crema_blob_count(gain_of(layer, bottom));
-  if (gains != folded.dim[1] * folded.dim[1]) {
-    return cr_layer_fail(
-        layer, CREMA_E_SHAPE, "%lld classes need an infogain matrix of %lld values, found %lld",
-        (long long)folded.dim[1], (long long)(folded.dim[1] * folded.dim[1]), (long long)gains);
+  const int64_t classes = scores->dim[axis], gains = crema_blob_count(gain_of(layer, bottom));
+  CR_TRY(cr_softmax_loss_make(layer, bottom, top, axis, true, false));
+  if (gains != classes * classes) {
+    return cr_layer_fail(layer, CREMA_E_SHAPE,
+                         "%lld classes need an infogain matrix of %lld values, found %lld",
+                         (long long)classes, (long long)(classes * classes), (long long)gains);
   }
-  CR_TRY(cr_layer_tensor(layer, &s->sums, cr_layer_arithmetic(layer), folded.dim[1]));
-  return make_ops(layer, &folded);
+  return make_sums(layer, classes);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
-  infogain_state *s = layer->state;
-  cr_tensor **own = s->loss.loss.pair.own;
-  CR_TRY(cr_layer_op_run(&s->forward, context,
-                         (cr_tensor *[]){bottom[0]->data, bottom[1]->data,
-                                         gain_of(layer, bottom)->data, own[0], own[1], own[2]},
-                         NULL));
-  return cr_layer_loss_finish(&s->loss.loss, context, top[0]);
+  return cr_softmax_loss_run(layer, context, bottom, top, gain_of(layer, bottom)->data, NULL);
 }
 
 /* d loss / d score c = (p_c sum_k H[label][k] - H[label][c]) weight / divisor. */
@@ -123,15 +105,10 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
                              const bool *propagate_down, crema_blob *const *bottom) {
   infogain_state *s = layer->state;
   cr_tensor *gain = gain_of(layer, bottom)->data;
-  cr_op_scalars scalars = {0};
-  CR_TRY(cr_layer_loss_refuse(layer, propagate_down));
-  if (!propagate_down[0]) return CREMA_OK;
-  CR_TRY(cr_layer_loss_factor(&s->loss.loss, top[0], &scalars.alpha));
-  CR_TRY(cr_layer_op_run(&s->add_rows, context, (cr_tensor *[]){gain, s->sums}, NULL));
-  return cr_layer_op_run(
-      &s->backward, context,
-      (cr_tensor *[]){s->loss.loss.pair.own[2], bottom[1]->data, bottom[0]->diff, gain, s->sums},
-      &scalars);
+  if (propagate_down[0]) {
+    CR_TRY(cr_layer_op_run(&s->add_rows, context, (cr_tensor *[]){gain, s->sums}, NULL));
+  }
+  return cr_softmax_loss_run_back(layer, context, top, propagate_down, bottom, gain, s->sums);
 }
 
 static void destroy(cr_layer *layer) {
@@ -140,10 +117,8 @@ static void destroy(cr_layer *layer) {
 }
 
 const cr_layer_class cr_layer_infogain_loss = {
-    CR_LAYER_SOFTMAX_LOSS("InfogainLoss", 3),
+    CR_LAYER_SOFTMAX_LOSS("InfogainLoss", 3, 2),
     .state_size = sizeof(infogain_state),
-    .no_gradient_bottoms = 1u << 1 | 1u << 2,
-    .integer_bottoms = 1u << 1,
     .setup = setup,
     .reshape = reshape,
     .forward = forward,

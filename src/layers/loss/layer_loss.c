@@ -143,34 +143,64 @@ bool cr_layer_loss_uses_bottom(const cr_layer *layer, int bottom) {
   return has_gradient(layer, bottom);
 }
 
-crema_status cr_layer_softmax_loss_make(cr_layer *layer, crema_blob *const *bottom,
-                                        crema_blob *const *top, int axis, crema_shape *folded) {
-  cr_layer_softmax_loss_state *s = layer->state;
-  cr_tensor **prob = &s->loss.pair.own[2];
-  const crema_shape *scores = &bottom[0]->shape;
-  cr_op_desc desc = cr_layer_op_desc(CR_OP_SOFTMAX_FWD);
-  *folded = cr_layer_fold(scores, axis, axis + 1);
-  CR_TRY(cr_layer_loss_labels(layer, scores, &bottom[1]->shape, folded));
-  CR_TRY(cr_layer_loss_reshape(layer, &s->loss, top[0], folded->dim[0],
-                               folded->dim[0] * folded->dim[2]));
+static crema_status make_ops(cr_layer *layer, const crema_shape *scores, bool gains, bool each) {
+  cr_softmax_loss *s = layer->state;
+  const crema_shape labels = cr_shape_2(scores->dim[0], scores->dim[2]), one = cr_shape_1(1);
+  const crema_shape gain = cr_shape_2(scores->dim[1], scores->dim[1]);
+  const crema_shape sums = cr_shape_1(scores->dim[1]);
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_SOFTMAX_LOSS_FWD);
+  desc.u.nll.has_ignore = s->loss.has_ignore;
+  desc.u.nll.ignore = s->loss.ignore;
+  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 7,
+                          (const crema_shape *[]){scores, &labels, scores, &one, &one,
+                                                  gains ? &gain : NULL, each ? &labels : NULL}));
+  desc.kind = CR_OP_SOFTMAX_LOSS_BWD;
+  return cr_layer_op_make(
+      layer, &s->backward, &desc, 5,
+      (const crema_shape *[]){scores, &labels, scores, gains ? &gain : NULL, gains ? &sums : NULL});
+}
+
+crema_status cr_softmax_loss_make(cr_layer *layer, crema_blob *const *bottom,
+                                  crema_blob *const *top, int axis, bool gains, bool each) {
+  cr_softmax_loss *s = layer->state;
+  const crema_shape *scores = &bottom[0]->shape, folded = cr_layer_fold(scores, axis, axis + 1);
+  CR_TRY(cr_layer_loss_labels(layer, scores, &bottom[1]->shape, &folded));
   CR_TRY(
-      cr_layer_pass_tensor(layer, prob, cr_layer_arithmetic(layer), crema_blob_count(bottom[0])));
+      cr_layer_loss_reshape(layer, &s->loss, top[0], folded.dim[0], folded.dim[0] * folded.dim[2]));
+  CR_TRY(cr_layer_pass_tensor(layer, &s->prob, cr_layer_arithmetic(layer),
+                              crema_blob_count(bottom[0])));
   if (layer->tops > 1) {
     CR_TRY(crema_blob_reshape(top[1], scores));
-    CR_TRY(cr_tensor_share(top[1]->data, *prob));
+    CR_TRY(cr_tensor_share(top[1]->data, s->prob));
   }
-  desc.u.axis = axis;
-  return cr_layer_op_make(layer, &s->softmax, &desc, 2, (const crema_shape *[]){scores, scores});
+  return make_ops(layer, &folded, gains, each);
 }
 
-crema_status cr_layer_softmax_loss_prob(cr_layer *layer, crema_context *context,
-                                        crema_blob *const *bottom) {
-  cr_layer_softmax_loss_state *s = layer->state;
-  return cr_layer_op_run(&s->softmax, context,
-                         (cr_tensor *[]){bottom[0]->data, s->loss.pair.own[2]}, NULL);
+crema_status cr_softmax_loss_run(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                                 crema_blob *const *top, cr_tensor *gain, cr_tensor *each) {
+  cr_softmax_loss *s = layer->state;
+  cr_tensor **sums = s->loss.pair.own;
+  CR_TRY(cr_layer_op_run(
+      &s->forward, context,
+      (cr_tensor *[]){bottom[0]->data, bottom[1]->data, s->prob, sums[0], sums[1], gain, each},
+      NULL));
+  return cr_layer_loss_finish(&s->loss, context, top[0]);
 }
 
-cr_values cr_layer_softmax_loss_uses_tops(const cr_layer *layer, bool in_place) {
+crema_status cr_softmax_loss_run_back(cr_layer *layer, crema_context *context,
+                                      crema_blob *const *top, const bool *propagate_down,
+                                      crema_blob *const *bottom, cr_tensor *gain, cr_tensor *sums) {
+  cr_softmax_loss *s = layer->state;
+  cr_op_scalars scalars = {0};
+  CR_TRY(cr_layer_loss_refuse(layer, propagate_down));
+  if (!propagate_down[0]) return CREMA_OK;
+  CR_TRY(cr_layer_loss_factor(&s->loss, top[0], &scalars.alpha));
+  return cr_layer_op_run(&s->backward, context,
+                         (cr_tensor *[]){s->prob, bottom[1]->data, bottom[0]->diff, gain, sums},
+                         &scalars);
+}
+
+cr_values cr_softmax_loss_uses_tops(const cr_layer *layer, bool in_place) {
   (void)in_place;
   return layer->tops > 1 ? CR_VALUES_ALL : CR_VALUES_NONE;
 }

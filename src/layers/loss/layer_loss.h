@@ -11,10 +11,9 @@
 /* Operands of a loss's ops: the sum of the pass, and how many positions it counted. */
 #define CR_LOSS_SUM CR_OWN0
 #define CR_LOSS_COUNT CR_OWN1
-#define CR_LOSS_PROB CR_OWN2 /* of a cr_layer_softmax_loss_state */
 
 typedef struct cr_layer_loss {
-  cr_layer_pair pair; /* pair.own[0]: the sum, own[1]: the count of the pass, own[2]: see below */
+  cr_layer_pair pair; /* pair.own[0]: the sum, own[1]: the count of the pass */
   bool has_ignore;
   int ignore;
   int normalization; /* CAFFE__LOSS_PARAMETER__NORMALIZATION_MODE__... */
@@ -22,12 +21,13 @@ typedef struct cr_layer_loss {
   cr_layer_op scale;
 } cr_layer_loss;
 
-/* A loss of the probabilities that a softmax computes from the scores; they are in pair.own[2], and
- * in the second top if there is one. */
-typedef struct cr_layer_softmax_loss_state {
+/* A loss of scores by way of their softmax, whose probabilities are the second top if there is one.
+ */
+typedef struct cr_softmax_loss {
   cr_layer_loss loss;
-  cr_layer_op softmax;
-} cr_layer_softmax_loss_state;
+  cr_tensor *prob;
+  cr_layer_op forward, backward;
+} cr_softmax_loss;
 
 /* Reads loss_param: ignore_label, normalization, the legacy normalize; `fallback` is the
  * normalisation when neither is given. Errors: CREMA_E_UNSUPPORTED for label_smoothing. */
@@ -68,15 +68,22 @@ crema_status cr_layer_loss_labels(const cr_layer *layer, const crema_shape *scor
                                   const crema_shape *labels,
                                   const crema_shape *folded) CREMA_MUST_USE;
 
-/* Checks the scores (bottom 0) and labels (bottom 1) of a softmax loss over `axis`, shapes the tops
- * and makes the softmax; *folded is the scores' shape as (outer, C, inner). */
-crema_status cr_layer_softmax_loss_make(cr_layer *layer, crema_blob *const *bottom,
-                                        crema_blob *const *top, int axis,
-                                        crema_shape *folded) CREMA_MUST_USE;
+/* Checks the scores (bottom 0) and labels (bottom 1) of a softmax loss over `axis`, shapes the
+ * first two tops and makes both ops. `gains`: of a matrix with a weight for each pair of classes;
+ * `each`: with the loss of each position. */
+crema_status cr_softmax_loss_make(cr_layer *layer, crema_blob *const *bottom,
+                                  crema_blob *const *top, int axis, bool gains,
+                                  bool each) CREMA_MUST_USE;
 
-/* The probabilities of bottom 0's scores. */
-crema_status cr_layer_softmax_loss_prob(cr_layer *layer, crema_context *context,
-                                        crema_blob *const *bottom) CREMA_MUST_USE;
+/* Both passes. `gain`, the sums of its rows, and `each` are NULL where cr_softmax_loss_make was
+ * told so. */
+crema_status cr_softmax_loss_run(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                                 crema_blob *const *top, cr_tensor *gain,
+                                 cr_tensor *each) CREMA_MUST_USE;
+crema_status cr_softmax_loss_run_back(cr_layer *layer, crema_context *context,
+                                      crema_blob *const *top, const bool *propagate_down,
+                                      crema_blob *const *bottom, cr_tensor *gain,
+                                      cr_tensor *sums) CREMA_MUST_USE;
 
 /* Class functions. */
 cr_layer_forward_fn cr_layer_loss_forward;
@@ -84,7 +91,7 @@ cr_layer_forward_fn cr_layer_loss_forward;
 cr_layer_backward_fn cr_layer_loss_backward;
 bool cr_layer_loss_uses_bottom(const cr_layer *layer, int bottom);
 /* The second top of a softmax loss is what its backward pass reads. */
-cr_values cr_layer_softmax_loss_uses_tops(const cr_layer *layer, bool in_place);
+cr_values cr_softmax_loss_uses_tops(const cr_layer *layer, bool in_place);
 
 /* What the classes of losses have in common. */
 #define CR_LAYER_LOSS(type_name, least_bottoms, most_bottoms, most_tops)               \
@@ -97,8 +104,10 @@ cr_values cr_layer_softmax_loss_uses_tops(const cr_layer *layer, bool in_place);
       .state_size = sizeof(cr_layer_loss), .pair = &table, .forward = cr_layer_loss_forward, \
       .backward = cr_layer_loss_backward, .uses_bottom = cr_layer_loss_uses_bottom
 
-/* The same for losses of a softmax's probabilities. */
-#define CR_LAYER_SOFTMAX_LOSS(type_name, most_bottoms) \
-  CR_LAYER_LOSS(type_name, 2, most_bottoms, 2), .uses_tops = cr_layer_softmax_loss_uses_tops
+/* The same for losses of scores by way of their softmax. */
+#define CR_LAYER_SOFTMAX_LOSS(type_name, most_bottoms, most_tops)                                 \
+  CR_LAYER_LOSS(type_name, 2, most_bottoms, most_tops), .uses_tops = cr_softmax_loss_uses_tops,   \
+                                                        .no_gradient_bottoms = 1u << 1 | 1u << 2, \
+                                                        .integer_bottoms = 1u << 1
 
 #endif

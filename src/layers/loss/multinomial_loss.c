@@ -11,8 +11,8 @@
 #include "layers/loss/layer_loss.h"
 
 static const cr_layer_pair_table pair = {
-    .forward = {CR_OP_INFOGAIN_FWD, {CR_X0, CR_X1, CR_ABSENT, CR_LOSS_SUM, CR_LOSS_COUNT}},
-    .backward = {CR_OP_INFOGAIN_BWD, {CR_X0, CR_X1, CR_ABSENT, CR_DY, CR_DX}},
+    .forward = {CR_OP_MULTINOMIAL_FWD, {CR_X0, CR_X1, CR_LOSS_SUM}},
+    .backward = {CR_OP_MULTINOMIAL_BWD, {CR_X0, CR_X1, CR_DY, CR_DX}},
 };
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -21,13 +21,13 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
     return cr_layer_fail(layer, CREMA_E_SHAPE, "the bottom must have axes, found a scalar");
   }
   const crema_shape folded = cr_layer_fold(prob, 1, prob->axes), one = cr_shape_1(1);
-  const crema_shape labels = cr_shape_2(folded.dim[0], 1);
+  const crema_shape rows = cr_shape_2(folded.dim[0], folded.dim[1]);
+  const crema_shape labels = cr_shape_1(rows.dim[0]);
   CR_TRY(cr_layer_loss_labels(layer, prob, &bottom[1]->shape, &folded));
-  CR_TRY(cr_layer_loss_fix(layer, layer->state, top[0], (double)folded.dim[0]));
-  cr_op_desc desc = cr_layer_op_desc(CR_OP_INFOGAIN_FWD);
-  return cr_layer_pair_make(
-      layer, bottom, top, &desc,
-      &(cr_pair_shapes){.x = {&folded, &labels}, .y = &one, .own = {&one, &one}});
+  CR_TRY(cr_layer_loss_fix(layer, layer->state, top[0], (double)rows.dim[0]));
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_MULTINOMIAL_FWD);
+  return cr_layer_pair_make(layer, bottom, top, &desc,
+                            &(cr_pair_shapes){.x = {&rows, &labels}, .y = &one, .own = {&one}});
 }
 
 const cr_layer_class cr_layer_multinomial_loss = {

@@ -11,11 +11,7 @@
  * Example, scores 4 10, label 4:
  *   layer { name: "loss" type: "SoftmaxWithLossOHEM" bottom: "scores" bottom: "label" top: "loss"
  *     top: "prob" top: "each" } */
-#include <float.h>
-#include <math.h>
-
 #include "core/fail.h"
-#include "layers/common/layer_host.h"
 #include "layers/loss/softmax_loss.h"
 
 /* Labels (N) of scores (N, C, 1, 1) stand for (N, 1, 1, 1), the shape that SmoothL1LossOHEM gives
@@ -33,33 +29,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   return layer->tops > 2 ? crema_blob_reshape(top[2], &each) : CREMA_OK;
 }
 
-/* The labels are classes or ignored: the loss has been computed. */
-static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
-                            crema_blob *const *top) {
-  const cr_layer_softmax_loss_state *s = layer->state;
-  const Caffe__SoftmaxParameter *param = layer->param->softmax_param;
-  const crema_shape *scores = &bottom[0]->shape;
-  cr_host_values prob, label;
-  cr_host_results each;
-  int axis = 0;
-  CR_TRY(cr_softmax_loss_forward(layer, context, bottom, top));
-  if (layer->tops < 3) return CREMA_OK;
-  CR_TRY(cr_layer_axis(layer, scores, param ? param->axis : 1, "softmax_param axis", &axis));
-  CR_TRY(cr_host_read(s->loss.pair.own[2], &prob));
-  CR_TRY(cr_host_read(bottom[1]->data, &label));
-  CR_TRY(cr_host_write(top[2]->data, &each));
-  const crema_shape f = cr_layer_fold(scores, axis, axis + 1);
-  for (int64_t i = 0; i < f.dim[0] * f.dim[2]; ++i) {
-    const int64_t class = (int64_t)cr_host_get(&label, i), n = i / f.dim[2], p = i % f.dim[2];
-    const bool ignored = s->loss.has_ignore && class == s->loss.ignore;
-    const double own = ignored ? 1 : cr_host_get(&prob, (n * f.dim[1] + class) * f.dim[2] + p);
-    cr_host_put(&each, i, -log(fmax(own, (double)FLT_MIN)));
-  }
-  return CREMA_OK;
-}
-
 const cr_layer_class cr_layer_softmax_loss_ohem = {
     CR_SOFTMAX_LOSS("SoftmaxWithLossOHEM", 3),
     .reshape = reshape,
-    .forward = forward,
 };

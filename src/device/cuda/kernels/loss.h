@@ -13,9 +13,10 @@
 typedef struct cr_loss_args {
   cr_values x;         /* src, prob or scores */
   cr_values label;     /* or targets, or the second of a pair */
-  const float *gain;   /* infogain: the matrix, NULL: identity; contrastive: similar */
+  const float *gain;   /* weights of pairs of classes, NULL: identity; contrastive: similar */
   const float *sums;   /* of gain's rows; NULL: 1 */
   const float *factor; /* gradients: one number on the device; NULL: 1 */
+  float *each;         /* softmax loss: what each position adds; NULL: not asked for */
   cr_values out;
   int32_t *hit;         /* accuracy, per position: -1 not counted, else 2 * class + hit */
   double *part;         /* (parts, 2) */
@@ -24,7 +25,7 @@ typedef struct cr_loss_args {
   cr_cuda_fault *fault;
   float alpha, margin;
   int reduction, norm, top_k, ignore;
-  bool has_ignore, legacy, of_scores; /* of_scores: infogain, x are scores */
+  bool has_ignore, legacy, of_prob; /* of_prob: softmax loss, x are probabilities */
 } cr_loss_args;
 
 /* What one position adds to the two sums. */
@@ -55,13 +56,14 @@ CR_HD cr_pair cr_reduce_term(const cr_loss_args *a, int64_t i) {
   return out;
 }
 
-CR_HD cr_pair cr_nll_term(const cr_loss_args *a, int64_t i) {
+/* The probability of a position's class counts as `least` if it is smaller. */
+CR_HD cr_pair cr_class_term(const cr_loss_args *a, int64_t i, float least) {
   cr_pair out = {0, 0};
   const int64_t c = cr_loss_class(a, i);
   if (c < 0) return out;
   const float p = cr_get(a->x, cr_loss_at(a, i, c));
   /* Written so that a nan probability gives a nan loss. */
-  out.first = -log((double)(p < FLT_MIN ? FLT_MIN : p));
+  out.first = -log((double)(p < least ? least : p));
   out.second = 1;
   return out;
 }
@@ -141,22 +143,36 @@ CR_HD double cr_log_sum(const cr_loss_args *a, int64_t i) {
   return (double)top + log(sum);
 }
 
-CR_HD cr_pair cr_infogain_term(const cr_loss_args *a, int64_t i) {
+CR_HD cr_pair cr_score_term(const cr_loss_args *a, int64_t i) {
+  cr_pair out = {0, 0};
+  const int64_t c = cr_loss_class(a, i);
+  if (c < 0) return out;
+  const double found = cr_log_sum(a, i) - (double)cr_get(a->x, cr_loss_at(a, i, c));
+  const double most = -log((double)FLT_MIN);
+  out.first = found > most ? most : found;
+  out.second = 1;
+  return out;
+}
+
+CR_HD cr_pair cr_gain_term(const cr_loss_args *a, int64_t i) {
   cr_pair out = {0, 0};
   const int64_t truth = cr_loss_class(a, i);
   if (truth < 0) return out;
   out.second = 1;
-  const double log_sum = a->of_scores ? cr_log_sum(a, i) : 0;
-  const double least = log((double)CR_LEAST_PROBABILITY);
+  const double log_sum = cr_log_sum(a, i), least = log((double)CR_LEAST_PROBABILITY);
   for (int64_t c = 0; c < a->classes; ++c) {
+    const double nats = (double)cr_get(a->x, cr_loss_at(a, i, c)) - log_sum;
     const float g = cr_gain_of(a, truth, c);
-    const double x = (double)cr_get(a->x, cr_loss_at(a, i, c));
-    if (g == 0) continue;
-    const double nats = a->of_scores                       ? x - log_sum
-                        : x < (double)CR_LEAST_PROBABILITY ? least
-                                                           : log(x);
-    out.first -= (double)g * (nats < least ? least : nats);
+    if (g != 0) out.first -= (double)g * (nats < least ? least : nats);
   }
+  return out;
+}
+
+CR_HD cr_pair cr_softmax_loss_term(const cr_loss_args *a, int64_t i) {
+  const cr_pair out = a->gain != NULL ? cr_gain_term(a, i)
+                      : a->of_prob    ? cr_class_term(a, i, FLT_MIN)
+                                      : cr_score_term(a, i);
+  if (a->each != NULL) a->each[i] = (float)out.first;
   return out;
 }
 
@@ -181,21 +197,21 @@ CR_HD void cr_keep_part(const cr_loss_args *a, int64_t part, cr_thread_block thr
 
 typedef enum cr_loss_kind {
   CR_LOSS_REDUCE,
-  CR_LOSS_NLL,
+  CR_LOSS_SOFTMAX,
   CR_LOSS_SIGMOID,
   CR_LOSS_HINGE,
   CR_LOSS_CONTRASTIVE,
-  CR_LOSS_INFOGAIN,
+  CR_LOSS_MULTINOMIAL,
   CR_LOSS_ACCURACY
 } cr_loss_kind;
 
 CR_HD cr_pair cr_loss_term(const cr_loss_args *a, int kind, int64_t i) {
   switch (kind) {
-    case CR_LOSS_NLL: return cr_nll_term(a, i);
+    case CR_LOSS_SOFTMAX: return cr_softmax_loss_term(a, i);
     case CR_LOSS_SIGMOID: return cr_sigmoid_loss_term(a, i);
     case CR_LOSS_HINGE: return cr_hinge_term(a, i);
     case CR_LOSS_CONTRASTIVE: return cr_contrastive_term(a, i);
-    case CR_LOSS_INFOGAIN: return cr_infogain_term(a, i);
+    case CR_LOSS_MULTINOMIAL: return cr_class_term(a, i, CR_LEAST_PROBABILITY);
     case CR_LOSS_ACCURACY: return cr_accuracy_term(a, i);
     default: return cr_reduce_term(a, i);
   }
@@ -217,8 +233,9 @@ CR_HD void cr_loss_part(const cr_loss_args *a, int kind, int64_t part,
 CR_HD void cr_reduce_parts_device(const void *args, int64_t part, cr_thread_block thread_block) {
   cr_loss_part((const cr_loss_args *)args, CR_LOSS_REDUCE, part, thread_block);
 }
-CR_HD void cr_nll_parts_device(const void *args, int64_t part, cr_thread_block thread_block) {
-  cr_loss_part((const cr_loss_args *)args, CR_LOSS_NLL, part, thread_block);
+CR_HD void cr_softmax_loss_parts_device(const void *args, int64_t part,
+                                        cr_thread_block thread_block) {
+  cr_loss_part((const cr_loss_args *)args, CR_LOSS_SOFTMAX, part, thread_block);
 }
 CR_HD void cr_sigmoid_loss_parts_device(const void *args, int64_t part,
                                         cr_thread_block thread_block) {
@@ -231,8 +248,9 @@ CR_HD void cr_contrastive_parts_device(const void *args, int64_t part,
                                        cr_thread_block thread_block) {
   cr_loss_part((const cr_loss_args *)args, CR_LOSS_CONTRASTIVE, part, thread_block);
 }
-CR_HD void cr_infogain_parts_device(const void *args, int64_t part, cr_thread_block thread_block) {
-  cr_loss_part((const cr_loss_args *)args, CR_LOSS_INFOGAIN, part, thread_block);
+CR_HD void cr_multinomial_parts_device(const void *args, int64_t part,
+                                       cr_thread_block thread_block) {
+  cr_loss_part((const cr_loss_args *)args, CR_LOSS_MULTINOMIAL, part, thread_block);
 }
 CR_HD void cr_accuracy_parts_device(const void *args, int64_t part, cr_thread_block thread_block) {
   cr_loss_part((const cr_loss_args *)args, CR_LOSS_ACCURACY, part, thread_block);
@@ -303,7 +321,7 @@ CR_HD float cr_loss_factor(const cr_loss_args *a) {
 
 /* Element i of (outer, C, inner): alpha * (prob * sums[label] - gain[label]), by default 1 and
  * onehot(label). */
-CR_HD void cr_nll_bwd_device(const void *args, int64_t i) {
+CR_HD void cr_softmax_loss_bwd_device(const void *args, int64_t i) {
   const cr_loss_args *a = (const cr_loss_args *)args;
   const cr_quotient row = cr_divide(i, a->inner), at = cr_divide(row.whole, a->classes);
   const int64_t truth = cr_loss_class(a, at.whole * a->inner + row.rest);
@@ -342,13 +360,12 @@ CR_HD void cr_contrastive_bwd_device(const void *args, int64_t n) {
   }
 }
 
-CR_HD void cr_infogain_bwd_device(const void *args, int64_t i) {
+CR_HD void cr_multinomial_bwd_device(const void *args, int64_t i) {
   const cr_loss_args *a = (const cr_loss_args *)args;
-  const cr_quotient row = cr_divide(i, a->inner), at = cr_divide(row.whole, a->classes);
-  const int64_t truth = cr_loss_class(a, at.whole * a->inner + row.rest);
-  const float g = truth < 0 ? 0 : cr_gain_of(a, truth, at.rest);
+  const cr_quotient at = cr_divide(i, a->classes);
+  const bool is_truth = cr_loss_class(a, at.whole) == at.rest;
   const float p = cr_get(a->x, i) < CR_LEAST_PROBABILITY ? CR_LEAST_PROBABILITY : cr_get(a->x, i);
-  cr_put(a->out, i, g == 0 ? 0 : -cr_loss_factor(a) * g / p);
+  cr_put(a->out, i, is_truth ? -cr_loss_factor(a) / p : 0);
 }
 
 #endif
