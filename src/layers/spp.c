@@ -4,9 +4,9 @@
  * Formula: level i of pyramid_height pools x into 2^i * 2^i bins; the levels are put side by side.
  * Shapes: x (N, C, H, W) -> y (N, all bins); with one level (N, C, 1, 1).
  * Fields: spp_param.
- * Caffe: the same; pool can be MAX or AVE.
- * Example, x 2 3 9 9:
- *   layer { name: "pyramid" type: "SPP" bottom: "x" top: "y" spp_param { pyramid_height: 3 } } */
+ * Caffe: the same; pool can be MAX or AVE. Where H and W are multiples of 2^(pyramid_height - 1),
+ * of equal largest values another one may get the gradient. Example, x 2 3 9 9: layer { name:
+ * "pyramid" type: "SPP" bottom: "x" top: "y" spp_param { pyramid_height: 3 } } */
 #include "core/fail.h"
 #include "layers/common/layer_args.h"
 #include "layers/common/layer_op.h"
@@ -21,6 +21,7 @@ typedef struct spp_level {
 typedef struct spp_state {
   int levels;
   bool max;
+  bool nested; /* each bin is made of four of the next level, from which it is pooled */
   spp_level *level;
   cr_layer_op concat, slice;
   cr_layer_args args;
@@ -96,9 +97,13 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
                          "the bottom must have 4 axes (num, channels, height, width), found %s",
                          crema_shape_text(from, text, sizeof text));
   }
+  const int64_t most = (int64_t)1 << (s->levels - 1); /* bins of a row */
   crema_shape whole = cr_shape_2(from->dim[0], 0);
-  for (int i = 0; i < s->levels; ++i) {
-    CR_TRY(make_level(layer, &s->level[i], from, (int64_t)1 << i));
+  s->nested = from->dim[2] % most == 0 && from->dim[3] % most == 0;
+  for (int i = s->levels - 1; i >= 0; --i) {
+    const bool of_next = s->nested && i + 1 < s->levels;
+    CR_TRY(
+        make_level(layer, &s->level[i], of_next ? &s->level[i + 1].shape : from, (int64_t)1 << i));
     whole.dim[1] += s->level[i].flat.dim[1];
   }
   CR_TRY(crema_blob_reshape(top[0], s->levels == 1 ? &s->level[0].shape : &whole));
@@ -116,17 +121,18 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
   spp_state *s = layer->state;
-  for (int i = 0; i < s->levels; ++i) {
+  for (int i = s->levels - 1; i >= 0; --i) {
     spp_level *level = &s->level[i];
-    CR_TRY(cr_layer_op_run(&level->forward, context,
-                           (cr_tensor *[]){bottom[0]->data, level->data, level->aux}, NULL));
+    cr_tensor *from = s->nested && i + 1 < s->levels ? level[1].data : bottom[0]->data;
+    CR_TRY(cr_layer_op_run(&level->forward, context, (cr_tensor *[]){from, level->data, level->aux},
+                           NULL));
     s->args.tensor[i] = level->data;
   }
   s->args.tensor[s->levels] = top[0]->data;
   return cr_layer_op_run(&s->concat, context, s->args.tensor, NULL);
 }
 
-/* The levels' gradients of the bottom add up. */
+/* The levels' gradients of the bottom, or each one's of the next one, add up. */
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
                              const bool *propagate_down, crema_blob *const *bottom) {
   spp_state *s = layer->state;
@@ -137,8 +143,9 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   cr_tensor_set_zero(bottom[0]->diff);
   for (int i = 0; i < s->levels; ++i) {
     spp_level *level = &s->level[i];
-    CR_TRY(cr_layer_op_run(&level->backward, context,
-                           (cr_tensor *[]){level->diff, level->aux, bottom[0]->diff}, NULL));
+    cr_tensor *to = s->nested && i + 1 < s->levels ? level[1].diff : bottom[0]->diff;
+    CR_TRY(cr_layer_op_run(&level->backward, context, (cr_tensor *[]){level->diff, level->aux, to},
+                           NULL));
   }
   return CREMA_OK;
 }

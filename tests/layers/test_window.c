@@ -1,6 +1,7 @@
 /* Windows far larger than their input: large numbers that are allowed are computed with, and not
  * cut to 32 bits on the way. */
 #include <float.h>
+#include <math.h>
 
 #include "layers/layer_rig.h"
 
@@ -92,6 +93,63 @@ TEST(test_far_kernel) {
     assert_true(fabs((double)rig_data(r.top[0])[c] - expected) <= 1e-6 * expected);
   }
   rig_free(&r);
+}
+
+enum { PLANES = 6, HEIGHT = 8, WIDTH = 16, LEVELS = 3, BINS = 1 + 4 + 16 };
+
+/* Adds a bin of a pyramid's to what its bottom's gradient should be; returns what its value should
+ * be. */
+static double pool_bin(const float *x, int64_t bins, int64_t bin, bool max, double slope,
+                       double *diff) {
+  const int64_t height = HEIGHT / bins, width = WIDTH / bins;
+  const int64_t begin = bin / bins * height * WIDTH + bin % bins * width;
+  double sum = 0;
+  int64_t most = begin;
+  for (int64_t y = 0; y < height; ++y) {
+    for (int64_t k = begin + y * WIDTH; k < begin + y * WIDTH + width; ++k) {
+      sum += (double)x[k];
+      most = x[k] > x[most] ? k : most;
+      if (!max) diff[k] += slope / (double)(height * width);
+    }
+  }
+  if (!max) return sum / (double)(height * width);
+  diff[most] += slope;
+  return (double)x[most];
+}
+
+/* Bins that are made of four of the next level's. */
+TEST(test_bins_of_bins) {
+  for (int max = 0; max < 2; ++max) {
+    double wanted[PLANES * HEIGHT * WIDTH] = {0};
+    rig r;
+    rig_make(&r, "SPP",
+             max ? "spp_param { pyramid_height: 3 }" : "spp_param { pyramid_height: 3 pool: AVE }",
+             CAFFE__PHASE__TRAIN, "2 3 8 16", 1);
+    ok(rig_setup(&r));
+    float *x = rig_data(r.bottom[0]), *dy = rig_diff(r.top[0]);
+    for (int i = 0; i < PLANES * HEIGHT * WIDTH; ++i) x[i] = (float)(i * 37 % 769); /* all differ */
+    ok(rig_forward(&r));
+    const float *y = rig_data(r.top[0]);
+    assert_int_equal(crema_blob_count(r.top[0]), PLANES * BINS);
+    for (int64_t plane = 0; plane < PLANES; ++plane) {
+      const int64_t image = plane / 3, channel = plane % 3;
+      int64_t level = image * 3 * BINS; /* where its bins begin */
+      for (int64_t bins = 1; bins < 1 << LEVELS; level += 3 * bins * bins, bins *= 2) {
+        for (int64_t bin = 0; bin < bins * bins; ++bin) {
+          const int64_t at = level + channel * bins * bins + bin, first = plane * HEIGHT * WIDTH;
+          dy[at] = (float)(at % 7 + 1);
+          const double value = pool_bin(x + first, bins, bin, max, (double)dy[at], wanted + first);
+          assert_true(fabs((double)y[at] - value) < 1e-4);
+        }
+      }
+    }
+    ok(rig_backward(&r));
+    const float *dx = rig_diff(r.bottom[0]);
+    for (int i = 0; i < PLANES * HEIGHT * WIDTH; ++i) {
+      assert_true(fabs((double)dx[i] - wanted[i]) < 1e-5);
+    }
+    rig_free(&r);
+  }
 }
 
 int main(void) {
