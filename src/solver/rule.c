@@ -19,14 +19,9 @@ static const cr_rule_row rules[] = {
     {.type = "LAMB",
      .rule = CR_UPDATE_DIRECTION,
      .histories = 2,
-     .averages = true,
      .apart = true,
      .local = CR_LOCAL_LAMB},
-    {.type = "LARS",
-     .rule = CR_UPDATE_SGD,
-     .histories = 1,
-     .averages = true,
-     .local = CR_LOCAL_LARS},
+    {.type = "LARS", .rule = CR_UPDATE_SGD, .histories = 1, .local = CR_LOCAL_LARS},
 };
 
 enum { RULES = sizeof rules / sizeof *rules };

@@ -18,7 +18,7 @@ typedef struct cr_rule_row {
   cr_update_rule rule;
   int histories;    /* blobs per parameter */
   bool no_momentum; /* the rule has no use for it */
-  bool averages;    /* the first history is a mean of gradients */
+  bool averages;    /* the first history is a mean of gradients, as larc_turbo needs it */
   bool apart;       /* weights always decay apart from the gradient */
   cr_local_kind local;
 } cr_rule_row;

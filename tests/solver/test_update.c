@@ -440,8 +440,29 @@ CASE_TEST(refuses) {
               "'L3' (known: L2, L1, WD)");
   case_refuse(c, "lr_policy: 'fixed' iter_size: 0", CREMA_E_RANGE, "iter_size");
   case_refuse(c, "lr_policy: 'fixed' type: 'RMSProp' rms_decay: 1", CREMA_E_RANGE, "rms_decay");
-  case_refuse(c, "lr_policy: 'fixed' type: 'AdaGrad' momentum: 0.9", CREMA_E_RANGE, "momentum");
+  case_refuse(c, "lr_policy: 'fixed' type: 'AdaGrad' momentum: 0.9", CREMA_E_RANGE,
+              "momentum cannot be used with AdaGrad, found 0.9");
+  case_refuse(c, "lr_policy: 'fixed' type: 'RMSProp' momentum: 0.9", CREMA_E_RANGE,
+              "momentum cannot be used with RMSProp, found 0.9");
   cr_updater_destroy(NULL);
+}
+
+/* All types but those that are refused above, and what the first history has to be. */
+CASE_TEST(types_have_momentum_and_larc) {
+  static const char *const types[] = {"SGD",   "Nesterov", "AdaDelta", "Adam",
+                                      "AdamW", "LAMB",     "LARS"};
+  solver_case *c = *state;
+  char text[256];
+  for (size_t i = 0; i < sizeof types / sizeof *types; ++i) {
+    snprintf(text, sizeof text, "lr_policy: 'fixed' type: '%s' momentum: 0.9", types[i]);
+    case_load(c, small_net, text);
+    assert_int_equal(cr_updater_history_count(c->solver->updater),
+                     i == 0 || i == 1 || i == 6 ? 2 : 4);
+    snprintf(text, sizeof text, "lr_policy: 'fixed' type: '%s' larc: true larc_turbo: true",
+             types[i]);
+    const crema_status status = case_try_load(c, small_net, text);
+    assert_int_equal(status, i == 2 || i > 4 ? CREMA_E_ARGUMENT : CREMA_OK);
+  }
 }
 
 /* The types with rates of their own, and those that decay apart from the gradient. */

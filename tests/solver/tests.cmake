@@ -21,7 +21,7 @@ foreach(function cr_exchange_find_nccl cr_world_join_nccl)
 endforeach()
 # Times and links are given.
 foreach(function cr_clock_seconds crema_context_finish cr_replica_forward cr_net_backward_watched
-        cr_updater_run cr_probe_links cr_plan_tell)
+        cr_updater_run cr_probe_links cr_plan_tell cr_world_agree)
   target_link_options(test_solver_plan PRIVATE -Wl,--wrap=${function})
 endforeach()
 # The process is killed at a renaming.
@@ -59,3 +59,4 @@ crema_solver_ranks_test(2 refused)
 crema_solver_ranks_test(3 refused)
 crema_solver_ranks_test(2 nccl)
 crema_solver_ranks_test(2 broken)
+crema_solver_ranks_test(3 lost)
