@@ -3,6 +3,8 @@
 #include <math.h>
 
 #include "core/fail.h"
+#include "device/backend/collective.h"
+#include "device/registry.h"
 #include "layers/common/layer.h"
 #include "parallel_case.h"
 
@@ -28,10 +30,57 @@ crema_status __wrap_cr_world_join_nccl(const cr_nccl_world_options *options, cr_
   return cr_fail(CREMA_E_IO, "the others did not come");
 }
 
+/* The plug-in of CUDA, of which only these answers are asked for; NULL: as it is. */
+static const cr_backend *plug_in;
+static crema_status found, made;
+
+crema_status __real_cr_backend_load(crema_device_type type, const cr_backend **out);
+crema_status __wrap_cr_backend_load(crema_device_type type, const cr_backend **out);
+crema_status __wrap_cr_backend_load(crema_device_type type, const cr_backend **out) {
+  if (plug_in == NULL) return __real_cr_backend_load(type, out);
+  assert_int_equal(type, CREMA_DEVICE_CUDA);
+  *out = plug_in;
+  return CREMA_OK;
+}
+
+static crema_status find(void) {
+  return found == CREMA_OK ? CREMA_OK : cr_fail(found, "libnccl is missing");
+}
+
+static crema_status make_id(cr_group_id *out) {
+  for (size_t i = 0; i < sizeof out->bytes; ++i) out->bytes[i] = (char)(i * 3 + 5);
+  return made == CREMA_OK ? CREMA_OK : cr_fail(made, "no id today");
+}
+
 static void load(solver_case *c, int rank, int count, const char *text) {
   c->options.process_rank = rank;
   c->options.process_count = count;
   case_load_fed(c, small_net, text);
+}
+
+/* ---- ids ---- */
+
+TEST(ids_are_the_librarys) {
+  const cr_collectives library = {.find = find, .make_id = make_id};
+  cr_backend backend = {.name = "cuda"};
+  crema_group_id id;
+  plug_in = &backend;
+  assert_fails(crema_group_find(), CREMA_E_UNSUPPORTED, "there is no NCCL for cuda devices");
+  assert_fails(crema_group_make_id(&id), CREMA_E_UNSUPPORTED, "there is no NCCL for cuda devices");
+  backend.collectives = &library;
+  found = CREMA_E_UNSUPPORTED;
+  assert_fails(crema_group_find(), CREMA_E_UNSUPPORTED, "libnccl is missing");
+  assert_fails(crema_group_make_id(&id), CREMA_E_UNSUPPORTED, "libnccl is missing");
+  found = CREMA_OK;
+  made = CREMA_E_DEVICE;
+  ok(crema_group_find());
+  assert_fails(crema_group_make_id(&id), CREMA_E_DEVICE, "no id today");
+  made = CREMA_OK;
+  memset(&id, 0, sizeof id);
+  ok(crema_group_make_id(&id));
+  for (size_t i = 0; i < sizeof id.bytes; ++i) assert_int_equal(id.bytes[i], (char)(i * 3 + 5));
+  assert_int_equal(crema_group_make_id(NULL), CREMA_E_ARGUMENT);
+  plug_in = NULL;
 }
 
 /* ---- before joining ---- */

@@ -16,7 +16,7 @@ target_link_options(test_solver_epochs PRIVATE -Wl,--wrap=cr_file_draft_check)
 # Threads cannot be started.
 target_link_options(test_solver_parallel_ranks PRIVATE -Wl,--wrap=cr_thread_start)
 # Processes without a GPU.
-foreach(function cr_exchange_find_nccl cr_world_join_nccl)
+foreach(function cr_backend_load cr_exchange_find_nccl cr_world_join_nccl)
   target_link_options(test_solver_join PRIVATE -Wl,--wrap=${function})
 endforeach()
 # Times and links are given.
@@ -50,6 +50,16 @@ function(crema_solver_ranks_test count what)
     $<TARGET_FILE:solver_ranks> ${count} ${what})
   # 77: there is no mpirun here.
   set_tests_properties(solver/ranks_${what}_${count} PROPERTIES TIMEOUT 120 SKIP_RETURN_CODE 77)
+  # What is known of Open MPI, as in tests/parallel.
+  set(known ${CMAKE_CURRENT_SOURCE_DIR}/parallel)
+  if(CREMA_SANITIZE MATCHES "address")
+    set_property(TEST solver/ranks_${what}_${count} APPEND PROPERTY ENVIRONMENT
+      "ASAN_OPTIONS=fast_unwind_on_malloc=0"
+      "LSAN_OPTIONS=suppressions=${known}/leaks.supp:print_suppressions=0")
+  elseif(CREMA_SANITIZE MATCHES "thread")
+    set_property(TEST solver/ranks_${what}_${count} APPEND PROPERTY ENVIRONMENT
+      "TSAN_OPTIONS=suppressions=${known}/threads.supp:print_suppressions=0")
+  endif()
 endfunction()
 crema_solver_ranks_test(2 all)
 crema_solver_ranks_test(3 all)
