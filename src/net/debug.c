@@ -137,12 +137,16 @@ crema_status cr_net_debug_update(crema_net *net) {
   return CREMA_OK;
 }
 
+/* Doubles are looked at as such: some of them are too large for floats. */
 static crema_status is_finite(crema_blob *blob, bool *out) {
-  const float *data = NULL;
-  int64_t count = crema_blob_count(blob);
+  const bool doubles = cr_tensor_type(blob->data) == CREMA_F64;
+  const int64_t count = crema_blob_count(blob);
+  const void *data = NULL;
   *out = true;
-  CR_TRY(crema_blob_cpu_data(blob, &data));
-  for (int64_t k = 0; k < count && *out; ++k) *out = isfinite(data[k]);
+  CR_TRY(crema_blob_data_as(blob, doubles ? CREMA_F64 : CREMA_F32, &data));
+  const double *wide = data;
+  const float *narrow = data;
+  for (int64_t k = 0; k < count && *out; ++k) *out = isfinite(doubles ? wide[k] : narrow[k]);
   return CREMA_OK;
 }
 

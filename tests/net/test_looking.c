@@ -104,6 +104,28 @@ TEST(values_that_are_no_numbers_are_found) {
   crema_net_destroy(net);
 }
 
+/* A double that is too large for a float is a number. */
+TEST(large_doubles_are_numbers) {
+  char text[1024];
+  void *data = NULL;
+  snprintf(text, sizeof text,
+           "default_forward_type: DOUBLE default_backward_type: DOUBLE "
+           "default_forward_math: DOUBLE default_backward_math: DOUBLE %s",
+           two_layers);
+  crema_net *net = build(text, CREMA_TRAIN);
+  net->debug_info = false;
+  fill(blob_of(net, "data"), -1.0f, 4.0f);
+  ok(crema_net_forward(net, NULL));
+  ok(crema_blob_mutable_data_as(param_of(net, "b", 0), CREMA_F64, &data));
+  ((double *)data)[1] = 1e300;
+  assert_found(net, NULL, NULL);
+  ok(cr_net_check_weights(net));
+  ok(crema_blob_mutable_data_as(param_of(net, "b", 0), CREMA_F64, &data));
+  ((double *)data)[1] = (double)NAN;
+  assert_found(net, "b", "param 0");
+  crema_net_destroy(net);
+}
+
 /* Indices from 0 on, names as in the text, and nothing else. */
 TEST(nets_tell_what_they_have) {
   crema_net *net = build(two_layers, CREMA_TRAIN);
