@@ -169,6 +169,11 @@ class Session:
         check(LIBRARY.crema_session_run(self.handle))
 
 
+def command():
+    """The path of crema's command."""
+    return pathlib.Path(os.environ.get("CREMA_COMMAND", ROOT / "build" / "bin" / "crema"))
+
+
 def calibrate(path, weights, table, batch, batches):
     """Writes the scales for int8 of a net whose input is drawn anew for each batch: normal values, as those that
     another runtime's scales are made of."""
@@ -176,11 +181,10 @@ def calibrate(path, weights, table, batch, batches):
     source = re.search(r'type: "Input" top: "(\w+)"\s+input_param { shape {([^}]*)} }', text)
     dims = re.sub(r"dim: \d+", f"dim: {batch}", source[2], count=1)
     drawn = f'type: "DummyData" top: "{source[1]}" dummy_data_param {{ shape {{{dims}}} data_filler {{ type: "gaussian" }} }}'
-    command = pathlib.Path(os.environ.get("CREMA_COMMAND", ROOT / "build" / "bin" / "crema"))
     with tempfile.NamedTemporaryFile("w", suffix=".prototxt") as net:
         net.write(text.replace(source[0], drawn))
         net.flush()
-        subprocess.run([command, "calibrate", net.name, "-weights", weights, "-iterations", str(batches), "-method",
+        subprocess.run([command(), "calibrate", net.name, "-weights", weights, "-iterations", str(batches), "-method",
                         "minmax", "-out", table], check=True, capture_output=True)
 
 

@@ -37,6 +37,11 @@ class Files:
         self.table = pathlib.Path(folder) / f"{name}.table"
 
 
+def is_newer(path, command):
+    """Whether the command, as it is now, may have made the file: a table of an older one lacks what others came to need."""
+    return path.exists() and path.stat().st_mtime >= command.stat().st_mtime
+
+
 def make_files(folder, name, kinds):
     import crema
     import export_onnx
@@ -48,7 +53,7 @@ def make_files(folder, name, kinds):
         export_onnx.export(files.net, net, files.onnx)
     if "openvino-int8" in kinds and not files.int8.exists():
         make_int8(files)
-    if "crema-int8" in kinds and not files.table.exists():
+    if "crema-int8" in kinds and not is_newer(files.table, crema.command()):
         crema.calibrate(files.net, files.weights, files.table, 16, 4)
     return files
 
