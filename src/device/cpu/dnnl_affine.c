@@ -151,6 +151,65 @@ CR_CLONES static void rectify(const cr_post *relu, int64_t count, float *y) {
   }
 }
 
+/* ---- from BF16 to BF16 ---- */
+
+#if defined __x86_64__ && defined __GNUC__
+#include <immintrin.h>
+
+#define WIDE __attribute__((target("avx512f,avx512bw,avx512vl")))
+
+/* To the nearest, as cr_f32_to_bf16 does. */
+WIDE static inline __m256i round_16(__m512 y) {
+  const __m512i bits = _mm512_castps_si512(y), cut = _mm512_srli_epi32(bits, 16);
+  const __m512i odd = _mm512_and_si512(cut, _mm512_set1_epi32(1));
+  const __m512i up = _mm512_add_epi32(_mm512_set1_epi32(0x7fff), odd);
+  const __m512i nearest = _mm512_srli_epi32(_mm512_add_epi32(bits, up), 16);
+  const __mmask16 none = _mm512_cmp_ps_mask(y, y, _CMP_UNORD_Q);
+  return _mm512_cvtepi32_epi16(_mm512_mask_or_epi32(nearest, none, cut, _mm512_set1_epi32(0x40)));
+}
+
+/* Rows of scale_rows. Floats that are written and read again in between take as long as all the
+ * rest. */
+WIDE static void scale_halves(int64_t width, int64_t count, const uint16_t *from,
+                              const float *scale, const float *bias, float low, uint16_t *to) {
+  const __m512 least = _mm512_set1_ps(low);
+  for (int64_t at = 0; at < count; at += width) {
+    const int64_t n = count - at < width ? count - at : width;
+    for (int64_t k = 0; k < n; k += 16) {
+      const __mmask16 mask = (__mmask16)(n - k >= 16 ? 0xffff : (1 << (n - k)) - 1);
+      const __m512i wide = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, from + at + k));
+      const __m512 x = _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+      const __m512 product = _mm512_mul_ps(x, _mm512_maskz_loadu_ps(mask, scale + k));
+      const __m512 y = _mm512_add_ps(product, _mm512_maskz_loadu_ps(mask, bias + k));
+      /* NaN stays: of two operands the second is taken then. */
+      _mm256_mask_storeu_epi16(to + at + k, mask, round_16(_mm512_max_ps(least, y)));
+    }
+  }
+}
+
+static bool has_wide(void) {
+  return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+}
+
+#else
+
+static void scale_halves(int64_t width, int64_t count, const uint16_t *from, const float *scale,
+                         const float *bias, float low, uint16_t *to) {
+  (void)width, (void)count, (void)from, (void)scale, (void)bias, (void)low, (void)to;
+}
+
+static bool has_wide(void) {
+  return false;
+}
+
+#endif
+
+/* Whether each value is scaled and rounded in one go. */
+static bool scales_at_once(const blocks *b) {
+  const bool cuts = b->relu == NULL || b->relu->alpha == 0;
+  return b->to == CREMA_BF16 && b->type == CREMA_BF16 && cuts && has_wide();
+}
+
 /* Whether each value is cut and rounded in one go. */
 static bool rounds_at_once(const blocks *b) {
   const bool floats = b->type == CREMA_BF16 || b->type == CREMA_F16;
@@ -166,6 +225,11 @@ static void scale_piece(const blocks *b, const void *x, int64_t at, int64_t coun
     scale_rows(b->width, count, (const float *)x + at, scale + channel, bias + channel,
                (float *)y + to);
     if (b->relu != NULL) rectify(b->relu, count, (float *)y + to);
+    return;
+  }
+  if (scales_at_once(b)) {
+    scale_halves(b->width, count, (const uint16_t *)x + at, scale + channel, bias + channel,
+                 b->relu == NULL ? -INFINITY : 0, (uint16_t *)y + to);
     return;
   }
   _Alignas(64) float piece[PIECE];
