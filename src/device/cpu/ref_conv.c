@@ -81,6 +81,11 @@ static crema_status conv_bwd_weights_plan(cr_plan *plan) {
   return conv_plan(plan, 0, 2, 1);
 }
 
+/* Groups of images that have positions to compute. */
+static int64_t groups(const conv_state *s) {
+  return s->slide.out_count > 0 ? s->batch * s->group : 0;
+}
+
 /* The matrix of one image's group: (rows, P). */
 static const cr_real *unfold(const conv_state *s, const cr_real *image, cr_real *workspace) {
   if (s->unfolded) return image;
@@ -122,7 +127,7 @@ static crema_status conv_fwd(const cr_call *call) {
   const cr_real *addend =
       cr_posts_add(cr_op_posts(call->desc)) ? cr_as_reals(call->buffer, CR_ARG_ADDEND) : NULL;
   const int64_t places = s->slide.out_count;
-  for (int64_t i = 0; i < s->batch * s->group; ++i) {
+  for (int64_t i = 0; i < groups(s); ++i) {
     const int64_t g = i % s->group;
     const cr_real *image = src + i * s->in_channels * s->slide.in_count;
     cr_real *out = dst + i * s->out_channels * places;
@@ -151,7 +156,9 @@ static crema_status conv_bwd_data(const cr_call *call) {
   const cr_real *diff_dst = cr_as_reals(call->buffer, 0), *weights = cr_as_reals(call->buffer, 1);
   cr_real *diff_src = cr_as_reals(call->buffer, 2);
   const int64_t places = s->slide.out_count, image_size = s->in_channels * s->slide.in_count;
-  for (int64_t i = 0; i < s->batch * s->group; ++i) {
+  const int64_t size = s->batch * s->group * image_size;
+  if (size > 0 && !s->unfolded) memset(diff_src, 0, (size_t)size * sizeof *diff_src);
+  for (int64_t i = 0; i < groups(s); ++i) {
     const int64_t g = i % s->group;
     cr_real *image = diff_src + i * image_size;
     cr_real *matrix = s->unfolded ? image : cr_as_reals(&call->workspace, 0);
@@ -166,9 +173,7 @@ static crema_status conv_bwd_data(const cr_call *call) {
                           .c = matrix,
                           .c_row = places};
     cr_ref_gemm(&gemm);
-    if (s->unfolded) continue;
-    memset(image, 0, (size_t)image_size * sizeof *image);
-    fold_add(s, matrix, image);
+    if (!s->unfolded) fold_add(s, matrix, image);
   }
   return CREMA_OK;
 }
@@ -195,10 +200,10 @@ static crema_status conv_bwd_weights(const cr_call *call) {
   const cr_real *src = cr_as_reals(call->buffer, 0), *diff_dst = cr_as_reals(call->buffer, 1);
   cr_real *diff_weights = cr_as_reals(call->buffer, 2), *diff_bias = cr_as_reals(call->buffer, 3);
   const int64_t places = s->slide.out_count, filters = s->out_channels * s->rows;
-  if (s->batch == 0 && !call->accumulate[2]) {
+  if (groups(s) == 0 && !call->accumulate[2]) {
     memset(diff_weights, 0, (size_t)(filters * s->group) * sizeof *diff_weights);
   }
-  for (int64_t i = 0; i < s->batch * s->group; ++i) {
+  for (int64_t i = 0; i < groups(s); ++i) {
     const int64_t g = i % s->group;
     const cr_gemm gemm = {.m = s->out_channels,
                           .n = s->rows,
