@@ -1,0 +1,214 @@
+/* Tensors that lie in another one's memory as a part of its values. */
+#include "memory/parts.h"
+
+/* One sample in blocks of channels: what is written there needs no copy. */
+TEST(parts_of_one_sample_lie_side_by_side) {
+  const crema_shape part = {4, {1, 16, 3, 5}}, all = {4, {1, 32, 3, 5}};
+  cr_tensor *whole = make(&all), *a = make(&part), *b = make(&part);
+  cr_format format;
+  assert_true(set_home(a, &part, whole, &all, 0));
+  assert_true(set_home(b, &part, whole, &all, 16));
+  assert_true(set_home(b, &part, whole, &all, 16)); /* again: the same */
+  assert_false(cr_tensor_has_home(a, &format));
+  fill(a, &part, format_of(&part, blocks), 1);
+  cr_tensor_order_home(a, cr_cpu_device(), cr_tensor_head(a));
+  assert_true(cr_tensor_has_home(a, &format));
+  assert_true(cr_format_equal(format, format_of(&part, blocks)));
+  fill(b, &part, format, 5000);
+  const uintptr_t there = address_of(b);
+  const uintptr_t away = address_of(a);
+  ok(cr_tensor_go_home(a, cr_host_context())); /* it was written before the order was known */
+  assert_true(address_of(a) != away);
+  ok(cr_tensor_go_home(b, cr_host_context()));
+  assert_true(address_of(b) == there);
+  assert_true(address_of(a) + 16 * 15 * sizeof(float) == there);
+  say_complete(whole);
+  check_within(whole, &all, &part, 0, 1);
+  check_within(whole, &all, &part, 16, 5000);
+  check_part(a, &part, 1);
+  cr_tensor_destroy(whole);
+  cr_tensor_destroy(b);
+  cr_tensor_destroy(a);
+}
+
+/* Channels-last, with the other parts' values in between. */
+TEST(parts_of_parts_lie_in_the_outermost) {
+  nest n;
+  cr_format format;
+  open_nest(&n);
+  fill_inner(&n);
+  assert_true(cr_tensor_has_home(n.c, &format) && format.layout->gaps);
+  fill(n.c, &two, cr_format_packed(format), 2000);
+  ok(cr_tensor_go_home(n.c, cr_host_context()));
+  say_complete(n.outer);
+  check_within(n.inner, &inner_shape, &two, 0, 1);
+  check_within(n.inner, &inner_shape, &two, 8, 1000);
+  check_within(n.outer, &outer_shape, &two, 0, 1);
+  check_within(n.outer, &outer_shape, &two, 8, 1000);
+  check_within(n.outer, &outer_shape, &two, 16, 2000);
+  /* Zeros spare what lies in between. */
+  cr_tensor_set_zero(n.b);
+  ok(cr_tensor_go_home(n.b, cr_host_context()));
+  say_complete(n.outer);
+  check_within(n.outer, &outer_shape, &two, 0, 1);
+  check_within(n.outer, &outer_shape, &two, 16, 2000);
+  const float *values = NULL;
+  ok(cr_tensor_host_read_floats(n.outer, &values));
+  for (int i = 8 * 15; i < 16 * 15; ++i) assert_true(values[i] == 0.0f);
+  close_nest(&n);
+}
+
+/* Parts `first`, of 8 channels, and `second` of `all` have no homes when `first` is in `order`. */
+static void check_no_home(const crema_shape *all, const crema_shape *first,
+                          const crema_shape *second, cr_format order) {
+  cr_tensor *whole = make(all), *a = make(first), *b = make(second);
+  cr_format format;
+  assert_true(set_home(a, first, whole, all, 0) && set_home(b, second, whole, all, 8));
+  cr_tensor_order_home(a, cr_cpu_device(), order);
+  assert_false(cr_tensor_has_home(a, &format));
+  assert_false(cr_tensor_has_home(b, &format));
+  assert_false(cr_tensor_lies_in_order(whole, &format));
+  cr_tensor_destroy(a);
+  cr_tensor_destroy(b);
+  cr_tensor_destroy(whole);
+}
+
+/* Where nothing is copied twice, a part is not made to lie apart. */
+TEST(gaps_are_for_parts_of_parts) {
+  const crema_shape all = {4, {2, 16, 3, 5}};
+  check_no_home(&all, &two, &two, format_of(&two, last));
+}
+
+/* A block must not span two parts. */
+TEST(blocks_end_with_parts) {
+  const crema_shape all = {4, {1, 20, 3, 5}}, small = {4, {1, 12, 3, 5}}, rest = {4, {1, 8, 3, 5}};
+  check_no_home(&all, &rest, &small, format_of(&rest, blocks));
+}
+
+/* Channels-last, in blocks, and plain: each part has the whole's values, where they lie. */
+TEST(parts_are_read_in_the_whole) {
+  const crema_shape all = {4, {1, 32, 3, 5}}, one = {4, {1, 16, 3, 5}};
+  const cr_format formats[] = {format_of(&all, last), format_of(&all, blocks), CR_PLAIN_F32};
+  for (int k = 0; k < 3; ++k) {
+    cr_tensor *whole = make(&all), *a = make(&one), *b = make(&one);
+    assert_true(read_there(a, &one, whole, &all, 1, 0));
+    assert_true(read_there(b, &one, whole, &all, 1, 16));
+    assert_false(read_home(b, whole)); /* zeros lie nowhere */
+    fill(whole, &all, formats[k], 1);
+    assert_true(read_home(a, whole) && read_home(b, whole));
+    assert_int_equal(cr_tensor_head(b).layout != NULL && cr_tensor_head(b).layout->gaps, k == 0);
+    assert_true(address_of(a) == address_of(whole));
+    assert_true(address_of(b) - address_of(a) == (size_t)(k == 0 ? 16 : 16 * 15) * sizeof(float));
+    check_part(a, &one, 1);
+    check_part(b, &one, 1 + 16 * 15);
+    cr_tensor_destroy(whole);
+    cr_tensor_destroy(b);
+    cr_tensor_destroy(a);
+  }
+}
+
+/* The order is the one in which the whole was written last. */
+TEST(parts_follow_the_order_of_the_whole) {
+  const crema_shape all = {4, {2, 32, 3, 5}}, one = {4, {2, 16, 3, 5}}, half = {4, {1, 32, 3, 5}};
+  cr_tensor *whole = make(&all), *a = make(&one), *sample = make(&half);
+  assert_true(read_there(a, &one, whole, &all, 1, 16));
+  assert_true(read_there(sample, &half, whole, &all, 0, 1));
+  fill(whole, &all, CR_PLAIN_F32, 1);
+  assert_false(read_home(a, whole)); /* two samples in plain order */
+  assert_true(read_home(sample, whole));
+  check_part(sample, &half, 1 + 32 * 15);
+  fill(whole, &all, format_of(&all, last), 7);
+  assert_true(read_home(a, whole) && read_home(sample, whole));
+  check_part(sample, &half, 7 + 32 * 15);
+  fill(whole, &all, format_of(&all, blocks), 9);
+  assert_false(read_home(a, whole));
+  assert_true(read_home(sample, whole));
+  check_part(sample, &half, 9 + 32 * 15);
+  cr_tensor_destroy(sample);
+  cr_tensor_destroy(a);
+  cr_tensor_destroy(whole);
+}
+
+/* ---- the end of a home --------------------------------------------------- */
+
+static void is_lost(cr_tensor *tensor) {
+  const float *values = NULL;
+  assert_int_equal(cr_tensor_host_read_floats(tensor, &values), CREMA_E_STATE);
+}
+
+/* Places `a` behind the first 16 channels of `whole`, in blocks, and fills it with 3 and so on;
+ * returns its format. */
+static cr_format fill_half(cr_tensor *a, const crema_shape *part, cr_tensor *whole,
+                           const crema_shape *all) {
+  cr_format format;
+  assert_true(set_home(a, part, whole, all, 16));
+  cr_tensor_order_home(a, cr_cpu_device(), format_of(part, blocks));
+  assert_true(cr_tensor_has_home(a, &format));
+  fill(a, part, format, 3);
+  return format;
+}
+
+TEST(parts_end_with_the_memory_of_the_whole) {
+  const crema_shape all = {4, {1, 32, 3, 5}}, part = {4, {1, 16, 3, 5}};
+  for (int k = 0; k < 4; ++k) {
+    cr_tensor *whole = make(&all), *a = make(&part);
+    const cr_format format = fill_half(a, &part, whole, &all);
+    if (k == 0) {
+      ok(cr_tensor_resize(whole, 7));
+    } else if (k == 1) {
+      cr_tensor_set_passing(whole, true);
+      cr_tensor_set_zero(whole);
+      ok(cr_tensor_host_write_floats(whole, &(float *){NULL}));
+      cr_tensor_let_go(whole);
+    } else if (k == 2) {
+      cr_tensor_destroy(whole);
+      whole = NULL;
+    } else {
+      cr_tensor_leave_home(a);
+    }
+    is_lost(a);
+    fill(a, &part, format, 9);
+    check_part(a, &part, 9);
+    cr_tensor_destroy(whole);
+    check_part(a, &part, 9);
+    cr_tensor_destroy(a);
+  }
+}
+
+/* Values that are held elsewhere, too, outlive it. */
+TEST(copies_of_parts_stay) {
+  const crema_shape all = {4, {1, 32, 3, 5}}, part = {4, {1, 16, 3, 5}};
+  cr_tensor *whole = make(&all), *a = make(&part);
+  (void)fill_half(a, &part, whole, &all);
+  check_part(a, &part, 3);
+  cr_tensor_leave_home(a);
+  check_part(a, &part, 3);
+  ok(cr_tensor_copy(whole, whole, cr_host_context()));
+  cr_tensor_destroy(whole);
+  cr_tensor_destroy(a);
+}
+
+TEST(what_has_no_home) {
+  const crema_shape all = {4, {1, 32, 3, 5}}, part = {4, {1, 16, 3, 5}}, other = {4, {1, 16, 5, 3}},
+                    flat = {1, {240}};
+  cr_tensor *whole = make(&all), *second = make(&all), *a = make(&part), *wide = NULL;
+  ok(cr_tensor_create(CREMA_F64, count_of(&part), &wide));
+  assert_false(set_home(a, &part, whole, &all, 17));
+  assert_false(set_home(a, &part, whole, &all, -1));
+  assert_false(set_home(a, &other, whole, &all, 0));
+  assert_false(set_home(a, &flat, whole, &all, 0));
+  assert_false(set_home(whole, &all, whole, &all, 0));
+  assert_false(set_home(wide, &part, whole, &all, 0));
+  assert_true(set_home(a, &part, whole, &all, 0));
+  assert_false(set_home(a, &part, second, &all, 0));    /* it has one */
+  assert_false(set_home(whole, &all, second, &all, 0)); /* it is one */
+  assert_int_equal(cr_tensor_go_home(second, cr_host_context()), CREMA_E_INTERNAL);
+  cr_tensor_destroy(wide);
+  cr_tensor_destroy(a);
+  cr_tensor_destroy(second);
+  cr_tensor_destroy(whole);
+}
+
+int main(void) {
+  return run_all_tests(NULL, NULL);
+}
