@@ -22,6 +22,7 @@ static inline bool op_is_cpu_only(cr_op_kind kind) {
     case CR_OP_NORMALIZE_FWD:
     case CR_OP_NORMALIZE_BWD:
     case CR_OP_ROW_LOSS:
+    case CR_OP_ROW_LOSS_BWD:
     case CR_OP_REGION:
     case CR_OP_SMOOTH_L1_FWD:
     case CR_OP_SMOOTH_L1_BWD:

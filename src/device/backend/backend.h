@@ -29,6 +29,10 @@ typedef enum cr_copy_kind {
   CR_COPY_PEER /* from or to another device of the same back end */
 } cr_copy_kind;
 
+/* Work of the host that is no op, cut into pieces: piece `index`, done by `worker`, of which a
+ * thread has one number and no two threads the same at a time. */
+typedef crema_status cr_host_work(void *state, int worker, int64_t index);
+
 /* One table per back end. When the driver has been unloaded at the end of the process, calls fail
  * with CREMA_E_CLOSED, which is ignored where something is freed. Calls that take a context queue
  * work on it and may return before the work is done; all others are complete on return. */
@@ -131,6 +135,12 @@ typedef struct cr_backend {
   int (*enter_plan)(cr_plan *plan);
   int (*enter_run)(const cr_plan *plan);
   void (*leave)(int before);
+
+  /* For host memory, NULL for all others: as many threads as work is worth that takes as long as so
+   * many multiply-adds; and calls of `work` for each index below `count`, by so many threads at
+   * most. Returns the failure of the lowest index that fails, after all have been called. */
+  int (*workers)(const crema_context *context, double multiply_adds);
+  crema_status (*spread)(int workers, int64_t count, cr_host_work *work, void *state);
 
   /* Whether the device multiplies values of the type (BF16, I8) faster than floats; NULL: no. */
   bool (*is_fast)(crema_dtype type);

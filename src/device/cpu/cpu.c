@@ -192,6 +192,8 @@ const cr_backend cr_backend_cpu = {
     .enter_plan = cr_cpu_enter_plan,
     .enter_run = cr_cpu_enter_run,
     .leave = cr_cpu_leave,
+    .workers = cr_cpu_workers,
+    .spread = cr_cpu_spread,
     .is_fast = cpu_is_fast,
     .kernels = cr_cpu_kernels,
 };

@@ -63,6 +63,10 @@ bool cr_dnnl_is_ready(void) {
   return is_code_allowed() && has_reserve();
 }
 
+bool cr_openmp_is_ready(void) {
+  return !cr_memory_is_limited() || cr_spare_memory(OPENMP_RESERVE);
+}
+
 static crema_status library_ready(const cr_plan *plan, bool planning) {
   if (!is_code_allowed()) return cr_fail(CREMA_E_UNSUPPORTED, "generated code is refused");
   /* The library has cut its work for so many threads, and would start them. */

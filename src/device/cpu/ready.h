@@ -18,4 +18,7 @@ crema_status cr_cpu_ready(const cr_plan *plan, bool planning) CREMA_MUST_USE;
 /* Whether oneDNN may be called outside a plan. */
 bool cr_dnnl_is_ready(void);
 
+/* Whether threads may be asked of OpenMP outside a plan. */
+bool cr_openmp_is_ready(void);
+
 #endif

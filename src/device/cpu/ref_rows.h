@@ -74,6 +74,7 @@
   X(softmax_loss_fwd_##T##_ref)              \
   X(softmax_loss_bwd_##T##_ref)              \
   X(row_loss_##T##_ref)             \
+  X(row_loss_bwd_##T##_ref)         \
   X(region_##T##_ref)               \
   X(accuracy_##T##_ref)             \
   X(prelu_fwd_##T##_ref)            \

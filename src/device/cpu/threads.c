@@ -1,6 +1,10 @@
 #include "device/cpu/threads.h"
 
+#include <stdlib.h>
+
+#include "core/fail.h"
 #include "core/signals.h"
+#include "device/cpu/ready.h"
 #include "device/cpu/team.h"
 #include "device/cpu/waiting.h"
 
@@ -36,6 +40,29 @@ static int threads_for(double work, int most) {
 
 int cr_cpu_threads_for(const cr_op_desc *desc, int most) {
   return threads_for(work_of(desc), most);
+}
+
+int cr_cpu_workers(const crema_context *context, double multiply_adds) {
+  return threads_for(multiply_adds, cr_cpu_threads_of(context));
+}
+
+/* The failure of the lowest index so far. */
+typedef struct first_failure {
+  crema_status status;
+  int64_t index;
+  cr_error *error;
+} first_failure;
+
+static void keep_failure(first_failure *first, crema_status status, int64_t index) {
+  if (first->status != CREMA_OK && first->index < index) return;
+  free(first->error);
+  *first = (first_failure){status, index, cr_error_keep()};
+}
+
+static crema_status end_work(first_failure *first) {
+  if (first->status != CREMA_OK) first->status = cr_error_again(first->status, first->error);
+  free(first->error);
+  return first->status;
 }
 
 #ifdef _OPENMP
@@ -102,6 +129,21 @@ void cr_cpu_leave(int before) {
   cr_signals_release();
 }
 
+crema_status cr_cpu_spread(int workers, int64_t count, cr_host_work *work, void *state) {
+  const cr_plan plan = {.threads = workers > 1 && cr_openmp_is_ready() ? workers : 1};
+  first_failure first = {.status = CREMA_OK};
+  const int before = cr_cpu_enter_run(&plan);
+#pragma omp parallel for schedule(dynamic) if (plan.threads > 1)
+  for (int64_t i = 0; i < count; ++i) {
+    const crema_status status = work(state, omp_get_thread_num(), i);
+    if (status == CREMA_OK) continue;
+#pragma omp critical(cr_cpu_spread)
+    keep_failure(&first, status, i);
+  }
+  cr_cpu_leave(before);
+  return end_work(&first);
+}
+
 #else
 
 int cr_cpu_threads_of(const crema_context *context) {
@@ -130,6 +172,16 @@ int cr_cpu_enter_move(const crema_context *context, int64_t elements) {
 void cr_cpu_leave(int before) {
   (void)before;
   cr_signals_release();
+}
+
+crema_status cr_cpu_spread(int workers, int64_t count, cr_host_work *work, void *state) {
+  first_failure first = {.status = CREMA_OK};
+  (void)workers;
+  for (int64_t i = 0; i < count; ++i) {
+    const crema_status status = work(state, 0, i);
+    if (status != CREMA_OK) keep_failure(&first, status, i);
+  }
+  return end_work(&first);
 }
 
 #endif

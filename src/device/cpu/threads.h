@@ -23,4 +23,9 @@ void cr_cpu_leave(int before);
 /* The same for moving `elements` values; also ended by cr_cpu_leave. */
 int cr_cpu_enter_move(const crema_context *context, int64_t elements);
 
+/* The `workers` and `spread` of the back-end table. */
+int cr_cpu_workers(const crema_context *context, double multiply_adds);
+crema_status cr_cpu_spread(int workers, int64_t count, cr_host_work *work,
+                           void *state) CREMA_MUST_USE;
+
 #endif

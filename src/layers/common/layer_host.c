@@ -1,6 +1,7 @@
 #include "layers/common/layer_host.h"
 
 #include "core/fail.h"
+#include "device/device.h"
 
 crema_status cr_host_read(cr_tensor *tensor, cr_host_values *out) {
   const void *values = NULL;
@@ -18,4 +19,12 @@ crema_status cr_host_write(cr_tensor *tensor, cr_host_results *out) {
   CR_TRY(cr_tensor_host_write(tensor, &values));
   out->wide = values;
   return CREMA_OK;
+}
+
+int cr_host_workers(const crema_context *context, double multiply_adds) {
+  return cr_cpu_device()->backend->workers(context, multiply_adds);
+}
+
+crema_status cr_host_spread(int workers, int64_t count, cr_host_work *work, void *state) {
+  return cr_cpu_device()->backend->spread(workers, count, work, state);
 }

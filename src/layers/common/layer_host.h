@@ -35,4 +35,13 @@ crema_status cr_host_read(cr_tensor *tensor, cr_host_values *out) CREMA_MUST_USE
 /* Old content is not kept. */
 crema_status cr_host_write(cr_tensor *tensor, cr_host_results *out) CREMA_MUST_USE;
 
+/* How many threads at most are worth work that takes as long as so many multiply-adds. Each of them
+ * has a number below that, by which it finds memory of its own. */
+int cr_host_workers(const crema_context *context, double multiply_adds);
+/* Calls work(state, worker, index) for each index below `count`, once, in any order and by several
+ * threads at a time. What a call makes must not depend on the others. Returns the failure of the
+ * lowest index that fails. */
+crema_status cr_host_spread(int workers, int64_t count, cr_host_work *work,
+                            void *state) CREMA_MUST_USE;
+
 #endif

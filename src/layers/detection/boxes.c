@@ -162,8 +162,9 @@ static size_t move_bins(bins b, int first, cr_ranked *candidate, size_t count) {
   return moved;
 }
 
-/* The bins that hold the best come first; only the last of these has others, too. */
-size_t cr_select_best(cr_ranked *candidate, size_t count, size_t best) {
+/* Puts the first `best` of the sorted candidates in front, in any order. The bins that hold them
+ * come first; only the last of these has others, too. */
+static size_t select_best(cr_ranked *candidate, size_t count, size_t best) {
   uint32_t in_bin[BINS] = {0};
   size_t above = 0;
   int last = BINS;
@@ -182,7 +183,7 @@ size_t cr_select_best(cr_ranked *candidate, size_t count, size_t best) {
 }
 
 size_t cr_rank_best(cr_ranked *candidate, size_t count, size_t best) {
-  count = cr_select_best(candidate, count, best);
+  count = select_best(candidate, count, best);
   cr_rank(candidate, count);
   return count;
 }

@@ -40,9 +40,6 @@ typedef struct cr_ranked {
 } cr_ranked;
 
 void cr_rank(cr_ranked *candidate, size_t count);
-/* Puts the first `best` of the sorted candidates, which may be more than there are, in front, in
- * any order. Returns how many they are. */
-size_t cr_select_best(cr_ranked *candidate, size_t count, size_t best);
 /* Sorts only the best: the first `best` of the sorted candidates, which may be more than there are,
  * are then in front; what follows them is undefined. Returns how many they are. */
 size_t cr_rank_best(cr_ranked *candidate, size_t count, size_t best);

@@ -4,6 +4,7 @@
 
 #include "core/clones.h"
 #include "core/fail.h"
+#include "core/float_bits.h"
 
 enum {
   PER_PREDICTION = CAFFE__MULTI_BOX_LOSS_PARAMETER__MATCH_TYPE__PER_PREDICTION,
@@ -14,10 +15,10 @@ enum {
 static const float least_overlap = 1e-6f;
 
 void cr_matcher_free(cr_matcher *matcher) {
-  cr_buffer_free(&matcher->prior);
   cr_buffer_free(&matcher->decoded);
   cr_buffer_free(&matcher->pair);
   cr_buffer_free(&matcher->object);
+  cr_buffer_free(&matcher->key);
   cr_buffer_free(&matcher->candidate);
   cr_buffer_free(&matcher->box);
   cr_buffer_free(&matcher->kept);
@@ -48,8 +49,8 @@ static crema_status read_columns(const cr_matching *of, const float *loc, int64_
   return CREMA_OK;
 }
 
-crema_status cr_matcher_begin(cr_matcher *m, const cr_matching *of) {
-  return read_columns(of, NULL, 0, &m->prior, &m->priors);
+crema_status cr_matching_columns(cr_matching *of, cr_buffer *memory) {
+  return read_columns(of, NULL, 0, memory, &of->columns);
 }
 
 /* ---- matching ------------------------------------------------------------ */
@@ -96,10 +97,23 @@ CR_CLONES static float largest(int64_t count, const float *value) {
   return most;
 }
 
+/* The first that is equal to `wanted`, of which there is one. */
+CR_CLONES static int64_t first_of(const float *value, int64_t count, float wanted) {
+  enum { STRIP = 64 };
+  int64_t k = 0;
+  for (; k + STRIP <= count; k += STRIP) {
+    int found = 0;
+#pragma omp simd reduction(| : found)
+    for (int i = 0; i < STRIP; ++i) found |= value[k + i] == wanted;
+    if (found) break;
+  }
+  while (value[k] != wanted) ++k;
+  return k;
+}
+
 static void find_best(int64_t priors, const float *pair, object *o) {
   o->most = largest(priors, pair);
-  o->box = 0;
-  while (o->most > 0 && pair[o->box] != o->most) ++o->box;
+  o->box = o->most > 0 ? first_of(pair, priors, o->most) : 0;
 }
 
 /* Whether a's pair is taken before b's: that with the larger overlap, then that of the first box.
@@ -110,9 +124,8 @@ static bool goes_before(const object *a, const object *b) {
 
 /* Each object gets the box that overlaps it most, the pair with the largest overlap first. A box
  * that has an object overlaps no other one from then on. */
-static crema_status match_objects(cr_matcher *m, const cr_matching *of, float *pair, int32_t *match,
-                                  float *overlap) {
-  CR_TRY(cr_buffer_reserve(&m->object, (of->truths + 1) * sizeof(object)));
+static void match_objects(const cr_matcher *m, const cr_matching *of, float *pair, int32_t *match,
+                          float *overlap) {
   object *all = (object *)(void *)m->object.data;
   for (size_t t = 0; t < of->truths; ++t) {
     all[t].taken = false;
@@ -124,7 +137,7 @@ static crema_status match_objects(cr_matcher *m, const cr_matching *of, float *p
       if (all[t].taken || !(all[t].most > 0)) continue;
       if (first == of->truths || goes_before(&all[t], &all[first])) first = t;
     }
-    if (first == of->truths) return CREMA_OK;
+    if (first == of->truths) return;
     const int64_t box = all[first].box;
     match[box] = (int32_t)first;
     overlap[box] = all[first].most;
@@ -152,21 +165,25 @@ CR_CLONES static void match_near(int64_t priors, float least, const float *overl
   }
 }
 
+crema_status cr_matcher_reserve(cr_matcher *m, int64_t priors, size_t truths) {
+  /* Behind the overlaps, of each box the object that it overlaps most. */
+  CR_TRY(cr_buffer_reserve(&m->pair, (size_t)priors * (truths + 1) * sizeof(float)));
+  return cr_buffer_reserve(&m->object, (truths + 1) * sizeof(object));
+}
+
 crema_status cr_match(cr_matcher *m, const cr_matching *of, const float *loc, int64_t loc_classes,
                       int64_t loc_class, int64_t label, int32_t *match, float *overlap) {
-  const size_t priors = (size_t)of->priors;
   const bool predicted = (int)of->param->match_type == PER_PREDICTION;
-  cr_box_columns columns = m->priors;
+  cr_box_columns columns = of->columns;
   if (loc != NULL) {
     CR_TRY(read_columns(of, loc + 4 * loc_class, 4 * loc_classes, &m->decoded, &columns));
   }
-  /* Behind the overlaps, of each box the object that it overlaps most. */
-  CR_TRY(cr_buffer_reserve(&m->pair, priors * (of->truths + 1) * sizeof(float)));
+  CR_TRY(cr_matcher_reserve(m, of->priors, of->truths));
   float *pair = (float *)(void *)m->pair.data;
-  int32_t *best = (int32_t *)(void *)(pair + priors * of->truths);
+  int32_t *best = (int32_t *)(void *)(pair + of->priors * (int64_t)of->truths);
   begin_matches(of->priors, columns.size, match);
   find_overlaps(of, &columns, label, pair, best, overlap);
-  CR_TRY(match_objects(m, of, pair, match, overlap));
+  match_objects(m, of, pair, match, overlap);
   if (predicted) match_near(of->priors, of->param->overlap_threshold, overlap, best, match);
   return CREMA_OK;
 }
@@ -177,55 +194,118 @@ static bool suppresses(const cr_matching *of) {
   return of->param->nms_param != NULL && of->param->nms_param->nms_threshold > 0;
 }
 
-/* The best candidates by their loss, as many as are wanted, or where boxes are suppressed all that
- * take part, in order. */
-static crema_status rank(cr_matcher *m, const cr_matching *of, const float *loss,
-                         const float *overlap, const int32_t *match, size_t *count,
-                         size_t *wanted) {
-  const Caffe__NonMaximumSuppressionParameter *nms = of->param->nms_param;
-  const bool hard = (int)of->param->mining_type == HARD_EXAMPLE;
-  int64_t matched = 0;
-  size_t candidates = 0;
-  CR_TRY(cr_buffer_reserve(&m->candidate, ((size_t)of->priors + 1) * sizeof(cr_ranked)));
-  cr_ranked *all = (cr_ranked *)(void *)m->candidate.data;
-  for (int64_t k = 0; k < of->priors; ++k) {
-    const bool free = match[k] == CR_UNMATCHED && overlap[k] < of->param->neg_overlap;
-    matched += match[k] >= 0;
-    all[candidates] = (cr_ranked){loss[k], 0, (int32_t)k};
-    candidates += hard || free;
-  }
-  const double share = (double)matched * (double)of->param->neg_pos_ratio;
-  *wanted = hard ? (size_t)of->param->sample_size : share >= 1e9 ? candidates : (size_t)share;
-  if (suppresses(of)) {
-    const bool some = nms->has_top_k && nms->top_k >= 0;
-    *count = cr_rank_best(all, candidates, some ? (size_t)nms->top_k : candidates);
-  } else {
-    *count = cr_select_best(all, candidates, *wanted);
-  }
-  return CREMA_OK;
+/* Numbers in the order of losses, of which nan is the lowest. */
+enum { NO_CANDIDATE = 0, NAN_KEY = 1 };
+
+CR_INLINE uint32_t key_of(float loss) {
+  const uint32_t bits = cr_f32_bits(loss + 0.0f); /* -0 becomes 0 */
+  const uint32_t key = bits ^ ((uint32_t)((int32_t)bits >> 31) | 0x80000000u);
+  return loss == loss ? key : NAN_KEY;
 }
 
-/* The boxes that are suppressed, of the priors or of what the net makes of them. */
-static crema_status suppress(cr_matcher *m, const cr_matching *of, const float *loc,
-                             cr_ranked *candidate, size_t *count) {
-  CR_TRY(cr_buffer_reserve(&m->box, (size_t)of->priors * sizeof(cr_box)));
+/* Keys, and how many are of candidates. */
+typedef struct ranking {
+  int64_t count;
+  uint32_t *key, least, most; /* of the candidates */
+  int64_t candidates, matched;
+} ranking;
+
+/* hard: all boxes are candidates. Else those that are matched with nothing and overlap less than
+ * `limit`. */
+CR_CLONES static void make_keys(bool hard, float limit, const float *loss, const float *overlap,
+                                const int32_t *match, ranking *out) {
+  uint32_t *key = out->key, least = UINT32_MAX, most = 0;
+  int32_t candidates = 0, matched = 0;
+#pragma omp simd reduction(min : least) reduction(max : most) reduction(+ : candidates, matched)
+  for (int64_t k = 0; k < out->count; ++k) {
+    const bool is_free = (match[k] == CR_UNMATCHED) & (overlap[k] < limit), is_one = is_free | hard;
+    const uint32_t own = key_of(loss[k]), low = is_one ? own : UINT32_MAX;
+    key[k] = is_one ? own : NO_CANDIDATE;
+    least = low < least ? low : least;
+    most = key[k] > most ? key[k] : most;
+    candidates += is_one;
+    matched += match[k] >= 0;
+  }
+  out->least = least;
+  out->most = most;
+  out->candidates = candidates;
+  out->matched = matched;
+}
+
+CR_CLONES static int64_t count_from(const ranking *of, uint32_t least) {
+  const uint32_t *key = of->key;
+  int32_t found = 0;
+#pragma omp simd reduction(+ : found)
+  for (int64_t k = 0; k < of->count; ++k) found += key[k] >= least;
+  return found;
+}
+
+CR_CLONES static void choose_from(const ranking *of, uint32_t least, uint8_t *chosen) {
+  const uint32_t *key = of->key;
+#pragma omp simd
+  for (int64_t k = 0; k < of->count; ++k) chosen[k] = key[k] >= least;
+}
+
+/* chosen[k] = 1 for the `wanted` candidates with the highest keys, of equal ones the first. Halves
+ * the range of the lowest key that is chosen; counting what is in it takes less time than to sort
+ * even a part of them. */
+static void choose_best(const ranking *of, int64_t wanted, uint8_t *chosen) {
+  uint64_t low = of->least, high = (uint64_t)of->most + 1;
+  int64_t found = of->candidates; /* from `low` on */
+  if (wanted <= 0 || found == 0) {
+    memset(chosen, 0, (size_t)of->count);
+    return;
+  }
+  while (found > wanted && high - low > 1) {
+    const uint64_t middle = (low + high) / 2;
+    const int64_t above = count_from(of, (uint32_t)middle);
+    if (above >= wanted) low = middle, found = above;
+    else high = middle;
+  }
+  choose_from(of, (uint32_t)low, chosen);
+  for (int64_t k = of->count - 1; found > wanted; --k) {
+    if (of->key[k] != low) continue;
+    chosen[k] = 0;
+    --found;
+  }
+}
+
+/* The best candidates that overlap no better one, of the priors or of what the net makes of them.
+ */
+static crema_status choose_apart(cr_matcher *m, const cr_matching *of, const float *loc,
+                                 const float *loss, const ranking *keys, int64_t wanted,
+                                 uint8_t *chosen) {
+  const Caffe__NonMaximumSuppressionParameter *nms = of->param->nms_param;
+  const bool some = nms->has_top_k && nms->top_k >= 0;
+  const size_t priors = (size_t)of->priors;
+  size_t count = 0;
+  CR_TRY(cr_buffer_reserve(&m->candidate, (priors + 1) * sizeof(cr_ranked)));
+  CR_TRY(cr_buffer_reserve(&m->box, priors * sizeof(cr_box)));
+  cr_ranked *all = (cr_ranked *)(void *)m->candidate.data;
   cr_box *box = (cr_box *)(void *)m->box.data;
   for (int64_t k = 0; k < of->priors; ++k) {
+    all[count] = (cr_ranked){loss[k], 0, (int32_t)k};
+    count += keys->key[k] != NO_CANDIDATE;
     box[k] = box_of(of, of->param->use_prior_for_nms ? NULL : loc + 4 * k, k);
   }
-  return cr_suppress(box, candidate, count, of->param->nms_param->nms_threshold, 1, -1, &m->kept);
+  count = cr_rank_best(all, count, some ? (size_t)nms->top_k : count);
+  CR_TRY(cr_suppress(box, all, &count, nms->nms_threshold, 1, -1, &m->kept));
+  memset(chosen, 0, priors);
+  for (size_t i = 0; i < count && i < (size_t)wanted; ++i) chosen[all[i].index] = 1;
+  return CREMA_OK;
 }
 
 crema_status cr_mine(cr_matcher *m, const cr_matching *of, const float *loc, const float *loss,
                      const float *overlap, int32_t *match, uint8_t *negative) {
   const bool hard = (int)of->param->mining_type == HARD_EXAMPLE;
-  size_t count = 0, wanted = 0;
-  CR_TRY(rank(m, of, loss, overlap, match, &count, &wanted));
-  cr_ranked *all = (cr_ranked *)(void *)m->candidate.data;
-  if (suppresses(of) && count > 0) CR_TRY(suppress(m, of, loc, all, &count));
-  if (count > wanted) count = wanted;
-  memset(negative, 0, (size_t)of->priors);
-  for (size_t i = 0; i < count; ++i) negative[all[i].index] = 1;
+  CR_TRY(cr_buffer_reserve(&m->key, (size_t)of->priors * sizeof(uint32_t)));
+  ranking keys = {.count = of->priors, .key = (uint32_t *)(void *)m->key.data};
+  make_keys(hard, of->param->neg_overlap, loss, overlap, match, &keys);
+  const double share = (double)keys.matched * (double)of->param->neg_pos_ratio;
+  const int64_t some = share < 1e9 ? (int64_t)share : keys.candidates;
+  const int64_t wanted = hard ? (int64_t)of->param->sample_size : some;
+  if (suppresses(of)) CR_TRY(choose_apart(m, of, loc, loss, &keys, wanted, negative));
+  else choose_best(&keys, wanted, negative);
   /* Else none of them is matched. */
   for (int64_t k = 0; k < of->priors && hard; ++k) {
     if (match[k] >= 0 && !negative[k]) match[k] = CR_UNMATCHED;

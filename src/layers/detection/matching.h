@@ -13,25 +13,29 @@ enum { CR_UNMATCHED = -1, CR_LEFT_OUT = -2 };
 typedef struct cr_matching {
   const Caffe__MultiBoxLossParameter *param;
   int64_t priors;
-  const float *prior;    /* the blob */
-  const cr_truth *truth; /* the image's objects, `truths` of them */
+  const float *prior;     /* the blob */
+  cr_box_columns columns; /* the same boxes, by cr_matching_columns */
+  const cr_truth *truth;  /* the image's objects, `truths` of them */
   size_t truths;
 } cr_matching;
 
-/* Memory for it. Zero-initialise. */
+/* Sets `columns` from `prior`, in `memory`, which stays the caller's. */
+crema_status cr_matching_columns(cr_matching *of, cr_buffer *memory) CREMA_MUST_USE;
+
+/* Scratchpads of one thread. Zero-initialise. */
 typedef struct cr_matcher {
-  cr_box_columns priors;
-  cr_buffer prior, decoded; /* of columns: the priors, and what the net makes of them */
-  cr_buffer pair;           /* float: overlaps of objects and boxes; int32_t for each box */
+  cr_buffer decoded; /* columns: what the net makes of the priors */
+  cr_buffer pair;    /* float: overlaps of objects and boxes; int32_t for each box */
   cr_buffer object;
+  cr_buffer key;       /* uint32_t of each prior: its loss, as a number that sorts like it */
   cr_buffer candidate; /* cr_ranked */
   cr_buffer box, kept; /* cr_box of each prior, and columns of those that overlap no better one */
 } cr_matcher;
 
 void cr_matcher_free(cr_matcher *matcher);
 
-/* Takes the priors for the matchings that follow; `of` needs no objects yet. */
-crema_status cr_matcher_begin(cr_matcher *matcher, const cr_matching *of) CREMA_MUST_USE;
+/* Makes room for images with so many objects. */
+crema_status cr_matcher_reserve(cr_matcher *matcher, int64_t priors, size_t truths) CREMA_MUST_USE;
 
 /* Matches the priors, or with `loc`, which has locations of `loc_classes` classes for each prior,
  * what the net makes of them for number `loc_class`, with the objects of class `label`, or with -1

@@ -16,9 +16,10 @@
  *     bottom: "label" top: "loss" propagate_down: true propagate_down: true
  *     propagate_down: false propagate_down: false
  *     multibox_loss_param { num_classes: 3 background_label_id: 2 code_type: CENTER_SIZE } } */
-#include <float.h>
 #include <math.h>
+#include <stdlib.h>
 
+#include "core/clones.h"
 #include "core/fail.h"
 #include "layers/common/layer_op.h"
 #include "layers/detection/matching.h"
@@ -30,18 +31,37 @@ enum {
   HARD_EXAMPLE = CAFFE__MULTI_BOX_LOSS_PARAMETER__MINING_TYPE__HARD_EXAMPLE
 };
 
-/* One of the two losses: rows of a bottom, and what they should be. */
-typedef struct part {
-  int64_t width, rows;                 /* of a row; rows of the pass */
+/* The loss of the locations of boxes that are matched. */
+typedef struct loc_part {
+  int64_t rows;                        /* of the pass */
   int64_t made;                        /* rows that the ops are for; -1: none yet */
-  cr_tensor *index, *row, *target;     /* (rows), (rows, width), targets or labels */
+  cr_tensor *index, *row, *target;     /* (rows), (rows, 4), (rows, 4) */
   cr_tensor *scale;                    /* 1 / variance */
-  cr_tensor *value, *diff, *sum, *one; /* value: differences, or probabilities */
+  cr_tensor *value, *diff, *sum, *one; /* value: differences */
   cr_layer_op gather, multiply, first, loss, back, scatter;
-  cr_buffer chosen; /* float: the rows' indices */
-  cr_buffer wanted; /* double: the targets */
-  cr_buffer factor; /* double: 1 / variance */
-} part;
+} loc_part;
+
+/* The loss of classes. Each box has a label and counts once or not at all. */
+typedef struct conf_part {
+  int64_t rows;                     /* that count */
+  cr_tensor *label, *loss, *counts; /* (boxes): of each, and 1 where it counts, else 0 */
+  cr_tensor *target, *sum, *one;    /* target: where all boxes' classes are yes or no */
+  cr_layer_op forward, back;
+} conf_part;
+
+/* An image of the pass: its objects, and what it has found. */
+typedef struct image_part {
+  size_t first_truth, truths;
+  int64_t loc_rows, first_loc_row, conf_rows;
+  double loss; /* of classes */
+} image_part;
+
+/* What a thread needs for an image. */
+typedef struct scratch {
+  cr_matcher matcher;
+  cr_buffer negative; /* a byte for each prior: it counts without an object */
+  cr_buffer loss;     /* float for each prior, where locations count in mining */
+} scratch;
 
 typedef struct multibox_state {
   int64_t classes, loc_classes, images, priors;
@@ -49,15 +69,15 @@ typedef struct multibox_state {
   float fixed;    /* the divisor of PRE_FIXED */
   double divisor; /* of the pass */
   bool learns[2];
-  cr_matcher matcher;
-  cr_buffer truth;    /* cr_truth, sorted by item */
-  cr_buffer match;    /* int32_t, of each image, class of locations and prior: an object */
-  cr_buffer overlap;  /* float, of each image and prior */
-  cr_buffer negative; /* a byte for each prior of an image */
-  cr_buffer loss;     /* float for each prior of an image, where locations count */
-  cr_tensor *label, *class_losses; /* of each image and prior, for mining */
-  cr_layer_op class_loss;
-  part loc, conf;
+  scratch *scratch; /* of `scratchpads` threads */
+  int scratchpads;
+  cr_buffer truth;   /* cr_truth, sorted by item */
+  cr_buffer prior;   /* of columns */
+  cr_buffer image;   /* image_part of each */
+  cr_buffer match;   /* int32_t, of each image, class of locations and prior: an object */
+  cr_buffer overlap; /* float, of each image and prior */
+  loc_part loc;
+  conf_part conf;
   cr_layer_op add;
 } multibox_state;
 
@@ -69,8 +89,21 @@ static float *overlap_of(const multibox_state *s, int64_t image) {
   return (float *)(void *)s->overlap.data + image * s->priors;
 }
 
+static image_part *image_of(const multibox_state *s, int64_t image) {
+  return (image_part *)(void *)s->image.data + image;
+}
+
 static const Caffe__MultiBoxLossParameter *param_of(const cr_layer *layer) {
   return layer->param->multibox_loss_param;
+}
+
+static bool mines(const cr_layer *layer) {
+  return (int)param_of(layer)->mining_type != NO_MINING;
+}
+
+/* Whether all boxes have a target for each class. */
+static bool has_targets(const cr_layer *layer) {
+  return !mines(layer) && (int)param_of(layer)->conf_loss_type == LOGISTIC;
 }
 
 /* ---- parameters ---------------------------------------------------------- */
@@ -126,25 +159,41 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   }
   s->classes = p->num_classes;
   s->loc_classes = p->share_location ? 1 : s->classes;
-  s->loc.made = s->conf.made = -1;
+  s->loc.made = -1;
   for (size_t i = 0; i < 2; ++i) {
     s->learns[i] = i >= all->n_propagate_down || all->propagate_down[i];
   }
   return read_divisor(layer, s);
 }
 
-/* The losses of all boxes' classes. */
-static crema_status make_mining(cr_layer *layer) {
+static crema_status make_conf(cr_layer *layer) {
   multibox_state *s = layer->state;
+  conf_part *p = &s->conf;
   const int64_t boxes = s->images * s->priors;
-  const crema_shape scores = cr_shape_2(boxes, s->classes), labels = cr_shape_1(boxes);
+  const crema_shape scores = cr_shape_2(boxes, s->classes), each = cr_shape_1(boxes);
+  const crema_shape one = cr_shape_1(1);
   const crema_dtype type = cr_layer_arithmetic(layer);
-  CR_TRY(cr_layer_pass_tensor(layer, &s->label, type, boxes));
-  CR_TRY(cr_layer_pass_tensor(layer, &s->class_losses, type, boxes));
-  cr_op_desc desc = cr_layer_op_desc(CR_OP_ROW_LOSS);
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_SIGMOID_LOSS_FWD);
+  CR_TRY(cr_layer_tensor(layer, &p->sum, type, 1));
+  if (has_targets(layer)) {
+    CR_TRY(cr_layer_tensor(layer, &p->one, type, 1));
+    CR_TRY(cr_layer_pass_tensor(layer, &p->target, type, boxes * s->classes));
+    CR_TRY(cr_layer_op_make(layer, &p->forward, &desc, 4,
+                            (const crema_shape *[]){&scores, &scores, &one, &one}));
+    desc.kind = CR_OP_SIGMOID_LOSS_BWD;
+    return cr_layer_op_make(layer, &p->back, &desc, 4,
+                            (const crema_shape *[]){&scores, &scores, &one, &scores});
+  }
+  CR_TRY(cr_layer_pass_tensor(layer, &p->label, type, boxes));
+  CR_TRY(cr_layer_pass_tensor(layer, &p->loss, type, boxes));
+  CR_TRY(cr_layer_pass_tensor(layer, &p->counts, type, boxes));
+  desc = cr_layer_op_desc(CR_OP_ROW_LOSS);
   desc.u.logistic = (int)param_of(layer)->conf_loss_type == LOGISTIC;
-  return cr_layer_op_make(layer, &s->class_loss, &desc, 3,
-                          (const crema_shape *[]){&scores, &labels, &labels});
+  CR_TRY(cr_layer_op_make(layer, &p->forward, &desc, 3,
+                          (const crema_shape *[]){&scores, &each, &each}));
+  desc.kind = CR_OP_ROW_LOSS_BWD;
+  return cr_layer_op_make(layer, &p->back, &desc, 4,
+                          (const crema_shape *[]){&scores, &each, &each, &scores});
 }
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -167,43 +216,131 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   }
   CR_TRY(cr_check_rows(layer, "bottom 3 (objects)", &bottom[3]->shape, 8));
   CR_TRY(crema_blob_reshape(top[0], &scalar));
-  s->loc.width = 4;
-  s->conf.width = s->classes;
-  s->loc.made = s->conf.made = -1; /* the bottoms may have other extents */
+  s->loc.made = -1; /* the bottom may have other extents */
   cr_op_desc desc = cr_layer_op_desc(CR_OP_AXPBY);
   CR_TRY(cr_layer_op_make(layer, &s->add, &desc, 2, (const crema_shape *[]){&one, &one}));
-  return (int)param_of(layer)->mining_type != NO_MINING ? make_mining(layer) : CREMA_OK;
+  return make_conf(layer);
 }
 
 /* ---- what is to be learnt ------------------------------------------------ */
 
-static crema_status choose(part *p, int64_t row) {
-  const float index = (float)row;
-  ++p->rows;
-  return cr_buffer_append(&p->chosen, &index, sizeof index);
+/* What the threads that look for it share. */
+typedef struct search {
+  cr_layer *layer;
+  int workers;
+  cr_matching of; /* without objects */
+  const float *loc;
+  const float *loss;                    /* of boxes' classes, by which they are mined */
+  cr_host_values exact;                 /* the same as it is summed */
+  cr_host_results label, counts;        /* where all boxes count alike: none */
+  cr_host_results index, target, scale; /* of locations */
+} search;
+
+static int64_t label_of(const Caffe__MultiBoxLossParameter *p, const cr_truth *truth) {
+  return p->map_object_to_agnostic ? (int64_t)p->background_label_id + 1 : truth->label;
 }
 
-/* A matched box's location. */
-static crema_status add_location(cr_layer *layer, const cr_matching *of, int64_t row, int64_t k,
-                                 cr_box box) {
-  multibox_state *s = layer->state;
-  const bool learned = of->param->encode_variance_in_target;
-  const cr_prior prior = cr_prior_at(of->prior, of->priors, k);
-  double offset[4], factor[4];
-  CR_TRY(choose(&s->loc, row));
-  cr_box_encode(of->param->code_type, learned, &prior, box, offset);
-  for (int i = 0; i < 4; ++i) {
-    factor[i] = 1 / (double)prior.variance[i];
-    if (learned) offset[i] *= factor[i];
+static const float *locations_of(const multibox_state *s, const float *loc, int64_t image) {
+  return loc + image * s->priors * s->loc_classes * 4;
+}
+
+/* With the image's objects. */
+static cr_matching matching_of(const search *all, int64_t image) {
+  const multibox_state *s = all->layer->state;
+  const image_part *part = image_of(s, image);
+  cr_matching of = all->of;
+  of.truth = (const cr_truth *)(const void *)s->truth.data + part->first_truth;
+  of.truths = part->truths;
+  return of;
+}
+
+/* The matches of one image: for each class with locations of its own, one after the other. */
+static crema_status match_image(const search *all, cr_matcher *matcher, const cr_matching *of,
+                                int64_t image) {
+  const multibox_state *s = all->layer->state;
+  const float *loc = locations_of(s, all->loc, image);
+  int32_t *match = match_of(s, image);
+  float *overlap = overlap_of(s, image);
+  if (s->loc_classes == 1) {
+    return cr_match(matcher, of, of->param->use_prior_for_matching ? NULL : loc, 1, 0, -1, match,
+                    overlap);
   }
-  CR_TRY(cr_buffer_append(&s->loc.wanted, offset, sizeof offset));
-  return cr_buffer_append(&s->loc.factor, factor, sizeof factor);
+  for (int64_t c = 0; c < s->loc_classes; ++c) {
+    int32_t *own = match + c * s->priors;
+    for (int64_t k = 0; k < s->priors; ++k) own[k] = CR_UNMATCHED;
+    if (c == of->param->background_label_id) continue;
+    if (!of->param->use_prior_for_matching) {
+      CR_TRY(cr_match(matcher, of, loc, s->loc_classes, c, c, own, overlap));
+      continue;
+    }
+    CR_TRY(cr_match(matcher, of, NULL, 1, 0, -1, own, overlap));
+    for (int64_t k = 0; k < s->priors; ++k) {
+      if (own[k] >= 0 && of->truth[own[k]].label != c) own[k] = CR_UNMATCHED;
+    }
+  }
+  return CREMA_OK;
 }
 
-static crema_status add_class(multibox_state *s, int64_t row, int64_t label) {
-  const double value = (double)label;
-  CR_TRY(choose(&s->conf, row));
-  return cr_buffer_append(&s->conf.wanted, &value, sizeof value);
+/* Labels of boxes that are matched, others keep theirs. */
+CR_CLONES static void put_matched(int64_t priors, const int32_t *match, const cr_truth *truth,
+                                  bool agnostic, int64_t object, float *label) {
+  const float known = (float)object;
+#pragma omp simd
+  for (int64_t k = 0; k < priors; ++k) {
+    const bool matched = match[k] >= 0;
+    const float own = agnostic ? known : (float)truth[matched ? match[k] : 0].label;
+    label[k] = matched ? own : label[k];
+  }
+}
+
+/* The background where nothing is matched. Boxes of one image may be matched for several classes:
+ * the last one stays. */
+static void put_labels(const search *all, const cr_matching *of, int64_t image) {
+  const multibox_state *s = all->layer->state;
+  const cr_host_results to = all->label;
+  const int32_t *match = match_of(s, image);
+  const int64_t first = image * s->priors, background = of->param->background_label_id;
+  for (int64_t k = 0; k < s->priors; ++k) cr_host_put(&to, first + k, (double)background);
+  for (int64_t c = 0; c < s->loc_classes && of->truths > 0; ++c, match += s->priors) {
+    if (to.narrow) {
+      put_matched(s->priors, match, of->truth, of->param->map_object_to_agnostic, background + 1,
+                  to.narrow + first);
+      continue;
+    }
+    for (int64_t k = 0; k < s->priors; ++k) {
+      if (match[k] < 0) continue;
+      to.wide[first + k] = (double)label_of(of->param, &of->truth[match[k]]);
+    }
+  }
+}
+
+/* 1 for the class and 0 for the others; boxes that are matched with nothing have the background's
+ * number throughout, as in Caffe-SSD. */
+static void put_targets(const search *all, const cr_matching *of, int64_t image) {
+  const multibox_state *s = all->layer->state;
+  const int32_t *match = match_of(s, image);
+  const double background = (double)of->param->background_label_id;
+  for (int64_t k = 0; k < s->priors; ++k) {
+    const int64_t first = (image * s->priors + k) * s->classes;
+    int64_t label = -1;
+    for (int64_t c = 0; c < s->loc_classes && of->truths > 0; ++c) {
+      const int32_t t = match[c * s->priors + k];
+      if (t >= 0) label = label_of(of->param, &of->truth[t]);
+    }
+    for (int64_t c = 0; c < s->classes; ++c) {
+      cr_host_put(&all->target, first + c, c == label ? 1 : background);
+    }
+  }
+}
+
+static crema_status look_at(void *state, int worker, int64_t image) {
+  const search *all = state;
+  const multibox_state *s = all->layer->state;
+  const cr_matching of = matching_of(all, image);
+  if (of.truths > 0) CR_TRY(match_image(all, &s->scratch[worker].matcher, &of, image));
+  if (has_targets(all->layer)) put_targets(all, &of, image);
+  else put_labels(all, &of, image);
+  return CREMA_OK;
 }
 
 /* The loss of a matched box's location. */
@@ -220,19 +357,16 @@ static double location_loss(const cr_matching *of, const float *loc, int64_t k, 
   return sum;
 }
 
-static int64_t label_of(const Caffe__MultiBoxLossParameter *p, const cr_truth *truth) {
-  return p->map_object_to_agnostic ? (int64_t)p->background_label_id + 1 : truth->label;
-}
-
 /* The choice among one image's boxes by the losses of their classes, and for HARD_EXAMPLE of their
  * locations. */
-static crema_status mine(cr_layer *layer, const cr_matching *of, int64_t image, const float *loc,
-                         const float *loss) {
-  multibox_state *s = layer->state;
+static crema_status mine(const search *all, scratch *own, const cr_matching *of, int64_t image) {
+  const multibox_state *s = all->layer->state;
+  const float *loc = locations_of(s, all->loc, image), *loss = all->loss + image * s->priors;
   int32_t *match = match_of(s, image);
+  CR_TRY(cr_buffer_reserve(&own->negative, (size_t)s->priors));
   if ((int)of->param->mining_type == HARD_EXAMPLE) {
-    CR_TRY(cr_buffer_reserve(&s->loss, (size_t)s->priors * sizeof *loss));
-    float *both = (float *)(void *)s->loss.data;
+    CR_TRY(cr_buffer_reserve(&own->loss, (size_t)s->priors * sizeof *loss));
+    float *both = (float *)(void *)own->loss.data;
     for (int64_t k = 0; k < s->priors; ++k) {
       const bool matched = match[k] >= 0;
       both[k] = loss[k];
@@ -240,182 +374,183 @@ static crema_status mine(cr_layer *layer, const cr_matching *of, int64_t image, 
     }
     loss = both;
   }
-  return cr_mine(&s->matcher, of, loc, loss, overlap_of(s, image), match,
-                 (uint8_t *)s->negative.data);
+  return cr_mine(&own->matcher, of, loc, loss, overlap_of(s, image), match,
+                 (uint8_t *)own->negative.data);
 }
 
-/* The matches of one image: for each class with locations of its own, one after the other. */
-static crema_status match_image(cr_layer *layer, const cr_matching *of, int64_t image,
-                                const float *loc) {
-  multibox_state *s = layer->state;
-  int32_t *match = match_of(s, image);
-  float *overlap = overlap_of(s, image);
-  if (s->loc_classes == 1) {
-    return cr_match(&s->matcher, of, of->param->use_prior_for_matching ? NULL : loc, 1, 0, -1,
-                    match, overlap);
+/* 1 for boxes that have an object or are `negative`; returns how many they are. */
+CR_CLONES static int64_t put_counts(int64_t priors, const int32_t *match, const uint8_t *negative,
+                                    cr_host_results to, int64_t first) {
+  int32_t rows = 0;
+  for (int64_t k = 0; k < priors && to.wide; ++k) {
+    to.wide[first + k] = match[k] >= 0 || negative[k];
   }
-  for (int64_t c = 0; c < s->loc_classes; ++c) {
-    int32_t *own = match + c * s->priors;
-    for (int64_t k = 0; k < s->priors; ++k) own[k] = CR_UNMATCHED;
-    if (c == of->param->background_label_id) continue;
-    if (!of->param->use_prior_for_matching) {
-      CR_TRY(cr_match(&s->matcher, of, loc, s->loc_classes, c, c, own, overlap));
-      continue;
-    }
-    CR_TRY(cr_match(&s->matcher, of, NULL, 1, 0, -1, own, overlap));
-    for (int64_t k = 0; k < s->priors; ++k) {
-      if (own[k] >= 0 && of->truth[own[k]].label != c) own[k] = CR_UNMATCHED;
-    }
+#pragma omp simd
+  for (int64_t k = 0; k < (to.wide ? 0 : priors); ++k) {
+    to.narrow[first + k] = (match[k] >= 0) | (negative[k] != 0);
   }
+#pragma omp simd reduction(+ : rows)
+  for (int64_t k = 0; k < priors; ++k) rows += (match[k] >= 0) | (negative[k] != 0);
+  return rows;
+}
+
+enum { LANES = 8 };
+
+/* The sum of the losses that count, in an order that does not depend on vectors. */
+CR_CLONES static double sum_narrow(int64_t count, const float *loss, const float *counts) {
+  const int64_t whole = count - count % LANES;
+  double lane[LANES] = {0}, sum = 0;
+  for (int64_t k = 0; k < whole; k += LANES) {
+#pragma omp simd
+    for (int i = 0; i < LANES; ++i) lane[i] += counts[k + i] != 0 ? (double)loss[k + i] : 0;
+  }
+  for (int64_t k = whole; k < count; ++k) sum += counts[k] != 0 ? (double)loss[k] : 0;
+  for (int i = 0; i < LANES; ++i) sum += lane[i];
+  return sum;
+}
+
+static double sum_losses(const search *all, int64_t first, int64_t count) {
+  double sum = 0;
+  if (all->exact.narrow) {
+    return sum_narrow(count, all->exact.narrow + first, all->counts.narrow + first);
+  }
+  for (int64_t k = first; k < first + count; ++k) {
+    sum += all->counts.wide[k] != 0 ? all->exact.wide[k] : 0;
+  }
+  return sum;
+}
+
+static int64_t matches_in(int64_t count, const int32_t *match) {
+  int64_t found = 0;
+  for (int64_t k = 0; k < count; ++k) found += match[k] >= 0;
+  return found;
+}
+
+/* Which boxes of an image count, and their losses. */
+static crema_status judge(void *state, int worker, int64_t image) {
+  const search *all = state;
+  const multibox_state *s = all->layer->state;
+  const cr_matching of = matching_of(all, image);
+  const int64_t first = image * s->priors;
+  scratch *own = &s->scratch[worker];
+  image_part *part = image_of(s, image);
+  const bool chooses = mines(all->layer);
+  part->conf_rows = chooses ? 0 : s->priors;
+  part->loc_rows = 0;
+  part->loss = 0;
+  if (of.truths > 0) {
+    if (chooses) {
+      CR_TRY(mine(all, own, &of, image));
+      part->conf_rows = put_counts(s->priors, match_of(s, image),
+                                   (const uint8_t *)own->negative.data, all->counts, first);
+    }
+    part->loc_rows = matches_in(s->loc_classes * s->priors, match_of(s, image));
+  }
+  if (has_targets(all->layer)) return CREMA_OK;
+  if (part->conf_rows == 0 || !chooses) {
+    for (int64_t k = 0; k < s->priors; ++k) cr_host_put(&all->counts, first + k, chooses ? 0 : 1);
+  }
+  if (part->conf_rows > 0) part->loss = sum_losses(all, first, s->priors);
   return CREMA_OK;
 }
 
-/* What one image with objects adds. */
-static crema_status add_image(cr_layer *layer, const cr_matching *of, int64_t image,
-                              const float *loc, const float *loss) {
-  multibox_state *s = layer->state;
-  const bool mines = (int)of->param->mining_type != NO_MINING;
+/* A matched box's location, row `at` of those that are learnt. */
+static void put_location(const search *all, const cr_matching *of, int64_t k, cr_box box,
+                         int64_t at) {
+  const bool learned = of->param->encode_variance_in_target;
+  const cr_prior prior = cr_prior_at(of->prior, of->priors, k);
+  double offset[4];
+  cr_box_encode(of->param->code_type, learned, &prior, box, offset);
+  for (int i = 0; i < 4; ++i) {
+    const double factor = 1 / (double)prior.variance[i];
+    cr_host_put(&all->target, 4 * at + i, learned ? offset[i] * factor : offset[i]);
+    if (learned) cr_host_put(&all->scale, 4 * at + i, factor);
+  }
+}
+
+static crema_status put_locations(void *state, int worker, int64_t image) {
+  const search *all = state;
+  const multibox_state *s = all->layer->state;
+  const cr_matching of = matching_of(all, image);
   const int32_t *match = match_of(s, image);
-  const int64_t first = image * s->priors;
-  if (mines) CR_TRY(mine(layer, of, image, loc, loss + first));
+  int64_t at = image_of(s, image)->first_loc_row;
+  (void)worker;
+  if (of.truths == 0) return CREMA_OK;
   for (int64_t c = 0; c < s->loc_classes; ++c) {
     for (int64_t k = 0; k < s->priors; ++k) {
       const int32_t t = match[c * s->priors + k];
       if (t < 0) continue;
-      CR_TRY(add_location(layer, of, (first + k) * s->loc_classes + c, k, of->truth[t].box));
-      if (mines) CR_TRY(add_class(s, first + k, label_of(of->param, &of->truth[t])));
+      const int64_t row = (image * s->priors + k) * s->loc_classes + c;
+      cr_host_put(&all->index, at, (double)row);
+      put_location(all, &of, k, of.truth[t].box, at++);
     }
   }
-  for (int64_t k = 0; k < s->priors && mines; ++k) {
-    if (s->negative.data[k]) CR_TRY(add_class(s, first + k, of->param->background_label_id));
-  }
   return CREMA_OK;
 }
 
-/* Without mining all boxes count, and boxes of one image may be matched for several classes: the
- * last one stays. */
-static crema_status add_all_classes(cr_layer *layer, const cr_matching *of, int64_t image) {
-  multibox_state *s = layer->state;
-  const int32_t *match = match_of(s, image);
-  for (int64_t k = 0; k < s->priors; ++k) {
-    int64_t label = of->param->background_label_id;
-    for (int64_t c = 0; c < s->loc_classes && of->truths > 0; ++c) {
-      const int32_t t = match[c * s->priors + k];
-      if (t >= 0) label = label_of(of->param, &of->truth[t]);
-    }
-    CR_TRY(add_class(s, image * s->priors + k, label));
-  }
-  return CREMA_OK;
+static crema_status spread(const search *all, cr_host_work *work) {
+  const multibox_state *s = all->layer->state;
+  return cr_host_spread(all->workers, s->images, work, (void *)(uintptr_t)all);
 }
 
-static void clear_part(part *p) {
-  p->rows = 0;
-  cr_buffer_clear(&p->chosen);
-  cr_buffer_clear(&p->wanted);
-  cr_buffer_clear(&p->factor);
-}
+/* ---- memory -------------------------------------------------------------- */
 
-/* The objects of an image, behind those of the images before. */
-static void take_truths(const multibox_state *s, int64_t image, cr_matching *of) {
-  const cr_truth *all = (const cr_truth *)(const void *)s->truth.data;
-  const cr_truth *end = all + s->truth.size / sizeof *all;
-  of->truth = image == 0 ? all : of->truth + of->truths;
-  of->truths = 0;
-  while (of->truth + of->truths < end && of->truth[of->truths].item == image) ++of->truths;
-}
-
-static const float *locations_of(const multibox_state *s, const float *loc, int64_t image) {
-  return loc + image * s->priors * s->loc_classes * 4;
-}
-
-static crema_status match_all(cr_layer *layer, cr_matching *of, const float *loc) {
-  multibox_state *s = layer->state;
-  CR_TRY(cr_matcher_begin(&s->matcher, of));
+/* Which objects are of which image. */
+static crema_status find_images(multibox_state *s, size_t *most) {
+  const cr_truth *truth = (const cr_truth *)(const void *)s->truth.data;
+  const size_t truths = s->truth.size / sizeof *truth;
+  size_t at = 0;
+  CR_TRY(cr_buffer_reserve(&s->image, (size_t)s->images * sizeof(image_part)));
+  *most = 0;
   for (int64_t i = 0; i < s->images; ++i) {
-    take_truths(s, i, of);
-    if (of->truths > 0) CR_TRY(match_image(layer, of, i, locations_of(s, loc, i)));
+    image_part *part = image_of(s, i);
+    *part = (image_part){.first_truth = at};
+    while (at < truths && truth[at].item == i) ++at;
+    part->truths = at - part->first_truth;
+    *most = part->truths > *most ? part->truths : *most;
   }
   return CREMA_OK;
 }
 
-/* The losses of all boxes' classes, by which they are mined; 0 in images without objects. */
-static crema_status find_losses(cr_layer *layer, crema_context *context, cr_matching *of,
-                                crema_blob *conf, const float **loss) {
-  multibox_state *s = layer->state;
-  cr_host_results label;
-  CR_TRY(cr_host_write(s->label, &label));
-  for (int64_t i = 0; i < s->images; ++i) {
-    take_truths(s, i, of);
-    const int32_t *match = match_of(s, i);
-    const double other = of->truths > 0 ? (double)of->param->background_label_id : -1;
-    for (int64_t k = 0; k < s->priors; ++k) cr_host_put(&label, i * s->priors + k, other);
-    for (int64_t k = 0; k < s->priors && of->truths > 0; ++k) {
-      if (match[k] < 0) continue;
-      cr_host_put(&label, i * s->priors + k, (double)label_of(of->param, &of->truth[match[k]]));
-    }
+/* Scratchpads for that many threads. */
+static crema_status need_scratch(multibox_state *s, int workers, size_t truths) {
+  if (workers > s->scratchpads) {
+    scratch *more = NULL;
+    CR_TRY(CR_NEW(more, workers, "scratchpads"));
+    for (int i = 0; i < s->scratchpads; ++i) more[i] = s->scratch[i];
+    free(s->scratch);
+    s->scratch = more;
+    s->scratchpads = workers;
   }
-  CR_TRY(cr_layer_op_run(&s->class_loss, context,
-                         (cr_tensor *[]){conf->data, s->label, s->class_losses}, NULL));
-  return cr_tensor_host_read_floats(s->class_losses, loss);
-}
-
-static crema_status collect(cr_layer *layer, crema_context *context, crema_blob *const *bottom) {
-  multibox_state *s = layer->state;
-  const Caffe__MultiBoxLossParameter *p = param_of(layer);
-  const bool mines = (int)p->mining_type != NO_MINING;
-  const size_t matches = (size_t)(s->images * s->priors * s->loc_classes);
-  const float *loc = NULL, *label = NULL;
-  const float *loss = NULL;
-  cr_matching of = {.param = p, .priors = s->priors};
-  CR_TRY(cr_tensor_host_read_floats(bottom[0]->data, &loc));
-  CR_TRY(cr_tensor_host_read_floats(bottom[2]->data, &of.prior));
-  CR_TRY(cr_tensor_host_read_floats(bottom[3]->data, &label));
-  CR_TRY(cr_read_truth(layer, label, bottom[3]->shape.dim[2],
-                       p->map_object_to_agnostic ? INT32_MAX : s->classes, p->background_label_id,
-                       p->use_difficult_gt, &s->truth));
-  CR_TRY(cr_buffer_reserve(&s->match, matches * sizeof(int32_t)));
-  CR_TRY(cr_buffer_reserve(&s->overlap, (size_t)(s->images * s->priors) * sizeof(float)));
-  CR_TRY(cr_buffer_reserve(&s->negative, (size_t)s->priors));
-  clear_part(&s->loc);
-  clear_part(&s->conf);
-  CR_TRY(match_all(layer, &of, loc));
-  if (mines && s->truth.size > 0) CR_TRY(find_losses(layer, context, &of, bottom[1], &loss));
-  for (int64_t i = 0; i < s->images; ++i) {
-    take_truths(s, i, &of);
-    if (of.truths > 0) CR_TRY(add_image(layer, &of, i, locations_of(s, loc, i), loss));
-    if (!mines) CR_TRY(add_all_classes(layer, &of, i));
+  for (int i = 0; i < workers; ++i) {
+    CR_TRY(cr_matcher_reserve(&s->scratch[i].matcher, s->priors, truths));
   }
   return CREMA_OK;
 }
 
-/* ---- ops ----------------------------------------------------------------- */
-
-static crema_status make_rows(cr_layer *layer, part *p, const crema_blob *bottom, int64_t targets) {
-  const crema_dtype type = cr_layer_arithmetic(layer);
-  const crema_shape x = cr_shape_2(crema_blob_count(bottom) / p->width, p->width);
-  const crema_shape y = cr_shape_2(p->rows, p->width), index = cr_shape_1(p->rows);
-  CR_TRY(cr_layer_tensor(layer, &p->index, type, p->rows));
-  CR_TRY(cr_layer_tensor(layer, &p->row, type, p->rows * p->width));
-  CR_TRY(cr_layer_tensor(layer, &p->value, type, p->rows * p->width));
-  CR_TRY(cr_layer_tensor(layer, &p->diff, type, p->rows * p->width));
-  CR_TRY(cr_layer_tensor(layer, &p->scale, type, p->rows * p->width));
-  CR_TRY(cr_layer_tensor(layer, &p->target, type, targets));
-  CR_TRY(cr_layer_tensor(layer, &p->sum, type, 1));
-  CR_TRY(cr_layer_tensor(layer, &p->one, type, 1));
-  cr_op_desc desc = cr_layer_op_desc(CR_OP_GATHER_FWD);
-  CR_TRY(cr_layer_op_make(layer, &p->gather, &desc, 3, (const crema_shape *[]){&x, &index, &y}));
-  desc.kind = CR_OP_GATHER_BWD;
-  return cr_layer_op_make(layer, &p->scatter, &desc, 3, (const crema_shape *[]){&y, &index, &x});
-}
+/* ---- forward ------------------------------------------------------------- */
 
 static crema_status make_loc(cr_layer *layer, const crema_blob *bottom) {
   multibox_state *s = layer->state;
-  part *p = &s->loc;
+  loc_part *p = &s->loc;
+  const crema_dtype type = cr_layer_arithmetic(layer);
+  const crema_shape x = cr_shape_2(crema_blob_count(bottom) / 4, 4), rows = cr_shape_2(p->rows, 4);
   const crema_shape y = cr_shape_1(p->rows * 4), row = cr_shape_2(1, p->rows * 4);
-  const crema_shape one = cr_shape_1(1);
+  const crema_shape one = cr_shape_1(1), index = cr_shape_1(p->rows);
   if (p->made == p->rows) return CREMA_OK;
-  CR_TRY(make_rows(layer, p, bottom, p->rows * 4));
-  cr_op_desc desc = cr_layer_op_desc(CR_OP_PROD);
+  CR_TRY(cr_layer_tensor(layer, &p->index, type, p->rows));
+  CR_TRY(cr_layer_tensor(layer, &p->row, type, p->rows * 4));
+  CR_TRY(cr_layer_tensor(layer, &p->value, type, p->rows * 4));
+  CR_TRY(cr_layer_tensor(layer, &p->diff, type, p->rows * 4));
+  CR_TRY(cr_layer_tensor(layer, &p->scale, type, p->rows * 4));
+  CR_TRY(cr_layer_tensor(layer, &p->target, type, p->rows * 4));
+  CR_TRY(cr_layer_tensor(layer, &p->sum, type, 1));
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_GATHER_FWD);
+  CR_TRY(cr_layer_op_make(layer, &p->gather, &desc, 3, (const crema_shape *[]){&x, &index, &rows}));
+  desc.kind = CR_OP_GATHER_BWD;
+  CR_TRY(
+      cr_layer_op_make(layer, &p->scatter, &desc, 3, (const crema_shape *[]){&rows, &index, &x}));
+  desc = cr_layer_op_desc(CR_OP_PROD);
   CR_TRY(cr_layer_op_make(layer, &p->multiply, &desc, 3, (const crema_shape *[]){&y, &y, &y}));
   if ((int)param_of(layer)->loc_loss_type != L2) {
     desc = cr_layer_op_desc(CR_OP_SMOOTH_L1_FWD);
@@ -441,59 +576,70 @@ static crema_status make_loc(cr_layer *layer, const crema_blob *bottom) {
   return CREMA_OK;
 }
 
-static crema_status make_conf(cr_layer *layer, const crema_blob *bottom) {
-  multibox_state *s = layer->state;
-  part *p = &s->conf;
-  const crema_shape y = cr_shape_2(p->rows, p->width), label = cr_shape_1(p->rows);
-  const crema_shape one = cr_shape_1(1);
-  const bool logistic = (int)param_of(layer)->conf_loss_type == LOGISTIC;
-  if (p->made == p->rows) return CREMA_OK;
-  CR_TRY(make_rows(layer, p, bottom, logistic ? p->rows * p->width : p->rows));
-  cr_op_desc desc = cr_layer_op_desc(CR_OP_SIGMOID_LOSS_FWD);
-  if (logistic) {
-    CR_TRY(
-        cr_layer_op_make(layer, &p->loss, &desc, 4, (const crema_shape *[]){&y, &y, &one, &one}));
-    desc.kind = CR_OP_SIGMOID_LOSS_BWD;
-    CR_TRY(cr_layer_op_make(layer, &p->back, &desc, 4, (const crema_shape *[]){&y, &y, &one, &y}));
-    p->made = p->rows;
-    return CREMA_OK;
+/* The matches of all images, and the loss of each box's classes or, where all boxes have targets,
+ * these. */
+static crema_status look(search *all, crema_context *context, crema_blob *conf) {
+  multibox_state *s = all->layer->state;
+  conf_part *p = &s->conf;
+  if (has_targets(all->layer)) {
+    CR_TRY(cr_host_write(p->target, &all->target));
+    return spread(all, look_at);
   }
-  desc.kind = CR_OP_SOFTMAX_LOSS_FWD;
-  CR_TRY(cr_layer_op_make(layer, &p->loss, &desc, 5,
-                          (const crema_shape *[]){&y, &label, &y, &one, &one}));
-  desc.kind = CR_OP_SOFTMAX_LOSS_BWD;
-  CR_TRY(cr_layer_op_make(layer, &p->back, &desc, 3, (const crema_shape *[]){&y, &label, &y}));
-  p->made = p->rows;
-  return CREMA_OK;
+  CR_TRY(cr_host_write(p->label, &all->label));
+  CR_TRY(spread(all, look_at));
+  /* Where there is no object, none of the boxes counts. */
+  if (mines(all->layer) && s->truth.size == 0) cr_tensor_set_zero(p->loss);
+  else
+    CR_TRY(cr_layer_op_run(&p->forward, context, (cr_tensor *[]){conf->data, p->label, p->loss},
+                           NULL));
+  CR_TRY(cr_host_write(p->counts, &all->counts));
+  CR_TRY(cr_host_read(p->loss, &all->exact));
+  return cr_tensor_host_read_floats(p->loss, &all->loss);
 }
 
-/* Writes numbers of a buffer of doubles. */
-static crema_status write_doubles(cr_tensor *tensor, const cr_buffer *from) {
-  cr_host_results to;
-  const double *value = (const double *)(const void *)from->data;
-  CR_TRY(cr_host_write(tensor, &to));
-  for (int64_t i = 0; i < cr_tensor_count(tensor); ++i) cr_host_put(&to, i, value[i]);
-  return CREMA_OK;
-}
-
-static crema_status write_index(const part *p) {
-  cr_host_results to;
-  const float *value = (const float *)(const void *)p->chosen.data;
-  CR_TRY(cr_host_write(p->index, &to));
-  for (int64_t i = 0; i < p->rows; ++i) cr_host_put(&to, i, (double)value[i]);
-  return CREMA_OK;
-}
-
-static crema_status run_loc(cr_layer *layer, crema_context *context, crema_blob *bottom) {
+static crema_status collect(search *all, crema_context *context, crema_blob *const *bottom) {
+  cr_layer *layer = all->layer;
   multibox_state *s = layer->state;
-  part *p = &s->loc;
+  const Caffe__MultiBoxLossParameter *p = param_of(layer);
+  const size_t boxes = (size_t)(s->images * s->priors);
+  const float *label = NULL;
+  size_t truths = 0;
+  CR_TRY(cr_tensor_host_read_floats(bottom[0]->data, &all->loc));
+  CR_TRY(cr_tensor_host_read_floats(bottom[2]->data, &all->of.prior));
+  CR_TRY(cr_tensor_host_read_floats(bottom[3]->data, &label));
+  CR_TRY(cr_read_truth(layer, label, bottom[3]->shape.dim[2],
+                       p->map_object_to_agnostic ? INT32_MAX : s->classes, p->background_label_id,
+                       p->use_difficult_gt, &s->truth));
+  CR_TRY(cr_matching_columns(&all->of, &s->prior));
+  CR_TRY(find_images(s, &truths));
+  CR_TRY(need_scratch(s, all->workers, truths));
+  CR_TRY(cr_buffer_reserve(&s->match, boxes * (size_t)s->loc_classes * sizeof(int32_t)));
+  CR_TRY(cr_buffer_reserve(&s->overlap, boxes * sizeof(float)));
+  CR_TRY(look(all, context, bottom[1]));
+  CR_TRY(spread(all, judge));
+  s->loc.rows = s->conf.rows = 0;
+  for (int64_t i = 0; i < s->images; ++i) {
+    image_part *part = image_of(s, i);
+    part->first_loc_row = s->loc.rows;
+    s->loc.rows += part->loc_rows;
+    s->conf.rows += part->conf_rows;
+  }
+  return CREMA_OK;
+}
+
+static crema_status run_loc(search *all, crema_context *context, crema_blob *bottom) {
+  cr_layer *layer = all->layer;
+  multibox_state *s = layer->state;
+  loc_part *p = &s->loc;
+  const bool learned = param_of(layer)->encode_variance_in_target;
   CR_TRY(make_loc(layer, bottom));
-  CR_TRY(write_index(p));
-  CR_TRY(write_doubles(p->target, &p->wanted));
+  CR_TRY(cr_host_write(p->index, &all->index));
+  CR_TRY(cr_host_write(p->target, &all->target));
+  if (learned) CR_TRY(cr_host_write(p->scale, &all->scale));
+  CR_TRY(spread(all, put_locations));
   CR_TRY(
       cr_layer_op_run(&p->gather, context, (cr_tensor *[]){bottom->data, p->index, p->row}, NULL));
-  if (param_of(layer)->encode_variance_in_target) {
-    CR_TRY(write_doubles(p->scale, &p->factor));
+  if (learned) {
     CR_TRY(cr_layer_op_run(&p->multiply, context, (cr_tensor *[]){p->row, p->scale, p->row}, NULL));
   }
   if ((int)param_of(layer)->loc_loss_type != L2) {
@@ -504,40 +650,19 @@ static crema_status run_loc(cr_layer *layer, crema_context *context, crema_blob 
   return cr_layer_op_run(&p->loss, context, (cr_tensor *[]){p->value, p->sum}, NULL);
 }
 
-/* Labels, or for LOGISTIC 1 for the class and 0 for the others; without mining, boxes that are
- * matched with nothing have the background's number throughout, as in Caffe-SSD. */
-static crema_status write_classes(cr_layer *layer) {
-  multibox_state *s = layer->state;
-  part *p = &s->conf;
-  const int64_t background = param_of(layer)->background_label_id;
-  const double *label = (const double *)(const void *)p->wanted.data;
-  const bool mines = (int)param_of(layer)->mining_type != NO_MINING;
-  cr_host_results to;
-  if ((int)param_of(layer)->conf_loss_type != LOGISTIC) return write_doubles(p->target, &p->wanted);
-  CR_TRY(cr_host_write(p->target, &to));
-  for (int64_t i = 0; i < p->rows; ++i) {
-    for (int64_t c = 0; c < s->classes; ++c) {
-      const bool own = c == (int64_t)label[i] && (mines || (int64_t)label[i] != background);
-      cr_host_put(&to, i * s->classes + c, own ? 1 : mines ? 0 : (double)background);
-    }
-  }
-  return CREMA_OK;
-}
-
 static crema_status run_conf(cr_layer *layer, crema_context *context, crema_blob *bottom) {
   multibox_state *s = layer->state;
-  part *p = &s->conf;
-  CR_TRY(make_conf(layer, bottom));
-  CR_TRY(write_index(p));
-  CR_TRY(write_classes(layer));
-  CR_TRY(
-      cr_layer_op_run(&p->gather, context, (cr_tensor *[]){bottom->data, p->index, p->row}, NULL));
-  if ((int)param_of(layer)->conf_loss_type == LOGISTIC) {
-    return cr_layer_op_run(&p->loss, context, (cr_tensor *[]){p->row, p->target, p->sum, p->one},
-                           NULL);
+  conf_part *p = &s->conf;
+  cr_host_results to;
+  double sum = 0;
+  if (has_targets(layer)) {
+    return cr_layer_op_run(&p->forward, context,
+                           (cr_tensor *[]){bottom->data, p->target, p->sum, p->one}, NULL);
   }
-  return cr_layer_op_run(&p->loss, context,
-                         (cr_tensor *[]){p->row, p->target, p->value, p->sum, p->one}, NULL);
+  for (int64_t i = 0; i < s->images; ++i) sum += image_of(s, i)->loss;
+  CR_TRY(cr_host_write(p->sum, &to));
+  cr_host_put(&to, 0, sum);
+  return CREMA_OK;
 }
 
 static double divisor_of(const multibox_state *s) {
@@ -554,15 +679,22 @@ static double divisor_of(const multibox_state *s) {
   return n > 1 ? n : 1;
 }
 
+/* Multiply-adds that take as long as a box's search, about. */
+enum { OPERATIONS = 60 };
+
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
   multibox_state *s = layer->state;
-  CR_TRY(collect(layer, context, bottom));
+  const double boxes = (double)s->images * (double)s->priors * (double)s->loc_classes;
+  search all = {.layer = layer,
+                .workers = cr_host_workers(context, boxes * OPERATIONS),
+                .of = {.param = param_of(layer), .priors = s->priors}};
+  CR_TRY(collect(&all, context, bottom));
   s->divisor = divisor_of(s);
   cr_op_scalars scalars = {.alpha = (double)param_of(layer)->loc_weight / s->divisor};
   cr_tensor_set_zero(top[0]->data);
   if (s->loc.rows > 0 && s->learns[0]) {
-    CR_TRY(run_loc(layer, context, bottom[0]));
+    CR_TRY(run_loc(&all, context, bottom[0]));
     CR_TRY(cr_layer_op_run(&s->add, context, (cr_tensor *[]){s->loc.sum, top[0]->data}, &scalars));
   }
   if (s->conf.rows == 0 || !s->learns[1]) return CREMA_OK;
@@ -571,10 +703,12 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   return cr_layer_op_run(&s->add, context, (cr_tensor *[]){s->conf.sum, top[0]->data}, &scalars);
 }
 
+/* ---- backward ------------------------------------------------------------ */
+
 static crema_status loc_back(cr_layer *layer, crema_context *context, crema_blob *top,
                              crema_blob *bottom) {
   multibox_state *s = layer->state;
-  part *p = &s->loc;
+  loc_part *p = &s->loc;
   cr_op_scalars scalars = {.alpha = (double)param_of(layer)->loc_weight / s->divisor};
   double weight = 0;
   if ((int)param_of(layer)->loc_loss_type == L2) {
@@ -593,20 +727,19 @@ static crema_status loc_back(cr_layer *layer, crema_context *context, crema_blob
 static crema_status conf_back(cr_layer *layer, crema_context *context, crema_blob *top,
                               crema_blob *bottom) {
   multibox_state *s = layer->state;
-  part *p = &s->conf;
+  conf_part *p = &s->conf;
   cr_op_scalars scalars = {.alpha = 1 / s->divisor};
   double weight = 0;
-  if ((int)param_of(layer)->conf_loss_type == LOGISTIC) {
-    CR_TRY(cr_layer_op_run(&p->back, context,
-                           (cr_tensor *[]){p->row, p->target, top->diff, p->diff}, &scalars));
-  } else {
-    CR_TRY(cr_tensor_host_value(top->diff, &weight));
-    scalars.alpha *= weight;
-    CR_TRY(cr_layer_op_run(&p->back, context, (cr_tensor *[]){p->value, p->target, p->diff},
-                           &scalars));
+  if (has_targets(layer)) {
+    return cr_layer_op_run(&p->back, context,
+                           (cr_tensor *[]){bottom->data, p->target, top->diff, bottom->diff},
+                           &scalars);
   }
-  return cr_layer_op_run(&p->scatter, context, (cr_tensor *[]){p->diff, p->index, bottom->diff},
-                         NULL);
+  CR_TRY(cr_tensor_host_value(top->diff, &weight));
+  scalars.alpha *= weight;
+  return cr_layer_op_run(&p->back, context,
+                         (cr_tensor *[]){bottom->data, p->label, p->counts, bottom->diff},
+                         &scalars);
 }
 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
@@ -617,32 +750,34 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
                          "prior boxes and objects (bottoms 2 and 3) have no gradient");
   }
   for (int i = 0; i < 2; ++i) {
-    const part *p = i == 0 ? &s->loc : &s->conf;
     if (!propagate_down[i]) continue;
     cr_tensor_set_zero(bottom[i]->diff);
-    if (p->rows == 0 || !s->learns[i]) continue;
+    if ((i == 0 ? s->loc.rows : s->conf.rows) == 0 || !s->learns[i]) continue;
     CR_TRY(i == 0 ? loc_back(layer, context, top[0], bottom[0])
                   : conf_back(layer, context, top[0], bottom[1]));
   }
   return CREMA_OK;
 }
 
-static void free_part(part *p) {
-  cr_buffer_free(&p->chosen);
-  cr_buffer_free(&p->wanted);
-  cr_buffer_free(&p->factor);
+/* The softmax of scores is not kept. */
+static bool uses_bottom(const cr_layer *layer, int bottom) {
+  (void)layer;
+  return bottom == 1;
 }
 
 static void destroy(cr_layer *layer) {
   multibox_state *s = layer->state;
-  cr_matcher_free(&s->matcher);
+  for (int i = 0; i < s->scratchpads; ++i) {
+    cr_matcher_free(&s->scratch[i].matcher);
+    cr_buffer_free(&s->scratch[i].negative);
+    cr_buffer_free(&s->scratch[i].loss);
+  }
+  free(s->scratch);
   cr_buffer_free(&s->truth);
+  cr_buffer_free(&s->prior);
+  cr_buffer_free(&s->image);
   cr_buffer_free(&s->match);
   cr_buffer_free(&s->overlap);
-  cr_buffer_free(&s->negative);
-  cr_buffer_free(&s->loss);
-  free_part(&s->loc);
-  free_part(&s->conf);
 }
 
 const cr_layer_class cr_layer_multibox_loss = {
@@ -657,5 +792,6 @@ const cr_layer_class cr_layer_multibox_loss = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
+    .uses_bottom = uses_bottom,
     .destroy = destroy,
 };
