@@ -14,16 +14,37 @@
  *     seg_accuracy_param { ignore_label: 255 } } */
 #include <string.h>
 
+#include "core/buffer.h"
+#include "core/clones.h"
 #include "core/fail.h"
 #include "layers/common/layer_host.h"
 #include "layers/common/layer_op.h"
 
-enum { WIDTH = 256 /* pixels that are looked at together: a few cache lines of each class */ };
+enum {
+  WIDTH = 512,   /* pixels that are looked at together: some cache lines of each class */
+  PIECE = 8192,  /* pixels of a picture that a thread looks at before it takes others */
+  OPERATIONS = 8 /* multiply-adds that take as long as a score, about */
+};
+
+/* How often each class occurs. */
+typedef struct tally {
+  int64_t *right, *labels, *guesses;
+} tally;
 
 typedef struct seg_state {
   int64_t classes;
-  int64_t *right, *labels, *guesses; /* of each class */
+  tally all;
+  cr_buffer part; /* the same for each thread, one behind the other */
 } seg_state;
+
+/* Numbers of a thread's share; two threads do not write the same cache line. */
+static size_t room_of(const seg_state *s) {
+  return 3 * (size_t)s->classes + 16;
+}
+
+static tally tally_at(int64_t *memory, int64_t classes) {
+  return (tally){memory, memory + classes, memory + 2 * classes};
+}
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   seg_state *s = layer->state;
@@ -36,10 +57,8 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   if (s->classes > 1000000) {
     return cr_layer_fail(layer, CREMA_E_SHAPE, "%lld classes are too many", (long long)s->classes);
   }
-  CR_TRY(cr_layer_memory(layer, 3 * (size_t)s->classes * sizeof *s->right, &memory));
-  s->right = memory;
-  s->labels = s->right + s->classes;
-  s->guesses = s->labels + s->classes;
+  CR_TRY(cr_layer_memory(layer, 3 * (size_t)s->classes * sizeof(int64_t), &memory));
+  s->all = tally_at(memory, s->classes);
   return CREMA_OK;
 }
 
@@ -58,64 +77,118 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   return crema_blob_reshape(top[0], &to);
 }
 
-static bool is_ignored(const cr_layer *layer, double label) {
-  const Caffe__SegAccuracyParameter *p = layer->param->seg_accuracy_param;
-  for (size_t i = 0; p && i < p->n_ignore_label; ++i) {
-    if (label == (double)p->ignore_label[i]) return true;
-  }
-  return false;
-}
+/* ---- pixels -------------------------------------------------------------- */
 
 /* The best class of `width` pixels side by side, the last one of several; score c of pixel i is
- * score[c * step + i]. A loop for each result, so that compilers find vectors for both. */
-#define FIND_BEST(name, real)                                                           \
-  static void name(const real *score, int64_t step, int64_t classes, int64_t width,     \
-                   int32_t *best) {                                                     \
-    real top[WIDTH];                                                                    \
-    for (int64_t i = 0; i < width; ++i) top[i] = score[i], best[i] = 0;                 \
-    for (int64_t c = 1; c < classes; ++c) {                                             \
-      const real *here = score + c * step;                                              \
-      for (int64_t i = 0; i < width; ++i) {                                             \
-        const int32_t before = best[i];                                                 \
-        best[i] = here[i] >= top[i] ? (int32_t)c : before;                              \
-      }                                                                                 \
-      for (int64_t i = 0; i < width; ++i) top[i] = here[i] > top[i] ? here[i] : top[i]; \
-    }                                                                                   \
+ * score[c * step + i]. */
+#define FIND_BEST(name, real)                                                                 \
+  CR_CLONES static void name(const real *score, int64_t step, int64_t classes, int64_t width, \
+                             int32_t *best) {                                                 \
+    real top[WIDTH];                                                                          \
+    for (int64_t i = 0; i < width; ++i) top[i] = score[i], best[i] = 0;                       \
+    for (int32_t c = 1; c < classes; ++c) {                                                   \
+      const real *here = score + c * step;                                                    \
+      _Pragma("omp simd") for (int64_t i = 0; i < width; ++i) {                               \
+        const bool better = here[i] >= top[i];                                                \
+        best[i] = better ? c : best[i];                                                       \
+        top[i] = here[i] > top[i] ? here[i] : top[i];                                         \
+      }                                                                                       \
+    }                                                                                         \
   }
 FIND_BEST(find_best_wide, double)
 FIND_BEST(find_best_narrow, float)
 
-/* Pixel i of `first` and behind it has label first + i. */
-static crema_status add_strip(const cr_layer *layer, const cr_host_values *labels, int64_t first,
-                              int64_t width, const int32_t *best) {
-  const seg_state *s = layer->state;
+/* In place of a class. */
+enum { OUT_OF_RANGE = -1, IGNORED = -2 };
+
+CR_INLINE void classes_of(cr_host_values label, int64_t first, int64_t width, int64_t classes,
+                          const Caffe__SegAccuracyParameter *p, int32_t *out) {
+#pragma omp simd
   for (int64_t i = 0; i < width; ++i) {
-    const double label = cr_host_get(labels, first + i);
-    if (is_ignored(layer, label)) continue;
-    if (!(label >= 0 && label < (double)s->classes)) {
-      return cr_layer_fail(layer, CREMA_E_RANGE,
-                           "pixel %lld has label %g, must be 0 to %lld or an ignore_label",
-                           (long long)(first + i), label, (long long)s->classes - 1);
+    const double one = cr_host_get(&label, first + i);
+    const bool known = (one >= 0) & (one < (double)classes);
+    out[i] = known ? (int32_t)one : OUT_OF_RANGE;
+  }
+  for (size_t k = 0; p && k < p->n_ignore_label; ++k) {
+    const double ignored = (double)p->ignore_label[k];
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i) {
+      out[i] = cr_host_get(&label, first + i) == ignored ? IGNORED : out[i];
     }
-    ++s->labels[(int64_t)label];
-    ++s->guesses[best[i]];
-    s->right[best[i]] += best[i] == (int64_t)label;
+  }
+}
+
+/* Each call is compiled for its type. */
+CR_CLONES static void find_classes(const cr_host_values *label, int64_t first, int64_t width,
+                                   int64_t classes, const Caffe__SegAccuracyParameter *p,
+                                   int32_t *out) {
+  if (label->wide) {
+    classes_of((cr_host_values){label->wide, NULL}, first, width, classes, p, out);
+  } else {
+    classes_of((cr_host_values){NULL, label->narrow}, first, width, classes, p, out);
+  }
+}
+
+/* What the threads share: pieces of pictures, which lie side by side. */
+typedef struct pixels {
+  const cr_layer *layer;
+  int64_t per_picture, pieces; /* pixels, and pieces of them */
+  cr_host_values scores, labels;
+} pixels;
+
+/* Pixel i of the strip has label first + i. */
+static crema_status add_strip(const pixels *of, int64_t first, int64_t width, const int32_t *best,
+                              tally *to) {
+  const seg_state *s = of->layer->state;
+  int32_t label[WIDTH];
+  find_classes(&of->labels, first, width, s->classes, of->layer->param->seg_accuracy_param, label);
+  for (int64_t i = 0; i < width; ++i) {
+    if (label[i] == IGNORED) continue;
+    if (label[i] == OUT_OF_RANGE) {
+      return cr_layer_fail(
+          of->layer, CREMA_E_RANGE, "pixel %lld has label %g, must be 0 to %lld or an ignore_label",
+          (long long)(first + i), cr_host_get(&of->labels, first + i), (long long)s->classes - 1);
+    }
+    ++to->labels[label[i]];
+    ++to->guesses[best[i]];
+    to->right[best[i]] += best[i] == label[i];
   }
   return CREMA_OK;
 }
 
-static crema_status add_pixels(const cr_layer *layer, const crema_shape *f,
-                               const cr_host_values *scores, const cr_host_values *labels) {
-  const int64_t classes = f->dim[1], pixels = f->dim[2];
+static crema_status add_piece(void *state, int worker, int64_t index) {
+  const pixels *of = state;
+  const seg_state *s = of->layer->state;
+  const int64_t n = index / of->pieces, from = index % of->pieces * PIECE;
+  const int64_t end = of->per_picture - from < PIECE ? of->per_picture : from + PIECE;
+  int64_t *memory = (int64_t *)(void *)s->part.data + (size_t)worker * room_of(s);
+  tally own = tally_at(memory, s->classes);
   int32_t best[WIDTH];
-  for (int64_t n = 0; n < f->dim[0]; ++n) {
-    for (int64_t begin = 0; begin < pixels; begin += WIDTH) {
-      const int64_t width = pixels - begin < WIDTH ? pixels - begin : WIDTH;
-      const int64_t from = n * classes * pixels + begin;
-      if (scores->wide) find_best_wide(scores->wide + from, pixels, classes, width, best);
-      else find_best_narrow(scores->narrow + from, pixels, classes, width, best);
-      CR_TRY(add_strip(layer, labels, n * pixels + begin, width, best));
+  for (int64_t begin = from; begin < end; begin += WIDTH) {
+    const int64_t width = end - begin < WIDTH ? end - begin : WIDTH;
+    const int64_t at = n * s->classes * of->per_picture + begin;
+    if (of->scores.wide) {
+      find_best_wide(of->scores.wide + at, of->per_picture, s->classes, width, best);
+    } else {
+      find_best_narrow(of->scores.narrow + at, of->per_picture, s->classes, width, best);
     }
+    CR_TRY(add_strip(of, n * of->per_picture + begin, width, best, &own));
+  }
+  return CREMA_OK;
+}
+
+static crema_status add_pixels(pixels *of, crema_context *context, int64_t pictures) {
+  seg_state *s = of->layer->state;
+  const double scores = (double)pictures * (double)of->per_picture * (double)s->classes;
+  const int workers = cr_host_workers(context, scores * OPERATIONS);
+  const size_t room = room_of(s);
+  CR_TRY(cr_buffer_reserve(&s->part, (size_t)workers * room * sizeof(int64_t)));
+  int64_t *part = (int64_t *)(void *)s->part.data;
+  memset(part, 0, (size_t)workers * room * sizeof *part);
+  of->pieces = (of->per_picture + PIECE - 1) / PIECE;
+  CR_TRY(cr_host_spread(workers, pictures * of->pieces, add_piece, of));
+  for (int k = 0; k < workers; ++k, part += room) {
+    for (int64_t i = 0; i < 3 * s->classes; ++i) s->all.right[i] += part[i];
   }
   return CREMA_OK;
 }
@@ -126,18 +199,18 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   const Caffe__SegAccuracyParameter *p = layer->param->seg_accuracy_param;
   const crema_shape f = cr_layer_fold(&bottom[0]->shape, 1, 2);
   double all = 0, right = 0, recall = 0, overlap = 0, known = 0;
-  cr_host_values scores, labels;
+  pixels of = {.layer = layer, .per_picture = f.dim[2]};
   cr_host_results to;
-  (void)context;
-  if (p == NULL || p->reset) memset(s->right, 0, 3 * (size_t)s->classes * sizeof *s->right);
-  CR_TRY(cr_host_read(bottom[0]->data, &scores));
-  CR_TRY(cr_host_read(bottom[1]->data, &labels));
-  CR_TRY(add_pixels(layer, &f, &scores, &labels));
+  if (p == NULL || p->reset) memset(s->all.right, 0, 3 * (size_t)s->classes * sizeof(int64_t));
+  CR_TRY(cr_host_read(bottom[0]->data, &of.scores));
+  CR_TRY(cr_host_read(bottom[1]->data, &of.labels));
+  CR_TRY(add_pixels(&of, context, f.dim[0]));
   for (int64_t c = 0; c < s->classes; ++c) {
-    const double own = (double)s->right[c], either = (double)(s->labels[c] + s->guesses[c]) - own;
-    all += (double)s->labels[c];
+    const double own = (double)s->all.right[c],
+                 either = (double)(s->all.labels[c] + s->all.guesses[c]) - own;
+    all += (double)s->all.labels[c];
     right += own;
-    if (s->labels[c] > 0) recall += own / (double)s->labels[c], ++known;
+    if (s->all.labels[c] > 0) recall += own / (double)s->all.labels[c], ++known;
     overlap += either > 0 ? own / either : 1;
   }
   CR_TRY(cr_host_write(top[0]->data, &to));
@@ -145,6 +218,11 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   cr_host_put(&to, 1, known > 0 ? recall / known : 0);
   cr_host_put(&to, 2, overlap / (double)s->classes);
   return CREMA_OK;
+}
+
+static void destroy(cr_layer *layer) {
+  seg_state *s = layer->state;
+  cr_buffer_free(&s->part);
 }
 
 const cr_layer_class cr_layer_seg_accuracy = {
@@ -157,4 +235,5 @@ const cr_layer_class cr_layer_seg_accuracy = {
     .setup = setup,
     .reshape = reshape,
     .forward = forward,
+    .destroy = destroy,
 };
