@@ -470,6 +470,10 @@ const op_case op_cases[] = {
     SOFTMAX("one strip", "2 64; 2 64", 1),
     SOFTMAX("a vector", "3 16; 3 16", 1),
     SOFTMAX("rows that go together", "70 21; 70 21", 1),
+    SOFTMAX("short rows that leave some over", "45 6; 45 6", 1),
+    SOFTMAX("rows of two", "35 2; 35 2", 1),
+    SOFTMAX("the longest of the short rows", "33 27; 33 27", 1),
+    SOFTMAX("the shortest of the long rows", "33 28; 33 28", 1),
     SOFTMAX("rows that go alone", "3 2100; 3 2100", 1),
     SOFTMAX("blocks of positions", "1 3 195; 1 3 195", 1),
     SOFTMAX("a whole block of positions", "2 2 192; 2 2 192", 1),
@@ -625,6 +629,7 @@ const op_case op_cases[] = {
          "2 3 400; 2 400; 2 3 400; 1; 1; 3 3; 2 400", .nll = {true, 1}),
 
     SIMPLE("rows", CR_OP_ROW_LOSS, "37 21; 37; 37"),
+    SIMPLE("rows of two", CR_OP_ROW_LOSS, "35 2; 35; 35"),
     SIMPLE("long rows", CR_OP_ROW_LOSS, "5 75; 5; 5"),
     SIMPLE("one class", CR_OP_ROW_LOSS, "3 1; 3; 3"),
     {.label = "very long rows",

@@ -306,11 +306,6 @@ static bool is_along_an_inner_axis(const question *q) {
   return false;
 }
 
-static bool has_long_rows(const question *q) {
-  const cr_op_arg *arg = &q->desc->arg[0];
-  return arg->type == CREMA_F32 && arg->shape.dim[q->desc->u.axis] >= 16;
-}
-
 static bool is_not_along_channels(const question *q) {
   return q->desc->u.axis != 1;
 }
@@ -406,7 +401,6 @@ static const reason reasons[] = {
     {"bn_", "held in plain memory", first_is_plain, true},
     {"softmax_", "softmax over an inner axis", is_along_an_inner_axis, true},
     {"softmax_", "an empty shape", is_empty, true},
-    {"softmax_fwd_dnnl", "softmax over long rows", has_long_rows, true},
     {"sum_", "held in plain memory", all_are_plain, true},
     {"copy_", "held in plain memory", first_is_plain, true},
     {"axpby_", "held in plain memory", second_is_plain, true},

@@ -1,5 +1,5 @@
-/* Local response and batch normalisation in the private layout in which the source is held, and
- * softmax. */
+/* Local response and batch normalisation in the private layout in which the source is held, and the
+ * gradient of softmax. */
 #include "core/fail.h"
 #include "device/cpu/dnnl_prim.h"
 #include "device/cpu/dnnl_rows.h"
@@ -145,7 +145,7 @@ done:
   return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, 5) : status;
 }
 
-/* ---- softmax ------------------------------------------------------------- */
+/* ---- gradient of softmax; forward, the reference kernel is faster --------- */
 
 /* The matrix (outer, C) of argument `arg`; oneDNN is fast only when nothing lies behind the
  * axis. */
@@ -159,32 +159,6 @@ static crema_status softmax_md(const cr_plan *plan, int arg, cr_md *out) {
   }
   crema_shape matrix = {.axes = 2, .dim = {crema_shape_count(shape, 0, axis), shape->dim[axis]}};
   return cr_dnnl_md_ordered(&matrix, type, (cr_dnnl_order){CR_DNNL_PLAIN, 1}, out);
-}
-
-/* From so many values in a row on, the reference kernel is faster: it takes several rows through
- * each step together, and fetches the next ones meanwhile. */
-enum { LONG_ROW = 16 };
-
-static crema_status plan_softmax_fwd(cr_plan *plan) {
-  cr_pd_env env;
-  cr_md data = NULL;
-  dnnl_primitive_desc_t pd = NULL;
-  const cr_op_arg *src = &plan->desc->arg[0];
-  const int axis = plan->desc->u.axis;
-  if (src->type == CREMA_F32 && axis >= 0 && axis < src->shape.axes &&
-      src->shape.dim[axis] >= LONG_ROW) {
-    return cr_fail(CREMA_E_UNSUPPORTED, "softmax over long rows");
-  }
-  CR_TRY(cr_dnnl_env_open(&env, NULL));
-  crema_status status = softmax_md(plan, 0, &data);
-  if (status == CREMA_OK) {
-    status = cr_dnnl_check(cr_pd_softmax_fwd(&pd, &env, data, 1), "softmax");
-  }
-  cr_md_destroy(data);
-  cr_dnnl_env_close(&env);
-  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, CR_DNNL_AS_IS},
-                                      {1, DNNL_ARG_DST, CR_DNNL_AS_IS}};
-  return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, 2) : status;
 }
 
 static crema_status plan_softmax_bwd(cr_plan *plan) {
@@ -221,9 +195,6 @@ CR_KERNEL(bn_fwd_global_dnnl, BN_FWD_GLOBAL, .types = CR_DNNL_TYPES, CR_DNNL_PRI
 
 CR_KERNEL(bn_bwd_dnnl, BN_BWD, .types = CR_DNNL_TYPES, CR_DNNL_PRIM, .follows_hints = true,
           .plan = plan_bn_bwd, .run = cr_dnnl_prim_run);
-
-CR_KERNEL(softmax_fwd_dnnl, SOFTMAX_FWD, .types = CR_DNNL_TYPES, CR_DNNL_PRIM,
-          .plan = plan_softmax_fwd, .run = cr_dnnl_prim_run);
 
 CR_KERNEL(softmax_bwd_dnnl, SOFTMAX_BWD, .types = CR_DNNL_TYPES, CR_DNNL_PRIM,
           .plan = plan_softmax_bwd, .run = cr_dnnl_prim_run);

@@ -21,14 +21,22 @@ enum {
   TOGETHER = 2048,
   /* Rows of at most so many values are fetched while those before are worked on. The processor does
    * that by itself within long rows. */
-  FETCHED = 4096
+  FETCHED = 4096,
+/* Rows of fewer values are turned into planes: vectors along a row would be empty for the most
+ * part. Exchanging rows and columns costs most where values are not floats. */
+#ifdef CR_REF_F32
+  SHORT = 28
+#else
+  SHORT = LANES
+#endif
 };
 
-CR_INLINE void fetch_strip(const cr_value *x, const cr_value *y) {
+/* Asks for `count` values; y: NULL or where as many will be written. */
+CR_INLINE void fetch(int count, const cr_value *x, const cr_value *y) {
   const int line = 64 / (int)sizeof *x;
-  for (int c = 0; c < STRIP; c += line) {
+  for (int c = 0; c < count; c += line) {
     __builtin_prefetch(x + c);
-    __builtin_prefetch(y + c, 1);
+    if (y != NULL) __builtin_prefetch(y + c, 1);
   }
 }
 
@@ -82,7 +90,7 @@ CR_INLINE void add_lanes(const cr_real *lane, double *sum) {
   }
 }
 
-/* y = exp(x - top); sum: four parts of the sum. */
+/* y = exp(x - top), if y is not NULL; sum: four parts of the sum. */
 CR_INLINE void powers_of_row(int64_t channels, int64_t ahead, const cr_value *x, cr_real top,
                              cr_value *y, double *sum) {
   const int64_t whole = before_end(channels);
@@ -92,11 +100,11 @@ CR_INLINE void powers_of_row(int64_t channels, int64_t ahead, const cr_value *x,
   get_end(channels, x, end);
   for (int c = 0; c < QUARTER; ++c) sum[c] = 0;
   for (; done + STRIP <= whole; done += STRIP) {
-    if (ahead > 0) fetch_strip(x + ahead + done, y + ahead + done);
+    if (ahead > 0) fetch(STRIP, x + ahead + done, y == NULL ? NULL : y + ahead + done);
 #pragma omp simd
     for (int c = 0; c < STRIP; ++c) {
       power[c] = cr_ref_exp_below_0(cr_get(x, done + c) - top);
-      cr_put(y, done + c, power[c]);
+      if (y != NULL) cr_put(y, done + c, power[c]);
     }
 #pragma omp simd
     for (int c = 0; c < LANES; ++c) {
@@ -105,7 +113,9 @@ CR_INLINE void powers_of_row(int64_t channels, int64_t ahead, const cr_value *x,
     }
     add_lanes(part, sum);
   }
-  if (ahead > 0 && done < channels) fetch_strip(x + ahead + done, y + ahead + done);
+  if (ahead > 0 && done < channels) {
+    fetch(STRIP, x + ahead + done, y == NULL ? NULL : y + ahead + done);
+  }
 #pragma omp simd
   for (int32_t c = 0; c < LANES; ++c) {
     end[c] = cr_ref_exp_below_0(end[c] - top);
@@ -115,11 +125,11 @@ CR_INLINE void powers_of_row(int64_t channels, int64_t ahead, const cr_value *x,
 #pragma omp simd
     for (int c = 0; c < LANES; ++c) {
       power[c] = cr_ref_exp_below_0(cr_get(x, done + c) - top);
-      cr_put(y, done + c, power[c]);
+      if (y != NULL) cr_put(y, done + c, power[c]);
       part[c] += power[c];
     }
   }
-  put_end(channels, end, y);
+  if (y != NULL) put_end(channels, end, y);
   add_lanes(part, sum);
 }
 
@@ -134,11 +144,8 @@ CR_INLINE void scale_row(int64_t channels, cr_real scale, cr_value *y) {
   put_end(channels, end, y);
 }
 
-/* Rows that go through each step together. */
-static int64_t rows_together(int64_t channels) {
-  if (channels < LANES) return WIDTH;
-  const int64_t rows = TOGETHER / channels;
-  return rows < 1 ? 1 : rows < ROWS ? rows : ROWS;
+CR_INLINE cr_real sum_of_parts(const double *part) {
+  return (cr_real)((part[0] + part[1]) + (part[2] + part[3]));
 }
 
 /* The axis is the last one. What is `ahead` of the rows, if not 0, is fetched. */
@@ -150,71 +157,324 @@ CR_CLONES static void softmax_rows(int64_t rows, int64_t channels, int64_t ahead
     const int64_t at = r * channels;
     powers_of_row(channels, ahead, x + at, top[r], y + at, part[r]);
   }
-  for (int64_t r = 0; r < rows; ++r) {
-    sum[r] = (cr_real)((part[r][0] + part[r][1]) + (part[r][2] + part[r][3]));
-  }
+  for (int64_t r = 0; r < rows; ++r) sum[r] = sum_of_parts(part[r]);
   for (int64_t r = 0; r < rows; ++r) scale_row(channels, 1 / sum[r], y + r * channels);
+}
+
+/* The same without the result. */
+CR_CLONES static void sums_of_rows(int64_t rows, int64_t channels, int64_t ahead, const cr_value *x,
+                                   cr_real *top, cr_real *sum) {
+  double part[ROWS][QUARTER];
+  for (int64_t r = 0; r < rows; ++r) top[r] = top_of_row(channels, x + r * channels);
+  for (int64_t r = 0; r < rows; ++r) {
+    powers_of_row(channels, ahead, x + r * channels, top[r], NULL, part[r]);
+  }
+  for (int64_t r = 0; r < rows; ++r) sum[r] = sum_of_parts(part[r]);
+}
+
+/* ---- planes -------------------------------------------------------------- */
+
+/* The highest of two, of four and of eight neighbouring channels. */
+CR_INLINE cr_real top_of_2(const cr_value *x, int64_t step, int64_t i) {
+  const cr_real a = cr_get(x, i), b = cr_get(x + step, i);
+  return a > b ? a : b;
+}
+
+CR_INLINE cr_real top_of_4(const cr_value *x, int64_t step, int64_t i) {
+  const cr_real a = top_of_2(x, step, i), b = top_of_2(x + 2 * step, step, i);
+  return a > b ? a : b;
+}
+
+CR_INLINE cr_real top_of_8(const cr_value *x, int64_t step, int64_t i) {
+  const cr_real a = top_of_4(x, step, i), b = top_of_4(x + 4 * step, step, i);
+  return a > b ? a : b;
+}
+
+CR_INLINE void tops_of_planes(planes p, int64_t width, const cr_value *x, cr_real *top) {
+  int64_t c = 0;
+  for (int64_t i = 0; i < width; ++i) top[i] = -INFINITY;
+  for (; c + 8 <= p.channels; c += 8, x += 8 * p.step) {
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i) {
+      const cr_real more = top_of_8(x, p.step, i);
+      top[i] = more > top[i] ? more : top[i];
+    }
+  }
+  for (; c < p.channels; ++c, x += p.step) {
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i) {
+      const cr_real more = cr_get(x, i);
+      top[i] = more > top[i] ? more : top[i];
+    }
+  }
+}
+
+/* y = exp(x - top) of one, two, four and eight neighbouring channels; their sum. */
+CR_INLINE cr_real power_of_1(const cr_value *x, int64_t i, cr_real top, cr_value *y) {
+  const cr_real power = cr_ref_exp_below_0(cr_get(x, i) - top);
+  cr_put(y, i, power);
+  return power;
+}
+
+CR_INLINE cr_real powers_of_2(const cr_value *x, int64_t step, int64_t i, cr_real top,
+                              cr_value *y) {
+  const cr_real one = power_of_1(x, i, top, y);
+  return one + power_of_1(x + step, i, top, y + step);
+}
+
+CR_INLINE cr_real powers_of_4(const cr_value *x, int64_t step, int64_t i, cr_real top,
+                              cr_value *y) {
+  const cr_real two = powers_of_2(x, step, i, top, y);
+  return two + powers_of_2(x + 2 * step, step, i, top, y + 2 * step);
+}
+
+CR_INLINE cr_real powers_of_8(const cr_value *x, int64_t step, int64_t i, cr_real top,
+                              cr_value *y) {
+  const cr_real four = powers_of_4(x, step, i, top, y);
+  return four + powers_of_4(x + 4 * step, step, i, top, y + 4 * step);
+}
+
+/* Where the next values are read and written, which are fetched meanwhile; NULL: nowhere. */
+typedef struct next_values {
+  const cr_value *x, *y;
+} next_values;
+
+/* Of the values that are fetched, `count` channels. */
+CR_INLINE void fetch_channels(next_values next, int64_t width, int64_t c, int count) {
+  if (next.x == NULL) return;
+  const int64_t at = c * width;
+  fetch(count * (int)width, next.x + at, next.y == NULL ? NULL : next.y + at);
+}
+
+/* y = exp(x - top), and the sums over the channels; x and y may be one. */
+CR_INLINE void powers_of_planes(planes p, int64_t width, const cr_value *x, const cr_real *top,
+                                cr_value *y, double *sum, next_values next) {
+  int64_t c = 0;
+  for (int64_t i = 0; i < width; ++i) sum[i] = 0;
+  for (; c + 8 <= p.channels; c += 8, x += 8 * p.step, y += 8 * p.step) {
+    fetch_channels(next, width, c, 8);
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i) sum[i] += (double)powers_of_8(x, p.step, i, top[i], y);
+  }
+  for (; c + 4 <= p.channels; c += 4, x += 4 * p.step, y += 4 * p.step) {
+    fetch_channels(next, width, c, 4);
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i) sum[i] += (double)powers_of_4(x, p.step, i, top[i], y);
+  }
+  for (; c < p.channels; ++c, x += p.step, y += p.step) {
+    fetch_channels(next, width, c, 1);
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i) sum[i] += (double)power_of_1(x, i, top[i], y);
+  }
 }
 
 CR_CLONES static void softmax_planes(planes p, int64_t width, const cr_value *x, cr_value *y,
                                      cr_real *top, cr_real *all) {
   cr_real scale[WIDTH];
-  double sum[WIDTH] = {0};
-  for (int64_t i = 0; i < width; ++i) top[i] = -INFINITY;
-  /* Two channels at a time: the maxima and sums are read and written half as often. */
-  for (int64_t c = 0; c < p.channels; c += 2) {
-    const cr_value *one = x + c * p.step, *two = c + 1 < p.channels ? one + p.step : one;
+  double sum[WIDTH];
+  tops_of_planes(p, width, x, top);
+  powers_of_planes(p, width, x, top, y, sum, (next_values){NULL, NULL});
 #pragma omp simd
-    for (int64_t i = 0; i < width; ++i) {
-      const cr_real a = cr_get(one, i), b = cr_get(two, i);
-      const cr_real more = a > top[i] ? a : top[i];
-      top[i] = b > more ? b : more;
-    }
-  }
-  for (int64_t c = 0; c + 1 < p.channels; c += 2) {
-    const cr_value *from = x + c * p.step;
-    cr_value *to = y + c * p.step;
-#pragma omp simd
-    for (int64_t i = 0; i < width; ++i) {
-      const cr_real a = cr_ref_exp_below_0(cr_get(from, i) - top[i]);
-      const cr_real b = cr_ref_exp_below_0(cr_get(from, p.step + i) - top[i]);
-      cr_put(to, i, a);
-      cr_put(to, p.step + i, b);
-      sum[i] += (double)(a + b);
-    }
-  }
-  if (p.channels % 2 != 0) {
-    const int64_t last = (p.channels - 1) * p.step;
-#pragma omp simd
-    for (int64_t i = 0; i < width; ++i) {
-      const cr_real power = cr_ref_exp_below_0(cr_get(x, last + i) - top[i]);
-      cr_put(y, last + i, power);
-      sum[i] += (double)power;
-    }
-  }
   for (int64_t i = 0; i < width; ++i) {
     all[i] = (cr_real)sum[i];
     scale[i] = (cr_real)(1 / sum[i]);
   }
-  for (int64_t c = 0; c < p.channels; ++c) {
-    cr_value *to = y + c * p.step;
+  for (int64_t c = 0; c < p.channels; ++c, y += p.step) {
 #pragma omp simd
-    for (int64_t i = 0; i < width; ++i) cr_put(to, i, cr_get(to, i) * scale[i]);
+    for (int64_t i = 0; i < width; ++i) cr_put(y, i, cr_get(y, i) * scale[i]);
   }
 }
 
-/* Rows that do not fill a vector, as planes. */
-static void softmax_short_rows(int64_t rows, int64_t channels, const cr_value *x, cr_value *y,
-                               cr_real *top, cr_real *sum) {
-  cr_value plane[LANES * WIDTH];
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t c = 0; c < channels; ++c) plane[c * WIDTH + r] = x[r * channels + c];
+/* ---- short rows, as planes ----------------------------------------------- */
+
+enum { SIDE = 32 /* rows that lie side by side */, EIGHT = 8, FOUR = 4 };
+
+#if defined CR_REF_F32 && defined __x86_64__
+
+typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
+typedef float eight __attribute__((vector_size(32), aligned(4), may_alias));
+
+/* Exchanges rows and columns of 4 x 4 values in the lower halves of the vectors, and of as many in
+ * the upper ones. */
+CR_INLINE void exchange_fours(eight *v) {
+  const eight a = __builtin_shufflevector(v[0], v[1], 0, 8, 1, 9, 4, 12, 5, 13);
+  const eight b = __builtin_shufflevector(v[2], v[3], 0, 8, 1, 9, 4, 12, 5, 13);
+  const eight c = __builtin_shufflevector(v[0], v[1], 2, 10, 3, 11, 6, 14, 7, 15);
+  const eight d = __builtin_shufflevector(v[2], v[3], 2, 10, 3, 11, 6, 14, 7, 15);
+  v[0] = __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13);
+  v[1] = __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
+  v[2] = __builtin_shufflevector(c, d, 0, 1, 8, 9, 4, 5, 12, 13);
+  v[3] = __builtin_shufflevector(c, d, 2, 3, 10, 11, 6, 7, 14, 15);
+}
+
+/* FOUR values of each of EIGHT rows. */
+CR_INLINE void turn_eight(const float *x, int64_t step, float *plane) {
+  eight v[FOUR];
+  for (int k = 0; k < FOUR; ++k) {
+    const four a = *(const four *)(x + k * step), b = *(const four *)(x + (k + FOUR) * step);
+    v[k] = __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7);
   }
-  softmax_planes((planes){channels, WIDTH}, rows, plane, plane, top, sum);
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t c = 0; c < channels; ++c) y[r * channels + c] = plane[c * WIDTH + r];
+  exchange_fours(v);
+  for (int k = 0; k < FOUR; ++k) *(eight *)(plane + k * SIDE) = v[k];
+}
+
+CR_INLINE void turn_eight_back(const float *plane, const float *scale, int64_t step, float *y) {
+  eight v[FOUR];
+  for (int k = 0; k < FOUR; ++k) v[k] = *(const eight *)(plane + k * SIDE) * *(const eight *)scale;
+  exchange_fours(v);
+  for (int k = 0; k < FOUR; ++k) {
+    *(four *)(y + k * step) = ((const four *)&v[k])[0];
+    *(four *)(y + (k + FOUR) * step) = ((const four *)&v[k])[1];
   }
 }
+
+/* How many rows go through vectors. The last vectors have values of those before, too. */
+CR_INLINE int64_t rows_in_eights(int64_t rows, int64_t channels) {
+  return channels < FOUR ? 0 : rows - rows % EIGHT;
+}
+
+CR_INLINE int64_t turn_eights(int64_t rows, int64_t channels, const float *x, cr_value *to) {
+  const int64_t most = rows_in_eights(rows, channels), last = channels - FOUR;
+  for (int64_t r = 0; r < most; r += EIGHT) {
+    for (int64_t c = 0; c < last; c += FOUR) {
+      turn_eight(x + r * channels + c, channels, to + c * SIDE + r);
+    }
+    turn_eight(x + r * channels + last, channels, to + last * SIDE + r);
+  }
+  return most;
+}
+
+CR_INLINE int64_t turn_eights_back(int64_t rows, int64_t channels, const cr_value *from,
+                                   const float *scale, float *y) {
+  const int64_t most = rows_in_eights(rows, channels), last = channels - FOUR;
+  for (int64_t r = 0; r < most; r += EIGHT) {
+    for (int64_t c = 0; c < last; c += FOUR) {
+      turn_eight_back(from + c * SIDE + r, scale + r, channels, y + r * channels + c);
+    }
+    turn_eight_back(from + last * SIDE + r, scale + r, channels, y + r * channels + last);
+  }
+  return most;
+}
+
+#else
+
+CR_INLINE int64_t turn_eights(int64_t rows, int64_t channels, const cr_value *x, cr_value *to) {
+  (void)rows, (void)channels, (void)x, (void)to;
+  return 0;
+}
+
+CR_INLINE int64_t turn_eights_back(int64_t rows, int64_t channels, const cr_value *from,
+                                   const cr_real *scale, cr_value *y) {
+  (void)rows, (void)channels, (void)from, (void)scale, (void)y;
+  return 0;
+}
+
+#endif
+
+CR_INLINE void turn_rows(int64_t rows, int64_t channels, const cr_value *x, cr_value *to) {
+  for (int64_t r = turn_eights(rows, channels, x, to); r < rows; ++r) {
+    for (int64_t c = 0; c < channels; ++c) to[c * SIDE + r] = x[r * channels + c];
+  }
+}
+
+CR_INLINE void turn_rows_back(int64_t rows, int64_t channels, const cr_value *from,
+                              const cr_real *scale, cr_value *y) {
+  for (int64_t r = turn_eights_back(rows, channels, from, scale, y); r < rows; ++r) {
+    for (int64_t c = 0; c < channels; ++c) {
+      cr_put(y, r * channels + c, cr_get(from, c * SIDE + r) * scale[r]);
+    }
+  }
+}
+
+/* At most SIDE rows; y may be NULL. What is `ahead` of the rows, if not 0, is fetched. */
+CR_CLONES static void softmax_short_rows(int64_t rows, int64_t channels, int64_t ahead,
+                                         const cr_value *x, cr_value *y, cr_real *top,
+                                         cr_real *all) {
+  cr_value plane[SHORT * SIDE];
+  cr_real scale[SIDE], tops[SIDE];
+  double sum[SIDE];
+  const planes p = {channels, SIDE};
+  const next_values next = {ahead > 0 ? x + ahead : NULL,
+                            ahead > 0 && y != NULL ? y + ahead : NULL};
+  if (rows < SIDE) memset(plane, 0, sizeof plane); /* the planes are worked on as a whole */
+  turn_rows(rows, channels, x, plane);
+  tops_of_planes(p, SIDE, plane, tops);
+  powers_of_planes(p, SIDE, plane, tops, plane, sum, next);
+#pragma omp simd
+  for (int64_t i = 0; i < SIDE; ++i) scale[i] = (cr_real)(1 / sum[i]);
+  for (int64_t r = 0; r < rows; ++r) {
+    top[r] = tops[r];
+    all[r] = (cr_real)sum[r];
+  }
+  if (y != NULL) turn_rows_back(rows, channels, plane, scale, y);
+}
+
+/* ---- blocks -------------------------------------------------------------- */
+
+/* Rows that go through each step together. */
+static int64_t rows_together(int64_t channels) {
+  if (channels < SHORT) return SIDE;
+  const int64_t rows = TOGETHER / channels;
+  return rows < 1 ? 1 : rows < ROWS ? rows : ROWS;
+}
+
+static int64_t blocks_of(const cr_split *s) {
+  return (s->inner + WIDTH - 1) / WIDTH;
+}
+
+/* Block b begins at *at and is as wide as is returned. */
+static int64_t block_at(const cr_split *s, int64_t b, int64_t *at) {
+  const int64_t i = b % blocks_of(s) * WIDTH;
+  *at = b / blocks_of(s) * s->channels * s->inner + i;
+  return s->inner - i < WIDTH ? s->inner - i : WIDTH;
+}
+
+int64_t cr_ref_softmax_blocks(const cr_split *s) {
+  const int64_t rows = rows_together(s->channels);
+  return s->inner == 1 ? (s->outer + rows - 1) / rows : s->outer * blocks_of(s);
+}
+
+void cr_ref_softmax_block(const cr_split *s, int64_t b, const cr_value *x, cr_value *y,
+                          cr_softmax_block *out) {
+  if (s->inner > 1) {
+    out->count = block_at(s, b, &out->at);
+    out->first = b / blocks_of(s) * s->inner + b % blocks_of(s) * WIDTH;
+    softmax_planes((planes){s->channels, s->inner}, out->count, x + out->at, y + out->at, out->top,
+                   out->sum);
+    return;
+  }
+  const int64_t most = rows_together(s->channels), left = s->outer - b * most;
+  const bool fetches = s->channels <= FETCHED && left >= 2 * most;
+  const int64_t ahead = fetches ? most * s->channels : 0;
+  out->first = b * most;
+  out->at = out->first * s->channels;
+  out->count = left < most ? left : most;
+  x += out->at;
+  if (s->channels < SHORT) {
+    softmax_short_rows(out->count, s->channels, ahead, x, y == NULL ? NULL : y + out->at, out->top,
+                       out->sum);
+  } else if (y == NULL) {
+    sums_of_rows(out->count, s->channels, ahead, x, out->top, out->sum);
+  } else {
+    softmax_rows(out->count, s->channels, ahead, x, y + out->at, out->top, out->sum);
+  }
+}
+
+/* src, dst. */
+static crema_status softmax_fwd(const cr_call *call) {
+  const cr_split s = cr_op_split(call->desc, 0, call->desc->u.axis);
+  const cr_value *src = cr_as_values(call->buffer, 0);
+  cr_value *dst = cr_as_values(call->buffer, 1);
+#pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 0) >= \
+                                              CR_REF_PARALLEL_MIN / 4)
+  for (int64_t b = 0; b < cr_ref_softmax_blocks(&s); ++b) {
+    cr_softmax_block block;
+    cr_ref_softmax_block(&s, b, src, dst, &block);
+  }
+  return CREMA_OK;
+}
+
+/* ---- gradient ------------------------------------------------------------ */
 
 /* dx = y (dy - sum(y dy)). */
 CR_INLINE void gradient_line(int64_t count, const cr_value *y, const cr_value *dy,
@@ -248,58 +508,6 @@ CR_CLONES static void gradient_planes(planes p, int64_t width, const cr_value *y
     const int64_t at = c * p.step;
     gradient_line(width, y + at, dy + at, sum, false, dx + at);
   }
-}
-
-static int64_t blocks_of(const cr_split *s) {
-  return (s->inner + WIDTH - 1) / WIDTH;
-}
-
-/* Block b begins at *at and is as wide as is returned. */
-static int64_t block_at(const cr_split *s, int64_t b, int64_t *at) {
-  const int64_t i = b % blocks_of(s) * WIDTH;
-  *at = b / blocks_of(s) * s->channels * s->inner + i;
-  return s->inner - i < WIDTH ? s->inner - i : WIDTH;
-}
-
-int64_t cr_ref_softmax_blocks(const cr_split *s) {
-  const int64_t rows = rows_together(s->channels);
-  return s->inner == 1 ? (s->outer + rows - 1) / rows : s->outer * blocks_of(s);
-}
-
-void cr_ref_softmax_block(const cr_split *s, int64_t b, const cr_value *x, cr_value *y,
-                          cr_softmax_block *out) {
-  if (s->inner > 1) {
-    out->count = block_at(s, b, &out->at);
-    out->first = b / blocks_of(s) * s->inner + b % blocks_of(s) * WIDTH;
-    softmax_planes((planes){s->channels, s->inner}, out->count, x + out->at, y + out->at, out->top,
-                   out->sum);
-    return;
-  }
-  const int64_t most = rows_together(s->channels), left = s->outer - b * most;
-  const bool fetches = s->channels <= FETCHED && left >= 2 * most;
-  out->first = b * most;
-  out->at = out->first * s->channels;
-  out->count = left < most ? left : most;
-  if (s->channels < LANES) {
-    softmax_short_rows(out->count, s->channels, x + out->at, y + out->at, out->top, out->sum);
-    return;
-  }
-  softmax_rows(out->count, s->channels, fetches ? most * s->channels : 0, x + out->at, y + out->at,
-               out->top, out->sum);
-}
-
-/* src, dst. */
-static crema_status softmax_fwd(const cr_call *call) {
-  const cr_split s = cr_op_split(call->desc, 0, call->desc->u.axis);
-  const cr_value *src = cr_as_values(call->buffer, 0);
-  cr_value *dst = cr_as_values(call->buffer, 1);
-#pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 0) >= \
-                                              CR_REF_PARALLEL_MIN / 4)
-  for (int64_t b = 0; b < cr_ref_softmax_blocks(&s); ++b) {
-    cr_softmax_block block;
-    cr_ref_softmax_block(&s, b, src, dst, &block);
-  }
-  return CREMA_OK;
 }
 
 /* dst, diff_dst, diff_src. */

@@ -20,7 +20,8 @@ typedef struct cr_softmax_block {
 
 /* How many blocks there are. */
 int64_t cr_ref_softmax_blocks(const cr_split *s);
-/* y = softmax(x) for block b; x and y may be one. */
+/* y = softmax(x) for block b; x and y may be one. Where nothing lies behind the axis, y may be NULL:
+ * then only *out is found. */
 void cr_ref_softmax_block(const cr_split *s, int64_t b, const cr_value *x, cr_value *y,
                           cr_softmax_block *out);
 
