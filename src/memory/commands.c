@@ -105,7 +105,6 @@ static int threads_of(const crema_context *context) {
 
 void cr_commands_begin(cr_commands *commands, crema_context *context) {
   const bytes old = commands->before;
-  commands->valid = false;
   if (commands->tries >= MOST_TRIES || !context->device->backend->host_memory) return;
   commands->before = commands->now;
   commands->now = old;

@@ -4,7 +4,9 @@
 #include "memory/sim_fixture.h"
 
 #include "core/fail.h"
+#include "device/backend/kernel.h"
 #include "memory/blob.h"
+#include "memory/commands.h"
 #include "memory/syncedmem.h"
 
 enum { COUNT = 7 };
@@ -80,6 +82,39 @@ static crema_status use_blocks(void *user) {
 out:
   crema_syncedmem_destroy(memory);
   return status;
+}
+
+/* A list for which there is no memory is none. */
+static crema_status record(void *user) {
+  const where *w = user;
+  enum { CALLS = 40 };
+  const cr_kernel kernel = {.name = "none"};
+  const cr_plan plan = {.kernel = &kernel};
+  const crema_devptr buffer[2] = {{64}, {64}};
+  const cr_call call = {.plan = &plan, .context = w->context, .buffer = buffer};
+  cr_commands *commands = NULL;
+  cr_tensor *tensor = NULL;
+  crema_status status;
+  CR_TRY_GOTO(cr_tensor_create(CREMA_F32, COUNT, &tensor), out);
+  CR_TRY_GOTO(cr_commands_create(&commands), out);
+  for (int pass = 0; pass < 2; ++pass) {
+    cr_commands_begin(commands, w->context);
+    for (int i = 0; i < CALLS; ++i) {
+      cr_commands_add_call(&call, w->device->backend, 2);
+      cr_commands_add_argument(w->context, 0, 'R', tensor, CR_PLAIN_F32);
+      cr_commands_add_argument(w->context, 1, 'W', tensor, CR_PLAIN_F32);
+    }
+    cr_commands_end(commands, w->context, true);
+  }
+out:
+  cr_commands_destroy(commands);
+  cr_tensor_destroy(tensor);
+  return status;
+}
+
+TEST(lists_of_calls) {
+  where cpu = {cr_cpu_device(), cr_host_context()};
+  each_allocation_fails("lists", record, &cpu, CREMA_OK, 6);
 }
 
 TEST(on_the_cpu) {
