@@ -42,7 +42,7 @@ typedef struct crf_state {
   int width;         /* classes, and what fills up vectors */
   cr_buffer feature; /* float */
   cr_buffer score;   /* float: of each pixel its classes */
-  cr_buffer row;     /* the same for some pixels */
+  cr_buffer row;     /* the same for some pixels, for each thread */
 } crf_state;
 
 static crema_status read_kernel(const cr_layer *layer, kernel *k, float weight, float position,
@@ -116,22 +116,58 @@ typedef struct picture {
   const float *scores, *colours; /* colours NULL: none */
   int64_t classes, plane;        /* plane: pixels of the whole map */
   int64_t map_width, height, width;
+  int64_t band; /* rows of pixels that a thread works on at a time; the last ones may be fewer */
+  int workers;
 } picture;
+
+/* Pixels of a band, about: with the lattice points that they meet they fit into the second cache.
+ */
+enum { BAND = 1 << 14 };
+
+/* Multiply-adds that take as long as a number in one step, about. */
+enum { OPERATIONS = 32 };
+
+static void divide(picture *of, crema_context *context, int iterations) {
+  const double numbers = (double)of->height * (double)of->width * (double)of->classes;
+  of->band = of->width > 0 && BAND / of->width > 1 ? BAND / of->width : 1;
+  of->workers = cr_host_workers(context, numbers * OPERATIONS * (iterations + 1));
+}
+
+static int64_t bands_of(const picture *of) {
+  return (of->height + of->band - 1) / of->band;
+}
+
+static int64_t end_of_band(const picture *of, int64_t index) {
+  return (index + 1) * of->band < of->height ? (index + 1) * of->band : of->height;
+}
 
 static float *floats(cr_buffer *buffer) {
   return (float *)(void *)buffer->data;
 }
 
-static crema_status make_features(crf_state *s, const picture *of, const kernel *k, int *axes) {
-  *axes = k->colour > 0 ? 5 : 2;
-  CR_TRY(
-      cr_buffer_reserve(&s->feature, (size_t)(of->height * of->width * *axes + 1) * sizeof(float)));
-  float *to = floats(&s->feature);
-  for (int64_t y = 0; y < of->height; ++y) {
+static int axes_of(const kernel *k) {
+  return k->colour > 0 ? 5 : 2;
+}
+
+/* What the threads share that make a kernel. */
+typedef struct making {
+  const picture *of;
+  const kernel *kernel;
+  float *feature;
+} making;
+
+static crema_status make_features(void *state, int worker, int64_t index) {
+  const making *m = state;
+  const picture *of = m->of;
+  const kernel *k = m->kernel;
+  const int axes = axes_of(k);
+  float *to = m->feature + index * of->band * of->width * axes;
+  (void)worker;
+  for (int64_t y = index * of->band; y < end_of_band(of, index); ++y) {
     for (int64_t x = 0; x < of->width; ++x) {
       *to++ = (float)x / k->position;
       *to++ = (float)y / k->position;
-      for (int c = 0; c < *axes - 2; ++c) {
+      for (int c = 0; c < axes - 2; ++c) {
         *to++ = of->colours[c * of->plane + y * of->map_width + x] / k->colour;
       }
     }
@@ -142,14 +178,16 @@ static crema_status make_features(crf_state *s, const picture *of, const kernel 
 /* The lattice, and by what sums over it are divided. */
 static crema_status make_kernel(crf_state *s, const picture *of, kernel *k) {
   const int64_t pixels = of->height * of->width;
-  int axes = 0;
-  CR_TRY(make_features(s, of, k, &axes));
-  CR_TRY(cr_lattice_make(&k->lattice, floats(&s->feature), pixels, axes));
+  const int axes = axes_of(k);
+  CR_TRY(cr_buffer_reserve(&s->feature, (size_t)(pixels * axes + 1) * sizeof(float)));
+  making m = {of, k, floats(&s->feature)};
+  CR_TRY(cr_host_spread(of->workers, bands_of(of), make_features, &m));
+  CR_TRY(cr_lattice_make(&k->lattice, m.feature, pixels, axes, of->band * of->width, of->workers));
   CR_TRY(cr_buffer_reserve(&k->factor, (size_t)(pixels + 1) * sizeof(float)));
-  float *ones = floats(&s->feature); /* there are at least two for each pixel */
+  float *ones = m.feature; /* there are at least two for each pixel */
   float *factor = floats(&k->factor);
   for (int64_t i = 0; i < pixels; ++i) ones[i] = 1;
-  CR_TRY(cr_lattice_filter(&k->lattice, ones, 1, factor));
+  CR_TRY(cr_lattice_filter(&k->lattice, ones, 1, of->workers, factor));
   for (int64_t i = 0; i < pixels; ++i) factor[i] = k->weight / (factor[i] + 1e-20f);
   return CREMA_OK;
 }
@@ -221,13 +259,20 @@ typedef struct tile {
   int64_t y, x, pixels; /* where it begins */
 } tile;
 
-static int64_t tiles_of(const picture *of) {
-  return of->height * ((of->width + TILE - 1) / TILE);
+/* The next tile of a band that ends before row `end`. */
+static bool next_tile(const picture *of, int64_t end, tile *t) {
+  t->x += TILE;
+  if (t->x >= of->width) {
+    t->x = 0;
+    ++t->y;
+  }
+  t->pixels = of->width - t->x < TILE ? of->width - t->x : TILE;
+  return t->y < end;
 }
 
-static tile tile_at(const picture *of, int64_t index) {
-  const int64_t columns = (of->width + TILE - 1) / TILE, x = index % columns * TILE;
-  return (tile){index / columns, x, of->width - x < TILE ? of->width - x : TILE};
+/* Before the first one. */
+static tile before_band(const picture *of, int64_t index) {
+  return (tile){index * of->band, -TILE, 0};
 }
 
 /* Scores from planes to rows, whose numbers behind the last class are no class. */
@@ -251,22 +296,33 @@ static void put_result(const crf_state *s, const picture *of, tile t, float *row
   }
 }
 
+/* What the threads share. */
+typedef struct inference {
+  crf_state *s;
+  const picture *of;
+  int step;
+  const cr_host_results *to;
+  int64_t at; /* of the picture in the result */
+} inference;
+
 /* One step for a tile: the scores, with what the kernels say about the step before, become
  * probabilities, which the kernels get for the next step. The last step writes them. */
-static void work_on(crf_state *s, const picture *of, int step, tile t, float *row,
-                    const cr_host_results *to, int64_t at) {
-  const int64_t first = t.y * of->width + t.x;
-  const float *from = floats(&s->score) + first * s->width;
-  if (step == 0 || s->kernels == 0) {
+static void work_on(const inference *i, tile t, float *row) {
+  crf_state *s = i->s;
+  const int64_t first = t.y * i->of->width + t.x;
+  float *score = floats(&s->score) + first * s->width;
+  const float *from = score;
+  if (i->step == 0) read_scores(s, i->of, t, score);
+  if (i->step == 0 || s->kernels == 0) {
     memcpy(row, from, (size_t)(t.pixels * s->width) * sizeof *row);
   }
-  for (size_t n = 0; n < s->kernels && step > 0; ++n, from = row) {
+  for (size_t n = 0; n < s->kernels && i->step > 0; ++n, from = row) {
     cr_lattice_read(&s->kernel[n].lattice, first, t.pixels, floats(&s->kernel[n].factor) + first,
                     from, row);
   }
   softmax(row, t.pixels, s->width);
-  if (step == s->iterations) {
-    put_result(s, of, t, row, to, at);
+  if (i->step == s->iterations) {
+    put_result(s, i->of, t, row, i->to, i->at);
     return;
   }
   for (size_t n = 0; n < s->kernels; ++n) {
@@ -274,24 +330,30 @@ static void work_on(crf_state *s, const picture *of, int step, tile t, float *ro
   }
 }
 
+static crema_status work_on_band(void *state, int worker, int64_t index) {
+  const inference *i = state;
+  const int64_t end = end_of_band(i->of, index);
+  float *row = floats(&i->s->row) + (int64_t)worker * TILE * i->s->width;
+  for (tile t = before_band(i->of, index); next_tile(i->of, end, &t);) work_on(i, t, row);
+  return CREMA_OK;
+}
+
 static crema_status infer(crf_state *s, const picture *of, const cr_host_results *to, int64_t at) {
   const int64_t pixels = of->height * of->width;
+  inference i = {.s = s, .of = of, .to = to, .at = at};
+  if (pixels == 0) return CREMA_OK;
   s->width = (int)((of->classes + 7) / 8 * 8);
   CR_TRY(cr_buffer_reserve(&s->score, (size_t)(pixels * s->width + 1) * sizeof(float)));
-  CR_TRY(cr_buffer_reserve(&s->row, (size_t)(TILE * s->width) * sizeof(float)));
-  for (int64_t i = 0; i < tiles_of(of); ++i) {
-    const tile t = tile_at(of, i);
-    read_scores(s, of, t, floats(&s->score) + (t.y * of->width + t.x) * s->width);
-  }
+  CR_TRY(cr_buffer_reserve(&s->row, (size_t)of->workers * TILE * (size_t)s->width * sizeof(float)));
   for (size_t n = 0; n < s->kernels; ++n) {
     CR_TRY(make_kernel(s, of, &s->kernel[n]));
     CR_TRY(cr_lattice_begin(&s->kernel[n].lattice, s->width));
   }
-  for (int step = 0; step <= s->iterations; ++step) {
-    for (size_t n = 0; n < s->kernels && step > 0; ++n) cr_lattice_blur(&s->kernel[n].lattice);
-    for (int64_t i = 0; i < tiles_of(of); ++i) {
-      work_on(s, of, step, tile_at(of, i), floats(&s->row), to, at);
+  for (; i.step <= s->iterations; ++i.step) {
+    for (size_t n = 0; n < s->kernels && i.step > 0; ++n) {
+      CR_TRY(cr_lattice_blur(&s->kernel[n].lattice, of->workers));
     }
+    CR_TRY(cr_host_spread(of->workers, bands_of(of), work_on_band, &i));
   }
   return CREMA_OK;
 }
@@ -317,19 +379,20 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   const crema_shape *map = &bottom[0]->shape;
   const float *scores = NULL, *sizes = NULL, *colours = NULL;
   cr_host_results to;
-  (void)context;
   CR_TRY(cr_tensor_host_read_floats(bottom[0]->data, &scores));
   CR_TRY(cr_tensor_host_read_floats(bottom[1]->data, &sizes));
   if (layer->bottoms == 3) CR_TRY(cr_tensor_host_read_floats(bottom[2]->data, &colours));
   CR_TRY(cr_host_write(top[0]->data, &to));
-  const int64_t count = crema_blob_count(top[0]);
-  for (int64_t i = 0; i < count; ++i) cr_host_put(&to, i, 0);
   for (int64_t n = 0; n < map->dim[0]; ++n) {
     const int64_t plane = map->dim[2] * map->dim[3], first = n * map->dim[1] * plane;
     const float *size = sizes + n * crema_shape_count(&bottom[1]->shape, 1, bottom[1]->shape.axes);
     picture of = {.scores = scores + first, .colours = colours ? colours + n * 3 * plane : NULL};
     if (plane == 0) continue;
     CR_TRY(read_size(layer, size, map, &of));
+    divide(&of, context, s->iterations);
+    if (of.height < map->dim[2] || of.width < map->dim[3]) {
+      for (int64_t i = 0; i < map->dim[1] * plane; ++i) cr_host_put(&to, first + i, 0);
+    }
     CR_TRY(cr_layer_in(layer, infer(s, &of, &to, first)));
   }
   return CREMA_OK;

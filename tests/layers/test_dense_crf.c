@@ -10,7 +10,7 @@ static double kernel_of(const float *a, const float *b, int axes) {
 }
 
 /* Weighted means by the lattice against the exact ones: how far off is known for such data. */
-static void check_lattice(int axes, double spread, double most, double usual) {
+static void check_lattice(int axes, double spread, double most, double usual, int bands) {
   enum { POINTS = 600, WIDTH = 3 };
   static float feature[POINTS * CR_LATTICE_MOST_AXES], in[POINTS * WIDTH], ones[POINTS];
   static float out[POINTS * WIDTH], sum[POINTS];
@@ -25,9 +25,9 @@ static void check_lattice(int axes, double spread, double most, double usual) {
     /* What is filtered has a slope, which a lattice that mixed up its points would lose. */
     for (int k = 0; k < WIDTH; ++k) in[WIDTH * i + k] = (float)k + feature[i * axes + k % axes];
   }
-  ok(cr_lattice_make(&lattice, feature, POINTS, axes));
-  ok(cr_lattice_filter(&lattice, in, WIDTH, out));
-  ok(cr_lattice_filter(&lattice, ones, 1, sum));
+  ok(cr_lattice_make(&lattice, feature, POINTS, axes, bands > 1 ? POINTS / bands : 0, bands));
+  ok(cr_lattice_filter(&lattice, in, WIDTH, bands, out));
+  ok(cr_lattice_filter(&lattice, ones, 1, bands, sum));
   for (int i = 0; i < POINTS; ++i) {
     double wanted[WIDTH] = {0}, all = 0;
     for (int k = 0; k < POINTS; ++k) {
@@ -49,9 +49,11 @@ static void check_lattice(int axes, double spread, double most, double usual) {
 }
 
 TEST(the_lattice_sums_as_all_pairs_do) {
-  check_lattice(1, 6, 0.15, 0.05);
-  check_lattice(2, 6, 0.25, 0.05);
-  check_lattice(5, 3, 0.35, 0.08);
+  for (int bands = 1; bands < 8; bands += 3) {
+    check_lattice(1, 6, 0.15, 0.05, bands);
+    check_lattice(2, 6, 0.25, 0.05, bands);
+    check_lattice(5, 3, 0.35, 0.08, bands);
+  }
 }
 
 /* Rows of some widths are worked on in vectors; the numbers of a row know nothing of each other. */
@@ -64,11 +66,11 @@ TEST(rows_of_any_width_are_filtered_as_single_numbers_are) {
   for (int i = 0; i < POINTS * MOST; ++i) in[i] = (float)(rig_random(&random) % 1000) / 100;
   for (int width = 1; width <= MOST; width += width < 3 ? 1 : width == 3 ? 5 : 8) {
     cr_lattice lattice = {0};
-    ok(cr_lattice_make(&lattice, feature, POINTS, AXES));
-    ok(cr_lattice_filter(&lattice, in, width, out));
+    ok(cr_lattice_make(&lattice, feature, POINTS, AXES, POINTS / 3, 1));
+    ok(cr_lattice_filter(&lattice, in, width, 1, out));
     for (int c = 0; c < width; ++c) {
       for (int i = 0; i < POINTS; ++i) column[i] = in[i * width + c];
-      ok(cr_lattice_filter(&lattice, column, 1, wanted));
+      ok(cr_lattice_filter(&lattice, column, 1, 1, wanted));
       for (int i = 0; i < POINTS; ++i) {
         assert_true(wanted[i] > 0);
         assert_true(out[i * width + c] == wanted[i]);
@@ -83,7 +85,7 @@ TEST(features_that_make_no_sense_are_refused) {
   cr_lattice lattice = {0};
   for (int i = 0; i < 3; ++i) {
     const float feature[4] = {0, 0, bad[i], 0};
-    assert_int_equal(cr_lattice_make(&lattice, feature, 2, 2), CREMA_E_RANGE);
+    assert_int_equal(cr_lattice_make(&lattice, feature, 2, 2, 1, 2), CREMA_E_RANGE);
     assert_error_has("point 1 has feature");
   }
   cr_lattice_free(&lattice);

@@ -9,6 +9,7 @@
 #include "core/fail.h"
 #include "core/float_bits.h"
 #include "device/memory/host_memory.h"
+#include "layers/common/layer_host.h"
 
 enum { MOST_CORNERS = CR_LATTICE_MOST_AXES + 1, FIRST_ROOM = 1024 };
 
@@ -125,62 +126,76 @@ static size_t hash(const int32_t *key, int d) {
   return (size_t)(sum >> 29);
 }
 
-static bool has_key(const cr_lattice *l, int64_t corner, const int32_t *key) {
-  const int32_t *own = l->key + corner * l->axes;
+static bool has_key(const cr_lattice_table *t, int64_t corner, const int32_t *key, int axes) {
+  const int32_t *own = t->key + corner * axes;
   int32_t other = 0;
-  for (int k = 0; k < l->axes; ++k) other |= own[k] ^ key[k];
+  for (int k = 0; k < axes; ++k) other |= own[k] ^ key[k];
   return other == 0;
 }
 
 /* The slot that has the key, or the empty one where it belongs. */
-static size_t slot_of(const cr_lattice *l, const int32_t *key) {
-  const size_t mask = 2 * (size_t)l->room - 1;
-  size_t at = hash(key, l->axes) & mask;
-  while (l->slot[at] >= 0 && !has_key(l, l->slot[at], key)) at = (at + 1) & mask;
+static size_t slot_of(const cr_lattice_table *t, const int32_t *key, int axes) {
+  const size_t mask = 2 * (size_t)t->room - 1;
+  size_t at = hash(key, axes) & mask;
+  while (t->slot[at] >= 0 && !has_key(t, t->slot[at], key, axes)) at = (at + 1) & mask;
   return at;
 }
 
-static void fill_table(cr_lattice *l) {
-  for (int64_t i = 0; i < 2 * l->room; ++i) l->slot[i] = -1;
-  for (int64_t i = 0; i < l->corners; ++i) l->slot[slot_of(l, l->key + i * l->axes)] = (int32_t)i;
+static void fill_table(cr_lattice_table *t, int axes) {
+  for (int64_t i = 0; i < 2 * t->room; ++i) t->slot[i] = -1;
+  for (int64_t i = 0; i < t->corners; ++i) {
+    t->slot[slot_of(t, t->key + i * axes, axes)] = (int32_t)i;
+  }
 }
 
 /* Room for twice as many lattice points, in a table that is at most half full. */
-static crema_status grow(cr_lattice *l) {
-  const size_t room = l->room > 0 ? 2 * (size_t)l->room : FIRST_ROOM;
-  const size_t bytes = room * MOST_CORNERS * sizeof *l->key;
-  int32_t *key = realloc(l->key, bytes);
-  if (key != NULL) l->key = key;
-  int32_t *next = malloc(2 * bytes), *slot = malloc(2 * room * sizeof *slot);
-  if (key == NULL || next == NULL || slot == NULL) {
+static crema_status grow(cr_lattice_table *t, int axes) {
+  const size_t room = t->room > 0 ? 2 * (size_t)t->room : FIRST_ROOM;
+  const size_t bytes = room * CR_LATTICE_MOST_AXES * sizeof *t->key;
+  int32_t *key = realloc(t->key, bytes);
+  if (key != NULL) t->key = key;
+  int32_t *slot = malloc(2 * room * sizeof *slot);
+  if (key == NULL || slot == NULL) {
     free(slot);
-    free(next);
-    return cr_fail_memory(4 * bytes, "a lattice");
+    return cr_fail_memory(2 * bytes, "a lattice");
   }
-  free(l->next);
-  free(l->slot);
-  l->next = next;
-  l->slot = slot;
-  l->room = (int64_t)room;
-  fill_table(l);
+  free(t->slot);
+  t->slot = slot;
+  t->room = (int64_t)room;
+  fill_table(t, axes);
+  return CREMA_OK;
+}
+
+static crema_status clear(cr_lattice_table *t, int axes) {
+  t->corners = 0;
+  if (t->room == 0) return grow(t, axes);
+  fill_table(t, axes);
   return CREMA_OK;
 }
 
 /* The index of a lattice point, which is added where it is new. `near` may be it. */
-static crema_status add_corner(cr_lattice *l, const int32_t *key, int32_t near, int32_t *out) {
-  if (near < l->corners && has_key(l, near, key)) {
+static crema_status add_corner(cr_lattice_table *t, const int32_t *key, int axes, int32_t near,
+                               int32_t *out) {
+  if (near < t->corners && has_key(t, near, key, axes)) {
     *out = near;
     return CREMA_OK;
   }
-  if (l->corners == l->room) CR_TRY(grow(l));
-  const size_t at = slot_of(l, key);
-  if (l->slot[at] < 0) {
-    memcpy(l->key + l->corners * l->axes, key, (size_t)l->axes * sizeof *key);
-    l->slot[at] = (int32_t)l->corners++;
+  if (t->corners == t->room) CR_TRY(grow(t, axes));
+  const size_t at = slot_of(t, key, axes);
+  if (t->slot[at] < 0) {
+    memcpy(t->key + t->corners * axes, key, (size_t)axes * sizeof *key);
+    t->slot[at] = (int32_t)t->corners++;
   }
-  *out = l->slot[at];
+  *out = t->slot[at];
   return CREMA_OK;
 }
+
+static void free_table(cr_lattice_table *t) {
+  free(t->slot);
+  free(t->key);
+}
+
+/* ---- bands --------------------------------------------------------------- */
 
 /* Features of `count` points, at most BLOCK; the last one fills up the block. */
 static crema_status read_features(const cr_lattice *l, int64_t first, int count,
@@ -198,41 +213,123 @@ static crema_status read_features(const cr_lattice *l, int64_t first, int count,
   return CREMA_OK;
 }
 
-/* Points that follow each other often have corners in common. */
-static crema_status add_points(cr_lattice *l, int64_t first, int count, const double *unit,
-                               const float *feature) {
+/* What the threads that make a lattice share. */
+typedef struct making {
+  cr_lattice *lattice;
+  const float *feature;
+  double unit[MOST_CORNERS];
+} making;
+
+/* Points that follow each other often have corners in common. `after`: they follow some of the
+ * band. */
+static crema_status add_points(const making *m, cr_lattice_table *t, int64_t first, int count,
+                               bool after) {
+  const cr_lattice *l = m->lattice;
   const int corners = l->axes + 1;
   float block[CR_LATTICE_MOST_AXES][BLOCK];
   simplices s;
-  CR_TRY(read_features(l, first, count, feature, block));
-  find_simplices((const float(*)[BLOCK])block, unit, l->axes, &s);
+  CR_TRY(read_features(l, first, count, m->feature + first * l->axes, block));
+  find_simplices((const float(*)[BLOCK])block, m->unit, l->axes, &s);
   for (int i = 0; i < count; ++i) {
     for (int r = 0; r < corners; ++r) {
       int32_t key[MOST_CORNERS], *to = &l->corner[(first + i) * corners + r];
       corner_key(&s, i, l->axes, r, key);
-      CR_TRY(add_corner(l, key, first + i > 0 ? to[-corners] : 0, to));
+      CR_TRY(add_corner(t, key, l->axes, i > 0 || after ? to[-corners] : 0, to));
       l->share[(first + i) * corners + r] = s.share[r][i];
     }
   }
   return CREMA_OK;
 }
 
-/* The lattice points before and behind each, along each axis of the hyperplane. */
-static void find_neighbours(cr_lattice *l) {
-  for (int axis = 0; axis <= l->axes; ++axis) {
-    for (int64_t i = 0; i < l->corners; ++i) {
-      int32_t *to = l->next + (axis * l->corners + i) * 2;
-      for (int side = 0; side < 2; ++side) {
-        int32_t key[MOST_CORNERS];
-        const int32_t step = side == 0 ? -1 : 1;
-        for (int k = 0; k < l->axes; ++k) {
-          key[k] = l->key[i * l->axes + k] + (k == axis ? -step * l->axes : step);
-        }
-        const int32_t found = l->slot[slot_of(l, key)];
-        to[side] = found >= 0 ? found : (int32_t)l->corners;
-      }
+static crema_status make_band(void *state, int worker, int64_t index) {
+  const making *m = state;
+  const cr_lattice *l = m->lattice;
+  cr_lattice_table *t = &l->band[index].table;
+  const int64_t begin = index * l->per_band, left = l->points - begin;
+  const int64_t end = begin + (left < l->per_band ? left : l->per_band);
+  (void)worker;
+  CR_TRY(clear(t, l->axes));
+  for (int64_t i = begin; i < end; i += BLOCK) {
+    const int count = end - i < BLOCK ? (int)(end - i) : BLOCK;
+    CR_TRY(add_points(m, t, i, count, i > begin));
+  }
+  return CREMA_OK;
+}
+
+/* ---- all bands together -------------------------------------------------- */
+
+/* Makes room for `count` numbers; what they were is given up. */
+static crema_status need(int32_t **array, size_t *room, size_t count) {
+  if (count <= *room) return CREMA_OK;
+  *room = 0;
+  free(*array);
+  *array = NULL;
+  CR_TRY(CR_NEW(*array, count, "a lattice"));
+  *room = count;
+  return CREMA_OK;
+}
+
+/* Numbers lattice points in the order in which the bands meet them. */
+static crema_status find_places(cr_lattice *l) {
+  CR_TRY(clear(&l->all, l->axes));
+  l->rows = 0;
+  for (int64_t b = 0; b < l->bands; ++b) {
+    cr_lattice_band *band = &l->band[b];
+    band->row = l->rows;
+    l->rows += band->table.corners;
+    CR_TRY(need(&band->place, &band->places, (size_t)band->table.corners + 1));
+    for (int64_t i = 0; i < band->table.corners; ++i) {
+      CR_TRY(
+          add_corner(&l->all, band->table.key + i * l->axes, l->axes, INT32_MAX, &band->place[i]));
     }
   }
+  return CREMA_OK;
+}
+
+/* The rows of each lattice point, in the order of the bands. */
+static crema_status find_rows(cr_lattice *l) {
+  const int64_t corners = l->all.corners;
+  CR_TRY(need(&l->begin, &l->begins, (size_t)corners + 2));
+  CR_TRY(need(&l->row, &l->row_room, (size_t)l->rows + 1));
+  memset(l->begin, 0, ((size_t)corners + 2) * sizeof *l->begin);
+  for (int64_t b = 0; b < l->bands; ++b) {
+    const cr_lattice_band *band = &l->band[b];
+    for (int64_t i = 0; i < band->table.corners; ++i) ++l->begin[band->place[i] + 2];
+  }
+  for (int64_t i = 0; i < corners; ++i) l->begin[i + 2] += l->begin[i + 1];
+  for (int64_t b = 0; b < l->bands; ++b) {
+    const cr_lattice_band *band = &l->band[b];
+    for (int64_t i = 0; i < band->table.corners; ++i) {
+      l->row[l->begin[band->place[i] + 1]++] = (int32_t)(band->row + i);
+    }
+  }
+  return CREMA_OK;
+}
+
+/* Lattice points whose neighbours a thread looks for before it takes others. */
+enum { NEIGHBOURS = 1024 };
+
+/* The lattice points behind each, along each axis of the hyperplane, of which it is the one before.
+ */
+static crema_status find_neighbours(void *state, int worker, int64_t index) {
+  const cr_lattice *l = ((const making *)state)->lattice;
+  const cr_lattice_table *t = &l->all;
+  const int64_t begin = index * NEIGHBOURS, left = t->corners - begin;
+  const int64_t end = begin + (left < NEIGHBOURS ? left : NEIGHBOURS);
+  (void)worker;
+  for (int axis = 0; axis <= l->axes; ++axis) {
+    int32_t *next = l->next + axis * t->corners * 2;
+    for (int64_t i = begin; i < end; ++i) {
+      int32_t key[MOST_CORNERS];
+      for (int k = 0; k < l->axes; ++k)
+        key[k] = t->key[i * l->axes + k] + (k == axis ? -l->axes : 1);
+      const int32_t found = t->slot[slot_of(t, key, l->axes)];
+      if (found < 0) continue;
+      next[2 * i + 1] = found;
+      next[2 * (int64_t)found] = (int32_t)i;
+    }
+  }
+  return CREMA_OK;
 }
 
 static crema_status reserve_points(cr_lattice *l, size_t shares) {
@@ -247,218 +344,54 @@ static crema_status reserve_points(cr_lattice *l, size_t shares) {
   return CREMA_OK;
 }
 
-crema_status cr_lattice_make(cr_lattice *lattice, const float *feature, int64_t points, int axes) {
-  double unit[MOST_CORNERS];
+static crema_status reserve_bands(cr_lattice *l) {
+  if (l->bands <= l->room) return CREMA_OK;
+  cr_lattice_band *more = realloc(l->band, (size_t)l->bands * sizeof *more);
+  if (more == NULL) return cr_fail_memory((size_t)l->bands * sizeof *more, "a lattice");
+  for (int64_t b = l->room; b < l->bands; ++b) more[b] = (cr_lattice_band){0};
+  l->band = more;
+  l->room = l->bands;
+  return CREMA_OK;
+}
+
+crema_status cr_lattice_make(cr_lattice *lattice, const float *feature, int64_t points, int axes,
+                             int64_t per_band, int workers) {
+  making m = {lattice, feature, {0}};
   if (points < 0 || points > INT32_MAX / (4 * MOST_CORNERS)) {
     return cr_fail(CREMA_E_RANGE, "a lattice of %lld points", (long long)points);
   }
   lattice->axes = axes;
   lattice->points = points;
-  lattice->corners = 0;
+  lattice->per_band = per_band > 0 ? per_band : points + 1;
+  lattice->bands = (points + lattice->per_band - 1) / lattice->per_band;
+  make_units(axes, m.unit);
+  CR_TRY(reserve_bands(lattice));
   CR_TRY(reserve_points(lattice, (size_t)points * (size_t)(axes + 1) + 1));
-  if (lattice->room == 0) CR_TRY(grow(lattice));
-  fill_table(lattice);
-  make_units(axes, unit);
-  for (int64_t i = 0; i < points; i += BLOCK) {
-    const int count = points - i < BLOCK ? (int)(points - i) : BLOCK;
-    CR_TRY(add_points(lattice, i, count, unit, feature + i * axes));
-  }
-  find_neighbours(lattice);
-  return CREMA_OK;
+  CR_TRY(cr_host_spread(workers, lattice->bands, make_band, &m));
+  CR_TRY(find_places(lattice));
+  CR_TRY(find_rows(lattice));
+  const int64_t corners = lattice->all.corners;
+  const size_t nexts = (size_t)(axes + 1) * (size_t)corners * 2;
+  CR_TRY(need(&lattice->next, &lattice->nexts, nexts + 1));
+  for (size_t i = 0; i < nexts; ++i) lattice->next[i] = (int32_t)corners;
+  return cr_host_spread(workers, (corners + NEIGHBOURS - 1) / NEIGHBOURS, find_neighbours, &m);
 }
 
 void cr_lattice_free(cr_lattice *lattice) {
-  cr_host_free(lattice->value[1]);
-  cr_host_free(lattice->value[0]);
-  free(lattice->slot);
-  free(lattice->key);
+  for (int i = 0; i < 2; ++i) {
+    cr_host_free(lattice->own[i]);
+    cr_host_free(lattice->value[i]);
+  }
+  for (int64_t b = 0; b < lattice->room; ++b) {
+    free(lattice->band[b].place);
+    free_table(&lattice->band[b].table);
+  }
+  free(lattice->band);
+  free_table(&lattice->all);
+  free(lattice->row);
+  free(lattice->begin);
   free(lattice->next);
   free(lattice->share);
   free(lattice->corner);
   *lattice = (cr_lattice){0};
-}
-
-/* ---- filtering ----------------------------------------------------------- */
-
-static crema_status reserve_values(cr_lattice *l, size_t values) {
-  if (values <= l->values) return CREMA_OK;
-  l->values = 0;
-  for (int i = 0; i < 2; ++i) {
-    cr_host_free(l->value[i]);
-    l->value[i] = NULL;
-    CR_TRY(cr_host_alloc(values * sizeof *l->value[i], (void **)&l->value[i]));
-  }
-  l->values = values;
-  return CREMA_OK;
-}
-
-/* Values of a lattice point. */
-static float *row_of(const cr_lattice *l, int which, int64_t corner) {
-  return l->value[which] + corner * l->width;
-}
-
-crema_status cr_lattice_begin(cr_lattice *l, int width) {
-  CR_TRY(reserve_values(l, ((size_t)l->corners + 1) * (size_t)width));
-  l->width = width;
-  memset(row_of(l, 0, l->corners), 0, (size_t)width * sizeof(float));
-  memset(l->value[1], 0, ((size_t)l->corners + 1) * (size_t)width * sizeof(float));
-  return CREMA_OK;
-}
-
-/* A part of a row whose width is a multiple of LANES. */
-enum { LANES = 8, MOST_PARTS = 4 };
-typedef float part __attribute__((vector_size(LANES * sizeof(float)), aligned(4), may_alias));
-
-static void add_rows(const cr_lattice *l, int64_t first, int64_t count, const float *in) {
-  const int corners = l->axes + 1, width = l->width;
-  for (int64_t i = first * corners; i < (first + count) * corners; ++i) {
-    const float *from = in + (i / corners - first) * width;
-    float *to = l->value[1] + (int64_t)l->corner[i] * width;
-    for (int k = 0; k < width; ++k) to[k] += l->share[i] * from[k];
-  }
-}
-
-/* Rows of `parts` parts, a constant: they stay in registers. */
-CR_INLINE void add_parts(const cr_lattice *l, int64_t first, int64_t count, int parts,
-                         const float *in) {
-  const int corners = l->axes + 1;
-  const int32_t *corner = l->corner + first * corners;
-  const float *share = l->share + first * corners;
-  const part *from = (const part *)(const void *)in;
-  part *value = (part *)(void *)l->value[1];
-  for (int64_t i = 0; i < count; ++i, from += parts, corner += corners, share += corners) {
-    part own[MOST_PARTS];
-    for (int k = 0; k < parts; ++k) own[k] = from[k];
-    for (int r = 0; r < corners; ++r) {
-      part *to = value + (int64_t)corner[r] * parts;
-      const float one = share[r];
-      for (int k = 0; k < parts; ++k) to[k] += one * own[k];
-    }
-  }
-}
-
-/* value[1] = value[0] blurred with 1/2, 1, 1/2 along an axis. */
-static void blur_rows(const cr_lattice *l, int axis) {
-  const int32_t *next = l->next + axis * l->corners * 2;
-  const int width = l->width;
-  for (int64_t i = 0; i < l->corners; ++i, next += 2) {
-    const float *before = l->value[0] + (int64_t)next[0] * width;
-    const float *behind = l->value[0] + (int64_t)next[1] * width;
-    for (int64_t k = 0; k < width; ++k) {
-      l->value[1][i * width + k] = l->value[0][i * width + k] + 0.5f * (before[k] + behind[k]);
-    }
-  }
-}
-
-CR_INLINE void blur_parts(const cr_lattice *l, int axis, int parts) {
-  const int32_t *next = l->next + axis * l->corners * 2;
-  const part *value = (const part *)(const void *)l->value[0], *own = value;
-  part *to = (part *)(void *)l->value[1];
-  for (int64_t i = 0; i < l->corners; ++i, next += 2, own += parts, to += parts) {
-    const part *before = value + (int64_t)next[0] * parts;
-    const part *behind = value + (int64_t)next[1] * parts;
-    for (int k = 0; k < parts; ++k) to[k] = own[k] + 0.5f * (before[k] + behind[k]);
-  }
-}
-
-static void read_rows(const cr_lattice *l, int64_t first, int64_t count, const float *weight,
-                      const float *in, float *out) {
-  const int corners = l->axes + 1, width = l->width;
-  for (int64_t i = first; i < first + count; ++i, ++weight, in += width, out += width) {
-    for (int k = 0; k < width; ++k) {
-      float sum = 0;
-      for (int64_t r = i * corners; r < (i + 1) * corners; ++r) {
-        sum += l->share[r] * l->value[0][(int64_t)l->corner[r] * width + k];
-      }
-      out[k] = in[k] + *weight * sum;
-    }
-  }
-}
-
-CR_INLINE void read_parts(const cr_lattice *l, int64_t first, int64_t count, int parts,
-                          const float *weight, const float *in, float *out) {
-  const int corners = l->axes + 1;
-  const part *value = (const part *)(const void *)l->value[0],
-             *from = (const part *)(const void *)in;
-  part *to = (part *)(void *)out;
-  for (int64_t i = first; i < first + count; ++i, ++weight, from += parts, to += parts) {
-    part sum[MOST_PARTS] = {0};
-    for (int64_t r = i * corners; r < (i + 1) * corners; ++r) {
-      const part *row = value + (int64_t)l->corner[r] * parts;
-      for (int k = 0; k < parts; ++k) sum[k] += l->share[r] * row[k];
-    }
-    for (int k = 0; k < parts; ++k) to[k] = from[k] + *weight * sum[k];
-  }
-}
-
-/* How many parts rows have; 0: they are not made of parts. */
-static int parts_of(const cr_lattice *l) {
-  return l->width % LANES == 0 && l->width <= MOST_PARTS * LANES ? l->width / LANES : 0;
-}
-
-CR_CLONES static void add_some(const cr_lattice *l, int64_t first, int64_t count, const float *in) {
-  switch (parts_of(l)) {
-    case 1: add_parts(l, first, count, 1, in); break;
-    case 2: add_parts(l, first, count, 2, in); break;
-    case 3: add_parts(l, first, count, 3, in); break;
-    case 4: add_parts(l, first, count, 4, in); break;
-    default: add_rows(l, first, count, in); break;
-  }
-}
-
-CR_CLONES static void blur_some(const cr_lattice *l, int axis) {
-  switch (parts_of(l)) {
-    case 1: blur_parts(l, axis, 1); break;
-    case 2: blur_parts(l, axis, 2); break;
-    case 3: blur_parts(l, axis, 3); break;
-    case 4: blur_parts(l, axis, 4); break;
-    default: blur_rows(l, axis); break;
-  }
-}
-
-CR_CLONES static void read_some(const cr_lattice *l, int64_t first, int64_t count,
-                                const float *weight, const float *in, float *out) {
-  switch (parts_of(l)) {
-    case 1: read_parts(l, first, count, 1, weight, in, out); break;
-    case 2: read_parts(l, first, count, 2, weight, in, out); break;
-    case 3: read_parts(l, first, count, 3, weight, in, out); break;
-    case 4: read_parts(l, first, count, 4, weight, in, out); break;
-    default: read_rows(l, first, count, weight, in, out); break;
-  }
-}
-
-static void swap_values(cr_lattice *l) {
-  float *held = l->value[0];
-  l->value[0] = l->value[1];
-  l->value[1] = held;
-}
-
-void cr_lattice_add(cr_lattice *lattice, int64_t first, int64_t count, const float *in) {
-  add_some(lattice, first, count, in);
-}
-
-void cr_lattice_blur(cr_lattice *l) {
-  swap_values(l);
-  for (int axis = 0; axis <= l->axes; ++axis) {
-    blur_some(l, axis);
-    swap_values(l);
-  }
-  memset(l->value[1], 0, (size_t)l->corners * (size_t)l->width * sizeof(float));
-}
-
-void cr_lattice_read(const cr_lattice *lattice, int64_t first, int64_t count, const float *weight,
-                     const float *in, float *out) {
-  read_some(lattice, first, count, weight, in, out);
-}
-
-crema_status cr_lattice_filter(cr_lattice *lattice, const float *in, int width, float *out) {
-  const float one = 1;
-  CR_TRY(cr_lattice_begin(lattice, width));
-  cr_lattice_add(lattice, 0, lattice->points, in);
-  cr_lattice_blur(lattice);
-  memset(out, 0, (size_t)lattice->points * (size_t)width * sizeof *out);
-  for (int64_t i = 0; i < lattice->points; ++i) {
-    cr_lattice_read(lattice, i, 1, &one, out + i * width, out + i * width);
-  }
-  return CREMA_OK;
 }

@@ -12,40 +12,67 @@
 
 enum { CR_LATTICE_MOST_AXES = 5 };
 
+/* Lattice points by their coordinates. */
+typedef struct cr_lattice_table {
+  int64_t corners; /* lattice points in use */
+  int64_t room;    /* for lattice points, of the most axes */
+  int32_t *key;    /* corners x axes: coordinates */
+  int32_t *slot;   /* a hash table of indices of lattice points, twice as many; -1: empty */
+} cr_lattice_table;
+
+/* Points that follow each other, with the lattice points that they meet: what one thread works on
+ * at a time. A lattice point has a row of values in each band that meets it. */
+typedef struct cr_lattice_band {
+  cr_lattice_table table;
+  int32_t *place; /* of its lattice points among those of all bands */
+  size_t places;  /* that there is room for */
+  int64_t row;    /* of its first lattice point, among the rows of all bands */
+} cr_lattice_band;
+
 /* Zero-initialise. Memory is kept for the next lattice. */
 typedef struct cr_lattice {
-  int axes;        /* of the space of features */
-  int64_t points;  /* that have values */
-  int32_t *corner; /* points x (axes + 1): indices of lattice points */
-  float *share;    /* of a point in each of its corners; they add up to 1 */
-  size_t shares;   /* that there is room for */
-  int64_t corners; /* lattice points in use */
-  int32_t *key;    /* corners x axes: coordinates */
-  int32_t *next;   /* (axes + 1) x corners x 2: neighbours along each axis; `corners`: none */
-  int64_t room;    /* for lattice points, of the most axes */
-  int32_t *slot;   /* a hash table of indices of lattice points, twice as many; -1: empty */
-  int width;       /* numbers of each point that is being filtered */
-  float *value[2]; /* of lattice points, behind them zeros; in turn */
-  size_t values;   /* that there is room for */
+  int axes;         /* of the space of features */
+  int64_t points;   /* that have values */
+  int64_t per_band; /* points; the last band may have fewer */
+  int64_t bands;
+  cr_lattice_band *band;
+  int64_t room;         /* for bands */
+  int32_t *corner;      /* points x (axes + 1): indices of the band's lattice points */
+  float *share;         /* of a point in each of its corners; they add up to 1 */
+  size_t shares;        /* that there is room for */
+  cr_lattice_table all; /* the lattice points of all bands */
+  int32_t *next;        /* (axes + 1) x corners x 2: neighbours along each axis; `corners`: none */
+  int32_t *begin;       /* of each lattice point, its first number in `row`; corners + 1 */
+  int32_t *row;         /* the rows of each lattice point */
+  int64_t rows;         /* of all bands */
+  size_t nexts, begins, row_room; /* that there is room for */
+  int width;                      /* numbers of each point that is being filtered */
+  float *value[2];                /* of lattice points, behind them zeros; in turn */
+  float *own[2];                  /* of the bands' rows: what is read and what is added */
+  size_t values, owns;            /* that there is room for */
 } cr_lattice;
 
-/* Makes a lattice for `points` points with `axes` features each, in units of the deviation. What
- * the lattice was made of before is given up. Errors: CREMA_E_RANGE (a feature that is nan or above
- * 1,000,000, or too many points), CREMA_E_NO_MEMORY. */
-crema_status cr_lattice_make(cr_lattice *lattice, const float *feature, int64_t points,
-                             int axes) CREMA_MUST_USE;
+/* Makes a lattice for `points` points with `axes` features each, in units of the deviation, in
+ * bands of `per_band` points (0: one band), with so many threads. What the lattice was made of
+ * before is given up. Errors: CREMA_E_RANGE (a feature that is nan or above 1,000,000, or too many
+ * points), CREMA_E_NO_MEMORY. */
+crema_status cr_lattice_make(cr_lattice *lattice, const float *feature, int64_t points, int axes,
+                             int64_t per_band, int workers) CREMA_MUST_USE;
 /* out[i] = about the sum over k of exp(-|f_i - f_k|^2 / 2) * in[k], up to a factor that is the same
- * for all; `width` numbers for each point. Errors: CREMA_E_NO_MEMORY. */
-crema_status cr_lattice_filter(cr_lattice *lattice, const float *in, int width,
+ * for all; `width` numbers for each point. The bits depend on the bands, but not on the threads.
+ * Errors: CREMA_E_NO_MEMORY. */
+crema_status cr_lattice_filter(cr_lattice *lattice, const float *in, int width, int workers,
                                float *out) CREMA_MUST_USE;
 
 /* The same in steps: what is added is blurred and can then be read, while other values are added
  * for the next time. Widths of 8, 16, 24 and 32 are the fastest. */
 crema_status cr_lattice_begin(cr_lattice *lattice, int width) CREMA_MUST_USE;
-/* Adds the values of the points first ... first + count - 1. */
+/* Adds the values of the points first ... first + count - 1, which are of one band. Several threads
+ * may add to bands of their own. */
 void cr_lattice_add(cr_lattice *lattice, int64_t first, int64_t count, const float *in);
-void cr_lattice_blur(cr_lattice *lattice);
-/* out = in + the sums of these points, each times its `weight`. `in` and `out` may be one array. */
+crema_status cr_lattice_blur(cr_lattice *lattice, int workers) CREMA_MUST_USE;
+/* out = in + the sums of these points, which are of one band, each times its `weight`. `in` and
+ * `out` may be one array. */
 void cr_lattice_read(const cr_lattice *lattice, int64_t first, int64_t count, const float *weight,
                      const float *in, float *out);
 void cr_lattice_free(cr_lattice *lattice);

@@ -1,0 +1,285 @@
+/* Filtering with a lattice: values are added to the bands' rows, summed for each lattice point,
+ * blurred, and given back to the rows. */
+#include <string.h>
+
+#include "core/clones.h"
+#include "core/fail.h"
+#include "device/memory/host_memory.h"
+#include "layers/common/lattice.h"
+#include "layers/common/layer_host.h"
+
+static crema_status reserve_values(float **array, size_t *room, size_t values) {
+  if (values <= *room) return CREMA_OK;
+  *room = 0;
+  for (int i = 0; i < 2; ++i) {
+    cr_host_free(array[i]);
+    array[i] = NULL;
+    CR_TRY(cr_host_alloc(values * sizeof *array[i], (void **)&array[i]));
+  }
+  *room = values;
+  return CREMA_OK;
+}
+
+/* Values of a lattice point. */
+static float *value_of(const cr_lattice *l, int which, int64_t corner) {
+  return l->value[which] + corner * l->width;
+}
+
+/* Of the rows of a band: those that are read, and those that are added to. */
+enum { READ, ADDED };
+
+static float *own_of(const cr_lattice *l, int which, int64_t point) {
+  return l->own[which] + l->band[point / l->per_band].row * l->width;
+}
+
+crema_status cr_lattice_begin(cr_lattice *l, int width) {
+  const size_t bytes = (size_t)width * sizeof(float);
+  CR_TRY(reserve_values(l->value, &l->values, ((size_t)l->all.corners + 1) * (size_t)width));
+  CR_TRY(reserve_values(l->own, &l->owns, ((size_t)l->rows + 1) * (size_t)width));
+  l->width = width;
+  for (int i = 0; i < 2; ++i) memset(value_of(l, i, l->all.corners), 0, bytes);
+  memset(l->own[ADDED], 0, (size_t)l->rows * bytes);
+  return CREMA_OK;
+}
+
+/* A part of a row whose width is a multiple of LANES. */
+enum { LANES = 8, MOST_PARTS = 4 };
+typedef float part __attribute__((vector_size(LANES * sizeof(float)), aligned(4), may_alias));
+
+/* ---- adding and reading -------------------------------------------------- */
+
+static void add_rows(const cr_lattice *l, int64_t first, int64_t count, const float *in) {
+  const int corners = l->axes + 1, width = l->width;
+  float *own = own_of(l, ADDED, first);
+  for (int64_t i = first * corners; i < (first + count) * corners; ++i) {
+    const float *from = in + (i / corners - first) * width;
+    float *to = own + (int64_t)l->corner[i] * width;
+    for (int k = 0; k < width; ++k) to[k] += l->share[i] * from[k];
+  }
+}
+
+/* Rows of `parts` parts, a constant: they stay in registers. */
+CR_INLINE void add_parts(const cr_lattice *l, int64_t first, int64_t count, int parts,
+                         const float *in) {
+  const int corners = l->axes + 1;
+  const int32_t *corner = l->corner + first * corners;
+  const float *share = l->share + first * corners;
+  const part *from = (const part *)(const void *)in;
+  part *value = (part *)(void *)own_of(l, ADDED, first);
+  for (int64_t i = 0; i < count; ++i, from += parts, corner += corners, share += corners) {
+    part own[MOST_PARTS];
+    for (int k = 0; k < parts; ++k) own[k] = from[k];
+    for (int r = 0; r < corners; ++r) {
+      part *to = value + (int64_t)corner[r] * parts;
+      const float one = share[r];
+      for (int k = 0; k < parts; ++k) to[k] += one * own[k];
+    }
+  }
+}
+
+static void read_rows(const cr_lattice *l, int64_t first, int64_t count, const float *weight,
+                      const float *in, float *out) {
+  const int corners = l->axes + 1, width = l->width;
+  const float *own = own_of(l, READ, first);
+  for (int64_t i = first; i < first + count; ++i, ++weight, in += width, out += width) {
+    for (int k = 0; k < width; ++k) {
+      float sum = 0;
+      for (int64_t r = i * corners; r < (i + 1) * corners; ++r) {
+        sum += l->share[r] * own[(int64_t)l->corner[r] * width + k];
+      }
+      out[k] = in[k] + *weight * sum;
+    }
+  }
+}
+
+CR_INLINE void read_parts(const cr_lattice *l, int64_t first, int64_t count, int parts,
+                          const float *weight, const float *in, float *out) {
+  const int corners = l->axes + 1;
+  const part *value = (const part *)(const void *)own_of(l, READ, first),
+             *from = (const part *)(const void *)in;
+  part *to = (part *)(void *)out;
+  for (int64_t i = first; i < first + count; ++i, ++weight, from += parts, to += parts) {
+    part sum[MOST_PARTS] = {0};
+    for (int64_t r = i * corners; r < (i + 1) * corners; ++r) {
+      const part *row = value + (int64_t)l->corner[r] * parts;
+      for (int k = 0; k < parts; ++k) sum[k] += l->share[r] * row[k];
+    }
+    for (int k = 0; k < parts; ++k) to[k] = from[k] + *weight * sum[k];
+  }
+}
+
+/* How many parts rows have; 0: they are not made of parts. */
+static int parts_of(const cr_lattice *l) {
+  return l->width % LANES == 0 && l->width <= MOST_PARTS * LANES ? l->width / LANES : 0;
+}
+
+CR_CLONES static void add_some(const cr_lattice *l, int64_t first, int64_t count, const float *in) {
+  switch (parts_of(l)) {
+    case 1: add_parts(l, first, count, 1, in); break;
+    case 2: add_parts(l, first, count, 2, in); break;
+    case 3: add_parts(l, first, count, 3, in); break;
+    case 4: add_parts(l, first, count, 4, in); break;
+    default: add_rows(l, first, count, in); break;
+  }
+}
+
+CR_CLONES static void read_some(const cr_lattice *l, int64_t first, int64_t count,
+                                const float *weight, const float *in, float *out) {
+  switch (parts_of(l)) {
+    case 1: read_parts(l, first, count, 1, weight, in, out); break;
+    case 2: read_parts(l, first, count, 2, weight, in, out); break;
+    case 3: read_parts(l, first, count, 3, weight, in, out); break;
+    case 4: read_parts(l, first, count, 4, weight, in, out); break;
+    default: read_rows(l, first, count, weight, in, out); break;
+  }
+}
+
+void cr_lattice_add(cr_lattice *lattice, int64_t first, int64_t count, const float *in) {
+  add_some(lattice, first, count, in);
+}
+
+void cr_lattice_read(const cr_lattice *lattice, int64_t first, int64_t count, const float *weight,
+                     const float *in, float *out) {
+  read_some(lattice, first, count, weight, in, out);
+}
+
+/* ---- blurring ------------------------------------------------------------ */
+
+/* Lattice points that a thread works on before it takes others. */
+enum { PIECE = 1024 };
+
+typedef struct blur {
+  const cr_lattice *lattice;
+  int axis;
+} blur;
+
+/* The sums of the bands' rows, in their order. */
+CR_CLONES static void sum_some(const cr_lattice *l, int64_t begin, int64_t end) {
+  const int width = l->width;
+  for (int64_t i = begin; i < end; ++i) {
+    const float *first = l->own[ADDED] + (int64_t)l->row[l->begin[i]] * width;
+    float *to = value_of(l, 0, i);
+#pragma omp simd
+    for (int k = 0; k < width; ++k) to[k] = first[k];
+    for (int32_t r = l->begin[i] + 1; r < l->begin[i + 1]; ++r) {
+      const float *more = l->own[ADDED] + (int64_t)l->row[r] * width;
+#pragma omp simd
+      for (int k = 0; k < width; ++k) to[k] += more[k];
+    }
+  }
+}
+
+/* value[1] = value[0] blurred with 1/2, 1, 1/2 along an axis. */
+static void blur_rows(const cr_lattice *l, int axis, int64_t begin, int64_t end) {
+  const int32_t *next = l->next + axis * l->all.corners * 2;
+  const int width = l->width;
+  for (int64_t i = begin; i < end; ++i) {
+    const float *before = value_of(l, 0, next[2 * i]), *behind = value_of(l, 0, next[2 * i + 1]);
+    const float *own = value_of(l, 0, i);
+    float *to = value_of(l, 1, i);
+    for (int k = 0; k < width; ++k) to[k] = own[k] + 0.5f * (before[k] + behind[k]);
+  }
+}
+
+CR_INLINE void blur_parts(const cr_lattice *l, int axis, int64_t begin, int64_t end, int parts) {
+  const int32_t *next = l->next + axis * l->all.corners * 2;
+  const part *value = (const part *)(const void *)l->value[0];
+  for (int64_t i = begin; i < end; ++i) {
+    const part *before = value + (int64_t)next[2 * i] * parts;
+    const part *behind = value + (int64_t)next[2 * i + 1] * parts, *own = value + i * parts;
+    part *to = (part *)(void *)l->value[1] + i * parts;
+    for (int k = 0; k < parts; ++k) to[k] = own[k] + 0.5f * (before[k] + behind[k]);
+  }
+}
+
+CR_CLONES static void blur_some(const cr_lattice *l, int axis, int64_t begin, int64_t end) {
+  switch (parts_of(l)) {
+    case 1: blur_parts(l, axis, begin, end, 1); break;
+    case 2: blur_parts(l, axis, begin, end, 2); break;
+    case 3: blur_parts(l, axis, begin, end, 3); break;
+    case 4: blur_parts(l, axis, begin, end, 4); break;
+    default: blur_rows(l, axis, begin, end); break;
+  }
+}
+
+static int64_t end_of(const cr_lattice *l, int64_t piece) {
+  return (piece + 1) * PIECE < l->all.corners ? (piece + 1) * PIECE : l->all.corners;
+}
+
+static crema_status sum_piece(void *state, int worker, int64_t index) {
+  const blur *of = state;
+  (void)worker;
+  sum_some(of->lattice, index * PIECE, end_of(of->lattice, index));
+  return CREMA_OK;
+}
+
+static crema_status blur_piece(void *state, int worker, int64_t index) {
+  const blur *of = state;
+  (void)worker;
+  blur_some(of->lattice, of->axis, index * PIECE, end_of(of->lattice, index));
+  return CREMA_OK;
+}
+
+/* Gives a band's rows the values of their lattice points, and adds nothing yet. */
+static crema_status give_band(void *state, int worker, int64_t index) {
+  const cr_lattice *l = ((const blur *)state)->lattice;
+  const cr_lattice_band *band = &l->band[index];
+  const size_t bytes = (size_t)l->width * sizeof(float);
+  float *to = l->own[READ] + band->row * l->width;
+  (void)worker;
+  for (int64_t i = 0; i < band->table.corners; ++i) {
+    memcpy(to + i * l->width, value_of(l, 0, band->place[i]), bytes);
+  }
+  memset(l->own[ADDED] + band->row * l->width, 0, (size_t)band->table.corners * bytes);
+  return CREMA_OK;
+}
+
+crema_status cr_lattice_blur(cr_lattice *l, int workers) {
+  const int64_t pieces = (l->all.corners + PIECE - 1) / PIECE;
+  blur of = {l, 0};
+  CR_TRY(cr_host_spread(workers, pieces, sum_piece, &of));
+  for (; of.axis <= l->axes; ++of.axis) {
+    float *held = l->value[0];
+    CR_TRY(cr_host_spread(workers, pieces, blur_piece, &of));
+    l->value[0] = l->value[1];
+    l->value[1] = held;
+  }
+  return cr_host_spread(workers, l->bands, give_band, &of);
+}
+
+/* ---- all at once --------------------------------------------------------- */
+
+typedef struct filtering {
+  cr_lattice *lattice;
+  const float *in;
+  float *out; /* NULL while values are added */
+} filtering;
+
+static crema_status filter_band(void *state, int worker, int64_t index) {
+  const filtering *f = state;
+  cr_lattice *l = f->lattice;
+  const int64_t first = index * l->per_band, left = l->points - first;
+  const int64_t count = left < l->per_band ? left : l->per_band;
+  const float one = 1;
+  (void)worker;
+  if (f->out == NULL) {
+    cr_lattice_add(l, first, count, f->in + first * l->width);
+    return CREMA_OK;
+  }
+  float *out = f->out + first * l->width;
+  memset(out, 0, (size_t)count * (size_t)l->width * sizeof *out);
+  for (int64_t i = 0; i < count; ++i, out += l->width) {
+    cr_lattice_read(l, first + i, 1, &one, out, out);
+  }
+  return CREMA_OK;
+}
+
+crema_status cr_lattice_filter(cr_lattice *lattice, const float *in, int width, int workers,
+                               float *out) {
+  filtering f = {lattice, in, NULL};
+  CR_TRY(cr_lattice_begin(lattice, width));
+  CR_TRY(cr_host_spread(workers, lattice->bands, filter_band, &f));
+  CR_TRY(cr_lattice_blur(lattice, workers));
+  f.out = out;
+  return cr_host_spread(workers, lattice->bands, filter_band, &f);
+}
