@@ -13,6 +13,7 @@
   {                                                                                         \
     .label = text, .shapes = of, .desc = {.kind = CR_OP_CONV_FWD, .u.conv = {__VA_ARGS__} } \
   }
+#define POINTS .window = WINDOW(1, 1, 0), .group = 1
 #define RELU(slope) \
   { .kind = CR_POST_UNARY, .function = CR_UNARY_RELU, .alpha = slope }
 #define POST(name, a, b, c) \
@@ -160,7 +161,7 @@ const op_case op_cases[] = {
     CONV("one channel", "3 1 9 8; 10 1 5 5; 10; 3 10 5 4", .window = WINDOW(5, 1, 0), .group = 1),
     CONV("two groups of one channel", "2 2 9 8; 6 1 4 4; 6; 2 6 5 5", .window = WINDOW(4, 2, 2),
          .group = 2),
-    CONV("1x1", "3 5 4 3; 6 5 1 1; 6; 3 6 4 3", .window = WINDOW(1, 1, 0), .group = 1),
+    CONV("1x1", "3 5 4 3; 6 5 1 1; 6; 3 6 4 3", POINTS),
     CONV("1x1 stride 2", "2 3 5 5; 4 3 1 1; 4; 2 4 3 3", .window = WINDOW(1, 2, 0), .group = 1),
     CONV("relu", "2 3 5 5; 4 3 3 3; 4; 2 4 5 5", .window = WINDOW(3, 1, 1), .group = 1,
          .posts = POSTS(RELU(0))),
@@ -201,8 +202,8 @@ const op_case op_cases[] = {
          .group = 1, .posts = POSTS(RELU(0.25f), ADD)),
     CONV("four behind", "2 3 5 5; 4 3 3 3; 4; 2 4 5 5; 2 4 5 5", .window = WINDOW(3, 1, 1),
          .group = 1, .posts = POSTS(POST(TANH, 0, 0, 0), ADD, RELU(0), POST(POWER, 1, 2, 1))),
-    CONV("sum, no bias", "2 16 5 5; 16 16 1 1; -; 2 16 5 5; 2 16 5 5", .window = WINDOW(1, 1, 0),
-         .group = 1, .posts = POSTS(ADD, RELU(0))),
+    CONV("sum, no bias", "2 16 5 5; 16 16 1 1; -; 2 16 5 5; 2 16 5 5", POINTS,
+         .posts = POSTS(ADD, RELU(0))),
     CONV("relu6 behind depthwise", "1 16 5 5; 16 1 3 3; 16; 1 16 5 5", .window = WINDOW(3, 1, 1),
          .group = 16, .posts = POSTS(POST(CLIP, 0, 0.5, 0))),
     CONV("sum behind depthwise", "1 16 5 5; 16 1 3 3; 16; 1 16 5 5; 1 16 5 5",
@@ -218,6 +219,12 @@ const op_case op_cases[] = {
          .group = 1, .posts = POSTS(RELU(0))),
     CONV("image, stride 1", "1 4 9 15; 32 4 2 2; 32; 1 32 8 14", .window = WINDOW(2, 1, 0),
          .group = 1),
+    CONV("points", "2 7 4 7; 33 7 1 1; 33; 2 33 4 7", POINTS),
+    CONV("points, relu", "1 18 4 7; 40 18 1 1; -; 1 40 4 7", POINTS, .posts = POSTS(RELU(0))),
+    CONV("points, sum, relu", "1 21 5 5; 77 21 1 1; 77; 1 77 5 5; 1 77 5 5", POINTS,
+         .posts = POSTS(ADD, RELU(0))),
+    CONV("points, sum, clip", "1 2 1 31; 9 2 1 1; -; 1 9 1 31; 1 9 1 31", POINTS,
+         .posts = POSTS(ADD, POST(CLIP, -0.2, 0.3, 0))),
     CONV("uneven window", "2 3 5 6; 4 3 1 3; 4; 2 4 3 6",
          .window = {2, {1, 3}, {2, 1}, {0, 1}, {1, 1}}, .group = 1),
     CONV("pad beyond the window", "1 2 3 3; 2 2 2 2; 2; 1 2 6 6", .window = WINDOW(2, 1, 2),
@@ -240,8 +247,7 @@ const op_case op_cases[] = {
     CONV("16 channels", "1 16 4 4; 16 16 3 3; 16; 1 16 4 4", .window = WINDOW(3, 1, 1), .group = 1),
     CONV("tiles of positions", "1 2 9 8; 3 2 3 3; 3; 1 3 9 8", .window = WINDOW(3, 1, 1),
          .group = 1),
-    CONV("tiles of positions, 1x1", "2 2 9 8; 3 2 1 1; 3; 2 3 9 8", .window = WINDOW(1, 1, 0),
-         .group = 1),
+    CONV("tiles of positions, 1x1", "2 2 9 8; 3 2 1 1; 3; 2 3 9 8", POINTS),
     CONV("cells", "1 1 11 9; 3 1 9 10; -; 1 3 2 2", .window = {2, {9, 10}, {8, 8}, {4, 4}, {1, 1}},
          .group = 1),
     CONV("cells, parts of a kernel", "1 1 12 14; 3 1 5 7; -; 1 3 3 3",
@@ -255,7 +261,7 @@ const op_case op_cases[] = {
          .window = {2, {3, 2}, {2, 1}, {1, 2}, {1, 2}}, .group = 1),
     CONV("dilated, pad 2, stride 2", "1 2 8 9; 2 2 3 3; 2; 1 2 4 5",
          .window = {2, {3, 3}, {2, 2}, {2, 2}, {2, 2}}, .group = 1),
-    CONV("one element", "1 1 1 1; 1 1 1 1; 1; 1 1 1 1", .window = WINDOW(1, 1, 0), .group = 1),
+    CONV("one element", "1 1 1 1; 1 1 1 1; 1; 1 1 1 1", POINTS),
     CONV("1x1 of two rows, stride 2 and 1", "1 2 5 4; 3 2 1 1; 3; 1 3 3 4",
          .window = {2, {1, 1}, {2, 1}, {0, 0}, {1, 1}}, .group = 1),
     CONV_LARGE("64 channels", "2 64 28 28; 64 64 3 3; 64; 2 64 28 28", .window = WINDOW(3, 1, 1),
@@ -266,6 +272,8 @@ const op_case op_cases[] = {
                .group = 1),
     CONV_LARGE("pieces of a row of cells", "1 2 16 2200; 2 2 16 16; -; 1 2 1 274",
                .window = WINDOW(16, 8, 0), .group = 1),
+    CONV_LARGE("points by panels", "1 510 7 7; 401 510 1 1; 401; 1 401 7 7", POINTS),
+    CONV_LARGE("points in blocks", "2 1026 17 9; 232 1026 1 1; -; 2 232 17 9", POINTS),
     CONV_LARGE("two groups", "1 48 27 27; 64 24 5 5; 64; 1 64 27 27", .window = WINDOW(5, 1, 2),
                .group = 2),
 

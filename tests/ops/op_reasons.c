@@ -119,13 +119,38 @@ static bool is_not_plain_floats(const question *q) {
   return q->held[0].layout != NULL || q->desc->arg[0].type != CREMA_F32;
 }
 
-static bool has_other_posts(const question *q) {
-  const cr_posts *posts = cr_op_posts(q->desc);
-  const cr_post *post = &posts->post[0];
-  if (cr_posts_count(posts) == 0) return false;
+static bool are_no_limits(const cr_posts *posts, int first) {
+  const cr_post *post = &posts->post[first];
+  if (cr_posts_count(posts) == first) return false;
   const bool limits =
       (post->function == CR_UNARY_RELU && post->alpha == 0) || post->function == CR_UNARY_CLIP;
-  return cr_posts_count(posts) > 1 || post->kind != CR_POST_UNARY || !limits;
+  return cr_posts_count(posts) > first + 1 || post->kind != CR_POST_UNARY || !limits;
+}
+
+static bool has_other_posts(const question *q) {
+  return are_no_limits(cr_op_posts(q->desc), 0);
+}
+
+static bool has_more_than_sum_and_limits(const question *q) {
+  const cr_posts *posts = cr_op_posts(q->desc);
+  return are_no_limits(posts, posts->post[0].kind == CR_POST_ADD ? 1 : 0);
+}
+
+static bool is_of_groups(const question *q) {
+  return q->desc->u.conv.window.axes != 2 || q->desc->u.conv.group != 1;
+}
+
+static bool is_no_point(const question *q) {
+  const cr_window *w = &q->desc->u.conv.window;
+  for (int a = 0; a < 2; ++a) {
+    if (w->kernel[a] != 1 || w->stride[a] != 1 || w->pad[a] != 0) return true;
+  }
+  return false;
+}
+
+static bool has_few_positions(const question *q) {
+  const int64_t *out = q->desc->arg[3].shape.dim;
+  return out[0] * out[2] * out[3] < 7;
 }
 
 /* Whether strides are short, or leave gaps between windows, or the library is fast in other ways.
@@ -342,6 +367,14 @@ static const reason reasons[] = {
     {"conv_fwd_planes", "not held as floats in plain order", is_not_plain_floats, true},
     {"conv_fwd_planes", "post operations other than limits", has_other_posts, true},
     {"conv_fwd_planes", "the result is not channels-last", is_possible, false},
+    {"conv_fwd_points", "fewer than 32 registers", is_possible, false},
+    {"conv_fwd_points", "not over two axes and all channels", is_of_groups, true},
+    {"conv_fwd_points", "not pointwise", is_no_point, true},
+    {"conv_fwd_points", "other values than floats", has_short_values, true},
+    {"conv_fwd_points", "few positions", has_few_positions, true},
+    {"conv_fwd_points", "post operations other than limits", has_more_than_sum_and_limits, true},
+    {"conv_fwd_points", "the source is not channels-last", is_possible, false},
+    {"conv_fwd_points", "the result is not channels-last", is_possible, false},
     {"ip_", "an empty shape", is_empty, true},
     {"ip_fwd_dnnl_matmul", "a product of few rows", has_few_rows, true},
     {"lrn_fwd_dnnl", "LRN over one channel", is_over_one_channel, true},

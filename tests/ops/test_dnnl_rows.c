@@ -191,6 +191,47 @@ TEST(test_results_of_images_are_rounded) {
   free(wide);
 }
 
+/* A pointwise convolution with so many outputs: the bits of the result, with `threads`; NULL: this
+ * processor lacks the registers, or the values are not channels-last. */
+static void *run_points(int64_t outputs, int threads, size_t *bytes) {
+  fixture f;
+  trial t;
+  start(&f, CR_OP_CONV_FWD);
+  set_window(&f.desc->u.conv.window, 2, 1, 1, 0, 1);
+  f.desc->u.conv.group = 1;
+  ADD(&f, 'R', 2, 300, 9, 10);
+  ADD(&f, 'R', outputs, 300, 1, 1);
+  ADD(&f, 'R', outputs);
+  ADD(&f, 'W', 2, outputs, 9, 10);
+  cr_context_set_threads(cr_host_context(), threads);
+  const crema_status status = prepare(&t, &f, &cr_conv_fwd_points);
+  void *values = NULL;
+  if (status == CREMA_OK) execute(&t, &f);
+  cr_context_set_threads(cr_host_context(), 0);
+  *bytes = value_bytes(&f, 3);
+  if (status == CREMA_OK) values = fetch(&t, &f, 3);
+  if (status == CREMA_OK) release(&t);
+  else assert_int_equal(status, CREMA_E_UNSUPPORTED);
+  finish(&f);
+  return values;
+}
+
+/* Threads share positions, or outputs where there are many weights. */
+TEST(test_points_with_threads) {
+  for (int64_t outputs = 48; outputs <= 720; outputs += 672) {
+    size_t bytes = 0;
+    seed_values(NULL);
+    void *one = run_points(outputs, 1, &bytes);
+    for (int threads = 2; threads <= 7 && one != NULL; threads += 5) {
+      seed_values(NULL);
+      void *more = run_points(outputs, threads, &bytes);
+      assert_memory_equal(one, more, bytes);
+      free(more);
+    }
+    free(one);
+  }
+}
+
 /* ---- inner product ------------------------------------------------------- */
 
 TRIAL_TEST(test_ip) {

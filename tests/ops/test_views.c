@@ -138,6 +138,58 @@ TEST(parts_are_cut_and_joined_where_they_lie) {
   cr_tensor_destroy(whole);
 }
 
+/* A pointwise convolution with 40 outputs; returns the kernel's name. */
+static const char *run_points(cr_tensor *x, cr_tensor *weights, cr_tensor *y) {
+  const crema_shape filters = {4, {40, 16, 1, 1}}, results = {4, {2, 40, 3, 5}};
+  static char name[64];
+  cr_op_desc conv, *desc = NULL;
+  cr_op *op = NULL;
+  memset(&conv, 0, sizeof conv);
+  conv.kind = CR_OP_CONV_FWD;
+  conv.type = CREMA_F32;
+  conv.u.conv.group = 1;
+  conv.u.conv.window.axes = 2;
+  for (int a = 0; a < 2; ++a) {
+    conv.u.conv.window.kernel[a] = conv.u.conv.window.stride[a] = 1;
+    conv.u.conv.window.dilation[a] = 1;
+  }
+  const crema_shape *const shape[] = {&inner_shape, &filters, NULL, &results};
+  ok(cr_op_describe(&conv, 4, shape, NULL, &desc));
+  ok(cr_op_create(&desc, &op));
+  ok(cr_op_run(op, cr_host_context(), (cr_tensor *const[]){x, weights, NULL, y}, NULL));
+  snprintf(name, sizeof name, "%s", cr_op_kernel_name(op));
+  cr_op_destroy(op);
+  return name;
+}
+
+TEST(points_read_views) {
+  const crema_shape filters = {4, {40, 16, 1, 1}}, results = {4, {2, 40, 3, 5}};
+  nest n;
+  cr_tensor *weights = make(&filters), *packed = make(&inner_shape);
+  cr_tensor *y = make(&results), *want = make(&results);
+  const float *values = NULL, *expected = NULL;
+  fill(weights, &filters, CR_PLAIN_F32, -300);
+  open_nest(&n);
+  fill_inner(&n);
+  fill(n.c, &two, format_of(&two, last), 2000);
+  ok(cr_tensor_go_home(n.c, cr_host_context()));
+  say_complete(n.outer);
+  assert_true(cr_tensor_head(n.inner).layout->gaps);
+  ok(cr_tensor_copy(packed, n.inner, cr_host_context()));
+  const int before = formats_of(n.inner);
+  const char *name = run_points(n.inner, weights, y);
+  if (strcmp(name, "conv_fwd_points") == 0) assert_int_equal(formats_of(n.inner), before);
+  (void)run_points(packed, weights, want);
+  ok(cr_tensor_host_read_floats(y, &values));
+  ok(cr_tensor_host_read_floats(want, &expected));
+  assert_memory_equal(values, expected, (size_t)count_of(&results) * sizeof *values);
+  close_nest(&n);
+  cr_tensor_destroy(want);
+  cr_tensor_destroy(y);
+  cr_tensor_destroy(packed);
+  cr_tensor_destroy(weights);
+}
+
 int main(void) {
   return run_all_tests(NULL, NULL);
 }

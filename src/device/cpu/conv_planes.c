@@ -66,10 +66,6 @@ typedef struct target {
 #define WIDE __attribute__((target("avx512f")))
 #define WIDE_INLINE static inline __attribute__((target("avx512f"), always_inline))
 
-static bool has_registers(void) {
-  return __builtin_cpu_supports("avx512f");
-}
-
 /* To the nearest, a tie to the even one; NaN stays NaN. */
 WIDE_INLINE __m256i round_16(__m512 x) {
   const __m512i bits = _mm512_castps_si512(x), high = _mm512_srli_epi32(bits, 16);
@@ -156,10 +152,6 @@ WIDE static void compute_row(const planes *p, const view *from, const float *wei
 
 #else
 
-static bool has_registers(void) {
-  return false;
-}
-
 static void compute_row(const planes *p, const view *from, const float *weights, const target *to) {
   (void)p, (void)from, (void)weights, (void)to;
 }
@@ -167,21 +159,6 @@ static void compute_row(const planes *p, const view *from, const float *weights,
 #endif
 
 /* ---- planning ------------------------------------------------------------ */
-
-static crema_status find_limits(const cr_posts *posts, planes *p) {
-  const cr_post *post = &posts->post[0];
-  p->low = -__builtin_inff();
-  p->high = __builtin_inff();
-  if (cr_posts_count(posts) == 0) return CREMA_OK;
-  const bool relu = post->function == CR_UNARY_RELU && post->alpha == 0;
-  const bool alone = cr_posts_count(posts) == 1 && post->kind == CR_POST_UNARY;
-  if (!alone || !(relu || post->function == CR_UNARY_CLIP)) {
-    return cr_fail(CREMA_E_UNSUPPORTED, "post operations other than limits");
-  }
-  p->low = relu ? 0 : (float)post->alpha;
-  if (!relu) p->high = (float)post->beta;
-  return CREMA_OK;
-}
 
 static crema_status check_shape(const cr_plan *plan) {
   const cr_op_arg *arg = plan->desc->arg;
@@ -199,26 +176,6 @@ static crema_status check_shape(const cr_plan *plan) {
     return cr_fail(CREMA_E_UNSUPPORTED, "an image of many channels or other windows");
   }
   return CREMA_OK;
-}
-
-/* The layout of the result: what the library would choose, unless that is another order. */
-static crema_status find_order(const cr_plan *plan, const cr_layout **out) {
-  cr_dnnl_conv c;
-  dnnl_primitive_desc_t pd = NULL;
-  CR_TRY(cr_dnnl_conv_open(plan, 0, 1, 2, 3, &c));
-  crema_status status = cr_dnnl_check(cr_pd_conv_fwd(&pd, &c.env, dnnl_forward_inference, c.src,
-                                                     c.weights, c.bias, c.dst, &c.window),
-                                      "convolution");
-  cr_dnnl_conv_close(&c);
-  CR_TRY(status);
-  cr_const_md dst = dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, DNNL_ARG_DST);
-  status = cr_dnnl_layout(plan->context->device, dst, out);
-  dnnl_primitive_desc_destroy(pd);
-  CR_TRY(status);
-  if (cr_dnnl_layout_order(*out).kind == CR_DNNL_LAST && (*out)->type == plan->desc->arg[3].type) {
-    return CREMA_OK;
-  }
-  return cr_fail(CREMA_E_UNSUPPORTED, "the result is not channels-last");
 }
 
 static void fill(const cr_plan *plan, planes *p) {
@@ -246,13 +203,13 @@ static void fill(const cr_plan *plan, planes *p) {
 static crema_status plan_planes(cr_plan *plan) {
   const cr_op_arg *arg = plan->desc->arg;
   planes p = {0};
-  if (!has_registers()) return cr_fail(CREMA_E_UNSUPPORTED, "fewer than 32 registers");
+  CR_TRY(cr_dnnl_conv_check_registers());
   CR_TRY(check_shape(plan));
   if (plan->hint[0].layout != NULL || arg[0].type != CREMA_F32) {
     return cr_fail(CREMA_E_UNSUPPORTED, "not held as floats in plain order");
   }
-  CR_TRY(find_limits(cr_op_posts(plan->desc), &p));
-  CR_TRY(find_order(plan, &plan->format[3].layout));
+  CR_TRY(cr_dnnl_conv_limits(cr_op_posts(plan->desc), &p.low, &p.high));
+  CR_TRY(cr_dnnl_conv_last(plan, NULL, &plan->format[3].layout));
   fill(plan, &p);
   p.slots = plan->threads > 0 ? plan->threads : cr_cpu_threads_of(plan->context);
   planes *kept = malloc(sizeof *kept);

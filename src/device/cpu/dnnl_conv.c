@@ -111,6 +111,55 @@ static dnnl_primitive_desc_t find_winograd(const cr_plan *plan, const cr_dnnl_co
   return NULL;
 }
 
+crema_status cr_dnnl_conv_check_registers(void) {
+#if defined __x86_64__ && defined __GNUC__
+  if (__builtin_cpu_supports("avx512f")) return CREMA_OK;
+#endif
+  return cr_fail(CREMA_E_UNSUPPORTED, "fewer than 32 registers");
+}
+
+crema_status cr_dnnl_conv_limits(const cr_posts *posts, float *low, float *high) {
+  const cr_post *post = &posts->post[0];
+  *low = -__builtin_inff();
+  *high = __builtin_inff();
+  if (cr_posts_count(posts) == 0) return CREMA_OK;
+  const bool relu = post->function == CR_UNARY_RELU && post->alpha == 0;
+  const bool alone = cr_posts_count(posts) == 1 && post->kind == CR_POST_UNARY;
+  if (!alone || !(relu || post->function == CR_UNARY_CLIP)) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "post operations other than limits");
+  }
+  *low = relu ? 0 : (float)post->alpha;
+  if (!relu) *high = (float)post->beta;
+  return CREMA_OK;
+}
+
+static crema_status find_last(const cr_plan *plan, const_dnnl_primitive_desc_t pd, int id, int arg,
+                              const cr_layout **out) {
+  cr_const_md md = dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, id);
+  CR_TRY(cr_dnnl_layout(plan->context->device, md, out));
+  if (cr_dnnl_layout_order(*out).kind == CR_DNNL_LAST &&
+      (*out)->type == plan->desc->arg[arg].type) {
+    return CREMA_OK;
+  }
+  return cr_fail(CREMA_E_UNSUPPORTED, "the %s is not channels-last",
+                 arg == 0 ? "source" : "result");
+}
+
+crema_status cr_dnnl_conv_last(const cr_plan *plan, const cr_layout **src, const cr_layout **dst) {
+  cr_dnnl_conv c;
+  dnnl_primitive_desc_t pd = NULL;
+  CR_TRY(cr_dnnl_conv_open(plan, 0, 1, 2, 3, &c));
+  crema_status status = cr_dnnl_check(cr_pd_conv_fwd(&pd, &c.env, dnnl_forward_inference, c.src,
+                                                     c.weights, c.bias, c.dst, &c.window),
+                                      "convolution");
+  cr_dnnl_conv_close(&c);
+  CR_TRY(status);
+  status = find_last(plan, pd, DNNL_ARG_DST, 3, dst);
+  if (status == CREMA_OK && src != NULL) status = find_last(plan, pd, DNNL_ARG_SRC, 0, src);
+  dnnl_primitive_desc_destroy(pd);
+  return status;
+}
+
 static crema_status plan_fwd(cr_plan *plan) {
   cr_dnnl_conv c;
   CR_TRY(cr_dnnl_conv_open(plan, 0, 1, 2, 3, &c));

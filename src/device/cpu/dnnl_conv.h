@@ -28,4 +28,19 @@ crema_status cr_dnnl_conv_weights(const cr_plan *plan, int arg, crema_dtype type
 crema_status cr_dnnl_conv_check_blocks(const cr_plan *plan,
                                        const_dnnl_primitive_desc_t pd) CREMA_MUST_USE;
 
+/* ---- for kernels of crema's own that keep sums in registers and write channels-last ---- */
+
+/* Whether the processor has the 32 registers of AVX-512. Errors: CREMA_E_UNSUPPORTED. */
+crema_status cr_dnnl_conv_check_registers(void) CREMA_MUST_USE;
+
+/* To what results are cut by `posts`; -inf and inf: not at all.
+ * Errors: CREMA_E_UNSUPPORTED for other post operations. */
+crema_status cr_dnnl_conv_limits(const cr_posts *posts, float *low, float *high) CREMA_MUST_USE;
+
+/* The layouts of source and result of a forward convolution, if they are channels-last where the
+ * layout is the library's choice. `src` may be NULL: that one may be anything.
+ * Errors: CREMA_E_UNSUPPORTED when they are not. */
+crema_status cr_dnnl_conv_last(const cr_plan *plan, const cr_layout **src,
+                               const cr_layout **dst) CREMA_MUST_USE;
+
 #endif

@@ -12,6 +12,7 @@
   X(conv_bwd_data_cells)    \
   X(conv_bwd_weights_cells) \
   X(conv_fwd_planes)        \
+  X(conv_fwd_points)        \
   X(conv_fwd_dnnl)          \
   X(conv_bwd_data_dnnl)     \
   X(conv_bwd_weights_dnnl)  \
