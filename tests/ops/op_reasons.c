@@ -237,21 +237,15 @@ static bool has_large_window(const question *q) {
   return !is_no_plane(q) && w->kernel[0] * w->kernel[1] > UINT8_MAX;
 }
 
-static bool is_no_pair_of_columns(const question *q) {
-  const cr_window *w = &q->desc->u.pool.window;
-  return is_no_plane(q) || w->kernel[1] != 2 || w->stride[1] != 2 || 2 * w->kernel[0] > UINT8_MAX;
+static bool is_maximum(const question *q) {
+  return q->desc->u.pool.method == CR_POOL_MAX;
 }
 
-/* Fewer than 8 windows lie inside the input's columns. */
-static bool has_few_columns(const question *q) {
+/* Not 2 or 3 columns, 1 or 2 apart, of few rows. */
+static bool has_no_short_windows(const question *q) {
   const cr_window *w = &q->desc->u.pool.window;
-  int64_t inside = 0;
-  if (is_no_pair_of_columns(q)) return false;
-  for (int64_t x = 0; x < pool_output(q)->dim[3]; ++x) {
-    const int64_t from = 2 * x - w->pad[1];
-    inside += from >= 0 && from + 2 <= pool_input(q)->dim[3];
-  }
-  return inside < 8;
+  return is_no_plane(q) || w->kernel[1] < 2 || w->kernel[1] > 3 || w->stride[1] > 2 ||
+         w->kernel[0] > 5;
 }
 
 static bool is_not_plain(const question *q) {
@@ -263,17 +257,11 @@ static bool is_no_maximum_of_planes(const question *q) {
   return q->desc->u.pool.method != CR_POOL_MAX || is_no_plane(q);
 }
 
-/* Neither 3 columns, 1 or 2 apart, of few rows, nor 8 columns or more that do not overlap. */
+/* Neither such windows, of rows that are not far apart, nor 8 columns or more without overlap. */
 static bool is_neither_short_nor_wide(const question *q) {
   const cr_window *w = &q->desc->u.pool.window;
-  const bool is_short =
-      w->kernel[1] == 3 && w->stride[1] <= 2 && w->kernel[0] <= 5 && w->stride[0] <= 5;
+  const bool is_short = !has_no_short_windows(q) && w->stride[0] <= 5;
   return w->axes == 2 && !is_short && (w->kernel[1] < 8 || w->stride[1] < w->kernel[1]);
-}
-
-static bool has_overlapping_rows(const question *q) {
-  const cr_window *w = &q->desc->u.pool.window;
-  return w->kernel[0] > w->stride[0];
 }
 
 /* ---- others ---- */
@@ -390,17 +378,16 @@ static const reason reasons[] = {
     {"pool_fwd_dnnl", "average pooling past padding", averages_past_padding, true},
     {"pool_bwd_dnnl", "average pooling past padding", averages_past_padding, true},
     {"pool_", "windows outside the input", has_windows_outside, true},
-    {"pool_fwd_plain", "not two axes", is_no_plane, true},
-    {"pool_bwd_plain", "not two axes", is_no_plane, true},
-    {"pool_fwd_plain", "dilated or empty windows", has_windows_outside, true},
-    {"pool_bwd_plain", "dilated or empty windows", has_windows_outside, true},
-    {"pool_fwd_plain", "not windows of 2 columns", is_no_pair_of_columns, true},
-    {"pool_bwd_plain", "not windows of 2 columns", is_no_pair_of_columns, true},
-    {"pool_fwd_plain", "few columns", has_few_columns, true},
-    {"pool_bwd_plain", "few columns", has_few_columns, true},
-    {"pool_fwd_plain", "not in plain order", is_not_plain, true},
-    {"pool_bwd_plain", "not in plain order", is_not_plain, true},
-    {"pool_bwd_plain", "windows that overlap", has_overlapping_rows, true},
+    {"pool_fwd_average", "not averages", is_maximum, true},
+    {"pool_bwd_average", "not averages", is_maximum, true},
+    {"pool_fwd_average", "not two axes", is_no_plane, true},
+    {"pool_bwd_average", "not two axes", is_no_plane, true},
+    {"pool_fwd_average", "dilated or empty windows", has_windows_outside, true},
+    {"pool_bwd_average", "dilated or empty windows", has_windows_outside, true},
+    {"pool_fwd_average", "not windows of 2 or 3 columns", has_no_short_windows, true},
+    {"pool_bwd_average", "not windows of 2 or 3 columns", has_no_short_windows, true},
+    {"pool_fwd_average", "not in plain order", is_not_plain, true},
+    {"pool_bwd_average", "not in plain order", is_not_plain, true},
     {"pool_fwd_rows", "not in plain order", is_not_plain, true},
     {"pool_bwd_rows", "not in plain order", is_not_plain, true},
     {"pool_bwd_rows", "not in plain order", is_no_maximum_of_planes, true},
@@ -410,8 +397,8 @@ static const reason reasons[] = {
     {"pool_bwd_rows", "not two axes", is_no_plane, true},
     {"pool_fwd_rows", "dilated or empty windows", has_windows_outside, true},
     {"pool_bwd_rows", "dilated or empty windows", has_windows_outside, true},
-    {"pool_fwd_rows", "neither 3 columns", is_neither_short_nor_wide, true},
-    {"pool_bwd_rows", "neither 3 columns", is_neither_short_nor_wide, true},
+    {"pool_fwd_rows", "neither 2 or 3 columns", is_neither_short_nor_wide, true},
+    {"pool_bwd_rows", "neither 2 or 3 columns", is_neither_short_nor_wide, true},
     {"pool_fwd_channels", "not maxima", is_no_maximum_of_planes, true},
     {"pool_fwd_channels", "not two axes", is_no_plane, true},
     {"pool_fwd_channels", "dilated or empty windows", has_windows_outside, true},

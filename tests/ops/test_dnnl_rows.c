@@ -305,7 +305,7 @@ typedef struct pool_case {
 static const pool_case pool_cases[] = {
     {2, 16, 6, 2, 2, 0, 3, false}, {2, 16, 7, 3, 2, 0, 3, false},
     {1, 16, 8, 3, 2, 0, 4, false},                               /* the last window overhangs */
-    {2, 16, 6, 3, 1, 1, 6, false}, {1, 16, 6, 3, 2, 1, 4, true}, /* padded and overhanging */
+    {2, 16, 6, 3, 1, 1, 6, false}, {1, 16, 6, 4, 3, 1, 3, true}, /* padded and overhanging */
     {2, 32, 5, 5, 1, 0, 1, false},                               /* global */
     {2, 20, 6, 2, 2, 0, 3, false},                               /* channels do not fill blocks */
 };

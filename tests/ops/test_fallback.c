@@ -89,7 +89,7 @@ typedef struct step {
 static const cr_window conv_window = {
     .axes = 2, .kernel = {3, 3}, .stride = {1, 1}, .pad = {1, 1}, .dilation = {1, 1}};
 static const cr_window pool_window = {
-    .axes = 2, .kernel = {2, 2}, .stride = {2, 2}, .pad = {0, 0}, .dilation = {1, 1}};
+    .axes = 2, .kernel = {4, 4}, .stride = {2, 2}, .pad = {1, 1}, .dilation = {1, 1}};
 
 enum { STEPS = 5 };
 

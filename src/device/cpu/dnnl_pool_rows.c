@@ -1,7 +1,7 @@
 /* Max pooling over two axes of tensors in plain order: first the largest value of each column over
  * the rows of a row of windows, a vector of columns at a time, then of these the largest value of
- * each window. For windows of 3 columns 1 or 2 apart, and for wide ones that do not overlap, as
- * those of a spatial pyramid.
+ * each window. For windows of 2 or 3 columns that are 1 or 2 apart, and for wide ones that do not
+ * overlap, as those of a spatial pyramid.
  *
  * oneDNN brings plain planes into blocks of channels and back for this, backward too. The positions
  * of maxima have the element type of its workspace, so that either can read the other's. */
@@ -14,26 +14,22 @@
 #include "device/cpu/pool_planes.h"
 
 enum {
-  ROWS = 4,            /* that are looked at together */
+  ROWS = 4,            /* of wide windows that are looked at together */
   COLUMNS_MOST = 2048, /* of a plane: what is known of them is on the stack */
-  SHORT = 3,           /* columns of a window */
+  SHORT = 3,           /* columns of a short window at most; 2 at least */
   STRIDE = 2,          /* between short windows at most */
   SHORT_ROWS = 5,      /* of short windows at most */
-  RING = 2 * SHORT_ROWS,
-  TOGETHER = 256, /* columns that are worked on at once, if a plane has no more */
-  LANES = CR_POOL_LANES,
-  BLOCK = 16, /* columns of a strip are a multiple of this */
-  GAP = 16,   /* so that arrays are not a multiple of 4096 bytes apart, and for vectors
-               * that reach beyond the last column */
+  BLOCK = 16,          /* columns, or windows, that are worked on at once */
+  GAP = 48,            /* so that arrays are not a multiple of 4096 bytes apart, and for blocks that
+                        * reach beyond the last window */
+  RING = 2,
   WIDE = 8,
   LINE = 64 /* bytes that memory gives at once */
 };
 
-/* Vectors are of columns side by side. */
 typedef struct windows {
   cr_pool_planes w;              /* has to be the first member */
-  bool few;                      /* columns in a window: SHORT */
-  int64_t segment, together;     /* columns of a plane, with its padding; planes side by side */
+  bool few;                      /* columns in a window */
   bool narrow;                   /* the positions are U8, else I32 */
   int32_t offset[UINT8_MAX + 1]; /* from a window's begin to each of its elements */
 } windows;
@@ -141,200 +137,214 @@ CR_CLONES static void forward_wide(const windows *p, const float *src, int64_t a
   }
 }
 
-/* ---- forward, windows of 3 columns --------------------------------------- */
+/* ---- forward, short windows ---------------------------------------------- */
 
-/* The same rows of some planes side by side, each begun and ended by its padding, which is -inf. */
-typedef struct strip {
-  int64_t planes, length;
-  float row[RING][COLUMNS_MOST + GAP]; /* row y is number y % RING */
-  columns column, half[STRIDE];        /* all, and every second one from either on */
-  float dst[COLUMNS_MOST + GAP];
-  int32_t index[COLUMNS_MOST + GAP];  /* positions */
-  int32_t exists[COLUMNS_MOST + GAP]; /* 0: the window lies between two planes, else -1 */
-  uint8_t byte[COLUMNS_MOST];         /* positions */
-  int32_t odd[LANES];
-} strip;
+/* What is known of the columns of some rows of windows: column x of the input is number
+ * x + padding here. A row of windows is read when the next one has been made: what was just stored
+ * is slow to load at another alignment. */
+typedef struct plane_rows {
+  columns row[RING];       /* row i of windows is number i % RING */
+  float sum[COLUMNS_MOST]; /* of the columns' values that are the first of a window */
+} plane_rows;
 
-/* Row y. The same row of the next planes is fetched. */
-CR_INLINE void load_row(const windows *p, const float *src, int64_t ahead, int64_t y, strip *s) {
-  const int64_t width = p->w.in[1], in = p->w.in[0] * width;
-  float *to = s->row[y % RING] + p->w.pad[1];
-  for (int64_t i = 0; i < s->planes; ++i, to += p->segment) {
-    const float *from = src + i * in + y * width;
-    memcpy(to, from, (size_t)width * sizeof *to);
-    for (int64_t x = 0; x < width; x += LINE / (int64_t)sizeof *src) {
-      __builtin_prefetch(from + ahead + x);
+/* `count` columns of `rows` rows of the input, `width` apart. `at`: the position of the first row.
+ */
+CR_INLINE void look_down(int count, int rows, int64_t width, const float *restrict src, int32_t at,
+                         int32_t step, float *restrict best, int32_t *restrict where,
+                         float *restrict sum) {
+#pragma omp simd
+  for (int x = 0; x < count; ++x) {
+    float value = src[x];
+    int32_t here = at;
+    sum[x] += value;
+    for (int r = 1; r < rows; ++r) {
+      const bool more = src[r * width + x] > value;
+      value = more ? src[r * width + x] : value;
+      here = more ? at + r * step : here;
     }
+    best[x] = value;
+    where[x] = here;
   }
 }
 
-/* Where `mask` has bits, of the first, else of the second. */
-CR_INLINE void take_some(const cr_ints *mask, const cr_floats *value, const cr_ints *at,
-                         cr_floats *best, cr_ints *best_at) {
-  *best = (cr_floats)(((cr_ints)*value & *mask) | ((cr_ints)*best & ~*mask));
-  *best_at = (*at & *mask) | (*best_at & ~*mask);
+/* Columns that are never chosen. */
+CR_INLINE void fill_padding(columns *c, int64_t from, int64_t count) {
+  for (int64_t x = from; x < from + count; ++x) {
+    c->best[x] = -INFINITY;
+    c->at[x] = UINT8_MAX;
+  }
 }
 
-/* The columns of 1 to SHORT rows, the first of which is number `at / SHORT` of its window; `more`:
- * other rows came before. */
-CR_INLINE void look_down(int rows, bool more, const float *const *row, int32_t at, strip *s) {
-  columns *c = &s->column;
-  cr_ints odd = *(const cr_ints *)s->odd;
-  for (int64_t x = 0; x < s->length; x += LANES) {
-    cr_floats best = (cr_floats){0} - INFINITY;
-    cr_ints where = (cr_ints){0} + at;
-    if (more) best = *(const cr_floats *)(c->best + x);
-    if (more) where = *(const cr_ints *)(c->at + x);
-    for (int r = 0; r < rows; ++r) {
-      const cr_floats value = *(const cr_floats *)(row[r] + x);
-      const cr_ints larger = value > best, here = (cr_ints){0} + (at + r * SHORT);
-      odd |= value != value;
-      take_some(&larger, &value, &here, &best, &where);
+/* A row of the input's columns. The last block has some columns of the one before, or, as `spare`
+ * values follow, some that do not belong to the row. */
+CR_INLINE void look_down_row(const windows *p, int rows, const float *src, int64_t spare,
+                             int32_t at, float *sum, columns *c) {
+  const int64_t width = p->w.in[1], pad = p->w.pad[1];
+  const int32_t step = (int32_t)p->w.kernel[1];
+  if (width < BLOCK && spare < BLOCK) {
+    for (int64_t x = 0; x < width; ++x) {
+      look_down(1, rows, width, src + x, at, step, c->best + pad + x, c->at + pad + x, sum + x);
     }
-    *(cr_floats *)(c->best + x) = best;
-    *(cr_ints *)(c->at + x) = where;
-  }
-  *(cr_ints *)s->odd = odd;
-}
-
-/* The columns of a row of windows. */
-CR_INLINE void look_at_rows(const cr_pool_reach *y, strip *s) {
-  for (int64_t done = y->from; done < y->to; done += SHORT) {
-    const float *row[SHORT];
-    const int32_t at = (int32_t)(done - y->start) * SHORT;
-    const bool more = done > y->from;
-    for (int r = 0; r < SHORT; ++r) row[r] = s->row[(done + r) % RING];
-    if (y->to - done >= SHORT) look_down(SHORT, false, row, at, s);
-    else if (y->to - done == 2 && !more) look_down(2, false, row, at, s);
-    else if (!more) look_down(1, false, row, at, s);
-    else if (y->to - done == 2) look_down(2, true, row, at, s);
-    else look_down(1, true, row, at, s);
-  }
-}
-
-/* Of two columns with positions in one window; the first position if both are equal. */
-CR_INLINE void keep_larger(const cr_floats *value, const cr_ints *at, cr_floats *best,
-                           cr_ints *best_at) {
-  const cr_ints more = (*value > *best) | ((*value == *best) & (*at < *best_at));
-  take_some(&more, value, at, best, best_at);
-}
-
-/* Column `number` of LANES windows, the first of which begins with column x. */
-CR_INLINE void columns_of(int64_t stride, int number, const columns *c, int64_t x, cr_floats *value,
-                          cr_ints *at) {
-  if (stride == 1) {
-    *value = *(const cr_floats *)(c->best + x + number);
-    *at = *(const cr_ints *)(c->at + x + number) + number;
     return;
   }
-  const int64_t from = number == SHORT - 1 ? x + STRIDE : x;
-  const cr_floats a = *(const cr_floats *)(c->best + from),
-                  b = *(const cr_floats *)(c->best + from + LANES);
-  const cr_ints d = *(const cr_ints *)(c->at + from), e = *(const cr_ints *)(c->at + from + LANES);
-  if (number == 1) {
-    *value = __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15);
-    *at = __builtin_shufflevector(d, e, 1, 3, 5, 7, 9, 11, 13, 15) + number;
-  } else {
-    *value = __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14);
-    *at = __builtin_shufflevector(d, e, 0, 2, 4, 6, 8, 10, 12, 14) + number;
+  for (int64_t next = 0; next < width; next += BLOCK) {
+    const int64_t last = width > BLOCK ? width - BLOCK : 0, x = next < last ? next : last;
+    look_down(BLOCK, rows, width, src + x, at, step, c->best + pad + x, c->at + pad + x, sum + x);
+  }
+  if (width < BLOCK) fill_padding(c, pad + width, BLOCK - width);
+}
+
+/* Of two columns of windows, the larger value, or the first one of both. */
+CR_INLINE void compare_columns(const float *restrict value, const int32_t *restrict at,
+                               int32_t number, float *restrict best, int32_t *restrict best_at) {
+#pragma omp simd
+  for (int k = 0; k < BLOCK; ++k) {
+    const int32_t here = at[k] + number;
+    const bool more = (value[k] > best[k]) | ((value[k] == best[k]) & (here < best_at[k]));
+    best[k] = more ? value[k] : best[k];
+    best_at[k] = more ? here : best_at[k];
   }
 }
 
-CR_INLINE void look_across(int64_t stride, strip *s) {
-  cr_ints odd = *(const cr_ints *)s->odd;
-  for (int64_t k = 0; k * stride < s->length; k += LANES) {
-    cr_floats best, value;
-    cr_ints best_at, at;
-    columns_of(stride, 0, &s->column, k * stride, &best, &best_at);
-    for (int number = 1; number < SHORT; ++number) {
-      columns_of(stride, number, &s->column, k * stride, &value, &at);
-      keep_larger(&value, &at, &best, &best_at);
-    }
-    *(cr_floats *)(s->dst + k) = best;
-    *(cr_ints *)(s->index + k) = best_at;
-    odd |= (best == -INFINITY) & *(const cr_ints *)(s->exists + k);
+/* The windows of a block begin with column `from` and those `stride` behind each other. Two loads
+ * of two columns each: half of what lies somewhere is slow to load. */
+CR_INLINE void look_across(int width, int stride, const float *restrict value,
+                           const int32_t *restrict at, float *restrict best,
+                           int32_t *restrict best_at) {
+  float second[BLOCK], third[BLOCK];
+  int32_t second_at[BLOCK], third_at[BLOCK];
+#pragma omp simd
+  for (int k = 0; k < BLOCK; ++k) {
+    best[k] = value[stride * k];
+    second[k] = value[stride * k + 1];
+    best_at[k] = at[stride * k];
+    second_at[k] = at[stride * k + 1];
   }
-  *(cr_ints *)s->odd = odd;
+  compare_columns(second, second_at, 1, best, best_at);
+  if (width < SHORT) return;
+#pragma omp simd
+  for (int k = 0; k < BLOCK; ++k) {
+    second[k] = value[stride * k + 1];
+    third[k] = value[stride * k + 2];
+    second_at[k] = at[stride * k + 1];
+    third_at[k] = at[stride * k + 2];
+  }
+  compare_columns(third, third_at, 2, best, best_at);
 }
 
-/* A row of windows. False: there is a nan, or a window without a number above -inf. */
-CR_INLINE bool look_at_windows(const windows *p, const cr_pool_reach *y, strip *s) {
-  int32_t odd = 0;
-  memset(s->odd, 0, sizeof s->odd);
-  look_at_rows(y, s);
-  if (p->w.stride[1] == 1) look_across(1, s);
-  else look_across(STRIDE, s);
-  for (int x = 0; x < LANES; ++x) odd |= s->odd[x];
-  return odd == 0;
+CR_INLINE void to_bytes(const int32_t *restrict index, uint8_t *restrict byte) {
+#pragma omp simd
+  for (int k = 0; k < BLOCK; ++k) byte[k] = (uint8_t)index[k];
 }
 
-/* One value after the other: the first element of a window is its maximum unless another one is
+/* A row of windows; `indices` may be NULL. The last block has some windows of the one before, or
+ * fewer than BLOCK. */
+CR_INLINE void look_across_row(int width, int stride, const windows *p, const columns *c,
+                               float *dst, uint8_t *indices) {
+  const int64_t count = p->w.out[1], last = count > BLOCK ? count - BLOCK : 0;
+  const size_t stored = count < BLOCK ? (size_t)count : BLOCK;
+  for (int64_t next = 0; next < count; next += BLOCK) {
+    const int64_t k = next < last ? next : last;
+    float best[BLOCK];
+    int32_t index[BLOCK];
+    uint8_t byte[BLOCK];
+    look_across(width, stride, c->best + k * stride, c->at + k * stride, best, index);
+    if (stored < BLOCK) memcpy(dst, best, stored * sizeof *dst);
+    else memcpy(dst + k, best, sizeof best);
+    if (indices == NULL) continue;
+    to_bytes(index, byte);
+    if (stored < BLOCK) memcpy(indices, byte, stored);
+    else memcpy(indices + k, byte, sizeof byte);
+  }
+}
+
+/* A window's maximum, one value after the other: the first element is it unless another one is
  * larger; it alone may be nan. */
-static void look_closely(const windows *p, const cr_pool_reach *y, strip *s) {
-  for (int64_t k = 0; k < s->planes * p->w.out[1]; ++k) {
-    const cr_pool_reach x = reach_of(p, 1, k % p->w.out[1]);
-    const int64_t begin = k / p->w.out[1] * p->segment + p->w.pad[1];
-    const int64_t to = k / p->w.out[1] * (p->segment / p->w.stride[1]) + k % p->w.out[1];
-    float best = s->row[y->from % RING][begin + x.from];
-    int64_t at = (y->from - y->start) * SHORT + x.from - x.start;
-    for (int64_t r = y->from; r < y->to; ++r) {
-      for (int64_t i = x.from; i < x.to; ++i) {
-        const float value = s->row[r % RING][begin + i];
-        if (!(value > best)) continue;
-        best = value;
-        at = (r - y->start) * SHORT + i - x.start;
-      }
+static float maximum_of(const windows *p, const cr_pool_reach *y, const cr_pool_reach *x,
+                        const float *plane, uint8_t *at) {
+  float best = plane[y->from * p->w.in[1] + x->from];
+  *at = (uint8_t)((y->from - y->start) * p->w.kernel[1] + x->from - x->start);
+  for (int64_t r = y->from; r < y->to; ++r) {
+    for (int64_t i = x->from; i < x->to; ++i) {
+      const float value = plane[r * p->w.in[1] + i];
+      if (!(value > best)) continue;
+      best = value;
+      *at = (uint8_t)((r - y->start) * p->w.kernel[1] + i - x->start);
     }
-    s->dst[to] = best;
-    s->index[to] = (int32_t)at;
   }
+  return best;
 }
 
-/* A row of windows. */
-CR_INLINE void store_row(const windows *p, const strip *s, int64_t row, float *dst,
-                         uint8_t *indices) {
-  const int64_t width = p->w.out[1], out = p->w.out[0] * width;
-  for (int64_t i = 0; i < s->planes; ++i) {
-    const int64_t from = i * (p->segment / p->w.stride[1]), to = i * out + row * width;
-    memcpy(dst + to, s->dst + from, (size_t)width * sizeof *dst);
-    if (indices != NULL) memcpy(indices + to, s->byte + from, (size_t)width);
-  }
-}
-
-static void begin_strip(const windows *p, strip *s) {
-  const int64_t length = s->length;
-  for (int64_t r = 0; r < RING; ++r) {
-    for (int64_t x = 0; x < length; ++x) s->row[r][x] = -INFINITY;
-  }
-  for (int64_t k = 0; k < length / p->w.stride[1]; ++k) {
-    const int64_t each = p->segment / p->w.stride[1];
-    s->exists[k] = -(k % each < p->w.out[1] && k / each < s->planes);
-  }
-  for (int64_t x = 0; x < GAP; ++x) {
-    s->column.best[length + x] = -INFINITY;
-    s->column.at[length + x] = 0;
-  }
-}
-
-/* `planes` planes, (H,W) and (H',W'); `indices` may be NULL. `ahead`: from a plane to the one that
- * comes next. */
-CR_CLONES static void forward_short(const windows *p, int64_t planes, const float *src,
-                                    int64_t ahead, float *dst, uint8_t *indices) {
-  strip s;
-  int64_t next = 0;
-  s.planes = planes;
-  s.length = (planes * p->segment + BLOCK - 1) / BLOCK * BLOCK;
-  begin_strip(p, &s);
+static void forward_closely(const windows *p, const float *src, float *dst, uint8_t *indices) {
   for (int64_t i = 0; i < p->w.out[0]; ++i) {
     const cr_pool_reach y = reach_of(p, 0, i);
-    /* The rows of the next windows, too: those just stored are slow to read. */
-    const cr_pool_reach last = reach_of(p, 0, i + 1 < p->w.out[0] ? i + 1 : i);
-    for (; next < last.to; ++next) load_row(p, src, ahead, next, &s);
-    if (!look_at_windows(p, &y, &s)) look_closely(p, &y, &s);
-#pragma omp simd
-    for (int64_t k = 0; k < s.length / p->w.stride[1]; ++k) s.byte[k] = (uint8_t)s.index[k];
-    store_row(p, &s, i, dst, indices);
+    for (int64_t k = 0; k < p->w.out[1]; ++k) {
+      const cr_pool_reach x = reach_of(p, 1, k);
+      uint8_t at = 0;
+      *dst++ = maximum_of(p, &y, &x, src, &at);
+      if (indices != NULL) *indices++ = at;
+    }
   }
+}
+
+/* True where windows' first values have a nan, infinite ones of both signs, or large ones. */
+CR_INLINE bool may_have_nan(int64_t count, const float *restrict value) {
+  float sum[BLOCK] = {0}, all = 0;
+  for (int64_t x = 0; x < count; x += BLOCK) {
+#pragma omp simd
+    for (int k = 0; k < BLOCK; ++k) sum[k] += value[x + k];
+  }
+  for (int k = 0; k < BLOCK; ++k) all += sum[k];
+  return all != all;
+}
+
+/* `room`: of the sums that are made. */
+CR_INLINE void begin_rows(const windows *p, int64_t room, plane_rows *s) {
+  for (int i = 0; i < RING; ++i) {
+    fill_padding(&s->row[i], 0, p->w.pad[1]);
+    fill_padding(&s->row[i], p->w.pad[1] + p->w.in[1], GAP);
+  }
+  for (int64_t x = 0; x < room; ++x) s->sum[x] = 0;
+}
+
+CR_INLINE void look_down_rows(const windows *p, int64_t i, const float *src, int64_t spare,
+                              plane_rows *s) {
+  const cr_pool_reach y = reach_of(p, 0, i);
+  columns *c = &s->row[i % RING];
+  const int32_t at = (int32_t)((y.from - y.start) * p->w.kernel[1]);
+  switch (y.to - y.from) {
+    case 1: look_down_row(p, 1, src + y.from * p->w.in[1], spare, at, s->sum, c); break;
+    case 2: look_down_row(p, 2, src + y.from * p->w.in[1], spare, at, s->sum, c); break;
+    case 3: look_down_row(p, 3, src + y.from * p->w.in[1], spare, at, s->sum, c); break;
+    case 4: look_down_row(p, 4, src + y.from * p->w.in[1], spare, at, s->sum, c); break;
+    default: look_down_row(p, SHORT_ROWS, src + y.from * p->w.in[1], spare, at, s->sum, c); break;
+  }
+}
+
+CR_INLINE void look_across_rows(const windows *p, const columns *c, float *dst, uint8_t *indices) {
+  const bool apart = p->w.stride[1] > 1;
+  if (p->w.kernel[1] == SHORT && apart) look_across_row(3, 2, p, c, dst, indices);
+  else if (p->w.kernel[1] == SHORT) look_across_row(3, 1, p, c, dst, indices);
+  else if (apart) look_across_row(2, 2, p, c, dst, indices);
+  else look_across_row(2, 1, p, c, dst, indices);
+}
+
+/* src (H,W), which `spare` values follow, to and positions (H',W'); `positions` may be NULL. */
+CR_CLONES static void forward_short(const windows *p, const float *src, int64_t spare, float *to,
+                                    uint8_t *positions) {
+  const int64_t rows = p->w.out[0], width = p->w.out[1];
+  const int64_t room = (p->w.in[1] + BLOCK - 1) / BLOCK * BLOCK;
+  float *dst = to;
+  uint8_t *indices = positions;
+  plane_rows s;
+  begin_rows(p, room, &s);
+  look_down_rows(p, 0, src, spare, &s);
+  for (int64_t i = 0; i < rows; ++i, dst += width) {
+    if (i + 1 < rows) look_down_rows(p, i + 1, src, spare, &s);
+    look_across_rows(p, &s.row[i % RING], dst, indices);
+    if (indices != NULL) indices += width;
+  }
+  if (may_have_nan(room, s.sum)) forward_closely(p, src, to, positions);
 }
 
 /* ---- backward ------------------------------------------------------------ */
@@ -366,18 +376,15 @@ static crema_status fill_windows(const cr_plan *plan, int src, int dst, windows 
   if (plan->desc->u.pool.method != CR_POOL_MAX) return cr_fail(CREMA_E_UNSUPPORTED, "not maxima");
   CR_TRY(cr_pool_planes_make(plan, src, dst, &p->w));
   const int64_t width = p->w.kernel[1], count = p->w.kernel[0] * width;
-  p->few = width == SHORT && p->w.stride[1] <= STRIDE && p->w.kernel[0] <= SHORT_ROWS &&
-           p->w.stride[0] <= SHORT_ROWS;
+  p->few = width >= 2 && width <= SHORT && p->w.stride[1] <= STRIDE &&
+           p->w.kernel[0] <= SHORT_ROWS && p->w.stride[0] <= SHORT_ROWS;
   if (!p->few && (width < WIDE || p->w.stride[1] < width)) {
-    return cr_fail(CREMA_E_UNSUPPORTED, "neither 3 columns, 1 or 2 apart, nor many side by side");
+    return cr_fail(CREMA_E_UNSUPPORTED,
+                   "neither 2 or 3 columns, 1 or 2 apart, nor many side by side");
   }
-  const int64_t reached = (p->w.out[1] - 1) * p->w.stride[1] + width;
-  p->segment = p->w.in[1] + p->w.pad[1] > reached ? p->w.in[1] + p->w.pad[1] : reached;
-  p->segment = (p->segment + p->w.stride[1] - 1) / p->w.stride[1] * p->w.stride[1];
-  if (p->segment > COLUMNS_MOST - BLOCK || p->w.kernel[0] > INT32_MAX / width) {
+  if (!p->few && (p->w.in[1] > COLUMNS_MOST || p->w.kernel[0] > INT32_MAX / width)) {
     return cr_fail(CREMA_E_UNSUPPORTED, "wide planes");
   }
-  p->together = p->few && p->segment < TOGETHER ? TOGETHER / p->segment : 1;
   p->narrow = count <= UINT8_MAX;
   for (int64_t i = 0; p->narrow && i < count; ++i) {
     p->offset[i] = (int32_t)(i / width * p->w.in[1] + i % width);
@@ -406,15 +413,15 @@ static crema_status plan_bwd(cr_plan *plan) {
   return plan_windows(plan, 2, 0, 1);
 }
 
-static void forward_planes(const windows *p, int64_t begin, int64_t planes, const float *src,
-                           float *dst, void *indices) {
+static void forward_plane(const windows *p, int64_t number, const float *src, float *dst,
+                          void *indices) {
   const int64_t in = p->w.in[0] * p->w.in[1], out = p->w.out[0] * p->w.out[1];
-  const int64_t ahead = begin + 2 * planes <= p->w.planes ? planes * in : 0;
+  const int64_t ahead = number + 1 < p->w.planes ? in : 0;
   if (p->few) {
-    uint8_t *positions = indices == NULL ? NULL : (uint8_t *)indices + begin * out;
-    forward_short(p, planes, src + begin * in, ahead, dst + begin * out, positions);
+    uint8_t *positions = indices == NULL ? NULL : (uint8_t *)indices + number * out;
+    forward_short(p, src + number * in, ahead, dst + number * out, positions);
   } else {
-    forward_wide(p, src + begin * in, ahead, dst, begin * out, indices);
+    forward_wide(p, src + number * in, ahead, dst, number * out, indices);
   }
 }
 
@@ -425,10 +432,7 @@ static crema_status run_fwd(const cr_call *call) {
   void *indices = (void *)call->buffer[2].address;
 #pragma omp parallel for schedule(static) if (p->w.planes * p->w.in[0] * p->w.in[1] >= \
                                               CR_POOL_PARALLEL_MIN)
-  for (int64_t i = 0; i < p->w.planes; i += p->together) {
-    const int64_t left = p->w.planes - i;
-    forward_planes(p, i, left < p->together ? left : p->together, src, dst, indices);
-  }
+  for (int64_t i = 0; i < p->w.planes; ++i) forward_plane(p, i, src, dst, indices);
   return CREMA_OK;
 }
 

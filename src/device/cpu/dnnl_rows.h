@@ -30,11 +30,11 @@
   X(ip_bwd_weights_dnnl)    \
   X(pool_fwd_channels)      \
   X(pool_fwd_blocked)       \
-  X(pool_fwd_plain)         \
   X(pool_fwd_rows)          \
+  X(pool_fwd_average)       \
   X(pool_fwd_dnnl)          \
   X(pool_bwd_blocked)       \
-  X(pool_bwd_plain)         \
+  X(pool_bwd_average)       \
   X(pool_bwd_rows)          \
   X(pool_bwd_dnnl)          \
   X(lrn_fwd_last)           \
