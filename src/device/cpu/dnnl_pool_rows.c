@@ -51,30 +51,41 @@ CR_INLINE cr_pool_reach reach_of(const windows *p, int axis, int64_t index) {
 
 /* ---- forward ------------------------------------------------------------- */
 
-/* Looks at `rows` more rows, whose positions begin at `at`, `step` apart. A nan is never larger. */
-CR_INLINE void look_at(int rows, bool first, int64_t width, const float *src, int32_t at,
-                       int32_t step, columns *c) {
+/* Looks at `rows` more rows of `count` columns, whose positions begin at `at`, `step` apart. A nan
+ * is never larger. */
+CR_INLINE void look_at(int64_t count, int rows, bool first, int64_t width,
+                       const float *restrict src, int32_t at, int32_t step, float *restrict best,
+                       int32_t *restrict where) {
 #pragma omp simd
-  for (int64_t x = 0; x < width; ++x) {
-    float best = first ? -INFINITY : c->best[x];
-    int32_t where = first ? at : c->at[x];
+  for (int64_t x = 0; x < count; ++x) {
+    float value = first ? -INFINITY : best[x];
+    int32_t here = first ? at : where[x];
     for (int r = 0; r < rows; ++r) {
-      const float value = src[r * width + x];
-      const bool more = value > best;
-      best = more ? value : best;
-      where = more ? at + r * step : where;
+      const bool more = src[r * width + x] > value;
+      value = more ? src[r * width + x] : value;
+      here = more ? at + r * step : here;
     }
-    c->best[x] = best;
-    c->at[x] = where;
+    best[x] = value;
+    where[x] = here;
+  }
+}
+
+/* Columns of the last block may be looked at twice. */
+CR_INLINE void look_at_blocks(int rows, bool first, int64_t width, const float *src, int32_t at,
+                              int32_t step, columns *c) {
+  if (width < BLOCK) look_at(width, rows, first, width, src, at, step, c->best, c->at);
+  for (int64_t next = 0; next < width && width >= BLOCK; next += BLOCK) {
+    const int64_t x = next < width - BLOCK ? next : width - BLOCK;
+    look_at(BLOCK, rows, first, width, src + x, at, step, c->best + x, c->at + x);
   }
 }
 
 CR_INLINE void look_at_some(int64_t rows, bool first, int64_t width, const float *src, int32_t at,
                             int32_t step, columns *c) {
-  if (rows >= ROWS) look_at(ROWS, first, width, src, at, step, c);
-  else if (rows == 3) look_at(3, first, width, src, at, step, c);
-  else if (rows == 2) look_at(2, first, width, src, at, step, c);
-  else look_at(1, first, width, src, at, step, c);
+  if (rows >= ROWS) look_at_blocks(ROWS, first, width, src, at, step, c);
+  else if (rows == 3) look_at_blocks(3, first, width, src, at, step, c);
+  else if (rows == 2) look_at_blocks(2, first, width, src, at, step, c);
+  else look_at_blocks(1, first, width, src, at, step, c);
 }
 
 /* The columns of the rows `y`. `ahead`: how far behind lies what the next plane is computed from,
@@ -94,20 +105,46 @@ CR_INLINE void look_at_columns(const windows *p, const cr_pool_reach *y, const f
   }
 }
 
+/* The largest of the window's columns `from` to `to` - 1, and the first of its positions. */
+CR_INLINE void largest(const columns *c, int64_t from, int64_t to, int64_t start, float *top,
+                       int32_t *top_at) {
+  float best[BLOCK], most = -INFINITY;
+  int32_t at[BLOCK], least = INT32_MAX;
+  for (int k = 0; k < BLOCK; ++k) best[k] = -INFINITY;
+  for (int64_t x = from; x < to; x += BLOCK) {
+    const int32_t left = to - x < BLOCK ? (int32_t)(to - x) : BLOCK;
+#pragma omp simd
+    for (int k = 0; k < BLOCK; ++k) {
+      const float value = k < left ? c->best[x + k] : -INFINITY;
+      best[k] = value > best[k] ? value : best[k];
+    }
+  }
+#pragma omp simd reduction(max : most)
+  for (int k = 0; k < BLOCK; ++k) most = best[k] > most ? best[k] : most;
+  for (int k = 0; k < BLOCK; ++k) at[k] = INT32_MAX;
+  for (int64_t x = from; x < to; x += BLOCK) {
+    const int32_t left = to - x < BLOCK ? (int32_t)(to - x) : BLOCK, first = (int32_t)(x - start);
+#pragma omp simd
+    for (int k = 0; k < BLOCK; ++k) {
+      const int32_t here = c->at[x + k] + first + k;
+      const bool is_largest = k < left && c->best[x + k] == most;
+      at[k] = is_largest && here < at[k] ? here : at[k];
+    }
+  }
+#pragma omp simd reduction(min : least)
+  for (int k = 0; k < BLOCK; ++k) least = at[k] < least ? at[k] : least;
+  *top = most;
+  *top_at = least;
+}
+
 /* The maximum of one window of any width. `first`: the first of its rows, whose position is `at`.
  * The first element of a window is its maximum unless another one is larger: it alone may be nan.
  */
 CR_INLINE void maximum(const windows *p, const columns *c, const cr_pool_reach *x,
                        const float *first, int32_t at, float *dst, int32_t *index) {
-  float top = -INFINITY;
-  int32_t top_at = INT32_MAX;
-#pragma omp simd reduction(max : top)
-  for (int64_t k = x->from; k < x->to; ++k) top = c->best[k] > top ? c->best[k] : top;
-#pragma omp simd reduction(min : top_at)
-  for (int64_t k = x->from; k < x->to; ++k) {
-    const int32_t here = c->best[k] == top ? c->at[k] + (int32_t)(k - x->start) : INT32_MAX;
-    top_at = here < top_at ? here : top_at;
-  }
+  float top = 0;
+  int32_t top_at = 0;
+  largest(c, x->from, x->to, x->start, &top, &top_at);
   const bool more = top > first[x->from];
   *dst = more ? c->best[x->start + top_at % (int32_t)p->w.kernel[1]] : first[x->from];
   *index = more ? top_at : at + (int32_t)(x->from - x->start);
