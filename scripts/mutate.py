@@ -145,7 +145,8 @@ def edits(code):
             yield "condition turned round", match.start(1) + 1, end, f"!({inner})"
             yield "condition never true", match.start(1) + 1, end, f"false && ({inner})"
     # What comes to the same in either order: a product, the larger of two, and whether two are equal.
-    for match in re.finditer(r"\b(?!if|while|for|switch|return|sizeof|calloc|f(?:min|max)f?\()"
+    for match in re.finditer(r"\b(?!if|while|for|switch|return|sizeof|calloc|cr_format_equal|crema_shape_equal|"
+                             r"f(?:min|max)f?\()"
                              r"(\w+)\(([^(),@]+), ([^(),@]+)(?=[,)])", code):
         equality = re.match(r"(?:, [^(),]+)?\) [!=]= 0", code[match.end():])
         if match[2] != match[3] and not (match[1] in ("strcmp", "memcmp", "strncmp") and equality):

@@ -68,6 +68,9 @@ static void check_no_home(const crema_shape *all, const crema_shape *first,
   assert_false(cr_tensor_has_home(a, &format));
   assert_false(cr_tensor_has_home(b, &format));
   assert_false(cr_tensor_lies_in_order(whole, &format));
+  fill(a, first, order, 1);
+  check_part(a, first, 1);
+  assert_int_equal(formats_of(whole), 0); /* it has no memory for them */
   cr_tensor_destroy(a);
   cr_tensor_destroy(b);
   cr_tensor_destroy(whole);
@@ -83,6 +86,34 @@ TEST(gaps_are_for_parts_of_parts) {
 TEST(blocks_end_with_parts) {
   const crema_shape all = {4, {1, 20, 3, 5}}, small = {4, {1, 12, 3, 5}}, rest = {4, {1, 8, 3, 5}};
   check_no_home(&all, &rest, &small, format_of(&rest, blocks));
+}
+
+/* A part that comes later may change where all of them lie. */
+TEST(another_part_ends_the_order) {
+  const crema_shape part = {4, {1, 16, 3, 5}}, all = {4, {1, 48, 3, 5}};
+  cr_tensor *whole = make(&all), *a = make(&part), *b = make(&part);
+  cr_format format;
+  assert_true(set_home(a, &part, whole, &all, 0));
+  cr_tensor_order_home(a, cr_cpu_device(), format_of(&part, blocks));
+  assert_true(cr_tensor_has_home(a, &format));
+  fill(a, &part, format, 1);
+  const uintptr_t there = address_of(a);
+  assert_true(set_home(b, &part, whole, &all, 16));
+  assert_false(cr_tensor_has_home(a, &format));
+  ok(cr_tensor_host_write_floats(a, &(float *){NULL}));
+  fill(b, &part, format_of(&part, blocks), 2); /* nobody has a place now */
+  assert_true(address_of(b) != there + 16 * 15 * sizeof(float));
+  fill(a, &part, format_of(&part, blocks), 3);
+  cr_tensor_order_home(b, cr_cpu_device(), format_of(&part, blocks));
+  assert_true(cr_tensor_has_home(a, &format) && cr_tensor_has_home(b, &format));
+  ok(cr_tensor_go_home(a, cr_host_context()));
+  ok(cr_tensor_go_home(b, cr_host_context()));
+  assert_true(address_of(b) == address_of(a) + 16 * 15 * sizeof(float));
+  check_part(a, &part, 3);
+  check_part(b, &part, 2);
+  cr_tensor_destroy(whole);
+  cr_tensor_destroy(b);
+  cr_tensor_destroy(a);
 }
 
 /* Channels-last, in blocks, and plain: each part has the whole's values, where they lie. */
@@ -125,6 +156,30 @@ TEST(parts_follow_the_order_of_the_whole) {
   assert_true(read_home(sample, whole));
   check_part(sample, &half, 9 + 32 * 15);
   cr_tensor_destroy(sample);
+  cr_tensor_destroy(a);
+  cr_tensor_destroy(whole);
+}
+
+/* A part of a part is read in the outermost whole, where the part is at home there. */
+TEST(parts_of_parts_are_read_in_the_outermost) {
+  const crema_shape all = {4, {1, 32, 3, 5}}, half = {4, {1, 16, 3, 5}}, one = {4, {1, 8, 3, 5}};
+  cr_tensor *whole = make(&all), *a = make(&half), *b = make(&one), *other = make(&half);
+  assert_true(read_there(a, &half, whole, &all, 1, 16));
+  assert_true(read_there(b, &one, a, &half, 1, 8));
+  assert_false(read_there(other, &half, a, &half, 0, 0)); /* along another axis */
+  assert_false(set_home(other, &half, a, &half, 0));      /* written there */
+  fill(whole, &all, format_of(&all, last), 1);
+  fill(a, &half, CR_PLAIN_F32, 9000);
+  assert_false(read_home(b, a)); /* it is elsewhere */
+  fill(other, &half, format_of(&half, last), 1);
+  assert_false(read_home(b, other)); /* no part of the whole */
+  assert_true(read_home(a, whole));
+  assert_true(read_home(b, a));
+  assert_true(address_of(b) == address_of(whole) + 24 * sizeof(float));
+  check_part(a, &half, 1 + 16 * 15);
+  check_part(b, &one, 1 + 24 * 15);
+  cr_tensor_destroy(other);
+  cr_tensor_destroy(b);
   cr_tensor_destroy(a);
   cr_tensor_destroy(whole);
 }
@@ -184,6 +239,31 @@ TEST(copies_of_parts_stay) {
   cr_tensor_leave_home(a);
   check_part(a, &part, 3);
   ok(cr_tensor_copy(whole, whole, cr_host_context()));
+  cr_tensor_destroy(whole);
+  cr_tensor_destroy(a);
+}
+
+/* The newest of them, though others be held, too. */
+TEST(stale_copies_of_parts_are_no_values) {
+  const crema_shape all = {4, {1, 32, 3, 5}}, part = {4, {1, 16, 3, 5}};
+  cr_tensor *whole = make(&all), *a = make(&part);
+  crema_devptr data = {0};
+  fill(a, &part, CR_PLAIN_F32, 70);
+  (void)fill_half(a, &part, whole, &all);
+  ok(cr_tensor_read(a, cr_host_context(), format_of(&part, last), &data));
+  cr_tensor_leave_home(a);
+  assert_true(cr_format_equal(cr_tensor_head(a), format_of(&part, last)));
+  check_part(a, &part, 3);
+  /* Zeros need no memory. */
+  assert_true(set_home(a, &part, whole, &all, 0));
+  fill(a, &part, format_of(&part, blocks), 5);
+  cr_tensor_set_zero(a);
+  cr_tensor_leave_home(a);
+  assert_true(cr_tensor_is_zero(a));
+  const float *values = NULL;
+  ok(cr_tensor_host_read_floats(a, &values));
+  assert_true(values[7] == 0);
+  cr_tensor_leave_home(a); /* it has none */
   cr_tensor_destroy(whole);
   cr_tensor_destroy(a);
 }
