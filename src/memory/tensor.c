@@ -75,6 +75,7 @@ void cr_tensor_clear_slot(format_slot *slot) {
   clear_slot(slot);
 }
 
+/* One that the values of a source were made in is dropped with these, see forget_source. */
 static void drop_slot(values *v, format_slot *slot) {
   format_slot *_Atomic *link = &v->first;
   while (atomic_load(link) != slot) link = &atomic_load(link)->next;
@@ -82,7 +83,6 @@ static void drop_slot(values *v, format_slot *slot) {
   cr_tensor_turn_out(v, slot);
   clear_slot(slot);
   if (v->head == slot) v->head = NULL;
-  if (v->made == slot) v->made = NULL;
   v->generation = next_generation();
   --v->slots;
   free(slot);
@@ -750,12 +750,10 @@ crema_dtype cr_tensor_type(const cr_tensor *tensor) {
   return tensor->values->type;
 }
 
-/* Finds the slot that is kept when the count changes (NULL: none), and whether its values are,
- * which are then made valid in it: the other formats belong to the old count. */
+/* Finds the slot that is kept when the count changes, and whether its values are, which are then
+ * made valid in it: the other formats belong to the old count. Without values nothing is found. */
 static crema_status keep_values(values *v, int64_t count, format_slot **keep, bool *fits) {
   CR_TRY(check_type_and_count(v->type, count));
-  *keep = NULL;
-  *fits = false;
   if (v->gone) return CREMA_OK;
   cr_format plain = {v->type, NULL};
   *keep = find_slot(v, plain);

@@ -46,6 +46,13 @@ TEST(parts_of_parts_lie_in_the_outermost) {
   check_within(n.outer, &outer_shape, &two, 0, 1);
   check_within(n.outer, &outer_shape, &two, 8, 1000);
   check_within(n.outer, &outer_shape, &two, 16, 2000);
+  /* Copies have no gaps. */
+  cr_tensor *packed = make(&inner_shape);
+  ok(cr_tensor_copy(packed, n.inner, cr_host_context()));
+  assert_true(cr_tensor_head(n.inner).layout->gaps);
+  assert_false(cr_tensor_head(packed).layout->gaps);
+  check_within(packed, &inner_shape, &two, 8, 1000);
+  cr_tensor_destroy(packed);
   /* Zeros spare what lies in between. */
   cr_tensor_set_zero(n.b);
   ok(cr_tensor_go_home(n.b, cr_host_context()));
@@ -266,6 +273,32 @@ TEST(stale_copies_of_parts_are_no_values) {
   cr_tensor_leave_home(a); /* it has none */
   cr_tensor_destroy(whole);
   cr_tensor_destroy(a);
+}
+
+/* Memory of the caller takes the place of either, in plain order here. */
+TEST(adopted_memory_is_no_home) {
+  const crema_shape all = {4, {1, 4, 3, 5}}, part = {4, {1, 2, 3, 5}};
+  static float memory[60];
+  for (int i = 0; i < 60; ++i) memory[i] = (float)(300 + i);
+  for (int k = 0; k < 2; ++k) {
+    cr_tensor *whole = make(&all), *a = make(&part);
+    cr_format format;
+    assert_true(set_home(a, &part, whole, &all, 2));
+    cr_tensor_order_home(a, cr_cpu_device(), CR_PLAIN_F32);
+    assert_true(cr_tensor_has_home(a, &format));
+    assert_true(cr_format_equal(format, CR_PLAIN_F32));
+    fill(a, &part, format, 3);
+    assert_int_equal(formats_of(whole), 1);
+    ok(cr_tensor_adopt_host(k == 0 ? whole : a, memory));
+    if (k == 0) is_lost(a);
+    else check_part(a, &part, 300);
+    if (k == 0) check_part(whole, &all, 300);
+    cr_tensor_leave_home(a);
+    if (k == 0) is_lost(a);
+    else check_part(a, &part, 300);
+    cr_tensor_destroy(whole);
+    cr_tensor_destroy(a);
+  }
 }
 
 TEST(what_has_no_home) {

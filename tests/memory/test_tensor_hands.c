@@ -61,6 +61,28 @@ static void is_gone(fixture *f, cr_tensor *tensor) {
                "were let go");
 }
 
+FIXTURE_TEST(what_a_new_tensor_is) {
+  fixture *f = *state;
+  cr_tensor *a = typed(CREMA_F64, COUNT), *b = typed(CREMA_F64, COUNT);
+  assert_true(cr_format_equal(cr_tensor_head(a), doubles));
+  assert_int_equal(cr_tensor_type(a), CREMA_F64);
+  assert_false(cr_tensor_is_shared(a));
+  assert_ptr_not_equal(cr_tensor_storage(a), cr_tensor_storage(b));
+  ok(cr_tensor_share(a, b));
+  assert_true(cr_tensor_is_shared(a) && cr_tensor_is_shared(b));
+  assert_ptr_equal(cr_tensor_storage(a), cr_tensor_storage(b));
+  cr_tensor_destroy(b);
+  assert_false(cr_tensor_is_shared(a));
+  assert_true(cr_tensor_can_swap(a));
+  write_counting(f, a, 1);
+  assert_true(cr_format_equal(cr_tensor_head(a), CR_PLAIN_F32));
+  ok(cr_tensor_resize(a, 2));
+  assert_true(cr_format_equal(cr_tensor_head(a), doubles));
+  cr_tensor_set_passing(a, true);
+  assert_false(cr_tensor_can_swap(a));
+  cr_tensor_destroy(a);
+}
+
 /* ---- taking -------------------------------------------------------------- */
 
 FIXTURE_TEST(taken_values_are_where_they_were) {
@@ -382,6 +404,22 @@ FIXTURE_TEST(placed_values_lie_in_the_whole) {
   assert_false(cr_tensor_can_swap(tensor));
   cr_tensor_destroy(tensor);
   cr_tensor_destroy(zero);
+}
+
+/* Values that were let go stay so. */
+FIXTURE_TEST(what_has_no_values_can_be_placed) {
+  fixture *f = *state;
+  cr_tensor *whole = new_tensor(WHOLE), *tensor = passing(COUNT);
+  write_counting(f, whole, 100);
+  write_counting(f, tensor, 1);
+  cr_tensor_let_go(tensor);
+  ok(cr_tensor_place(tensor, f->context, whole, 0));
+  is_gone(f, tensor);
+  check_from(f, whole, 100);
+  write_counting(f, tensor, 7);
+  check_from(f, tensor, 7);
+  cr_tensor_destroy(tensor);
+  cr_tensor_destroy(whole);
 }
 
 FIXTURE_TEST(bytes_in_another_tensor_count) {

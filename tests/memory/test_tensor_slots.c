@@ -107,6 +107,23 @@ FIXTURE_TEST(no_more_than_six_are_kept) {
   cr_tensor_destroy(tensor);
 }
 
+/* Finding a format that is there is a use of it. */
+FIXTURE_TEST(the_one_that_was_not_used_for_longest_goes) {
+  fixture *f = *state;
+  cr_layout layout[KEPT];
+  cr_tensor *tensor = new_tensor(COUNT);
+  write_counting(f, tensor, 1);
+  for (int i = 0; i < KEPT - 1; ++i) read_floats(f, tensor, format_of(f, &layout[i]));
+  read_floats(f, tensor, (cr_format){CREMA_F32, &layout[0]});
+  read_floats(f, tensor, format_of(f, &layout[KEPT - 1])); /* in the place of the second */
+  assert_int_equal(conversions, KEPT);
+  for (int i = 0; i < KEPT; ++i) {
+    if (i != 1) read_floats(f, tensor, (cr_format){CREMA_F32, &layout[i]});
+  }
+  assert_int_equal(conversions, KEPT);
+  cr_tensor_destroy(tensor);
+}
+
 /* While values are shared, another thread may be reading each format that is valid. */
 FIXTURE_TEST(valid_formats_of_shared_values_stay) {
   fixture *f = *state;
