@@ -43,10 +43,9 @@ static crema_status new_host_block(crema_device *maker, size_t bytes, cr_block *
   return cr_block_new(maker, bytes > 0 ? bytes : 1, &options, out);
 }
 
-/* Makes the host side if it is not there, content undefined; *made says whether it was made. The
- * device that the block or else the thread works with decides whether it is page-locked. */
+/* Makes the host side if it is not there, content undefined; *made becomes true when it was made.
+ * The device that the block or else the thread works with decides whether it is page-locked. */
 static crema_status need_host(crema_syncedmem *memory, bool *made) {
-  *made = false;
   if (memory->host.data != NULL) return CREMA_OK;
   crema_device *maker = memory->device;
   if (maker->backend->host_memory) maker = cr_device_current();
@@ -65,7 +64,6 @@ static crema_status need_host(crema_syncedmem *memory, bool *made) {
 
 /* The same for the device side, on the context's device, to which the block belongs. */
 static crema_status need_gpu(crema_syncedmem *memory, crema_context *context, bool *made) {
-  *made = false;
   if (memory->gpu.data.address != 0) return CREMA_OK;
   crema_devptr data = {0};
   crema_status status = cr_device_alloc_for(context, memory->capacity, &data);

@@ -5,6 +5,7 @@
 #include "memory/sim_fixture.h"
 
 #include "core/fail.h"
+#include "device/backend/kernel.h"
 #include "device/memory/pool.h"
 #include "memory/blob.h"
 #include "memory/math.h"
@@ -474,6 +475,145 @@ TEST(s0_26_operands_are_only_read) {
   ok(crema_blob_cpu_diff(f.blob, &diff));
   assert_int_equal(cr_sim_count(CR_SIM_D2H, 0), 0);
   end(&f);
+}
+
+/* ---- which kernel runs, and with what ---- */
+
+static struct {
+  int plans, opens, runs, closes, destroys;
+  cr_format hint[2];
+  crema_status planned, opened;
+} kernel_calls;
+
+static crema_status refuse_to_run(const cr_call *call) {
+  (void)call;
+  return cr_fail(CREMA_E_INTERNAL, "the wrong kernel");
+}
+
+static crema_status decline(cr_plan *plan) {
+  (void)plan;
+  return cr_fail(CREMA_E_UNSUPPORTED, "not this one");
+}
+
+static crema_status plan_call(cr_plan *plan) {
+  ++kernel_calls.plans;
+  memcpy(kernel_calls.hint, plan->hint, sizeof kernel_calls.hint);
+  assert_int_equal(plan->desc->args, 2);
+  assert_int_equal(plan->desc->type, CREMA_F32);
+  for (int i = 0; i < 2; ++i) {
+    assert_true(cr_format_equal(plan->format[i], CR_PLAIN_F32));
+    assert_int_equal(plan->desc->arg[i].shape.axes, 1);
+    assert_int_equal(plan->desc->arg[i].shape.dim[0], 4);
+    assert_int_equal(plan->desc->arg[i].type, CREMA_F32);
+  }
+  plan->workspace_bytes = 64;
+  return kernel_calls.planned;
+}
+
+static crema_status open_call(const cr_plan *plan, void **execution) {
+  assert_int_equal(plan->workspace_bytes, 64);
+  ++kernel_calls.opens;
+  if (kernel_calls.opened != CREMA_OK) return kernel_calls.opened;
+  *execution = &kernel_calls;
+  return CREMA_OK;
+}
+
+static crema_status run_counted(const cr_call *call) {
+  ++kernel_calls.runs;
+  assert_ptr_equal(call->execution, &kernel_calls);
+  assert_true(call->workspace.address != 0 && call->desc == call->plan->desc);
+  assert_ptr_equal(call->context->device, cr_cpu_device());
+  assert_false(call->accumulate[0] || call->accumulate[1]);
+  const float *x = (const float *)call->buffer[0].address;
+  float *y = (float *)call->buffer[1].address;
+  for (int i = 0; i < 4; ++i) {
+    y[i] = call->scalars->alpha * x[i] + call->scalars->beta * y[i];
+  }
+  return CREMA_OK;
+}
+
+static void close_call(const cr_plan *plan, void *execution) {
+  (void)plan;
+  assert_ptr_equal(execution, &kernel_calls);
+  ++kernel_calls.closes;
+}
+
+static void destroy_plan(cr_plan *plan) {
+  (void)plan;
+  ++kernel_calls.destroys;
+}
+
+/* The first of the table that is for the op and takes floats, unless it declines. */
+TEST(s0_26_kernels_are_asked_in_their_order) {
+  static const cr_kernel
+      other_op = {.op = CR_OP_REDUCE, .type = CREMA_F32, .run = refuse_to_run},
+      doubles = {.op = CR_OP_AXPBY, .type = CREMA_F64, .run = refuse_to_run},
+      halves = {.op = CR_OP_AXPBY, .type = CREMA_F32, .types = CR_TYPE(F16), .run = refuse_to_run},
+      declines = {.op = CR_OP_AXPBY, .type = CREMA_F32, .plan = decline, .run = refuse_to_run},
+      counted = {.op = CR_OP_AXPBY,
+                 .type = CREMA_F32,
+                 .plan = plan_call,
+                 .open = open_call,
+                 .run = run_counted,
+                 .close = close_call,
+                 .destroy = destroy_plan},
+      late = {.op = CR_OP_AXPBY, .type = CREMA_F32, .run = refuse_to_run};
+  static const cr_kernel *const table[] = {&other_op, &doubles, &halves, &declines,
+                                           &counted,  &late,    NULL};
+  cr_backend backend = cr_backend_cpu;
+  backend.kernels = table;
+  cr_cpu_device()->backend = &backend;
+  cr_tensor *tensor[2] = {NULL, NULL};
+  for (int i = 0; i < 2; ++i) {
+    float *values = NULL;
+    ok(cr_tensor_create(i == 0 ? CREMA_F32 : CREMA_F16, 4, &tensor[i]));
+    ok(cr_tensor_host_write_floats(tensor[i], &values));
+    for (int k = 0; k < 4; ++k) values[k] = (float)((i + 1) * (k + 1));
+  }
+  memset(&kernel_calls, 0, sizeof kernel_calls);
+  ok(cr_tensor_subtract(tensor[0], tensor[1]));
+  const float *values = NULL;
+  ok(cr_tensor_host_read_floats(tensor[0], &values));
+  for (int k = 0; k < 4; ++k) assert_true(values[k] == (float)-(k + 1));
+  assert_int_equal(kernel_calls.runs, 1);
+  assert_int_equal(kernel_calls.closes, 1);
+  assert_int_equal(kernel_calls.destroys, 1);
+  assert_true(cr_format_equal(kernel_calls.hint[1], CR_PLAIN_F32));
+  /* Failures end it, and what was made before is given back. */
+  kernel_calls.opened = CREMA_E_NO_MEMORY;
+  assert_int_equal(cr_tensor_scale(tensor[0], 2), CREMA_E_NO_MEMORY);
+  assert_int_equal(kernel_calls.runs, 1);
+  assert_int_equal(kernel_calls.closes, 1);
+  assert_int_equal(kernel_calls.destroys, 2);
+  kernel_calls.planned = CREMA_E_DEVICE;
+  assert_int_equal(cr_tensor_scale(tensor[0], 2), CREMA_E_DEVICE);
+  assert_int_equal(kernel_calls.opens, 2);
+  assert_int_equal(kernel_calls.destroys, 2);
+  /* None is left where the first ones decline. */
+  kernel_calls.planned = CREMA_E_UNSUPPORTED;
+  backend.kernels = &table[6];
+  assert_fails(cr_tensor_scale(tensor[0], 2), CREMA_E_UNSUPPORTED, "no kernel on cpu");
+  cr_cpu_device()->backend = &cr_backend_cpu;
+  for (int i = 0; i < 2; ++i) cr_tensor_destroy(tensor[i]);
+}
+
+/* Zeros are not looked at. */
+TEST(s0_26_zeros_have_no_memory) {
+  static const crema_dtype type[] = {CREMA_F32, CREMA_F64};
+  for (int i = 0; i < 2; ++i) {
+    cr_tensor *tensor = NULL;
+    double value = 1;
+    ok(cr_tensor_create(type[i], 4, &tensor));
+    ok(cr_tensor_amax(tensor, &value));
+    assert_true(value == 0);
+    value = 1;
+    ok(cr_tensor_asum(tensor, &value));
+    assert_true(value == 0);
+    ok(cr_tensor_scale(tensor, 3));
+    assert_true(cr_tensor_is_zero(tensor));
+    assert_int_equal(bytes_of_tensor(tensor), 0);
+    cr_tensor_destroy(tensor);
+  }
 }
 
 int main(void) {

@@ -134,6 +134,11 @@ FIXTURE_TEST(taken_values_are_where_they_were) {
   is_gone(f, b);
   assert_true(cr_tensor_take(b, a));
   check_from(f, b, 3);
+  /* A new count makes zeros of them, which are values. */
+  ok(cr_tensor_resize(a, COUNT + 1));
+  ok(cr_tensor_resize(a, COUNT));
+  assert_true(cr_tensor_take(b, a));
+  check_zero(f, b);
   cr_tensor_destroy(a);
   cr_tensor_destroy(b);
   assert_int_equal(cr_heap_usage_of(f->context).in_use, 0);

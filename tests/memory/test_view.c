@@ -151,6 +151,46 @@ TEST(zeros_that_are_only_marked_show) {
   crema_blob_destroy(blob);
 }
 
+/* Memory for as many values as there are, a view of none included. */
+TEST(views_of_any_count) {
+  for (int64_t count = 0; count < 70; ++count) {
+    crema_blob *blob = new_blob(count, count % 2 == 0 ? CREMA_F32 : CREMA_F64);
+    float *data = NULL;
+    ok(crema_blob_mutable_cpu_data(blob, &data));
+    for (int64_t i = 0; i < count; ++i) data[i] = (float)i;
+    crema_view *view = view_of(blob);
+    assert_int_equal(crema_view_count(view), count);
+    assert_non_null(crema_view_values(view));
+    assert_int_equal((uintptr_t)crema_view_values(view) % 64, 0);
+    for (int64_t i = 0; i < count; ++i) assert_true(crema_view_values(view)[i] == (float)i);
+    crema_view_release(view);
+    crema_blob_destroy(blob);
+  }
+  assert_false(cr_views_exist());
+  assert_int_equal(crema_view_count(NULL), 0);
+  assert_null(crema_view_values(NULL));
+  crema_view_release(NULL);
+}
+
+/* What holders do not see any more is not written for them. */
+TEST(views_that_are_released_show_nothing) {
+  crema_blob *blob = new_blob(2, CREMA_F64);
+  float *data = NULL;
+  crema_view *view = view_of(blob);
+  float *seen = crema_view_values(view);
+  crema_view_release(view);
+  ok(cr_tensor_take_written(blob->data)); /* what was written before the release counts */
+  ok(crema_blob_mutable_cpu_data(blob, &data));
+  data[0] = 4;
+  ok(cr_tensor_show_newest(blob->data));
+  assert_true(seen[0] == 0);
+  view = view_of(blob); /* the same memory */
+  assert_ptr_equal(crema_view_values(view), seen);
+  assert_true(seen[0] == 4);
+  crema_view_release(view);
+  crema_blob_destroy(blob);
+}
+
 int main(void) {
   return run_all_tests(NULL, NULL);
 }
