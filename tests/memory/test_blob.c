@@ -11,6 +11,15 @@ static crema_blob *new_blob(crema_shape shape, crema_dtype type) {
   return blob;
 }
 
+TEST(shapes_have_no_more_axes_than_said) {
+  const int64_t dim[] = {2, 3, 4, 5, 6};
+  for (int axes = 0; axes < 5; ++axes) {
+    const crema_shape shape = cr_shape(axes, dim);
+    assert_int_equal(shape.axes, axes);
+    for (int i = 0; i < CREMA_MAX_AXES; ++i) assert_int_equal(shape.dim[i], i < axes ? dim[i] : 0);
+  }
+}
+
 TEST(starts_as_zero) {
   crema_blob *blob = NULL;
   crema_shape shape = cr_shape_4(2, 3, 4, 5);

@@ -314,6 +314,16 @@ TEST(s4_04_the_state_as_text) {
   assert_null(strstr(text, "20 (inf)"));
   ok(crema_blob_text(blob, small, sizeof small));
   assert_string_equal(small, "blob 30");
+  /* Just enough, and one byte less. */
+  char exact[CREMA_BLOB_TEXT];
+  const size_t length = strlen(text);
+  for (size_t size = length; size <= length + 2; ++size) {
+    memset(exact, 'x', sizeof exact);
+    ok(crema_blob_text(blob, exact, size));
+    assert_int_equal(strlen(exact), size > length ? length : length - 1);
+    assert_memory_equal(exact, text, strlen(exact));
+    assert_int_equal(exact[size], 'x');
+  }
   crema_blob_destroy(blob);
 }
 

@@ -8,6 +8,7 @@
 #include "memory/blob.h"
 #include "memory/commands.h"
 #include "memory/syncedmem.h"
+#include "memory/tensor_source.h"
 
 enum { COUNT = 7 };
 
@@ -84,6 +85,53 @@ out:
   return status;
 }
 
+static crema_status read_zeros(cr_tensor_source *source, uint64_t at, void *out, size_t size) {
+  (void)source, (void)at;
+  memset(out, 0, size);
+  return CREMA_OK;
+}
+
+static void keep(cr_tensor_source *source) {
+  (void)source;
+}
+
+/* Memory that could not be made larger is made again when it is wanted. */
+static crema_status borrow(cr_tensor_source *source, size_t size) {
+  void *values = NULL;
+  crema_status status = cr_tensor_source_lock(source, 0, size, &values);
+  if (status != CREMA_OK) {
+    ok(cr_tensor_source_lock(source, 0, 8, &values));
+    assert_non_null(values);
+  }
+  cr_tensor_source_unlock(source);
+  return status;
+}
+
+static crema_status use_sources(void *user) {
+  const where *w = user;
+  cr_tensor_source source;
+  cr_tensor_spare *spare = NULL, *once = NULL, *held = NULL;
+  cr_tensor *tensor = NULL;
+  crema_devptr data = {0};
+  crema_status status;
+  CR_TRY(cr_tensor_spare_create(&spare));
+  cr_tensor_source_init(&source, read_zeros, keep, spare);
+  CR_TRY_GOTO(cr_tensor_spare_create(&once), out);
+  cr_tensor_source_set_once(&source, once);
+  CR_TRY_GOTO(borrow(&source, 100), out);
+  CR_TRY_GOTO(borrow(&source, 10000), out);
+  CR_TRY_GOTO(cr_tensor_create(CREMA_F32, COUNT, &tensor), out);
+  CR_TRY_GOTO(cr_tensor_take_from(tensor, &source, 0), out);
+  CR_TRY_GOTO(cr_tensor_read_for(tensor, w->context, CR_PLAIN_F32, &held, &data), out);
+  cr_tensor_give_back(held);
+  CR_TRY_GOTO(cr_tensor_read(tensor, w->context, CR_PLAIN_F32, &data), out);
+out:
+  cr_tensor_destroy(tensor);
+  cr_tensor_spare_release(once);
+  cr_tensor_source_release(&source);
+  return status;
+}
+
 /* A list for which there is no memory is none. */
 static crema_status record(void *user) {
   const where *w = user;
@@ -122,6 +170,7 @@ TEST(on_the_cpu) {
   each_allocation_fails("tensors", use_tensors, &cpu, CREMA_OK, 12);
   each_allocation_fails("blobs", use_blobs, &cpu, CREMA_OK, 12);
   each_allocation_fails("blocks", use_blocks, &cpu, CREMA_OK, 2);
+  each_allocation_fails("sources", use_sources, &cpu, CREMA_OK, 7);
 }
 
 /* All that a simulation has grown goes with it. */

@@ -109,7 +109,16 @@ FIXTURE_TEST(types_of_one_order_take_one_step) {
   assert_int_equal(conversions, 3);
   ok(cr_tensor_read(tensor, f->context, plain_double, &out));
   assert_int_equal(conversions, 3);
+  /* To a wider one: converted, then moved as the wider type. */
+  ok(cr_tensor_update(tensor, f->context, reversed, &out));
+  conversions = 0;
+  ok(cr_tensor_read(tensor, f->context, plain_double, &out));
+  for (int i = 0; i < COUNT; ++i) assert_true(((double *)out.address)[i] == 1 + i);
+  assert_int_equal(conversions, 2);
+  ok(cr_tensor_read(tensor, f->context, reversed_double, &out));
+  assert_int_equal(conversions, 2);
   /* Settled in the order that it has. */
+  conversions = 3;
   ok(cr_tensor_update(tensor, f->context, reversed_double, &out));
   ok(cr_tensor_settle(tensor, f->context));
   assert_int_equal(conversions, 4);
@@ -403,8 +412,11 @@ TEST(bad_types_and_counts) {
   cr_tensor *tensor = NULL;
   assert_int_equal(cr_tensor_create((crema_dtype)9, 3, &tensor), CREMA_E_TYPE);
   assert_int_equal(cr_tensor_create(CREMA_F32, -3, &tensor), CREMA_E_SHAPE);
+  assert_int_equal(cr_tensor_create(CREMA_F64, INT64_MAX / 8, &tensor), CREMA_E_SHAPE);
   assert_null(tensor);
   /* Legal to name, impossible to hold. */
+  ok(cr_tensor_create(CREMA_F64, INT64_MAX / 8 - 1, &tensor));
+  cr_tensor_destroy(tensor);
   ok(cr_tensor_create(CREMA_F32, INT64_MAX / 16, &tensor));
   const void *value = NULL;
   assert_int_equal(cr_tensor_host_read(tensor, &value), CREMA_E_NO_MEMORY);
