@@ -546,6 +546,14 @@ TEST(both_sides_are_adopted) {
   assert_int_equal(held_in(tensor, CR_PLAIN_F32).side, CREMA_HEAD_AT_GPU);
   assert_true(held_in(tensor, CR_PLAIN_F32).adopted);
   cr_tensor_destroy(tensor);
+  /* One side is enough for that. */
+  for (int side = 0; side < 2; ++side) {
+    tensor = new_tensor(COUNT);
+    if (side == 0) ok(cr_tensor_adopt_host(tensor, host));
+    else ok(cr_tensor_adopt(tensor, s.device, memory));
+    assert_true(held_in(tensor, CR_PLAIN_F32).adopted);
+    cr_tensor_destroy(tensor);
+  }
   cr_device_free(s.device, memory);
   end_simulated(&s);
 }
