@@ -20,6 +20,21 @@ TEST(shapes_have_no_more_axes_than_said) {
   }
 }
 
+TEST(shapes_that_no_blob_has) {
+  const crema_shape bad[] = {{2, {-2, -3}}, {-1, {1}}, {CREMA_MAX_AXES + 1, {1, 1}}};
+  const crema_shape good = {2, {2, 3}};
+  crema_blob *blob = NULL;
+  ok(crema_blob_create(&good, &blob));
+  for (int i = 0; i < 3; ++i) {
+    crema_blob *none = NULL;
+    assert_int_equal(crema_blob_create(&bad[i], &none), CREMA_E_SHAPE);
+    assert_null(none);
+    assert_int_equal(crema_blob_reshape(blob, &bad[i]), CREMA_E_SHAPE);
+    assert_int_equal(crema_blob_count(blob), 6);
+  }
+  crema_blob_destroy(blob);
+}
+
 TEST(starts_as_zero) {
   crema_blob *blob = NULL;
   crema_shape shape = cr_shape_4(2, 3, 4, 5);

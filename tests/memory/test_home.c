@@ -1,4 +1,7 @@
 /* Tensors that lie in another one's memory as a part of its values. */
+#include "device/backend/kernel.h"
+#include "device/memory/heap.h"
+#include "memory/commands.h"
 #include "memory/parts.h"
 
 /* One sample in blocks of channels: what is written there needs no copy. */
@@ -145,6 +148,11 @@ TEST(parts_are_read_in_the_whole) {
   }
 }
 
+static void is_lost(cr_tensor *tensor) {
+  const float *values = NULL;
+  assert_int_equal(cr_tensor_host_read_floats(tensor, &values), CREMA_E_STATE);
+}
+
 /* The order is the one in which the whole was written last. */
 TEST(parts_follow_the_order_of_the_whole) {
   const crema_shape all = {4, {2, 32, 3, 5}}, one = {4, {2, 16, 3, 5}}, half = {4, {1, 32, 3, 5}};
@@ -160,6 +168,7 @@ TEST(parts_follow_the_order_of_the_whole) {
   check_part(sample, &half, 7 + 32 * 15);
   fill(whole, &all, format_of(&all, blocks), 9);
   assert_false(read_home(a, whole));
+  is_lost(a); /* what it had there is not to be had in this order */
   assert_true(read_home(sample, whole));
   check_part(sample, &half, 9 + 32 * 15);
   cr_tensor_destroy(sample);
@@ -192,11 +201,6 @@ TEST(parts_of_parts_are_read_in_the_outermost) {
 }
 
 /* ---- the end of a home --------------------------------------------------- */
-
-static void is_lost(cr_tensor *tensor) {
-  const float *values = NULL;
-  assert_int_equal(cr_tensor_host_read_floats(tensor, &values), CREMA_E_STATE);
-}
 
 /* Places `a` behind the first 16 channels of `whole`, in blocks, and fills it with 3 and so on;
  * returns its format. */
@@ -299,6 +303,73 @@ TEST(adopted_memory_is_no_home) {
     cr_tensor_destroy(whole);
     cr_tensor_destroy(a);
   }
+}
+
+/* Whoever leaves a home takes along what does not lie there. */
+TEST(memory_of_their_own_stays_with_parts) {
+  const crema_shape all = {4, {1, 32, 3, 5}}, part = {4, {1, 16, 3, 5}};
+  cr_tensor *whole = make(&all), *a = make(&part), *b = make(&part);
+  cr_tensor_set_passing(b, true);
+  fill(b, &part, CR_PLAIN_F32, 1);
+  cr_tensor_let_go(b);
+  (void)fill_half(a, &part, whole, &all);
+  cr_tensor_leave_home(a);
+  is_lost(a);
+  for (int k = 0; k < 2; ++k) {
+    cr_tensor *tensor = k == 0 ? a : b;
+    fill(tensor, &part, k == 0 ? format_of(&part, blocks) : CR_PLAIN_F32, 7);
+    assert_true(set_home(tensor, &part, whole, &all, 0));
+    cr_tensor_leave_home(tensor);
+    check_part(tensor, &part, 7);
+  }
+  cr_tensor_destroy(whole);
+  cr_tensor_destroy(b);
+  cr_tensor_destroy(a);
+}
+
+static crema_status run_nothing(const cr_call *call) {
+  (void)call;
+  return CREMA_OK;
+}
+
+/* A list of commands runs without going home: what it writes would lie where the whole was. */
+TEST(parts_of_what_lasts_are_in_no_list) {
+  const crema_shape all = {4, {1, 32, 3, 5}}, part = {4, {1, 16, 3, 5}};
+  const cr_kernel kernel = {.name = "nothing", .run = run_nothing};
+  const cr_plan plan = {.kernel = &kernel};
+  crema_context *context = cr_host_context();
+  ok(cr_heap_open(context));
+  for (int placed = 0; placed < 2; ++placed) {
+    cr_tensor *whole = make(&all), *a = make(&part);
+    cr_commands *commands = NULL;
+    bool ran = false;
+    int layer = -1, lists = 0;
+    const cr_format format = fill_half(a, &part, whole, &all);
+    if (placed == 0) cr_tensor_leave_home(a);
+    ok(cr_commands_create(&commands));
+    for (int pass = 0; pass < 4; ++pass) {
+      crema_devptr data = {0};
+      cr_block kept = {0}; /* so that the heap is not without memory */
+      const cr_call call = {.plan = &plan, .context = context, .buffer = &data};
+      ok(cr_commands_run(commands, context, &ran, &layer));
+      lists += ran;
+      if (ran) continue;
+      cr_commands_begin(commands, context);
+      assert_true(cr_heap_take(context, 64, &kept));
+      cr_commands_resolve(context, a);
+      ok(cr_tensor_write(a, context, format, &data));
+      cr_commands_resolve(context, NULL);
+      cr_commands_add_call(&call, context->device->backend, 1);
+      cr_commands_add_argument(context, 0, 'W', a, format);
+      ok(cr_block_free(&kept));
+      cr_commands_end(commands, context, true);
+    }
+    assert_int_equal(lists > 0, placed == 0);
+    cr_commands_destroy(commands);
+    cr_tensor_destroy(whole);
+    cr_tensor_destroy(a);
+  }
+  cr_heap_close(context);
 }
 
 TEST(what_has_no_home) {

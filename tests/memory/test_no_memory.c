@@ -9,6 +9,7 @@
 #include "memory/commands.h"
 #include "memory/syncedmem.h"
 #include "memory/tensor_source.h"
+#include "memory/view.h"
 
 enum { COUNT = 7 };
 
@@ -82,6 +83,27 @@ static crema_status use_blocks(void *user) {
   CR_TRY_GOTO(crema_syncedmem_cpu_data(memory, &host), out);
 out:
   crema_syncedmem_destroy(memory);
+  return status;
+}
+
+/* With the values of another type, which each showing converts. */
+static crema_status show_values(void *user) {
+  const where *w = user;
+  cr_tensor *tensor = NULL;
+  crema_view *view[2] = {NULL, NULL};
+  crema_devptr data = {0};
+  crema_status status;
+  CR_TRY_GOTO(cr_tensor_create(CREMA_F64, COUNT, &tensor), out);
+  for (int i = 0; i < 2; ++i) {
+    CR_TRY_GOTO(cr_tensor_write(tensor, w->context, (cr_format){CREMA_F64, NULL}, &data), out);
+    memset((void *)data.address, 0, COUNT * sizeof(double));
+    CR_TRY_GOTO(cr_tensor_show(tensor, &view[i]), out);
+    CR_TRY_GOTO(cr_tensor_settle(tensor, w->context), out);
+  }
+out:
+  for (int i = 0; i < 2; ++i) crema_view_release(view[i]);
+  cr_tensor_destroy(tensor);
+  assert_false(cr_views_exist());
   return status;
 }
 
@@ -170,6 +192,7 @@ TEST(on_the_cpu) {
   each_allocation_fails("tensors", use_tensors, &cpu, CREMA_OK, 12);
   each_allocation_fails("blobs", use_blobs, &cpu, CREMA_OK, 12);
   each_allocation_fails("blocks", use_blocks, &cpu, CREMA_OK, 2);
+  each_allocation_fails("views", show_values, &cpu, CREMA_OK, 6);
   each_allocation_fails("sources", use_sources, &cpu, CREMA_OK, 7);
 }
 

@@ -523,8 +523,13 @@ SOURCE_TEST(what_is_not_brief) {
   b.tensor = own;
   assert_false(is_brief(&b, b.reversed)); /* to be read first */
   renew(&b, true);
-  (void)read_floats(b.f, b.tensor, CR_PLAIN_F32);
+  cr_tensor_destroy(b.tensor);
+  b.tensor = new_tensor(COUNT);
+  cr_tensor_set_brief(b.tensor);
   crema_devptr data = {0};
+  ok(cr_tensor_write(b.tensor, b.f->context, doubles, &data));
+  write_counting(b.f, b.tensor, 1);
+  assert_true(is_brief(&b, b.reversed)); /* whatever was held first */
   ok(cr_tensor_write(b.tensor, b.f->context, doubles, &data));
   for (int i = 0; i < COUNT; ++i) ((double *)data.address)[i] = i;
   assert_false(is_brief(&b, b.reversed)); /* the plain format is stale */

@@ -111,8 +111,11 @@ FIXTURE_TEST(taken_values_are_where_they_were) {
   assert_false(cr_tensor_take(a, b)); /* there are none */
   check_from(f, a, 50);
   write_counting(f, b, 9);
+  assert_int_equal(cr_tensor_view_data(&of_b, b, &data), CREMA_E_STATE);
   check_from(f, b, 9);
   check_from(f, a, 50);
+  write_counting(f, a, 50);
+  assert_int_equal(cr_tensor_view_data(&of_a, a, &data), CREMA_E_STATE);
   assert_true(cr_tensor_take(b, a));
   check_from(f, b, 50);
   /* The head is taken along, and so is the mark of all zeros. */
@@ -235,6 +238,14 @@ FIXTURE_TEST(what_is_seen_is_not_let_go) {
   cr_tensor_let_go(tensor);
   assert_int_equal(cr_tensor_view_data(&part, tensor, &data), CREMA_E_STATE);
   write_counting(f, tensor, 1);
+  assert_int_equal(cr_tensor_view_data(&part, tensor, &data), CREMA_E_STATE);
+  /* Nor is a format that is given up seen any more. */
+  crema_devptr out = {0};
+  ok(cr_tensor_view_make(tensor, 0, 1, &part));
+  ok(cr_tensor_write(tensor, f->context, (cr_format){CREMA_F32, &f->reversed}, &out));
+  cr_tensor_drop_stale(tensor);
+  write_counting(f, tensor, 1);
+  assert_int_equal(cr_tensor_view_data(&part, tensor, &data), CREMA_E_STATE);
   ok(cr_tensor_show(tensor, &view));
   cr_tensor_let_go(tensor);
   check_from(f, tensor, 1);

@@ -1,4 +1,6 @@
 /* Views: memory that shows a blob's values and outlives it. */
+#include <malloc.h>
+
 #include "check.h"
 #include "memory/blob.h"
 #include "memory/view.h"
@@ -162,6 +164,7 @@ TEST(views_of_any_count) {
     assert_int_equal(crema_view_count(view), count);
     assert_non_null(crema_view_values(view));
     assert_int_equal((uintptr_t)crema_view_values(view) % 64, 0);
+    assert_in_range(malloc_usable_size(crema_view_values(view)), 4 * count, 4 * count + 1024);
     for (int64_t i = 0; i < count; ++i) assert_true(crema_view_values(view)[i] == (float)i);
     crema_view_release(view);
     crema_blob_destroy(blob);
