@@ -61,6 +61,7 @@ typedef struct scratch {
   cr_matcher matcher;
   cr_buffer negative; /* a byte for each prior: it counts without an object */
   cr_buffer loss;     /* float for each prior, where locations count in mining */
+  cr_buffer label;    /* float for each object */
 } scratch;
 
 typedef struct multibox_state {
@@ -281,37 +282,42 @@ static crema_status match_image(const search *all, cr_matcher *matcher, const cr
   return CREMA_OK;
 }
 
-/* Labels of boxes that are matched, others keep theirs. */
-CR_CLONES static void put_matched(int64_t priors, const int32_t *match, const cr_truth *truth,
-                                  bool agnostic, int64_t object, float *label) {
-  const float known = (float)object;
+/* to[k] = the label of the object that box k is matched with. Others keep theirs or, where `fresh`,
+ * get that of the background. */
+CR_CLONES static void put_matched(int64_t priors, const int32_t *match, const float *object,
+                                  bool fresh, float background, float *to) {
 #pragma omp simd
   for (int64_t k = 0; k < priors; ++k) {
-    const bool matched = match[k] >= 0;
-    const float own = agnostic ? known : (float)truth[matched ? match[k] : 0].label;
-    label[k] = matched ? own : label[k];
+    const int32_t t = match[k];
+    const float other = fresh ? background : to[k], own = object[t < 0 ? 0 : t];
+    to[k] = t < 0 ? other : own;
   }
 }
 
 /* The background where nothing is matched. Boxes of one image may be matched for several classes:
  * the last one stays. */
-static void put_labels(const search *all, const cr_matching *of, int64_t image) {
+static crema_status put_labels(const search *all, scratch *own, const cr_matching *of,
+                               int64_t image) {
   const multibox_state *s = all->layer->state;
   const cr_host_results to = all->label;
   const int32_t *match = match_of(s, image);
   const int64_t first = image * s->priors, background = of->param->background_label_id;
-  for (int64_t k = 0; k < s->priors; ++k) cr_host_put(&to, first + k, (double)background);
+  CR_TRY(cr_buffer_reserve(&own->label, (of->truths + 1) * sizeof(float)));
+  float *object = (float *)(void *)own->label.data;
+  for (size_t t = 0; t < of->truths; ++t) object[t] = (float)label_of(of->param, &of->truth[t]);
+  if (of->truths == 0 || to.wide) {
+    for (int64_t k = 0; k < s->priors; ++k) cr_host_put(&to, first + k, (double)background);
+  }
   for (int64_t c = 0; c < s->loc_classes && of->truths > 0; ++c, match += s->priors) {
     if (to.narrow) {
-      put_matched(s->priors, match, of->truth, of->param->map_object_to_agnostic, background + 1,
-                  to.narrow + first);
+      put_matched(s->priors, match, object, c == 0, (float)background, to.narrow + first);
       continue;
     }
     for (int64_t k = 0; k < s->priors; ++k) {
-      if (match[k] < 0) continue;
-      to.wide[first + k] = (double)label_of(of->param, &of->truth[match[k]]);
+      if (match[k] >= 0) to.wide[first + k] = (double)object[match[k]];
     }
   }
+  return CREMA_OK;
 }
 
 /* 1 for the class and 0 for the others; boxes that are matched with nothing have the background's
@@ -337,9 +343,10 @@ static crema_status look_at(void *state, int worker, int64_t image) {
   const search *all = state;
   const multibox_state *s = all->layer->state;
   const cr_matching of = matching_of(all, image);
-  if (of.truths > 0) CR_TRY(match_image(all, &s->scratch[worker].matcher, &of, image));
-  if (has_targets(all->layer)) put_targets(all, &of, image);
-  else put_labels(all, &of, image);
+  scratch *own = &s->scratch[worker];
+  if (of.truths > 0) CR_TRY(match_image(all, &own->matcher, &of, image));
+  if (!has_targets(all->layer)) return put_labels(all, own, &of, image);
+  put_targets(all, &of, image);
   return CREMA_OK;
 }
 
@@ -382,15 +389,20 @@ static crema_status mine(const search *all, scratch *own, const cr_matching *of,
 CR_CLONES static int64_t put_counts(int64_t priors, const int32_t *match, const uint8_t *negative,
                                     cr_host_results to, int64_t first) {
   int32_t rows = 0;
-  for (int64_t k = 0; k < priors && to.wide; ++k) {
-    to.wide[first + k] = match[k] >= 0 || negative[k];
-  }
-#pragma omp simd
-  for (int64_t k = 0; k < (to.wide ? 0 : priors); ++k) {
-    to.narrow[first + k] = (match[k] >= 0) | (negative[k] != 0);
+  if (to.wide) {
+    for (int64_t k = 0; k < priors; ++k) {
+      const bool one = match[k] >= 0 || negative[k];
+      to.wide[first + k] = one;
+      rows += one;
+    }
+    return rows;
   }
 #pragma omp simd reduction(+ : rows)
-  for (int64_t k = 0; k < priors; ++k) rows += (match[k] >= 0) | (negative[k] != 0);
+  for (int64_t k = 0; k < priors; ++k) {
+    const int32_t one = (match[k] >= 0) | (negative[k] != 0);
+    to.narrow[first + k] = (float)one;
+    rows += one;
+  }
   return rows;
 }
 
@@ -771,6 +783,7 @@ static void destroy(cr_layer *layer) {
     cr_matcher_free(&s->scratch[i].matcher);
     cr_buffer_free(&s->scratch[i].negative);
     cr_buffer_free(&s->scratch[i].loss);
+    cr_buffer_free(&s->scratch[i].label);
   }
   free(s->scratch);
   cr_buffer_free(&s->truth);
