@@ -26,6 +26,9 @@ typedef struct simplices {
   float at[MOST_CORNERS][BLOCK];
   int32_t corner[MOST_CORNERS][BLOCK], rank[MOST_CORNERS][BLOCK];
   float share[MOST_CORNERS][BLOCK];
+  int32_t key[MOST_CORNERS][CR_LATTICE_MOST_AXES][BLOCK]; /* of each corner: its coordinates */
+  uint32_t sum[MOST_CORNERS][BLOCK];                      /* by which it is looked for */
+  int32_t again[MOST_CORNERS][BLOCK];                     /* it is that of the point before */
 } simplices;
 
 /* What features are multiplied by on their way to the hyperplane, where the deviation of the blur
@@ -100,30 +103,45 @@ CR_INLINE void find_shares(int d, simplices *s) {
   }
 }
 
+/* Odd numbers by which coordinates are multiplied to tell lattice points apart by one sum. */
+static const uint32_t factors[CR_LATTICE_MOST_AXES] = {0x9E3779B1u, 0x85EBCA77u, 0xC2B2AE3Du,
+                                                       0x27D4EB2Fu, 0x165667B1u};
+
+/* The first d coordinates of the corners, from which the last one follows. Points that follow each
+ * other often have corners in common. */
+CR_INLINE void find_keys(int d, simplices *s) {
+  for (int r = 0; r <= d; ++r) {
+    memset(s->sum[r], 0, sizeof s->sum[r]);
+    for (int k = 0; k < d; ++k) {
+#pragma omp simd
+      for (int i = 0; i < BLOCK; ++i) {
+        const int32_t step = s->rank[k][i] <= d - r ? r : r - (d + 1);
+        s->key[r][k][i] = s->corner[k][i] + step;
+        s->sum[r][i] += (uint32_t)s->key[r][k][i] * factors[k];
+      }
+    }
+    for (int i = 0; i < BLOCK; ++i) s->again[r][i] = i > 0;
+    for (int k = 0; k < d; ++k) {
+#pragma omp simd
+      for (int i = 1; i < BLOCK; ++i) s->again[r][i] &= s->key[r][k][i] == s->key[r][k][i - 1];
+    }
+  }
+}
+
 CR_CLONES static void find_simplices(const float (*feature)[BLOCK], const double *unit, int d,
                                      simplices *out) {
   elevate(feature, unit, d, out);
   find_corners(d, out);
   find_shares(d, out);
-}
-
-/* The first d coordinates of the corner of remainder r; the last follows from them. */
-static void corner_key(const simplices *s, int i, int d, int r, int32_t *key) {
-  for (int k = 0; k < d; ++k) {
-    key[k] = s->corner[k][i] + (s->rank[k][i] <= d - r ? r : r - (d + 1));
-  }
+  find_keys(d, out);
 }
 
 /* ---- lattice points ------------------------------------------------------ */
 
-static size_t hash(const int32_t *key, int d) {
-  /* Odd numbers, whose products do not wait for each other. */
-  static const uint64_t factor[CR_LATTICE_MOST_AXES] = {0x9E3779B97F4A7C15u, 0xF39CC0605CEDC835u,
-                                                        0x6BA0DE4B87C25A43u, 0xC2B2AE3D27D4EB4Fu,
-                                                        0xFF51AFD7ED558CCDu};
-  uint64_t sum = 0;
-  for (int k = 0; k < d; ++k) sum += (uint32_t)key[k] * factor[k];
-  return (size_t)(sum >> 29);
+static uint32_t sum_of(const int32_t *key, int axes) {
+  uint32_t sum = 0;
+  for (int k = 0; k < axes; ++k) sum += (uint32_t)key[k] * factors[k];
+  return sum;
 }
 
 static bool has_key(const cr_lattice_table *t, int64_t corner, const int32_t *key, int axes) {
@@ -134,17 +152,23 @@ static bool has_key(const cr_lattice_table *t, int64_t corner, const int32_t *ke
 }
 
 /* The slot that has the key, or the empty one where it belongs. */
-static size_t slot_of(const cr_lattice_table *t, const int32_t *key, int axes) {
+static cr_lattice_slot *slot_of(const cr_lattice_table *t, const int32_t *key, uint32_t sum,
+                                int axes) {
   const size_t mask = 2 * (size_t)t->room - 1;
-  size_t at = hash(key, axes) & mask;
-  while (t->slot[at] >= 0 && !has_key(t, t->slot[at], key, axes)) at = (at + 1) & mask;
-  return at;
+  const uint64_t mixed = sum * (uint64_t)0x9E3779B97F4A7C15u;
+  for (size_t at = (size_t)(mixed >> 32) & mask;; at = (at + 1) & mask) {
+    cr_lattice_slot *slot = &t->slot[at];
+    if (slot->index < 0) return slot;
+    if (slot->sum == sum && has_key(t, slot->index, key, axes)) return slot;
+  }
 }
 
 static void fill_table(cr_lattice_table *t, int axes) {
-  for (int64_t i = 0; i < 2 * t->room; ++i) t->slot[i] = -1;
+  for (int64_t i = 0; i < 2 * t->room; ++i) t->slot[i] = (cr_lattice_slot){-1, 0};
   for (int64_t i = 0; i < t->corners; ++i) {
-    t->slot[slot_of(t, t->key + i * axes, axes)] = (int32_t)i;
+    const int32_t *key = t->key + i * axes;
+    const uint32_t sum = sum_of(key, axes);
+    *slot_of(t, key, sum, axes) = (cr_lattice_slot){(int32_t)i, sum};
   }
 }
 
@@ -154,7 +178,7 @@ static crema_status grow(cr_lattice_table *t, int axes) {
   const size_t bytes = room * CR_LATTICE_MOST_AXES * sizeof *t->key;
   int32_t *key = realloc(t->key, bytes);
   if (key != NULL) t->key = key;
-  int32_t *slot = malloc(2 * room * sizeof *slot);
+  cr_lattice_slot *slot = malloc(2 * room * sizeof *slot);
   if (key == NULL || slot == NULL) {
     free(slot);
     return cr_fail_memory(2 * bytes, "a lattice");
@@ -173,20 +197,19 @@ static crema_status clear(cr_lattice_table *t, int axes) {
   return CREMA_OK;
 }
 
-/* The index of a lattice point, which is added where it is new. `near` may be it. */
-static crema_status add_corner(cr_lattice_table *t, const int32_t *key, int axes, int32_t near,
+/* The index of a lattice point, which is added where it is new. */
+static crema_status add_corner(cr_lattice_table *t, const int32_t *key, uint32_t sum, int axes,
                                int32_t *out) {
-  if (near < t->corners && has_key(t, near, key, axes)) {
-    *out = near;
-    return CREMA_OK;
-  }
-  if (t->corners == t->room) CR_TRY(grow(t, axes));
-  const size_t at = slot_of(t, key, axes);
-  if (t->slot[at] < 0) {
+  cr_lattice_slot *slot = slot_of(t, key, sum, axes);
+  if (slot->index < 0) {
+    if (t->corners == t->room) {
+      CR_TRY(grow(t, axes));
+      slot = slot_of(t, key, sum, axes);
+    }
     memcpy(t->key + t->corners * axes, key, (size_t)axes * sizeof *key);
-    t->slot[at] = (int32_t)t->corners++;
+    *slot = (cr_lattice_slot){(int32_t)t->corners++, sum};
   }
-  *out = t->slot[at];
+  *out = slot->index;
   return CREMA_OK;
 }
 
@@ -220,10 +243,7 @@ typedef struct making {
   double unit[MOST_CORNERS];
 } making;
 
-/* Points that follow each other often have corners in common. `after`: they follow some of the
- * band. */
-static crema_status add_points(const making *m, cr_lattice_table *t, int64_t first, int count,
-                               bool after) {
+static crema_status add_points(const making *m, cr_lattice_table *t, int64_t first, int count) {
   const cr_lattice *l = m->lattice;
   const int corners = l->axes + 1;
   float block[CR_LATTICE_MOST_AXES][BLOCK];
@@ -231,11 +251,16 @@ static crema_status add_points(const making *m, cr_lattice_table *t, int64_t fir
   CR_TRY(read_features(l, first, count, m->feature + first * l->axes, block));
   find_simplices((const float(*)[BLOCK])block, m->unit, l->axes, &s);
   for (int i = 0; i < count; ++i) {
+    int32_t *to = &l->corner[(first + i) * corners];
     for (int r = 0; r < corners; ++r) {
-      int32_t key[MOST_CORNERS], *to = &l->corner[(first + i) * corners + r];
-      corner_key(&s, i, l->axes, r, key);
-      CR_TRY(add_corner(t, key, l->axes, i > 0 || after ? to[-corners] : 0, to));
+      int32_t key[CR_LATTICE_MOST_AXES];
       l->share[(first + i) * corners + r] = s.share[r][i];
+      if (s.again[r][i]) {
+        to[r] = to[r - corners];
+        continue;
+      }
+      for (int k = 0; k < l->axes; ++k) key[k] = s.key[r][k][i];
+      CR_TRY(add_corner(t, key, s.sum[r][i], l->axes, &to[r]));
     }
   }
   return CREMA_OK;
@@ -251,7 +276,7 @@ static crema_status make_band(void *state, int worker, int64_t index) {
   CR_TRY(clear(t, l->axes));
   for (int64_t i = begin; i < end; i += BLOCK) {
     const int count = end - i < BLOCK ? (int)(end - i) : BLOCK;
-    CR_TRY(add_points(m, t, i, count, i > begin));
+    CR_TRY(add_points(m, t, i, count));
   }
   return CREMA_OK;
 }
@@ -279,8 +304,8 @@ static crema_status find_places(cr_lattice *l) {
     l->rows += band->table.corners;
     CR_TRY(need(&band->place, &band->places, (size_t)band->table.corners + 1));
     for (int64_t i = 0; i < band->table.corners; ++i) {
-      CR_TRY(
-          add_corner(&l->all, band->table.key + i * l->axes, l->axes, INT32_MAX, &band->place[i]));
+      const int32_t *key = band->table.key + i * l->axes;
+      CR_TRY(add_corner(&l->all, key, sum_of(key, l->axes), l->axes, &band->place[i]));
     }
   }
   return CREMA_OK;
@@ -323,7 +348,7 @@ static crema_status find_neighbours(void *state, int worker, int64_t index) {
       int32_t key[MOST_CORNERS];
       for (int k = 0; k < l->axes; ++k)
         key[k] = t->key[i * l->axes + k] + (k == axis ? -l->axes : 1);
-      const int32_t found = t->slot[slot_of(t, key, l->axes)];
+      const int32_t found = slot_of(t, key, sum_of(key, l->axes), l->axes)->index;
       if (found < 0) continue;
       next[2 * i + 1] = found;
       next[2 * (int64_t)found] = (int32_t)i;

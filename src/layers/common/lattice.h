@@ -12,12 +12,18 @@
 
 enum { CR_LATTICE_MOST_AXES = 5 };
 
+/* A lattice point in a hash table: its index, -1: none, and the sum that its place is found by. */
+typedef struct cr_lattice_slot {
+  int32_t index;
+  uint32_t sum;
+} cr_lattice_slot;
+
 /* Lattice points by their coordinates. */
 typedef struct cr_lattice_table {
-  int64_t corners; /* lattice points in use */
-  int64_t room;    /* for lattice points, of the most axes */
-  int32_t *key;    /* corners x axes: coordinates */
-  int32_t *slot;   /* a hash table of indices of lattice points, twice as many; -1: empty */
+  int64_t corners;       /* lattice points in use */
+  int64_t room;          /* for lattice points, of the most axes */
+  int32_t *key;          /* corners x axes: coordinates */
+  cr_lattice_slot *slot; /* twice as many */
 } cr_lattice_table;
 
 /* Points that follow each other, with the lattice points that they meet: what one thread works on

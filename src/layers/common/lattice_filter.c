@@ -50,11 +50,14 @@ typedef float part __attribute__((vector_size(LANES * sizeof(float)), aligned(4)
 
 static void add_rows(const cr_lattice *l, int64_t first, int64_t count, const float *in) {
   const int corners = l->axes + 1, width = l->width;
+  const int32_t *corner = l->corner + first * corners;
+  const float *share = l->share + first * corners;
   float *own = own_of(l, ADDED, first);
-  for (int64_t i = first * corners; i < (first + count) * corners; ++i) {
-    const float *from = in + (i / corners - first) * width;
-    float *to = own + (int64_t)l->corner[i] * width;
-    for (int k = 0; k < width; ++k) to[k] += l->share[i] * from[k];
+  for (int64_t i = 0; i < count; ++i, in += width, corner += corners, share += corners) {
+    for (int r = 0; r < corners; ++r) {
+      float *to = own + (int64_t)corner[r] * width;
+      for (int k = 0; k < width; ++k) to[k] += share[r] * in[k];
+    }
   }
 }
 
@@ -154,18 +157,38 @@ typedef struct blur {
 } blur;
 
 /* The sums of the bands' rows, in their order. */
-CR_CLONES static void sum_some(const cr_lattice *l, int64_t begin, int64_t end) {
+static void sum_rows(const cr_lattice *l, int64_t begin, int64_t end) {
   const int width = l->width;
   for (int64_t i = begin; i < end; ++i) {
-    const float *first = l->own[ADDED] + (int64_t)l->row[l->begin[i]] * width;
     float *to = value_of(l, 0, i);
-#pragma omp simd
-    for (int k = 0; k < width; ++k) to[k] = first[k];
-    for (int32_t r = l->begin[i] + 1; r < l->begin[i + 1]; ++r) {
+    memset(to, 0, (size_t)width * sizeof *to);
+    for (int32_t r = l->begin[i]; r < l->begin[i + 1]; ++r) {
       const float *more = l->own[ADDED] + (int64_t)l->row[r] * width;
-#pragma omp simd
       for (int k = 0; k < width; ++k) to[k] += more[k];
     }
+  }
+}
+
+CR_INLINE void sum_parts(const cr_lattice *l, int64_t begin, int64_t end, int parts) {
+  const part *added = (const part *)(const void *)l->own[ADDED];
+  part *to = (part *)(void *)l->value[0] + begin * parts;
+  for (int64_t i = begin; i < end; ++i, to += parts) {
+    part sum[MOST_PARTS] = {0};
+    for (int32_t r = l->begin[i]; r < l->begin[i + 1]; ++r) {
+      const part *more = added + (int64_t)l->row[r] * parts;
+      for (int k = 0; k < parts; ++k) sum[k] += more[k];
+    }
+    for (int k = 0; k < parts; ++k) to[k] = sum[k];
+  }
+}
+
+CR_CLONES static void sum_some(const cr_lattice *l, int64_t begin, int64_t end) {
+  switch (parts_of(l)) {
+    case 1: sum_parts(l, begin, end, 1); break;
+    case 2: sum_parts(l, begin, end, 2); break;
+    case 3: sum_parts(l, begin, end, 3); break;
+    case 4: sum_parts(l, begin, end, 4); break;
+    default: sum_rows(l, begin, end); break;
   }
 }
 
@@ -220,17 +243,40 @@ static crema_status blur_piece(void *state, int worker, int64_t index) {
   return CREMA_OK;
 }
 
-/* Gives a band's rows the values of their lattice points, and adds nothing yet. */
-static crema_status give_band(void *state, int worker, int64_t index) {
-  const cr_lattice *l = ((const blur *)state)->lattice;
-  const cr_lattice_band *band = &l->band[index];
+CR_INLINE void give_parts(const cr_lattice *l, const cr_lattice_band *band, int parts) {
+  const part *value = (const part *)(const void *)l->value[0];
+  part *to = (part *)(void *)l->own[READ] + band->row * parts;
+  part *added = (part *)(void *)l->own[ADDED] + band->row * parts;
+  for (int64_t i = 0; i < band->table.corners; ++i, to += parts, added += parts) {
+    const part *from = value + (int64_t)band->place[i] * parts;
+    for (int k = 0; k < parts; ++k) to[k] = from[k], added[k] = (part){0};
+  }
+}
+
+static void give_rows(const cr_lattice *l, const cr_lattice_band *band) {
   const size_t bytes = (size_t)l->width * sizeof(float);
   float *to = l->own[READ] + band->row * l->width;
-  (void)worker;
   for (int64_t i = 0; i < band->table.corners; ++i) {
     memcpy(to + i * l->width, value_of(l, 0, band->place[i]), bytes);
   }
   memset(l->own[ADDED] + band->row * l->width, 0, (size_t)band->table.corners * bytes);
+}
+
+/* Gives a band's rows the values of their lattice points, and adds nothing yet. */
+CR_CLONES static void give_some(const cr_lattice *l, const cr_lattice_band *band) {
+  switch (parts_of(l)) {
+    case 1: give_parts(l, band, 1); break;
+    case 2: give_parts(l, band, 2); break;
+    case 3: give_parts(l, band, 3); break;
+    case 4: give_parts(l, band, 4); break;
+    default: give_rows(l, band); break;
+  }
+}
+
+static crema_status give_band(void *state, int worker, int64_t index) {
+  const cr_lattice *l = ((const blur *)state)->lattice;
+  (void)worker;
+  give_some(l, &l->band[index]);
   return CREMA_OK;
 }
 
@@ -255,12 +301,14 @@ typedef struct filtering {
   float *out; /* NULL while values are added */
 } filtering;
 
+enum { TOGETHER = 64 /* points that are read at a time */ };
+
 static crema_status filter_band(void *state, int worker, int64_t index) {
   const filtering *f = state;
   cr_lattice *l = f->lattice;
   const int64_t first = index * l->per_band, left = l->points - first;
   const int64_t count = left < l->per_band ? left : l->per_band;
-  const float one = 1;
+  float one[TOGETHER];
   (void)worker;
   if (f->out == NULL) {
     cr_lattice_add(l, first, count, f->in + first * l->width);
@@ -268,8 +316,9 @@ static crema_status filter_band(void *state, int worker, int64_t index) {
   }
   float *out = f->out + first * l->width;
   memset(out, 0, (size_t)count * (size_t)l->width * sizeof *out);
-  for (int64_t i = 0; i < count; ++i, out += l->width) {
-    cr_lattice_read(l, first + i, 1, &one, out, out);
+  for (int i = 0; i < TOGETHER; ++i) one[i] = 1;
+  for (int64_t i = 0; i < count; i += TOGETHER, out += TOGETHER * l->width) {
+    cr_lattice_read(l, first + i, count - i < TOGETHER ? count - i : TOGETHER, one, out, out);
   }
   return CREMA_OK;
 }
