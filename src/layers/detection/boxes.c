@@ -229,12 +229,26 @@ CR_INLINE void overlap_some(const cr_box_columns *of, size_t first, size_t count
   }
 }
 
-CR_CLONES static void overlap_all(const cr_box_columns *of, cr_box box, float own, float *out) {
-  overlap_some(of, 0, of->count, box, own, out);
+CR_CLONES static void match_all(const cr_box_columns *of, cr_box box, float own, float least,
+                                int32_t number, float *out, float *most, int32_t *best) {
+  const float *xmin = of->xmin, *ymin = of->ymin, *xmax = of->xmax, *ymax = of->ymax,
+              *size = of->size;
+#pragma omp simd
+  for (size_t k = 0; k < of->count; ++k) {
+    const float shared = shared_by(xmin[k], ymin[k], xmax[k], ymax[k], box);
+    const float share = shared / (own + size[k] - shared);
+    const float found = (shared > 0) & (share > least) ? share : 0;
+    const float before = most[k];
+    const int32_t of_before = best[k];
+    out[k] = found;
+    most[k] = found > before ? found : before;
+    best[k] = found > before ? number : of_before;
+  }
 }
 
-void cr_box_columns_overlaps(const cr_box_columns *columns, cr_box box, float *out) {
-  overlap_all(columns, box, cr_box_size(box), out);
+void cr_box_columns_match(const cr_box_columns *columns, cr_box box, float least, int32_t number,
+                          float *out, float *most, int32_t *best) {
+  match_all(columns, box, cr_box_size(box), least, number, out, most, best);
 }
 
 enum { BLOCK = 32 };

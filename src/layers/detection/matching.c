@@ -49,8 +49,31 @@ static crema_status read_columns(const cr_matching *of, const float *loc, int64_
   return CREMA_OK;
 }
 
+/* The priors themselves, as read_columns. */
+CR_CLONES static void split_priors(int64_t priors, const float *prior, bool crossing_left_out,
+                                   cr_box_columns *out) {
+  float *xmin = out->xmin, *ymin = out->ymin, *xmax = out->xmax, *ymax = out->ymax;
+#pragma omp simd
+  for (int64_t k = 0; k < priors; ++k) {
+    const float x0 = prior[4 * k], y0 = prior[4 * k + 1], x1 = prior[4 * k + 2],
+                y1 = prior[4 * k + 3];
+    const bool outside =
+        (x0 < 0) | (x0 > 1) | (y0 < 0) | (y0 > 1) | (x1 < 0) | (x1 > 1) | (y1 < 0) | (y1 > 1);
+    const bool left_out = crossing_left_out & outside;
+    const float size = (x1 < x0) | (y1 < y0) ? 0 : (x1 - x0) * (y1 - y0);
+    xmin[k] = left_out ? 0 : x0;
+    ymin[k] = left_out ? 0 : y0;
+    xmax[k] = left_out ? -1 : x1;
+    ymax[k] = left_out ? -1 : y1;
+    out->size[k] = left_out ? LEFT_OUT : size;
+  }
+}
+
 crema_status cr_matching_columns(cr_matching *of, cr_buffer *memory) {
-  return read_columns(of, NULL, 0, memory, &of->columns);
+  CR_TRY(cr_box_columns_make(memory, (size_t)of->priors, &of->columns));
+  split_priors(of->priors, of->prior, of->param->ignore_cross_boundary_bbox, &of->columns);
+  of->columns.count = (size_t)of->priors;
+  return CREMA_OK;
 }
 
 /* ---- matching ------------------------------------------------------------ */
@@ -62,31 +85,18 @@ typedef struct object {
   bool taken;
 } object;
 
-/* The overlaps of an object with all boxes, smaller ones than count as 0; and of each box the best
- * of the objects so far, of equal ones the first. */
-CR_CLONES static void take_overlaps(int64_t priors, int32_t t, float *row, float *most,
-                                    int32_t *best) {
-#pragma omp simd
-  for (int64_t k = 0; k < priors; ++k) {
-    const float found = row[k] > least_overlap ? row[k] : 0;
-    const bool more = found > most[k];
-    row[k] = found;
-    most[k] = more ? found : most[k];
-    best[k] = more ? t : best[k];
-  }
-}
-
-/* Objects of class `label`, or with -1 all. */
+/* Of objects of class `label`, or with -1 of all: their overlaps with all boxes, and for each box
+ * the best one and its object. */
 static void find_overlaps(const cr_matching *of, const cr_box_columns *columns, int64_t label,
                           float *pair, int32_t *best, float *overlap) {
   memset(overlap, 0, (size_t)of->priors * sizeof *overlap);
+  memset(best, 0, (size_t)of->priors * sizeof *best);
   for (size_t t = 0; t < of->truths; ++t, pair += of->priors) {
     if (label >= 0 && of->truth[t].label != label) {
       memset(pair, 0, (size_t)of->priors * sizeof *pair);
       continue;
     }
-    cr_box_columns_overlaps(columns, of->truth[t].box, pair);
-    take_overlaps(of->priors, (int32_t)t, pair, overlap, best);
+    cr_box_columns_match(columns, of->truth[t].box, least_overlap, (int32_t)t, pair, overlap, best);
   }
 }
 

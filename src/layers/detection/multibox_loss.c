@@ -18,6 +18,7 @@
  *     multibox_loss_param { num_classes: 3 background_label_id: 2 code_type: CENTER_SIZE } } */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/clones.h"
 #include "core/fail.h"
@@ -344,6 +345,10 @@ static crema_status look_at(void *state, int worker, int64_t image) {
   const multibox_state *s = all->layer->state;
   const cr_matching of = matching_of(all, image);
   scratch *own = &s->scratch[worker];
+  int32_t *match = match_of(s, image);
+  for (int64_t k = 0; k < s->loc_classes * s->priors && of.truths == 0; ++k) {
+    match[k] = CR_UNMATCHED;
+  }
   if (of.truths > 0) CR_TRY(match_image(all, &own->matcher, &of, image));
   if (!has_targets(all->layer)) return put_labels(all, own, &of, image);
   put_targets(all, &of, image);
@@ -370,7 +375,6 @@ static crema_status mine(const search *all, scratch *own, const cr_matching *of,
   const multibox_state *s = all->layer->state;
   const float *loc = locations_of(s, all->loc, image), *loss = all->loss + image * s->priors;
   int32_t *match = match_of(s, image);
-  CR_TRY(cr_buffer_reserve(&own->negative, (size_t)s->priors));
   if ((int)of->param->mining_type == HARD_EXAMPLE) {
     CR_TRY(cr_buffer_reserve(&own->loss, (size_t)s->priors * sizeof *loss));
     float *both = (float *)(void *)own->loss.data;
@@ -385,55 +389,48 @@ static crema_status mine(const search *all, scratch *own, const cr_matching *of,
                  (uint8_t *)own->negative.data);
 }
 
-/* 1 for boxes that have an object or are `negative`; returns how many they are. */
-CR_CLONES static int64_t put_counts(int64_t priors, const int32_t *match, const uint8_t *negative,
-                                    cr_host_results to, int64_t first) {
+enum { LANES = 8 };
+
+/* counts[k] = 1 for boxes that have an object or are `negative`, else 0. Returns the sum of the
+ * losses of those, in an order that does not depend on vectors. */
+CR_CLONES static double judge_narrow(int64_t priors, const int32_t *match, const uint8_t *negative,
+                                     const float *loss, float *counts, image_part *part) {
+  const int64_t whole = priors - priors % LANES;
+  double lane[LANES] = {0}, sum = 0;
   int32_t rows = 0;
-  if (to.wide) {
-    for (int64_t k = 0; k < priors; ++k) {
-      const bool one = match[k] >= 0 || negative[k];
-      to.wide[first + k] = one;
-      rows += one;
-    }
-    return rows;
-  }
 #pragma omp simd reduction(+ : rows)
   for (int64_t k = 0; k < priors; ++k) {
     const int32_t one = (match[k] >= 0) | (negative[k] != 0);
-    to.narrow[first + k] = (float)one;
+    counts[k] = (float)one;
     rows += one;
   }
-  return rows;
-}
-
-enum { LANES = 8 };
-
-/* The sum of the losses that count, in an order that does not depend on vectors. */
-CR_CLONES static double sum_narrow(int64_t count, const float *loss, const float *counts) {
-  const int64_t whole = count - count % LANES;
-  double lane[LANES] = {0}, sum = 0;
   for (int64_t k = 0; k < whole; k += LANES) {
 #pragma omp simd
     for (int i = 0; i < LANES; ++i) lane[i] += counts[k + i] != 0 ? (double)loss[k + i] : 0;
   }
-  for (int64_t k = whole; k < count; ++k) sum += counts[k] != 0 ? (double)loss[k] : 0;
+  for (int64_t k = whole; k < priors; ++k) sum += counts[k] != 0 ? (double)loss[k] : 0;
   for (int i = 0; i < LANES; ++i) sum += lane[i];
+  part->conf_rows = rows;
   return sum;
 }
 
-static double sum_losses(const search *all, int64_t first, int64_t count) {
+/* The same in plain order. */
+static double judge_wide(int64_t priors, const int32_t *match, const uint8_t *negative,
+                         const double *loss, double *counts, image_part *part) {
   double sum = 0;
-  if (all->exact.narrow) {
-    return sum_narrow(count, all->exact.narrow + first, all->counts.narrow + first);
-  }
-  for (int64_t k = first; k < first + count; ++k) {
-    sum += all->counts.wide[k] != 0 ? all->exact.wide[k] : 0;
+  part->conf_rows = 0;
+  for (int64_t k = 0; k < priors; ++k) {
+    const bool one = match[k] >= 0 || negative[k];
+    counts[k] = one;
+    part->conf_rows += one;
+    sum += one ? loss[k] : 0;
   }
   return sum;
 }
 
-static int64_t matches_in(int64_t count, const int32_t *match) {
+CR_CLONES static int64_t matches_in(int64_t count, const int32_t *match) {
   int64_t found = 0;
+#pragma omp simd reduction(+ : found)
   for (int64_t k = 0; k < count; ++k) found += match[k] >= 0;
   return found;
 }
@@ -444,25 +441,23 @@ static crema_status judge(void *state, int worker, int64_t image) {
   const multibox_state *s = all->layer->state;
   const cr_matching of = matching_of(all, image);
   const int64_t first = image * s->priors;
+  const bool chooses = mines(all->layer);
   scratch *own = &s->scratch[worker];
   image_part *part = image_of(s, image);
-  const bool chooses = mines(all->layer);
-  part->conf_rows = chooses ? 0 : s->priors;
-  part->loc_rows = 0;
-  part->loss = 0;
-  if (of.truths > 0) {
-    if (chooses) {
-      CR_TRY(mine(all, own, &of, image));
-      part->conf_rows = put_counts(s->priors, match_of(s, image),
-                                   (const uint8_t *)own->negative.data, all->counts, first);
-    }
-    part->loc_rows = matches_in(s->loc_classes * s->priors, match_of(s, image));
-  }
+  CR_TRY(cr_buffer_reserve(&own->negative, (size_t)s->priors));
+  uint8_t *negative = (uint8_t *)own->negative.data;
+  if (chooses && of.truths > 0) CR_TRY(mine(all, own, &of, image));
+  else memset(negative, !chooses, (size_t)s->priors);
+  part->loc_rows = matches_in(s->loc_classes * s->priors, match_of(s, image));
+  part->conf_rows = s->priors;
   if (has_targets(all->layer)) return CREMA_OK;
-  if (part->conf_rows == 0 || !chooses) {
-    for (int64_t k = 0; k < s->priors; ++k) cr_host_put(&all->counts, first + k, chooses ? 0 : 1);
+  if (all->exact.wide) {
+    part->loss = judge_wide(s->priors, match_of(s, image), negative, all->exact.wide + first,
+                            all->counts.wide + first, part);
+  } else {
+    part->loss = judge_narrow(s->priors, match_of(s, image), negative, all->exact.narrow + first,
+                              all->counts.narrow + first, part);
   }
-  if (part->conf_rows > 0) part->loss = sum_losses(all, first, s->priors);
   return CREMA_OK;
 }
 
