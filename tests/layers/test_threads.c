@@ -154,6 +154,10 @@ TEST(threads_change_no_bit) {
       {"MultiBoxLoss",
        "multibox_loss_param { num_classes: 5 mining_type: NONE share_location: false }",
        "6 20000|6 5000|1 2 4000|1 1 15 8", "nnbt"},
+      {"RegionLoss",
+       "region_loss_param { side: 13 num_class: 20 num: 2 biases: 1 biases: 2 biases: 3 biases: 1 "
+       "}",
+       "8 50 13 13|1 1 140 8", "nt"},
       {"SegAccuracy", "", "2 5 150 150|2 1 150 150", "nl"},
       {"DenseCRF",
        "dense_crf_param { max_iter: 3 pos_w: 3 pos_xy_std: 3 bi_w: 4 bi_xy_std: 40 bi_rgb_std: 0.5 "

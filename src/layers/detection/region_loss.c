@@ -33,16 +33,15 @@ typedef struct region_state {
   int64_t labels;   /* classes of the objects */
   cr_buffer counts; /* int64_t for each: the class of the map that it counts as; empty: itself */
   cr_buffer truth;  /* cr_region_truth */
-  cr_buffer chance; /* double for each class */
   cr_region_boxes boxes;
   cr_buffer owner; /* int32_t for each box: behind the index of what it learns; 0: no object */
-  cr_buffer
-      learned; /* `learned`, then double: gradients of all its box's numbers, N times too large */
+  /* `learned` of each object, then double: gradients of all its box's numbers, N times too large */
+  cr_buffer learned;
 } region_state;
 
 /* What a box with an object learns. */
 typedef struct learned {
-  int64_t box; /* of (N, anchors, cells) */
+  int64_t box; /* of (N, anchors, cells); -1: it learns another object */
   double loss;
 } learned;
 
@@ -116,8 +115,6 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   CR_TRY(cr_check_rows(layer, "bottom 1 (objects)", &bottom[1]->shape, 8));
   const size_t boxes = (size_t)boxes_of(s, &bottom[0]->shape);
   CR_TRY(cr_layer_in(layer, cr_buffer_reserve(&s->owner, boxes * sizeof(int32_t))));
-  CR_TRY(
-      cr_layer_in(layer, cr_buffer_reserve(&s->chance, (size_t)s->map.classes * sizeof(double))));
   const int64_t rows = bottom[1]->shape.dim[2];
   CR_TRY(cr_region_boxes_make(layer, &s->map, &bottom[0]->shape, rows > 0 ? rows : 1, false,
                               &s->boxes));
@@ -193,41 +190,67 @@ static double learn_box(const cr_layer *layer, const cr_host_values *from,
   const double square = (1 - o) * (1 - o), missed = square * square;
   loss += (double)p->object_scale / 2 * missed;
   gradient[4] = -2 * (double)p->object_scale * missed * o;
-  double *chance = (double *)(void *)s->chance.data;
+  double *chance = gradient + 5;
   const int64_t *counts = (const int64_t *)(const void *)s->counts.data;
   const int64_t label = counts != NULL ? counts[truth->label] : truth->label;
   cr_region_classes(map, from, truth->image, cell, n, chance);
+  loss -= (double)p->class_scale * log(fmax(chance[label], DBL_MIN));
   for (int64_t c = 0; c < map->classes; ++c) {
     gradient[5 + c] = (double)p->class_scale * (chance[c] - (c == label));
   }
-  return loss - (double)p->class_scale * log(fmax(chance[label], DBL_MIN));
+  return loss;
 }
 
 static size_t learned_bytes(const region_state *s) {
   return sizeof(learned) + (size_t)cr_region_size(&s->map) * sizeof(double);
 }
 
-static learned *learned_at(const region_state *s, int32_t index) {
-  return (learned *)(void *)(s->learned.data + (size_t)index * learned_bytes(s));
+static learned *learned_at(const region_state *s, size_t index) {
+  return (learned *)(void *)(s->learned.data + index * learned_bytes(s));
+}
+
+/* What the threads share that look at objects, some at a time. */
+typedef struct lesson {
+  const cr_layer *layer;
+  cr_host_values map, boxes;
+  size_t truths;
+} lesson;
+
+enum {
+  TOGETHER = 16, /* objects */
+  /* Multiply-adds that take as long as an object's box, and each class of it, about. */
+  OF_BOX = 600,
+  OF_CLASS = 150
+};
+
+static crema_status learn_some(void *state, int worker, int64_t index) {
+  const lesson *of = state;
+  const region_state *s = of->layer->state;
+  const cr_region_truth *truth = (const cr_region_truth *)(const void *)s->truth.data;
+  const size_t begin = (size_t)index * TOGETHER;
+  (void)worker;
+  for (size_t t = begin; t < of->truths && t < begin + TOGETHER; ++t) {
+    const int64_t cell = cell_of(&s->map, truth[t].box);
+    const int64_t n = anchor_of(of->layer, &of->boxes, cell, &truth[t]);
+    learned *one = learned_at(s, t);
+    one->box = box_index(s, truth[t].image, cell, n);
+    one->loss = learn_box(of->layer, &of->map, &truth[t], cell, n, (double *)(void *)(one + 1));
+  }
+  return CREMA_OK;
 }
 
 /* Of several objects of a box, it learns the last one. */
-static void learn_objects(cr_layer *layer, const cr_host_values *from, const cr_host_values *boxes,
-                          int32_t *owner) {
-  region_state *s = layer->state;
-  const cr_region_truth *truth = (const cr_region_truth *)(const void *)s->truth.data;
-  for (size_t t = 0; t < s->truth.size / sizeof *truth; ++t) {
-    const int64_t cell = cell_of(&s->map, truth[t].box);
-    const int64_t n = anchor_of(layer, boxes, cell, &truth[t]);
-    const int64_t box = box_index(s, truth[t].image, cell, n);
-    if (owner[box] == 0) {
-      s->learned.size += learned_bytes(s);
-      owner[box] = (int32_t)(s->learned.size / learned_bytes(s));
-    }
-    learned *one = learned_at(s, owner[box] - 1);
-    one->box = box;
-    one->loss = learn_box(layer, from, &truth[t], cell, n, (double *)(void *)(one + 1));
+static crema_status learn_objects(lesson *of, crema_context *context, int32_t *owner) {
+  const region_state *s = of->layer->state;
+  const double work = (double)of->truths * (OF_BOX + OF_CLASS * (double)s->map.classes);
+  const int64_t pieces = (int64_t)((of->truths + TOGETHER - 1) / TOGETHER);
+  CR_TRY(cr_host_spread(cr_host_workers(context, work), pieces, learn_some, of));
+  for (size_t t = 0; t < of->truths; ++t) {
+    int32_t *own = &owner[learned_at(s, t)->box];
+    if (*own > 0) learned_at(s, (size_t)*own - 1)->box = -1;
+    *own = (int32_t)t + 1;
   }
+  return CREMA_OK;
 }
 
 /* The boxes of an anchor that have no object: those that overlap none learn that. */
@@ -300,28 +323,30 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   const int64_t images = bottom[0]->shape.dim[0], boxes = boxes_of(s, &bottom[0]->shape);
   const background b = background_of(layer);
   int32_t *owner = (int32_t *)(void *)s->owner.data;
-  cr_host_values map, rows, box = {0}, overlap = {0};
+  cr_host_values rows, overlap = {0};
+  lesson of = {.layer = layer};
   cr_host_results to;
   double sum = 0;
-  CR_TRY(cr_host_read(bottom[0]->data, &map));
+  CR_TRY(cr_host_read(bottom[0]->data, &of.map));
   CR_TRY(cr_host_read(bottom[1]->data, &rows));
   CR_TRY(cr_region_read_truth(layer, &rows, bottom[1]->shape.dim[2], images, s->labels, &s->truth));
   const cr_region_truth *truth = (const cr_region_truth *)(const void *)s->truth.data;
-  const size_t truths = s->truth.size / sizeof *truth;
-  CR_TRY(cr_buffer_reserve(&s->learned, (truths + 1) * learned_bytes(s)));
-  s->learned.size = 0;
+  of.truths = s->truth.size / sizeof *truth;
+  CR_TRY(cr_buffer_reserve(&s->learned, (of.truths + 1) * learned_bytes(s)));
+  s->learned.size = boxes > 0 ? of.truths * learned_bytes(s) : 0;
   if (boxes > 0) {
-    CR_TRY(cr_region_boxes_find(&s->boxes, context, bottom[0], truth, truths));
-    CR_TRY(read_boxes(s, &box, &overlap));
+    CR_TRY(cr_region_boxes_find(&s->boxes, context, bottom[0], truth, of.truths));
+    CR_TRY(read_boxes(s, &of.boxes, &overlap));
     memset(owner, 0, (size_t)boxes * sizeof *owner);
-    learn_objects(layer, &map, &box, owner);
+    CR_TRY(learn_objects(&of, context, owner));
   }
   for (int64_t i = 0; i < boxes / b.cells; ++i) {
-    const anchor one = anchor_at(&b, &box, &overlap, i);
+    const anchor one = anchor_at(&b, &of.boxes, &overlap, i);
     sum += background_loss(&b, &one, owner + i * b.cells);
   }
   for (size_t i = 0; i < s->learned.size / learned_bytes(s); ++i) {
-    sum += learned_at(s, (int32_t)i)->loss;
+    const learned *one = learned_at(s, i);
+    if (one->box >= 0) sum += one->loss;
   }
   CR_TRY(cr_host_write(top[0]->data, &to));
   cr_host_put(&to, 0, images > 0 ? sum / (double)images : 0);
@@ -368,7 +393,8 @@ static void put_gradients(const cr_layer *layer, const cr_host_values *box,
                                            to->narrow ? to->narrow + first : NULL});
   }
   for (size_t i = 0; i < s->learned.size / learned_bytes(s); ++i) {
-    const learned *one = learned_at(s, (int32_t)i);
+    const learned *one = learned_at(s, i);
+    if (one->box < 0) continue;
     const double *gradient = (const double *)(const void *)(one + 1);
     const int64_t first = one->box / b.cells * size * b.cells + one->box % b.cells;
     for (int64_t k = 0; k < size; ++k) cr_host_put(to, first + k * b.cells, weight * gradient[k]);
@@ -402,7 +428,6 @@ static void destroy(cr_layer *layer) {
   region_state *s = layer->state;
   cr_buffer_free(&s->learned);
   cr_buffer_free(&s->owner);
-  cr_buffer_free(&s->chance);
   cr_buffer_free(&s->truth);
   cr_buffer_free(&s->counts);
 }
