@@ -61,23 +61,33 @@ static void add_rows(const cr_lattice *l, int64_t first, int64_t count, const fl
   }
 }
 
-/* Rows of `parts` parts, a constant: they stay in registers. */
-CR_INLINE void add_parts(const cr_lattice *l, int64_t first, int64_t count, int parts,
+/* A row of `parts` parts, a constant. */
+CR_INLINE part *row_of(float *rows, int32_t row, int parts) {
+  return (part *)(void *)(rows + (int64_t)row * (parts * LANES));
+}
+
+CR_INLINE void add_parts(const cr_lattice *l, int64_t first, int64_t count, int corners, int parts,
                          const float *in) {
-  const int corners = l->axes + 1;
   const int32_t *corner = l->corner + first * corners;
   const float *share = l->share + first * corners;
   const part *from = (const part *)(const void *)in;
-  part *value = (part *)(void *)own_of(l, ADDED, first);
+  float *rows = own_of(l, ADDED, first);
   for (int64_t i = 0; i < count; ++i, from += parts, corner += corners, share += corners) {
     part own[MOST_PARTS];
     for (int k = 0; k < parts; ++k) own[k] = from[k];
     for (int r = 0; r < corners; ++r) {
-      part *to = value + (int64_t)corner[r] * parts;
-      const float one = share[r];
-      for (int k = 0; k < parts; ++k) to[k] += one * own[k];
+      part *to = row_of(rows, corner[r], parts);
+      for (int k = 0; k < parts; ++k) to[k] += share[r] * own[k];
     }
   }
+}
+
+/* With the numbers of corners that DenseCRF has as constants, too. */
+CR_INLINE void add_to(const cr_lattice *l, int64_t first, int64_t count, int parts,
+                      const float *in) {
+  if (l->axes == 5) add_parts(l, first, count, 6, parts, in);
+  else if (l->axes == 2) add_parts(l, first, count, 3, parts, in);
+  else add_parts(l, first, count, l->axes + 1, parts, in);
 }
 
 static void read_rows(const cr_lattice *l, int64_t first, int64_t count, const float *weight,
@@ -95,20 +105,30 @@ static void read_rows(const cr_lattice *l, int64_t first, int64_t count, const f
   }
 }
 
-CR_INLINE void read_parts(const cr_lattice *l, int64_t first, int64_t count, int parts,
+CR_INLINE void read_parts(const cr_lattice *l, int64_t first, int64_t count, int corners, int parts,
                           const float *weight, const float *in, float *out) {
-  const int corners = l->axes + 1;
-  const part *value = (const part *)(const void *)own_of(l, READ, first),
-             *from = (const part *)(const void *)in;
+  const int32_t *corner = l->corner + first * corners;
+  const float *share = l->share + first * corners;
+  const part *from = (const part *)(const void *)in;
+  float *rows = own_of(l, READ, first);
   part *to = (part *)(void *)out;
-  for (int64_t i = first; i < first + count; ++i, ++weight, from += parts, to += parts) {
+  for (int64_t i = 0; i < count; ++i, from += parts, to += parts) {
     part sum[MOST_PARTS] = {0};
-    for (int64_t r = i * corners; r < (i + 1) * corners; ++r) {
-      const part *row = value + (int64_t)l->corner[r] * parts;
-      for (int k = 0; k < parts; ++k) sum[k] += l->share[r] * row[k];
+    for (int r = 0; r < corners; ++r) {
+      const part *row = row_of(rows, corner[r], parts);
+      for (int k = 0; k < parts; ++k) sum[k] += share[r] * row[k];
     }
-    for (int k = 0; k < parts; ++k) to[k] = from[k] + *weight * sum[k];
+    for (int k = 0; k < parts; ++k) to[k] = from[k] + weight[i] * sum[k];
+    corner += corners;
+    share += corners;
   }
+}
+
+CR_INLINE void read_from(const cr_lattice *l, int64_t first, int64_t count, int parts,
+                         const float *weight, const float *in, float *out) {
+  if (l->axes == 5) read_parts(l, first, count, 6, parts, weight, in, out);
+  else if (l->axes == 2) read_parts(l, first, count, 3, parts, weight, in, out);
+  else read_parts(l, first, count, l->axes + 1, parts, weight, in, out);
 }
 
 /* How many parts rows have; 0: they are not made of parts. */
@@ -118,10 +138,10 @@ static int parts_of(const cr_lattice *l) {
 
 CR_CLONES static void add_some(const cr_lattice *l, int64_t first, int64_t count, const float *in) {
   switch (parts_of(l)) {
-    case 1: add_parts(l, first, count, 1, in); break;
-    case 2: add_parts(l, first, count, 2, in); break;
-    case 3: add_parts(l, first, count, 3, in); break;
-    case 4: add_parts(l, first, count, 4, in); break;
+    case 1: add_to(l, first, count, 1, in); break;
+    case 2: add_to(l, first, count, 2, in); break;
+    case 3: add_to(l, first, count, 3, in); break;
+    case 4: add_to(l, first, count, 4, in); break;
     default: add_rows(l, first, count, in); break;
   }
 }
@@ -129,10 +149,10 @@ CR_CLONES static void add_some(const cr_lattice *l, int64_t first, int64_t count
 CR_CLONES static void read_some(const cr_lattice *l, int64_t first, int64_t count,
                                 const float *weight, const float *in, float *out) {
   switch (parts_of(l)) {
-    case 1: read_parts(l, first, count, 1, weight, in, out); break;
-    case 2: read_parts(l, first, count, 2, weight, in, out); break;
-    case 3: read_parts(l, first, count, 3, weight, in, out); break;
-    case 4: read_parts(l, first, count, 4, weight, in, out); break;
+    case 1: read_from(l, first, count, 1, weight, in, out); break;
+    case 2: read_from(l, first, count, 2, weight, in, out); break;
+    case 3: read_from(l, first, count, 3, weight, in, out); break;
+    case 4: read_from(l, first, count, 4, weight, in, out); break;
     default: read_rows(l, first, count, weight, in, out); break;
   }
 }
