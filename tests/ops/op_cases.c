@@ -124,6 +124,13 @@
       UPDATE(text " L1 keep", CR_OP_UPDATE_KEEP, of, which, false, .l1 = true), \
       UPDATE(text " decoupled keep", CR_OP_UPDATE_KEEP, of, which, false, .decoupled = true)
 
+#define ROW_LOSS(text, of, is_large)                                                        \
+  {                                                                                         \
+    .label = (text), .shapes = (of), .large = (is_large), .desc = {.kind = CR_OP_ROW_LOSS}, \
+    .scalars = {                                                                            \
+      .alpha = 1                                                                            \
+    }                                                                                       \
+  }
 #define LOSS(text, name, of, ...)                                   \
   {                                                                 \
     .label = text, .shapes = of, .scalars = {.alpha = 1}, .desc = { \
@@ -640,13 +647,15 @@ const op_case op_cases[] = {
     LOSS("long planes and gains", CR_OP_SOFTMAX_LOSS_FWD,
          "2 3 400; 2 400; 2 3 400; 1; 1; 3 3; 2 400", .nll = {true, 1}),
 
-    SIMPLE("rows", CR_OP_ROW_LOSS, "37 21; 37; 37"),
-    SIMPLE("rows of two", CR_OP_ROW_LOSS, "35 2; 35; 35"),
-    SIMPLE("long rows", CR_OP_ROW_LOSS, "5 75; 5; 5"),
-    SIMPLE("one class", CR_OP_ROW_LOSS, "3 1; 3; 3"),
+    ROW_LOSS("rows", "37 21; 37; 37", false),
+    ROW_LOSS("rows of two", "35 2; 35; 35", false),
+    ROW_LOSS("long rows", "5 75; 5; 5", false),
+    ROW_LOSS("one class", "3 1; 3; 3", false),
+    ROW_LOSS("very long rows", "3 3100; 3; 3", true),
     {.label = "sigmoid",
      .shapes = "37 21; 37; 37",
-     .desc = {.kind = CR_OP_ROW_LOSS, .u.logistic = true}},
+     .desc = {.kind = CR_OP_ROW_LOSS, .u.logistic = true},
+     .scalars = {.alpha = 1}},
 
     SIMPLE("boxes", CR_OP_REGION, "2 14 3 5; 2 2; -; 2 2 5 3 5; -; -"),
     SIMPLE("objects", CR_OP_REGION, "3 14 7 6; 2 2; 9 5; 3 2 5 7 6; 3 2 7 6; -"),

@@ -68,7 +68,8 @@ TEST(test_kind) {
   assert_true(rows > 0);
 }
 
-int main(void) {
+/* With an argument, only the ops that it names, such as conv_fwd or pool*. */
+int main(int argc, char **argv) {
   /* These programs test the rows of a GPU, too, which most machines do not have. */
   if (!op_tests_start(&seed)) return OP_TESTS_SKIPPED;
   static struct CMUnitTest tests[CR_OP_KINDS];
@@ -77,5 +78,6 @@ int main(void) {
                                    .test_func = test_kind,
                                    .initial_state = (void *)(uintptr_t)i};
   }
+  if (argc > 1) cmocka_set_test_filter(argv[1]);
   return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
 }
