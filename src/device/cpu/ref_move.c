@@ -6,6 +6,7 @@
 #include "device/backend/op_check.h"
 #include "device/cpu/ref_type.h"
 #include "device/cpu/ref_unfold.h"
+#include "device/cpu/threads.h"
 
 /* Elements between neighbours along each axis. */
 static void strides_of(const crema_shape *shape, int64_t *stride) {
@@ -189,19 +190,32 @@ static crema_status gather_bwd_plan(cr_plan *plan) {
   return CREMA_OK;
 }
 
+/* So many threads each have some columns of all rows. */
+static int64_t strips_of(const cr_call *call, int64_t columns) {
+  enum { LEAST = 64 };
+  const cr_plan *plan = call->plan;
+  const int64_t threads = plan->threads > 0 ? plan->threads : cr_cpu_threads_of(plan->context);
+  const int64_t most = columns / LEAST > 0 ? columns / LEAST : 1;
+  return threads < most ? threads : most;
+}
+
 /* diff_dst (N, K), index, diff_src (R, K): each row is added to the one that it came from. */
 static crema_status gather_bwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 2, 0);
   const cr_real *index = cr_as_reals(call->buffer, 1);
+  const cr_value *diff_dst = cr_as_values(call->buffer, 0);
   cr_value *diff_src = cr_as_values(call->buffer, 2);
   const int64_t count = cr_op_arg_count(call->desc, 1), values = cr_op_arg_count(call->desc, 2);
+  const int64_t strips = strips_of(call, s.inner);
   CR_TRY(check_index(index, count, s.channels));
   cr_real *sums =
       cr_sums_begin(diff_src, values, call->accumulate[2], cr_as_reals(&call->workspace, 0));
-  for (int64_t i = 0; i < count; ++i) {
-    const cr_value *from = cr_as_values(call->buffer, 0) + i * s.inner;
-    cr_real *to = sums + (int64_t)index[i] * s.inner;
-    add_row(s.inner, from, to);
+#pragma omp parallel for schedule(static) if (count * s.inner >= CR_REF_PARALLEL_MIN)
+  for (int64_t strip = 0; strip < strips; ++strip) {
+    const int64_t from = s.inner * strip / strips, to = s.inner * (strip + 1) / strips;
+    for (int64_t i = 0; i < count; ++i) {
+      add_row(to - from, diff_dst + i * s.inner + from, sums + (int64_t)index[i] * s.inner + from);
+    }
   }
   cr_sums_end(sums, values, diff_src);
   return CREMA_OK;
@@ -225,9 +239,16 @@ static crema_status im2col_plan(cr_plan *plan) {
   return window_keep(plan, &plan->desc->arg[0].shape, &plan->desc->arg[1].shape);
 }
 
+/* So many planes are summed at once, whatever the number of threads. */
+static int64_t groups_of(const cr_op_desc *desc) {
+  const int64_t planes = desc->arg[1].shape.dim[0] * desc->arg[1].shape.dim[1];
+  return planes < CR_REF_PARTS ? planes : CR_REF_PARTS;
+}
+
 static crema_status col2im_plan(cr_plan *plan) {
   CR_TRY(window_keep(plan, &plan->desc->arg[1].shape, &plan->desc->arg[0].shape));
-  plan->workspace_bytes = cr_sums_bytes(((const cr_slide *)plan->state)->in_count);
+  const cr_slide *s = plan->state;
+  plan->workspace_bytes = cr_sums_bytes(groups_of(plan->desc) * s->in_count);
   return CREMA_OK;
 }
 
@@ -239,6 +260,7 @@ static void window_destroy(cr_plan *plan) {
 static crema_status im2col(const cr_call *call) {
   const cr_slide *s = call->plan->state;
   const crema_shape *image = &call->desc->arg[0].shape;
+#pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 1) >= CR_REF_PARALLEL_MIN)
   for (int64_t c = 0; c < image->dim[0] * image->dim[1]; ++c) {
     cr_ref_unfold(s, cr_as_values(call->buffer, 0) + c * s->in_count,
                   cr_as_values(call->buffer, 1) + c * s->kernel_count * s->out_count);
@@ -250,11 +272,17 @@ static crema_status im2col(const cr_call *call) {
 static crema_status col2im(const cr_call *call) {
   const cr_slide *s = call->plan->state;
   const crema_shape *image = &call->desc->arg[1].shape;
-  for (int64_t c = 0; c < image->dim[0] * image->dim[1]; ++c) {
-    cr_value *plane = cr_as_values(call->buffer, 1) + c * s->in_count;
-    cr_real *sums = cr_sums_begin(plane, s->in_count, false, cr_as_reals(&call->workspace, 0));
-    cr_ref_fold_add(s, cr_as_values(call->buffer, 0) + c * s->kernel_count * s->out_count, sums);
-    cr_sums_end(sums, s->in_count, plane);
+  const int64_t planes = image->dim[0] * image->dim[1], groups = groups_of(call->desc);
+  cr_real *spare = cr_as_reals(&call->workspace, 0);
+#pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 0) >= CR_REF_PARALLEL_MIN)
+  for (int64_t g = 0; g < groups; ++g) {
+    for (int64_t c = planes * g / groups; c < planes * (g + 1) / groups; ++c) {
+      cr_value *plane = cr_as_values(call->buffer, 1) + c * s->in_count;
+      cr_real *own = spare == NULL ? NULL : spare + g * s->in_count;
+      cr_real *sums = cr_sums_begin(plane, s->in_count, false, own);
+      cr_ref_fold_add(s, cr_as_values(call->buffer, 0) + c * s->kernel_count * s->out_count, sums);
+      cr_sums_end(sums, s->in_count, plane);
+    }
   }
   return CREMA_OK;
 }
