@@ -103,6 +103,15 @@ static void windows_at(const extents *e, columns *c) {
   for (int64_t j = 0; j < c->count; j += LANES) window_at(e, j, c);
 }
 
+/* The values whose numbers are at `at`; GCC has one instruction for it where the processor has. */
+CR_INLINE void pick(const lanes *from, const lane *at, lanes *out) {
+#if defined __GNUC__ && !defined __clang__
+  *out = __builtin_shuffle(*from, *(const numbers *)at);
+#else
+  for (int k = 0; k < LANES; ++k) (*out)[k] = (*from)[at[k]];
+#endif
+}
+
 /* A row of the source at the places of the columns. */
 CR_INLINE void widen(const columns *c, const cr_real *row, cr_real *out) {
   for (int64_t j = 0; j < c->count; j += LANES) {
@@ -110,8 +119,8 @@ CR_INLINE void widen(const columns *c, const cr_real *row, cr_real *out) {
     const lanes weight = *(const lanes *)(c->weight + j);
     if (c->near[j / LANES]) {
       const lanes from = *(const lanes *)(row + c->window[j / LANES]);
-      low = __builtin_shuffle(from, *(const numbers *)(c->low + j));
-      high = __builtin_shuffle(from, *(const numbers *)(c->high + j));
+      pick(&from, c->low + j, &low);
+      pick(&from, c->high + j, &high);
     } else {
       for (int k = 0; k < LANES; ++k) {
         low[k] = row[c->low[j + k]];
