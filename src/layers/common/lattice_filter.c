@@ -48,15 +48,31 @@ typedef float part __attribute__((vector_size(LANES * sizeof(float)), aligned(4)
 
 /* ---- adding and reading -------------------------------------------------- */
 
-static void add_rows(const cr_lattice *l, int64_t first, int64_t count, const float *in) {
-  const int corners = l->axes + 1, width = l->width;
-  const int32_t *corner = l->corner + first * corners;
-  const float *share = l->share + first * corners;
-  float *own = own_of(l, ADDED, first);
-  for (int64_t i = 0; i < count; ++i, in += width, corner += corners, share += corners) {
-    for (int r = 0; r < corners; ++r) {
-      float *to = own + (int64_t)corner[r] * width;
-      for (int k = 0; k < width; ++k) to[k] += share[r] * in[k];
+/* Points, their corners and their shares; `rows`: of their band. */
+typedef struct span {
+  float *rows;
+  const int32_t *corner;
+  const float *share;
+  int64_t count;
+  int corners, width;
+} span;
+
+static span span_of(const cr_lattice *l, int which, int64_t first, int64_t count) {
+  const int corners = l->axes + 1;
+  return (span){own_of(l, which, first),
+                l->corner + first * corners,
+                l->share + first * corners,
+                count,
+                corners,
+                l->width};
+}
+
+static void add_rows(const span *s, const float *in) {
+  const int width = s->width;
+  for (int64_t i = 0; i < s->count; ++i, in += width) {
+    for (int64_t r = i * s->corners; r < (i + 1) * s->corners; ++r) {
+      float *to = s->rows + (int64_t)s->corner[r] * width;
+      for (int k = 0; k < width; ++k) to[k] += s->share[r] * in[k];
     }
   }
 }
@@ -66,69 +82,68 @@ CR_INLINE part *row_of(float *rows, int32_t row, int parts) {
   return (part *)(void *)(rows + (int64_t)row * (parts * LANES));
 }
 
-CR_INLINE void add_parts(const cr_lattice *l, int64_t first, int64_t count, int corners, int parts,
-                         const float *in) {
-  const int32_t *corner = l->corner + first * corners;
-  const float *share = l->share + first * corners;
+CR_INLINE void add_parts(const span *s, int corners, int parts, const float *in) {
+  const int32_t *corner = s->corner;
+  const float *share = s->share;
   const part *from = (const part *)(const void *)in;
-  float *rows = own_of(l, ADDED, first);
-  for (int64_t i = 0; i < count; ++i, from += parts, corner += corners, share += corners) {
+  float *rows = s->rows;
+  for (int64_t i = s->count; i > 0; --i, from += parts, corner += corners, share += corners) {
     part own[MOST_PARTS];
     for (int k = 0; k < parts; ++k) own[k] = from[k];
     for (int r = 0; r < corners; ++r) {
       part *to = row_of(rows, corner[r], parts);
-      for (int k = 0; k < parts; ++k) to[k] += share[r] * own[k];
+      const float one = share[r];
+      for (int k = 0; k < parts; ++k) to[k] += one * own[k];
     }
   }
 }
 
 /* With the numbers of corners that DenseCRF has as constants, too. */
-CR_INLINE void add_to(const cr_lattice *l, int64_t first, int64_t count, int parts,
-                      const float *in) {
-  if (l->axes == 5) add_parts(l, first, count, 6, parts, in);
-  else if (l->axes == 2) add_parts(l, first, count, 3, parts, in);
-  else add_parts(l, first, count, l->axes + 1, parts, in);
+CR_INLINE void add_to(const span *s, int parts, const float *in) {
+  if (s->corners == 6) add_parts(s, 6, parts, in);
+  else if (s->corners == 3) add_parts(s, 3, parts, in);
+  else add_parts(s, s->corners, parts, in);
 }
 
-static void read_rows(const cr_lattice *l, int64_t first, int64_t count, const float *weight,
-                      const float *in, float *out) {
-  const int corners = l->axes + 1, width = l->width;
-  const float *own = own_of(l, READ, first);
-  for (int64_t i = first; i < first + count; ++i, ++weight, in += width, out += width) {
+static void read_rows(const span *s, const float *weight, const float *in, float *out) {
+  const int width = s->width;
+  for (int64_t i = 0; i < s->count; ++i, in += width, out += width) {
     for (int k = 0; k < width; ++k) {
       float sum = 0;
-      for (int64_t r = i * corners; r < (i + 1) * corners; ++r) {
-        sum += l->share[r] * own[(int64_t)l->corner[r] * width + k];
+      for (int64_t r = i * s->corners; r < (i + 1) * s->corners; ++r) {
+        sum += s->share[r] * s->rows[(int64_t)s->corner[r] * width + k];
       }
-      out[k] = in[k] + *weight * sum;
+      out[k] = in[k] + weight[i] * sum;
     }
   }
 }
 
-CR_INLINE void read_parts(const cr_lattice *l, int64_t first, int64_t count, int corners, int parts,
-                          const float *weight, const float *in, float *out) {
-  const int32_t *corner = l->corner + first * corners;
-  const float *share = l->share + first * corners;
+CR_INLINE void read_parts(const span *s, int corners, int parts, const float *weight,
+                          const float *in, float *out) {
+  const int32_t *corner = s->corner;
+  const float *share = s->share;
   const part *from = (const part *)(const void *)in;
-  float *rows = own_of(l, READ, first);
+  float *rows = s->rows;
   part *to = (part *)(void *)out;
-  for (int64_t i = 0; i < count; ++i, from += parts, to += parts) {
+  for (int64_t i = s->count; i > 0; --i, from += parts, to += parts, ++weight) {
     part sum[MOST_PARTS] = {0};
+    const float by = *weight;
     for (int r = 0; r < corners; ++r) {
       const part *row = row_of(rows, corner[r], parts);
-      for (int k = 0; k < parts; ++k) sum[k] += share[r] * row[k];
+      const float one = share[r];
+      for (int k = 0; k < parts; ++k) sum[k] += one * row[k];
     }
-    for (int k = 0; k < parts; ++k) to[k] = from[k] + weight[i] * sum[k];
+    for (int k = 0; k < parts; ++k) to[k] = from[k] + by * sum[k];
     corner += corners;
     share += corners;
   }
 }
 
-CR_INLINE void read_from(const cr_lattice *l, int64_t first, int64_t count, int parts,
-                         const float *weight, const float *in, float *out) {
-  if (l->axes == 5) read_parts(l, first, count, 6, parts, weight, in, out);
-  else if (l->axes == 2) read_parts(l, first, count, 3, parts, weight, in, out);
-  else read_parts(l, first, count, l->axes + 1, parts, weight, in, out);
+CR_INLINE void read_from(const span *s, int parts, const float *weight, const float *in,
+                         float *out) {
+  if (s->corners == 6) read_parts(s, 6, parts, weight, in, out);
+  else if (s->corners == 3) read_parts(s, 3, parts, weight, in, out);
+  else read_parts(s, s->corners, parts, weight, in, out);
 }
 
 /* How many parts rows have; 0: they are not made of parts. */
@@ -136,34 +151,36 @@ static int parts_of(const cr_lattice *l) {
   return l->width % LANES == 0 && l->width <= MOST_PARTS * LANES ? l->width / LANES : 0;
 }
 
-CR_CLONES static void add_some(const cr_lattice *l, int64_t first, int64_t count, const float *in) {
-  switch (parts_of(l)) {
-    case 1: add_to(l, first, count, 1, in); break;
-    case 2: add_to(l, first, count, 2, in); break;
-    case 3: add_to(l, first, count, 3, in); break;
-    case 4: add_to(l, first, count, 4, in); break;
-    default: add_rows(l, first, count, in); break;
+CR_CLONES static void add_some(const span *s, int parts, const float *in) {
+  switch (parts) {
+    case 1: add_to(s, 1, in); break;
+    case 2: add_to(s, 2, in); break;
+    case 3: add_to(s, 3, in); break;
+    case 4: add_to(s, 4, in); break;
+    default: add_rows(s, in); break;
   }
 }
 
-CR_CLONES static void read_some(const cr_lattice *l, int64_t first, int64_t count,
-                                const float *weight, const float *in, float *out) {
-  switch (parts_of(l)) {
-    case 1: read_from(l, first, count, 1, weight, in, out); break;
-    case 2: read_from(l, first, count, 2, weight, in, out); break;
-    case 3: read_from(l, first, count, 3, weight, in, out); break;
-    case 4: read_from(l, first, count, 4, weight, in, out); break;
-    default: read_rows(l, first, count, weight, in, out); break;
+CR_CLONES static void read_some(const span *s, int parts, const float *weight, const float *in,
+                                float *out) {
+  switch (parts) {
+    case 1: read_from(s, 1, weight, in, out); break;
+    case 2: read_from(s, 2, weight, in, out); break;
+    case 3: read_from(s, 3, weight, in, out); break;
+    case 4: read_from(s, 4, weight, in, out); break;
+    default: read_rows(s, weight, in, out); break;
   }
 }
 
 void cr_lattice_add(cr_lattice *lattice, int64_t first, int64_t count, const float *in) {
-  add_some(lattice, first, count, in);
+  const span s = span_of(lattice, ADDED, first, count);
+  add_some(&s, parts_of(lattice), in);
 }
 
 void cr_lattice_read(const cr_lattice *lattice, int64_t first, int64_t count, const float *weight,
                      const float *in, float *out) {
-  read_some(lattice, first, count, weight, in, out);
+  const span s = span_of(lattice, READ, first, count);
+  read_some(&s, parts_of(lattice), weight, in, out);
 }
 
 /* ---- blurring ------------------------------------------------------------ */
