@@ -230,7 +230,7 @@ const op_case op_cases[] = {
     CONV("points, relu", "1 18 4 7; 40 18 1 1; -; 1 40 4 7", POINTS, .posts = POSTS(RELU(0))),
     CONV("points, sum, relu", "1 21 5 5; 77 21 1 1; 77; 1 77 5 5; 1 77 5 5", POINTS,
          .posts = POSTS(ADD, RELU(0))),
-    CONV("points, sum, clip", "1 2 1 31; 9 2 1 1; -; 1 9 1 31; 1 9 1 31", POINTS,
+    CONV("points, sum, clip", "1 2 1 31; 17 2 1 1; -; 1 17 1 31; 1 17 1 31", POINTS,
          .posts = POSTS(ADD, POST(CLIP, -0.2, 0.3, 0))),
     CONV("uneven window", "2 3 5 6; 4 3 1 3; 4; 2 4 3 6",
          .window = {2, {1, 3}, {2, 1}, {0, 1}, {1, 1}}, .group = 1),

@@ -148,9 +148,9 @@ static bool is_no_point(const question *q) {
   return false;
 }
 
-static bool has_few_positions(const question *q) {
+static bool has_few_positions_or_outputs(const question *q) {
   const int64_t *out = q->desc->arg[3].shape.dim;
-  return out[0] * out[2] * out[3] < 7;
+  return out[0] * out[2] * out[3] < 7 || out[1] < 16;
 }
 
 /* Whether strides are short, or leave gaps between windows, or the library is fast in other ways.
@@ -359,7 +359,7 @@ static const reason reasons[] = {
     {"conv_fwd_points", "not over two axes and all channels", is_of_groups, true},
     {"conv_fwd_points", "not pointwise", is_no_point, true},
     {"conv_fwd_points", "other values than floats", has_short_values, true},
-    {"conv_fwd_points", "few positions", has_few_positions, true},
+    {"conv_fwd_points", "few positions or outputs", has_few_positions_or_outputs, true},
     {"conv_fwd_points", "post operations other than limits", has_more_than_sum_and_limits, true},
     {"conv_fwd_points", "the source is not channels-last", is_possible, false},
     {"conv_fwd_points", "the result is not channels-last", is_possible, false},

@@ -15,12 +15,13 @@
 #include "device/cpu/threads.h"
 
 enum {
-  OUTPUTS = 32,   /* channels of the result that are computed at once: a panel of weights */
-  POSITIONS = 14, /* at once; the last ones in tiles of fewer */
-  ROWS = 5,       /* pointers to every third of them */
-  FEW = 7,        /* positions: the library is as good for so few */
-  STEP = 4,       /* channels of the source between two requests for memory */
-  LINE = 64       /* bytes of the caches */
+  OUTPUTS = 32,     /* channels of the result that are computed at once: a panel of weights */
+  POSITIONS = 14,   /* at once; the last ones in tiles of fewer */
+  ROWS = 5,         /* pointers to every third of them */
+  FEW = 7,          /* positions: the library is as good for fewer, */
+  FEW_OUTPUTS = 16, /* and for fewer outputs */
+  STEP = 4,         /* channels of the source between two requests for memory */
+  LINE = 64         /* bytes of the caches */
 };
 
 /* Weights of so many bytes stay in the second-level cache: each tile of positions then goes through
@@ -233,8 +234,8 @@ static crema_status check_shape(const cr_plan *plan) {
     if (arg[i].type != CREMA_F32) return cr_fail(CREMA_E_UNSUPPORTED, "other values than floats");
   }
   const crema_shape *out = &arg[3].shape;
-  if (out->dim[0] * out->dim[2] * out->dim[3] < FEW) {
-    return cr_fail(CREMA_E_UNSUPPORTED, "few positions");
+  if (out->dim[0] * out->dim[2] * out->dim[3] < FEW || out->dim[1] < FEW_OUTPUTS) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "few positions or outputs");
   }
   return CREMA_OK;
 }
