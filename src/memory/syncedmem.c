@@ -256,11 +256,11 @@ static crema_status read_gpu(crema_syncedmem *memory, crema_context *context) {
   return status;
 }
 
+/* Whether the context has used the device side last, which is on its device then. */
 static inline bool at_gpu(const crema_syncedmem *memory, const crema_context *context) {
   crema_head head = atomic_load_explicit(&memory->head, memory_order_acquire);
   return (head == CREMA_HEAD_AT_GPU || head == CREMA_SYNCED) &&
-         atomic_load_explicit(&memory->gpu.user, memory_order_relaxed) == context->id &&
-         memory->gpu.device == context->device;
+         atomic_load_explicit(&memory->gpu.user, memory_order_relaxed) == context->id;
 }
 
 static inline void tell_checker(const crema_syncedmem *memory, bool change) {

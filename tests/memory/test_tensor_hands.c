@@ -64,8 +64,13 @@ static void is_gone(fixture *f, cr_tensor *tensor) {
 FIXTURE_TEST(what_a_new_tensor_is) {
   fixture *f = *state;
   cr_tensor *a = typed(CREMA_F64, COUNT), *b = typed(CREMA_F64, COUNT);
-  assert_true(cr_format_equal(cr_tensor_head(a), doubles));
-  assert_int_equal(cr_tensor_type(a), CREMA_F64);
+  const crema_dtype types[] = {CREMA_F64, CREMA_F32, CREMA_F16, CREMA_I32};
+  for (int i = 0; i < 4; ++i) {
+    cr_tensor *tensor = typed(types[i], COUNT);
+    assert_true(cr_format_equal(cr_tensor_head(tensor), (cr_format){types[i], NULL}));
+    assert_int_equal(cr_tensor_type(tensor), types[i]);
+    cr_tensor_destroy(tensor);
+  }
   assert_false(cr_tensor_is_shared(a));
   assert_ptr_not_equal(cr_tensor_storage(a), cr_tensor_storage(b));
   ok(cr_tensor_share(a, b));
