@@ -24,6 +24,7 @@ typedef struct spp_state {
   bool max;
   bool nested; /* each bin is made of four of the next level, from which it is pooled */
   spp_level *level;
+  cr_tensor *sum; /* where the levels' gradients add up, if not in the bottom's; or NULL */
   cr_layer_op concat, slice;
   cr_layer_args args;
 } spp_state;
@@ -107,6 +108,11 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
         make_level(layer, &s->level[i], of_next ? &s->level[i + 1].shape : from, (int64_t)1 << i));
     whole.dim[1] += s->level[i].flat.dim[1];
   }
+  /* Some levels add up floats, others 16 bits: there and back for each of them. */
+  if (!s->nested && s->levels > 1 && crema_dtype_size(layer->types.backward) == 2) {
+    const int64_t count = crema_shape_count(from, 0, 4);
+    CR_TRY(cr_layer_pass_tensor(layer, &s->sum, CREMA_F32, count));
+  }
   CR_TRY(crema_blob_reshape(top[0], s->levels == 1 ? &s->level[0].shape : &whole));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_CONCAT);
   desc.u.axis = 1;
@@ -138,17 +144,19 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
                              const bool *propagate_down, crema_blob *const *bottom) {
   spp_state *s = layer->state;
   if (!propagate_down[0]) return CREMA_OK;
+  const bool apart = s->sum != NULL && !s->nested;
+  cr_tensor *sum = apart ? s->sum : bottom[0]->diff;
   s->args.tensor[0] = top[0]->diff;
   for (int i = 0; i < s->levels; ++i) s->args.tensor[i + 1] = s->level[i].diff;
   CR_TRY(cr_layer_op_run(&s->slice, context, s->args.tensor, NULL));
-  cr_tensor_set_zero(bottom[0]->diff);
+  cr_tensor_set_zero(sum);
   for (int i = 0; i < s->levels; ++i) {
     spp_level *level = &s->level[i];
-    cr_tensor *to = s->nested && i + 1 < s->levels ? level[1].diff : bottom[0]->diff;
+    cr_tensor *to = s->nested && i + 1 < s->levels ? level[1].diff : sum;
     CR_TRY(cr_layer_op_run(&level->backward, context, (cr_tensor *[]){level->diff, level->aux, to},
                            NULL));
   }
-  return CREMA_OK;
+  return apart ? cr_tensor_copy(bottom[0]->diff, sum, context) : CREMA_OK;
 }
 
 const cr_layer_class cr_layer_spp = {
