@@ -25,7 +25,7 @@ enum {
 /* Rows of fewer values are turned into planes: vectors along a row would be empty for the most
  * part. Exchanging rows and columns costs most where values are not floats. */
 #ifdef CR_REF_F32
-  SHORT = 28
+  SHORT = 50
 #else
   SHORT = LANES
 #endif
@@ -82,7 +82,7 @@ CR_INLINE cr_real top_of_row(int64_t channels, const cr_value *x) {
   return top;
 }
 
-/* The sums of LANES lanes as QUARTER ones. */
+/* Adds the sums of LANES lanes to QUARTER ones. */
 CR_INLINE void add_lanes(const cr_real *lane, double *sum) {
 #pragma omp simd
   for (int c = 0; c < QUARTER; ++c) {
@@ -90,12 +90,12 @@ CR_INLINE void add_lanes(const cr_real *lane, double *sum) {
   }
 }
 
-/* y = exp(x - top), if y is not NULL; sum: four parts of the sum. */
+/* y = exp(x - top), if y is not NULL; sum: QUARTER parts of the sum. */
 CR_INLINE void powers_of_row(int64_t channels, int64_t ahead, const cr_value *x, cr_real top,
                              cr_value *y, double *sum) {
   const int64_t whole = before_end(channels);
   const int32_t known = (int32_t)(whole - (channels - LANES));
-  cr_real end[LANES], part[LANES], power[STRIP];
+  cr_real end[LANES], part[LANES] = {0}, power[STRIP];
   int64_t done = 0;
   get_end(channels, x, end);
   for (int c = 0; c < QUARTER; ++c) sum[c] = 0;
@@ -109,9 +109,12 @@ CR_INLINE void powers_of_row(int64_t channels, int64_t ahead, const cr_value *x,
 #pragma omp simd
     for (int c = 0; c < LANES; ++c) {
       const cr_real one = power[c] + power[c + LANES];
-      part[c] = one + (power[c + 2 * LANES] + power[c + 3 * LANES]);
+      part[c] += one + (power[c + 2 * LANES] + power[c + 3 * LANES]);
     }
-    add_lanes(part, sum);
+    if ((done + STRIP) % (4 * STRIP) == 0) {
+      add_lanes(part, sum);
+      for (int c = 0; c < LANES; ++c) part[c] = 0;
+    }
   }
   if (ahead > 0 && done < channels) {
     fetch(STRIP, x + ahead + done, y == NULL ? NULL : y + ahead + done);
@@ -119,7 +122,7 @@ CR_INLINE void powers_of_row(int64_t channels, int64_t ahead, const cr_value *x,
 #pragma omp simd
   for (int32_t c = 0; c < LANES; ++c) {
     end[c] = cr_ref_exp_below_0(end[c] - top);
-    part[c] = c < known ? 0 : end[c];
+    part[c] += c < known ? 0 : end[c];
   }
   for (; done < whole; done += LANES) {
 #pragma omp simd

@@ -25,7 +25,7 @@ static bool has_argument(const cr_op_desc *desc, int i) {
 /* Smaller probabilities count as this one where gains weigh their logarithms. */
 static const cr_real least_probability = (cr_real)1e-20;
 
-enum { LANES = 16, QUARTER = 4, TOGETHER = 64 /* values summed before they are widened */ };
+enum { LANES = 16, QUARTER = 4, STRIP = 4 * LANES, TOGETHER = 256 /* summed before widening */ };
 
 CR_INLINE cr_real weighted_nats(cr_real weight, cr_real nats, cr_real least) {
   return weight * (nats < least ? least : nats);
@@ -48,15 +48,27 @@ CR_CLONES static double weighted_row(int64_t classes, const cr_real *weight, con
   const int64_t whole = classes - classes % LANES;
   double sum[QUARTER] = {0};
   cr_real part[LANES] = {0};
-  for (int64_t c = 0; c < whole; c += LANES) {
+  int64_t c = 0;
+  for (; c + STRIP <= classes; c += STRIP) {
+#pragma omp simd
+    for (int k = 0; k < LANES; ++k) {
+      cr_real term[STRIP / LANES];
+      for (int j = 0; j < STRIP / LANES; ++j) {
+        const int64_t at = c + j * LANES + k;
+        term[j] = weighted_nats(weight[at], cr_get(x, at) - log_sum, least);
+      }
+      part[k] += (term[0] + term[1]) + (term[2] + term[3]);
+    }
+    if ((c + STRIP) % TOGETHER == 0) widen_sums(part, sum);
+  }
+  for (; c < whole; c += LANES) {
 #pragma omp simd
     for (int k = 0; k < LANES; ++k) {
       part[k] += weighted_nats(weight[c + k], cr_get(x, c + k) - log_sum, least);
     }
-    if ((c + LANES) % TOGETHER == 0) widen_sums(part, sum);
   }
   if (classes < LANES) {
-    for (int64_t c = 0; c < classes; ++c) {
+    for (c = 0; c < classes; ++c) {
       part[c] = weighted_nats(weight[c], cr_get(x, c) - log_sum, least);
     }
   } else if (whole < classes) {
