@@ -14,22 +14,44 @@ static int64_t block_length(int64_t count, int64_t block) {
   return count - block * BLOCK < BLOCK ? count - block * BLOCK : BLOCK;
 }
 
+/* Writes the sum of the last source, or of the last two, to which `before` is added unless it is
+ * NULL. */
+CR_INLINE void write_sum(const cr_op_arg *arg, const cr_value *a, const cr_value *b, int64_t length,
+                         const cr_real *before, cr_value *dst) {
+  const cr_real of_a = arg[0].scale, of_b = b != NULL ? arg[1].scale : 0;
+#pragma omp simd
+  for (int64_t i = 0; i < length; ++i) {
+    const cr_real one = (before != NULL ? before[i] : 0) + of_a * cr_get(a, i);
+    cr_put(dst, i, b != NULL ? one + of_b * cr_get(b, i) : one);
+  }
+}
+
+/* The common sums, of one and of two, need no memory in between. */
+CR_CLONES static void sum_block(const cr_call *call, int64_t at, int64_t length) {
+  const int sources = call->desc->args - 1;
+  const cr_op_arg *arg = call->desc->arg;
+  cr_value *dst = cr_as_values(call->buffer, sources) + at;
+  cr_real acc[BLOCK];
+  int k = 0;
+  for (; k + 2 < sources; ++k) {
+    const cr_value *x = cr_as_values(call->buffer, k) + at;
+    const cr_real factor = arg[k].scale;
+#pragma omp simd
+    for (int64_t i = 0; i < length; ++i) acc[i] = (k > 0 ? acc[i] : 0) + factor * cr_get(x, i);
+  }
+  const cr_value *a = cr_as_values(call->buffer, k) + at;
+  const cr_value *b = k + 1 < sources ? cr_as_values(call->buffer, k + 1) + at : NULL;
+  if (k > 0) write_sum(arg + k, a, b, length, acc, dst);
+  else if (b != NULL) write_sum(arg, a, b, length, NULL, dst);
+  else write_sum(arg, a, NULL, length, NULL, dst);
+}
+
 /* src..., dst. */
 static crema_status sum_run(const cr_call *call) {
-  const int sources = call->desc->args - 1;
-  cr_value *dst = cr_as_values(call->buffer, sources);
-  const int64_t count = cr_op_arg_count(call->desc, sources);
+  const int64_t count = cr_op_arg_count(call->desc, call->desc->args - 1);
 #pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN)
   for (int64_t b = 0; b < blocks_of(count); ++b) {
-    const int64_t length = block_length(count, b);
-    cr_real acc[BLOCK] = {0};
-    for (int k = 0; k < sources; ++k) {
-      const cr_value *x = cr_as_values(call->buffer, k) + b * BLOCK;
-      const cr_real factor = call->desc->arg[k].scale;
-#pragma omp simd
-      for (int64_t i = 0; i < length; ++i) acc[i] += factor * cr_get(x, i);
-    }
-    cr_put_all(acc, length, dst + b * BLOCK);
+    sum_block(call, b * BLOCK, block_length(count, b));
   }
   return CREMA_OK;
 }

@@ -96,6 +96,18 @@ CR_CLONES static double row_sum(cr_reduction reduction, int64_t width, const cr_
   return sum;
 }
 
+/* The same of a row that is long enough for several threads. */
+static double long_row_sum(cr_reduction reduction, int64_t width, const cr_value *x) {
+  double part[CR_REF_PARTS], sum = 0;
+#pragma omp parallel for schedule(static)
+  for (int p = 0; p < CR_REF_PARTS; ++p) {
+    const int64_t begin = cr_ref_part(width, p);
+    part[p] = row_sum(reduction, cr_ref_part(width, p + 1) - begin, x + begin);
+  }
+  for (int p = 0; p < CR_REF_PARTS; ++p) sum += part[p];
+  return sum;
+}
+
 /* src (rows, width), dst (rows): u.rows.coeff times the sum of x, |x| or x^2. */
 static crema_status row_reduce_fwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
@@ -103,6 +115,13 @@ static crema_status row_reduce_fwd(const cr_call *call) {
   cr_value *dst = cr_as_values(call->buffer, 1);
   const cr_reduction reduction = call->desc->u.rows.reduction;
   const cr_real coeff = (cr_real)call->desc->u.rows.coeff;
+  if (s.outer < CR_REF_PARTS && s.channels >= CR_REF_PARALLEL_MIN) {
+    for (int64_t r = 0; r < s.outer; ++r) {
+      const double sum = long_row_sum(reduction, s.channels, src + r * s.channels);
+      cr_put(dst, r, (cr_real)(sum * (double)coeff));
+    }
+    return CREMA_OK;
+  }
 #pragma omp parallel for schedule(static) if (s.outer * s.channels >= CR_REF_PARALLEL_MIN)
   for (int64_t r = 0; r < s.outer; ++r) {
     const double sum = row_sum(reduction, s.channels, src + r * s.channels);

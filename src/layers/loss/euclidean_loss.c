@@ -28,7 +28,10 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   CR_TRY(cr_layer_pass_tensor(layer, &s->difference, cr_layer_arithmetic(layer), count));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_AXPBY);
   CR_TRY(cr_layer_op_make(layer, &s->scale, &desc, 2, (const crema_shape *[]){&flat, &flat}));
-  CR_TRY(cr_layer_op_make(layer, &s->subtract, &desc, 2, (const crema_shape *[]){&flat, &flat}));
+  desc = cr_layer_op_desc(CR_OP_SUM);
+  CR_TRY(cr_layer_op_make_scaled(layer, &s->subtract, &desc, 3,
+                                 (const crema_shape *[]){&flat, &flat, &flat},
+                                 (const float[]){1, -1, 1}));
   desc = cr_layer_op_desc(CR_OP_ROW_REDUCE_FWD);
   desc.u.rows.reduction = CR_REDUCE_SUMSQ;
   desc.u.rows.coeff = 1;
@@ -38,11 +41,8 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
   euclidean_state *s = layer->state;
-  cr_op_scalars copy = {.alpha = 1, .beta = 0}, subtract = {.alpha = -1, .beta = 1};
-  CR_TRY(
-      cr_layer_op_run(&s->scale, context, (cr_tensor *[]){bottom[0]->data, s->difference}, &copy));
-  CR_TRY(cr_layer_op_run(&s->subtract, context, (cr_tensor *[]){bottom[1]->data, s->difference},
-                         &subtract));
+  CR_TRY(cr_layer_op_run(&s->subtract, context,
+                         (cr_tensor *[]){bottom[0]->data, bottom[1]->data, s->difference}, NULL));
   CR_TRY(cr_layer_op_run(&s->square, context, (cr_tensor *[]){s->difference, s->loss.pair.own[0]},
                          NULL));
   return cr_layer_loss_finish(&s->loss, context, top[0]);
