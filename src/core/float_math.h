@@ -67,13 +67,9 @@ CR_INLINE float cr_float_expm1(float x) {
   return power * rest + (power - 1);
 }
 
-CR_INLINE float cr_float_log(float x) {
-  const bool subnormal = x < FLT_MIN;
-  const uint32_t bits = cr_f32_bits(subnormal ? x * 0x1p23f : x);
-  /* x = 2^n m with m between sqrt(1/2), whose bits these are, and sqrt(2). */
-  const int32_t n = (int32_t)(bits - 0x3f3504f3u) >> 23;
-  const float f = cr_f32_from_bits(bits - ((uint32_t)n << 23)) - 1;
-  const float turns = (float)(n - (subnormal ? 23 : 0)), square = f * f;
+/* log(1 + f) + turns ln 2, for 1 + f between sqrt(1/2) and sqrt(2). */
+CR_INLINE float cr_float_log_near(float f, float turns) {
+  const float square = f * f;
   float sum = 7.0376836292e-2f;
   sum = sum * f - 1.1514610310e-1f;
   sum = sum * f + 1.1676998740e-1f;
@@ -84,9 +80,27 @@ CR_INLINE float cr_float_log(float x) {
   sum = sum * f - 2.4999993993e-1f;
   sum = sum * f + 3.3333331174e-1f;
   const float low = sum * f * square + turns * CR_LN2_LOW - 0.5f * square;
-  const float value = (f + low) + turns * CR_LN2_HIGH;
+  return (f + low) + turns * CR_LN2_HIGH;
+}
+
+CR_INLINE float cr_float_log(float x) {
+  const bool subnormal = x < FLT_MIN;
+  const uint32_t bits = cr_f32_bits(subnormal ? x * 0x1p23f : x);
+  /* x = 2^n m with m between sqrt(1/2), whose bits these are, and sqrt(2). */
+  const int32_t n = (int32_t)(bits - 0x3f3504f3u) >> 23;
+  const float f = cr_f32_from_bits(bits - ((uint32_t)n << 23)) - 1;
+  const float value = cr_float_log_near(f, (float)(n - (subnormal ? 23 : 0)));
   const float edge = x == 0 ? -INFINITY : x < 0 ? NAN : x;
   return x > 0 && x <= FLT_MAX ? value : edge;
+}
+
+/* log(1 + x) for x from 0 to 2^20, in more steps than below: of x itself where 1 + x < sqrt(2), so
+ * that small ones lose nothing. */
+CR_INLINE float cr_float_log1p_far(float x) {
+  const int32_t n = (int32_t)(cr_f32_bits(1 + x) - 0x3f3504f3u) >> 23;
+  const float scale = cr_float_power_of_2(-n), turns = (float)n;
+  const float f = x * scale + (scale - 1);
+  return cr_float_log_near(f, turns);
 }
 
 /* log(1 + x) for x in 0 ... 1: the polynomial of least relative error, 5e-9. */

@@ -23,6 +23,9 @@ CR_INLINE cr_real cr_ref_log(cr_real x) {
 CR_INLINE cr_real cr_ref_log1p(cr_real x) {
   return log1p(x);
 }
+CR_INLINE cr_real cr_ref_log1p_far(cr_real x) {
+  return log1p(x);
+}
 
 #else
 
@@ -40,6 +43,9 @@ CR_INLINE cr_real cr_ref_log(cr_real x) {
 }
 CR_INLINE cr_real cr_ref_log1p(cr_real x) {
   return cr_float_log1p(x);
+}
+CR_INLINE cr_real cr_ref_log1p_far(cr_real x) {
+  return cr_float_log1p_far(x);
 }
 
 #endif
