@@ -14,8 +14,8 @@
 #include "layers/common/layer_op.h"
 
 typedef struct unit_state {
-  cr_layer_op forward, backward;
-  cr_tensor *values;
+  cr_layer_op forward, copy, backward;
+  cr_tensor *values, *c;
   cr_tensor *diff_c, *diff_x; /* gradients that nobody asks for */
 } unit_state;
 
@@ -37,11 +37,14 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   CR_TRY(crema_blob_reshape(top[1], cells));
   CR_TRY(cr_layer_tensor(layer, &s->values, type, crema_blob_count(bottom[1])));
   CR_TRY(cr_layer_tensor(layer, &s->diff_x, type, crema_blob_count(bottom[1])));
+  CR_TRY(cr_layer_tensor(layer, &s->c, type, crema_blob_count(bottom[0])));
   CR_TRY(cr_layer_tensor(layer, &s->diff_c, type, crema_blob_count(bottom[0])));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_LSTM_FWD);
   CR_TRY(cr_layer_op_make(
       layer, &s->forward, &desc, 8,
       (const crema_shape *[]){&gates, &cont, NULL, NULL, &one, cells, cells, &gates}));
+  desc.kind = CR_OP_COPY;
+  CR_TRY(cr_layer_op_make(layer, &s->copy, &desc, 2, (const crema_shape *[]){cells, cells}));
   desc.kind = CR_OP_LSTM_BWD;
   return cr_layer_op_make(
       layer, &s->backward, &desc, 10,
@@ -51,10 +54,11 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
   unit_state *s = layer->state;
-  return cr_layer_op_run(&s->forward, context,
+  CR_TRY(cr_layer_op_run(&s->forward, context,
                          (cr_tensor *[]){bottom[1]->data, bottom[2]->data, NULL, NULL,
-                                         bottom[0]->data, top[1]->data, top[0]->data, s->values},
-                         NULL);
+                                         bottom[0]->data, top[1]->data, s->c, s->values},
+                         NULL));
+  return cr_layer_op_run(&s->copy, context, (cr_tensor *[]){s->c, top[0]->data}, NULL);
 }
 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
@@ -65,15 +69,10 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   }
   return cr_layer_op_run(
       &s->backward, context,
-      (cr_tensor *[]){s->values, top[0]->data, bottom[0]->data, bottom[2]->data, NULL, top[1]->diff,
+      (cr_tensor *[]){s->values, s->c, bottom[0]->data, bottom[2]->data, NULL, top[1]->diff,
                       top[0]->diff, propagate_down[1] ? bottom[1]->diff : s->diff_x, NULL,
                       propagate_down[0] ? bottom[0]->diff : s->diff_c},
       NULL);
-}
-
-static cr_values uses_tops(const cr_layer *layer, bool in_place) {
-  (void)layer, (void)in_place;
-  return CR_VALUES_ALL;
 }
 
 static bool uses_bottom(const cr_layer *layer, int bottom) {
@@ -92,6 +91,5 @@ const cr_layer_class cr_layer_lstm_unit = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
-    .uses_tops = uses_tops,
     .uses_bottom = uses_bottom,
 };
