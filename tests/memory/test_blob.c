@@ -20,6 +20,23 @@ TEST(shapes_have_no_more_axes_than_said) {
   }
 }
 
+/* Of both, and once where these are one. */
+TEST(conversions_are_counted_on_both_sides) {
+  crema_blob *blob = new_blob(cr_shape_1(3), CREMA_F32);
+  const void *values = NULL;
+  float *data = NULL;
+  ok(crema_blob_mutable_cpu_data(blob, &data));
+  ok(crema_blob_mutable_cpu_diff(blob, &data));
+  ok(crema_blob_data_as(blob, CREMA_F64, &values));
+  assert_int_equal(crema_blob_conversions(blob), 1);
+  ok(crema_blob_diff_as(blob, CREMA_F64, &values));
+  ok(crema_blob_diff_as(blob, CREMA_F16, &values));
+  assert_int_equal(crema_blob_conversions(blob), 3);
+  ok(cr_tensor_share(blob->data, blob->diff));
+  assert_int_equal(crema_blob_conversions(blob), 2);
+  crema_blob_destroy(blob);
+}
+
 TEST(shapes_that_no_blob_has) {
   const crema_shape bad[] = {{2, {-2, -3}}, {-1, {1}}, {CREMA_MAX_AXES + 1, {1, 1}}};
   const crema_shape good = {2, {2, 3}};
