@@ -165,6 +165,8 @@ const op_case op_cases[] = {
     CONV("depthwise", "1 4 5 5; 4 1 3 3; 4; 1 4 5 5", .window = WINDOW(3, 1, 1), .group = 4),
     CONV("dilation", "1 2 7 7; 3 2 3 3; 3; 1 3 3 3", .window = {2, {3, 3}, {1, 1}, {0, 0}, {2, 2}},
          .group = 1),
+    CONV("columns that meet the padding alone", "2 16 3; 3 16 4; -; 2 3 1",
+         .window = {1, {4}, {4}, {2}, {1}}, .group = 1),
     CONV("one channel", "3 1 9 8; 10 1 5 5; 10; 3 10 5 4", .window = WINDOW(5, 1, 0), .group = 1),
     CONV("two groups of one channel", "2 2 9 8; 6 1 4 4; 6; 2 6 5 5", .window = WINDOW(4, 2, 2),
          .group = 2),

@@ -84,13 +84,15 @@ static double largest_of(const op_problem *p, int i) {
   return largest;
 }
 
-/* The largest term of the sums that result i of convolutions, inner products, gradients of maxima
- * and of scales is made of; 0 for other ops. These sums are made in single precision: where the
- * terms of all results cancel, the error is one of the terms. */
+/* The largest term of the sums that result i of convolutions, inner products, gradients of maxima,
+ * of scales and of losses with gains is made of; 0 for other ops. These sums are made in single
+ * precision: where the terms of all results cancel, the error is one of the terms. */
 static double largest_term(const op_problem *p, int result) {
   double term = 1;
   switch (p->desc->kind) {
     case CR_OP_POOL_BWD: return p->desc->u.pool.method == CR_POOL_MAX ? largest_of(p, 0) : 0;
+    case CR_OP_SOFTMAX_LOSS_BWD: /* the sum of a row of gains times a probability */
+      return p->in[4] ? largest_of(p, 4) * fabs((double)p->test->scalars.alpha) : 0;
     case CR_OP_NORMALIZE_BWD: return result == 5 ? largest_of(p, 3) : 0; /* times at most 1 */
     case CR_OP_CONV_FWD:
     case CR_OP_CONV_BWD_DATA:

@@ -88,6 +88,21 @@ static bool misses_input(const question *q) {
   return false;
 }
 
+/* A column of the windows that always lies in the padding. */
+static bool has_columns_in_padding(const question *q) {
+  const cr_window *w = &q->desc->u.conv.window;
+  const int a = w->axes - 1;
+  for (int64_t k = 0; k < w->kernel[a]; ++k) {
+    bool meets = false;
+    for (int64_t o = 0; o < q->desc->arg[1].shape.dim[a + 2]; ++o) {
+      const int64_t at = o * w->stride[a] - w->pad[a] + k * w->dilation[a];
+      meets = meets || (at >= 0 && at < q->desc->arg[0].shape.dim[a + 2]);
+    }
+    if (!meets) return true;
+  }
+  return false;
+}
+
 static bool has_bias_or_posts(const question *q) {
   return is_present(q, 2) || cr_posts_count(cr_op_posts(q->desc)) > 0;
 }
@@ -337,6 +352,7 @@ static const reason reasons[] = {
     {"conv_", "a window over ", has_other_axes, true},
     {"conv_", "an empty shape", is_empty, true},
     {"conv_fwd_dnnl", "a window in the padding alone", misses_input, false},
+    {"conv_bwd_weights_dnnl", "weights that meet the padding alone", has_columns_in_padding, false},
     {"conv_fwd_f32_border", "not a padded 1x1 convolution", is_no_padded_point, true},
     {"conv_fwd_f32_border", "the result is not in blocks of channels", is_possible, false},
     {"conv_fwd_cells", "a bias or post operations", has_bias_or_posts, true},

@@ -236,12 +236,41 @@ static crema_status choose_bwd_weights(const cr_plan *plan, const cr_dnnl_conv *
   return CREMA_OK;
 }
 
+/* Whether element `k` of the windows along the last axis meets an element of the input. */
+static bool element_meets_input(const cr_plan *plan, int64_t k) {
+  const cr_window *w = &plan->desc->u.conv.window;
+  const int a = w->axes - 1;
+  const int64_t extent = plan->desc->arg[0].shape.dim[a + 2];
+  const int64_t results = plan->desc->arg[1].shape.dim[a + 2];
+  for (int64_t o = 0; o < results; ++o) {
+    const int64_t at = o * w->stride[a] - w->pad[a] + k * w->dilation[a];
+    if (at >= 0 && at < extent) return true;
+  }
+  return false;
+}
+
+/* With factors of bf16 oneDNN's AVX-512 code (jit_bf16, seen in 2.6) gives weights that meet
+ * nothing but padding a gradient other than 0: of what lies beside the input. */
+static crema_status check_elements(const cr_plan *plan, const_dnnl_primitive_desc_t pd) {
+  const cr_window *w = &plan->desc->u.conv.window;
+  if (!cr_dnnl_pd_named(pd, "bf16")) return CREMA_OK;
+  for (int64_t k = 0; k < w->kernel[w->axes - 1]; ++k) {
+    if (element_meets_input(plan, k)) continue;
+    return cr_fail(CREMA_E_UNSUPPORTED, "weights that meet the padding alone");
+  }
+  return CREMA_OK;
+}
+
 static crema_status plan_bwd_weights(cr_plan *plan) {
   cr_dnnl_conv c;
   CR_TRY(cr_dnnl_conv_open(plan, 0, 2, 3, 1, &c));
   dnnl_primitive_desc_t pd = NULL;
   crema_status status = choose_bwd_weights(plan, &c, &pd);
   cr_dnnl_conv_close(&c);
+  if (status == CREMA_OK) {
+    status = check_elements(plan, pd);
+    if (status != CREMA_OK) dnnl_primitive_desc_destroy(pd);
+  }
   static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, CR_DNNL_FORMAT},
                                       {1, DNNL_ARG_DIFF_DST, CR_DNNL_FORMAT},
                                       {2, DNNL_ARG_DIFF_WEIGHTS, CR_DNNL_FORMAT},
