@@ -64,7 +64,12 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
     desc.kind = CR_OP_LRN_QUANTIZE;
     return cr_layer_op_make(layer, &s->quantize, &desc, 2, (const crema_shape *[]){shape, shape});
   }
-  return cr_layer_pair_make(layer, bottom, top, &desc, &(cr_pair_shapes){.bytes = shape});
+  /* What the library leaves for its gradient comes from kernels for training, which give other last
+   * bits. In phase TEST there is none: with a memory plan, without a backward pass, the values
+   * would be others. */
+  const bool notes = layer->phase == CAFFE__PHASE__TRAIN;
+  return cr_layer_pair_make(layer, bottom, top, &desc,
+                            &(cr_pair_shapes){.bytes = notes ? shape : NULL});
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,

@@ -204,6 +204,72 @@ TEST(every_layer_computes_the_same) {
   assert_true(compared > 80);
 }
 
+/* Between convolutions LRN finds its source in their private layouts, in which kernels for
+ * inference give other last bits than those for training. */
+static void write_lrn_net(sketch *s, int channels, int window) {
+  s->used = 0;
+  put(s, "%s", INPUT("data", DIM4(2, 3, 6, 5)));
+  put(s,
+      "layer { name: 'a' type: 'Convolution' bottom: 'data' top: 'a' convolution_param {"
+      " num_output: %d kernel_size: 3 " FILL "} }\n",
+      channels);
+  put(s,
+      "layer { name: 'b' type: 'LRN' bottom: 'a' top: 'b'"
+      " lrn_param { local_size: %d alpha: 0.5 } }\n",
+      window);
+  put(s, "%s",
+      "layer { name: 'c' type: 'Convolution' bottom: 'b' top: 'c' convolution_param {"
+      " num_output: 8 kernel_size: 3 pad: 1 " FILL
+      "} }\n"
+      "layer { name: 'd' type: 'Reduction' bottom: 'c' top: 'd' loss_weight: 0.7"
+      " reduction_param { operation: SUMSQ coeff: 0.1 } }\n");
+}
+
+/* The gradients of phase TEST, of a net without a plan, are those of training. */
+static void check_gradients(const char *text) {
+  crema_net *test = build_planned(text, CREMA_TEST, PLAIN);
+  crema_net *train = build_planned(text, CREMA_TRAIN, PLAIN);
+  results r = {0};
+  fill(crema_net_input(test, 0), -1, 0.011f);
+  fill(crema_net_input(train, 0), -1, 0.011f);
+  run_pass(test, &r);
+  run_pass(train, &r);
+  crema_net_clear_param_diffs(test);
+  ok(crema_net_backward(test));
+  for (int p = 0; p < train->learnables; ++p) {
+    const float *mine = diff_of(test->learnable[p]), *other = diff_of(train->learnable[p]);
+    const int64_t count = crema_blob_count(train->learnable[p]);
+    float most = 0;
+    for (int64_t i = 0; i < count; ++i) most = fmaxf(most, fabsf(other[i]));
+    assert_true(most > 0);
+    for (int64_t i = 0; i < count; ++i) assert_float_equal(mine[i], other[i], 1e-5f * most);
+  }
+  free(r.value);
+  crema_net_destroy(train);
+  crema_net_destroy(test);
+}
+
+TEST(normalisation_of_neighbours_is_the_same) {
+  static const int channels[] = {4, 8, 16, 32};
+  static sketch s;
+  for (size_t n = 0; n < sizeof channels / sizeof channels[0]; ++n) {
+    for (int window = 1; window <= 5; window += 2) {
+      write_lrn_net(&s, channels[n], window);
+      for (int phase = CREMA_TRAIN; phase <= CREMA_TEST; ++phase) {
+        results r[TREATMENTS] = {{0}};
+        for (int how = 0; how < TREATMENTS; ++how) {
+          crema_net *net = build_planned(s.text, (crema_phase)phase, (treatment)how);
+          run_batches(net, &r[how]);
+          crema_net_destroy(net);
+          if (!same(&r[0], &r[how])) fail_msg("phase %d\n%s", phase, s.text);
+        }
+        for (int how = 0; how < TREATMENTS; ++how) free(r[how].value);
+      }
+      check_gradients(s.text);
+    }
+  }
+}
+
 /* ---- what is kept ---- */
 
 #define CHAIN_OF(rates)                                                          \

@@ -69,7 +69,7 @@ crema_status cr_layer_pair_make(cr_layer *layer, crema_blob *const *bottom, crem
   CR_TRY(own_tensor(layer, &s->bytes, CREMA_U8, shapes->bytes));
   if (keeps_input(layer)) CR_TRY(cr_layer_keep_make(layer, &s->keep, bottom[0]));
   CR_TRY(make_op(layer, &s->forward, &table->forward, desc, &view, CR_END));
-  if (table->bytes_for_backward) {
+  if (table->bytes_for_backward && shapes->bytes != NULL) {
     CR_TRY(make_op(layer, &s->forward_only, &table->forward, desc, &view, CR_BYTES));
   }
   if (layer->class->backward == NULL) return CREMA_OK;
@@ -104,7 +104,8 @@ crema_status cr_layer_pair_run(cr_layer *layer, crema_context *context, crema_bl
   cr_layer_pair *s = layer->state;
   const cr_layer_pair_table *table = layer->class->pair;
   const cr_operand *operand = table->forward.operand;
-  const bool without_bytes = table->bytes_for_backward && !layer->needs_backward;
+  const bool without_bytes =
+      table->bytes_for_backward && s->bytes != NULL && !layer->needs_backward;
   cr_tensor *tensor[CR_PAIR_OPERANDS] = {NULL};
   cr_tensor *input = layer->bottoms > 0 ? bottom[0]->data : NULL;
   if (keeps_input(layer)) {

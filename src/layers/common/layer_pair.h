@@ -38,7 +38,9 @@ typedef struct cr_pair_pass {
 
 struct cr_layer_pair_table {
   cr_pair_pass forward, backward;
-  /* The forward op needs no CR_BYTES if no backward pass follows. */
+  /* Where no backward pass follows, the forward op runs without CR_BYTES, perhaps by a kernel that
+   * gives other last bits. In phase TEST that would depend on the net's memory plan: there the
+   * layer gives no shape for them. */
   bool bytes_for_backward;
 };
 
