@@ -25,9 +25,13 @@ static inline cr_sim_options sim_test_options(int devices) {
 
 static long sim_locks_before;
 
-static inline void sim_begin(const cr_sim_options *options) {
-  /* So that crema starts no thread that keeps OpenMP's threads from spinning. */
+/* So that crema starts no thread that keeps OpenMP's threads from spinning: it lives on, with its
+ * lock. Before any test, as the first op in the process decides. */
+__attribute__((constructor)) static void sim_choose_waiting(void) {
   setenv("OMP_WAIT_POLICY", "passive", 0);
+}
+
+static inline void sim_begin(const cr_sim_options *options) {
   sim_locks_before = locks_alive();
   ok(cr_sim_start(options));
 }
