@@ -130,11 +130,26 @@ TEST(test_cells_with_threads) {
   }
 }
 
+/* Ends the fixture; the bits of the result, with `threads`. NULL: the row declined. */
+static void *run_convolution(fixture *f, const cr_kernel *row, int threads, size_t *bytes) {
+  trial t;
+  cr_context_set_threads(cr_host_context(), threads);
+  const crema_status status = prepare(&t, f, row);
+  void *values = NULL;
+  if (status == CREMA_OK) execute(&t, f);
+  cr_context_set_threads(cr_host_context(), 0);
+  *bytes = value_bytes(f, 3);
+  if (status == CREMA_OK) values = fetch(&t, f, 3);
+  if (status == CREMA_OK) release(&t);
+  else assert_int_equal(status, CREMA_E_UNSUPPORTED);
+  finish(f);
+  return values;
+}
+
 /* A convolution of an image to results of `type`: their bits, with `threads`; NULL: this processor
  * lacks the registers, or the result is not channels-last. */
 static void *run_image(crema_dtype type, int threads, size_t *bytes) {
   fixture f;
-  trial t;
   const cr_post limits = {CR_POST_UNARY, CR_UNARY_CLIP, -0.25, 0.5, 0};
   start(&f, CR_OP_CONV_FWD);
   set_window(&f.desc->u.conv.window, 2, 3, 2, 1, 1);
@@ -144,17 +159,7 @@ static void *run_image(crema_dtype type, int threads, size_t *bytes) {
   ADD(&f, 'R', 64, 3, 3, 3);
   ADD(&f, 'R', 64);
   ADD_TYPE(&f, 'W', type, 2, 64, 27, 30);
-  cr_context_set_threads(cr_host_context(), threads);
-  const crema_status status = prepare(&t, &f, &cr_conv_fwd_planes);
-  void *values = NULL;
-  if (status == CREMA_OK) execute(&t, &f);
-  cr_context_set_threads(cr_host_context(), 0);
-  *bytes = value_bytes(&f, 3);
-  if (status == CREMA_OK) values = fetch(&t, &f, 3);
-  if (status == CREMA_OK) release(&t);
-  else assert_int_equal(status, CREMA_E_UNSUPPORTED);
-  finish(&f);
-  return values;
+  return run_convolution(&f, &cr_conv_fwd_planes, threads, bytes);
 }
 
 TEST(test_images_with_threads) {
@@ -195,7 +200,6 @@ TEST(test_results_of_images_are_rounded) {
  * processor lacks the registers, or the values are not channels-last. */
 static void *run_points(int64_t outputs, int threads, size_t *bytes) {
   fixture f;
-  trial t;
   start(&f, CR_OP_CONV_FWD);
   set_window(&f.desc->u.conv.window, 2, 1, 1, 0, 1);
   f.desc->u.conv.group = 1;
@@ -203,17 +207,7 @@ static void *run_points(int64_t outputs, int threads, size_t *bytes) {
   ADD(&f, 'R', outputs, 300, 1, 1);
   ADD(&f, 'R', outputs);
   ADD(&f, 'W', 2, outputs, 9, 10);
-  cr_context_set_threads(cr_host_context(), threads);
-  const crema_status status = prepare(&t, &f, &cr_conv_fwd_points);
-  void *values = NULL;
-  if (status == CREMA_OK) execute(&t, &f);
-  cr_context_set_threads(cr_host_context(), 0);
-  *bytes = value_bytes(&f, 3);
-  if (status == CREMA_OK) values = fetch(&t, &f, 3);
-  if (status == CREMA_OK) release(&t);
-  else assert_int_equal(status, CREMA_E_UNSUPPORTED);
-  finish(&f);
-  return values;
+  return run_convolution(&f, &cr_conv_fwd_points, threads, bytes);
 }
 
 /* Threads share positions, or outputs where there are many weights. */
