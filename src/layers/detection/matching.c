@@ -60,7 +60,7 @@ CR_CLONES static void split_priors(int64_t priors, const float *prior, bool cros
     const bool outside =
         (x0 < 0) | (x0 > 1) | (y0 < 0) | (y0 > 1) | (x1 < 0) | (x1 > 1) | (y1 < 0) | (y1 > 1);
     const bool left_out = crossing_left_out & outside;
-    const float size = (x1 < x0) | (y1 < y0) ? 0 : (x1 - x0) * (y1 - y0);
+    const float size = ((x1 < x0) | (y1 < y0)) ? 0 : (x1 - x0) * (y1 - y0);
     xmin[k] = left_out ? 0 : x0;
     ymin[k] = left_out ? 0 : y0;
     xmax[k] = left_out ? -1 : x1;
