@@ -121,10 +121,11 @@ typedef struct crema_view crema_view;
  * languages). The memory stays where it is, also when the blob is destroyed, until the view is
  * released; every view of the same values has the same memory. As long as the view is held, it has
  * the newest values after each pass, load and update of the net or solver that the blob belongs to,
- * and what is written to it counts from the next pass, saving or further view on; what was written
- * before the release counts, too. A blob that is given a shape with more values lets go of its
- * views: they keep the values that they have. While nets that share weights run in several
- * threads, nobody may hold a view of the weights. Free with crema_view_release.
+ * and what is written to it counts from the next pass, saving, further view, or function that
+ * changes the blob; what was written before the release counts, too. Where nothing was written to
+ * it, it never replaces what the blob got otherwise. A blob that is given a shape with more values
+ * lets go of its views: they keep the values that they have. While nets that share weights run in
+ * several threads, nobody may hold a view of the weights. Free with crema_view_release.
  * Errors: as crema_blob_cpu_data. */
 CREMA_API crema_status crema_blob_view_data(crema_blob *blob, crema_view **out) CREMA_MUST_USE;
 CREMA_API crema_status crema_blob_view_diff(crema_blob *blob, crema_view **out) CREMA_MUST_USE;

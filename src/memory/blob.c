@@ -84,6 +84,7 @@ static crema_status host_values(const crema_blob *blob, bool diff, bool change, 
                    diff ? "diff" : "data", crema_dtype_name(own), crema_dtype_name(type));
   }
   cr_format format = {type, NULL};
+  if (change) CR_TRY(cr_tensor_take_written(tensor)); /* or it would count as newer later */
   CR_TRY(change ? cr_tensor_update(tensor, cr_host_context(), format, &values)
                 : cr_tensor_read(tensor, cr_host_context(), format, &values));
   *out = (void *)values.address;
@@ -194,9 +195,11 @@ static crema_status adopt(crema_blob *blob, crema_device *device, crema_devptr d
   }
   /* Memory left from a larger shape goes, that of the diff too, so that both sides of the blob
    * keep one size. */
+  CR_TRY(cr_tensor_take_written(blob->data));
   cr_tensor_shrink_to_fit(blob->diff);
   cr_tensor_shrink_to_fit(blob->data);
-  return cr_tensor_adopt(blob->data, device, data);
+  CR_TRY(cr_tensor_adopt(blob->data, device, data));
+  return cr_tensor_show_newest(blob->data);
 }
 
 crema_status crema_blob_set_cpu_data(crema_blob *blob, float *data) {
@@ -311,29 +314,43 @@ crema_status cr_blob_sumsq_diff(crema_blob *blob, double *out) {
   return cr_tensor_sumsq(blob->diff, out);
 }
 
-/* ---- arithmetic and copies ---- */
+/* ---- arithmetic and copies ----
+ *
+ * What holders of views wrote counts before, and they see what follows. */
 
 crema_status crema_blob_update(crema_blob *blob) {
   CR_REQUIRE(blob);
-  return cr_tensor_subtract(blob->data, blob->diff);
+  CR_TRY(cr_tensor_take_written(blob->data));
+  CR_TRY(cr_tensor_take_written(blob->diff));
+  CR_TRY(cr_tensor_subtract(blob->data, blob->diff));
+  return cr_tensor_show_newest(blob->data);
+}
+
+static crema_status scale_values(cr_tensor *tensor, float factor) {
+  CR_TRY(cr_tensor_take_written(tensor));
+  CR_TRY(cr_tensor_scale(tensor, factor));
+  return cr_tensor_show_newest(tensor);
 }
 
 crema_status crema_blob_scale_data(crema_blob *blob, float factor) {
   CR_REQUIRE(blob);
-  return cr_tensor_scale(blob->data, factor);
+  return scale_values(blob->data, factor);
 }
 
 crema_status crema_blob_scale_diff(crema_blob *blob, float factor) {
   CR_REQUIRE(blob);
-  return cr_tensor_scale(blob->diff, factor);
+  return scale_values(blob->diff, factor);
 }
 
 /* On the device that has the newest values. */
 static crema_status copy_values(cr_tensor *tensor, cr_tensor *source) {
   crema_context *context = NULL;
+  CR_TRY(cr_tensor_take_written(tensor)); /* or it would count as newer later */
+  CR_TRY(cr_tensor_take_written(source));
   CR_TRY(cr_thread_context(cr_tensor_head_device(source), 0, &context));
   CR_TRY(cr_tensor_copy(tensor, source, context));
-  return crema_context_finish(context);
+  CR_TRY(crema_context_finish(context));
+  return cr_tensor_show_newest(tensor);
 }
 
 crema_status crema_blob_copy_data(crema_blob *blob, crema_blob *source) {

@@ -14,6 +14,7 @@ struct crema_view {
   atomic_int users;        /* the holders, and the values as long as they show themselves here */
   atomic_bool open;        /* somebody may have written since this was last taken over */
   float *memory;           /* of `count` values */
+  float *shown;            /* what was last brought to memory that is not the tensor's, or NULL */
   int64_t count;           /* that there is room for */
   cr_tensor_values *keeps; /* whose memory it is; NULL: the view's own */
   pthread_mutex_t lock;    /* of taking over */
@@ -28,6 +29,7 @@ bool cr_views_exist(void) {
 static void view_free(crema_view *view) {
   if (view->keeps != NULL) cr_tensor_values_let_go(view->keeps);
   else free(view->memory);
+  free(view->shown);
   pthread_mutex_destroy(&view->lock);
   free(view);
   atomic_fetch_sub(&views, 1);
@@ -100,15 +102,23 @@ crema_status cr_tensor_show(cr_tensor *tensor, crema_view **out) {
   return CREMA_OK;
 }
 
+/* Whether memory of the view's own still has what was brought there, so that values that the tensor
+ * got otherwise since are newer. */
+static bool untouched(const crema_view *view, size_t bytes) {
+  return view->shown != NULL && memcmp(view->memory, view->shown, bytes) == 0;
+}
+
 /* With the lock. */
 static crema_status take_over(const crema_view *view, cr_tensor *tensor) {
   const size_t bytes = (size_t)cr_tensor_count(tensor) * sizeof *view->memory;
   const float *values = NULL;
   crema_devptr written = {0};
   CR_TRY(cr_tensor_host_read_floats(tensor, &values));
-  if (values != view->memory && memcmp(values, view->memory, bytes) == 0) return CREMA_OK;
+  const bool own = values != view->memory;
+  if (own && (untouched(view, bytes) || memcmp(values, view->memory, bytes) == 0)) return CREMA_OK;
   CR_TRY(cr_tensor_update(tensor, cr_host_context(), CR_PLAIN_F32, &written));
-  if (values != view->memory) memcpy((void *)written.address, view->memory, bytes);
+  if (own) memcpy((void *)written.address, view->memory, bytes);
+  if (view->shown != NULL) memcpy(view->shown, view->memory, bytes);
   return CREMA_OK;
 }
 
@@ -127,12 +137,14 @@ crema_status cr_tensor_take_written(cr_tensor *tensor) {
 }
 
 crema_status cr_tensor_show_newest(cr_tensor *tensor) {
-  const crema_view *view = cr_tensor_shown(tensor);
+  crema_view *view = cr_tensor_shown(tensor);
   const float *values = NULL;
   if (view == NULL || atomic_load(&view->users) < 2) return CREMA_OK;
   CR_TRY(cr_tensor_host_read_floats(tensor, &values));
-  if (values != view->memory) {
-    memcpy(view->memory, values, (size_t)cr_tensor_count(tensor) * sizeof *values);
-  }
+  if (values == view->memory) return CREMA_OK;
+  if (view->shown == NULL) CR_TRY(CR_NEW(view->shown, view->count + 1, "a view of values"));
+  const size_t bytes = (size_t)cr_tensor_count(tensor) * sizeof *values;
+  memcpy(view->memory, values, bytes);
+  memcpy(view->shown, values, bytes);
   return CREMA_OK;
 }

@@ -56,6 +56,58 @@ TEST(shows_values_and_takes_what_is_written) {
   assert_false(cr_views_exist());
 }
 
+/* Memory of the view's own replaces the blob's values only where somebody has written to it. */
+TEST(views_without_writes_replace_nothing) {
+  for (int held = 0; held < 2; ++held) {
+    crema_blob *blob = new_blob(2, CREMA_F64);
+    crema_view *view = view_of(blob), *again = NULL;
+    float *data = NULL;
+    if (!held) crema_view_release(view);
+    ok(crema_blob_mutable_cpu_data(blob, &data));
+    data[0] = 7;
+    again = view_of(blob);
+    expect(blob, 7, 0);
+    assert_true(crema_view_values(again)[0] == 7);
+    crema_view_release(again);
+    if (held) crema_view_release(view);
+    crema_blob_destroy(blob);
+  }
+}
+
+/* The other way round: the view was written to first. */
+TEST(changes_of_the_blob_come_after_what_was_written) {
+  crema_blob *blob = new_blob(2, CREMA_F64), *other = new_blob(2, CREMA_F64);
+  crema_view *view = view_of(blob);
+  float *data = NULL, *seen = crema_view_values(view);
+  seen[0] = 3;
+  seen[1] = 4;
+  ok(crema_blob_mutable_cpu_data(blob, &data));
+  data[0] = 7;
+  ok(cr_tensor_take_written(blob->data));
+  expect(blob, 7, 4);
+  seen[0] = 2; /* with what it showed last next to it */
+  ok(crema_blob_scale_data(blob, 2));
+  expect(blob, 4, 8);
+  assert_true(seen[0] == 4 && seen[1] == 8);
+  ok(crema_blob_mutable_cpu_diff(blob, &data));
+  data[0] = 1;
+  data[1] = 2;
+  seen[0] = 5;
+  ok(crema_blob_update(blob));
+  expect(blob, 4, 6);
+  assert_true(seen[0] == 4 && seen[1] == 6);
+  seen[0] = 9;
+  ok(crema_blob_copy_data(other, blob));
+  expect(other, 9, 6);
+  seen[0] = 1;
+  ok(crema_blob_scale_data(other, 2));
+  ok(crema_blob_copy_data(blob, other));
+  assert_true(seen[0] == 18 && seen[1] == 12);
+  crema_view_release(view);
+  crema_blob_destroy(other);
+  crema_blob_destroy(blob);
+}
+
 TEST(newest_values_come_after_other_writes) {
   crema_blob *blob = new_blob(2, CREMA_F32);
   crema_view *view = view_of(blob);
@@ -106,7 +158,8 @@ TEST(other_memory_is_copied_to_and_fro) {
   crema_view *view = view_of(blob);
   float mine[] = {1, 2};
   ok(crema_blob_set_cpu_data(blob, mine));
-  ok(cr_tensor_show_newest(blob->data));
+  ok(cr_tensor_take_written(blob->data));
+  assert_true(mine[0] == 1 && mine[1] == 2); /* nobody wrote to the view */
   assert_ptr_not_equal(crema_view_values(view), mine);
   assert_true(crema_view_values(view)[1] == 2);
   crema_view_values(view)[1] = 8;
