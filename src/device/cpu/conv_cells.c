@@ -36,6 +36,7 @@ enum {
   STRIDE_LONG = 8,
   BLOCK = 8,         /* channels of oneDNN's smaller blocks */
   MADE_OF_MOST = 64, /* channels of the map for each of the image */
+  FEW = 16,          /* tasks: of fewer, sums are divided so that no thread is left without */
   LINE = 16          /* floats to which parts of the workspace are rounded */
 };
 
@@ -48,6 +49,7 @@ typedef struct cells {
   int64_t rows, columns;      /* of B */
   int64_t tile_rows, tile_columns, tiles[2]; /* cells of a tile; tiles along each axis */
   int64_t together, parts;     /* channels of the image that are worked on at once; how often */
+  int64_t shares;              /* what a sum is divided into, whatever the threads' number */
   int64_t weights, sums, slot; /* parts of the workspace: B, A of a convolution, of each thread */
   int64_t slots;
 } cells;
@@ -116,10 +118,9 @@ CR_CLONES static void add_to(int64_t count, const float *from, float *to) {
   for (int64_t i = 0; i < count; ++i) to[i] += from[i];
 }
 
-/* plane (H,W): for each position the sum over the cells of its window. from (taps, cells). */
+/* plane (H,W) += for each position the sum over the cells of its window. from (taps, cells). */
 static void add_taps(const cells *c, const float *from, float *plane) {
   const int64_t all = c->count[0] * c->count[1];
-  memset(plane, 0, (size_t)(c->map[0] * c->map[1]) * sizeof *plane);
   for (int64_t ty = 0; ty < c->taps[0]; ++ty) {
     for (int64_t tx = 0; tx < c->taps[1]; ++tx, from += all) {
       const int64_t dy = ty - c->first[0], dx = tx - c->first[1];
@@ -379,6 +380,19 @@ static int64_t reserve(cr_plan *plan, int64_t count) {
   return at;
 }
 
+/* Numbers of one share of a convolution's sums. */
+static int64_t sums_of(const cells *c) {
+  return c->batch * c->groups * c->rows * c->count[0] * c->count[1];
+}
+
+/* A convolution sums over the channels of the image, the gradient of weights over all tiles. */
+static void choose_shares(cr_op_kind kind, cells *c) {
+  const int64_t tiles = c->batch * c->tiles[0] * c->tiles[1];
+  c->shares = 1;
+  if (kind == CR_OP_CONV_FWD) c->shares = least(c->parts, pieces(FEW, c->groups * tiles));
+  if (kind == CR_OP_CONV_BWD_WEIGHTS) c->shares = least(tiles, pieces(FEW, c->groups * c->parts));
+}
+
 /* image, weights and map: the numbers of the arguments with these shapes. */
 static crema_status plan_cells(cr_plan *plan, int image, int weights, int map) {
   const cr_op_arg *arg = plan->desc->arg;
@@ -388,10 +402,10 @@ static crema_status plan_cells(cr_plan *plan, int image, int weights, int map) {
   fill_cells(plan, &arg[image].shape, &arg[map].shape, &c);
   if (!is_faster(plan->desc->kind, &c))
     return cr_fail(CREMA_E_UNSUPPORTED, "a window that oneDNN is fast for");
-  c.weights = reserve(plan, c.groups * c.rows * c.columns);
-  c.sums = reserve(plan, plan->desc->kind == CR_OP_CONV_FWD
-                             ? c.batch * c.groups * c.rows * c.count[0] * c.count[1]
-                             : 0);
+  const bool fwd = plan->desc->kind == CR_OP_CONV_FWD;
+  choose_shares(plan->desc->kind, &c);
+  c.weights = reserve(plan, (fwd ? 1 : c.shares) * c.groups * c.rows * c.columns);
+  c.sums = reserve(plan, fwd ? c.shares * sums_of(&c) : 0);
   const int64_t cells_of_tile = c.tile_rows * c.tile_columns;
   c.slots = plan->threads > 0 ? plan->threads : cr_cpu_threads_of(plan->context);
   c.slot = reserve(plan, 0);
@@ -521,12 +535,12 @@ static void enlarge_some(const work *w, const space *s, int64_t begin, int64_t e
   }
 }
 
-/* A = B Z^T, the sum over all channels of the image. */
-static void reduce_some(const work *w, const space *s, int64_t begin, int64_t end) {
+/* A = B Z^T, the sum over a share of the channels of the image for one of its tiles. */
+static void reduce(const work *w, const space *s, int64_t at, int64_t share) {
   const cells *c = w->c;
-  const int64_t all = c->count[0] * c->count[1];
-  for (int64_t i = begin * c->parts; i < end * c->parts; ++i) {
-    const task k = task_at(c, i);
+  const int64_t all = c->count[0] * c->count[1], first = c->parts * share / c->shares;
+  for (int64_t part = first; part < c->parts * (share + 1) / c->shares; ++part) {
+    const task k = task_at(c, at * c->parts + part);
     take_image(c, &k.t, k.channels, image_of(w, k.image, k.channel), s->z);
     cr_cpu_gemm_f32(&(cr_gemm_f32){
         .m = c->rows,
@@ -537,41 +551,52 @@ static void reduce_some(const work *w, const space *s, int64_t begin, int64_t en
         .b = s->z,
         .b_row = k.channels * c->size,
         .b_transposed = true,
-        .c = w->sums + k.image * c->rows * all + k.t.row * c->count[1] + k.t.column,
+        .c = w->sums + share * sums_of(c) + k.image * c->rows * all + k.t.row * c->count[1] +
+             k.t.column,
         .c_row = all,
-        .accumulate = k.channel > 0});
+        .accumulate = part > first});
   }
 }
 
-/* B = A Z, the sum over all tiles, for parts of the channels of each group. */
+static void reduce_some(const work *w, const space *s, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) reduce(w, s, i / w->c->shares, i % w->c->shares);
+}
+
+/* B = A Z, the sum over a share of all tiles for a part of the channels of a group. */
+static void correlate(const work *w, const space *s, int64_t group, int64_t part, int64_t share) {
+  const cells *c = w->c;
+  const int64_t tiles = c->tiles[0] * c->tiles[1], all = c->batch * tiles;
+  const int64_t first = all * share / c->shares;
+  float *sums = w->arranged + (share * c->groups + group) * c->rows * c->columns;
+  for (int64_t j = first; j < all * (share + 1) / c->shares; ++j) {
+    const int64_t image = j / tiles * c->groups + group;
+    const task k = task_at(c, (image * tiles + j % tiles) * c->parts + part);
+    take_map(c, &k.t, map_of(w, image), s->a);
+    take_image(c, &k.t, k.channels, image_of(w, image, k.channel), s->z);
+    cr_cpu_gemm_f32(&(cr_gemm_f32){.m = c->rows,
+                                   .n = k.channels * c->size,
+                                   .k = k.t.count,
+                                   .a = s->a,
+                                   .a_row = k.t.count,
+                                   .b = s->z,
+                                   .b_row = k.channels * c->size,
+                                   .c = sums + k.channel * c->size,
+                                   .c_row = c->columns,
+                                   .accumulate = j > first});
+  }
+}
+
 static void correlate_some(const work *w, const space *s, int64_t begin, int64_t end) {
   const cells *c = w->c;
-  const int64_t tiles = c->tiles[0] * c->tiles[1];
   for (int64_t i = begin; i < end; ++i) {
-    const int64_t group = i / c->parts, part = i % c->parts;
-    for (int64_t j = 0; j < c->batch * tiles; ++j) {
-      const int64_t image = j / tiles * c->groups + group;
-      const task k = task_at(c, (image * tiles + j % tiles) * c->parts + part);
-      take_map(c, &k.t, map_of(w, image), s->a);
-      take_image(c, &k.t, k.channels, image_of(w, image, k.channel), s->z);
-      cr_cpu_gemm_f32(
-          &(cr_gemm_f32){.m = c->rows,
-                         .n = k.channels * c->size,
-                         .k = k.t.count,
-                         .a = s->a,
-                         .a_row = k.t.count,
-                         .b = s->z,
-                         .b_row = k.channels * c->size,
-                         .c = w->arranged + group * c->rows * c->columns + k.channel * c->size,
-                         .c_row = c->columns,
-                         .accumulate = j > 0});
-    }
+    const int64_t unit = i / c->shares;
+    correlate(w, s, unit / c->parts, unit % c->parts, i % c->shares);
   }
 }
 
 /* Tasks 0 ... tasks - 1, of which each thread gets some that follow one another. */
-static void share(const cr_call *call, const work *w, int64_t tasks,
-                  void (*run)(const work *, const space *, int64_t, int64_t)) {
+static void divide(const cr_call *call, const work *w, int64_t tasks,
+                   void (*run)(const work *, const space *, int64_t, int64_t)) {
 #pragma omp parallel for schedule(static)
   for (int64_t slot = 0; slot < w->c->slots; ++slot) {
     const space s = space_of(call, slot);
@@ -583,13 +608,16 @@ static void share(const cr_call *call, const work *w, int64_t tasks,
 static crema_status run_fwd(const cr_call *call) {
   const work w = work_of(call, 0, 1, 3);
   const cells *c = w.c;
-  const int64_t images = c->batch * c->groups;
+  const int64_t images = c->batch * c->groups, plane = c->map[0] * c->map[1];
+  const int64_t sums = c->taps[0] * c->taps[1] * c->count[0] * c->count[1];
   arrange_all(&w);
-  share(call, &w, images * c->tiles[0] * c->tiles[1], reduce_some);
+  divide(call, &w, images * c->tiles[0] * c->tiles[1] * c->shares, reduce_some);
 #pragma omp parallel for schedule(static)
   for (int64_t k = 0; k < images * c->map_channels; ++k) {
-    add_taps(c, w.sums + k * c->taps[0] * c->taps[1] * c->count[0] * c->count[1],
-             w.map + k * c->map[0] * c->map[1]);
+    memset(w.map + k * plane, 0, (size_t)plane * sizeof *w.map);
+    for (int64_t i = 0; i < c->shares; ++i) {
+      add_taps(c, w.sums + i * sums_of(c) + k * sums, w.map + k * plane);
+    }
   }
   return CREMA_OK;
 }
@@ -598,8 +626,8 @@ static crema_status run_fwd(const cr_call *call) {
 static crema_status run_bwd_data(const cr_call *call) {
   const work w = work_of(call, 2, 1, 0);
   arrange_all(&w);
-  share(call, &w, w.c->batch * w.c->groups * w.c->tiles[0] * w.c->tiles[1] * w.c->parts,
-        enlarge_some);
+  divide(call, &w, w.c->batch * w.c->groups * w.c->tiles[0] * w.c->tiles[1] * w.c->parts,
+         enlarge_some);
   return CREMA_OK;
 }
 
@@ -608,11 +636,13 @@ static crema_status run_bwd_weights(const cr_call *call) {
   const work w = work_of(call, 0, 2, 1);
   const cells *c = w.c;
   const int64_t window = c->kernel[0] * c->kernel[1], taps = c->taps[0] * c->taps[1];
-  share(call, &w, c->groups * c->parts, correlate_some);
+  divide(call, &w, c->groups * c->parts * c->shares, correlate_some);
 #pragma omp parallel for schedule(static)
   for (int64_t k = 0; k < c->groups * c->map_channels; ++k) {
-    give_weights(c, w.arranged + k * taps * c->columns, call->accumulate[2],
-                 w.weights + k * c->channels * window);
+    for (int64_t i = 0; i < c->shares; ++i) {
+      give_weights(c, w.arranged + (i * c->groups * c->map_channels + k) * taps * c->columns,
+                   call->accumulate[2] || i > 0, w.weights + k * c->channels * window);
+    }
   }
   return CREMA_OK;
 }
