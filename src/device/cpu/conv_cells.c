@@ -30,7 +30,8 @@ enum {
   TILE = 256,      /* cells of a product */
   TILE_LEAST = 16, /* where a cell has many elements */
   WIDTH = 512,     /* columns of Z, if a channel has no more */
-  VALUES = 131072, /* of Z at once: half a megabyte */
+  VALUES = 131072, /* of Z at once: half a megabyte; twice as many for a convolution, whose
+                    * products are the narrower, and slower, the fewer cells there are */
   TAPS_MOST = 4,   /* along an axis */
   STRIDE_SHORT = 4,
   STRIDE_LONG = 8,
@@ -338,10 +339,11 @@ static int64_t equal_pieces(int64_t count, int64_t size) {
   return pieces(count, pieces(count, least(count, size)));
 }
 
-static void choose_tiles(cells *c) {
+static void choose_tiles(cr_op_kind kind, cells *c) {
+  const int64_t values = kind == CR_OP_CONV_FWD ? 2 * VALUES : VALUES;
   c->together = equal_pieces(c->channels, most(1, WIDTH / c->size));
   c->parts = pieces(c->channels, c->together);
-  const int64_t count = least(TILE, most(TILE_LEAST, VALUES / (c->together * c->size)));
+  const int64_t count = least(TILE, most(TILE_LEAST, values / (c->together * c->size)));
   c->tile_columns = equal_pieces(c->count[1], count);
   c->tile_rows = equal_pieces(c->count[0], most(1, count / c->count[1]));
   c->tiles[0] = pieces(c->count[0], c->tile_rows);
@@ -370,7 +372,7 @@ static void fill_cells(const cr_plan *plan, const crema_shape *image, const crem
     c->rows *= c->taps[a];
   }
   c->columns = c->channels * c->size;
-  choose_tiles(c);
+  choose_tiles(plan->desc->kind, c);
 }
 
 /* A part of the workspace of `count` floats. */
