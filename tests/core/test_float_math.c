@@ -18,6 +18,9 @@ static float exp_of(float x) {
 static float exp_below_0_of(float x) {
   return cr_float_exp_below_0(x);
 }
+static float exp2_below_0_of(float x) {
+  return cr_float_exp2_below_0(x);
+}
 static float expm1_of(float x) {
   return cr_float_expm1(x);
 }
@@ -31,10 +34,13 @@ static float log1p_far_of(float x) {
   return cr_float_log1p_far(x);
 }
 
-static const function functions[] = {
-    {"exp", exp_of, exp, -110, 88.7f, 1},  {"exp below 0", exp_below_0_of, exp, -110, 0, 1},
-    {"expm1", expm1_of, expm1, -30, 0, 1}, {"log", log_of, log, 0x1p-149f, FLT_MAX, 3},
-    {"log1p", log1p_of, log1p, 0, 1, 3},   {"log1p far", log1p_far_of, log1p, 0, 0x1p20f, 2}};
+static const function functions[] = {{"exp", exp_of, exp, -110, 88.7f, 1},
+                                     {"exp below 0", exp_below_0_of, exp, -110, 0, 1},
+                                     {"exp2 below 0", exp2_below_0_of, exp2, -126, 0, 2},
+                                     {"expm1", expm1_of, expm1, -30, 0, 1},
+                                     {"log", log_of, log, 0x1p-149f, FLT_MAX, 3},
+                                     {"log1p", log1p_of, log1p, 0, 1, 3},
+                                     {"log1p far", log1p_far_of, log1p, 0, 0x1p20f, 2}};
 
 static double units_between(float found, double exact) {
   int power;
@@ -61,6 +67,7 @@ TEST(test_edges) {
   assert_true(cr_float_exp(-INFINITY) == 0 && cr_float_exp(INFINITY) == INFINITY);
   assert_true(cr_float_exp(-1e30f) == 0 && cr_float_exp(1e30f) == INFINITY);
   assert_true(cr_float_exp_below_0(-INFINITY) == 0 && cr_float_exp_below_0(-1e30f) == 0);
+  assert_true(cr_float_exp2_below_0(-INFINITY) == 0x1p-126f && cr_float_exp2_below_0(0) == 1);
   assert_true(cr_float_expm1(-INFINITY) == -1 && cr_float_expm1(-1e30f) == -1);
   assert_true(cr_float_exp(0) == 1 && cr_float_exp_below_0(0) == 1 && cr_float_expm1(0) == 0);
   assert_true(cr_float_log(0) == -INFINITY && cr_float_log(INFINITY) == INFINITY);

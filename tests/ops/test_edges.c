@@ -295,6 +295,34 @@ TEST(test_rows_without_gradient) {
   }
 }
 
+/* The losses of so many rows that their logarithms are taken in several batches; the scores of some
+ * lie far below the highest, and some rows have no class. */
+TEST(test_losses_of_many_rows) {
+  enum { ROWS = 50000, CLASSES = 5 };
+  static float x[ROWS * CLASSES], label[ROWS], loss[ROWS];
+  const crema_shape scores = {2, {ROWS, CLASSES}}, each = {1, {ROWS}};
+  const cr_op_params desc = {.logistic = false};
+  for (int i = 0; i < ROWS; ++i) {
+    label[i] = i % 7 == 0 ? -1 : (float)(i % (CLASSES + 1));
+    for (int c = 0; c < CLASSES; ++c) {
+      x[i * CLASSES + c] = (float)sin(i + 2.0 * c) * (i % 11 == 0 ? 90 : 3);
+    }
+  }
+  ok(run_ref(&cr_row_loss_f32_ref, &desc, (const crema_shape *[]){&scores, &each, &each}, 3,
+             (void *[]){x, label, loss}, NULL));
+  for (int i = 0; i < ROWS; ++i) {
+    const bool known = label[i] >= 0 && label[i] < CLASSES;
+    const float *row = x + (size_t)i * CLASSES;
+    double sum = 0;
+    for (int c = 0; c < CLASSES && known; ++c) {
+      sum += exp((double)row[c] - (double)row[(int)label[i]]);
+    }
+    const double wanted = known ? fmin(log(sum), -log((double)FLT_MIN)) : 0;
+    if (fabs((double)loss[i] - wanted) <= 3e-7 * (1 + wanted)) continue;
+    fail_msg("row %d: %.9g, not %.9g", i, (double)loss[i], wanted);
+  }
+}
+
 int main(void) {
   return run_all_tests(NULL, NULL);
 }

@@ -14,6 +14,9 @@ CR_INLINE cr_real cr_ref_exp(cr_real x) {
 CR_INLINE cr_real cr_ref_exp_below_0(cr_real x) {
   return exp(x);
 }
+CR_INLINE cr_real cr_ref_exp2_below_0(cr_real x) {
+  return exp2(x);
+}
 CR_INLINE cr_real cr_ref_expm1(cr_real x) {
   return expm1(x);
 }
@@ -34,6 +37,9 @@ CR_INLINE cr_real cr_ref_exp(cr_real x) {
 }
 CR_INLINE cr_real cr_ref_exp_below_0(cr_real x) {
   return cr_float_exp_below_0(x);
+}
+CR_INLINE cr_real cr_ref_exp2_below_0(cr_real x) {
+  return cr_float_exp2_below_0(x);
 }
 CR_INLINE cr_real cr_ref_expm1(cr_real x) {
   return cr_float_expm1(x);

@@ -6,41 +6,64 @@
 #include "device/cpu/ref_math.h"
 #include "device/cpu/ref_softmax.h"
 
-/* The class of a row's label, of which a fraction is cut off; -1: none. */
-static int64_t class_of(cr_real label, int64_t classes) {
-  return label > -1 && label < (cr_real)classes ? (int64_t)label : -1;
-}
-
 /* ---- softmax ------------------------------------------------------------- */
 
-/* own: the score of the label, from which top was taken off. */
-CR_CLONES static void losses_of_sums(int64_t rows, const cr_real *own, const cr_real *sum,
-                                     cr_real *loss) {
+/* Rows of which the logarithms are computed together: each takes a chain of steps, so that many are
+ * needed to have all under way. */
+enum { TOGETHER = 4 * CR_SOFTMAX_POSITIONS };
+
+/* What the losses of rows that lie one behind the other are made of. */
+typedef struct losses {
+  int64_t first, count;
+  cr_real own[TOGETHER], sum[TOGETHER]; /* own: the score of the label less the top */
+} losses;
+
+/* The scores of the labels, those of block->first + i at x + i * classes. Where there is no label,
+ * any score. */
+CR_CLONES static void find_own(const cr_softmax_block *block, int32_t classes, const cr_real *label,
+                               const cr_value *x, cr_real *own) {
+  const int32_t rows = (int32_t)block->count;
+#pragma omp simd
+  for (int32_t i = 0; i < rows; ++i) {
+    const bool known = (label[i] > -1) & (label[i] < (cr_real)classes);
+    const cr_real truth = known ? label[i] : 0;
+    own[i] = cr_get(x, i * classes + (int32_t)truth) - block->top[i];
+  }
+}
+
+CR_CLONES static void put_losses(int64_t rows, cr_real classes, const cr_real *label,
+                                 const cr_real *own, const cr_real *sum, cr_real *loss) {
   const cr_real most = (cr_real)87.33654475055310898657; /* -log(FLT_MIN) */
 #pragma omp simd
   for (int64_t i = 0; i < rows; ++i) {
-    const cr_real found = cr_ref_log(sum[i]) - own[i];
-    loss[i] = found < most ? found : most;
+    const bool known = (label[i] > -1) & (label[i] < classes);
+    const cr_real found = cr_ref_log(sum[i]) - own[i], less = found < most ? found : most;
+    loss[i] = known ? less : 0;
   }
 }
 
-/* scores, label, loss: the rows of block b. */
-static void loss_of_block(const cr_call *call, const cr_split *s, int64_t b) {
-  cr_softmax_block block;
-  cr_real own[CR_SOFTMAX_POSITIONS];
+static void flush(const cr_call *call, const cr_split *s, losses *of) {
+  put_losses(of->count, (cr_real)s->channels, cr_as_reals(call->buffer, 1) + of->first, of->own,
+             of->sum, cr_as_reals(call->buffer, 2) + of->first);
+  of->count = 0;
+}
+
+/* scores, label, loss: the rows of the blocks from begin to end - 1. */
+static void loss_of_blocks(const cr_call *call, const cr_split *s, int64_t begin, int64_t end) {
   const cr_value *x = cr_as_values(call->buffer, 0);
-  cr_ref_softmax_block(s, b, x, NULL, &block);
-  const cr_real *label = cr_as_reals(call->buffer, 1) + block.first;
-  cr_real *loss = cr_as_reals(call->buffer, 2) + block.first;
-  x += block.at;
-  for (int64_t i = 0; i < block.count; ++i) {
-    const int64_t truth = class_of(label[i], s->channels);
-    own[i] = cr_get(x, i * s->channels + (truth < 0 ? 0 : truth)) - block.top[i];
+  losses of;
+  of.first = of.count = 0;
+  for (int64_t b = begin; b < end; ++b) {
+    cr_softmax_block block;
+    cr_ref_softmax_block(s, b, x, NULL, &block);
+    if (of.count == 0) of.first = block.first;
+    find_own(&block, (int32_t)s->channels, cr_as_reals(call->buffer, 1) + block.first, x + block.at,
+             of.own + of.count);
+    memcpy(of.sum + of.count, block.sum, (size_t)block.count * sizeof *block.sum);
+    of.count += block.count;
+    if (of.count + CR_SOFTMAX_POSITIONS > TOGETHER) flush(call, s, &of);
   }
-  losses_of_sums(block.count, own, block.sum, loss);
-  for (int64_t i = 0; i < block.count; ++i) {
-    if (class_of(label[i], s->channels) < 0) loss[i] = 0;
-  }
+  flush(call, s, &of);
 }
 
 /* ---- logistic regressions ------------------------------------------------ */
@@ -49,6 +72,11 @@ enum { LANES = 16 /* rows side by side in vectors */ };
 
 /* So that the lanes' distances fit an int32_t. */
 enum { MOST_CLASSES = INT32_MAX / LANES };
+
+/* The class of a row's label, of which a fraction is cut off; -1: none. */
+static int64_t class_of(cr_real label, int64_t classes) {
+  return label > -1 && label < (cr_real)classes ? (int64_t)label : -1;
+}
 
 /* Of rows that begin row[i] behind x. */
 CR_CLONES static void add_softplus(int64_t classes, const cr_value *x, const int32_t *row,
@@ -93,8 +121,11 @@ static crema_status row_loss(const cr_call *call) {
       logistic_loss_of_rows(call, s.channels, r, s.outer - r < LANES ? s.outer - r : LANES);
     }
   } else {
+    const int64_t blocks = cr_ref_softmax_blocks(&s);
 #pragma omp parallel for schedule(static) if (s.outer * s.channels >= CR_REF_PARALLEL_MIN / 4)
-    for (int64_t b = 0; b < cr_ref_softmax_blocks(&s); ++b) loss_of_block(call, &s, b);
+    for (int k = 0; k < CR_REF_PARTS; ++k) {
+      loss_of_blocks(call, &s, cr_ref_part(blocks, k), cr_ref_part(blocks, k + 1));
+    }
   }
   return CREMA_OK;
 }

@@ -82,6 +82,11 @@ CR_INLINE cr_real top_of_row(int64_t channels, const cr_value *x) {
   return top;
 }
 
+/* exp(x) for x <= 0, of which only the sum is needed. */
+CR_INLINE cr_real power_to_sum(cr_real x) {
+  return cr_ref_exp2_below_0(x * (cr_real)1.44269504088896340736);
+}
+
 /* Adds the sums of LANES lanes to QUARTER ones. */
 CR_INLINE void add_lanes(const cr_real *lane, double *sum) {
 #pragma omp simd
@@ -90,9 +95,9 @@ CR_INLINE void add_lanes(const cr_real *lane, double *sum) {
   }
 }
 
-/* y = exp(x - top), if y is not NULL; sum: QUARTER parts of the sum. */
+/* Where they are kept, y = exp(x - top); sum: QUARTER parts of the sum. */
 CR_INLINE void powers_of_row(int64_t channels, int64_t ahead, const cr_value *x, cr_real top,
-                             cr_value *y, double *sum) {
+                             bool keeps, cr_value *y, double *sum) {
   const int64_t whole = before_end(channels);
   const int32_t known = (int32_t)(whole - (channels - LANES));
   cr_real end[LANES], part[LANES] = {0}, power[STRIP];
@@ -100,11 +105,12 @@ CR_INLINE void powers_of_row(int64_t channels, int64_t ahead, const cr_value *x,
   get_end(channels, x, end);
   for (int c = 0; c < QUARTER; ++c) sum[c] = 0;
   for (; done + STRIP <= whole; done += STRIP) {
-    if (ahead > 0) fetch(STRIP, x + ahead + done, y == NULL ? NULL : y + ahead + done);
+    if (ahead > 0) fetch(STRIP, x + ahead + done, keeps ? y + ahead + done : NULL);
 #pragma omp simd
     for (int c = 0; c < STRIP; ++c) {
-      power[c] = cr_ref_exp_below_0(cr_get(x, done + c) - top);
-      if (y != NULL) cr_put(y, done + c, power[c]);
+      const cr_real below = cr_get(x, done + c) - top;
+      power[c] = keeps ? cr_ref_exp_below_0(below) : power_to_sum(below);
+      if (keeps) cr_put(y, done + c, power[c]);
     }
 #pragma omp simd
     for (int c = 0; c < LANES; ++c) {
@@ -117,22 +123,23 @@ CR_INLINE void powers_of_row(int64_t channels, int64_t ahead, const cr_value *x,
     }
   }
   if (ahead > 0 && done < channels) {
-    fetch(STRIP, x + ahead + done, y == NULL ? NULL : y + ahead + done);
+    fetch(STRIP, x + ahead + done, keeps ? y + ahead + done : NULL);
   }
 #pragma omp simd
   for (int32_t c = 0; c < LANES; ++c) {
-    end[c] = cr_ref_exp_below_0(end[c] - top);
+    end[c] = keeps ? cr_ref_exp_below_0(end[c] - top) : power_to_sum(end[c] - top);
     part[c] += c < known ? 0 : end[c];
   }
   for (; done < whole; done += LANES) {
 #pragma omp simd
     for (int c = 0; c < LANES; ++c) {
-      power[c] = cr_ref_exp_below_0(cr_get(x, done + c) - top);
-      if (y != NULL) cr_put(y, done + c, power[c]);
+      const cr_real below = cr_get(x, done + c) - top;
+      power[c] = keeps ? cr_ref_exp_below_0(below) : power_to_sum(below);
+      if (keeps) cr_put(y, done + c, power[c]);
       part[c] += power[c];
     }
   }
-  if (y != NULL) put_end(channels, end, y);
+  if (keeps) put_end(channels, end, y);
   add_lanes(part, sum);
 }
 
@@ -158,7 +165,7 @@ CR_CLONES static void softmax_rows(int64_t rows, int64_t channels, int64_t ahead
   for (int64_t r = 0; r < rows; ++r) top[r] = top_of_row(channels, x + r * channels);
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t at = r * channels;
-    powers_of_row(channels, ahead, x + at, top[r], y + at, part[r]);
+    powers_of_row(channels, ahead, x + at, top[r], true, y + at, part[r]);
   }
   for (int64_t r = 0; r < rows; ++r) sum[r] = sum_of_parts(part[r]);
   for (int64_t r = 0; r < rows; ++r) scale_row(channels, 1 / sum[r], y + r * channels);
@@ -170,7 +177,7 @@ CR_CLONES static void sums_of_rows(int64_t rows, int64_t channels, int64_t ahead
   double part[ROWS][QUARTER];
   for (int64_t r = 0; r < rows; ++r) top[r] = top_of_row(channels, x + r * channels);
   for (int64_t r = 0; r < rows; ++r) {
-    powers_of_row(channels, ahead, x + r * channels, top[r], NULL, part[r]);
+    powers_of_row(channels, ahead, x + r * channels, top[r], false, NULL, part[r]);
   }
   for (int64_t r = 0; r < rows; ++r) sum[r] = sum_of_parts(part[r]);
 }
@@ -212,29 +219,30 @@ CR_INLINE void tops_of_planes(planes p, int64_t width, const cr_value *x, cr_rea
   }
 }
 
-/* y = exp(x - top) of one, two, four and eight neighbouring channels; their sum. */
-CR_INLINE cr_real power_of_1(const cr_value *x, int64_t i, cr_real top, cr_value *y) {
-  const cr_real power = cr_ref_exp_below_0(cr_get(x, i) - top);
-  cr_put(y, i, power);
+/* exp(x - top) of one, two, four and eight neighbouring channels, y where it is kept; their sum. */
+CR_INLINE cr_real power_of_1(const cr_value *x, int64_t i, cr_real top, bool keeps, cr_value *y) {
+  const cr_real below = cr_get(x, i) - top;
+  const cr_real power = keeps ? cr_ref_exp_below_0(below) : power_to_sum(below);
+  if (keeps) cr_put(y, i, power);
   return power;
 }
 
-CR_INLINE cr_real powers_of_2(const cr_value *x, int64_t step, int64_t i, cr_real top,
+CR_INLINE cr_real powers_of_2(const cr_value *x, int64_t step, int64_t i, cr_real top, bool keeps,
                               cr_value *y) {
-  const cr_real one = power_of_1(x, i, top, y);
-  return one + power_of_1(x + step, i, top, y + step);
+  const cr_real one = power_of_1(x, i, top, keeps, y);
+  return one + power_of_1(x + step, i, top, keeps, y + step);
 }
 
-CR_INLINE cr_real powers_of_4(const cr_value *x, int64_t step, int64_t i, cr_real top,
+CR_INLINE cr_real powers_of_4(const cr_value *x, int64_t step, int64_t i, cr_real top, bool keeps,
                               cr_value *y) {
-  const cr_real two = powers_of_2(x, step, i, top, y);
-  return two + powers_of_2(x + 2 * step, step, i, top, y + 2 * step);
+  const cr_real two = powers_of_2(x, step, i, top, keeps, y);
+  return two + powers_of_2(x + 2 * step, step, i, top, keeps, y + 2 * step);
 }
 
-CR_INLINE cr_real powers_of_8(const cr_value *x, int64_t step, int64_t i, cr_real top,
+CR_INLINE cr_real powers_of_8(const cr_value *x, int64_t step, int64_t i, cr_real top, bool keeps,
                               cr_value *y) {
-  const cr_real four = powers_of_4(x, step, i, top, y);
-  return four + powers_of_4(x + 4 * step, step, i, top, y + 4 * step);
+  const cr_real four = powers_of_4(x, step, i, top, keeps, y);
+  return four + powers_of_4(x + 4 * step, step, i, top, keeps, y + 4 * step);
 }
 
 /* Where the next values are read and written, which are fetched meanwhile; NULL: nowhere. */
@@ -249,25 +257,27 @@ CR_INLINE void fetch_channels(next_values next, int64_t width, int64_t c, int co
   fetch(count * (int)width, next.x + at, next.y == NULL ? NULL : next.y + at);
 }
 
-/* y = exp(x - top), and the sums over the channels; x and y may be one. */
+/* The sums of exp(x - top) over the channels, y where it is kept; x and y may be one. */
 CR_INLINE void powers_of_planes(planes p, int64_t width, const cr_value *x, const cr_real *top,
-                                cr_value *y, double *sum, next_values next) {
+                                bool keeps, cr_value *y, double *sum, next_values next) {
   int64_t c = 0;
   for (int64_t i = 0; i < width; ++i) sum[i] = 0;
   for (; c + 8 <= p.channels; c += 8, x += 8 * p.step, y += 8 * p.step) {
     fetch_channels(next, width, c, 8);
 #pragma omp simd
-    for (int64_t i = 0; i < width; ++i) sum[i] += (double)powers_of_8(x, p.step, i, top[i], y);
+    for (int64_t i = 0; i < width; ++i)
+      sum[i] += (double)powers_of_8(x, p.step, i, top[i], keeps, y);
   }
   for (; c + 4 <= p.channels; c += 4, x += 4 * p.step, y += 4 * p.step) {
     fetch_channels(next, width, c, 4);
 #pragma omp simd
-    for (int64_t i = 0; i < width; ++i) sum[i] += (double)powers_of_4(x, p.step, i, top[i], y);
+    for (int64_t i = 0; i < width; ++i)
+      sum[i] += (double)powers_of_4(x, p.step, i, top[i], keeps, y);
   }
   for (; c < p.channels; ++c, x += p.step, y += p.step) {
     fetch_channels(next, width, c, 1);
 #pragma omp simd
-    for (int64_t i = 0; i < width; ++i) sum[i] += (double)power_of_1(x, i, top[i], y);
+    for (int64_t i = 0; i < width; ++i) sum[i] += (double)power_of_1(x, i, top[i], keeps, y);
   }
 }
 
@@ -276,7 +286,7 @@ CR_CLONES static void softmax_planes(planes p, int64_t width, const cr_value *x,
   cr_real scale[WIDTH];
   double sum[WIDTH];
   tops_of_planes(p, width, x, top);
-  powers_of_planes(p, width, x, top, y, sum, (next_values){NULL, NULL});
+  powers_of_planes(p, width, x, top, true, y, sum, (next_values){NULL, NULL});
 #pragma omp simd
   for (int64_t i = 0; i < width; ++i) {
     all[i] = (cr_real)sum[i];
@@ -402,7 +412,8 @@ CR_CLONES static void softmax_short_rows(int64_t rows, int64_t channels, int64_t
   if (rows < SIDE) memset(plane, 0, sizeof plane); /* the planes are worked on as a whole */
   turn_rows(rows, channels, x, plane);
   tops_of_planes(p, SIDE, plane, tops);
-  powers_of_planes(p, SIDE, plane, tops, plane, sum, next);
+  if (y == NULL) powers_of_planes(p, SIDE, plane, tops, false, plane, sum, next);
+  else powers_of_planes(p, SIDE, plane, tops, true, plane, sum, next);
 #pragma omp simd
   for (int64_t i = 0; i < SIDE; ++i) scale[i] = (cr_real)(1 / sum[i]);
   for (int64_t r = 0; r < rows; ++r) {
