@@ -18,16 +18,18 @@ typedef struct losses {
   cr_real own[TOGETHER], sum[TOGETHER]; /* own: the score of the label less the top */
 } losses;
 
-/* The scores of the labels, those of block->first + i at x + i * classes. Where there is no label,
- * any score. */
-CR_CLONES static void find_own(const cr_softmax_block *block, int32_t classes, const cr_real *label,
-                               const cr_value *x, cr_real *own) {
+/* What the losses of a block are made of, whose scores begin at x. Where there is no label, own is
+ * that of any score. */
+CR_CLONES static void find_parts(const cr_softmax_block *block, int32_t classes,
+                                 const cr_real *label, const cr_value *x, cr_real *own,
+                                 cr_real *sum) {
   const int32_t rows = (int32_t)block->count;
 #pragma omp simd
   for (int32_t i = 0; i < rows; ++i) {
     const bool known = (label[i] > -1) & (label[i] < (cr_real)classes);
     const cr_real truth = known ? label[i] : 0;
     own[i] = cr_get(x, i * classes + (int32_t)truth) - block->top[i];
+    sum[i] = block->sum[i];
   }
 }
 
@@ -57,9 +59,8 @@ static void loss_of_blocks(const cr_call *call, const cr_split *s, int64_t begin
     cr_softmax_block block;
     cr_ref_softmax_block(s, b, x, NULL, &block);
     if (of.count == 0) of.first = block.first;
-    find_own(&block, (int32_t)s->channels, cr_as_reals(call->buffer, 1) + block.first, x + block.at,
-             of.own + of.count);
-    memcpy(of.sum + of.count, block.sum, (size_t)block.count * sizeof *block.sum);
+    find_parts(&block, (int32_t)s->channels, cr_as_reals(call->buffer, 1) + block.first,
+               x + block.at, of.own + of.count, of.sum + of.count);
     of.count += block.count;
     if (of.count + CR_SOFTMAX_POSITIONS > TOGETHER) flush(call, s, &of);
   }

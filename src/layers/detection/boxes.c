@@ -31,22 +31,48 @@ cr_box cr_box_decode(cr_box_code code, bool learned, const cr_prior *prior, cons
   return (cr_box){x - w / 2, y - h / 2, x + w / 2, y + h / 2};
 }
 
-void cr_box_encode(cr_box_code code, bool learned, const cr_prior *prior, cr_box box,
-                   double offset[4]) {
-  const double p[4] = {(double)prior->box.xmin, (double)prior->box.ymin, (double)prior->box.xmax,
-                       (double)prior->box.ymax};
-  const double b[4] = {(double)box.xmin, (double)box.ymin, (double)box.xmax, (double)box.ymax};
+void cr_box_pairs_put(cr_box_pairs *pairs, int at, const float *blob, int64_t priors, int64_t index,
+                      cr_box box) {
+  const float *prior = blob + 4 * index, *variance = prior + 4 * priors;
+  const float sides[4] = {box.xmin, box.ymin, box.xmax, box.ymax};
   for (int k = 0; k < 4; ++k) {
-    const int axis = k % 2;
-    const double size = p[axis + 2] - p[axis];
-    offset[k] = b[k] - p[k];
-    if (code == CAFFE__PRIOR_BOX_PARAMETER__CODE_TYPE__CORNER_SIZE) offset[k] /= size;
-    if (code == CAFFE__PRIOR_BOX_PARAMETER__CODE_TYPE__CENTER_SIZE) {
-      const double centres = (b[axis] + b[axis + 2] - p[axis] - p[axis + 2]) / 2;
-      offset[k] = k < 2 ? centres / size : log((b[axis + 2] - b[axis]) / size);
-    }
-    if (!learned) offset[k] /= (double)prior->variance[k];
+    pairs->prior[k][at] = (double)prior[k];
+    pairs->variance[k][at] = (double)variance[k];
+    pairs->box[k][at] = (double)sides[k];
   }
+}
+
+/* The offsets without variances; for CENTER_SIZE, powers of those of the sizes. */
+CR_CLONES static void differences(cr_box_code code, cr_box_pairs *pairs) {
+  const bool corners = code == CAFFE__PRIOR_BOX_PARAMETER__CODE_TYPE__CORNER;
+  const bool centres = code == CAFFE__PRIOR_BOX_PARAMETER__CODE_TYPE__CENTER_SIZE;
+  for (int axis = 0; axis < 2; ++axis) {
+    const double *low = pairs->prior[axis], *high = pairs->prior[axis + 2];
+    const double *b_low = pairs->box[axis], *b_high = pairs->box[axis + 2];
+    double *first = pairs->offset[axis], *second = pairs->offset[axis + 2];
+#pragma omp simd
+    for (int i = 0; i < CR_BOX_PAIRS; ++i) {
+      const double size = corners ? 1 : high[i] - low[i];
+      const double centre = (b_low[i] + b_high[i] - low[i] - high[i]) / 2;
+      first[i] = (centres ? centre : b_low[i] - low[i]) / size;
+      second[i] = (b_high[i] - (centres ? b_low[i] : high[i])) / size;
+    }
+  }
+}
+
+CR_CLONES static void divide_by_variances(cr_box_pairs *pairs) {
+  for (int k = 0; k < 4; ++k) {
+#pragma omp simd
+    for (int i = 0; i < CR_BOX_PAIRS; ++i) pairs->offset[k][i] /= pairs->variance[k][i];
+  }
+}
+
+void cr_box_encode(cr_box_code code, bool learned, cr_box_pairs *pairs, int count) {
+  differences(code, pairs);
+  for (int k = 2; k < 4 && code == CAFFE__PRIOR_BOX_PARAMETER__CODE_TYPE__CENTER_SIZE; ++k) {
+    for (int i = 0; i < count; ++i) pairs->offset[k][i] = log(pairs->offset[k][i]);
+  }
+  if (!learned) divide_by_variances(pairs);
 }
 
 crema_status cr_four_numbers(const cr_layer *layer, const char *name, const float *given,

@@ -19,11 +19,22 @@ typedef struct cr_prior {
 /* Prior `index` of a blob (1, 2, 4 priors): boxes, then variances. */
 cr_prior cr_prior_at(const float *blob, int64_t priors, int64_t index);
 
-/* The box that `offset` makes of a prior, and the offset that makes `box` of it. `learned`: the
- * variances are part of what is learnt. */
+/* The box that `offset` makes of a prior. `learned`: the variances are part of what is learnt. */
 cr_box cr_box_decode(cr_box_code code, bool learned, const cr_prior *prior, const float *offset);
-void cr_box_encode(cr_box_code code, bool learned, const cr_prior *prior, cr_box box,
-                   double offset[4]);
+
+enum { CR_BOX_PAIRS = 8 };
+
+/* Prior boxes and the boxes that offsets are to make of them, a coordinate after the other. */
+typedef struct cr_box_pairs {
+  double prior[4][CR_BOX_PAIRS], variance[4][CR_BOX_PAIRS], box[4][CR_BOX_PAIRS];
+  double offset[4][CR_BOX_PAIRS];
+} cr_box_pairs;
+
+/* Pair `at` becomes that of prior `index` of a blob (1, 2, 4 priors) and `box`. */
+void cr_box_pairs_put(cr_box_pairs *pairs, int at, const float *blob, int64_t priors, int64_t index,
+                      cr_box box);
+/* Finds the offsets of the first `count` pairs; the others may hold any numbers. */
+void cr_box_encode(cr_box_code code, bool learned, cr_box_pairs *pairs, int count);
 
 /* A repeated field with one number for each offset of a box: those given, or `usual` where none is.
  * Errors: CREMA_E_ARGUMENT for another number of them. */

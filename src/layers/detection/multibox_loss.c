@@ -63,6 +63,7 @@ typedef struct scratch {
   cr_buffer negative; /* a byte for each prior: it counts without an object */
   cr_buffer loss;     /* float for each prior, where locations count in mining */
   cr_buffer label;    /* float for each object */
+  cr_buffer matched;  /* int32_t: the boxes that are matched */
 } scratch;
 
 typedef struct multibox_state {
@@ -283,16 +284,13 @@ static crema_status match_image(const search *all, cr_matcher *matcher, const cr
   return CREMA_OK;
 }
 
-/* to[k] = the label of the object that box k is matched with. Others keep theirs or, where `fresh`,
- * get that of the background. */
+/* Labels of objects behind those of boxes without one, so that nothing is asked in between. */
+enum { BEHIND = -CR_LEFT_OUT };
+
 CR_CLONES static void put_matched(int64_t priors, const int32_t *match, const float *object,
-                                  bool fresh, float background, float *to) {
+                                  float *to) {
 #pragma omp simd
-  for (int64_t k = 0; k < priors; ++k) {
-    const int32_t t = match[k];
-    const float other = fresh ? background : to[k], own = object[t < 0 ? 0 : t];
-    to[k] = t < 0 ? other : own;
-  }
+  for (int64_t k = 0; k < priors; ++k) to[k] = object[match[k] + BEHIND];
 }
 
 /* The background where nothing is matched. Boxes of one image may be matched for several classes:
@@ -303,19 +301,20 @@ static crema_status put_labels(const search *all, scratch *own, const cr_matchin
   const cr_host_results to = all->label;
   const int32_t *match = match_of(s, image);
   const int64_t first = image * s->priors, background = of->param->background_label_id;
-  CR_TRY(cr_buffer_reserve(&own->label, (of->truths + 1) * sizeof(float)));
+  CR_TRY(cr_buffer_reserve(&own->label, (of->truths + BEHIND) * sizeof(float)));
   float *object = (float *)(void *)own->label.data;
-  for (size_t t = 0; t < of->truths; ++t) object[t] = (float)label_of(of->param, &of->truth[t]);
-  if (of->truths == 0 || to.wide) {
-    for (int64_t k = 0; k < s->priors; ++k) cr_host_put(&to, first + k, (double)background);
+  for (size_t t = 0; t < BEHIND; ++t) object[t] = (float)background;
+  for (size_t t = 0; t < of->truths; ++t) {
+    object[t + BEHIND] = (float)label_of(of->param, &of->truth[t]);
   }
-  for (int64_t c = 0; c < s->loc_classes && of->truths > 0; ++c, match += s->priors) {
-    if (to.narrow) {
-      put_matched(s->priors, match, object, c == 0, (float)background, to.narrow + first);
-      continue;
-    }
+  if (to.narrow && s->loc_classes == 1) {
+    put_matched(s->priors, match, object, to.narrow + first);
+    return CREMA_OK;
+  }
+  for (int64_t k = 0; k < s->priors; ++k) cr_host_put(&to, first + k, (double)background);
+  for (int64_t c = 0; c < s->loc_classes; ++c, match += s->priors) {
     for (int64_t k = 0; k < s->priors; ++k) {
-      if (match[k] >= 0) to.wide[first + k] = (double)object[match[k]];
+      if (match[k] >= 0) cr_host_put(&to, first + k, (double)object[match[k] + BEHIND]);
     }
   }
   return CREMA_OK;
@@ -358,12 +357,13 @@ static crema_status look_at(void *state, int worker, int64_t image) {
 /* The loss of a matched box's location. */
 static double location_loss(const cr_matching *of, const float *loc, int64_t k, cr_box box) {
   const bool learned = of->param->encode_variance_in_target;
-  const cr_prior prior = cr_prior_at(of->prior, of->priors, k);
-  double offset[4], sum = 0;
-  cr_box_encode(of->param->code_type, learned, &prior, box, offset);
+  cr_box_pairs pair = {0};
+  double sum = 0;
+  cr_box_pairs_put(&pair, 0, of->prior, of->priors, k, box);
+  cr_box_encode(of->param->code_type, learned, &pair, 1);
   for (int i = 0; i < 4; ++i) {
-    double d = fabs((double)loc[4 * k + i] - offset[i]);
-    if (learned) d /= (double)prior.variance[i];
+    double d = fabs((double)loc[4 * k + i] - pair.offset[i][0]);
+    if (learned) d /= pair.variance[i][0];
     sum += (int)of->param->loc_loss_type == L2 || d < 1 ? d * d / 2 : d - 0.5;
   }
   return sum;
@@ -461,17 +461,31 @@ static crema_status judge(void *state, int worker, int64_t image) {
   return CREMA_OK;
 }
 
-/* A matched box's location, row `at` of those that are learnt. */
-static void put_location(const search *all, const cr_matching *of, int64_t k, cr_box box,
-                         int64_t at) {
+/* The boxes that are matched. Without branches, as nobody foresees them. */
+static int64_t find_matched(int64_t priors, const int32_t *match, int32_t *box) {
+  int64_t found = 0;
+  for (int64_t k = 0; k < priors; ++k) {
+    box[found] = (int32_t)k;
+    found += match[k] >= 0;
+  }
+  return found;
+}
+
+/* The locations of matched boxes, `count` of them, as rows of those that are learnt from `at` on.
+ */
+static void put_some(const search *all, const cr_matching *of, const int32_t *match,
+                     const int32_t *box, int count, cr_box_pairs *pairs, int64_t at) {
   const bool learned = of->param->encode_variance_in_target;
-  const cr_prior prior = cr_prior_at(of->prior, of->priors, k);
-  double offset[4];
-  cr_box_encode(of->param->code_type, learned, &prior, box, offset);
-  for (int i = 0; i < 4; ++i) {
-    const double factor = 1 / (double)prior.variance[i];
-    cr_host_put(&all->target, 4 * at + i, learned ? offset[i] * factor : offset[i]);
-    if (learned) cr_host_put(&all->scale, 4 * at + i, factor);
+  for (int i = 0; i < count; ++i) {
+    cr_box_pairs_put(pairs, i, of->prior, of->priors, box[i], of->truth[match[box[i]]].box);
+  }
+  cr_box_encode(of->param->code_type, learned, pairs, count);
+  for (int i = 0; i < count; ++i) {
+    for (int k = 0; k < 4; ++k) {
+      const double factor = learned ? 1 / pairs->variance[k][i] : 1;
+      cr_host_put(&all->target, 4 * (at + i) + k, pairs->offset[k][i] * factor);
+      if (learned) cr_host_put(&all->scale, 4 * (at + i) + k, factor);
+    }
   }
 }
 
@@ -481,16 +495,21 @@ static crema_status put_locations(void *state, int worker, int64_t image) {
   const cr_matching of = matching_of(all, image);
   const int32_t *match = match_of(s, image);
   int64_t at = image_of(s, image)->first_loc_row;
-  (void)worker;
+  cr_buffer *matched = &s->scratch[worker].matched;
+  cr_box_pairs pairs = {0};
   if (of.truths == 0) return CREMA_OK;
-  for (int64_t c = 0; c < s->loc_classes; ++c) {
-    for (int64_t k = 0; k < s->priors; ++k) {
-      const int32_t t = match[c * s->priors + k];
-      if (t < 0) continue;
-      const int64_t row = (image * s->priors + k) * s->loc_classes + c;
-      cr_host_put(&all->index, at, (double)row);
-      put_location(all, &of, k, of.truth[t].box, at++);
+  CR_TRY(cr_buffer_reserve(matched, (size_t)(s->priors + 1) * sizeof(int32_t)));
+  int32_t *box = (int32_t *)(void *)matched->data;
+  for (int64_t c = 0; c < s->loc_classes; ++c, match += s->priors) {
+    const int64_t count = find_matched(s->priors, match, box);
+    for (int64_t i = 0; i < count; ++i) {
+      cr_host_put(&all->index, at + i, (double)((image * s->priors + box[i]) * s->loc_classes + c));
     }
+    for (int64_t i = 0; i < count; i += CR_BOX_PAIRS) {
+      const int some = count - i < CR_BOX_PAIRS ? (int)(count - i) : CR_BOX_PAIRS;
+      put_some(all, &of, match, box + i, some, &pairs, at + i);
+    }
+    at += count;
   }
   return CREMA_OK;
 }
@@ -779,6 +798,7 @@ static void destroy(cr_layer *layer) {
     cr_buffer_free(&s->scratch[i].negative);
     cr_buffer_free(&s->scratch[i].loss);
     cr_buffer_free(&s->scratch[i].label);
+    cr_buffer_free(&s->scratch[i].matched);
   }
   free(s->scratch);
   cr_buffer_free(&s->truth);
