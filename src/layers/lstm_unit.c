@@ -14,8 +14,7 @@
 #include "layers/common/layer_op.h"
 
 typedef struct unit_state {
-  cr_layer_op forward, copy, backward;
-  cr_tensor *values, *c;
+  cr_layer_op forward, backward;
   cr_tensor *diff_c, *diff_x; /* gradients that nobody asks for */
 } unit_state;
 
@@ -30,35 +29,28 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   }
   const crema_shape gates = cr_shape_3(1, cells->dim[1], 4 * cells->dim[2]);
   const crema_shape cont = cr_shape_2(1, cells->dim[1]);
-  const crema_shape one = cr_shape_2(cells->dim[1], cells->dim[2]);
   CR_TRY(cr_layer_same_shape(layer, "bottom 1", &gates, &bottom[1]->shape));
   CR_TRY(cr_layer_same_shape(layer, "bottom 2", &cont, &bottom[2]->shape));
   CR_TRY(crema_blob_reshape(top[0], cells));
   CR_TRY(crema_blob_reshape(top[1], cells));
-  CR_TRY(cr_layer_tensor(layer, &s->values, type, crema_blob_count(bottom[1])));
   CR_TRY(cr_layer_tensor(layer, &s->diff_x, type, crema_blob_count(bottom[1])));
-  CR_TRY(cr_layer_tensor(layer, &s->c, type, crema_blob_count(bottom[0])));
   CR_TRY(cr_layer_tensor(layer, &s->diff_c, type, crema_blob_count(bottom[0])));
-  cr_op_desc desc = cr_layer_op_desc(CR_OP_LSTM_FWD);
-  CR_TRY(cr_layer_op_make(
-      layer, &s->forward, &desc, 8,
-      (const crema_shape *[]){&gates, &cont, NULL, NULL, &one, cells, cells, &gates}));
-  desc.kind = CR_OP_COPY;
-  CR_TRY(cr_layer_op_make(layer, &s->copy, &desc, 2, (const crema_shape *[]){cells, cells}));
-  desc.kind = CR_OP_LSTM_BWD;
+  cr_op_desc desc = cr_layer_op_desc(CR_OP_LSTM_UNIT_FWD);
+  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 5,
+                          (const crema_shape *[]){&gates, &cont, cells, cells, cells}));
+  desc.kind = CR_OP_LSTM_UNIT_BWD;
   return cr_layer_op_make(
-      layer, &s->backward, &desc, 10,
-      (const crema_shape *[]){&gates, cells, &one, &cont, NULL, cells, cells, &gates, NULL, &one});
+      layer, &s->backward, &desc, 7,
+      (const crema_shape *[]){&gates, &cont, cells, cells, cells, &gates, cells});
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
   unit_state *s = layer->state;
-  CR_TRY(cr_layer_op_run(&s->forward, context,
-                         (cr_tensor *[]){bottom[1]->data, bottom[2]->data, NULL, NULL,
-                                         bottom[0]->data, top[1]->data, s->c, s->values},
-                         NULL));
-  return cr_layer_op_run(&s->copy, context, (cr_tensor *[]){s->c, top[0]->data}, NULL);
+  return cr_layer_op_run(&s->forward, context,
+                         (cr_tensor *[]){bottom[1]->data, bottom[2]->data, bottom[0]->data,
+                                         top[0]->data, top[1]->data},
+                         NULL);
 }
 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
@@ -69,15 +61,15 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   }
   return cr_layer_op_run(
       &s->backward, context,
-      (cr_tensor *[]){s->values, s->c, bottom[0]->data, bottom[2]->data, NULL, top[1]->diff,
-                      top[0]->diff, propagate_down[1] ? bottom[1]->diff : s->diff_x, NULL,
+      (cr_tensor *[]){bottom[1]->data, bottom[2]->data, bottom[0]->data, top[0]->diff, top[1]->diff,
+                      propagate_down[1] ? bottom[1]->diff : s->diff_x,
                       propagate_down[0] ? bottom[0]->diff : s->diff_c},
       NULL);
 }
 
 static bool uses_bottom(const cr_layer *layer, int bottom) {
   (void)layer;
-  return bottom == 0;
+  return bottom < 2;
 }
 
 const cr_layer_class cr_layer_lstm_unit = {

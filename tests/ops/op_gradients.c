@@ -43,6 +43,7 @@ const op_gradient op_gradients[] = {
     {CR_OP_INTERP_FWD, CR_OP_INTERP_BWD, "g1 d0"},
     {CR_OP_UNPOOL_FWD, CR_OP_UNPOOL_BWD, "g2 v1 d0"},
     {CR_OP_LSTM_FWD, CR_OP_LSTM_BWD, "v7 v6 v4 v1 v2 g5 g6 d0 d3 d4"},
+    {CR_OP_LSTM_UNIT_FWD, CR_OP_LSTM_UNIT_BWD, "v0 v1 v2 g3 g4 d0 d2"},
     {CR_OP_RNN_FWD, CR_OP_RNN_BWD, "v4 v1 v2 g4 d0 d3"},
 };
 const int op_gradient_count = (int)(sizeof op_gradients / sizeof op_gradients[0]);

@@ -192,6 +192,19 @@ static void lstm(const cr_op_desc *d, double *const *in, double *const *out) {
   }
 }
 
+static void lstm_unit(const cr_op_desc *d, double *const *in, double *const *out) {
+  const int64_t units = dim_of(d, 2, 2);
+  for (int64_t i = 0; i < count_of(d, 2); ++i) {
+    const double *x = in[0] + i / units * 4 * units + i % units;
+    double gate[4];
+    for (int k = 0; k < 4; ++k) {
+      gate[k] = k == 3 ? tanh(x[k * units]) : 1 / (1 + exp(-x[k * units]));
+    }
+    out[3][i] = gate[1] * in[1][i / units] * in[2][i] + gate[0] * gate[3];
+    out[4][i] = gate[2] * tanh(out[3][i]);
+  }
+}
+
 static void rnn(const cr_op_desc *d, double *const *in, double *h) {
   const int64_t batch = dim_of(d, 4, 1), units = dim_of(d, 4, 2);
   for (int64_t i = 0; i < count_of(d, 4); ++i) {
@@ -414,6 +427,7 @@ bool op_reference_rest(const cr_op_desc *d, double *const *in, double *const *ou
     case CR_OP_INTERP_FWD: interp(d, in[0], out[1]); return true;
     case CR_OP_UNPOOL_FWD: unpool(d, in, out[2]); return true;
     case CR_OP_LSTM_FWD: lstm(d, in, out); return true;
+    case CR_OP_LSTM_UNIT_FWD: lstm_unit(d, in, out); return true;
     case CR_OP_RNN_FWD: rnn(d, in, out[4]); return true;
     case CR_OP_RECURRENT_BWD_WEIGHTS: recurrent_weights(d, in, out[4]); return true;
     default: return false;

@@ -17,6 +17,13 @@ static extents extents_of(const cr_op_desc *desc, int state) {
   return (extents){s.outer, s.channels, s.inner};
 }
 
+static crema_status wrong_shapes(const extents *e) {
+  return cr_fail(CREMA_E_SHAPE,
+                 "a recurrence of %lld steps, %lld sequences and %lld units, with arguments of "
+                 "other shapes",
+                 (long long)e->steps, (long long)e->batch, (long long)e->units);
+}
+
 static crema_status check(const cr_plan *plan, int state, int gates, int64_t gates_per_unit,
                           int cont, int weights, int first) {
   const cr_op_desc *desc = plan->desc;
@@ -25,15 +32,11 @@ static crema_status check(const cr_plan *plan, int state, int gates, int64_t gat
   const int64_t weight_count = cr_op_arg_count(desc, weights);
   const int64_t first_count = cr_op_arg_count(desc, first);
   if (cr_op_arg_count(desc, gates) == e.steps * e.batch * all &&
-      cr_op_arg_count(desc, cont) == e.steps * e.batch &&
-      (weight_count == all * e.units || weight_count == 0) &&
+      cr_op_arg_count(desc, cont) == e.steps * e.batch && weight_count == all * e.units &&
       (first_count == cells || first_count == 0)) {
     return CREMA_OK;
   }
-  return cr_fail(CREMA_E_SHAPE,
-                 "a recurrence of %lld steps, %lld sequences and %lld units, with arguments of "
-                 "other shapes",
-                 (long long)e.steps, (long long)e.batch, (long long)e.units);
+  return wrong_shapes(&e);
 }
 
 /* ---- products ------------------------------------------------------------ */
@@ -62,15 +65,43 @@ static void product(const cr_call *call, const cr_gemm *g) {
   cr_ref_gemm(g);
 }
 
+/* ---- sequences ----------------------------------------------------------- */
+
+/* Some sequences, or all: they go through all steps without a look at the others. */
+typedef struct strand {
+  int64_t begin, count;
+} strand;
+
+/* The op on some sequences; `state`: what all of them share. */
+typedef void strand_work(const cr_call *call, const extents *e, strand of, const void *state);
+
+enum { FEWEST = 4 /* sequences of a thread, for which a product is not much slower */ };
+
+/* Each thread has sequences of its own, so that none waits for others between steps, or where
+ * there are too few, all threads share each product of each step. */
+static void run_strands(const cr_call *call, const extents *e, const void *state,
+                        strand_work *work) {
+  const int64_t threads = call->plan->threads;
+  const int64_t parts = threads > 1 && e->batch >= FEWEST * threads ? threads : 1;
+#pragma omp parallel for schedule(static) if (parts > 1)
+  for (int64_t i = 0; i < parts; ++i) {
+    const int64_t begin = e->batch * i / parts;
+    work(call, e, (strand){begin, e->batch * (i + 1) / parts - begin}, state);
+  }
+}
+
+/* ---- the hidden state ---------------------------------------------------- */
+
 CR_CLONES static void scale_row(int64_t units, cr_real cont, const cr_real *from, cr_real *to) {
 #pragma omp simd
   for (int64_t d = 0; d < units; ++d) to[d] = cont == 0 ? 0 : cont * from[d];
 }
 
-/* to (N, D) = cont (N) * from (N, D). */
-static void scale_rows(const extents *e, const cr_real *cont, const cr_real *from, cr_real *to) {
-  for (int64_t n = 0; n < e->batch; ++n) {
-    scale_row(e->units, cont[n], from + n * e->units, to + n * e->units);
+/* to (rows, D) = cont (rows) * from (rows, D). */
+static void scale_rows(int64_t rows, int64_t units, const cr_real *cont, const cr_real *from,
+                       cr_real *to) {
+  for (int64_t n = 0; n < rows; ++n) {
+    scale_row(units, cont[n], from + n * units, to + n * units);
   }
 }
 
@@ -108,7 +139,7 @@ CR_CLONES static void transpose(int64_t rows, int64_t columns, const cr_real *fr
 static hidden hidden_of(const cr_call *call, const extents *e, int64_t gates,
                         const cr_real *weights) {
   hidden out = {gates, weights, false, (cr_real *)call->workspace.address};
-  if (e->steps < 2 || !weights) return out;
+  if (e->steps < 2) return out;
   cr_real *to = out.taken + e->batch * e->units;
   transpose(gates, e->units, weights, to);
   out.weights = to;
@@ -116,41 +147,43 @@ static hidden hidden_of(const cr_call *call, const extents *e, int64_t gates,
   return out;
 }
 
-/* sums (N, G) += cont h' weights^T. */
-static void add_hidden(const cr_call *call, const extents *e, const hidden *w, const cr_real *cont,
-                       const cr_real *before, cr_real *sums) {
-  scale_rows(e, cont, before, w->taken);
-  const cr_gemm g = {.m = e->batch,
+/* sums (N, G) += cont h' weights^T, for some of the N sequences. */
+static void add_hidden(const cr_call *call, const extents *e, strand of, const hidden *w,
+                       const cr_real *cont, const cr_real *before, cr_real *sums) {
+  const int64_t at = of.begin * e->units;
+  scale_rows(of.count, e->units, cont + of.begin, before + at, w->taken + at);
+  const cr_gemm g = {.m = of.count,
                      .n = w->gates,
                      .k = e->units,
-                     .a = w->taken,
+                     .a = w->taken + at,
                      .a_row = e->units,
                      .a_column = 1,
                      .b = w->weights,
                      .b_row = w->transposed ? w->gates : e->units,
                      .b_transposed = !w->transposed,
-                     .c = sums,
+                     .c = sums + of.begin * w->gates,
                      .c_row = w->gates,
                      .accumulate = true};
   product(call, &g);
 }
 
-/* diff_before (N, D) = cont (diff_sums (N, G) weights (G, D)). */
-static void hidden_gradient(const cr_call *call, const extents *e, int64_t gates,
+/* diff_before (N, D) = cont (diff_sums (N, G) weights (G, D)), for some of the N sequences. */
+static void hidden_gradient(const cr_call *call, const extents *e, strand of, int64_t gates,
                             const cr_real *cont, const cr_real *diff_sums, const cr_real *weights,
                             cr_real *diff_before) {
-  const cr_gemm g = {.m = e->batch,
+  cr_real *own = diff_before + of.begin * e->units;
+  const cr_gemm g = {.m = of.count,
                      .n = e->units,
                      .k = gates,
-                     .a = diff_sums,
+                     .a = diff_sums + of.begin * gates,
                      .a_row = gates,
                      .a_column = 1,
                      .b = weights,
                      .b_row = e->units,
-                     .c = diff_before,
+                     .c = own,
                      .c_row = e->units};
   product(call, &g);
-  scale_rows(e, cont, diff_before, diff_before);
+  scale_rows(of.count, e->units, cont + of.begin, own, own);
 }
 
 /* ---- LSTM ---------------------------------------------------------------- */
@@ -165,21 +198,30 @@ static crema_status lstm_fwd_plan(cr_plan *plan) {
 /* Units that are computed at a time. */
 enum { STRIP = 64 };
 
-/* What the next sequence's strip reads and writes. */
-CR_INLINE void fetch_cells(int64_t units, const cr_real *c_before, const cr_real *sum,
-                           const cr_real *gate, const cr_real *c, const cr_real *h) {
-  for (int d = 0; d < STRIP; d += 64 / (int)sizeof *sum) {
-    for (int k = 4; k < 8; ++k) {
-      __builtin_prefetch(sum + k * units + d);
-      __builtin_prefetch(gate + k * units + d, 1);
-    }
-    __builtin_prefetch(c_before + units + d);
-    __builtin_prefetch(c + units + d, 1);
-    __builtin_prefetch(h + units + d, 1);
-  }
+/* Asks for a strip that will be read. */
+CR_INLINE void fetch(const cr_real *at) {
+  for (int d = 0; d < STRIP; d += 64 / (int)sizeof *at) __builtin_prefetch(at + d);
 }
 
-/* One sequence's step: of sums (4 D) the values of the gates, which may replace them. */
+/* And for one that will be written. */
+CR_INLINE void fetch_result(const cr_real *at) {
+  for (int d = 0; d < STRIP; d += 64 / (int)sizeof *at) __builtin_prefetch(at + d, 1);
+}
+
+/* What the next sequence's strip reads and writes; gate may be NULL. */
+CR_INLINE void fetch_cells(int64_t units, const cr_real *c_before, const cr_real *sum,
+                           const cr_real *gate, const cr_real *c, const cr_real *h) {
+  for (int k = 4; k < 8; ++k) {
+    fetch(sum + k * units);
+    if (gate != NULL) fetch_result(gate + k * units);
+  }
+  fetch(c_before + units);
+  fetch_result(c + units);
+  fetch_result(h + units);
+}
+
+/* One sequence's step: of sums (4 D) the values of the gates, which may replace them or, where gate
+ * is NULL, are not kept. */
 CR_INLINE void lstm_strip(int64_t count, int64_t units, cr_real cont, const cr_real *c_before,
                           const cr_real *sum, cr_real *gate, cr_real *c, cr_real *h) {
 #pragma omp simd
@@ -187,53 +229,72 @@ CR_INLINE void lstm_strip(int64_t count, int64_t units, cr_real cont, const cr_r
     const cr_real i = cr_ref_sigmoid(sum[d]), f = cr_ref_sigmoid(sum[units + d]);
     const cr_real o = cr_ref_sigmoid(sum[2 * units + d]), g = cr_ref_tanh(sum[3 * units + d]);
     const cr_real kept = cont == 0 ? 0 : cont * f * c_before[d];
-    gate[d] = i;
-    gate[units + d] = f;
-    gate[2 * units + d] = o;
-    gate[3 * units + d] = g;
+    if (gate != NULL) {
+      gate[d] = i;
+      gate[units + d] = f;
+      gate[2 * units + d] = o;
+      gate[3 * units + d] = g;
+    }
     c[d] = kept + i * g;
     h[d] = o * cr_ref_tanh(kept + i * g);
   }
 }
 
-CR_CLONES static void lstm_cells(int64_t units, cr_real cont, const cr_real *c_before,
-                                 const cr_real *sum, cr_real *gate, cr_real *c, cr_real *h) {
+CR_INLINE void lstm_strips(int64_t units, cr_real cont, const cr_real *c_before, const cr_real *sum,
+                           cr_real *gate, cr_real *c, cr_real *h) {
   int64_t d = 0;
   for (; d + STRIP <= units; d += STRIP) {
-    fetch_cells(units, c_before + d, sum + d, gate + d, c + d, h + d);
-    lstm_strip(STRIP, units, cont, c_before + d, sum + d, gate + d, c + d, h + d);
+    cr_real *own = gate != NULL ? gate + d : NULL;
+    fetch_cells(units, c_before + d, sum + d, own, c + d, h + d);
+    lstm_strip(STRIP, units, cont, c_before + d, sum + d, own, c + d, h + d);
   }
-  lstm_strip(units - d, units, cont, c_before + d, sum + d, gate + d, c + d, h + d);
+  lstm_strip(units - d, units, cont, c_before + d, sum + d, gate != NULL ? gate + d : NULL, c + d,
+             h + d);
 }
 
-/* gates, cont, weights, h0, c0, h, c, values. */
-static crema_status lstm_fwd(const cr_call *call) {
-  const extents e = extents_of(call->desc, 6);
-  const int64_t cells = e.batch * e.units;
-  const cr_real *cont = cr_as_reals(call->buffer, 1), *weights = cr_as_reals(call->buffer, 2);
+CR_CLONES static void lstm_cells(int64_t units, cr_real cont, const cr_real *c_before,
+                                 const cr_real *sum, cr_real *gate, cr_real *c, cr_real *h) {
+  if (gate != NULL) lstm_strips(units, cont, c_before, sum, gate, c, h);
+  else lstm_strips(units, cont, c_before, sum, NULL, c, h);
+}
+
+/* All steps of some sequences. */
+static void lstm_steps(const cr_call *call, const extents *e, strand of, const void *state) {
+  const int64_t cells = e->batch * e->units;
+  const hidden *w = state;
+  const cr_real *cont = cr_as_reals(call->buffer, 1);
   const cr_real *h_before = cr_as_reals(call->buffer, 3), *c_before = cr_as_reals(call->buffer, 4);
   const cr_real *sums = cr_as_reals(call->buffer, 0);
   cr_real *h = cr_as_reals(call->buffer, 5), *c = cr_as_reals(call->buffer, 6);
   cr_real *values = cr_as_reals(call->buffer, 7);
-  const hidden w = hidden_of(call, &e, 4 * e.units, weights);
-  for (int64_t t = 0; t < e.steps; ++t) {
-    const bool adds = weights && h_before;
-    if (adds && values != sums) memcpy(values, sums, (size_t)(4 * cells) * sizeof *values);
-    if (adds) add_hidden(call, &e, &w, cont, h_before, values);
-#pragma omp parallel for schedule(static) if (cells * 16 >= CR_REF_PARALLEL_MIN)
-    for (int64_t n = 0; n < e.batch; ++n) {
-      const int64_t at = n * e.units;
-      lstm_cells(e.units, cont[n], c_before + at, (adds ? values : sums) + 4 * at, values + 4 * at,
-                 c + at, h + at);
+  for (int64_t t = 0; t < e->steps; ++t) {
+    if (values != sums) {
+      const int64_t at = 4 * of.begin * e->units, count = 4 * of.count * e->units;
+      memcpy(values + at, sums + at, (size_t)count * sizeof *values);
+    }
+    add_hidden(call, e, of, w, cont, h_before, values);
+#pragma omp parallel for schedule(static) if (of.count == e->batch && \
+                                              cells * 16 >= CR_REF_PARALLEL_MIN)
+    for (int64_t n = of.begin; n < of.begin + of.count; ++n) {
+      const int64_t at = n * e->units;
+      lstm_cells(e->units, cont[n], c_before + at, values + 4 * at, values + 4 * at, c + at,
+                 h + at);
     }
     h_before = h;
     c_before = c;
-    cont += e.batch;
+    cont += e->batch;
     h += cells;
     c += cells;
     sums += 4 * cells;
     values += 4 * cells;
   }
+}
+
+/* gates, cont, weights, h0, c0, h, c, values. */
+static crema_status lstm_fwd(const cr_call *call) {
+  const extents e = extents_of(call->desc, 6);
+  const hidden w = hidden_of(call, &e, 4 * e.units, cr_as_reals(call->buffer, 2));
+  run_strands(call, &e, &w, lstm_steps);
   return CREMA_OK;
 }
 
@@ -250,22 +311,33 @@ typedef struct step {
   const cr_real *diff_h, *diff_c; /* diff_c NULL: none */
 } step;
 
+typedef struct cell_gates {
+  cr_real i, f, o, g;
+} cell_gates;
+
+/* The gradients of a unit's sums (dg, `units` apart), by those of its h and c; returns that of c
+ * before. y: tanh of c. */
+CR_INLINE cr_real unit_back(int64_t units, cr_real cont, cell_gates at, cr_real y, cr_real before,
+                            cr_real of_h, cr_real of_c, cr_real *dg) {
+  const cr_real i = at.i, f = at.f, o = at.o, g = at.g;
+  const cr_real all = of_c + of_h * o * (1 - y * y);
+  const cr_real through_f = cont == 0 ? 0 : all * cont * before;
+  dg[0] = all * g * i * (1 - i);
+  dg[units] = through_f * f * (1 - f);
+  dg[2 * units] = of_h * y * o * (1 - o);
+  dg[3 * units] = all * i * (1 - g * g);
+  return cont == 0 ? 0 : all * cont * f;
+}
+
 /* dh: of h, from the next step; dc: of c from the next step, then of c before this one. */
 CR_INLINE void cells_back(int64_t units, cr_real cont, const step *s, const cr_real *diff_c,
                           const cr_real *dh, cr_real *dc, cr_real *dg) {
   const cr_real *gate = s->gate, *c = s->c, *c_before = s->c_before, *diff_h = s->diff_h;
 #pragma omp simd
   for (int64_t d = 0; d < units; ++d) {
-    const cr_real i = gate[d], f = gate[units + d], o = gate[2 * units + d];
-    const cr_real g = gate[3 * units + d], y = cr_ref_tanh(c[d]);
-    const cr_real of_h = dh[d] + diff_h[d], of_c = diff_c ? dc[d] + diff_c[d] : dc[d];
-    const cr_real all = of_c + of_h * o * (1 - y * y);
-    const cr_real through_f = cont == 0 ? 0 : all * cont * c_before[d];
-    dg[d] = all * g * i * (1 - i);
-    dg[units + d] = through_f * f * (1 - f);
-    dg[2 * units + d] = of_h * y * o * (1 - o);
-    dg[3 * units + d] = all * i * (1 - g * g);
-    dc[d] = cont == 0 ? 0 : all * cont * f;
+    const cell_gates own = {gate[d], gate[units + d], gate[2 * units + d], gate[3 * units + d]};
+    dc[d] = unit_back(units, cont, own, cr_ref_tanh(c[d]), c_before[d], dh[d] + diff_h[d],
+                      diff_c ? dc[d] + diff_c[d] : dc[d], dg + d);
   }
 }
 
@@ -276,34 +348,128 @@ CR_CLONES static void lstm_cells_back(int64_t units, cr_real cont, const step *s
   else cells_back(units, cont, s, NULL, dh, dc, dg);
 }
 
-/* values, c, c0, cont, weights, diff_h, diff_c, diff_gates, diff_h0, diff_c0. */
-static crema_status lstm_bwd(const cr_call *call) {
-  const extents e = extents_of(call->desc, 1);
-  const int64_t cells = e.batch * e.units;
+/* All steps of some sequences, from the last one on. state: the gradients of h and of c (N, D), at
+ * first 0. */
+static void lstm_steps_back(const cr_call *call, const extents *e, strand of, const void *state) {
+  const int64_t cells = e->batch * e->units;
   const cr_real *values = cr_as_reals(call->buffer, 0), *c = cr_as_reals(call->buffer, 1);
   const cr_real *c0 = cr_as_reals(call->buffer, 2), *cont = cr_as_reals(call->buffer, 3);
   const cr_real *weights = cr_as_reals(call->buffer, 4), *diff_h = cr_as_reals(call->buffer, 5);
   const cr_real *diff_c = cr_as_reals(call->buffer, 6);
   cr_real *diff_gates = cr_as_reals(call->buffer, 7);
-  cr_real *dh = (cr_real *)call->workspace.address, *dc = dh + cells;
-  cr_real *results[2] = {cr_as_reals(call->buffer, 8), cr_as_reals(call->buffer, 9)};
-  memset(dh, 0, 2 * (size_t)cells * sizeof *dh);
-  for (int64_t t = e.steps - 1; t >= 0; --t) {
+  cr_real *dh = *(cr_real *const *)state, *dc = dh + cells;
+  for (int64_t t = e->steps - 1; t >= 0; --t) {
     const cr_real *before = t > 0 ? c + (t - 1) * cells : c0;
-    const cr_real *rows = cont + t * e.batch;
+    const cr_real *rows = cont + t * e->batch;
     cr_real *dg = diff_gates + 4 * t * cells;
-#pragma omp parallel for schedule(static) if (cells * 16 >= CR_REF_PARALLEL_MIN)
-    for (int64_t n = 0; n < e.batch; ++n) {
-      const int64_t row = n * e.units, at = t * cells + row;
+#pragma omp parallel for schedule(static) if (of.count == e->batch && \
+                                              cells * 16 >= CR_REF_PARALLEL_MIN)
+    for (int64_t n = of.begin; n < of.begin + of.count; ++n) {
+      const int64_t row = n * e->units, at = t * cells + row;
       const step s = {values + 4 * at, c + at, before + row, diff_h + at,
                       diff_c ? diff_c + at : NULL};
-      lstm_cells_back(e.units, rows[n], &s, dh + row, dc + row, dg + 4 * row);
+      lstm_cells_back(e->units, rows[n], &s, dh + row, dc + row, dg + 4 * row);
     }
-    if (weights) hidden_gradient(call, &e, 4 * e.units, rows, dg, weights, dh);
-    else memset(dh, 0, (size_t)cells * sizeof *dh);
+    hidden_gradient(call, e, of, 4 * e->units, rows, dg, weights, dh);
   }
-  if (results[0]) memcpy(results[0], dh, (size_t)cells * sizeof *dh);
-  if (results[1]) memcpy(results[1], dc, (size_t)cells * sizeof *dc);
+}
+
+/* values, c, c0, cont, weights, diff_h, diff_c, diff_gates, diff_h0, diff_c0. */
+static crema_status lstm_bwd(const cr_call *call) {
+  const extents e = extents_of(call->desc, 1);
+  const size_t bytes = (size_t)(e.batch * e.units) * sizeof(cr_real);
+  cr_real *dh = (cr_real *)call->workspace.address, *dc = dh + e.batch * e.units;
+  cr_real *results[2] = {cr_as_reals(call->buffer, 8), cr_as_reals(call->buffer, 9)};
+  memset(dh, 0, 2 * bytes);
+  run_strands(call, &e, &dh, lstm_steps_back);
+  if (results[0]) memcpy(results[0], dh, bytes);
+  if (results[1]) memcpy(results[1], dc, bytes);
+  return CREMA_OK;
+}
+
+/* ---- one step of an LSTM ------------------------------------------------- */
+
+/* gates, cont, c0, c, h: nothing is kept for the gradient, which computes it again in less time
+ * than writing and reading it takes. */
+static crema_status lstm_unit_plan(cr_plan *plan) {
+  const cr_op_desc *desc = plan->desc;
+  const int64_t cells = cr_op_arg_count(desc, 2);
+  const extents e = extents_of(desc, 2);
+  for (int i = 3; i < desc->args; ++i) {
+    const bool gates = desc->kind == CR_OP_LSTM_UNIT_BWD && i == 5;
+    if (cr_op_arg_count(desc, i) != (gates ? 4 : 1) * cells) return wrong_shapes(&e);
+  }
+  if (e.steps == 1 && cr_op_arg_count(desc, 0) == 4 * cells &&
+      cr_op_arg_count(desc, 1) == e.batch) {
+    return CREMA_OK;
+  }
+  return wrong_shapes(&e);
+}
+
+static crema_status lstm_unit_fwd(const cr_call *call) {
+  const extents e = extents_of(call->desc, 2);
+  const cr_real *sum = cr_as_reals(call->buffer, 0), *cont = cr_as_reals(call->buffer, 1);
+  const cr_real *before = cr_as_reals(call->buffer, 2);
+  cr_real *c = cr_as_reals(call->buffer, 3), *h = cr_as_reals(call->buffer, 4);
+#pragma omp parallel for schedule(static) if (e.batch * e.units * 16 >= CR_REF_PARALLEL_MIN)
+  for (int64_t n = 0; n < e.batch; ++n) {
+    const int64_t at = n * e.units;
+    lstm_cells(e.units, cont[n], before + at, sum + 4 * at, NULL, c + at, h + at);
+  }
+  return CREMA_OK;
+}
+
+/* A row of each argument of the gradient. */
+typedef struct unit_row {
+  const cr_real *sum, *before, *diff_c, *diff_h;
+  cr_real *dg, *dc;
+} unit_row;
+
+CR_INLINE void unit_strip(int64_t count, int64_t units, cr_real cont, const unit_row *r,
+                          int64_t at) {
+  const cr_real *sum = r->sum + at, *before = r->before + at;
+  const cr_real *diff_c = r->diff_c + at, *diff_h = r->diff_h + at;
+  cr_real *dg = r->dg + at, *dc = r->dc + at;
+#pragma omp simd
+  for (int64_t d = 0; d < count; ++d) {
+    const cell_gates own = {cr_ref_sigmoid(sum[d]), cr_ref_sigmoid(sum[units + d]),
+                            cr_ref_sigmoid(sum[2 * units + d]), cr_ref_tanh(sum[3 * units + d])};
+    const cr_real kept = cont == 0 ? 0 : cont * own.f * before[d];
+    dc[d] = unit_back(units, cont, own, cr_ref_tanh(kept + own.i * own.g), before[d], diff_h[d],
+                      diff_c[d], dg + d);
+  }
+}
+
+CR_CLONES static void unit_row_back(int64_t units, cr_real cont, const unit_row *r) {
+  int64_t d = 0;
+  for (; d + STRIP <= units; d += STRIP) {
+    for (int k = 4; k < 8; ++k) {
+      fetch(r->sum + k * units + d);
+      fetch_result(r->dg + k * units + d);
+    }
+    fetch(r->before + units + d);
+    fetch(r->diff_c + units + d);
+    fetch(r->diff_h + units + d);
+    fetch_result(r->dc + units + d);
+    unit_strip(STRIP, units, cont, r, d);
+  }
+  unit_strip(units - d, units, cont, r, d);
+}
+
+/* gates, cont, c0, diff_c, diff_h, diff_gates, diff_c0. */
+static crema_status lstm_unit_bwd(const cr_call *call) {
+  const extents e = extents_of(call->desc, 2);
+  const cr_real *sum = cr_as_reals(call->buffer, 0), *cont = cr_as_reals(call->buffer, 1);
+  const cr_real *before = cr_as_reals(call->buffer, 2), *diff_c = cr_as_reals(call->buffer, 3);
+  const cr_real *diff_h = cr_as_reals(call->buffer, 4);
+  cr_real *dg = cr_as_reals(call->buffer, 5), *dc = cr_as_reals(call->buffer, 6);
+#pragma omp parallel for schedule(static) if (e.batch * e.units * 16 >= CR_REF_PARALLEL_MIN)
+  for (int64_t n = 0; n < e.batch; ++n) {
+    const int64_t at = n * e.units;
+    const unit_row row = {sum + 4 * at, before + at, diff_c + at,
+                          diff_h + at,  dg + 4 * at, dc + at};
+    unit_row_back(e.units, cont[n], &row);
+  }
   return CREMA_OK;
 }
 
@@ -320,21 +486,27 @@ CR_CLONES static void tangents(int64_t count, cr_real *h) {
   for (int64_t i = 0; i < count; ++i) h[i] = cr_ref_tanh(h[i]);
 }
 
-/* z, cont, weights, h0, h. */
-static crema_status rnn_fwd(const cr_call *call) {
-  const extents e = extents_of(call->desc, 4);
-  const int64_t cells = e.batch * e.units;
+/* All steps of some sequences. */
+static void rnn_steps(const cr_call *call, const extents *e, strand of, const void *state) {
+  const int64_t cells = e->batch * e->units, at = of.begin * e->units, own = of.count * e->units;
   const cr_real *z = cr_as_reals(call->buffer, 0), *cont = cr_as_reals(call->buffer, 1);
   const cr_real *before = cr_as_reals(call->buffer, 3);
   cr_real *h = cr_as_reals(call->buffer, 4);
-  if (h != z) memcpy(h, z, (size_t)(e.steps * cells) * sizeof *h);
-  const hidden w = hidden_of(call, &e, e.units, cr_as_reals(call->buffer, 2));
-  for (int64_t t = 0; t < e.steps; ++t, h += cells) {
-    add_hidden(call, &e, &w, cont + t * e.batch, before, h);
-#pragma omp parallel for schedule(static) if (cells * 16 >= CR_REF_PARALLEL_MIN)
-    for (int64_t n = 0; n < e.batch; ++n) tangents(e.units, h + n * e.units);
+  for (int64_t t = 0; t < e->steps; ++t, h += cells, z += cells) {
+    if (h != z) memcpy(h + at, z + at, (size_t)own * sizeof *h);
+    add_hidden(call, e, of, state, cont + t * e->batch, before, h);
+#pragma omp parallel for schedule(static) if (of.count == e->batch && \
+                                              cells * 16 >= CR_REF_PARALLEL_MIN)
+    for (int64_t n = of.begin; n < of.begin + of.count; ++n) tangents(e->units, h + n * e->units);
     before = h;
   }
+}
+
+/* z, cont, weights, h0, h. */
+static crema_status rnn_fwd(const cr_call *call) {
+  const extents e = extents_of(call->desc, 4);
+  const hidden w = hidden_of(call, &e, e.units, cr_as_reals(call->buffer, 2));
+  run_strands(call, &e, &w, rnn_steps);
   return CREMA_OK;
 }
 
@@ -352,21 +524,29 @@ CR_CLONES static void tangents_back(int64_t count, const cr_real *h, const cr_re
   for (int64_t i = 0; i < count; ++i) dz[i] = (dh[i] + diff_h[i]) * (1 - h[i] * h[i]);
 }
 
+/* All steps of some sequences, from the last one on. state: the gradient of h (N, D), at first 0.
+ */
+static void rnn_steps_back(const cr_call *call, const extents *e, strand of, const void *state) {
+  const int64_t cells = e->batch * e->units, first = of.begin * e->units;
+  const cr_real *h = cr_as_reals(call->buffer, 0), *cont = cr_as_reals(call->buffer, 1);
+  const cr_real *weights = cr_as_reals(call->buffer, 2), *diff_h = cr_as_reals(call->buffer, 3);
+  cr_real *diff_z = cr_as_reals(call->buffer, 4), *dh = *(cr_real *const *)state;
+  for (int64_t t = e->steps - 1; t >= 0; --t) {
+    const int64_t at = t * cells;
+    tangents_back(of.count * e->units, h + at + first, diff_h + at + first, dh + first,
+                  diff_z + at + first);
+    hidden_gradient(call, e, of, e->units, cont + t * e->batch, diff_z + at, weights, dh);
+  }
+}
+
 /* h, cont, weights, diff_h, diff_z, diff_h0. */
 static crema_status rnn_bwd(const cr_call *call) {
   const extents e = extents_of(call->desc, 0);
-  const int64_t cells = e.batch * e.units;
-  const cr_real *h = cr_as_reals(call->buffer, 0), *cont = cr_as_reals(call->buffer, 1);
-  const cr_real *weights = cr_as_reals(call->buffer, 2), *diff_h = cr_as_reals(call->buffer, 3);
-  cr_real *diff_z = cr_as_reals(call->buffer, 4), *diff_h0 = cr_as_reals(call->buffer, 5);
-  cr_real *dh = (cr_real *)call->workspace.address;
-  memset(dh, 0, (size_t)cells * sizeof *dh);
-  for (int64_t t = e.steps - 1; t >= 0; --t) {
-    const int64_t at = t * cells;
-    tangents_back(cells, h + at, diff_h + at, dh, diff_z + at);
-    hidden_gradient(call, &e, e.units, cont + t * e.batch, diff_z + at, weights, dh);
-  }
-  if (diff_h0) memcpy(diff_h0, dh, (size_t)cells * sizeof *dh);
+  const size_t bytes = (size_t)(e.batch * e.units) * sizeof(cr_real);
+  cr_real *diff_h0 = cr_as_reals(call->buffer, 5), *dh = (cr_real *)call->workspace.address;
+  memset(dh, 0, bytes);
+  run_strands(call, &e, &dh, rnn_steps_back);
+  if (diff_h0) memcpy(diff_h0, dh, bytes);
   return CREMA_OK;
 }
 
@@ -388,7 +568,8 @@ static crema_status recurrent_bwd_weights(const cr_call *call) {
   cr_real *taken = (cr_real *)call->workspace.address;
 #pragma omp parallel for schedule(static) if (e.steps * cells >= CR_REF_PARALLEL_MIN)
   for (int64_t t = 0; t < e.steps; ++t) {
-    scale_rows(&e, cont + t * e.batch, t > 0 ? h + (t - 1) * cells : h0, taken + t * cells);
+    scale_rows(e.batch, e.units, cont + t * e.batch, t > 0 ? h + (t - 1) * cells : h0,
+               taken + t * cells);
   }
   const cr_gemm g = {.m = gates,
                      .n = e.units,
@@ -407,6 +588,8 @@ static crema_status recurrent_bwd_weights(const cr_call *call) {
 
 CR_REF_KERNEL(lstm_fwd, LSTM_FWD, .plan = lstm_fwd_plan, .run = lstm_fwd);
 CR_REF_KERNEL(lstm_bwd, LSTM_BWD, .plan = lstm_bwd_plan, .run = lstm_bwd);
+CR_REF_KERNEL(lstm_unit_fwd, LSTM_UNIT_FWD, .plan = lstm_unit_plan, .run = lstm_unit_fwd);
+CR_REF_KERNEL(lstm_unit_bwd, LSTM_UNIT_BWD, .plan = lstm_unit_plan, .run = lstm_unit_bwd);
 CR_REF_KERNEL(rnn_fwd, RNN_FWD, .plan = rnn_fwd_plan, .run = rnn_fwd);
 CR_REF_KERNEL(rnn_bwd, RNN_BWD, .plan = rnn_bwd_plan, .run = rnn_bwd);
 CR_REF_KERNEL(recurrent_bwd_weights, RECURRENT_BWD_WEIGHTS, .can_accumulate = true,

@@ -32,6 +32,8 @@
   X(pool_mask_##T##_ref)             \
   X(lstm_fwd_##T##_ref)              \
   X(lstm_bwd_##T##_ref)              \
+  X(lstm_unit_fwd_##T##_ref)         \
+  X(lstm_unit_bwd_##T##_ref)         \
   X(rnn_fwd_##T##_ref)               \
   X(rnn_bwd_##T##_ref)               \
   X(recurrent_bwd_weights_##T##_ref) \
