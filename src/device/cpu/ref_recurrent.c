@@ -121,19 +121,24 @@ static size_t hidden_bytes(const extents *e, int64_t gates) {
 
 enum { TILE = 16 };
 
-/* to (columns, rows) = from (rows, columns), in tiles of whole cache lines. */
-CR_CLONES static void transpose(int64_t rows, int64_t columns, const cr_real *from, cr_real *to) {
-  for (int64_t i = 0; i < rows; i += TILE) {
-    const int64_t height = rows - i < TILE ? rows - i : TILE;
-    for (int64_t j = 0; j < columns; j += TILE) {
-      const int64_t width = columns - j < TILE ? columns - j : TILE;
-      for (int64_t x = 0; x < width; ++x) {
-        for (int64_t y = 0; y < height; ++y) {
-          to[(j + x) * rows + i + y] = from[(i + y) * columns + j + x];
-        }
+/* to (columns, rows) = from (rows, columns), TILE of the rows from i on, in tiles of whole cache
+ * lines. */
+CR_CLONES static void transpose_rows(int64_t i, int64_t rows, int64_t columns, const cr_real *from,
+                                     cr_real *to) {
+  const int64_t height = rows - i < TILE ? rows - i : TILE;
+  for (int64_t j = 0; j < columns; j += TILE) {
+    const int64_t width = columns - j < TILE ? columns - j : TILE;
+    for (int64_t x = 0; x < width; ++x) {
+      for (int64_t y = 0; y < height; ++y) {
+        to[(j + x) * rows + i + y] = from[(i + y) * columns + j + x];
       }
     }
   }
+}
+
+static void transpose(int64_t rows, int64_t columns, const cr_real *from, cr_real *to) {
+#pragma omp parallel for schedule(static) if (rows * columns >= CR_REF_PARALLEL_MIN)
+  for (int64_t i = 0; i < rows; i += TILE) transpose_rows(i, rows, columns, from, to);
 }
 
 static hidden hidden_of(const cr_call *call, const extents *e, int64_t gates,
