@@ -71,8 +71,8 @@ static void loss_of_blocks(const cr_call *call, const cr_split *s, int64_t begin
 
 enum { LANES = 16 /* rows side by side in vectors */ };
 
-/* So that the lanes' distances fit an int32_t. */
-enum { MOST_CLASSES = INT32_MAX / LANES };
+/* So that the distances within a block of rows fit an int32_t. */
+enum { MOST_CLASSES = INT32_MAX / CR_SOFTMAX_POSITIONS };
 
 /* The class of a row's label, of which a fraction is cut off; -1: none. */
 static int64_t class_of(cr_real label, int64_t classes) {
