@@ -12,11 +12,12 @@
 
 #include "core/clones.h"
 #include "core/fail.h"
+#include "device/cpu/ref_turn.h"
 #include "device/cpu/ref_type.h"
 #include "device/cpu/threads.h"
 
 /* Channels of a block: a cache line. */
-enum { CR_ROI_BLOCK = 64 / (int)sizeof(cr_real), CR_ROI_QUAD = 4 };
+enum { CR_ROI_BLOCK = 64 / (int)sizeof(cr_real) };
 
 /* One position of the channels of a block. */
 typedef struct cr_roi_line {
@@ -116,15 +117,12 @@ static inline cr_roi_window cr_roi_reach(const cr_roi_extents *e, const cr_roi_s
 
 /* ---- lines --------------------------------------------------------------- */
 
-typedef cr_real cr_roi_quad __attribute__((vector_size(CR_ROI_QUAD * sizeof(cr_real)),
-                                           aligned(sizeof(cr_real)), may_alias));
-
 /* 4 rows of 4 values to 4 columns of them. */
-CR_INLINE void cr_roi_turn_quads(cr_roi_quad *q) {
-  const cr_roi_quad ab = __builtin_shufflevector(q[0], q[1], 0, 4, 1, 5),
-                    cd = __builtin_shufflevector(q[2], q[3], 0, 4, 1, 5),
-                    ab_rest = __builtin_shufflevector(q[0], q[1], 2, 6, 3, 7),
-                    cd_rest = __builtin_shufflevector(q[2], q[3], 2, 6, 3, 7);
+CR_INLINE void cr_roi_turn_quads(cr_quad *q) {
+  const cr_quad ab = __builtin_shufflevector(q[0], q[1], 0, 4, 1, 5),
+                cd = __builtin_shufflevector(q[2], q[3], 0, 4, 1, 5),
+                ab_rest = __builtin_shufflevector(q[0], q[1], 2, 6, 3, 7),
+                cd_rest = __builtin_shufflevector(q[2], q[3], 2, 6, 3, 7);
   q[0] = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
   q[1] = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
   q[2] = __builtin_shufflevector(ab_rest, cd_rest, 0, 1, 4, 5);
@@ -133,10 +131,21 @@ CR_INLINE void cr_roi_turn_quads(cr_roi_quad *q) {
 
 /* The same of rows that are `from_step` apart. */
 CR_INLINE void cr_roi_turn(const cr_real *from, int64_t from_step, cr_real *to, int64_t to_step) {
-  cr_roi_quad q[CR_ROI_QUAD];
-  for (int i = 0; i < CR_ROI_QUAD; ++i) q[i] = *(const cr_roi_quad *)(from + i * from_step);
+  cr_quad q[CR_QUAD];
+  for (int i = 0; i < CR_QUAD; ++i) q[i] = *(const cr_quad *)(from + i * from_step);
   cr_roi_turn_quads(q);
-  for (int i = 0; i < CR_ROI_QUAD; ++i) *(cr_roi_quad *)(to + i * to_step) = q[i];
+  for (int i = 0; i < CR_QUAD; ++i) *(cr_quad *)(to + i * to_step) = q[i];
+}
+
+/* The same of 8 rows of 4 values. */
+CR_INLINE void cr_roi_turn_eight(const cr_real *from, int64_t from_step, cr_real *to,
+                                 int64_t to_step) {
+  cr_eight v[CR_QUAD];
+  for (int i = 0; i < CR_QUAD; ++i) {
+    cr_get_quads(from + i * from_step, from + (i + CR_QUAD) * from_step, &v[i]);
+  }
+  cr_turn_eights(v);
+  for (int i = 0; i < CR_QUAD; ++i) *(cr_eight *)(to + i * to_step) = v[i];
 }
 
 /* Rows of `width` values at `from` become columns of `height` values at `to`. Whole blocks of both
@@ -145,16 +154,26 @@ CR_INLINE void cr_roi_transpose(int64_t height, int64_t width, const cr_real *fr
                                 int64_t from_step, cr_real *to, int64_t to_step) {
   for (int64_t j = 0; j < width; j += CR_ROI_BLOCK) {
     const int64_t end = width - j < CR_ROI_BLOCK ? width : j + CR_ROI_BLOCK;
-    for (int64_t i = 0; i < height; i += CR_ROI_QUAD) {
+    const int64_t whole = end - (end - j) % CR_QUAD;
+    for (int64_t i = 0; i < height;) {
+      const int64_t rows = i + CR_EIGHT <= height ? CR_EIGHT : CR_QUAD;
+      const cr_real *row = from + i * from_step;
       int64_t k = j;
-      for (; k + CR_ROI_QUAD <= end && i + CR_ROI_QUAD <= height; k += CR_ROI_QUAD) {
-        cr_roi_turn(from + i * from_step + k, from_step, to + k * to_step + i, to_step);
+      if (rows == CR_EIGHT) {
+        for (; k < whole; k += CR_QUAD) {
+          cr_roi_turn_eight(row + k, from_step, to + k * to_step + i, to_step);
+        }
+      } else if (i + CR_QUAD <= height) {
+        for (; k < whole; k += CR_QUAD) {
+          cr_roi_turn(row + k, from_step, to + k * to_step + i, to_step);
+        }
       }
       for (; k < end; ++k) {
-        for (int64_t l = i; l < height && l < i + CR_ROI_QUAD; ++l) {
+        for (int64_t l = i; l < height && l < i + rows; ++l) {
           to[k * to_step + l] = from[l * from_step + k];
         }
       }
+      i += rows;
     }
   }
 }

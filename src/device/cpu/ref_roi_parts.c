@@ -426,16 +426,15 @@ CR_INLINE void write_means(const job *j, const task *t, const cr_real *means) {
   const int64_t columns = j->e.columns;
   const band *bands = bands_of(j, t);
   int64_t k = 0;
-  for (; k + CR_ROI_QUAD <= t->regions && columns >= CR_ROI_QUAD; k += CR_ROI_QUAD) {
-    cr_real *to[CR_ROI_QUAD];
-    for (int i = 0; i < CR_ROI_QUAD; ++i) to[i] = j->dst + value_of(j, t, bands[k + i].region);
-    for (int64_t c = 0; c < columns; c += CR_ROI_QUAD) {
-      if (c + CR_ROI_QUAD > columns) c = columns - CR_ROI_QUAD;
-      cr_roi_quad q[CR_ROI_QUAD];
-      for (int i = 0; i < CR_ROI_QUAD; ++i)
-        q[i] = *(const cr_roi_quad *)(means + (c + i) * t->count + k);
+  for (; k + CR_QUAD <= t->regions && columns >= CR_QUAD; k += CR_QUAD) {
+    cr_real *to[CR_QUAD];
+    for (int i = 0; i < CR_QUAD; ++i) to[i] = j->dst + value_of(j, t, bands[k + i].region);
+    for (int64_t c = 0; c < columns; c += CR_QUAD) {
+      if (c + CR_QUAD > columns) c = columns - CR_QUAD;
+      cr_quad q[CR_QUAD];
+      for (int i = 0; i < CR_QUAD; ++i) q[i] = *(const cr_quad *)(means + (c + i) * t->count + k);
       cr_roi_turn_quads(q);
-      for (int i = 0; i < CR_ROI_QUAD; ++i) *(cr_roi_quad *)(to[i] + c) = q[i];
+      for (int i = 0; i < CR_QUAD; ++i) *(cr_quad *)(to[i] + c) = q[i];
     }
   }
   for (; k < t->regions; ++k) {
@@ -470,18 +469,18 @@ CR_INLINE void read_diffs(const job *j, const task *t, int result, cr_real *diff
   const band *bands = bands_of(j, t);
   const cr_real *diff_dst = j->diff_dst + skip;
   int64_t k = 0;
-  for (; k + CR_ROI_QUAD <= t->regions && columns >= CR_ROI_QUAD; k += CR_ROI_QUAD) {
-    const cr_real *from[CR_ROI_QUAD];
-    for (int i = 0; i < CR_ROI_QUAD; ++i) {
+  for (; k + CR_QUAD <= t->regions && columns >= CR_QUAD; k += CR_QUAD) {
+    const cr_real *from[CR_QUAD];
+    for (int i = 0; i < CR_QUAD; ++i) {
       from[i] = diff_dst + value_of(j, t, bands[k + i].region);
       __builtin_prefetch(from[i] + 2 * columns - 1, 0, 2);
     }
-    for (int64_t c = 0; c < columns; c += CR_ROI_QUAD) {
-      if (c + CR_ROI_QUAD > columns) c = columns - CR_ROI_QUAD;
-      cr_roi_quad q[CR_ROI_QUAD];
-      for (int i = 0; i < CR_ROI_QUAD; ++i) q[i] = *(const cr_roi_quad *)(from[i] + c);
+    for (int64_t c = 0; c < columns; c += CR_QUAD) {
+      if (c + CR_QUAD > columns) c = columns - CR_QUAD;
+      cr_quad q[CR_QUAD];
+      for (int i = 0; i < CR_QUAD; ++i) q[i] = *(const cr_quad *)(from[i] + c);
       cr_roi_turn_quads(q);
-      for (int i = 0; i < CR_ROI_QUAD; ++i) *(cr_roi_quad *)(diffs + (c + i) * t->count + k) = q[i];
+      for (int i = 0; i < CR_QUAD; ++i) *(cr_quad *)(diffs + (c + i) * t->count + k) = q[i];
     }
   }
   for (; k < t->count; ++k) {

@@ -2,6 +2,7 @@
 #include "device/cpu/ref_softmax.h"
 
 #include "device/cpu/ref_math.h"
+#include "device/cpu/ref_turn.h"
 
 /* Positions behind the axis that are worked on at a time: a few cache lines of each channel. */
 enum { WIDTH = CR_SOFTMAX_POSITIONS };
@@ -300,44 +301,27 @@ CR_CLONES static void softmax_planes(planes p, int64_t width, const cr_value *x,
 
 /* ---- short rows, as planes ----------------------------------------------- */
 
-enum { SIDE = 32 /* rows that lie side by side */, EIGHT = 8, FOUR = 4 };
+enum { SIDE = 32 /* rows that lie side by side */, EIGHT = CR_EIGHT, FOUR = CR_QUAD };
 
 #if defined CR_REF_F32 && defined __x86_64__
 
-typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
-typedef float eight __attribute__((vector_size(32), aligned(4), may_alias));
-
-/* Exchanges rows and columns of 4 x 4 values in the lower halves of the vectors, and of as many in
- * the upper ones. */
-CR_INLINE void exchange_fours(eight *v) {
-  const eight a = __builtin_shufflevector(v[0], v[1], 0, 8, 1, 9, 4, 12, 5, 13);
-  const eight b = __builtin_shufflevector(v[2], v[3], 0, 8, 1, 9, 4, 12, 5, 13);
-  const eight c = __builtin_shufflevector(v[0], v[1], 2, 10, 3, 11, 6, 14, 7, 15);
-  const eight d = __builtin_shufflevector(v[2], v[3], 2, 10, 3, 11, 6, 14, 7, 15);
-  v[0] = __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13);
-  v[1] = __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
-  v[2] = __builtin_shufflevector(c, d, 0, 1, 8, 9, 4, 5, 12, 13);
-  v[3] = __builtin_shufflevector(c, d, 2, 3, 10, 11, 6, 7, 14, 15);
-}
-
 /* FOUR values of each of EIGHT rows. */
 CR_INLINE void turn_eight(const float *x, int64_t step, float *plane) {
-  eight v[FOUR];
-  for (int k = 0; k < FOUR; ++k) {
-    const four a = *(const four *)(x + k * step), b = *(const four *)(x + (k + FOUR) * step);
-    v[k] = __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7);
-  }
-  exchange_fours(v);
-  for (int k = 0; k < FOUR; ++k) *(eight *)(plane + k * SIDE) = v[k];
+  cr_eight v[FOUR];
+  for (int k = 0; k < FOUR; ++k) cr_get_quads(x + k * step, x + (k + FOUR) * step, &v[k]);
+  cr_turn_eights(v);
+  for (int k = 0; k < FOUR; ++k) *(cr_eight *)(plane + k * SIDE) = v[k];
 }
 
 CR_INLINE void turn_eight_back(const float *plane, const float *scale, int64_t step, float *y) {
-  eight v[FOUR];
-  for (int k = 0; k < FOUR; ++k) v[k] = *(const eight *)(plane + k * SIDE) * *(const eight *)scale;
-  exchange_fours(v);
+  cr_eight v[FOUR];
   for (int k = 0; k < FOUR; ++k) {
-    *(four *)(y + k * step) = ((const four *)&v[k])[0];
-    *(four *)(y + (k + FOUR) * step) = ((const four *)&v[k])[1];
+    v[k] = *(const cr_eight *)(plane + k * SIDE) * *(const cr_eight *)scale;
+  }
+  cr_turn_eights(v);
+  for (int k = 0; k < FOUR; ++k) {
+    *(cr_quad *)(y + k * step) = ((const cr_quad *)&v[k])[0];
+    *(cr_quad *)(y + (k + FOUR) * step) = ((const cr_quad *)&v[k])[1];
   }
 }
 
