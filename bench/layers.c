@@ -33,6 +33,7 @@ typedef struct row {
 enum {
   EXP = 30,
   EXP_BELOW_0 = 23,
+  EXP2_BELOW_0 = 19,
   EXPM1 = 24,
   LOG = 44,
   LOG1P = 19,
@@ -60,7 +61,7 @@ enum {
   ACROSS = 5 * 2 + 7,
   ACROSS_BACK = ACROSS + 5 + 9,
   /* On a number of a location: a fourth of a row of 21 scores, of which boxes are mined. */
-  MULTIBOX = (21 * (EXP_BELOW_0 + 3) + LOG) / 4,
+  MULTIBOX = (21 * (EXP2_BELOW_0 + 4) + LOG) / 4,
   /* 10 iterations: values to and from 3 and 6 corners of lattices, the sums of both times their
    * weights added to the scores, softmax. Making the lattices and blurring them is not counted, as
    * their size depends on the picture. */
