@@ -28,9 +28,9 @@ def without_openmp(command):
 
 def with_clang(command):
     words = without_openmp(command)
-    while not os.path.basename(words[0]).startswith(("cc", "gcc", "clang")) or "ccache" in words[0]:
+    while not words[0].startswith("-"):  # the compiler, and what starts it
         words.pop(0)
-    known = [word for word in words[1:] if not word.startswith(OF_GCC_ALONE)]
+    known = [word for word in words if not word.startswith(OF_GCC_ALONE)]
     return ["clang", "-Wno-unknown-warning-option"] + known
 
 
