@@ -202,6 +202,17 @@ TEST(overwritten_sources_are_told) {
   "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'fc' bottom: 'label' top: 'loss' " weight \
   " }\n"
 
+/* Without a second top, the gradient is computed from the scores. */
+TEST(overwritten_scores_are_told) {
+  static const char flat[] = STEP("flat", "Flatten", "fc", "f", "") STEP("r", "ReLU", "f", "f", "");
+  char text[4096];
+  snprintf(text, sizeof text, "%s%s%s", DATA FC("fc", "data"), SOFTMAX_LOSS(""), flat);
+  assert_warns(
+      text, WORDS("layer 'loss' (SoftmaxWithLoss)", "layer 'r' (ReLU)", "computes its gradient"));
+  snprintf(text, sizeof text, "%s%s%s", DATA FC("fc", "data"), SOFTMAX_LOSS("top: 'prob'"), flat);
+  assert_silent(text);
+}
+
 /* As in Caffe, only a loss weight that is written down goes on to a copy of a blob that others
  * read. */
 TEST(losses_that_do_not_count_are_told) {

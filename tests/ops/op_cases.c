@@ -139,6 +139,10 @@
     }                                                               \
   }
 
+/* Of which the probabilities are not kept. */
+#define OF_SCORES(text, shapes, ignores, label) \
+  LOSS(text, CR_OP_SOFTMAX_LOSS_FWD, shapes, .nll = {ignores, true, label})
+
 /* With gaps before, between and behind them; one is empty. */
 static const cr_update_segment four_segments[] = {
     {3, 5, 0.01, 0.5}, {8, 1, 0.02, 0}, {20, 0, 1, 1}, {21, 30, 0.03, 0.25}};
@@ -621,11 +625,11 @@ const op_case op_cases[] = {
     {.label = "ignored label",
      .shapes = "2 4 6; 2 6; 2 4 6; 1; 1; -",
      .scalars = {.alpha = 3},
-     .desc = {.kind = CR_OP_SOFTMAX_LOSS_FWD, .u.nll = {true, 2}}},
+     .desc = {.kind = CR_OP_SOFTMAX_LOSS_FWD, .u.nll = {true, .ignore = 2}}},
     {.label = "blocks of positions",
      .shapes = "2 2 515; 2 515; 2 2 515; 1; 1; -",
      .scalars = {.alpha = 0.25f},
-     .desc = {.kind = CR_OP_SOFTMAX_LOSS_FWD, .u.nll = {true, 1}}},
+     .desc = {.kind = CR_OP_SOFTMAX_LOSS_FWD, .u.nll = {true, .ignore = 1}}},
     {.label = "one class",
      .shapes = "3 1 2; 3 2; 3 1 2; 1; 1; -",
      .scalars = {.alpha = 2},
@@ -634,20 +638,26 @@ const op_case op_cases[] = {
      .shapes = "3 9 4001; 3 4001; 3 9 4001; 1; 1; -",
      .scalars = {.alpha = 1},
      .large = true,
-     .desc = {.kind = CR_OP_SOFTMAX_LOSS_FWD, .u.nll = {true, 0}}},
+     .desc = {.kind = CR_OP_SOFTMAX_LOSS_FWD, .u.nll = {true, .ignore = 0}}},
 
     LOSS("the loss of each position", CR_OP_SOFTMAX_LOSS_FWD, "2 4 6; 2 6; 2 4 6; 1; 1; -; 2 6",
-         .nll = {true, 2}),
+         .nll = {true, .ignore = 2}),
     LOSS("long rows", CR_OP_SOFTMAX_LOSS_FWD, "9 150; 9; 9 150; 1; 1; -; 9", .norm = 0),
-    LOSS("gains", CR_OP_SOFTMAX_LOSS_FWD, "2 4 3; 2 3; 2 4 3; 1; 1; 4 4", .nll = {true, 2}),
+    LOSS("gains", CR_OP_SOFTMAX_LOSS_FWD, "2 4 3; 2 3; 2 4 3; 1; 1; 4 4",
+         .nll = {true, .ignore = 2}),
     LOSS("rows and gains", CR_OP_SOFTMAX_LOSS_FWD, "75 5; 75; 75 5; 1; 1; 5 5; 75",
-         .nll = {true, 1}),
+         .nll = {true, .ignore = 1}),
     LOSS("many short rows and gains", CR_OP_SOFTMAX_LOSS_FWD, "600 2; 600; 600 2; 1; 1; 2 2",
-         .nll = {true, 1}),
+         .nll = {true, .ignore = 1}),
     LOSS("long rows and gains", CR_OP_SOFTMAX_LOSS_FWD, "9 150; 9; 9 150; 1; 1; 150 150",
          .norm = 0),
     LOSS("long planes and gains", CR_OP_SOFTMAX_LOSS_FWD,
-         "2 3 400; 2 400; 2 3 400; 1; 1; 3 3; 2 400", .nll = {true, 1}),
+         "2 3 400; 2 400; 2 3 400; 1; 1; 3 3; 2 400", .nll = {true, .ignore = 1}),
+    OF_SCORES("rows of scores", "75 5; 75; -; 1; 1; -; 75", true, 3),
+    OF_SCORES("long rows of scores", "9 150; 9; -; 1; 1; -", false, 0),
+    OF_SCORES("planes of scores", "2 13 195; 2 195; -; 1; 1; -", true, 1),
+    OF_SCORES("gains of rows of scores", "40 60; 40; -; 1; 1; 60 60", false, 0),
+    OF_SCORES("gains of planes of scores", "2 4 3; 2 3; -; 1; 1; 4 4", true, 2),
 
     ROW_LOSS("rows", "37 21; 37; 37", false),
     ROW_LOSS("rows of two", "35 2; 35; 35", false),
@@ -704,7 +714,8 @@ const op_case op_cases[] = {
 
     LOSS("all", CR_OP_SIGMOID_LOSS_FWD, "4 6; 4 6; 1; 1", .norm = 0),
     LOSS("many", CR_OP_SIGMOID_LOSS_FWD, "3 1500; 3 1500; 1; 1", .norm = 0),
-    LOSS("ignored target", CR_OP_SIGMOID_LOSS_FWD, "3 1500; 3 1500; 1; 1", .nll = {true, 0}),
+    LOSS("ignored target", CR_OP_SIGMOID_LOSS_FWD, "3 1500; 3 1500; 1; 1",
+         .nll = {true, .ignore = 0}),
     LOSS("linear", CR_OP_HINGE_FWD, "6 5; 6; 1", .norm = 1),
     LOSS("square", CR_OP_HINGE_FWD, "6 5; 6; 1", .norm = 2),
     /* Margins that no pair, or every pair, falls short of. Gradients of today's version have a

@@ -22,6 +22,7 @@ const op_gradient op_gradients[] = {
     {CR_OP_AFFINE_FWD, CR_OP_AFFINE_BWD_BIAS, "g3 d2"},
     {CR_OP_DROPOUT_FWD, CR_OP_DROPOUT_BWD, "g1 v2 d0"},
     {CR_OP_SOFTMAX_LOSS_FWD, CR_OP_SOFTMAX_LOSS_BWD, "v2 v1 d0 v5 s5"},
+    {CR_OP_SOFTMAX_LOSS_FWD, CR_OP_SOFTMAX_LOSS_BWD, "v0 v1 d0 v5 s5"},
     {CR_OP_ROW_LOSS, CR_OP_ROW_LOSS_BWD, "v0 v1 g2 d0"},
     {CR_OP_PRELU_FWD, CR_OP_PRELU_BWD_DATA, "v0 v1 g2 d0"},
     {CR_OP_PRELU_FWD, CR_OP_PRELU_BWD_SLOPE, "v0 g2 d1"},

@@ -271,6 +271,10 @@ int op_problem_gradients(const op_problem *f, const op_gradient *gradient) {
       !cr_unary_by_value(f->desc->u.unary.function)) {
     return 0;
   }
+  if (gradient->backward == CR_OP_SOFTMAX_LOSS_BWD &&
+      f->desc->u.nll.of_scores != (roles[0].of == 0)) {
+    return 0;
+  }
   return strchr(gradient->args, 'k') ? sources_of(f->desc) : 1;
 }
 

@@ -379,8 +379,9 @@ static void softmax_loss(const cr_op_desc *d, double *const *in, double *const *
     for (int64_t c = 0; c < e.mid; ++c) sum += exp(in[0][at + c * e.inner]);
     for (int64_t c = 0; c < e.mid; ++c) {
       const double weight = gain ? gain[label * e.mid + c] : c == label;
-      out[2][at + c * e.inner] = exp(in[0][at + c * e.inner]) / sum;
-      loss -= weight * log(out[2][at + c * e.inner]);
+      const double prob = exp(in[0][at + c * e.inner]) / sum;
+      if (out[2]) out[2][at + c * e.inner] = prob;
+      loss -= weight * log(prob);
     }
     *out[3] += ignored ? 0 : loss;
     *out[4] += ignored ? 0 : 1;

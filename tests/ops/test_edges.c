@@ -38,7 +38,7 @@ TEST(test_nan_passes_through) {
   }
   const crema_shape scores = {3, {1, 2, 1}}, label = {2, {1, 1}}, one = {1, {1}};
   float score[] = {NAN, 0.5f}, prob[2], truth = 0, loss, count;
-  cr_op_params desc = {.nll = {false, 0}};
+  cr_op_params desc = {.nll = {false, .ignore = 0}};
   ok(run_ref(&cr_softmax_loss_fwd_f32_ref, &desc,
              (const crema_shape *[]){&scores, &label, &scores, &one, &one}, 5,
              (void *[]){score, &truth, prob, &loss, &count}, NULL));
@@ -90,7 +90,7 @@ static crema_status run_loss(float *scores, float *labels, cr_op_params *desc, f
 
 TEST(test_labels) {
   float scores[] = {-INFINITY, 0, 2, 2, 0, 1.0986123f}, loss, count;
-  cr_op_params desc = {.nll = {false, 0}};
+  cr_op_params desc = {.nll = {false, .ignore = 0}};
   /* A probability of 0 counts as FLT_MIN. */
   ok(run_loss(scores, (float[]){0, 1, 1}, &desc, &loss, &count));
   const double wanted = -log((double)FLT_MIN) - log(0.5) - log(0.75);
@@ -103,7 +103,7 @@ TEST(test_labels) {
     assert_error_has("outside 0..1");
   }
   /* An ignored label may lie outside; when all are ignored, nothing is counted. */
-  cr_op_params ignoring = {.nll = {true, 255}};
+  cr_op_params ignoring = {.nll = {true, .ignore = 255}};
   ok(run_loss(scores, (float[]){255, 1, 255}, &ignoring, &loss, &count));
   assert_true(count == 1 && fabsf(loss - 0.6931472f) < 1e-6f);
   ok(run_loss(scores, (float[]){255, 255, 255}, &ignoring, &loss, &count));
@@ -227,7 +227,7 @@ TEST(test_many_scores) {
   static float x[SCORES], target[SCORES], slope[SCORES];
   const crema_shape scores = {2, {3, SCORES / 3}}, one = {1, {1}};
   const cr_op_scalars twice = {.alpha = 2};
-  const cr_op_params desc = {.nll = {true, -1}};
+  const cr_op_params desc = {.nll = {true, .ignore = -1}};
   float diff = 0.25f, loss = -1, count = -1;
   double sum = 0;
   for (int i = 0; i < SCORES; ++i) {

@@ -251,7 +251,7 @@ TEST(pairs_at_the_margin) {
  * hold. */
 TEST(ignored_targets) {
   float x[] = {1, 1, 1, 1}, target[] = {0, -0.5f, 1, 16777216}, loss = -1, count = -1;
-  cr_op_params params = {.nll = {true, 0}};
+  cr_op_params params = {.nll = {true, .ignore = 0}};
   void *const memory[] = {x, target, &loss, &count};
   ok(run(&cr_sigmoid_loss_fwd_f32_ref, "4; 4; 1; 1", &params, memory, NULL));
   assert_true(count == 2);
@@ -261,7 +261,7 @@ TEST(ignored_targets) {
   params.nll.ignore = 16777217;
   ok(run(&cr_sigmoid_loss_fwd_f32_ref, "4; 4; 1; 1", &params, memory, NULL));
   assert_true(count == 4);
-  params = (cr_op_params){.nll = {false, 0}};
+  params = (cr_op_params){.nll = {false, .ignore = 0}};
   ok(run(&cr_sigmoid_loss_fwd_f32_ref, "4; 4; 1; 1", &params, memory, NULL));
   assert_true(count == 4);
   float diff = 1, dx[4];
@@ -273,7 +273,7 @@ TEST(ignored_targets) {
 /* Probabilities below the least one count as that. */
 TEST(impossible_classes) {
   float prob[] = {0, 1, 1e-21f, 1}, label[] = {0, 0}, diff = 0.5f, dx[4], loss = -1;
-  const cr_op_params params = {.nll = {false, 0}};
+  const cr_op_params params = {.nll = {false, .ignore = 0}};
   const float wanted = (float)(-2 * log(1e-20)), slopes[] = {-1e20f, 0, -1e20f, 0};
   ok(run(&cr_multinomial_fwd_f32_ref, "2 2; 2; 1", &params, (void *[]){prob, label, &loss}, NULL));
   assert_near(&loss, &wanted, 1);
@@ -287,7 +287,7 @@ TEST(bad_labels_are_found) {
   enum { ROWS = 1500 };
   static float prob[2 * ROWS], label[ROWS], dx[2 * ROWS];
   float one = 1, two = 2, gain[4] = {1, 0, 0, 1};
-  const cr_op_params params = {.nll = {false, 0}};
+  const cr_op_params params = {.nll = {false, .ignore = 0}};
   /* Rows, and one sample with as many positions. */
   static const char *const shapes[] = {"1500 2; 1500; 1500 2; 1; 1",
                                        "1 2 1500; 1 1500; 1 2 1500; 1; 1",

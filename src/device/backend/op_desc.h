@@ -143,6 +143,7 @@ typedef union cr_op_params {
   } dropout;
   struct {
     bool has_ignore;
+    bool of_scores; /* backward: of scores, where forward kept no probabilities */
     int ignore;
   } nll;
   struct {

@@ -228,22 +228,27 @@ CR_INLINE cr_real power_of_1(const cr_value *x, int64_t i, cr_real top, bool kee
   return power;
 }
 
+/* NULL where nothing is kept. */
+CR_INLINE cr_value *behind(bool keeps, cr_value *y, int64_t elements) {
+  return keeps ? y + elements : NULL;
+}
+
 CR_INLINE cr_real powers_of_2(const cr_value *x, int64_t step, int64_t i, cr_real top, bool keeps,
                               cr_value *y) {
   const cr_real one = power_of_1(x, i, top, keeps, y);
-  return one + power_of_1(x + step, i, top, keeps, y + step);
+  return one + power_of_1(x + step, i, top, keeps, behind(keeps, y, step));
 }
 
 CR_INLINE cr_real powers_of_4(const cr_value *x, int64_t step, int64_t i, cr_real top, bool keeps,
                               cr_value *y) {
   const cr_real two = powers_of_2(x, step, i, top, keeps, y);
-  return two + powers_of_2(x + 2 * step, step, i, top, keeps, y + 2 * step);
+  return two + powers_of_2(x + 2 * step, step, i, top, keeps, behind(keeps, y, 2 * step));
 }
 
 CR_INLINE cr_real powers_of_8(const cr_value *x, int64_t step, int64_t i, cr_real top, bool keeps,
                               cr_value *y) {
   const cr_real four = powers_of_4(x, step, i, top, keeps, y);
-  return four + powers_of_4(x + 4 * step, step, i, top, keeps, y + 4 * step);
+  return four + powers_of_4(x + 4 * step, step, i, top, keeps, behind(keeps, y, 4 * step));
 }
 
 /* Where the next values are read and written, which are fetched meanwhile; NULL: nowhere. */
@@ -263,23 +268,33 @@ CR_INLINE void powers_of_planes(planes p, int64_t width, const cr_value *x, cons
                                 bool keeps, cr_value *y, double *sum, next_values next) {
   int64_t c = 0;
   for (int64_t i = 0; i < width; ++i) sum[i] = 0;
-  for (; c + 8 <= p.channels; c += 8, x += 8 * p.step, y += 8 * p.step) {
+  for (; c + 8 <= p.channels; c += 8, x += 8 * p.step, y = behind(keeps, y, 8 * p.step)) {
     fetch_channels(next, width, c, 8);
 #pragma omp simd
     for (int64_t i = 0; i < width; ++i)
       sum[i] += (double)powers_of_8(x, p.step, i, top[i], keeps, y);
   }
-  for (; c + 4 <= p.channels; c += 4, x += 4 * p.step, y += 4 * p.step) {
+  for (; c + 4 <= p.channels; c += 4, x += 4 * p.step, y = behind(keeps, y, 4 * p.step)) {
     fetch_channels(next, width, c, 4);
 #pragma omp simd
     for (int64_t i = 0; i < width; ++i)
       sum[i] += (double)powers_of_4(x, p.step, i, top[i], keeps, y);
   }
-  for (; c < p.channels; ++c, x += p.step, y += p.step) {
+  for (; c < p.channels; ++c, x += p.step, y = behind(keeps, y, p.step)) {
     fetch_channels(next, width, c, 1);
 #pragma omp simd
     for (int64_t i = 0; i < width; ++i) sum[i] += (double)power_of_1(x, i, top[i], keeps, y);
   }
+}
+
+/* Without the result. */
+CR_CLONES static void sums_of_planes(planes p, int64_t width, const cr_value *x, cr_real *top,
+                                     cr_real *all) {
+  double sum[WIDTH];
+  tops_of_planes(p, width, x, top);
+  powers_of_planes(p, width, x, top, false, NULL, sum, (next_values){NULL, NULL});
+#pragma omp simd
+  for (int64_t i = 0; i < width; ++i) all[i] = (cr_real)sum[i];
 }
 
 CR_CLONES static void softmax_planes(planes p, int64_t width, const cr_value *x, cr_value *y,
@@ -396,7 +411,7 @@ CR_CLONES static void softmax_short_rows(int64_t rows, int64_t channels, int64_t
   if (rows < SIDE) memset(plane, 0, sizeof plane); /* the planes are worked on as a whole */
   turn_rows(rows, channels, x, plane);
   tops_of_planes(p, SIDE, plane, tops);
-  if (y == NULL) powers_of_planes(p, SIDE, plane, tops, false, plane, sum, next);
+  if (y == NULL) powers_of_planes(p, SIDE, plane, tops, false, NULL, sum, next);
   else powers_of_planes(p, SIDE, plane, tops, true, plane, sum, next);
 #pragma omp simd
   for (int64_t i = 0; i < SIDE; ++i) scale[i] = (cr_real)(1 / sum[i]);
@@ -432,29 +447,38 @@ int64_t cr_ref_softmax_blocks(const cr_split *s) {
   return s->inner == 1 ? (s->outer + rows - 1) / rows : s->outer * blocks_of(s);
 }
 
-void cr_ref_softmax_block(const cr_split *s, int64_t b, const cr_value *x, cr_value *y,
-                          cr_softmax_block *out) {
+void cr_ref_softmax_place(const cr_split *s, int64_t b, cr_softmax_block *out) {
   if (s->inner > 1) {
     out->count = block_at(s, b, &out->at);
     out->first = b / blocks_of(s) * s->inner + b % blocks_of(s) * WIDTH;
-    softmax_planes((planes){s->channels, s->inner}, out->count, x + out->at, y + out->at, out->top,
-                   out->sum);
     return;
   }
   const int64_t most = rows_together(s->channels), left = s->outer - b * most;
-  const bool fetches = s->channels <= FETCHED && left >= 2 * most;
-  const int64_t ahead = fetches ? most * s->channels : 0;
   out->first = b * most;
   out->at = out->first * s->channels;
   out->count = left < most ? left : most;
+}
+
+void cr_ref_softmax_block(const cr_split *s, int64_t b, const cr_value *x, cr_value *y,
+                          cr_softmax_block *out) {
+  cr_ref_softmax_place(s, b, out);
   x += out->at;
+  if (y != NULL) y += out->at;
+  if (s->inner > 1) {
+    const planes p = {s->channels, s->inner};
+    if (y == NULL) sums_of_planes(p, out->count, x, out->top, out->sum);
+    else softmax_planes(p, out->count, x, y, out->top, out->sum);
+    return;
+  }
+  const int64_t most = rows_together(s->channels);
+  const bool fetches = s->channels <= FETCHED && s->outer - out->first >= 2 * most;
+  const int64_t ahead = fetches ? most * s->channels : 0;
   if (s->channels < SHORT) {
-    softmax_short_rows(out->count, s->channels, ahead, x, y == NULL ? NULL : y + out->at, out->top,
-                       out->sum);
+    softmax_short_rows(out->count, s->channels, ahead, x, y, out->top, out->sum);
   } else if (y == NULL) {
     sums_of_rows(out->count, s->channels, ahead, x, out->top, out->sum);
   } else {
-    softmax_rows(out->count, s->channels, ahead, x, y + out->at, out->top, out->sum);
+    softmax_rows(out->count, s->channels, ahead, x, y, out->top, out->sum);
   }
 }
 

@@ -5,6 +5,7 @@
 #include "device/cpu/ref_type.h"
 
 #define cr_ref_softmax_blocks CR_REF_NAME(cr_ref_softmax_blocks)
+#define cr_ref_softmax_place CR_REF_NAME(cr_ref_softmax_place)
 #define cr_ref_softmax_block CR_REF_NAME(cr_ref_softmax_block)
 
 /* Positions of a block at most. */
@@ -20,8 +21,9 @@ typedef struct cr_softmax_block {
 
 /* How many blocks there are. */
 int64_t cr_ref_softmax_blocks(const cr_split *s);
-/* y = softmax(x) for block b; x and y may be one. Where nothing lies behind the axis, y may be NULL:
- * then only *out is found. */
+/* Where block b lies; its tops and sums remain as they are. */
+void cr_ref_softmax_place(const cr_split *s, int64_t b, cr_softmax_block *out);
+/* y = softmax(x) for block b; x and y may be one. y NULL: only *out is found. */
 void cr_ref_softmax_block(const cr_split *s, int64_t b, const cr_value *x, cr_value *y,
                           cr_softmax_block *out);
 

@@ -157,13 +157,13 @@ static bool read_labels(const cr_call *call, const cr_split *s, const cr_softmax
 static loss_part loss_over(const cr_call *call, const cr_split *s, int64_t begin, int64_t end) {
   const bool gains = has_argument(call->desc, GAIN);
   cr_real *each = has_argument(call->desc, EACH) ? cr_as_reals(call->buffer, EACH) : NULL;
+  cr_value *prob = has_argument(call->desc, PROB) ? cr_as_values(call->buffer, PROB) : NULL;
   loss_part out = {0, 0, -1};
   for (int64_t b = begin; b < end; ++b) {
     int64_t truth[CR_SOFTMAX_POSITIONS];
     double loss[CR_SOFTMAX_POSITIONS];
     cr_softmax_block block;
-    cr_ref_softmax_block(s, b, cr_as_values(call->buffer, SCORES), cr_as_values(call->buffer, PROB),
-                         &block);
+    cr_ref_softmax_block(s, b, cr_as_values(call->buffer, SCORES), prob, &block);
     if (!read_labels(call, s, &block, truth, &out)) break;
     find_logarithms(block.count, block.sum);
     if (gains) losses_of_gains(call, s, truth, &block, loss);
@@ -217,13 +217,13 @@ CR_CLONES static void gain_values(int64_t count, cr_real alpha, cr_real sum, con
   for (int64_t i = 0; i < count; ++i) cr_put(y, i, alpha * (sum * cr_get(x, i) - gain[i]));
 }
 
-/* The gradient with weights for pairs of classes, at the position whose class 0 is element `at`. */
-static void gain_gradient(const cr_call *call, const cr_split *s, int64_t label, int64_t at) {
-  const cr_value *prob = cr_as_values(call->buffer, 0) + at;
+/* The gradient with weights for pairs of classes at one position, whose class 0 is the first of
+ * prob and diff. */
+static void gain_gradient(const cr_call *call, const cr_split *s, int64_t label,
+                          const cr_value *prob, cr_value *diff) {
   const cr_real *gain = cr_as_reals(call->buffer, MATRIX) + label * s->channels;
   const cr_real sum = cr_as_reals(call->buffer, SUMS)[label];
   const cr_real alpha = (cr_real)call->scalars->alpha;
-  cr_value *diff = cr_as_values(call->buffer, 2) + at;
   if (s->inner == 1) {
     gain_values(s->channels, alpha, sum, gain, prob, diff);
     return;
@@ -233,55 +233,53 @@ static void gain_gradient(const cr_call *call, const cr_split *s, int64_t label,
   }
 }
 
-/* Positions whose gradient is made at a time. */
-enum { WIDTH = 512 };
-
-/* The gradient at the positions begin ... end - 1 of sample n: without gain, alpha times the
- * probability, less 1 for the true class; 0 for all classes where the label is ignored. prob and
- * diff may be one. */
-static void gradient_of(const cr_call *call, const cr_split *s, int64_t n, int64_t begin,
-                        int64_t end) {
-  const int64_t sample = n * s->channels * s->inner;
-  const cr_value *prob = cr_as_values(call->buffer, 0) + sample;
-  const cr_real *label = cr_as_reals(call->buffer, 1) + n * s->inner;
-  cr_value *diff = cr_as_values(call->buffer, 2) + sample;
+/* The gradient at the positions of a block: without gain, alpha times the probability, less 1 for
+ * the true class; 0 for all classes where the label is ignored. prob and diff may be one. */
+static void gradient_of(const cr_call *call, const cr_split *s, const cr_softmax_block *block,
+                        const cr_value *prob) {
+  const int64_t next = s->inner == 1 ? s->channels : 1; /* from one position to the next */
+  const cr_real *label = cr_as_reals(call->buffer, 1) + block->first;
+  cr_value *diff = cr_as_values(call->buffer, 2) + block->at;
   const cr_real alpha = (cr_real)call->scalars->alpha;
   const bool gains = has_argument(call->desc, MATRIX);
-  int64_t truth[WIDTH];
-  cr_real of_truth[WIDTH];
-  for (int64_t i = begin; i < end; ++i) {
+  int64_t truth[CR_SOFTMAX_POSITIONS];
+  cr_real of_truth[CR_SOFTMAX_POSITIONS];
+  prob += block->at;
+  for (int64_t i = 0; i < block->count; ++i) {
     const int64_t c = cr_label_class(label[i], s->channels, call->desc->u.nll.has_ignore,
                                      call->desc->u.nll.ignore);
-    truth[i - begin] = c;
-    of_truth[i - begin] = c < 0 ? 0 : alpha * (cr_get(prob, c * s->inner + i) - 1);
+    truth[i] = c;
+    of_truth[i] = c < 0 ? 0 : alpha * (cr_get(prob, i * next + c * s->inner) - 1);
   }
   if (gains) {
-    for (int64_t i = begin; i < end; ++i) {
-      if (truth[i - begin] >= 0) gain_gradient(call, s, truth[i - begin], sample + i);
+    for (int64_t i = 0; i < block->count; ++i) {
+      if (truth[i] >= 0) gain_gradient(call, s, truth[i], prob + i * next, diff + i * next);
     }
   } else if (s->inner == 1) {
-    scale_values(s->channels, alpha, prob, diff);
+    scale_values(block->count * s->channels, alpha, prob, diff);
   } else {
-    for (int64_t at = begin; at < begin + s->channels * s->inner; at += s->inner) {
-      scale_values(end - begin, alpha, prob + at, diff + at);
+    for (int64_t at = 0; at < s->channels * s->inner; at += s->inner) {
+      scale_values(block->count, alpha, prob + at, diff + at);
     }
   }
-  for (int64_t i = begin; i < end; ++i) {
-    const int64_t c = truth[i - begin];
+  for (int64_t i = 0; i < block->count; ++i) {
+    const int64_t c = truth[i];
     if (c >= 0 && !gains) {
-      cr_put(diff, c * s->inner + i, of_truth[i - begin]);
+      cr_put(diff, i * next + c * s->inner, of_truth[i]);
     } else if (c < 0) {
-      for (int64_t k = 0; k < s->channels; ++k) cr_put(diff, k * s->inner + i, 0);
+      for (int64_t k = 0; k < s->channels; ++k) cr_put(diff, i * next + k * s->inner, 0);
     }
   }
 }
 
-/* prob, label, diff, gain, sums. */
+/* prob or scores, label, diff, gain, sums. */
 static crema_status softmax_loss_bwd(const cr_call *call) {
   if (!call->scalars) return cr_fail(CREMA_E_ARGUMENT, "the loss gradient lacks its factor");
   const cr_split s = cr_op_split(call->desc, 0, 1);
   const cr_real *label = cr_as_reals(call->buffer, 1);
-  const int64_t positions = s.outer * s.inner, blocks = (s.inner + WIDTH - 1) / WIDTH;
+  const cr_value *from = cr_as_values(call->buffer, 0);
+  cr_value *diff = cr_as_values(call->buffer, 2);
+  const int64_t positions = s.outer * s.inner, blocks = cr_ref_softmax_blocks(&s);
   for (int64_t i = 0; i < positions; ++i) {
     if (cr_label_class(label[i], s.channels, call->desc->u.nll.has_ignore,
                        call->desc->u.nll.ignore) == CR_LABEL_BAD) {
@@ -289,9 +287,11 @@ static crema_status softmax_loss_bwd(const cr_call *call) {
     }
   }
 #pragma omp parallel for schedule(static) if (positions * s.channels >= CR_REF_PARALLEL_MIN)
-  for (int64_t b = 0; b < s.outer * blocks; ++b) {
-    const int64_t begin = b % blocks * WIDTH;
-    gradient_of(call, &s, b / blocks, begin, s.inner - begin < WIDTH ? s.inner : begin + WIDTH);
+  for (int64_t b = 0; b < blocks; ++b) {
+    cr_softmax_block block;
+    if (call->desc->u.nll.of_scores) cr_ref_softmax_block(&s, b, from, diff, &block);
+    else cr_ref_softmax_place(&s, b, &block);
+    gradient_of(call, &s, &block, call->desc->u.nll.of_scores ? diff : from);
   }
   return CREMA_OK;
 }

@@ -70,24 +70,53 @@ static cr_loss_args label_args(const cr_call *call) {
   return args;
 }
 
+/* Of the parts of the sums, behind which probabilities lie that are not kept. */
+static size_t sum_bytes(const cr_op_desc *desc) {
+  return (part_bytes(cr_op_arg_count(desc, 1)) + 255) / 256 * 256;
+}
+
+static bool has_argument(const cr_op_desc *desc, int i) {
+  return desc->args > i && desc->arg[i].shape.axes >= 0;
+}
+
+static crema_status softmax_loss_plan(cr_plan *plan) {
+  CR_TRY(cr_check_labels(plan));
+  plan->workspace_bytes = sum_bytes(plan->desc);
+  if (!has_argument(plan->desc, 2) && !has_argument(plan->desc, 5)) {
+    plan->workspace_bytes += (size_t)cr_op_arg_count(plan->desc, 0) * sizeof(float);
+  }
+  return CREMA_OK;
+}
+
 /* scores, label, prob, loss, count, gain, each. Without gain the loss is that of one probability,
  * unless this has been rounded. */
 static crema_status softmax_loss_fwd(const cr_call *call) {
   cr_loss_args args = label_args(call);
-  const cr_values prob = cr_cuda_values(call, 2);
+  cr_values prob = cr_cuda_values(call, 2);
   cr_total_args total = {.first = cr_cuda_f32(call, 3), .second = cr_cuda_f32(call, 4)};
-  CR_TRY(cr_cuda_softmax(call, cr_op_split(call->desc, 0, 1), args.x, prob));
   if (call->desc->args > 5) args.gain = cr_cuda_f32(call, 5);
   if (call->desc->args > 6) args.each = cr_cuda_f32(call, 6);
-  args.of_prob = args.gain == NULL && call->desc->arg[2].type == CREMA_F32;
+  const bool keeps = prob.at != NULL;
+  if (!keeps) {
+    prob = (cr_values){.at = cr_cuda_scratchpad(call, sum_bytes(call->desc)), .type = CREMA_F32};
+  }
+  args.of_prob = args.gain == NULL && prob.type == CREMA_F32;
+  if (keeps || args.of_prob) {
+    CR_TRY(cr_cuda_softmax(call, cr_op_split(call->desc, 0, 1), args.x, prob));
+  }
   if (args.of_prob) args.x = prob;
   return add_up(call, CR_DEVICE_FUNCTION_softmax_loss_parts, &args, &total);
 }
 
-/* prob, label, diff, gain, sums. */
+/* prob or scores, label, diff, gain, sums. Of scores the probabilities are made where the gradient
+ * takes their place. */
 static crema_status softmax_loss_bwd(const cr_call *call) {
   cr_loss_args args = label_args(call);
   args.out = cr_cuda_values(call, 2);
+  if (call->desc->u.nll.of_scores) {
+    CR_TRY(cr_cuda_softmax(call, cr_op_split(call->desc, 0, 1), args.x, args.out));
+    args.x = args.out;
+  }
   if (call->desc->args > 3) {
     args.gain = cr_cuda_f32(call, 3);
     args.sums = cr_cuda_f32(call, 4);
@@ -208,7 +237,7 @@ static crema_status contrastive_bwd(const cr_call *call) {
 
 CR_CUDA_ROW(reduce_f32_cuda, REDUCE, reduce, .types = CR_CUDA_FLOATS, .plan = reduce_plan);
 CR_CUDA_ROW(softmax_loss_fwd_f32_cuda, SOFTMAX_LOSS_FWD, softmax_loss_fwd, .types = CR_CUDA_FLOATS,
-            .plan = labels_plan);
+            .plan = softmax_loss_plan);
 CR_CUDA_ROW_OF(softmax_loss_bwd_f32_cuda, SOFTMAX_LOSS_BWD, F32, softmax_loss_bwd, true,
                .types = CR_CUDA_FLOATS, .plan = labels_plan);
 CR_CUDA_ROW(accuracy_f32_cuda, ACCURACY, accuracy, .types = CR_CUDA_FLOATS, .plan = accuracy_plan);

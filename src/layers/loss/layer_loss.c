@@ -151,9 +151,11 @@ static crema_status make_ops(cr_layer *layer, const crema_shape *scores, bool ga
   cr_op_desc desc = cr_layer_op_desc(CR_OP_SOFTMAX_LOSS_FWD);
   desc.u.nll.has_ignore = s->loss.has_ignore;
   desc.u.nll.ignore = s->loss.ignore;
-  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 7,
-                          (const crema_shape *[]){scores, &labels, scores, &one, &one,
-                                                  gains ? &gain : NULL, each ? &labels : NULL}));
+  desc.u.nll.of_scores = layer->tops < 2;
+  CR_TRY(cr_layer_op_make(
+      layer, &s->forward, &desc, 7,
+      (const crema_shape *[]){scores, &labels, layer->tops < 2 ? NULL : scores, &one, &one,
+                              gains ? &gain : NULL, each ? &labels : NULL}));
   desc.kind = CR_OP_SOFTMAX_LOSS_BWD;
   return cr_layer_op_make(
       layer, &s->backward, &desc, 5,
@@ -167,9 +169,9 @@ crema_status cr_softmax_loss_make(cr_layer *layer, crema_blob *const *bottom,
   CR_TRY(cr_layer_loss_labels(layer, scores, &bottom[1]->shape, &folded));
   CR_TRY(
       cr_layer_loss_reshape(layer, &s->loss, top[0], folded.dim[0], folded.dim[0] * folded.dim[2]));
-  CR_TRY(cr_layer_pass_tensor(layer, &s->prob, cr_layer_arithmetic(layer),
-                              crema_blob_count(bottom[0])));
   if (layer->tops > 1) {
+    CR_TRY(cr_layer_pass_tensor(layer, &s->prob, cr_layer_arithmetic(layer),
+                                crema_blob_count(bottom[0])));
     CR_TRY(crema_blob_reshape(top[1], scores));
     CR_TRY(cr_tensor_share(top[1]->data, s->prob));
   }
@@ -196,8 +198,14 @@ crema_status cr_softmax_loss_run_back(cr_layer *layer, crema_context *context,
   if (!propagate_down[0]) return CREMA_OK;
   CR_TRY(cr_layer_loss_factor(&s->loss, top[0], &scalars.alpha));
   return cr_layer_op_run(&s->backward, context,
-                         (cr_tensor *[]){s->prob, bottom[1]->data, bottom[0]->diff, gain, sums},
+                         (cr_tensor *[]){s->prob != NULL ? s->prob : bottom[0]->data,
+                                         bottom[1]->data, bottom[0]->diff, gain, sums},
                          &scalars);
+}
+
+/* Labels and gains are read, too. */
+bool cr_softmax_loss_uses_bottom(const cr_layer *layer, int bottom) {
+  return bottom > 0 || layer->tops < 2;
 }
 
 cr_values cr_softmax_loss_uses_tops(const cr_layer *layer, bool in_place) {

@@ -25,7 +25,7 @@ typedef struct cr_layer_loss {
  */
 typedef struct cr_softmax_loss {
   cr_layer_loss loss;
-  cr_tensor *prob;
+  cr_tensor *prob; /* NULL: there is no second top */
   cr_layer_op forward, backward;
 } cr_softmax_loss;
 
@@ -90,7 +90,8 @@ cr_layer_forward_fn cr_layer_loss_forward;
 /* When two bottoms have a gradient, the second one's is the negative of what the op computes. */
 cr_layer_backward_fn cr_layer_loss_backward;
 bool cr_layer_loss_uses_bottom(const cr_layer *layer, int bottom);
-/* The second top of a softmax loss is what its backward pass reads. */
+/* The backward pass of a softmax loss reads its second top, or without one the scores. */
+bool cr_softmax_loss_uses_bottom(const cr_layer *layer, int bottom);
 cr_values cr_softmax_loss_uses_tops(const cr_layer *layer, bool in_place);
 
 /* What the classes of losses have in common. */
@@ -105,9 +106,9 @@ cr_values cr_softmax_loss_uses_tops(const cr_layer *layer, bool in_place);
       .backward = cr_layer_loss_backward, .uses_bottom = cr_layer_loss_uses_bottom
 
 /* The same for losses of scores by way of their softmax. */
-#define CR_LAYER_SOFTMAX_LOSS(type_name, most_bottoms, most_tops)                                 \
-  CR_LAYER_LOSS(type_name, 2, most_bottoms, most_tops), .uses_tops = cr_softmax_loss_uses_tops,   \
-                                                        .no_gradient_bottoms = 1u << 1 | 1u << 2, \
-                                                        .integer_bottoms = 1u << 1
+#define CR_LAYER_SOFTMAX_LOSS(type_name, most_bottoms, most_tops)                         \
+  CR_LAYER_LOSS(type_name, 2, most_bottoms, most_tops),                                   \
+      .uses_tops = cr_softmax_loss_uses_tops, .uses_bottom = cr_softmax_loss_uses_bottom, \
+      .no_gradient_bottoms = 1u << 1 | 1u << 2, .integer_bottoms = 1u << 1
 
 #endif
