@@ -33,7 +33,7 @@ typedef struct row {
 enum {
   EXP = 30,
   EXP_BELOW_0 = 23,
-  EXP2_BELOW_0 = 19,
+  EXP_TERM = 18,
   EXPM1 = 24,
   LOG = 44,
   LOG1P = 19,
@@ -61,7 +61,7 @@ enum {
   ACROSS = 5 * 2 + 7,
   ACROSS_BACK = ACROSS + 5 + 9,
   /* On a number of a location: a fourth of a row of 21 scores, of which boxes are mined. */
-  MULTIBOX = (21 * (EXP2_BELOW_0 + 4) + LOG) / 4,
+  MULTIBOX = (21 * (EXP_TERM + 4) + LOG) / 4,
   /* 10 iterations: values to and from 3 and 6 corners of lattices, the sums of both times their
    * weights added to the scores, softmax. Making the lattices and blurring them is not counted, as
    * their size depends on the picture. */
@@ -156,7 +156,7 @@ static const row rows[] = {
     {"Filter", "", "4096 1024|4096", "nl", 1, {0}},
     {"HingeLoss", "", "4096 1024|4096", "nl", 1, {0}},
     {"Im2col", "convolution_param { kernel_size: 3 pad: 1 }", "4 64 56 56", "n", 1, {0}},
-    {"InfogainLoss", "", "65536 100|65536|1 1 100 100", "nlp", 1, {EXP_BELOW_0 + 9}},
+    {"InfogainLoss", "", "65536 100|65536|1 1 100 100", "nlp", 1, {EXP_TERM + 7, EXP_BELOW_0 + 7}},
     {"InnerProduct",
      "inner_product_param { num_output: 4096 weight_filler { type: \"xavier\" } }",
      "128 4096",
@@ -249,8 +249,8 @@ static const row rows[] = {
     {"Softmax", "", "4096 1024", "n", 1, {EXP_BELOW_0 + 5}},
     {"Softmax", "", "87320 21", "n", 1, {EXP_BELOW_0 + 5}},
     {"Softmax", "", "8 21 224 224", "n", 1, {EXP_BELOW_0 + 5}},
-    {"SoftmaxWithLoss", "", "4096 1024|4096", "nl", 1, {EXP_BELOW_0 + 5}},
-    {"SoftmaxWithLossOHEM", "", "4096 1024|4096", "nl", 1, {EXP_BELOW_0 + 5}},
+    {"SoftmaxWithLoss", "", "4096 1024|4096", "nl", 1, {EXP_TERM + 3, EXP_BELOW_0 + 5}},
+    {"SoftmaxWithLossOHEM", "", "4096 1024|4096", "nl", 1, {EXP_TERM + 3, EXP_BELOW_0 + 5}},
     {"SpatialDropout", "", "32 64 56 56", "n", 1, {0}},
     {"Split", "", "32 64 56 56", "n", 2, {0}},
     {"Swish", "", "32 64 56 56", "n", 1, {SIGMOID + 2, SIGMOID + 7}},

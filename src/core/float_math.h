@@ -24,26 +24,38 @@ CR_INLINE float cr_float_power_of_2(int32_t n) {
   return cr_f32_from_bits((uint32_t)(n + 127) << 23);
 }
 
+/* a b + c, where it is fused rounded once (see cr_fuses). */
+CR_INLINE float cr_float_multiply_add(bool fused, float a, float b, float c) {
+#ifdef __GNUC__
+  return fused ? __builtin_fmaf(a, b, c) : a * b + c;
+#else
+  return fused ? fmaf(a, b, c) : a * b + c;
+#endif
+}
+
 /* x = n ln 2 + rest with |rest| <= ln 2 / 2; returns exp(rest) - 1. *shifted: CR_ROUNDING + n +
  * more, for an integer `more`. |x| < 2^20. */
-CR_INLINE float cr_float_reduce(float x, float more, float *shifted) {
+CR_INLINE float cr_float_reduce(bool fused, float x, float more, float *shifted) {
   const float shift = CR_ROUNDING + more;
-  *shifted = x * 1.44269504088896341f + shift;
+  *shifted = cr_float_multiply_add(fused, x, 1.44269504088896341f, shift);
   const float turns = *shifted - shift;
-  const float r = x - turns * CR_LN2_HIGH - turns * CR_LN2_LOW;
+  const float most = cr_float_multiply_add(fused, turns, -CR_LN2_HIGH, x);
+  const float r = cr_float_multiply_add(fused, turns, -CR_LN2_LOW, most);
   /* The polynomial of least relative error of exp, 4e-9, in pairs of terms, so that more than one
    * product is under way at a time. */
   const float square = r * r;
-  const float middle = 8.369165473e-3f * r + 4.166810215e-2f;
-  const float low = 1.666651666e-1f * r + 4.999999404e-1f;
-  return ((1.383832423e-3f * square + middle) * square + low) * square + r;
+  const float middle = cr_float_multiply_add(fused, 8.369165473e-3f, r, 4.166810215e-2f);
+  const float low = cr_float_multiply_add(fused, 1.666651666e-1f, r, 4.999999404e-1f);
+  const float high = cr_float_multiply_add(fused, 1.383832423e-3f, square, middle);
+  const float both = cr_float_multiply_add(fused, high, square, low);
+  return cr_float_multiply_add(fused, both, square, r);
 }
 
 CR_INLINE float cr_float_exp(float x) {
   /* Beyond these bounds the result is 0 and infinity. */
   const float inside = x < -104 ? -104 : x > 89 ? 89 : x;
   float shifted;
-  const float power = cr_float_reduce(inside, 0, &shifted) + 1;
+  const float power = cr_float_reduce(false, inside, 0, &shifted) + 1;
   const int32_t n = (int32_t)(cr_f32_bits(shifted) - cr_f32_bits(CR_ROUNDING));
   /* In two factors, so that each exists where the product is subnormal. */
   return power * cr_float_power_of_2(n >> 1) * cr_float_power_of_2(n - (n >> 1));
@@ -51,25 +63,26 @@ CR_INLINE float cr_float_exp(float x) {
 
 /* The same for x <= 0 (for larger x anything), in fewer steps: one factor is normal for each n, the
  * other one constant. */
-CR_INLINE float cr_float_exp_below_0(float x) {
+CR_INLINE float cr_float_exp_below_0(bool fused, float x) {
   const float inside = x < -104 ? -104 : x;
   float shifted;
-  const float power = cr_float_reduce(inside, 25 + 127, &shifted) + 1;
+  const float power = cr_float_reduce(fused, inside, 25 + 127, &shifted) + 1;
   return power * cr_f32_from_bits(cr_f32_bits(shifted) << 23) * 0x1p-25f;
 }
 
-/* 2^x for x <= 0 (for larger x anything); for x < -126 as for -126. Fewer steps than exp(x), but
- * where x is a quotient by ln 2 its rounding is an error that grows with x: for terms of sums of
- * which the largest is 1. */
-CR_INLINE float cr_float_exp2_below_0(float x) {
-  const float shift = CR_ROUNDING + 127;
-  const float inside = x < -126 ? -126 : x, shifted = inside + shift;
-  const float r = inside - (shifted - shift);
-  /* The polynomial of least relative error that is 1 at 0, 3e-9. */
+/* The same for the terms of sums of which the largest is 1: exp(-87) for all x below that, and a
+ * term less in the polynomial, of relative error 9e-8. */
+CR_INLINE float cr_float_exp_term(bool fused, float x) {
+  const float turn = 1.44269504088896341f, shift = CR_ROUNDING + 127;
+  const float inside = x < -87 ? -87 : x;
+  const float shifted = cr_float_multiply_add(fused, inside, turn, shift);
+  const float r = cr_float_multiply_add(fused, inside, turn, -(shifted - shift));
   const float square = r * r;
-  const float high = (1.5594677585e-4f * square + 1.3406643906e-3f * r) + 9.6176929748e-3f;
-  const float low = 5.5503105510e-2f * r + 2.4022652783e-1f;
-  const float power = (high * square + low) * square + (6.9314721497e-1f * r + 1);
+  const float high = cr_float_multiply_add(fused, 1.3264727206e-3f, r, 9.6715126548e-3f);
+  const float middle = cr_float_multiply_add(fused, 5.5507337434e-2f, r, 2.4022242085e-1f);
+  const float low = cr_float_multiply_add(fused, 6.9314697760e-1f, r, 1);
+  const float both = cr_float_multiply_add(fused, high, square, middle);
+  const float power = cr_float_multiply_add(fused, both, square, low);
   return power * cr_f32_from_bits(cr_f32_bits(shifted) << 23);
 }
 
@@ -77,7 +90,7 @@ CR_INLINE float cr_float_exp2_below_0(float x) {
 CR_INLINE float cr_float_expm1(float x) {
   const float inside = x < -20 ? -20 : x > 0 ? 0 : x;
   float shifted;
-  const float rest = cr_float_reduce(inside, 127, &shifted);
+  const float rest = cr_float_reduce(false, inside, 127, &shifted);
   const float power = cr_f32_from_bits(cr_f32_bits(shifted) << 23);
   return power * rest + (power - 1);
 }

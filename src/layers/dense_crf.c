@@ -245,16 +245,22 @@ CR_INLINE void divide_by_sums(float *row, int64_t pixels, int width) {
   }
 }
 
-/* Softmax of `pixels` rows of `width` scores. Powers that are no normal numbers become 0, as
- * computing with subnormal numbers takes a hundred times as long. */
-CR_CLONES static void softmax(float *row, int64_t pixels, int width) {
+/* Powers that are no normal numbers become 0, as computing with subnormal numbers takes a hundred
+ * times as long. */
+CR_INLINE void take_powers(bool fused, float *value, int64_t count) {
   const float least = -87; /* exp(-87) is the last one */
-  subtract_maxima(row, pixels, width);
 #pragma omp simd
-  for (int64_t i = 0; i < pixels * width; ++i) {
-    const float power = cr_float_exp_below_0(row[i] > least ? row[i] : least);
-    row[i] = row[i] > least ? power : 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const float power = cr_float_exp_below_0(fused, value[i] > least ? value[i] : least);
+    value[i] = value[i] > least ? power : 0;
   }
+}
+
+/* Softmax of `pixels` rows of `width` scores. */
+CR_CLONES static void softmax(float *row, int64_t pixels, int width) {
+  subtract_maxima(row, pixels, width);
+  if (cr_fuses()) take_powers(true, row, pixels * width);
+  else take_powers(false, row, pixels * width);
   divide_by_sums(row, pixels, width);
 }
 

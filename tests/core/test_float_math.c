@@ -12,31 +12,29 @@ typedef struct function {
   double units;      /* in the last place, which the result may be wrong by */
 } function;
 
-static float exp_of(float x) {
-  return cr_float_exp(x);
-}
-static float exp_below_0_of(float x) {
-  return cr_float_exp_below_0(x);
-}
-static float exp2_below_0_of(float x) {
-  return cr_float_exp2_below_0(x);
-}
-static float expm1_of(float x) {
-  return cr_float_expm1(x);
-}
-static float log_of(float x) {
-  return cr_float_log(x);
-}
-static float log1p_of(float x) {
-  return cr_float_log1p(x);
-}
-static float log1p_far_of(float x) {
-  return cr_float_log1p_far(x);
-}
+#define FUNCTION(name)              \
+  static float name##_of(float x) { \
+    return cr_float_##name(x);      \
+  }
+/* Both as any processor computes them and fused. */
+#define FUSED_FUNCTION(name)              \
+  static float name##_of(float x) {       \
+    return cr_float_##name(false, x);     \
+  }                                       \
+  static float name##_fused_of(float x) { \
+    return cr_float_##name(true, x);      \
+  }
+FUNCTION(exp)
+FUSED_FUNCTION(exp_below_0)
+FUSED_FUNCTION(exp_term)
+FUNCTION(expm1)
+FUNCTION(log)
+FUNCTION(log1p)
+FUNCTION(log1p_far)
 
 static const function functions[] = {{"exp", exp_of, exp, -110, 88.7f, 1},
                                      {"exp below 0", exp_below_0_of, exp, -110, 0, 1},
-                                     {"exp2 below 0", exp2_below_0_of, exp2, -126, 0, 2},
+                                     {"exp below 0, fused", exp_below_0_fused_of, exp, -110, 0, 1},
                                      {"expm1", expm1_of, expm1, -30, 0, 1},
                                      {"log", log_of, log, 0x1p-149f, FLT_MAX, 3},
                                      {"log1p", log1p_of, log1p, 0, 1, 3},
@@ -63,13 +61,25 @@ TEST(test_errors_are_small) {
   }
 }
 
+/* What is wrong with terms is small beside the largest one of their sum, which is 1. */
+TEST(test_errors_of_terms_are_small) {
+  for (float x = 0; x >= -87; x -= 0x1p-12f) {
+    const double exact = exp((double)x);
+    assert_true(fabs((double)exp_term_of(x) - exact) <= 1.5e-7);
+    assert_true(fabs((double)exp_term_fused_of(x) - exact) <= 1.5e-7);
+  }
+}
+
 TEST(test_edges) {
   assert_true(cr_float_exp(-INFINITY) == 0 && cr_float_exp(INFINITY) == INFINITY);
   assert_true(cr_float_exp(-1e30f) == 0 && cr_float_exp(1e30f) == INFINITY);
-  assert_true(cr_float_exp_below_0(-INFINITY) == 0 && cr_float_exp_below_0(-1e30f) == 0);
-  assert_true(cr_float_exp2_below_0(-INFINITY) == 0x1p-126f && cr_float_exp2_below_0(0) == 1);
+  assert_true(cr_float_exp_below_0(false, -INFINITY) == 0 &&
+              cr_float_exp_below_0(false, -1e30f) == 0);
+  assert_true(cr_float_exp_term(false, -INFINITY) == cr_float_exp_term(false, -87) &&
+              cr_float_exp_term(false, 0) == 1);
   assert_true(cr_float_expm1(-INFINITY) == -1 && cr_float_expm1(-1e30f) == -1);
-  assert_true(cr_float_exp(0) == 1 && cr_float_exp_below_0(0) == 1 && cr_float_expm1(0) == 0);
+  assert_true(cr_float_exp(0) == 1 && cr_float_exp_below_0(false, 0) == 1 &&
+              cr_float_expm1(0) == 0);
   assert_true(cr_float_log(0) == -INFINITY && cr_float_log(INFINITY) == INFINITY);
   assert_true(cr_float_log(1) == 0 && cr_float_log1p(0) == 0 && cr_float_log1p_far(0) == 0 &&
               isnan(cr_float_log(-1)));

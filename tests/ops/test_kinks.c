@@ -2,6 +2,7 @@
  * kernels where a bound is just reached, or an argument does not fit. */
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "device/cpu/ref_rows.h"
@@ -197,6 +198,76 @@ TEST(positions_are_normalised_alone) {
   normalise_back("300 7 1 1; 300 7 1 1; 300 7 1 1; -; 300 7 1 1", x[1], dy[1], dx[1]);
   for (int i = 0; i < WIDTH * CHANNELS; ++i) {
     assert_float_equal(dx[0][i], dx[1][i % WIDTH * CHANNELS + i / WIDTH], 0);
+  }
+}
+
+enum { MANY = 331, CLASSES = 100 };
+
+/* An element is the same wherever it lies in a vector. */
+TEST(elements_are_computed_alone) {
+  float x[MANY], y[MANY], dy[MANY], dx[MANY], one, slope;
+  for (int i = 0; i < MANY; ++i) x[i] = 3 + 2.9f * sinf((float)i), dy[i] = cosf((float)(3 * i));
+  for (int f = 0; f < CR_UNARY_FUNCTIONS; ++f) {
+    cr_op_params params = {.unary = {.function = (cr_unary)f, .alpha = 0.7, .beta = 1.3}};
+    ok(run(&cr_unary_fwd_f32_ref, "331; 331", &params, (void *[]){x, y}, NULL));
+    ok(run(&cr_unary_bwd_f32_ref, "331; 331; 331; 331", &params, (void *[]){x, y, dy, dx}, NULL));
+    for (int i = 0; i < MANY; ++i) {
+      void *all[] = {&x[i], &y[i], &dy[i], &slope};
+      ok(run(&cr_unary_fwd_f32_ref, "1; 1", &params, (void *[]){&x[i], &one}, NULL));
+      ok(run(&cr_unary_bwd_f32_ref, "1; 1; 1; 1", &params, all, NULL));
+      if (memcmp(&y[i], &one, sizeof one) == 0 && memcmp(&dx[i], &slope, sizeof slope) == 0) {
+        continue;
+      }
+      fail_msg("function %d of element %d is %.9g and %.9g alone, its slope %.9g and %.9g", f, i,
+               (double)y[i], (double)one, (double)dx[i], (double)slope);
+    }
+  }
+}
+
+/* The losses of rows, for both ops, and the gradients of their scores. */
+static void lose_rows(int rows, int classes, float *x, float *label, float *loss, float *dx) {
+  const cr_op_params nll = {.nll = {.of_scores = true}}, none = {.logistic = false};
+  const cr_op_scalars scalars = {.alpha = 0.3};
+  float sum, count;
+  char shapes[128];
+  snprintf(shapes, sizeof shapes, "%d %d; %d; -; 1; 1; -; %d", rows, classes, rows, rows);
+  ok(run(&cr_softmax_loss_fwd_f32_ref, shapes, &nll,
+         (void *[]){x, label, NULL, &sum, &count, NULL, loss}, NULL));
+  snprintf(shapes, sizeof shapes, "%d %d; %d; %d", rows, classes, rows, rows);
+  ok(run(&cr_row_loss_f32_ref, shapes, &none, (void *[]){x, label, loss + MANY}, NULL));
+  snprintf(shapes, sizeof shapes, "%d %d; %d; %d %d; -; -", rows, classes, rows, rows, classes);
+  ok(run(&cr_softmax_loss_bwd_f32_ref, shapes, &nll, (void *[]){x, label, dx, NULL, NULL},
+         &scalars));
+}
+
+/* Of rows beside each other, two positions as in a plane of their own. */
+TEST(positions_have_probabilities_alone) {
+  enum { MOST = 23 };
+  static float x[MOST * MANY], y[MOST * MANY];
+  const cr_op_params params = {.axis = 1};
+  for (int i = 0; i < MOST * MANY; ++i) x[i] = 5 * sinf((float)i);
+  ok(run(&cr_softmax_fwd_f32_ref, "1 23 331; 1 23 331", &params, (void *[]){x, y}, NULL));
+  for (int i = 0; i + 1 < MANY; ++i) {
+    float two[2 * MOST], prob[2 * MOST];
+    for (int c = 0; c < MOST; ++c) memcpy(two + 2 * c, x + c * MANY + i, 2 * sizeof *two);
+    ok(run(&cr_softmax_fwd_f32_ref, "1 23 2; 1 23 2", &params, (void *[]){two, prob}, NULL));
+    for (int c = 0; c < MOST; ++c) {
+      assert_memory_equal(prob + 2 * c, y + c * MANY + i, 2 * sizeof *prob);
+    }
+  }
+}
+
+TEST(rows_are_computed_alone) {
+  static float x[MANY * CLASSES], label[MANY], loss[2][2 * MANY], dx[2][MANY * CLASSES];
+  for (int classes = 21; classes <= CLASSES; classes += CLASSES - 21) {
+    for (int i = 0; i < MANY * classes; ++i) x[i] = 5 * sinf((float)i);
+    for (int i = 0; i < MANY; ++i) label[i] = (float)(i % classes);
+    lose_rows(MANY, classes, x, label, loss[0], dx[0]);
+    for (int i = 0; i < MANY; ++i) {
+      lose_rows(1, classes, x + i * classes, label + i, loss[1] + i, dx[1] + i * classes);
+    }
+    assert_memory_equal(loss[0], loss[1], sizeof loss[0]);
+    assert_memory_equal(dx[0], dx[1], (size_t)(MANY * classes) * sizeof(float));
   }
 }
 

@@ -33,7 +33,7 @@ enum { LANES = 16, FOLDED = 4 /* values of a lane whose logarithms are taken tog
  * *rest is the product of what they are the logarithms of. Written without that 1, so that small
  * ones lose nothing. */
 CR_INLINE cr_real fold_loss(cr_real v, cr_real target, cr_real *rest) {
-  const cr_real power = cr_ref_exp_below_0(-fabs(v));
+  const cr_real power = cr_ref_exp_below_0(false, -fabs(v));
   *rest += power * (1 + *rest);
   return (v > 0 ? v : 0) - v * target;
 }

@@ -11,11 +11,13 @@
 CR_INLINE cr_real cr_ref_exp(cr_real x) {
   return exp(x);
 }
-CR_INLINE cr_real cr_ref_exp_below_0(cr_real x) {
+CR_INLINE cr_real cr_ref_exp_below_0(bool fused, cr_real x) {
+  (void)fused;
   return exp(x);
 }
-CR_INLINE cr_real cr_ref_exp2_below_0(cr_real x) {
-  return exp2(x);
+CR_INLINE cr_real cr_ref_exp_term(bool fused, cr_real x) {
+  (void)fused;
+  return exp(x);
 }
 CR_INLINE cr_real cr_ref_expm1(cr_real x) {
   return expm1(x);
@@ -35,11 +37,11 @@ CR_INLINE cr_real cr_ref_log1p_far(cr_real x) {
 CR_INLINE cr_real cr_ref_exp(cr_real x) {
   return cr_float_exp(x);
 }
-CR_INLINE cr_real cr_ref_exp_below_0(cr_real x) {
-  return cr_float_exp_below_0(x);
+CR_INLINE cr_real cr_ref_exp_below_0(bool fused, cr_real x) {
+  return cr_float_exp_below_0(fused, x);
 }
-CR_INLINE cr_real cr_ref_exp2_below_0(cr_real x) {
-  return cr_float_exp2_below_0(x);
+CR_INLINE cr_real cr_ref_exp_term(bool fused, cr_real x) {
+  return cr_float_exp_term(fused, x);
 }
 CR_INLINE cr_real cr_ref_expm1(cr_real x) {
   return cr_float_expm1(x);
@@ -59,13 +61,13 @@ CR_INLINE cr_real cr_ref_log1p_far(cr_real x) {
 /* 1 / (1 + exp(-x)). The power's exponent is never positive: no overflow, and full precision in
  * both tails. */
 CR_INLINE cr_real cr_ref_sigmoid(cr_real x) {
-  const cr_real power = cr_ref_exp_below_0(-fabs(x));
+  const cr_real power = cr_ref_exp_below_0(false, -fabs(x));
   return (x < 0 ? power : 1) / (1 + power);
 }
 
 /* log(1 + exp(x)), written so that exp never overflows. */
 CR_INLINE cr_real cr_ref_softplus(cr_real x) {
-  return (x > 0 ? x : 0) + cr_ref_log1p(cr_ref_exp_below_0(-fabs(x)));
+  return (x > 0 ? x : 0) + cr_ref_log1p(cr_ref_exp_below_0(false, -fabs(x)));
 }
 
 CR_INLINE cr_real cr_ref_tanh(cr_real x) {

@@ -130,7 +130,7 @@ CR_CLONES static void find_classes(const region *r, int64_t begin, int64_t count
   for (int64_t c = 0; c < r->classes; ++c) {
     const cr_value *x = score + c * r->cells + begin;
 #pragma omp simd
-    for (int64_t i = 0; i < count; ++i) sum[i] += cr_ref_exp_below_0(cr_get(x, i) - most[i]);
+    for (int64_t i = 0; i < count; ++i) sum[i] += cr_ref_exp_below_0(false, cr_get(x, i) - most[i]);
   }
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) {

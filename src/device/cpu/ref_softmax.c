@@ -55,6 +55,11 @@ CR_INLINE void put_end(int64_t channels, const cr_real *end, cr_value *y) {
   cr_put_all(end, LANES, y + channels - LANES);
 }
 
+/* How powers are computed: kept or only summed, and with fused multiply-adds. */
+typedef struct manner {
+  bool keeps, fused;
+} manner;
+
 CR_INLINE cr_real top_of_row(int64_t channels, const cr_value *x) {
   const int64_t whole = before_end(channels);
   cr_real most[LANES], top = -INFINITY;
@@ -83,11 +88,6 @@ CR_INLINE cr_real top_of_row(int64_t channels, const cr_value *x) {
   return top;
 }
 
-/* exp(x) for x <= 0, of which only the sum is needed. */
-CR_INLINE cr_real power_to_sum(cr_real x) {
-  return cr_ref_exp2_below_0(x * (cr_real)1.44269504088896340736);
-}
-
 /* Adds the sums of LANES lanes to QUARTER ones. */
 CR_INLINE void add_lanes(const cr_real *lane, double *sum) {
 #pragma omp simd
@@ -96,9 +96,13 @@ CR_INLINE void add_lanes(const cr_real *lane, double *sum) {
   }
 }
 
-/* Where they are kept, y = exp(x - top); sum: QUARTER parts of the sum. */
-CR_INLINE void powers_of_row(int64_t channels, int64_t ahead, const cr_value *x, cr_real top,
-                             bool keeps, cr_value *y, double *sum) {
+/* exp(x) for x <= 0. */
+CR_INLINE cr_real power_of(manner how, cr_real x) {
+  return how.keeps ? cr_ref_exp_below_0(how.fused, x) : cr_ref_exp_term(how.fused, x);
+}
+
+CR_INLINE void powers_of_row_in(manner how, int64_t channels, int64_t ahead, const cr_value *x,
+                                cr_real top, cr_value *y, double *sum) {
   const int64_t whole = before_end(channels);
   const int32_t known = (int32_t)(whole - (channels - LANES));
   cr_real end[LANES], part[LANES] = {0}, power[STRIP];
@@ -106,12 +110,12 @@ CR_INLINE void powers_of_row(int64_t channels, int64_t ahead, const cr_value *x,
   get_end(channels, x, end);
   for (int c = 0; c < QUARTER; ++c) sum[c] = 0;
   for (; done + STRIP <= whole; done += STRIP) {
-    if (ahead > 0) fetch(STRIP, x + ahead + done, keeps ? y + ahead + done : NULL);
+    if (ahead > 0) fetch(STRIP, x + ahead + done, how.keeps ? y + ahead + done : NULL);
 #pragma omp simd
     for (int c = 0; c < STRIP; ++c) {
       const cr_real below = cr_get(x, done + c) - top;
-      power[c] = keeps ? cr_ref_exp_below_0(below) : power_to_sum(below);
-      if (keeps) cr_put(y, done + c, power[c]);
+      power[c] = power_of(how, below);
+      if (how.keeps) cr_put(y, done + c, power[c]);
     }
 #pragma omp simd
     for (int c = 0; c < LANES; ++c) {
@@ -124,24 +128,31 @@ CR_INLINE void powers_of_row(int64_t channels, int64_t ahead, const cr_value *x,
     }
   }
   if (ahead > 0 && done < channels) {
-    fetch(STRIP, x + ahead + done, keeps ? y + ahead + done : NULL);
+    fetch(STRIP, x + ahead + done, how.keeps ? y + ahead + done : NULL);
   }
 #pragma omp simd
   for (int32_t c = 0; c < LANES; ++c) {
-    end[c] = keeps ? cr_ref_exp_below_0(end[c] - top) : power_to_sum(end[c] - top);
+    end[c] = power_of(how, end[c] - top);
     part[c] += c < known ? 0 : end[c];
   }
   for (; done < whole; done += LANES) {
 #pragma omp simd
     for (int c = 0; c < LANES; ++c) {
       const cr_real below = cr_get(x, done + c) - top;
-      power[c] = keeps ? cr_ref_exp_below_0(below) : power_to_sum(below);
-      if (keeps) cr_put(y, done + c, power[c]);
+      power[c] = power_of(how, below);
+      if (how.keeps) cr_put(y, done + c, power[c]);
       part[c] += power[c];
     }
   }
-  if (keeps) put_end(channels, end, y);
+  if (how.keeps) put_end(channels, end, y);
   add_lanes(part, sum);
+}
+
+/* Where they are kept, y = exp(x - top); sum: QUARTER parts of the sum. */
+CR_INLINE void powers_of_row(int64_t channels, int64_t ahead, const cr_value *x, cr_real top,
+                             bool keeps, cr_value *y, double *sum) {
+  if (cr_fuses()) powers_of_row_in((manner){keeps, true}, channels, ahead, x, top, y, sum);
+  else powers_of_row_in((manner){keeps, false}, channels, ahead, x, top, y, sum);
 }
 
 CR_INLINE void scale_row(int64_t channels, cr_real scale, cr_value *y) {
@@ -221,10 +232,9 @@ CR_INLINE void tops_of_planes(planes p, int64_t width, const cr_value *x, cr_rea
 }
 
 /* exp(x - top) of one, two, four and eight neighbouring channels, y where it is kept; their sum. */
-CR_INLINE cr_real power_of_1(const cr_value *x, int64_t i, cr_real top, bool keeps, cr_value *y) {
-  const cr_real below = cr_get(x, i) - top;
-  const cr_real power = keeps ? cr_ref_exp_below_0(below) : power_to_sum(below);
-  if (keeps) cr_put(y, i, power);
+CR_INLINE cr_real power_of_1(manner how, const cr_value *x, int64_t i, cr_real top, cr_value *y) {
+  const cr_real power = power_of(how, cr_get(x, i) - top);
+  if (how.keeps) cr_put(y, i, power);
   return power;
 }
 
@@ -233,22 +243,22 @@ CR_INLINE cr_value *behind(bool keeps, cr_value *y, int64_t elements) {
   return keeps ? y + elements : NULL;
 }
 
-CR_INLINE cr_real powers_of_2(const cr_value *x, int64_t step, int64_t i, cr_real top, bool keeps,
+CR_INLINE cr_real powers_of_2(manner how, const cr_value *x, int64_t step, int64_t i, cr_real top,
                               cr_value *y) {
-  const cr_real one = power_of_1(x, i, top, keeps, y);
-  return one + power_of_1(x + step, i, top, keeps, behind(keeps, y, step));
+  const cr_real one = power_of_1(how, x, i, top, y);
+  return one + power_of_1(how, x + step, i, top, behind(how.keeps, y, step));
 }
 
-CR_INLINE cr_real powers_of_4(const cr_value *x, int64_t step, int64_t i, cr_real top, bool keeps,
+CR_INLINE cr_real powers_of_4(manner how, const cr_value *x, int64_t step, int64_t i, cr_real top,
                               cr_value *y) {
-  const cr_real two = powers_of_2(x, step, i, top, keeps, y);
-  return two + powers_of_2(x + 2 * step, step, i, top, keeps, behind(keeps, y, 2 * step));
+  const cr_real two = powers_of_2(how, x, step, i, top, y);
+  return two + powers_of_2(how, x + 2 * step, step, i, top, behind(how.keeps, y, 2 * step));
 }
 
-CR_INLINE cr_real powers_of_8(const cr_value *x, int64_t step, int64_t i, cr_real top, bool keeps,
+CR_INLINE cr_real powers_of_8(manner how, const cr_value *x, int64_t step, int64_t i, cr_real top,
                               cr_value *y) {
-  const cr_real four = powers_of_4(x, step, i, top, keeps, y);
-  return four + powers_of_4(x + 4 * step, step, i, top, keeps, behind(keeps, y, 4 * step));
+  const cr_real four = powers_of_4(how, x, step, i, top, y);
+  return four + powers_of_4(how, x + 4 * step, step, i, top, behind(how.keeps, y, 4 * step));
 }
 
 /* Where the next values are read and written, which are fetched meanwhile; NULL: nowhere. */
@@ -263,28 +273,32 @@ CR_INLINE void fetch_channels(next_values next, int64_t width, int64_t c, int co
   fetch(count * (int)width, next.x + at, next.y == NULL ? NULL : next.y + at);
 }
 
+CR_INLINE void powers_of_planes_in(manner how, planes p, int64_t width, const cr_value *x,
+                                   const cr_real *top, cr_value *y, double *sum, next_values next) {
+  int64_t c = 0;
+  for (int64_t i = 0; i < width; ++i) sum[i] = 0;
+  for (; c + 8 <= p.channels; c += 8, x += 8 * p.step, y = behind(how.keeps, y, 8 * p.step)) {
+    fetch_channels(next, width, c, 8);
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i) sum[i] += (double)powers_of_8(how, x, p.step, i, top[i], y);
+  }
+  for (; c + 4 <= p.channels; c += 4, x += 4 * p.step, y = behind(how.keeps, y, 4 * p.step)) {
+    fetch_channels(next, width, c, 4);
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i) sum[i] += (double)powers_of_4(how, x, p.step, i, top[i], y);
+  }
+  for (; c < p.channels; ++c, x += p.step, y = behind(how.keeps, y, p.step)) {
+    fetch_channels(next, width, c, 1);
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i) sum[i] += (double)power_of_1(how, x, i, top[i], y);
+  }
+}
+
 /* The sums of exp(x - top) over the channels, y where it is kept; x and y may be one. */
 CR_INLINE void powers_of_planes(planes p, int64_t width, const cr_value *x, const cr_real *top,
                                 bool keeps, cr_value *y, double *sum, next_values next) {
-  int64_t c = 0;
-  for (int64_t i = 0; i < width; ++i) sum[i] = 0;
-  for (; c + 8 <= p.channels; c += 8, x += 8 * p.step, y = behind(keeps, y, 8 * p.step)) {
-    fetch_channels(next, width, c, 8);
-#pragma omp simd
-    for (int64_t i = 0; i < width; ++i)
-      sum[i] += (double)powers_of_8(x, p.step, i, top[i], keeps, y);
-  }
-  for (; c + 4 <= p.channels; c += 4, x += 4 * p.step, y = behind(keeps, y, 4 * p.step)) {
-    fetch_channels(next, width, c, 4);
-#pragma omp simd
-    for (int64_t i = 0; i < width; ++i)
-      sum[i] += (double)powers_of_4(x, p.step, i, top[i], keeps, y);
-  }
-  for (; c < p.channels; ++c, x += p.step, y = behind(keeps, y, p.step)) {
-    fetch_channels(next, width, c, 1);
-#pragma omp simd
-    for (int64_t i = 0; i < width; ++i) sum[i] += (double)power_of_1(x, i, top[i], keeps, y);
-  }
+  if (cr_fuses()) powers_of_planes_in((manner){keeps, true}, p, width, x, top, y, sum, next);
+  else powers_of_planes_in((manner){keeps, false}, p, width, x, top, y, sum, next);
 }
 
 /* Without the result. */

@@ -42,8 +42,8 @@ CR_INLINE void widen_sums(cr_real *part, double *sum) {
 /* The sum of weight (x - log_sum), the logarithms of a row's probabilities. In sums side by side,
  * whose number does not depend on the processor's vectors; the last vector has values of the one
  * before, too, which do not count. */
-CR_CLONES static double weighted_row(int64_t classes, const cr_real *weight, const cr_value *x,
-                                     cr_real log_sum) {
+CR_INLINE double weighted_row(int64_t classes, const cr_real *weight, const cr_value *x,
+                              cr_real log_sum) {
   const cr_real least = cr_ref_log(least_probability);
   const int64_t whole = classes - classes % LANES;
   double sum[QUARTER] = {0};
@@ -85,6 +85,18 @@ CR_CLONES static double weighted_row(int64_t classes, const cr_real *weight, con
   return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
+/* The same of rows one behind the other, each with its label's row of `gain`; 0 where there is no
+ * label. */
+CR_CLONES static void weighted_rows(int64_t rows, int64_t classes, const cr_real *gain,
+                                    const int64_t *truth, const cr_value *x, const cr_real *log_sum,
+                                    double *sum) {
+  for (int64_t i = 0; i < rows; ++i) {
+    sum[i] = truth[i] < 0
+                 ? 0
+                 : weighted_row(classes, gain + truth[i] * classes, x + i * classes, log_sum[i]);
+  }
+}
+
 /* The same of positions whose classes lie `inner` apart; sum: of each. */
 CR_CLONES static void weighted_plane(int64_t count, const cr_real *weight, const cr_value *x,
                                      const cr_real *log_sum, double *sum) {
@@ -111,10 +123,8 @@ static void losses_of_gains(const cr_call *call, const cr_split *s, const int64_
     log_sum[i] = block->top[i] + block->sum[i];
     loss[i] = 0;
   }
-  for (int64_t i = 0; i < block->count && s->inner == 1; ++i) {
-    if (truth[i] < 0) continue;
-    const cr_real *of_label = gain + truth[i] * s->channels;
-    loss[i] = weighted_row(s->channels, of_label, x + i * s->channels, log_sum[i]);
+  if (s->inner == 1) {
+    weighted_rows(block->count, s->channels, gain, truth, x, log_sum, loss);
   }
   for (int64_t c = 0; c < s->channels && s->inner > 1; ++c) {
     for (int64_t i = 0; i < block->count; ++i) {
