@@ -19,6 +19,23 @@
 /* Adding this to a number rounds it to an integer, which is then in the lowest bits of the sum. */
 #define CR_ROUNDING 0x1.8p23f
 
+/* Bounds of arguments. Compilers do not see these numbers: to choose between a value and a bound
+ * that it knows takes GCC a comparison of vectors and a choice, and one instruction otherwise. */
+typedef struct cr_float_bounds {
+  float exp_least, exp_most, below_0_least, term_least, expm1_least, expm1_most;
+} cr_float_bounds;
+
+extern const cr_float_bounds cr_float_bound;
+
+/* x, or the bound that it is beyond; nan stays nan. */
+CR_INLINE float cr_float_at_least(float least, float x) {
+  return least > x ? least : x;
+}
+
+CR_INLINE float cr_float_at_most(float most, float x) {
+  return most < x ? most : x;
+}
+
 /* 2^n for n in -126 ... 127. */
 CR_INLINE float cr_float_power_of_2(int32_t n) {
   return cr_f32_from_bits((uint32_t)(n + 127) << 23);
@@ -53,7 +70,8 @@ CR_INLINE float cr_float_reduce(bool fused, float x, float more, float *shifted)
 
 CR_INLINE float cr_float_exp(float x) {
   /* Beyond these bounds the result is 0 and infinity. */
-  const float inside = x < -104 ? -104 : x > 89 ? 89 : x;
+  const float most = cr_float_at_most(cr_float_bound.exp_most, x);
+  const float inside = cr_float_at_least(cr_float_bound.exp_least, most);
   float shifted;
   const float power = cr_float_reduce(false, inside, 0, &shifted) + 1;
   const int32_t n = (int32_t)(cr_f32_bits(shifted) - cr_f32_bits(CR_ROUNDING));
@@ -64,7 +82,7 @@ CR_INLINE float cr_float_exp(float x) {
 /* The same for x <= 0 (for larger x anything), in fewer steps: one factor is normal for each n, the
  * other one constant. */
 CR_INLINE float cr_float_exp_below_0(bool fused, float x) {
-  const float inside = x < -104 ? -104 : x;
+  const float inside = cr_float_at_least(cr_float_bound.below_0_least, x);
   float shifted;
   const float power = cr_float_reduce(fused, inside, 25 + 127, &shifted) + 1;
   return power * cr_f32_from_bits(cr_f32_bits(shifted) << 23) * 0x1p-25f;
@@ -74,7 +92,7 @@ CR_INLINE float cr_float_exp_below_0(bool fused, float x) {
  * term less in the polynomial, of relative error 9e-8. */
 CR_INLINE float cr_float_exp_term(bool fused, float x) {
   const float turn = 1.44269504088896341f, shift = CR_ROUNDING + 127;
-  const float inside = x < -87 ? -87 : x;
+  const float inside = cr_float_at_least(cr_float_bound.term_least, x);
   const float shifted = cr_float_multiply_add(fused, inside, turn, shift);
   const float r = cr_float_multiply_add(fused, inside, turn, -(shifted - shift));
   const float square = r * r;
@@ -88,7 +106,8 @@ CR_INLINE float cr_float_exp_term(bool fused, float x) {
 
 /* exp(x) - 1 for x <= 0 (for larger x anything). */
 CR_INLINE float cr_float_expm1(float x) {
-  const float inside = x < -20 ? -20 : x > 0 ? 0 : x;
+  const float below = cr_float_at_most(cr_float_bound.expm1_most, x);
+  const float inside = cr_float_at_least(cr_float_bound.expm1_least, below);
   float shifted;
   const float rest = cr_float_reduce(false, inside, 127, &shifted);
   const float power = cr_f32_from_bits(cr_f32_bits(shifted) << 23);
@@ -96,28 +115,44 @@ CR_INLINE float cr_float_expm1(float x) {
 }
 
 /* log(1 + f) + turns ln 2, for 1 + f between sqrt(1/2) and sqrt(2). */
-CR_INLINE float cr_float_log_near(float f, float turns) {
+CR_INLINE float cr_float_log_near(bool fused, float f, float turns) {
   const float square = f * f;
   float sum = 7.0376836292e-2f;
-  sum = sum * f - 1.1514610310e-1f;
-  sum = sum * f + 1.1676998740e-1f;
-  sum = sum * f - 1.2420140846e-1f;
-  sum = sum * f + 1.4249322787e-1f;
-  sum = sum * f - 1.6668057665e-1f;
-  sum = sum * f + 2.0000714765e-1f;
-  sum = sum * f - 2.4999993993e-1f;
-  sum = sum * f + 3.3333331174e-1f;
-  const float low = sum * f * square + turns * CR_LN2_LOW - 0.5f * square;
-  return (f + low) + turns * CR_LN2_HIGH;
+  sum = cr_float_multiply_add(fused, sum, f, -1.1514610310e-1f);
+  sum = cr_float_multiply_add(fused, sum, f, 1.1676998740e-1f);
+  sum = cr_float_multiply_add(fused, sum, f, -1.2420140846e-1f);
+  sum = cr_float_multiply_add(fused, sum, f, 1.4249322787e-1f);
+  sum = cr_float_multiply_add(fused, sum, f, -1.6668057665e-1f);
+  sum = cr_float_multiply_add(fused, sum, f, 2.0000714765e-1f);
+  sum = cr_float_multiply_add(fused, sum, f, -2.4999993993e-1f);
+  sum = cr_float_multiply_add(fused, sum, f, 3.3333331174e-1f);
+  const float rest = cr_float_multiply_add(fused, sum * f, square, turns * CR_LN2_LOW);
+  const float low = cr_float_multiply_add(fused, -0.5f, square, rest);
+  return cr_float_multiply_add(fused, turns, CR_LN2_HIGH, f + low);
+}
+
+/* The exponent n of a normal number 2^n m with m between sqrt(1/2), whose bits these are, and
+ * sqrt(2); *f: m - 1. */
+CR_INLINE int32_t cr_float_split(uint32_t bits, float *f) {
+  const int32_t n = (int32_t)(bits - 0x3f3504f3u) >> 23;
+  *f = cr_f32_from_bits(bits - ((uint32_t)n << 23)) - 1;
+  return n;
+}
+
+/* log(x) for x >= FLT_MIN, as sums are of which the largest term is 1; nan for nan. */
+CR_INLINE float cr_float_log_of_sum(bool fused, float x) {
+  float f;
+  const int32_t n = cr_float_split(cr_f32_bits(x), &f);
+  const float value = cr_float_log_near(fused, f, (float)n);
+  return x <= FLT_MAX ? value : x;
 }
 
 CR_INLINE float cr_float_log(float x) {
   const bool subnormal = x < FLT_MIN;
   const uint32_t bits = cr_f32_bits(subnormal ? x * 0x1p23f : x);
-  /* x = 2^n m with m between sqrt(1/2), whose bits these are, and sqrt(2). */
-  const int32_t n = (int32_t)(bits - 0x3f3504f3u) >> 23;
-  const float f = cr_f32_from_bits(bits - ((uint32_t)n << 23)) - 1;
-  const float value = cr_float_log_near(f, (float)(n - (subnormal ? 23 : 0)));
+  float f;
+  const int32_t n = cr_float_split(bits, &f);
+  const float value = cr_float_log_near(false, f, (float)(n - (subnormal ? 23 : 0)));
   const float edge = x == 0 ? -INFINITY : x < 0 ? NAN : x;
   return x > 0 && x <= FLT_MAX ? value : edge;
 }
@@ -128,7 +163,7 @@ CR_INLINE float cr_float_log1p_far(float x) {
   const int32_t n = (int32_t)(cr_f32_bits(1 + x) - 0x3f3504f3u) >> 23;
   const float scale = cr_float_power_of_2(-n), turns = (float)n;
   const float f = x * scale + (scale - 1);
-  return cr_float_log_near(f, turns);
+  return cr_float_log_near(false, f, turns);
 }
 
 /* log(1 + x) for x in 0 ... 1: the polynomial of least relative error, 5e-9. */

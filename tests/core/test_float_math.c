@@ -29,16 +29,20 @@ FUSED_FUNCTION(exp_below_0)
 FUSED_FUNCTION(exp_term)
 FUNCTION(expm1)
 FUNCTION(log)
+FUSED_FUNCTION(log_of_sum)
 FUNCTION(log1p)
 FUNCTION(log1p_far)
 
-static const function functions[] = {{"exp", exp_of, exp, -110, 88.7f, 1},
-                                     {"exp below 0", exp_below_0_of, exp, -110, 0, 1},
-                                     {"exp below 0, fused", exp_below_0_fused_of, exp, -110, 0, 1},
-                                     {"expm1", expm1_of, expm1, -30, 0, 1},
-                                     {"log", log_of, log, 0x1p-149f, FLT_MAX, 3},
-                                     {"log1p", log1p_of, log1p, 0, 1, 3},
-                                     {"log1p far", log1p_far_of, log1p, 0, 0x1p20f, 2}};
+static const function functions[] = {
+    {"exp", exp_of, exp, -110, 88.7f, 1},
+    {"exp below 0", exp_below_0_of, exp, -110, 0, 1},
+    {"exp below 0, fused", exp_below_0_fused_of, exp, -110, 0, 1},
+    {"expm1", expm1_of, expm1, -30, 0, 1},
+    {"log", log_of, log, 0x1p-149f, FLT_MAX, 3},
+    {"log of a sum", log_of_sum_of, log, FLT_MIN, FLT_MAX, 3},
+    {"log of a sum, fused", log_of_sum_fused_of, log, FLT_MIN, FLT_MAX, 3},
+    {"log1p", log1p_of, log1p, 0, 1, 3},
+    {"log1p far", log1p_far_of, log1p, 0, 0x1p20f, 2}};
 
 static double units_between(float found, double exact) {
   int power;
@@ -81,10 +85,13 @@ TEST(test_edges) {
   assert_true(cr_float_exp(0) == 1 && cr_float_exp_below_0(false, 0) == 1 &&
               cr_float_expm1(0) == 0);
   assert_true(cr_float_log(0) == -INFINITY && cr_float_log(INFINITY) == INFINITY);
+  assert_true(cr_float_log_of_sum(false, INFINITY) == INFINITY &&
+              cr_float_log_of_sum(true, INFINITY) == INFINITY && cr_float_log_of_sum(true, 1) == 0);
   assert_true(cr_float_log(1) == 0 && cr_float_log1p(0) == 0 && cr_float_log1p_far(0) == 0 &&
               isnan(cr_float_log(-1)));
+  assert_true(isnan(cr_float_exp_term(false, NAN)) && isnan(cr_float_exp_term(true, -NAN)));
   for (size_t f = 0; f < sizeof functions / sizeof *functions; ++f) {
-    assert_true(isnan(functions[f].of(NAN)));
+    assert_true(isnan(functions[f].of(NAN)) && isnan(functions[f].of(-NAN)));
   }
 }
 

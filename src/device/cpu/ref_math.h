@@ -25,6 +25,10 @@ CR_INLINE cr_real cr_ref_expm1(cr_real x) {
 CR_INLINE cr_real cr_ref_log(cr_real x) {
   return log(x);
 }
+CR_INLINE cr_real cr_ref_log_of_sum(bool fused, cr_real x) {
+  (void)fused;
+  return log(x);
+}
 CR_INLINE cr_real cr_ref_log1p(cr_real x) {
   return log1p(x);
 }
@@ -48,6 +52,9 @@ CR_INLINE cr_real cr_ref_expm1(cr_real x) {
 }
 CR_INLINE cr_real cr_ref_log(cr_real x) {
   return cr_float_log(x);
+}
+CR_INLINE cr_real cr_ref_log_of_sum(bool fused, cr_real x) {
+  return cr_float_log_of_sum(fused, x);
 }
 CR_INLINE cr_real cr_ref_log1p(cr_real x) {
   return cr_float_log1p(x);

@@ -33,15 +33,22 @@ CR_CLONES static void find_parts(const cr_softmax_block *block, int32_t classes,
   }
 }
 
-CR_CLONES static void put_losses(int64_t rows, cr_real classes, const cr_real *label,
-                                 const cr_real *own, const cr_real *sum, cr_real *loss) {
+CR_INLINE void put_losses_in(bool fused, int64_t rows, cr_real classes, const cr_real *label,
+                             const cr_real *own, const cr_real *sum, cr_real *loss) {
   const cr_real most = (cr_real)87.33654475055310898657; /* -log(FLT_MIN) */
 #pragma omp simd
   for (int64_t i = 0; i < rows; ++i) {
     const bool known = (label[i] > -1) & (label[i] < classes);
-    const cr_real found = cr_ref_log(sum[i]) - own[i], less = found < most ? found : most;
+    const cr_real found = cr_ref_log_of_sum(fused, sum[i]) - own[i];
+    const cr_real less = found < most ? found : most;
     loss[i] = known ? less : 0;
   }
+}
+
+CR_CLONES static void put_losses(int64_t rows, cr_real classes, const cr_real *label,
+                                 const cr_real *own, const cr_real *sum, cr_real *loss) {
+  if (cr_fuses()) put_losses_in(true, rows, classes, label, own, sum, loss);
+  else put_losses_in(false, rows, classes, label, own, sum, loss);
 }
 
 static void flush(const cr_call *call, const cr_split *s, losses *of) {

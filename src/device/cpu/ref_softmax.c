@@ -427,13 +427,14 @@ CR_CLONES static void softmax_short_rows(int64_t rows, int64_t channels, int64_t
   tops_of_planes(p, SIDE, plane, tops);
   if (y == NULL) powers_of_planes(p, SIDE, plane, tops, false, NULL, sum, next);
   else powers_of_planes(p, SIDE, plane, tops, true, plane, sum, next);
-#pragma omp simd
-  for (int64_t i = 0; i < SIDE; ++i) scale[i] = (cr_real)(1 / sum[i]);
   for (int64_t r = 0; r < rows; ++r) {
     top[r] = tops[r];
     all[r] = (cr_real)sum[r];
   }
-  if (y != NULL) turn_rows_back(rows, channels, plane, scale, y);
+  if (y == NULL) return;
+#pragma omp simd
+  for (int64_t i = 0; i < SIDE; ++i) scale[i] = (cr_real)(1 / sum[i]);
+  turn_rows_back(rows, channels, plane, scale, y);
 }
 
 /* ---- blocks -------------------------------------------------------------- */

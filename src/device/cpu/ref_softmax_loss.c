@@ -108,9 +108,14 @@ CR_CLONES static void weighted_plane(int64_t count, const cr_real *weight, const
 }
 
 /* sum: of the powers of each position's scores, which becomes its logarithm. */
-CR_CLONES static void find_logarithms(int64_t count, cr_real *sum) {
+CR_INLINE void find_logarithms_in(bool fused, int64_t count, cr_real *sum) {
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) sum[i] = cr_ref_log(sum[i]);
+  for (int64_t i = 0; i < count; ++i) sum[i] = cr_ref_log_of_sum(fused, sum[i]);
+}
+
+CR_CLONES static void find_logarithms(int64_t count, cr_real *sum) {
+  if (cr_fuses()) find_logarithms_in(true, count, sum);
+  else find_logarithms_in(false, count, sum);
 }
 
 /* The logarithms of all probabilities, weighted with the label's row of gains. */
