@@ -196,9 +196,9 @@ static bool goes_before(const float *loss, int a, int b) {
 
 /* Of the boxes without an object and with little overlap, as many times as many as have one. */
 static void mine_plainly(const cr_matching *of, const float *loss, const float *overlap,
-                         const int32_t *match, uint8_t *negative) {
+                         const int32_t *match, int32_t *negative) {
   int matched = 0;
-  memset(negative, 0, BOXES);
+  memset(negative, 0, BOXES * sizeof *negative);
   for (int k = 0; k < BOXES; ++k) matched += match[k] >= 0;
   const double wanted = floor((double)of->param->neg_pos_ratio * matched);
   for (int found = 0; found < wanted; ++found) {
@@ -223,7 +223,7 @@ TEST(mining_takes_the_largest_losses) {
   for (int trial = 0; trial < 300; ++trial) {
     float loss[BOXES], overlap[BOXES];
     int32_t match[BOXES];
-    uint8_t wanted[BOXES], found[BOXES];
+    int32_t wanted[BOXES], found[BOXES];
     const uint32_t kinds = trial % 3 == 0 ? 5 : 100000; /* of losses: many are equal */
     param.neg_pos_ratio = (float)(trial % 5) * 1.3f;
     for (int k = 0; k < BOXES; ++k) {

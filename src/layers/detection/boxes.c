@@ -263,7 +263,7 @@ CR_CLONES static void match_all(const cr_box_columns *of, cr_box box, float own,
   for (size_t k = 0; k < of->count; ++k) {
     const float shared = shared_by(xmin[k], ymin[k], xmax[k], ymax[k], box);
     const float share = shared / (own + size[k] - shared);
-    const float found = ((shared > 0) & (share > least)) ? share : 0;
+    const float found = share > least ? share : 0; /* not where nothing is shared, either */
     const float before = most[k];
     const int32_t of_before = best[k];
     out[k] = found;

@@ -67,9 +67,9 @@ crema_status cr_box_columns_make(cr_buffer *memory, size_t most,
                                  cr_box_columns *out) CREMA_MUST_USE;
 /* Adds a box, for which there must be room. */
 void cr_box_columns_add(cr_box_columns *columns, cr_box box);
-/* out[count]: cr_box_overlap of each with `box`, where it is above `least`, else 0; a box with a
- * nan overlaps nothing. most[count], best[count]: of each the best overlap so far and the number of
- * the box that it is with, of equal ones the first. */
+/* out[count]: cr_box_overlap of each with `box`, where it is above `least`, 0 or more, else 0; a
+ * box with a nan overlaps nothing. most[count], best[count]: of each the best overlap so far and
+ * the number of the box that it is with, of equal ones the first. */
 void cr_box_columns_match(const cr_box_columns *columns, cr_box box, float least, int32_t number,
                           float *out, float *most, int32_t *best);
 

@@ -250,7 +250,7 @@ CR_CLONES static int64_t count_from(const ranking *of, uint32_t least) {
   return found;
 }
 
-CR_CLONES static void choose_from(const ranking *of, uint32_t least, uint8_t *chosen) {
+CR_CLONES static void choose_from(const ranking *of, uint32_t least, int32_t *chosen) {
   const uint32_t *key = of->key;
 #pragma omp simd
   for (int64_t k = 0; k < of->count; ++k) chosen[k] = key[k] >= least;
@@ -259,11 +259,11 @@ CR_CLONES static void choose_from(const ranking *of, uint32_t least, uint8_t *ch
 /* chosen[k] = 1 for the `wanted` candidates with the highest keys, of equal ones the first. Halves
  * the range of the lowest key that is chosen; counting what is in it takes less time than to sort
  * even a part of them. */
-static void choose_best(const ranking *of, int64_t wanted, uint8_t *chosen) {
+static void choose_best(const ranking *of, int64_t wanted, int32_t *chosen) {
   uint64_t low = of->least, high = (uint64_t)of->most + 1;
   int64_t found = of->candidates; /* from `low` on */
   if (wanted <= 0 || found == 0) {
-    memset(chosen, 0, (size_t)of->count);
+    memset(chosen, 0, (size_t)of->count * sizeof *chosen);
     return;
   }
   while (found > wanted && high - low > 1) {
@@ -284,7 +284,7 @@ static void choose_best(const ranking *of, int64_t wanted, uint8_t *chosen) {
  */
 static crema_status choose_apart(cr_matcher *m, const cr_matching *of, const float *loc,
                                  const float *loss, const ranking *keys, int64_t wanted,
-                                 uint8_t *chosen) {
+                                 int32_t *chosen) {
   const Caffe__NonMaximumSuppressionParameter *nms = of->param->nms_param;
   const bool some = nms->has_top_k && nms->top_k >= 0;
   const size_t priors = (size_t)of->priors;
@@ -300,13 +300,13 @@ static crema_status choose_apart(cr_matcher *m, const cr_matching *of, const flo
   }
   count = cr_rank_best(all, count, some ? (size_t)nms->top_k : count);
   CR_TRY(cr_suppress(box, all, &count, nms->nms_threshold, 1, -1, &m->kept));
-  memset(chosen, 0, priors);
+  memset(chosen, 0, priors * sizeof *chosen);
   for (size_t i = 0; i < count && i < (size_t)wanted; ++i) chosen[all[i].index] = 1;
   return CREMA_OK;
 }
 
 crema_status cr_mine(cr_matcher *m, const cr_matching *of, const float *loc, const float *loss,
-                     const float *overlap, int32_t *match, uint8_t *negative) {
+                     const float *overlap, int32_t *match, int32_t *negative) {
   const bool hard = (int)of->param->mining_type == HARD_EXAMPLE;
   CR_TRY(cr_buffer_reserve(&m->key, (size_t)of->priors * sizeof(uint32_t)));
   ranking keys = {.count = of->priors, .key = (uint32_t *)(void *)m->key.data};

@@ -49,6 +49,6 @@ crema_status cr_match(cr_matcher *matcher, const cr_matching *of, const float *l
  * without an object; matches that do not count are undone. `loc`: of the image. */
 crema_status cr_mine(cr_matcher *matcher, const cr_matching *of, const float *loc,
                      const float *loss, const float *overlap, int32_t *match,
-                     uint8_t *negative) CREMA_MUST_USE;
+                     int32_t *negative) CREMA_MUST_USE;
 
 #endif

@@ -60,9 +60,8 @@ typedef struct image_part {
 /* What a thread needs for an image. */
 typedef struct scratch {
   cr_matcher matcher;
-  cr_buffer negative; /* a byte for each prior: it counts without an object */
+  cr_buffer negative; /* int32_t for each prior: 1 where it counts without an object */
   cr_buffer loss;     /* float for each prior, where locations count in mining */
-  cr_buffer label;    /* float for each object */
   cr_buffer matched;  /* int32_t: the boxes that are matched */
 } scratch;
 
@@ -284,13 +283,32 @@ static crema_status match_image(const search *all, cr_matcher *matcher, const cr
   return CREMA_OK;
 }
 
-/* Labels of objects behind those of boxes without one, so that nothing is asked in between. */
-enum { BEHIND = -CR_LEFT_OUT };
+enum { BLOCK = 64 };
 
-CR_CLONES static void put_matched(int64_t priors, const int32_t *match, const float *object,
-                                  float *to) {
-#pragma omp simd
-  for (int64_t k = 0; k < priors; ++k) to[k] = object[match[k] + BEHIND];
+/* The boxes that are matched, in box[priors]. A detector's are few, so that whole blocks without
+ * any are passed over; within a block there are no branches, as nobody foresees which ones they
+ * are. */
+CR_CLONES static int64_t find_matched(int64_t priors, const int32_t *match, int32_t *box) {
+  int64_t found = 0;
+  for (int64_t first = 0; first < priors; first += BLOCK) {
+    const int64_t end = priors - first < BLOCK ? priors : first + BLOCK;
+    int32_t all = -1; /* negative if all of the block's are */
+#pragma omp simd reduction(& : all)
+    for (int64_t k = first; k < end; ++k) all &= match[k];
+    for (int64_t k = first; k < end && all >= 0; ++k) {
+      box[found] = (int32_t)k;
+      found += match[k] >= 0;
+    }
+  }
+  return found;
+}
+
+static void fill(const cr_host_results *to, int64_t first, int64_t count, double value) {
+  if (to->wide) {
+    for (int64_t k = first; k < first + count; ++k) to->wide[k] = value;
+  } else {
+    for (int64_t k = first; k < first + count; ++k) to->narrow[k] = (float)value;
+  }
 }
 
 /* The background where nothing is matched. Boxes of one image may be matched for several classes:
@@ -298,23 +316,17 @@ CR_CLONES static void put_matched(int64_t priors, const int32_t *match, const fl
 static crema_status put_labels(const search *all, scratch *own, const cr_matching *of,
                                int64_t image) {
   const multibox_state *s = all->layer->state;
-  const cr_host_results to = all->label;
+  const cr_host_results *to = &all->label;
   const int32_t *match = match_of(s, image);
-  const int64_t first = image * s->priors, background = of->param->background_label_id;
-  CR_TRY(cr_buffer_reserve(&own->label, (of->truths + BEHIND) * sizeof(float)));
-  float *object = (float *)(void *)own->label.data;
-  for (size_t t = 0; t < BEHIND; ++t) object[t] = (float)background;
-  for (size_t t = 0; t < of->truths; ++t) {
-    object[t + BEHIND] = (float)label_of(of->param, &of->truth[t]);
-  }
-  if (to.narrow && s->loc_classes == 1) {
-    put_matched(s->priors, match, object, to.narrow + first);
-    return CREMA_OK;
-  }
-  for (int64_t k = 0; k < s->priors; ++k) cr_host_put(&to, first + k, (double)background);
+  const int64_t first = image * s->priors;
+  const double background = (double)of->param->background_label_id;
+  CR_TRY(cr_buffer_reserve(&own->matched, (size_t)(s->priors + 1) * sizeof(int32_t)));
+  int32_t *box = (int32_t *)(void *)own->matched.data;
+  fill(to, first, s->priors, background);
   for (int64_t c = 0; c < s->loc_classes; ++c, match += s->priors) {
-    for (int64_t k = 0; k < s->priors; ++k) {
-      if (match[k] >= 0) cr_host_put(&to, first + k, (double)object[match[k] + BEHIND]);
+    const int64_t count = find_matched(s->priors, match, box);
+    for (int64_t i = 0; i < count; ++i) {
+      cr_host_put(to, first + box[i], (double)label_of(of->param, &of->truth[match[box[i]]]));
     }
   }
   return CREMA_OK;
@@ -386,41 +398,57 @@ static crema_status mine(const search *all, scratch *own, const cr_matching *of,
     loss = both;
   }
   return cr_mine(&own->matcher, of, loc, loss, overlap_of(s, image), match,
-                 (uint8_t *)own->negative.data);
+                 (int32_t *)(void *)own->negative.data);
 }
 
-enum { LANES = 8 };
+enum { LANES = 16 };
 
-/* counts[k] = 1 for boxes that have an object or are `negative`, else 0. Returns the sum of the
- * losses of those, in an order that does not depend on vectors. */
-CR_CLONES static double judge_narrow(int64_t priors, const int32_t *match, const uint8_t *negative,
+/* 1 for a box that has an object or is `negative`, else 0. From the sign, as GCC moves the results
+ * of comparisons that it combines with numbers out of the vectors. */
+CR_INLINE int32_t counts_one(int32_t match, int32_t negative) {
+  return negative | (int32_t)((uint32_t)~match >> 31);
+}
+
+/* counts[k] = 1 for boxes that count, else 0. Returns the sum of the losses of those, in an order
+ * that does not depend on vectors. */
+CR_CLONES static double judge_narrow(int64_t priors, const int32_t *match, const int32_t *negative,
                                      const float *loss, float *counts, image_part *part) {
   const int64_t whole = priors - priors % LANES;
   double lane[LANES] = {0}, sum = 0;
-  int32_t rows = 0;
-#pragma omp simd reduction(+ : rows)
-  for (int64_t k = 0; k < priors; ++k) {
-    const int32_t one = (match[k] >= 0) | (negative[k] != 0);
-    counts[k] = (float)one;
-    rows += one;
-  }
+  int32_t rows[LANES] = {0};
   for (int64_t k = 0; k < whole; k += LANES) {
+    float own[LANES];
 #pragma omp simd
-    for (int i = 0; i < LANES; ++i) lane[i] += counts[k + i] != 0 ? (double)loss[k + i] : 0;
+    for (int i = 0; i < LANES; ++i) {
+      const int32_t one = counts_one(match[k + i], negative[k + i]);
+      counts[k + i] = (float)one;
+      rows[i] += one;
+      own[i] = one != 0 ? loss[k + i] : 0;
+    }
+#pragma omp simd
+    for (int i = 0; i < LANES; ++i) lane[i] += (double)own[i];
   }
-  for (int64_t k = whole; k < priors; ++k) sum += counts[k] != 0 ? (double)loss[k] : 0;
-  for (int i = 0; i < LANES; ++i) sum += lane[i];
-  part->conf_rows = rows;
+  part->conf_rows = 0;
+  for (int64_t k = whole; k < priors; ++k) {
+    const int32_t one = counts_one(match[k], negative[k]);
+    counts[k] = (float)one;
+    part->conf_rows += one;
+    sum += one != 0 ? (double)loss[k] : 0;
+  }
+  for (int i = 0; i < LANES; ++i) {
+    part->conf_rows += rows[i];
+    sum += lane[i];
+  }
   return sum;
 }
 
 /* The same in plain order. */
-static double judge_wide(int64_t priors, const int32_t *match, const uint8_t *negative,
+static double judge_wide(int64_t priors, const int32_t *match, const int32_t *negative,
                          const double *loss, double *counts, image_part *part) {
   double sum = 0;
   part->conf_rows = 0;
   for (int64_t k = 0; k < priors; ++k) {
-    const bool one = match[k] >= 0 || negative[k];
+    const int32_t one = counts_one(match[k], negative[k]);
     counts[k] = one;
     part->conf_rows += one;
     sum += one ? loss[k] : 0;
@@ -444,10 +472,11 @@ static crema_status judge(void *state, int worker, int64_t image) {
   const bool chooses = mines(all->layer);
   scratch *own = &s->scratch[worker];
   image_part *part = image_of(s, image);
-  CR_TRY(cr_buffer_reserve(&own->negative, (size_t)s->priors));
-  uint8_t *negative = (uint8_t *)own->negative.data;
+  CR_TRY(cr_buffer_reserve(&own->negative, (size_t)s->priors * sizeof(int32_t)));
+  int32_t *negative = (int32_t *)(void *)own->negative.data;
   if (chooses && of.truths > 0) CR_TRY(mine(all, own, &of, image));
-  else memset(negative, !chooses, (size_t)s->priors);
+  else
+    for (int64_t k = 0; k < s->priors; ++k) negative[k] = !chooses;
   part->loc_rows = matches_in(s->loc_classes * s->priors, match_of(s, image));
   part->conf_rows = s->priors;
   if (has_targets(all->layer)) return CREMA_OK;
@@ -459,16 +488,6 @@ static crema_status judge(void *state, int worker, int64_t image) {
                               all->counts.narrow + first, part);
   }
   return CREMA_OK;
-}
-
-/* The boxes that are matched. Without branches, as nobody foresees them. */
-static int64_t find_matched(int64_t priors, const int32_t *match, int32_t *box) {
-  int64_t found = 0;
-  for (int64_t k = 0; k < priors; ++k) {
-    box[found] = (int32_t)k;
-    found += match[k] >= 0;
-  }
-  return found;
 }
 
 /* The locations of matched boxes, `count` of them, as rows of those that are learnt from `at` on.
@@ -797,7 +816,6 @@ static void destroy(cr_layer *layer) {
     cr_matcher_free(&s->scratch[i].matcher);
     cr_buffer_free(&s->scratch[i].negative);
     cr_buffer_free(&s->scratch[i].loss);
-    cr_buffer_free(&s->scratch[i].label);
     cr_buffer_free(&s->scratch[i].matched);
   }
   free(s->scratch);
