@@ -1,17 +1,19 @@
 /* What a layer costs beside the memory traffic that nothing can save it: for each row below, the
- * time of its forward and of its backward pass over the time that copying takes for as many bytes
- * as the pass must read and write (its bottoms, tops and their gradients once). For passes that do
- * more than 20 operations on an element (an exponential takes 32) also what share of the
- * processor's peak of multiply-adds, measured here, these operations reach; they are slow where
- * that is below 40 % (LSTM and convolutions of single channels: 25 %) and they take more than three
- * times the copying. Weights are not among the bytes. Layers without a row share their memory
- * (Flatten, Reshape), bring samples into the net (bench/input), or compute once for a shape
- * (PriorBox). Then layers that choose or judge boxes, at sizes of published nets, in milliseconds.
- * Usage: layers [-t THREADS] [-processor] [TYPE...]; with -processor processor time takes the place
- * of time, which is right for one thread only. */
+ * time of its forward and of its backward pass over the time that copying from memory to memory
+ * takes for as many bytes as the pass must read and write (its bottoms, tops and their gradients
+ * once). For passes that do more than 20 operations on an element (an exponential takes 32) also
+ * what share of the processor's peak of multiply-adds, measured here, these operations reach; they
+ * are slow where that is below 40 % (LSTM and convolutions of single channels: 25 %) and they take
+ * more than three times the copying. Weights are not among the bytes. Layers without a row share
+ * their memory (Flatten, Reshape), bring samples into the net (bench/input), or compute once for a
+ * shape (PriorBox). Then layers that choose or judge boxes, at sizes of published nets, in
+ * milliseconds. Usage: layers [-t THREADS] [-processor] [TYPE...]; with -processor processor time
+ * takes the place of time, which is right for one thread only. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "chain/measure.h"
 #include "core/fail.h"
@@ -33,9 +35,10 @@ typedef struct row {
 enum {
   EXP = 30,
   EXP_BELOW_0 = 23,
-  EXP_TERM = 18,
+  EXP_TERM = 19,
   EXPM1 = 24,
   LOG = 44,
+  LOG_OF_SUM = 34,
   LOG1P = 19,
   LOG1P_FAR = 31,
   SIGMOID = EXP_BELOW_0 + 5,
@@ -60,8 +63,10 @@ enum {
    * same, and the sum of 5 ratios. */
   ACROSS = 5 * 2 + 7,
   ACROSS_BACK = ACROSS + 5 + 9,
-  /* On a number of a location: a fourth of a row of 21 scores, of which boxes are mined. */
-  MULTIBOX = (21 * (EXP_TERM + 4) + LOG) / 4,
+  /* On a number of a location, a fourth of a box: the loss of a row of 21 scores (their maximum,
+   * differences, powers and sum) and the overlaps with three objects. Mining is not counted. */
+  OVERLAP = 16,
+  MULTIBOX = (21 * (EXP_TERM + 3) + LOG_OF_SUM + 2 + 3 * OVERLAP) / 4,
   /* 10 iterations: values to and from 3 and 6 corners of lattices, the sums of both times their
    * weights added to the scores, softmax. Making the lattices and blurring them is not counted, as
    * their size depends on the picture. */
@@ -301,10 +306,41 @@ static void put_box(float *to, float width, float height) {
   to[3] = to[1] + h;
 }
 
-/* Boxes and their variances. */
+/* A box of a cell, of that size and that width over its height. Returns the box behind it. */
+static float *put_prior(float *to, float x, float y, float size, float ratio) {
+  const float half = size / 2 * sqrtf(ratio), half_height = size / 2 / sqrtf(ratio);
+  const float box[4] = {x - half, y - half_height, x + half, y + half_height};
+  for (int k = 0; k < 4; ++k) *to++ = box[k];
+  return to;
+}
+
+/* The boxes of SSD300 (Liu et al., 2016) in its order, 8,732 if there is room. */
+static const struct {
+  int cells, ratios; /* per side; how many beside 1, with the reciprocals of each */
+  float size, next;  /* in parts of the picture */
+} ssd_maps[] = {{38, 1, 30 / 300.f, 60 / 300.f},   {19, 2, 60 / 300.f, 111 / 300.f},
+                {10, 2, 111 / 300.f, 162 / 300.f}, {5, 2, 162 / 300.f, 213 / 300.f},
+                {3, 1, 213 / 300.f, 264 / 300.f},  {1, 1, 264 / 300.f, 315 / 300.f}};
+
+/* Boxes and their variances. Those of SSD300, again from the first one on where there are more. */
 static void fill_priors(float *value, int64_t priors) {
-  for (int64_t i = 0; i < priors; ++i) put_box(value + 4 * i, 1, 1);
-  for (int64_t i = 0; i < 4 * priors; ++i) value[4 * priors + i] = 0.1f;
+  const int64_t maps = sizeof ssd_maps / sizeof *ssd_maps;
+  float *at = value, *end = value + 4 * priors;
+  for (int64_t m = 0, cell = 0; at < end;) {
+    const int cells = ssd_maps[m].cells;
+    const float x = ((float)(cell % cells) + 0.5f) / (float)cells;
+    const float y = ((float)(cell / cells) + 0.5f) / (float)cells, size = ssd_maps[m].size;
+    float box[4 * 6], *made = put_prior(box, x, y, size, 1);
+    made = put_prior(made, x, y, sqrtf(size * ssd_maps[m].next), 1);
+    for (int r = 2; r < 2 + ssd_maps[m].ratios; ++r) {
+      made = put_prior(put_prior(made, x, y, size, (float)r), x, y, size, 1 / (float)r);
+    }
+    for (const float *from = box; from < made && at < end;) *at++ = *from++;
+    if (++cell == cells * cells) cell = 0, m = (m + 1) % maps;
+  }
+  for (int64_t i = 0; i < 4 * priors; ++i) {
+    value[4 * priors + i] = i % 4 < 2 ? 0.1f : 0.2f;
+  }
 }
 
 /* Rows of numbers, one for each box: see `fill`. Of images, the boxes of one follow those of
@@ -448,31 +484,43 @@ static void run_backward(void *state) {
 
 /* ---- copying ---- */
 
+/* Copies go round memory several times as large as the caches, so that their speed is the memory's
+ * however few the bytes. */
 typedef struct copying {
-  char *dst, *src;
+  char *ring;
+  size_t size, at;
   size_t bytes; /* read, and as many written */
 } copying;
 
 static void run_copy(void *state) {
-  const copying *c = state;
+  copying *c = state;
+  if (c->at + 2 * c->bytes > c->size) c->at = 0;
+  const char *src = c->ring + c->at;
+  char *dst = c->ring + c->at + c->bytes;
 #pragma omp parallel for schedule(static)
   for (int part = 0; part < 64; ++part) {
     const size_t begin = c->bytes / 64 * (size_t)part;
-    memcpy(c->dst + begin, c->src + begin, c->bytes / 64);
+    memcpy(dst + begin, src + begin, c->bytes / 64);
   }
+  c->at += 2 * c->bytes;
 }
 
-static void make_copying(copying *c, size_t bytes) {
-  c->bytes = bytes;
-  check(cr_host_alloc(bytes, (void **)&c->dst), "memory");
-  check(cr_host_alloc(bytes, (void **)&c->src), "memory");
-  memset(c->dst, 1, bytes);
-  memset(c->src, 1, bytes);
+static void make_copying(copying *c) {
+  const long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  const size_t least = (size_t)256 << 20, most = (size_t)4 << 30;
+  c->size = cache > 0 ? 3 * (size_t)cache : least;
+  c->size = c->size < least ? least : c->size > most ? most : c->size;
+  c->at = 0;
+  check(cr_host_alloc(c->size, (void **)&c->ring), "memory");
+  memset(c->ring, 1, c->size);
 }
 
-static void free_copying(copying *c) {
-  cr_host_free(c->src);
-  cr_host_free(c->dst);
+/* Bytes that are read and written. */
+static double copied_per_second(copying *memory) {
+  memory->bytes = (size_t)16 << 20;
+  contestant one[1] = {{"copy", run_copy, memory, 0.0}};
+  measure(one, 1, 3, 9, 40, 0.4, NULL);
+  return 2 * (double)memory->bytes / one[0].seconds;
 }
 
 /* ---- the processor's peak ---- */
@@ -554,14 +602,13 @@ static size_t backward_bytes(const subject *s) {
   return bytes;
 }
 
-static double ratio_of(void (*run)(void *), subject *s, size_t bytes, double *seconds) {
-  copying c;
+static double ratio_of(void (*run)(void *), subject *s, size_t bytes, copying *memory,
+                       double *seconds) {
   double ratio = 0;
-  make_copying(&c, bytes / 2 / 64 * 64);
-  contestant two[2] = {{"layer", run, s, 0.0}, {"copy", run_copy, &c, 0.0}};
+  memory->bytes = bytes / 2 / 64 * 64;
+  contestant two[2] = {{"layer", run, s, 0.0}, {"copy", run_copy, memory, 0.0}};
   measure(two, 2, 2, 5, 40, 0.4, &ratio);
   *seconds = two[0].seconds;
-  free_copying(&c);
   return ratio;
 }
 
@@ -570,7 +617,7 @@ static double wanted_share(const char *type) {
   return strcmp(type, "ConvolutionDepthwise") == 0 || strcmp(type, "LSTM") == 0 ? 0.25 : 0.4;
 }
 
-static void compare(const row *r, int threads, double peak, int *slow) {
+static void compare(const row *r, int threads, double peak, copying *memory, int *slow) {
   subject s;
   double seconds[2] = {0, 0}, ratio[2] = {0, 0};
   size_t bytes = 0;
@@ -579,14 +626,14 @@ static void compare(const row *r, int threads, double peak, int *slow) {
   make_subject(&s, r, CAFFE__PHASE__TRAIN);
   for (int i = 0; i < s.bottoms; ++i) bytes += bytes_of(s.bottom[i]);
   for (int i = 0; i < s.tops; ++i) bytes += bytes_of(s.top[i]);
-  ratio[0] = ratio_of(run_forward, &s, bytes, &seconds[0]);
+  ratio[0] = ratio_of(run_forward, &s, bytes, memory, &seconds[0]);
   if (s.layer->class->backward != NULL && strcmp(r->type, "Threshold") != 0) {
     for (int i = 0; i < s.tops; ++i) {
       float *diff = NULL;
       check(crema_blob_mutable_cpu_diff(s.top[i], &diff), "gradient");
       for (int64_t k = 0; k < crema_blob_count(s.top[i]); ++k) diff[k] = 0.5f;
     }
-    ratio[1] = ratio_of(run_backward, &s, backward_bytes(&s), &seconds[1]);
+    ratio[1] = ratio_of(run_backward, &s, backward_bytes(&s), memory, &seconds[1]);
   }
   printf("%-24s %7d", r->type, threads);
   for (int pass = 0; pass < 2; ++pass) {
@@ -693,20 +740,24 @@ static void measure_detector(const detector *d, int *slow) {
 
 int main(int argc, char **argv) {
   int threads[2], counts = wanted_threads(argc, argv, threads), slow = 0;
+  copying memory;
   if (is_given("-processor", argc, argv)) use_processor_time();
+  make_copying(&memory);
   printf("%-24s %7s %9s %7s %6s %9s %7s %6s (over copying, at most 3; of the FMA peak)\n", "layer",
          "threads", "forward", "ratio", "peak", "backward", "ratio", "peak");
   for (int t = 0; t < counts; ++t) {
     const int used = use_threads(threads[t]);
     const double peak = measure_peak(used);
-    printf("%d threads: %.0f Gflop/s of multiply-adds\n", used, peak / 1e9);
+    printf("%d threads: %.0f Gflop/s of multiply-adds, copying %.0f GB/s read and written\n", used,
+           peak / 1e9, copied_per_second(&memory) / 1e9);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
-      if (is_wanted(rows[i].type, argc, argv)) compare(&rows[i], used, peak, &slow);
+      if (is_wanted(rows[i].type, argc, argv)) compare(&rows[i], used, peak, &memory, &slow);
     }
   }
   for (size_t i = 0; i < sizeof detectors / sizeof detectors[0]; ++i) {
     if (is_wanted(detectors[i].of.type, argc, argv)) measure_detector(&detectors[i], &slow);
   }
   printf("%d above their limits\n", slow);
+  cr_host_free(memory.ring);
   return 0;
 }
