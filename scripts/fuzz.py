@@ -84,7 +84,7 @@ def text_words(path):
 
 def dictionary(name):
     if name in ("text_reader", "model", "net", "solver"):
-        path = BUILD / "text.dict"
+        path = BUILD / f"{name}.dict"  # its own, as other targets may be reading theirs
         text_words(path)
         return [f"-dict={path}"]
     path = ROOT / f"fuzz/dict/{name}.dict"
