@@ -203,10 +203,10 @@ void cr_commands_add_call(const cr_call *call, const cr_backend *backend, int ar
   if (c == NULL) return;
   c->run = call->plan->kernel->run;
   c->backend = backend;
-  c->scratch = call->workspace.address != 0;
+  c->scratch = call->plan->workspace_bytes > 0;
   c->u.call = *call;
   c->u.call.buffer = NULL;
-  c->u.call.workspace = (crema_devptr){0};
+  if (c->scratch) c->u.call.workspace = (crema_devptr){0};
   memcpy(buffers_of(c), call->buffer, (size_t)args * sizeof *call->buffer);
   if (call->scalars != NULL) commands->spoiled = true;
   const cr_plan *plan = call->plan, *most = commands->plan;

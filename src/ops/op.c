@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,6 +111,14 @@ static void record(const cr_op *op, const cr_op_plan *p, const cr_call *call,
                                p->format[i]);
     }
   }
+}
+
+static crema_status find_workspace(const cr_op_plan *p, crema_context *context, crema_devptr *out) {
+  static const max_align_t nothing;
+  const size_t bytes = p->plan.workspace_bytes;
+  if (bytes > 0) return cr_context_workspace(context, bytes, out);
+  if (p->backend->host_memory) out->address = (uintptr_t)&nothing;
+  return CREMA_OK;
 }
 
 static crema_status run_kernel(const cr_op_plan *p, const cr_call *call) {
@@ -302,9 +311,7 @@ crema_status cr_op_run(cr_op *op, crema_context *context, cr_tensor *const *tens
   op->overwrites = op->desc->kind == CR_OP_AXPBY && scalars->beta == 0;
   crema_status status = resolve_all(op, p, context, tensor, result);
   crema_devptr workspace = {0};
-  if (status == CREMA_OK && p->plan.workspace_bytes > 0) {
-    status = cr_context_workspace(context, p->plan.workspace_bytes, &workspace);
-  }
+  if (status == CREMA_OK) status = find_workspace(p, context, &workspace);
   if (status == CREMA_OK) {
     const cr_call call = {.plan = &p->plan,
                           .execution = slot.execution,

@@ -616,11 +616,11 @@ PLAN_TEST(gradients_are_added) {
   }
 }
 
-/* Only kernels that want a workspace get one. */
+/* Kernels on the host that want none get an address all the same, which they may compute with. */
 PLAN_TEST(workspaces) {
   example e = open_unary();
   assert_int_equal(run_unary(&e), CREMA_OK);
-  assert_int_equal(now.workspace.address, 0);
+  assert_true(now.workspace.address != 0 && now.workspace.address % _Alignof(double) == 0);
   example_close(&e);
   now.workspace_bytes = 1000;
   e = open_unary();

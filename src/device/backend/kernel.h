@@ -40,6 +40,9 @@ typedef struct cr_call {
   const bool *accumulate;     /* [i]: only for ACCUMULATE arguments */
   /* The op's run-time scalars (learning rate, seed; see op_desc.h); NULL for most ops. */
   const cr_op_scalars *scalars;
+  /* plan->workspace_bytes, content undefined. Where these are 0, on the host an address of no
+   * bytes, as kernels compute addresses in a workspace that has none for an empty shape, which is
+   * undefined for a null pointer; elsewhere 0. */
   crema_devptr workspace;
 } cr_call;
 
