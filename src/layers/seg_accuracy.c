@@ -21,7 +21,8 @@
 #include "layers/common/layer_op.h"
 
 enum {
-  WIDTH = 512,   /* pixels that are looked at together: some cache lines of each class */
+  WIDTH = 2048,  /* pixels that are looked at together: long enough runs of each class */
+  ASKED = 64,    /* pixels whose next scores are asked for at a time */
   PIECE = 8192,  /* pixels of a picture that a thread looks at before it takes others */
   OPERATIONS = 8 /* multiply-adds that take as long as a score, about */
 };
@@ -80,20 +81,36 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
 /* ---- pixels -------------------------------------------------------------- */
 
 /* The best class of `width` pixels side by side, the last one of several; score c of pixel i is
- * score[c * step + i]. */
-#define FIND_BEST(name, real)                                                                 \
-  CR_CLONES static void name(const real *score, int64_t step, int64_t classes, int64_t width, \
-                             int32_t *best) {                                                 \
-    real top[WIDTH];                                                                          \
-    for (int64_t i = 0; i < width; ++i) top[i] = score[i], best[i] = 0;                       \
-    for (int32_t c = 1; c < classes; ++c) {                                                   \
-      const real *here = score + c * step;                                                    \
-      _Pragma("omp simd") for (int64_t i = 0; i < width; ++i) {                               \
-        const bool better = here[i] >= top[i];                                                \
-        best[i] = better ? c : best[i];                                                       \
-        top[i] = here[i] > top[i] ? here[i] : top[i];                                         \
-      }                                                                                       \
-    }                                                                                         \
+ * score[c * step + i]. The scores of a class lie far from those of the class before, where the
+ * processor does not expect them, so that each next class's are asked for, and after the last one
+ * the first ones of the pixels that are looked at next. */
+#define FIND_BEST(name, real)                                                                   \
+  CR_INLINE void name##_compare(const real *score, int32_t c, int64_t width, real *top,         \
+                                int32_t *best) {                                                \
+    _Pragma("omp simd") for (int64_t i = 0; i < width; ++i) {                                   \
+      const bool better = c == 0 || score[i] >= top[i];                                         \
+      best[i] = better ? c : best[i];                                                           \
+      top[i] = c == 0 || score[i] > top[i] ? score[i] : top[i];                                 \
+    }                                                                                           \
+  }                                                                                             \
+  CR_INLINE void name##_class(const real *score, const real *later, int32_t c, int64_t width,   \
+                              real *top, int32_t *best) {                                       \
+    const size_t line = 64 / sizeof(real);                                                      \
+    int64_t i = 0;                                                                              \
+    for (; i + ASKED <= width; i += ASKED) {                                                    \
+      for (size_t k = 0; k < ASKED; k += line) __builtin_prefetch(later + (size_t)i + k, 0, 2); \
+      name##_compare(score + i, c, ASKED, top + i, best + i);                                   \
+    }                                                                                           \
+    name##_compare(score + i, c, width - i, top + i, best + i);                                 \
+  }                                                                                             \
+  CR_CLONES static void name(const real *score, int64_t step, int64_t classes, int64_t width,   \
+                             const real *next, int32_t *best) {                                 \
+    real top[WIDTH];                                                                            \
+    name##_class(score, classes > 1 ? score + step : next, 0, width, top, best);                \
+    for (int32_t c = 1; c < classes; ++c) {                                                     \
+      const real *here = score + c * step;                                                      \
+      name##_class(here, c + 1 < classes ? here + step : next, c, width, top, best);            \
+    }                                                                                           \
   }
 FIND_BEST(find_best_wide, double)
 FIND_BEST(find_best_narrow, float)
@@ -167,10 +184,13 @@ static crema_status add_piece(void *state, int worker, int64_t index) {
   for (int64_t begin = from; begin < end; begin += WIDTH) {
     const int64_t width = end - begin < WIDTH ? end - begin : WIDTH;
     const int64_t at = n * s->classes * of->per_picture + begin;
+    const int64_t next = begin + width < of->per_picture ? at + width : at;
     if (of->scores.wide) {
-      find_best_wide(of->scores.wide + at, of->per_picture, s->classes, width, best);
+      find_best_wide(of->scores.wide + at, of->per_picture, s->classes, width,
+                     of->scores.wide + next, best);
     } else {
-      find_best_narrow(of->scores.narrow + at, of->per_picture, s->classes, width, best);
+      find_best_narrow(of->scores.narrow + at, of->per_picture, s->classes, width,
+                       of->scores.narrow + next, best);
     }
     CR_TRY(add_strip(of, n * of->per_picture + begin, width, best, &own));
   }

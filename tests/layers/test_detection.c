@@ -509,13 +509,13 @@ TEST(segmentations_by_brute_force) {
   }
 }
 
-/* As many pixels as no strip holds; the best score of every third pixel stands twice, and the last
- * of these counts. */
+/* More pixels than a strip holds and a thread looks at at once; the best score of every third pixel
+ * stands twice, and the last of these counts. */
 TEST(many_pixels_are_measured) {
-  enum { SAMPLES = 2, OF_PIXEL = 5, PIXELS = 601 };
+  enum { SAMPLES = 2, OF_PIXEL = 5, PIXELS = 9001 };
   rig r;
   int hits = 0;
-  rig_make(&r, "SegAccuracy", "", CAFFE__PHASE__TEST, "2 5 1 601|2 1 1 601", 1);
+  rig_make(&r, "SegAccuracy", "", CAFFE__PHASE__TEST, "2 5 1 9001|2 1 1 9001", 1);
   ok(rig_setup(&r));
   for (int i = 0; i < SAMPLES * PIXELS; ++i) {
     const int best = i * 7 % 11 % OF_PIXEL, label = i % OF_PIXEL;

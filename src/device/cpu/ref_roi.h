@@ -183,6 +183,22 @@ CR_INLINE void cr_roi_fill(int64_t count, cr_real value, cr_roi_line *to) {
   for (int64_t i = 0; i < count * CR_ROI_BLOCK; ++i) to->value[i] = value;
 }
 
+/* Lines that are worked on in one go: so many stay in registers. Loops over constant numbers of
+ * them: up to four, or four at a time. */
+enum { CR_ROI_FOUR = 4 };
+
+static inline int64_t cr_roi_fours(int64_t count) {
+  return count <= CR_ROI_FOUR ? count : (count + CR_ROI_FOUR - 1) / CR_ROI_FOUR * CR_ROI_FOUR;
+}
+
+#define CR_ROI_BY_COUNT(count, call, ...) \
+  switch (count) {                        \
+    case 1: call(1, __VA_ARGS__); break;  \
+    case 2: call(2, __VA_ARGS__); break;  \
+    case 3: call(3, __VA_ARGS__); break;  \
+    default: call(4, __VA_ARGS__); break; \
+  }
+
 /* A window of the lines of a map as runs of positions that follow each other. */
 typedef struct cr_roi_runs {
   int64_t first, count, step, length;
@@ -229,29 +245,53 @@ CR_INLINE void cr_roi_to_planes(const cr_roi_window *w, int64_t height, int64_t 
   }
 }
 
-/* A result that is read or written next, `count` values. Its cache lines are asked for a piece at a
- * time while another one is worked on: those of several planes at once, none of which the processor
- * has seen, it does not foresee. */
+/* Rows of parts whose values are turned together: few, so that they stay in the nearest cache, but
+ * whole blocks of values. */
+static inline int64_t cr_roi_group(const cr_roi_extents *e) {
+  int64_t rows = 1;
+  while (rows * e->columns % CR_EIGHT != 0) rows *= 2;
+  return rows < e->rows ? rows : e->rows;
+}
+
+/* Of the group of row `row`, where that is the last one of it, the values in lines to `planes`
+ * planes of `results`. */
+CR_INLINE void cr_roi_put_group(const cr_roi_extents *e, int64_t group, int64_t row, int64_t planes,
+                                const cr_roi_line *lines, cr_real *results) {
+  const int64_t first = row / group * group, cells = e->rows * e->columns;
+  if (row + 1 < e->rows && row + 1 < first + group) return;
+  cr_roi_transpose((row + 1 - first) * e->columns, planes, lines->value, CR_ROI_BLOCK,
+                   results + first * e->columns, cells);
+}
+
+/* The reverse, where it is the first one. */
+CR_INLINE void cr_roi_get_group(const cr_roi_extents *e, int64_t group, int64_t row, int64_t planes,
+                                const cr_real *results, cr_roi_line *lines) {
+  const int64_t rows = row + group < e->rows ? group : e->rows - row;
+  if (row % group != 0) return;
+  cr_roi_transpose(planes, rows * e->columns, results + row * e->columns, e->rows * e->columns,
+                   lines->value, CR_ROI_BLOCK);
+}
+
+/* A result that is read or written next. Its cache lines are asked for a piece at a time while
+ * another one is worked on: those of several planes at once, none of which the processor has seen,
+ * it does not foresee. */
 typedef struct cr_roi_next {
-  const cr_real *at; /* NULL: there is none */
-  int64_t count;
+  const cr_real *at, *end; /* what has not been asked for */
+  int64_t piece;           /* values */
 } cr_roi_next;
 
-/* Piece `index` of `pieces`. */
-CR_INLINE void cr_roi_ask(const cr_roi_next *next, int64_t index, int64_t pieces) {
-  if (next->at == NULL) return;
-  const int64_t end = next->count * (index + 1) / pieces;
-  for (int64_t i = next->count * index / pieces; i < end; i += CR_ROI_BLOCK) {
-    __builtin_prefetch(next->at + i, 0, 2);
-  }
+CR_INLINE void cr_roi_ask(cr_roi_next *next) {
+  const cr_real *end = next->end - next->at < next->piece ? next->end : next->at + next->piece;
+  for (; next->at < end; next->at += CR_ROI_BLOCK) __builtin_prefetch(next->at, 0, 2);
 }
 
 /* Of region r's successor, in an array of results. */
 CR_INLINE cr_roi_next cr_roi_next_of(const cr_roi_extents *e, int64_t r, int64_t first,
-                                     int64_t planes, const cr_real *results) {
-  const int64_t cells = e->rows * e->columns;
-  if (r + 1 == e->regions) return (cr_roi_next){NULL, 0};
-  return (cr_roi_next){results + ((r + 1) * e->channels + first) * cells, planes * cells};
+                                     int64_t planes, int64_t pieces, const cr_real *results) {
+  const int64_t cells = e->rows * e->columns, lines = planes * cells / CR_ROI_BLOCK + 1;
+  if (r + 1 == e->regions) return (cr_roi_next){results, results, 0};
+  const cr_real *at = results + ((r + 1) * e->channels + first) * cells;
+  return (cr_roi_next){at, at + planes * cells, (lines / pieces + 1) * CR_ROI_BLOCK};
 }
 
 /* ---- tasks --------------------------------------------------------------- */

@@ -3,6 +3,8 @@
  * A part's samples lie on a grid, so its mean is a sum over rows of sums over columns: the weights
  * that all samples of a part give to a row or column of the map are added up once per region, and
  * rows are summed once for all rows of parts that they belong to. */
+#include <assert.h>
+
 #include "device/cpu/ref_roi.h"
 
 static crema_status check(const cr_plan *plan, int map, int result) {
@@ -105,6 +107,86 @@ static void fill_side(const samples *s, int64_t parts, int64_t extent, tap *taps
   first[parts] = count;
 }
 
+/* ---- shares -------------------------------------------------------------- */
+
+/* What a sum takes of a line: where it is, in values, or NONE, and its weight. A sum has as many as
+ * the longest one, up to four or a multiple, so that the processor foresees the ends of loops; what
+ * it has too many are lines of -0, which change no sum. */
+typedef struct share {
+  int32_t at;
+  cr_real weight;
+} share;
+
+typedef struct shares {
+  int64_t count; /* per sum */
+  const share *of;
+} shares;
+
+enum { NONE = -1 };
+
+/* Sums over the columns of a row of the map, one for each part. */
+CR_INLINE shares shares_of_parts(const side *x, int64_t parts, share *of) {
+  int32_t most = 1;
+  for (int64_t j = 0; j < parts; ++j) {
+    const int32_t count = x->first[j + 1] - x->first[j];
+    most = count > most ? count : most;
+  }
+  const shares all = {cr_roi_fours(most), of};
+  for (int64_t j = 0; j < parts; ++j, of += all.count) {
+    const tap *t = x->taps + x->first[j];
+    const int32_t count = x->first[j + 1] - x->first[j];
+    for (int64_t k = 0; k < all.count; ++k) {
+      /* Without any: -0 times -0 and then -0 are 0. */
+      of[k] = k < count ? (share){t[k].at * CR_ROI_BLOCK, t[k].weight}
+                        : (share){NONE, k == 0 ? -(cr_real)0 : 0};
+    }
+  }
+  return all;
+}
+
+/* Sums over parts, one for each row or column of the map in `span`. `none` stands for NONE. Parts
+ * that overlap follow each other, so that none of them has the place of another one. */
+CR_INLINE shares shares_of_map(const side *x, int64_t parts, cr_roi_span span, int32_t none,
+                               share *of) {
+  const int64_t sums = span.end - span.begin;
+  int64_t most = 1;
+  for (int64_t j = 0, first = 0; j < parts; ++j) {
+    if (x->first[j] == x->first[j + 1]) continue;
+    while (first < j && (x->first[first] == x->first[first + 1] ||
+                         x->taps[x->first[first + 1] - 1].at < x->taps[x->first[j]].at)) {
+      ++first;
+    }
+    most = most > j - first + 1 ? most : j - first + 1;
+  }
+  const shares all = {cr_roi_fours(most), of};
+  for (int64_t k = 0; k < sums * all.count; ++k) of[k] = (share){none, 0};
+  for (int64_t j = 0, place = 0; j < parts; ++j) {
+    for (int32_t k = x->first[j]; k < x->first[j + 1]; ++k) {
+      of[(x->taps[k].at - span.begin) * all.count + place] =
+          (share){(int32_t)j * CR_ROI_BLOCK, x->taps[k].weight};
+    }
+    if (++place == all.count) place = 0;
+  }
+  return all;
+}
+
+/* The most shares of a side of a gradient. A row or column of the map gets something of positions
+ * in a range of 3 (those below 0 count as 0), which not more than 3 / size + 2 parts have some of;
+ * a region has neighbours in as many rows or columns as it is long and two more, and is at least 1
+ * long, its parts 1 / parts. */
+static int64_t shares_of_side(int64_t extent, int64_t parts) {
+  const int64_t most = extent * cr_roi_fours(parts), likely = 12 * parts + 6 * extent + 32;
+  return most < likely ? most : likely;
+}
+
+/* ---- tables -------------------------------------------------------------- */
+
+/* What the rows and columns of the map get of a region's gradient. */
+typedef struct receivers {
+  cr_roi_span y, x;
+  shares of_row, of_column;
+} receivers;
+
 /* What all threads read. `taps` and `first`: of rows, then of columns, per region. */
 typedef struct job {
   cr_roi_extents e;
@@ -115,6 +197,7 @@ typedef struct job {
   cr_real *dst;            /* forward */
   const cr_real *diff_dst; /* backward */
   cr_real *diff_src;
+  receivers *receivers; /* backward, per region */
 } job;
 
 static job job_of(const cr_op_desc *desc, int map, int result) {
@@ -128,9 +211,15 @@ static int64_t firsts(const cr_roi_extents *e) {
   return e->rows + e->columns + 2;
 }
 
-static size_t table_bytes(const job *j) {
+static size_t receivers_bytes(const cr_roi_extents *e) {
+  const int64_t most = shares_of_side(e->height, e->rows) + shares_of_side(e->width, e->columns);
+  return (size_t)e->regions * (sizeof(receivers) + (size_t)most * sizeof(share));
+}
+
+static size_t table_bytes(const job *j, bool forward) {
   return (size_t)j->e.regions * ((size_t)(j->row_taps + j->column_taps) * sizeof(tap) +
-                                 (size_t)firsts(&j->e) * sizeof(int32_t));
+                                 (size_t)firsts(&j->e) * sizeof(int32_t)) +
+         (forward ? 0 : receivers_bytes(&j->e));
 }
 
 /* Rows and columns of region r. */
@@ -143,11 +232,36 @@ static side columns_of(const job *j, int64_t r) {
   return (side){rows.taps + j->row_taps, rows.first + j->e.rows + 1};
 }
 
-static void fill_tables(job *j, const cr_op_desc *desc, void *table) {
+static cr_roi_span reach_of_side(const side *s, int64_t parts) {
+  const int32_t count = s->first[parts];
+  if (count == 0) return (cr_roi_span){0, 0};
+  return (cr_roi_span){s->taps[0].at, s->taps[count - 1].at + 1};
+}
+
+/* The shares of all regions follow each other. */
+static void fill_receivers(const job *j) {
+  const cr_roi_extents *e = &j->e;
+  receivers *to = j->receivers;
+  const int32_t none = (int32_t)e->columns * CR_ROI_BLOCK; /* of a row of parts */
+  share *of = (share *)(to + e->regions);
+  for (int64_t r = 0; r < e->regions; ++r, ++to) {
+    const side y = rows_of(j, r), x = columns_of(j, r);
+    to->y = reach_of_side(&y, e->rows);
+    to->x = reach_of_side(&x, e->columns);
+    to->of_row = shares_of_map(&y, e->rows, to->y, NONE, of);
+    of += (to->y.end - to->y.begin) * to->of_row.count;
+    to->of_column = shares_of_map(&x, e->columns, to->x, none, of);
+    of += (to->x.end - to->x.begin) * to->of_column.count;
+  }
+  assert((char *)of <= (char *)j->receivers + receivers_bytes(e));
+}
+
+static void fill_tables(job *j, const cr_op_desc *desc, bool forward, void *table) {
   const cr_roi_extents *e = &j->e;
   const double scale = (double)desc->u.roi.scale;
   j->taps = table;
-  j->first = (int32_t *)(j->taps + e->regions * (j->row_taps + j->column_taps));
+  j->receivers = (receivers *)(j->taps + e->regions * (j->row_taps + j->column_taps));
+  j->first = (int32_t *)((char *)j->receivers + (forward ? 0 : receivers_bytes(e)));
   for (int64_t r = 0; r < e->regions; ++r) {
     const cr_real *roi = j->rois + 5 * r;
     const samples y = samples_of(roi[2], roi[4], scale, e->rows, desc->u.roi.ratio);
@@ -157,16 +271,11 @@ static void fill_tables(job *j, const cr_op_desc *desc, void *table) {
     fill_side(&y, e->rows, e->height, taps, first);
     fill_side(&x, e->columns, e->width, taps + j->row_taps, first + e->rows + 1);
   }
+  if (!forward) fill_receivers(j);
 }
 
 static bool is_of(const job *j, int64_t region, int64_t image) {
   return (int64_t)j->rois[5 * region] == image;
-}
-
-static cr_roi_span reach_of_side(const side *s, int64_t parts) {
-  const int32_t count = s->first[parts];
-  if (count == 0) return (cr_roi_span){0, 0};
-  return (cr_roi_span){s->taps[0].at, s->taps[count - 1].at + 1};
 }
 
 /* What the regions of an image read. */
@@ -181,131 +290,215 @@ static cr_roi_window reach_of(const job *j, int64_t image) {
   return cr_roi_widen(all, j->e.width);
 }
 
+/* `more`: added to what there is. */
+CR_INLINE void add_lines(int count, const cr_real *const *from, const cr_real *weight, bool more,
+                         cr_real *to) {
+#pragma omp simd
+  for (int l = 0; l < CR_ROI_BLOCK; ++l) {
+    cr_real all = more ? to[l] + weight[0] * from[0][l] : weight[0] * from[0][l];
+    for (int k = 1; k < count; ++k) all += weight[k] * from[k][l];
+    to[l] = all;
+  }
+}
+
+/* `count` shares from `first` on of each of `sums` sums. */
+CR_INLINE void add_shares(int count, const shares *s, int64_t first, int64_t sums, bool more,
+                          const cr_real *lines, const cr_real *none, cr_roi_line *to) {
+  const share *of = s->of + first;
+  for (int64_t i = 0; i < sums; ++i, of += s->count) {
+    const cr_real *from[CR_ROI_FOUR];
+    cr_real weight[CR_ROI_FOUR];
+    for (int k = 0; k < count; ++k) {
+      from[k] = of[k].at < 0 ? none : lines + of[k].at;
+      weight[k] = of[k].weight;
+    }
+    add_lines(count, from, weight, more, to[i].value);
+  }
+}
+
+CR_INLINE void add_all_shares(const shares *s, int64_t sums, bool more, const cr_real *lines,
+                              const cr_real *none, cr_roi_line *to) {
+  CR_ROI_BY_COUNT(s->count, add_shares, s, 0, sums, more, lines, none, to)
+  for (int64_t k = CR_ROI_FOUR; k < s->count; k += CR_ROI_FOUR) {
+    add_shares(CR_ROI_FOUR, s, k, sums, true, lines, none, to);
+  }
+}
+
+/* ---- rows ------------------------------------------------------------------ */
+
+/* Rows of the map at the columns of parts: the last four that were taken, in rising order. Those
+ * that a row of parts has in common with the one before it are at most two, the last ones of that.
+ * So four taps that follow each other never displace each other's rows. */
+typedef struct window {
+  int64_t at[CR_ROI_FOUR]; /* rows; -1: none */
+  int64_t taken;
+  cr_roi_line *lines; /* of each one for each part, and one of -0 */
+} window;
+
+CR_INLINE window window_of(cr_roi_line *lines) {
+  return (window){{-1, -1, -1, -1}, 0, lines};
+}
+
+/* Where row `at` is, or -1. */
+CR_INLINE int64_t slot_of(const window *w, int64_t at) {
+  for (int64_t k = 0; k < CR_ROI_FOUR; ++k) {
+    if (w->at[k] == at) return k;
+  }
+  return -1;
+}
+
+CR_INLINE int64_t next_slot(window *w) {
+  return w->taken++ % CR_ROI_FOUR;
+}
+
+/* The memory of a thread. */
+typedef struct memory {
+  cr_roi_line *map;  /* or its gradient */
+  cr_roi_line *part; /* of parts: rows of a group, or all */
+  cr_roi_line *wide; /* rows of the window */
+  cr_roi_line *none; /* for each part of a row, -0 */
+  share *shares;
+} memory;
+
+static memory memory_of(const cr_roi_extents *e, cr_roi_line *lines, int64_t parts) {
+  memory m = {.map = lines};
+  m.part = m.map + e->height * e->width;
+  m.wide = m.part + parts;
+  m.none = m.wide + CR_ROI_FOUR * (e->columns + 1);
+  m.shares = (share *)(m.none + e->columns);
+  cr_real *const none = m.none->value;
+  for (int64_t i = 0; i < e->columns * CR_ROI_BLOCK; ++i) none[i] = -(cr_real)0;
+  m.wide[e->columns] = m.none[0];
+  return m;
+}
+
+static int64_t lines_of(const cr_roi_extents *e, bool forward) {
+  const int64_t parts = forward ? cr_roi_group(e) * e->columns : e->rows * e->columns;
+  const int64_t most = forward ? e->columns * cr_roi_fours(e->width + 1) : 0;
+  return e->height * e->width + parts + CR_ROI_FOUR * (e->columns + 1) + e->columns +
+         most * (int64_t)sizeof(share) / (int64_t)sizeof(cr_roi_line) + 1;
+}
+
 /* ---- forward ------------------------------------------------------------- */
 
-CR_INLINE void add_scaled(int64_t count, cr_real weight, const cr_roi_line *from, cr_roi_line *to) {
-#pragma omp simd
-  for (int64_t i = 0; i < count * CR_ROI_BLOCK; ++i) to->value[i] += weight * from->value[i];
-}
-
-CR_INLINE void set_scaled(int64_t count, cr_real weight, const cr_roi_line *from, cr_roi_line *to) {
-#pragma omp simd
-  for (int64_t i = 0; i < count * CR_ROI_BLOCK; ++i) to->value[i] = weight * from->value[i];
-}
-
-/* A row of the map at the columns of parts. */
-CR_INLINE void sum_columns(const side *x, int64_t parts, const cr_roi_line *row, cr_roi_line *out) {
-  for (int64_t j = 0; j < parts; ++j, ++out) {
-    const tap *t = x->taps + x->first[j], *end = x->taps + x->first[j + 1];
-    if (t == end) cr_roi_fill(1, 0, out);
-    else set_scaled(1, t->weight, &row[t->at], out);
-    while (++t < end) add_scaled(1, t->weight, &row[t->at], out);
+/* `count` rows, of which taps tell the weights. */
+CR_INLINE void add_rows(int count, const tap *taps, const cr_roi_line *const *rows, int64_t columns,
+                        bool more, cr_roi_line *out) {
+  const cr_real *from[CR_ROI_FOUR];
+  cr_real weight[CR_ROI_FOUR];
+  for (int k = 0; k < count; ++k) {
+    from[k] = rows[k]->value;
+    weight[k] = taps[k].weight;
+  }
+  for (int64_t j = 0; j < columns; ++j) {
+    add_lines(count, from, weight, more, out[j].value);
+    for (int k = 0; k < count; ++k) from[k] += CR_ROI_BLOCK;
   }
 }
 
-/* `wide`: two rows at the columns of parts, of odd and even number: parts that follow each other
- * have at most two rows in common. */
-CR_INLINE void forward_region(const job *j, int64_t r, const cr_roi_next *later,
-                              const cr_roi_line *map, cr_roi_line *wide, cr_roi_line *out) {
-  const cr_roi_extents *e = &j->e;
-  const side y = rows_of(j, r), x = columns_of(j, r);
-  int64_t held[2] = {-1, -1};
-  for (int64_t i = 0; i < e->rows; ++i, out += e->columns) {
-    cr_roi_ask(later, i, e->rows);
-    if (y.first[i] == y.first[i + 1]) cr_roi_fill(e->columns, 0, out);
-    for (int32_t k = y.first[i]; k < y.first[i + 1]; ++k) {
-      const int64_t at = y.taps[k].at;
-      cr_roi_line *row = wide + at % 2 * e->columns;
-      if (held[at % 2] != at) sum_columns(&x, e->columns, map + at * e->width, row);
-      held[at % 2] = at;
-      if (k == y.first[i]) set_scaled(e->columns, y.taps[k].weight, row, out);
-      else add_scaled(e->columns, y.taps[k].weight, row, out);
+/* Row `i` of parts. */
+CR_INLINE void forward_row(const cr_roi_extents *e, const side *y, int64_t i, const shares *x,
+                           window *w, const memory *m, cr_roi_line *out) {
+  const int32_t first = y->first[i], end = y->first[i + 1];
+  if (first == end) cr_roi_fill(e->columns, 0, out);
+  for (int32_t k = first; k < end; k += CR_ROI_FOUR) {
+    const int32_t count = end - k < CR_ROI_FOUR ? end - k : CR_ROI_FOUR;
+    const cr_roi_line *rows[CR_ROI_FOUR];
+    for (int32_t t = 0; t < count; ++t) {
+      const int64_t at = y->taps[k + t].at;
+      int64_t slot = slot_of(w, at);
+      if (slot < 0) {
+        slot = next_slot(w);
+        w->at[slot] = at;
+        add_all_shares(x, e->columns, false, m->map[at * e->width].value, m->none->value,
+                       w->lines + slot * (e->columns + 1));
+      }
+      rows[t] = w->lines + slot * (e->columns + 1);
     }
+    CR_ROI_BY_COUNT(count, add_rows, y->taps + k, rows, e->columns, k > first, out)
   }
 }
 
-/* The channels from `first` on of an image. `lines`: for the map, a result, two rows. */
+/* The channels from `first` on of an image. */
 CR_CLONES static void forward_block(const job *j, int64_t image, int64_t first,
                                     cr_roi_line *lines) {
   const cr_roi_extents *e = &j->e;
   const int64_t plane = e->height * e->width, cells = e->rows * e->columns;
-  const int64_t planes = cr_roi_planes(e->channels, first);
+  const int64_t planes = cr_roi_planes(e->channels, first), group = cr_roi_group(e);
   const cr_roi_window reach = reach_of(j, image);
-  cr_roi_line *result = lines + plane, *wide = result + cells;
+  const memory m = memory_of(e, lines, group * e->columns);
   cr_roi_to_lines(&reach, e->width, planes, plane, j->src + (image * e->channels + first) * plane,
                   lines);
   for (int64_t r = 0; r < e->regions; ++r) {
     if (!is_of(j, r, image)) continue;
-    const cr_roi_next later = cr_roi_next_of(e, r, first, planes, j->dst);
-    forward_region(j, r, &later, lines, wide, result);
-    cr_roi_transpose(cells, planes, result->value, CR_ROI_BLOCK,
-                     j->dst + (r * e->channels + first) * cells, cells);
+    const side y = rows_of(j, r), x = columns_of(j, r);
+    const shares s = shares_of_parts(&x, e->columns, m.shares);
+    cr_roi_next later = cr_roi_next_of(e, r, first, planes, e->rows, j->dst);
+    cr_real *to = j->dst + (r * e->channels + first) * cells;
+    window w = window_of(m.wide);
+    for (int64_t i = 0; i < e->rows; ++i) {
+      cr_roi_ask(&later);
+      forward_row(e, &y, i, &s, &w, &m, m.part + i % group * e->columns);
+      cr_roi_put_group(e, group, i, planes, m.part, to);
+    }
   }
 }
 
 /* ---- backward ------------------------------------------------------------ */
 
-/* The reverse of sum_columns. */
-CR_INLINE void spread_columns(const side *x, int64_t parts, const cr_roi_line *from,
-                              cr_roi_line *row) {
-  for (int64_t j = 0; j < parts; ++j) {
-    for (int32_t k = x->first[j]; k < x->first[j + 1]; ++k) {
-      add_scaled(1, x->taps[k].weight, from + j, &row[x->taps[k].at]);
-    }
+/* The reverse, with what each row and column of the map gets of parts: row `at` of those in `y` at
+ * the columns of parts. `count` shares from `first` on. */
+CR_INLINE void give_rows(int count, const shares *y, int64_t at, int64_t first, int64_t columns,
+                         const memory *m) {
+  const share *of = y->of + at * y->count + first;
+  const cr_real *from[CR_ROI_FOUR];
+  cr_real weight[CR_ROI_FOUR];
+  for (int k = 0; k < count; ++k) {
+    from[k] = of[k].at < 0 ? m->none->value : m->part->value + of[k].at * columns;
+    weight[k] = of[k].weight;
+  }
+  for (int64_t j = 0; j < columns; ++j) {
+    add_lines(count, from, weight, first > 0, m->wide[j].value);
+    for (int k = 0; k < count; ++k) from[k] += CR_ROI_BLOCK;
   }
 }
 
-/* `wide`: as in forward_region; a row is spread when another one takes its place. */
-CR_INLINE void backward_region(const job *j, int64_t r, const cr_roi_next *later,
-                               const cr_roi_line *diff, cr_roi_line *wide, cr_roi_line *sums) {
-  const cr_roi_extents *e = &j->e;
-  const side y = rows_of(j, r), x = columns_of(j, r);
-  int64_t held[2] = {-1, -1};
-  for (int64_t i = 0; i < e->rows; ++i, diff += e->columns) {
-    cr_roi_ask(later, i, e->rows);
-    for (int32_t k = y.first[i]; k < y.first[i + 1]; ++k) {
-      const int64_t at = y.taps[k].at, slot = at % 2;
-      cr_roi_line *row = wide + slot * e->columns;
-      if (held[slot] == at) {
-        add_scaled(e->columns, y.taps[k].weight, diff, row);
-        continue;
-      }
-      if (held[slot] >= 0) spread_columns(&x, e->columns, row, sums + held[slot] * e->width);
-      set_scaled(e->columns, y.taps[k].weight, diff, row);
-      held[slot] = at;
+CR_INLINE void backward_region(const cr_roi_extents *e, const receivers *r, cr_roi_next *later,
+                               const memory *m) {
+  const int64_t count = r->of_row.count;
+  for (int64_t at = r->y.begin; at < r->y.end; ++at) {
+    cr_roi_ask(later);
+    CR_ROI_BY_COUNT(count, give_rows, &r->of_row, at - r->y.begin, 0, e->columns, m)
+    for (int64_t k = CR_ROI_FOUR; k < count; k += CR_ROI_FOUR) {
+      give_rows(CR_ROI_FOUR, &r->of_row, at - r->y.begin, k, e->columns, m);
     }
-  }
-  for (int slot = 0; slot < 2; ++slot) {
-    if (held[slot] < 0) continue;
-    spread_columns(&x, e->columns, wide + slot * e->columns, sums + held[slot] * e->width);
+    add_all_shares(&r->of_column, r->x.end - r->x.begin, true, m->wide->value, m->none->value,
+                   m->map + at * e->width + r->x.begin);
   }
 }
 
-/* `lines`: for the map's gradient, a result's, two rows. */
 CR_CLONES static void backward_block(const job *j, int64_t image, int64_t first,
                                      cr_roi_line *lines) {
   const cr_roi_extents *e = &j->e;
   const int64_t plane = e->height * e->width, cells = e->rows * e->columns;
   const int64_t planes = cr_roi_planes(e->channels, first);
   const cr_roi_window reach = reach_of(j, image);
-  cr_roi_line *diff = lines + plane, *wide = diff + cells;
+  const memory m = memory_of(e, lines, cells);
   cr_roi_zero_lines(&reach, e->width, lines);
   for (int64_t r = 0; r < e->regions; ++r) {
     if (!is_of(j, r, image)) continue;
+    const receivers *to = &j->receivers[r];
+    const int64_t rows = to->y.end > to->y.begin ? to->y.end - to->y.begin : 1;
+    cr_roi_next later = cr_roi_next_of(e, r, first, planes, rows, j->diff_dst);
     cr_roi_transpose(planes, cells, j->diff_dst + (r * e->channels + first) * cells, cells,
-                     diff->value, CR_ROI_BLOCK);
-    const cr_roi_next later = cr_roi_next_of(e, r, first, planes, j->diff_dst);
-    backward_region(j, r, &later, diff, wide, lines);
+                     m.part->value, CR_ROI_BLOCK);
+    backward_region(e, to, &later, &m);
   }
   cr_roi_to_planes(&reach, e->height, e->width, planes, plane, lines,
                    j->diff_src + (image * e->channels + first) * plane);
 }
 
 /* ---- kernels ------------------------------------------------------------- */
-
-static int64_t lines_of(const cr_roi_extents *e) {
-  return e->height * e->width + e->rows * e->columns + 2 * e->columns;
-}
 
 static int64_t tasks_of(const cr_roi_extents *e) {
   return e->images * cr_roi_blocks(e->channels);
@@ -314,23 +507,23 @@ static int64_t tasks_of(const cr_roi_extents *e) {
 static crema_status roi_align_fwd_plan(cr_plan *plan) {
   CR_TRY(check(plan, 0, 2));
   const job j = job_of(plan->desc, 0, 2);
-  cr_roi_need(plan, table_bytes(&j), lines_of(&j.e), tasks_of(&j.e));
+  cr_roi_need(plan, table_bytes(&j, true), lines_of(&j.e, true), tasks_of(&j.e));
   return CREMA_OK;
 }
 
 static crema_status roi_align_bwd_plan(cr_plan *plan) {
   CR_TRY(check(plan, 2, 0));
   const job j = job_of(plan->desc, 2, 0);
-  cr_roi_need(plan, table_bytes(&j), lines_of(&j.e), tasks_of(&j.e));
+  cr_roi_need(plan, table_bytes(&j, false), lines_of(&j.e, false), tasks_of(&j.e));
   return CREMA_OK;
 }
 
 static crema_status run_tasks(const cr_call *call, job *j, bool forward) {
-  const cr_roi_slots s = cr_roi_slots_of(call, table_bytes(j), lines_of(&j->e));
+  const cr_roi_slots s = cr_roi_slots_of(call, table_bytes(j, forward), lines_of(&j->e, forward));
   const int64_t blocks = cr_roi_blocks(j->e.channels), tasks = tasks_of(&j->e);
   CR_TRY(cr_roi_check_images(&j->e, j->rois));
   CR_TRY(check_samples(&j->e, j->rois, call->desc));
-  fill_tables(j, call->desc, (void *)call->workspace.address); /* NOLINT: a host address */
+  fill_tables(j, call->desc, forward, (void *)call->workspace.address); /* NOLINT: a host address */
 #pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, forward ? 2 : 0) >= \
                                               CR_REF_PARALLEL_MIN / 16)
   for (int64_t slot = 0; slot < s.slots; ++slot) {

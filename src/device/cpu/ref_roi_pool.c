@@ -77,9 +77,10 @@ typedef struct region {
   const cr_roi_extents *e;
   const cr_roi_line *map;
   const cr_roi_span *y, *x; /* of rows and columns of parts */
-  int64_t rows, columns;    /* of the map in the largest part */
+  int64_t ring;             /* rows of the map that are kept, less 1: row k is at k & ring */
+  int64_t columns;          /* that are read of each part: up to CR_ROI_FOUR or a multiple */
   bool has_nan;             /* the map has */
-  const int32_t *offset;    /* in values: column k of part j has offset[k * e->columns + j] */
+  const int32_t *offset;    /* in values: column k of part j has offset[j * columns + k] */
 } region;
 
 CR_INLINE int64_t longest(const cr_roi_span *span, int64_t count) {
@@ -90,6 +91,12 @@ CR_INLINE int64_t longest(const cr_roi_span *span, int64_t count) {
   return most;
 }
 
+static inline int64_t power_of_two(int64_t least) {
+  int64_t power = 1;
+  while (power < least) power *= 2;
+  return power;
+}
+
 /* All parts are read as if they were as wide as the widest, which the processor can foresee: those
  * that are not have their last column several times, as what is read twice is the largest value
  * once. Those without columns have any one of the map, as nothing comes of it. */
@@ -97,15 +104,17 @@ CR_INLINE region region_of(const cr_roi_job *j, int64_t r, const cr_roi_line *ma
                            int32_t *offset) {
   const cr_roi_extents *e = &j->e;
   const cr_roi_span *y = spans_of(j, r), *x = y + e->rows;
-  const int64_t columns = longest(x, e->columns);
-  for (int64_t k = 0; k < columns; ++k) {
-    for (int64_t i = 0; i < e->columns; ++i) {
-      const int64_t last = x[i].end > 1 ? x[i].end - 1 : 0;
+  const int64_t columns = cr_roi_fours(longest(x, e->columns));
+  const int64_t ring = power_of_two(longest(y, e->rows)) - 1;
+  int32_t *to = offset;
+  for (int64_t i = 0; i < e->columns; ++i) {
+    const int64_t last = x[i].end > 1 ? x[i].end - 1 : 0;
+    for (int64_t k = 0; k < columns; ++k) {
       const int64_t at = x[i].begin + k < last ? x[i].begin + k : last;
-      offset[k * e->columns + i] = (int32_t)(at * CR_ROI_BLOCK);
+      *to++ = (int32_t)(at * CR_ROI_BLOCK);
     }
   }
-  return (region){e, map, y, x, longest(y, e->rows), columns, has_nan, offset};
+  return (region){e, map, y, x, ring, columns, has_nan, offset};
 }
 
 static bool is_empty(const cr_roi_span *span) {
@@ -125,59 +134,84 @@ static bool has_nan(const cr_roi_window *w, int64_t width, const cr_roi_line *ma
 
 /* ---- forward ------------------------------------------------------------- */
 
-/* best: of each part's columns in one row of the map. */
-CR_INLINE void largest_in_row(const region *g, const cr_roi_line *row, cr_roi_line *best) {
-  const int32_t *offset = g->offset;
-  for (int64_t k = 0; k < g->columns; ++k) {
-    for (int64_t j = 0; j < g->e->columns; ++j) {
-      const cr_real *value = row->value + *offset++;
-      cr_real *to = best[j].value;
+/* The largest of `count` lines; `more`: and what there is. */
+CR_INLINE void largest_of(int count, const cr_real *const *value, bool more, cr_real *to) {
 #pragma omp simd
-      for (int l = 0; l < CR_ROI_BLOCK; ++l) {
-        const cr_real before = k == 0 ? LEAST : to[l];
-        to[l] = value[l] > before ? value[l] : before;
-      }
-    }
+  for (int l = 0; l < CR_ROI_BLOCK; ++l) {
+    cr_real best = more ? to[l] : LEAST;
+    best = value[0][l] > best ? value[0][l] : best;
+    if (count > 1) best = value[1][l] > best ? value[1][l] : best;
+    if (count > 2) best = value[2][l] > best ? value[2][l] : best;
+    if (count > 3) best = value[3][l] > best ? value[3][l] : best;
+    to[l] = best;
   }
 }
 
-CR_INLINE void take_larger(int64_t count, const cr_roi_line *value, cr_roi_line *best) {
-#pragma omp simd
-  for (int64_t i = 0; i < count * CR_ROI_BLOCK; ++i) {
-    best->value[i] = value->value[i] > best->value[i] ? value->value[i] : best->value[i];
+/* best: of `count` columns of each part in a row of the map, from column `first` on. */
+CR_INLINE void largest_columns(int count, const region *g, const cr_real *row, int64_t first,
+                               cr_roi_line *best) {
+  const int32_t *offset = g->offset + first;
+  for (int64_t j = 0; j < g->e->columns; ++j, offset += g->columns) {
+    const cr_real *value[CR_ROI_FOUR];
+    for (int k = 0; k < count; ++k) value[k] = row + offset[k];
+    largest_of(count, value, first > 0, best[j].value);
   }
+}
+
+CR_INLINE void largest_in_row(const region *g, const cr_roi_line *row, cr_roi_line *best) {
+  CR_ROI_BY_COUNT(g->columns, largest_columns, g, row->value, 0, best)
+  for (int64_t k = CR_ROI_FOUR; k < g->columns; k += CR_ROI_FOUR) {
+    largest_columns(CR_ROI_FOUR, g, row->value, k, best);
+  }
+}
+
+/* best: of each part in the rows of the map, row k at (k & g->ring) * columns. */
+CR_INLINE void largest_rows(int count, const region *g, const cr_roi_line *best, int64_t row,
+                            bool more, cr_roi_line *out) {
+  const int64_t columns = g->e->columns;
+  const cr_real *value[CR_ROI_FOUR];
+  for (int k = 0; k < count; ++k) value[k] = best[((row + k) & g->ring) * columns].value;
+  for (int64_t j = 0; j < columns; ++j) {
+    largest_of(count, value, more, out[j].value);
+    for (int k = 0; k < count; ++k) value[k] += CR_ROI_BLOCK;
+  }
+}
+
+/* Of the rows of the map in `y`. */
+CR_INLINE void largest_of_rows(const region *g, cr_roi_span y, const cr_roi_line *best,
+                               cr_roi_line *out) {
+  CR_ROI_BY_COUNT(y.end - y.begin, largest_rows, g, best, y.begin, false, out)
+  for (int64_t k = y.begin + CR_ROI_FOUR; k < y.end; ++k) largest_rows(1, g, best, k, true, out);
 }
 
 /* Results of row `i` of parts whose first value is NaN. */
 CR_INLINE void take_nans(const region *g, int64_t i, cr_roi_line *out) {
   for (int64_t j = 0; j < g->e->columns; ++j) {
-    const cr_real *first = g->map[g->y[i].begin * g->e->width].value + g->offset[j];
+    const cr_real *first = g->map[g->y[i].begin * g->e->width].value + g->offset[j * g->columns];
     cr_real *to = out[j].value;
 #pragma omp simd
     for (int l = 0; l < CR_ROI_BLOCK; ++l) to[l] = first[l] == first[l] ? to[l] : first[l];
   }
 }
 
-/* best: for as many rows of the map as a part has, by their number modulo this one. */
-CR_INLINE void forward_region(const region *g, const cr_roi_next *later, cr_roi_line *best,
-                              cr_roi_line *out) {
+/* Row `i` of parts. best: for as many rows of the map as are kept. next: the row of which there are
+ * no largest values yet. */
+CR_INLINE void forward_row(const region *g, int64_t i, int64_t *next, cr_roi_line *best,
+                           cr_roi_line *out) {
   const int64_t columns = g->e->columns;
-  int64_t next = 0; /* row of the map of which there are no largest values yet */
-  for (int64_t i = 0; i < g->e->rows; ++i, out += columns) {
-    const cr_roi_span y = g->y[i];
-    cr_roi_ask(later, i, g->e->rows);
-    cr_roi_fill(columns, is_empty(&y) ? 0 : LEAST, out);
-    if (next < y.begin) next = y.begin;
-    for (; next < y.end; ++next) {
-      largest_in_row(g, g->map + next * g->e->width, best + next % g->rows * columns);
-    }
-    for (int64_t k = y.begin; k < y.end; ++k) {
-      take_larger(columns, best + k % g->rows * columns, out);
-    }
-    if (g->has_nan && !is_empty(&y)) take_nans(g, i, out);
-    for (int64_t j = 0; j < columns; ++j) {
-      if (is_empty(&g->x[j])) cr_roi_fill(1, 0, out + j);
-    }
+  const cr_roi_span y = g->y[i];
+  if (is_empty(&y) || g->columns == 0) {
+    cr_roi_fill(columns, 0, out);
+    return;
+  }
+  if (*next < y.begin) *next = y.begin;
+  for (; *next < y.end; ++*next) {
+    largest_in_row(g, g->map + *next * g->e->width, best + (*next & g->ring) * columns);
+  }
+  largest_of_rows(g, y, best, out);
+  if (g->has_nan) take_nans(g, i, out);
+  for (int64_t j = 0; j < columns; ++j) {
+    if (is_empty(&g->x[j])) cr_roi_fill(1, 0, out + j);
   }
 }
 
@@ -186,32 +220,35 @@ CR_CLONES static void forward_block(const cr_roi_job *j, int64_t image, int64_t 
                                     cr_roi_line *lines) {
   const cr_roi_extents *e = &j->e;
   const int64_t plane = e->height * e->width, cells = e->rows * e->columns;
-  const int64_t planes = cr_roi_planes(e->channels, first);
+  const int64_t planes = cr_roi_planes(e->channels, first), group = cr_roi_group(e);
   const cr_roi_window reach = reach_of(j, image);
-  cr_roi_line *result = lines + plane, *rows = result + cells;
-  int32_t *offset = (int32_t *)(rows + e->height * e->columns);
+  cr_roi_line *result = lines + plane, *rows = result + group * e->columns;
+  int32_t *offset = (int32_t *)(rows + power_of_two(e->height) * e->columns);
   cr_roi_to_lines(&reach, e->width, planes, plane, j->src + (image * e->channels + first) * plane,
                   lines);
   const bool nans = has_nan(&reach, e->width, lines);
   for (int64_t r = 0; r < e->regions; ++r) {
     if (!is_of(j, r, image)) continue;
     const region g = region_of(j, r, lines, nans, offset);
-    const cr_roi_next later = cr_roi_next_of(e, r, first, planes, j->dst);
-    forward_region(&g, &later, rows, result);
-    cr_roi_transpose(cells, planes, result->value, CR_ROI_BLOCK,
-                     j->dst + (r * e->channels + first) * cells, cells);
+    cr_roi_next later = cr_roi_next_of(e, r, first, planes, e->rows, j->dst);
+    cr_real *to = j->dst + (r * e->channels + first) * cells;
+    for (int64_t i = 0, next = 0; i < e->rows; ++i) {
+      cr_roi_ask(&later);
+      forward_row(&g, i, &next, rows, result + i % group * e->columns);
+      cr_roi_put_group(e, group, i, planes, result, to);
+    }
   }
 }
 
 /* ---- backward ------------------------------------------------------------ */
 
-/* Numbers of rows or columns in a part. */
+/* Numbers of rows or columns. */
 typedef struct numbers {
   number value[CR_ROI_BLOCK];
 } numbers;
 
-/* A line of each for a row of the map and a column of parts: the largest value, its column, and the
- * gradient that it gets. */
+/* A line of each for a row of the map and a column of parts: the largest value, its column of the
+ * map, and the gradient that it gets. Behind the last one a line of columns that there are not. */
 typedef struct places {
   cr_roi_line *best, *given;
   numbers *which;
@@ -221,55 +258,43 @@ CR_INLINE places places_at(const places *p, int64_t at) {
   return (places){p->best + at, p->given + at, p->which + at};
 }
 
-/* All bits where value is larger than best, else none. */
-CR_INLINE number is_larger(cr_real value, cr_real best) {
-  return -(number)(value > best);
+/* Of row `row` of the map. */
+CR_INLINE places row_at(const region *g, const places *p, int64_t row) {
+  return places_at(p, (row & g->ring) * (g->e->columns + 1));
+}
+
+/* The largest of `count` lines and its number, of which the first one's is `first`; `more`: and of
+ * what there is. */
+CR_INLINE void number_of(int count, const cr_real *const *value, bool more, number first,
+                         cr_real *best, number *which) {
+#pragma omp simd
+  for (int l = 0; l < CR_ROI_BLOCK; ++l) {
+    cr_real top = more ? best[l] : LEAST;
+    number n = more ? which[l] : first;
+    for (int k = 0; k < count; ++k) {
+      n = value[k][l] > top ? first + k : n;
+      top = value[k][l] > top ? value[k][l] : top;
+    }
+    best[l] = top;
+    which[l] = n;
+  }
+}
+
+CR_INLINE void number_columns(int count, const region *g, const cr_real *row, int64_t first,
+                              const places *p) {
+  const int32_t *offset = g->offset + first;
+  for (int64_t j = 0; j < g->e->columns; ++j, offset += g->columns) {
+    const number column = (number)(g->x[j].begin + first);
+    const cr_real *value[CR_ROI_FOUR];
+    for (int k = 0; k < count; ++k) value[k] = row + offset[k];
+    number_of(count, value, first > 0, column, p->best[j].value, p->which[j].value);
+  }
 }
 
 CR_INLINE void number_in_row(const region *g, const cr_roi_line *row, const places *p) {
-  const int32_t *offset = g->offset;
-  for (int64_t j = 0; j < g->e->columns && g->columns > 0; ++j) {
-    const cr_real *value = row->value + *offset++;
-#pragma omp simd
-    for (int l = 0; l < CR_ROI_BLOCK; ++l) {
-      p->best[j].value[l] = value[l] > LEAST ? value[l] : LEAST;
-      p->which[j].value[l] = 0;
-      p->given[j].value[l] = 0;
-    }
-  }
-  for (int64_t k = 1; k < g->columns; ++k) {
-    for (int64_t j = 0; j < g->e->columns; ++j) {
-      const cr_real *value = row->value + *offset++;
-      cr_real *best = p->best[j].value;
-      number *n = p->which[j].value;
-#pragma omp simd
-      for (int l = 0; l < CR_ROI_BLOCK; ++l) {
-        const number more = is_larger(value[l], best[l]);
-        n[l] = ((number)k & more) | (n[l] & ~more);
-        best[l] = value[l] > best[l] ? value[l] : best[l];
-      }
-    }
-  }
-}
-
-/* The larger values of two rows, and from which they are. */
-CR_INLINE void number_two(int64_t count, const cr_roi_line *first, const cr_roi_line *second,
-                          cr_roi_line *best, numbers *which) {
-#pragma omp simd
-  for (int64_t i = 0; i < count * CR_ROI_BLOCK; ++i) {
-    const cr_real a = first->value[i], b = second->value[i];
-    which->value[i] = b > a;
-    best->value[i] = b > a ? b : a;
-  }
-}
-
-CR_INLINE void number_larger(int64_t count, const cr_roi_line *value, number n, cr_roi_line *best,
-                             numbers *which) {
-#pragma omp simd
-  for (int64_t i = 0; i < count * CR_ROI_BLOCK; ++i) {
-    const number more = is_larger(value->value[i], best->value[i]);
-    which->value[i] = (n & more) | (which->value[i] & ~more);
-    best->value[i] = value->value[i] > best->value[i] ? value->value[i] : best->value[i];
+  CR_ROI_BY_COUNT(g->columns, number_columns, g, row->value, 0, p)
+  for (int64_t k = CR_ROI_FOUR; k < g->columns; k += CR_ROI_FOUR) {
+    number_columns(CR_ROI_FOUR, g, row->value, k, p);
   }
 }
 
@@ -277,8 +302,9 @@ CR_INLINE void number_larger(int64_t count, const cr_roi_line *value, number n, 
 CR_INLINE void give_to_nans(const region *g, int64_t i, cr_roi_line *diff, cr_roi_line *sums) {
   for (int64_t j = 0; j < g->e->columns; ++j) {
     const int64_t row = g->y[i].begin * g->e->width;
-    const cr_real *first = g->map[row].value + g->offset[j];
-    cr_real *from = diff[j].value, *to = sums[row].value + g->offset[j];
+    const int32_t offset = g->offset[j * g->columns];
+    const cr_real *first = g->map[row].value + offset;
+    cr_real *from = diff[j].value, *to = sums[row].value + offset;
 #pragma omp simd
     for (int l = 0; l < CR_ROI_BLOCK; ++l) {
       to[l] += first[l] == first[l] ? 0 : from[l];
@@ -287,80 +313,187 @@ CR_INLINE void give_to_nans(const region *g, int64_t i, cr_roi_line *diff, cr_ro
   }
 }
 
-/* diff of the places where `which` is n. */
-CR_INLINE void add_where(int64_t count, const numbers *which, number n, const cr_roi_line *diff,
-                         cr_roi_line *sum) {
+/* What a row of parts gives to a row of the map, or to two, to the largest value of each part.
+ * before: what these were given by other rows of parts. */
+CR_INLINE void give_lines(int count, const cr_real *const *best, const cr_real *diff,
+                          const cr_real *const *before, cr_real *const *given) {
 #pragma omp simd
-  for (int64_t i = 0; i < count * CR_ROI_BLOCK; ++i) {
-    const cr_real more = sum->value[i] + diff->value[i];
-    sum->value[i] = which->value[i] == n ? more : sum->value[i];
+  for (int l = 0; l < CR_ROI_BLOCK; ++l) {
+    const cr_real first = before[0][l], second = count > 1 ? before[1][l] : 0;
+    const cr_real more = first + diff[l], more_second = second + diff[l];
+    if (count == 1) {
+      given[0][l] = more;
+    } else {
+      given[0][l] = best[1][l] > best[0][l] ? first : more;
+      given[1][l] = best[1][l] > best[0][l] ? more_second : second;
+    }
   }
 }
 
-CR_INLINE void add_all(int64_t count, const cr_roi_line *diff, cr_roi_line *sum) {
-#pragma omp simd
-  for (int64_t i = 0; i < count * CR_ROI_BLOCK; ++i) sum->value[i] += diff->value[i];
+/* Rows of the map that a row of parts gives its gradient to. Rows from `fresh` on have not been
+ * given anything: zeros, a line for each part, stand in their place. */
+typedef struct receivers {
+  cr_roi_span y;
+  int64_t fresh;
+  const cr_roi_line *zeros;
+} receivers;
+
+CR_INLINE const cr_real *before_of(const receivers *to, int64_t row, const places *at) {
+  return row >= to->fresh ? to->zeros->value : at->given->value;
 }
 
-/* From row `i` of parts to the rows of the map. `own`: the row's largest values, and the row of the
- * map that each is in. */
-CR_INLINE void give_to_rows(const region *g, int64_t i, cr_roi_line *diff, const places *p,
-                            const places *own, cr_roi_line *sums) {
-  const int64_t columns = g->e->columns;
-  const cr_roi_span y = g->y[i];
+CR_INLINE void give_rows(int count, const region *g, const receivers *r, const cr_roi_line *diff,
+                         const places *p) {
+  const cr_real *best[2], *before[2];
+  cr_real *given[2];
+  for (int k = 0; k < count; ++k) {
+    const places row = row_at(g, p, r->y.begin + k);
+    best[k] = row.best->value;
+    before[k] = before_of(r, r->y.begin + k, &row);
+    given[k] = row.given->value;
+  }
+  for (int64_t j = 0; j < g->e->columns; ++j) {
+    give_lines(count, best, diff[j].value, before, given);
+    for (int k = 0; k < count; ++k) {
+      best[k] += CR_ROI_BLOCK;
+      before[k] += CR_ROI_BLOCK;
+      given[k] += CR_ROI_BLOCK;
+    }
+  }
+}
+
+/* diff of the places where `which` is n. */
+CR_INLINE void add_where(const numbers *which, number n, const cr_real *diff, const cr_real *before,
+                         cr_real *given) {
+#pragma omp simd
+  for (int l = 0; l < CR_ROI_BLOCK; ++l) {
+    const cr_real all = before[l], more = all + diff[l];
+    given[l] = which->value[l] == n ? more : all;
+  }
+}
+
+/* The same to any number of rows. own: for the largest values, and the row that each is in. */
+CR_INLINE void give_many_rows(const region *g, const receivers *r, const cr_roi_line *diff,
+                              const places *p, const places *own) {
+  const int64_t columns = g->e->columns, first = r->y.begin, last = r->y.end - 1;
   for (int64_t j = 0; j < columns; ++j) {
+    for (int64_t row = first; row <= last; row += CR_ROI_FOUR) {
+      const cr_real *value[CR_ROI_FOUR];
+      for (int64_t k = 0; k < CR_ROI_FOUR; ++k) {
+        const int64_t at = row + k < last ? row + k : last;
+        value[k] = row_at(g, p, at).best[j].value;
+      }
+      number_of(CR_ROI_FOUR, value, row > first, (number)(row - first), own->best[j].value,
+                own->which[j].value);
+    }
+  }
+  for (int64_t row = first; row <= last; ++row) {
+    const places to = row_at(g, p, row);
+    const cr_real *before = before_of(r, row, &to);
+    for (int64_t j = 0; j < columns; ++j) {
+      add_where(own->which + j, (number)(row - first), diff[j].value, before + j * CR_ROI_BLOCK,
+                to.given[j].value);
+    }
+  }
+}
+
+/* From row `i` of parts to rows of the map. */
+CR_INLINE void give_to_rows(const region *g, int64_t i, const receivers *r, cr_roi_line *diff,
+                            const places *p, cr_roi_line *sums) {
+  const places own = places_at(p, (g->ring + 1) * (g->e->columns + 1));
+  for (int64_t j = 0; j < g->e->columns; ++j) {
     if (is_empty(&g->x[j])) cr_roi_fill(1, 0, diff + j);
   }
   if (g->has_nan) give_to_nans(g, i, diff, sums);
-  const int64_t first = y.begin % g->rows * columns;
-  if (y.end - y.begin == 1) {
-    add_all(columns, diff, p->given + first);
-    return;
-  }
-  number_two(columns, p->best + first, p->best + (y.begin + 1) % g->rows * columns, own->best,
-             own->which);
-  for (int64_t k = y.begin + 2; k < y.end; ++k) {
-    number_larger(columns, p->best + k % g->rows * columns, (number)(k - y.begin), own->best,
-                  own->which);
-  }
-  for (int64_t k = y.begin; k < y.end; ++k) {
-    add_where(columns, own->which, (number)(k - y.begin), diff, p->given + k % g->rows * columns);
+  switch (r->y.end - r->y.begin) {
+    case 1: give_rows(1, g, r, diff, p); break;
+    case 2: give_rows(2, g, r, diff, p); break;
+    default: give_many_rows(g, r, diff, p, &own); break;
   }
 }
 
-CR_INLINE void give_to_columns(const region *g, const places *p, cr_roi_line *row) {
-  const int32_t *offset = g->offset;
-  for (int64_t k = 0; k < g->columns; ++k) {
-    for (int64_t j = 0; j < g->e->columns; ++j) {
-      const cr_real *given = p->given[j].value;
-      const number *which = p->which[j].value;
-      cr_real *sum = row->value + *offset++;
+/* From which parts a column of the map gets something: where their lines are, in values. Parts may
+ * overlap, so that there are several for a column, the last one first; as many for each, of which
+ * some may not have the column, and so do not have their largest value there. */
+typedef struct givers {
+  cr_roi_span x;
+  int64_t count; /* up to CR_ROI_FOUR or a multiple */
+  const int32_t *part;
+} givers;
+
+CR_INLINE givers givers_of(const region *g, int32_t *part) {
+  const int64_t parts = g->e->columns;
+  givers all = {{0, 0}, 0, part};
+  for (int64_t j = 0, first = 0; j < parts; ++j) {
+    if (is_empty(&g->x[j])) continue;
+    if (all.count == 0) all.x.begin = g->x[j].begin;
+    all.x.end = g->x[j].end;
+    while (g->x[first].end <= g->x[j].begin) ++first;
+    if (all.count < j - first + 1) all.count = j - first + 1;
+  }
+  all.count = cr_roi_fours(all.count);
+  for (int64_t c = all.x.begin, last = 0; c < all.x.end; ++c) {
+    while (last + 1 < parts && g->x[last + 1].begin <= c) ++last;
+    for (int64_t j = last; j > last - all.count; --j) {
+      *part++ = (int32_t)(j < 0 ? parts : j) * CR_ROI_BLOCK;
+    }
+  }
+  return all;
+}
+
+/* What `count` parts from `first` on give to each column. */
+CR_INLINE void give_columns(int count, const givers *from, const places *p, int64_t first,
+                            cr_roi_line *row) {
+  const int32_t *part = from->part + first;
+  for (int64_t c = from->x.begin; c < from->x.end; ++c, part += from->count) {
+    const cr_real *given[CR_ROI_FOUR];
+    const number *which[CR_ROI_FOUR], column = (number)c;
+    cr_real *sum = row[c].value;
+    for (int k = 0; k < count; ++k) {
+      given[k] = p->given->value + part[k];
+      which[k] = p->which->value + part[k];
+    }
 #pragma omp simd
-      for (int l = 0; l < CR_ROI_BLOCK; ++l) sum[l] += which[l] == (number)k ? given[l] : 0;
+    for (int l = 0; l < CR_ROI_BLOCK; ++l) {
+      cr_real all = sum[l];
+      for (int k = 0; k < count; ++k) {
+        const cr_real more = all + given[k][l];
+        all = which[k][l] == column ? more : all;
+      }
+      sum[l] = all;
     }
   }
 }
 
-/* p: for as many rows of the map as a part has, by their number modulo this one, and one more. */
-CR_INLINE void backward_region(const region *g, const cr_roi_next *later, const places *p,
-                               cr_roi_line *diff, cr_roi_line *sums) {
-  const int64_t columns = g->e->columns, width = g->e->width;
-  const places own = places_at(p, g->rows * columns);
+CR_INLINE void give_to_columns(const givers *from, const places *p, cr_roi_line *row) {
+  CR_ROI_BY_COUNT(from->count, give_columns, from, p, 0, row)
+  for (int64_t k = CR_ROI_FOUR; k < from->count; k += CR_ROI_FOUR) {
+    give_columns(CR_ROI_FOUR, from, p, k, row);
+  }
+}
+
+/* p: for as many rows of the map as are kept, and one more. */
+CR_INLINE void backward_region(const region *g, const givers *from, cr_roi_next *later,
+                               const places *p, const cr_roi_line *zeros, const cr_real *diff_dst,
+                               int64_t planes, cr_roi_line *diff, cr_roi_line *sums) {
+  const int64_t group = cr_roi_group(g->e), columns = g->e->columns, width = g->e->width;
   int64_t next = 0, done = 0; /* rows that have not been numbered, and not been given all */
-  for (int64_t i = 0; i <= g->e->rows; ++i, diff += columns) {
-    const cr_roi_span y = i < g->e->rows ? g->y[i] : (cr_roi_span){next, next};
-    for (; done < y.begin && done < next; ++done) {
-      const places row = places_at(p, done % g->rows * columns);
-      give_to_columns(g, &row, sums + done * width);
+  if (g->columns == 0) return;
+  for (int64_t i = 0; i <= g->e->rows; ++i) {
+    receivers r = {i < g->e->rows ? g->y[i] : (cr_roi_span){next, next}, next, zeros};
+    for (; done < r.y.begin && done < next; ++done) {
+      const places row = row_at(g, p, done);
+      give_to_columns(from, &row, sums + done * width);
     }
-    if (i < g->e->rows) cr_roi_ask(later, i, g->e->rows);
-    if (is_empty(&y)) continue;
-    if (next < y.begin) done = next = y.begin;
-    for (; next < y.end; ++next) {
-      const places row = places_at(p, next % g->rows * columns);
+    cr_roi_ask(later);
+    if (i < g->e->rows) cr_roi_get_group(g->e, group, i, planes, diff_dst, diff);
+    if (is_empty(&r.y)) continue;
+    if (next < r.y.begin) done = next = r.y.begin;
+    for (; next < r.y.end; ++next) {
+      const places row = row_at(g, p, next);
       number_in_row(g, g->map + next * width, &row);
     }
-    give_to_rows(g, i, diff, p, &own, sums);
+    give_to_rows(g, i, &r, diff + i % group * columns, p, sums);
   }
 }
 
@@ -370,21 +503,30 @@ CR_CLONES static void backward_block(const cr_roi_job *j, int64_t image, int64_t
   const cr_roi_extents *e = &j->e;
   const int64_t plane = e->height * e->width, cells = e->rows * e->columns;
   const int64_t planes = cr_roi_planes(e->channels, first);
-  const int64_t at = (image * e->channels + first) * plane, rows = (e->height + 1) * e->columns;
+  const int64_t at = (image * e->channels + first) * plane;
+  const int64_t rows = (power_of_two(e->height) + 1) * (e->columns + 1);
   const cr_roi_window reach = reach_of(j, image);
-  cr_roi_line *sums = lines + plane, *diff = sums + plane, *rest = diff + cells;
+  cr_roi_line *sums = lines + plane, *diff = sums + plane,
+              *rest = diff + cr_roi_group(e) * e->columns;
   const places p = {rest, rest + rows, (numbers *)(rest + 2 * rows)};
-  int32_t *offset = (int32_t *)(rest + 3 * rows);
+  cr_roi_line *zeros = rest + 3 * rows;
+  int32_t *offset = (int32_t *)(zeros + e->columns);
+  int32_t *parts = offset + cr_roi_fours(e->width) * e->columns;
   cr_roi_to_lines(&reach, e->width, planes, plane, j->src + at, lines);
   cr_roi_zero_lines(&reach, e->width, sums);
+  memset(zeros, 0, (size_t)e->columns * sizeof *zeros);
+  for (int64_t row = e->columns; row < rows; row += e->columns + 1) {
+    memset(p.which + row, 0xff, sizeof *p.which);
+    memset(p.given + row, 0, sizeof *p.given);
+  }
   const bool nans = has_nan(&reach, e->width, lines);
   for (int64_t r = 0; r < e->regions; ++r) {
     if (!is_of(j, r, image)) continue;
     const region g = region_of(j, r, lines, nans, offset);
-    cr_roi_transpose(planes, cells, j->diff_dst + (r * e->channels + first) * cells, cells,
-                     diff->value, CR_ROI_BLOCK);
-    const cr_roi_next later = cr_roi_next_of(e, r, first, planes, j->diff_dst);
-    backward_region(&g, &later, &p, diff, sums);
+    const givers from = givers_of(&g, parts);
+    cr_roi_next later = cr_roi_next_of(e, r, first, planes, e->rows, j->diff_dst);
+    backward_region(&g, &from, &later, &p, zeros, j->diff_dst + (r * e->channels + first) * cells,
+                    planes, diff, sums);
   }
   cr_roi_to_planes(&reach, e->height, e->width, planes, plane, sums, j->diff_src + at);
 }
@@ -398,10 +540,14 @@ typedef struct needs {
 } needs;
 
 static needs needs_of(const cr_roi_extents *e, bool forward) {
+  const int64_t rows = power_of_two(e->height), group = cr_roi_group(e) * e->columns;
+  const int64_t offsets = cr_roi_fours(e->width) * e->columns;
+  const int64_t parts = forward ? 0 : e->width * cr_roi_fours(e->columns);
+  const int64_t bytes = (offsets + parts) * (int64_t)sizeof(int32_t);
+  const int64_t kept = forward ? rows * e->columns : 3 * (rows + 1) * (e->columns + 1) + e->columns;
   return (needs){(size_t)(e->regions * (e->rows + e->columns)) * sizeof(cr_roi_span),
-                 (forward ? 1 : 2) * e->height * e->width + e->rows * e->columns +
-                     e->width * e->columns / (int64_t)(sizeof(cr_roi_line) / sizeof(int32_t)) + 1 +
-                     (forward ? e->height : 3 * (e->height + 1)) * e->columns,
+                 (forward ? 1 : 2) * e->height * e->width + group + kept +
+                     bytes / (int64_t)sizeof(cr_roi_line) + 1,
                  e->images * cr_roi_blocks(e->channels)};
 }
 
