@@ -80,14 +80,23 @@ static void column_sums(int64_t outer, int64_t channels, const cr_value *dy, con
   }
 }
 
-/* Adds the terms of `count` elements to sum[0 ... LANES - 1]. */
-CR_CLONES static void sum_lanes(int64_t count, const cr_value *dy, const cr_value *x, double *sum) {
+/* Adds the terms of `count` elements to sum[0 ... LANES - 1], which are registers meanwhile: where
+ * they lie in memory, each addition waits for the store of the one before. */
+CR_INLINE void sum_terms(int64_t count, const cr_value *dy, const cr_value *x, double *sum) {
+  double acc[LANES];
   int64_t i = 0;
+  memcpy(acc, sum, sizeof acc);
   for (; i + LANES <= count; i += LANES) {
 #pragma omp simd
-    for (int k = 0; k < LANES; ++k) sum[k] += term(dy, x, i + k);
+    for (int k = 0; k < LANES; ++k) acc[k] += term(dy, x, i + k);
   }
+  memcpy(sum, acc, sizeof acc);
   for (; i < count; ++i) sum[i % LANES] += term(dy, x, i);
+}
+
+CR_CLONES static void sum_lanes(int64_t count, const cr_value *dy, const cr_value *x, double *sum) {
+  if (x) sum_terms(count, dy, x, sum);
+  else sum_terms(count, dy, NULL, sum);
 }
 
 /* The same as column_sums for (outer, C, inner). */
