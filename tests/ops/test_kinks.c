@@ -159,21 +159,67 @@ TEST(falling_powers_of_any_number) {
   }
 }
 
-/* Results may lie where what they are made of does. */
+/* Results may lie where what they are made of does; a line is a few vectors and a rest, or less. */
 TEST(responses_are_normalised_in_place) {
   enum { COUNT = 2 * 9 * 70 };
+  static const char *const two[] = {"2 9 7 10; 2 9 7 10; -", "2 9 2 35; 2 9 2 35; -"};
+  static const char *const four[] = {"2 9 7 10; 2 9 7 10; 2 9 7 10; -; 2 9 7 10",
+                                     "2 9 2 35; 2 9 2 35; 2 9 2 35; -; 2 9 2 35"};
   float x[COUNT], dy[COUNT], y[COUNT], dx[COUNT];
-  for (int within = 0; within < 2; ++within) {
+  for (int i = 0; i < 4; ++i) {
+    const int shape = i / 2;
     cr_op_params params = {.lrn = {.size = 5, .alpha = 3, .beta = 0.75f, .k = 1}};
-    params.lrn.within_channel = within;
-    const char *two = "2 9 7 10; 2 9 7 10; -", *four = "2 9 7 10; 2 9 7 10; 2 9 7 10; -; 2 9 7 10";
-    for (int i = 0; i < COUNT; ++i) x[i] = sinf((float)i), dy[i] = cosf((float)(3 * i));
-    ok(run(&cr_lrn_bwd_f32_ref, four, &params, (void *[]){x, y, dy, NULL, dx}, NULL));
-    ok(run(&cr_lrn_bwd_f32_ref, four, &params, (void *[]){x, y, dy, NULL, dy}, NULL));
+    params.lrn.within_channel = i % 2;
+    for (int k = 0; k < COUNT; ++k) x[k] = sinf((float)k), dy[k] = cosf((float)(3 * k));
+    ok(run(&cr_lrn_bwd_f32_ref, four[shape], &params, (void *[]){x, y, dy, NULL, dx}, NULL));
+    ok(run(&cr_lrn_bwd_f32_ref, four[shape], &params, (void *[]){x, y, dy, NULL, dy}, NULL));
     assert_memory_equal(dx, dy, sizeof dx);
-    ok(run(&cr_lrn_fwd_f32_ref, two, &params, (void *[]){x, y, NULL}, NULL));
-    ok(run(&cr_lrn_fwd_f32_ref, two, &params, (void *[]){x, x, NULL}, NULL));
+    ok(run(&cr_lrn_fwd_f32_ref, two[shape], &params, (void *[]){x, y, NULL}, NULL));
+    ok(run(&cr_lrn_fwd_f32_ref, two[shape], &params, (void *[]){x, x, NULL}, NULL));
     assert_memory_equal(y, x, sizeof x);
+  }
+}
+
+/* One square beyond all numbers, first seen when lines before it are done, and no number: the power
+ * of what sees it is 0, or none; of all else it is as ever. */
+TEST(responses_to_numbers_without_square) {
+  enum { CHANNELS = 12, WIDTH = 40, LARGE = 8 };
+  static const float odd[] = {1e25f, NAN};
+  const cr_op_params params = {.lrn = {.size = 3, .alpha = 3, .beta = 0.75f, .k = 1}};
+  const char shapes[] = "1 12 5 8; 1 12 5 8; -";
+  float x[CHANNELS][WIDTH], wanted[CHANNELS][WIDTH], y[CHANNELS][WIDTH];
+  for (int c = 0; c < CHANNELS; ++c) {
+    for (int i = 0; i < WIDTH; ++i) x[c][i] = sinf((float)(c * WIDTH + i + 1));
+  }
+  ok(run(&cr_lrn_fwd_f32_ref, shapes, &params, (void *[]){x, wanted, NULL}, NULL));
+  for (int k = 0; k < 2; ++k) {
+    for (int i = 20; i < WIDTH; ++i) x[LARGE][i] = odd[k];
+    ok(run(&cr_lrn_fwd_f32_ref, shapes, &params, (void *[]){x, y, NULL}, NULL));
+    for (int c = 0; c < CHANNELS; ++c) {
+      for (int i = 0; i < WIDTH; ++i) {
+        const bool sees = i >= 20 && c >= LARGE - 1 && c <= LARGE + 1;
+        if (sees && k > 0) assert_true(isnan(y[c][i]));
+        else assert_float_equal(y[c][i], sees ? 0 : wanted[c][i], 1e-6f);
+      }
+    }
+  }
+}
+
+/* The maximum of two or three arrays may lie in any of them; of the first two the second wins. */
+TEST(maxima_may_lie_in_a_source) {
+  static const float source[3][6] = {{1, 5, 3, -1, 0, 7}, {2, 4, 3, -1, 0, 7}, {0, 6, 3, -2, 1, 8}};
+  static const int32_t which[2][6] = {{1, 0, 1, 1, 1, 1}, {1, 2, 1, 1, 2, 2}};
+  static const char *const shapes[] = {"6; 6; 6; 6", "6; 6; 6; 6; 6"};
+  for (int i = 0; i < 5; ++i) {
+    const int sources = i < 2 ? 2 : 3, in = i < 2 ? i : i - 2;
+    float x[3][6];
+    int32_t at[6];
+    void *memory[5] = {x[0], x[1], x[2]};
+    memcpy(x, source, sizeof x);
+    memory[sources] = x[in], memory[sources + 1] = at;
+    ok(run(&cr_max_f32_ref, shapes[sources - 2], &no_params, memory, NULL));
+    assert_memory_equal(at, which[sources - 2], sizeof at);
+    for (int k = 0; k < 6; ++k) assert_float_equal(x[in][k], source[at[k]][k], 0);
   }
 }
 

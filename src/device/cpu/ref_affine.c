@@ -2,15 +2,13 @@
 #include "core/clones.h"
 #include "core/fail.h"
 #include "device/cpu/ref_posts.h"
+#include "device/cpu/threads.h"
 
 enum {
-  /* Neighbouring channels that one thread sums: of long rows whole cache lines. */
-  STRIP = 64,
-  STRIP_OF_SHORT = 16,
-  LONG_ROW = 512,
-  AHEAD = 8, /* rows; strips lie too far apart for the processor to foresee the next one */
-  LINE = 64,
-  LANES = 16 /* partial sums of a channel, whatever the vectors */
+  STRIP = 512, /* columns that a thread sums at a time, at most */
+  ROWS = 4,    /* that are added to the sums at a time */
+  AHEAD = 8,   /* rows; strips may lie too far apart for the processor to foresee the next one */
+  LANES = 16   /* partial sums of a channel, whatever the vectors; columns at a time */
 };
 
 /* y[i] = x[i] * scale[c] + bias[c]; NULL: 1 and 0. */
@@ -42,32 +40,59 @@ CR_INLINE double term(const cr_value *dy, const cr_value *x, int64_t i) {
   return x ? (double)cr_get(dy, i) * (double)cr_get(x, i) : (double)cr_get(dy, i);
 }
 
-/* Adds the terms of `rows` rows to sum[c], c < width; rows begin `step` elements apart. */
-CR_INLINE void sum_width(int64_t rows, int64_t step, int64_t width, const cr_value *dy,
-                         const cr_value *x, double *sum) {
-  for (int64_t n = 0; n < rows; ++n) {
-    const int64_t at = n * step, ahead = (n + AHEAD < rows ? n + AHEAD : n) * step;
-    for (int64_t c = 0; c < width; c += (int64_t)(LINE / sizeof *dy)) {
-      __builtin_prefetch(dy + ahead + c);
-      if (x) __builtin_prefetch(x + ahead + c);
-    }
+/* Adds the terms of `rows` rows, which begin `step` elements apart, to sum[c], c < count. */
+CR_INLINE void add_rows(int rows, int64_t step, int64_t count, const cr_value *dy,
+                        const cr_value *x, double *sum) {
 #pragma omp simd
-    for (int64_t c = 0; c < width; ++c) sum[c] += term(dy, x, at + c);
+  for (int64_t c = 0; c < count; ++c) {
+    double acc = sum[c];
+    for (int n = 0; n < rows; ++n) acc += term(dy, x, n * step + c);
+    sum[c] = acc;
   }
 }
 
-/* The same; a full strip stays in registers. */
+CR_INLINE void sum_rows(int rows, int64_t step, int64_t width, int64_t ahead, const cr_value *dy,
+                        const cr_value *x, double *sum) {
+  int64_t c = 0;
+  for (; c + LANES <= width; c += LANES) {
+    for (int n = 0; n < rows; ++n) {
+      __builtin_prefetch(dy + ahead + n * step + c);
+      if (x) __builtin_prefetch(x + ahead + n * step + c);
+    }
+    add_rows(rows, step, LANES, dy + c, x ? x + c : NULL, sum + c);
+  }
+  if (c < width) add_rows(rows, step, width - c, dy + c, x ? x + c : NULL, sum + c);
+}
+
+CR_INLINE void sum_width(int64_t rows, int64_t step, int64_t width, const cr_value *dy,
+                         const cr_value *x, double *sum) {
+  int64_t n = 0;
+  for (; n + ROWS <= rows; n += ROWS) {
+    const int64_t ahead = n + AHEAD + ROWS <= rows ? AHEAD * step : 0;
+    sum_rows(ROWS, step, width, ahead, dy + n * step, x ? x + n * step : NULL, sum);
+  }
+  for (; n < rows; ++n) sum_rows(1, step, width, 0, dy + n * step, x ? x + n * step : NULL, sum);
+}
+
+/* The same for any number of rows. */
 CR_CLONES static void sum_columns(int64_t rows, int64_t step, int64_t width, const cr_value *dy,
                                   const cr_value *x, double *sum) {
-  if (width == STRIP && x) sum_width(rows, step, STRIP, dy, x, sum);
-  else if (width == STRIP) sum_width(rows, step, STRIP, dy, NULL, sum);
-  else sum_width(rows, step, width, dy, x, sum);
+  if (x) sum_width(rows, step, width, dy, x, sum);
+  else sum_width(rows, step, width, dy, NULL, sum);
+}
+
+/* Columns of a strip: long pieces of rows, but something for each thread, and whole cache lines. */
+static int64_t strip_of(const cr_call *call, int64_t channels) {
+  const cr_plan *plan = call->plan;
+  const int64_t threads = plan->threads > 0 ? plan->threads : cr_cpu_threads_of(plan->context);
+  const int64_t each = (channels + threads - 1) / threads, up = (each + LANES - 1) / LANES * LANES;
+  return up < STRIP ? up : STRIP;
 }
 
 /* out[c] (+)= sum of dy * x, x NULL: of dy, over the rows (outer, channels). */
-static void column_sums(int64_t outer, int64_t channels, const cr_value *dy, const cr_value *x,
-                        bool add, cr_value *out) {
-  const int64_t most = channels >= LONG_ROW ? STRIP : STRIP_OF_SHORT;
+static void column_sums(const cr_call *call, const cr_split *s, const cr_value *dy,
+                        const cr_value *x, bool add, cr_value *out) {
+  const int64_t outer = s->outer, channels = s->channels, most = strip_of(call, channels);
 #pragma omp parallel for schedule(static) if (outer * channels >= CR_REF_PARALLEL_MIN)
   for (int64_t at = 0; at < channels; at += most) {
     const int64_t width = channels - at < most ? channels - at : most;
@@ -80,21 +105,30 @@ static void column_sums(int64_t outer, int64_t channels, const cr_value *dy, con
   }
 }
 
-/* Adds the terms of `count` elements to sum[0 ... LANES - 1]. */
-CR_CLONES static void sum_lanes(int64_t count, const cr_value *dy, const cr_value *x, double *sum) {
+/* Adds the terms of `count` elements to sum[0 ... LANES - 1], which are registers meanwhile: where
+ * they lie in memory, each addition waits for the store of the one before. */
+CR_INLINE void sum_terms(int64_t count, const cr_value *dy, const cr_value *x, double *sum) {
+  double acc[LANES];
   int64_t i = 0;
+  memcpy(acc, sum, sizeof acc);
   for (; i + LANES <= count; i += LANES) {
 #pragma omp simd
-    for (int k = 0; k < LANES; ++k) sum[k] += term(dy, x, i + k);
+    for (int k = 0; k < LANES; ++k) acc[k] += term(dy, x, i + k);
   }
+  memcpy(sum, acc, sizeof acc);
   for (; i < count; ++i) sum[i % LANES] += term(dy, x, i);
 }
 
+CR_CLONES static void sum_lanes(int64_t count, const cr_value *dy, const cr_value *x, double *sum) {
+  if (x) sum_terms(count, dy, x, sum);
+  else sum_terms(count, dy, NULL, sum);
+}
+
 /* The same as column_sums for (outer, C, inner). */
-static void channel_sums(const cr_split *s, const cr_value *dy, const cr_value *x, bool add,
-                         cr_value *out) {
+static void channel_sums(const cr_call *call, const cr_split *s, const cr_value *dy,
+                         const cr_value *x, bool add, cr_value *out) {
   if (s->inner == 1) {
-    column_sums(s->outer, s->channels, dy, x, add, out);
+    column_sums(call, s, dy, x, add, out);
     return;
   }
 #pragma omp parallel for schedule(static) if (s->outer * s->channels * s->inner >= \
@@ -156,7 +190,7 @@ static crema_status affine_bwd_data(const cr_call *call) {
 /* src, diff_dst, diff_scale. */
 static crema_status affine_bwd_scale(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
-  channel_sums(&s, cr_as_values(call->buffer, 1), cr_as_values(call->buffer, 0),
+  channel_sums(call, &s, cr_as_values(call->buffer, 1), cr_as_values(call->buffer, 0),
                call->accumulate[2], cr_as_values(call->buffer, 2));
   return CREMA_OK;
 }
@@ -164,7 +198,7 @@ static crema_status affine_bwd_scale(const cr_call *call) {
 /* diff_dst, diff_bias. */
 static crema_status affine_bwd_bias(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
-  channel_sums(&s, cr_as_values(call->buffer, 0), NULL, call->accumulate[1],
+  channel_sums(call, &s, cr_as_values(call->buffer, 0), NULL, call->accumulate[1],
                cr_as_values(call->buffer, 1));
   return CREMA_OK;
 }

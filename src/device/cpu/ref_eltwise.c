@@ -99,25 +99,45 @@ static crema_status prod_bwd(const cr_call *call) {
   return CREMA_OK;
 }
 
-/* Source k against the largest value so far and which source has it; the second source wins with
- * equal values too. */
+/* The larger of two sources and which it is; with equal values the second wins, too. dst may be
+ * either. */
+CR_CLONES static void max_of_two(int64_t length, const cr_value *a, const cr_value *b,
+                                 cr_value *dst, int32_t *which) {
+#pragma omp simd
+  for (int64_t i = 0; i < length; ++i) {
+    const cr_real one = cr_get(a, i), two = cr_get(b, i);
+    which[i] = one > two ? 0 : 1;
+    cr_put(dst, i, one > two ? one : two);
+  }
+}
+
+/* Source k against the largest value so far and which source has it. */
 CR_CLONES static void max_block(int k, int64_t length, const cr_value *x, cr_real *best,
                                 int32_t *which) {
-  if (k == 1) {
 #pragma omp simd
-    for (int64_t i = 0; i < length; ++i) {
-      const cr_real value = cr_get(x, i);
-      which[i] = best[i] > value ? 0 : 1;
-      best[i] = best[i] > value ? best[i] : value;
-    }
-  } else {
-#pragma omp simd
-    for (int64_t i = 0; i < length; ++i) {
-      const cr_real value = cr_get(x, i);
-      which[i] = value > best[i] ? k : which[i];
-      best[i] = value > best[i] ? value : best[i];
-    }
+  for (int64_t i = 0; i < length; ++i) {
+    const cr_real value = cr_get(x, i);
+    which[i] = value > best[i] ? k : which[i];
+    best[i] = value > best[i] ? value : best[i];
   }
+}
+
+/* More than two sources, or one: the first two are compared in memory of the block's own, as dst
+ * may be any of the sources. */
+static void max_of_many(const crema_devptr *buffer, int sources, int64_t at, int64_t length,
+                        cr_value *dst, int32_t *aux) {
+  cr_value first[BLOCK];
+  cr_real best[BLOCK];
+  int32_t which[BLOCK] = {0};
+  const cr_value *a = cr_as_values(buffer, 0) + at;
+  if (sources > 1) {
+    max_of_two(length, a, cr_as_values(buffer, 1) + at, first, which);
+    a = first;
+  }
+  cr_get_all(a, length, best);
+  for (int k = 2; k < sources; ++k) max_block(k, length, cr_as_values(buffer, k) + at, best, which);
+  cr_put_all(best, length, dst + at);
+  memcpy(aux + at, which, (size_t)length * sizeof *which);
 }
 
 CR_CLONES static void choose(int64_t count, int32_t index, const int32_t *which, const cr_value *x,
@@ -138,15 +158,13 @@ static crema_status max_run(const cr_call *call) {
   const int64_t count = cr_op_arg_count(call->desc, sources);
 #pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN)
   for (int64_t b = 0; b < blocks_of(count); ++b) {
-    const int64_t length = block_length(count, b);
-    cr_real best[BLOCK];
-    int32_t which[BLOCK] = {0};
-    cr_get_all(cr_as_values(call->buffer, 0) + b * BLOCK, length, best);
-    for (int k = 1; k < sources; ++k) {
-      max_block(k, length, cr_as_values(call->buffer, k) + b * BLOCK, best, which);
+    const int64_t at = b * BLOCK, length = block_length(count, b);
+    if (sources == 2) {
+      max_of_two(length, cr_as_values(call->buffer, 0) + at, cr_as_values(call->buffer, 1) + at,
+                 dst + at, aux + at);
+    } else {
+      max_of_many(call->buffer, sources, at, length, dst, aux);
     }
-    cr_put_all(best, length, dst + b * BLOCK);
-    memcpy(aux + b * BLOCK, which, (size_t)length * sizeof *which);
   }
   return CREMA_OK;
 }

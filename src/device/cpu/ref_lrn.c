@@ -11,43 +11,21 @@
  * channels: a line consists of segments. What later lines need is kept in rings, so that dst may be
  * src and diff_src diff_dst. */
 
+#include <float.h>
 #include <stdlib.h>
 
-#include "core/clones.h"
 #include "core/fail.h"
 #include "device/backend/op_check.h"
-#include "device/cpu/lrn_power.h"
-#include "device/cpu/ref_math.h"
-#include "device/cpu/ref_type.h"
+#include "device/cpu/ref_lrn.h"
 
 enum {
-  LONG = 256,   /* elements of a line, more or less */
-  SHORT = 64,   /* and where there are few lines for the threads */
-  VECTOR = 16,  /* lines in a ring are a multiple of this apart */
-  FETCH = 64,   /* bytes that memory gives at once */
-  TOGETHER = 5, /* lines that are added at a time */
-  LINES = 5     /* that an item needs beside its rings */
+  LONG = 512,      /* elements of a line, more or less */
+  LONG_ROWS = 256, /* and within channels */
+  SHORT = 64,      /* and where there are few lines for the threads */
+  SECOND = 2,      /* to prefetch to the second cache, which can wait for more memory at once */
+  AHEAD = 2,       /* lines that are asked for before they are read or written */
+  LINES = 6        /* that an item needs beside its rings */
 };
-
-/* How far a window reaches from its element. */
-typedef struct reach {
-  int64_t before, after;
-} reach;
-
-/* What is worked on by itself, an item, is a strip of all channels of some images, or some planes.
- * An "image" is either. */
-typedef struct lrn_state {
-  int64_t images, image_step, together; /* `together` of them make an item */
-  int64_t width, strips, strip;         /* of a channel's plane, or of a row, which is one strip */
-  int64_t lines, line_step;             /* channels, or rows */
-  reach line, column;                   /* cut to what there is; `column` is 0 across channels */
-  int64_t segment;                      /* from one segment of a line to the next */
-  int64_t kept, pitch;                  /* lines in a ring, and how far apart they are */
-  int64_t items;
-  int rings, parts; /* of the items, each with its own rings */
-  size_t part_values;
-  cr_real factor, k, beta;
-} lrn_state;
 
 /* ---- planning ------------------------------------------------------------ */
 
@@ -55,25 +33,35 @@ static int64_t least(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
-static reach reach_of(int64_t size, int64_t count) {
+static int64_t up(int64_t count) {
+  return (count + CR_LRN_VECTOR - 1) / CR_LRN_VECTOR * CR_LRN_VECTOR;
+}
+
+static cr_lrn_reach reach_of(int64_t size, int64_t count) {
   const int64_t before = (size - 1) / 2;
-  return (reach){least(before, count - 1), least(size - 1 - before, count - 1)};
+  return (cr_lrn_reach){least(before, count - 1), least(size - 1 - before, count - 1)};
+}
+
+CR_INLINE bool is_within(const cr_lrn_state *s) {
+  return s->column.before + s->column.after > 0;
 }
 
 /* Into items that have about LONG elements of each line, and fewer where there would be few items.
  */
-static void cut(lrn_state *s) {
-  s->strips = s->column.before + s->column.after > 0 ? 1 : (s->width + LONG - 1) / LONG;
+static void cut(cr_lrn_state *s) {
+  s->strips = is_within(s) ? 1 : (s->width + LONG - 1) / LONG;
   while (s->strips > 1 && s->images * s->strips < CR_REF_PARTS &&
          s->width / s->strips >= 2 * SHORT) {
     s->strips *= 2;
   }
   s->strip = (s->width + s->strips - 1) / s->strips;
-  if (s->strips > 1) s->strip = least((s->strip + VECTOR - 1) / VECTOR * VECTOR, s->width);
+  if (s->strips > 1) s->strip = least(up(s->strip), s->width);
   s->strips = (s->width + s->strip - 1) / s->strip;
   /* Between two segments there are zeros for the windows of both. */
   s->segment = s->strip + (s->column.before > s->column.after ? s->column.before : s->column.after);
-  s->together = s->strips > 1 || s->segment > LONG ? 1 : LONG / s->segment;
+  if (s->strip >= CR_LRN_VECTOR) s->segment = up(s->segment);
+  const int64_t most = is_within(s) ? LONG_ROWS : LONG;
+  s->together = s->strips > 1 || s->segment > most ? 1 : most / s->segment;
   while (s->together > 1 && s->images < CR_REF_PARTS * s->together &&
          s->together * s->segment >= 2 * SHORT) {
     s->together /= 2;
@@ -82,7 +70,20 @@ static void cut(lrn_state *s) {
   s->items = (s->images + s->together - 1) / s->together * s->strips;
 }
 
-static void fill_state(const cr_op_desc *desc, lrn_state *s) {
+/* With so many squares in a sum. */
+static void bound_squares(int64_t squares, cr_lrn_state *s) {
+#ifdef CR_REF_F64
+  (void)squares;
+  s->by_root = s->beta == 0.75;
+#else
+  const float least_factor = s->factor > 1 ? s->factor : 1, most = FLT_MAX / 4;
+  s->by_root =
+      s->beta == 0.75f && s->k >= FLT_MIN && s->k <= most && s->factor >= 0 && s->factor <= most;
+  s->square_max = cr_f32_bits(most / least_factor / (float)squares);
+#endif
+}
+
+static void fill_state(const cr_op_desc *desc, cr_lrn_state *s) {
   const int64_t *dim = desc->arg[0].shape.dim;
   const cr_lrn_params *p = &desc->u.lrn;
   const cr_real size = (cr_real)p->size;
@@ -96,15 +97,19 @@ static void fill_state(const cr_op_desc *desc, lrn_state *s) {
   s->line = reach_of(p->size, s->lines);
   if (p->within_channel) s->column = reach_of(p->size, s->width);
   cut(s);
-  s->kept = least(s->line.before + 1 + s->line.after, s->lines);
-  s->pitch = s->together * s->segment + s->column.before + s->column.after;
-  s->pitch = (s->pitch + VECTOR - 1) / VECTOR * VECTOR;
+  /* One line more than a sum has: it is read when the next one is written. */
+  s->kept = least(s->line.before + 2 + s->line.after, s->lines);
+  bound_squares(s->kept * (s->column.before + 1 + s->column.after), s);
+  s->lead = is_within(s)
+                ? up(s->column.before > s->column.after ? s->column.before : s->column.after)
+                : 0;
+  s->pitch = up(s->together * s->segment) + 2 * s->lead;
   s->parts = (int)least(CR_REF_PARTS, s->items);
   s->part_values = (size_t)((s->rings * s->kept + LINES) * s->pitch);
 }
 
 static crema_status make_plan(cr_plan *plan, int rings) {
-  lrn_state state = {.rings = rings};
+  cr_lrn_state state = {.rings = rings};
   CR_TRY(cr_check_lrn(plan));
   if (cr_op_arg_count(plan->desc, 0) == 0) return CREMA_OK;
   fill_state(plan->desc, &state);
@@ -127,213 +132,264 @@ static void destroy(cr_plan *plan) {
   plan->state = NULL;
 }
 
-/* ---- sums over windows --------------------------------------------------- */
-
-CR_INLINE void add_up(int lines, int64_t length, const cr_real *const *line, cr_real *sum) {
-#pragma omp simd
-  for (int64_t i = 0; i < length; ++i) {
-    cr_real acc = line[0][i];
-    for (int j = 1; j < lines; ++j) acc += line[j][i];
-    sum[i] = acc;
-  }
-}
-
-/* Sums of `count` terms, of which number n is values[n * step], from `first` on; behind number
- * `wrap
- * - 1` comes number 0. */
-CR_INLINE void sum_terms(const cr_real *values, int64_t step, int64_t first, int64_t count,
-                         int64_t wrap, int64_t length, cr_real *sum) {
-  for (int64_t done = 0; done < count;) {
-    const cr_real *line[TOGETHER];
-    int lines = 0;
-    if (done > 0) line[lines++] = sum;
-    for (; lines < TOGETHER && done < count; ++done) {
-      line[lines++] = values + first * step;
-      first = first + 1 < wrap ? first + 1 : 0;
-    }
-    switch (lines) {
-      case 1: add_up(1, length, line, sum); break;
-      case 2: add_up(2, length, line, sum); break;
-      case 3: add_up(3, length, line, sum); break;
-      case 4: add_up(4, length, line, sum); break;
-      default: add_up(TOGETHER, length, line, sum); break;
-    }
-  }
-}
-
-/* The sum of the lines from ... to - 1 of a ring. */
-CR_INLINE void sum_lines(const lrn_state *s, const cr_real *ring, int64_t from, int64_t to,
-                         int64_t length, cr_real *sum) {
-  sum_terms(ring, s->pitch, from % s->kept, to - from, s->kept, length, sum);
-}
-
-/* Of neighbours in a row, which begins with as many zeros as its windows reach backwards. */
-CR_INLINE void sum_columns(const lrn_state *s, int64_t length, const cr_real *row, cr_real *sum) {
-  const int64_t size = s->column.before + 1 + s->column.after;
-  sum_terms(row, 1, 0, size, size, length, sum);
-}
-
-/* ---- powers -------------------------------------------------------------- */
-
-/* s of a line from its sums, and s^-beta: by way of the logarithm to 6e-8 times that. */
-CR_INLINE void raise(const lrn_state *s, int64_t length, const cr_real *sum, cr_real *base,
-                     cr_real *power) {
-  const cr_real k = s->k, factor = s->factor, beta = s->beta;
-#ifdef CR_REF_F64
-  for (int64_t i = 0; i < length; ++i) {
-    base[i] = k + factor * sum[i];
-    power[i] = beta == 0.75 ? 1 / (sqrt(base[i]) * sqrt(sqrt(base[i]))) : pow(base[i], -beta);
-  }
-#else
-  if (beta == 0.75f) {
-#pragma omp simd
-    for (int64_t i = 0; i < length; ++i) base[i] = k + factor * sum[i];
-    cr_powers_of_minus_3_4(base, length, power);
-    return;
-  }
-#pragma omp simd
-  for (int64_t i = 0; i < length; ++i) {
-    base[i] = k + factor * sum[i];
-    power[i] = -beta * cr_ref_log(base[i]);
-  }
-#pragma omp simd
-  for (int64_t i = 0; i < length; ++i) power[i] = cr_ref_exp(power[i]);
-#endif
-}
-
 /* ---- items --------------------------------------------------------------- */
 
 /* An item's extents and memory. */
 typedef struct work {
-  int64_t segments, width, length;           /* in all, of a segment, in the rings */
-  cr_real *square, *ratio, *first;           /* rings */
-  cr_real *sum, *base, *power, *row, *other; /* lines */
+  int64_t segments, width;                           /* in all, of a segment */
+  int64_t vectors;                                   /* of a line in the rings */
+  cr_real *square, *ratio, *first;                   /* rings */
+  cr_real *sum, *base, *power, *row, *other, *spare; /* lines */
 } work;
 
-static work work_of(const lrn_state *s, int64_t item, cr_real *memory) {
+static work work_of(const cr_lrn_state *s, int64_t item, cr_real *memory) {
   const int64_t ring = s->kept * s->pitch, image = item / s->strips * s->together;
   work w = {.segments = least(s->together, s->images - image),
             .width = least(s->strip, s->width - item % s->strips * s->strip)};
-  w.length = (w.segments - 1) * s->segment + w.width;
+  w.vectors = ((w.segments - 1) * s->segment + w.width + CR_LRN_VECTOR - 1) / CR_LRN_VECTOR;
   cr_real **const to[] = {&w.square, &w.ratio, &w.first};
   for (int i = 0; i < s->rings; ++i, memory += ring) *to[i] = memory;
-  cr_real **const line[LINES] = {&w.sum, &w.base, &w.power, &w.row, &w.other};
+  cr_real **const line[LINES] = {&w.sum, &w.base, &w.power, &w.row, &w.other, &w.spare};
   for (int i = 0; i < LINES; ++i, memory += s->pitch) *line[i] = memory;
   return w;
 }
 
-CR_INLINE bool is_within(const lrn_state *s) {
-  return s->column.before + s->column.after > 0;
-}
-
-CR_INLINE void clear(const lrn_state *s, cr_real *line) {
+CR_INLINE void clear(const cr_lrn_state *s, cr_real *line) {
   memset(line, 0, (size_t)s->pitch * sizeof *line);
 }
 
-/* The squares of a line, within a channel summed up along the rows. The next line is fetched, and
- * this line of the result y. */
-CR_INLINE void put_squares(const lrn_state *s, const work *w, int64_t line, const cr_value *x,
-                           const cr_value *y) {
-  cr_real *kept = w->square + line % s->kept * s->pitch;
-  cr_real *to = is_within(s) ? w->row + s->column.before : kept;
-  const int64_t ahead = line + 1 < s->lines ? s->line_step : 0;
-  for (int64_t k = 0; k < w->segments;
-       ++k, x += s->image_step, y += s->image_step, to += s->segment) {
-    for (int64_t i = 0; i < w->width; i += FETCH / (int64_t)sizeof *x) {
-      __builtin_prefetch(x + ahead + i);
-      __builtin_prefetch(y + i, 1);
-    }
-#pragma omp simd
-    for (int64_t i = 0; i < w->width; ++i) {
-      const cr_real value = cr_get(x, i);
-      to[i] = value * value;
-    }
-  }
+/* From a line to the one to ask for. */
+CR_INLINE int64_t ahead(const cr_lrn_state *s, int64_t line) {
+  return line + AHEAD < s->lines ? AHEAD * s->line_step : 0;
+}
+
+/* ---- squares ---- */
+
+/* `most` becomes the largest square so far, as bits: those of nan are larger still. */
+CR_INLINE void put_square(cr_real value, cr_real *square, uint32_t *most) {
+  *square = value * value;
+#ifdef CR_REF_F64
+  (void)most;
+#else
+  const uint32_t bits = cr_f32_bits(*square);
+  *most = bits > *most ? bits : *most;
+#endif
+}
+
+/* Where the squares of a line are written: within a channel to be summed up along the rows. */
+CR_INLINE cr_real *squares_of(const cr_lrn_state *s, const work *w, int64_t line) {
+  return is_within(s) ? w->row + s->lead : w->square + line % s->kept * s->pitch;
+}
+
+CR_INLINE void end_squares(const cr_lrn_state *s, const work *w, int64_t line) {
   if (is_within(s)) {
-    sum_columns(s, w->length, w->row, kept);
+    cr_lrn_sum_columns(s, w->vectors, w->row + s->lead - s->column.before,
+                       w->square + line % s->kept * s->pitch);
   }
 }
 
-/* s and s^-beta of a line. */
-CR_INLINE void put_powers(const lrn_state *s, const work *w, int64_t line) {
+CR_INLINE uint32_t put_squares(const cr_lrn_state *s, const work *w, int64_t line,
+                               const cr_value *x) {
+  cr_real *to = squares_of(s, w, line);
+  uint32_t most = 0;
+  for (int64_t k = 0; k < w->segments; ++k, x += s->image_step, to += s->segment) {
+#pragma omp simd reduction(max : most)
+    for (int64_t i = 0; i < w->width; ++i) put_square(cr_get(x, i), to + i, &most);
+  }
+  end_squares(s, w, line);
+  return most;
+}
+
+/* ---- results ---- */
+
+/* What a line of results, or of ratios backward, is made of, and the squares that are made
+ * meanwhile. */
+typedef struct step {
+  const cr_real *line[CR_LRN_TOGETHER], *base,
+      *power;                    /* sums of lines make s, or there are s and power */
+  const cr_value *x, *dy, *next; /* next: whose squares are made */
+  cr_value *y;
+  cr_real *first, *ratio, *square;
+  int64_t next_x, next_y; /* from x and from y, or dy, to what is asked for */
+} step;
+
+/* `count` elements from x[to] and line[at] on; without `lines`, s and its power are there. */
+CR_INLINE void make_block(int lines, bool back, const cr_lrn_state *s, const step *p, int64_t at,
+                          int64_t to, int64_t count, uint32_t *most) {
+  const cr_real factor = s->factor, shift = s->k;
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    const cr_real base =
+        lines > 0 ? shift + factor * cr_lrn_sum_at(lines, p->line, at + i) : p->base[at + i];
+    const cr_real power = lines > 0 ? cr_lrn_power_by_root(base) : p->power[at + i];
+    const cr_real x = cr_get(p->x, to + i);
+    put_square(cr_get(p->next, to + i), p->square + at + i, most + i);
+    if (back) {
+      const cr_real slope = cr_get(p->dy, to + i);
+      p->first[at + i] = slope * power;
+      p->ratio[at + i] = slope * (power / base) * x;
+    } else {
+      cr_put(p->y, to + i, x * power);
+    }
+  }
+}
+
+/* Memory is asked for a few pieces at a time, as the processor can only wait for so many. Returns
+ * the largest of the squares. */
+CR_INLINE uint32_t make_line(int lines, bool back, const cr_lrn_state *s, const work *w,
+                             const step *p) {
+  uint32_t most[CR_LRN_VECTOR] = {0}, largest = 0;
+  for (int64_t k = 0; k < w->segments; ++k) {
+    int64_t i = 0, at = k * s->segment, to = k * s->image_step;
+    for (; i + CR_LRN_VECTOR <= w->width; i += CR_LRN_VECTOR) {
+      __builtin_prefetch(p->x + p->next_x + to + i, 0, SECOND);
+      if (back) __builtin_prefetch(p->dy + p->next_y + to + i, 0, SECOND);
+      else __builtin_prefetch(p->y + p->next_y + to + i, 1, SECOND);
+      make_block(lines, back, s, p, at + i, to + i, CR_LRN_VECTOR, most);
+    }
+    if (i == w->width) continue;
+    if (lines == 0) make_block(0, back, s, p, at + i, to + i, w->width - i, most);
+    else {
+      i = w->width - CR_LRN_VECTOR;
+      make_block(lines, back, s, p, at + i, to + i, CR_LRN_VECTOR, most);
+    }
+  }
+#pragma omp simd reduction(max : largest)
+  for (int i = 0; i < CR_LRN_VECTOR; ++i) largest = most[i] > largest ? most[i] : largest;
+  return largest;
+}
+
+/* s and its power as lines. */
+CR_INLINE void put_powers(const cr_lrn_state *s, const work *w, bool by_root, int lines,
+                          const cr_real *const *line) {
+  switch (lines) {
+    case 1: cr_lrn_put_bases(s, 1, w->vectors, line, w->base); break;
+    case 2: cr_lrn_put_bases(s, 2, w->vectors, line, w->base); break;
+    case 3: cr_lrn_put_bases(s, 3, w->vectors, line, w->base); break;
+    case 4: cr_lrn_put_bases(s, 4, w->vectors, line, w->base); break;
+    default: cr_lrn_put_bases(s, CR_LRN_TOGETHER, w->vectors, line, w->base); break;
+  }
+  if (by_root) cr_lrn_raise_by_root(w->vectors, w->base, w->power);
+  else cr_lrn_raise(s->beta, w->vectors, w->base, w->power);
+}
+
+/* One line, and the squares of the line that the next one needs. `most` is the largest square of
+ * those before. */
+CR_INLINE uint32_t make(bool back, const cr_lrn_state *s, const work *w, int64_t line,
+                        uint32_t most, step *p) {
   const int64_t from = line < s->line.before ? 0 : line - s->line.before;
-  sum_lines(s, w->square, from, least(line + s->line.after + 1, s->lines), w->length, w->sum);
-  raise(s, w->length, w->sum, w->base, w->power);
+  const int64_t end = line + s->line.after + 1, to = least(end, s->lines);
+  const int lines = cr_lrn_lines(s, w->square, from, to, w->vectors, w->sum, p->line);
+  const bool by_root = s->by_root && most <= s->square_max;
+  uint32_t largest = 0;
+  p->base = w->base, p->power = w->power;
+  p->next = end < s->lines ? p->x + (s->line.after + 1) * s->line_step : p->x;
+  p->square = end < s->lines ? squares_of(s, w, end) : w->spare;
+  p->next_x = ahead(s, line + s->line.after) + s->line.after * s->line_step;
+  p->next_y = ahead(s, line);
+  const bool rest = w->width % CR_LRN_VECTOR != 0;
+  const bool at_once = by_root && w->width >= CR_LRN_VECTOR && (back || !rest || p->x != p->y);
+  if (!at_once) put_powers(s, w, by_root, lines, p->line);
+  switch (at_once ? lines : 0) {
+    case 0: largest = make_line(0, back, s, w, p); break;
+    case 1: largest = make_line(1, back, s, w, p); break;
+    case 2: largest = make_line(2, back, s, w, p); break;
+    case 3: largest = make_line(3, back, s, w, p); break;
+    case 4: largest = make_line(4, back, s, w, p); break;
+    default: largest = make_line(CR_LRN_TOGETHER, back, s, w, p); break;
+  }
+  if (end < s->lines) end_squares(s, w, end);
+  return largest > most ? largest : most;
+}
+
+/* The squares that the first line needs; the largest of them. */
+CR_INLINE uint32_t begin(const cr_lrn_state *s, const work *w, const cr_value *x) {
+  uint32_t most = 0;
+  clear(s, w->row);
+  for (int64_t line = 0; line <= s->line.after; ++line) {
+    const uint32_t here = put_squares(s, w, line, x + line * s->line_step);
+    most = here > most ? here : most;
+  }
+  return most;
 }
 
 /* x and y begin where the item does. */
-CR_CLONES static void forward_item(const lrn_state *s, const work *w, const cr_value *x,
+CR_CLONES static void forward_item(const cr_lrn_state *s, const work *w, const cr_value *x,
                                    cr_value *y) {
-  clear(s, w->row);
-  for (int64_t line = 0; line < s->lines + s->line.after; ++line) {
-    if (line < s->lines) put_squares(s, w, line, x + line * s->line_step, y + line * s->line_step);
-    if (line < s->line.after) continue;
-    put_powers(s, w, line - s->line.after);
-    int64_t at = (line - s->line.after) * s->line_step;
-    const cr_real *power = w->power;
-    for (int64_t k = 0; k < w->segments; ++k, at += s->image_step, power += s->segment) {
+  uint32_t most = begin(s, w, x);
+  for (int64_t line = 0; line < s->lines; ++line) {
+    step p = {.x = x + line * s->line_step, .y = y + line * s->line_step};
+    most = make(false, s, w, line, most, &p);
+  }
+}
+
+/* ---- gradients ---- */
+
+CR_INLINE void subtract(int lines, int64_t count, cr_real slope, const cr_real *first,
+                        const cr_real *const *line, int64_t at, const cr_value *x, cr_value *dx) {
 #pragma omp simd
-      for (int64_t i = 0; i < w->width; ++i) cr_put(y + at, i, cr_get(x + at, i) * power[i]);
+  for (int64_t i = 0; i < count; ++i) {
+    cr_put(dx, i, first[at + i] - slope * cr_get(x, i) * cr_lrn_sum_at(lines, line, at + i));
+  }
+}
+
+/* The gradient of a line from the lines of ratios. */
+CR_INLINE void put_gradient(const cr_lrn_state *s, const work *w, int lines,
+                            const cr_real *const *line, const cr_real *first, const cr_value *x,
+                            int64_t next, cr_value *dx) {
+  const cr_real slope = 2 * s->factor * s->beta;
+  for (int64_t k = 0; k < w->segments; ++k) {
+    int64_t i = 0, at = k * s->segment, to = k * s->image_step;
+    for (; i + CR_LRN_VECTOR <= w->width; i += CR_LRN_VECTOR) {
+      __builtin_prefetch(dx + next + to + i, 1, SECOND);
+      subtract(lines, CR_LRN_VECTOR, slope, first, line, at + i, x + to + i, dx + to + i);
+    }
+    if (i == w->width) continue;
+    if (w->width < CR_LRN_VECTOR)
+      subtract(lines, w->width, slope, first, line, at, x + to, dx + to);
+    else {
+      i = w->width - CR_LRN_VECTOR;
+      subtract(lines, CR_LRN_VECTOR, slope, first, line, at + i, x + to + i, dx + to + i);
     }
   }
 }
 
-/* Of a line: dy s^-beta, and dy y / s, within a channel summed up along the rows. */
-CR_INLINE void put_ratios(const lrn_state *s, const work *w, int64_t line, const cr_value *x,
-                          const cr_value *dy) {
-  const int64_t slot = line % s->kept * s->pitch;
-  cr_real *first = w->first + slot, *kept = w->ratio + slot, *power = w->power;
-  cr_real *to = is_within(s) ? w->other + s->column.after : kept, *quotient = w->base;
-  put_powers(s, w, line);
-#pragma omp simd
-  for (int64_t i = 0; i < w->length; ++i) quotient[i] = power[i] / quotient[i];
-  for (int64_t k = 0; k < w->segments; ++k, x += s->image_step, dy += s->image_step) {
-    const int64_t skip = k * s->segment;
-#pragma omp simd
-    for (int64_t i = 0; i < w->width; ++i) {
-      const cr_real slope = cr_get(dy, i);
-      first[skip + i] = slope * power[skip + i];
-      to[skip + i] = slope * quotient[skip + i] * cr_get(x, i);
-    }
-  }
-  if (is_within(s)) {
-    sum_columns(s, w->length, w->other, kept);
-  }
-}
-
-/* The gradient of a line, which the windows of `after` lines before it and `before` lines behind it
- * see. */
-CR_INLINE void put_gradient(const lrn_state *s, const work *w, int64_t line, const cr_value *x,
-                            cr_value *dx) {
-  const cr_real slope = 2 * s->factor * s->beta, *first = w->first + line % s->kept * s->pitch;
-  const cr_real *sum = w->sum;
+/* Of a line, which the windows of `after` lines before it and `before` lines behind it see. */
+CR_INLINE void put_gradients(const cr_lrn_state *s, const work *w, int64_t line, const cr_value *x,
+                             cr_value *dx) {
+  const cr_real *first = w->first + line % s->kept * s->pitch;
   const int64_t from = line < s->line.after ? 0 : line - s->line.after;
-  sum_lines(s, w->ratio, from, least(line + s->line.before + 1, s->lines), w->length, w->sum);
-  for (int64_t k = 0; k < w->segments; ++k, x += s->image_step, dx += s->image_step) {
-#pragma omp simd
-    for (int64_t i = 0; i < w->width; ++i) {
-      cr_put(dx, i, first[i] - slope * cr_get(x, i) * sum[i]);
-    }
-    first += s->segment;
-    sum += s->segment;
+  const int64_t to = least(line + s->line.before + 1, s->lines);
+  const int64_t next = ahead(s, line);
+  const cr_real *line_of[CR_LRN_TOGETHER];
+  switch (cr_lrn_lines(s, w->ratio, from, to, w->vectors, w->sum, line_of)) {
+    case 1: put_gradient(s, w, 1, line_of, first, x, next, dx); break;
+    case 2: put_gradient(s, w, 2, line_of, first, x, next, dx); break;
+    case 3: put_gradient(s, w, 3, line_of, first, x, next, dx); break;
+    case 4: put_gradient(s, w, 4, line_of, first, x, next, dx); break;
+    default: put_gradient(s, w, CR_LRN_TOGETHER, line_of, first, x, next, dx); break;
   }
 }
 
 /* x, dy and dx begin where the item does. */
-CR_CLONES static void backward_item(const lrn_state *s, const work *w, const cr_value *x,
+CR_CLONES static void backward_item(const cr_lrn_state *s, const work *w, const cr_value *x,
                                     const cr_value *dy, cr_value *dx) {
-  const int64_t after = s->line.after, reaching = after + s->line.before;
-  clear(s, w->row);
+  const int64_t before = s->line.before, step_of = s->line_step;
+  uint32_t most = begin(s, w, x);
   clear(s, w->other);
-  for (int64_t line = 0; line < s->lines + reaching; ++line) {
-    if (line < s->lines) put_squares(s, w, line, x + line * s->line_step, dx + line * s->line_step);
-    if (line >= after && line < s->lines + after) {
-      const int64_t at = (line - after) * s->line_step;
-      put_ratios(s, w, line - after, x + at, dy + at);
+  for (int64_t line = 0; line < s->lines + before; ++line) {
+    if (line < s->lines) {
+      const int64_t slot = line % s->kept * s->pitch;
+      cr_real *ratio = w->ratio + slot;
+      step p = {.x = x + line * step_of, .dy = dy + line * step_of, .first = w->first + slot};
+      p.ratio = is_within(s) ? w->other + s->lead : ratio;
+      most = make(true, s, w, line, most, &p);
+      if (is_within(s))
+        cr_lrn_sum_columns(s, w->vectors, w->other + s->lead - s->column.after, ratio);
     }
-    if (line < reaching) continue;
-    const int64_t at = (line - reaching) * s->line_step;
-    put_gradient(s, w, line - reaching, x + at, dx + at);
+    if (line < before) continue;
+    put_gradients(s, w, line - before, x + (line - before) * step_of,
+                  dx + (line - before) * step_of);
   }
 }
 
@@ -341,11 +397,13 @@ CR_CLONES static void backward_item(const lrn_state *s, const work *w, const cr_
 
 /* `dy` is NULL forward. */
 static crema_status run(const cr_call *call, const cr_value *x, const cr_value *dy, cr_value *to) {
-  const lrn_state *s = call->plan->state;
+  const cr_lrn_state *s = call->plan->state;
   if (s == NULL) return CREMA_OK;
 #pragma omp parallel for schedule(static) if (s->images * s->image_step >= CR_REF_PARALLEL_MIN)
   for (int part = 0; part < s->parts; ++part) {
     cr_real *memory = cr_as_reals(&call->workspace, 0) + (size_t)part * s->part_values;
+    /* What fills lines up to whole vectors is computed with, too. */
+    memset(memory, 0, s->part_values * sizeof *memory);
     for (int64_t i = s->items * part / s->parts; i < s->items * (part + 1) / s->parts; ++i) {
       const int64_t begin = i / s->strips * s->together * s->image_step + i % s->strips * s->strip;
       const work w = work_of(s, i, memory);
