@@ -2,7 +2,6 @@
 #include "core/clones.h"
 #include "core/fail.h"
 #include "device/cpu/ref_posts.h"
-#include "device/cpu/threads.h"
 
 enum {
   STRIP = 512, /* columns that a thread sums at a time, at most */
@@ -83,9 +82,9 @@ CR_CLONES static void sum_columns(int64_t rows, int64_t step, int64_t width, con
 
 /* Columns of a strip: long pieces of rows, but something for each thread, and whole cache lines. */
 static int64_t strip_of(const cr_call *call, int64_t channels) {
-  const cr_plan *plan = call->plan;
-  const int64_t threads = plan->threads > 0 ? plan->threads : cr_cpu_threads_of(plan->context);
-  const int64_t each = (channels + threads - 1) / threads, up = (each + LANES - 1) / LANES * LANES;
+  const int64_t threads = call->plan->threads > 0 ? call->plan->threads : 1;
+  const int64_t each = channels < threads ? 1 : (channels + threads - 1) / threads;
+  const int64_t up = (each + LANES - 1) / LANES * LANES;
   return up < STRIP ? up : STRIP;
 }
 
