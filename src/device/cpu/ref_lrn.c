@@ -154,10 +154,6 @@ static work work_of(const cr_lrn_state *s, int64_t item, cr_real *memory) {
   return w;
 }
 
-CR_INLINE void clear(const cr_lrn_state *s, cr_real *line) {
-  memset(line, 0, (size_t)s->pitch * sizeof *line);
-}
-
 /* From a line to the one to ask for. */
 CR_INLINE int64_t ahead(const cr_lrn_state *s, int64_t line) {
   return line + AHEAD < s->lines ? AHEAD * s->line_step : 0;
@@ -202,12 +198,13 @@ CR_INLINE uint32_t put_squares(const cr_lrn_state *s, const work *w, int64_t lin
 
 /* ---- results ---- */
 
-/* What a line of results, or of ratios backward, is made of, and the squares that are made
- * meanwhile. */
+/* What a line of results, or of ratios backward, is made of, and the squares of a later line, which
+ * are made meanwhile: one loop over much keeps the processor busy, while several short ones wait
+ * for each other's last elements. */
 typedef struct step {
-  const cr_real *line[CR_LRN_TOGETHER], *base,
-      *power;                    /* sums of lines make s, or there are s and power */
-  const cr_value *x, *dy, *next; /* next: whose squares are made */
+  const cr_real *line[CR_LRN_TOGETHER]; /* whose sums make s, */
+  const cr_real *base, *power;          /* or s and its power */
+  const cr_value *x, *dy, *next;        /* next: whose squares are made */
   cr_value *y;
   cr_real *first, *ratio, *square;
   int64_t next_x, next_y; /* from x and from y, or dy, to what is asked for */
@@ -234,8 +231,9 @@ CR_INLINE void make_block(int lines, bool back, const cr_lrn_state *s, const ste
   }
 }
 
-/* Memory is asked for a few pieces at a time, as the processor can only wait for so many. Returns
- * the largest of the squares. */
+/* Memory is asked for a few pieces at a time, as the processor can only wait for so many. A rest is
+ * made with elements before it, a second time, to fill a vector; without `lines`, y may be x, and
+ * it is made alone. Returns the largest of the squares. */
 CR_INLINE uint32_t make_line(int lines, bool back, const cr_lrn_state *s, const work *w,
                              const step *p) {
   uint32_t most[CR_LRN_VECTOR] = {0}, largest = 0;
@@ -248,8 +246,9 @@ CR_INLINE uint32_t make_line(int lines, bool back, const cr_lrn_state *s, const 
       make_block(lines, back, s, p, at + i, to + i, CR_LRN_VECTOR, most);
     }
     if (i == w->width) continue;
-    if (lines == 0) make_block(0, back, s, p, at + i, to + i, w->width - i, most);
-    else {
+    if (lines == 0) {
+      make_block(0, back, s, p, at + i, to + i, w->width - i, most);
+    } else {
       i = w->width - CR_LRN_VECTOR;
       make_block(lines, back, s, p, at + i, to + i, CR_LRN_VECTOR, most);
     }
@@ -305,7 +304,6 @@ CR_INLINE uint32_t make(bool back, const cr_lrn_state *s, const work *w, int64_t
 /* The squares that the first line needs; the largest of them. */
 CR_INLINE uint32_t begin(const cr_lrn_state *s, const work *w, const cr_value *x) {
   uint32_t most = 0;
-  clear(s, w->row);
   for (int64_t line = 0; line <= s->line.after; ++line) {
     const uint32_t here = put_squares(s, w, line, x + line * s->line_step);
     most = here > most ? here : most;
@@ -333,7 +331,7 @@ CR_INLINE void subtract(int lines, int64_t count, cr_real slope, const cr_real *
   }
 }
 
-/* The gradient of a line from the lines of ratios. */
+/* The gradient of a line from the lines of ratios; dx may be x. */
 CR_INLINE void put_gradient(const cr_lrn_state *s, const work *w, int lines,
                             const cr_real *const *line, const cr_real *first, const cr_value *x,
                             int64_t next, cr_value *dx) {
@@ -345,9 +343,10 @@ CR_INLINE void put_gradient(const cr_lrn_state *s, const work *w, int lines,
       subtract(lines, CR_LRN_VECTOR, slope, first, line, at + i, x + to + i, dx + to + i);
     }
     if (i == w->width) continue;
-    if (w->width < CR_LRN_VECTOR)
-      subtract(lines, w->width, slope, first, line, at, x + to, dx + to);
-    else {
+    const bool alone = w->width < CR_LRN_VECTOR || x == dx;
+    if (alone) {
+      subtract(lines, w->width - i, slope, first, line, at + i, x + to + i, dx + to + i);
+    } else {
       i = w->width - CR_LRN_VECTOR;
       subtract(lines, CR_LRN_VECTOR, slope, first, line, at + i, x + to + i, dx + to + i);
     }
@@ -376,7 +375,6 @@ CR_CLONES static void backward_item(const cr_lrn_state *s, const work *w, const 
                                     const cr_value *dy, cr_value *dx) {
   const int64_t before = s->line.before, step_of = s->line_step;
   uint32_t most = begin(s, w, x);
-  clear(s, w->other);
   for (int64_t line = 0; line < s->lines + before; ++line) {
     if (line < s->lines) {
       const int64_t slot = line % s->kept * s->pitch;
@@ -402,7 +400,7 @@ static crema_status run(const cr_call *call, const cr_value *x, const cr_value *
 #pragma omp parallel for schedule(static) if (s->images * s->image_step >= CR_REF_PARALLEL_MIN)
   for (int part = 0; part < s->parts; ++part) {
     cr_real *memory = cr_as_reals(&call->workspace, 0) + (size_t)part * s->part_values;
-    /* What fills lines up to whole vectors is computed with, too. */
+    /* What lies between and behind segments stays 0: windows see it, and whole vectors hold it. */
     memset(memory, 0, s->part_values * sizeof *memory);
     for (int64_t i = s->items * part / s->parts; i < s->items * (part + 1) / s->parts; ++i) {
       const int64_t begin = i / s->strips * s->together * s->image_step + i % s->strips * s->strip;
