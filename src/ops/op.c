@@ -2,7 +2,6 @@
 
 #include <inttypes.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -114,10 +113,9 @@ static void record(const cr_op *op, const cr_op_plan *p, const cr_call *call,
 }
 
 static crema_status find_workspace(const cr_op_plan *p, crema_context *context, crema_devptr *out) {
-  static const max_align_t nothing;
   const size_t bytes = p->plan.workspace_bytes;
   if (bytes > 0) return cr_context_workspace(context, bytes, out);
-  if (p->backend->host_memory) out->address = (uintptr_t)&nothing;
+  if (p->backend->host_memory) *out = cr_no_workspace();
   return CREMA_OK;
 }
 

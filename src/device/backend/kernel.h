@@ -10,6 +10,8 @@
 #ifndef CR_DEVICE_KERNEL_H
 #define CR_DEVICE_KERNEL_H
 
+#include <stddef.h>
+
 #include "device/backend/backend.h"
 #include "device/backend/op_desc.h"
 
@@ -40,11 +42,17 @@ typedef struct cr_call {
   const bool *accumulate;     /* [i]: only for ACCUMULATE arguments */
   /* The op's run-time scalars (learning rate, seed; see op_desc.h); NULL for most ops. */
   const cr_op_scalars *scalars;
-  /* plan->workspace_bytes, content undefined. Where these are 0, on the host an address of no
-   * bytes, as kernels compute addresses in a workspace that has none for an empty shape, which is
-   * undefined for a null pointer; elsewhere 0. */
+  /* plan->workspace_bytes, content undefined; where these are 0, cr_no_workspace for kernels that
+   * run on the host. */
   crema_devptr workspace;
 } cr_call;
+
+/* An address of no bytes: a workspace has none for an empty shape, and kernels compute addresses in
+ * it all the same, which is undefined for a null pointer. */
+static inline crema_devptr cr_no_workspace(void) {
+  static const max_align_t nothing;
+  return (crema_devptr){(uintptr_t)&nothing};
+}
 
 struct cr_kernel {
   const char *name; /* "conv_fwd_dnnl" */

@@ -6,7 +6,6 @@
 #include "device/backend/op_check.h"
 #include "device/cpu/ref_type.h"
 #include "device/cpu/ref_unfold.h"
-#include "device/cpu/threads.h"
 
 /* Elements between neighbours along each axis. */
 static void strides_of(const crema_shape *shape, int64_t *stride) {
@@ -205,8 +204,7 @@ static crema_status gather_bwd_plan(cr_plan *plan) {
 /* So many threads each have some columns of all rows. */
 static int64_t strips_of(const cr_call *call, int64_t columns) {
   enum { LEAST = 64 };
-  const cr_plan *plan = call->plan;
-  const int64_t threads = plan->threads > 0 ? plan->threads : cr_cpu_threads_of(plan->context);
+  const int64_t threads = call->plan->threads > 0 ? call->plan->threads : 1;
   const int64_t most = columns / LEAST > 0 ? columns / LEAST : 1;
   return threads < most ? threads : most;
 }

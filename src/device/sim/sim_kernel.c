@@ -167,6 +167,7 @@ static crema_status fill_call(sim_stream *stream, sim_kernel_call *queued, const
     CR_TRY(translate(stream, call->buffer[i], argument_bytes(plan, i), &buffers(queued)[i]));
     note_use(stream, queued, i, call->buffer[i], access != 'R' && access != 'r');
   }
+  queued->workspace = cr_no_workspace();
   if (call->workspace.address != 0) {
     const size_t bytes = plan->inner.workspace_bytes;
     CR_TRY(translate(stream, call->workspace, bytes, &queued->workspace));
