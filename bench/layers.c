@@ -9,7 +9,6 @@
  * shape (PriorBox). Then layers that choose or judge boxes, at sizes of published nets, in
  * milliseconds. Usage: layers [-t THREADS] [-processor] [TYPE...]; with -processor processor time
  * takes the place of time, which is right for one thread only. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -306,40 +305,29 @@ static void put_box(float *to, float width, float height) {
   to[3] = to[1] + h;
 }
 
-/* A box of a cell, of that size and that width over its height. Returns the box behind it. */
-static float *put_prior(float *to, float x, float y, float size, float ratio) {
-  const float half = size / 2 * sqrtf(ratio), half_height = size / 2 / sqrtf(ratio);
-  const float box[4] = {x - half, y - half_height, x + half, y + half_height};
-  for (int k = 0; k < 4; ++k) *to++ = box[k];
-  return to;
-}
-
-/* The boxes of SSD300 (Liu et al., 2016) in its order, 8,732 if there is room. */
-static const struct {
-  int cells, ratios; /* per side; how many beside 1, with the reciprocals of each */
-  float size, next;  /* in parts of the picture */
-} ssd_maps[] = {{38, 1, 30 / 300.f, 60 / 300.f},   {19, 2, 60 / 300.f, 111 / 300.f},
-                {10, 2, 111 / 300.f, 162 / 300.f}, {5, 2, 162 / 300.f, 213 / 300.f},
-                {3, 1, 213 / 300.f, 264 / 300.f},  {1, 1, 264 / 300.f, 315 / 300.f}};
-
-/* Boxes and their variances. Those of SSD300, again from the first one on where there are more. */
-static void fill_priors(float *value, int64_t priors) {
-  const int64_t maps = sizeof ssd_maps / sizeof *ssd_maps;
-  float *at = value, *end = value + 4 * priors;
-  for (int64_t m = 0, cell = 0; at < end;) {
-    const int cells = ssd_maps[m].cells;
-    const float x = ((float)(cell % cells) + 0.5f) / (float)cells;
-    const float y = ((float)(cell / cells) + 0.5f) / (float)cells, size = ssd_maps[m].size;
-    float box[4 * 6], *made = put_prior(box, x, y, size, 1);
-    made = put_prior(made, x, y, sqrtf(size * ssd_maps[m].next), 1);
-    for (int r = 2; r < 2 + ssd_maps[m].ratios; ++r) {
-      made = put_prior(put_prior(made, x, y, size, (float)r), x, y, size, 1 / (float)r);
-    }
-    for (const float *from = box; from < made && at < end;) *at++ = *from++;
-    if (++cell == cells * cells) cell = 0, m = (m + 1) % maps;
+/* The boxes of SSD300 (Liu et al., 2016), 8,732, as its PriorBox layers make them. */
+#define PRIORS(cells, sizes, ratios)                                                      \
+  {                                                                                       \
+    .type = "PriorBox", .shapes = "1 1 " cells "|1 3 300 300", .values = "ff", .tops = 1, \
+    .body = "prior_box_param { " sizes " " ratios                                         \
+            " variance: 0.1 variance: 0.1 variance: 0.2 variance: 0.2 }"                  \
   }
-  for (int64_t i = 0; i < 4 * priors; ++i) {
-    value[4 * priors + i] = i % 4 < 2 ? 0.1f : 0.2f;
+#define RATIO "aspect_ratio: 2"
+#define RATIOS RATIO " aspect_ratio: 3"
+static const row ssd_maps[] = {PRIORS("38 38", "min_size: 30 max_size: 60", RATIO),
+                               PRIORS("19 19", "min_size: 60 max_size: 111", RATIOS),
+                               PRIORS("10 10", "min_size: 111 max_size: 162", RATIOS),
+                               PRIORS("5 5", "min_size: 162 max_size: 213", RATIOS),
+                               PRIORS("3 3", "min_size: 213 max_size: 264", RATIO),
+                               PRIORS("1 1", "min_size: 264 max_size: 315", RATIO)};
+
+static int64_t make_priors(const row *map, float *box, float *variance, int64_t most);
+
+/* Boxes and their variances: those of SSD300, again from the first one on where there are more. */
+static void fill_priors(float *value, int64_t priors) {
+  const int64_t maps = sizeof ssd_maps / sizeof *ssd_maps, count = 4 * priors;
+  for (int64_t at = 0, m = 0; at < count; m = (m + 1) % maps) {
+    at += make_priors(&ssd_maps[m], value + at, value + count + at, count - at);
   }
 }
 
@@ -480,6 +468,20 @@ static void run_forward(void *state) {
 static void run_backward(void *state) {
   subject *s = state;
   check(s->layer->class->backward(s->layer, s->context, s->top, s->down, s->bottom), "backward");
+}
+
+/* Writes at most `most` numbers of each, and returns how many. */
+static int64_t make_priors(const row *map, float *box, float *variance, int64_t most) {
+  subject s;
+  const float *made = NULL;
+  make_subject(&s, map, CAFFE__PHASE__TEST);
+  run_forward(&s);
+  check(crema_blob_cpu_data(s.top[0], &made), "prior boxes");
+  const int64_t count = crema_blob_count(s.top[0]) / 2, some = count < most ? count : most;
+  memcpy(box, made, (size_t)some * sizeof *box);
+  memcpy(variance, made + count, (size_t)some * sizeof *variance);
+  free_subject(&s);
+  return some;
 }
 
 /* ---- copying ---- */
