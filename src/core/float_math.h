@@ -89,18 +89,18 @@ CR_INLINE float cr_float_exp_below_0(bool fused, float x) {
 }
 
 /* The same for the terms of sums of which the largest is 1: exp(-87) for all x below that, and a
- * term less in the polynomial, of relative error 9e-8. */
+ * term less in the polynomial, of relative error 9e-8. Term after term, which takes a product less
+ * than pairs: sums have enough other powers to work on meanwhile. */
 CR_INLINE float cr_float_exp_term(bool fused, float x) {
   const float turn = 1.44269504088896341f, shift = CR_ROUNDING + 127;
   const float inside = cr_float_at_least(cr_float_bound.term_least, x);
   const float shifted = cr_float_multiply_add(fused, inside, turn, shift);
   const float r = cr_float_multiply_add(fused, inside, turn, -(shifted - shift));
-  const float square = r * r;
-  const float high = cr_float_multiply_add(fused, 1.3264727206e-3f, r, 9.6715126548e-3f);
-  const float middle = cr_float_multiply_add(fused, 5.5507337434e-2f, r, 2.4022242085e-1f);
-  const float low = cr_float_multiply_add(fused, 6.9314697760e-1f, r, 1);
-  const float both = cr_float_multiply_add(fused, high, square, middle);
-  const float power = cr_float_multiply_add(fused, both, square, low);
+  float power = cr_float_multiply_add(fused, 1.3264727206e-3f, r, 9.6715126548e-3f);
+  power = cr_float_multiply_add(fused, power, r, 5.5507337434e-2f);
+  power = cr_float_multiply_add(fused, power, r, 2.4022242085e-1f);
+  power = cr_float_multiply_add(fused, power, r, 6.9314697760e-1f);
+  power = cr_float_multiply_add(fused, power, r, 1);
   return power * cr_f32_from_bits(cr_f32_bits(shifted) << 23);
 }
 

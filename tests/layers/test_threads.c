@@ -194,9 +194,9 @@ static bool goes_before(const float *loss, int a, int b) {
   return a < b;
 }
 
-/* Of the boxes without an object and with little overlap, as many times as many as have one. */
-static void mine_plainly(const cr_matching *of, const float *loss, const float *overlap,
-                         const int32_t *match, int32_t *negative) {
+/* Of the boxes that are close to no object, as many times as many as have one. */
+static void mine_plainly(const cr_matching *of, const float *loss, const int32_t *match,
+                         int32_t *negative) {
   int matched = 0;
   memset(negative, 0, BOXES * sizeof *negative);
   for (int k = 0; k < BOXES; ++k) matched += match[k] >= 0;
@@ -204,8 +204,7 @@ static void mine_plainly(const cr_matching *of, const float *loss, const float *
   for (int found = 0; found < wanted; ++found) {
     int best = -1;
     for (int k = 0; k < BOXES; ++k) {
-      if (match[k] != CR_UNMATCHED || !(overlap[k] < of->param->neg_overlap) || negative[k])
-        continue;
+      if (match[k] != CR_UNMATCHED || negative[k]) continue;
       if (best < 0 || goes_before(loss, k, best)) best = k;
     }
     if (best < 0) break;
@@ -217,11 +216,12 @@ TEST(mining_takes_the_largest_losses) {
   static const float odd[] = {0, -0.0f, NAN, INFINITY, -INFINITY, -1, 1e-42f, -1e-42f};
   Caffe__MultiBoxLossParameter param = CAFFE__MULTI_BOX_LOSS_PARAMETER__INIT;
   const cr_matching of = {.param = &param, .priors = BOXES};
+  static const int32_t kind[] = {3, CR_LEFT_OUT, CR_CLOSE, CR_CLOSE};
   cr_matcher matcher = {0};
   uint32_t random = 4;
   int64_t chosen = 0;
   for (int trial = 0; trial < 300; ++trial) {
-    float loss[BOXES], overlap[BOXES];
+    float loss[BOXES];
     int32_t match[BOXES];
     int32_t wanted[BOXES], found[BOXES];
     const uint32_t kinds = trial % 3 == 0 ? 5 : 100000; /* of losses: many are equal */
@@ -230,11 +230,10 @@ TEST(mining_takes_the_largest_losses) {
       const uint32_t drawn = rig_random(&random);
       loss[k] = (float)(rig_random(&random) % kinds) / 16 - 1;
       if (trial % 4 == 1 && drawn % 5 < 2) loss[k] = odd[rig_random(&random) % 8];
-      overlap[k] = (float)(rig_random(&random) % 10) / 10;
-      match[k] = drawn % 9 == 0 ? 3 : drawn % 9 == 1 ? CR_LEFT_OUT : CR_UNMATCHED;
+      match[k] = drawn % 9 < 4 ? kind[drawn % 9] : CR_UNMATCHED;
     }
-    mine_plainly(&of, loss, overlap, match, wanted);
-    ok(cr_mine(&matcher, &of, NULL, loss, overlap, match, found));
+    mine_plainly(&of, loss, match, wanted);
+    ok(cr_mine(&matcher, &of, NULL, loss, match, found));
     for (int k = 0; k < BOXES; ++k) {
       chosen += wanted[k];
       if (found[k] == wanted[k]) continue;

@@ -1,5 +1,6 @@
 /* The loss of each row of scores by itself, by which boxes are mined. */
 #include <float.h>
+#include <string.h>
 
 #include "core/fail.h"
 #include "device/backend/op_check.h"
@@ -18,19 +19,26 @@ typedef struct losses {
   cr_real own[TOGETHER], sum[TOGETHER]; /* own: the score of the label less the top */
 } losses;
 
-/* What the losses of a block are made of, whose scores begin at x. Where there is no label, own is
- * that of any score. */
-CR_CLONES static void find_parts(const cr_softmax_block *block, int32_t classes,
-                                 const cr_real *label, const cr_value *x, cr_real *own,
-                                 cr_real *sum) {
-  const int32_t rows = (int32_t)block->count;
+/* Where the scores of the labels are; that of any class where there is no label. */
+CR_CLONES static void find_labels(int32_t rows, int32_t classes, const cr_real *label,
+                                  int32_t *at) {
 #pragma omp simd
   for (int32_t i = 0; i < rows; ++i) {
     const bool known = (label[i] > -1) & (label[i] < (cr_real)classes);
     const cr_real truth = known ? label[i] : 0;
-    own[i] = cr_get(x, i * classes + (int32_t)truth) - block->top[i];
-    sum[i] = block->sum[i];
+    at[i] = i * classes + (int32_t)truth;
   }
+}
+
+/* What the losses of a block are made of, whose scores begin at x. Scores are picked one by one,
+ * which takes less time than to gather them in vectors. */
+static void find_parts(const cr_softmax_block *block, int32_t classes, const cr_real *label,
+                       const cr_value *x, cr_real *own, cr_real *sum) {
+  const int32_t rows = (int32_t)block->count;
+  int32_t at[CR_SOFTMAX_POSITIONS];
+  find_labels(rows, classes, label, at);
+  for (int32_t i = 0; i < rows; ++i) own[i] = cr_get(x, at[i]) - block->top[i];
+  memcpy(sum, block->sum, (size_t)rows * sizeof *sum);
 }
 
 CR_INLINE void put_losses_in(bool fused, int64_t rows, cr_real classes, const cr_real *label,

@@ -23,6 +23,9 @@ enum {
   /* Rows of at most so many values are fetched while those before are worked on. The processor does
    * that by itself within long rows. */
   FETCHED = 4096,
+  /* Values that are fetched before short rows of which nothing is kept reach them: these are done
+   * so soon that the memory would not answer in time if only the next rows were asked for. */
+  FAR = 10000,
 /* Rows of fewer values are turned into planes: vectors along a row would be empty for the most
  * part. Exchanging rows and columns costs most where values are not floats. */
 #ifdef CR_REF_F32
@@ -39,6 +42,12 @@ CR_INLINE void fetch(int count, const cr_value *x, const cr_value *y) {
     __builtin_prefetch(x + c);
     if (y != NULL) __builtin_prefetch(y + c, 1);
   }
+}
+
+/* The same for values that come later, into the second cache. */
+CR_INLINE void fetch_far(int count, const cr_value *x) {
+  const int line = 64 / (int)sizeof *x;
+  for (int c = 0; c < count; c += line) __builtin_prefetch(x + c, 0, 2);
 }
 
 /* A row of LANES values or more is worked through in whole vectors, of which the last one, its end,
@@ -270,7 +279,8 @@ typedef struct next_values {
 CR_INLINE void fetch_channels(next_values next, int64_t width, int64_t c, int count) {
   if (next.x == NULL) return;
   const int64_t at = c * width;
-  fetch(count * (int)width, next.x + at, next.y == NULL ? NULL : next.y + at);
+  if (next.y == NULL) fetch_far(count * (int)width, next.x + at);
+  else fetch(count * (int)width, next.x + at, next.y + at);
 }
 
 CR_INLINE void powers_of_planes_in(manner how, planes p, int64_t width, const cr_value *x,
@@ -474,6 +484,14 @@ void cr_ref_softmax_place(const cr_split *s, int64_t b, cr_softmax_block *out) {
   out->count = left < most ? left : most;
 }
 
+/* From rows that go through each step together to those that are fetched meanwhile; 0: none. */
+static int64_t how_far_ahead(const cr_split *s, int64_t first, bool keeps) {
+  const int64_t most = rows_together(s->channels), values = most * s->channels;
+  const int64_t steps = s->channels < SHORT && !keeps ? (FAR + values - 1) / values : 1;
+  const bool fetches = s->channels <= FETCHED && s->outer - first >= (steps + 1) * most;
+  return fetches ? steps * values : 0;
+}
+
 void cr_ref_softmax_block(const cr_split *s, int64_t b, const cr_value *x, cr_value *y,
                           cr_softmax_block *out) {
   cr_ref_softmax_place(s, b, out);
@@ -485,9 +503,7 @@ void cr_ref_softmax_block(const cr_split *s, int64_t b, const cr_value *x, cr_va
     else softmax_planes(p, out->count, x, y, out->top, out->sum);
     return;
   }
-  const int64_t most = rows_together(s->channels);
-  const bool fetches = s->channels <= FETCHED && s->outer - out->first >= 2 * most;
-  const int64_t ahead = fetches ? most * s->channels : 0;
+  const int64_t ahead = how_far_ahead(s, out->first, y != NULL);
   if (s->channels < SHORT) {
     softmax_short_rows(out->count, s->channels, ahead, x, y, out->top, out->sum);
   } else if (y == NULL) {

@@ -255,26 +255,36 @@ CR_INLINE void overlap_some(const cr_box_columns *of, size_t first, size_t count
   }
 }
 
-CR_CLONES static void match_all(const cr_box_columns *of, cr_box box, float own, float least,
-                                int32_t number, float *out, float *most, int32_t *best) {
+CR_INLINE float match_with(const cr_box_columns *of, cr_box box, float own, float least,
+                           int32_t number, bool first, float *out, float *most, int32_t *best) {
+  float top = 0;
   const float *xmin = of->xmin, *ymin = of->ymin, *xmax = of->xmax, *ymax = of->ymax,
               *size = of->size;
-#pragma omp simd
+#pragma omp simd reduction(max : top)
   for (size_t k = 0; k < of->count; ++k) {
     const float shared = shared_by(xmin[k], ymin[k], xmax[k], ymax[k], box);
     const float share = shared / (own + size[k] - shared);
     const float found = share > least ? share : 0; /* not where nothing is shared, either */
-    const float before = most[k];
-    const int32_t of_before = best[k];
+    const float before = first ? 0 : most[k];
+    const int32_t of_before = first ? number : best[k];
     out[k] = found;
     most[k] = found > before ? found : before;
     best[k] = found > before ? number : of_before;
+    top = found > top ? found : top;
   }
+  return top;
 }
 
-void cr_box_columns_match(const cr_box_columns *columns, cr_box box, float least, int32_t number,
-                          float *out, float *most, int32_t *best) {
-  match_all(columns, box, cr_box_size(box), least, number, out, most, best);
+CR_CLONES static float match_all(const cr_box_columns *of, cr_box box, float own, float least,
+                                 int32_t number, bool first, float *out, float *most,
+                                 int32_t *best) {
+  return first ? match_with(of, box, own, least, number, true, out, most, best)
+               : match_with(of, box, own, least, number, false, out, most, best);
+}
+
+float cr_box_columns_match(const cr_box_columns *columns, cr_box box, float least, int32_t number,
+                           bool first, float *out, float *most, int32_t *best) {
+  return match_all(columns, box, cr_box_size(box), least, number, first, out, most, best);
 }
 
 enum { BLOCK = 32 };

@@ -69,9 +69,10 @@ crema_status cr_box_columns_make(cr_buffer *memory, size_t most,
 void cr_box_columns_add(cr_box_columns *columns, cr_box box);
 /* out[count]: cr_box_overlap of each with `box`, where it is above `least`, 0 or more, else 0; a
  * box with a nan overlaps nothing. most[count], best[count]: of each the best overlap so far and
- * the number of the box that it is with, of equal ones the first. */
-void cr_box_columns_match(const cr_box_columns *columns, cr_box box, float least, int32_t number,
-                          float *out, float *most, int32_t *best);
+ * the number of the box that it is with, of equal ones the first; `first`: there was none so far.
+ * Returns the largest of `out`. */
+float cr_box_columns_match(const cr_box_columns *columns, cr_box box, float least, int32_t number,
+                           bool first, float *out, float *most, int32_t *best);
 
 /* Of *count candidates, best first, keeps those that overlap no better one by more than
  * `threshold`, in place; box[candidate.index] is a candidate's box. Below 1, the threshold is

@@ -1,5 +1,6 @@
 #include "layers/detection/matching.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "core/clones.h"
@@ -85,19 +86,33 @@ typedef struct object {
   bool taken;
 } object;
 
-/* Of objects of class `label`, or with -1 of all: their overlaps with all boxes, and for each box
- * the best one and its object. */
+/* Overlaps of objects with boxes, and of each box the best one and its object. */
+typedef struct overlaps {
+  object *object;
+  float *pair; /* objects x boxes */
+  float *most;
+  int32_t *best;
+} overlaps;
+
+/* Of objects of class `label`, or with -1 of all; those of other classes overlap nothing. */
 static void find_overlaps(const cr_matching *of, const cr_box_columns *columns, int64_t label,
-                          float *pair, int32_t *best, float *overlap) {
-  memset(overlap, 0, (size_t)of->priors * sizeof *overlap);
-  memset(best, 0, (size_t)of->priors * sizeof *best);
-  for (size_t t = 0; t < of->truths; ++t, pair += of->priors) {
+                          const overlaps *o) {
+  const size_t priors = (size_t)of->priors;
+  bool first = true;
+  for (size_t t = 0; t < of->truths; ++t) {
+    float *pair = o->pair + t * priors;
+    o->object[t] = (object){0};
     if (label >= 0 && of->truth[t].label != label) {
-      memset(pair, 0, (size_t)of->priors * sizeof *pair);
+      memset(pair, 0, priors * sizeof *pair);
       continue;
     }
-    cr_box_columns_match(columns, of->truth[t].box, least_overlap, (int32_t)t, pair, overlap, best);
+    o->object[t].most = cr_box_columns_match(columns, of->truth[t].box, least_overlap, (int32_t)t,
+                                             first, pair, o->most, o->best);
+    first = false;
   }
+  if (!first) return;
+  memset(o->most, 0, priors * sizeof *o->most);
+  memset(o->best, 0, priors * sizeof *o->best);
 }
 
 CR_CLONES static float largest(int64_t count, const float *value) {
@@ -121,8 +136,7 @@ CR_CLONES static int64_t first_of(const float *value, int64_t count, float wante
   return k;
 }
 
-static void find_best(int64_t priors, const float *pair, object *o) {
-  o->most = largest(priors, pair);
+static void find_box(int64_t priors, const float *pair, object *o) {
   o->box = o->most > 0 ? first_of(pair, priors, o->most) : 0;
 }
 
@@ -134,12 +148,10 @@ static bool goes_before(const object *a, const object *b) {
 
 /* Each object gets the box that overlaps it most, the pair with the largest overlap first. A box
  * that has an object overlaps no other one from then on. */
-static void match_objects(const cr_matcher *m, const cr_matching *of, float *pair, int32_t *match,
-                          float *overlap) {
-  object *all = (object *)(void *)m->object.data;
+static void match_objects(const cr_matching *of, const overlaps *o, int32_t *match) {
+  object *all = o->object;
   for (size_t t = 0; t < of->truths; ++t) {
-    all[t].taken = false;
-    find_best(of->priors, pair + (int64_t)t * of->priors, &all[t]);
+    find_box(of->priors, o->pair + (int64_t)t * of->priors, &all[t]);
   }
   for (;;) {
     size_t first = of->truths;
@@ -150,12 +162,13 @@ static void match_objects(const cr_matcher *m, const cr_matching *of, float *pai
     if (first == of->truths) return;
     const int64_t box = all[first].box;
     match[box] = (int32_t)first;
-    overlap[box] = all[first].most;
     all[first].taken = true;
     for (size_t t = 0; t < of->truths; ++t) {
-      pair[(int64_t)t * of->priors + box] = 0;
+      float *pair = o->pair + (int64_t)t * of->priors;
+      pair[box] = 0;
       if (all[t].taken || all[t].box != box) continue;
-      find_best(of->priors, pair + (int64_t)t * of->priors, &all[t]);
+      all[t].most = largest(of->priors, pair);
+      find_box(of->priors, pair, &all[t]);
     }
   }
 }
@@ -165,36 +178,40 @@ CR_CLONES static void begin_matches(int64_t priors, const float *size, int32_t *
   for (int64_t k = 0; k < priors; ++k) match[k] = size[k] == LEFT_OUT ? CR_LEFT_OUT : CR_UNMATCHED;
 }
 
-/* The boxes that are left get the object that they overlap most, if they do by `least` or more. */
-CR_CLONES static void match_near(int64_t priors, float least, const float *overlap,
+/* The boxes that are left get the object that they overlap most, if they do by `least` or more; of
+ * the others, those that do by `limit` or more are no background. */
+CR_CLONES static void match_near(int64_t priors, float least, float limit, const float *most,
                                  const int32_t *best, int32_t *match) {
 #pragma omp simd
   for (int64_t k = 0; k < priors; ++k) {
-    const bool near = (overlap[k] > 0) & (overlap[k] >= least) & (match[k] == CR_UNMATCHED);
-    match[k] = near ? best[k] : match[k];
+    const int32_t alone = most[k] < limit ? CR_UNMATCHED : CR_CLOSE;
+    const bool near = (most[k] > 0) & (most[k] >= least);
+    const int32_t found = near ? best[k] : alone;
+    match[k] = match[k] == CR_UNMATCHED ? found : match[k];
   }
 }
 
 crema_status cr_matcher_reserve(cr_matcher *m, int64_t priors, size_t truths) {
-  /* Behind the overlaps, of each box the object that it overlaps most. */
-  CR_TRY(cr_buffer_reserve(&m->pair, (size_t)priors * (truths + 1) * sizeof(float)));
+  CR_TRY(cr_buffer_reserve(&m->pair, (size_t)priors * (truths + 2) * sizeof(float)));
   return cr_buffer_reserve(&m->object, (truths + 1) * sizeof(object));
 }
 
 crema_status cr_match(cr_matcher *m, const cr_matching *of, const float *loc, int64_t loc_classes,
-                      int64_t loc_class, int64_t label, int32_t *match, float *overlap) {
+                      int64_t loc_class, int64_t label, int32_t *match) {
   const bool predicted = (int)of->param->match_type == PER_PREDICTION;
   cr_box_columns columns = of->columns;
   if (loc != NULL) {
     CR_TRY(read_columns(of, loc + 4 * loc_class, 4 * loc_classes, &m->decoded, &columns));
   }
   CR_TRY(cr_matcher_reserve(m, of->priors, of->truths));
-  float *pair = (float *)(void *)m->pair.data;
-  int32_t *best = (int32_t *)(void *)(pair + of->priors * (int64_t)of->truths);
+  overlaps o = {.object = (object *)(void *)m->object.data, .pair = (float *)(void *)m->pair.data};
+  o.most = o.pair + of->priors * (int64_t)of->truths;
+  o.best = (int32_t *)(void *)(o.most + of->priors);
   begin_matches(of->priors, columns.size, match);
-  find_overlaps(of, &columns, label, pair, best, overlap);
-  match_objects(m, of, pair, match, overlap);
-  if (predicted) match_near(of->priors, of->param->overlap_threshold, overlap, best, match);
+  find_overlaps(of, &columns, label, &o);
+  match_objects(of, &o, match);
+  match_near(of->priors, predicted ? of->param->overlap_threshold : INFINITY,
+             of->param->neg_overlap, o.most, o.best, match);
   return CREMA_OK;
 }
 
@@ -220,15 +237,13 @@ typedef struct ranking {
   int64_t candidates, matched;
 } ranking;
 
-/* hard: all boxes are candidates. Else those that are matched with nothing and overlap less than
- * `limit`. */
-CR_CLONES static void make_keys(bool hard, float limit, const float *loss, const float *overlap,
-                                const int32_t *match, ranking *out) {
+/* hard: all boxes are candidates. Else those that are matched with nothing and close to nothing. */
+CR_CLONES static void make_keys(bool hard, const float *loss, const int32_t *match, ranking *out) {
   uint32_t *key = out->key, least = UINT32_MAX, most = 0;
   int32_t candidates = 0, matched = 0;
 #pragma omp simd reduction(min : least) reduction(max : most) reduction(+ : candidates, matched)
   for (int64_t k = 0; k < out->count; ++k) {
-    const bool is_free = (match[k] == CR_UNMATCHED) & (overlap[k] < limit), is_one = is_free | hard;
+    const bool is_one = (match[k] == CR_UNMATCHED) | hard;
     const uint32_t own = key_of(loss[k]), low = is_one ? own : UINT32_MAX;
     key[k] = is_one ? own : NO_CANDIDATE;
     least = low < least ? low : least;
@@ -306,11 +321,11 @@ static crema_status choose_apart(cr_matcher *m, const cr_matching *of, const flo
 }
 
 crema_status cr_mine(cr_matcher *m, const cr_matching *of, const float *loc, const float *loss,
-                     const float *overlap, int32_t *match, int32_t *negative) {
+                     int32_t *match, int32_t *negative) {
   const bool hard = (int)of->param->mining_type == HARD_EXAMPLE;
   CR_TRY(cr_buffer_reserve(&m->key, (size_t)of->priors * sizeof(uint32_t)));
   ranking keys = {.count = of->priors, .key = (uint32_t *)(void *)m->key.data};
-  make_keys(hard, of->param->neg_overlap, loss, overlap, match, &keys);
+  make_keys(hard, loss, match, &keys);
   const double share = (double)keys.matched * (double)of->param->neg_pos_ratio;
   const int64_t some = share < 1e9 ? (int64_t)share : keys.candidates;
   const int64_t wanted = hard ? (int64_t)of->param->sample_size : some;
@@ -319,7 +334,7 @@ crema_status cr_mine(cr_matcher *m, const cr_matching *of, const float *loc, con
   /* Else none of them is matched. */
   for (int64_t k = 0; k < of->priors && hard; ++k) {
     if (match[k] >= 0 && !negative[k]) match[k] = CR_UNMATCHED;
-    else if (match[k] != CR_UNMATCHED) negative[k] = 0;
+    else if (match[k] >= 0 || match[k] == CR_LEFT_OUT) negative[k] = 0;
   }
   return CREMA_OK;
 }

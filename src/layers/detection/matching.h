@@ -6,8 +6,9 @@
 #include "layers/common/layer_host.h"
 #include "layers/detection/boxes.h"
 
-/* In place of the index of an object. */
-enum { CR_UNMATCHED = -1, CR_LEFT_OUT = -2 };
+/* In place of the index of an object. CR_CLOSE: unmatched, but overlaps an object by neg_overlap or
+ * more, so that it is no example of the background. */
+enum { CR_UNMATCHED = -1, CR_LEFT_OUT = -2, CR_CLOSE = -3 };
 
 /* What one image's boxes are matched with. */
 typedef struct cr_matching {
@@ -25,7 +26,7 @@ crema_status cr_matching_columns(cr_matching *of, cr_buffer *memory) CREMA_MUST_
 /* Scratchpads of one thread. Zero-initialise. */
 typedef struct cr_matcher {
   cr_buffer decoded; /* columns: what the net makes of the priors */
-  cr_buffer pair;    /* float: overlaps of objects and boxes; int32_t for each box */
+  cr_buffer pair; /* float: overlaps of objects and boxes; of each box the best, and its object */
   cr_buffer object;
   cr_buffer key;       /* uint32_t of each prior: its loss, as a number that sorts like it */
   cr_buffer candidate; /* cr_ranked */
@@ -39,16 +40,14 @@ crema_status cr_matcher_reserve(cr_matcher *matcher, int64_t priors, size_t trut
 
 /* Matches the priors, or with `loc`, which has locations of `loc_classes` classes for each prior,
  * what the net makes of them for number `loc_class`, with the objects of class `label`, or with -1
- * all of them. match[priors]: the index of an object, CR_UNMATCHED or CR_LEFT_OUT; overlap[priors]:
- * the best overlap. */
+ * all of them. match[priors]: the index of an object, CR_UNMATCHED, CR_CLOSE or CR_LEFT_OUT. */
 crema_status cr_match(cr_matcher *matcher, const cr_matching *of, const float *loc,
-                      int64_t loc_classes, int64_t loc_class, int64_t label, int32_t *match,
-                      float *overlap) CREMA_MUST_USE;
+                      int64_t loc_classes, int64_t loc_class, int64_t label,
+                      int32_t *match) CREMA_MUST_USE;
 
 /* Chooses by loss[priors] as mining_type says: negative[priors] becomes 1 for boxes that count
  * without an object; matches that do not count are undone. `loc`: of the image. */
 crema_status cr_mine(cr_matcher *matcher, const cr_matching *of, const float *loc,
-                     const float *loss, const float *overlap, int32_t *match,
-                     int32_t *negative) CREMA_MUST_USE;
+                     const float *loss, int32_t *match, int32_t *negative) CREMA_MUST_USE;
 
 #endif

@@ -73,11 +73,10 @@ typedef struct multibox_state {
   bool learns[2];
   scratch *scratch; /* of `scratchpads` threads */
   int scratchpads;
-  cr_buffer truth;   /* cr_truth, sorted by item */
-  cr_buffer prior;   /* of columns */
-  cr_buffer image;   /* image_part of each */
-  cr_buffer match;   /* int32_t, of each image, class of locations and prior: an object */
-  cr_buffer overlap; /* float, of each image and prior */
+  cr_buffer truth; /* cr_truth, sorted by item */
+  cr_buffer prior; /* of columns */
+  cr_buffer image; /* image_part of each */
+  cr_buffer match; /* int32_t, of each image, class of locations and prior: an object */
   loc_part loc;
   conf_part conf;
   cr_layer_op add;
@@ -85,10 +84,6 @@ typedef struct multibox_state {
 
 static int32_t *match_of(const multibox_state *s, int64_t image) {
   return (int32_t *)(void *)s->match.data + image * s->loc_classes * s->priors;
-}
-
-static float *overlap_of(const multibox_state *s, int64_t image) {
-  return (float *)(void *)s->overlap.data + image * s->priors;
 }
 
 static image_part *image_of(const multibox_state *s, int64_t image) {
@@ -262,20 +257,18 @@ static crema_status match_image(const search *all, cr_matcher *matcher, const cr
   const multibox_state *s = all->layer->state;
   const float *loc = locations_of(s, all->loc, image);
   int32_t *match = match_of(s, image);
-  float *overlap = overlap_of(s, image);
   if (s->loc_classes == 1) {
-    return cr_match(matcher, of, of->param->use_prior_for_matching ? NULL : loc, 1, 0, -1, match,
-                    overlap);
+    return cr_match(matcher, of, of->param->use_prior_for_matching ? NULL : loc, 1, 0, -1, match);
   }
   for (int64_t c = 0; c < s->loc_classes; ++c) {
     int32_t *own = match + c * s->priors;
     for (int64_t k = 0; k < s->priors; ++k) own[k] = CR_UNMATCHED;
     if (c == of->param->background_label_id) continue;
     if (!of->param->use_prior_for_matching) {
-      CR_TRY(cr_match(matcher, of, loc, s->loc_classes, c, c, own, overlap));
+      CR_TRY(cr_match(matcher, of, loc, s->loc_classes, c, c, own));
       continue;
     }
-    CR_TRY(cr_match(matcher, of, NULL, 1, 0, -1, own, overlap));
+    CR_TRY(cr_match(matcher, of, NULL, 1, 0, -1, own));
     for (int64_t k = 0; k < s->priors; ++k) {
       if (own[k] >= 0 && of->truth[own[k]].label != c) own[k] = CR_UNMATCHED;
     }
@@ -397,8 +390,7 @@ static crema_status mine(const search *all, scratch *own, const cr_matching *of,
     }
     loss = both;
   }
-  return cr_mine(&own->matcher, of, loc, loss, overlap_of(s, image), match,
-                 (int32_t *)(void *)own->negative.data);
+  return cr_mine(&own->matcher, of, loc, loss, match, (int32_t *)(void *)own->negative.data);
 }
 
 enum { LANES = 16 };
@@ -659,7 +651,6 @@ static crema_status collect(search *all, crema_context *context, crema_blob *con
   CR_TRY(find_images(s, &truths));
   CR_TRY(need_scratch(s, all->workers, truths));
   CR_TRY(cr_buffer_reserve(&s->match, boxes * (size_t)s->loc_classes * sizeof(int32_t)));
-  CR_TRY(cr_buffer_reserve(&s->overlap, boxes * sizeof(float)));
   CR_TRY(look(all, context, bottom[1]));
   CR_TRY(spread(all, judge));
   s->loc.rows = s->conf.rows = 0;
@@ -823,7 +814,6 @@ static void destroy(cr_layer *layer) {
   cr_buffer_free(&s->prior);
   cr_buffer_free(&s->image);
   cr_buffer_free(&s->match);
-  cr_buffer_free(&s->overlap);
 }
 
 const cr_layer_class cr_layer_multibox_loss = {
