@@ -340,7 +340,9 @@ CR_CLONES static void softmax_planes(planes p, int64_t width, const cr_value *x,
 
 /* ---- short rows, as planes ----------------------------------------------- */
 
-enum { SIDE = 32 /* rows that lie side by side */, EIGHT = CR_EIGHT, FOUR = CR_QUAD };
+/* SIDE: rows that lie side by side. With fewer of them, vectors are loaded so soon after their parts
+ * were stored that the load waits for the stores. */
+enum { SIDE = 64, EIGHT = CR_EIGHT, FOUR = CR_QUAD };
 
 #if defined CR_REF_F32 && defined __x86_64__
 

@@ -146,8 +146,8 @@ static bool goes_before(const object *a, const object *b) {
   return a->most != b->most ? a->most > b->most : a->box < b->box;
 }
 
-/* Each object gets the box that overlaps it most, the pair with the largest overlap first. A box
- * that has an object overlaps no other one from then on. */
+/* Each object gets the box that overlaps it most, whatever that was matched with, the pair with the
+ * largest overlap first. A box that has an object overlaps no other one from then on. */
 static void match_objects(const cr_matching *of, const overlaps *o, int32_t *match) {
   object *all = o->object;
   for (size_t t = 0; t < of->truths; ++t) {
@@ -173,21 +173,18 @@ static void match_objects(const cr_matching *of, const overlaps *o, int32_t *mat
   }
 }
 
-CR_CLONES static void begin_matches(int64_t priors, const float *size, int32_t *match) {
-#pragma omp simd
-  for (int64_t k = 0; k < priors; ++k) match[k] = size[k] == LEFT_OUT ? CR_LEFT_OUT : CR_UNMATCHED;
-}
-
-/* The boxes that are left get the object that they overlap most, if they do by `least` or more; of
- * the others, those that do by `limit` or more are no background. */
-CR_CLONES static void match_near(int64_t priors, float least, float limit, const float *most,
-                                 const int32_t *best, int32_t *match) {
+/* Boxes get the object that they overlap most, if they do by `least` or more; of the others, those
+ * that do by `limit` or more are no background. */
+CR_CLONES static void match_boxes(int64_t priors, float least, float limit, const float *size,
+                                  const overlaps *of, int32_t *match) {
+  const float *most = of->most;
+  const int32_t *best = of->best;
 #pragma omp simd
   for (int64_t k = 0; k < priors; ++k) {
     const int32_t alone = most[k] < limit ? CR_UNMATCHED : CR_CLOSE;
     const bool near = (most[k] > 0) & (most[k] >= least);
     const int32_t found = near ? best[k] : alone;
-    match[k] = match[k] == CR_UNMATCHED ? found : match[k];
+    match[k] = size[k] == LEFT_OUT ? CR_LEFT_OUT : found;
   }
 }
 
@@ -207,11 +204,10 @@ crema_status cr_match(cr_matcher *m, const cr_matching *of, const float *loc, in
   overlaps o = {.object = (object *)(void *)m->object.data, .pair = (float *)(void *)m->pair.data};
   o.most = o.pair + of->priors * (int64_t)of->truths;
   o.best = (int32_t *)(void *)(o.most + of->priors);
-  begin_matches(of->priors, columns.size, match);
   find_overlaps(of, &columns, label, &o);
+  match_boxes(of->priors, predicted ? of->param->overlap_threshold : INFINITY,
+              of->param->neg_overlap, columns.size, &o, match);
   match_objects(of, &o, match);
-  match_near(of->priors, predicted ? of->param->overlap_threshold : INFINITY,
-             of->param->neg_overlap, o.most, o.best, match);
   return CREMA_OK;
 }
 
