@@ -208,6 +208,32 @@ TEST(responses_to_numbers_without_square) {
   }
 }
 
+/* Planes that are worked on together do not see each other, nor what lies between them where k is
+ * 0.
+ */
+TEST(planes_are_normalised_alone) {
+  enum { PLANES = 12, SIZE = 40, ODD = 5 };
+  static const float odd[] = {1e25f, NAN, INFINITY, 0};
+  cr_op_params params = {.lrn = {.size = 3, .alpha = 3, .beta = 0.75f, .within_channel = true}};
+  float x[PLANES][SIZE], wanted[PLANES][SIZE], dy[PLANES][SIZE], dx[PLANES][SIZE], y;
+  for (int i = 0; i < PLANES * SIZE; ++i) dy[i / SIZE][i % SIZE] = cosf((float)(3 * i));
+  for (int k = 0; k < 8; ++k) {
+    params.lrn.k = (float)(k % 2);
+    for (int i = 0; i < PLANES * SIZE; ++i) x[i / SIZE][i % SIZE] = sinf((float)(i + 1));
+    for (int i = 0; i < SIZE; ++i) x[ODD][i] = odd[k / 2];
+    ok(run(&cr_lrn_bwd_f32_ref, "1 12 5 8; 1 12 5 8; 1 12 5 8; -; 1 12 5 8", &params,
+           (void *[]){x, &y, dy, NULL, dx}, NULL));
+    for (int p = 0; p < PLANES; ++p) {
+      ok(run(&cr_lrn_bwd_f32_ref, "1 1 5 8; 1 1 5 8; 1 1 5 8; -; 1 1 5 8", &params,
+             (void *[]){x[p], &y, dy[p], NULL, wanted[p]}, NULL));
+      for (int i = 0; i < SIZE && p != ODD; ++i) {
+        assert_true(isfinite(dx[p][i]));
+        assert_float_equal(dx[p][i] / wanted[p][i], 1, 1e-4f);
+      }
+    }
+  }
+}
+
 /* The maximum of two or three arrays may lie in any of them; of the first two the second wins. */
 TEST(maxima_may_lie_in_a_source) {
   static const float source[3][6] = {{1, 5, 3, -1, 0, 7}, {2, 4, 3, -1, 0, 7}, {0, 6, 3, -2, 1, 8}};

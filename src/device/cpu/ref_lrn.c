@@ -5,13 +5,12 @@
  * alpha beta / n * x_i * (sum of dy_j y_j / s_j over the windows j that see i). aux is not used: s
  * is cheaper to recompute than to keep.
  *
- * Either kind is a pass over lines, each of which is read once: across channels strips of one
- * channel after the other, within a channel its rows, where neighbours are summed up first. So that
- * lines are not short, they have the same strips of several images, or the same rows of several
- * channels: a line consists of segments. What later lines need is kept in rings, so that dst may be
- * src and diff_src diff_dst. */
+ * Across channels it is a pass over lines, each of which is read once: strips of one channel after
+ * the other. So that lines are not short, they have the same strips of several images: a line
+ * consists of segments. What later lines need is kept in rings, so that dst may be src, and
+ * diff_src diff_dst or src. Within a channel (ref_lrn_within.c) lines are rows, and neighbours are
+ * summed up first. */
 
-#include <float.h>
 #include <stdlib.h>
 
 #include "core/fail.h"
@@ -19,13 +18,26 @@
 #include "device/cpu/ref_lrn.h"
 
 enum {
-  LONG = 512,      /* elements of a line, more or less */
-  LONG_ROWS = 256, /* and within channels */
-  SHORT = 64,      /* and where there are few lines for the threads */
-  SECOND = 2,      /* to prefetch to the second cache, which can wait for more memory at once */
-  AHEAD = 2,       /* lines that are asked for before they are read or written */
-  LINES = 6        /* that an item needs beside its rings */
+  LONG = 512, /* elements of a line, more or less */
+  SHORT = 64, /* and where there are few lines for the threads */
+  SECOND = 2, /* to prefetch to the second cache, which can wait for more memory at once */
+  AHEAD = 2,  /* lines that are asked for before they are read or written */
+  LINES = 4   /* that an item needs beside its rings */
 };
+
+/* What is worked on by itself, an item, is a strip of all channels of some images. */
+typedef struct state {
+  cr_lrn_formula formula;
+  int64_t images, image_step, together; /* `together` of them make an item */
+  int64_t width, strips, strip;         /* of a channel's plane */
+  int64_t lines, line_step;             /* channels */
+  cr_lrn_reach line;                    /* cut to what there is */
+  int64_t segment;                      /* from one segment of a line to the next */
+  int64_t kept, pitch;                  /* lines in a ring, and how far apart they are */
+  int64_t items;
+  int rings, parts; /* of the items, each with its own rings */
+  size_t part_values;
+} state;
 
 /* ---- planning ------------------------------------------------------------ */
 
@@ -37,19 +49,10 @@ static int64_t up(int64_t count) {
   return (count + CR_LRN_VECTOR - 1) / CR_LRN_VECTOR * CR_LRN_VECTOR;
 }
 
-static cr_lrn_reach reach_of(int64_t size, int64_t count) {
-  const int64_t before = (size - 1) / 2;
-  return (cr_lrn_reach){least(before, count - 1), least(size - 1 - before, count - 1)};
-}
-
-CR_INLINE bool is_within(const cr_lrn_state *s) {
-  return s->column.before + s->column.after > 0;
-}
-
 /* Into items that have about LONG elements of each line, and fewer where there would be few items.
  */
-static void cut(cr_lrn_state *s) {
-  s->strips = is_within(s) ? 1 : (s->width + LONG - 1) / LONG;
+static void cut(state *s) {
+  s->strips = (s->width + LONG - 1) / LONG;
   while (s->strips > 1 && s->images * s->strips < CR_REF_PARTS &&
          s->width / s->strips >= 2 * SHORT) {
     s->strips *= 2;
@@ -57,11 +60,8 @@ static void cut(cr_lrn_state *s) {
   s->strip = (s->width + s->strips - 1) / s->strips;
   if (s->strips > 1) s->strip = least(up(s->strip), s->width);
   s->strips = (s->width + s->strip - 1) / s->strip;
-  /* Between two segments there are zeros for the windows of both. */
-  s->segment = s->strip + (s->column.before > s->column.after ? s->column.before : s->column.after);
-  if (s->strip >= CR_LRN_VECTOR) s->segment = up(s->segment);
-  const int64_t most = is_within(s) ? LONG_ROWS : LONG;
-  s->together = s->strips > 1 || s->segment > most ? 1 : most / s->segment;
+  s->segment = s->strip >= CR_LRN_VECTOR ? up(s->strip) : s->strip;
+  s->together = s->strips > 1 || s->segment > LONG ? 1 : LONG / s->segment;
   while (s->together > 1 && s->images < CR_REF_PARTS * s->together &&
          s->together * s->segment >= 2 * SHORT) {
     s->together /= 2;
@@ -70,53 +70,36 @@ static void cut(cr_lrn_state *s) {
   s->items = (s->images + s->together - 1) / s->together * s->strips;
 }
 
-/* With so many squares in a sum. */
-static void bound_squares(int64_t squares, cr_lrn_state *s) {
-#ifdef CR_REF_F64
-  (void)squares;
-  s->by_root = s->beta == 0.75;
-#else
-  const float least_factor = s->factor > 1 ? s->factor : 1, most = FLT_MAX / 4;
-  s->by_root =
-      s->beta == 0.75f && s->k >= FLT_MIN && s->k <= most && s->factor >= 0 && s->factor <= most;
-  s->square_max = cr_f32_bits(most / least_factor / (float)squares);
-#endif
-}
-
-static void fill_state(const cr_op_desc *desc, cr_lrn_state *s) {
+static void fill_state(const cr_op_desc *desc, state *s) {
   const int64_t *dim = desc->arg[0].shape.dim;
-  const cr_lrn_params *p = &desc->u.lrn;
-  const cr_real size = (cr_real)p->size;
-  s->factor = p->alpha / (p->within_channel ? size * size : size);
-  s->k = p->k;
-  s->beta = p->beta;
-  s->images = p->within_channel ? dim[0] * dim[1] : dim[0];
-  s->lines = p->within_channel ? dim[2] : dim[1];
-  s->width = s->line_step = p->within_channel ? dim[3] : dim[2] * dim[3];
+  s->images = dim[0], s->lines = dim[1];
+  s->width = s->line_step = dim[2] * dim[3];
   s->image_step = s->lines * s->line_step;
-  s->line = reach_of(p->size, s->lines);
-  if (p->within_channel) s->column = reach_of(p->size, s->width);
+  s->line = cr_lrn_reach_of(desc->u.lrn.size, s->lines);
   cut(s);
   /* One line more than a sum has: it is read when the next one is written. */
   s->kept = least(s->line.before + 2 + s->line.after, s->lines);
-  bound_squares(s->kept * (s->column.before + 1 + s->column.after), s);
-  s->lead = is_within(s)
-                ? up(s->column.before > s->column.after ? s->column.before : s->column.after)
-                : 0;
-  s->pitch = up(s->together * s->segment) + 2 * s->lead;
+  s->formula = cr_lrn_formula_of(&desc->u.lrn, s->kept);
+  s->pitch = up(s->together * s->segment);
   s->parts = (int)least(CR_REF_PARTS, s->items);
   s->part_values = (size_t)((s->rings * s->kept + LINES) * s->pitch);
 }
 
+/* Of single elements there is nothing to sum along a row. */
+static bool is_within(const cr_op_desc *desc) {
+  return desc->u.lrn.within_channel && desc->u.lrn.size > 1;
+}
+
 static crema_status make_plan(cr_plan *plan, int rings) {
-  cr_lrn_state state = {.rings = rings};
+  state s = {.rings = rings};
   CR_TRY(cr_check_lrn(plan));
   if (cr_op_arg_count(plan->desc, 0) == 0) return CREMA_OK;
-  fill_state(plan->desc, &state);
-  plan->workspace_bytes = (size_t)state.parts * state.part_values * sizeof(cr_real);
-  plan->state = malloc(sizeof state);
-  if (plan->state == NULL) return cr_fail_memory(sizeof state, "a plan");
-  memcpy(plan->state, &state, sizeof state);
+  if (is_within(plan->desc)) return cr_lrn_within_plan(plan, rings > 1);
+  fill_state(plan->desc, &s);
+  plan->workspace_bytes = (size_t)s.parts * s.part_values * sizeof(cr_real);
+  plan->state = malloc(sizeof s);
+  if (plan->state == NULL) return cr_fail_memory(sizeof s, "a plan");
+  memcpy(plan->state, &s, sizeof s);
   return CREMA_OK;
 }
 
@@ -136,63 +119,48 @@ static void destroy(cr_plan *plan) {
 
 /* An item's extents and memory. */
 typedef struct work {
-  int64_t segments, width;                           /* in all, of a segment */
-  int64_t vectors;                                   /* of a line in the rings */
-  cr_real *square, *ratio, *first;                   /* rings */
-  cr_real *sum, *base, *power, *row, *other, *spare; /* lines */
+  int64_t segments, width;             /* in all, of a segment */
+  int64_t vectors;                     /* of a line in the rings */
+  cr_real *square, *ratio, *first;     /* rings */
+  cr_real *sum, *base, *power, *spare; /* lines */
 } work;
 
-static work work_of(const cr_lrn_state *s, int64_t item, cr_real *memory) {
+static work work_of(const state *s, int64_t item, cr_real *memory) {
   const int64_t ring = s->kept * s->pitch, image = item / s->strips * s->together;
   work w = {.segments = least(s->together, s->images - image),
             .width = least(s->strip, s->width - item % s->strips * s->strip)};
   w.vectors = ((w.segments - 1) * s->segment + w.width + CR_LRN_VECTOR - 1) / CR_LRN_VECTOR;
   cr_real **const to[] = {&w.square, &w.ratio, &w.first};
   for (int i = 0; i < s->rings; ++i, memory += ring) *to[i] = memory;
-  cr_real **const line[LINES] = {&w.sum, &w.base, &w.power, &w.row, &w.other, &w.spare};
+  cr_real **const line[LINES] = {&w.sum, &w.base, &w.power, &w.spare};
   for (int i = 0; i < LINES; ++i, memory += s->pitch) *line[i] = memory;
   return w;
 }
 
 /* From a line to the one to ask for. */
-CR_INLINE int64_t ahead(const cr_lrn_state *s, int64_t line) {
+CR_INLINE int64_t ahead(const state *s, int64_t line) {
   return line + AHEAD < s->lines ? AHEAD * s->line_step : 0;
+}
+
+/* The lines from ... to - 1 of a ring. */
+CR_INLINE int lines_of(const state *s, const cr_real *ring, int64_t from, int64_t to, const work *w,
+                       const cr_real **line) {
+  return cr_lrn_terms(ring, s->pitch, from % s->kept, to - from, s->kept, w->vectors, w->sum, line);
 }
 
 /* ---- squares ---- */
 
-/* `most` becomes the largest square so far, as bits: those of nan are larger still. */
-CR_INLINE void put_square(cr_real value, cr_real *square, uint32_t *most) {
-  *square = value * value;
-#ifdef CR_REF_F64
-  (void)most;
-#else
-  const uint32_t bits = cr_f32_bits(*square);
-  *most = bits > *most ? bits : *most;
-#endif
+CR_INLINE cr_real *squares_of(const state *s, const work *w, int64_t line) {
+  return w->square + line % s->kept * s->pitch;
 }
 
-/* Where the squares of a line are written: within a channel to be summed up along the rows. */
-CR_INLINE cr_real *squares_of(const cr_lrn_state *s, const work *w, int64_t line) {
-  return is_within(s) ? w->row + s->lead : w->square + line % s->kept * s->pitch;
-}
-
-CR_INLINE void end_squares(const cr_lrn_state *s, const work *w, int64_t line) {
-  if (is_within(s)) {
-    cr_lrn_sum_columns(s, w->vectors, w->row + s->lead - s->column.before,
-                       w->square + line % s->kept * s->pitch);
-  }
-}
-
-CR_INLINE uint32_t put_squares(const cr_lrn_state *s, const work *w, int64_t line,
-                               const cr_value *x) {
+CR_INLINE uint32_t put_squares(const state *s, const work *w, int64_t line, const cr_value *x) {
   cr_real *to = squares_of(s, w, line);
   uint32_t most = 0;
   for (int64_t k = 0; k < w->segments; ++k, x += s->image_step, to += s->segment) {
 #pragma omp simd reduction(max : most)
-    for (int64_t i = 0; i < w->width; ++i) put_square(cr_get(x, i), to + i, &most);
+    for (int64_t i = 0; i < w->width; ++i) cr_lrn_put_square(cr_get(x, i), to + i, &most);
   }
-  end_squares(s, w, line);
   return most;
 }
 
@@ -211,16 +179,16 @@ typedef struct step {
 } step;
 
 /* `count` elements from x[to] and line[at] on; without `lines`, s and its power are there. */
-CR_INLINE void make_block(int lines, bool back, const cr_lrn_state *s, const step *p, int64_t at,
+CR_INLINE void make_block(int lines, bool back, const state *s, const step *p, int64_t at,
                           int64_t to, int64_t count, uint32_t *most) {
-  const cr_real factor = s->factor, shift = s->k;
+  const cr_real factor = s->formula.factor, shift = s->formula.k;
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) {
     const cr_real base =
         lines > 0 ? shift + factor * cr_lrn_sum_at(lines, p->line, at + i) : p->base[at + i];
     const cr_real power = lines > 0 ? cr_lrn_power_by_root(base) : p->power[at + i];
     const cr_real x = cr_get(p->x, to + i);
-    put_square(cr_get(p->next, to + i), p->square + at + i, most + i);
+    cr_lrn_put_square(cr_get(p->next, to + i), p->square + at + i, most + i);
     if (back) {
       const cr_real slope = cr_get(p->dy, to + i);
       p->first[at + i] = slope * power;
@@ -234,8 +202,7 @@ CR_INLINE void make_block(int lines, bool back, const cr_lrn_state *s, const ste
 /* Memory is asked for a few pieces at a time, as the processor can only wait for so many. A rest is
  * made with elements before it, a second time, to fill a vector; without `lines`, y may be x, and
  * it is made alone. Returns the largest of the squares. */
-CR_INLINE uint32_t make_line(int lines, bool back, const cr_lrn_state *s, const work *w,
-                             const step *p) {
+CR_INLINE uint32_t make_line(int lines, bool back, const state *s, const work *w, const step *p) {
   uint32_t most[CR_LRN_VECTOR] = {0}, largest = 0;
   for (int64_t k = 0; k < w->segments; ++k) {
     int64_t i = 0, at = k * s->segment, to = k * s->image_step;
@@ -259,27 +226,27 @@ CR_INLINE uint32_t make_line(int lines, bool back, const cr_lrn_state *s, const 
 }
 
 /* s and its power as lines. */
-CR_INLINE void put_powers(const cr_lrn_state *s, const work *w, bool by_root, int lines,
+CR_INLINE void put_powers(const state *s, const work *w, bool by_root, int lines,
                           const cr_real *const *line) {
   switch (lines) {
-    case 1: cr_lrn_put_bases(s, 1, w->vectors, line, w->base); break;
-    case 2: cr_lrn_put_bases(s, 2, w->vectors, line, w->base); break;
-    case 3: cr_lrn_put_bases(s, 3, w->vectors, line, w->base); break;
-    case 4: cr_lrn_put_bases(s, 4, w->vectors, line, w->base); break;
-    default: cr_lrn_put_bases(s, CR_LRN_TOGETHER, w->vectors, line, w->base); break;
+    case 1: cr_lrn_put_bases(&s->formula, 1, w->vectors, line, w->base); break;
+    case 2: cr_lrn_put_bases(&s->formula, 2, w->vectors, line, w->base); break;
+    case 3: cr_lrn_put_bases(&s->formula, 3, w->vectors, line, w->base); break;
+    case 4: cr_lrn_put_bases(&s->formula, 4, w->vectors, line, w->base); break;
+    default: cr_lrn_put_bases(&s->formula, CR_LRN_TOGETHER, w->vectors, line, w->base); break;
   }
   if (by_root) cr_lrn_raise_by_root(w->vectors, w->base, w->power);
-  else cr_lrn_raise(s->beta, w->vectors, w->base, w->power);
+  else cr_lrn_raise(s->formula.beta, w->vectors, w->base, w->power);
 }
 
 /* One line, and the squares of the line that the next one needs. `most` is the largest square of
  * those before. */
-CR_INLINE uint32_t make(bool back, const cr_lrn_state *s, const work *w, int64_t line,
-                        uint32_t most, step *p) {
+CR_INLINE uint32_t make(bool back, const state *s, const work *w, int64_t line, uint32_t most,
+                        step *p) {
   const int64_t from = line < s->line.before ? 0 : line - s->line.before;
   const int64_t end = line + s->line.after + 1, to = least(end, s->lines);
-  const int lines = cr_lrn_lines(s, w->square, from, to, w->vectors, w->sum, p->line);
-  const bool by_root = s->by_root && most <= s->square_max;
+  const int lines = lines_of(s, w->square, from, to, w, p->line);
+  const bool by_root = s->formula.by_root && most <= s->formula.square_max;
   uint32_t largest = 0;
   p->base = w->base, p->power = w->power;
   p->next = end < s->lines ? p->x + (s->line.after + 1) * s->line_step : p->x;
@@ -297,12 +264,11 @@ CR_INLINE uint32_t make(bool back, const cr_lrn_state *s, const work *w, int64_t
     case 4: largest = make_line(4, back, s, w, p); break;
     default: largest = make_line(CR_LRN_TOGETHER, back, s, w, p); break;
   }
-  if (end < s->lines) end_squares(s, w, end);
   return largest > most ? largest : most;
 }
 
 /* The squares that the first line needs; the largest of them. */
-CR_INLINE uint32_t begin(const cr_lrn_state *s, const work *w, const cr_value *x) {
+CR_INLINE uint32_t begin(const state *s, const work *w, const cr_value *x) {
   uint32_t most = 0;
   for (int64_t line = 0; line <= s->line.after; ++line) {
     const uint32_t here = put_squares(s, w, line, x + line * s->line_step);
@@ -312,8 +278,7 @@ CR_INLINE uint32_t begin(const cr_lrn_state *s, const work *w, const cr_value *x
 }
 
 /* x and y begin where the item does. */
-CR_CLONES static void forward_item(const cr_lrn_state *s, const work *w, const cr_value *x,
-                                   cr_value *y) {
+CR_CLONES static void forward_item(const state *s, const work *w, const cr_value *x, cr_value *y) {
   uint32_t most = begin(s, w, x);
   for (int64_t line = 0; line < s->lines; ++line) {
     step p = {.x = x + line * s->line_step, .y = y + line * s->line_step};
@@ -332,10 +297,9 @@ CR_INLINE void subtract(int lines, int64_t count, cr_real slope, const cr_real *
 }
 
 /* The gradient of a line from the lines of ratios; dx may be x. */
-CR_INLINE void put_gradient(const cr_lrn_state *s, const work *w, int lines,
-                            const cr_real *const *line, const cr_real *first, const cr_value *x,
-                            int64_t next, cr_value *dx) {
-  const cr_real slope = 2 * s->factor * s->beta;
+CR_INLINE void put_gradient(const state *s, const work *w, int lines, const cr_real *const *line,
+                            const cr_real *first, const cr_value *x, int64_t next, cr_value *dx) {
+  const cr_real slope = 2 * s->formula.factor * s->formula.beta;
   for (int64_t k = 0; k < w->segments; ++k) {
     int64_t i = 0, at = k * s->segment, to = k * s->image_step;
     for (; i + CR_LRN_VECTOR <= w->width; i += CR_LRN_VECTOR) {
@@ -354,14 +318,14 @@ CR_INLINE void put_gradient(const cr_lrn_state *s, const work *w, int lines,
 }
 
 /* Of a line, which the windows of `after` lines before it and `before` lines behind it see. */
-CR_INLINE void put_gradients(const cr_lrn_state *s, const work *w, int64_t line, const cr_value *x,
+CR_INLINE void put_gradients(const state *s, const work *w, int64_t line, const cr_value *x,
                              cr_value *dx) {
   const cr_real *first = w->first + line % s->kept * s->pitch;
   const int64_t from = line < s->line.after ? 0 : line - s->line.after;
   const int64_t to = least(line + s->line.before + 1, s->lines);
   const int64_t next = ahead(s, line);
   const cr_real *line_of[CR_LRN_TOGETHER];
-  switch (cr_lrn_lines(s, w->ratio, from, to, w->vectors, w->sum, line_of)) {
+  switch (lines_of(s, w->ratio, from, to, w, line_of)) {
     case 1: put_gradient(s, w, 1, line_of, first, x, next, dx); break;
     case 2: put_gradient(s, w, 2, line_of, first, x, next, dx); break;
     case 3: put_gradient(s, w, 3, line_of, first, x, next, dx); break;
@@ -371,19 +335,16 @@ CR_INLINE void put_gradients(const cr_lrn_state *s, const work *w, int64_t line,
 }
 
 /* x, dy and dx begin where the item does. */
-CR_CLONES static void backward_item(const cr_lrn_state *s, const work *w, const cr_value *x,
+CR_CLONES static void backward_item(const state *s, const work *w, const cr_value *x,
                                     const cr_value *dy, cr_value *dx) {
   const int64_t before = s->line.before, step_of = s->line_step;
   uint32_t most = begin(s, w, x);
   for (int64_t line = 0; line < s->lines + before; ++line) {
     if (line < s->lines) {
       const int64_t slot = line % s->kept * s->pitch;
-      cr_real *ratio = w->ratio + slot;
       step p = {.x = x + line * step_of, .dy = dy + line * step_of, .first = w->first + slot};
-      p.ratio = is_within(s) ? w->other + s->lead : ratio;
+      p.ratio = w->ratio + slot;
       most = make(true, s, w, line, most, &p);
-      if (is_within(s))
-        cr_lrn_sum_columns(s, w->vectors, w->other + s->lead - s->column.after, ratio);
     }
     if (line < before) continue;
     put_gradients(s, w, line - before, x + (line - before) * step_of,
@@ -395,8 +356,12 @@ CR_CLONES static void backward_item(const cr_lrn_state *s, const work *w, const 
 
 /* `dy` is NULL forward. */
 static crema_status run(const cr_call *call, const cr_value *x, const cr_value *dy, cr_value *to) {
-  const cr_lrn_state *s = call->plan->state;
+  const state *s = call->plan->state;
   if (s == NULL) return CREMA_OK;
+  if (is_within(call->desc)) {
+    cr_lrn_within(call, x, dy, to);
+    return CREMA_OK;
+  }
 #pragma omp parallel for schedule(static) if (s->images * s->image_step >= CR_REF_PARALLEL_MIN)
   for (int part = 0; part < s->parts; ++part) {
     cr_real *memory = cr_as_reals(&call->workspace, 0) + (size_t)part * s->part_values;

@@ -1,4 +1,5 @@
-/* Local response normalisation, line by line (ref_lrn.c): extents, sums over windows, powers. */
+/* Local response normalisation, line by line (ref_lrn.c): reach and sums of windows, powers; and
+ * what does it within a channel. */
 #ifndef CR_DEVICE_CPU_REF_LRN_H
 #define CR_DEVICE_CPU_REF_LRN_H
 
@@ -17,23 +18,35 @@ typedef struct cr_lrn_reach {
   int64_t before, after;
 } cr_lrn_reach;
 
-/* What is worked on by itself, an item, is a strip of all channels of some images, or some planes.
- * An "image" is either. */
-typedef struct cr_lrn_state {
-  int64_t images, image_step, together; /* `together` of them make an item */
-  int64_t width, strips, strip;         /* of a channel's plane, or of a row, which is one strip */
-  int64_t lines, line_step;             /* channels, or rows */
-  cr_lrn_reach line, column;            /* cut to what there is; `column` is 0 across channels */
-  int64_t segment;                      /* from one segment of a line to the next */
-  int64_t kept, pitch;                  /* lines in a ring, and how far apart they are */
-  int64_t lead;                         /* zeros before and behind a row */
-  int64_t items;
-  int rings, parts; /* of the items, each with its own rings */
-  size_t part_values;
+static inline cr_lrn_reach cr_lrn_reach_of(int64_t size, int64_t count) {
+  const int64_t before = (size - 1) / 2, after = size - 1 - before, most = count - 1;
+  return (cr_lrn_reach){before < most ? before : most, after < most ? after : most};
+}
+
+/* s = k + factor * sum of squares, and its power -beta. */
+typedef struct cr_lrn_formula {
   cr_real factor, k, beta;
   bool by_root;        /* beta is 3/4, for which s has to be normal, */
-  uint32_t square_max; /* as it is if no square is above this: its bits */
-} cr_lrn_state;
+  uint32_t square_max; /* as it is if no square is above this: its bits as a float */
+} cr_lrn_formula;
+
+/* With so many squares in a sum. */
+static inline cr_lrn_formula cr_lrn_formula_of(const cr_lrn_params *p, int64_t squares) {
+  const cr_real size = (cr_real)p->size, most = FLT_MAX / 4;
+  cr_lrn_formula f = {.k = p->k, .beta = p->beta};
+  f.factor = p->alpha / (p->within_channel ? size * size : size);
+  f.by_root =
+      p->beta == 0.75f && f.k >= FLT_MIN && f.k <= most && f.factor >= 0 && f.factor <= most;
+  f.square_max = cr_f32_bits((float)(most / (f.factor > 1 ? f.factor : 1) / (cr_real)squares));
+  return f;
+}
+
+/* `most` becomes the largest square so far, as bits: those of nan are larger still. */
+CR_INLINE void cr_lrn_put_square(cr_real value, cr_real *square, uint32_t *most) {
+  const uint32_t bits = cr_f32_bits((float)(value * value));
+  *square = value * value;
+  *most = bits > *most ? bits : *most;
+}
 
 /* ---- sums over windows --------------------------------------------------- */
 
@@ -65,18 +78,11 @@ CR_INLINE int cr_lrn_terms(const cr_real *values, int64_t step, int64_t first, i
   return lines;
 }
 
-/* The lines from ... to - 1 of a ring. */
-CR_INLINE int cr_lrn_lines(const cr_lrn_state *s, const cr_real *ring, int64_t from, int64_t to,
-                           int64_t vectors, cr_real *sum, const cr_real **line) {
-  return cr_lrn_terms(ring, s->pitch, from % s->kept, to - from, s->kept, vectors, sum, line);
-}
-
-/* Sums of neighbours in a row, which begins with as many zeros as its windows reach backwards. */
-CR_INLINE void cr_lrn_sum_columns(const cr_lrn_state *s, int64_t vectors, const cr_real *row,
-                                  cr_real *sum) {
-  const int64_t size = s->column.before + 1 + s->column.after;
+/* The sum of these lines. */
+CR_INLINE void cr_lrn_add_terms(const cr_real *values, int64_t step, int64_t first, int64_t count,
+                                int64_t wrap, int64_t vectors, cr_real *sum) {
   const cr_real *line[CR_LRN_TOGETHER];
-  switch (cr_lrn_terms(row, 1, 0, size, size, vectors, sum, line)) {
+  switch (cr_lrn_terms(values, step, first, count, wrap, vectors, sum, line)) {
     case 1: cr_lrn_add_up(1, vectors, line, sum); break;
     case 2: cr_lrn_add_up(2, vectors, line, sum); break;
     case 3: cr_lrn_add_up(3, vectors, line, sum); break;
@@ -97,9 +103,9 @@ CR_INLINE cr_real cr_lrn_power_by_root(cr_real base) {
 }
 
 /* s of a line from its sums. */
-CR_INLINE void cr_lrn_put_bases(const cr_lrn_state *s, int lines, int64_t vectors,
+CR_INLINE void cr_lrn_put_bases(const cr_lrn_formula *f, int lines, int64_t vectors,
                                 const cr_real *const *line, cr_real *base) {
-  const cr_real k = s->k, factor = s->factor;
+  const cr_real k = f->k, factor = f->factor;
 #pragma omp simd
   for (int64_t i = 0; i < vectors * CR_LRN_VECTOR; ++i)
     base[i] = k + factor * cr_lrn_sum_at(lines, line, i);
@@ -126,5 +132,16 @@ CR_INLINE void cr_lrn_raise(cr_real beta, int64_t vectors, const cr_real *base, 
   for (int64_t i = 0; i < vectors * CR_LRN_VECTOR; ++i) power[i] = cr_ref_exp(power[i]);
 #endif
 }
+
+/* ---- within a channel (ref_lrn_within.c) --------------------------------- */
+
+#define cr_lrn_within_plan CR_REF_NAME(cr_lrn_within_plan)
+#define cr_lrn_within CR_REF_NAME(cr_lrn_within)
+
+/* Makes plan->state, which free() releases. */
+crema_status cr_lrn_within_plan(cr_plan *plan, bool back);
+
+/* dst from src, or diff_src from src and diff_dst; `dy` is NULL forward. */
+void cr_lrn_within(const cr_call *call, const cr_value *x, const cr_value *dy, cr_value *to);
 
 #endif
