@@ -23,7 +23,8 @@ enum {
   LONG = 256, /* elements of a line, more or less */
   SHORT = 64, /* and where there are few planes for the threads */
   AHEAD = 3,  /* rows that are asked for before they are read or written */
-  TERMS = 3,  /* of a sum in the loop; those of larger windows are added up before it */
+  FEW = 3,    /* terms of a sum in the loop, */
+  MANY = 5,   /* or so many; those of larger windows are added up before it */
   LINES = 12, /* that a part needs beside its rings, */
   COPIES = 2  /* and beside the ring of copied rows */
 };
@@ -32,6 +33,7 @@ typedef struct state {
   cr_lrn_formula formula;
   int64_t planes, plane, rows, width;
   cr_lrn_reach reach;         /* in either direction, cut to what there is */
+  int terms;                  /* FEW or MANY */
   int64_t segment, together;  /* from one row of a line to the next; so many make a line */
   int64_t kept, lead, pitch;  /* lines in a ring; zeros before and behind a line; between lines */
   int64_t items;              /* lines' worth of planes */
@@ -65,6 +67,7 @@ static void fill_state(const cr_op_desc *desc, state *s) {
   s->together = least(s->together, s->planes);
   s->items = (s->planes + s->together - 1) / s->together;
   s->kept = before + 1 + after;
+  s->terms = s->kept <= FEW ? FEW : MANY;
   s->lead = up(after);
   s->pitch = up(s->together * s->segment) + 2 * s->lead;
   s->line_values = (size_t)((s->rings * s->kept + LINES) * s->pitch);
@@ -163,19 +166,23 @@ CR_INLINE const cr_value *next_x_row(const state *s, const work *w, const cr_val
 /* Terms of sums along a row and down the columns, and where the former go, which are the last term
  * of the latter. */
 typedef struct sums {
-  const cr_real *along[TERMS - 1]; /* the last one's neighbour is the last term */
-  const cr_real *down[TERMS - 1];
+  const cr_real *along[2]; /* those that follow the second one are terms, too */
+  const cr_real *down[MANY - 1];
   cr_real *to;
 } sums;
 
-CR_INLINE cr_real sum_along(const sums *p, int64_t i) {
-  return p->along[0][i] + p->along[1][i] + p->along[1][i + 1];
+CR_INLINE cr_real sum_along(int terms, const sums *p, int64_t i) {
+  cr_real acc = p->along[0][i];
+  for (int k = 0; k < terms - 1; ++k) acc += p->along[1][i + k];
+  return acc;
 }
 
-CR_INLINE cr_real sum_of(const sums *p, int64_t i) {
-  const cr_real along = sum_along(p, i);
+CR_INLINE cr_real sum_of(int terms, const sums *p, int64_t i) {
+  const cr_real along = sum_along(terms, p, i);
+  cr_real acc = p->down[0][i];
+  for (int k = 1; k < terms - 1; ++k) acc += p->down[k][i];
   p->to[i] = along;
-  return p->down[0][i] + p->down[1][i] + along;
+  return acc + along;
 }
 
 /* What a row of s, and of results or ratios, is made of. */
@@ -189,11 +196,12 @@ typedef struct step {
 } step;
 
 /* `count` elements from line[at] and array[to] on. */
-CR_INLINE void make_block(bool by_root, bool back, const cr_lrn_formula *f, const step *p,
-                          int64_t at, int64_t to, int64_t count, uint32_t *most) {
+CR_INLINE void make_block(int terms, bool by_root, bool back, const cr_lrn_formula *f,
+                          const step *p, int64_t at, int64_t to, int64_t count, uint32_t *most) {
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) {
-    const cr_real base = by_root ? f->k + f->factor * sum_of(&p->squares, at + i) : p->base[at + i];
+    const cr_real base =
+        by_root ? f->k + f->factor * sum_of(terms, &p->squares, at + i) : p->base[at + i];
     const cr_real power = by_root ? cr_lrn_power_by_root(base) : p->power[at + i];
     cr_lrn_put_square(cr_get(p->next, to + i), p->next_square + at + i, most + i);
     if (back) {
@@ -207,7 +215,7 @@ CR_INLINE void make_block(bool by_root, bool back, const cr_lrn_formula *f, cons
 }
 
 /* Returns the largest of the squares. */
-CR_INLINE uint32_t make_line(bool by_root, bool back, const state *s, const work *w,
+CR_INLINE uint32_t make_line(int terms, bool by_root, bool back, const state *s, const work *w,
                              const step *p) {
   const cr_lrn_formula f = s->formula; /* which no store can change */
   uint32_t most[VECTOR] = {0}, largest = 0;
@@ -217,15 +225,15 @@ CR_INLINE uint32_t make_line(bool by_root, bool back, const state *s, const work
       __builtin_prefetch(p->next + p->ask_next + to + i);
       if (back) __builtin_prefetch(p->dy + p->ask_other + to + i);
       else __builtin_prefetch(p->y + p->ask_other + to + i, 1);
-      make_block(by_root, back, &f, p, at + i, to + i, VECTOR, most);
+      make_block(terms, by_root, back, &f, p, at + i, to + i, VECTOR, most);
     }
     const int64_t rest = w->width - i;
     if (rest > HALF) {
       i = w->width - VECTOR;
-      make_block(by_root, back, &f, p, at + i, to + i, VECTOR, most);
+      make_block(terms, by_root, back, &f, p, at + i, to + i, VECTOR, most);
     } else if (rest > 0) {
       i = w->width - HALF;
-      make_block(by_root, back, &f, p, at + i, to + i, HALF, most);
+      make_block(terms, by_root, back, &f, p, at + i, to + i, HALF, most);
     }
   }
 #pragma omp simd reduction(max : largest)
@@ -242,78 +250,80 @@ typedef struct gradient {
   int64_t ask; /* from dx to what is asked for */
 } gradient;
 
-CR_INLINE void subtract_block(cr_real slope, const gradient *p, int64_t at, int64_t to,
+CR_INLINE void subtract_block(int terms, cr_real slope, const gradient *p, int64_t at, int64_t to,
                               int64_t count) {
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) {
-    const cr_real ratios = sum_of(&p->ratios, at + i);
+    const cr_real ratios = sum_of(terms, &p->ratios, at + i);
     cr_put(p->dx, to + i, p->first[at + i] - slope * cr_get(p->x, to + i) * ratios);
   }
 }
 
-CR_INLINE void subtract_line(const state *s, const work *w, const gradient *p) {
+CR_INLINE void subtract_line(int terms, const state *s, const work *w, const gradient *p) {
   const cr_real slope = 2 * s->formula.factor * s->formula.beta;
   for (int64_t k = 0; k < w->rows_in_line; ++k) {
     int64_t i = 0, at = k * w->segment, to = k * w->plane;
     for (; i + VECTOR <= w->width; i += VECTOR) {
       __builtin_prefetch(p->dx + p->ask + to + i, 1);
-      subtract_block(slope, p, at + i, to + i, VECTOR);
+      subtract_block(terms, slope, p, at + i, to + i, VECTOR);
     }
     const int64_t rest = w->width - i;
     if (rest > HALF) {
       i = w->width - VECTOR;
-      subtract_block(slope, p, at + i, to + i, VECTOR);
+      subtract_block(terms, slope, p, at + i, to + i, VECTOR);
     } else if (rest > 0) {
       i = w->width - HALF;
-      subtract_block(slope, p, at + i, to + i, HALF);
+      subtract_block(terms, slope, p, at + i, to + i, HALF);
     }
   }
 }
 
 /* ---- sums ---------------------------------------------------------------- */
 
-/* Of a row, the windows of whose elements begin `before` before them. All terms but the last two
- * are added up to `part`. */
-CR_INLINE void set_along(const state *s, const work *w, const cr_real *row, int64_t before,
-                         cr_real *part, sums *to) {
-  const int64_t size = s->reach.before + 1 + s->reach.after;
+/* Of a row, the windows of whose elements begin `before` before them. What is too much is added up
+ * to `part`. */
+CR_INLINE void set_along(int terms, const state *s, const work *w, const cr_real *row,
+                         int64_t before, cr_real *part, sums *to) {
+  const int64_t size = s->reach.before + 1 + s->reach.after, added = size - (terms - 1);
   const cr_real *first = row - before;
-  to->along[0] = size < TERMS ? w->zero : first;
-  to->along[1] = first + size - 2;
-  if (size <= TERMS) return;
-  cr_lrn_add_terms(first, 1, 0, size - 2, size, w->vectors, part);
+  to->along[0] = added < 1 ? w->zero : first;
+  to->along[1] = first + added;
+  if (added <= 1) return;
+  cr_lrn_add_terms(first, 1, 0, added, size, w->vectors, part);
   to->along[0] = part;
 }
 
-/* Of those of the rows from ... end - 1 of a ring that there are. All but the last one are added up
- * to `part`. */
-CR_INLINE void set_down(const state *s, const work *w, cr_real *ring, int64_t from, int64_t end,
-                        cr_real *part, sums *to) {
-  const int64_t begin = from < 0 ? 0 : from, count = least(end, s->rows) - begin;
-  to->down[0] = count < TERMS - 1 ? w->zero : line_of(s, ring, begin);
-  to->down[1] = count < 1 ? w->zero : line_of(s, ring, begin + count - 1);
-  if (count <= TERMS - 1) return;
-  cr_lrn_add_terms(ring, s->pitch, begin % s->kept, count - 1, s->kept, w->vectors, part);
+/* Of those of the rows from ... end - 1 of a ring that there are. */
+CR_INLINE void set_down(int terms, const state *s, const work *w, cr_real *ring, int64_t from,
+                        int64_t end, cr_real *part, sums *to) {
+  const int64_t first = from < 0 ? 0 : from, last = least(end, s->rows) - 1;
+  const int64_t added = last + 1 - first - (terms - 2);
+  for (int k = 0; k < terms - 1; ++k) {
+    const int64_t row = last - (terms - 2) + k;
+    to->down[k] = row < first ? w->zero : line_of(s, ring, row);
+  }
+  if (added <= 1) return;
+  cr_lrn_add_terms(ring, s->pitch, first % s->kept, added, s->kept, w->vectors, part);
   to->down[0] = part;
 }
 
-CR_INLINE void put_sums_along(const state *s, const work *w, const cr_real *row, int64_t before,
-                              cr_real *to) {
+CR_INLINE void put_sums_along(int terms, const state *s, const work *w, const cr_real *row,
+                              int64_t before, cr_real *to) {
   sums p = {.to = to};
-  set_along(s, w, row, before, w->part[2], &p);
+  set_along(terms, s, w, row, before, w->part[2], &p);
 #pragma omp simd
-  for (int64_t i = 0; i < w->vectors * VECTOR; ++i) to[i] = sum_along(&p, i);
+  for (int64_t i = 0; i < w->vectors * VECTOR; ++i) to[i] = sum_along(terms, &p, i);
 }
 
 /* ---- steps --------------------------------------------------------------- */
 
 /* s and its power as lines, where no root will do. Between rows there may be neither: there, 1
  * stands for both, as windows see what is made of it. */
-CR_INLINE void put_powers(const state *s, const work *w, const step *p) {
+CR_INLINE void put_powers(int terms, const state *s, const work *w, const step *p) {
   const cr_lrn_formula f = s->formula;
 #pragma omp simd
   for (int64_t i = 0; i < w->vectors * VECTOR; ++i) {
-    w->base[i] = f.k + f.factor * sum_of(&p->squares, i);
+    w->base[i] = f.k + f.factor * sum_of(terms, &p->squares, i);
   }
   for (int64_t k = 0; k < w->planes; ++k) {
     const int64_t begin = k * s->segment + s->width;
@@ -329,11 +339,12 @@ CR_INLINE int64_t ahead(const state *s, const work *w, int64_t row) {
 }
 
 /* For row `row` of results or ratios, whose sums want those along row `last`. */
-CR_INLINE void set_row(const state *s, const work *w, int64_t row, const cr_value *x, step *p) {
+CR_INLINE void set_row(int terms, const state *s, const work *w, int64_t row, const cr_value *x,
+                       step *p) {
   const int64_t last = row + s->reach.after, next = last + 1;
-  set_along(s, w, last < s->rows ? w->square[last % 2] : w->zero, s->reach.before, w->part[0],
-            &p->squares);
-  set_down(s, w, w->squares, row - s->reach.before, last, w->part[1], &p->squares);
+  set_along(terms, s, w, last < s->rows ? w->square[last % 2] : w->zero, s->reach.before,
+            w->part[0], &p->squares);
+  set_down(terms, s, w, w->squares, row - s->reach.before, last, w->part[1], &p->squares);
   p->squares.to = line_of(s, w->squares, last);
   p->base = w->base, p->power = w->power;
   p->next = next < s->rows ? next_x_row(s, w, x, next) : x_row(s, w, x, row);
@@ -344,7 +355,7 @@ CR_INLINE void set_row(const state *s, const work *w, int64_t row, const cr_valu
 }
 
 /* The squares that the first row needs; the largest of them. */
-CR_INLINE uint32_t begin(const state *s, const work *w, const cr_value *x) {
+CR_INLINE uint32_t begin(int terms, const state *s, const work *w, const cr_value *x) {
   uint32_t most = 0;
   for (int64_t row = 0; row <= s->reach.after && row < s->rows; ++row) {
     const cr_value *from = next_x_row(s, w, x, row);
@@ -354,7 +365,7 @@ CR_INLINE uint32_t begin(const state *s, const work *w, const cr_value *x) {
       for (int64_t i = 0; i < w->width; ++i) cr_lrn_put_square(cr_get(from, i), to + i, &most);
     }
     if (row < s->reach.after) {
-      put_sums_along(s, w, w->square[row % 2], s->reach.before, line_of(s, w->squares, row));
+      put_sums_along(terms, s, w, w->square[row % 2], s->reach.before, line_of(s, w->squares, row));
     }
   }
   return most;
@@ -362,69 +373,97 @@ CR_INLINE uint32_t begin(const state *s, const work *w, const cr_value *x) {
 
 /* Makes a line by the shorter way if it can. `most` is the largest square of those before; returns
  * that of these, too. */
-CR_INLINE uint32_t make(bool back, const state *s, const work *w, uint32_t most, const step *p) {
+CR_INLINE uint32_t make(int terms, bool back, const state *s, const work *w, uint32_t most,
+                        const step *p) {
   uint32_t largest;
   if (s->formula.by_root && most <= s->formula.square_max) {
-    largest = make_line(true, back, s, w, p);
+    largest = make_line(terms, true, back, s, w, p);
   } else {
-    put_powers(s, w, p);
-    largest = make_line(false, back, s, w, p);
+    put_powers(terms, s, w, p);
+    largest = make_line(terms, false, back, s, w, p);
   }
   return largest > most ? largest : most;
 }
 
 /* x and y begin where the item does. */
-CR_CLONES static void forward_item(const state *s, const work *w, const cr_value *x, cr_value *y) {
-  uint32_t most = begin(s, w, x);
+CR_INLINE void forward(int terms, const state *s, const work *w, const cr_value *x, cr_value *y) {
+  uint32_t most = begin(terms, s, w, x);
   for (int64_t row = 0; row < s->rows; ++row) {
     cr_value *to = y + row * s->width;
     step p = {.y = w->copied ? w->out : to};
-    set_row(s, w, row, x, &p);
-    most = make(false, s, w, most, &p);
+    set_row(terms, s, w, row, x, &p);
+    most = make(terms, false, s, w, most, &p);
     if (w->copied) copy_rows(s, w, w->out, s->segment, to, s->plane);
   }
 }
 
-CR_INLINE uint32_t put_ratios(const state *s, const work *w, int64_t row, const cr_value *x,
-                              const cr_value *dy, uint32_t most) {
+CR_INLINE uint32_t put_ratios(int terms, const state *s, const work *w, int64_t row,
+                              const cr_value *x, const cr_value *dy, uint32_t most) {
   const cr_value *from = dy + row * s->width;
   step p = {.dy = w->copied ? w->dy : from, .first = line_of(s, w->first, row)};
   p.ratio = w->ratio[row % 2];
   if (w->copied) copy_rows(s, w, from, s->plane, w->dy, s->segment);
-  set_row(s, w, row, x, &p);
-  return make(true, s, w, most, &p);
+  set_row(terms, s, w, row, x, &p);
+  return make(terms, true, s, w, most, &p);
 }
 
 /* The sums along one more row of ratios complete it. A window that sees an element begins `after`
  * before it. */
-CR_INLINE void put_gradient(const state *s, const work *w, int64_t row, const cr_value *x,
-                            cr_value *dx) {
+CR_INLINE void put_gradient(int terms, const state *s, const work *w, int64_t row,
+                            const cr_value *x, cr_value *dx) {
   const int64_t last = row + s->reach.before;
   cr_value *to = dx + row * s->width;
   gradient p = {.first = line_of(s, w->first, row), .x = x_row(s, w, x, row)};
-  set_along(s, w, last < s->rows ? w->ratio[last % 2] : w->zero, s->reach.after, w->part[2],
+  set_along(terms, s, w, last < s->rows ? w->ratio[last % 2] : w->zero, s->reach.after, w->part[2],
             &p.ratios);
-  set_down(s, w, w->ratios, row - s->reach.after, last, w->part[3], &p.ratios);
+  set_down(terms, s, w, w->ratios, row - s->reach.after, last, w->part[3], &p.ratios);
   p.ratios.to = line_of(s, w->ratios, last);
   p.dx = w->copied ? w->out : to;
   p.ask = ahead(s, w, row);
-  subtract_line(s, w, &p);
+  subtract_line(terms, s, w, &p);
   if (w->copied) copy_rows(s, w, w->out, s->segment, to, s->plane);
 }
 
 /* x, dy and dx begin where the item does. */
-CR_CLONES static void backward_item(const state *s, const work *w, const cr_value *x,
-                                    const cr_value *dy, cr_value *dx) {
+CR_INLINE void backward(int terms, const state *s, const work *w, const cr_value *x,
+                        const cr_value *dy, cr_value *dx) {
   const int64_t behind = s->reach.before + 1; /* a row of ratios waits before it is summed */
-  uint32_t most = begin(s, w, x);
+  uint32_t most = begin(terms, s, w, x);
   for (int64_t row = 0; row < s->rows + behind; ++row) {
-    if (row < s->rows) most = put_ratios(s, w, row, x, dy, most);
+    if (row < s->rows) most = put_ratios(terms, s, w, row, x, dy, most);
     if (row >= behind) {
-      put_gradient(s, w, row - behind, x, dx);
+      put_gradient(terms, s, w, row - behind, x, dx);
     } else if (row > 0 && row <= s->rows) {
-      put_sums_along(s, w, w->ratio[(row - 1) % 2], s->reach.after, line_of(s, w->ratios, row - 1));
+      put_sums_along(terms, s, w, w->ratio[(row - 1) % 2], s->reach.after,
+                     line_of(s, w->ratios, row - 1));
     }
   }
+}
+
+/* Compilers find registers for the few terms only where the many are not, too. */
+CR_CLONES static void forward_few(const state *s, const work *w, const cr_value *x, cr_value *y) {
+  forward(FEW, s, w, x, y);
+}
+
+CR_CLONES static void forward_many(const state *s, const work *w, const cr_value *x, cr_value *y) {
+  forward(MANY, s, w, x, y);
+}
+
+CR_CLONES static void backward_few(const state *s, const work *w, const cr_value *x,
+                                   const cr_value *dy, cr_value *dx) {
+  backward(FEW, s, w, x, dy, dx);
+}
+
+CR_CLONES static void backward_many(const state *s, const work *w, const cr_value *x,
+                                    const cr_value *dy, cr_value *dx) {
+  backward(MANY, s, w, x, dy, dx);
+}
+
+static void run_item(const state *s, const work *w, const cr_value *x, const cr_value *dy,
+                     cr_value *to) {
+  const bool few = s->terms == FEW;
+  if (dy == NULL) (few ? forward_few : forward_many)(s, w, x, to);
+  else (few ? backward_few : backward_many)(s, w, x, dy, to);
 }
 
 /* ---- passes -------------------------------------------------------------- */
@@ -443,8 +482,7 @@ void cr_lrn_within(const cr_call *call, const cr_value *x, const cr_value *dy, c
       if (i == s->items * part / s->parts || w.planes < s->together) {
         memset(memory, 0, (copied ? s->values : s->line_values) * sizeof *memory);
       }
-      if (dy == NULL) forward_item(s, &w, x + begin, to + begin);
-      else backward_item(s, &w, x + begin, dy + begin, to + begin);
+      run_item(s, &w, x + begin, dy == NULL ? NULL : dy + begin, to + begin);
     }
   }
 }
