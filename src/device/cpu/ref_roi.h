@@ -76,16 +76,6 @@ typedef struct cr_roi_window {
   cr_roi_span y, x;
 } cr_roi_window;
 
-/* What all threads read where regions have windows. */
-typedef struct cr_roi_job {
-  cr_roi_extents e;
-  const cr_real *rois, *src;
-  cr_roi_span *spans;
-  cr_real *dst;            /* forward */
-  const cr_real *diff_dst; /* backward */
-  cr_real *diff_src;
-} cr_roi_job;
-
 static inline bool cr_roi_is_empty(const cr_roi_window *w) {
   return w->y.end <= w->y.begin || w->x.end <= w->x.begin;
 }

@@ -3,13 +3,6 @@
  * index for each of them. */
 #include "device/cpu/ref_roi.h"
 
-/* As wide as a value, so that vectors of both have as many elements. */
-#ifdef CR_REF_F64
-typedef int64_t number;
-#else
-typedef int32_t number;
-#endif
-
 static crema_status check_fwd(const cr_plan *plan) {
   return cr_roi_check(plan, 0, 1, 2, false);
 }
@@ -24,6 +17,42 @@ static crema_status check_bwd(const cr_plan *plan) {
 
 /* ---- windows ------------------------------------------------------------- */
 
+/* A part's columns: where the first one's line begins in a row of lines of the map, in values, and
+ * the part's index. */
+typedef struct strip {
+  int32_t column, part;
+} strip;
+
+/* The parts of a region by their width, without those that have no columns: one column, two, three,
+ * four, then wider ones. Parts whose columns may overlap do not follow each other where others of
+ * their width can come between, as a line that has just been written is slow to read. end: of each
+ * width, in the region's strips. ring: rows of the map that are kept, less 1: as many as a row of
+ * parts has, up to a power of two; row k is at k & ring. */
+enum { WIDTHS = CR_ROI_FOUR + 1 };
+typedef struct outline {
+  int64_t ring;
+  int32_t end[WIDTHS];
+} outline;
+
+/* What all threads read. Per region: the sides of its parts, rows, then columns, its outline, and a
+ * strip for each column of parts. */
+typedef struct job {
+  cr_roi_extents e;
+  const cr_real *rois, *src;
+  cr_real *dst;            /* forward */
+  const cr_real *diff_dst; /* backward */
+  cr_real *diff_src;
+  cr_real least; /* infinity below 0: as a variable, so that compilers choose instructions for it */
+  cr_roi_span *spans;
+  outline *outlines;
+  strip *strips;
+} job;
+
+static size_t table_bytes(const cr_roi_extents *e) {
+  return (size_t)e->regions * ((size_t)(e->rows + e->columns) * sizeof(cr_roi_span) +
+                               sizeof(outline) + (size_t)e->columns * sizeof(strip));
+}
+
 /* Part `index` of `parts` of the region's side from `low` to `high`, both included. */
 CR_INLINE cr_roi_span span_of(cr_real low, cr_real high, double scale, int64_t parts, int64_t index,
                               int64_t extent) {
@@ -37,7 +66,60 @@ CR_INLINE cr_roi_span span_of(cr_real low, cr_real high, double scale, int64_t p
                        cr_roi_cut((int64_t)(to + begin), extent)};
 }
 
-/* The sides of each region's parts: rows, then columns. */
+static int64_t length_of(const cr_roi_span *span) {
+  return span->end > span->begin ? span->end - span->begin : 0;
+}
+
+static int64_t longest(const cr_roi_span *span, int64_t count) {
+  int64_t most = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    if (length_of(span + i) > most) most = length_of(span + i);
+  }
+  return most;
+}
+
+static int64_t power_of_two(int64_t least) {
+  int64_t power = 1;
+  while (power < least) power *= 2;
+  return power;
+}
+
+/* The most parts that a column is in. */
+static int64_t most_parts(const cr_roi_span *x, int64_t parts) {
+  int64_t most = 1;
+  for (int64_t j = 0, first = 0; j < parts; ++j) {
+    while (first < j && x[first].end <= x[j].begin) ++first;
+    if (most < j - first + 1) most = j - first + 1;
+  }
+  return most;
+}
+
+static int width_of(const cr_roi_span *x) {
+  const int64_t columns = length_of(x);
+  return columns < WIDTHS ? (int)columns : WIDTHS;
+}
+
+static void fill_outline(const cr_roi_extents *e, const cr_roi_span *y, outline *o, strip *strips) {
+  const cr_roi_span *x = y + e->rows;
+  const int64_t apart = most_parts(x, e->columns);
+  int32_t next[WIDTHS + 1] = {0};
+  for (int64_t j = 0; j < e->columns; ++j) ++next[width_of(x + j)];
+  for (int32_t w = 1, all = 0; w <= WIDTHS; ++w) {
+    const int32_t count = next[w];
+    next[w] = all;
+    all += count;
+    o->end[w - 1] = all;
+  }
+  for (int64_t first = 0; first < apart; ++first) {
+    for (int64_t j = first; j < e->columns; j += apart) {
+      const int width = width_of(x + j);
+      if (width == 0) continue;
+      strips[next[width]++] = (strip){(int32_t)(x[j].begin * CR_ROI_BLOCK), (int32_t)j};
+    }
+  }
+  o->ring = power_of_two(longest(y, e->rows)) - 1;
+}
+
 CR_CLONES static void fill_spans(const cr_roi_extents *e, double scale, const cr_real *rois,
                                  cr_roi_span *out) {
   for (int64_t r = 0; r < e->regions; ++r, rois += 5) {
@@ -50,16 +132,27 @@ CR_CLONES static void fill_spans(const cr_roi_extents *e, double scale, const cr
   }
 }
 
-static const cr_roi_span *spans_of(const cr_roi_job *j, int64_t region) {
+static const cr_roi_span *spans_of(const job *j, int64_t region) {
   return j->spans + region * (j->e.rows + j->e.columns);
 }
 
-static bool is_of(const cr_roi_job *j, int64_t region, int64_t image) {
+static void fill_table(job *j, double scale, void *memory) {
+  const cr_roi_extents *e = &j->e;
+  j->spans = memory;
+  j->outlines = (outline *)(j->spans + e->regions * (e->rows + e->columns));
+  j->strips = (strip *)(j->outlines + e->regions);
+  fill_spans(e, scale, j->rois, j->spans);
+  for (int64_t r = 0; r < e->regions; ++r) {
+    fill_outline(e, spans_of(j, r), j->outlines + r, j->strips + r * e->columns);
+  }
+}
+
+static bool is_of(const job *j, int64_t region, int64_t image) {
   return (int64_t)j->rois[5 * region] == image;
 }
 
 /* What the regions of an image read. */
-static cr_roi_window reach_of(const cr_roi_job *j, int64_t image) {
+static cr_roi_window reach_of(const job *j, int64_t image) {
   cr_roi_window all = {{0, 0}, {0, 0}};
   for (int64_t r = 0; r < j->e.regions; ++r) {
     if (is_of(j, r, image)) all = cr_roi_unite(all, cr_roi_reach(&j->e, spans_of(j, r)));
@@ -77,48 +170,21 @@ typedef struct region {
   const cr_roi_extents *e;
   const cr_roi_line *map;
   const cr_roi_span *y, *x; /* of rows and columns of parts */
-  int64_t ring;             /* rows of the map that are kept, less 1: row k is at k & ring */
-  int64_t columns;          /* that are read of each part: up to CR_ROI_FOUR or a multiple */
-  bool has_nan;             /* the map has */
-  const int32_t *offset;    /* in values: column k of part j has offset[j * columns + k] */
+  const outline *o;
+  const strip *strips;
+  bool has_nan;  /* the map has */
+  cr_real least; /* infinity below 0 */
 } region;
 
-CR_INLINE int64_t longest(const cr_roi_span *span, int64_t count) {
-  int64_t most = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    if (span[i].end - span[i].begin > most) most = span[i].end - span[i].begin;
-  }
-  return most;
+CR_INLINE region region_of(const job *j, int64_t r, const cr_roi_line *map, bool has_nan) {
+  const cr_roi_span *y = spans_of(j, r);
+  return (region){&j->e,   map,     y, y + j->e.rows, j->outlines + r, j->strips + r * j->e.columns,
+                  has_nan, j->least};
 }
 
-static inline int64_t power_of_two(int64_t least) {
-  int64_t power = 1;
-  while (power < least) power *= 2;
-  return power;
-}
-
-/* All parts are read as if they were as wide as the widest, which the processor can foresee: those
- * that are not have their last column several times, as what is read twice is the largest value
- * once. Those without columns have any one of the map, as nothing comes of it. */
-CR_INLINE region region_of(const cr_roi_job *j, int64_t r, const cr_roi_line *map, bool has_nan,
-                           int32_t *offset) {
-  const cr_roi_extents *e = &j->e;
-  const cr_roi_span *y = spans_of(j, r), *x = y + e->rows;
-  const int64_t columns = cr_roi_fours(longest(x, e->columns));
-  const int64_t ring = power_of_two(longest(y, e->rows)) - 1;
-  int32_t *to = offset;
-  for (int64_t i = 0; i < e->columns; ++i) {
-    const int64_t last = x[i].end > 1 ? x[i].end - 1 : 0;
-    for (int64_t k = 0; k < columns; ++k) {
-      const int64_t at = x[i].begin + k < last ? x[i].begin + k : last;
-      *to++ = (int32_t)(at * CR_ROI_BLOCK);
-    }
-  }
-  return (region){e, map, y, x, ring, columns, has_nan, offset};
-}
-
-static bool is_empty(const cr_roi_span *span) {
-  return span->end <= span->begin;
+/* The parts that have columns. */
+CR_INLINE int64_t strips_of(const region *g) {
+  return g->o->end[WIDTHS - 1];
 }
 
 static bool has_nan(const cr_roi_window *w, int64_t width, const cr_roi_line *map) {
@@ -130,47 +196,65 @@ static bool has_nan(const cr_roi_window *w, int64_t width, const cr_roi_line *ma
   return found != 0;
 }
 
-#define LEAST (-(cr_real)INFINITY)
+/* `call` for the strips of each width, of which it gets the first one and the end. */
+#define BY_WIDTH(g, call, ...)                                                      \
+  call(1, (g)->strips, (g)->strips + (g)->o->end[0], __VA_ARGS__);                  \
+  call(2, (g)->strips + (g)->o->end[0], (g)->strips + (g)->o->end[1], __VA_ARGS__); \
+  call(3, (g)->strips + (g)->o->end[1], (g)->strips + (g)->o->end[2], __VA_ARGS__); \
+  call(4, (g)->strips + (g)->o->end[2], (g)->strips + (g)->o->end[3], __VA_ARGS__);
 
-/* ---- forward ------------------------------------------------------------- */
+/* The largest of `count` columns; `more`: and what there is. */
+CR_INLINE void largest_in(int count, const cr_real *map, cr_real least, bool more, cr_real *best) {
+#pragma omp simd
+  for (int l = 0; l < CR_ROI_BLOCK; ++l) {
+    cr_real top = more ? best[l] : least;
+    for (int k = 0; k < count; ++k) {
+      const cr_real value = map[k * CR_ROI_BLOCK + l];
+      top = value > top ? value : top;
+    }
+    best[l] = top;
+  }
+}
 
-/* The largest of `count` lines; `more`: and what there is. */
+CR_INLINE void largest_in_strips(int count, const strip *s, const strip *end, const cr_real *map,
+                                 cr_real least, cr_roi_line *best) {
+  for (; s < end; ++s) largest_in(count, map + s->column, least, false, best[s->part].value);
+}
+
+/* The last four columns may overlap those before. */
+CR_INLINE void largest_in_wide(const region *g, const strip *s, const cr_real *map,
+                               cr_roi_line *best) {
+  const int64_t columns = length_of(g->x + s->part), last = columns - CR_ROI_FOUR;
+  for (int64_t k = 0; k < columns; k += CR_ROI_FOUR) {
+    const cr_real *at = map + s->column + (k < last ? k : last) * CR_ROI_BLOCK;
+    largest_in(CR_ROI_FOUR, at, g->least, k > 0, best[s->part].value);
+  }
+}
+
+/* best: of each part that has columns, in a row of the map. */
+CR_INLINE void largest_in_row(const region *g, const cr_roi_line *row, cr_roi_line *best) {
+  BY_WIDTH(g, largest_in_strips, row->value, g->least, best)
+  for (int64_t i = g->o->end[WIDTHS - 2]; i < strips_of(g); ++i) {
+    largest_in_wide(g, g->strips + i, row->value, best);
+  }
+}
+
+/* The largest of `count` lines, none of which is NaN; `more`: and what there is. */
 CR_INLINE void largest_of(int count, const cr_real *const *value, bool more, cr_real *to) {
 #pragma omp simd
   for (int l = 0; l < CR_ROI_BLOCK; ++l) {
-    cr_real best = more ? to[l] : LEAST;
-    best = value[0][l] > best ? value[0][l] : best;
-    if (count > 1) best = value[1][l] > best ? value[1][l] : best;
-    if (count > 2) best = value[2][l] > best ? value[2][l] : best;
-    if (count > 3) best = value[3][l] > best ? value[3][l] : best;
+    cr_real best = more ? to[l] : value[0][l];
+    for (int k = more ? 0 : 1; k < count; ++k) best = value[k][l] > best ? value[k][l] : best;
     to[l] = best;
   }
 }
 
-/* best: of `count` columns of each part in a row of the map, from column `first` on. */
-CR_INLINE void largest_columns(int count, const region *g, const cr_real *row, int64_t first,
-                               cr_roi_line *best) {
-  const int32_t *offset = g->offset + first;
-  for (int64_t j = 0; j < g->e->columns; ++j, offset += g->columns) {
-    const cr_real *value[CR_ROI_FOUR];
-    for (int k = 0; k < count; ++k) value[k] = row + offset[k];
-    largest_of(count, value, first > 0, best[j].value);
-  }
-}
-
-CR_INLINE void largest_in_row(const region *g, const cr_roi_line *row, cr_roi_line *best) {
-  CR_ROI_BY_COUNT(g->columns, largest_columns, g, row->value, 0, best)
-  for (int64_t k = CR_ROI_FOUR; k < g->columns; k += CR_ROI_FOUR) {
-    largest_columns(CR_ROI_FOUR, g, row->value, k, best);
-  }
-}
-
-/* best: of each part in the rows of the map, row k at (k & g->ring) * columns. */
+/* best: of each part in the rows of the map, row k at (k & g->o->ring) * columns. */
 CR_INLINE void largest_rows(int count, const region *g, const cr_roi_line *best, int64_t row,
                             bool more, cr_roi_line *out) {
   const int64_t columns = g->e->columns;
   const cr_real *value[CR_ROI_FOUR];
-  for (int k = 0; k < count; ++k) value[k] = best[((row + k) & g->ring) * columns].value;
+  for (int k = 0; k < count; ++k) value[k] = best[((row + k) & g->o->ring) * columns].value;
   for (int64_t j = 0; j < columns; ++j) {
     largest_of(count, value, more, out[j].value);
     for (int k = 0; k < count; ++k) value[k] += CR_ROI_BLOCK;
@@ -184,11 +268,14 @@ CR_INLINE void largest_of_rows(const region *g, cr_roi_span y, const cr_roi_line
   for (int64_t k = y.begin + CR_ROI_FOUR; k < y.end; ++k) largest_rows(1, g, best, k, true, out);
 }
 
+/* ---- forward ------------------------------------------------------------- */
+
 /* Results of row `i` of parts whose first value is NaN. */
 CR_INLINE void take_nans(const region *g, int64_t i, cr_roi_line *out) {
-  for (int64_t j = 0; j < g->e->columns; ++j) {
-    const cr_real *first = g->map[g->y[i].begin * g->e->width].value + g->offset[j * g->columns];
-    cr_real *to = out[j].value;
+  const cr_real *row = g->map[g->y[i].begin * g->e->width].value;
+  for (const strip *s = g->strips; s < g->strips + strips_of(g); ++s) {
+    const cr_real *first = row + s->column;
+    cr_real *to = out[s->part].value;
 #pragma omp simd
     for (int l = 0; l < CR_ROI_BLOCK; ++l) to[l] = first[l] == first[l] ? to[l] : first[l];
   }
@@ -200,36 +287,35 @@ CR_INLINE void forward_row(const region *g, int64_t i, int64_t *next, cr_roi_lin
                            cr_roi_line *out) {
   const int64_t columns = g->e->columns;
   const cr_roi_span y = g->y[i];
-  if (is_empty(&y) || g->columns == 0) {
+  if (length_of(&y) == 0) {
     cr_roi_fill(columns, 0, out);
     return;
   }
   if (*next < y.begin) *next = y.begin;
   for (; *next < y.end; ++*next) {
-    largest_in_row(g, g->map + *next * g->e->width, best + (*next & g->ring) * columns);
+    largest_in_row(g, g->map + *next * g->e->width, best + (*next & g->o->ring) * columns);
   }
   largest_of_rows(g, y, best, out);
   if (g->has_nan) take_nans(g, i, out);
   for (int64_t j = 0; j < columns; ++j) {
-    if (is_empty(&g->x[j])) cr_roi_fill(1, 0, out + j);
+    if (length_of(g->x + j) == 0) cr_roi_fill(1, 0, out + j);
   }
 }
 
 /* The channels from `first` on of an image. `lines`: for the map, a result, the rows. */
-CR_CLONES static void forward_block(const cr_roi_job *j, int64_t image, int64_t first,
+CR_CLONES static void forward_block(const job *j, int64_t image, int64_t first,
                                     cr_roi_line *lines) {
   const cr_roi_extents *e = &j->e;
   const int64_t plane = e->height * e->width, cells = e->rows * e->columns;
   const int64_t planes = cr_roi_planes(e->channels, first), group = cr_roi_group(e);
   const cr_roi_window reach = reach_of(j, image);
   cr_roi_line *result = lines + plane, *rows = result + group * e->columns;
-  int32_t *offset = (int32_t *)(rows + power_of_two(e->height) * e->columns);
   cr_roi_to_lines(&reach, e->width, planes, plane, j->src + (image * e->channels + first) * plane,
                   lines);
   const bool nans = has_nan(&reach, e->width, lines);
   for (int64_t r = 0; r < e->regions; ++r) {
     if (!is_of(j, r, image)) continue;
-    const region g = region_of(j, r, lines, nans, offset);
+    const region g = region_of(j, r, lines, nans);
     cr_roi_next later = cr_roi_next_of(e, r, first, planes, e->rows, j->dst);
     cr_real *to = j->dst + (r * e->channels + first) * cells;
     for (int64_t i = 0, next = 0; i < e->rows; ++i) {
@@ -242,69 +328,23 @@ CR_CLONES static void forward_block(const cr_roi_job *j, int64_t image, int64_t 
 
 /* ---- backward ------------------------------------------------------------ */
 
-/* Numbers of rows or columns. */
-typedef struct numbers {
-  number value[CR_ROI_BLOCK];
-} numbers;
+/* A line for each row of the map that is kept and each part: the largest value, and the gradient
+ * that it gets. top: of a row of parts. */
+typedef struct rows {
+  cr_roi_line *best, *given, *top;
+} rows;
 
-/* A line of each for a row of the map and a column of parts: the largest value, its column of the
- * map, and the gradient that it gets. Behind the last one a line of columns that there are not. */
-typedef struct places {
-  cr_roi_line *best, *given;
-  numbers *which;
-} places;
-
-CR_INLINE places places_at(const places *p, int64_t at) {
-  return (places){p->best + at, p->given + at, p->which + at};
-}
-
-/* Of row `row` of the map. */
-CR_INLINE places row_at(const region *g, const places *p, int64_t row) {
-  return places_at(p, (row & g->ring) * (g->e->columns + 1));
-}
-
-/* The largest of `count` lines and its number, of which the first one's is `first`; `more`: and of
- * what there is. */
-CR_INLINE void number_of(int count, const cr_real *const *value, bool more, number first,
-                         cr_real *best, number *which) {
-#pragma omp simd
-  for (int l = 0; l < CR_ROI_BLOCK; ++l) {
-    cr_real top = more ? best[l] : LEAST;
-    number n = more ? which[l] : first;
-    for (int k = 0; k < count; ++k) {
-      n = value[k][l] > top ? first + k : n;
-      top = value[k][l] > top ? value[k][l] : top;
-    }
-    best[l] = top;
-    which[l] = n;
-  }
-}
-
-CR_INLINE void number_columns(int count, const region *g, const cr_real *row, int64_t first,
-                              const places *p) {
-  const int32_t *offset = g->offset + first;
-  for (int64_t j = 0; j < g->e->columns; ++j, offset += g->columns) {
-    const number column = (number)(g->x[j].begin + first);
-    const cr_real *value[CR_ROI_FOUR];
-    for (int k = 0; k < count; ++k) value[k] = row + offset[k];
-    number_of(count, value, first > 0, column, p->best[j].value, p->which[j].value);
-  }
-}
-
-CR_INLINE void number_in_row(const region *g, const cr_roi_line *row, const places *p) {
-  CR_ROI_BY_COUNT(g->columns, number_columns, g, row->value, 0, p)
-  for (int64_t k = CR_ROI_FOUR; k < g->columns; k += CR_ROI_FOUR) {
-    number_columns(CR_ROI_FOUR, g, row->value, k, p);
-  }
+/* Where row `row` of the map is. */
+CR_INLINE int64_t kept_at(const region *g, int64_t row) {
+  return (row & g->o->ring) * g->e->columns;
 }
 
 /* What belongs to parts whose first value is NaN goes to that. */
 CR_INLINE void give_to_nans(const region *g, int64_t i, cr_roi_line *diff, cr_roi_line *sums) {
-  for (int64_t j = 0; j < g->e->columns; ++j) {
-    const int64_t row = g->y[i].begin * g->e->width;
-    const int32_t offset = g->offset[j * g->columns];
-    const cr_real *first = g->map[row].value + offset;
-    cr_real *from = diff[j].value, *to = sums[row].value + offset;
+  const int64_t row = g->y[i].begin * g->e->width;
+  for (const strip *s = g->strips; s < g->strips + strips_of(g); ++s) {
+    const cr_real *first = g->map[row].value + s->column;
+    cr_real *from = diff[s->part].value, *to = sums[row].value + s->column;
 #pragma omp simd
     for (int l = 0; l < CR_ROI_BLOCK; ++l) {
       to[l] += first[l] == first[l] ? 0 : from[l];
@@ -313,298 +353,237 @@ CR_INLINE void give_to_nans(const region *g, int64_t i, cr_roi_line *diff, cr_ro
   }
 }
 
-/* What a row of parts gives to a row of the map, or to two, to the largest value of each part.
- * before: what these were given by other rows of parts. */
-CR_INLINE void give_lines(int count, const cr_real *const *best, const cr_real *diff,
-                          const cr_real *const *before, cr_real *const *given) {
-#pragma omp simd
-  for (int l = 0; l < CR_ROI_BLOCK; ++l) {
-    const cr_real first = before[0][l], second = count > 1 ? before[1][l] : 0;
-    const cr_real more = first + diff[l], more_second = second + diff[l];
-    if (count == 1) {
-      given[0][l] = more;
-    } else {
-      given[0][l] = best[1][l] > best[0][l] ? first : more;
-      given[1][l] = best[1][l] > best[0][l] ? more_second : second;
-    }
-  }
-}
-
-/* Rows of the map that a row of parts gives its gradient to. Rows from `fresh` on have not been
- * given anything: zeros, a line for each part, stand in their place. */
-typedef struct receivers {
-  cr_roi_span y;
-  int64_t fresh;
-  const cr_roi_line *zeros;
-} receivers;
-
-CR_INLINE const cr_real *before_of(const receivers *to, int64_t row, const places *at) {
-  return row >= to->fresh ? to->zeros->value : at->given->value;
-}
-
-CR_INLINE void give_rows(int count, const region *g, const receivers *r, const cr_roi_line *diff,
-                         const places *p) {
-  const cr_real *best[2], *before[2];
-  cr_real *given[2];
-  for (int k = 0; k < count; ++k) {
-    const places row = row_at(g, p, r->y.begin + k);
-    best[k] = row.best->value;
-    before[k] = before_of(r, r->y.begin + k, &row);
-    given[k] = row.given->value;
-  }
+/* diff to the rows of the map that have the largest values: one row or two, of which the first one
+ * may be `shared`, which has been given something. */
+CR_INLINE void give_rows(int count, bool shared, const region *g, int64_t row,
+                         const cr_roi_line *diff, const rows *kept) {
+  const int64_t first = kept_at(g, row), second = count > 1 ? kept_at(g, row + 1) : 0;
+  const cr_roi_line *best = kept->best + first, *other = kept->best + second;
+  cr_roi_line *given = kept->given + first, *next = kept->given + second;
   for (int64_t j = 0; j < g->e->columns; ++j) {
-    give_lines(count, best, diff[j].value, before, given);
-    for (int k = 0; k < count; ++k) {
-      best[k] += CR_ROI_BLOCK;
-      before[k] += CR_ROI_BLOCK;
-      given[k] += CR_ROI_BLOCK;
-    }
-  }
-}
-
-/* diff of the places where `which` is n. */
-CR_INLINE void add_where(const numbers *which, number n, const cr_real *diff, const cr_real *before,
-                         cr_real *given) {
-#pragma omp simd
-  for (int l = 0; l < CR_ROI_BLOCK; ++l) {
-    const cr_real all = before[l], more = all + diff[l];
-    given[l] = which->value[l] == n ? more : all;
-  }
-}
-
-/* The same to any number of rows. own: for the largest values, and the row that each is in. */
-CR_INLINE void give_many_rows(const region *g, const receivers *r, const cr_roi_line *diff,
-                              const places *p, const places *own) {
-  const int64_t columns = g->e->columns, first = r->y.begin, last = r->y.end - 1;
-  for (int64_t j = 0; j < columns; ++j) {
-    for (int64_t row = first; row <= last; row += CR_ROI_FOUR) {
-      const cr_real *value[CR_ROI_FOUR];
-      for (int64_t k = 0; k < CR_ROI_FOUR; ++k) {
-        const int64_t at = row + k < last ? row + k : last;
-        value[k] = row_at(g, p, at).best[j].value;
-      }
-      number_of(CR_ROI_FOUR, value, row > first, (number)(row - first), own->best[j].value,
-                own->which[j].value);
-    }
-  }
-  for (int64_t row = first; row <= last; ++row) {
-    const places to = row_at(g, p, row);
-    const cr_real *before = before_of(r, row, &to);
-    for (int64_t j = 0; j < columns; ++j) {
-      add_where(own->which + j, (number)(row - first), diff[j].value, before + j * CR_ROI_BLOCK,
-                to.given[j].value);
-    }
-  }
-}
-
-/* From row `i` of parts to rows of the map. */
-CR_INLINE void give_to_rows(const region *g, int64_t i, const receivers *r, cr_roi_line *diff,
-                            const places *p, cr_roi_line *sums) {
-  const places own = places_at(p, (g->ring + 1) * (g->e->columns + 1));
-  for (int64_t j = 0; j < g->e->columns; ++j) {
-    if (is_empty(&g->x[j])) cr_roi_fill(1, 0, diff + j);
-  }
-  if (g->has_nan) give_to_nans(g, i, diff, sums);
-  switch (r->y.end - r->y.begin) {
-    case 1: give_rows(1, g, r, diff, p); break;
-    case 2: give_rows(2, g, r, diff, p); break;
-    default: give_many_rows(g, r, diff, p, &own); break;
-  }
-}
-
-/* From which parts a column of the map gets something: where their lines are, in values. Parts may
- * overlap, so that there are several for a column, the last one first; as many for each, of which
- * some may not have the column, and so do not have their largest value there. */
-typedef struct givers {
-  cr_roi_span x;
-  int64_t count; /* up to CR_ROI_FOUR or a multiple */
-  const int32_t *part;
-} givers;
-
-CR_INLINE givers givers_of(const region *g, int32_t *part) {
-  const int64_t parts = g->e->columns;
-  givers all = {{0, 0}, 0, part};
-  for (int64_t j = 0, first = 0; j < parts; ++j) {
-    if (is_empty(&g->x[j])) continue;
-    if (all.count == 0) all.x.begin = g->x[j].begin;
-    all.x.end = g->x[j].end;
-    while (g->x[first].end <= g->x[j].begin) ++first;
-    if (all.count < j - first + 1) all.count = j - first + 1;
-  }
-  all.count = cr_roi_fours(all.count);
-  for (int64_t c = all.x.begin, last = 0; c < all.x.end; ++c) {
-    while (last + 1 < parts && g->x[last + 1].begin <= c) ++last;
-    for (int64_t j = last; j > last - all.count; --j) {
-      *part++ = (int32_t)(j < 0 ? parts : j) * CR_ROI_BLOCK;
-    }
-  }
-  return all;
-}
-
-/* What `count` parts from `first` on give to each column. */
-CR_INLINE void give_columns(int count, const givers *from, const places *p, int64_t first,
-                            cr_roi_line *row) {
-  const int32_t *part = from->part + first;
-  for (int64_t c = from->x.begin; c < from->x.end; ++c, part += from->count) {
-    const cr_real *given[CR_ROI_FOUR];
-    const number *which[CR_ROI_FOUR], column = (number)c;
-    cr_real *sum = row[c].value;
-    for (int k = 0; k < count; ++k) {
-      given[k] = p->given->value + part[k];
-      which[k] = p->which->value + part[k];
-    }
 #pragma omp simd
     for (int l = 0; l < CR_ROI_BLOCK; ++l) {
-      cr_real all = sum[l];
-      for (int k = 0; k < count; ++k) {
-        const cr_real more = all + given[k][l];
-        all = which[k][l] == column ? more : all;
+      const cr_real all = diff[j].value[l], before = shared ? given[j].value[l] : 0;
+      if (count == 1) {
+        given[j].value[l] = before + all;
+      } else {
+        const bool is_other = other[j].value[l] > best[j].value[l];
+        const cr_real more = before + all;
+        given[j].value[l] = is_other ? before : more;
+        next[j].value[l] = is_other ? all : 0;
       }
-      sum[l] = all;
     }
   }
 }
 
-CR_INLINE void give_to_columns(const givers *from, const places *p, cr_roi_line *row) {
-  CR_ROI_BY_COUNT(from->count, give_columns, from, p, 0, row)
-  for (int64_t k = CR_ROI_FOUR; k < from->count; k += CR_ROI_FOUR) {
-    give_columns(CR_ROI_FOUR, from, p, k, row);
+/* The same to any number of rows. What has been given is taken from diff. */
+CR_INLINE void give_many_rows(bool shared, const region *g, cr_roi_span y, cr_roi_line *diff,
+                              const rows *kept) {
+  largest_of_rows(g, y, kept->best, kept->top);
+  for (int64_t row = y.begin; row < y.end; ++row) {
+    const cr_roi_line *best = kept->best + kept_at(g, row);
+    cr_roi_line *given = kept->given + kept_at(g, row);
+    const bool is_shared = shared && row == y.begin;
+    for (int64_t j = 0; j < g->e->columns; ++j) {
+      const cr_real *top = kept->top[j].value;
+#pragma omp simd
+      for (int l = 0; l < CR_ROI_BLOCK; ++l) {
+        const cr_real left = diff[j].value[l], before = is_shared ? given[j].value[l] : 0;
+        const bool is_here = best[j].value[l] == top[l];
+        const cr_real more = before + left;
+        given[j].value[l] = is_here ? more : before;
+        diff[j].value[l] = is_here ? 0 : left;
+      }
+    }
   }
 }
 
-/* p: for as many rows of the map as are kept, and one more. */
-CR_INLINE void backward_region(const region *g, const givers *from, cr_roi_next *later,
-                               const places *p, const cr_roi_line *zeros, const cr_real *diff_dst,
-                               int64_t planes, cr_roi_line *diff, cr_roi_line *sums) {
+/* Only its first row may be one of the row of parts before, too. */
+CR_INLINE void give_to_rows(const region *g, cr_roi_span y, bool shared, cr_roi_line *diff,
+                            const rows *kept) {
+  const int64_t count = y.end - y.begin;
+  if (count == 1) {
+    if (shared) give_rows(1, true, g, y.begin, diff, kept);
+    else give_rows(1, false, g, y.begin, diff, kept);
+  } else if (count == 2) {
+    if (shared) give_rows(2, true, g, y.begin, diff, kept);
+    else give_rows(2, false, g, y.begin, diff, kept);
+  } else {
+    give_many_rows(shared, g, y, diff, kept);
+  }
+}
+
+/* A row of the map, its sums, and the row's lines of parts. */
+typedef struct receivers {
+  const cr_real *map;
+  cr_real *sums;
+  const cr_roi_line *best;
+  cr_roi_line *given;
+} receivers;
+
+/* given to the first of `count` columns that has the largest value. Of the last columns of a part
+ * the last one has it where none before has; otherwise what is left stays in given. */
+CR_INLINE void give_in(int count, bool last, const cr_real *map, const cr_real *best,
+                       cr_real *given, cr_real *sums) {
+#pragma omp simd
+  for (int l = 0; l < CR_ROI_BLOCK; ++l) {
+    cr_real left = given[l];
+    for (int k = 0; k < count; ++k) {
+      const int at = k * CR_ROI_BLOCK + l;
+      if (last && k == count - 1) {
+        sums[at] += left;
+      } else {
+        const bool is_here = map[at] == best[l];
+        const cr_real more = sums[at] + left;
+        sums[at] = is_here ? more : sums[at];
+        left = is_here ? 0 : left;
+      }
+    }
+    if (!last) given[l] = left;
+  }
+}
+
+CR_INLINE void give_in_strips(int count, const strip *s, const strip *end, const receivers *to) {
+  for (; s < end; ++s) {
+    give_in(count, true, to->map + s->column, to->best[s->part].value, to->given[s->part].value,
+            to->sums + s->column);
+  }
+}
+
+CR_INLINE void give_in_wide(const region *g, const strip *s, const receivers *to) {
+  const int64_t last = length_of(g->x + s->part) - CR_ROI_FOUR;
+  const cr_real *best = to->best[s->part].value;
+  cr_real *given = to->given[s->part].value;
+  for (int64_t k = 0; k < last; k += CR_ROI_FOUR) {
+    const int64_t at = s->column + k * CR_ROI_BLOCK;
+    give_in(CR_ROI_FOUR, false, to->map + at, best, given, to->sums + at);
+  }
+  const int64_t at = s->column + last * CR_ROI_BLOCK;
+  give_in(CR_ROI_FOUR, true, to->map + at, best, given, to->sums + at);
+}
+
+/* From row `row` of the map, what its largest values were given to their columns. */
+CR_INLINE void give_to_columns(const region *g, int64_t row, const rows *kept, cr_roi_line *sums) {
+  const int64_t line = row * g->e->width, at = kept_at(g, row);
+  const receivers to = {g->map[line].value, sums[line].value, kept->best + at, kept->given + at};
+  BY_WIDTH(g, give_in_strips, &to)
+  for (int64_t i = g->o->end[WIDTHS - 2]; i < strips_of(g); ++i) {
+    give_in_wide(g, g->strips + i, &to);
+  }
+}
+
+CR_INLINE void backward_region(const region *g, cr_roi_next *later, const rows *kept,
+                               const cr_real *diff_dst, int64_t planes, cr_roi_line *diff,
+                               cr_roi_line *sums) {
   const int64_t group = cr_roi_group(g->e), columns = g->e->columns, width = g->e->width;
-  int64_t next = 0, done = 0; /* rows that have not been numbered, and not been given all */
-  if (g->columns == 0) return;
-  for (int64_t i = 0; i <= g->e->rows; ++i) {
-    receivers r = {i < g->e->rows ? g->y[i] : (cr_roi_span){next, next}, next, zeros};
-    for (; done < r.y.begin && done < next; ++done) {
-      const places row = row_at(g, p, done);
-      give_to_columns(from, &row, sums + done * width);
-    }
+  int64_t next = 0, done = 0; /* rows without largest values, and that have not given theirs */
+  for (int64_t i = 0; i < g->e->rows; ++i) {
+    const cr_roi_span y = g->y[i];
+    cr_roi_line *from = diff + i % group * columns;
     cr_roi_ask(later);
-    if (i < g->e->rows) cr_roi_get_group(g->e, group, i, planes, diff_dst, diff);
-    if (is_empty(&r.y)) continue;
-    if (next < r.y.begin) done = next = r.y.begin;
-    for (; next < r.y.end; ++next) {
-      const places row = row_at(g, p, next);
-      number_in_row(g, g->map + next * width, &row);
+    cr_roi_get_group(g->e, group, i, planes, diff_dst, diff);
+    if (length_of(&y) == 0) continue;
+    for (; done < y.begin && done < next; ++done) give_to_columns(g, done, kept, sums);
+    const bool shared = y.begin < next;
+    if (!shared) done = next = y.begin;
+    for (; next < y.end; ++next) {
+      largest_in_row(g, g->map + next * width, kept->best + kept_at(g, next));
     }
-    give_to_rows(g, i, &r, diff + i % group * columns, p, sums);
+    if (g->has_nan) give_to_nans(g, i, from, sums);
+    give_to_rows(g, y, shared, from, kept);
   }
+  for (; done < next; ++done) give_to_columns(g, done, kept, sums);
 }
 
 /* `lines`: for the map, its gradient, a result's, the rows. */
-CR_CLONES static void backward_block(const cr_roi_job *j, int64_t image, int64_t first,
+CR_CLONES static void backward_block(const job *j, int64_t image, int64_t first,
                                      cr_roi_line *lines) {
   const cr_roi_extents *e = &j->e;
   const int64_t plane = e->height * e->width, cells = e->rows * e->columns;
   const int64_t planes = cr_roi_planes(e->channels, first);
   const int64_t at = (image * e->channels + first) * plane;
-  const int64_t rows = (power_of_two(e->height) + 1) * (e->columns + 1);
+  const int64_t most = power_of_two(e->height) * e->columns;
   const cr_roi_window reach = reach_of(j, image);
   cr_roi_line *sums = lines + plane, *diff = sums + plane,
               *rest = diff + cr_roi_group(e) * e->columns;
-  const places p = {rest, rest + rows, (numbers *)(rest + 2 * rows)};
-  cr_roi_line *zeros = rest + 3 * rows;
-  int32_t *offset = (int32_t *)(zeros + e->columns);
-  int32_t *parts = offset + cr_roi_fours(e->width) * e->columns;
+  const rows kept = {rest, rest + most, rest + 2 * most};
   cr_roi_to_lines(&reach, e->width, planes, plane, j->src + at, lines);
   cr_roi_zero_lines(&reach, e->width, sums);
-  memset(zeros, 0, (size_t)e->columns * sizeof *zeros);
-  for (int64_t row = e->columns; row < rows; row += e->columns + 1) {
-    memset(p.which + row, 0xff, sizeof *p.which);
-    memset(p.given + row, 0, sizeof *p.given);
-  }
   const bool nans = has_nan(&reach, e->width, lines);
   for (int64_t r = 0; r < e->regions; ++r) {
     if (!is_of(j, r, image)) continue;
-    const region g = region_of(j, r, lines, nans, offset);
-    const givers from = givers_of(&g, parts);
+    const region g = region_of(j, r, lines, nans);
     cr_roi_next later = cr_roi_next_of(e, r, first, planes, e->rows, j->diff_dst);
-    backward_region(&g, &from, &later, &p, zeros, j->diff_dst + (r * e->channels + first) * cells,
-                    planes, diff, sums);
+    backward_region(&g, &later, &kept, j->diff_dst + (r * e->channels + first) * cells, planes,
+                    diff, sums);
   }
   cr_roi_to_planes(&reach, e->height, e->width, planes, plane, sums, j->diff_src + at);
 }
 
 /* ---- kernels ------------------------------------------------------------- */
 
-/* Of the workspace. */
-typedef struct needs {
-  size_t table;
-  int64_t lines, tasks;
-} needs;
+/* Lines of a thread. */
+static int64_t lines_of(const cr_roi_extents *e, bool forward) {
+  const int64_t map = e->height * e->width, kept = power_of_two(e->height) * e->columns;
+  const int64_t group = cr_roi_group(e) * e->columns;
+  return forward ? map + group + kept : 2 * map + group + 2 * kept + e->columns;
+}
 
-static needs needs_of(const cr_roi_extents *e, bool forward) {
-  const int64_t rows = power_of_two(e->height), group = cr_roi_group(e) * e->columns;
-  const int64_t offsets = cr_roi_fours(e->width) * e->columns;
-  const int64_t parts = forward ? 0 : e->width * cr_roi_fours(e->columns);
-  const int64_t bytes = (offsets + parts) * (int64_t)sizeof(int32_t);
-  const int64_t kept = forward ? rows * e->columns : 3 * (rows + 1) * (e->columns + 1) + e->columns;
-  return (needs){(size_t)(e->regions * (e->rows + e->columns)) * sizeof(cr_roi_span),
-                 (forward ? 1 : 2) * e->height * e->width + group + kept +
-                     bytes / (int64_t)sizeof(cr_roi_line) + 1,
-                 e->images * cr_roi_blocks(e->channels)};
+static int64_t tasks_of(const cr_roi_extents *e) {
+  return e->images * cr_roi_blocks(e->channels);
 }
 
 static crema_status roi_pool_fwd_plan(cr_plan *plan) {
   CR_TRY(check_fwd(plan));
   const cr_roi_extents e = cr_roi_extents_of(plan->desc, 0, 1, 2);
-  const needs n = needs_of(&e, true);
-  cr_roi_need(plan, n.table, n.lines, n.tasks);
+  cr_roi_need(plan, table_bytes(&e), lines_of(&e, true), tasks_of(&e));
   return CREMA_OK;
 }
 
 static crema_status roi_pool_bwd_plan(cr_plan *plan) {
   CR_TRY(check_bwd(plan));
   const cr_roi_extents e = cr_roi_extents_of(plan->desc, 3, 1, 0);
-  const needs n = needs_of(&e, false);
-  cr_roi_need(plan, n.table, n.lines, n.tasks);
+  cr_roi_need(plan, table_bytes(&e), lines_of(&e, false), tasks_of(&e));
   return CREMA_OK;
 }
 
-static void run_tasks(const cr_call *call, cr_roi_job *j, const needs *n, bool forward) {
-  const cr_roi_slots s = cr_roi_slots_of(call, n->table, n->lines);
-  const int64_t blocks = cr_roi_blocks(j->e.channels);
-  j->spans = (cr_roi_span *)call->workspace.address;
-  fill_spans(&j->e, (double)call->desc->u.roi.scale, j->rois, j->spans);
+static crema_status run_tasks(const cr_call *call, job *j, bool forward) {
+  const cr_roi_extents *e = &j->e;
+  const cr_roi_slots s = cr_roi_slots_of(call, table_bytes(e), lines_of(e, forward));
+  const int64_t blocks = cr_roi_blocks(e->channels), tasks = tasks_of(e);
+  CR_TRY(cr_roi_check_images(e, j->rois));
+  fill_table(j, (double)call->desc->u.roi.scale,
+             (void *)call->workspace.address); /* NOLINT: a host address */
 #pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, forward ? 2 : 0) >= \
                                               CR_REF_PARALLEL_MIN / 16)
   for (int64_t slot = 0; slot < s.slots; ++slot) {
-    cr_roi_line *lines = cr_roi_begin(&s, slot, j->e.channels);
-    for (int64_t t = n->tasks * slot / s.slots; t < n->tasks * (slot + 1) / s.slots; ++t) {
+    cr_roi_line *lines = cr_roi_begin(&s, slot, e->channels);
+    for (int64_t t = tasks * slot / s.slots; t < tasks * (slot + 1) / s.slots; ++t) {
       (forward ? forward_block : backward_block)(j, t / blocks, t % blocks * CR_ROI_BLOCK, lines);
     }
   }
+  return CREMA_OK;
 }
 
 /* src, rois, dst. */
 static crema_status roi_pool_fwd(const cr_call *call) {
-  cr_roi_job j = {.e = cr_roi_extents_of(call->desc, 0, 1, 2),
-                  .src = cr_as_reals(call->buffer, 0),
-                  .rois = cr_as_reals(call->buffer, 1),
-                  .dst = cr_as_reals(call->buffer, 2)};
-  const needs n = needs_of(&j.e, true);
-  CR_TRY(cr_roi_check_images(&j.e, j.rois));
-  run_tasks(call, &j, &n, true);
-  return CREMA_OK;
+  job j = {.least = -(cr_real)INFINITY,
+           .e = cr_roi_extents_of(call->desc, 0, 1, 2),
+           .src = cr_as_reals(call->buffer, 0),
+           .rois = cr_as_reals(call->buffer, 1),
+           .dst = cr_as_reals(call->buffer, 2)};
+  return run_tasks(call, &j, true);
 }
 
 /* diff_dst, rois, src, diff_src. */
 static crema_status roi_pool_bwd(const cr_call *call) {
-  cr_roi_job j = {.e = cr_roi_extents_of(call->desc, 3, 1, 0),
-                  .diff_dst = cr_as_reals(call->buffer, 0),
-                  .rois = cr_as_reals(call->buffer, 1),
-                  .src = cr_as_reals(call->buffer, 2),
-                  .diff_src = cr_as_reals(call->buffer, 3)};
-  const needs n = needs_of(&j.e, false);
-  CR_TRY(cr_roi_check_images(&j.e, j.rois));
-  run_tasks(call, &j, &n, false);
-  return CREMA_OK;
+  job j = {.least = -(cr_real)INFINITY,
+           .e = cr_roi_extents_of(call->desc, 3, 1, 0),
+           .diff_dst = cr_as_reals(call->buffer, 0),
+           .rois = cr_as_reals(call->buffer, 1),
+           .src = cr_as_reals(call->buffer, 2),
+           .diff_src = cr_as_reals(call->buffer, 3)};
+  return run_tasks(call, &j, false);
 }
 
 CR_REF_KERNEL(roi_pool_fwd, ROI_POOL_FWD, .plan = roi_pool_fwd_plan, .run = roi_pool_fwd);
