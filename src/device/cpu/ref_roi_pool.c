@@ -42,7 +42,11 @@ typedef struct job {
   cr_real *dst;            /* forward */
   const cr_real *diff_dst; /* backward */
   cr_real *diff_src;
-  cr_real least; /* infinity below 0: as a variable, so that compilers choose instructions for it */
+  /* Constants of which compilers should not know: infinity below 0, which they would make a choice
+   * from, and 0, the distance of sums from where they are read, as they would not write those that
+   * stay as they are, with a branch for it. */
+  cr_real least;
+  int64_t distance;
   cr_roi_span *spans;
   outline *outlines;
   strip *strips;
@@ -172,14 +176,16 @@ typedef struct region {
   const cr_roi_span *y, *x; /* of rows and columns of parts */
   const outline *o;
   const strip *strips;
-  bool has_nan;  /* the map has */
-  cr_real least; /* infinity below 0 */
+  bool has_nan;     /* the map has */
+  cr_real least;    /* infinity below 0 */
+  int64_t distance; /* 0 */
 } region;
 
 CR_INLINE region region_of(const job *j, int64_t r, const cr_roi_line *map, bool has_nan) {
   const cr_roi_span *y = spans_of(j, r);
-  return (region){&j->e,   map,     y, y + j->e.rows, j->outlines + r, j->strips + r * j->e.columns,
-                  has_nan, j->least};
+  return (region){
+      &j->e,   map,      y,          y + j->e.rows, j->outlines + r, j->strips + r * j->e.columns,
+      has_nan, j->least, j->distance};
 }
 
 /* The parts that have columns. */
@@ -328,20 +334,105 @@ CR_CLONES static void forward_block(const job *j, int64_t image, int64_t first,
 
 /* ---- backward ------------------------------------------------------------ */
 
-/* A line for each row of the map that is kept and each part: the largest value, and the gradient
- * that it gets. top: of a row of parts. */
-typedef struct rows {
-  cr_roi_line *best, *given, *top;
-} rows;
+/* A line of each part for a row of the map. Gradients that the row gets: all of one and, where the
+ * row has the largest value, all of another, of a part that has more rows, which then have none of
+ * it. best, after: the largest values in the row and in these. */
+typedef struct givers {
+  const cr_roi_line *best, *after, *all;
+  cr_roi_line *some;
+  int64_t distance; /* 0: of the sums, before, from themselves, see job */
+} givers;
 
-/* Where row `row` of the map is. */
-CR_INLINE int64_t kept_at(const region *g, int64_t row) {
-  return (row & g->o->ring) * g->e->columns;
+/* left: what a part gives to the row. Which gradients there are is known when compiling. */
+CR_INLINE void give_from(bool has_all, bool has_some, const givers *from, int64_t part,
+                         const cr_real *best, cr_real *left) {
+  const cr_real *all = has_all ? from->all[part].value : NULL;
+  const cr_real *after = has_some ? from->after[part].value : NULL;
+  cr_real *some = has_some ? from->some[part].value : NULL;
+#pragma omp simd
+  for (int l = 0; l < CR_ROI_BLOCK; ++l) {
+    const cr_real mine = has_all ? all[l] : 0, other = has_some ? some[l] : 0;
+    const cr_real both = has_all ? mine + other : other;
+    const bool is_later = has_some && after[l] > best[l];
+    if (has_some) some[l] = is_later ? other : 0;
+    left[l] = has_some ? (is_later ? mine : both) : mine;
+  }
+}
+
+/* left, what a part gives to the row, to its `count` columns: to the first one that has the largest
+ * value. */
+CR_INLINE void give_in(int count, const givers *from, const cr_real *best, const cr_real *given,
+                       const cr_real *map, cr_real *sums) {
+  const cr_real *before = sums + from->distance;
+#pragma omp simd
+  for (int l = 0; l < CR_ROI_BLOCK; ++l) {
+    cr_real left = given[l];
+    for (int k = 0; k < count - 1; ++k) {
+      const cr_real sum = before[k * CR_ROI_BLOCK + l], more = sum + left;
+      const bool is_here = map[k * CR_ROI_BLOCK + l] == best[l];
+      sums[k * CR_ROI_BLOCK + l] = is_here ? more : sum;
+      left = is_here ? 0 : left;
+    }
+    sums[(count - 1) * CR_ROI_BLOCK + l] += left;
+  }
+}
+
+CR_INLINE void give_in_strips(int count, const strip *s, const strip *end, bool has_all,
+                              bool has_some, const givers *from, const cr_real *map,
+                              cr_real *sums) {
+  for (; s < end; ++s) {
+    cr_roi_line left;
+    const cr_roi_line best = from->best[s->part];
+    give_from(has_all, has_some, from, s->part, best.value, left.value);
+    give_in(count, from, best.value, left.value, map + s->column, sums + s->column);
+  }
+}
+
+/* The last four columns may overlap those before. */
+CR_INLINE void give_in_wide(const region *g, const strip *s, bool has_all, bool has_some,
+                            const givers *from, const cr_real *map, cr_real *sums) {
+  const int64_t columns = length_of(g->x + s->part), last = columns - CR_ROI_FOUR;
+  const cr_real *best = from->best[s->part].value;
+  cr_roi_line left;
+  give_from(has_all, has_some, from, s->part, best, left.value);
+  for (int64_t k = 0; k < columns; k += CR_ROI_FOUR) {
+    const int64_t first = s->column + (k < last ? k : last) * CR_ROI_BLOCK;
+    const cr_real *value = map + first, *before = sums + first + from->distance;
+    cr_real *to = sums + first;
+#pragma omp simd
+    for (int l = 0; l < CR_ROI_BLOCK; ++l) {
+      cr_real rest = left.value[l];
+      for (int i = 0; i < CR_ROI_FOUR; ++i) {
+        const cr_real sum = before[i * CR_ROI_BLOCK + l], more = sum + rest;
+        const bool is_here = value[i * CR_ROI_BLOCK + l] == best[l];
+        to[i * CR_ROI_BLOCK + l] = is_here ? more : sum;
+        rest = is_here ? 0 : rest;
+      }
+      left.value[l] = rest;
+    }
+  }
+}
+
+CR_INLINE void give_in_row(const region *g, bool has_all, bool has_some, const givers *from,
+                           const cr_real *map, cr_real *sums) {
+  BY_WIDTH(g, give_in_strips, has_all, has_some, from, map, sums)
+  for (int64_t i = g->o->end[WIDTHS - 2]; i < strips_of(g); ++i) {
+    give_in_wide(g, g->strips + i, has_all, has_some, from, map, sums);
+  }
+}
+
+CR_INLINE void give_to_row(const region *g, const givers *from, int64_t row, cr_roi_line *sums) {
+  const cr_real *map = g->map[row * g->e->width].value;
+  cr_real *to = sums[row * g->e->width].value;
+  if (from->all == NULL) give_in_row(g, false, true, from, map, to);
+  else if (from->some == NULL) give_in_row(g, true, false, from, map, to);
+  else give_in_row(g, true, true, from, map, to);
 }
 
 /* What belongs to parts whose first value is NaN goes to that. */
 CR_INLINE void give_to_nans(const region *g, int64_t i, cr_roi_line *diff, cr_roi_line *sums) {
   const int64_t row = g->y[i].begin * g->e->width;
+  if (length_of(g->y + i) == 0) return;
   for (const strip *s = g->strips; s < g->strips + strips_of(g); ++s) {
     const cr_real *first = g->map[row].value + s->column;
     cr_real *from = diff[s->part].value, *to = sums[row].value + s->column;
@@ -353,146 +444,84 @@ CR_INLINE void give_to_nans(const region *g, int64_t i, cr_roi_line *diff, cr_ro
   }
 }
 
-/* diff to the rows of the map that have the largest values: one row or two, of which the first one
- * may be `shared`, which has been given something. */
-CR_INLINE void give_rows(int count, bool shared, const region *g, int64_t row,
-                         const cr_roi_line *diff, const rows *kept) {
-  const int64_t first = kept_at(g, row), second = count > 1 ? kept_at(g, row + 1) : 0;
-  const cr_roi_line *best = kept->best + first, *other = kept->best + second;
-  cr_roi_line *given = kept->given + first, *next = kept->given + second;
-  for (int64_t j = 0; j < g->e->columns; ++j) {
-#pragma omp simd
-    for (int l = 0; l < CR_ROI_BLOCK; ++l) {
-      const cr_real all = diff[j].value[l], before = shared ? given[j].value[l] : 0;
-      if (count == 1) {
-        given[j].value[l] = before + all;
-      } else {
-        const bool is_other = other[j].value[l] > best[j].value[l];
-        const cr_real more = before + all;
-        given[j].value[l] = is_other ? before : more;
-        next[j].value[l] = is_other ? all : 0;
-      }
-    }
-  }
+/* The rows of the map that are kept: the largest values in each, and in it and the further rows of
+ * the part that it is in. */
+typedef struct rows {
+  cr_roi_line *best, *rest;
+} rows;
+
+CR_INLINE int64_t kept_at(const region *g, int64_t row) {
+  return (row & g->o->ring) * g->e->columns;
 }
 
-/* The same to any number of rows. What has been given is taken from diff. */
-CR_INLINE void give_many_rows(bool shared, const region *g, cr_roi_span y, cr_roi_line *diff,
-                              const rows *kept) {
-  largest_of_rows(g, y, kept->best, kept->top);
-  for (int64_t row = y.begin; row < y.end; ++row) {
+/* Of parts that begin with row y.begin and have more than two. */
+CR_INLINE void find_rest(const region *g, cr_roi_span y, const rows *kept) {
+  const cr_roi_line *below = kept->best + kept_at(g, y.end - 1);
+  for (int64_t row = y.end - 2; row > y.begin; --row) {
     const cr_roi_line *best = kept->best + kept_at(g, row);
-    cr_roi_line *given = kept->given + kept_at(g, row);
-    const bool is_shared = shared && row == y.begin;
+    cr_roi_line *rest = kept->rest + kept_at(g, row);
     for (int64_t j = 0; j < g->e->columns; ++j) {
-      const cr_real *top = kept->top[j].value;
+      const cr_real *value[] = {best[j].value, below[j].value};
+      largest_of(2, value, false, rest[j].value);
+    }
+    below = rest;
+  }
+}
+
+CR_INLINE void add_lines(int64_t count, const cr_roi_line *from, cr_roi_line *to) {
 #pragma omp simd
-      for (int l = 0; l < CR_ROI_BLOCK; ++l) {
-        const cr_real left = diff[j].value[l], before = is_shared ? given[j].value[l] : 0;
-        const bool is_here = best[j].value[l] == top[l];
-        const cr_real more = before + left;
-        given[j].value[l] = is_here ? more : before;
-        diff[j].value[l] = is_here ? 0 : left;
-      }
-    }
-  }
+  for (int64_t i = 0; i < count * CR_ROI_BLOCK; ++i) to->value[i] += from->value[i];
 }
 
-/* Only its first row may be one of the row of parts before, too. */
-CR_INLINE void give_to_rows(const region *g, cr_roi_span y, bool shared, cr_roi_line *diff,
-                            const rows *kept) {
-  const int64_t count = y.end - y.begin;
-  if (count == 1) {
-    if (shared) give_rows(1, true, g, y.begin, diff, kept);
-    else give_rows(1, false, g, y.begin, diff, kept);
-  } else if (count == 2) {
-    if (shared) give_rows(2, true, g, y.begin, diff, kept);
-    else give_rows(2, false, g, y.begin, diff, kept);
-  } else {
-    give_many_rows(shared, g, y, diff, kept);
-  }
+/* The gradients of a region's rows of parts, which are read in order, a group of rows at a time.
+ * Those of a row are used until those of the next one have been read, so that two groups are kept.
+ */
+typedef struct gradients {
+  const cr_real *from;
+  int64_t planes, group, got; /* got: rows */
+  cr_roi_line *lines, *last;  /* last: of the row that was got last */
+  cr_roi_next later;
+} gradients;
+
+/* Of row `i`: the last one that was got, or the next one. */
+CR_INLINE cr_roi_line *gradient_of(const region *g, int64_t i, gradients *d, cr_roi_line *sums) {
+  const int64_t columns = g->e->columns;
+  if (i < d->got) return d->last;
+  cr_roi_line *lines = d->lines + i / d->group % 2 * d->group * columns;
+  cr_roi_ask(&d->later);
+  cr_roi_get_group(g->e, d->group, i, d->planes, d->from, lines);
+  d->got = i + 1;
+  d->last = lines + i % d->group * columns;
+  if (g->has_nan) give_to_nans(g, i, d->last, sums);
+  return d->last;
 }
 
-/* A row of the map, its sums, and the row's lines of parts. */
-typedef struct receivers {
-  const cr_real *map;
-  cr_real *sums;
-  const cr_roi_line *best;
-  cr_roi_line *given;
-} receivers;
-
-/* given to the first of `count` columns that has the largest value. Of the last columns of a part
- * the last one has it where none before has; otherwise what is left stays in given. */
-CR_INLINE void give_in(int count, bool last, const cr_real *map, const cr_real *best,
-                       cr_real *given, cr_real *sums) {
-#pragma omp simd
-  for (int l = 0; l < CR_ROI_BLOCK; ++l) {
-    cr_real left = given[l];
-    for (int k = 0; k < count; ++k) {
-      const int at = k * CR_ROI_BLOCK + l;
-      if (last && k == count - 1) {
-        sums[at] += left;
-      } else {
-        const bool is_here = map[at] == best[l];
-        const cr_real more = sums[at] + left;
-        sums[at] = is_here ? more : sums[at];
-        left = is_here ? 0 : left;
-      }
-    }
-    if (!last) given[l] = left;
+/* Row `row` of the map. part: the first row of parts that ends in it or later; next: the row of
+ * which there are no largest values yet. A row of the map that ends parts gets all that they have
+ * not given; one row of parts at most goes on. */
+CR_INLINE void backward_row(const region *g, int64_t row, int64_t *part, int64_t *next,
+                            const rows *kept, gradients *d, cr_roi_line *sums) {
+  const int64_t columns = g->e->columns;
+  cr_roi_line *all = NULL;
+  for (; *part < g->e->rows && g->y[*part].end <= row + 1; ++*part) {
+    cr_roi_line *more = gradient_of(g, *part, d, sums);
+    if (length_of(g->y + *part) == 0) continue;
+    if (all != NULL) add_lines(columns, all, more);
+    all = more;
   }
-}
-
-CR_INLINE void give_in_strips(int count, const strip *s, const strip *end, const receivers *to) {
-  for (; s < end; ++s) {
-    give_in(count, true, to->map + s->column, to->best[s->part].value, to->given[s->part].value,
-            to->sums + s->column);
+  givers from = {.best = kept->best + kept_at(g, row), .all = all, .distance = g->distance};
+  int64_t end = row + 1;
+  if (*part < g->e->rows && g->y[*part].begin <= row) {
+    end = g->y[*part].end;
+    from.some = gradient_of(g, *part, d, sums);
+    from.after = (row + 2 < end ? kept->rest : kept->best) + kept_at(g, row + 1);
   }
-}
-
-CR_INLINE void give_in_wide(const region *g, const strip *s, const receivers *to) {
-  const int64_t last = length_of(g->x + s->part) - CR_ROI_FOUR;
-  const cr_real *best = to->best[s->part].value;
-  cr_real *given = to->given[s->part].value;
-  for (int64_t k = 0; k < last; k += CR_ROI_FOUR) {
-    const int64_t at = s->column + k * CR_ROI_BLOCK;
-    give_in(CR_ROI_FOUR, false, to->map + at, best, given, to->sums + at);
+  if (*next < row) *next = row;
+  for (; *next < end; ++*next) {
+    largest_in_row(g, g->map + *next * g->e->width, kept->best + kept_at(g, *next));
   }
-  const int64_t at = s->column + last * CR_ROI_BLOCK;
-  give_in(CR_ROI_FOUR, true, to->map + at, best, given, to->sums + at);
-}
-
-/* From row `row` of the map, what its largest values were given to their columns. */
-CR_INLINE void give_to_columns(const region *g, int64_t row, const rows *kept, cr_roi_line *sums) {
-  const int64_t line = row * g->e->width, at = kept_at(g, row);
-  const receivers to = {g->map[line].value, sums[line].value, kept->best + at, kept->given + at};
-  BY_WIDTH(g, give_in_strips, &to)
-  for (int64_t i = g->o->end[WIDTHS - 2]; i < strips_of(g); ++i) {
-    give_in_wide(g, g->strips + i, &to);
-  }
-}
-
-CR_INLINE void backward_region(const region *g, cr_roi_next *later, const rows *kept,
-                               const cr_real *diff_dst, int64_t planes, cr_roi_line *diff,
-                               cr_roi_line *sums) {
-  const int64_t group = cr_roi_group(g->e), columns = g->e->columns, width = g->e->width;
-  int64_t next = 0, done = 0; /* rows without largest values, and that have not given theirs */
-  for (int64_t i = 0; i < g->e->rows; ++i) {
-    const cr_roi_span y = g->y[i];
-    cr_roi_line *from = diff + i % group * columns;
-    cr_roi_ask(later);
-    cr_roi_get_group(g->e, group, i, planes, diff_dst, diff);
-    if (length_of(&y) == 0) continue;
-    for (; done < y.begin && done < next; ++done) give_to_columns(g, done, kept, sums);
-    const bool shared = y.begin < next;
-    if (!shared) done = next = y.begin;
-    for (; next < y.end; ++next) {
-      largest_in_row(g, g->map + next * width, kept->best + kept_at(g, next));
-    }
-    if (g->has_nan) give_to_nans(g, i, from, sums);
-    give_to_rows(g, y, shared, from, kept);
-  }
-  for (; done < next; ++done) give_to_columns(g, done, kept, sums);
+  if (row + 2 < end && g->y[*part].begin == row) find_rest(g, g->y[*part], kept);
+  if (from.all != NULL || from.some != NULL) give_to_row(g, &from, row, sums);
 }
 
 /* `lines`: for the map, its gradient, a result's, the rows. */
@@ -502,20 +531,25 @@ CR_CLONES static void backward_block(const job *j, int64_t image, int64_t first,
   const int64_t plane = e->height * e->width, cells = e->rows * e->columns;
   const int64_t planes = cr_roi_planes(e->channels, first);
   const int64_t at = (image * e->channels + first) * plane;
-  const int64_t most = power_of_two(e->height) * e->columns;
   const cr_roi_window reach = reach_of(j, image);
-  cr_roi_line *sums = lines + plane, *diff = sums + plane,
-              *rest = diff + cr_roi_group(e) * e->columns;
-  const rows kept = {rest, rest + most, rest + 2 * most};
+  const int64_t group = cr_roi_group(e);
+  cr_roi_line *sums = lines + plane, *diff = sums + plane, *best = diff + 2 * group * e->columns;
+  const rows kept = {best, best + power_of_two(e->height) * e->columns};
   cr_roi_to_lines(&reach, e->width, planes, plane, j->src + at, lines);
   cr_roi_zero_lines(&reach, e->width, sums);
   const bool nans = has_nan(&reach, e->width, lines);
   for (int64_t r = 0; r < e->regions; ++r) {
     if (!is_of(j, r, image)) continue;
     const region g = region_of(j, r, lines, nans);
-    cr_roi_next later = cr_roi_next_of(e, r, first, planes, e->rows, j->diff_dst);
-    backward_region(&g, &later, &kept, j->diff_dst + (r * e->channels + first) * cells, planes,
-                    diff, sums);
+    gradients d = {.from = j->diff_dst + (r * e->channels + first) * cells,
+                   .planes = planes,
+                   .group = group,
+                   .lines = diff,
+                   .later = cr_roi_next_of(e, r, first, planes, e->rows, j->diff_dst)};
+    const int64_t end = g.y[e->rows - 1].end;
+    for (int64_t row = g.y[0].begin, part = 0, next = 0; row < end; ++row) {
+      backward_row(&g, row, &part, &next, &kept, &d, sums);
+    }
   }
   cr_roi_to_planes(&reach, e->height, e->width, planes, plane, sums, j->diff_src + at);
 }
@@ -526,7 +560,7 @@ CR_CLONES static void backward_block(const job *j, int64_t image, int64_t first,
 static int64_t lines_of(const cr_roi_extents *e, bool forward) {
   const int64_t map = e->height * e->width, kept = power_of_two(e->height) * e->columns;
   const int64_t group = cr_roi_group(e) * e->columns;
-  return forward ? map + group + kept : 2 * map + group + 2 * kept + e->columns;
+  return forward ? map + group + kept : 2 * (map + group + kept);
 }
 
 static int64_t tasks_of(const cr_roi_extents *e) {
