@@ -34,7 +34,7 @@ typedef struct row {
 enum {
   EXP = 30,
   EXP_BELOW_0 = 23,
-  EXP_TERM = 19,
+  EXP_TERM = 18,
   EXPM1 = 24,
   LOG = 44,
   LOG_OF_SUM = 34,

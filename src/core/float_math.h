@@ -88,10 +88,10 @@ CR_INLINE float cr_float_exp_below_0(bool fused, float x) {
   return power * cr_f32_from_bits(cr_f32_bits(shifted) << 23) * 0x1p-25f;
 }
 
-/* The same for the terms of sums of which the largest is 1: exp(-87) for all x below that, and a
- * term less in the polynomial, of relative error 9e-8. Term after term, which takes a product less
- * than pairs: sums have enough other powers to work on meanwhile. */
-CR_INLINE float cr_float_exp_term(bool fused, float x) {
+/* sum + exp(x), for x <= 0 and sums of which the largest term is 1: exp(-87) for all x below that,
+ * and a term less in the polynomial, of relative error 9e-8. Term after term, which takes a product
+ * less than pairs: sums have enough other powers to work on meanwhile. */
+CR_INLINE float cr_float_add_exp(bool fused, float x, float sum) {
   const float turn = 1.44269504088896341f, shift = CR_ROUNDING + 127;
   const float inside = cr_float_at_least(cr_float_bound.term_least, x);
   const float shifted = cr_float_multiply_add(fused, inside, turn, shift);
@@ -101,7 +101,8 @@ CR_INLINE float cr_float_exp_term(bool fused, float x) {
   power = cr_float_multiply_add(fused, power, r, 2.4022242085e-1f);
   power = cr_float_multiply_add(fused, power, r, 6.9314697760e-1f);
   power = cr_float_multiply_add(fused, power, r, 1);
-  return power * cr_f32_from_bits(cr_f32_bits(shifted) << 23);
+  const float scale = cr_f32_from_bits(cr_f32_bits(shifted) << 23);
+  return cr_float_multiply_add(fused, power, scale, sum);
 }
 
 /* exp(x) - 1 for x <= 0 (for larger x anything). */

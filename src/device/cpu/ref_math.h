@@ -15,9 +15,9 @@ CR_INLINE cr_real cr_ref_exp_below_0(bool fused, cr_real x) {
   (void)fused;
   return exp(x);
 }
-CR_INLINE cr_real cr_ref_exp_term(bool fused, cr_real x) {
+CR_INLINE cr_real cr_ref_add_exp(bool fused, cr_real x, cr_real sum) {
   (void)fused;
-  return exp(x);
+  return sum + exp(x);
 }
 CR_INLINE cr_real cr_ref_expm1(cr_real x) {
   return expm1(x);
@@ -44,8 +44,8 @@ CR_INLINE cr_real cr_ref_exp(cr_real x) {
 CR_INLINE cr_real cr_ref_exp_below_0(bool fused, cr_real x) {
   return cr_float_exp_below_0(fused, x);
 }
-CR_INLINE cr_real cr_ref_exp_term(bool fused, cr_real x) {
-  return cr_float_exp_term(fused, x);
+CR_INLINE cr_real cr_ref_add_exp(bool fused, cr_real x, cr_real sum) {
+  return cr_float_add_exp(fused, x, sum);
 }
 CR_INLINE cr_real cr_ref_expm1(cr_real x) {
   return cr_float_expm1(x);

@@ -107,30 +107,46 @@ CR_INLINE void add_lanes(const cr_real *lane, double *sum) {
 
 /* exp(x) for x <= 0. */
 CR_INLINE cr_real power_of(manner how, cr_real x) {
-  return how.keeps ? cr_ref_exp_below_0(how.fused, x) : cr_ref_exp_term(how.fused, x);
+  return how.keeps ? cr_ref_exp_below_0(how.fused, x) : cr_ref_add_exp(how.fused, x, 0);
+}
+
+/* Of STRIP values, whose powers are added to LANES sums. */
+CR_INLINE void add_strip(manner how, const cr_value *x, cr_real top, cr_value *y, cr_real *part) {
+  cr_real power[STRIP];
+  if (!how.keeps) {
+#pragma omp simd
+    for (int c = 0; c < LANES; ++c) {
+      const cr_real one = cr_ref_add_exp(how.fused, cr_get(x, c) - top, 0);
+      const cr_real two = cr_ref_add_exp(how.fused, cr_get(x, c + LANES) - top, one);
+      const cr_real three = cr_ref_add_exp(how.fused, cr_get(x, c + 2 * LANES) - top, 0);
+      const cr_real four = cr_ref_add_exp(how.fused, cr_get(x, c + 3 * LANES) - top, three);
+      part[c] += two + four;
+    }
+    return;
+  }
+#pragma omp simd
+  for (int c = 0; c < STRIP; ++c) {
+    power[c] = power_of(how, cr_get(x, c) - top);
+    cr_put(y, c, power[c]);
+  }
+#pragma omp simd
+  for (int c = 0; c < LANES; ++c) {
+    const cr_real one = power[c] + power[c + LANES];
+    part[c] += one + (power[c + 2 * LANES] + power[c + 3 * LANES]);
+  }
 }
 
 CR_INLINE void powers_of_row_in(manner how, int64_t channels, int64_t ahead, const cr_value *x,
                                 cr_real top, cr_value *y, double *sum) {
   const int64_t whole = before_end(channels);
   const int32_t known = (int32_t)(whole - (channels - LANES));
-  cr_real end[LANES], part[LANES] = {0}, power[STRIP];
+  cr_real end[LANES], part[LANES] = {0}, power[LANES];
   int64_t done = 0;
   get_end(channels, x, end);
   for (int c = 0; c < QUARTER; ++c) sum[c] = 0;
   for (; done + STRIP <= whole; done += STRIP) {
     if (ahead > 0) fetch(STRIP, x + ahead + done, how.keeps ? y + ahead + done : NULL);
-#pragma omp simd
-    for (int c = 0; c < STRIP; ++c) {
-      const cr_real below = cr_get(x, done + c) - top;
-      power[c] = power_of(how, below);
-      if (how.keeps) cr_put(y, done + c, power[c]);
-    }
-#pragma omp simd
-    for (int c = 0; c < LANES; ++c) {
-      const cr_real one = power[c] + power[c + LANES];
-      part[c] += one + (power[c + 2 * LANES] + power[c + 3 * LANES]);
-    }
+    add_strip(how, x + done, top, how.keeps ? y + done : NULL, part);
     if ((done + STRIP) % (4 * STRIP) == 0) {
       add_lanes(part, sum);
       for (int c = 0; c < LANES; ++c) part[c] = 0;
@@ -255,7 +271,8 @@ CR_INLINE cr_value *behind(bool keeps, cr_value *y, int64_t elements) {
 CR_INLINE cr_real powers_of_2(manner how, const cr_value *x, int64_t step, int64_t i, cr_real top,
                               cr_value *y) {
   const cr_real one = power_of_1(how, x, i, top, y);
-  return one + power_of_1(how, x + step, i, top, behind(how.keeps, y, step));
+  if (!how.keeps) return cr_ref_add_exp(how.fused, cr_get(x + step, i) - top, one);
+  return one + power_of_1(how, x + step, i, top, y + step);
 }
 
 CR_INLINE cr_real powers_of_4(manner how, const cr_value *x, int64_t step, int64_t i, cr_real top,
@@ -340,8 +357,8 @@ CR_CLONES static void softmax_planes(planes p, int64_t width, const cr_value *x,
 
 /* ---- short rows, as planes ----------------------------------------------- */
 
-/* SIDE: rows that lie side by side. With fewer of them, vectors are loaded so soon after their parts
- * were stored that the load waits for the stores. */
+/* SIDE: rows that lie side by side. With fewer of them, vectors are loaded so soon after their
+ * parts were stored that the load waits for the stores. */
 enum { SIDE = 64, EIGHT = CR_EIGHT, FOUR = CR_QUAD };
 
 #if defined CR_REF_F32 && defined __x86_64__
