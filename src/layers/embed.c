@@ -14,7 +14,7 @@
 typedef struct embed_state {
   int64_t rows, width;
   bool bias;
-  cr_layer_op forward, add_bias, backward, backward_bias;
+  cr_layer_op forward, backward, backward_bias;
 } embed_state;
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -38,7 +38,6 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   const crema_shape index = cr_shape_1(crema_blob_count(bottom[0]));
   const crema_shape *table = &layer->blob[0]->shape;
   const crema_shape y = cr_shape_2(index.dim[0], s->width), c = cr_shape_1(s->width);
-  const crema_shape folded = cr_shape_3(index.dim[0], s->width, 1);
   crema_shape to = bottom[0]->shape;
   if (to.axes == CREMA_MAX_AXES) {
     return cr_layer_fail(layer, CREMA_E_SHAPE, "the bottom has %d axes, one too many", to.axes);
@@ -46,25 +45,20 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   to.dim[to.axes++] = s->width;
   CR_TRY(crema_blob_reshape(top[0], &to));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_GATHER_FWD);
-  CR_TRY(
-      cr_layer_op_make(layer, &s->forward, &desc, 3, (const crema_shape *[]){table, &index, &y}));
+  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 4,
+                          (const crema_shape *[]){table, &index, &y, s->bias ? &c : NULL}));
   desc.kind = CR_OP_GATHER_BWD;
   CR_TRY(
       cr_layer_op_make(layer, &s->backward, &desc, 3, (const crema_shape *[]){&y, &index, table}));
-  desc.kind = CR_OP_AFFINE_FWD;
-  CR_TRY(cr_layer_op_make(layer, &s->add_bias, &desc, 4,
-                          (const crema_shape *[]){&folded, NULL, &c, &folded}));
   return cr_layer_weights_make_bias(layer, &s->backward_bias, &y, &c);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
   embed_state *s = layer->state;
-  cr_tensor *y = top[0]->data;
-  CR_TRY(cr_layer_op_run(&s->forward, context,
-                         (cr_tensor *[]){layer->blob[0]->data, bottom[0]->data, y}, NULL));
-  if (!s->bias) return CREMA_OK;
-  return cr_layer_op_run(&s->add_bias, context, (cr_tensor *[]){y, NULL, layer->blob[1]->data, y},
+  cr_tensor *bias = s->bias ? layer->blob[1]->data : NULL;
+  return cr_layer_op_run(&s->forward, context,
+                         (cr_tensor *[]){layer->blob[0]->data, bottom[0]->data, top[0]->data, bias},
                          NULL);
 }
 

@@ -119,6 +119,7 @@ static const shape_template templates[] = {
     OP_WITH(PERMUTE, "a B C 3; 3 C a B", .order = {3, 2, 0, 1}),
     OP(TILE_FWD, "a c; a B c"),
     OP(GATHER_FWD, "B c; a; a c"),
+    OP(GATHER_FWD, "B c; a; a c; c"),
     OP_WITH(REDUCE, "a B; 1 f64", .reduce = CR_REDUCE_SUM),
     OP_WITH(REDUCE, "a B; 1 f64", .reduce = CR_REDUCE_ASUM),
     OP_WITH(REDUCE, "a B; 1 f64", .reduce = CR_REDUCE_SUMSQ),

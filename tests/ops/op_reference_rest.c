@@ -129,6 +129,7 @@ static void gather_or_tile(const cr_op_desc *d, double *const *in, double *const
   for (int64_t i = 0; i < count_of(d, gather ? 2 : 1); ++i) {
     const int64_t row = gather ? (int64_t)in[1][i / inner] : i / inner / tiles;
     y[i] = in[0][row * inner + i % inner];
+    if (gather && d->args > 3 && in[3]) y[i] += in[3][i % inner];
   }
 }
 

@@ -499,6 +499,9 @@ TEST(rows_and_masks_have_bounds) {
   const char gather[] = "3 1; 3; 3 1", unpool[] = "1 1 1 3; 1 1 1 3; 1 1 3 1";
   ok(run(&cr_gather_fwd_f32_ref, gather, &no_params, (void *[]){src, index, dst}, NULL));
   assert_near(dst, (const float[]){3, 1, 3}, 3);
+  assert_fails(run(&cr_gather_fwd_f32_ref, "3 1; 3; 3 1; 2", &no_params,
+                   (void *[]){src, index, dst, src}, NULL),
+               CREMA_E_SHAPE, "2 biases for rows of 1 values");
   ok(run(&cr_unpool_fwd_f32_ref, unpool, &no_params, (void *[]){src, index, dst}, NULL));
   assert_near(dst, (const float[]){2, 0, 4}, 3);
   for (int i = 0; i < 5; ++i) {

@@ -55,6 +55,15 @@ crema_status cr_check_arg_max(cr_plan *plan) {
   return cr_fail(CREMA_E_SHAPE, "more largest values are asked for than there are");
 }
 
+crema_status cr_check_gather(cr_plan *plan) {
+  const cr_op_desc *desc = plan->desc;
+  const bool biased = desc->args > 3 && desc->arg[3].shape.axes >= 0;
+  const int64_t columns = cr_op_split(desc, 0, 0).inner;
+  if (!biased || cr_op_arg_count(desc, 3) == columns) return CREMA_OK;
+  return cr_fail(CREMA_E_SHAPE, "%lld biases for rows of %lld values",
+                 (long long)cr_op_arg_count(desc, 3), (long long)columns);
+}
+
 crema_status cr_check_labels(cr_plan *plan) {
   const cr_split s = cr_op_split(plan->desc, 0, 1);
   if (cr_op_arg_count(plan->desc, 1) != s.outer * s.inner) {

@@ -19,6 +19,9 @@ crema_status cr_check_permute(cr_plan *plan) CREMA_MUST_USE;
 /* ARG_MAX is asked for no more values than there are. */
 crema_status cr_check_arg_max(cr_plan *plan) CREMA_MUST_USE;
 
+/* The bias of GATHER_FWD, if there is one, has a value for each column. */
+crema_status cr_check_gather(cr_plan *plan) CREMA_MUST_USE;
+
 /* Argument 1 has a label for each position of argument 0 (outer, C, inner). */
 crema_status cr_check_labels(cr_plan *plan) CREMA_MUST_USE;
 

@@ -173,20 +173,29 @@ static inline void fetch_row(const void *row, int64_t bytes) {
   }
 }
 
-/* src (R, K), index (N), dst (N, K). */
+CR_CLONES static void add_bias(int64_t count, const cr_value *row, const cr_value *bias,
+                               cr_value *to) {
+#pragma omp simd
+  for (int64_t k = 0; k < count; ++k) cr_put(to, k, cr_get(row, k) + cr_get(bias, k));
+}
+
+/* src (R, K), index (N), dst (N, K), bias (K). */
 static crema_status gather_fwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 0);
   const cr_real *index = cr_as_reals(call->buffer, 1);
   const int64_t count = cr_op_arg_count(call->desc, 1);
   const cr_value *src = cr_as_values(call->buffer, 0);
+  const cr_value *bias = call->desc->args > 3 ? cr_as_values(call->buffer, 3) : NULL;
   cr_value *dst = cr_as_values(call->buffer, 2);
   const int64_t bytes = s.inner * (int64_t)sizeof *src;
   CR_TRY(check_index(index, count, s.channels));
 #pragma omp parallel for schedule(static) if (count * s.inner >= CR_REF_PARALLEL_MIN)
   for (int64_t i = 0; i < count; ++i) {
     const int64_t next = i + 1 < count ? i + 1 : i;
+    const cr_value *row = src + (int64_t)index[i] * s.inner;
     fetch_row(src + (int64_t)index[next] * s.inner, bytes);
-    memcpy(dst + i * s.inner, src + (int64_t)index[i] * s.inner, (size_t)bytes);
+    if (bias) add_bias(s.inner, row, bias, dst + i * s.inner);
+    else memcpy(dst + i * s.inner, row, (size_t)bytes);
   }
   return CREMA_OK;
 }
@@ -303,7 +312,7 @@ CR_REF_KERNEL(crop_fwd, CROP_FWD, .plan = cr_check_crop, .run = crop_fwd);
 CR_REF_KERNEL(crop_bwd, CROP_BWD, .plan = cr_check_crop, .run = crop_bwd);
 CR_REF_KERNEL(tile_fwd, TILE_FWD, .run = tile_fwd);
 CR_REF_KERNEL(tile_bwd, TILE_BWD, .run = tile_bwd);
-CR_REF_KERNEL(gather_fwd, GATHER_FWD, .run = gather_fwd);
+CR_REF_KERNEL(gather_fwd, GATHER_FWD, .plan = cr_check_gather, .run = gather_fwd);
 CR_REF_KERNEL(gather_bwd, GATHER_BWD, .can_accumulate = true, .plan = gather_bwd_plan,
               .run = gather_bwd);
 CR_REF_KERNEL(im2col, IM2COL, .plan = im2col_plan, .run = im2col, .destroy = window_destroy);

@@ -156,9 +156,10 @@ static cr_gather_args gather_args(const cr_call *call, int table) {
                           .fault = cr_cuda_fault_of(call->context)};
 }
 
-/* src (R, K), index (N), dst (N, K). */
+/* src (R, K), index (N), dst (N, K), bias (K). */
 static crema_status gather_fwd(const cr_call *call) {
-  const cr_gather_args args = gather_args(call, 0);
+  cr_gather_args args = gather_args(call, 0);
+  if (call->desc->args > 3) args.bias = cr_cuda_values(call, 3);
   return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_gather_fwd, &args, args.count * args.width);
 }
 
@@ -247,7 +248,8 @@ CR_CUDA_ROW(crop_bwd_f32_cuda, CROP_BWD, crop_bwd, .types = CR_CUDA_FLOATS, .pla
 CR_CUDA_ROW(permute_f32_cuda, PERMUTE, permute, .types = CR_CUDA_FLOATS, .plan = cr_check_permute);
 CR_CUDA_ROW(tile_fwd_f32_cuda, TILE_FWD, tile_fwd, .types = CR_CUDA_FLOATS, .plan = NULL);
 CR_CUDA_ROW(tile_bwd_f32_cuda, TILE_BWD, tile_bwd, .types = CR_CUDA_FLOATS, .plan = NULL);
-CR_CUDA_ROW(gather_fwd_f32_cuda, GATHER_FWD, gather_fwd, .types = CR_CUDA_FLOATS, .plan = NULL);
+CR_CUDA_ROW(gather_fwd_f32_cuda, GATHER_FWD, gather_fwd, .types = CR_CUDA_FLOATS,
+            .plan = cr_check_gather);
 CR_CUDA_ROW(gather_bwd_f32_cuda, GATHER_BWD, gather_bwd, .can_accumulate = true);
 CR_CUDA_ROW(mvn_fwd_f32_cuda, MVN_FWD, mvn_fwd, .types = CR_CUDA_FLOATS, .plan = NULL);
 CR_CUDA_ROW(mvn_bwd_f32_cuda, MVN_BWD, mvn_bwd, .types = CR_CUDA_FLOATS, .plan = NULL);

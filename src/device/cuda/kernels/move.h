@@ -104,6 +104,7 @@ CR_HD void cr_tile_bwd_device(const void *args, int64_t i) {
 
 typedef struct cr_gather_args {
   cr_values from, to;
+  cr_values bias; /* forward; absent: 0 */
   const float *index;
   int64_t rows, width, count; /* of the table, of a row, of the indices */
   cr_cuda_fault *fault;
@@ -121,7 +122,9 @@ CR_HD void cr_gather_fwd_device(const void *args, int64_t i) {
   const cr_gather_args *a = (const cr_gather_args *)args;
   const cr_quotient at = cr_divide(i, a->width);
   const int64_t row = cr_gather_row(a, at.whole);
-  cr_put(a->to, i, row < 0 ? 0 : cr_get(a->from, row * a->width + at.rest));
+  float y = row < 0 ? 0 : cr_get(a->from, row * a->width + at.rest);
+  if (a->bias.at != NULL) y = y + cr_get(a->bias, at.rest);
+  cr_put(a->to, i, y);
 }
 
 /* Column i of the table's gradient, which is in F32: one thread goes through the indices in order,
