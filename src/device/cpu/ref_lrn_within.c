@@ -94,7 +94,8 @@ typedef struct work {
   int64_t planes;
   bool copied; /* rows are copied: then a line is worked on as one row of whole vectors */
   int64_t rows_in_line, width, vectors;
-  int64_t segment, plane;        /* from one row to the next, in a line and in an array */
+  int64_t segment, plane; /* from one row to the next, in a line and in an array */
+  int64_t beyond; /* from one of the last rows to the next item's to ask for; 0: there is none */
   cr_real *square[2], *ratio[2]; /* of two rows: those that are made and those that are summed */
   cr_real *squares, *ratios, *first; /* rings: sums along rows, dy s^-beta */
   cr_real *zero, *spare, *base, *power, *part[4];
@@ -108,6 +109,9 @@ static work work_of(const state *s, int64_t item, bool copied, cr_real *memory) 
   w.rows_in_line = copied ? 1 : w.planes;
   w.width = copied ? w.vectors * VECTOR : s->width;
   w.segment = copied ? 0 : s->segment, w.plane = copied ? 0 : s->plane;
+  if ((item + 2) * s->together <= s->planes && s->rows > AHEAD) {
+    w.beyond = (s->together - 1) * s->plane + AHEAD * s->width;
+  }
   memory += s->lead;
   cr_real **const rings[] = {&w.squares, &w.ratios, &w.first};
   for (int i = 0; i < s->rings; ++i, memory += ring) *rings[i] = memory;
@@ -333,9 +337,10 @@ CR_INLINE void put_powers(int terms, const state *s, const work *w, const step *
   cr_lrn_raise(s->formula.beta, w->vectors, w->base, w->power);
 }
 
-/* From a row to the one to ask for. */
+/* From a row to the one to ask for, behind the last one to the next item's. */
 CR_INLINE int64_t ahead(const state *s, const work *w, int64_t row) {
-  return !w->copied && row + AHEAD < s->rows ? AHEAD * s->width : 0;
+  if (w->copied) return 0;
+  return row + AHEAD < s->rows ? AHEAD * s->width : w->beyond;
 }
 
 /* For row `row` of results or ratios, whose sums want those along row `last`. */
@@ -350,7 +355,7 @@ CR_INLINE void set_row(int terms, const state *s, const work *w, int64_t row, co
   p->next = next < s->rows ? next_x_row(s, w, x, next) : x_row(s, w, x, row);
   p->next_square = next < s->rows ? w->square[next % 2] : w->spare;
   p->x = x_row(s, w, x, row);
-  p->ask_next = ahead(s, w, next);
+  p->ask_next = ahead(s, w, next < s->rows ? next : row);
   p->ask_other = ahead(s, w, row);
 }
 
