@@ -271,7 +271,7 @@ CR_CLONES static void logarithms(float *value, int64_t count) {
 }
 
 /* Pixels of a row of the picture that are worked on at a time. */
-enum { TILE = 32 };
+enum { TILE = 32, LINE = 16 /* floats of a cache line */ };
 
 typedef struct tile {
   int64_t y, x, pixels; /* where it begins */
@@ -293,24 +293,39 @@ static tile before_band(const picture *of, int64_t index) {
   return (tile){index * of->band, -TILE, 0};
 }
 
-/* Scores from planes to rows, whose numbers behind the last class are no class. */
+/* How many pixels of the next tile of the row there are to ask for. */
+static int64_t pixels_behind(const picture *of, tile t) {
+  const int64_t left = of->width - t.x - t.pixels;
+  return left < TILE ? left : TILE;
+}
+
+/* Scores from planes to rows, whose numbers behind the last class are no class. So many short
+ * streams far apart are more than the processor foresees: it is told of the next tile's. */
 static void read_scores(const crf_state *s, const picture *of, tile t, float *row) {
   const float *from = of->scores + t.y * of->map_width + t.x;
-  for (int64_t c = 0; c < s->width; ++c) {
-    for (int64_t i = 0; i < t.pixels; ++i) {
-      row[i * s->width + c] = c < of->classes ? from[c * of->plane + i] : -INFINITY;
-    }
+  const int64_t behind = pixels_behind(of, t);
+  for (int64_t c = 0; c < of->classes; ++c, from += of->plane) {
+    for (int64_t i = 0; i < behind; i += LINE) __builtin_prefetch(from + t.pixels + i);
+    for (int64_t i = 0; i < t.pixels; ++i) row[i * s->width + c] = from[i];
+  }
+  for (int64_t i = 0; i < t.pixels; ++i) {
+    for (int64_t c = of->classes; c < s->width; ++c) row[i * s->width + c] = -INFINITY;
   }
 }
 
 static void put_result(const crf_state *s, const picture *of, tile t, float *row,
                        const cr_host_results *to, int64_t first) {
+  const int64_t behind = pixels_behind(of, t);
   if (s->logarithm) logarithms(row, t.pixels * s->width);
   first += t.y * of->map_width + t.x;
-  for (int64_t c = 0; c < of->classes; ++c) {
-    for (int64_t i = 0; i < t.pixels; ++i) {
-      cr_host_put(to, first + c * of->plane + i, (double)row[i * s->width + c]);
+  for (int64_t c = 0; c < of->classes; ++c, first += of->plane) {
+    if (to->wide != NULL) {
+      for (int64_t i = 0; i < t.pixels; ++i) to->wide[first + i] = (double)row[i * s->width + c];
+      continue;
     }
+    float *out = to->narrow + first;
+    for (int64_t i = 0; i < behind; i += LINE) __builtin_prefetch(out + t.pixels + i, 1);
+    for (int64_t i = 0; i < t.pixels; ++i) out[i] = row[i * s->width + c];
   }
 }
 
