@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/fail.h"
+#include "core/fetch.h"
 #include "device/cpu/dnnl_prim.h"
 #include "device/cpu/dnnl_rows.h"
 #include "device/cpu/pool_planes.h"
@@ -98,7 +99,7 @@ CR_INLINE void look_at_columns(const windows *p, const cr_pool_reach *y, const f
     const int64_t rows = y->to - row < ROWS ? y->to - row : ROWS;
     const int32_t step = (int32_t)p->w.kernel[1], at = (int32_t)(row - y->start) * step;
     for (int64_t i = 0; i < rows * width; i += LINE / (int64_t)sizeof *src) {
-      __builtin_prefetch(src + ahead + i);
+      __builtin_prefetch(src + ahead + i, 0, CR_SECOND_CACHE);
     }
     if (row == y->from) look_at_some(rows, true, width, src, at, step, c);
     else look_at_some(rows, false, width, src, at, step, c);

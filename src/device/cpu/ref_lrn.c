@@ -14,13 +14,13 @@
 #include <stdlib.h>
 
 #include "core/fail.h"
+#include "core/fetch.h"
 #include "device/backend/op_check.h"
 #include "device/cpu/ref_lrn.h"
 
 enum {
   LONG = 512, /* elements of a line, more or less */
   SHORT = 64, /* and where there are few lines for the threads */
-  SECOND = 2, /* to prefetch to the second cache, which can wait for more memory at once */
   AHEAD = 2,  /* lines that are asked for before they are read or written */
   LINES = 4   /* that an item needs beside its rings */
 };
@@ -207,9 +207,9 @@ CR_INLINE uint32_t make_line(int lines, bool back, const state *s, const work *w
   for (int64_t k = 0; k < w->segments; ++k) {
     int64_t i = 0, at = k * s->segment, to = k * s->image_step;
     for (; i + CR_LRN_VECTOR <= w->width; i += CR_LRN_VECTOR) {
-      __builtin_prefetch(p->x + p->next_x + to + i, 0, SECOND);
-      if (back) __builtin_prefetch(p->dy + p->next_y + to + i, 0, SECOND);
-      else __builtin_prefetch(p->y + p->next_y + to + i, 1, SECOND);
+      __builtin_prefetch(p->x + p->next_x + to + i, 0, CR_SECOND_CACHE);
+      if (back) __builtin_prefetch(p->dy + p->next_y + to + i, 0, CR_SECOND_CACHE);
+      else __builtin_prefetch(p->y + p->next_y + to + i, 1, CR_SECOND_CACHE);
       make_block(lines, back, s, p, at + i, to + i, CR_LRN_VECTOR, most);
     }
     if (i == w->width) continue;
@@ -303,7 +303,7 @@ CR_INLINE void put_gradient(const state *s, const work *w, int lines, const cr_r
   for (int64_t k = 0; k < w->segments; ++k) {
     int64_t i = 0, at = k * s->segment, to = k * s->image_step;
     for (; i + CR_LRN_VECTOR <= w->width; i += CR_LRN_VECTOR) {
-      __builtin_prefetch(dx + next + to + i, 1, SECOND);
+      __builtin_prefetch(dx + next + to + i, 1, CR_SECOND_CACHE);
       subtract(lines, CR_LRN_VECTOR, slope, first, line, at + i, x + to + i, dx + to + i);
     }
     if (i == w->width) continue;

@@ -3,6 +3,7 @@
 
 #include "core/clones.h"
 #include "core/fail.h"
+#include "core/fetch.h"
 #include "device/backend/op_check.h"
 #include "device/cpu/ref_type.h"
 #include "device/cpu/ref_unfold.h"
@@ -167,9 +168,9 @@ static crema_status check_index(const cr_real *index, int64_t count, int64_t row
 /* Asks for the beginning of a row, as the processor does not foresee which row comes next; the rest
  * of a long one it does. */
 static inline void fetch_row(const void *row, int64_t bytes) {
-  enum { LINE = 64, MOST = 4096, SECOND_CACHE = 2 };
+  enum { LINE = 64, MOST = 4096 };
   for (int64_t i = 0; i < bytes && i < MOST; i += LINE) {
-    __builtin_prefetch((const char *)row + i, 0, SECOND_CACHE);
+    __builtin_prefetch((const char *)row + i, 0, CR_SECOND_CACHE);
   }
 }
 

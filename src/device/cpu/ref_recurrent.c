@@ -1,6 +1,7 @@
 /* Recurrences over time: LSTM (Hochreiter and Schmidhuber, 1997, with forget gates), and a layer of
  * hyperbolic tangents. One matrix product per step; the rest is element-wise. */
 #include "core/fail.h"
+#include "core/fetch.h"
 #include "device/cpu/dnnl_rows.h"
 #include "device/cpu/gemm_f32.h"
 #include "device/cpu/ref_gemm.h"
@@ -205,12 +206,14 @@ enum { STRIP = 64 };
 
 /* Asks for a strip that will be read. */
 CR_INLINE void fetch(const cr_real *at) {
-  for (int d = 0; d < STRIP; d += 64 / (int)sizeof *at) __builtin_prefetch(at + d);
+  for (int d = 0; d < STRIP; d += 64 / (int)sizeof *at)
+    __builtin_prefetch(at + d, 0, CR_SECOND_CACHE);
 }
 
 /* And for one that will be written. */
 CR_INLINE void fetch_result(const cr_real *at) {
-  for (int d = 0; d < STRIP; d += 64 / (int)sizeof *at) __builtin_prefetch(at + d, 1);
+  for (int d = 0; d < STRIP; d += 64 / (int)sizeof *at)
+    __builtin_prefetch(at + d, 1, CR_SECOND_CACHE);
 }
 
 /* What the next sequence's strip reads and writes; gate may be NULL. */

@@ -12,6 +12,7 @@
 
 #include "core/clones.h"
 #include "core/fail.h"
+#include "core/fetch.h"
 #include "device/cpu/ref_turn.h"
 #include "device/cpu/ref_type.h"
 #include "device/cpu/threads.h"
@@ -272,7 +273,7 @@ typedef struct cr_roi_next {
 
 CR_INLINE void cr_roi_ask(cr_roi_next *next) {
   const cr_real *end = next->end - next->at < next->piece ? next->end : next->at + next->piece;
-  for (; next->at < end; next->at += CR_ROI_BLOCK) __builtin_prefetch(next->at, 0, 2);
+  for (; next->at < end; next->at += CR_ROI_BLOCK) __builtin_prefetch(next->at, 0, CR_SECOND_CACHE);
 }
 
 /* Of region r's successor, in an array of results. */

@@ -411,7 +411,8 @@ static asking asking_of(const job *j, const task *t) {
 
 CR_INLINE void ask(const asking *a, const cr_real *plane, int64_t k) {
   const cr_real *end = plane + a->size + (k / EIGHT + 1) * a->piece;
-  for (const cr_real *at = end - a->piece; at < end; at += CR_ROI_BLOCK) __builtin_prefetch(at);
+  for (const cr_real *at = end - a->piece; at < end; at += CR_ROI_BLOCK)
+    __builtin_prefetch(at, 0, CR_SECOND_CACHE);
 }
 
 /* Where region r has the values of the row of parts of the first result. */
@@ -473,7 +474,7 @@ CR_INLINE void read_diffs(const job *j, const task *t, int result, cr_real *diff
     const cr_real *from[CR_QUAD];
     for (int i = 0; i < CR_QUAD; ++i) {
       from[i] = diff_dst + value_of(j, t, bands[k + i].region);
-      __builtin_prefetch(from[i] + 2 * columns - 1, 0, 2);
+      __builtin_prefetch(from[i] + 2 * columns - 1, 0, CR_SECOND_CACHE);
     }
     for (int64_t c = 0; c < columns; c += CR_QUAD) {
       if (c + CR_QUAD > columns) c = columns - CR_QUAD;

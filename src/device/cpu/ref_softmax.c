@@ -1,6 +1,7 @@
 /* Softmax along one axis, shifted by the maximum so that no power overflows. */
 #include "device/cpu/ref_softmax.h"
 
+#include "core/fetch.h"
 #include "device/cpu/ref_math.h"
 #include "device/cpu/ref_turn.h"
 
@@ -39,15 +40,9 @@ enum {
 CR_INLINE void fetch(int count, const cr_value *x, const cr_value *y) {
   const int line = 64 / (int)sizeof *x;
   for (int c = 0; c < count; c += line) {
-    __builtin_prefetch(x + c);
-    if (y != NULL) __builtin_prefetch(y + c, 1);
+    __builtin_prefetch(x + c, 0, CR_SECOND_CACHE);
+    if (y != NULL) __builtin_prefetch(y + c, 1, CR_SECOND_CACHE);
   }
-}
-
-/* The same for values that come later, into the second cache. */
-CR_INLINE void fetch_far(int count, const cr_value *x) {
-  const int line = 64 / (int)sizeof *x;
-  for (int c = 0; c < count; c += line) __builtin_prefetch(x + c, 0, 2);
 }
 
 /* A row of LANES values or more is worked through in whole vectors, of which the last one, its end,
@@ -296,8 +291,7 @@ typedef struct next_values {
 CR_INLINE void fetch_channels(next_values next, int64_t width, int64_t c, int count) {
   if (next.x == NULL) return;
   const int64_t at = c * width;
-  if (next.y == NULL) fetch_far(count * (int)width, next.x + at);
-  else fetch(count * (int)width, next.x + at, next.y + at);
+  fetch(count * (int)width, next.x + at, next.y == NULL ? NULL : next.y + at);
 }
 
 CR_INLINE void powers_of_planes_in(manner how, planes p, int64_t width, const cr_value *x,
