@@ -25,16 +25,18 @@ typedef struct cr_roi_line {
   cr_real value[CR_ROI_BLOCK];
 } cr_roi_line;
 
-/* The map (N,C,H,W), the regions (R,5), the result (R,C',h,w). */
+/* The map (N,C,H,W), the regions (R,5), the result (R,C',h,w). step: from a row of the map to the
+ * next, in lines. */
 typedef struct cr_roi_extents {
-  int64_t images, channels, height, width;
+  int64_t images, channels, height, width, step;
   int64_t regions, results, rows, columns;
 } cr_roi_extents;
 
 static inline cr_roi_extents cr_roi_extents_of(const cr_op_desc *desc, int map, int rois,
                                                int result) {
   const int64_t *m = desc->arg[map].shape.dim, *r = desc->arg[result].shape.dim;
-  return (cr_roi_extents){m[0], m[1], m[2], m[3], desc->arg[rois].shape.dim[0], r[1], r[2], r[3]};
+  return (cr_roi_extents){m[0], m[1], m[2], m[3], m[3], desc->arg[rois].shape.dim[0],
+                          r[1], r[2], r[3]};
 }
 
 /* `per_result`: channels of the map for each of the result. */
@@ -190,49 +192,55 @@ static inline int64_t cr_roi_fours(int64_t count) {
     default: call(4, __VA_ARGS__); break; \
   }
 
-/* A window of the lines of a map as runs of positions that follow each other. */
+/* A window of a map as runs of `length` positions that follow each other, both in a plane and in
+ * lines: where the first one is there, and how far the next one is from it. */
 typedef struct cr_roi_runs {
-  int64_t first, count, step, length;
+  int64_t count, length, plane, plane_step, line, line_step;
 } cr_roi_runs;
 
-static inline cr_roi_runs cr_roi_runs_of(const cr_roi_window *w, int64_t width) {
-  if (cr_roi_is_empty(w)) return (cr_roi_runs){0, 0, 0, 0};
+static inline cr_roi_runs cr_roi_runs_of(const cr_roi_extents *e, const cr_roi_window *w) {
+  if (cr_roi_is_empty(w)) return (cr_roi_runs){0, 0, 0, 0, 0, 0};
   const int64_t rows = w->y.end - w->y.begin, columns = w->x.end - w->x.begin;
-  const int64_t first = w->y.begin * width + w->x.begin;
-  if (columns == width) return (cr_roi_runs){first, 1, 0, rows * width};
-  return (cr_roi_runs){first, rows, width, columns};
+  const bool follow = columns == e->step;
+  return (cr_roi_runs){
+      follow ? 1 : rows, follow ? rows * columns : columns, w->y.begin * e->width + w->x.begin,
+      e->width,          w->y.begin * e->step + w->x.begin, e->step};
 }
 
-/* The window of `planes` planes, `step` values apart, to lines. There may be fewer planes than a
- * line has values: others stay as they are (cr_roi_begin). */
-CR_INLINE void cr_roi_to_lines(const cr_roi_window *w, int64_t width, int64_t planes, int64_t step,
+/* The window of `planes` planes to lines. There may be fewer planes than a line has values: others
+ * stay as they are (cr_roi_begin). */
+CR_INLINE void cr_roi_to_lines(const cr_roi_extents *e, const cr_roi_window *w, int64_t planes,
                                const cr_real *from, cr_roi_line *to) {
-  const cr_roi_runs runs = cr_roi_runs_of(w, width);
-  for (int64_t i = 0, at = runs.first; i < runs.count; ++i, at += runs.step) {
-    cr_roi_transpose(planes, runs.length, from + at, step, to[at].value, CR_ROI_BLOCK);
+  const cr_roi_runs runs = cr_roi_runs_of(e, w);
+  for (int64_t i = 0; i < runs.count; ++i) {
+    cr_roi_transpose(planes, runs.length, from + runs.plane + i * runs.plane_step,
+                     e->height * e->width, to[runs.line + i * runs.line_step].value, CR_ROI_BLOCK);
   }
 }
 
-static inline void cr_roi_zero_lines(const cr_roi_window *w, int64_t width, cr_roi_line *to) {
-  const cr_roi_runs runs = cr_roi_runs_of(w, width);
-  for (int64_t i = 0, at = runs.first; i < runs.count; ++i, at += runs.step) {
-    memset(to + at, 0, (size_t)runs.length * sizeof *to);
+static inline void cr_roi_zero_lines(const cr_roi_extents *e, const cr_roi_window *w,
+                                     cr_roi_line *to) {
+  const cr_roi_runs runs = cr_roi_runs_of(e, w);
+  for (int64_t i = 0; i < runs.count; ++i) {
+    memset(to + runs.line + i * runs.line_step, 0, (size_t)runs.length * sizeof *to);
   }
 }
 
-/* The window's lines to planes of `height` times `width` values; 0 outside of the window. */
-CR_INLINE void cr_roi_to_planes(const cr_roi_window *w, int64_t height, int64_t width,
-                                int64_t planes, int64_t step, const cr_roi_line *from,
-                                cr_real *to) {
-  const cr_roi_runs runs = cr_roi_runs_of(w, width);
-  const int64_t plane = height * width, end = runs.first + runs.length;
+/* The window's lines to `planes` planes; 0 outside of the window. */
+CR_INLINE void cr_roi_to_planes(const cr_roi_extents *e, const cr_roi_window *w, int64_t planes,
+                                const cr_roi_line *from, cr_real *to) {
+  const cr_roi_runs runs = cr_roi_runs_of(e, w);
+  const int64_t plane = e->height * e->width;
+  const bool whole_rows = !cr_roi_is_empty(w) && w->x.end - w->x.begin == e->width;
+  const int64_t begin = whole_rows ? w->y.begin * e->width : plane;
+  const int64_t end = whole_rows ? w->y.end * e->width : plane;
   for (int64_t c = 0; c < planes; ++c) {
-    const int64_t left = runs.count == 1 ? runs.first : plane;
-    memset(to + c * step, 0, (size_t)left * sizeof *to);
-    if (runs.count == 1) memset(to + c * step + end, 0, (size_t)(plane - end) * sizeof *to);
+    memset(to + c * plane, 0, (size_t)begin * sizeof *to);
+    memset(to + c * plane + end, 0, (size_t)(plane - end) * sizeof *to);
   }
-  for (int64_t i = 0, at = runs.first; i < runs.count; ++i, at += runs.step) {
-    cr_roi_transpose(runs.length, planes, from[at].value, CR_ROI_BLOCK, to + at, step);
+  for (int64_t i = 0; i < runs.count; ++i) {
+    cr_roi_transpose(runs.length, planes, from[runs.line + i * runs.line_step].value, CR_ROI_BLOCK,
+                     to + runs.plane + i * runs.plane_step, plane);
   }
 }
 
@@ -252,15 +260,6 @@ CR_INLINE void cr_roi_put_group(const cr_roi_extents *e, int64_t group, int64_t 
   if (row + 1 < e->rows && row + 1 < first + group) return;
   cr_roi_transpose((row + 1 - first) * e->columns, planes, lines->value, CR_ROI_BLOCK,
                    results + first * e->columns, cells);
-}
-
-/* The reverse, where it is the first one. */
-CR_INLINE void cr_roi_get_group(const cr_roi_extents *e, int64_t group, int64_t row, int64_t planes,
-                                const cr_real *results, cr_roi_line *lines) {
-  const int64_t rows = row + group < e->rows ? group : e->rows - row;
-  if (row % group != 0) return;
-  cr_roi_transpose(planes, rows * e->columns, results + row * e->columns, e->rows * e->columns,
-                   lines->value, CR_ROI_BLOCK);
 }
 
 /* A result that is read or written next. Its cache lines are asked for a piece at a time while
@@ -283,6 +282,23 @@ CR_INLINE cr_roi_next cr_roi_next_of(const cr_roi_extents *e, int64_t r, int64_t
   if (r + 1 == e->regions) return (cr_roi_next){results, results, 0};
   const cr_real *at = results + ((r + 1) * e->channels + first) * cells;
   return (cr_roi_next){at, at + planes * cells, (lines / pieces + 1) * CR_ROI_BLOCK};
+}
+
+/* All of a region's values in planes to lines, pieces of so many while pieces of the next region
+ * are asked for: in fewer and larger ones some of those are lost. */
+enum { CR_ROI_PIECE = 32 };
+
+static inline int64_t cr_roi_pieces(int64_t cells) {
+  return (cells + CR_ROI_PIECE - 1) / CR_ROI_PIECE;
+}
+
+CR_INLINE void cr_roi_get(int64_t cells, int64_t planes, const cr_real *from, cr_roi_line *to,
+                          cr_roi_next *later) {
+  for (int64_t i = 0; i < cells; i += CR_ROI_PIECE) {
+    cr_roi_ask(later);
+    cr_roi_transpose(planes, cells - i < CR_ROI_PIECE ? cells - i : CR_ROI_PIECE, from + i, cells,
+                     to[i].value, CR_ROI_BLOCK);
+  }
 }
 
 /* ---- tasks --------------------------------------------------------------- */

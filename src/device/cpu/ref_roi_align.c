@@ -427,8 +427,7 @@ CR_CLONES static void forward_block(const job *j, int64_t image, int64_t first,
   const int64_t planes = cr_roi_planes(e->channels, first), group = cr_roi_group(e);
   const cr_roi_window reach = reach_of(j, image);
   const memory m = memory_of(e, lines, group * e->columns);
-  cr_roi_to_lines(&reach, e->width, planes, plane, j->src + (image * e->channels + first) * plane,
-                  lines);
+  cr_roi_to_lines(e, &reach, planes, j->src + (image * e->channels + first) * plane, lines);
   for (int64_t r = 0; r < e->regions; ++r) {
     if (!is_of(j, r, image)) continue;
     const side y = rows_of(j, r), x = columns_of(j, r);
@@ -484,18 +483,17 @@ CR_CLONES static void backward_block(const job *j, int64_t image, int64_t first,
   const int64_t planes = cr_roi_planes(e->channels, first);
   const cr_roi_window reach = reach_of(j, image);
   const memory m = memory_of(e, lines, cells);
-  cr_roi_zero_lines(&reach, e->width, lines);
+  cr_roi_zero_lines(e, &reach, lines);
   for (int64_t r = 0; r < e->regions; ++r) {
     if (!is_of(j, r, image)) continue;
     const receivers *to = &j->receivers[r];
     const int64_t rows = to->y.end > to->y.begin ? to->y.end - to->y.begin : 1;
-    cr_roi_next later = cr_roi_next_of(e, r, first, planes, rows, j->diff_dst);
-    cr_roi_transpose(planes, cells, j->diff_dst + (r * e->channels + first) * cells, cells,
-                     m.part->value, CR_ROI_BLOCK);
+    cr_roi_next later =
+        cr_roi_next_of(e, r, first, planes, rows + cr_roi_pieces(cells), j->diff_dst);
+    cr_roi_get(cells, planes, j->diff_dst + (r * e->channels + first) * cells, m.part, &later);
     backward_region(e, to, &later, &m);
   }
-  cr_roi_to_planes(&reach, e->height, e->width, planes, plane, lines,
-                   j->diff_src + (image * e->channels + first) * plane);
+  cr_roi_to_planes(e, &reach, planes, lines, j->diff_src + (image * e->channels + first) * plane);
 }
 
 /* ---- kernels ------------------------------------------------------------- */
