@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include "layers/common/input_class.h"
-#include "layers/layer_rig.h"
+#include "layers/layer_table.h"
 
 /* The field of LayerParameter that holds a type's parameters. */
 static const struct {
@@ -227,6 +227,7 @@ static void run(rig *r, const char *body) {
   status = rig_forward(r);
   expect_text(status, r, body);
   if (status != CREMA_OK || r->layer->class->backward == NULL) return;
+  if (!r->layer->needs_backward) return;
   for (int i = 0; i < r->tops; ++i) {
     float *diff = rig_diff(r->top[i]);
     for (int64_t k = 0; k < crema_blob_count(r->top[i]); ++k) diff[k] = 1;
@@ -281,6 +282,39 @@ TEST(test_random_layers) {
   }
   /* The test would prove nothing if all were refused. */
   assert_true(worked > 500);
+}
+
+/* Axis `axis` of bottom `first`, or of all from there on, has no positions. */
+static bool one_empty(const layer_row *row, int first, bool all, int axis) {
+  bool emptied = false;
+  rig r;
+  rig_make(&r, row->type, row->body, row->phase, row->shapes, row->tops);
+  r.layer->needs_backward = !has_flag(row, 'N');
+  for (int i = first; i < r.bottoms && (all || i == first); ++i) {
+    crema_shape shape = r.bottom[i]->shape;
+    if (axis >= shape.axes) continue;
+    shape.dim[axis] = 0;
+    ok(crema_blob_reshape(r.bottom[i], &shape));
+    emptied = true;
+  }
+  if (emptied) run(&r, row->body);
+  rig_free(&r);
+  return emptied;
+}
+
+TEST(test_empty_axes) {
+  int count = 0;
+  random_state = 2463534242u;
+  for (size_t i = 0; i < ROWS; ++i) {
+    if (has_flag(&rows[i], 'S') || rows[i].shapes == NULL) continue;
+    for (int first = 0; first < (int)strlen(rows[i].values); ++first) {
+      for (int axis = 0; axis < 5; ++axis) {
+        count += one_empty(&rows[i], first, false, axis);
+        count += one_empty(&rows[i], first, true, axis);
+      }
+    }
+  }
+  assert_true(count > 1000);
 }
 
 int main(void) {

@@ -500,6 +500,7 @@ void cr_ref_softmax_place(const cr_split *s, int64_t b, cr_softmax_block *out) {
 /* From rows that go through each step together to those that are fetched meanwhile; 0: none. */
 static int64_t how_far_ahead(const cr_split *s, int64_t first, bool keeps) {
   const int64_t most = rows_together(s->channels), values = most * s->channels;
+  if (values == 0) return 0;
   const int64_t steps = s->channels < SHORT && !keeps ? (FAR + values - 1) / values : 1;
   const bool fetches = s->channels <= FETCHED && s->outer - first >= (steps + 1) * most;
   return fetches ? steps * values : 0;
