@@ -317,6 +317,10 @@ static bool is_no_relu(const question *q) {
   return q->desc->u.unary.function != CR_UNARY_RELU;
 }
 
+static bool is_plain_tanh(const question *q) {
+  return q->desc->u.unary.function == CR_UNARY_TANH && first_is_plain(q) && !has_short_values(q);
+}
+
 static bool has_no_derivative(const question *q) {
   const cr_unary function = q->desc->u.unary.function;
   return function != CR_UNARY_RELU && function != CR_UNARY_SIGMOID && function != CR_UNARY_TANH;
@@ -431,6 +435,7 @@ static const reason reasons[] = {
     {"pool_bwd_blocked", "a large window", has_large_window, true},
     {"relu_", "function ", is_no_relu, true},
     {"relu_", "held in plain memory", first_is_plain, true},
+    {"unary_fwd_dnnl", "tanh of floats in plain order", is_plain_tanh, true},
     {"unary_fwd_", "function ", is_no_function, true},
     {"unary_bwd_", "function ", has_no_derivative, true},
     {"unary_", "an empty shape", is_empty, true},
