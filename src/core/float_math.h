@@ -118,15 +118,14 @@ CR_INLINE float cr_float_expm1(float x) {
 /* log(1 + f) + turns ln 2, for 1 + f between sqrt(1/2) and sqrt(2). */
 CR_INLINE float cr_float_log_near(bool fused, float f, float turns) {
   const float square = f * f;
-  float sum = 7.0376836292e-2f;
-  sum = cr_float_multiply_add(fused, sum, f, -1.1514610310e-1f);
-  sum = cr_float_multiply_add(fused, sum, f, 1.1676998740e-1f);
-  sum = cr_float_multiply_add(fused, sum, f, -1.2420140846e-1f);
-  sum = cr_float_multiply_add(fused, sum, f, 1.4249322787e-1f);
-  sum = cr_float_multiply_add(fused, sum, f, -1.6668057665e-1f);
-  sum = cr_float_multiply_add(fused, sum, f, 2.0000714765e-1f);
-  sum = cr_float_multiply_add(fused, sum, f, -2.4999993993e-1f);
-  sum = cr_float_multiply_add(fused, sum, f, 3.3333331174e-1f);
+  const float first = cr_float_multiply_add(fused, -2.4999993993e-1f, f, 3.3333331174e-1f);
+  const float second = cr_float_multiply_add(fused, -1.6668057665e-1f, f, 2.0000714765e-1f);
+  const float third = cr_float_multiply_add(fused, -1.2420140846e-1f, f, 1.4249322787e-1f);
+  const float fourth = cr_float_multiply_add(fused, -1.1514610310e-1f, f, 1.1676998740e-1f);
+  float sum = cr_float_multiply_add(fused, 7.0376836292e-2f, square, fourth);
+  sum = cr_float_multiply_add(fused, sum, square, third);
+  sum = cr_float_multiply_add(fused, sum, square, second);
+  sum = cr_float_multiply_add(fused, sum, square, first);
   const float rest = cr_float_multiply_add(fused, sum * f, square, turns * CR_LN2_LOW);
   const float low = cr_float_multiply_add(fused, -0.5f, square, rest);
   return cr_float_multiply_add(fused, turns, CR_LN2_HIGH, f + low);
@@ -169,16 +168,16 @@ CR_INLINE float cr_float_log1p_far(float x) {
 
 /* log(1 + x) for x in 0 ... 1: the polynomial of least relative error, 5e-9. */
 CR_INLINE float cr_float_log1p(float x) {
-  float sum = -3.244020976e-3f;
-  sum = sum * x + 1.985144429e-2f;
-  sum = sum * x - 5.695949867e-2f;
-  sum = sum * x + 1.060365140e-1f;
-  sum = sum * x - 1.530559063e-1f;
-  sum = sum * x + 1.967593879e-1f;
-  sum = sum * x - 2.495413274e-1f;
-  sum = sum * x + 3.332996368e-1f;
-  sum = sum * x - 4.999990165e-1f;
-  return sum * (x * x) + x;
+  const float square = x * x;
+  const float first = 3.332996368e-1f * x - 4.999990165e-1f;
+  const float second = 1.967593879e-1f * x - 2.495413274e-1f;
+  const float third = 1.060365140e-1f * x - 1.530559063e-1f;
+  const float fourth = 1.985144429e-2f * x - 5.695949867e-2f;
+  float sum = -3.244020976e-3f * square + fourth;
+  sum = sum * square + third;
+  sum = sum * square + second;
+  sum = sum * square + first;
+  return sum * square + x;
 }
 
 #endif
