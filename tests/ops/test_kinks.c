@@ -299,6 +299,20 @@ TEST(elements_are_computed_alone) {
   }
 }
 
+/* Scores of no classes have no loss, and labels that count are wrong. */
+TEST(no_classes_are_no_fault) {
+  float label[5] = {0, 0, 0, 0, 0}, loss[5], sum, count;
+  const cr_op_params all = {.nll = {.of_scores = true}},
+                     none = {.nll = {.has_ignore = true, .of_scores = true}};
+  void *const to[] = {loss, label, NULL, &sum, &count};
+  assert_fails(run(&cr_softmax_loss_fwd_f32_ref, "5 0; 5; -; 1; 1", &all, to, NULL), CREMA_E_RANGE,
+               "label 0, but there are no classes");
+  ok(run(&cr_softmax_loss_fwd_f32_ref, "5 0; 5; -; 1; 1", &none, to, NULL));
+  assert_near(&count, (const float[]){0}, 1);
+  ok(run(&cr_softmax_fwd_f32_ref, "5 0; 5 0", &(cr_op_params){.axis = 1}, (void *[]){loss, loss},
+         NULL));
+}
+
 /* The losses of rows, for both ops, and the gradients of their scores. */
 static void lose_rows(int rows, int classes, float *x, float *label, float *loss, float *dx) {
   const cr_op_params nll = {.nll = {.of_scores = true}}, none = {.logistic = false};
