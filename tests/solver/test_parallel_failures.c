@@ -11,7 +11,8 @@ enum { DEVICES = 3 };
 
 /* Once all replicas have done what they were asked for, and one failed: which contexts are waited
  * for, which fails then, too; and how often a replica is put to rest (linked with --wrap). */
-static bool watches, failed_together;
+static bool watches;
+static atomic_bool failed_together; /* which threads that copy batches read, too */
 static const crema_context *awaited[2 * DEVICES];
 static int waits, rests;
 
