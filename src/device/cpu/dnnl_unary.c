@@ -16,10 +16,8 @@ static crema_status values_md(const cr_plan *plan, int arg, cr_md *out) {
   return cr_dnnl_md_ordered(&flat, type, (cr_dnnl_order){CR_DNNL_PLAIN, 1}, out);
 }
 
-/* The library's tanh of floats looks coefficients up in tables: it takes a third longer than the
- * reference kernel with AVX-512, and with AVX2, whose instruction for it is slow, four times as
- * long.
- */
+/* The library's tanh of floats looks coefficients up in tables: a third slower than the reference
+ * kernel with AVX-512, and with AVX2 four times as slow. */
 static bool is_plain_tanh(const cr_plan *plan) {
   return plan->desc->u.unary.function == CR_UNARY_TANH && plan->hint[0].layout == NULL &&
          plan->desc->arg[0].type == CREMA_F32 && plan->desc->arg[1].type == CREMA_F32;

@@ -38,6 +38,18 @@ typedef struct constants {
   cr_real least, zero;
 } constants;
 
+/* What a row of the map gets, and what is left for those below. */
+typedef struct share {
+  cr_real given, rest;
+} share;
+
+/* mine: of parts that end in the row; other: of the one that goes on. is_all: none of its later
+ * rows has a larger value. */
+CR_INLINE share share_of(constants c, bool is_all, cr_real mine, cr_real other) {
+  const cr_real both = mine + other;
+  return (share){is_all ? both : mine, is_all ? c.zero : other};
+}
+
 /* left: of a part's gradient, to a column if that has the largest value. Returns what is left. */
 CR_INLINE cr_real give_to_column(cr_real top, cr_real left, cr_real zero, const cr_real *map,
                                  const cr_real *before, cr_real *sum) {
@@ -78,11 +90,9 @@ CR_INLINE place place_at(const place *p, int64_t distance) {
 CR_INLINE handed give_to_row(int count, constants c, handed h, cr_real whole, cr_real begin,
                              place at, int l, const cr_real *below) {
   const cr_real after = cr_roi_largest(count, below + l, c.least);
-  const cr_real mine = h.rest + whole, both = mine + begin;
-  const bool is_all = after <= h.top;
-  give_to_columns(count, h.top, is_all ? both : mine, c.zero, at.map + l, at.before + l,
-                  at.sum + l);
-  return (handed){after, is_all ? c.zero : begin};
+  const share s = share_of(c, after <= h.top, h.rest + whole, begin);
+  give_to_columns(count, h.top, s.given, c.zero, at.map + l, at.before + l, at.sum + l);
+  return (handed){after, s.rest};
 }
 
 /* ---- strips -------------------------------------------------------------- */
@@ -123,11 +133,9 @@ CR_INLINE void give_to_tall(int count, bool begins, constants c, const cr_roi_ro
   for (int l = 0; l < CR_ROI_BLOCK; ++l) {
     const cr_real top = cr_roi_largest(count, at.map + l, c.least);
     const cr_real mine = begins ? rest[l] + whole[l] : c.zero, other = begins ? begin[l] : rest[l];
-    const cr_real both = begins ? mine + other : other;
-    const bool is_all = most[l] <= top;
-    give_to_columns(count, top, is_all ? both : mine, c.zero, at.map + l, at.before + l,
-                    at.sum + l);
-    rest[l] = is_all ? c.zero : other;
+    const share s = share_of(c, most[l] <= top, mine, other);
+    give_to_columns(count, top, s.given, c.zero, at.map + l, at.before + l, at.sum + l);
+    rest[l] = s.rest;
   }
 }
 
@@ -205,10 +213,10 @@ CR_INLINE void give_to_fours(int64_t columns, constants c, const cr_real *top, p
 }
 
 /* A strip of more than four columns. */
-CR_INLINE void give_to_wide(int64_t columns, const cr_roi_strip *s, const giving *g) {
+CR_INLINE void give_to_wide(int64_t columns, const cr_roi_strip *strip, const giving *g) {
   const constants c = g->c;
-  const cr_real *diff = g->diff[s->part].value;
-  place at = place_at(&g->at, s->column);
+  const cr_real *diff = g->diff[strip->part].value;
+  place at = place_at(&g->at, strip->column);
   cr_roi_line rest = {{0}}, most = {{0}}, top, left;
   cr_roi_ask(g->later);
   for (const cr_roi_row *row = g->rows; row < g->end; ++row, at = place_at(&at, g->step)) {
@@ -222,9 +230,9 @@ CR_INLINE void give_to_wide(int64_t columns, const cr_roi_strip *s, const giving
     for (int l = 0; l < CR_ROI_BLOCK; ++l) {
       const cr_real mine = goes_on ? 0 : rest.value[l] + whole[l];
       const cr_real other = goes_on ? rest.value[l] : begin[l];
-      const bool is_all = most.value[l] <= top.value[l];
-      left.value[l] = is_all ? mine + other : mine;
-      rest.value[l] = is_all ? 0 : other;
+      const share s = share_of(c, most.value[l] <= top.value[l], mine, other);
+      left.value[l] = s.given;
+      rest.value[l] = s.rest;
     }
     give_to_fours(columns, c, top.value, at, left.value);
   }
@@ -263,9 +271,10 @@ CR_INLINE void unite_rows(const cr_roi_region *g, cr_roi_line *diff) {
   }
 }
 
-/* diff: for the gradients of a region, before a row of zeros. */
-CR_INLINE void back_of_region(const cr_roi_region *r, const cr_real *from, int64_t planes,
-                              cr_roi_next *later, cr_roi_line *diff, cr_roi_line *sums) {
+/* rows: of the map, in the region; diff: for the region's gradients, before a row of zeros. */
+CR_INLINE void back_of_region(const cr_roi_region *r, const cr_roi_row *rows, const cr_real *from,
+                              int64_t planes, cr_roi_next *later, cr_roi_line *diff,
+                              cr_roi_line *sums) {
   const cr_roi_pool *p = r->p;
   const cr_roi_extents *e = &p->e;
   const int64_t first = r->y[0].begin, at = first * e->step;
@@ -274,7 +283,6 @@ CR_INLINE void back_of_region(const cr_roi_region *r, const cr_real *from, int64
     give_to_nans(r, i, diff + i * e->columns, sums);
   }
   unite_rows(r, diff);
-  const cr_roi_row *rows = p->rows + (r->o - p->outlines) * e->height;
   const giving g = {
       .c = {p->least, p->zero},
       .diff = diff,
@@ -312,8 +320,8 @@ CR_CLONES void cr_roi_pool_back(const cr_roi_pool *p, int64_t image, int64_t fir
     if (!cr_roi_pool_is_of(p, r, image)) continue;
     const cr_roi_region region = cr_roi_region_of(p, r, lines, has_nan);
     cr_roi_next later = cr_roi_next_of(e, r, first, planes, pieces, p->diff_dst);
-    back_of_region(&region, p->diff_dst + (r * e->channels + first) * cells, planes, &later, diff,
-                   sums);
+    back_of_region(&region, p->rows + r * e->height,
+                   p->diff_dst + (r * e->channels + first) * cells, planes, &later, diff, sums);
   }
   cr_roi_to_planes(e, &reach, planes, sums, p->diff_src + at);
 }
