@@ -22,6 +22,7 @@
 #include "core/clones.h"
 #include "core/fail.h"
 #include "device/cpu/dnnl_rows.h"
+#include "device/cpu/extent.h"
 #include "device/cpu/gemm_f32.h"
 #include "device/cpu/threads.h"
 #include "device/cpu/window.h"
@@ -60,25 +61,13 @@ typedef struct tile {
   int64_t row, rows, column, columns, count;
 } tile;
 
-static int64_t least(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-
-static int64_t most(int64_t a, int64_t b) {
-  return a > b ? a : b;
-}
-
-static int64_t pieces(int64_t count, int64_t piece) {
-  return (count + piece - 1) / piece;
-}
-
 static tile tile_at(const cells *c, int64_t index) {
   const int64_t row = index / c->tiles[1] * c->tile_rows;
   const int64_t column = index % c->tiles[1] * c->tile_columns;
   tile t = {.row = row,
-            .rows = least(c->tile_rows, c->count[0] - row),
+            .rows = cr_least(c->tile_rows, c->count[0] - row),
             .column = column,
-            .columns = least(c->tile_columns, c->count[1] - column)};
+            .columns = cr_least(c->tile_columns, c->count[1] - column)};
   t.count = t.rows * t.columns;
   return t;
 }
@@ -89,8 +78,8 @@ static tile tile_at(const cells *c, int64_t index) {
 static void take_row(const cells *c, const tile *t, const float *plane, int64_t y, int64_t x,
                      float *to) {
   const int64_t begin = c->first[1] + t->column - x; /* the position of the first cell's */
-  const int64_t skip = begin < 0 ? least(-begin, t->columns) : 0;
-  const int64_t end = most(skip, least(t->columns, c->map[1] - begin));
+  const int64_t skip = begin < 0 ? cr_least(-begin, t->columns) : 0;
+  const int64_t end = cr_most(skip, cr_least(t->columns, c->map[1] - begin));
   const bool inside = y >= 0 && y < c->map[0];
   if (!inside) {
     memset(to, 0, (size_t)t->columns * sizeof *to);
@@ -125,8 +114,8 @@ static void add_taps(const cells *c, const float *from, float *plane) {
   for (int64_t ty = 0; ty < c->taps[0]; ++ty) {
     for (int64_t tx = 0; tx < c->taps[1]; ++tx, from += all) {
       const int64_t dy = ty - c->first[0], dx = tx - c->first[1];
-      const int64_t begin = most(0, -dx), end = least(c->map[1], c->count[1] - dx);
-      for (int64_t y = most(0, -dy); y < least(c->map[0], c->count[0] - dy); ++y) {
+      const int64_t begin = cr_most(0, -dx), end = cr_least(c->map[1], c->count[1] - dx);
+      for (int64_t y = cr_most(0, -dy); y < cr_least(c->map[0], c->count[0] - dy); ++y) {
         if (begin < end) {
           add_to(end - begin, from + (y + dy) * c->count[1] + begin + dx,
                  plane + y * c->map[1] + begin);
@@ -148,7 +137,7 @@ static bool find_piece(const cells *c, int64_t ty, int64_t tx, int64_t r, piece 
   const int64_t y = ty * c->stride[0] + r, x = tx * c->stride[1];
   *out = (piece){.from = y * c->kernel[1] + x,
                  .to = r * c->stride[1],
-                 .width = least(c->stride[1], c->kernel[1] - x)};
+                 .width = cr_least(c->stride[1], c->kernel[1] - x)};
   return y < c->kernel[0];
 }
 
@@ -220,7 +209,7 @@ typedef struct span {
 static span span_of(const cells *c, const tile *t) {
   span s = {.at = (c->first[1] + t->column) * c->stride[1] - c->pad[1]};
   s.begin = s.at < 0 ? 1 : 0; /* only the first of all cells begins before the image */
-  s.end = most(s.begin, least(t->columns, (c->image[1] - s.at) / c->stride[1]));
+  s.end = cr_most(s.begin, cr_least(t->columns, (c->image[1] - s.at) / c->stride[1]));
   return s;
 }
 
@@ -325,8 +314,8 @@ static crema_status check_shape(const cr_plan *plan, const crema_shape *image,
  * have fast code for whole blocks of channels, and for groups but for the gradient of their
  * weights. */
 static bool is_faster(cr_op_kind kind, const cells *c) {
-  const int64_t stride = least(c->stride[0], c->stride[1]);
-  const int64_t taps = most(c->taps[0], c->taps[1]);
+  const int64_t stride = cr_least(c->stride[0], c->stride[1]);
+  const int64_t taps = cr_most(c->taps[0], c->taps[1]);
   if (c->kernel[0] < c->stride[0] || c->kernel[1] < c->stride[1] || taps > TAPS_MOST) return false;
   if (stride < STRIDE_SHORT || (kind == CR_OP_CONV_FWD && taps == 1)) return false;
   if (c->groups > 1) return stride >= STRIDE_LONG || kind == CR_OP_CONV_BWD_WEIGHTS;
@@ -336,18 +325,18 @@ static bool is_faster(cr_op_kind kind, const cells *c) {
 
 /* The size of pieces of at most `size` that are about equal. */
 static int64_t equal_pieces(int64_t count, int64_t size) {
-  return pieces(count, pieces(count, least(count, size)));
+  return cr_pieces(count, cr_pieces(count, cr_least(count, size)));
 }
 
 static void choose_tiles(cr_op_kind kind, cells *c) {
   const int64_t values = kind == CR_OP_CONV_FWD ? 2 * VALUES : VALUES;
-  c->together = equal_pieces(c->channels, most(1, WIDTH / c->size));
-  c->parts = pieces(c->channels, c->together);
-  const int64_t count = least(TILE, most(TILE_LEAST, values / (c->together * c->size)));
+  c->together = equal_pieces(c->channels, cr_most(1, WIDTH / c->size));
+  c->parts = cr_pieces(c->channels, c->together);
+  const int64_t count = cr_least(TILE, cr_most(TILE_LEAST, values / (c->together * c->size)));
   c->tile_columns = equal_pieces(c->count[1], count);
-  c->tile_rows = equal_pieces(c->count[0], most(1, count / c->count[1]));
-  c->tiles[0] = pieces(c->count[0], c->tile_rows);
-  c->tiles[1] = pieces(c->count[1], c->tile_columns);
+  c->tile_rows = equal_pieces(c->count[0], cr_most(1, count / c->count[1]));
+  c->tiles[0] = cr_pieces(c->count[0], c->tile_rows);
+  c->tiles[1] = cr_pieces(c->count[1], c->tile_columns);
 }
 
 static void fill_cells(const cr_plan *plan, const crema_shape *image, const crema_shape *map,
@@ -365,7 +354,7 @@ static void fill_cells(const cr_plan *plan, const crema_shape *image, const crem
     c->kernel[a] = p->window.kernel[a];
     c->stride[a] = p->window.stride[a];
     c->pad[a] = p->window.pad[a];
-    c->taps[a] = pieces(c->kernel[a], c->stride[a]);
+    c->taps[a] = cr_pieces(c->kernel[a], c->stride[a]);
     c->first[a] = c->pad[a] / c->stride[a];
     c->count[a] = (c->image[a] - 1 + c->pad[a]) / c->stride[a] - c->first[a] + 1;
     c->size *= c->stride[a];
@@ -378,7 +367,7 @@ static void fill_cells(const cr_plan *plan, const crema_shape *image, const crem
 /* A part of the workspace of `count` floats. */
 static int64_t reserve(cr_plan *plan, int64_t count) {
   const int64_t at = (int64_t)(plan->workspace_bytes / sizeof(float));
-  plan->workspace_bytes += (size_t)(pieces(count, LINE) * LINE) * sizeof(float);
+  plan->workspace_bytes += (size_t)(cr_whole(count, LINE)) * sizeof(float);
   return at;
 }
 
@@ -391,8 +380,9 @@ static int64_t sums_of(const cells *c) {
 static void choose_shares(cr_op_kind kind, cells *c) {
   const int64_t tiles = c->batch * c->tiles[0] * c->tiles[1];
   c->shares = 1;
-  if (kind == CR_OP_CONV_FWD) c->shares = least(c->parts, pieces(FEW, c->groups * tiles));
-  if (kind == CR_OP_CONV_BWD_WEIGHTS) c->shares = least(tiles, pieces(FEW, c->groups * c->parts));
+  if (kind == CR_OP_CONV_FWD) c->shares = cr_least(c->parts, cr_pieces(FEW, c->groups * tiles));
+  if (kind == CR_OP_CONV_BWD_WEIGHTS)
+    c->shares = cr_least(tiles, cr_pieces(FEW, c->groups * c->parts));
 }
 
 /* image, weights and map: the numbers of the arguments with these shapes. */
@@ -474,8 +464,8 @@ typedef struct space {
 static space space_of(const cr_call *call, int64_t slot) {
   const cells *c = call->plan->state;
   const int64_t count = c->tile_rows * c->tile_columns;
-  const int64_t a = pieces(c->rows * count, LINE) * LINE;
-  const int64_t z = pieces(count * c->together * c->size, LINE) * LINE;
+  const int64_t a = cr_whole(c->rows * count, LINE);
+  const int64_t z = cr_whole(count * c->together * c->size, LINE);
   float *at = cr_f32(&call->workspace, 0) + c->slot + slot * (a + z);
   return (space){at, at + a};
 }
@@ -509,7 +499,7 @@ typedef struct task {
 static task task_at(const cells *c, int64_t index) {
   const int64_t tiles = c->tiles[0] * c->tiles[1];
   task k = {.channel = index % c->parts * c->together};
-  k.channels = least(c->together, c->channels - k.channel);
+  k.channels = cr_least(c->together, c->channels - k.channel);
   k.t = tile_at(c, index / c->parts % tiles);
   k.image = index / c->parts / tiles;
   return k;

@@ -15,6 +15,7 @@
 #include "device/cpu/dnnl_conv.h"
 #include "device/cpu/dnnl_prim.h"
 #include "device/cpu/dnnl_rows.h"
+#include "device/cpu/extent.h"
 #include "device/cpu/threads.h"
 
 enum {
@@ -38,10 +39,6 @@ typedef struct planes {
   float low, high; /* to which results are cut */
   bool padded;
 } planes;
-
-static int64_t round_up(int64_t count, int64_t to) {
-  return (count + to - 1) / to * to;
-}
 
 /* ---- the sums ------------------------------------------------------------ */
 
@@ -196,8 +193,8 @@ static void fill(const cr_plan *plan, planes *p) {
   p->strips = (p->out[0] + ROWS - 1) / ROWS;
   p->rows = (ROWS - 1) * p->stride + p->kernel[0];
   p->width = (p->out[1] - 1) * p->stride + p->kernel[1];
-  p->weights = round_up(p->outputs * p->channels * p->kernel[0] * p->kernel[1], LINE);
-  p->slot = p->padded ? round_up(p->channels * p->rows * p->width, LINE) : 0;
+  p->weights = cr_whole(p->outputs * p->channels * p->kernel[0] * p->kernel[1], LINE);
+  p->slot = p->padded ? cr_whole(p->channels * p->rows * p->width, LINE) : 0;
 }
 
 static crema_status plan_planes(cr_plan *plan) {

@@ -16,6 +16,7 @@
 #include "core/fail.h"
 #include "core/fetch.h"
 #include "device/backend/op_check.h"
+#include "device/cpu/extent.h"
 #include "device/cpu/ref_lrn.h"
 
 enum {
@@ -41,14 +42,6 @@ typedef struct state {
 
 /* ---- planning ------------------------------------------------------------ */
 
-static int64_t least(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-
-static int64_t up(int64_t count) {
-  return (count + CR_LRN_VECTOR - 1) / CR_LRN_VECTOR * CR_LRN_VECTOR;
-}
-
 /* Into items that have about LONG elements of each line, and fewer where there would be few items.
  */
 static void cut(state *s) {
@@ -58,15 +51,15 @@ static void cut(state *s) {
     s->strips *= 2;
   }
   s->strip = (s->width + s->strips - 1) / s->strips;
-  if (s->strips > 1) s->strip = least(up(s->strip), s->width);
+  if (s->strips > 1) s->strip = cr_least(cr_whole(s->strip, CR_LRN_VECTOR), s->width);
   s->strips = (s->width + s->strip - 1) / s->strip;
-  s->segment = s->strip >= CR_LRN_VECTOR ? up(s->strip) : s->strip;
+  s->segment = s->strip >= CR_LRN_VECTOR ? cr_whole(s->strip, CR_LRN_VECTOR) : s->strip;
   s->together = s->strips > 1 || s->segment > LONG ? 1 : LONG / s->segment;
   while (s->together > 1 && s->images < CR_REF_PARTS * s->together &&
          s->together * s->segment >= 2 * SHORT) {
     s->together /= 2;
   }
-  s->together = least(s->together, s->images);
+  s->together = cr_least(s->together, s->images);
   s->items = (s->images + s->together - 1) / s->together * s->strips;
 }
 
@@ -78,10 +71,10 @@ static void fill_state(const cr_op_desc *desc, state *s) {
   s->line = cr_lrn_reach_of(desc->u.lrn.size, s->lines);
   cut(s);
   /* One line more than a sum has: it is read when the next one is written. */
-  s->kept = least(s->line.before + 2 + s->line.after, s->lines);
+  s->kept = cr_least(s->line.before + 2 + s->line.after, s->lines);
   s->formula = cr_lrn_formula_of(&desc->u.lrn, s->kept);
-  s->pitch = up(s->together * s->segment);
-  s->parts = (int)least(CR_REF_PARTS, s->items);
+  s->pitch = cr_whole(s->together * s->segment, CR_LRN_VECTOR);
+  s->parts = (int)cr_least(CR_REF_PARTS, s->items);
   s->part_values = (size_t)((s->rings * s->kept + LINES) * s->pitch);
 }
 
@@ -127,8 +120,8 @@ typedef struct work {
 
 static work work_of(const state *s, int64_t item, cr_real *memory) {
   const int64_t ring = s->kept * s->pitch, image = item / s->strips * s->together;
-  work w = {.segments = least(s->together, s->images - image),
-            .width = least(s->strip, s->width - item % s->strips * s->strip)};
+  work w = {.segments = cr_least(s->together, s->images - image),
+            .width = cr_least(s->strip, s->width - item % s->strips * s->strip)};
   w.vectors = ((w.segments - 1) * s->segment + w.width + CR_LRN_VECTOR - 1) / CR_LRN_VECTOR;
   cr_real **const to[] = {&w.square, &w.ratio, &w.first};
   for (int i = 0; i < s->rings; ++i, memory += ring) *to[i] = memory;
@@ -244,7 +237,7 @@ CR_INLINE void put_powers(const state *s, const work *w, bool by_root, int lines
 CR_INLINE uint32_t make(bool back, const state *s, const work *w, int64_t line, uint32_t most,
                         step *p) {
   const int64_t from = line < s->line.before ? 0 : line - s->line.before;
-  const int64_t end = line + s->line.after + 1, to = least(end, s->lines);
+  const int64_t end = line + s->line.after + 1, to = cr_least(end, s->lines);
   const int lines = lines_of(s, w->square, from, to, w, p->line);
   const bool by_root = s->formula.by_root && most <= s->formula.square_max;
   uint32_t largest = 0;
@@ -322,7 +315,7 @@ CR_INLINE void put_gradients(const state *s, const work *w, int64_t line, const 
                              cr_value *dx) {
   const cr_real *first = w->first + line % s->kept * s->pitch;
   const int64_t from = line < s->line.after ? 0 : line - s->line.after;
-  const int64_t to = least(line + s->line.before + 1, s->lines);
+  const int64_t to = cr_least(line + s->line.before + 1, s->lines);
   const int64_t next = ahead(s, line);
   const cr_real *line_of[CR_LRN_TOGETHER];
   switch (lines_of(s, w->ratio, from, to, w, line_of)) {

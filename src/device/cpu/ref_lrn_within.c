@@ -14,6 +14,7 @@
 
 #include "core/fail.h"
 #include "device/backend/op_check.h"
+#include "device/cpu/extent.h"
 #include "device/cpu/ref_lrn.h"
 
 enum {
@@ -43,14 +44,6 @@ typedef struct state {
 
 /* ---- planning ------------------------------------------------------------ */
 
-static int64_t least(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-
-static int64_t up(int64_t count) {
-  return (count + VECTOR - 1) / VECTOR * VECTOR;
-}
-
 static void fill_state(const cr_op_desc *desc, state *s) {
   const int64_t *dim = desc->arg[0].shape.dim;
   s->planes = dim[0] * dim[1], s->rows = dim[2], s->width = dim[3], s->plane = dim[2] * dim[3];
@@ -58,18 +51,18 @@ static void fill_state(const cr_op_desc *desc, state *s) {
   /* Of 2 and more elements, as sums have neighbours. */
   s->reach = cr_lrn_reach_of(desc->u.lrn.size, longest > 2 ? longest : 2);
   const int64_t before = s->reach.before, after = s->reach.after; /* the longer one */
-  s->segment = s->width < VECTOR ? s->width + after : up(s->width + after);
+  s->segment = s->width < VECTOR ? s->width + after : cr_whole(s->width + after, VECTOR);
   s->together = s->segment > LONG ? 1 : LONG / s->segment;
   while (s->together > 1 && s->planes < CR_REF_PARTS * s->together &&
          s->together * s->segment >= 2 * SHORT) {
     s->together /= 2;
   }
-  s->together = least(s->together, s->planes);
+  s->together = cr_least(s->together, s->planes);
   s->items = (s->planes + s->together - 1) / s->together;
   s->kept = before + 1 + after;
   s->terms = s->kept <= FEW ? FEW : MANY;
-  s->lead = up(after);
-  s->pitch = up(s->together * s->segment) + 2 * s->lead;
+  s->lead = cr_whole(after, VECTOR);
+  s->pitch = cr_whole(s->together * s->segment, VECTOR) + 2 * s->lead;
   s->line_values = (size_t)((s->rings * s->kept + LINES) * s->pitch);
   s->values = s->line_values + (size_t)((s->kept + 2 + COPIES) * s->pitch);
   s->formula = cr_lrn_formula_of(&desc->u.lrn, (before + 1 + after) * (before + 1 + after));
@@ -79,7 +72,7 @@ crema_status cr_lrn_within_plan(cr_plan *plan, bool back) {
   state s = {.rings = back ? 3 : 1};
   fill_state(plan->desc, &s);
   /* Items do not depend on each other. Memory that a thread uses again stays in its cache. */
-  s.parts = (int)least(plan->threads > 0 ? plan->threads : 1, s.items);
+  s.parts = (int)cr_least(plan->threads > 0 ? plan->threads : 1, s.items);
   plan->workspace_bytes = (size_t)s.parts * s.values * sizeof(cr_real);
   plan->state = malloc(sizeof s);
   if (plan->state == NULL) return cr_fail_memory(sizeof s, "a plan");
@@ -104,7 +97,7 @@ typedef struct work {
 
 static work work_of(const state *s, int64_t item, bool copied, cr_real *memory) {
   const int64_t ring = s->kept * s->pitch;
-  work w = {.planes = least(s->together, s->planes - item * s->together), .copied = copied};
+  work w = {.planes = cr_least(s->together, s->planes - item * s->together), .copied = copied};
   w.vectors = ((w.planes - 1) * s->segment + s->width + VECTOR - 1) / VECTOR;
   w.rows_in_line = copied ? 1 : w.planes;
   w.width = copied ? w.vectors * VECTOR : s->width;
@@ -300,7 +293,7 @@ CR_INLINE void set_along(int terms, const state *s, const work *w, const cr_real
 /* Of those of the rows from ... end - 1 of a ring that there are. */
 CR_INLINE void set_down(int terms, const state *s, const work *w, cr_real *ring, int64_t from,
                         int64_t end, cr_real *part, sums *to) {
-  const int64_t first = from < 0 ? 0 : from, last = least(end, s->rows) - 1;
+  const int64_t first = from < 0 ? 0 : from, last = cr_least(end, s->rows) - 1;
   const int64_t added = last + 1 - first - (terms - 2);
   for (int k = 0; k < terms - 1; ++k) {
     const int64_t row = last - (terms - 2) + k;
@@ -331,7 +324,7 @@ CR_INLINE void put_powers(int terms, const state *s, const work *w, const step *
   }
   for (int64_t k = 0; k < w->planes; ++k) {
     const int64_t begin = k * s->segment + s->width;
-    const int64_t end = least(begin - s->width + s->segment, w->vectors * VECTOR);
+    const int64_t end = cr_least(begin - s->width + s->segment, w->vectors * VECTOR);
     for (int64_t i = begin; i < end; ++i) w->base[i] = 1;
   }
   cr_lrn_raise(s->formula.beta, w->vectors, w->base, w->power);
