@@ -44,6 +44,8 @@ enum {
   SOFTPLUS = EXP_BELOW_0 + LOG1P + 4,
   TANH = EXPM1 + 5,
   DEPTHWISE = 2 * 3 * 3, /* a convolution's, of windows of 3 x 3 */
+  DEPTHWISE_5 = 2 * 5 * 5,
+  ENLARGE = 2 * 4 * 4, /* of each plane by itself, twofold */
   /* A convolution's: on an element of the bottom, 2 for each weight that it meets. */
   CONV_3 = 2 * 64 * 3 * 3,
   CONV_7 = 2 * 64 * 7 * 7 / 4,
@@ -116,6 +118,13 @@ static const row rows[] = {
      "n",
      1,
      {DEPTHWISE / 4, DEPTHWISE / 2}},
+    {"ConvolutionDepthwise",
+     "convolution_param { num_output: 64 kernel_size: 5 pad: 2 weight_filler { type: \"xavier\" } "
+     "}",
+     "32 64 56 56",
+     "n",
+     1,
+     {DEPTHWISE_5 + 1, 2 * DEPTHWISE_5 + 1}},
     {"Crop", "crop_param { offset: 4 }", "32 64 56 56|32 64 48 48", "nn", 1, {0}},
     {"Deconvolution",
      "convolution_param { num_output: 64 kernel_size: 2 stride: 2 weight_filler { type: "
@@ -138,6 +147,13 @@ static const row rows[] = {
      "n",
      1,
      {UPSAMPLE_64, 2 * UPSAMPLE_64}},
+    {"Deconvolution",
+     "convolution_param { num_output: 64 group: 64 kernel_size: 4 stride: 2 pad: 1 bias_term: false "
+     "weight_filler { type: \"bilinear\" } }",
+     "8 64 56 56",
+     "n",
+     1,
+     {ENLARGE, 2 * ENLARGE}},
     {"DenseCRF",
      "dense_crf_param { max_iter: 10 pos_w: 3 pos_xy_std: 3 bi_w: 4 bi_xy_std: 50 bi_rgb_std: 5 }",
      "1 21 321 321|1 2|1 3 321 321",

@@ -171,7 +171,7 @@ class Classes:
 
 def tested_ops():
     """The ops that tests/ops compares with its reference, and those whose gradients are compared with differences."""
-    cases = "".join((TESTS / "ops" / name).read_text() for name in ("op_cases.c", "op_gradients.c"))
+    cases = "".join((TESTS / "ops" / name).read_text() for name in ("op_cases.c", "op_cases_conv.c", "op_gradients.c"))
     integers = set(re.findall(r"\bCR_OP_(\w+)", (TESTS / "ops/test_int8.c").read_text()))
     reference = "".join(path.read_text() for path in (TESTS / "ops").glob("op_reference*.c"))
     return integers | set(re.findall(r"\bCR_OP_(\w+)", cases)) & (

@@ -29,8 +29,9 @@ typedef struct op_case {
   bool ties;
 } op_case;
 
-extern const op_case op_cases[];
-extern const int op_case_count;
+/* Of convolution, and of all other ops. */
+extern const op_case op_conv_cases[], op_cases[];
+extern const int op_conv_case_count, op_case_count;
 
 /* How the arguments of a backward op come from its forward op's, one word per argument:
  *   v<i>  value of argument i     g<i>  given gradient of result i    d<i>  wanted gradient

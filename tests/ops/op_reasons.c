@@ -168,15 +168,22 @@ static bool has_few_positions_or_outputs(const question *q) {
   return out[0] * out[2] * out[3] < 7 || out[1] < 16;
 }
 
+static int image_of(const question *q) {
+  return q->desc->kind == CR_OP_CONV_BWD_DATA ? 2 : 0;
+}
+
+static int map_of(const question *q) {
+  const cr_op_kind kind = q->desc->kind;
+  return kind == CR_OP_CONV_FWD ? 3 : kind == CR_OP_CONV_BWD_DATA ? 0 : 1;
+}
+
 /* Whether strides are short, or leave gaps between windows, or the library is fast in other ways.
  */
 static bool has_fast_windows(const question *q) {
   const cr_op_kind kind = q->desc->kind;
   const cr_window *w = &q->desc->u.conv.window;
   const int64_t groups = q->desc->u.conv.group;
-  const int image = kind == CR_OP_CONV_BWD_DATA ? 2 : 0;
-  const int map = kind == CR_OP_CONV_FWD ? 3 : kind == CR_OP_CONV_BWD_DATA ? 0 : 1;
-  const int64_t channels = q->desc->arg[image].shape.dim[1] / groups;
+  const int64_t channels = q->desc->arg[image_of(q)].shape.dim[1] / groups;
   bool some_short = false, some_overlap = false;
   for (int a = 0; a < 2; ++a) {
     const int64_t k = w->kernel[a], s = w->stride[a];
@@ -186,7 +193,41 @@ static bool has_fast_windows(const question *q) {
   }
   if (kind == CR_OP_CONV_FWD && !some_overlap) return true;
   if (groups > 1) return some_short && kind != CR_OP_CONV_BWD_WEIGHTS;
-  return some_short ? channels % 8 == 0 : 64 * channels < q->desc->arg[map].shape.dim[1];
+  return some_short ? channels % 8 == 0 : 64 * channels < q->desc->arg[map_of(q)].shape.dim[1];
+}
+
+/* Windows over several channels, or not over planes. */
+static bool is_not_depthwise(const question *q) {
+  const int64_t group = q->desc->u.conv.group;
+  return is_no_dense_plane(q) || q->desc->arg[image_of(q)].shape.dim[1] != group ||
+         q->desc->arg[map_of(q)].shape.dim[1] != group;
+}
+
+static bool has_other_strides(const question *q) {
+  const cr_window *w = &q->desc->u.conv.window;
+  const int64_t stride = w->stride[1];
+  const bool divides = stride == 1 || stride == 2 || stride == 4 || stride == 8;
+  return w->axes == 2 && (w->kernel[0] > 16 || w->kernel[1] > 16 || !divides);
+}
+
+static bool has_posts(const question *q) {
+  return cr_posts_count(cr_op_posts(q->desc)) > 0;
+}
+
+/* Planes that are narrow, not in plain order, or whose windows are not some columns apart; but for
+ * gradients of windows other than 3 x 3. */
+static bool has_fast_planes(const question *q) {
+  const cr_window *w = &q->desc->u.conv.window;
+  const cr_op_kind kind = q->desc->kind;
+  if (w->axes != 2) return false;
+  const bool narrow = q->desc->arg[map_of(q)].shape.dim[3] < 48;
+  const bool close = w->stride[1] == 1 || w->kernel[1] > 2 * w->stride[1];
+  if (kind != CR_OP_CONV_BWD_DATA && w->stride[1] == 8) return true;
+  if (kind == CR_OP_CONV_BWD_WEIGHTS) {
+    if (w->kernel[0] != 3 || w->kernel[1] != 3) return false;
+    if (q->held[1].layout != NULL) return true;
+  }
+  return narrow || close || q->held[0].layout != NULL;
 }
 
 static bool is_no_padded_point(const question *q) {
@@ -368,6 +409,16 @@ static const reason reasons[] = {
     {"conv_fwd_cells", "a window that oneDNN is fast for", has_fast_windows, true},
     {"conv_bwd_data_cells", "a window that oneDNN is fast for", has_fast_windows, true},
     {"conv_bwd_weights_cells", "a window that oneDNN is fast for", has_fast_windows, true},
+    {"conv_fwd_depth", "post operations", has_posts, true},
+    {"conv_fwd_depth", "not a dense window", is_not_depthwise, true},
+    {"conv_bwd_data_depth", "not a dense window", is_not_depthwise, true},
+    {"conv_bwd_weights_depth", "not a dense window", is_not_depthwise, true},
+    {"conv_fwd_depth", "other strides", has_other_strides, true},
+    {"conv_bwd_data_depth", "other strides", has_other_strides, true},
+    {"conv_bwd_weights_depth", "other strides", has_other_strides, true},
+    {"conv_fwd_depth", "planes that oneDNN is fast for", has_fast_planes, true},
+    {"conv_bwd_data_depth", "planes that oneDNN is fast for", has_fast_planes, true},
+    {"conv_bwd_weights_depth", "planes that oneDNN is fast for", has_fast_planes, true},
     {"conv_fwd_planes", "fewer than 32 registers", is_possible, false},
     {"conv_fwd_planes", "not a dense window over two axes and all channels", is_no_whole_plane,
      true},

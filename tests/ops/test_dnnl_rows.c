@@ -86,20 +86,27 @@ TRIAL_TEST(test_conv_bwd) {
   assert_true(accepted >= 16);
 }
 
-/* A convolution over cells of 8 x 8 pixels: the bits of the kernel's result, with `threads`. */
-static void *run_cells(const cr_kernel *row, int threads, size_t *bytes) {
+/* Square windows over two images, which give two maps. */
+typedef struct windows {
+  int kernel, stride, pad, group;
+  int64_t image[3], map[3]; /* channels, height, width */
+} windows;
+
+/* The bits of the kernel's result, with `threads`. */
+static void *run_windows(const cr_kernel *row, const windows *w, int threads, size_t *bytes) {
   fixture f;
   trial t;
   const bool weights = row->op == CR_OP_CONV_BWD_WEIGHTS, forward = row->op == CR_OP_CONV_FWD;
+  const int64_t *image = w->image, *map = w->map;
   start(&f, row->op);
-  set_window(&f.desc->u.conv.window, 2, 16, 8, 4, 1);
-  f.desc->u.conv.group = 1;
-  if (weights || forward) ADD(&f, 'R', 2, 9, 70, 75);
-  if (!forward) ADD(&f, 'R', 2, 5, 8, 9);
-  ADD(&f, weights ? 'A' : 'R', 5, 9, 16, 16);
+  set_window(&f.desc->u.conv.window, 2, w->kernel, w->stride, w->pad, 1);
+  f.desc->u.conv.group = w->group;
+  if (weights || forward) ADD(&f, 'R', 2, image[0], image[1], image[2]);
+  if (!forward) ADD(&f, 'R', 2, map[0], map[1], map[2]);
+  ADD(&f, weights ? 'A' : 'R', map[0], image[0] / w->group, w->kernel, w->kernel);
   if (weights || forward) add_absent(&f);
-  if (forward) ADD(&f, 'W', 2, 5, 8, 9);
-  if (!weights && !forward) ADD(&f, 'W', 2, 9, 70, 75);
+  if (forward) ADD(&f, 'W', 2, map[0], map[1], map[2]);
+  if (!weights && !forward) ADD(&f, 'W', 2, image[0], image[1], image[2]);
   cr_context_set_threads(cr_host_context(), threads);
   ok(prepare(&t, &f, row));
   execute(&t, &f);
@@ -113,21 +120,31 @@ static void *run_cells(const cr_kernel *row, int threads, size_t *bytes) {
 }
 
 /* Each result is made by one thread, in an order that does not depend on how many there are. */
-TEST(test_cells_with_threads) {
-  const cr_kernel *const rows[] = {&cr_conv_fwd_cells, &cr_conv_bwd_data_cells,
-                                   &cr_conv_bwd_weights_cells};
-  for (int i = 0; i < 3; ++i) {
+static void check_threads(const cr_kernel *const *rows, int count, const windows *w) {
+  for (int i = 0; i < count; ++i) {
     size_t bytes = 0;
     seed_values(NULL);
-    void *one = run_cells(rows[i], 1, &bytes);
+    void *one = run_windows(rows[i], w, 1, &bytes);
     for (int threads = 2; threads <= 7; threads += 5) {
       seed_values(NULL);
-      void *more = run_cells(rows[i], threads, &bytes);
+      void *more = run_windows(rows[i], w, threads, &bytes);
       assert_memory_equal(one, more, bytes);
       free(more);
     }
     free(one);
   }
+}
+
+TEST(test_cells_with_threads) {
+  static const cr_kernel *const rows[] = {&cr_conv_fwd_cells, &cr_conv_bwd_data_cells,
+                                          &cr_conv_bwd_weights_cells};
+  check_threads(rows, 3, &(windows){16, 8, 4, 1, {9, 70, 75}, {5, 8, 9}});
+}
+
+TEST(test_depthwise_with_threads) {
+  static const cr_kernel *const rows[] = {&cr_conv_fwd_depth, &cr_conv_bwd_data_depth,
+                                          &cr_conv_bwd_weights_depth};
+  check_threads(rows, 3, &(windows){4, 2, 1, 5, {5, 20, 110}, {5, 10, 55}});
 }
 
 /* Ends the fixture; the bits of the result, with `threads`. NULL: the row declined. */

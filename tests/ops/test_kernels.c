@@ -23,12 +23,18 @@ static bool concerns(const op_case *test, cr_op_kind kind) {
   return false;
 }
 
+static void check_cases(const op_case *cases, int count, cr_op_kind kind, crema_dtype type,
+                        cr_mt19937 *rng, op_record *records) {
+  for (int i = 0; i < count; ++i) {
+    if (concerns(&cases[i], kind)) op_check_case(&cases[i], kind, type, rng, records);
+  }
+}
+
 static void check_kind(cr_op_kind kind, crema_dtype type, uint32_t from_seed, op_record *records) {
   cr_mt19937 rng;
   cr_mt19937_seed(&rng, from_seed + (uint32_t)kind);
-  for (int i = 0; i < op_case_count; ++i) {
-    if (concerns(&op_cases[i], kind)) op_check_case(&op_cases[i], kind, type, &rng, records);
-  }
+  check_cases(op_conv_cases, op_conv_case_count, kind, type, &rng, records);
+  check_cases(op_cases, op_case_count, kind, type, &rng, records);
 }
 
 /* Seeds that once failed. */
@@ -57,7 +63,8 @@ TEST(test_kind) {
       print_message("%s has no fast code for this processor\n", (*row)->name);
       continue;
     }
-    print_error("no case reaches the row %s: add one to op_cases.c\n", (*row)->name);
+    print_error("no case reaches the row %s: add one to op_cases.c or op_cases_conv.c\n",
+                (*row)->name);
     fail();
   }
   if (op_table() != cr_backend_cpu.kernels && op_is_cpu_only(kind)) {

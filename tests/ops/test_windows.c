@@ -111,6 +111,35 @@ static bool draw_cells(cr_mt19937 *rng, drawn_case *c) {
   return true;
 }
 
+/* A window for each channel: maps on both sides of what a kernel takes for wide, strides that
+ * divide a vector and others, padding beyond the kernel, rows and columns that no window meets. */
+static bool draw_depthwise(cr_mt19937 *rng, drawn_case *c) {
+  static const int64_t strides[] = {1, 2, 2, 2, 3, 4, 8};
+  int64_t in[2], out[2];
+  *c = (drawn_case){.test.desc.kind = CR_OP_CONV_FWD};
+  cr_conv_params *p = &c->test.desc.u.conv;
+  cr_window *w = &p->window;
+  w->axes = 2;
+  for (int a = 0; a < 2; ++a) {
+    w->stride[a] = a == 0 ? 1 + below(rng, 2) : strides[below(rng, 7)];
+    w->kernel[a] = 1 + below(rng, a == 0 ? 4 : 2 * w->stride[a] + 2);
+    w->pad[a] = below(rng, w->kernel[a] + 2);
+    w->dilation[a] = 1;
+    out[a] = 1 + below(rng, 3) + (a == 1 && below(rng, 3) > 0 ? 46 : 0);
+    in[a] = (out[a] - 1) * w->stride[a] + w->kernel[a] - 2 * w->pad[a] + below(rng, w->stride[a]);
+    if (in[a] < 1) return false;
+  }
+  p->group = 1 + below(rng, 2);
+  const int64_t n = 1 + (w->stride[1] < 4 ? below(rng, 2) : 0), group = p->group;
+  append(c->shapes, "", n, group, 2, in, ";");
+  append(c->shapes, " ", group, 1, 2, w->kernel, ";");
+  if (below(rng, 2)) strcat(c->shapes, " -;");
+  else snprintf(c->shapes + strlen(c->shapes), 20, " %d;", (int)group);
+  append(c->shapes, " ", n, group, 2, out, "");
+  label(c, "depthwise", w);
+  return true;
+}
+
 static bool draw_pooling(cr_mt19937 *rng, drawn_case *c) {
   static const int64_t channels[] = {1, 3, 8, 16, 20};
   int64_t in[CR_MAX_SPATIAL], out[CR_MAX_SPATIAL];
@@ -148,6 +177,7 @@ TEST(test_convolution) {
   static const cr_op_kind kinds[] = {CR_OP_CONV_FWD, CR_OP_CONV_BWD_DATA, CR_OP_CONV_BWD_WEIGHTS};
   check(20, draw_convolution, kinds, 3);
   check(6, draw_cells, kinds, 3);
+  check(30, draw_depthwise, kinds, 3);
 }
 
 TEST(test_pooling) {

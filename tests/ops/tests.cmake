@@ -3,6 +3,7 @@ foreach(target test_ops_kernels test_ops_windows test_ops_int8)
   target_sources(${target} PRIVATE
     ${CMAKE_CURRENT_LIST_DIR}/op_case.c
     ${CMAKE_CURRENT_LIST_DIR}/op_cases.c
+    ${CMAKE_CURRENT_LIST_DIR}/op_cases_conv.c
     ${CMAKE_CURRENT_LIST_DIR}/op_gradients.c
     ${CMAKE_CURRENT_LIST_DIR}/op_check.c
     ${CMAKE_CURRENT_LIST_DIR}/op_problem.c
