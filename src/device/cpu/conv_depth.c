@@ -30,6 +30,7 @@ enum {
   TOGETHER = 5,     /* taps of a row whose gradients are summed at once, */
   ROWS = 2,         /* and of so many rows */
   WIDE = 48,        /* columns of a map from which on planes by themselves are faster */
+  LINE = 16,        /* floats of a cache line; where parts of rows begin */
   GAP = 16          /* floats between rows, so that they are not a multiple of 4096 bytes apart */
 };
 
@@ -72,20 +73,24 @@ CR_INLINE lanes *place_at(float *to) {
   return (lanes *)(void *)to;
 }
 
-/* `vectors`, a constant, of a row from column x on, of which the last one may be cut. */
+/* `vectors`, a constant, of a row from column x on, of which the last one may be cut. GCC keeps the
+ * sums in registers throughout where the loops are unrolled. */
 CR_INLINE void put_vectors(const taps *of, float first, int64_t x, int vectors, int64_t width,
                            float *to) {
   lanes sum[VECTORS];
+#pragma GCC unroll 8
   for (int v = 0; v < vectors; ++v) sum[v] = first - (lanes){0};
   for (int64_t y = 0; y < of->rows; ++y) {
     const float *weight = of->weight[y], *row = of->from[y] + x;
     for (int64_t t = 0; t < of->columns; ++t, weight += LANES) {
       const lanes factor = *values_at(weight);
       const float *from = row + of->offset[t];
+#pragma GCC unroll 8
       for (int v = 0; v < vectors; ++v) sum[v] += values_at(from)[v] * factor;
     }
   }
   const int64_t left = width - x - (vectors - 1) * LANES;
+#pragma GCC unroll 8
   for (int v = 0; v < vectors - 1; ++v) place_at(to + x)[v] = sum[v];
   if (left >= LANES) place_at(to + x)[vectors - 1] = sum[vectors - 1];
   else memcpy(to + width - left, &sum[vectors - 1], (size_t)left * sizeof *to);
@@ -358,7 +363,7 @@ static void fill_depth(const cr_plan *plan, const crema_shape *image, const crem
     d->stride[a] = w->stride[a];
     d->pad[a] = w->pad[a];
     d->from[a] = d->enlarges ? d->map[a] : d->image[a];
-    d->taps[a] = (d->kernel[a] + d->stride[a] - 1) / d->stride[a];
+    d->taps[a] = cr_pieces(d->kernel[a], d->stride[a]);
   }
 }
 
@@ -378,9 +383,9 @@ static void lay_out_image(depth *d) {
   const int64_t stride = d->stride[1], pad = d->pad[1];
   d->kept = d->kernel[0];
   d->met = cr_most(0, cr_least(d->image[1], (d->map[1] - 1) * stride + d->kernel[1] - pad));
-  d->lead = (pad + stride - 1) / stride;
-  d->part =
-      d->lead + cr_most(d->taps[1] + cr_whole(d->map[1], LANES), (d->met + stride - 1) / stride);
+  d->lead = cr_whole(cr_pieces(pad, stride), LINE);
+  const int64_t read = d->taps[1] + cr_whole(d->map[1], LANES);
+  d->part = cr_whole(d->lead + cr_most(read, cr_pieces(d->met, stride)), LINE);
   d->row = stride * d->part;
   for (int64_t k = 0; k < d->kernel[1]; ++k) {
     const int64_t at = k - pad + d->lead * stride; /* >= 0 */
@@ -392,7 +397,7 @@ static void lay_out_image(depth *d) {
 static void reserve(cr_plan *plan, depth *d) {
   if (d->enlarges) lay_out_map(d);
   else lay_out_image(d);
-  d->row = cr_whole(d->row, LANES) + GAP;
+  d->row = cr_whole(d->row, LINE) + GAP;
   d->weights = d->kept * d->row;
   const int64_t window = d->kernel[0] * d->taps[1] * d->stride[1]; /* at least */
   d->line = d->weights + (window + 1) * LANES;
