@@ -367,7 +367,7 @@ static void fill_cells(const cr_plan *plan, const crema_shape *image, const crem
 /* A part of the workspace of `count` floats. */
 static int64_t reserve(cr_plan *plan, int64_t count) {
   const int64_t at = (int64_t)(plan->workspace_bytes / sizeof(float));
-  plan->workspace_bytes += (size_t)(cr_whole(count, LINE)) * sizeof(float);
+  plan->workspace_bytes += (size_t)cr_whole(count, LINE) * sizeof(float);
   return at;
 }
 

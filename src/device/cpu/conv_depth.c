@@ -546,6 +546,7 @@ static crema_status run_bwd_weights(const cr_call *call) {
   const int64_t window = d->kernel[0] * d->kernel[1];
   float *weights = cr_f32(call->buffer, 2), *bias = cr_f32(call->buffer, 3);
   spread(call, gather);
+#pragma omp parallel for schedule(static)
   for (int64_t c = 0; c < d->channels; ++c) {
     for (int64_t k = 0; k < window; ++k) {
       give_sum(call, c, k, call->accumulate[2], weights + c * window + k);
