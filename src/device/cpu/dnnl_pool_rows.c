@@ -127,9 +127,10 @@ CR_INLINE void largest(const columns *c, int64_t from, int64_t to, int64_t start
     const int32_t left = to - x < BLOCK ? (int32_t)(to - x) : BLOCK, first = (int32_t)(x - start);
 #pragma omp simd
     for (int k = 0; k < BLOCK; ++k) {
+      /* Behind the last column there may be anything: unsigned, as such sums may overflow. */
+      const int32_t here = (int32_t)((uint32_t)c->at[x + k] + (uint32_t)(first + k));
       const bool is_largest = k < left && c->best[x + k] == most;
-      const int32_t here = is_largest ? c->at[x + k] + first + k : INT32_MAX;
-      at[k] = here < at[k] ? here : at[k];
+      at[k] = is_largest && here < at[k] ? here : at[k];
     }
   }
 #pragma omp simd reduction(min : least)
