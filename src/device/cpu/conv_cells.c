@@ -286,27 +286,6 @@ static void give_image(const cells *c, const tile *t, int64_t channels, const fl
 
 /* ---- plans --------------------------------------------------------------- */
 
-static crema_status check_shape(const cr_plan *plan, const crema_shape *image,
-                                const crema_shape *map, int64_t weights) {
-  const cr_conv_params *p = &plan->desc->u.conv;
-  const cr_window *w = &p->window;
-  cr_slide slide;
-  CR_TRY(cr_slide_make(w, image, map, &slide));
-  const int64_t groups = p->group, channels = image->dim[1], maps = map->dim[1];
-  if (groups < 1 || channels % groups != 0 || maps % groups != 0 || map->dim[0] != image->dim[0] ||
-      weights != maps * (channels / groups) * slide.kernel_count) {
-    return cr_fail(CREMA_E_SHAPE, "a convolution whose arguments have other shapes");
-  }
-  if (w->axes != 2 || w->dilation[0] != 1 || w->dilation[1] != 1) {
-    return cr_fail(CREMA_E_UNSUPPORTED, "not a dense window over two axes");
-  }
-  if (image->dim[0] == 0 || channels == 0 || maps == 0 || slide.in_count == 0 ||
-      slide.out_count == 0) {
-    return cr_fail(CREMA_E_UNSUPPORTED, "an empty shape");
-  }
-  return CREMA_OK;
-}
-
 /* By measurement, with AVX-512 and with AVX2. oneDNN's convolution itself is as fast, but not with
  * bringing a plain image into the order that it wants. From strides of 8 on oneDNN's code for this
  * is that of shorter vectors, or a product of all channels by all elements of the window, for which
@@ -389,8 +368,8 @@ static void choose_shares(cr_op_kind kind, cells *c) {
 static crema_status plan_cells(cr_plan *plan, int image, int weights, int map) {
   const cr_op_arg *arg = plan->desc->arg;
   cells c = {0};
-  CR_TRY(
-      check_shape(plan, &arg[image].shape, &arg[map].shape, cr_op_arg_count(plan->desc, weights)));
+  cr_slide slide;
+  CR_TRY(cr_slide_conv(plan->desc, image, weights, map, &slide));
   fill_cells(plan, &arg[image].shape, &arg[map].shape, &c);
   if (!is_faster(plan->desc->kind, &c))
     return cr_fail(CREMA_E_UNSUPPORTED, "a window that oneDNN is fast for");

@@ -327,25 +327,14 @@ static void gather_plane(const depth *d, const space *w, const float *image, con
 
 /* ---- plans --------------------------------------------------------------- */
 
-static crema_status check_shape(const cr_plan *plan, const crema_shape *image,
-                                const crema_shape *map, int64_t weights) {
-  const cr_conv_params *p = &plan->desc->u.conv;
+static crema_status check_windows(const cr_conv_params *p, const crema_shape *image,
+                                  const crema_shape *map) {
   const cr_window *w = &p->window;
-  cr_slide slide;
-  CR_TRY(cr_slide_make(w, image, map, &slide));
-  if (w->axes != 2 || w->dilation[0] != 1 || w->dilation[1] != 1 || p->group != image->dim[1] ||
-      p->group != map->dim[1]) {
-    return cr_fail(CREMA_E_UNSUPPORTED, "not a dense window over two axes for each channel");
+  if (p->group != image->dim[1] || p->group != map->dim[1]) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "not a window for each channel");
   }
-  if (map->dim[0] != image->dim[0] || weights != p->group * slide.kernel_count) {
-    return cr_fail(CREMA_E_SHAPE, "a convolution whose arguments have other shapes");
-  }
-  if (image->dim[0] == 0 || p->group == 0 || slide.in_count == 0 || slide.out_count == 0) {
-    return cr_fail(CREMA_E_UNSUPPORTED, "an empty shape");
-  }
-  if (w->kernel[0] > KERNEL_MOST || w->kernel[1] > KERNEL_MOST || LANES % w->stride[1] != 0 ||
-      image->dim[2] > INT32_MAX) {
-    return cr_fail(CREMA_E_UNSUPPORTED, "other strides, or extents beyond what is counted");
+  if (w->kernel[0] > KERNEL_MOST || w->kernel[1] > KERNEL_MOST || LANES % w->stride[1] != 0) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "other strides, or a large window");
   }
   return CREMA_OK;
 }
@@ -430,8 +419,9 @@ static bool is_faster(const cr_plan *plan, const depth *d) {
 static crema_status plan_depth(cr_plan *plan, int image, int weights, int map) {
   const cr_op_arg *arg = plan->desc->arg;
   depth d = {0};
-  CR_TRY(
-      check_shape(plan, &arg[image].shape, &arg[map].shape, cr_op_arg_count(plan->desc, weights)));
+  cr_slide slide;
+  CR_TRY(cr_slide_conv(plan->desc, image, weights, map, &slide));
+  CR_TRY(check_windows(&plan->desc->u.conv, &arg[image].shape, &arg[map].shape));
   fill_depth(plan, &arg[image].shape, &arg[map].shape, &d);
   d.bias = plan->desc->kind == CR_OP_CONV_BWD_WEIGHTS && arg[3].shape.axes >= 0;
   if (!is_faster(plan, &d)) return cr_fail(CREMA_E_UNSUPPORTED, "planes that oneDNN is fast for");

@@ -54,6 +54,26 @@ crema_status cr_slide_make(const cr_window *window, const crema_shape *in, const
   return CREMA_OK;
 }
 
+crema_status cr_slide_conv(const cr_op_desc *desc, int image, int weights, int map,
+                           cr_slide *slide) {
+  const crema_shape *from = &desc->arg[image].shape, *to = &desc->arg[map].shape;
+  const cr_window *w = &desc->u.conv.window;
+  CR_TRY(cr_slide_make(w, from, to, slide));
+  const int64_t groups = desc->u.conv.group, channels = from->dim[1], maps = to->dim[1];
+  if (groups < 1 || channels % groups != 0 || maps % groups != 0 || to->dim[0] != from->dim[0] ||
+      cr_op_arg_count(desc, weights) != maps * (channels / groups) * slide->kernel_count) {
+    return cr_fail(CREMA_E_SHAPE, "a convolution whose arguments have other shapes");
+  }
+  if (w->axes != 2 || w->dilation[0] != 1 || w->dilation[1] != 1) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "not a dense window over two axes");
+  }
+  if (from->dim[0] == 0 || channels == 0 || maps == 0 || slide->in_count == 0 ||
+      slide->out_count == 0) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "an empty shape");
+  }
+  return CREMA_OK;
+}
+
 void cr_slide_span(const cr_slide *s, int64_t index, cr_span *span) {
   int64_t at[CR_MAX_SPATIAL];
   decode(s->axes, s->out, index, at);

@@ -19,6 +19,12 @@ typedef struct cr_slide {
 crema_status cr_slide_make(const cr_window *window, const crema_shape *in, const crema_shape *out,
                            cr_slide *slide) CREMA_MUST_USE;
 
+/* The same for u.conv of an op whose arguments `image`, `weights` and `map` have a convolution's
+ * shapes, over two axes without dilation. Errors: CREMA_E_SHAPE; CREMA_E_UNSUPPORTED, also for an
+ * empty shape. */
+crema_status cr_slide_conv(const cr_op_desc *desc, int image, int weights, int map,
+                           cr_slide *slide) CREMA_MUST_USE;
+
 /* The part of one window that lies on the input. Dense windows only. */
 typedef struct cr_span {
   int64_t first[CR_MAX_SPATIAL]; /* where the unclipped window begins; may be negative */
