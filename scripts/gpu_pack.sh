@@ -38,6 +38,11 @@ for net in alexnet googlenet squeezenet_v1.0; do
   cp "$source/models/$net/deploy.prototxt" "$pack/models/$net/"
 done
 cp -R "$source/bench/nets" "$pack/bench/nets"
+# The example that trains LeNet.
+mkdir -p "$pack/examples" "$pack/data"
+cp -R "$source/examples/common.sh" "$source/examples/mnist" "$pack/examples/"
+cp -R "$source/data/mnist" "$pack/data/mnist"
+cp -R "$source/models/lenet" "$pack/models/lenet"
 cp "$source/scripts/gpu_run.sh" "$pack/run.sh"
 
 # Everything but the C and C++ libraries, which the other machine has, not older than here; older ones in

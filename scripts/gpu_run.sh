@@ -1,6 +1,7 @@
 #!/bin/sh
 # Runs a pack of scripts/gpu_pack.sh on a GPU and prints a table: one line a check, then the benchmark.
-# Arguments go to the benchmark (run.sh memory lenet; run.sh -gpu 1).
+# Arguments go to the benchmark (run.sh memory lenet; run.sh -gpu 1). A check that takes longer than
+# CREMA_CHECK_SECONDS (300) has failed.
 #
 # cuBLASLt and cuDNN are looked for under CREMA_CUDA_PATH (folders separated by colons, toolkits or the
 # nvidia folder of Python packages), where the loader looks, and in /usr/local/cuda. When CREMA_CUDA_PATH
@@ -28,7 +29,7 @@ check() {
   name=$1
   shift
   start=$(date +%s)
-  "$@" >"$log/$name.txt" 2>&1
+  timeout -k 10 "${CREMA_CHECK_SECONDS:-300}" "$@" >"$log/$name.txt" 2>&1
   code=$?
   case $code in
     0) result=passed ;;
@@ -37,7 +38,7 @@ check() {
   esac
   [ $code -eq 0 ] || failed=1
   printf '%-14s %-12s %4d s  %s\n' "$name" "$result" $(($(date +%s) - start)) \
-    "$(grep -aE 'weights differ|passed,|skipped:' "$log/$name.txt" | tail -1)"
+    "$(grep -aE 'weights differ|passed,|skipped:|accuracy = ' "$log/$name.txt" | tail -1)"
   [ $code -eq 0 ] || grep -aE 'differs|rror|skipped' "$log/$name.txt" | head -5
 }
 
@@ -49,6 +50,7 @@ check windows "$here/bin/cuda_windows"
 check shapes "$here/bin/cuda_shapes"
 check train "$here/bin/cuda_train" ${CREMA_TRAIN:-}
 check exchange "$here/bin/cuda_exchange"
+check mnist env CREMA="$here/bin/crema" WORK="$here/work" sh "$here/examples/mnist/run.sh" lenet -gpu 0
 cd "$here/golden" || exit 1
 check golden "$here/bin/golden" -q -gpu 0 -pending pending.txt layers solvers nets
 check golden_FLOAT16 "$here/bin/golden" -q -gpu 0 -type FLOAT16 layers

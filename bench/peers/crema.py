@@ -11,6 +11,7 @@ import numpy
 import prototxt
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+DEVICE_CUDA = 1
 MAX_AXES = 32
 
 
@@ -36,7 +37,7 @@ class ModelOptions(ctypes.Structure):
 def load_library():
     path = os.environ.get("CREMA_LIBRARY", ROOT / "build" / "lib" / "libcrema.so")
     library = ctypes.CDLL(str(path))
-    names = {ctypes.c_void_p: "net_input net_output net_layer_param blob_shape session_input session_output",
+    names = {ctypes.c_void_p: "net_input net_output net_layer_param solver_net blob_shape session_input session_output",
              ctypes.c_char_p: "error_text net_layer_name net_layer_type net_output_name"}
     for result, list_of_names in names.items():
         for name in list_of_names.split():
@@ -94,9 +95,13 @@ class Blob:
 
 
 class Net:
-    """A net of phase TEST."""
+    """A net of phase TEST, or the one that a handle names, which stays its owner's."""
 
-    def __init__(self, path, weights=None, seed=1):
+    def __init__(self, path=None, weights=None, seed=1, handle=None):
+        self.owned = handle is None
+        if not self.owned:
+            self.handle = pointer(handle)
+            return
         options = NetOptions()
         LIBRARY.crema_net_options_init(ctypes.byref(options))
         options.seed = seed
@@ -106,7 +111,8 @@ class Net:
             check(LIBRARY.crema_net_load_weights(self.handle, os.fsencode(weights)))
 
     def __del__(self):
-        LIBRARY.crema_net_destroy(self.handle)
+        if self.owned:
+            LIBRARY.crema_net_destroy(self.handle)
 
     def input(self):
         return Blob(LIBRARY.crema_net_input(self.handle, 0))

@@ -2,7 +2,9 @@
 """Times training steps of crema and PyTorch: forward, backward and an update by SGD with momentum.
 
 Each runs in a process of its own, in turn, on random pictures that are in memory. The memory is by
-how much the peak of resident memory exceeds what the process had before it made the net.
+how much the peak of resident memory exceeds what the process had before it made the net. With
+-gpu both train on the first GPU, in full f32 (PyTorch without TF32): ten steps in a row and a wait for the
+last are timed, and the memory is still that of the host.
 """
 import argparse
 import json
@@ -13,6 +15,8 @@ import sys
 import tempfile
 import time
 
+import numpy
+
 import inference
 
 NETS = ("alexnet", "googlenet", "resnet50")
@@ -20,21 +24,19 @@ MODELS = inference.MODELS
 
 SOLVER = """net: "{net}"
 base_lr: 0.0001 lr_policy: "fixed" momentum: 0.9 weight_decay: 0.0005
-max_iter: 100000 display: 0 snapshot: 0 snapshot_after_train: false random_seed: 1
+max_iter: 100000 display: 0 snapshot: 0 snapshot_after_train: false random_seed: 1 solver_mode: {mode}
 """
 
 INPUT = """layer {{
-  name: "data" type: "DummyData" top: "data" top: "label"
-  dummy_data_param {{
-    shape {{ dim: {batch} dim: 3 dim: {size} dim: {size} }} shape {{ dim: {batch} }}
-    data_filler {{ type: "uniform" min: -1 max: 1 }} data_filler {{ type: "constant" value: 1 }}
-  }}
+  name: "data" type: "Input" top: "data" top: "label"
+  input_param {{ shape {{ dim: {batch} dim: 3 dim: {size} dim: {size} }} shape {{ dim: {batch} }} }}
 }}
 """
+GPU_ROW = 10  # steps between two waits for the GPU
 
 
 def training_text(name, batch):
-    """train_val.prototxt with made-up data in place of its two Data layers."""
+    """train_val.prototxt with inputs in place of its two Data layers, and the side of its pictures."""
     import prototxt
     path = MODELS / name / "train_val.prototxt"
     size = prototxt.read_net(path)["layer"][0].part("transform_param").one("crop_size")
@@ -49,31 +51,43 @@ def training_text(name, batch):
 
 
 class Crema:
-    def __init__(self, name, batch, threads, folder):
+    def __init__(self, name, batch, threads, gpu, folder):
         import ctypes
         import crema
         self.library, self.check = crema.LIBRARY, crema.check
         crema.set_threads(threads)
+        if gpu:  # otherwise a solver without one goes to the CPU
+            crema.check(self.library.crema_device_get(crema.DEVICE_CUDA, 0, ctypes.byref(ctypes.c_void_p())))
         net, solver = pathlib.Path(folder) / "net.prototxt", pathlib.Path(folder) / "solver.prototxt"
-        net.write_text(training_text(name, batch)[0])
-        solver.write_text(SOLVER.format(net=net))
+        text, size = training_text(name, batch)
+        net.write_text(text)
+        solver.write_text(SOLVER.format(net=net, mode="GPU" if gpu else "CPU"))
         self.handle = ctypes.c_void_p()
         crema.check(self.library.crema_solver_load(str(solver).encode(), None, ctypes.byref(self.handle)))
+        trained = crema.Net(handle=self.library.crema_solver_net(self.handle))
+        trained.blob("data").write()[...] = numpy.random.default_rng(1).uniform(-1, 1, (batch, 3, size, size))
+        trained.blob("label").write()[...] = 1
+        self.trained, self.last = trained, list(trained.params().values())[-1][-1]
 
     def step(self):
         self.check(self.library.crema_solver_step(self.handle, 1))
 
+    def wait(self):
+        self.last.ask()
+
 
 class Torch:
-    def __init__(self, name, batch, threads, folder):
+    def __init__(self, name, batch, threads, gpu, folder):
         import torch
         import torch_nets
         torch.set_num_threads(threads)
         torch.manual_seed(1)
-        self.torch = torch
-        self.net = getattr(torch_nets, name)().train()
+        torch.backends.cudnn.allow_tf32 = False  # of products it is off by default
+        self.torch, self.device = torch, "cuda" if gpu else "cpu"
+        self.net = getattr(torch_nets, name)().train().to(self.device)
         size = training_text(name, batch)[1]
-        self.images, self.labels = torch.rand(batch, 3, size, size) * 2 - 1, torch.ones(batch, dtype=torch.long)
+        self.images = (torch.rand(batch, 3, size, size) * 2 - 1).to(self.device)
+        self.labels = torch.ones(batch, dtype=torch.long, device=self.device)
         self.rule = torch.optim.SGD(self.net.parameters(), lr=0.0001, momentum=0.9, weight_decay=0.0005)
 
     def step(self):
@@ -83,20 +97,27 @@ class Torch:
         sum(losses).backward()
         self.rule.step()
 
+    def wait(self):
+        if self.device == "cuda":
+            self.torch.cuda.synchronize()
+
 
 KINDS = {"crema": Crema, "torch": Torch}
 
 
-def run_child(name, batch, threads, kind, steps):
+def run_child(name, batch, threads, gpu, kind, steps):
     __import__(kind)
+    row = GPU_ROW if gpu else 1
     before = inference.memory_of("VmRSS")
     with tempfile.TemporaryDirectory() as folder:
-        runner = KINDS[kind](name, batch, threads, folder)
+        runner = KINDS[kind](name, batch, threads, gpu, folder)
         taken = []
         for _ in range(steps + 2):
             start = time.perf_counter()
-            runner.step()
-            taken.append(time.perf_counter() - start)
+            for _ in range(row):
+                runner.step()
+            runner.wait()
+            taken.append((time.perf_counter() - start) / row)
     print(json.dumps({"ms": statistics.median(taken[2:]) * 1e3, "MiB": inference.memory_of("VmHWM") - before}))
 
 
@@ -107,10 +128,11 @@ def main():
     parser.add_argument("-batch", type=int, default=16)
     parser.add_argument("-steps", type=int, default=5)
     parser.add_argument("-rounds", type=int, default=3)
+    parser.add_argument("-gpu", action="store_true")
     parser.add_argument("-child", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
-        run_child(args.child[0], args.batch, args.threads, args.child[1], args.steps)
+        run_child(args.child[0], args.batch, args.threads, args.gpu, args.child[1], args.steps)
         return
     print(f"{'net':12} {'crema ms':>9} {'torch ms':>9} {'ratio':>6} {'crema MiB':>10} {'torch MiB':>10}")
     for name in args.nets:
@@ -118,12 +140,12 @@ def main():
         for _ in range(args.rounds):
             for kind in KINDS:
                 command = [sys.executable, __file__, "-child", name, kind, "-threads", str(args.threads),
-                           "-batch", str(args.batch), "-steps", str(args.steps)]
+                           "-batch", str(args.batch), "-steps", str(args.steps)] + ["-gpu"] * args.gpu
                 done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
                 found[kind].append(json.loads(done.stdout))
         ms = {kind: statistics.median(f["ms"] for f in found[kind]) for kind in KINDS}
         mib = {kind: max(f["MiB"] for f in found[kind]) for kind in KINDS}
-        print(f"{name:12} {ms['crema']:9.0f} {ms['torch']:9.0f} {ms['crema'] / ms['torch']:6.2f} "
+        print(f"{name:12} {ms['crema']:9.1f} {ms['torch']:9.1f} {ms['crema'] / ms['torch']:6.2f} "
               f"{mib['crema']:10.0f} {mib['torch']:10.0f}", flush=True)
 
 

@@ -24,7 +24,12 @@ static void free_host(cr_host_side *side) {
 }
 
 static void free_gpu(cr_device_side *side) {
-  if (side->own) cr_device_free_after(side->device, side->data, side->user);
+  side->block.user = side->user;
+  if (side->own && side->block.address == 0) {
+    cr_device_free_after(side->device, side->data, side->user);
+  } else if (cr_block_free(&side->block) != CREMA_OK) {
+    cr_log_error("%s", crema_error_text());
+  }
   *side = (cr_device_side){0};
 }
 
@@ -375,10 +380,20 @@ void cr_syncedmem_clear(crema_syncedmem *memory) {
 
 void cr_syncedmem_from_heap(crema_syncedmem *memory, crema_context *context) {
   cr_block block = {0};
-  if (!one_sided(context) || context->heap == NULL || memory->host.data != NULL) return;
+  const bool host = one_sided(context);
+  const bool has = host ? memory->host.data != NULL : memory->gpu.data.address != 0;
+  if (has || (!host && memory->device != context->device)) return;
   if (!cr_heap_take(context, memory->capacity, &block)) return;
-  memory->host = (cr_host_side){
-      .data = (void *)block.address, .own = true, .block = block, .bytes = block.bytes};
+  if (host) {
+    memory->host = (cr_host_side){
+        .data = (void *)block.address, .own = true, .block = block, .bytes = block.bytes};
+  } else {
+    memory->gpu = (cr_device_side){.data.address = block.address,
+                                   .own = true,
+                                   .device = context->device,
+                                   .block = block,
+                                   .user = context->id};
+  }
 }
 
 void cr_syncedmem_resize(crema_syncedmem *memory, size_t size) {

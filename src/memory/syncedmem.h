@@ -20,6 +20,7 @@ typedef struct cr_device_side {
   crema_devptr data;
   bool own;
   crema_device *device; /* whose memory it is */
+  cr_block block;       /* of a heap; without memory: `data` is from the device's pool */
   /* Id of the context that used it last; 0: none. */
   _Atomic uint64_t user;
 } cr_device_side;
@@ -46,9 +47,9 @@ struct crema_syncedmem {
 void cr_syncedmem_init(crema_syncedmem *memory, crema_device *device, size_t size);
 void cr_syncedmem_clear(crema_syncedmem *memory);
 
-/* Gives a block without memory on the context's side, which is the host's, some of the context's
- * heap (device/memory/heap.h). The block is as UNINITIALIZED as before. A no-op where there is no
- * heap. */
+/* Gives a block without memory on the context's side some of the context's heap
+ * (device/memory/heap.h). The block is as UNINITIALIZED as before. A no-op where there is no
+ * heap, and for a block of another device. */
 void cr_syncedmem_from_heap(crema_syncedmem *memory, crema_context *context);
 
 /* Changes the size. Within the capacity memory and the first bytes are kept; beyond it both

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "crema/device.h"
+#include "device/memory/pool.h"
 #include "solver_case.h"
 
 static const char *const texts[] = {
@@ -62,6 +63,30 @@ TEST(steps_take_the_place_of_gradients) {
     assert_true(fabs((double)step[i] - 0.1 * (i + 1)) < 1e-6);
     assert_true(fabs((double)before[i] - (double)after[i] - (double)step[i]) < 1e-6);
   }
+  case_end(&c);
+}
+
+/* Blobs of 8 MiB, which the device's pool does not keep. */
+static const char *const large_net =
+    "layer { name: 'd' type: 'DummyData' top: 'x' top: 'y' dummy_data_param {"
+    "  shape { dim: 64 dim: 32768 } shape { dim: 64 dim: 1 } } }"
+    "layer { name: 'a' type: 'Sigmoid' bottom: 'x' top: 'a' }"
+    "layer { name: 'b' type: 'TanH' bottom: 'a' top: 'b' }"
+    "layer { name: 'w' type: 'InnerProduct' bottom: 'b' top: 'w'"
+    "  inner_product_param { num_output: 1 weight_filler { type: 'constant' value: 1e-5 } } }"
+    "layer { name: 'l' type: 'EuclideanLoss' bottom: 'w' bottom: 'y' top: 'l' }";
+
+TEST(steps_after_the_first_ones_take_no_memory_from_the_driver) {
+  solver_case c;
+  case_begin(&c);
+  ok(crema_device_get(CREMA_DEVICE_SIM, 1, &c.options.device));
+  case_load(&c, large_net, "lr_policy: 'fixed'");
+  ok(crema_solver_step(c.solver, 3));
+  const cr_pool_info before = cr_pool_describe(c.options.device->pool);
+  ok(crema_solver_step(c.solver, 4));
+  const cr_pool_info after = cr_pool_describe(c.options.device->pool);
+  assert_int_equal(after.driver_allocs, before.driver_allocs);
+  assert_int_equal(after.live_bytes, before.live_bytes);
   case_end(&c);
 }
 

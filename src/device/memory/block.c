@@ -77,7 +77,7 @@ static crema_status unreport_block(const cr_block *block) {
 }
 
 static void release_device(cr_block *block) {
-  cr_device_free(block->device, (crema_devptr){block->address});
+  cr_device_free_after(block->device, (crema_devptr){block->address}, block->user);
 }
 
 static void release_host(cr_block *block) {

@@ -12,6 +12,8 @@ typedef struct cr_block {
   size_t bytes;
   void (*release)(struct cr_block *block);
   crema_device *device;
+  uint64_t user; /* device memory: id of the context whose queued work may still use it when it is
+                    freed; 0: none */
   cr_heap *heap; /* that it was cut from; NULL: it was not */
   bool reported; /* counted by the host memory report */
 } cr_block;

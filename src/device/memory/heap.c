@@ -6,6 +6,7 @@
 
 #include "core/fail.h"
 #include "core/log.h"
+#include "device/backend/order.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -14,8 +15,11 @@
 #define ASAN_UNPOISON_MEMORY_REGION(address, bytes) ((void)(address), (void)(bytes))
 #endif
 
+/* Of addresses and sizes: a cache line of the host; on a device what whole blocks of its driver
+ * have. */
+enum { HOST_ALIGNMENT = 64, DEVICE_ALIGNMENT = 256 };
+
 enum {
-  ALIGNMENT = 64,
   MOST_NOTES = 1 << 14 /* of a pass; without end where passes never return all blocks */
 };
 
@@ -51,7 +55,7 @@ typedef struct region {
 struct cr_heap {
   pthread_mutex_t lock; /* guards all that follows */
   crema_device *device;
-  bool closed;
+  crema_context *context; /* NULL: closed */
   region *regions;
   size_t region_count;
   piece *pieces; /* by address */
@@ -79,12 +83,22 @@ static bool make_room(void *array, size_t count, size_t *room, size_t width) {
   return true;
 }
 
+/* ---- what nobody may touch ---- */
+
+static void poison(const cr_heap *heap, uintptr_t address, size_t bytes) {
+  if (heap->device->backend->host_memory) ASAN_POISON_MEMORY_REGION((void *)address, bytes);
+}
+
+static void unpoison(const cr_heap *heap, uintptr_t address, size_t bytes) {
+  if (heap->device->backend->host_memory) ASAN_UNPOISON_MEMORY_REGION((void *)address, bytes);
+}
+
 /* ---- regions ---- */
 
 static void free_regions(cr_heap *heap) {
   for (size_t i = 0; i < heap->region_count; ++i) {
     region *r = &heap->regions[i];
-    ASAN_UNPOISON_MEMORY_REGION((void *)r->block.address, r->bytes);
+    unpoison(heap, r->block.address, r->bytes);
     if (cr_block_free(&r->block) != CREMA_OK) cr_log_error("%s", crema_error_text());
   }
   heap->region_count = 0;
@@ -99,7 +113,9 @@ static bool add_region(cr_heap *heap, size_t bytes) {
   region *fresh = &more[heap->region_count];
   if (cr_block_new(heap->device, bytes, &options, &fresh->block) != CREMA_OK) return false;
   fresh->bytes = bytes;
-  ASAN_POISON_MEMORY_REGION((void *)fresh->block.address, bytes);
+  /* Work of other contexts has an end before that of the heap's own. */
+  fresh->block.user = heap->context->id;
+  poison(heap, fresh->block.address, bytes);
   ++heap->region_count;
   heap->held += bytes;
   return true;
@@ -265,9 +281,30 @@ void cr_heap_rest(crema_context *context) {
 
 /* ---- blocks ---- */
 
+/* The host waits for the work that the context called `id` has queued so far. Work that fails is
+ * over; its context reports the failure. */
+static void await(crema_device *device, uint64_t id) {
+  cr_native_event *event = NULL;
+  bool busy = false;
+  if (cr_context_mark(device, id, &event, &busy) == CREMA_OK && busy) {
+    (void)device->backend->event_finish(event);
+  }
+  if (event != NULL) device->backend->event_destroy(event);
+}
+
+/* With the lock held: what the heap's context queues from now on comes after the work of the
+ * context called `id`, which has used a block last. */
+static void order_after(const cr_heap *heap, uint64_t id) {
+  if (heap->device->backend->host_memory || id == 0) return;
+  if (heap->context == NULL || cr_context_follow(heap->context, id) != CREMA_OK) {
+    await(heap->device, id);
+  }
+}
+
 static void put_back(cr_block *block) {
   cr_heap *heap = block->heap;
   pthread_mutex_lock(&heap->lock);
+  order_after(heap, block->user);
   size_t i = find_piece(heap, block->address);
   piece ended = heap->pieces[i];
   memmove(&heap->pieces[i], &heap->pieces[i + 1],
@@ -275,8 +312,8 @@ static void put_back(cr_block *block) {
   heap->in_use -= ended.bytes;
   heap->blocks -= mix(ended.address, ended.bytes);
   if (ended.note != NO_NOTE) heap->now.note[ended.note].to = heap->events++;
-  ASAN_POISON_MEMORY_REGION((void *)ended.address, ended.bytes);
-  bool unused = heap->closed && heap->piece_count == 0;
+  poison(heap, ended.address, ended.bytes);
+  bool unused = heap->context == NULL && heap->piece_count == 0;
   pthread_mutex_unlock(&heap->lock);
   if (unused) destroy(heap);
 }
@@ -294,8 +331,10 @@ static uintptr_t find_address(cr_heap *heap, size_t bytes) {
 
 static bool take(cr_heap *heap, size_t bytes, cr_block *out) {
   if (!make_room(&heap->pieces, heap->piece_count, &heap->piece_room, sizeof(piece))) return false;
+  const bool host = heap->device->backend->host_memory;
+  const size_t alignment = host ? HOST_ALIGNMENT : DEVICE_ALIGNMENT;
   /* With a gap, so that a kernel that works beyond the end of its block is found out. */
-  size_t whole = (bytes + 2 * ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+  size_t whole = (bytes + 2 * alignment - 1) / alignment * alignment;
   uintptr_t address = find_address(heap, whole);
   if (address == 0) return false;
   size_t i = find_piece(heap, address);
@@ -305,11 +344,12 @@ static bool take(cr_heap *heap, size_t bytes, cr_block *out) {
   heap->in_use += whole;
   heap->blocks += mix(address, whole);
   if (heap->in_use > heap->highest) heap->highest = heap->in_use;
-  ASAN_UNPOISON_MEMORY_REGION((void *)address, bytes);
+  unpoison(heap, address, bytes);
   *out = (cr_block){.address = address,
                     .bytes = bytes,
                     .release = put_back,
                     .device = heap->device,
+                    .user = host ? 0 : heap->context->id,
                     .heap = heap};
   return true;
 }
@@ -361,7 +401,7 @@ bool cr_heap_enter(crema_context *context, uint64_t stamp) {
   pthread_mutex_lock(&heap->lock);
   heap->entered = stamp_of(heap) == stamp;
   for (size_t i = 0; heap->entered && i < heap->region_count; ++i) {
-    ASAN_UNPOISON_MEMORY_REGION((void *)heap->regions[i].block.address, heap->regions[i].bytes);
+    unpoison(heap, heap->regions[i].block.address, heap->regions[i].bytes);
   }
   const bool entered = heap->entered;
   pthread_mutex_unlock(&heap->lock);
@@ -373,10 +413,10 @@ void cr_heap_leave(crema_context *context) {
   pthread_mutex_lock(&heap->lock);
   heap->entered = false;
   for (size_t i = 0; i < heap->region_count; ++i) {
-    ASAN_POISON_MEMORY_REGION((void *)heap->regions[i].block.address, heap->regions[i].bytes);
+    poison(heap, heap->regions[i].block.address, heap->regions[i].bytes);
   }
   for (size_t i = 0; i < heap->piece_count; ++i) {
-    ASAN_UNPOISON_MEMORY_REGION((void *)heap->pieces[i].address, heap->pieces[i].bytes);
+    unpoison(heap, heap->pieces[i].address, heap->pieces[i].bytes);
   }
   pthread_mutex_unlock(&heap->lock);
 }
@@ -388,7 +428,8 @@ crema_status cr_heap_open(crema_context *context) {
   cr_heap *heap = NULL;
   CR_TRY(CR_NEW(heap, 1, "a heap"));
   pthread_mutex_init(&heap->lock, NULL);
-  heap->device = cr_cpu_device();
+  heap->device = context->device;
+  heap->context = context;
   heap->noting = true;
   context->heap = heap;
   return CREMA_OK;
@@ -399,7 +440,7 @@ void cr_heap_close(crema_context *context) {
   if (heap == NULL) return;
   context->heap = NULL;
   pthread_mutex_lock(&heap->lock);
-  heap->closed = true;
+  heap->context = NULL;
   bool unused = heap->piece_count == 0;
   pthread_mutex_unlock(&heap->lock);
   if (unused) destroy(heap);

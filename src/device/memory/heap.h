@@ -1,5 +1,6 @@
-/* Host memory for values that live for a part of a pass: what one lets go, the next one gets,
- * because the system clears the pages of new memory, which takes longer than many an op on them.
+/* Memory for values that live for a part of a pass: what one lets go, the next one gets. On the
+ * host the system clears the pages of new memory, which takes longer than many an op on them; on a
+ * device the driver waits for all work before it takes memory back.
  *
  * A heap cuts blocks from regions. It notes which blocks a pass asks for and how long they live.
  * When they are all back, cr_heap_rest plans where each will lie when the next pass asks for the
@@ -8,7 +9,9 @@
  * for other blocks gets those too, where they fit best.
  *
  * A context that has a heap (cr_heap_open) gives it to the tensors that are used on it. Any thread
- * may free a block, whether or not the context is still there. */
+ * may free a block, whether or not the context is still there. On a device the next user of the
+ * memory comes later in the context's queue; a block that another context has used last
+ * (cr_block.user) makes that queue wait for the other one. */
 #ifndef CR_DEVICE_MEMORY_HEAP_H
 #define CR_DEVICE_MEMORY_HEAP_H
 
