@@ -39,18 +39,24 @@ if(NOT cudnn_major EQUAL 9)
 endif()
 
 set(cuda_dir ${PROJECT_SOURCE_DIR}/src/device/cuda)
-set(cuda_object ${PROJECT_BINARY_DIR}/cuda/launch.o)
+set(cuda_object ${PROJECT_BINARY_DIR}/cuda/launch.o ${PROJECT_BINARY_DIR}/cuda/launch_floats.o)
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/cuda)
-add_custom_command(
-  OUTPUT ${cuda_object}
-  COMMAND ${CREMA_NVCC} -std=c++17 -O3 ${cuda_flags} -Werror all-warnings
-          -Xcompiler -fPIC,-Wall,-Wextra,-fvisibility=hidden,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics
-          -I ${PROJECT_SOURCE_DIR}/include -I ${PROJECT_SOURCE_DIR}/src
-          -MD -MF ${cuda_object}.d -c ${cuda_dir}/launch.cu -o ${cuda_object}
-  DEPENDS ${cuda_dir}/launch.cu
-  DEPFILE ${cuda_object}.d
-  COMMENT "Building CUDA kernels"
-  VERBATIM COMMAND_EXPAND_LISTS)
+foreach(object ${cuda_object})
+  set(cuda_only)
+  if(object MATCHES floats)
+    set(cuda_only -DCR_FLOATS_ONLY)
+  endif()
+  add_custom_command(
+    OUTPUT ${object}
+    COMMAND ${CREMA_NVCC} -std=c++17 -O3 ${cuda_flags} ${cuda_only} -Werror all-warnings
+            -Xcompiler -fPIC,-Wall,-Wextra,-fvisibility=hidden,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics
+            -I ${PROJECT_SOURCE_DIR}/include -I ${PROJECT_SOURCE_DIR}/src
+            -MD -MF ${object}.d -c ${cuda_dir}/launch.cu -o ${object}
+    DEPENDS ${cuda_dir}/launch.cu
+    DEPFILE ${object}.d
+    COMMENT "Building CUDA kernels"
+    VERBATIM COMMAND_EXPAND_LISTS)
+endforeach()
 
 file(GLOB cuda_sources CONFIGURE_DEPENDS ${cuda_dir}/*.c)
 # What needs nothing else of the library is part of the plug-in, too.

@@ -19,9 +19,11 @@ static const struct {
   thread_block_body thread_block;
 } functions[] = {
 #define CR_EACH(name, args) {.each = cr_##name##_device},
+#define CR_VALUE(name, args) {.each = cr_##name##_stored},
 #define CR_THREAD_BLOCK(name, args) {.thread_block = cr_##name##_device},
 #include "device/cuda/kernels/device_functions.inc"
 #undef CR_EACH
+#undef CR_VALUE
 #undef CR_THREAD_BLOCK
 };
 
@@ -99,20 +101,21 @@ void cr_cuda_leave(int before) {
   (void)before;
 }
 
-crema_status cr_cuda_thread_blocks(crema_context *context, cr_device_function function,
-                                   const void *args, int64_t segments, int64_t length) {
+crema_status cr_cuda_thread_blocks(crema_context *context, int function, const void *args,
+                                   int64_t segments, int64_t length) {
   (void)context;
+  function %= CR_FLOATS;
   if (functions[function].thread_block == NULL)
-    return cr_fail(CREMA_E_INTERNAL, "device function %d has no thread block", (int)function);
+    return cr_fail(CREMA_E_INTERNAL, "device function %d has no thread block", function);
   return run_thread_block(functions[function].thread_block, args, segments,
                           length <= 1 ? 1 : LANES);
 }
 
-crema_status cr_cuda_each(crema_context *context, cr_device_function function, const void *args,
-                          int64_t count) {
+crema_status cr_cuda_each(crema_context *context, int function, const void *args, int64_t count) {
   (void)context;
+  function %= CR_FLOATS;
   if (functions[function].each == NULL)
-    return cr_fail(CREMA_E_INTERNAL, "device function %d has a thread block", (int)function);
+    return cr_fail(CREMA_E_INTERNAL, "device function %d has a thread block", function);
   for (int64_t i = 0; i < count; ++i) functions[function].each(args, i);
   return CREMA_OK;
 }

@@ -416,7 +416,7 @@ static crema_status conv_bwd_weights(const cr_call *call) {
                                    .add = call->accumulate[3],
                                    .out = cr_cuda_values(call, 3),
                                    .scratchpad = cr_cuda_scratchpad(call, s->dnn_bytes)};
-  return cr_cuda_channel_sums(call->context, &sum);
+  return cr_cuda_channel_sums(call, &sum);
 }
 
 CR_CUDA_ROW(conv_fwd_f32_cudnn, CONV_FWD, conv_fwd, .types = CR_CUDA_FLOATS, .plan = conv_fwd_plan,

@@ -9,23 +9,26 @@
 
 static const char *const function_names[] = {
 #define CR_EACH(name, args) #name,
+#define CR_VALUE(name, args) #name,
 #define CR_THREAD_BLOCK(name, args) #name,
 #include "device/cuda/kernels/device_functions.inc"
 #undef CR_EACH
+#undef CR_VALUE
 #undef CR_THREAD_BLOCK
 };
 
-static crema_status check(cudaError_t error, cr_device_function function) {
+static crema_status check(cudaError_t error, int function) {
   if (error == cudaSuccess) return CREMA_OK;
   char what[64];
-  snprintf(what, sizeof what, "starting kernel %s", function_names[function]);
+  snprintf(what, sizeof what, "starting kernel %s", function_names[function % CR_FLOATS]);
   return cr_cuda_check(error, what);
 }
 
-crema_status cr_cuda_each(crema_context *context, cr_device_function function, const void *args,
-                          int64_t count) {
+crema_status cr_cuda_each(crema_context *context, int function, const void *args, int64_t count) {
   if (count <= 0) return CREMA_OK;
-  return check(cr_cuda_start_each((int)function, cr_cuda_context(context)->stream, args, count),
+  const bool floats = function >= CR_FLOATS;
+  return check((floats ? cr_cuda_start_each_floats : cr_cuda_start_each)(
+                   function % CR_FLOATS, cr_cuda_context(context)->stream, args, count),
                function);
 }
 
@@ -38,10 +41,12 @@ static int lanes_for(int64_t length) {
   return length <= 16384 ? 256 : 1024;
 }
 
-crema_status cr_cuda_thread_blocks(crema_context *context, cr_device_function function,
-                                   const void *args, int64_t segments, int64_t length) {
+crema_status cr_cuda_thread_blocks(crema_context *context, int function, const void *args,
+                                   int64_t segments, int64_t length) {
   if (segments <= 0) return CREMA_OK;
-  return check(cr_cuda_start_thread_blocks((int)function, cr_cuda_context(context)->stream, args,
-                                           segments, lanes_for(length)),
+  const bool floats = function >= CR_FLOATS;
+  return check((floats ? cr_cuda_start_thread_blocks_floats : cr_cuda_start_thread_blocks)(
+                   function % CR_FLOATS, cr_cuda_context(context)->stream, args, segments,
+                   lanes_for(length)),
                function);
 }

@@ -1,5 +1,6 @@
 /* Every device function as a kernel. A kernel takes its argument block by value, so that a launch
- * needs no memory of its own; loops step by the grid, so that any count fits. */
+ * needs no memory of its own; loops step by the grid, so that any count fits. This file is compiled
+ * twice, the second time with CR_FLOATS_ONLY (kernels/values.h). */
 #include <string.h>
 
 #include "device/cuda/kernels/device_functions.h"
@@ -8,6 +9,7 @@
 namespace {
 
 constexpr int threads = 256;
+constexpr int values = 4; /* of a thread */
 constexpr int64_t most_blocks = 1 << 20;
 
 template <size_t bytes>
@@ -22,6 +24,29 @@ __global__ void __launch_bounds__(threads)
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
        i += step) {
     function(&args, i);
+  }
+}
+
+/* A thread writes its values after it has computed all of them: a load cannot be moved before a
+ * write that might be to the same memory. */
+template <typename block_type, size_t bytes, float (*function)(const void *, int64_t)>
+__global__ void __launch_bounds__(threads)
+    value_kernel(const __grid_constant__ block<bytes> args, int64_t count) {
+  const int64_t step = static_cast<int64_t>(gridDim.x) * threads * values;
+  const cr_values out = reinterpret_cast<const block_type *>(&args)->out;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * threads * values + threadIdx.x; i < count;
+       i += step) {
+    if (i + (values - 1) * threads < count) {
+      float value[values];
+#pragma unroll
+      for (int k = 0; k < values; ++k) value[k] = function(&args, i + k * threads);
+#pragma unroll
+      for (int k = 0; k < values; ++k) cr_put(out, i + k * threads, value[k]);
+    } else {
+      for (int k = 0; k < values && i + k * threads < count; ++k) {
+        cr_put(out, i + k * threads, function(&args, i + k * threads));
+      }
+    }
   }
 }
 
@@ -67,6 +92,14 @@ cudaError_t start_each(cudaStream_t stream, const void *args, int64_t count) {
                 count);
 }
 
+template <typename block_type, float (*function)(const void *, int64_t)>
+cudaError_t start_values(cudaStream_t stream, const void *args, int64_t count) {
+  block<sizeof(block_type)> copy;
+  memcpy(copy.data, args, sizeof(block_type));
+  return launch(value_kernel<block_type, sizeof(block_type), function>,
+                blocks_for(count, threads * values), threads, stream, &copy, count);
+}
+
 template <size_t bytes, void (*function)(const void *, int64_t, cr_thread_block)>
 cudaError_t start_thread_blocks(cudaStream_t stream, const void *args, int64_t segments,
                                 int lanes) {
@@ -87,23 +120,32 @@ struct starter {
 
 const starter starters[] = {
 #define CR_EACH(name, args) {start_each<sizeof(args), cr_##name##_device>, nullptr},
+#define CR_VALUE(name, args) {start_values<args, cr_##name##_device>, nullptr},
 #define CR_THREAD_BLOCK(name, args) \
   {nullptr, start_thread_blocks<sizeof(args), cr_##name##_device>},
 #include "device/cuda/kernels/device_functions.inc"
 #undef CR_EACH
+#undef CR_VALUE
 #undef CR_THREAD_BLOCK
 };
 
 }  // namespace
 
-extern "C" cudaError_t cr_cuda_start_each(int function, cudaStream_t stream, const void *args,
-                                          int64_t count) {
+#ifdef CR_FLOATS_ONLY
+#define CR_NAME(name) name##_floats
+#else
+#define CR_NAME(name) name
+#endif
+
+extern "C" cudaError_t CR_NAME(cr_cuda_start_each)(int function, cudaStream_t stream,
+                                                   const void *args, int64_t count) {
   const starter &s = starters[function];
   return s.each == nullptr ? cudaErrorInvalidValue : s.each(stream, args, count);
 }
 
-extern "C" cudaError_t cr_cuda_start_thread_blocks(int function, cudaStream_t stream,
-                                                   const void *args, int64_t segments, int lanes) {
+extern "C" cudaError_t CR_NAME(cr_cuda_start_thread_blocks)(int function, cudaStream_t stream,
+                                                            const void *args, int64_t segments,
+                                                            int lanes) {
   const starter &s = starters[function];
   return s.thread_blocks == nullptr ? cudaErrorInvalidValue
                                     : s.thread_blocks(stream, args, segments, lanes);

@@ -7,11 +7,16 @@
 #include "device/backend/kernel.h"
 #include "device/cuda/kernels/hd.h"
 
+/* Added to a device function's number: as it is compiled for values that are all F32. */
+enum { CR_FLOATS = 1 << 16 };
+
 typedef enum cr_device_function {
 #define CR_EACH(name, args) CR_DEVICE_FUNCTION_##name,
+#define CR_VALUE(name, args) CR_DEVICE_FUNCTION_##name,
 #define CR_THREAD_BLOCK(name, args) CR_DEVICE_FUNCTION_##name,
 #include "device/cuda/kernels/device_functions.inc"
 #undef CR_EACH
+#undef CR_VALUE
 #undef CR_THREAD_BLOCK
   CR_BODIES
 } cr_device_function;
@@ -22,18 +27,17 @@ void cr_cuda_leave(int before);
 
 /* The calls below need the context's device to be current. */
 
-/* Queues `count` elements of a CR_EACH device function on the context's stream; `args` is the
- * device function's argument block and is copied. count 0 does nothing. Errors: CREMA_E_DEVICE
- * naming the device function. */
-crema_status cr_cuda_each(crema_context *context, cr_device_function function, const void *args,
+/* Queues `count` elements of a CR_EACH or CR_VALUE device function on the context's stream; `args`
+ * is the device function's argument block and is copied. `function` may have CR_FLOATS added. count
+ * 0 does nothing. Errors: CREMA_E_DEVICE naming the device function. */
+crema_status cr_cuda_each(crema_context *context, int function, const void *args,
                           int64_t count) CREMA_MUST_USE;
 
 /* Queues `segments` segments of a CR_THREAD_BLOCK device function. `length` is the number of steps
  * that one lane would need for a segment; it chooses the size of the thread block. Errors: as
  * cr_cuda_each. */
-crema_status cr_cuda_thread_blocks(crema_context *context, cr_device_function function,
-                                   const void *args, int64_t segments,
-                                   int64_t length) CREMA_MUST_USE;
+crema_status cr_cuda_thread_blocks(crema_context *context, int function, const void *args,
+                                   int64_t segments, int64_t length) CREMA_MUST_USE;
 
 /* Where kernels report bad numbers that they find: the context's record, as the device sees it. */
 cr_cuda_fault *cr_cuda_fault_of(crema_context *context);

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "core/fail.h"
-#include "device/cuda/kernels/channel.h"
 
 crema_status cr_cuda_run(const cr_call *call) {
   const cr_cuda_row *row = (const cr_cuda_row *)call->plan->kernel;
@@ -49,6 +48,18 @@ static crema_status slide_axis(const cr_window *window, int64_t in, int64_t out,
   return CREMA_OK;
 }
 
+static void find_divisors(cr_hd_slide *s) {
+  for (int a = 0; a < s->axes; ++a) {
+    s->by_in[a] = cr_divisor_of(s->in[a]);
+    s->by_out[a] = cr_divisor_of(s->out[a]);
+    s->by_kernel[a] = cr_divisor_of(s->kernel[a]);
+    s->by_stride[a] = cr_divisor_of(s->stride[a]);
+  }
+  s->by_in_count = cr_divisor_of(s->in_count);
+  s->by_out_count = cr_divisor_of(s->out_count);
+  s->by_kernel_count = cr_divisor_of(s->kernel_count);
+}
+
 crema_status cr_cuda_slide(const cr_window *window, const crema_shape *in, const crema_shape *out,
                            bool dense, cr_hd_slide *s) {
   memset(s, 0, sizeof *s);
@@ -67,6 +78,7 @@ crema_status cr_cuda_slide(const cr_window *window, const crema_shape *in, const
     s->out_count *= s->out[a];
     s->kernel_count *= s->kernel[a];
   }
+  find_divisors(s);
   return CREMA_OK;
 }
 
@@ -76,33 +88,34 @@ void cr_cuda_free_state(cr_plan *plan) {
 
 /* ---- sums over channels ---- */
 
-static int64_t channel_parts(cr_split split) {
+int64_t cr_cuda_channel_parts(cr_split split) {
   /* Enough parts to fill a large device with thread blocks, none shorter than a few thousand terms.
    */
   const int64_t most = split.channels > 0 ? 1024 / split.channels : 1;
   return cr_cuda_parts(split.outer * split.inner, most > 1 ? most : 1);
 }
 
-size_t cr_cuda_channel_scratchpad(cr_split split) {
-  return (size_t)(channel_parts(split) * split.channels) * sizeof(double);
+/* Neighbouring channels are neighbours in memory when inner is 1: then one thread per channel
+ * reads contiguous memory, otherwise one thread block per channel does. */
+int64_t cr_cuda_part_length(cr_split split) {
+  return split.inner == 1 ? 1 : split.outer * split.inner / cr_cuda_channel_parts(split);
 }
 
-crema_status cr_cuda_channel_sums(crema_context *context, const cr_cuda_channel_sum *sum) {
+size_t cr_cuda_channel_scratchpad(cr_split split) {
+  return (size_t)(cr_cuda_channel_parts(split) * split.channels) * sizeof(double);
+}
+
+crema_status cr_cuda_channel_sums(const cr_call *call, const cr_cuda_channel_sum *sum) {
   const cr_split split = sum->split;
   const cr_channel_sum_args args = {.dy = sum->dy,
                                     .x = sum->x,
-                                    .outer = split.outer,
-                                    .channels = split.channels,
-                                    .inner = split.inner,
+                                    .planes = cr_cuda_planes(split),
                                     .term = sum->term,
-                                    .parts = channel_parts(split),
+                                    .parts = cr_cuda_channel_parts(split),
                                     .part = sum->scratchpad,
                                     .out = sum->out,
                                     .add = sum->add};
-  /* Neighbouring channels are neighbours in memory when inner is 1: then one thread per channel
-   * reads contiguous memory, otherwise one thread block per channel does. */
-  const int64_t length = split.inner == 1 ? 1 : split.outer * split.inner / args.parts;
-  CR_TRY(cr_cuda_thread_blocks(context, CR_DEVICE_FUNCTION_channel_parts, &args,
-                               args.parts * split.channels, length));
-  return cr_cuda_each(context, CR_DEVICE_FUNCTION_channel_total, &args, split.channels);
+  CR_TRY(cr_cuda_blocks_in(call, CR_DEVICE_FUNCTION_channel_parts, &args,
+                           args.parts * split.channels, cr_cuda_part_length(split)));
+  return cr_cuda_each_in(call, CR_DEVICE_FUNCTION_channel_total, &args, split.channels);
 }

@@ -2,6 +2,7 @@
 #ifndef CR_CUDA_ROWS_H
 #define CR_CUDA_ROWS_H
 
+#include "device/cuda/kernels/channel.h"
 #include "device/cuda/kernels/window.h"
 #include "device/cuda/launch.h"
 
@@ -45,10 +46,26 @@ static inline int32_t *cr_cuda_i32(const cr_call *call, int i) {
 static inline void *cr_cuda_scratchpad(const cr_call *call, size_t offset) {
   return (void *)(call->workspace.address + offset); /* NOLINT */
 }
-/* cr_cuda_each for each element of argument i. */
+/* A device function for the call's values: with CR_FLOATS where no argument has halves. */
+static inline int cr_cuda_for(const cr_call *call, cr_device_function function) {
+  for (int i = 0; i < call->desc->args; ++i) {
+    const crema_dtype type = call->desc->arg[i].type;
+    if (type == CREMA_F16 || type == CREMA_BF16) return (int)function;
+  }
+  return (int)function + CR_FLOATS;
+}
+/* cr_cuda_each for `count` elements, and for each element of argument i. */
+static inline crema_status cr_cuda_each_in(const cr_call *call, cr_device_function function,
+                                           const void *args, int64_t count) {
+  return cr_cuda_each(call->context, cr_cuda_for(call, function), args, count);
+}
 static inline crema_status cr_cuda_each_of(const cr_call *call, int i, cr_device_function function,
                                            const void *args) {
-  return cr_cuda_each(call->context, function, args, cr_op_arg_count(call->desc, i));
+  return cr_cuda_each_in(call, function, args, cr_op_arg_count(call->desc, i));
+}
+static inline crema_status cr_cuda_blocks_in(const cr_call *call, cr_device_function function,
+                                             const void *args, int64_t segments, int64_t length) {
+  return cr_cuda_thread_blocks(call->context, cr_cuda_for(call, function), args, segments, length);
 }
 
 /* Post operations of a convolution or an inner product. A plan adds cr_cuda_posts_bytes to its
@@ -75,8 +92,19 @@ int64_t cr_cuda_parts(int64_t count, int64_t most);
 crema_status cr_cuda_slide(const cr_window *window, const crema_shape *in, const crema_shape *out,
                            bool dense, cr_hd_slide *slide) CREMA_MUST_USE;
 
+static inline cr_planes cr_cuda_planes(cr_split split) {
+  return (cr_planes){.outer = split.outer,
+                     .channels = cr_divisor_of(split.channels),
+                     .inner = cr_divisor_of(split.inner)};
+}
+
 /* Frees plan->state: for rows whose state is one block. */
 void cr_cuda_free_state(cr_plan *plan);
+
+/* Of how many parts a channel's sums are made, for one number in each part. */
+int64_t cr_cuda_channel_parts(cr_split split);
+/* The steps of one lane of the thread block that sums such a part. */
+int64_t cr_cuda_part_length(cr_split split);
 
 /* out[c] (+)= sum over outer and inner of the term; see cr_channel_sum_args. `scratchpad` holds
  * cr_cuda_channel_scratchpad(split) bytes. */
@@ -89,7 +117,7 @@ typedef struct cr_cuda_channel_sum {
   double *scratchpad;
 } cr_cuda_channel_sum;
 size_t cr_cuda_channel_scratchpad(cr_split split);
-crema_status cr_cuda_channel_sums(crema_context *context,
+crema_status cr_cuda_channel_sums(const cr_call *call,
                                   const cr_cuda_channel_sum *sum) CREMA_MUST_USE;
 
 /* Best first within an op. The first group needs cuDNN and exists only in the plug-in. */
@@ -142,8 +170,8 @@ crema_status cr_cuda_channel_sums(crema_context *context,
   X(affine_bwd_bias_f32_cuda)      \
   X(dropout_fwd_f32_cuda)          \
   X(dropout_bwd_f32_cuda)          \
-  X(softmax_loss_fwd_f32_cuda)              \
-  X(softmax_loss_bwd_f32_cuda)              \
+  X(softmax_loss_fwd_f32_cuda)     \
+  X(softmax_loss_bwd_f32_cuda)     \
   X(accuracy_f32_cuda)             \
   X(sigmoid_loss_fwd_f32_cuda)     \
   X(sigmoid_loss_bwd_f32_cuda)     \
@@ -151,8 +179,8 @@ crema_status cr_cuda_channel_sums(crema_context *context,
   X(hinge_bwd_f32_cuda)            \
   X(contrastive_fwd_f32_cuda)      \
   X(contrastive_bwd_f32_cuda)      \
-  X(multinomial_fwd_f32_cuda)         \
-  X(multinomial_bwd_f32_cuda)         \
+  X(multinomial_fwd_f32_cuda)      \
+  X(multinomial_bwd_f32_cuda)      \
   X(mvn_fwd_f32_cuda)              \
   X(mvn_bwd_f32_cuda)              \
   X(row_reduce_fwd_f32_cuda)       \

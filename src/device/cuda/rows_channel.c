@@ -5,8 +5,14 @@
 #include "device/cuda/rows.h"
 
 static cr_affine_args affine_args(const cr_call *call) {
-  const cr_split s = cr_op_split(call->desc, 0, 1);
-  return (cr_affine_args){.x = cr_cuda_values(call, 0), .channels = s.channels, .inner = s.inner};
+  return (cr_affine_args){.x = cr_cuda_values(call, 0),
+                          .planes = cr_cuda_planes(cr_op_split(call->desc, 0, 1))};
+}
+
+/* Whether the post operations are a rectifier without a slope, and nothing else. */
+static bool only_rectifies(const cr_posts *posts) {
+  return cr_posts_count(posts) == 1 && posts->post[0].kind != CR_POST_ADD &&
+         posts->post[0].function == CR_UNARY_RELU && posts->post[0].alpha == 0;
 }
 
 /* x, scale, bias, y. */
@@ -14,16 +20,17 @@ static crema_status affine_fwd(const cr_call *call) {
   cr_affine_args args = affine_args(call);
   args.scale = cr_cuda_values(call, 1);
   args.bias = cr_cuda_values(call, 2);
-  args.y = cr_cuda_values(call, 3);
+  args.out = cr_cuda_values(call, 3);
+  args.rectify = only_rectifies(cr_op_posts(call->desc));
   CR_TRY(cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_affine, &args));
-  return cr_cuda_posts(call, 0, true, 1, 1);
+  return args.rectify ? CREMA_OK : cr_cuda_posts(call, 0, true, 1, 1);
 }
 
 /* diff_dst, scale, diff_src. */
 static crema_status affine_bwd_data(const cr_call *call) {
   cr_affine_args args = affine_args(call);
   args.scale = cr_cuda_values(call, 1);
-  args.y = cr_cuda_values(call, 2);
+  args.out = cr_cuda_values(call, 2);
   return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_affine, &args);
 }
 
@@ -51,10 +58,10 @@ crema_status cr_cuda_posts_begin(const cr_call *call, size_t offset) {
 crema_status cr_cuda_posts(const cr_call *call, size_t offset, bool biased, int64_t channels,
                            int64_t inner) {
   const cr_posts *posts = cr_op_posts(call->desc);
-  cr_posts_args args = {.y = cr_cuda_values(call, CR_ARG_RESULT),
-                        .channels = channels,
-                        .inner = inner,
-                        .count = cr_posts_count(posts)};
+  cr_posts_args args = {
+      .out = cr_cuda_values(call, CR_ARG_RESULT),
+      .planes = {.channels = cr_divisor_of(channels), .inner = cr_divisor_of(inner)},
+      .count = cr_posts_count(posts)};
   if (!biased) args.bias = cr_cuda_values(call, 2);
   if (cr_posts_add(posts)) {
     args.addend = cr_cuda_values(call, CR_ARG_ADDEND);
@@ -69,6 +76,14 @@ crema_status cr_cuda_posts(const cr_call *call, size_t offset, bool biased, int6
                                    .gamma = (float)post->gamma};
   }
   if (args.bias.at == NULL && args.count == 0) return CREMA_OK;
+  if (args.count == 0 || only_rectifies(posts)) {
+    const cr_affine_args simple = {.x = args.out,
+                                   .bias = args.bias,
+                                   .out = args.out,
+                                   .planes = args.planes,
+                                   .rectify = args.count > 0};
+    return cr_cuda_each_of(call, CR_ARG_RESULT, CR_DEVICE_FUNCTION_affine, &simple);
+  }
   return cr_cuda_each_of(call, CR_ARG_RESULT, CR_DEVICE_FUNCTION_posts, &args);
 }
 
@@ -87,7 +102,7 @@ static crema_status sums(const cr_call *call, int term, int x, int dy, int out) 
                                    .add = call->accumulate[out],
                                    .out = cr_cuda_values(call, out),
                                    .scratchpad = cr_cuda_scratchpad(call, 0)};
-  return cr_cuda_channel_sums(call->context, &sum);
+  return cr_cuda_channel_sums(call, &sum);
 }
 
 static crema_status affine_bwd_scale(const cr_call *call) {
@@ -101,11 +116,9 @@ static crema_status prelu_bwd_slope(const cr_call *call) {
 }
 
 static cr_prelu_args prelu_args(const cr_call *call) {
-  const cr_split s = cr_op_split(call->desc, 0, 1);
   return (cr_prelu_args){.x = cr_cuda_values(call, 0),
                          .slope = cr_cuda_values(call, 1),
-                         .channels = s.channels,
-                         .inner = s.inner};
+                         .planes = cr_cuda_planes(cr_op_split(call->desc, 0, 1))};
 }
 
 static crema_status prelu_fwd(const cr_call *call) {
@@ -124,39 +137,59 @@ static crema_status prelu_bwd_data(const cr_call *call) {
 
 /* ---- batch normalisation ---- */
 
+/* The scratchpad: the parts of two sums, then three numbers a channel. */
+static crema_status bn_plan(cr_plan *plan) {
+  const cr_split s = cr_op_split(plan->desc, 0, 1);
+  plan->workspace_bytes =
+      2 * cr_cuda_channel_scratchpad(s) + 3 * (size_t)s.channels * sizeof(float);
+  return CREMA_OK;
+}
+
 static cr_bn_args bn_args(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
+  float *numbers = cr_cuda_scratchpad(call, 2 * cr_cuda_channel_scratchpad(s));
   return (cr_bn_args){.x = cr_cuda_values(call, 0),
                       .mean = cr_cuda_f32(call, 2),
                       .variance = cr_cuda_f32(call, 3),
-                      .outer = s.outer,
-                      .channels = s.channels,
-                      .inner = s.inner,
+                      .scale = numbers,
+                      .flat = numbers + s.channels,
+                      .slope = numbers + 2 * s.channels,
+                      .part = cr_cuda_scratchpad(call, 0),
+                      .parts = cr_cuda_channel_parts(s),
+                      .planes = cr_cuda_planes(s),
                       .eps = call->desc->u.bn.eps,
                       .global = call->desc->u.bn.global};
+}
+
+/* Sums parts of the channels, then makes of them what a channel needs. */
+static crema_status bn_sums(const cr_call *call, const cr_bn_args *args, cr_device_function parts,
+                            cr_device_function numbers) {
+  const cr_split s = cr_op_split(call->desc, 0, 1);
+  CR_TRY(cr_cuda_blocks_in(call, parts, args, args->parts * s.channels, cr_cuda_part_length(s)));
+  return cr_cuda_each_in(call, numbers, args, s.channels);
+}
+
+static crema_status bn_scales(const cr_call *call, const cr_bn_args *args) {
+  return cr_cuda_each_in(call, CR_DEVICE_FUNCTION_bn_scales, args, args->planes.channels.by);
 }
 
 /* src, dst, mean, variance: the statistics are given. */
 static crema_status bn_fwd_global(const cr_call *call) {
   cr_bn_args args = bn_args(call);
   args.out = cr_cuda_values(call, 1);
+  CR_TRY(bn_scales(call, &args));
   return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_bn_normalise, &args);
 }
 
 /* The same; the statistics are computed here. */
 static crema_status bn_fwd_train(const cr_call *call) {
   cr_bn_args args = bn_args(call);
+  args.out = cr_cuda_values(call, 1);
   args.new_mean = cr_cuda_f32(call, 2);
   args.new_variance = cr_cuda_f32(call, 3);
-  CR_TRY(cr_cuda_thread_blocks(call->context, CR_DEVICE_FUNCTION_bn_statistics, &args,
-                               args.channels, args.outer * args.inner));
-  return bn_fwd_global(call);
-}
-
-static crema_status bn_bwd_plan(cr_plan *plan) {
-  const cr_split s = cr_op_split(plan->desc, 0, 1);
-  plan->workspace_bytes = 2 * (size_t)s.channels * sizeof(double);
-  return CREMA_OK;
+  CR_TRY(bn_sums(call, &args, CR_DEVICE_FUNCTION_bn_statistics_parts,
+                 CR_DEVICE_FUNCTION_bn_statistics));
+  return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_bn_normalise, &args);
 }
 
 /* src, diff_dst, mean, variance, diff_src. */
@@ -164,11 +197,11 @@ static crema_status bn_bwd(const cr_call *call) {
   cr_bn_args args = bn_args(call);
   args.dy = cr_cuda_values(call, 1);
   args.out = cr_cuda_values(call, 4);
-  args.slope = cr_cuda_scratchpad(call, 0);
-  args.flat = cr_cuda_scratchpad(call, (size_t)args.channels * sizeof(double));
-  if (!args.global) {
-    CR_TRY(cr_cuda_thread_blocks(call->context, CR_DEVICE_FUNCTION_bn_gradient_sums, &args,
-                                 args.channels, args.outer * args.inner));
+  if (args.global) {
+    CR_TRY(bn_scales(call, &args));
+  } else {
+    CR_TRY(bn_sums(call, &args, CR_DEVICE_FUNCTION_bn_gradient_parts,
+                   CR_DEVICE_FUNCTION_bn_gradient_sums));
   }
   return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_bn_bwd, &args);
 }
@@ -183,8 +216,8 @@ static int64_t line_length(cr_split s) {
 
 crema_status cr_cuda_softmax(const cr_call *call, cr_split s, cr_values x, cr_values y) {
   const cr_softmax_args args = {.x = x, .out = y, .channels = s.channels, .inner = s.inner};
-  return cr_cuda_thread_blocks(call->context, CR_DEVICE_FUNCTION_softmax_fwd, &args,
-                               s.outer * s.inner, line_length(s));
+  return cr_cuda_blocks_in(call, CR_DEVICE_FUNCTION_softmax_fwd, &args, s.outer * s.inner,
+                           line_length(s));
 }
 
 static crema_status softmax_fwd(const cr_call *call) {
@@ -200,8 +233,8 @@ static crema_status softmax_bwd(const cr_call *call) {
                                 .out = cr_cuda_values(call, 2),
                                 .channels = s.channels,
                                 .inner = s.inner};
-  return cr_cuda_thread_blocks(call->context, CR_DEVICE_FUNCTION_softmax_bwd, &args,
-                               s.outer * s.inner, line_length(s));
+  return cr_cuda_blocks_in(call, CR_DEVICE_FUNCTION_softmax_bwd, &args, s.outer * s.inner,
+                           line_length(s));
 }
 
 CR_CUDA_ROW(affine_fwd_f32_cuda, AFFINE_FWD, affine_fwd, .types = CR_CUDA_FLOATS, .plan = NULL);
@@ -217,9 +250,9 @@ CR_CUDA_ROW(prelu_bwd_data_f32_cuda, PRELU_BWD_DATA, prelu_bwd_data, .types = CR
 CR_CUDA_ROW(prelu_bwd_slope_f32_cuda, PRELU_BWD_SLOPE, prelu_bwd_slope, .types = CR_CUDA_FLOATS,
             .plan = sums_plan, .can_accumulate = true);
 CR_CUDA_ROW(bn_fwd_train_f32_cuda, BN_FWD_TRAIN, bn_fwd_train, .types = CR_CUDA_FLOATS,
-            .plan = NULL);
+            .plan = bn_plan);
 CR_CUDA_ROW(bn_fwd_global_f32_cuda, BN_FWD_GLOBAL, bn_fwd_global, .types = CR_CUDA_FLOATS,
-            .plan = NULL);
-CR_CUDA_ROW(bn_bwd_f32_cuda, BN_BWD, bn_bwd, .types = CR_CUDA_FLOATS, .plan = bn_bwd_plan);
+            .plan = bn_plan);
+CR_CUDA_ROW(bn_bwd_f32_cuda, BN_BWD, bn_bwd, .types = CR_CUDA_FLOATS, .plan = bn_plan);
 CR_CUDA_ROW(softmax_fwd_f32_cuda, SOFTMAX_FWD, softmax_fwd, .types = CR_CUDA_FLOATS, .plan = NULL);
 CR_CUDA_ROW(softmax_bwd_f32_cuda, SOFTMAX_BWD, softmax_bwd, .types = CR_CUDA_FLOATS, .plan = NULL);

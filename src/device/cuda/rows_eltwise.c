@@ -23,7 +23,9 @@ static cr_unary_args unary_args(const cr_call *call) {
 static crema_status unary_fwd(const cr_call *call) {
   cr_unary_args args = unary_args(call);
   args.out = cr_cuda_values(call, 1);
-  return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_unary_fwd, &args);
+  const bool relu = args.function == CR_UNARY_RELU;
+  return cr_cuda_each_of(call, 0, relu ? CR_DEVICE_FUNCTION_relu_fwd : CR_DEVICE_FUNCTION_unary_fwd,
+                         &args);
 }
 
 /* src, dst, diff_dst, diff_src. */
@@ -32,7 +34,9 @@ static crema_status unary_bwd(const cr_call *call) {
   args.y = cr_cuda_values(call, 1);
   args.dy = cr_cuda_values(call, 2);
   args.out = cr_cuda_values(call, 3);
-  return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_unary_bwd, &args);
+  const bool relu = args.function == CR_UNARY_RELU;
+  return cr_cuda_each_of(call, 0, relu ? CR_DEVICE_FUNCTION_relu_bwd : CR_DEVICE_FUNCTION_unary_bwd,
+                         &args);
 }
 
 /* ---- several arguments ---- */
@@ -66,7 +70,8 @@ static crema_status sum(const cr_call *call) {
   cr_many_args args = many_args(call, sources);
   for (int k = 0; k < sources; ++k) args.coeff[k] = call->desc->arg[k].scale;
   args.out = cr_cuda_values(call, sources);
-  return cr_cuda_each_of(call, sources, CR_DEVICE_FUNCTION_sum, &args);
+  return cr_cuda_each_of(
+      call, sources, sources == 2 ? CR_DEVICE_FUNCTION_sum_of_two : CR_DEVICE_FUNCTION_sum, &args);
 }
 
 static crema_status prod(const cr_call *call) {
@@ -106,7 +111,7 @@ static crema_status max_bwd(const cr_call *call) {
 
 static crema_status axpby(const cr_call *call) {
   const cr_axpby_args args = {.x = cr_cuda_values(call, 0),
-                              .y = cr_cuda_values(call, 1),
+                              .out = cr_cuda_values(call, 1),
                               .alpha = (float)call->scalars->alpha,
                               .beta = (float)call->scalars->beta};
   return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_axpby, &args);

@@ -137,7 +137,7 @@ static crema_status ip_bwd_weights(const cr_call *call) {
                                    .add = call->accumulate[3],
                                    .out = cr_cuda_values(call, 3),
                                    .scratchpad = cr_cuda_scratchpad(call, state->gemm_bytes)};
-  return cr_cuda_channel_sums(call->context, &sum);
+  return cr_cuda_channel_sums(call, &sum);
 }
 
 /* ---- convolution ---- */
@@ -261,8 +261,7 @@ static crema_status unfold(const cr_call *call, const conv_state *s, float *imag
                              .to = cr_float_values(cr_cuda_scratchpad(call, 0)),
                              .slide = s->slide};
   *matrix = args.to.at;
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_unfold, &args,
-                      s->rows * s->slide.out_count);
+  return cr_cuda_each_in(call, CR_DEVICE_FUNCTION_unfold, &args, s->rows * s->slide.out_count);
 }
 
 static crema_devptr gemm_scratchpad(const cr_call *call, const conv_state *s) {
@@ -299,8 +298,8 @@ static crema_status conv_bwd_data(const cr_call *call) {
     if (s->unfolded) continue;
     const cr_fold_args args = {
         .from = cr_float_values(matrix), .to = cr_float_values(image), .slide = s->slide};
-    CR_TRY(cr_cuda_each(call->context, CR_DEVICE_FUNCTION_fold, &args,
-                        s->in_channels * s->slide.in_count));
+    CR_TRY(
+        cr_cuda_each_in(call, CR_DEVICE_FUNCTION_fold, &args, s->in_channels * s->slide.in_count));
   }
   return CREMA_OK;
 }
@@ -330,7 +329,7 @@ static crema_status conv_bwd_weights(const cr_call *call) {
       .add = call->accumulate[3],
       .out = cr_cuda_values(call, 3),
       .scratchpad = cr_cuda_scratchpad(call, s->matrix_bytes + s->gemm_bytes)};
-  return cr_cuda_channel_sums(call->context, &sum);
+  return cr_cuda_channel_sums(call, &sum);
 }
 
 CR_CUDA_ROW(ip_fwd_f32_cuda, IP_FWD, ip_fwd, .types = CR_CUDA_FLOATS, .plan = ip_fwd_plan,

@@ -21,9 +21,8 @@ static crema_status add_up(const cr_call *call, cr_device_function function, cr_
   args->part = cr_cuda_scratchpad(call, 0);
   total->part = args->part;
   total->parts = args->parts;
-  CR_TRY(
-      cr_cuda_thread_blocks(call->context, function, args, args->parts, args->count / args->parts));
-  return cr_cuda_thread_blocks(call->context, CR_DEVICE_FUNCTION_total, total, 1, args->parts);
+  CR_TRY(cr_cuda_blocks_in(call, function, args, args->parts, args->count / args->parts));
+  return cr_cuda_blocks_in(call, CR_DEVICE_FUNCTION_total, total, 1, args->parts);
 }
 
 /* src, result (F64). */
@@ -163,12 +162,12 @@ static crema_status accuracy(const cr_call *call) {
   args.hit = cr_cuda_scratchpad(call, part_bytes(args.count));
   args.out = cr_cuda_values(call, 3);
   cr_total_args total = {.first = cr_cuda_f32(call, 2), .share = true};
-  CR_TRY(cr_cuda_thread_blocks(call->context, CR_DEVICE_FUNCTION_accuracy_hits, &args, args.count,
-                               args.inner >= 32 ? 1 : args.classes));
+  CR_TRY(cr_cuda_blocks_in(call, CR_DEVICE_FUNCTION_accuracy_hits, &args, args.count,
+                           args.inner >= 32 ? 1 : args.classes));
   CR_TRY(add_up(call, CR_DEVICE_FUNCTION_accuracy_parts, &args, &total));
   if (args.out.at == NULL) return CREMA_OK;
-  return cr_cuda_thread_blocks(call->context, CR_DEVICE_FUNCTION_accuracy_class, &args,
-                               args.classes, args.count);
+  return cr_cuda_blocks_in(call, CR_DEVICE_FUNCTION_accuracy_class, &args, args.classes,
+                           args.count);
 }
 
 /* ---- losses over scores and pairs ---- */
@@ -187,7 +186,7 @@ static crema_status scores_bwd(const cr_call *call, cr_device_function function,
   args->count = cr_op_arg_count(call->desc, 0);
   args->factor = cr_cuda_f32(call, 2);
   args->out = cr_cuda_values(call, 3);
-  return cr_cuda_each(call->context, function, args, args->count);
+  return cr_cuda_each_in(call, function, args, args->count);
 }
 
 static crema_status sigmoid_bwd(const cr_call *call) {
@@ -232,7 +231,7 @@ static crema_status contrastive_bwd(const cr_call *call) {
   cr_loss_args args = pair_args(call);
   args.factor = cr_cuda_f32(call, 3);
   args.out = cr_cuda_values(call, 4);
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_contrastive_bwd, &args, args.count);
+  return cr_cuda_each_in(call, CR_DEVICE_FUNCTION_contrastive_bwd, &args, args.count);
 }
 
 CR_CUDA_ROW(reduce_f32_cuda, REDUCE, reduce, .types = CR_CUDA_FLOATS, .plan = reduce_plan);

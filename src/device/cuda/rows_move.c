@@ -22,20 +22,20 @@ static crema_status dropout_fwd(const cr_call *call) {
   const float ratio = call->desc->u.dropout.ratio;
   const cr_dropout_args args = {
       .x = cr_cuda_values(call, 0),
-      .y = cr_cuda_values(call, 1),
+      .out = cr_cuda_values(call, 1),
       .mask = (uint8_t *)call->buffer[2].address, /* NOLINT */
       .count = cr_op_arg_count(call->desc, 0),
       .seed = call->scalars->seed,
       .counter = call->scalars->counter,
       .threshold = ratio > 0 ? (uint64_t)((double)ratio * 4294967296.0) : 0,
       .scale = keep_scale(ratio)};
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_dropout_fwd, &args, (args.count + 3) / 4);
+  return cr_cuda_each_in(call, CR_DEVICE_FUNCTION_dropout_fwd, &args, (args.count + 3) / 4);
 }
 
 /* diff_dst, mask, diff_src. */
 static crema_status dropout_bwd(const cr_call *call) {
   const cr_dropout_args args = {.x = cr_cuda_values(call, 0),
-                                .y = cr_cuda_values(call, 2),
+                                .out = cr_cuda_values(call, 2),
                                 .mask = (uint8_t *)call->buffer[1].address, /* NOLINT */
                                 .scale = keep_scale(call->desc->u.dropout.ratio)};
   return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_dropout_bwd, &args);
@@ -54,11 +54,11 @@ static crema_status move_parts(const cr_call *call, int whole, int first, int la
     const cr_values part = cr_cuda_values(call, k);
     const cr_rows_args args = {.from = concat ? part : at,
                                .to = concat ? at : part,
-                               .length = length,
+                               .length = cr_divisor_of(length),
                                .from_step = concat ? length : step,
                                .to_step = concat ? step : length};
     if (length > 0 && part.at != NULL) {
-      CR_TRY(cr_cuda_each(call->context, CR_DEVICE_FUNCTION_copy_rows, &args, all.outer * length));
+      CR_TRY(cr_cuda_each_in(call, CR_DEVICE_FUNCTION_copy_rows, &args, all.outer * length));
     }
     at = cr_values_from(at, length);
   }
@@ -86,7 +86,7 @@ static void strides_of(const crema_shape *shape, int64_t *stride) {
 static crema_status crop_fwd(const cr_call *call) {
   const crema_shape *part = &call->desc->arg[1].shape;
   cr_walk_args args = {
-      .from = cr_cuda_values(call, 0), .to = cr_cuda_values(call, 1), .axes = part->axes};
+      .from = cr_cuda_values(call, 0), .out = cr_cuda_values(call, 1), .axes = part->axes};
   strides_of(&call->desc->arg[0].shape, args.stride);
   for (int a = 0; a < part->axes; ++a) {
     args.dim[a] = part->dim[a];
@@ -99,7 +99,7 @@ static crema_status crop_fwd(const cr_call *call) {
 static crema_status crop_bwd(const cr_call *call) {
   const crema_shape *part = &call->desc->arg[0].shape, *whole = &call->desc->arg[1].shape;
   cr_walk_args args = {
-      .from = cr_cuda_values(call, 0), .to = cr_cuda_values(call, 1), .axes = whole->axes};
+      .from = cr_cuda_values(call, 0), .out = cr_cuda_values(call, 1), .axes = whole->axes};
   strides_of(part, args.stride);
   for (int a = 0; a < whole->axes; ++a) {
     args.dim[a] = whole->dim[a];
@@ -113,7 +113,7 @@ static crema_status permute(const cr_call *call) {
   const crema_shape *to = &call->desc->arg[1].shape;
   int64_t stride[CREMA_MAX_AXES];
   cr_walk_args args = {
-      .from = cr_cuda_values(call, 0), .to = cr_cuda_values(call, 1), .axes = to->axes};
+      .from = cr_cuda_values(call, 0), .out = cr_cuda_values(call, 1), .axes = to->axes};
   strides_of(&call->desc->arg[0].shape, stride);
   for (int a = 0; a < to->axes; ++a) {
     args.dim[a] = to->dim[a];
@@ -141,7 +141,7 @@ static crema_status tile_fwd(const cr_call *call) {
 static crema_status tile_bwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
   const cr_tile_args args = tile_args(call, &s);
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_tile_bwd, &args, s.outer * s.inner);
+  return cr_cuda_each_in(call, CR_DEVICE_FUNCTION_tile_bwd, &args, s.outer * s.inner);
 }
 
 /* `table` is the argument of shape (R, K). */
@@ -160,7 +160,7 @@ static cr_gather_args gather_args(const cr_call *call, int table) {
 static crema_status gather_fwd(const cr_call *call) {
   cr_gather_args args = gather_args(call, 0);
   if (call->desc->args > 3) args.bias = cr_cuda_values(call, 3);
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_gather_fwd, &args, args.count * args.width);
+  return cr_cuda_each_in(call, CR_DEVICE_FUNCTION_gather_fwd, &args, args.count * args.width);
 }
 
 /* diff_dst (N, K), index, diff_src (R, K). */
@@ -170,7 +170,7 @@ static crema_status gather_bwd(const cr_call *call) {
   if (!call->accumulate[2] && bytes > 0) {
     CR_TRY(call->context->device->backend->zero(call->context, call->buffer[2], bytes));
   }
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_gather_bwd, &args, args.width);
+  return cr_cuda_each_in(call, CR_DEVICE_FUNCTION_gather_bwd, &args, args.width);
 }
 
 /* ---- rows of a matrix ---- */
@@ -187,8 +187,8 @@ static crema_status mvn_fwd(const cr_call *call) {
   args.divisor = cr_cuda_f32(call, 2);
   args.variance = call->desc->u.mvn.variance;
   args.eps = call->desc->u.mvn.eps;
-  return cr_cuda_thread_blocks(call->context, CR_DEVICE_FUNCTION_mvn_fwd, &args,
-                               cr_op_split(call->desc, 0, 1).outer, args.width);
+  return cr_cuda_blocks_in(call, CR_DEVICE_FUNCTION_mvn_fwd, &args,
+                           cr_op_split(call->desc, 0, 1).outer, args.width);
 }
 
 /* dst, divisor, diff_dst, diff_src. */
@@ -199,8 +199,8 @@ static crema_status mvn_bwd(const cr_call *call) {
   args.dy = cr_cuda_values(call, 2);
   args.out = cr_cuda_values(call, 3);
   args.variance = call->desc->u.mvn.variance;
-  return cr_cuda_thread_blocks(call->context, CR_DEVICE_FUNCTION_mvn_bwd, &args,
-                               cr_op_split(call->desc, 0, 1).outer, args.width);
+  return cr_cuda_blocks_in(call, CR_DEVICE_FUNCTION_mvn_bwd, &args,
+                           cr_op_split(call->desc, 0, 1).outer, args.width);
 }
 
 /* src (rows, width), dst (rows). */
@@ -210,8 +210,8 @@ static crema_status row_reduce_fwd(const cr_call *call) {
   args.out = cr_cuda_values(call, 1);
   args.reduction = (int)call->desc->u.rows.reduction;
   args.coeff = (float)call->desc->u.rows.coeff;
-  return cr_cuda_thread_blocks(call->context, CR_DEVICE_FUNCTION_row_reduce_fwd, &args,
-                               cr_op_split(call->desc, 0, 1).outer, args.width);
+  return cr_cuda_blocks_in(call, CR_DEVICE_FUNCTION_row_reduce_fwd, &args,
+                           cr_op_split(call->desc, 0, 1).outer, args.width);
 }
 
 /* src, diff_dst (rows), diff_src. */
@@ -234,7 +234,7 @@ static crema_status arg_max(const cr_call *call) {
   args.y = cr_cuda_values(call, 2);
   args.inner = s.inner;
   args.ranks = call->desc->arg[1].shape.dim[1];
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_arg_max, &args, s.outer * s.inner);
+  return cr_cuda_each_in(call, CR_DEVICE_FUNCTION_arg_max, &args, s.outer * s.inner);
 }
 
 CR_CUDA_ROW_OF(dropout_fwd_f32_cuda, DROPOUT_FWD, F32, dropout_fwd, true, .types = CR_CUDA_FLOATS,

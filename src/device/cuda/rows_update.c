@@ -37,8 +37,8 @@ static crema_status update_segments(const cr_call *call, cr_update_args *args,
     args->piece[i] =
         (cr_update_piece){segment[i].begin, end, (float)segment[i].rate, (float)segment[i].decay};
   }
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_update, args,
-                      args->piece[segments - 1].end - args->piece[0].begin);
+  return cr_cuda_each_in(call, CR_DEVICE_FUNCTION_update, args,
+                         args->piece[segments - 1].end - args->piece[0].begin);
 }
 
 /* weight, gradient, history 0, history 1. */
@@ -79,9 +79,9 @@ static crema_status dots_of_segments(const cr_call *call, int first, int segment
     if (segment[i].count > longest) longest = segment[i].count;
   }
   args.parts = cr_cuda_parts(longest, MOST_PARTS);
-  CR_TRY(cr_cuda_thread_blocks(call->context, CR_DEVICE_FUNCTION_dots_parts, &args,
-                               segments * args.parts, longest / args.parts));
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_dots_total, &args, segments);
+  CR_TRY(cr_cuda_blocks_in(call, CR_DEVICE_FUNCTION_dots_parts, &args, segments * args.parts,
+                           longest / args.parts));
+  return cr_cuda_each_in(call, CR_DEVICE_FUNCTION_dots_total, &args, segments);
 }
 
 /* a, b, result (F64). */

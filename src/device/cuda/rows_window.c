@@ -78,9 +78,8 @@ static crema_status pool_fwd(const cr_call *call) {
   args.out = cr_cuda_values(call, 1);
   args.new_index = cr_cuda_i32(call, 2);
   const bool max = call->desc->u.pool.method == CR_POOL_MAX;
-  return cr_cuda_each(call->context,
-                      max ? CR_DEVICE_FUNCTION_pool_max : CR_DEVICE_FUNCTION_pool_average, &args,
-                      pool_outputs(call));
+  return cr_cuda_each_in(call, max ? CR_DEVICE_FUNCTION_pool_max : CR_DEVICE_FUNCTION_pool_average,
+                         &args, pool_outputs(call));
 }
 
 static crema_status chosen_bwd(const cr_call *call, cr_device_function function) {
@@ -88,7 +87,7 @@ static crema_status chosen_bwd(const cr_call *call, cr_device_function function)
   args.dy = cr_cuda_values(call, 0);
   args.index = cr_cuda_i32(call, 1);
   args.out = cr_cuda_values(call, 2);
-  return cr_cuda_each(call->context, function, &args, pool_inputs(call));
+  return cr_cuda_each_in(call, function, &args, pool_inputs(call));
 }
 
 /* diff_dst, aux, diff_src. */
@@ -110,7 +109,7 @@ static crema_status pool_mask(const cr_call *call) {
   cr_pool_args args = pool_args(call);
   args.index = cr_cuda_i32(call, 0);
   args.out = cr_cuda_values(call, 1);
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_pool_mask, &args, pool_outputs(call));
+  return cr_cuda_each_in(call, CR_DEVICE_FUNCTION_pool_mask, &args, pool_outputs(call));
 }
 
 /* src, dst, aux. */
@@ -121,7 +120,7 @@ static crema_status stochastic_fwd(const cr_call *call) {
   args.new_index = cr_cuda_i32(call, 2);
   args.seed = call->scalars->seed;
   args.counter = call->scalars->counter;
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_pool_stochastic, &args, pool_outputs(call));
+  return cr_cuda_each_in(call, CR_DEVICE_FUNCTION_pool_stochastic, &args, pool_outputs(call));
 }
 
 /* src, dst. */
@@ -129,7 +128,7 @@ static crema_status stochastic_test(const cr_call *call) {
   cr_pool_args args = pool_args(call);
   args.src = cr_cuda_values(call, 0);
   args.out = cr_cuda_values(call, 1);
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_pool_weighted, &args, pool_outputs(call));
+  return cr_cuda_each_in(call, CR_DEVICE_FUNCTION_pool_weighted, &args, pool_outputs(call));
 }
 
 /* ---- windows as columns ---- */
@@ -159,7 +158,7 @@ static crema_status fold(const cr_call *call, cr_device_function function) {
   const cr_fold_args args = {.from = cr_cuda_values(call, 0),
                              .to = cr_cuda_values(call, 1),
                              .slide = *(const cr_hd_slide *)call->plan->state};
-  return cr_cuda_each(call->context, function, &args, cr_op_arg_count(call->desc, 1));
+  return cr_cuda_each_in(call, function, &args, cr_op_arg_count(call->desc, 1));
 }
 
 static crema_status im2col(const cr_call *call) {
@@ -200,6 +199,10 @@ static cr_lrn_args lrn_args(const cr_call *call) {
                        .channels = (int32_t)dim[1],
                        .height = (int32_t)dim[2],
                        .width = (int32_t)dim[3],
+                       .by_plane = cr_divisor_of(dim[2] * dim[3]),
+                       .by_channels = cr_divisor_of(dim[1]),
+                       .by_height = cr_divisor_of(dim[2]),
+                       .by_width = cr_divisor_of(dim[3]),
                        .share = p->alpha / (p->within_channel ? size * size : size),
                        .k = p->k,
                        .beta = p->beta,
@@ -218,7 +221,7 @@ static crema_status lrn_fwd(const cr_call *call) {
                                                 bytes));
     args.x.at = cr_cuda_scratchpad(call, 0);
   }
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_lrn_fwd, &args, count);
+  return cr_cuda_each_in(call, CR_DEVICE_FUNCTION_lrn_fwd, &args, count);
 }
 
 /* src, dst, diff_dst, aux, diff_src. */
@@ -229,8 +232,8 @@ static crema_status lrn_bwd(const cr_call *call) {
   args.out = cr_cuda_values(call, 4);
   args.ratio = cr_float_values(cr_cuda_scratchpad(call, 0));
   args.first = cr_cuda_scratchpad(call, (size_t)count * sizeof(float));
-  CR_TRY(cr_cuda_each(call->context, CR_DEVICE_FUNCTION_lrn_bwd_terms, &args, count));
-  return cr_cuda_each(call->context, CR_DEVICE_FUNCTION_lrn_bwd, &args, count);
+  CR_TRY(cr_cuda_each_in(call, CR_DEVICE_FUNCTION_lrn_bwd_terms, &args, count));
+  return cr_cuda_each_in(call, CR_DEVICE_FUNCTION_lrn_bwd, &args, count);
 }
 
 CR_CUDA_ROW(pool_fwd_f32_cuda, POOL_FWD, pool_fwd, .types = CR_CUDA_FLOATS, .plan = pool_fwd_plan,

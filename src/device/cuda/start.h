@@ -9,15 +9,19 @@
 extern "C" {
 #endif
 
-/* Starts a CR_EACH device function over `count` > 0 elements. cudaErrorInvalidValue for a
- * CR_THREAD_BLOCK device function. */
+/* Starts a CR_EACH or CR_VALUE device function over `count` > 0 elements. cudaErrorInvalidValue for
+ * a CR_THREAD_BLOCK device function. The other one is compiled for values that are all F32. */
 cudaError_t cr_cuda_start_each(int function, cudaStream_t stream, const void *args, int64_t count);
+cudaError_t cr_cuda_start_each_floats(int function, cudaStream_t stream, const void *args,
+                                      int64_t count);
 
 /* Starts a CR_THREAD_BLOCK device function over `segments` > 0 segments with thread blocks of
- * `lanes` threads: 1, or a multiple of 32 up to 1024. cudaErrorInvalidValue for a CR_EACH device
- * function. */
+ * `lanes` threads: 1, or a multiple of 32 up to 1024. cudaErrorInvalidValue for other device
+ * functions. */
 cudaError_t cr_cuda_start_thread_blocks(int function, cudaStream_t stream, const void *args,
                                         int64_t segments, int lanes);
+cudaError_t cr_cuda_start_thread_blocks_floats(int function, cudaStream_t stream, const void *args,
+                                               int64_t segments, int lanes);
 
 #ifdef __cplusplus
 }

@@ -7,64 +7,76 @@
 #include "device/cuda/kernels/unary.h"
 #include "device/cuda/kernels/values.h"
 
-CR_HD int64_t cr_channel_of(int64_t i, int64_t channels, int64_t inner) {
-  return cr_divide(cr_divide(i, inner).whole, channels).rest;
+/* Where elements lie in (outer, C, inner). */
+typedef struct cr_planes {
+  int64_t outer;
+  cr_divisor channels, inner;
+} cr_planes;
+
+CR_HD int64_t cr_channel_of(const cr_planes *planes, int64_t i) {
+  return cr_divide_by(cr_divide_by(i, planes->inner).whole, planes->channels).rest;
+}
+
+/* Element k of channel c, counted through all samples. */
+CR_HD int64_t cr_channel_place(const cr_planes *planes, int64_t c, int64_t k) {
+  const cr_quotient at = cr_divide_by(k, planes->inner);
+  return (at.whole * planes->channels.by + c) * planes->inner.by + at.rest;
 }
 
 typedef struct cr_affine_args {
   cr_values x, scale, bias; /* absent: 1 and 0 */
-  cr_values y;
-  int64_t channels, inner;
+  cr_values out;
+  cr_planes planes;
+  bool rectify; /* what is below 0 becomes 0 */
 } cr_affine_args;
 
-/* y = x * scale[c] + bias[c]. */
-CR_HD void cr_affine_device(const void *args, int64_t i) {
+/* x * scale[c] + bias[c]. */
+CR_HD float cr_affine_device(const void *args, int64_t i) {
   const cr_affine_args *a = (const cr_affine_args *)args;
-  const int64_t c = cr_channel_of(i, a->channels, a->inner);
+  const int64_t c = cr_channel_of(&a->planes, i);
   float y = cr_get(a->x, i);
   if (a->scale.at != NULL) y = y * cr_get(a->scale, c);
   if (a->bias.at != NULL) y = y + cr_get(a->bias, c);
-  cr_put(a->y, i, y);
+  return a->rectify && y < 0 ? 0 : y;
 }
 
 typedef struct cr_posts_args {
   cr_values bias, addend; /* absent: 0 */
-  cr_values y;
-  int64_t channels, inner;
+  cr_values out;
+  cr_planes planes;
   int count;
   cr_unary_args
       post[CR_POSTS]; /* the functions; function CR_UNARY_FUNCTIONS: the addend is added */
 } cr_posts_args;
 
-/* The end of a convolution or an inner product: y = the post operations of y + bias[c]. The
- * addend is another array than y, which holds what was computed. */
-CR_HD void cr_posts_device(const void *args, int64_t i) {
+/* The end of a convolution or an inner product: the post operations of out + bias[c]. The
+ * addend is another array than `out`, which holds what was computed. */
+CR_HD float cr_posts_device(const void *args, int64_t i) {
   const cr_posts_args *a = (const cr_posts_args *)args;
-  float y = cr_get(a->y, i);
-  if (a->bias.at != NULL) y += cr_get(a->bias, cr_channel_of(i, a->channels, a->inner));
+  float y = cr_get(a->out, i);
+  if (a->bias.at != NULL) y += cr_get(a->bias, cr_channel_of(&a->planes, i));
   for (int k = 0; k < a->count; ++k) {
     const cr_unary_args *post = &a->post[k];
     y = post->function == CR_UNARY_FUNCTIONS ? y + cr_get(a->addend, i) : cr_unary_value(post, y);
   }
-  cr_put(a->y, i, y);
+  return y;
 }
 
 typedef struct cr_prelu_args {
   cr_values x, slope, dy, out;
-  int64_t channels, inner;
+  cr_planes planes;
 } cr_prelu_args;
 
-CR_HD void cr_prelu_fwd_device(const void *args, int64_t i) {
+CR_HD float cr_prelu_fwd_device(const void *args, int64_t i) {
   const cr_prelu_args *a = (const cr_prelu_args *)args;
-  const float x = cr_get(a->x, i);
-  cr_put(a->out, i, x > 0 ? x : cr_get(a->slope, cr_channel_of(i, a->channels, a->inner)) * x);
+  const float x = cr_get(a->x, i), slope = cr_get(a->slope, cr_channel_of(&a->planes, i));
+  return x > 0 ? x : slope * x;
 }
 
-CR_HD void cr_prelu_bwd_device(const void *args, int64_t i) {
+CR_HD float cr_prelu_bwd_device(const void *args, int64_t i) {
   const cr_prelu_args *a = (const cr_prelu_args *)args;
-  const float dy = cr_get(a->dy, i);
-  cr_put(a->out, i,
-         cr_get(a->x, i) > 0 ? dy : cr_get(a->slope, cr_channel_of(i, a->channels, a->inner)) * dy);
+  const float dy = cr_get(a->dy, i), slope = cr_get(a->slope, cr_channel_of(&a->planes, i));
+  return cr_get(a->x, i) > 0 ? dy : slope * dy;
 }
 
 typedef enum cr_channel_term {
@@ -75,7 +87,7 @@ typedef enum cr_channel_term {
 
 typedef struct cr_channel_sum_args {
   cr_values dy, x;
-  int64_t outer, channels, inner;
+  cr_planes planes;
   int term;
   int64_t parts; /* of how many partial sums each channel's sum is made */
   double *part;  /* (parts, C) */
@@ -91,18 +103,30 @@ CR_HD double cr_channel_value(const cr_channel_sum_args *a, int64_t at) {
   return dy * (double)x;
 }
 
+/* The terms of one part of a channel: k = begin ... end - 1. */
+typedef struct cr_channel_part {
+  int64_t channel, begin, end;
+} cr_channel_part;
+
 /* Segment s: part s / C of channel s % C. */
+CR_HD cr_channel_part cr_channel_part_of(const cr_planes *planes, int64_t parts, int64_t segment) {
+  const cr_quotient where = cr_divide_by(segment, planes->channels);
+  const int64_t count = planes->outer * planes->inner.by;
+  cr_channel_part part;
+  part.channel = where.rest;
+  part.begin = cr_part_begin(count, parts, where.whole);
+  part.end = cr_part_begin(count, parts, where.whole + 1);
+  return part;
+}
+
 CR_HD void cr_channel_parts_device(const void *args, int64_t segment,
                                    cr_thread_block thread_block) {
   const cr_channel_sum_args *a = (const cr_channel_sum_args *)args;
-  const cr_quotient where = cr_divide(segment, a->channels);
-  const int64_t count = a->outer * a->inner;
-  const int64_t end = cr_part_begin(count, a->parts, where.whole + 1);
+  const cr_channel_part part = cr_channel_part_of(&a->planes, a->parts, segment);
   double sum = 0;
-  for (int64_t k = cr_part_begin(count, a->parts, where.whole) + thread_block.lane; k < end;
-       k += thread_block.lanes) {
-    const cr_quotient at = cr_divide(k, a->inner);
-    sum += cr_channel_value(a, (at.whole * a->channels + where.rest) * a->inner + at.rest);
+  CR_UNROLL
+  for (int64_t k = part.begin + thread_block.lane; k < part.end; k += thread_block.lanes) {
+    sum += cr_channel_value(a, cr_channel_place(&a->planes, part.channel, k));
   }
   sum = cr_thread_block_sum(thread_block, sum);
   if (thread_block.lane == 0) a->part[segment] = sum;
@@ -111,82 +135,136 @@ CR_HD void cr_channel_parts_device(const void *args, int64_t segment,
 CR_HD void cr_channel_total_device(const void *args, int64_t c) {
   const cr_channel_sum_args *a = (const cr_channel_sum_args *)args;
   double sum = a->add ? (double)cr_get(a->out, c) : 0;
-  for (int64_t k = 0; k < a->parts; ++k) sum += a->part[k * a->channels + c];
+  for (int64_t k = 0; k < a->parts; ++k) sum += a->part[k * a->planes.channels.by + c];
   cr_put(a->out, c, (float)sum);
 }
 
-/* Batch normalisation (Ioffe and Szegedy, 2015): y = (x - m) / sqrt(v + eps). */
+/* Batch normalisation (Ioffe and Szegedy, 2015): y = (x - m) / sqrt(v + eps). The sums are made in
+ * f64, in two launches; what is done to each element, in f32. */
 typedef struct cr_bn_args {
   cr_values x, dy, out;
   const float *mean, *variance;   /* that are given */
-  float *new_mean, *new_variance; /* that are computed; else NULL */
-  double *slope, *flat;           /* (C) each: the sums of the gradient */
-  int64_t outer, channels, inner;
+  float *new_mean, *new_variance; /* that are computed */
+  /* (C) each: 1 / sqrt(v + eps); mean(dy) and mean(dy (x - m)) / (v + eps). */
+  float *scale, *flat, *slope;
+  double *part;  /* (parts, C, 2) */
+  int64_t parts; /* of each channel's sums */
+  cr_planes planes;
   float eps;
   bool global; /* the statistics are constants */
 } cr_bn_args;
 
-CR_HD int64_t cr_bn_place(const cr_bn_args *a, int64_t c, int64_t k) {
-  const cr_quotient at = cr_divide(k, a->inner);
-  return (at.whole * a->channels + c) * a->inner + at.rest;
+/* The value from which those of a channel are measured, so that a large mean takes no digits from
+ * the variance. */
+CR_HD float cr_bn_origin(const cr_bn_args *a, int64_t c) {
+  return cr_get(a->x, c * a->planes.inner.by);
 }
 
-/* Mean and biased variance of channel c, in two passes. */
-CR_HD void cr_bn_statistics_device(const void *args, int64_t c, cr_thread_block thread_block) {
+CR_HD void cr_bn_keep(const cr_bn_args *a, int64_t segment, cr_thread_block thread_block,
+                      double first, double second) {
+  first = cr_thread_block_sum(thread_block, first);
+  second = cr_thread_block_sum(thread_block, second);
+  if (thread_block.lane != 0) return;
+  a->part[2 * segment] = first;
+  a->part[2 * segment + 1] = second;
+}
+
+/* The sums of channel c over its parts, divided by the number of its values. */
+CR_HD void cr_bn_means(const cr_bn_args *a, int64_t c, double *first, double *second) {
+  const double count = (double)(a->planes.outer * a->planes.inner.by);
+  *first = *second = 0;
+  for (int64_t k = 0; k < a->parts; ++k) {
+    const double *part = a->part + 2 * (k * a->planes.channels.by + c);
+    *first += part[0];
+    *second += part[1];
+  }
+  if (count > 0) {
+    *first /= count;
+    *second /= count;
+  }
+}
+
+CR_HD void cr_bn_statistics_parts_device(const void *args, int64_t segment,
+                                         cr_thread_block thread_block) {
   const cr_bn_args *a = (const cr_bn_args *)args;
-  const int64_t count = a->outer * a->inner;
-  double sum = 0;
-  for (int64_t k = thread_block.lane; k < count; k += thread_block.lanes)
-    sum += (double)cr_get(a->x, cr_bn_place(a, c, k));
-  const double mean = count > 0 ? cr_thread_block_sum(thread_block, sum) / (double)count : 0;
-  double square = 0;
-  for (int64_t k = thread_block.lane; k < count; k += thread_block.lanes) {
-    const double d = (double)cr_get(a->x, cr_bn_place(a, c, k)) - mean;
+  const cr_channel_part part = cr_channel_part_of(&a->planes, a->parts, segment);
+  if (part.begin == part.end) {
+    cr_bn_keep(a, segment, thread_block, 0, 0);
+    return;
+  }
+  const double origin = (double)cr_bn_origin(a, part.channel);
+  double sum = 0, square = 0;
+  CR_UNROLL
+  for (int64_t k = part.begin + thread_block.lane; k < part.end; k += thread_block.lanes) {
+    const int64_t at = cr_channel_place(&a->planes, part.channel, k);
+    const double d = (double)cr_get(a->x, at) - origin;
+    sum += d;
     square += d * d;
   }
-  square = cr_thread_block_sum(thread_block, square);
-  if (thread_block.lane == 0) {
-    a->new_mean[c] = (float)mean;
-    a->new_variance[c] = count > 0 ? (float)(square / (double)count) : 0;
-  }
+  cr_bn_keep(a, segment, thread_block, sum, square);
 }
 
-CR_HD void cr_bn_normalise_device(const void *args, int64_t i) {
-  const cr_bn_args *a = (const cr_bn_args *)args;
-  const int64_t c = cr_channel_of(i, a->channels, a->inner);
-  const double deviation = sqrt((double)a->variance[c] + (double)a->eps);
-  cr_put(a->out, i, (float)(((double)cr_get(a->x, i) - (double)a->mean[c]) / deviation));
+CR_HD float cr_bn_scale_of(const cr_bn_args *a, double variance) {
+  return (float)(1 / sqrt(variance + (double)a->eps));
 }
 
-/* mean(dy) and mean(dy (x - m)) / (v + eps) of channel c. */
-CR_HD void cr_bn_gradient_sums_device(const void *args, int64_t c, cr_thread_block thread_block) {
+/* Mean and biased variance of channel c. */
+CR_HD void cr_bn_statistics_device(const void *args, int64_t c) {
   const cr_bn_args *a = (const cr_bn_args *)args;
-  const int64_t count = a->outer * a->inner;
-  const double mean = (double)a->mean[c];
+  double mean, square;
+  cr_bn_means(a, c, &mean, &square);
+  double variance = square - mean * mean;
+  if (variance < 0) variance = 0;
+  if (a->planes.outer * a->planes.inner.by > 0) mean += (double)cr_bn_origin(a, c);
+  a->new_mean[c] = (float)mean;
+  a->new_variance[c] = (float)variance;
+  a->scale[c] = cr_bn_scale_of(a, variance);
+}
+
+/* The scale of channel c where the statistics are given. */
+CR_HD void cr_bn_scales_device(const void *args, int64_t c) {
+  const cr_bn_args *a = (const cr_bn_args *)args;
+  a->scale[c] = cr_bn_scale_of(a, (double)a->variance[c]);
+}
+
+CR_HD float cr_bn_normalise_device(const void *args, int64_t i) {
+  const cr_bn_args *a = (const cr_bn_args *)args;
+  const int64_t c = cr_channel_of(&a->planes, i);
+  return (cr_get(a->x, i) - a->mean[c]) * a->scale[c];
+}
+
+CR_HD void cr_bn_gradient_parts_device(const void *args, int64_t segment,
+                                       cr_thread_block thread_block) {
+  const cr_bn_args *a = (const cr_bn_args *)args;
+  const cr_channel_part part = cr_channel_part_of(&a->planes, a->parts, segment);
+  const double mean = (double)a->mean[part.channel];
   double sum = 0, product = 0;
-  for (int64_t k = thread_block.lane; k < count; k += thread_block.lanes) {
-    const int64_t at = cr_bn_place(a, c, k);
+  CR_UNROLL
+  for (int64_t k = part.begin + thread_block.lane; k < part.end; k += thread_block.lanes) {
+    const int64_t at = cr_channel_place(&a->planes, part.channel, k);
     const double dy = (double)cr_get(a->dy, at);
     sum += dy;
     product += dy * ((double)cr_get(a->x, at) - mean);
   }
-  sum = cr_thread_block_sum(thread_block, sum);
-  product = cr_thread_block_sum(thread_block, product);
-  if (thread_block.lane == 0) {
-    const double size = count > 0 ? (double)count : 1;
-    a->flat[c] = sum / size;
-    a->slope[c] = product / size / ((double)a->variance[c] + (double)a->eps);
-  }
+  cr_bn_keep(a, segment, thread_block, sum, product);
 }
 
-/* dx = (dy - mean(dy) - z mean(dy z)) / sqrt(v + eps), z = (x - m) / sqrt(v + eps). */
-CR_HD void cr_bn_bwd_device(const void *args, int64_t i) {
+CR_HD void cr_bn_gradient_sums_device(const void *args, int64_t c) {
   const cr_bn_args *a = (const cr_bn_args *)args;
-  const int64_t c = cr_channel_of(i, a->channels, a->inner);
-  const double deviation = sqrt((double)a->variance[c] + (double)a->eps);
-  double dx = (double)cr_get(a->dy, i);
-  if (!a->global) dx -= a->flat[c] + a->slope[c] * ((double)cr_get(a->x, i) - (double)a->mean[c]);
-  cr_put(a->out, i, (float)(dx / deviation));
+  double flat, product;
+  cr_bn_means(a, c, &flat, &product);
+  a->flat[c] = (float)flat;
+  a->slope[c] = (float)(product / ((double)a->variance[c] + (double)a->eps));
+  a->scale[c] = cr_bn_scale_of(a, (double)a->variance[c]);
+}
+
+/* (dy - mean(dy) - z mean(dy z)) / sqrt(v + eps), z = (x - m) / sqrt(v + eps). */
+CR_HD float cr_bn_bwd_device(const void *args, int64_t i) {
+  const cr_bn_args *a = (const cr_bn_args *)args;
+  const int64_t c = cr_channel_of(&a->planes, i);
+  float dx = cr_get(a->dy, i);
+  if (!a->global) dx -= a->flat[c] + a->slope[c] * (cr_get(a->x, i) - a->mean[c]);
+  return dx * a->scale[c];
 }
 
 #endif

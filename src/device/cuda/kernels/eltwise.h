@@ -17,20 +17,26 @@ typedef struct cr_many_args {
   int32_t *which; /* for maxima: the source that wins */
 } cr_many_args;
 
-CR_HD void cr_sum_device(const void *args, int64_t i) {
+CR_HD float cr_sum_device(const void *args, int64_t i) {
   const cr_many_args *a = (const cr_many_args *)args;
   float sum = 0;
   for (int k = 0; k < a->sources; ++k) sum += a->coeff[k] * cr_get(a->x[k], i);
-  cr_put(a->out, i, sum);
+  return sum;
 }
 
-CR_HD void cr_prod_device(const void *args, int64_t i) {
+CR_HD float cr_sum_of_two_device(const void *args, int64_t i) {
+  const cr_many_args *a = (const cr_many_args *)args;
+  const float first = cr_get(a->x[0], i), second = cr_get(a->x[1], i);
+  return a->coeff[0] * first + a->coeff[1] * second;
+}
+
+CR_HD float cr_prod_device(const void *args, int64_t i) {
   const cr_many_args *a = (const cr_many_args *)args;
   float product = a->first.at != NULL ? cr_get(a->first, i) : 1;
   for (int k = 0; k < a->sources; ++k) {
     if (k != a->skip) product *= cr_get(a->x[k], i);
   }
-  cr_put(a->out, i, product);
+  return product;
 }
 
 /* Of equal values the first source wins, except that the second wins over the first. */
@@ -62,16 +68,15 @@ CR_HD void cr_max_bwd_device(const void *args, int64_t i) {
 }
 
 typedef struct cr_axpby_args {
-  cr_values x, y;
+  cr_values x, out;
   float alpha, beta;
 } cr_axpby_args;
 
-CR_HD void cr_axpby_device(const void *args, int64_t i) {
+CR_HD float cr_axpby_device(const void *args, int64_t i) {
   const cr_axpby_args *a = (const cr_axpby_args *)args;
   /* With beta 0 the old content is not read: it may be anything. */
-  cr_put(a->y, i,
-         a->beta == 0 ? a->alpha * cr_get(a->x, i)
-                      : a->alpha * cr_get(a->x, i) + a->beta * cr_get(a->y, i));
+  return a->beta == 0 ? a->alpha * cr_get(a->x, i)
+                      : a->alpha * cr_get(a->x, i) + a->beta * cr_get(a->out, i);
 }
 
 typedef struct cr_set_args {

@@ -38,6 +38,42 @@ CR_HD cr_quotient cr_divide(int64_t a, int64_t b) {
   return q;
 }
 
+/* A divisor with what makes a multiplication of the division by it (Granlund and Montgomery, 1994),
+ * as a device has no instruction that divides whole numbers. */
+typedef struct cr_divisor {
+  int64_t by;
+  uint32_t factor;
+  int32_t shift; /* below 0: divided as any other number */
+} cr_divisor;
+
+/* On the host, before a launch. `by` 0: nothing will be divided by it. */
+static inline cr_divisor cr_divisor_of(int64_t by) {
+  cr_divisor d = {by, 0, -1};
+  if (by < 1 || by > INT32_MAX) return d;
+  d.shift = 0;
+  while (((int64_t)1 << d.shift) < by) ++d.shift;
+  const uint64_t rest = ((uint64_t)1 << d.shift) - (uint64_t)by;
+  d.factor = (uint32_t)((rest << 32) / (uint64_t)by + 1);
+  return d;
+}
+
+CR_HD cr_quotient cr_divide_by(int64_t a, cr_divisor d) {
+  cr_quotient q;
+  if (d.shift < 0 || ((uint64_t)a >> 31) != 0) return cr_divide(a, d.by);
+  const uint32_t low = (uint32_t)a, high = (uint32_t)(((uint64_t)low * d.factor) >> 32);
+  const uint32_t whole = (high + low) >> d.shift;
+  q.whole = whole;
+  q.rest = low - whole * (uint32_t)d.by;
+  return q;
+}
+
+/* Loops whose rounds may load before the sums of the rounds before are there. */
+#ifdef __CUDA_ARCH__
+#define CR_UNROLL _Pragma("unroll 4")
+#else
+#define CR_UNROLL
+#endif
+
 /* The element at which part `part` of `parts` begins, when `count` elements are cut into parts of
  * nearly equal length; part `parts` begins at `count`. */
 CR_HD int64_t cr_part_begin(int64_t count, int64_t parts, int64_t part) {

@@ -12,6 +12,7 @@ typedef struct cr_lrn_args {
   float *first;         /* between the passes of the gradient */
   int32_t size, before; /* the window of i begins `before` elements before it */
   int32_t channels, height, width;
+  cr_divisor by_plane, by_channels, by_height, by_width;
   float share, k, beta; /* share: alpha / n */
   bool within;          /* windows over rows and columns of one channel, else across channels */
 } cr_lrn_args;
@@ -19,8 +20,8 @@ typedef struct cr_lrn_args {
 CR_HD float cr_lrn_sum_across(const cr_lrn_args *a, cr_values v, int64_t i, int32_t before,
                               bool square) {
   const int64_t plane = (int64_t)a->height * a->width;
-  const cr_quotient at = cr_divide(i, plane);
-  const int32_t c = (int32_t)cr_divide(at.whole, a->channels).rest;
+  const cr_quotient at = cr_divide_by(i, a->by_plane);
+  const int32_t c = (int32_t)cr_divide_by(at.whole, a->by_channels).rest;
   float sum = 0;
   for (int32_t j = c - before; j < c - before + a->size; ++j) {
     if (j < 0 || j >= a->channels) continue;
@@ -32,7 +33,8 @@ CR_HD float cr_lrn_sum_across(const cr_lrn_args *a, cr_values v, int64_t i, int3
 
 CR_HD float cr_lrn_sum_within(const cr_lrn_args *a, cr_values v, int64_t i, int32_t before,
                               bool square) {
-  const cr_quotient row = cr_divide(i, a->width), plane = cr_divide(row.whole, a->height);
+  const cr_quotient row = cr_divide_by(i, a->by_width);
+  const cr_quotient plane = cr_divide_by(row.whole, a->by_height);
   const int32_t y = (int32_t)plane.rest, x = (int32_t)row.rest;
   const cr_values image = cr_values_from(v, plane.whole * a->height * a->width);
   float sum = 0;
@@ -57,10 +59,10 @@ CR_HD float cr_lrn_power(float s, float beta) {
   return powf(s, -beta);
 }
 
-CR_HD void cr_lrn_fwd_device(const void *args, int64_t i) {
+CR_HD float cr_lrn_fwd_device(const void *args, int64_t i) {
   const cr_lrn_args *a = (const cr_lrn_args *)args;
   const float s = a->k + a->share * cr_lrn_sum(a, a->x, i, a->before, true);
-  cr_put(a->out, i, cr_get(a->x, i) * cr_lrn_power(s, a->beta));
+  return cr_get(a->x, i) * cr_lrn_power(s, a->beta);
 }
 
 CR_HD void cr_lrn_bwd_terms_device(const void *args, int64_t i) {
@@ -73,10 +75,10 @@ CR_HD void cr_lrn_bwd_terms_device(const void *args, int64_t i) {
 }
 
 /* Element i is seen by the windows of i - (size - 1 - before) ... i + before. */
-CR_HD void cr_lrn_bwd_device(const void *args, int64_t i) {
+CR_HD float cr_lrn_bwd_device(const void *args, int64_t i) {
   const cr_lrn_args *a = (const cr_lrn_args *)args;
   const float sum = cr_lrn_sum(a, a->ratio, i, a->size - 1 - a->before, false);
-  cr_put(a->out, i, a->first[i] - 2 * a->share * a->beta * cr_get(a->x, i) * sum);
+  return a->first[i] - 2 * a->share * a->beta * cr_get(a->x, i) * sum;
 }
 
 #endif

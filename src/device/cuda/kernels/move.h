@@ -8,7 +8,7 @@
 #include "device/cuda/kernels/values.h"
 
 typedef struct cr_dropout_args {
-  cr_values x, y;
+  cr_values x, out;
   uint8_t *mask; /* 1: kept */
   int64_t count;
   uint64_t seed, counter, threshold; /* the share `ratio` of all 2^32 words lies below it */
@@ -25,23 +25,25 @@ CR_HD void cr_dropout_fwd_device(const void *args, int64_t i) {
     if (at >= a->count) return;
     const bool kept = word[k] >= a->threshold;
     a->mask[at] = kept ? 1 : 0;
-    cr_put(a->y, at, kept ? cr_get(a->x, at) * a->scale : 0);
+    cr_put(a->out, at, kept ? cr_get(a->x, at) * a->scale : 0);
   }
 }
 
-CR_HD void cr_dropout_bwd_device(const void *args, int64_t i) {
+CR_HD float cr_dropout_bwd_device(const void *args, int64_t i) {
   const cr_dropout_args *a = (const cr_dropout_args *)args;
-  cr_put(a->y, i, a->mask[i] != 0 ? cr_get(a->x, i) * a->scale : 0);
+  const float x = cr_get(a->x, i);
+  return a->mask[i] != 0 ? x * a->scale : 0;
 }
 
 typedef struct cr_rows_args {
   cr_values from, to;
-  int64_t length, from_step, to_step; /* of one row, and between rows */
+  cr_divisor length;          /* of one row */
+  int64_t from_step, to_step; /* between rows */
 } cr_rows_args;
 
 CR_HD void cr_copy_rows_device(const void *args, int64_t i) {
   const cr_rows_args *a = (const cr_rows_args *)args;
-  const cr_quotient at = cr_divide(i, a->length);
+  const cr_quotient at = cr_divide_by(i, a->length);
   cr_put(a->to, at.whole * a->to_step + at.rest,
          cr_get(a->from, at.whole * a->from_step + at.rest));
 }
@@ -49,15 +51,15 @@ CR_HD void cr_copy_rows_device(const void *args, int64_t i) {
 /* Goes through the elements of `walked` in order; strides give the same element of the other array.
  */
 typedef struct cr_walk_args {
-  cr_values from, to;
+  cr_values from, out;
   int axes;
   int64_t dim[CREMA_MAX_AXES], stride[CREMA_MAX_AXES];
   int64_t low[CREMA_MAX_AXES], high[CREMA_MAX_AXES]; /* crop backward: the window in `dim` */
   int64_t base;
 } cr_walk_args;
 
-/* Crop and permute, forward: element i of `to` comes from base + sum at[a] * stride[a]. */
-CR_HD void cr_walk_read_device(const void *args, int64_t i) {
+/* Crop and permute, forward: element i of `out` comes from base + sum at[a] * stride[a]. */
+CR_HD float cr_walk_read_device(const void *args, int64_t i) {
   const cr_walk_args *a = (const cr_walk_args *)args;
   int64_t from = a->base, rest = i;
   for (int k = a->axes - 1; k >= 0; --k) {
@@ -65,11 +67,11 @@ CR_HD void cr_walk_read_device(const void *args, int64_t i) {
     from += q.rest * a->stride[k];
     rest = q.whole;
   }
-  cr_put(a->to, i, cr_get(a->from, from));
+  return cr_get(a->from, from);
 }
 
 /* Crop, backward: element i of the whole is 0 outside the window low <= at < high. */
-CR_HD void cr_walk_window_device(const void *args, int64_t i) {
+CR_HD float cr_walk_window_device(const void *args, int64_t i) {
   const cr_walk_args *a = (const cr_walk_args *)args;
   int64_t from = 0, rest = i;
   bool inside = true;
@@ -79,7 +81,7 @@ CR_HD void cr_walk_window_device(const void *args, int64_t i) {
     from += (q.rest - a->low[k]) * a->stride[k];
     rest = q.whole;
   }
-  cr_put(a->to, i, inside ? cr_get(a->from, from) : 0);
+  return inside ? cr_get(a->from, from) : 0;
 }
 
 typedef struct cr_tile_args {

@@ -1,11 +1,17 @@
 /* Arrays of values in the element type that their tensor has: F32, F16 or BF16. Values are read as
  * floats, in which everything is computed, and rounded to the nearest when they are written. The
- * type is the same for all threads of a launch, so that asking for it costs little beside the
- * access to memory. */
+ * device functions are compiled twice: asking for the type at each access keeps the compiler from
+ * having several loads under way, so where CR_FLOATS_ONLY is defined all values are F32. */
 #ifndef CR_CUDA_KERNELS_VALUES_H
 #define CR_CUDA_KERNELS_VALUES_H
 
 #include "device/cuda/kernels/convert.h"
+
+#ifdef CR_FLOATS_ONLY
+#define CR_IS_F32(x) true
+#else
+#define CR_IS_F32(x) ((x).type == CREMA_F32)
+#endif
 
 typedef struct cr_values {
   void *at; /* NULL: absent */
@@ -35,19 +41,19 @@ CR_HD uint16_t cr_half_bits(float value) {
 }
 
 CR_HD float cr_get(cr_values x, int64_t i) {
-  if (x.type == CREMA_F32) return ((const float *)x.at)[i];
+  if (CR_IS_F32(x)) return ((const float *)x.at)[i];
   const uint16_t bits = ((const uint16_t *)x.at)[i];
   return x.type == CREMA_F16 ? cr_half_value(bits) : cr_hd_from_bits((uint32_t)bits << 16);
 }
 
 CR_HD void cr_put(cr_values y, int64_t i, float value) {
-  if (y.type == CREMA_F32) ((float *)y.at)[i] = value;
+  if (CR_IS_F32(y)) ((float *)y.at)[i] = value;
   else ((uint16_t *)y.at)[i] = y.type == CREMA_F16 ? cr_half_bits(value) : cr_hd_to_bf16(value);
 }
 
 /* The array from element i on. */
 CR_HD cr_values cr_values_from(cr_values x, int64_t i) {
-  x.at = (char *)x.at + i * (x.type == CREMA_F32 ? 4 : 2);
+  x.at = (char *)x.at + i * (CR_IS_F32(x) ? 4 : 2);
   return x;
 }
 

@@ -18,14 +18,19 @@ typedef struct cr_hd_slide {
   int32_t kernel[CR_MAX_SPATIAL], stride[CR_MAX_SPATIAL], pad[CR_MAX_SPATIAL];
   int32_t dilation[CR_MAX_SPATIAL];
   int64_t in_count, out_count, kernel_count; /* elements of one plane and one window */
+  cr_divisor by_in[CR_MAX_SPATIAL], by_out[CR_MAX_SPATIAL], by_kernel[CR_MAX_SPATIAL];
+  cr_divisor by_stride[CR_MAX_SPATIAL];
+  cr_divisor by_in_count, by_out_count, by_kernel_count;
 } cr_hd_slide;
 
-CR_HD void cr_hd_decode(int axes, const int32_t *extent, int64_t index, int32_t *at) {
-  for (int a = axes - 1; a >= 0; --a) {
-    const cr_quotient q = cr_divide(index, extent[a]);
+/* `index` is below the product of the extents. */
+CR_HD void cr_hd_decode(int axes, const cr_divisor *extent, int64_t index, int32_t *at) {
+  for (int a = axes - 1; a > 0; --a) {
+    const cr_quotient q = cr_divide_by(index, extent[a]);
     at[a] = (int32_t)q.rest;
     index = q.whole;
   }
+  at[0] = (int32_t)index;
 }
 
 CR_HD int64_t cr_hd_encode(int axes, const int32_t *extent, const int32_t *at) {
@@ -54,7 +59,7 @@ typedef struct cr_hd_span {
 CR_HD cr_hd_span cr_hd_span_of(const cr_hd_slide *s, int axes, int64_t index) {
   cr_hd_span span;
   int32_t at[CR_MAX_SPATIAL];
-  cr_hd_decode(axes, s->out, index, at);
+  cr_hd_decode(axes, s->by_out, index, at);
   span.padded_count = 1;
   span.empty = false;
   for (int a = 0; a < axes; ++a) {
@@ -74,8 +79,8 @@ CR_HD cr_hd_span cr_hd_span_of(const cr_hd_slide *s, int axes, int64_t index) {
 CR_HD int64_t cr_hd_locate(const cr_hd_slide *s, int axes, int64_t index, int64_t inside) {
   int32_t at[CR_MAX_SPATIAL], offset[CR_MAX_SPATIAL];
   if (inside < 0 || inside >= s->kernel_count) return -1;
-  cr_hd_decode(axes, s->out, index, at);
-  cr_hd_decode(axes, s->kernel, inside, offset);
+  cr_hd_decode(axes, s->by_out, index, at);
+  cr_hd_decode(axes, s->by_kernel, inside, offset);
   for (int a = 0; a < axes; ++a) {
     at[a] = at[a] * s->stride[a] - s->pad[a] + offset[a];
     if (at[a] < 0 || at[a] >= s->in[a]) return -1;
@@ -88,8 +93,8 @@ CR_HD bool cr_hd_seen_by(const cr_hd_slide *s, int axes, const int32_t *at, int3
                          int32_t *end) {
   for (int a = 0; a < axes; ++a) {
     const int32_t high = at[a] + s->pad[a], low = high - s->kernel[a] + 1;
-    const int32_t last = high / s->stride[a] + 1;
-    begin[a] = low > 0 ? (low + s->stride[a] - 1) / s->stride[a] : 0;
+    const int32_t last = (int32_t)cr_divide_by(high, s->by_stride[a]).whole + 1;
+    begin[a] = low > 0 ? (int32_t)cr_divide_by(low + s->stride[a] - 1, s->by_stride[a]).whole : 0;
     end[a] = last < s->out[a] ? last : s->out[a];
     if (begin[a] >= end[a]) return false;
   }
@@ -120,7 +125,7 @@ CR_HD void cr_copy_index(int axes, int32_t *to, const int32_t *from) {
 
 CR_HD void cr_pool_max_at(const cr_pool_args *a, int64_t i, int axes) {
   const cr_hd_slide *s = &a->slide;
-  const cr_quotient where = cr_divide(i, s->out_count);
+  const cr_quotient where = cr_divide_by(i, s->by_out_count);
   const cr_values plane = cr_values_from(a->src, where.whole * s->in_count);
   const cr_hd_span span = cr_hd_span_of(s, axes, where.rest);
   float best = -FLT_MAX;
@@ -147,7 +152,7 @@ CR_HD void cr_pool_max_device(const void *args, int64_t i) {
 
 CR_HD void cr_pool_average_at(const cr_pool_args *a, int64_t i, int axes) {
   const cr_hd_slide *s = &a->slide;
-  const cr_quotient where = cr_divide(i, s->out_count);
+  const cr_quotient where = cr_divide_by(i, s->by_out_count);
   const cr_values plane = cr_values_from(a->src, where.whole * s->in_count);
   const cr_hd_span span = cr_hd_span_of(s, axes, where.rest);
   double sum = 0;
@@ -171,9 +176,9 @@ CR_HD void cr_pool_average_device(const void *args, int64_t i) {
 /* Of maxima and of drawn values alike: what the windows that chose this element send back. */
 CR_HD void cr_pool_chosen_bwd_at(const cr_pool_args *a, int64_t i, int axes) {
   const cr_hd_slide *s = &a->slide;
-  const cr_quotient where = cr_divide(i, s->in_count);
+  const cr_quotient where = cr_divide_by(i, s->by_in_count);
   int32_t me[CR_MAX_SPATIAL], begin[CR_MAX_SPATIAL], end[CR_MAX_SPATIAL], at[CR_MAX_SPATIAL];
-  cr_hd_decode(axes, s->in, where.rest, me);
+  cr_hd_decode(axes, s->by_in, where.rest, me);
   float sum = 0;
   if (cr_hd_seen_by(s, axes, me, begin, end)) {
     cr_copy_index(axes, at, begin);
@@ -197,9 +202,9 @@ CR_HD void cr_pool_chosen_bwd_device(const void *args, int64_t i) {
 
 CR_HD void cr_pool_average_bwd_at(const cr_pool_args *a, int64_t i, int axes) {
   const cr_hd_slide *s = &a->slide;
-  const cr_quotient where = cr_divide(i, s->in_count);
+  const cr_quotient where = cr_divide_by(i, s->by_in_count);
   int32_t me[CR_MAX_SPATIAL], begin[CR_MAX_SPATIAL], end[CR_MAX_SPATIAL], at[CR_MAX_SPATIAL];
-  cr_hd_decode(axes, s->in, where.rest, me);
+  cr_hd_decode(axes, s->by_in, where.rest, me);
   float sum = 0;
   if (cr_hd_seen_by(s, axes, me, begin, end)) {
     cr_copy_index(axes, at, begin);
@@ -225,7 +230,8 @@ CR_HD void cr_pool_average_bwd_device(const void *args, int64_t i) {
 
 CR_HD void cr_pool_mask_at(const cr_pool_args *a, int64_t i, int axes) {
   cr_put(a->out, i,
-         (float)cr_hd_locate(&a->slide, axes, cr_divide(i, a->slide.out_count).rest, a->index[i]));
+         (float)cr_hd_locate(&a->slide, axes, cr_divide_by(i, a->slide.by_out_count).rest,
+                             a->index[i]));
 }
 
 CR_HD void cr_pool_mask_device(const void *args, int64_t i) {
@@ -273,7 +279,7 @@ CR_HD cr_hd_sums cr_pool_sums(const cr_hd_slide *s, int axes, const cr_hd_span *
 
 CR_HD void cr_pool_stochastic_at(const cr_pool_args *a, int64_t i, int axes) {
   const cr_hd_slide *s = &a->slide;
-  const cr_quotient where = cr_divide(i, s->out_count);
+  const cr_quotient where = cr_divide_by(i, s->by_out_count);
   const cr_values plane = cr_values_from(a->src, where.whole * s->in_count);
   const cr_hd_span span = cr_hd_span_of(s, axes, where.rest);
   float value = 0;
@@ -297,7 +303,7 @@ CR_HD void cr_pool_stochastic_device(const void *args, int64_t i) {
 
 CR_HD void cr_pool_weighted_at(const cr_pool_args *a, int64_t i, int axes) {
   const cr_hd_slide *s = &a->slide;
-  const cr_quotient where = cr_divide(i, s->out_count);
+  const cr_quotient where = cr_divide_by(i, s->by_out_count);
   const cr_hd_span span = cr_hd_span_of(s, axes, where.rest);
   const cr_hd_sums sums =
       cr_pool_sums(s, axes, &span, cr_values_from(a->src, where.whole * s->in_count));
@@ -319,10 +325,11 @@ typedef struct cr_fold_args {
  * the padding. */
 CR_HD void cr_unfold_at(const cr_fold_args *a, int64_t i, int axes) {
   const cr_hd_slide *s = &a->slide;
-  const cr_quotient row = cr_divide(i, s->out_count), plane = cr_divide(row.whole, s->kernel_count);
+  const cr_quotient row = cr_divide_by(i, s->by_out_count),
+                    plane = cr_divide_by(row.whole, s->by_kernel_count);
   int32_t at[CR_MAX_SPATIAL], offset[CR_MAX_SPATIAL];
-  cr_hd_decode(axes, s->out, row.rest, at);
-  cr_hd_decode(axes, s->kernel, plane.rest, offset);
+  cr_hd_decode(axes, s->by_out, row.rest, at);
+  cr_hd_decode(axes, s->by_kernel, plane.rest, offset);
   bool inside = true;
   for (int k = 0; k < axes; ++k) {
     at[k] = at[k] * s->stride[k] - s->pad[k] + offset[k] * s->dilation[k];
@@ -345,8 +352,10 @@ CR_HD int64_t cr_fold_source(const cr_hd_slide *s, int axes, const int32_t *me,
   int32_t at[CR_MAX_SPATIAL];
   for (int k = 0; k < axes; ++k) {
     const int32_t position = me[k] + s->pad[k] - offset[k] * s->dilation[k];
-    if (position < 0 || position % s->stride[k] != 0) return -1;
-    at[k] = position / s->stride[k];
+    if (position < 0) return -1;
+    const cr_quotient q = cr_divide_by(position, s->by_stride[k]);
+    if (q.rest != 0) return -1;
+    at[k] = (int32_t)q.whole;
     if (at[k] >= s->out[k]) return -1;
   }
   return cr_hd_encode(axes, s->out, at);
@@ -355,13 +364,13 @@ CR_HD int64_t cr_fold_source(const cr_hd_slide *s, int axes, const int32_t *me,
 /* Element i of (planes, S...): the sum over the window's elements. */
 CR_HD void cr_fold_at(const cr_fold_args *a, int64_t i, int axes) {
   const cr_hd_slide *s = &a->slide;
-  const cr_quotient where = cr_divide(i, s->in_count);
+  const cr_quotient where = cr_divide_by(i, s->by_in_count);
   const cr_values rows = cr_values_from(a->from, where.whole * s->kernel_count * s->out_count);
   int32_t me[CR_MAX_SPATIAL], offset[CR_MAX_SPATIAL];
-  cr_hd_decode(axes, s->in, where.rest, me);
+  cr_hd_decode(axes, s->by_in, where.rest, me);
   float sum = 0;
   for (int64_t k = 0; k < s->kernel_count; ++k) {
-    cr_hd_decode(axes, s->kernel, k, offset);
+    cr_hd_decode(axes, s->by_kernel, k, offset);
     const int64_t source = cr_fold_source(s, axes, me, offset);
     if (source >= 0) sum += cr_get(rows, k * s->out_count + source);
   }
