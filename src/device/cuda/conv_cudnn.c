@@ -153,11 +153,12 @@ static void log_choice(const conv_state *s) {
                s->narrow.plan == NULL ? -1 : s->narrow.engine, s->narrow.bytes);
 }
 
-/* Without a plan for unaligned addresses the other one is good enough nearly always. */
+/* Without a plan for unaligned addresses the other one is good enough nearly always, whatever the
+ * reason. */
 static crema_status choose_both(conv_state *s, crema_context *context, cudnnHandle_t handle) {
   CR_TRY(choose_wide(s, context, handle));
   const crema_status status = choose_narrow(s, context, handle);
-  if (status != CREMA_OK && status != CREMA_E_UNSUPPORTED) return status;
+  if (status == CREMA_E_NO_MEMORY || status == CREMA_E_CLOSED) return status;
   s->dnn_bytes = rounded(s->wide.bytes > s->narrow.bytes ? s->wide.bytes : s->narrow.bytes);
   log_choice(s);
   return CREMA_OK;
