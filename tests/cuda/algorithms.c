@@ -15,9 +15,9 @@
 #include "memory/tensor.h"
 #include "ops/op.h"
 
-/* As the fake cuDNN numbers them: the one that is always there, with little memory, and the faster
- * one that tests offer. The fake devices have `total` bytes. */
-enum { SMALL = 1, FASTER = 22 };
+/* As the fake cuDNN numbers them: the one that is always there, with little memory, the faster one
+ * that tests offer, and the one on tensor cores. The fake devices have `total` bytes. */
+enum { SMALL = 1, FASTER = 22, ON_TENSOR_CORES = 31 };
 static const size_t mb = (size_t)1 << 20, total = (size_t)4 << 30;
 
 static struct {
@@ -68,7 +68,7 @@ typedef struct job {
   float value; /* that all its elements have */
 } job;
 
-static job new_job(bool backward) {
+static job new_job_of(crema_dtype type, bool backward) {
   const crema_shape *forward[4] = {&image, &windows, &bias, &result};
   const crema_shape *gradients[4] = {&image, &result, &windows, &bias};
   const crema_shape **shape = backward ? gradients : forward;
@@ -80,14 +80,18 @@ static job new_job(bool backward) {
   ok(cr_op_describe(&conv, 4, shape, NULL, &desc));
   for (int i = 0; i < 4; ++i) {
     const int64_t count = crema_shape_count(shape[i], 0, shape[i]->axes);
-    ok(cr_tensor_create(CREMA_F32, count, &j.tensor[i]));
+    ok(cr_tensor_create(type, count, &j.tensor[i]));
     if (i >= (backward ? 2 : 3)) continue;
-    void *to = NULL;
-    ok(cr_tensor_host_write(j.tensor[i], &to));
-    for (int64_t k = 0; k < count; ++k) ((float *)to)[k] = 1;
+    float *to = NULL;
+    ok(cr_tensor_host_write_floats(j.tensor[i], &to));
+    for (int64_t k = 0; k < count; ++k) to[k] = 1;
   }
   ok(cr_op_create(&desc, &j.op));
   return j;
+}
+
+static job new_job(bool backward) {
+  return new_job_of(CREMA_F32, backward);
 }
 
 static void drop_job(job *j) {
@@ -96,14 +100,14 @@ static void drop_job(job *j) {
 }
 
 static crema_status run(job *j, crema_context *context) {
-  const void *from = NULL;
+  const float *from = NULL;
   if (j->made == 2) {
     for (int i = 2; i < 4; ++i) cr_tensor_set_zero(j->tensor[i]);
   }
   CR_TRY(cr_op_run(j->op, context, j->tensor, NULL));
   CR_TRY(crema_context_finish(context));
-  CR_TRY(cr_tensor_host_read(j->tensor[j->made], &from));
-  if (((const float *)from)[0] != j->value) return cr_fail(CREMA_E_INTERNAL, "wrong value");
+  CR_TRY(cr_tensor_host_read_floats(j->tensor[j->made], &from));
+  if (from[0] != j->value) return cr_fail(CREMA_E_INTERNAL, "wrong value");
   return cr_device_fallbacks(device) == 0 ? CREMA_OK : cr_fail(CREMA_E_INTERNAL, "on the CPU");
 }
 
@@ -180,6 +184,20 @@ TEST(a_plan_keeps_what_it_was_promised) {
   drop_job(&j);
   fake.set_memory(0, SIZE_MAX);
   crema_context_destroy(context);
+}
+
+/* Floats they would cut. */
+TEST(tensor_cores_multiply_halves_alone) {
+  static const crema_dtype types[] = {CREMA_F32, CREMA_F16, CREMA_BF16};
+  for (int i = 0; i < 6; ++i) {
+    crema_context *context = new_context();
+    fake.offer_faster(0);
+    job j = new_job_of(types[i / 2], i % 2 != 0);
+    ok(run(&j, context));
+    assert_int_equal(fake.last_algorithm(), i / 2 == 0 ? SMALL : ON_TENSOR_CORES);
+    drop_job(&j);
+    crema_context_destroy(context);
+  }
 }
 
 /* Puts argument `i`, whose values are all 1, behind the first `skipped` bytes of new memory. */

@@ -2,7 +2,7 @@
 #ifndef CR_CUDA_CUDNN_LIBRARY_H
 #define CR_CUDA_CUDNN_LIBRARY_H
 
-#include <cudnn.h>
+#include <cudnn_graph.h>
 
 #include "device/cuda/cuda_private.h"
 

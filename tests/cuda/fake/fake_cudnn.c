@@ -257,7 +257,7 @@ static bool take_type(int type, crema_dtype *out) {
 static cudnnStatus_t read_tensor(const fake_desc *desc, fake_tensor *t) {
   const fake_value *dim = value_of(desc, CUDNN_ATTR_TENSOR_DIMENSIONS);
   const fake_value *stride = value_of(desc, CUDNN_ATTR_TENSOR_STRIDES);
-  if (desc->type != CUDNN_BACKEND_TENSOR_DESCRIPTOR) return CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE;
+  if (desc->type != CUDNN_BACKEND_TENSOR_DESCRIPTOR) return CUDNN_STATUS_BAD_PARAM;
   *t = (fake_tensor){.uid = number(desc, CUDNN_ATTR_TENSOR_UNIQUE_ID),
                      .alignment = number(desc, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT),
                      .axes = (int)dim->count};
@@ -280,7 +280,7 @@ static cudnnStatus_t read_tensor(const fake_desc *desc, fake_tensor *t) {
 
 static cudnnStatus_t read_window(const fake_desc *desc, fake_conv *c) {
   if (desc->type != CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR) {
-    return CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE;
+    return CUDNN_STATUS_BAD_PARAM;
   }
   const fake_value *pad = value_of(desc, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS);
   const fake_value *post = value_of(desc, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS);
@@ -323,7 +323,7 @@ static cudnnStatus_t read_operation(const fake_desc *desc, fake_conv *c) {
     case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR:
       c->pass = FAKE_WEIGHTS;
       break;
-    default: return CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE;
+    default: return CUDNN_STATUS_BAD_PARAM;
   }
   if (c->x.uid == c->w.uid || c->x.uid == c->y.uid || c->w.uid == c->y.uid) {
     return CUDNN_STATUS_BAD_PARAM_DUPLICATED_ENTRIES;
@@ -342,7 +342,7 @@ static cudnnStatus_t finalize_heuristics(fake_desc *desc) {
   const fake_desc *graph = value_of(desc, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH)->of.desc;
   const int mode = choice(desc, CUDNN_ATTR_ENGINEHEUR_MODE);
   if (graph->type != CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR) {
-    return CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE;
+    return CUDNN_STATUS_BAD_PARAM;
   }
   if (mode != CUDNN_HEUR_MODE_A && mode != CUDNN_HEUR_MODE_FALLBACK) return CUDNN_STATUS_BAD_PARAM;
   desc->conv = graph->conv;
@@ -355,7 +355,7 @@ static cudnnStatus_t finalize_plan(fake_desc *desc) {
     return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
   }
   if (config->type != CUDNN_BACKEND_ENGINECFG_DESCRIPTOR) {
-    return CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE;
+    return CUDNN_STATUS_BAD_PARAM;
   }
   if (fake_bound() < 0) return CUDNN_STATUS_EXECUTION_FAILED_CUDART;
   desc->engine = config->engine;
@@ -406,7 +406,7 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
 static cudnnStatus_t fill(fake_desc *to, cudnnBackendDescriptorType_t type, int64_t engine,
                           const fake_conv *conv) {
   if (to == NULL) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
-  if (to->type != type || to->finalized) return CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE;
+  if (to->type != type || to->finalized) return CUDNN_STATUS_BAD_PARAM;
   to->engine = engine;
   to->conv = *conv;
   to->finalized = true;
@@ -504,7 +504,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   }
   if (p->type != CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR ||
       v->type != CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR) {
-    return CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE;
+    return CUDNN_STATUS_BAD_PARAM;
   }
   if (!p->finalized || !v->finalized) return CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED;
   if (fake_works_on()) return CUDNN_STATUS_EXECUTION_FAILED;

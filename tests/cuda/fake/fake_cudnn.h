@@ -2,7 +2,7 @@
 #ifndef CR_TESTS_CUDA_FAKE_CUDNN_H
 #define CR_TESTS_CUDA_FAKE_CUDNN_H
 
-#include <cudnn.h>
+#include <cudnn_graph.h>
 #include <stdbool.h>
 
 #include "device/cuda/kernels/values.h"

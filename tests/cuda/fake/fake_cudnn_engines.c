@@ -61,8 +61,9 @@ cudnnStatus_t fake_list_status(const fake_conv *c) {
 
 /* ---- the engines ---- */
 
-/* Of all of them only two may be taken, and only one where addresses are not aligned; the faster
- * one is there when a test offers it. A smaller one that needs no memory comes behind them. */
+/* For floats only two of them may be taken, and only one where addresses are not aligned; the
+ * faster one is there when a test offers it. The other one comes behind all, in the fallback list.
+ * Halves may be multiplied by the one on tensor cores, too, which comes before these. */
 enum {
   CHANGING = 0, /* adds in any order */
   SMALL = 1,
@@ -76,15 +77,16 @@ enum {
   COMPILED,
   UNSUPPORTED,
   REFUSED,
-  BROKEN
+  BROKEN,
+  ON_TENSOR_CORES = 31
 };
 
 enum { WORKSPACE = 1000 };
 
 int fake_list(cudnnBackendHeurMode_t mode, int64_t *engine, int most) {
   static const int first[] = {
-      CHANGING,           LARGE,    CUT,         FFT,     TILES_6x6, TILES_13x13,
-      TILES_OF_SOME_SIZE, COMPILED, UNSUPPORTED, REFUSED, BROKEN,    FASTER};
+      CHANGING, LARGE,       CUT,     FFT,    TILES_6x6,       TILES_13x13, TILES_OF_SOME_SIZE,
+      COMPILED, UNSUPPORTED, REFUSED, BROKEN, ON_TENSOR_CORES, FASTER};
   static const int behind[] = {FFT, CHANGING, SMALL};
   const bool fallback = mode == CUDNN_HEUR_MODE_FALLBACK;
   const int *list = fallback ? behind : first;
@@ -94,9 +96,9 @@ int fake_list(cudnnBackendHeurMode_t mode, int64_t *engine, int most) {
 }
 
 int fake_numerical_notes(int64_t engine, crema_dtype type, cudnnBackendNumericalNote_t *notes) {
+  const bool halves = type != CREMA_F32;
   int count = 0;
-  /* Halves are multiplied by tensor cores. */
-  if (type != CREMA_F32) notes[count++] = CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
+  if (halves || engine == ON_TENSOR_CORES) notes[count++] = CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
   switch (engine) {
     case CHANGING: notes[count++] = CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC; break;
     case FFT: notes[count++] = CUDNN_NUMERICAL_NOTE_FFT; break;
@@ -108,14 +110,10 @@ int fake_numerical_notes(int64_t engine, crema_dtype type, cudnnBackendNumerical
       notes[count++] = CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4;
       break;
     case CUT:
-      if (type != CREMA_F32) {
-        notes[count++] = CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION;
-        break;
-      }
-      notes[count++] = CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
-      notes[count++] = CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS;
+      notes[count++] = halves ? CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION
+                              : CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS;
       break;
-    default: notes[count++] = CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP; break;
+    default: break;
   }
   return count;
 }
@@ -123,7 +121,7 @@ int fake_numerical_notes(int64_t engine, crema_dtype type, cudnnBackendNumerical
 int fake_behavior_notes(int64_t engine, cudnnBackendBehaviorNote_t *notes) {
   int count = 0;
   if (engine == COMPILED) notes[count++] = CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION;
-  if (engine == SMALL) notes[count++] = CUDNN_BEHAVIOR_NOTE_SUPPORTS_CUDA_GRAPH_NATIVE_API;
+  if (engine == SMALL) notes[count++] = CUDNN_BEHAVIOR_NOTE_REQUIRES_BIAS_INT8x32_REORDER;
   return count;
 }
 
