@@ -69,7 +69,8 @@ if(cudnn_major EQUAL 9)
   list(APPEND cuda_includes ${CREMA_CUDNN_INCLUDE})
   set(cuda_definitions CREMA_CUDNN)
 else()
-  list(REMOVE_ITEM cuda_sources ${cuda_dir}/conv_cudnn.c ${cuda_dir}/cudnn_library.c)
+  list(REMOVE_ITEM cuda_sources ${cuda_dir}/conv_cudnn.c
+    ${cuda_dir}/cudnn_graph.c ${cuda_dir}/cudnn_library.c)
 endif()
 add_library(crema_cuda MODULE ${cuda_sources} ${cuda_object})
 set_target_properties(crema_cuda PROPERTIES

@@ -1,5 +1,5 @@
-/* How the plug-in uses cuDNN, over the fake runtime: which of its algorithms it takes, by how much
- * memory the device has (row S4-23), and its handles. */
+/* How the plug-in uses cuDNN, over the fake runtime: which of its engines it takes, by how much
+ * memory the device has (row S4-23) and how addresses are aligned, and its handles. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,9 +15,9 @@
 #include "memory/tensor.h"
 #include "ops/op.h"
 
-/* As the fake cuDNN numbers them: the one that is always there, with little memory, and the faster
- * one that tests offer. The fake devices have `total` bytes. */
-enum { SMALL = 1, FASTER = 22 };
+/* As the fake cuDNN numbers them: the one that is always there, with little memory, the faster one
+ * that tests offer, and the one on tensor cores. The fake devices have `total` bytes. */
+enum { SMALL = 1, FASTER = 22, ON_TENSOR_CORES = 31 };
 static const size_t mb = (size_t)1 << 20, total = (size_t)4 << 30;
 
 static struct {
@@ -27,6 +27,8 @@ static struct {
   void *(*last_handle)(void);
   void *(*last_stream)(void);
   void (*refuse)(int create, int list);
+  void (*refuse_plans)(int status);
+  int (*descriptors)(void);
   void (*unload_during_work)(void);
   void (*load)(void);
 } fake;
@@ -43,6 +45,8 @@ static int find_fake(void **state) {
   fake_find(driver, "fake_load", &fake.load);
   fake_find(cudnn, "fake_offer_faster", &fake.offer_faster);
   fake_find(cudnn, "fake_refuse", &fake.refuse);
+  fake_find(cudnn, "fake_refuse_plans", &fake.refuse_plans);
+  fake_find(cudnn, "fake_descriptors", &fake.descriptors);
   fake_find(cudnn, "fake_last_algorithm", &fake.last_algorithm);
   fake_find(cudnn, "fake_last_handle", &fake.last_handle);
   fake_find(cudnn, "fake_last_stream", &fake.last_stream);
@@ -64,7 +68,7 @@ typedef struct job {
   float value; /* that all its elements have */
 } job;
 
-static job new_job(bool backward) {
+static job new_job_of(crema_dtype type, bool backward) {
   const crema_shape *forward[4] = {&image, &windows, &bias, &result};
   const crema_shape *gradients[4] = {&image, &result, &windows, &bias};
   const crema_shape **shape = backward ? gradients : forward;
@@ -76,14 +80,18 @@ static job new_job(bool backward) {
   ok(cr_op_describe(&conv, 4, shape, NULL, &desc));
   for (int i = 0; i < 4; ++i) {
     const int64_t count = crema_shape_count(shape[i], 0, shape[i]->axes);
-    ok(cr_tensor_create(CREMA_F32, count, &j.tensor[i]));
+    ok(cr_tensor_create(type, count, &j.tensor[i]));
     if (i >= (backward ? 2 : 3)) continue;
-    void *to = NULL;
-    ok(cr_tensor_host_write(j.tensor[i], &to));
-    for (int64_t k = 0; k < count; ++k) ((float *)to)[k] = 1;
+    float *to = NULL;
+    ok(cr_tensor_host_write_floats(j.tensor[i], &to));
+    for (int64_t k = 0; k < count; ++k) to[k] = 1;
   }
   ok(cr_op_create(&desc, &j.op));
   return j;
+}
+
+static job new_job(bool backward) {
+  return new_job_of(CREMA_F32, backward);
 }
 
 static void drop_job(job *j) {
@@ -92,14 +100,14 @@ static void drop_job(job *j) {
 }
 
 static crema_status run(job *j, crema_context *context) {
-  const void *from = NULL;
+  const float *from = NULL;
   if (j->made == 2) {
     for (int i = 2; i < 4; ++i) cr_tensor_set_zero(j->tensor[i]);
   }
   CR_TRY(cr_op_run(j->op, context, j->tensor, NULL));
   CR_TRY(crema_context_finish(context));
-  CR_TRY(cr_tensor_host_read(j->tensor[j->made], &from));
-  if (((const float *)from)[0] != j->value) return cr_fail(CREMA_E_INTERNAL, "wrong value");
+  CR_TRY(cr_tensor_host_read_floats(j->tensor[j->made], &from));
+  if (from[0] != j->value) return cr_fail(CREMA_E_INTERNAL, "wrong value");
   return cr_device_fallbacks(device) == 0 ? CREMA_OK : cr_fail(CREMA_E_INTERNAL, "on the CPU");
 }
 
@@ -178,6 +186,70 @@ TEST(a_plan_keeps_what_it_was_promised) {
   crema_context_destroy(context);
 }
 
+/* Floats they would cut. */
+TEST(tensor_cores_multiply_halves_alone) {
+  static const crema_dtype types[] = {CREMA_F32, CREMA_F16, CREMA_BF16};
+  for (int i = 0; i < 6; ++i) {
+    crema_context *context = new_context();
+    fake.offer_faster(0);
+    job j = new_job_of(types[i / 2], i % 2 != 0);
+    ok(run(&j, context));
+    assert_int_equal(fake.last_algorithm(), i / 2 == 0 ? SMALL : ON_TENSOR_CORES);
+    drop_job(&j);
+    crema_context_destroy(context);
+  }
+}
+
+/* Puts argument `i`, whose values are all 1, behind the first `skipped` bytes of new memory. */
+static crema_devptr move_argument(job *j, crema_context *context, int i, size_t skipped) {
+  const cr_backend *backend = device->backend;
+  const size_t bytes = (size_t)cr_tensor_count(j->tensor[i]) * sizeof(float);
+  const void *from = NULL;
+  crema_devptr memory = {0};
+  ok(backend->alloc(device, bytes + skipped, &memory));
+  ok(cr_tensor_host_read(j->tensor[i], &from));
+  ok(backend->copy(context, CR_COPY_HOST_TO_DEVICE, memory.address + skipped, (uintptr_t)from,
+                   bytes));
+  ok(backend->finish(context));
+  ok(cr_tensor_adopt(j->tensor[i], device, (crema_devptr){memory.address + skipped}));
+  return memory;
+}
+
+/* An engine that asks for aligned addresses is taken for these alone, in one plan for both. */
+TEST(views_that_are_not_aligned) {
+  for (int backward = 0; backward < 2; ++backward) {
+    for (int i = 0; i < 2; ++i) {
+      crema_context *context = new_context();
+      fake.offer_faster(mb);
+      job j = new_job(backward);
+      ok(run(&j, context));
+      assert_int_equal(fake.last_algorithm(), FASTER);
+      const crema_devptr memory = move_argument(&j, context, i, sizeof(float));
+      ok(run(&j, context));
+      assert_int_equal(fake.last_algorithm(), SMALL);
+      drop_job(&j);
+      device->backend->free(device, memory);
+      crema_context_destroy(context);
+    }
+  }
+}
+
+TEST(descriptors_are_destroyed) {
+  const int before = fake.descriptors();
+  crema_context *context = new_context();
+  job j = new_job(true);
+  fake.offer_faster(mb);
+  ok(run(&j, context));
+  /* Two plans and what they were made of; nothing of a run stays. */
+  const int planned = fake.descriptors();
+  assert_int_equal(planned - before, 4);
+  for (int i = 0; i < 3; ++i) ok(run(&j, context));
+  assert_int_equal(fake.descriptors(), planned);
+  drop_job(&j);
+  crema_context_destroy(context);
+  assert_int_equal(fake.descriptors(), before);
+}
+
 /* Each context has a handle of its own, made when it is first needed and bound to its stream,
  * though plans are shared by the contexts of a device. */
 TEST(s1_29_a_handle_for_each_context) {
@@ -216,10 +288,12 @@ TEST(cudnn_loses_the_driver) {
 
 /* One convolution while cuDNN answers like that: it is done as matrix products. Whether a warning
  * with `text` says why, and none where nothing is wrong. */
-static void run_refused(int create, int list, const char *text) {
+static void run_refused(int create, int list, int plan, const char *text) {
   static log_lines lines;
+  const int before = fake.descriptors();
   crema_context *context = new_context();
   fake.refuse(create, list);
+  fake.refuse_plans(plan);
   listen_to(&lines, CREMA_LOG_WARNING);
   assert_int_equal(algorithm_of_new(false, context), 0);
   stop_listening();
@@ -227,20 +301,27 @@ static void run_refused(int create, int list, const char *text) {
   else assert_int_equal(count_lines(&lines, text), 1);
   /* It is asked again for the next one. */
   fake.refuse(0, 0);
+  fake.refuse_plans(0);
   assert_int_equal(algorithm_of_new(false, context), SMALL);
   crema_context_destroy(context);
+  assert_int_equal(fake.descriptors(), before);
 }
 
 /* The statuses are those of cudnn_graph.h. Only what is not supported is left to other kernels
  * without a word, and a lack of memory is not for ever. */
 TEST(cudnn_failures_are_told_of) {
   fake.offer_faster(0);
-  run_refused(4004, 0, "cuDNN does not start: no memory"); /* on the device */
-  run_refused(4003, 0, "cuDNN does not start: no memory"); /* on the host */
-  run_refused(0, 3002, NULL);                              /* this shape is not supported */
-  run_refused(0, 2000, "choice of an algorithm");          /* a bad parameter */
-  run_refused(0, 4004, "choice of an algorithm");
-  run_refused(0, 5000, "choice of an algorithm"); /* the work failed */
+  run_refused(4004, 0, 0, "cuDNN does not start: no memory"); /* on the device */
+  run_refused(4003, 0, 0, "cuDNN does not start: no memory"); /* on the host */
+  run_refused(0, 3002, 0, NULL);                              /* this shape is not supported */
+  run_refused(0, 2000, 0, "choice of an algorithm");          /* a bad parameter */
+  run_refused(0, 4004, 0, "choice of an algorithm");
+  run_refused(0, 5000, 0, "choice of an algorithm"); /* the work failed */
+  /* No engine works, with this or that answer; or each of them breaks. */
+  run_refused(0, 0, 3007, NULL);
+  run_refused(0, 0, 2000, NULL);
+  run_refused(0, 0, 4004, "choice of an algorithm");
+  run_refused(0, 0, 4000, "choice of an algorithm");
 }
 
 /* Another version than the one that was compiled against is named, once, and not used: convolutions

@@ -100,7 +100,9 @@ if(NOT cudnn_major EQUAL 9)
 endif()
 set(fake_dir ${PROJECT_BINARY_DIR}/cuda/fake)
 function(add_fake target name version source folder)
-  add_library(${target} SHARED ${CMAKE_CURRENT_LIST_DIR}/fake/${source}.c)
+  file(GLOB files CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/fake/${source}.c
+    ${CMAKE_CURRENT_LIST_DIR}/fake/${source}_*.c)
+  add_library(${target} SHARED ${files})
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include
     ${PROJECT_SOURCE_DIR}/src)
   target_include_directories(${target} SYSTEM PRIVATE ${cuda_includes})

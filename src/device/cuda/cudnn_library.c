@@ -1,6 +1,6 @@
-/* cuDNN, opened at run time: without it convolutions are matrix products. This file and
- * conv_cudnn.c are the only ones that see its header; a build without the header leaves both out.
- */
+/* cuDNN, opened at run time: without it convolutions are matrix products. This file,
+ * cudnn_graph.c and conv_cudnn.c are the only ones that see its header; a build without the header
+ * leaves them out. */
 #include <stdio.h>
 
 #include "core/fail.h"
@@ -71,6 +71,17 @@ bool cr_cudnn_lacks_memory(cudnnStatus_t status, cudaError_t left) {
   return status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
          status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED ||
          left == cudaErrorMemoryAllocation;
+}
+
+crema_status cr_cudnn_check(const cr_cudnn *dnn, cudnnStatus_t status, const char *what) {
+  if (status == CUDNN_STATUS_SUCCESS) return CREMA_OK;
+  const cudaError_t left = cudaGetLastError();
+  crema_status code = CREMA_E_UNSUPPORTED;
+  if (cr_cudnn_lacks_memory(status, left)) code = CREMA_E_NO_MEMORY;
+  else if (CUDNN_STATUS_CATEGORY(status) != CUDNN_STATUS_NOT_SUPPORTED) {
+    code = cr_cuda_library_failure();
+  }
+  return cr_fail(code, "cuDNN, %s: %s", what, dnn->cudnnGetErrorString(status));
 }
 
 crema_status cr_cuda_dnn_handle(crema_context *context, cudnnHandle_t *out) {

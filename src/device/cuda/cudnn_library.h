@@ -2,36 +2,22 @@
 #ifndef CR_CUDA_CUDNN_LIBRARY_H
 #define CR_CUDA_CUDNN_LIBRARY_H
 
-#include <cudnn.h>
+#include <cudnn_graph.h>
 
 #include "device/cuda/cuda_private.h"
 
-#define CR_CUDNN_SYMBOLS(X)                         \
-  X(cudnnGetVersion)                                \
-  X(cudnnGetErrorString)                            \
-  X(cudnnCreate)                                    \
-  X(cudnnDestroy)                                   \
-  X(cudnnSetStream)                                 \
-  X(cudnnCreateTensorDescriptor)                    \
-  X(cudnnDestroyTensorDescriptor)                   \
-  X(cudnnSetTensorNdDescriptor)                     \
-  X(cudnnCreateFilterDescriptor)                    \
-  X(cudnnDestroyFilterDescriptor)                   \
-  X(cudnnSetFilterNdDescriptor)                     \
-  X(cudnnCreateConvolutionDescriptor)               \
-  X(cudnnDestroyConvolutionDescriptor)              \
-  X(cudnnSetConvolutionNdDescriptor)                \
-  X(cudnnSetConvolutionGroupCount)                  \
-  X(cudnnSetConvolutionMathType)                    \
-  X(cudnnGetConvolutionForwardAlgorithm_v7)         \
-  X(cudnnGetConvolutionBackwardDataAlgorithm_v7)    \
-  X(cudnnGetConvolutionBackwardFilterAlgorithm_v7)  \
-  X(cudnnGetConvolutionForwardWorkspaceSize)        \
-  X(cudnnGetConvolutionBackwardDataWorkspaceSize)   \
-  X(cudnnGetConvolutionBackwardFilterWorkspaceSize) \
-  X(cudnnConvolutionForward)                        \
-  X(cudnnConvolutionBackwardData)                   \
-  X(cudnnConvolutionBackwardFilter)
+#define CR_CUDNN_SYMBOLS(X)        \
+  X(cudnnGetVersion)               \
+  X(cudnnGetErrorString)           \
+  X(cudnnCreate)                   \
+  X(cudnnDestroy)                  \
+  X(cudnnSetStream)                \
+  X(cudnnBackendCreateDescriptor)  \
+  X(cudnnBackendDestroyDescriptor) \
+  X(cudnnBackendSetAttribute)      \
+  X(cudnnBackendGetAttribute)      \
+  X(cudnnBackendFinalize)          \
+  X(cudnnBackendExecute)
 
 /* Pointers to the library's functions, called as in its documentation. */
 typedef struct cr_cudnn {
@@ -47,6 +33,13 @@ crema_status cr_cuda_cudnn(const cr_cudnn **out) CREMA_MUST_USE;
 /* Whether cuDNN, or with `left` what CUDA's last error was, says that there is too little memory.
  */
 bool cr_cudnn_lacks_memory(cudnnStatus_t status, cudaError_t left);
+
+/* CREMA_OK, or an error whose text is `what` and cuDNN's own. Leaves no pending CUDA failure.
+ * CREMA_E_UNSUPPORTED: cuDNN does not support it, which is left to the next row without a word. All
+ * else is a failure, which is told of; where it comes while an op is planned, the next row is tried
+ * then. */
+crema_status cr_cudnn_check(const cr_cudnn *dnn, cudnnStatus_t status,
+                            const char *what) CREMA_MUST_USE;
 
 /* The context's handle, made when first needed, with the context's device current. Errors: as
  * above, also when cuDNN is there and does not start; CREMA_E_NO_MEMORY, after which it may well

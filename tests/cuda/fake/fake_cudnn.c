@@ -1,64 +1,15 @@
-/* The convolutions of cuDNN on the host, for testing how the plug-in describes and calls them. */
-#include <cudnn.h>
-#include <stdbool.h>
+/* The graph API of cuDNN on the host, for testing how the plug-in describes convolutions and runs
+ * them: each attribute is checked against a table, what is not finalized cannot be used, and what
+ * is cannot be changed. A descriptor lives on as long as another one refers to it. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/cuda/kernels/values.h"
+#include "fake_cudnn.h"
 #include "fake_driver.h"
 
-enum { AXES = 5, SPATIAL = 3, WORKSPACE = 1000, ALGORITHM = 1 };
-
-/* For tests. An algorithm that is faster than the one that is always there and works with so many
- * bytes; 0: there is none. And the algorithm that ran last, with
- * what handle, on what stream. */
-void fake_offer_faster(size_t bytes);
-int fake_last_algorithm(void);
-/* From now on: what cudnnCreate returns, and what the question for algorithms of a forward pass
- * does. No algorithm has run then. */
-void fake_refuse(int create, int list);
-
-void *fake_last_handle(void);
-void *fake_last_stream(void);
-
-struct cudnnContext {
-  cudaStream_t stream;
-};
-
-static struct {
-  size_t faster_bytes;
-  int last;
-  cudnnHandle_t handle;
-  cudnnStatus_t create, list;
-} asked;
-
-void fake_refuse(int create, int list) {
-  asked.last = 0;
-  asked.create = (cudnnStatus_t)create;
-  asked.list = (cudnnStatus_t)list;
-}
-void fake_offer_faster(size_t bytes) {
-  asked.faster_bytes = bytes;
-}
-int fake_last_algorithm(void) {
-  return asked.last;
-}
-void *fake_last_handle(void) {
-  return asked.handle;
-}
-void *fake_last_stream(void) {
-  return asked.handle->stream;
-}
-
-typedef struct fake_tensor {
-  int axes, dim[AXES];
-  crema_dtype type;
-} fake_tensor;
-
-typedef struct fake_conv {
-  int axes, pad[SPATIAL], stride[SPATIAL], dilation[SPATIAL], group;
-  cudnnMathType_t arithmetic;
-} fake_conv;
+/* For tests: descriptors that were created and not destroyed. */
+int fake_descriptors(void);
 
 size_t cudnnGetVersion(void) {
   const char *given = getenv("FAKE_CUDNN_VERSION");
@@ -71,7 +22,7 @@ const char *cudnnGetErrorString(cudnnStatus_t status) {
 cudnnStatus_t cudnnCreate(cudnnHandle_t *handle) {
   const char *given = getenv("FAKE_CUDNN_STATUS");
   if (given != NULL && given[0] != '\0') return (cudnnStatus_t)atoi(given);
-  if (asked.create != CUDNN_STATUS_SUCCESS) return asked.create;
+  if (fake_create_status() != CUDNN_STATUS_SUCCESS) return fake_create_status();
   if (fake_works_on() || fake_bound() < 0) return CUDNN_STATUS_NOT_INITIALIZED;
   *handle = calloc(1, sizeof **handle);
   fake_keep(*handle);
@@ -88,352 +39,487 @@ cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
   return CUDNN_STATUS_SUCCESS;
 }
 
+/* ---- attributes ---- */
+
+/* What may be set: `most` elements of a type, all of them unless others go with it. */
+typedef struct rule {
+  cudnnBackendDescriptorType_t desc;
+  cudnnBackendAttributeName_t name;
+  cudnnBackendAttributeType_t type;
+  int64_t least, most;
+} rule;
+
+#define TENSOR(name, type, least, most) \
+  { CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_##name, CUDNN_TYPE_##type, least, most }
+#define WINDOW(name, type, least, most)                                                            \
+  {                                                                                                \
+    CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, CUDNN_ATTR_CONVOLUTION_##name, CUDNN_TYPE_##type, least, \
+        most                                                                                       \
+  }
+#define OPERATION(pass, short, name, type)                                         \
+  {                                                                                \
+    CUDNN_BACKEND_OPERATION_CONVOLUTION_##pass##_DESCRIPTOR,                       \
+        CUDNN_ATTR_OPERATION_CONVOLUTION_##short##_##name, CUDNN_TYPE_##type, 1, 1 \
+  }
+#define OPERATIONS(pass, short, x, w, y)                                                           \
+  OPERATION(pass, short, x, BACKEND_DESCRIPTOR), OPERATION(pass, short, w, BACKEND_DESCRIPTOR),    \
+      OPERATION(pass, short, y, BACKEND_DESCRIPTOR),                                               \
+      OPERATION(pass, short, CONV_DESC, BACKEND_DESCRIPTOR), OPERATION(pass, short, ALPHA, FLOAT), \
+      OPERATION(pass, short, BETA, FLOAT)
+#define OTHER(desc, name, type, most) \
+  { CUDNN_BACKEND_##desc##_DESCRIPTOR, CUDNN_ATTR_##name, CUDNN_TYPE_##type, 1, most }
+
+/* The attributes of a descriptor follow each other; all of them are required. */
+enum { TENSORS = 3, ATTRIBUTES = 7 };
+static const rule rules[] = {
+    TENSOR(DATA_TYPE, DATA_TYPE, 1, 1),
+    TENSOR(DIMENSIONS, INT64, 3, FAKE_AXES),
+    TENSOR(STRIDES, INT64, 3, FAKE_AXES),
+    TENSOR(UNIQUE_ID, INT64, 1, 1),
+    TENSOR(BYTE_ALIGNMENT, INT64, 1, 1),
+    WINDOW(COMP_TYPE, DATA_TYPE, 1, 1),
+    WINDOW(CONV_MODE, CONVOLUTION_MODE, 1, 1),
+    WINDOW(SPATIAL_DIMS, INT64, 1, 1),
+    WINDOW(PRE_PADDINGS, INT64, 1, FAKE_SPATIAL),
+    WINDOW(POST_PADDINGS, INT64, 1, FAKE_SPATIAL),
+    WINDOW(DILATIONS, INT64, 1, FAKE_SPATIAL),
+    WINDOW(FILTER_STRIDES, INT64, 1, FAKE_SPATIAL),
+    OPERATIONS(FORWARD, FORWARD, X, W, Y),
+    OPERATIONS(BACKWARD_DATA, BWD_DATA, DX, W, DY),
+    OPERATIONS(BACKWARD_FILTER, BWD_FILTER, X, DW, DY),
+    OTHER(OPERATIONGRAPH, OPERATIONGRAPH_OPS, BACKEND_DESCRIPTOR, 1),
+    OTHER(OPERATIONGRAPH, OPERATIONGRAPH_HANDLE, HANDLE, 1),
+    OTHER(ENGINEHEUR, ENGINEHEUR_OPERATION_GRAPH, BACKEND_DESCRIPTOR, 1),
+    OTHER(ENGINEHEUR, ENGINEHEUR_MODE, HEUR_MODE, 1),
+    OTHER(EXECUTION_PLAN, EXECUTION_PLAN_HANDLE, HANDLE, 1),
+    OTHER(EXECUTION_PLAN, EXECUTION_PLAN_ENGINE_CONFIG, BACKEND_DESCRIPTOR, 1),
+    OTHER(VARIANT_PACK, VARIANT_PACK_DATA_POINTERS, VOID_PTR, TENSORS),
+    OTHER(VARIANT_PACK, VARIANT_PACK_UNIQUE_IDS, INT64, TENSORS),
+    OTHER(VARIANT_PACK, VARIANT_PACK_WORKSPACE, VOID_PTR, 1),
+};
+enum { RULES = sizeof rules / sizeof *rules };
+
+/* The first rule of a kind of descriptor; RULES: it has none. */
+static int first_rule(cudnnBackendDescriptorType_t desc) {
+  int i = 0;
+  while (i < RULES && rules[i].desc != desc) ++i;
+  return i;
+}
+
+static size_t element_size(cudnnBackendAttributeType_t type) {
+  switch (type) {
+    case CUDNN_TYPE_INT64: return sizeof(int64_t);
+    case CUDNN_TYPE_FLOAT: return sizeof(float);
+    case CUDNN_TYPE_HANDLE:
+    case CUDNN_TYPE_VOID_PTR:
+    case CUDNN_TYPE_BACKEND_DESCRIPTOR: return sizeof(void *);
+    default: return sizeof(int); /* an enumeration */
+  }
+}
+
 /* ---- descriptors ---- */
 
-static bool take_type(fake_tensor *t, cudnnDataType_t type) {
-  if (type == CUDNN_DATA_HALF) t->type = CREMA_F16;
-  else t->type = type == CUDNN_DATA_BFLOAT16 ? CREMA_BF16 : CREMA_F32;
-  return type == CUDNN_DATA_FLOAT || t->type != CREMA_F32;
+typedef struct fake_desc fake_desc;
+
+typedef struct fake_value {
+  int64_t count; /* 0: not set */
+  union {
+    int64_t number[FAKE_AXES];
+    void *pointer[FAKE_AXES];
+    fake_desc *desc;
+    cudnnHandle_t handle;
+    float real;
+    int choice;
+  } of;
+} fake_value;
+
+struct fake_desc {
+  cudnnBackendDescriptorType_t type;
+  bool finalized;
+  int users;                    /* whoever created it, and descriptors that refer to it */
+  fake_value value[ATTRIBUTES]; /* as the rules for the type */
+  /* Of a configuration, an engine and a plan, what they compute, and what a plan needs. */
+  int64_t engine, bytes;
+  fake_conv conv;
+};
+
+static struct {
+  pthread_mutex_t lock;
+  int descriptors;
+} world = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void count_descriptors(int more) {
+  pthread_mutex_lock(&world.lock);
+  world.descriptors += more;
+  pthread_mutex_unlock(&world.lock);
+}
+int fake_descriptors(void) {
+  pthread_mutex_lock(&world.lock);
+  const int count = world.descriptors;
+  pthread_mutex_unlock(&world.lock);
+  return count;
 }
 
-cudnnStatus_t cudnnCreateTensorDescriptor(cudnnTensorDescriptor_t *out) {
-  *out = calloc(1, sizeof(fake_tensor));
-  return *out != NULL ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_INTERNAL_ERROR;
-}
-cudnnStatus_t cudnnDestroyTensorDescriptor(cudnnTensorDescriptor_t desc) {
-  free(desc);
-  return CUDNN_STATUS_SUCCESS;
-}
-cudnnStatus_t cudnnSetTensorNdDescriptor(cudnnTensorDescriptor_t desc, cudnnDataType_t type,
-                                         int axes, const int dim[], const int stride[]) {
-  fake_tensor *t = (fake_tensor *)desc;
-  if (!take_type(t, type) || axes < 4 || axes > AXES) return CUDNN_STATUS_BAD_PARAM;
-  int step = 1;
-  for (int a = axes - 1; a >= 0; --a) {
-    if (stride[a] != step || dim[a] < 1) return CUDNN_STATUS_BAD_PARAM;
-    step *= dim[a];
-    t->dim[a] = dim[a];
-  }
-  t->axes = axes;
-  return CUDNN_STATUS_SUCCESS;
-}
-cudnnStatus_t cudnnCreateFilterDescriptor(cudnnFilterDescriptor_t *out) {
-  *out = calloc(1, sizeof(fake_tensor));
-  return *out != NULL ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_INTERNAL_ERROR;
-}
-cudnnStatus_t cudnnDestroyFilterDescriptor(cudnnFilterDescriptor_t desc) {
-  free(desc);
-  return CUDNN_STATUS_SUCCESS;
-}
-cudnnStatus_t cudnnSetFilterNdDescriptor(cudnnFilterDescriptor_t desc, cudnnDataType_t type,
-                                         cudnnTensorFormat_t format, int axes, const int dim[]) {
-  fake_tensor *t = (fake_tensor *)desc;
-  if (!take_type(t, type) || format != CUDNN_TENSOR_NCHW || axes < 4 || axes > AXES) {
-    return CUDNN_STATUS_BAD_PARAM;
-  }
-  t->axes = axes;
-  memcpy(t->dim, dim, (size_t)axes * sizeof *dim);
-  return CUDNN_STATUS_SUCCESS;
-}
-cudnnStatus_t cudnnCreateConvolutionDescriptor(cudnnConvolutionDescriptor_t *out) {
-  *out = calloc(1, sizeof(fake_conv));
-  return *out != NULL ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_INTERNAL_ERROR;
-}
-cudnnStatus_t cudnnDestroyConvolutionDescriptor(cudnnConvolutionDescriptor_t desc) {
-  free(desc);
-  return CUDNN_STATUS_SUCCESS;
-}
-cudnnStatus_t cudnnSetConvolutionNdDescriptor(cudnnConvolutionDescriptor_t desc, int axes,
-                                              const int pad[], const int stride[],
-                                              const int dilation[], cudnnConvolutionMode_t mode,
-                                              cudnnDataType_t type) {
-  fake_conv *c = (fake_conv *)desc;
-  if (mode != CUDNN_CROSS_CORRELATION || type != CUDNN_DATA_FLOAT || axes < 2 || axes > SPATIAL) {
-    return CUDNN_STATUS_BAD_PARAM;
-  }
-  c->axes = axes;
-  c->group = 1;
-  memcpy(c->pad, pad, (size_t)axes * sizeof *pad);
-  memcpy(c->stride, stride, (size_t)axes * sizeof *stride);
-  memcpy(c->dilation, dilation, (size_t)axes * sizeof *dilation);
-  return CUDNN_STATUS_SUCCESS;
-}
-cudnnStatus_t cudnnSetConvolutionGroupCount(cudnnConvolutionDescriptor_t desc, int group) {
-  ((fake_conv *)desc)->group = group;
-  return CUDNN_STATUS_SUCCESS;
-}
-cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t desc, cudnnMathType_t type) {
-  ((fake_conv *)desc)->arithmetic = type;
+cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
+                                           cudnnBackendDescriptor_t *out) {
+  const bool given = type == CUDNN_BACKEND_ENGINE_DESCRIPTOR ||
+                     type == CUDNN_BACKEND_ENGINECFG_DESCRIPTOR || first_rule(type) < RULES;
+  fake_desc *desc = NULL;
+  if (!given) return CUDNN_STATUS_NOT_SUPPORTED;
+  desc = calloc(1, sizeof *desc);
+  if (desc == NULL) return CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED;
+  desc->type = type;
+  desc->users = 1;
+  /* Nobody destroys a plan when the driver has gone. */
+  if (type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) fake_keep(desc);
+  count_descriptors(1);
+  *out = desc;
   return CUDNN_STATUS_SUCCESS;
 }
 
-/* ---- choosing ---- */
-
-static bool fits(const fake_tensor *x, const fake_tensor *w, const fake_conv *c,
-                 const fake_tensor *y) {
-  /* Tensor cores multiply halves exactly, floats not. */
-  const bool exact = c->arithmetic == CUDNN_FMA_MATH ||
-                     (c->arithmetic == CUDNN_TENSOR_OP_MATH && x->type != CREMA_F32);
-  if (!exact || x->type != w->type || x->type != y->type) return false;
-  if (x->axes != c->axes + 2 || w->axes != x->axes || y->axes != x->axes) return false;
-  if (x->dim[0] != y->dim[0] || w->dim[0] != y->dim[1] || w->dim[1] * c->group != x->dim[1] ||
-      w->dim[0] % c->group != 0) {
-    return false;
+static void leave(fake_desc *desc) {
+  const int first = first_rule(desc->type);
+  if (--desc->users > 0) return;
+  for (int i = first; i < RULES && rules[i].desc == desc->type; ++i) {
+    const fake_value *value = &desc->value[i - first];
+    if (rules[i].type == CUDNN_TYPE_BACKEND_DESCRIPTOR && value->count > 0) leave(value->of.desc);
   }
-  for (int a = 0; a < c->axes; ++a) {
-    const int reach = c->dilation[a] * (w->dim[a + 2] - 1) + 1;
-    const int room = x->dim[a + 2] + 2 * c->pad[a] - reach;
-    if (room < 0 || room / c->stride[a] + 1 != y->dim[a + 2]) return false;
+  free(desc);
+}
+
+cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor) {
+  fake_desc *desc = descriptor;
+  if (desc == NULL) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+  if (desc->type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR && fake_unloaded()) abort();
+  count_descriptors(-1);
+  leave(desc);
+  return CUDNN_STATUS_SUCCESS;
+}
+
+/* The value of an attribute that the descriptor's kind has. */
+static const fake_value *value_of(const fake_desc *desc, cudnnBackendAttributeName_t name) {
+  const int first = first_rule(desc->type);
+  int i = first;
+  while (i < RULES && rules[i].name != name) ++i;
+  return &desc->value[i - first];
+}
+
+cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
+                                       cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t count,
+                                       const void *values) {
+  fake_desc *desc = descriptor, *child = NULL;
+  if (desc == NULL || values == NULL) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+  if (desc->finalized) return CUDNN_STATUS_NOT_INITIALIZED;
+  const int first = first_rule(desc->type);
+  int i = first;
+  while (i < RULES && rules[i].desc == desc->type && rules[i].name != name) ++i;
+  if (i == RULES || rules[i].desc != desc->type) return CUDNN_STATUS_BAD_PARAM;
+  if (type != rules[i].type) return CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE;
+  if (count < rules[i].least || count > rules[i].most) return CUDNN_STATUS_BAD_PARAM_OUT_OF_BOUND;
+  fake_value *value = &desc->value[i - first];
+  if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR) {
+    memcpy(&child, values, sizeof child);
+    if (child == NULL) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+    if (!child->finalized) return CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED;
+    if (value->count > 0) leave(value->of.desc);
+    ++child->users;
+  }
+  value->count = count;
+  memcpy(&value->of, values, (size_t)count * element_size(type));
+  return CUDNN_STATUS_SUCCESS;
+}
+
+/* ---- finalizing ---- */
+
+static bool is_set(const fake_desc *desc) {
+  const int first = first_rule(desc->type);
+  for (int i = first; i < RULES && rules[i].desc == desc->type; ++i) {
+    if (desc->value[i - first].count == 0) return false;
   }
   return true;
 }
 
-/* Candidates of which only the last two may be taken: they are deterministic, small, run with the
- * arithmetic of the descriptor and keep their digits; the first of them is there when a test offers
- * it. What they say of their memory is not to be relied on. */
-enum { CANDIDATES = 8 };
-#define FILL(perf, count, fft, tiled, winograd)                                     \
-  memset(perf, 0, CANDIDATES * sizeof *(perf));                                     \
-  (perf)[0].algo = 0;                                                               \
-  (perf)[1].algo = large;                                                           \
-  (perf)[2].algo = other_arithmetic;                                                \
-  (perf)[3].algo = fft;                                                             \
-  (perf)[4].algo = tiled;                                                           \
-  (perf)[5].algo = winograd;                                                        \
-  (perf)[6].algo = faster;                                                          \
-  (perf)[7].algo = (int)ALGORITHM;                                                  \
-  for (int i = 0; i < CANDIDATES; ++i) {                                            \
-    (perf)[i].status = CUDNN_STATUS_SUCCESS;                                        \
-    (perf)[i].time = -1;                                                            \
-    (perf)[i].determinism = i == 0 ? CUDNN_NON_DETERMINISTIC : CUDNN_DETERMINISTIC; \
-  }                                                                                 \
-  *(count) = CANDIDATES
-
-/* Numbers that no algorithm has. */
-static const int large = 20, other_arithmetic = 21, faster = 22;
-
-static size_t bytes_of(int algorithm) {
-  if (algorithm == large) return (size_t)1 << 40;
-  return algorithm == faster ? asked.faster_bytes : WORKSPACE;
+static int64_t number(const fake_desc *desc, cudnnBackendAttributeName_t name) {
+  return value_of(desc, name)->of.number[0];
+}
+static int choice(const fake_desc *desc, cudnnBackendAttributeName_t name) {
+  return value_of(desc, name)->of.choice;
 }
 
-static cudnnStatus_t workspace_of(cudnnHandle_t handle, int algorithm, bool described,
-                                  size_t *bytes) {
-  if (handle == NULL || !described) return CUDNN_STATUS_BAD_PARAM;
-  *bytes = bytes_of(algorithm);
-  return algorithm == other_arithmetic || *bytes == 0 ? CUDNN_STATUS_NOT_SUPPORTED
-                                                      : CUDNN_STATUS_SUCCESS;
+static bool take_type(int type, crema_dtype *out) {
+  if (type == CUDNN_DATA_HALF) *out = CREMA_F16;
+  else *out = type == CUDNN_DATA_BFLOAT16 ? CREMA_BF16 : CREMA_F32;
+  return type == CUDNN_DATA_FLOAT || *out != CREMA_F32;
 }
 
-cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(
-    cudnnHandle_t handle, const cudnnTensorDescriptor_t x, const cudnnFilterDescriptor_t w,
-    const cudnnConvolutionDescriptor_t c, const cudnnTensorDescriptor_t y,
-    cudnnConvolutionFwdAlgo_t algo, size_t *bytes) {
-  const bool described = fits((fake_tensor *)x, (fake_tensor *)w, (fake_conv *)c, (fake_tensor *)y);
-  return workspace_of(handle, (int)algo, described, bytes);
-}
-cudnnStatus_t cudnnGetConvolutionBackwardDataWorkspaceSize(
-    cudnnHandle_t handle, const cudnnFilterDescriptor_t w, const cudnnTensorDescriptor_t dy,
-    const cudnnConvolutionDescriptor_t c, const cudnnTensorDescriptor_t dx,
-    cudnnConvolutionBwdDataAlgo_t algo, size_t *bytes) {
-  const bool described =
-      fits((fake_tensor *)dx, (fake_tensor *)w, (fake_conv *)c, (fake_tensor *)dy);
-  return workspace_of(handle, (int)algo, described, bytes);
-}
-cudnnStatus_t cudnnGetConvolutionBackwardFilterWorkspaceSize(
-    cudnnHandle_t handle, const cudnnTensorDescriptor_t x, const cudnnTensorDescriptor_t dy,
-    const cudnnConvolutionDescriptor_t c, const cudnnFilterDescriptor_t dw,
-    cudnnConvolutionBwdFilterAlgo_t algo, size_t *bytes) {
-  const bool described =
-      fits((fake_tensor *)x, (fake_tensor *)dw, (fake_conv *)c, (fake_tensor *)dy);
-  return workspace_of(handle, (int)algo, described, bytes);
-}
-
-cudnnStatus_t cudnnGetConvolutionForwardAlgorithm_v7(
-    cudnnHandle_t handle, const cudnnTensorDescriptor_t x, const cudnnFilterDescriptor_t w,
-    const cudnnConvolutionDescriptor_t c, const cudnnTensorDescriptor_t y, const int wanted,
-    int *count, cudnnConvolutionFwdAlgoPerf_t *perf) {
-  if (handle == NULL || wanted < CANDIDATES ||
-      !fits((fake_tensor *)x, (fake_tensor *)w, (fake_conv *)c, (fake_tensor *)y)) {
+/* Only row-major order is imitated. */
+static cudnnStatus_t read_tensor(const fake_desc *desc, fake_tensor *t) {
+  const fake_value *dim = value_of(desc, CUDNN_ATTR_TENSOR_DIMENSIONS);
+  const fake_value *stride = value_of(desc, CUDNN_ATTR_TENSOR_STRIDES);
+  if (desc->type != CUDNN_BACKEND_TENSOR_DESCRIPTOR) return CUDNN_STATUS_BAD_PARAM;
+  *t = (fake_tensor){.uid = number(desc, CUDNN_ATTR_TENSOR_UNIQUE_ID),
+                     .alignment = number(desc, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT),
+                     .axes = (int)dim->count};
+  if (!take_type(choice(desc, CUDNN_ATTR_TENSOR_DATA_TYPE), &t->type)) {
+    return CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE;
+  }
+  if (t->uid <= 0 || t->axes < 4 || stride->count != dim->count ||
+      t->alignment < (t->type == CREMA_F32 ? 4 : 2) || (t->alignment & (t->alignment - 1)) != 0) {
     return CUDNN_STATUS_BAD_PARAM;
   }
-  if (asked.list != CUDNN_STATUS_SUCCESS) return asked.list;
-  FILL(perf, count, CUDNN_CONVOLUTION_FWD_ALGO_FFT, CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING,
-       CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED);
-  return CUDNN_STATUS_SUCCESS;
-}
-cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm_v7(
-    cudnnHandle_t handle, const cudnnFilterDescriptor_t w, const cudnnTensorDescriptor_t dy,
-    const cudnnConvolutionDescriptor_t c, const cudnnTensorDescriptor_t dx, const int wanted,
-    int *count, cudnnConvolutionBwdDataAlgoPerf_t *perf) {
-  if (handle == NULL || wanted < CANDIDATES ||
-      !fits((fake_tensor *)dx, (fake_tensor *)w, (fake_conv *)c, (fake_tensor *)dy)) {
-    return CUDNN_STATUS_BAD_PARAM;
+  int64_t step = 1;
+  for (int a = t->axes - 1; a >= 0; --a) {
+    t->dim[a] = (int)dim->of.number[a];
+    if (t->dim[a] < 1) return CUDNN_STATUS_BAD_PARAM;
+    if (stride->of.number[a] != step) return CUDNN_STATUS_NOT_SUPPORTED_LAYOUT;
+    step *= t->dim[a];
   }
-  FILL(perf, count, CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT, CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT_TILING,
-       CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED);
-  return CUDNN_STATUS_SUCCESS;
-}
-cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(
-    cudnnHandle_t handle, const cudnnTensorDescriptor_t x, const cudnnTensorDescriptor_t dy,
-    const cudnnConvolutionDescriptor_t c, const cudnnFilterDescriptor_t dw, const int wanted,
-    int *count, cudnnConvolutionBwdFilterAlgoPerf_t *perf) {
-  if (handle == NULL || wanted < CANDIDATES ||
-      !fits((fake_tensor *)x, (fake_tensor *)dw, (fake_conv *)c, (fake_tensor *)dy)) {
-    return CUDNN_STATUS_BAD_PARAM;
-  }
-  FILL(perf, count, CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT,
-       CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT_TILING,
-       CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED);
   return CUDNN_STATUS_SUCCESS;
 }
 
-/* ---- convolving ---- */
-
-static int size_of(const fake_tensor *t, int from) {
-  int size = 1;
-  for (int a = from; a < t->axes; ++a) size *= t->dim[a];
-  return size;
-}
-
-static void decode(int index, int axes, const int *dim, int *at) {
-  for (int a = axes - 1; a >= 0; --a) {
-    at[a] = index % dim[a];
-    index /= dim[a];
+static cudnnStatus_t read_window(const fake_desc *desc, fake_conv *c) {
+  if (desc->type != CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR) {
+    return CUDNN_STATUS_BAD_PARAM;
   }
-}
-
-/* The index of x that output `p` sees through window element `k`; -1 in the padding. */
-static int seen(const fake_tensor *x, const fake_tensor *w, const fake_conv *c,
-                const fake_tensor *y, int p, int k) {
-  int out[SPATIAL], inside[SPATIAL], place = 0;
-  decode(p, c->axes, y->dim + 2, out);
-  decode(k, c->axes, w->dim + 2, inside);
+  const fake_value *pad = value_of(desc, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS);
+  const fake_value *post = value_of(desc, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS);
+  const fake_value *stride = value_of(desc, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES);
+  const fake_value *dilation = value_of(desc, CUDNN_ATTR_CONVOLUTION_DILATIONS);
+  const int64_t axes = number(desc, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS);
+  if (choice(desc, CUDNN_ATTR_CONVOLUTION_COMP_TYPE) != CUDNN_DATA_FLOAT ||
+      choice(desc, CUDNN_ATTR_CONVOLUTION_CONV_MODE) != CUDNN_CROSS_CORRELATION || axes < 2 ||
+      axes > FAKE_SPATIAL || pad->count != axes || post->count != axes || stride->count != axes ||
+      dilation->count != axes) {
+    return CUDNN_STATUS_BAD_PARAM;
+  }
+  c->axes = (int)axes;
   for (int a = 0; a < c->axes; ++a) {
-    const int at = out[a] * c->stride[a] - c->pad[a] + inside[a] * c->dilation[a];
-    if (at < 0 || at >= x->dim[a + 2]) return -1;
-    place = place * x->dim[a + 2] + at;
-  }
-  return place;
-}
-
-typedef struct fake_run {
-  const fake_tensor *x, *w, *y;
-  const fake_conv *c;
-  cr_values from_x, from_w, from_y; /* the one that is computed is absent */
-  double *made;
-} fake_run;
-
-/* One (image, output channel, position): its products go to whatever is computed. */
-static void visit(const fake_run *r, int n, int o, int p) {
-  const int positions = size_of(r->y, 2), plane = size_of(r->x, 2), window = size_of(r->w, 2);
-  const int inputs = r->w->dim[1], outputs = r->y->dim[1] / r->c->group;
-  const int y_at = (n * r->y->dim[1] + o) * positions + p;
-  for (int i = 0; i < inputs; ++i) {
-    const int channel = o / outputs * inputs + i;
-    for (int k = 0; k < window; ++k) {
-      const int place = seen(r->x, r->w, r->c, r->y, p, k);
-      if (place < 0) continue;
-      const int x_at = (n * r->x->dim[1] + channel) * plane + place;
-      const int w_at = (o * inputs + i) * window + k;
-      const double x = r->from_x.at == NULL ? 0 : (double)cr_get(r->from_x, x_at);
-      const double w = r->from_w.at == NULL ? 0 : (double)cr_get(r->from_w, w_at);
-      const double y = r->from_y.at == NULL ? 0 : (double)cr_get(r->from_y, y_at);
-      if (r->from_y.at == NULL) r->made[y_at] += x * w;
-      else if (r->from_x.at == NULL) r->made[x_at] += y * w;
-      else r->made[w_at] += x * y;
+    c->pad[a] = (int)pad->of.number[a];
+    c->stride[a] = (int)stride->of.number[a];
+    c->dilation[a] = (int)dilation->of.number[a];
+    if (c->pad[a] < 0 || post->of.number[a] != c->pad[a] || c->stride[a] < 1 ||
+        c->dilation[a] < 1) {
+      return CUDNN_STATUS_BAD_PARAM;
     }
   }
-}
-
-static cudnnStatus_t convolve(fake_run *r, int algorithm, void *workspace, size_t bytes,
-                              const void *alpha, const void *beta, const fake_tensor *made,
-                              void *memory) {
-  const cr_values out = {memory, (int32_t)made->type};
-  const float scale = *(const float *)alpha, old = *(const float *)beta;
-  const int count = size_of(made, 0);
-  if (fake_works_on()) return CUDNN_STATUS_EXECUTION_FAILED;
-  if ((algorithm != ALGORITHM && algorithm != faster) || workspace == NULL ||
-      bytes < bytes_of(algorithm) || !fits(r->x, r->w, r->c, r->y)) {
-    return CUDNN_STATUS_BAD_PARAM;
-  }
-  asked.last = algorithm;
-  r->made = calloc((size_t)count, sizeof *r->made);
-  if (r->made == NULL) return CUDNN_STATUS_INTERNAL_ERROR;
-  for (int n = 0; n < r->y->dim[0]; ++n) {
-    for (int o = 0; o < r->y->dim[1]; ++o) {
-      for (int p = 0; p < size_of(r->y, 2); ++p) visit(r, n, o, p);
-    }
-  }
-  for (int i = 0; i < count; ++i) {
-    const double sum = (double)scale * r->made[i];
-    cr_put(out, i, (float)(old != 0 ? sum + (double)old * (double)cr_get(out, i) : sum));
-  }
-  free(r->made);
-  memset(workspace, 0xff, bytes);
   return CUDNN_STATUS_SUCCESS;
 }
 
-static cr_values values_of(const fake_tensor *t, const void *data) {
-  return (cr_values){(void *)(uintptr_t)data, (int32_t)t->type}; /* NOLINT */
+/* The attributes of the three passes' operations come in the same order. */
+static cudnnStatus_t read_operation(const fake_desc *desc, fake_conv *c) {
+  fake_tensor *tensor[TENSORS] = {&c->x, &c->w, &c->y};
+  cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
+  for (int i = 0; i < TENSORS && status == CUDNN_STATUS_SUCCESS; ++i) {
+    status = read_tensor(desc->value[i].of.desc, tensor[i]);
+  }
+  if (status == CUDNN_STATUS_SUCCESS) status = read_window(desc->value[TENSORS].of.desc, c);
+  if (status != CUDNN_STATUS_SUCCESS) return status;
+  c->alpha = desc->value[TENSORS + 1].of.real;
+  c->beta = desc->value[TENSORS + 2].of.real;
+  switch (desc->type) {
+    case CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR: c->pass = FAKE_FORWARD; break;
+    case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR: c->pass = FAKE_DATA; break;
+    case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR:
+      c->pass = FAKE_WEIGHTS;
+      break;
+    default: return CUDNN_STATUS_BAD_PARAM;
+  }
+  if (c->x.uid == c->w.uid || c->x.uid == c->y.uid || c->w.uid == c->y.uid) {
+    return CUDNN_STATUS_BAD_PARAM_DUPLICATED_ENTRIES;
+  }
+  return fake_fits(c) ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH;
 }
 
-cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void *alpha,
-                                      const cudnnTensorDescriptor_t x, const void *x_data,
-                                      const cudnnFilterDescriptor_t w, const void *w_data,
-                                      const cudnnConvolutionDescriptor_t c,
-                                      cudnnConvolutionFwdAlgo_t algo, void *workspace, size_t bytes,
-                                      const void *beta, const cudnnTensorDescriptor_t y,
-                                      void *y_data) {
-  fake_run run = {(fake_tensor *)x,
-                  (fake_tensor *)w,
-                  (fake_tensor *)y,
-                  (fake_conv *)c,
-                  values_of((fake_tensor *)x, x_data),
-                  values_of((fake_tensor *)w, w_data),
-                  values_of((fake_tensor *)y, NULL),
-                  NULL};
-  if (handle == NULL || handle->stream == NULL) return CUDNN_STATUS_BAD_PARAM;
-  asked.handle = handle;
-  return convolve(&run, (int)algo, workspace, bytes, alpha, beta, run.y, y_data);
+static cudnnStatus_t finalize_graph(fake_desc *desc) {
+  if (value_of(desc, CUDNN_ATTR_OPERATIONGRAPH_HANDLE)->of.handle == NULL) {
+    return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+  }
+  return read_operation(value_of(desc, CUDNN_ATTR_OPERATIONGRAPH_OPS)->of.desc, &desc->conv);
 }
 
-cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void *alpha,
-                                           const cudnnFilterDescriptor_t w, const void *w_data,
-                                           const cudnnTensorDescriptor_t dy, const void *dy_data,
-                                           const cudnnConvolutionDescriptor_t c,
-                                           cudnnConvolutionBwdDataAlgo_t algo, void *workspace,
-                                           size_t bytes, const void *beta,
-                                           const cudnnTensorDescriptor_t dx, void *dx_data) {
-  fake_run run = {(fake_tensor *)dx,
-                  (fake_tensor *)w,
-                  (fake_tensor *)dy,
-                  (fake_conv *)c,
-                  values_of((fake_tensor *)dx, NULL),
-                  values_of((fake_tensor *)w, w_data),
-                  values_of((fake_tensor *)dy, dy_data),
-                  NULL};
-  if (handle == NULL || handle->stream == NULL) return CUDNN_STATUS_BAD_PARAM;
-  asked.handle = handle;
-  return convolve(&run, (int)algo, workspace, bytes, alpha, beta, run.x, dx_data);
+static cudnnStatus_t finalize_heuristics(fake_desc *desc) {
+  const fake_desc *graph = value_of(desc, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH)->of.desc;
+  const int mode = choice(desc, CUDNN_ATTR_ENGINEHEUR_MODE);
+  if (graph->type != CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR) {
+    return CUDNN_STATUS_BAD_PARAM;
+  }
+  if (mode != CUDNN_HEUR_MODE_A && mode != CUDNN_HEUR_MODE_FALLBACK) return CUDNN_STATUS_BAD_PARAM;
+  desc->conv = graph->conv;
+  return fake_list_status(&desc->conv);
 }
 
-cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void *alpha,
-                                             const cudnnTensorDescriptor_t x, const void *x_data,
-                                             const cudnnTensorDescriptor_t dy, const void *dy_data,
-                                             const cudnnConvolutionDescriptor_t c,
-                                             cudnnConvolutionBwdFilterAlgo_t algo, void *workspace,
-                                             size_t bytes, const void *beta,
-                                             const cudnnFilterDescriptor_t dw, void *dw_data) {
-  fake_run run = {(fake_tensor *)x,
-                  (fake_tensor *)dw,
-                  (fake_tensor *)dy,
-                  (fake_conv *)c,
-                  values_of((fake_tensor *)x, x_data),
-                  values_of((fake_tensor *)dw, NULL),
-                  values_of((fake_tensor *)dy, dy_data),
-                  NULL};
-  if (handle == NULL || handle->stream == NULL) return CUDNN_STATUS_BAD_PARAM;
-  asked.handle = handle;
-  return convolve(&run, (int)algo, workspace, bytes, alpha, beta, run.w, dw_data);
+static cudnnStatus_t finalize_plan(fake_desc *desc) {
+  const fake_desc *config = value_of(desc, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)->of.desc;
+  if (value_of(desc, CUDNN_ATTR_EXECUTION_PLAN_HANDLE)->of.handle == NULL) {
+    return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+  }
+  if (config->type != CUDNN_BACKEND_ENGINECFG_DESCRIPTOR) {
+    return CUDNN_STATUS_BAD_PARAM;
+  }
+  if (fake_bound() < 0) return CUDNN_STATUS_EXECUTION_FAILED_CUDART;
+  desc->engine = config->engine;
+  desc->bytes = fake_plan_bytes(desc->engine);
+  desc->conv = config->conv;
+  return fake_plan_status(desc->engine, &desc->conv);
+}
+
+static cudnnStatus_t finalize_pack(const fake_desc *desc) {
+  const fake_value *uid = value_of(desc, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
+  const fake_value *data = value_of(desc, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
+  if (uid->count != data->count) return CUDNN_STATUS_BAD_PARAM;
+  for (int64_t i = 0; i < data->count; ++i) {
+    if (data->of.pointer[i] == NULL) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+  }
+  return CUDNN_STATUS_SUCCESS;
+}
+
+static cudnnStatus_t finalize(fake_desc *desc) {
+  fake_tensor tensor;
+  fake_conv conv = {.axes = 0};
+  switch (desc->type) {
+    case CUDNN_BACKEND_TENSOR_DESCRIPTOR: return read_tensor(desc, &tensor);
+    case CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR: return read_window(desc, &conv);
+    case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR: return finalize_graph(desc);
+    case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR: return finalize_heuristics(desc);
+    case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR: return finalize_plan(desc);
+    case CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR: return finalize_pack(desc);
+    default: return read_operation(desc, &conv);
+  }
+}
+
+/* Configurations and engines come finalized from other descriptors. */
+cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
+  fake_desc *desc = descriptor;
+  if (desc == NULL) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+  if (desc->finalized || first_rule(desc->type) == RULES || !is_set(desc)) {
+    return CUDNN_STATUS_BAD_PARAM;
+  }
+  const cudnnStatus_t status = finalize(desc);
+  desc->finalized = status == CUDNN_STATUS_SUCCESS;
+  return status;
+}
+
+/* ---- what descriptors tell ---- */
+
+/* Descriptors that the caller has created become the results. */
+static cudnnStatus_t fill(fake_desc *to, cudnnBackendDescriptorType_t type, int64_t engine,
+                          const fake_conv *conv) {
+  if (to == NULL) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+  if (to->type != type || to->finalized) return CUDNN_STATUS_BAD_PARAM;
+  to->engine = engine;
+  to->conv = *conv;
+  to->finalized = true;
+  return CUDNN_STATUS_SUCCESS;
+}
+
+static cudnnStatus_t tell_results(const fake_desc *desc, int64_t wanted, int64_t *count,
+                                  fake_desc **out) {
+  enum { MOST = 32 };
+  int64_t engine[MOST];
+  *count =
+      fake_list((cudnnBackendHeurMode_t)choice(desc, CUDNN_ATTR_ENGINEHEUR_MODE), engine, MOST);
+  cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
+  for (int64_t i = 0; i < *count && i < wanted && status == CUDNN_STATUS_SUCCESS; ++i) {
+    status = fill(out[i], CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, engine[i], &desc->conv);
+  }
+  return status;
+}
+
+/* A question about a kind of descriptor. */
+static bool is_asked(const fake_desc *desc, cudnnBackendDescriptorType_t of,
+                     cudnnBackendAttributeName_t name, cudnnBackendAttributeName_t about) {
+  return desc->type == of && name == about;
+}
+
+cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const descriptor,
+                                       cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t wanted,
+                                       int64_t *count, void *out) {
+  const fake_desc *desc = descriptor;
+  cudnnBackendNumericalNote_t numerical[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
+  cudnnBackendBehaviorNote_t behavior[CUDNN_BEHAVIOR_NOTE_TYPE_COUNT];
+  int64_t told = 0, known = 1;
+  const void *from = &told;
+  cudnnBackendAttributeType_t of = CUDNN_TYPE_INT64;
+  if (desc == NULL || (wanted > 0 && out == NULL)) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+  if (!desc->finalized) return CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED;
+  if (is_asked(desc, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, name, CUDNN_ATTR_ENGINEHEUR_RESULTS)) {
+    if (type != CUDNN_TYPE_BACKEND_DESCRIPTOR) return CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE;
+    return tell_results(desc, wanted, count, out);
+  }
+  if (is_asked(desc, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, name, CUDNN_ATTR_ENGINECFG_ENGINE)) {
+    if (type != CUDNN_TYPE_BACKEND_DESCRIPTOR) return CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE;
+    *count = 1;
+    return fill(*(fake_desc **)out, CUDNN_BACKEND_ENGINE_DESCRIPTOR, desc->engine, &desc->conv);
+  }
+  if (is_asked(desc, CUDNN_BACKEND_ENGINE_DESCRIPTOR, name, CUDNN_ATTR_ENGINE_GLOBAL_INDEX)) {
+    told = desc->engine;
+  } else if (is_asked(desc, CUDNN_BACKEND_ENGINE_DESCRIPTOR, name,
+                      CUDNN_ATTR_ENGINE_NUMERICAL_NOTE)) {
+    of = CUDNN_TYPE_NUMERICAL_NOTE;
+    known = fake_numerical_notes(desc->engine, desc->conv.x.type, numerical);
+    from = numerical;
+  } else if (is_asked(desc, CUDNN_BACKEND_ENGINE_DESCRIPTOR, name,
+                      CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE)) {
+    of = CUDNN_TYPE_BEHAVIOR_NOTE;
+    known = fake_behavior_notes(desc->engine, behavior);
+    from = behavior;
+  } else if (is_asked(desc, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, name,
+                      CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)) {
+    told = desc->bytes;
+  } else {
+    return CUDNN_STATUS_BAD_PARAM;
+  }
+  if (type != of) return CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE;
+  *count = known;
+  if (known > wanted) known = wanted;
+  if (known > 0) memcpy(out, from, (size_t)known * element_size(of));
+  return CUDNN_STATUS_SUCCESS;
+}
+
+/* ---- running ---- */
+
+/* The address that the pack has for the tensor, aligned as was promised. */
+static cudnnStatus_t find_data(const fake_desc *pack, fake_tensor *t) {
+  const fake_value *uid = value_of(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
+  t->data = NULL;
+  for (int64_t i = 0; i < uid->count; ++i) {
+    if (uid->of.number[i] != t->uid) continue;
+    if (t->data != NULL) return CUDNN_STATUS_BAD_PARAM_DUPLICATED_ENTRIES;
+    t->data = value_of(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS)->of.pointer[i];
+  }
+  if (t->data == NULL) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+  return (uintptr_t)t->data % (uintptr_t)t->alignment == 0
+             ? CUDNN_STATUS_SUCCESS
+             : CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER;
+}
+
+/* A plan may be run with another handle of its device than the one that it was made with. */
+cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
+                                  cudnnBackendDescriptor_t pack) {
+  const fake_desc *p = plan, *v = pack;
+  if (handle == NULL || handle->stream == NULL || p == NULL || v == NULL) {
+    return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+  }
+  if (p->type != CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR ||
+      v->type != CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR) {
+    return CUDNN_STATUS_BAD_PARAM;
+  }
+  if (!p->finalized || !v->finalized) return CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED;
+  if (fake_works_on()) return CUDNN_STATUS_EXECUTION_FAILED;
+  fake_conv conv = p->conv;
+  fake_tensor *tensor[TENSORS] = {&conv.x, &conv.w, &conv.y};
+  for (int i = 0; i < TENSORS; ++i) {
+    const cudnnStatus_t status = find_data(v, tensor[i]);
+    if (status != CUDNN_STATUS_SUCCESS) return status;
+  }
+  void *workspace = value_of(v, CUDNN_ATTR_VARIANT_PACK_WORKSPACE)->of.pointer[0];
+  const size_t bytes = (size_t)p->bytes;
+  if (bytes > 0 && workspace == NULL) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+  if ((uintptr_t)workspace % 256 != 0) return CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER;
+  fake_note_run(p->engine, handle);
+  if (!fake_convolve(&conv)) return CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED;
+  if (bytes > 0) memset(workspace, 0xff, bytes);
+  return CUDNN_STATUS_SUCCESS;
 }

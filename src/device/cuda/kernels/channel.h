@@ -132,11 +132,13 @@ CR_HD void cr_channel_parts_device(const void *args, int64_t segment,
   if (thread_block.lane == 0) a->part[segment] = sum;
 }
 
+/* The sum is rounded before it is added, as the one that it is added to was: opposite ones cancel.
+ */
 CR_HD void cr_channel_total_device(const void *args, int64_t c) {
   const cr_channel_sum_args *a = (const cr_channel_sum_args *)args;
-  double sum = a->add ? (double)cr_get(a->out, c) : 0;
+  double sum = 0;
   for (int64_t k = 0; k < a->parts; ++k) sum += a->part[k * a->planes.channels.by + c];
-  cr_put(a->out, c, (float)sum);
+  cr_put(a->out, c, a->add ? cr_get(a->out, c) + (float)sum : (float)sum);
 }
 
 /* Batch normalisation (Ioffe and Szegedy, 2015): y = (x - m) / sqrt(v + eps). The sums are made in

@@ -1,0 +1,66 @@
+/* Convolutions as operation graphs of cuDNN: what they are, which of its engines may compute them,
+ * and their execution plans. */
+#ifndef CR_CUDA_CUDNN_GRAPH_H
+#define CR_CUDA_CUDNN_GRAPH_H
+
+#include "device/cuda/cudnn_library.h"
+
+enum { CR_CUDNN_SPATIAL = 3, CR_CUDNN_AXES = CR_CUDNN_SPATIAL + 2 };
+
+typedef enum cr_cudnn_pass {
+  CR_CUDNN_FORWARD,
+  CR_CUDNN_DATA,   /* the gradient of the source */
+  CR_CUDNN_WEIGHTS /* the gradient of the weights */
+} cr_cudnn_pass;
+
+/* Whatever the pass computes, x is (N, C, S...), w (O, C / group, K...), y (N, O, S'...), all in
+ * row-major order and of one type; sums are in f32. */
+typedef struct cr_cudnn_conv {
+  cr_cudnn_pass pass;
+  crema_dtype type; /* F32, F16 or BF16 */
+  int axes;         /* of x, w and y: 4 or 5 */
+  int64_t x[CR_CUDNN_AXES], w[CR_CUDNN_AXES], y[CR_CUDNN_AXES];
+  int64_t pad[CR_CUDNN_SPATIAL], stride[CR_CUDNN_SPATIAL], dilation[CR_CUDNN_SPATIAL];
+} cr_cudnn_conv;
+
+/* An execution plan, with the configuration of an engine that it was made of. */
+typedef struct cr_cudnn_plan {
+  cudnnBackendDescriptor_t plan, config; /* NULL: there is none */
+  int64_t engine;                        /* its number in cuDNN */
+  size_t bytes;                          /* of scratchpad */
+} cr_cudnn_plan;
+
+/* Which plans are wanted. */
+typedef struct cr_cudnn_wish {
+  int64_t alignment; /* of all addresses, in bytes */
+  size_t limit;      /* no more bytes of scratchpad */
+  int enough;        /* so many will do, if one of them has at most `little` bytes */
+  size_t little;
+} cr_cudnn_wish;
+
+enum { CR_CUDNN_PLANS = 8 };
+
+typedef struct cr_cudnn_plans {
+  cr_cudnn_plan list[CR_CUDNN_PLANS]; /* in cuDNN's order, the one that it holds fastest first */
+  int count;
+} cr_cudnn_plans;
+
+/* Plans of engines that are deterministic and exact and need no compiler, with the context's device
+ * current. There may be none. Errors: those of cr_cudnn_check; *out is empty then. */
+crema_status cr_cudnn_find_plans(const cr_cudnn *dnn, cudnnHandle_t handle,
+                                 const cr_cudnn_conv *conv, const cr_cudnn_wish *wish,
+                                 cr_cudnn_plans *out) CREMA_MUST_USE;
+
+/* Destroys all plans but that of index `kept`, which is the caller's from then on; -1: all. */
+void cr_cudnn_drop_plans(const cr_cudnn *dnn, cr_cudnn_plans *plans, int kept);
+
+/* Accepts a plan that is not there. */
+void cr_cudnn_destroy_plan(const cr_cudnn *dnn, cr_cudnn_plan *plan);
+
+/* Queues the work of a plan on the handle's stream. `workspace`: plan->bytes. One thread at a time
+ * may run a plan. */
+cudnnStatus_t cr_cudnn_run_plan(const cr_cudnn *dnn, cudnnHandle_t handle,
+                                const cr_cudnn_plan *plan, const void *x, const void *w,
+                                const void *y, void *workspace);
+
+#endif
