@@ -39,12 +39,12 @@ if(NOT cudnn_major EQUAL 9)
 endif()
 
 set(cuda_dir ${PROJECT_SOURCE_DIR}/src/device/cuda)
-set(cuda_object ${PROJECT_BINARY_DIR}/cuda/launch.o ${PROJECT_BINARY_DIR}/cuda/launch_floats.o)
+set(cuda_object ${PROJECT_BINARY_DIR}/cuda/launch.o ${PROJECT_BINARY_DIR}/cuda/launch_common.o)
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/cuda)
 foreach(object ${cuda_object})
   set(cuda_only)
-  if(object MATCHES floats)
-    set(cuda_only -DCR_FLOATS_ONLY)
+  if(object MATCHES common)
+    set(cuda_only -DCR_COMMON_ONLY)
   endif()
   add_custom_command(
     OUTPUT ${object}

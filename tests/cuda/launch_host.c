@@ -7,25 +7,10 @@
 #include <stdlib.h>
 
 #include "core/fail.h"
-#include "device/cuda/kernels/device_functions.h"
+#include "device/cuda/kernels/values.h"
+#include "functions_host.h"
 
 enum { LANES = 3 };
-
-typedef void (*each_body)(const void *args, int64_t i);
-typedef void (*thread_block_body)(const void *args, int64_t segment, cr_thread_block thread_block);
-
-static const struct {
-  each_body each;
-  thread_block_body thread_block;
-} functions[] = {
-#define CR_EACH(name, args) {.each = cr_##name##_device},
-#define CR_VALUE(name, args) {.each = cr_##name##_stored},
-#define CR_THREAD_BLOCK(name, args) {.thread_block = cr_##name##_device},
-#include "device/cuda/kernels/device_functions.inc"
-#undef CR_EACH
-#undef CR_VALUE
-#undef CR_THREAD_BLOCK
-};
 
 /* ---- thread blocks ---- */
 
@@ -59,7 +44,7 @@ float cr_thread_block_max(cr_thread_block thread_block, float value) {
 
 typedef struct lane {
   pthread_t thread;
-  thread_block_body function;
+  host_thread_block function;
   const void *args;
   int64_t segments;
   cr_thread_block thread_block;
@@ -71,7 +56,7 @@ static void *run_lane(void *state) {
   return NULL;
 }
 
-static crema_status run_thread_block(thread_block_body function, const void *args, int64_t segments,
+static crema_status run_thread_block(host_thread_block function, const void *args, int64_t segments,
                                      int lanes) {
   meeting m;
   lane l[LANES];
@@ -101,22 +86,26 @@ void cr_cuda_leave(int before) {
   (void)before;
 }
 
+static const host_function *find(int function) {
+  return function < CR_COMMON ? &host_functions[function]
+                              : &host_functions_common[function - CR_COMMON];
+}
+
 crema_status cr_cuda_thread_blocks(crema_context *context, int function, const void *args,
                                    int64_t segments, int64_t length) {
   (void)context;
-  function %= CR_FLOATS;
-  if (functions[function].thread_block == NULL)
+  const host_function *f = find(function);
+  if (f->thread_block == NULL)
     return cr_fail(CREMA_E_INTERNAL, "device function %d has no thread block", function);
-  return run_thread_block(functions[function].thread_block, args, segments,
-                          length <= 1 ? 1 : LANES);
+  return run_thread_block(f->thread_block, args, segments, length <= 1 ? 1 : LANES);
 }
 
 crema_status cr_cuda_each(crema_context *context, int function, const void *args, int64_t count) {
   (void)context;
-  function %= CR_FLOATS;
-  if (functions[function].each == NULL)
+  const host_function *f = find(function);
+  if (f->each == NULL)
     return cr_fail(CREMA_E_INTERNAL, "device function %d has a thread block", function);
-  for (int64_t i = 0; i < count; ++i) functions[function].each(args, i);
+  for (int64_t i = 0; i < count; ++i) f->each(args, i);
   return CREMA_OK;
 }
 

@@ -18,7 +18,8 @@ endfunction()
 
 # On the host, and inside a simulated device.
 set(cuda_bodies ${cuda_rows} ${PROJECT_SOURCE_DIR}/src/device/cuda/fault.c
-  ${CMAKE_CURRENT_LIST_DIR}/launch_host.c)
+  ${CMAKE_CURRENT_LIST_DIR}/launch_host.c ${CMAKE_CURRENT_LIST_DIR}/functions_host.c
+  ${CMAKE_CURRENT_LIST_DIR}/functions_host_common.c)
 function(add_cuda_rows target)
   add_library(${target} OBJECT ${cuda_comparator} ${ARGN})
   target_link_libraries(${target} PRIVATE crema_internal PkgConfig::CMOCKA)

@@ -20,15 +20,15 @@ static const char *const function_names[] = {
 static crema_status check(cudaError_t error, int function) {
   if (error == cudaSuccess) return CREMA_OK;
   char what[64];
-  snprintf(what, sizeof what, "starting kernel %s", function_names[function % CR_FLOATS]);
+  snprintf(what, sizeof what, "starting kernel %s", function_names[function % CR_COMMON]);
   return cr_cuda_check(error, what);
 }
 
 crema_status cr_cuda_each(crema_context *context, int function, const void *args, int64_t count) {
   if (count <= 0) return CREMA_OK;
-  const bool floats = function >= CR_FLOATS;
-  return check((floats ? cr_cuda_start_each_floats : cr_cuda_start_each)(
-                   function % CR_FLOATS, cr_cuda_context(context)->stream, args, count),
+  const bool common = function >= CR_COMMON;
+  return check((common ? cr_cuda_start_each_common : cr_cuda_start_each)(
+                   function % CR_COMMON, cr_cuda_context(context)->stream, args, count),
                function);
 }
 
@@ -44,9 +44,9 @@ static int lanes_for(int64_t length) {
 crema_status cr_cuda_thread_blocks(crema_context *context, int function, const void *args,
                                    int64_t segments, int64_t length) {
   if (segments <= 0) return CREMA_OK;
-  const bool floats = function >= CR_FLOATS;
-  return check((floats ? cr_cuda_start_thread_blocks_floats : cr_cuda_start_thread_blocks)(
-                   function % CR_FLOATS, cr_cuda_context(context)->stream, args, segments,
+  const bool common = function >= CR_COMMON;
+  return check((common ? cr_cuda_start_thread_blocks_common : cr_cuda_start_thread_blocks)(
+                   function % CR_COMMON, cr_cuda_context(context)->stream, args, segments,
                    lanes_for(length)),
                function);
 }

@@ -1,6 +1,6 @@
 /* Every device function as a kernel. A kernel takes its argument block by value, so that a launch
  * needs no memory of its own; loops step by the grid, so that any count fits. This file is compiled
- * twice, the second time with CR_FLOATS_ONLY (kernels/values.h). */
+ * twice, the second time with CR_COMMON_ONLY (kernels/hd.h). */
 #include <string.h>
 
 #include "device/cuda/kernels/device_functions.h"
@@ -131,8 +131,8 @@ const starter starters[] = {
 
 }  // namespace
 
-#ifdef CR_FLOATS_ONLY
-#define CR_NAME(name) name##_floats
+#ifdef CR_COMMON_ONLY
+#define CR_NAME(name) name##_common
 #else
 #define CR_NAME(name) name
 #endif

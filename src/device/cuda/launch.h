@@ -7,8 +7,8 @@
 #include "device/backend/kernel.h"
 #include "device/cuda/kernels/hd.h"
 
-/* Added to a device function's number: as it is compiled for values that are all F32. */
-enum { CR_FLOATS = 1 << 16 };
+/* Added to a device function's number: as it is compiled for the common case (kernels/hd.h). */
+enum { CR_COMMON = 1 << 16 };
 
 typedef enum cr_device_function {
 #define CR_EACH(name, args) CR_DEVICE_FUNCTION_##name,
@@ -28,7 +28,7 @@ void cr_cuda_leave(int before);
 /* The calls below need the context's device to be current. */
 
 /* Queues `count` elements of a CR_EACH or CR_VALUE device function on the context's stream; `args`
- * is the device function's argument block and is copied. `function` may have CR_FLOATS added. count
+ * is the device function's argument block and is copied. `function` may have CR_COMMON added. count
  * 0 does nothing. Errors: CREMA_E_DEVICE naming the device function. */
 crema_status cr_cuda_each(crema_context *context, int function, const void *args,
                           int64_t count) CREMA_MUST_USE;

@@ -46,18 +46,21 @@ static inline int32_t *cr_cuda_i32(const cr_call *call, int i) {
 static inline void *cr_cuda_scratchpad(const cr_call *call, size_t offset) {
   return (void *)(call->workspace.address + offset); /* NOLINT */
 }
-/* A device function for the call's values: with CR_FLOATS where no argument has halves. */
-static inline int cr_cuda_for(const cr_call *call, cr_device_function function) {
+/* A device function for the call's arguments, and for as many steps: with CR_COMMON where these are
+ * the common case. */
+static inline int cr_cuda_for(const cr_call *call, cr_device_function function, int64_t steps) {
   for (int i = 0; i < call->desc->args; ++i) {
     const crema_dtype type = call->desc->arg[i].type;
+    if (call->buffer[i].address == 0) continue;
     if (type == CREMA_F16 || type == CREMA_BF16) return (int)function;
+    if (cr_op_arg_count(call->desc, i) > INT32_MAX) return (int)function;
   }
-  return (int)function + CR_FLOATS;
+  return (int)function + (steps <= INT32_MAX ? CR_COMMON : 0);
 }
 /* cr_cuda_each for `count` elements, and for each element of argument i. */
 static inline crema_status cr_cuda_each_in(const cr_call *call, cr_device_function function,
                                            const void *args, int64_t count) {
-  return cr_cuda_each(call->context, cr_cuda_for(call, function), args, count);
+  return cr_cuda_each(call->context, cr_cuda_for(call, function, count), args, count);
 }
 static inline crema_status cr_cuda_each_of(const cr_call *call, int i, cr_device_function function,
                                            const void *args) {
@@ -65,7 +68,8 @@ static inline crema_status cr_cuda_each_of(const cr_call *call, int i, cr_device
 }
 static inline crema_status cr_cuda_blocks_in(const cr_call *call, cr_device_function function,
                                              const void *args, int64_t segments, int64_t length) {
-  return cr_cuda_thread_blocks(call->context, cr_cuda_for(call, function), args, segments, length);
+  return cr_cuda_thread_blocks(call->context, cr_cuda_for(call, function, segments), args, segments,
+                               length);
 }
 
 /* Post operations of a convolution or an inner product. A plan adds cr_cuda_posts_bytes to its

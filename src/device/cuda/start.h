@@ -10,9 +10,10 @@ extern "C" {
 #endif
 
 /* Starts a CR_EACH or CR_VALUE device function over `count` > 0 elements. cudaErrorInvalidValue for
- * a CR_THREAD_BLOCK device function. The other one is compiled for values that are all F32. */
+ * a CR_THREAD_BLOCK device function. The other one is for the common case
+ * (kernels/hd.h). */
 cudaError_t cr_cuda_start_each(int function, cudaStream_t stream, const void *args, int64_t count);
-cudaError_t cr_cuda_start_each_floats(int function, cudaStream_t stream, const void *args,
+cudaError_t cr_cuda_start_each_common(int function, cudaStream_t stream, const void *args,
                                       int64_t count);
 
 /* Starts a CR_THREAD_BLOCK device function over `segments` > 0 segments with thread blocks of
@@ -20,7 +21,7 @@ cudaError_t cr_cuda_start_each_floats(int function, cudaStream_t stream, const v
  * functions. */
 cudaError_t cr_cuda_start_thread_blocks(int function, cudaStream_t stream, const void *args,
                                         int64_t segments, int lanes);
-cudaError_t cr_cuda_start_thread_blocks_floats(int function, cudaStream_t stream, const void *args,
+cudaError_t cr_cuda_start_thread_blocks_common(int function, cudaStream_t stream, const void *args,
                                                int64_t segments, int lanes);
 
 #ifdef __cplusplus

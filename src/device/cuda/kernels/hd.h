@@ -57,9 +57,14 @@ static inline cr_divisor cr_divisor_of(int64_t by) {
   return d;
 }
 
+/* The device functions are compiled twice. Where CR_COMMON_ONLY is defined, all values are F32 and
+ * no array has 2^31 elements or more: asking at each access for a type, and at each division for a
+ * size, keeps the compiler from having several loads under way. */
 CR_HD cr_quotient cr_divide_by(int64_t a, cr_divisor d) {
   cr_quotient q;
+#ifndef CR_COMMON_ONLY
   if (d.shift < 0 || ((uint64_t)a >> 31) != 0) return cr_divide(a, d.by);
+#endif
   const uint32_t low = (uint32_t)a, high = (uint32_t)(((uint64_t)low * d.factor) >> 32);
   const uint32_t whole = (high + low) >> d.shift;
   q.whole = whole;

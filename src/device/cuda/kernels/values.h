@@ -1,13 +1,11 @@
 /* Arrays of values in the element type that their tensor has: F32, F16 or BF16. Values are read as
- * floats, in which everything is computed, and rounded to the nearest when they are written. The
- * device functions are compiled twice: asking for the type at each access keeps the compiler from
- * having several loads under way, so where CR_FLOATS_ONLY is defined all values are F32. */
+ * floats, in which everything is computed, and rounded to the nearest when they are written. */
 #ifndef CR_CUDA_KERNELS_VALUES_H
 #define CR_CUDA_KERNELS_VALUES_H
 
 #include "device/cuda/kernels/convert.h"
 
-#ifdef CR_FLOATS_ONLY
+#ifdef CR_COMMON_ONLY
 #define CR_IS_F32(x) true
 #else
 #define CR_IS_F32(x) ((x).type == CREMA_F32)
