@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs a pack of scripts/gpu_pack.sh on a GPU and prints a table: one line a check, then the benchmark.
 # Arguments go to the benchmark (run.sh memory lenet; run.sh -gpu 1). A check that takes longer than
-# CREMA_CHECK_SECONDS (300) has failed.
+# CREMA_CHECK_SECONDS (600) has failed.
 #
 # cuBLASLt and cuDNN are looked for under CREMA_CUDA_PATH (folders separated by colons, toolkits or the
 # nvidia folder of Python packages), where the loader looks, and in /usr/local/cuda. When CREMA_CUDA_PATH
@@ -29,7 +29,7 @@ check() {
   name=$1
   shift
   start=$(date +%s)
-  timeout -k 10 "${CREMA_CHECK_SECONDS:-300}" "$@" >"$log/$name.txt" 2>&1
+  timeout -k 10 "${CREMA_CHECK_SECONDS:-600}" "$@" >"$log/$name.txt" 2>&1
   code=$?
   case $code in
     0) result=passed ;;

@@ -316,6 +316,30 @@ CR_HD void cr_pool_weighted_device(const void *args, int64_t i) {
   else cr_pool_weighted_at(a, i, a->slide.axes);
 }
 
+typedef struct cr_spread_args {
+  cr_values from, out;
+  cr_hd_slide slide; /* of windows of one element, without padding */
+} cr_spread_args;
+
+/* Element i of (planes, S...): that of `from` (planes, S'...) whose window it is, or 0. */
+CR_HD float cr_spread_at(const cr_spread_args *a, int64_t i, int axes) {
+  const cr_hd_slide *s = &a->slide;
+  const cr_quotient where = cr_divide_by(i, s->by_in_count);
+  int32_t at[CR_MAX_SPATIAL];
+  cr_hd_decode(axes, s->by_in, where.rest, at);
+  for (int k = 0; k < axes; ++k) {
+    const cr_quotient q = cr_divide_by(at[k], s->by_stride[k]);
+    if (q.rest != 0 || q.whole >= s->out[k]) return 0;
+    at[k] = (int32_t)q.whole;
+  }
+  return cr_get(a->from, where.whole * s->out_count + cr_hd_encode(axes, s->out, at));
+}
+
+CR_HD float cr_spread_device(const void *args, int64_t i) {
+  const cr_spread_args *a = (const cr_spread_args *)args;
+  return a->slide.axes == 2 ? cr_spread_at(a, i, 2) : cr_spread_at(a, i, a->slide.axes);
+}
+
 typedef struct cr_fold_args {
   cr_values from, to;
   cr_hd_slide slide;
