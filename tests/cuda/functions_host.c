@@ -1,6 +1,6 @@
 #include "functions_host.h"
 
-#include "device/cuda/kernels/device_functions.h"
+#include "stored.h"
 
 #ifdef CR_COMMON_ONLY
 #define host_functions host_functions_common

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/cuda/kernels/device_functions.h"
+#include "../stored.h"
 #include "fake_runtime.h"
 
 double cr_thread_block_sum(cr_thread_block thread_block, double value) {
