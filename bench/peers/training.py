@@ -4,7 +4,8 @@
 Each runs in a process of its own, in turn, on random pictures that are in memory. The memory is by
 how much the peak of resident memory exceeds what the process had before it made the net. With
 -gpu both train on the first GPU, in full f32 (PyTorch without TF32): ten steps in a row and a wait for the
-last are timed, and the memory is still that of the host.
+last are timed, and the memory is still that of the host. -deterministic keeps PyTorch from cuDNN's algorithms that give
+other bits in each run, as crema is kept from them.
 """
 import argparse
 import json
@@ -51,21 +52,21 @@ def training_text(name, batch):
 
 
 class Crema:
-    def __init__(self, name, batch, threads, gpu, folder):
+    def __init__(self, name, args, folder):
         import ctypes
         import crema
         self.library, self.check = crema.LIBRARY, crema.check
-        crema.set_threads(threads)
-        if gpu:  # otherwise a solver without one goes to the CPU
+        crema.set_threads(args.threads)
+        if args.gpu:  # otherwise a solver without one goes to the CPU
             crema.check(self.library.crema_device_get(crema.DEVICE_CUDA, 0, ctypes.byref(ctypes.c_void_p())))
         net, solver = pathlib.Path(folder) / "net.prototxt", pathlib.Path(folder) / "solver.prototxt"
-        text, size = training_text(name, batch)
+        text, size = training_text(name, args.batch)
         net.write_text(text)
-        solver.write_text(SOLVER.format(net=net, mode="GPU" if gpu else "CPU"))
+        solver.write_text(SOLVER.format(net=net, mode="GPU" if args.gpu else "CPU"))
         self.handle = ctypes.c_void_p()
         crema.check(self.library.crema_solver_load(str(solver).encode(), None, ctypes.byref(self.handle)))
         trained = crema.Net(handle=self.library.crema_solver_net(self.handle))
-        trained.blob("data").write()[...] = numpy.random.default_rng(1).uniform(-1, 1, (batch, 3, size, size))
+        trained.blob("data").write()[...] = numpy.random.default_rng(1).uniform(-1, 1, (args.batch, 3, size, size))
         trained.blob("label").write()[...] = 1
         self.trained, self.last = trained, list(trained.params().values())[-1][-1]
 
@@ -77,17 +78,18 @@ class Crema:
 
 
 class Torch:
-    def __init__(self, name, batch, threads, gpu, folder):
+    def __init__(self, name, args, folder):
         import torch
         import torch_nets
-        torch.set_num_threads(threads)
+        torch.set_num_threads(args.threads)
         torch.manual_seed(1)
         torch.backends.cudnn.allow_tf32 = False  # of products it is off by default
-        self.torch, self.device = torch, "cuda" if gpu else "cpu"
+        torch.backends.cudnn.deterministic = args.deterministic
+        self.torch, self.device = torch, "cuda" if args.gpu else "cpu"
         self.net = getattr(torch_nets, name)().train().to(self.device)
-        size = training_text(name, batch)[1]
-        self.images = (torch.rand(batch, 3, size, size) * 2 - 1).to(self.device)
-        self.labels = torch.ones(batch, dtype=torch.long, device=self.device)
+        size = training_text(name, args.batch)[1]
+        self.images = (torch.rand(args.batch, 3, size, size) * 2 - 1).to(self.device)
+        self.labels = torch.ones(args.batch, dtype=torch.long, device=self.device)
         self.rule = torch.optim.SGD(self.net.parameters(), lr=0.0001, momentum=0.9, weight_decay=0.0005)
 
     def step(self):
@@ -105,14 +107,14 @@ class Torch:
 KINDS = {"crema": Crema, "torch": Torch}
 
 
-def run_child(name, batch, threads, gpu, kind, steps):
+def run_child(name, kind, args):
     __import__(kind)
-    row = GPU_ROW if gpu else 1
+    row = GPU_ROW if args.gpu else 1
     before = inference.memory_of("VmRSS")
     with tempfile.TemporaryDirectory() as folder:
-        runner = KINDS[kind](name, batch, threads, gpu, folder)
+        runner = KINDS[kind](name, args, folder)
         taken = []
-        for _ in range(steps + 2):
+        for _ in range(args.steps + 2):
             start = time.perf_counter()
             for _ in range(row):
                 runner.step()
@@ -129,10 +131,11 @@ def main():
     parser.add_argument("-steps", type=int, default=5)
     parser.add_argument("-rounds", type=int, default=3)
     parser.add_argument("-gpu", action="store_true")
+    parser.add_argument("-deterministic", action="store_true")
     parser.add_argument("-child", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
-        run_child(args.child[0], args.batch, args.threads, args.gpu, args.child[1], args.steps)
+        run_child(args.child[0], args.child[1], args)
         return
     print(f"{'net':12} {'crema ms':>9} {'torch ms':>9} {'ratio':>6} {'crema MiB':>10} {'torch MiB':>10}")
     for name in args.nets:
@@ -140,7 +143,8 @@ def main():
         for _ in range(args.rounds):
             for kind in KINDS:
                 command = [sys.executable, __file__, "-child", name, kind, "-threads", str(args.threads),
-                           "-batch", str(args.batch), "-steps", str(args.steps)] + ["-gpu"] * args.gpu
+                           "-batch", str(args.batch), "-steps", str(args.steps)]
+                command += ["-gpu"] * args.gpu + ["-deterministic"] * args.deterministic
                 done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
                 found[kind].append(json.loads(done.stdout))
         ms = {kind: statistics.median(f["ms"] for f in found[kind]) for kind in KINDS}
