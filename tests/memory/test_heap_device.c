@@ -25,13 +25,22 @@ static void give(cr_block *block, const crema_context *user) {
   ok(cr_block_free(block));
 }
 
-/* Each context's work waits to be stepped, so what is not ordered would be a race. */
-TEST(the_next_user_comes_after_the_last_one) {
-  const cr_sim_options options = sim_stepped_options();
+/* A context with a heap and another one, whose work waits to be stepped: what is not ordered would
+ * be a race. */
+static crema_device *begin(crema_context **own, crema_context **other) {
+  cr_sim_options options = sim_stepped_options();
+  options.memory = (size_t)64 << 20;
   sim_begin(&options);
   crema_device *device = sim_test_device(0);
-  crema_context *own = sim_test_context(device), *other = sim_test_context(device);
-  ok(cr_heap_open(own));
+  *own = sim_test_context(device);
+  *other = sim_test_context(device);
+  ok(cr_heap_open(*own));
+  return device;
+}
+
+TEST(the_next_user_comes_after_the_last_one) {
+  crema_context *own, *other;
+  (void)begin(&own, &other);
   cr_block block = take(own, BYTES);
   const uintptr_t address = block.address;
   fill(own, &block);
@@ -54,11 +63,8 @@ TEST(the_next_user_comes_after_the_last_one) {
 }
 
 TEST(memory_of_a_context_that_is_gone_waits_for_its_last_user) {
-  const cr_sim_options options = sim_stepped_options();
-  sim_begin(&options);
-  crema_device *device = sim_test_device(0);
-  crema_context *own = sim_test_context(device), *other = sim_test_context(device);
-  ok(cr_heap_open(own));
+  crema_context *own, *other;
+  crema_device *device = begin(&own, &other);
   cr_block first = take(own, BYTES), last = take(own, BYTES);
   crema_context_destroy(own);
   fill(other, &first);
@@ -91,12 +97,8 @@ static void run_pass(crema_context *context) {
 
 /* The region of the first pass is let go of while its work is still queued. */
 TEST(a_pass_like_the_last_one_takes_nothing_from_the_driver) {
-  cr_sim_options options = sim_stepped_options();
-  options.memory = (size_t)64 << 20;
-  sim_begin(&options);
-  crema_device *device = sim_test_device(0);
-  crema_context *context = sim_test_context(device);
-  ok(cr_heap_open(context));
+  crema_context *context, *other;
+  crema_device *device = begin(&context, &other);
   cr_heap_rest(context);
   run_pass(context);
   cr_heap_rest(context);
@@ -112,6 +114,7 @@ TEST(a_pass_like_the_last_one_takes_nothing_from_the_driver) {
   assert_int_equal(after.live_bytes, before.live_bytes);
   assert_int_equal(cr_heap_usage_of(context).held, planned.held);
   ok(crema_context_finish(context));
+  crema_context_destroy(other);
   crema_context_destroy(context);
   sim_end();
 }
