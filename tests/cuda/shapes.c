@@ -2,6 +2,7 @@
  * of warps and blocks, long. The rows of the device against the reference kernels of the CPU,
  * forward and through the gradients. (Windows have a test of their own, ops/test_windows.c, which
  * runs on the device's rows too.) */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,6 +112,15 @@ static const shape_template templates[] = {
     LOSS(MULTINOMIAL_FWD, "a B; a; 1", .norm = 0),
     OP_WITH(MVN_FWD, "a B; a B; a", .mvn = {true, 1e-2f}),
     OP_WITH(MVN_FWD, "a B; a B; a", .mvn = {false, 0}),
+    OP_WITH(NORMALIZE_FWD, "a B C; B; a B C; a C", .normalize = {false, 1e-2f}),
+    OP_WITH(NORMALIZE_FWD, "a B C; 1; a B C; a C", .normalize = {false, 1e-2f}),
+    OP_WITH(NORMALIZE_FWD, "a B C; B; a B C; a", .normalize = {true, 1e-2f}),
+    OP_WITH(NORMALIZE_FWD, "a B 1; B; a B 1; a", .normalize = {false, 1e-2f}),
+    LOSS(SMOOTH_L1_FWD, "a B; a B; -; a B; 1", .smooth = {3}),
+    LOSS(SMOOTH_L1_FWD, "a B; a B; a B; -; 1", .smooth = {INFINITY}),
+    OP(INTERP_FWD, "a 2 B C; a 2 C B"),
+    OP(INTERP_FWD, "a 2 B 3; a 2 B C"),
+    OP(UNPOOL_FWD, "a 2 3 B; a 2 3 B; a 2 C P"),
     OP_WITH(ROW_REDUCE_FWD, "a b; a", .rows = {CR_REDUCE_SUM, 0.25f}),
     OP_WITH(ROW_REDUCE_FWD, "a b; a", .rows = {CR_REDUCE_ASUM, -2}),
     OP_WITH(ROW_REDUCE_FWD, "a b; a", .rows = {CR_REDUCE_SUMSQ, 1}),

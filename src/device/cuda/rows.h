@@ -185,6 +185,14 @@ crema_status cr_cuda_channel_sums(const cr_call *call,
   X(contrastive_bwd_f32_cuda)      \
   X(multinomial_fwd_f32_cuda)      \
   X(multinomial_bwd_f32_cuda)      \
+  X(smooth_l1_fwd_f32_cuda)        \
+  X(smooth_l1_bwd_f32_cuda)        \
+  X(normalize_fwd_f32_cuda)        \
+  X(normalize_bwd_f32_cuda)        \
+  X(interp_fwd_f32_cuda)           \
+  X(interp_bwd_f32_cuda)           \
+  X(unpool_fwd_f32_cuda)           \
+  X(unpool_bwd_f32_cuda)           \
   X(mvn_fwd_f32_cuda)              \
   X(mvn_bwd_f32_cuda)              \
   X(row_reduce_fwd_f32_cuda)       \

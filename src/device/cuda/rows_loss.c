@@ -234,6 +234,31 @@ static crema_status contrastive_bwd(const cr_call *call) {
   return cr_cuda_each_in(call, CR_DEVICE_FUNCTION_contrastive_bwd, &args, args.count);
 }
 
+/* a, b, inside, outside. */
+static cr_loss_args smooth_args(const cr_call *call) {
+  cr_loss_args args = ref_args(call);
+  args.count = cr_op_arg_count(call->desc, 0);
+  args.inside = cr_cuda_values(call, 2);
+  args.outside = cr_cuda_values(call, 3);
+  args.sigma2 = call->desc->u.smooth.sigma2;
+  return args;
+}
+
+/* a, b, inside, outside, loss. */
+static crema_status smooth_l1_fwd(const cr_call *call) {
+  cr_loss_args args = smooth_args(call);
+  cr_total_args total = {.first = cr_cuda_f32(call, 4)};
+  return add_up(call, CR_DEVICE_FUNCTION_smooth_l1_parts, &args, &total);
+}
+
+/* a, b, inside, outside, diff_loss, diff_a. */
+static crema_status smooth_l1_bwd(const cr_call *call) {
+  cr_loss_args args = smooth_args(call);
+  args.factor = cr_cuda_f32(call, 4);
+  args.out = cr_cuda_values(call, 5);
+  return cr_cuda_each_in(call, CR_DEVICE_FUNCTION_smooth_l1_bwd, &args, args.count);
+}
+
 CR_CUDA_ROW(reduce_f32_cuda, REDUCE, reduce, .types = CR_CUDA_FLOATS, .plan = reduce_plan);
 CR_CUDA_ROW(softmax_loss_fwd_f32_cuda, SOFTMAX_LOSS_FWD, softmax_loss_fwd, .types = CR_CUDA_FLOATS,
             .plan = softmax_loss_plan);
@@ -250,6 +275,10 @@ CR_CUDA_ROW_OF(hinge_bwd_f32_cuda, HINGE_BWD, F32, hinge_bwd, true, .types = CR_
 CR_CUDA_ROW(contrastive_fwd_f32_cuda, CONTRASTIVE_FWD, contrastive_fwd, .types = CR_CUDA_FLOATS,
             .plan = reduce_plan);
 CR_CUDA_ROW_OF(contrastive_bwd_f32_cuda, CONTRASTIVE_BWD, F32, contrastive_bwd, true,
+               .types = CR_CUDA_FLOATS, .plan = NULL);
+CR_CUDA_ROW(smooth_l1_fwd_f32_cuda, SMOOTH_L1_FWD, smooth_l1_fwd, .types = CR_CUDA_FLOATS,
+            .plan = reduce_plan);
+CR_CUDA_ROW_OF(smooth_l1_bwd_f32_cuda, SMOOTH_L1_BWD, F32, smooth_l1_bwd, true,
                .types = CR_CUDA_FLOATS, .plan = NULL);
 CR_CUDA_ROW(multinomial_fwd_f32_cuda, MULTINOMIAL_FWD, multinomial_fwd, .types = CR_CUDA_FLOATS,
             .plan = labels_plan);

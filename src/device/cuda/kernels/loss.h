@@ -11,19 +11,20 @@
 #include "device/cuda/kernels/values.h"
 
 typedef struct cr_loss_args {
-  cr_values x;         /* src, prob or scores */
-  cr_values label;     /* or targets, or the second of a pair */
-  const float *gain;   /* weights of pairs of classes, NULL: identity; contrastive: similar */
-  const float *sums;   /* of gain's rows; NULL: 1 */
-  const float *factor; /* gradients: one number on the device; NULL: 1 */
-  float *each;         /* softmax loss: what each position adds; NULL: not asked for */
+  cr_values x;               /* src, prob or scores */
+  cr_values label;           /* or targets, or the second of a pair */
+  cr_values inside, outside; /* smooth L1: weights of differences and of losses; absent: 1 */
+  const float *gain;         /* weights of pairs of classes, NULL: identity; contrastive: similar */
+  const float *sums;         /* of gain's rows; NULL: 1 */
+  const float *factor;       /* gradients: one number on the device; NULL: 1 */
+  float *each;               /* softmax loss: what each position adds; NULL: not asked for */
   cr_values out;
   int32_t *hit;         /* accuracy, per position: -1 not counted, else 2 * class + hit */
   double *part;         /* (parts, 2) */
   int64_t parts, count; /* positions, or elements */
   int64_t classes, inner;
   cr_cuda_fault *fault;
-  float alpha, margin;
+  float alpha, margin, sigma2;
   int reduction, norm, top_k, ignore;
   bool has_ignore, legacy, of_prob; /* of_prob: softmax loss, x are probabilities */
 } cr_loss_args;
@@ -124,6 +125,22 @@ CR_HD cr_pair cr_contrastive_term(const cr_loss_args *a, int64_t n) {
   return out;
 }
 
+CR_HD float cr_weight_at(cr_values weights, int64_t i) {
+  return weights.at == NULL ? 1 : cr_get(weights, i);
+}
+
+/* The weighted difference of pair i. */
+CR_HD float cr_smooth_difference(const cr_loss_args *a, int64_t i) {
+  return cr_weight_at(a->inside, i) * (cr_get(a->x, i) - cr_get(a->label, i));
+}
+
+CR_HD cr_pair cr_smooth_l1_term(const cr_loss_args *a, int64_t i) {
+  const double square = (double)a->sigma2, d = fabs((double)cr_smooth_difference(a, i));
+  const double loss = d < 1 / square ? 0.5 * square * d * d : d - 0.5 / square;
+  cr_pair out = {(double)cr_weight_at(a->outside, i) * loss, 0};
+  return out;
+}
+
 #define CR_LEAST_PROBABILITY 1e-20f
 
 CR_HD float cr_gain_of(const cr_loss_args *a, int64_t label, int64_t c) {
@@ -202,6 +219,7 @@ typedef enum cr_loss_kind {
   CR_LOSS_HINGE,
   CR_LOSS_CONTRASTIVE,
   CR_LOSS_MULTINOMIAL,
+  CR_LOSS_SMOOTH_L1,
   CR_LOSS_ACCURACY
 } cr_loss_kind;
 
@@ -212,6 +230,7 @@ CR_HD cr_pair cr_loss_term(const cr_loss_args *a, int kind, int64_t i) {
     case CR_LOSS_HINGE: return cr_hinge_term(a, i);
     case CR_LOSS_CONTRASTIVE: return cr_contrastive_term(a, i);
     case CR_LOSS_MULTINOMIAL: return cr_class_term(a, i, CR_LEAST_PROBABILITY);
+    case CR_LOSS_SMOOTH_L1: return cr_smooth_l1_term(a, i);
     case CR_LOSS_ACCURACY: return cr_accuracy_term(a, i);
     default: return cr_reduce_term(a, i);
   }
@@ -251,6 +270,9 @@ CR_HD void cr_contrastive_parts_device(const void *args, int64_t part,
 CR_HD void cr_multinomial_parts_device(const void *args, int64_t part,
                                        cr_thread_block thread_block) {
   cr_loss_part((const cr_loss_args *)args, CR_LOSS_MULTINOMIAL, part, thread_block);
+}
+CR_HD void cr_smooth_l1_parts_device(const void *args, int64_t part, cr_thread_block thread_block) {
+  cr_loss_part((const cr_loss_args *)args, CR_LOSS_SMOOTH_L1, part, thread_block);
 }
 CR_HD void cr_accuracy_parts_device(const void *args, int64_t part, cr_thread_block thread_block) {
   cr_loss_part((const cr_loss_args *)args, CR_LOSS_ACCURACY, part, thread_block);
@@ -358,6 +380,14 @@ CR_HD void cr_contrastive_bwd_device(const void *args, int64_t n) {
   for (int64_t i = n * a->classes; i < (n + 1) * a->classes; ++i) {
     cr_put(a->out, i, (float)(slope * ((double)cr_get(a->x, i) - (double)cr_get(a->label, i))));
   }
+}
+
+CR_HD float cr_smooth_l1_bwd_device(const void *args, int64_t i) {
+  const cr_loss_args *a = (const cr_loss_args *)args;
+  const float d = cr_smooth_difference(a, i);
+  const float sign = d < 0 ? -1.0f : d > 0 ? 1.0f : d;
+  const float slope = fabsf(d) < 1 / a->sigma2 ? a->sigma2 * d : sign;
+  return cr_loss_factor(a) * cr_weight_at(a->outside, i) * cr_weight_at(a->inside, i) * slope;
 }
 
 CR_HD void cr_multinomial_bwd_device(const void *args, int64_t i) {

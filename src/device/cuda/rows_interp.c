@@ -1,0 +1,100 @@
+/* Rows that make maps larger and smaller: interpolation, and the reverse of max pooling. */
+#include <inttypes.h>
+
+#include "core/fail.h"
+#include "device/cuda/kernels/device_functions.h"
+#include "device/cuda/rows.h"
+
+static crema_status check(const cr_plan *plan, int small, int large) {
+  const crema_shape *s = &plan->desc->arg[small].shape, *l = &plan->desc->arg[large].shape;
+  if (s->axes != 4 || l->axes != 4 || s->dim[0] != l->dim[0] || s->dim[1] != l->dim[1]) {
+    return cr_fail(CREMA_E_SHAPE, "%s: source and result must have 4 axes, and the first two alike",
+                   cr_op_kind_name(plan->desc->kind));
+  }
+  /* Places are worked out by products of two extents. */
+  for (int a = 2; a < 4; ++a) {
+    if (s->dim[a] > INT32_MAX || l->dim[a] > INT32_MAX ||
+        (s->dim[a] + 1) * (l->dim[a] + 1) > INT32_MAX) {
+      return cr_fail(CREMA_E_UNSUPPORTED, "%s: from %" PRId64 " to %" PRId64 " positions",
+                     cr_op_kind_name(plan->desc->kind), s->dim[a], l->dim[a]);
+    }
+  }
+  return CREMA_OK;
+}
+
+static crema_status interp_plan(cr_plan *plan) {
+  return check(plan, 0, 1);
+}
+
+static cr_interp_axis axis_of(int64_t small, int64_t large) {
+  return (cr_interp_axis){.small = (int32_t)small,
+                          .large = (int32_t)large,
+                          .by_small = cr_divisor_of(small),
+                          .by_large = cr_divisor_of(large),
+                          .steps_of_small = cr_divisor_of(small - 1),
+                          .steps_of_large = cr_divisor_of(large - 1)};
+}
+
+static cr_interp_args interp_args(const cr_call *call, int small, int large) {
+  const int64_t *s = call->desc->arg[small].shape.dim, *l = call->desc->arg[large].shape.dim;
+  return (cr_interp_args){.from = cr_cuda_values(call, 0),
+                          .out = cr_cuda_values(call, 1),
+                          .y = axis_of(s[2], l[2]),
+                          .x = axis_of(s[3], l[3])};
+}
+
+/* src, dst. */
+static crema_status interp_fwd(const cr_call *call) {
+  const cr_interp_args args = interp_args(call, 0, 1);
+  return cr_cuda_each_of(call, 1, CR_DEVICE_FUNCTION_interp_fwd, &args);
+}
+
+/* diff_dst, diff_src. */
+static crema_status interp_bwd(const cr_call *call) {
+  const cr_interp_args args = interp_args(call, 1, 0);
+  return cr_cuda_each_of(call, 1, CR_DEVICE_FUNCTION_interp_bwd, &args);
+}
+
+static crema_status unpool_fwd_plan(cr_plan *plan) {
+  return check(plan, 0, 2);
+}
+static crema_status unpool_bwd_plan(cr_plan *plan) {
+  return check(plan, 2, 0);
+}
+
+/* Argument 1 is the mask, of the small planes' shape. */
+static cr_unpool_args unpool_args(const cr_call *call, int small, int large) {
+  const int64_t *s = call->desc->arg[small].shape.dim, *l = call->desc->arg[large].shape.dim;
+  return (cr_unpool_args){.from = cr_cuda_values(call, 0),
+                          .mask = cr_cuda_f32(call, 1),
+                          .out = cr_cuda_values(call, 2),
+                          .small = cr_divisor_of(s[2] * s[3]),
+                          .large = l[2] * l[3],
+                          .count = cr_op_arg_count(call->desc, small),
+                          .fault = cr_cuda_fault_of(call->context)};
+}
+
+/* src, mask, dst. */
+static crema_status unpool_fwd(const cr_call *call) {
+  const cr_unpool_args args = unpool_args(call, 0, 2);
+  const size_t bytes = (size_t)cr_op_arg_count(call->desc, 2) * sizeof(float);
+  if (bytes > 0) {
+    CR_TRY(call->context->device->backend->zero(call->context, call->buffer[2], bytes));
+  }
+  const int64_t *dim = call->desc->arg[0].shape.dim;
+  return cr_cuda_each_in(call, CR_DEVICE_FUNCTION_unpool_fwd, &args, dim[0] * dim[1]);
+}
+
+/* diff_dst, mask, diff_src. */
+static crema_status unpool_bwd(const cr_call *call) {
+  const cr_unpool_args args = unpool_args(call, 2, 0);
+  return cr_cuda_each_of(call, 2, CR_DEVICE_FUNCTION_unpool_bwd, &args);
+}
+
+CR_CUDA_ROW(interp_fwd_f32_cuda, INTERP_FWD, interp_fwd, .types = CR_CUDA_FLOATS,
+            .plan = interp_plan);
+CR_CUDA_ROW(interp_bwd_f32_cuda, INTERP_BWD, interp_bwd, .types = CR_CUDA_FLOATS,
+            .plan = interp_plan);
+CR_CUDA_ROW(unpool_fwd_f32_cuda, UNPOOL_FWD, unpool_fwd, .plan = unpool_fwd_plan);
+CR_CUDA_ROW(unpool_bwd_f32_cuda, UNPOOL_BWD, unpool_bwd, .types = CR_CUDA_FLOATS,
+            .plan = unpool_bwd_plan);
