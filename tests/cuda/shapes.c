@@ -116,6 +116,8 @@ static const shape_template templates[] = {
     OP_WITH(NORMALIZE_FWD, "a B C; 1; a B C; a C", .normalize = {false, 1e-2f}),
     OP_WITH(NORMALIZE_FWD, "a B C; B; a B C; a", .normalize = {true, 1e-2f}),
     OP_WITH(NORMALIZE_FWD, "a B 1; B; a B 1; a", .normalize = {false, 1e-2f}),
+    LOSS(ROW_LOSS, "a B; a; a", .logistic = false),
+    LOSS(ROW_LOSS, "a B; a; a", .logistic = true),
     LOSS(SMOOTH_L1_FWD, "a B; a B; -; a B; 1", .smooth = {3}),
     LOSS(SMOOTH_L1_FWD, "a B; a B; a B; -; 1", .smooth = {INFINITY}),
     OP(INTERP_FWD, "a 2 B C; a 2 C B"),

@@ -21,8 +21,6 @@ static inline bool op_is_cpu_only(cr_op_kind kind) {
     case CR_OP_RNN_FWD:
     case CR_OP_RNN_BWD:
     case CR_OP_RECURRENT_BWD_WEIGHTS:
-    case CR_OP_ROW_LOSS:
-    case CR_OP_ROW_LOSS_BWD:
     case CR_OP_REGION:
     case CR_OP_ROI_POOL_FWD:
     case CR_OP_ROI_POOL_BWD:

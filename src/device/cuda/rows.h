@@ -185,6 +185,8 @@ crema_status cr_cuda_channel_sums(const cr_call *call,
   X(contrastive_bwd_f32_cuda)      \
   X(multinomial_fwd_f32_cuda)      \
   X(multinomial_bwd_f32_cuda)      \
+  X(row_loss_f32_cuda)             \
+  X(row_loss_bwd_f32_cuda)         \
   X(smooth_l1_fwd_f32_cuda)        \
   X(smooth_l1_bwd_f32_cuda)        \
   X(normalize_fwd_f32_cuda)        \

@@ -259,6 +259,40 @@ static crema_status smooth_l1_bwd(const cr_call *call) {
   return cr_cuda_each_in(call, CR_DEVICE_FUNCTION_smooth_l1_bwd, &args, args.count);
 }
 
+/* Scores (rows, C), and argument 2 has a number for each row. */
+static crema_status row_loss_plan(cr_plan *plan) {
+  const cr_split s = cr_op_split(plan->desc, 0, 1);
+  CR_TRY(cr_check_labels(plan));
+  if (s.inner == 1 && cr_op_arg_count(plan->desc, 2) == s.outer) return CREMA_OK;
+  return cr_fail(CREMA_E_SHAPE, "losses of rows of %" PRId64 " x %" PRId64 " scores", s.channels,
+                 s.inner);
+}
+
+static cr_row_loss_args row_loss_args(const cr_call *call) {
+  return (cr_row_loss_args){.x = cr_cuda_values(call, 0),
+                            .label = cr_cuda_f32(call, 1),
+                            .classes = cr_op_split(call->desc, 0, 1).channels,
+                            .logistic = call->desc->u.logistic};
+}
+
+/* scores, label, loss. */
+static crema_status row_loss(const cr_call *call) {
+  cr_row_loss_args args = row_loss_args(call);
+  args.loss = cr_cuda_f32(call, 2);
+  return cr_cuda_blocks_in(call, CR_DEVICE_FUNCTION_row_loss, &args, cr_op_arg_count(call->desc, 2),
+                           args.classes);
+}
+
+/* scores, label, diff_loss, diff_scores. */
+static crema_status row_loss_bwd(const cr_call *call) {
+  cr_row_loss_args args = row_loss_args(call);
+  args.diff_loss = cr_cuda_f32(call, 2);
+  args.alpha = (float)call->scalars->alpha;
+  args.out = cr_cuda_values(call, 3);
+  return cr_cuda_blocks_in(call, CR_DEVICE_FUNCTION_row_loss_bwd, &args,
+                           cr_op_arg_count(call->desc, 2), args.classes);
+}
+
 CR_CUDA_ROW(reduce_f32_cuda, REDUCE, reduce, .types = CR_CUDA_FLOATS, .plan = reduce_plan);
 CR_CUDA_ROW(softmax_loss_fwd_f32_cuda, SOFTMAX_LOSS_FWD, softmax_loss_fwd, .types = CR_CUDA_FLOATS,
             .plan = softmax_loss_plan);
@@ -276,6 +310,9 @@ CR_CUDA_ROW(contrastive_fwd_f32_cuda, CONTRASTIVE_FWD, contrastive_fwd, .types =
             .plan = reduce_plan);
 CR_CUDA_ROW_OF(contrastive_bwd_f32_cuda, CONTRASTIVE_BWD, F32, contrastive_bwd, true,
                .types = CR_CUDA_FLOATS, .plan = NULL);
+CR_CUDA_ROW(row_loss_f32_cuda, ROW_LOSS, row_loss, .types = CR_CUDA_FLOATS, .plan = row_loss_plan);
+CR_CUDA_ROW_OF(row_loss_bwd_f32_cuda, ROW_LOSS_BWD, F32, row_loss_bwd, true,
+               .types = CR_CUDA_FLOATS, .plan = row_loss_plan);
 CR_CUDA_ROW(smooth_l1_fwd_f32_cuda, SMOOTH_L1_FWD, smooth_l1_fwd, .types = CR_CUDA_FLOATS,
             .plan = reduce_plan);
 CR_CUDA_ROW_OF(smooth_l1_bwd_f32_cuda, SMOOTH_L1_BWD, F32, smooth_l1_bwd, true,
