@@ -180,6 +180,8 @@ static void fill(const op_problem *p, int i, cr_mt19937 *rng) {
     if (stochastic) to[k] = fmax(to[k], 0);
     const uint32_t whole = p->test->ties ? 3 : whole_numbers(d, i);
     if (whole > 0) to[k] = cr_mt19937_below(rng, whole);
+    /* Some rows have no class. */
+    if (d->kind == CR_OP_ROW_LOSS && i == 1 && cr_mt19937_below(rng, 4) == 0) to[k] = -1;
     if (d->arg[i].type == CREMA_I32 || d->arg[i].type == CREMA_U8) {
       to[k] = cr_mt19937_below(rng, 256);
     }

@@ -393,13 +393,14 @@ static void region(const cr_op_desc *d, double *const *in, double *const *out) {
 static void row_loss(const cr_op_desc *d, double *const *in, double *loss) {
   const int64_t classes = dim_of(d, 0, 1);
   for (int64_t i = 0; i < dim_of(d, 0, 0); ++i) {
-    const double *score = in[0] + i * classes, own = score[(int64_t)in[1][i]];
+    const int64_t truth = (int64_t)in[1][i]; /* -1: none */
+    const double *score = in[0] + i * classes, own = truth < 0 ? 0 : score[truth];
     double softmax = 0, sigmoid = 0;
     for (int64_t c = 0; c < classes; ++c) {
       softmax += exp(score[c] - own);
       sigmoid += log1p(exp(score[c]));
     }
-    loss[i] = d->u.logistic ? sigmoid - own : log(softmax);
+    loss[i] = d->u.logistic ? sigmoid - own : truth < 0 ? 0 : log(softmax);
   }
 }
 
