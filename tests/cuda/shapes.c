@@ -31,7 +31,8 @@ static int64_t draw_extent(cr_mt19937 *rng, bool may_be_empty) {
 /* ---- templates ---- */
 
 /* Shapes as in an op_case, with letters for extents: A, B, C at least 1, a, b, c also 0, each
- * letter the same everywhere. P is the sum of A and B, K at most B, Q the product of A and B. */
+ * letter the same everywhere. P is the sum of A and B, K at most B, Q the product of A and B, g
+ * four times b. */
 typedef struct shape_template {
   op_given desc;
   const char *shapes;
@@ -123,6 +124,11 @@ static const shape_template templates[] = {
     OP_WITH(REDUCE, "a B; 1 f64", .reduce = CR_REDUCE_SUM),
     OP_WITH(REDUCE, "a B; 1 f64", .reduce = CR_REDUCE_ASUM),
     OP_WITH(REDUCE, "a B; 1 f64", .reduce = CR_REDUCE_SUMSQ),
+    OP(LSTM_FWD, "a c g; a c; g b; c b; c b; a c b; a c b; a c g"),
+    OP(LSTM_UNIT_FWD, "1 c g; 1 c; 1 c b; 1 c b; 1 c b"),
+    OP(RNN_FWD, "a c b; a c; b b; c b; a c b"),
+    OP(RECURRENT_BWD_WEIGHTS, "a c b; c b; a c; a c g; g b"),
+    OP(RECURRENT_BWD_WEIGHTS, "a c b; c b; a c; a c b; b b"),
     UPDATE(UPDATE, "-", CR_UPDATE_SGD),
     UPDATE(UPDATE_KEEP, "-", CR_UPDATE_NESTEROV),
     UPDATE(UPDATE, "-", CR_UPDATE_ADAGRAD),
@@ -145,6 +151,7 @@ static extents draw_extents(cr_mt19937 *rng) {
     e.of[letter - 'A' + 'a'] = draw_extent(rng, true);
   }
   e.of['P'] = e.of['A'] + e.of['B'];
+  e.of['g'] = 4 * e.of['b'];
   e.of['K'] = 1 + (int64_t)cr_mt19937_below(rng, e.of['B'] < 5 ? (uint32_t)e.of['B'] : 5);
   return e;
 }
