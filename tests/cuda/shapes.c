@@ -10,6 +10,7 @@
 #include "op_check.h"
 #include "op_run.h"
 #include "ops/op.h"
+#include "sequences.h"
 
 enum { TEXT = 256, DRAWS = 6 };
 
@@ -211,7 +212,7 @@ TEST(rows_agree_with_the_cpu) {
 int main(void) {
   /* These programs test the rows of a GPU, too, which most machines do not have. */
   if (!op_tests_start(&seed)) return OP_TESTS_SKIPPED;
-  static struct CMUnitTest tests[CR_OP_KINDS];
+  static struct CMUnitTest tests[CR_OP_KINDS + 1];
   size_t count = 0;
   for (int kind = 0; kind < CR_OP_KINDS; ++kind) {
     bool wanted = false;
@@ -221,5 +222,6 @@ int main(void) {
                                          .test_func = rows_agree_with_the_cpu,
                                          .initial_state = (void *)(uintptr_t)kind};
   }
+  tests[count++] = (struct CMUnitTest)cmocka_unit_test(sequences_begin_and_end);
   return _cmocka_run_group_tests("shapes", tests, count, NULL, NULL);
 }
