@@ -11,6 +11,7 @@
 #include "op_check.h"
 #include "op_run.h"
 #include "ops/op.h"
+#include "sequences.h"
 
 enum { TEXT = 256, DRAWS = 6 };
 
@@ -32,7 +33,8 @@ static int64_t draw_extent(cr_mt19937 *rng, bool may_be_empty) {
 /* ---- templates ---- */
 
 /* Shapes as in an op_case, with letters for extents: A, B, C at least 1, a, b, c also 0, each
- * letter the same everywhere. P is the sum of A and B, K at most B, Q the product of A and B. */
+ * letter the same everywhere. P is the sum of A and B, K at most B, Q the product of A and B, g
+ * four times b. */
 typedef struct shape_template {
   op_given desc;
   const char *shapes;
@@ -135,6 +137,11 @@ static const shape_template templates[] = {
     OP_WITH(REDUCE, "a B; 1 f64", .reduce = CR_REDUCE_SUM),
     OP_WITH(REDUCE, "a B; 1 f64", .reduce = CR_REDUCE_ASUM),
     OP_WITH(REDUCE, "a B; 1 f64", .reduce = CR_REDUCE_SUMSQ),
+    OP(LSTM_FWD, "a c g; a c; g b; c b; c b; a c b; a c b; a c g"),
+    OP(LSTM_UNIT_FWD, "1 c g; 1 c; 1 c b; 1 c b; 1 c b"),
+    OP(RNN_FWD, "a c b; a c; b b; c b; a c b"),
+    OP(RECURRENT_BWD_WEIGHTS, "a c b; c b; a c; a c g; g b"),
+    OP(RECURRENT_BWD_WEIGHTS, "a c b; c b; a c; a c b; b b"),
     UPDATE(UPDATE, "-", CR_UPDATE_SGD),
     UPDATE(UPDATE_KEEP, "-", CR_UPDATE_NESTEROV),
     UPDATE(UPDATE, "-", CR_UPDATE_ADAGRAD),
@@ -157,6 +164,7 @@ static extents draw_extents(cr_mt19937 *rng) {
     e.of[letter - 'A' + 'a'] = draw_extent(rng, true);
   }
   e.of['P'] = e.of['A'] + e.of['B'];
+  e.of['g'] = 4 * e.of['b'];
   e.of['K'] = 1 + (int64_t)cr_mt19937_below(rng, e.of['B'] < 5 ? (uint32_t)e.of['B'] : 5);
   return e;
 }
@@ -216,7 +224,7 @@ TEST(rows_agree_with_the_cpu) {
 int main(void) {
   /* These programs test the rows of a GPU, too, which most machines do not have. */
   if (!op_tests_start(&seed)) return OP_TESTS_SKIPPED;
-  static struct CMUnitTest tests[CR_OP_KINDS];
+  static struct CMUnitTest tests[CR_OP_KINDS + 1];
   size_t count = 0;
   for (int kind = 0; kind < CR_OP_KINDS; ++kind) {
     bool wanted = false;
@@ -226,5 +234,6 @@ int main(void) {
                                          .test_func = rows_agree_with_the_cpu,
                                          .initial_state = (void *)(uintptr_t)kind};
   }
+  tests[count++] = (struct CMUnitTest)cmocka_unit_test(sequences_begin_and_end);
   return _cmocka_run_group_tests("shapes", tests, count, NULL, NULL);
 }

@@ -7,7 +7,8 @@ list(APPEND cuda_comparator ${CMAKE_CURRENT_LIST_DIR}/op_run_device.c)
 # The programs that compare rows: on given cases, on windows and on shapes drawn at random.
 set(cuda_compares_kernels ${CMAKE_CURRENT_SOURCE_DIR}/ops/test_kernels.c)
 set(cuda_compares_windows ${CMAKE_CURRENT_SOURCE_DIR}/ops/test_windows.c)
-set(cuda_compares_shapes ${CMAKE_CURRENT_LIST_DIR}/shapes.c)
+set(cuda_compares_shapes ${CMAKE_CURRENT_LIST_DIR}/shapes.c
+  ${CMAKE_CURRENT_LIST_DIR}/sequences.c)
 
 function(add_cuda_test target)
   target_link_libraries(${target} PRIVATE crema_internal PkgConfig::CMOCKA)

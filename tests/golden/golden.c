@@ -104,9 +104,7 @@ static crema_device *device; /* NULL: the CPU */
 
 /* Cases of layers whose ops have no rows but on the CPU, to which devices leave them. */
 static bool runs_on_cpu(const char *name) {
-  static const char *const types[] = {"LSTM/",         "RNN/",          "LSTMUnit/",
-                                      "Normalize/",    "SmoothL1Loss/", "MultiBoxLoss/",
-                                      "_Net/text_lstm"};
+  static const char *const types[] = {"Normalize/", "SmoothL1Loss/", "MultiBoxLoss/"};
   for (size_t i = 0; i < sizeof types / sizeof *types; ++i) {
     if (strstr(name, types[i]) != NULL) return true;
   }

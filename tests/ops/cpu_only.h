@@ -14,13 +14,6 @@ static inline bool op_is_cpu_only(cr_op_kind kind) {
     case CR_OP_AFFINE_INT8:
     case CR_OP_AVERAGE_INT8:
     case CR_OP_LRN_QUANTIZE:
-    case CR_OP_LSTM_FWD:
-    case CR_OP_LSTM_BWD:
-    case CR_OP_LSTM_UNIT_FWD:
-    case CR_OP_LSTM_UNIT_BWD:
-    case CR_OP_RNN_FWD:
-    case CR_OP_RNN_BWD:
-    case CR_OP_RECURRENT_BWD_WEIGHTS:
     case CR_OP_REGION:
     case CR_OP_ROI_POOL_FWD:
     case CR_OP_ROI_POOL_BWD:

@@ -73,5 +73,10 @@ const op_in_place op_in_places[] = {
     {CR_OP_PRELU_BWD_DATA, 2, 3},
     {CR_OP_MVN_FWD, 0, 1},
     {CR_OP_MVN_BWD, 2, 3},
+    {CR_OP_LSTM_FWD, 0, 7},
+    {CR_OP_LSTM_BWD, 0, 7},
+    {CR_OP_LSTM_UNIT_BWD, 0, 5},
+    {CR_OP_RNN_FWD, 0, 4},
+    {CR_OP_RNN_BWD, 0, 4},
 };
 const int op_in_place_count = (int)(sizeof op_in_places / sizeof op_in_places[0]);

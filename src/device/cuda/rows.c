@@ -82,6 +82,17 @@ crema_status cr_cuda_slide(const cr_window *window, const crema_shape *in, const
   return CREMA_OK;
 }
 
+crema_status cr_cuda_one_type(const cr_op_desc *desc, crema_dtype *out) {
+  *out = desc->arg[0].type;
+  for (int i = 1; i < desc->args; ++i) {
+    if (desc->arg[i].shape.axes < 0 || desc->arg[i].type == *out) continue;
+    if (cr_op_kind_use(desc->kind, desc->args, i).role != CR_ROLE_VALUES) continue;
+    return cr_fail(CREMA_E_UNSUPPORTED, "a product of %s and %s", crema_dtype_name(*out),
+                   crema_dtype_name(desc->arg[i].type));
+  }
+  return CREMA_OK;
+}
+
 void cr_cuda_free_state(cr_plan *plan) {
   free(plan->state);
 }

@@ -41,20 +41,9 @@ static crema_status ip_sizes(const cr_plan *plan, int src, int weights, int dst,
                  *m, *k, out.channels, *n, cr_op_arg_count(plan->desc, weights));
 }
 
-/* The element type of all arguments. */
-static crema_status one_type(const cr_op_desc *desc, crema_dtype *out) {
-  *out = desc->arg[0].type;
-  for (int i = 1; i < desc->args; ++i) {
-    if (desc->arg[i].shape.axes < 0 || desc->arg[i].type == *out) continue;
-    return cr_fail(CREMA_E_UNSUPPORTED, "a product of %s and %s", crema_dtype_name(*out),
-                   crema_dtype_name(desc->arg[i].type));
-  }
-  return CREMA_OK;
-}
-
 static crema_status ip_keep(cr_plan *plan, const cr_gemm_shape *sizes, cr_split bias) {
   cr_gemm_shape shape = *sizes;
-  CR_TRY(one_type(plan->desc, &shape.type));
+  CR_TRY(cr_cuda_one_type(plan->desc, &shape.type));
   ip_state *state = calloc(1, sizeof *state);
   if (state == NULL) return cr_fail_memory(sizeof *state, "the plan of an inner product");
   size_t bytes = 0;

@@ -1,0 +1,353 @@
+/* Rows of recurrences over time: LSTM, and hyperbolic tangents. A step is a product of the hidden
+ * state and the weights, and one kernel for the rest; all steps are queued, one after the other. */
+#include <stdlib.h>
+
+#include "core/fail.h"
+#include "device/cuda/kernels/device_functions.h"
+#include "device/cuda/rows.h"
+
+/* T steps of N sequences, D units. */
+typedef struct extents {
+  int64_t steps, batch, units;
+} extents;
+
+/* `state`: the argument of shape (T,N,D). */
+static extents extents_of(const cr_op_desc *desc, int state) {
+  const cr_split s = cr_op_split(desc, state, 1);
+  return (extents){s.outer, s.channels, s.inner};
+}
+
+static crema_status wrong_shapes(const extents *e) {
+  return cr_fail(CREMA_E_SHAPE,
+                 "a recurrence of %lld steps, %lld sequences and %lld units, with arguments of "
+                 "other shapes",
+                 (long long)e->steps, (long long)e->batch, (long long)e->units);
+}
+
+/* Whether argument `gates` holds `per_unit` values for each of `state`, and those at `cont`,
+ * `weights` and `first`, which may be absent, belong to these. */
+static crema_status check(const cr_plan *plan, int state, int gates, int64_t per_unit, int cont,
+                          int weights, int first) {
+  const cr_op_desc *desc = plan->desc;
+  const extents e = extents_of(desc, state);
+  const int64_t all = per_unit * e.units, rows = e.steps * e.batch;
+  const int64_t first_count = cr_op_arg_count(desc, first);
+  if (cr_op_arg_count(desc, gates) == rows * all && cr_op_arg_count(desc, cont) == rows &&
+      cr_op_arg_count(desc, weights) == all * e.units &&
+      (first_count == e.batch * e.units || first_count == 0)) {
+    return CREMA_OK;
+  }
+  return wrong_shapes(&e);
+}
+
+/* ---- products ---- */
+
+/* The scratchpad: that of the product, then the product or what it takes, then what the row adds.
+ */
+typedef struct recurrent_state {
+  cr_gemm_plan *gemm; /* used for all steps; NULL: there is nothing to multiply */
+  size_t gemm_bytes, bytes;
+} recurrent_state;
+
+static void recurrent_destroy(cr_plan *plan) {
+  recurrent_state *state = plan->state;
+  if (state == NULL) return;
+  cr_gemm_plan_destroy(state->gemm);
+  free(state);
+}
+
+static size_t rounded(size_t bytes) {
+  return (bytes + 255) / 256 * 256;
+}
+
+/* `count`: values of shape->type behind the product's scratchpad; `more`: bytes behind these. */
+static crema_status keep(cr_plan *plan, const cr_gemm_shape *shape, int64_t count, size_t more) {
+  recurrent_state *state = calloc(1, sizeof *state);
+  if (state == NULL) return cr_fail_memory(sizeof *state, "the plan of a recurrence");
+  if (count > 0 && shape->m > 0 && shape->n > 0 && shape->k > 0) {
+    const crema_status status =
+        cr_gemm_plan_create(plan->context, shape, &state->gemm, &state->gemm_bytes);
+    if (status != CREMA_OK) {
+      free(state);
+      return status;
+    }
+  }
+  state->gemm_bytes = rounded(state->gemm_bytes);
+  state->bytes = rounded((size_t)count * crema_dtype_size(shape->type));
+  plan->workspace_bytes = state->gemm_bytes + state->bytes + more;
+  plan->state = state;
+  return CREMA_OK;
+}
+
+/* What lies behind the product's scratchpad. */
+static void *beside(const cr_call *call) {
+  const recurrent_state *state = call->plan->state;
+  return cr_cuda_scratchpad(call, state->gemm_bytes);
+}
+
+static crema_status multiply(const cr_call *call, const void *a, const void *b, bool accumulate,
+                             void *out) {
+  const recurrent_state *state = call->plan->state;
+  return cr_gemm_plan_run(state->gemm, call->context, a, b, NULL, accumulate, out, call->workspace);
+}
+
+/* A step forward multiplies h' (N,D) by weights (G,D), G = per_unit D. */
+static crema_status keep_fwd(cr_plan *plan, const extents *e, int64_t per_unit) {
+  const cr_gemm_shape shape = {.type = CREMA_F32,
+                               .m = e->batch,
+                               .n = per_unit * e->units,
+                               .k = e->units,
+                               .b_transposed = true};
+  return keep(plan, &shape, e->steps > 0 ? shape.m * shape.n : 0, 0);
+}
+
+/* A step back multiplies the gradient of its sums (N,G) by weights (G,D). */
+static crema_status keep_bwd(cr_plan *plan, const extents *e, int64_t per_unit, size_t more) {
+  const cr_gemm_shape shape = {
+      .type = CREMA_F32, .m = e->batch, .n = e->units, .k = per_unit * e->units};
+  return keep(plan, &shape, e->steps > 0 ? shape.m * shape.n : 0, more);
+}
+
+/* ---- states that are carried from step to step ---- */
+
+/* to (rows, D) = cont (rows) * from (rows, D). */
+static crema_status carry(const cr_call *call, const extents *e, int64_t rows, const float *cont,
+                          cr_values from, cr_values to) {
+  const cr_carry_args args = {
+      .from = from, .out = to, .cont = cont, .units = cr_divisor_of(e->units)};
+  return cr_cuda_each_in(call, CR_DEVICE_FUNCTION_carry, &args, rows * e->units);
+}
+
+/* The gradient of a first state when there are no steps. */
+static crema_status clear(const cr_call *call, int i) {
+  const size_t bytes = (size_t)cr_op_arg_count(call->desc, i) * sizeof(float);
+  if (bytes == 0 || call->buffer[i].address == 0) return CREMA_OK;
+  return call->context->device->backend->zero(call->context, call->buffer[i], bytes);
+}
+
+/* The gradient of h0, argument i, after all steps: the first step's product in the scratchpad,
+ * times its cont. */
+static crema_status first_gradient(const cr_call *call, const extents *e, const float *cont,
+                                   int i) {
+  if (call->buffer[i].address == 0) return CREMA_OK;
+  return carry(call, e, e->batch, cont, cr_float_values(beside(call)), cr_cuda_values(call, i));
+}
+
+/* ---- LSTM ---- */
+
+static crema_status lstm_fwd_plan(cr_plan *plan) {
+  const extents e = extents_of(plan->desc, 6);
+  CR_TRY(check(plan, 6, 0, 4, 1, 2, 3));
+  CR_TRY(check(plan, 5, 7, 4, 1, 2, 4));
+  return keep_fwd(plan, &e, 4);
+}
+
+/* gates, cont, weights, h0, c0, h, c, values. */
+static crema_status lstm_fwd(const cr_call *call) {
+  const extents e = extents_of(call->desc, 6);
+  const int64_t cells = e.batch * e.units;
+  const float *weights = cr_cuda_f32(call, 2), *h_before = cr_cuda_f32(call, 3);
+  cr_lstm_args args = {.c_before = cr_cuda_values(call, 4),
+                       .product = beside(call),
+                       .units = cr_divisor_of(e.units)};
+  for (int64_t t = 0; t < e.steps && cells > 0; ++t) {
+    float *h = cr_cuda_f32(call, 5) + t * cells;
+    CR_TRY(multiply(call, h_before, weights, false, beside(call)));
+    args.sums = cr_values_from(cr_cuda_values(call, 0), 4 * t * cells);
+    args.cont = cr_cuda_f32(call, 1) + t * e.batch;
+    args.h = cr_float_values(h);
+    args.c = cr_values_from(cr_cuda_values(call, 6), t * cells);
+    args.gates = cr_values_from(cr_cuda_values(call, 7), 4 * t * cells);
+    CR_TRY(cr_cuda_each_in(call, CR_DEVICE_FUNCTION_lstm_fwd, &args, cells));
+    h_before = h;
+    args.c_before = args.c;
+  }
+  return CREMA_OK;
+}
+
+static crema_status lstm_bwd_plan(cr_plan *plan) {
+  const extents e = extents_of(plan->desc, 1);
+  CR_TRY(check(plan, 1, 0, 4, 3, 4, 2));
+  CR_TRY(check(plan, 1, 7, 4, 3, 4, 8));
+  CR_TRY(check(plan, 1, 7, 4, 3, 4, 9));
+  return keep_bwd(plan, &e, 4, (size_t)(e.batch * e.units) * sizeof(float));
+}
+
+/* The arrays of step t. diff_c: where the gradient of c goes from step to step. */
+static void lstm_bwd_step(const cr_call *call, const extents *e, int64_t t, float *diff_c,
+                          cr_lstm_bwd_args *args) {
+  const int64_t at = t * e->batch * e->units;
+  args->gates = cr_values_from(cr_cuda_values(call, 0), 4 * at);
+  args->c = cr_values_from(cr_cuda_values(call, 1), at);
+  args->c_before = t > 0 ? cr_values_from(cr_cuda_values(call, 1), at - e->batch * e->units)
+                         : cr_cuda_values(call, 2);
+  args->cont = cr_cuda_f32(call, 3) + t * e->batch;
+  args->diff_h = cr_values_from(cr_cuda_values(call, 5), at);
+  if (call->buffer[6].address != 0) {
+    args->diff_c = cr_values_from(cr_cuda_values(call, 6), at);
+  }
+  args->diff_gates = cr_values_from(cr_cuda_values(call, 7), 4 * at);
+  args->diff_c_before =
+      t > 0 || call->buffer[9].address == 0 ? cr_float_values(diff_c) : cr_cuda_values(call, 9);
+}
+
+/* values, c, c0, cont, weights, diff_h, diff_c, diff_gates, diff_h0, diff_c0. */
+static crema_status lstm_bwd(const cr_call *call) {
+  const extents e = extents_of(call->desc, 1);
+  const recurrent_state *state = call->plan->state;
+  const int64_t cells = e.batch * e.units;
+  float *diff_c = cr_cuda_scratchpad(call, state->gemm_bytes + state->bytes);
+  cr_lstm_bwd_args args = {.units = cr_divisor_of(e.units)};
+  if (e.steps == 0) {
+    CR_TRY(clear(call, 8));
+    return clear(call, 9);
+  }
+  for (int64_t t = e.steps - 1; t >= 0 && cells > 0; --t) {
+    lstm_bwd_step(call, &e, t, diff_c, &args);
+    CR_TRY(cr_cuda_each_in(call, CR_DEVICE_FUNCTION_lstm_bwd, &args, cells));
+    if (t == 0 && call->buffer[8].address == 0) break;
+    CR_TRY(multiply(call, args.diff_gates.at, cr_cuda_f32(call, 4), false, beside(call)));
+    args.product = beside(call);
+    args.next_cont = args.cont;
+    args.next_diff_c = diff_c;
+  }
+  return first_gradient(call, &e, cr_cuda_f32(call, 3), 8);
+}
+
+/* ---- one step of an LSTM by complete gates ---- */
+
+static crema_status lstm_unit_plan(cr_plan *plan) {
+  const cr_op_desc *desc = plan->desc;
+  const int64_t cells = cr_op_arg_count(desc, 2);
+  const extents e = extents_of(desc, 2);
+  for (int i = 3; i < desc->args; ++i) {
+    const bool gates = desc->kind == CR_OP_LSTM_UNIT_BWD && i == 5;
+    if (cr_op_arg_count(desc, i) != (gates ? 4 : 1) * cells) return wrong_shapes(&e);
+  }
+  if (e.steps == 1 && cr_op_arg_count(desc, 0) == 4 * cells &&
+      cr_op_arg_count(desc, 1) == e.batch) {
+    return CREMA_OK;
+  }
+  return wrong_shapes(&e);
+}
+
+/* gates, cont, c0, c, h. */
+static crema_status lstm_unit_fwd(const cr_call *call) {
+  const cr_lstm_args args = {.sums = cr_cuda_values(call, 0),
+                             .cont = cr_cuda_f32(call, 1),
+                             .c_before = cr_cuda_values(call, 2),
+                             .c = cr_cuda_values(call, 3),
+                             .h = cr_cuda_values(call, 4),
+                             .units = cr_divisor_of(extents_of(call->desc, 2).units)};
+  return cr_cuda_each_of(call, 2, CR_DEVICE_FUNCTION_lstm_fwd, &args);
+}
+
+/* gates, cont, c0, diff_c, diff_h, diff_gates, diff_c0. */
+static crema_status lstm_unit_bwd(const cr_call *call) {
+  const cr_lstm_bwd_args args = {.gates = cr_cuda_values(call, 0),
+                                 .cont = cr_cuda_f32(call, 1),
+                                 .c_before = cr_cuda_values(call, 2),
+                                 .diff_c = cr_cuda_values(call, 3),
+                                 .diff_h = cr_cuda_values(call, 4),
+                                 .diff_gates = cr_cuda_values(call, 5),
+                                 .diff_c_before = cr_cuda_values(call, 6),
+                                 .units = cr_divisor_of(extents_of(call->desc, 2).units)};
+  return cr_cuda_each_of(call, 2, CR_DEVICE_FUNCTION_lstm_unit_bwd, &args);
+}
+
+/* ---- hyperbolic tangents ---- */
+
+static crema_status rnn_fwd_plan(cr_plan *plan) {
+  const extents e = extents_of(plan->desc, 4);
+  CR_TRY(check(plan, 4, 0, 1, 1, 2, 3));
+  return keep_fwd(plan, &e, 1);
+}
+
+/* z, cont, weights, h0, h. */
+static crema_status rnn_fwd(const cr_call *call) {
+  const extents e = extents_of(call->desc, 4);
+  const int64_t cells = e.batch * e.units;
+  const float *before = cr_cuda_f32(call, 3);
+  cr_rnn_args args = {.product = beside(call), .units = cr_divisor_of(e.units)};
+  for (int64_t t = 0; t < e.steps && cells > 0; ++t) {
+    float *h = cr_cuda_f32(call, 4) + t * cells;
+    CR_TRY(multiply(call, before, cr_cuda_f32(call, 2), false, beside(call)));
+    args.x = cr_values_from(cr_cuda_values(call, 0), t * cells);
+    args.cont = cr_cuda_f32(call, 1) + t * e.batch;
+    args.out = cr_float_values(h);
+    CR_TRY(cr_cuda_each_in(call, CR_DEVICE_FUNCTION_rnn_fwd, &args, cells));
+    before = h;
+  }
+  return CREMA_OK;
+}
+
+static crema_status rnn_bwd_plan(cr_plan *plan) {
+  const extents e = extents_of(plan->desc, 0);
+  CR_TRY(check(plan, 0, 3, 1, 1, 2, 5));
+  CR_TRY(check(plan, 0, 4, 1, 1, 2, 5));
+  return keep_bwd(plan, &e, 1, 0);
+}
+
+/* h, cont, weights, diff_h, diff_z, diff_h0. */
+static crema_status rnn_bwd(const cr_call *call) {
+  const extents e = extents_of(call->desc, 0);
+  const int64_t cells = e.batch * e.units;
+  const float *cont = cr_cuda_f32(call, 1);
+  cr_rnn_args args = {.units = cr_divisor_of(e.units)};
+  if (e.steps == 0) return clear(call, 5);
+  for (int64_t t = e.steps - 1; t >= 0 && cells > 0; --t) {
+    args.x = cr_values_from(cr_cuda_values(call, 0), t * cells);
+    args.dy = cr_values_from(cr_cuda_values(call, 3), t * cells);
+    args.out = cr_values_from(cr_cuda_values(call, 4), t * cells);
+    CR_TRY(cr_cuda_each_in(call, CR_DEVICE_FUNCTION_rnn_bwd, &args, cells));
+    if (t == 0 && call->buffer[5].address == 0) break;
+    CR_TRY(multiply(call, args.out.at, cr_cuda_f32(call, 2), false, beside(call)));
+    args.product = beside(call);
+    args.cont = cont + t * e.batch;
+  }
+  return first_gradient(call, &e, cont, 5);
+}
+
+/* ---- weights ---- */
+
+static crema_status weights_plan(cr_plan *plan) {
+  const extents e = extents_of(plan->desc, 0);
+  const int64_t gates = cr_op_split(plan->desc, 3, 1).inner;
+  cr_gemm_shape shape = {.m = gates, .n = e.units, .k = e.steps * e.batch, .a_transposed = true};
+  CR_TRY(check(plan, 0, 3, e.units > 0 ? gates / e.units : 0, 2, 4, 1));
+  CR_TRY(cr_cuda_one_type(plan->desc, &shape.type));
+  return keep(plan, &shape, shape.k * shape.n, 0);
+}
+
+/* h, h0, cont, diff_gates, diff_weights: the states that the steps took over, side by side, are
+ * multiplied by the gradients of all steps at once. */
+static crema_status recurrent_bwd_weights(const cr_call *call) {
+  const extents e = extents_of(call->desc, 0);
+  const recurrent_state *state = call->plan->state;
+  const cr_values taken = {beside(call), (int32_t)call->desc->arg[0].type};
+  const float *cont = cr_cuda_f32(call, 2);
+  if (state->gemm == NULL) {
+    const size_t bytes =
+        (size_t)cr_op_arg_count(call->desc, 4) * crema_dtype_size(call->desc->arg[4].type);
+    if (call->accumulate[4] || bytes == 0) return CREMA_OK;
+    return call->context->device->backend->zero(call->context, call->buffer[4], bytes);
+  }
+  CR_TRY(carry(call, &e, e.batch, cont, cr_cuda_values(call, 1), taken));
+  CR_TRY(carry(call, &e, (e.steps - 1) * e.batch, cont + e.batch, cr_cuda_values(call, 0),
+               cr_values_from(taken, e.batch * e.units)));
+  return multiply(call, cr_cuda_f32(call, 3), taken.at, call->accumulate[4], cr_cuda_f32(call, 4));
+}
+
+CR_CUDA_ROW(lstm_unit_fwd_f32_cuda, LSTM_UNIT_FWD, lstm_unit_fwd, .types = CR_CUDA_FLOATS,
+            .plan = lstm_unit_plan);
+CR_CUDA_ROW(lstm_unit_bwd_f32_cuda, LSTM_UNIT_BWD, lstm_unit_bwd, .types = CR_CUDA_FLOATS,
+            .plan = lstm_unit_plan);
+CR_CUDA_ROW(lstm_fwd_f32_cuda, LSTM_FWD, lstm_fwd, .plan = lstm_fwd_plan,
+            .destroy = recurrent_destroy);
+CR_CUDA_ROW(lstm_bwd_f32_cuda, LSTM_BWD, lstm_bwd, .plan = lstm_bwd_plan,
+            .destroy = recurrent_destroy);
+CR_CUDA_ROW(rnn_fwd_f32_cuda, RNN_FWD, rnn_fwd, .plan = rnn_fwd_plan, .destroy = recurrent_destroy);
+CR_CUDA_ROW(rnn_bwd_f32_cuda, RNN_BWD, rnn_bwd, .plan = rnn_bwd_plan, .destroy = recurrent_destroy);
+CR_CUDA_ROW(recurrent_bwd_weights_f32_cuda, RECURRENT_BWD_WEIGHTS, recurrent_bwd_weights,
+            .types = CR_CUDA_FLOATS, .plan = weights_plan, .destroy = recurrent_destroy,
+            .can_accumulate = true);
