@@ -28,12 +28,6 @@ static inline bool op_is_cpu_only(cr_op_kind kind) {
     case CR_OP_REGION:
     case CR_OP_SMOOTH_L1_FWD:
     case CR_OP_SMOOTH_L1_BWD:
-    case CR_OP_ROI_POOL_FWD:
-    case CR_OP_ROI_POOL_BWD:
-    case CR_OP_PSROI_POOL_FWD:
-    case CR_OP_PSROI_POOL_BWD:
-    case CR_OP_ROI_ALIGN_FWD:
-    case CR_OP_ROI_ALIGN_BWD:
     case CR_OP_INTERP_FWD:
     case CR_OP_INTERP_BWD:
     case CR_OP_UNPOOL_FWD:

@@ -9,6 +9,7 @@
 #include "device/cuda/kernels/loss.h"
 #include "device/cuda/kernels/lrn.h"
 #include "device/cuda/kernels/move.h"
+#include "device/cuda/kernels/roi.h"
 #include "device/cuda/kernels/rowwise.h"
 #include "device/cuda/kernels/softmax.h"
 #include "device/cuda/kernels/unary.h"

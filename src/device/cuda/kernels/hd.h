@@ -94,7 +94,13 @@ typedef struct cr_cuda_fault {
   int32_t kind; /* a cr_cuda_fault_kind */
 } cr_cuda_fault;
 
-typedef enum cr_cuda_fault_kind { CR_CUDA_FAULT_LABEL, CR_CUDA_FAULT_INDEX } cr_cuda_fault_kind;
+typedef enum cr_cuda_fault_kind {
+  CR_CUDA_FAULT_LABEL,
+  CR_CUDA_FAULT_INDEX,
+  CR_CUDA_FAULT_REGION, /* is of no image */
+  CR_CUDA_FAULT_SIDE,   /* of a region: not a number, or too far away */
+  CR_CUDA_FAULT_SAMPLES /* of a region: too many */
+} cr_cuda_fault_kind;
 
 CR_HD void cr_report(cr_cuda_fault *fault, cr_cuda_fault_kind kind, float value, int64_t position,
                      int64_t count, int64_t limit) {
