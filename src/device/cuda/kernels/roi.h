@@ -28,6 +28,7 @@ typedef enum cr_roi_kind { CR_ROI_LARGEST, CR_ROI_MEANS, CR_ROI_ALIGN } cr_roi_k
 
 enum {
   CR_ROI_CHANNELS = 4,       /* of a thread that gathers a gradient */
+  CR_ROI_TOGETHER = 4,       /* regions that it looks at at once */
   CR_ROI_SAMPLES_MOST = 4096 /* of a part along one axis */
 };
 
@@ -69,6 +70,10 @@ CR_HD double cr_roi_product(double a, double b) {
 #else
   return a * b;
 #endif
+}
+
+CR_HD bool cr_roi_has(cr_roi_range range, int64_t at) {
+  return at >= range.begin && at < range.end;
 }
 
 /* NaN becomes 0. */
@@ -400,7 +405,7 @@ CR_HD void cr_roi_owners_device(const void *args, int64_t i) {
   cr_roi_range owner = {0, 0};
   for (int32_t k = 0; k < parts; ++k) {
     const cr_roi_range side = across ? cr_roi_columns_of(a, r, k) : cr_roi_rows_of(a, r, k);
-    if (at < side.begin || at >= side.end) continue;
+    if (!cr_roi_has(side, at)) continue;
     if (owner.end == 0) owner.begin = k;
     owner.end = k + 1;
   }
@@ -470,7 +475,7 @@ CR_HD void cr_roi_weights_device(const void *args, int64_t i) {
 /* A position of the map in the channels of a thread. */
 typedef struct cr_roi_spot {
   int64_t y, x, at;               /* in its plane */
-  int64_t row;                    /* counted through all images */
+  int32_t row;                    /* counted through all images */
   int64_t plane;                  /* of the first channel */
   int64_t value[CR_ROI_CHANNELS]; /* where the channels begin in a region's values */
   int32_t channels;               /* that there are; further ones repeat the last */
@@ -486,7 +491,7 @@ CR_HD cr_roi_spot cr_roi_spot_of(const cr_roi_args *a, int64_t i) {
   spot.y = at.whole;
   spot.x = at.rest;
   spot.at = plane.rest;
-  spot.row = block.whole * a->height + at.whole;
+  spot.row = (int32_t)(block.whole * a->height + at.whole);
   spot.plane = block.whole * a->channels + first;
   spot.channels = (int32_t)(left < CR_ROI_CHANNELS ? left : CR_ROI_CHANNELS);
   for (int k = 0; k < CR_ROI_CHANNELS; ++k) {
@@ -495,9 +500,17 @@ CR_HD cr_roi_spot cr_roi_spot_of(const cr_roi_args *a, int64_t i) {
   return spot;
 }
 
-CR_HD bool cr_roi_is_in(const cr_roi_box *box, const cr_roi_spot *spot) {
-  return spot->row >= box->y.begin && spot->row < box->y.end && spot->x >= box->x.begin &&
-         spot->x < box->x.end;
+/* Which of the regions from `first` on, CR_ROI_TOGETHER of them, have the row: bit k for region
+ * first + k. Nearly all have not, so that their boxes are read at once. */
+CR_HD uint32_t cr_roi_with_row(const cr_roi_args *a, int64_t first, int32_t row) {
+  uint32_t found = 0;
+  CR_UNROLL
+  for (int k = 0; k < CR_ROI_TOGETHER; ++k) {
+    const bool is_there = first + k < a->regions;
+    const cr_roi_range y = a->box[is_there ? first + k : first].y;
+    found |= (uint32_t)(is_there && cr_roi_has(y, row)) << k;
+  }
+  return found;
 }
 
 CR_HD void cr_roi_put_sums(const cr_roi_args *a, const cr_roi_spot *spot, const float *sum) {
@@ -513,52 +526,61 @@ CR_HD void cr_roi_pool_index_device(const void *args, int64_t i) {
   a->index[i] = cr_roi_largest_in(a, i).index;
 }
 
-CR_HD void cr_roi_pool_bwd_device(const void *args, int64_t i) {
-  const cr_roi_args *a = (const cr_roi_args *)args;
+/* What region r sends back to the spot. */
+CR_HD void cr_roi_add_largest(const cr_roi_args *a, const cr_roi_spot *spot, int64_t r,
+                              float *sum) {
+  const cr_roi_range rows = a->owner[cr_roi_owner_at(a, r, spot->y)],
+                     columns = a->owner[cr_roi_owner_at(a, r, a->height + spot->x)];
+  for (int32_t y = rows.begin; y < rows.end; ++y) {
+    for (int32_t x = columns.begin; x < columns.end; ++x) {
+      const int64_t from = r * a->results * a->by_cells.by + (int64_t)y * a->columns + x;
+      for (int k = 0; k < CR_ROI_CHANNELS; ++k) {
+        const int64_t at = from + spot->value[k];
+        if (a->index[at] == spot->at) sum[k] += cr_get(a->dy, at);
+      }
+    }
+  }
+}
+
+CR_HD void cr_roi_add_aligned(const cr_roi_args *a, const cr_roi_spot *spot, int64_t r,
+                              float *sum) {
+  const cr_roi_range rows = a->owner[cr_roi_owner_at(a, r, spot->y)],
+                     columns = a->owner[cr_roi_owner_at(a, r, a->height + spot->x)];
+  const float *of_row = cr_roi_weights_at(a, r, false) + spot->y;
+  const float *of_column = cr_roi_weights_at(a, r, true) + spot->x;
+  for (int32_t y = rows.begin; y < rows.end; ++y) {
+    const float row = of_row[(int64_t)y * a->height];
+    for (int32_t x = columns.begin; x < columns.end; ++x) {
+      const float weight = row * of_column[(int64_t)x * a->width];
+      const int64_t from = r * a->results * a->by_cells.by + (int64_t)y * a->columns + x;
+      for (int k = 0; k < CR_ROI_CHANNELS; ++k) {
+        sum[k] += weight * cr_get(a->dy, from + spot->value[k]);
+      }
+    }
+  }
+}
+
+/* Element i of (images, blocks of channels, height, width). */
+CR_HD void cr_roi_gather(const cr_roi_args *a, int64_t i, bool aligned) {
   const cr_roi_spot spot = cr_roi_spot_of(a, i);
   float sum[CR_ROI_CHANNELS] = {0, 0, 0, 0};
-  CR_UNROLL
-  for (int64_t r = 0; r < a->regions; ++r) {
-    if (!cr_roi_is_in(a->box + r, &spot)) continue;
-    const cr_roi_range rows = a->owner[cr_roi_owner_at(a, r, spot.y)],
-                       columns = a->owner[cr_roi_owner_at(a, r, a->height + spot.x)];
-    for (int32_t y = rows.begin; y < rows.end; ++y) {
-      for (int32_t x = columns.begin; x < columns.end; ++x) {
-        const int64_t from = r * a->results * a->by_cells.by + (int64_t)y * a->columns + x;
-        for (int k = 0; k < CR_ROI_CHANNELS; ++k) {
-          if (a->index[from + spot.value[k]] == spot.at) {
-            sum[k] += cr_get(a->dy, from + spot.value[k]);
-          }
-        }
-      }
+  for (int64_t first = 0; first < a->regions; first += CR_ROI_TOGETHER) {
+    const uint32_t found = cr_roi_with_row(a, first, spot.row);
+    for (int k = 0; found >> k != 0; ++k) {
+      if ((found >> k & 1) == 0 || !cr_roi_has(a->box[first + k].x, spot.x)) continue;
+      if (aligned) cr_roi_add_aligned(a, &spot, first + k, sum);
+      else cr_roi_add_largest(a, &spot, first + k, sum);
     }
   }
   cr_roi_put_sums(a, &spot, sum);
 }
 
+CR_HD void cr_roi_pool_bwd_device(const void *args, int64_t i) {
+  cr_roi_gather((const cr_roi_args *)args, i, false);
+}
+
 CR_HD void cr_roi_align_bwd_device(const void *args, int64_t i) {
-  const cr_roi_args *a = (const cr_roi_args *)args;
-  const cr_roi_spot spot = cr_roi_spot_of(a, i);
-  float sum[CR_ROI_CHANNELS] = {0, 0, 0, 0};
-  CR_UNROLL
-  for (int64_t r = 0; r < a->regions; ++r) {
-    if (!cr_roi_is_in(a->box + r, &spot)) continue;
-    const cr_roi_range rows = a->owner[cr_roi_owner_at(a, r, spot.y)],
-                       columns = a->owner[cr_roi_owner_at(a, r, a->height + spot.x)];
-    const float *of_row = cr_roi_weights_at(a, r, false) + spot.y;
-    const float *of_column = cr_roi_weights_at(a, r, true) + spot.x;
-    for (int32_t y = rows.begin; y < rows.end; ++y) {
-      const float row = of_row[(int64_t)y * a->height];
-      for (int32_t x = columns.begin; x < columns.end; ++x) {
-        const float weight = row * of_column[(int64_t)x * a->width];
-        const int64_t from = r * a->results * a->by_cells.by + (int64_t)y * a->columns + x;
-        for (int k = 0; k < CR_ROI_CHANNELS; ++k) {
-          sum[k] += weight * cr_get(a->dy, from + spot.value[k]);
-        }
-      }
-    }
-  }
-  cr_roi_put_sums(a, &spot, sum);
+  cr_roi_gather((const cr_roi_args *)args, i, true);
 }
 
 /* A plane belongs to one part of one result. */
@@ -572,11 +594,10 @@ CR_HD float cr_psroi_pool_bwd_device(const void *args, int64_t i) {
   float sum = 0;
   CR_UNROLL
   for (int64_t r = 0; r < a->regions; ++r) {
-    if (a->image[r] != channel.whole) continue;
     const cr_roi_range rows = cr_roi_rows_of(a, r, part.whole);
-    if (at.whole < rows.begin || at.whole >= rows.end) continue;
+    if (a->image[r] != channel.whole || !cr_roi_has(rows, at.whole)) continue;
     const cr_roi_range columns = cr_roi_columns_of(a, r, part.rest);
-    if (at.rest < columns.begin || at.rest >= columns.end) continue;
+    if (!cr_roi_has(columns, at.rest)) continue;
     const int64_t area = (int64_t)(rows.end - rows.begin) * (columns.end - columns.begin);
     sum +=
         cr_get(a->dy, (r * a->results + result.whole) * a->by_cells.by + result.rest) / (float)area;
