@@ -72,11 +72,14 @@ CR_HD cr_quotient cr_divide_by(int64_t a, cr_divisor d) {
   return q;
 }
 
-/* Loops whose rounds may load before the sums of the rounds before are there. */
+/* Loops whose rounds may load before the sums of the rounds before are there; and loops of one or
+ * two rounds, which would take registers and no more. */
 #ifdef __CUDA_ARCH__
 #define CR_UNROLL _Pragma("unroll 4")
+#define CR_NO_UNROLL _Pragma("unroll 1")
 #else
 #define CR_UNROLL
+#define CR_NO_UNROLL
 #endif
 
 /* The element at which part `part` of `parts` begins, when `count` elements are cut into parts of

@@ -531,7 +531,9 @@ CR_HD void cr_roi_add_largest(const cr_roi_args *a, const cr_roi_spot *spot, int
                               float *sum) {
   const cr_roi_range rows = a->owner[cr_roi_owner_at(a, r, spot->y)],
                      columns = a->owner[cr_roi_owner_at(a, r, a->height + spot->x)];
+  CR_NO_UNROLL
   for (int32_t y = rows.begin; y < rows.end; ++y) {
+    CR_NO_UNROLL
     for (int32_t x = columns.begin; x < columns.end; ++x) {
       const int64_t from = r * a->results * a->by_cells.by + (int64_t)y * a->columns + x;
       for (int k = 0; k < CR_ROI_CHANNELS; ++k) {
@@ -548,8 +550,10 @@ CR_HD void cr_roi_add_aligned(const cr_roi_args *a, const cr_roi_spot *spot, int
                      columns = a->owner[cr_roi_owner_at(a, r, a->height + spot->x)];
   const float *of_row = cr_roi_weights_at(a, r, false) + spot->y;
   const float *of_column = cr_roi_weights_at(a, r, true) + spot->x;
+  CR_NO_UNROLL
   for (int32_t y = rows.begin; y < rows.end; ++y) {
     const float row = of_row[(int64_t)y * a->height];
+    CR_NO_UNROLL
     for (int32_t x = columns.begin; x < columns.end; ++x) {
       const float weight = row * of_column[(int64_t)x * a->width];
       const int64_t from = r * a->results * a->by_cells.by + (int64_t)y * a->columns + x;
