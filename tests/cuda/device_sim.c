@@ -31,6 +31,7 @@ crema_context *test_device_context(void) {
 crema_status test_device_finish(crema_context *context) {
   char text[256];
   CR_TRY(crema_context_finish(context));
+  CR_TRY(cr_cuda_fault_take(cr_cuda_fault_of(context)));
   if (cr_sim_races(text, sizeof text) == 0) return CREMA_OK;
   return cr_fail(CREMA_E_INTERNAL, "race: %s", text);
 }

@@ -33,8 +33,8 @@ static int64_t draw_extent(cr_mt19937 *rng, bool may_be_empty) {
 /* ---- templates ---- */
 
 /* Shapes as in an op_case, with letters for extents: A, B, C at least 1, a, b, c also 0, each
- * letter the same everywhere. P is the sum of A and B, K at most B, Q the product of A and B, g
- * four times b. */
+ * letter the same everywhere. P is the sum of A and B, K at most B and 5, Q twice the product of A
+ * and K, g four times b. */
 typedef struct shape_template {
   op_given desc;
   const char *shapes;
@@ -134,6 +134,13 @@ static const shape_template templates[] = {
     OP(TILE_FWD, "a c; a B c"),
     OP(GATHER_FWD, "B c; a; a c"),
     OP(GATHER_FWD, "B c; a; a c; c"),
+    OP_WITH(ROI_POOL_FWD, "A 5 B 6; c 5; c 5 3 2", .roi = {0.5f, 0}),
+    OP_WITH(ROI_POOL_FWD, "1 b C 9; c 5; c b 7 K", .roi = {1, 0}),
+    OP_WITH(PSROI_POOL_FWD, "B Q 7 9; c 5; c A 2 K", .roi = {0.25f, 0}),
+    OP_WITH(PSROI_POOL_FWD, "1 Q 5 C; c 5; c A K 2", .roi = {1, 0}),
+    OP_WITH(ROI_ALIGN_FWD, "A 5 B 6; c 5; c 5 3 2", .roi = {0.5f, 2}),
+    OP_WITH(ROI_ALIGN_FWD, "1 6 C 9; c 5; c 6 7 K", .roi = {1, 0}),
+    OP_WITH(ROI_ALIGN_FWD, "2 a 6 B; c 5; c a 2 7", .roi = {0.25f, 3}),
     OP_WITH(REDUCE, "a B; 1 f64", .reduce = CR_REDUCE_SUM),
     OP_WITH(REDUCE, "a B; 1 f64", .reduce = CR_REDUCE_ASUM),
     OP_WITH(REDUCE, "a B; 1 f64", .reduce = CR_REDUCE_SUMSQ),
@@ -166,6 +173,7 @@ static extents draw_extents(cr_mt19937 *rng) {
   e.of['P'] = e.of['A'] + e.of['B'];
   e.of['g'] = 4 * e.of['b'];
   e.of['K'] = 1 + (int64_t)cr_mt19937_below(rng, e.of['B'] < 5 ? (uint32_t)e.of['B'] : 5);
+  e.of['Q'] = 2 * e.of['A'] * e.of['K'];
   return e;
 }
 
@@ -221,11 +229,99 @@ TEST(rows_agree_with_the_cpu) {
   }
 }
 
+/* ---- regions of interest ---- */
+
+/* Every row of `kind` on two maps of 1 x 2 x 3 and two regions, of which one value each is pooled.
+ */
+static op_outcome run_regions(cr_op_kind kind, double *map, double *rois, double *result) {
+  static const char *const shapes[] = {"2 1 2 3; 2 5; 2 1 1 1", "2 1 1 1; 2 5; 2 1 2 3",
+                                       "2 1 1 1; 2 5; 2 1 2 3; 2 1 2 3"};
+  const bool forward =
+      kind == CR_OP_ROI_POOL_FWD || kind == CR_OP_PSROI_POOL_FWD || kind == CR_OP_ROI_ALIGN_FWD;
+  const int which = forward ? 0 : kind == CR_OP_ROI_POOL_BWD ? 2 : 1;
+  double diff[2] = {8, 4};
+  double *const in[][OP_MAX_ARGS] = {{map, rois}, {diff, rois}, {diff, rois, map}};
+  double *const out[][OP_MAX_ARGS] = {
+      {NULL, NULL, result}, {NULL, NULL, result}, {NULL, NULL, NULL, result}};
+  const op_case test = {.shapes = shapes[which], .desc = {kind, {.roi = {.scale = 1}}}};
+  cr_op_desc *desc = op_desc_new();
+  op_outcome outcome = OP_DECLINED;
+  assert_true(op_case_args(&test, CREMA_F32, desc));
+  for (const cr_kernel *const *row = op_table(); *row; ++row) {
+    if ((*row)->op != kind || (*row)->type != CREMA_F32) continue;
+    outcome = op_run_row(&(op_run){.kernel = *row,
+                                   .desc = desc,
+                                   .scalars = &test.scalars,
+                                   .in_place_from = -1,
+                                   .in_place_to = -1,
+                                   .opaque = -1},
+                         in[which], out[which]);
+  }
+  free(desc);
+  return outcome;
+}
+
+static const cr_op_kind region_kinds[] = {CR_OP_ROI_POOL_FWD,   CR_OP_ROI_POOL_BWD,
+                                          CR_OP_PSROI_POOL_FWD, CR_OP_PSROI_POOL_BWD,
+                                          CR_OP_ROI_ALIGN_FWD,  CR_OP_ROI_ALIGN_BWD};
+
+/* The words are the CPU's. */
+TEST(bad_regions_are_reported_once) {
+  static const struct {
+    int at;
+    double value;
+    const char *words;
+  } bad[] = {{5, 2, "region 1 is of image 2, and there are 2"},
+             {5, -1, "region 1 is of image -1"},
+             {5, NAN, "region 1 is of image"},
+             {1, 2e9, "region 0 has a side at 2e+09"},
+             {9, -2e9, "region 1 has a side at -2e+09"},
+             {7, NAN, "region 1 has a side"},
+             {8, 4100, "region 1 would take"}};
+  double map[12] = {0}, result[12];
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; ++i) {
+    for (size_t k = 0; k < sizeof region_kinds / sizeof *region_kinds; ++k) {
+      const cr_op_kind kind = region_kinds[k];
+      const bool aligned = kind == CR_OP_ROI_ALIGN_FWD || kind == CR_OP_ROI_ALIGN_BWD;
+      double rois[10] = {0, 0, 0, 2, 1, 1, 0, 0, 2, 1};
+      assert_int_equal(run_regions(kind, map, rois, result), OP_RAN);
+      rois[bad[i].at] = bad[i].value;
+      if (!aligned && strstr(bad[i].words, "would")) continue;
+      assert_int_equal(run_regions(kind, map, rois, result), OP_FAILED);
+      assert_error_has(bad[i].words);
+    }
+  }
+}
+
+/* NaN is a part's largest value where it comes first, and else never. A part of equal values gives
+ * its gradient to the first, a part without values to none. */
+TEST(largest_of_special_values) {
+  static const struct {
+    double map[4], value;
+    int which;
+  } cases[] = {{{NAN, 1, 2, 3}, NAN, 0},
+               {{1, NAN, 2, NAN}, 2, 3},
+               {{-INFINITY, NAN, -INFINITY, -INFINITY}, -INFINITY, 0},
+               {{3, 5, 5, 5}, 5, 1},
+               {{-2, -INFINITY, -1, -1}, -1, 3}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    const double *m = cases[i].map;
+    double rois[10] = {1, 0, 0, 1, 1, 0, 5, 5, 6, 6}, result[12];
+    double map[12] = {9, 9, 9, 9, 9, 9, m[0], m[1], 9, m[2], m[3], 9};
+    assert_int_equal(run_regions(CR_OP_ROI_POOL_FWD, map, rois, result), OP_RAN);
+    assert_true(isnan(cases[i].value) ? isnan(result[0]) : result[0] == cases[i].value);
+    assert_true(result[1] == 0);
+    assert_int_equal(run_regions(CR_OP_ROI_POOL_BWD, map, rois, result), OP_RAN);
+    for (int k = 0; k < 12; ++k) assert_true(result[k] == (k == 6 + cases[i].which ? 8 : 0));
+  }
+}
+
 int main(void) {
   /* These programs test the rows of a GPU, too, which most machines do not have. */
   if (!op_tests_start(&seed)) return OP_TESTS_SKIPPED;
-  static struct CMUnitTest tests[CR_OP_KINDS + 1];
-  size_t count = 0;
+  static struct CMUnitTest tests[CR_OP_KINDS + 3] = {
+      cmocka_unit_test(bad_regions_are_reported_once), cmocka_unit_test(largest_of_special_values)};
+  size_t count = 2;
   for (int kind = 0; kind < CR_OP_KINDS; ++kind) {
     bool wanted = false;
     for (int i = 0; i < TEMPLATES; ++i) wanted |= templates[i].desc.kind == (cr_op_kind)kind;

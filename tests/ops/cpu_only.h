@@ -14,13 +14,7 @@ static inline bool op_is_cpu_only(cr_op_kind kind) {
     case CR_OP_AFFINE_INT8:
     case CR_OP_AVERAGE_INT8:
     case CR_OP_LRN_QUANTIZE:
-    case CR_OP_REGION:
-    case CR_OP_ROI_POOL_FWD:
-    case CR_OP_ROI_POOL_BWD:
-    case CR_OP_PSROI_POOL_FWD:
-    case CR_OP_PSROI_POOL_BWD:
-    case CR_OP_ROI_ALIGN_FWD:
-    case CR_OP_ROI_ALIGN_BWD: return true;
+    case CR_OP_REGION: return true;
     default: return false;
   }
 }

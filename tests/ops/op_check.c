@@ -120,6 +120,8 @@ static void compare(const op_problem *p, const op_run *run, double *const *resul
       const double difference =
           results[i][k] > wanted ? results[i][k] - wanted : wanted - results[i][k];
       scale = wanted > scale ? wanted : -wanted > scale ? -wanted : scale;
+      /* A sum is rounded before it is added, and may cancel what it is added to. */
+      if (added) scale = fmax(scale, fabs(p->in[i][k]));
       if (!(difference <= error)) error = difference, worst = k;
       if (difference != difference) break;
     }

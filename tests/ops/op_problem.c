@@ -123,8 +123,8 @@ static bool is_positive(const cr_op_desc *d, int i) {
   }
 }
 
-/* Regions of the images of argument 0, some of them beyond the border; so far off the grid that no
- * sample lies just on a border, where roundings would decide. */
+/* Regions of the images of argument 0, some of them beyond the border, of one point or upside down;
+ * so far off the grid that no sample lies just on a border, where roundings would decide. */
 static void fill_regions(const cr_op_desc *d, cr_mt19937 *rng, double *to) {
   const crema_shape *map = &d->arg[0].shape;
   for (int64_t r = 0; r < d->arg[1].shape.dim[0]; ++r) {
@@ -135,6 +135,8 @@ static void fill_regions(const cr_op_desc *d, cr_mt19937 *rng, double *to) {
     for (int i = 0; i < 2; ++i) {
       to[5 * r + 1 + i] = cr_mt19937_below(rng, extent[i]) - 1.234375;
       to[5 * r + 3 + i] = to[5 * r + 1 + i] + cr_mt19937_below(rng, extent[i]);
+      if (cr_mt19937_below(rng, 8) == 0) to[5 * r + 3 + i] = to[5 * r + 1 + i];
+      if (cr_mt19937_below(rng, 8) == 0) to[5 * r + 3 + i] = to[5 * r + 1 + i] - extent[i];
     }
   }
 }

@@ -12,7 +12,20 @@ crema_status cr_cuda_fault_take(cr_cuda_fault *fault) {
   const uint32_t bits = (uint32_t)(found.what >> 32);
   float value;
   memcpy(&value, &bits, sizeof value);
+  const unsigned position = (unsigned)found.what - 1;
+  switch ((cr_cuda_fault_kind)found.kind) {
+    case CR_CUDA_FAULT_REGION:
+      return cr_fail(CREMA_E_RANGE, "region %u is of image %g, and there are %" PRId64, position,
+                     (double)value, found.limit);
+    case CR_CUDA_FAULT_SIDE:
+      return cr_fail(CREMA_E_RANGE, "region %u has a side at %g", position, (double)value);
+    case CR_CUDA_FAULT_SAMPLES:
+      return cr_fail(CREMA_E_RANGE, "region %u would take %g samples along a side of each value",
+                     position, (double)value);
+    case CR_CUDA_FAULT_LABEL:
+    case CR_CUDA_FAULT_INDEX: break;
+  }
   return cr_fail(CREMA_E_RANGE, "%s %g at position %u of %" PRId64 " is outside 0..%" PRId64,
-                 found.kind == CR_CUDA_FAULT_LABEL ? "label" : "index", (double)value,
-                 (unsigned)found.what - 1, found.count, found.limit - 1);
+                 found.kind == CR_CUDA_FAULT_LABEL ? "label" : "index", (double)value, position,
+                 found.count, found.limit - 1);
 }

@@ -147,6 +147,12 @@ crema_status cr_cuda_channel_sums(const cr_call *call,
   X(stochastic_pool_fwd_f32_cuda)   \
   X(stochastic_pool_test_f32_cuda)  \
   X(stochastic_pool_bwd_f32_cuda)   \
+  X(roi_pool_fwd_f32_cuda)          \
+  X(roi_pool_bwd_f32_cuda)          \
+  X(psroi_pool_fwd_f32_cuda)        \
+  X(psroi_pool_bwd_f32_cuda)        \
+  X(roi_align_fwd_f32_cuda)         \
+  X(roi_align_bwd_f32_cuda)         \
   X(lrn_fwd_f32_cuda)               \
   X(lrn_bwd_f32_cuda)               \
   X(bn_fwd_train_f32_cuda)          \

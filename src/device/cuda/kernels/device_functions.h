@@ -12,6 +12,7 @@
 #include "device/cuda/kernels/move.h"
 #include "device/cuda/kernels/normalize.h"
 #include "device/cuda/kernels/recurrent.h"
+#include "device/cuda/kernels/roi.h"
 #include "device/cuda/kernels/row_loss.h"
 #include "device/cuda/kernels/rowwise.h"
 #include "device/cuda/kernels/softmax.h"

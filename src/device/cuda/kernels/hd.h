@@ -72,11 +72,14 @@ CR_HD cr_quotient cr_divide_by(int64_t a, cr_divisor d) {
   return q;
 }
 
-/* Loops whose rounds may load before the sums of the rounds before are there. */
+/* Loops whose rounds may load before the sums of the rounds before are there; and loops of one or
+ * two rounds, which would take registers and no more. */
 #ifdef __CUDA_ARCH__
 #define CR_UNROLL _Pragma("unroll 4")
+#define CR_NO_UNROLL _Pragma("unroll 1")
 #else
 #define CR_UNROLL
+#define CR_NO_UNROLL
 #endif
 
 /* The element at which part `part` of `parts` begins, when `count` elements are cut into parts of
@@ -94,7 +97,13 @@ typedef struct cr_cuda_fault {
   int32_t kind; /* a cr_cuda_fault_kind */
 } cr_cuda_fault;
 
-typedef enum cr_cuda_fault_kind { CR_CUDA_FAULT_LABEL, CR_CUDA_FAULT_INDEX } cr_cuda_fault_kind;
+typedef enum cr_cuda_fault_kind {
+  CR_CUDA_FAULT_LABEL,
+  CR_CUDA_FAULT_INDEX,
+  CR_CUDA_FAULT_REGION, /* is of no image */
+  CR_CUDA_FAULT_SIDE,   /* of a region: not a number, or too far away */
+  CR_CUDA_FAULT_SAMPLES /* of a region: too many */
+} cr_cuda_fault_kind;
 
 CR_HD void cr_report(cr_cuda_fault *fault, cr_cuda_fault_kind kind, float value, int64_t position,
                      int64_t count, int64_t limit) {
