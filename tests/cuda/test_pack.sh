@@ -8,7 +8,7 @@ trap 'rm -rf "$dir"' EXIT
 "$1/scripts/gpu_pack.sh" "$2" "$dir/pack.tar.gz" || exit 1
 tar -C "$dir" -xzf "$dir/pack.tar.gz" || exit 1
 # Nothing of the build folder may be needed but the fakes.
-env -i PATH="$PATH" CREMA_CUDA_PLUGIN="$3" CREMA_CUDA_PATH="$4" CREMA_TRAIN=small \
+env -i PATH="$PATH" CREMA_CUDA_PLUGIN="$3" CREMA_CUDA_PATH="$4" CREMA_TRAIN=small CREMA_MNIST=none \
   "$dir/crema-gpu/run.sh" memory >"$dir/out.txt" 2>&1
 code=$?
 cat "$dir/out.txt"
@@ -22,6 +22,6 @@ mv "$dir/crema-gpu/bin/cuda_shapes" "$dir/crema-gpu/bin/hidden"
 printf '#!/bin/sh\nexit 3\n' >"$dir/crema-gpu/bin/cuda_shapes"
 chmod +x "$dir/crema-gpu/bin/cuda_shapes"
 sed -i '/^check \(kernels\|windows\|train\|golden\)/d' "$dir/crema-gpu/run.sh"
-env -i PATH="$PATH" CREMA_CUDA_PLUGIN="$3" CREMA_CUDA_PATH="$4" \
+env -i PATH="$PATH" CREMA_CUDA_PLUGIN="$3" CREMA_CUDA_PATH="$4" CREMA_MNIST=none \
   "$dir/crema-gpu/run.sh" none >"$dir/out.txt" 2>&1 && { echo "a failure was passed over"; exit 1; }
 grep -q '^shapes  *FAILED (3)' "$dir/out.txt"

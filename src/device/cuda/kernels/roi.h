@@ -493,7 +493,7 @@ CR_HD cr_roi_spot cr_roi_spot_of(const cr_roi_args *a, int64_t i) {
   spot.at = plane.rest;
   spot.row = (int32_t)(block.whole * a->height + at.whole);
   spot.plane = block.whole * a->channels + first;
-  spot.channels = (int32_t)(left < CR_ROI_CHANNELS ? left : CR_ROI_CHANNELS);
+  spot.channels = left < CR_ROI_CHANNELS ? (int32_t)left : (int32_t)CR_ROI_CHANNELS;
   for (int k = 0; k < CR_ROI_CHANNELS; ++k) {
     spot.value[k] = (first + (k < spot.channels ? k : spot.channels - 1)) * a->by_cells.by;
   }
