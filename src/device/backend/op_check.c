@@ -121,3 +121,52 @@ crema_status cr_check_dots_segments(const cr_call *call) {
   return cr_fail(CREMA_E_ARGUMENT, "%d segments for %lld scalar products",
                  s == NULL || s->segment == NULL ? 0 : s->segments, (long long)results);
 }
+
+/* ---- recurrences ---- */
+
+static crema_status wrong_recurrence(const cr_split *s) {
+  return cr_fail(CREMA_E_SHAPE,
+                 "a recurrence of %lld steps, %lld sequences and %lld units, with arguments of "
+                 "other shapes",
+                 (long long)s->outer, (long long)s->channels, (long long)s->inner);
+}
+
+crema_status cr_check_recurrence(const cr_plan *plan, int state, int gates, int64_t per_unit,
+                                 int cont, int weights, int first) {
+  const cr_op_desc *desc = plan->desc;
+  const cr_split s = cr_op_split(desc, state, 1);
+  const int64_t all = per_unit * s.inner, rows = s.outer * s.channels;
+  const int64_t first_count = cr_op_arg_count(desc, first);
+  if (cr_op_arg_count(desc, gates) == rows * all && cr_op_arg_count(desc, cont) == rows &&
+      cr_op_arg_count(desc, weights) == all * s.inner &&
+      (first_count == s.channels * s.inner || first_count == 0)) {
+    return CREMA_OK;
+  }
+  return wrong_recurrence(&s);
+}
+
+crema_status cr_check_lstm_unit(cr_plan *plan) {
+  const cr_op_desc *desc = plan->desc;
+  const int64_t cells = cr_op_arg_count(desc, 2);
+  const cr_split s = cr_op_split(desc, 2, 1);
+  for (int i = 3; i < desc->args; ++i) {
+    const bool gates = desc->kind == CR_OP_LSTM_UNIT_BWD && i == 5;
+    if (cr_op_arg_count(desc, i) != (gates ? 4 : 1) * cells) return wrong_recurrence(&s);
+  }
+  if (s.outer == 1 && cr_op_arg_count(desc, 0) == 4 * cells &&
+      cr_op_arg_count(desc, 1) == s.channels) {
+    return CREMA_OK;
+  }
+  return wrong_recurrence(&s);
+}
+
+/* ---- maps ---- */
+
+crema_status cr_check_maps(const cr_plan *plan, int src, int dst) {
+  const crema_shape *s = &plan->desc->arg[src].shape, *d = &plan->desc->arg[dst].shape;
+  if (s->axes == 4 && d->axes == 4 && s->dim[0] == d->dim[0] && s->dim[1] == d->dim[1]) {
+    return CREMA_OK;
+  }
+  return cr_fail(CREMA_E_SHAPE, "%s: source and result must have 4 axes, and the first two alike",
+                 cr_op_kind_name(plan->desc->kind));
+}

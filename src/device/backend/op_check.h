@@ -39,6 +39,15 @@ crema_status cr_check_update(cr_plan *plan) CREMA_MUST_USE;
 crema_status cr_check_dots(cr_plan *plan) CREMA_MUST_USE;
 crema_status cr_check_dots_segments(const cr_call *call) CREMA_MUST_USE;
 
+/* For argument `state` of shape (T,N,D): argument `gates` has `per_unit` values for each of its
+ * values, and `cont`, `weights` and `first`, which may be absent, belong to these. */
+crema_status cr_check_recurrence(const cr_plan *plan, int state, int gates, int64_t per_unit,
+                                 int cont, int weights, int first) CREMA_MUST_USE;
+crema_status cr_check_lstm_unit(cr_plan *plan) CREMA_MUST_USE;
+
+/* Arguments `src` and `dst` have four axes, and as many samples and channels. */
+crema_status cr_check_maps(const cr_plan *plan, int src, int dst) CREMA_MUST_USE;
+
 /* Whether the rule has a second history. */
 bool cr_update_needs_two(cr_update_rule rule);
 

@@ -1,6 +1,7 @@
 /* Bilinear interpolation whose corners stay corners, and the reverse of max pooling. */
 #include "core/clones.h"
 #include "core/fail.h"
+#include "device/backend/op_check.h"
 #include "device/cpu/ref_type.h"
 
 typedef struct extents {
@@ -12,25 +13,16 @@ static extents extents_of(const cr_op_desc *desc, int small, int large) {
   return (extents){s[0] * s[1], s[2], s[3], l[2], l[3]};
 }
 
-static crema_status check(const cr_plan *plan, int src, int dst) {
-  const crema_shape *s = &plan->desc->arg[src].shape, *d = &plan->desc->arg[dst].shape;
-  if (s->axes == 4 && d->axes == 4 && s->dim[0] == d->dim[0] && s->dim[1] == d->dim[1]) {
-    return CREMA_OK;
-  }
-  return cr_fail(CREMA_E_SHAPE, "%s: source and result must have 4 axes, and the first two alike",
-                 cr_op_kind_name(plan->desc->kind));
-}
-
 static crema_status interp_fwd_plan(cr_plan *plan) {
-  return check(plan, 0, 1);
+  return cr_check_maps(plan, 0, 1);
 }
 
 static crema_status unpool_fwd_plan(cr_plan *plan) {
-  return check(plan, 0, 2);
+  return cr_check_maps(plan, 0, 2);
 }
 
 static crema_status unpool_bwd_plan(cr_plan *plan) {
-  return check(plan, 2, 0);
+  return cr_check_maps(plan, 2, 0);
 }
 
 /* The source of position `at` of `to` positions: two neighbours and the weight of the second. */

@@ -2,6 +2,7 @@
  * hyperbolic tangents. One matrix product per step; the rest is element-wise. */
 #include "core/fail.h"
 #include "core/fetch.h"
+#include "device/backend/op_check.h"
 #include "device/cpu/dnnl_rows.h"
 #include "device/cpu/gemm_f32.h"
 #include "device/cpu/ref_gemm.h"
@@ -16,28 +17,6 @@ typedef struct extents {
 static extents extents_of(const cr_op_desc *desc, int state) {
   const cr_split s = cr_op_split(desc, state, 1);
   return (extents){s.outer, s.channels, s.inner};
-}
-
-static crema_status wrong_shapes(const extents *e) {
-  return cr_fail(CREMA_E_SHAPE,
-                 "a recurrence of %lld steps, %lld sequences and %lld units, with arguments of "
-                 "other shapes",
-                 (long long)e->steps, (long long)e->batch, (long long)e->units);
-}
-
-static crema_status check(const cr_plan *plan, int state, int gates, int64_t gates_per_unit,
-                          int cont, int weights, int first) {
-  const cr_op_desc *desc = plan->desc;
-  const extents e = extents_of(desc, state);
-  const int64_t all = gates_per_unit * e.units, cells = e.batch * e.units;
-  const int64_t weight_count = cr_op_arg_count(desc, weights);
-  const int64_t first_count = cr_op_arg_count(desc, first);
-  if (cr_op_arg_count(desc, gates) == e.steps * e.batch * all &&
-      cr_op_arg_count(desc, cont) == e.steps * e.batch && weight_count == all * e.units &&
-      (first_count == cells || first_count == 0)) {
-    return CREMA_OK;
-  }
-  return wrong_shapes(&e);
 }
 
 /* ---- products ------------------------------------------------------------ */
@@ -197,8 +176,8 @@ static void hidden_gradient(const cr_call *call, const extents *e, strand of, in
 static crema_status lstm_fwd_plan(cr_plan *plan) {
   const extents e = extents_of(plan->desc, 6);
   plan->workspace_bytes = hidden_bytes(&e, 4 * e.units);
-  CR_TRY(check(plan, 6, 0, 4, 1, 2, 3));
-  return check(plan, 5, 7, 4, 1, 2, 4);
+  CR_TRY(cr_check_recurrence(plan, 6, 0, 4, 1, 2, 3));
+  return cr_check_recurrence(plan, 5, 7, 4, 1, 2, 4);
 }
 
 /* Units that are computed at a time. */
@@ -309,8 +288,8 @@ static crema_status lstm_fwd(const cr_call *call) {
 static crema_status lstm_bwd_plan(cr_plan *plan) {
   const extents e = extents_of(plan->desc, 1);
   plan->workspace_bytes = 2 * (size_t)(e.batch * e.units) * sizeof(cr_real);
-  CR_TRY(check(plan, 1, 0, 4, 3, 4, 2));
-  return check(plan, 1, 7, 4, 3, 4, 9);
+  CR_TRY(cr_check_recurrence(plan, 1, 0, 4, 3, 4, 2));
+  return cr_check_recurrence(plan, 1, 7, 4, 3, 4, 9);
 }
 
 /* One sequence's step: its states and gates, and what the top says of them. */
@@ -399,21 +378,6 @@ static crema_status lstm_bwd(const cr_call *call) {
 
 /* gates, cont, c0, c, h: nothing is kept for the gradient, which computes it again in less time
  * than writing and reading it takes. */
-static crema_status lstm_unit_plan(cr_plan *plan) {
-  const cr_op_desc *desc = plan->desc;
-  const int64_t cells = cr_op_arg_count(desc, 2);
-  const extents e = extents_of(desc, 2);
-  for (int i = 3; i < desc->args; ++i) {
-    const bool gates = desc->kind == CR_OP_LSTM_UNIT_BWD && i == 5;
-    if (cr_op_arg_count(desc, i) != (gates ? 4 : 1) * cells) return wrong_shapes(&e);
-  }
-  if (e.steps == 1 && cr_op_arg_count(desc, 0) == 4 * cells &&
-      cr_op_arg_count(desc, 1) == e.batch) {
-    return CREMA_OK;
-  }
-  return wrong_shapes(&e);
-}
-
 static crema_status lstm_unit_fwd(const cr_call *call) {
   const extents e = extents_of(call->desc, 2);
   const cr_real *sum = cr_as_reals(call->buffer, 0), *cont = cr_as_reals(call->buffer, 1);
@@ -486,7 +450,7 @@ static crema_status lstm_unit_bwd(const cr_call *call) {
 static crema_status rnn_fwd_plan(cr_plan *plan) {
   const extents e = extents_of(plan->desc, 4);
   plan->workspace_bytes = hidden_bytes(&e, e.units);
-  return check(plan, 4, 0, 1, 1, 2, 3);
+  return cr_check_recurrence(plan, 4, 0, 1, 1, 2, 3);
 }
 
 CR_CLONES static void tangents(int64_t count, cr_real *h) {
@@ -521,8 +485,8 @@ static crema_status rnn_fwd(const cr_call *call) {
 static crema_status rnn_bwd_plan(cr_plan *plan) {
   const extents e = extents_of(plan->desc, 0);
   plan->workspace_bytes = (size_t)(e.batch * e.units) * sizeof(cr_real);
-  CR_TRY(check(plan, 0, 3, 1, 1, 2, 5));
-  return check(plan, 0, 4, 1, 1, 2, 5);
+  CR_TRY(cr_check_recurrence(plan, 0, 3, 1, 1, 2, 5));
+  return cr_check_recurrence(plan, 0, 4, 1, 1, 2, 5);
 }
 
 /* One step: dz = (dh of the next step + diff_h) (1 - h^2). */
@@ -564,7 +528,7 @@ static crema_status weights_plan(cr_plan *plan) {
   const extents e = extents_of(plan->desc, 0);
   const int64_t per_unit = e.units > 0 ? cr_op_split(plan->desc, 3, 1).inner / e.units : 0;
   plan->workspace_bytes = (size_t)(e.steps * e.batch * e.units) * sizeof(cr_real);
-  return check(plan, 0, 3, per_unit, 2, 4, 1);
+  return cr_check_recurrence(plan, 0, 3, per_unit, 2, 4, 1);
 }
 
 /* h, h0, cont, diff_gates, diff_weights. */
@@ -596,8 +560,8 @@ static crema_status recurrent_bwd_weights(const cr_call *call) {
 
 CR_REF_KERNEL(lstm_fwd, LSTM_FWD, .plan = lstm_fwd_plan, .run = lstm_fwd);
 CR_REF_KERNEL(lstm_bwd, LSTM_BWD, .plan = lstm_bwd_plan, .run = lstm_bwd);
-CR_REF_KERNEL(lstm_unit_fwd, LSTM_UNIT_FWD, .plan = lstm_unit_plan, .run = lstm_unit_fwd);
-CR_REF_KERNEL(lstm_unit_bwd, LSTM_UNIT_BWD, .plan = lstm_unit_plan, .run = lstm_unit_bwd);
+CR_REF_KERNEL(lstm_unit_fwd, LSTM_UNIT_FWD, .plan = cr_check_lstm_unit, .run = lstm_unit_fwd);
+CR_REF_KERNEL(lstm_unit_bwd, LSTM_UNIT_BWD, .plan = cr_check_lstm_unit, .run = lstm_unit_bwd);
 CR_REF_KERNEL(rnn_fwd, RNN_FWD, .plan = rnn_fwd_plan, .run = rnn_fwd);
 CR_REF_KERNEL(rnn_bwd, RNN_BWD, .plan = rnn_bwd_plan, .run = rnn_bwd);
 CR_REF_KERNEL(recurrent_bwd_weights, RECURRENT_BWD_WEIGHTS, .can_accumulate = true,

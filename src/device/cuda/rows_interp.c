@@ -2,15 +2,13 @@
 #include <inttypes.h>
 
 #include "core/fail.h"
+#include "device/backend/op_check.h"
 #include "device/cuda/kernels/device_functions.h"
 #include "device/cuda/rows.h"
 
 static crema_status check(const cr_plan *plan, int small, int large) {
   const crema_shape *s = &plan->desc->arg[small].shape, *l = &plan->desc->arg[large].shape;
-  if (s->axes != 4 || l->axes != 4 || s->dim[0] != l->dim[0] || s->dim[1] != l->dim[1]) {
-    return cr_fail(CREMA_E_SHAPE, "%s: source and result must have 4 axes, and the first two alike",
-                   cr_op_kind_name(plan->desc->kind));
-  }
+  CR_TRY(cr_check_maps(plan, small, large));
   /* Places are worked out by products of two extents. */
   for (int a = 2; a < 4; ++a) {
     if (s->dim[a] > INT32_MAX || l->dim[a] > INT32_MAX ||

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "core/fail.h"
+#include "device/backend/op_check.h"
 #include "device/cuda/kernels/device_functions.h"
 #include "device/cuda/rows.h"
 
@@ -15,29 +16,6 @@ typedef struct extents {
 static extents extents_of(const cr_op_desc *desc, int state) {
   const cr_split s = cr_op_split(desc, state, 1);
   return (extents){s.outer, s.channels, s.inner};
-}
-
-static crema_status wrong_shapes(const extents *e) {
-  return cr_fail(CREMA_E_SHAPE,
-                 "a recurrence of %lld steps, %lld sequences and %lld units, with arguments of "
-                 "other shapes",
-                 (long long)e->steps, (long long)e->batch, (long long)e->units);
-}
-
-/* Whether argument `gates` holds `per_unit` values for each of `state`, and those at `cont`,
- * `weights` and `first`, which may be absent, belong to these. */
-static crema_status check(const cr_plan *plan, int state, int gates, int64_t per_unit, int cont,
-                          int weights, int first) {
-  const cr_op_desc *desc = plan->desc;
-  const extents e = extents_of(desc, state);
-  const int64_t all = per_unit * e.units, rows = e.steps * e.batch;
-  const int64_t first_count = cr_op_arg_count(desc, first);
-  if (cr_op_arg_count(desc, gates) == rows * all && cr_op_arg_count(desc, cont) == rows &&
-      cr_op_arg_count(desc, weights) == all * e.units &&
-      (first_count == e.batch * e.units || first_count == 0)) {
-    return CREMA_OK;
-  }
-  return wrong_shapes(&e);
 }
 
 /* ---- products ---- */
@@ -137,8 +115,8 @@ static crema_status first_gradient(const cr_call *call, const extents *e, const 
 
 static crema_status lstm_fwd_plan(cr_plan *plan) {
   const extents e = extents_of(plan->desc, 6);
-  CR_TRY(check(plan, 6, 0, 4, 1, 2, 3));
-  CR_TRY(check(plan, 5, 7, 4, 1, 2, 4));
+  CR_TRY(cr_check_recurrence(plan, 6, 0, 4, 1, 2, 3));
+  CR_TRY(cr_check_recurrence(plan, 5, 7, 4, 1, 2, 4));
   return keep_fwd(plan, &e, 4);
 }
 
@@ -167,9 +145,9 @@ static crema_status lstm_fwd(const cr_call *call) {
 
 static crema_status lstm_bwd_plan(cr_plan *plan) {
   const extents e = extents_of(plan->desc, 1);
-  CR_TRY(check(plan, 1, 0, 4, 3, 4, 2));
-  CR_TRY(check(plan, 1, 7, 4, 3, 4, 8));
-  CR_TRY(check(plan, 1, 7, 4, 3, 4, 9));
+  CR_TRY(cr_check_recurrence(plan, 1, 0, 4, 3, 4, 2));
+  CR_TRY(cr_check_recurrence(plan, 1, 7, 4, 3, 4, 8));
+  CR_TRY(cr_check_recurrence(plan, 1, 7, 4, 3, 4, 9));
   return keep_bwd(plan, &e, 4, (size_t)(e.batch * e.units) * sizeof(float));
 }
 
@@ -216,21 +194,6 @@ static crema_status lstm_bwd(const cr_call *call) {
 
 /* ---- one step of an LSTM by complete gates ---- */
 
-static crema_status lstm_unit_plan(cr_plan *plan) {
-  const cr_op_desc *desc = plan->desc;
-  const int64_t cells = cr_op_arg_count(desc, 2);
-  const extents e = extents_of(desc, 2);
-  for (int i = 3; i < desc->args; ++i) {
-    const bool gates = desc->kind == CR_OP_LSTM_UNIT_BWD && i == 5;
-    if (cr_op_arg_count(desc, i) != (gates ? 4 : 1) * cells) return wrong_shapes(&e);
-  }
-  if (e.steps == 1 && cr_op_arg_count(desc, 0) == 4 * cells &&
-      cr_op_arg_count(desc, 1) == e.batch) {
-    return CREMA_OK;
-  }
-  return wrong_shapes(&e);
-}
-
 /* gates, cont, c0, c, h. */
 static crema_status lstm_unit_fwd(const cr_call *call) {
   const cr_lstm_args args = {.sums = cr_cuda_values(call, 0),
@@ -259,7 +222,7 @@ static crema_status lstm_unit_bwd(const cr_call *call) {
 
 static crema_status rnn_fwd_plan(cr_plan *plan) {
   const extents e = extents_of(plan->desc, 4);
-  CR_TRY(check(plan, 4, 0, 1, 1, 2, 3));
+  CR_TRY(cr_check_recurrence(plan, 4, 0, 1, 1, 2, 3));
   return keep_fwd(plan, &e, 1);
 }
 
@@ -283,8 +246,8 @@ static crema_status rnn_fwd(const cr_call *call) {
 
 static crema_status rnn_bwd_plan(cr_plan *plan) {
   const extents e = extents_of(plan->desc, 0);
-  CR_TRY(check(plan, 0, 3, 1, 1, 2, 5));
-  CR_TRY(check(plan, 0, 4, 1, 1, 2, 5));
+  CR_TRY(cr_check_recurrence(plan, 0, 3, 1, 1, 2, 5));
+  CR_TRY(cr_check_recurrence(plan, 0, 4, 1, 1, 2, 5));
   return keep_bwd(plan, &e, 1, 0);
 }
 
@@ -314,7 +277,7 @@ static crema_status weights_plan(cr_plan *plan) {
   const extents e = extents_of(plan->desc, 0);
   const int64_t gates = cr_op_split(plan->desc, 3, 1).inner;
   cr_gemm_shape shape = {.m = gates, .n = e.units, .k = e.steps * e.batch, .a_transposed = true};
-  CR_TRY(check(plan, 0, 3, e.units > 0 ? gates / e.units : 0, 2, 4, 1));
+  CR_TRY(cr_check_recurrence(plan, 0, 3, e.units > 0 ? gates / e.units : 0, 2, 4, 1));
   CR_TRY(cr_cuda_one_type(plan->desc, &shape.type));
   return keep(plan, &shape, shape.k * shape.n, 0);
 }
@@ -339,9 +302,9 @@ static crema_status recurrent_bwd_weights(const cr_call *call) {
 }
 
 CR_CUDA_ROW(lstm_unit_fwd_f32_cuda, LSTM_UNIT_FWD, lstm_unit_fwd, .types = CR_CUDA_FLOATS,
-            .plan = lstm_unit_plan);
+            .plan = cr_check_lstm_unit);
 CR_CUDA_ROW(lstm_unit_bwd_f32_cuda, LSTM_UNIT_BWD, lstm_unit_bwd, .types = CR_CUDA_FLOATS,
-            .plan = lstm_unit_plan);
+            .plan = cr_check_lstm_unit);
 CR_CUDA_ROW(lstm_fwd_f32_cuda, LSTM_FWD, lstm_fwd, .plan = lstm_fwd_plan,
             .destroy = recurrent_destroy);
 CR_CUDA_ROW(lstm_bwd_f32_cuda, LSTM_BWD, lstm_bwd, .plan = lstm_bwd_plan,
