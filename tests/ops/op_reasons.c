@@ -214,20 +214,23 @@ static bool has_posts(const question *q) {
   return cr_posts_count(cr_op_posts(q->desc)) > 0;
 }
 
-/* Planes that are narrow, not in plain order, or whose windows are not some columns apart; but for
- * gradients of windows other than 3 x 3. */
+/* Planes not in plain order, or narrower than what is worth it, which depends on whether windows
+ * are some columns apart and have few; but for gradients of windows other than 3 x 3. */
 static bool has_fast_planes(const question *q) {
   const cr_window *w = &q->desc->u.conv.window;
   const cr_op_kind kind = q->desc->kind;
   if (w->axes != 2) return false;
-  const bool narrow = q->desc->arg[map_of(q)].shape.dim[3] < 48;
-  const bool close = w->stride[1] == 1 || w->kernel[1] > 2 * w->stride[1];
+  const bool apart = w->stride[1] > 1 && w->kernel[1] <= 2 * w->stride[1];
+  const bool close = w->stride[1] == 1 && w->kernel[1] <= 3;
+  const int64_t columns = q->desc->arg[map_of(q)].shape.dim[3];
   if (kind != CR_OP_CONV_BWD_DATA && w->stride[1] == 8) return true;
   if (kind == CR_OP_CONV_BWD_WEIGHTS) {
     if (w->kernel[0] != 3 || w->kernel[1] != 3) return false;
     if (q->held[1].layout != NULL) return true;
   }
-  return narrow || close || q->held[0].layout != NULL;
+  if (q->held[0].layout != NULL || (!apart && !close)) return true;
+  if (close) return columns < (kind == CR_OP_CONV_BWD_DATA ? 96 : 48);
+  return columns < (kind == CR_OP_CONV_FWD ? 20 : 32);
 }
 
 static bool is_no_padded_point(const question *q) {

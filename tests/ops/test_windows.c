@@ -111,21 +111,22 @@ static bool draw_cells(cr_mt19937 *rng, drawn_case *c) {
   return true;
 }
 
-/* A window for each channel: maps on both sides of what a kernel takes for wide, strides that
- * divide a vector and others, padding beyond the kernel, rows and columns that no window meets. */
+/* A window for each channel: maps on both sides of each width that a kernel takes for wide, strides
+ * that divide a vector and others, padding beyond the kernel, rows and columns that no window
+ * meets. */
 static bool draw_depthwise(cr_mt19937 *rng, drawn_case *c) {
-  static const int64_t strides[] = {1, 2, 2, 2, 3, 4, 8};
+  static const int64_t strides[] = {1, 1, 2, 2, 2, 3, 4, 8}, widths[] = {0, 18, 30, 46, 94};
   int64_t in[2], out[2];
   *c = (drawn_case){.test.desc.kind = CR_OP_CONV_FWD};
   cr_conv_params *p = &c->test.desc.u.conv;
   cr_window *w = &p->window;
   w->axes = 2;
   for (int a = 0; a < 2; ++a) {
-    w->stride[a] = a == 0 ? 1 + below(rng, 2) : strides[below(rng, 7)];
+    w->stride[a] = a == 0 ? 1 + below(rng, 2) : strides[below(rng, 8)];
     w->kernel[a] = 1 + below(rng, a == 0 ? 4 : 2 * w->stride[a] + 2);
     w->pad[a] = below(rng, w->kernel[a] + 2);
     w->dilation[a] = 1;
-    out[a] = 1 + below(rng, 3) + (a == 1 && below(rng, 3) > 0 ? 46 : 0);
+    out[a] = 1 + below(rng, 3) + (a == 1 ? widths[below(rng, 5)] : 0);
     in[a] = (out[a] - 1) * w->stride[a] + w->kernel[a] - 2 * w->pad[a] + below(rng, w->stride[a]);
     if (in[a] < 1) return false;
   }

@@ -28,8 +28,13 @@ enum {
   VECTORS = 8,      /* of a result that are summed at once */
   KERNEL_MOST = 16, /* along an axis */
   TOGETHER = 5,     /* taps of a row whose gradients are summed at once, */
-  ROWS = 2,         /* and of so many rows */
-  WIDE = 48,        /* columns of a map from which on planes by themselves are faster */
+  ROWS = 2,         /* and of so many rows; */
+  FEW = 3,          /* of so many taps or fewer, */
+  MORE_ROWS = 3,    /* of one row more */
+  WIDE = 32,        /* columns of a map from which on planes by themselves are faster: */
+  WIDE_FWD = 20,    /* as a result; */
+  WIDE_CLOSE = 48,  /* with windows of up to three columns, one column apart; */
+  VERY_WIDE = 96,   /* the same, as the source of a gradient */
   LINE = 16,        /* floats of a cache line; where parts of rows begin */
   GAP = 16          /* floats between rows, so that they are not a multiple of 4096 bytes apart */
 };
@@ -97,7 +102,7 @@ CR_INLINE void put_vectors(const taps *of, float first, int64_t x, int vectors, 
 }
 
 /* to (width) = `first` + the sum over all taps. */
-CR_CLONES static void put_row(const taps *of, float first, int64_t width, float *to) {
+CR_INLINE void put_row(const taps *of, float first, int64_t width, float *to) {
   int64_t x = 0;
   for (; width - x > (VECTORS - 1) * LANES; x += VECTORS * LANES) {
     put_vectors(of, first, x, VECTORS, width, to);
@@ -118,7 +123,7 @@ CR_CLONES static void put_row(const taps *of, float first, int64_t width, float 
 CR_INLINE void gather_columns(const taps *of, int64_t y, int rows, int64_t first, int together,
                               int64_t width, const float *diff) {
   const int64_t *offset = of->offset + first;
-  lanes sum[ROWS][TOGETHER];
+  lanes sum[MORE_ROWS][TOGETHER];
   for (int r = 0; r < rows; ++r) {
     for (int t = 0; t < together; ++t) sum[r][t] = (lanes){0};
   }
@@ -149,21 +154,40 @@ CR_INLINE void gather_rows(const taps *of, int64_t y, int rows, int64_t width, c
   }
 }
 
+/* Windows of few columns leave registers for the sums of one more row. */
+CR_INLINE void gather_few(const taps *of, int64_t y, int64_t width, const float *diff) {
+  switch (of->columns) {
+    case 3: gather_columns(of, y, MORE_ROWS, 0, 3, width, diff); break;
+    case 2: gather_columns(of, y, MORE_ROWS, 0, 2, width, diff); break;
+    default: gather_columns(of, y, MORE_ROWS, 0, 1, width, diff); break;
+  }
+}
+
 /* Adds to the sums of each tap its products with diff (width, a whole number of vectors). */
-CR_CLONES static void gather_row(const taps *of, int64_t width, const float *diff) {
+CR_INLINE void gather_row(const taps *of, int64_t width, const float *diff) {
   int64_t y = 0;
+  if (of->columns <= FEW) {
+    for (; of->rows - y >= MORE_ROWS; y += MORE_ROWS) gather_few(of, y, width, diff);
+  }
   for (; of->rows - y >= ROWS; y += ROWS) gather_rows(of, y, ROWS, width, diff);
   if (y < of->rows) gather_rows(of, y, 1, width, diff);
 }
 
 /* to (LANES) += values (width, a whole number of vectors). */
-CR_CLONES static void add_values(int64_t width, const float *values, float *to) {
+CR_INLINE void add_values(int64_t width, const float *values, float *to) {
   lanes sum = {0};
   for (int64_t x = 0; x < width; x += LANES) sum += *values_at(values + x);
   *place_at(to) += sum;
 }
 
 /* ---- rows of the source -------------------------------------------------- */
+
+/* Without a call for each row, of which there are many and short ones. */
+CR_INLINE void copy_row(int64_t count, const float *from, float *to) {
+  int64_t i = 0;
+  for (; i + LANES <= count; i += LANES) *place_at(to + i) = *values_at(from + i);
+  for (; i < count; ++i) to[i] = from[i];
+}
 
 /* Each value `stride` times. */
 CR_INLINE void repeat_by(int64_t count, int64_t stride, const float *restrict from,
@@ -175,7 +199,7 @@ CR_INLINE void repeat_by(int64_t count, int64_t stride, const float *restrict fr
 
 CR_INLINE void repeat(int64_t count, int64_t stride, const float *from, float *to) {
   switch (stride) {
-    case 1: memcpy(to, from, (size_t)count * sizeof *to); break;
+    case 1: copy_row(count, from, to); break;
     case 2: repeat_by(count, 2, from, to); break;
     case 4: repeat_by(count, 4, from, to); break;
     default: repeat_by(count, LANES, from, to); break;
@@ -195,7 +219,7 @@ CR_INLINE void divide_by(int64_t count, int64_t stride, const float *restrict fr
 
 CR_INLINE void divide(int64_t count, int64_t stride, const float *from, float *to, int64_t part) {
   switch (stride) {
-    case 1: memcpy(to, from, (size_t)count * sizeof *to); break;
+    case 1: copy_row(count, from, to); break;
     case 2: divide_by(count, 2, from, to, part); break;
     default: divide_by(count, 4, from, to, part); break;
   }
@@ -212,7 +236,7 @@ typedef struct source {
 
 /* Brings rows `first` to `end` - 1 that are in the plane into form; each call's are not before the
  * last one's. */
-CR_CLONES static void ask_for(source *s, int64_t first, int64_t end) {
+CR_INLINE void ask_for(source *s, int64_t first, int64_t end) {
   const depth *d = s->d;
   s->next = cr_most(s->next, first);
   for (end = cr_least(end, d->from[0]); s->next < end; ++s->next) {
@@ -225,7 +249,7 @@ CR_CLONES static void ask_for(source *s, int64_t first, int64_t end) {
 }
 
 /* The row `back` rows before the next one. */
-static const float *row_before(const source *s, int64_t back) {
+CR_INLINE const float *row_before(const source *s, int64_t back) {
   const int64_t place = s->place - back;
   return s->rows + (place < 0 ? place + s->d->kept : place) * s->d->row;
 }
@@ -233,7 +257,7 @@ static const float *row_before(const source *s, int64_t back) {
 /* ---- planes -------------------------------------------------------------- */
 
 /* weights (K, K) as a map is enlarged with them: to (K, taps, LANES). */
-static void repeat_weights(const depth *d, const float *weights, float *to) {
+CR_INLINE void repeat_weights(const depth *d, const float *weights, float *to) {
   for (int64_t ky = 0; ky < d->kernel[0]; ++ky) {
     for (int64_t t = 0; t < d->taps[1]; ++t) {
       for (int64_t l = 0; l < LANES; ++l) {
@@ -245,12 +269,12 @@ static void repeat_weights(const depth *d, const float *weights, float *to) {
 }
 
 /* to (K, K, LANES). */
-CR_CLONES static void spread_weights(const depth *d, const float *weights, float *to) {
+CR_INLINE void spread_weights(const depth *d, const float *weights, float *to) {
   repeat(d->kernel[0] * d->kernel[1], LANES, weights, to);
 }
 
 /* Row `y` of the image is made of rows of the map. */
-static void find_map(source *s, int64_t y, float *weights, taps *out) {
+CR_INLINE void find_map(source *s, int64_t y, float *weights, taps *out) {
   const depth *d = s->d;
   const int64_t row = (y + d->pad[0]) / d->stride[0], first = (y + d->pad[0]) % d->stride[0];
   ask_for(s, row - d->taps[0] + 1, row + 1);
@@ -263,7 +287,7 @@ static void find_map(source *s, int64_t y, float *weights, taps *out) {
 }
 
 /* Row `y` of the map is made of rows of the image. */
-static void find_image(source *s, int64_t y, float *weights, taps *out) {
+CR_INLINE void find_image(source *s, int64_t y, float *weights, taps *out) {
   const depth *d = s->d;
   const int64_t first = y * d->stride[0] - d->pad[0];
   ask_for(s, first, first + d->kernel[0]);
@@ -280,8 +304,11 @@ typedef struct space {
   float *rows, *weights, *line;
 } space;
 
-static void enlarge_plane(const depth *d, const space *w, const float *map, const float *weights,
-                          float *image) {
+/* What is done with a row is part of the next three functions, not called: rows are short, and
+ * calls took an eighth of the time. */
+
+CR_CLONES static void enlarge_plane(const depth *d, const space *w, const float *map,
+                                    const float *weights, float *image) {
   taps of = {.columns = d->taps[1], .offset = d->offset};
   source s = {d, map, w->rows, 0, 0};
   repeat_weights(d, weights, w->weights);
@@ -291,8 +318,8 @@ static void enlarge_plane(const depth *d, const space *w, const float *map, cons
   }
 }
 
-static void reduce_plane(const depth *d, const space *w, const float *image, const float *weights,
-                         float bias, float *map) {
+CR_CLONES static void reduce_plane(const depth *d, const space *w, const float *image,
+                                   const float *weights, float bias, float *map) {
   taps of = {.columns = d->kernel[1], .offset = d->offset};
   source s = {d, image, w->rows, 0, 0};
   spread_weights(d, weights, w->weights);
@@ -307,8 +334,8 @@ static float sum_of_lanes(const float *lane) {
 }
 
 /* sums (K, K and one more): the gradients of the weights, and of the bias. */
-static void gather_plane(const depth *d, const space *w, const float *image, const float *diff,
-                         float *sums) {
+CR_CLONES static void gather_plane(const depth *d, const space *w, const float *image,
+                                   const float *diff, float *sums) {
   const int64_t window = d->kernel[0] * d->kernel[1];
   const size_t bytes = (size_t)d->map[1] * sizeof *diff;
   const bool cut = d->map[1] % LANES != 0; /* a vector; zeros fill it up behind a copy */
@@ -405,13 +432,19 @@ static void reserve(cr_plan *plan, depth *d) {
  * conv_cells.c divides images faster. */
 static bool is_faster(const cr_plan *plan, const depth *d) {
   const bool plain = plan->hint[0].layout == NULL, apart = d->stride[1] > 1 && d->taps[1] <= 2;
+  const bool close = d->stride[1] == 1 && d->taps[1] <= 3;
+  const int64_t columns = d->map[1];
   switch (plan->desc->kind) {
-    case CR_OP_CONV_FWD: return plain && apart && d->map[1] >= WIDE && d->stride[1] < LANES;
-    case CR_OP_CONV_BWD_DATA: return plain && apart && d->map[1] >= WIDE;
+    case CR_OP_CONV_FWD:
+      if (!plain || d->stride[1] == LANES) return false;
+      return (apart && columns >= WIDE_FWD) || (close && columns >= WIDE_CLOSE);
+    case CR_OP_CONV_BWD_DATA:
+      return plain && ((apart && columns >= WIDE) || (close && columns >= VERY_WIDE));
     default:
       if (d->stride[1] == LANES) return false;
       if (d->kernel[0] != 3 || d->kernel[1] != 3) return true;
-      return plain && plan->hint[1].layout == NULL && apart && d->map[1] >= WIDE;
+      if (!plain || plan->hint[1].layout != NULL) return false;
+      return (apart && columns >= WIDE) || (close && columns >= WIDE_CLOSE);
   }
 }
 
