@@ -22,6 +22,7 @@
 #include "core/buffer.h"
 #include "core/clones.h"
 #include "core/fail.h"
+#include "core/fetch.h"
 #include "core/float_math.h"
 #include "layers/common/lattice.h"
 #include "layers/common/layer_host.h"
@@ -271,7 +272,11 @@ CR_CLONES static void logarithms(float *value, int64_t count) {
 }
 
 /* Pixels of a row of the picture that are worked on at a time. */
-enum { TILE = 32, LINE = 16 /* floats of a cache line */ };
+enum {
+  TILE = 32,
+  LINE = 16, /* floats of a cache line */
+  AHEAD = 8  /* tiles whose scores are asked for before they are read: memory takes that long */
+};
 
 typedef struct tile {
   int64_t y, x, pixels; /* where it begins */
@@ -313,6 +318,14 @@ static void read_scores(const crf_state *s, const picture *of, tile t, float *ro
   }
 }
 
+/* Scores are read once a step and lie in memory meanwhile. */
+static void fetch_scores(const crf_state *s, const float *score) {
+  const float *later = score + (int64_t)AHEAD * TILE * s->width;
+  for (int i = 0; i < TILE * s->width; i += LINE) {
+    __builtin_prefetch(later + i, 0, CR_SECOND_CACHE);
+  }
+}
+
 static void put_result(const crf_state *s, const picture *of, tile t, float *row,
                        const cr_host_results *to, int64_t first) {
   const int64_t behind = pixels_behind(of, t);
@@ -346,6 +359,7 @@ static void work_on(const inference *i, tile t, float *row) {
   float *score = floats(&s->score) + first * s->width;
   const float *from = score;
   if (i->step == 0) read_scores(s, i->of, t, score);
+  else fetch_scores(s, score);
   if (i->step == 0 || s->kernels == 0) {
     memcpy(row, from, (size_t)(t.pixels * s->width) * sizeof *row);
   }
