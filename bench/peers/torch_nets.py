@@ -103,3 +103,42 @@ def resnet50():
             layers.append(Bottleneck(inputs, 64 << group, 2 if group > 0 and block == 0 else 1))
             inputs = 256 << group
     return Net(nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2048, 1000)))
+
+
+def normed(inputs, outputs, kernel=1, stride=1, groups=1):
+    conv = nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=False)
+    return [conv, nn.BatchNorm2d(outputs)]
+
+
+def mobilenet_v1():
+    layers, inputs = [*normed(3, 32, 3, 2), nn.ReLU(inplace=True)], 32
+    for outputs, stride in ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *((512, 1),) * 5, (1024, 2),
+                            (1024, 1)):
+        layers += [*normed(inputs, inputs, 3, stride, inputs), nn.ReLU(inplace=True), *normed(inputs, outputs),
+                   nn.ReLU(inplace=True)]
+        inputs = outputs
+    return Net(nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1024, 1000)))
+
+
+class InvertedResidual(nn.Module):
+    def __init__(self, inputs, outputs, stride, factor):
+        super().__init__()
+        inner = inputs * factor
+        expand = [*normed(inputs, inner), nn.ReLU6(inplace=True)] if factor > 1 else []
+        self.body = nn.Sequential(*expand, *normed(inner, inner, 3, stride, inner), nn.ReLU6(inplace=True),
+                                  *normed(inner, outputs))
+        self.adds = stride == 1 and inputs == outputs
+
+    def forward(self, x):
+        return self.body(x) + x if self.adds else self.body(x)
+
+
+def mobilenet_v2():
+    layers, inputs = [*normed(3, 32, 3, 2), nn.ReLU6(inplace=True)], 32
+    for factor, outputs, count, stride in ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1),
+                                           (6, 160, 3, 2), (6, 320, 1, 1)):
+        for block in range(count):
+            layers.append(InvertedResidual(inputs, outputs, 1 if block else stride, factor))
+            inputs = outputs
+    return Net(nn.Sequential(*layers, *normed(inputs, 1280), nn.ReLU6(inplace=True), nn.AdaptiveAvgPool2d(1),
+                             nn.Flatten(), nn.Linear(1280, 1000)))

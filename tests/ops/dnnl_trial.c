@@ -209,6 +209,21 @@ void hold(fixture *f, cr_dnnl_order order) {
   }
 }
 
+/* Fails unless the pads in the memory of argument i, of which `values` are the values, are 0. */
+static void check_pads(const trial *t, const fixture *f, int i, void *values) {
+  const cr_layout *layout = t->format[i].layout;
+  void *padded = NULL;
+  if (layout == NULL || layout->gaps || layout->type != CREMA_F32) return;
+  ok(cr_host_alloc(layout->bytes, &padded));
+  convert(f, i, t->format[i], padded, (cr_format){CREMA_F32, NULL}, values);
+  const float *want = padded, *got = t->memory[i];
+  for (size_t k = 0; k < layout->bytes / sizeof *want; ++k) {
+    if (want[k] == got[k] || (isnan(want[k]) && isnan(got[k]))) continue;
+    fail_msg("argument %d: %g in a pad", i, (double)got[k]);
+  }
+  cr_host_free(padded);
+}
+
 /* Runs the row and the plain one on the values and compares all that they write. Returns false
  * when the row declines. */
 static bool row_agrees(fixture *f, const cr_kernel *row, double tolerance) {
@@ -224,6 +239,7 @@ static bool row_agrees(fixture *f, const cr_kernel *row, double tolerance) {
     if (got.format[i].layout != NULL && cr_dnnl_layout_is_opaque(got.format[i].layout)) continue;
     void *a = fetch(&got, f, i), *b = fetch(&want, f, i);
     compare_values(f, i, a, b, tolerance);
+    check_pads(&got, f, i, a);
     free(b);
     free(a);
   }

@@ -357,8 +357,33 @@ static bool is_not_channels_last(const question *q) {
   return cr_dnnl_layout_order(q->held[0].layout).kind != CR_DNNL_LAST;
 }
 
-static bool is_no_relu(const question *q) {
-  return q->desc->u.unary.function != CR_UNARY_RELU;
+/* What the function or its derivative is computed from. */
+static const cr_layout *layout_of_source(const question *q) {
+  const cr_unary function = q->desc->u.unary.function;
+  const bool by_value =
+      function == CR_UNARY_SIGMOID || function == CR_UNARY_TANH || function == CR_UNARY_EXP;
+  return q->held[by_value && q->desc->kind == CR_OP_UNARY_BWD ? 1 : 0].layout;
+}
+
+static bool is_source_plain(const question *q) {
+  return layout_of_source(q) == NULL;
+}
+
+/* A layout with pads, of a function that is not known to keep them 0. */
+static bool fills_pads(const question *q) {
+  const double low = q->desc->u.unary.alpha, high = q->desc->u.unary.beta;
+  const cr_layout *layout = layout_of_source(q);
+  const size_t values = (size_t)op_count(&q->desc->arg[0].shape);
+  if (layout == NULL || layout->bytes == values * crema_dtype_size(layout->type)) return false;
+  switch (q->desc->u.unary.function) {
+    case CR_UNARY_RELU:
+    case CR_UNARY_TANH:
+    case CR_UNARY_ABS:
+    case CR_UNARY_ELU:
+    case CR_UNARY_SWISH: return false;
+    case CR_UNARY_CLIP: return q->desc->kind == CR_OP_UNARY_FWD && (low > 0 || high < 0);
+    default: return true;
+  }
 }
 
 static bool is_plain_tanh(const question *q) {
@@ -490,12 +515,15 @@ static const reason reasons[] = {
     {"pool_bwd_blocked", "not two axes", is_no_plane, true},
     {"pool_fwd_blocked", "a large window", has_large_window, true},
     {"pool_bwd_blocked", "a large window", has_large_window, true},
-    {"relu_", "function ", is_no_relu, true},
-    {"relu_", "held in plain memory", first_is_plain, true},
+    {"unary_fwd_held", "held in plain memory", is_source_plain, true},
+    {"unary_bwd_held", "held in plain memory", is_source_plain, true},
+    {"unary_fwd_held", "pads would not stay 0", fills_pads, true},
+    {"unary_bwd_held", "pads would not stay 0", fills_pads, true},
     {"unary_fwd_dnnl", "tanh of floats in plain order", is_plain_tanh, true},
-    {"unary_fwd_", "function ", is_no_function, true},
-    {"unary_bwd_", "function ", has_no_derivative, true},
-    {"unary_", "an empty shape", is_empty, true},
+    {"unary_fwd_dnnl", "function ", is_no_function, true},
+    {"unary_bwd_dnnl", "function ", has_no_derivative, true},
+    {"unary_fwd_dnnl", "an empty shape", is_empty, true},
+    {"unary_bwd_dnnl", "an empty shape", is_empty, true},
     {"bn_", "held in plain memory", first_is_plain, true},
     {"softmax_", "softmax over an inner axis", is_along_an_inner_axis, true},
     {"softmax_", "an empty shape", is_empty, true},

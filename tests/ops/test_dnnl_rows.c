@@ -511,22 +511,40 @@ TRIAL_TEST(test_softmax) {
 
 /* ---- element-wise -------------------------------------------------------- */
 
+/* A function with its numbers. */
+typedef struct unary_case {
+  cr_unary function;
+  float alpha, beta, gamma;
+  int padded[2]; /* how many orders of channels that leave pads are taken, forward and backward */
+} unary_case;
+
+static const unary_case unary_cases[] = {
+    {CR_UNARY_RELU, 0, 0, 0, {4, 4}},           {CR_UNARY_RELU, 0.125f, 0, 0, {4, 4}},
+    {CR_UNARY_SIGMOID, 0, 0, 0, {2, 2}},
+    {CR_UNARY_TANH, 0, 0, 0, {3, 3}},           {CR_UNARY_POWER, 2.5f, 0.5f, 1.5f, {1, 1}},
+    {CR_UNARY_POWER, 1, -2, 0.5f, {1, 1}},      {CR_UNARY_EXP, 0.7f, 1.5f, 0.25f, {1, 1}},
+    {CR_UNARY_LOG, 1.5f, 0.5f, 2, {1, 1}},      {CR_UNARY_ABS, 0, 0, 0, {3, 3}},
+    {CR_UNARY_ELU, 0.75f, 1.25f, 0, {3, 3}},    {CR_UNARY_BNLL, 0, 0, 0, {1, 1}},
+    {CR_UNARY_THRESHOLD, -0.25f, 0, 0, {1, 1}}, {CR_UNARY_CLIP, -0.5f, 0.25f, 1, {3, 3}},
+    {CR_UNARY_CLIP, 0.125f, 0.5f, 0, {1, 3}},   {CR_UNARY_SWISH, 1.75f, 0, 0, {3, 3}},
+};
+
 TRIAL_TEST(test_unary) {
-  const cr_unary function[] = {CR_UNARY_RELU, CR_UNARY_RELU, CR_UNARY_SIGMOID, CR_UNARY_TANH};
-  for (int i = 0; i < 4; ++i) {
-    fixture f;
-    start(&f, CR_OP_UNARY_FWD);
-    f.desc->u.unary.function = function[i];
-    f.desc->u.unary.alpha = i == 1 ? 0.125f : 0.0f;
-    ADD(&f, 'R', 2, 20, 5, 5);
-    ADD(&f, 'W', 2, 20, 5, 5);
-    agree_in_all_orders(&f, 2e-6, 2);
-    start(&f, CR_OP_UNARY_BWD);
-    f.desc->u.unary.function = function[i];
-    f.desc->u.unary.alpha = i == 1 ? 0.125f : 0.0f;
-    for (int k = 0; k < 3; ++k) ADD(&f, 'R', 2, 20, 5, 5);
-    ADD(&f, 'W', 2, 20, 5, 5);
-    agree_in_all_orders(&f, 2e-6, 2);
+  for (size_t i = 0; i < sizeof unary_cases / sizeof unary_cases[0]; ++i) {
+    const unary_case *c = &unary_cases[i];
+    for (int k = 0; k < 4; ++k) {
+      const bool backward = k % 2 != 0, padded = k / 2 != 0;
+      const int64_t channels = padded ? 20 : 16;
+      fixture f;
+      start(&f, backward ? CR_OP_UNARY_BWD : CR_OP_UNARY_FWD);
+      f.desc->u.unary.function = c->function;
+      f.desc->u.unary.alpha = (double)c->alpha;
+      f.desc->u.unary.beta = (double)c->beta;
+      f.desc->u.unary.gamma = (double)c->gamma;
+      for (int a = 0; a < (backward ? 3 : 1); ++a) ADD(&f, 'R', 2, channels, 5, 5);
+      ADD(&f, 'W', 2, channels, 5, 5);
+      agree_in_all_orders(&f, 2e-6, padded ? c->padded[backward] : 3);
+    }
   }
 }
 

@@ -49,8 +49,8 @@
   X(softmax_bwd_dnnl)       \
   X(unary_fwd_dnnl)         \
   X(unary_bwd_dnnl)         \
-  X(relu_fwd_blocked)       \
-  X(relu_bwd_blocked)       \
+  X(unary_fwd_held)         \
+  X(unary_bwd_held)         \
   X(sum_dnnl)               \
   X(axpby_dnnl)             \
   X(copy_dnnl)              \

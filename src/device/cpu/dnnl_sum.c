@@ -1,6 +1,6 @@
-/* Sum, copy, axpby, and ReLU of halves, of tensors that are all held in one private layout: the
- * order of the values does not matter, so the memory is one long vector, pads (which are zero and
- * stay zero) included. Plain memory is left to the reference kernels. */
+/* Sum, copy and axpby of tensors that are all held in one private layout: the order of the values
+ * does not matter, so the memory is one long vector, pads (which are zero and stay zero) included.
+ * Plain memory is left to the reference kernels. */
 #include <string.h>
 
 #include "core/clones.h"
@@ -125,63 +125,6 @@ static crema_status run_axpby(const cr_call *call) {
   }
   return CREMA_OK;
 }
-
-/* ReLU, forward and backward, of halves for which the library has no code on this processor. */
-static crema_status plan_relu(cr_plan *plan) {
-  const cr_layout *layout = plan->hint[0].layout;
-  if (plan->desc->u.unary.function != CR_UNARY_RELU) {
-    return cr_fail(CREMA_E_UNSUPPORTED, "function %d", (int)plan->desc->u.unary.function);
-  }
-  CR_TRY(plan_all(plan, layout));
-  /* dst is not read, so that it need not be held in the layout. */
-  if (plan->desc->kind == CR_OP_UNARY_BWD) plan->format[1] = plan->hint[1];
-  return CREMA_OK;
-}
-
-static crema_status run_relu_fwd(const cr_call *call) {
-  const int64_t count = held_values(call->plan);
-  const crema_dtype type = call->plan->format[0].type;
-  const float slope = (float)call->desc->u.unary.alpha;
-#pragma omp parallel for schedule(static) if (count >= PARALLEL_MIN)
-  for (int64_t from = 0; from < count; from += PIECE) {
-    const int64_t n = count - from < PIECE ? count - from : PIECE;
-    float x[PIECE];
-    cr_load_floats(type, memory_of(call, 0), from, n, x);
-    if (slope == 0.0f) {
-      /* Not a product, so that -infinity gives 0. */
-      for (int64_t i = 0; i < n; ++i) x[i] = x[i] < 0.0f ? 0.0f : x[i];
-    } else {
-      for (int64_t i = 0; i < n; ++i) x[i] = x[i] < 0.0f ? slope * x[i] : x[i];
-    }
-    cr_store_floats(type, memory_of(call, 1), from, n, x);
-  }
-  return CREMA_OK;
-}
-
-/* src, dst, diff_dst, diff_src. */
-static crema_status run_relu_bwd(const cr_call *call) {
-  const int64_t count = held_values(call->plan);
-  const crema_dtype type = call->plan->format[0].type;
-  const float slope = (float)call->desc->u.unary.alpha;
-#pragma omp parallel for schedule(static) if (count >= PARALLEL_MIN)
-  for (int64_t from = 0; from < count; from += PIECE) {
-    const int64_t n = count - from < PIECE ? count - from : PIECE;
-    float x[PIECE], gradient[PIECE];
-    cr_load_floats(type, memory_of(call, 0), from, n, x);
-    cr_load_floats(type, memory_of(call, 2), from, n, gradient);
-    for (int64_t i = 0; i < n; ++i) gradient[i] = x[i] > 0.0f ? gradient[i] : slope * gradient[i];
-    cr_store_floats(type, memory_of(call, 3), from, n, gradient);
-  }
-  return CREMA_OK;
-}
-
-#define HALVES (CR_TYPE(F16) | CR_TYPE(BF16))
-
-CR_KERNEL(relu_fwd_blocked, UNARY_FWD, .types = HALVES, .follows_hints = true, .plan = plan_relu,
-          .run = run_relu_fwd);
-
-CR_KERNEL(relu_bwd_blocked, UNARY_BWD, .types = HALVES, .follows_hints = true, .plan = plan_relu,
-          .run = run_relu_bwd);
 
 CR_KERNEL(sum_dnnl, SUM, .types = CR_DNNL_TYPES, .library = true, .follows_hints = true,
           .plan = plan_sum, .run = run_sum);

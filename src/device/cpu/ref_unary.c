@@ -263,6 +263,12 @@ void cr_ref_unary(const cr_post *post, int64_t count, cr_real *y) {
   const parameters p = {(cr_real)post->alpha, (cr_real)post->beta, (cr_real)post->gamma};
   map_function(post->function, &p, count, y, y);
 }
+
+void cr_ref_unary_slope(const cr_post *post, int64_t count, const cr_real *x, const cr_real *y,
+                        cr_real *diff) {
+  const parameters p = {(cr_real)post->alpha, (cr_real)post->beta, (cr_real)post->gamma};
+  map_derivative(post->function, &p, 0, count, &(gradient){x, y, diff, diff});
+}
 #endif
 
 /* ---- the kernels --------------------------------------------------------- */
