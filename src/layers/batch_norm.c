@@ -81,8 +81,11 @@ static crema_status make_ops(cr_layer *layer, const crema_shape *shape) {
   cr_op_desc desc = cr_layer_op_desc(s->global ? CR_OP_BN_FWD_GLOBAL : CR_OP_BN_FWD_TRAIN);
   desc.u.bn.eps = s->eps;
   desc.u.bn.global = s->global;
-  CR_TRY(cr_layer_op_make(layer, s->global ? &s->fixed : &s->train, &desc, 4,
-                          (const crema_shape *[]){shape, shape, &channels, &channels}));
+  const crema_shape *scale = layer->scaled_by == NULL ? NULL : &channels;
+  const crema_shape *shift = scale != NULL && layer->scaled_by->params > 1 ? &channels : NULL;
+  CR_TRY(cr_layer_op_make(
+      layer, s->global ? &s->fixed : &s->train, &desc, s->global || scale == NULL ? 4 : 6,
+      (const crema_shape *[]){shape, shape, &channels, &channels, scale, shift}));
   if (!s->global) {
     desc.kind = CR_OP_BN_FWD_GLOBAL;
     desc.u.bn.global = true;
@@ -91,8 +94,9 @@ static crema_status make_ops(cr_layer *layer, const crema_shape *shape) {
     desc.u.bn.global = false;
   }
   desc.kind = CR_OP_BN_BWD;
-  CR_TRY(cr_layer_op_make(layer, &s->backward, &desc, 5,
-                          (const crema_shape *[]){shape, shape, &channels, &channels, shape}));
+  CR_TRY(cr_layer_op_make(
+      layer, &s->backward, &desc, scale == NULL ? 5 : 8,
+      (const crema_shape *[]){shape, shape, &channels, &channels, shape, scale, scale, shift}));
   desc = cr_layer_op_desc(CR_OP_AXPBY);
   CR_TRY(cr_layer_op_make(layer, &s->add, &desc, 2, (const crema_shape *[]){&channels, &channels}));
   return cr_layer_op_make(layer, &s->add_1, &desc, 2, (const crema_shape *[]){&one, &one});
@@ -113,6 +117,14 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   if (shape.axes == 1) shape = cr_shape_2(shape.dim[0], 1);
   CR_TRY(cr_layer_keep_make(layer, &s->keep, bottom[0]));
   return make_ops(layer, &shape);
+}
+
+/* Data or gradient of parameter `i` of the Scale whose work this layer does, NULL: there is none.
+ */
+static cr_tensor *scale_of(const cr_layer *layer, int i, bool gradient) {
+  const cr_layer *scale = layer->scaled_by;
+  if (scale == NULL || i >= scale->params) return NULL;
+  return gradient ? scale->blob[i]->diff : scale->blob[i]->data;
 }
 
 /* mean and variance from the running sums: the sums over their weight, 0 while that is 0. */
@@ -150,7 +162,9 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   }
   CR_TRY(cr_layer_keep_forward(layer, &s->keep, context, bottom[0], top[0], &input));
   CR_TRY(cr_layer_op_run(&s->train, context,
-                         (cr_tensor *[]){input, top[0]->data, s->mean, s->variance}, NULL));
+                         (cr_tensor *[]){input, top[0]->data, s->mean, s->variance,
+                                         scale_of(layer, 0, false), scale_of(layer, 1, false)},
+                         NULL));
   return layer->replays ? CREMA_OK : add_statistics(layer, context);
 }
 
@@ -160,9 +174,11 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   if (!propagate_down[0]) return CREMA_OK;
   /* With constant statistics the input's values do not matter, and may not be there. */
   cr_tensor *input = s->global ? top[0]->diff : cr_layer_keep_input(&s->keep, bottom[0], top[0]);
-  return cr_layer_op_run(
-      &s->backward, context,
-      (cr_tensor *[]){input, top[0]->diff, s->mean, s->variance, bottom[0]->diff}, NULL);
+  return cr_layer_op_run(&s->backward, context,
+                         (cr_tensor *[]){input, top[0]->diff, s->mean, s->variance, bottom[0]->diff,
+                                         scale_of(layer, 0, false), scale_of(layer, 0, true),
+                                         scale_of(layer, 1, true)},
+                         NULL);
 }
 
 /* From the input, which is kept, and the statistics of the batch. */
@@ -201,6 +217,7 @@ const cr_layer_class cr_layer_batch_norm = {
     .in_place = true,
     .statistics = true,
     .scales_integers = true,
+    .fuses_scale = true,
     .setup = setup,
     .reshape = reshape,
     .forward = forward,

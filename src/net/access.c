@@ -90,6 +90,7 @@ crema_status crema_net_forward_range(crema_net *net, int first, int last, double
 
 crema_status crema_net_backward_range(crema_net *net, int first, int last) {
   CR_REQUIRE(net);
+  CR_TRY(apart(net, first, last));
   return cr_net_backward_range(net, first, last);
 }
 

@@ -81,7 +81,12 @@ crema_status cr_net_allocate(cr_arena *arena, void *out, size_t count, size_t wi
  * gradient needs, so the backward pass stays as it is. */
 crema_status cr_net_plan_fusion(cr_net_build *build) CREMA_MUST_USE;
 
-/* Lets every layer do its own work again; values stay the same. */
+/* Lets `norm` do the work of `scale`, which is in place behind it, if it can: a BatchNorm that of a
+ * Scale. What the blob holds after a pass is the same. */
+crema_status cr_net_fuse_scale(crema_net *net, cr_net_layer *norm,
+                               cr_net_layer *scale) CREMA_MUST_USE;
+
+/* Lets every layer do its own work again; values stay the same, but for the rounding of scales. */
 crema_status cr_net_undo_fusion(crema_net *net) CREMA_MUST_USE;
 
 /* Adds layer `index`'s parameters to the net's: ownership, sharing by name, factors.

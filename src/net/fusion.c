@@ -1,4 +1,5 @@
-/* Fusion: element-wise layers that the op before them can apply while it writes its result. */
+/* Fusion: layers whose work the op before them can do while it writes its result: a ReLU, or a
+ * Scale behind a BatchNorm. */
 #include <string.h>
 
 #include "core/fail.h"
@@ -12,12 +13,49 @@ static bool is_in_place_relu(const Caffe__LayerParameter *param, const cr_layer_
          post.function == CR_UNARY_RELU;
 }
 
+/* Gradients of the Scale's parameters and of the BatchNorm's bottom come from one op, so that all
+ * are wanted or none. */
+static bool gives_all_gradients(const cr_net_layer *norm, const cr_net_layer *scale) {
+  const cr_layer *self = scale->layer;
+  for (int i = 0; i < self->params; ++i) {
+    if (!self->param_propagate_down[i]) return false;
+  }
+  return norm->need_backward && norm->propagate_down[0] && scale->need_backward &&
+         scale->propagate_down[0];
+}
+
+static bool computes_in_floats(const cr_layer *layer) {
+  const cr_layer_types *t = &layer->types;
+  return t->forward == CREMA_F32 && t->backward == CREMA_F32 && t->forward_math == CREMA_F32 &&
+         t->backward_math == CREMA_F32;
+}
+
+crema_status cr_net_fuse_scale(crema_net *net, cr_net_layer *norm, cr_net_layer *scale) {
+  cr_layer *self = norm->layer;
+  const cr_layer *other = scale->layer;
+  const bool in_place = norm->bottom[0] == norm->top[0] && scale->bottom[0] == scale->top[0];
+  if (net->debug_info || !in_place || !self->class->fuses_scale ||
+      other->class->scales_channels == NULL || !other->class->scales_channels(other) ||
+      !crema_shape_equal(&other->blob[0]->shape, &self->blob[0]->shape) ||
+      !gives_all_gradients(norm, scale) || !computes_in_floats(self) ||
+      !computes_in_floats(other)) {
+    return CREMA_OK;
+  }
+  self->scaled_by = other;
+  scale->scaled = norm;
+  scale->fused = true;
+  net->fusions += 1;
+  return self->class->reshape(self, norm->bottom, norm->top);
+}
+
 crema_status cr_net_undo_fusion(crema_net *net) {
   for (int i = 0; i < net->layers; ++i) {
     cr_net_layer *layer = &net->layer[i];
     cr_layer *self = layer->layer;
     layer->fused = false;
-    if (cr_posts_count(&self->posts) == 0) continue;
+    layer->scaled = NULL;
+    if (cr_posts_count(&self->posts) == 0 && self->scaled_by == NULL) continue;
+    self->scaled_by = NULL;
     memset(&self->posts, 0, sizeof self->posts);
     CR_TRY(self->class->reshape(self, layer->bottom, layer->top));
   }

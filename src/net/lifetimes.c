@@ -374,6 +374,7 @@ crema_status cr_net_find_makers(crema_net *net) {
       if (status == CREMA_OK) {
         *maker = (cr_layer_maker){before->layer, before->bottom, before->top};
         layer->layer->maker = maker;
+        status = cr_net_fuse_scale(net, &net->layer[from], layer);
       }
     }
     for (int j = 0; j < bottoms; ++j) last[layer->bottom_id[j]] = i;

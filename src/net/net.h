@@ -35,18 +35,19 @@ typedef struct cr_net_layer {
   int *bottom_id, *top_id; /* indices into net->blob */
   bool *propagate_down;    /* one per bottom */
   bool need_backward;
-  bool inline_params;  /* the net's own text gives the parameters' values */
-  bool fused;          /* another layer computes its forward pass; backward runs as usual */
-  bool parts_in_place; /* see cr_net_frozen_layer */
-  bool once;           /* the same */
-  uint64_t ran;        /* 1 + net->shapes when it last did; 0: it has not run */
-  bool has_loss;       /* a top has a loss weight other than 0 */
-  bool loss_seeded;    /* the diffs of those tops hold the loss weights */
-  int first_param;     /* its first entry in net->net_param; layer->params of them */
-  int next_same;       /* the next layer of the same name; -1: none */
-  cr_net_end *ends;    /* of the data of bottoms, then tops; NULL where the net does not ask */
-  cr_net_past past;    /* empty unless the net plans its memory */
-  crema_shape *seen;   /* shapes at the last reshape: bottoms, then tops */
+  bool inline_params;          /* the net's own text gives the parameters' values */
+  bool fused;                  /* another layer computes its forward pass */
+  struct cr_net_layer *scaled; /* the layer that does its work, backward, too; NULL: itself */
+  bool parts_in_place;         /* see cr_net_frozen_layer */
+  bool once;                   /* the same */
+  uint64_t ran;                /* 1 + net->shapes when it last did; 0: it has not run */
+  bool has_loss;               /* a top has a loss weight other than 0 */
+  bool loss_seeded;            /* the diffs of those tops hold the loss weights */
+  int first_param;             /* its first entry in net->net_param; layer->params of them */
+  int next_same;               /* the next layer of the same name; -1: none */
+  cr_net_end *ends;  /* of the data of bottoms, then tops; NULL where the net does not ask */
+  cr_net_past past;  /* empty unless the net plans its memory */
+  crema_shape *seen; /* shapes at the last reshape: bottoms, then tops */
 } cr_net_layer;
 
 /* Where the text of a net stands: for messages, and for relative paths inside it. */

@@ -186,8 +186,13 @@ static crema_status backward_layer(crema_net *net, int index) {
   if (self->class->backward == NULL) {
     return cr_net_fail_layer(self->param, CREMA_E_UNSUPPORTED, "has no backward pass");
   }
-  CR_TRY(
-      self->class->backward(self, net->context, layer->top, layer->propagate_down, layer->bottom));
+  /* The gradients of a Scale's parameters are there when its turn is over, and so is then the work
+   * of the layer that gives them. */
+  const cr_net_layer *worker = layer->scaled != NULL ? layer->scaled : layer;
+  if (self->scaled_by == NULL) {
+    CR_TRY(worker->layer->class->backward(worker->layer, net->context, worker->top,
+                                          worker->propagate_down, worker->bottom));
+  }
   CR_TRY(cr_net_settle_backward(net, index));
   if (net->debug_info) CR_TRY(cr_net_debug_backward(net, index));
   cr_net_let_go_backward(net, index);

@@ -66,6 +66,93 @@ TEST(fusion_changes_nothing) {
   crema_net_destroy(apart);
 }
 
+/* A BatchNorm between a convolution and a Scale; `more`: fields of the Scale. */
+#define NORMED(norm, scaled, more)                                             \
+  INPUT("data", DIM4(3, 3, 6, 6))                                              \
+  "layer { name: 'conv' type: 'Convolution' bottom: 'data' top: 'conv'"        \
+  "  convolution_param { num_output: 16 kernel_size: 3 " GAUSS                 \
+  "} }\n"                                                                      \
+  "layer { name: 'norm' type: 'BatchNorm' bottom: 'conv' top: '" norm          \
+  "' }\n"                                                                      \
+  "layer { name: 'scale' type: 'Scale' bottom: '" norm "' top: '" scaled       \
+  "' scale_param { bias_term: true filler { type: 'uniform' min: 0.5 max: 2 }" \
+  "    bias_filler { type: 'uniform' min: -1 } } " more                        \
+  "}\n"                                                                        \
+  "layer { name: 'fc' type: 'InnerProduct' bottom: '" scaled                   \
+  "' top: 'fc'"                                                                \
+  "  inner_product_param { num_output: 1 " GAUSS "} loss_weight: 1 }\n"
+
+static void assert_same_gradients(crema_net *a, crema_net *b, const char *layer) {
+  const int params = a->layer[layer_index(a, layer)].layer->params;
+  for (int p = 0; p < params; ++p) {
+    crema_blob *gradient = param_of(a, layer, p);
+    assert_same_values(diff_of(gradient), diff_of(param_of(b, layer, p)),
+                       crema_blob_count(gradient));
+  }
+}
+
+/* The same for a Scale that the BatchNorm before it does, backward, too. */
+TEST(fusion_of_a_scale_changes_nothing) {
+  static const char *const layers[] = {"conv", "scale", "fc"};
+  crema_net *fused = build(NORMED("conv", "conv", ""), CREMA_TRAIN);
+  crema_net *plain = build("debug_info: true " NORMED("conv", "conv", ""), CREMA_TRAIN);
+  crema_net *apart = build(NORMED("norm", "scale", ""), CREMA_TRAIN);
+  double loss[3];
+  assert_int_equal(fused->fusions, 1);
+  assert_ptr_equal(fused->layer[layer_index(fused, "scale")].scaled,
+                   &fused->layer[layer_index(fused, "norm")]);
+  assert_int_equal(plain->fusions, 0);
+  assert_int_equal(apart->fusions, 0);
+  run_both(fused, &loss[0]);
+  run_both(plain, &loss[1]);
+  run_both(apart, &loss[2]);
+  assert_near(loss[0], loss[1], 1e-5 * fabs(loss[1]));
+  assert_near(loss[2], loss[1], 1e-5 * fabs(loss[1]));
+  crema_blob *values = blob_of(fused, "conv");
+  assert_same_values(data_of(values), data_of(blob_of(plain, "conv")), crema_blob_count(values));
+  assert_same_values(diff_of(values), diff_of(blob_of(plain, "conv")), crema_blob_count(values));
+  for (size_t i = 0; i < sizeof layers / sizeof layers[0]; ++i) {
+    assert_same_gradients(fused, plain, layers[i]);
+    assert_same_gradients(fused, apart, layers[i]);
+  }
+  for (int p = 0; p < 3; ++p) { /* running sums */
+    crema_blob *sums = param_of(fused, "norm", p);
+    assert_same_values(data_of(sums), data_of(param_of(plain, "norm", p)), crema_blob_count(sums));
+  }
+  /* Gradients of a second pass are added. */
+  ok(crema_net_backward(fused));
+  ok(crema_net_backward(plain));
+  assert_same_gradients(fused, plain, "scale");
+  /* A part of a pass is each layer's own. */
+  crema_net_clear_param_diffs(fused);
+  ok(crema_net_backward_range(fused, layer_index(fused, "fc"), layer_index(fused, "fc")));
+  assert_int_equal(fused->fusions, 0);
+  ok(crema_net_backward_range(fused, 0, layer_index(fused, "scale")));
+  assert_same_gradients(fused, apart, "scale");
+  assert_same_gradients(fused, apart, "conv");
+  crema_net_destroy(fused);
+  crema_net_destroy(plain);
+  crema_net_destroy(apart);
+}
+
+/* A Scale that learns its factors alone, is not in place or computes in double does its own work.
+ */
+TEST(scales_that_are_not_fused) {
+  static const char *const texts[] = {
+      NORMED("conv", "conv", "param { lr_mult: 1 } param { lr_mult: 0 }"),
+      NORMED("norm", "norm", ""),
+      NORMED("conv", "scale", ""),
+      "default_forward_type: DOUBLE " NORMED("conv", "conv", ""),
+  };
+  for (size_t i = 0; i < sizeof texts / sizeof texts[0]; ++i) {
+    double loss = 0;
+    crema_net *net = build(texts[i], CREMA_TRAIN);
+    assert_int_equal(net->fusions, 0);
+    run_both(net, &loss);
+    crema_net_destroy(net);
+  }
+}
+
 /* LRN over one channel, in whatever layout the convolution before it leaves. */
 TEST(lrn_of_one_channel_runs) {
   crema_net *net = build(

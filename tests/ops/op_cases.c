@@ -40,6 +40,11 @@
   {                                                                                       \
     .label = text, .shapes = of, .desc = {.kind = CR_OP_LRN_FWD, .u.lrn = {__VA_ARGS__} } \
   }
+#define BN_SCALED(text, of, is_large)                                               \
+  {                                                                                 \
+    .label = text " scaled", .shapes = of,                                          \
+    .desc = {.kind = CR_OP_BN_FWD_TRAIN, .u.bn = {.eps = 1e-5f}}, .large = is_large \
+  }
 #define BN(text, of, is_large)                                                     \
   {.label = text " train",                                                         \
    .shapes = of,                                                                   \
@@ -336,6 +341,11 @@ const op_case op_cases[] = {
     BN("matrix", "6 5; 6 5; 5; 5", false),
     BN("sequence", "4 3 4; 4 3 4; 3; 3", false),
     BN("blocked", "2 16 2 2; 2 16 2 2; 16; 16", false),
+    BN_SCALED("image", "3 4 2 3; 3 4 2 3; 4; 4; 4; 4", false),
+    BN_SCALED("sequence without a shift", "4 3 4; 4 3 4; 3; 3; 3", false),
+    BN_SCALED("blocked", "2 16 2 2; 2 16 2 2; 16; 16; 16; 16", false),
+    BN_SCALED("matrix", "6 5; 6 5; 5; 5; 5; 5", false),
+    BN_SCALED("large", "8 32 17 19; 8 32 17 19; 32; 32; 32; 32", true),
     BN("one sample", "1 3 5; 1 3 5; 3; 3", false),
     BN("one channel", "4 1 3; 4 1 3; 1; 1", false),
     BN("large", "8 32 17 19; 8 32 17 19; 32; 32", true),

@@ -270,6 +270,10 @@ int op_problem_gradients(const op_problem *f, const op_gradient *gradient) {
       return 0;
     }
   }
+  /* With a scale or without, and with a shift: each has a gradient of its own. */
+  if (gradient->backward == CR_OP_BN_BWD && n != (f->desc->args == 4 ? 5 : f->desc->args + 2)) {
+    return 0;
+  }
   const bool in_place = roles[0].of == roles[1].of;
   if (gradient->backward == CR_OP_UNARY_BWD && in_place &&
       !cr_unary_by_value(f->desc->u.unary.function)) {

@@ -46,6 +46,11 @@ static bool has_short_values(const question *q) {
   return false;
 }
 
+/* Of a batch normalisation. */
+static bool has_short_scales(const question *q) {
+  return has_short_values(q) && q->desc->args > (q->desc->kind == CR_OP_BN_BWD ? 5 : 4);
+}
+
 static bool first_is_plain(const question *q) {
   return q->held[0].layout == NULL;
 }
@@ -525,6 +530,7 @@ static const reason reasons[] = {
     {"unary_fwd_dnnl", "an empty shape", is_empty, true},
     {"unary_bwd_dnnl", "an empty shape", is_empty, true},
     {"bn_", "held in plain memory", first_is_plain, true},
+    {"bn_", "scales in ", has_short_scales, true},
     {"softmax_", "softmax over an inner axis", is_along_an_inner_axis, true},
     {"softmax_", "an empty shape", is_empty, true},
     {"sum_", "held in plain memory", all_are_plain, true},

@@ -271,6 +271,8 @@ static void batch_norm(const cr_op_desc *d, double *const *in, double *const *ou
     for (int64_t i = 0; i < e.outer * e.inner; ++i) {
       const int64_t at = (i / e.inner * e.mid + c) * e.inner + i % e.inner;
       out[1][at] = (in[0][at] - mean) / sqrt(variance + (double)d->u.bn.eps);
+      if (d->args > 4) out[1][at] *= in[4][c];
+      if (d->args > 5 && in[5] != NULL) out[1][at] += in[5][c];
     }
   }
 }

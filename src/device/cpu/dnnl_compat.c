@@ -220,10 +220,10 @@ dnnl_status_t cr_pd_bn_fwd(dnnl_primitive_desc_t *out, const cr_pd_env *env, dnn
                                                                 eps, flags, env->attr);
 }
 
-dnnl_status_t cr_pd_bn_bwd(dnnl_primitive_desc_t *out, const cr_pd_env *env, cr_const_md diff,
-                           cr_const_md data, float eps, unsigned flags) {
+dnnl_status_t cr_pd_bn_bwd(dnnl_primitive_desc_t *out, const cr_pd_env *env, dnnl_prop_kind_t prop,
+                           cr_const_md diff, cr_const_md data, float eps, unsigned flags) {
   return dnnl_batch_normalization_backward_primitive_desc_create(
-      out, env->engine, dnnl_backward_data, diff, diff, data, eps, flags, env->hint, env->attr);
+      out, env->engine, prop, diff, diff, data, eps, flags, env->hint, env->attr);
 }
 
 dnnl_status_t cr_pd_softmax_fwd(dnnl_primitive_desc_t *out, const cr_pd_env *env, cr_const_md data,
@@ -393,12 +393,11 @@ dnnl_status_t cr_pd_bn_fwd(dnnl_primitive_desc_t *out, const cr_pd_env *env, dnn
                 dnnl_batch_normalization_forward_desc_init(&op, prop, data, eps, flags));
 }
 
-dnnl_status_t cr_pd_bn_bwd(dnnl_primitive_desc_t *out, const cr_pd_env *env, cr_const_md diff,
-                           cr_const_md data, float eps, unsigned flags) {
+dnnl_status_t cr_pd_bn_bwd(dnnl_primitive_desc_t *out, const cr_pd_env *env, dnnl_prop_kind_t prop,
+                           cr_const_md diff, cr_const_md data, float eps, unsigned flags) {
   dnnl_batch_normalization_desc_t op;
-  return finish(
-      out, env, &op,
-      dnnl_batch_normalization_backward_desc_init(&op, dnnl_backward_data, diff, data, eps, flags));
+  return finish(out, env, &op,
+                dnnl_batch_normalization_backward_desc_init(&op, prop, diff, data, eps, flags));
 }
 
 dnnl_status_t cr_pd_softmax_fwd(dnnl_primitive_desc_t *out, const cr_pd_env *env, cr_const_md data,

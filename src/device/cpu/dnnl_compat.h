@@ -110,8 +110,8 @@ dnnl_status_t cr_pd_lrn_bwd(dnnl_primitive_desc_t *out, const cr_pd_env *env, cr
 
 dnnl_status_t cr_pd_bn_fwd(dnnl_primitive_desc_t *out, const cr_pd_env *env, dnnl_prop_kind_t prop,
                            cr_const_md data, float eps, unsigned flags);
-dnnl_status_t cr_pd_bn_bwd(dnnl_primitive_desc_t *out, const cr_pd_env *env, cr_const_md diff,
-                           cr_const_md data, float eps, unsigned flags);
+dnnl_status_t cr_pd_bn_bwd(dnnl_primitive_desc_t *out, const cr_pd_env *env, dnnl_prop_kind_t prop,
+                           cr_const_md diff, cr_const_md data, float eps, unsigned flags);
 
 dnnl_status_t cr_pd_softmax_fwd(dnnl_primitive_desc_t *out, const cr_pd_env *env, cr_const_md data,
                                 int axis);

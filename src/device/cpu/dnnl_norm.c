@@ -88,61 +88,80 @@ static crema_status plan_lrn_bwd(cr_plan *plan) {
 
 /* ---- batch normalisation ------------------------------------------------- */
 
-static crema_status plan_bn_fwd(cr_plan *plan) {
-  bool global = plan->desc->kind == CR_OP_BN_FWD_GLOBAL;
+/* Whether argument `arg`, which may be left out, is given. */
+static bool is_given(const cr_plan *plan, int arg) {
+  return arg < plan->desc->args && !cr_dnnl_absent(plan, arg);
+}
+
+/* The library's flags; `scale` and `shift`: arguments that may be left out. It wants numbers of
+ * channels in F32. */
+static crema_status bn_flags(const cr_plan *plan, int scale, int shift, unsigned *out) {
   crema_dtype type = CREMA_F32;
+  CR_TRY(cr_dnnl_one_type(plan, &type));
+  CR_TRY(check_held(plan));
+  *out = plan->desc->u.bn.global ? dnnl_use_global_stats : dnnl_normalization_flags_none;
+  if (is_given(plan, scale)) *out |= dnnl_use_scale;
+  if (is_given(plan, shift)) *out |= dnnl_use_shift;
+  if (type == CREMA_F32 || !is_given(plan, scale)) return CREMA_OK;
+  return cr_fail(CREMA_E_UNSUPPORTED, "scales in %s", crema_dtype_name(type));
+}
+
+static crema_status plan_bn_fwd(cr_plan *plan) {
+  const bool global = plan->desc->kind == CR_OP_BN_FWD_GLOBAL;
+  unsigned flags = 0;
   cr_pd_env env;
   cr_md data = NULL;
   dnnl_primitive_desc_t pd = NULL;
-  CR_TRY(cr_dnnl_one_type(plan, &type));
-  CR_TRY(check_held(plan));
+  CR_TRY(bn_flags(plan, 4, 5, &flags));
   CR_TRY(cr_dnnl_env_open(&env, NULL));
   crema_status status = cr_dnnl_md_follow(plan, 0, 0, &data);
   if (status == CREMA_OK) {
     status = cr_dnnl_check(
         cr_pd_bn_fwd(&pd, &env, global ? dnnl_forward_inference : dnnl_forward_training, data,
-                     plan->desc->u.bn.eps,
-                     global ? dnnl_use_global_stats : dnnl_normalization_flags_none),
+                     plan->desc->u.bn.eps, flags),
         "batch normalisation");
   }
   cr_md_destroy(data);
   cr_dnnl_env_close(&env);
-  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, CR_DNNL_FORMAT},
-                                      {1, DNNL_ARG_DST, CR_DNNL_FORMAT},
-                                      {2, DNNL_ARG_MEAN, CR_DNNL_AS_IS},
-                                      {3, DNNL_ARG_VARIANCE, CR_DNNL_AS_IS}};
-  return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, 4) : status;
+  static const cr_dnnl_bind bind[] = {
+      {0, DNNL_ARG_SRC, CR_DNNL_FORMAT},  {1, DNNL_ARG_DST, CR_DNNL_FORMAT},
+      {2, DNNL_ARG_MEAN, CR_DNNL_AS_IS},  {3, DNNL_ARG_VARIANCE, CR_DNNL_AS_IS},
+      {4, DNNL_ARG_SCALE, CR_DNNL_AS_IS}, {5, DNNL_ARG_SHIFT, CR_DNNL_AS_IS}};
+  const int binds = 4 + is_given(plan, 4) + is_given(plan, 5);
+  return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, binds) : status;
 }
 
 static crema_status plan_bn_bwd(cr_plan *plan) {
-  unsigned flags = plan->desc->u.bn.global ? dnnl_use_global_stats : dnnl_normalization_flags_none;
-  float eps = plan->desc->u.bn.eps;
-  crema_dtype type = CREMA_F32;
+  const float eps = plan->desc->u.bn.eps;
+  unsigned flags = 0;
   cr_pd_env env;
   cr_md data = NULL;
   dnnl_primitive_desc_t forward = NULL, pd = NULL;
-  CR_TRY(cr_dnnl_one_type(plan, &type));
-  CR_TRY(check_held(plan));
-  CR_TRY(cr_dnnl_env_open(&env, NULL));
   crema_status status = CREMA_OK;
+  CR_TRY(bn_flags(plan, 5, 7, &flags));
+  const dnnl_prop_kind_t prop = is_given(plan, 5) ? dnnl_backward : dnnl_backward_data;
+  CR_TRY(cr_dnnl_env_open(&env, NULL));
   CR_TRY_GOTO(cr_dnnl_md_follow(plan, 0, 0, &data), done);
   CR_TRY_GOTO(cr_dnnl_check(cr_pd_bn_fwd(&forward, &env, dnnl_forward_training, data, eps, flags),
                             "batch normalisation"),
               done);
   env.hint = forward;
-  CR_TRY_GOTO(cr_dnnl_check(cr_pd_bn_bwd(&pd, &env, data, data, eps, flags),
+  CR_TRY_GOTO(cr_dnnl_check(cr_pd_bn_bwd(&pd, &env, prop, data, data, eps, flags),
                             "batch normalisation backward"),
               done);
 done:
   if (forward != NULL) dnnl_primitive_desc_destroy(forward);
   cr_md_destroy(data);
   cr_dnnl_env_close(&env);
-  static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, CR_DNNL_FORMAT},
-                                      {1, DNNL_ARG_DIFF_DST, CR_DNNL_FORMAT},
-                                      {2, DNNL_ARG_MEAN, CR_DNNL_AS_IS},
-                                      {3, DNNL_ARG_VARIANCE, CR_DNNL_AS_IS},
-                                      {4, DNNL_ARG_DIFF_SRC, CR_DNNL_FORMAT}};
-  return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, 5) : status;
+  static const cr_dnnl_bind bind[] = {
+      {0, DNNL_ARG_SRC, CR_DNNL_FORMAT},       {1, DNNL_ARG_DIFF_DST, CR_DNNL_FORMAT},
+      {2, DNNL_ARG_MEAN, CR_DNNL_AS_IS},       {3, DNNL_ARG_VARIANCE, CR_DNNL_AS_IS},
+      {4, DNNL_ARG_DIFF_SRC, CR_DNNL_FORMAT},  {5, DNNL_ARG_SCALE, CR_DNNL_AS_IS},
+      {6, DNNL_ARG_DIFF_SCALE, CR_DNNL_AS_IS}, {7, DNNL_ARG_DIFF_SHIFT, CR_DNNL_AS_IS},
+      /* Release 2 wants it, too, but does not read it. */
+      {5, DNNL_ARG_SHIFT, CR_DNNL_AS_IS}};
+  const int binds = is_given(plan, 7) ? 9 : is_given(plan, 5) ? 7 : 5;
+  return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, binds) : status;
 }
 
 /* ---- gradient of softmax; forward, the reference kernel is faster --------- */

@@ -5,7 +5,7 @@
 
 #include "core/fail.h"
 
-enum { MAX_SLOTS = 8 };
+enum { MAX_SLOTS = 10 };
 
 typedef struct prim {
   dnnl_primitive_t primitive;

@@ -181,22 +181,34 @@ static crema_status bn_fwd_global(const cr_call *call) {
   return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_bn_normalise, &args);
 }
 
-/* The same; the statistics are computed here. */
+/* Argument `arg`, which may be left out. */
+static cr_values values_if(const cr_call *call, int arg) {
+  return arg < call->desc->args ? cr_cuda_values(call, arg) : (cr_values){0};
+}
+
+/* src, dst, mean, variance, scale, shift: the statistics are computed here. */
 static crema_status bn_fwd_train(const cr_call *call) {
   cr_bn_args args = bn_args(call);
   args.out = cr_cuda_values(call, 1);
   args.new_mean = cr_cuda_f32(call, 2);
   args.new_variance = cr_cuda_f32(call, 3);
+  args.gain = values_if(call, 4);
+  args.shift = values_if(call, 5);
   CR_TRY(bn_sums(call, &args, CR_DEVICE_FUNCTION_bn_statistics_parts,
                  CR_DEVICE_FUNCTION_bn_statistics));
   return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_bn_normalise, &args);
 }
 
-/* src, diff_dst, mean, variance, diff_src. */
+/* src, diff_dst, mean, variance, diff_src, scale, diff_scale, diff_shift. */
 static crema_status bn_bwd(const cr_call *call) {
   cr_bn_args args = bn_args(call);
   args.dy = cr_cuda_values(call, 1);
   args.out = cr_cuda_values(call, 4);
+  args.gain = values_if(call, 5);
+  args.diff_gain = values_if(call, 6);
+  args.diff_shift = values_if(call, 7);
+  args.add_to_gain = args.diff_gain.at != NULL && call->accumulate[6];
+  args.add_to_shift = args.diff_shift.at != NULL && call->accumulate[7];
   if (args.global) {
     CR_TRY(bn_scales(call, &args));
   } else {
@@ -253,6 +265,7 @@ CR_CUDA_ROW(bn_fwd_train_f32_cuda, BN_FWD_TRAIN, bn_fwd_train, .types = CR_CUDA_
             .plan = bn_plan);
 CR_CUDA_ROW(bn_fwd_global_f32_cuda, BN_FWD_GLOBAL, bn_fwd_global, .types = CR_CUDA_FLOATS,
             .plan = bn_plan);
-CR_CUDA_ROW(bn_bwd_f32_cuda, BN_BWD, bn_bwd, .types = CR_CUDA_FLOATS, .plan = bn_plan);
+CR_CUDA_ROW(bn_bwd_f32_cuda, BN_BWD, bn_bwd, .types = CR_CUDA_FLOATS, .plan = bn_plan,
+            .can_accumulate = true);
 CR_CUDA_ROW(softmax_fwd_f32_cuda, SOFTMAX_FWD, softmax_fwd, .types = CR_CUDA_FLOATS, .plan = NULL);
 CR_CUDA_ROW(softmax_bwd_f32_cuda, SOFTMAX_BWD, softmax_bwd, .types = CR_CUDA_FLOATS, .plan = NULL);

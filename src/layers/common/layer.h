@@ -164,6 +164,11 @@ typedef struct cr_layer_class {
   bool (*can_make_again)(const cr_layer *layer);
   /* In place, it needs no copy of its input where the layer before it can make that again. */
   bool makes_input_again;
+  /* Whether it multiplies each channel by parameter 0 and adds parameter 1, if there is one, to it;
+   * NULL: it does not. And for a class that can do that besides its own work (cr_layer.scaled_by).
+   */
+  bool (*scales_channels)(const cr_layer *layer);
+  bool fuses_scale;
   /* Whether the next pass finds the values of that top as this one left them: they are a
    * parameter's, the caller's, or filled once. NULL: it does not. */
   bool (*persistent)(const cr_layer *layer, int top);
@@ -223,6 +228,9 @@ struct cr_layer {
    * which is shaped like the top, behind those that the class knows; it needs a layer of one top.
    * The first top may be that bottom. */
   cr_posts posts;
+  /* For a class with fuses_scale: the layer with scales_channels in place behind it, whose work it
+   * does, forward and backward; NULL: none. To be followed by a reshape. */
+  const cr_layer *scaled_by;
   /* For a convolution: forward may save products by Winograd's method. Set before the first
    * reshape. */
   bool winograd;

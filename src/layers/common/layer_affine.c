@@ -127,6 +127,12 @@ bool cr_layer_affine_uses_bottom(const cr_layer *layer, int bottom) {
   return s->scale && (bottom == 1 || layer->bottoms > 1 || layer->param_propagate_down[0]);
 }
 
+bool cr_layer_affine_scales_channels(const cr_layer *layer) {
+  const cr_layer_affine *s = layer->state;
+  return layer->bottoms == 1 && s->axis == 1 && layer->blob[0]->shape.axes == 1 &&
+         cr_posts_count(&layer->posts) == 0;
+}
+
 /* A second bottom has no samples. */
 cr_layer_reach cr_layer_affine_reach(int bottoms, int axis) {
   return bottoms > 1 ? CR_REACHES_ANY : cr_layer_reach_from(axis);

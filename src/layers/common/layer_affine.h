@@ -27,6 +27,9 @@ cr_layer_forward_fn cr_layer_affine_forward;
 cr_layer_backward_fn cr_layer_affine_backward;
 bool cr_layer_affine_uses_bottom(const cr_layer *layer, int bottom);
 
+/* Of a layer with a scale. */
+bool cr_layer_affine_scales_channels(const cr_layer *layer);
+
 /* How far the values reach of a layer whose parameters say `axis`. */
 cr_layer_reach cr_layer_affine_reach(int bottoms, int axis);
 

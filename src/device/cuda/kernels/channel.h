@@ -141,13 +141,16 @@ CR_HD void cr_channel_total_device(const void *args, int64_t c) {
   cr_put(a->out, c, a->add ? cr_get(a->out, c) + (float)sum : (float)sum);
 }
 
-/* Batch normalisation (Ioffe and Szegedy, 2015): y = (x - m) / sqrt(v + eps). The sums are made in
- * f64, in two launches; what is done to each element, in f32. */
+/* Batch normalisation (Ioffe and Szegedy, 2015): y = (x - m) / sqrt(v + eps) * gain + shift. The
+ * sums are made in f64, in two launches; what is done to each element, in f32. */
 typedef struct cr_bn_args {
   cr_values x, dy, out;
-  const float *mean, *variance;   /* that are given */
-  float *new_mean, *new_variance; /* that are computed */
-  /* (C) each: 1 / sqrt(v + eps); mean(dy) and mean(dy (x - m)) / (v + eps). */
+  const float *mean, *variance;    /* that are given */
+  float *new_mean, *new_variance;  /* that are computed */
+  cr_values gain, shift;           /* (C) each; absent: 1 and 0 */
+  cr_values diff_gain, diff_shift; /* (C) each; may be absent */
+  bool add_to_gain, add_to_shift;  /* what they hold */
+  /* (C) each: gain / sqrt(v + eps); mean(dy) and mean(dy (x - m)) / (v + eps). */
   float *scale, *flat, *slope;
   double *part;  /* (parts, C, 2) */
   int64_t parts; /* of each channel's sums */
@@ -206,8 +209,9 @@ CR_HD void cr_bn_statistics_parts_device(const void *args, int64_t segment,
   cr_bn_keep(a, segment, thread_block, sum, square);
 }
 
-CR_HD float cr_bn_scale_of(const cr_bn_args *a, double variance) {
-  return (float)(1 / sqrt(variance + (double)a->eps));
+CR_HD float cr_bn_scale_of(const cr_bn_args *a, int64_t c, double variance) {
+  const double gain = a->gain.at != NULL ? (double)cr_get(a->gain, c) : 1;
+  return (float)(gain / sqrt(variance + (double)a->eps));
 }
 
 /* Mean and biased variance of channel c. */
@@ -220,19 +224,20 @@ CR_HD void cr_bn_statistics_device(const void *args, int64_t c) {
   if (a->planes.outer * a->planes.inner.by > 0) mean += (double)cr_bn_origin(a, c);
   a->new_mean[c] = (float)mean;
   a->new_variance[c] = (float)variance;
-  a->scale[c] = cr_bn_scale_of(a, variance);
+  a->scale[c] = cr_bn_scale_of(a, c, variance);
 }
 
 /* The scale of channel c where the statistics are given. */
 CR_HD void cr_bn_scales_device(const void *args, int64_t c) {
   const cr_bn_args *a = (const cr_bn_args *)args;
-  a->scale[c] = cr_bn_scale_of(a, (double)a->variance[c]);
+  a->scale[c] = cr_bn_scale_of(a, c, (double)a->variance[c]);
 }
 
 CR_HD float cr_bn_normalise_device(const void *args, int64_t i) {
   const cr_bn_args *a = (const cr_bn_args *)args;
   const int64_t c = cr_channel_of(&a->planes, i);
-  return (cr_get(a->x, i) - a->mean[c]) * a->scale[c];
+  const float y = (cr_get(a->x, i) - a->mean[c]) * a->scale[c];
+  return a->shift.at != NULL ? y + cr_get(a->shift, c) : y;
 }
 
 CR_HD void cr_bn_gradient_parts_device(const void *args, int64_t segment,
@@ -251,16 +256,25 @@ CR_HD void cr_bn_gradient_parts_device(const void *args, int64_t segment,
   cr_bn_keep(a, segment, thread_block, sum, product);
 }
 
+/* to[c] = or += the sum, which is rounded first (see cr_channel_total_device). */
+CR_HD void cr_bn_give(cr_values to, int64_t c, bool add, double sum) {
+  if (to.at != NULL) cr_put(to, c, add ? cr_get(to, c) + (float)sum : (float)sum);
+}
+
 CR_HD void cr_bn_gradient_sums_device(const void *args, int64_t c) {
   const cr_bn_args *a = (const cr_bn_args *)args;
+  const double count = (double)(a->planes.outer * a->planes.inner.by);
+  const double square = (double)a->variance[c] + (double)a->eps;
   double flat, product;
   cr_bn_means(a, c, &flat, &product);
   a->flat[c] = (float)flat;
-  a->slope[c] = (float)(product / ((double)a->variance[c] + (double)a->eps));
-  a->scale[c] = cr_bn_scale_of(a, (double)a->variance[c]);
+  a->slope[c] = (float)(product / square);
+  a->scale[c] = cr_bn_scale_of(a, c, (double)a->variance[c]);
+  cr_bn_give(a->diff_gain, c, a->add_to_gain, product * count / sqrt(square));
+  cr_bn_give(a->diff_shift, c, a->add_to_shift, flat * count);
 }
 
-/* (dy - mean(dy) - z mean(dy z)) / sqrt(v + eps), z = (x - m) / sqrt(v + eps). */
+/* (dy - mean(dy) - z mean(dy z)) * gain / sqrt(v + eps), z = (x - m) / sqrt(v + eps). */
 CR_HD float cr_bn_bwd_device(const void *args, int64_t i) {
   const cr_bn_args *a = (const cr_bn_args *)args;
   const int64_t c = cr_channel_of(&a->planes, i);
