@@ -99,7 +99,8 @@ static crema_status bn_flags(const cr_plan *plan, int scale, int shift, unsigned
   crema_dtype type = CREMA_F32;
   CR_TRY(cr_dnnl_one_type(plan, &type));
   CR_TRY(check_held(plan));
-  *out = plan->desc->u.bn.global ? dnnl_use_global_stats : dnnl_normalization_flags_none;
+  const bool given = plan->desc->kind == CR_OP_BN_FWD_GLOBAL || plan->desc->u.bn.global;
+  *out = given ? dnnl_use_global_stats : dnnl_normalization_flags_none;
   if (is_given(plan, scale)) *out |= dnnl_use_scale;
   if (is_given(plan, shift)) *out |= dnnl_use_shift;
   if (type == CREMA_F32 || !is_given(plan, scale)) return CREMA_OK;
