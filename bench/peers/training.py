@@ -20,7 +20,7 @@ import numpy
 
 import inference
 
-NETS = ("alexnet", "googlenet", "resnet50")
+NETS = ("alexnet", "googlenet", "resnet50", "mobilenet_v1", "mobilenet_v2")
 MODELS = inference.MODELS
 
 SOLVER = """net: "{net}"
