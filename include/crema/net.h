@@ -134,8 +134,9 @@ CREMA_API crema_status crema_net_backward(crema_net *net) CREMA_MUST_USE;
 
 /* The same for layers `first` to `last`, both included, in the order of crema_net_layer_name;
  * backward runs from `last` to `first`. *loss (may be NULL) gets the losses of these layers. Each
- * layer then does its own work, where whole passes let a convolution compute the ReLU behind it:
- * blobs hold what Caffe's would. Errors as above, and CREMA_E_RANGE. */
+ * layer then does its own work, where whole passes let a convolution compute the ReLU behind it, and
+ * a BatchNorm the Scale: blobs hold what Caffe's would, and last bits differ. Errors as above, and
+ * CREMA_E_RANGE. */
 CREMA_API crema_status crema_net_forward_range(crema_net *net, int first, int last,
                                                double *loss) CREMA_MUST_USE;
 CREMA_API crema_status crema_net_backward_range(crema_net *net, int first, int last) CREMA_MUST_USE;
