@@ -164,11 +164,10 @@ typedef struct cr_layer_class {
   bool (*can_make_again)(const cr_layer *layer);
   /* In place, it needs no copy of its input where the layer before it can make that again. */
   bool makes_input_again;
-  /* Whether it multiplies each channel by parameter 0 and adds parameter 1, if there is one, to it;
-   * NULL: it does not. And for a class that can do that besides its own work (cr_layer.scaled_by).
-   */
+  /* Whether it multiplies each channel by parameter 0 and adds parameter 1, if there is one, to it.
+   * NULL: it does not. */
   bool (*scales_channels)(const cr_layer *layer);
-  bool fuses_scale;
+  bool fuses_scale; /* it can do the work of such a layer in place behind it (cr_layer.scaled_by) */
   /* Whether the next pass finds the values of that top as this one left them: they are a
    * parameter's, the caller's, or filled once. NULL: it does not. */
   bool (*persistent)(const cr_layer *layer, int top);
