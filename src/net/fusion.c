@@ -33,7 +33,7 @@ static bool computes_in_floats(const cr_layer *layer) {
 crema_status cr_net_fuse_scale(crema_net *net, cr_net_layer *norm, cr_net_layer *scale) {
   cr_layer *self = norm->layer;
   const cr_layer *other = scale->layer;
-  const bool in_place = norm->bottom[0] == norm->top[0] && scale->bottom[0] == scale->top[0];
+  const bool in_place = norm->bottom[0] == norm->top[0];
   if (net->debug_info || !in_place || !self->class->fuses_scale ||
       other->class->scales_channels == NULL || !other->class->scales_channels(other) ||
       !crema_shape_equal(&other->blob[0]->shape, &self->blob[0]->shape) ||
