@@ -40,6 +40,11 @@ cr_const_md cr_dnnl_layout_md(const cr_layout *layout);
 
 bool cr_dnnl_layout_is_opaque(const cr_layout *layout);
 
+/* The number of values in memory of a layout that is not opaque, pads included. */
+static inline int64_t cr_dnnl_layout_values(const cr_layout *layout) {
+  return (int64_t)(layout->bytes / crema_dtype_size(layout->type));
+}
+
 /* In which order a tensor (N,C,S...) of 3 to 5 axes lies in memory. */
 typedef enum cr_dnnl_order_kind {
   CR_DNNL_PLAIN,   /* N C S... */

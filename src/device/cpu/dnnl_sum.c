@@ -29,7 +29,7 @@ static crema_status plan_all(cr_plan *plan, const cr_layout *layout) {
 }
 
 static int64_t held_values(const cr_plan *plan) {
-  return (int64_t)(plan->format[0].layout->bytes / crema_dtype_size(plan->format[0].type));
+  return cr_dnnl_layout_values(plan->format[0].layout);
 }
 
 static void *memory_of(const cr_call *call, int arg) {

@@ -45,10 +45,6 @@ static bool keeps_pads(const cr_plan *plan) {
   }
 }
 
-static int64_t held_values(const cr_layout *layout) {
-  return (int64_t)(layout->bytes / crema_dtype_size(layout->type));
-}
-
 static crema_status plan_held(cr_plan *plan) {
   const cr_op_desc *desc = plan->desc;
   const cr_unary function = desc->u.unary.function;
@@ -61,7 +57,7 @@ static crema_status plan_held(cr_plan *plan) {
   if (layout == NULL || layout->type != type || cr_dnnl_layout_is_opaque(layout)) {
     return cr_fail(CREMA_E_UNSUPPORTED, "held in plain memory");
   }
-  if (held_values(layout) != cr_op_arg_count(desc, SRC) && !keeps_pads(plan)) {
+  if (cr_dnnl_layout_values(layout) != cr_op_arg_count(desc, SRC) && !keeps_pads(plan)) {
     return cr_fail(CREMA_E_UNSUPPORTED, "pads would not stay 0");
   }
   for (int i = 0; i < desc->args; ++i) {
@@ -88,7 +84,7 @@ static void *memory_of(const cr_call *call, int arg) {
 static crema_status run_fwd(const cr_call *call) {
   const cr_layout *layout = call->plan->format[DST].layout;
   const cr_post function = function_of(call->desc);
-  const int64_t count = held_values(layout);
+  const int64_t count = cr_dnnl_layout_values(layout);
 #pragma omp parallel for schedule(static) if (count >= PARALLEL_MIN)
   for (int64_t from = 0; from < count; from += PIECE) {
     const int64_t n = count - from < PIECE ? count - from : PIECE;
@@ -104,7 +100,7 @@ static crema_status run_bwd(const cr_call *call) {
   const cr_layout *layout = call->plan->format[DIFF_SRC].layout;
   const cr_post function = function_of(call->desc);
   const bool argument = reads_argument(function.function), value = reads_value(function.function);
-  const int64_t count = held_values(layout);
+  const int64_t count = cr_dnnl_layout_values(layout);
 #pragma omp parallel for schedule(static) if (count >= PARALLEL_MIN)
   for (int64_t from = 0; from < count; from += PIECE) {
     const int64_t n = count - from < PIECE ? count - from : PIECE;
