@@ -71,7 +71,8 @@ CREMA_API crema_status crema_blob_mutable_diff_as(crema_blob *blob, crema_dtype 
 CREMA_API uint64_t crema_blob_conversions(const crema_blob *blob);
 
 /* The largest absolute value, where the values are floats; 0 without values, NaN when one is NaN.
- * Errors: CREMA_E_TYPE for integers, CREMA_E_NO_MEMORY, CREMA_E_DEVICE. */
+ * Errors: CREMA_E_TYPE for integers, CREMA_E_STATE where the net's plan has given the memory to
+ * another blob, CREMA_E_NO_MEMORY, CREMA_E_DEVICE. */
 CREMA_API crema_status crema_blob_amax_data(crema_blob *blob, double *out) CREMA_MUST_USE;
 CREMA_API crema_status crema_blob_amax_diff(crema_blob *blob, double *out) CREMA_MUST_USE;
 
@@ -79,7 +80,8 @@ CREMA_API crema_status crema_blob_amax_diff(crema_blob *blob, double *out) CREMA
  * held (each type and layout, where, whether it is valid, which was written last), the first 20
  * values and the positions of the first 20 that are infinite or not a number. Reads the values on
  * the host. At most `size` bytes go to `text`, the closing zero included; CREMA_BLOB_TEXT are
- * enough. Errors: CREMA_E_NO_MEMORY, CREMA_E_DEVICE. */
+ * enough. Errors: CREMA_E_STATE where the net's plan has given the memory to another blob,
+ * CREMA_E_NO_MEMORY, CREMA_E_DEVICE. */
 enum { CREMA_BLOB_TEXT = 8192 };
 CREMA_API crema_status crema_blob_text(crema_blob *blob, char *text, size_t size) CREMA_MUST_USE;
 

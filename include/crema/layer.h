@@ -107,7 +107,7 @@ CREMA_API bool crema_layer_param_learns(const crema_layer *layer, int index);
 
 /* In `setup`: adds a parameter, filled as `filler` says, a text such as "type: 'xavier'" (NULL:
  * with zeros). *out (may be NULL) is owned by the layer. Errors: CREMA_E_STATE later than in setup,
- * CREMA_E_PARSE, CREMA_E_SHAPE, CREMA_E_NO_MEMORY. */
+ * CREMA_E_PARSE, CREMA_E_UNKNOWN_NAME for a filler, CREMA_E_SHAPE, CREMA_E_NO_MEMORY. */
 CREMA_API crema_status crema_layer_add_param(crema_layer *layer, const crema_shape *shape,
                                              const char *filler, crema_blob **out) CREMA_MUST_USE;
 

@@ -105,7 +105,9 @@ typedef struct crema_save_options {
 CREMA_API void crema_save_options_init(crema_save_options *options);
 
 /* Writes the weights to `path`: HDF5 when the name ends in .h5, wire format otherwise. The old file
- * stays whole when anything fails. `options` may be NULL. Errors: CREMA_E_IO, CREMA_E_NO_MEMORY. */
+ * stays whole when anything fails. `options` may be NULL. Errors: CREMA_E_IO, CREMA_E_NO_MEMORY; for
+ * HDF5 also CREMA_E_ARGUMENT for layers with parameters whose names are no paths, and CREMA_E_EXISTS
+ * for names that would take the same place in the file. */
 CREMA_API crema_status crema_net_save_weights_with(
     crema_net *net, const char *path, const crema_save_options *options) CREMA_MUST_USE;
 

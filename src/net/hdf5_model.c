@@ -1,5 +1,6 @@
 /* Weights in HDF5 files: /data/<layer>/<i> and /diff/<layer>/<i>, doubles or 32-bit floats of the
- * blob's shape. A layer's name may hold slashes; it is then a path of groups. */
+ * blob's shape. A layer's name may hold slashes; it is then a path of groups, which may lead
+ * through the group of another layer. */
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -10,6 +11,7 @@
 #include "core/io.h"
 #include "core/log.h"
 #include "device/device.h"
+#include "device/memory/host_memory.h"
 #include "net/build.h"
 
 bool cr_net_is_named_hdf5(const char *path) {
@@ -82,11 +84,19 @@ static uint64_t saved_params(const crema_net *net, int index, bool with_diffs) {
   return saved;
 }
 
-static crema_status fail_no_name(const crema_net *net, int index) {
+static crema_status fail_no_path(const crema_net *net, int index) {
   char line[CR_NET_LINE_TEXT];
+  const cr_layer *self = net->layer[index].layer;
+  cr_net_line_text(net, (size_t)index, line);
+  if (self->name[0] != '\0') {
+    return cr_fail(CREMA_E_ARGUMENT,
+                   "layer '%.200s' (%s)%s: HDF5 models hold layers under their names as paths, in "
+                   "which no part may be empty or a dot",
+                   self->name, self->class->type, line);
+  }
   return cr_fail(CREMA_E_ARGUMENT,
                  "layer %d (%s)%s has no name; HDF5 models tell layers apart by their names", index,
-                 net->layer[index].layer->class->type, cr_net_line_text(net, (size_t)index, line));
+                 self->class->type, line);
 }
 
 /* `index`: the first layer of the name that has parameters. */
@@ -101,10 +111,42 @@ static crema_status fail_same_name(const crema_net *net, int index, int other) {
                  cr_net_line_text(net, (size_t)other, line[1]));
 }
 
-crema_status cr_net_check_hdf5(const crema_net *net, bool with_diffs) {
+/* Whether a name says where in the file its group is, and is the only one that says so: HDF5 skips
+ * empty parts of a path, and parts that are a dot. */
+static bool is_path(const char *name) {
+  const char *part = name;
+  for (;;) {
+    const size_t length = strcspn(part, "/");
+    if (length == 0 || (length == 1 && part[0] == '.')) return false;
+    if (part[length] == '\0') return true;
+    part += length + 1;
+  }
+}
+
+/* No layer may have the name of a data set of layer `index`. */
+static crema_status check_inside(const crema_net *net, int index, uint64_t saved, cr_buffer *path) {
+  const cr_layer *self = net->layer[index].layer;
+  char line[2][CR_NET_LINE_TEXT];
+  for (int p = 0; p < self->params; ++p) {
+    if ((saved >> (p < 63 ? p : 63) & 1) == 0) continue;
+    cr_buffer_clear(path);
+    CR_TRY(cr_buffer_print(path, "%s/%d", self->name, p));
+    const int other = cr_net_find_layer(net, path->data);
+    if (other < 0) continue;
+    return cr_fail(CREMA_E_EXISTS,
+                   "layer '%.200s' (%s)%s has the name that HDF5 models give to parameter %d of "
+                   "layer '%.200s' (%s)%s",
+                   path->data, net->layer[other].layer->class->type,
+                   cr_net_line_text(net, (size_t)other, line[0]), p, self->name, self->class->type,
+                   cr_net_line_text(net, (size_t)index, line[1]));
+  }
+  return CREMA_OK;
+}
+
+static crema_status check_names(const crema_net *net, bool with_diffs, cr_buffer *path) {
   for (int i = 0; i < net->layers; ++i) {
     const char *name = net->layer[i].layer->name;
-    if (name[0] == '\0' && net->layer[i].layer->params > 0) return fail_no_name(net, i);
+    if (!is_path(name) && net->layer[i].layer->params > 0) return fail_no_path(net, i);
     /* Each name is handled once, with all layers that have it. */
     if (cr_net_find_layer(net, name) != i) continue;
     uint64_t all = 0;
@@ -114,9 +156,17 @@ crema_status cr_net_check_hdf5(const crema_net *net, bool with_diffs) {
       if ((all & saved) != 0) return fail_same_name(net, first, k);
       if (all == 0) first = k;
       all |= saved;
+      CR_TRY(check_inside(net, k, saved, path));
     }
   }
   return CREMA_OK;
+}
+
+crema_status cr_net_check_hdf5(const crema_net *net, bool with_diffs) {
+  cr_buffer path = {0};
+  const crema_status status = check_names(net, with_diffs, &path);
+  cr_buffer_free(&path);
+  return status;
 }
 
 static crema_status save_group(hid_t file, hid_t links, const char *path) {
@@ -133,10 +183,7 @@ static crema_status save_layer(const crema_net *net, int index, bool diffs, hid_
   const char *group = diffs ? "/diff" : "/data";
   const cr_net_layer *layer = &net->layer[index];
   const cr_layer *self = layer->layer;
-  if (self->name[0] == '\0') {
-    if (self->params == 0) return CREMA_OK;
-    return fail_no_name(net, index);
-  }
+  if (!is_path(self->name)) return CREMA_OK; /* without parameters */
   CR_TRY(object_path(group, self->name, -1, path));
   CR_TRY(save_group(file, links, path->data));
   for (int p = 0; p < self->params; ++p) {
@@ -146,9 +193,6 @@ static crema_status save_layer(const crema_net *net, int index, bool diffs, hid_
     hid_t type;
     CR_TRY(read_tensor(diffs ? blob->diff : blob->data, &type, &values));
     CR_TRY(object_path(group, self->name, p, path));
-    if (cr_h5()->Lexists(file, path->data, H5P_DEFAULT) > 0) {
-      return fail_same_name(net, cr_net_find_layer(net, self->name), index);
-    }
     if (!write_values(file, links, path->data, &blob->shape, type, values)) {
       return cr_fail(CREMA_E_IO, "cannot write data set %s", path->data);
     }
@@ -164,6 +208,7 @@ static crema_status save_all(const crema_net *net, hid_t file, bool with_diffs) 
     status = cr_fail(CREMA_E_IO, "cannot prepare HDF5 links");
     goto out;
   }
+  CR_TRY_GOTO(cr_net_check_hdf5(net, with_diffs), out);
   CR_TRY_GOTO(save_group(file, links, "/data"), out);
   if (with_diffs) CR_TRY_GOTO(save_group(file, links, "/diff"), out);
   for (int i = 0; i < net->layers; ++i) {
@@ -215,6 +260,17 @@ static crema_status read_set(cr_hdf5_reader *file, const char *path, crema_blob 
                       bytes);
 }
 
+/* Whether packed values can be unpacked shows only when they are. */
+static crema_status try_set(cr_hdf5_reader *file, const char *path, const cr_hdf5_info *set) {
+  const uint64_t bytes = set->count * sizeof(float);
+  void *values = NULL;
+  if (set->unit == 0 || bytes == 0) return CREMA_OK;
+  CR_TRY(cr_host_alloc(bytes, &values));
+  const crema_status status = cr_hdf5_read(file, path, CR_HDF5_F32, values, bytes);
+  cr_host_free(values);
+  return status;
+}
+
 /* Checks (or, in the second round, copies) one parameter. A sharer may be missing. */
 static crema_status load_param(const crema_net *net, int entry, bool copy, cr_hdf5_reader *file,
                                cr_buffer *path, cr_net_loading *loading) {
@@ -232,17 +288,35 @@ static crema_status load_param(const crema_net *net, int entry, bool copy, cr_hd
   if (set.kind != CR_HDF5_SET) return cr_fail(CREMA_E_CORRUPT, "%s is not a data set", path->data);
   /* Checked again in the second round, as the file may have been changed meanwhile. */
   crema_status status = check_set(&set, layer->blob[param->index]);
-  if (status == CREMA_OK && copy) status = read_set(file, path->data, layer->blob[param->index]);
+  if (status == CREMA_OK) {
+    status = copy ? read_set(file, path->data, layer->blob[param->index])
+                  : try_set(file, path->data, &set);
+  }
   if (status == CREMA_OK) cr_net_note_given(loading, entry);
   return cr_fail_in(status, "%s (layer '%s', parameter %d)", path->data, layer->name, param->index);
 }
 
-/* Whether anything is at `path`. */
-static crema_status is_there(cr_hdf5_reader *file, const char *path, bool *out) {
+/* Whether there is such an object at `path`. */
+static crema_status has(cr_hdf5_reader *file, const char *path, cr_hdf5_kind kind, bool *out) {
   cr_hdf5_info info;
   *out = false;
   CR_TRY(cr_hdf5_look(file, path, &info));
-  *out = info.kind != CR_HDF5_NOTHING;
+  *out = info.kind == kind;
+  return CREMA_OK;
+}
+
+/* Whether the file has parameters of the layer, or has the layer where it needs none. A group alone
+ * may be no more than the way to layers inside. */
+static crema_status has_layer(const cr_layer *layer, cr_hdf5_reader *file, cr_buffer *path,
+                              bool *out) {
+  CR_TRY(object_path("/data", layer->name, -1, path));
+  CR_TRY(has(file, path->data, CR_HDF5_GROUP, out));
+  if (!*out) return CREMA_OK;
+  *out = layer->params == 0;
+  for (int p = 0; p < layer->params && !*out; ++p) {
+    CR_TRY(object_path("/data", layer->name, p, path));
+    CR_TRY(has(file, path->data, CR_HDF5_SET, out));
+  }
   return CREMA_OK;
 }
 
@@ -250,7 +324,7 @@ static crema_status is_there(cr_hdf5_reader *file, const char *path, bool *out) 
 static crema_status check_surplus(const cr_layer *layer, cr_hdf5_reader *file, cr_buffer *path) {
   bool surplus;
   CR_TRY(object_path("/data", layer->name, layer->params, path));
-  CR_TRY(is_there(file, path->data, &surplus));
+  CR_TRY(has(file, path->data, CR_HDF5_SET, &surplus));
   if (!surplus) return CREMA_OK;
   return cr_fail(CREMA_E_ARGUMENT,
                  "incompatible number of blobs for layer '%s' (%s): the file has %s, the net has "
@@ -268,8 +342,7 @@ static crema_status load_layers(const crema_net *net, bool copy, cr_hdf5_reader 
     bool saved;
     /* Of several layers with one name the first takes the values. */
     if (layer->layer->name[0] == '\0' || cr_net_find_layer(net, layer->layer->name) != i) continue;
-    CR_TRY_GOTO(object_path("/data", layer->layer->name, -1, &path), out);
-    CR_TRY_GOTO(is_there(file, path.data, &saved), out);
+    CR_TRY_GOTO(has_layer(layer->layer, file, &path, &saved), out);
     if (!saved) continue;
     if (!copy) CR_TRY_GOTO(check_surplus(layer->layer, file, &path), out);
     for (int p = 0; p < layer->layer->params; ++p) {
@@ -343,7 +416,7 @@ static crema_status note_spares(cr_hdf5_reader *file, cr_net_loading *loading) {
 
 static crema_status load_file(crema_net *net, cr_hdf5_reader *file, cr_net_loading *loading) {
   bool is_model;
-  CR_TRY(is_there(file, "/data", &is_model));
+  CR_TRY(has(file, "/data", CR_HDF5_GROUP, &is_model));
   if (!is_model) return cr_fail(CREMA_E_CORRUPT, "has no group /data: not a model");
   CR_TRY(note_spares(file, loading));
   CR_TRY(load_layers(net, false, file, loading));

@@ -67,7 +67,17 @@ fail:
 
 /* ---- loading ---- */
 
-/* Finds which layer takes the values of each source layer; -1: none. */
+/* The last layer of that name, or -1. */
+static int last_layer(const crema_net *net, const char *name) {
+  int last = -1;
+  for (int i = cr_net_find_layer(net, name); i >= 0; i = net->layer[i].next_same) last = i;
+  return last;
+}
+
+/* Finds which layer takes the values of each source layer; -1: none. Where a file has more layers
+ * of a name than the net (as two models have, one behind the other), the last one counts, as in
+ * Caffe.
+ */
 static crema_status match_layers(const crema_net *net, const Caffe__NetParameter *weights,
                                  int *target, cr_net_loading *loading) {
   crema_status status = CREMA_OK;
@@ -78,6 +88,7 @@ static crema_status match_layers(const crema_net *net, const Caffe__NetParameter
   for (size_t s = 0; s < weights->n_layer; ++s) {
     const char *name = cr_net_text(weights->layer[s]->name);
     target[s] = cr_net_match(net, name, cursor);
+    if (target[s] < 0) target[s] = last_layer(net, name);
     if (target[s] >= 0) continue;
     if (loading == NULL || weights->layer[s]->n_blobs == 0) {
       cr_log_debug("Ignoring source layer %s", name);

@@ -203,6 +203,137 @@ TEST(damaged_and_foreign_files_are_refused) {
   refuse_file(NET, "other.h5", CREMA_E_CORRUPT, WORDS("other.h5", "/data"));
 }
 
+/* ---- names that are paths ---- */
+
+/* A layer with one parameter; a layer of parameters 0 and 1. */
+#define SCALED(name) "layer { name: '" name "' type: 'Scale' bottom: 'x' top: '" name "' }\n"
+#define SHIFTED(name)                                              \
+  "layer { name: '" name "' type: 'Scale' bottom: 'x' top: '" name \
+  "' scale_param { bias_term: true } }\n"
+#define SILENT(name) "layer { name: '" name "' type: 'ReLU' bottom: 'x' top: '" name "' }\n"
+#define OF_ONE(layers) INPUT("x", DIM2(1, 1)) layers
+
+/* In an HDF5 file the group of layer "fc/2" lies beside the parameters 0 and 1 of layer "fc". */
+TEST(layers_may_lie_inside_of_others) {
+  static const char *const text[] = {OF_ONE(SHIFTED("fc") SILENT("fc/2")),
+                                     OF_ONE(SILENT("fc/2") SHIFTED("fc")),
+                                     OF_ONE(SHIFTED("fc") SHIFTED("fc/2")),
+                                     OF_ONE(SCALED("fc/x/0") SCALED("fc/1/y") SCALED("fc"))};
+  for (size_t i = 0; i < sizeof text / sizeof *text; ++i) {
+    crema_net *a = build_model(text[i]), *b = build_model(text[i]);
+    number_params(a, 1.0f);
+    ok(cr_net_check_hdf5(a, true));
+    ok(crema_net_save_weights(a, path_of("inside.h5")));
+    ok(crema_net_load_weights(b, path_of("inside.h5")));
+    assert_same_params(a, b);
+    crema_net_destroy(a);
+    crema_net_destroy(b);
+  }
+}
+
+/* The group that leads to a layer is none of its own: that layer has no weights in the file. */
+TEST(a_group_on_the_way_is_no_layer) {
+  crema_net *net = build_model(OF_ONE(SCALED("fc/a")));
+  ok(crema_net_save_weights(net, path_of("way.h5")));
+  crema_net_destroy(net);
+  refuse_file(OF_ONE(SCALED("fc/a") SCALED("fc")), "way.h5", CREMA_E_NOT_FOUND,
+              WORDS("way.h5", "1 of the net's 2 layers", "'fc' (Scale)"));
+}
+
+static void refuse_hdf5(const char *text, crema_status code, const char *const *words) {
+  crema_net *net = build_model(text);
+  assert_int_equal(cr_net_check_hdf5(net, false), code);
+  assert_names(words);
+  assert_int_equal(crema_net_save_weights(net, path_of("refused.h5")), code);
+  assert_names(words);
+  assert_int_not_equal(access(path_of("refused.h5"), F_OK), 0);
+  crema_net_destroy(net);
+}
+
+/* Said before training begins, with both names. */
+TEST(names_that_hdf5_cannot_hold_are_refused) {
+  refuse_hdf5(OF_ONE(SCALED("fc") SCALED("fc/0")), CREMA_E_EXISTS,
+              WORDS("layer 'fc/0' (Scale)", "parameter 0 of layer 'fc' (Scale)"));
+  refuse_hdf5(OF_ONE(SCALED("fc") SILENT("fc/0")), CREMA_E_EXISTS,
+              WORDS("layer 'fc/0' (ReLU)", "parameter 0 of layer 'fc' (Scale)"));
+  refuse_hdf5(OF_ONE(SHIFTED("fc/0") SHIFTED("fc")), CREMA_E_EXISTS,
+              WORDS("layer 'fc/0' (Scale)", "parameter 0 of layer 'fc' (Scale)"));
+  refuse_hdf5(OF_ONE(SCALED(".")), CREMA_E_ARGUMENT, WORDS("layer '.' (Scale)", "no part"));
+  refuse_hdf5(OF_ONE(SCALED("a/")), CREMA_E_ARGUMENT, WORDS("layer 'a/' (Scale)", "no part"));
+  refuse_hdf5(OF_ONE(SCALED("a//b")), CREMA_E_ARGUMENT, WORDS("layer 'a//b' (Scale)"));
+  refuse_hdf5(OF_ONE(SCALED("./a")), CREMA_E_ARGUMENT, WORDS("layer './a' (Scale)"));
+  crema_net *net = build_model(OF_ONE(SILENT("a/") SILENT(".") SCALED("a/.b")));
+  ok(crema_net_save_weights(net, path_of("silent.h5")));
+  crema_net_destroy(net);
+}
+
+/* ---- packed values ---- */
+
+static void write_set(hid_t file, const char *path, bool packed, const float *values) {
+  const hsize_t dim[1] = {64};
+  hid_t links = H5Pcreate(H5P_LINK_CREATE), how = H5Pcreate(H5P_DATASET_CREATE);
+  hid_t space = H5Screate_simple(1, dim, NULL);
+  H5Pset_create_intermediate_group(links, 1);
+  if (packed) {
+    H5Pset_chunk(how, 1, dim);
+    H5Pset_fletcher32(how);
+  }
+  hid_t set = H5Dcreate2(file, path, H5T_NATIVE_FLOAT, space, links, how, H5P_DEFAULT);
+  assert_true(H5Dwrite(set, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0);
+  H5Dclose(set);
+  H5Sclose(space);
+  H5Pclose(how);
+  H5Pclose(links);
+}
+
+/* Damage that shows only when values are unpacked is found before any layer is given values. */
+TEST(packed_values_are_unpacked_before_any_is_taken) {
+#define WIDE                                                   \
+  INPUT("x", DIM2(1, 64))                                      \
+  "layer { name: 'one' type: 'Scale' bottom: 'x' top: 'a' }\n" \
+  "layer { name: 'two' type: 'Scale' bottom: 'a' top: 'b' }\n"
+  float values[64];
+  cr_buffer bytes = {0};
+  for (int i = 0; i < 64; ++i) values[i] = 3.25f + (float)i;
+  hid_t file = H5Fcreate(path_of("packed.h5"), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  write_set(file, "/data/one/0", false, values);
+  write_set(file, "/data/two/0", true, values);
+  H5Fclose(file);
+  crema_net *net = build_model(WIDE);
+  ok(crema_net_load_weights(net, path_of("packed.h5")));
+  assert_near(data_of(param_of(net, "two", 0))[63], 66.25, 0.0);
+  crema_net_destroy(net);
+  /* The last value in the file is one of the second set. */
+  ok(cr_file_read(path_of("packed.h5"), &bytes));
+  size_t at = bytes.size - sizeof(float);
+  while (at > 0 && memcmp(bytes.data + at, &values[63], sizeof(float)) != 0) --at;
+  assert_true(at > 0);
+  bytes.data[at] ^= 1;
+  write_file("packed.h5", bytes.data, bytes.size);
+  cr_buffer_free(&bytes);
+  refuse_file(WIDE, "packed.h5", CREMA_E_CORRUPT, WORDS("packed.h5", "/data/two/0"));
+}
+
+/* As in Caffe the last layer of a name counts, which two models have, one behind the other. */
+TEST(of_two_models_in_a_file_the_last_one_counts) {
+  cr_buffer bytes = {0};
+  for (int i = 0; i < 2; ++i) {
+    crema_net *net = build_model(NET);
+    number_params(net, i == 0 ? 1.0f : 7.0f);
+    ok(crema_net_save_weights(net, path_of("half.caffemodel")));
+    ok(cr_file_read(path_of("half.caffemodel"), &bytes));
+    crema_net_destroy(net);
+  }
+  write_file("both.caffemodel", bytes.data, bytes.size);
+  cr_buffer_free(&bytes);
+  crema_net *net = build_model(NET), *last = build_model(NET);
+  number_params(last, 7.0f);
+  ok(crema_net_load_weights(net, path_of("both.caffemodel")));
+  assert_same_params(net, last);
+  crema_net_destroy(net);
+  crema_net_destroy(last);
+}
+
 /* ---- files that lack some of the net's weights ---- */
 
 static const char *const both_kinds[] = {"a.caffemodel", "c.caffemodel.h5"};
@@ -337,7 +468,7 @@ TEST(shared_parameters_are_given_to_all) {
   ok(crema_net_load_weights(net, path_of(file[0])));
   assert_near(data_of(param_of(net, "other", 0))[0], 1.0, 0.0);
   crema_net_destroy(net);
-  refuse_file(SHARED("other", "two"), file[1], CREMA_E_NOT_FOUND, WORDS("2 of the net's 2 layers"));
+  refuse_file(SHARED("other", "two"), file[1], CREMA_E_NOT_FOUND, WORDS("parameters for no layer"));
 }
 
 /* Constant fillers are no weights; values in the net's own text are. */
