@@ -72,6 +72,10 @@ int cli_error(const char *fmt, ...);
 /* The same with the text of the library call that just failed on this thread. */
 int cli_fail(void);
 
+/* The size in bytes of the UTF-8 character that `text` begins with; 0 when it is invalid or
+ * controls terminals. */
+size_t cli_character_size(const char *text);
+
 /* One row of commands.inc. */
 typedef struct cli_command {
   const char *name;

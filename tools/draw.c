@@ -57,27 +57,61 @@ static const char *colour_of(const crema_net *net, int layer) {
   return in_place ? "#90ee90" : "#6495ed";
 }
 
+/* An extent of a window as its layer's message gives it: once for all axes or for each, or as a
+ * pair of height and width. */
+typedef struct extent {
+  const char *name;
+  const uint32_t *value;
+  size_t values;
+  bool pair; /* whether height or width is given */
+  uint32_t height, width;
+} extent;
+
+static crema_status print_extent(const extent *e, const char *before, cr_buffer *out) {
+  if (!e->pair && e->values == 0) return CREMA_OK;
+  CR_TRY(cr_buffer_print(out, "%s%s ", before, e->name));
+  if (e->pair) return cr_buffer_print(out, "%" PRIu32 "x%" PRIu32, e->height, e->width);
+  bool equal = true;
+  for (size_t i = 1; i < e->values; ++i) equal = equal && e->value[i] == e->value[0];
+  for (size_t i = 0; i < (equal ? 1 : e->values); ++i) {
+    CR_TRY(cr_buffer_print(out, "%s%" PRIu32, i > 0 ? "x" : "", e->value[i]));
+  }
+  return CREMA_OK;
+}
+
+static crema_status print_convolution(const Caffe__ConvolutionParameter *c, cr_buffer *out) {
+  const extent kernel = {"kernel",         c->kernel_size,
+                         c->n_kernel_size, c->has_kernel_h || c->has_kernel_w,
+                         c->kernel_h,      c->kernel_w};
+  const extent stride = {"stride",    c->stride,  c->n_stride, c->has_stride_h || c->has_stride_w,
+                         c->stride_h, c->stride_w};
+  const extent pad = {"pad", c->pad, c->n_pad, c->has_pad_h || c->has_pad_w, c->pad_h, c->pad_w};
+  CR_TRY(print_extent(&kernel, "\\n", out));
+  CR_TRY(print_extent(&stride, ", ", out));
+  return print_extent(&pad, ", ", out);
+}
+
+static crema_status print_pooling(const Caffe__PoolingParameter *p, cr_buffer *out) {
+  const extent kernel = {"kernel",           &p->kernel_size,
+                         p->has_kernel_size, p->has_kernel_h || p->has_kernel_w,
+                         p->kernel_h,        p->kernel_w};
+  const extent stride = {"stride",    &p->stride, p->has_stride, p->has_stride_h || p->has_stride_w,
+                         p->stride_h, p->stride_w};
+  const extent pad = {"pad", &p->pad, p->pad > 0, p->has_pad_h || p->has_pad_w, p->pad_h, p->pad_w};
+  CR_TRY(cr_buffer_print(out, "\\n%s",
+                         p->pool == CAFFE__POOLING_PARAMETER__POOL_METHOD__AVE   ? "average"
+                         : p->pool == CAFFE__POOLING_PARAMETER__POOL_METHOD__MAX ? "maximum"
+                                                                                 : "stochastic"));
+  if (p->global_pooling) CR_TRY(cr_buffer_print(out, " of all"));
+  else CR_TRY(print_extent(&kernel, ", ", out));
+  CR_TRY(print_extent(&stride, ", ", out));
+  return print_extent(&pad, ", ", out);
+}
+
 /* Kernel, stride and pad of a convolution or pooling, from the layer's message. */
 static crema_status print_window(const Caffe__LayerParameter *param, cr_buffer *out) {
-  const Caffe__ConvolutionParameter *c = param->convolution_param;
-  const Caffe__PoolingParameter *p = param->pooling_param;
-  if (c != NULL) {
-    CR_TRY(cr_buffer_print(out, "\\n"));
-    if (c->n_kernel_size > 0) CR_TRY(cr_buffer_print(out, "kernel %" PRIu32, c->kernel_size[0]));
-    else CR_TRY(cr_buffer_print(out, "kernel %" PRIu32 "x%" PRIu32, c->kernel_h, c->kernel_w));
-    if (c->n_stride > 0) CR_TRY(cr_buffer_print(out, ", stride %" PRIu32, c->stride[0]));
-    if (c->n_pad > 0) CR_TRY(cr_buffer_print(out, ", pad %" PRIu32, c->pad[0]));
-  } else if (p != NULL) {
-    CR_TRY(cr_buffer_print(out, "\\n%s",
-                           p->pool == CAFFE__POOLING_PARAMETER__POOL_METHOD__AVE   ? "average"
-                           : p->pool == CAFFE__POOLING_PARAMETER__POOL_METHOD__MAX ? "maximum"
-                                                                                   : "stochastic"));
-    if (p->global_pooling) CR_TRY(cr_buffer_print(out, " of all"));
-    else if (p->has_kernel_size) CR_TRY(cr_buffer_print(out, ", kernel %" PRIu32, p->kernel_size));
-    else CR_TRY(cr_buffer_print(out, ", kernel %" PRIu32 "x%" PRIu32, p->kernel_h, p->kernel_w));
-    if (p->has_stride) CR_TRY(cr_buffer_print(out, ", stride %" PRIu32, p->stride));
-    if (p->pad > 0) CR_TRY(cr_buffer_print(out, ", pad %" PRIu32, p->pad));
-  }
+  if (param->convolution_param != NULL) return print_convolution(param->convolution_param, out);
+  if (param->pooling_param != NULL) return print_pooling(param->pooling_param, out);
   return CREMA_OK;
 }
 

@@ -28,25 +28,12 @@ static log_sink sink = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static const char *const clear_line = "\r\033[K";
 
-/* The size in bytes of the UTF-8 character that `text` begins with; 0 when it is invalid or
- * controls terminals. */
-static size_t character_size(const unsigned char *text) {
-  if (text[0] < 0x80) return (text[0] >= 0x20 && text[0] != 0x7F) || text[0] == '\t';
-  size_t size = text[0] >= 0xF0 ? 4 : text[0] >= 0xE0 ? 3 : 2;
-  if (text[0] < 0xC2 || text[0] > 0xF4) return 0;
-  for (size_t i = 1; i < size; ++i) {
-    if ((text[i] & 0xC0) != 0x80) return 0;
-  }
-  bool control = text[0] == 0xC2 && text[1] < 0xA0;
-  return control ? 0 : size;
-}
-
 /* Names come from files that anybody may have written: they must neither control the terminal nor
  * look like log lines. */
 static const char *printable(const char *text, char out[TEXT_MAX]) {
   size_t n = 0;
   for (const char *at = text; *at != '\0';) {
-    size_t size = character_size((const unsigned char *)at);
+    size_t size = cli_character_size(at);
     if (n + (size == 0 ? 1 : size) >= TEXT_MAX) break;
     if (size == 0) out[n] = '?';
     else memcpy(out + n, at, size);

@@ -126,13 +126,17 @@ static void print_table(const crema_net *net) {
 
 /* ---- JSON ---------------------------------------------------------------- */
 
+/* What is no UTF-8 is replaced, as JSON can be nothing else. */
 static void print_string(const char *text) {
   putchar('"');
-  for (; *text != '\0'; ++text) {
+  while (*text != '\0') {
     const unsigned char letter = (unsigned char)*text;
+    const size_t size = cli_character_size(text);
     if (letter == '"' || letter == '\\') printf("\\%c", letter);
-    else if (letter < 0x20) printf("\\u%04x", letter);
-    else putchar(letter);
+    else if (letter < 0x20 || letter == 0x7F) printf("\\u%04x", letter);
+    else if (size == 0) printf("\\ufffd");
+    else printf("%.*s", (int)size, text);
+    text += size > 0 ? size : 1;
   }
   putchar('"');
 }

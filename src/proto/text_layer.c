@@ -25,8 +25,13 @@ static bool closes(const cr_token *token) {
   return cr_token_is(token, '}') || cr_token_is(token, '>');
 }
 
-static const char *phase_name(Caffe__Phase phase) {
-  return phase == CAFFE__PHASE__TRAIN ? "TRAIN" : "TEST";
+/* Whether a value is that phase, by its name or its number. */
+static bool is_phase(const cr_token *value, Caffe__Phase phase) {
+  uint64_t number;
+  if (value->kind == CR_TOKEN_INTEGER) {
+    return cr_token_integer(value, INT32_MAX, &number) && number == (uint64_t)phase;
+  }
+  return token_equals(value, phase == CAFFE__PHASE__TRAIN ? "TRAIN" : "TEST");
 }
 
 /* Whether a layer belongs to the phase according to its rules about phases. */
@@ -65,7 +70,7 @@ static crema_status note_value(layer_scan *scan, const cr_token *value) {
   layer_note *note = scan->note;
   if (is_own_name(scan, value)) return cr_token_string(value, &note->name);
   if (scan->depth != 2 || !token_equals(&scan->field, "phase")) return CREMA_OK;
-  bool same = token_equals(value, phase_name(scan->phase));
+  bool same = is_phase(value, scan->phase);
   if (token_equals(&scan->rule, "include")) {
     note->elsewhere = true;
     note->here = note->here || same;

@@ -77,7 +77,7 @@ static crema_status fill_input_layer(Caffe__NetParameter *net, Caffe__LayerParam
       &layer->base, protobuf_c_message_descriptor_get_field_by_name(type, "top"));
 }
 
-static crema_status upgrade_inputs(Caffe__NetParameter *net) {
+static crema_status upgrade_inputs(Caffe__NetParameter *net, const char *source) {
   const ProtobufCMessageDescriptor *type = net->base.descriptor;
   if (net->n_input_shape > 0 || net->n_input_dim > 0) {
     ProtobufCMessage *layer;
@@ -89,6 +89,12 @@ static crema_status upgrade_inputs(Caffe__NetParameter *net) {
     net->layer[0] = (Caffe__LayerParameter *)layer;
     ++net->n_layer;
     CR_TRY(fill_input_layer(net, net->layer[0]));
+  } else {
+    /* Models that early versions wrote are so; a net that is to run needs the shape. */
+    for (size_t i = 0; i < net->n_input; ++i) {
+      cr_log_warning("%s: input \"%s\" is left out, as it has neither input_shape nor input_dim",
+                     source, net->input[i]);
+    }
   }
   static const char *const old[] = {"input", "input_shape", "input_dim"};
   for (size_t i = 0; i < sizeof old / sizeof old[0]; ++i) {
@@ -184,7 +190,7 @@ static crema_status upgrade_net(Caffe__NetParameter *net, const char *source, bo
   }
   if (net->n_input > 0) {
     cr_log_info("%s: upgrading \"input\" fields to an Input layer", source);
-    CR_TRY(upgrade_inputs(net));
+    CR_TRY(upgrade_inputs(net, source));
   }
   if (cr_upgrade_names_needed(net)) {
     cr_log_info("%s: upgrading names of other forks", source);

@@ -38,6 +38,24 @@ expect_ok "phase TRAIN"
 grep -q 'InnerProduct' net.dot && fail "a layer of phase TEST in phase TRAIN"
 grep -q '^  rankdir=LR;$' net.dot || fail "the direction"
 
+# Windows whose extents are not all the same, or are given as height and width.
+cat >windows.prototxt <<'NET'
+layer { name: "in" type: "Input" top: "data" input_param { shape { dim: 2 dim: 8 dim: 9 dim: 9 } } }
+layer { name: "axes" type: "Convolution" bottom: "data" top: "axes"
+  convolution_param { num_output: 4 kernel_size: 3 kernel_size: 1 stride: 2 stride: 2 pad: 1 pad: 0 } }
+layer { name: "pairs" type: "Convolution" bottom: "data" top: "pairs"
+  convolution_param { num_output: 4 kernel_h: 1 kernel_w: 3 stride_h: 1 stride_w: 2 pad_w: 1 } }
+layer { name: "pool" type: "Pooling" bottom: "data" top: "pool"
+  pooling_param { kernel_h: 3 kernel_w: 2 stride_h: 2 stride_w: 1 pad_h: 1 pad_w: 0 } }
+NET
+run draw windows.prototxt windows.dot
+expect_ok "windows"
+for label in 'axes\nConvolution\nkernel 3x1, stride 2, pad 1x0' \
+  'pairs\nConvolution\nkernel 1x3, stride 1x2, pad 0x1' \
+  'pool\nPooling\nmaximum, kernel 3x2, stride 2x1, pad 1x0'; do
+  grep -qF "[label=\"$label\"," windows.dot || fail "a window: $label"
+done
+
 # A program of that name, which says what it was given.
 mkdir bin
 printf '#!/bin/sh\necho "$@"\nexec cat\n' >bin/dot

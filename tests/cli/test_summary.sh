@@ -70,6 +70,17 @@ for key in ("learned", "statistics", "multiply_adds", "flops", "value_bytes", "p
 assert net["sum"]["layers"] == len(net["layers"]) == 10
 PYTHON
 
+# Names need not be UTF-8, JSON must.
+printf 'name: "a\\377\\355\\240\\200\\303\\244\\177" layer { name: "in" type: "Input" top: "x" input_param { shape { dim: 1 } } }' >bytes.prototxt
+"$crema" summary -json bytes.prototxt >bytes.json 2>log
+code=$?
+expect_ok "JSON of bytes"
+python3 - <<'PYTHON' || fail "JSON of bytes"
+import json
+name = json.load(open("bytes.json", encoding="utf-8"))["name"]
+assert name == "a" + 4 * "\ufffd" + "\u00e4\x7f", name
+PYTHON
+
 run summary "$source_dir/models/resnet50/deploy.prototxt"
 expect_ok "ResNet-50"
 expect_line "the paper's size" '^Parameters, learned +25,557,032$'

@@ -52,13 +52,20 @@ TEST(layers_of_one_name_are_counted) {
       "layer { name: 'd' include { phase: TEST stage: 's' } include { min_level: 1 } }\n"
       "layer { name: 'd' exclude { phase: TEST } exclude { stage: 'x' } }\n"
       "layer { name: 'd' exclude { phase: TRAIN } phase: TRAIN }\n"
-      "layer { name: 'd' include { phase: TRAIN } include { phase: TEST } }\n";
+      "layer { name: 'd' include { phase: TRAIN } include { phase: TEST } }\n"
+      "layer { name: 'n' include { phase: 0 } }\n"
+      "layer { name: 'n' include { phase: 0x1 } }\n"
+      "layer { name: 'n' exclude { phase: 1 } }\n";
   const size_t train[] = {1, 3, 5}, test[] = {2, 4, 5};
   for (size_t i = 0; i < 3; ++i) {
     assert_int_equal(line_of(text, "d", i, TRAIN), train[i]);
     assert_int_equal(line_of(text, "d", i, TEST), test[i]);
   }
   assert_int_equal(line_of(text, "d", 3, TRAIN), 1);
+  /* Phases may be given as numbers. */
+  assert_int_equal(line_of(text, "n", 0, TRAIN), 6);
+  assert_int_equal(line_of(text, "n", 1, TRAIN), 8);
+  assert_int_equal(line_of(text, "n", 0, TEST), 7);
 }
 
 /* The text and the parsed message agree on which layers count. */

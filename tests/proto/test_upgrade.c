@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "crema/log.h"
+
 static void net_becomes(const char *text, const char *expected, bool compatible) {
   ProtobufCMessage *message = must_parse(NET, text);
   Caffe__NetParameter *net = (Caffe__NetParameter *)message;
@@ -51,6 +53,28 @@ TEST(inputs) {
             "the net has 2 \"input\" but 1 \"input_shape\"");
   net_fails("input: 'x' input_dim: [1, 2, 3]", CREMA_E_SHAPE,
             "the net has 1 \"input\" but 3 \"input_dim\"; 4 each are needed");
+}
+
+static char warning[256];
+
+static void keep_warning(void *user, crema_log_level level, const char *file, int line,
+                         const char *message) {
+  (void)user;
+  (void)file;
+  (void)line;
+  if (level == CREMA_LOG_WARNING) snprintf(warning, sizeof warning, "%s", message);
+}
+
+/* A net that is to run needs the shape; why a blob is missing must not be a riddle. */
+TEST(an_input_without_a_shape_is_warned_of) {
+  ProtobufCMessage *message = must_parse(NET, "input: 'x' layer { name: 'l' }");
+  crema_log_set(keep_warning, NULL, CREMA_LOG_INFO);
+  ok(cr_net_param_upgrade((Caffe__NetParameter *)message, "net.prototxt", NULL));
+  crema_log_set(NULL, NULL, CREMA_LOG_INFO);
+  assert_string_equal(warning,
+                      "net.prototxt: input \"x\" is left out, as it has neither input_shape nor "
+                      "input_dim");
+  cr_message_free(message);
 }
 
 TEST(second_format) {
@@ -320,11 +344,12 @@ TEST(segmentation_of_the_second_format) {
       "  }\n}\nlayer {\n  type: \"Interp\"\n  interp_param {\n    zoom_factor: 1\n"
       "    pad_beg: 0\n    pad_end: -1\n  }\n}\n",
       true);
-  net_becomes("layers { type: MAT_WRITE mat_write_param { prefix: 'p' strip: 0 period: 1 } include "
-              "{ phase: TEST } }",
-              "layer {\n  type: \"MatWrite\"\n  include {\n    phase: TEST\n  }\n"
-              "  mat_write_param {\n    prefix: \"p\"\n    strip: 0\n    period: 1\n  }\n}\n",
-              true);
+  net_becomes(
+      "layers { type: MAT_WRITE mat_write_param { prefix: 'p' strip: 0 period: 1 } include "
+      "{ phase: TEST } }",
+      "layer {\n  type: \"MatWrite\"\n  include {\n    phase: TEST\n  }\n"
+      "  mat_write_param {\n    prefix: \"p\"\n    strip: 0\n    period: 1\n  }\n}\n",
+      true);
   net_fails("layers { name: 'l' softmaxloss_param { ignore_label: [1, 2] } }", CREMA_E_UNSUPPORTED,
             "layer \"l\": 2 labels are ignored; one at most is supported");
   net_fails("layers { name: 'l' softmaxloss_param { weight_source: 'w' } }", CREMA_E_UNSUPPORTED,
