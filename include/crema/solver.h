@@ -62,7 +62,7 @@ typedef struct crema_solver_options {
    * view: without a seed, the seed is 0. 0 or 1: no such processes. Excludes with_processes and
    * several devices. The first process reports and writes snapshots, all test their share. */
   int process_rank;
-  int process_count; /* see process_rank */
+  int process_count;       /* see process_rank */
   crema_exchange exchange; /* how they do it */
   /* Gradients are added in the order in which they arrive (tree only): faster, and another rounding
    * in every run. Otherwise a run gives the same bits each time. */
@@ -97,9 +97,11 @@ typedef struct crema_solver_options {
   /* Told after each iteration; may be NULL. */
   void (*progress)(void *user, const crema_solver_progress *progress);
   /* Called before the first forward pass of each iteration, and when its gradients are computed and
-   * the weights are about to be updated; both may change gradients and weights of the net. Where
-   * several devices exchange gradients while they compute them, the second one may come after the
-   * update. May be NULL. A failure ends the training. */
+   * summed over all devices and the weights are about to be updated; both may change gradients and
+   * weights of the solver's net. With several devices of this process the others then get its
+   * weights, and after the second one its gradients, too; no device updates before the second one
+   * has returned. With several processes each calls its own, which must change the same. May be
+   * NULL. A failure ends the training. */
   crema_status (*iteration_start)(void *user);
   crema_status (*gradients_ready)(void *user); /* see iteration_start */
   void *user;                                  /* the caller's, handed to the functions above */
@@ -107,6 +109,12 @@ typedef struct crema_solver_options {
 
 /* All zero. */
 CREMA_API void crema_solver_options_init(crema_solver_options *options);
+
+/* Other functions in place of the options' two, from the next call on; NULL: none, as both cost
+ * time where there are several devices. */
+CREMA_API crema_status
+crema_solver_set_calls(crema_solver *solver, crema_status (*iteration_start)(void *user),
+                       crema_status (*gradients_ready)(void *user)) CREMA_MUST_USE;
 
 /* Builds train and test nets from the solver file `path`. Relative paths are tried from the working
  * directory, then from the file's folder. Free with crema_solver_destroy. Errors as

@@ -472,12 +472,16 @@ class Solver(_core.Solver):
 
     def add_callback(self, on_start, on_gradients_ready=None):
         """``on_start()`` is called before each iteration, ``on_gradients_ready()`` between its backward
-        pass and the update; either may be None. An NCCL of this solver is welcome, too, and changes
-        nothing: gradients are exchanged since it was made."""
+        pass and the update; either may be None. With several devices both see the first one's net,
+        whose weights and gradients the others then get. An NCCL of this solver is welcome, too, and
+        changes nothing: gradients are exchanged since it was made."""
         if isinstance(on_start, NCCL):
             on_start.check(self)
             return
         self._callbacks.append((on_start, on_gradients_ready))
+        # Without functions, devices need not wait for each other.
+        starts, ready = zip(*self._callbacks)
+        self._set_calls(any(starts), any(ready))
 
     def _on_start(self):
         for on_start, _ in self._callbacks:

@@ -120,8 +120,6 @@ static PyObject *solver_build(PyObject *object, PyObject *args) {
   options.type = type;
   options.has_seed = seed != Py_None;
   if (options.has_seed) options.seed = PyLong_AsUnsignedLongLongMask(seed);
-  options.iteration_start = iteration_start;
-  options.gradients_ready = gradients_ready;
   options.poll = poll;
   options.progress = progress;
   options.user = object;
@@ -163,6 +161,16 @@ static PyObject *finish(solver_object *self, crema_status status) {
     return py_error_raise(self->guard, CREMA_E_INTERRUPTED);
   }
   return py_error_none(self->guard, CREMA_OK);
+}
+
+/* _set_calls(starts, ready): may be called within such a call, when the guard is held. */
+static PyObject *solver_set_calls(PyObject *object, PyObject *args) {
+  solver_object *self = self_of(object);
+  int starts = 0, ready = 0;
+  if (self == NULL || !PyArg_ParseTuple(args, "pp", &starts, &ready)) return NULL;
+  return py_error_none(self->guard,
+                       crema_solver_set_calls(self->solver, starts ? iteration_start : NULL,
+                                              ready ? gradients_ready : NULL));
 }
 
 /* _solve(told of progress) */
@@ -365,6 +373,8 @@ static PyGetSetDef solver_getters[] = {
 };
 static PyMethodDef solver_methods[] = {
     {"_build", solver_build, METH_VARARGS, "Builds the solver."},
+    {"_set_calls", solver_set_calls, METH_VARARGS,
+     "_set_calls(starts, ready): whether _on_start and _on_gradients are called."},
     {"_solve", solver_solve, METH_O, "Trains until max_iter."},
     {"_step", solver_step, METH_VARARGS, "Trains for some iterations."},
     {"snapshot", solver_snapshot, METH_NOARGS, "snapshot(): writes weights and state."},

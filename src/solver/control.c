@@ -66,6 +66,15 @@ crema_status crema_solver_apply_update(crema_solver *solver) {
   return cr_net_show_views(solver->net);
 }
 
+crema_status crema_solver_set_calls(crema_solver *solver,
+                                    crema_status (*iteration_start)(void *user),
+                                    crema_status (*gradients_ready)(void *user)) {
+  CR_REQUIRE(solver);
+  solver->options.iteration_start = iteration_start;
+  solver->options.gradients_ready = gradients_ready;
+  return CREMA_OK;
+}
+
 crema_status cr_solver_call(crema_solver *solver, crema_status (*call)(void *user)) {
   if (call == NULL) return CREMA_OK;
   CR_TRY(cr_net_show_views(solver->net));

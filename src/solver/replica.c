@@ -216,6 +216,16 @@ crema_status cr_replica_broadcast(cr_replica *replica, bool all) {
   return CREMA_OK;
 }
 
+crema_status cr_replica_broadcast_gradients(cr_replica *replica) {
+  if (replica->exchange == NULL || is_root_only(replica)) return CREMA_OK;
+  for (int i = 0; i < replica->buckets; ++i) {
+    CR_TRY(collect_bucket(replica, &replica->bucket[i]));
+    CR_TRY(cr_exchange_broadcast(replica->exchange, replica->context, bucket_span(replica, i)));
+    CR_TRY(bucket_changed(replica, &replica->bucket[i]));
+  }
+  return CREMA_OK;
+}
+
 /* The sum to the root, after backward. */
 static crema_status sum_buckets(cr_replica *replica) {
   for (int i = 0; i < replica->buckets; ++i) {

@@ -83,5 +83,7 @@ crema_status cr_replica_update(cr_replica *replica, double rate, int64_t iterati
  * which each replica gathers from its own samples. To be called for each replica, in threads of
  * their own. A no-op without an exchange. */
 crema_status cr_replica_broadcast(cr_replica *replica, bool all) CREMA_MUST_USE;
+/* The root's gradients become those of all, unless the root alone has the sum. */
+crema_status cr_replica_broadcast_gradients(cr_replica *replica) CREMA_MUST_USE;
 
 #endif

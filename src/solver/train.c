@@ -186,24 +186,46 @@ static crema_status report_iteration(crema_solver *solver, double loss, double s
   return cr_report_train_outputs(solver);
 }
 
+static crema_status level_weights(void *user, cr_replica *replica) {
+  (void)user;
+  return cr_replica_broadcast(replica, true);
+}
+
+static crema_status level_all(void *user, cr_replica *replica) {
+  (void)user;
+  CR_TRY(cr_replica_broadcast_gradients(replica));
+  return cr_replica_broadcast(replica, true);
+}
+
+/* The program sees the first replica. What it may have changed there goes to the others, unless
+ * some are of other processes, which call functions of their own. */
+static crema_status call_and_level(crema_solver *solver, crema_status (*call)(void *user),
+                                   cr_team_work *level) {
+  if (call == NULL) return CREMA_OK;
+  CR_TRY(cr_solver_call(solver, call));
+  if (solver->replicas == 1 || cr_solver_partners(solver) != solver->replicas) return CREMA_OK;
+  return cr_team_run(solver->team, level, NULL);
+}
+
 /* One update of the weights. */
 static crema_status iterate(crema_solver *solver) {
   const Caffe__SolverParameter *param = solver->param;
   const bool display = is_due(solver->iteration, param->display);
-  const bool exchanges_early = solver->replica[0].reducer != NULL && !param->disabled_update;
+  const bool updates_early = solver->replica[0].reducer != NULL && !param->disabled_update &&
+                             solver->options.gradients_ready == NULL &&
+                             !cr_rate_follows_loss(&solver->schedule);
   double start = cr_clock_seconds(), loss;
   joint_iteration joint = {.solver = solver, .display = display};
-  joint.iteration =
-      (cr_iteration){.number = solver->iteration,
-                     .passes = param->iter_size,
-                     .feed = solver->options.feed,
-                     .user = solver->options.user,
-                     .check_loss = check_loss,
-                     .checker = &joint,
-                     .has_rate = exchanges_early && !cr_rate_follows_loss(&solver->schedule)};
+  joint.iteration = (cr_iteration){.number = solver->iteration,
+                                   .passes = param->iter_size,
+                                   .feed = solver->options.feed,
+                                   .user = solver->options.user,
+                                   .check_loss = check_loss,
+                                   .checker = &joint,
+                                   .has_rate = updates_early};
   if (joint.iteration.has_rate) CR_TRY(find_rate(solver, 0, &joint.iteration.rate));
   solver->net->debug_info = display && param->debug_info;
-  CR_TRY(cr_solver_call(solver, solver->options.iteration_start));
+  CR_TRY(call_and_level(solver, solver->options.iteration_start, level_weights));
   CR_TRY(run_jointly(solver, compute, &joint, &loss));
   solver->samples += solver->batch_samples * param->iter_size;
   double shown = cr_loss_window_add(&solver->window, loss);
@@ -213,7 +235,7 @@ static crema_status iterate(crema_solver *solver) {
   if (display && cr_solver_leads(solver)) {
     cr_log_info("Iteration %lld, lr = %g", (long long)solver->iteration, joint.rate);
   }
-  CR_TRY(cr_solver_call(solver, solver->options.gradients_ready));
+  CR_TRY(call_and_level(solver, solver->options.gradients_ready, level_all));
   CR_TRY(update(solver, &joint));
   CR_TRY(cr_net_show_views(solver->net));
   CR_TRY(cr_net_debug_update(solver->net));

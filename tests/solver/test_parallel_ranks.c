@@ -236,6 +236,70 @@ PARALLEL_TEST(s3_33_a_program_is_called_before_and_after_all) {
   }
 }
 
+/* ---- what a program changes then ---- */
+
+/* Each iteration sets a weight before it, and a gradient and a weight behind its gradients. */
+typedef struct changer {
+  solver_case *c;
+  int starts, ends;
+  bool same; /* all replicas had the weight of the start when they computed */
+} changer;
+
+static float *first_of(crema_net *net, bool gradient) {
+  float *value = NULL;
+  ok(gradient ? crema_blob_mutable_cpu_diff(net->learnable[0], &value)
+              : crema_blob_mutable_cpu_data(net->learnable[0], &value));
+  return value;
+}
+
+static crema_status change_at_start(void *user) {
+  changer *change = user;
+  first_of(change->c->solver->net, false)[0] = (float)++change->starts;
+  return CREMA_OK;
+}
+
+static crema_status change_when_ready(void *user) {
+  changer *change = user;
+  for (int i = 0; i < change->c->solver->replicas; ++i) {
+    const float *value = first_of(change->c->solver->replica[i].net, false);
+    change->same = change->same && value[0] == (float)change->starts;
+  }
+  first_of(change->c->solver->net, true)[1] = 100;
+  first_of(change->c->solver->net, false)[1] = 7;
+  ++change->ends;
+  return CREMA_OK;
+}
+
+/* What is changed on the first device counts for all, and no device has updated before. */
+PARALLEL_TEST(s3_33_what_a_program_changes_reaches_all_devices) {
+  solver_case *c = *state;
+  for (int way = 0; way < EXCHANGE_WAYS; ++way) {
+    weights root, other;
+    changer change = {.c = c, .same = true};
+    c->options.feed = case_feed;
+    c->options.user = NULL;
+    use_devices(c, 3, exchange_ways[way]);
+    case_load(c, TWO_PRODUCTS, "lr_policy: 'fixed' base_lr: 0.25 momentum: 0");
+    c->solver->options.user = &change;
+    ok(crema_solver_set_calls(c->solver, change_at_start, change_when_ready));
+    ok(crema_solver_step(c->solver, 3));
+    assert_int_equal(change.starts, 3);
+    assert_int_equal(change.ends, 3);
+    assert_true(change.same);
+    read_weights(c->solver->net, &root);
+    /* Gradients are sums over the devices. */
+    assert_true(fabsf(root.value[1] - (7 - 0.25f * 100 / 3)) < 1e-5f);
+    for (int i = 0; i < 3 && exchange_ways[way] != CREMA_EXCHANGE_TREE; ++i) {
+      read_weights(c->solver->replica[i].net, &other);
+      assert_same_weights(&root, &other);
+    }
+    /* Without functions nothing more is copied. */
+    ok(crema_solver_set_calls(c->solver, NULL, NULL));
+    ok(crema_solver_step(c->solver, 1));
+    assert_int_equal(change.starts, 3);
+  }
+}
+
 /* ---- weights at the start ---- */
 
 static void add_to_weights(crema_net *net, float what) {
@@ -302,12 +366,13 @@ PARALLEL_TEST(all_begin_with_the_factor_of_the_first) {
 
 /* ---- sums beside the backward pass ---- */
 
-/* Of what is copied from now on only sums are counted: the weights have been copied. */
-static crema_status count_from_now(void *user) {
+/* Of what is copied from now on only sums are counted: the weights were copied when the first
+ * iteration began. */
+static void count_from_now(void *user, const crema_solver_progress *progress) {
   solver_case *c = user;
-  CR_TRY(cr_solver_finish(c->solver));
+  (void)progress;
+  ok(cr_solver_finish(c->solver));
   cr_sim_reset_counts();
-  return CREMA_OK;
 }
 
 /* In layer 1, the last one in backward that has parameters. */
@@ -331,7 +396,7 @@ PARALLEL_TEST(s4_48_sums_go_on_during_backward) {
   int number[DEVICES];
   c->options.feed = case_feed;
   c->options.user = c;
-  c->options.iteration_start = count_from_now;
+  c->options.progress = count_from_now;
   use_devices(c, DEVICES, CREMA_EXCHANGE_REDUCE);
   case_load(c, TWO_PRODUCTS, "lr_policy: 'fixed'");
   for (int i = 0; i < DEVICES; ++i) {
