@@ -88,6 +88,8 @@ crema_status cr_tensor_set_home(cr_tensor *tensor, cr_tensor *whole, const cr_pa
   if (!is_part_of(part)) return CREMA_OK;
   if (outer != NULL) {
     if (outer->which.axis != part->axis || outer->read != read) return CREMA_OK;
+    /* It may have another shape there, and its parts lie elsewhere then. */
+    if (!crema_shape_equal(&outer->which.shape, &part->whole)) return CREMA_OK;
     asked.whole = outer->whole;
     asked.which.whole = outer->which.whole;
     asked.which.at += outer->which.at;

@@ -15,6 +15,18 @@ static const char branches[] =
     "layer { name: 'cda' type: 'Concat' bottom: 'cd' bottom: 'c' top: 'cda' }"
     CONV("e", "cda", "e", 8, 1, 0);
 
+/* A Concat that is a part of another one in another shape. */
+static const char reshaped[] =
+    DATA(16) CONV("a", "data", "a", 8, 1, 0) CONV("b", "data", "b", 8, 1, 0)
+    "layer { name: 'c' type: 'Pooling' bottom: 'data' top: 'c' pooling_param { pool: AVE kernel_size: "
+    "3 stride: 1 pad: 1 } }"
+    "layer { name: 'ab' type: 'Concat' bottom: 'a' bottom: 'b' top: 'ab' }"
+    "layer { name: 'r' type: 'Reshape' bottom: 'ab' top: 'r' reshape_param { shape { dim: 0 dim: 32 "
+    "dim: 6 dim: 3 } } }"
+    "layer { name: 'q' type: 'Reshape' bottom: 'c' top: 'q' reshape_param { shape { dim: 0 dim: 32 "
+    "dim: 6 dim: 3 } } }"
+    "layer { name: 'y' type: 'Concat' bottom: 'q' bottom: 'r' top: 'y' }";
+
 /* Each Concat is a part of the next one and read besides. */
 static const char dense[] =
     DATA(3) CONV("x0", "data", "x0", 16, 3, 1)
@@ -68,6 +80,15 @@ static counts count_pass(crema_session *session) {
   ok(crema_session_run(session));
   ok(crema_net_set_hooks(cr_session_net(session), NULL));
   return c;
+}
+
+/* Whichever bottoms still lie in the top then. */
+TEST(parts_of_another_shape_lie_where_they_belong) {
+  pair p;
+  open_pair(reshaped, &p);
+  check_equal(&p);
+  check_batches(&p);
+  close_pair(&p);
 }
 
 /* The processor's orders are limited in main to blocks, in which convolutions write parts. */

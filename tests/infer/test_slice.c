@@ -26,6 +26,29 @@ static const char nested[] =
     "eltwise_param { operation: MAX } }"
     "layer { name: 'z' type: 'Eltwise' bottom: 'y' bottom: 'e' top: 'z' }";
 
+/* Parts of a part that has another shape by then: samples and channels lie elsewhere. */
+#define RESHAPE(name, from, to, dims)                                     \
+  "layer { name: '" name "' type: 'Reshape' bottom: '" from "' top: '" to \
+  "' reshape_param { shape { " dims " } } }"
+
+#define POWER(name, from)                                                 \
+  "layer { name: '" name "' type: 'Power' bottom: '" from "' top: '" name \
+  "' power_param { scale: 2 } }"
+
+static const char reshaped[] =
+    DATA(16) SLICE("s", "data", "a", "b") "slice_param { slice_point: 4 } }" RESHAPE(
+        "r", "a", "c", "dim: 0 dim: 8 dim: 9 dim: 2")
+        SLICE("t", "c", "d", "e") "slice_param { slice_point: 6 } }" POWER("f", "b") POWER("g", "d")
+            POWER("h", "e");
+
+/* A part in another shape, read by a convolution of single positions. */
+static const char reshaped_points[] =
+    "layer { name: 'data' type: 'Input' top: 'data' input_param { shape { dim: 1 dim: 3 dim: 8 "
+    "dim: 8 "
+    "} } }" CONV("x", "data", "x", 64, 3, 1) HALVES("s", "x", "a", "b")
+        RESHAPE("r", "a", "c", "dim: 0 dim: 64 dim: 8 dim: 4") CONV("p", "c", "p", 64, 1, 0)
+            POWER("q", "b");
+
 /* A top is overwritten when nobody needs the bottom any more. */
 static const char overwritten[] = DATA(16) CONV("x", "data", "x", 32, 3, 1)
     HALVES("s", "x", "a", "b") RELU("ra", "a") CONV("c", "a", "c", 8, 3, 1)
@@ -115,6 +138,18 @@ TEST(parts_of_parts_are_read_in_the_outermost) {
   open_in_place(&p, nested, 2);
   check_batches(&p);
   close_pair(&p);
+}
+
+/* Whichever layers still lie in place then. */
+TEST(parts_of_another_shape_are_read_where_they_lie) {
+  static const char *const texts[] = {reshaped, reshaped_points};
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; ++i) {
+    pair p;
+    open_pair(texts[i], &p);
+    check_equal(&p);
+    check_batches(&p);
+    close_pair(&p);
+  }
 }
 
 TEST(tops_may_be_overwritten) {
