@@ -206,6 +206,75 @@ TEST(fusion_leaves_values_that_are_needed) {
   crema_net_destroy(net);
 }
 
+/* ---- other shapes ---- */
+
+#define LAYER(type, more) "layer { name: 'layer' type: '" type "' bottom: 'r' top: 'y' " more "}\n"
+
+/* Layers for which it matters where channels are. */
+static const char *const readers[] = {
+    LAYER("Pooling", "pooling_param { pool: MAX kernel_size: 3 stride: 2 pad: 1 } "),
+    LAYER("Pooling", "pooling_param { pool: MAX global_pooling: true } "),
+    LAYER("Pooling", "pooling_param { pool: AVE kernel_size: 2 stride: 2 } "),
+    LAYER("Pooling", "pooling_param { pool: AVE global_pooling: true } "),
+    LAYER("LRN", "lrn_param { local_size: 3 alpha: 2 } "),
+    LAYER("LRN", "lrn_param { local_size: 3 alpha: 2 norm_region: WITHIN_CHANNEL } "),
+    LAYER("Softmax", ""),
+    LAYER("Normalize", ""),
+    LAYER("PReLU", ""),
+    LAYER("MVN", ""),
+    LAYER("Scale", "scale_param { bias_term: true filler { type: 'gaussian' } } "),
+    LAYER("ShuffleChannel", "shuffle_channel_param { group: 2 } "),
+    LAYER("Slice", "top: 'z' slice_param { slice_point: 2 } "),
+    LAYER("Concat", "bottom: 'r' concat_param { axis: 2 } "),
+    LAYER("Reduction", "reduction_param { axis: 2 } "),
+    LAYER("Permute", "permute_param { order: 0 order: 2 order: 1 order: 3 } "),
+    LAYER("Interp", "interp_param { zoom_factor: 2 } "),
+    LAYER("Reorg", "reorg_param { stride: 2 } "),
+    LAYER("Convolution", "convolution_param { num_output: 8 kernel_size: 1 " GAUSS "} "),
+    LAYER("Convolution", "convolution_param { num_output: 8 kernel_size: 3 pad: 1 " GAUSS "} "),
+    LAYER("Convolution", "convolution_param { num_output: 8 kernel_size: 2 group: 2 " GAUSS "} "),
+    LAYER("Deconvolution",
+          "convolution_param { num_output: 4 kernel_size: 2 stride: 2 " GAUSS "} "),
+    LAYER("InnerProduct", "inner_product_param { num_output: 5 " GAUSS "} ")};
+
+/* What a convolution leaves in an order of its own, with blocks of channels or channels last, is
+ * read right by layers that get it in another shape: they make of it what they make of an input. */
+TEST(values_in_another_shape_are_read_right) {
+  static const char *const shapes[] = {"dim: 0 dim: 4 dim: 8 dim: 4",
+                                       "dim: 0 dim: 16 dim: 4 dim: 2",
+                                       "dim: 0 dim: 32 dim: 2 dim: 2"};
+  static const char *const windows[] = {"kernel_size: 1", "kernel_size: 3 pad: 1"};
+  for (size_t k = 0; k < sizeof readers / sizeof *readers * 6; ++k) {
+    char text[2048], alone[1024];
+    const char *reader = readers[k / 6];
+    snprintf(text, sizeof text,
+             INPUT("data", DIM4(1, 2, 4, 4)) "layer { name: 'conv' type: 'Convolution' bottom: "
+                                              "'data' top: 'conv' convolution_param { num_output: "
+                                              "8 %s " GAUSS "} }\n"
+             "layer { name: 'reshape' type: 'Reshape' bottom: 'conv' top: 'r' reshape_param { shape "
+             "{ %s } } }\n%s",
+             windows[k % 2], shapes[k / 2 % 3], reader);
+    crema_net *net = build(text, CREMA_TEST);
+    fill(blob_of(net, "data"), -1.0f, 0.01f);
+    ok(crema_net_forward(net, NULL));
+    const crema_shape *shape = crema_blob_shape(blob_of(net, "r"));
+    snprintf(alone, sizeof alone,
+             "layer { name: 'in' type: 'Input' top: 'r' input_param { shape { dim: 1 dim: %d dim: "
+             "%d dim: %d } } }\n%s",
+             (int)shape->dim[1], (int)shape->dim[2], (int)shape->dim[3], reader);
+    crema_net *right = build(alone, CREMA_TEST);
+    ok(crema_net_share_weights(right, net));
+    float *plain = NULL;
+    ok(crema_blob_mutable_cpu_data(blob_of(right, "r"), &plain));
+    memcpy(plain, data_of(blob_of(net, "r")), (size_t)crema_blob_count(blob_of(net, "r")) * 4);
+    ok(crema_net_forward(right, NULL));
+    assert_same_values(data_of(blob_of(net, "y")), data_of(blob_of(right, "y")),
+                       crema_blob_count(blob_of(right, "y")));
+    crema_net_destroy(net);
+    crema_net_destroy(right);
+  }
+}
+
 TEST(a_new_input_shape_is_followed) {
   crema_net *net = build(CONV_RELU("conv"), CREMA_TRAIN);
   crema_shape wide = cr_shape_4(5, 3, 6, 6), want = cr_shape_4(5, 4, 4, 4);

@@ -155,6 +155,10 @@ static const product_case products[] = {
     {3, 40, 10, 1, 0, 1, 1, 0, CREMA_U8, CREMA_F32, CREMA_U8, {{0}}},
     {1, 1024, 64, 1, 0, 1, 1, 0, CREMA_I8, CREMA_U8, CREMA_U8, {RELU}},
     {4, 96, 32, 1, 0, 1, 1, 0, CREMA_U8, CREMA_I8, CREMA_I8, {ADD}},
+    /* Groups of one channel, whose windows are single positions. */
+    {1, 16, 64, 16, 7, 1, 1, 0, CREMA_U8, CREMA_F32, CREMA_F32, {{0}}},
+    {2, 3, 12, 3, 8, 1, 1, 0, CREMA_I8, CREMA_F32, CREMA_F32, {{0}}},
+    {1, 8, 48, 8, 6, 1, 2, 0, CREMA_U8, CREMA_I8, CREMA_I8, {RELU}},
 };
 
 static int64_t extent_of(const product_case *c) {

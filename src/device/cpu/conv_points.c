@@ -262,7 +262,7 @@ static crema_status find_weights(const cr_plan *plan, const cr_layout **out) {
 
 /* Values that lie between others are read where they are. */
 static void find_source(const cr_plan *plan, const cr_layout *packed, points *p) {
-  const cr_layout *held = plan->hint[0].layout;
+  const cr_layout *held = cr_dnnl_held(plan, 0);
   const bool part = held != NULL && held->gaps && cr_dnnl_layout_step(held) > 0;
   plan->format[0].layout = part ? held : packed;
   p->distance = part ? cr_dnnl_layout_step(held) : p->channels;

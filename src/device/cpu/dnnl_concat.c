@@ -49,10 +49,9 @@ static void destroy_concat(cr_plan *plan) {
 
 /* The order that argument `arg` is held in; CR_DNNL_OTHER when it is no use here. */
 static cr_dnnl_order held_order(const cr_plan *plan, int arg) {
-  const cr_layout *layout = plan->hint[arg].layout;
+  const cr_layout *layout = cr_dnnl_held(plan, arg);
   const cr_dnnl_order none = {CR_DNNL_OTHER, 1};
   if (layout == NULL || layout->type != plan->desc->arg[arg].type) return none;
-  if (!crema_shape_equal(&layout->shape, &plan->desc->arg[arg].shape)) return none;
   return cr_dnnl_layout_order(layout->gaps ? layout->packed : layout);
 }
 

@@ -63,6 +63,18 @@ fail:
   return status;
 }
 
+/* The library's matrix products give sums of what happens to lie in memory where each group has one
+ * channel, several outputs and a window of one position (seen in 2.6.3). */
+static crema_status check_groups(const cr_plan *plan, const_dnnl_primitive_desc_t pd) {
+  const cr_conv_params *conv = &plan->desc->u.conv;
+  const int64_t groups = conv->group;
+  bool point = groups > 1 && plan->desc->arg[0].shape.dim[1] == groups &&
+               plan->desc->arg[3].shape.dim[1] > groups;
+  for (int i = 0; i < conv->window.axes; ++i) point = point && conv->window.kernel[i] == 1;
+  if (!point || !cr_dnnl_pd_named(pd, "gemm")) return CREMA_OK;
+  return cr_fail(CREMA_E_UNSUPPORTED, "groups of one channel and a window of one position");
+}
+
 static crema_status plan_conv(cr_plan *plan) {
   cr_dnnl_conv c;
   CR_TRY(check(plan));
@@ -74,6 +86,7 @@ static crema_status plan_conv(cr_plan *plan) {
   cr_dnnl_conv_close(&c);
   CR_TRY(status);
   status = cr_dnnl_conv_check_blocks(plan, pd);
+  if (status == CREMA_OK) status = check_groups(plan, pd);
   if (status == CREMA_OK) return create(plan, pd);
   dnnl_primitive_desc_destroy(pd);
   return status;

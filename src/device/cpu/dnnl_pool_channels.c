@@ -144,7 +144,7 @@ CR_CLONES static void pool_bf16(const void *src, const patch *p, void *dst) {
 
 static crema_status plan_channels(cr_plan *plan) {
   const cr_op_desc *desc = plan->desc;
-  const cr_layout *layout = plan->hint[0].layout;
+  const cr_layout *layout = cr_dnnl_held(plan, 0);
   crema_dtype type = CREMA_F32;
   CR_TRY(cr_dnnl_one_type(plan, &type));
   if (desc->u.pool.method != CR_POOL_MAX) return cr_fail(CREMA_E_UNSUPPORTED, "not maxima");

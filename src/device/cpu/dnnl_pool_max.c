@@ -83,13 +83,12 @@ static crema_status set_format(cr_plan *plan, int arg, crema_dtype type, cr_dnnl
 /* `hinted`: the argument whose order all others take. */
 static crema_status plan_max(cr_plan *plan, int src, int dst, int indices, int hinted) {
   const cr_op_desc *desc = plan->desc;
-  const cr_layout *layout = plan->hint[hinted].layout;
+  const cr_layout *layout = cr_dnnl_held(plan, hinted);
   if (desc->u.pool.method != CR_POOL_MAX || layout == NULL) {
     return cr_fail(CREMA_E_UNSUPPORTED, "not max pooling in a private layout");
   }
   cr_dnnl_order order = cr_dnnl_layout_order(layout);
-  if (order.kind != CR_DNNL_BLOCKED || order.block % LANES != 0 ||
-      !crema_shape_equal(&layout->shape, &desc->arg[hinted].shape)) {
+  if (order.kind != CR_DNNL_BLOCKED || order.block % LANES != 0) {
     return cr_fail(CREMA_E_UNSUPPORTED, "not held in blocks of channels");
   }
   cr_pool_planes p;

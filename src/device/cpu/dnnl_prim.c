@@ -250,6 +250,12 @@ crema_status cr_dnnl_md_plain(const cr_plan *plan, int arg, crema_dtype type, cr
                             out);
 }
 
+const cr_layout *cr_dnnl_held(const cr_plan *plan, int arg) {
+  const cr_layout *layout = plan->hint[arg].layout;
+  const bool own = layout != NULL && crema_shape_equal(&layout->shape, &plan->desc->arg[arg].shape);
+  return own ? layout : NULL;
+}
+
 /* Whether `layout` holds a tensor of (N,C,S...) with this shape's N, C and number of axes. */
 static bool same_batch_and_channels(const cr_layout *layout, const crema_shape *shape) {
   return layout->shape.axes == shape->axes && shape->axes >= 3 &&

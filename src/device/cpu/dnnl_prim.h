@@ -100,6 +100,11 @@ crema_dtype cr_dnnl_operand_type(const cr_plan *plan, int arg, crema_dtype produ
 crema_status cr_dnnl_md_any(const cr_plan *plan, int arg, crema_dtype type,
                             cr_md *out) CREMA_MUST_USE;
 
+/* The layout that argument `arg` is held in where that is one of the argument's own shape; else NULL.
+ * Values that were given another shape since they were written are still held in a layout of the old
+ * one, whose axes say nothing about the argument's. */
+const cr_layout *cr_dnnl_held(const cr_plan *plan, int arg);
+
 /* The descriptor of argument `arg` in the order in which argument `hinted` is held now, when that
  * is an order of (N,C,S...) that both shapes allow; else in plain order. */
 crema_status cr_dnnl_md_follow(const cr_plan *plan, int arg, int hinted, cr_md *out) CREMA_MUST_USE;

@@ -65,7 +65,7 @@ static crema_status check(cr_plan *plan) {
 /* ---- to floats, channels-last -------------------------------------------- */
 
 static crema_status plan_last(cr_plan *plan) {
-  const cr_layout *layout = plan->hint[0].layout;
+  const cr_layout *layout = cr_dnnl_held(plan, 0);
   crema_dtype type = CREMA_F32;
   CR_TRY(check(plan));
   CR_TRY(cr_dnnl_one_type(plan, &type));
@@ -112,7 +112,7 @@ CR_KERNEL(lrn_fwd_last, LRN_FWD, .types = CR_DNNL_TYPES, .library = true, .follo
 
 static crema_status plan_quantize(cr_plan *plan) {
   const cr_op_arg *to = &plan->desc->arg[1];
-  const cr_layout *held = plan->hint[0].layout;
+  const cr_layout *held = cr_dnnl_held(plan, 0);
   CR_TRY(check(plan));
   if (to->type != CREMA_U8 && to->type != CREMA_I8) {
     return cr_fail(CREMA_E_UNSUPPORTED, "rounding to %s", crema_dtype_name(to->type));
