@@ -102,8 +102,8 @@ crema_status cr_net_tie_params(crema_net *net) CREMA_MUST_USE;
 crema_status cr_net_prune_backward(cr_net_build *build, bool force_backward) CREMA_MUST_USE;
 
 /* Lets bottoms of sums without coefficients share the gradient of the top, so that backward copies
- * none, where the net's eltwise_mem_sharing does not forbid it and no layer in place writes to that
- * gradient before all have read it. Called when it is known which layers run backward. */
+ * none, where the net plans its memory or its eltwise_mem_sharing asks for it, and no layer in place
+ * writes to that gradient before all have read it. Called when it is known which layers run backward. */
 crema_status cr_net_share_sums(crema_net *net) CREMA_MUST_USE;
 
 /* Warns where a layer in place overwrites values that a later layer reads under another name, or

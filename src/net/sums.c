@@ -29,11 +29,18 @@ static crema_status share(const cr_net_layer *layer, int j, const bool *written)
   return cr_blob_share_diff(layer->bottom[j], layer->top[0]);
 }
 
+/* A program may give a blob a gradient and start a backward pass there: bottoms of sums that share
+ * theirs would all get it. Where memory is planned, programs look at no blobs within. */
+static bool shares(const crema_net *net) {
+  const Caffe__NetParameter *param = net->param;
+  return param->has_eltwise_mem_sharing ? param->eltwise_mem_sharing : net->plans;
+}
+
 /* From the last layer to the first: a sum of sums shares what its top shares by then. */
 crema_status cr_net_share_sums(crema_net *net) {
   bool *written = NULL;
   crema_status status = CREMA_OK;
-  if (!net->param->eltwise_mem_sharing) return CREMA_OK;
+  if (!shares(net)) return CREMA_OK;
   CR_TRY(CR_NEW(written, net->blobs + 1, "the net's graph"));
   find_written(net, written);
   for (int i = net->layers - 1; i >= 0 && status == CREMA_OK; --i) {

@@ -69,7 +69,8 @@ static crema_net *build_sums(const char *text, bool shares, bool plans) {
   static char whole[TEXT_ROOM];
   crema_net_options options = phase_options(CREMA_TRAIN);
   options.plan_memory = plans;
-  snprintf(whole, sizeof whole, "%s%s", shares ? "" : "eltwise_mem_sharing: false\n", text);
+  snprintf(whole, sizeof whole, "%s%s", shares ? "eltwise_mem_sharing: true\n" : "",
+           text);
   return build_with(whole, &options);
 }
 
