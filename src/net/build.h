@@ -110,6 +110,10 @@ crema_status cr_net_share_sums(crema_net *net) CREMA_MUST_USE;
  * that a gradient is computed from. Called when it is known which layers run backward. */
 crema_status cr_net_warn_of_overwriting(const crema_net *net) CREMA_MUST_USE;
 
+/* Warns of fields of loss_param that a loss does not read, and of a loss that takes a softmax of
+ * probabilities. */
+void cr_net_warn_of_losses(const crema_net *net);
+
 /* debug_info lines of one layer, in Caffe's wording. */
 crema_status cr_net_debug_forward(crema_net *net, int index) CREMA_MUST_USE;
 crema_status cr_net_debug_backward(crema_net *net, int index) CREMA_MUST_USE;

@@ -364,6 +364,34 @@ TEST(losses_of_items_add_up) {
   }
 }
 
+/* Without loss_param all dialects divide by the number of items; R-FCN's takes it from there. */
+TEST(what_a_smooth_l1_loss_is_divided_by) {
+  static const struct {
+    const char *type, *body;
+    double divisor;
+  } cases[] = {
+      {"SmoothL1Loss", "", 4},
+      {"SmoothL1Loss", "loss_param { }", 4},
+      {"SmoothL1Loss", "loss_param { normalization: PRE_FIXED pre_fixed_normalizer: 256 }", 256},
+      {"SmoothL1Loss", "loss_param { normalization: NONE }", 1},
+      {"SmoothL1Loss", "loss_param { normalization: VALID }", 8},
+      {"SmoothL1Loss", "loss_param { normalize: true }", 8},
+      {"SmoothL1Loss", "loss_param { normalize: false }", 4},
+      {"SmoothL1LossOHEM", "", 8},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+    rig r;
+    rig_make(&r, cases[i].type, cases[i].body, CAFFE__PHASE__TRAIN, "4 3 2|4 3 2|4 3 2", 1);
+    ok(rig_setup(&r));
+    for (int k = 0; k < 24; ++k) rig_data(r.bottom[0])[k] = rig_data(r.bottom[2])[k] = 2;
+    assert_float_equal(loss_of(&r), 24 * 3.5 / cases[i].divisor, 1e-5); /* 2 * 2 - 0.5 */
+    rig_diff(r.top[0])[0] = 1;
+    ok(rig_backward(&r));
+    assert_float_equal(rig_diff(r.bottom[0])[5], 2 / cases[i].divisor, 1e-6);
+    rig_free(&r);
+  }
+}
+
 /* R-FCN: scores and offsets of regions have two axes of extent 1 more than labels and targets. The
  * losses of regions then have one shape, so that an Eltwise adds them. */
 TEST(losses_of_regions_with_bare_targets) {

@@ -1,4 +1,4 @@
-/* Warnings of layers in place that overwrite what others need. */
+/* Warnings of layers in place that overwrite what others need, and of losses. */
 #include "log_lines.h"
 #include "net_case.h"
 
@@ -233,6 +233,51 @@ TEST(losses_that_do_not_count_are_told) {
   log_lines kept;
   snprintf(text, sizeof text, "%s%s", DATA FC("fc", "data") SOFTMAX_LOSS(""), read);
   assert_int_equal(warnings_of(text, CREMA_TEST, &kept), 0);
+}
+
+#define PAIR(type, body) \
+  INPUT("a", DIM2(2, 3)) \
+  INPUT("b", DIM2(2, 3)) \
+  "layer { name: 'l' type: '" type "' bottom: 'a' bottom: 'b' top: 'l' " body " }\n"
+
+TEST(fields_that_a_loss_does_not_read_are_told) {
+  assert_warns(PAIR("EuclideanLoss", "loss_param { normalization: NONE }"),
+               WORDS("layer 'l' (EuclideanLoss) (line 3)", "normalization of loss_param"));
+  assert_warns(PAIR("L1Loss", "loss_param { ignore_label: 1 }"),
+               WORDS("layer 'l' (L1Loss) (line 3)", "ignore_label of loss_param"));
+  static const char *const types[] = {"HingeLoss", "MultinomialLogisticLoss", "ContrastiveLoss"};
+  for (size_t i = 0; i < sizeof types / sizeof types[0]; ++i) {
+    char text[1000], name[80];
+    const bool pairs = strcmp(types[i], "ContrastiveLoss") == 0;
+    snprintf(text, sizeof text,
+             "%slayer { name: 'l' type: '%s' bottom: 'a' bottom: '%s' top: 'l' %s "
+             "loss_param { normalize: true } }\n",
+             INPUT("a", DIM2(2, 3)) INPUT("b", DIM2(2, 3)) INPUT("label", "dim: 2"), types[i],
+             pairs ? "b" : "label", pairs ? "bottom: 'label'" : "");
+    snprintf(name, sizeof name, "layer 'l' (%s) (line 4)", types[i]);
+    assert_warns(text, WORDS(name, "normalize of loss_param"));
+  }
+  assert_silent(PAIR("EuclideanLoss", "loss_param { }"));
+  assert_silent(PAIR("SigmoidCrossEntropyLoss", "loss_param { normalization: NONE }"));
+  assert_silent(PAIR("SmoothL1Loss", "loss_param { normalization: NONE }"));
+}
+
+#define INFOGAIN(from)                                    \
+  INPUT("label", "dim: 2")                                \
+  INPUT("gain", DIM2(3, 3))                               \
+  "layer { name: 'l' type: 'InfogainLoss' bottom: '" from \
+  "' bottom: 'label' bottom: 'gain' top: 'l' }\n"
+
+/* Older versions and forks of Caffe want the probabilities there. */
+TEST(probabilities_for_a_loss_that_makes_them_are_told) {
+  const char *const words[] = {"layer 'l' (InfogainLoss) (line 5)", "layer 'p' (Softmax)", NULL};
+  assert_warns(INPUT("a", DIM2(2, 3)) STEP("p", "Softmax", "a", "p", "") INFOGAIN("p"), words);
+  assert_warns(INPUT("a", DIM2(2, 3)) STEP("p", "Softmax", "a", "p", "")
+                   INFOGAIN("p") "layer { name: 's' type: 'Silence' bottom: 'p' }\n",
+               words);
+  assert_silent(INPUT("a", DIM2(2, 3)) INFOGAIN("a"));
+  assert_silent(INPUT("a", DIM2(2, 3)) STEP("p", "Softmax", "a", "p", "")
+                    STEP("log", "Log", "p", "log", "") INFOGAIN("log"));
 }
 
 int main(void) {

@@ -101,9 +101,12 @@ typedef struct cr_layer_class {
   bool auto_tops;          /* missing tops up to max(tops.min, 1) get blobs without a name */
   bool in_place;           /* top 0 may be bottom 0 */
   bool loss;               /* the first top has loss weight 1 by default */
+  bool reads_loss_param;   /* a loss that does */
+  bool takes_softmax;      /* of bottom 0, which Caffe has as probabilities in some versions */
+  bool probabilities;      /* its tops are */
   bool shareable;          /* several solvers can work on one (layers/common/layer_share.h) */
   bool statistics;         /* its parameters are statistics of its bottoms, which are not learned */
-  bool ignores_values;     /* its bottoms' values do not matter to it */
+  bool ignores_values;     /* its tops, if any, follow from its bottoms' shapes alone */
   bool wide_tops;          /* its tops are sums or indices, which half precision could not hold */
   cr_layer_sharing shares; /* what its tops share with its bottom, or with its parameter */
   bool fuses_posts;        /* its op can apply post operations (cr_layer.posts) */

@@ -823,6 +823,7 @@ const cr_layer_class cr_layer_multibox_loss = {
     .tops = {1, 1},
     .auto_tops = true,
     .loss = true,
+    .reads_loss_param = true,
     .no_gradient_bottoms = 1u << 2 | 1u << 3,
     .setup = setup,
     .reshape = reshape,

@@ -5,7 +5,10 @@
  * Shapes: scores (outer, C, inner), labels (outer, inner), optionally the matrix H of C * C values
  * -> loss (a scalar) and, optionally, the probabilities (as scores).
  * Fields: infogain_loss_param, loss_param.
- * Caffe: the same; label_smoothing of the NVIDIA dialect is refused.
+ * Caffe: as in BVLC Caffe 1.0 and Intel Caffe. Before 1.0, and in the forks that are older (SSD's,
+ * NVIDIA's, py-faster-rcnn, R-FCN's, PSPNet's, SegNet's), bottom 0 are the probabilities
+ * themselves: there a Softmax layer makes them, which has to go. label_smoothing of the NVIDIA
+ * dialect is refused.
  * Example, scores 4 3, label 4, gain 1 1 3 3:
  *   layer { name: "loss" type: "InfogainLoss" bottom: "scores" bottom: "label" bottom: "gain"
  *     top: "loss" } */
@@ -118,6 +121,7 @@ static void destroy(cr_layer *layer) {
 
 const cr_layer_class cr_layer_infogain_loss = {
     CR_LAYER_SOFTMAX_LOSS("InfogainLoss", 3, 2),
+    .takes_softmax = true,
     .state_size = sizeof(infogain_state),
     .setup = setup,
     .reshape = reshape,

@@ -106,9 +106,10 @@ cr_values cr_softmax_loss_uses_tops(const cr_layer *layer, bool in_place);
       .backward = cr_layer_loss_backward, .uses_bottom = cr_layer_loss_uses_bottom
 
 /* The same for losses of scores by way of their softmax. */
-#define CR_LAYER_SOFTMAX_LOSS(type_name, most_bottoms, most_tops)                         \
-  CR_LAYER_LOSS(type_name, 2, most_bottoms, most_tops),                                   \
-      .uses_tops = cr_softmax_loss_uses_tops, .uses_bottom = cr_softmax_loss_uses_bottom, \
-      .no_gradient_bottoms = 1u << 1 | 1u << 2, .integer_bottoms = 1u << 1
+#define CR_LAYER_SOFTMAX_LOSS(type_name, most_bottoms, most_tops)                           \
+  CR_LAYER_LOSS(type_name, 2, most_bottoms, most_tops),                                     \
+      .reads_loss_param = true, .uses_tops = cr_softmax_loss_uses_tops,                     \
+      .uses_bottom = cr_softmax_loss_uses_bottom, .no_gradient_bottoms = 1u << 1 | 1u << 2, \
+      .integer_bottoms = 1u << 1
 
 #endif

@@ -14,6 +14,19 @@ static bool is_like(const crema_shape *a, const crema_shape *b) {
   return true;
 }
 
+crema_status cr_smooth_l1_read(cr_layer *layer, int fallback) {
+  cr_smooth_l1 *s = layer->state;
+  CR_TRY(cr_layer_loss_read(layer, &s->loss, fallback));
+  if (!s->loss.has_ignore) return CREMA_OK;
+  return cr_layer_fail(layer, CREMA_E_UNSUPPORTED, "ignore_label has no meaning here");
+}
+
+crema_status cr_smooth_l1_shape_loss(cr_layer *layer, const crema_shape *a, crema_blob *top) {
+  cr_smooth_l1 *s = layer->state;
+  const int64_t positions = a->axes > 2 ? crema_shape_count(a, 2, a->axes) : 1;
+  return cr_layer_loss_reshape(layer, &s->loss, top, a->dim[0], a->dim[0] * positions);
+}
+
 crema_status cr_smooth_l1_make(cr_layer *layer, crema_blob *const *bottom) {
   const Caffe__SmoothL1LossParameter *param = layer->param->smooth_l1_loss_param;
   const crema_shape *a = &bottom[0]->shape;

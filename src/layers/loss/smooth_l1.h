@@ -10,6 +10,14 @@ typedef struct cr_smooth_l1 {
   cr_layer_op forward, backward;
 } cr_smooth_l1;
 
+/* Reads loss_param; `fallback` as in cr_layer_loss_read. Errors: CREMA_E_UNSUPPORTED for
+ * ignore_label, as there are no labels. */
+crema_status cr_smooth_l1_read(cr_layer *layer, int fallback) CREMA_MUST_USE;
+
+/* cr_layer_loss_reshape for bottoms of shape `a`: (N, C, ...), or (N). */
+crema_status cr_smooth_l1_shape_loss(cr_layer *layer, const crema_shape *a,
+                                     crema_blob *top) CREMA_MUST_USE;
+
 /* Reads smooth_l1_loss_param, checks that all bottoms have one shape with axes, makes the ops. */
 crema_status cr_smooth_l1_make(cr_layer *layer, crema_blob *const *bottom) CREMA_MUST_USE;
 

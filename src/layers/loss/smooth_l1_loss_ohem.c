@@ -8,7 +8,7 @@
  * Shapes: a (N, C, ...), b (as a), optionally weights w (as a) -> loss (a scalar), optionally each
  * (N, 1, ...).
  * Fields: smooth_l1_loss_param, loss_param.
- * Caffe: as in R-FCN's fork and Intel Caffe.
+ * Caffe: as in R-FCN's fork and Intel Caffe, which read no sigma here.
  * Example, a 4 8, b 4 8:
  *   layer { name: "loss" type: "SmoothL1LossOHEM" bottom: "a" bottom: "b" top: "loss" top: "each"
  *     loss_param { normalization: PRE_FIXED pre_fixed_normalizer: 128 } } */
@@ -19,15 +19,11 @@
 #include "layers/loss/smooth_l1.h"
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  cr_smooth_l1 *s = layer->state;
   (void)bottom, (void)top;
-  CR_TRY(cr_layer_loss_read(layer, &s->loss, CAFFE__LOSS_PARAMETER__NORMALIZATION_MODE__VALID));
-  if (!s->loss.has_ignore) return CREMA_OK;
-  return cr_layer_fail(layer, CREMA_E_UNSUPPORTED, "ignore_label has no meaning here");
+  return cr_smooth_l1_read(layer, CAFFE__LOSS_PARAMETER__NORMALIZATION_MODE__VALID);
 }
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  cr_smooth_l1 *s = layer->state;
   crema_shape each = bottom[0]->shape;
   if (each.axes < 2) {
     return cr_layer_fail(layer, CREMA_E_SHAPE, "the bottoms must have 2 axes or more");
@@ -35,8 +31,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   CR_TRY(cr_smooth_l1_make(layer, bottom));
   each.dim[1] = 1;
   if (layer->tops > 1) CR_TRY(crema_blob_reshape(top[1], &each));
-  return cr_layer_loss_reshape(layer, &s->loss, top[0], each.dim[0],
-                               crema_shape_count(&each, 0, each.axes));
+  return cr_smooth_l1_shape_loss(layer, &bottom[0]->shape, top[0]);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
@@ -69,6 +64,7 @@ const cr_layer_class cr_layer_smooth_l1_loss_ohem = {
     CR_LAYER_LOSS("SmoothL1LossOHEM", 2, 3, 2),
     .state_size = sizeof(cr_smooth_l1),
     .no_gradient_bottoms = 1u << 2,
+    .reads_loss_param = true,
     .setup = setup,
     .reshape = reshape,
     .forward = forward,

@@ -1,0 +1,61 @@
+/* Warns of losses whose result is another than their layer's text leads one to expect: fields of
+ * loss_param that a loss does not read, and probabilities where it takes a softmax itself. */
+#include "core/fail.h"
+#include "core/log.h"
+#include "net/build.h"
+#include "proto/field.h"
+
+static void warn_of_fields(const crema_net *net, int index) {
+  const cr_layer *self = net->layer[index].layer;
+  Caffe__LossParameter *param = net->param->layer[index]->loss_param;
+  char line[CR_NET_LINE_TEXT];
+  if (!self->class->loss || self->class->reads_loss_param || param == NULL) return;
+  const ProtobufCMessageDescriptor *type = param->base.descriptor;
+  for (unsigned i = 0; i < type->n_fields; ++i) {
+    if (cr_field_count(&param->base, &type->fields[i]) == 0) continue;
+    cr_log_warning(
+        "layer '%s' (%s)%s: %s of loss_param is not read and changes nothing; what the loss is "
+        "divided by is fixed",
+        self->name, self->class->type, cr_net_line_text(net, (size_t)index, line),
+        type->fields[i].name);
+  }
+}
+
+/* The layer before layer `index` that makes the values of `blob`; layers in between that pass them
+ * on under another name do not count. */
+static const cr_layer *maker_of(const crema_net *net, int index, int blob) {
+  while (--index >= 0) {
+    const cr_net_layer *layer = &net->layer[index];
+    for (int t = 0; t < layer->layer->tops; ++t) {
+      if (layer->top_id[t] != blob) continue;
+      if (layer->layer->bottoms == 0 || layer->bottom_id[0] == blob ||
+          !cr_tensor_shares_with(layer->top[t]->data, layer->bottom[0]->data)) {
+        return layer->layer;
+      }
+      blob = layer->bottom_id[0];
+      break;
+    }
+  }
+  return NULL;
+}
+
+static void warn_of_probabilities(const crema_net *net, int index) {
+  const cr_net_layer *layer = &net->layer[index];
+  const cr_layer *self = layer->layer;
+  char line[CR_NET_LINE_TEXT];
+  if (!self->class->takes_softmax) return;
+  const cr_layer *maker = maker_of(net, index, layer->bottom_id[0]);
+  if (maker == NULL || !maker->class->probabilities) return;
+  cr_log_warning(
+      "layer '%s' (%s)%s takes a softmax of bottom '%s', whose values are probabilities already: "
+      "layer '%s' (%s) makes them; give it what that layer reads",
+      self->name, self->class->type, cr_net_line_text(net, (size_t)index, line),
+      net->blob_name[layer->bottom_id[0]], maker->name, maker->class->type);
+}
+
+void cr_net_warn_of_losses(const crema_net *net) {
+  for (int i = 0; i < net->layers; ++i) {
+    warn_of_fields(net, i);
+    warn_of_probabilities(net, i);
+  }
+}
