@@ -819,6 +819,10 @@ const op_case op_cases[] = {
     SIMPLE("interpolation to the same", CR_OP_INTERP_FWD, "1 2 3 4; 1 2 3 4"),
     SIMPLE("interpolation to less", CR_OP_INTERP_FWD, "1 2 6 5; 1 2 3 1"),
     SIMPLE("unpooling", CR_OP_UNPOOL_FWD, "2 2 2 3; 2 2 2 3; 2 2 4 6"),
+    {.label = "unpooling to one position",
+     .shapes = "2 2 2 3; 2 2 2 3; 2 2 4 6",
+     .desc = {.kind = CR_OP_UNPOOL_FWD},
+     .ties = true},
     SIMPLE("unpooling of one value", CR_OP_UNPOOL_FWD, "2 3 1 1; 2 3 1 1; 2 3 2 1"),
 
     SIMPLE("LSTM", CR_OP_LSTM_FWD, "3 2 16; 3 2; 16 4; 2 4; 2 4; 3 2 4; 3 2 4; 3 2 16"),

@@ -99,9 +99,6 @@ static bool holds_labels(cr_op_kind kind, int i) {
 static uint32_t whole_numbers(const cr_op_desc *d, int i) {
   if (holds_labels(d->kind, i)) return (uint32_t)d->arg[0].shape.dim[1];
   if (d->kind == CR_OP_GATHER_FWD && i == 1) return (uint32_t)d->arg[0].shape.dim[0];
-  if (d->kind == CR_OP_UNPOOL_FWD && i == 1) {
-    return (uint32_t)(d->arg[2].shape.dim[2] * d->arg[2].shape.dim[3]);
-  }
   if (d->kind == CR_OP_ROI_POOL_FWD && i == 0) return 16;
   const bool flag =
       (d->kind == CR_OP_CONTRASTIVE_FWD && i == 2) || (d->kind == CR_OP_SIGMOID_LOSS_FWD && i == 1);
@@ -156,6 +153,17 @@ static bool holds_regions(cr_op_kind kind, int i) {
                     kind == CR_OP_ROI_ALIGN_FWD);
 }
 
+/* Different positions for the values of a plane: the gradients of those that another one overwrites
+ * are no differences. */
+static void fill_mask(const cr_op_desc *d, cr_mt19937 *rng, double *to) {
+  const int64_t *small = d->arg[1].shape.dim, *large = d->arg[2].shape.dim;
+  const int64_t values = small[2] * small[3], positions = large[2] * large[3];
+  for (int64_t plane = 0; plane < small[0] * small[1]; ++plane) {
+    const int64_t first = cr_mt19937_below(rng, (uint32_t)positions);
+    for (int64_t k = 0; k < values; ++k) *to++ = (double)((first + 5 * k) % positions);
+  }
+}
+
 static void fill(const op_problem *p, int i, cr_mt19937 *rng) {
   const cr_op_desc *d = p->desc;
   double *to = p->in[i];
@@ -164,6 +172,10 @@ static void fill(const op_problem *p, int i, cr_mt19937 *rng) {
       d->kind == CR_OP_STOCHASTIC_POOL_FWD || d->kind == CR_OP_STOCHASTIC_POOL_TEST;
   if (d->kind == CR_OP_POOL_MASK) {
     fill_positions(d, rng, to);
+    return;
+  }
+  if (d->kind == CR_OP_UNPOOL_FWD && i == 1 && !p->test->ties) {
+    fill_mask(d, rng, to);
     return;
   }
   if (holds_regions(d->kind, i)) {
@@ -283,6 +295,7 @@ int op_problem_gradients(const op_problem *f, const op_gradient *gradient) {
       f->desc->u.nll.of_scores != (roles[0].of == 0)) {
     return 0;
   }
+  if (gradient->backward == CR_OP_UNPOOL_BWD && f->test->ties) return 0;
   return strchr(gradient->args, 'k') ? sources_of(f->desc) : 1;
 }
 

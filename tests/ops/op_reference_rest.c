@@ -341,7 +341,7 @@ static void interp(const cr_op_desc *d, const double *x, double *y) {
 static void unpool(const cr_op_desc *d, double *const *in, double *y) {
   const int64_t to = dim_of(d, 2, 2) * dim_of(d, 2, 3), from = dim_of(d, 0, 2) * dim_of(d, 0, 3);
   for (int64_t i = 0; i < count_of(d, 2); ++i) y[i] = 0;
-  for (int64_t i = 0; i < count_of(d, 0); ++i) y[i / from * to + (int64_t)in[1][i]] += in[0][i];
+  for (int64_t i = 0; i < count_of(d, 0); ++i) y[i / from * to + (int64_t)in[1][i]] = in[0][i];
 }
 
 /* Of both boxes x, y, width, height, `step` numbers apart. */

@@ -509,7 +509,7 @@ TEST(numbers_are_needed) {
 
 TEST(rows_and_masks_have_bounds) {
   static const float bad[] = {-1, 3, 1e20f, NAN, -INFINITY};
-  float src[] = {1, 2, 3}, index[] = {2, 0, 2}, dst[12];
+  float src[] = {1, 2, 3}, index[] = {2, 0, 2}, dst[12], back[3];
   const char gather[] = "3 1; 3; 3 1", unpool[] = "1 1 1 3; 1 1 1 3; 1 1 3 1";
   ok(run(&cr_gather_fwd_f32_ref, gather, &no_params, (void *[]){src, index, dst}, NULL));
   assert_near(dst, (const float[]){3, 1, 3}, 3);
@@ -517,7 +517,10 @@ TEST(rows_and_masks_have_bounds) {
                    (void *[]){src, index, dst, src}, NULL),
                CREMA_E_SHAPE, "2 biases for rows of 1 values");
   ok(run(&cr_unpool_fwd_f32_ref, unpool, &no_params, (void *[]){src, index, dst}, NULL));
-  assert_near(dst, (const float[]){2, 0, 4}, 3);
+  assert_near(dst, (const float[]){2, 0, 3}, 3);
+  ok(run(&cr_unpool_bwd_f32_ref, "1 1 3 1; 1 1 1 3; 1 1 1 3", &no_params,
+         (void *[]){dst, index, back}, NULL));
+  assert_near(back, (const float[]){3, 2, 3}, 3);
   for (int i = 0; i < 5; ++i) {
     index[1] = bad[i];
     assert_fails(run(&cr_gather_fwd_f32_ref, gather, &no_params, (void *[]){src, index, dst}, NULL),

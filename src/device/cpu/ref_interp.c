@@ -405,7 +405,7 @@ static crema_status unpool_fwd(const cr_call *call) {
 #pragma omp parallel for schedule(static) if (u.planes * u.large >= CR_REF_PARALLEL_MIN)
   for (int64_t p = 0; p < u.planes; ++p) {
     for (int64_t i = p * u.small; i < (p + 1) * u.small; ++i) {
-      dst[p * u.large + (int64_t)u.mask[i]] += src[i];
+      dst[p * u.large + (int64_t)u.mask[i]] = src[i];
     }
   }
   return CREMA_OK;

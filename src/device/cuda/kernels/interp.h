@@ -107,14 +107,14 @@ CR_HD int64_t cr_unpool_index(const cr_unpool_args *a, int64_t i) {
   return -1;
 }
 
-/* A plane of F32: one thread goes through its values, so that those of one index are added in
- * order. */
+/* A plane of F32: one thread goes through its values, so that of those of one index the last
+ * stays. */
 CR_HD void cr_unpool_fwd_device(const void *args, int64_t plane) {
   const cr_unpool_args *a = (const cr_unpool_args *)args;
   float *to = (float *)a->out.at + plane * a->large;
   for (int64_t i = plane * a->small.by; i < (plane + 1) * a->small.by; ++i) {
     const int64_t index = cr_unpool_index(a, i);
-    if (index >= 0) to[index] += cr_get(a->from, i);
+    if (index >= 0) to[index] = cr_get(a->from, i);
   }
 }
 
