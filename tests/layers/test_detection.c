@@ -189,6 +189,30 @@ TEST(detections_by_brute_force) {
   rig_free(&r);
 }
 
+/* Caffe-SSD names them for visualize, and reads them only then. */
+TEST(pictures_to_draw_on_change_no_detections) {
+  static const char *const shapes[] = {"1 8|1 6|1 2 8", "1 8|1 6|1 2 8|1 3 5 5"};
+  const char *body =
+      "detection_output_param { num_classes: 3 code_type: CORNER nms_param { nms_threshold: 0.4 } "
+      "}";
+  float row[2][14];
+  for (int k = 0; k < 2; ++k) {
+    static const float prior[8] = {0.1f, 0.1f, 0.4f, 0.4f, 0.5f, 0.5f, 0.9f, 0.8f};
+    uint32_t random = 5;
+    rig r;
+    rig_make(&r, "DetectionOutput", body, CAFFE__PHASE__TEST, shapes[k], 1);
+    ok(rig_setup(&r));
+    fill_random(r.bottom[0], 0, &random);
+    rig_fill(rig_data(r.bottom[1]), 6, 0, 1, &random);
+    memcpy(rig_data(r.bottom[2]), prior, sizeof prior);
+    ok(rig_forward(&r));
+    assert_true(r.top[0]->shape.dim[2] >= 2);
+    memcpy(row[k], rig_data(r.top[0]), sizeof row[k]);
+    rig_free(&r);
+  }
+  assert_memory_equal(row[0], row[1], sizeof row[0]);
+}
+
 /* The candidate with the highest score first, of equal ones that with the lower label, then the
  * lower index; nan last. */
 static bool is_before(const cr_ranked *a, const cr_ranked *b) {

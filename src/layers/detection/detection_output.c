@@ -4,10 +4,11 @@
  * confidence_threshold, the best top_k of them, without those that overlap a better one by more
  * than nms_threshold; of all classes the best keep_top_k.
  * Shapes: locations (N, 4 priors) or, with share_location: false, (N, 4 classes priors), scores (N,
- * classes priors), prior boxes (1, 2, 4 priors) -> y (1, 1, boxes, 7): image, class, score, xmin,
- * ymin, xmax, ymax; without any, a row for each image with -1 behind its number. Or locations (R,
- * 4) or (R, 4 classes), scores (R, classes), regions (R, 5): image, left, top, right, bottom in
- * pixels, pictures (N, 3 or more): height, width -> y; boxes are then cut to the picture.
+ * classes priors), prior boxes (1, 2, 4 priors), perhaps pictures, which are not read -> y (1, 1,
+ * boxes, 7): image, class, score, xmin, ymin, xmax, ymax; without any, a row for each image with -1
+ * behind its number. Or locations (R, 4) or (R, 4 classes), scores (R, classes), regions (R, 5):
+ * image, left, top, right, bottom in pixels, pictures (N, 3 or more): height, width -> y; boxes are
+ * then cut to the picture.
  * Fields: detection_output_param.
  * Caffe: as in Caffe-SSD, which has prior boxes alone; results are not drawn. Files of results
  * (save_output_param) are written when all pictures of the test set were seen, and a next set
@@ -69,6 +70,11 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
                               &s->files);
 }
 
+/* Caffe-SSD has a fourth bottom, too: pictures to draw on, which are not read. */
+static bool has_regions(const cr_layer *layer, const crema_shape *prior) {
+  return layer->bottoms > 3 && (prior->axes != 3 || prior->dim[1] != 2);
+}
+
 /* Regions, and pictures in loc_class of one. */
 static crema_status check_regions(cr_layer *layer, crema_blob *const *bottom) {
   output_state *s = layer->state;
@@ -114,7 +120,7 @@ static crema_status check_priors(cr_layer *layer, crema_blob *const *bottom) {
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   output_state *s = layer->state;
   const crema_shape to = cr_shape_4(1, 1, 1, 7);
-  s->regions = layer->bottoms > 3;
+  s->regions = has_regions(layer, &bottom[2]->shape);
   CR_TRY(s->regions ? check_regions(layer, bottom) : check_priors(layer, bottom));
   return crema_blob_reshape(top[0], &to);
 }
