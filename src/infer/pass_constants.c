@@ -89,13 +89,8 @@ static crema_status make_parameter(cr_graph *graph, int index) {
 
 /* ---- what depends on shapes ---------------------------------------------- */
 
-/* The class says that it does. */
 static bool is_shape_source(const cr_graph_layer *layer) {
-  if (!layer->class->ignores_values || layer->class->persistent == NULL) return false;
-  for (int j = 0; j < layer->tops; ++j) {
-    if (!layer->class->persistent(layer->built, j)) return false;
-  }
-  return layer->tops > 0 && layer->tops == layer->built->tops;
+  return layer->class->ignores_values && layer->tops > 0 && layer->tops == layer->built->tops;
 }
 
 static bool depends_on_shapes(const cr_graph *graph, int index, const bool *constant) {

@@ -446,6 +446,22 @@ TEST(losses_of_regions_with_bare_targets) {
   rig_free(&r);
 }
 
+/* Whatever was done to them after the last pass: by a layer in place, or by a program. */
+TEST(prior_boxes_are_made_in_each_pass) {
+  rig r;
+  rig_make(&r, "PriorBox", "prior_box_param { min_size: 8 variance: 0.5 }", CAFFE__PHASE__TEST,
+           "1 2 1 1|1 3 16 32", 1);
+  ok(rig_setup(&r));
+  for (int pass = 0; pass < 3; ++pass) {
+    static const float expected[8] = {0.375, 0.25, 0.625, 0.75, 0.5, 0.5, 0.5, 0.5};
+    ok(rig_forward(&r));
+    float *boxes = rig_data(r.top[0]);
+    assert_memory_equal(boxes, expected, sizeof expected);
+    for (int i = 0; i < 8; ++i) boxes[i] *= 20;
+  }
+  rig_free(&r);
+}
+
 /* One anchor of 16 x 16 at each of 2 x 2 cells, 16 pixels apart, in a picture of 32 x 40. */
 TEST(proposals_are_moved_cut_and_suppressed) {
   static const float info[3] = {32, 40, 1};

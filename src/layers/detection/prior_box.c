@@ -15,7 +15,6 @@
 
 #include "core/fail.h"
 #include "layers/common/layer_host.h"
-#include "layers/common/layer_noop.h"
 #include "layers/common/layer_op.h"
 
 enum { MOST_RATIOS = 256 };
@@ -26,7 +25,8 @@ typedef struct prior_state {
   int64_t per_cell;
   double image[2], step[2]; /* width, height */
   int64_t map[2];
-  bool stale; /* the top has not these boxes yet */
+  cr_tensor *boxes; /* the top's values, which others may overwrite there */
+  bool stale;       /* they are not computed yet */
 } prior_state;
 
 static crema_status add_ratio(const cr_layer *layer, prior_state *s, double ratio, bool flip) {
@@ -126,7 +126,8 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   }
   to.dim[2] *= s->map[0] * s->map[1];
   s->stale = true;
-  return crema_blob_reshape(top[0], &to);
+  CR_TRY(crema_blob_reshape(top[0], &to));
+  return cr_layer_tensor(layer, &s->boxes, cr_tensor_type(top[0]->data), crema_blob_count(top[0]));
 }
 
 /* Where the next box goes. */
@@ -165,14 +166,9 @@ static void put_cell(writer *w, const Caffe__PriorBoxParameter *p) {
   }
 }
 
-static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
-                            crema_blob *const *top) {
-  prior_state *s = layer->state;
-  const Caffe__PriorBoxParameter *p = layer->param->prior_box_param;
+static crema_status compute(prior_state *s, const Caffe__PriorBoxParameter *p) {
   writer w = {.state = s, .offset = (double)p->offset, .clip = p->clip};
-  (void)context, (void)bottom;
-  if (!s->stale) return CREMA_OK;
-  CR_TRY(cr_host_write(top[0]->data, &w.to));
+  CR_TRY(cr_host_write(s->boxes, &w.to));
   for (w.cell = 0; w.cell < s->map[0] * s->map[1]; ++w.cell) put_cell(&w, p);
   const int64_t half = w.at;
   for (; w.at < 2 * half; ++w.at) {
@@ -181,6 +177,15 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   }
   s->stale = false;
   return CREMA_OK;
+}
+
+/* The copy stays on the net's device. */
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  prior_state *s = layer->state;
+  (void)bottom;
+  if (s->stale) CR_TRY(compute(s, layer->param->prior_box_param));
+  return cr_tensor_copy(top[0]->data, s->boxes, context);
 }
 
 const cr_layer_class cr_layer_prior_box = {
@@ -193,5 +198,4 @@ const cr_layer_class cr_layer_prior_box = {
     .setup = setup,
     .reshape = reshape,
     .forward = forward,
-    .persistent = cr_layer_always,
 };
