@@ -11,6 +11,9 @@
 
 enum { STATISTICS = 3, PARAMETERS = 5 };
 
+/* Of statistics that a momentum of 1 leaves as they are. */
+#define MOST_WEIGHT 1e6F
+
 /* The product of the four extents of old files; 0 when there are none. */
 static int64_t count_of_legacy(const Caffe__BlobProto *blob) {
   const int32_t extent[] = {blob->num, blob->channels, blob->height, blob->width};
@@ -69,13 +72,15 @@ static bool has_weight(const Caffe__BatchNormParameter *norm) {
   return norm->has_use_weight_bias || norm->filler != NULL;
 }
 
-/* As in the NVIDIA dialect, a filler means scale_bias; so do the parameters that it needs. */
+/* As in the NVIDIA dialect, a filler means scale_bias; so do the parameters that it needs. These
+ * alone count without a top, which layers of models need not have. */
 static bool scales(const Caffe__LayerParameter *layer) {
   const Caffe__BatchNormParameter *norm = layer->batch_norm_param;
-  if (layer->n_top != 1) return false;
-  if (is_bn(layer)) return true;
-  if (!has_type(layer, "BatchNorm")) return false;
-  return has_scaling_blobs(layer) || has_scale_alone(layer) || has_weight(norm) ||
+  const bool bn = is_bn(layer);
+  if (layer->n_top > 1 || (!bn && !has_type(layer, "BatchNorm"))) return false;
+  if (bn ? layer->n_blobs > 0 : has_scaling_blobs(layer) || has_scale_alone(layer)) return true;
+  if (layer->n_top == 0) return false;
+  return bn || has_weight(norm) ||
          (norm != NULL && (norm->scale_bias || norm->scale_filler || norm->bias_filler));
 }
 
@@ -147,7 +152,8 @@ static crema_status move_fillers(Caffe__BatchNormParameter *norm, Caffe__LayerPa
   return CREMA_OK;
 }
 
-/* `scale` is a copy of `norm`, and keeps its rules. It works in place on the top of `norm`. */
+/* `scale` is a copy of `norm`, and keeps its rules. It works in place on the top of `norm`, if
+ * there is one. */
 static crema_status divide(Caffe__LayerParameter *norm, Caffe__LayerParameter *scale, bool full) {
   const bool bias = norm->n_blobs != PARAMETERS - 1 &&
                     (norm->batch_norm_param == NULL || norm->batch_norm_param->bias_term);
@@ -159,17 +165,19 @@ static crema_status divide(Caffe__LayerParameter *norm, Caffe__LayerParameter *s
   cr_upgrade_clear(&norm->base, "loss_weight");
   CR_TRY(cr_upgrade_text(&scale->name, norm->name != NULL ? norm->name : "", CR_UPGRADED_SCALE));
   CR_TRY(cr_upgrade_text(&scale->type, "Scale", ""));
-  CR_TRY(cr_field_reserve(&scale->base, cr_upgrade_field(&scale->base, "bottom"), 1));
-  CR_TRY(cr_upgrade_text(&scale->bottom[0], scale->top[0], ""));
-  scale->n_bottom = 1;
+  if (scale->n_top > 0) {
+    CR_TRY(cr_field_reserve(&scale->base, cr_upgrade_field(&scale->base, "bottom"), 1));
+    CR_TRY(cr_upgrade_text(&scale->bottom[0], scale->top[0], ""));
+    scale->n_bottom = 1;
+  }
   keep_parameters(norm, 0, STATISTICS);
   keep_parameters(scale, STATISTICS, SIZE_MAX);
   set_multipliers(norm, scale, full);
   return move_fillers(norm->batch_norm_param, scale, bias);
 }
 
-/* A blob of one value, 1. */
-static crema_status one_blob(Caffe__BlobProto **out) {
+/* A blob of one value. */
+static crema_status one_blob(float value, Caffe__BlobProto **out) {
   ProtobufCMessage *shape = NULL, *blob = NULL;
   CR_TRY(cr_message_new(&caffe__blob_proto__descriptor, &blob));
   Caffe__BlobProto *made = (Caffe__BlobProto *)blob;
@@ -182,7 +190,7 @@ static crema_status one_blob(Caffe__BlobProto **out) {
   }
   made->shape->dim[0] = 1;
   made->shape->n_dim = 1;
-  made->data[0] = 1.0F;
+  made->data[0] = value;
   made->n_data = 1;
   *out = made;
   return CREMA_OK;
@@ -214,13 +222,22 @@ static bool has_sums(const Caffe__LayerParameter *norm) {
   return divisor->n_data == 1 && divisor->data[0] > 1.5F;
 }
 
-/* Brings five parameters into today's order. Means and variances that are no sums are divided by 1.
+/* Makes sums of means and variances, to be divided by `weight`. */
+static void add_weight(const Caffe__LayerParameter *norm, float weight) {
+  for (int i = 0; i < 2; ++i) {
+    Caffe__BlobProto *mean = norm->blobs[i];
+    for (size_t k = 0; k < mean->n_data; ++k) mean->data[k] *= weight;
+    for (size_t k = 0; k < mean->n_double_data; ++k) mean->double_data[k] *= (double)weight;
+  }
+}
+
+/* Brings five parameters into today's order. Means and variances that are no sums get `weight`.
  * With a single channel all have one value, and the order is today's. */
-static crema_status order_parameters(Caffe__LayerParameter *norm) {
+static crema_status order_parameters(Caffe__LayerParameter *norm, float weight) {
   Caffe__BlobProto **blob = norm->blobs, *one = NULL;
   if (norm->n_blobs != PARAMETERS || has_sums(norm)) return CREMA_OK;
   for (int i = 0; i < PARAMETERS; ++i) CR_TRY(flatten(blob[i]));
-  CR_TRY(one_blob(&one));
+  CR_TRY(one_blob(weight, &one));
   if (count_of(blob[4]) == 1 && count_of(blob[2]) != 1) {
     Caffe__BlobProto *old[PARAMETERS];
     memcpy(old, blob, sizeof old);
@@ -232,6 +249,7 @@ static crema_status order_parameters(Caffe__LayerParameter *norm) {
   }
   cr_message_free(&blob[2]->base);
   blob[2] = one;
+  add_weight(norm, weight);
   return CREMA_OK;
 }
 
@@ -305,6 +323,15 @@ static crema_status convert_bn(Caffe__LayerParameter *layer) {
   return CREMA_OK;
 }
 
+/* What means and variances of a layer that had them as such are multiplied with as sums. BN moves
+ * them towards a batch's by 1 - momentum, and so does a BatchNorm from this weight on; from 1 it
+ * would forget them in a few batches. The NVIDIA dialect drops them in its first batch. */
+static float weight_of(const Caffe__LayerParameter *norm, bool bn) {
+  if (!bn || norm->n_blobs != PARAMETERS || norm->blobs[0]->has_raw_data) return 1;
+  const float rest = 1 - norm->batch_norm_param->moving_average_fraction;
+  return rest > 1 / MOST_WEIGHT ? 1 / rest : MOST_WEIGHT;
+}
+
 crema_status cr_upgrade_norm(Caffe__NetParameter *net) {
   size_t extra = count_scaling(net);
   CR_TRY(cr_field_reserve(&net->base, cr_upgrade_field(&net->base, "layer"), extra));
@@ -315,7 +342,7 @@ crema_status cr_upgrade_norm(Caffe__NetParameter *net) {
     const bool bn = is_bn(net->layer[i]);
     const bool full = !bn && !has_weight(net->layer[i]->batch_norm_param);
     if (bn) CR_TRY(convert_bn(net->layer[i]));
-    CR_TRY(order_parameters(net->layer[i]));
+    CR_TRY(order_parameters(net->layer[i], weight_of(net->layer[i], bn)));
     CR_TRY(cr_message_copy(&net->layer[i]->base, &scale));
     memmove(net->layer + i + 2, net->layer + i + 1, (net->n_layer - i - 1) * sizeof *net->layer);
     net->layer[i + 1] = (Caffe__LayerParameter *)scale;

@@ -286,11 +286,11 @@ TEST(runs_are_joined) {
 
 /* A layer whose upgrade takes blobs apart, with `channels`: a BatchNorm of the NVIDIA dialect, or
  * PSPNet's BN, which lacks the third blob. */
-static void put_norm(const char *type, int channels, cr_buffer *file) {
+static void put_norm(const char *type, const char *tops, int channels, cr_buffer *file) {
   const bool bn = strcmp(type, "BN") == 0;
   cr_buffer text = {0};
   ProtobufCMessage *message = NULL;
-  ok(cr_buffer_print(&text, "layer { name: 'bn' type: '%s' bottom: 'x' top: 'x' ", type));
+  ok(cr_buffer_print(&text, "layer { name: 'bn' type: '%s' %s ", type, tops));
   for (int i = 0; i < 5; ++i) {
     int count = i == 2 ? 1 : channels;
     if (bn && i == 2) continue;
@@ -310,7 +310,7 @@ TEST(large_norms_are_upgraded) {
   enum { CHANNELS = 20000 };
   cr_buffer file = {0};
   crema_net *net[2];
-  put_norm("BatchNorm", CHANNELS, &file);
+  put_norm("BatchNorm", "bottom: 'x' top: 'x'", CHANNELS, &file);
   load_both(INPUT("x", DIM4(1, 20000, 1, 1)) "layer { name: 'bn' type: 'BatchNorm' bottom: 'x' "
                                              "top: 'x' batch_norm_param { scale_bias: true } }",
             &file, net);
@@ -327,17 +327,57 @@ TEST(large_bn_layers_are_upgraded) {
   enum { CHANNELS = 20000 };
   cr_buffer file = {0};
   crema_net *net[2];
-  put_norm("BN", CHANNELS, &file);
+  put_norm("BN", "bottom: 'x' top: 'x'", CHANNELS, &file);
   load_both(INPUT("x", DIM4(1, 20000, 1, 1)) "layer { name: 'bn' type: 'BN' bottom: 'x' top: 'x' }",
             &file, net);
   for (int n = 0; n < 2; ++n) {
-    assert_true(data_of(param_of(net[n], "bn", 0))[0] == 4.0f);
-    assert_true(data_of(param_of(net[n], "bn", 1))[CHANNELS - 1] == 5.0f);
-    assert_true(data_of(param_of(net[n], "bn", 2))[0] == 1.0f);
+    const float weight = data_of(param_of(net[n], "bn", 2))[0];
+    assert_near(weight, 10, 1e-5);
+    assert_true(data_of(param_of(net[n], "bn", 0))[0] == 4.0f * weight);
+    assert_true(data_of(param_of(net[n], "bn", 1))[CHANNELS - 1] == 5.0f * weight);
     assert_true(data_of(param_of(net[n], "bn/scale_bias", 0))[CHANNELS - 1] == 1.0f);
     assert_true(data_of(param_of(net[n], "bn/scale_bias", 1))[0] == 2.0f);
     crema_net_destroy(net[n]);
   }
+  cr_buffer_free(&file);
+}
+
+/* As scripts that convert models write them, which know names and values alone. */
+TEST(norms_without_tops_are_upgraded) {
+  static const char *const types[] = {"BatchNorm", "BN"};
+  for (int t = 0; t < 2; ++t) {
+    char text[300];
+    cr_buffer file = {0};
+    crema_net *net[2];
+    put_norm(types[t], "", 3, &file);
+    snprintf(text, sizeof text, "%slayer { name: 'bn' type: '%s' bottom: 'x' top: 'x' %s }",
+             INPUT("x", DIM4(1, 3, 1, 1)), types[t],
+             t == 0 ? "batch_norm_param { scale_bias: true }" : "");
+    load_both(text, &file, net);
+    for (int n = 0; n < 2; ++n) {
+      assert_true(data_of(param_of(net[n], "bn/scale_bias", 1))[2] == (t == 0 ? 5.0f : 2.0f));
+      crema_net_destroy(net[n]);
+    }
+    cr_buffer_free(&file);
+  }
+}
+
+/* The statistics of a BN move towards a batch's by 1 - momentum, from the first batch on. */
+TEST(statistics_of_bn_layers_are_not_forgotten) {
+  crema_weights_options options;
+  crema_weights_options_init(&options);
+  cr_buffer file = {0};
+  put_norm("BN", "", 2, &file);
+  crema_net *net = build(INPUT("x", DIM4(2, 2, 1, 1)) "layer { name: 'bn' type: 'BN' bottom: 'x' "
+                                                      "top: 'y' }",
+                         CREMA_TRAIN);
+  ok(crema_net_load_weights_memory(net, file.data, file.size, "memory", &options));
+  fill(blob_of(net, "x"), 14.0f, 0.0f);
+  ok(crema_net_forward(net, NULL));
+  const float *mean = data_of(param_of(net, "bn", 0));
+  const float weight = data_of(param_of(net, "bn", 2))[0];
+  assert_near(mean[0] / weight, 0.9 * 4 + 0.1 * 14, 1e-4);
+  crema_net_destroy(net);
   cr_buffer_free(&file);
 }
 

@@ -228,8 +228,8 @@ TEST(bn) {
       "layer {\n  name: \"b\"\n  type: \"BatchNorm\"\n  bottom: \"x\"\n  top: \"y\"\n"
       "  param {\n    lr_mult: 0\n    decay_mult: 0\n  }\n  param {\n    lr_mult: 0\n"
       "    decay_mult: 0\n  }\n  param {\n    lr_mult: 0\n    decay_mult: 0\n  }\n"
-      "  blobs {\n    data: 3\n  }\n  blobs {\n    data: 4\n  }\n"
-      "  blobs {\n    data: 1\n    shape {\n      dim: 1\n    }\n  }\n"
+      "  blobs {\n    data: 6\n  }\n  blobs {\n    data: 8\n  }\n"
+      "  blobs {\n    data: 2\n    shape {\n      dim: 1\n    }\n  }\n"
       "  batch_norm_param {\n    moving_average_fraction: 0.5\n    eps: 0.25\n  }\n}\n"
       "layer {\n  name: \"b/scale_bias\"\n  type: \"Scale\"\n  bottom: \"y\"\n  top: \"y\"\n"
       "  param {\n    lr_mult: 2\n  }\n  param {\n    name: \"s\"\n  }\n"
@@ -247,6 +247,17 @@ TEST(bn) {
       "layer {\n  name: \"b/scale_bias\"\n  type: \"Scale\"\n  bottom: \"x\"\n  top: \"x\"\n"
       "  param {\n    lr_mult: 0\n    decay_mult: 0\n  }\n  param {\n    lr_mult: 0\n"
       "    decay_mult: 0\n  }\n  scale_param {\n    bias_term: true\n  }\n}\n",
+      true);
+  net_becomes(
+      "layer { name: 'b' type: 'BN' bn_param { momentum: 1 } blobs { } blobs { } "
+      "blobs { data: 3 } blobs { double_data: 4 } }",
+      "layer {\n  name: \"b\"\n  type: \"BatchNorm\"\n"
+      "  blobs {\n    data: 3e+06\n  }\n  blobs {\n    double_data: 4000000\n  }\n"
+      "  blobs {\n    data: 1e+06\n    shape {\n      dim: 1\n    }\n  }\n"
+      "  batch_norm_param {\n    moving_average_fraction: 1\n    eps: 1e-05\n  }\n}\n"
+      "layer {\n  name: \"b/scale_bias\"\n  type: \"Scale\"\n"
+      "  blobs {\n  }\n  blobs {\n  }\n"
+      "  scale_param {\n    bias_term: true\n  }\n}\n",
       true);
   net_fails("layer { name: 'b' type: 'BN' top: 'x' blobs { } blobs { } }", CREMA_E_UNSUPPORTED,
             "layer \"b\": BN of 2 parameters is not supported, it has four: scale, shift, mean, "
