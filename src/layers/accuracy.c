@@ -5,7 +5,9 @@
  * Shapes: scores (outer, C, inner), labels (outer, inner), whole numbers as floats -> accuracy (a
  * scalar) and, optionally, the share for each class (C).
  * Fields: accuracy_param.
- * Caffe: the same.
+ * Caffe: as in BVLC Caffe 1.0: a score that equals the right class's counts as better, and without
+ * labels that count the result is 0. Older versions and forks that follow them prefer the higher
+ * class of equal ones, and give nan.
  * Example, scores 4 10, label 4:
  *   layer { name: "accuracy" type: "Accuracy" bottom: "scores" bottom: "label" top: "accuracy"
  *     accuracy_param { top_k: 5 } } */

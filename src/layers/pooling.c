@@ -9,14 +9,14 @@
  * be it of the other axis, and the last window would start behind the input.
  * Fields: pooling_param.
  * Caffe: the same; ceil_mode, which forks have in place of round_mode, is read as such; stochastic
- * pooling works on the CPU, too; avg_include_pad is Intel Caffe's, whose pooling over three axes is
- * refused.
+ * pooling works on the CPU, too; torch_pooling is round_mode FLOOR, where NVIDIA's layer never
+ * reads it; avg_include_pad is Intel Caffe's, whose pooling over three axes is refused.
  * Example, x 2 3 9 9:
  *   layer { name: "pool" type: "Pooling" bottom: "x" top: "y"
  *     pooling_param { pool: MAX kernel_size: 3 stride: 2 } } */
 #include "core/fail.h"
-#include "layers/common/layer_noop.h"
 #include "layers/common/layer_int8.h"
+#include "layers/common/layer_noop.h"
 #include "layers/common/layer_window.h"
 
 typedef struct pooling_state {

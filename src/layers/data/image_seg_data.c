@@ -11,7 +11,8 @@
  * 1, height, width), and the height and width of each image as far as it is in data (batch, 1, 1,
  * 2).
  * Fields: image_data_param, transform_param.
- * Caffe: as in the forks of DeepLab and PSPNet; labels are never mixed when pictures are resized
+ * Caffe: as in the forks of DeepLab and PSPNet, but that label_type is PIXEL where it is not given,
+ * as in DeepLab's first version, and not IMAGE; labels are never mixed when pictures are resized
  * (new_height, new_width), files are also looked for in the folder of their list, and fields of
  * transform_param that would move pixels alone (resize_param, expand_param) are refused.
  * Example:

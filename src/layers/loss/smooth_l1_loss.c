@@ -9,6 +9,7 @@
  * Fields: smooth_l1_loss_param, loss_param.
  * Caffe: as in Caffe-SSD (up to 3 bottoms) and the forks of Fast R-CNN (2 or 4), which do not read
  * loss_param, and R-FCN's (2 or 3), which does and divides by N times the positions without it.
+ * Caffe-SSD's gradient lacks the factor `inside`, which changes it unless that is 0 or 1.
  * Example, a 4 3, b 4 3:
  *   layer { name: "loss" type: "SmoothL1Loss" bottom: "a" bottom: "b" top: "loss"
  *     smooth_l1_loss_param { sigma: 3 } } */
