@@ -128,6 +128,13 @@ crema_status cr_net_note_spare(cr_net_loading *loading, const char *name) CREMA_
  * CREMA_E_NOT_FOUND, naming the first of them, and what may have been meant. */
 crema_status cr_net_check_complete(const cr_net_loading *loading) CREMA_MUST_USE;
 
+/* Whether the message has the layer's parameters, in their shapes; and copying them. `stored` as
+ * for cr_blob_from_stored. Errors: CREMA_E_ARGUMENT, CREMA_E_SHAPE, CREMA_E_CORRUPT. */
+crema_status cr_net_check_stored_layer(const cr_layer *layer,
+                                       const Caffe__LayerParameter *source) CREMA_MUST_USE;
+crema_status cr_net_copy_stored_layer(const cr_layer *layer, const Caffe__LayerParameter *source,
+                                      const cr_net_stored *stored) CREMA_MUST_USE;
+
 /* Whether the file is there and has the signature of an HDF5 file. */
 bool cr_net_is_hdf5(const char *path);
 

@@ -13,6 +13,7 @@
 #include "device/device.h"
 #include "device/memory/host_memory.h"
 #include "net/build.h"
+#include "net/hdf5_norm.h"
 
 bool cr_net_is_named_hdf5(const char *path) {
   size_t length = strlen(path);
@@ -332,8 +333,20 @@ static crema_status check_surplus(const cr_layer *layer, cr_hdf5_reader *file, c
                  layer->name, layer->class->type, path->data, layer->params);
 }
 
+/* A layer that the upgrade has made of one of the file. */
+static crema_status load_norm(const crema_net *net, int index, bool copy,
+                              const Caffe__LayerParameter *norm, cr_net_loading *loading) {
+  const cr_net_layer *layer = &net->layer[index];
+  for (int p = 0; p < layer->layer->params; ++p) {
+    cr_net_note_given(loading, layer->first_param + p);
+  }
+  return copy ? cr_net_copy_stored_layer(layer->layer, norm, NULL)
+              : cr_net_check_stored_layer(layer->layer, norm);
+}
+
+/* `norms`: layers of the file that were upgraded. */
 static crema_status load_layers(const crema_net *net, bool copy, cr_hdf5_reader *file,
-                                cr_net_loading *loading) {
+                                const Caffe__NetParameter *norms, cr_net_loading *loading) {
   cr_buffer path = {0};
   int matched = 0;
   crema_status status = CREMA_OK;
@@ -342,6 +355,12 @@ static crema_status load_layers(const crema_net *net, bool copy, cr_hdf5_reader 
     bool saved;
     /* Of several layers with one name the first takes the values. */
     if (layer->layer->name[0] == '\0' || cr_net_find_layer(net, layer->layer->name) != i) continue;
+    const Caffe__LayerParameter *norm = cr_net_find_hdf5_norm(norms, layer->layer->name);
+    if (norm != NULL) {
+      CR_TRY_GOTO(load_norm(net, i, copy, norm, loading), out);
+      ++matched;
+      continue;
+    }
     CR_TRY_GOTO(has_layer(layer->layer, file, &path, &saved), out);
     if (!saved) continue;
     if (!copy) CR_TRY_GOTO(check_surplus(layer->layer, file, &path), out);
@@ -419,8 +438,12 @@ static crema_status load_file(crema_net *net, cr_hdf5_reader *file, cr_net_loadi
   CR_TRY(has(file, "/data", CR_HDF5_GROUP, &is_model));
   if (!is_model) return cr_fail(CREMA_E_CORRUPT, "has no group /data: not a model");
   CR_TRY(note_spares(file, loading));
-  CR_TRY(load_layers(net, false, file, loading));
-  return load_layers(net, true, file, loading);
+  Caffe__NetParameter *norms = NULL;
+  CR_TRY(cr_net_read_hdf5_norms(net, file, &norms));
+  crema_status status = load_layers(net, false, file, norms, loading);
+  if (status == CREMA_OK) status = load_layers(net, true, file, norms, loading);
+  cr_message_free(&norms->base);
+  return status;
 }
 
 crema_status cr_net_load_hdf5(crema_net *net, const char *path, cr_net_loading *loading) {

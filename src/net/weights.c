@@ -116,7 +116,7 @@ crema_status cr_net_check_matched(const crema_net *net, int matched,
                  first->name);
 }
 
-static crema_status check_source(const cr_layer *layer, const Caffe__LayerParameter *source) {
+crema_status cr_net_check_stored_layer(const cr_layer *layer, const Caffe__LayerParameter *source) {
   if ((size_t)layer->params != source->n_blobs) {
     return cr_fail(CREMA_E_ARGUMENT,
                    "incompatible number of blobs for layer '%s' (%s): the file has %zu, the net "
@@ -142,8 +142,8 @@ static crema_status check_source(const cr_layer *layer, const Caffe__LayerParame
   return CREMA_OK;
 }
 
-static crema_status copy_layer(const cr_layer *layer, const Caffe__LayerParameter *source,
-                               const cr_net_stored *stored) {
+crema_status cr_net_copy_stored_layer(const cr_layer *layer, const Caffe__LayerParameter *source,
+                                      const cr_net_stored *stored) {
   for (int p = 0; p < layer->params; ++p) {
     crema_status status = cr_blob_from_stored(layer->blob[p], source->blobs[p], stored);
     if (status != CREMA_OK) {
@@ -164,7 +164,7 @@ crema_status cr_net_from_stored(crema_net *net, const cr_net_stored *stored,
   CR_TRY_GOTO(match_layers(net, weights, target, loading), out);
   for (size_t s = 0; s < weights->n_layer; ++s) {
     if (target[s] < 0) continue;
-    CR_TRY_GOTO(check_source(net->layer[target[s]].layer, weights->layer[s]), out);
+    CR_TRY_GOTO(cr_net_check_stored_layer(net->layer[target[s]].layer, weights->layer[s]), out);
     matched += weights->layer[s]->n_blobs > 0;
     for (int p = 0; loading != NULL && p < net->layer[target[s]].layer->params; ++p) {
       cr_net_note_given(loading, net->layer[target[s]].first_param + p);
@@ -173,7 +173,8 @@ crema_status cr_net_from_stored(crema_net *net, const cr_net_stored *stored,
   CR_TRY_GOTO(cr_net_check_matched(net, matched, loading), out);
   for (size_t s = 0; s < weights->n_layer; ++s) {
     if (target[s] < 0) continue;
-    CR_TRY_GOTO(copy_layer(net->layer[target[s]].layer, weights->layer[s], stored), out);
+    CR_TRY_GOTO(cr_net_copy_stored_layer(net->layer[target[s]].layer, weights->layer[s], stored),
+                out);
   }
 out:
   free(target);

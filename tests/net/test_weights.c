@@ -334,6 +334,61 @@ TEST(of_two_models_in_a_file_the_last_one_counts) {
   crema_net_destroy(last);
 }
 
+/* ---- norms that scale by themselves ---- */
+
+/* /data/bn/0, 1 ..., each with `counts` values that are one more than its number. */
+static void write_norm(const char *name, const hsize_t *counts, int sets) {
+  hid_t file = H5Fcreate(path_of(name), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  H5Gclose(H5Gcreate2(file, "/data", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+  H5Gclose(H5Gcreate2(file, "/data/bn", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+  for (int i = 0; i < sets; ++i) {
+    const float n = (float)(i + 1), values[4] = {n, n, n, n};
+    char path[20];
+    snprintf(path, sizeof path, "/data/bn/%d", i);
+    hid_t space = H5Screate_simple(1, &counts[i], NULL);
+    hid_t set =
+        H5Dcreate2(file, path, H5T_NATIVE_FLOAT, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    assert_true(H5Dwrite(set, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0);
+    H5Dclose(set);
+    H5Sclose(space);
+  }
+  H5Fclose(file);
+}
+
+#define NORM(type, body) \
+  INPUT("x", DIM4(1, 3, 1, 1)) "layer { name: 'bn' type: '" type "' bottom: 'x' top: 'x' " body " }"
+
+/* Their files have one layer where the net has two. */
+TEST(hdf5_models_of_norms_that_scale) {
+  static const hsize_t five[] = {3, 3, 1, 3, 3}, four[] = {3, 3, 3, 3}, other[] = {2, 2, 1, 2, 2};
+  write_norm("norm.h5", five, 5);
+  crema_net *net = build(NORM("BatchNorm", "batch_norm_param { scale_bias: true }"), CREMA_TEST);
+  ok(crema_net_load_weights(net, path_of("norm.h5")));
+  assert_true(data_of(param_of(net, "bn", 0))[2] == 1.0f);
+  assert_true(data_of(param_of(net, "bn", 1))[2] == 2.0f);
+  assert_true(data_of(param_of(net, "bn/scale_bias", 0))[2] == 4.0f);
+  assert_true(data_of(param_of(net, "bn/scale_bias", 1))[2] == 5.0f);
+  write_norm("norm.h5", other, 5);
+  assert_fails(crema_net_load_weights(net, path_of("norm.h5")), CREMA_E_SHAPE,
+               "layer 'bn' (BatchNorm): the file's shape is 2 (2), the net's is 3 (3)");
+  crema_net_destroy(net);
+  write_norm("norm.h5", four, 4);
+  net = build(NORM("BN", "bn_param { momentum: 0.5 }"), CREMA_TEST);
+  ok(crema_net_load_weights(net, path_of("norm.h5")));
+  assert_true(data_of(param_of(net, "bn", 0))[2] == 2 * 3.0f);
+  assert_true(data_of(param_of(net, "bn", 2))[0] == 2.0f);
+  assert_true(data_of(param_of(net, "bn/scale_bias", 0))[2] == 1.0f);
+  assert_true(data_of(param_of(net, "bn/scale_bias", 1))[2] == 2.0f);
+  crema_net_destroy(net);
+  write_norm("norm.h5", five, 4);
+  net = build(NORM("BatchNorm", "batch_norm_param { use_weight_bias: true bias_term: false }"),
+              CREMA_TEST);
+  ok(crema_net_load_weights(net, path_of("norm.h5")));
+  assert_true(data_of(param_of(net, "bn", 0))[2] == 1.0f);
+  assert_true(data_of(param_of(net, "bn/scale_bias", 0))[2] == 4.0f);
+  crema_net_destroy(net);
+}
+
 /* ---- files that lack some of the net's weights ---- */
 
 static const char *const both_kinds[] = {"a.caffemodel", "c.caffemodel.h5"};

@@ -1,0 +1,146 @@
+/* Layers in HDF5 models that are one there and two in the net: a BatchNorm of the NVIDIA dialect or
+ * of Intel Caffe, and PSPNet's BN, which the upgrade of nets divides into a BatchNorm and a Scale.
+ * Their data sets go through the same upgrade, as layers of a binary model do. */
+#include "net/hdf5_norm.h"
+
+#include <string.h>
+
+#include "core/fail.h"
+#include "net/build.h"
+#include "proto/field.h"
+#include "proto/proto.h"
+
+enum { MOST_SETS = 5 };
+
+static crema_status look(cr_hdf5_reader *file, const char *layer, int index, cr_buffer *path,
+                         cr_hdf5_info *out) {
+  cr_buffer_clear(path);
+  CR_TRY(cr_buffer_print(path, "/data/%s/%d", layer, index));
+  return cr_hdf5_look(file, path->data, out);
+}
+
+/* The Scale that the upgrade of the net has made of `norm`; *out is NULL where there is none. */
+static crema_status find_scale(const crema_net *net, const cr_layer *norm, cr_buffer *path,
+                               const cr_layer **out) {
+  *out = NULL;
+  if (!norm->class->statistics || norm->name[0] == '\0') return CREMA_OK;
+  cr_buffer_clear(path);
+  CR_TRY(cr_buffer_print(path, "%s%s", norm->name, CR_UPGRADED_SCALE));
+  const int scale = cr_net_find_layer(net, path->data);
+  if (scale >= 0) *out = net->layer[scale].layer;
+  return CREMA_OK;
+}
+
+static crema_status make_blob(const cr_hdf5_info *set, Caffe__BlobProto **out) {
+  crema_shape shape;
+  ProtobufCMessage *blob = NULL, *dims = NULL;
+  if (set->class != CR_HDF5_FLOAT && set->class != CR_HDF5_INTEGER) {
+    return cr_fail(CREMA_E_TYPE, "its values are not numbers");
+  }
+  CR_TRY(cr_hdf5_shape(set, &shape));
+  CR_TRY(cr_hdf5_check_claim(set));
+  CR_TRY(cr_message_new(&caffe__blob_proto__descriptor, &blob));
+  *out = (Caffe__BlobProto *)blob;
+  CR_TRY(cr_message_new(&caffe__blob_shape__descriptor, &dims));
+  (*out)->shape = (Caffe__BlobShape *)dims;
+  (*out)->shape->dim = cr_proto_alloc((size_t)shape.axes * sizeof(int64_t) + 1);
+  (*out)->data = cr_proto_alloc((size_t)set->count * sizeof(float) + 1);
+  if ((*out)->shape->dim == NULL || (*out)->data == NULL) {
+    return cr_fail_memory((size_t)set->count * sizeof(float), "values of a layer");
+  }
+  for (int i = 0; i < shape.axes; ++i) (*out)->shape->dim[i] = shape.dim[i];
+  (*out)->shape->n_dim = (size_t)shape.axes;
+  (*out)->n_data = (size_t)set->count;
+  return CREMA_OK;
+}
+
+static crema_status read_blob(cr_hdf5_reader *file, const char *path, const cr_hdf5_info *set,
+                              Caffe__LayerParameter *to) {
+  Caffe__BlobProto **blob = &to->blobs[to->n_blobs];
+  *blob = NULL;
+  crema_status status = make_blob(set, blob);
+  if (*blob != NULL) ++to->n_blobs;
+  if (status == CREMA_OK && set->count > 0) {
+    status = cr_hdf5_read(file, path, CR_HDF5_F32, (*blob)->data, set->count * sizeof(float));
+  }
+  return cr_fail_in(status, "%s", path);
+}
+
+/* A text field; NULL where memory has run out. */
+static char *copy_text(const char *text) {
+  char *copy = cr_proto_alloc(strlen(text) + 1);
+  return copy == NULL ? NULL : strcpy(copy, text);
+}
+
+/* What the file's layer was. Its momentum is taken from the net, as the file does not say it. */
+static crema_status set_type(const cr_layer *norm, bool bn, Caffe__LayerParameter *to) {
+  const Caffe__BatchNormParameter *given = norm->param->batch_norm_param;
+  ProtobufCMessage *param = NULL;
+  to->name = copy_text(norm->name);
+  to->type = copy_text(bn ? "BN" : norm->class->type);
+  to->blobs = cr_proto_alloc(MOST_SETS * sizeof(*to->blobs));
+  if (to->name == NULL || to->type == NULL || to->blobs == NULL) {
+    return cr_fail_memory(MOST_SETS * sizeof(*to->blobs), "values of a layer");
+  }
+  if (!bn || given == NULL) return CREMA_OK;
+  CR_TRY(cr_message_new(&caffe__bnparameter__descriptor, &param));
+  to->bn_param = (Caffe__BNParameter *)param;
+  to->bn_param->has_momentum = 1;
+  to->bn_param->momentum = given->moving_average_fraction;
+  return CREMA_OK;
+}
+
+static crema_status read_norm(const cr_layer *norm, const cr_layer *scale, cr_hdf5_reader *file,
+                              cr_buffer *path, Caffe__NetParameter *to) {
+  cr_hdf5_info set[MOST_SETS];
+  ProtobufCMessage *layer = NULL;
+  int sets = 0;
+  for (; sets < MOST_SETS; ++sets) {
+    CR_TRY(look(file, norm->name, sets, path, &set[sets]));
+    if (set[sets].kind != CR_HDF5_SET) break;
+  }
+  if (sets < MOST_SETS - 1) return CREMA_OK;
+  CR_TRY(cr_message_new(&caffe__layer_parameter__descriptor, &layer));
+  to->layer[to->n_layer++] = (Caffe__LayerParameter *)layer;
+  /* Intel Caffe's four have no shift. */
+  CR_TRY(set_type(norm, sets < MOST_SETS && scale->params == 2, to->layer[to->n_layer - 1]));
+  for (int i = 0; i < sets; ++i) {
+    cr_buffer_clear(path);
+    CR_TRY(cr_buffer_print(path, "/data/%s/%d", norm->name, i));
+    CR_TRY(read_blob(file, path->data, &set[i], to->layer[to->n_layer - 1]));
+  }
+  return CREMA_OK;
+}
+
+crema_status cr_net_read_hdf5_norms(const crema_net *net, cr_hdf5_reader *file,
+                                    Caffe__NetParameter **out) {
+  ProtobufCMessage *message = NULL;
+  cr_buffer path = {0};
+  crema_status status = CREMA_OK;
+  CR_TRY(cr_message_new(&caffe__net_parameter__descriptor, &message));
+  Caffe__NetParameter *norms = (Caffe__NetParameter *)message;
+  norms->layer = cr_proto_alloc(((size_t)net->layers + 1) * sizeof *norms->layer);
+  if (norms->layer == NULL) {
+    status = cr_fail_memory((size_t)net->layers * sizeof *norms->layer, "layers of a file");
+  }
+  for (int i = 0; i < net->layers && status == CREMA_OK; ++i) {
+    const cr_layer *norm = net->layer[i].layer, *scale = NULL;
+    if (cr_net_find_layer(net, norm->name) != i) continue;
+    CR_TRY_GOTO(find_scale(net, norm, &path, &scale), out);
+    if (scale != NULL) CR_TRY_GOTO(read_norm(norm, scale, file, &path, norms), out);
+  }
+  if (status == CREMA_OK) status = cr_net_param_upgrade(norms, "an HDF5 model", NULL);
+out:
+  cr_buffer_free(&path);
+  if (status == CREMA_OK) *out = norms;
+  else cr_message_free(message);
+  return status;
+}
+
+const Caffe__LayerParameter *cr_net_find_hdf5_norm(const Caffe__NetParameter *norms,
+                                                   const char *name) {
+  for (size_t i = 0; i < norms->n_layer; ++i) {
+    if (strcmp(cr_net_text(norms->layer[i]->name), name) == 0) return norms->layer[i];
+  }
+  return NULL;
+}
