@@ -108,9 +108,7 @@ crema_status cr_copy_any(uintptr_t dst, uintptr_t src, size_t bytes) {
   bool to_host = to->backend->host_memory, from_host = from->backend->host_memory;
   if (to == from || to_host) return copy_out(from, to->backend->type, dst, src, bytes);
   if (from_host) return copy_now(to, CR_COPY_HOST_TO_DEVICE, dst, src, bytes);
-  if (to->backend == from->backend && to->backend->can_access_peer != NULL &&
-      to->backend->can_access_peer(to, from)) {
-    CR_TRY(to->backend->enable_peer(to, from));
+  if (crema_device_reaches(to, from) && cr_device_enable_peer(to, from) == CREMA_OK) {
     return copy_now(to, CR_COPY_PEER, dst, src, bytes);
   }
   return copy_by_host(to, dst, from, src, bytes);

@@ -6,6 +6,7 @@
 #include "core/fail.h"
 #include "device/backend/current.h"
 #include "device/memory/driver.h"
+#include "device/memory/memory_lock.h"
 #include "device/memory/pool.h"
 
 crema_device_type crema_device_get_type(const crema_device *device) {
@@ -55,6 +56,16 @@ bool crema_device_reaches(crema_device *device, crema_device *peer) {
   const cr_backend *backend = device->backend;
   return backend == peer->backend && backend->can_access_peer != NULL &&
          backend->can_access_peer(device, peer);
+}
+
+crema_status cr_device_enable_peer(crema_device *device, crema_device *peer) {
+  cr_device_guard guard;
+  CR_TRY(cr_device_enter(device, &guard));
+  cr_collective_begin();
+  const crema_status status = device->backend->enable_peer(device, peer);
+  cr_collective_end();
+  cr_device_leave(guard);
+  return status;
 }
 
 crema_status crema_device_memory_read(crema_device *device, crema_device_memory *out) {

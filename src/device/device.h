@@ -8,6 +8,11 @@
 /* How often an op ran on the CPU because the device has no kernel for it. */
 uint64_t cr_device_fallbacks(const crema_device *device);
 
+/* Lets `device` use the memory of `peer`, which it reaches (crema_device_reaches). Twice is no
+ * error. It involves both, as a collective does: the driver makes the memory of one known to the
+ * other, and nobody may take or give back some meanwhile. */
+crema_status cr_device_enable_peer(crema_device *device, crema_device *peer) CREMA_MUST_USE;
+
 /* The device that the calling thread works on: the CPU, unless the thread set another
  * (cr_device_set_current). Host memory of a thread that works on a GPU is page-locked (S0-04). */
 crema_device *cr_device_current(void);

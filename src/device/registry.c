@@ -12,7 +12,7 @@
 #include "core/signals.h"
 #include "device/backend/current.h"
 #include "device/cuda_plugin.h"
-#include "device/memory/memory_lock.h"
+#include "device/device.h"
 #include "device/memory/pool.h"
 
 enum { BACKENDS = 3, PEER_GROUP = 8 };
@@ -146,16 +146,8 @@ int crema_device_count(crema_device_type type) {
  * failure costs speed only. With the registry's lock held. */
 static void enable_peer(crema_device *device, crema_device *peer) {
   const cr_backend *backend = device->backend;
-  if (!backend->can_access_peer(device, peer)) return;
-  cr_device_guard guard;
-  crema_status status = cr_device_enter(device, &guard);
-  /* It involves both devices, as a collective does: the driver makes the memory of one known to the
-   * other, and nobody may take or give back some meanwhile. */
-  cr_collective_begin();
-  if (status == CREMA_OK) status = backend->enable_peer(device, peer);
-  cr_collective_end();
-  cr_device_leave(guard);
-  if (status != CREMA_OK) {
+  if (!crema_device_reaches(device, peer)) return;
+  if (cr_device_enable_peer(device, peer) != CREMA_OK) {
     cr_log_warning("no direct access from %s:%d to %s:%d: %s", backend->name, device->index,
                    backend->name, peer->index, crema_error_text());
   }

@@ -5,12 +5,11 @@
 
 #include "core/fail.h"
 #include "core/log.h"
-#include "device/backend/current.h"
 #include "device/backend/order.h"
 #include "device/copy.h"
+#include "device/device.h"
 #include "device/memory/device_memory.h"
 #include "device/memory/driver.h"
-#include "device/memory/memory_lock.h"
 
 /* ---- streams ---- */
 
@@ -51,26 +50,17 @@ static void await_work(crema_device *device, uint64_t id) {
 static bool connect(const cr_link *link) {
   crema_device *device = link->source, *peer = link->target;
   const cr_backend *backend = device->backend;
-  cr_device_guard guard;
   if (!crema_device_reaches(device, peer)) {
     cr_log_info("%s:%d does not reach %s:%d: what is exchanged goes by way of the host",
                 backend->name, device->index, backend->name, peer->index);
     return false;
   }
-  crema_status status = cr_device_enter(device, &guard);
-  if (status == CREMA_OK) {
-    cr_collective_begin();
-    status = backend->enable_peer(device, peer);
-    cr_collective_end();
-    cr_device_leave(guard);
-  }
-  if (status != CREMA_OK) {
-    cr_log_warning(
-        "no direct access from %s:%d to %s:%d, what is exchanged goes by way of the "
-        "host: %s",
-        backend->name, device->index, backend->name, peer->index, crema_error_text());
-  }
-  return status == CREMA_OK;
+  if (cr_device_enable_peer(device, peer) == CREMA_OK) return true;
+  cr_log_warning(
+      "no direct access from %s:%d to %s:%d, what is exchanged goes by way of the "
+      "host: %s",
+      backend->name, device->index, backend->name, peer->index, crema_error_text());
+  return false;
 }
 
 static crema_status open_slot(cr_link *link, int i) {

@@ -112,6 +112,48 @@ TEST(s0_07_copies_between_groups_of_devices) {
   sim_end();
 }
 
+typedef struct copying {
+  uintptr_t to, from;
+} copying;
+
+static crema_status copy_between(void *arg) {
+  const copying *c = arg;
+  return cr_copy_any(c->to, c->from, SIZE);
+}
+
+/* Connecting two devices counts as a collective: it waits for those who allocate. Where it fails
+ * the copy goes by way of the host. */
+TEST(s1_27_s4_07_a_copy_connects_devices_beside_no_allocation) {
+  cr_sim_options options = sim_test_options(9);
+  sim_begin(&options);
+  crema_devptr first = {0}, last = {0};
+  unsigned char sent[SIZE], seen[SIZE];
+  cr_thread *thread = NULL;
+  memset(sent, 3, SIZE);
+  ok(cr_device_alloc(sim_test_device(0), SIZE, &first));
+  ok(cr_device_alloc(sim_test_device(8), SIZE, &last));
+  ok(cr_copy_any(first.address, (uintptr_t)sent, SIZE));
+  cr_sim_reset_counts();
+  copying there = {last.address, first.address};
+  cr_memory_lock_shared();
+  ok(cr_thread_start(&thread, "copy", copy_between, &there));
+  cr_clock_sleep(0.02);
+  assert_int_equal(cr_sim_count(CR_SIM_ENABLE_PEER, -1), 0);
+  cr_memory_unlock_shared();
+  ok(cr_thread_join(&thread));
+  assert_int_equal(cr_sim_count(CR_SIM_ENABLE_PEER, 8), 1);
+  assert_int_equal(cr_sim_count(CR_SIM_PEER, 8), 1);
+  cr_sim_fail(CR_SIM_ENABLE_PEER, 1, CREMA_E_DEVICE, false);
+  ok(cr_copy_any(last.address, first.address, SIZE));
+  assert_int_equal(cr_sim_count(CR_SIM_PEER, 8), 1);
+  assert_int_equal(cr_sim_count(CR_SIM_H2D, 8), 1);
+  assert_true(cr_sim_peek(last, seen, SIZE));
+  assert_memory_equal(seen, sent, SIZE);
+  cr_device_free(sim_test_device(0), first);
+  cr_device_free(sim_test_device(8), last);
+  sim_end();
+}
+
 static crema_status no_alias(crema_device *device, void *memory, crema_devptr *out) {
   (void)device;
   (void)memory;
