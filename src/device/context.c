@@ -8,6 +8,7 @@
 #include "device/backend/order.h"
 #include "device/device.h"
 #include "device/memory/heap.h"
+#include "device/memory/memory_lock.h"
 #include "device/memory/result.h"
 #include "device/memory/scratchpad.h"
 
@@ -21,7 +22,9 @@ static crema_status open_context(crema_context *context, crema_device *device, u
   cr_device_guard guard;
   CR_TRY(cr_device_enter(device, &guard));
   cr_signals_hold(); /* so that threads that a driver starts receive none */
+  cr_memory_lock_shared(); /* a context has memory of its driver's */
   crema_status status = device->backend->context_open(context);
+  cr_memory_unlock_shared();
   cr_signals_release();
   cr_device_leave(guard);
   if (status == CREMA_OK) cr_context_list(context);
@@ -43,7 +46,9 @@ static void close_context(crema_context *context) {
   cr_scratchpad_leave(context);
   cr_context_result_free(context);
   cr_heap_close(context);
+  cr_memory_lock_shared();
   backend->context_close(context);
+  cr_memory_unlock_shared();
   cr_device_leave(guard);
 }
 

@@ -69,8 +69,9 @@ typedef struct storm {
 
 /* Calls that must not happen while a collective is launched. */
 static uint64_t driver_calls(void) {
-  static const cr_sim_op op[] = {CR_SIM_ALLOC, CR_SIM_FREE, CR_SIM_HOST_ALLOC, CR_SIM_HOST_FREE,
-                                 CR_SIM_MEMORY_INFO};
+  static const cr_sim_op op[] = {CR_SIM_ALLOC,       CR_SIM_FREE,        CR_SIM_HOST_ALLOC,
+                                 CR_SIM_HOST_FREE,   CR_SIM_MEMORY_INFO, CR_SIM_STREAM_OPEN,
+                                 CR_SIM_STREAM_CLOSE};
   uint64_t calls = 0;
   for (size_t i = 0; i < sizeof op / sizeof op[0]; ++i) calls += cr_sim_count(op[i], -1);
   return calls;
@@ -100,12 +101,15 @@ static crema_status allocate_all_the_time(void *arg) {
   return CREMA_OK;
 }
 
-static crema_status pin_and_ask_all_the_time(void *arg) {
+static crema_status open_pin_and_ask_all_the_time(void *arg) {
   storm *s = arg;
   while (!atomic_load(&s->stop)) {
     cr_block pinned;
     crema_device_info info;
     size_t free_bytes = 0, total = 0;
+    crema_context *context = NULL;
+    CR_TRY(crema_context_create(s->f->device, 1, &context));
+    crema_context_destroy(context);
     CR_TRY(cr_block_new(s->f->device, 100, &(cr_block_options){.pinned = true}, &pinned));
     CR_TRY(cr_block_free(&pinned));
     CR_TRY(cr_pool_memory(s->f->pool, true, &free_bytes, &total));
@@ -120,8 +124,8 @@ TEST(s1_27_s4_07_no_allocation_inside_a_collective) {
   cr_thread *collective = NULL, *alloc[4] = {0};
   ok(cr_thread_start(&collective, "collective", launch_collectives, &s));
   for (int i = 0; i < 4; ++i) {
-    ok(cr_thread_start(&alloc[i], "alloc", i < 2 ? allocate_all_the_time : pin_and_ask_all_the_time,
-                       &s));
+    ok(cr_thread_start(&alloc[i], "alloc",
+                       i < 2 ? allocate_all_the_time : open_pin_and_ask_all_the_time, &s));
   }
   ok(cr_thread_join(&collective));
   for (int i = 0; i < 4; ++i) ok(cr_thread_join(&alloc[i]));
