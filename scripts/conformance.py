@@ -55,7 +55,7 @@ def programs(log):
 
 
 def place_of_program(name):
-    if name.endswith("_on_fake"):
+    if re.search(r"_(on_fake|without_nccl)$", name):
         return "fake CUDA"
     if re.search(r"(_in)?_sim$", name):
         return "simulated"

@@ -4,6 +4,7 @@
 
 #include "core/clock.h"
 #include "core/fail.h"
+#include "device/memory/memory_lock.h"
 #include "parallel/world_private.h"
 
 /* NCCL may notice that a rank has gone before the rank's message is here. */
@@ -36,6 +37,17 @@ static crema_status await_queued(const cr_nccl_end *end, double since) {
   return CREMA_OK;
 }
 
+/* Nobody in this process allocates meanwhile. The other processes are waited for only where NCCL
+ * connects the ranks first. */
+static crema_status queue_call(const cr_nccl_end *end, crema_context *context,
+                               const cr_collective *call, double since) {
+  cr_collective_begin();
+  crema_status status = explained(end, end->library->start(end->member, context, call));
+  if (status == CREMA_OK) status = await_queued(end, since);
+  cr_collective_end();
+  return status;
+}
+
 /* Until the device has done what `context` has queued. */
 static crema_status await_device(const cr_nccl_end *end, crema_context *context, double since) {
   const cr_backend *backend = end->device->backend;
@@ -55,8 +67,7 @@ crema_status cr_nccl_end_run(const cr_nccl_end *end, crema_context *context,
   const double since = cr_clock_seconds();
   CR_TRY(cr_world_hear(end->world, since));
   if (call->count == 0) return CREMA_OK;
-  CR_TRY(explained(end, end->library->start(end->member, context, call)));
-  CR_TRY(await_queued(end, since));
+  CR_TRY(queue_call(end, context, call, since));
   return await_device(end, context, since);
 }
 
@@ -64,9 +75,12 @@ crema_status cr_nccl_end_join(cr_nccl_end *end, cr_world *world, crema_device *d
                               const cr_group_id *id) {
   *end = (cr_nccl_end){.world = world, .device = device, .library = device->backend->collectives};
   CR_TRY(device->backend->event_create(device, &end->done));
-  CR_TRY(
-      end->library->join(id, &device, 1, cr_world_rank(world), cr_world_size(world), &end->member));
-  return await_queued(end, cr_clock_seconds());
+  cr_collective_begin();
+  crema_status status =
+      end->library->join(id, &device, 1, cr_world_rank(world), cr_world_size(world), &end->member);
+  if (status == CREMA_OK) status = await_queued(end, cr_clock_seconds());
+  cr_collective_end();
+  return status;
 }
 
 void cr_nccl_end_abort(const cr_nccl_end *end, crema_status status) {
@@ -78,7 +92,11 @@ void cr_nccl_end_abort(const cr_nccl_end *end, crema_status status) {
 }
 
 void cr_nccl_end_close(cr_nccl_end *end) {
-  if (end->library != NULL) end->library->leave(end->member);
+  if (end->library != NULL) {
+    cr_memory_lock_shared(); /* NCCL gives its memory back */
+    end->library->leave(end->member);
+    cr_memory_unlock_shared();
+  }
   if (end->done != NULL) end->device->backend->event_destroy(end->done);
   *end = (cr_nccl_end){0};
 }

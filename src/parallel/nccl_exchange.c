@@ -3,11 +3,17 @@
  * A call is started and then asked for until the library has queued it, because the library may
  * have to connect the ranks first, which takes all of them: a rank that waits hears of one that
  * fails. Work that is queued waits on the device; when a rank fails, the members of all ranks are
- * aborted, which ends that too. */
+ * aborted, which ends that too.
+ *
+ * A call that is queued on one device waits there for those of the other ranks, and a thread that
+ * allocates memory may wait for that device. So the ranks meet before each call, and nobody in the
+ * process allocates from then until all have queued it (device/memory/memory_lock.h). */
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "core/clock.h"
 #include "core/fail.h"
+#include "device/memory/memory_lock.h"
 #include "parallel/group.h"
 
 /* What the ranks have in common. */
@@ -15,6 +21,8 @@ typedef struct members {
   const cr_collectives *library;
   int count;
   cr_member *member[CR_MAX_DEVICES];
+  atomic_ullong come, queued; /* how often a rank has come to a call, and has queued one */
+  atomic_ullong begun;        /* calls to which all have come */
 } members;
 
 static members *members_of(const cr_group_end *end) {
@@ -40,17 +48,52 @@ static crema_status settle(const cr_group_end *end) {
   return CREMA_OK;
 }
 
+/* Until `count`, which other ranks raise, is `least`. */
+static crema_status await(const cr_group_end *end, const atomic_ullong *count,
+                          unsigned long long least) {
+  for (unsigned turn = 0; atomic_load(count) < least; ++turn) {
+    CR_TRY(cr_group_failure(end->group));
+    cr_clock_pause(turn);
+  }
+  return CREMA_OK;
+}
+
+static crema_status queue_call(const cr_group_end *end, crema_context *context,
+                               const cr_collective *call) {
+  members *all = members_of(end);
+  CR_TRY(explained(end, all->library->start(all->member[end->base.rank], context, call)));
+  CR_TRY(settle(end));
+  atomic_fetch_add(&all->queued, 1);
+  return CREMA_OK;
+}
+
+/* The last rank to come holds the allocation lock for all, and gives it back whatever happens. */
+static crema_status queue_together(const cr_group_end *end, crema_context *context,
+                                   const cr_collective *call) {
+  members *all = members_of(end);
+  const unsigned long long ranks = (unsigned long long)all->count;
+  const unsigned long long before = atomic_fetch_add(&all->come, 1), number = before / ranks + 1;
+  if (before % ranks != ranks - 1) {
+    CR_TRY(await(end, &all->begun, number));
+    return queue_call(end, context, call);
+  }
+  cr_collective_begin();
+  atomic_store(&all->begun, number);
+  crema_status status = queue_call(end, context, call);
+  if (status == CREMA_OK) status = await(end, &all->queued, number * ranks);
+  cr_collective_end();
+  return status;
+}
+
 static crema_status run_span(cr_exchange *base, crema_context *context, int span, bool sum) {
   cr_group_end *end = cr_group_end_of(base);
-  const members *all = members_of(end);
   const cr_span *s = &end->span[span];
   const cr_collective call = {.sum = sum, .memory = s->memory, .count = s->count, .type = s->type};
   cr_tag tag;
   CR_TRY(cr_group_begin_call(end, span, sum, &tag));
   if (s->count == 0) return CREMA_OK;
   CR_TRY(settle(end)); /* what has failed since the last call */
-  CR_TRY(explained(end, all->library->start(all->member[base->rank], context, &call)));
-  return settle(end);
+  return queue_together(end, context, &call);
 }
 
 static crema_status nccl_sum(cr_exchange *end, crema_context *context, int span) {
@@ -89,7 +132,9 @@ static void nccl_fail(cr_exchange *base, crema_status status) {
 static void free_members(cr_group *group) {
   members *all = group->class_data;
   if (all == NULL) return;
+  cr_memory_lock_shared(); /* it gives its memory back */
   for (int i = 0; i < all->count; ++i) all->library->leave(all->member[i]);
+  cr_memory_unlock_shared();
   free(all);
 }
 
@@ -104,10 +149,10 @@ static const cr_exchange_class nccl_class = {.way = CREMA_EXCHANGE_NCCL,
 
 /* ---- joining ---- */
 
-static crema_status join(members *all, crema_device *const *device, int ranks) {
-  cr_group_id id;
-  CR_TRY(all->library->make_id(&id));
-  CR_TRY(all->library->join(&id, device, ranks, 0, ranks, all->member));
+/* With the allocation lock held. */
+static crema_status join_all(members *all, crema_device *const *device, int ranks,
+                             const cr_group_id *id) {
+  CR_TRY(all->library->join(id, device, ranks, 0, ranks, all->member));
   all->count = ranks;
   for (int i = 0; i < ranks; ++i) {
     bool busy = true;
@@ -117,6 +162,15 @@ static crema_status join(members *all, crema_device *const *device, int ranks) {
     }
   }
   return CREMA_OK;
+}
+
+static crema_status join(members *all, crema_device *const *device, int ranks) {
+  cr_group_id id;
+  CR_TRY(all->library->make_id(&id));
+  cr_collective_begin();
+  const crema_status status = join_all(all, device, ranks, &id);
+  cr_collective_end();
+  return status;
 }
 
 crema_status cr_exchange_find_nccl(const crema_device *device) {

@@ -1,10 +1,12 @@
 /* Exchanges between CUDA devices: sums of all element types by every way, failures of NCCL, and
  * training. Runs with as many devices as there are, up to three; failures need the fake NCCL. */
 #include <dlfcn.h>
+#include <stdatomic.h>
 
 #include "crema/net.h"
 #include "crema/solver.h"
 #include "device/device.h"
+#include "device/memory/driver.h"
 #include "folder.h"
 #include "log_lines.h"
 #include "parallel/ranks.h"
@@ -21,6 +23,8 @@ static struct {
   int (*living)(void);
   int (*calls)(void);
   int (*peer_copies)(int from, int to);
+  int (*touched)(void);                    /* how often the driver was asked for memory */
+  int (*touched_beside_collectives)(void); /* while a collective was begun and not yet queued */
 } fake;
 
 static void find(void *library, const char *name, void *function) {
@@ -41,6 +45,9 @@ static void find_fakes(void) {
   find(nccl, "fake_nccl_fail", &fake.inject);
   find(nccl, "fake_nccl_living", &fake.living);
   find(nccl, "fake_nccl_calls", &fake.calls);
+  void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  find(driver, "fake_touched", &fake.touched);
+  find(driver, "fake_touched_beside_collectives", &fake.touched_beside_collectives);
 }
 
 /* ---- ranks ---- */
@@ -161,6 +168,78 @@ TEST(s3_08_a_board_comes_first) {
   ranks_close(&all);
   assert_int_equal(fake.peer_copies(2, 0), within + 1);
   assert_int_equal(fake.peer_copies(1, 2), from_other);
+}
+
+/* ---- the allocation lock ---- */
+
+enum { STORMS = 4, STORMY_SUMS = 100 };
+
+static atomic_bool storm_over;
+
+/* What drivers may not bear beside a collective: memory of a device and of the host taken and given
+ * back, contexts, devices that are connected. */
+static crema_status storm(void *arg) {
+  const uintptr_t kind = (uintptr_t)arg;
+  crema_devptr at[2] = {{0}};
+  crema_context *context = NULL;
+  for (int i = 0; i < 2; ++i) CR_TRY(cr_device_alloc(devices[i], 256, &at[i]));
+  while (!atomic_load(&storm_over)) {
+    crema_devptr memory = {0};
+    void *pinned = NULL;
+    switch (kind) {
+      case 0: /* larger than what a pool keeps */
+        CR_TRY(cr_device_alloc(devices[0], (size_t)5 << 20, &memory));
+        cr_device_free(devices[0], memory);
+        break;
+      case 1:
+        CR_TRY(cr_pinned_alloc(devices[1], 4096, &pinned));
+        cr_pinned_free(devices[1], pinned, 4096);
+        break;
+      case 2:
+        CR_TRY(crema_context_create(devices[1], 1, &context));
+        crema_context_destroy(context);
+        break;
+      default: CR_TRY(cr_copy_any(at[1].address, at[0].address, 256));
+    }
+    cr_clock_sleep(1e-5);
+  }
+  for (int i = 0; i < 2; ++i) cr_device_free(devices[i], at[i]);
+  return CREMA_OK;
+}
+
+/* The ranks come one after the other, so that the first one has to wait for the last one. */
+static crema_status sum_in_turn(rank *r) {
+  for (int i = 0; i < STORMY_SUMS; ++i) {
+    cr_clock_sleep(1e-4 * ((r->number + i) % r->all->count));
+    CR_TRY(cr_exchange_sum(r->end, r->context, 0));
+  }
+  CR_TRY(cr_exchange_finish(r->end));
+  return crema_context_finish(r->context);
+}
+
+/* From the first rank's call until all ranks have queued theirs nobody asks the driver for memory,
+ * also while the ranks join. */
+TEST(s1_27_s3_27_s4_07_no_allocation_beside_a_sum_of_nccl) {
+  if (fake.touched == NULL || device_count < 2) skip(); /* only the fakes count */
+  cr_thread *thread[STORMS] = {0};
+  ranks all;
+  const int beside = fake.touched_beside_collectives();
+  atomic_store(&storm_over, false);
+  for (uintptr_t i = 0; i < STORMS; ++i) {
+    ok(cr_thread_start(&thread[i], "storm", storm, (void *)i));
+  }
+  open_ranks(&all, device_count);
+  ranks_add_span(&all, CREMA_F32, 100);
+  ok(create(&all, BY_NCCL));
+  ranks_prepare(&all);
+  const int before = fake.touched();
+  ranks_run(&all, sum_in_turn);
+  const int touched = fake.touched() - before;
+  ranks_close(&all);
+  atomic_store(&storm_over, true);
+  for (int i = 0; i < STORMS; ++i) ok(cr_thread_join(&thread[i]));
+  assert_true(touched > STORMY_SUMS);
+  assert_int_equal(fake.touched_beside_collectives(), beside);
 }
 
 /* ---- failures ---- */
@@ -331,6 +410,7 @@ static trained train(const training *t) {
   trained out;
   crema_solver_options options;
   crema_solver *solver = NULL;
+  const int beside = fake.touched != NULL ? fake.touched_beside_collectives() : 0;
   snprintf(text, sizeof text, net_text, t->batch, t->batch);
   write_text("net.prototxt", text);
   snprintf(text, sizeof text, solver_text, t->iter_size, t->clip);
@@ -348,6 +428,7 @@ static trained train(const training *t) {
   crema_solver_destroy(solver);
   unlink(path_of("net.prototxt"));
   unlink(path_of("solver.prototxt"));
+  if (fake.touched != NULL) assert_int_equal(fake.touched_beside_collectives(), beside);
   return out;
 }
 

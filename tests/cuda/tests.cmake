@@ -157,6 +157,7 @@ set_tests_properties(cuda/nccl_processes_on_fake PROPERTIES ENVIRONMENT "${on_fa
 # Such as mpirun did not start, from C and from Python.
 add_executable(cuda_join ${CMAKE_CURRENT_LIST_DIR}/join.c)
 add_cuda_test(cuda_join)
+target_link_libraries(cuda_join PRIVATE ${CMAKE_DL_LIBS})
 add_dependencies(cuda_join crema_cuda_fake)
 add_test(NAME cuda/join_on_fake COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_join.sh
   $<TARGET_FILE:crema_cli> ${PROJECT_SOURCE_DIR} $<TARGET_FILE:cuda_join>)

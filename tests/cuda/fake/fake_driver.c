@@ -12,6 +12,7 @@ static struct {
   bool unloaded, unloads;
   void *kept[KEPT]; /* the newest */
   unsigned count;
+  int collectives, touched, touched_beside;
 } world = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static _Thread_local int bound = -1;
@@ -87,4 +88,31 @@ void fake_keep(void *memory) {
   pthread_mutex_lock(&world.lock);
   world.kept[world.count++ % KEPT] = memory;
   pthread_mutex_unlock(&world.lock);
+}
+
+void fake_change_collectives(int change) {
+  pthread_mutex_lock(&world.lock);
+  world.collectives += change;
+  pthread_mutex_unlock(&world.lock);
+}
+
+void fake_touch_memory(void) {
+  pthread_mutex_lock(&world.lock);
+  ++world.touched;
+  if (world.collectives > 0) ++world.touched_beside;
+  pthread_mutex_unlock(&world.lock);
+}
+
+int fake_touched_beside_collectives(void) {
+  pthread_mutex_lock(&world.lock);
+  const int touched = world.touched_beside;
+  pthread_mutex_unlock(&world.lock);
+  return touched;
+}
+
+int fake_touched(void) {
+  pthread_mutex_lock(&world.lock);
+  const int touched = world.touched;
+  pthread_mutex_unlock(&world.lock);
+  return touched;
 }

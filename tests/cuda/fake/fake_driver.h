@@ -31,4 +31,13 @@ void fake_load(void);
 void fake_keep(void *memory);
 bool fake_unloaded(void);
 
+/* How many collectives, joining included, this process has begun and not been told to be queued. */
+void fake_change_collectives(int change);
+/* Called where memory is taken, given back, asked for or shown to another device: what a driver may
+ * not bear meanwhile. */
+void fake_touch_memory(void);
+/* How often that was called meanwhile, and at all. */
+int fake_touched_beside_collectives(void);
+int fake_touched(void);
+
 #endif

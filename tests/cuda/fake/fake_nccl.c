@@ -52,7 +52,8 @@ typedef struct fake_group {
 struct cr_nccl_comm {
   fake_group *group;
   int rank, device;
-  void *memory; /* of the call that is under way */
+  void *memory;    /* of the call that is under way */
+  bool is_waiting; /* its last call is not known to be queued yet */
 };
 
 /* Of this process. */
@@ -162,6 +163,11 @@ int ncclGetUniqueId(cr_group_id *id) {
 
 /* ---- communicators ---- */
 
+static void set_waiting(cr_nccl_comm *comm, bool waits) {
+  if (comm->is_waiting != waits) fake_change_collectives(waits ? 1 : -1);
+  comm->is_waiting = waits;
+}
+
 /* With the lock held. */
 static int join(const cr_nccl_comm *comm, int ranks) {
   fake_group *group = comm->group;
@@ -205,6 +211,7 @@ int ncclCommInitRankConfig(cr_nccl_comm **out, int ranks, cr_group_id id, int ra
   const int result = join_group(comm, id.bytes, ranks);
   if (result == CR_NCCL_IN_PROGRESS) {
     change_count(&world.living, 1);
+    set_waiting(comm, true);
     *out = comm;
   } else {
     free(comm);
@@ -236,6 +243,7 @@ int ncclCommGetAsyncError(cr_nccl_comm *comm, int *state) {
   if (fake_unloaded()) abort();
   lock_group(comm->group);
   *state = ask(comm);
+  if (*state != CR_NCCL_IN_PROGRESS) set_waiting(comm, false);
   pthread_mutex_unlock(&comm->group->lock);
   return CR_NCCL_SUCCESS;
 }
@@ -248,6 +256,7 @@ static int drop(cr_nccl_comm *comm, bool idle) {
   /* What is under way would never end. */
   if (idle && member->state == CALLING) abort();
   member->there = false;
+  set_waiting(comm, false);
   pthread_mutex_unlock(&comm->group->lock);
   (void)munmap(comm->group, sizeof *comm->group);
   change_count(&world.living, -1);
@@ -337,7 +346,9 @@ static int call(cr_nccl_comm *comm, cudaStream_t stream, void *memory, const fak
     return INVALID_USAGE;
   }
   lock_group(comm->group);
+  set_waiting(comm, true);
   const int result = begin_call(comm, memory, what);
+  if (result != CR_NCCL_IN_PROGRESS) set_waiting(comm, false);
   pthread_mutex_unlock(&comm->group->lock);
   return result;
 }

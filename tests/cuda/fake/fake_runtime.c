@@ -179,6 +179,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int device) {
 }
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes) {
   const int device = fake_device();
+  fake_touch_memory();
   *total_bytes = device_bytes;
   pthread_mutex_lock(&world.lock);
   size_t used = world.foreign;
@@ -197,12 +198,14 @@ cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer) {
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
   (void)flags;
   const int device = fake_device();
+  fake_touch_memory();
   if (world.peer[device][peer]) return fail(cudaErrorPeerAccessAlreadyEnabled);
   world.peer[device][peer] = true;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceDisablePeerAccess(int peer) {
   const int device = fake_device();
+  fake_touch_memory();
   if (!world.peer[device][peer]) return fail(cudaErrorPeerAccessNotEnabled);
   world.peer[device][peer] = false;
   return cudaSuccess;
@@ -222,6 +225,7 @@ static block *find(const void *address) {
 
 static cudaError_t add(void **out, size_t bytes, int device) {
   void *memory = NULL;
+  fake_touch_memory();
   if (bytes == 0 || posix_memalign(&memory, 256, bytes) != 0) {
     return fail(cudaErrorMemoryAllocation);
   }
@@ -239,6 +243,7 @@ static cudaError_t add(void **out, size_t bytes, int device) {
 static cudaError_t drop(void *memory, bool host) {
   (void)fake_device();
   if (memory == NULL) return cudaSuccess;
+  fake_touch_memory();
   pthread_mutex_lock(&world.lock);
   block *b = find(memory);
   const bool good = b != NULL && b->memory == memory && (b->device == HOST) == host;
