@@ -229,9 +229,84 @@ TEST(rows_agree_with_the_cpu) {
   }
 }
 
+/* ---- values that a row must notice ---- */
+
+/* Runs the last row of the case's kind. */
+static op_outcome run_case(const op_case *test, double *const *in, double *const *out) {
+  cr_op_desc *desc = op_desc_new();
+  op_outcome outcome = OP_DECLINED;
+  assert_true(op_case_args(test, CREMA_F32, desc));
+  for (const cr_kernel *const *row = op_table(); *row; ++row) {
+    if ((*row)->op != test->desc.kind || (*row)->type != CREMA_F32) continue;
+    outcome = op_run_row(&(op_run){.kernel = *row,
+                                   .desc = desc,
+                                   .scalars = &test->scalars,
+                                   .in_place_from = -1,
+                                   .in_place_to = -1,
+                                   .opaque = -1},
+                         in, out);
+  }
+  free(desc);
+  return outcome;
+}
+
+/* A flag whose whole part is not 0 says that a pair is similar, and so does nan. */
+TEST(pairs_with_special_flags) {
+  enum { PAIRS = 6 };
+  static const bool same[PAIRS] = {false, false, true, true, true, true};
+  double a[PAIRS], b[PAIRS] = {0}, flag[PAIRS] = {0.5, -0.5, 1, -1, INFINITY, NAN};
+  double diff[] = {0.5}, da[PAIRS], loss[1];
+  for (int i = 0; i < PAIRS; ++i) a[i] = 1;
+  for (int legacy = 0; legacy < 2; ++legacy) {
+    op_case pairs = {.shapes = "6 1; 6 1; 6; 1",
+                     .desc = {CR_OP_CONTRASTIVE_FWD, {.contrastive = {1, legacy != 0}}},
+                     .scalars = {.alpha = 2}};
+    double *const forward_in[OP_MAX_ARGS] = {a, b, flag};
+    double *const forward_out[OP_MAX_ARGS] = {NULL, NULL, NULL, loss};
+    assert_int_equal(run_case(&pairs, forward_in, forward_out), OP_RAN);
+    assert_true(loss[0] == 4);
+    pairs.shapes = "6 1; 6 1; 6; 1; 6 1";
+    pairs.desc.kind = CR_OP_CONTRASTIVE_BWD;
+    double *const backward_in[OP_MAX_ARGS] = {a, b, flag, diff};
+    double *const backward_out[OP_MAX_ARGS] = {NULL, NULL, NULL, NULL, da};
+    assert_int_equal(run_case(&pairs, backward_in, backward_out), OP_RAN);
+    for (int i = 0; i < PAIRS; ++i) assert_true(da[i] == (same[i] ? 2 : 0));
+  }
+}
+
+/* Of two positions the second has a label that is no class. */
+TEST(hinges_without_a_class_are_reported_and_ignored) {
+  static const double bad[] = {3, -1, NAN};
+  double scores[] = {0.5, 2, -3, 1, 1, 1}, label[] = {0, 0}, diff[] = {1}, loss[1], dx[6];
+  double *const forward_in[OP_MAX_ARGS] = {scores, label};
+  double *const forward_out[OP_MAX_ARGS] = {NULL, NULL, loss};
+  double *const backward_in[OP_MAX_ARGS] = {scores, label, diff};
+  double *const backward_out[OP_MAX_ARGS] = {NULL, NULL, NULL, dx};
+  for (int norm = 1; norm <= 2; ++norm) {
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; ++i) {
+      op_case hinges = {.shapes = "2 3; 2; 1",
+                        .desc = {CR_OP_HINGE_FWD, {.norm = norm}},
+                        .scalars = {.alpha = 1}};
+      label[1] = bad[i];
+      assert_int_equal(run_case(&hinges, forward_in, forward_out), OP_FAILED);
+      assert_error_has("at position 1 of 2 is outside 0..2");
+      assert_true(loss[0] == (norm == 1 ? 3.5 : 9.25));
+      hinges.shapes = "2 3; 2; 1; 2 3";
+      hinges.desc.kind = CR_OP_HINGE_BWD;
+      assert_int_equal(run_case(&hinges, backward_in, backward_out), OP_FAILED);
+      assert_error_has("at position 1 of 2 is outside 0..2");
+      for (int k = 0; k < 6; ++k) {
+        static const double slope[2][6] = {{-1, 1}, {-1, 6}};
+        assert_true(dx[k] == slope[norm - 1][k]);
+      }
+    }
+  }
+}
+
 /* ---- regions of interest ---- */
 
-/* Every row of `kind` on two maps of 1 x 2 x 3 and two regions, of which one value each is pooled.
+/* The last row of `kind` on two maps of 1 x 2 x 3 and two regions, of which one value each is
+ * pooled.
  */
 static op_outcome run_regions(cr_op_kind kind, double *map, double *rois, double *result) {
   static const char *const shapes[] = {"2 1 2 3; 2 5; 2 1 1 1", "2 1 1 1; 2 5; 2 1 2 3",
@@ -244,21 +319,7 @@ static op_outcome run_regions(cr_op_kind kind, double *map, double *rois, double
   double *const out[][OP_MAX_ARGS] = {
       {NULL, NULL, result}, {NULL, NULL, result}, {NULL, NULL, NULL, result}};
   const op_case test = {.shapes = shapes[which], .desc = {kind, {.roi = {.scale = 1}}}};
-  cr_op_desc *desc = op_desc_new();
-  op_outcome outcome = OP_DECLINED;
-  assert_true(op_case_args(&test, CREMA_F32, desc));
-  for (const cr_kernel *const *row = op_table(); *row; ++row) {
-    if ((*row)->op != kind || (*row)->type != CREMA_F32) continue;
-    outcome = op_run_row(&(op_run){.kernel = *row,
-                                   .desc = desc,
-                                   .scalars = &test.scalars,
-                                   .in_place_from = -1,
-                                   .in_place_to = -1,
-                                   .opaque = -1},
-                         in[which], out[which]);
-  }
-  free(desc);
-  return outcome;
+  return run_case(&test, in[which], out[which]);
 }
 
 static const cr_op_kind region_kinds[] = {CR_OP_ROI_POOL_FWD,   CR_OP_ROI_POOL_BWD,
@@ -319,9 +380,11 @@ TEST(largest_of_special_values) {
 int main(void) {
   /* These programs test the rows of a GPU, too, which most machines do not have. */
   if (!op_tests_start(&seed)) return OP_TESTS_SKIPPED;
-  static struct CMUnitTest tests[CR_OP_KINDS + 3] = {
+  static struct CMUnitTest tests[CR_OP_KINDS + 5] = {
+      cmocka_unit_test(pairs_with_special_flags),
+      cmocka_unit_test(hinges_without_a_class_are_reported_and_ignored),
       cmocka_unit_test(bad_regions_are_reported_once), cmocka_unit_test(largest_of_special_values)};
-  size_t count = 2;
+  size_t count = 4;
   for (int kind = 0; kind < CR_OP_KINDS; ++kind) {
     bool wanted = false;
     for (int i = 0; i < TEMPLATES; ++i) wanted |= templates[i].desc.kind == (cr_op_kind)kind;

@@ -84,13 +84,16 @@ CR_HD cr_pair cr_sigmoid_loss_term(const cr_loss_args *a, int64_t i) {
   return out;
 }
 
-/* How far score i falls short of its margin; *sign is d shortfall / d score. */
+/* How far score i falls short of its margin; *sign is d shortfall / d score. Both are 0 at a
+ * position whose label is out of range. */
 CR_HD float cr_hinge_shortfall(const cr_loss_args *a, int64_t i, float *sign) {
   const cr_quotient at = cr_divide(i, a->classes);
   const float label = cr_get(a->label, at.whole);
   const int64_t truth = cr_class_of(label, a->classes, false, 0);
   if (truth < 0) {
     cr_report(a->fault, CR_CUDA_FAULT_LABEL, label, at.whole, a->count / a->classes, a->classes);
+    *sign = 0;
+    return 0;
   }
   *sign = truth == at.rest ? -1.0f : 1.0f;
   const float margin = 1 + *sign * cr_get(a->x, i);
@@ -113,11 +116,16 @@ CR_HD double cr_square_distance(const cr_loss_args *a, int64_t n) {
   return sum;
 }
 
+/* Whether the whole part of a pair's flag is not 0; nan counts as similar. */
+CR_HD bool cr_is_similar(const cr_loss_args *a, int64_t n) {
+  return !(fabsf(a->gain[n]) < 1);
+}
+
 CR_HD cr_pair cr_contrastive_term(const cr_loss_args *a, int64_t n) {
   cr_pair out = {0, 0};
   const double square = cr_square_distance(a, n);
   const double missing = (double)a->margin - (a->legacy ? square : sqrt(square));
-  if ((int)a->gain[n] != 0) {
+  if (cr_is_similar(a, n)) {
     out.first = square;
   } else if (missing > 0) {
     out.first = a->legacy ? missing : missing * missing;
@@ -373,7 +381,7 @@ CR_HD void cr_contrastive_bwd_device(const void *args, int64_t n) {
   const double square = cr_square_distance(a, n), distance = sqrt(square);
   const double missing = (double)a->margin - (a->legacy ? square : distance);
   double slope = 2;
-  if ((int)a->gain[n] == 0) {
+  if (!cr_is_similar(a, n)) {
     slope = missing > 0 ? (a->legacy ? -2 : -2 * missing / (distance + 1e-4)) : 0;
   }
   slope *= (double)cr_loss_factor(a);
