@@ -277,6 +277,17 @@ TEST(the_current_device_stays) {
   crema_context_destroy(context);
 }
 
+/* Whoever builds chooses for which devices there is code. */
+TEST(a_device_without_code_is_refused) {
+  crema_device *device = NULL;
+  setenv("FAKE_CUDA_NO_CODE", "1", 1);
+  assert_fails(crema_device_get(CREMA_DEVICE_CUDA, 2, &device), CREMA_E_UNSUPPORTED,
+               "the device has compute capability 9.0, and this build has no code for it");
+  assert_int_equal(fake.left_error(), 0);
+  unsetenv("FAKE_CUDA_NO_CODE");
+  ok(crema_device_get(CREMA_DEVICE_CUDA, 2, &device));
+}
+
 /* The runtime keeps the last error of a thread until somebody asks. What another library left there
  * is not ours. */
 TEST(errors_of_others_are_not_ours) {
@@ -491,6 +502,7 @@ int main(void) {
       cmocka_unit_test(only_the_chosen_device_is_opened),
       cmocka_unit_test(a_new_thread_can_multiply),
       cmocka_unit_test(the_current_device_stays),
+      cmocka_unit_test(a_device_without_code_is_refused),
       cmocka_unit_test(errors_of_others_are_not_ours),
       cmocka_unit_test(s4_12_a_refusal_leaves_no_error),
       cmocka_unit_test(s1_32_a_busy_stream_leaves_no_error),

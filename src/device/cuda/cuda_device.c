@@ -8,9 +8,7 @@
 #include "device/cuda/cuda_table.h"
 #include "device/cuda/nccl_library.h"
 #include "device/cuda/rows.h"
-
-/* Kernels are compiled for this compute capability and above. */
-enum { LEAST_MAJOR = 7, LEAST_MINOR = 5 };
+#include "device/cuda/start.h"
 
 /* ---- devices ---- */
 
@@ -50,22 +48,29 @@ static crema_status attribute(const crema_device *device, enum cudaDeviceAttr wh
   return cr_cuda_check(cudaDeviceGetAttribute(out, what, device->index), "asking a device");
 }
 
-static crema_status cuda_open(crema_device *device) {
-  int major = 0, minor = 0, before = -1;
-  CR_TRY(attribute(device, cudaDevAttrComputeCapabilityMajor, &major));
-  CR_TRY(attribute(device, cudaDevAttrComputeCapabilityMinor, &minor));
-  if (major < LEAST_MAJOR || (major == LEAST_MAJOR && minor < LEAST_MINOR)) {
-    return cr_fail(CREMA_E_UNSUPPORTED,
-                   "the device has compute capability %d.%d, and at least %d.%d is needed", major,
-                   minor, LEAST_MAJOR, LEAST_MINOR);
+/* Code is generated for some devices only, which whoever builds may choose. */
+static crema_status check_code(cudaError_t error, const struct cudaDeviceProp *properties) {
+  if (error != cudaErrorNoKernelImageForDevice && error != cudaErrorInvalidDeviceFunction &&
+      error != cudaErrorUnsupportedPtxVersion) {
+    return cr_cuda_check(error, "asking for a kernel");
   }
-  /* The driver makes its own state for the device now rather than inside the first copy. */
+  (void)cudaGetLastError();
+  return cr_fail(CREMA_E_UNSUPPORTED,
+                 "the device has compute capability %d.%d, and this build has no code for it: %s",
+                 properties->major, properties->minor, cudaGetErrorString(error));
+}
+
+static crema_status cuda_open(crema_device *device) {
   struct cudaDeviceProp properties;
+  int before = -1;
   CR_TRY(cr_cuda_enter(device, &before));
-  cudaError_t error = cudaFree(NULL);
+  /* The driver makes its own state for the device now rather than inside the first copy. */
+  cudaError_t error = cudaFree(NULL), code = cudaSuccess;
   if (error == cudaSuccess) error = cudaGetDeviceProperties(&properties, device->index);
+  if (error == cudaSuccess) code = cr_cuda_find_code();
   cr_cuda_leave(before);
   CR_TRY(cr_cuda_check(error, "opening a device"));
+  CR_TRY(check_code(code, &properties));
   device->memory_bytes = properties.totalGlobalMem;
   return CREMA_OK;
 }

@@ -150,3 +150,11 @@ extern "C" cudaError_t CR_NAME(cr_cuda_start_thread_blocks)(int function, cudaSt
   return s.thread_blocks == nullptr ? cudaErrorInvalidValue
                                     : s.thread_blocks(stream, args, segments, lanes);
 }
+
+#ifndef CR_COMMON_ONLY
+extern "C" cudaError_t cr_cuda_find_code(void) {
+  cudaFuncAttributes attributes;
+  const auto kernel = each_kernel<sizeof(cr_set_args), cr_set_device>;
+  return cudaFuncGetAttributes(&attributes, reinterpret_cast<const void *>(kernel));
+}
+#endif

@@ -128,12 +128,25 @@ static bool configuration_fits(fake_shape shape, dim3 grid, dim3 block, size_t s
   return block.x >= 1 && block.x <= 256;
 }
 
+static const fake_kernel *kernel_of(const void *stub) {
+  for (int i = 0; i < registered.count; ++i) {
+    if (registered.kernel[i].stub == stub) return &registered.kernel[i];
+  }
+  return NULL;
+}
+
+/* FAKE_CUDA_NO_CODE: the kernels are made for other devices. */
+cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *out, const void *stub) {
+  memset(out, 0, sizeof *out);
+  (void)fake_device();
+  if (kernel_of(stub) == NULL) return fake_fail(cudaErrorInvalidDeviceFunction);
+  const bool made = getenv("FAKE_CUDA_NO_CODE") == NULL;
+  return made ? cudaSuccess : fake_fail(cudaErrorNoKernelImageForDevice);
+}
+
 cudaError_t cudaLaunchKernel(const void *stub, dim3 grid, dim3 block, void **args, size_t shared,
                              cudaStream_t stream) {
-  const fake_kernel *kernel = NULL;
-  for (int i = 0; i < registered.count; ++i) {
-    if (registered.kernel[i].stub == stub) kernel = &registered.kernel[i];
-  }
+  const fake_kernel *kernel = kernel_of(stub);
   if (kernel == NULL) return fake_fail(cudaErrorInvalidDeviceFunction);
   if (!configuration_fits(kernel->shape, grid, block, shared)) {
     return fake_fail(cudaErrorInvalidConfiguration);

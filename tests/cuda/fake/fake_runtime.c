@@ -158,10 +158,8 @@ cudaError_t cudaSetDevice(int device) {
 }
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr what, int device) {
   if (fake_unloaded()) return fail(cudaErrorCudartUnloading);
-  const char *given = getenv("FAKE_CUDA_MAJOR");
   if (device < 0 || device >= DEVICES) return fail(cudaErrorInvalidDevice);
   *value = 0;
-  if (what == cudaDevAttrComputeCapabilityMajor) *value = given != NULL ? atoi(given) : 9;
   if (what == cudaDevAttrIsMultiGpuBoard) *value = device != 1;
   if (what == cudaDevAttrMultiGpuBoardGroupID) *value = device != 1 ? 7 : 0;
   return cudaSuccess;
