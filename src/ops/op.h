@@ -5,7 +5,7 @@
  * those of the tensors; the kernel is the first one of the context's back end that takes them as
  * they are, or else the first one that takes them converted to the type of the arithmetic. Where a
  * back end has no kernel, the op falls back to the CPU through the tensors' automaton, which is
- * counted, and logged once per kind of op.
+ * counted, and logged once per kind of op in a process.
  */
 #ifndef CR_OPS_OP_H
 #define CR_OPS_OP_H

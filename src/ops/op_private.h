@@ -62,7 +62,6 @@ struct cr_op {
   cr_tensor **fresh;
   cr_op **add;
   cr_op *post[CR_POSTS]; /* post operations that no kernel applies; made when first needed */
-  bool fallback_logged;
 };
 
 static inline bool cr_op_is_absent(const cr_op_arg *arg) {
@@ -75,7 +74,7 @@ bool cr_op_plan_fits(const cr_op_plan *plan, const cr_plan_key *key);
 /* Makes the plan of an op with such arguments for runs on `context`: the caller's reference.
  * Errors: CREMA_E_UNSUPPORTED when no kernel takes the op; those of kernels and back ends. */
 crema_status cr_op_plan_make(const cr_op_use *use, const cr_plan_key *key, crema_context *context,
-                             bool *fallback_logged, cr_op_plan **out) CREMA_MUST_USE;
+                             cr_op_plan **out) CREMA_MUST_USE;
 void cr_op_plan_retain(cr_op_plan *plan);
 void cr_op_plan_release(cr_op_plan *plan); /* accepts NULL */
 

@@ -245,17 +245,21 @@ fail:
   return status;
 }
 
+/* Once per kind of op and of device: a net may have hundreds of ops of a kind. */
+static void warn_of_fallback(cr_op_kind kind, const cr_backend *backend) {
+  static atomic_bool warned[CREMA_DEVICE_SIM + 1][CR_OP_KINDS];
+  if (atomic_exchange(&warned[backend->type][kind], true)) return;
+  cr_log_warning("op %s has no kernel on %s and runs on the CPU", cr_op_kind_name(kind),
+                 backend->name);
+}
+
 crema_status cr_op_plan_make(const cr_op_use *use, const cr_plan_key *key, crema_context *context,
-                             bool *fallback_logged, cr_op_plan **out) {
+                             cr_op_plan **out) {
   cr_op_plan *p = NULL;
   CR_TRY(create(key, &p));
   crema_status status = choose(&(asked){use, key, context}, p);
   if (status == CREMA_E_UNSUPPORTED && !context->device->backend->host_memory) {
-    if (!*fallback_logged) {
-      cr_log_warning("op %s has no kernel on %s and runs on the CPU",
-                     cr_op_kind_name(key->desc->kind), context->device->backend->name);
-      *fallback_logged = true;
-    }
+    warn_of_fallback(key->desc->kind, context->device->backend);
     p->fallback = true;
     status = choose(&(asked){use, key, cr_host_context()}, p);
   }

@@ -51,7 +51,7 @@ static crema_status find_or_make(cr_op *op, const cr_plan_key *key, crema_contex
       return status;
     }
   }
-  crema_status status = cr_op_plan_make(op->use, key, context, &op->fallback_logged, out);
+  crema_status status = cr_op_plan_make(op->use, key, context, out);
   if (status == CREMA_OK && cache != NULL) cr_plan_cache_put(cache, key, found, out);
   cr_op_plan_release(found);
   return status;

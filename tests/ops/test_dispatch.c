@@ -303,6 +303,11 @@ TEST(test_no_row_on_the_device) {
   assert_int_equal(cr_device_fallbacks(device), before + 4);
   ok(cr_op_run(relu, host(), (cr_tensor *[]){x, y}, NULL));
   assert_int_equal(cr_device_fallbacks(device), before + 4);
+  /* Nets have many ops of a kind. */
+  cr_op *another = make_relu(&vector4);
+  ok(cr_op_run(another, context, (cr_tensor *[]){x, y}, NULL));
+  assert_int_equal(cr_device_fallbacks(device), before + 5);
+  cr_op_destroy(another);
   stop_listening();
   assert_int_equal(lines.count, 1);
   assert_non_null(strstr(lines.text, "op unary_fwd has no kernel on "));
