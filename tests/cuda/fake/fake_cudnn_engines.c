@@ -1,4 +1,5 @@
 /* The engines of the fake cuDNN, which tests make faster or refuse. */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,8 +21,8 @@ void *fake_last_stream(void);
 
 static struct {
   size_t faster_bytes;
-  int last;
-  cudnnHandle_t handle;
+  atomic_int last;               /* of whatever thread */
+  _Atomic(cudnnHandle_t) handle; /* likewise */
   cudnnStatus_t create, list, plan;
 } asked;
 
