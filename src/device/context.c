@@ -14,6 +14,16 @@
 
 /* ---- life ---- */
 
+/* A context has memory of its device's driver. Where there is no driver nobody waits for a
+ * collective. */
+static void lock_memory(const cr_backend *backend) {
+  if (!backend->host_memory) cr_memory_lock_shared();
+}
+
+static void unlock_memory(const cr_backend *backend) {
+  if (!backend->host_memory) cr_memory_unlock_shared();
+}
+
 static crema_status open_context(crema_context *context, crema_device *device, uint64_t seed) {
   context->device = device;
   cr_context_number(context);
@@ -22,9 +32,9 @@ static crema_status open_context(crema_context *context, crema_device *device, u
   cr_device_guard guard;
   CR_TRY(cr_device_enter(device, &guard));
   cr_signals_hold(); /* so that threads that a driver starts receive none */
-  cr_memory_lock_shared(); /* a context has memory of its driver's */
+  lock_memory(device->backend);
   crema_status status = device->backend->context_open(context);
-  cr_memory_unlock_shared();
+  unlock_memory(device->backend);
   cr_signals_release();
   cr_device_leave(guard);
   if (status == CREMA_OK) cr_context_list(context);
@@ -46,9 +56,9 @@ static void close_context(crema_context *context) {
   cr_scratchpad_leave(context);
   cr_context_result_free(context);
   cr_heap_close(context);
-  cr_memory_lock_shared();
+  lock_memory(backend);
   backend->context_close(context);
-  cr_memory_unlock_shared();
+  unlock_memory(backend);
   cr_device_leave(guard);
 }
 

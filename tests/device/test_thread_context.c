@@ -5,11 +5,14 @@
 #include "device/stream_fixture.h"
 
 #include <limits.h>
+#include <stdatomic.h>
 
+#include "core/clock.h"
 #include "core/fail.h"
 #include "core/thread.h"
 #include "device/device.h"
 #include "device/memory/device_memory.h"
+#include "device/memory/memory_lock.h"
 #include "memory/math.h"
 
 typedef struct seen {
@@ -47,6 +50,25 @@ TEST(s1_28_contexts_by_thread_device_and_stream) {
   }
   assert_int_equal(cr_sim_live_streams(), 3);
   sim_end();
+}
+
+static crema_status ask_and_say(void *arg) {
+  (void)cr_host_context();
+  atomic_store((atomic_bool *)arg, true);
+  return CREMA_OK;
+}
+
+/* The launch of a collective may take as long as other processes let it wait. */
+TEST(a_context_of_the_host_waits_for_no_collective) {
+  atomic_bool there = false;
+  cr_thread *thread = NULL;
+  cr_collective_begin();
+  ok(cr_thread_start(&thread, "host", ask_and_say, &there));
+  for (int i = 0; i < 10000 && !atomic_load(&there); ++i) cr_clock_sleep(1e-3);
+  const bool in_time = atomic_load(&there);
+  cr_collective_end();
+  ok(cr_thread_join(&thread));
+  assert_true(in_time);
 }
 
 /* Runs one kernel on the device's stream 0 of the calling thread. */
