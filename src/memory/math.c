@@ -35,9 +35,8 @@ static void describe(const call *c, cr_op_desc *desc) {
     const cr_tensor *tensor = c->tensor[i];
     desc->arg[i].shape.axes = 1;
     desc->arg[i].shape.dim[0] = tensor == NULL ? 1 : cr_tensor_count(tensor);
-    /* Halves are computed in float; results of sums are doubles. */
-    bool wide = tensor == NULL || cr_tensor_type(tensor) == CREMA_F64;
-    desc->arg[i].type = wide ? CREMA_F64 : CREMA_F32;
+    /* Results of sums are doubles. All else is computed in float, whatever type it has. */
+    desc->arg[i].type = tensor == NULL ? CREMA_F64 : CREMA_F32;
   }
 }
 
@@ -204,7 +203,9 @@ static crema_status axpby_doubles(cr_tensor *x, cr_tensor *y, double alpha, doub
   CR_TRY(cr_tensor_update(y, cr_host_context(), doubles, &to));
   const double *a = (const double *)from.address;
   double *b = (double *)to.address;
-  for (int64_t i = 0; i < cr_tensor_count(y); ++i) b[i] = alpha * a[i] + beta * b[i];
+  for (int64_t i = 0; i < cr_tensor_count(y); ++i) {
+    b[i] = beta == 0 ? alpha * a[i] : alpha * a[i] + beta * b[i]; /* 0 times infinity is no 0 */
+  }
   return CREMA_OK;
 }
 

@@ -1,5 +1,7 @@
 /* Sums, scaling and updates where the values are (S0-26, S4-05, S4-36), views (S0-23), adopted blob
  * data (S0-24), sharing (S0-22). */
+#include <math.h>
+
 #include "device/device.h"
 #include "device/memory/device_memory.h"
 #include "memory/sim_fixture.h"
@@ -171,13 +173,12 @@ TEST(s4_30_no_arithmetic_with_integers) {
 
 TEST(s4_36_update_with_other_types) {
   crema_shape shape = cr_shape_1(4);
-  const crema_dtype type[][2] = {
-      {CREMA_F32, CREMA_F16}, {CREMA_F64, CREMA_F32}, {CREMA_F16, CREMA_F16}};
-  for (int t = 0; t < 3; ++t) {
+  const crema_dtype floating[] = {CREMA_F64, CREMA_F32, CREMA_F16, CREMA_BF16};
+  for (int t = 0; t < 16; ++t) {
     crema_blob *blob = NULL;
     float *data = NULL, *diff = NULL;
     const float *result = NULL;
-    ok(cr_blob_create_typed(&shape, type[t][0], type[t][1], &blob));
+    ok(cr_blob_create_typed(&shape, floating[t / 4], floating[t % 4], &blob));
     ok(crema_blob_mutable_cpu_data(blob, &data));
     ok(crema_blob_mutable_cpu_diff(blob, &diff));
     for (int i = 0; i < 4; ++i) {
@@ -188,6 +189,8 @@ TEST(s4_36_update_with_other_types) {
     ok(cr_tensor_scale(blob->data, 2));
     ok(crema_blob_cpu_data(blob, &result));
     for (int i = 0; i < 4; ++i) assert_true(result[i] == 1.5f * (float)i);
+    ok(crema_blob_cpu_diff(blob, &result));
+    for (int i = 0; i < 4; ++i) assert_true(result[i] == 0.25f * (float)i);
     crema_blob_destroy(blob);
   }
   crema_blob *whole = NULL;
@@ -195,6 +198,24 @@ TEST(s4_36_update_with_other_types) {
   assert_int_equal(crema_blob_update(whole), CREMA_E_TYPE);
   assert_int_equal(cr_tensor_scale(whole->data, 2), CREMA_E_TYPE);
   crema_blob_destroy(whole);
+}
+
+TEST(s0_26_infinities_are_scaled) {
+  const crema_dtype floating[] = {CREMA_F64, CREMA_F32, CREMA_F16, CREMA_BF16};
+  crema_shape shape = cr_shape_1(2);
+  for (int t = 0; t < 4; ++t) {
+    crema_blob *blob = NULL;
+    float *data = NULL;
+    const float *value = NULL;
+    ok(cr_blob_create_typed(&shape, floating[t], floating[t], &blob));
+    ok(crema_blob_mutable_cpu_data(blob, &data));
+    data[0] = INFINITY;
+    data[1] = -INFINITY;
+    ok(crema_blob_scale_data(blob, -2));
+    ok(crema_blob_cpu_data(blob, &value));
+    assert_true(value[0] == -INFINITY && value[1] == INFINITY);
+    crema_blob_destroy(blob);
+  }
 }
 
 /* Differences of another count are refused, longer ones too; differences that are all zero cost
