@@ -83,7 +83,8 @@ CREMA_API bool crema_device_reaches(crema_device *device, crema_device *peer);
  *                                  "none", or "islands:N" for each N in a row
  *
  * The environment variable CREMA_SIM holds the same text and starts them without this call. Errors:
- * CREMA_E_PARSE naming the entry, CREMA_E_STATE when there are some already. */
+ * CREMA_E_PARSE naming the entry, CREMA_E_RANGE for a number of devices that cannot be,
+ * CREMA_E_STATE when there are some already. */
 CREMA_API crema_status crema_device_simulate(const char *text) CREMA_MUST_USE;
 
 /* Bytes of a device's own memory. All 0 for the CPU, whose memory is the host's. */
