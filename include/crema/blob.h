@@ -40,8 +40,10 @@ CREMA_API const crema_shape *crema_blob_shape(const crema_blob *blob);
 CREMA_API int64_t crema_blob_count(const crema_blob *blob);
 
 /* Changes the shape. Memory is kept when it is large enough; values are kept only while the
- * count does not grow. Errors: CREMA_E_SHAPE, CREMA_E_NO_MEMORY, CREMA_E_DEVICE; the blob is then
- * as before. */
+ * count does not grow. Other blobs that share the values, as a net's do where several layers read
+ * one, keep theirs: with another count the blob has memory of its own, until the net follows the
+ * shape in its next pass. Errors: CREMA_E_SHAPE, CREMA_E_NO_MEMORY, CREMA_E_DEVICE; the blob is
+ * then as before. */
 CREMA_API crema_status crema_blob_reshape(crema_blob *blob,
                                           const crema_shape *shape) CREMA_MUST_USE;
 
@@ -86,8 +88,9 @@ enum { CREMA_BLOB_TEXT = 8192 };
 CREMA_API crema_status crema_blob_text(crema_blob *blob, char *text, size_t size) CREMA_MUST_USE;
 
 /* Makes the caller's memory of crema_blob_count float32 values the blob's data; it stays the
- * caller's and must live until the blob is destroyed, reshaped or given other memory. When the blob
- * was larger before, the diff's memory is let go and the diff reads as zeros. Errors:
+ * caller's and must live until the blob is destroyed, reshaped to another count or given other
+ * memory. A reshape to fewer values takes a copy, where Caffe goes on using the memory. When the
+ * blob was larger before, the diff's memory is let go and the diff reads as zeros. Errors:
  * CREMA_E_ARGUMENT, CREMA_E_TYPE. */
 CREMA_API crema_status crema_blob_set_cpu_data(crema_blob *blob, float *data) CREMA_MUST_USE;
 
@@ -97,10 +100,11 @@ CREMA_API crema_status crema_blob_set_gpu_data(crema_blob *blob, crema_device *d
                                                crema_devptr data) CREMA_MUST_USE;
 
 /* What a step of training without a solver needs, done where the newest values are. update takes
- * the diff from the data (data = data - diff); scale multiplies with `factor`; copy takes over the
- * values of `source`, which has the same count, converted to the blob's element type. Errors:
- * CREMA_E_SHAPE, CREMA_E_TYPE for an update or scaling of integers, CREMA_E_STATE for the update of
- * data that was never set, CREMA_E_NO_MEMORY, CREMA_E_DEVICE. */
+ * the diff, converted to the data's type, from the data (data = data - diff); scale multiplies with
+ * `factor`; copy takes over the values of `source`, which has the same count, converted to the
+ * blob's element type. Errors: CREMA_E_SHAPE, CREMA_E_TYPE for an update or scaling of integers,
+ * CREMA_E_STATE for the update of data that was neither set, to zero or otherwise, nor read since
+ * the blob was made or grew, CREMA_E_NO_MEMORY, CREMA_E_DEVICE. */
 CREMA_API crema_status crema_blob_update(crema_blob *blob) CREMA_MUST_USE;
 CREMA_API crema_status crema_blob_scale_data(crema_blob *blob, float factor) CREMA_MUST_USE;
 CREMA_API crema_status crema_blob_scale_diff(crema_blob *blob, float factor) CREMA_MUST_USE;
@@ -125,8 +129,9 @@ typedef struct crema_view crema_view;
  * the newest values after each pass, load and update of the net or solver that the blob belongs to,
  * and what is written to it counts from the next pass, saving, further view, or function that
  * changes the blob; what was written before the release counts, too. Where nothing was written to
- * it, it never replaces what the blob got otherwise. A blob that is given a shape with more values
- * lets go of its views: they keep the values that they have. While nets that share weights run in
+ * it, it never replaces what the blob got otherwise. A blob that is given a shape with more values,
+ * or with fewer while others share its values, lets go of its views: they keep the values that they
+ * have. While nets that share weights run in
  * several threads, nobody may hold a view of the weights. Free with crema_view_release.
  * Errors: as crema_blob_cpu_data. */
 CREMA_API crema_status crema_blob_view_data(crema_blob *blob, crema_view **out) CREMA_MUST_USE;

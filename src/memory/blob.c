@@ -61,17 +61,33 @@ int64_t crema_blob_count(const crema_blob *blob) {
   return crema_shape_count(&blob->shape, 0, blob->shape.axes);
 }
 
+/* Both or neither. */
+static crema_status resize(crema_blob *blob, int64_t count) {
+  if (count == crema_blob_count(blob)) return CREMA_OK;
+  CR_TRY(cr_tensor_take_written(blob->data));
+  CR_TRY(cr_tensor_take_written(blob->diff));
+  CR_TRY(cr_tensor_prepare_resize(blob->diff, count));
+  CR_TRY(cr_tensor_resize(blob->data, count));
+  CR_TRY(cr_tensor_resize(blob->diff, count));
+  ++blob->resizes;
+  return CREMA_OK;
+}
+
 crema_status crema_blob_reshape(crema_blob *blob, const crema_shape *shape) {
   CR_REQUIRE(blob);
   CR_REQUIRE(shape);
   CR_TRY(crema_shape_check(shape));
-  int64_t count = crema_shape_count(shape, 0, shape->axes);
-  /* Both or neither. */
-  CR_TRY(cr_tensor_prepare_resize(blob->diff, count));
-  CR_TRY(cr_tensor_resize(blob->data, count));
-  CR_TRY(cr_tensor_resize(blob->diff, count));
+  CR_TRY(resize(blob, crema_shape_count(shape, 0, shape->axes)));
   blob->shape = *shape;
   return CREMA_OK;
+}
+
+cr_blob_seen cr_blob_look(const crema_blob *blob) {
+  return (cr_blob_seen){blob->shape, blob->resizes};
+}
+
+bool cr_blob_is_as_seen(const crema_blob *blob, const cr_blob_seen *seen) {
+  return blob->resizes == seen->resizes && crema_shape_equal(&blob->shape, &seen->shape);
 }
 
 static crema_status host_values(const crema_blob *blob, bool diff, bool change, crema_dtype type,
@@ -175,7 +191,9 @@ static crema_status check_swap(const cr_tensor *a, const cr_tensor *b) {
 crema_status crema_blob_swap(crema_blob *a, crema_blob *b) {
   CR_REQUIRE(a);
   CR_REQUIRE(b);
+  cr_tensor *const tensor[] = {a->data, a->diff, b->data, b->diff};
   if (a == b) return CREMA_OK;
+  for (int i = 0; i < 4; ++i) CR_TRY(cr_tensor_take_written(tensor[i]));
   CR_TRY(check_swap(a->data, b->data));
   CR_TRY(check_swap(a->diff, b->diff));
   const crema_shape shape = a->shape;

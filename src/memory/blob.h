@@ -10,7 +10,19 @@ struct crema_blob {
   cr_tensor *data;
   cr_tensor *diff; /* its memory is made on first use */
   bool typed;      /* see crema_blob_set_typed */
+  /* How often the count changed: whoever shared the values before may not do so any more, even
+   * where the shape is the old one again. */
+  uint64_t resizes;
 };
+
+/* What a blob was like when somebody looked at its shape. */
+typedef struct cr_blob_seen {
+  crema_shape shape;
+  uint64_t resizes;
+} cr_blob_seen;
+
+cr_blob_seen cr_blob_look(const crema_blob *blob);
+bool cr_blob_is_as_seen(const crema_blob *blob, const cr_blob_seen *seen);
 
 /* crema_blob_create_typed without its check of the pointers. */
 crema_status cr_blob_create_typed(const crema_shape *shape, crema_dtype data_type,

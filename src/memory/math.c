@@ -209,11 +209,11 @@ static crema_status axpby_doubles(cr_tensor *x, cr_tensor *y, double alpha, doub
   return CREMA_OK;
 }
 
-/* y = alpha x + beta y where y's newest values are. */
+/* y = alpha x + beta y where y's newest values are, or where y is all zero, those of x. */
 static crema_status axpby(cr_tensor *x, cr_tensor *y, float alpha, float beta) {
   if (cr_tensor_type(y) == CREMA_F64) return axpby_doubles(x, y, alpha, beta);
   crema_context *context = NULL;
-  CR_TRY(context_at(y, &context));
+  CR_TRY(context_at(cr_tensor_is_zero(y) ? x : y, &context));
   call c = {.kind = CR_OP_AXPBY, .tensor = {x, y}, .scalars = {.alpha = alpha, .beta = beta}};
   crema_status status = run_call(&c, context);
   if (status == CREMA_E_UNSUPPORTED && !context->device->backend->host_memory) {
@@ -233,7 +233,8 @@ crema_status cr_tensor_subtract(cr_tensor *tensor, cr_tensor *difference) {
   if (cr_tensor_count(tensor) != cr_tensor_count(difference)) {
     return cr_fail(CREMA_E_SHAPE, "an update of values and differences of unequal count");
   }
-  if (cr_tensor_is_zero(tensor)) {
+  CR_TRY(cr_tensor_follow_count(tensor));
+  if (cr_tensor_is_new(tensor)) {
     return cr_fail(CREMA_E_STATE, "an update of values that were never set");
   }
   if (cr_tensor_is_zero(difference)) return CREMA_OK;

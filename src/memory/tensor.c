@@ -21,22 +21,22 @@ static size_t value_bytes(const values *v, cr_format format) {
 
 /* The bytes that are allocated for `count` of them: an even number of elements, so that pairs of
  * half-precision values can be loaded. */
-static size_t bytes_of(int64_t count, cr_format format) {
+size_t cr_tensor_bytes_of(int64_t count, cr_format format) {
   if (format.layout != NULL) return format.layout->bytes;
   return (size_t)(count + (count & 1)) * crema_dtype_size(format.type);
 }
 
 static size_t format_bytes(const values *v, cr_format format) {
-  return bytes_of(v->count, format);
+  return cr_tensor_bytes_of(v->count, format);
 }
 
 /* Never the same number twice, so that a view cannot mistake new memory for its own. */
-static uint64_t next_generation(void) {
+uint64_t cr_tensor_next_generation(void) {
   static _Atomic uint64_t generations;
   return atomic_fetch_add(&generations, 1) + 1;
 }
 
-static crema_status values_create(crema_dtype type, int64_t count, values **out) {
+crema_status cr_tensor_values_create(crema_dtype type, int64_t count, values **out) {
   values *v = calloc(1, sizeof *v);
   if (v == NULL) return cr_fail_memory(sizeof *v, "a tensor");
   atomic_init(&v->tensors, 1);
@@ -46,7 +46,7 @@ static crema_status values_create(crema_dtype type, int64_t count, values **out)
   v->home = cr_device_current();
   v->zero = true;
   v->head_format = (cr_format){type, NULL};
-  v->generation = next_generation();
+  v->generation = cr_tensor_next_generation();
   *out = v;
   return CREMA_OK;
 }
@@ -75,7 +75,8 @@ void cr_tensor_clear_slot(format_slot *slot) {
   clear_slot(slot);
 }
 
-/* One that the values of a source were made in is dropped with these, see forget_source. */
+/* One that the values of a source were made in is dropped with these, see cr_tensor_forget_source.
+ */
 static void drop_slot(values *v, format_slot *slot) {
   format_slot *_Atomic *link = &v->first;
   while (atomic_load(link) != slot) link = &atomic_load(link)->next;
@@ -83,13 +84,13 @@ static void drop_slot(values *v, format_slot *slot) {
   cr_tensor_turn_out(v, slot);
   clear_slot(slot);
   if (v->head == slot) v->head = NULL;
-  v->generation = next_generation();
+  v->generation = cr_tensor_next_generation();
   --v->slots;
   free(slot);
 }
 
 /* `keep` may be NULL. */
-static void drop_slots_but(values *v, const format_slot *keep) {
+void cr_tensor_drop_slots_but(values *v, const format_slot *keep) {
   for (format_slot *s = first_slot(v), *next = NULL; s != NULL; s = next) {
     next = next_slot(s);
     if (s != keep) drop_slot(v, s);
@@ -97,7 +98,7 @@ static void drop_slots_but(values *v, const format_slot *keep) {
 }
 
 /* The values come from elsewhere from now on. */
-static void forget_source(values *v) {
+void cr_tensor_forget_source(values *v) {
   cr_tensor_source_release(v->source);
   v->source = NULL;
   v->made = NULL;
@@ -106,15 +107,16 @@ static void forget_source(values *v) {
 static void values_release(values *v) {
   if (v == NULL || atomic_fetch_sub(&v->tensors, 1) != 1) return;
   cr_tensor_end_homes(v);
-  drop_slots_but(v, NULL);
-  forget_source(v);
+  cr_tensor_drop_slots_but(v, NULL);
+  cr_tensor_forget_source(v);
+  cr_tensor_forget_former(v);
   cr_view_let_go(v->view);
   pthread_mutex_destroy(&v->lock);
   free(v);
 }
 
 /* The slot that holds `format`, valid or not; NULL when there is none. With the lock, or alone. */
-static format_slot *find_slot(const values *v, cr_format format) {
+format_slot *cr_tensor_find_slot(const values *v, cr_format format) {
   format_slot *s = first_slot(v);
   while (s != NULL && !cr_format_equal(s->format, format)) s = next_slot(s);
   return s;
@@ -154,7 +156,7 @@ static crema_device *maker_of(const values *v, crema_device *device, cr_format f
 static crema_status need_slot(values *v, crema_device *device, cr_format format,
                               const format_slot *keep1, const format_slot *keep2,
                               format_slot **out) {
-  *out = find_slot(v, format);
+  *out = cr_tensor_find_slot(v, format);
   if (*out != NULL) return CREMA_OK;
   format_slot *slot = take_slot(v, keep1, keep2);
   bool fresh = slot == NULL;
@@ -165,7 +167,7 @@ static crema_status need_slot(values *v, crema_device *device, cr_format format,
     if (v->head == slot) v->head = NULL;
     cr_tensor_turn_out(v, slot);
     clear_slot(slot);
-    v->generation = next_generation();
+    v->generation = cr_tensor_next_generation();
   }
   slot->format = format;
   slot->access = 0;
@@ -202,7 +204,8 @@ static bool has_values(const values *v) {
 }
 
 static void only_valid(values *v, format_slot *slot) {
-  forget_source(v);
+  cr_tensor_forget_source(v);
+  cr_tensor_forget_former(v);
   for (format_slot *s = first_slot(v), *next = NULL; s != NULL; s = next) {
     next = next_slot(s);
     set_valid(s, s == slot);
@@ -379,9 +382,10 @@ static inline format_slot *valid_slot(const values *v, cr_format format) {
 }
 
 /* With the lock. */
-static crema_status make_readable(values *v, crema_context *context, cr_format format,
-                                  crema_devptr *out) {
+crema_status cr_tensor_make_readable(values *v, crema_context *context, cr_format format,
+                                     crema_devptr *out) {
   format_slot *slot = NULL;
+  CR_TRY(cr_tensor_follow_former(v));
   CR_TRY(access_slot(v, context, format, &slot));
   CR_TRY(make_valid(v, context, slot));
   return cr_syncedmem_read(&slot->memory, context, out);
@@ -403,7 +407,7 @@ crema_status cr_tensor_read_for(cr_tensor *tensor, crema_context *context, cr_fo
     status = cr_tensor_read_brief(v, context, format, held, out);
   }
   if (status == CREMA_OK && (held == NULL || *held == NULL)) {
-    status = make_readable(v, context, format, out);
+    status = cr_tensor_make_readable(v, context, format, out);
   }
   pthread_mutex_unlock(&v->lock);
   return status;
@@ -419,6 +423,7 @@ crema_status cr_tensor_write(cr_tensor *tensor, crema_context *context, cr_forma
   values *v = tensor->values;
   format_slot *slot = NULL;
   cr_commands_note_written(context, v);
+  if (v->former != NULL && has_alone(v->former)) CR_TRY(cr_tensor_follow_former(v));
   CR_TRY(access_slot(v, context, format, &slot));
   if (v->within != NULL) CR_TRY(cr_tensor_bring_home(v, context, slot, false));
   CR_TRY(cr_syncedmem_overwrite(&slot->memory, context, out));
@@ -431,6 +436,7 @@ crema_status cr_tensor_update(cr_tensor *tensor, crema_context *context, cr_form
   values *v = tensor->values;
   format_slot *slot = NULL;
   cr_commands_note_written(context, v);
+  CR_TRY(cr_tensor_follow_former(v));
   CR_TRY(access_slot(v, context, format, &slot));
   CR_TRY(make_valid(v, context, slot));
   CR_TRY(cr_syncedmem_write(&slot->memory, context, true, out));
@@ -506,7 +512,7 @@ crema_status cr_tensor_settle(cr_tensor *tensor, crema_context *context) {
     const cr_format settled = {v->type, cr_layout_in(source->format.layout, v->type)};
     crema_devptr data = {0};
     CR_TRY(cr_tensor_read(tensor, context, settled, &data));
-    only_valid(v, find_slot(v, settled));
+    only_valid(v, cr_tensor_find_slot(v, settled));
   }
   for (format_slot *s = first_slot(v), *next = NULL; s != NULL; s = next) {
     next = next_slot(s);
@@ -536,12 +542,15 @@ cr_format cr_tensor_head(const cr_tensor *tensor) {
   return tensor->values->head_format;
 }
 
-void cr_tensor_set_zero(cr_tensor *tensor) {
-  values *v = tensor->values;
+void cr_tensor_values_set_zero(values *v) {
   for (format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) set_valid(s, false);
-  forget_source(v);
-  v->zero = true;
+  cr_tensor_forget_source(v);
+  v->zero = v->given = true;
   v->gone = false;
+}
+
+void cr_tensor_set_zero(cr_tensor *tensor) {
+  cr_tensor_values_set_zero(tensor->values);
 }
 
 void cr_tensor_set_passing(cr_tensor *tensor, bool passing) {
@@ -566,11 +575,12 @@ void cr_tensor_let_go(cr_tensor *tensor) {
   if (!v->passing || v->gone || v->view != NULL) return;
   const bool zero = v->zero;
   cr_tensor_set_zero(tensor);
+  cr_tensor_forget_former(v);
   clear_stale(v);
   v->zero = zero;
   v->gone = !zero;
   v->head = NULL;
-  v->generation = next_generation();
+  v->generation = cr_tensor_next_generation();
 }
 
 static bool has_adopted(const values *v) {
@@ -586,7 +596,7 @@ static bool has_adopted(const values *v) {
 
 bool cr_tensor_can_swap(const cr_tensor *tensor) {
   const values *v = tensor->values;
-  if (!has_alone(v) || v->passing || v->view != NULL) return false;
+  if (!has_alone(v) || v->passing || cr_view_is_held(v->view)) return false;
   for (const format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) {
     if (s->whole != NULL) return false;
   }
@@ -602,6 +612,7 @@ void cr_tensor_swap(cr_tensor *a, cr_tensor *b) {
 bool cr_tensor_take(cr_tensor *to, cr_tensor *from) {
   values *t = to->values, *f = from->values;
   if (t == f || !t->passing || !f->passing || f->gone) return false;
+  if (f->former != NULL || f->made != NULL) return false;
   if (t->type != f->type || t->count != f->count || has_adopted(f)) return false;
   if (t->within != NULL || t->parts != NULL || f->within != NULL || f->parts != NULL) return false;
   cr_tensor_let_go(to);
@@ -613,7 +624,7 @@ bool cr_tensor_take(cr_tensor *to, cr_tensor *from) {
   t->head_format = f->head_format;
   t->zero = f->zero;
   t->gone = false;
-  t->generation = next_generation();
+  t->generation = cr_tensor_next_generation();
   /* What `to` had is without memory, unless it was all zero. */
   atomic_store(&f->first, slots);
   f->slots = count;
@@ -622,7 +633,7 @@ bool cr_tensor_take(cr_tensor *to, cr_tensor *from) {
   clear_stale(f);
   f->zero = false;
   f->gone = true;
-  f->generation = next_generation();
+  f->generation = cr_tensor_next_generation();
   return true;
 }
 
@@ -630,13 +641,14 @@ void cr_tensor_drop_stale(cr_tensor *tensor) {
   values *v = tensor->values;
   if (!v->passing || v->slots < 2 || v->zero) return;
   clear_stale(v);
-  v->generation = next_generation();
+  v->generation = cr_tensor_next_generation();
 }
 
 void cr_tensor_keep_head(cr_tensor *tensor) {
   values *v = tensor->values;
-  if (!v->passing || v->slots < 2 || find_source(v) == NULL) return;
-  for (format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) set_valid(s, s == v->head);
+  const format_slot *source = find_source(v);
+  if (!v->passing || v->slots < 2 || source == NULL) return;
+  for (format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) set_valid(s, s == source);
   cr_tensor_drop_stale(tensor);
 }
 
@@ -647,10 +659,11 @@ const void *cr_tensor_storage(const cr_tensor *tensor) {
 crema_status cr_tensor_take_from(cr_tensor *tensor, cr_tensor_source *source, uint64_t at) {
   values *v = tensor->values;
   const cr_format plain = {v->type, NULL};
-  const format_slot *slot = find_slot(v, plain);
+  const format_slot *slot = cr_tensor_find_slot(v, plain);
   if (v->count > 0 && (slot == NULL || cr_syncedmem_is_empty(&slot->memory))) {
     for (format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) set_valid(s, false);
-    forget_source(v);
+    cr_tensor_forget_source(v);
+    cr_tensor_forget_former(v);
     v->source = cr_tensor_source_retain(source);
     cr_tensor_source_expect(source, value_bytes(v, plain));
     v->source_at = at;
@@ -667,6 +680,13 @@ crema_status cr_tensor_take_from(cr_tensor *tensor, cr_tensor_source *source, ui
 
 bool cr_tensor_is_zero(const cr_tensor *tensor) {
   return tensor->values->zero;
+}
+
+bool cr_tensor_is_new(const cr_tensor *tensor) {
+  const values *v = tensor->values;
+  const format_slot *s = first_slot(v);
+  while (s != NULL && !is_valid(s)) s = next_slot(s);
+  return v->zero && !v->given && s == NULL;
 }
 
 crema_status cr_tensor_copy_out(cr_tensor *tensor, void *out) {
@@ -710,23 +730,11 @@ static bool comes_from(const origin *o, const origin *from) {
   return o != NULL && from != NULL;
 }
 
-static crema_status check_type_and_count(crema_dtype type, int64_t count) {
-  size_t size = crema_dtype_size(type);
-  if (size == 0) {
-    return cr_fail(CREMA_E_TYPE, "a tensor cannot hold elements of type %s",
-                   crema_dtype_name(type));
-  }
-  if (count < 0 || count > INT64_MAX / 8 - 1) {
-    return cr_fail(CREMA_E_SHAPE, "a tensor cannot hold %" PRId64 " elements", count);
-  }
-  return CREMA_OK;
-}
-
 crema_status cr_tensor_create(crema_dtype type, int64_t count, cr_tensor **out) {
-  CR_TRY(check_type_and_count(type, count));
+  CR_TRY(cr_tensor_check_count(type, count));
   cr_tensor *tensor = calloc(1, sizeof *tensor);
   if (tensor == NULL) return cr_fail_memory(sizeof *tensor, "a tensor");
-  crema_status status = values_create(type, count, &tensor->values);
+  crema_status status = cr_tensor_values_create(type, count, &tensor->values);
   if (status != CREMA_OK) {
     free(tensor);
     return status;
@@ -738,6 +746,7 @@ crema_status cr_tensor_create(crema_dtype type, int64_t count, cr_tensor **out) 
 void cr_tensor_destroy(cr_tensor *tensor) {
   if (tensor == NULL) return;
   values_release(tensor->values);
+  values_release(tensor->prepared);
   origin_release(tensor->origin);
   free(tensor);
 }
@@ -748,53 +757,6 @@ int64_t cr_tensor_count(const cr_tensor *tensor) {
 
 crema_dtype cr_tensor_type(const cr_tensor *tensor) {
   return tensor->values->type;
-}
-
-/* Finds the slot that is kept when the count changes, and whether its values are, which are then
- * made valid in it: the other formats belong to the old count. Without values nothing is found. */
-static crema_status keep_values(values *v, int64_t count, format_slot **keep, bool *fits) {
-  CR_TRY(check_type_and_count(v->type, count));
-  if (v->gone) return CREMA_OK;
-  cr_format plain = {v->type, NULL};
-  *keep = find_slot(v, plain);
-  *fits = *keep != NULL ? bytes_of(count, plain) <= (*keep)->memory.capacity : count < v->count;
-  if (!*fits || v->zero) return CREMA_OK;
-  if (*keep == NULL) CR_TRY(need_slot(v, cr_cpu_device(), plain, v->head, NULL, keep));
-  return make_valid(v, cr_host_context(), *keep);
-}
-
-crema_status cr_tensor_prepare_resize(cr_tensor *tensor, int64_t count) {
-  format_slot *keep = NULL;
-  bool fits = false;
-  if (count == tensor->values->count) return CREMA_OK;
-  return keep_values(tensor->values, count, &keep, &fits);
-}
-
-crema_status cr_tensor_resize(cr_tensor *tensor, int64_t count) {
-  values *v = tensor->values;
-  format_slot *keep = NULL;
-  bool fits = false;
-  if (count == v->count) return CREMA_OK;
-  cr_tensor_end_homes(v);
-  CR_TRY(keep_values(v, count, &keep, &fits));
-  drop_slots_but(v, keep);
-  forget_source(v);
-  if (v->view != NULL && count > crema_view_count(v->view)) {
-    /* The slot lets go of the view's memory, which holders keep as it is. */
-    cr_view_let_go(v->view);
-    v->view = NULL;
-  }
-  v->count = count;
-  v->generation = next_generation();
-  v->head_format = (cr_format){v->type, NULL};
-  v->head = keep;
-  if (keep != NULL) {
-    cr_syncedmem_resize(&keep->memory, format_bytes(v, v->head_format));
-    if (!fits || v->zero) set_valid(keep, false);
-  }
-  if (!fits) v->zero = true;
-  v->gone = false;
-  return CREMA_OK;
 }
 
 crema_status cr_tensor_share(cr_tensor *tensor, cr_tensor *donor) {
@@ -849,7 +811,7 @@ static crema_status adopt(cr_tensor *tensor, crema_device *device, cr_format for
   size_t bytes = value_bytes(v, format);
   slot->memory.size = bytes;
   slot->memory.capacity = bytes;
-  v->generation = next_generation();
+  v->generation = cr_tensor_next_generation();
   only_valid(v, slot);
   return CREMA_OK;
 }
@@ -875,7 +837,7 @@ crema_status cr_tensor_adopt_host(cr_tensor *tensor, void *memory) {
 static crema_status part_of(const cr_tensor *whole, int64_t offset, int64_t count,
                             const crema_context *context, crema_devptr *out) {
   const values *w = whole->values;
-  const format_slot *slot = find_slot(w, plain_format(whole));
+  const format_slot *slot = cr_tensor_find_slot(w, plain_format(whole));
   if (offset < 0 || count < 0 || offset > w->count || count > w->count - offset) {
     return cr_fail(CREMA_E_RANGE, "%" PRId64 " values from %" PRId64 " on of a tensor of %" PRId64,
                    count, offset, w->count);
@@ -906,13 +868,14 @@ crema_status cr_tensor_place(cr_tensor *tensor, crema_context *context, cr_tenso
   format_slot *slot = NULL;
   bool has;
   CR_TRY(part_of(whole, offset, v->count, context, &place));
+  CR_TRY(cr_tensor_follow_former(v));
   CR_TRY(need_slot(v, context->device, plain_format(whole), v->head, NULL, &slot));
   now = cr_syncedmem_address(&slot->memory, context);
   if (slot->whole == whole->values && now.address == place.address) return CREMA_OK;
   CR_TRY(bring_values(v, context, slot, place, &has));
   clear_slot(slot);
   set_valid(slot, false);
-  v->generation = next_generation();
+  v->generation = cr_tensor_next_generation();
   CR_TRY(cr_syncedmem_adopt(&slot->memory, context->device, place));
   slot->memory.size = slot->memory.capacity = value_bytes(v, slot->format);
   slot->whole = whole->values;
@@ -945,16 +908,6 @@ crema_status cr_tensor_copy(cr_tensor *dst, cr_tensor *src, crema_context *conte
   return cr_copy_items(context, &item, (size_t)from->count, target.address, source.address);
 }
 
-void cr_tensor_shrink_to_fit(cr_tensor *tensor) {
-  values *v = tensor->values;
-  const format_slot *plain = find_slot(v, (cr_format){v->type, NULL});
-  if (plain == NULL || plain->memory.capacity <= plain->memory.size) return;
-  drop_slots_but(v, NULL);
-  forget_source(v);
-  v->zero = true;
-  v->head_format = (cr_format){v->type, NULL};
-}
-
 crema_device *cr_tensor_head_device(const cr_tensor *tensor) {
   const format_slot *head = find_source(tensor->values);
   if (head == NULL) return cr_cpu_device();
@@ -974,7 +927,7 @@ void cr_tensor_set_shown(cr_tensor *tensor, crema_view *view) {
 }
 
 static const format_slot *part_slot(const cr_tensor *tensor) {
-  const format_slot *slot = find_slot(tensor->values, plain_format(tensor));
+  const format_slot *slot = cr_tensor_find_slot(tensor->values, plain_format(tensor));
   return slot != NULL && slot->whole != NULL ? slot : NULL;
 }
 

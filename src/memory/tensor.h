@@ -39,7 +39,11 @@ int64_t cr_tensor_count(const cr_tensor *tensor);
 crema_dtype cr_tensor_type(const cr_tensor *tensor);
 
 /* Changes the count. Growing beyond the capacity drops the values (all zero on next read) in
- * every format; otherwise the first values are kept in plain format. Sharing tensors all change. */
+ * every format; otherwise the first values are kept in plain format. Adopted memory is not used any
+ * more. Tensors that share the values keep them as they are: this one has values of its own then,
+ * which are zero where the count has grown, and otherwise the first of those that the others have
+ * when it is next read. Tensors that come to the same count one after the other
+ * before the values are used go on sharing, and the last one leaves the memory to them. */
 crema_status cr_tensor_resize(cr_tensor *tensor, int64_t count) CREMA_MUST_USE;
 
 /* Does all of a cr_tensor_resize that can fail. The values stay as they are, and the resize
@@ -95,6 +99,10 @@ cr_format cr_tensor_head(const cr_tensor *tensor);
 void cr_tensor_set_zero(cr_tensor *tensor);
 bool cr_tensor_is_zero(const cr_tensor *tensor);
 
+/* Whether nobody has set the values, to zero or otherwise, nor read them, since the tensor was made
+ * or grew. */
+bool cr_tensor_is_new(const cr_tensor *tensor);
+
 /* Values that live for a part of a pass are passing: their memory comes from the heap of the
  * context that uses them (device/memory/heap.h), and the functions below work on them; for all
  * others these are no-ops. Sharing tensors are passing together. No tensor is at first. */
@@ -113,8 +121,8 @@ void cr_tensor_let_go(cr_tensor *tensor);
 bool cr_tensor_take(cr_tensor *to, cr_tensor *from);
 
 /* Exchanges the values of two tensors of one type, whose counts may differ. Only where the tensor
- * alone has its values, outside the plan of a net and of another tensor's memory, and no view of
- * them is held. */
+ * alone has its values, outside the plan of a net and of another tensor's memory, and nobody holds
+ * a view of them. */
 bool cr_tensor_can_swap(const cr_tensor *tensor);
 void cr_tensor_swap(cr_tensor *a, cr_tensor *b);
 
@@ -230,6 +238,9 @@ crema_status cr_tensor_view_data(const cr_tensor_view *view, const cr_tensor *te
 
 typedef struct crema_view crema_view;
 typedef struct cr_tensor_values cr_tensor_values;
+
+/* Brings the values here that a resize has left with others. */
+crema_status cr_tensor_follow_count(cr_tensor *tensor) CREMA_MUST_USE;
 
 /* The view of the tensor's values; NULL: there is none. Set once; the values then hold it until
  * they are gone or do not fit any more. */

@@ -191,6 +191,7 @@ bool cr_tensor_can_read_home(const cr_tensor *tensor, const cr_tensor *whole) {
 static crema_status find_place(const cr_tensor_home *home, crema_context *context,
                                crema_devptr *out) {
   format_slot *all = NULL;
+  CR_TRY(cr_tensor_follow_former(home->whole));
   CR_TRY(cr_tensor_need_slot(home->whole, context, home->whole->lies, &all));
   *out = cr_syncedmem_address(&all->memory, context);
   if (out->address == 0) CR_TRY(cr_syncedmem_overwrite(&all->memory, context, out));
@@ -236,6 +237,7 @@ crema_status cr_tensor_go_home(cr_tensor *tensor, crema_context *context) {
   if (!cr_tensor_has_home(tensor, &format)) {
     return cr_fail(CREMA_E_INTERNAL, "a tensor without a place in another one");
   }
+  CR_TRY(cr_tensor_follow_former(v));
   CR_TRY(cr_tensor_need_slot(v, context, format, &slot));
   CR_TRY(cr_tensor_bring_home(v, context, slot, true));
   return cr_tensor_make_valid(v, context, slot);

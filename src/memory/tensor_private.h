@@ -42,6 +42,7 @@ typedef struct cr_tensor_values {
   crema_device *home;           /* that the thread worked on when the values were made */
   _Atomic uint64_t conversions; /* between element types, since the values were made */
   bool zero;                    /* all values are zero, whatever the slots say */
+  bool given;                   /* with `zero`: somebody said so; they are not just new */
   bool passing;                 /* see cr_tensor_set_passing */
   bool constant;                /* see cr_tensor_set_constant */
   bool gone;                    /* see cr_tensor_let_go */
@@ -59,7 +60,10 @@ typedef struct cr_tensor_values {
   pthread_mutex_t lock;
   int slots;
   format_slot *_Atomic first;
-  crema_view *view;       /* see memory/view.h; NULL: none */
+  crema_view *view; /* see memory/view.h; NULL: none */
+  /* Of values that left others: those others, until these are first used; and the other way round,
+   * the last ones that did. See memory/tensor_resize.c. */
+  struct cr_tensor_values *former, *heir;
   cr_tensor_home *within; /* NULL: the memory is the values' own */
   cr_tensor_home *parts;  /* of which this is the whole */
   bool ordered;           /* the format is known that parts lie in: */
@@ -75,7 +79,8 @@ typedef struct origin {
 
 struct cr_tensor {
   values *values;
-  origin *origin; /* NULL: never shared */
+  values *prepared; /* for a resize that leaves shared values; NULL: none */
+  origin *origin;   /* NULL: never shared */
 };
 
 /* Of memory/tensor.c, for memory/tensor_home.c: the slot of `format`, made when it is not there,
@@ -85,6 +90,27 @@ crema_status cr_tensor_need_slot(values *v, crema_context *context, cr_format fo
 crema_status cr_tensor_make_valid(values *v, crema_context *context,
                                   format_slot *slot) CREMA_MUST_USE;
 void cr_tensor_clear_slot(format_slot *slot);
+
+/* The same, for memory/tensor_resize.c: new values, which one tensor has; the bytes that are
+ * allocated for `count` values; a number for new memory; the slot of a format, or NULL; slots let
+ * go, but for `keep` (may be NULL); the source let go; zeros; the newest values for reading, with
+ * the lock. */
+crema_status cr_tensor_values_create(crema_dtype type, int64_t count, values **out) CREMA_MUST_USE;
+size_t cr_tensor_bytes_of(int64_t count, cr_format format);
+uint64_t cr_tensor_next_generation(void);
+format_slot *cr_tensor_find_slot(const values *v, cr_format format);
+void cr_tensor_drop_slots_but(values *v, const format_slot *keep);
+void cr_tensor_forget_source(values *v);
+void cr_tensor_values_set_zero(values *v);
+crema_status cr_tensor_make_readable(values *v, crema_context *context, cr_format format,
+                                     crema_devptr *out) CREMA_MUST_USE;
+
+/* Of memory/tensor_resize.c, for memory/tensor.c: a refusal of what is no type or count. Before
+ * values are first used that left others: what they keep of those. When they are written instead,
+ * there is nothing to keep. */
+crema_status cr_tensor_check_count(crema_dtype type, int64_t count) CREMA_MUST_USE;
+crema_status cr_tensor_follow_former(values *v) CREMA_MUST_USE;
+void cr_tensor_forget_former(values *v);
 
 /* Of memory/tensor_source.c, for memory/tensor.c: that values of `size` bytes will be read. */
 void cr_tensor_source_expect(cr_tensor_source *source, size_t size);

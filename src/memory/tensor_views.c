@@ -59,10 +59,11 @@ bool cr_tensor_held_at(const cr_tensor *tensor, int index, cr_tensor_held *out) 
   return true;
 }
 
-cr_tensor_memory cr_tensor_memory_of(const cr_tensor *tensor) {
+static cr_tensor_memory memory_of(values *v) {
   cr_tensor_memory bytes = {0};
-  values *v = tensor->values;
   pthread_mutex_lock(&v->lock);
+  /* Of those that were left by all, which the values take over. */
+  if (v->former != NULL && atomic_load(&v->former->tensors) == 1) bytes = memory_of(v->former);
   for (const format_slot *slot = first_slot(v); slot != NULL; slot = next_slot(slot)) {
     const crema_syncedmem *memory = &slot->memory;
     const bool part = slot->whole != NULL;
@@ -73,4 +74,8 @@ cr_tensor_memory cr_tensor_memory_of(const cr_tensor *tensor) {
   }
   pthread_mutex_unlock(&v->lock);
   return bytes;
+}
+
+cr_tensor_memory cr_tensor_memory_of(const cr_tensor *tensor) {
+  return memory_of(tensor->values);
 }

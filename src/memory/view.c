@@ -87,7 +87,12 @@ static crema_status show_first(cr_tensor *tensor, crema_view **out) {
   return CREMA_OK;
 }
 
+bool cr_view_is_held(const crema_view *view) {
+  return view != NULL && atomic_load(&view->users) > 1;
+}
+
 crema_status cr_tensor_show(cr_tensor *tensor, crema_view **out) {
+  CR_TRY(cr_tensor_follow_count(tensor));
   crema_view *view = cr_tensor_shown(tensor);
   if (view == NULL) CR_TRY(show_first(tensor, &view));
   else CR_TRY(cr_tensor_take_written(tensor));

@@ -27,6 +27,9 @@ crema_status cr_tensor_take_written(cr_tensor *tensor) CREMA_MUST_USE;
 /* Brings the newest values into the view, if somebody holds it. Errors: those of a read. */
 crema_status cr_tensor_show_newest(cr_tensor *tensor) CREMA_MUST_USE;
 
+/* Whether somebody holds the view, which may be NULL. */
+bool cr_view_is_held(const crema_view *view);
+
 /* For tensor.c: the values let go of their view. Accepts NULL. */
 void cr_view_let_go(crema_view *view);
 

@@ -41,7 +41,7 @@ static void note_shown(crema_net *net) {
   net->shown_count = 0;
   for (int i = 0; i < net->blobs; ++i) {
     if (!is_reachable(net, i)) continue;
-    net->shown[net->shown_count++] = (cr_net_shown){net->blob[i], net->blob[i]->shape};
+    net->shown[net->shown_count++] = (cr_net_shown){net->blob[i], cr_blob_look(net->blob[i])};
   }
 }
 
@@ -49,7 +49,7 @@ static void note_shown(crema_net *net) {
 static bool is_same(const crema_net *net) {
   if (net->parts_moved || net->recorded_shapes != net->shapes + 1) return false;
   for (int i = 0; i < net->shown_count; ++i) {
-    if (!crema_shape_equal(&net->shown[i].blob->shape, &net->shown[i].shape)) return false;
+    if (!cr_blob_is_as_seen(net->shown[i].blob, &net->shown[i].seen)) return false;
   }
   return true;
 }

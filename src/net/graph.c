@@ -327,8 +327,10 @@ static void apply_fusion(cr_net_build *build, int index) {
 
 void cr_net_note_shapes(cr_net_layer *layer) {
   int bottoms = layer->layer->bottoms;
-  for (int j = 0; j < bottoms; ++j) layer->seen[j] = layer->bottom[j]->shape;
-  for (int j = 0; j < layer->layer->tops; ++j) layer->seen[bottoms + j] = layer->top[j]->shape;
+  for (int j = 0; j < bottoms; ++j) layer->seen[j] = cr_blob_look(layer->bottom[j]);
+  for (int j = 0; j < layer->layer->tops; ++j) {
+    layer->seen[bottoms + j] = cr_blob_look(layer->top[j]);
+  }
 }
 
 /* The layer of solver 0 that this one works with; NULL: this one works alone. */

@@ -324,6 +324,7 @@ static void find_spare_bottom(const storages *all, const crema_net *net, int ind
 
 crema_status cr_net_plan_lifetimes(crema_net *net) {
   storages all = {0};
+  net->planned = net->shapes;
   if (!net->plans && !net->settles) return CREMA_OK;
   crema_status status = collect(net, &all);
   if (status == CREMA_OK && net->plans) keep_special(&all, net);

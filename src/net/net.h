@@ -45,9 +45,9 @@ typedef struct cr_net_layer {
   bool loss_seeded;            /* the diffs of those tops hold the loss weights */
   int first_param;             /* its first entry in net->net_param; layer->params of them */
   int next_same;               /* the next layer of the same name; -1: none */
-  cr_net_end *ends;  /* of the data of bottoms, then tops; NULL where the net does not ask */
-  cr_net_past past;  /* empty unless the net plans its memory */
-  crema_shape *seen; /* shapes at the last reshape: bottoms, then tops */
+  cr_net_end *ends;   /* of the data of bottoms, then tops; NULL where the net does not ask */
+  cr_net_past past;   /* empty unless the net plans its memory */
+  cr_blob_seen *seen; /* at the last reshape: bottoms, then tops */
 } cr_net_layer;
 
 /* Where the text of a net stands: for messages, and for relative paths inside it. */
@@ -60,10 +60,10 @@ typedef struct cr_net_origin {
   size_t number; /* of several such fields, which */
 } cr_net_origin;
 
-/* A blob that others than the net can reach, and the shape that it had. */
+/* A blob that others than the net can reach, and what it was like. */
 typedef struct cr_net_shown {
   const crema_blob *blob;
-  crema_shape shape;
+  cr_blob_seen seen;
 } cr_net_shown;
 
 /* The loss of a pass on its way to the host (net/loss.h). */
@@ -102,6 +102,7 @@ struct crema_net {
   int *segment;        /* one per layer: the first layer of its segment; NULL without recomputes */
   bool segmented;      /* they are chosen */
   uint64_t shapes;     /* how often a layer was found to have new ones */
+  uint64_t planned;    /* `shapes` when lifetimes were planned */
   bool parts_moved;    /* shapes or what is kept have changed since cr_net_place_parts */
   int replayed;        /* of the segment that was computed again last, its first layer */
   bool replays;        /* a segment is being computed again */

@@ -4,6 +4,7 @@
 #include "device/device.h"
 #include "device/memory/heap.h"
 #include "device/memory/scratchpad.h"
+#include "layers/common/input_class.h"
 #include "memory/commands.h"
 #include "net/build.h"
 #include "net/lifetimes.h"
@@ -16,16 +17,16 @@ static crema_status check_range(const crema_net *net, int first, int last) {
                  net->layers);
 }
 
-/* Whether a bottom or a top has another shape than at the last reshape. Sources are left alone:
+/* Whether a bottom or a top has got another shape since the last reshape. Sources are left alone:
  * the shapes of their tops are made by whoever fills them. */
 static bool has_new_shape(const cr_net_layer *layer) {
   int bottoms = layer->layer->bottoms;
   if (bottoms == 0) return false;
   for (int j = 0; j < bottoms; ++j) {
-    if (!crema_shape_equal(&layer->bottom[j]->shape, &layer->seen[j])) return true;
+    if (!cr_blob_is_as_seen(layer->bottom[j], &layer->seen[j])) return true;
   }
   for (int j = 0; j < layer->layer->tops; ++j) {
-    if (!crema_shape_equal(&layer->top[j]->shape, &layer->seen[bottoms + j])) return true;
+    if (!cr_blob_is_as_seen(layer->top[j], &layer->seen[bottoms + j])) return true;
   }
   return false;
 }
@@ -40,10 +41,21 @@ static crema_status follow_shapes(crema_net *net, cr_net_layer *layer) {
   net->parts_moved = true;
   net->shapes += 1;
   layer->loss_seeded = false;
-  /* Whose values a top has may have changed only where the layer shares them; a loss may show its
-   * probabilities. */
-  const bool shares = self->class->shares != CR_SHARES_NOTHING || self->class->loss;
-  return shares ? cr_net_plan_lifetimes(net) : CREMA_OK;
+  return CREMA_OK;
+}
+
+static crema_status plan_again(crema_net *net) {
+  return net->planned == net->shapes ? CREMA_OK : cr_net_plan_lifetimes(net);
+}
+
+/* In the pass, whose values a top has may have changed only where the layer shares them; a loss may
+ * show its probabilities. */
+static crema_status follow_in_pass(crema_net *net, cr_net_layer *layer) {
+  const cr_layer_class *class = layer->layer->class;
+  const uint64_t before = net->shapes;
+  CR_TRY(follow_shapes(net, layer));
+  const bool shares = class->shares != CR_SHARES_NOTHING || class->loss;
+  return shares && net->shapes != before ? plan_again(net) : CREMA_OK;
 }
 
 crema_status crema_net_reshape(crema_net *net) {
@@ -52,7 +64,25 @@ crema_status crema_net_reshape(crema_net *net) {
     crema_status status = follow_shapes(net, &net->layer[i]);
     if (status != CREMA_OK) return cr_net_fail_in_layer(net->layer[i].layer->param, status);
   }
+  CR_TRY(plan_again(net));
   return cr_net_place_parts(net);
+}
+
+/* Layers follow the shapes that inputs were given before the pass, not in it: values that several
+ * blobs share are left by one blob after the other (memory/tensor_resize.c), and stay where they
+ * are when nobody uses them in between. */
+static crema_status follow_inputs(crema_net *net) {
+  bool new = false;
+  for (int i = 0; i < net->layers; ++i) {
+    cr_net_layer *layer = &net->layer[i];
+    const cr_input_class *input = layer->layer->class->input;
+    if (input == NULL || !input->net_input) continue;
+    for (int j = 0; j < layer->layer->tops; ++j) {
+      new = new || !cr_blob_is_as_seen(layer->top[j], &layer->seen[j]);
+    }
+    if (new) cr_net_note_shapes(layer);
+  }
+  return new ? crema_net_reshape(net) : CREMA_OK;
 }
 
 /* d loss / d top = loss weight, times the factor for all gradients. Written again only when
@@ -83,7 +113,7 @@ static crema_status forward_layer(crema_net *net, int index, bool with_loss) {
   cr_net_layer *layer = &net->layer[index];
   cr_layer *self = layer->layer;
   cr_commands_set_layer(net->context, index);
-  CR_TRY(follow_shapes(net, layer));
+  CR_TRY(follow_in_pass(net, layer));
   const bool done = layer->once && layer->ran == net->shapes + 1;
   if (!layer->fused && !done) {
     CR_TRY(cr_layer_forward(self, net->context, layer->bottom, layer->top));
@@ -147,6 +177,7 @@ static crema_status submit_forward(crema_net *net, int first, int last, bool wit
   bool ran = false;
   if (whole) CR_TRY(cr_net_run_commands(net, &ran));
   if (ran) return CREMA_OK;
+  if (first == 0) CR_TRY(follow_inputs(net));
   CR_TRY(cr_net_place_parts(net));
   CR_TRY(cr_net_take_views(net));
   begin_pass(net);
@@ -208,6 +239,8 @@ static crema_status backward_range(crema_net *net, int first, int last,
                    "a net of phase TEST with plan_memory keeps nothing for a backward pass");
   }
   crema_status status = CREMA_OK;
+  /* Gradients that are shared are so again since the last of them has its shape. */
+  CR_TRY(plan_again(net));
   CR_TRY(cr_net_take_views(net));
   begin_pass(net);
   for (int i = last; i >= first && status == CREMA_OK; --i) {

@@ -218,6 +218,32 @@ TEST(s0_26_infinities_are_scaled) {
   }
 }
 
+/* Zeros that somebody has set or seen are values, where the newest differences are. */
+TEST(s0_26_zeros_are_updated) {
+  for (int way = 0; way < 3; ++way) {
+    fixture f = begin();
+    crema_devptr data = {0};
+    const float *value = NULL;
+    fill(&f);
+    crema_shape none = cr_shape_1(1), large = cr_shape_1(COUNT);
+    ok(crema_blob_reshape(f.blob, &none));
+    cr_tensor_shrink_to_fit(f.blob->data); /* new again */
+    ok(crema_blob_reshape(f.blob, &large));
+    ok(cr_tensor_update(f.blob->diff, f.context, CR_PLAIN_F32, &data));
+    assert_fails(crema_blob_update(f.blob), CREMA_E_STATE, "never set");
+    if (way == 0) cr_tensor_set_zero(f.blob->data);
+    else if (way == 1) ok(crema_blob_cpu_data(f.blob, &value));
+    else ok(cr_tensor_write(f.blob->data, f.context, CR_PLAIN_F32, &data));
+    if (way == 2) cr_tensor_set_zero(f.blob->data);
+    cr_sim_reset_counts();
+    ok(crema_blob_update(f.blob));
+    assert_int_equal(cr_sim_count(CR_SIM_KERNEL, 0) > 0, true);
+    ok(crema_blob_cpu_data(f.blob, &value));
+    for (int i = 0; i < COUNT; ++i) assert_true(value[i] == (float)(-2 * i));
+    end(&f);
+  }
+}
+
 /* Differences of another count are refused, longer ones too; differences that are all zero cost
  * nothing. */
 TEST(s0_26_s4_36_updates_with_odd_differences) {
@@ -305,6 +331,35 @@ TEST(s0_24_adopted_data_after_shrinking) {
   assert_true(value[5] == 8);
   crema_blob_destroy(blob);
   assert_true(mine[5] == 6);
+}
+
+/* A reshape to another count lets go of the caller's memory, in blobs that share it, too. */
+TEST(s0_24_adopted_data_is_left_when_the_count_changes) {
+  fixture f = begin();
+  for (int way = 0; way < 4; ++way) {
+    float mine[6] = {1, 2, 3, 4, 5, 6};
+    crema_devptr theirs = {0};
+    crema_blob *blob[2];
+    const float *value = NULL;
+    crema_shape six = cr_shape_1(6), four = cr_shape_1(4);
+    for (int i = 0; i < 2; ++i) ok(crema_blob_create(&six, &blob[i]));
+    if (way % 2 == 1) ok(cr_blob_share_data(blob[1], blob[0]));
+    ok(cr_device_alloc(f.device, sizeof mine, &theirs));
+    ok(f.device->backend->copy(f.context, CR_COPY_HOST_TO_DEVICE, theirs.address, (uintptr_t)mine,
+                               sizeof mine));
+    ok(crema_context_finish(f.context));
+    if (way < 2) ok(crema_blob_set_cpu_data(blob[0], mine));
+    else ok(crema_blob_set_gpu_data(blob[0], f.device, theirs));
+    ok(crema_blob_reshape(blob[0], &four));
+    cr_device_free(f.device, theirs);
+    for (int i = 0; i < 6; ++i) mine[i] = -1;
+    for (int b = 0; b < 1 + way % 2; ++b) {
+      ok(crema_blob_cpu_data(blob[b], &value));
+      for (int i = 0; i < (b == 0 ? 4 : 6); ++i) assert_true(value[i] == (float)(i + 1));
+    }
+    for (int i = 0; i < 2; ++i) crema_blob_destroy(blob[i]);
+  }
+  end(&f);
 }
 
 TEST(s0_24_adopted_device_data) {

@@ -46,8 +46,11 @@ typedef struct step {
 typedef struct model {
   int64_t count, most; /* elements; that memory may be there for */
   bool zero;
+  bool late; /* the values are those that sharers, which were left, have at the first use */
   bool known[MOST];
   double value[MOST];
+  void *adopted; /* the caller's memory, of so many bytes, that a resize lets go of */
+  size_t bytes;
 } model;
 
 typedef struct seen_view {
@@ -148,7 +151,7 @@ static void put_values(const model *m, cr_format format, void *memory) {
 
 /* New numbers, small and whole, so that every type holds them. */
 static void renew(model *m, unsigned value) {
-  m->zero = false;
+  m->zero = m->late = false;
   for (int64_t i = 0; i < m->count; ++i) {
     m->known[i] = true;
     m->value[i] = (double)((value + (unsigned)i * 37) % RANGE);
@@ -157,6 +160,7 @@ static void renew(model *m, unsigned value) {
 
 static void clear_model(model *m) {
   m->zero = true;
+  m->late = false;
   for (int i = 0; i < MOST; ++i) {
     m->known[i] = true;
     m->value[i] = 0;
@@ -209,15 +213,45 @@ static void make_stale(world *w, const model *m) {
   }
 }
 
-/* Shrinking keeps the first values; growing keeps them where the memory is large enough and gives
- * zeros where it is not. */
+/* The tensor's own model after a resize that leaves the values to the other one. */
+static model *leave(world *w, int tensor) {
+  model *before = w->of[tensor], *own = &w->model[before == &w->model[0] ? 1 : 0];
+  for (int i = 0; i < VIEWS; ++i) {
+    if (w->view[i].tensor == tensor && w->view[i].of == before) w->view[i].stale = true;
+  }
+  *own = *before;
+  w->of[tensor] = own;
+  return own;
+}
+
+/* Values that were left are used at once, or may change before they are. */
+static bool use_left(const step *s, cr_tensor *tensor, model *m) {
+  const void *values = NULL;
+  if (s->at % 2 == 0) return cr_tensor_host_read(tensor, &values) == CREMA_OK;
+  m->late = !m->zero;
+  for (int i = 0; i < MOST && m->late; ++i) m->known[i] = false;
+  return true;
+}
+
+/* The caller may do what he likes with memory that was adopted. */
+static void spoil_adopted(model *m) {
+  if (m->adopted != NULL) memset(m->adopted, 0x5a, m->bytes);
+  m->adopted = NULL;
+}
+
+/* Shrinking keeps the first values; growing keeps them where the memory is large enough and nobody
+ * shares it, and gives zeros otherwise. */
 static bool resize(world *w, const step *s, cr_tensor *tensor, model *m) {
   int64_t count = s->count % (MOST + 1), before = m->count;
   if (cr_tensor_prepare_resize(tensor, count) != CREMA_OK) return false;
   if (cr_tensor_is_zero(tensor) != m->zero || cr_tensor_count(tensor) != before) return false;
   if (cr_tensor_resize(tensor, count) != CREMA_OK) return false;
   if (count == before) return true;
-  make_stale(w, m);
+  const bool shared = w->of[0] == w->of[1];
+  spoil_adopted(m);
+  if (shared) m = leave(w, s->tensor);
+  else make_stale(w, m);
+  if (shared && count > before && !cr_tensor_is_zero(tensor)) return false;
   bool dropped = cr_tensor_is_zero(tensor) && !m->zero;
   m->count = count;
   if (count <= before && dropped) return false;
@@ -225,7 +259,7 @@ static bool resize(world *w, const step *s, cr_tensor *tensor, model *m) {
   for (int64_t i = before; i < count; ++i) m->known[i] = false;
   if (dropped || m->zero) clear_model(m);
   if (dropped || count > m->most) m->most = count;
-  return true;
+  return !shared || use_left(s, tensor, m);
 }
 
 /* Memory of the caller, without a byte to spare. */
@@ -241,6 +275,8 @@ static bool adopt(world *w, const step *s, cr_tensor *tensor, model *m) {
   put_values(m, (cr_format){type, NULL}, memory);
   make_stale(w, m);
   m->most = m->count;
+  m->adopted = memory;
+  m->bytes = bytes;
   return cr_tensor_adopt_host(tensor, memory) == CREMA_OK;
 }
 
@@ -280,9 +316,11 @@ static bool copy(world *w, const step *s) {
   crema_status status = cr_tensor_copy(w->tensor[to], w->tensor[from], context);
   if (status != (same || fits ? CREMA_OK : CREMA_E_SHAPE)) return false;
   if (same || !fits) return true;
-  int64_t most = w->of[to]->most;
+  const model kept = *w->of[to];
   *w->of[to] = *w->of[from];
-  w->of[to]->most = most;
+  w->of[to]->most = kept.most;
+  w->of[to]->adopted = kept.adopted;
+  w->of[to]->bytes = kept.bytes;
   return crema_context_finish(context) == CREMA_OK;
 }
 
@@ -347,6 +385,7 @@ static bool take_step(world *w, const step *s) {
   if (!perform(w, s)) return false;
   for (int i = 0; i < TENSORS; ++i) {
     if (cr_tensor_count(w->tensor[i]) != w->of[i]->count) return false;
+    if (w->of[i]->late && cr_tensor_is_zero(w->tensor[i])) clear_model(w->of[i]);
     if (cr_tensor_is_zero(w->tensor[i]) != w->of[i]->zero) return false;
   }
   return true;

@@ -122,6 +122,26 @@ TEST(newest_values_come_after_other_writes) {
   crema_blob_destroy(blob);
 }
 
+/* A view that was released is nobody's reason to refuse an exchange, and what was written counts.
+ */
+TEST(released_views_do_not_keep_blobs_from_being_exchanged) {
+  crema_blob *a = new_blob(2, CREMA_F32), *b = new_blob(3, CREMA_F32);
+  crema_view *view = view_of(a);
+  assert_int_equal(crema_blob_swap(a, b), CREMA_E_STATE);
+  crema_view_values(view)[0] = 4;
+  crema_view_release(view);
+  ok(crema_blob_swap(a, b));
+  assert_int_equal(crema_blob_count(a), 3);
+  expect(b, 4, 0);
+  view = view_of(b);
+  crema_view_values(view)[1] = 5;
+  ok(cr_tensor_take_written(b->data));
+  expect(b, 4, 5);
+  crema_view_release(view);
+  crema_blob_destroy(a);
+  crema_blob_destroy(b);
+}
+
 TEST(outlives_the_blob) {
   crema_blob *blob = new_blob(2, CREMA_F32);
   crema_view *view = view_of(blob);

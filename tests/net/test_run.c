@@ -308,6 +308,56 @@ TEST(a_new_input_shape_is_followed) {
   "layer { name: 'off' type: 'SoftmaxWithLoss' bottom: 'data' bottom: 'label'" \
   "  top: 'off' loss_weight: 0 }\n"
 
+#define POWER(name, from, to, scale)                                    \
+  "layer { name: '" name "' type: 'Power' bottom: '" from "' top: '" to \
+  "' power_param { scale: " scale " } }\n"
+#define TWO_READERS       \
+  INPUT("a", DIM2(8, 30)) \
+  POWER("p", "a", "b", "2") POWER("q", "a", "c", "3")                            \
+  "layer { name: 'r' type: 'Reshape' bottom: 'b' top: 'd'"                       \
+  "  reshape_param { shape { dim: -1 } } }\n"                                    \
+  "layer { name: 'f' type: 'Flatten' bottom: 'c' top: 'e' }\n"
+
+/* Each blob has as many values as its shape says: those of the last pass, or zeros. */
+static void read_all(crema_net *net) {
+  for (int i = 0; i < crema_net_blob_count(net); ++i) {
+    crema_blob *blob = crema_net_blob_at(net, i);
+    double sum = 0;
+    for (int64_t k = 0; k < crema_blob_count(blob); ++k) sum += (double)data_of(blob)[k];
+    assert_true(sum >= 0);
+    fill(blob, 1, 0);
+  }
+}
+
+static void check_readers(crema_net *net, int64_t count) {
+  ok(crema_net_forward(net, NULL));
+  const char *const name[] = {"b", "c", "d", "e"};
+  for (int i = 0; i < 4; ++i) {
+    assert_int_equal(crema_blob_count(blob_of(net, name[i])), count);
+    for (int64_t k = 0; k < count; ++k) {
+      assert_true(data_of(blob_of(net, name[i]))[k] == (float)(k + 1) * (i % 2 == 0 ? 2 : 3));
+    }
+  }
+}
+
+/* Blobs that share values are given other shapes, smaller and larger, and the old ones again. */
+TEST(shapes_of_blobs_that_share_values_change) {
+  const char *const name[] = {"a", "a_in_a_0_split_0", "b", "d", "c", "e"};
+  for (int n = 0; n < 6; ++n) {
+    crema_net *net = build(TWO_READERS, CREMA_TEST);
+    crema_blob *a = blob_of(net, "a"), *blob = blob_of(net, name[n]);
+    const crema_shape shapes[] = {cr_shape_2(1, 5), cr_shape_2(80, 50), *crema_blob_shape(blob)};
+    for (int k = 0; k < 3; ++k) {
+      ok(crema_blob_reshape(blob, &shapes[k]));
+      read_all(net);
+      if (k == 0) ok(crema_blob_reshape(blob, &shapes[2]));
+      fill(a, 1, 1);
+      check_readers(net, crema_blob_count(a));
+    }
+    crema_net_destroy(net);
+  }
+}
+
 TEST(losses_are_weighted_and_summed) {
   crema_net *net = build("force_backward: true " TWO_LOSSES, CREMA_TRAIN);
   double loss = 0.0;

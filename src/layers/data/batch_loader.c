@@ -55,6 +55,7 @@ static crema_status share_memory(crema_device *device, const cr_batch *batch,
   for (int i = 0; i < batch->tops; ++i) {
     const cr_batch_top *from = &batch->top[i];
     if (!crema_shape_equal(crema_blob_shape(top[i]), &from->shape)) {
+      cr_tensor_set_zero(top[i]->data); /* or the batch that was given back would be kept */
       CR_TRY(crema_blob_reshape(top[i], &from->shape));
     }
     CR_TRY(from->memory.address == 0

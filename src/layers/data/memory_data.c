@@ -206,6 +206,9 @@ static crema_status share_memory(const cr_layer *layer, crema_blob *const *top) 
   const crema_shape data = cr_shape_4(s->batch, s->channels, s->height, s->width);
   const crema_shape label = cr_shape_1(s->batch);
   if (!crema_shape_equal(crema_blob_shape(top[0]), &data)) {
+    /* Or the samples that were shown would be kept. */
+    cr_tensor_set_zero(top[0]->data);
+    cr_tensor_set_zero(top[1]->data);
     CR_TRY(crema_blob_reshape(top[0], &data));
     CR_TRY(crema_blob_reshape(top[1], &label));
   }
