@@ -338,10 +338,7 @@ static crema_status find_root(const cr_net_build *build, int index, const cr_lay
   const cr_layer *self = build->net->layer[index].layer;
   const crema_net *net = build->solver == NULL ? NULL : build->solver->root;
   *out = NULL;
-  if (net == NULL || !self->class->shareable || self->phase != CAFFE__PHASE__TRAIN ||
-      self->solver.rank == 0) {
-    return CREMA_OK;
-  }
+  if (net == NULL || !self->class->shareable || self->solver.rank == 0) return CREMA_OK;
   int found = cr_net_find_layer(net, self->name);
   if (found < 0) {
     return cr_net_fail_layer(self->param, CREMA_E_ARGUMENT,

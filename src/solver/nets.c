@@ -62,16 +62,21 @@ static crema_status read_source(const crema_solver *solver, const net_source *so
 typedef struct net_place {
   crema_phase phase;
   int replica; /* of this process */
-  int group;   /* of solver->group */
+  int group;   /* of solver->group: 0, or 1 + the number of the test net */
 } net_place;
 
+/* The root's net of the same place; NULL for the root. */
+static const crema_net *root_of(const crema_solver *solver, const net_place *place) {
+  if (place->replica == 0) return NULL;
+  return place->phase == CREMA_TRAIN ? solver->net : solver->test_net[place->group - 1];
+}
+
 static cr_solver_rank rank_of(const crema_solver *solver, const net_place *place) {
-  return (cr_solver_rank){
-      .rank = solver->rank + place->replica,
-      .solvers = solver->ranks,
-      .group = solver->group != NULL ? solver->group[place->group] : NULL,
-      .root = place->replica > 0 && place->phase == CREMA_TRAIN ? solver->net : NULL,
-      .tests = solver->tests_shared};
+  return (cr_solver_rank){.rank = solver->rank + place->replica,
+                          .solvers = solver->ranks,
+                          .group = solver->group != NULL ? solver->group[place->group] : NULL,
+                          .root = root_of(solver, place),
+                          .tests = solver->tests_shared};
 }
 
 static crema_status build(crema_solver *solver, const net_source *source, net_place place,

@@ -285,6 +285,104 @@ PARALLEL_TEST(several_test_nets_are_resumed_on_each_device) {
   assert_float_equal(loss[0], loss[1], 1e-4);
 }
 
+/* ---- layers that the replicas' test nets share ---- */
+
+static void make_windows(const solver_case *c) {
+  char path[256], name[32], text[RECORDS * 96] = "";
+  for (int i = 0; i < RECORDS; ++i) {
+    snprintf(name, sizeof name, "image%d.png", i);
+    snprintf(text + strlen(text), sizeof text - strlen(text),
+             "# %d\n%s\n3\n2\n2\n1\n%d %d 0 0 1 1\n", i, case_path(c, name, path), i + 1, i % 2);
+  }
+  case_write(c, "windows.txt", text);
+}
+
+static const source tested_sources[] = {
+    {"Data", "data_param { source: 'db' batch_size: %d backend: LMDB }", make_database},
+    {"HDF5Data", "hdf5_data_param { source: 'list.txt' batch_size: %d }", make_hdf5},
+    {"ImageData", "image_data_param { source: 'images.txt' batch_size: %d shuffle: true }",
+     make_images},
+    {"ImageSegData",
+     "image_data_param { source: 'images.txt' batch_size: %d label_type: IMAGE } "
+     "transform_param { crop_size: 2 }",
+     NULL},
+    {"WindowData",
+     "window_data_param { source: 'windows.txt' batch_size: %d fg_fraction: 0.5 } "
+     "transform_param { crop_size: 2 }",
+     make_windows},
+    {"MemoryData", "memory_data_param { batch_size: %d channels: 1 height: 2 width: 2 }", NULL},
+};
+
+enum { TESTED_SOURCES = sizeof tested_sources / sizeof *tested_sources, TEST_STEPS = 4 };
+
+/* A net that reads in both phases, and writes what it tests into the file `out`. */
+static void load_tested_source(solver_case *c, const source *from, int batch, int tests,
+                               const char *out) {
+  char net[4096], param[256], solver[256];
+  snprintf(param, sizeof param, from->param, batch);
+  snprintf(net, sizeof net,
+           "layer { name: 'in' type: '%s' top: 'data' top: 'label' %s }\n"
+           "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip'\n"
+           "  inner_product_param { num_output: 1 weight_filler { type: 'constant' } } }\n"
+           "layer { name: 'loss' type: 'Reduction' bottom: 'ip' top: 'loss' loss_weight: 1 }\n"
+           "layer { name: 'mean' type: 'Reduction' bottom: 'data' top: 'mean'\n"
+           "  reduction_param { operation: MEAN } include { phase: TEST } }\n"
+           "layer { name: 'out' type: 'HDF5Output' bottom: 'data' bottom: 'label'\n"
+           "  hdf5_output_param { file_name: '%s' } include { phase: TEST } }\n"
+           "layer { name: 'rest' type: 'Silence' bottom: 'label' include { phase: TRAIN } }\n",
+           from->type, param, out);
+  snprintf(solver, sizeof solver, "base_lr: 0 lr_policy: 'fixed' test_interval: 1 test_iter: %d",
+           tests);
+  case_load(c, net, solver);
+  if (strcmp(from->type, "MemoryData") != 0) return;
+  make_values();
+  crema_net *const net_of[] = {c->solver->net, c->solver->test_net[0]};
+  for (int i = 0; i < 2; ++i) {
+    ok(crema_memory_data_set(net_of[i], "in", memory_data, memory_labels, RECORDS));
+  }
+}
+
+/* The labels that a test has written, in ascending order. Returns how many. */
+static int read_written(const char *path, float label[RECORDS * PIXELS]) {
+  hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+  hid_t set = H5Dopen2(file, "label", H5P_DEFAULT), space = H5Dget_space(set);
+  const int count = (int)H5Sget_simple_extent_npoints(space);
+  assert_in_range(count, 1, RECORDS * PIXELS);
+  assert_true(H5Dread(set, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, label) >= 0);
+  H5Sclose(space);
+  H5Dclose(set);
+  H5Fclose(file);
+  qsort(label, (size_t)count, sizeof *label, by_value);
+  return count;
+}
+
+/* One device tests with a batch as large as those of all. */
+static void compare_tests(solver_case *c, const source *from, int devices) {
+  static float one[RECORDS * PIXELS], several[RECORDS * PIXELS];
+  char path[256];
+  case_path(c, "written.h5", path);
+  use_devices(c, 1, CREMA_EXCHANGE_AUTO);
+  load_tested_source(c, from, 2 * devices, TEST_STEPS, path);
+  ok(crema_solver_step(c->solver, 1));
+  const double score = c->solver->score;
+  const int count = read_written(path, one);
+  use_devices(c, devices, CREMA_EXCHANGE_REDUCE);
+  load_tested_source(c, from, 2, TEST_STEPS * devices, path);
+  ok(crema_solver_step(c->solver, 1));
+  assert_float_equal(c->solver->score, score, 1e-5 * score);
+  assert_int_equal(read_written(path, several), count);
+  assert_memory_equal(several, one, (size_t)count * sizeof *one);
+}
+
+PARALLEL_TEST(s4_55_test_nets_share_their_layers) {
+  solver_case *c = *state;
+  for (int i = 0; i < TESTED_SOURCES; ++i) {
+    if (tested_sources[i].make != NULL) tested_sources[i].make(c);
+    compare_tests(c, &tested_sources[i], 2);
+    compare_tests(c, &tested_sources[i], 3);
+  }
+}
+
 /* Along a tree the root tests alone, and the others have no test nets (S3-15, S3-25). */
 PARALLEL_TEST(s3_15_s3_25_the_root_of_a_tree_tests_alone) {
   solver_case *c = *state;
