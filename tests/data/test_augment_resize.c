@@ -33,6 +33,21 @@ TEST(test_nearest) {
   cr_image_free(&out);
 }
 
+/* Pixel 17 of 34 comes from 17 * (6 / 34) = 3, but OpenCV multiplies by 1 / (34 / 6), which is a
+ * little less. */
+TEST(scales_are_reciprocals_as_in_opencv) {
+  cr_image in = {0}, out = {0};
+  set(&in, 1, 6, (const uint8_t[]){10, 50, 90, 130, 170, 210});
+  resize(&in, 1, 34, MODE(NEAREST), &out);
+  assert_int_equal(out.pixels[17], 90);
+  assert_int_equal(out.pixels[18], 130);
+  resize(&in, 1, 34, MODE(AREA), &out);
+  static const uint8_t wanted[] = {90, 90, 90, 90, 90, 90, 130, 130, 130, 130, 143};
+  assert_memory_equal(out.pixels + 12, wanted, sizeof wanted);
+  cr_image_free(&in);
+  cr_image_free(&out);
+}
+
 /* Shrinking averages what a pixel covers; growing is linear, starting at integer positions. */
 TEST(test_area) {
   cr_image in = {0}, out = {0};

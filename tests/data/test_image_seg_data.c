@@ -158,6 +158,33 @@ FIXTURE_TEST(pairs_are_resized_by_a_factor) {
   crema_net_destroy(net);
 }
 
+/* 0.7F is less than 0.7, but its product with 10, as a float, is 7. */
+FIXTURE_TEST(factors_are_floats) {
+  const fixture *f = *state;
+  crema_net *net = NULL;
+  write_picture(f, "image.png", 10, 20, 3, 0);
+  write_picture(f, "map.png", 10, 20, 1, 0);
+  fixture_text(f, "list.txt", "image.png map.png\n");
+  ok(make_net(f, "batch_size: 1", "transform_param { scale_factors: 0.7 }", CREMA_TEST, &net));
+  ok(crema_net_forward(net, NULL));
+  const crema_shape *shape = crema_blob_shape(blob_of(net, "label"));
+  assert_int_equal(shape->dim[2], 7);
+  assert_int_equal(shape->dim[3], 14);
+  crema_net_destroy(net);
+}
+
+FIXTURE_TEST(label_maps_are_resized_as_by_opencv) {
+  const fixture *f = *state;
+  crema_net *net = NULL;
+  write_picture(f, "image.png", 1, 6, 3, 0);
+  write_picture(f, "map.png", 1, 6, 1, 0);
+  fixture_text(f, "list.txt", "image.png map.png\n");
+  ok(make_net(f, "batch_size: 1 new_height: 1 new_width: 34", "", CREMA_TEST, &net));
+  ok(crema_net_forward(net, NULL));
+  assert_true(values(net, "label")[17] == 2 && values(net, "label")[18] == 3);
+  crema_net_destroy(net);
+}
+
 FIXTURE_TEST(one_label_or_none_for_an_image) {
   const fixture *f = *state;
   crema_net *net = NULL;

@@ -57,6 +57,14 @@ crema_status cr_augment_finish(const cr_augment *augment, uint64_t key, uint64_t
 bool cr_augment_resizes(const cr_augment *augment, uint64_t key, uint64_t sample, const int in[2],
                         int before[2]);
 
+/* Scales `in` to height x width into `out`, another image. LINEAR is cr_image_resize. AREA averages
+ * what a pixel covers when both sides shrink, and else is linear between pixels that start at
+ * integer positions; CUBIC (a = -0.75, 4 x 4 pixels) and LANCZOS4 (8 x 8) average nothing when
+ * shrinking. Weights are floats. Errors: as cr_image_resize. */
+crema_status cr_image_resize_with(const cr_image *in, int height, int width,
+                                  Caffe__ResizeParameter__InterpMode mode,
+                                  cr_image *out) CREMA_MUST_USE;
+
 /* The weights of four neighbours for a place that is `x` behind the second one (Keys, "Cubic
  * convolution interpolation", 1981, with a = -0.75). */
 void cr_cubic_weights(float x, float w[4]);

@@ -36,12 +36,6 @@ static uint8_t cut(int value) {
   return (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
 }
 
-void cr_image_swap(cr_image *from, cr_image *to) {
-  cr_image keep = *to;
-  *to = *from;
-  *from = keep;
-}
-
 /* ---- hue, saturation, value ---------------------------------------------- */
 
 /* Quotients are products with a rounded reciprocal of 12 fractional bits. */

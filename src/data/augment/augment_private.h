@@ -41,9 +41,6 @@ int cr_random_below(cr_random *random, int count);
 /* Rounds to the nearest integer, halves to even, and clips to 0..255. */
 uint8_t cr_saturate(float value);
 
-/* Exchanges the pixels of the two images. */
-void cr_image_swap(cr_image *from, cr_image *to);
-
 /* ---- colours (8 bits, as OpenCV converts them) --------------------------- */
 
 /* Blue, green, red of `count` pixels to hue (0..179), saturation and value, in place, and back. A
@@ -73,14 +70,6 @@ crema_status cr_equalize_tiles(uint8_t *values, int stride, int height, int widt
                                float limit) CREMA_MUST_USE;
 
 /* ---- sizes --------------------------------------------------------------- */
-
-/* Scales `in` to height x width into `out`, another image. LINEAR is cr_image_resize. AREA averages
- * what a pixel covers when both sides shrink, and else is linear between pixels that start at
- * integer positions; CUBIC (a = -0.75, 4 x 4 pixels) and LANCZOS4 (8 x 8) average nothing when
- * shrinking. Weights are floats. Errors: as cr_image_resize. */
-crema_status cr_image_resize_with(const cr_image *in, int height, int width,
-                                  Caffe__ResizeParameter__InterpMode mode,
-                                  cr_image *out) CREMA_MUST_USE;
 
 crema_status cr_resize_check(const Caffe__ResizeParameter *param) CREMA_MUST_USE;
 /* Height and width (padding included) that an image of height in[0] and width in[1] gets. */

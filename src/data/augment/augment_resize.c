@@ -62,10 +62,12 @@ static void cover_weights(int i, double scale, int in, int per, int *first, floa
   }
 }
 
-/* Weights for target pixel i. `cover`: AREA with both sides shrinking. */
+/* Weights for target pixel i. `cover`: AREA with both sides shrinking. OpenCV takes the scale as
+ * the reciprocal of the enlargement, and products with it that should be integers may come out just
+ * below them. */
 static void make_tap(Caffe__ResizeParameter__InterpMode mode, bool cover, int i, int in, int out,
                      taps *t) {
-  double scale = (double)in / out;
+  const double enlargement = (double)out / in, scale = 1 / enlargement;
   float *w = t->weight + (size_t)i * (size_t)t->per;
   float position = (float)((i + 0.5) * scale - 0.5);
   int first = (int)floorf(position);
@@ -79,7 +81,7 @@ static void make_tap(Caffe__ResizeParameter__InterpMode mode, bool cover, int i,
     /* A target pixel that starts within the source pixel `first` and ends in the next one takes
      * its share of both. */
     t->first[i] = first = (int)floor(i * scale);
-    part = (float)((i + 1) - (first + 1) / scale);
+    part = (float)((i + 1) - (first + 1) * enlargement);
     w[1] = part <= 0 ? 0 : part - floorf(part);
     w[0] = 1 - w[1];
   } else if (mode == MODE(CUBIC)) {

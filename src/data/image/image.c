@@ -30,6 +30,12 @@ crema_status cr_image_reserve(cr_image *image, int height, int width, int channe
   return CREMA_OK;
 }
 
+void cr_image_swap(cr_image *a, cr_image *b) {
+  const cr_image held = *a;
+  *a = *b;
+  *b = held;
+}
+
 void cr_image_free(cr_image *image) {
   free(image->pixels);
   *image = (cr_image){0};

@@ -86,6 +86,9 @@ crema_status cr_image_resize(const cr_image *in, int height, int width,
 /* Makes room for an image of these extents. Errors: CREMA_E_RANGE, CREMA_E_NO_MEMORY. */
 crema_status cr_image_reserve(cr_image *image, int height, int width, int channels) CREMA_MUST_USE;
 
+/* Exchanges the two images. */
+void cr_image_swap(cr_image *a, cr_image *b);
+
 /* Frees the pixels and zeroes the struct. */
 void cr_image_free(cr_image *image);
 

@@ -30,6 +30,7 @@
 #include "core/file.h"
 #include "core/log.h"
 #include "core/rng.h"
+#include "data/augment/augment.h"
 #include "data/augment/transformer.h"
 #include "data/image/image.h"
 #include "data/pipeline/load_pixels.h"
@@ -146,45 +147,30 @@ static crema_status decode(const seg_state *s, seg_worker *w, const char *name,
 }
 
 /* Labels are not mixed: each pixel gets that of the nearest. */
-static crema_status resize_map(const cr_image *in, int height, int width, cr_image *out) {
-  CR_TRY(cr_image_reserve(out, height, width, 1));
-  for (int y = 0; y < height; ++y) {
-    const int64_t from = (int64_t)y * in->height / height;
-    for (int x = 0; x < width; ++x) {
-      const int64_t column = (int64_t)x * in->width / width;
-      out->pixels[(int64_t)y * width + x] = in->pixels[from * in->width + column];
-    }
-  }
-  return CREMA_OK;
-}
-
-static void swap_images(cr_image *a, cr_image *b) {
-  const cr_image held = *a;
-  *a = *b;
-  *b = held;
-}
-
 static crema_status resize_pair(seg_worker *w, bool has_map, int height, int width) {
   if (height == w->image.height && width == w->image.width) return CREMA_OK;
   CR_TRY(cr_image_resize(&w->image, height, width, &w->resized));
-  swap_images(&w->image, &w->resized);
+  cr_image_swap(&w->image, &w->resized);
   if (!has_map) return CREMA_OK;
-  CR_TRY(resize_map(&w->map, height, width, &w->resized));
-  swap_images(&w->map, &w->resized);
+  CR_TRY(cr_image_resize_with(&w->map, height, width, CAFFE__RESIZE_PARAMETER__INTERP_MODE__NEAREST,
+                              &w->resized));
+  cr_image_swap(&w->map, &w->resized);
   return CREMA_OK;
 }
 
-/* Resizes both by the factor that belongs to the sample. */
+/* Resizes both by the factor that belongs to the sample. As in DeepLab the product is a float: 0.7
+ * times 100 is 70, which the product of doubles, 69.9999988, is not. */
 static crema_status scale_pair(const seg_state *s, seg_worker *w, const seg_item *item) {
   uint32_t draw[4];
   if (s->transform == NULL || s->transform->n_scale_factors == 0) return CREMA_OK;
   cr_philox(s->scale_key, 0, item->sample, draw);
   const uint64_t which = ((uint64_t)draw[0] * s->transform->n_scale_factors) >> 32;
-  const double factor = (double)s->transform->scale_factors[which];
-  const double height = floor(factor * w->image.height), width = floor(factor * w->image.width);
+  const float factor = s->transform->scale_factors[which];
+  const float height = floorf(factor * (float)w->image.height);
+  const float width = floorf(factor * (float)w->image.width);
   if (height < 1 || width < 1 || height > CR_IMAGE_MAX_SIDE || width > CR_IMAGE_MAX_SIDE) {
     return cr_fail(CREMA_E_RANGE, "an image of %d x %d pixels, resized by %g of scale_factors",
-                   w->image.height, w->image.width, factor);
+                   w->image.height, w->image.width, (double)factor);
   }
   return resize_pair(w, item->line->map != NULL, (int)height, (int)width);
 }
@@ -224,7 +210,7 @@ static crema_status pad(seg_worker *w, int height, int width) {
   for (int y = 0; y < w->image.height; ++y) {
     memcpy(w->padded.pixels + (size_t)y * to_row, w->image.pixels + (size_t)y * from_row, from_row);
   }
-  swap_images(&w->image, &w->padded);
+  cr_image_swap(&w->image, &w->padded);
   return CREMA_OK;
 }
 
