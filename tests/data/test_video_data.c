@@ -4,6 +4,7 @@
 
 #include "check.h"
 #include "fixture.h"
+#include "layers/common/input_class.h"
 #include "net/net_values.h"
 
 /* Five frames of 3 x 4 pixels: red 16 + frame, green 32, blue 48. */
@@ -23,14 +24,19 @@ static void make_ffmpeg(const fixture *f, const char *script) {
   fixture_text(f, "street.mp4", "a video");
 }
 
-static crema_status make_net(const fixture *f, const char *param, const char *rest,
-                             crema_net **out) {
+static crema_status make_net_of(const fixture *f, const cr_solver_rank *solver, const char *param,
+                                const char *rest, crema_net **out) {
   const crema_net_options options = net_options(CREMA_TEST, 3, NULL);
-  return parse_net(&options, NULL, out,
+  return parse_net(&options, solver, out,
                    "layer { name: 'in' type: 'VideoData' top: 'data' top: 'label' "
                    "video_data_param { video_type: VIDEO video_file: '%s' %s } "
                    "data_param { batch_size: 2 } %s }",
                    fixture_path(f, "street.mp4"), param, rest);
+}
+
+static crema_status make_net(const fixture *f, const char *param, const char *rest,
+                             crema_net **out) {
+  return make_net_of(f, NULL, param, rest, out);
 }
 
 /* The red of the first pixel of an item, which tells the frame. */
@@ -82,11 +88,76 @@ FIXTURE_TEST(ffmpeg_gets_the_file) {
   ok(make_net(f, "", "", &net));
   crema_net_destroy(net);
   ok(cr_file_read(fixture_path(f, "ffmpeg.log"), &log));
-  ok(cr_buffer_print(&wanted, "-i file:%s -f image2pipe -c:v ppm -",
+  ok(cr_buffer_print(&wanted,
+                     "-i file:%s -fps_mode passthrough -pix_fmt rgb24 -f image2pipe -c:v ppm -\n",
                      fixture_path(f, "street.mp4")));
   assert_non_null(strstr(log.data, wanted.data));
   cr_buffer_free(&wanted);
   cr_buffer_free(&log);
+}
+
+/* Before version 5.1 there was no -fps_mode, after 8 there is no -vsync: an ffmpeg that refuses the
+ * one is given the other. */
+FIXTURE_TEST(an_older_ffmpeg_keeps_all_frames_too) {
+  const fixture *f = *state;
+  cr_buffer script = {0};
+  crema_net *net = NULL;
+  ok(cr_buffer_print(&script,
+                     "#!/bin/sh\n"
+                     "case \"$*\" in *-fps_mode*) exit 1;; *'-vsync passthrough '*) ;; *) exit 1;; "
+                     "esac\n%s",
+                     frames));
+  make_ffmpeg(f, script.data);
+  ok(make_net(f, "", "", &net));
+  for (int k = 0; k < 12; ++k) {
+    if (k % 2 == 0) ok(crema_net_forward(net, NULL));
+    assert_int_equal(frame_of(net, k % 2), k % 5);
+  }
+  crema_net_destroy(net);
+  cr_buffer_free(&script);
+}
+
+/* Solvers that share the layer: frame k goes to solver k mod 3, also after a position was restored;
+ * and one of three that are in different processes takes its own. */
+static void check_solvers(crema_net *const net[3], int sharers, int rank, int first) {
+  for (int step = first; step < first + 4; ++step) {
+    for (int i = 0; i < sharers; ++i) {
+      ok(crema_net_forward(net[i], NULL));
+      for (int k = 0; k < 2; ++k) {
+        const int sample = (2 * step + k) * 3 + (sharers > 1 ? i : rank);
+        assert_int_equal(frame_of(net[i], k), 2 * sample % 5);
+      }
+    }
+  }
+}
+
+FIXTURE_TEST(solvers_take_turns_in_the_frames) {
+  const fixture *f = *state;
+  crema_net *net[3] = {NULL};
+  cr_input_group *group = NULL;
+  cr_buffer text = {0};
+  make_ffmpeg(f, frames);
+  ok(cr_input_group_create(&group));
+  for (int i = 0; i < 3; ++i) {
+    const cr_solver_rank solver = {
+        .rank = i, .solvers = 3, .group = group, .root = net[0], .tests = true};
+    ok(make_net_of(f, &solver, "skip_frames: 1", "", &net[i]));
+  }
+  check_solvers(net, 3, 0, 0);
+  cr_layer *layer = layer_of(net[0], "in");
+  ok(layer->class->input->save(layer, &text));
+  check_solvers(net, 3, 0, 4);
+  for (int i = 0; i < 3; ++i) {
+    ok(layer->class->input->restore(layer_of(net[i], "in"), text.data, text.size));
+  }
+  check_solvers(net, 3, 0, 4);
+  for (int i = 0; i < 3; ++i) crema_net_destroy(net[i]);
+  const cr_solver_rank alone = {.rank = 1, .solvers = 3, .tests = true};
+  ok(make_net_of(f, &alone, "skip_frames: 1", "", &net[0]));
+  check_solvers(net, 1, 1, 0);
+  crema_net_destroy(net[0]);
+  cr_input_group_release(group);
+  cr_buffer_free(&text);
 }
 
 FIXTURE_TEST(a_camera_that_ends_is_an_error) {

@@ -82,13 +82,18 @@ void cr_video_pipe_close(cr_video_pipe *pipe) {
 
 /* ---- frames -------------------------------------------------------------- */
 
-/* In the child: ffmpeg writes frames in the format PPM, each with its size, to the socket. */
+/* In the child: ffmpeg writes frames in the format PPM, each with its size, to the socket. Left to
+ * itself it repeats and drops frames to write a constant number of them per second, and writes 16
+ * bits of a channel where the video has more than 8. */
 static void run_ffmpeg(int fd, void *user) {
   const cr_video_pipe *pipe = user;
-  const char *file[] = {"ffmpeg", "-nostdin",   "-loglevel", "quiet", "-i", pipe->input,
-                        "-f",     "image2pipe", "-c:v",      "ppm",   "-",  NULL};
-  const char *camera[] = {"ffmpeg",    "-nostdin", "-loglevel",  "quiet", "-f",  "v4l2", "-i",
-                          pipe->input, "-f",       "image2pipe", "-c:v",  "ppm", "-",    NULL};
+  const char *const keep_frames = pipe->before_5_1 ? "-vsync" : "-fps_mode";
+  const char *file[] = {"ffmpeg",    "-nostdin",    "-loglevel", "quiet", "-i", pipe->input,
+                        keep_frames, "passthrough", "-pix_fmt",  "rgb24", "-f", "image2pipe",
+                        "-c:v",      "ppm",         "-",         NULL};
+  const char *camera[] = {"ffmpeg", "-nostdin",   "-loglevel", "quiet",       "-f",       "v4l2",
+                          "-i",     pipe->input,  keep_frames, "passthrough", "-pix_fmt", "rgb24",
+                          "-f",     "image2pipe", "-c:v",      "ppm",         "-",        NULL};
   if (dup2(fd, STDOUT_FILENO) < 0) return;
   (void)execv(pipe->program, (char *const *)(pipe->camera ? camera : file));
 }
@@ -132,16 +137,25 @@ static crema_status receive(cr_video_pipe *pipe, cr_image *out, bool *end) {
   return CREMA_OK;
 }
 
-/* The next frame; behind the last of a video comes the first. */
+static crema_status receive_first(cr_video_pipe *pipe, cr_image *out, bool *end) {
+  if (pipe->running) (void)cr_child_end(&pipe->child);
+  pipe->running = false;
+  CR_TRY(start(pipe));
+  return receive(pipe, out, end);
+}
+
+/* The next frame; behind the last of a video comes the first. An ffmpeg that gives nothing at all
+ * may be one that does not know -fps_mode, which has replaced -vsync. */
 static crema_status receive_next(cr_video_pipe *pipe, cr_image *out) {
   bool end = false;
-  if (!pipe->running) CR_TRY(start(pipe));
-  CR_TRY(receive(pipe, out, &end));
-  if (end && pipe->any && !pipe->camera) {
-    (void)cr_child_end(&pipe->child);
-    pipe->running = false;
-    CR_TRY(start(pipe));
-    CR_TRY(receive(pipe, out, &end));
+  if (pipe->running) CR_TRY(receive(pipe, out, &end));
+  else CR_TRY(receive_first(pipe, out, &end));
+  if (end && pipe->any && !pipe->camera) CR_TRY(receive_first(pipe, out, &end));
+  if (end && !pipe->any && !pipe->before_5_1) {
+    pipe->before_5_1 = true;
+    crema_status status = receive_first(pipe, out, &end);
+    pipe->before_5_1 = status == CREMA_OK && !end;
+    CR_TRY(status);
   }
   if (!end) return CREMA_OK;
   return cr_fail(CREMA_E_IO, "%s gave no %sframe", pipe->program, pipe->any ? "further " : "");

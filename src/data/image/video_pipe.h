@@ -13,8 +13,9 @@ typedef struct cr_video_pipe {
   bool camera;
   cr_child child;
   bool running;
-  bool any;       /* a frame has come since the start */
-  uint64_t ahead; /* frames that were read since the beginning of the stream */
+  bool any;        /* a frame has come since the start */
+  bool before_5_1; /* ffmpeg's version */
+  uint64_t ahead;  /* frames that were read since the beginning of the stream */
 } cr_video_pipe;
 
 /* Looks for ffmpeg: the file that the environment's CREMA_FFMPEG names, or else on the PATH. `file`
@@ -30,8 +31,9 @@ const char *cr_video_pipe_name(const cr_video_pipe *pipe);
 /* Ends the process; the next frame that is read is the first again. */
 void cr_video_pipe_stop(cr_video_pipe *pipe);
 
-/* Reads frame `number` of the stream into `out`, blue, green, red; those before it are left out. A
- * video begins anew behind its last frame. Numbers must not fall without cr_video_pipe_stop. Used
+/* Reads frame `number` of the stream into `out`, blue, green, red; those before it are left out.
+ * Frames are those that the video holds, however long each is shown. A video begins anew behind its
+ * last frame. Numbers must not fall without cr_video_pipe_stop. Used
  * by one thread at a time, which the process ends with. Errors: CREMA_E_IO (no process, or no
  * frame), CREMA_E_CORRUPT (something other than frames), those of cr_image_reserve. */
 crema_status cr_video_pipe_read(cr_video_pipe *pipe, uint64_t number, cr_image *out) CREMA_MUST_USE;

@@ -36,6 +36,13 @@ typedef struct video_state {
   cr_batch_layer batches; /* has to be the first member */
   cr_video_pipe pipe;
   uint64_t step; /* frames from one sample to the next */
+  /* Solvers that share the layer take turns in the samples, but each takes a whole batch before the
+   * next one does: frames that come earlier than they are taken wait here, sample k in
+   * waiting[k / stride % wait_size]. */
+  cr_image *waiting;
+  uint64_t wait_size; /* as many as the sharers take in a step */
+  uint64_t stride;    /* from one sample that is taken here to the next */
+  uint64_t next;      /* the sample to be read next; UINT64_MAX: the first that is taken */
   cr_transformer *transformer;
   char *name; /* of the video, for messages */
 } video_state;
@@ -45,13 +52,23 @@ typedef struct video_state {
 static void stop(void *user) {
   video_state *s = user;
   cr_video_pipe_stop(&s->pipe);
+  s->next = UINT64_MAX;
+}
+
+static cr_image *waiting_at(const video_state *s, uint64_t sample) {
+  return &s->waiting[sample / s->stride % s->wait_size];
 }
 
 static crema_status take_frame(void *user, cr_batch *batch, int i) {
   video_state *s = user;
   video_item *item = cr_batch_item(batch, i);
   item->sample = batch->sample + (uint64_t)i * (uint64_t)batch->solvers;
-  return cr_video_pipe_read(&s->pipe, item->sample * s->step, &item->image);
+  if (s->next == UINT64_MAX) s->next = item->sample;
+  for (; s->next <= item->sample; s->next += s->stride) {
+    CR_TRY(cr_video_pipe_read(&s->pipe, s->next * s->step, waiting_at(s, s->next)));
+  }
+  cr_image_swap(waiting_at(s, item->sample), &item->image);
+  return CREMA_OK;
 }
 
 static crema_status load_frame(void *user, cr_load *load) {
@@ -88,6 +105,14 @@ static crema_status open_video(const cr_layer *layer, video_state *s) {
   return cr_video_pipe_open(s->name, 0, &s->pipe);
 }
 
+static crema_status make_waiting(const cr_layer *layer, video_state *s) {
+  const int sharers = cr_layer_sharers(layer);
+  s->next = UINT64_MAX;
+  s->stride = (uint64_t)(layer->solver.solvers / sharers);
+  s->wait_size = layer->param->data_param->batch_size * (uint64_t)sharers;
+  return CR_NEW(s->waiting, s->wait_size, "frames");
+}
+
 /* Channels, height and width of the tops, from the first frame. */
 static crema_status find_shape(video_state *s, int extent[3]) {
   cr_image image = {0};
@@ -112,6 +137,7 @@ static crema_status open_loader(cr_layer *layer, video_state *s, crema_blob *con
   s->batches.key = layer->key;
   s->batches.key_restored = use_key;
   use_key(s);
+  CR_TRY(make_waiting(layer, s));
   CR_TRY(find_shape(s, extent));
   CR_TRY(cr_pipeline_threads(0, &threads));
   const crema_shape shape[2] = {cr_shape_4(items, extent[0], extent[1], extent[2]),
@@ -153,6 +179,8 @@ static void destroy(cr_layer *layer) {
   cr_batch_loader_close(&s->batches.loader);
   cr_transformer_destroy(s->transformer);
   cr_video_pipe_close(&s->pipe);
+  for (uint64_t i = 0; s->waiting != NULL && i < s->wait_size; ++i) cr_image_free(&s->waiting[i]);
+  free(s->waiting);
   free(s->name);
 }
 
