@@ -16,10 +16,23 @@ static crema_status fail_message(void) {
 
 /* ---- to a message -------------------------------------------------------- */
 
-static crema_status layer_to_proto(cr_layer *layer, Caffe__CremaState__Layer **out) {
+static crema_status input_to_proto(cr_layer *layer, ProtobufCBinaryData *out) {
   cr_buffer bytes = {0};
+  crema_status status = layer->class->input->save(layer, &bytes);
+  if (status == CREMA_OK) {
+    out->data = cr_proto_alloc(bytes.size + 1);
+    if (out->data == NULL) status = fail_message();
+  }
+  if (status == CREMA_OK) {
+    if (bytes.size > 0) memcpy(out->data, bytes.data, bytes.size);
+    out->len = bytes.size;
+  }
+  cr_buffer_free(&bytes);
+  return status;
+}
+
+static crema_status layer_to_proto(cr_layer *layer, Caffe__CremaState__Layer **out) {
   Caffe__CremaState__Layer *message = cr_proto_alloc(sizeof *message);
-  crema_status status = CREMA_OK;
   if (message == NULL) return fail_message();
   caffe__crema_state__layer__init(message);
   *out = message;
@@ -30,21 +43,42 @@ static crema_status layer_to_proto(cr_layer *layer, Caffe__CremaState__Layer **o
   message->pass = layer->pass;
   const cr_input_class *input = layer->class->input;
   if (input == NULL || input->save == NULL) return CREMA_OK;
-  CR_TRY_GOTO(input->save(layer, &bytes), out);
-  message->state.data = cr_proto_alloc(bytes.size + 1);
-  if (message->state.data == NULL) {
-    status = fail_message();
-    goto out;
-  }
-  if (bytes.size > 0) memcpy(message->state.data, bytes.data, bytes.size);
-  message->state.len = bytes.size;
+  CR_TRY(input_to_proto(layer, &message->state));
   message->has_state = true;
-out:
-  cr_buffer_free(&bytes);
-  return status;
+  return CREMA_OK;
 }
 
-static crema_status net_to_proto(crema_net *net, Caffe__CremaState__Net **out) {
+/* Net `index` of a replica: 0 is that which it trains, those with which it tests follow. */
+static crema_net *net_of(const crema_solver *solver, int replica, int index) {
+  if (index == 0) return solver->replica[replica].net;
+  return solver->test_net[(ptrdiff_t)replica * solver->test_nets + index - 1];
+}
+
+/* How many replicas have it. */
+static int replicas_with_net(const crema_solver *solver, int index) {
+  return index == 0 || solver->tests_shared ? solver->replicas : 1;
+}
+
+/* The state of layer `at` on the replicas behind the first. */
+static crema_status others_to_proto(const crema_solver *solver, int index, int at,
+                                    Caffe__CremaState__Layer *message) {
+  const int replicas = replicas_with_net(solver, index);
+  const cr_input_class *input = net_of(solver, 0, index)->layer[at].layer->class->input;
+  if (input == NULL || input->progress == NULL || replicas == 1) return CREMA_OK;
+  const size_t bytes = (size_t)replicas * sizeof *message->state_of_others;
+  message->state_of_others = cr_proto_alloc(bytes);
+  if (message->state_of_others == NULL) return fail_message();
+  memset(message->state_of_others, 0, bytes);
+  for (int i = 1; i < replicas; ++i) {
+    cr_layer *layer = net_of(solver, i, index)->layer[at].layer;
+    CR_TRY(input_to_proto(layer, &message->state_of_others[message->n_state_of_others++]));
+  }
+  return CREMA_OK;
+}
+
+static crema_status net_to_proto(const crema_solver *solver, int index,
+                                 Caffe__CremaState__Net **out) {
+  const crema_net *net = net_of(solver, 0, index);
   Caffe__CremaState__Net *message = cr_proto_alloc(sizeof *message);
   if (message == NULL) return fail_message();
   caffe__crema_state__net__init(message);
@@ -56,6 +90,7 @@ static crema_status net_to_proto(crema_net *net, Caffe__CremaState__Net **out) {
     crema_status status = layer_to_proto(net->layer[i].layer, &message->layer[i]);
     if (message->layer[i] != NULL) ++message->n_layer;
     if (status != CREMA_OK) return status;
+    CR_TRY(others_to_proto(solver, index, i, message->layer[i]));
   }
   return CREMA_OK;
 }
@@ -128,7 +163,7 @@ static crema_status extra_to_proto(crema_solver *solver, Caffe__CremaState **out
   }
   for (int i = 0; i <= solver->test_nets; ++i) {
     message->net[i] = NULL;
-    status = net_to_proto(i == 0 ? solver->net : solver->test_net[i - 1], &message->net[i]);
+    status = net_to_proto(solver, i, &message->net[i]);
     if (message->net[i] != NULL) ++message->n_net;
     if (status != CREMA_OK) goto fail;
   }
@@ -455,6 +490,26 @@ static uint64_t key_of_rank(const cr_layer *layer, uint64_t key) {
   return rank > 0 && layer->class->input == NULL ? cr_mix_key(key, (uint64_t)rank) : key;
 }
 
+/* The state for a layer: its own one if there were as many solvers; else that of the solver that
+ * was least far, so that no record is left out. */
+static const ProtobufCBinaryData *state_for(const cr_layer *layer,
+                                            const Caffe__CremaState__Layer *from) {
+  const cr_input_class *input = layer->class->input;
+  const size_t others = from->n_state_of_others, rank = (size_t)layer->solver.rank;
+  if (others + 1 == (size_t)layer->solver.solvers) {
+    return rank == 0 ? &from->state : &from->state_of_others[rank - 1];
+  }
+  const ProtobufCBinaryData *least = &from->state;
+  for (size_t i = 0; i < others && input->progress != NULL; ++i) {
+    const ProtobufCBinaryData *other = &from->state_of_others[i];
+    if (input->progress((const char *)other->data, other->len) <
+        input->progress((const char *)least->data, least->len)) {
+      least = other;
+    }
+  }
+  return least;
+}
+
 static crema_status net_from_proto(crema_net *net, const Caffe__CremaState__Net *message) {
   for (int i = 0; i < net->layers; ++i) {
     cr_layer *layer = net->layer[i].layer;
@@ -465,7 +520,8 @@ static crema_status net_from_proto(crema_net *net, const Caffe__CremaState__Net 
     if (from->has_pass) layer->pass = from->pass;
     const cr_input_class *input = layer->class->input;
     if (!from->has_state || input == NULL || input->restore == NULL) continue;
-    crema_status status = input->restore(layer, (const char *)from->state.data, from->state.len);
+    const ProtobufCBinaryData *state = state_for(layer, from);
+    crema_status status = input->restore(layer, (const char *)state->data, state->len);
     if (status != CREMA_OK) return cr_layer_in(layer, status);
   }
   return CREMA_OK;
@@ -493,14 +549,11 @@ static void update_from_proto(crema_solver *solver, const Caffe__CremaState *mes
   for (int i = 0; i < solver->replicas; ++i) correlation_from_proto(&solver->replica[i], message);
 }
 
-/* The nets of one replica: that which it trains, and those with which it tests. */
 static crema_status nets_from_proto(crema_solver *solver, int replica,
                                     const Caffe__CremaState *message) {
-  const int tests = replica == 0 || solver->tests_shared ? solver->test_nets : 0;
-  crema_net **test_net = solver->test_net + (ptrdiff_t)replica * solver->test_nets;
-  for (int i = 0; (size_t)i < message->n_net && i <= tests; ++i) {
-    crema_net *net = i == 0 ? solver->replica[replica].net : test_net[i - 1];
-    CR_TRY(net_from_proto(net, message->net[i]));
+  for (int i = 0; (size_t)i < message->n_net && i <= solver->test_nets; ++i) {
+    if (replica >= replicas_with_net(solver, i)) continue;
+    CR_TRY(net_from_proto(net_of(solver, replica, i), message->net[i]));
   }
   return CREMA_OK;
 }

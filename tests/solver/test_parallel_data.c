@@ -157,6 +157,84 @@ PARALLEL_TEST(s3_35_devices_read_together_what_one_reads) {
   }
 }
 
+/* ---- records that are skipped ---- */
+
+/* The database "db", in which every other one of the first records is damaged: those of the first
+ * or those of the second of two devices. */
+static void make_damaged(const solver_case *c, int parity) {
+  char path[256];
+  cr_db *db = NULL;
+  cr_db_txn *txn = NULL;
+  cr_buffer value = {0};
+  uint8_t pixels[PIXELS] = {0};
+  ok(cr_db_open("lmdb", case_path(c, "db", path), CR_DB_NEW, &db));
+  ok(cr_db_txn_begin(db, &txn));
+  for (int i = 0; i < RECORDS; ++i) {
+    const uint8_t key = (uint8_t)('a' + i);
+    const cr_datum datum = {.channels = 1,
+                            .height = SIDE,
+                            .width = SIDE,
+                            .label = i,
+                            .encoded = i % 2 == parity && i < 8,
+                            .has_encoded = true,
+                            .data = pixels,
+                            .size = PIXELS};
+    cr_buffer_clear(&value);
+    ok(cr_datum_append(&datum, &value));
+    ok(cr_db_put(txn, (cr_db_bytes){&key, 1},
+                 (cr_db_bytes){(const uint8_t *)value.data, value.size}));
+  }
+  ok(cr_db_commit(txn));
+  ok(cr_db_finish(db, CREMA_OK));
+  cr_buffer_free(&value);
+}
+
+static void load_skipping(solver_case *c, int devices, bool resume) {
+  static const source damaged = {
+      "Data", "data_param { source: 'db' batch_size: %d backend: LMDB skip_corrupt: true }", NULL};
+  char path[256];
+  use_devices(c, devices, CREMA_EXCHANGE_REDUCE);
+  load_source(c, &damaged, 2, "base_lr: 1e-9 lr_policy: 'fixed'");
+  if (resume) ok(crema_solver_restore(c->solver, case_path(c, "s_iter_2.solverstate", path)));
+}
+
+/* Marks the records of the next steps. */
+static void mark_records(const solver_case *c, int steps, bool seen[RECORDS]) {
+  for (int step = 0; step < steps; ++step) {
+    float label[MOST];
+    ok(crema_solver_step(c->solver, 1));
+    const int count = read_labels(c, label);
+    for (int i = 0; i < count; ++i) seen[(int)label[i]] = true;
+  }
+}
+
+/* The device that skipped is ahead of the other, and stays so. */
+PARALLEL_TEST(s2_31_each_device_resumes_where_it_was) {
+  solver_case *c = *state;
+  for (int parity = 0; parity < 2; ++parity) {
+    make_damaged(c, parity);
+    bool seen[RECORDS] = {false}, next[RECORDS] = {false}, again[RECORDS] = {false};
+    load_skipping(c, 2, false);
+    mark_records(c, 2, seen);
+    ok(crema_solver_snapshot(c->solver));
+    mark_records(c, 2, next);
+    load_skipping(c, 2, true);
+    mark_records(c, 2, again);
+    assert_memory_equal(again, next, sizeof next);
+    for (int i = 0; i < 16; ++i) assert_int_equal(seen[i] + next[i], i % 2 != parity || i >= 8);
+    /* Others begin where the one was that is behind: some records come twice, but none is lost. */
+    for (int devices = 1; devices <= 3; devices += 2) {
+      memset(again, 0, sizeof again);
+      load_skipping(c, devices, true);
+      mark_records(c, 6 / devices, again);
+      for (int i = 0; i < 16; ++i) assert_int_equal(seen[i] || again[i], i % 2 != parity || i >= 8);
+    }
+    char path[256], command[300];
+    snprintf(command, sizeof command, "rm -rf %s", case_path(c, "db", path));
+    assert_int_equal(system(command), 0);
+  }
+}
+
 /* batch_size for all devices together (S4-45). */
 PARALLEL_TEST(s4_45_a_batch_for_all_is_divided) {
   solver_case *c = *state;

@@ -18,6 +18,9 @@ struct cr_input_class {
   /* Reader position and the like, for exact resume, as text in a format of the layer's own. */
   crema_status (*save)(cr_layer *layer, cr_buffer *out);
   crema_status (*restore)(cr_layer *layer, const char *bytes, size_t size);
+  /* How far in the data a saved position is; 0 for text that cannot be read. NULL: the positions of
+   * all solvers are the same. */
+  uint64_t (*progress)(const char *bytes, size_t size);
   /* The statistics of the layer's input pipeline (data/pipeline/pipeline.h). */
   void (*stats)(const cr_layer *layer, struct cr_input_stats *out);
   /* The samples of an epoch; 0 while the number is not known. NULL: the input has no epochs. */

@@ -111,6 +111,7 @@ static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
 
 static const cr_input_class input = {.save = save,
                                      .restore = restore,
+                                     .progress = cr_record_layer_progress,
                                      .epoch = cr_record_layer_epoch,
                                      .stats = cr_record_layer_stats};
 

@@ -169,6 +169,14 @@ crema_status cr_record_layer_parse(const cr_record_layer *records, const char *t
   return CREMA_OK;
 }
 
+uint64_t cr_record_layer_progress(const char *bytes, size_t size) {
+  char text[128];
+  uint64_t index = 0;
+  snprintf(text, sizeof text, "%.*s", size < sizeof text ? (int)size : (int)sizeof text, bytes);
+  const char *cursor = strstr(text, "index ");
+  return cursor != NULL && sscanf(cursor, "index %" SCNu64, &index) == 1 ? index : 0;
+}
+
 crema_status cr_record_layer_restore(const cr_layer *layer, const char *bytes, size_t size,
                                      crema_status (*from)(const cr_layer *layer,
                                                           const cr_buffer *text)) {
@@ -221,5 +229,6 @@ static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
 
 const cr_input_class cr_record_layer_input = {.save = save,
                                               .restore = restore,
+                                              .progress = cr_record_layer_progress,
                                               .epoch = cr_record_layer_epoch,
                                               .stats = cr_record_layer_stats};

@@ -56,6 +56,9 @@ crema_status cr_record_layer_print(const cr_record_layer *records, cr_buffer *ou
 crema_status cr_record_layer_parse(const cr_record_layer *records, const char *text, size_t size,
                                    cr_reader_cursor *out) CREMA_MUST_USE;
 
+/* For the input class's progress: the number of records in a text that holds a reader's cursor. */
+uint64_t cr_record_layer_progress(const char *bytes, size_t size);
+
 /* For the input class's restore: hands `from` a copy of the text with a NUL behind it. */
 crema_status cr_record_layer_restore(const cr_layer *layer, const char *bytes, size_t size,
                                      crema_status (*from)(const cr_layer *layer,
