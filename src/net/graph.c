@@ -122,6 +122,28 @@ static bool has_addend(const cr_net_build *build, int index) {
   return build->frozen != NULL && cr_posts_add(&build->frozen[index].posts);
 }
 
+/* Samples of several layers belong together by their numbers. A record that one of them skips would
+ * leave each later one with the wrong partner; and the others cannot skip theirs, since batches are
+ * taken from them before all records of this one have been tried. */
+static crema_status check_skipping(const cr_net_build *build, int index) {
+  const Caffe__LayerParameter *param = build->net->param->layer[index];
+  const cr_input_class *input = build->class[index]->input;
+  if (param->data_param == NULL || !param->data_param->skip_corrupt || input == NULL ||
+      input->progress == NULL) {
+    return CREMA_OK;
+  }
+  for (int i = 0; i < build->net->layers; ++i) {
+    const cr_input_class *other = build->class[i]->input;
+    if (i == index || other == NULL || other->save == NULL) continue;
+    return cr_net_fail_layer(
+        param, CREMA_E_UNSUPPORTED,
+        "skip_corrupt: layer '%s' brings samples, too, and every sample behind a skipped record "
+        "would meet the wrong one of that layer; make databases without the damaged records",
+        cr_net_text(build->net->param->layer[i]->name));
+  }
+  return CREMA_OK;
+}
+
 /* All that can be checked before the layer is made. */
 static crema_status check_layer(const cr_net_build *build, int index) {
   const Caffe__LayerParameter *param = build->net->param->layer[index];
@@ -145,7 +167,7 @@ static crema_status check_layer(const cr_net_build *build, int index) {
                              "loss_weight must be given not at all or once per top (%d); found %zu",
                              tops, param->n_loss_weight);
   }
-  return CREMA_OK;
+  return check_skipping(build, index);
 }
 
 static crema_status make_layer(cr_net_build *build, int index) {

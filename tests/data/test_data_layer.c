@@ -117,6 +117,38 @@ FIXTURE_TEST(s2_26_two_layers_keep_step) {
   crema_net_destroy(net);
 }
 
+/* A record that one of them skips would put them out of step for good. */
+FIXTURE_TEST(s2_26_layers_that_keep_step_skip_nothing) {
+  const fixture *f = *state;
+  static const char *const others[] = {
+      "layer { name: 'b' type: 'Data' top: 'b' data_param { source: '%s' backend: LMDB } }",
+      "layer { name: 'b' type: 'MemoryData' top: 'b' top: 'c' memory_data_param { batch_size: 1 "
+      "channels: 1 height: 1 width: 1 } }"};
+  const char *db = fixture_db(f, "db", 5, fixture_gray);
+  crema_net *net = NULL;
+  char text[1024], other[512];
+  for (int i = 0; i < 2; ++i) {
+    snprintf(other, sizeof other, others[i], db);
+    snprintf(text, sizeof text,
+             "\nlayer { name: 'a' type: 'Data' top: 'a' data_param { source: '%s' backend: LMDB "
+             "skip_corrupt: true } }\n%s",
+             db, other);
+    assert_fails(parse_net(NULL, NULL, &net, "%s", text), CREMA_E_UNSUPPORTED, "'a' (Data)");
+    assert_error_has("skip_corrupt: layer 'b' brings samples");
+    assert_int_equal(crema_error_line(), 2);
+  }
+  /* Not those of another phase, and not the same numbers in each pass. */
+  ok(parse_net(
+      NULL, NULL, &net,
+      "layer { name: 'a' type: 'Data' top: 'a' include { phase: TRAIN } data_param { "
+      "source: '%s' backend: LMDB batch_size: 1 skip_corrupt: true } } "
+      "layer { name: 'a' type: 'Data' top: 'a' include { phase: TEST } data_param { "
+      "source: '%s' backend: LMDB batch_size: 1 skip_corrupt: true } } "
+      "layer { name: 'c' type: 'DummyData' top: 'c' dummy_data_param { shape { dim: 1 } } }",
+      db, db));
+  crema_net_destroy(net);
+}
+
 /* A net of another seed goes on with the same batches after restoring, at every position. */
 FIXTURE_TEST(s2_31_resume_is_exact) {
   enum { BATCHES = 9, VALUES = 4 * 3 * 4 * 4 };
