@@ -189,6 +189,26 @@ TEST(test_kinds_of_jpeg) {
   cr_image_free(&out);
 }
 
+/* Of the same amount of all inks, which compression leaves as it is. */
+TEST(inks_become_the_colours_of_opencv) {
+  static const uint8_t cases[][3] = {
+      /* ink, black, blue and green and red */
+      {0, 255, 1}, {128, 255, 129}, {50, 200, 40}, {255, 100, 100}, {99, 180, 71}, {37, 0, 0}};
+  cr_buffer file = {0};
+  cr_image out = {0};
+  uint8_t pixels[16 * 16 * 4];
+  for (size_t k = 0; k < sizeof cases / sizeof *cases; ++k) {
+    memset(pixels, cases[k][0], sizeof pixels);
+    for (int i = 0; i < 16 * 16; ++i) pixels[4 * i + 3] = cases[k][1];
+    cr_buffer_clear(&file);
+    make_jpeg(pixels, 16, 16, TJPF_CMYK, TJSAMP_444, 0, &file);
+    ok(decode(&file, CR_IMAGE_NATIVE, &out));
+    for (int c = 0; c < 3; ++c) assert_int_equal(out.pixels[c], cases[k][2]);
+  }
+  cr_buffer_free(&file);
+  cr_image_free(&out);
+}
+
 /* ---- damage -------------------------------------------------------------- */
 
 TEST(test_truncated_files_are_refused) {

@@ -25,10 +25,12 @@ crema_status cr_jpeg_check_density(int height, int width, size_t size) {
 }
 
 /* Inks are stored inverted (255: none), as Adobe's programs write them: a channel is the
- * product of its ink and black. cmyk: count x 4, out: count x 3 (BGR). */
+ * product of its ink and black, rounded as OpenCV does it. cmyk: count x 4, out: count x 3 (BGR).
+ */
 static void cmyk_to_bgr(const uint8_t *cmyk, size_t count, uint8_t *out) {
   for (size_t i = 0; i < count; ++i, cmyk += 4, out += 3) {
-    for (int c = 0; c < 3; ++c) out[c] = (uint8_t)((cmyk[2 - c] * cmyk[3] + 127) / 255);
+    const int black = cmyk[3];
+    for (int c = 0; c < 3; ++c) out[c] = (uint8_t)(black - (((255 - cmyk[2 - c]) * black) >> 8));
   }
 }
 
