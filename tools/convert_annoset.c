@@ -1,6 +1,7 @@
 /* crema convert_annoset: image files and the boxes of the objects in them to a database of
  * AnnotatedDatum. */
-#include <stdio.h>
+#include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,18 +50,35 @@ static float part_of(double value, int size) {
   return (float)(part < 0 ? 0 : part > 1 ? 1 : part);
 }
 
-static crema_status read_box(const converter *c, const char *line, box *out) {
-  double side[4];
-  int difficult = 0, used = 0;
+/* The numbers of a line, with blanks between them; -1 for anything else, or more than `most`. */
+static int read_numbers(const char *line, double *out, int most) {
+  int count = 0;
+  for (const char *at = line + strspn(line, " \t"); *at != '\0'; ++count) {
+    char *end = NULL;
+    if (count == most) return -1;
+    out[count] = strtod(at, &end);
+    if (end == at || strchr(" \t", *end) == NULL) return -1;
+    at = end + strspn(end, " \t");
+  }
+  return count;
+}
+
+static bool is_label(double value) {
+  return value >= INT32_MIN && value <= INT32_MAX && value == floor(value);
+}
+
+/* *inside: some of the box is in the picture. */
+static crema_status read_box(const converter *c, const char *line, box *out, bool *inside) {
+  double number[6] = {0};
+  const double *const side = number + 1;
   const int width = c->image.width, height = c->image.height;
-  const int found = sscanf(line, "%d %lf %lf %lf %lf%n %d%n", &out->label, &side[0], &side[1],
-                           &side[2], &side[3], &used, &difficult, &used);
-  if (found < 5 || line[used + (int)strspn(line + used, " \t")] != '\0') {
+  if (read_numbers(line, number, 6) < 5 || !is_label(number[0])) {
     return cr_fail(CREMA_E_PARSE,
                    "expected a label and the box's left, top, right and bottom in pixels, perhaps "
                    "a 1 for a difficult object; found \"%.60s\"",
                    line);
   }
+  out->label = (int)number[0];
   for (int i = 0; i < 4; ++i) {
     const int size = i % 2 == 0 ? width : height;
     if (!(side[i] >= -size && side[i] <= 2.0 * size)) {
@@ -69,13 +87,14 @@ static crema_status read_box(const converter *c, const char *line, box *out) {
     }
     out->side[i] = part_of(side[i], size);
   }
-  if (out->label < 0 || !(side[0] < side[2] && side[1] < side[3])) {
+  if (out->label < 1 || !(side[0] < side[2] && side[1] < side[3])) {
     return cr_fail(CREMA_E_RANGE,
-                   "a label is 0 or more, and a box's left and top are less than its right and "
-                   "bottom; found \"%.60s\"",
+                   "a label is 1 or more (0 is the background), and a box's left and top are less "
+                   "than its right and bottom; found \"%.60s\"",
                    line);
   }
-  out->difficult = difficult != 0;
+  out->difficult = number[5] != 0;
+  *inside = side[0] < width && side[1] < height && side[2] > 0 && side[3] > 0;
   return CREMA_OK;
 }
 
@@ -87,9 +106,14 @@ static crema_status read_boxes(converter *c, const char *name, cr_buffer *text) 
   int number = 1;
   for (char *line; (line = next_line(&at)) != NULL; ++number) {
     box one;
+    bool inside = false;
     if (line[strspn(line, " \t")] == '\0') continue;
-    crema_status status = read_box(c, line, &one);
+    crema_status status = read_box(c, line, &one, &inside);
     if (status != CREMA_OK) return cr_fail_in(status, "%s:%d", c->path.data, number);
+    if (!inside) {
+      cr_log_warning("%s:%d: the box is outside of the picture; left out", c->path.data, number);
+      continue;
+    }
     CR_TRY(cr_buffer_append(&c->boxes, &one, sizeof one));
   }
   return CREMA_OK;
@@ -238,7 +262,8 @@ static const char help_text[] =
     "  LABEL LEFT TOP RIGHT BOTTOM [1 for a difficult object]\n"
     "where labels are numbers from 1 on (0 is the background) and the box is in pixels. Records\n"
     "are in the order of LIST (shuf LIST makes another one) and hold the image's file as it is.\n"
-    "What of a box is outside the picture is cut off.\n"
+    "What of a box is outside the picture is cut off; a box that is all outside is left out, with\n"
+    "a warning.\n"
     "\n"
     "Example:\n"
     "  crema convert_annoset photos/ train.txt train_lmdb\n";

@@ -34,6 +34,15 @@ expect_ok "the rows"
 diff <(sed -n 's/.*Train net output #[0-9]*: flat = //p' log | head -n 24) <(printf '%s\n' \
   0 2 0 0.25 0.5 0.75 1 0  0 2 1 0 0.125 0.25 1 0  0 1 0 0 0 0.5 0.25 1) || fail "other rows"
 
+# A box that is all outside the picture is no object in it.
+printf '1 1 1 5 5\n1 -9 1 0 5\n1 1 32 5 40\n3 8.5 1e0 9 5\n' >one/a.txt
+run convert_annoset one one/list.txt outside_lmdb
+expect_ok "boxes outside"
+expect_line "the left one" 'one/a.txt:2: the box is outside of the picture; left out'
+expect_line "the lower one" 'one/a.txt:3: the box is outside of the picture; left out'
+run data_stats outside_lmdb
+expect_line "boxes inside" '^Boxes: 2 in 1 records$'
+
 # What is wrong is named with its line.
 refuse() {
   run convert_annoset one one/list.txt bad_lmdb
@@ -58,7 +67,11 @@ done <<'LINES'
 1 2 3 4|expected a label and the box's left
 cat 1 2 3 4|expected a label and the box's left
 1 1 1 5 5 0 7|expected a label and the box's left
--1 1 1 5 5|a label is 0 or more
+1.5 10 10 50 50|expected a label and the box's left
+1 1,1 5 5|expected a label and the box's left
+1 1 1 5 5x|expected a label and the box's left
+-1 1 1 5 5|a label is 1 or more
+0 1 1 5 5|a label is 1 or more
 1 5 1 5 9|left and top are less than
 1 1 9 5 5|left and top are less than
 1 1 1 5 900|far outside of a picture of 32 x 32
