@@ -15,7 +15,7 @@
 #include "db_writer.h"
 
 typedef struct convert_options {
-  bool gray, shuffle, check_size, encoded, skip_corrupt;
+  bool gray, shuffle, check_size, encoded, exact_resize, skip_corrupt;
   const char *backend, *encode_type;
   int64_t resize_width, resize_height, seed;
 } convert_options;
@@ -118,7 +118,8 @@ static crema_status make_datum(converter *c, const cr_list_entry *entry, cr_datu
   CR_TRY(cr_file_read(c->path.data, &c->file));
   cr_image_color color = options->gray ? CR_IMAGE_GRAY : CR_IMAGE_COLOR;
   bool resized = options->resize_width > 0 && options->resize_height > 0;
-  const cr_image_size size = {(int)options->resize_height, (int)options->resize_width};
+  const cr_image_size size = {(int)options->resize_height, (int)options->resize_width,
+                              options->exact_resize};
   const cr_image_sizer sizer = cr_image_sizer_of(&size);
   const uint8_t *bytes = (const uint8_t *)c->file.data;
   cr_image *image = &c->raw;
@@ -203,6 +204,9 @@ static const char help_text[] =
     "a line. Record n has the key <n in eight digits>_<file name>. Images are stored as pixels, "
     "or\n"
     "with -encoded as JPEG or PNG files (the original file where it can be kept as it is).\n"
+    "A JPEG of at least twice the wanted size is decoded to a part of its size, which averages; "
+    "with\n"
+    "-exact_resize the whole is decoded and resized, as Caffe does.\n"
     "A file that cannot be read stops the command, or is left out with -skip_corrupt.\n"
     "\n"
     "Example:\n"
@@ -218,6 +222,7 @@ int crema_cmd_convert_imageset(int argc, char **argv) {
       {"backend", CLI_STRING, &o.backend, "kind of database: lmdb, leveldb"},
       {"resize_width", CLI_INT, &o.resize_width, "width to resize to; 0: none"},
       {"resize_height", CLI_INT, &o.resize_height, "height to resize to; 0: none"},
+      {"exact_resize", CLI_BOOL, &o.exact_resize, "decode large JPEGs whole, as Caffe does"},
       {"check_size", CLI_BOOL, &o.check_size, "fail when images have different sizes"},
       {"encoded", CLI_BOOL, &o.encoded, "store image files instead of pixels"},
       {"encode_type", CLI_STRING, &o.encode_type, "jpg or png; by default as the file's name says"},

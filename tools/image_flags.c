@@ -13,6 +13,7 @@ void cli_image_flags_list(cli_image_flags *flags, cli_flag out[CLI_IMAGE_FLAGS])
       {"mean_file", CLI_STRING, &flags->mean_file, "mean image, of the size before the crop"},
       {"scale", CLI_DOUBLE, &flags->scale, "factor after subtracting"},
       {"resize", CLI_INT, &flags->resize, "side to resize to before the crop; 0: none"},
+      {"exact_resize", CLI_BOOL, &flags->exact_resize, "decode large JPEGs whole, as Caffe does"},
   };
   memcpy(out, list, sizeof list);
 }
@@ -43,6 +44,7 @@ crema_status cli_image_flags_read(cli_image_flags *flags, crema_image_options *o
   CR_TRY(parse_mean(flags, out));
   out->mean_file = flags->mean_file;
   out->scale = (float)flags->scale;
+  out->exact_resize = flags->exact_resize;
   out->resize_height = out->resize_width = flags->resize > 0 ? (int)flags->resize : 0;
   return CREMA_OK;
 }

@@ -7,12 +7,13 @@
 #include "cli.h"
 #include "crema/image.h"
 
-enum { CLI_MEAN_VALUES = 3, CLI_MAX_SIDE = 65500, CLI_IMAGE_FLAGS = 4 };
+enum { CLI_MEAN_VALUES = 3, CLI_MAX_SIDE = 65500, CLI_IMAGE_FLAGS = 5 };
 
 typedef struct cli_image_flags {
   const char *mean_value, *mean_file;
   double scale;
   int64_t resize;
+  bool exact_resize;
   float mean[CLI_MEAN_VALUES]; /* once read */
 } cli_image_flags;
 

@@ -140,7 +140,7 @@ static void decode_part(const uint8_t *bytes, size_t size, cr_image_color color,
 
 void fuzz_image(const uint8_t *bytes, size_t size) {
   cr_image image = {0}, small = {0}, *sized = NULL;
-  const cr_image_size wanted = {9, 7};
+  const cr_image_size wanted = {9, 7, false};
   const cr_image_sizer sizer = cr_image_sizer_of(&wanted);
   for (int color = CR_IMAGE_NATIVE; color <= CR_IMAGE_GRAY; ++color) {
     crema_status status = cr_image_decode(bytes, size, (cr_image_color)color, &image);

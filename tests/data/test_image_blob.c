@@ -83,6 +83,37 @@ TEST(test_straight_to_the_blob) {
   clean(&x);
 }
 
+/* A JPEG of four times the size is averaged, or decoded whole. */
+TEST(large_jpegs_are_resized_exactly_on_demand) {
+  image_fixture x;
+  const float *values = NULL;
+  cr_image image = {0}, whole = {0}, small = {0};
+  cr_buffer file = {0};
+  crema_image_options options;
+  crema_image_options_init(&options);
+  make(&x, 1, 1, 16, 16);
+  ok(cr_image_reserve(&image, 64, 64, 1));
+  for (int i = 0; i < 64 * 64; ++i) image.pixels[i] = (uint8_t)(i * i % 251);
+  ok(cr_image_encode(&image, "jpg", &file));
+  const char *path = fixture_path(&x.f, "grain.jpg");
+  ok(cr_file_write(path, file.data, file.size));
+  ok(read_image(path, CR_IMAGE_GRAY, &whole));
+  ok(cr_image_resize(&whole, 16, 16, &small));
+  for (int exact = 0; exact < 2; ++exact) {
+    int other = 0;
+    options.exact_resize = exact == 1;
+    ok(crema_image_load(path, &options, x.blob, 0));
+    ok(crema_blob_cpu_data(x.blob, &values));
+    for (int i = 0; i < 256; ++i) other += values[i] != (float)small.pixels[i];
+    assert_int_equal(other > 0, !exact);
+  }
+  cr_buffer_free(&file);
+  cr_image_free(&small);
+  cr_image_free(&whole);
+  cr_image_free(&image);
+  clean(&x);
+}
+
 TEST(test_mean_file) {
   image_fixture x;
   float mean_values[3 * 20 * 30];

@@ -104,6 +104,36 @@ FIXTURE_TEST(test_sizes_and_colors) {
   }
 }
 
+/* A JPEG of four times the size is averaged, or with exact_resize decoded whole. */
+FIXTURE_TEST(large_jpegs_are_resized_exactly_on_demand) {
+  const fixture *f = *state;
+  cr_image image = {0}, whole = {0}, small = {0};
+  cr_buffer file = {0};
+  ok(cr_image_reserve(&image, 64, 64, 1));
+  for (int i = 0; i < 64 * 64; ++i) image.pixels[i] = (uint8_t)(i * i % 251);
+  ok(cr_image_encode(&image, "jpg", &file));
+  ok(cr_file_write(fixture_path(f, "grain.jpg"), file.data, file.size));
+  ok(cr_image_decode((const uint8_t *)file.data, file.size, CR_IMAGE_GRAY, &whole));
+  ok(cr_image_resize(&whole, 16, 16, &small));
+  fixture_text(f, "list.txt", "grain.jpg 1\n");
+  for (int exact = 0; exact < 2; ++exact) {
+    crema_net *net = NULL;
+    int other = 0;
+    ok(make_net(f,
+                exact ? "new_height: 16 new_width: 16 is_color: false exact_resize: true"
+                      : "new_height: 16 new_width: 16 is_color: false",
+                "", 1, &net));
+    forward(net);
+    for (int i = 0; i < 256; ++i) other += values(net, "data")[i] != (float)small.pixels[i];
+    assert_int_equal(other > 0, !exact);
+    crema_net_destroy(net);
+  }
+  cr_buffer_free(&file);
+  cr_image_free(&small);
+  cr_image_free(&whole);
+  cr_image_free(&image);
+}
+
 static void read_labels(crema_net *net, int batches, int items, int *out) {
   for (int k = 0; k < batches; ++k) {
     forward(net);

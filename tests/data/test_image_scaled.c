@@ -40,9 +40,9 @@ static void draw(cr_image *image, int height, int width, int channels, int grain
 }
 
 /* The result of cr_image_decode_to, and in p->wanted that of decoding and resizing the whole. */
-static cr_image *decode_both(pictures *p, cr_image_color color, int height, int width) {
+static cr_image *decode_with(pictures *p, cr_image_color color, int height, int width, bool exact) {
   const uint8_t *bytes = (const uint8_t *)p->file.data;
-  const cr_image_size size = {height, width};
+  const cr_image_size size = {height, width, exact};
   const cr_image_sizer sizer = cr_image_sizer_of(&size);
   cr_image *found = NULL;
   ok(cr_image_decode_to(bytes, p->file.size, color, &sizer, &p->raw, &p->resized, &found));
@@ -51,6 +51,10 @@ static cr_image *decode_both(pictures *p, cr_image_color color, int height, int 
   assert_true(found->height == height && found->width == width);
   assert_int_equal(found->channels, p->wanted.channels);
   return found;
+}
+
+static cr_image *decode_both(pictures *p, cr_image_color color, int height, int width) {
+  return decode_with(p, color, height, width, false);
 }
 
 static void assert_equal_images(const cr_image *a, const cr_image *b) {
@@ -128,6 +132,16 @@ TEST(test_near_where_pictures_are_much_larger) {
   free_pictures(&p);
 }
 
+/* As Caffe does it, on demand. */
+TEST(large_pictures_are_decoded_whole_on_demand) {
+  pictures p = {0};
+  draw(&p.source, 240, 320, 3, 20);
+  ok(cr_image_encode(&p.source, "jpg", &p.file));
+  assert_equal_images(decode_with(&p, CR_IMAGE_COLOR, 40, 50, true), &p.wanted);
+  assert_int_equal(p.raw.height, 240);
+  free_pictures(&p);
+}
+
 static void short_side(const void *user, int height, int width, int *out_height, int *out_width) {
   int side = *(const int *)user;
   *out_height = height < width ? side : height * side / width;
@@ -139,7 +153,7 @@ TEST(test_sizes_go_by_the_picture) {
   pictures p = {0};
   cr_image *found = NULL;
   const int side = 31;
-  const cr_image_sizer sizer = {short_side, &side};
+  const cr_image_sizer sizer = {short_side, &side, false};
   draw(&p.source, 205, 299, 3, 0);
   ok(cr_image_encode(&p.source, "jpg", &p.file));
   ok(cr_image_decode_to((const uint8_t *)p.file.data, p.file.size, CR_IMAGE_COLOR, &sizer, &p.raw,
@@ -157,7 +171,8 @@ TEST(test_damage) {
   draw(&p.source, 200, 200, 3, 20);
   ok(cr_image_encode(&p.source, "jpg", &p.file));
   const uint8_t *bytes = (const uint8_t *)p.file.data;
-  const cr_image_size size = {20, 20}, none = {0, 20}, huge = {CR_IMAGE_MAX_SIDE + 1, 1};
+  const cr_image_size size = {20, 20, false}, none = {0, 20, false},
+                      huge = {CR_IMAGE_MAX_SIDE + 1, 1, false};
   const cr_image_sizer sizer = cr_image_sizer_of(&size);
   for (size_t cut = 0; cut < p.file.size - 2; cut += 97) {
     crema_status status = cr_image_decode(bytes, cut, CR_IMAGE_COLOR, &p.whole);

@@ -54,7 +54,8 @@ static crema_status read_resized(const char *path, const crema_image_options *op
                                  const crema_shape *shape, image_memory *memory, cr_image **out) {
   const cr_image_size size = {
       options->resize_height > 0 ? options->resize_height : (int)shape->dim[2],
-      options->resize_width > 0 ? options->resize_width : (int)shape->dim[3]};
+      options->resize_width > 0 ? options->resize_width : (int)shape->dim[3],
+      options->exact_resize};
   const cr_image_sizer sizer = cr_image_sizer_of(&size);
   cr_image_color color = shape->dim[1] == 1 ? CR_IMAGE_GRAY : CR_IMAGE_COLOR;
   CR_TRY(cr_file_read(path, &memory->file));

@@ -13,7 +13,7 @@ static void choose_size(const void *user, int height, int width, int *out_height
 }
 
 cr_image_sizer cr_image_sizer_of(const cr_image_size *size) {
-  return (cr_image_sizer){choose_size, size};
+  return (cr_image_sizer){choose_size, size, size->exact};
 }
 
 /* Chooses the smallest of 1/8, 1/4 and 1/2 whose result is large enough; the scales in between are
@@ -53,7 +53,8 @@ static bool decode_with(tjhandle jpeg, const uint8_t *bytes, size_t size, cr_ima
 
 static bool decode_scaled(const uint8_t *bytes, size_t size, cr_image_color color,
                           const cr_image_sizer *sizer, int wanted[2], cr_image *out) {
-  if (size < 3 || bytes[0] != 0xff || bytes[1] != 0xd8 || bytes[2] != 0xff) return false;
+  if (sizer->exact || size < 3 || bytes[0] != 0xff || bytes[1] != 0xd8 || bytes[2] != 0xff)
+    return false;
   tjhandle jpeg = tjInitDecompress();
   bool done = jpeg != NULL && decode_with(jpeg, bytes, size, color, sizer, wanted, out);
   if (jpeg != NULL) tjDestroy(jpeg);

@@ -5,9 +5,9 @@
  * Shapes: no bottom -> data (batch, channels, height, width) and, optionally, label (batch).
  * Fields: image_data_param, transform_param.
  * Caffe: files are also looked for in the folder of their list; several threads load them; a JPEG
- * of at least twice the wanted size is decoded to a half, a quarter or an eighth, so that soft
- * pictures differ by a level or two; shuffle and rand_skip depend on the seed alone; cache and
- * precache have no effect; dataset_share_per_node is refused.
+ * of at least twice the wanted size is decoded to a half, a quarter or an eighth, which averages
+ * (exact_resize: true decodes it whole, as Caffe does); shuffle and rand_skip depend on the seed
+ * alone; cache and precache have no effect; dataset_share_per_node is refused.
  * Example:
  *   layer { name: "data" type: "ImageData" top: "data" top: "label"
  *     image_data_param { source: "images.txt" batch_size: 2 new_height: 32 new_width: 32 }
@@ -115,7 +115,7 @@ static void choose_size(const void *user, int height, int width, int *out_height
 
 static crema_status decode(const image_data_state *s, image_worker *w, cr_image **out) {
   const uint8_t *bytes = (const uint8_t *)w->file.data;
-  const cr_image_sizer sizer = {choose_size, s->param};
+  const cr_image_sizer sizer = {choose_size, s->param, s->param->exact_resize};
   return cr_image_decode_to(bytes, w->file.size, color_of(s), &sizer, &w->raw, &w->resized, out);
 }
 
