@@ -89,20 +89,18 @@ static crema_status check_size(const cr_mpi_world *world) {
 /* `host` is the communicator of this host's processes. */
 static crema_status watch_neighbours(cr_mpi_world *world, cr_mpi_handle host) {
   const cr_mpi *mpi = &world->mpi;
-  const cr_neighbour self = cr_neighbour_self(world->base.rank);
-  cr_neighbour *all = NULL;
+  const int count = world->base.local_size, bytes = (int)sizeof(cr_neighbour);
+  cr_neighbour *all = NULL; /* and behind them this process once more, which MPI sends */
   cr_mpi_handle request = mpi->request_null;
-  CR_TRY(CR_NEW(all, world->base.local_size, "the processes of this host"));
-  crema_status status = check(world,
-                              mpi->Iallgather(&self, (int)sizeof self, mpi->byte, all,
-                                              (int)sizeof self, mpi->byte, host, &request),
-                              "MPI_Iallgather");
-  if (status == CREMA_OK) status = cr_mpi_world_wait(world, &request);
-  if (status == CREMA_OK) {
-    status =
-        cr_neighbours_watch(all, world->base.local_size, world->base.rank, &world->base.neighbours);
-  }
-  if (request == mpi->request_null) free(all);
+  CR_TRY(CR_NEW(all, count + 1, "the processes of this host"));
+  all[count] = cr_neighbour_self(world->base.rank);
+  const int code =
+      mpi->Iallgather(&all[count], bytes, mpi->byte, all, bytes, mpi->byte, host, &request);
+  CR_TRY(check(world, code, "MPI_Iallgather"));
+  CR_TRY(cr_mpi_world_wait(world, &request)); /* after a failure the memory is left to MPI */
+  const crema_status status =
+      cr_neighbours_watch(all, count, world->base.rank, &world->base.neighbours);
+  free(all);
   return status;
 }
 
