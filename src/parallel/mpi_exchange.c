@@ -1,8 +1,9 @@
 /* The exchange between processes, by MPI's collectives.
  *
  * A span goes in pieces: while one is summed, the next come from the device and earlier ones go
- * back. MPI only ever writes to memory of the exchange itself, so that after a failure, when
- * nothing says that it has stopped doing so, the memory of the net may be freed. */
+ * back. MPI reads and writes memory of the exchange alone: after a failure the net may be freed,
+ * while MPI goes on with what was started (cr_mpi_world_wait). On the host this takes a copy, but
+ * no more processor time: Open MPI then passes on the same few pages again and again. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,10 +18,11 @@ enum { SLOTS = 4, PIECE_BYTES = 4 << 20 };
 
 /* What one piece at a time is in. */
 typedef struct slot {
-  cr_block in, out; /* page-locked; host memory needs no `in`: MPI reads the span itself */
+  cr_block in, out; /* page-locked */
   /* Of the last copies from and to the device; NULL on host memory. */
   cr_native_event *fetched, *delivered;
   cr_mpi_handle request;
+  bool reads, writes; /* MPI may be reading `in`, writing to `out` */
 } slot;
 
 typedef struct mpi_exchange {
@@ -34,10 +36,6 @@ typedef struct mpi_exchange {
 
 static mpi_exchange *of(cr_exchange *end) {
   return (mpi_exchange *)end;
-}
-
-static bool on_host(const mpi_exchange *x) {
-  return x->base.device->backend->host_memory;
 }
 
 /* ---- sums of halves ---- */
@@ -130,7 +128,7 @@ static crema_status wait_for(const job *j, cr_native_event *event) {
 /* Queues the copy from the device. */
 static crema_status fetch(const job *j, int64_t piece) {
   slot *s = slot_of(j, piece);
-  if (on_host(j->x) || !sends(j)) return CREMA_OK;
+  if (!sends(j)) return CREMA_OK;
   const crema_devptr from = {address_of(j, piece)};
   CR_TRY(cr_copy_to_cpu(j->context, (void *)s->in.address, from, bytes_of(j, piece)));
   return mark(j, s->fetched);
@@ -145,9 +143,10 @@ static crema_status start(const job *j, int64_t piece) {
   const cr_mpi_handle type = type_of(j->x, j->span->type);
   CR_TRY(wait_for(j, s->fetched));
   CR_TRY(wait_for(j, s->delivered));
-  void *in = (void *)(on_host(j->x) ? address_of(j, piece) : s->in.address);
-  void *out = (void *)s->out.address;
+  void *in = (void *)s->in.address, *out = (void *)s->out.address;
   CR_TRY(cr_world_lock(&world->base));
+  s->reads = sends(j);
+  s->writes = receives(j);
   if (j->sums) {
     return cr_mpi_world_unlock(
         world,
@@ -164,6 +163,7 @@ static crema_status start(const job *j, int64_t piece) {
 static crema_status deliver(const job *j, int64_t piece) {
   slot *s = slot_of(j, piece);
   CR_TRY(cr_mpi_world_wait(j->x->world, &s->request));
+  s->reads = s->writes = false;
   if (!receives(j)) return CREMA_OK;
   const crema_devptr to = {address_of(j, piece)};
   CR_TRY(cr_copy_from_cpu(j->context, to, (const void *)s->out.address, bytes_of(j, piece)));
@@ -205,9 +205,9 @@ static crema_status mpi_broadcast(cr_exchange *end, crema_context *context, int 
 static crema_status make_slot(mpi_exchange *x, slot *s, size_t bytes) {
   crema_device *device = x->base.device;
   const cr_block_options pinned = {.keep_content = true, .pinned = true};
-  CR_TRY(cr_block_new(device, bytes, &pinned, &s->out));
-  if (on_host(x)) return CREMA_OK;
   CR_TRY(cr_block_new(device, bytes, &pinned, &s->in));
+  CR_TRY(cr_block_new(device, bytes, &pinned, &s->out));
+  if (device->backend->host_memory) return CREMA_OK;
   CR_TRY(device->backend->event_create(device, &s->fetched));
   return device->backend->event_create(device, &s->delivered);
 }
@@ -238,13 +238,12 @@ static void free_event(const mpi_exchange *x, cr_native_event *event) {
   x->base.device->backend->event_destroy(event);
 }
 
-/* Memory that MPI may be using is left to it (cr_mpi_world_wait). */
+/* What MPI may be using is left to it for ever. */
 static void free_slot(const mpi_exchange *x, slot *s) {
   free_event(x, s->delivered);
   free_event(x, s->fetched);
-  if (s->request != x->world->mpi.request_null) return;
-  (void)cr_block_free(&s->in);
-  (void)cr_block_free(&s->out);
+  if (!s->reads) (void)cr_block_free(&s->in);
+  if (!s->writes) (void)cr_block_free(&s->out);
 }
 
 static void mpi_destroy(cr_exchange *end) {
@@ -279,7 +278,6 @@ crema_status cr_exchange_create_mpi(cr_world *world, crema_device *device, cr_ex
   x->base.ranks = cr_world_size(world);
   x->base.device = device;
   x->world = mpi_world;
-  for (int i = 0; i < SLOTS; ++i) x->slot[i].request = mpi_world->mpi.request_null;
   CR_TRY_GOTO(cr_mpi_world_duplicate(mpi_world, &x->comm), fail);
   CR_TRY_GOTO(make_operations(x), fail);
   *out = &x->base;

@@ -25,8 +25,9 @@ cr_mpi_world *cr_mpi_world_of(cr_world *world);
 /* After cr_world_lock and a call of MPI that returned `code`; `call` names it. */
 crema_status cr_mpi_world_unlock(cr_mpi_world *world, int code, const char *call) CREMA_MUST_USE;
 
-/* Waits for a request, which is then mpi.request_null. After a failure MPI may go on using the
- * request's memory, which therefore must not be freed unless the request is mpi.request_null. */
+/* Waits for a request, which is then mpi.request_null. After a failure MPI goes on using the
+ * request's memory, what it sends as well as what it receives, whenever another rank comes to its
+ * part: it must not be freed or change as long as the process lives. */
 crema_status cr_mpi_world_wait(cr_mpi_world *world, cr_mpi_handle *request) CREMA_MUST_USE;
 
 /* A communicator of all processes; every process has to call this. */

@@ -46,7 +46,7 @@ case $what in
   all)
     [ $status = 0 ] || die "mpirun returned $status"
     [ "$(noted passed)" = "$count" ] || die "not all ranks have passed" ;;
-  kill)
+  kill | freed-kill)
     [ $status != 0 ] || die "mpirun returned 0 though a process was killed"
     [ "$(noted started)" = "$count" ] || die "not all ranks have started"
     [ "$(noted passed)" = $((count - 1)) ] || die "not all ranks have noticed it" ;;
@@ -57,11 +57,17 @@ case $what in
     [ $status = 7 ] || die "mpirun returned $status"
     [ "$(noted passed)" = "$count" ] || die "not all ranks have heard of the failure" ;;
 esac
-# The last word of each note is a process.
+# One that has ended but that nobody has asked for yet, a zombie, is no process any more.
+is_there() {
+  case $(sed 's/.*) //' "/proc/$1/stat" 2>/dev/null) in '' | Z*) return 1 ;; esac
+}
+# The last word of each note is a process. With a sanitizer it may end a little later than mpirun.
 for process in $(sed 's/.* //' "$folder/notes" | sort -u); do
-  # One that has ended but that nobody has asked for yet, a zombie, is no process any more.
-  state=$(sed 's/.*) //' "/proc/$process/stat" 2>/dev/null)
-  case $state in '' | Z*) ;; *) die "process $process is still there" ;; esac
+  for _ in $(seq 200); do
+    is_there "$process" || continue 2
+    sleep 0.05
+  done
+  die "process $process is still there"
 done
 grep -a "heard after" "$folder/log"
 # What scripts/conformance.py looks for, once for all ranks.

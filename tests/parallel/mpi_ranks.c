@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -451,6 +452,67 @@ TEST(s3_31_s4_54_a_failure_reaches_all) {
   free_replica(&r);
 }
 
+/* ---- the net's memory after a failure ---- */
+
+/* A rank of a large span on the CPU. */
+typedef struct net {
+  crema_context *context;
+  cr_exchange *end;
+  cr_span span;
+} net;
+
+static net new_net(void) {
+  net n = {.span = {.count = LONGEST, .type = CREMA_F32}};
+  void *memory =
+      mmap(NULL, bytes_of(&n.span), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  assert_true(memory != MAP_FAILED);
+  memset(memory, 0, bytes_of(&n.span));
+  n.span.memory.address = (uintptr_t)memory;
+  ok(crema_context_create(cr_cpu_device(), 1, &n.context));
+  ok(cr_exchange_create_mpi(world, cr_cpu_device(), &n.end));
+  ok(cr_exchange_prepare(n.end, &n.span, 1));
+  return n;
+}
+
+/* From then on whoever touches the span's memory crashes; nothing else comes to lie there. */
+static void free_net(net *n) {
+  cr_exchange_destroy(n->end);
+  assert_int_equal(mprotect((void *)n->span.memory.address, bytes_of(&n->span), PROT_NONE), 0);
+  crema_context_destroy(n->context);
+}
+
+static crema_status exchange_net(void *arg) {
+  net *n = arg;
+  if (phase_is("freed-weights")) return cr_exchange_broadcast(n->end, n->context, 0);
+  return cr_exchange_sum(n->end, n->context, 0);
+}
+
+/* What a rank has begun to send is asked for when the memory that it came from is gone: the others,
+ * or the one that sums come to first, start after that rank has failed. */
+TEST(s3_31_no_memory_of_a_net_that_was_freed_is_touched) {
+  const bool kills = phase_is("freed-kill");
+  const int who = kills ? size() - 1 : phase_is("freed-sum") ? 1 : 0;
+  const bool late = kills ? rank() == 0 : rank() != who;
+  net n = new_net();
+  assert_true(note("started"));
+  crema_status status = cr_world_agree(world, NULL, 0, NULL, 0);
+  if (rank() == who) {
+    cr_thread *thread = NULL;
+    ok(status);
+    ok(cr_thread_start(&thread, "exchanging", exchange_net, &n));
+    cr_clock_sleep(0.1); /* it waits for the others */
+    if (kills) (void)raise(SIGKILL);
+    cr_world_fail(world, cr_fail(CREMA_E_NUMERIC, "injected at %.6f", cr_clock_seconds()));
+    status = cr_thread_join(&thread);
+  } else {
+    if (late) cr_clock_sleep(0.5);
+    if (status == CREMA_OK) status = exchange_net(&n);
+  }
+  if (kills) assert_int_equal(status, CREMA_E_IO);
+  else expect_injected(status, who);
+  free_net(&n);
+}
+
 /* ---- signals ---- */
 
 static sigset_t handled_set(void) {
@@ -507,6 +569,8 @@ int main(int argc, char **argv) {
   const struct CMUnitTest spans[] = {cmocka_unit_test(other_spans_in_another_process_are_noticed)};
   const struct CMUnitTest failure[] = {cmocka_unit_test(s3_31_s4_54_a_failure_reaches_all)};
   const struct CMUnitTest kill[] = {cmocka_unit_test(s3_31_one_is_killed)};
+  const struct CMUnitTest freed[] = {
+      cmocka_unit_test(s3_31_no_memory_of_a_net_that_was_freed_is_touched)};
   const struct CMUnitTest signals[] = {cmocka_unit_test(s3_30_s4_54_all_know_of_a_signal)};
   static log_lines lines;
   int failed = 1;
@@ -529,6 +593,8 @@ int main(int argc, char **argv) {
     failed = cmocka_run_group_tests(spans, NULL, NULL);
   } else if (phase_is("kill")) {
     failed = cmocka_run_group_tests(kill, NULL, NULL);
+  } else if (strncmp(phase, "freed", 5) == 0) {
+    failed = cmocka_run_group_tests(freed, NULL, NULL);
   } else if (strncmp(phase, "signals", 7) == 0) {
     failed = cmocka_run_group_tests(signals, NULL, NULL);
   } else {

@@ -15,6 +15,12 @@ endforeach()
 foreach(what prepare sum copy weights broadcast compute thread leave kill)
   crema_mpi_test(3 ${what})
 endforeach()
+# As in containers that let no process read another's memory: each sends its own when it is asked.
+foreach(what freed-sum freed-weights freed-kill)
+  crema_mpi_test(3 ${what})
+  set_tests_properties(parallel/mpi_${what}_3 PROPERTIES
+    ENVIRONMENT "OMPI_MCA_btl_vader_single_copy_mechanism=none")
+endforeach()
 crema_mpi_test(2 spans)
 crema_mpi_test(2 signals-USR1)
 # As between hosts, where a process that ends closes the connections of the others.
