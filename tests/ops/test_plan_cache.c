@@ -131,8 +131,7 @@ TEST(the_oldest_plans_make_room) {
 
 static cr_op_plan *make_plan(const cr_op *op, const cr_plan_key *key, crema_context *context) {
   cr_op_plan *plan = NULL;
-  bool logged = false;
-  ok(cr_op_plan_make(op->use, key, context, &logged, &plan));
+  ok(cr_op_plan_make(op->use, key, context, &plan));
   return plan;
 }
 
