@@ -95,12 +95,23 @@ static crema_status set_inputs(const crema_session *session) {
 
 /* ---- life ---------------------------------------------------------------- */
 
+/* A net plans the memory of blobs that nobody has asked it for. */
+static crema_status ask_for_blobs(const crema_session *session, crema_net *net) {
+  crema_blob *blob = NULL;
+  for (const session_blob *b = session->blobs; b != NULL; b = b->next) {
+    CR_TRY(crema_net_blob(net, b->name, &blob));
+  }
+  return CREMA_OK;
+}
+
 /* Builds a net of the model's newest program; the session keeps its own when that fails. */
 static crema_status build_net(crema_session *session) {
   cr_program *program = cr_model_take_program(session->model);
   crema_net *net = NULL;
   crema_status status = cr_model_build(session->model, program, session->context, &net);
+  if (status == CREMA_OK) status = ask_for_blobs(session, net);
   if (status != CREMA_OK) {
+    crema_net_destroy(net);
     cr_model_drop_program(session->model, program);
     return status;
   }

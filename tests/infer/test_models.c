@@ -184,6 +184,26 @@ TEST(every_blob_can_be_read) {
   remove_blocks(net);
 }
 
+/* A net is built anew for some of them, whose memory is planned anew. */
+TEST(all_blobs_asked_for_can_be_read_together) {
+  static const char *const name[] = {"c", "a", "f", "b"};
+  enum { NAMES = sizeof name / sizeof name[0] };
+  crema_net *net = make_blocks();
+  crema_model *model = load_blocks(NULL, 0);
+  crema_session *session = NULL;
+  crema_blob *found[NAMES] = {NULL};
+  ok(crema_session_create(model, NULL, &session));
+  copy_inputs(net, session);
+  for (int i = 0; i < NAMES; ++i) {
+    ok(crema_session_blob(session, name[i], &found[i]));
+    ok(crema_session_run(session));
+    for (int j = 0; j <= i; ++j) assert_true(difference(blob_of(net, name[j]), found[j]) <= 1e-5);
+  }
+  crema_session_destroy(session);
+  crema_model_destroy(model);
+  remove_blocks(net);
+}
+
 /* The memory of "b" is that of the sum, unless "b" is asked for. */
 TEST(overwritten_blobs_can_be_read) {
   crema_net *net = make_blocks();
