@@ -211,6 +211,11 @@ CREMA_API int crema_net_layer_top(const crema_net *net, int layer, int index);
 CREMA_API crema_status crema_net_layer_text(const crema_net *net, int layer,
                                             char **out) CREMA_MUST_USE;
 
+/* The net as text, in text format, from which the same net is built for the same phase: layers that
+ * its rules left out are not in it, splits are, and neither are weights, nor options beside the
+ * level and the stages. Free with crema_free. Errors: CREMA_E_NO_MEMORY. */
+CREMA_API crema_status crema_net_text(const crema_net *net, char **out) CREMA_MUST_USE;
+
 /* What the net was built for. */
 CREMA_API crema_phase crema_net_phase(const crema_net *net);
 

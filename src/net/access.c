@@ -54,18 +54,44 @@ int crema_net_layer_top(const crema_net *net, int layer, int index) {
   return net->layer[layer].top_id[index];
 }
 
+static crema_status message_text(const ProtobufCMessage *message, char **out) {
+  cr_buffer text = {0};
+  crema_status status = cr_text_print(message, &text);
+  if (status == CREMA_OK) status = cr_buffer_append(&text, "", 0);
+  if (status == CREMA_OK) *out = cr_buffer_take(&text);
+  cr_buffer_free(&text);
+  return status;
+}
+
 crema_status crema_net_layer_text(const crema_net *net, int layer, char **out) {
   CR_REQUIRE(net);
   CR_REQUIRE(out);
   const cr_net_layer *found = layer_at(net, layer);
-  cr_buffer text = {0};
   if (found == NULL) {
     return cr_fail(CREMA_E_RANGE, "layer %d of a net with %d layers", layer, net->layers);
   }
-  crema_status status = cr_text_print(&found->layer->param->base, &text);
-  if (status == CREMA_OK) status = cr_buffer_append(&text, "", 0);
-  if (status == CREMA_OK) *out = cr_buffer_take(&text);
-  cr_buffer_free(&text);
+  return message_text(&found->layer->param->base, out);
+}
+
+/* Rules have been applied: with another level or other stages they would give another net. */
+crema_status crema_net_text(const crema_net *net, char **out) {
+  CR_REQUIRE(net);
+  CR_REQUIRE(out);
+  Caffe__NetParameter param = *net->param;
+  Caffe__LayerParameter *layer = NULL, **list = NULL;
+  crema_status status = CREMA_OK;
+  CR_TRY_GOTO(CR_NEW(layer, param.n_layer + 1, "a net's text"), out);
+  CR_TRY_GOTO(CR_NEW(list, param.n_layer + 1, "a net's text"), out);
+  for (size_t i = 0; i < param.n_layer; ++i) {
+    layer[i] = *param.layer[i];
+    layer[i].n_include = layer[i].n_exclude = 0;
+    list[i] = &layer[i];
+  }
+  param.layer = list;
+  status = message_text(&param.base, out);
+out:
+  free((void *)list);
+  free(layer);
   return status;
 }
 

@@ -226,6 +226,7 @@ static int64_t is_empty_text(const char *result) {
   V(crema_net_layer_top_count, 0, (A(0, net), 0))                                                 \
   V(crema_net_layer_top, -1, (A(0, net), 0, 0))                                                   \
   S(crema_net_layer_text, (A(0, net), 0, A(1, &made_text)))                                       \
+  S(crema_net_text, (A(0, net), A(1, &made_text)))                                                \
   V(crema_net_phase, CREMA_TRAIN, (A(0, net)))                                                    \
   S(crema_layer_load, (A(0, missing)))                                                            \
   S(crema_layer_register, (A(0, &layer_type)))                                                    \

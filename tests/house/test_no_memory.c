@@ -268,6 +268,7 @@ static void drop_line(void *user, crema_log_level level, const char *file, int l
   X(crema_net_backward_range, "n", (net, 0, 1))                                                   \
   X(crema_net_set_hooks, "n", (net, &hooks))                                                      \
   X(crema_net_layer_text, "n", (net, 0, &made_text))                                              \
+  X(crema_net_text, "n", (net, &made_text))                                                       \
   X(crema_net_forward, "n", (net, &loss))                                                         \
   X(crema_net_backward, "n", (net))                                                               \
   X(crema_net_blob, "n", (net, "x", &found))                                                      \

@@ -44,6 +44,35 @@ TEST(graph_by_index) {
   crema_net_destroy(net);
 }
 
+/* Built again without the stages, the level and the layers that they have left out. */
+TEST(text_of_a_net_gives_the_same_net) {
+  static const char *const stages[] = {"deploy"};
+  crema_net_options options = phase_options(CREMA_TEST);
+  options.stages = stages;
+  options.stage_count = 1;
+  options.level = 2;
+  crema_net *net = NULL, *again = NULL;
+  char *text = NULL, *text_again = NULL;
+  const char *source =
+      "name: 'a \"b\" \\\\ c' force_backward: true default_forward_type: DOUBLE\n" TWO_LAYERS
+      "layer { name: 'here' type: 'Power' bottom: 'conv' top: 'p'"
+      " include { stage: 'deploy' min_level: 2 } }\n"
+      "layer { name: 'gone' type: 'Power' bottom: 'conv' top: 'q' exclude { stage: 'deploy' } }\n";
+  ok(crema_net_parse(source, strlen(source), "net", &options, &net));
+  ok(crema_net_text(net, &text));
+  assert_null(strstr(text, "gone"));
+  assert_non_null(strstr(text, "force_backward: true\n"));
+  again = build(text, CREMA_TEST);
+  assert_string_equal(crema_net_name(again), "a \"b\" \\ c");
+  ok(crema_net_text(again, &text_again));
+  assert_string_equal(text_again, text);
+  assert_int_equal(crema_blob_data_type(blob_of(again, "p")), CREMA_F64);
+  crema_free(text_again);
+  crema_free(text);
+  crema_net_destroy(again);
+  crema_net_destroy(net);
+}
+
 /* A ReLU that whole passes let the convolution compute. */
 TEST(parts_see_each_layer) {
   crema_net *net = build(TWO_LAYERS, CREMA_TRAIN);
