@@ -40,6 +40,13 @@ crema_status cr_net_fail_blob(const Caffe__LayerParameter *param, const char *bl
 /* Adds the layer to a failure that is passed on, unless it names one already. */
 crema_status cr_net_fail_in_layer(const Caffe__LayerParameter *param, crema_status code);
 
+/* Has crema_error_layer name the layer of a failure whose text names it already. */
+crema_status cr_net_blame_layer(const cr_layer *layer, crema_status code);
+
+/* Adds the layer to a failure in a pass, and for crema_error_file and crema_error_line where the
+ * net's file has it, unless a file is to blame already. */
+crema_status cr_net_fail_in_pass(const crema_net *net, int index, crema_status code);
+
 /* The line on which layer `index` of net->param begins; 0 when that is not known. Changes nothing
  * but the thread's error text. */
 size_t cr_net_layer_line(const crema_net *net, size_t index);

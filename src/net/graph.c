@@ -47,6 +47,11 @@ crema_status cr_net_fail_in_layer(const Caffe__LayerParameter *param, crema_stat
   return cr_fail_where(code, &where);
 }
 
+crema_status cr_net_blame_layer(const cr_layer *layer, crema_status code) {
+  const cr_where where = {.layer = layer->name, .type = layer->class->type, .told = true};
+  return cr_fail_where(code, &where);
+}
+
 crema_status cr_net_allocate(cr_arena *arena, void *out, size_t count, size_t width) {
   void *memory = NULL;
   CR_TRY(cr_fail_in(cr_arena_alloc(arena, count * width, &memory), "the net's graph"));

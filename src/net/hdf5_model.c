@@ -363,10 +363,11 @@ static crema_status load_layers(const crema_net *net, bool copy, cr_hdf5_reader 
     }
     CR_TRY_GOTO(has_layer(layer->layer, file, &path, &saved), out);
     if (!saved) continue;
-    if (!copy) CR_TRY_GOTO(check_surplus(layer->layer, file, &path), out);
-    for (int p = 0; p < layer->layer->params; ++p) {
-      CR_TRY_GOTO(load_param(net, layer->first_param + p, copy, file, &path, loading), out);
+    if (!copy) status = check_surplus(layer->layer, file, &path);
+    for (int p = 0; p < layer->layer->params && status == CREMA_OK; ++p) {
+      status = load_param(net, layer->first_param + p, copy, file, &path, loading);
     }
+    CR_TRY_GOTO(cr_net_blame_layer(layer->layer, status), out);
     matched += layer->layer->params > 0;
   }
   status = cr_net_check_matched(net, matched, loading);

@@ -160,7 +160,9 @@ typedef struct weights {
 
 static crema_status load_one(crema_net *net, const char *path, cr_net_loading *loading) {
   bool hdf5 = cr_net_is_named_hdf5(path) || cr_net_is_hdf5(path);
-  return hdf5 ? cr_net_load_hdf5(net, path, loading) : load_binary(net, path, loading);
+  crema_status status =
+      hdf5 ? cr_net_load_hdf5(net, path, loading) : load_binary(net, path, loading);
+  return cr_fail_where(status, &(cr_where){.file = path, .told = true});
 }
 
 static crema_status load_bytes(crema_net *net, const weights *from, cr_net_loading *loading) {

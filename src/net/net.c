@@ -134,16 +134,28 @@ const char *cr_net_line_text(const crema_net *net, size_t index, char text[CR_NE
   return text;
 }
 
+/* The line for a failure, which stays as it is: looking for the line may fail, too. */
+static size_t line_for(const crema_net *net, size_t index, crema_status code) {
+  cr_error *error = cr_error_keep();
+  const size_t line = cr_net_layer_line(net, index);
+  cr_error_again(code, error);
+  free(error);
+  return line;
+}
+
 /* Adds to a failure the file and, when it is in a layer, the line on which that begins. */
 static crema_status fail_in_file(const crema_net *net, crema_status code) {
   cr_where where = {.file = net->origin.path};
-  if (crema_error_layer()[0] != '\0') {
-    cr_error *error = cr_error_keep(); /* looking for the line may fail, too */
-    where.line = cr_net_layer_line(net, net->at);
-    cr_error_again(code, error);
-    free(error);
-  }
+  if (crema_error_layer()[0] != '\0') where.line = line_for(net, net->at, code);
   return cr_fail_where(code, &where);
+}
+
+crema_status cr_net_fail_in_pass(const crema_net *net, int index, crema_status code) {
+  cr_where where = {.file = net->origin.path, .told = true};
+  (void)cr_net_fail_in_layer(net->layer[index].layer->param, code);
+  if (crema_error_file()[0] != '\0') return code;
+  where.line = line_for(net, (size_t)index, code);
+  return where.line == 0 ? code : cr_fail_where(code, &where);
 }
 
 /* Makes the layers that read records skip damaged ones. */

@@ -62,7 +62,7 @@ crema_status crema_net_reshape(crema_net *net) {
   CR_REQUIRE(net);
   for (int i = 0; i < net->layers; ++i) {
     crema_status status = follow_shapes(net, &net->layer[i]);
-    if (status != CREMA_OK) return cr_net_fail_in_layer(net->layer[i].layer->param, status);
+    if (status != CREMA_OK) return cr_net_fail_in_pass(net, i, status);
   }
   CR_TRY(plan_again(net));
   return cr_net_place_parts(net);
@@ -186,7 +186,7 @@ static crema_status submit_forward(crema_net *net, int first, int last, bool wit
   for (int i = first; i <= last && status == CREMA_OK; ++i) {
     CR_TRY_GOTO(cr_net_call_hook(net, net->hooks.before_forward, i), out);
     status = forward_layer(net, i, with_loss);
-    if (status != CREMA_OK) status = cr_net_fail_in_layer(net->layer[i].layer->param, status);
+    if (status != CREMA_OK) status = cr_net_fail_in_pass(net, i, status);
     else status = cr_net_call_hook(net, net->hooks.after_forward, i);
   }
 out:
@@ -246,7 +246,7 @@ static crema_status backward_range(crema_net *net, int first, int last,
   for (int i = last; i >= first && status == CREMA_OK; --i) {
     CR_TRY_GOTO(cr_net_call_hook(net, net->hooks.before_backward, i), out);
     status = backward_layer(net, i);
-    if (status != CREMA_OK) status = cr_net_fail_in_layer(net->layer[i].layer->param, status);
+    if (status != CREMA_OK) status = cr_net_fail_in_pass(net, i, status);
     else if (watcher != NULL) status = watcher->layer_done(watcher->user, i);
     if (status == CREMA_OK) status = cr_net_call_hook(net, net->hooks.after_backward, i);
   }

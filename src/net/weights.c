@@ -164,17 +164,20 @@ crema_status cr_net_from_stored(crema_net *net, const cr_net_stored *stored,
   CR_TRY_GOTO(match_layers(net, weights, target, loading), out);
   for (size_t s = 0; s < weights->n_layer; ++s) {
     if (target[s] < 0) continue;
-    CR_TRY_GOTO(cr_net_check_stored_layer(net->layer[target[s]].layer, weights->layer[s]), out);
+    const cr_layer *layer = net->layer[target[s]].layer;
+    CR_TRY_GOTO(cr_net_blame_layer(layer, cr_net_check_stored_layer(layer, weights->layer[s])),
+                out);
     matched += weights->layer[s]->n_blobs > 0;
-    for (int p = 0; loading != NULL && p < net->layer[target[s]].layer->params; ++p) {
+    for (int p = 0; loading != NULL && p < layer->params; ++p) {
       cr_net_note_given(loading, net->layer[target[s]].first_param + p);
     }
   }
   CR_TRY_GOTO(cr_net_check_matched(net, matched, loading), out);
   for (size_t s = 0; s < weights->n_layer; ++s) {
     if (target[s] < 0) continue;
-    CR_TRY_GOTO(cr_net_copy_stored_layer(net->layer[target[s]].layer, weights->layer[s], stored),
-                out);
+    const cr_layer *layer = net->layer[target[s]].layer;
+    CR_TRY_GOTO(
+        cr_net_blame_layer(layer, cr_net_copy_stored_layer(layer, weights->layer[s], stored)), out);
   }
 out:
   free(target);

@@ -1,5 +1,6 @@
 /* What programs ask of a net: its graph, parts of a pass, hooks, weights in memory. */
 #include "crema/crema.h"
+#include "folder.h"
 #include "net_case.h"
 
 #define TWO_LAYERS                                                                          \
@@ -222,6 +223,22 @@ TEST(shared_weights_change_together) {
   crema_net_destroy(other);
 }
 
+/* MemoryData that was given no samples fails in the pass, long after the file was read. */
+TEST(failures_in_a_pass_know_the_line) {
+  crema_net *net = NULL;
+  write_text("net",
+             "name: 'x'\n\nlayer { name: 'in' type: 'MemoryData' top: 'data' top: 'label'\n"
+             "  memory_data_param { batch_size: 1 channels: 1 height: 1 width: 2 } }\n");
+  ok(crema_net_load(path_of("net"), NULL, &net));
+  assert_fails(crema_net_forward(net, NULL), CREMA_E_STATE, "layer 'in'");
+  assert_string_equal(crema_error_layer(), "in");
+  assert_string_equal(crema_error_file(), path_of("net"));
+  assert_int_equal(crema_error_line(), 3);
+  assert_null(strstr(crema_error_text(), path_of("net")));
+  crema_net_destroy(net);
+  unlink(path_of("net"));
+}
+
 int main(void) {
-  return run_all_tests(NULL, NULL);
+  return run_all_tests(make_folder, remove_folder);
 }

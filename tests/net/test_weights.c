@@ -155,6 +155,18 @@ TEST(other_shapes_are_refused) {
               WORDS("layer 'fc'", "2 27 (54)", "4 27 (108)", "parameter 0"));
 }
 
+/* For programs that mark the layer, or rename it. */
+TEST(weights_that_do_not_fit_are_blamed_on_layer_and_file) {
+  static const char *const file[] = {"a.caffemodel", "c.caffemodel.h5"};
+  crema_net *net = build_model(MODEL("conv", 4));
+  for (int i = 0; i < 2; ++i) {
+    assert_int_equal(crema_net_load_weights(net, path_of(file[i])), CREMA_E_SHAPE);
+    assert_string_equal(crema_error_layer(), "fc");
+    assert_string_equal(crema_error_file(), path_of(file[i]));
+  }
+  crema_net_destroy(net);
+}
+
 TEST(other_numbers_of_blobs_are_refused) {
 #define BIASED(bias)                                                 \
   INPUT("data", DIM2(1, 2))                                          \
