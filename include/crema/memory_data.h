@@ -10,9 +10,9 @@ extern "C" {
 
 /* Gives the MemoryData layer called `layer` its samples: `data` holds samples x channels x height x
  * width values, `labels` one value a sample. Forward passes go through them batch by batch and
- * start over at the end. The memory stays the caller's and must live until the layer gets other
- * samples or the net is destroyed; the layer's tops are that memory, so a layer that works in place
- * on them writes to it. Nothing is transformed. `samples` must be a multiple of the batch size.
+ * start over at the end. The memory stays the caller's and must live until the first forward pass
+ * after the layer got other samples, or the net is destroyed; the layer's tops are that memory, so a
+ * layer that works in place on them writes to it. Nothing is transformed. `samples` must be a multiple of the batch size.
  * After solver state was restored, the first samples given are gone on with where the snapshot
  * stood, if there are so many. Errors: CREMA_E_UNKNOWN_NAME (no such layer), CREMA_E_TYPE (of
  * another type), CREMA_E_ARGUMENT. */

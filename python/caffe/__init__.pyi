@@ -109,8 +109,7 @@ class Net:
     @classmethod
     def from_text(cls, text: object, phase: int = ..., level: int = ...,
                   stages: Sequence[str] | None = ..., source: str = ...) -> Net: ...
-    @property
-    def name(self) -> str: ...
+    name: str
     @property
     def phase(self) -> int: ...
     @property

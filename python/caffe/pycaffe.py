@@ -7,7 +7,7 @@ from collections import OrderedDict
 import numpy as np
 
 from . import _blob, _core  # noqa: F401
-from ._layer import BlobVec, Layer
+from ._layer import BlobVec, Layer, LayerParameter
 from ._mode import NCCL, TEST, TRAIN, device_kind, next_seed, process_place
 from ._param import SolverParameter
 
@@ -62,8 +62,7 @@ class Net(_core.Net):
             raise TypeError("stages are a list of names")
         seed = next_seed()
         kind, indices = device_kind()
-        self._source = os.fspath(path) if text is None else None
-        self._options = {"phase": int(phase), "level": int(level), "stages": list(stages or [])}
+        self._source = os.fspath(path)
         self._build(path, text, int(phase), int(level), stages, -1 if seed is None else seed, kind,
                     indices[0])
 
@@ -85,8 +84,12 @@ class Net(_core.Net):
 
     @property
     def name(self):
-        """The net's name."""
-        return self._name
+        """The net's name; one that a program sets stays with this object."""
+        return self.__dict__.get("_given_name", self._name)
+
+    @name.setter
+    def name(self, name):
+        self._given_name = name
 
     @property
     def _blobs(self):
@@ -269,24 +272,36 @@ class Net(_core.Net):
     def set_input_arrays(self, data, labels):
         """Gives the net's MemoryData layer its samples: float32 arrays of samples x channels x height x
         width and of one label a sample, in C order. They are kept, not copied."""
-        data, labels = self._check_array(data, "data", 4), self._check_array(labels, "labels", None)
-        if len(data) != len(labels):
+        if "MemoryData" not in self._layer_types:
+            raise RuntimeError("set_input_arrays may only be called if the first layer is a MemoryDataLayer")
+        index = self._layer_types.index("MemoryData")
+        self._check_array(data, "data")
+        self._check_array(labels, "labels")
+        self._check_sizes(data, index)
+        if labels.ndim == 0 or len(data) != len(labels):
             raise RuntimeError("data and labels must have the same first dimension")
-        for index, kind in enumerate(self._layer_types):
-            if kind == "MemoryData":
-                self._set_samples(self._layer_names[index], data, labels, len(data))
-                return
-        raise RuntimeError("set_input_arrays may only be called if the first layer is a MemoryDataLayer")
+        if labels.size != len(data):
+            raise RuntimeError("labels must have one value for each sample")
+        self._set_samples(index, data, labels, len(data))
+        self._stay()
 
     _set_input_arrays = set_input_arrays
 
     @staticmethod
-    def _check_array(array, what, axes):
+    def _check_array(array, what):
         if not isinstance(array, np.ndarray) or array.dtype != np.float32 or not array.flags.c_contiguous:
             raise RuntimeError("%s must be a C-contiguous array of float32" % what)
-        if axes is not None and array.ndim != axes:
-            raise RuntimeError("%s must have %d axes" % (what, axes))
-        return array
+
+    def _check_sizes(self, data, index):
+        if data.ndim != 4:
+            raise RuntimeError("data must have 4 axes")
+        param = self._cached("_kept_memory_data",
+                             lambda: LayerParameter(self._layer_text(index)).memory_data_param)
+        for axis, what in enumerate(("channels", "height", "width"), 1):
+            wanted = getattr(param, what)
+            if data.shape[axis] != wanted:
+                raise RuntimeError("data has %s%s: %d; the layer's is %d" % (
+                    "wrong number of " if axis == 1 else "wrong ", what, data.shape[axis], wanted))
 
     # ---- hooks ----
 
@@ -294,8 +309,12 @@ class Net(_core.Net):
         hooks = self.__dict__.setdefault("_hooks", {})
         hooks.setdefault(kind, []).append(function)
         self._use_hooks([k for k in _KINDS if k in hooks])
+        self._stay()
+
+    def _stay(self):
+        """The object of a solver's net stays as long as the solver: the library has its hooks or arrays."""
         if "_keep" in self.__dict__:
-            self._keep()  # a solver's net: its hooks stay as long as the solver
+            self._keep()
 
     def _call_hooks(self, kind, layer):
         for function in self._hooks[kind]:
@@ -345,22 +364,17 @@ class Net(_core.Net):
 
     # ---- pickling, printing ----
 
-    def to_prototxt(self):
-        """The net as text, with the splits that it has inside."""
-        parts = ["name: \"%s\"\n" % self._name] if self._name else []
-        for index in range(len(self._layer_names)):
-            text = "".join("  %s\n" % line for line in self._layer_text(index).splitlines())
-            parts.append("layer {\n%s}\n" % text)
-        return "".join(parts)
-
     def __reduce__(self):
         shapes = {name: self.blobs[name].shape for name in self.inputs}
-        return _unpickle, (type(self), self.to_prototxt(), self.phase, self._to_bytes(), shapes)
+        state = {name: value for name, value in self.__dict__.items()
+                 if name not in ("_hooks", "_keep") and not name.startswith("_kept_")}
+        source = self.__dict__.get("_source", "net")
+        return _unpickle, (type(self), self.to_prototxt(), self.phase, self._to_bytes(), shapes, source), state
 
     def __repr__(self):
         phase = "TRAIN" if self.phase == TRAIN else "TEST"
         lines = ["<caffe.Net %r in phase %s: %d layers, %d parameters" % (
-            self._name, phase, len(self._layer_names), self._parameter_count())]
+            self.name, phase, len(self._layer_names), self._parameter_count())]
         blobs = self.blobs
         for kind, names in (("input", self.inputs), ("output", self.outputs)):
             lines += ["  %s %s: %s" % (kind, name, " x ".join(map(str, blobs[name].shape)))
@@ -384,12 +398,12 @@ class Net(_core.Net):
                            "{:,}".format(count) if count else ""))
         head = "<tr><th>layer</th><th>type</th><th>makes</th><th>parameters</th></tr>"
         return "<b>%s</b> (%s parameters)<table>%s%s</table>" % (
-            html.escape(self._name or "net"), "{:,}".format(self._parameter_count()), head,
+            html.escape(self.name or "net"), "{:,}".format(self._parameter_count()), head,
             "".join(rows))
 
 
-def _unpickle(cls, text, phase, weights, shapes):
-    net = cls.from_text(text, phase)
+def _unpickle(cls, text, phase, weights, shapes, source):
+    net = cls.from_text(text, phase, source=source)
     net._from_bytes(weights, True)
     for name, shape in shapes.items():
         net.blobs[name].reshape(*shape)
@@ -414,17 +428,17 @@ class Solver(_core.Solver):
         self._callbacks = []
         self._bar = None
         self._nets = weakref.WeakValueDictionary()
-        self._hooked_nets = {}
+        self._kept_nets = {}
         self._place = process_place()
         self._build(solver_file, self._type, seed, kind, indices, *self._place)
 
     def _net_of(self, index):
-        """The object of a net: the same one as long as somebody has it, or it has hooks."""
+        """The object of a net: the same one as long as somebody has it, or it has hooks or input arrays."""
         net = self._nets.get(index)
         if net is None:
             net = self._nets[index] = self._net(index)
-            pinned = self._hooked_nets
-            net._keep = lambda: pinned.setdefault(index, self._nets[index])
+            kept = self._kept_nets
+            net._keep = lambda: kept.setdefault(index, self._nets[index])
         return net
 
     @property

@@ -5,7 +5,7 @@
 typedef struct net_object {
   PyObject_HEAD crema_net *net;
   PyObject *owner;  /* the solver that the net belongs to; NULL: the net is this object's own */
-  PyObject *inputs; /* arrays that a MemoryData layer reads */
+  PyObject *inputs; /* pairs of arrays that a MemoryData layer and its tops show; NULL: none */
   py_guard *guard;
   bool hooked; /* the library calls this object's hooks */
 } net_object;
@@ -377,31 +377,66 @@ static float *floats_of(PyObject *array, Py_ssize_t *count) {
   return values;
 }
 
+/* Whether the layer's top still shows the data of the pair. */
+static bool is_shown(const net_object *self, int layer, PyObject *pair) {
+  crema_blob *top = crema_net_blob_at(self->net, crema_net_layer_top(self->net, layer, 0));
+  const float *shown = NULL;
+  Py_ssize_t count = 0;
+  const float *given = floats_of(PyTuple_GetItem(pair, 0), &count);
+  if (given == NULL) PyErr_Clear(); /* it cannot be seen any more, which says nothing */
+  if (given == NULL || crema_blob_cpu_data(top, &shown) != CREMA_OK) return true;
+  return shown >= given && shown < given + count;
+}
+
+/* The pairs that are needed when the layer gets `newest`: that one, and the one that the tops show
+ * until the next pass. */
+static PyObject *pairs_needed(const net_object *self, int layer, PyObject *newest) {
+  PyObject *pairs = PyList_New(0);
+  const Py_ssize_t before = self->inputs == NULL ? 0 : PyList_Size(self->inputs);
+  for (Py_ssize_t i = 0; pairs != NULL && i < before; ++i) {
+    PyObject *pair = PyList_GetItem(self->inputs, i);
+    if (is_shown(self, layer, pair) && PyList_Append(pairs, pair) != 0) Py_CLEAR(pairs);
+  }
+  if (pairs != NULL && PyList_Append(pairs, newest) != 0) Py_CLEAR(pairs);
+  return pairs;
+}
+
+/* Within the guard. */
+static PyObject *give_samples(net_object *self, int layer, PyObject *pair, float *data,
+                              float *labels, int64_t samples) {
+  PyObject *pairs = pairs_needed(self, layer, pair);
+  if (pairs == NULL) return NULL;
+  const char *name = crema_net_layer_name(self->net, layer);
+  crema_status status = crema_memory_data_set(self->net, name, data, labels, samples);
+  if (status == CREMA_OK) {
+    PyObject *before = self->inputs;
+    self->inputs = pairs;
+    pairs = before;
+  }
+  Py_XDECREF(pairs);
+  return py_error_none(self->guard, status);
+}
+
 /* set_samples(layer, data, labels, samples): arrays of float32, which are kept. */
 static PyObject *net_set_samples(PyObject *object, PyObject *args) {
   net_object *self = self_of(object);
   PyObject *data = NULL, *labels = NULL;
-  const char *layer = NULL;
+  int layer = 0;
   long long samples = 0;
   Py_ssize_t values = 0, marks = 0;
-  if (self == NULL || !PyArg_ParseTuple(args, "sOOL", &layer, &data, &labels, &samples))
+  if (self == NULL || !PyArg_ParseTuple(args, "iOOL", &layer, &data, &labels, &samples))
     return NULL;
   float *value = floats_of(data, &values), *mark = value == NULL ? NULL : floats_of(labels, &marks);
   if (mark == NULL) return NULL;
-  PyObject *both = PyTuple_Pack(2, data, labels);
-  if (both == NULL || py_guard_enter(self->guard) != 0) {
-    Py_XDECREF(both);
+  PyObject *pair = PyTuple_Pack(2, data, labels);
+  if (pair == NULL || py_guard_enter(self->guard) != 0) {
+    Py_XDECREF(pair);
     return NULL;
   }
-  crema_status status = crema_memory_data_set(self->net, layer, value, mark, samples);
+  PyObject *result = give_samples(self, layer, pair, value, mark, samples);
   py_guard_leave(self->guard);
-  if (status == CREMA_OK) {
-    PyObject *before = self->inputs;
-    self->inputs = both;
-    both = before;
-  }
-  Py_XDECREF(both);
-  return py_error_none(self->guard, status);
+  Py_DECREF(pair);
+  return result;
 }
 
 /* ---- the graph ---- */
@@ -531,16 +566,29 @@ static PyObject *net_python_layer(PyObject *object, PyObject *number) {
   return py_layer_object(ours ? crema_net_layer_state(self->net, (int)layer) : NULL);
 }
 
+static PyObject *take_text(const net_object *self, crema_status status, char *text) {
+  if (status != CREMA_OK) return py_error_raise(self->guard, status);
+  PyObject *result = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+  crema_free(text);
+  return result;
+}
+
 static PyObject *net_layer_text(PyObject *object, PyObject *number) {
   const net_object *self = self_of(object);
   const long layer = self == NULL ? -1 : PyLong_AsLong(number);
   char *text = NULL;
   if (self == NULL || PyErr_Occurred() != NULL) return NULL;
   crema_status status = crema_net_layer_text(self->net, (int)layer, &text);
-  if (status != CREMA_OK) return py_error_raise(self->guard, status);
-  PyObject *result = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
-  crema_free(text);
-  return result;
+  return take_text(self, status, text);
+}
+
+static PyObject *net_text(PyObject *object, PyObject *unused) {
+  const net_object *self = self_of(object);
+  char *text = NULL;
+  (void)unused;
+  if (self == NULL) return NULL;
+  crema_status status = crema_net_text(self->net, &text);
+  return take_text(self, status, text);
 }
 
 static PyGetSetDef net_getters[] = {
@@ -576,6 +624,9 @@ static PyMethodDef net_methods[] = {
     {"_python_layer", net_python_layer, METH_O,
      "_python_layer(layer): the object of a layer written in Python, or None."},
     {"_layer_text", net_layer_text, METH_O, "_layer_text(layer): its description."},
+    {"to_prototxt", net_text, METH_NOARGS,
+     "to_prototxt(): the net as text, of which the same net is made for the same phase, with the "
+     "splits that it has inside and without the layers that its rules leave out."},
     {0},
 };
 static PyType_Slot net_slots[] = {

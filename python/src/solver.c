@@ -321,6 +321,12 @@ static PyObject *solver_base_lr(PyObject *object, void *unused) {
   return self == NULL ? NULL : PyFloat_FromDouble(crema_solver_base_lr(self->solver));
 }
 
+/* Whether there is something to set: an attribute of C is deleted by setting NULL. */
+static bool is_given(PyObject *value) {
+  if (value == NULL) PyErr_SetString(PyExc_TypeError, "the attribute cannot be deleted");
+  return value != NULL;
+}
+
 static int answer(crema_status status) {
   if (status == CREMA_OK) return 0;
   (void)py_error_raise(NULL, status);
@@ -330,7 +336,7 @@ static int answer(crema_status status) {
 static int solver_set_base_lr(PyObject *object, PyObject *value, void *unused) {
   solver_object *self = self_of(object);
   (void)unused;
-  if (self == NULL || value == NULL) return -1;
+  if (self == NULL || !is_given(value)) return -1;
   const double rate = PyFloat_AsDouble(value);
   if (PyErr_Occurred() != NULL) return -1;
   return answer(crema_solver_set_base_lr(self->solver, rate));
@@ -345,7 +351,7 @@ static PyObject *solver_max_iter(PyObject *object, void *unused) {
 static int solver_set_max_iter(PyObject *object, PyObject *value, void *unused) {
   solver_object *self = self_of(object);
   (void)unused;
-  if (self == NULL || value == NULL) return -1;
+  if (self == NULL || !is_given(value)) return -1;
   const long long iterations = PyLong_AsLongLong(value);
   if (PyErr_Occurred() != NULL) return -1;
   return answer(crema_solver_set_max_iterations(self->solver, iterations));

@@ -51,6 +51,14 @@ class Models(case.FolderCase):
         with self.assertRaises(RuntimeError):
             caffe.Model(self.file, self.path("missing"))
 
+    def test_several_blobs(self):
+        """Each call asks for more of the session that the model keeps."""
+        data = np.random.rand(4, 3, 8, 8)
+        for names in (["conv"], ["pool", "bn"], ["conv", "ip", "scale"]):
+            found = self.model(data, blobs=names)
+            for name in names:
+                np.testing.assert_allclose(found[name], self.expected(data, name), rtol=1e-4, atol=1e-5)
+
     def test_threads(self):
         batches = [np.random.rand(1 + i, 3, 8, 8) for i in range(4)]
         alone = [self.model(batch)["prob"] for batch in batches]

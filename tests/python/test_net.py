@@ -1,8 +1,10 @@
 """Nets: building, running, blobs and weights."""
+import copy
 import os
 import pickle
 import threading
 import unittest
+import weakref
 from collections import OrderedDict
 
 import numpy as np
@@ -131,6 +133,33 @@ class SmallNet(case.FolderCase):
         other = pickle.loads(pickle.dumps(deploy))
         other.blobs["data"].data[...] = deploy.blobs["data"].data
         np.testing.assert_array_equal(other.forward()["prob"], deploy.forward()["prob"])
+
+    def test_copies_are_the_same_net(self):
+        """What the file says beside layers, names of any letters, and what stages and level have chosen."""
+        text = """name: 'a "b" \\\\ c' force_backward: true default_forward_type: DOUBLE """ + case.DEPLOY.replace(
+            "name: 'deploy'", "").replace("type: 'Softmax'", "include { stage: 'deploy' min_level: 2 } type: 'Softmax'")
+        net = caffe.Net.from_text(text, caffe.TEST, level=3, stages=["deploy"])
+        for other in (pickle.loads(pickle.dumps(net)), copy.deepcopy(net), caffe.Net.from_text(net.to_prototxt())):
+            self.assertEqual(other.name, 'a "b" \\ c')
+            self.assertEqual(list(other.blobs), list(net.blobs))
+            self.assertEqual(other.blobs["ip"].types, ("double", "float"))
+            other.blobs["prob"].diff[...] = np.arange(20).reshape(4, 5)
+            other.forward(data=np.random.rand(4, 3, 8, 8))
+            self.assertTrue(np.any(other.backward()["data"]))
+
+    def test_attributes_are_copied(self):
+        self.net.number = 3
+        self.net.before_forward(lambda layer: None)
+        self.net.forward()
+        for other in (pickle.loads(pickle.dumps(self.net)), copy.deepcopy(self.net)):
+            self.assertEqual(other.number, 3)
+            other.forward()
+
+    def test_a_name_can_be_given(self):
+        self.net.name = "mine"
+        self.assertEqual(self.net.name, "mine")
+        self.assertIn("'mine'", repr(self.net))
+        self.assertEqual(caffe.Net(self.file, caffe.TEST).name, "small")
 
     def test_printing(self):
         deploy = caffe.Net.from_text(case.DEPLOY)
@@ -383,25 +412,71 @@ layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: '
         self.assertEqual(self.names(text, stages=["val"]), {"val", "ip", "loss"})
         self.assertEqual(self.names(text, stages=["deploy"]), {"deploy", "ip"})
 
-    def test_input_arrays(self):
-        net = caffe.Net.from_text("""
+
+class InputArrays(unittest.TestCase):
+    """Samples for a MemoryData layer of 1 x 1 x 3 values in batches of two."""
+
+    TEXT = """
 layer { name: 'm' type: 'MemoryData' top: 'data' top: 'label'
   memory_data_param { batch_size: 2 channels: 1 height: 1 width: 3 } }
-layer { name: 's' type: 'Power' bottom: 'data' top: 'y' power_param { scale: 2 } }""")
-        data = np.arange(12, dtype=np.float32).reshape(4, 1, 1, 3)
-        labels = np.arange(4, dtype=np.float32)
-        net.set_input_arrays(data.copy(), labels.copy())
-        net._set_input_arrays(data.copy(), labels.copy())
+layer { name: 's' type: 'Power' bottom: 'data' top: 'y' power_param { scale: 2 } }"""
+
+    def setUp(self):
+        self.net = caffe.Net.from_text(self.TEXT)
+        self.data = np.arange(12, dtype=np.float32).reshape(4, 1, 1, 3)
+        self.labels = np.arange(4, dtype=np.float32)
+
+    def test_batches(self):
+        self.net.set_input_arrays(self.data.copy(), self.labels.copy())
+        self.net._set_input_arrays(self.data.copy(), self.labels.copy())
         for begin in (0, 2, 0):
-            found = net.forward(blobs=["label"])
-            np.testing.assert_array_equal(found["y"], 2 * data[begin:begin + 2])
-            np.testing.assert_array_equal(found["label"].reshape(-1), labels[begin:begin + 2])
-        with self.assertRaises(RuntimeError):
-            net.set_input_arrays(data.astype(float), labels)
-        with self.assertRaises(RuntimeError):
-            net.set_input_arrays(data[:3].copy(), labels[:3].copy())
+            found = self.net.forward(blobs=["label"])
+            np.testing.assert_array_equal(found["y"], 2 * self.data[begin:begin + 2])
+            np.testing.assert_array_equal(found["label"].reshape(-1), self.labels[begin:begin + 2])
+
+    def refuse(self, data, labels, words):
+        """They are refused with those words."""
+        with self.assertRaisesRegex(RuntimeError, words):
+            self.net.set_input_arrays(data, labels)
+
+    def test_other_arrays_are_refused(self):
+        data, labels = self.data, self.labels
+        self.refuse(data.astype(float), labels, "float32")
+        self.refuse(data, labels[::-1], "C-contiguous")
+        self.refuse(data[:3], labels[:3], "multiple of batch_size")
+        self.refuse(data[:2], labels, "first dimension")
         with self.assertRaises(RuntimeError):
             caffe.Net.from_text(case.DEPLOY).set_input_arrays(data, labels)
+
+    def test_other_sizes_are_refused(self):
+        data, labels = self.data, self.labels
+        self.refuse(data.reshape(4, 3), labels, "4 axes")
+        self.refuse(data.reshape(4, 3, 1, 1), labels, "number of channels: 3; the layer's is 1")
+        self.refuse(data.reshape(4, 1, 3, 1), labels, "wrong height: 3")
+        self.refuse(data[..., :2].copy(), labels, "wrong width: 2")
+        self.refuse(data, np.zeros((4, 0), np.float32), "one value for each sample")
+        self.refuse(data, np.zeros((4, 2), np.float32), "one value for each sample")
+        # What a program does to the top does not change what the layer reads.
+        self.net.blobs["data"].reshape(2, 1, 1, 2)
+        self.refuse(data[..., :2].copy(), labels, "wrong width: 2")
+
+    def give(self, value):
+        """The net gets samples of this value, of which nobody else has the arrays; whether they are there."""
+        data = np.full((2, 1, 1, 3), value, np.float32)
+        self.net.set_input_arrays(data, np.zeros(2, np.float32))
+        return weakref.ref(data)
+
+    def test_arrays_are_there_as_long_as_a_blob_shows_them(self):
+        first = self.give(1)
+        self.net.forward()
+        unused, last = self.give(2), self.give(3)
+        self.assertIsNone(unused())
+        self.assertIsNotNone(first())
+        np.testing.assert_array_equal(self.net.blobs["data"].data, np.full((2, 1, 1, 3), 1))
+        self.net.forward()
+        self.give(4)
+        self.assertIsNone(first())
+        self.assertIsNotNone(last())
 
 
 if __name__ == "__main__":

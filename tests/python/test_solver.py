@@ -1,9 +1,12 @@
 """Solvers: training, snapshots, callbacks, interrupts."""
+import gc
 import os
+import pickle
 import signal
 import threading
 import time
 import unittest
+import weakref
 
 import numpy as np
 
@@ -193,6 +196,35 @@ net: '%s' base_lr: 0.01 lr_policy: 'fixed' max_iter: 1""" % self.small_net()))
         self.assertLess(done, 10 ** 7)
         self.solver.step(1)
         self.assertEqual(self.solver.iter, done + 1)
+
+    def test_input_arrays_stay_without_the_object_of_the_net(self):
+        net = self.write("memory.prototxt", """
+layer { name: 'm' type: 'MemoryData' top: 'data' top: 'label'
+  memory_data_param { batch_size: 2 channels: 1 height: 1 width: 3 } }
+layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip' inner_product_param { num_output: 1 } }
+layer { name: 'loss' type: 'EuclideanLoss' bottom: 'ip' bottom: 'label' top: 'loss' }""")
+        solver = caffe.SGDSolver(self.write("memory_solver.prototxt", "net: '%s' base_lr: 0.1 lr_policy: 'fixed'" % net))
+        data, labels = np.full((2, 1, 1, 3), 7, np.float32), np.ones(2, np.float32)
+        kept = weakref.ref(data), weakref.ref(labels)
+        solver.net.set_input_arrays(data, labels)
+        del data, labels
+        gc.collect()
+        self.assertTrue(all(array() is not None for array in kept))
+        solver.step(1)
+        np.testing.assert_array_equal(solver.net.blobs["data"].data, np.full((2, 1, 1, 3), 7))
+        del solver
+        gc.collect()
+        self.assertTrue(all(array() is None for array in kept))
+
+    def test_rates_cannot_be_deleted(self):
+        with self.assertRaises(TypeError):
+            del self.solver.base_lr
+        with self.assertRaises(TypeError):
+            del self.solver.max_iter
+
+    def test_pickled_nets(self):
+        other = pickle.loads(pickle.dumps(self.solver.net))
+        np.testing.assert_array_equal(other.params["ip"][0].data, self.solver.net.params["ip"][0].data)
 
     def test_failures(self):
         with self.assertRaises(RuntimeError):
