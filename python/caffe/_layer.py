@@ -74,6 +74,11 @@ class Layer:
         return "<caffe.Layer %r of type %s with %d parameters>" % (self.name, self.type, len(self.blobs))
 
 
+def _is_read_only(attribute):
+    """Whether it is a property of the user's class that cannot be set."""
+    return isinstance(attribute, property) and attribute.fset is None
+
+
 def make(handle):
     """Makes the object of a layer of type Python that is being built."""
     module_name = handle.field("python_param.module")
@@ -87,9 +92,11 @@ def make(handle):
     layer = cls.__new__(cls)
     layer._handle = handle
     layer.blobs = BlobVec((), handle)
-    layer.name = handle.field("name")
-    layer.param_str = layer.param_str_ = handle.field("python_param.param_str")
-    layer.phase = handle.phase
+    param_str = handle.field("python_param.param_str")
+    for attribute, value in (("name", handle.field("name")), ("phase", handle.phase),
+                             ("param_str", param_str), ("param_str_", param_str)):
+        if not _is_read_only(getattr(cls, attribute)):
+            setattr(layer, attribute, value)
     layer.__init__(LayerParameter._of(handle))
     return layer
 

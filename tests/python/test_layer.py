@@ -113,6 +113,15 @@ class Nested(caffe.Layer):
         top[0].data[...] = self.net.forward(x=bottom[0].data)["a"]
 
 
+class Named(Phase):
+    """Has a name of its own."""
+
+    @property
+    def name(self):
+        """Cannot be set."""
+        return "mine"
+
+
 class NoForward(caffe.Layer):
     """Lacks what every layer needs."""
 
@@ -230,6 +239,9 @@ net: '%s' base_lr: 0.1 lr_policy: 'fixed' max_iter: 5 snapshot_after_train: fals
         self.assertEqual(net.layer_dict["a"].type, "Python")
         self.assertIsInstance(net.layer_dict["a"], Scale)
 
+    def test_attributes_of_the_class_stay(self):
+        self.assertEqual(net_of(python("p", "", "p", "Named")).layers[1].name, "mine")
+
     def test_exceptions_keep_their_type(self):
         for where in ("setup", "reshape"):
             with self.assertRaisesRegex(KeyError, where):
@@ -250,6 +262,12 @@ net: '%s' base_lr: 0.1 lr_policy: 'fixed' max_iter: 5 snapshot_after_train: fals
             caffe.Net(path, caffe.TEST)
         self.assertEqual(caught.exception.name, "no_such_module")
         self.assertEqual(caught.exception.__notes__, [path + ":2: layer 'n'"])
+        # So they do in a pass.
+        path = self.write("failing.prototxt", "\n\n" + python("f", "", "f", "Failing", param="forward"))
+        net = caffe.Net(path, caffe.TEST)
+        with self.assertRaises(KeyError) as caught:
+            net.forward()
+        self.assertEqual(caught.exception.__notes__, [path + ":3: layer 'f'"])
         # One failure leaves nothing behind for the next.
         with self.assertRaises(caffe.Error):
             caffe.Net.from_text("layer { type: 'Nothing' }")
