@@ -62,8 +62,9 @@ class Detector(Net):
                   min(int(box[3]), im.shape[1])]
         pad_top, pad_left = int(round(max(0, -box[0]) * scale_h)), int(round(max(0, -box[1]) * scale_w))
         part = im[inside[0]:inside[2], inside[1]:inside[3]]
-        height = min(max(int(round(part.shape[0] * scale_h)), 1), size - pad_top)
-        width = min(max(int(round(part.shape[1] * scale_w)), 1), size - pad_left)
+        # Windows count their last row and column, in the part as in the whole.
+        height = min(max(int(round((part.shape[0] + 1) * scale_h)), 1), size - pad_top)
+        width = min(max(int(round((part.shape[1] + 1) * scale_w)), 1), size - pad_left)
         whole = np.ones((size, size, im.shape[2]), dtype=np.float32) * self.crop_mean
         whole[pad_top:pad_top + height, pad_left:pad_left + width] = io.resize_image(part, (height, width))
         return whole

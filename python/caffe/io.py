@@ -1,5 +1,6 @@
 """Pictures and arrays: loading, resizing, preprocessing, and Caffe's messages of arrays."""
 import struct
+import tempfile
 
 import numpy as np
 
@@ -228,17 +229,22 @@ def _jpeg_size(data):
 
 
 def _size_of(data):
-    """(height, width) of a JPEG or PNG file's bytes; None for other formats."""
+    """(height, width) of a JPEG or PNG file's bytes; None for other formats, and where it is cut off."""
     if data[:2] == b"\xff\xd8":
         return _jpeg_size(data)
-    if data[:8] == b"\x89PNG\r\n\x1a\n":
+    if data[:8] == b"\x89PNG\r\n\x1a\n" and len(data) >= 24:
         return struct.unpack(">II", data[16:24])[::-1]
     return None
 
 
 def load_image(filename, color=True):
     """A picture as an array of float32 from 0 to 1: height x width x 3 (red, green, blue), or x 1 without
-    `color`. JPEG and PNG files; others where Pillow is installed."""
+    `color`. JPEG and PNG files; others where Pillow is installed. `filename` may be an open file, too."""
+    if hasattr(filename, "read"):
+        with tempfile.NamedTemporaryFile(prefix="picture") as file:
+            file.write(filename.read())
+            file.flush()
+            return load_image(file.name, color)
     with open(filename, "rb") as file:
         size = _size_of(file.read())
     if size is None:

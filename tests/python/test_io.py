@@ -1,5 +1,9 @@
 """Pictures, messages of arrays, classification and detection."""
+import copy
+import io
 import os
+import pickle
+import tempfile
 import unittest
 
 import numpy as np
@@ -71,6 +75,19 @@ class Pictures(unittest.TestCase):
         self.assertEqual(grey.shape, (300, 451, 1))
         with self.assertRaises(FileNotFoundError):
             caffe.io.load_image(CAT + "x")
+
+    def test_load_from_open_files(self):
+        with open(CAT, "rb") as file:
+            content = file.read()
+        np.testing.assert_array_equal(caffe.io.load_image(io.BytesIO(content)), caffe.io.load_image(CAT))
+
+    def test_files_that_are_cut_off(self):
+        for begin in (b"\x89PNG\r\n\x1a\n\x00\x00", b"\xff\xd8\xff\xc0"):
+            with tempfile.NamedTemporaryFile() as file:
+                file.write(begin)
+                file.flush()
+                with self.assertRaisesRegex((ValueError, OSError), file.name):
+                    caffe.io.load_image(file.name)
 
     def test_resize(self):
         picture = np.random.rand(6, 8, 3).astype(np.float32)
@@ -169,6 +186,29 @@ class Wholes(case.FolderCase):
         crop = caffe.io.resize_image(pictures[0], (10, 12))[1:9, 2:10]
         classifier.blobs["data"].data[...] = classifier.transformer.preprocess("data", crop)
         np.testing.assert_allclose(classifier.forward()["prob"][0], centre[0], rtol=1e-5)
+
+    def test_copies_predict_the_same(self):
+        classifier = caffe.Classifier(self.model, self.weights, image_dims=(10, 12), mean=np.array([1.0, 2, 3]),
+                                      raw_scale=255)
+        detector = caffe.Detector(self.model, self.weights, raw_scale=255, context_pad=2)
+        pictures, windows = [np.random.rand(20, 30, 3)], [(CAT, [(10, 20, 50, 60)])]
+        for make in (copy.deepcopy, lambda net: pickle.loads(pickle.dumps(net))):
+            np.testing.assert_array_equal(make(classifier).predict(pictures), classifier.predict(pictures))
+            found = [net.detect_windows(windows)[0]["prediction"] for net in (make(detector), detector)]
+            np.testing.assert_array_equal(found[0], found[1])
+
+    def test_crops_with_surroundings(self):
+        """A window of 8 x 8 pixels becomes 6 x 6 of the input's 8 x 8: the picture around it is of 11 x 11."""
+        detector = caffe.Detector(self.model, self.weights, context_pad=1)
+        bright = np.full((40, 40, 3), 2, np.float32)
+        crop = detector.crop(bright, np.array([10, 10, 17, 17]))
+        np.testing.assert_array_equal(crop, np.full((8, 8, 3), 2))
+        # At the upper left corner two rows and columns are outside, at the lower right one as many.
+        for window, inside in (((0, 0, 7, 7), slice(1, 8)), ((32, 32, 39, 39), slice(0, 7))):
+            crop = detector.crop(bright, np.array(window))
+            wanted = np.zeros((8, 8, 3))
+            wanted[inside, inside] = 2
+            np.testing.assert_array_equal(crop, wanted)
 
     def test_detector(self):
         windows = [(0, 0, 50, 60), (100, 100, 300, 400), (10, 400, 350, 479)]
