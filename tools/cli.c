@@ -52,10 +52,12 @@ size_t cli_character_size(const char *text) {
 typedef struct log_flags {
   int64_t minloglevel, v;
   const char *log_dir, *log_file;
+  bool log_prefix;
   bool logtostderr, alsologtostderr, colorlogtostderr;
+  int64_t stderrthreshold;
 } log_flags;
 
-enum { LOG_FLAG_COUNT = 7 };
+enum { LOG_FLAG_COUNT = 9 };
 
 static void list_log_flags(log_flags *log, cli_flag flags[LOG_FLAG_COUNT]) {
   const cli_flag list[LOG_FLAG_COUNT] = {
@@ -63,9 +65,11 @@ static void list_log_flags(log_flags *log, cli_flag flags[LOG_FLAG_COUNT]) {
       {"v", CLI_INT, &log->v, "above 0: debugging messages as well"},
       {"log_file", CLI_STRING, &log->log_file, "append the log to this file as well"},
       {"log_dir", CLI_STRING, &log->log_dir, "append the log to crema.INFO in this folder"},
+      {"log_prefix", CLI_BOOL, &log->log_prefix, "severity, time and place before each message"},
       {"logtostderr", CLI_BOOL, &log->logtostderr, "accepted; the log always goes there"},
       {"alsologtostderr", CLI_BOOL, &log->alsologtostderr, "accepted; the log always goes there"},
       {"colorlogtostderr", CLI_BOOL, &log->colorlogtostderr, "accepted without effect"},
+      {"stderrthreshold", CLI_INT, &log->stderrthreshold, "accepted; all severities go there"},
   };
   memcpy(flags, list, sizeof list);
 }
@@ -75,6 +79,7 @@ static bool apply_log_flags(const log_flags *log) {
   if (log->minloglevel > 0) level += log->minloglevel < 3 ? (int)log->minloglevel : 3;
   if (log->v > 0 && log->minloglevel == 0) level = CREMA_LOG_DEBUG;
   cli_log_level(level);
+  cli_log_prefix(log->log_prefix);
   if (log->log_file != NULL && !cli_log_file(log->log_file)) return false;
   if (log->log_dir == NULL || log->log_dir[0] == '\0') return true;
   char path[4096];
@@ -118,7 +123,8 @@ static bool parse_bool(const char *text, bool *out) {
   return false;
 }
 
-static bool set_flag(const cli_flag *flag, const char *text) {
+/* `prefix` and the flag's name are what the user wrote. */
+static bool set_flag(const cli_flag *flag, const char *prefix, const char *text) {
   char *end = NULL;
   bool good = text[0] != '\0';
   const char *wanted = "";
@@ -144,8 +150,19 @@ static bool set_flag(const cli_flag *flag, const char *text) {
       break;
     }
   }
-  if (!good) cli_error("-%s: expected %s, found \"%s\"", flag->name, wanted, text);
+  if (!good) cli_error("%s%s: expected %s, found \"%s\"", prefix, flag->name, wanted, text);
   return good;
+}
+
+/* glog's flags may be given in the environment: GLOG_minloglevel=1. */
+static bool read_log_environment(const cli_flag flags[LOG_FLAG_COUNT]) {
+  for (int i = 0; i < LOG_FLAG_COUNT; ++i) {
+    char name[64];
+    snprintf(name, sizeof name, "GLOG_%s", flags[i].name);
+    const char *text = getenv(name);
+    if (text != NULL && text[0] != '\0' && !set_flag(&flags[i], "GLOG_", text)) return false;
+  }
+  return true;
 }
 
 static void unknown_flag(const cli_spec *spec, const cli_flag *flags, size_t count,
@@ -183,7 +200,7 @@ static bool read_flag(const cli_spec *spec, const cli_flag *flags, size_t count,
     unknown_flag(spec, flags, count, word, size);
     return false;
   }
-  if (equals != NULL) return set_flag(flag, equals + 1);
+  if (equals != NULL) return set_flag(flag, "-", equals + 1);
   if (flag->type == CLI_BOOL) {
     *(bool *)flag->value = true;
     return true;
@@ -192,7 +209,7 @@ static bool read_flag(const cli_spec *spec, const cli_flag *flags, size_t count,
     cli_error("%s: flag -%s needs a value", spec->command, flag->name);
     return false;
   }
-  return set_flag(flag, argv[++*at]);
+  return set_flag(flag, "-", argv[++*at]);
 }
 
 /* ---- help ---- */
@@ -232,7 +249,9 @@ static void print_help(const cli_spec *spec, const cli_flag *log) {
          spec->arguments != NULL ? spec->arguments : "", spec->help);
   if (spec->flag_count > 0) printf("\nFlags (-flag value, -flag=value, --flag value, ...):\n");
   print_flags(spec->flags, spec->flag_count);
-  printf("\nFlags of the log, known to all commands:\n");
+  printf(
+      "\nFlags of the log, known to all commands and to the environment as GLOG_minloglevel "
+      "etc.:\n");
   print_flags(log, LOG_FLAG_COUNT);
 }
 
@@ -241,7 +260,7 @@ static bool asks_for_help(const char *word) {
 }
 
 bool cli_parse(const cli_spec *spec, int *argc, char **argv, int *exit_code) {
-  log_flags log = {0};
+  log_flags log = {.log_prefix = true};
   cli_flag flags[CLI_MAX_FLAGS];
   size_t count = spec->flag_count;
   *exit_code = 1;
@@ -251,6 +270,7 @@ bool cli_parse(const cli_spec *spec, int *argc, char **argv, int *exit_code) {
   }
   if (count > 0) memcpy(flags, spec->flags, count * sizeof *flags);
   list_log_flags(&log, flags + count);
+  if (!read_log_environment(flags + count)) return false;
   int kept = 1;
   bool only_arguments = false;
   for (int i = 1; i < *argc; ++i) {

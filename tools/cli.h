@@ -58,9 +58,10 @@ typedef struct cli_spec {
 /* Reads the flags of argv[1..*argc-1] into spec->flags. Accepted: -flag value, -flag=value and the
  * same with two dashes; flags and positional arguments in any order; "--" ends the flags. A bool
  * flag never takes the next word as its value; true, false, 0 or 1 may follow after "=". All
- * commands know the log's flags too (see help). Afterwards argv[1..*argc-1] are the positional
- * arguments. Returns true when the command should go on; false when it should return *exit_code:
- * help was requested and printed (0), or the flags are wrong and the error was printed (1). */
+ * commands know the log's flags too (see help), also from the environment. Afterwards
+ * argv[1..*argc-1] are the positional arguments. Returns true when the command should go on; false
+ * when it should return *exit_code: help was requested and printed (0), or the flags are wrong and
+ * the error was printed (1). */
 bool cli_parse(const cli_spec *spec, int *argc, char **argv, int *exit_code);
 
 /* Prints "crema: error: <text>" once to standard error and returns 1, the exit code. */
@@ -101,6 +102,8 @@ const cli_command *cli_find_command(const char *name);
  * out. The progress line, if one is shown, is moved below each line written. */
 void cli_log_start(void);
 void cli_log_level(int level);
+/* Whether lines begin as above, as they do without this call; before there are other threads. */
+void cli_log_prefix(bool wanted);
 /* Appends to `path` as well. False (error printed) when it cannot be opened. */
 bool cli_log_file(const char *path);
 /* The command's work is done even where nobody reads of it: a log that is lost is no failure. */

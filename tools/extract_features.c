@@ -32,6 +32,7 @@ typedef struct extractor {
   crema_net *net; /* of `opened` */
   bool hdf5;
   const char *backend;
+  crema_device *device; /* NULL: the CPU */
   int count;
   feature feature[MAX_FEATURES];
   char *names, *paths; /* split in place */
@@ -148,7 +149,10 @@ static crema_status open_net(extractor *x, const char *net, const char *weights,
   const char *keep[MAX_FEATURES];
   crema_model_options model;
   if (!compiled) {
-    CR_TRY(crema_net_load(net, NULL, &x->opened.net));
+    crema_net_options plain;
+    crema_net_options_init(&plain);
+    plain.device = x->device;
+    CR_TRY(crema_net_load(net, &plain, &x->opened.net));
     return crema_net_load_weights_with(x->opened.net, weights, options);
   }
   for (int i = 0; i < x->count; ++i) keep[i] = x->feature[i].blob_name;
@@ -156,7 +160,7 @@ static crema_status open_net(extractor *x, const char *net, const char *weights,
   model.keep = keep;
   model.keep_count = (size_t)x->count;
   model.allow_missing = options->allow_missing;
-  return cli_net_compile(net, weights, &model, NULL, &x->opened);
+  return cli_net_compile(net, weights, &model, x->device, &x->opened);
 }
 
 static crema_status extract(extractor *x, char **argv, int64_t batches,
@@ -170,14 +174,28 @@ static crema_status extract(extractor *x, char **argv, int64_t batches,
   return end(x, status);
 }
 
+/* The last words of Caffe's tool, "CPU" or "GPU 1", in place of -gpu. */
+static bool read_last_words(int argc, char **argv, const char **gpu) {
+  static const char prefix[] = "DEVICE_ID=";
+  if (argc <= 7) return true;
+  const char *device = argc > 8 ? argv[8] : "0";
+  if (strncmp(device, prefix, sizeof prefix - 1) == 0) device += sizeof prefix - 1;
+  const bool is_gpu = strcasecmp(argv[7], "GPU") == 0;
+  *gpu = is_gpu ? device : "";
+  if (is_gpu || strcasecmp(argv[7], "CPU") == 0) return true;
+  cli_error("extract_features: expected CPU or GPU, found \"%s\"", argv[7]);
+  return false;
+}
+
 static const char help_text[] =
     "Runs NET (phase TEST) with WEIGHTS for BATCHES batches and stores what the named blobs hold. "
     "BLOBS\n"
     "and OUTPUTS are lists with commas, one output for each blob. KIND is lmdb or leveldb (a Datum "
     "of\n"
-    "floats an item, key: its number in ten digits) or hdf5 (one dataset named after the blob). A "
-    "last\n"
-    "word, CPU or GPU, is accepted as Caffe's tool takes it.\n"
+    "floats an item, key: its number in ten digits) or hdf5 (one dataset named after the blob). "
+    "Last\n"
+    "words CPU or GPU, with the device's number (0 without it), stand for -gpu, as in Caffe's "
+    "tool.\n"
     "\n"
     "Example:\n"
     "  crema extract_features net.caffemodel net.prototxt fc7,prob fc7_lmdb,prob_lmdb 10 lmdb\n";
@@ -186,29 +204,30 @@ int crema_cmd_extract_features(int argc, char **argv) {
   crema_weights_options weights;
   crema_weights_options_init(&weights);
   bool compiled = false;
+  const char *gpu = "";
   const cli_flag flags[] = {
+      {"gpu", CLI_STRING, &gpu, "the GPU to run on; without it the CPU"},
       {"compiled", CLI_BOOL, &compiled, CLI_COMPILED_HELP},
       {"allow_missing", CLI_BOOL, &weights.allow_missing, CLI_ALLOW_MISSING_HELP},
   };
-  const cli_spec spec = {
-      .command = "extract_features",
-      .arguments = "WEIGHTS NET BLOBS OUTPUTS BATCHES KIND [CPU|GPU] [DEVICE_ID=N]",
-      .min_arguments = 6,
-      .max_arguments = 8,
-      .help = help_text,
-      .flags = flags,
-      .flag_count = sizeof flags / sizeof *flags};
+  const cli_spec spec = {.command = "extract_features",
+                         .arguments = "WEIGHTS NET BLOBS OUTPUTS BATCHES KIND [CPU|GPU] [N]",
+                         .min_arguments = 6,
+                         .max_arguments = 8,
+                         .help = help_text,
+                         .flags = flags,
+                         .flag_count = sizeof flags / sizeof *flags};
   int exit_code;
   if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
   char *rest = NULL;
   long long batches = strtoll(argv[5], &rest, 10);
   if (*rest != '\0' || batches < 1)
     return cli_error("BATCHES must be 1 or more, found \"%s\"", argv[5]);
-  if (argc > 7 && strcasecmp(argv[7], "CPU") != 0) {
-    return cli_error("features are extracted on the CPU; found \"%s\"", argv[7]);
-  }
+  crema_device *device = NULL;
+  if (!read_last_words(argc, argv, &gpu) || !cli_choose_first_device(gpu, &device)) return 1;
   extractor *x = calloc(1, sizeof *x);
   if (x == NULL) return cli_error("out of memory");
+  x->device = device;
   x->backend = argv[6];
   x->hdf5 = strcasecmp(argv[6], "hdf5") == 0 || strcasecmp(argv[6], "h5") == 0;
   crema_status status = extract(x, argv, batches, &weights, compiled);

@@ -21,6 +21,7 @@ typedef struct log_sink {
   char *path[MAX_FILES]; /* of the files */
   int files;
   bool optional; /* the command's work outlasts the log */
+  bool bare;     /* lines have no prefix */
   char progress[PROGRESS_MAX];
 } log_sink;
 
@@ -74,6 +75,7 @@ static void write_line(void *user, crema_log_level level, const char *file, int 
   snprintf(head, sizeof head, "%c%02d%02d %02d:%02d:%02d.%06ld %5ld %.80s:%d] ", letter,
            local.tm_mon + 1, local.tm_mday, local.tm_hour, local.tm_min, local.tm_sec,
            now.tv_nsec / 1000, (long)syscall(SYS_gettid), file, line);
+  if (self->bare) head[0] = '\0';
   pthread_mutex_lock(&self->lock);
   bool progress = self->progress[0] != '\0';
   fprintf(stderr, "%s%s%s\n%s", progress ? clear_line : "", head, message, self->progress);
@@ -92,6 +94,10 @@ void cli_log_start(void) {
 
 void cli_log_level(int level) {
   crema_log_set(write_line, &sink, (crema_log_level)level);
+}
+
+void cli_log_prefix(bool wanted) {
+  sink.bare = !wanted;
 }
 
 bool cli_log_file(const char *path) {

@@ -93,6 +93,15 @@ expect_ok "-iterations"
 run train -solver folder.prototxt -iterations 3 -minloglevel 1
 expect_ok "-minloglevel"
 [ ! -s log ] || { fail "-minloglevel 1 leaves information in"; cat log; }
+# glog's flags in the environment; those of the command line count before them.
+GLOG_minloglevel=1 run train -solver folder.prototxt -iterations 3
+expect_ok "GLOG_minloglevel"
+[ ! -s log ] || { fail "GLOG_minloglevel=1 leaves information in"; cat log; }
+GLOG_minloglevel=1 run train -solver folder.prototxt -iterations 3 -minloglevel 0 -stderrthreshold 2 -nolog_prefix
+expect_ok "-nolog_prefix"
+expect_line "-nolog_prefix" '^Iteration 0, lr = '
+GLOG_minloglevel=none run train -solver folder.prototxt
+expect_error "a level that is no number" "GLOG_minloglevel" '"none"'
 # Standard streams that are closed: their numbers must not become those of other files.
 make_net closed 'max_iter: 2 random_seed: 1'
 "$crema" train -solver closed.prototxt -log_file open.log >/dev/null 2>&1 </dev/null

@@ -215,6 +215,21 @@ rm -f full.h5
 code=$?
 expect_error "features on a full disk" "full.h5: cannot write"
 [ ! -e full.h5 ] || fail "a full disk leaves half of the features"
+# Last words as Caffe's tool takes them.
+run extract_features none.caffemodel features.prototxt pool cpu_lmdb 100 lmdb CPU
+expect_ok "extract_features CPU"
+for words in GPU "GPU 1" "gpu DEVICE_ID=1"; do
+  rm -rf gpu_lmdb
+  CREMA_SIM=2 run extract_features none.caffemodel features.prototxt pool gpu_lmdb 100 lmdb $words
+  expect_ok "extract_features $words"
+  expect_line "extract_features $words" "Use GPU with device ID $(echo "$words" | tr -dc 1 | grep . || echo 0)"
+  cmp -s cpu_lmdb/data.mdb gpu_lmdb/data.mdb || fail "$words gives other features than CPU"
+done
+run extract_features none.caffemodel features.prototxt pool other_lmdb 2 lmdb TPU
+expect_error "a device of another kind" "CPU or GPU" '"TPU"'
+CREMA_CUDA_PLUGIN=$work/none.so run extract_features none.caffemodel features.prototxt pool other_lmdb 2 lmdb GPU 0
+expect_error "a GPU that is not there" "no CUDA devices"
+[ ! -e other_lmdb ] || fail "features without a device leave a database"
 run extract_features none.caffemodel features.prototxt poll poll_lmdb 2 lmdb
 expect_error "unknown blob" "poll" "pool"
 run extract_features none.caffemodel features.prototxt pool,data only_lmdb 2 lmdb
