@@ -5,6 +5,7 @@ import glob
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import unittest
@@ -31,6 +32,18 @@ class Programs(unittest.TestCase):
                                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=200)
                 self.assertEqual(done.returncode, 0, done.stdout.decode())
                 self.assertTrue(done.stdout)
+
+
+class Documents(unittest.TestCase):
+    """docs/python.md."""
+
+    def test_first_program(self):
+        """Run in the source tree, it prints what its comment says."""
+        with open(os.path.join(case.ROOT, "docs", "python.md")) as file:
+            program = re.search(r"^```python\n(.*?)^```$", file.read(), re.M | re.S).group(1)
+        said = re.search(r"# (\d+), \"[^\"]+\"$", program.strip()).group(1)
+        done = subprocess.run([sys.executable, "-c", program], cwd=case.ROOT, stdout=subprocess.PIPE, timeout=200)
+        self.assertEqual((done.returncode, done.stdout.decode()), (0, said + "\n"))
 
 
 class Notebooks(unittest.TestCase):
