@@ -402,7 +402,7 @@ class Net(_core.Net):
             "".join(rows))
 
 
-def _unpickle(cls, text, phase, weights, shapes, source):
+def _unpickle(cls, text, phase, weights, shapes, source="net"):
     net = cls.from_text(text, phase, source=source)
     net._from_bytes(weights, True)
     for name, shape in shapes.items():

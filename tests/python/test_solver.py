@@ -203,7 +203,8 @@ layer { name: 'm' type: 'MemoryData' top: 'data' top: 'label'
   memory_data_param { batch_size: 2 channels: 1 height: 1 width: 3 } }
 layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip' inner_product_param { num_output: 1 } }
 layer { name: 'loss' type: 'EuclideanLoss' bottom: 'ip' bottom: 'label' top: 'loss' }""")
-        solver = caffe.SGDSolver(self.write("memory_solver.prototxt", "net: '%s' base_lr: 0.1 lr_policy: 'fixed'" % net))
+        solver = caffe.SGDSolver(self.write("memory_solver.prototxt",
+                                            "net: '%s' base_lr: 0.1 lr_policy: 'fixed'" % net))
         data, labels = np.full((2, 1, 1, 3), 7, np.float32), np.ones(2, np.float32)
         kept = weakref.ref(data), weakref.ref(labels)
         solver.net.set_input_arrays(data, labels)
