@@ -118,26 +118,30 @@ crema_status cr_net_check_matched(const crema_net *net, int matched,
 
 crema_status cr_net_check_stored_layer(const cr_layer *layer, const Caffe__LayerParameter *source) {
   if ((size_t)layer->params != source->n_blobs) {
-    return cr_fail(CREMA_E_ARGUMENT,
-                   "incompatible number of blobs for layer '%s' (%s): the file has %zu, the net "
-                   "has %d",
-                   layer->name, layer->class->type, source->n_blobs, layer->params);
+    crema_status status =
+        cr_fail(CREMA_E_ARGUMENT,
+                "incompatible number of blobs for layer '%s' (%s): the file has %zu, the net has "
+                "%d",
+                layer->name, layer->class->type, source->n_blobs, layer->params);
+    return cr_net_blame_layer(layer, status);
   }
   for (int p = 0; p < layer->params; ++p) {
     crema_shape shape;
     char text[2][256];
     crema_status status = cr_blob_proto_check(source->blobs[p], &shape);
     if (status != CREMA_OK) {
-      return cr_fail_in(status, "parameter %d of layer '%s' (%s)", p, layer->name,
-                        layer->class->type);
+      (void)cr_fail_in(status, "parameter %d of layer '%s' (%s)", p, layer->name,
+                       layer->class->type);
+      return cr_net_blame_layer(layer, status);
     }
     if (cr_blob_proto_fits(source->blobs[p], &layer->blob[p]->shape)) continue;
-    return cr_fail(CREMA_E_SHAPE,
-                   "cannot copy parameter %d of layer '%s' (%s): the file's shape is %s, the "
-                   "net's is %s; to learn it from scratch, rename the layer",
-                   p, layer->name, layer->class->type,
-                   crema_shape_text(&shape, text[0], sizeof text[0]),
-                   crema_shape_text(&layer->blob[p]->shape, text[1], sizeof text[1]));
+    status = cr_fail(CREMA_E_SHAPE,
+                     "cannot copy parameter %d of layer '%s' (%s): the file's shape is %s, the "
+                     "net's is %s; to learn it from scratch, rename the layer",
+                     p, layer->name, layer->class->type,
+                     crema_shape_text(&shape, text[0], sizeof text[0]),
+                     crema_shape_text(&layer->blob[p]->shape, text[1], sizeof text[1]));
+    return cr_net_blame_layer(layer, status);
   }
   return CREMA_OK;
 }
@@ -147,8 +151,9 @@ crema_status cr_net_copy_stored_layer(const cr_layer *layer, const Caffe__LayerP
   for (int p = 0; p < layer->params; ++p) {
     crema_status status = cr_blob_from_stored(layer->blob[p], source->blobs[p], stored);
     if (status != CREMA_OK) {
-      return cr_fail_in(status, "parameter %d of layer '%s' (%s)", p, layer->name,
-                        layer->class->type);
+      (void)cr_fail_in(status, "parameter %d of layer '%s' (%s)", p, layer->name,
+                       layer->class->type);
+      return cr_net_blame_layer(layer, status);
     }
   }
   return CREMA_OK;
@@ -164,20 +169,17 @@ crema_status cr_net_from_stored(crema_net *net, const cr_net_stored *stored,
   CR_TRY_GOTO(match_layers(net, weights, target, loading), out);
   for (size_t s = 0; s < weights->n_layer; ++s) {
     if (target[s] < 0) continue;
-    const cr_layer *layer = net->layer[target[s]].layer;
-    CR_TRY_GOTO(cr_net_blame_layer(layer, cr_net_check_stored_layer(layer, weights->layer[s])),
-                out);
+    CR_TRY_GOTO(cr_net_check_stored_layer(net->layer[target[s]].layer, weights->layer[s]), out);
     matched += weights->layer[s]->n_blobs > 0;
-    for (int p = 0; loading != NULL && p < layer->params; ++p) {
+    for (int p = 0; loading != NULL && p < net->layer[target[s]].layer->params; ++p) {
       cr_net_note_given(loading, net->layer[target[s]].first_param + p);
     }
   }
   CR_TRY_GOTO(cr_net_check_matched(net, matched, loading), out);
   for (size_t s = 0; s < weights->n_layer; ++s) {
     if (target[s] < 0) continue;
-    const cr_layer *layer = net->layer[target[s]].layer;
-    CR_TRY_GOTO(
-        cr_net_blame_layer(layer, cr_net_copy_stored_layer(layer, weights->layer[s], stored)), out);
+    CR_TRY_GOTO(cr_net_copy_stored_layer(net->layer[target[s]].layer, weights->layer[s], stored),
+                out);
   }
 out:
   free(target);
