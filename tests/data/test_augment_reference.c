@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "data/augment/augment.h"
 #include "data/augment/augment_private.h"
 
 #define MODE(name) CAFFE__RESIZE_PARAMETER__INTERP_MODE__##name
