@@ -227,9 +227,13 @@ CREMA_API double crema_solver_rate(const crema_solver *solver);
  */
 CREMA_API crema_status crema_solver_text(const crema_solver *solver, char **out) CREMA_MUST_USE;
 
-/* One update of the weights from the gradients that are there, with the present learning rate; it
- * does not count as an iteration. For programs that run forward and backward themselves. Errors:
- * CREMA_E_UNSUPPORTED where several devices train, CREMA_E_NO_MEMORY, CREMA_E_DEVICE. */
+/* One update of the weights from the gradients that are there, as an iteration makes it: with
+ * crema_solver_rate, which advances, and counted by crema_solver_iteration. For programs that run
+ * forward and backward themselves, whose losses the solver does not see: lr_policy plateau counts
+ * iterations alone, and nothing is tested, shown or saved. Errors: CREMA_E_UNSUPPORTED where
+ * several devices train; CREMA_E_RANGE after 2^31 - 1 iterations; CREMA_E_NUMERIC for a rate that
+ * is not finite, or gradients that stay so (global_grad_scale_adaptive); CREMA_E_NO_MEMORY,
+ * CREMA_E_DEVICE. */
 CREMA_API crema_status crema_solver_apply_update(crema_solver *solver) CREMA_MUST_USE;
 
 /* The net being trained and the nets that test it (their weights are shared); owned by the

@@ -385,7 +385,8 @@ static PyMethodDef solver_methods[] = {
     {"_step", solver_step, METH_VARARGS, "Trains for some iterations."},
     {"snapshot", solver_snapshot, METH_NOARGS, "snapshot(): writes weights and state."},
     {"apply_update", solver_apply_update, METH_NOARGS,
-     "apply_update(): one update of the weights from the gradients that are there."},
+     "apply_update(): one update of the weights from the gradients that are there, "
+     "counted as an iteration."},
     {"restore", solver_restore, METH_O, "restore(path): goes on from a .solverstate."},
     {"load_weights", solver_load_weights, METH_O,
      "load_weights(paths): starts from weights, files separated by commas."},

@@ -30,17 +30,11 @@ crema_status crema_solver_set_max_iterations(crema_solver *solver, int64_t itera
   return CREMA_OK;
 }
 
-/* Without advancing the schedule. */
-static double present_rate(const crema_solver *solver) {
-  cr_rate_state state = solver->rate;
-  double sum = 0;
-  for (int i = 0; i < solver->window.count; ++i) sum += solver->window.loss[i];
-  const double loss = solver->window.count > 0 ? sum / solver->window.count : 0;
-  return cr_rate_at(&solver->schedule, solver->iteration, loss, &state);
-}
-
 double crema_solver_rate(const crema_solver *solver) {
-  return solver == NULL ? 0 : present_rate(solver);
+  if (solver == NULL) return 0;
+  cr_rate_state state = solver->rate; /* asking does not advance the schedule */
+  const double loss = cr_loss_window_mean(&solver->window);
+  return cr_rate_at(&solver->schedule, solver->iteration, loss, &state);
 }
 
 crema_status crema_solver_text(const crema_solver *solver, char **out) {
@@ -59,10 +53,11 @@ crema_status crema_solver_apply_update(crema_solver *solver) {
   if (cr_solver_partners(solver) > 1) {
     return cr_fail(CREMA_E_UNSUPPORTED, "an update by itself is for training on one device");
   }
-  cr_replica *root = &solver->replica[0];
+  if (solver->iteration == INT32_MAX) {
+    return cr_fail(CREMA_E_RANGE, "solver states count up to %d updates", INT32_MAX);
+  }
   CR_TRY(cr_net_take_views(solver->net));
-  root->updated = false;
-  CR_TRY(cr_replica_update(root, present_rate(solver), solver->iteration));
+  CR_TRY(cr_solver_update(solver));
   return cr_net_show_views(solver->net);
 }
 

@@ -214,6 +214,11 @@ crema_status cr_grad_scale_next(crema_solver *solver, double *next, bool *skip) 
 crema_status cr_solver_ask(crema_solver *solver, crema_solver_action *action) CREMA_MUST_USE;
 crema_status cr_loss_window_init(cr_loss_window *window, int size) CREMA_MUST_USE;
 double cr_loss_window_add(cr_loss_window *window, double loss);
+/* 0 without any loss. */
+double cr_loss_window_mean(const cr_loss_window *window);
+/* An iteration's update, from the gradients that are there, which advances the schedule and is
+ * counted. Errors: those of cr_grad_scale_next and of the update. */
+crema_status cr_solver_update(crema_solver *solver) CREMA_MUST_USE;
 
 /* ---- snapshot.c ---- */
 

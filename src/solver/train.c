@@ -23,9 +23,13 @@ double cr_loss_window_add(cr_loss_window *window, double loss) {
   window->loss[window->next] = loss;
   window->next = (window->next + 1) % window->size;
   if (window->count < window->size) ++window->count;
+  return cr_loss_window_mean(window);
+}
+
+double cr_loss_window_mean(const cr_loss_window *window) {
   double sum = 0;
   for (int i = 0; i < window->count; ++i) sum += window->loss[i];
-  return sum / window->count;
+  return window->count > 0 ? sum / window->count : 0;
 }
 
 static crema_status fail_loss(crema_solver *solver, crema_net *net, double loss) {
@@ -172,11 +176,21 @@ static crema_status update(crema_solver *solver, joint_iteration *joint) {
   return cr_team_run(solver->team, set_grad_scale, &scale);
 }
 
+/* Advances the schedule. */
 static crema_status find_rate(crema_solver *solver, double loss, double *rate) {
   *rate = cr_rate_at(&solver->schedule, solver->iteration, loss, &solver->rate);
   if (isfinite((float)*rate)) return CREMA_OK;
   return cr_fail(CREMA_E_NUMERIC, "iteration %lld: the learning rate is %g (lr_policy '%s')",
                  (long long)solver->iteration, *rate, solver->param->lr_policy);
+}
+
+crema_status cr_solver_update(crema_solver *solver) {
+  joint_iteration joint = {.solver = solver, .iteration.number = solver->iteration};
+  CR_TRY(find_rate(solver, cr_loss_window_mean(&solver->window), &joint.rate));
+  for (int i = 0; i < solver->replicas; ++i) solver->replica[i].updated = false;
+  CR_TRY(update(solver, &joint));
+  ++solver->iteration;
+  return CREMA_OK;
 }
 
 static crema_status report_iteration(crema_solver *solver, double loss, double shown) {

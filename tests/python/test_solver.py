@@ -49,10 +49,12 @@ class Solving(case.FolderCase):
         data = layer.blobs[0].data[...]
         data[...] = 0
         layer.blobs[0].diff[...] = 1
+        rate = self.solver.lr
         self.solver.apply_update()
-        np.testing.assert_allclose(data, -self.solver.lr, rtol=1e-6)
+        np.testing.assert_allclose(data, -rate, rtol=1e-6)
         self.assertAlmostEqual(self.solver.param.base_lr, 0.01, places=6)
-        self.assertEqual(self.solver.iter, 0)
+        self.assertEqual(self.solver.iter, 1)
+        self.assertLess(self.solver.lr, self.solver.base_lr)
 
     def test_base_lr(self):
         self.solver.base_lr = 0.5

@@ -19,7 +19,7 @@ TEST(an_update_by_itself) {
   train_by_hand(c.solver, 1);
   ok(crema_solver_apply_update(c.solver));
   for (int i = 0; i < 6; ++i) assert_true(w[i] == -0.5f);
-  assert_int_equal(crema_solver_iteration(c.solver), 0);
+  assert_int_equal(crema_solver_iteration(c.solver), 1);
   ok(crema_solver_set_base_lr(c.solver, 2));
   assert_true(crema_solver_base_lr(c.solver) == 2 && crema_solver_rate(c.solver) == 2);
   train_by_hand(c.solver, 1);
@@ -27,6 +27,61 @@ TEST(an_update_by_itself) {
   for (int i = 0; i < 6; ++i) assert_true(w[i] == -2.5f);
   assert_fails(crema_solver_set_base_lr(c.solver, 1e300), CREMA_E_RANGE, "base_lr");
   crema_view_release(weight);
+  case_end(&c);
+}
+
+/* A program's own loop makes the updates that training makes: rates of every policy, the count that
+ * Adam corrects its means by, and the factor of gradients in half precision. */
+TEST(updates_by_hand_are_iterations) {
+  static const struct {
+    const char *head, *solver;
+  } rows[] = {
+      {"", "lr_policy: 'step' stepsize: 2 gamma: 0.5 momentum: 0.9"},
+      {"", "lr_policy: 'multistep' stepvalue: 1 stepvalue: 3 gamma: 0.5"},
+      {"", "lr_policy: 'inv' gamma: 1 power: 1 type: 'Adam' momentum: 0.9"},
+      {"default_forward_type: FLOAT16 default_backward_type: FLOAT16 global_grad_scale: 100 "
+       "global_grad_scale_adaptive: true\n",
+       "lr_policy: 'fixed' momentum: 0.9"},
+  };
+  solver_case c;
+  case_begin(&c);
+  for (size_t r = 0; r < sizeof rows / sizeof *rows; ++r) {
+    float expected[6], found[6];
+    char net[2048];
+    snprintf(net, sizeof net, "%s%s", rows[r].head, small_net);
+    case_load_fed(&c, net, rows[r].solver);
+    ok(crema_solver_step(c.solver, 5));
+    case_weights(&c, expected);
+    case_load_fed(&c, net, rows[r].solver);
+    for (int i = 0; i < 5; ++i) {
+      double loss;
+      ok(case_feed(NULL, c.solver->net, i));
+      crema_net_clear_param_diffs(c.solver->net);
+      ok(crema_net_forward(c.solver->net, &loss));
+      ok(crema_net_backward(c.solver->net));
+      ok(crema_solver_apply_update(c.solver));
+      assert_int_equal(crema_solver_iteration(c.solver), i + 1);
+    }
+    case_weights(&c, found);
+    if (memcmp(found, expected, sizeof found) != 0) fail_msg("%s: other weights", rows[r].solver);
+  }
+  c.solver->iteration = INT32_MAX;
+  assert_fails(crema_solver_apply_update(c.solver), CREMA_E_RANGE, "count up to 2147483647");
+  case_end(&c);
+}
+
+/* The solver sees no losses: a plateau has a step after each window. */
+TEST(a_plateau_counts_updates_by_hand) {
+  static const double rates[] = {1, 1, 0.5, 0.5, 0.25, 0.25};
+  solver_case c;
+  case_begin(&c);
+  case_load(&c, small_net,
+            "base_lr: 1 lr_policy: 'plateau' gamma: 0.5 plateau_winsize: 2 plateau_winsize: 2");
+  for (int i = 0; i < 6; ++i) {
+    assert_true(crema_solver_rate(c.solver) == rates[i]);
+    ok(crema_solver_apply_update(c.solver));
+  }
+  assert_int_equal(c.solver->rate.step, 2);
   case_end(&c);
 }
 
