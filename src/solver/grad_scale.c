@@ -6,9 +6,10 @@
  * such gradients s = 1. So the largest gradient in half precision is 4 global_grad_scale, as long
  * as gradients do not change from one iteration to the next.
  *
- * When some do not fit in half precision, be they of blobs between the layers, the update is
- * skipped and the factor may no longer be more than half of what it was; the limit doubles whenever
- * a thousand updates have been made since it was set. */
+ * When some do not fit in half precision, be they of blobs between the layers, what is not finite
+ * may have come to a gradient of any type: the update is skipped and the factor may no longer be
+ * more than half of what it was; the limit doubles whenever a thousand updates have been made since
+ * it was set. */
 #include <math.h>
 
 #include "core/fail.h"
@@ -25,10 +26,10 @@ enum {
 
 typedef struct gradient_range {
   float max;     /* of the absolute values that are finite */
-  bool found;    /* some gradients are in half precision */
   bool infinite; /* some values are not finite */
 } gradient_range;
 
+/* At a gradient in half precision. */
 static crema_status look(crema_blob *blob, gradient_range *range) {
   const float *diff = NULL;
   const int64_t count = crema_blob_count(blob);
@@ -45,12 +46,21 @@ static crema_status look(crema_blob *blob, gradient_range *range) {
   return CREMA_OK;
 }
 
+/* At one in another type. The sum is made on the device, in double precision, which no sum of
+ * finite floats exceeds. */
+static crema_status look_at_sum(crema_blob *blob, gradient_range *range) {
+  double sum = 0;
+  CR_TRY(cr_blob_asum_diff(blob, &sum));
+  range->infinite = range->infinite || !isfinite(sum);
+  return CREMA_OK;
+}
+
 static crema_status look_at_all(const crema_net *net, gradient_range *range) {
   for (int i = 0; i < net->learnables; ++i) {
-    cr_tensor *diff = net->learnable[i]->diff;
-    if (cr_tensor_type(diff) != CREMA_F16) continue;
-    range->found = true;
-    if (!cr_tensor_is_zero(diff)) CR_TRY(look(net->learnable[i], range));
+    crema_blob *blob = net->learnable[i];
+    if (cr_tensor_is_zero(blob->diff)) continue;
+    const bool half = cr_tensor_type(blob->diff) == CREMA_F16;
+    CR_TRY(half ? look(blob, range) : look_at_sum(blob, range));
   }
   return CREMA_OK;
 }
@@ -99,7 +109,6 @@ crema_status cr_grad_scale_next(crema_solver *solver, double *next, bool *skip) 
   *skip = false;
   if (!is_adaptive(net)) return CREMA_OK;
   CR_TRY(look_at_all(net, &range));
-  if (!range.found) return CREMA_OK;
   double scale = 1;
   if (range.max > 0) {
     scale = (double)net->param->global_grad_scale * 4 * net->grad_scale / (double)range.max;

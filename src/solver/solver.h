@@ -203,9 +203,9 @@ void cr_report_output(const char *kind, int number, const char *name, double val
 void cr_grad_scale_start(crema_solver *solver);
 /* To be called between backward and update. *next is the factor for the gradients of the next
  * iteration; *skip: gradients are not finite, which a smaller factor may cure, and the update is
- * not to be made. Without global_grad_scale_adaptive or gradients in half precision the factor
- * stays as it is. Errors: CREMA_E_NUMERIC when too many updates in a row would be skipped, unless
- * training is to go on with values that are not finite. */
+ * not to be made. Without global_grad_scale_adaptive the factor stays as it is. Errors:
+ * CREMA_E_NUMERIC when too many updates in a row would be skipped, unless training is to go on with
+ * values that are not finite. */
 crema_status cr_grad_scale_next(crema_solver *solver, double *next, bool *skip) CREMA_MUST_USE;
 
 /* ---- train.c ---- */

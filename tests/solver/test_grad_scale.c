@@ -269,6 +269,42 @@ TEST(updates_are_skipped_until_gradients_fit) {
   case_end(&c);
 }
 
+/* Gradients of the first product are in FLOAT and come through a blob in FLOAT16, in which they do
+ * not fit; those of the second one do. */
+static const char mixed_net[] = HALVES ADAPTIVE
+    "global_grad_scale: 256\n"
+    "layer { name: 'in' type: 'Input' top: 'data' top: 'label' forward_type: FLOAT\n"
+    "  input_param { shape { dim: 4 dim: 3 } shape { dim: 4 dim: 2 } } }\n"
+    "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip' backward_type: FLOAT\n"
+    "  inner_product_param { num_output: 2 weight_filler { type: 'xavier' } } }\n"
+    "layer { name: 'act' type: 'ReLU' bottom: 'ip' top: 'act' relu_param { negative_slope: 1 } }\n"
+    "layer { name: 'top' type: 'InnerProduct' bottom: 'act' top: 'top'\n"
+    "  inner_product_param { num_output: 2 bias_term: false\n"
+    "    weight_filler { type: 'constant' value: 20000 } } }\n"
+    "layer { name: 'loss' type: 'EuclideanLoss' bottom: 'top' bottom: 'label' top: 'loss' }\n";
+
+TEST(gradients_of_other_types_are_looked_at_too) {
+  float before[WEIGHTS], after[WEIGHTS];
+  (void)state;
+  solver_case c;
+  case_begin(&c);
+  load_scaled(&c, mixed_net, "", "base_lr: 1e-12");
+  crema_net *net = crema_solver_net(c.solver);
+  assert_int_equal(cr_tensor_type(net->learnable[0]->diff), CREMA_F32);
+  int64_t skipped = 0;
+  for (int i = 0; i < 40; ++i) {
+    case_weights(&c, before);
+    ok(crema_solver_step(c.solver, 1));
+    case_weights(&c, after);
+    for (int k = 0; k < WEIGHTS; ++k) assert_true(isfinite(after[k]));
+    assert_int_equal(memcmp(before, after, sizeof before) == 0,
+                     c.solver->scaling.skipped > skipped);
+    skipped = c.solver->scaling.skipped;
+  }
+  assert_in_range(skipped, 1, 30); /* in the end they fit */
+  case_end(&c);
+}
+
 /* After a thousand good updates the limit is tried again. */
 TEST(limits_are_raised_again) {
   double next;
