@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "core/list.h"
 #include "core/log.h"
 #include "crema/layer.h"
 #include "net/net.h"
@@ -118,18 +119,14 @@ bool cli_choose_phase(const char *text, crema_phase *phase) {
 }
 
 bool cli_load_plugins(const char *list) {
-  enum { MOST = 64 };
-  const char *paths[MOST];
-  char *text = strdup(list);
-  bool good = text != NULL;
-  if (text == NULL) cli_error("out of memory");
-  const size_t count = text == NULL ? 0 : cli_split_list(text, paths, MOST);
-  for (size_t i = 0; i < count && good; ++i) {
-    good = crema_layer_load(paths[i]) == CREMA_OK;
-    if (!good) cli_fail();
+  cr_list paths = {0};
+  crema_status status = cr_list_split(list, &paths);
+  for (size_t i = 0; i < paths.count && status == CREMA_OK; ++i) {
+    status = crema_layer_load(paths.item[i]);
   }
-  free(text);
-  return good;
+  if (status != CREMA_OK) cli_fail();
+  cr_list_free(&paths);
+  return status == CREMA_OK;
 }
 
 bool cli_check_level(int64_t level) {
@@ -139,34 +136,14 @@ bool cli_check_level(int64_t level) {
   return false;
 }
 
-size_t cli_split_list(char *text, const char **items, size_t limit) {
-  size_t count = 0;
-  for (char *at = text; *at != '\0' && count < limit;) {
-    char *end = at + strcspn(at, ",");
-    bool last = *end == '\0';
-    *end = '\0';
-    if (*at != '\0') items[count++] = at;
-    at = last ? end : end + 1;
-  }
-  return count;
-}
-
 bool cli_load_weights(crema_net *net, const char *paths, bool allow_missing) {
-  size_t room = 1;
-  for (const char *at = paths; *at != '\0'; ++at) room += *at == ',';
-  const char **file = calloc(room, sizeof *file);
-  char *text = strdup(paths);
-  bool good = file != NULL && text != NULL;
-  if (good) {
-    size_t files = cli_split_list(text, file, room);
-    good =
-        cr_net_load_files(net, file, files, allow_missing ? CR_MISSING_WARNED : CR_MISSING_REFUSED,
-                          NULL) == CREMA_OK;
-    if (!good) cli_fail();
-  } else {
-    cli_error("out of memory");
+  cr_list files = {0};
+  crema_status status = cr_list_split(paths, &files);
+  if (status == CREMA_OK) {
+    status = cr_net_load_files(net, (const char *const *)files.item, files.count,
+                               allow_missing ? CR_MISSING_WARNED : CR_MISSING_REFUSED, NULL);
   }
-  free(text);
-  free((void *)file);
-  return good;
+  if (status != CREMA_OK) cli_fail();
+  cr_list_free(&files);
+  return status == CREMA_OK;
 }

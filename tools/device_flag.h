@@ -40,10 +40,6 @@ bool cli_check_level(int64_t level);
 bool cli_load_plugins(const char *list);
 #define CLI_PLUGIN_HELP "shared objects with layer types, separated by commas (crema/layer.h)"
 
-/* Splits a comma-separated list in place; *items gets at most `limit` pointers into `text`
- * (limit must suffice: one more than the commas). Returns the number of items. */
-size_t cli_split_list(char *text, const char **items, size_t limit);
-
 /* Loads each of the comma-separated files into the net. Layers with parameters that no file has are
  * an error, or with allow_missing a warning. False with the error printed. */
 bool cli_load_weights(crema_net *net, const char *paths, bool allow_missing);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/list.h"
 #include "device_flag.h"
 #include "infer/session.h"
 
@@ -124,27 +125,23 @@ static bool load(const cli_net_flags *flags, const crema_net_options *options, c
 
 bool cli_net_flags_load(cli_net_flags *flags, const char *command, crema_phase phase,
                         cli_net *out) {
-  enum { MAX_STAGES = 64 };
-  const char *stages[MAX_STAGES];
   crema_net_options options;
+  cr_list stages = {0};
   *out = (cli_net){0};
   if (!check_flags(flags, command, phase)) return false;
   crema_net_options_init(&options);
   options.phase = phase;
   if (!cli_choose_first_device(flags->gpu, &options.device)) return false;
-  char *text = strdup(flags->stage);
-  if (text == NULL) {
-    cli_error("out of memory");
-    return false;
-  }
+  bool good = cr_list_split(flags->stage, &stages) == CREMA_OK;
+  if (!good) cli_fail();
   options.level = (int)flags->level;
-  options.stages = stages;
-  options.stage_count = cli_split_list(text, stages, MAX_STAGES);
+  options.stages = (const char *const *)stages.item;
+  options.stage_count = stages.count;
   options.skip_corrupt = flags->skip_corrupt;
   options.warn_unknown_fields = flags->warn_unknown_fields;
   options.plan_memory = flags->plan_memory && phase == CREMA_TRAIN;
-  bool good = load(flags, &options, out);
-  free(text);
+  good = good && load(flags, &options, out);
+  cr_list_free(&stages);
   if (!good) cli_net_close(out);
   return good;
 }

@@ -5,6 +5,7 @@
 
 #include "cli.h"
 #include "core/clock.h"
+#include "core/list.h"
 #include "core/log.h"
 #include "crema/solver.h"
 #include "device_flag.h"
@@ -12,8 +13,6 @@
 #include "input_report.h"
 #include "memory_report.h"
 #include "signals.h"
-
-enum { MAX_STAGES = 64 };
 
 typedef struct train_flags {
   const char *solver, *weights, *snapshot, *gpu, *phase, *stage, *plugin;
@@ -148,14 +147,13 @@ static int success_code(training *run) {
 static crema_status choose_start(crema_solver *solver, const train_flags *flags) {
   bool found = false;
   crema_status status = CREMA_OK;
-  if (flags->resume_auto) status = crema_solver_restore_latest(solver, &found);
-  if (status == CREMA_OK && flags->snapshot[0] != '\0') {
+  if (flags->snapshot[0] != '\0') {
     cr_log_info("Resuming from %s", flags->snapshot);
-    status = crema_solver_restore(solver, flags->snapshot);
-  } else if (status == CREMA_OK && flags->weights[0] != '\0' && !found) {
-    status = crema_solver_load_weights(solver, flags->weights);
+    return crema_solver_restore(solver, flags->snapshot);
   }
-  return status;
+  if (flags->resume_auto) status = crema_solver_restore_latest(solver, &found);
+  if (status != CREMA_OK || found) return status;
+  return crema_solver_load_weights(solver, flags->weights[0] != '\0' ? flags->weights : NULL);
 }
 
 static void print_line(void *user, const char *text) {
@@ -205,12 +203,12 @@ static int train(const train_flags *flags, const crema_solver_options *options) 
 
 static const char help_text[] =
     "Trains the net that the solver file names, testing and taking snapshots as it says.\n"
-    "-weights starts from a .caffemodel (or several, separated by commas); -snapshot goes on\n"
-    "from a .solverstate exactly where it was written: weights, history, iteration, learning\n"
-    "rate, position in the data and random state. -resume_auto goes on from the newest\n"
-    "snapshot that is whole, or starts from -weights or anew when there is none: for jobs that "
-    "are\n"
-    "started again and again. The number of devices may change from one run to the next.\n"
+    "-weights starts from a .caffemodel (or several, separated by commas) in place of those that\n"
+    "the solver file names; -snapshot goes on from a .solverstate exactly where it was written:\n"
+    "weights, history, iteration, learning rate, position in the data and random state.\n"
+    "-resume_auto goes on from the newest snapshot that is whole, or starts as without it when\n"
+    "there is none: for jobs that are started again and again. The number of devices may change\n"
+    "from one run to the next.\n"
     "Ctrl-C stops after the current iteration and writes a snapshot (a second one, half a second\n"
     "or more after it, stops at once, without), and so do SIGTERM, with exit code 143, and a\n"
     "limit on processor time (SIGXCPU), with 152; SIGHUP writes a snapshot and goes on, under\n"
@@ -301,18 +299,18 @@ int crema_cmd_train(int argc, char **argv) {
   options.devices = device;
   options.with_processes = true;
   run.device = device[0];
-  const char *stage[MAX_STAGES];
-  char *stages = strdup(flags.stage);
-  if (stages == NULL) return cli_error("out of memory");
-  options.stage_count = cli_split_list(stages, stage, MAX_STAGES);
-  options.stages = stage;
+  cr_list stages = {0};
+  const bool split = cr_list_split(flags.stage, &stages) == CREMA_OK;
+  options.stages = (const char *const *)stages.item;
+  options.stage_count = stages.count;
+  options.no_weights = true; /* until it is known where training begins */
   options.level = (int)flags.level;
   options.skip_corrupt = flags.skip_corrupt;
   options.warn_unknown_fields = flags.warn_unknown_fields;
   options.poll = poll_signals;
   options.progress = show_progress;
   options.user = &run;
-  int code = flags.plan ? plan(&flags, &options) : train(&flags, &options);
-  free(stages);
+  int code = !split ? cli_fail() : flags.plan ? plan(&flags, &options) : train(&flags, &options);
+  cr_list_free(&stages);
   return code;
 }

@@ -78,6 +78,9 @@ typedef struct crema_solver_options {
   size_t stage_count;        /* how many */
   bool warn_unknown_fields;  /* see crema_net_options */
   bool skip_corrupt;         /* see crema_net_options */
+  /* The solver file's `weights` are not loaded: the caller restores a snapshot, or calls
+   * crema_solver_load_weights. */
+  bool no_weights;
   /* All blobs of the nets keep their values and gradients until the next pass. Otherwise the nets
    * plan their memory as crema_net_options.plan_memory says. All results are the same. */
   bool no_memory_plan;
@@ -124,11 +127,12 @@ CREMA_API crema_status crema_solver_load(const char *path, const crema_solver_op
 /* Accepts NULL. */
 CREMA_API void crema_solver_destroy(crema_solver *solver);
 
-/* Starts from the weights in `paths` (file names separated by commas) or resumes from a snapshot's
- * .solverstate: weights, history, iteration, learning rate, reader position and random state. The
- * model is looked for beside the state, then at the path in it; it must be of the size and checksum
- * that the state records. States of Caffe and of earlier versions record neither: whatever is found
- * is taken, with a warning. Errors: CREMA_E_NOT_FOUND, CREMA_E_CORRUPT, CREMA_E_SHAPE. */
+/* Starts from the weights in `paths` (file names separated by commas, with or without blanks; NULL:
+ * those that the solver file names, if any), or resumes from a snapshot's .solverstate: weights,
+ * history, iteration, learning rate, reader position and random state. The model is looked for
+ * beside the state, then at the path in it; it must be of the size and checksum that the state
+ * records. States of Caffe and of earlier versions record neither: whatever is found is taken, with
+ * a warning. Errors: CREMA_E_NOT_FOUND, CREMA_E_CORRUPT, CREMA_E_SHAPE. */
 CREMA_API crema_status crema_solver_load_weights(crema_solver *solver,
                                                  const char *paths) CREMA_MUST_USE;
 CREMA_API crema_status crema_solver_restore(crema_solver *solver, const char *path) CREMA_MUST_USE;

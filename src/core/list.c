@@ -1,5 +1,6 @@
 #include "core/list.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,11 +16,17 @@ crema_status cr_list_add(cr_list *list, const char *item, size_t size) {
   return CREMA_OK;
 }
 
+static bool is_blank(char c) {
+  return c != '\0' && strchr(" \t\n\v\f\r", c) != NULL;
+}
+
 crema_status cr_list_split(const char *text, cr_list *out) {
   for (const char *at = text; *at != '\0';) {
-    const size_t size = strcspn(at, ",");
-    if (size > 0) CR_TRY(cr_list_add(out, at, size));
-    at += size + (at[size] == ',');
+    const char *end = at + strcspn(at, ","), *next = end + (*end == ',');
+    while (at < end && is_blank(*at)) ++at;
+    while (at < end && is_blank(end[-1])) --end;
+    if (at < end) CR_TRY(cr_list_add(out, at, (size_t)(end - at)));
+    at = next;
   }
   return CREMA_OK;
 }

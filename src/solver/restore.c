@@ -20,10 +20,14 @@ static crema_status load_models(crema_solver *solver, const char *const *path, s
   return cr_net_load_files(solver->net, path, count, missing, NULL);
 }
 
-/* The files of a list with commas, as they are found from the solver file. To be freed, also on
- * failure. */
-static crema_status resolve_list(const crema_solver *solver, const char *list, cr_list *out) {
-  CR_TRY(cr_list_split(list, out));
+/* The files of a list with commas, or those of the solver file, as they are found from there. To be
+ * freed, also on failure. */
+static crema_status find_models(const crema_solver *solver, const char *paths, cr_list *out) {
+  const Caffe__SolverParameter *param = solver->param;
+  if (paths != NULL) CR_TRY(cr_list_split(paths, out));
+  for (size_t i = 0; paths == NULL && i < param->n_weights; ++i) {
+    CR_TRY(cr_list_split(param->weights[i], out));
+  }
   for (size_t i = 0; i < out->count; ++i) {
     char *found = NULL;
     CR_TRY(cr_file_resolve(solver->path, out->item[i], &found));
@@ -35,10 +39,9 @@ static crema_status resolve_list(const crema_solver *solver, const char *list, c
 
 crema_status crema_solver_load_weights(crema_solver *solver, const char *paths) {
   CR_REQUIRE(solver);
-  CR_REQUIRE(paths);
   solver->snapshot_iteration = -1;
   cr_list list = {0};
-  crema_status status = resolve_list(solver, paths, &list);
+  crema_status status = find_models(solver, paths, &list);
   for (size_t i = 0; status == CREMA_OK && i < list.count; ++i) {
     cr_log_info("Finetuning from %s", list.item[i]);
   }

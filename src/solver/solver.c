@@ -123,13 +123,6 @@ static int64_t count_batch(const crema_net *net) {
   return 0;
 }
 
-static crema_status load_initial_weights(crema_solver *solver) {
-  for (size_t i = 0; i < solver->param->n_weights; ++i) {
-    CR_TRY(crema_solver_load_weights(solver, solver->param->weights[i]));
-  }
-  return CREMA_OK;
-}
-
 static crema_status check_param(crema_solver *solver) {
   crema_status status = cr_fields_check(solver->param);
   if (status == CREMA_OK) status = cr_schedule_read(solver->param, &solver->schedule);
@@ -149,7 +142,7 @@ static crema_status build(crema_solver *solver) {
   cr_grad_scale_start(solver);
   CR_TRY(cr_solver_build_test_nets(solver));
   CR_TRY(cr_solver_restart_averages(solver));
-  CR_TRY(load_initial_weights(solver));
+  if (!solver->options.no_weights) CR_TRY(crema_solver_load_weights(solver, NULL));
   CR_TRY(cr_field_locate(cr_early_stop_prepare(solver), solver->path));
   solver->batch_samples = count_batch(solver->net) * solver->ranks;
   return cr_field_locate(cr_epochs_check(solver), solver->path);

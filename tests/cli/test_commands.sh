@@ -83,6 +83,15 @@ run train -solver stage.prototxt -stage noisy
 expect_ok "a level too low"
 grep -qa drop1 stage_iter_2.caffemodel && fail "the layer of the level is there"
 
+# As many stages as there are, with blanks or without.
+many=$(seq -s, 1 100)
+run train -solver stage.prototxt -stage "$many, noisy" -level 2
+expect_ok "many stages"
+grep -qa drop1 stage_iter_2.caffemodel || fail "the last of many stages is dropped"
+run time -model net.prototxt -iterations 1 -stage "$many,noisy" -level 2
+expect_ok "many stages of time"
+expect_line "the last of many stages of time" 'drop1.*forward'
+
 # Ends after -iterations; a folder for a prefix.
 mkdir shots
 make_net folder 'max_iter: 100 random_seed: 1'

@@ -39,6 +39,35 @@ resume_equals adam "" 'type: "Adam" momentum: 0.9 clip_gradients: 1 random_seed:
 resume_equals adadelta "" 'type: "AdaDelta" momentum: 0.95 delta: 1e-6'
 resume_equals hdf5 ".h5" 'type: "Nesterov" momentum: 0.9 snapshot_format: HDF5'
 
+# The weights that a solver file names are where training begins unless the flags say otherwise.
+make_net begun 'max_iter: 20 random_seed: 1'
+run train -solver begun.prototxt
+expect_ok "a first training"
+mv begun_iter_20.caffemodel begun.caffemodel
+make_net fine 'max_iter: 20 random_seed: 2 weights: "begun.caffemodel"'
+for flags in "" -resume_auto; do
+  run train -solver fine.prototxt $flags
+  expect_ok "weights of the solver file, $flags"
+  expect_line "weights of the solver file, $flags" 'Finetuning from begun.caffemodel'
+  rm -f fine_iter_20.*
+done
+run train -solver fine.prototxt
+mv begun.caffemodel moved.caffemodel
+sed -i 's/max_iter: 20/max_iter: 22/' fine.prototxt
+for flags in "-snapshot fine_iter_20.solverstate" -resume_auto; do
+  rm -f fine_iter_22.*
+  run train -solver fine.prototxt $flags
+  expect_ok "$flags does not need the weights of the solver file"
+  grep -q Finetuning log && fail "$flags loads the weights of the solver file"
+done
+rm -f fine_iter_*
+run train -solver fine.prototxt -weights ' moved.caffemodel '
+expect_ok "-weights in place of those of the solver file"
+[ "$(grep -c Finetuning log)" -eq 1 ] || fail "-weights beside those of the solver file"
+rm -f fine_iter_*
+run train -solver fine.prototxt -resume_auto
+expect_error "-resume_auto without a snapshot or weights" begun.caffemodel
+
 # A state goes on with its own model wherever the pair is, and with no other.
 make_net first 'max_iter: 20 random_seed: 1'
 run train -solver first.prototxt

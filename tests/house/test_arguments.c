@@ -272,7 +272,7 @@ static int64_t is_empty_text(const char *result) {
   N(crema_solver_options_init, (A(0, &solver_options)))                                           \
   O(crema_solver_load, "options", (A(0, solver_path), A(1, &solver_options), A(2, &made_solver))) \
   N(crema_solver_destroy, (A(0, solver)))                                                         \
-  S(crema_solver_load_weights, (A(0, solver), A(1, missing)))                                     \
+  O(crema_solver_load_weights, "paths", (A(0, solver), A(1, missing)))                            \
   S(crema_solver_restore, (A(0, solver), A(1, missing)))                                          \
   O(crema_solver_restore_latest, "found", (A(0, solver), A(1, &was_found)))                       \
   S(crema_solver_solve, (A(0, solver)))                                                           \
@@ -280,6 +280,7 @@ static int64_t is_empty_text(const char *result) {
   O(crema_solver_plan, "user", (A(0, solver), A(1, forget_line), A(2, &was_found)))               \
   S(crema_solver_snapshot, (A(0, solver)))                                                        \
   V(crema_solver_iteration, 0, (A(0, solver)))                                                    \
+  O(crema_solver_set_calls, "iteration_start gradients_ready", (A(0, solver), NULL, NULL))        \
   S(crema_solver_set_base_lr, (A(0, solver), 0.1))                                                \
   V(crema_solver_max_iterations, 0, (A(0, solver)))                                               \
   S(crema_solver_set_max_iterations, (A(0, solver), 1))                                           \

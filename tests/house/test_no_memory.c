@@ -279,6 +279,7 @@ static void drop_line(void *user, crema_log_level level, const char *file, int l
   X(crema_solver_solve, "s", (solver))                                                            \
   X(crema_solver_step, "s", (solver, 1))                                                          \
   X(crema_solver_plan, "s", (solver, forget_line, NULL))                                          \
+  X(crema_solver_set_calls, "s", (solver, NULL, NULL))                                            \
   X(crema_solver_set_base_lr, "s", (solver, 0.1))                                                 \
   X(crema_solver_set_max_iterations, "s", (solver, 2))                                            \
   X(crema_solver_text, "s", (solver, &made_text))                                                 \

@@ -486,6 +486,57 @@ CASE_TEST(lists_of_weights_are_loaded) {
                    CREMA_E_NOT_FOUND);
 }
 
+/* Caffe trims each name of a list, in the field and in the flag. */
+CASE_TEST(lists_of_weights_may_have_blanks) {
+  float expected[6], found[6];
+  solver_case *c = *state;
+  c->options.feed = feed;
+  case_load(c, small_net, "lr_policy: 'fixed'");
+  ok(crema_solver_snapshot(c->solver));
+  ok(crema_solver_step(c->solver, 1));
+  case_weights(c, expected);
+  ok(crema_solver_snapshot(c->solver));
+  case_load(c, small_net,
+            "lr_policy: 'fixed' weights: ' s_iter_0.caffemodel , \\ts_iter_1.caffemodel\\n'");
+  case_weights(c, found);
+  assert_memory_equal(found, expected, sizeof found);
+  ok(crema_solver_load_weights(c->solver, " ,s_iter_1.caffemodel\n, s_iter_0.caffemodel"));
+  case_weights(c, found);
+  assert_memory_not_equal(found, expected, sizeof found);
+}
+
+#define SAMPLES \
+  "layer { name: 'in' type: 'Input' top: 'x' input_param { shape { dim: 4 dim: 3 } } }\n"
+#define PRODUCT(name)                                                              \
+  "layer { name: '" name "' type: 'InnerProduct' bottom: 'x' top: '" name          \
+  "' inner_product_param { num_output: 2 } }\n"                                    \
+  "layer { name: '" name "_loss' type: 'Reduction' bottom: '" name "' top: '" name \
+  "_loss' loss_weight: 1 }\n"
+
+/* The files that a solver file names fill the net together; a caller that starts from elsewhere
+ * leaves them out. */
+CASE_TEST(weights_of_the_solver_file_are_one_list) {
+  static const char both[] = SAMPLES PRODUCT("one") PRODUCT("two");
+  static log_lines lines;
+  char path[256], one[256];
+  solver_case *c = *state;
+  case_load(c, SAMPLES PRODUCT("one"), "lr_policy: 'fixed'");
+  ok(crema_solver_snapshot(c->solver));
+  case_path(c, "s_iter_0.caffemodel", path);
+  assert_int_equal(rename(path, case_path(c, "one.caffemodel", one)), 0);
+  case_load(c, SAMPLES PRODUCT("two"), "lr_policy: 'fixed'");
+  ok(crema_solver_snapshot(c->solver));
+  listen_to(&lines, CREMA_LOG_WARNING);
+  case_load(c, both, "lr_policy: 'fixed' weights: 'one.caffemodel' weights: 's_iter_0.caffemodel'");
+  assert_int_equal(count_lines(&lines, "gets no weights"), 0);
+  case_load(c, both, "lr_policy: 'fixed' weights: 'one.caffemodel'");
+  assert_int_equal(count_lines(&lines, "layer 'two' (InnerProduct) gets no weights"), 1);
+  stop_listening();
+  c->options.no_weights = true;
+  case_load(c, both, "lr_policy: 'fixed' weights: 'absent.caffemodel'");
+  assert_int_equal(crema_solver_load_weights(c->solver, NULL), CREMA_E_NOT_FOUND);
+}
+
 int main(void) {
   return run_all_tests(NULL, NULL);
 }
