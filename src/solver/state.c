@@ -558,22 +558,25 @@ static crema_status nets_from_proto(crema_solver *solver, int replica,
   return CREMA_OK;
 }
 
+/* The losses of before are another run's. When average_loss has changed, a new mean is started.
+ * `message` may be NULL. */
+static void window_from_proto(cr_loss_window *window, const Caffe__CremaState *message) {
+  const size_t size = (size_t)window->size;
+  window->count = window->next = 0;
+  if (message == NULL || message->n_loss > size || message->next_loss < 0) return;
+  const size_t next = (size_t)message->next_loss;
+  if (message->n_loss == size ? next >= size : next != message->n_loss) return;
+  if (message->n_loss > 0) memcpy(window->loss, message->loss, message->n_loss * sizeof(double));
+  window->count = (int)message->n_loss;
+  window->next = message->next_loss;
+}
+
 static crema_status extra_from_proto(crema_solver *solver, const Caffe__CremaState *message) {
-  cr_loss_window *window = &solver->window;
   cr_mt19937 *rng = &solver->context->rng;
   memcpy(rng->state, message->generator, sizeof rng->state);
   rng->next = (int)message->generator[GENERATOR_WORDS - 1];
   solver->seed = message->seed;
-  /* When average_loss has changed, a new mean is started. */
-  if (message->n_loss <= (size_t)window->size && message->next_loss >= 0 &&
-      (message->n_loss == (size_t)window->size ? message->next_loss < window->size
-                                               : (size_t)message->next_loss == message->n_loss)) {
-    if (message->n_loss > 0) {
-      memcpy(window->loss, message->loss, message->n_loss * sizeof *window->loss);
-    }
-    window->count = (int)message->n_loss;
-    window->next = message->next_loss;
-  }
+  window_from_proto(&solver->window, message);
   update_from_proto(solver, message);
   early_stop_from_proto(solver, message);
   for (int replica = 0; replica < solver->replicas; ++replica) {
@@ -608,11 +611,13 @@ crema_status cr_state_from_proto(crema_solver *solver, const Caffe__SolverState 
   solver->unsaved = CREMA_OK;
   cr_state_release(solver);
   if (state->crema_state == NULL) {
+    window_from_proto(&solver->window, NULL);
     update_from_proto(solver, NULL);
     early_stop_from_proto(solver, NULL);
     cr_log_warning(
-        "The state holds no reader positions and no random state: data is read from the start, and "
-        "training does not go on exactly as it would have without the stop");
+        "The state holds no reader positions and no random state: data is read from where this "
+        "solver is in it, which is the start unless it has trained, and training does not go on "
+        "exactly as it would have without the stop");
     return CREMA_OK;
   }
   return extra_from_proto(solver, state->crema_state);
