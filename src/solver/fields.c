@@ -17,7 +17,7 @@ crema_status cr_field_fail(crema_status code, const char *field, const char *fmt
 }
 
 /* The file is read again: a solver that works keeps no text. What came through a pipe is gone. */
-static size_t find_line(const char *path, const char *field) {
+size_t cr_field_line(const char *path, const char *field) {
   cr_buffer text = {0};
   struct stat info;
   size_t line = 0;
@@ -34,7 +34,7 @@ crema_status cr_field_locate(crema_status code, const char *path) {
   if (code == CREMA_OK) return code;
   if (cr_error_field()[0] != '\0') {
     cr_error *error = cr_error_keep();
-    if (error != NULL) line = find_line(path, cr_error_field());
+    if (error != NULL) line = cr_field_line(path, cr_error_field());
     if (error != NULL) cr_error_again(code, error);
     free(error);
   }
@@ -71,6 +71,9 @@ crema_status cr_fields_check(const Caffe__SolverParameter *param) {
     double value;
   } counts[] = {
       {"max_iter", param->max_iter},
+      {"test_interval", param->test_interval},
+      {"display", param->display},
+      {"snapshot", param->snapshot},
       {"rampup_interval", param->rampup_interval},
       {"warmup_iter", param->warmup_iter},
       {"early_stop_patience", param->early_stop_patience},

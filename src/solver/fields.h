@@ -8,6 +8,10 @@
 crema_status cr_field_fail(crema_status code, const char *field, const char *fmt, ...)
     CREMA_PRINTF(3, 4);
 
+/* The line of the text file on which it gives the field last; 0: nowhere, or it can no longer be
+ * read. The thread's error text may change. */
+size_t cr_field_line(const char *path, const char *field);
+
 /* Puts the solver file's path, and the line of the field that is to blame if the failure names one
  * that the file gives, in front of a failure that is passed on. Returns `code`; does nothing when
  * that is CREMA_OK. */

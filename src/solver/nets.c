@@ -1,4 +1,5 @@
 /* Building the nets that a solver file names. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,6 +38,21 @@ static crema_status merge_state(net_state *state, const Caffe__NetState *from) {
   if (from == NULL) return CREMA_OK;
   if (from->has_level) state->level = from->level;
   return add_stages(state, (const char *const *)from->stage, from->n_stage);
+}
+
+/* In Caffe the states of the files decide which phase a net is in; here what the net is for does,
+ * and a state that says otherwise is warned of. `field` of the file at `path` is the state, or has
+ * it. */
+static void warn_of_phase(const Caffe__NetState *state, crema_phase phase, const char *path,
+                          const char *field) {
+  if (state == NULL || !state->has_phase) return;
+  const bool tests = state->phase == CAFFE__PHASE__TEST;
+  if (tests == (phase == CREMA_TEST)) return;
+  const size_t line = cr_field_line(path, field);
+  char at[32] = "";
+  if (line > 0) snprintf(at, sizeof at, ":%zu", line);
+  cr_log_warning("%s%s: %s: the phase %s has no effect: the net is built to %s", path, at, field,
+                 tests ? "TEST" : "TRAIN", tests ? "be trained" : "test");
 }
 
 /* A message of its own for one net, read or copied, in today's format. *path is the file that
@@ -93,6 +109,11 @@ static crema_status build(crema_solver *solver, const net_source *source, net_pl
   CR_TRY_GOTO(read_source(solver, source, &param, &path), out);
   CR_TRY_GOTO(merge_state(&state, param->state), out);
   CR_TRY_GOTO(merge_state(&state, solver_state), out);
+  if (place.replica == 0 && cr_solver_leads(solver)) {
+    warn_of_phase(param->state, phase, path, source->file != NULL ? "state" : source->field);
+    warn_of_phase(solver_state, phase, solver->path,
+                  phase == CREMA_TRAIN ? "train_state" : "test_state");
+  }
   if (phase == CREMA_TRAIN) {
     if (solver->options.level != 0) state.level = solver->options.level;
     CR_TRY_GOTO(add_stages(&state, solver->options.stages, solver->options.stage_count), out);

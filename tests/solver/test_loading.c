@@ -112,6 +112,10 @@ CASE_TEST(values_are_blamed_by_line) {
   } rows[] = {
       {"lr_policy: 'cosin'\nmax_iter: 9", 3, CREMA_E_UNKNOWN_NAME, "did you mean 'cosine'?"},
       {"lr_policy: 'fixed'\nmax_iter: -9", 4, CREMA_E_RANGE, "max_iter must not be negative"},
+      {"lr_policy: 'fixed'\nsnapshot: -1", 4, CREMA_E_RANGE, "snapshot must not be negative"},
+      {"lr_policy: 'fixed'\ndisplay: -1", 4, CREMA_E_RANGE, "display must not be negative"},
+      {"lr_policy: 'fixed'\ntest_interval: -1", 4, CREMA_E_RANGE,
+       "test_interval must not be negative"},
       {"lr_policy: 'fixed'\n\nwarmup_iter: -2", 5, CREMA_E_RANGE, "found -2"},
       {"lr_policy: 'fixed'\nwarmup_start_lr: -2", 4, CREMA_E_RANGE, "found -2"},
       {"lr_policy: 'fixed'\nrampup_interval: -1", 4, CREMA_E_RANGE, "found -1"},
@@ -334,8 +338,37 @@ CASE_TEST(test_entries_are_counted) {
             "lr_policy: 'fixed' test_interval: 1 test_iter: 1 test_iter: 1 test_net: "
             "'test.prototxt'");
   assert_int_equal(crema_solver_test_net_count(c->solver), 2);
-  case_refuse(c, "lr_policy: 'fixed' test_interval: -1 test_iter: 1", CREMA_E_PARSE,
-              "test_interval is -1, not above 0");
+  case_refuse(c, "lr_policy: 'fixed' test_interval: 0 test_iter: 1", CREMA_E_PARSE,
+              "test_interval is 0, not above 0");
+}
+
+/* In Caffe the phase of a state decides; here what the net is for does. */
+CASE_TEST(phases_of_states_are_not_passed_over_in_silence) {
+  static log_lines lines;
+  char net[2048], words[400], path[256];
+  solver_case *c = *state;
+  snprintf(net, sizeof net, "%sstate { phase: TEST }\n", small_net);
+  listen_to(&lines, CREMA_LOG_WARNING);
+  case_load(c, small_net,
+            "lr_policy: 'fixed' test_interval: 1 test_iter: 1\n"
+            "train_state { phase: TRAIN } test_state { phase: TEST }");
+  assert_int_equal(lines.size, 0);
+  case_load(c, small_net,
+            "lr_policy: 'fixed' test_interval: 1 test_iter: 1\ntrain_state { phase: TEST }\n"
+            "test_state { phase: TRAIN }");
+  snprintf(words, sizeof words, "%s:4: train_state: the phase TEST has no effect",
+           case_path(c, "solver.prototxt", path));
+  assert_int_equal(count_lines(&lines, words), 1);
+  assert_int_equal(count_lines(&lines, ":5: test_state: the phase TRAIN has no effect"), 1);
+  assert_int_equal(crema_net_phase(crema_solver_net(c->solver)), CREMA_TRAIN);
+  assert_int_equal(crema_net_phase(crema_solver_test_net(c->solver, 0)), CREMA_TEST);
+  lines.size = 0;
+  case_load(c, net, "lr_policy: 'fixed' test_interval: 1 test_iter: 1");
+  snprintf(words, sizeof words, "%s:9: state: the phase TEST has no effect: the net is built to be",
+           case_path(c, "net.prototxt", path));
+  assert_int_equal(count_lines(&lines, words), 1);
+  assert_int_equal(count_lines(&lines, "has no effect"), 1); /* the test net is as it says */
+  stop_listening();
 }
 
 /* ---- training ---- */
