@@ -25,7 +25,7 @@
  *
  *   fixed      as given
  *   poly       momentum: n + (max_momentum - n) q, n the one that is given
- *              weight decay: d q, or d + (max_weight_decay - d) q where that is given
+ *              weight decay: d + (max_weight_decay - d) q, likewise
  *   opt        momentum alone: (1 - sqrt(rate) / 2)^2, at most max_momentum where that is given
  *   onecycle   momentum alone: from max_momentum to n and back, when the rate of onecycle rises and
  *              falls
@@ -137,7 +137,6 @@ static void read_numbers(const Caffe__SolverParameter *param, cr_schedule *out) 
   out->max_momentum = (double)param->max_momentum;
   out->momentum_power = (double)param->momentum_power;
   out->weight_decay = (double)param->weight_decay;
-  out->has_max_weight_decay = param->has_max_weight_decay;
   out->max_weight_decay = (double)param->max_weight_decay;
   out->weight_decay_power = (double)param->weight_decay_power;
 }
@@ -352,7 +351,7 @@ double cr_momentum_at(const cr_schedule *s, int64_t iteration, double rate) {
 
 double cr_weight_decay_at(const cr_schedule *s, int64_t iteration) {
   if (s->weight_decay_policy != CR_FACTOR_POLY) return s->weight_decay;
-  double part = pow(fmin(1, (double)iteration / s->max_iter), s->weight_decay_power);
-  if (!s->has_max_weight_decay) return s->weight_decay * part;
-  return s->weight_decay + (s->max_weight_decay - s->weight_decay) * part;
+  const double share = fmin(1, (double)iteration / s->max_iter);
+  return s->weight_decay +
+         (s->max_weight_decay - s->weight_decay) * pow(share, s->weight_decay_power);
 }

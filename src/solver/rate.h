@@ -45,7 +45,6 @@ typedef struct cr_schedule {
   double momentum, max_momentum, momentum_power;
   bool has_max_momentum;
   double weight_decay, max_weight_decay, weight_decay_power;
-  bool has_max_weight_decay;
 } cr_schedule;
 
 /* The part of the learning rate's schedule that changes while training. */

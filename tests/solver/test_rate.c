@@ -238,14 +238,9 @@ TEST(s4_46_momentum_and_decay_have_schedules) {
     near(momentum_of(&param, i, 0.5f), 0.8 + (0.99 - 0.8) * share);
     param.momentum_power = 0.5f;
     near(momentum_of(&param, i, 0.5f), 0.8 + (0.99 - 0.8) * sqrt(share));
-    near(decay_of(&param, i), 0.02 * share * share);
-  }
-  param.has_max_weight_decay = true;
-  for (int i = 0; i < 12; ++i) {
-    double share = fmin(1, i / 10.0);
     param.max_weight_decay = 0.07f;
     near(decay_of(&param, i), 0.02 + (0.07 - 0.02) * share * share);
-    param.max_weight_decay = 0; /* down to nothing */
+    param.max_weight_decay = 0; /* as where it is not given: down to nothing */
     if (i < 10) near(decay_of(&param, i), 0.02 * (1 - share * share));
     else assert_true(decay_of(&param, i) == 0);
   }

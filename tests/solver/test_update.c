@@ -146,7 +146,7 @@ static void run_larc(const char *policy, bool clips, const char *more, int iter_
   for (int i = 0; i < WEIGHTS; ++i) w[i] = (double)start[i];
   for (int step = 0; step < STEPS; ++step) {
     double share = (double)step / STEPS, weight = 0, slope = 0;
-    double momentum = 0.5 + 0.3 * share, decay = 0.1 * share;
+    double momentum = 0.5 + 0.3 * share, decay = 0.1 * (1 - share);
     (void)set_gradients(crema_solver_net(c.solver), step);
     for (int i = 0; i < WEIGHTS; ++i) {
       double g = gradient(step, i) / iter_size;
@@ -332,7 +332,7 @@ TEST(numbers_are_rounded_before_they_are_used) {
             "lr_policy: 'fixed' weight_decay: 0.3 weight_decay_policy: 'poly' max_iter: 20");
   crema_net *net = crema_solver_net(c.solver);
   for (int step = 0; step < STEPS_RUN; ++step) {
-    const double rate = 0.1 * pow(0.9, step), decay = (double)0.3f * step / STEPS_RUN;
+    const double rate = 0.1 * pow(0.9, step), decay = (double)0.3f * (1 - (double)step / STEPS_RUN);
     float before[WEIGHTS], after[WEIGHTS], *diff;
     for (int decays_now = 0; decays_now < 2; ++decays_now) {
       net->lr_mult[0] = decays_now ? 1 : 3;
