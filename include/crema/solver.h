@@ -43,6 +43,9 @@ typedef struct crema_solver_progress {
   double seconds;         /* time spent training since then */
 } crema_solver_progress;
 
+/* Gets the caller's pointer. A failure ends the training. */
+typedef crema_status crema_solver_call_fn(void *user);
+
 /* How a solver is built and what it asks its caller. Start from crema_solver_options_init. */
 typedef struct crema_solver_options {
   crema_device *device; /* NULL: what solver_mode and device_id say, or the CPU without a GPU */
@@ -105,19 +108,20 @@ typedef struct crema_solver_options {
    * weights, and after the second one its gradients, too; no device updates before the second one
    * has returned. With several processes each calls its own, which must change the same. May be
    * NULL. A failure ends the training. */
-  crema_status (*iteration_start)(void *user);
-  crema_status (*gradients_ready)(void *user); /* see iteration_start */
-  void *user;                                  /* the caller's, handed to the functions above */
+  crema_solver_call_fn *iteration_start;
+  crema_solver_call_fn *gradients_ready; /* see iteration_start */
+  void *user;                            /* the caller's, handed to the functions above */
 } crema_solver_options;
 
 /* All zero. */
 CREMA_API void crema_solver_options_init(crema_solver_options *options);
 
-/* Other functions in place of the options' two, from the next call on; NULL: none, as both cost
- * time where there are several devices. */
-CREMA_API crema_status
-crema_solver_set_calls(crema_solver *solver, crema_status (*iteration_start)(void *user),
-                       crema_status (*gradients_ready)(void *user)) CREMA_MUST_USE;
+/* Other functions in place of the options' iteration_start and gradients_ready, from the next call
+ * on; NULL: none, as both cost time where there are several devices. Errors: none but for a solver
+ * that is NULL. */
+CREMA_API crema_status crema_solver_set_calls(crema_solver *solver,
+                                              crema_solver_call_fn *iteration_start,
+                                              crema_solver_call_fn *gradients_ready) CREMA_MUST_USE;
 
 /* Builds train and test nets from the solver file `path`. Relative paths are tried from the working
  * directory, then from the file's folder. Free with crema_solver_destroy. Errors as

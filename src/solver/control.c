@@ -61,16 +61,15 @@ crema_status crema_solver_apply_update(crema_solver *solver) {
   return cr_net_show_views(solver->net);
 }
 
-crema_status crema_solver_set_calls(crema_solver *solver,
-                                    crema_status (*iteration_start)(void *user),
-                                    crema_status (*gradients_ready)(void *user)) {
+crema_status crema_solver_set_calls(crema_solver *solver, crema_solver_call_fn *iteration_start,
+                                    crema_solver_call_fn *gradients_ready) {
   CR_REQUIRE(solver);
   solver->options.iteration_start = iteration_start;
   solver->options.gradients_ready = gradients_ready;
   return CREMA_OK;
 }
 
-crema_status cr_solver_call(crema_solver *solver, crema_status (*call)(void *user)) {
+crema_status cr_solver_call(crema_solver *solver, crema_solver_call_fn *call) {
   if (call == NULL) return CREMA_OK;
   CR_TRY(cr_net_show_views(solver->net));
   CR_TRY(call(solver->options.user));

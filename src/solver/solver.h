@@ -187,7 +187,7 @@ bool cr_early_stop_is_due(const crema_solver *solver);
 /* ---- control.c ---- */
 
 /* Calls one of the functions in the options, if it is given. */
-crema_status cr_solver_call(crema_solver *solver, crema_status (*call)(void *user)) CREMA_MUST_USE;
+crema_status cr_solver_call(crema_solver *solver, crema_solver_call_fn *call) CREMA_MUST_USE;
 
 /* ---- report.c ---- */
 void cr_report_iteration(crema_solver *solver, double loss);

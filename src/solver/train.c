@@ -213,7 +213,7 @@ static crema_status level_all(void *user, cr_replica *replica) {
 
 /* The program sees the first replica. What it may have changed there goes to the others, unless
  * some are of other processes, which call functions of their own. */
-static crema_status call_and_level(crema_solver *solver, crema_status (*call)(void *user),
+static crema_status call_and_level(crema_solver *solver, crema_solver_call_fn *call,
                                    cr_team_work *level) {
   if (call == NULL) return CREMA_OK;
   CR_TRY(cr_solver_call(solver, call));
