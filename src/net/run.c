@@ -58,9 +58,8 @@ static crema_status follow_in_pass(crema_net *net, cr_net_layer *layer) {
   return shares && net->shapes != before ? plan_again(net) : CREMA_OK;
 }
 
-crema_status crema_net_reshape(crema_net *net) {
-  CR_REQUIRE(net);
-  for (int i = 0; i < net->layers; ++i) {
+static crema_status reshape_up_to(crema_net *net, int last) {
+  for (int i = 0; i <= last; ++i) {
     crema_status status = follow_shapes(net, &net->layer[i]);
     if (status != CREMA_OK) return cr_net_fail_in_pass(net, i, status);
   }
@@ -68,12 +67,17 @@ crema_status crema_net_reshape(crema_net *net) {
   return cr_net_place_parts(net);
 }
 
+crema_status crema_net_reshape(crema_net *net) {
+  CR_REQUIRE(net);
+  return reshape_up_to(net, net->layers - 1);
+}
+
 /* Layers follow the shapes that inputs were given before the pass, not in it: values that several
  * blobs share are left by one blob after the other (memory/tensor_resize.c), and stay where they
  * are when nobody uses them in between. */
-static crema_status follow_inputs(crema_net *net) {
+static crema_status follow_inputs(crema_net *net, int last) {
   bool new = false;
-  for (int i = 0; i < net->layers; ++i) {
+  for (int i = 0; i <= last; ++i) {
     cr_net_layer *layer = &net->layer[i];
     const cr_input_class *input = layer->layer->class->input;
     if (input == NULL || !input->net_input) continue;
@@ -82,7 +86,7 @@ static crema_status follow_inputs(crema_net *net) {
     }
     if (new) cr_net_note_shapes(layer);
   }
-  return new ? crema_net_reshape(net) : CREMA_OK;
+  return new ? reshape_up_to(net, last) : CREMA_OK;
 }
 
 /* d loss / d top = loss weight, times the factor for all gradients. Written again only when
@@ -177,7 +181,7 @@ static crema_status submit_forward(crema_net *net, int first, int last, bool wit
   bool ran = false;
   if (whole) CR_TRY(cr_net_run_commands(net, &ran));
   if (ran) return CREMA_OK;
-  if (first == 0) CR_TRY(follow_inputs(net));
+  if (first == 0) CR_TRY(follow_inputs(net, last));
   CR_TRY(cr_net_place_parts(net));
   CR_TRY(cr_net_take_views(net));
   begin_pass(net);

@@ -6,6 +6,7 @@
 #include "core/fail.h"
 #include "core/log.h"
 #include "layers/common/input_class.h"
+#include "proto/field.h"
 #include "solver/solver.h"
 
 enum { GENERATOR_WORDS = 625 }; /* 624 words of state, then the index of the next */
@@ -59,6 +60,18 @@ static int replicas_with_net(const crema_solver *solver, int index) {
   return index == 0 || solver->tests_shared ? solver->replicas : 1;
 }
 
+/* Where no damaged record was skipped all replicas are equally far, and the state is that of one
+ * device. */
+static void drop_equal(Caffe__CremaState__Layer *message) {
+  const ProtobufCBinaryData *first = &message->state;
+  for (size_t i = 0; i < message->n_state_of_others; ++i) {
+    const ProtobufCBinaryData *other = &message->state_of_others[i];
+    if (other->len != first->len || memcmp(other->data, first->data, first->len) != 0) return;
+  }
+  cr_field_clear(&message->base, protobuf_c_message_descriptor_get_field_by_name(
+                                     message->base.descriptor, "state_of_others"));
+}
+
 /* The state of layer `at` on the replicas behind the first. */
 static crema_status others_to_proto(const crema_solver *solver, int index, int at,
                                     Caffe__CremaState__Layer *message) {
@@ -73,6 +86,7 @@ static crema_status others_to_proto(const crema_solver *solver, int index, int a
     cr_layer *layer = net_of(solver, i, index)->layer[at].layer;
     CR_TRY(input_to_proto(layer, &message->state_of_others[message->n_state_of_others++]));
   }
+  drop_equal(message);
   return CREMA_OK;
 }
 
