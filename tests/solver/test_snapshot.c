@@ -327,54 +327,6 @@ CASE_TEST(a_snapshot_that_fails_keeps_the_old_one) {
   cr_buffer_free(&after);
 }
 
-CASE_TEST(weights_come_from_a_list) {
-  solver_case *c = *state;
-  char list[600], first[256], second[256];
-  float trained[6], loaded[6];
-  case_load_fed(c, small_net, "lr_policy: 'fixed'");
-  ok(crema_solver_snapshot(c->solver));
-  case_train_and_save(c, 4);
-  case_weights(c, trained);
-  snprintf(list, sizeof list, "%s,,%s", case_path(c, "s_iter_0.caffemodel", first),
-           case_path(c, "s_iter_4.caffemodel", second));
-  case_load(c, small_net, "lr_policy: 'fixed' test_iter: 1 test_interval: 5");
-  ok(crema_solver_load_weights(c->solver, list));
-  assert_int_equal(crema_solver_iteration(c->solver), 0);
-  case_weights(c, loaded);
-  assert_memory_equal(trained, loaded, sizeof trained);
-  case_load(c, small_net, "lr_policy: 'fixed' weights: 's_iter_4.caffemodel'");
-  case_weights(c, loaded);
-  assert_memory_equal(trained, loaded, sizeof trained);
-}
-
-/* A model need not have anything for a test net, which gets the trained weights anyway. */
-CASE_TEST(weights_may_be_none_of_a_test_nets) {
-  static const char net[] =
-      "layer { name: 'in' type: 'Input' top: 'data' top: 'label'\n"
-      "  input_param { shape { dim: 4 dim: 3 } shape { dim: 4 } } }\n"
-      "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip' include { phase: TRAIN }\n"
-      "  inner_product_param { num_output: 2 weight_filler { type: 'xavier' } } }\n"
-      "layer { name: 'own' type: 'InnerProduct' bottom: 'data' top: 'ip' include { phase: TEST }\n"
-      "  inner_product_param { num_output: 2 } }\n"
-      "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' }\n";
-  static const char options[] = "lr_policy: 'fixed' test_iter: 1 test_interval: 5";
-  solver_case *c = *state;
-  char path[256];
-  float trained[6], loaded[6];
-  case_load_fed(c, net, options);
-  case_train_and_save(c, 0);
-  case_weights(c, trained);
-  case_load(c, net, options);
-  if (crema_solver_load_weights(c->solver, case_path(c, "s_iter_0.caffemodel", path)) != CREMA_OK) {
-    fail_msg("%s", crema_error_text());
-  }
-  case_weights(c, loaded);
-  assert_memory_equal(trained, loaded, sizeof trained);
-  case_load(c, net, options);
-  ok(crema_solver_restore(c->solver, case_path(c, "s_iter_0.solverstate", path)));
-  assert_int_equal(crema_solver_load_weights(c->solver, "nowhere.caffemodel"), CREMA_E_NOT_FOUND);
-}
-
 /* What an HDF5 model cannot hold is told before training, not at the first snapshot. */
 TEST(hdf5_needs_names) {
   static const struct {
