@@ -302,6 +302,7 @@ static crema_status has(cr_hdf5_reader *file, const char *path, cr_hdf5_kind kin
   cr_hdf5_info info;
   *out = false;
   CR_TRY(cr_hdf5_look(file, path, &info));
+  if (info.kind == CR_HDF5_OTHER) return cr_fail(CREMA_E_CORRUPT, "%s cannot be opened", path);
   *out = info.kind == kind;
   return CREMA_OK;
 }
