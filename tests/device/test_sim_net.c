@@ -211,7 +211,7 @@ TEST(s4_22_nets_for_training_and_testing_share_scratchpad_memory) {
 /* A net whose layers have no memory of their own, with a view, a layer in place, a split, and a
  * parameter of two layers. */
 static const char bare_net[] =
-    "name: 'bare' force_backward: true\n"
+    "name: 'bare' force_backward: true eltwise_mem_sharing: true\n"
     "layer { name: 'data' type: 'Input' top: 'data' input_param { shape { dim: 2 dim: 16 dim: 1 } } "
     "}\n"
     "layer { name: 'flat' type: 'Flatten' bottom: 'data' top: 'flat' }\n"
