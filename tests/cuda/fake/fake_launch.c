@@ -42,7 +42,7 @@ enum { FUNCTIONS = sizeof functions / sizeof functions[0], KERNELS = 256 };
 typedef enum fake_shape { EACH, ALONE, THREAD_BLOCK } fake_shape;
 
 typedef struct fake_kernel {
-  const void *stub; /* how the host code names it */
+  const void *host_function; /* how the host code names it */
   const fake_function *function;
   fake_shape shape;
 } fake_kernel;
@@ -65,11 +65,12 @@ static bool mentions(const char *mangled, const char *name) {
 void **__cudaRegisterFatBinary(void *binary);
 void __cudaRegisterFatBinaryEnd(void **handle);
 void __cudaUnregisterFatBinary(void **handle);
-void __cudaRegisterFunction(void **handle, const char *stub, char *device, const char *name,
-                            int limit, uint3 *tid, uint3 *bid, dim3 *block, dim3 *grid, int *size);
+void __cudaRegisterFunction(void **handle, const char *host_function, char *device,
+                            const char *name, int limit, uint3 *tid, uint3 *bid, dim3 *block,
+                            dim3 *grid, int *size);
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream);
 cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *stream);
-cudaError_t __cudaGetKernel(void **kernel, const void *stub);
+cudaError_t __cudaGetKernel(void **kernel, const void *host_function);
 cudaError_t __cudaLaunchKernel(void *kernel, dim3 grid, dim3 block, void **args, size_t shared,
                                cudaStream_t stream);
 
@@ -84,11 +85,12 @@ void __cudaRegisterFatBinaryEnd(void **handle) {
 void __cudaUnregisterFatBinary(void **handle) {
   (void)handle;
 }
-void __cudaRegisterFunction(void **handle, const char *stub, char *device, const char *name,
-                            int limit, uint3 *tid, uint3 *bid, dim3 *block, dim3 *grid, int *size) {
+void __cudaRegisterFunction(void **handle, const char *host_function, char *device,
+                            const char *name, int limit, uint3 *tid, uint3 *bid, dim3 *block,
+                            dim3 *grid, int *size) {
   (void)handle, (void)device, (void)limit, (void)tid, (void)bid, (void)block, (void)grid;
   (void)size;
-  fake_kernel kernel = {.stub = stub, .shape = EACH};
+  fake_kernel kernel = {.host_function = host_function, .shape = EACH};
   if (mentions(name, "alone_kernel")) kernel.shape = ALONE;
   if (mentions(name, "thread_block_kernel")) kernel.shape = THREAD_BLOCK;
   for (int i = 0; i < FUNCTIONS; ++i) {
@@ -100,7 +102,7 @@ void __cudaRegisterFunction(void **handle, const char *stub, char *device, const
   }
   registered.kernel[registered.count++] = kernel;
 }
-/* The stubs themselves are never called: kernels are started by cudaLaunchKernel. */
+/* The host functions themselves are never called: kernels are started by cudaLaunchKernel. */
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream) {
   (void)grid, (void)block, (void)shared, (void)stream;
   return 1;
@@ -109,8 +111,8 @@ cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, 
   (void)grid, (void)block, (void)shared, (void)stream;
   return fake_fail(cudaErrorInvalidConfiguration);
 }
-cudaError_t __cudaGetKernel(void **kernel, const void *stub) {
-  (void)kernel, (void)stub;
+cudaError_t __cudaGetKernel(void **kernel, const void *host_function) {
+  (void)kernel, (void)host_function;
   return fake_fail(cudaErrorInvalidDeviceFunction);
 }
 cudaError_t __cudaLaunchKernel(void *kernel, dim3 grid, dim3 block, void **args, size_t shared,
@@ -128,25 +130,25 @@ static bool configuration_fits(fake_shape shape, dim3 grid, dim3 block, size_t s
   return block.x >= 1 && block.x <= 256;
 }
 
-static const fake_kernel *kernel_of(const void *stub) {
+static const fake_kernel *kernel_of(const void *host_function) {
   for (int i = 0; i < registered.count; ++i) {
-    if (registered.kernel[i].stub == stub) return &registered.kernel[i];
+    if (registered.kernel[i].host_function == host_function) return &registered.kernel[i];
   }
   return NULL;
 }
 
 /* FAKE_CUDA_NO_CODE: the kernels are made for other devices. */
-cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *out, const void *stub) {
+cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *out, const void *host_function) {
   memset(out, 0, sizeof *out);
   (void)fake_device();
-  if (kernel_of(stub) == NULL) return fake_fail(cudaErrorInvalidDeviceFunction);
+  if (kernel_of(host_function) == NULL) return fake_fail(cudaErrorInvalidDeviceFunction);
   const bool made = getenv("FAKE_CUDA_NO_CODE") == NULL;
   return made ? cudaSuccess : fake_fail(cudaErrorNoKernelImageForDevice);
 }
 
-cudaError_t cudaLaunchKernel(const void *stub, dim3 grid, dim3 block, void **args, size_t shared,
-                             cudaStream_t stream) {
-  const fake_kernel *kernel = kernel_of(stub);
+cudaError_t cudaLaunchKernel(const void *host_function, dim3 grid, dim3 block, void **args,
+                             size_t shared, cudaStream_t stream) {
+  const fake_kernel *kernel = kernel_of(host_function);
   if (kernel == NULL) return fake_fail(cudaErrorInvalidDeviceFunction);
   if (!configuration_fits(kernel->shape, grid, block, shared)) {
     return fake_fail(cudaErrorInvalidConfiguration);
