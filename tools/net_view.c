@@ -160,7 +160,7 @@ static crema_status open_net(const cli_view_flags *flags, const char *path,
     if (status != CREMA_OK) cr_message_free(&param->base);
   }
   if (status == CREMA_OK) {
-    status = cr_net_create(param, options, NULL, &(cr_net_origin){.path = path}, out);
+    status = cr_net_create_awaiting(param, options, &(cr_net_origin){.path = path}, out);
   }
   cr_list_free(&stages);
   return status;

@@ -138,8 +138,8 @@ crema_status cr_net_create_for(Caffe__NetParameter *param, const crema_net_optio
                                const cr_net_origin *origin, crema_net **out) CREMA_MUST_USE;
 
 /* The same for a net that gets all its parameters at once, by cr_net_load_files or
- * cr_net_load_bytes with CR_MISSING_REFUSED: until then they are 0, and nothing is drawn for them.
- * Its context is its own. */
+ * cr_net_load_bytes with CR_MISSING_REFUSED, or is only looked at: until then they are 0, and
+ * nothing is drawn for them. Its context is its own. */
 crema_status cr_net_create_awaiting(Caffe__NetParameter *param, const crema_net_options *options,
                                     const cr_net_origin *origin, crema_net **out) CREMA_MUST_USE;
 
