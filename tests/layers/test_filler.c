@@ -143,6 +143,35 @@ TEST(test_bilinear) {
   crema_blob_destroy(blob);
 }
 
+/* Sums of eight filters at a time, each value times 1 to 11 by its index, from Intel Caffe 1.1.6's
+ * own generator. */
+TEST(test_gabor) {
+  static const struct {
+    const char *shape;
+    double sum[12];
+  } banks[] = {
+      {"32 3 5 5", {21.9462, 70.967, -4.9579, 0.581977}},
+      {"64 3 7 7", {-18.2798, -18.3844, -8.61423, -30.9064, 9.9594, 3.93483, 3.00848, 0.468971}},
+      {"64 3 3 3", {-2.74425, 7.88525, 1.29506, -49.7865, 15.1644, -4.11054, 0.283524, -2.84733}},
+      {"96 3 11 11",
+       {9.12906, 9.18057, -0.0642145, -2.76022, -10.3992, -19.644, -2.34257e-14, -5.45675e-14,
+        -1.33782e-14, 5.09592e-14, 7.85483e-15, -2.33494}},
+  };
+  Caffe__FillerParameter filler = filler_of("gabor");
+  for (size_t b = 0; b < sizeof banks / sizeof *banks; ++b) {
+    crema_blob *blob = NULL;
+    double sum[12] = {0};
+    ok(fill(&filler, banks[b].shape, &blob));
+    const float *value = rig_data(blob);
+    const int64_t eight = crema_blob_count(blob) / crema_blob_shape(blob)->dim[0] * 8;
+    for (int64_t i = 0; i < crema_blob_count(blob); ++i) {
+      sum[i / eight] += (double)value[i] * (double)(i % 11 + 1);
+    }
+    for (int g = 0; g < 12; ++g) assert_close(sum[g], banks[b].sum[g], 2e-4);
+    crema_blob_destroy(blob);
+  }
+}
+
 TEST(test_same_seed_same_values) {
   Caffe__FillerParameter filler = filler_of("gaussian");
   crema_blob *a = NULL, *b = NULL;
@@ -170,6 +199,9 @@ TEST(test_refusals) {
   f = filler_of("bilinear");
   refuse(&f, "2 3 4 5", CREMA_E_SHAPE, "2 3 4 5");
   refuse(&f, "4 4", CREMA_E_SHAPE, "four axes");
+  f = filler_of("gabor");
+  refuse(&f, "64 3 5 5", CREMA_E_SHAPE, "32 x 3 x 5 x 5");
+  refuse(&f, "32 1 5 5", CREMA_E_SHAPE, "32 1 5 5");
   f = filler_of("uniform");
   f.min = 2;
   refuse(&f, "2", CREMA_E_RANGE, "min 2 is above max 1");
@@ -222,11 +254,17 @@ TEST(test_doubles) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_constant),          cmocka_unit_test(test_uniform),
-      cmocka_unit_test(test_gaussian),          cmocka_unit_test(test_sparse_gaussian),
-      cmocka_unit_test(test_positive_unitball), cmocka_unit_test(test_fans),
-      cmocka_unit_test(test_bilinear),          cmocka_unit_test(test_same_seed_same_values),
-      cmocka_unit_test(test_refusals),          cmocka_unit_test(test_doubles),
+      cmocka_unit_test(test_constant),
+      cmocka_unit_test(test_uniform),
+      cmocka_unit_test(test_gaussian),
+      cmocka_unit_test(test_sparse_gaussian),
+      cmocka_unit_test(test_positive_unitball),
+      cmocka_unit_test(test_fans),
+      cmocka_unit_test(test_bilinear),
+      cmocka_unit_test(test_gabor),
+      cmocka_unit_test(test_same_seed_same_values),
+      cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_doubles),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include "core/fail.h"
 #include "core/nearest.h"
 #include "device/memory/host_memory.h"
+#include "layers/common/filler_gabor.h"
 #include "layers/common/layer.h"
 
 /* Values, their shape and the generator to draw from. Values of other types than these two are
@@ -174,6 +175,20 @@ static crema_status fill_bilinear(const fill_target *target) {
   return CREMA_OK;
 }
 
+static crema_status check_gabor(const fill_target *target) {
+  char text[128];
+  if (cr_gabor_has(target->shape)) return CREMA_OK;
+  return cr_fail(CREMA_E_SHAPE,
+                 "filler 'gabor' is for filters of shape 32 x 3 x 5 x 5, 64 x 3 x 7 x 7, "
+                 "64 x 3 x 3 x 3 or 96 x 3 x 11 x 11; found shape %s",
+                 crema_shape_text(target->shape, text, sizeof text));
+}
+
+static crema_status fill_gabor(const fill_target *target) {
+  for (int64_t i = 0; i < target->count; ++i) set(target, i, cr_gabor_value(target->shape, i));
+  return CREMA_OK;
+}
+
 typedef struct fill_kind {
   const char *name;
   crema_status (*fill)(const fill_target *target);
@@ -185,6 +200,7 @@ typedef struct fill_kind {
 static const fill_kind kinds[] = {
     {"bilinear", fill_bilinear, check_bilinear, false},
     {"constant", fill_constant, NULL, false},
+    {"gabor", fill_gabor, check_gabor, false},
     {"gaussian", fill_gaussian, check_gaussian, true},
     {"msra", fill_msra, NULL, false},
     {"positive_unitball", fill_positive_unitball, NULL, false},
@@ -204,11 +220,11 @@ static crema_status find_kind(const char *name, const fill_kind **out) {
     }
   }
   const char *nearest = cr_nearest(name, names, KINDS);
-  return cr_fail(CREMA_E_UNKNOWN_NAME,
-                 "unknown filler type '%s'%s%s%s; known types: bilinear, constant, gaussian, msra, "
-                 "positive_unitball, uniform, xavier",
-                 name, nearest ? " (did you mean '" : "", nearest ? nearest : "",
-                 nearest ? "'?)" : "");
+  return cr_fail(
+      CREMA_E_UNKNOWN_NAME,
+      "unknown filler type '%s'%s%s%s; known types: bilinear, constant, gabor, gaussian, "
+      "msra, positive_unitball, uniform, xavier",
+      name, nearest ? " (did you mean '" : "", nearest ? nearest : "", nearest ? "'?)" : "");
 }
 
 /* What the filler is for; its type and its fields are good. */
