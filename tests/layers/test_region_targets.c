@@ -396,6 +396,17 @@ TEST(layers_of_py_faster_rcnn_are_our_own) {
   check_python(
       "Proposal", "proposal_param { pre_nms_topn: 12000 post_nms_topn: 2000 min_size: 16 }",
       "rpn.proposal_layer", "ProposalLayer", "'feat_stride': 16", "1 18 9 8|1 36 9 8|1 3", 1);
+  /* PVANet's */
+  check_python("Proposal",
+               "proposal_param { ratio: 0.667 ratio: 1.5 scale: 2 scale: 3 scale: 5 "
+               "pre_nms_topn: 12000 post_nms_topn: 2000 min_size: 16 }",
+               "rpn.proposal_layer", "ProposalLayer",
+               "{'feat_stride': 16, 'ratios': [0.667, 1.5], 'scales': [2, 3, 5]}",
+               "1 12 9 8|1 24 9 8|1 3", 1);
+  check_python("AnchorTarget",
+               "anchor_target_param { ratio: 0.333 ratio: 3 scale: 4 feat_stride: 16 }",
+               "rpn.anchor_target_layer", "AnchorTargetLayer",
+               "{'feat_stride': 16, 'ratios': [0.333, 3], 'scales': [4]}", "1 4 9 8|3 5|1 3", 4);
   check_python("ProposalTarget", "proposal_target_param { num_classes: 4 }",
                "rpn.proposal_target_layer", "ProposalTargetLayer", "'num_classes': 4", "9 5|3 5",
                5);

@@ -45,17 +45,22 @@ static crema_status make_boxes(const cr_layer *layer, const cr_anchor_fields *fi
 crema_status cr_anchors_make(const cr_layer *layer, const cr_anchor_fields *fields, double *border,
                              cr_anchors *out) {
   cr_anchor_fields all = *fields;
-  float stride = 0, reach = 0, scale[CR_ANCHORS_MOST];
+  float stride = 0, reach = 0, scale[CR_ANCHORS_MOST], ratio[CR_ANCHORS_MOST];
   cr_python_field python[] = {{"feat_stride", &stride, 1, 0},
                               {"scales", scale, CR_ANCHORS_MOST, 0},
+                              {"ratios", ratio, CR_ANCHORS_MOST, 0},
                               {"allowed_border", &reach, 1, 0}};
-  CR_TRY(cr_python_fields(layer, python, border != NULL ? 3 : 2));
+  CR_TRY(cr_python_fields(layer, python, border != NULL ? 4 : 3));
   if (python[0].count > 0) all.stride = stride >= 1 && stride < 1e6f ? (int64_t)stride : 0;
   if (python[1].count > 0) {
     all.scale = scale;
     all.scales = python[1].count;
   }
-  if (python[2].count > 0) *border = (double)reach;
+  if (python[2].count > 0) {
+    all.ratio = ratio;
+    all.ratios = python[2].count;
+  }
+  if (python[3].count > 0) *border = (double)reach;
   return make_boxes(layer, &all, out);
 }
 

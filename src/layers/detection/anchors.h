@@ -22,8 +22,8 @@ typedef struct cr_anchor_fields {
 
 /* The anchors of each ratio and scale, scales side by side; their sides are rounded as in the
  * paper's own code. For a layer of type Python, its param_str goes before the fields: feat_stride,
- * scales and, where `border` is not NULL, allowed_border. Errors: CREMA_E_ARGUMENT, CREMA_E_RANGE,
- * those of cr_python_fields. */
+ * scales, ratios (PVANet) and, where `border` is not NULL, allowed_border. Errors:
+ * CREMA_E_ARGUMENT, CREMA_E_RANGE, those of cr_python_fields. */
 crema_status cr_anchors_make(const cr_layer *layer, const cr_anchor_fields *fields, double *border,
                              cr_anchors *out) CREMA_MUST_USE;
 
