@@ -201,12 +201,16 @@ static bool uses_bottom(const cr_layer *layer, int bottom) {
   return !s->global;
 }
 
-static cr_layer_reach reach(const Caffe__LayerParameter *param, int bottoms) {
+/* Statistics of the batch in both phases. */
+static bool reads_params(const Caffe__LayerParameter *param) {
   const Caffe__BatchNormParameter *p = param->batch_norm_param;
+  return p == NULL || !p->has_use_global_stats || p->use_global_stats;
+}
+
+static cr_layer_reach reach(const Caffe__LayerParameter *param, int bottoms) {
   (void)bottoms;
-  /* In phase TEST, statistics are the running ones unless this says otherwise. */
-  return p == NULL || !p->has_use_global_stats || p->use_global_stats ? CR_REACHES_SAMPLE
-                                                                      : CR_REACHES_ANY;
+  /* In phase TEST, statistics are the running ones unless the fields say otherwise. */
+  return reads_params(param) ? CR_REACHES_SAMPLE : CR_REACHES_ANY;
 }
 
 const cr_layer_class cr_layer_batch_norm = {
@@ -224,6 +228,7 @@ const cr_layer_class cr_layer_batch_norm = {
     .backward = backward,
     .uses_bottom = uses_bottom,
     .reach = reach,
+    .reads_params = reads_params,
     .make_again = make_again,
     .can_make_again = can_make_again,
 };

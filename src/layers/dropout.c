@@ -1,7 +1,7 @@
 /* Dropout: sets values to zero at random (Srivastava et al., "Dropout", 2014).
  *
  * Formula: TRAIN: y = 0 with probability dropout_ratio, x / (1 - dropout_ratio) otherwise. TEST: y
- * = x.
+ * = x, or with sample_weights_test the same as in TRAIN.
  * Shapes: x (any) -> y (as x), also in place.
  * Fields: dropout_param.
  * Caffe: the same, with masks of another random generator: they depend on the seed, the layer's
@@ -45,7 +45,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
   dropout_state *s = layer->state;
-  if (layer->phase == CAFFE__PHASE__TEST) {
+  if (!cr_dropout_drops(layer, &s->dropout)) {
     return cr_dropout_forward(&s->dropout, context, bottom, top);
   }
   cr_op_scalars scalars = {.seed = layer->key, .counter = layer->pass};
@@ -56,7 +56,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
                              const bool *propagate_down, crema_blob *const *bottom) {
   dropout_state *s = layer->state;
   if (!propagate_down[0]) return CREMA_OK;
-  if (layer->phase == CAFFE__PHASE__TEST) {
+  if (!cr_dropout_drops(layer, &s->dropout)) {
     return cr_dropout_backward(&s->dropout, context, top, bottom);
   }
   return cr_layer_pair_backward(layer, context, top, propagate_down, bottom);
@@ -65,8 +65,8 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
 /* Dropped values have no gradient; the others are scaled. */
 static cr_values preserves(const cr_layer *layer) {
   const dropout_state *s = layer->state;
-  return layer->phase == CAFFE__PHASE__TEST || s->dropout.ratio == 0 ? CR_VALUES_ALL
-                                                                     : CR_VALUES_SIGNS;
+  return !cr_dropout_drops(layer, &s->dropout) || s->dropout.ratio == 0 ? CR_VALUES_ALL
+                                                                        : CR_VALUES_SIGNS;
 }
 
 const cr_layer_class cr_layer_dropout = {

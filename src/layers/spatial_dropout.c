@@ -63,7 +63,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
   spatial_dropout_state *s = layer->state;
-  if (layer->phase == CAFFE__PHASE__TEST) {
+  if (!cr_dropout_drops(layer, &s->dropout)) {
     return cr_dropout_forward(&s->dropout, context, bottom, top);
   }
   cr_op_scalars scalars = {.seed = layer->key, .counter = layer->pass};
@@ -78,7 +78,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
                              const bool *propagate_down, crema_blob *const *bottom) {
   spatial_dropout_state *s = layer->state;
   if (!propagate_down[0]) return CREMA_OK;
-  if (layer->phase == CAFFE__PHASE__TEST) {
+  if (!cr_dropout_drops(layer, &s->dropout)) {
     return cr_dropout_backward(&s->dropout, context, top, bottom);
   }
   return cr_layer_op_run(&s->backward, context,
@@ -87,7 +87,8 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
 
 /* Dropped channels have no gradient; the others are scaled. */
 static cr_values preserves(const cr_layer *layer) {
-  return layer->phase == CAFFE__PHASE__TEST ? CR_VALUES_ALL : CR_VALUES_SIGNS;
+  const spatial_dropout_state *s = layer->state;
+  return cr_dropout_drops(layer, &s->dropout) ? CR_VALUES_SIGNS : CR_VALUES_ALL;
 }
 
 const cr_layer_class cr_layer_spatial_dropout = {

@@ -97,9 +97,8 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
                              const bool *propagate_down, crema_blob *const *bottom) {
   upsample_state *s = layer->state;
   if (layer->bottoms > 1) {
-    if (propagate_down[1]) {
-      return cr_layer_fail(layer, CREMA_E_UNSUPPORTED, "the mask (bottom 1) has no gradient");
-    }
+    /* The pooling layer that makes the mask learns, so that it is asked for. */
+    if (propagate_down[1]) cr_tensor_set_zero(bottom[1]->diff);
     if (!propagate_down[0]) return CREMA_OK;
     return cr_layer_op_run(&s->backward, context,
                            (cr_tensor *[]){top[0]->diff, bottom[1]->data, bottom[0]->diff}, NULL);

@@ -55,6 +55,7 @@ crema_status cr_net_note_spare(cr_net_loading *loading, const char *name) {
 /* Whether the layer has a parameter, its own or one that it shares, that no file has given. */
 static bool is_missing(const cr_net_loading *loading, int index) {
   const cr_net_layer *layer = &loading->net->layer[index];
+  if (!cr_layer_reads_params(layer->layer)) return false;
   for (int p = 0; p < layer->layer->params; ++p) {
     int id = loading->net->net_param[layer->first_param + p].learnable;
     if (!loading->given[id]) return true;

@@ -113,6 +113,12 @@ void cr_net_set_grad_scale(crema_net *net, double scale) {
   for (int i = 0; i < net->layers; ++i) net->layer[i].loss_seeded = false;
 }
 
+/* In tests only layers that draw there, such as Dropout with sample_weights_test. */
+static bool counts_passes(const cr_layer *layer) {
+  if (layer->phase == CAFFE__PHASE__TRAIN) return true;
+  return layer->class->noop_in_test != NULL && !layer->class->noop_in_test(layer->param);
+}
+
 static crema_status forward_layer(crema_net *net, int index, bool with_loss) {
   cr_net_layer *layer = &net->layer[index];
   cr_layer *self = layer->layer;
@@ -123,7 +129,7 @@ static crema_status forward_layer(crema_net *net, int index, bool with_loss) {
     CR_TRY(cr_layer_forward(self, net->context, layer->bottom, layer->top));
     layer->ran = net->shapes + 1;
   }
-  if (self->phase == CAFFE__PHASE__TRAIN) self->pass += 1;
+  if (counts_passes(self)) self->pass += 1;
   if (self->class->reshapes_always) {
     cr_net_note_shapes(layer);
     layer->loss_seeded = false;
@@ -145,7 +151,7 @@ crema_status cr_net_replay_layer(const crema_net *net, int index) {
   /* The values of a program's own layers are kept; its functions may count passes. */
   if (self->class->reshapes_always) return CREMA_OK;
   const uint64_t pass = self->pass;
-  if (pass > 0 && self->phase == CAFFE__PHASE__TRAIN) self->pass = pass - 1;
+  if (pass > 0 && counts_passes(self)) self->pass = pass - 1;
   self->replays = true;
   crema_status status = cr_layer_forward(self, net->context, layer->bottom, layer->top);
   self->replays = false;

@@ -76,7 +76,7 @@ static int last_layer(const crema_net *net, const char *name) {
 
 /* Finds which layer takes the values of each source layer; -1: none. Where a file has more layers
  * of a name than the net (as two models have, one behind the other), the last one counts, as in
- * Caffe.
+ * Caffe. A layer that needs no values may have none in the file.
  */
 static crema_status match_layers(const crema_net *net, const Caffe__NetParameter *weights,
                                  int *target, cr_net_loading *loading) {
@@ -89,6 +89,11 @@ static crema_status match_layers(const crema_net *net, const Caffe__NetParameter
     const char *name = cr_net_text(weights->layer[s]->name);
     target[s] = cr_net_match(net, name, cursor);
     if (target[s] < 0) target[s] = last_layer(net, name);
+    if (target[s] >= 0 && weights->layer[s]->n_blobs == 0 &&
+        !cr_layer_reads_params(net->layer[target[s]].layer)) {
+      target[s] = -1;
+      continue;
+    }
     if (target[s] >= 0) continue;
     if (loading == NULL || weights->layer[s]->n_blobs == 0) {
       cr_log_debug("Ignoring source layer %s", name);

@@ -170,8 +170,9 @@ static crema_status upgrade_ceil_mode(Caffe__NetParameter *net) {
 
 bool cr_net_param_needs_upgrade(const Caffe__NetParameter *net) {
   return cr_upgrade_v0_needed(net) || cr_upgrade_v1_needed(net) || net->n_input > 0 ||
-         cr_upgrade_norm_needed(net) || cr_upgrade_fused_needed(net) || batch_norm_needed(net) ||
-         ceil_mode_needed(net) || cr_upgrade_names_needed(net);
+         cr_upgrade_segnet_needed(net) || cr_upgrade_norm_needed(net) ||
+         cr_upgrade_fused_needed(net) || batch_norm_needed(net) || ceil_mode_needed(net) ||
+         cr_upgrade_names_needed(net);
 }
 
 /* All steps that the net needs, in their order; *fine becomes false when fields were dropped. */
@@ -199,6 +200,11 @@ static crema_status upgrade_net(Caffe__NetParameter *net, const char *source, bo
   if (cr_upgrade_fused_needed(net)) {
     cr_log_info("%s: upgrading relu and scale_train of layers to layers of their own", source);
     CR_TRY(cr_upgrade_fused(net));
+  }
+  if (cr_upgrade_segnet_needed(net)) {
+    cr_log_info("%s: upgrading layers of SegNet to BatchNorm, Scale, ImageSegData, InfogainLoss",
+                source);
+    CR_TRY(cr_upgrade_segnet(net));
   }
   if (cr_upgrade_norm_needed(net)) {
     cr_log_info("%s: upgrading BatchNorm layers that scale to BatchNorm and Scale layers", source);

@@ -21,6 +21,14 @@ bool cr_upgrade_v1_needed(const Caffe__NetParameter *net);
 crema_status cr_upgrade_transform(Caffe__NetParameter *net) CREMA_MUST_USE;
 bool cr_upgrade_transform_needed(const Caffe__NetParameter *net);
 
+/* Of the forks of SegNet and ENet: BN layers of two parameters become a Scale of the same name and,
+ * in mode LEARN, a BatchNorm in front of it, named "<name>/norm"; DenseImageData becomes
+ * ImageSegData, and SoftmaxWithLoss with weight_by_label_freqs an InfogainLoss. Errors:
+ * CREMA_E_UNSUPPORTED for a BN with several tops and for label_divide_factor, CREMA_E_PARSE for
+ * fields of two forks, CREMA_E_ARGUMENT for weights that are missing. */
+crema_status cr_upgrade_segnet(Caffe__NetParameter *net) CREMA_MUST_USE;
+bool cr_upgrade_segnet_needed(const Caffe__NetParameter *net);
+
 /* BatchNorm layers with scale_bias (or a filler of it), with use_weight_bias or filler, and BN
  * layers become a BatchNorm and, named "<name>/scale_bias", a Scale layer. Errors:
  * CREMA_E_UNSUPPORTED for a BN that has not four parameters. */
@@ -46,6 +54,10 @@ bool cr_upgrade_names_needed(const Caffe__NetParameter *net);
 /* A message's field by its name, and clearing it. */
 const ProtobufCFieldDescriptor *cr_upgrade_field(const ProtobufCMessage *message, const char *name);
 void cr_upgrade_clear(ProtobufCMessage *message, const char *name);
+
+/* A parameter of channels gets one axis where it has extents of 1 around them, as early models have
+ * in either field. */
+crema_status cr_upgrade_flatten(Caffe__BlobProto *blob) CREMA_MUST_USE;
 
 /* A new string of `text` and `suffix`; what *slot was is not freed. */
 crema_status cr_upgrade_text(char **slot, const char *text, const char *suffix) CREMA_MUST_USE;

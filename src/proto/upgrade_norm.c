@@ -196,8 +196,7 @@ static crema_status one_blob(float value, Caffe__BlobProto **out) {
   return CREMA_OK;
 }
 
-/* Early models have extents of 1 around the channels, in either field. */
-static crema_status flatten(Caffe__BlobProto *blob) {
+crema_status cr_upgrade_flatten(Caffe__BlobProto *blob) {
   ProtobufCMessage *shape = NULL;
   int64_t count = count_of(blob);
   bool legacy = blob->shape == NULL && count_of_legacy(blob) > 0;
@@ -236,7 +235,7 @@ static void add_weight(const Caffe__LayerParameter *norm, float weight) {
 static crema_status order_parameters(Caffe__LayerParameter *norm, float weight) {
   Caffe__BlobProto **blob = norm->blobs, *one = NULL;
   if (norm->n_blobs != PARAMETERS || has_sums(norm)) return CREMA_OK;
-  for (int i = 0; i < PARAMETERS; ++i) CR_TRY(flatten(blob[i]));
+  for (int i = 0; i < PARAMETERS; ++i) CR_TRY(cr_upgrade_flatten(blob[i]));
   CR_TRY(one_blob(weight, &one));
   if (count_of(blob[4]) == 1 && count_of(blob[2]) != 1) {
     Caffe__BlobProto *old[PARAMETERS];

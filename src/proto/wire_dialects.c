@@ -18,6 +18,7 @@ typedef struct dialect_row {
 #define LAYER &caffe__layer_parameter__descriptor
 #define TRANSFORM &caffe__transformation_parameter__descriptor
 #define NORM &caffe__batch_norm_parameter__descriptor
+#define BN &caffe__bnparameter__descriptor
 #define SOLVER &caffe__solver_parameter__descriptor
 
 static const dialect_row rows[] = {
@@ -26,6 +27,8 @@ static const dialect_row rows[] = {
     {LAYER, 147, CR_WIRE_VARINT, 20147, ALWAYS},     /* nv forward_math */
     {LAYER, 148, CR_WIRE_VARINT, 20148, ALWAYS},     /* nv backward_math */
     {LAYER, 151, CR_WIRE_BYTES, 146, READ},          /* nv recurrent_param */
+    {LAYER, 45, CR_WIRE_BYTES, 20154, READ},         /* SegNet's bn_param */
+    {BN, 3, CR_WIRE_VARINT, 20001, READ},            /* its bn_mode */
     {TRANSFORM, 8, CR_WIRE_VARINT, 20008, ALWAYS},   /* nv use_gpu_transform */
     {TRANSFORM, 9, CR_WIRE_VARINT, 20009, ALWAYS},   /* nv random_seed */
     {TRANSFORM, 10, CR_WIRE_VARINT, 20010, ALWAYS},  /* nv img_rand_resize_lower */
@@ -53,7 +56,7 @@ static const dialect_row rows[] = {
 enum { ROW_COUNT = sizeof rows / sizeof rows[0] };
 
 bool cr_dialect_concerns(const ProtobufCMessageDescriptor *type) {
-  return type == LAYER || type == TRANSFORM || type == NORM || type == SOLVER;
+  return type == LAYER || type == TRANSFORM || type == NORM || type == BN || type == SOLVER;
 }
 
 bool cr_dialect_shows_nv(const ProtobufCMessageDescriptor *type, uint32_t number,

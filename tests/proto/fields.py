@@ -42,6 +42,8 @@ REFUSED = {
     "ConvolutionParameter.coeff": layer("Convolution", "convolution_param { num_output: 1 kernel_size: 1 coeff: 1 }"),
     "ConvolutionParameter.fusion_type":
         layer("Convolution", "convolution_param { num_output: 1 kernel_size: 1 fusion_type: SUM_FUSION }"),
+    "DenseImageDataParameter.label_divide_factor":
+        'layer { name: "op" type: "DenseImageData" top: "x" dense_image_data_param { source: "list.txt" label_divide_factor: 8 } }',
     "DetectionOutputParameter.visualize":
         BOX % ("DetectionOutput", "", "detection_output_param { num_classes: 2 visualize: true }"),
     "ImageDataParameter.dataset_share_per_node": DATA % ("dataset_share_per_node: 0.5", ""),

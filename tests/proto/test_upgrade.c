@@ -1,31 +1,9 @@
 /* Upgrades of older formats: what they become, and what cannot be upgraded. */
-#include "proto_test.h"
+#include "upgrade_case.h"
 
 #include <stdio.h>
 
 #include "crema/log.h"
-
-static void net_becomes(const char *text, const char *expected, bool compatible) {
-  ProtobufCMessage *message = must_parse(NET, text);
-  Caffe__NetParameter *net = (Caffe__NetParameter *)message;
-  bool fine = !compatible;
-  assert_true(cr_net_param_needs_upgrade(net));
-  ok(cr_net_param_upgrade(net, NULL, &fine));
-  assert_int_equal(fine, compatible);
-  assert_false(cr_net_param_needs_upgrade(net));
-  must_print(message, expected);
-  /* A second time changes nothing. */
-  ok(cr_net_param_upgrade(net, NULL, NULL));
-  must_print(message, expected);
-  cr_message_free(message);
-}
-
-static void net_fails(const char *text, crema_status expected, const char *why) {
-  ProtobufCMessage *message = must_parse(NET, text);
-  assert_int_equal(cr_net_param_upgrade((Caffe__NetParameter *)message, NULL, NULL), expected);
-  assert_string_equal(crema_error_text(), why);
-  cr_message_free(message);
-}
 
 TEST(current_net_stays) {
   static const char text[] = "name: \"n\"\nlayer {\n  name: \"a\"\n  type: \"ReLU\"\n}\n";
@@ -259,8 +237,9 @@ TEST(bn) {
       "  blobs {\n  }\n  blobs {\n  }\n"
       "  scale_param {\n    bias_term: true\n  }\n}\n",
       true);
-  net_fails("layer { name: 'b' type: 'BN' top: 'x' blobs { } blobs { } }", CREMA_E_UNSUPPORTED,
-            "layer \"b\": BN of 2 parameters is not supported, it has four: scale, shift, mean, "
+  net_fails("layer { name: 'b' type: 'BN' top: 'x' blobs { } blobs { } blobs { } }",
+            CREMA_E_UNSUPPORTED,
+            "layer \"b\": BN of 3 parameters is not supported, it has four: scale, shift, mean, "
             "variance");
 }
 

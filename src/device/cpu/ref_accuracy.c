@@ -37,7 +37,7 @@ static crema_status accuracy(const cr_call *call) {
   for (int64_t i = 0; i < positions; ++i) {
     const int64_t truth = cr_label_class(label[i], s.channels, has_ignore, ignore);
     if (truth == CR_LABEL_IGNORED) continue;
-    if (truth == CR_LABEL_BAD) return cr_label_fail(label[i], i, positions, s.channels);
+    if (truth == CR_LABEL_BAD) return cr_label_fail(label[i], i, positions, s.channels, has_ignore);
     const cr_value *at = score + i / s.inner * s.channels * s.inner + i % s.inner;
     const bool hit = is_right(&s, at, truth, top_k);
     ++seen[truth], ++all_seen;

@@ -139,7 +139,7 @@ CR_INLINE cr_real shortfall(cr_real score, cr_real sign) {
 static crema_status check_labels(const cr_real *label, int64_t rows, int64_t classes) {
   for (int64_t n = 0; n < rows; ++n) {
     if (cr_label_class(label[n], classes, false, 0) == CR_LABEL_BAD) {
-      return cr_label_fail(label[n], n, rows, classes);
+      return cr_label_fail(label[n], n, rows, classes, true);
     }
   }
   return CREMA_OK;

@@ -209,7 +209,7 @@ static crema_status softmax_loss_fwd(const cr_call *call) {
   }
   if (all.bad >= 0) {
     const cr_real label = cr_as_reals(call->buffer, LABEL)[all.bad];
-    return cr_label_fail(label, all.bad, positions, s.channels);
+    return cr_label_fail(label, all.bad, positions, s.channels, call->desc->u.nll.has_ignore);
   }
   *cr_as_reals(call->buffer, LOSS) = (cr_real)all.loss;
   *cr_as_reals(call->buffer, COUNT) = (cr_real)all.count;
@@ -298,7 +298,7 @@ static crema_status softmax_loss_bwd(const cr_call *call) {
   for (int64_t i = 0; i < positions; ++i) {
     if (cr_label_class(label[i], s.channels, call->desc->u.nll.has_ignore,
                        call->desc->u.nll.ignore) == CR_LABEL_BAD) {
-      return cr_label_fail(label[i], i, positions, s.channels);
+      return cr_label_fail(label[i], i, positions, s.channels, call->desc->u.nll.has_ignore);
     }
   }
 #pragma omp parallel for schedule(static) if (positions * s.channels >= CR_REF_PARALLEL_MIN)

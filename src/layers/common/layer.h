@@ -112,7 +112,6 @@ typedef struct cr_layer_class {
   bool fuses_posts;        /* its op can apply post operations (cr_layer.posts) */
   bool fuses_functions;    /* the same for functions alone, in a compiled net */
   bool reshapes_always;    /* its forward pass may give its tops other shapes each time */
-  bool noop_in_test;       /* in phase TEST its top has its bottom's values */
   bool keeps_state;        /* what its tops become may depend on earlier passes */
   bool takes_bf16;         /* its kernels read and write BF16 values as they are */
   bool takes_int8;         /* it can compute with integers (cr_layer.int8) */
@@ -132,6 +131,11 @@ typedef struct cr_layer_class {
   /* In phase TEST, forward does nothing but run ops on tensors of its bottoms, tops and parameters,
    * and the same ones each time. */
   bool runs_ops;
+  /* Whether in phase TEST the layer's top has its bottom's values. NULL: no. */
+  bool (*noop_in_test)(const Caffe__LayerParameter *param);
+  /* Whether something depends on the values of the layer's parameters; otherwise a file need not
+   * have them. NULL: yes. */
+  bool (*reads_params)(const Caffe__LayerParameter *param);
   bool ends_gradient; /* its tops need no gradient and its bottoms get none (targets of a loss) */
 
   /* Reads parameters, creates layer->param blobs (filled). Called once, bottoms shaped. */
@@ -200,7 +204,7 @@ struct cr_layer {
   const char *source_dir_file; /* path of the net's file, to resolve relative paths; may be NULL */
   cr_layer_types types;        /* CR_LAYER_FLOATS until src/net says otherwise, before setup */
   uint64_t key;  /* mixes the seed and the layer's name; for counter-based random streams */
-  uint64_t pass; /* forward passes so far in TRAIN; part of the counter */
+  uint64_t pass; /* forward passes so far in TRAIN, or where it draws in TEST: the counter */
   /* Forward is to compute the values of the last pass again: `pass` is what it was then, and
    * running statistics have them already. */
   bool replays;
@@ -270,6 +274,11 @@ static inline crema_dtype cr_layer_arithmetic(const cr_layer *layer) {
   return wide ? CREMA_F64 : CREMA_F32;
 }
 
+/* Whether something depends on the values of its parameters. */
+static inline bool cr_layer_reads_params(const cr_layer *layer) {
+  return layer->class->reads_params == NULL || layer->class->reads_params(layer->param);
+}
+
 /* The layer's name; "" when it has none. */
 static inline const char *cr_layer_name(const Caffe__LayerParameter *param) {
   return param->name ? param->name : "";
@@ -331,8 +340,8 @@ crema_status cr_layer_fail(const cr_layer *layer, crema_status code, const char 
 crema_status cr_layer_in(const cr_layer *layer, crema_status status);
 
 /* Fills `blob`'s data as the filler says (constant, uniform, gaussian with sparse,
- * positive_unitball, xavier, msra, bilinear; fan from the shape as Caffe: fan_in = count / dim 0,
- * fan_out = count / dim 1). Draws from `context`'s generator in index order. */
+ * positive_unitball, xavier, msra, bilinear, gabor; fan from the shape as Caffe: fan_in = count /
+ * dim 0, fan_out = count / dim 1). Draws from `context`'s generator in index order. */
 crema_status cr_fill(const Caffe__FillerParameter *filler, crema_context *context,
                      crema_blob *blob) CREMA_MUST_USE;
 

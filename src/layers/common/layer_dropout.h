@@ -1,4 +1,5 @@
-/* What layers share that drop values at random in TRAIN and give their bottom as it is in TEST. */
+/* What layers share that drop values at random in TRAIN and, unless they sample there as well, give
+ * their bottom as it is in TEST. */
 #ifndef CR_LAYERS_LAYER_DROPOUT_H
 #define CR_LAYERS_LAYER_DROPOUT_H
 
@@ -6,7 +7,8 @@
 
 /* Zero-initialised. */
 typedef struct cr_dropout {
-  float ratio; /* of what is dropped */
+  float ratio;  /* of what is dropped */
+  bool samples; /* in TEST, too */
   cr_layer_op copy;
 } cr_dropout;
 
@@ -15,20 +17,25 @@ typedef struct cr_dropout {
 crema_status cr_dropout_set(cr_layer *layer, cr_dropout *dropout, float ratio,
                             int64_t seed) CREMA_MUST_USE;
 
-/* For reshape: shapes the top like the bottom. *drops: the phase is TRAIN; in TEST there is nothing
- * else to do. */
+/* Whether a pass drops values; otherwise it is one of the two below. */
+bool cr_dropout_drops(const cr_layer *layer, const cr_dropout *dropout);
+
+/* For reshape: shapes the top like the bottom. *drops: whether there is more to do. */
 crema_status cr_dropout_make(cr_layer *layer, cr_dropout *dropout, crema_blob *const *bottom,
                              crema_blob *const *top, bool *drops) CREMA_MUST_USE;
 
-/* A pass in TEST: the same values, or gradients, unless both are one. */
+/* A pass that drops nothing: the same values, or gradients, unless both are one. */
 crema_status cr_dropout_forward(cr_dropout *dropout, crema_context *context,
                                 crema_blob *const *bottom, crema_blob *const *top) CREMA_MUST_USE;
 crema_status cr_dropout_backward(cr_dropout *dropout, crema_context *context,
                                  crema_blob *const *top, crema_blob *const *bottom) CREMA_MUST_USE;
 
+/* Class function: not where dropout_param says that it samples. */
+bool cr_dropout_noop_in_test(const Caffe__LayerParameter *param);
+
 /* What the classes have in common; each adds its functions. */
 #define CR_LAYER_DROPOUT(type_name, state)                                           \
   .type = type_name, .state_size = sizeof(state), .bottoms = {1, 1}, .tops = {1, 1}, \
-  .in_place = true, .noop_in_test = true
+  .in_place = true, .noop_in_test = cr_dropout_noop_in_test
 
 #endif
