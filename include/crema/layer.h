@@ -42,6 +42,9 @@ typedef struct crema_layer_type {
   /* Called when the layer goes, also after a setup that failed. May be NULL. */
   void (*destroy)(crema_layer *layer);
   void *user; /* see crema_layer_user; must stay valid */
+  /* Of type "Python": whether the module that a layer names can be imported. Where it cannot, a
+   * layer that crema has itself (docs/from-caffe.md names them) is crema's own. NULL: it can. */
+  bool (*has_module)(void *user, const char *module);
 } crema_layer_type;
 
 /* Makes the type known to all nets of the process that are built from now on. There is no way back.

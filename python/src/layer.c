@@ -241,6 +241,22 @@ static void destroy(crema_layer *layer) {
   PyGILState_Release(state);
 }
 
+/* A failure to import is told when the layer is made. */
+static bool has_module(void *user, const char *name) {
+  (void)user;
+  if (closed) return true;
+  PyGILState_STATE state = PyGILState_Ensure();
+  PyObject *finder = PyImport_ImportModule("importlib.util");
+  PyObject *spec = finder == NULL ? NULL : PyObject_CallMethod(finder, "find_spec", "s", name);
+  const bool missing =
+      spec == Py_None || (spec == NULL && PyErr_ExceptionMatches(PyExc_ModuleNotFoundError) != 0);
+  PyErr_Clear();
+  Py_XDECREF(spec);
+  Py_XDECREF(finder);
+  PyGILState_Release(state);
+  return !missing;
+}
+
 int py_layer_init(PyObject *module) {
   static const crema_layer_type type = {.type = "Python",
                                         .max_bottoms = CREMA_ANY,
@@ -249,7 +265,8 @@ int py_layer_init(PyObject *module) {
                                         .reshape = reshape,
                                         .forward = forward,
                                         .backward = backward,
-                                        .destroy = destroy};
+                                        .destroy = destroy,
+                                        .has_module = has_module};
   layer_type = py_add_type(module, &layer_spec);
   if (layer_type == NULL) return -1;
   crema_status status = crema_layer_register(&type);

@@ -86,9 +86,11 @@ crema_status cr_layer_class_of(const Caffe__LayerParameter *param, const char *n
                                const cr_layer_class **out) {
   const char *type = param->type ? param->type : "";
   const Caffe__PluginParameter *plugin = param->plugin_param;
-  if (strcmp(type, "Python") == 0 && cr_layer_outside_find(type) == NULL) {
-    *out = class_of_python(param->python_param);
-    if (*out != NULL) return CREMA_OK;
+  const cr_layer_class *own =
+      strcmp(type, "Python") == 0 ? class_of_python(param->python_param) : NULL;
+  if (own != NULL && !cr_layer_outside_has_module(param->python_param->module)) {
+    *out = own;
+    return CREMA_OK;
   }
   if (strcmp(type, "Plugin") != 0) return cr_layer_class_find(type, out);
   if (plugin == NULL || plugin->library == NULL || plugin->library[0] == '\0') {

@@ -1,7 +1,12 @@
 """Layers written in Python."""
 import gc
+import importlib
+import pathlib
+import sys
+import types
 import unittest
 import weakref
+from unittest import mock
 
 import numpy as np
 
@@ -271,6 +276,34 @@ net: '%s' base_lr: 0.1 lr_policy: 'fixed' max_iter: 5 snapshot_after_train: fals
         # One failure leaves nothing behind for the next.
         with self.assertRaises(caffe.Error):
             caffe.Net.from_text("layer { type: 'Nothing' }")
+
+    def test_layers_of_py_faster_rcnn(self):
+        """They are crema's own unless the program has them."""
+        text = ("layer { name: 's' type: 'Input' top: 's' input_param { shape { dim: [1, 18, 4, 4] } } }"
+                "layer { name: 'o' type: 'Input' top: 'o' input_param { shape { dim: [1, 36, 4, 4] } } }"
+                "layer { name: 'i' type: 'Input' top: 'i' input_param { shape { dim: [1, 3] } } }"
+                "layer { name: 'p' type: 'Python' bottom: 's' bottom: 'o' bottom: 'i' top: 'rois'"
+                "  python_param { module: 'rpn.proposal_layer' layer: 'ProposalLayer' param_str: \"'feat_stride': 16\" } }")
+        net = caffe.Net.from_text(text)
+        self.assertEqual(net.layers[3].type, "Proposal")
+        net.blobs["i"].data[...] = 64, 64, 1
+        net.forward()
+        self.assertEqual(net.blobs["rois"].shape[1], 5)
+        package, module = types.ModuleType("rpn"), types.ModuleType("rpn.proposal_layer")
+        package.__path__ = []
+        module.ProposalLayer = Phase
+        with mock.patch.dict(sys.modules, {"rpn": package, "rpn.proposal_layer": module}):
+            self.assertIsInstance(caffe.Net.from_text(text).layers[3], Phase)
+        # A module that is there and cannot be imported is told, not replaced.
+        folder = pathlib.Path(self.folder, "broken")
+        (folder / "rpn").mkdir(parents=True)
+        (folder / "rpn/__init__.py").write_text("")
+        (folder / "rpn/proposal_layer.py").write_text("print 'Python 2'")
+        with mock.patch.object(sys, "path", [str(folder), *sys.path]):
+            importlib.invalidate_caches()
+            with self.assertRaises(SyntaxError):
+                caffe.Net.from_text(text)
+        sys.modules.pop("rpn", None)
 
     def test_life(self):
         net = net_of(python("a", "x", "a", "Scale"))

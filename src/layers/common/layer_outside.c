@@ -137,6 +137,12 @@ const cr_layer_class *cr_layer_outside_find(const char *type) {
   return kind == NULL ? NULL : &kind->class;
 }
 
+bool cr_layer_outside_has_module(const char *module) {
+  const outside *kind = find("Python");
+  if (kind == NULL) return false;
+  return kind->type.has_module == NULL || kind->type.has_module(kind->type.user, module);
+}
+
 const char *cr_layer_outside_name(int index) {
   pthread_mutex_lock(&registered.lock);
   const outside *kind = registered.first;

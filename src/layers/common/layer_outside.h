@@ -8,6 +8,9 @@
 /* The class of a registered type; NULL: there is none of that name. */
 const cr_layer_class *cr_layer_outside_find(const char *type);
 
+/* Whether a type "Python" is registered and has the module. */
+bool cr_layer_outside_has_module(const char *module);
+
 /* The name of registered type `index`, in the order of registration; NULL beyond the last. */
 const char *cr_layer_outside_name(int index);
 
