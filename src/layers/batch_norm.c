@@ -3,10 +3,10 @@
  *
  * Formula: y = (x - mean) / sqrt(variance + eps) for each channel (axis 1; a blob of one axis is
  * one channel). Mean and variance are the batch's or, with use_global_stats, the running ones.
- * Shapes: x (N, C, ...) -> y (as x), also in place. Parameters: 0 sum of means (C), 1 sum of
- * variances (C), 2 the weight of both sums (1).
- * Fields: batch_norm_param.
- * Caffe: the same. Of the NVIDIA dialect, a layer with scale_bias becomes a BatchNorm and a Scale.
+ * Shapes: x (N, C, ...) -> y (as x), also in place, and optionally mean and variance (C), which
+ * have no gradient. Parameters: 0 sum of means (C), 1 sum of variances (C), 2 the weight of both
+ * sums (1). Fields: batch_norm_param. Caffe: the same, but for mean and variance, which are tops of
+ * SegNet's BN. Of the NVIDIA dialect, a layer with scale_bias becomes a BatchNorm and a Scale.
  * Example, x 4 3 5 5:
  *   layer { name: "norm" type: "BatchNorm" bottom: "x" top: "y" batch_norm_param { eps: 0.001 } }
  *
@@ -24,6 +24,7 @@ typedef struct bn_state {
   cr_layer_op train, fixed, backward;
   cr_layer_keep keep;
   cr_layer_op add;   /* moving sums and their scaling, C values */
+  cr_layer_op tell;  /* the statistics to tops 1 and 2 */
   cr_layer_op add_1; /* the same for their weight */
   cr_tensor *mean, *variance, *one;
 } bn_state;
@@ -97,6 +98,9 @@ static crema_status make_ops(cr_layer *layer, const crema_shape *shape) {
   CR_TRY(cr_layer_op_make(
       layer, &s->backward, &desc, scale == NULL ? 5 : 8,
       (const crema_shape *[]){shape, shape, &channels, &channels, shape, scale, scale, shift}));
+  desc = cr_layer_op_desc(CR_OP_COPY);
+  CR_TRY(
+      cr_layer_op_make(layer, &s->tell, &desc, 2, (const crema_shape *[]){&channels, &channels}));
   desc = cr_layer_op_desc(CR_OP_AXPBY);
   CR_TRY(cr_layer_op_make(layer, &s->add, &desc, 2, (const crema_shape *[]){&channels, &channels}));
   return cr_layer_op_make(layer, &s->add_1, &desc, 2, (const crema_shape *[]){&one, &one});
@@ -111,6 +115,8 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
                          (long long)s->channels, crema_shape_text(&shape, text, sizeof text));
   }
   if (top[0] != bottom[0]) CR_TRY(crema_blob_reshape(top[0], &shape));
+  const crema_shape channels = cr_shape_1(s->channels);
+  for (int t = 1; t < layer->tops; ++t) CR_TRY(crema_blob_reshape(top[t], &channels));
   int64_t count = crema_blob_count(bottom[0]);
   int64_t values = s->channels > 0 ? count / s->channels : 0;
   s->bessel = values > 1 ? (double)values / (double)(values - 1) : 1;
@@ -151,8 +157,8 @@ static crema_status add_statistics(cr_layer *layer, crema_context *context) {
                          &scalars);
 }
 
-static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
-                            crema_blob *const *top) {
+static crema_status normalize(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                              crema_blob *const *top) {
   bn_state *s = layer->state;
   cr_tensor *input = bottom[0]->data;
   if (s->global) {
@@ -166,6 +172,18 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
                                          scale_of(layer, 0, false), scale_of(layer, 1, false)},
                          NULL));
   return layer->replays ? CREMA_OK : add_statistics(layer, context);
+}
+
+static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
+                            crema_blob *const *top) {
+  bn_state *s = layer->state;
+  cr_tensor *const statistics[] = {s->mean, s->variance};
+  CR_TRY(normalize(layer, context, bottom, top));
+  for (int t = 1; t < layer->tops; ++t) {
+    CR_TRY(
+        cr_layer_op_run(&s->tell, context, (cr_tensor *[]){statistics[t - 1], top[t]->data}, NULL));
+  }
+  return CREMA_OK;
 }
 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
@@ -209,15 +227,16 @@ static bool reads_params(const Caffe__LayerParameter *param) {
 
 static cr_layer_reach reach(const Caffe__LayerParameter *param, int bottoms) {
   (void)bottoms;
-  /* In phase TEST, statistics are the running ones unless the fields say otherwise. */
-  return reads_params(param) ? CR_REACHES_SAMPLE : CR_REACHES_ANY;
+  /* In phase TEST, statistics are the running ones unless the fields say otherwise. Tops with them
+   * belong to no sample. */
+  return reads_params(param) && param->n_top < 2 ? CR_REACHES_SAMPLE : CR_REACHES_ANY;
 }
 
 const cr_layer_class cr_layer_batch_norm = {
     .type = "BatchNorm",
     .state_size = sizeof(bn_state),
     .bottoms = {1, 1},
-    .tops = {1, 1},
+    .tops = {1, 3},
     .in_place = true,
     .statistics = true,
     .scales_integers = true,

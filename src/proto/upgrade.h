@@ -24,7 +24,7 @@ bool cr_upgrade_transform_needed(const Caffe__NetParameter *net);
 /* Of the forks of SegNet and ENet: BN layers of two parameters become a Scale of the same name and,
  * in mode LEARN, a BatchNorm in front of it, named "<name>/norm"; DenseImageData becomes
  * ImageSegData, and SoftmaxWithLoss with weight_by_label_freqs an InfogainLoss. Errors:
- * CREMA_E_UNSUPPORTED for a BN with several tops and for label_divide_factor, CREMA_E_PARSE for
+ * CREMA_E_UNSUPPORTED for statistics of a BN that has none and for label_divide_factor, CREMA_E_PARSE for
  * fields of two forks, CREMA_E_ARGUMENT for weights that are missing. */
 crema_status cr_upgrade_segnet(Caffe__NetParameter *net) CREMA_MUST_USE;
 bool cr_upgrade_segnet_needed(const Caffe__NetParameter *net);

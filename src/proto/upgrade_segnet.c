@@ -43,8 +43,8 @@ static bool learns(const Caffe__LayerParameter *layer) {
 
 static crema_status check_bn(const Caffe__LayerParameter *layer) {
   const Caffe__BNParameter *bn = layer->bn_param;
-  if (layer->n_top > 1) {
-    return cr_fail(CREMA_E_UNSUPPORTED, "a BN with %zu tops is not supported, it has one",
+  if (layer->n_top > 1 && !learns(layer)) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "a BN in mode INFERENCE has no statistics for %zu tops",
                    layer->n_top);
   }
   if (bn == NULL || (!bn->has_momentum && !bn->has_eps && !bn->has_frozen)) return CREMA_OK;
@@ -70,16 +70,22 @@ static crema_status make_scale(Caffe__LayerParameter *layer) {
   return CREMA_OK;
 }
 
-/* Makes of `norm`, a copy of the layer `scale`, the BatchNorm in front of it. */
+static crema_status set_blob(Caffe__LayerParameter *layer, const char *field, char ***names,
+                             size_t *count, const char *name) {
+  cr_upgrade_clear(&layer->base, field);
+  CR_TRY(cr_field_reserve(&layer->base, cr_upgrade_field(&layer->base, field), 1));
+  CR_TRY(cr_upgrade_text(&(*names)[0], name, ""));
+  *count = 1;
+  return CREMA_OK;
+}
+
+/* Makes of `norm`, a copy of the layer `scale`, the BatchNorm in front of it, which has the tops
+ * for statistics. */
 static crema_status make_norm(Caffe__LayerParameter *norm, Caffe__LayerParameter *scale) {
   static const char *const of_scale[] = {"name", "param", "blobs", "bn_param", "loss_weight"};
-  static const char *const of_norm[] = {"bottom", "propagate_down"};
   ProtobufCMessage *message;
   for (size_t i = 0; i < sizeof of_scale / sizeof of_scale[0]; ++i) {
     cr_upgrade_clear(&norm->base, of_scale[i]);
-  }
-  for (size_t i = 0; i < sizeof of_norm / sizeof of_norm[0]; ++i) {
-    cr_upgrade_clear(&scale->base, of_norm[i]);
   }
   CR_TRY(set_type(norm, "BatchNorm"));
   CR_TRY(cr_upgrade_text(&norm->name, scale->name != NULL ? scale->name : "", "/norm"));
@@ -89,11 +95,11 @@ static crema_status make_norm(Caffe__LayerParameter *norm, Caffe__LayerParameter
   param->has_use_global_stats = param->has_eps = 1;
   param->use_global_stats = 0;
   param->eps = 1e-9F;
-  if (scale->n_top == 0) return CREMA_OK;
-  CR_TRY(cr_field_reserve(&scale->base, cr_upgrade_field(&scale->base, "bottom"), 1));
-  CR_TRY(cr_upgrade_text(&scale->bottom[0], scale->top[0], ""));
-  scale->n_bottom = 1;
-  return CREMA_OK;
+  cr_upgrade_clear(&scale->base, "bottom");
+  cr_upgrade_clear(&scale->base, "propagate_down");
+  if (norm->n_top == 0) return CREMA_OK;
+  CR_TRY(set_blob(scale, "bottom", &scale->bottom, &scale->n_bottom, norm->top[0]));
+  return set_blob(scale, "top", &scale->top, &scale->n_top, norm->top[0]);
 }
 
 /* ---- DenseImageData ---- */

@@ -108,6 +108,61 @@ TEST(bn_takes_the_batch_in_both_phases) {
   }
 }
 
+/* Two more tops have the batch's mean and variance, also in a net that trains and in a model. */
+TEST(bn_tells_its_statistics) {
+  static const char text[] =
+      INPUT("x", DIM4(2, 2, 1, 2)) "layer { name: 'bn' type: 'BN' bottom: 'x' top: 'y' top: 'mean'"
+                                   "  top: 'variance' bn_param { bn_mode: LEARN } }\n";
+  static const float expected[2][2] = {{2.5f, 25}, {1.25f, 125}};
+  static const char *const names[] = {"mean", "variance"};
+  for (int phase = 0; phase < 2; ++phase) {
+    crema_net *net = build(text, phase == 0 ? CREMA_TRAIN : CREMA_TEST);
+    fill_x(blob_of(net, "x"));
+    ok(crema_net_forward(net, NULL));
+    for (int i = 0; i < 4; ++i) {
+      assert_int_equal(crema_blob_count(blob_of(net, names[i / 2])), 2);
+      assert_near((double)values(net, names[i / 2])[i % 2], (double)expected[i / 2][i % 2], 1e-4);
+    }
+    check_bn(values(net, "y"), true, 1, 0);
+    crema_net_destroy(net);
+  }
+  crema_model *model = NULL;
+  crema_session *session = NULL;
+  ok(crema_model_load_memory(text, strlen(text), NULL, 0, NULL, &model));
+  ok(crema_session_create(model, NULL, &session));
+  assert_int_equal(crema_session_output_count(session), 3);
+  for (int run = 0; run < 4; ++run) {
+    fill_x(crema_session_input(session, 0));
+    ok(crema_session_run(session));
+    for (int i = 0; i < 4; ++i) {
+      const float *found = data_of(crema_session_output(session, i / 2));
+      assert_near((double)found[i % 2], (double)expected[i / 2][i % 2], 1e-4);
+    }
+    check_bn(data_of(crema_session_output(session, 2)), true, 1, 0);
+  }
+  crema_session_destroy(session);
+  crema_model_destroy(model);
+}
+
+/* Of a BatchNorm that uses running statistics they are those: here the sums are over a weight of 2.
+ */
+TEST(running_statistics_are_told) {
+  crema_net *net = build(INPUT("x", DIM4(2, 2, 1, 2))
+                         "layer { name: 'bn' type: 'BatchNorm' bottom: 'x' top: 'y' top: 'mean'"
+                         "  top: 'variance' }\n",
+                         CREMA_TEST);
+  fill_x(blob_of(net, "x"));
+  fill(param_of(net, "bn", 0), 6, 2);
+  fill(param_of(net, "bn", 1), 4, 4);
+  fill(param_of(net, "bn", 2), 2, 0);
+  ok(crema_net_forward(net, NULL));
+  for (int c = 0; c < 2; ++c) {
+    assert_near((double)values(net, "mean")[c], 3 + c, 1e-6);
+    assert_near((double)values(net, "variance")[c], 2 + 2 * c, 1e-6);
+  }
+  crema_net_destroy(net);
+}
+
 TEST(bn_with_statistics_inside_scales_and_shifts) {
   crema_net *net = build(BN_NET("bn_mode: INFERENCE"), CREMA_TEST);
   fill_x(blob_of(net, "x"));

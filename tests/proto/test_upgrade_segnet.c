@@ -21,8 +21,18 @@ TEST(bn_of_segnet) {
       "  scale_param {\n    bias_term: true\n    bias_filler {\n      value: 2\n    }\n"
       "  }\n}\n",
       true);
-  net_fails("layer { name: 'b' type: 'BN' top: 'x' top: 'm' bn_param { bn_mode: LEARN } }",
-            CREMA_E_UNSUPPORTED, "layer \"b\": a BN with 2 tops is not supported, it has one");
+  net_becomes(
+      "layer { name: 'b' type: 'BN' bottom: 'x' top: 'x' top: 'm' top: 'v' "
+      "bn_param { bn_mode: LEARN } }",
+      "layer {\n  name: \"b/norm\"\n  type: \"BatchNorm\"\n  bottom: \"x\"\n  top: \"x\"\n"
+      "  top: \"m\"\n  top: \"v\"\n"
+      "  batch_norm_param {\n    use_global_stats: false\n    eps: 1e-09\n  }\n}\n"
+      "layer {\n  name: \"b\"\n  type: \"Scale\"\n  bottom: \"x\"\n  top: \"x\"\n"
+      "  scale_param {\n    bias_term: true\n  }\n}\n",
+      true);
+  net_fails("layer { name: 'b' type: 'BN' top: 'x' top: 'm' bn_param { bn_mode: INFERENCE } }",
+            CREMA_E_UNSUPPORTED,
+            "layer \"b\": a BN in mode INFERENCE has no statistics for 2 tops");
   net_fails("layer { name: 'b' type: 'BN' bn_param { bn_mode: LEARN frozen: true } }",
             CREMA_E_PARSE,
             "layer \"b\": BN with bn_mode, scale_filler or shift_filler (SegNet) has no momentum, "
