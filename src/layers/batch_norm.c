@@ -25,8 +25,8 @@ typedef struct bn_state {
   cr_layer_op train, fixed, backward;
   cr_layer_keep keep;
   cr_layer_op add;   /* moving sums and their scaling, C values */
-  cr_layer_op tell;  /* the statistics to tops 1 and 2 */
   cr_layer_op add_1; /* the same for their weight */
+  cr_layer_op tell;  /* gives the statistics to tops 1 and 2 */
   cr_tensor *mean, *variance, *one;
 } bn_state;
 
@@ -99,9 +99,11 @@ static crema_status make_ops(cr_layer *layer, const crema_shape *shape) {
   CR_TRY(cr_layer_op_make(
       layer, &s->backward, &desc, scale == NULL ? 5 : 8,
       (const crema_shape *[]){shape, shape, &channels, &channels, shape, scale, scale, shift}));
-  desc = cr_layer_op_desc(CR_OP_COPY);
-  CR_TRY(
-      cr_layer_op_make(layer, &s->tell, &desc, 2, (const crema_shape *[]){&channels, &channels}));
+  if (layer->tops > 1) {
+    desc = cr_layer_op_desc(CR_OP_COPY);
+    CR_TRY(
+        cr_layer_op_make(layer, &s->tell, &desc, 2, (const crema_shape *[]){&channels, &channels}));
+  }
   desc = cr_layer_op_desc(CR_OP_AXPBY);
   CR_TRY(cr_layer_op_make(layer, &s->add, &desc, 2, (const crema_shape *[]){&channels, &channels}));
   return cr_layer_op_make(layer, &s->add_1, &desc, 2, (const crema_shape *[]){&one, &one});
