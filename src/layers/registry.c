@@ -63,8 +63,8 @@ crema_status cr_layer_class_find(const char *type, const cr_layer_class **out) {
 }
 
 /* The layers that py-faster-rcnn (Ren et al., "Faster R-CNN", 2015) has in Python, of which crema
- * has its own: NULL for all others. */
-static const cr_layer_class *class_of_python(const Caffe__PythonParameter *python) {
+ * has its own: NULL for all others, such as the RoIDataLayer of Fast R-CNN, which has more tops. */
+static const cr_layer_class *class_of_python(const Caffe__LayerParameter *param) {
   static const struct {
     const char *module, *layer;
     const cr_layer_class *class;
@@ -74,10 +74,12 @@ static const cr_layer_class *class_of_python(const Caffe__PythonParameter *pytho
       {"rpn.proposal_target_layer", "ProposalTargetLayer", &cr_layer_proposal_target},
       {"roi_data_layer.layer", "RoIDataLayer", &cr_layer_roi_data},
   };
+  const Caffe__PythonParameter *python = param->python_param;
   if (python == NULL || python->module == NULL || python->layer == NULL) return NULL;
   for (size_t i = 0; i < sizeof known / sizeof known[0]; ++i) {
-    if (strcmp(python->module, known[i].module) == 0 && strcmp(python->layer, known[i].layer) == 0)
-      return known[i].class;
+    if (strcmp(python->module, known[i].module) != 0 || strcmp(python->layer, known[i].layer) != 0)
+      continue;
+    return param->n_top <= (size_t)known[i].class->tops.max ? known[i].class : NULL;
   }
   return NULL;
 }
@@ -86,8 +88,7 @@ crema_status cr_layer_class_of(const Caffe__LayerParameter *param, const char *n
                                const cr_layer_class **out) {
   const char *type = param->type ? param->type : "";
   const Caffe__PluginParameter *plugin = param->plugin_param;
-  const cr_layer_class *own =
-      strcmp(type, "Python") == 0 ? class_of_python(param->python_param) : NULL;
+  const cr_layer_class *own = strcmp(type, "Python") == 0 ? class_of_python(param) : NULL;
   if (own != NULL && !cr_layer_outside_has_module(param->python_param->module)) {
     *out = own;
     return CREMA_OK;

@@ -447,18 +447,22 @@ TEST(param_str_is_read_or_refused) {
   }
 }
 
-/* Any other module is left to Python. */
+/* Any other module is left to Python, and so is Fast R-CNN's data layer, which has six tops. */
 TEST(other_layers_in_python_are_not) {
-  static const char text[] =
-      "name: 'p' type: 'Python' python_param { module: 'mine' layer: 'Mine' }";
-  ProtobufCMessage *message = NULL;
-  const cr_layer_class *class = NULL;
-  ok(cr_text_parse(&caffe__layer_parameter__descriptor, text, strlen(text), "test",
-                   CR_UNKNOWN_ERROR, &message));
-  assert_int_equal(cr_layer_class_of((Caffe__LayerParameter *)message, NULL, &class),
-                   CREMA_E_UNSUPPORTED);
-  assert_error_has("import caffe");
-  cr_message_free(message);
+  static const char *const texts[] = {
+      "name: 'p' type: 'Python' python_param { module: 'mine' layer: 'Mine' }",
+      "name: 'p' type: 'Python' top: 'a' top: 'b' top: 'c' top: 'd' top: 'e' top: 'f' "
+      "python_param { module: 'roi_data_layer.layer' layer: 'RoIDataLayer' }"};
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; ++i) {
+    ProtobufCMessage *message = NULL;
+    const cr_layer_class *class = NULL;
+    ok(cr_text_parse(&caffe__layer_parameter__descriptor, texts[i], strlen(texts[i]), "test",
+                     CR_UNKNOWN_ERROR, &message));
+    assert_int_equal(cr_layer_class_of((Caffe__LayerParameter *)message, NULL, &class),
+                     CREMA_E_UNSUPPORTED);
+    assert_error_has("import caffe");
+    cr_message_free(message);
+  }
 }
 
 /* ---- what is found ---- */
