@@ -272,6 +272,11 @@ static bool carries_integers(const cr_layer *layer, const crema_shape *top) {
          (s->method == POOL_AVE && crema_shape_count(top, 2, top->axes) > 1);
 }
 
+static const cr_window *window(const cr_layer *layer) {
+  const pooling_state *s = layer->state;
+  return s->global ? NULL : &s->window;
+}
+
 const cr_layer_class cr_layer_pooling = {
     .type = "Pooling",
     .state_size = sizeof(pooling_state),
@@ -285,6 +290,7 @@ const cr_layer_class cr_layer_pooling = {
     .forward = forward,
     .backward = backward,
     .reach = cr_layer_reaches_sample,
+    .window = window,
     .carries_integers = carries_integers,
     .averages_integers = averages_integers,
 };

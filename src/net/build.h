@@ -109,8 +109,9 @@ crema_status cr_net_tie_params(crema_net *net) CREMA_MUST_USE;
 crema_status cr_net_prune_backward(cr_net_build *build, bool force_backward) CREMA_MUST_USE;
 
 /* Lets bottoms of sums without coefficients share the gradient of the top, so that backward copies
- * none, where the net plans its memory or its eltwise_mem_sharing asks for it, and no layer in place
- * writes to that gradient before all have read it. Called when it is known which layers run backward. */
+ * none, where the net plans its memory or its eltwise_mem_sharing asks for it, and no layer in
+ * place writes to that gradient before all have read it. Called when it is known which layers run
+ * backward. */
 crema_status cr_net_share_sums(crema_net *net) CREMA_MUST_USE;
 
 /* Warns where a layer in place overwrites values that a later layer reads under another name, or
@@ -120,6 +121,10 @@ crema_status cr_net_warn_of_overwriting(const crema_net *net) CREMA_MUST_USE;
 /* Warns of fields of loss_param that a loss does not read, and of a loss that takes a softmax of
  * probabilities. */
 void cr_net_warn_of_losses(const crema_net *net);
+
+/* Warns of Crop layers without an offset where another one than 0 shows the same pixels as bottom
+ * 1, and tells it. */
+crema_status cr_net_warn_of_crops(const crema_net *net) CREMA_MUST_USE;
 
 /* debug_info lines of one layer, in Caffe's wording. */
 crema_status cr_net_debug_forward(crema_net *net, int index) CREMA_MUST_USE;

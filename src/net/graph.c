@@ -535,7 +535,10 @@ crema_status cr_net_build_graph(crema_net *net, const cr_net_for *whom, bool for
   CR_TRY_GOTO(cr_net_share_sums(net), out);
   CR_TRY_GOTO(cr_net_tie_params(net), out);
   CR_TRY_GOTO(cr_net_warn_of_overwriting(net), out);
-  if (whom->frozen == NULL) cr_net_warn_of_losses(net);
+  if (whom->frozen == NULL) {
+    cr_net_warn_of_losses(net);
+    CR_TRY_GOTO(cr_net_warn_of_crops(net), out);
+  }
   cr_net_plan_settling(net);
   CR_TRY_GOTO(start_planning(net), out);
   net->parts_moved = true;

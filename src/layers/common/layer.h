@@ -133,6 +133,9 @@ typedef struct cr_layer_class {
   bool runs_ops;
   /* Whether in phase TEST the layer's top has its bottom's values. NULL: no. */
   bool (*noop_in_test)(const Caffe__LayerParameter *param);
+  /* The window over two spatial axes that each value of the tops is made of; NULL: none. That of
+   * products is in their cr_layer_conv. */
+  const cr_window *(*window)(const cr_layer *layer);
   /* Whether something depends on the values of the layer's parameters; otherwise a file need not
    * have them. NULL: yes. */
   bool (*reads_params)(const Caffe__LayerParameter *param);

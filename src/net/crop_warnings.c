@@ -1,0 +1,142 @@
+/* Warns of Crop layers without an offset where the net shows which one may have been meant. In BVLC
+ * Caffe 1.0, and here, their window begins at 0. Before, as in the files of FCN of 2015 and of HED,
+ * it was that of the same pixels as bottom 1, which follows from the windows of the layers between
+ * the two bottoms and a blob that both come from (caffe.coord_map computes the same). */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/fail.h"
+#include "core/log.h"
+#include "layers/common/layer_conv.h"
+#include "net/build.h"
+
+enum { SPATIAL = 2 }; /* axes 2 and 3 */
+
+/* Position z of one blob along a spatial axis lies at scale z + shift of another. */
+typedef struct place {
+  bool known;
+  double scale[SPATIAL], shift[SPATIAL];
+} place;
+
+static bool is_crop(const cr_layer *layer) {
+  return strcmp(layer->class->type, "Crop") == 0;
+}
+
+/* The window of a layer with one for each spatial axis; NULL: it has none. */
+static const cr_window *window_of(const cr_layer *layer, bool *transposed) {
+  *transposed = false;
+  if (layer->class->product == CR_PRODUCT_CONV) {
+    const cr_layer_conv *conv = layer->state;
+    *transposed = conv->transposed;
+    return conv->axis == 1 && conv->window.axes == SPATIAL ? &conv->window : NULL;
+  }
+  return layer->class->window == NULL ? NULL : layer->class->window(layer);
+}
+
+static bool same_extents(const crema_blob *a, const crema_blob *b) {
+  return a->shape.axes == 4 && b->shape.axes == 4 && a->shape.dim[2] == b->shape.dim[2] &&
+         a->shape.dim[3] == b->shape.dim[3];
+}
+
+/* Where the positions of a layer's top lie in its bottom. A layer that keeps the extents keeps the
+ * positions. */
+static place place_of_layer(const cr_net_layer *layer, int top, int bottom) {
+  const Caffe__CropParameter *crop = layer->layer->param->crop_param;
+  place p = {.known = true, .scale = {1, 1}};
+  bool transposed = false;
+  const cr_window *window = window_of(layer->layer, &transposed);
+  for (int i = 0; i < SPATIAL && window != NULL; ++i) {
+    const double middle =
+        (double)(window->dilation[i] * (window->kernel[i] - 1)) / 2 - (double)window->pad[i];
+    const double stride = (double)window->stride[i];
+    p.scale[i] = transposed ? 1 / stride : stride;
+    p.shift[i] = transposed ? -middle / stride : middle;
+  }
+  if (window != NULL) return p;
+  if (is_crop(layer->layer)) {
+    p.known = bottom == 0 && (crop == NULL || crop->axis == 2);
+    for (int i = 0; i < SPATIAL && p.known && crop != NULL && crop->n_offset > 0; ++i) {
+      p.shift[i] = (double)crop->offset[crop->n_offset > 1 ? i : 0];
+    }
+    return p;
+  }
+  p.known = same_extents(layer->top[top], layer->bottom[bottom]);
+  return p;
+}
+
+/* Where the positions of blob `from`, which layer `reader` reads, lie in each blob that it comes
+ * from; `out` has one entry per blob. */
+static void trace(const crema_net *net, int reader, int from, place *out) {
+  memset(out, 0, (size_t)net->blobs * sizeof *out);
+  out[from] = (place){.known = true, .scale = {1, 1}};
+  for (int l = reader - 1; l >= 0; --l) {
+    const cr_net_layer *layer = &net->layer[l];
+    for (int t = 0; t < layer->layer->tops; ++t) {
+      const place *above = &out[layer->top_id[t]];
+      for (int b = 0; above->known && b < layer->layer->bottoms; ++b) {
+        place *below = &out[layer->bottom_id[b]];
+        if (layer->layer->class->equal_bottoms_tops && b != t) continue;
+        const place p = place_of_layer(layer, t, b);
+        if (below->known || !p.known) continue;
+        below->known = true;
+        for (int i = 0; i < SPATIAL; ++i) {
+          below->scale[i] = p.scale[i] * above->scale[i];
+          below->shift[i] = p.scale[i] * above->shift[i] + p.shift[i];
+        }
+      }
+    }
+  }
+}
+
+/* The offset of each axis at which both bottoms show the same pixels. */
+static bool find_offset(const crema_net *net, const place *from, const place *like,
+                        int64_t out[SPATIAL]) {
+  for (int blob = net->blobs - 1; blob >= 0; --blob) {
+    if (!from[blob].known || !like[blob].known) continue;
+    for (int i = 0; i < SPATIAL; ++i) {
+      const double offset = (like[blob].shift[i] - from[blob].shift[i]) / from[blob].scale[i];
+      if (from[blob].scale[i] != like[blob].scale[i] || !(offset >= 0 && offset < 1e6) ||
+          offset != rint(offset)) {
+        return false;
+      }
+      out[i] = (int64_t)offset;
+    }
+    return out[0] > 0 || out[1] > 0;
+  }
+  return false;
+}
+
+static void warn(const crema_net *net, int index, place *from, place *like) {
+  const cr_net_layer *layer = &net->layer[index];
+  const cr_layer *self = layer->layer;
+  int64_t offset[SPATIAL];
+  char line[CR_NET_LINE_TEXT], second[32] = "";
+  trace(net, index, layer->bottom_id[0], from);
+  trace(net, index, layer->bottom_id[1], like);
+  if (!find_offset(net, from, like, offset)) return;
+  if (offset[0] != offset[1]) {
+    snprintf(second, sizeof second, " offset: %lld", (long long)offset[1]);
+  }
+  cr_log_warning(
+      "layer '%s' (%s)%s: without an offset the window begins at 0, as in BVLC Caffe 1.0; in "
+      "older files, such as those of HED, it is that of the same pixels as bottom 1, which "
+      "crop_param { axis: 2 offset: %lld%s } is",
+      self->name, self->class->type, cr_net_line_text(net, (size_t)index, line),
+      (long long)offset[0], second);
+}
+
+crema_status cr_net_warn_of_crops(const crema_net *net) {
+  place *places = NULL;
+  for (int i = 0; i < net->layers; ++i) {
+    const cr_layer *self = net->layer[i].layer;
+    const Caffe__CropParameter *param = self->param->crop_param;
+    if (!is_crop(self) || net->layer[i].top[0]->shape.axes != 4) continue;
+    if (param != NULL && (param->n_offset > 0 || param->axis != 2)) continue;
+    if (places == NULL) CR_TRY(CR_NEW(places, 2 * (size_t)net->blobs, "places of blobs"));
+    warn(net, i, places, places + net->blobs);
+  }
+  free(places);
+  return CREMA_OK;
+}
