@@ -18,6 +18,7 @@ static const char *const type_names[] = {
     LAYER_TYPE(CONCAT) = "Concat",
     LAYER_TYPE(CONTRASTIVE_LOSS) = "ContrastiveLoss",
     LAYER_TYPE(CONVOLUTION) = "Convolution",
+    LAYER_TYPE(CROP) = "Crop",
     LAYER_TYPE(DATA) = "Data",
     LAYER_TYPE(DECONVOLUTION) = "Deconvolution",
     LAYER_TYPE(DENSE_CRF) = "DenseCRF",

@@ -308,7 +308,7 @@ TEST(ceil_mode_of_pooling) {
             "layer \"p\": both \"ceil_mode\" and \"round_mode\" are given; use \"round_mode\"");
 }
 
-/* DeepLab's first version. */
+/* DeepLab's first version, and FCN's. */
 TEST(segmentation_of_the_second_format) {
   net_becomes(
       "layers { name: 'd' type: IMAGE_SEG_DATA image_data_param { has_label: false } "
@@ -334,6 +334,9 @@ TEST(segmentation_of_the_second_format) {
       "  }\n}\nlayer {\n  type: \"Interp\"\n  interp_param {\n    zoom_factor: 1\n"
       "    pad_beg: 0\n    pad_end: -1\n  }\n}\n",
       true);
+  net_becomes("layers { type: CROP bottom: 'x' bottom: 'like' top: 'y' }",
+              "layer {\n  type: \"Crop\"\n  bottom: \"x\"\n  bottom: \"like\"\n  top: \"y\"\n}\n",
+              true);
   net_becomes(
       "layers { type: MAT_WRITE mat_write_param { prefix: 'p' strip: 0 period: 1 } include "
       "{ phase: TEST } }",
