@@ -20,10 +20,6 @@ typedef struct place {
   double scale[SPATIAL], shift[SPATIAL];
 } place;
 
-static bool is_crop(const cr_layer *layer) {
-  return strcmp(layer->class->type, "Crop") == 0;
-}
-
 /* The window of a layer with one for each spatial axis; NULL: it has none. */
 static const cr_window *window_of(const cr_layer *layer, bool *transposed) {
   *transposed = false;
@@ -55,7 +51,7 @@ static place place_of_layer(const cr_net_layer *layer, int top, int bottom) {
     p.shift[i] = transposed ? -middle / stride : middle;
   }
   if (window != NULL) return p;
-  if (is_crop(layer->layer)) {
+  if (layer->layer->class->crops) {
     p.known = bottom == 0 && (crop == NULL || crop->axis == 2);
     for (int i = 0; i < SPATIAL && p.known && crop != NULL && crop->n_offset > 0; ++i) {
       p.shift[i] = (double)crop->offset[crop->n_offset > 1 ? i : 0];
@@ -132,7 +128,7 @@ crema_status cr_net_warn_of_crops(const crema_net *net) {
   for (int i = 0; i < net->layers; ++i) {
     const cr_layer *self = net->layer[i].layer;
     const Caffe__CropParameter *param = self->param->crop_param;
-    if (!is_crop(self) || net->layer[i].top[0]->shape.axes != 4) continue;
+    if (!self->class->crops || net->layer[i].top[0]->shape.axes != 4) continue;
     if (param != NULL && (param->n_offset > 0 || param->axis != 2)) continue;
     if (places == NULL) CR_TRY(CR_NEW(places, 2 * (size_t)net->blobs, "places of blobs"));
     warn(net, i, places, places + net->blobs);

@@ -383,11 +383,13 @@ static void check_python(const char *type, const char *own, const char *module, 
 TEST(layers_of_py_faster_rcnn_are_our_own) {
   check_python("AnchorTarget", "anchor_target_param { feat_stride: 8 }", "rpn.anchor_target_layer",
                "AnchorTargetLayer", "'feat_stride': 8", "1 18 9 8|3 5|1 3", 4);
-  check_python("AnchorTarget",
-               "anchor_target_param { scale: 1 scale: 2.5 allowed_border: 3 feat_stride: 16 }",
-               "rpn.anchor_target_layer", "AnchorTargetLayer",
-               "{'feat_stride': 16, 'scales': [1, 2.5], \\\"allowed_border\\\": 3}",
-               "1 12 9 8|3 5|1 3", 4);
+  check_python(
+      "AnchorTarget",
+      "anchor_target_param { scale: 1 scale: 2.5 ratio: 0.333 ratio: 1 ratio: 3 allowed_border: 3 "
+      "feat_stride: 16 }",
+      "rpn.anchor_target_layer", "AnchorTargetLayer",
+      "{'feat_stride': 16, 'scales': [1, 2.5], 'ratios': [0.333, 1, 3], \\\"allowed_border\\\": 3}",
+      "1 12 9 8|3 5|1 3", 4);
   check_python("AnchorTarget",
                "anchor_target_param { scale: 4 scale: 8 scale: 16 scale: 32 feat_stride: 16 }",
                "rpn.anchor_target_layer", "AnchorTargetLayer",
@@ -396,17 +398,12 @@ TEST(layers_of_py_faster_rcnn_are_our_own) {
   check_python(
       "Proposal", "proposal_param { pre_nms_topn: 12000 post_nms_topn: 2000 min_size: 16 }",
       "rpn.proposal_layer", "ProposalLayer", "'feat_stride': 16", "1 18 9 8|1 36 9 8|1 3", 1);
-  /* PVANet's */
   check_python("Proposal",
-               "proposal_param { ratio: 0.667 ratio: 1.5 scale: 2 scale: 3 scale: 5 "
-               "pre_nms_topn: 12000 post_nms_topn: 2000 min_size: 16 }",
+               "proposal_param { ratio: 0.667 ratio: 1.5 scale: 2 pre_nms_topn: 12000 "
+               "post_nms_topn: 2000 min_size: 16 }",
                "rpn.proposal_layer", "ProposalLayer",
-               "{'feat_stride': 16, 'ratios': [0.667, 1.5], 'scales': [2, 3, 5]}",
-               "1 12 9 8|1 24 9 8|1 3", 1);
-  check_python("AnchorTarget",
-               "anchor_target_param { ratio: 0.333 ratio: 3 scale: 4 feat_stride: 16 }",
-               "rpn.anchor_target_layer", "AnchorTargetLayer",
-               "{'feat_stride': 16, 'ratios': [0.333, 3], 'scales': [4]}", "1 4 9 8|3 5|1 3", 4);
+               "{'feat_stride': 16, 'ratios': [0.667, 1.5], 'scales': [2]}", "1 4 9 8|1 8 9 8|1 3",
+               1);
   check_python("ProposalTarget", "proposal_target_param { num_classes: 4 }",
                "rpn.proposal_target_layer", "ProposalTargetLayer", "'num_classes': 4", "9 5|3 5",
                5);

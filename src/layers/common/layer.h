@@ -116,6 +116,7 @@ typedef struct cr_layer_class {
   bool takes_bf16;         /* its kernels read and write BF16 values as they are */
   bool takes_int8;         /* it can compute with integers (cr_layer.int8) */
   bool rounds_tops;        /* of floats and parameters it makes integers, where tops are such */
+  bool crops;              /* its top is the part of bottom 0 that crop_param and bottom 1 say */
   bool scales_integers;    /* as a Scale it reads them: their unit is a factor of parameter 0 */
   bool keeps_positive;     /* no top has a value below 0 where no bottom has one */
   bool integer_tops;       /* its tops may be integers, as forward_type says */
