@@ -28,6 +28,15 @@ crema_status cr_upgrade_text(char **slot, const char *text, const char *suffix) 
   return CREMA_OK;
 }
 
+bool cr_upgrade_is_of(const Caffe__LayerParameter *layer, const char *type) {
+  return layer->type != NULL && strcmp(layer->type, type) == 0;
+}
+
+crema_status cr_upgrade_set_type(Caffe__LayerParameter *layer, const char *type) {
+  cr_upgrade_clear(&layer->base, "type");
+  return cr_upgrade_text(&layer->type, type, "");
+}
+
 /* ---- inputs -------------------------------------------------------------------- */
 
 static crema_status check_inputs(const Caffe__NetParameter *net) {

@@ -24,8 +24,8 @@ bool cr_upgrade_transform_needed(const Caffe__NetParameter *net);
 /* Of the forks of SegNet and ENet: BN layers of two parameters become a Scale of the same name and,
  * in mode LEARN, a BatchNorm in front of it, named "<name>/norm"; DenseImageData becomes
  * ImageSegData, and SoftmaxWithLoss with weight_by_label_freqs an InfogainLoss. Errors:
- * CREMA_E_UNSUPPORTED for statistics of a BN that has none and for label_divide_factor, CREMA_E_PARSE for
- * fields of two forks, CREMA_E_ARGUMENT for weights that are missing. */
+ * CREMA_E_UNSUPPORTED for statistics of a BN that has none and for label_divide_factor,
+ * CREMA_E_PARSE for fields of two forks, CREMA_E_ARGUMENT for weights that are missing. */
 crema_status cr_upgrade_segnet(Caffe__NetParameter *net) CREMA_MUST_USE;
 bool cr_upgrade_segnet_needed(const Caffe__NetParameter *net);
 
@@ -54,6 +54,10 @@ bool cr_upgrade_names_needed(const Caffe__NetParameter *net);
 /* A message's field by its name, and clearing it. */
 const ProtobufCFieldDescriptor *cr_upgrade_field(const ProtobufCMessage *message, const char *name);
 void cr_upgrade_clear(ProtobufCMessage *message, const char *name);
+
+/* Whether a layer is of that type, and making it so. */
+bool cr_upgrade_is_of(const Caffe__LayerParameter *layer, const char *type);
+crema_status cr_upgrade_set_type(Caffe__LayerParameter *layer, const char *type) CREMA_MUST_USE;
 
 /* A parameter of channels gets one axis where it has extents of 1 around them, as early models have
  * in either field. */

@@ -7,10 +7,6 @@
 #include "core/fail.h"
 #include "proto/upgrade.h"
 
-static bool is_of(const Caffe__LayerParameter *layer, const char *type) {
-  return layer->type != NULL && strcmp(layer->type, type) == 0;
-}
-
 static bool has_hole(const Caffe__ConvolutionParameter *conv) {
   return conv != NULL && (conv->has_hole || conv->has_hole_h || conv->has_hole_w);
 }
@@ -21,8 +17,8 @@ static bool has_crop(const Caffe__TransformationParameter *transform) {
 
 /* The type of a loss that gives each item's share as well; NULL where the layer gives none. */
 static const char *loss_of_each(const Caffe__LayerParameter *layer) {
-  if (layer->n_top == 3 && is_of(layer, "SoftmaxWithLoss")) return "SoftmaxWithLossOHEM";
-  if (layer->n_top == 2 && is_of(layer, "SmoothL1Loss")) return "SmoothL1LossOHEM";
+  if (layer->n_top == 3 && cr_upgrade_is_of(layer, "SoftmaxWithLoss")) return "SoftmaxWithLossOHEM";
+  if (layer->n_top == 2 && cr_upgrade_is_of(layer, "SmoothL1Loss")) return "SmoothL1LossOHEM";
   return NULL;
 }
 
@@ -93,8 +89,7 @@ static crema_status rename_dropout(Caffe__LayerParameter *layer) {
 static crema_status rename_loss(Caffe__LayerParameter *layer) {
   const char *type = loss_of_each(layer);
   if (type == NULL) return CREMA_OK;
-  cr_upgrade_clear(&layer->base, "type");
-  return cr_upgrade_text(&layer->type, type, "");
+  return cr_upgrade_set_type(layer, type);
 }
 
 static crema_status rename_all(Caffe__LayerParameter *layer) {

@@ -50,13 +50,9 @@ static bool has_scaling_blobs(const Caffe__LayerParameter *layer) {
   return one && count[0] == count[1] && count[0] == count[3];
 }
 
-static bool has_type(const Caffe__LayerParameter *layer, const char *type) {
-  return layer->type != NULL && strcmp(layer->type, type) == 0;
-}
-
 /* PSPNet's layer, which has the four parameters scale, shift, mean and variance. */
 static bool is_bn(const Caffe__LayerParameter *layer) {
-  return has_type(layer, "BN");
+  return cr_upgrade_is_of(layer, "BN");
 }
 
 /* Intel Caffe without the shift. */
@@ -77,7 +73,7 @@ static bool has_weight(const Caffe__BatchNormParameter *norm) {
 static bool scales(const Caffe__LayerParameter *layer) {
   const Caffe__BatchNormParameter *norm = layer->batch_norm_param;
   const bool bn = is_bn(layer);
-  if (layer->n_top > 1 || (!bn && !has_type(layer, "BatchNorm"))) return false;
+  if (layer->n_top > 1 || (!bn && !cr_upgrade_is_of(layer, "BatchNorm"))) return false;
   if (bn ? layer->n_blobs > 0 : has_scaling_blobs(layer) || has_scale_alone(layer)) return true;
   if (layer->n_top == 0) return false;
   return bn || has_weight(norm) ||
@@ -304,8 +300,7 @@ static crema_status convert_bn(Caffe__LayerParameter *layer) {
                    "shift, mean, variance",
                    layer->name != NULL ? layer->name : "", layer->n_blobs);
   }
-  cr_upgrade_clear(&layer->base, "type");
-  CR_TRY(cr_upgrade_text(&layer->type, "BatchNorm", ""));
+  CR_TRY(cr_upgrade_set_type(layer, "BatchNorm"));
   CR_TRY(convert_bn_param(layer));
   cr_upgrade_clear(&layer->base, "bn_param");
   if (layer->n_param > 0 || frozen) {

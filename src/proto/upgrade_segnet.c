@@ -10,15 +10,6 @@
 
 enum { BN_PARAMETERS = 2 };
 
-static bool is_of(const Caffe__LayerParameter *layer, const char *type) {
-  return layer->type != NULL && strcmp(layer->type, type) == 0;
-}
-
-static crema_status set_type(Caffe__LayerParameter *layer, const char *type) {
-  cr_upgrade_clear(&layer->base, "type");
-  return cr_upgrade_text(&layer->type, type, "");
-}
-
 /* Moves a field, where it is given, to that of another name in another message. */
 static crema_status move(ProtobufCMessage *from, const char *field, ProtobufCMessage *to,
                          const char *name) {
@@ -32,7 +23,7 @@ static crema_status move(ProtobufCMessage *from, const char *field, ProtobufCMes
 /* In models, whose fields have other numbers, the parameters tell. PSPNet's BN has four. */
 static bool is_bn(const Caffe__LayerParameter *layer) {
   const Caffe__BNParameter *bn = layer->bn_param;
-  if (!is_of(layer, "BN")) return false;
+  if (!cr_upgrade_is_of(layer, "BN")) return false;
   if (layer->n_blobs > 0) return layer->n_blobs == BN_PARAMETERS;
   return bn != NULL && (bn->has_bn_mode || bn->scale_filler != NULL || bn->shift_filler != NULL);
 }
@@ -56,7 +47,7 @@ static crema_status check_bn(const Caffe__LayerParameter *layer) {
 /* The layer as a Scale. Models name the fillers as PSPNet does. */
 static crema_status make_scale(Caffe__LayerParameter *layer) {
   ProtobufCMessage *scale;
-  CR_TRY(set_type(layer, "Scale"));
+  CR_TRY(cr_upgrade_set_type(layer, "Scale"));
   CR_TRY(cr_field_message(&layer->base, cr_upgrade_field(&layer->base, "scale_param"), &scale));
   ((Caffe__ScaleParameter *)scale)->has_bias_term = 1;
   ((Caffe__ScaleParameter *)scale)->bias_term = 1;
@@ -87,7 +78,7 @@ static crema_status make_norm(Caffe__LayerParameter *norm, Caffe__LayerParameter
   for (size_t i = 0; i < sizeof of_scale / sizeof of_scale[0]; ++i) {
     cr_upgrade_clear(&norm->base, of_scale[i]);
   }
-  CR_TRY(set_type(norm, "BatchNorm"));
+  CR_TRY(cr_upgrade_set_type(norm, "BatchNorm"));
   CR_TRY(cr_upgrade_text(&norm->name, scale->name != NULL ? scale->name : "", "/norm"));
   CR_TRY(
       cr_field_message(&norm->base, cr_upgrade_field(&norm->base, "batch_norm_param"), &message));
@@ -105,7 +96,7 @@ static crema_status make_norm(Caffe__LayerParameter *norm, Caffe__LayerParameter
 /* ---- DenseImageData ---- */
 
 static bool is_dense(const Caffe__LayerParameter *layer) {
-  return is_of(layer, "DenseImageData");
+  return cr_upgrade_is_of(layer, "DenseImageData");
 }
 
 /* The part that is cut out, and whether it is mirrored, are transform_param's. */
@@ -135,7 +126,7 @@ static crema_status make_seg_data(Caffe__LayerParameter *layer) {
                                      "new_height", "new_width",  "is_color",  "root_folder"};
   Caffe__DenseImageDataParameter *dense = layer->dense_image_data_param;
   ProtobufCMessage *image;
-  CR_TRY(set_type(layer, "ImageSegData"));
+  CR_TRY(cr_upgrade_set_type(layer, "ImageSegData"));
   if (dense == NULL) return CREMA_OK;
   if (dense->label_divide_factor != 1) {
     return cr_fail(CREMA_E_UNSUPPORTED, "label_divide_factor is not supported");
@@ -154,7 +145,7 @@ static crema_status make_seg_data(Caffe__LayerParameter *layer) {
 
 static bool has_weights(const Caffe__LayerParameter *layer) {
   const Caffe__LossParameter *loss = layer->loss_param;
-  return is_of(layer, "SoftmaxWithLoss") && loss != NULL &&
+  return cr_upgrade_is_of(layer, "SoftmaxWithLoss") && loss != NULL &&
          (loss->has_weight_by_label_freqs || loss->n_class_weighting > 0);
 }
 
@@ -170,7 +161,7 @@ static crema_status make_infogain(Caffe__LayerParameter *layer) {
   if (layer->loss_param->n_class_weighting == 0) {
     return cr_fail(CREMA_E_ARGUMENT, "weight_by_label_freqs needs class_weighting");
   }
-  CR_TRY(set_type(layer, "InfogainLoss"));
+  CR_TRY(cr_upgrade_set_type(layer, "InfogainLoss"));
   if (layer->softmax_param == NULL) return CREMA_OK;
   CR_TRY(cr_field_message(&layer->base, cr_upgrade_field(&layer->base, "infogain_loss_param"),
                           &infogain));
