@@ -28,7 +28,6 @@ static _Thread_local char composed[TEXT_MAX];
 
 /* Appends as much of `more` as fits at `end`, with a NUL; returns the new end. */
 static size_t append_text(char text[TEXT_MAX], size_t end, const char *more) {
-  if (end > TEXT_MAX - 1) end = TEXT_MAX - 1;
   size_t size = strlen(more);
   if (size > TEXT_MAX - 1 - end) size = TEXT_MAX - 1 - end;
   memcpy(text + end, more, size);

@@ -28,6 +28,7 @@ TEST(test_one_slip_is_found) {
       {"onvolution", "Convolution"},   /* the first missing */
       {"Convolutio", "Convolution"},   /* the last missing */
       {"Konvolution", "Convolution"},  /* another first letter */
+      {"Kumvolution", "Convolution"},  /* the first three wrong, of eleven */
       {"convolution", "Convolution"},  /* case counts half */
       {"POOLING", "Pooling"},          /* three costs of a half each, in seven letters */
       {"Inptu", "Input"},
