@@ -73,6 +73,18 @@ TEST(test_area) {
   cr_image_free(&out);
 }
 
+/* 4001 -> 2000: pixel 0 covers two pixels and 0.0005 of the third, which counts for nothing. */
+TEST(slivers_are_left_out) {
+  cr_image in = {0}, out = {0};
+  ok(cr_image_reserve(&in, 1, 4001, 1));
+  memset(in.pixels, 255, 4001);
+  memcpy(in.pixels, ((const uint8_t[]){0, 1}), 2);
+  resize(&in, 1, 2000, MODE(AREA), &out);
+  assert_int_equal(out.pixels[0], 0); /* 1 / 2.0005; with the third pixel 0.56 */
+  cr_image_free(&in);
+  cr_image_free(&out);
+}
+
 /* 4 -> 8, position 3 is 1.25: weights -0.10546875, 0.87890625, 0.26171875, -0.03515625. */
 TEST(test_cubic) {
   cr_image in = {0}, out = {0};

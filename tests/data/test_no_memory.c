@@ -88,15 +88,28 @@ static crema_status resize(void) {
   return status;
 }
 
+enum { SAMPLES = 3, BYTES = 9 * 9 * 3 };
+
+/* A failure that is passed over would show in the picture. */
+static void check_pixels(const cr_image *image, uint64_t sample) {
+  static uint8_t first[SAMPLES][BYTES];
+  static bool known[SAMPLES];
+  assert_int_equal(image->height * image->width * image->channels, BYTES);
+  if (!known[sample]) memcpy(first[sample], image->pixels, BYTES);
+  known[sample] = true;
+  assert_memory_equal(image->pixels, first[sample], BYTES);
+}
+
 static crema_status augment(void) {
   cr_augment *made = NULL;
   cr_image image = {0};
   crema_status status = cr_augment_create(augmenting, &made);
-  for (uint64_t sample = 0; sample < 3 && status == CREMA_OK; ++sample) {
+  for (uint64_t sample = 0; sample < SAMPLES && status == CREMA_OK; ++sample) {
     status = cr_image_reserve(&image, 12, 10, 3);
     if (status != CREMA_OK) break;
     memset(image.pixels, 90, 360);
     status = cr_augment_image(made, 1, sample, &image);
+    if (status == CREMA_OK) check_pixels(&image, sample);
   }
   cr_image_free(&image);
   cr_augment_destroy(made);
