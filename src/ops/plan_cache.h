@@ -11,9 +11,9 @@
 struct cr_op_plan;
 struct cr_plan_key;
 
-/* A cache of at most `most` plans, of which those that were not asked for for the longest time make
- * room. To be destroyed before the devices of its plans end; contexts that carry it must not be
- * used afterwards. Plans that ops use live on. Destroying accepts NULL. */
+/* A cache of at most `most` plans (1 or more), of which those that were not asked for for the
+ * longest time make room. To be destroyed before the devices of its plans end; contexts that carry
+ * it must not be used afterwards. Plans that ops use live on. Destroying accepts NULL. */
 crema_status cr_plan_cache_create(int most, cr_plan_cache **out) CREMA_MUST_USE;
 void cr_plan_cache_destroy(cr_plan_cache *cache);
 

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -139,7 +140,9 @@ TEST(pieces_are_sent) {
   assert_int_equal(recv(end[1], got, 8, MSG_DONTWAIT), 8);
   assert_string_equal(got, "abcdefgh");
   assert_int_equal(recv(end[1], got, 1, MSG_DONTWAIT), -1);
-  for (int i = 0; i < 2; ++i) close(end[i]);
+  close(end[1]);
+  assert_false(cr_child_send_to(end[0], "abcdefgh", 8)); /* nobody is there */
+  close(end[0]);
 }
 
 TEST(signals_from_outside) {
@@ -262,18 +265,19 @@ static void say_limits(int fd, void *user) {
   (void)user;
   getrlimit(RLIMIT_CORE, &core);
   getrlimit(RLIMIT_CPU, &processor);
-  const int64_t found[2] = {(int64_t)core.rlim_cur, (int64_t)processor.rlim_cur};
+  const int64_t found[3] = {(int64_t)core.rlim_cur, (int64_t)processor.rlim_cur,
+                            prctl(PR_GET_DUMPABLE, 0L, 0L, 0L, 0L)};
   cr_child_send_to(fd, found, sizeof found);
 }
 
 TEST(limits_of_children) {
   cr_child child;
-  int64_t found[2];
+  int64_t found[3];
   struct rlimit before, less;
   assert_int_equal(getrlimit(RLIMIT_CPU, &before), 0);
   assert_true(cr_child_start(&child, say_limits, NULL, limits));
   assert_true(cr_child_receive(&child, found, sizeof found));
-  assert_true(found[0] == 0 && found[1] == 60);
+  assert_true(found[0] == 0 && found[1] == 60 && found[2] == 0);
   cr_child_end(&child);
   /* A stricter limit of the host's stays. */
   less = before;

@@ -175,6 +175,16 @@ TEST(copies_take_halves_as_they_are) {
   destroy(op, 2, other);
 }
 
+/* In arithmetic of their own; f32 has no 2^24 + 1. */
+TEST(integers_are_copied_as_integers) {
+  const crema_shape *shape[] = {&vector8, &vector8};
+  cr_tensor *tensor[] = {make(CREMA_I32, 8, 16777217), make(CREMA_I32, 8, 0)};
+  cr_op *op = run((cr_op_desc){.kind = CR_OP_COPY}, 2, shape, tensor, NULL);
+  assert_string_equal(cr_op_kernel_name(op), "copy_i32_ref");
+  expect(tensor[1], 16777217);
+  destroy(op, 2, tensor);
+}
+
 /* ---- sums of halves ------------------------------------------------------ */
 
 /* Where halves of one are added up in an array of bfloat16, the sum does not pass 256. */
