@@ -301,6 +301,21 @@ PLAN_TEST(failures_to_plan) {
   }
 }
 
+static crema_status fail_to_open(const cr_plan *plan, void **execution) {
+  (void)plan, (void)execution;
+  return cr_fail(CREMA_E_NO_MEMORY, "kernel 0 does not open");
+}
+
+PLAN_TEST(a_failure_to_open_names_the_op) {
+  kernel[0].open = fail_to_open;
+  example e = open_unary();
+  assert_int_equal(run_unary(&e), CREMA_E_NO_MEMORY);
+  assert_string_equal(crema_error_text(), "op a: kernel 0 does not open");
+  expect_counts(now.ran, 0, 0, 0);
+  example_close(&e);
+  expect_counts(now.destroyed, 1, 0, 0);
+}
+
 PLAN_TEST(a_failed_run_names_the_op) {
   example e = open_unary();
   now.runs[0] = CREMA_E_RANGE;
