@@ -71,7 +71,7 @@ static crema_status run(cr_calibration *c, crema_net *net, calibrate_flags *flag
   }
   CR_TRY(cli_image_flags_read(&flags->image, &image));
   CR_TRY_GOTO(cr_file_read(flags->images, &list), out);
-  CR_TRY_GOTO(cr_buffer_check_text(&list, flags->images), out);
+  CR_TRY_GOTO(cr_buffer_make_text(&list, flags->images), out);
   status = run_images(c, net, &image, list.data, flags->iterations);
 out:
   cr_buffer_free(&list);

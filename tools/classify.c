@@ -93,7 +93,7 @@ static crema_status read_names(classifier *c) {
   const char *path = c->options.labels;
   if (path == NULL) return CREMA_OK;
   CR_TRY(cr_file_read(path, &c->names));
-  CR_TRY(cr_buffer_check_text(&c->names, path));
+  CR_TRY(cr_buffer_make_text(&c->names, path));
   size_t lines = 1;
   for (size_t i = 0; i < c->names.size; ++i) lines += c->names.data[i] == '\n';
   c->name = calloc(lines, sizeof *c->name);

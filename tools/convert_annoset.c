@@ -100,7 +100,7 @@ static crema_status read_box(const converter *c, const char *line, box *out, boo
 
 static crema_status read_boxes(converter *c, const char *name, cr_buffer *text) {
   CR_TRY(read_file(c, name, text));
-  CR_TRY(cr_buffer_check_text(text, c->path.data));
+  CR_TRY(cr_buffer_make_text(text, c->path.data));
   cr_buffer_clear(&c->boxes);
   char *at = text->data;
   int number = 1;
@@ -240,7 +240,7 @@ static crema_status convert_lines(converter *c, const char *list) {
 
 static crema_status convert(converter *c, const char *list, const char *backend, const char *db) {
   CR_TRY(cr_file_read(list, &c->list));
-  CR_TRY(cr_buffer_check_text(&c->list, list));
+  CR_TRY(cr_buffer_make_text(&c->list, list));
   crema_status status = db_writer_begin(&c->writer, backend, db);
   if (status == CREMA_OK) status = convert_lines(c, list);
   return db_writer_end(&c->writer, status);

@@ -47,7 +47,13 @@ crema_status cr_buffer_print(cr_buffer *buffer, const char *fmt, ...) {
   return status;
 }
 
-crema_status cr_buffer_check_text(const cr_buffer *buffer, const char *path) {
+crema_status cr_buffer_make_text(cr_buffer *buffer, const char *path) {
+  static const char mark[] = "\xEF\xBB\xBF";
+  const size_t size = sizeof mark - 1;
+  if (buffer->size >= size && memcmp(buffer->data, mark, size) == 0) {
+    buffer->size -= size;
+    memmove(buffer->data, buffer->data + size, buffer->size + 1);
+  }
   const char *zero = buffer->size == 0 ? NULL : memchr(buffer->data, 0, buffer->size);
   if (zero == NULL) return CREMA_OK;
   size_t line = 1;

@@ -19,9 +19,10 @@ crema_status cr_buffer_append(cr_buffer *buffer, const void *bytes, size_t size)
 crema_status cr_buffer_print(cr_buffer *buffer, const char *fmt, ...) CREMA_MUST_USE
     CREMA_PRINTF(2, 3);
 
-/* Fails with CREMA_E_PARSE, naming the line, when text that was read from `path` has a zero byte:
- * every string function would take it for the end. */
-crema_status cr_buffer_check_text(const cr_buffer *buffer, const char *path) CREMA_MUST_USE;
+/* Makes text of what was read from `path`: the byte order mark that some editors begin it with is
+ * dropped. Fails with CREMA_E_PARSE, naming the line, when there is a zero byte: every string
+ * function would take it for the end. */
+crema_status cr_buffer_make_text(cr_buffer *buffer, const char *path) CREMA_MUST_USE;
 
 /* Empties the buffer but keeps its memory. */
 void cr_buffer_clear(cr_buffer *buffer);

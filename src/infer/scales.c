@@ -47,7 +47,7 @@ crema_status cr_scales_read(const char *path, cr_scales *out) {
   cr_buffer text = {0};
   crema_status status = CREMA_OK;
   CR_TRY_GOTO(cr_file_read(path, &text), out);
-  CR_TRY_GOTO(cr_buffer_check_text(&text, path), out);
+  CR_TRY_GOTO(cr_buffer_make_text(&text, path), out);
   size_t number = 1;
   for (char *line = text.data; line != NULL && *line != '\0'; ++number) {
     char *next = strchr(line, '\n');

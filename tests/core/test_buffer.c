@@ -86,16 +86,34 @@ TEST(bytes_are_handed_over) {
   free(taken);
 }
 
+TEST(marks_are_no_text) {
+  static const struct {
+    const char *bytes, *text;
+  } cases[] = {{"\xEF\xBB\xBF", ""},
+               {"\xEF\xBB\xBF\n", "\n"},
+               {"\xEF\xBB\xBF\xEF\xBB\xBF", "\xEF\xBB\xBF"},
+               {"\xEF\xBB", "\xEF\xBB"},
+               {"a\xEF\xBB\xBF", "a\xEF\xBB\xBF"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    cr_buffer buffer = {0};
+    ok(cr_buffer_append(&buffer, cases[i].bytes, strlen(cases[i].bytes)));
+    ok(cr_buffer_make_text(&buffer, "f"));
+    assert_string_equal(buffer.data, cases[i].text);
+    assert_int_equal(buffer.size, strlen(cases[i].text));
+    cr_buffer_free(&buffer);
+  }
+}
+
 TEST(zero_bytes_are_no_text) {
   cr_buffer buffer = {0};
-  ok(cr_buffer_check_text(&buffer, "f"));
+  ok(cr_buffer_make_text(&buffer, "f"));
   ok(cr_buffer_append(&buffer, "one\ntwo\n", 8));
-  ok(cr_buffer_check_text(&buffer, "f"));
+  ok(cr_buffer_make_text(&buffer, "f"));
   ok(cr_buffer_append(&buffer, "th\0ree\n\0", 8));
-  assert_fails(cr_buffer_check_text(&buffer, "f"), CREMA_E_PARSE, "f:3: a zero byte");
+  assert_fails(cr_buffer_make_text(&buffer, "f"), CREMA_E_PARSE, "f:3: a zero byte");
   cr_buffer_clear(&buffer);
   ok(cr_buffer_append(&buffer, "\0\n", 2));
-  assert_fails(cr_buffer_check_text(&buffer, "g"), CREMA_E_PARSE, "g:1: a zero byte");
+  assert_fails(cr_buffer_make_text(&buffer, "g"), CREMA_E_PARSE, "g:1: a zero byte");
   cr_buffer_free(&buffer);
 }
 

@@ -27,6 +27,7 @@ TEST(image_lists) {
                {"a -2147483648\n", "a", INT_MIN, 1},
                {"\n\n a b\t7 \t\r\n\n", " a b", 7, 3},
                {"a\t \t+1", "a", 1, 1},
+               {"\xEF\xBB\xBF" "a 1\r\n", "a", 1, 1}, /* by an editor on Windows */
                {"1 2 3", "1 2", 3, 1}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
     cr_image_list list;
@@ -65,7 +66,7 @@ TEST(refused_image_lists) {
 #define HEAD "# 0\na.jpg\n3 20 30\n"
 
 TEST(window_files) {
-  static const char text[] = HEAD
+  static const char text[] = "\xEF\xBB\xBF" HEAD
       "2\n-5 0.25 1 2 3 4\n6 -1e3 -2147483648 -1 2147483647 0\n"
       "# 2147483647 \t b.jpg 1 1 1 0\r\n"
       "#\n7\nc.jpg 2147483647 2147483647 2147483647\n1 1 1 5 6 7 8";

@@ -31,7 +31,7 @@ static crema_status parse_line(cr_image_list *list, char *line, size_t number) {
 
 static crema_status read_lines(cr_image_list *list) {
   CR_TRY(cr_file_read(list->path, &list->text));
-  CR_TRY(cr_buffer_check_text(&list->text, list->path));
+  CR_TRY(cr_buffer_make_text(&list->text, list->path));
   size_t lines = 1;
   for (size_t i = 0; i < list->text.size; ++i) lines += list->text.data[i] == '\n';
   CR_TRY(CR_NEW(list->entry, lines, "the list"));

@@ -89,7 +89,7 @@ static crema_status read_image(scanner *s, cr_window_list *list) {
 
 static crema_status read_list(cr_window_list *list) {
   CR_TRY(cr_file_read(list->path, &list->text));
-  CR_TRY(cr_buffer_check_text(&list->text, list->path));
+  CR_TRY(cr_buffer_make_text(&list->text, list->path));
   if (list->text.size == 0) return cr_fail(CREMA_E_PARSE, "%s: the file is empty", list->path);
   scanner s = {.path = list->path, .at = list->text.data, .line = 1};
   for (char *word = next_word(&s); word != NULL; word = next_word(&s)) {

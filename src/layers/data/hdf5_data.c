@@ -94,7 +94,7 @@ static crema_status read_list(const cr_layer *layer, hdf5_data_state *s) {
   crema_status status = CREMA_OK;
   CR_TRY_GOTO(cr_file_read(path, &text), out);
   CR_TRY_GOTO(check_list(path, &text), out);
-  CR_TRY_GOTO(cr_buffer_check_text(&text, path), out);
+  CR_TRY_GOTO(cr_buffer_make_text(&text, path), out);
   for (size_t i = 0; i < text.size; ++i) lines += text.data[i] == '\n';
   s->file = calloc(lines, sizeof *s->file);
   if (s->file == NULL) {

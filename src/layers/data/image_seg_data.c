@@ -114,7 +114,7 @@ static crema_status parse_line(seg_state *s, char *text, size_t number) {
 static crema_status read_lines(seg_state *s) {
   size_t lines = 1;
   CR_TRY(cr_file_read(s->path, &s->text));
-  CR_TRY(cr_buffer_check_text(&s->text, s->path));
+  CR_TRY(cr_buffer_make_text(&s->text, s->path));
   for (size_t i = 0; i < s->text.size; ++i) lines += s->text.data[i] == '\n';
   CR_TRY(CR_NEW(s->line, lines, "the list"));
   char *text = s->text.data;

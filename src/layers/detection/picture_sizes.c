@@ -48,7 +48,7 @@ static crema_status parse_line(cr_picture_sizes *sizes, const char *path, char *
 crema_status cr_picture_sizes_read(const char *path, size_t most, cr_picture_sizes *out) {
   size_t lines = 1;
   CR_TRY(cr_file_read(path, &out->text));
-  CR_TRY(cr_buffer_check_text(&out->text, path));
+  CR_TRY(cr_buffer_make_text(&out->text, path));
   for (size_t i = 0; i < out->text.size; ++i) lines += out->text.data[i] == '\n';
   CR_TRY(CR_NEW(out->at, lines, "sizes of pictures"));
   char *line = out->text.data;

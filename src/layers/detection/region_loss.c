@@ -53,7 +53,7 @@ static const Caffe__RegionLossParameter *param_of(const cr_layer *layer) {
 static crema_status read_classes(const cr_layer *layer, const char *path, cr_buffer *text) {
   region_state *s = layer->state;
   CR_TRY(cr_file_read(path, text));
-  CR_TRY(cr_buffer_check_text(text, path));
+  CR_TRY(cr_buffer_make_text(text, path));
   const char *at = text->data;
   for (;;) {
     char *end = NULL;
