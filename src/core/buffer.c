@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/fail.h"
+#include "core/text_mark.h"
 
 crema_status cr_buffer_reserve(cr_buffer *buffer, size_t capacity) {
   if (capacity == SIZE_MAX) return cr_fail_memory(capacity, "a buffer");
@@ -48,11 +49,10 @@ crema_status cr_buffer_print(cr_buffer *buffer, const char *fmt, ...) {
 }
 
 crema_status cr_buffer_make_text(cr_buffer *buffer, const char *path) {
-  static const char mark[] = "\xEF\xBB\xBF";
-  const size_t size = sizeof mark - 1;
-  if (buffer->size >= size && memcmp(buffer->data, mark, size) == 0) {
-    buffer->size -= size;
-    memmove(buffer->data, buffer->data + size, buffer->size + 1);
+  const size_t mark = cr_text_mark(buffer->data, buffer->size);
+  if (mark > 0) {
+    buffer->size -= mark;
+    memmove(buffer->data, buffer->data + mark, buffer->size + 1);
   }
   const char *zero = buffer->size == 0 ? NULL : memchr(buffer->data, 0, buffer->size);
   if (zero == NULL) return CREMA_OK;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/fail.h"
+#include "core/text_mark.h"
 
 /* The classes of <ctype.h> depend on the locale; text format does not. */
 static bool is_digit(char c) {
@@ -30,12 +31,8 @@ static unsigned hex_value(char c) {
 }
 
 void cr_scanner_start(cr_scanner *scanner, const char *text, size_t size, const char *source) {
-  *scanner = (cr_scanner){text, text + size, source, 1, text};
-  /* Some editors, mostly on Windows, begin a file with a byte order mark. */
-  if (size >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) {
-    scanner->at += 3;
-    scanner->line_start += 3;
-  }
+  const char *begin = text + cr_text_mark(text, size);
+  *scanner = (cr_scanner){begin, text + size, source, 1, begin};
 }
 
 crema_status cr_token_fail(const cr_scanner *scanner, const cr_token *token, const char *fmt, ...) {

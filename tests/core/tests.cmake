@@ -11,7 +11,7 @@ foreach(call openat read pread write fsync close rename mkdir)
 endforeach()
 # Waits are counted.
 target_link_options(test_core_clock PRIVATE -Wl,--wrap=nanosleep -Wl,--wrap=sched_yield)
-# A system that takes only a part of what is sent.
+# A system that takes only a part of what is sent, and does not tell how long a child has computed.
 target_link_options(test_core_child PRIVATE -Wl,--wrap=send -Wl,--wrap=clock_getcpuclockid)
 # The test provides the files that describe the machine's memory.
 target_link_options(test_core_spare_memory PRIVATE -Wl,--wrap=cr_io_open)
