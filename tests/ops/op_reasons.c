@@ -97,6 +97,7 @@ static bool misses_input(const question *q) {
 static bool has_columns_in_padding(const question *q) {
   const cr_window *w = &q->desc->u.conv.window;
   const int a = w->axes - 1;
+  if (has_other_axes(q)) return false;
   for (int64_t k = 0; k < w->kernel[a]; ++k) {
     bool meets = false;
     for (int64_t o = 0; o < q->desc->arg[1].shape.dim[a + 2]; ++o) {
