@@ -18,5 +18,5 @@ foreach(name tutorial debugging)
     ${PROJECT_SOURCE_DIR}/examples/images/cat.jpg)
   # Lack of memory is a status under the sanitizers as well.
   set_tests_properties(docs/${name} PROPERTIES TIMEOUT 300 ENVIRONMENT
-    "ASAN_OPTIONS=allocator_may_return_null=1;TSAN_OPTIONS=allocator_may_return_null=1")
+    "ASAN_OPTIONS=allocator_may_return_null=1")
 endforeach()

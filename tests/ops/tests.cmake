@@ -15,6 +15,10 @@ foreach(target test_ops_kernels test_ops_windows test_ops_int8)
 endforeach()
 # Threads that wait without spinning: the machine may have fewer cores than the test has threads.
 set_tests_properties(ops/kernels ops/windows ops/int8 PROPERTIES ENVIRONMENT OMP_WAIT_POLICY=passive)
+# Finite differences through the reference, which sanitizers make several times as slow.
+if(CREMA_SANITIZE)
+  set_tests_properties(ops/kernels PROPERTIES TIMEOUT 3600)
+endif()
 # Trials of oneDNN rows; with the code that the library has for other processors, too.
 foreach(target test_ops_dnnl_rows test_ops_dnnl_types test_ops_dnnl_choices)
   target_sources(${target} PRIVATE ${CMAKE_CURRENT_LIST_DIR}/dnnl_trial.c)

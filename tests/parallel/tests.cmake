@@ -50,9 +50,3 @@ if(CREMA_SANITIZE MATCHES "address")
     "ASAN_OPTIONS=fast_unwind_on_malloc=0"
     "LSAN_OPTIONS=suppressions=${CMAKE_CURRENT_LIST_DIR}/leaks.supp:print_suppressions=0")
 endif()
-if(CREMA_SANITIZE MATCHES "thread")
-  get_property(parallel_tests DIRECTORY PROPERTY TESTS)
-  list(FILTER parallel_tests INCLUDE REGEX "^parallel/mpi_")
-  set_property(TEST ${parallel_tests} APPEND PROPERTY ENVIRONMENT
-    "TSAN_OPTIONS=suppressions=${CMAKE_CURRENT_LIST_DIR}/threads.supp:print_suppressions=0")
-endif()

@@ -9,14 +9,6 @@
 
 enum { PARALLEL_MOST_DEVICES = 8, PARALLEL_MOST_VALUES = 512 };
 
-/* Threads of replicas share what oneDNN keeps of its plans, by locks that ThreadSanitizer does not
- * see. */
-const char *__tsan_default_suppressions(void);
-
-const char *__tsan_default_suppressions(void) {
-  return "race:libdnnl.so\n";
-}
-
 static const crema_exchange exchange_ways[] = {CREMA_EXCHANGE_TREE, CREMA_EXCHANGE_REDUCE};
 
 enum { EXCHANGE_WAYS = sizeof exchange_ways / sizeof *exchange_ways };

@@ -56,9 +56,6 @@ function(crema_solver_ranks_test count what)
     set_property(TEST solver/ranks_${what}_${count} APPEND PROPERTY ENVIRONMENT
       "ASAN_OPTIONS=fast_unwind_on_malloc=0"
       "LSAN_OPTIONS=suppressions=${known}/leaks.supp:print_suppressions=0")
-  elseif(CREMA_SANITIZE MATCHES "thread")
-    set_property(TEST solver/ranks_${what}_${count} APPEND PROPERTY ENVIRONMENT
-      "TSAN_OPTIONS=suppressions=${known}/threads.supp:print_suppressions=0")
   endif()
 endfunction()
 crema_solver_ranks_test(2 all)
