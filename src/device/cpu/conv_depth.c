@@ -217,7 +217,8 @@ CR_INLINE void divide_by(int64_t count, int64_t stride, const float *restrict fr
   for (int64_t p = 0; p < count - rest; ++p) to[p * part + rest / stride] = from[rest + p];
 }
 
-/* GCC makes code for vectors of 16 of it, which leaves half of a row of 24 or 56 values. */
+/* The same for 2. GCC takes 16 values of a part at a time, which leaves much of a row of 24 or of
+ * 56 columns to code for single values. */
 CR_INLINE void divide_by_two(int64_t count, const float *from, float *to, int64_t part) {
   int64_t i = 0;
   for (; i + 2 * LANES <= count; i += 2 * LANES) {
