@@ -119,7 +119,9 @@ def limits(rig, whole):
         expect(rig, name, result, 0 if count >= 9 else result.code if result.code in (0, 1) else 1)
         if result.code == 0:
             same(rig, name, folder, whole)
-    for size in (0, 100, 3000, 8000, 20000, 1 << 20):
+    # ThreadSanitizer writes a file before the command begins, and ends it where none may be written.
+    none = [] if "TSAN_OPTIONS" in os.environ else [0]
+    for size in (*none, 100, 3000, 8000, 20000, 1 << 20):
         name = f"files of {size} bytes at most"
         folder = case(rig, name)
         result = rig.run(folder, r.TRAIN, prepare=limited(resource.RLIMIT_FSIZE, size))
