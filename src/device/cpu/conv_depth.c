@@ -206,20 +206,10 @@ CR_INLINE void repeat(int64_t count, int64_t stride, const float *from, float *t
   }
 }
 
-/* Every stride-th value, and those behind them, in parts of their own. Of 8 and more conv_cells.c
- * divides images. */
-CR_INLINE void divide_by(int64_t count, int64_t stride, const float *restrict from,
-                         float *restrict to, int64_t part) {
-  for (int64_t i = 0; i < count / stride; ++i) {
-    for (int64_t p = 0; p < stride; ++p) to[p * part + i] = from[i * stride + p];
-  }
-  const int64_t rest = count / stride * stride;
-  for (int64_t p = 0; p < count - rest; ++p) to[p * part + rest / stride] = from[rest + p];
-}
-
-/* The same for 2. GCC takes 16 values of a part at a time, which leaves much of a row of 24 or of
- * 56 columns to code for single values. */
-CR_INLINE void divide_by_two(int64_t count, const float *from, float *to, int64_t part) {
+/* Every second or fourth value, and those behind them, in parts of their own. Of 8 and more
+ * conv_cells.c divides images. GCC makes code of a loop over single values that takes 16 of a part
+ * at a time, which leaves much of a row of 24 or of 56 to a slow rest. */
+CR_INLINE void divide_by_2(int64_t count, const float *from, float *to, int64_t part) {
   int64_t i = 0;
   for (; i + 2 * LANES <= count; i += 2 * LANES) {
     const lanes one = *values_at(from + i), two = *values_at(from + i + LANES);
@@ -229,11 +219,19 @@ CR_INLINE void divide_by_two(int64_t count, const float *from, float *to, int64_
   for (; i < count; ++i) to[i % 2 * part + i / 2] = from[i];
 }
 
+CR_INLINE void divide_by_4(int64_t count, const float *restrict from, float *restrict to,
+                           int64_t part) {
+  for (int64_t i = 0; i < count / 4; ++i) {
+    for (int64_t p = 0; p < 4; ++p) to[p * part + i] = from[i * 4 + p];
+  }
+  for (int64_t i = count / 4 * 4; i < count; ++i) to[i % 4 * part + i / 4] = from[i];
+}
+
 CR_INLINE void divide(int64_t count, int64_t stride, const float *from, float *to, int64_t part) {
   switch (stride) {
     case 1: copy_row(count, from, to); break;
-    case 2: divide_by_two(count, from, to, part); break;
-    default: divide_by(count, 4, from, to, part); break;
+    case 2: divide_by_2(count, from, to, part); break;
+    default: divide_by_4(count, from, to, part); break;
   }
 }
 
