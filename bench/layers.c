@@ -30,7 +30,7 @@ typedef struct row {
   int operations[2]; /* on an element of bottom 0, forward and backward; 0: at most 20 */
 } row;
 
-/* Operations of the functions in src/device/cpu/ref_math.h. */
+/* Operations of the functions in src/device/cpu/kernels/vector_math.h. */
 enum {
   EXP = 30,
   EXP_BELOW_0 = 23,
@@ -148,7 +148,8 @@ static const row rows[] = {
      1,
      {UPSAMPLE_64, 2 * UPSAMPLE_64}},
     {"Deconvolution",
-     "convolution_param { num_output: 64 group: 64 kernel_size: 4 stride: 2 pad: 1 bias_term: false "
+     "convolution_param { num_output: 64 group: 64 kernel_size: 4 stride: 2 pad: 1 bias_term: "
+     "false "
      "weight_filler { type: \"bilinear\" } }",
      "8 64 56 56",
      "n",

@@ -292,6 +292,7 @@ class Copy:
         programs that are not built yet.)"""
         listed = (self.build(kind) / "tests/CTestTestfile.cmake").read_text()
         known = self.run(["ninja", "-C", str(self.build(kind)), "-t", "targets", "all"], 60).stdout
+        self.targets_of = {}
         self.programs = {}
         for name, command in re.findall(r"^add_test\(\[=\[(.*?)\]=\] (.*)\)$", listed, re.M):
             if re.search(self.args.tests, name):
@@ -301,11 +302,12 @@ class Copy:
         self.targets = sorted({t for targets in self.programs.values() for t in targets})
 
     def objects(self, kind, path):
-        """What is compiled from the file: a reference kernel for each element type, of which f32 stands for all."""
-        typed = str(path).startswith("src/device/cpu/ref_")
-        names = ["ref_f32", "ref_f64", "ref_f16", "ref_bf16"] if typed else ["objects"]
-        return [self.build(kind) / f"src/CMakeFiles/crema_{name}.dir" / (str(path)[len("src/"):] + ".o")
-                for name in names]
+        """The objects compiled from the file: a plain kernel has one for each element type, f32 first."""
+        if kind not in self.targets_of:
+            self.targets_of[kind] = self.run(["ninja", "-C", str(self.build(kind)), "-t", "targets", "all"], 60).stdout
+        places = [f"src/CMakeFiles/crema_{name}.dir/{str(path)[len('src/'):]}.o"
+                  for name in ("ref_f32", "ref_f64", "ref_f16", "ref_bf16", "objects")]
+        return [self.build(kind) / place for place in places if f"{place}: " in self.targets_of[kind]]
 
     def object(self, kind, path):
         return self.objects(kind, path)[0]

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "device/cpu/threads.h"
+#include "device/cpu/threads/threads.h"
 
 enum { ARGS = 4, MANY = 1000000 };
 

@@ -11,7 +11,7 @@
 
 #include "check.h"
 #include "core/clock.h"
-#include "device/cpu/waiting.h"
+#include "device/cpu/threads/waiting.h"
 
 enum { MOST_THREADS = 256 };
 

@@ -44,8 +44,8 @@ ROOMS = {
 
 # Headers that only one folder may include.
 FENCED = {
-    r"(dnnl|oneapi/dnnl/\w+)\w*\.h": "src/device/cpu",
-    r"(cblas|openblas\w*)\.h": "src/device/cpu",
+    r"(dnnl|oneapi/dnnl/\w+)\w*\.h": "src/device/cpu/onednn",
+    r"(cblas|openblas\w*)\.h": "src/device/cpu/onednn",
     r"(cuda|cublas|cudnn|nccl|curand)\w*\.h": "src/device/cuda",
     r"hdf5\.h": "src/core",
     r"protobuf-c/.*\.h": "src/proto",

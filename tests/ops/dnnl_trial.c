@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "device/cpu/cpu.h"
-#include "device/cpu/dnnl_rows.h"
+#include "device/cpu/kernels/fast_rows.h"
 #include "device/device.h"
 #include "device/memory/host_memory.h"
 

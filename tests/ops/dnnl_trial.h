@@ -8,7 +8,7 @@
 #include "check.h"
 #include "device/backend/half_blocks.h"
 #include "device/backend/kernel.h"
-#include "device/cpu/dnnl_layout.h"
+#include "device/cpu/onednn/layout.h"
 #include "ops/op.h"
 
 enum { ARGS_MAX = 8, ORDERS = 4, SHORT_TYPES = 2 };

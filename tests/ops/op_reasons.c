@@ -5,7 +5,7 @@
 
 #include "check.h"
 #include "device/backend/backend.h"
-#include "device/cpu/dnnl_layout.h"
+#include "device/cpu/onednn/layout.h"
 #include "device/device.h"
 #include "op_check.h"
 #include "op_reference.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/fail.h"
-#include "device/cpu/dnnl_layout.h"
+#include "device/cpu/onednn/layout.h"
 #include "op_reference.h"
 #include "ops/op.h"
 

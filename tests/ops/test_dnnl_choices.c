@@ -2,9 +2,9 @@
  * for dnnl_primitive_create, which knows. */
 #include <string.h>
 
-#include "device/cpu/dnnl_compat.h"
-#include "device/cpu/dnnl_conv.h"
-#include "device/cpu/dnnl_prim.h"
+#include "device/cpu/onednn/compat.h"
+#include "device/cpu/onednn/conv.h"
+#include "device/cpu/onednn/primitive.h"
 #include "device/device.h"
 #include "dnnl_trial.h"
 

@@ -5,7 +5,7 @@
 #include "check.h"
 #include "device/backend/half.h"
 #include "device/backend/half_blocks.h"
-#include "device/cpu/dnnl_layout.h"
+#include "device/cpu/onednn/layout.h"
 #include "device/device.h"
 #include "device/memory/host_memory.h"
 #include "memory/tensor.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "device/cpu/dnnl_rows.h"
+#include "device/cpu/kernels/fast_rows.h"
 #include "device/device.h"
 #include "dnnl_trial.h"
 
@@ -519,14 +519,21 @@ typedef struct unary_case {
 } unary_case;
 
 static const unary_case unary_cases[] = {
-    {CR_UNARY_RELU, 0, 0, 0, {4, 4}},           {CR_UNARY_RELU, 0.125f, 0, 0, {4, 4}},
+    {CR_UNARY_RELU, 0, 0, 0, {4, 4}},
+    {CR_UNARY_RELU, 0.125f, 0, 0, {4, 4}},
     {CR_UNARY_SIGMOID, 0, 0, 0, {2, 2}},
-    {CR_UNARY_TANH, 0, 0, 0, {3, 3}},           {CR_UNARY_POWER, 2.5f, 0.5f, 1.5f, {1, 1}},
-    {CR_UNARY_POWER, 1, -2, 0.5f, {1, 1}},      {CR_UNARY_EXP, 0.7f, 1.5f, 0.25f, {1, 1}},
-    {CR_UNARY_LOG, 1.5f, 0.5f, 2, {1, 1}},      {CR_UNARY_ABS, 0, 0, 0, {3, 3}},
-    {CR_UNARY_ELU, 0.75f, 1.25f, 0, {3, 3}},    {CR_UNARY_BNLL, 0, 0, 0, {1, 1}},
-    {CR_UNARY_THRESHOLD, -0.25f, 0, 0, {1, 1}}, {CR_UNARY_CLIP, -0.5f, 0.25f, 1, {3, 3}},
-    {CR_UNARY_CLIP, 0.125f, 0.5f, 0, {1, 3}},   {CR_UNARY_SWISH, 1.75f, 0, 0, {3, 3}},
+    {CR_UNARY_TANH, 0, 0, 0, {3, 3}},
+    {CR_UNARY_POWER, 2.5f, 0.5f, 1.5f, {1, 1}},
+    {CR_UNARY_POWER, 1, -2, 0.5f, {1, 1}},
+    {CR_UNARY_EXP, 0.7f, 1.5f, 0.25f, {1, 1}},
+    {CR_UNARY_LOG, 1.5f, 0.5f, 2, {1, 1}},
+    {CR_UNARY_ABS, 0, 0, 0, {3, 3}},
+    {CR_UNARY_ELU, 0.75f, 1.25f, 0, {3, 3}},
+    {CR_UNARY_BNLL, 0, 0, 0, {1, 1}},
+    {CR_UNARY_THRESHOLD, -0.25f, 0, 0, {1, 1}},
+    {CR_UNARY_CLIP, -0.5f, 0.25f, 1, {3, 3}},
+    {CR_UNARY_CLIP, 0.125f, 0.5f, 0, {1, 3}},
+    {CR_UNARY_SWISH, 1.75f, 0, 0, {3, 3}},
 };
 
 TRIAL_TEST(test_unary) {

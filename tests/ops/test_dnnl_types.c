@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "device/cpu/dnnl_rows.h"
+#include "device/cpu/kernels/fast_rows.h"
 #include "device/device.h"
 #include "dnnl_trial.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "device/cpu/ref_rows.h"
+#include "device/cpu/kernels/plain_rows.h"
 #include "run_ref.h"
 
 static void run_unary(cr_unary function, int64_t count, float *x, float *y) {

@@ -14,8 +14,8 @@
 
 #include "check.h"
 #include "crema/log.h"
-#include "device/cpu/dnnl_layout.h"
-#include "device/cpu/gemm_f32.h"
+#include "device/cpu/onednn/gemm.h"
+#include "device/cpu/onednn/layout.h"
 #include "device/device.h"
 #include "log_lines.h"
 #include "ops/op.h"

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "device/cpu/ref_rows.h"
+#include "device/cpu/kernels/plain_rows.h"
 #include "device/cuda/kernels/unary.h"
 #include "run_ref.h"
 

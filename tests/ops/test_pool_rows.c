@@ -9,9 +9,9 @@
 #include "check.h"
 #include "core/rng.h"
 #include "device/backend/kernel.h"
-#include "device/cpu/dnnl_layout.h"
-#include "device/cpu/dnnl_rows.h"
-#include "device/cpu/ref_rows.h"
+#include "device/cpu/kernels/fast_rows.h"
+#include "device/cpu/kernels/plain_rows.h"
+#include "device/cpu/onednn/layout.h"
 #include "device/device.h"
 #include "memory/blob.h"
 

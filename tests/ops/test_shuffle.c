@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "device/cpu/dnnl_layout.h"
+#include "device/cpu/onednn/layout.h"
 #include "device/device.h"
 #include "memory/blob.h"
 #include "memory/tensor.h"

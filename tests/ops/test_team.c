@@ -10,7 +10,7 @@
 
 #include "check.h"
 #include "crema/log.h"
-#include "device/cpu/team.h"
+#include "device/cpu/threads/omp_team.h"
 #include "log_lines.h"
 
 /* ---- what the system gives ---- */

@@ -1,5 +1,4 @@
 /* The CPU as a device: its memory is host memory, its streams and events are always done. */
-#include <dnnl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,9 +8,9 @@
 #include "device/backend/convert.h"
 #include "device/backend/copy_check.h"
 #include "device/cpu/cpu.h"
-#include "device/cpu/dnnl_layout.h"
-#include "device/cpu/ready.h"
-#include "device/cpu/threads.h"
+#include "device/cpu/onednn/layout.h"
+#include "device/cpu/onednn/ready.h"
+#include "device/cpu/threads/threads.h"
 #include "device/memory/host_memory.h"
 
 static crema_status cpu_count(int *out) {
@@ -48,9 +47,7 @@ static crema_status cpu_describe(crema_device *device, crema_device_info *out) {
   (void)device;
   snprintf(out->name, sizeof out->name, "CPU");
   read_processor_name(out->name, sizeof out->name);
-  const dnnl_version_t *version = dnnl_version();
-  snprintf(out->library, sizeof out->library, "oneDNN %d.%d.%d", version->major, version->minor,
-           version->patch);
+  cr_dnnl_describe(out->library, sizeof out->library);
   size_t page = (size_t)sysconf(_SC_PAGESIZE);
   out->memory_total = (size_t)sysconf(_SC_PHYS_PAGES) * page;
   out->memory_free = (size_t)sysconf(_SC_AVPHYS_PAGES) * page;

@@ -8,7 +8,7 @@
 extern const cr_kernel *const cr_cpu_kernels[];
 
 /* Converts `count` values where at least one of the two formats is a layout of oneDNN
- * (dnnl_layout.c). Errors: CREMA_E_UNSUPPORTED, CREMA_E_NO_MEMORY, CREMA_E_DEVICE. */
+ * (onednn/layout.c). Errors: CREMA_E_UNSUPPORTED, CREMA_E_NO_MEMORY, CREMA_E_DEVICE. */
 crema_status cr_dnnl_convert(crema_context *context, int64_t count, cr_format dst_format,
                              crema_devptr dst, cr_format src_format,
                              crema_devptr src) CREMA_MUST_USE;

@@ -1,6 +1,6 @@
 #include "device/cpu/cpu.h"
-#include "device/cpu/dnnl_rows.h"
-#include "device/cpu/ref_rows.h"
+#include "device/cpu/kernels/fast_rows.h"
+#include "device/cpu/kernels/plain_rows.h"
 
 #define CR_ENTRY(name) &cr_##name,
 

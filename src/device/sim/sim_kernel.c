@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/fail.h"
-#include "device/cpu/threads.h"
+#include "device/cpu/threads/threads.h"
 #include "device/sim/sim_world.h"
 
 enum { MAX_KERNELS = 1024 };

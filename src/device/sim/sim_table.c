@@ -10,8 +10,8 @@
 #include "core/c_locale.h"
 #include "core/fail.h"
 #include "core/log.h"
-#include "device/cpu/ready.h"
-#include "device/cpu/threads.h"
+#include "device/cpu/onednn/ready.h"
+#include "device/cpu/threads/threads.h"
 #include "device/memory/host_memory.h"
 #include "device/sim/sim_world.h"
 

@@ -1,0 +1,170 @@
+/* Batch normalisation (Ioffe and Szegedy, 2015): y = (x - m) / sqrt(v + eps) * scale + shift per
+ * channel, with m and v the mean and the biased variance over the batch and all positions. */
+
+#include "core/clones.h"
+#include "device/cpu/kernels/element_type.h"
+
+CR_CLONES static double mean_of(const cr_split *s, int64_t c, const cr_value *x) {
+  double sum = 0;
+  for (int64_t n = 0; n < s->outer; ++n) {
+    const cr_value *v = x + (n * s->channels + c) * s->inner;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < s->inner; ++i) sum += (double)cr_get(v, i);
+  }
+  const int64_t count = s->outer * s->inner;
+  return count ? sum / (double)count : 0;
+}
+
+CR_CLONES static double variance_of(const cr_split *s, int64_t c, const cr_value *x, double mean) {
+  double sum = 0;
+  for (int64_t n = 0; n < s->outer; ++n) {
+    const cr_value *v = x + (n * s->channels + c) * s->inner;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < s->inner; ++i) {
+      const double d = (double)cr_get(v, i) - mean;
+      sum += d * d;
+    }
+  }
+  const int64_t count = s->outer * s->inner;
+  return count ? sum / (double)count : 0;
+}
+
+/* What is done to the values of a channel: (x - mean) * scale + shift. */
+typedef struct channel_line {
+  cr_real mean, scale, shift;
+} channel_line;
+
+static cr_real number_of(const cr_value *numbers, int64_t c, cr_real absent) {
+  return numbers == NULL ? absent : cr_get(numbers, c);
+}
+
+static channel_line line_of(double mean, double variance, float eps, cr_real scale, cr_real shift) {
+  const double by = (double)scale / sqrt(variance + (double)eps);
+  return (channel_line){(cr_real)mean, (cr_real)by, shift};
+}
+
+CR_CLONES static void normalise(const cr_split *s, int64_t c, const cr_value *x,
+                                const channel_line *line, cr_value *y) {
+  const cr_real mean = line->mean, scale = line->scale, shift = line->shift;
+  for (int64_t n = 0; n < s->outer; ++n) {
+    const int64_t at = (n * s->channels + c) * s->inner;
+#pragma omp simd
+    for (int64_t i = at; i < at + s->inner; ++i) {
+      cr_put(y, i, (cr_get(x, i) - mean) * scale + shift);
+    }
+  }
+}
+
+/* Argument `arg`, which may be left out. */
+static cr_value *values_if(const cr_call *call, int arg) {
+  return arg < call->desc->args ? cr_as_values(call->buffer, arg) : NULL;
+}
+
+/* src, dst, mean, variance, scale, shift: the statistics are computed here. */
+static crema_status bn_fwd_train(const cr_call *call) {
+  const cr_split s = cr_op_split(call->desc, 0, 1);
+  const cr_value *src = cr_as_values(call->buffer, 0);
+  cr_value *dst = cr_as_values(call->buffer, 1);
+  cr_real *mean = cr_as_reals(call->buffer, 2), *variance = cr_as_reals(call->buffer, 3);
+  const cr_value *scale = values_if(call, 4), *shift = values_if(call, 5);
+  const float eps = call->desc->u.bn.eps;
+#pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 0) >= CR_REF_PARALLEL_MIN)
+  for (int64_t c = 0; c < s.channels; ++c) {
+    const double m = mean_of(&s, c, src), v = variance_of(&s, c, src, m);
+    const channel_line line = line_of(m, v, eps, number_of(scale, c, 1), number_of(shift, c, 0));
+    mean[c] = (cr_real)m;
+    variance[c] = (cr_real)v;
+    normalise(&s, c, src, &line, dst);
+  }
+  return CREMA_OK;
+}
+
+/* src, dst, mean, variance: the statistics are given. */
+static crema_status bn_fwd_global(const cr_call *call) {
+  const cr_split s = cr_op_split(call->desc, 0, 1);
+  const cr_value *src = cr_as_values(call->buffer, 0);
+  const cr_real *mean = cr_as_reals(call->buffer, 2), *variance = cr_as_reals(call->buffer, 3);
+  cr_value *dst = cr_as_values(call->buffer, 1);
+  const float eps = call->desc->u.bn.eps;
+#pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 0) >= CR_REF_PARALLEL_MIN)
+  for (int64_t c = 0; c < s.channels; ++c) {
+    const channel_line line = line_of((double)mean[c], (double)variance[c], eps, 1, 0);
+    normalise(&s, c, src, &line, dst);
+  }
+  return CREMA_OK;
+}
+
+/* The sums over a channel of dy and of dy (x - mean). */
+typedef struct channel_sums {
+  double flat, product;
+} channel_sums;
+
+CR_CLONES static void sum_channel(const cr_split *s, int64_t c, const cr_value *x,
+                                  const cr_value *dy, double mean, channel_sums *out) {
+  double sum = 0, product = 0;
+  for (int64_t n = 0; n < s->outer; ++n) {
+    const int64_t at = (n * s->channels + c) * s->inner;
+#pragma omp simd reduction(+ : sum, product)
+    for (int64_t i = at; i < at + s->inner; ++i) {
+      sum += (double)cr_get(dy, i);
+      product += (double)cr_get(dy, i) * ((double)cr_get(x, i) - mean);
+    }
+  }
+  *out = (channel_sums){sum, product};
+}
+
+/* dx = ((dy - flat) - slope * (x - mean)) * scale. */
+typedef struct channel_slope {
+  cr_real mean, scale, flat, slope;
+} channel_slope;
+
+CR_CLONES static void put_gradient(const cr_split *s, int64_t c, const cr_value *x,
+                                   const cr_value *dy, const channel_slope *of, cr_value *dx) {
+  const cr_real mean = of->mean, scale = of->scale, flat = of->flat, slope = of->slope;
+  for (int64_t n = 0; n < s->outer; ++n) {
+    const int64_t at = (n * s->channels + c) * s->inner;
+#pragma omp simd
+    for (int64_t i = at; i < at + s->inner; ++i) {
+      cr_put(dx, i, (cr_get(dy, i) - flat - slope * (cr_get(x, i) - mean)) * scale);
+    }
+  }
+}
+
+static void give(const cr_call *call, int arg, int64_t c, double sum) {
+  cr_value *to = values_if(call, arg);
+  if (to == NULL) return;
+  cr_put(to, c, (cr_real)((call->accumulate[arg] ? (double)cr_get(to, c) : 0) + sum));
+}
+
+/* One channel of dx = (dy - mean(dy) - z mean(dy z)) * scale / sqrt(v + eps) with z = (x - m) /
+ * sqrt(v + eps); with constant statistics only dy / sqrt(v + eps). */
+static void channel_gradient(const cr_call *call, const cr_split *s, int64_t c) {
+  const cr_value *x = cr_as_values(call->buffer, 0), *dy = cr_as_values(call->buffer, 1);
+  const double mean = (double)cr_as_reals(call->buffer, 2)[c];
+  const double variance = (double)cr_as_reals(call->buffer, 3)[c];
+  const double deviation = sqrt(variance + (double)call->desc->u.bn.eps);
+  const double scale = (double)number_of(values_if(call, 5), c, 1);
+  const int64_t count = s->outer * s->inner;
+  channel_sums sums = {0, 0};
+  if (!call->desc->u.bn.global) sum_channel(s, c, x, dy, mean, &sums);
+  const channel_slope of = {
+      .mean = (cr_real)mean,
+      .scale = (cr_real)(scale / deviation),
+      .flat = count ? (cr_real)(sums.flat / (double)count) : 0,
+      .slope = count ? (cr_real)(sums.product / (double)count / (deviation * deviation)) : 0};
+  put_gradient(s, c, x, dy, &of, cr_as_values(call->buffer, 4));
+  give(call, 6, c, sums.product / deviation);
+  give(call, 7, c, sums.flat);
+}
+
+/* src, diff_dst, mean, variance, diff_src, scale, diff_scale, diff_shift. */
+static crema_status bn_bwd(const cr_call *call) {
+  const cr_split s = cr_op_split(call->desc, 0, 1);
+#pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 0) >= CR_REF_PARALLEL_MIN)
+  for (int64_t c = 0; c < s.channels; ++c) channel_gradient(call, &s, c);
+  return CREMA_OK;
+}
+
+CR_REF_KERNEL(bn_fwd_train, BN_FWD_TRAIN, .run = bn_fwd_train);
+CR_REF_KERNEL(bn_fwd_global, BN_FWD_GLOBAL, .run = bn_fwd_global);
+CR_REF_KERNEL(bn_bwd, BN_BWD, .can_accumulate = true, .run = bn_bwd);

@@ -1,0 +1,81 @@
+/* The oneDNN rows of the CPU's kernel table (kernels.c), which come before the reference kernels.
+ */
+#ifndef CR_DEVICE_CPU_KERNELS_FAST_ROWS_H
+#define CR_DEVICE_CPU_KERNELS_FAST_ROWS_H
+
+#include "device/backend/kernel.h"
+
+/* Every row, one macro call each, in the order of the table. */
+#define CR_DNNL_ROWS(X)     \
+  X(conv_fwd_f32_border)    \
+  X(conv_fwd_depth)         \
+  X(conv_bwd_data_depth)    \
+  X(conv_bwd_weights_depth) \
+  X(conv_fwd_cells)         \
+  X(conv_bwd_data_cells)    \
+  X(conv_bwd_weights_cells) \
+  X(conv_fwd_planes)        \
+  X(conv_fwd_points)        \
+  X(conv_fwd_dnnl)          \
+  X(conv_bwd_data_dnnl)     \
+  X(conv_bwd_weights_dnnl)  \
+  X(ip_fwd_dnnl_matmul)     \
+  X(ip_fwd_dnnl)            \
+  X(ip_bwd_data_dnnl)       \
+  X(conv_int8_dnnl)         \
+  X(ip_int8_dnnl)           \
+  X(pool_fwd_channels_u8)   \
+  X(pool_fwd_channels_i8)   \
+  X(pool_fwd_u8_dnnl)       \
+  X(pool_fwd_i8_dnnl)       \
+  X(concat_u8_dnnl)         \
+  X(concat_i8_dnnl)         \
+  X(ip_bwd_weights_dnnl)    \
+  X(pool_fwd_channels)      \
+  X(pool_fwd_blocked)       \
+  X(pool_fwd_rows)          \
+  X(pool_fwd_average)       \
+  X(pool_fwd_dnnl)          \
+  X(pool_bwd_blocked)       \
+  X(pool_bwd_average)       \
+  X(pool_bwd_rows)          \
+  X(pool_bwd_dnnl)          \
+  X(lrn_fwd_last)           \
+  X(lrn_fwd_dnnl)           \
+  X(lrn_bwd_dnnl)           \
+  X(bn_fwd_train_dnnl)      \
+  X(bn_fwd_global_dnnl)     \
+  X(bn_bwd_dnnl)            \
+  X(softmax_bwd_dnnl)       \
+  X(unary_fwd_dnnl)         \
+  X(unary_bwd_dnnl)         \
+  X(unary_fwd_held)         \
+  X(unary_bwd_held)         \
+  X(sum_dnnl)               \
+  X(axpby_dnnl)             \
+  X(copy_dnnl)              \
+  X(concat_dnnl)            \
+  X(slice_dnnl)             \
+  X(slice_u8_dnnl)          \
+  X(slice_i8_dnnl)          \
+  X(shuffle_dnnl)           \
+  X(shuffle_u8_dnnl)        \
+  X(shuffle_i8_dnnl)        \
+  X(affine_fwd_dnnl)        \
+  X(quantize_dnnl)          \
+  X(affine_int8_dnnl)       \
+  X(average_int8_last)      \
+  X(affine_bwd_data_dnnl)   \
+  X(affine_bwd_scale_dnnl)  \
+  X(affine_bwd_bias_dnnl)   \
+  X(lstm_fwd_dnnl)          \
+  X(lstm_bwd_dnnl)          \
+  X(rnn_fwd_dnnl)           \
+  X(rnn_bwd_dnnl)           \
+  X(recurrent_bwd_weights_dnnl)
+
+#define CR_DNNL_DECLARE(name) extern const cr_kernel cr_##name;
+CR_DNNL_ROWS(CR_DNNL_DECLARE)
+#undef CR_DNNL_DECLARE
+
+#endif

@@ -1,0 +1,33 @@
+/* Turning blocks of values in registers: rows become columns. Four vectors of eight are two blocks
+ * of 4 x 4 values, one in the lower halves and one in the upper ones. */
+#ifndef CR_DEVICE_CPU_KERNELS_TRANSPOSE_H
+#define CR_DEVICE_CPU_KERNELS_TRANSPOSE_H
+
+#include "core/clones.h"
+#include "device/cpu/kernels/element_type.h"
+
+enum { CR_QUAD = 4, CR_EIGHT = 8 };
+
+typedef cr_real cr_quad
+    __attribute__((vector_size(CR_QUAD * sizeof(cr_real)), aligned(sizeof(cr_real)), may_alias));
+typedef cr_real cr_eight
+    __attribute__((vector_size(CR_EIGHT * sizeof(cr_real)), aligned(sizeof(cr_real)), may_alias));
+
+/* By address, as the way in which such vectors are returned depends on the processor. */
+CR_INLINE void cr_get_quads(const cr_real *low, const cr_real *high, cr_eight *out) {
+  const cr_quad a = *(const cr_quad *)low, b = *(const cr_quad *)high;
+  *out = __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7);
+}
+
+CR_INLINE void cr_turn_eights(cr_eight *v) {
+  const cr_eight a = __builtin_shufflevector(v[0], v[1], 0, 8, 1, 9, 4, 12, 5, 13);
+  const cr_eight b = __builtin_shufflevector(v[2], v[3], 0, 8, 1, 9, 4, 12, 5, 13);
+  const cr_eight c = __builtin_shufflevector(v[0], v[1], 2, 10, 3, 11, 6, 14, 7, 15);
+  const cr_eight d = __builtin_shufflevector(v[2], v[3], 2, 10, 3, 11, 6, 14, 7, 15);
+  v[0] = __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13);
+  v[1] = __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
+  v[2] = __builtin_shufflevector(c, d, 0, 1, 8, 9, 4, 5, 12, 13);
+  v[3] = __builtin_shufflevector(c, d, 2, 3, 10, 11, 6, 7, 14, 15);
+}
+
+#endif

@@ -1,0 +1,207 @@
+/* The solvers' update rules, each in one pass over weight, gradient and history.
+ *
+ * With g' = grad_scale g + decay w (L1: decay sign(w)) and d the step that is subtracted: SGD
+ * h = momentum h + rate g',  d = h Nesterov  h1 = momentum h + rate g',  d = (1 + momentum) h1 -
+ * momentum h  (Sutskever et al., 2013) AdaGrad   h += g'^2,  d = rate g' / (sqrt(h) + delta)
+ * (Duchi et al., 2011) RMSProp   h = rms_decay h + (1 - rms_decay) g'^2,  d as AdaGrad  (Tieleman
+ * and Hinton, 2012) AdaDelta  a = momentum a + (1 - momentum) g'^2,  u = g' sqrt((b + delta) / (a +
+ * delta)), b = momentum b + (1 - momentum) u^2,  d = rate u  (Zeiler, 2012) Adam      m = momentum
+ * m + (1 - momentum) g',  v = momentum2 v + (1 - momentum2) g'^2, d = rate m / (sqrt(v) + delta)
+ * (Kingma and Ba, 2015)
+ *
+ * A direction (LAMB: You et al., 2020) is the d of Adam, which replaces the gradient while w stays;
+ * a descent along it is d = rate g'.
+ *
+ * A decoupled decay (Loshchilov and Hutter, 2019) adds decay w to d and not to g'.
+ *
+ * The loops are bound by memory: one read and one write of weight and history, one read of the
+ * gradient, and one write of it where the step is kept. */
+
+#include "core/fail.h"
+#include "device/backend/op_check.h"
+#include "device/cpu/kernels/element_type.h"
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+/* One run of elements. The arrays do not overlap. */
+typedef struct update_run {
+  cr_real *restrict w, *restrict g, *restrict h0, *restrict h1;
+  cr_real scale, l1, l2, rate, momentum, momentum2, rms_decay, delta;
+  cr_real apart; /* factor of the decay that is no part of g' */
+} update_run;
+
+/* Where a run begins; parts of the arrays that the rule does not have stay NULL. */
+static update_run at(const update_run *u, int64_t begin) {
+  update_run out = *u;
+  out.w += begin, out.g += begin, out.h0 += begin;
+  if (out.h1) out.h1 += begin;
+  return out;
+}
+
+static inline cr_real regularised(const update_run *u, cr_real g, cr_real w) {
+  const cr_real sign = w > 0 ? 1.0f : w < 0 ? -1.0f : 0.0f;
+  return u->scale * g + (u->l2 * w + u->l1 * sign);
+}
+
+ALWAYS_INLINE void take_step(const update_run *u, cr_real *w, cr_real *g, cr_real d, bool keep) {
+  const cr_real step = d + u->apart * *w;
+  *w -= step;
+  if (keep) *g = step;
+}
+
+ALWAYS_INLINE void update_sgd(update_run u, bool keep, int64_t n) {
+  cr_real *restrict w = u.w, *restrict g = u.g, *restrict h = u.h0;
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const cr_real d = u.momentum * h[i] + u.rate * regularised(&u, g[i], w[i]);
+    h[i] = d;
+    take_step(&u, &w[i], &g[i], d, keep);
+  }
+}
+
+ALWAYS_INLINE void update_nesterov(update_run u, bool keep, int64_t n) {
+  cr_real *restrict w = u.w, *restrict g = u.g, *restrict h = u.h0;
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const cr_real next = u.momentum * h[i] + u.rate * regularised(&u, g[i], w[i]);
+    const cr_real d = (1 + u.momentum) * next - u.momentum * h[i];
+    h[i] = next;
+    take_step(&u, &w[i], &g[i], d, keep);
+  }
+}
+
+/* AdaGrad and RMSProp: h = old h + fresh g'^2. */
+ALWAYS_INLINE void update_scaled(update_run u, cr_real old, cr_real fresh, bool keep, int64_t n) {
+  cr_real *restrict w = u.w, *restrict g = u.g, *restrict h = u.h0;
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const cr_real slope = regularised(&u, g[i], w[i]);
+    const cr_real next = old * h[i] + fresh * (slope * slope);
+    const cr_real d = u.rate * (slope / (sqrt(next) + u.delta));
+    h[i] = next;
+    take_step(&u, &w[i], &g[i], d, keep);
+  }
+}
+
+ALWAYS_INLINE void update_adadelta(update_run u, bool keep, int64_t n) {
+  cr_real *restrict w = u.w, *restrict g = u.g, *restrict a = u.h0, *restrict b = u.h1;
+  const cr_real fresh = 1 - u.momentum;
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const cr_real slope = regularised(&u, g[i], w[i]);
+    const cr_real next = u.momentum * a[i] + fresh * (slope * slope);
+    const cr_real step = slope * sqrt((b[i] + u.delta) / (next + u.delta));
+    const cr_real d = u.rate * step;
+    a[i] = next;
+    b[i] = u.momentum * b[i] + fresh * (step * step);
+    take_step(&u, &w[i], &g[i], d, keep);
+  }
+}
+
+/* `moves` is a constant where this is inlined, as `keep` is. */
+ALWAYS_INLINE void update_adam(update_run u, bool keep, bool moves, int64_t n) {
+  cr_real *restrict w = u.w, *restrict g = u.g, *restrict m = u.h0, *restrict v = u.h1;
+  const cr_real fresh = 1 - u.momentum, fresh2 = 1 - u.momentum2;
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const cr_real slope = regularised(&u, g[i], w[i]);
+    const cr_real first = u.momentum * m[i] + fresh * slope;
+    const cr_real second = u.momentum2 * v[i] + fresh2 * (slope * slope);
+    const cr_real d = u.rate * first / (sqrt(second) + u.delta);
+    m[i] = first;
+    v[i] = second;
+    if (moves) take_step(&u, &w[i], &g[i], d, keep);
+    else g[i] = d + u.apart * w[i];
+  }
+}
+
+ALWAYS_INLINE void update_descent(update_run u, bool keep, int64_t n) {
+  cr_real *restrict w = u.w, *restrict g = u.g;
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    take_step(&u, &w[i], &g[i], u.rate * regularised(&u, g[i], w[i]), keep);
+  }
+}
+
+/* Inlined twice, with `keep` a constant: a store under a condition is not vectorised. */
+ALWAYS_INLINE void update_by(cr_update_rule rule, update_run u, bool keep, int64_t n) {
+  switch (rule) {
+    case CR_UPDATE_SGD: update_sgd(u, keep, n); break;
+    case CR_UPDATE_NESTEROV: update_nesterov(u, keep, n); break;
+    case CR_UPDATE_ADAGRAD: update_scaled(u, 1, 1, keep, n); break;
+    case CR_UPDATE_RMSPROP: update_scaled(u, u.rms_decay, 1 - u.rms_decay, keep, n); break;
+    case CR_UPDATE_ADADELTA: update_adadelta(u, keep, n); break;
+    case CR_UPDATE_ADAM: update_adam(u, keep, true, n); break;
+    case CR_UPDATE_DIRECTION: update_adam(u, keep, false, n); break;
+    case CR_UPDATE_DESCENT: update_descent(u, keep, n); break;
+  }
+}
+
+static void update_only(cr_update_rule rule, update_run u, int64_t n) {
+  update_by(rule, u, false, n);
+}
+
+static void update_and_keep(cr_update_rule rule, update_run u, int64_t n) {
+  update_by(rule, u, true, n);
+}
+
+/* What the elements of a segment have of their own. */
+static update_run in_segment(const update_run *all, const cr_op_desc *desc,
+                             const cr_update_segment *segment, int64_t begin) {
+  const bool l1 = desc->u.update.l1, apart = desc->u.update.decoupled;
+  update_run out = at(all, segment->begin + begin);
+  out.rate = (cr_real)segment->rate;
+  out.l1 = l1 ? (cr_real)segment->decay : 0;
+  out.l2 = l1 || apart ? 0 : (cr_real)segment->decay;
+  out.apart = apart ? (cr_real)segment->decay : 0;
+  return out;
+}
+
+/* Elements `begin` to `end` - 1, counted through all segments. */
+static void update_part(const cr_call *call, const update_run *all,
+                        const cr_update_segment *segment, int segments, int64_t begin,
+                        int64_t end) {
+  const cr_update_rule rule = call->desc->u.update.rule;
+  const bool keep = call->desc->kind == CR_OP_UPDATE_KEEP;
+  for (int i = 0; i < segments && begin < end; ++i) {
+    const int64_t count = segment[i].count;
+    const int64_t stop = end < count ? end : count;
+    if (begin < stop) {
+      const update_run run = in_segment(all, call->desc, &segment[i], begin);
+      if (keep) update_and_keep(rule, run, stop - begin);
+      else update_only(rule, run, stop - begin);
+    }
+    begin = begin > count ? begin - count : 0;
+    end -= count;
+  }
+}
+
+/* weight, gradient, history 0, history 1. */
+static crema_status update(const cr_call *call) {
+  if (!call->scalars) return cr_fail(CREMA_E_ARGUMENT, "update without its scalars");
+  const cr_op_scalars *s = call->scalars;
+  const bool two = cr_update_needs_two(call->desc->u.update.rule);
+  const update_run all = {.w = cr_as_reals(call->buffer, 0),
+                          .g = cr_as_reals(call->buffer, 1),
+                          .h0 = cr_as_reals(call->buffer, 2),
+                          .h1 = two ? cr_as_reals(call->buffer, 3) : NULL,
+                          .scale = (cr_real)s->grad_scale,
+                          .momentum = (cr_real)s->momentum,
+                          .momentum2 = (cr_real)s->momentum2,
+                          .rms_decay = (cr_real)s->rms_decay,
+                          .delta = (cr_real)s->delta};
+  const cr_update_segment whole = {0, cr_op_arg_count(call->desc, 0), s->rate, s->decay};
+  const cr_update_segment *segment = s->segment != NULL ? s->segment : &whole;
+  const int segments = s->segment != NULL ? s->segments : 1;
+  int64_t count = 0;
+  for (int i = 0; i < segments; ++i) count += segment[i].count;
+#pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN)
+  for (int part = 0; part < CR_REF_PARTS; ++part) {
+    update_part(call, &all, segment, segments, cr_ref_part(count, part),
+                cr_ref_part(count, part + 1));
+  }
+  return CREMA_OK;
+}
+
+CR_REF_KERNEL(update, UPDATE, .plan = cr_check_update, .run = update);
+CR_REF_KERNEL(update_keep, UPDATE_KEEP, .plan = cr_check_update, .run = update);

@@ -1,0 +1,145 @@
+#include "device/cpu/kernels/window.h"
+
+#include <string.h>
+
+#include "core/fail.h"
+
+static int64_t max64(int64_t a, int64_t b) {
+  return a > b ? a : b;
+}
+static int64_t min64(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
+/* Splits a row-major index over `axes` extents into coordinates. */
+static void decode(int axes, const int64_t *extent, int64_t index, int64_t *at) {
+  for (int a = axes - 1; a >= 0; --a) {
+    at[a] = index % extent[a];
+    index /= extent[a];
+  }
+}
+
+crema_status cr_slide_make(const cr_window *window, const crema_shape *in, const crema_shape *out,
+                           cr_slide *s) {
+  memset(s, 0, sizeof *s);
+  const int axes = window->axes;
+  if (axes < 0 || axes > CR_MAX_SPATIAL || in->axes != axes + 2 || out->axes != axes + 2) {
+    return cr_fail(CREMA_E_SHAPE, "a window over %d axes does not fit blobs of %d and %d axes",
+                   axes, in->axes, out->axes);
+  }
+  s->axes = axes > 0 ? axes : 1;
+  s->in_count = s->out_count = s->kernel_count = 1;
+  /* Without spatial axes the window is a single element over a single element. */
+  s->in[0] = s->out[0] = s->kernel[0] = s->stride[0] = s->dilation[0] = 1;
+  for (int a = 0; a < axes; ++a) {
+    s->in[a] = in->dim[a + 2];
+    s->out[a] = out->dim[a + 2];
+    s->kernel[a] = window->kernel[a];
+    s->stride[a] = window->stride[a];
+    s->pad[a] = window->pad[a];
+    s->dilation[a] = window->dilation[a];
+    if (s->kernel[a] < 1 || s->stride[a] < 1 || s->dilation[a] < 1 || s->pad[a] < 0) {
+      return cr_fail(CREMA_E_SHAPE,
+                     "window axis %d: kernel %lld, stride %lld, pad %lld, dilation %lld", a,
+                     (long long)s->kernel[a], (long long)s->stride[a], (long long)s->pad[a],
+                     (long long)s->dilation[a]);
+    }
+    if (s->kernel_count > INT32_MAX / s->kernel[a]) {
+      return cr_fail(CREMA_E_UNSUPPORTED, "a window of more than %d elements", INT32_MAX);
+    }
+    s->in_count *= s->in[a];
+    s->out_count *= s->out[a];
+    s->kernel_count *= s->kernel[a];
+  }
+  return CREMA_OK;
+}
+
+crema_status cr_slide_conv(const cr_op_desc *desc, int image, int weights, int map,
+                           cr_slide *slide) {
+  const crema_shape *from = &desc->arg[image].shape, *to = &desc->arg[map].shape;
+  const cr_window *w = &desc->u.conv.window;
+  CR_TRY(cr_slide_make(w, from, to, slide));
+  const int64_t groups = desc->u.conv.group, channels = from->dim[1], maps = to->dim[1];
+  if (groups < 1 || channels % groups != 0 || maps % groups != 0 || to->dim[0] != from->dim[0] ||
+      cr_op_arg_count(desc, weights) != maps * (channels / groups) * slide->kernel_count) {
+    return cr_fail(CREMA_E_SHAPE, "a convolution whose arguments have other shapes");
+  }
+  if (w->axes != 2 || w->dilation[0] != 1 || w->dilation[1] != 1) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "not a dense window over two axes");
+  }
+  if (from->dim[0] == 0 || channels == 0 || maps == 0 || slide->in_count == 0 ||
+      slide->out_count == 0) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "an empty shape");
+  }
+  return CREMA_OK;
+}
+
+void cr_slide_span(const cr_slide *s, int64_t index, cr_span *span) {
+  int64_t at[CR_MAX_SPATIAL];
+  decode(s->axes, s->out, index, at);
+  span->padded_count = 1;
+  span->empty = false;
+  for (int a = 0; a < s->axes; ++a) {
+    const int64_t first = at[a] * s->stride[a] - s->pad[a];
+    span->first[a] = first;
+    span->begin[a] = max64(first, 0);
+    span->end[a] = min64(first + s->kernel[a], s->in[a]);
+    span->padded_count *= min64(first + s->kernel[a], s->in[a] + s->pad[a]) - first;
+    if (span->begin[a] >= span->end[a]) span->empty = true;
+  }
+}
+
+bool cr_span_next(const cr_slide *s, const cr_span *span, int64_t *at) {
+  for (int a = s->axes - 2; a >= 0; --a) {
+    if (++at[a] < span->end[a]) return true;
+    at[a] = span->begin[a];
+  }
+  return false;
+}
+
+int32_t cr_span_index(const cr_slide *s, const cr_span *span, const int64_t *at) {
+  int64_t index = 0;
+  for (int a = 0; a < s->axes; ++a) index = index * s->kernel[a] + at[a] - span->first[a];
+  return (int32_t)index;
+}
+
+int64_t cr_slide_in_index(const cr_slide *s, const int64_t *at) {
+  int64_t index = 0;
+  for (int a = 0; a < s->axes; ++a) index = index * s->in[a] + at[a];
+  return index;
+}
+
+int64_t cr_slide_locate(const cr_slide *s, int64_t index, int64_t inside) {
+  if (inside < 0 || inside >= s->kernel_count) return -1;
+  int64_t at[CR_MAX_SPATIAL], offset[CR_MAX_SPATIAL];
+  decode(s->axes, s->out, index, at);
+  decode(s->axes, s->kernel, inside, offset);
+  for (int a = 0; a < s->axes; ++a) {
+    at[a] = at[a] * s->stride[a] - s->pad[a] + offset[a];
+    if (at[a] < 0 || at[a] >= s->in[a]) return -1;
+  }
+  return cr_slide_in_index(s, at);
+}
+
+void cr_slide_tap(const cr_slide *s, int64_t inside, cr_tap *tap) {
+  decode(s->axes, s->kernel, inside, tap->offset);
+  const int a = s->axes - 1;
+  const int64_t step = s->stride[a];
+  tap->shift = tap->offset[a] * s->dilation[a] - s->pad[a];
+  tap->begin = tap->shift >= 0 ? 0 : (-tap->shift + step - 1) / step;
+  const int64_t room = s->in[a] - tap->shift;
+  tap->end = room <= 0 ? 0 : min64(s->out[a], (room + step - 1) / step);
+  if (tap->begin > tap->end) tap->begin = tap->end;
+}
+
+int64_t cr_tap_row(const cr_slide *s, const cr_tap *tap, int64_t row) {
+  int64_t at[CR_MAX_SPATIAL];
+  decode(s->axes - 1, s->out, row, at);
+  int64_t base = 0;
+  for (int a = 0; a < s->axes - 1; ++a) {
+    const int64_t position = at[a] * s->stride[a] - s->pad[a] + tap->offset[a] * s->dilation[a];
+    if (position < 0 || position >= s->in[a]) return -1;
+    base = base * s->in[a] + position;
+  }
+  return base * s->in[s->axes - 1];
+}

@@ -1,0 +1,86 @@
+#include "device/cpu/onednn/ready.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/fail.h"
+#include "core/log.h"
+#include "core/spare_memory.h"
+#include "device/cpu/threads/omp_team.h"
+
+/* What has to be left before a call. The largest primitive seen takes 5 MB, the code for matrix
+ * products that oneDNN 2.6 generates when it first runs one 13 MB; other threads may take
+ * memory meanwhile. OpenMP needs some kilobytes. */
+static const size_t LIBRARY_RESERVE = (size_t)32 << 20, OPENMP_RESERVE = (size_t)2 << 20;
+
+enum { UNKNOWN, ALLOWED, REFUSED };
+
+static struct {
+  _Atomic int code;    /* whether the system allows generated code */
+  _Atomic bool warned; /* about the lack of memory */
+} readiness;
+
+/* As oneDNN does: writable memory that is made executable, too. systemd's MemoryDenyWriteExecute
+ * and SELinux's execmem refuse that. */
+static bool try_code(void) {
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  void *memory = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return errno == ENOMEM; /* no answer; memory is looked at elsewhere */
+  int failed = mprotect(memory, page, PROT_READ | PROT_WRITE | PROT_EXEC) != 0 ? errno : 0;
+  munmap(memory, page);
+  return failed == 0 || failed == ENOMEM;
+}
+
+static bool is_code_allowed(void) {
+  int code = atomic_load_explicit(&readiness.code, memory_order_relaxed);
+  if (code == UNKNOWN) {
+    code = try_code() ? ALLOWED : REFUSED;
+    int before = atomic_exchange(&readiness.code, code);
+    if (code == REFUSED && before == UNKNOWN) {
+      cr_log_warning(
+          "the system refuses memory for generated code: "
+          "the reference kernels run, which are slower");
+    }
+  }
+  return code == ALLOWED;
+}
+
+static bool has_reserve(void) {
+  if (!cr_memory_is_limited() || cr_spare_memory(LIBRARY_RESERVE)) return true;
+  if (!atomic_exchange(&readiness.warned, true)) {
+    cr_log_warning(
+        "less than %zu MB of memory are left: "
+        "reference kernels run in place of oneDNN's, which are faster",
+        LIBRARY_RESERVE >> 20);
+  }
+  return false;
+}
+
+bool cr_dnnl_is_ready(void) {
+  return is_code_allowed() && has_reserve();
+}
+
+bool cr_openmp_is_ready(void) {
+  return !cr_memory_is_limited() || cr_spare_memory(OPENMP_RESERVE);
+}
+
+static crema_status library_ready(const cr_plan *plan, bool planning) {
+  if (!is_code_allowed()) return cr_fail(CREMA_E_UNSUPPORTED, "generated code is refused");
+  /* The library has cut its work for so many threads, and would start them. */
+  if (!planning && cr_cpu_team(plan->threads) < plan->threads) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "%d threads cannot be started", plan->threads);
+  }
+  /* Last, as threads take memory. */
+  if (!has_reserve()) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "less than %zu MB are left", LIBRARY_RESERVE >> 20);
+  }
+  return CREMA_OK;
+}
+
+crema_status cr_cpu_ready(const cr_plan *plan, bool planning) {
+  if (plan->kernel->library) return library_ready(plan, planning);
+  return cr_need_memory(OPENMP_RESERVE, "OpenMP");
+}
