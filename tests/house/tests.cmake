@@ -30,3 +30,4 @@ add_test(NAME house/mutate COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DI
 foreach(function malloc calloc realloc aligned_alloc posix_memalign strdup strndup fsync)
   target_link_options(test_house_no_memory PRIVATE -Wl,--wrap=${function})
 endforeach()
+add_test(NAME house/language COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/language.py)
