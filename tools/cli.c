@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/nearest.h"
+#include "core/did_you_mean.h"
 #include "crema/log.h"
 
 enum { CLI_MAX_FLAGS = 64, CLI_ERROR_TEXT_MAX = 4096 };
@@ -171,7 +171,7 @@ static void unknown_flag(const cli_spec *spec, const cli_flag *flags, size_t cou
   const char *names[CLI_MAX_FLAGS];
   snprintf(name, sizeof name, "%.*s", (int)size, word);
   for (size_t i = 0; i < count; ++i) names[i] = flags[i].name;
-  const char *nearest = cr_nearest(name, names, count);
+  const char *nearest = cr_did_you_mean(name, names, count);
   if (nearest != NULL) {
     cli_error("%s: unknown flag -%s; did you mean -%s?", spec->command, name, nearest);
   } else {

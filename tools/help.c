@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "cli.h"
-#include "core/nearest.h"
+#include "core/did_you_mean.h"
 #include "crema/status.h"
 
 static void list_commands(void) {
@@ -58,7 +58,7 @@ int crema_cmd_help(int argc, char **argv) {
   const char *names[64];
   const cli_command *list = cli_commands(&count);
   for (size_t i = 0; i < count; ++i) names[i] = list[i].name;
-  const char *nearest = cr_nearest(argv[1], names, count);
+  const char *nearest = cr_did_you_mean(argv[1], names, count);
   if (nearest == NULL) return cli_error("help: there is no command \"%s\"", argv[1]);
   return cli_error("help: there is no command \"%s\"; did you mean %s?", argv[1], nearest);
 }

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "cli.h"
-#include "core/nearest.h"
+#include "core/did_you_mean.h"
 
 enum { MAX_COMMANDS = 64 };
 
@@ -36,7 +36,7 @@ static int unknown_command(const char *word) {
   const char *names[MAX_COMMANDS];
   size_t count = sizeof commands / sizeof *commands;
   for (size_t i = 0; i < count; ++i) names[i] = commands[i].name;
-  const char *nearest = cr_nearest(word, names, count);
+  const char *nearest = cr_did_you_mean(word, names, count);
   if (nearest != NULL) return cli_error("unknown command \"%s\"; did you mean %s?", word, nearest);
   return cli_error("unknown command \"%s\"; `crema help` lists the commands", word);
 }

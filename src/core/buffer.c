@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/fail.h"
-#include "core/text_mark.h"
+#include "core/utf8_bom.h"
 
 crema_status cr_buffer_reserve(cr_buffer *buffer, size_t capacity) {
   if (capacity == SIZE_MAX) return cr_fail_memory(capacity, "a buffer");
@@ -49,7 +49,7 @@ crema_status cr_buffer_print(cr_buffer *buffer, const char *fmt, ...) {
 }
 
 crema_status cr_buffer_make_text(cr_buffer *buffer, const char *path) {
-  const size_t mark = cr_text_mark(buffer->data, buffer->size);
+  const size_t mark = cr_utf8_bom(buffer->data, buffer->size);
   if (mark > 0) {
     buffer->size -= mark;
     memmove(buffer->data, buffer->data + mark, buffer->size + 1);

@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "core/fail.h"
-#include "core/free_memory.h"
 #include "core/io.h"
 #include "core/log.h"
+#include "core/mem_available.h"
 
 /* ---- limits -------------------------------------------------------------- */
 
@@ -50,7 +50,7 @@ crema_status cr_file_fail_size(const char *path, uint64_t bytes, bool more, uint
 static crema_status check_memory(const char *path, uint64_t bytes) {
   enum { LITTLE = 1 << 28 };
   if (bytes <= LITTLE) return CREMA_OK;
-  uint64_t left = cr_free_memory();
+  uint64_t left = cr_mem_available();
   if (bytes <= left) return CREMA_OK;
   return cr_fail(CREMA_E_NO_MEMORY,
                  "%s: cannot be read: %" PRIu64 " bytes are needed, %" PRIu64 " are free", path,

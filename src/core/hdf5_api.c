@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "core/fail.h"
-#include "core/spare_memory.h"
+#include "core/mem_probe.h"
 
 /* Loading HDF5 and the libraries that it needs takes 20 MB of address space. */
 static const size_t RESERVE = (size_t)32 << 20;

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
+#include "core/did_you_mean.h"
 #include "core/fail.h"
-#include "core/nearest.h"
 
 const cr_pass cr_passes[] = {
     {"train", "leaves out layers that only training needs (Dropout)", cr_pass_train},
@@ -78,7 +78,7 @@ static crema_status check_name(const char *name) {
   for (size_t i = 0; i < cr_pass_count && status == CREMA_OK; ++i) {
     status = cr_buffer_print(&all, "%s%s", i ? ", " : "", known[i]);
   }
-  const char *nearest = cr_nearest(name, known, cr_pass_count);
+  const char *nearest = cr_did_you_mean(name, known, cr_pass_count);
   if (status == CREMA_OK) {
     status = cr_fail(CREMA_E_UNKNOWN_NAME, "there is no pass '%.100s'%s%s%s; the passes are %s",
                      name, nearest ? " (did you mean '" : "", nearest ? nearest : "",

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "core/buffer.h"
+#include "core/did_you_mean.h"
 #include "core/fail.h"
-#include "core/nearest.h"
 #include "layers/common/layer_outside.h"
 
 static const cr_layer_class *const classes[] = {
@@ -36,7 +36,7 @@ static crema_status unknown_type(const char *type) {
   cr_buffer known = {0};
   size_t count = 0;
   const char *const *name = cr_layer_class_names(&count);
-  const char *nearest = cr_nearest(type, name, count);
+  const char *nearest = cr_did_you_mean(type, name, count);
   crema_status status = CREMA_OK;
   for (size_t i = 0; i < count && status == CREMA_OK; ++i) {
     status = cr_buffer_print(&known, "%s%s", i ? ", " : "", name[i]);

@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "core/buffer.h"
+#include "core/did_you_mean.h"
 #include "core/fail.h"
 #include "core/log.h"
-#include "core/nearest.h"
 #include "device/backend/current.h"
 #include "net/build.h"
 
@@ -66,8 +66,8 @@ static bool is_missing(const cr_net_loading *loading, int index) {
 /* The layer of the files that may have been meant, or NULL. */
 static const char *suggestion(const cr_net_loading *loading, int index) {
   if (loading->spares == 0) return NULL;
-  return cr_nearest(loading->net->layer[index].layer->name, (const char *const *)loading->spare,
-                    loading->spares);
+  return cr_did_you_mean(loading->net->layer[index].layer->name,
+                         (const char *const *)loading->spare, loading->spares);
 }
 
 static crema_status print_missing(const cr_net_loading *loading, int index, cr_buffer *out) {

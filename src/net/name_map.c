@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/did_you_mean.h"
 #include "core/fail.h"
-#include "core/nearest.h"
 #include "core/rng.h"
 
 /* The slot of `name`, or the free one where it belongs. */
@@ -50,7 +50,7 @@ const char *cr_name_map_nearest(const cr_name_map *map, const char *word) {
   for (size_t i = 0; i < map->capacity; ++i) {
     if (map->slot[i].name != NULL) names[count++] = map->slot[i].name;
   }
-  const char *nearest = cr_nearest(word, names, count);
+  const char *nearest = cr_did_you_mean(word, names, count);
   free((void *)names);
   return nearest;
 }

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "core/c_locale.h"
+#include "core/did_you_mean.h"
 #include "core/fail.h"
 #include "core/log.h"
-#include "core/nearest.h"
 #include "proto/field.h"
 #include "proto/text_token.h"
 
@@ -68,7 +68,7 @@ static const char *nearest_name(const cr_token *token, const char *const *names,
   if (token->size >= sizeof name) return NULL;
   memcpy(name, token->text, token->size);
   name[token->size] = '\0';
-  return cr_nearest(name, names, count);
+  return cr_did_you_mean(name, names, count);
 }
 
 /* Fails at a token, and names the layer that is being read if its name and type are known by then:

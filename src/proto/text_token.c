@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/fail.h"
-#include "core/text_mark.h"
+#include "core/utf8_bom.h"
 
 /* The classes of <ctype.h> depend on the locale; text format does not. */
 static bool is_digit(char c) {
@@ -31,7 +31,7 @@ static unsigned hex_value(char c) {
 }
 
 void cr_scanner_start(cr_scanner *scanner, const char *text, size_t size, const char *source) {
-  const char *begin = text + cr_text_mark(text, size);
+  const char *begin = text + cr_utf8_bom(text, size);
   *scanner = (cr_scanner){begin, text + size, source, 1, begin};
 }
 

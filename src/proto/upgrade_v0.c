@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/did_you_mean.h"
 #include "core/fail.h"
 #include "core/log.h"
-#include "core/nearest.h"
 #include "proto/upgrade.h"
 
 #define LAYER_TYPE(name) CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__##name
@@ -187,7 +187,7 @@ static crema_status find_type(const char *name, Caffe__V1LayerParameter__LayerTy
       return CREMA_OK;
     }
   }
-  const char *nearest = cr_nearest(name, names, TYPE_COUNT);
+  const char *nearest = cr_did_you_mean(name, names, TYPE_COUNT);
   if (nearest == NULL) return cr_fail(CREMA_E_UNKNOWN_NAME, "unknown layer type \"%.200s\"", name);
   return cr_fail(CREMA_E_UNKNOWN_NAME, "unknown layer type \"%.200s\"; did you mean \"%s\"?", name,
                  nearest);

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/did_you_mean.h"
 #include "core/fail.h"
 #include "core/log.h"
-#include "core/nearest.h"
 #include "memory/blob.h"
 #include "solver/solver.h"
 
@@ -36,7 +36,7 @@ static crema_status check_word(const char *field, const char *word, const char *
   for (size_t i = 0; i < count; ++i) {
     if (word == NULL || strcmp(word, words[i]) == 0) return CREMA_OK;
   }
-  const char *nearest = cr_nearest(word, words, count);
+  const char *nearest = cr_did_you_mean(word, words, count);
   return cr_fail(CREMA_E_UNKNOWN_NAME, "unknown %s '%s'%s%s", field, word,
                  nearest == NULL ? "" : "; did you mean ", nearest == NULL ? "" : nearest);
 }

@@ -3,9 +3,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/did_you_mean.h"
 #include "core/fail.h"
 #include "core/log.h"
-#include "core/nearest.h"
 #include "solver/detections.h"
 #include "solver/fields.h"
 #include "solver/solver.h"
@@ -31,7 +31,7 @@ static crema_status fail_output(const crema_solver *solver, const char *name) {
     names[count] = crema_net_output_name(net, (int)count);
     ++count;
   }
-  const char *nearest = cr_nearest(name, names, count);
+  const char *nearest = cr_did_you_mean(name, names, count);
   return cr_field_fail(CREMA_E_UNKNOWN_NAME, "early_stop_output",
                        "early_stop_output: no test net has an output '%s'%s%s%s", name,
                        nearest != NULL ? "; did you mean '" : "", nearest != NULL ? nearest : "",

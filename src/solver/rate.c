@@ -36,9 +36,9 @@
 #include <string.h>
 
 #include "core/buffer.h"
+#include "core/did_you_mean.h"
 #include "core/fail.h"
 #include "core/log.h"
-#include "core/nearest.h"
 #include "solver/fields.h"
 
 static const char *const rate_names[CR_RATE_POLICIES] = {
@@ -76,7 +76,7 @@ static crema_status unknown_policy(const char *field, const char *name, const ch
   if (status == CREMA_OK && name == NULL) {
     status = cr_fail(CREMA_E_PARSE, "%s is missing; known policies: %s", field, names.data);
   } else if (status == CREMA_OK) {
-    const char *nearest = cr_nearest(name, known, count);
+    const char *nearest = cr_did_you_mean(name, known, count);
     status =
         cr_field_fail(CREMA_E_UNKNOWN_NAME, field, "unknown %s '%.200s'%s%s%s; known policies: %s",
                       field, name, nearest ? " (did you mean '" : "", nearest ? nearest : "",

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "core/buffer.h"
+#include "core/did_you_mean.h"
 #include "core/fail.h"
-#include "core/nearest.h"
 #include "net/net.h"
 #include "solver/fields.h"
 
@@ -27,7 +27,7 @@ static const cr_rule_row rules[] = {
 enum { RULES = sizeof rules / sizeof *rules };
 
 static crema_status fail_unknown(const char *type, const char *const *names) {
-  const char *nearest = cr_nearest(type, names, RULES);
+  const char *nearest = cr_did_you_mean(type, names, RULES);
   cr_buffer known = {0};
   crema_status status = CREMA_OK;
   if (nearest != NULL) {

@@ -15,8 +15,8 @@
 
 #include "check.h"
 #include "core/file.h"
-#include "core/free_memory.h"
 #include "core/io.h"
+#include "core/mem_available.h"
 #include "crema/log.h"
 #include "folder.h"
 #include "log_lines.h"
@@ -113,7 +113,7 @@ TEST(limits_hold) {
 /* A file larger than the free memory is an error, before the system has to kill a process. */
 TEST(memory_is_left) {
   cr_buffer bytes = {0};
-  uint64_t left = cr_free_memory();
+  uint64_t left = cr_mem_available();
   /* The file must be larger than memory, and file systems such as ext4 take at most 16 TB. */
   if (left > UINT64_C(1) << 42) skip();
   put("a", "");
@@ -621,7 +621,7 @@ static bool works_from_descriptor_0(void) {
            cr_file_location_end(&location, CREMA_OK) == CREMA_OK &&
            remove(path_of("location")) == 0;
   }
-  good = good && cr_free_memory() > 0 && fcntl(0, F_GETFD) == -1;
+  good = good && cr_mem_available() > 0 && fcntl(0, F_GETFD) == -1;
   cr_buffer_free(&bytes);
   return good;
 }

@@ -14,7 +14,7 @@ target_link_options(test_core_clock PRIVATE -Wl,--wrap=nanosleep -Wl,--wrap=sche
 # A system that takes only a part of what is sent, and does not tell how long a child has computed.
 target_link_options(test_core_child PRIVATE -Wl,--wrap=send -Wl,--wrap=clock_getcpuclockid)
 # The test provides the files that describe the machine's memory.
-target_link_options(test_core_spare_memory PRIVATE -Wl,--wrap=cr_io_open)
+target_link_options(test_core_mem_probe PRIVATE -Wl,--wrap=cr_io_open)
 # A module to be opened.
 add_library(test_opened MODULE ${CMAKE_CURRENT_LIST_DIR}/opened.c)
 target_link_libraries(test_opened PRIVATE crema_options)

@@ -7,7 +7,7 @@
 
 #include "check.h"
 #include "core/clock.h"
-#include "core/free_memory.h"
+#include "core/mem_available.h"
 #include "crema/log.h"
 #include "crema/solver.h"
 #include "data/pipeline/input_group.h"
@@ -20,11 +20,11 @@ enum { RECORDS = 23, EPOCHS = 4 };
 
 /* What the machine has left, where a test pretends that it has so much. */
 static uint64_t pretended;
-uint64_t __real_cr_free_memory(void);
-uint64_t __wrap_cr_free_memory(void);
+uint64_t __real_cr_mem_available(void);
+uint64_t __wrap_cr_mem_available(void);
 
-uint64_t __wrap_cr_free_memory(void) {
-  return pretended > 0 ? pretended : __real_cr_free_memory();
+uint64_t __wrap_cr_mem_available(void) {
+  return pretended > 0 ? pretended : __real_cr_mem_available();
 }
 
 /* The database `name` with both back ends, keys %08d, values of different sizes. */
@@ -321,11 +321,11 @@ TEST(the_cache_keeps_to_its_limit) {
 }
 
 TEST(free_memory_is_read) {
-  assert_int_equal(cr_free_memory_parse("MemTotal: 5 kB\nMemAvailable:    123 kB\nX: 1\n"),
+  assert_int_equal(cr_mem_available_parse("MemTotal: 5 kB\nMemAvailable:    123 kB\nX: 1\n"),
                    123 * 1024);
-  assert_true(cr_free_memory_parse("MemTotal: 5 kB\n") == UINT64_MAX);
-  assert_true(cr_free_memory_parse("MemAvailable: much\n") == UINT64_MAX);
-  assert_true(cr_free_memory() > 0);
+  assert_true(cr_mem_available_parse("MemTotal: 5 kB\n") == UINT64_MAX);
+  assert_true(cr_mem_available_parse("MemAvailable: much\n") == UINT64_MAX);
+  assert_true(cr_mem_available() > 0);
 }
 
 /* ---- in a net ------------------------------------------------------------ */

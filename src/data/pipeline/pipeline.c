@@ -10,8 +10,8 @@
 
 #include "core/clock.h"
 #include "core/fail.h"
-#include "core/free_memory.h"
 #include "core/log.h"
+#include "core/mem_available.h"
 #include "data/pipeline/pipeline_private.h"
 #include "device/device.h"
 #include "device/memory/driver.h"
@@ -106,7 +106,7 @@ static crema_status choose_depth(cr_pipeline_options *options) {
     CR_TRY(crema_shape_check(shape));
     bytes += (uint64_t)crema_shape_count(shape, 0, shape->axes) * sizeof(float);
   }
-  options->depth = cr_pipeline_depth_for(bytes, cr_free_memory(), device_free);
+  options->depth = cr_pipeline_depth_for(bytes, cr_mem_available(), device_free);
   if (options->depth == CR_PIPELINE_USUAL_DEPTH) return CREMA_OK;
   cr_log_info("%s: %d batches of %" PRIu64 " MB are made ahead, because memory is short",
               options->name, options->depth, bytes >> 20);

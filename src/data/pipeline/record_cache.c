@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/fail.h"
-#include "core/free_memory.h"
+#include "core/mem_available.h"
 
 /* Copies are in blocks that never move; the newest comes first. */
 typedef struct block {
@@ -49,7 +49,7 @@ void cr_record_cache_destroy(cr_record_cache *cache) {
 static bool may_take(const cr_record_cache *cache, uint64_t more) {
   uint64_t then = cache->bytes + more;
   if (cache->limit > 0) return then <= cache->limit;
-  uint64_t left = cr_free_memory();
+  uint64_t left = cr_mem_available();
   return left >= more && then <= left - more;
 }
 

@@ -17,7 +17,7 @@ typedef struct cr_cached_record {
 
 /* Makes an empty cache. `has_offsets`: values stay in the file, at their offsets. `limit`: bytes
  * that the cache may take; 0: as long as it is not larger than what the machine has left
- * (core/free_memory.h). Free with cr_record_cache_destroy. Errors: CREMA_E_NO_MEMORY. */
+ * (core/mem_available.h). Free with cr_record_cache_destroy. Errors: CREMA_E_NO_MEMORY. */
 crema_status cr_record_cache_create(bool has_offsets, uint64_t limit,
                                     cr_record_cache **out) CREMA_MUST_USE;
 /* Accepts NULL. */

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "core/fail.h"
-#include "core/free_memory.h"
 #include "core/log.h"
+#include "core/mem_available.h"
 #include "core/thread.h"
 
 static crema_status fail_empty(const cr_record_walk *walk) {
@@ -23,7 +23,7 @@ void cr_record_walk_keep_nothing(cr_record_walk *walk) {
 }
 
 static void give_up(cr_record_walk *walk) {
-  uint64_t left = cr_free_memory();
+  uint64_t left = cr_mem_available();
   cr_log_warning("%s: memory runs short (%" PRIu64 " MB are free) after %" PRIu64
                  " records of "
                  "%" PRIu64 " MB; they are not kept and all epochs are read from the database%s",

@@ -2,8 +2,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/did_you_mean.h"
 #include "core/fail.h"
-#include "core/nearest.h"
 #include "device/memory/host_memory.h"
 #include "layers/common/filler_gabor.h"
 #include "layers/common/layer.h"
@@ -219,7 +219,7 @@ static crema_status find_kind(const char *name, const fill_kind **out) {
       return CREMA_OK;
     }
   }
-  const char *nearest = cr_nearest(name, names, KINDS);
+  const char *nearest = cr_did_you_mean(name, names, KINDS);
   return cr_fail(
       CREMA_E_UNKNOWN_NAME,
       "unknown filler type '%s'%s%s%s; known types: bilinear, constant, gabor, gaussian, "

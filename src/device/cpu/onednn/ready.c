@@ -8,7 +8,7 @@
 
 #include "core/fail.h"
 #include "core/log.h"
-#include "core/spare_memory.h"
+#include "core/mem_probe.h"
 #include "device/cpu/threads/omp_team.h"
 
 /* What has to be left before a call. The largest primitive seen takes 5 MB, the code for matrix
@@ -49,7 +49,7 @@ static bool is_code_allowed(void) {
 }
 
 static bool has_reserve(void) {
-  if (!cr_memory_is_limited() || cr_spare_memory(LIBRARY_RESERVE)) return true;
+  if (!cr_memory_is_limited() || cr_mem_probe(LIBRARY_RESERVE)) return true;
   if (!atomic_exchange(&readiness.warned, true)) {
     cr_log_warning(
         "less than %zu MB of memory are left: "
@@ -64,7 +64,7 @@ bool cr_dnnl_is_ready(void) {
 }
 
 bool cr_openmp_is_ready(void) {
-  return !cr_memory_is_limited() || cr_spare_memory(OPENMP_RESERVE);
+  return !cr_memory_is_limited() || cr_mem_probe(OPENMP_RESERVE);
 }
 
 static crema_status library_ready(const cr_plan *plan, bool planning) {

@@ -12,8 +12,8 @@
 #include <time.h>
 
 #include "core/log.h"
+#include "core/mem_probe.h"
 #include "core/signals.h"
-#include "core/spare_memory.h"
 
 /* What has to be left besides the threads' stacks: for the library's tables, and for the code that
  * unwinds the stack of a thread that ends. */
@@ -82,7 +82,7 @@ static int try_threads(int wanted) {
   long before = count_threads();
   int made = 0;
   const size_t arena = cr_address_space_is_limited() ? ARENA : 0;
-  bool spare = cr_spare_memory(RESERVE);
+  bool spare = cr_mem_probe(RESERVE);
   if (pthread_attr_init(&attr) != 0) {
     free(thread);
     return 0;
@@ -92,7 +92,7 @@ static int try_threads(int wanted) {
   pthread_mutex_lock(&gate);
   while (made < wanted && spare && pthread_create(&thread[made], &attr, wait_at_gate, &gate) == 0) {
     ++made;
-    spare = cr_spare_memory(RESERVE + ((size_t)made + 1) * arena);
+    spare = cr_mem_probe(RESERVE + ((size_t)made + 1) * arena);
   }
   pthread_mutex_unlock(&gate);
   for (int i = 0; i < made; ++i) pthread_join(thread[i], NULL);

@@ -11,8 +11,8 @@
 
 #include "core/clock.h"
 #include "core/log.h"
+#include "core/mem_probe.h"
 #include "core/queue.h"
-#include "core/spare_memory.h"
 #include "core/thread.h"
 #include "device/cpu/threads/omp_team.h"
 

@@ -1,4 +1,4 @@
-#include "core/nearest.h"
+#include "core/did_you_mean.h"
 
 #include <ctype.h>
 #include <stdint.h>
@@ -48,7 +48,7 @@ static size_t own_length(const char *word, const char *name) {
   return own;
 }
 
-const char *cr_nearest(const char *word, const char *const *names, size_t count) {
+const char *cr_did_you_mean(const char *word, const char *const *names, size_t count) {
   size_t length = strlen(word);
   if (length == 0 || length > NAME_MAX_LENGTH) return NULL;
   const char *best = NULL;

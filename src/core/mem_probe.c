@@ -1,4 +1,4 @@
-#include "core/spare_memory.h"
+#include "core/mem_probe.h"
 
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -8,7 +8,7 @@
 
 #include "core/fail.h"
 
-bool cr_spare_memory(size_t bytes) {
+bool cr_mem_probe(size_t bytes) {
   /* Writable and private, as allocators map it: other kinds of mapping count against fewer
    * limits. */
   void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -50,6 +50,6 @@ bool cr_memory_is_limited(void) {
 }
 
 crema_status cr_need_memory(size_t bytes, const char *who) {
-  if (!cr_memory_is_limited() || cr_spare_memory(bytes)) return CREMA_OK;
+  if (!cr_memory_is_limited() || cr_mem_probe(bytes)) return CREMA_OK;
   return cr_fail(CREMA_E_NO_MEMORY, "less than %zu MB of memory are left for %s", bytes >> 20, who);
 }

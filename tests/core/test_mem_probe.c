@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "core/free_memory.h"
 #include "core/io.h"
-#include "core/spare_memory.h"
+#include "core/mem_available.h"
+#include "core/mem_probe.h"
 
 /* More than any process can have. */
 static const size_t ENDLESS = (size_t)1 << 48;
@@ -86,11 +86,11 @@ static int64_t mapped_bytes(void) {
   return pages * sysconf(_SC_PAGESIZE);
 }
 
-TEST(spare_memory_is_given_back) {
+TEST(probed_memory_is_given_back) {
   int64_t before = mapped_bytes();
-  for (int i = 0; i < 64; ++i) assert_true(cr_spare_memory((size_t)16 << 20));
+  for (int i = 0; i < 64; ++i) assert_true(cr_mem_probe((size_t)16 << 20));
   assert_true(mapped_bytes() - before < (int64_t)64 << 20);
-  assert_false(cr_spare_memory(ENDLESS));
+  assert_false(cr_mem_probe(ENDLESS));
 }
 
 /* ---- memory of the machine, as its files tell ---- */
@@ -162,19 +162,19 @@ TEST(the_least_of_all_is_free) {
     group_max = rows[i].max;
     group_current = rows[i].current;
     group_stat = rows[i].stat;
-    uint64_t found = cr_free_memory();
+    uint64_t found = cr_mem_available();
     if (found != rows[i].free) fail_msg("row %zu: %llu", i, (unsigned long long)found);
   }
   assert_int_equal(lowest_descriptor(), lowest);
 }
 
 TEST(memory_lines_are_read) {
-  assert_true(cr_free_memory_parse("MemFree: 1 kB\nMemAvailable:\t 12 kB") == 12288);
-  assert_true(cr_free_memory_parse("MemAvailable: none") == UINT64_MAX);
-  assert_true(cr_free_memory_parse("MemAvailable: 18014398509481983 kB") ==
+  assert_true(cr_mem_available_parse("MemFree: 1 kB\nMemAvailable:\t 12 kB") == 12288);
+  assert_true(cr_mem_available_parse("MemAvailable: none") == UINT64_MAX);
+  assert_true(cr_mem_available_parse("MemAvailable: 18014398509481983 kB") ==
               UINT64_C(18014398509481983) * 1024);
-  assert_true(cr_free_memory_parse("MemAvailable: 18014398509481984 kB") == UINT64_MAX);
-  assert_true(cr_free_memory_parse("MemAvailable: 36028797018963968 kB") == UINT64_MAX);
+  assert_true(cr_mem_available_parse("MemAvailable: 18014398509481984 kB") == UINT64_MAX);
+  assert_true(cr_mem_available_parse("MemAvailable: 36028797018963968 kB") == UINT64_MAX);
 }
 
 int main(void) {

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "core/nearest.h"
+#include "core/did_you_mean.h"
 
 typedef struct question {
   const char *word, *answer; /* NULL: nothing is near enough */
@@ -10,7 +10,7 @@ typedef struct question {
 
 static void check(const question *table, size_t count, const char *const *names, size_t known) {
   for (size_t i = 0; i < count; ++i) {
-    const char *found = cr_nearest(table[i].word, names, known);
+    const char *found = cr_did_you_mean(table[i].word, names, known);
     if (table[i].answer == NULL) {
       if (found != NULL) fail_msg("%s: suggests %s", table[i].word, found);
     } else if (found == NULL || strcmp(found, table[i].answer) != 0) {
@@ -73,9 +73,9 @@ TEST(test_long_names) {
   word[LONG] = name[LONG] = longer[LONG + 1] = '\0';
   word[7] = 'Q';
   const char *const names[] = {name}, *const longer_names[] = {longer};
-  assert_ptr_equal(cr_nearest(word, names, 1), name);
-  assert_null(cr_nearest(word, longer_names, 1));
-  assert_null(cr_nearest(longer, names, 1));
+  assert_ptr_equal(cr_did_you_mean(word, names, 1), name);
+  assert_null(cr_did_you_mean(word, longer_names, 1));
+  assert_null(cr_did_you_mean(longer, names, 1));
 }
 
 int main(void) {

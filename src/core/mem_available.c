@@ -1,4 +1,4 @@
-#include "core/free_memory.h"
+#include "core/mem_available.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -24,7 +24,7 @@ static bool read_number(const char *path, uint64_t *out) {
   return read_text(path, text, sizeof text) && sscanf(text, "%" SCNu64, out) == 1;
 }
 
-uint64_t cr_free_memory_parse(const char *meminfo) {
+uint64_t cr_mem_available_parse(const char *meminfo) {
   static const char name[] = "MemAvailable:";
   const char *at = strstr(meminfo, name);
   uint64_t kilobytes = 0;
@@ -51,10 +51,10 @@ static uint64_t group_allows(void) {
   return limit > used ? limit - used : 0;
 }
 
-uint64_t cr_free_memory(void) {
+uint64_t cr_mem_available(void) {
   char text[4096];
   uint64_t machine = UINT64_MAX;
-  if (read_text("/proc/meminfo", text, sizeof text)) machine = cr_free_memory_parse(text);
+  if (read_text("/proc/meminfo", text, sizeof text)) machine = cr_mem_available_parse(text);
   uint64_t group = group_allows();
   return machine < group ? machine : group;
 }
