@@ -103,7 +103,7 @@ void cr_group_destroy_end(cr_exchange *base) {
   crema_context_destroy(end->carrier);
   if (end->sent != NULL) base->device->backend->event_destroy(end->sent);
   if (end->turn != NULL) base->device->backend->event_destroy(end->turn);
-  cr_adder_free(&end->adder);
+  cr_span_adder_free(&end->adder);
   free(end->span);
   free(end);
   pthread_mutex_lock(&group->lock);
@@ -273,17 +273,18 @@ crema_status cr_group_need_additions(cr_group_end *end, crema_dtype type, cr_run
   for (int64_t i = 0;; ++i) {
     const cr_run piece = cr_run_piece(run, &end->pieces, type, i);
     if (piece.count == 0) return CREMA_OK;
-    CR_TRY(cr_adder_need(&end->adder, type, piece.count));
+    CR_TRY(cr_span_adder_reserve(&end->adder, type, piece.count));
   }
 }
 
 crema_status cr_group_add(cr_group_end *end, crema_context *context, cr_link *link,
                           cr_link_slot *slot, const cr_span *span, cr_run piece) {
-  const cr_addition *addition = cr_adder_find(&end->adder, span->type, piece.count);
+  const cr_span_addition *addition = cr_span_adder_find(&end->adder, span->type, piece.count);
   if (addition == NULL) {
     return cr_fail(CREMA_E_INTERNAL, "an exchange adds %" PRId64 " values unprepared", piece.count);
   }
-  CR_TRY(cr_adder_run(&end->adder, context, addition, slot->memory, cr_span_at(span, piece.begin)));
+  CR_TRY(cr_span_adder_run(&end->adder, context, addition, slot->memory,
+                           cr_span_at(span, piece.begin)));
   return cr_link_release(link, context, slot);
 }
 

@@ -4,9 +4,9 @@
 #define CR_PARALLEL_GROUP_H
 
 #include "core/fail.h"
-#include "parallel/adder.h"
 #include "parallel/exchange.h"
 #include "parallel/link.h"
+#include "parallel/span_add.h"
 
 typedef struct cr_group cr_group;
 
@@ -24,7 +24,7 @@ typedef struct cr_group_end {
   cr_span *span;
   cr_pieces pieces; /* set by the class in prepare */
   uint64_t calls;
-  cr_adder adder;
+  cr_span_adder adder;
   /* Copies to other ranks are queued here, so that they go on beside the additions that the
    * caller's context does. */
   crema_context *carrier;

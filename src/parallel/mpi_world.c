@@ -87,24 +87,23 @@ static crema_status check_size(const cr_mpi_world *world) {
 }
 
 /* `host` is the communicator of this host's processes. */
-static crema_status watch_neighbours(cr_mpi_world *world, cr_mpi_handle host) {
+static crema_status watch_peers(cr_mpi_world *world, cr_mpi_handle host) {
   const cr_mpi *mpi = &world->mpi;
-  const int count = world->base.local_size, bytes = (int)sizeof(cr_neighbour);
-  cr_neighbour *all = NULL; /* and behind them this process once more, which MPI sends */
+  const int count = world->base.local_size, bytes = (int)sizeof(cr_peer);
+  cr_peer *all = NULL; /* and behind them this process once more, which MPI sends */
   cr_mpi_handle request = mpi->request_null;
   CR_TRY(CR_NEW(all, count + 1, "the processes of this host"));
-  all[count] = cr_neighbour_self(world->base.rank);
+  all[count] = cr_peer_self(world->base.rank);
   const int code =
       mpi->Iallgather(&all[count], bytes, mpi->byte, all, bytes, mpi->byte, host, &request);
   CR_TRY(check(world, code, "MPI_Iallgather"));
   CR_TRY(cr_mpi_world_wait(world, &request)); /* after a failure the memory is left to MPI */
-  const crema_status status =
-      cr_neighbours_watch(all, count, world->base.rank, &world->base.neighbours);
+  const crema_status status = cr_peer_watch_start(all, count, world->base.rank, &world->base.peers);
   free(all);
   return status;
 }
 
-static crema_status meet_neighbours(cr_mpi_world *world) {
+static crema_status meet_peers(cr_mpi_world *world) {
   cr_mpi_handle host = NULL;
   const cr_mpi *mpi = &world->mpi;
   const int code = mpi->Comm_split_type(mpi->comm_world, CR_MPI_COMM_TYPE_SHARED, world->base.rank,
@@ -112,7 +111,7 @@ static crema_status meet_neighbours(cr_mpi_world *world) {
   CR_TRY(check(world, code, "MPI_Comm_split_type"));
   CR_TRY(check(world, mpi->Comm_rank(host, &world->base.local_rank), "MPI_Comm_rank"));
   CR_TRY(check(world, mpi->Comm_size(host, &world->base.local_size), "MPI_Comm_size"));
-  CR_TRY(watch_neighbours(world, host));
+  CR_TRY(watch_peers(world, host));
   return check(world, mpi->Comm_free(&host), "MPI_Comm_free");
 }
 
@@ -123,7 +122,7 @@ static crema_status make_communicators(cr_mpi_world *world) {
   /* Duplicates have the handler of what they were made from. */
   CR_TRY(check(world, mpi->Comm_dup(mpi->comm_world, &world->control), "MPI_Comm_dup"));
   CR_TRY(check(world, mpi->Comm_dup(mpi->comm_world, &world->agreeing), "MPI_Comm_dup"));
-  return meet_neighbours(world);
+  return meet_peers(world);
 }
 
 static crema_status prepare_telling(cr_mpi_world *world) {
@@ -201,10 +200,10 @@ static int listen(cr_mpi_world *world) {
   return code;
 }
 
-/* A killed process's neighbours speak for it. One that failed by itself has sent its message before
- * it ended. */
-static int look_after_neighbours(cr_mpi_world *world) {
-  const int ended = cr_neighbours_ended(&world->base.neighbours);
+/* Its peers report a process that was killed. A process that failed has sent its message before it
+ * ended. */
+static int check_peers(cr_mpi_world *world) {
+  const int ended = cr_peer_watch_ended(&world->base.peers);
   if (ended < 0) return CR_MPI_SUCCESS;
   const int code = listen(world);
   if (code == CR_MPI_SUCCESS && world->base.failed == CREMA_OK) {
@@ -213,7 +212,7 @@ static int look_after_neighbours(cr_mpi_world *world) {
   return code;
 }
 
-/* Neighbours are looked after in one of so many turns of waiting. */
+/* Peers are checked once in so many turns of waiting. */
 enum { LOOKS = 64 };
 
 crema_status cr_mpi_world_wait(cr_mpi_world *world, cr_mpi_handle *request) {
@@ -223,7 +222,7 @@ crema_status cr_mpi_world_wait(cr_mpi_world *world, cr_mpi_handle *request) {
     int code = world->mpi.Test(request, &done, NULL);
     if (code == CR_MPI_SUCCESS && !done) code = listen(world);
     if (code == CR_MPI_SUCCESS && !done && turn % LOOKS == LOOKS - 1) {
-      code = look_after_neighbours(world);
+      code = check_peers(world);
     }
     CR_TRY(cr_mpi_world_unlock(world, code, "MPI_Test"));
     if (done) return CREMA_OK;
@@ -237,7 +236,7 @@ static crema_status mpi_hear(cr_world *base, double since) {
   (void)since;
   CR_TRY(cr_world_lock(base));
   int code = listen(world);
-  if (code == CR_MPI_SUCCESS && base->failed == CREMA_OK) code = look_after_neighbours(world);
+  if (code == CR_MPI_SUCCESS && base->failed == CREMA_OK) code = check_peers(world);
   CR_TRY(cr_mpi_world_unlock(world, code, "MPI_Iprobe"));
   CR_TRY(cr_world_lock(base));
   pthread_mutex_unlock(&base->lock);
@@ -250,7 +249,7 @@ static crema_status mpi_hear(cr_world *base, double since) {
 static bool nobody_listens(cr_mpi_world *world) {
   for (int i = 0; i < world->base.size; ++i) {
     if (world->told[i] == world->mpi.request_null) continue;
-    if (!cr_neighbours_has_ended(&world->base.neighbours, i)) return false;
+    if (!cr_peer_watch_has_ended(&world->base.peers, i)) return false;
   }
   return true;
 }

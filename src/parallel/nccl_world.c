@@ -3,7 +3,7 @@
  *
  * What they tell each other goes as numbers that a sum cannot change. NCCL says nothing of a rank
  * that fails or ends on the same host, and of one on another host late: so those of one host send
- * each other messages (messenger.c) and watch each other's processes (neighbours.c), and nobody
+ * each other messages (messenger.c) and watch each other's processes (peer_watch.c), and nobody
  * waits for ever. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,8 +65,8 @@ static void listen(nccl_world *world) {
   }
 }
 
-static void look_after_neighbours(nccl_world *world) {
-  const int ended = cr_neighbours_ended(&world->base.neighbours);
+static void check_peers(nccl_world *world) {
+  const int ended = cr_peer_watch_ended(&world->base.peers);
   if (ended < 0 || world->gone_since != 0) return;
   cr_world_message message = {.status = CREMA_E_IO, .rank = ended};
   note_gone(world, &message);
@@ -91,7 +91,7 @@ static crema_status nccl_hear(cr_world *base, double since) {
   nccl_world *world = of(base);
   CR_TRY(cr_world_lock(base));
   listen(world);
-  if (base->failed == CREMA_OK) look_after_neighbours(world);
+  if (base->failed == CREMA_OK) check_peers(world);
   if (base->failed == CREMA_OK) miss(world);
   if (base->failed == CREMA_OK) lose_patience(world, since);
   pthread_mutex_unlock(&base->lock);
@@ -199,13 +199,13 @@ static const cr_world_class nccl_class = {.name = "nccl",
                                           .leave = nccl_leave};
 
 /* Who is on this host; all tell each other where they are. */
-static crema_status meet_neighbours(nccl_world *world) {
+static crema_status meet_peers(nccl_world *world) {
   enum { HOST, PROCESS, PROCESSES, NUMBERS };
   cr_world *base = &world->base;
-  const cr_neighbour self = cr_neighbour_self(base->rank);
-  const int64_t host = (int64_t)(cr_neighbour_host() >> 1) | 1;
+  const cr_peer self = cr_peer_self(base->rank);
+  const int64_t host = (int64_t)(cr_peer_host() >> 1) | 1;
   int64_t *all = NULL;
-  cr_neighbour *here = NULL;
+  cr_peer *here = NULL;
   crema_status status = CREMA_OK;
   CR_TRY_GOTO(CR_NEW(all, NUMBERS * base->size, "the processes of this host"), out);
   CR_TRY_GOTO(CR_NEW(here, base->size, "the processes of this host"), out);
@@ -220,9 +220,9 @@ static crema_status meet_neighbours(nccl_world *world) {
     if (one[HOST] != host) continue;
     if (i == base->rank) base->local_rank = base->local_size;
     here[base->local_size++] =
-        (cr_neighbour){.rank = i, .process = one[PROCESS], .processes = (uint64_t)one[PROCESSES]};
+        (cr_peer){.rank = i, .process = one[PROCESS], .processes = (uint64_t)one[PROCESSES]};
   }
-  status = cr_neighbours_watch(here, base->local_size, base->rank, &base->neighbours);
+  status = cr_peer_watch_start(here, base->local_size, base->rank, &base->peers);
 out:
   free(here);
   free(all);
@@ -251,7 +251,7 @@ crema_status cr_world_join_nccl(const cr_nccl_world_options *options, cr_world *
               fail);
   CR_TRY_GOTO(make_memory(world, options->device), fail);
   CR_TRY_GOTO(cr_nccl_end_join(&world->nccl, &world->base, options->device, options->id), fail);
-  CR_TRY_GOTO(meet_neighbours(world), fail);
+  CR_TRY_GOTO(meet_peers(world), fail);
   *out = &world->base;
   return CREMA_OK;
 fail:

@@ -23,7 +23,7 @@ void cr_world_begin(cr_world *world, const cr_world_class *class) {
 void cr_world_end(cr_world *world) {
   pthread_mutex_destroy(&world->lock);
   free(world->buffer);
-  cr_neighbours_free(&world->neighbours);
+  cr_peer_watch_stop(&world->peers);
 }
 
 int cr_world_rank(const cr_world *world) {

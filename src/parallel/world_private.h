@@ -6,12 +6,12 @@
 
 #include <pthread.h>
 
-#include "parallel/neighbours.h"
+#include "parallel/peer_watch.h"
 #include "parallel/world.h"
 
 enum { CR_WORLD_HOST = 64, CR_WORLD_REASON = 1024 };
 
-/* How a process tells the others that a rank failed: itself, or a neighbour that was killed. */
+/* How a process tells the others that a rank failed: itself, or a peer that was killed. */
 typedef struct cr_world_message {
   int32_t status;
   int32_t rank;
@@ -39,7 +39,7 @@ struct cr_world {
   pthread_mutex_t lock; /* guards what follows */
   crema_status failed;  /* of the first rank that failed */
   cr_world_message failure;
-  cr_neighbours neighbours;
+  cr_peer_watch peers;
   char *buffer; /* what processes tell each other; of one thread at a time */
   size_t buffer_bytes;
 };

@@ -4,7 +4,7 @@
 
 #include "check.h"
 #include "lock_check.h"
-#include "parallel/neighbours.h"
+#include "parallel/peer_watch.h"
 #include "parallel/world.h"
 
 static const char *const variables[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE", "PMIX_RANK",
@@ -89,19 +89,19 @@ TEST(no_world_is_one_process) {
 }
 
 /* In another container the same number means another process. */
-TEST(neighbours_of_another_container_are_not_watched) {
-  const cr_neighbour self = cr_neighbour_self(0);
-  cr_neighbour all[3] = {self, self, self};
-  cr_neighbours watched;
+TEST(peers_of_another_container_are_not_watched) {
+  const cr_peer self = cr_peer_self(0);
+  cr_peer all[3] = {self, self, self};
+  cr_peer_watch watched;
   all[1].rank = 1;
   all[2].rank = 2;
   ++all[2].processes;
-  ok(cr_neighbours_watch(all, 3, 0, &watched));
+  ok(cr_peer_watch_start(all, 3, 0, &watched));
   /* Where the system allows it at all: rank 1 alone. */
   assert_true(watched.count <= 1);
   if (watched.count == 1) assert_int_equal(watched.rank[0], 1);
-  assert_int_equal(cr_neighbours_ended(&watched), -1);
-  cr_neighbours_free(&watched);
+  assert_int_equal(cr_peer_watch_ended(&watched), -1);
+  cr_peer_watch_stop(&watched);
 }
 
 int main(void) {
@@ -114,7 +114,7 @@ int main(void) {
       cmocka_unit_test_setup(a_path_that_is_too_long_is_refused, without_variables),
       cmocka_unit_test_setup(a_library_that_is_not_open_mpi_is_refused, without_variables),
       cmocka_unit_test_setup(no_world_is_one_process, without_variables),
-      cmocka_unit_test_setup(neighbours_of_another_container_are_not_watched, without_variables),
+      cmocka_unit_test_setup(peers_of_another_container_are_not_watched, without_variables),
   };
   return cmocka_run_group_tests(tests, locks_begin, locks_end);
 }

@@ -1,18 +1,19 @@
-#include "parallel/adder.h"
+#include "parallel/span_add.h"
 
 #include <stdlib.h>
 
 #include "core/fail.h"
 
-const cr_addition *cr_adder_find(const cr_adder *adder, crema_dtype type, int64_t count) {
+const cr_span_addition *cr_span_adder_find(const cr_span_adder *adder, crema_dtype type,
+                                           int64_t count) {
   for (int i = 0; i < adder->additions; ++i) {
-    const cr_addition *a = &adder->addition[i];
+    const cr_span_addition *a = &adder->addition[i];
     if (a->type == type && a->count == count) return a;
   }
   return NULL;
 }
 
-static crema_status make(cr_addition *a) {
+static crema_status make(cr_span_addition *a) {
   const crema_shape shape = {.axes = 1, .dim = {a->count}};
   const cr_op_desc axpby = {.kind = CR_OP_AXPBY,
                             .type = a->type == CREMA_F64 ? CREMA_F64 : CREMA_F32};
@@ -23,19 +24,20 @@ static crema_status make(cr_addition *a) {
   return cr_op_create(&desc, &a->op);
 }
 
-crema_status cr_adder_need(cr_adder *adder, crema_dtype type, int64_t count) {
-  if (cr_adder_find(adder, type, count) != NULL) return CREMA_OK;
+crema_status cr_span_adder_reserve(cr_span_adder *adder, crema_dtype type, int64_t count) {
+  if (cr_span_adder_find(adder, type, count) != NULL) return CREMA_OK;
   const size_t bytes = ((size_t)adder->additions + 1) * sizeof *adder->addition;
-  cr_addition *more = realloc(adder->addition, bytes);
+  cr_span_addition *more = realloc(adder->addition, bytes);
   if (more == NULL) return cr_fail_memory(bytes, "an exchange");
   adder->addition = more;
-  cr_addition *a = &more[adder->additions++];
-  *a = (cr_addition){.type = type, .count = count};
+  cr_span_addition *a = &more[adder->additions++];
+  *a = (cr_span_addition){.type = type, .count = count};
   return make(a);
 }
 
-crema_status cr_adder_run(cr_adder *adder, crema_context *context, const cr_addition *addition,
-                          crema_devptr term, crema_devptr sum) {
+crema_status cr_span_adder_run(cr_span_adder *adder, crema_context *context,
+                               const cr_span_addition *addition, crema_devptr term,
+                               crema_devptr sum) {
   static const cr_op_scalars add = {.alpha = 1, .beta = 1};
   cr_tensor *const tensor[2] = {addition->term, addition->sum};
   crema_devptr at = {0};
@@ -46,7 +48,7 @@ crema_status cr_adder_run(cr_adder *adder, crema_context *context, const cr_addi
   return cr_tensor_read(addition->sum, context, (cr_format){addition->type, NULL}, &at);
 }
 
-void cr_adder_free(cr_adder *adder) {
+void cr_span_adder_free(cr_span_adder *adder) {
   for (int i = 0; i < adder->additions; ++i) {
     cr_op_destroy(adder->addition[i].op);
     cr_tensor_destroy(adder->addition[i].sum);
