@@ -67,7 +67,7 @@ static double fastest(const double *time) {
 typedef struct rank {
   crema_context *context;
   cr_exchange *end;
-  cr_span span[2]; /* weights, gradients */
+  cr_exchange_span span[2]; /* weights, gradients */
   cr_thread *thread;
   int rounds;
   double busy; /* processor time of its thread */
@@ -126,7 +126,7 @@ static void open_ranks(rank *ranks, int count, int64_t values, bool tree, double
     r->end = end[i];
     for (int s = 0; s < 2; ++s) {
       const size_t bytes = (size_t)values * sizeof(float);
-      r->span[s] = (cr_span){.count = values, .type = CREMA_F32};
+      r->span[s] = (cr_exchange_span){.count = values, .type = CREMA_F32};
       check(cr_device_alloc(device[i], bytes, &r->span[s].memory), "memory");
       check(device[i]->backend->zero(r->context, r->span[s].memory, bytes), "zero");
     }
@@ -265,7 +265,7 @@ static crema_status run_steps(void *arg) {
 }
 
 static void open_stepper(stepper *s, crema_device *device, cr_exchange *end) {
-  cr_span span[BUCKETS + 1];
+  cr_exchange_span span[BUCKETS + 1];
   *s = (stepper){.end = end, .steps = 1};
   check(crema_context_create(device, 1, &s->computing), "context");
   check(crema_context_create(device, 1, &s->exchanging), "context");
@@ -273,10 +273,10 @@ static void open_stepper(stepper *s, crema_device *device, cr_exchange *end) {
   check(cr_device_alloc(device, 64, &s->small), "memory");
   check(device->backend->zero(s->computing, s->memory, VALUES * sizeof(float)), "zero");
   check(crema_context_finish(s->computing), "finish");
-  span[WHOLE] = (cr_span){s->memory, VALUES, CREMA_F32};
+  span[WHOLE] = (cr_exchange_span){s->memory, VALUES, CREMA_F32};
   for (int b = 0; b < BUCKETS; ++b) {
     const crema_devptr at = {s->memory.address + (size_t)b * (VALUES / BUCKETS) * sizeof(float)};
-    span[b] = (cr_span){at, VALUES / BUCKETS, CREMA_F32};
+    span[b] = (cr_exchange_span){at, VALUES / BUCKETS, CREMA_F32};
     check(device->backend->event_create(device, &s->ready[b]), "event");
   }
   check(cr_exchange_prepare(end, span, BUCKETS + 1), "prepare");

@@ -13,7 +13,7 @@ static bool is_exchangeable(crema_dtype type) {
   return type == CREMA_F64 || type == CREMA_F32 || type == CREMA_F16 || type == CREMA_BF16;
 }
 
-static crema_status check_spans(const cr_exchange *end, const cr_span *span, int spans) {
+static crema_status check_spans(const cr_exchange *end, const cr_exchange_span *span, int spans) {
   if (end->prepared) return cr_fail(CREMA_E_STATE, "an exchange is prepared twice");
   if (spans < 0) return cr_fail(CREMA_E_ARGUMENT, "an exchange of %d spans", spans);
   for (int i = 0; i < spans; ++i) {
@@ -28,7 +28,7 @@ static crema_status check_spans(const cr_exchange *end, const cr_span *span, int
   return CREMA_OK;
 }
 
-crema_status cr_exchange_prepare(cr_exchange *end, const cr_span *span, int spans) {
+crema_status cr_exchange_prepare(cr_exchange *end, const cr_exchange_span *span, int spans) {
   crema_status status = check_spans(end, span, spans);
   if (status == CREMA_OK) status = end->class->prepare(end, span, spans);
   if (status != CREMA_OK) return tell_others(end, status);

@@ -23,16 +23,16 @@
 typedef struct cr_exchange cr_exchange;
 typedef struct cr_exchange_class cr_exchange_class;
 
-typedef struct cr_span {
+typedef struct cr_exchange_span {
   crema_devptr memory; /* of the rank's device; host memory on the CPU */
   int64_t count;       /* values; may be 0 */
   crema_dtype type;    /* F64, F32, F16 or BF16 */
-} cr_span;
+} cr_exchange_span;
 
 struct cr_exchange_class {
   crema_exchange way;
   bool root_only; /* sums reach rank 0 only */
-  crema_status (*prepare)(cr_exchange *end, const cr_span *span, int spans);
+  crema_status (*prepare)(cr_exchange *end, const cr_exchange_span *span, int spans);
   crema_status (*broadcast)(cr_exchange *end, crema_context *context, int span);
   crema_status (*sum)(cr_exchange *end, crema_context *context, int span);
   crema_status (*finish)(cr_exchange *end); /* NULL: nothing is left to be done */
@@ -76,7 +76,8 @@ crema_status cr_exchange_find_nccl(const crema_device *device) CREMA_MUST_USE;
  * call, from any thread. What the exchange needs of memory is made here, on the devices where it
  * is used. Errors: CREMA_E_NO_MEMORY, CREMA_E_SHAPE when another rank has other counts or types,
  * CREMA_E_TYPE, CREMA_E_STATE. */
-crema_status cr_exchange_prepare(cr_exchange *end, const cr_span *span, int spans) CREMA_MUST_USE;
+crema_status cr_exchange_prepare(cr_exchange *end, const cr_exchange_span *span,
+                                 int spans) CREMA_MUST_USE;
 
 /* The values of rank 0's span become those of all ranks. Queued on `context`, a context of the
  * rank's device: the host may go on before it is done. Errors: what another rank failed with. */

@@ -149,7 +149,7 @@ void cr_group_fail(cr_exchange *base, crema_status status) {
 /* ---- preparing ---- */
 
 /* With the lock held. */
-static crema_status keep_spans(cr_group *group, const cr_span *span, int spans) {
+static crema_status keep_spans(cr_group *group, const cr_exchange_span *span, int spans) {
   group->span = calloc((size_t)spans + 1, sizeof *group->span);
   if (group->span == NULL) return cr_fail_memory((size_t)spans * sizeof *span, "an exchange");
   if (spans > 0) memcpy(group->span, span, (size_t)spans * sizeof *span);
@@ -157,13 +157,14 @@ static crema_status keep_spans(cr_group *group, const cr_span *span, int spans) 
   return CREMA_OK;
 }
 
-static crema_status compare_spans(const cr_group *group, int rank, const cr_span *span, int spans) {
+static crema_status compare_spans(const cr_group *group, int rank, const cr_exchange_span *span,
+                                  int spans) {
   if (spans != group->spans) {
     return cr_fail(CREMA_E_SHAPE, "rank %d exchanges %d spans, another one %d", rank, spans,
                    group->spans);
   }
   for (int i = 0; i < spans; ++i) {
-    const cr_span *other = &group->span[i];
+    const cr_exchange_span *other = &group->span[i];
     if (span[i].count == other->count && span[i].type == other->type) continue;
     return cr_fail(CREMA_E_SHAPE,
                    "span %d has %" PRId64 " values of type %s on rank %d, %" PRId64
@@ -174,7 +175,7 @@ static crema_status compare_spans(const cr_group *group, int rank, const cr_span
   return CREMA_OK;
 }
 
-static crema_status agree_on_spans(cr_group_end *end, const cr_span *span, int spans) {
+static crema_status agree_on_spans(cr_group_end *end, const cr_exchange_span *span, int spans) {
   cr_group *group = end->group;
   pthread_mutex_lock(&group->lock);
   crema_status status = group->spans < 0 ? keep_spans(group, span, spans)
@@ -183,7 +184,7 @@ static crema_status agree_on_spans(cr_group_end *end, const cr_span *span, int s
   return status;
 }
 
-crema_status cr_group_begin_prepare(cr_group_end *end, const cr_span *span, int spans) {
+crema_status cr_group_begin_prepare(cr_group_end *end, const cr_exchange_span *span, int spans) {
   crema_device *device = end->base.device;
   CR_TRY(agree_on_spans(end, span, spans));
   end->span = calloc((size_t)spans + 1, sizeof *end->span);
@@ -253,8 +254,8 @@ static size_t round_up(size_t bytes) {
   return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-cr_pieces cr_pieces_for(size_t most_bytes) {
-  cr_pieces pieces = {.most = 1, .bytes = round_up(most_bytes > 0 ? most_bytes : 1)};
+cr_piece_cut cr_piece_cut_for(size_t most_bytes) {
+  cr_piece_cut pieces = {.most = 1, .bytes = round_up(most_bytes > 0 ? most_bytes : 1)};
   if (most_bytes <= LEAST_PIECE) return pieces;
   pieces.bytes = round_up((most_bytes + PIECES - 1) / PIECES);
   if (pieces.bytes < LEAST_PIECE) pieces.bytes = LEAST_PIECE;
@@ -262,7 +263,7 @@ cr_pieces cr_pieces_for(size_t most_bytes) {
   return pieces;
 }
 
-cr_run cr_run_piece(cr_run run, const cr_pieces *pieces, crema_dtype type, int64_t index) {
+cr_run cr_run_piece(cr_run run, const cr_piece_cut *pieces, crema_dtype type, int64_t index) {
   const int64_t step = (int64_t)(pieces->bytes / crema_dtype_size(type));
   const int64_t left = run.count - index * step;
   if (left <= 0) return (cr_run){run.begin + run.count, 0};
@@ -278,13 +279,13 @@ crema_status cr_group_need_additions(cr_group_end *end, crema_dtype type, cr_run
 }
 
 crema_status cr_group_add(cr_group_end *end, crema_context *context, cr_link *link,
-                          cr_link_slot *slot, const cr_span *span, cr_run piece) {
+                          cr_link_slot *slot, const cr_exchange_span *span, cr_run piece) {
   const cr_span_addition *addition = cr_span_adder_find(&end->adder, span->type, piece.count);
   if (addition == NULL) {
     return cr_fail(CREMA_E_INTERNAL, "an exchange adds %" PRId64 " values unprepared", piece.count);
   }
   CR_TRY(cr_span_adder_run(&end->adder, context, addition, slot->memory,
-                           cr_span_at(span, piece.begin)));
+                           cr_exchange_span_at(span, piece.begin)));
   return cr_link_release(link, context, slot);
 }
 

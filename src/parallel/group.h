@@ -12,17 +12,17 @@ typedef struct cr_group cr_group;
 
 /* How runs of at most some number of bytes are cut, so that one piece can be added while the next
  * is on its way. */
-typedef struct cr_pieces {
+typedef struct cr_piece_cut {
   int most; /* pieces per run */
   size_t bytes;
-} cr_pieces;
+} cr_piece_cut;
 
 /* One rank's end. */
 typedef struct cr_group_end {
   cr_exchange base;
   cr_group *group;
-  cr_span *span;
-  cr_pieces pieces; /* set by the class in prepare */
+  cr_exchange_span *span;
+  cr_piece_cut pieces; /* set by the class in prepare */
   uint64_t calls;
   cr_span_adder adder;
   /* Copies to other ranks are queued here, so that they go on beside the additions that the
@@ -35,10 +35,10 @@ typedef struct cr_group_end {
 struct cr_group {
   pthread_mutex_t lock; /* guards what is said so */
   int ranks;
-  int ends;      /* that are not destroyed; guarded */
-  int prepared;  /* guarded */
-  int spans;     /* -1: no rank has said what it exchanges; guarded */
-  cr_span *span; /* counts and types that all ranks must have; guarded */
+  int ends;               /* that are not destroyed; guarded */
+  int prepared;           /* guarded */
+  int spans;              /* -1: no rank has said what it exchanges; guarded */
+  cr_exchange_span *span; /* counts and types that all ranks must have; guarded */
   int links;
   cr_link *link;
   int failed_rank;                     /* the rank that failed first; -1: none; guarded */
@@ -54,7 +54,7 @@ crema_status cr_group_create(crema_device *const *device, int ranks, const cr_ex
                              int links, cr_exchange **end, cr_group **out) CREMA_MUST_USE;
 
 /* Records the spans, which must be those of the other ranks, and makes the end's own context. */
-crema_status cr_group_begin_prepare(cr_group_end *end, const cr_span *span,
+crema_status cr_group_begin_prepare(cr_group_end *end, const cr_exchange_span *span,
                                     int spans) CREMA_MUST_USE;
 
 /* Opens the links that lead to this rank, with slots for a piece each, and lets the rank be used.
@@ -80,7 +80,7 @@ static inline cr_group_end *cr_group_end_of(cr_exchange *end) {
 
 /* ---- pieces ---- */
 
-cr_pieces cr_pieces_for(size_t most_bytes);
+cr_piece_cut cr_piece_cut_for(size_t most_bytes);
 
 /* A part of a span: values begin to begin + count - 1. */
 typedef struct cr_run {
@@ -88,19 +88,20 @@ typedef struct cr_run {
 } cr_run;
 
 /* Piece number `index` of a run of a span; count 0 behind the last. */
-cr_run cr_run_piece(cr_run run, const cr_pieces *pieces, crema_dtype type, int64_t index);
+cr_run cr_run_piece(cr_run run, const cr_piece_cut *pieces, crema_dtype type, int64_t index);
 
-static inline crema_devptr cr_span_at(const cr_span *span, int64_t value) {
+static inline crema_devptr cr_exchange_span_at(const cr_exchange_span *span, int64_t value) {
   return (crema_devptr){span->memory.address + (size_t)value * crema_dtype_size(span->type)};
 }
 
-static inline size_t cr_span_bytes(const cr_span *span) {
+static inline size_t cr_exchange_span_bytes(const cr_exchange_span *span) {
   return (size_t)span->count * crema_dtype_size(span->type);
 }
 
 /* Adds what has arrived in `slot` to the piece of the span, and releases the slot. */
 crema_status cr_group_add(cr_group_end *end, crema_context *context, cr_link *link,
-                          cr_link_slot *slot, const cr_span *span, cr_run piece) CREMA_MUST_USE;
+                          cr_link_slot *slot, const cr_exchange_span *span,
+                          cr_run piece) CREMA_MUST_USE;
 
 /* Prepares for additions of all pieces of a run. */
 crema_status cr_group_need_additions(cr_group_end *end, crema_dtype type,

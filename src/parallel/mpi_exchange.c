@@ -30,7 +30,7 @@ typedef struct mpi_exchange {
   cr_mpi_world *world;
   cr_mpi_handle comm;
   cr_mpi_handle sum_f16, sum_bf16; /* operations; NULL: not made */
-  cr_span *span;
+  cr_exchange_span *span;
   slot slot[SLOTS];
 } mpi_exchange;
 
@@ -78,55 +78,55 @@ static crema_status make_operations(mpi_exchange *x) {
 /* ---- a piece's way ---- */
 
 /* One collective operation on a span. */
-typedef struct job {
+typedef struct mpi_job {
   mpi_exchange *x;
   crema_context *context;
-  const cr_span *span;
+  const cr_exchange_span *span;
   bool sums;      /* else rank 0's values go to all */
   int64_t values; /* of a full piece */
   size_t value_bytes;
-} job;
+} mpi_job;
 
-static int64_t pieces_of(const job *j) {
+static int64_t pieces_of(const mpi_job *j) {
   return (j->span->count + j->values - 1) / j->values;
 }
 
-static int64_t count_of(const job *j, int64_t piece) {
+static int64_t count_of(const mpi_job *j, int64_t piece) {
   const int64_t rest = j->span->count - piece * j->values;
   return rest < j->values ? rest : j->values;
 }
 
-static size_t bytes_of(const job *j, int64_t piece) {
+static size_t bytes_of(const mpi_job *j, int64_t piece) {
   return (size_t)count_of(j, piece) * j->value_bytes;
 }
 
-static uintptr_t address_of(const job *j, int64_t piece) {
+static uintptr_t address_of(const mpi_job *j, int64_t piece) {
   return j->span->memory.address + (size_t)(piece * j->values) * j->value_bytes;
 }
 
-static slot *slot_of(const job *j, int64_t piece) {
+static slot *slot_of(const mpi_job *j, int64_t piece) {
   return &j->x->slot[piece % SLOTS];
 }
 
-static bool sends(const job *j) {
+static bool sends(const mpi_job *j) {
   return j->sums || j->x->base.rank == 0;
 }
 
-static bool receives(const job *j) {
+static bool receives(const mpi_job *j) {
   return j->sums || j->x->base.rank != 0;
 }
 
-static crema_status mark(const job *j, cr_native_event *event) {
+static crema_status mark(const mpi_job *j, cr_native_event *event) {
   if (event == NULL) return CREMA_OK;
   return j->context->device->backend->event_record(j->context, event);
 }
 
-static crema_status wait_for(const job *j, cr_native_event *event) {
+static crema_status wait_for(const mpi_job *j, cr_native_event *event) {
   return event == NULL ? CREMA_OK : j->context->device->backend->event_finish(event);
 }
 
 /* Queues the copy from the device. */
-static crema_status fetch(const job *j, int64_t piece) {
+static crema_status fetch(const mpi_job *j, int64_t piece) {
   slot *s = slot_of(j, piece);
   if (!sends(j)) return CREMA_OK;
   const crema_devptr from = {address_of(j, piece)};
@@ -135,7 +135,7 @@ static crema_status fetch(const job *j, int64_t piece) {
 }
 
 /* Starts the collective once the values are on the host and the slot's previous ones have left. */
-static crema_status start(const job *j, int64_t piece) {
+static crema_status start(const mpi_job *j, int64_t piece) {
   slot *s = slot_of(j, piece);
   cr_mpi_world *world = j->x->world;
   const cr_mpi *mpi = &world->mpi;
@@ -160,7 +160,7 @@ static crema_status start(const job *j, int64_t piece) {
 }
 
 /* Waits for the collective and queues the copy to the device. */
-static crema_status deliver(const job *j, int64_t piece) {
+static crema_status deliver(const mpi_job *j, int64_t piece) {
   slot *s = slot_of(j, piece);
   CR_TRY(cr_mpi_world_wait(j->x->world, &s->request));
   s->reads = s->writes = false;
@@ -171,7 +171,7 @@ static crema_status deliver(const job *j, int64_t piece) {
 }
 
 /* SLOTS pieces are under way at once. MPI gets them in their order, as it must in every process. */
-static crema_status run(const job *j) {
+static crema_status run(const mpi_job *j) {
   const int64_t pieces = pieces_of(j);
   for (int64_t p = 0; p < pieces && p < SLOTS; ++p) CR_TRY(fetch(j, p));
   for (int64_t p = 0; p < pieces + SLOTS; ++p) {
@@ -186,7 +186,7 @@ static crema_status run(const job *j) {
 
 static crema_status run_span(cr_exchange *end, crema_context *context, int span, bool sums) {
   mpi_exchange *x = of(end);
-  job j = {.x = x, .context = context, .span = &x->span[span], .sums = sums};
+  mpi_job j = {.x = x, .context = context, .span = &x->span[span], .sums = sums};
   j.value_bytes = crema_dtype_size(j.span->type);
   j.values = (int64_t)(PIECE_BYTES / j.value_bytes);
   return run(&j);
@@ -212,7 +212,7 @@ static crema_status make_slot(mpi_exchange *x, slot *s, size_t bytes) {
   return device->backend->event_create(device, &s->delivered);
 }
 
-static crema_status mpi_prepare(cr_exchange *end, const cr_span *span, int spans) {
+static crema_status mpi_prepare(cr_exchange *end, const cr_exchange_span *span, int spans) {
   mpi_exchange *x = of(end);
   size_t largest = 0;
   CR_TRY(CR_NEW(x->span, spans > 0 ? spans : 1, "the spans of an exchange"));

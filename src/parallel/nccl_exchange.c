@@ -87,7 +87,7 @@ static crema_status queue_together(const cr_group_end *end, crema_context *conte
 
 static crema_status run_span(cr_exchange *base, crema_context *context, int span, bool sum) {
   cr_group_end *end = cr_group_end_of(base);
-  const cr_span *s = &end->span[span];
+  const cr_exchange_span *s = &end->span[span];
   const cr_collective call = {.sum = sum, .memory = s->memory, .count = s->count, .type = s->type};
   cr_tag tag;
   CR_TRY(cr_group_begin_call(end, span, sum, &tag));
@@ -104,7 +104,7 @@ static crema_status nccl_broadcast(cr_exchange *end, crema_context *context, int
   return run_span(end, context, span, false);
 }
 
-static crema_status nccl_prepare(cr_exchange *base, const cr_span *span, int spans) {
+static crema_status nccl_prepare(cr_exchange *base, const cr_exchange_span *span, int spans) {
   cr_group_end *end = cr_group_end_of(base);
   CR_TRY(cr_group_begin_prepare(end, span, spans));
   return cr_group_end_prepare(end, 0);

@@ -10,7 +10,7 @@
 typedef struct process_exchange {
   cr_exchange base;
   cr_nccl_end nccl;
-  cr_span *span;
+  cr_exchange_span *span;
 } process_exchange;
 
 static process_exchange *of(cr_exchange *end) {
@@ -21,7 +21,7 @@ static process_exchange *of(cr_exchange *end) {
 
 static crema_status run_span(cr_exchange *end, crema_context *context, int span, bool sum) {
   const process_exchange *x = of(end);
-  const cr_span *s = &x->span[span];
+  const cr_exchange_span *s = &x->span[span];
   const cr_collective call = {.sum = sum, .memory = s->memory, .count = s->count, .type = s->type};
   return cr_nccl_end_run(&x->nccl, context, &call);
 }
@@ -34,7 +34,7 @@ static crema_status process_broadcast(cr_exchange *end, crema_context *context, 
   return run_span(end, context, span, false);
 }
 
-static crema_status process_prepare(cr_exchange *end, const cr_span *span, int spans) {
+static crema_status process_prepare(cr_exchange *end, const cr_exchange_span *span, int spans) {
   process_exchange *x = of(end);
   CR_TRY(CR_NEW(x->span, spans > 0 ? spans : 1, "the spans of an exchange"));
   if (spans > 0) memcpy(x->span, span, (size_t)spans * sizeof *span);

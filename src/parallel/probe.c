@@ -124,10 +124,10 @@ static crema_status agree_on_slowest(cr_world *world, double *seconds) {
 static crema_status probe_sums(cr_world *world, cr_exchange *end, crema_context *context,
                                crema_devptr memory, cr_speed *out) {
   const double bytes[] = {SMALL, (double)PIECES * PIECE};
-  cr_span span[2];
+  cr_exchange_span span[2];
   double seconds[2] = {0}, now[2];
   for (int i = 0; i < 2; ++i) {
-    span[i] = (cr_span){memory, (int64_t)bytes[i] / (int64_t)sizeof(float), CREMA_F32};
+    span[i] = (cr_exchange_span){memory, (int64_t)bytes[i] / (int64_t)sizeof(float), CREMA_F32};
   }
   CR_TRY(end->device->backend->zero(context, memory, (size_t)bytes[1]));
   CR_TRY(cr_exchange_prepare(end, span, 2));

@@ -11,15 +11,15 @@
 /* Of values; whole vectors in all types. */
 enum { SHARE_ALIGNMENT = 64 };
 
-typedef struct call {
+typedef struct reduce_call {
   cr_group_end *end;
   crema_context *context;
   crema_context *carrier; /* where copies are queued */
-  const cr_span *span;
+  const cr_exchange_span *span;
   cr_tag tag;
   cr_link *next, *before; /* to the next rank, and from the one before */
   crema_devptr place;     /* where the next rank has its span */
-} call;
+} reduce_call;
 
 /* ---- shares ---- */
 
@@ -35,35 +35,35 @@ static cr_run share_of(int64_t count, int ranks, int number) {
   return (cr_run){begin, count - begin < size ? count - begin : size};
 }
 
-static cr_run share_piece(const call *c, int number, int64_t index) {
+static cr_run share_piece(const reduce_call *c, int number, int64_t index) {
   const cr_run share = share_of(c->span->count, c->end->base.ranks, number);
   return cr_run_piece(share, &c->end->pieces, c->span->type, index);
 }
 
-static size_t bytes_of(const call *c, cr_run piece) {
+static size_t bytes_of(const reduce_call *c, cr_run piece) {
   return (size_t)piece.count * crema_dtype_size(c->span->type);
 }
 
-static crema_devptr at_place(const call *c, cr_run piece) {
+static crema_devptr at_place(const reduce_call *c, cr_run piece) {
   return (crema_devptr){c->place.address + (size_t)piece.begin * crema_dtype_size(c->span->type)};
 }
 
 /* Copies of the next piece go on beside the addition of this one. Where shares are one piece each,
  * nothing can, and changing over to another stream and back would only cost time. */
-static bool is_one_piece(const call *c) {
+static bool is_one_piece(const reduce_call *c) {
   return share_piece(c, 0, 1).count == 0;
 }
 
-static crema_status to_carrier(const call *c) {
+static crema_status to_carrier(const reduce_call *c) {
   return c->carrier == c->context ? CREMA_OK : cr_group_to_carrier(c->end, c->context);
 }
 
-static crema_status from_carrier(const call *c) {
+static crema_status from_carrier(const reduce_call *c) {
   return c->carrier == c->context ? CREMA_OK : cr_group_from_carrier(c->end, c->context);
 }
 
 /* Both ends of a link count what goes through it in a call. */
-static cr_tag tag_of(const call *c, int step, int64_t index) {
+static cr_tag tag_of(const reduce_call *c, int step, int64_t index) {
   cr_tag tag = c->tag;
   tag.piece = (int64_t)step << 32 | index;
   return tag;
@@ -71,7 +71,7 @@ static cr_tag tag_of(const call *c, int step, int64_t index) {
 
 /* ---- preparing ---- */
 
-static size_t most_share_bytes(const cr_span *span, int spans, int ranks) {
+static size_t most_share_bytes(const cr_exchange_span *span, int spans, int ranks) {
   size_t most = 0;
   for (int i = 0; i < spans; ++i) {
     const size_t bytes =
@@ -81,9 +81,9 @@ static size_t most_share_bytes(const cr_span *span, int spans, int ranks) {
   return most;
 }
 
-static crema_status reduce_prepare(cr_exchange *base, const cr_span *span, int spans) {
+static crema_status reduce_prepare(cr_exchange *base, const cr_exchange_span *span, int spans) {
   cr_group_end *end = cr_group_end_of(base);
-  end->pieces = cr_pieces_for(most_share_bytes(span, spans, base->ranks));
+  end->pieces = cr_piece_cut_for(most_share_bytes(span, spans, base->ranks));
   CR_TRY(cr_group_begin_prepare(end, span, spans));
   for (int i = 0; i < spans && base->ranks > 1; ++i) {
     for (int k = 0; k < base->ranks; ++k) {
@@ -98,13 +98,13 @@ static crema_status reduce_prepare(cr_exchange *base, const cr_span *span, int s
 
 /* ---- once round with the sums ---- */
 
-static crema_status send_piece(const call *c, int step, int share, int64_t index) {
+static crema_status send_piece(const reduce_call *c, int step, int share, int64_t index) {
   const cr_run piece = share_piece(c, share, index);
-  return cr_link_send(c->next, c->carrier, tag_of(c, step, index), cr_span_at(c->span, piece.begin),
-                      bytes_of(c, piece));
+  return cr_link_send(c->next, c->carrier, tag_of(c, step, index),
+                      cr_exchange_span_at(c->span, piece.begin), bytes_of(c, piece));
 }
 
-static crema_status add_piece(const call *c, int step, int share, int64_t index) {
+static crema_status add_piece(const reduce_call *c, int step, int share, int64_t index) {
   const cr_run piece = share_piece(c, share, index);
   cr_link_slot *slot = NULL;
   CR_TRY(cr_link_receive(c->before, c->context, tag_of(c, step, index), bytes_of(c, piece), &slot));
@@ -112,7 +112,7 @@ static crema_status add_piece(const call *c, int step, int share, int64_t index)
 }
 
 /* In step s a rank receives the share that its predecessor sent then: that of rank - s - 1. */
-static crema_status gather_terms(const call *c) {
+static crema_status gather_terms(const reduce_call *c) {
   const int rank = c->end->base.rank, steps = c->end->base.ranks - 1;
   CR_TRY(to_carrier(c));
   for (int64_t i = 0; share_piece(c, rank, i).count > 0; ++i) CR_TRY(send_piece(c, 0, rank, i));
@@ -129,26 +129,26 @@ static crema_status gather_terms(const call *c) {
 
 /* ---- once round with what is complete ---- */
 
-static crema_status put_piece(const call *c, int step, int share, int64_t index) {
+static crema_status put_piece(const reduce_call *c, int step, int share, int64_t index) {
   const cr_run piece = share_piece(c, share, index);
   return cr_link_put(c->next, c->carrier, tag_of(c, step, index), at_place(c, piece),
-                     cr_span_at(c->span, piece.begin), bytes_of(c, piece));
+                     cr_exchange_span_at(c->span, piece.begin), bytes_of(c, piece));
 }
 
-static crema_status accept_piece(const call *c, int step, int share, int64_t index) {
+static crema_status accept_piece(const reduce_call *c, int step, int share, int64_t index) {
   const cr_run piece = share_piece(c, share, index);
   return cr_link_accept(c->before, c->carrier, tag_of(c, step, index),
-                        cr_span_at(c->span, piece.begin), bytes_of(c, piece));
+                        cr_exchange_span_at(c->span, piece.begin), bytes_of(c, piece));
 }
 
 /* Whether `rank` has anything to receive now: all shares but the one that it has completed, which
  * may be the only one that is not empty. */
-static bool receives_sums(const call *c, int rank) {
+static bool receives_sums(const reduce_call *c, int rank) {
   const int ranks = c->end->base.ranks;
   return (rank + 1) % ranks != 0 || share_of(c->span->count, ranks, 1).count > 0;
 }
 
-static crema_status spread_sums(const call *c) {
+static crema_status spread_sums(const reduce_call *c) {
   const int rank = c->end->base.rank, steps = c->end->base.ranks - 1;
   for (int64_t i = 0; share_piece(c, rank + 1, i).count > 0; ++i) {
     CR_TRY(put_piece(c, steps, rank + 1, i));
@@ -166,10 +166,10 @@ static crema_status spread_sums(const call *c) {
 /* ---- the class ---- */
 
 static crema_status begin_call(cr_exchange *base, crema_context *context, int span, bool sum,
-                               call *out) {
+                               reduce_call *out) {
   cr_group_end *end = cr_group_end_of(base);
   cr_link *link = end->group->link;
-  *out = (call){.end = end, .context = context, .span = &end->span[span]};
+  *out = (reduce_call){.end = end, .context = context, .span = &end->span[span]};
   out->carrier = sum && is_one_piece(out) ? context : end->carrier;
   out->next = &link[base->rank];
   out->before = &link[(base->rank + base->ranks - 1) % base->ranks];
@@ -177,7 +177,7 @@ static crema_status begin_call(cr_exchange *base, crema_context *context, int sp
 }
 
 static crema_status reduce_sum(cr_exchange *base, crema_context *context, int span) {
-  call c;
+  reduce_call c;
   CR_TRY(begin_call(base, context, span, true, &c));
   if (base->ranks == 1 || c.span->count == 0) return CREMA_OK;
   CR_TRY(gather_terms(&c));
@@ -194,7 +194,7 @@ static crema_status reduce_sum(cr_exchange *base, crema_context *context, int sp
 
 /* Piece by piece from each rank to the next, the last one excepted. */
 static crema_status reduce_broadcast(cr_exchange *base, crema_context *context, int span) {
-  call c;
+  reduce_call c;
   CR_TRY(begin_call(base, context, span, false, &c));
   if (base->ranks == 1 || c.span->count == 0) return CREMA_OK;
   const bool receives = base->rank > 0, passes_on = base->rank + 1 < base->ranks;
@@ -204,7 +204,7 @@ static crema_status reduce_broadcast(cr_exchange *base, crema_context *context, 
   if (passes_on) CR_TRY(cr_link_take_offer(c.next, c.carrier, c.tag, &c.place));
   for (int64_t i = 0;; ++i) {
     const cr_run piece = cr_run_piece(all, &c.end->pieces, c.span->type, i);
-    const crema_devptr at = cr_span_at(c.span, piece.begin);
+    const crema_devptr at = cr_exchange_span_at(c.span, piece.begin);
     const cr_tag tag = tag_of(&c, 0, i);
     if (piece.count == 0) break;
     if (receives) {

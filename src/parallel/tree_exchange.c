@@ -7,18 +7,18 @@
 #include "parallel/tree.h"
 
 /* A rank's place in the tree. */
-typedef struct place {
+typedef struct tree_place {
   cr_tree_node node;
   /* In the order of arrival (CR_EXCHANGE_ARRIVAL; otherwise NULL and unused): the links of children
    * that have handed something over, and, for each child, how often it did that for a later call
    * than the one that the rank was in. */
   cr_queue *arrivals;
   int64_t early[sizeof((cr_tree_node *)0)->child / sizeof(int)];
-} place;
+} tree_place;
 
 typedef struct tree {
   cr_exchange_order order;
-  place *place;
+  tree_place *place;
 } tree;
 
 /* The links of a rank to and from its parent. */
@@ -34,7 +34,7 @@ static const tree *tree_of(const cr_group_end *end) {
   return end->group->class_data;
 }
 
-static place *place_of(const cr_group_end *end) {
+static tree_place *place_of(const cr_group_end *end) {
   return &tree_of(end)->place[end->base.rank];
 }
 
@@ -72,7 +72,7 @@ crema_status cr_tree_pair_devices(crema_device *const *device, int count, cr_tre
   return CREMA_OK;
 }
 
-static crema_status make_places(crema_device *const *device, int ranks, place *places) {
+static crema_status make_places(crema_device *const *device, int ranks, tree_place *places) {
   cr_tree_pair *pair = NULL;
   cr_tree_node *node = NULL;
   crema_status status;
@@ -122,17 +122,17 @@ static crema_status set_up(cr_group *group, crema_device *const *device, cr_exch
 
 /* ---- preparing ---- */
 
-static size_t most_bytes(const cr_span *span, int spans) {
+static size_t most_bytes(const cr_exchange_span *span, int spans) {
   size_t most = 0;
   for (int i = 0; i < spans; ++i) {
-    if (cr_span_bytes(&span[i]) > most) most = cr_span_bytes(&span[i]);
+    if (cr_exchange_span_bytes(&span[i]) > most) most = cr_exchange_span_bytes(&span[i]);
   }
   return most;
 }
 
 /* The queue that says in which order the children's pieces come. */
 static crema_status make_arrivals(cr_group_end *end) {
-  place *p = place_of(end);
+  tree_place *p = place_of(end);
   if (tree_of(end)->order == CR_EXCHANGE_FIXED || p->node.children == 0) return CREMA_OK;
   /* No child can be further ahead than it has slots. */
   CR_TRY(cr_queue_create((size_t)(p->node.children * end->pieces.most), &p->arrivals));
@@ -140,9 +140,9 @@ static crema_status make_arrivals(cr_group_end *end) {
   return CREMA_OK;
 }
 
-static crema_status tree_prepare(cr_exchange *base, const cr_span *span, int spans) {
+static crema_status tree_prepare(cr_exchange *base, const cr_exchange_span *span, int spans) {
   cr_group_end *end = cr_group_end_of(base);
-  end->pieces = cr_pieces_for(most_bytes(span, spans));
+  end->pieces = cr_piece_cut_for(most_bytes(span, spans));
   CR_TRY(cr_group_begin_prepare(end, span, spans));
   for (int i = 0; i < spans && place_of(end)->node.children > 0; ++i) {
     CR_TRY(cr_group_need_additions(end, span[i].type, (cr_run){0, span[i].count}));
@@ -154,38 +154,38 @@ static crema_status tree_prepare(cr_exchange *base, const cr_span *span, int spa
 /* ---- down: weights ---- */
 
 /* What a broadcast or a sum knows of itself. */
-typedef struct call {
+typedef struct tree_call {
   cr_group_end *end;
   crema_context *context;
-  const cr_span *span;
+  const cr_exchange_span *span;
   cr_tag tag;
   const cr_tree_node *node;
-} call;
+} tree_call;
 
-static cr_run piece_of(const call *c, int64_t index) {
+static cr_run piece_of(const tree_call *c, int64_t index) {
   return cr_run_piece((cr_run){0, c->span->count}, &c->end->pieces, c->span->type, index);
 }
 
-static size_t bytes_of(const call *c, cr_run piece) {
+static size_t bytes_of(const tree_call *c, cr_run piece) {
   return (size_t)piece.count * crema_dtype_size(c->span->type);
 }
 
-static cr_tag tag_of(const call *c, int64_t index) {
+static cr_tag tag_of(const tree_call *c, int64_t index) {
   cr_tag tag = c->tag;
   tag.piece = index;
   return tag;
 }
 
-static crema_status accept_piece(const call *c, int64_t index) {
+static crema_status accept_piece(const tree_call *c, int64_t index) {
   const cr_run piece = piece_of(c, index);
   if (c->node->parent < 0) return CREMA_OK;
   return cr_link_accept(down(c->end->group, c->end->base.rank), c->end->carrier, tag_of(c, index),
-                        cr_span_at(c->span, piece.begin), bytes_of(c, piece));
+                        cr_exchange_span_at(c->span, piece.begin), bytes_of(c, piece));
 }
 
 /* Copies to child number `child` all that this rank has, or else receives it piece by piece and
  * passes each on at once. */
-static crema_status copy_down(const call *c, int child, bool receives) {
+static crema_status copy_down(const tree_call *c, int child, bool receives) {
   cr_link *link = child >= 0 ? down(c->end->group, c->node->child[child]) : NULL;
   crema_devptr offered = {0};
   if (link != NULL) CR_TRY(cr_link_take_offer(link, c->end->carrier, c->tag, &offered));
@@ -196,21 +196,21 @@ static crema_status copy_down(const call *c, int child, bool receives) {
     if (link == NULL) continue;
     const crema_devptr dst = {offered.address +
                               (size_t)piece.begin * crema_dtype_size(c->span->type)};
-    CR_TRY(cr_link_put(link, c->end->carrier, tag_of(c, i), dst, cr_span_at(c->span, piece.begin),
-                       bytes_of(c, piece)));
+    CR_TRY(cr_link_put(link, c->end->carrier, tag_of(c, i), dst,
+                       cr_exchange_span_at(c->span, piece.begin), bytes_of(c, piece)));
   }
 }
 
 static crema_status begin_call(cr_exchange *base, crema_context *context, int span, bool sum,
-                               call *out) {
+                               tree_call *out) {
   cr_group_end *end = cr_group_end_of(base);
-  *out = (call){
+  *out = (tree_call){
       .end = end, .context = context, .span = &end->span[span], .node = &place_of(end)->node};
   return cr_group_begin_call(end, span, sum, &out->tag);
 }
 
 static crema_status tree_broadcast(cr_exchange *base, crema_context *context, int span) {
-  call c;
+  tree_call c;
   CR_TRY(begin_call(base, context, span, false, &c));
   if (base->ranks == 1 || c.span->count == 0) return CREMA_OK;
   if (c.node->parent >= 0) {
@@ -225,7 +225,7 @@ static crema_status tree_broadcast(cr_exchange *base, crema_context *context, in
 
 /* ---- up: gradients ---- */
 
-static crema_status add_piece(const call *c, int child, int64_t index) {
+static crema_status add_piece(const tree_call *c, int child, int64_t index) {
   cr_link *link = up(c->end->group, c->node->child[child]);
   const cr_run piece = piece_of(c, index);
   cr_link_slot *slot = NULL;
@@ -234,16 +234,16 @@ static crema_status add_piece(const call *c, int child, int64_t index) {
 }
 
 /* To the parent, what all descendants have contributed to. */
-static crema_status send_up(const call *c, int64_t index) {
+static crema_status send_up(const tree_call *c, int64_t index) {
   const cr_run piece = piece_of(c, index);
   if (c->node->parent < 0) return CREMA_OK;
   /* Without children nothing happens between one piece and the next. */
   if (index == 0 || c->node->children > 0) CR_TRY(cr_group_to_carrier(c->end, c->context));
   return cr_link_send(up(c->end->group, c->end->base.rank), c->end->carrier, tag_of(c, index),
-                      cr_span_at(c->span, piece.begin), bytes_of(c, piece));
+                      cr_exchange_span_at(c->span, piece.begin), bytes_of(c, piece));
 }
 
-static crema_status sum_in_order(const call *c) {
+static crema_status sum_in_order(const tree_call *c) {
   for (int64_t i = 0; piece_of(c, i).count > 0; ++i) {
     for (int k = 0; k < c->node->children; ++k) CR_TRY(add_piece(c, k, i));
     CR_TRY(send_up(c, i));
@@ -253,8 +253,9 @@ static crema_status sum_in_order(const call *c) {
 
 /* The child that is the next to hand over one of the pieces of this call, of which `arrived` have
  * come already. */
-static crema_status next_arrival(const call *c, const int64_t *arrived, int64_t pieces, int *out) {
-  place *p = place_of(c->end);
+static crema_status next_arrival(const tree_call *c, const int64_t *arrived, int64_t pieces,
+                                 int *out) {
+  tree_place *p = place_of(c->end);
   for (int k = 0; k < p->node.children; ++k) {
     if (p->early[k] == 0 || arrived[k] == pieces) continue;
     --p->early[k];
@@ -278,7 +279,7 @@ static int64_t least(const int64_t *value, int count) {
   return result;
 }
 
-static crema_status sum_by_arrival(const call *c) {
+static crema_status sum_by_arrival(const tree_call *c) {
   int64_t arrived[sizeof c->node->child / sizeof(int)] = {0}, pieces = 0, sent = 0;
   while (piece_of(c, pieces).count > 0) ++pieces;
   while (sent < pieces) {
@@ -291,7 +292,7 @@ static crema_status sum_by_arrival(const call *c) {
 }
 
 static crema_status tree_sum(cr_exchange *base, crema_context *context, int span) {
-  call c;
+  tree_call c;
   CR_TRY(begin_call(base, context, span, true, &c));
   if (base->ranks == 1 || c.span->count == 0) return CREMA_OK;
   CR_TRY(place_of(c.end)->arrivals != NULL ? sum_by_arrival(&c) : sum_in_order(&c));

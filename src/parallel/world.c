@@ -137,7 +137,7 @@ crema_status cr_world_broadcast(cr_world *world, void *bytes, size_t size) {
   return CREMA_OK;
 }
 
-crema_status cr_world_same_spans(cr_world *world, const cr_span *span, int spans) {
+crema_status cr_world_same_spans(cr_world *world, const cr_exchange_span *span, int spans) {
   uint64_t digest = 14695981039346656037u; /* FNV-1a */
   int64_t total = 0;
   for (int i = 0; i < spans; ++i) {

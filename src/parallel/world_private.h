@@ -62,6 +62,7 @@ void cr_world_take(cr_world *world, const cr_world_message *message);
 crema_status cr_world_hear(cr_world *world, double since) CREMA_MUST_USE;
 
 /* Errors: CREMA_E_SHAPE, in all processes, when they do not all name the same spans. */
-crema_status cr_world_same_spans(cr_world *world, const cr_span *span, int spans) CREMA_MUST_USE;
+crema_status cr_world_same_spans(cr_world *world, const cr_exchange_span *span,
+                                 int spans) CREMA_MUST_USE;
 
 #endif

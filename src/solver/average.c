@@ -8,13 +8,13 @@
 
 /* Those of one block, side by side as its weights are. */
 typedef struct block_average {
-  const cr_block *block; /* that learns */
+  const cr_param_block *block; /* that learns */
   cr_tensor *whole;
   cr_op *op;
 } block_average;
 
 struct cr_average {
-  const cr_blocks *blocks;
+  const cr_param_blocks *blocks;
   double decay;
   bool begun;
   crema_blob **blob; /* one per learnable parameter; NULL: it has no average */
@@ -22,7 +22,7 @@ struct cr_average {
   block_average *block;
 };
 
-static crema_status make_op(const cr_block *block, cr_op **out) {
+static crema_status make_op(const cr_param_block *block, cr_op **out) {
   const crema_shape shape = cr_shape_1(block->count);
   const cr_op_desc axpby = {.kind = CR_OP_AXPBY, .type = block->type};
   cr_op_desc *desc = NULL;
@@ -30,11 +30,11 @@ static crema_status make_op(const cr_block *block, cr_op **out) {
   return cr_op_create(&desc, out);
 }
 
-static cr_block_tensors averages(const cr_average *average) {
-  return (cr_block_tensors){average->blob, false};
+static cr_param_block_tensors averages(const cr_average *average) {
+  return (cr_param_block_tensors){average->blob, false};
 }
 
-static crema_status add_block(cr_average *average, const cr_block *block) {
+static crema_status add_block(cr_average *average, const cr_param_block *block) {
   block_average *mine = &average->block[average->count++];
   mine->block = block;
   for (int i = 0; i < block->parts; ++i) {
@@ -44,11 +44,12 @@ static crema_status add_block(cr_average *average, const cr_block *block) {
                                 &average->blob[learnable]));
   }
   CR_TRY(cr_tensor_create(block->type, block->count, &mine->whole));
-  CR_TRY(cr_block_place(block, mine->whole, averages(average), average->blocks->net->context));
+  CR_TRY(
+      cr_param_block_place(block, mine->whole, averages(average), average->blocks->net->context));
   return make_op(block, &mine->op);
 }
 
-crema_status cr_average_create(const cr_blocks *blocks, double decay, cr_average **out) {
+crema_status cr_average_create(const cr_param_blocks *blocks, double decay, cr_average **out) {
   static const char what[] = "averaged weights";
   cr_average *average = calloc(1, sizeof *average);
   if (average == NULL) return cr_fail_memory(sizeof *average, what);
@@ -84,16 +85,16 @@ void cr_average_destroy(cr_average *average) {
 /* average = (1 - decay) weight + decay average */
 static crema_status mix(cr_average *average, double decay) {
   crema_context *context = average->blocks->net->context;
-  const cr_block_tensors weights = {average->blocks->net->learnable, false};
+  const cr_param_block_tensors weights = {average->blocks->net->learnable, false};
   const cr_op_scalars scalars = {.alpha = 1 - decay, .beta = decay};
   for (int i = 0; i < average->count; ++i) {
     const block_average *mine = &average->block[i];
-    const cr_block *block = mine->block;
+    const cr_param_block *block = mine->block;
     cr_tensor *tensors[] = {block->weight, mine->whole};
-    CR_TRY(cr_block_collect(block, block->weight, weights, 0, block->parts, context));
-    CR_TRY(cr_block_collect(block, mine->whole, averages(average), 0, block->parts, context));
+    CR_TRY(cr_param_block_collect(block, block->weight, weights, 0, block->parts, context));
+    CR_TRY(cr_param_block_collect(block, mine->whole, averages(average), 0, block->parts, context));
     CR_TRY(cr_op_run(mine->op, context, tensors, &scalars));
-    CR_TRY(cr_block_changed(block, mine->whole, averages(average), 0, block->parts, context));
+    CR_TRY(cr_param_block_changed(block, mine->whole, averages(average), 0, block->parts, context));
   }
   return CREMA_OK;
 }

@@ -11,7 +11,7 @@
 typedef struct cr_average cr_average;
 
 /* `blocks` must outlive the result. Errors: CREMA_E_NO_MEMORY, those of the device. */
-crema_status cr_average_create(const cr_blocks *blocks, double decay,
+crema_status cr_average_create(const cr_param_blocks *blocks, double decay,
                                cr_average **out) CREMA_MUST_USE;
 void cr_average_destroy(cr_average *average);
 

@@ -31,7 +31,7 @@ typedef enum local_sum { WEIGHT, GRADIENT, HISTORY, PRODUCT, SUMS } local_sum;
 
 /* The sums of the parameters of one block, one op for each kind. */
 typedef struct block_sums {
-  const cr_block *block; /* that learns */
+  const cr_param_block *block; /* that learns */
   cr_op *op;
   cr_update_segment *segment; /* one per part */
   cr_tensor *history;         /* in the block's type; so are weights and gradients */
@@ -40,7 +40,7 @@ typedef struct block_sums {
 } block_sums;
 
 struct cr_local_rates {
-  const cr_blocks *blocks;
+  const cr_param_blocks *blocks;
   crema_blob *const *history;
   cr_local_kind kind;
   bool clips;
@@ -51,7 +51,7 @@ struct cr_local_rates {
   block_sums *block;
 };
 
-static crema_status make_op(const cr_block *block, cr_op **out) {
+static crema_status make_op(const cr_param_block *block, cr_op **out) {
   const crema_shape all = cr_shape_1(block->count), parts = cr_shape_1(block->parts);
   const cr_op_desc dots = {.kind = CR_OP_SEGMENT_DOTS, .type = block->type};
   cr_op_desc *desc = NULL;
@@ -59,25 +59,26 @@ static crema_status make_op(const cr_block *block, cr_op **out) {
   return cr_op_create(&desc, out);
 }
 
-static cr_block_tensors histories(const cr_local_rates *rates) {
-  return (cr_block_tensors){rates->history, false};
+static cr_param_block_tensors histories(const cr_local_rates *rates) {
+  return (cr_param_block_tensors){rates->history, false};
 }
 
-static cr_block_tensors parameters(const cr_local_rates *rates, bool diff) {
-  return (cr_block_tensors){rates->blocks->net->learnable, diff};
+static cr_param_block_tensors parameters(const cr_local_rates *rates, bool diff) {
+  return (cr_param_block_tensors){rates->blocks->net->learnable, diff};
 }
 
 /* A history that is kept in another type than the weights is converted to an array of its own. */
 static crema_status find_history(const cr_local_rates *rates, block_sums *sums, cr_tensor *whole) {
-  const cr_block *block = sums->block;
+  const cr_param_block *block = sums->block;
   sums->history = whole;
   if (whole != NULL) return CREMA_OK;
   CR_TRY(cr_tensor_create(block->type, block->count, &sums->history));
   sums->owns_history = true;
-  return cr_block_place(block, sums->history, histories(rates), rates->blocks->net->context);
+  return cr_param_block_place(block, sums->history, histories(rates), rates->blocks->net->context);
 }
 
-static crema_status add_block(cr_local_rates *rates, const cr_block *block, cr_tensor *history) {
+static crema_status add_block(cr_local_rates *rates, const cr_param_block *block,
+                              cr_tensor *history) {
   block_sums *sums = &rates->block[rates->count++];
   const int kinds = rates->correlation != NULL ? SUMS : HISTORY;
   sums->block = block;
@@ -103,7 +104,7 @@ static crema_status read_settings(cr_local_rates *rates, const Caffe__SolverPara
 }
 
 crema_status cr_local_create(const Caffe__SolverParameter *param, cr_local_kind kind,
-                             const cr_blocks *blocks, const cr_local_history *history,
+                             const cr_param_blocks *blocks, const cr_local_history *history,
                              cr_local_rates **out) {
   cr_local_rates *rates = calloc(1, sizeof *rates);
   if (rates == NULL) return cr_fail_memory(sizeof *rates, "a solver");
@@ -151,17 +152,19 @@ static bool correlates(const cr_local_rates *rates, int64_t iteration) {
 
 static crema_status run_sums(const cr_local_rates *rates, const block_sums *sums,
                              int64_t iteration) {
-  const cr_block *block = sums->block;
+  const cr_param_block *block = sums->block;
   crema_context *context = rates->blocks->net->context;
   cr_tensor *const first[SUMS] = {block->weight, block->diff, sums->history, block->diff};
   cr_tensor *const second[SUMS] = {block->weight, block->diff, sums->history, sums->history};
   const cr_op_scalars scalars = {.segment = sums->segment, .segments = block->parts};
   const bool all = correlates(rates, iteration);
-  CR_TRY(
-      cr_block_collect(block, block->weight, parameters(rates, false), 0, block->parts, context));
-  CR_TRY(cr_block_collect(block, block->diff, parameters(rates, true), 0, block->parts, context));
+  CR_TRY(cr_param_block_collect(block, block->weight, parameters(rates, false), 0, block->parts,
+                                context));
+  CR_TRY(cr_param_block_collect(block, block->diff, parameters(rates, true), 0, block->parts,
+                                context));
   if (all) {
-    CR_TRY(cr_block_collect(block, sums->history, histories(rates), 0, block->parts, context));
+    CR_TRY(
+        cr_param_block_collect(block, sums->history, histories(rates), 0, block->parts, context));
   }
   for (int k = 0; k < (all ? SUMS : HISTORY); ++k) {
     cr_tensor *tensors[] = {first[k], second[k], sums->result[k]};

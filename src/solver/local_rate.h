@@ -30,7 +30,7 @@ typedef struct cr_local_history {
  * `blocks` must outlive the result. Errors:
  * CREMA_E_UNKNOWN_NAME for a larc_policy. */
 crema_status cr_local_create(const Caffe__SolverParameter *param, cr_local_kind kind,
-                             const cr_blocks *blocks, const cr_local_history *history,
+                             const cr_param_blocks *blocks, const cr_local_history *history,
                              cr_local_rates **out) CREMA_MUST_USE;
 void cr_local_destroy(cr_local_rates *rates);
 

@@ -180,7 +180,7 @@ static crema_status measure_computing(cr_training_plan *plan) {
 /* ---- predicting ---------------------------------------------------------- */
 
 double cr_plan_bucket_bytes(const cr_training_plan *plan, int bucket) {
-  const cr_blocks *blocks = plan->solver->replica[0].blocks;
+  const cr_param_blocks *blocks = plan->solver->replica[0].blocks;
   const cr_bucket *b = &plan->bucket[bucket];
   int64_t begin, end;
   cr_bucket_range(blocks, b, &begin, &end);
@@ -194,10 +194,10 @@ static double gradient_bytes(const cr_training_plan *plan) {
 }
 
 static double weight_bytes(const cr_training_plan *plan) {
-  const cr_blocks *blocks = plan->solver->replica[0].blocks;
+  const cr_param_blocks *blocks = plan->solver->replica[0].blocks;
   double sum = 0;
   for (int i = 0; i < blocks->count; ++i) {
-    const cr_block *block = &blocks->block[i];
+    const cr_param_block *block = &blocks->block[i];
     sum += (double)block->count * (double)crema_dtype_size(block->type);
   }
   return sum;
@@ -270,8 +270,8 @@ static void free_plan(cr_training_plan *plan) {
 
 static crema_status make_plan(cr_training_plan *plan) {
   crema_solver *solver = plan->solver;
-  CR_TRY(cr_blocks_cut(solver->replica[0].blocks, cr_solver_buckets(solver), &plan->bucket,
-                       &plan->buckets));
+  CR_TRY(cr_param_blocks_cut(solver->replica[0].blocks, cr_solver_buckets(solver), &plan->bucket,
+                             &plan->buckets));
   CR_TRY(CR_NEW(plan->cost, plan->buckets + 1, "a plan"));
   CR_TRY(measure_links(plan));
   return measure_computing(plan);

@@ -71,7 +71,7 @@ static void tell_links(const teller *t) {
 
 static void tell_buckets(const teller *t) {
   const cr_training_plan *plan = t->plan;
-  const cr_blocks *blocks = plan->solver->replica[0].blocks;
+  const cr_param_blocks *blocks = plan->solver->replica[0].blocks;
   say(t, "Buckets of gradients, in the order in which the backward pass completes them");
   say(t, "  %6s %10s %14s %10s  %s", "number", "parameters", "bytes", "ready ms", "after layer");
   for (int i = 0; i < plan->buckets; ++i) {

@@ -35,22 +35,22 @@ static int bucket_span(const cr_replica *replica, int bucket) {
 
 /* Where the elements from `begin` to `end` of a block's array are. */
 static crema_status span_of(const cr_replica *replica, cr_tensor *whole, int64_t begin, int64_t end,
-                            cr_span *out) {
+                            cr_exchange_span *out) {
   const crema_dtype type = cr_tensor_type(whole);
   crema_devptr memory = {0};
   CR_TRY(cr_tensor_read(whole, replica->context, (cr_format){type, NULL}, &memory));
   memory.address += (size_t)begin * crema_dtype_size(type);
-  *out = (cr_span){.memory = memory, .count = end - begin, .type = type};
+  *out = (cr_exchange_span){.memory = memory, .count = end - begin, .type = type};
   return CREMA_OK;
 }
 
 static crema_status prepare_exchange(cr_replica *replica) {
-  const cr_blocks *blocks = replica->blocks;
-  cr_span *span = NULL;
+  const cr_param_blocks *blocks = replica->blocks;
+  cr_exchange_span *span = NULL;
   crema_status status = CREMA_OK;
   CR_TRY(CR_NEW(span, blocks->count + replica->buckets, "an exchange"));
   for (int i = 0; i < blocks->count; ++i) {
-    const cr_block *block = &blocks->block[i];
+    const cr_param_block *block = &blocks->block[i];
     CR_TRY_GOTO(span_of(replica, block->weight, 0, block->count, &span[weight_span(replica, i)]),
                 out);
   }
@@ -68,24 +68,24 @@ out:
   return status;
 }
 
-static cr_block_tensors gradients(const cr_replica *replica) {
-  return (cr_block_tensors){replica->net->learnable, true};
+static cr_param_block_tensors gradients(const cr_replica *replica) {
+  return (cr_param_block_tensors){replica->net->learnable, true};
 }
 
-static cr_block_tensors weights(const cr_replica *replica) {
-  return (cr_block_tensors){replica->net->learnable, false};
+static cr_param_block_tensors weights(const cr_replica *replica) {
+  return (cr_param_block_tensors){replica->net->learnable, false};
 }
 
 static crema_status collect_bucket(const cr_replica *replica, const cr_bucket *bucket) {
-  const cr_block *block = &replica->blocks->block[bucket->block];
-  return cr_block_collect(block, block->sent, gradients(replica), bucket->first, bucket->last,
-                          replica->context);
+  const cr_param_block *block = &replica->blocks->block[bucket->block];
+  return cr_param_block_collect(block, block->sent, gradients(replica), bucket->first, bucket->last,
+                                replica->context);
 }
 
 static crema_status bucket_changed(const cr_replica *replica, const cr_bucket *bucket) {
-  const cr_block *block = &replica->blocks->block[bucket->block];
-  return cr_block_changed(block, block->sent, gradients(replica), bucket->first, bucket->last,
-                          replica->context);
+  const cr_param_block *block = &replica->blocks->block[bucket->block];
+  return cr_param_block_changed(block, block->sent, gradients(replica), bucket->first, bucket->last,
+                                replica->context);
 }
 
 /* ---- the reducer's thread ------------------------------------------------ */
@@ -199,13 +199,13 @@ static bool is_root_only(const cr_replica *replica) {
 }
 
 static crema_status broadcast_block(const cr_replica *replica, int index) {
-  const cr_block *block = &replica->blocks->block[index];
-  CR_TRY(
-      cr_block_collect(block, block->weight, weights(replica), 0, block->parts, replica->context));
+  const cr_param_block *block = &replica->blocks->block[index];
+  CR_TRY(cr_param_block_collect(block, block->weight, weights(replica), 0, block->parts,
+                                replica->context));
   CR_TRY(cr_exchange_broadcast(replica->exchange, replica->context, weight_span(replica, index)));
   if (is_root(replica)) return CREMA_OK;
-  return cr_block_changed(block, block->weight, weights(replica), 0, block->parts,
-                          replica->context);
+  return cr_param_block_changed(block, block->weight, weights(replica), 0, block->parts,
+                                replica->context);
 }
 
 crema_status cr_replica_broadcast(cr_replica *replica, bool all) {
@@ -315,8 +315,8 @@ crema_status cr_replica_update(cr_replica *replica, double rate, int64_t iterati
 
 static crema_status begin_exchange(cr_replica *replica, int buckets) {
   const bool root_only = replica->exchange->class->root_only;
-  CR_TRY(
-      cr_blocks_cut(replica->blocks, root_only ? 1 : buckets, &replica->bucket, &replica->buckets));
+  CR_TRY(cr_param_blocks_cut(replica->blocks, root_only ? 1 : buckets, &replica->bucket,
+                             &replica->buckets));
   CR_TRY(prepare_exchange(replica));
   return root_only ? CREMA_OK : reducer_create(replica);
 }
@@ -327,7 +327,7 @@ crema_status cr_replica_begin(cr_replica *replica, const Caffe__SolverParameter 
   replica->exchange = exchange;
   replica->rank = exchange != NULL ? exchange->rank : 0;
   replica->replicas = exchange != NULL ? exchange->ranks : 1;
-  CR_TRY(cr_blocks_create(replica->net, exchange != NULL || joins, &replica->blocks));
+  CR_TRY(cr_param_blocks_create(replica->net, exchange != NULL || joins, &replica->blocks));
   if (is_root(replica) || !exchange->class->root_only) {
     CR_TRY(
         cr_updater_create(param, schedule, replica->blocks, replica->replicas, &replica->updater));
@@ -366,7 +366,7 @@ void cr_replica_end(cr_replica *replica) {
   free(replica->bucket);
   cr_average_destroy(replica->average);
   cr_updater_destroy(replica->updater);
-  cr_blocks_destroy(replica->blocks);
+  cr_param_blocks_destroy(replica->blocks);
   crema_net_destroy(replica->net);
   crema_context_destroy(replica->context);
   *replica = (cr_replica){0};

@@ -21,7 +21,7 @@ typedef struct cr_replica cr_replica;
 struct cr_replica {
   crema_context *context; /* of the net */
   crema_net *net;
-  cr_blocks *blocks;
+  cr_param_blocks *blocks;
   cr_updater *updater;   /* NULL: the root updates for all */
   cr_average *average;   /* NULL: none, or the root has it for all */
   cr_exchange *exchange; /* NULL: there is no other replica */

@@ -61,7 +61,7 @@ typedef struct block_update {
 struct cr_updater {
   cr_rule_settings is;
   crema_net *net;
-  const cr_blocks *blocks;
+  const cr_param_blocks *blocks;
   block_update *block;         /* one per block */
   int replicas;                /* whose gradients the diffs hold the sum of */
   const cr_schedule *schedule; /* of momentum and weight decay */
@@ -124,22 +124,22 @@ static cr_tensor *history_of(const cr_updater *updater, int h, int learnable) {
 }
 
 /* Moves the history of a block's parameters to one array. */
-static crema_status gather_history(const cr_updater *updater, const cr_block *block, int h,
+static crema_status gather_history(const cr_updater *updater, const cr_param_block *block, int h,
                                    cr_tensor **out) {
-  const cr_block_tensors tensors = {updater->history + h * updater->params, false};
+  const cr_param_block_tensors tensors = {updater->history + h * updater->params, false};
   CR_TRY(cr_tensor_create(updater->is.history_type, block->count, out));
-  return cr_block_place(block, *out, tensors, updater->net->context);
+  return cr_param_block_place(block, *out, tensors, updater->net->context);
 }
 
 /* An update computes in F64 where one of its values is F64, else in F32; what is held in another
  * type is converted parameter by parameter. */
-static bool is_uniform(const cr_updater *updater, const cr_block *block) {
+static bool is_uniform(const cr_updater *updater, const cr_param_block *block) {
   const bool wide = block->diff_type == CREMA_F64 && block->type != CREMA_F64;
   return block->learns && !wide && updater->is.history_type == block->type;
 }
 
 static crema_status add_block(cr_updater *updater, int index) {
-  const cr_block *block = &updater->blocks->block[index];
+  const cr_param_block *block = &updater->blocks->block[index];
   block_update *update = &updater->block[index];
   for (int i = 0; i < block->parts; ++i) CR_TRY(add_history(updater, block->part[i].learnable));
   if (is_uniform(updater, block)) {
@@ -179,7 +179,7 @@ static crema_status make_arrays(cr_updater *updater) {
 }
 
 crema_status cr_updater_create(const Caffe__SolverParameter *param, const cr_schedule *schedule,
-                               const cr_blocks *blocks, int replicas, cr_updater **out) {
+                               const cr_param_blocks *blocks, int replicas, cr_updater **out) {
   crema_net *net = blocks->net;
   crema_status status = CREMA_OK;
   cr_updater *updater = calloc(1, sizeof *updater);
@@ -238,10 +238,12 @@ static double diff_scale(const cr_updater *updater) {
 }
 
 /* One sum over the array of a block, whose gaps are zero. What does not learn has no array. */
-static crema_status block_squares(const cr_updater *updater, const cr_block *block, double *out) {
-  const cr_block_tensors gradients = {updater->net->learnable, true};
+static crema_status block_squares(const cr_updater *updater, const cr_param_block *block,
+                                  double *out) {
+  const cr_param_block_tensors gradients = {updater->net->learnable, true};
   if (block->learns) {
-    CR_TRY(cr_block_collect(block, block->diff, gradients, 0, block->parts, updater->net->context));
+    CR_TRY(cr_param_block_collect(block, block->diff, gradients, 0, block->parts,
+                                  updater->net->context));
     return cr_tensor_sumsq(block->diff, out);
   }
   *out = 0;
@@ -324,7 +326,7 @@ static void find_step(const cr_updater *updater, double rate, int64_t iteration,
 
 /* What holds for the parameters of a block. */
 static const update_step *step_of(const cr_updater *updater, int block) {
-  const cr_block *b = &updater->blocks->block[block];
+  const cr_param_block *b = &updater->blocks->block[block];
   const bool wide =
       b->type == CREMA_F64 || b->diff_type == CREMA_F64 || updater->is.history_type == CREMA_F64;
   return &updater->step[wide ? 1 : 0];
@@ -377,12 +379,12 @@ static crema_status update_parameter(cr_updater *updater, int i, const update_st
 /* An array of a block and the tensors that lie in it. */
 typedef struct block_array {
   cr_tensor *whole;
-  cr_block_tensors tensors;
+  cr_param_block_tensors tensors;
 } block_array;
 
 /* Weights, gradients, history 0, history 1; the last one is NULL where there is none. */
 static void arrays_of(const cr_updater *updater, int index, block_array array[4]) {
-  const cr_block *block = &updater->blocks->block[index];
+  const cr_param_block *block = &updater->blocks->block[index];
   const block_update *update = &updater->block[index];
   crema_blob *const *learnable = updater->net->learnable;
   array[0] = (block_array){block->weight, {learnable, false}};
@@ -396,7 +398,7 @@ static void arrays_of(const cr_updater *updater, int index, block_array array[4]
 bool cr_updater_needs_all(const cr_updater *updater) {
   if (updater->is.clip >= 0 || updater->local != NULL) return true;
   for (int i = 0; i < updater->blocks->count; ++i) {
-    const cr_block *block = &updater->blocks->block[i];
+    const cr_param_block *block = &updater->blocks->block[i];
     if (!block->learns) continue;
     if (updater->block[i].op[RULE] == NULL || block->diff_type != block->type) return true;
   }
@@ -407,13 +409,13 @@ bool cr_updater_needs_all(const cr_updater *updater) {
 
 static crema_status prepare(cr_updater *updater, const cr_bucket *bucket, update_stage stage,
                             crema_context *context) {
-  const cr_block *block = &updater->blocks->block[bucket->block];
+  const cr_param_block *block = &updater->blocks->block[bucket->block];
   const block_update *update = &updater->block[bucket->block];
   const update_step *now = step_of(updater, bucket->block);
   block_array array[4];
   if (update->op[stage] == NULL) return CREMA_OK;
   for (int i = bucket->first; i < bucket->last; ++i) {
-    const cr_block_part *part = &block->part[i];
+    const cr_param_block_part *part = &block->part[i];
     cr_update_segment *segment = &update->segment[i];
     *segment = (cr_update_segment){.begin = part->begin, .count = part->count};
     factors_of(updater, part->learnable, now, stage, &segment->rate, &segment->decay);
@@ -421,15 +423,15 @@ static crema_status prepare(cr_updater *updater, const cr_bucket *bucket, update
   arrays_of(updater, bucket->block, array);
   for (int k = 0; k < 4; ++k) {
     if (array[k].whole == NULL) continue;
-    CR_TRY(cr_block_collect(block, array[k].whole, array[k].tensors, bucket->first, bucket->last,
-                            context));
+    CR_TRY(cr_param_block_collect(block, array[k].whole, array[k].tensors, bucket->first,
+                                  bucket->last, context));
   }
   return CREMA_OK;
 }
 
 static crema_status run_bucket(cr_updater *updater, const cr_bucket *bucket, update_stage stage,
                                crema_context *context) {
-  const cr_block *block = &updater->blocks->block[bucket->block];
+  const cr_param_block *block = &updater->blocks->block[bucket->block];
   const block_update *update = &updater->block[bucket->block];
   const update_step *now = step_of(updater, bucket->block);
   if (update->op[stage] == NULL) {
@@ -448,15 +450,15 @@ static crema_status run_bucket(cr_updater *updater, const cr_bucket *bucket, upd
 
 static crema_status finish(cr_updater *updater, const cr_bucket *bucket, update_stage stage,
                            crema_context *context) {
-  const cr_block *block = &updater->blocks->block[bucket->block];
+  const cr_param_block *block = &updater->blocks->block[bucket->block];
   const bool keeps = updater->is.keep_step || stage != last_stage(updater);
   block_array array[4];
   if (updater->block[bucket->block].op[stage] == NULL) return CREMA_OK;
   arrays_of(updater, bucket->block, array);
   for (int k = 0; k < 4; ++k) {
     if (array[k].whole == NULL || (k == 1 && !keeps)) continue;
-    CR_TRY(cr_block_changed(block, array[k].whole, array[k].tensors, bucket->first, bucket->last,
-                            context));
+    CR_TRY(cr_param_block_changed(block, array[k].whole, array[k].tensors, bucket->first,
+                                  bucket->last, context));
   }
   return CREMA_OK;
 }

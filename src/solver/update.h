@@ -16,7 +16,7 @@ typedef struct cr_updater cr_updater;
  * and for two kinds of local rates,
  * CREMA_E_UNSUPPORTED for a solver_data_type that is no floating type. */
 crema_status cr_updater_create(const Caffe__SolverParameter *param, const cr_schedule *schedule,
-                               const cr_blocks *blocks, int replicas,
+                               const cr_param_blocks *blocks, int replicas,
                                cr_updater **out) CREMA_MUST_USE;
 void cr_updater_destroy(cr_updater *updater);
 

@@ -98,7 +98,7 @@ static crema_status broadcast_all(rank *r) {
 /* Every value of rank `n` is the sum over all ranks. */
 static void check_sums(ranks *all, int n) {
   for (int s = 0; s < all->spans; ++s) {
-    const cr_span *span = &all->rank[n].span[s];
+    const cr_exchange_span *span = &all->rank[n].span[s];
     const size_t bytes = (size_t)span->count * crema_dtype_size(span->type);
     void *host = malloc(bytes + 1);
     assert_non_null(host);

@@ -141,10 +141,10 @@ crema_status cr_gemm_plan_run(cr_gemm_plan *plan, crema_context *context, const 
                               const void *b, const void *bias, bool accumulate, void *c,
                               crema_devptr workspace) {
   const cr_gemm_shape *s = &plan->shape;
-  const cr_values left = {(void *)(uintptr_t)a, (int32_t)s->type};     /* NOLINT */
-  const cr_values right = {(void *)(uintptr_t)b, (int32_t)s->type};    /* NOLINT */
-  const cr_values added = {(void *)(uintptr_t)bias, (int32_t)s->type}; /* NOLINT */
-  const cr_values out = {c, (int32_t)s->type};
+  const cr_hd_values left = {(void *)(uintptr_t)a, (int32_t)s->type};     /* NOLINT */
+  const cr_hd_values right = {(void *)(uintptr_t)b, (int32_t)s->type};    /* NOLINT */
+  const cr_hd_values added = {(void *)(uintptr_t)bias, (int32_t)s->type}; /* NOLINT */
+  const cr_hd_values out = {c, (int32_t)s->type};
   (void)context;
   if (workspace.address == 0 || s->bias != (bias != NULL) || (bias != NULL && accumulate)) {
     return cr_fail(CREMA_E_INTERNAL, "a matrix product is called in another way than planned");

@@ -143,11 +143,11 @@ typedef struct replica {
   crema_device *device;
   crema_context *context;
   cr_exchange *end;
-  cr_span span[SPANS];
+  cr_exchange_span span[SPANS];
   void *host; /* of the largest span */
 } replica;
 
-static size_t bytes_of(const cr_span *span) {
+static size_t bytes_of(const cr_exchange_span *span) {
   return (size_t)span->count * crema_dtype_size(span->type);
 }
 
@@ -156,7 +156,7 @@ static replica new_replica(crema_device *device) {
   assert_non_null(r.host);
   ok(crema_context_create(device, 1, &r.context));
   for (int i = 0; i < SPANS; ++i) {
-    r.span[i] = (cr_span){.type = types[i / COUNTS], .count = counts[i % COUNTS]};
+    r.span[i] = (cr_exchange_span){.type = types[i / COUNTS], .count = counts[i % COUNTS]};
     /* The longest one only where it takes several rounds of the pieces. */
     if (r.span[i].count == LONGEST && r.span[i].type != CREMA_F32) r.span[i].count = 63;
     if (r.span[i].count > 0) ok(cr_device_alloc(device, bytes_of(&r.span[i]), &r.span[i].memory));
@@ -218,13 +218,13 @@ static void load(replica *r, int span) {
 }
 
 static void fill(replica *r, int span) {
-  const cr_span *s = &r->span[span];
+  const cr_exchange_span *s = &r->span[span];
   for (int64_t i = 0; i < s->count; ++i) put(r->host, s->type, i, value_of(rank(), span, i));
   store(r, span);
 }
 
 static void expect_sum(replica *r, int span) {
-  const cr_span *s = &r->span[span];
+  const cr_exchange_span *s = &r->span[span];
   int64_t wrong = 0;
   load(r, span);
   for (int64_t i = 0; i < s->count; ++i) wrong += get(r->host, s->type, i) != sum_of(span, i);
@@ -232,7 +232,7 @@ static void expect_sum(replica *r, int span) {
 }
 
 static void expect_root(replica *r, int span) {
-  const cr_span *s = &r->span[span];
+  const cr_exchange_span *s = &r->span[span];
   int64_t wrong = 0;
   load(r, span);
   for (int64_t i = 0; i < s->count; ++i) wrong += get(r->host, s->type, i) != value_of(0, span, i);
@@ -281,7 +281,7 @@ TEST(s3_29_a_devices_spans_are_summed_and_broadcast) {
 
 /* Values whose sums are rounded, different ones in each rank. */
 static void fill_rounded(replica *r, int span, uint32_t seed) {
-  const cr_span *s = &r->span[span];
+  const cr_exchange_span *s = &r->span[span];
   uint32_t state = seed + 77u * (uint32_t)rank();
   for (int64_t i = 0; i < s->count; ++i) {
     state = state * 1664525u + 1013904223u;
@@ -318,7 +318,7 @@ TEST(halves_are_rounded_once_per_addition) {
   replica r = new_replica(cr_cpu_device());
   ok(cr_exchange_prepare(r.end, r.span, SPANS));
   for (int span = 0; span < SPANS; ++span) {
-    const cr_span *s = &r.span[span];
+    const cr_exchange_span *s = &r.span[span];
     uint16_t first[4], second[4], sum[4]; /* put and get know wider types, too */
     int64_t wrong = 0;
     if (s->type != CREMA_F16 && s->type != CREMA_BF16) continue;
@@ -458,7 +458,7 @@ TEST(s3_31_s4_54_a_failure_reaches_all) {
 typedef struct net {
   crema_context *context;
   cr_exchange *end;
-  cr_span span;
+  cr_exchange_span span;
 } net;
 
 static net new_net(void) {

@@ -26,7 +26,7 @@ typedef struct rank {
   crema_device *device;
   crema_context *context;
   cr_exchange *end;
-  cr_span span[MOST_SPANS];
+  cr_exchange_span span[MOST_SPANS];
   cr_thread *thread;
   crema_status status;
   char text[512];
@@ -79,8 +79,8 @@ static inline void ranks_add_span(ranks *all, crema_dtype type, int64_t count) {
   const size_t bytes = (size_t)count * crema_dtype_size(type);
   for (int i = 0; i < all->count; ++i) {
     rank *r = &all->rank[i];
-    cr_span *span = &r->span[all->spans];
-    *span = (cr_span){.count = count, .type = type};
+    cr_exchange_span *span = &r->span[all->spans];
+    *span = (cr_exchange_span){.count = count, .type = type};
     ok(cr_device_alloc(r->device, bytes, &span->memory));
     ok(r->device->backend->zero(r->context, span->memory, bytes));
     ok(crema_context_finish(r->context));
@@ -155,7 +155,7 @@ static inline void set_value(crema_dtype type, void *memory, int64_t i, double v
 typedef double value_of(rank *r, int64_t i);
 
 static inline void fill_span(rank *r, int span, value_of *value) {
-  const cr_span *s = &r->span[span];
+  const cr_exchange_span *s = &r->span[span];
   const size_t bytes = (size_t)s->count * crema_dtype_size(s->type);
   void *host = malloc(bytes + 1);
   assert_non_null(host);
@@ -167,7 +167,7 @@ static inline void fill_span(rank *r, int span, value_of *value) {
 
 /* The span's bytes, to be freed. */
 static inline void *read_span(rank *r, int span) {
-  const cr_span *s = &r->span[span];
+  const cr_exchange_span *s = &r->span[span];
   const size_t bytes = (size_t)s->count * crema_dtype_size(s->type);
   void *host = malloc(bytes + 1);
   assert_non_null(host);

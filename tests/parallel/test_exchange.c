@@ -23,7 +23,7 @@ static void check_sums(ranks *all, way which) {
   const int holders = which == REDUCE ? all->count : 1;
   for (int n = 0; n < holders; ++n) {
     for (int s = 0; s < all->spans; ++s) {
-      const cr_span *span = &all->rank[n].span[s];
+      const cr_exchange_span *span = &all->rank[n].span[s];
       void *host = read_span(&all->rank[n], s);
       for (int64_t i = 0; i < span->count; ++i) {
         double sum = 0;
@@ -40,7 +40,7 @@ static void check_sums(ranks *all, way which) {
 
 static void check_all_as_root(ranks *all) {
   for (int s = 0; s < all->spans; ++s) {
-    const cr_span *span = &all->rank[0].span[s];
+    const cr_exchange_span *span = &all->rank[0].span[s];
     const size_t bytes = (size_t)span->count * crema_dtype_size(span->type);
     void *root = read_span(&all->rank[0], s);
     for (int k = 1; k < all->count; ++k) {

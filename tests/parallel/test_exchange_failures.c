@@ -297,8 +297,8 @@ TEST(calls_out_of_order_are_refused) {
 
 TEST(spans_that_cannot_be_exchanged) {
   ranks all;
-  const cr_span labels = {.memory = {64}, .count = 1, .type = CREMA_I32};
-  const cr_span nowhere = {.count = 1, .type = CREMA_F32};
+  const cr_exchange_span labels = {.memory = {64}, .count = 1, .type = CREMA_I32};
+  const cr_exchange_span nowhere = {.count = 1, .type = CREMA_F32};
   open_ranks(&all, TREE, "");
   assert_fails(cr_exchange_prepare(all.rank[0].end, &labels, 1), CREMA_E_TYPE,
                "cannot be exchanged");
@@ -325,7 +325,7 @@ TEST(s3_01_devices_that_cannot_exchange) {
 TEST(one_rank_exchanges_nothing) {
   crema_device *const cpu = cr_cpu_device();
   float value = 3;
-  const cr_span span = {.memory = {(uintptr_t)&value}, .count = 1, .type = CREMA_F32};
+  const cr_exchange_span span = {.memory = {(uintptr_t)&value}, .count = 1, .type = CREMA_F32};
   for (int which = 0; which < 2; ++which) {
     cr_exchange *end = NULL;
     ok(which == 0 ? cr_exchange_create_tree(&cpu, 1, CR_EXCHANGE_FIXED, &end)

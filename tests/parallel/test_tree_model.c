@@ -175,7 +175,7 @@ static void note_exchange(int count) {
   ranks_add_span(&all, CREMA_F32, 1000);
   ok(create_exchange(&all, TREE));
   ranks_prepare(&all);
-  assert_int_equal(cr_pieces_for(1000 * sizeof(float)).most, CAPACITY);
+  assert_int_equal(cr_piece_cut_for(1000 * sizeof(float)).most, CAPACITY);
   ranks_run(&all, exchange_noted);
   number_queues(count);
   ranks_close(&all);

@@ -27,7 +27,7 @@ crema_status __wrap_cr_updater_run_bucket(cr_updater *updater, const cr_bucket *
 crema_status __wrap_cr_updater_run(cr_updater *updater, double rate, int64_t iteration);
 
 static void count_bucket(const cr_replica *replica, const cr_bucket *bucket, bool updated) {
-  const cr_block *block = &replica->blocks->block[bucket->block];
+  const cr_param_block *block = &replica->blocks->block[bucket->block];
   counts *c = &counts_of[replica->rank];
   for (int i = bucket->first; i < bucket->last; ++i) {
     const int learnable = block->part[i].learnable;
@@ -172,12 +172,12 @@ PARALLEL_TEST(s4_49_weights_do_not_depend_on_the_buckets) {
 
 /* Buckets take every part of the blocks that learn once, in the order in which backward completes
  * them, and about as many as asked for. */
-static void check_cut(const cr_blocks *blocks, int wanted) {
+static void check_cut(const cr_param_blocks *blocks, int wanted) {
   cr_bucket *bucket = NULL;
   int count = 0, taken[MOST_PARAMS] = {0}, learn = 0;
-  ok(cr_blocks_cut(blocks, wanted, &bucket, &count));
+  ok(cr_param_blocks_cut(blocks, wanted, &bucket, &count));
   for (int i = 0; i < count; ++i) {
-    const cr_block *block = &blocks->block[bucket[i].block];
+    const cr_param_block *block = &blocks->block[bucket[i].block];
     assert_true(block->learns);
     assert_true(bucket[i].first < bucket[i].last);
     if (i > 0) assert_true(bucket[i].layer <= bucket[i - 1].layer);
@@ -202,7 +202,7 @@ PARALLEL_TEST(s4_47_s3_10_s3_11_parameters_lie_side_by_side) {
     const cr_replica *replica = &c->solver->replica[1];
     int seen[MOST_PARAMS] = {0}, types = 0;
     for (int b = 0; b < replica->blocks->count; ++b) {
-      const cr_block *block = &replica->blocks->block[b];
+      const cr_param_block *block = &replica->blocks->block[b];
       const cr_format format = {cr_tensor_type(block->weight), NULL};
       crema_devptr whole = {0}, part = {0};
       int64_t at = 0;

@@ -305,7 +305,7 @@ PARALLEL_TEST(s3_12_a_net_outlives_its_blocks) {
   for (int exchanged = 0; exchanged < 2; ++exchanged) {
     char path[256];
     crema_net *net = NULL;
-    cr_blocks *blocks = NULL;
+    cr_param_blocks *blocks = NULL;
     weights before, after;
     double loss[2];
     crema_net_options options;
@@ -319,8 +319,8 @@ PARALLEL_TEST(s3_12_a_net_outlives_its_blocks) {
     ok(feed(NULL, net, 0));
     ok(crema_net_forward(net, &loss[0]));
     read_weights(net, &before);
-    ok(cr_blocks_create(net, exchanged == 1, &blocks));
-    cr_blocks_destroy(blocks);
+    ok(cr_param_blocks_create(net, exchanged == 1, &blocks));
+    cr_param_blocks_destroy(blocks);
     read_weights(net, &after);
     assert_same_weights(&before, &after);
     ok(crema_net_forward(net, &loss[1]));

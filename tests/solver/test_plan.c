@@ -19,7 +19,7 @@ static const cr_plan_times times = {
 static void make_plan(solver_case *c, cr_training_plan *plan) {
   static cr_cost_bucket cost[2];
   *plan = (cr_training_plan){.solver = c->solver, .times = times, .cost = cost};
-  ok(cr_blocks_cut(c->solver->replica[0].blocks, 2, &plan->bucket, &plan->buckets));
+  ok(cr_param_blocks_cut(c->solver->replica[0].blocks, 2, &plan->bucket, &plan->buckets));
   assert_int_equal(plan->buckets, 2);
   plan->pair[1] = (cr_tree_pair){0, 1};
   plan->pair[2] = (cr_tree_pair){1, 2};

@@ -21,7 +21,7 @@ static const size_t workspace_limit = (size_t)256 << 20, little_workspace = (siz
 /* Addresses of whole blobs are aligned like this; those of images inside a batch need not be. */
 enum { WIDE_ALIGNMENT = 16, ENOUGH_PLANS = 4 };
 
-typedef struct conv_state {
+typedef struct cudnn_conv_state {
   const cr_cudnn *dnn;
   cr_cudnn_conv conv;
   /* For aligned addresses, and for any; the latter may be absent. */
@@ -35,7 +35,7 @@ typedef struct conv_state {
   cr_split bias;     /* dst as (N, O, positions) */
   bool spreads;      /* see looks_at_single_points */
   cr_hd_slide slide; /* then */
-} conv_state;
+} cudnn_conv_state;
 
 static size_t rounded(size_t bytes) {
   return (bytes + 255) / 256 * 256;
@@ -93,7 +93,7 @@ static crema_status describe(cr_cudnn_conv *conv, const cr_conv_params *params,
 /* The fastest plan that the device has the memory for, with all the scratchpad of a run. cuDNN
  * lists the fastest first and does not say how fast it is: the index in its list stands for the
  * time. */
-static crema_status choose(const conv_state *s, crema_context *context, cr_cudnn_plans *found,
+static crema_status choose(const cudnn_conv_state *s, crema_context *context, cr_cudnn_plans *found,
                            cr_cudnn_plan *out) {
   cr_algorithm table[CR_CUDNN_PLANS];
   int best = -1;
@@ -113,7 +113,7 @@ static crema_status choose(const conv_state *s, crema_context *context, cr_cudnn
   return cr_fail_in(status, "cuDNN");
 }
 
-static crema_status choose_wide(conv_state *s, crema_context *context, cudnnHandle_t handle) {
+static crema_status choose_wide(cudnn_conv_state *s, crema_context *context, cudnnHandle_t handle) {
   const cr_cudnn_wish wish = {.alignment = WIDE_ALIGNMENT,
                               .limit = workspace_limit,
                               .enough = ENOUGH_PLANS,
@@ -125,7 +125,8 @@ static crema_status choose_wide(conv_state *s, crema_context *context, cudnnHand
 
 /* The first plan that works with the memory of the other one, if there is one: it is hardly ever
  * run. */
-static crema_status choose_narrow(conv_state *s, crema_context *context, cudnnHandle_t handle) {
+static crema_status choose_narrow(cudnn_conv_state *s, crema_context *context,
+                                  cudnnHandle_t handle) {
   cr_cudnn_wish wish = {.alignment = (int64_t)crema_dtype_size(s->conv.type),
                         .limit = rounded(s->wide.bytes),
                         .enough = 1,
@@ -141,7 +142,7 @@ static crema_status choose_narrow(conv_state *s, crema_context *context, cudnnHa
   return choose(s, context, &found, &s->narrow);
 }
 
-static void log_choice(const conv_state *s) {
+static void log_choice(const cudnn_conv_state *s) {
   static const char *const pass[] = {"forward", "gradient of source", "gradient of weights"};
   const cr_cudnn_conv *c = &s->conv;
   char x[96] = "", w[96] = "";
@@ -158,7 +159,7 @@ static void log_choice(const conv_state *s) {
 
 /* Without a plan for unaligned addresses the other one is good enough nearly always, whatever the
  * reason. */
-static crema_status choose_both(conv_state *s, crema_context *context, cudnnHandle_t handle) {
+static crema_status choose_both(cudnn_conv_state *s, crema_context *context, cudnnHandle_t handle) {
   CR_TRY(choose_wide(s, context, handle));
   const crema_status status = choose_narrow(s, context, handle);
   if (status == CREMA_E_NO_MEMORY || status == CREMA_E_CLOSED) return status;
@@ -169,7 +170,7 @@ static crema_status choose_both(conv_state *s, crema_context *context, cudnnHand
 
 /* ---- the plan ---- */
 
-static void destroy_state(conv_state *s) {
+static void destroy_state(cudnn_conv_state *s) {
   if (s == NULL) return;
   cr_cudnn_destroy_plan(s->dnn, &s->narrow);
   cr_cudnn_destroy_plan(s->dnn, &s->wide);
@@ -220,7 +221,7 @@ static bool looks_at_single_points(const cr_hd_slide *slide) {
 }
 
 /* The convolution becomes that of the points. */
-static void leave_points(conv_state *s) {
+static void leave_points(cudnn_conv_state *s) {
   cr_cudnn_conv *c = &s->conv;
   int64_t values = 1;
   for (int a = 2; a < c->axes; ++a) {
@@ -232,7 +233,7 @@ static void leave_points(conv_state *s) {
   s->spreads = true;
 }
 
-static crema_status make_state(conv_state *s, crema_context *context) {
+static crema_status make_state(cudnn_conv_state *s, crema_context *context) {
   cudnnHandle_t handle = NULL;
   int before = -1;
   CR_TRY(cr_cuda_enter(context->device, &before));
@@ -255,7 +256,7 @@ static crema_status conv_plan(cr_plan *plan, cr_cudnn_pass pass, int src, int we
   }
   cr_cudnn_conv conv = {.pass = pass, .type = arg[src].type};
   CR_TRY(describe(&conv, &plan->desc->u.conv, in, out));
-  conv_state *state = calloc(1, sizeof *state);
+  cudnn_conv_state *state = calloc(1, sizeof *state);
   if (state == NULL) return cr_fail_memory(sizeof *state, "the plan of a convolution");
   pthread_mutex_init(&state->lock, NULL);
   state->dnn = dnn;
@@ -294,7 +295,7 @@ static crema_status conv_bwd_weights_plan(cr_plan *plan) {
 /* Queues cuDNN's part, with x, w and y as cr_cudnn_conv has them. */
 static crema_status convolve(const cr_call *call, const void *x, const void *w, const void *y,
                              const char *what) {
-  conv_state *s = call->plan->state;
+  cudnn_conv_state *s = call->plan->state;
   cudnnHandle_t handle = NULL;
   const uintptr_t ends = (uintptr_t)x | (uintptr_t)w | (uintptr_t)y;
   const cr_cudnn_plan *plan = ends % WIDE_ALIGNMENT == 0 ? &s->wide : &s->narrow;
@@ -311,7 +312,7 @@ static crema_status convolve(const cr_call *call, const void *x, const void *w, 
 
 /* src, weights, bias, dst. */
 static crema_status conv_fwd(const cr_call *call) {
-  const conv_state *s = call->plan->state;
+  const cudnn_conv_state *s = call->plan->state;
   CR_TRY(cr_cuda_posts_begin(call, s->dnn_bytes));
   CR_TRY(convolve(call, cr_cuda_f32(call, 0), cr_cuda_f32(call, 1), cr_cuda_f32(call, 3),
                   "convolution"));
@@ -320,12 +321,12 @@ static crema_status conv_fwd(const cr_call *call) {
 
 /* diff_dst, weights, diff_src. */
 static crema_status conv_bwd_data(const cr_call *call) {
-  const conv_state *s = call->plan->state;
+  const cudnn_conv_state *s = call->plan->state;
   void *made = s->spreads ? cr_cuda_scratchpad(call, s->dnn_bytes) : cr_cuda_f32(call, 2);
   CR_TRY(convolve(call, made, cr_cuda_f32(call, 1), cr_cuda_f32(call, 0),
                   "gradient of a convolution's source"));
   if (!s->spreads) return CREMA_OK;
-  const cr_values out = cr_cuda_values(call, 2);
+  const cr_hd_values out = cr_cuda_values(call, 2);
   const cr_spread_args args = {
       .from = {.at = made, .type = out.type}, .out = out, .slide = s->slide};
   return cr_cuda_each_of(call, 2, CR_DEVICE_FUNCTION_spread, &args);
@@ -334,14 +335,14 @@ static crema_status conv_bwd_data(const cr_call *call) {
 /* A plan cannot add to what is there already, as this is known only now: the gradient is made in
  * the scratchpad and added from there. */
 static crema_status add_weights(const cr_call *call, void *made) {
-  const cr_values to = cr_cuda_values(call, 2);
+  const cr_hd_values to = cr_cuda_values(call, 2);
   const cr_axpby_args args = {.x = {.at = made, .type = to.type}, .out = to, .alpha = 1, .beta = 1};
   return cr_cuda_each_of(call, 2, CR_DEVICE_FUNCTION_axpby, &args);
 }
 
 /* src, diff_dst, diff_weights, diff_bias. */
 static crema_status conv_bwd_weights(const cr_call *call) {
-  const conv_state *s = call->plan->state;
+  const cudnn_conv_state *s = call->plan->state;
   const bool add = call->accumulate[2];
   void *made = add ? cr_cuda_scratchpad(call, s->dnn_bytes) : cr_cuda_f32(call, 2);
   CR_TRY(convolve(call, cr_cuda_f32(call, 0), made, cr_cuda_f32(call, 1),

@@ -332,15 +332,15 @@ static cudnnStatus_t list_configs(const graph *g, cudnnBackendHeurMode_t mode, c
 
 /* ---- the search ---- */
 
-typedef struct search {
+typedef struct plan_search {
   const cr_cudnn_wish *wish;
   cr_cudnn_plans *out;
   int tried;
   size_t least;          /* bytes of the plan that has fewest */
   cudnnStatus_t failure; /* of a configuration, where that was more than that it does not work */
-} search;
+} plan_search;
 
-static bool is_done(const search *s) {
+static bool is_done(const plan_search *s) {
   return s->tried == TRIED || s->out->count == CR_CUDNN_PLANS ||
          (s->out->count >= s->wish->enough && s->least <= s->wish->little);
 }
@@ -348,7 +348,7 @@ static bool is_done(const search *s) {
 /* What does not work is unsupported to one version and a bad parameter to another. Other failures
  * of one engine need not be those of the next; when none is left they are told of. For lack of
  * memory the search ends. */
-static crema_status pass_over(search *s, const cr_cudnn *dnn, cudnnStatus_t status) {
+static crema_status pass_over(plan_search *s, const cr_cudnn *dnn, cudnnStatus_t status) {
   const int category = CUDNN_STATUS_CATEGORY(status);
   const cudaError_t left = cudaGetLastError();
   if (cr_cudnn_lacks_memory(status, left)) {
@@ -362,7 +362,7 @@ static crema_status pass_over(search *s, const cr_cudnn *dnn, cudnnStatus_t stat
 }
 
 /* Beyond those that are enough a plan is of use only if it needs less memory. */
-static void take(search *s, const cr_cudnn *dnn, cr_cudnn_plan *plan) {
+static void take(plan_search *s, const cr_cudnn *dnn, cr_cudnn_plan *plan) {
   cr_cudnn_plans *out = s->out;
   if (plan->bytes > s->wish->limit || (out->count >= s->wish->enough && plan->bytes >= s->least)) {
     cr_cudnn_destroy_plan(dnn, plan);
@@ -372,7 +372,7 @@ static void take(search *s, const cr_cudnn *dnn, cr_cudnn_plan *plan) {
   if (plan->bytes < s->least) s->least = plan->bytes;
 }
 
-static crema_status try_config(search *s, const graph *g, cudnnBackendDescriptor_t *config) {
+static crema_status try_config(plan_search *s, const graph *g, cudnnBackendDescriptor_t *config) {
   cr_cudnn_plan plan = {.plan = NULL};
   bool usable = false;
   int64_t engine = 0;
@@ -386,7 +386,7 @@ static crema_status try_config(search *s, const graph *g, cudnnBackendDescriptor
   return CREMA_OK;
 }
 
-static crema_status try_mode(search *s, const graph *g, cudnnBackendHeurMode_t mode) {
+static crema_status try_mode(plan_search *s, const graph *g, cudnnBackendHeurMode_t mode) {
   configs found = {.count = 0};
   crema_status status = CREMA_OK;
   s->tried = 0;
@@ -406,7 +406,7 @@ crema_status cr_cudnn_find_plans(const cr_cudnn *dnn, cudnnHandle_t handle,
                                  const cr_cudnn_conv *conv, const cr_cudnn_wish *wish,
                                  cr_cudnn_plans *out) {
   graph g = {.dnn = dnn, .handle = handle, .conv = conv};
-  search s = {.wish = wish, .out = out, .least = SIZE_MAX};
+  plan_search s = {.wish = wish, .out = out, .least = SIZE_MAX};
   out->count = 0;
   crema_status status = cr_cudnn_check(dnn, make_graph(&g, wish->alignment), "description");
   if (status == CREMA_OK) status = try_mode(&s, &g, CUDNN_HEUR_MODE_A);

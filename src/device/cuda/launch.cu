@@ -33,7 +33,7 @@ template <typename block_type, size_t bytes, float (*function)(const void *, int
 __global__ void __launch_bounds__(threads)
     value_kernel(const __grid_constant__ block<bytes> args, int64_t count) {
   const int64_t step = static_cast<int64_t>(gridDim.x) * threads * values;
-  const cr_values out = reinterpret_cast<const block_type *>(&args)->out;
+  const cr_hd_values out = reinterpret_cast<const block_type *>(&args)->out;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * threads * values + threadIdx.x; i < count;
        i += step) {
     if (i + (values - 1) * threads < count) {

@@ -15,7 +15,7 @@ typedef struct cr_cuda_row {
 /* The run function of every row's kernel: makes the device current around cr_cuda_row.run. */
 crema_status cr_cuda_run(const cr_call *call);
 
-/* The element types of rows whose device functions work on cr_values. */
+/* The element types of rows whose device functions work on cr_hd_values. */
 #define CR_CUDA_FLOATS (CR_TYPE(F32) | CR_TYPE(F16) | CR_TYPE(BF16))
 
 /* Defines a row whose further fields of cr_kernel follow. */
@@ -36,9 +36,9 @@ static inline float *cr_cuda_f32(const cr_call *call, int i) {
   return (float *)call->buffer[i].address; /* NOLINT */
 }
 /* The same in the element type that the op's tensor has, of CR_CUDA_FLOATS. */
-static inline cr_values cr_cuda_values(const cr_call *call, int i) {
-  return (cr_values){.at = (void *)call->buffer[i].address, /* NOLINT */
-                     .type = (int32_t)call->desc->arg[i].type};
+static inline cr_hd_values cr_cuda_values(const cr_call *call, int i) {
+  return (cr_hd_values){.at = (void *)call->buffer[i].address, /* NOLINT */
+                        .type = (int32_t)call->desc->arg[i].type};
 }
 static inline int32_t *cr_cuda_i32(const cr_call *call, int i) {
   return (int32_t *)call->buffer[i].address; /* NOLINT */
@@ -83,8 +83,8 @@ crema_status cr_cuda_posts(const cr_call *call, size_t offset, bool biased, int6
                            int64_t inner) CREMA_MUST_USE;
 
 /* y = softmax(x) over the channels of `s`. */
-crema_status cr_cuda_softmax(const cr_call *call, cr_split s, cr_values x,
-                             cr_values y) CREMA_MUST_USE;
+crema_status cr_cuda_softmax(const cr_call *call, cr_split s, cr_hd_values x,
+                             cr_hd_values y) CREMA_MUST_USE;
 
 /* Into how many parts, at most `most`, a long sum of `count` terms is cut so that the device is
  * busy. */
@@ -96,10 +96,10 @@ int64_t cr_cuda_parts(int64_t count, int64_t most);
 crema_status cr_cuda_slide(const cr_window *window, const crema_shape *in, const crema_shape *out,
                            bool dense, cr_hd_slide *slide) CREMA_MUST_USE;
 
-static inline cr_planes cr_cuda_planes(cr_split split) {
-  return (cr_planes){.outer = split.outer,
-                     .channels = cr_divisor_of(split.channels),
-                     .inner = cr_divisor_of(split.inner)};
+static inline cr_channel_planes cr_cuda_planes(cr_split split) {
+  return (cr_channel_planes){.outer = split.outer,
+                             .channels = cr_divisor_of(split.channels),
+                             .inner = cr_divisor_of(split.inner)};
 }
 
 /* The element type of all arguments that are values, for products. Errors: CREMA_E_UNSUPPORTED when
@@ -118,10 +118,10 @@ int64_t cr_cuda_part_length(cr_split split);
  * cr_cuda_channel_scratchpad(split) bytes. */
 typedef struct cr_cuda_channel_sum {
   cr_split split;
-  cr_values dy, x;
+  cr_hd_values dy, x;
   int term; /* a cr_channel_term */
   bool add;
-  cr_values out;
+  cr_hd_values out;
   double *scratchpad;
 } cr_cuda_channel_sum;
 size_t cr_cuda_channel_scratchpad(cr_split split);

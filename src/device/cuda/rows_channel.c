@@ -97,7 +97,7 @@ static crema_status sums_plan(cr_plan *plan) {
 static crema_status sums(const cr_call *call, int term, int x, int dy, int out) {
   const cr_cuda_channel_sum sum = {.split = cr_op_split(call->desc, 0, 1),
                                    .dy = cr_cuda_values(call, dy),
-                                   .x = x < 0 ? (cr_values){0} : cr_cuda_values(call, x),
+                                   .x = x < 0 ? (cr_hd_values){0} : cr_cuda_values(call, x),
                                    .term = term,
                                    .add = call->accumulate[out],
                                    .out = cr_cuda_values(call, out),
@@ -182,8 +182,8 @@ static crema_status bn_fwd_global(const cr_call *call) {
 }
 
 /* Argument `arg`, which may be left out. */
-static cr_values values_if(const cr_call *call, int arg) {
-  return arg < call->desc->args ? cr_cuda_values(call, arg) : (cr_values){0};
+static cr_hd_values values_if(const cr_call *call, int arg) {
+  return arg < call->desc->args ? cr_cuda_values(call, arg) : (cr_hd_values){0};
 }
 
 /* src, dst, mean, variance, scale, shift: the statistics are computed here. */
@@ -226,7 +226,7 @@ static int64_t line_length(cr_split s) {
   return s.inner >= 32 ? 1 : s.channels;
 }
 
-crema_status cr_cuda_softmax(const cr_call *call, cr_split s, cr_values x, cr_values y) {
+crema_status cr_cuda_softmax(const cr_call *call, cr_split s, cr_hd_values x, cr_hd_values y) {
   const cr_softmax_args args = {.x = x, .out = y, .channels = s.channels, .inner = s.inner};
   return cr_cuda_blocks_in(call, CR_DEVICE_FUNCTION_softmax_fwd, &args, s.outer * s.inner,
                            line_length(s));

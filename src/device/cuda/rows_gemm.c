@@ -10,15 +10,15 @@
 /* ---- inner product ---- */
 
 /* m rows of k values in, of n values out. */
-typedef struct ip_state {
+typedef struct gemm_ip_state {
   cr_gemm_plan *gemm;
   cr_split bias;     /* diff_dst as (M, N, 1), whose columns add up to diff_bias */
   size_t gemm_bytes; /* the product's scratchpad comes first, then that of post operations */
   bool bias_after;   /* the bias is added here, not by the library */
-} ip_state;
+} gemm_ip_state;
 
 static void ip_destroy(cr_plan *plan) {
-  ip_state *state = plan->state;
+  gemm_ip_state *state = plan->state;
   if (state == NULL) return;
   cr_gemm_plan_destroy(state->gemm);
   free(state);
@@ -44,7 +44,7 @@ static crema_status ip_sizes(const cr_plan *plan, int src, int weights, int dst,
 static crema_status ip_keep(cr_plan *plan, const cr_gemm_shape *sizes, cr_split bias) {
   cr_gemm_shape shape = *sizes;
   CR_TRY(cr_cuda_one_type(plan->desc, &shape.type));
-  ip_state *state = calloc(1, sizeof *state);
+  gemm_ip_state *state = calloc(1, sizeof *state);
   if (state == NULL) return cr_fail_memory(sizeof *state, "the plan of an inner product");
   size_t bytes = 0;
   crema_status status = cr_gemm_plan_create(plan->context, &shape, &state->gemm, &bytes);
@@ -69,14 +69,14 @@ static crema_status ip_fwd_plan(cr_plan *plan) {
   if (status != CREMA_E_UNSUPPORTED || !bias) return status;
   shape.bias = false;
   CR_TRY(ip_keep(plan, &shape, (cr_split){0, 0, 0}));
-  ((ip_state *)plan->state)->bias_after = true;
+  ((gemm_ip_state *)plan->state)->bias_after = true;
   return CREMA_OK;
 }
 
 /* src (M,K), weights (N,K) or (K,N), bias (N), dst (M,N). */
 static crema_status ip_fwd(const cr_call *call) {
-  const ip_state *state = call->plan->state;
-  const cr_values bias = cr_cuda_values(call, 2);
+  const gemm_ip_state *state = call->plan->state;
+  const cr_hd_values bias = cr_cuda_values(call, 2);
   CR_TRY(cr_cuda_posts_begin(call, state->gemm_bytes));
   CR_TRY(cr_gemm_plan_run(state->gemm, call->context, cr_cuda_f32(call, 0), cr_cuda_f32(call, 1),
                           state->bias_after ? NULL : bias.at, false, cr_cuda_f32(call, 3),
@@ -94,7 +94,7 @@ static crema_status ip_bwd_data_plan(cr_plan *plan) {
 
 /* diff_dst, weights, diff_src. */
 static crema_status ip_bwd_data(const cr_call *call) {
-  const ip_state *state = call->plan->state;
+  const gemm_ip_state *state = call->plan->state;
   return cr_gemm_plan_run(state->gemm, call->context, cr_cuda_f32(call, 0), cr_cuda_f32(call, 1),
                           NULL, false, cr_cuda_f32(call, 2), call->workspace);
 }
@@ -113,7 +113,7 @@ static crema_status ip_bwd_weights_plan(cr_plan *plan) {
 
 /* src, diff_dst, diff_weights, diff_bias: diff_dst^T src, or src^T diff_dst. */
 static crema_status ip_bwd_weights(const cr_call *call) {
-  const ip_state *state = call->plan->state;
+  const gemm_ip_state *state = call->plan->state;
   const bool transpose = call->desc->u.ip.transpose;
   const void *src = cr_cuda_f32(call, 0), *diff_dst = cr_cuda_f32(call, 1);
   CR_TRY(cr_gemm_plan_run(state->gemm, call->context, transpose ? src : diff_dst,
@@ -133,7 +133,7 @@ static crema_status ip_bwd_weights(const cr_call *call) {
 
 /* The windows of one image and group are unfolded into a matrix of C/group * K rows and P = S'...
  * columns. */
-typedef struct conv_state {
+typedef struct gemm_conv_state {
   cr_hd_slide slide;
   int64_t batch, group;
   int64_t in_channels, out_channels; /* of one group */
@@ -142,10 +142,10 @@ typedef struct conv_state {
   cr_gemm_plan *gemm;
   /* In this order in the workspace; then the bias' sums or what post operations need. */
   size_t matrix_bytes, gemm_bytes;
-} conv_state;
+} gemm_conv_state;
 
 static void conv_destroy(cr_plan *plan) {
-  conv_state *state = plan->state;
+  gemm_conv_state *state = plan->state;
   if (state == NULL) return;
   cr_gemm_plan_destroy(state->gemm);
   free(state);
@@ -162,7 +162,7 @@ static bool is_unfolded(const cr_hd_slide *s) {
 
 /* src, weights and dst: the indices of the arguments that have these shapes. */
 static crema_status conv_sizes(const cr_plan *plan, int src, int weights, int dst,
-                               conv_state *state) {
+                               gemm_conv_state *state) {
   const cr_conv_params *params = &plan->desc->u.conv;
   const crema_shape *in = &plan->desc->arg[src].shape, *out = &plan->desc->arg[dst].shape;
   CR_TRY(cr_cuda_slide(&params->window, in, out, false, &state->slide));
@@ -186,9 +186,9 @@ static crema_status conv_sizes(const cr_plan *plan, int src, int weights, int ds
                  in->dim[0], out->dim[0], found, wanted);
 }
 
-static crema_status conv_keep(cr_plan *plan, const conv_state *sizes, const cr_gemm_shape *shape,
-                              cr_split bias) {
-  conv_state *state = malloc(sizeof *state);
+static crema_status conv_keep(cr_plan *plan, const gemm_conv_state *sizes,
+                              const cr_gemm_shape *shape, cr_split bias) {
+  gemm_conv_state *state = malloc(sizeof *state);
   if (state == NULL) return cr_fail_memory(sizeof *state, "the plan of a convolution");
   *state = *sizes;
   size_t bytes = 0;
@@ -208,7 +208,7 @@ static crema_status conv_keep(cr_plan *plan, const conv_state *sizes, const cr_g
 }
 
 static crema_status conv_fwd_plan(cr_plan *plan) {
-  conv_state s = {.gemm = NULL};
+  gemm_conv_state s = {.gemm = NULL};
   CR_TRY(conv_sizes(plan, 0, 1, 3, &s));
   const cr_gemm_shape shape = {
       .type = CREMA_F32, .m = s.out_channels, .n = s.slide.out_count, .k = s.rows};
@@ -216,7 +216,7 @@ static crema_status conv_fwd_plan(cr_plan *plan) {
 }
 
 static crema_status conv_bwd_data_plan(cr_plan *plan) {
-  conv_state s = {.gemm = NULL};
+  gemm_conv_state s = {.gemm = NULL};
   CR_TRY(conv_sizes(plan, 2, 1, 0, &s));
   const cr_gemm_shape shape = {.type = CREMA_F32,
                                .m = s.rows,
@@ -226,12 +226,12 @@ static crema_status conv_bwd_data_plan(cr_plan *plan) {
   return conv_keep(plan, &s, &shape, (cr_split){0, 0, 0});
 }
 
-static cr_split conv_bias_split(const conv_state *s) {
+static cr_split conv_bias_split(const gemm_conv_state *s) {
   return (cr_split){s->batch, s->group * s->out_channels, s->slide.out_count};
 }
 
 static crema_status conv_bwd_weights_plan(cr_plan *plan) {
-  conv_state s = {.gemm = NULL};
+  gemm_conv_state s = {.gemm = NULL};
   CR_TRY(conv_sizes(plan, 0, 2, 1, &s));
   const cr_gemm_shape shape = {.type = CREMA_F32,
                                .m = s.out_channels,
@@ -242,7 +242,7 @@ static crema_status conv_bwd_weights_plan(cr_plan *plan) {
 }
 
 /* The matrix of one image's group. */
-static crema_status unfold(const cr_call *call, const conv_state *s, float *image,
+static crema_status unfold(const cr_call *call, const gemm_conv_state *s, float *image,
                            const float **matrix) {
   *matrix = image;
   if (s->unfolded) return CREMA_OK;
@@ -253,13 +253,13 @@ static crema_status unfold(const cr_call *call, const conv_state *s, float *imag
   return cr_cuda_each_in(call, CR_DEVICE_FUNCTION_unfold, &args, s->rows * s->slide.out_count);
 }
 
-static crema_devptr gemm_scratchpad(const cr_call *call, const conv_state *s) {
+static crema_devptr gemm_scratchpad(const cr_call *call, const gemm_conv_state *s) {
   return (crema_devptr){call->workspace.address + s->matrix_bytes};
 }
 
 /* src (N,C,S...), weights (O,C/group,K...), bias (O), dst (N,O,S'...). */
 static crema_status conv_fwd(const cr_call *call) {
-  const conv_state *s = call->plan->state;
+  const gemm_conv_state *s = call->plan->state;
   const int64_t image = s->in_channels * s->slide.in_count;
   const int64_t filters = s->out_channels * s->rows, result = s->out_channels * s->slide.out_count;
   const size_t spare = s->matrix_bytes + s->gemm_bytes;
@@ -276,7 +276,7 @@ static crema_status conv_fwd(const cr_call *call) {
 
 /* diff_dst, weights, diff_src. */
 static crema_status conv_bwd_data(const cr_call *call) {
-  const conv_state *s = call->plan->state;
+  const gemm_conv_state *s = call->plan->state;
   const int64_t filters = s->out_channels * s->rows, result = s->out_channels * s->slide.out_count;
   for (int64_t i = 0; i < s->batch * s->group; ++i) {
     float *image = cr_cuda_f32(call, 2) + i * s->in_channels * s->slide.in_count;
@@ -295,7 +295,7 @@ static crema_status conv_bwd_data(const cr_call *call) {
 
 /* src, diff_dst, diff_weights, diff_bias. */
 static crema_status conv_bwd_weights(const cr_call *call) {
-  const conv_state *s = call->plan->state;
+  const gemm_conv_state *s = call->plan->state;
   const int64_t filters = s->out_channels * s->rows, result = s->out_channels * s->slide.out_count;
   const float *diff_dst = cr_cuda_f32(call, 1);
   if (s->batch == 0 && !call->accumulate[2] && filters * s->group > 0) {

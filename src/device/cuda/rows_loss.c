@@ -91,13 +91,13 @@ static crema_status softmax_loss_plan(cr_plan *plan) {
  * unless this has been rounded. */
 static crema_status softmax_loss_fwd(const cr_call *call) {
   cr_loss_args args = label_args(call);
-  cr_values prob = cr_cuda_values(call, 2);
+  cr_hd_values prob = cr_cuda_values(call, 2);
   cr_total_args total = {.first = cr_cuda_f32(call, 3), .second = cr_cuda_f32(call, 4)};
   if (call->desc->args > 5) args.gain = cr_cuda_f32(call, 5);
   if (call->desc->args > 6) args.each = cr_cuda_f32(call, 6);
   const bool keeps = prob.at != NULL;
   if (!keeps) {
-    prob = (cr_values){.at = cr_cuda_scratchpad(call, sum_bytes(call->desc)), .type = CREMA_F32};
+    prob = (cr_hd_values){.at = cr_cuda_scratchpad(call, sum_bytes(call->desc)), .type = CREMA_F32};
   }
   args.of_prob = args.gain == NULL && prob.type == CREMA_F32;
   if (keeps || args.of_prob) {

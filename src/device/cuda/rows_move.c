@@ -48,10 +48,10 @@ static crema_status move_parts(const cr_call *call, int whole, int first, int la
   const int axis = call->desc->u.axis;
   const cr_split all = cr_op_split(call->desc, whole, axis);
   const int64_t step = all.channels * all.inner;
-  cr_values at = cr_cuda_values(call, whole);
+  cr_hd_values at = cr_cuda_values(call, whole);
   for (int k = first; k < last; ++k) {
     const int64_t length = cr_op_split(call->desc, k, axis).channels * all.inner;
-    const cr_values part = cr_cuda_values(call, k);
+    const cr_hd_values part = cr_cuda_values(call, k);
     const cr_rows_args args = {.from = concat ? part : at,
                                .to = concat ? at : part,
                                .length = cr_divisor_of(length),
@@ -60,7 +60,7 @@ static crema_status move_parts(const cr_call *call, int whole, int first, int la
     if (length > 0 && part.at != NULL) {
       CR_TRY(cr_cuda_each_in(call, CR_DEVICE_FUNCTION_copy_rows, &args, all.outer * length));
     }
-    at = cr_values_from(at, length);
+    at = cr_hd_values_from(at, length);
   }
   return CREMA_OK;
 }

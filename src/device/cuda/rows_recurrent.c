@@ -8,14 +8,14 @@
 #include "device/cuda/rows.h"
 
 /* T steps of N sequences, D units. */
-typedef struct extents {
+typedef struct step_extents {
   int64_t steps, batch, units;
-} extents;
+} step_extents;
 
 /* `state`: the argument of shape (T,N,D). */
-static extents extents_of(const cr_op_desc *desc, int state) {
+static step_extents extents_of(const cr_op_desc *desc, int state) {
   const cr_split s = cr_op_split(desc, state, 1);
-  return (extents){s.outer, s.channels, s.inner};
+  return (step_extents){s.outer, s.channels, s.inner};
 }
 
 /* ---- products ---- */
@@ -70,7 +70,7 @@ static crema_status multiply(const cr_call *call, const void *a, const void *b, 
 }
 
 /* A step forward multiplies h' (N,D) by weights (G,D), G = per_unit D. */
-static crema_status keep_fwd(cr_plan *plan, const extents *e, int64_t per_unit) {
+static crema_status keep_fwd(cr_plan *plan, const step_extents *e, int64_t per_unit) {
   const cr_gemm_shape shape = {.type = CREMA_F32,
                                .m = e->batch,
                                .n = per_unit * e->units,
@@ -80,7 +80,7 @@ static crema_status keep_fwd(cr_plan *plan, const extents *e, int64_t per_unit) 
 }
 
 /* A step back multiplies the gradient of its sums (N,G) by weights (G,D). */
-static crema_status keep_bwd(cr_plan *plan, const extents *e, int64_t per_unit, size_t more) {
+static crema_status keep_bwd(cr_plan *plan, const step_extents *e, int64_t per_unit, size_t more) {
   const cr_gemm_shape shape = {
       .type = CREMA_F32, .m = e->batch, .n = e->units, .k = per_unit * e->units};
   return keep(plan, &shape, e->steps > 0 ? shape.m * shape.n : 0, more);
@@ -89,8 +89,8 @@ static crema_status keep_bwd(cr_plan *plan, const extents *e, int64_t per_unit, 
 /* ---- states that are carried from step to step ---- */
 
 /* to (rows, D) = cont (rows) * from (rows, D). */
-static crema_status carry(const cr_call *call, const extents *e, int64_t rows, const float *cont,
-                          cr_values from, cr_values to) {
+static crema_status carry(const cr_call *call, const step_extents *e, int64_t rows,
+                          const float *cont, cr_hd_values from, cr_hd_values to) {
   const cr_carry_args args = {
       .from = from, .out = to, .cont = cont, .units = cr_divisor_of(e->units)};
   return cr_cuda_each_in(call, CR_DEVICE_FUNCTION_carry, &args, rows * e->units);
@@ -105,7 +105,7 @@ static crema_status clear(const cr_call *call, int i) {
 
 /* The gradient of h0, argument i, after all steps: the first step's product in the scratchpad,
  * times its cont. */
-static crema_status first_gradient(const cr_call *call, const extents *e, const float *cont,
+static crema_status first_gradient(const cr_call *call, const step_extents *e, const float *cont,
                                    int i) {
   if (call->buffer[i].address == 0) return CREMA_OK;
   return carry(call, e, e->batch, cont, cr_float_values(beside(call)), cr_cuda_values(call, i));
@@ -114,7 +114,7 @@ static crema_status first_gradient(const cr_call *call, const extents *e, const 
 /* ---- LSTM ---- */
 
 static crema_status lstm_fwd_plan(cr_plan *plan) {
-  const extents e = extents_of(plan->desc, 6);
+  const step_extents e = extents_of(plan->desc, 6);
   CR_TRY(cr_check_recurrence(plan, 6, 0, 4, 1, 2, 3));
   CR_TRY(cr_check_recurrence(plan, 5, 7, 4, 1, 2, 4));
   return keep_fwd(plan, &e, 4);
@@ -122,7 +122,7 @@ static crema_status lstm_fwd_plan(cr_plan *plan) {
 
 /* gates, cont, weights, h0, c0, h, c, values. */
 static crema_status lstm_fwd(const cr_call *call) {
-  const extents e = extents_of(call->desc, 6);
+  const step_extents e = extents_of(call->desc, 6);
   const int64_t cells = e.batch * e.units;
   const float *weights = cr_cuda_f32(call, 2), *h_before = cr_cuda_f32(call, 3);
   cr_lstm_args args = {.c_before = cr_cuda_values(call, 4),
@@ -131,11 +131,11 @@ static crema_status lstm_fwd(const cr_call *call) {
   for (int64_t t = 0; t < e.steps && cells > 0; ++t) {
     float *h = cr_cuda_f32(call, 5) + t * cells;
     CR_TRY(multiply(call, h_before, weights, false, beside(call)));
-    args.sums = cr_values_from(cr_cuda_values(call, 0), 4 * t * cells);
+    args.sums = cr_hd_values_from(cr_cuda_values(call, 0), 4 * t * cells);
     args.cont = cr_cuda_f32(call, 1) + t * e.batch;
     args.h = cr_float_values(h);
-    args.c = cr_values_from(cr_cuda_values(call, 6), t * cells);
-    args.gates = cr_values_from(cr_cuda_values(call, 7), 4 * t * cells);
+    args.c = cr_hd_values_from(cr_cuda_values(call, 6), t * cells);
+    args.gates = cr_hd_values_from(cr_cuda_values(call, 7), 4 * t * cells);
     CR_TRY(cr_cuda_each_in(call, CR_DEVICE_FUNCTION_lstm_fwd, &args, cells));
     h_before = h;
     args.c_before = args.c;
@@ -144,7 +144,7 @@ static crema_status lstm_fwd(const cr_call *call) {
 }
 
 static crema_status lstm_bwd_plan(cr_plan *plan) {
-  const extents e = extents_of(plan->desc, 1);
+  const step_extents e = extents_of(plan->desc, 1);
   CR_TRY(cr_check_recurrence(plan, 1, 0, 4, 3, 4, 2));
   CR_TRY(cr_check_recurrence(plan, 1, 7, 4, 3, 4, 8));
   CR_TRY(cr_check_recurrence(plan, 1, 7, 4, 3, 4, 9));
@@ -152,26 +152,26 @@ static crema_status lstm_bwd_plan(cr_plan *plan) {
 }
 
 /* The arrays of step t. diff_c: where the gradient of c goes from step to step. */
-static void lstm_bwd_step(const cr_call *call, const extents *e, int64_t t, float *diff_c,
+static void lstm_bwd_step(const cr_call *call, const step_extents *e, int64_t t, float *diff_c,
                           cr_lstm_bwd_args *args) {
   const int64_t at = t * e->batch * e->units;
-  args->gates = cr_values_from(cr_cuda_values(call, 0), 4 * at);
-  args->c = cr_values_from(cr_cuda_values(call, 1), at);
-  args->c_before = t > 0 ? cr_values_from(cr_cuda_values(call, 1), at - e->batch * e->units)
+  args->gates = cr_hd_values_from(cr_cuda_values(call, 0), 4 * at);
+  args->c = cr_hd_values_from(cr_cuda_values(call, 1), at);
+  args->c_before = t > 0 ? cr_hd_values_from(cr_cuda_values(call, 1), at - e->batch * e->units)
                          : cr_cuda_values(call, 2);
   args->cont = cr_cuda_f32(call, 3) + t * e->batch;
-  args->diff_h = cr_values_from(cr_cuda_values(call, 5), at);
+  args->diff_h = cr_hd_values_from(cr_cuda_values(call, 5), at);
   if (call->buffer[6].address != 0) {
-    args->diff_c = cr_values_from(cr_cuda_values(call, 6), at);
+    args->diff_c = cr_hd_values_from(cr_cuda_values(call, 6), at);
   }
-  args->diff_gates = cr_values_from(cr_cuda_values(call, 7), 4 * at);
+  args->diff_gates = cr_hd_values_from(cr_cuda_values(call, 7), 4 * at);
   args->diff_c_before =
       t > 0 || call->buffer[9].address == 0 ? cr_float_values(diff_c) : cr_cuda_values(call, 9);
 }
 
 /* values, c, c0, cont, weights, diff_h, diff_c, diff_gates, diff_h0, diff_c0. */
 static crema_status lstm_bwd(const cr_call *call) {
-  const extents e = extents_of(call->desc, 1);
+  const step_extents e = extents_of(call->desc, 1);
   const recurrent_state *state = call->plan->state;
   const int64_t cells = e.batch * e.units;
   float *diff_c = cr_cuda_scratchpad(call, state->gemm_bytes + state->bytes);
@@ -221,21 +221,21 @@ static crema_status lstm_unit_bwd(const cr_call *call) {
 /* ---- hyperbolic tangents ---- */
 
 static crema_status rnn_fwd_plan(cr_plan *plan) {
-  const extents e = extents_of(plan->desc, 4);
+  const step_extents e = extents_of(plan->desc, 4);
   CR_TRY(cr_check_recurrence(plan, 4, 0, 1, 1, 2, 3));
   return keep_fwd(plan, &e, 1);
 }
 
 /* z, cont, weights, h0, h. */
 static crema_status rnn_fwd(const cr_call *call) {
-  const extents e = extents_of(call->desc, 4);
+  const step_extents e = extents_of(call->desc, 4);
   const int64_t cells = e.batch * e.units;
   const float *before = cr_cuda_f32(call, 3);
   cr_rnn_args args = {.product = beside(call), .units = cr_divisor_of(e.units)};
   for (int64_t t = 0; t < e.steps && cells > 0; ++t) {
     float *h = cr_cuda_f32(call, 4) + t * cells;
     CR_TRY(multiply(call, before, cr_cuda_f32(call, 2), false, beside(call)));
-    args.x = cr_values_from(cr_cuda_values(call, 0), t * cells);
+    args.x = cr_hd_values_from(cr_cuda_values(call, 0), t * cells);
     args.cont = cr_cuda_f32(call, 1) + t * e.batch;
     args.out = cr_float_values(h);
     CR_TRY(cr_cuda_each_in(call, CR_DEVICE_FUNCTION_rnn_fwd, &args, cells));
@@ -245,7 +245,7 @@ static crema_status rnn_fwd(const cr_call *call) {
 }
 
 static crema_status rnn_bwd_plan(cr_plan *plan) {
-  const extents e = extents_of(plan->desc, 0);
+  const step_extents e = extents_of(plan->desc, 0);
   CR_TRY(cr_check_recurrence(plan, 0, 3, 1, 1, 2, 5));
   CR_TRY(cr_check_recurrence(plan, 0, 4, 1, 1, 2, 5));
   return keep_bwd(plan, &e, 1, 0);
@@ -253,15 +253,15 @@ static crema_status rnn_bwd_plan(cr_plan *plan) {
 
 /* h, cont, weights, diff_h, diff_z, diff_h0. */
 static crema_status rnn_bwd(const cr_call *call) {
-  const extents e = extents_of(call->desc, 0);
+  const step_extents e = extents_of(call->desc, 0);
   const int64_t cells = e.batch * e.units;
   const float *cont = cr_cuda_f32(call, 1);
   cr_rnn_args args = {.units = cr_divisor_of(e.units)};
   if (e.steps == 0) return clear(call, 5);
   for (int64_t t = e.steps - 1; t >= 0 && cells > 0; --t) {
-    args.x = cr_values_from(cr_cuda_values(call, 0), t * cells);
-    args.dy = cr_values_from(cr_cuda_values(call, 3), t * cells);
-    args.out = cr_values_from(cr_cuda_values(call, 4), t * cells);
+    args.x = cr_hd_values_from(cr_cuda_values(call, 0), t * cells);
+    args.dy = cr_hd_values_from(cr_cuda_values(call, 3), t * cells);
+    args.out = cr_hd_values_from(cr_cuda_values(call, 4), t * cells);
     CR_TRY(cr_cuda_each_in(call, CR_DEVICE_FUNCTION_rnn_bwd, &args, cells));
     if (t == 0 && call->buffer[5].address == 0) break;
     CR_TRY(multiply(call, args.out.at, cr_cuda_f32(call, 2), false, beside(call)));
@@ -274,7 +274,7 @@ static crema_status rnn_bwd(const cr_call *call) {
 /* ---- weights ---- */
 
 static crema_status weights_plan(cr_plan *plan) {
-  const extents e = extents_of(plan->desc, 0);
+  const step_extents e = extents_of(plan->desc, 0);
   const int64_t gates = cr_op_split(plan->desc, 3, 1).inner;
   cr_gemm_shape shape = {.m = gates, .n = e.units, .k = e.steps * e.batch, .a_transposed = true};
   CR_TRY(cr_check_recurrence(plan, 0, 3, e.units > 0 ? gates / e.units : 0, 2, 4, 1));
@@ -285,9 +285,9 @@ static crema_status weights_plan(cr_plan *plan) {
 /* h, h0, cont, diff_gates, diff_weights: the states that the steps took over, side by side, are
  * multiplied by the gradients of all steps at once. */
 static crema_status recurrent_bwd_weights(const cr_call *call) {
-  const extents e = extents_of(call->desc, 0);
+  const step_extents e = extents_of(call->desc, 0);
   const recurrent_state *state = call->plan->state;
-  const cr_values taken = {beside(call), (int32_t)call->desc->arg[0].type};
+  const cr_hd_values taken = {beside(call), (int32_t)call->desc->arg[0].type};
   const float *cont = cr_cuda_f32(call, 2);
   if (state->gemm == NULL) {
     const size_t bytes =
@@ -297,7 +297,7 @@ static crema_status recurrent_bwd_weights(const cr_call *call) {
   }
   CR_TRY(carry(call, &e, e.batch, cont, cr_cuda_values(call, 1), taken));
   CR_TRY(carry(call, &e, (e.steps - 1) * e.batch, cont + e.batch, cr_cuda_values(call, 0),
-               cr_values_from(taken, e.batch * e.units)));
+               cr_hd_values_from(taken, e.batch * e.units)));
   return multiply(call, cr_cuda_f32(call, 3), taken.at, call->accumulate[4], cr_cuda_f32(call, 4));
 }
 

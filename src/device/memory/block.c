@@ -14,16 +14,16 @@
 /* The blocks that were made while the report was on, by address. */
 enum { BUCKETS = 256 };
 
-typedef struct entry {
-  struct entry *next;
+typedef struct listed_block {
+  struct listed_block *next;
   uintptr_t address;
   size_t bytes;
-} entry;
+} listed_block;
 
 static struct {
   atomic_bool on;
   pthread_mutex_t lock; /* guards what follows */
-  entry *bucket[BUCKETS];
+  listed_block *bucket[BUCKETS];
   cr_block_report total;
 } report = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -39,9 +39,9 @@ cr_block_report cr_block_report_read(void) {
 }
 
 /* The link to the entry of an address, or to where it would be. With the lock held. */
-static entry **find_entry(uintptr_t address) {
+static listed_block **find_entry(uintptr_t address) {
   /* Addresses are multiples of 64. */
-  entry **link = &report.bucket[address / 64 % BUCKETS];
+  listed_block **link = &report.bucket[address / 64 % BUCKETS];
   while (*link != NULL && (*link)->address != address) link = &(*link)->next;
   return link;
 }
@@ -49,9 +49,9 @@ static entry **find_entry(uintptr_t address) {
 static crema_status report_block(cr_block *block) {
   block->reported = atomic_load(&report.on);
   if (!block->reported) return CREMA_OK;
-  entry *e = malloc(sizeof *e);
+  listed_block *e = malloc(sizeof *e);
   if (e == NULL) return cr_fail_memory(sizeof *e, "the report of memory");
-  *e = (entry){.address = block->address, .bytes = block->bytes};
+  *e = (listed_block){.address = block->address, .bytes = block->bytes};
   pthread_mutex_lock(&report.lock);
   *find_entry(block->address) = e;
   ++report.total.blocks;
@@ -63,7 +63,7 @@ static crema_status report_block(cr_block *block) {
 static crema_status unreport_block(const cr_block *block) {
   if (!block->reported) return CREMA_OK;
   pthread_mutex_lock(&report.lock);
-  entry **link = find_entry(block->address), *e = *link;
+  listed_block **link = find_entry(block->address), *e = *link;
   if (e != NULL) {
     *link = e->next;
     --report.total.blocks;

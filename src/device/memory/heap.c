@@ -27,11 +27,11 @@ enum {
 #define LEAST_REGION ((size_t)1 << 20)
 
 /* Blocks that nobody uses lie between those in use: there is no list of them. */
-typedef struct piece {
+typedef struct heap_piece {
   uintptr_t address;
   size_t bytes; /* with the gap behind it */
   size_t note;  /* what is noted of it; NO_NOTE: nothing */
-} piece;
+} heap_piece;
 
 /* A block that was asked for since the last rest. */
 typedef struct note {
@@ -47,18 +47,18 @@ typedef struct notes {
 
 #define NO_NOTE ((size_t)-1)
 
-typedef struct region {
+typedef struct heap_region {
   cr_block block;
   size_t bytes;
-} region;
+} heap_region;
 
 struct cr_heap {
   pthread_mutex_t lock; /* guards all that follows */
   crema_device *device;
   crema_context *context; /* NULL: closed */
-  region *regions;
+  heap_region *regions;
   size_t region_count;
-  piece *pieces; /* by address */
+  heap_piece *pieces; /* by address */
   size_t piece_count, piece_room;
   size_t held, in_use, highest;
   notes now, plan; /* of this pass; of the one that the next ones are expected to be like */
@@ -97,7 +97,7 @@ static void unpoison(const cr_heap *heap, uintptr_t address, size_t bytes) {
 
 static void free_regions(cr_heap *heap) {
   for (size_t i = 0; i < heap->region_count; ++i) {
-    region *r = &heap->regions[i];
+    heap_region *r = &heap->regions[i];
     unpoison(heap, r->block.address, r->bytes);
     if (cr_block_free(&r->block) != CREMA_OK) cr_log_error("%s", crema_error_text());
   }
@@ -107,10 +107,10 @@ static void free_regions(cr_heap *heap) {
 
 static bool add_region(cr_heap *heap, size_t bytes) {
   const cr_block_options options = {.keep_content = true};
-  region *more = realloc(heap->regions, (heap->region_count + 1) * sizeof *more);
+  heap_region *more = realloc(heap->regions, (heap->region_count + 1) * sizeof *more);
   if (more == NULL) return false;
   heap->regions = more;
-  region *fresh = &more[heap->region_count];
+  heap_region *fresh = &more[heap->region_count];
   if (cr_block_new(heap->device, bytes, &options, &fresh->block) != CREMA_OK) return false;
   fresh->bytes = bytes;
   /* Work of other contexts has an end before that of the heap's own. */
@@ -156,7 +156,7 @@ static bool is_free(const cr_heap *heap, uintptr_t address, size_t bytes) {
   size_t next = find_piece(heap, address);
   if (next < heap->piece_count && heap->pieces[next].address < address + bytes) return false;
   if (next == 0) return true;
-  const piece *before = &heap->pieces[next - 1];
+  const heap_piece *before = &heap->pieces[next - 1];
   return before->address + before->bytes <= address;
 }
 
@@ -306,7 +306,7 @@ static void put_back(cr_block *block) {
   pthread_mutex_lock(&heap->lock);
   order_after(heap, block->user);
   size_t i = find_piece(heap, block->address);
-  piece ended = heap->pieces[i];
+  heap_piece ended = heap->pieces[i];
   memmove(&heap->pieces[i], &heap->pieces[i + 1],
           (--heap->piece_count - i) * sizeof heap->pieces[0]);
   heap->in_use -= ended.bytes;
@@ -330,7 +330,9 @@ static uintptr_t find_address(cr_heap *heap, size_t bytes) {
 }
 
 static bool take(cr_heap *heap, size_t bytes, cr_block *out) {
-  if (!make_room(&heap->pieces, heap->piece_count, &heap->piece_room, sizeof(piece))) return false;
+  if (!make_room(&heap->pieces, heap->piece_count, &heap->piece_room, sizeof *heap->pieces)) {
+    return false;
+  }
   const bool host = heap->device->backend->host_memory;
   const size_t alignment = host ? HOST_ALIGNMENT : DEVICE_ALIGNMENT;
   /* With a gap, so that a kernel that works beyond the end of its block is found out. */
@@ -340,7 +342,8 @@ static bool take(cr_heap *heap, size_t bytes, cr_block *out) {
   size_t i = find_piece(heap, address);
   memmove(&heap->pieces[i + 1], &heap->pieces[i],
           (heap->piece_count++ - i) * sizeof heap->pieces[0]);
-  heap->pieces[i] = (piece){.address = address, .bytes = whole, .note = note_begin(heap, whole)};
+  heap->pieces[i] =
+      (heap_piece){.address = address, .bytes = whole, .note = note_begin(heap, whole)};
   heap->in_use += whole;
   heap->blocks += mix(address, whole);
   if (heap->in_use > heap->highest) heap->highest = heap->in_use;

@@ -15,8 +15,8 @@
 
 enum { MAX_BINS = 33, SHARDS = 8, BUCKETS = 1024, BUCKET_LOCKS = 64, NO_BIN = -1, LOOK_AT = 16 };
 
-typedef struct block {
-  struct block *next; /* in its bucket while live, in its bin while idle */
+typedef struct pool_block {
+  struct pool_block *next; /* in its bucket while live, in its bin while idle */
   crema_devptr memory;
   size_t bytes;
   int bin; /* NO_BIN: not cached */
@@ -24,14 +24,14 @@ typedef struct block {
   bool pending;           /* `freed` was recorded and is not known to be done */
   uint64_t user;          /* context on which `freed` was recorded */
   cr_native_event *freed; /* made at the first free with a user, kept */
-} block;
+} pool_block;
 
 /* Idle blocks and counters. Each thread has its shard, so that threads seldom meet at a lock; a
  * counter is the sum over all shards (one alone may wrap around when a block is taken by one thread
  * and freed by another). */
 typedef struct shard {
   _Alignas(64) pthread_mutex_t lock;
-  block *bin[MAX_BINS];
+  pool_block *bin[MAX_BINS];
   _Atomic uint64_t filled; /* bit b: bin b holds blocks; changed with the lock held */
   size_t live_blocks, live_bytes, idle_blocks, idle_bytes;
   uint64_t cached;
@@ -44,7 +44,7 @@ typedef struct bucket_lock {
 struct cr_pool {
   shard shard[SHARDS];
   bucket_lock bucket_lock[BUCKET_LOCKS];
-  block *bucket[BUCKETS]; /* live blocks by address */
+  pool_block *bucket[BUCKETS]; /* live blocks by address */
   crema_device *device;
   cr_pool_options options;
   size_t bin_bytes[MAX_BINS];
@@ -221,7 +221,7 @@ static crema_status driver_alloc(cr_pool *pool, size_t bytes, crema_devptr *out)
 
 /* Frees a block that is in no list: its memory goes back to the driver when nothing uses it any
  * more. */
-static void driver_free(cr_pool *pool, block *b) {
+static void driver_free(cr_pool *pool, pool_block *b) {
   const cr_backend *backend = pool->device->backend;
   cr_device_guard guard;
   crema_status status = cr_device_enter(pool->device, &guard);
@@ -263,7 +263,7 @@ static unsigned own_shard(void) {
 }
 
 /* True when `user` may have the block now. */
-static bool is_ready(cr_pool *pool, block *b, uint64_t user) {
+static bool is_ready(cr_pool *pool, pool_block *b, uint64_t user) {
   if (!b->pending || (user != 0 && b->user == user) || pool->options.one_stream) return true;
   bool done = false;
   crema_status status = pool->device->backend->event_query(b->freed, &done);
@@ -277,7 +277,7 @@ static bool holds(const shard *s, int bin) {
 }
 
 /* With the shard's lock held. */
-static void set_bin(shard *s, int bin, block *first) {
+static void set_bin(shard *s, int bin, pool_block *first) {
   uint64_t filled = atomic_load_explicit(&s->filled, memory_order_relaxed),
            bit = (uint64_t)1 << bin;
   s->bin[bin] = first;
@@ -285,10 +285,10 @@ static void set_bin(shard *s, int bin, block *first) {
                         memory_order_relaxed);
 }
 
-static block *take_from_shard(cr_pool *pool, shard *s, int bin, uint64_t user) {
-  block *found = NULL, *before = NULL;
+static pool_block *take_from_shard(cr_pool *pool, shard *s, int bin, uint64_t user) {
+  pool_block *found = NULL, *before = NULL;
   pthread_mutex_lock(&s->lock);
-  block *b = s->bin[bin];
+  pool_block *b = s->bin[bin];
   for (int looked = 0; b != NULL && looked < LOOK_AT && found == NULL; ++looked) {
     if (is_ready(pool, b, user)) {
       found = b;
@@ -313,18 +313,18 @@ static block *take_from_shard(cr_pool *pool, shard *s, int bin, uint64_t user) {
   return found;
 }
 
-static block *take_idle(cr_pool *pool, int bin, uint64_t user) {
+static pool_block *take_idle(cr_pool *pool, int bin, uint64_t user) {
   if (bin == NO_BIN) return NULL;
   unsigned mine = own_shard();
   for (unsigned i = 0; i < SHARDS; ++i) {
     shard *s = &pool->shard[(mine + i) % SHARDS];
-    block *b = holds(s, bin) ? take_from_shard(pool, s, bin, user) : NULL;
+    pool_block *b = holds(s, bin) ? take_from_shard(pool, s, bin, user) : NULL;
     if (b != NULL) return b;
   }
   return NULL;
 }
 
-static void put_idle(cr_pool *pool, block *b) {
+static void put_idle(cr_pool *pool, pool_block *b) {
   shard *s = &pool->shard[own_shard()];
   pthread_mutex_lock(&s->lock);
   b->next = s->bin[b->bin];
@@ -337,7 +337,7 @@ static void put_idle(cr_pool *pool, block *b) {
 }
 
 /* A block that came from the driver, or goes back to it, without having been idle. */
-static void count_live(cr_pool *pool, const block *b, bool more) {
+static void count_live(cr_pool *pool, const pool_block *b, bool more) {
   shard *s = &pool->shard[own_shard()];
   pthread_mutex_lock(&s->lock);
   s->live_blocks += more ? (size_t)1 : (size_t)-1;
@@ -346,11 +346,11 @@ static void count_live(cr_pool *pool, const block *b, bool more) {
 }
 
 /* Takes the whole bin out of a shard. */
-static block *empty_bin(shard *s, int bin) {
+static pool_block *empty_bin(shard *s, int bin) {
   pthread_mutex_lock(&s->lock);
-  block *list = s->bin[bin];
+  pool_block *list = s->bin[bin];
   set_bin(s, bin, NULL);
-  for (const block *b = list; b != NULL; b = b->next) {
+  for (const pool_block *b = list; b != NULL; b = b->next) {
     --s->idle_blocks;
     s->idle_bytes -= b->bytes;
   }
@@ -362,8 +362,8 @@ size_t cr_pool_trim(cr_pool *pool) {
   size_t bytes = 0;
   for (unsigned i = 0; i < SHARDS; ++i) {
     for (int bin = 0; bin < MAX_BINS; ++bin) {
-      for (block *b = empty_bin(&pool->shard[i], bin); b != NULL;) {
-        block *next = b->next;
+      for (pool_block *b = empty_bin(&pool->shard[i], bin); b != NULL;) {
+        pool_block *next = b->next;
         bytes += b->bytes;
         driver_free(pool, b);
         b = next;
@@ -380,7 +380,7 @@ static size_t bucket_of(crema_devptr memory) {
   return (size_t)(((uint64_t)memory.address >> 6) * 0x9e3779b97f4a7c15u >> 54) % BUCKETS;
 }
 
-static void add_live(cr_pool *pool, block *b) {
+static void add_live(cr_pool *pool, pool_block *b) {
   size_t index = bucket_of(b->memory);
   pthread_mutex_t *lock = &pool->bucket_lock[index % BUCKET_LOCKS].lock;
   pthread_mutex_lock(lock);
@@ -389,13 +389,13 @@ static void add_live(cr_pool *pool, block *b) {
   pthread_mutex_unlock(lock);
 }
 
-static block *take_live(cr_pool *pool, crema_devptr memory) {
+static pool_block *take_live(cr_pool *pool, crema_devptr memory) {
   size_t index = bucket_of(memory);
   pthread_mutex_t *lock = &pool->bucket_lock[index % BUCKET_LOCKS].lock;
   pthread_mutex_lock(lock);
-  block **link = &pool->bucket[index];
+  pool_block **link = &pool->bucket[index];
   while (*link != NULL && (*link)->memory.address != memory.address) link = &(*link)->next;
-  block *b = *link;
+  pool_block *b = *link;
   if (b != NULL) *link = b->next;
   pthread_mutex_unlock(lock);
   return b;
@@ -414,8 +414,8 @@ static crema_status out_of_memory(cr_pool *pool, size_t bytes) {
                  pool->device->backend->name, pool->device->index, free_bytes, total_bytes, reason);
 }
 
-static crema_status fresh_block(cr_pool *pool, size_t bytes, int bin, block **out) {
-  block *b = calloc(1, sizeof *b);
+static crema_status fresh_block(cr_pool *pool, size_t bytes, int bin, pool_block **out) {
+  pool_block *b = calloc(1, sizeof *b);
   if (b == NULL) return cr_fail_memory(sizeof *b, "a block of device memory");
   b->bin = bin;
   b->bytes = bin == NO_BIN ? bytes : pool->bin_bytes[bin];
@@ -440,7 +440,7 @@ crema_status cr_pool_alloc(cr_pool *pool, size_t bytes, uint64_t user, crema_dev
   *out = (crema_devptr){0};
   if (bytes == 0) return CREMA_OK;
   int bin = bin_of(pool, bytes);
-  block *b = take_idle(pool, bin, user);
+  pool_block *b = take_idle(pool, bin, user);
   if (b == NULL) {
     CR_TRY(fresh_block(pool, bytes, bin, &b));
     count_live(pool, b, true);
@@ -452,7 +452,7 @@ crema_status cr_pool_alloc(cr_pool *pool, size_t bytes, uint64_t user, crema_dev
 }
 
 /* Remembers the position in the queue of context `user` after which the block is idle. */
-static crema_status mark_freed(cr_pool *pool, block *b, uint64_t user) {
+static crema_status mark_freed(cr_pool *pool, pool_block *b, uint64_t user) {
   /* Work of an earlier user of the block may still be pending. */
   if (user == 0) return CREMA_OK;
   b->pending = false;
@@ -463,7 +463,7 @@ static crema_status mark_freed(cr_pool *pool, block *b, uint64_t user) {
   return CREMA_OK;
 }
 
-static bool may_keep(cr_pool *pool, const block *b) {
+static bool may_keep(cr_pool *pool, const pool_block *b) {
   size_t limit = pool->options.max_idle_bytes;
   if (b->bin == NO_BIN || b->bytes > limit) return false;
   return limit == SIZE_MAX || idle_bytes(pool) <= limit - b->bytes;
@@ -471,7 +471,7 @@ static bool may_keep(cr_pool *pool, const block *b) {
 
 crema_status cr_pool_free(cr_pool *pool, crema_devptr memory, uint64_t user) {
   if (memory.address == 0) return CREMA_OK;
-  block *b = take_live(pool, memory);
+  pool_block *b = take_live(pool, memory);
   if (b == NULL) {
     return cr_fail(CREMA_E_ARGUMENT, "memory at %#zx is not in use on %s:%d",
                    (size_t)memory.address, pool->device->backend->name, pool->device->index);
@@ -556,8 +556,8 @@ void cr_pool_destroy(cr_pool *pool) {
   if (pool == NULL) return;
   cr_pool_trim(pool);
   for (int i = 0; i < BUCKETS; ++i) {
-    for (block *b = pool->bucket[i]; b != NULL;) {
-      block *next = b->next;
+    for (pool_block *b = pool->bucket[i]; b != NULL;) {
+      pool_block *next = b->next;
       cr_tracking_remove(pool->device, b->bytes, b->counted);
       driver_free(pool, b);
       b = next;

@@ -173,8 +173,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
   return CUBLAS_STATUS_SUCCESS;
 }
 
-static cr_values values_of(const fake_layout *layout, const void *memory) {
-  return (cr_values){(void *)(uintptr_t)memory, (int32_t)layout->type}; /* NOLINT */
+static cr_hd_values values_of(const fake_layout *layout, const void *memory) {
+  return (cr_hd_values){(void *)(uintptr_t)memory, (int32_t)layout->type}; /* NOLINT */
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void *alpha,
@@ -186,8 +186,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   const fake_desc *m = (const fake_desc *)desc;
   const fake_layout *la = (const fake_layout *)a_layout, *lb = (const fake_layout *)b_layout;
   const fake_layout *ld = (const fake_layout *)d_layout;
-  const cr_values fa = values_of(la, a), fb = values_of(lb, b), out = values_of(ld, d);
-  const cr_values bias = values_of(ld, m->bias);
+  const cr_hd_values fa = values_of(la, a), fb = values_of(lb, b), out = values_of(ld, d);
+  const cr_hd_values bias = values_of(ld, m->bias);
   const float scale = *(const float *)alpha, old = *(const float *)beta;
   fake_algorithm algorithm;
   memcpy(&algorithm, algo, sizeof algorithm);

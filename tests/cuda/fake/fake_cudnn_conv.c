@@ -50,8 +50,8 @@ static int seen(const fake_conv *c, int p, int k) {
   return index;
 }
 
-static cr_values values_of(const fake_tensor *t) {
-  return (cr_values){t->data, (int32_t)t->type};
+static cr_hd_values values_of(const fake_tensor *t) {
+  return (cr_hd_values){t->data, (int32_t)t->type};
 }
 
 static double get(const fake_tensor *t, int i) {

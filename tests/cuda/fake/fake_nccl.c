@@ -286,7 +286,7 @@ static void add(int type, void *to, const void *from, size_t i) {
   int32_t own = CREMA_F32;
   if (type == CR_NCCL_FLOAT16) own = CREMA_F16;
   if (type == CR_NCCL_BFLOAT16) own = CREMA_BF16;
-  const cr_values a = {to, own}, b = {(void *)(uintptr_t)from, own};
+  const cr_hd_values a = {to, own}, b = {(void *)(uintptr_t)from, own};
   cr_put(a, (int64_t)i, cr_get(a, (int64_t)i) + cr_get(b, (int64_t)i));
 }
 

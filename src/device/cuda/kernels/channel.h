@@ -8,25 +8,25 @@
 #include "device/cuda/kernels/values.h"
 
 /* Where elements lie in (outer, C, inner). */
-typedef struct cr_planes {
+typedef struct cr_channel_planes {
   int64_t outer;
   cr_divisor channels, inner;
-} cr_planes;
+} cr_channel_planes;
 
-CR_HD int64_t cr_channel_of(const cr_planes *planes, int64_t i) {
+CR_HD int64_t cr_channel_of(const cr_channel_planes *planes, int64_t i) {
   return cr_divide_by(cr_divide_by(i, planes->inner).whole, planes->channels).rest;
 }
 
 /* Element k of channel c, counted through all samples. */
-CR_HD int64_t cr_channel_place(const cr_planes *planes, int64_t c, int64_t k) {
+CR_HD int64_t cr_channel_place(const cr_channel_planes *planes, int64_t c, int64_t k) {
   const cr_quotient at = cr_divide_by(k, planes->inner);
   return (at.whole * planes->channels.by + c) * planes->inner.by + at.rest;
 }
 
 typedef struct cr_affine_args {
-  cr_values x, scale, bias; /* absent: 1 and 0 */
-  cr_values out;
-  cr_planes planes;
+  cr_hd_values x, scale, bias; /* absent: 1 and 0 */
+  cr_hd_values out;
+  cr_channel_planes planes;
   bool rectify; /* what is below 0 becomes 0 */
 } cr_affine_args;
 
@@ -41,9 +41,9 @@ CR_HD float cr_affine_device(const void *args, int64_t i) {
 }
 
 typedef struct cr_posts_args {
-  cr_values bias, addend; /* absent: 0 */
-  cr_values out;
-  cr_planes planes;
+  cr_hd_values bias, addend; /* absent: 0 */
+  cr_hd_values out;
+  cr_channel_planes planes;
   int count;
   cr_unary_args
       post[CR_POSTS]; /* the functions; function CR_UNARY_FUNCTIONS: the addend is added */
@@ -63,8 +63,8 @@ CR_HD float cr_posts_device(const void *args, int64_t i) {
 }
 
 typedef struct cr_prelu_args {
-  cr_values x, slope, dy, out;
-  cr_planes planes;
+  cr_hd_values x, slope, dy, out;
+  cr_channel_planes planes;
 } cr_prelu_args;
 
 CR_HD float cr_prelu_fwd_device(const void *args, int64_t i) {
@@ -86,12 +86,12 @@ typedef enum cr_channel_term {
 } cr_channel_term;
 
 typedef struct cr_channel_sum_args {
-  cr_values dy, x;
-  cr_planes planes;
+  cr_hd_values dy, x;
+  cr_channel_planes planes;
   int term;
-  int64_t parts; /* of how many partial sums each channel's sum is made */
-  double *part;  /* (parts, C) */
-  cr_values out; /* (C) */
+  int64_t parts;    /* of how many partial sums each channel's sum is made */
+  double *part;     /* (parts, C) */
+  cr_hd_values out; /* (C) */
   bool add;
 } cr_channel_sum_args;
 
@@ -109,7 +109,8 @@ typedef struct cr_channel_part {
 } cr_channel_part;
 
 /* Segment s: part s / C of channel s % C. */
-CR_HD cr_channel_part cr_channel_part_of(const cr_planes *planes, int64_t parts, int64_t segment) {
+CR_HD cr_channel_part cr_channel_part_of(const cr_channel_planes *planes, int64_t parts,
+                                         int64_t segment) {
   const cr_quotient where = cr_divide_by(segment, planes->channels);
   const int64_t count = planes->outer * planes->inner.by;
   cr_channel_part part;
@@ -144,17 +145,17 @@ CR_HD void cr_channel_total_device(const void *args, int64_t c) {
 /* Batch normalisation (Ioffe and Szegedy, 2015): y = (x - m) / sqrt(v + eps) * gain + shift. The
  * sums are made in f64, in two launches; what is done to each element, in f32. */
 typedef struct cr_bn_args {
-  cr_values x, dy, out;
-  const float *mean, *variance;    /* that are given */
-  float *new_mean, *new_variance;  /* that are computed */
-  cr_values gain, shift;           /* (C) each; absent: 1 and 0 */
-  cr_values diff_gain, diff_shift; /* (C) each; may be absent */
-  bool add_to_gain, add_to_shift;  /* what they hold */
+  cr_hd_values x, dy, out;
+  const float *mean, *variance;       /* that are given */
+  float *new_mean, *new_variance;     /* that are computed */
+  cr_hd_values gain, shift;           /* (C) each; absent: 1 and 0 */
+  cr_hd_values diff_gain, diff_shift; /* (C) each; may be absent */
+  bool add_to_gain, add_to_shift;     /* what they hold */
   /* (C) each: gain / sqrt(v + eps); mean(dy) and mean(dy (x - m)) / (v + eps). */
   float *scale, *flat, *slope;
   double *part;  /* (parts, C, 2) */
   int64_t parts; /* of each channel's sums */
-  cr_planes planes;
+  cr_channel_planes planes;
   float eps;
   bool global; /* the statistics are constants */
 } cr_bn_args;
@@ -257,7 +258,7 @@ CR_HD void cr_bn_gradient_parts_device(const void *args, int64_t segment,
 }
 
 /* to[c] = or += the sum, which is rounded first (see cr_channel_total_device). */
-CR_HD void cr_bn_give(cr_values to, int64_t c, bool add, double sum) {
+CR_HD void cr_bn_give(cr_hd_values to, int64_t c, bool add, double sum) {
   if (to.at != NULL) cr_put(to, c, add ? cr_get(to, c) + (float)sum : (float)sum);
 }
 

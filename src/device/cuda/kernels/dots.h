@@ -8,7 +8,7 @@
 #include "device/cuda/kernels/values.h"
 
 typedef struct cr_dots_args {
-  cr_values a, b;
+  cr_hd_values a, b;
   double *part;  /* (segments, parts) */
   double *out;   /* (segments) */
   int64_t parts; /* of each segment */

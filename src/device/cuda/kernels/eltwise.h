@@ -8,12 +8,12 @@
 enum { CR_CUDA_SOURCES = 32 };
 
 typedef struct cr_many_args {
-  cr_values x[CR_CUDA_SOURCES];
+  cr_hd_values x[CR_CUDA_SOURCES];
   float coeff[CR_CUDA_SOURCES];
   int sources;
-  int skip;        /* the source that is not a factor; -1: all are */
-  cr_values first; /* one more factor; absent: none */
-  cr_values out;
+  int skip;           /* the source that is not a factor; -1: all are */
+  cr_hd_values first; /* one more factor; absent: none */
+  cr_hd_values out;
   int32_t *which; /* for maxima: the source that wins */
 } cr_many_args;
 
@@ -57,7 +57,7 @@ CR_HD void cr_max_device(const void *args, int64_t i) {
 }
 
 typedef struct cr_max_bwd_args {
-  cr_values dy, dx;
+  cr_hd_values dy, dx;
   const int32_t *which;
   int32_t index;
 } cr_max_bwd_args;
@@ -68,7 +68,7 @@ CR_HD void cr_max_bwd_device(const void *args, int64_t i) {
 }
 
 typedef struct cr_axpby_args {
-  cr_values x, out;
+  cr_hd_values x, out;
   float alpha, beta;
 } cr_axpby_args;
 
@@ -80,7 +80,7 @@ CR_HD float cr_axpby_device(const void *args, int64_t i) {
 }
 
 typedef struct cr_set_args {
-  cr_values y;
+  cr_hd_values y;
   float value;
 } cr_set_args;
 

@@ -14,7 +14,7 @@ typedef struct cr_interp_axis {
 } cr_interp_axis;
 
 typedef struct cr_interp_args {
-  cr_values from, out;
+  cr_hd_values from, out;
   cr_interp_axis y, x;
 } cr_interp_args;
 
@@ -92,7 +92,7 @@ CR_HD float cr_interp_bwd_device(const void *args, int64_t i) {
 }
 
 typedef struct cr_unpool_args {
-  cr_values from, out;
+  cr_hd_values from, out;
   const float *mask; /* of each value of the small planes: its index in the large one */
   cr_divisor small;  /* values of a plane */
   int64_t large, count;

@@ -11,14 +11,14 @@
 #include "device/cuda/kernels/values.h"
 
 typedef struct cr_loss_args {
-  cr_values x;               /* src, prob or scores */
-  cr_values label;           /* or targets, or the second of a pair */
-  cr_values inside, outside; /* smooth L1: weights of differences and of losses; absent: 1 */
-  const float *gain;         /* weights of pairs of classes, NULL: identity; contrastive: similar */
-  const float *sums;         /* of gain's rows; NULL: 1 */
-  const float *factor;       /* gradients: one number on the device; NULL: 1 */
-  float *each;               /* softmax loss: what each position adds; NULL: not asked for */
-  cr_values out;
+  cr_hd_values x;               /* src, prob or scores */
+  cr_hd_values label;           /* or targets, or the second of a pair */
+  cr_hd_values inside, outside; /* smooth L1: weights of differences and of losses; absent: 1 */
+  const float *gain;   /* weights of pairs of classes, NULL: identity; contrastive: similar */
+  const float *sums;   /* of gain's rows; NULL: 1 */
+  const float *factor; /* gradients: one number on the device; NULL: 1 */
+  float *each;         /* softmax loss: what each position adds; NULL: not asked for */
+  cr_hd_values out;
   int32_t *hit;         /* accuracy, per position: -1 not counted, else 2 * class + hit */
   double *part;         /* (parts, 2) */
   int64_t parts, count; /* positions, or elements */
@@ -133,7 +133,7 @@ CR_HD cr_pair cr_contrastive_term(const cr_loss_args *a, int64_t n) {
   return out;
 }
 
-CR_HD float cr_weight_at(cr_values weights, int64_t i) {
+CR_HD float cr_weight_at(cr_hd_values weights, int64_t i) {
   return weights.at == NULL ? 1 : cr_get(weights, i);
 }
 

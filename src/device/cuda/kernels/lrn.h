@@ -7,8 +7,8 @@
 #include "device/cuda/kernels/values.h"
 
 typedef struct cr_lrn_args {
-  cr_values x, dy, out;
-  cr_values ratio;      /* dy y / s and dy s^-beta, */
+  cr_hd_values x, dy, out;
+  cr_hd_values ratio;   /* dy y / s and dy s^-beta, */
   float *first;         /* between the passes of the gradient */
   int32_t size, before; /* the window of i begins `before` elements before it */
   int32_t channels, height, width;
@@ -17,7 +17,7 @@ typedef struct cr_lrn_args {
   bool within;          /* windows over rows and columns of one channel, else across channels */
 } cr_lrn_args;
 
-CR_HD float cr_lrn_sum_across(const cr_lrn_args *a, cr_values v, int64_t i, int32_t before,
+CR_HD float cr_lrn_sum_across(const cr_lrn_args *a, cr_hd_values v, int64_t i, int32_t before,
                               bool square) {
   const int64_t plane = (int64_t)a->height * a->width;
   const cr_quotient at = cr_divide_by(i, a->by_plane);
@@ -31,12 +31,12 @@ CR_HD float cr_lrn_sum_across(const cr_lrn_args *a, cr_values v, int64_t i, int3
   return sum;
 }
 
-CR_HD float cr_lrn_sum_within(const cr_lrn_args *a, cr_values v, int64_t i, int32_t before,
+CR_HD float cr_lrn_sum_within(const cr_lrn_args *a, cr_hd_values v, int64_t i, int32_t before,
                               bool square) {
   const cr_quotient row = cr_divide_by(i, a->by_width);
   const cr_quotient plane = cr_divide_by(row.whole, a->by_height);
   const int32_t y = (int32_t)plane.rest, x = (int32_t)row.rest;
-  const cr_values image = cr_values_from(v, plane.whole * a->height * a->width);
+  const cr_hd_values image = cr_hd_values_from(v, plane.whole * a->height * a->width);
   float sum = 0;
   for (int32_t r = y - before; r < y - before + a->size; ++r) {
     for (int32_t c = x - before; c < x - before + a->size; ++c) {
@@ -48,7 +48,8 @@ CR_HD float cr_lrn_sum_within(const cr_lrn_args *a, cr_values v, int64_t i, int3
   return sum;
 }
 
-CR_HD float cr_lrn_sum(const cr_lrn_args *a, cr_values v, int64_t i, int32_t before, bool square) {
+CR_HD float cr_lrn_sum(const cr_lrn_args *a, cr_hd_values v, int64_t i, int32_t before,
+                       bool square) {
   return a->within ? cr_lrn_sum_within(a, v, i, before, square)
                    : cr_lrn_sum_across(a, v, i, before, square);
 }

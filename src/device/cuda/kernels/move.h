@@ -8,7 +8,7 @@
 #include "device/cuda/kernels/values.h"
 
 typedef struct cr_dropout_args {
-  cr_values x, out;
+  cr_hd_values x, out;
   uint8_t *mask; /* 1: kept */
   int64_t count;
   uint64_t seed, counter, threshold; /* the share `ratio` of all 2^32 words lies below it */
@@ -36,7 +36,7 @@ CR_HD float cr_dropout_bwd_device(const void *args, int64_t i) {
 }
 
 typedef struct cr_rows_args {
-  cr_values from, to;
+  cr_hd_values from, to;
   cr_divisor length;          /* of one row */
   int64_t from_step, to_step; /* between rows */
 } cr_rows_args;
@@ -51,7 +51,7 @@ CR_HD void cr_copy_rows_device(const void *args, int64_t i) {
 /* Goes through the elements of `walked` in order; strides give the same element of the other array.
  */
 typedef struct cr_walk_args {
-  cr_values from, out;
+  cr_hd_values from, out;
   int axes;
   int64_t dim[CREMA_MAX_AXES], stride[CREMA_MAX_AXES];
   int64_t low[CREMA_MAX_AXES], high[CREMA_MAX_AXES]; /* crop backward: the window in `dim` */
@@ -85,7 +85,7 @@ CR_HD float cr_walk_window_device(const void *args, int64_t i) {
 }
 
 typedef struct cr_tile_args {
-  cr_values from, to;
+  cr_hd_values from, to;
   int64_t tiles, inner;
 } cr_tile_args;
 
@@ -98,15 +98,15 @@ CR_HD void cr_tile_fwd_device(const void *args, int64_t i) {
 CR_HD void cr_tile_bwd_device(const void *args, int64_t i) {
   const cr_tile_args *a = (const cr_tile_args *)args;
   const cr_quotient at = cr_divide(i, a->inner);
-  const cr_values from = cr_values_from(a->from, at.whole * a->tiles * a->inner + at.rest);
+  const cr_hd_values from = cr_hd_values_from(a->from, at.whole * a->tiles * a->inner + at.rest);
   double sum = 0;
   for (int64_t k = 0; k < a->tiles; ++k) sum += (double)cr_get(from, k * a->inner);
   cr_put(a->to, i, (float)sum);
 }
 
 typedef struct cr_gather_args {
-  cr_values from, to;
-  cr_values bias; /* forward; absent: 0 */
+  cr_hd_values from, to;
+  cr_hd_values bias; /* forward; absent: 0 */
   const float *index;
   int64_t rows, width, count; /* of the table, of a row, of the indices */
   cr_cuda_fault *fault;

@@ -8,16 +8,16 @@
 #include "device/cuda/kernels/values.h"
 
 typedef struct cr_normalize_args {
-  cr_values x, scale, dy, out;
+  cr_hd_values x, scale, dy, out;
   float *norm; /* of each row: written forward, read backward */
-  cr_planes planes;
+  cr_channel_planes planes;
   bool whole;  /* a row is a sample */
   bool shared; /* one scale for all channels */
   float eps;
   /* The gradient of the scales. */
   double *part;  /* (parts, C) */
   int64_t parts; /* of each channel's sum */
-  cr_values diff_scale;
+  cr_hd_values diff_scale;
   bool add;
 } cr_normalize_args;
 

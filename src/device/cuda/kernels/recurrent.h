@@ -20,11 +20,11 @@ typedef struct cr_lstm_gates {
 } cr_lstm_gates;
 
 typedef struct cr_lstm_args {
-  cr_values sums;           /* (N,4D) */
-  const float *product;     /* (N,4D): of h before and the weights; NULL: the sums are complete */
-  const float *cont;        /* (N) */
-  cr_values c_before, c, h; /* (N,D) */
-  cr_values gates;          /* (N,4D): their values, may be `sums`; absent: not kept */
+  cr_hd_values sums;    /* (N,4D) */
+  const float *product; /* (N,4D): of h before and the weights; NULL: the sums are complete */
+  const float *cont;    /* (N) */
+  cr_hd_values c_before, c, h; /* (N,D) */
+  cr_hd_values gates;          /* (N,4D): their values, may be `sums`; absent: not kept */
   cr_divisor units;
 } cr_lstm_args;
 
@@ -38,7 +38,7 @@ CR_HD cr_lstm_gates cr_lstm_activated(cr_lstm_gates sum) {
   return gate;
 }
 
-CR_HD cr_lstm_gates cr_lstm_read(cr_values from, int64_t at, int64_t units) {
+CR_HD cr_lstm_gates cr_lstm_read(cr_hd_values from, int64_t at, int64_t units) {
   cr_lstm_gates gate;
   gate.i = cr_get(from, at);
   gate.f = cr_get(from, at + units);
@@ -47,7 +47,7 @@ CR_HD cr_lstm_gates cr_lstm_read(cr_values from, int64_t at, int64_t units) {
   return gate;
 }
 
-CR_HD void cr_lstm_write(cr_values to, int64_t at, int64_t units, cr_lstm_gates gate) {
+CR_HD void cr_lstm_write(cr_hd_values to, int64_t at, int64_t units, cr_lstm_gates gate) {
   cr_put(to, at, gate.i);
   cr_put(to, at + units, gate.f);
   cr_put(to, at + 2 * units, gate.o);
@@ -84,15 +84,15 @@ CR_HD void cr_lstm_fwd_device(const void *args, int64_t i) {
 }
 
 typedef struct cr_lstm_bwd_args {
-  cr_values gates;          /* (N,4D): their values, or for one step their sums */
-  cr_values c_before, c;    /* (N,D); c only beside the gates' values */
-  cr_values diff_h, diff_c; /* (N,D), from the tops; diff_c may be absent */
-  const float *cont;        /* (N) */
+  cr_hd_values gates;          /* (N,4D): their values, or for one step their sums */
+  cr_hd_values c_before, c;    /* (N,D); c only beside the gates' values */
+  cr_hd_values diff_h, diff_c; /* (N,D), from the tops; diff_c may be absent */
+  const float *cont;           /* (N) */
   /* From the step after this one, NULL behind the last one: its cont (N), the product of its
    * gradient and the weights (N,D), and its gradient of c (N,D). */
   const float *next_cont, *product, *next_diff_c;
-  cr_values diff_gates;    /* (N,4D), of the sums; may be `gates` */
-  cr_values diff_c_before; /* (N,D), may be `next_diff_c` */
+  cr_hd_values diff_gates;    /* (N,4D), of the sums; may be `gates` */
+  cr_hd_values diff_c_before; /* (N,D), may be `next_diff_c` */
   cr_divisor units;
 } cr_lstm_bwd_args;
 
@@ -151,12 +151,12 @@ CR_HD void cr_lstm_unit_bwd_device(const void *args, int64_t i) {
 /* ---- hyperbolic tangents ---- */
 
 typedef struct cr_rnn_args {
-  cr_values x, dy; /* forward: z; backward: h and its gradient (N,D) */
+  cr_hd_values x, dy; /* forward: z; backward: h and its gradient (N,D) */
   /* Forward: of h before and the weights; backward: of the next step's gradient and the weights,
    * NULL behind the last one (N,D). */
   const float *product;
   const float *cont; /* (N), by which the product's rows are multiplied */
-  cr_values out;     /* h, which may be x; or the gradient of z */
+  cr_hd_values out;  /* h, which may be x; or the gradient of z */
   cr_divisor units;
 } cr_rnn_args;
 
@@ -179,8 +179,8 @@ CR_HD float cr_rnn_bwd_device(const void *args, int64_t i) {
 /* ---- states that are carried from step to step ---- */
 
 typedef struct cr_carry_args {
-  cr_values from, out; /* rows of `units` values */
-  const float *cont;   /* one per row */
+  cr_hd_values from, out; /* rows of `units` values */
+  const float *cont;      /* one per row */
   cr_divisor units;
 } cr_carry_args;
 

@@ -35,7 +35,7 @@ enum {
 /* The map (images, channels, height, width), the result (regions, results, rows, columns). Sides:
  * rows of parts, then columns of parts. Positions: rows of the map, then its columns. */
 typedef struct cr_roi_args {
-  cr_values src, dy, out;
+  cr_hd_values src, dy, out;
   const float *rois; /* (regions, 5) */
   double scale;
   int32_t kind, ratio;
@@ -202,8 +202,8 @@ CR_HD cr_roi_cell cr_roi_cell_of(const cr_roi_args *a, int64_t i) {
   return cell;
 }
 
-CR_HD cr_values cr_roi_plane(const cr_roi_args *a, int64_t image, int64_t channel) {
-  return cr_values_from(a->src, (image * a->channels + channel) * a->by_plane.by);
+CR_HD cr_hd_values cr_roi_plane(const cr_roi_args *a, int64_t image, int64_t channel) {
+  return cr_hd_values_from(a->src, (image * a->channels + channel) * a->by_plane.by);
 }
 
 /* ---- the largest value of each part ---------------------------------------- */
@@ -222,7 +222,7 @@ CR_HD cr_roi_largest_value cr_roi_largest_in(const cr_roi_args *a, int64_t i) {
   if (image < 0) return best;
   const cr_roi_range rows = cr_roi_rows_of(a, cell.region, cell.row),
                      columns = cr_roi_columns_of(a, cell.region, cell.column);
-  const cr_values plane = cr_roi_plane(a, image, cell.result);
+  const cr_hd_values plane = cr_roi_plane(a, image, cell.result);
   for (int32_t y = rows.begin; y < rows.end; ++y) {
     for (int32_t x = columns.begin; x < columns.end; ++x) {
       const int32_t at = y * a->width + x;
@@ -249,7 +249,7 @@ CR_HD float cr_psroi_pool_fwd_device(const void *args, int64_t i) {
   const cr_roi_range rows = cr_roi_rows_of(a, cell.region, cell.row),
                      columns = cr_roi_columns_of(a, cell.region, cell.column);
   if (rows.begin >= rows.end || columns.begin >= columns.end) return 0;
-  const cr_values plane = cr_roi_plane(a, image, cell.result * a->by_cells.by + cell.part);
+  const cr_hd_values plane = cr_roi_plane(a, image, cell.result * a->by_cells.by + cell.part);
   double sum = 0;
   for (int32_t y = rows.begin; y < rows.end; ++y) {
     for (int32_t x = columns.begin; x < columns.end; ++x) {
@@ -353,7 +353,7 @@ CR_HD float cr_roi_align_fwd_device(const void *args, int64_t i) {
   const int64_t row = first + cell.row, column = first + a->rows + cell.column;
   const cr_roi_tap *y = a->tap + row * a->taps_most, *x = a->tap + column * a->taps_most;
   const int32_t rows = a->taps[row], columns = a->taps[column];
-  const cr_values plane = cr_roi_plane(a, image, cell.result);
+  const cr_hd_values plane = cr_roi_plane(a, image, cell.result);
   float sum = 0;
   for (int32_t k = 0; k < rows; ++k) {
     float of_row = 0;

@@ -6,7 +6,7 @@
 #include "device/cuda/kernels/values.h"
 
 typedef struct cr_row_loss_args {
-  cr_values x, out; /* scores and their gradient (rows, C) */
+  cr_hd_values x, out; /* scores and their gradient (rows, C) */
   const float *label, *diff_loss;
   float *loss;
   int64_t classes;

@@ -7,7 +7,7 @@
 #include "device/cuda/kernels/values.h"
 
 typedef struct cr_row_args {
-  cr_values x, y, dy, out;
+  cr_hd_values x, y, dy, out;
   float *divisor; /* written forward, read backward */
   int64_t width, inner, ranks;
   float eps, coeff;
@@ -18,7 +18,7 @@ typedef struct cr_row_args {
 /* y = (x - mean) / divisor, divisor = sqrt(variance) + eps, or 1. */
 CR_HD void cr_mvn_fwd_device(const void *args, int64_t row, cr_thread_block thread_block) {
   const cr_row_args *a = (const cr_row_args *)args;
-  const cr_values x = cr_values_from(a->x, row * a->width);
+  const cr_hd_values x = cr_hd_values_from(a->x, row * a->width);
   const double width = a->width > 0 ? (double)a->width : 1;
   double sum = 0, square = 0, scale = 1;
   for (int64_t i = thread_block.lane; i < a->width; i += thread_block.lanes)
@@ -39,8 +39,8 @@ CR_HD void cr_mvn_fwd_device(const void *args, int64_t row, cr_thread_block thre
  */
 CR_HD void cr_mvn_bwd_device(const void *args, int64_t row, cr_thread_block thread_block) {
   const cr_row_args *a = (const cr_row_args *)args;
-  const cr_values y = cr_values_from(a->y, row * a->width);
-  const cr_values dy = cr_values_from(a->dy, row * a->width);
+  const cr_hd_values y = cr_hd_values_from(a->y, row * a->width);
+  const cr_hd_values dy = cr_hd_values_from(a->dy, row * a->width);
   const double width = a->width > 0 ? (double)a->width : 1;
   double sum = 0, along = 0;
   for (int64_t i = thread_block.lane; i < a->width; i += thread_block.lanes) {
@@ -57,7 +57,7 @@ CR_HD void cr_mvn_bwd_device(const void *args, int64_t row, cr_thread_block thre
 
 CR_HD void cr_row_reduce_fwd_device(const void *args, int64_t row, cr_thread_block thread_block) {
   const cr_row_args *a = (const cr_row_args *)args;
-  const cr_values x = cr_values_from(a->x, row * a->width);
+  const cr_hd_values x = cr_hd_values_from(a->x, row * a->width);
   double sum = 0;
   for (int64_t i = thread_block.lane; i < a->width; i += thread_block.lanes) {
     const double v = (double)cr_get(x, i);
@@ -93,7 +93,7 @@ CR_HD bool cr_is_above(float a, int64_t at_a, float b, int64_t at_b) {
 CR_HD void cr_arg_max_device(const void *args, int64_t i) {
   const cr_row_args *a = (const cr_row_args *)args;
   const cr_quotient line = cr_divide(i, a->inner);
-  const cr_values x = cr_values_from(a->x, line.whole * a->width * a->inner + line.rest);
+  const cr_hd_values x = cr_hd_values_from(a->x, line.whole * a->width * a->inner + line.rest);
   int64_t before = -1;
   for (int64_t k = 0; k < a->ranks; ++k) {
     int64_t best = -1;

@@ -6,8 +6,8 @@
 #include "device/cuda/kernels/values.h"
 
 typedef struct cr_softmax_args {
-  cr_values x; /* forward: src; backward: dst */
-  cr_values dy, out;
+  cr_hd_values x; /* forward: src; backward: dst */
+  cr_hd_values dy, out;
   int64_t channels, inner;
 } cr_softmax_args;
 
@@ -19,7 +19,7 @@ CR_HD int64_t cr_line_begin(int64_t line, int64_t channels, int64_t inner) {
 CR_HD void cr_softmax_fwd_device(const void *args, int64_t line, cr_thread_block thread_block) {
   const cr_softmax_args *a = (const cr_softmax_args *)args;
   const int64_t begin = cr_line_begin(line, a->channels, a->inner);
-  const cr_values x = cr_values_from(a->x, begin), y = cr_values_from(a->out, begin);
+  const cr_hd_values x = cr_hd_values_from(a->x, begin), y = cr_hd_values_from(a->out, begin);
   float top = -FLT_MAX;
   for (int64_t c = thread_block.lane; c < a->channels; c += thread_block.lanes) {
     const float v = cr_get(x, c * a->inner);
@@ -40,8 +40,8 @@ CR_HD void cr_softmax_fwd_device(const void *args, int64_t line, cr_thread_block
 CR_HD void cr_softmax_bwd_device(const void *args, int64_t line, cr_thread_block thread_block) {
   const cr_softmax_args *a = (const cr_softmax_args *)args;
   const int64_t begin = cr_line_begin(line, a->channels, a->inner);
-  const cr_values y = cr_values_from(a->x, begin), dy = cr_values_from(a->dy, begin);
-  const cr_values dx = cr_values_from(a->out, begin);
+  const cr_hd_values y = cr_hd_values_from(a->x, begin), dy = cr_hd_values_from(a->dy, begin);
+  const cr_hd_values dx = cr_hd_values_from(a->out, begin);
   double sum = 0;
   for (int64_t c = thread_block.lane; c < a->channels; c += thread_block.lanes) {
     sum += (double)cr_get(y, c * a->inner) * (double)cr_get(dy, c * a->inner);

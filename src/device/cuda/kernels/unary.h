@@ -7,8 +7,8 @@
 #include "device/cuda/kernels/values.h"
 
 typedef struct cr_unary_args {
-  cr_values x, y, dy;
-  cr_values out; /* y or dx */
+  cr_hd_values x, y, dy;
+  cr_hd_values out; /* y or dx */
   int function;
   float alpha, beta, gamma;
 } cr_unary_args;

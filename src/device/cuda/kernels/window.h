@@ -102,9 +102,9 @@ CR_HD bool cr_hd_seen_by(const cr_hd_slide *s, int axes, const int32_t *at, int3
 }
 
 typedef struct cr_pool_args {
-  cr_values src; /* forward */
-  cr_values dy;
-  cr_values out; /* dst, diff_src or the mask */
+  cr_hd_values src; /* forward */
+  cr_hd_values dy;
+  cr_hd_values out; /* dst, diff_src or the mask */
   const int32_t *index;
   int32_t *new_index; /* NULL: not wanted */
   uint64_t seed, counter;
@@ -126,7 +126,7 @@ CR_HD void cr_copy_index(int axes, int32_t *to, const int32_t *from) {
 CR_HD void cr_pool_max_at(const cr_pool_args *a, int64_t i, int axes) {
   const cr_hd_slide *s = &a->slide;
   const cr_quotient where = cr_divide_by(i, s->by_out_count);
-  const cr_values plane = cr_values_from(a->src, where.whole * s->in_count);
+  const cr_hd_values plane = cr_hd_values_from(a->src, where.whole * s->in_count);
   const cr_hd_span span = cr_hd_span_of(s, axes, where.rest);
   float best = -FLT_MAX;
   int32_t index = -1, at[CR_MAX_SPATIAL];
@@ -153,7 +153,7 @@ CR_HD void cr_pool_max_device(const void *args, int64_t i) {
 CR_HD void cr_pool_average_at(const cr_pool_args *a, int64_t i, int axes) {
   const cr_hd_slide *s = &a->slide;
   const cr_quotient where = cr_divide_by(i, s->by_out_count);
-  const cr_values plane = cr_values_from(a->src, where.whole * s->in_count);
+  const cr_hd_values plane = cr_hd_values_from(a->src, where.whole * s->in_count);
   const cr_hd_span span = cr_hd_span_of(s, axes, where.rest);
   double sum = 0;
   int32_t at[CR_MAX_SPATIAL];
@@ -242,7 +242,7 @@ CR_HD void cr_pool_mask_device(const void *args, int64_t i) {
 
 /* The first element at which the running sum exceeds `target`; failing that, the last one with a
  * positive value; failing that, the first. Its values go to *value and *inside. */
-CR_HD void cr_pool_draw(const cr_hd_slide *s, int axes, const cr_hd_span *span, cr_values plane,
+CR_HD void cr_pool_draw(const cr_hd_slide *s, int axes, const cr_hd_span *span, cr_hd_values plane,
                         double target, float *value, int32_t *inside) {
   int32_t at[CR_MAX_SPATIAL];
   double sum = 0;
@@ -264,7 +264,7 @@ typedef struct cr_hd_sums {
 } cr_hd_sums;
 
 CR_HD cr_hd_sums cr_pool_sums(const cr_hd_slide *s, int axes, const cr_hd_span *span,
-                              cr_values plane) {
+                              cr_hd_values plane) {
   cr_hd_sums sums = {0, 0};
   int32_t at[CR_MAX_SPATIAL];
   if (span->empty) return sums;
@@ -280,7 +280,7 @@ CR_HD cr_hd_sums cr_pool_sums(const cr_hd_slide *s, int axes, const cr_hd_span *
 CR_HD void cr_pool_stochastic_at(const cr_pool_args *a, int64_t i, int axes) {
   const cr_hd_slide *s = &a->slide;
   const cr_quotient where = cr_divide_by(i, s->by_out_count);
-  const cr_values plane = cr_values_from(a->src, where.whole * s->in_count);
+  const cr_hd_values plane = cr_hd_values_from(a->src, where.whole * s->in_count);
   const cr_hd_span span = cr_hd_span_of(s, axes, where.rest);
   float value = 0;
   int32_t inside = -1;
@@ -306,7 +306,7 @@ CR_HD void cr_pool_weighted_at(const cr_pool_args *a, int64_t i, int axes) {
   const cr_quotient where = cr_divide_by(i, s->by_out_count);
   const cr_hd_span span = cr_hd_span_of(s, axes, where.rest);
   const cr_hd_sums sums =
-      cr_pool_sums(s, axes, &span, cr_values_from(a->src, where.whole * s->in_count));
+      cr_pool_sums(s, axes, &span, cr_hd_values_from(a->src, where.whole * s->in_count));
   cr_put(a->out, i, sums.value > 0 ? (float)(sums.square / sums.value) : 0);
 }
 
@@ -317,7 +317,7 @@ CR_HD void cr_pool_weighted_device(const void *args, int64_t i) {
 }
 
 typedef struct cr_spread_args {
-  cr_values from, out;
+  cr_hd_values from, out;
   cr_hd_slide slide; /* of windows of one element, without padding */
 } cr_spread_args;
 
@@ -341,7 +341,7 @@ CR_HD float cr_spread_device(const void *args, int64_t i) {
 }
 
 typedef struct cr_fold_args {
-  cr_values from, to;
+  cr_hd_values from, to;
   cr_hd_slide slide;
 } cr_fold_args;
 
@@ -359,7 +359,7 @@ CR_HD void cr_unfold_at(const cr_fold_args *a, int64_t i, int axes) {
     at[k] = at[k] * s->stride[k] - s->pad[k] + offset[k] * s->dilation[k];
     if (at[k] < 0 || at[k] >= s->in[k]) inside = false;
   }
-  const cr_values image = cr_values_from(a->from, plane.whole * s->in_count);
+  const cr_hd_values image = cr_hd_values_from(a->from, plane.whole * s->in_count);
   cr_put(a->to, i, inside ? cr_get(image, cr_hd_encode(axes, s->in, at)) : 0);
 }
 
@@ -389,7 +389,8 @@ CR_HD int64_t cr_fold_source(const cr_hd_slide *s, int axes, const int32_t *me,
 CR_HD void cr_fold_at(const cr_fold_args *a, int64_t i, int axes) {
   const cr_hd_slide *s = &a->slide;
   const cr_quotient where = cr_divide_by(i, s->by_in_count);
-  const cr_values rows = cr_values_from(a->from, where.whole * s->kernel_count * s->out_count);
+  const cr_hd_values rows =
+      cr_hd_values_from(a->from, where.whole * s->kernel_count * s->out_count);
   int32_t me[CR_MAX_SPATIAL], offset[CR_MAX_SPATIAL];
   cr_hd_decode(axes, s->by_in, where.rest, me);
   float sum = 0;
