@@ -208,13 +208,13 @@ static crema_status follow_outputs(const crema_session *session) {
 static int64_t choose_piece(crema_session *session, int *threads, int64_t *samples) {
   const cr_backend *backend = session->context->device->backend;
   *samples = -1;
-  if (session->whole || backend->threads == NULL) return 0;
+  if (session->whole || backend->scheduler == NULL) return 0;
   for (int i = 0; i < crema_session_input_count(session); ++i) {
     const crema_shape *shape = crema_blob_shape(crema_session_input(session, i));
     if (shape->axes < 1 || (*samples >= 0 && shape->dim[0] != *samples)) return 0;
     *samples = shape->dim[0];
   }
-  *threads = backend->threads(session->context);
+  *threads = cr_scheduler_threads(session->context);
   return cr_pieces_choose(&session->program->batch, *samples, *threads);
 }
 

@@ -56,7 +56,7 @@ struct cr_commands {
   cr_tensor *source;   /* see cr_commands_resolve */
   uint64_t heap;       /* see cr_heap_stamp: at the beginning and at the end of the pass */
   size_t workspace;    /* the most that a call takes */
-  int threads;         /* see cr_backend.threads */
+  int threads;         /* see cr_scheduler_threads */
   const cr_plan *plan; /* the one that asks for most of the process: see cr_backend.ready */
 };
 
@@ -98,11 +98,6 @@ void cr_commands_set_layer(const crema_context *context, int layer) {
   if (context->commands != NULL) context->commands->layer = layer;
 }
 
-static int threads_of(const crema_context *context) {
-  const cr_backend *backend = context->device->backend;
-  return backend->threads == NULL ? context->threads : backend->threads(context);
-}
-
 void cr_commands_begin(cr_commands *commands, crema_context *context) {
   const bytes old = commands->before;
   if (commands->tries >= MOST_TRIES || !context->device->backend->host_memory) return;
@@ -116,7 +111,7 @@ void cr_commands_begin(cr_commands *commands, crema_context *context) {
   commands->workspace = 0;
   commands->layer = -1;
   commands->heap = cr_heap_stamp(context);
-  commands->threads = threads_of(context);
+  commands->threads = cr_scheduler_threads(context);
   context->commands = commands;
 }
 
@@ -298,9 +293,9 @@ static crema_status run_call(command *c, crema_context *context, crema_devptr wo
   for (int i = 0; i < c->lives; ++i) CR_TRY(ask(&l[i], context, &buffers_of(c)[l[i].arg]));
   c->u.call.buffer = buffers_of(c);
   if (c->scratch) c->u.call.workspace = workspace;
-  const int before = backend->enter_run == NULL ? 0 : backend->enter_run(c->u.call.plan);
+  const int before = cr_scheduler_enter_run(backend, c->u.call.plan);
   crema_status status = c->run(&c->u.call);
-  if (backend->leave != NULL) backend->leave(before);
+  cr_scheduler_leave(backend, before);
   return cr_fail_in(status, "op %s", c->u.call.plan->kernel->name);
 }
 
@@ -336,7 +331,7 @@ static crema_status run_list(cr_commands *commands, crema_context *context, int 
 /* Whether the process may still run the kernels that were chosen. */
 static bool is_ready(const cr_commands *commands, const crema_context *context) {
   const cr_backend *backend = context->device->backend;
-  if (threads_of(context) != commands->threads) return false;
+  if (cr_scheduler_threads(context) != commands->threads) return false;
   if (commands->plan == NULL || backend->ready == NULL) return true;
   return backend->ready(commands->plan, false) == CREMA_OK;
 }

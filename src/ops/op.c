@@ -121,9 +121,9 @@ static crema_status find_workspace(const cr_op_plan *p, crema_context *context, 
 
 static crema_status run_kernel(const cr_op_plan *p, const cr_call *call) {
   const cr_backend *backend = p->backend;
-  int before = backend->enter_run == NULL ? 0 : backend->enter_run(&p->plan);
+  int before = cr_scheduler_enter_run(backend, &p->plan);
   crema_status status = p->kernel->run(call);
-  if (backend->leave != NULL) backend->leave(before);
+  cr_scheduler_leave(backend, before);
   return status;
 }
 

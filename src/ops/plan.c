@@ -24,10 +24,12 @@ crema_status cr_op_plan_ready(const cr_op_plan *plan) {
 }
 
 static crema_status plan_kernel(const cr_kernel *kernel, const cr_backend *backend, cr_plan *plan) {
-  int before = backend->enter_plan == NULL ? 0 : backend->enter_plan(plan);
+  const cr_host_scheduler *scheduler = backend->scheduler;
+  const bool enters = scheduler != NULL && scheduler->enter_plan != NULL;
+  const int before = enters ? scheduler->enter_plan(plan) : 0;
   crema_status status = check_ready(backend, plan, true);
   if (status == CREMA_OK && kernel->plan != NULL) status = kernel->plan(plan);
-  if (backend->leave != NULL) backend->leave(before);
+  if (enters) scheduler->leave(before);
   plan->context = NULL;
   return status;
 }

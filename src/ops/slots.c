@@ -59,17 +59,15 @@ static crema_status find_or_make(cr_op *op, const cr_plan_key *key, crema_contex
 
 static void read_key(cr_op *op, crema_context *context, cr_tensor *const *tensor,
                      cr_plan_key *key) {
-  const cr_backend *backend = context->device->backend;
   for (int i = 0; i < op->desc->args; ++i) {
     if (tensor[i] != NULL) op->desc->arg[i].type = cr_tensor_type(tensor[i]);
     bool read = tensor[i] != NULL && (op->use[i].access == 'R' || op->use[i].access == 'U');
     op->hint[i] = read ? cr_tensor_head(tensor[i]) : (cr_format){op->desc->arg[i].type, NULL};
   }
-  *key = (cr_plan_key){
-      .desc = op->desc,
-      .hint = op->hint,
-      .device = context->device,
-      .threads = backend->threads == NULL ? context->threads : backend->threads(context)};
+  *key = (cr_plan_key){.desc = op->desc,
+                       .hint = op->hint,
+                       .device = context->device,
+                       .threads = cr_scheduler_threads(context)};
 }
 
 /* Asked for kept plans before tensors are resolved, because another kernel wants them in other

@@ -63,6 +63,9 @@ static void leave(int before) {
   seen.left = before;
 }
 
+static const cr_host_scheduler scheduler = {
+    .threads = threads_now, .enter_run = enter, .leave = leave};
+
 static void plan_twice(twice *op, cr_format from, cr_format to) {
   static char execution[256];
   op->kernel = (cr_kernel){.name = "twice", .run = run_twice};
@@ -92,10 +95,8 @@ static setting begin(fixture *f) {
   setting s = {.f = f, .access = 'W'};
   memset(&seen, 0, sizeof seen);
   seen.threads = 2;
-  f->backend.threads = threads_now;
+  f->backend.scheduler = &scheduler;
   f->backend.ready = ready_now;
-  f->backend.enter_run = enter;
-  f->backend.leave = leave;
   ok(cr_heap_open(f->context));
   ok(cr_commands_create(&s.commands));
   s.x = new_tensor(COUNT);
@@ -240,10 +241,8 @@ COMMANDS_TEST(two_equal_passes_make_a_list) {
 /* A back end may lack all that lists ask of it. */
 COMMANDS_TEST(back_ends_need_no_threads) {
   cr_backend *backend = &s->f->backend;
-  backend->threads = NULL;
+  backend->scheduler = NULL;
   backend->ready = NULL;
-  backend->enter_run = NULL;
-  backend->leave = NULL;
   assert_true(gets_list(s, run_both));
   check_list(s, run_both);
   cr_context_set_threads(s->f->context, 3);

@@ -124,6 +124,9 @@ static int threads_of(const crema_context *asking) {
   return thread_limit;
 }
 
+static const cr_host_scheduler scheduler = {
+    .threads = threads_of, .enter_plan = enter_plan, .enter_run = enter_run, .leave = leave};
+
 static cr_backend backend;
 static crema_device device;
 static crema_context *context;
@@ -159,10 +162,7 @@ static int begin(void **state) {
   backend.name = "test";
   backend.kernels = table;
   backend.ready = is_ready;
-  backend.enter_plan = enter_plan;
-  backend.enter_run = enter_run;
-  backend.leave = leave;
-  backend.threads = threads_of;
+  backend.scheduler = &scheduler;
   device = (crema_device){.backend = &backend};
   lines = 0;
   crema_log_set(hear, NULL, CREMA_LOG_DEBUG);

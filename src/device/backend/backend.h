@@ -11,8 +11,7 @@
 #include "device/backend/collective.h"
 #include "device/backend/layout.h"
 
-/* Of one type. */
-enum { CR_MAX_DEVICES = 16 };
+enum { CR_MAX_DEVICES = 16 }; /* of one type */
 
 /* A back end's own event: a position in a context's queue of work. The events of crema/event.h,
  * which have states, are built on it. */
@@ -29,46 +28,73 @@ typedef enum cr_copy_kind {
   CR_COPY_PEER /* from or to another device of the same back end */
 } cr_copy_kind;
 
-/* Work of the host that is no op, cut into pieces: piece `index`, done by `worker`, of which a
- * thread has one number and no two threads the same at a time. */
+/* Piece `index` of host work that is no op. `worker` is the number of the thread that does it; no
+ * two threads have the same number at a time. */
 typedef crema_status cr_host_work(void *state, int worker, int64_t index);
 
-/* One table per back end. When the driver has been unloaded at the end of the process, calls fail
+/* How a back end shares out the host's threads. */
+typedef struct cr_host_scheduler {
+  /* The most threads that an op of the context may use. */
+  int (*threads)(const crema_context *context);
+
+  /* Surround a kernel's plan(), for which enter_plan sets plan->threads, and its run() on the
+   * calling thread; `leave` gets their result. (optional) NULL, all three: the kernels do it. */
+  int (*enter_plan)(cr_plan *plan);
+  int (*enter_run)(const cr_plan *plan);
+  void (*leave)(int before);
+
+  /* How many threads to use for work that takes as long as so many multiply-adds. (optional) NULL:
+   * the device has memory of its own. */
+  int (*workers)(const crema_context *context, double multiply_adds);
+  /* Calls `work` for each index below `count`, by at most `workers` threads, then returns the
+   * failure of the lowest index that failed. (optional) NULL: as above. */
+  crema_status (*spread)(int workers, int64_t count, cr_host_work *work, void *state);
+} cr_host_scheduler;
+
+/* One table per back end. After the driver has been unloaded at the end of the process, calls fail
  * with CREMA_E_CLOSED, which is ignored where something is freed. Calls that take a context queue
- * work on it and may return before the work is done; all others are complete on return. */
+ * work on it and may return before the work is done; all others are complete on return. A member
+ * may be NULL only where it says (optional). */
 typedef struct cr_backend {
   crema_device_type type;
   const char *name; /* "cpu", "sim", "cuda" */
-  /* The device's memory is host memory: syncedmem keeps one side only, and device
-   * addresses are host addresses. */
+  /* The device's memory is host memory: syncedmem keeps one side only, and device addresses are
+   * host addresses. */
   bool host_memory;
 
-  /* How many devices there are; a failure (no driver, say) counts as 0 with the reason in
-   * the error text. */
+  /* ---- devices ---- */
+
+  /* How many devices there are; a failure (no driver) counts as 0, with the reason as its text. */
   crema_status (*count)(int *out);
   /* Fills `device->state` and the rest of what the back end keeps for a device. */
   crema_status (*open)(crema_device *device);
   void (*close)(crema_device *device);
   crema_status (*describe)(crema_device *device, crema_device_info *out);
+  /* Whether the device multiplies values of the type (BF16, I8) faster than floats. (optional)
+   * NULL: no. */
+  bool (*is_fast)(crema_dtype type);
+
+  /* ---- memory ---- */
 
   /* Device memory. Alignment at least 64 bytes. bytes > 0. */
   crema_status (*alloc)(crema_device *device, size_t bytes, crema_devptr *out);
   void (*free)(crema_device *device, crema_devptr memory);
-  /* Host memory from which asynchronous copies are possible (page-locked where that
-   * means something). */
+  /* Host memory for asynchronous copies: page-locked where that means something. */
   crema_status (*host_alloc)(crema_device *device, size_t bytes, void **out);
   void (*host_free)(crema_device *device, void *memory);
+
+  /* ---- contexts ---- */
 
   /* Fills `context->state` with a stream and library handles. */
   crema_status (*context_open)(crema_context *context);
   void (*context_close)(crema_context *context);
   crema_status (*finish)(crema_context *context);
-  /* The failure that work of the context has left behind, of what is done by now: it is returned
-   * once, here or by finish. Never waits. NULL for host memory, whose work returns its failures. */
+  /* A failure of the context's finished work, which is returned once, here or by finish. Never
+   * waits. (optional) NULL: work returns its failures itself. */
   crema_status (*failure)(crema_context *context);
 
-  /* Exactly one of the addresses may be a host address, as `kind` says. Ranges that overlap are
-   * refused (CREMA_E_ARGUMENT), equal ones and no bytes are a no-op. */
+  /* Exactly one of the addresses may be a host address, as `kind` says. Equal ranges and no bytes
+   * are a no-op. Errors: CREMA_E_ARGUMENT for ranges that overlap. */
   crema_status (*copy)(crema_context *context, cr_copy_kind kind, uintptr_t dst, uintptr_t src,
                        size_t bytes);
   crema_status (*zero)(crema_context *context, crema_devptr memory, size_t bytes);
@@ -77,40 +103,52 @@ typedef struct cr_backend {
   crema_status (*convert)(crema_context *context, int64_t count, cr_format dst_format,
                           crema_devptr dst, cr_format src_format, crema_devptr src);
 
-  /* The layout in which values of `type` lie in the same order, pads included, so that a conversion
-   * between the two does not move them; NULL where there is none. NULL for back ends without
-   * layouts. Lives as long as `layout`, and is its own counterpart's counterpart. */
-  const cr_layout *(*same_order)(const cr_layout *layout, crema_dtype type);
-
-  /* How a part of an array lies where the array is held in `format`. False: no layout can describe
-   * it, because a block of the order spans two parts, or the axis is another than 0 and 1. NULL for
-   * back ends without layouts. */
-  bool (*part)(cr_format format, const cr_part *part, cr_part_place *out);
-  /* The format of values of `shape` in the order of `format`, which is of another shape. False:
-   * there is none. NULL where `part` is. */
-  bool (*enlarge)(cr_format format, const crema_shape *shape, cr_format *out);
-
   crema_status (*event_create)(crema_device *device, cr_native_event **out);
   void (*event_destroy)(cr_native_event *event);
   crema_status (*event_record)(crema_context *context, cr_native_event *event);
-  /* Makes later work of `context` wait for what the event stands for now; the host does not wait.
-   */
+  /* Later work of `context` waits for the event as recorded so far; the host does not wait. */
   crema_status (*event_wait)(crema_context *context, cr_native_event *event);
   crema_status (*event_query)(cr_native_event *event, bool *done);
   crema_status (*event_finish)(cr_native_event *event);
 
-  /* The rest is for devices with memory of their own and NULL for host memory. */
+  /* ---- kernels ---- */
+
+  /* The kernel table: best kernels first, the plain kernel last; ends with NULL. See
+   * device/backend/kernel.h. */
+  const cr_kernel *const *kernels;
+  /* Whether plan->kernel may be run or, if `planning`, be planned. CREMA_E_UNSUPPORTED: plan the op
+   * with a kernel that follows in the table; any other failure: with none. (optional) NULL: yes. */
+  crema_status (*ready)(const cr_plan *plan, bool planning);
+  /* (optional) NULL: kernels use no threads of the host. */
+  const cr_host_scheduler *scheduler;
+  /* (optional) NULL: no library exchanges values between devices. */
+  const cr_collectives *collectives;
+
+  /* ---- layouts: (optional) NULL, all three: the back end has none ---- */
+
+  /* The layout in which values of `type` lie in the same order, pads included, so that a conversion
+   * between the two does not move them; NULL: there is none. Lives as long as `layout`, which is
+   * its counterpart in turn. */
+  const cr_layout *(*same_order)(const cr_layout *layout, crema_dtype type);
+  /* How a part of an array lies where the array is held in `format`. False: no layout describes it,
+   * because a block of the order spans two parts, or the axis is another than 0 and 1. */
+  bool (*part)(cr_format format, const cr_part *part, cr_part_place *out);
+  /* The format of values of `shape` in the order of `format`, which is of another shape. False:
+   * there is none. */
+  bool (*enlarge)(cr_format format, const crema_shape *shape, cr_format *out);
+
+  /* ---- devices with memory of their own: (optional) NULL, all: host memory ---- */
+
   /* The address by which the device reaches memory of host_alloc. */
   crema_status (*host_alias)(crema_device *device, void *memory, crema_devptr *out);
   crema_status (*memory_info)(crema_device *device, size_t *free_bytes, size_t *total_bytes);
-  /* True when the context has work that is not done. Leaves no pending failure behind. */
+  /* Whether the context has work that is not done. Leaves no pending failure behind. */
   crema_status (*busy)(crema_context *context, bool *out);
   /* The index of the device whose memory it is; -1 for host and unknown addresses. */
   int (*owner)(uintptr_t address);
   /* Makes `device` the one that the driver uses for the calling thread. */
   crema_status (*set_current)(crema_device *device);
-  /* The same for a while: what was current, the caller's own choice perhaps, is current again after
-   * leave_device(*before). */
+  /* The same until leave_device(*before), which restores the thread's previous choice. */
   crema_status (*enter_device)(const crema_device *device, int *before);
   void (*leave_device)(int before);
   bool (*can_access_peer)(crema_device *device, crema_device *peer);
@@ -119,38 +157,9 @@ typedef struct cr_backend {
   /* Enabling twice is a success. */
   crema_status (*enable_peer)(crema_device *device, crema_device *peer);
   crema_status (*disable_peer)(crema_device *device, crema_device *peer);
-  /* Told when the host is about to read or change host memory that may take part in copies; for
-   * checkers, NULL for all others. */
+  /* The host is about to read or change host memory that may take part in copies. (optional) NULL:
+   * the back end does not check this. */
   void (*host_access)(const void *memory, size_t bytes, bool change);
-
-  /* Whether plan->kernel may be run now or, after enter, be planned; may be NULL.
-   * CREMA_E_UNSUPPORTED: the op has to be planned with one of the kernels that follow in the table.
-   * Any other failure: with none. */
-  crema_status (*ready)(const cr_plan *plan, bool planning);
-  /* The most threads that an op of the context may use now. NULL: it uses no threads of the host.
-   */
-  int (*threads)(const crema_context *context);
-  /* Called on the calling thread before a kernel's plan(), for which it sets plan->threads, and
-   * before its run(), and leave after either; may be NULL. What they return is handed to leave. */
-  int (*enter_plan)(cr_plan *plan);
-  int (*enter_run)(const cr_plan *plan);
-  void (*leave)(int before);
-
-  /* For host memory, NULL for all others: as many threads as work is worth that takes as long as so
-   * many multiply-adds; and calls of `work` for each index below `count`, by so many threads at
-   * most. Returns the failure of the lowest index that fails, after all have been called. */
-  int (*workers)(const crema_context *context, double multiply_adds);
-  crema_status (*spread)(int workers, int64_t count, cr_host_work *work, void *state);
-
-  /* Whether the device multiplies values of the type (BF16, I8) faster than floats; NULL: no. */
-  bool (*is_fast)(crema_dtype type);
-
-  /* NULL where no library exchanges between devices. */
-  const cr_collectives *collectives;
-
-  /* The kernel table: best kernels first, the reference kernel last; ends with NULL. See
-   * device/backend/kernel.h. */
-  const cr_kernel *const *kernels;
 } cr_backend;
 
 /* Plans that contexts share (ops/plan_cache.h); memory that values are in while an op runs
@@ -215,6 +224,23 @@ static inline const cr_layout *cr_layout_in(const cr_layout *layout, crema_dtype
   if (layout == NULL || layout->type == type) return layout;
   const cr_backend *backend = layout->device->backend;
   return backend->same_order == NULL ? NULL : backend->same_order(layout, type);
+}
+
+/* The host threads that an op of the context may use; 0: the caller's limit, which is none. */
+static inline int cr_scheduler_threads(const crema_context *context) {
+  const cr_host_scheduler *scheduler = context->device->backend->scheduler;
+  return scheduler == NULL ? context->threads : scheduler->threads(context);
+}
+
+/* Before a kernel's run(); cr_scheduler_leave gets the result. */
+static inline int cr_scheduler_enter_run(const cr_backend *backend, const cr_plan *plan) {
+  const cr_host_scheduler *scheduler = backend->scheduler;
+  return scheduler == NULL || scheduler->enter_run == NULL ? 0 : scheduler->enter_run(plan);
+}
+
+static inline void cr_scheduler_leave(const cr_backend *backend, int before) {
+  const cr_host_scheduler *scheduler = backend->scheduler;
+  if (scheduler != NULL && scheduler->leave != NULL) scheduler->leave(before);
 }
 
 #endif

@@ -157,6 +157,15 @@ static bool cpu_is_fast(crema_dtype type) {
   return type == CREMA_BF16 ? cr_dnnl_has_bf16() : type == CREMA_I8 && cr_dnnl_has_int8();
 }
 
+static const cr_host_scheduler scheduler = {
+    .threads = cr_cpu_threads_of,
+    .enter_plan = cr_cpu_enter_plan,
+    .enter_run = cr_cpu_enter_run,
+    .leave = cr_cpu_leave,
+    .workers = cr_cpu_workers,
+    .spread = cr_cpu_spread,
+};
+
 const cr_backend cr_backend_cpu = {
     .type = CREMA_DEVICE_CPU,
     .name = "cpu",
@@ -185,12 +194,7 @@ const cr_backend cr_backend_cpu = {
     .event_query = cpu_event_query,
     .event_finish = cpu_event_finish,
     .ready = cr_cpu_ready,
-    .threads = cr_cpu_threads_of,
-    .enter_plan = cr_cpu_enter_plan,
-    .enter_run = cr_cpu_enter_run,
-    .leave = cr_cpu_leave,
-    .workers = cr_cpu_workers,
-    .spread = cr_cpu_spread,
+    .scheduler = &scheduler,
     .is_fast = cpu_is_fast,
     .kernels = cr_cpu_kernels,
 };

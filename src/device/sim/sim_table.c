@@ -334,6 +334,9 @@ static crema_status sim_disable_peer(crema_device *device, crema_device *peer) {
   return switch_peer(device, peer, false);
 }
 
+/* Kernels run on the stream's thread, which enters and leaves by itself (sim_kernel.c). */
+static const cr_host_scheduler scheduler = {.threads = cr_cpu_threads_of};
+
 const cr_backend cr_backend_sim = {
     .type = CREMA_DEVICE_SIM,
     .name = "sim",
@@ -372,6 +375,6 @@ const cr_backend cr_backend_sim = {
     .disable_peer = sim_disable_peer,
     .host_access = cr_sim_host_access,
     .ready = cr_cpu_ready,
-    .threads = cr_cpu_threads_of,
+    .scheduler = &scheduler,
     .kernels = cr_sim_kernels,
 };

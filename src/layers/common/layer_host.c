@@ -22,9 +22,9 @@ crema_status cr_host_write(cr_tensor *tensor, cr_host_results *out) {
 }
 
 int cr_host_workers(const crema_context *context, double multiply_adds) {
-  return cr_cpu_device()->backend->workers(context, multiply_adds);
+  return cr_cpu_device()->backend->scheduler->workers(context, multiply_adds);
 }
 
 crema_status cr_host_spread(int workers, int64_t count, cr_host_work *work, void *state) {
-  return cr_cpu_device()->backend->spread(workers, count, work, state);
+  return cr_cpu_device()->backend->scheduler->spread(workers, count, work, state);
 }
