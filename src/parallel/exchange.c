@@ -1,4 +1,4 @@
-/* What all classes of exchanges have in common: checks, and failures that reach the other ranks. */
+/* Common parts of all classes of exchanges: checks, and failures that reach the other ranks. */
 #include "parallel/exchange.h"
 
 #include "core/fail.h"
@@ -9,17 +9,13 @@ static crema_status tell_others(cr_exchange *end, crema_status status) {
   return status;
 }
 
-static bool is_exchangeable(crema_dtype type) {
-  return type == CREMA_F64 || type == CREMA_F32 || type == CREMA_F16 || type == CREMA_BF16;
-}
-
 static crema_status check_spans(const cr_exchange *end, const cr_exchange_span *span, int spans) {
   if (end->prepared) return cr_fail(CREMA_E_STATE, "an exchange is prepared twice");
   if (spans < 0) return cr_fail(CREMA_E_ARGUMENT, "an exchange of %d spans", spans);
   for (int i = 0; i < spans; ++i) {
-    if (!is_exchangeable(span[i].type)) {
-      return cr_fail(CREMA_E_TYPE, "values of type %s cannot be exchanged",
-                     crema_dtype_name(span[i].type));
+    const crema_dtype type = span[i].type;
+    if (type != CREMA_F64 && type != CREMA_F32 && type != CREMA_F16 && type != CREMA_BF16) {
+      return cr_fail(CREMA_E_TYPE, "values of type %s cannot be exchanged", crema_dtype_name(type));
     }
     if (span[i].count < 0 || (span[i].count > 0 && span[i].memory.address == 0)) {
       return cr_fail(CREMA_E_ARGUMENT, "span %d of an exchange has no memory", i);
@@ -43,23 +39,25 @@ static crema_status check_call(const cr_exchange *end, const crema_context *cont
     return cr_fail(CREMA_E_RANGE, "span %d of an exchange that has %d", span, end->spans);
   }
   if (context->device != end->device) {
-    return cr_fail(CREMA_E_ARGUMENT, "rank %d exchanges what is on %s:%d by a context of %s:%d",
+    return cr_fail(CREMA_E_ARGUMENT, "rank %d exchanges values of %s:%d by a context of %s:%d",
                    end->rank, end->device->backend->name, end->device->index,
                    context->device->backend->name, context->device->index);
   }
   return CREMA_OK;
 }
 
-crema_status cr_exchange_broadcast(cr_exchange *end, crema_context *context, int span) {
+static crema_status run(cr_exchange *end, crema_context *context, int span, bool sum) {
   crema_status status = check_call(end, context, span);
-  if (status == CREMA_OK) status = end->class->broadcast(end, context, span);
+  if (status == CREMA_OK) status = end->class->run(end, context, span, sum);
   return tell_others(end, status);
 }
 
+crema_status cr_exchange_broadcast(cr_exchange *end, crema_context *context, int span) {
+  return run(end, context, span, false);
+}
+
 crema_status cr_exchange_sum(cr_exchange *end, crema_context *context, int span) {
-  crema_status status = check_call(end, context, span);
-  if (status == CREMA_OK) status = end->class->sum(end, context, span);
-  return tell_others(end, status);
+  return run(end, context, span, true);
 }
 
 crema_status cr_exchange_finish(cr_exchange *end) {

@@ -1,12 +1,12 @@
 /* The exchange: how the replicas that train one net together share weights and sum gradients.
  *
  * A replica is one copy of the net on one device. Each has one end of the exchange, its rank; rank
- * 0 is the root. What is exchanged are spans, runs of values at fixed addresses of the replica's
- * device, which all ranks name in the same order. Ranks are threads of this process (one per
- * device) or processes; there are four ways to exchange between them, each a class:
+ * 0 is the root. Ranks exchange spans, runs of values at fixed addresses of the replica's device,
+ * which all ranks name in the same order. Ranks are threads of this process (one per device) or
+ * processes; there are four ways to exchange between them, each a class:
  *
- *   tree    threads; weights are copied down a tree of devices, gradients summed up it: the root
- *           alone has the sum, updates, and broadcasts its weights before the next iteration
+ *   tree    threads; weights are copied down a tree of devices, gradients summed up it: only the
+ *           root has the sum, updates, and broadcasts its weights before the next iteration
  *   reduce  threads; every rank gets the sum and updates
  *   nccl    likewise, by NVIDIA's library; or processes (parallel/world.h), one device each
  *   mpi     likewise, between processes and hosts
@@ -33,14 +33,13 @@ struct cr_exchange_class {
   crema_exchange way;
   bool root_only; /* sums reach rank 0 only */
   crema_status (*prepare)(cr_exchange *end, const cr_exchange_span *span, int spans);
-  crema_status (*broadcast)(cr_exchange *end, crema_context *context, int span);
-  crema_status (*sum)(cr_exchange *end, crema_context *context, int span);
+  crema_status (*run)(cr_exchange *end, crema_context *context, int span, bool sum);
   crema_status (*finish)(cr_exchange *end); /* NULL: nothing is left to be done */
   void (*fail)(cr_exchange *end, crema_status status);
   void (*destroy)(cr_exchange *end);
 };
 
-/* What an end of any class begins with. */
+/* The first member of an end of any class. */
 struct cr_exchange {
   const cr_exchange_class *class;
   int rank, ranks;
@@ -55,48 +54,44 @@ typedef enum cr_exchange_order {
   CR_EXCHANGE_ARRIVAL /* in the order in which they arrive */
 } cr_exchange_order;
 
-/* The ends of `ranks` threads, one per device, device[0] the root's; end[0 .. ranks - 1] get them,
- * to be freed one by one with cr_exchange_destroy. Errors: CREMA_E_ARGUMENT for devices of several
- * back ends or one that is named twice, CREMA_E_NO_MEMORY, CREMA_E_DEVICE. */
+/* Makes end[0 .. ranks - 1], one for the thread of each device; device[0] is the root's. Free each
+ * with cr_exchange_destroy. Errors: CREMA_E_ARGUMENT for devices of several back ends or a device
+ * that is named twice, CREMA_E_NO_MEMORY, CREMA_E_DEVICE. */
 crema_status cr_exchange_create_tree(crema_device *const *device, int ranks,
                                      cr_exchange_order order, cr_exchange **end) CREMA_MUST_USE;
 crema_status cr_exchange_create_reduce(crema_device *const *device, int ranks,
                                        cr_exchange **end) CREMA_MUST_USE;
-/* Errors also: CREMA_E_UNSUPPORTED where there is no NCCL, those of NCCL as CREMA_E_DEVICE. */
+/* Further errors: CREMA_E_UNSUPPORTED without NCCL; NCCL's own as CREMA_E_DEVICE. */
 crema_status cr_exchange_create_nccl(crema_device *const *device, int ranks,
                                      cr_exchange **end) CREMA_MUST_USE;
-/* Whether NCCL is there for `device`. Errors: CREMA_E_UNSUPPORTED, the text says what is missing.
- */
+/* Whether NCCL works for `device`. Errors: CREMA_E_UNSUPPORTED; the text names the missing part. */
 crema_status cr_exchange_find_nccl(const crema_device *device) CREMA_MUST_USE;
 
-/* A rank whose call of one of the following four fails, for whatever reason, has failed: the
- * others learn of it as from cr_exchange_fail.
+/* When one of the following four calls fails, the rank has failed, as after cr_exchange_fail.
  *
- * Names the spans of this rank, once. To be called for all ends of this process before any other
- * call, from any thread. What the exchange needs of memory is made here, on the devices where it
- * is used. Errors: CREMA_E_NO_MEMORY, CREMA_E_SHAPE when another rank has other counts or types,
- * CREMA_E_TYPE, CREMA_E_STATE. */
+ * Names the spans of this rank, once, and allocates the exchange's memory. Call it from any thread
+ * for all ends of this process before any other call. Errors: CREMA_E_NO_MEMORY, CREMA_E_SHAPE when
+ * another rank has other counts or types, CREMA_E_TYPE, CREMA_E_STATE. */
 crema_status cr_exchange_prepare(cr_exchange *end, const cr_exchange_span *span,
                                  int spans) CREMA_MUST_USE;
 
-/* The values of rank 0's span become those of all ranks. Queued on `context`, a context of the
- * rank's device: the host may go on before it is done. Errors: what another rank failed with. */
+/* Copies the values of rank 0's span to all ranks. Queued on `context`, a context of the rank's
+ * device: the call may return before it is done. Errors: another rank's failure. */
 crema_status cr_exchange_broadcast(cr_exchange *end, crema_context *context,
                                    int span) CREMA_MUST_USE;
 
-/* The sum of all ranks' spans replaces each (root_only: that of rank 0; the others' values are
- * undefined then). Queued likewise. Sums of 16-bit values are computed in single precision and
+/* Replaces each rank's span by the sum of all (root_only: only rank 0's; the others' values are
+ * then undefined). Queued likewise. Sums of 16-bit values are computed in single precision and
  * rounded once per addition. All ranks get the same bits. */
 crema_status cr_exchange_sum(cr_exchange *end, crema_context *context, int span) CREMA_MUST_USE;
 
-/* Waits until what this rank's calls have queued is done, also what is not queued on a context of
- * the caller's. Errors: those of that work that no call has returned yet; without this call they
- * are returned by a later one. */
+/* Waits for all work that this rank's calls have queued, on the caller's contexts or others.
+ * Errors: failures of that work that no call has returned; otherwise a later call returns them. */
 crema_status cr_exchange_finish(cr_exchange *end) CREMA_MUST_USE;
 
-/* Says that this rank has failed with `status` and the thread's error text: all ranks that wait
- * for it, now or later, fail with the text, after the words "rank N: ". Any thread may call it; the
- * first failure stays. */
+/* Reports that this rank has failed with `status` and the thread's error text. Present and later
+ * waits of all ranks fail with the text "rank N: text". Any thread may call it; the first failure
+ * stays. */
 void cr_exchange_fail(cr_exchange *end, crema_status status);
 
 /* Accepts NULL. Nobody may be using this end any more. */

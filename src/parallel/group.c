@@ -85,12 +85,12 @@ crema_status cr_group_create(crema_device *const *device, int ranks, const cr_ex
   } else if (end[0] == NULL) {
     free_group(group);
   } else {
-    cr_group_give_up(end, ranks);
+    cr_group_drop(end, ranks);
   }
   return status;
 }
 
-void cr_group_give_up(cr_exchange **end, int ranks) {
+void cr_group_drop(cr_exchange **end, int ranks) {
   for (int i = 0; i < ranks; ++i) {
     cr_exchange_destroy(end[i]);
     end[i] = NULL;
@@ -148,12 +148,11 @@ void cr_group_fail(cr_exchange *base, crema_status status) {
 
 /* ---- preparing ---- */
 
-/* With the lock held. */
-static crema_status keep_spans(cr_group *group, const cr_exchange_span *span, int spans) {
-  group->span = calloc((size_t)spans + 1, sizeof *group->span);
-  if (group->span == NULL) return cr_fail_memory((size_t)spans * sizeof *span, "an exchange");
-  if (spans > 0) memcpy(group->span, span, (size_t)spans * sizeof *span);
-  group->spans = spans;
+/* A copy of the spans. */
+static crema_status copy_spans(const cr_exchange_span *span, int spans, cr_exchange_span **out) {
+  *out = calloc((size_t)spans + 1, sizeof *span);
+  if (*out == NULL) return cr_fail_memory((size_t)spans * sizeof *span, "an exchange");
+  if (spans > 0) memcpy(*out, span, (size_t)spans * sizeof *span);
   return CREMA_OK;
 }
 
@@ -177,9 +176,14 @@ static crema_status compare_spans(const cr_group *group, int rank, const cr_exch
 
 static crema_status agree_on_spans(cr_group_end *end, const cr_exchange_span *span, int spans) {
   cr_group *group = end->group;
+  crema_status status = CREMA_OK;
   pthread_mutex_lock(&group->lock);
-  crema_status status = group->spans < 0 ? keep_spans(group, span, spans)
-                                         : compare_spans(group, end->base.rank, span, spans);
+  if (group->spans >= 0) {
+    status = compare_spans(group, end->base.rank, span, spans);
+  } else {
+    status = copy_spans(span, spans, &group->span);
+    if (status == CREMA_OK) group->spans = spans;
+  }
   pthread_mutex_unlock(&group->lock);
   return status;
 }
@@ -187,9 +191,7 @@ static crema_status agree_on_spans(cr_group_end *end, const cr_exchange_span *sp
 crema_status cr_group_begin_prepare(cr_group_end *end, const cr_exchange_span *span, int spans) {
   crema_device *device = end->base.device;
   CR_TRY(agree_on_spans(end, span, spans));
-  end->span = calloc((size_t)spans + 1, sizeof *end->span);
-  if (end->span == NULL) return cr_fail_memory((size_t)spans * sizeof *span, "an exchange");
-  if (spans > 0) memcpy(end->span, span, (size_t)spans * sizeof *span);
+  CR_TRY(copy_spans(span, spans, &end->span));
   CR_TRY(crema_context_create(device, CREMA_SEED_ANY, &end->carrier));
   CR_TRY(device->backend->event_create(device, &end->turn));
   return device->backend->event_create(device, &end->sent);
@@ -201,7 +203,7 @@ static crema_status open_links(cr_group_end *end, int slots) {
     cr_link link = group->link[i];
     if (link.to != end->base.rank) continue;
     crema_status status = cr_link_open(&link, slots, end->pieces.bytes);
-    /* Another rank may fail meanwhile, which closes the queues of all links. */
+    /* A rank that fails meanwhile closes the queues of all links. */
     pthread_mutex_lock(&group->lock);
     group->link[i] = link;
     pthread_mutex_unlock(&group->lock);
@@ -225,15 +227,9 @@ crema_status cr_group_finish(cr_exchange *end) {
   return crema_context_finish(cr_group_end_of(end)->carrier);
 }
 
-/* Failures of copies that earlier calls have queued, of those that are done. */
-static crema_status late_failure(cr_group_end *end) {
-  bool done = false;
-  if (end->base.device->backend->event_query(end->sent, &done) == CREMA_OK) return CREMA_OK;
-  return crema_context_finish(end->carrier);
-}
-
 crema_status cr_group_begin_call(cr_group_end *end, int span, bool sum, cr_tag *tag) {
   cr_group *group = end->group;
+  bool done = false;
   pthread_mutex_lock(&group->lock);
   crema_status status = failure_of(group);
   const int prepared = group->prepared;
@@ -243,7 +239,10 @@ crema_status cr_group_begin_call(cr_group_end *end, int span, bool sum, cr_tag *
     return cr_fail(CREMA_E_STATE, "an exchange is used when %d of its %d ranks are prepared",
                    prepared, group->ranks);
   }
-  CR_TRY(late_failure(end));
+  /* Failures of the copies of earlier calls. */
+  if (end->base.device->backend->event_query(end->sent, &done) != CREMA_OK) {
+    CR_TRY(crema_context_finish(end->carrier));
+  }
   *tag = (cr_tag){.call = ++end->calls, .sum = sum, .span = span};
   return CREMA_OK;
 }

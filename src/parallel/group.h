@@ -10,8 +10,7 @@
 
 typedef struct cr_group cr_group;
 
-/* How runs of at most some number of bytes are cut, so that one piece can be added while the next
- * is on its way. */
+/* How runs are cut, so that one piece is added while the next is on its way. */
 typedef struct cr_piece_cut {
   int most; /* pieces per run */
   size_t bytes;
@@ -25,52 +24,50 @@ typedef struct cr_group_end {
   cr_piece_cut pieces; /* set by the class in prepare */
   uint64_t calls;
   cr_span_adder adder;
-  /* Copies to other ranks are queued here, so that they go on beside the additions that the
-   * caller's context does. */
+  /* Copies to other ranks are queued here and run alongside the additions of the caller's context.
+   */
   crema_context *carrier;
-  cr_native_event *turn; /* for the order between the two */
-  cr_native_event *sent; /* the end of what the last call has queued there */
+  cr_native_event *turn; /* orders the two contexts */
+  cr_native_event *sent; /* the end of the last call's copies */
 } cr_group_end;
 
 struct cr_group {
-  pthread_mutex_t lock; /* guards what is said so */
+  pthread_mutex_t lock; /* for the members marked "guarded" */
   int ranks;
-  int ends;               /* that are not destroyed; guarded */
+  int ends;               /* not destroyed; guarded */
   int prepared;           /* guarded */
-  int spans;              /* -1: no rank has said what it exchanges; guarded */
+  int spans;              /* -1: no rank has named its spans; guarded */
   cr_exchange_span *span; /* counts and types that all ranks must have; guarded */
   int links;
   cr_link *link;
   int failed_rank;                     /* the rank that failed first; -1: none; guarded */
   crema_status status;                 /* its failure; guarded */
   cr_error *error;                     /* likewise */
-  void (*free_class)(cr_group *group); /* frees what the class has added; may be NULL */
+  void (*free_class)(cr_group *group); /* frees class_data; may be NULL */
   void *class_data;
 };
 
-/* A group of one end per device, each of class `class`, and `links` links, to be set up by the
- * class. Errors: as cr_exchange_create_tree; end[] is all NULL then. */
+/* A group of one end per device, of class `class`, and `links` links, which the class sets up.
+ * Errors: as cr_exchange_create_tree; end[] is all NULL then. */
 crema_status cr_group_create(crema_device *const *device, int ranks, const cr_exchange_class *class,
                              int links, cr_exchange **end, cr_group **out) CREMA_MUST_USE;
 
-/* Records the spans, which must be those of the other ranks, and makes the end's own context. */
+/* Records the spans, which all ranks must name alike, and makes the end's carrier. */
 crema_status cr_group_begin_prepare(cr_group_end *end, const cr_exchange_span *span,
                                     int spans) CREMA_MUST_USE;
 
-/* Opens the links that lead to this rank, with slots for a piece each, and lets the rank be used.
- */
+/* Opens the links to this rank, with slots for a piece each; the rank is then prepared. */
 crema_status cr_group_end_prepare(cr_group_end *end, int slots) CREMA_MUST_USE;
 
-/* Begins a call: fails when a rank has failed or is not prepared. *tag is that of its first piece.
- */
+/* Begins a call, whose first piece gets *tag. Errors: a rank has failed or is not prepared. */
 crema_status cr_group_begin_call(cr_group_end *end, int span, bool sum, cr_tag *tag) CREMA_MUST_USE;
 
 crema_status cr_group_finish(cr_exchange *end) CREMA_MUST_USE;
 /* Destroys all ends of a group that could not be set up. */
-void cr_group_give_up(cr_exchange **end, int ranks);
+void cr_group_drop(cr_exchange **end, int ranks);
 
 void cr_group_fail(cr_exchange *end, crema_status status);
-/* What a rank has failed with. */
+/* The failure of a rank; CREMA_OK: none. */
 crema_status cr_group_failure(cr_group *group) CREMA_MUST_USE;
 void cr_group_destroy_end(cr_exchange *end);
 
@@ -87,18 +84,18 @@ typedef struct cr_run {
   int64_t begin, count;
 } cr_run;
 
-/* Piece number `index` of a run of a span; count 0 behind the last. */
+/* Piece number `index` of a run of a span; count 0 after the last. */
 cr_run cr_run_piece(cr_run run, const cr_piece_cut *pieces, crema_dtype type, int64_t index);
 
 static inline crema_devptr cr_exchange_span_at(const cr_exchange_span *span, int64_t value) {
   return (crema_devptr){span->memory.address + (size_t)value * crema_dtype_size(span->type)};
 }
 
-static inline size_t cr_exchange_span_bytes(const cr_exchange_span *span) {
-  return (size_t)span->count * crema_dtype_size(span->type);
+static inline size_t cr_run_bytes(cr_run run, crema_dtype type) {
+  return (size_t)run.count * crema_dtype_size(type);
 }
 
-/* Adds what has arrived in `slot` to the piece of the span, and releases the slot. */
+/* Adds the values in `slot` to the piece of the span and releases the slot. */
 crema_status cr_group_add(cr_group_end *end, crema_context *context, cr_link *link,
                           cr_link_slot *slot, const cr_exchange_span *span,
                           cr_run piece) CREMA_MUST_USE;
@@ -107,7 +104,7 @@ crema_status cr_group_add(cr_group_end *end, crema_context *context, cr_link *li
 crema_status cr_group_need_additions(cr_group_end *end, crema_dtype type,
                                      cr_run run) CREMA_MUST_USE;
 
-/* Makes what the end's own context does next follow what `context` has queued. */
+/* The end's carrier waits for `context`. */
 crema_status cr_group_to_carrier(cr_group_end *end, crema_context *context) CREMA_MUST_USE;
 /* The reverse, at the end of a call. */
 crema_status cr_group_from_carrier(cr_group_end *end, crema_context *context) CREMA_MUST_USE;

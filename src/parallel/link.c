@@ -27,10 +27,6 @@ crema_status cr_stream_follow(crema_context *context, crema_context *before,
   return follow(context, event);
 }
 
-static crema_status make_event(crema_device *device, cr_native_event **out) {
-  return device->backend->event_create(device, out);
-}
-
 /* Waits for the work that the context called `id` has queued, if the context still exists. */
 static void await_work(crema_device *device, uint64_t id) {
   const cr_backend *backend = device->backend;
@@ -68,8 +64,8 @@ static crema_status open_slot(cr_link *link, int i) {
   const size_t at = (size_t)i * link->slot_bytes;
   if (link->inbox) slot->memory.address = link->memory.address + at;
   if (!link->direct) slot->host = (char *)link->host + at;
-  CR_TRY(make_event(link->source, &slot->full));
-  return make_event(link->target, &slot->empty);
+  CR_TRY(link->source->backend->event_create(link->source, &slot->full));
+  return link->target->backend->event_create(link->target, &slot->empty);
 }
 
 static crema_status open_queues(cr_link *link) {
@@ -91,22 +87,21 @@ crema_status cr_link_open(cr_link *link, int slots, size_t slot_bytes) {
   if (link->inbox) CR_TRY(cr_device_alloc(link->target, bytes, &link->memory));
   if (!link->direct) CR_TRY(cr_pinned_alloc(link->source, bytes, &link->host));
   for (int i = 0; i < slots; ++i) CR_TRY(open_slot(link, i));
-  CR_TRY(make_event(link->target, &link->place.ready));
+  CR_TRY(link->target->backend->event_create(link->target, &link->place.ready));
   return open_queues(link);
-}
-
-static void close_slot(cr_link *link, cr_link_slot *slot) {
-  await_work(link->source, slot->sender);
-  await_work(link->target, slot->receiver);
-  if (slot->empty != NULL) link->target->backend->event_destroy(slot->empty);
-  if (slot->full != NULL) link->source->backend->event_destroy(slot->full);
 }
 
 void cr_link_close(cr_link *link) {
   cr_queue_destroy(link->places);
   cr_queue_pair_free(&link->pair, NULL);
   if (link->place.ready != NULL) link->target->backend->event_destroy(link->place.ready);
-  for (int i = 0; i < link->slots; ++i) close_slot(link, &link->slot[i]);
+  for (int i = 0; i < link->slots; ++i) {
+    const cr_link_slot *slot = &link->slot[i];
+    await_work(link->source, slot->sender);
+    await_work(link->target, slot->receiver);
+    if (slot->empty != NULL) link->target->backend->event_destroy(slot->empty);
+    if (slot->full != NULL) link->source->backend->event_destroy(slot->full);
+  }
   if (link->host != NULL) {
     cr_pinned_free(link->source, link->host, (size_t)link->slots * link->slot_bytes);
   }
@@ -135,7 +130,7 @@ static crema_status check_tag(const cr_link *link, cr_tag sent, cr_tag wanted) {
                  wanted.sum ? "sums" : "broadcasts", wanted.span, wanted.call);
 }
 
-/* The next slot that the sender may fill, for what `context` does next. */
+/* The next slot for the sender to fill, by later work of `context`. */
 static crema_status take_empty(cr_link *link, crema_context *context, cr_link_slot **out) {
   void *slot = NULL;
   CR_TRY(cr_queue_pop(link->pair.free, "an exchange waits for the rank that it sends to", &slot));
@@ -167,14 +162,14 @@ crema_status cr_link_release(cr_link *link, crema_context *context, cr_link_slot
   return cr_queue_push(link->pair.free, slot);
 }
 
-/* From the sender towards `dst` of the receiver. */
+/* Copies towards `dst` at the receiver: there, or to the slot's host memory. */
 static crema_status copy_out(const cr_link *link, crema_context *context, const cr_link_slot *slot,
                              crema_devptr dst, crema_devptr src, size_t bytes) {
   if (!link->direct) return cr_copy_to_cpu(context, slot->host, src, bytes);
   return cr_copy_peer(context, dst, src, bytes);
 }
 
-/* The rest of the way, on the receiver's side. */
+/* Copies the rest of the way, on the receiver's side. */
 static crema_status copy_in(const cr_link *link, crema_context *context, const cr_link_slot *slot,
                             crema_devptr dst, size_t bytes) {
   return link->direct ? CREMA_OK : cr_copy_from_cpu(context, dst, slot->host, bytes);

@@ -1,9 +1,9 @@
 /* The exchange between processes, by MPI's collectives.
  *
  * A span goes in pieces: while one is summed, the next come from the device and earlier ones go
- * back. MPI reads and writes memory of the exchange alone: after a failure the net may be freed,
- * while MPI goes on with what was started (cr_mpi_world_wait). On the host this takes a copy, but
- * no more processor time: Open MPI then passes on the same few pages again and again. */
+ * back. MPI reads and writes only memory of the exchange: after a failure the net may be freed
+ * while MPI continues (cr_mpi_world_wait). On the host this costs a copy, but no more CPU time,
+ * because Open MPI then reuses the same few pages. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,10 +16,10 @@
 
 enum { SLOTS = 4, PIECE_BYTES = 4 << 20 };
 
-/* What one piece at a time is in. */
+/* Memory for one piece at a time. */
 typedef struct slot {
   cr_block in, out; /* page-locked */
-  /* Of the last copies from and to the device; NULL on host memory. */
+  /* Ends of the last copies from and to the device; NULL on host memory. */
   cr_native_event *fetched, *delivered;
   cr_mpi_handle request;
   bool reads, writes; /* MPI may be reading `in`, writing to `out` */
@@ -56,25 +56,6 @@ static void add_bf16(void *in, void *sum, int *count, cr_mpi_handle *type) {
   }
 }
 
-static cr_mpi_handle type_of(const mpi_exchange *x, crema_dtype type) {
-  const cr_mpi *mpi = &x->world->mpi;
-  if (type == CREMA_F64) return mpi->f64;
-  return type == CREMA_F32 ? mpi->f32 : mpi->uint16;
-}
-
-static cr_mpi_handle operation_of(const mpi_exchange *x, crema_dtype type) {
-  if (type == CREMA_F16) return x->sum_f16;
-  return type == CREMA_BF16 ? x->sum_bf16 : x->world->mpi.sum;
-}
-
-static crema_status make_operations(mpi_exchange *x) {
-  cr_mpi_world *world = x->world;
-  CR_TRY(cr_world_lock(&world->base));
-  int code = world->mpi.Op_create(add_f16, 1, &x->sum_f16);
-  if (code == CR_MPI_SUCCESS) code = world->mpi.Op_create(add_bf16, 1, &x->sum_bf16);
-  return cr_mpi_world_unlock(world, code, "MPI_Op_create");
-}
-
 /* ---- a piece's way ---- */
 
 /* One collective operation on a span. */
@@ -86,10 +67,6 @@ typedef struct mpi_job {
   int64_t values; /* of a full piece */
   size_t value_bytes;
 } mpi_job;
-
-static int64_t pieces_of(const mpi_job *j) {
-  return (j->span->count + j->values - 1) / j->values;
-}
 
 static int64_t count_of(const mpi_job *j, int64_t piece) {
   const int64_t rest = j->span->count - piece * j->values;
@@ -121,10 +98,6 @@ static crema_status mark(const mpi_job *j, cr_native_event *event) {
   return j->context->device->backend->event_record(j->context, event);
 }
 
-static crema_status wait_for(const mpi_job *j, cr_native_event *event) {
-  return event == NULL ? CREMA_OK : j->context->device->backend->event_finish(event);
-}
-
 /* Queues the copy from the device. */
 static crema_status fetch(const mpi_job *j, int64_t piece) {
   slot *s = slot_of(j, piece);
@@ -140,23 +113,25 @@ static crema_status start(const mpi_job *j, int64_t piece) {
   cr_mpi_world *world = j->x->world;
   const cr_mpi *mpi = &world->mpi;
   const int count = (int)count_of(j, piece);
-  const cr_mpi_handle type = type_of(j->x, j->span->type);
-  CR_TRY(wait_for(j, s->fetched));
-  CR_TRY(wait_for(j, s->delivered));
+  cr_mpi_handle type = mpi->uint16, operation = mpi->sum;
+  switch (j->span->type) {
+    case CREMA_F64: type = mpi->f64; break;
+    case CREMA_F32: type = mpi->f32; break;
+    case CREMA_F16: operation = j->x->sum_f16; break;
+    default: operation = j->x->sum_bf16; break;
+  }
+  cr_native_event *const before[] = {s->fetched, s->delivered};
+  for (int i = 0; i < 2; ++i) {
+    if (before[i] != NULL) CR_TRY(j->context->device->backend->event_finish(before[i]));
+  }
   void *in = (void *)s->in.address, *out = (void *)s->out.address;
   CR_TRY(cr_world_lock(&world->base));
   s->reads = sends(j);
   s->writes = receives(j);
-  if (j->sums) {
-    return cr_mpi_world_unlock(
-        world,
-        mpi->Iallreduce(in, out, count, type, operation_of(j->x, j->span->type), j->x->comm,
-                        &s->request),
-        "MPI_Iallreduce");
-  }
-  return cr_mpi_world_unlock(
-      world, mpi->Ibcast(sends(j) ? in : out, count, type, 0, j->x->comm, &s->request),
-      "MPI_Ibcast");
+  const int code = j->sums
+                       ? mpi->Iallreduce(in, out, count, type, operation, j->x->comm, &s->request)
+                       : mpi->Ibcast(sends(j) ? in : out, count, type, 0, j->x->comm, &s->request);
+  return cr_mpi_world_unlock(world, code, j->sums ? "MPI_Iallreduce" : "MPI_Ibcast");
 }
 
 /* Waits for the collective and queues the copy to the device. */
@@ -171,33 +146,21 @@ static crema_status deliver(const mpi_job *j, int64_t piece) {
 }
 
 /* SLOTS pieces are under way at once. MPI gets them in their order, as it must in every process. */
-static crema_status run(const mpi_job *j) {
-  const int64_t pieces = pieces_of(j);
-  for (int64_t p = 0; p < pieces && p < SLOTS; ++p) CR_TRY(fetch(j, p));
-  for (int64_t p = 0; p < pieces + SLOTS; ++p) {
-    if (p >= SLOTS) {
-      CR_TRY(deliver(j, p - SLOTS));
-      if (p < pieces) CR_TRY(fetch(j, p));
-    }
-    if (p < pieces) CR_TRY(start(j, p));
-  }
-  return CREMA_OK;
-}
-
-static crema_status run_span(cr_exchange *end, crema_context *context, int span, bool sums) {
+static crema_status mpi_run(cr_exchange *end, crema_context *context, int span, bool sums) {
   mpi_exchange *x = of(end);
   mpi_job j = {.x = x, .context = context, .span = &x->span[span], .sums = sums};
   j.value_bytes = crema_dtype_size(j.span->type);
   j.values = (int64_t)(PIECE_BYTES / j.value_bytes);
-  return run(&j);
-}
-
-static crema_status mpi_sum(cr_exchange *end, crema_context *context, int span) {
-  return run_span(end, context, span, true);
-}
-
-static crema_status mpi_broadcast(cr_exchange *end, crema_context *context, int span) {
-  return run_span(end, context, span, false);
+  const int64_t pieces = (j.span->count + j.values - 1) / j.values;
+  for (int64_t p = 0; p < pieces && p < SLOTS; ++p) CR_TRY(fetch(&j, p));
+  for (int64_t p = 0; p < pieces + SLOTS; ++p) {
+    if (p >= SLOTS) {
+      CR_TRY(deliver(&j, p - SLOTS));
+      if (p < pieces) CR_TRY(fetch(&j, p));
+    }
+    if (p < pieces) CR_TRY(start(&j, p));
+  }
+  return CREMA_OK;
 }
 
 /* ---- making and ending ---- */
@@ -238,17 +201,16 @@ static void free_event(const mpi_exchange *x, cr_native_event *event) {
   x->base.device->backend->event_destroy(event);
 }
 
-/* What MPI may be using is left to it for ever. */
-static void free_slot(const mpi_exchange *x, slot *s) {
-  free_event(x, s->delivered);
-  free_event(x, s->fetched);
-  if (!s->reads) (void)cr_block_free(&s->in);
-  if (!s->writes) (void)cr_block_free(&s->out);
-}
-
 static void mpi_destroy(cr_exchange *end) {
   mpi_exchange *x = of(end);
-  for (int i = 0; i < SLOTS; ++i) free_slot(x, &x->slot[i]);
+  for (int i = 0; i < SLOTS; ++i) {
+    slot *s = &x->slot[i];
+    free_event(x, s->delivered);
+    free_event(x, s->fetched);
+    /* Memory that MPI may be using is left to it for ever. */
+    if (!s->reads) (void)cr_block_free(&s->in);
+    if (!s->writes) (void)cr_block_free(&s->out);
+  }
   if (x->sum_bf16 != NULL) cr_mpi_world_free_operation(x->world, &x->sum_bf16);
   if (x->sum_f16 != NULL) cr_mpi_world_free_operation(x->world, &x->sum_f16);
   if (x->comm != NULL) cr_mpi_world_free_communicator(x->world, &x->comm);
@@ -259,8 +221,7 @@ static void mpi_destroy(cr_exchange *end) {
 static const cr_exchange_class mpi_class = {
     .way = CREMA_EXCHANGE_MPI,
     .prepare = mpi_prepare,
-    .broadcast = mpi_broadcast,
-    .sum = mpi_sum,
+    .run = mpi_run,
     .fail = mpi_fail,
     .destroy = mpi_destroy,
 };
@@ -279,7 +240,10 @@ crema_status cr_exchange_create_mpi(cr_world *world, crema_device *device, cr_ex
   x->base.device = device;
   x->world = mpi_world;
   CR_TRY_GOTO(cr_mpi_world_duplicate(mpi_world, &x->comm), fail);
-  CR_TRY_GOTO(make_operations(x), fail);
+  CR_TRY_GOTO(cr_world_lock(world), fail);
+  int code = mpi_world->mpi.Op_create(add_f16, 1, &x->sum_f16);
+  if (code == CR_MPI_SUCCESS) code = mpi_world->mpi.Op_create(add_bf16, 1, &x->sum_bf16);
+  CR_TRY_GOTO(cr_mpi_world_unlock(mpi_world, code, "MPI_Op_create"), fail);
   *out = &x->base;
   return CREMA_OK;
 fail:

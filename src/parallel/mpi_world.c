@@ -11,7 +11,7 @@
 
 enum { FAILURE_TAG = 1 };
 
-/* How long a process that failed waits for the others to have heard of it. */
+/* How long a failed process waits until the others have its message. */
 static const double TELLING_SECONDS = 0.1, LEAVING_SECONDS = 1, LINGERING_SECONDS = 0.3;
 
 static cr_mpi_world *of(cr_world *world) {
@@ -25,9 +25,8 @@ static int number_in_environment(const char *name) {
   return text == NULL ? 0 : atoi(text);
 }
 
-/* How many processes were started together with this one: 0 when it was started alone, -1 when
- * nothing says how many. mpirun sets the first variable; Slurm's srun those of PMIx (Open MPI) or
- * PMI (others). */
+/* How many processes were started together: 0 for a process started by itself, -1 for an unknown
+ * number. mpirun sets the first variable; Slurm's srun sets PMIx's (Open MPI) or PMI's (others). */
 static int started_together(void) {
   int count = number_in_environment("OMPI_COMM_WORLD_SIZE");
   if (count > 0) return count;
@@ -44,15 +43,12 @@ bool cr_world_is_there(void) {
   return count < 0 || count > 1;
 }
 
-static crema_status mpi_error(cr_mpi_world *world, int code, const char *call) {
+static crema_status check(cr_mpi_world *world, int code, const char *call) {
   char text[CR_MPI_TEXT] = "";
   int length = 0;
+  if (code == CR_MPI_SUCCESS) return CREMA_OK;
   if (world->mpi.Error_string(code, text, &length) != CR_MPI_SUCCESS) text[0] = '\0';
   return cr_fail(CREMA_E_IO, "%s: %s", call, text[0] != '\0' ? text : "unknown error");
-}
-
-static crema_status check(cr_mpi_world *world, int code, const char *call) {
-  return code == CR_MPI_SUCCESS ? CREMA_OK : mpi_error(world, code, call);
 }
 
 static crema_status start_mpi(cr_mpi_world *world) {
@@ -75,8 +71,8 @@ static crema_status start_mpi(cr_mpi_world *world) {
   return CREMA_OK;
 }
 
-/* A process that cannot reach what started it is a world of its own for Open MPI: each would train
- * by itself. */
+/* A process that cannot reach its launcher is a world of its own for Open MPI and would train by
+ * itself. */
 static crema_status check_size(const cr_mpi_world *world) {
   const int expected = started_together();
   if (expected <= 0 || expected == world->base.size) return CREMA_OK;
@@ -90,7 +86,7 @@ static crema_status check_size(const cr_mpi_world *world) {
 static crema_status watch_peers(cr_mpi_world *world, cr_mpi_handle host) {
   const cr_mpi *mpi = &world->mpi;
   const int count = world->base.local_size, bytes = (int)sizeof(cr_peer);
-  cr_peer *all = NULL; /* and behind them this process once more, which MPI sends */
+  cr_peer *all = NULL; /* and this process once more at the end, which MPI sends */
   cr_mpi_handle request = mpi->request_null;
   CR_TRY(CR_NEW(all, count + 1, "the processes of this host"));
   all[count] = cr_peer_self(world->base.rank);
@@ -119,16 +115,10 @@ static crema_status make_communicators(cr_mpi_world *world) {
   const cr_mpi *mpi = &world->mpi;
   CR_TRY(check(world, mpi->Comm_set_errhandler(mpi->comm_world, mpi->return_errors),
                "MPI_Comm_set_errhandler"));
-  /* Duplicates have the handler of what they were made from. */
+  /* Duplicates inherit the handler. */
   CR_TRY(check(world, mpi->Comm_dup(mpi->comm_world, &world->control), "MPI_Comm_dup"));
   CR_TRY(check(world, mpi->Comm_dup(mpi->comm_world, &world->agreeing), "MPI_Comm_dup"));
   return meet_peers(world);
-}
-
-static crema_status prepare_telling(cr_mpi_world *world) {
-  CR_TRY(CR_NEW(world->told, world->base.size, "the requests of a process"));
-  for (int i = 0; i < world->base.size; ++i) world->told[i] = world->mpi.request_null;
-  return CREMA_OK;
 }
 
 static void free_world(cr_mpi_world *world) {
@@ -148,7 +138,8 @@ crema_status cr_world_join(cr_world **out) {
   world->request = world->mpi.request_null;
   CR_TRY_GOTO(start_mpi(world), fail);
   CR_TRY_GOTO(check_size(world), fail);
-  CR_TRY_GOTO(prepare_telling(world), fail);
+  CR_TRY_GOTO(CR_NEW(world->told, world->base.size, "the requests of a process"), fail);
+  for (int i = 0; i < world->base.size; ++i) world->told[i] = world->mpi.request_null;
   CR_TRY_GOTO(make_communicators(world), fail);
   *out = &world->base;
   return CREMA_OK;
@@ -166,19 +157,19 @@ crema_status cr_mpi_world_unlock(cr_mpi_world *world, int code, const char *call
   return status;
 }
 
-/* Takes note of a failure and tells the others. With the lock held. */
+/* Records a failure and sends it to the others. With the lock held. */
 static void tell(cr_mpi_world *world, int rank, crema_status status, const char *reason) {
   cr_world_message *message = &world->base.failure;
   cr_world_note(&world->base, rank, status, reason);
   for (int i = 0; i < world->base.size; ++i) {
     if (i == world->base.rank || i == rank) continue;
-    /* Done when the other has received it. */
+    /* Complete when the other has received it. */
     (void)world->mpi.Issend(message, (int)sizeof *message, world->mpi.byte, i, FAILURE_TAG,
                             world->control, &world->told[i]);
   }
 }
 
-/* Receives a failure message when there is one. With the lock held, as below. */
+/* Receives a failure message if there is one. With the lock held, as below. */
 static int receive(cr_mpi_world *world, cr_world_message *message, bool *received) {
   const cr_mpi *mpi = &world->mpi;
   cr_mpi_status from = {0};
@@ -191,7 +182,7 @@ static int receive(cr_mpi_world *world, cr_world_message *message, bool *receive
                    world->control, NULL);
 }
 
-/* Takes note of another rank's failure. */
+/* Records another rank's failure. */
 static int listen(cr_mpi_world *world) {
   cr_world_message message;
   bool received = false;
@@ -230,7 +221,7 @@ crema_status cr_mpi_world_wait(cr_mpi_world *world, cr_mpi_handle *request) {
   }
 }
 
-/* `since` is of no interest: MPI's own waits have no limit either. */
+/* Ignores `since`: MPI's own waits have no limit either. */
 static crema_status mpi_hear(cr_world *base, double since) {
   cr_mpi_world *world = of(base);
   (void)since;
@@ -245,7 +236,7 @@ static crema_status mpi_hear(cr_world *base, double since) {
 
 /* ---- failing and leaving ---- */
 
-/* Whether those who have not received this process's message have all ended. With the lock held. */
+/* Whether all processes without this process's message have ended. With the lock held. */
 static bool nobody_listens(cr_mpi_world *world) {
   for (int i = 0; i < world->base.size; ++i) {
     if (world->told[i] == world->mpi.request_null) continue;
@@ -254,8 +245,8 @@ static bool nobody_listens(cr_mpi_world *world) {
   return true;
 }
 
-/* Whether all others have received this process's message; waits at most `seconds`, and for nobody
- * who has ended. */
+/* Whether all others have received this process's message. Waits at most `seconds`, and not for
+ * processes that have ended. */
 static bool have_heard(cr_mpi_world *world, double seconds) {
   const double end = cr_clock_seconds() + seconds;
   for (unsigned turn = 0;; ++turn) {
@@ -263,7 +254,7 @@ static bool have_heard(cr_mpi_world *world, double seconds) {
     bool received = false;
     int done = 0;
     pthread_mutex_lock(&world->base.lock);
-    /* Of a rank that failed as well, and waits for this one to hear of it. */
+    /* Another failed rank may be waiting for this one to receive its message. */
     (void)receive(world, &another, &received);
     const int code = world->mpi.Testall(world->base.size, world->told, &done, NULL);
     const bool vain = code == CR_MPI_SUCCESS && !done && turn % LOOKS == 0 && nobody_listens(world);
@@ -283,7 +274,7 @@ static void mpi_fail(cr_world *base, crema_status status) {
   if (first) (void)have_heard(world, TELLING_SECONDS);
 }
 
-/* Whether a message of this process is still on its way. With no other thread in the world. */
+/* Whether a message of this process is under way. No other thread uses the world. */
 static bool is_telling(const cr_mpi_world *world) {
   for (int i = 0; i < world->base.size; ++i) {
     if (world->told[i] != world->mpi.request_null) return true;
@@ -291,32 +282,29 @@ static bool is_telling(const cr_mpi_world *world) {
   return false;
 }
 
-/* Waits for the others. */
-static crema_status meet(cr_mpi_world *world) {
-  CR_TRY(cr_world_lock(&world->base));
-  CR_TRY(cr_mpi_world_unlock(world, world->mpi.Ibarrier(world->agreeing, &world->request),
-                             "MPI_Ibarrier"));
-  return cr_mpi_world_wait(world, &world->request);
-}
-
 static void mpi_leave(cr_world *base) {
   cr_mpi_world *world = of(base);
   const bool failed_before = world->base.failed != CREMA_OK;
   /* MPI_Finalize would wait as well, but hear nothing. */
-  const crema_status status = meet(world);
+  crema_status status = cr_world_lock(base);
+  if (status == CREMA_OK) {
+    const int code = world->mpi.Ibarrier(world->agreeing, &world->request);
+    status = cr_mpi_world_unlock(world, code, "MPI_Ibarrier");
+  }
+  if (status == CREMA_OK) status = cr_mpi_world_wait(world, &world->request);
   if (status == CREMA_OK) {
     (void)world->mpi.Finalize();
     free_world(world);
     return;
   }
   if (!failed_before) cr_log_error("%s", crema_error_text());
-  /* Between hosts Open MPI ends a process whose peer has disconnected, from whichever of its
-   * functions notices it. So that others hear before, one that has heard stays for a while, and it
-   * calls nothing more of MPI unless it has something to say itself. */
+  /* Open MPI ends a process when one of its functions notices that a peer on another host has
+   * disconnected. So a process that has heard of the failure stays for a while, which lets the
+   * others hear first, and calls MPI only if it has a message of its own. */
   if (world->base.failure.rank != world->base.rank) cr_clock_sleep(LINGERING_SECONDS);
   const bool heard = !is_telling(world) || have_heard(world, LEAVING_SECONDS);
-  /* Ranks that do not come to it would keep MPI_Finalize for ever: a process that ends without it
-   * makes mpirun end the others. */
+  /* MPI_Finalize would wait for ranks that never call it. A process that ends without it makes
+   * mpirun end the others. */
   if (heard && world->request == world->mpi.request_null) free_world(world);
 }
 

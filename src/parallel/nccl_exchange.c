@@ -29,14 +29,14 @@ static members *members_of(const cr_group_end *end) {
   return end->group->class_data;
 }
 
-/* When a rank has failed, this rank's own failure is a consequence. */
+/* The failure of the rank that failed first, of which `status` is a consequence. */
 static crema_status explained(const cr_group_end *end, crema_status status) {
   if (status == CREMA_OK) return CREMA_OK;
   const crema_status cause = cr_group_failure(end->group);
   return cause != CREMA_OK ? cause : status;
 }
 
-/* Until what was started is queued. */
+/* Waits until the started work is queued. */
 static crema_status settle(const cr_group_end *end) {
   const members *all = members_of(end);
   bool busy = true;
@@ -48,7 +48,7 @@ static crema_status settle(const cr_group_end *end) {
   return CREMA_OK;
 }
 
-/* Until `count`, which other ranks raise, is `least`. */
+/* Waits until other ranks have raised `count` to `least`. */
 static crema_status await(const cr_group_end *end, const atomic_ullong *count,
                           unsigned long long least) {
   for (unsigned turn = 0; atomic_load(count) < least; ++turn) {
@@ -85,23 +85,15 @@ static crema_status queue_together(const cr_group_end *end, crema_context *conte
   return status;
 }
 
-static crema_status run_span(cr_exchange *base, crema_context *context, int span, bool sum) {
+static crema_status nccl_run(cr_exchange *base, crema_context *context, int span, bool sum) {
   cr_group_end *end = cr_group_end_of(base);
   const cr_exchange_span *s = &end->span[span];
   const cr_collective call = {.sum = sum, .memory = s->memory, .count = s->count, .type = s->type};
   cr_tag tag;
   CR_TRY(cr_group_begin_call(end, span, sum, &tag));
   if (s->count == 0) return CREMA_OK;
-  CR_TRY(settle(end)); /* what has failed since the last call */
+  CR_TRY(settle(end)); /* failures since the last call */
   return queue_together(end, context, &call);
-}
-
-static crema_status nccl_sum(cr_exchange *end, crema_context *context, int span) {
-  return run_span(end, context, span, true);
-}
-
-static crema_status nccl_broadcast(cr_exchange *end, crema_context *context, int span) {
-  return run_span(end, context, span, false);
 }
 
 static crema_status nccl_prepare(cr_exchange *base, const cr_exchange_span *span, int spans) {
@@ -141,8 +133,7 @@ static void free_members(cr_group *group) {
 static const cr_exchange_class nccl_class = {.way = CREMA_EXCHANGE_NCCL,
                                              .root_only = false,
                                              .prepare = nccl_prepare,
-                                             .broadcast = nccl_broadcast,
-                                             .sum = nccl_sum,
+                                             .run = nccl_run,
                                              .finish = nccl_finish,
                                              .fail = nccl_fail,
                                              .destroy = cr_group_destroy_end};
@@ -164,15 +155,6 @@ static crema_status join_all(members *all, crema_device *const *device, int rank
   return CREMA_OK;
 }
 
-static crema_status join(members *all, crema_device *const *device, int ranks) {
-  cr_group_id id;
-  CR_TRY(all->library->make_id(&id));
-  cr_collective_begin();
-  const crema_status status = join_all(all, device, ranks, &id);
-  cr_collective_end();
-  return status;
-}
-
 crema_status cr_exchange_find_nccl(const crema_device *device) {
   const cr_collectives *library = device->backend->collectives;
   if (library != NULL) return library->find();
@@ -189,11 +171,17 @@ crema_status cr_exchange_create_nccl(crema_device *const *device, int ranks, cr_
   group->class_data = all;
   group->free_class = free_members;
   if (status == CREMA_OK) {
+    cr_group_id id;
     all->library = device[0]->backend->collectives;
-    status = join(all, device, ranks);
+    status = all->library->make_id(&id);
+    if (status == CREMA_OK) {
+      cr_collective_begin();
+      status = join_all(all, device, ranks, &id);
+      cr_collective_end();
+    }
   }
   if (status == CREMA_OK) return CREMA_OK;
   if (all != NULL) give_up(all, status);
-  cr_group_give_up(end, ranks);
+  cr_group_drop(end, ranks);
   return status;
 }

@@ -1,5 +1,5 @@
-/* The exchange between processes by NCCL, each of which has one device: the world hands NCCL's id
- * out and carries failures, the values go from device to device. */
+/* The exchange between processes by NCCL, one device per process. The world passes on NCCL's id and
+ * failures; the values go from device to device. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,21 +17,11 @@ static process_exchange *of(cr_exchange *end) {
   return (process_exchange *)end;
 }
 
-/* ---- the class ---- */
-
-static crema_status run_span(cr_exchange *end, crema_context *context, int span, bool sum) {
+static crema_status process_run(cr_exchange *end, crema_context *context, int span, bool sum) {
   const process_exchange *x = of(end);
   const cr_exchange_span *s = &x->span[span];
   const cr_collective call = {.sum = sum, .memory = s->memory, .count = s->count, .type = s->type};
   return cr_nccl_end_run(&x->nccl, context, &call);
-}
-
-static crema_status process_sum(cr_exchange *end, crema_context *context, int span) {
-  return run_span(end, context, span, true);
-}
-
-static crema_status process_broadcast(cr_exchange *end, crema_context *context, int span) {
-  return run_span(end, context, span, false);
 }
 
 static crema_status process_prepare(cr_exchange *end, const cr_exchange_span *span, int spans) {
@@ -57,14 +47,13 @@ static void process_destroy(cr_exchange *end) {
 
 static const cr_exchange_class process_class = {.way = CREMA_EXCHANGE_NCCL,
                                                 .prepare = process_prepare,
-                                                .broadcast = process_broadcast,
-                                                .sum = process_sum,
+                                                .run = process_run,
                                                 .fail = process_fail,
                                                 .destroy = process_destroy};
 
 /* ---- joining ---- */
 
-/* Which processes have NCCL, and that no two have the same device. */
+/* Every process must have NCCL and a device of its own. */
 static crema_status compare_devices(const cr_world *world, const int64_t *device) {
   for (int i = 0; i < world->size; ++i) {
     if (device[i] == 0) {
@@ -98,26 +87,22 @@ crema_status cr_world_find_nccl(cr_world *world, crema_device *device) {
   return status;
 }
 
-static crema_status join(process_exchange *x, cr_world *world, crema_device *device) {
-  cr_group_id id = {{0}};
-  if (x->base.rank == 0) CR_TRY(device->backend->collectives->make_id(&id));
-  CR_TRY(cr_world_broadcast(world, &id, sizeof id));
-  return cr_nccl_end_join(&x->nccl, world, device, &id);
-}
-
 crema_status cr_exchange_create_nccl_processes(cr_world *world, crema_device *device,
                                                cr_exchange **out) {
   process_exchange *x = NULL;
+  cr_group_id id = {{0}};
+  crema_status status = CREMA_OK;
   CR_TRY(CR_NEW(x, 1, "an exchange"));
   x->base = (cr_exchange){.class = &process_class,
                           .rank = cr_world_rank(world),
                           .ranks = cr_world_size(world),
                           .device = device};
-  const crema_status status = join(x, world, device);
-  if (status == CREMA_OK) {
-    *out = &x->base;
-    return CREMA_OK;
-  }
+  if (x->base.rank == 0) CR_TRY_GOTO(device->backend->collectives->make_id(&id), fail);
+  CR_TRY_GOTO(cr_world_broadcast(world, &id, sizeof id), fail);
+  CR_TRY_GOTO(cr_nccl_end_join(&x->nccl, world, device, &id), fail);
+  *out = &x->base;
+  return CREMA_OK;
+fail:
   cr_world_fail(world, status);
   cr_nccl_end_abort(&x->nccl, status);
   process_destroy(&x->base);

@@ -1,10 +1,10 @@
 /* The world of processes that a program has started itself and given ranks and an id of NCCL's:
- * they talk by NCCL, from device to device.
+ * they exchange data by NCCL, from device to device.
  *
- * What they tell each other goes as numbers that a sum cannot change. NCCL says nothing of a rank
- * that fails or ends on the same host, and of one on another host late: so those of one host send
- * each other messages (messenger.c) and watch each other's processes (peer_watch.c), and nobody
- * waits for ever. */
+ * Bytes travel as numbers that a sum does not change. NCCL does not report a rank that fails or
+ * ends on the same host, and reports one on another host late. So the processes of one host send
+ * each other messages (messenger.c) and watch each other (peer_watch.c), and none waits for ever.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +20,7 @@
 /* Bytes of each rank in one call. */
 enum { PIECE = 4096 };
 
-/* A rank that leaves or ends after a call was done may be noticed before this rank has seen the end
- * of the same call. */
+/* A rank that leaves after a call may be noticed before this rank sees the end of the same call. */
 static const double GONE_SECONDS = 0.2;
 
 typedef struct nccl_world {
@@ -30,9 +29,9 @@ typedef struct nccl_world {
   cr_nccl_end nccl;
   crema_context *context;
   cr_block there, here;  /* one float per byte of a piece of each rank; the latter on the host */
-  double patience;       /* seconds for which others are waited for */
-  bool leaving;          /* this process is; guarded by the lock, as what follows */
-  cr_world_message gone; /* which rank has left, or whose process has ended */
+  double patience;       /* seconds to wait for others */
+  bool leaving;          /* this process leaves; guarded by the lock, like the members below */
+  cr_world_message gone; /* the rank that has left or whose process has ended */
   double gone_since;     /* 0: none */
 } nccl_world;
 
@@ -50,6 +49,7 @@ static void tell(nccl_world *world, int rank, crema_status status, const char *r
   cr_messenger_send(&world->messenger, &world->base.failure);
 }
 
+/* Remembers the first rank that is gone. */
 static void note_gone(nccl_world *world, const cr_world_message *message) {
   if (world->gone_since != 0) return;
   world->gone = *message;
@@ -59,41 +59,33 @@ static void note_gone(nccl_world *world, const cr_world_message *message) {
 static void listen(nccl_world *world) {
   cr_world_message message;
   while (world->base.failed == CREMA_OK && cr_messenger_receive(&world->messenger, &message)) {
-    /* One that leaves is waited for by nobody who leaves, too. */
+    /* A process that leaves does not wait for another one that leaves. */
     if (message.status != (int32_t)leaves) cr_world_take(&world->base, &message);
     else if (!world->leaving) note_gone(world, &message);
   }
-}
-
-static void check_peers(nccl_world *world) {
-  const int ended = cr_peer_watch_ended(&world->base.peers);
-  if (ended < 0 || world->gone_since != 0) return;
-  cr_world_message message = {.status = CREMA_E_IO, .rank = ended};
-  note_gone(world, &message);
-}
-
-/* What has become of a rank that is gone, once it is sure that it is missing. */
-static void miss(nccl_world *world) {
-  if (world->gone_since == 0 || cr_clock_seconds() < world->gone_since + GONE_SECONDS) return;
-  tell(world, world->gone.rank, CREMA_E_IO,
-       world->gone.status == (int32_t)leaves ? "it has left the training"
-                                             : "the process has ended without saying why");
-}
-
-static void lose_patience(nccl_world *world, double since) {
-  char text[128];
-  if (cr_clock_seconds() < since + world->patience) return;
-  snprintf(text, sizeof text, "waited for %g s for the other ranks", world->patience);
-  tell(world, world->base.rank, CREMA_E_IO, text);
 }
 
 static crema_status nccl_hear(cr_world *base, double since) {
   nccl_world *world = of(base);
   CR_TRY(cr_world_lock(base));
   listen(world);
-  if (base->failed == CREMA_OK) check_peers(world);
-  if (base->failed == CREMA_OK) miss(world);
-  if (base->failed == CREMA_OK) lose_patience(world, since);
+  if (base->failed == CREMA_OK && world->gone_since == 0) {
+    const int ended = cr_peer_watch_ended(&base->peers);
+    const cr_world_message message = {.status = CREMA_E_IO, .rank = ended};
+    if (ended >= 0) note_gone(world, &message);
+  }
+  const double now = cr_clock_seconds();
+  if (base->failed == CREMA_OK && world->gone_since != 0 &&
+      now >= world->gone_since + GONE_SECONDS) {
+    tell(world, world->gone.rank, CREMA_E_IO,
+         world->gone.status == (int32_t)leaves ? "it has left the training"
+                                               : "the process has ended without saying why");
+  }
+  if (base->failed == CREMA_OK && now >= since + world->patience) {
+    char text[128];
+    snprintf(text, sizeof text, "waited for %g s for the other ranks", world->patience);
+    tell(world, base->rank, CREMA_E_IO, text);
+  }
   pthread_mutex_unlock(&base->lock);
   CR_TRY(cr_world_lock(base));
   pthread_mutex_unlock(&base->lock);
@@ -119,7 +111,7 @@ static crema_status exchange(nccl_world *world, bool sum, int64_t count) {
   return crema_context_finish(world->context);
 }
 
-/* A device that goes on waiting for others would keep this process from freeing its memory. */
+/* A device that keeps waiting for others would keep this process from freeing its memory. */
 static crema_status checked(nccl_world *world, crema_status status) {
   if (status != CREMA_OK) cr_nccl_end_abort(&world->nccl, status);
   return status;
@@ -173,8 +165,8 @@ static void free_world(nccl_world *world) {
   free(world);
 }
 
-/* The others learn that this rank will take no further part; and NCCL wants all to be there when
- * one gives up its memory. */
+/* Tells the others that this rank leaves, then waits: NCCL needs all ranks when one frees memory.
+ */
 static void nccl_leave(cr_world *base) {
   nccl_world *world = of(base);
   int64_t nothing = 0;
@@ -198,7 +190,7 @@ static const cr_world_class nccl_class = {.name = "nccl",
                                           .fail = nccl_fail,
                                           .leave = nccl_leave};
 
-/* Who is on this host; all tell each other where they are. */
+/* Finds the processes of this host. */
 static crema_status meet_peers(nccl_world *world) {
   enum { HOST, PROCESS, PROCESSES, NUMBERS };
   cr_world *base = &world->base;
@@ -229,14 +221,6 @@ out:
   return status;
 }
 
-static crema_status make_memory(nccl_world *world, crema_device *device) {
-  const cr_block_options pinned = {.keep_content = true, .pinned = true};
-  const size_t bytes = (size_t)world->base.size * PIECE * sizeof(float);
-  CR_TRY(crema_context_create(device, 0, &world->context));
-  CR_TRY(cr_block_new(device, bytes, NULL, &world->there));
-  return cr_block_new(device, bytes, &pinned, &world->here);
-}
-
 crema_status cr_world_join_nccl(const cr_nccl_world_options *options, cr_world **out) {
   crema_status status = CREMA_OK;
   nccl_world *world = NULL;
@@ -249,7 +233,11 @@ crema_status cr_world_join_nccl(const cr_nccl_world_options *options, cr_world *
   world->patience = options->patience;
   CR_TRY_GOTO(cr_messenger_open(options->id, options->rank, options->size, &world->messenger),
               fail);
-  CR_TRY_GOTO(make_memory(world, options->device), fail);
+  const size_t bytes = (size_t)options->size * PIECE * sizeof(float);
+  const cr_block_options pinned = {.keep_content = true, .pinned = true};
+  CR_TRY_GOTO(crema_context_create(options->device, 0, &world->context), fail);
+  CR_TRY_GOTO(cr_block_new(options->device, bytes, NULL, &world->there), fail);
+  CR_TRY_GOTO(cr_block_new(options->device, bytes, &pinned, &world->here), fail);
   CR_TRY_GOTO(cr_nccl_end_join(&world->nccl, &world->base, options->device, options->id), fail);
   CR_TRY_GOTO(meet_peers(world), fail);
   *out = &world->base;

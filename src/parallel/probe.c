@@ -8,8 +8,8 @@
 #include "device/memory/device_memory.h"
 #include "parallel/link.h"
 
-/* Each link carries one piece, or as many as are on the way at once in an exchange. The fastest of
- * some rounds counts: others are slowed down by what the machine does besides. */
+/* Each link carries one piece, or as many pieces as an exchange has under way at once. The fastest
+ * round counts: other work of the machine slows the others down. */
 enum { ROUNDS = 5, PIECES = 8, SMALL = 4 << 10, PIECE = 1 << 20 };
 
 /* The first round, which also touches memory for the first time, does not count. */
@@ -21,7 +21,7 @@ static void keep_fastest(int round, const double *now, double *seconds) {
 
 /* ---- links --------------------------------------------------------------- */
 
-/* One link with what sends and receives. */
+/* One link with its sender and receiver. */
 typedef struct route {
   cr_link link;
   crema_context *sender, *receiver;
@@ -38,44 +38,25 @@ static crema_status open_route(route *r, const cr_probe_way *way) {
   return cr_link_open(&r->link, PIECES, PIECE);
 }
 
-static void close_route(route *r) {
-  if (r->link.source == NULL) return;
-  cr_link_close(&r->link);
-  cr_device_free(r->link.source, r->source);
-  crema_context_destroy(r->receiver);
-  crema_context_destroy(r->sender);
-}
-
-static cr_tag tag_of(int piece) {
-  return (cr_tag){.call = 1, .piece = piece};
-}
-
-/* No call waits for another thread: a link has slots for all pieces. */
-static crema_status send_all(route *r, int routes, int pieces, size_t bytes) {
+/* Sends `pieces` pieces over each route. No call waits for another thread: a link has slots for all
+ * pieces. */
+static crema_status time_pieces(route *r, int routes, int pieces, size_t bytes, double *seconds) {
+  const double start = cr_clock_seconds();
   for (int p = 0; p < pieces; ++p) {
+    const cr_tag tag = {.call = 1, .piece = p};
     for (int i = 0; i < routes; ++i) {
-      CR_TRY(cr_link_send(&r[i].link, r[i].sender, tag_of(p), r[i].source, bytes));
+      CR_TRY(cr_link_send(&r[i].link, r[i].sender, tag, r[i].source, bytes));
     }
   }
-  return CREMA_OK;
-}
-
-static crema_status receive_all(route *r, int routes, int pieces, size_t bytes) {
   for (int p = 0; p < pieces; ++p) {
+    const cr_tag tag = {.call = 1, .piece = p};
     for (int i = 0; i < routes; ++i) {
       cr_link_slot *slot = NULL;
-      CR_TRY(cr_link_receive(&r[i].link, r[i].receiver, tag_of(p), bytes, &slot));
+      CR_TRY(cr_link_receive(&r[i].link, r[i].receiver, tag, bytes, &slot));
       CR_TRY(cr_link_release(&r[i].link, r[i].receiver, slot));
     }
   }
   for (int i = 0; i < routes; ++i) CR_TRY(crema_context_finish(r[i].receiver));
-  return CREMA_OK;
-}
-
-static crema_status time_pieces(route *r, int routes, int pieces, size_t bytes, double *seconds) {
-  const double start = cr_clock_seconds();
-  CR_TRY(send_all(r, routes, pieces, bytes));
-  CR_TRY(receive_all(r, routes, pieces, bytes));
   *seconds = cr_clock_seconds() - start;
   return CREMA_OK;
 }
@@ -97,45 +78,41 @@ crema_status cr_probe_links(const cr_probe_way *way, int ways, cr_speed *out) {
   route *r = NULL;
   CR_TRY(CR_NEW(r, ways, "measuring links"));
   crema_status status = probe_routes(r, way, ways, out);
-  for (int i = 0; i < ways; ++i) close_route(&r[i]);
+  for (int i = 0; i < ways && r[i].link.source != NULL; ++i) {
+    cr_link_close(&r[i].link);
+    cr_device_free(r[i].link.source, r[i].source);
+    crema_context_destroy(r[i].receiver);
+    crema_context_destroy(r[i].sender);
+  }
   free(r);
   return status;
 }
 
 /* ---- sums ---------------------------------------------------------------- */
 
-static crema_status time_sum(cr_exchange *end, crema_context *context, int span, double *seconds) {
-  const double start = cr_clock_seconds();
-  CR_TRY(cr_exchange_sum(end, context, span));
-  CR_TRY(crema_context_finish(context));
-  *seconds = cr_clock_seconds() - start;
-  return CREMA_OK;
-}
-
-/* The times of the slowest process: in nanoseconds, as processes agree on integers. */
-static crema_status agree_on_slowest(cr_world *world, double *seconds) {
-  int64_t most[2];
-  for (int i = 0; i < 2; ++i) most[i] = llround(seconds[i] * 1e9);
-  CR_TRY(cr_world_agree(world, NULL, 0, most, 2));
-  for (int i = 0; i < 2; ++i) seconds[i] = (double)most[i] * 1e-9;
-  return CREMA_OK;
-}
-
 static crema_status probe_sums(cr_world *world, cr_exchange *end, crema_context *context,
                                crema_devptr memory, cr_speed *out) {
   const double bytes[] = {SMALL, (double)PIECES * PIECE};
   cr_exchange_span span[2];
   double seconds[2] = {0}, now[2];
+  int64_t slowest[2]; /* of all processes, in nanoseconds, as they agree on integers */
   for (int i = 0; i < 2; ++i) {
     span[i] = (cr_exchange_span){memory, (int64_t)bytes[i] / (int64_t)sizeof(float), CREMA_F32};
   }
   CR_TRY(end->device->backend->zero(context, memory, (size_t)bytes[1]));
   CR_TRY(cr_exchange_prepare(end, span, 2));
   for (int round = 0; round < ROUNDS; ++round) {
-    for (int i = 0; i < 2; ++i) CR_TRY(time_sum(end, context, i, &now[i]));
+    for (int i = 0; i < 2; ++i) {
+      const double start = cr_clock_seconds();
+      CR_TRY(cr_exchange_sum(end, context, i));
+      CR_TRY(crema_context_finish(context));
+      now[i] = cr_clock_seconds() - start;
+    }
     keep_fastest(round, now, seconds);
   }
-  CR_TRY(agree_on_slowest(world, seconds));
+  for (int i = 0; i < 2; ++i) slowest[i] = llround(seconds[i] * 1e9);
+  CR_TRY(cr_world_agree(world, NULL, 0, slowest, 2));
+  for (int i = 0; i < 2; ++i) seconds[i] = (double)slowest[i] * 1e-9;
   *out = cr_cost_fit(2.0 * (end->ranks - 1), 1.0 / end->ranks, bytes, seconds);
   return CREMA_OK;
 }

@@ -23,15 +23,12 @@ typedef struct reduce_call {
 
 /* ---- shares ---- */
 
-static int64_t share_size(int64_t count, int ranks) {
-  const int64_t even = (count + ranks - 1) / ranks;
-  return (even + SHARE_ALIGNMENT - 1) / SHARE_ALIGNMENT * SHARE_ALIGNMENT;
-}
-
 /* Share number `number`, which may be any integer and counts round the ring. */
 static cr_run share_of(int64_t count, int ranks, int number) {
-  const int64_t size = share_size(count, ranks), left = ((number % ranks) + ranks) % ranks * size;
-  const int64_t begin = left < count ? left : count;
+  const int64_t even = (count + ranks - 1) / ranks;
+  const int64_t size = (even + SHARE_ALIGNMENT - 1) / SHARE_ALIGNMENT * SHARE_ALIGNMENT;
+  const int64_t first = ((number % ranks) + ranks) % ranks * size;
+  const int64_t begin = first < count ? first : count;
   return (cr_run){begin, count - begin < size ? count - begin : size};
 }
 
@@ -40,18 +37,8 @@ static cr_run share_piece(const reduce_call *c, int number, int64_t index) {
   return cr_run_piece(share, &c->end->pieces, c->span->type, index);
 }
 
-static size_t bytes_of(const reduce_call *c, cr_run piece) {
-  return (size_t)piece.count * crema_dtype_size(c->span->type);
-}
-
 static crema_devptr at_place(const reduce_call *c, cr_run piece) {
   return (crema_devptr){c->place.address + (size_t)piece.begin * crema_dtype_size(c->span->type)};
-}
-
-/* Copies of the next piece go on beside the addition of this one. Where shares are one piece each,
- * nothing can, and changing over to another stream and back would only cost time. */
-static bool is_one_piece(const reduce_call *c) {
-  return share_piece(c, 0, 1).count == 0;
 }
 
 static crema_status to_carrier(const reduce_call *c) {
@@ -71,19 +58,14 @@ static cr_tag tag_of(const reduce_call *c, int step, int64_t index) {
 
 /* ---- preparing ---- */
 
-static size_t most_share_bytes(const cr_exchange_span *span, int spans, int ranks) {
-  size_t most = 0;
-  for (int i = 0; i < spans; ++i) {
-    const size_t bytes =
-        (size_t)share_of(span[i].count, ranks, 0).count * crema_dtype_size(span[i].type);
-    if (bytes > most) most = bytes;
-  }
-  return most;
-}
-
 static crema_status reduce_prepare(cr_exchange *base, const cr_exchange_span *span, int spans) {
   cr_group_end *end = cr_group_end_of(base);
-  end->pieces = cr_piece_cut_for(most_share_bytes(span, spans, base->ranks));
+  size_t most_bytes = 0;
+  for (int i = 0; i < spans; ++i) {
+    const size_t bytes = cr_run_bytes(share_of(span[i].count, base->ranks, 0), span[i].type);
+    if (bytes > most_bytes) most_bytes = bytes;
+  }
+  end->pieces = cr_piece_cut_for(most_bytes);
   CR_TRY(cr_group_begin_prepare(end, span, spans));
   for (int i = 0; i < spans && base->ranks > 1; ++i) {
     for (int k = 0; k < base->ranks; ++k) {
@@ -101,13 +83,15 @@ static crema_status reduce_prepare(cr_exchange *base, const cr_exchange_span *sp
 static crema_status send_piece(const reduce_call *c, int step, int share, int64_t index) {
   const cr_run piece = share_piece(c, share, index);
   return cr_link_send(c->next, c->carrier, tag_of(c, step, index),
-                      cr_exchange_span_at(c->span, piece.begin), bytes_of(c, piece));
+                      cr_exchange_span_at(c->span, piece.begin),
+                      cr_run_bytes(piece, c->span->type));
 }
 
 static crema_status add_piece(const reduce_call *c, int step, int share, int64_t index) {
   const cr_run piece = share_piece(c, share, index);
   cr_link_slot *slot = NULL;
-  CR_TRY(cr_link_receive(c->before, c->context, tag_of(c, step, index), bytes_of(c, piece), &slot));
+  CR_TRY(cr_link_receive(c->before, c->context, tag_of(c, step, index),
+                         cr_run_bytes(piece, c->span->type), &slot));
   return cr_group_add(c->end, c->context, c->before, slot, c->span, piece);
 }
 
@@ -132,17 +116,17 @@ static crema_status gather_terms(const reduce_call *c) {
 static crema_status put_piece(const reduce_call *c, int step, int share, int64_t index) {
   const cr_run piece = share_piece(c, share, index);
   return cr_link_put(c->next, c->carrier, tag_of(c, step, index), at_place(c, piece),
-                     cr_exchange_span_at(c->span, piece.begin), bytes_of(c, piece));
+                     cr_exchange_span_at(c->span, piece.begin), cr_run_bytes(piece, c->span->type));
 }
 
 static crema_status accept_piece(const reduce_call *c, int step, int share, int64_t index) {
   const cr_run piece = share_piece(c, share, index);
   return cr_link_accept(c->before, c->carrier, tag_of(c, step, index),
-                        cr_exchange_span_at(c->span, piece.begin), bytes_of(c, piece));
+                        cr_exchange_span_at(c->span, piece.begin),
+                        cr_run_bytes(piece, c->span->type));
 }
 
-/* Whether `rank` has anything to receive now: all shares but the one that it has completed, which
- * may be the only one that is not empty. */
+/* Whether `rank` receives sums: all shares but its own, which may be the only non-empty one. */
 static bool receives_sums(const reduce_call *c, int rank) {
   const int ranks = c->end->base.ranks;
   return (rank + 1) % ranks != 0 || share_of(c->span->count, ranks, 1).count > 0;
@@ -165,63 +149,60 @@ static crema_status spread_sums(const reduce_call *c) {
 
 /* ---- the class ---- */
 
-static crema_status begin_call(cr_exchange *base, crema_context *context, int span, bool sum,
-                               reduce_call *out) {
+static crema_status sum_round(reduce_call *c) {
+  const int rank = c->end->base.rank;
+  CR_TRY(gather_terms(c));
+  /* Sent values may be overwritten once the carrier has sent them. */
+  if (receives_sums(c, rank)) {
+    CR_TRY(cr_link_offer(c->before, c->carrier, c->tag, c->span->memory));
+  }
+  if (receives_sums(c, rank + 1)) {
+    CR_TRY(cr_link_take_offer(c->next, c->carrier, c->tag, &c->place));
+  }
+  CR_TRY(spread_sums(c));
+  return from_carrier(c);
+}
+
+/* Piece by piece from rank 0 to the last, each to the next. */
+static crema_status pass_on(reduce_call *c) {
+  const cr_exchange *base = &c->end->base;
+  const bool receives = base->rank > 0, sends = base->rank + 1 < base->ranks;
+  const cr_run all = {0, c->span->count};
+  if (receives) CR_TRY(cr_link_offer(c->before, c->context, c->tag, c->span->memory));
+  CR_TRY(to_carrier(c));
+  if (sends) CR_TRY(cr_link_take_offer(c->next, c->carrier, c->tag, &c->place));
+  for (int64_t i = 0;; ++i) {
+    const cr_run piece = cr_run_piece(all, &c->end->pieces, c->span->type, i);
+    const crema_devptr at = cr_exchange_span_at(c->span, piece.begin);
+    const size_t bytes = cr_run_bytes(piece, c->span->type);
+    const cr_tag tag = tag_of(c, 0, i);
+    if (piece.count == 0) break;
+    if (receives) CR_TRY(cr_link_accept(c->before, c->carrier, tag, at, bytes));
+    if (sends) CR_TRY(cr_link_put(c->next, c->carrier, tag, at_place(c, piece), at, bytes));
+  }
+  return from_carrier(c);
+}
+
+static crema_status reduce_run(cr_exchange *base, crema_context *context, int span, bool sum) {
   cr_group_end *end = cr_group_end_of(base);
   cr_link *link = end->group->link;
-  *out = (reduce_call){.end = end, .context = context, .span = &end->span[span]};
-  out->carrier = sum && is_one_piece(out) ? context : end->carrier;
-  out->next = &link[base->rank];
-  out->before = &link[(base->rank + base->ranks - 1) % base->ranks];
-  return cr_group_begin_call(end, span, sum, &out->tag);
-}
-
-static crema_status reduce_sum(cr_exchange *base, crema_context *context, int span) {
-  reduce_call c;
-  CR_TRY(begin_call(base, context, span, true, &c));
+  reduce_call c = {.end = end,
+                   .context = context,
+                   .carrier = end->carrier,
+                   .span = &end->span[span],
+                   .next = &link[base->rank],
+                   .before = &link[(base->rank + base->ranks - 1) % base->ranks]};
+  /* With one piece per share no copy can overlap an addition: a second stream only costs time. */
+  if (sum && share_piece(&c, 0, 1).count == 0) c.carrier = context;
+  CR_TRY(cr_group_begin_call(end, span, sum, &c.tag));
   if (base->ranks == 1 || c.span->count == 0) return CREMA_OK;
-  CR_TRY(gather_terms(&c));
-  /* What this rank has sent on may be overwritten when the carrier has done so. */
-  if (receives_sums(&c, base->rank)) {
-    CR_TRY(cr_link_offer(c.before, c.carrier, c.tag, c.span->memory));
-  }
-  if (receives_sums(&c, base->rank + 1)) {
-    CR_TRY(cr_link_take_offer(c.next, c.carrier, c.tag, &c.place));
-  }
-  CR_TRY(spread_sums(&c));
-  return from_carrier(&c);
-}
-
-/* Piece by piece from each rank to the next, the last one excepted. */
-static crema_status reduce_broadcast(cr_exchange *base, crema_context *context, int span) {
-  reduce_call c;
-  CR_TRY(begin_call(base, context, span, false, &c));
-  if (base->ranks == 1 || c.span->count == 0) return CREMA_OK;
-  const bool receives = base->rank > 0, passes_on = base->rank + 1 < base->ranks;
-  const cr_run all = {0, c.span->count};
-  if (receives) CR_TRY(cr_link_offer(c.before, context, c.tag, c.span->memory));
-  CR_TRY(to_carrier(&c));
-  if (passes_on) CR_TRY(cr_link_take_offer(c.next, c.carrier, c.tag, &c.place));
-  for (int64_t i = 0;; ++i) {
-    const cr_run piece = cr_run_piece(all, &c.end->pieces, c.span->type, i);
-    const crema_devptr at = cr_exchange_span_at(c.span, piece.begin);
-    const cr_tag tag = tag_of(&c, 0, i);
-    if (piece.count == 0) break;
-    if (receives) {
-      CR_TRY(cr_link_accept(c.before, c.carrier, tag, at, bytes_of(&c, piece)));
-    }
-    if (passes_on) {
-      CR_TRY(cr_link_put(c.next, c.carrier, tag, at_place(&c, piece), at, bytes_of(&c, piece)));
-    }
-  }
-  return from_carrier(&c);
+  return sum ? sum_round(&c) : pass_on(&c);
 }
 
 static const cr_exchange_class reduce_class = {.way = CREMA_EXCHANGE_REDUCE,
                                                .root_only = false,
                                                .prepare = reduce_prepare,
-                                               .broadcast = reduce_broadcast,
-                                               .sum = reduce_sum,
+                                               .run = reduce_run,
                                                .finish = cr_group_finish,
                                                .fail = cr_group_fail,
                                                .destroy = cr_group_destroy_end};

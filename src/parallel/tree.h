@@ -5,29 +5,25 @@
 
 #include "crema/device.h"
 
-/* What is known of two devices, by their numbers in the list of devices. */
-typedef struct cr_tree_links {
-  bool (*same_board)(const void *user, int a, int b);
-  bool (*reaches)(const void *user, int a, int b); /* a reads b's memory directly */
-  const void *user;
-} cr_tree_links;
+/* How a device gets to another one's memory, the best way first. */
+typedef enum cr_tree_way { CR_TREE_BOARD, CR_TREE_DIRECT, CR_TREE_BY_HOST } cr_tree_way;
+
+/* The best way from device a to device b, given by their indices in the list of devices. */
+typedef cr_tree_way cr_tree_way_between(const void *user, int a, int b);
 
 /* One edge: indices into the list of devices. */
 typedef struct cr_tree_pair {
   int parent, child; /* parent -1: the root, device 0 of the list */
 } cr_tree_pair;
 
-/* Pairs `count` devices (count >= 1) into pair[0 .. count - 1], the root's first: first those on
- * one board, then those that reach each other, then neighbours (S3-03 to S3-06). Errors:
+/* Pairs `count` devices (count >= 1) into pair[0 .. count - 1], the root's first: devices of one
+ * board, then devices that reach each other, then the rest (S3-03 to S3-06). Errors:
  * CREMA_E_NO_MEMORY, CREMA_E_ARGUMENT for no devices. */
-crema_status cr_tree_pair_up(int count, const cr_tree_links *links,
+crema_status cr_tree_pair_up(int count, cr_tree_way_between *way, const void *user,
                              cr_tree_pair *pair) CREMA_MUST_USE;
 
-/* How a device of a pair gets to the other's memory. */
-typedef enum cr_tree_way { CR_TREE_BOARD, CR_TREE_DIRECT, CR_TREE_BY_HOST } cr_tree_way;
-
-/* The pairs of these devices, way[i] (may be NULL) that of the pair i. Errors: as cr_tree_pair_up.
- */
+/* The pairs of these devices; way[i] (may be NULL) is the way of pair i. Errors: as
+ * cr_tree_pair_up. */
 crema_status cr_tree_pair_devices(crema_device *const *device, int count, cr_tree_pair *pair,
                                   cr_tree_way *way) CREMA_MUST_USE;
 

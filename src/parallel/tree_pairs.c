@@ -11,66 +11,43 @@ enum { MOST_CHILDREN = sizeof((cr_tree_node *)0)->child / sizeof(int) };
 
 /* The devices that have no parent yet, and the pairs made so far. */
 typedef struct pairing {
-  const cr_tree_links *links;
+  cr_tree_way_between *way;
+  const void *user;
   int *left;
   int lefts;
   cr_tree_pair *pair;
   int pairs;
 } pairing;
 
-typedef bool match(const cr_tree_links *links, int parent, int child);
-
-static bool on_one_board(const cr_tree_links *links, int parent, int child) {
-  return links->same_board != NULL && links->same_board(links->user, parent, child);
-}
-
-static bool within_reach(const cr_tree_links *links, int parent, int child) {
-  return links->reaches != NULL && links->reaches(links->user, parent, child);
-}
-
-static bool anybody(const cr_tree_links *links, int parent, int child) {
-  (void)links;
-  (void)parent;
-  (void)child;
-  return true;
-}
-
-/* Makes the device at index `child` of the list one of that at index `parent`. */
-static void attach(pairing *p, int parent, int child) {
-  p->pair[p->pairs++] = (cr_tree_pair){.parent = p->left[parent], .child = p->left[child]};
-  --p->lefts;
-  memmove(&p->left[child], &p->left[child + 1], (size_t)(p->lefts - child) * sizeof p->left[0]);
-}
-
-/* Each device that is left takes the first later one that matches, at most one per pass. */
-static void pass(pairing *p, match *matches) {
+/* Each device that is left takes the first later one within `worst`, at most one per pass. */
+static void pass(pairing *p, cr_tree_way worst) {
   for (int i = 0; i < p->lefts; ++i) {
     int j = i + 1;
-    while (j < p->lefts && !matches(p->links, p->left[i], p->left[j])) ++j;
-    if (j < p->lefts) attach(p, i, j);
+    while (j < p->lefts && p->way(p->user, p->left[i], p->left[j]) > worst) ++j;
+    if (j == p->lefts) continue;
+    p->pair[p->pairs++] = (cr_tree_pair){.parent = p->left[i], .child = p->left[j]};
+    --p->lefts;
+    memmove(&p->left[j], &p->left[j + 1], (size_t)(p->lefts - j) * sizeof p->left[0]);
   }
-}
-
-/* As many passes as halve the list down to one device. */
-static void phase(pairing *p, match *matches) {
-  int passes = 0;
-  while (1 << passes < p->lefts) ++passes;
-  for (int i = 0; i < passes; ++i) pass(p, matches);
 }
 
 static crema_status no_devices(int count) {
   return cr_fail(CREMA_E_ARGUMENT, "a tree of %d devices", count);
 }
 
-crema_status cr_tree_pair_up(int count, const cr_tree_links *links, cr_tree_pair *pair) {
-  pairing p = {.links = links, .lefts = count, .pair = pair};
+crema_status cr_tree_pair_up(int count, cr_tree_way_between *way, const void *user,
+                             cr_tree_pair *pair) {
+  pairing p = {.way = way, .user = user, .lefts = count, .pair = pair};
   if (count < 1) return no_devices(count);
   CR_TRY(CR_NEW(p.left, count, "a tree of devices"));
   for (int i = 0; i < count; ++i) p.left[i] = i;
   pair[p.pairs++] = (cr_tree_pair){.parent = -1, .child = 0};
-  phase(&p, on_one_board);
-  phase(&p, within_reach);
-  phase(&p, anybody);
+  for (cr_tree_way worst = CR_TREE_BOARD; worst <= CR_TREE_BY_HOST; ++worst) {
+    /* As many passes as halve the list down to one device. */
+    int passes = 0;
+    while (1 << passes < p.lefts) ++passes;
+    for (int i = 0; i < passes; ++i) pass(&p, worst);
+  }
   free(p.left);
   return CREMA_OK;
 }

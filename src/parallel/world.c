@@ -42,15 +42,11 @@ int cr_world_local_size(const cr_world *world) {
   return world != NULL ? world->local_size : 1;
 }
 
-static crema_status failure_of(const cr_world *world) {
-  return cr_fail(world->failed, "rank %d (%s): %s", (int)world->failure.rank, world->failure.host,
-                 world->failure.reason);
-}
-
 crema_status cr_world_lock(cr_world *world) {
   pthread_mutex_lock(&world->lock);
   if (world->failed == CREMA_OK) return CREMA_OK;
-  const crema_status status = failure_of(world);
+  const crema_status status = cr_fail(world->failed, "rank %d (%s): %s", (int)world->failure.rank,
+                                      world->failure.host, world->failure.reason);
   pthread_mutex_unlock(&world->lock);
   return status;
 }

@@ -14,18 +14,10 @@ typedef struct topology {
   bool reach[MOST][MOST];
 } topology;
 
-static bool same_board(const void *user, int a, int b) {
+static cr_tree_way way_between(const void *user, int a, int b) {
   const topology *t = user;
-  return t->board[a] == t->board[b];
-}
-
-static bool reaches(const void *user, int a, int b) {
-  const topology *t = user;
-  return t->reach[a][b];
-}
-
-static cr_tree_links links_of(const topology *t) {
-  return (cr_tree_links){.same_board = same_board, .reaches = reaches, .user = t};
+  if (t->board[a] == t->board[b]) return CR_TREE_BOARD;
+  return t->reach[a][b] ? CR_TREE_DIRECT : CR_TREE_BY_HOST;
 }
 
 /* Devices on boards of `board` that reach each other within islands of `island`. */
@@ -40,8 +32,7 @@ static topology islands(int board, int island) {
 
 static void pairs_text(const topology *t, int count, const int *name, char *text, size_t size) {
   cr_tree_pair pair[MOST];
-  const cr_tree_links links = links_of(t);
-  ok(cr_tree_pair_up(count, &links, pair));
+  ok(cr_tree_pair_up(count, way_between, t, pair));
   size_t used = 0;
   for (int i = 0; i < count; ++i) {
     int parent = pair[i].parent, child = pair[i].child;
@@ -152,9 +143,8 @@ TEST(s3_07_random_topologies_give_trees) {
   for (int round = 0; round < 2000; ++round) {
     const int count = 1 + (int)cr_mt19937_below(&rng, MOST);
     const topology t = random_topology(&rng);
-    const cr_tree_links links = links_of(&t);
     cr_tree_pair pair[MOST];
-    ok(cr_tree_pair_up(count, &links, pair));
+    ok(cr_tree_pair_up(count, way_between, &t, pair));
     check_tree(pair, count);
   }
 }
@@ -162,12 +152,11 @@ TEST(s3_07_random_topologies_give_trees) {
 /* In any order pairs make the same tree; only the order of children is that of the pairs. */
 TEST(s3_09_pairs_in_any_order_give_one_tree) {
   const topology t = islands(2, 4);
-  const cr_tree_links links = links_of(&t);
   cr_mt19937 rng;
   cr_mt19937_seed(&rng, 3);
   cr_tree_pair pair[MOST];
   cr_tree_node sorted[MOST], node[MOST];
-  ok(cr_tree_pair_up(MOST, &links, pair));
+  ok(cr_tree_pair_up(MOST, way_between, &t, pair));
   ok(cr_tree_build(pair, MOST, sorted));
   assert_int_equal(sorted[0].children, 4);
   assert_int_equal(sorted[0].child[0], 1);
