@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdbool.h>
 
-#include "core/clones.h"
+#include "core/cpu_dispatch.h"
 #include "core/float_bits.h"
 
 /* ln 2 in two parts, of which the product of the first with a small integer is exact. */

@@ -20,10 +20,10 @@
 #include <string.h>
 
 #include "core/buffer.h"
-#include "core/clones.h"
+#include "core/cpu_dispatch.h"
 #include "core/fail.h"
-#include "core/fetch.h"
 #include "core/float_math.h"
+#include "core/prefetch.h"
 #include "layers/common/lattice.h"
 #include "layers/common/layer_host.h"
 #include "layers/common/layer_op.h"

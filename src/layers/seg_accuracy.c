@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "core/buffer.h"
-#include "core/clones.h"
+#include "core/cpu_dispatch.h"
 #include "core/fail.h"
 #include "layers/common/layer_host.h"
 #include "layers/common/layer_op.h"

@@ -2,7 +2,7 @@
  * blurred, and given back to the rows. */
 #include <string.h>
 
-#include "core/clones.h"
+#include "core/cpu_dispatch.h"
 #include "core/fail.h"
 #include "device/memory/host_memory.h"
 #include "layers/common/lattice.h"

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "core/clones.h"
+#include "core/cpu_dispatch.h"
 #include "core/fail.h"
 #include "core/rng.h"
 #include "layers/common/layer_host.h"

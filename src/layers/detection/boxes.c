@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/clones.h"
+#include "core/cpu_dispatch.h"
 #include "core/fail.h"
 
 cr_prior cr_prior_at(const float *blob, int64_t priors, int64_t index) {

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/clones.h"
+#include "core/cpu_dispatch.h"
 #include "core/fail.h"
 #include "core/float_bits.h"
 

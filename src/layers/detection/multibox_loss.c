@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/clones.h"
+#include "core/cpu_dispatch.h"
 #include "core/fail.h"
 #include "layers/common/layer_op.h"
 #include "layers/detection/matching.h"

@@ -1,5 +1,5 @@
 /* y = x * scale + bias, one scale and one bias per channel; x and y are (outer, C, inner). */
-#include "core/clones.h"
+#include "core/cpu_dispatch.h"
 #include "core/fail.h"
 #include "device/cpu/kernels/post_ops.h"
 

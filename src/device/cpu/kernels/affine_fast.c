@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/clones.h"
+#include "core/cpu_dispatch.h"
 #include "core/dtype.h"
 #include "core/fail.h"
 #include "device/backend/half_blocks.h"

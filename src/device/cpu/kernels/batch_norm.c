@@ -1,7 +1,7 @@
 /* Batch normalisation (Ioffe and Szegedy, 2015): y = (x - m) / sqrt(v + eps) * scale + shift per
  * channel, with m and v the mean and the biased variance over the batch and all positions. */
 
-#include "core/clones.h"
+#include "core/cpu_dispatch.h"
 #include "device/cpu/kernels/element_type.h"
 
 CR_CLONES static double mean_of(const cr_split *s, int64_t c, const cr_value *x) {

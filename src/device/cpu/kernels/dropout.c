@@ -1,6 +1,6 @@
 /* Dropout (Srivastava et al., 2014). Element i is kept or not by word i % 4 of the counter-based
  * generator at (s.seed, s.counter, i / 4): the mask does not depend on threads. */
-#include "core/clones.h"
+#include "core/cpu_dispatch.h"
 #include "core/fail.h"
 #include "device/cpu/kernels/draws.h"
 #include "device/cpu/kernels/element_type.h"

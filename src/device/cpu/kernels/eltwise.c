@@ -1,7 +1,7 @@
 /* Sum, product and maximum of several arrays of one shape. Each works through blocks that stay
  * in the first-level cache; a block of every source is read before the block of dst is
  * written, so that dst may be any of the sources. */
-#include "core/clones.h"
+#include "core/cpu_dispatch.h"
 #include "device/cpu/kernels/element_type.h"
 
 enum { BLOCK = 1024 };

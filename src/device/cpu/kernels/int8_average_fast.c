@@ -1,7 +1,7 @@
 /* The average of each channel's plane of integers of 8 bits that are held channels-last. */
 #include <string.h>
 
-#include "core/clones.h"
+#include "core/cpu_dispatch.h"
 #include "core/fail.h"
 #include "device/cpu/kernels/fast_rows.h"
 #include "device/cpu/kernels/int8.h"

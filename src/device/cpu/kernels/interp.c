@@ -1,5 +1,5 @@
 /* Bilinear interpolation whose corners stay corners, and the reverse of max pooling. */
-#include "core/clones.h"
+#include "core/cpu_dispatch.h"
 #include "core/fail.h"
 #include "device/backend/op_check.h"
 #include "device/cpu/kernels/element_type.h"

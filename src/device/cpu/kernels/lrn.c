@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 #include "core/fail.h"
-#include "core/fetch.h"
+#include "core/prefetch.h"
 #include "device/backend/op_check.h"
 #include "device/cpu/kernels/extent.h"
 #include "device/cpu/kernels/lrn.h"

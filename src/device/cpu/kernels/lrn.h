@@ -3,7 +3,7 @@
 #ifndef CR_DEVICE_CPU_KERNELS_LRN_H
 #define CR_DEVICE_CPU_KERNELS_LRN_H
 
-#include "core/clones.h"
+#include "core/cpu_dispatch.h"
 #include "device/cpu/kernels/element_type.h"
 #include "device/cpu/kernels/lrn_power.h"
 #include "device/cpu/kernels/vector_math.h"

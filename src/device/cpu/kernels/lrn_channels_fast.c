@@ -4,7 +4,7 @@
  * F16, computed in float. `lrn_quantize_ref` rounds what it makes to integers of 8 bits. */
 #include <math.h>
 
-#include "core/clones.h"
+#include "core/cpu_dispatch.h"
 #include "core/fail.h"
 #include "device/backend/half_blocks.h"
 #include "device/backend/op_check.h"

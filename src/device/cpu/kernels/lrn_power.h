@@ -6,7 +6,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "core/clones.h"
+#include "core/cpu_dispatch.h"
 #include "device/backend/half.h"
 
 /* s^-3/4 of a normal number, to 2e-7 of it: a guess r of s^-1/4 (to 0.03) takes a quarter of what

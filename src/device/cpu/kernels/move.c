@@ -1,9 +1,9 @@
 /* Ops that move values: crop, tile, gather rows, and windows as columns. */
 #include <stdlib.h>
 
-#include "core/clones.h"
+#include "core/cpu_dispatch.h"
 #include "core/fail.h"
-#include "core/fetch.h"
+#include "core/prefetch.h"
 #include "device/backend/op_check.h"
 #include "device/cpu/kernels/element_type.h"
 #include "device/cpu/kernels/unfold.h"

@@ -1,5 +1,5 @@
 /* Rows to Euclidean length 1, times a scale per channel, and the smooth L1 loss. */
-#include "core/clones.h"
+#include "core/cpu_dispatch.h"
 #include "core/fail.h"
 #include "device/cpu/kernels/element_type.h"
 

@@ -4,7 +4,7 @@
  * about twice as long. Here all channels of a position are taken before the next one. */
 #include <string.h>
 
-#include "core/clones.h"
+#include "core/cpu_dispatch.h"
 #include "core/fail.h"
 #include "device/cpu/kernels/fast_rows.h"
 #include "device/cpu/kernels/pool_planes.h"

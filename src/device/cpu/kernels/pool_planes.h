@@ -3,7 +3,7 @@
 #ifndef CR_DEVICE_CPU_KERNELS_POOL_PLANES_H
 #define CR_DEVICE_CPU_KERNELS_POOL_PLANES_H
 
-#include "core/clones.h"
+#include "core/cpu_dispatch.h"
 #include "device/backend/kernel.h"
 
 enum {

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "core/fail.h"
-#include "core/fetch.h"
+#include "core/prefetch.h"
 #include "device/cpu/kernels/fast_rows.h"
 #include "device/cpu/kernels/pool_planes.h"
 #include "device/cpu/onednn/primitive.h"

@@ -1,6 +1,6 @@
 /* ReLU with a learned slope per channel (He et al., "Delving deep into rectifiers", 2015): y = x
  * for x > 0, slope[c] * x otherwise; x and y are (outer, C, inner). */
-#include "core/clones.h"
+#include "core/cpu_dispatch.h"
 #include "device/cpu/kernels/element_type.h"
 
 CR_CLONES static void rectify(int64_t count, cr_real factor, const cr_value *x, cr_value *y) {

@@ -1,7 +1,7 @@
 /* Recurrences over time: LSTM (Hochreiter and Schmidhuber, 1997, with forget gates), and a layer of
  * hyperbolic tangents. One matrix product per step; the rest is element-wise. */
 #include "core/fail.h"
-#include "core/fetch.h"
+#include "core/prefetch.h"
 #include "device/backend/op_check.h"
 #include "device/cpu/kernels/fast_rows.h"
 #include "device/cpu/kernels/gemm.h"

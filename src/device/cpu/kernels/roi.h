@@ -10,9 +10,9 @@
 #ifndef CR_DEVICE_CPU_KERNELS_ROI_H
 #define CR_DEVICE_CPU_KERNELS_ROI_H
 
-#include "core/clones.h"
+#include "core/cpu_dispatch.h"
 #include "core/fail.h"
-#include "core/fetch.h"
+#include "core/prefetch.h"
 #include "device/cpu/kernels/element_type.h"
 #include "device/cpu/kernels/transpose.h"
 #include "device/cpu/threads/threads.h"

@@ -1,5 +1,5 @@
 /* Ops over rows: normalising to mean 0 and deviation 1, sums of a row, the largest values. */
-#include "core/clones.h"
+#include "core/cpu_dispatch.h"
 #include "core/fail.h"
 #include "device/backend/op_check.h"
 #include "device/cpu/kernels/element_type.h"

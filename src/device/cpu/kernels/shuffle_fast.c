@@ -3,7 +3,7 @@
  * the values may be read between those of other channels. */
 #include <stdlib.h>
 
-#include "core/clones.h"
+#include "core/cpu_dispatch.h"
 #include "core/fail.h"
 #include "device/backend/op_check.h"
 #include "device/cpu/kernels/fast_rows.h"

@@ -1,7 +1,7 @@
 /* Softmax along one axis, shifted by the maximum so that no power overflows. */
 #include "device/cpu/kernels/softmax.h"
 
-#include "core/fetch.h"
+#include "core/prefetch.h"
 #include "device/cpu/kernels/transpose.h"
 #include "device/cpu/kernels/vector_math.h"
 

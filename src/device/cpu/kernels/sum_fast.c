@@ -3,7 +3,7 @@
  * Plain memory is left to the reference kernels. */
 #include <string.h>
 
-#include "core/clones.h"
+#include "core/cpu_dispatch.h"
 #include "core/fail.h"
 #include "device/backend/half_blocks.h"
 #include "device/cpu/kernels/fast_rows.h"

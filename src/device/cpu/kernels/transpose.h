@@ -3,7 +3,7 @@
 #ifndef CR_DEVICE_CPU_KERNELS_TRANSPOSE_H
 #define CR_DEVICE_CPU_KERNELS_TRANSPOSE_H
 
-#include "core/clones.h"
+#include "core/cpu_dispatch.h"
 #include "device/cpu/kernels/element_type.h"
 
 enum { CR_QUAD = 4, CR_EIGHT = 8 };

@@ -1,6 +1,6 @@
 #include "device/cpu/kernels/unfold.h"
 
-#include "core/clones.h"
+#include "core/cpu_dispatch.h"
 
 static int64_t width_of(const cr_slide *s) {
   return s->out[s->axes - 1];

@@ -1,16 +1,17 @@
 /* Functions that are compiled once per kind of vector instructions. */
-#ifndef CR_CORE_CLONES_H
-#define CR_CORE_CLONES_H
+#ifndef CR_CORE_CPU_DISPATCH_H
+#define CR_CORE_CPU_DISPATCH_H
 
 #include <stdbool.h>
 
-/* Compiled for AVX-512, for AVX2 and for any processor; the loader picks one. Without effect on a
- * parallel region inside, which GCC makes a function of its own: such a function is given a range
- * and called by the threads. Sanitizers are not ready yet when the loader asks.
+/* The function is compiled for AVX-512, for AVX2 and for any processor; the loader picks one.
+ * GCC makes a parallel region inside it a function of its own, without these instructions: give
+ * the function a range instead and call it from the threads. Sanitizers are not ready when the
+ * loader asks, so they get one version.
  *
- * cr_fuses: whether the one that runs has fused multiply-adds, which __builtin_fmaf is only then.
- * Results are the same bits wherever an element lies in a vector if it is written out; compilers
- * that may fuse by themselves do so differently where elements do not fill a vector. */
+ * cr_fuses: true if the version that runs has fused multiply-adds, so that __builtin_fmaf is one
+ * instruction. Write fused products out: the bits then do not depend on an element's place in a
+ * vector, as they do if the compiler fuses by itself. */
 #if defined __x86_64__ && defined __GNUC__ && !defined __clang__ && \
     !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
 #if __GNUC__ >= 12
@@ -35,7 +36,7 @@ static inline bool cr_fuses(void) {
 }
 #endif
 
-/* A part of such a function: compiled for its instructions, and with its constant arguments. */
+/* A part of such a function: compiled for the same instructions and for its constant arguments. */
 #ifdef __GNUC__
 #define CR_INLINE static inline __attribute__((always_inline))
 #else
