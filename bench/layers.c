@@ -460,12 +460,12 @@ static void make_subject(subject *s, const row *r, Caffe__Phase phase) {
   s->param = (Caffe__LayerParameter *)message;
   check(crema_context_create(cr_cpu_device(), 1701, &s->context), "a context");
   check(cr_layer_create(s->param, phase, s->context, 7, NULL, &s->layer), r->type);
-  const cr_layer_class *class = s->layer->class;
-  for (int i = 0; i < s->bottoms; ++i) s->down[i] = !(class->no_gradient_bottoms >> i & 1u);
+  const cr_layer_class *kind = s->layer->kind;
+  for (int i = 0; i < s->bottoms; ++i) s->down[i] = !(kind->no_gradient_bottoms >> i & 1u);
   for (int i = 0; i < s->bottoms; ++i)
     s->down[i] = s->down[i] && strchr("np", r->values[i]) != NULL;
-  check(class->setup(s->layer, s->bottom, s->top), r->type);
-  check(class->reshape(s->layer, s->bottom, s->top), r->type);
+  check(kind->setup(s->layer, s->bottom, s->top), r->type);
+  check(kind->reshape(s->layer, s->bottom, s->top), r->type);
   for (int i = 0; i < s->bottoms; ++i) fill(s->bottom, i, r->values[i]);
 }
 
@@ -479,12 +479,12 @@ static void free_subject(subject *s) {
 
 static void run_forward(void *state) {
   subject *s = state;
-  check(s->layer->class->forward(s->layer, s->context, s->bottom, s->top), "forward");
+  check(s->layer->kind->forward(s->layer, s->context, s->bottom, s->top), "forward");
 }
 
 static void run_backward(void *state) {
   subject *s = state;
-  check(s->layer->class->backward(s->layer, s->context, s->top, s->down, s->bottom), "backward");
+  check(s->layer->kind->backward(s->layer, s->context, s->top, s->down, s->bottom), "backward");
 }
 
 /* Writes at most `most` numbers of each, and returns how many. */
@@ -604,17 +604,17 @@ static size_t bytes_of(const crema_blob *blob) {
 
 /* Gradients both ways, and the values that backward says that it reads. */
 static size_t backward_bytes(const subject *s) {
-  const cr_layer_class *class = s->layer->class;
+  const cr_layer_class *kind = s->layer->kind;
   size_t bytes = 0;
   for (int i = 0; i < s->bottoms; ++i) {
     if (s->down[i]) bytes += bytes_of(s->bottom[i]);
-    if (class->uses_bottom != NULL && class->uses_bottom(s->layer, i)) {
+    if (kind->uses_bottom != NULL && kind->uses_bottom(s->layer, i)) {
       bytes += bytes_of(s->bottom[i]);
     }
   }
   for (int i = 0; i < s->tops; ++i) {
     bytes += bytes_of(s->top[i]);
-    if (class->uses_tops != NULL && class->uses_tops(s->layer, false) != CR_VALUES_NONE) {
+    if (kind->uses_tops != NULL && kind->uses_tops(s->layer, false) != CR_VALUES_NONE) {
       bytes += bytes_of(s->top[i]);
     }
   }
@@ -646,7 +646,7 @@ static void compare(const row *r, int threads, double peak, copying *memory, int
   for (int i = 0; i < s.bottoms; ++i) bytes += bytes_of(s.bottom[i]);
   for (int i = 0; i < s.tops; ++i) bytes += bytes_of(s.top[i]);
   ratio[0] = ratio_of(run_forward, &s, bytes, memory, &seconds[0]);
-  if (s.layer->class->backward != NULL && strcmp(r->type, "Threshold") != 0) {
+  if (s.layer->kind->backward != NULL && strcmp(r->type, "Threshold") != 0) {
     for (int i = 0; i < s.tops; ++i) {
       float *diff = NULL;
       check(crema_blob_mutable_cpu_diff(s.top[i], &diff), "gradient");

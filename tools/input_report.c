@@ -81,7 +81,7 @@ static void print_verdict(const source_kind *kind, const stage_rates *rates,
 
 static void print_layer(const cr_layer *layer, const cr_input_stats *stats, double seconds) {
   enum { NOTABLE = 5 /* % */ };
-  const source_kind *kind = kind_of(layer->class->type);
+  const source_kind *kind = kind_of(layer->kind->type);
   const cr_pipeline_stats *p = &stats->pipeline;
   stage_rates rates = rates_of(stats);
   double share = seconds > 0 ? p->wait_seconds / seconds : 0;
@@ -106,7 +106,7 @@ void cli_input_report(crema_net *net, double seconds) {
   for (int i = 0; i < net->layers; ++i) {
     const cr_layer *layer = net->layer[i].layer;
     cr_input_stats stats = {0};
-    const cr_input_class *input = layer->class->input;
+    const cr_input_class *input = layer->kind->input;
     if (input == NULL || input->stats == NULL) continue;
     input->stats(layer, &stats);
     print_layer(layer, &stats, seconds);

@@ -44,7 +44,7 @@ static int64_t of_recurrent(const cr_net_layer *at) {
   const cr_layer *layer = at->layer;
   const Caffe__RecurrentParameter *param = layer->param->recurrent_param;
   const bool exposed = param != NULL && param->expose_hidden;
-  const int states = strcmp(layer->class->type, "LSTM") == 0 ? 2 : 1;
+  const int states = strcmp(layer->kind->type, "LSTM") == 0 ? 2 : 1;
   const bool has_static = layer->bottoms == 3 + (exposed ? states : 0);
   int64_t sum = 0;
   for (int p = 0; p < layer->params; ++p) {
@@ -58,7 +58,7 @@ static int64_t multiply_adds(const cr_net_layer *at) {
   static const char *const convolutions[] = {"Convolution", "ConvolutionDepthwise",
                                              "DepthwiseConvolution", NULL};
   static const char *const recurrent[] = {"LSTM", "RNN", NULL};
-  const char *type = at->layer->class->type;
+  const char *type = at->layer->kind->type;
   int64_t sum = 0;
   if (at->layer->params == 0) return 0;
   if (is_one_of(type, convolutions)) {
@@ -79,7 +79,7 @@ static int64_t bias_additions(const cr_net_layer *at) {
                                       "DepthwiseConvolution", "Deconvolution",
                                       "InnerProduct",         NULL};
   int64_t sum = 0;
-  if (at->layer->params < 2 || !is_one_of(at->layer->class->type, types)) return 0;
+  if (at->layer->params < 2 || !is_one_of(at->layer->kind->type, types)) return 0;
   for (int t = 0; t < at->layer->tops; ++t) sum += count_of(at->top[t]);
   return sum;
 }
@@ -108,7 +108,7 @@ static int64_t operations(const cr_net_layer *at) {
                {"SeLu", 3},      {"Scale", 1}, {"Sigmoid", 3},   {"Softmax", 3},  {"Swish", 4},
                {"TanH", 1},      {"Axpy", 2},  {"Interp", 6},    {"Threshold", 1}};
   const cr_layer *layer = at->layer;
-  const char *type = layer->class->type;
+  const char *type = layer->kind->type;
   if (strcmp(type, "Pooling") == 0) return window_of(at);
   if (strcmp(type, "Eltwise") == 0) return layer->bottoms - 1;
   if (strcmp(type, "LRN") == 0) {
@@ -149,7 +149,7 @@ cli_cost cli_layer_cost(const crema_net *net, int layer) {
   for (int p = 0; p < at->layer->params; ++p) {
     const crema_blob *blob = at->layer->blob[p];
     if (net->net_param[at->first_param + p].owner >= 0) continue;
-    *(at->layer->class->statistics ? &cost.statistics : &cost.learned) += count_of(blob);
+    *(at->layer->kind->statistics ? &cost.statistics : &cost.learned) += count_of(blob);
     cost.parameter_bytes += bytes_of(blob);
   }
   cost.multiply_adds = multiply_adds(at);

@@ -69,7 +69,7 @@ static crema_status take_layer(cr_graph *graph, int index, int *current) {
   const Caffe__LayerParameter *param = graph->net->param->layer[index];
   ProtobufCMessage *copy = NULL;
   layer->built = from->layer;
-  layer->class = from->layer->class;
+  layer->kind = from->layer->kind;
   CR_TRY(cr_message_copy(&param->base, &copy));
   layer->param = (Caffe__LayerParameter *)copy;
   strip(layer->param);
@@ -82,7 +82,7 @@ static crema_status take_layer(cr_graph *graph, int index, int *current) {
     graph->value[layer->bottom[j]].reader = index;
   }
   layer->in_place = layer->bottoms > 0 && layer->tops > 0 && from->top_id[0] == from->bottom_id[0];
-  const bool input = layer->class->input != NULL && layer->class->input->net_input;
+  const bool input = layer->kind->input != NULL && layer->kind->input->net_input;
   for (int j = 0; j < layer->tops; ++j) {
     const int id = from->top_id[j];
     if (current[id] >= 0) graph->value[current[id]].last = false;
@@ -168,8 +168,8 @@ void cr_graph_free(cr_graph *graph) {
 
 /* ---- asking -------------------------------------------------------------- */
 
-bool cr_graph_is(const cr_graph *graph, int layer, const cr_layer_class *class) {
-  return !graph->layer[layer].removed && graph->layer[layer].class == class;
+bool cr_graph_is(const cr_graph *graph, int layer, const cr_layer_class *kind) {
+  return !graph->layer[layer].removed && graph->layer[layer].kind == kind;
 }
 
 const crema_shape *cr_graph_shape(const cr_graph *graph, int value) {
@@ -178,14 +178,14 @@ const crema_shape *cr_graph_shape(const cr_graph *graph, int value) {
 }
 
 cr_layer_reach cr_graph_reach(const cr_graph_layer *layer) {
-  const cr_layer_class *class = layer->class;
-  return class->reach == NULL ? CR_REACHES_ANY : class->reach(layer->param, layer->bottoms);
+  const cr_layer_class *kind = layer->kind;
+  return kind->reach == NULL ? CR_REACHES_ANY : kind->reach(layer->param, layer->bottoms);
 }
 
 bool cr_graph_shares(const cr_graph_layer *layer) {
   if (layer->parts_in_place && layer->bottoms == 1) return true;
-  if (layer->class->shares == CR_SHARES_IF_ONE) return layer->bottoms == 1 && layer->tops == 1;
-  return layer->class->shares != CR_SHARES_NOTHING;
+  if (layer->kind->shares == CR_SHARES_IF_ONE) return layer->bottoms == 1 && layer->tops == 1;
+  return layer->kind->shares != CR_SHARES_NOTHING;
 }
 
 bool cr_graph_has_floats(const cr_graph *graph, int layer) {
@@ -299,13 +299,13 @@ void cr_graph_merge_on(cr_graph *graph, int first, int second) {
   graph->layer[first].removed = true;
 }
 
-crema_status cr_graph_new_message(const char *name, const cr_layer_class *class,
+crema_status cr_graph_new_message(const char *name, const cr_layer_class *kind,
                                   Caffe__LayerParameter **out) {
   Caffe__LayerParameter *param = cr_proto_alloc(sizeof *param);
   if (param == NULL) return cr_fail_memory(sizeof *param, "a layer's message");
   caffe__layer_parameter__init(param);
   param->name = cr_proto_strdup(name);
-  param->type = cr_proto_strdup(class->type);
+  param->type = cr_proto_strdup(kind->type);
   if (param->name == NULL || param->type == NULL) {
     cr_message_free(&param->base);
     return cr_fail_memory(sizeof *param, "a layer's message");
@@ -353,10 +353,10 @@ static crema_status make_room(cr_graph *graph, int at) {
 static crema_status fill_inserted(cr_graph *graph, int index, int value, const char *name) {
   const int fresh = graph->values - 1, reader = graph->value[value].reader;
   cr_graph_layer *l = &graph->layer[index];
-  *l = (cr_graph_layer){.class = l->class, .built = graph->layer[reader].built, .rewritten = true};
+  *l = (cr_graph_layer){.kind = l->kind, .built = graph->layer[reader].built, .rewritten = true};
   CR_TRY(cr_graph_allocate(graph, &l->bottom, 1, sizeof *l->bottom));
   CR_TRY(cr_graph_allocate(graph, &l->top, 1, sizeof *l->top));
-  CR_TRY(cr_graph_new_message(name, l->class, &l->param));
+  CR_TRY(cr_graph_new_message(name, l->kind, &l->param));
   set_floats(l->param);
   graph->value[fresh] = (cr_graph_value){.name = graph->value[value].name, .maker = index};
   make_read(graph, reader, value, fresh);
@@ -367,7 +367,7 @@ static crema_status fill_inserted(cr_graph *graph, int index, int value, const c
   return CREMA_OK;
 }
 
-crema_status cr_graph_insert(cr_graph *graph, int value, const cr_layer_class *class,
+crema_status cr_graph_insert(cr_graph *graph, int value, const cr_layer_class *kind,
                              const char *what, int *out) {
   const int at = graph->value[value].maker + 1;
   cr_buffer name = {0};
@@ -375,7 +375,7 @@ crema_status cr_graph_insert(cr_graph *graph, int value, const cr_layer_class *c
   const cr_layer *reader = graph->layer[graph->value[value].reader].built;
   CR_TRY_GOTO(cr_buffer_print(&name, "%s/%s", reader->name, what), out);
   CR_TRY_GOTO(make_room(graph, at), out);
-  graph->layer[at] = (cr_graph_layer){.class = class};
+  graph->layer[at] = (cr_graph_layer){.kind = kind};
   CR_TRY_GOTO(fill_inserted(graph, at, value, name.data), out);
   *out = at;
 out:
@@ -383,15 +383,15 @@ out:
   return status;
 }
 
-crema_status cr_graph_rewrite(cr_graph *graph, int layer, const cr_layer_class *class) {
+crema_status cr_graph_rewrite(cr_graph *graph, int layer, const cr_layer_class *kind) {
   cr_graph_layer *l = &graph->layer[layer];
   Caffe__LayerParameter *param = NULL;
-  CR_TRY(cr_graph_new_message(l->built->name, class, &param));
+  CR_TRY(cr_graph_new_message(l->built->name, kind, &param));
   cr_message_free(&l->param->base);
   l->param = param;
   l->rewritten = true;
   set_floats(param);
-  l->class = class;
+  l->kind = kind;
   return CREMA_OK;
 }
 
@@ -425,7 +425,7 @@ crema_status cr_graph_tell(cr_graph *graph, const char *pass, const char *fmt, .
 
 const char *cr_graph_name(const cr_graph *graph, int layer, char text[CR_GRAPH_NAME]) {
   const cr_graph_layer *l = &graph->layer[layer];
-  snprintf(text, CR_GRAPH_NAME, "%s '%.100s'", l->class->type, l->built->name);
+  snprintf(text, CR_GRAPH_NAME, "%s '%.100s'", l->kind->type, l->built->name);
   return text;
 }
 

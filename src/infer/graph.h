@@ -28,7 +28,7 @@ typedef struct cr_graph_value {
 
 typedef struct cr_graph_layer {
   Caffe__LayerParameter *param; /* a copy without bottoms, tops, parameters and rules; owned */
-  const cr_layer_class *class;
+  const cr_layer_class *kind;
   const cr_layer *built; /* the net's */
   bool removed;
   bool rewritten;      /* it is not what `built` is, but for types and name */
@@ -83,7 +83,7 @@ crema_status cr_graph_make(cr_graph *graph, crema_net *net, const char *const *k
 void cr_graph_free(cr_graph *graph);
 
 /* Whether the layer is there and of the class. */
-bool cr_graph_is(const cr_graph *graph, int layer, const cr_layer_class *class);
+bool cr_graph_is(const cr_graph *graph, int layer, const cr_layer_class *kind);
 
 /* The shape of the value where the net was built. */
 const crema_shape *cr_graph_shape(const cr_graph *graph, int value);
@@ -138,16 +138,16 @@ void cr_graph_merge_on(cr_graph *graph, int first, int second);
 /* Makes the layer, whose types are F32, one of another type, with the same name and no fields;
  * bottoms, tops and parameters stay. */
 crema_status cr_graph_rewrite(cr_graph *graph, int layer,
-                              const cr_layer_class *class) CREMA_MUST_USE;
+                              const cr_layer_class *kind) CREMA_MUST_USE;
 
 /* Puts a layer of `class` between the value and its reader, behind the layer that makes the value.
  * It is named after the reader and `what`, and has no fields. *out is its number; those of the
  * layers behind it grow by one. */
-crema_status cr_graph_insert(cr_graph *graph, int value, const cr_layer_class *class,
+crema_status cr_graph_insert(cr_graph *graph, int value, const cr_layer_class *kind,
                              const char *what, int *out) CREMA_MUST_USE;
 
 /* A message of a layer. */
-crema_status cr_graph_new_message(const char *name, const cr_layer_class *class,
+crema_status cr_graph_new_message(const char *name, const cr_layer_class *kind,
                                   Caffe__LayerParameter **out) CREMA_MUST_USE;
 
 /* Replaces parameter `index` by one of `shape` with F32 values, which the caller fills; the number

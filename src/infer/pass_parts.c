@@ -79,9 +79,9 @@ static bool is_shrinking(const cr_graph *graph, int layer) {
 static crema_status insert_part(cr_graph *graph, int *concat, int *like, int part, const char *what,
                                 int *out) {
   const int value = graph->layer[*concat].bottom[part];
-  const cr_layer_class *class = graph->layer[*like].class;
+  const cr_layer_class *kind = graph->layer[*like].kind;
   ProtobufCMessage *copy = NULL;
-  CR_TRY(cr_graph_insert(graph, value, class, what, out));
+  CR_TRY(cr_graph_insert(graph, value, kind, what, out));
   *concat += *concat >= *out;
   *like += *like >= *out;
   cr_graph_layer *made = &graph->layer[*out];

@@ -67,7 +67,7 @@ crema_status cr_layer_class_find(const char *type, const cr_layer_class **out) {
 static const cr_layer_class *class_of_python(const Caffe__LayerParameter *param) {
   static const struct {
     const char *module, *layer;
-    const cr_layer_class *class;
+    const cr_layer_class *kind;
   } known[] = {
       {"rpn.anchor_target_layer", "AnchorTargetLayer", &cr_layer_anchor_target},
       {"rpn.proposal_layer", "ProposalLayer", &cr_layer_proposal},
@@ -79,7 +79,7 @@ static const cr_layer_class *class_of_python(const Caffe__LayerParameter *param)
   for (size_t i = 0; i < sizeof known / sizeof known[0]; ++i) {
     if (strcmp(python->module, known[i].module) != 0 || strcmp(python->layer, known[i].layer) != 0)
       continue;
-    return param->n_top <= (size_t)known[i].class->tops.max ? known[i].class : NULL;
+    return param->n_top <= (size_t)known[i].kind->tops.max ? known[i].kind : NULL;
   }
   return NULL;
 }
@@ -129,9 +129,9 @@ const char *crema_layer_type_name(int index) {
 crema_status cr_layer_create(const Caffe__LayerParameter *param, Caffe__Phase phase,
                              crema_context *context, uint64_t seed, const char *net_path,
                              cr_layer **out) {
-  const cr_layer_class *class = NULL;
+  const cr_layer_class *kind = NULL;
   *out = NULL;
-  CR_TRY(cr_fail_where(cr_layer_class_of(param, net_path, &class),
+  CR_TRY(cr_fail_where(cr_layer_class_of(param, net_path, &kind),
                        &(cr_where){.layer = cr_layer_name(param)}));
-  return cr_layer_create_as(class, param, phase, context, seed, net_path, out);
+  return cr_layer_create_as(kind, param, phase, context, seed, net_path, out);
 }

@@ -21,7 +21,7 @@ typedef struct cr_net_build {
   const cr_solver_rank *solver;       /* may be NULL */
   const cr_net_frozen_layer *frozen;  /* one per layer; NULL: an ordinary net */
   bool awaits_params;                 /* weights follow */
-  const cr_layer_class **class;       /* one per layer */
+  const cr_layer_class **kind;        /* one per layer */
   int *fused_into;                    /* one per layer: the layer that does its work, -1: itself */
   int blob_capacity;                  /* room in net->blob, net->blob_name and the two below */
   bool *available;                    /* one per blob: no layer has consumed it yet */
@@ -154,7 +154,7 @@ bool cr_net_is_hdf5(const char *path);
  * follow types where nothing is said of them. Its own forward_type may be an integer where the
  * class has integer_tops. Errors: CREMA_E_UNSUPPORTED for other types without fractions. */
 crema_status cr_net_layer_types(const Caffe__NetParameter *net, const Caffe__LayerParameter *layer,
-                                const cr_layer_class *class, cr_layer_types *out) CREMA_MUST_USE;
+                                const cr_layer_class *kind, cr_layer_types *out) CREMA_MUST_USE;
 
 /* Errors: CREMA_E_UNSUPPORTED for a bottom of integers that the layer cannot read. */
 crema_status cr_net_check_bottom_types(const cr_net_build *build, int index) CREMA_MUST_USE;

@@ -13,11 +13,11 @@
 
 /* Whether the layer's passes are known by the ops that they run. */
 static bool is_all_ops(const cr_net_layer *layer) {
-  const cr_layer_class *class = layer->layer->class;
-  if (layer->has_loss || layer->layer->share != NULL || class->reshapes_always) return false;
-  if (class->input != NULL && !class->input->net_input) return false;
-  return layer->once || class->runs_ops || class->forward == cr_layer_noop_forward ||
-         class->forward == cr_layer_pair_forward;
+  const cr_layer_class *kind = layer->layer->kind;
+  if (layer->has_loss || layer->layer->share != NULL || kind->reshapes_always) return false;
+  if (kind->input != NULL && !kind->input->net_input) return false;
+  return layer->once || kind->runs_ops || kind->forward == cr_layer_noop_forward ||
+         kind->forward == cr_layer_pair_forward;
 }
 
 crema_status cr_net_make_commands(crema_net *net) {

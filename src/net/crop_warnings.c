@@ -23,12 +23,12 @@ typedef struct place {
 /* The window of a layer with one for each spatial axis; NULL: it has none. */
 static const cr_window *window_of(const cr_layer *layer, bool *transposed) {
   *transposed = false;
-  if (layer->class->product == CR_PRODUCT_CONV) {
+  if (layer->kind->product == CR_PRODUCT_CONV) {
     const cr_layer_conv *conv = layer->state;
     *transposed = conv->transposed;
     return conv->axis == 1 && conv->window.axes == SPATIAL ? &conv->window : NULL;
   }
-  return layer->class->window == NULL ? NULL : layer->class->window(layer);
+  return layer->kind->window == NULL ? NULL : layer->kind->window(layer);
 }
 
 static bool same_extents(const crema_blob *a, const crema_blob *b) {
@@ -51,7 +51,7 @@ static place place_of_layer(const cr_net_layer *layer, int top, int bottom) {
     p.shift[i] = transposed ? -middle / stride : middle;
   }
   if (window != NULL) return p;
-  if (layer->layer->class->crops) {
+  if (layer->layer->kind->crops) {
     p.known = bottom == 0 && (crop == NULL || crop->axis == 2);
     for (int i = 0; i < SPATIAL && p.known && crop != NULL && crop->n_offset > 0; ++i) {
       p.shift[i] = (double)crop->offset[crop->n_offset > 1 ? i : 0];
@@ -73,7 +73,7 @@ static void trace(const crema_net *net, int reader, int from, place *out) {
       const place *above = &out[layer->top_id[t]];
       for (int b = 0; above->known && b < layer->layer->bottoms; ++b) {
         place *below = &out[layer->bottom_id[b]];
-        if (layer->layer->class->equal_bottoms_tops && b != t) continue;
+        if (layer->layer->kind->equal_bottoms_tops && b != t) continue;
         const place p = place_of_layer(layer, t, b);
         if (below->known || !p.known) continue;
         below->known = true;
@@ -119,7 +119,7 @@ static void warn(const crema_net *net, int index, place *from, place *like) {
       "layer '%s' (%s)%s: without an offset the window begins at 0, as in BVLC Caffe 1.0; in "
       "older files, such as those of HED, it is that of the same pixels as bottom 1, which "
       "crop_param { axis: 2 offset: %lld%s } is",
-      self->name, self->class->type, cr_net_line_text(net, (size_t)index, line),
+      self->name, self->kind->type, cr_net_line_text(net, (size_t)index, line),
       (long long)offset[0], second);
 }
 
@@ -128,7 +128,7 @@ crema_status cr_net_warn_of_crops(const crema_net *net) {
   for (int i = 0; i < net->layers; ++i) {
     const cr_layer *self = net->layer[i].layer;
     const Caffe__CropParameter *param = self->param->crop_param;
-    if (!self->class->crops || net->layer[i].top[0]->shape.axes != 4) continue;
+    if (!self->kind->crops || net->layer[i].top[0]->shape.axes != 4) continue;
     if (param != NULL && (param->n_offset > 0 || param->axis != 2)) continue;
     if (places == NULL) CR_TRY(CR_NEW(places, 2 * (size_t)net->blobs, "places of blobs"));
     warn(net, i, places, places + net->blobs);

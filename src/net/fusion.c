@@ -6,10 +6,10 @@
 #include "net/build.h"
 
 /* Of the element-wise functions only ReLU has a gradient that its value, too, gives exactly. */
-static bool is_in_place_relu(const Caffe__LayerParameter *param, const cr_layer_class *class) {
+static bool is_in_place_relu(const Caffe__LayerParameter *param, const cr_layer_class *kind) {
   cr_post post;
-  return class->post != NULL && param->n_bottom == 1 && param->n_top == 1 &&
-         strcmp(param->bottom[0], param->top[0]) == 0 && class->post(param, CREMA_F32, &post) &&
+  return kind->post != NULL && param->n_bottom == 1 && param->n_top == 1 &&
+         strcmp(param->bottom[0], param->top[0]) == 0 && kind->post(param, CREMA_F32, &post) &&
          post.function == CR_UNARY_RELU;
 }
 
@@ -34,8 +34,8 @@ crema_status cr_net_fuse_scale(crema_net *net, cr_net_layer *norm, cr_net_layer 
   cr_layer *self = norm->layer;
   const cr_layer *other = scale->layer;
   const bool in_place = norm->bottom[0] == norm->top[0];
-  if (net->debug_info || !in_place || !self->class->fuses_scale ||
-      other->class->scales_channels == NULL || !other->class->scales_channels(other) ||
+  if (net->debug_info || !in_place || !self->kind->fuses_scale ||
+      other->kind->scales_channels == NULL || !other->kind->scales_channels(other) ||
       !crema_shape_equal(&other->blob[0]->shape, &self->blob[0]->shape) ||
       !gives_all_gradients(norm, scale) || !computes_in_floats(self) ||
       !computes_in_floats(other)) {
@@ -45,7 +45,7 @@ crema_status cr_net_fuse_scale(crema_net *net, cr_net_layer *norm, cr_net_layer 
   scale->scaled = norm;
   scale->fused = true;
   net->fusions += 1;
-  return self->class->reshape(self, norm->bottom, norm->top);
+  return self->kind->reshape(self, norm->bottom, norm->top);
 }
 
 crema_status cr_net_undo_fusion(crema_net *net) {
@@ -57,7 +57,7 @@ crema_status cr_net_undo_fusion(crema_net *net) {
     if (cr_posts_count(&self->posts) == 0 && self->scaled_by == NULL) continue;
     self->scaled_by = NULL;
     memset(&self->posts, 0, sizeof self->posts);
-    CR_TRY(self->class->reshape(self, layer->bottom, layer->top));
+    CR_TRY(self->kind->reshape(self, layer->bottom, layer->top));
   }
   net->fusions = 0;
   return CREMA_OK;
@@ -72,10 +72,10 @@ crema_status cr_net_plan_fusion(cr_net_build *build) {
   crema_status status = CREMA_OK;
   for (int i = 0; i < net->layers && status == CREMA_OK; ++i) {
     const Caffe__LayerParameter *param = net->param->layer[i];
-    if (is_in_place_relu(param, build->class[i])) {
+    if (is_in_place_relu(param, build->kind[i])) {
       int before = cr_name_map_get(&maker, param->bottom[0]);
-      if (before >= 0 && build->class[before] -> fuses_posts &&
-                                                     net -> param -> layer[before] -> n_top == 1) {
+      if (before >= 0 && build->kind[before]->fuses_posts &&
+          net->param->layer[before]->n_top == 1) {
         build->fused_into[before] = i;
         build->fused_into[i] = before;
       }

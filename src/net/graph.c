@@ -48,7 +48,7 @@ crema_status cr_net_fail_in_layer(const Caffe__LayerParameter *param, crema_stat
 }
 
 crema_status cr_net_blame_layer(const cr_layer *layer, crema_status code) {
-  const cr_where where = {.layer = layer->name, .type = layer->class->type, .told = true};
+  const cr_where where = {.layer = layer->name, .type = layer->kind->type, .told = true};
   return cr_fail_where(code, &where);
 }
 
@@ -60,10 +60,10 @@ crema_status cr_net_allocate(cr_arena *arena, void *out, size_t count, size_t wi
 }
 
 /* Tops a layer will have once automatic ones are added. */
-static int final_tops(const Caffe__LayerParameter *param, const cr_layer_class *class) {
+static int final_tops(const Caffe__LayerParameter *param, const cr_layer_class *kind) {
   int named = (int)param->n_top;
-  int least = class->tops.min > 1 ? class->tops.min : 1;
-  return class->auto_tops && named < least ? least : named;
+  int least = kind->tops.min > 1 ? kind->tops.min : 1;
+  return kind->auto_tops && named < least ? least : named;
 }
 
 /* Finds all classes and makes the arrays whose sizes follow from them. */
@@ -72,18 +72,18 @@ static crema_status start_build(cr_net_build *build) {
   Caffe__NetParameter *param = net->param;
   net->layers = (int)param->n_layer;
   CR_TRY(cr_net_allocate(&net->arena, &net->layer, param->n_layer, sizeof *net->layer));
-  CR_TRY(cr_net_allocate(&build->arena, &build->class, param->n_layer, sizeof *build->class));
+  CR_TRY(cr_net_allocate(&build->arena, &build->kind, param->n_layer, sizeof *build->kind));
   CR_TRY(cr_net_allocate(&build->arena, &build->fused_into, param->n_layer,
                          sizeof *build->fused_into));
   int64_t blobs = 0;
   for (size_t i = 0; i < param->n_layer; ++i) {
     Caffe__LayerParameter *layer = param->layer[i];
     net->at = i;
-    crema_status status = cr_layer_class_of(layer, net->path, &build->class[i]);
+    crema_status status = cr_layer_class_of(layer, net->path, &build->kind[i]);
     if (status != CREMA_OK) {
       return cr_fail_where(status, &(cr_where){.layer = cr_net_text(layer->name)});
     }
-    blobs += final_tops(layer, build->class[i]);
+    blobs += final_tops(layer, build->kind[i]);
     build->fused_into[i] = -1;
   }
   /* From last to first, so that the index ends up with the first layer of each name. */
@@ -132,13 +132,13 @@ static bool has_addend(const cr_net_build *build, int index) {
  * taken from them before all records of this one have been tried. */
 static crema_status check_skipping(const cr_net_build *build, int index) {
   const Caffe__LayerParameter *param = build->net->param->layer[index];
-  const cr_input_class *input = build->class[index]->input;
+  const cr_input_class *input = build->kind[index]->input;
   if (param->data_param == NULL || !param->data_param->skip_corrupt || input == NULL ||
       input->progress == NULL) {
     return CREMA_OK;
   }
   for (int i = 0; i < build->net->layers; ++i) {
-    const cr_input_class *other = build->class[i]->input;
+    const cr_input_class *other = build->kind[i]->input;
     if (i == index || other == NULL || other->save == NULL) continue;
     return cr_net_fail_layer(
         param, CREMA_E_UNSUPPORTED,
@@ -152,11 +152,11 @@ static crema_status check_skipping(const cr_net_build *build, int index) {
 /* All that can be checked before the layer is made. */
 static crema_status check_layer(const cr_net_build *build, int index) {
   const Caffe__LayerParameter *param = build->net->param->layer[index];
-  const cr_layer_class *class = build->class[index];
-  int bottoms = (int)param->n_bottom - has_addend(build, index), tops = final_tops(param, class);
-  CR_TRY(check_count(param, "bottom", bottoms, &class->bottoms));
-  CR_TRY(check_count(param, "top", tops, &class->tops));
-  if (class->equal_bottoms_tops && bottoms != tops) {
+  const cr_layer_class *kind = build->kind[index];
+  int bottoms = (int)param->n_bottom - has_addend(build, index), tops = final_tops(param, kind);
+  CR_TRY(check_count(param, "bottom", bottoms, &kind->bottoms));
+  CR_TRY(check_count(param, "top", tops, &kind->tops));
+  if (kind->equal_bottoms_tops && bottoms != tops) {
     return cr_net_fail_layer(param, CREMA_E_ARGUMENT,
                              "takes as many tops as bottoms; found %d bottoms and %d tops", bottoms,
                              tops);
@@ -187,8 +187,8 @@ static crema_status make_layer(cr_net_build *build, int index) {
   CR_TRY(cr_layer_create(param, param->phase, net->context, net->seed, net->path, &layer->layer));
   cr_layer_set_solver(layer->layer, build->solver);
   layer->layer->awaits_params = build->awaits_params;
-  CR_TRY(cr_net_layer_types(net->param, param, build->class[index], &layer -> layer -> types));
-  size_t bottoms = param->n_bottom, tops = (size_t)final_tops(param, build->class[index]);
+  CR_TRY(cr_net_layer_types(net->param, param, build->kind[index], &layer->layer->types));
+  size_t bottoms = param->n_bottom, tops = (size_t)final_tops(param, build->kind[index]);
   layer->layer->tops = (int)tops;
   if (build->frozen != NULL) {
     layer->layer->given = build->frozen[index].blob;
@@ -226,7 +226,7 @@ static crema_status append_bottom(cr_net_build *build, int index, int bottom) {
   layer->bottom[bottom] = net->blob[blob];
   layer->bottom_id[bottom] = blob;
   layer->propagate_down[bottom] =
-      build->blob_need_backward[blob] && !layer->layer->class->ends_gradient;
+      build->blob_need_backward[blob] && !layer->layer->kind->ends_gradient;
   if (param->n_propagate_down > 0) layer->propagate_down[bottom] = param->propagate_down[bottom];
   return CREMA_OK;
 }
@@ -280,7 +280,7 @@ static crema_status append_top(cr_net_build *build, int index, int top) {
   layer->top[top] = net->blob[blob];
   layer->top_id[top] = blob;
   build->available[blob] = named;
-  const cr_input_class *input = layer->layer->class->input;
+  const cr_input_class *input = layer->layer->kind->input;
   if (input != NULL && input->net_input) net->input[net->inputs++] = blob;
   return CREMA_OK;
 }
@@ -289,14 +289,14 @@ static crema_status append_top(cr_net_build *build, int index, int top) {
 static crema_status pin_statistics(cr_net_build *build, int index) {
   Caffe__LayerParameter *param = build->net->param->layer[index];
   size_t params = (size_t)build->net->layer[index].layer->params;
-  const cr_layer_class *class = build->class[index];
-  if (!class->statistics) return CREMA_OK;
+  const cr_layer_class *kind = build->kind[index];
+  if (!kind->statistics) return CREMA_OK;
   for (size_t i = 0; i < param->n_param; ++i) {
     if (param->param[i]->lr_mult == 0.0f) continue;
     return cr_net_fail_layer(param, CREMA_E_ARGUMENT,
                              "param %zu has lr_mult %g; the statistics of a %s layer are "
                              "not learned: give lr_mult 0 or no param at all",
-                             i, (double)param->param[i]->lr_mult, class->type);
+                             i, (double)param->param[i]->lr_mult, kind->type);
   }
   if (param->n_param >= params) return CREMA_OK;
   Caffe__ParamSpec **spec = realloc(param->param, params * sizeof(Caffe__ParamSpec *));
@@ -347,7 +347,7 @@ static void apply_fusion(cr_net_build *build, int index) {
   }
   cr_layer *self = net->layer[index].layer;
   cr_post post;
-  if (build->class[relu] -> post(net->param->layer[relu], cr_layer_arithmetic(self), &post)) {
+  if (build->kind[relu]->post(net->param->layer[relu], cr_layer_arithmetic(self), &post)) {
     (void)cr_posts_append(&self->posts, &post);
   }
 }
@@ -365,7 +365,7 @@ static crema_status find_root(const cr_net_build *build, int index, const cr_lay
   const cr_layer *self = build->net->layer[index].layer;
   const crema_net *net = build->solver == NULL ? NULL : build->solver->root;
   *out = NULL;
-  if (net == NULL || !self->class->shareable || self->solver.rank == 0) return CREMA_OK;
+  if (net == NULL || !self->kind->shareable || self->solver.rank == 0) return CREMA_OK;
   int found = cr_net_find_layer(net, self->name);
   if (found < 0) {
     return cr_net_fail_layer(self->param, CREMA_E_ARGUMENT,
@@ -379,7 +379,7 @@ static crema_status shape_layer(cr_net_build *build, int index) {
   crema_net *net = build->net;
   cr_net_layer *layer = &net->layer[index];
   cr_layer *self = layer->layer;
-  const cr_layer_class *class = self->class;
+  const cr_layer_class *kind = self->kind;
   CR_TRY(cr_layer_check_in_place(self, layer->bottom, layer->top));
   const cr_layer *root = NULL;
   CR_TRY(find_root(build, index, &root));
@@ -392,7 +392,7 @@ static crema_status shape_layer(cr_net_build *build, int index) {
   CR_TRY(pin_statistics(build, index));
   CR_TRY(take_inline_blobs(net, index));
   apply_fusion(build, index);
-  if (class->reshape != NULL) CR_TRY(class->reshape(self, layer->bottom, layer->top));
+  if (kind->reshape != NULL) CR_TRY(kind->reshape(self, layer->bottom, layer->top));
   cr_net_note_shapes(layer);
   for (int j = 0; j < self->tops; ++j) {
     char text[256];
@@ -411,7 +411,7 @@ static void mark_backward(cr_net_build *build, int index) {
   cr_net_layer *layer = &build->net->layer[index];
   cr_layer *self = layer->layer;
   const Caffe__LayerParameter *param = self->param;
-  for (int j = 0; j < self->bottoms && !self->class->ends_gradient; ++j) {
+  for (int j = 0; j < self->bottoms && !self->kind->ends_gradient; ++j) {
     if (build->blob_need_backward[layer->bottom_id[j]]) layer->need_backward = true;
   }
   for (int p = 0; p < self->params; ++p) {

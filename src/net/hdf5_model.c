@@ -93,11 +93,11 @@ static crema_status fail_no_path(const crema_net *net, int index) {
     return cr_fail(CREMA_E_ARGUMENT,
                    "layer '%.200s' (%s)%s: HDF5 models hold layers under their names as paths, in "
                    "which no part may be empty or a dot",
-                   self->name, self->class->type, line);
+                   self->name, self->kind->type, line);
   }
   return cr_fail(CREMA_E_ARGUMENT,
                  "layer %d (%s)%s has no name; HDF5 models tell layers apart by their names", index,
-                 self->class->type, line);
+                 self->kind->type, line);
 }
 
 /* `index`: the first layer of the name that has parameters. */
@@ -106,9 +106,8 @@ static crema_status fail_same_name(const crema_net *net, int index, int other) {
   return cr_fail(CREMA_E_EXISTS,
                  "two layers are named '%.200s': %s%s, %s%s; HDF5 models tell layers apart by "
                  "their names",
-                 net->layer[index].layer->name, net->layer[index].layer->class->type,
-                 cr_net_line_text(net, (size_t)index, line[0]),
-                 net->layer[other].layer->class->type,
+                 net->layer[index].layer->name, net->layer[index].layer->kind->type,
+                 cr_net_line_text(net, (size_t)index, line[0]), net->layer[other].layer->kind->type,
                  cr_net_line_text(net, (size_t)other, line[1]));
 }
 
@@ -137,8 +136,8 @@ static crema_status check_inside(const crema_net *net, int index, uint64_t saved
     return cr_fail(CREMA_E_EXISTS,
                    "layer '%.200s' (%s)%s has the name that HDF5 models give to parameter %d of "
                    "layer '%.200s' (%s)%s",
-                   path->data, net->layer[other].layer->class->type,
-                   cr_net_line_text(net, (size_t)other, line[0]), p, self->name, self->class->type,
+                   path->data, net->layer[other].layer->kind->type,
+                   cr_net_line_text(net, (size_t)other, line[0]), p, self->name, self->kind->type,
                    cr_net_line_text(net, (size_t)index, line[1]));
   }
   return CREMA_OK;
@@ -284,7 +283,7 @@ static crema_status load_param(const crema_net *net, int entry, bool copy, cr_hd
     if (param->owner >= 0) return CREMA_OK;
     return cr_fail(CREMA_E_ARGUMENT,
                    "incompatible number of blobs for layer '%s' (%s): the file has no %s",
-                   layer->name, layer->class->type, path->data);
+                   layer->name, layer->kind->type, path->data);
   }
   if (set.kind != CR_HDF5_SET) return cr_fail(CREMA_E_CORRUPT, "%s is not a data set", path->data);
   /* Checked again in the second round, as the file may have been changed meanwhile. */
@@ -331,7 +330,7 @@ static crema_status check_surplus(const cr_layer *layer, cr_hdf5_reader *file, c
   return cr_fail(CREMA_E_ARGUMENT,
                  "incompatible number of blobs for layer '%s' (%s): the file has %s, the net has "
                  "%d parameters",
-                 layer->name, layer->class->type, path->data, layer->params);
+                 layer->name, layer->kind->type, path->data, layer->params);
 }
 
 /* A layer that the upgrade has made of one of the file. */

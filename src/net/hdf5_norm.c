@@ -23,7 +23,7 @@ static crema_status look(cr_hdf5_reader *file, const char *layer, int index, cr_
 static crema_status find_scale(const crema_net *net, const cr_layer *norm, cr_buffer *path,
                                const cr_layer **out) {
   *out = NULL;
-  if (!norm->class->statistics || norm->name[0] == '\0') return CREMA_OK;
+  if (!norm->kind->statistics || norm->name[0] == '\0') return CREMA_OK;
   cr_buffer_clear(path);
   CR_TRY(cr_buffer_print(path, "%s%s", norm->name, CR_UPGRADED_SCALE));
   const int scale = cr_net_find_layer(net, path->data);
@@ -77,7 +77,7 @@ static crema_status set_type(const cr_layer *norm, bool bn, Caffe__LayerParamete
   const Caffe__BatchNormParameter *given = norm->param->batch_norm_param;
   ProtobufCMessage *param = NULL;
   to->name = copy_text(norm->name);
-  to->type = copy_text(bn ? "BN" : norm->class->type);
+  to->type = copy_text(bn ? "BN" : norm->kind->type);
   to->blobs = cr_proto_alloc(MOST_SETS * sizeof(*to->blobs));
   if (to->name == NULL || to->type == NULL || to->blobs == NULL) {
     return cr_fail_memory(MOST_SETS * sizeof(*to->blobs), "values of a layer");

@@ -77,13 +77,12 @@ bool cr_net_has_gradient(const cr_net_layer *layer) {
 }
 
 static bool runs_backward(const cr_net_layer *layer) {
-  return layer->need_backward && cr_net_has_gradient(layer) &&
-         layer->layer->class->backward != NULL;
+  return layer->need_backward && cr_net_has_gradient(layer) && layer->layer->kind->backward != NULL;
 }
 
 /* Whether the ops of a layer of the pair kind are given the values in backward. */
 static bool pair_reads(const cr_net_layer *layer, cr_operand wanted) {
-  const cr_operand *operand = layer->layer->class->pair->backward.operand;
+  const cr_operand *operand = layer->layer->kind->pair->backward.operand;
   const bool in_place = layer->bottom[0] == layer->top[0];
   for (; *operand != CR_END; ++operand) {
     if (*operand == wanted) return true;
@@ -94,18 +93,18 @@ static bool pair_reads(const cr_net_layer *layer, cr_operand wanted) {
 
 static bool backward_reads_bottom(const cr_net_layer *layer, int j) {
   const cr_layer *self = layer->layer;
-  const cr_layer_class *class = self->class;
-  if (class->pair != NULL && j < 3) return pair_reads(layer, (cr_operand)(CR_X0 + j));
-  if (j < 31 && (class->no_gradient_bottoms >> j & 1u) != 0) return true;
-  return class->uses_bottom != NULL && class->uses_bottom(self, j);
+  const cr_layer_class *kind = self->kind;
+  if (kind->pair != NULL && j < 3) return pair_reads(layer, (cr_operand)(CR_X0 + j));
+  if (j < 31 && (kind->no_gradient_bottoms >> j & 1u) != 0) return true;
+  return kind->uses_bottom != NULL && kind->uses_bottom(self, j);
 }
 
 static bool backward_reads_top(const cr_net_layer *layer, int j) {
   const cr_layer *self = layer->layer;
-  const cr_layer_class *class = self->class;
-  if (class->pair != NULL) return pair_reads(layer, j == 0 ? CR_Y : CR_Y1);
-  return class->uses_tops != NULL &&
-         class->uses_tops(self, self->bottoms > 0 && layer->bottom[0] == layer->top[0]) !=
+  const cr_layer_class *kind = self->kind;
+  if (kind->pair != NULL) return pair_reads(layer, j == 0 ? CR_Y : CR_Y1);
+  return kind->uses_tops != NULL &&
+         kind->uses_tops(self, self->bottoms > 0 && layer->bottom[0] == layer->top[0]) !=
              CR_VALUES_NONE;
 }
 
@@ -147,13 +146,13 @@ static void keep_special(const storages *all, const crema_net *net) {
     const cr_net_layer *layer = &net->layer[i];
     const cr_layer *self = layer->layer;
     for (int j = 0; j < self->tops; ++j) {
-      const bool lasts = self->class->persistent != NULL && self->class->persistent(self, j);
-      if (self->bottoms == 0 || self->class->input != NULL || lasts || layer->has_loss ||
-          layer->once || self->class->reshapes_always) {
+      const bool lasts = self->kind->persistent != NULL && self->kind->persistent(self, j);
+      if (self->bottoms == 0 || self->kind->input != NULL || lasts || layer->has_loss ||
+          layer->once || self->kind->reshapes_always) {
         keep(all, layer->top[j]);
       }
     }
-    for (int j = 0; self->class->reshapes_always && j < self->bottoms; ++j) {
+    for (int j = 0; self->kind->reshapes_always && j < self->bottoms; ++j) {
       keep(all, layer->bottom[j]);
     }
     for (int p = 0; p < self->params; ++p) keep(all, self->blob[p]);
@@ -312,10 +311,10 @@ static bool is_spare(const storages *all, const crema_net *net, int index, int j
 static void find_spare_bottom(const storages *all, const crema_net *net, int index) {
   const cr_net_layer *layer = &net->layer[index];
   cr_layer *self = layer->layer;
-  const cr_layer_class *class = self->class;
+  const cr_layer_class *kind = self->kind;
   self->spare_bottom = -1;
-  if (class->adds_bottom == NULL || !net->param->eltwise_mem_sharing || net->recomputes) return;
-  if (!class->adds_bottom(self, 0) || !class->adds_bottom(self, 1)) return;
+  if (kind->adds_bottom == NULL || !net->param->eltwise_mem_sharing || net->recomputes) return;
+  if (!kind->adds_bottom(self, 0) || !kind->adds_bottom(self, 1)) return;
   for (int j = 1; j >= 0 && self->spare_bottom < 0; --j) {
     if (cr_tensor_type(layer->bottom[j]->data) != cr_tensor_type(layer->bottom[0]->data)) continue;
     if (is_spare(all, net, index, j)) self->spare_bottom = j;
@@ -354,9 +353,9 @@ void cr_net_keep_blob(crema_net *net, int blob) {
 /* Whether the layer reads, in place, a blob that `before`, the last layer to have it, has made. */
 static bool can_have_maker(const cr_net_layer *layer, const cr_net_layer *before) {
   const cr_layer *maker = before->layer;
-  return layer->layer->class->makes_input_again && layer->need_backward &&
-         layer->top[0] == layer->bottom[0] && maker->class->can_make_again != NULL &&
-         before->top[0] == layer->bottom[0] && maker->class->can_make_again(maker);
+  return layer->layer->kind->makes_input_again && layer->need_backward &&
+         layer->top[0] == layer->bottom[0] && maker->kind->can_make_again != NULL &&
+         before->top[0] == layer->bottom[0] && maker->kind->can_make_again(maker);
 }
 
 crema_status cr_net_find_makers(crema_net *net) {

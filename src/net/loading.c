@@ -74,7 +74,7 @@ static crema_status print_missing(const cr_net_loading *loading, int index, cr_b
   const cr_layer *layer = loading->net->layer[index].layer;
   const char *meant = suggestion(loading, index);
   CR_TRY(cr_buffer_print(out, "%s'%.100s' (%s)", out->size == 0 ? "" : ", ", layer->name,
-                         layer->class->type));
+                         layer->kind->type));
   if (meant == NULL) return CREMA_OK;
   return cr_buffer_print(out, " (the file has a layer '%s', which the net has not)", meant);
 }
@@ -121,7 +121,7 @@ static void warn_of_missing(const cr_net_loading *loading, const crema_net *othe
     if (++missing > WARNED_BY_NAME) continue;
     const char *meant = suggestion(loading, i);
     cr_log_warning("layer '%s' (%s) gets no weights and keeps its initial values%s%s%s",
-                   layer->name, layer->class->type, meant == NULL ? "" : "; the file has a layer '",
+                   layer->name, layer->kind->type, meant == NULL ? "" : "; the file has a layer '",
                    meant == NULL ? "" : meant, meant == NULL ? "" : "', which the net has not");
   }
   if (missing > WARNED_BY_NAME) {

@@ -9,14 +9,14 @@ static void warn_of_fields(const crema_net *net, int index) {
   const cr_layer *self = net->layer[index].layer;
   Caffe__LossParameter *param = net->param->layer[index]->loss_param;
   char line[CR_NET_LINE_TEXT];
-  if (!self->class->loss || self->class->reads_loss_param || param == NULL) return;
+  if (!self->kind->loss || self->kind->reads_loss_param || param == NULL) return;
   const ProtobufCMessageDescriptor *type = param->base.descriptor;
   for (unsigned i = 0; i < type->n_fields; ++i) {
     if (cr_field_count(&param->base, &type->fields[i]) == 0) continue;
     cr_log_warning(
         "layer '%s' (%s)%s: %s of loss_param is not read and changes nothing; what the loss is "
         "divided by is fixed",
-        self->name, self->class->type, cr_net_line_text(net, (size_t)index, line),
+        self->name, self->kind->type, cr_net_line_text(net, (size_t)index, line),
         type->fields[i].name);
   }
 }
@@ -43,14 +43,14 @@ static void warn_of_probabilities(const crema_net *net, int index) {
   const cr_net_layer *layer = &net->layer[index];
   const cr_layer *self = layer->layer;
   char line[CR_NET_LINE_TEXT];
-  if (!self->class->takes_softmax) return;
+  if (!self->kind->takes_softmax) return;
   const cr_layer *maker = maker_of(net, index, layer->bottom_id[0]);
-  if (maker == NULL || !maker->class->probabilities) return;
+  if (maker == NULL || !maker->kind->probabilities) return;
   cr_log_warning(
       "layer '%s' (%s)%s takes a softmax of bottom '%s', whose values are probabilities already: "
       "layer '%s' (%s) makes them; give it what that layer reads",
-      self->name, self->class->type, cr_net_line_text(net, (size_t)index, line),
-      net->blob_name[layer->bottom_id[0]], maker->name, maker->class->type);
+      self->name, self->kind->type, cr_net_line_text(net, (size_t)index, line),
+      net->blob_name[layer->bottom_id[0]], maker->name, maker->kind->type);
 }
 
 void cr_net_warn_of_losses(const crema_net *net) {

@@ -9,7 +9,7 @@ static crema_status find(crema_net *net, const char *name, cr_layer **out) {
   int index = cr_net_find_layer(net, name);
   if (index < 0) return cr_fail(CREMA_E_UNKNOWN_NAME, "the net has no layer '%s'", name);
   cr_layer *layer = net->layer[index].layer;
-  if (layer->class->input == NULL || layer->class->input->set_samples == NULL) {
+  if (layer->kind->input == NULL || layer->kind->input->set_samples == NULL) {
     return cr_layer_fail(layer, CREMA_E_TYPE, "takes no samples; only MemoryData layers do");
   }
   *out = layer;
@@ -24,7 +24,7 @@ crema_status crema_memory_data_set(crema_net *net, const char *layer, float *dat
   CR_REQUIRE(labels);
   cr_layer *found = NULL;
   CR_TRY(find(net, layer, &found));
-  return found->class->input->set_samples(found, data, labels, samples);
+  return found->kind->input->set_samples(found, data, labels, samples);
 }
 
 crema_status crema_memory_data_set_images(crema_net *net, const char *layer,
@@ -34,7 +34,7 @@ crema_status crema_memory_data_set_images(crema_net *net, const char *layer,
   CR_REQUIRE(images);
   cr_layer *found = NULL;
   CR_TRY(find(net, layer, &found));
-  return found->class->input->set_images(found, images, count);
+  return found->kind->input->set_images(found, images, count);
 }
 
 crema_status crema_memory_data_set_batch_size(crema_net *net, const char *layer,
@@ -43,5 +43,5 @@ crema_status crema_memory_data_set_batch_size(crema_net *net, const char *layer,
   CR_REQUIRE(layer);
   cr_layer *found = NULL;
   CR_TRY(find(net, layer, &found));
-  return found->class->input->set_batch_size(found, batch_size);
+  return found->kind->input->set_batch_size(found, batch_size);
 }

@@ -366,7 +366,7 @@ const char *crema_net_layer_name(const crema_net *net, int layer) {
 
 const char *crema_net_layer_type(const crema_net *net, int layer) {
   if (net == NULL) return NULL;
-  return layer < 0 || layer >= net->layers ? NULL : net->layer[layer].layer->class->type;
+  return layer < 0 || layer >= net->layers ? NULL : net->layer[layer].layer->kind->type;
 }
 
 int crema_net_layer_param_count(const crema_net *net, int layer) {

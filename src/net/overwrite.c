@@ -29,7 +29,7 @@ static bool is_in_place(const cr_net_layer *layer) {
 }
 
 static cr_values preserved(const cr_layer *layer) {
-  return layer->class->preserves == NULL ? CR_VALUES_NONE : layer->class->preserves(layer);
+  return layer->kind->preserves == NULL ? CR_VALUES_NONE : layer->kind->preserves(layer);
 }
 
 /* The bottom whose values top `t` shares, or -1. */
@@ -42,7 +42,7 @@ static int shared_bottom(const cr_net_layer *layer, int t) {
 
 /* Whether the layer uses the values of bottom `j`, and does not just pass them on. */
 static bool reads_values(const cr_net_layer *layer, int j) {
-  if (layer->layer->class->ignores_values) return false;
+  if (layer->layer->kind->ignores_values) return false;
   for (int t = is_in_place(layer) ? 1 : 0; t < layer->layer->tops; ++t) {
     if (cr_tensor_shares_with(layer->top[t]->data, layer->bottom[j]->data)) return false;
   }
@@ -64,8 +64,8 @@ static void check_reads(const crema_net *net, const blob_notes *note, int index)
     cr_log_warning(
         "layer '%s' (%s) reads blob '%s' after layer '%s' (%s) has overwritten its values "
         "in place, through another name of theirs; give '%s' a top of its own",
-        layer->layer->name, layer->layer->class->type, net->blob_name[layer->bottom_id[j]],
-        writer->name, writer->class->type, writer->name);
+        layer->layer->name, layer->layer->kind->type, net->blob_name[layer->bottom_id[j]],
+        writer->name, writer->kind->type, writer->name);
   }
 }
 
@@ -78,7 +78,7 @@ static void check_persistent_source(const crema_net *net, const blob_notes *note
   cr_log_warning(
       "layer '%s' (%s) overwrites in place the values of layer '%s' (%s), which does not make them "
       "anew for the next pass; give '%s' a top of its own",
-      self->name, self->class->type, source->name, source->class->type, self->name);
+      self->name, self->kind->type, source->name, source->kind->type, self->name);
 }
 
 static void note_tops(const crema_net *net, blob_notes *note, int index) {
@@ -96,7 +96,7 @@ static void note_tops(const crema_net *net, blob_notes *note, int index) {
       continue;
     }
     const int bottom = shared_bottom(layer, t);
-    const bool persistent = self->class->persistent != NULL && self->class->persistent(self, t);
+    const bool persistent = self->kind->persistent != NULL && self->kind->persistent(self, t);
     *top = (blob_notes){.storage = id, .writer = NO_LAYER, .source = persistent ? index : NO_LAYER};
     for (int level = 0; level < LEVELS; ++level) top->clobberer[level] = NO_LAYER;
     if (bottom < 0) continue;
@@ -118,7 +118,7 @@ static void warn_of_use(const crema_net *net, int index, int blob, int writer) {
   cr_log_warning(
       "layer '%s' (%s) computes its gradient from the values of blob '%s', which layer '%s' (%s) "
       "overwrites in place before that; give '%s' a top of its own",
-      self->name, self->class->type, net->blob_name[blob], other->name, other->class->type,
+      self->name, self->kind->type, net->blob_name[blob], other->name, other->kind->type,
       other->name);
 }
 
@@ -127,10 +127,10 @@ static void warn_of_use(const crema_net *net, int index, int blob, int writer) {
 static void check_bottoms(const crema_net *net, const blob_notes *note, int index) {
   const cr_net_layer *layer = &net->layer[index];
   const cr_layer *self = layer->layer;
-  if (self->class->uses_bottom == NULL || !gives_gradient(layer, true)) return;
+  if (self->kind->uses_bottom == NULL || !gives_gradient(layer, true)) return;
   for (int j = is_in_place(layer) ? 1 : 0; j < self->bottoms; ++j) {
     const int writer = note[note[layer->bottom_id[j]].storage].clobberer[CR_VALUES_ALL];
-    if (writer == NO_LAYER || !self->class->uses_bottom(self, j)) continue;
+    if (writer == NO_LAYER || !self->kind->uses_bottom(self, j)) continue;
     warn_of_use(net, index, layer->bottom_id[j], writer);
   }
 }
@@ -138,9 +138,9 @@ static void check_bottoms(const crema_net *net, const blob_notes *note, int inde
 static void check_tops(const crema_net *net, const blob_notes *note, int index) {
   const cr_net_layer *layer = &net->layer[index];
   const cr_layer *self = layer->layer;
-  if (self->class->uses_tops == NULL || !gives_gradient(layer, false)) return;
-  const cr_values uses = self->class->uses_tops(self, is_in_place(layer));
-  for (int t = self->class->loss ? 1 : 0; t < self->tops && uses != CR_VALUES_NONE; ++t) {
+  if (self->kind->uses_tops == NULL || !gives_gradient(layer, false)) return;
+  const cr_values uses = self->kind->uses_tops(self, is_in_place(layer));
+  for (int t = self->kind->loss ? 1 : 0; t < self->tops && uses != CR_VALUES_NONE; ++t) {
     const int clobberer = note[note[layer->top_id[t]].storage].clobberer[uses];
     if (clobberer != NO_LAYER) warn_of_use(net, index, layer->top_id[t], clobberer);
   }

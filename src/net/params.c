@@ -157,8 +157,8 @@ static crema_status show_params_again(crema_net *net) {
   for (int i = 0; i < net->layers; ++i) {
     const cr_net_layer *layer = &net->layer[i];
     cr_layer *self = layer->layer;
-    if (self->class->reshape == NULL) continue;
-    crema_status status = self->class->reshape(self, layer->bottom, layer->top);
+    if (self->kind->reshape == NULL) continue;
+    crema_status status = self->kind->reshape(self, layer->bottom, layer->top);
     if (status != CREMA_OK) return cr_net_fail_in_layer(self->param, status);
   }
   return CREMA_OK;

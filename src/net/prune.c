@@ -36,10 +36,10 @@ static void prune_layer(cr_net_layer *layer, blob_marks *mark) {
 /* Every layer runs backward, and every bottom that can have a gradient gets one. */
 static void force_layer(cr_net_layer *layer) {
   cr_layer *self = layer->layer;
-  if (self->class->ends_gradient) return;
+  if (self->kind->ends_gradient) return;
   layer->need_backward = true;
   for (int j = 0; j < self->bottoms; ++j) {
-    bool allowed = j >= 32 || (self->class->no_gradient_bottoms >> j & 1u) == 0;
+    bool allowed = j >= 32 || (self->kind->no_gradient_bottoms >> j & 1u) == 0;
     layer->propagate_down[j] = layer->propagate_down[j] || allowed;
   }
   for (int p = 0; p < self->params; ++p) self->param_propagate_down[p] = true;
@@ -59,7 +59,7 @@ static void warn_of_lost_losses(const crema_net *net, const int *reader) {
       cr_log_warning(
           "layer '%s' (%s): nothing learns from its loss itself, as layer '%s' (%s) reads "
           "blob '%s' and no loss_weight is given; write loss_weight: %g",
-          self->name, self->class->type, other->name, other->class->type, net->blob_name[id],
+          self->name, self->kind->type, other->name, other->kind->type, net->blob_name[id],
           (double)self->loss_weight[j]);
     }
   }

@@ -34,8 +34,8 @@ static bool has_new_shape(const cr_net_layer *layer) {
 static crema_status follow_shapes(crema_net *net, cr_net_layer *layer) {
   if (!has_new_shape(layer)) return CREMA_OK;
   cr_layer *self = layer->layer;
-  if (self->class->reshape != NULL) {
-    CR_TRY(self->class->reshape(self, layer->bottom, layer->top));
+  if (self->kind->reshape != NULL) {
+    CR_TRY(self->kind->reshape(self, layer->bottom, layer->top));
   }
   cr_net_note_shapes(layer);
   net->parts_moved = true;
@@ -51,10 +51,10 @@ static crema_status plan_again(crema_net *net) {
 /* In the pass, whose values a top has may have changed only where the layer shares them; a loss may
  * show its probabilities. */
 static crema_status follow_in_pass(crema_net *net, cr_net_layer *layer) {
-  const cr_layer_class *class = layer->layer->class;
+  const cr_layer_class *kind = layer->layer->kind;
   const uint64_t before = net->shapes;
   CR_TRY(follow_shapes(net, layer));
-  const bool shares = class->shares != CR_SHARES_NOTHING || class->loss;
+  const bool shares = kind->shares != CR_SHARES_NOTHING || kind->loss;
   return shares && net->shapes != before ? plan_again(net) : CREMA_OK;
 }
 
@@ -79,7 +79,7 @@ static crema_status follow_inputs(crema_net *net, int last) {
   bool new = false;
   for (int i = 0; i <= last; ++i) {
     cr_net_layer *layer = &net->layer[i];
-    const cr_input_class *input = layer->layer->class->input;
+    const cr_input_class *input = layer->layer->kind->input;
     if (input == NULL || !input->net_input) continue;
     for (int j = 0; j < layer->layer->tops; ++j) {
       new = new || !cr_blob_is_as_seen(layer->top[j], &layer->seen[j]);
@@ -116,7 +116,7 @@ void cr_net_set_grad_scale(crema_net *net, double scale) {
 /* In tests only layers that draw there, such as Dropout with sample_weights_test. */
 static bool counts_passes(const cr_layer *layer) {
   if (layer->phase == CAFFE__PHASE__TRAIN) return true;
-  return layer->class->noop_in_test != NULL && !layer->class->noop_in_test(layer->param);
+  return layer->kind->noop_in_test != NULL && !layer->kind->noop_in_test(layer->param);
 }
 
 static crema_status forward_layer(crema_net *net, int index, bool with_loss) {
@@ -130,7 +130,7 @@ static crema_status forward_layer(crema_net *net, int index, bool with_loss) {
     layer->ran = net->shapes + 1;
   }
   if (counts_passes(self)) self->pass += 1;
-  if (self->class->reshapes_always) {
+  if (self->kind->reshapes_always) {
     cr_net_note_shapes(layer);
     layer->loss_seeded = false;
   }
@@ -149,7 +149,7 @@ crema_status cr_net_replay_layer(const crema_net *net, int index) {
   cr_layer *self = layer->layer;
   if (layer->fused || self->bottoms == 0 || self->tops == 0) return CREMA_OK;
   /* The values of a program's own layers are kept; its functions may count passes. */
-  if (self->class->reshapes_always) return CREMA_OK;
+  if (self->kind->reshapes_always) return CREMA_OK;
   const uint64_t pass = self->pass;
   if (pass > 0 && counts_passes(self)) self->pass = pass - 1;
   self->replays = true;
@@ -224,15 +224,15 @@ static crema_status backward_layer(crema_net *net, int index) {
     cr_net_let_go_backward(net, index);
     return CREMA_OK;
   }
-  if (self->class->backward == NULL) {
+  if (self->kind->backward == NULL) {
     return cr_net_fail_layer(self->param, CREMA_E_UNSUPPORTED, "has no backward pass");
   }
   /* The gradients of a Scale's parameters are there when its turn is over, and so is then the work
    * of the layer that gives them. */
   const cr_net_layer *worker = layer->scaled != NULL ? layer->scaled : layer;
   if (self->scaled_by == NULL) {
-    CR_TRY(worker->layer->class->backward(worker->layer, net->context, worker->top,
-                                          worker->propagate_down, worker->bottom));
+    CR_TRY(worker->layer->kind->backward(worker->layer, net->context, worker->top,
+                                         worker->propagate_down, worker->bottom));
   }
   CR_TRY(cr_net_settle_backward(net, index));
   if (net->debug_info) CR_TRY(cr_net_debug_backward(net, index));

@@ -37,8 +37,8 @@ static crema_status first_given(const type_field *field, int fields, crema_dtype
 
 /* The numbers of Caffe__Type are those of crema_dtype. */
 static crema_status check_integer_type(const Caffe__LayerParameter *layer,
-                                       const cr_layer_class *class) {
-  if (class->integer_tops) return CREMA_OK;
+                                       const cr_layer_class *kind) {
+  if (kind->integer_tops) return CREMA_OK;
   return cr_net_fail_layer(layer, CREMA_E_UNSUPPORTED,
                            "forward_type is an integer (%s), which tops of Input, DummyData, "
                            "HDF5Data and ArgMax can hold, but not those of this layer",
@@ -54,7 +54,7 @@ crema_status cr_net_check_bottom_types(const cr_net_build *build, int index) {
     crema_dtype type = cr_tensor_type(layer->bottom[j]->data);
     unsigned mark = j < 31 ? 1u << j : 0;
     if (j == bottoms - 1) mark |= CR_LAST_BOTTOM;
-    if (cr_dtype_is_floating(type) || (build->class[index] -> integer_bottoms &mark) != 0) continue;
+    if (cr_dtype_is_floating(type) || (build->kind[index]->integer_bottoms & mark) != 0) continue;
     return cr_net_fail_blob(param, param->bottom[j], CREMA_E_UNSUPPORTED,
                             "bottom %d '%.200s' holds integers (%s), which this layer cannot "
                             "compute with",
@@ -64,7 +64,7 @@ crema_status cr_net_check_bottom_types(const cr_net_build *build, int index) {
 }
 
 crema_status cr_net_layer_types(const Caffe__NetParameter *net, const Caffe__LayerParameter *layer,
-                                const cr_layer_class *class, cr_layer_types *out) {
+                                const cr_layer_class *kind, cr_layer_types *out) {
   const type_field forward_math[] = {GIVEN(layer, forward_math), GIVEN(layer, forward_type),
                                      GIVEN(net, default_forward_math),
                                      GIVEN(net, default_forward_type)};
@@ -77,7 +77,7 @@ crema_status cr_net_layer_types(const Caffe__NetParameter *net, const Caffe__Lay
   const crema_dtype own = (crema_dtype)layer->forward_type;
   bool integers =
       layer->has_forward_type && crema_dtype_size(own) > 0 && !cr_dtype_is_floating(own);
-  if (integers) CR_TRY(check_integer_type(layer, class));
+  if (integers) CR_TRY(check_integer_type(layer, kind));
   if (integers && !layer->has_forward_math) {
     CR_TRY(first_given(forward_math + 2, 2, &out->forward_math));
   } else {
@@ -94,7 +94,7 @@ crema_status cr_net_layer_types(const Caffe__NetParameter *net, const Caffe__Lay
 
 static cr_layer_sharing sharing_of(const cr_net_build *build, size_t index) {
   const Caffe__LayerParameter *layer = build->net->param->layer[index];
-  cr_layer_sharing shares = build->class[index]->shares;
+  cr_layer_sharing shares = build->kind[index]->shares;
   if (shares != CR_SHARES_IF_ONE) return shares;
   return layer->n_bottom == 1 && layer->n_top == 1 ? CR_SHARES_BLOB : CR_SHARES_NOTHING;
 }
@@ -107,7 +107,7 @@ static bool is_label(const cr_net_build *build, int index, const char *blob) {
     const Caffe__LayerParameter *layer = param->layer[i];
     for (size_t j = 0; j < layer->n_bottom; ++j) {
       if (strcmp(layer->bottom[j], blob) != 0) continue;
-      if (j < 32 && (build->class[i] -> no_gradient_bottoms >> j & 1u) != 0) return true;
+      if (j < 32 && (build->kind[i]->no_gradient_bottoms >> j & 1u) != 0) return true;
       if (sharing_of(build, i) == CR_SHARES_NOTHING) continue;
       for (size_t k = 0; k < layer->n_top; ++k) {
         if (is_label(build, (int)i, layer->top[k])) return true;
@@ -120,10 +120,10 @@ static bool is_label(const cr_net_build *build, int index, const char *blob) {
 void cr_net_top_types(const cr_net_build *build, int index, int top, crema_dtype *data,
                       crema_dtype *diff) {
   const cr_layer *layer = build->net->layer[index].layer;
-  const cr_layer_class *class = layer->class;
-  bool wide = class->loss || class->wide_tops;
+  const cr_layer_class *kind = layer->kind;
+  bool wide = kind->loss || kind->wide_tops;
   /* The first top of a source is pictures, unless it is read as labels; the others are labels. */
-  if (class->input != NULL || layer->bottoms == 0) {
+  if (kind->input != NULL || layer->bottoms == 0) {
     wide = wide || top > 0 || is_label(build, index, layer->param->top[top]);
   }
   bool integers = !cr_dtype_is_floating(layer->types.forward);
@@ -172,7 +172,7 @@ crema_status cr_net_settle_params(const crema_net *net, int index) {
 crema_status cr_net_settle_forward(const crema_net *net, int index) {
   const cr_net_layer *layer = &net->layer[index];
   int bottoms = layer->layer->bottoms;
-  if (!net->settles || layer->layer->class->input != NULL) return CREMA_OK;
+  if (!net->settles || layer->layer->kind->input != NULL) return CREMA_OK;
   for (int j = 0; j < bottoms; ++j) {
     if (layer->ends[j].forward) CR_TRY(cr_tensor_settle(layer->bottom[j]->data, net->context));
   }

@@ -127,7 +127,7 @@ crema_status cr_net_check_stored_layer(const cr_layer *layer, const Caffe__Layer
         cr_fail(CREMA_E_ARGUMENT,
                 "incompatible number of blobs for layer '%s' (%s): the file has %zu, the net has "
                 "%d",
-                layer->name, layer->class->type, source->n_blobs, layer->params);
+                layer->name, layer->kind->type, source->n_blobs, layer->params);
     return cr_net_blame_layer(layer, status);
   }
   for (int p = 0; p < layer->params; ++p) {
@@ -136,14 +136,14 @@ crema_status cr_net_check_stored_layer(const cr_layer *layer, const Caffe__Layer
     crema_status status = cr_blob_proto_check(source->blobs[p], &shape);
     if (status != CREMA_OK) {
       (void)cr_fail_in(status, "parameter %d of layer '%s' (%s)", p, layer->name,
-                       layer->class->type);
+                       layer->kind->type);
       return cr_net_blame_layer(layer, status);
     }
     if (cr_blob_proto_fits(source->blobs[p], &layer->blob[p]->shape)) continue;
     status = cr_fail(CREMA_E_SHAPE,
                      "cannot copy parameter %d of layer '%s' (%s): the file's shape is %s, the "
                      "net's is %s; to learn it from scratch, rename the layer",
-                     p, layer->name, layer->class->type,
+                     p, layer->name, layer->kind->type,
                      crema_shape_text(&shape, text[0], sizeof text[0]),
                      crema_shape_text(&layer->blob[p]->shape, text[1], sizeof text[1]));
     return cr_net_blame_layer(layer, status);
@@ -157,7 +157,7 @@ crema_status cr_net_copy_stored_layer(const cr_layer *layer, const Caffe__LayerP
     crema_status status = cr_blob_from_stored(layer->blob[p], source->blobs[p], stored);
     if (status != CREMA_OK) {
       (void)cr_fail_in(status, "parameter %d of layer '%s' (%s)", p, layer->name,
-                       layer->class->type);
+                       layer->kind->type);
       return cr_net_blame_layer(layer, status);
     }
   }

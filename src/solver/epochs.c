@@ -10,7 +10,7 @@
 static uint64_t epoch_samples(const crema_net *net, bool *possible) {
   for (int i = 0; i < net->layers; ++i) {
     const cr_layer *layer = net->layer[i].layer;
-    const cr_input_class *input = layer->class->input;
+    const cr_input_class *input = layer->kind->input;
     if (input == NULL || input->epoch == NULL) continue;
     *possible = true;
     return input->epoch(layer);

@@ -19,7 +19,7 @@ static crema_status fail_message(void) {
 
 static crema_status input_to_proto(cr_layer *layer, ProtobufCBinaryData *out) {
   cr_buffer bytes = {0};
-  crema_status status = layer->class->input->save(layer, &bytes);
+  crema_status status = layer->kind->input->save(layer, &bytes);
   if (status == CREMA_OK) {
     out->data = cr_proto_alloc(bytes.size + 1);
     if (out->data == NULL) status = fail_message();
@@ -42,7 +42,7 @@ static crema_status layer_to_proto(cr_layer *layer, Caffe__CremaState__Layer **o
   message->has_key = message->has_pass = true;
   message->key = layer->key;
   message->pass = layer->pass;
-  const cr_input_class *input = layer->class->input;
+  const cr_input_class *input = layer->kind->input;
   if (input == NULL || input->save == NULL) return CREMA_OK;
   CR_TRY(input_to_proto(layer, &message->state));
   message->has_state = true;
@@ -77,7 +77,7 @@ static void drop_equal(const cr_input_class *input, Caffe__CremaState__Layer *me
 static crema_status others_to_proto(const crema_solver *solver, int index, int at,
                                     Caffe__CremaState__Layer *message) {
   const int replicas = replicas_with_net(solver, index);
-  const cr_input_class *input = net_of(solver, 0, index)->layer[at].layer->class->input;
+  const cr_input_class *input = net_of(solver, 0, index)->layer[at].layer->kind->input;
   if (input == NULL || input->progress == NULL || replicas == 1) return CREMA_OK;
   const size_t bytes = (size_t)replicas * sizeof *message->state_of_others;
   message->state_of_others = cr_proto_alloc(bytes);
@@ -502,14 +502,14 @@ crema_status cr_state_check(crema_solver *solver, const Caffe__SolverState *stat
 /* The state has the key of rank 0; layers that draw masks have one of each rank's own. */
 static uint64_t key_of_rank(const cr_layer *layer, uint64_t key) {
   const int rank = layer->solver.rank;
-  return rank > 0 && layer->class->input == NULL ? cr_mix_key(key, (uint64_t)rank) : key;
+  return rank > 0 && layer->kind->input == NULL ? cr_mix_key(key, (uint64_t)rank) : key;
 }
 
 /* The state for a layer: its own one if there were as many solvers; else that of the solver that
  * was least far, so that no record is left out. */
 static const ProtobufCBinaryData *state_for(const cr_layer *layer,
                                             const Caffe__CremaState__Layer *from) {
-  const cr_input_class *input = layer->class->input;
+  const cr_input_class *input = layer->kind->input;
   const size_t others = from->n_state_of_others, rank = (size_t)layer->solver.rank;
   if (others + 1 == (size_t)layer->solver.solvers) {
     return rank == 0 ? &from->state : &from->state_of_others[rank - 1];
@@ -533,7 +533,7 @@ static crema_status net_from_proto(crema_net *net, const Caffe__CremaState__Net 
     const Caffe__CremaState__Layer *from = message->layer[index];
     if (from->has_key) layer->key = key_of_rank(layer, from->key);
     if (from->has_pass) layer->pass = from->pass;
-    const cr_input_class *input = layer->class->input;
+    const cr_input_class *input = layer->kind->input;
     if (!from->has_state || input == NULL || input->restore == NULL) continue;
     const ProtobufCBinaryData *state = state_for(layer, from);
     crema_status status = input->restore(layer, (const char *)state->data, state->len);

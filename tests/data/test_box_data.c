@@ -172,16 +172,16 @@ FIXTURE_TEST(positions_are_restored) {
   ok(make_net(db, "", CREMA_TRAIN, &net));
   for (int k = 0; k < 3; ++k) ok(crema_net_forward(net, NULL));
   cr_layer *layer = layer_of(net, "in");
-  ok(layer->class->input->save(layer, &position));
+  ok(layer->kind->input->save(layer, &position));
   ok(crema_net_forward(net, NULL));
   memcpy(data, values(net, "data"), sizeof data);
   memcpy(label, values(net, "label"), sizeof label);
   ok(crema_net_forward(net, NULL));
-  ok(layer->class->input->restore(layer, position.data, position.size));
+  ok(layer->kind->input->restore(layer, position.data, position.size));
   ok(crema_net_forward(net, NULL));
   assert_memory_equal(values(net, "data"), data, sizeof data);
   assert_memory_equal(values(net, "label"), label, sizeof label);
-  assert_int_not_equal(layer->class->input->restore(layer, "x", 1), CREMA_OK);
+  assert_int_not_equal(layer->kind->input->restore(layer, "x", 1), CREMA_OK);
   cr_buffer_free(&position);
   crema_net_destroy(net);
 }

@@ -196,14 +196,14 @@ TEST(s2_25_layers_that_can_be_shared) {
   size_t count = 0, shareable = 0;
   const char *const *name = cr_layer_class_names(&count);
   for (size_t i = 0; i < count; ++i) {
-    const cr_layer_class *class = NULL;
+    const cr_layer_class *kind = NULL;
     bool found = false;
-    ok(cr_layer_class_find(name[i], &class));
+    ok(cr_layer_class_find(name[i], &kind));
     for (size_t k = 0; k < sizeof wanted / sizeof *wanted; ++k) {
       found = found || strcmp(name[i], wanted[k]) == 0;
     }
-    if (found != class->shareable) fail_msg("%s", name[i]);
-    shareable += class->shareable;
+    if (found != kind->shareable) fail_msg("%s", name[i]);
+    shareable += kind->shareable;
   }
   assert_int_equal(shareable, sizeof wanted / sizeof *wanted);
 }
@@ -334,7 +334,7 @@ static const cr_layer_class watch_class = {.type = "Watch",
 static crema_status run_watcher(void *arg) {
   cr_layer *layer = arg;
   for (int k = 0; k < 25; ++k) CR_TRY(cr_layer_forward(layer, NULL, NULL, NULL));
-  return layer->class->backward(layer, NULL, NULL, NULL, NULL);
+  return layer->kind->backward(layer, NULL, NULL, NULL, NULL);
 }
 
 TEST(s2_25_forward_passes_are_serialised_and_backward_passes_are_not) {
@@ -346,7 +346,7 @@ TEST(s2_25_forward_passes_are_serialised_and_backward_passes_are_not) {
   for (int shared = 0; shared < 2; ++shared) {
     for (int i = 0; i < SOLVERS; ++i) {
       layer[i] = calloc(1, sizeof *layer[i]);
-      layer[i]->class = &watch_class;
+      layer[i]->kind = &watch_class;
       layer[i]->param = &param;
       layer[i]->name = "w";
       layer[i]->state = i == 0 || shared ? calloc(1, sizeof(watcher)) : layer[0]->state;
@@ -503,12 +503,12 @@ SET_TEST(s2_27_solvers_out_of_reach_take_their_own_share) {
 static void save(crema_net *net, const char *name, cr_buffer *out) {
   cr_layer *layer = layer_of(net, name);
   cr_buffer_clear(out);
-  ok(layer->class->input->save(layer, out));
+  ok(layer->kind->input->save(layer, out));
 }
 
 static crema_status restore(crema_net *net, const char *name, const cr_buffer *saved) {
   cr_layer *layer = layer_of(net, name);
-  return layer->class->input->restore(layer, saved->data, saved->size);
+  return layer->kind->input->restore(layer, saved->data, saved->size);
 }
 
 /* In the middle of an epoch: all solvers go on where they were; they share one position. */

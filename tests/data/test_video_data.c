@@ -145,10 +145,10 @@ FIXTURE_TEST(solvers_take_turns_in_the_frames) {
   }
   check_solvers(net, 3, 0, 0);
   cr_layer *layer = layer_of(net[0], "in");
-  ok(layer->class->input->save(layer, &text));
+  ok(layer->kind->input->save(layer, &text));
   check_solvers(net, 3, 0, 4);
   for (int i = 0; i < 3; ++i) {
-    ok(layer->class->input->restore(layer_of(net[i], "in"), text.data, text.size));
+    ok(layer->kind->input->restore(layer_of(net[i], "in"), text.data, text.size));
   }
   check_solvers(net, 3, 0, 4);
   for (int i = 0; i < 3; ++i) crema_net_destroy(net[i]);

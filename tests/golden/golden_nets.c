@@ -69,7 +69,7 @@ static bool same_layer(net_case *c, const cr_net_layer *got, const golden_json *
   const golden_json *shapes = golden_json_get(want, "param_shapes");
   const char *phase = layer->phase == CAFFE__PHASE__TRAIN ? "TRAIN" : "TEST";
   if (!same_text(c, "layer name", layer->name, golden_json_get(want, "name"))) return false;
-  if (!same_text(c, layer->name, layer->class->type, golden_json_get(want, "type")) ||
+  if (!same_text(c, layer->name, layer->kind->type, golden_json_get(want, "type")) ||
       !same_text(c, layer->name, phase, golden_json_get(want, "phase")) ||
       !same_names(c, layer->name, layer->bottoms, got->bottom_id,
                   golden_json_get(want, "bottoms")) ||

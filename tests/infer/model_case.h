@@ -26,8 +26,8 @@ static inline void draw_values(crema_blob *blob, uint64_t *random) {
 static inline void draw_statistics(crema_net *net, uint64_t *random) {
   for (int i = 0; i < net->layers; ++i) {
     cr_layer *layer = net->layer[i].layer;
-    if (strcmp(layer->class->type, "Parameter") == 0) draw_values(layer->blob[0], random);
-    if (strcmp(layer->class->type, "BatchNorm") != 0) continue;
+    if (strcmp(layer->kind->type, "Parameter") == 0) draw_values(layer->blob[0], random);
+    if (strcmp(layer->kind->type, "BatchNorm") != 0) continue;
     float *mean = NULL, *variance = NULL, *weight = NULL;
     ok(crema_blob_mutable_cpu_data(layer->blob[0], &mean));
     ok(crema_blob_mutable_cpu_data(layer->blob[1], &variance));

@@ -91,7 +91,7 @@ typedef struct counts {
 static crema_status count_tops(void *user, crema_net *net, int index) {
   counts *c = user;
   const cr_net_layer *layer = &net->layer[index];
-  if (!layer->layer->parts_in_place || strcmp(layer->layer->class->type, "Slice") != 0) {
+  if (!layer->layer->parts_in_place || strcmp(layer->layer->kind->type, "Slice") != 0) {
     return CREMA_OK;
   }
   ++c->in_place;

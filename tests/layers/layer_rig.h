@@ -69,7 +69,7 @@ static inline void rig_make_of(rig *r, crema_dtype dtype, const char *type, cons
   ok(cr_layer_create(r->param, phase, r->context, 7, NULL, &r->layer));
   r->layer->types = (cr_layer_types){dtype, dtype, dtype, dtype};
   for (int i = 0; i < RIG_MAX; ++i) {
-    r->propagate_down[i] = i < 32 && !(r->layer->class->no_gradient_bottoms >> i & 1u);
+    r->propagate_down[i] = i < 32 && !(r->layer->kind->no_gradient_bottoms >> i & 1u);
   }
 }
 
@@ -87,16 +87,16 @@ static inline void rig_set_in_place(rig *r) {
 
 static inline crema_status rig_setup(rig *r) {
   CR_TRY(cr_layer_check_in_place(r->layer, r->bottom, r->top));
-  CR_TRY(r->layer->class->setup(r->layer, r->bottom, r->top));
-  return r->layer->class->reshape(r->layer, r->bottom, r->top);
+  CR_TRY(r->layer->kind->setup(r->layer, r->bottom, r->top));
+  return r->layer->kind->reshape(r->layer, r->bottom, r->top);
 }
 
 static inline crema_status rig_forward(rig *r) {
-  return r->layer->class->forward(r->layer, r->context, r->bottom, r->top);
+  return r->layer->kind->forward(r->layer, r->context, r->bottom, r->top);
 }
 
 static inline crema_status rig_backward(rig *r) {
-  return r->layer->class->backward(r->layer, r->context, r->top, r->propagate_down, r->bottom);
+  return r->layer->kind->backward(r->layer, r->context, r->top, r->propagate_down, r->bottom);
 }
 
 static inline void rig_free(rig *r) {

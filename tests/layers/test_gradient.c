@@ -208,7 +208,7 @@ static void grow(rig *r, int64_t more) {
     shape.dim[0] += more;
     ok(crema_blob_reshape(r->bottom[i], &shape));
   }
-  ok(r->layer->class->reshape(r->layer, r->bottom, r->top));
+  ok(r->layer->kind->reshape(r->layer, r->bottom, r->top));
 }
 
 /* A pass over a larger batch in between changes nothing. */
@@ -288,7 +288,7 @@ TEST(test_rows) {
   }
 }
 
-typedef bool class_filter(const cr_layer_class *class);
+typedef bool class_filter(const cr_layer_class *kind);
 typedef bool row_filter(const layer_row *row);
 
 /* Each type of layer that is `meant` has a row that `fits`. */
@@ -296,10 +296,10 @@ static void check_rows(class_filter *meant, row_filter *fits, const char *what) 
   size_t count = 0;
   const char *const *names = cr_layer_class_names(&count);
   for (size_t n = 0; n < count; ++n) {
-    const cr_layer_class *class = NULL;
+    const cr_layer_class *kind = NULL;
     bool found = false;
-    ok(cr_layer_class_find(names[n], &class));
-    if (!meant(class)) continue;
+    ok(cr_layer_class_find(names[n], &kind));
+    if (!meant(kind)) continue;
     for (size_t i = 0; i < ROWS && !found; ++i) {
       found = strcmp(rows[i].type, names[n]) == 0 && fits(&rows[i]);
     }
@@ -307,8 +307,8 @@ static void check_rows(class_filter *meant, row_filter *fits, const char *what) 
   }
 }
 
-static bool is_layer(const cr_layer_class *class) {
-  return class != NULL;
+static bool is_layer(const cr_layer_class *kind) {
+  return kind != NULL;
 }
 
 static bool is_row(const layer_row *row) {
@@ -319,8 +319,8 @@ TEST(test_every_layer_has_a_row) {
   check_rows(is_layer, is_row, "in layer_rows.inc");
 }
 
-static bool is_in_place(const cr_layer_class *class) {
-  return class->in_place;
+static bool is_in_place(const cr_layer_class *kind) {
+  return kind->in_place;
 }
 
 static bool runs_in_place(const layer_row *row) {
@@ -331,8 +331,8 @@ TEST(test_every_layer_in_place_has_a_row) {
   check_rows(is_in_place, runs_in_place, "that runs in place");
 }
 
-static bool has_gradient(const cr_layer_class *class) {
-  return class->backward != NULL && class->backward != cr_layer_noop_backward;
+static bool has_gradient(const cr_layer_class *kind) {
+  return kind->backward != NULL && kind->backward != cr_layer_noop_backward;
 }
 
 static bool has_checked_gradient(const layer_row *row) {

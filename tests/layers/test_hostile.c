@@ -202,7 +202,7 @@ static void random_shapes(text_buffer *out, int count) {
 static void expect_text(crema_status status, const rig *r, const char *body) {
   if (status == CREMA_OK) return;
   if (status != CREMA_E_INTERNAL && *crema_error_text() != '\0') return;
-  print_error("%s { %s }: %s, '%s'\n", r->layer->class->type, body, crema_status_name(status),
+  print_error("%s { %s }: %s, '%s'\n", r->layer->kind->type, body, crema_status_name(status),
               crema_error_text());
   fail();
 }
@@ -226,7 +226,7 @@ static void run(rig *r, const char *body) {
   }
   status = rig_forward(r);
   expect_text(status, r, body);
-  if (status != CREMA_OK || r->layer->class->backward == NULL) return;
+  if (status != CREMA_OK || r->layer->kind->backward == NULL) return;
   if (!r->layer->needs_backward) return;
   for (int i = 0; i < r->tops; ++i) {
     float *diff = rig_diff(r->top[i]);
@@ -241,19 +241,19 @@ static int between(int low, int high) {
 }
 
 static bool one_layer(const char *type) {
-  const cr_layer_class *class = NULL;
+  const cr_layer_class *kind = NULL;
   const char *name = NULL;
   const ProtobufCMessageDescriptor *message = message_of(type, &name);
   text_buffer body = {.used = 0}, shapes = {.used = 0};
   rig r;
-  ok(cr_layer_class_find(type, &class));
+  ok(cr_layer_class_find(type, &kind));
   if (message != NULL) {
     append(&body, "%s { ", name);
     append_message(&body, message, 0);
     append(&body, "}");
   }
-  int bottoms = between(class->bottoms.min, class->bottoms.max);
-  int tops = class->equal_bottoms_tops ? bottoms : between(class->tops.min, class->tops.max);
+  int bottoms = between(kind->bottoms.min, kind->bottoms.max);
+  int tops = kind->equal_bottoms_tops ? bottoms : between(kind->tops.min, kind->tops.max);
   random_shapes(&shapes, bottoms);
   Caffe__Phase phase = below(2) ? CAFFE__PHASE__TRAIN : CAFFE__PHASE__TEST;
   rig_make(&r, type, body.text, phase, bottoms > 0 ? shapes.text : NULL, tops);
@@ -274,9 +274,9 @@ TEST(test_random_layers) {
   print_message("seed %u (set CREMA_TEST_SEED to repeat)\n", seed);
   random_state = seed * 2654435761u | 1u;
   for (size_t i = 0; i < count; ++i) {
-    const cr_layer_class *class = NULL;
-    ok(cr_layer_class_find(names[i], &class));
-    if (class->input != NULL && class->input->save != NULL)
+    const cr_layer_class *kind = NULL;
+    ok(cr_layer_class_find(names[i], &kind));
+    if (kind->input != NULL && kind->input->save != NULL)
       continue; /* they read files; src/data has its own tests */
     for (int k = 0; k < 150; ++k) worked += one_layer(names[i]);
   }

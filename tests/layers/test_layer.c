@@ -13,29 +13,29 @@ TEST(s2_16_every_name_finds_its_class) {
   size_t count = 0;
   const char *const *names = cr_layer_class_names(&count);
   for (size_t i = 0; i < count; ++i) {
-    const cr_layer_class *class = NULL;
-    ok(cr_layer_class_find(names[i], &class));
-    assert_string_equal(class->type, names[i]);
-    assert_non_null(class->setup);
-    assert_non_null(class->reshape);
-    assert_non_null(class->forward);
-    assert_true(class->tops.max == CR_ANY || class->tops.max >= class->tops.min);
-    assert_true(class->bottoms.max == CR_ANY || class->bottoms.max >= class->bottoms.min);
+    const cr_layer_class *kind = NULL;
+    ok(cr_layer_class_find(names[i], &kind));
+    assert_string_equal(kind->type, names[i]);
+    assert_non_null(kind->setup);
+    assert_non_null(kind->reshape);
+    assert_non_null(kind->forward);
+    assert_true(kind->tops.max == CR_ANY || kind->tops.max >= kind->tops.min);
+    assert_true(kind->bottoms.max == CR_ANY || kind->bottoms.max >= kind->bottoms.min);
   }
 }
 
 TEST(s2_16_unknown_types_are_told_the_known_ones) {
-  const cr_layer_class *class = NULL;
+  const cr_layer_class *kind = NULL;
   size_t count = 0;
   const char *const *names = cr_layer_class_names(&count);
-  assert_fails(cr_layer_class_find("Convolutoin", &class), CREMA_E_UNKNOWN_NAME,
+  assert_fails(cr_layer_class_find("Convolutoin", &kind), CREMA_E_UNKNOWN_NAME,
                "unknown layer type 'Convolutoin'");
   assert_error_has("did you mean 'Convolution'?");
   for (size_t i = 0; i < count; ++i) assert_error_has(names[i]);
-  assert_int_equal(cr_layer_class_find("", &class), CREMA_E_UNKNOWN_NAME);
-  assert_int_equal(cr_layer_class_find("@@@@@@@@@@", &class), CREMA_E_UNKNOWN_NAME);
+  assert_int_equal(cr_layer_class_find("", &kind), CREMA_E_UNKNOWN_NAME);
+  assert_int_equal(cr_layer_class_find("@@@@@@@@@@", &kind), CREMA_E_UNKNOWN_NAME);
   assert_null(strstr(crema_error_text(), "did you mean"));
-  assert_fails(cr_layer_class_find("Python", &class), CREMA_E_UNSUPPORTED,
+  assert_fails(cr_layer_class_find("Python", &kind), CREMA_E_UNSUPPORTED,
                "layers of type 'Python'");
 }
 
@@ -60,7 +60,7 @@ TEST(test_destroy_accepts_null_and_unused_layers) {
   for (size_t i = 0; i < count; ++i) {
     rig r;
     rig_make(&r, names[i], "", CAFFE__PHASE__TEST, "1", 1);
-    assert_string_equal(r.layer->class->type, names[i]);
+    assert_string_equal(r.layer->kind->type, names[i]);
     rig_free(&r);
   }
 }

@@ -33,7 +33,7 @@ static void overwrite(float *value, int64_t count, cr_values left) {
 /* All gradients, one behind the other, when `left` is left of `bottom` or (negative) of the tops;
  * to be freed. */
 static float *gradients(rig *r, const layer_row *row, int bottom, cr_values left, int64_t *count) {
-  int first = r->layer->class->loss ? 1 : 0;
+  int first = r->layer->kind->loss ? 1 : 0;
   ok(rig_forward(r));
   for (int t = first; t < r->tops && bottom < 0; ++t) {
     overwrite(rig_data(r->top[t]), crema_blob_count(r->top[t]), left);
@@ -83,7 +83,7 @@ static cr_values uses_of(const layer_row *row, bool in_place) {
   rig r;
   make(&r, row, in_place, &random);
   cr_values uses = CR_VALUES_NONE;
-  if (r.layer->class->uses_tops != NULL) uses = r.layer->class->uses_tops(r.layer, in_place);
+  if (r.layer->kind->uses_tops != NULL) uses = r.layer->kind->uses_tops(r.layer, in_place);
   rig_free(&r);
   return uses;
 }
@@ -112,8 +112,8 @@ static bool says_it_reads(const layer_row *row, int bottom) {
   uint32_t random = 1;
   rig r;
   make(&r, row, false, &random);
-  const cr_layer_class *class = r.layer->class;
-  bool reads = class->uses_bottom != NULL && class->uses_bottom(r.layer, bottom);
+  const cr_layer_class *kind = r.layer->kind;
+  bool reads = kind->uses_bottom != NULL && kind->uses_bottom(r.layer, bottom);
   rig_free(&r);
   return reads;
 }
@@ -140,7 +140,7 @@ TEST(layers_leave_what_they_say) {
     make(&r, &rows[k], true, &random);
     int64_t count = crema_blob_count(r.top[0]);
     cr_values preserved =
-        r.layer->class->preserves == NULL ? CR_VALUES_NONE : r.layer->class->preserves(r.layer);
+        r.layer->kind->preserves == NULL ? CR_VALUES_NONE : r.layer->kind->preserves(r.layer);
     float *before = malloc((size_t)count * sizeof *before);
     assert_non_null(before);
     memcpy(before, rig_data(r.bottom[0]), (size_t)count * sizeof *before);

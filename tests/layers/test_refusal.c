@@ -62,10 +62,10 @@ TEST(test_reshape_after_setup) {
            CAFFE__PHASE__TRAIN, "2 3 4 4", 1);
   ok(rig_setup(&r));
   ok(crema_blob_reshape(r.bottom[0], &other));
-  assert_fails(r.layer->class->reshape(r.layer, r.bottom, r.top), CREMA_E_SHAPE, "3 channels");
+  assert_fails(r.layer->kind->reshape(r.layer, r.bottom, r.top), CREMA_E_SHAPE, "3 channels");
   assert_error_has("2 5 4 4");
   ok(crema_blob_reshape(r.bottom[0], &same));
-  ok(r.layer->class->reshape(r.layer, r.bottom, r.top));
+  ok(r.layer->kind->reshape(r.layer, r.bottom, r.top));
   ok(rig_forward(&r));
   rig_free(&r);
 }
@@ -81,7 +81,7 @@ TEST(test_in_place) {
     crema_blob *own = r.top[0];
     r.top[0] = r.bottom[0];
     crema_status status = cr_layer_check_in_place(r.layer, r.bottom, r.top);
-    assert_int_equal(status, r.layer->class->in_place ? CREMA_OK : CREMA_E_ARGUMENT);
+    assert_int_equal(status, r.layer->kind->in_place ? CREMA_OK : CREMA_E_ARGUMENT);
     r.top[0] = r.bottom[1];
     assert_fails(cr_layer_check_in_place(r.layer, r.bottom, r.top), CREMA_E_ARGUMENT,
                  "top 0 is the same blob as bottom 1");

@@ -356,7 +356,7 @@ static void check_python(const char *type, const char *own, const char *module, 
            name, python);
   rig_make_of(&r[0], CREMA_F32, type, own, CAFFE__PHASE__TRAIN, shapes, tops);
   rig_make_of(&r[1], CREMA_F32, "Python", body, CAFFE__PHASE__TRAIN, shapes, tops);
-  assert_ptr_equal(r[0].layer->class, r[1].layer->class);
+  assert_ptr_equal(r[0].layer->kind, r[1].layer->kind);
   for (int i = 0; i < 2; ++i) {
     uint32_t random = 12;
     ok(rig_setup(&r[i]));
@@ -452,10 +452,10 @@ TEST(other_layers_in_python_are_not) {
       "python_param { module: 'roi_data_layer.layer' layer: 'RoIDataLayer' }"};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; ++i) {
     ProtobufCMessage *message = NULL;
-    const cr_layer_class *class = NULL;
+    const cr_layer_class *kind = NULL;
     ok(cr_text_parse(&caffe__layer_parameter__descriptor, texts[i], strlen(texts[i]), "test",
                      CR_UNKNOWN_ERROR, &message));
-    assert_int_equal(cr_layer_class_of((Caffe__LayerParameter *)message, NULL, &class),
+    assert_int_equal(cr_layer_class_of((Caffe__LayerParameter *)message, NULL, &kind),
                      CREMA_E_UNSUPPORTED);
     assert_error_has("import caffe");
     cr_message_free(message);

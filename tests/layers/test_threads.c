@@ -132,7 +132,7 @@ static void run_with(const subject *s, int threads, cr_buffer *out) {
   ok(rig_forward(&r));
   ok(rig_forward(&r)); /* in the memory of the pass before */
   ok(cr_buffer_append(out, rig_data(r.top[0]), (size_t)crema_blob_count(r.top[0]) * sizeof(float)));
-  if (r.layer->class->backward != NULL) {
+  if (r.layer->kind->backward != NULL) {
     rig_diff(r.top[0])[0] = 0.5f;
     ok(rig_backward(&r));
     for (int i = 0; i < 2; ++i) {

@@ -141,7 +141,7 @@ static void run_net(const layer_row *row, const type_pair *in, scope where, outc
     crema_net_clear_param_diffs(net);
     ok(crema_net_backward(net));
     for (int i = 0; i < op->layer->bottoms; ++i) {
-      if (op->layer->class->no_gradient_bottoms >> i & 1u) continue;
+      if (op->layer->kind->no_gradient_bottoms >> i & 1u) continue;
       keep(out, RIG_MAX + i, op->bottom[i], true);
     }
     for (int p = 0; p < op->layer->params; ++p) {

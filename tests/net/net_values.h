@@ -105,12 +105,12 @@ static inline void expect_same_batches(crema_net *a, crema_net *b, int batches) 
 static inline void save_input(crema_net *net, cr_buffer *out) {
   cr_layer *layer = net->layer[0].layer;
   cr_buffer_clear(out);
-  ok(layer->class->input->save(layer, out));
+  ok(layer->kind->input->save(layer, out));
 }
 
 static inline crema_status restore_input(crema_net *net, const char *bytes, size_t size) {
   cr_layer *layer = net->layer[0].layer;
-  return layer->class->input->restore(layer, bytes, size);
+  return layer->kind->input->restore(layer, bytes, size);
 }
 
 /* `to` goes on where `from` is. */
@@ -139,7 +139,7 @@ static inline void check_resumed(crema_net *from, crema_net *to, const char *par
 static inline cr_input_stats input_stats(const crema_net *net) {
   cr_input_stats stats = {0};
   const cr_layer *layer = net->layer[0].layer;
-  layer->class->input->stats(layer, &stats);
+  layer->kind->input->stats(layer, &stats);
   return stats;
 }
 

@@ -117,17 +117,17 @@ TEST(random_nets_give_the_same) {
 
 /* ---- every layer, between others ---- */
 
-static bool has_gradient(const layer_row *row, const cr_layer_class *class, int bottom) {
+static bool has_gradient(const layer_row *row, const cr_layer_class *kind, int bottom) {
   return strchr("npc", row->values[bottom]) != NULL &&
-         (class->no_gradient_bottoms >> bottom & 1u) == 0;
+         (kind->no_gradient_bottoms >> bottom & 1u) == 0;
 }
 
 /* Bottom i of the layer is b<i>, which a layer makes of the input x<i>, so that its values pass. */
-static void put_bottoms(sketch *s, const layer_row *row, const cr_layer_class *class) {
+static void put_bottoms(sketch *s, const layer_row *row, const cr_layer_class *kind) {
   const char *shapes = row->shapes;
   for (int i = 0; *shapes != '\0'; ++i) {
     crema_shape shape;
-    const bool learns = has_gradient(row, class, i);
+    const bool learns = has_gradient(row, kind, i);
     shapes = rig_read_shape(shapes, &shape);
     put(s, "layer { name: 'x%d' type: 'Input' top: 'x%d' input_param { shape {", i, i);
     for (int k = 0; k < shape.axes; ++k) put(s, " dim: %d", (int)shape.dim[k]);
@@ -154,19 +154,19 @@ static void put_readers(sketch *s, const layer_row *row, bool in_place) {
 }
 
 static void write_net(sketch *s, const layer_row *row, bool in_place) {
-  const cr_layer_class *class = NULL;
-  ok(cr_layer_class_find(row->type, &class));
+  const cr_layer_class *kind = NULL;
+  ok(cr_layer_class_find(row->type, &kind));
   s->used = 0;
-  put_bottoms(s, row, class);
+  put_bottoms(s, row, kind);
   put(s, "layer { name: 'op' type: '%s' phase: %s %s", row->type,
       row->phase == CAFFE__PHASE__TEST ? "TEST" : "TRAIN", row->body);
   for (size_t i = 0; i < strlen(row->values); ++i) {
     put(s, " bottom: 'b%d' propagate_down: %s", (int)i,
-        has_gradient(row, class, (int)i) ? "true" : "false");
+        has_gradient(row, kind, (int)i) ? "true" : "false");
   }
   for (int i = 0; i < row->tops; ++i) put(s, " top: '%s%d'", in_place && i == 0 ? "b" : "t", i);
   put(s, " }\n");
-  if (!class->loss) put_readers(s, row, in_place);
+  if (!kind->loss) put_readers(s, row, in_place);
 }
 
 static void run_row(crema_net *net, const layer_row *row, results *r) {

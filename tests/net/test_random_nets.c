@@ -78,7 +78,7 @@ static bool agrees(crema_net *net, sketch *s, crema_blob *blob, double loss, dou
 static void spread_parameters(crema_net *net) {
   for (int i = 0; i < net->layers; ++i) {
     cr_layer *layer = net->layer[i].layer;
-    if (strcmp(layer->class->type, "Parameter") == 0) fill(layer->blob[0], -0.25f, 0.07f);
+    if (strcmp(layer->kind->type, "Parameter") == 0) fill(layer->blob[0], -0.25f, 0.07f);
   }
 }
 

@@ -425,7 +425,7 @@ static void assert_layer(const Caffe__CremaState__Net *net, size_t i, const cr_l
   assert_true(net->layer[i]->has_key && net->layer[i]->key == layer->key);
   assert_true(net->layer[i]->has_pass && net->layer[i]->pass == layer->pass);
   assert_int_equal(net->layer[i]->has_state,
-                   layer->class->input != NULL && layer->class->input->save != NULL);
+                   layer->kind->input != NULL && layer->kind->input->save != NULL);
 }
 
 /* All that a state records, with and without a plateau policy. */

@@ -15,10 +15,10 @@
 static crema_status make_loss_weights(cr_layer *layer) {
   const Caffe__LayerParameter *param = layer->param;
   size_t count = param->n_top;
-  const int least = layer->class->tops.min > 1 ? layer->class->tops.min : 1;
+  const int least = layer->kind->tops.min > 1 ? layer->kind->tops.min : 1;
   if (count < (size_t)least) count = (size_t)least;
   CR_TRY(CR_NEW(layer->loss_weight, count, "loss weights"));
-  if (layer->class->loss) layer->loss_weight[0] = 1;
+  if (layer->kind->loss) layer->loss_weight[0] = 1;
   for (size_t i = 0; i < param->n_loss_weight && i < count; ++i) {
     layer->loss_weight[i] = param->loss_weight[i];
   }
@@ -29,19 +29,19 @@ static crema_status make_loss_weights(cr_layer *layer) {
  * crops of pictures and of their masks fit. */
 static uint64_t make_key(const cr_layer *layer, uint64_t seed) {
   const Caffe__TransformationParameter *transform = layer->param->transform_param;
-  const bool own = layer->class->input != NULL && transform != NULL && transform->random_seed >= 0;
+  const bool own = layer->kind->input != NULL && transform != NULL && transform->random_seed >= 0;
   if (own) return cr_mix_key((uint64_t)transform->random_seed, 0);
   return cr_mix_key(seed, cr_hash_text(layer->name));
 }
 
-crema_status cr_layer_create_as(const cr_layer_class *class, const Caffe__LayerParameter *param,
+crema_status cr_layer_create_as(const cr_layer_class *kind, const Caffe__LayerParameter *param,
                                 Caffe__Phase phase, crema_context *context, uint64_t seed,
                                 const char *net_path, cr_layer **out) {
   crema_status status;
   *out = NULL;
   cr_layer *layer = calloc(1, sizeof *layer);
   if (layer == NULL) return cr_fail_memory(sizeof *layer, "a layer");
-  layer->class = class;
+  layer->kind = kind;
   layer->param = param;
   layer->name = cr_layer_name(param);
   layer->phase = phase;
@@ -62,10 +62,10 @@ crema_status cr_layer_create_as(const cr_layer_class *class, const Caffe__LayerP
     goto fail;
   }
   CR_TRY_GOTO(make_loss_weights(layer), fail);
-  if (class->state_size) {
-    layer->state = calloc(1, class->state_size);
+  if (kind->state_size) {
+    layer->state = calloc(1, kind->state_size);
     if (layer->state == NULL) {
-      status = cr_fail_memory(class->state_size, "the state of a layer");
+      status = cr_fail_memory(kind->state_size, "the state of a layer");
       goto fail;
     }
   }
@@ -82,7 +82,7 @@ crema_status cr_layer_check_in_place(const cr_layer *layer, crema_blob *const *b
     for (int b = 0; b < layer->bottoms; ++b) {
       const bool addend = b >= cr_layer_own_bottoms(layer);
       if (top[t] != bottom[b] || (t == 0 && addend)) continue;
-      if (t == 0 && b == 0 && layer->class->in_place) continue;
+      if (t == 0 && b == 0 && layer->kind->in_place) continue;
       return cr_layer_fail(layer, CREMA_E_ARGUMENT,
                            "cannot run in place: top %d is the same blob as bottom %d", t, b);
     }
@@ -102,7 +102,7 @@ static void free_params(cr_layer *layer) {
 void cr_layer_destroy(cr_layer *layer) {
   if (layer == NULL) return;
   cr_layer_share_close(layer);
-  if (layer->state && layer->class->destroy) layer->class->destroy(layer);
+  if (layer->state && layer->kind->destroy) layer->kind->destroy(layer);
   cr_layer_free_owned(layer);
   free(layer->state);
   free(layer->loss_weight);
@@ -118,29 +118,29 @@ void cr_layer_set_solver(cr_layer *layer, const cr_solver_rank *solver) {
   cr_input_group_release(layer->solver.group);
   layer->solver = *solver;
   layer->solver.root = NULL; /* may be freed before the layer */
-  if (solver->rank > 0 && layer->class->input == NULL) {
+  if (solver->rank > 0 && layer->kind->input == NULL) {
     layer->key = cr_mix_key(layer->key, (uint64_t)solver->rank);
   }
 }
 
 crema_status cr_layer_setup(cr_layer *layer, const cr_layer *root, crema_blob *const *bottom,
                             crema_blob *const *top) {
-  const cr_layer_class *class = layer->class;
-  const cr_input_class *input = class->input;
+  const cr_layer_class *kind = layer->kind;
+  const cr_input_class *input = kind->input;
   if (root != NULL) {
     CR_TRY(cr_layer_share_join(layer, root));
     CR_TRY(cr_layer_share_shape(layer, top));
     return input == NULL || input->join == NULL ? CREMA_OK : input->join(layer, top);
   }
   CR_TRY(cr_layer_share_open(layer));
-  if (class->setup != NULL) CR_TRY(class->setup(layer, bottom, top));
+  if (kind->setup != NULL) CR_TRY(kind->setup(layer, bottom, top));
   return cr_layer_share_shape(layer, top);
 }
 
 /* What was written to the tops as floats is rounded to the integers that they hold. */
 static crema_status forward_class(cr_layer *layer, crema_context *context,
                                   crema_blob *const *bottom, crema_blob *const *top) {
-  CR_TRY(layer->class->forward(layer, context, bottom, top));
+  CR_TRY(layer->kind->forward(layer, context, bottom, top));
   if (cr_dtype_is_floating(layer->types.forward)) return CREMA_OK;
   for (int i = 0; i < layer->tops; ++i) CR_TRY(cr_tensor_settle(top[i]->data, context));
   return CREMA_OK;
@@ -148,7 +148,7 @@ static crema_status forward_class(cr_layer *layer, crema_context *context,
 
 crema_status cr_layer_forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                               crema_blob *const *top) {
-  const cr_input_class *input = layer->class->input;
+  const cr_input_class *input = layer->kind->input;
   if (layer->share == NULL) return forward_class(layer, context, bottom, top);
   if (input != NULL && input->await != NULL) CR_TRY(input->await(layer));
   cr_layer_share_lock(layer);
@@ -205,7 +205,7 @@ crema_status cr_layer_add_param(cr_layer *layer, int index, const crema_shape *s
   if (index < 0 || index >= layer->params) {
     return cr_layer_fail(layer, CREMA_E_INTERNAL, "has no parameter %d", index);
   }
-  bool fixed = layer->class->statistics;
+  bool fixed = layer->kind->statistics;
   crema_dtype type = fixed ? cr_layer_arithmetic(layer) : layer->types.forward;
   if (layer->given != NULL && index < layer->givens) {
     type = cr_tensor_type(layer->given[index]->data);
@@ -223,7 +223,7 @@ fail:
 }
 
 static cr_where where_of(const cr_layer *layer) {
-  return (cr_where){.layer = layer->name, .type = layer->class->type};
+  return (cr_where){.layer = layer->name, .type = layer->kind->type};
 }
 
 crema_status cr_layer_fail(const cr_layer *layer, crema_status code, const char *fmt, ...) {

@@ -200,7 +200,7 @@ typedef struct cr_layer_class {
 } cr_layer_class;
 
 struct cr_layer {
-  const cr_layer_class *class;
+  const cr_layer_class *kind;
   const Caffe__LayerParameter *param; /* owned by the net; outlives the layer */
   const char *name;
   Caffe__Phase phase;
@@ -222,8 +222,8 @@ struct cr_layer {
   int givens;
   bool awaits_params; /* their values follow, so that nothing is drawn for them; before setup */
   bool *param_propagate_down;
-  int spare_bottom; /* for class->adds_bottom: nobody needs its values after forward; -1: none */
-  const cr_layer_maker *maker; /* of its input, for class->makes_input_again; NULL: it is kept */
+  int spare_bottom; /* for kind->adds_bottom: nobody needs its values after forward; -1: none */
+  const cr_layer_maker *maker; /* of its input, for kind->makes_input_again; NULL: it is kept */
   float *loss_weight;          /* one per top */
   void *state;
   cr_layer_op *ops;      /* those that the layer file made, as a list; freed with the layer */
@@ -266,7 +266,7 @@ struct cr_layer_maker {
 
 static inline crema_status cr_layer_make_again(const cr_layer_maker *maker, crema_context *context,
                                                cr_tensor *out) {
-  return maker->layer->class->make_again(maker->layer, context, maker->bottom, maker->top, out);
+  return maker->layer->kind->make_again(maker->layer, context, maker->bottom, maker->top, out);
 }
 
 /* The type in which a layer computes, and which its statistics, sums and losses have: F64 when one
@@ -280,7 +280,7 @@ static inline crema_dtype cr_layer_arithmetic(const cr_layer *layer) {
 
 /* Whether something depends on the values of its parameters. */
 static inline bool cr_layer_reads_params(const cr_layer *layer) {
-  return layer->class->reads_params == NULL || layer->class->reads_params(layer->param);
+  return layer->kind->reads_params == NULL || layer->kind->reads_params(layer->param);
 }
 
 /* The layer's name; "" when it has none. */
@@ -294,7 +294,7 @@ static inline const char *cr_layer_name(const Caffe__LayerParameter *param) {
  * max(tops named, class->tops.min, 1) entries; it holds the weights that `param` gives, else 1 for
  * the first top of a loss and 0 for all others. `net_path` (may be NULL) must outlive the layer.
  * cr_layer_destroy accepts NULL. */
-crema_status cr_layer_create_as(const cr_layer_class *class, const Caffe__LayerParameter *param,
+crema_status cr_layer_create_as(const cr_layer_class *kind, const Caffe__LayerParameter *param,
                                 Caffe__Phase phase, crema_context *context, uint64_t seed,
                                 const char *net_path, cr_layer **out) CREMA_MUST_USE;
 void cr_layer_destroy(cr_layer *layer);

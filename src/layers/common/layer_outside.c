@@ -15,7 +15,7 @@
 
 /* A registered type. */
 typedef struct outside {
-  cr_layer_class class; /* the first member: a layer's class leads here */
+  cr_layer_class base; /* the first member: a layer's class leads here */
   crema_layer_type type;
   char *name;
   struct outside *next;
@@ -53,7 +53,7 @@ static crema_status call(crema_layer *self, crema_layer_fn *function, crema_blob
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   crema_layer *self = layer->state;
   self->layer = layer;
-  self->kind = (const outside *)(const void *)layer->class;
+  self->kind = (const outside *)(const void *)layer->kind;
   self->sets_up = true;
   self->was_set_up = true;
   crema_status status = call(self, self->kind->type.setup, bottom, top);
@@ -102,7 +102,7 @@ static void destroy(cr_layer *layer) {
 
 static void make_class(outside *kind) {
   const crema_layer_type *type = &kind->type;
-  kind->class = (cr_layer_class){
+  kind->base = (cr_layer_class){
       .type = kind->name,
       .state_size = sizeof(crema_layer),
       .bottoms = {type->min_bottoms, type->max_bottoms},
@@ -134,7 +134,7 @@ static const outside *find(const char *type) {
 
 const cr_layer_class *cr_layer_outside_find(const char *type) {
   const outside *kind = find(type);
-  return kind == NULL ? NULL : &kind->class;
+  return kind == NULL ? NULL : &kind->base;
 }
 
 bool cr_layer_outside_has_module(const char *module) {
@@ -259,7 +259,7 @@ static crema_status choose_type(const plugin *from, const char *type, const cr_l
   if (!any && strcmp(kind->name, type) != 0) {
     return cr_fail(CREMA_E_UNKNOWN_NAME, "%s: has no layer type '%.200s'", from->path, type);
   }
-  *out = &kind->class;
+  *out = &kind->base;
   return CREMA_OK;
 }
 
@@ -305,7 +305,7 @@ void *crema_layer_state(const crema_layer *layer) {
 }
 
 void *cr_layer_outside_state(const cr_layer *layer) {
-  return layer->class->setup == setup ? crema_layer_state(layer->state) : NULL;
+  return layer->kind->setup == setup ? crema_layer_state(layer->state) : NULL;
 }
 
 void crema_layer_set_state(crema_layer *layer, void *state) {

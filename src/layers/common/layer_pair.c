@@ -48,9 +48,9 @@ static crema_status make_op(cr_layer *layer, cr_layer_op *slot, const cr_pair_pa
 }
 
 static bool keeps_input(const cr_layer *layer) {
-  const cr_operand *operand = layer->class->pair->backward.operand;
+  const cr_operand *operand = layer->kind->pair->backward.operand;
   while (*operand != CR_END && *operand != CR_INPUT) ++operand;
-  return *operand == CR_INPUT && layer->class->backward != NULL;
+  return *operand == CR_INPUT && layer->kind->backward != NULL;
 }
 
 static crema_status own_tensor(cr_layer *layer, cr_tensor **tensor, crema_dtype type,
@@ -62,7 +62,7 @@ static crema_status own_tensor(cr_layer *layer, cr_tensor **tensor, crema_dtype 
 crema_status cr_layer_pair_make(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top,
                                 const cr_op_desc *desc, const cr_pair_shapes *shapes) {
   cr_layer_pair *s = layer->state;
-  const cr_layer_pair_table *table = layer->class->pair;
+  const cr_layer_pair_table *table = layer->kind->pair;
   const pair_view view = {layer, bottom, top, shapes};
   for (int i = 0; i < CR_PAIR_OWN; ++i)
     CR_TRY(own_tensor(layer, &s->own[i], cr_layer_arithmetic(layer), shapes->own[i]));
@@ -72,7 +72,7 @@ crema_status cr_layer_pair_make(cr_layer *layer, crema_blob *const *bottom, crem
   if (table->bytes_for_backward && shapes->bytes != NULL) {
     CR_TRY(make_op(layer, &s->forward_only, &table->forward, desc, &view, CR_BYTES));
   }
-  if (layer->class->backward == NULL) return CREMA_OK;
+  if (layer->kind->backward == NULL) return CREMA_OK;
   return make_op(layer, &s->backward, &table->backward, shapes->backward ? shapes->backward : desc,
                  &view, CR_END);
 }
@@ -102,7 +102,7 @@ static cr_tensor *tensor_of(const cr_layer *layer, crema_blob *const *bottom,
 crema_status cr_layer_pair_run(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                                crema_blob *const *top, const cr_op_scalars *scalars) {
   cr_layer_pair *s = layer->state;
-  const cr_layer_pair_table *table = layer->class->pair;
+  const cr_layer_pair_table *table = layer->kind->pair;
   const cr_operand *operand = table->forward.operand;
   const bool without_bytes =
       table->bytes_for_backward && s->bytes != NULL && !layer->needs_backward;
@@ -123,7 +123,7 @@ crema_status cr_layer_pair_run_back(cr_layer *layer, crema_context *context, cre
                                     crema_blob *const *bottom, int index,
                                     const cr_op_scalars *scalars) {
   cr_layer_pair *s = layer->state;
-  const cr_operand *operand = layer->class->pair->backward.operand;
+  const cr_operand *operand = layer->kind->pair->backward.operand;
   cr_tensor *tensor[CR_PAIR_OPERANDS] = {NULL};
   for (int i = 0; operand[i] != CR_END; ++i) {
     tensor[i] = tensor_of(layer, bottom, top, index, operand[i]);

@@ -10,7 +10,7 @@
 struct cr_layer_share {
   atomic_int references;
   pthread_mutex_t lock; /* held during forward passes; guards what follows */
-  const cr_layer_class *class;
+  const cr_layer_class *kind;
   int solvers;
   void *state;
   /* The state points into it, and the net of rank 0 may be freed first. */
@@ -30,10 +30,10 @@ static void free_share(cr_layer_share *share) {
 
 crema_status cr_layer_share_open(cr_layer *layer) {
   const cr_solver_rank *solver = &layer->solver;
-  if (!layer->class->shareable || solver->group == NULL || solver->solvers < 2) return CREMA_OK;
+  if (!layer->kind->shareable || solver->group == NULL || solver->solvers < 2) return CREMA_OK;
   if (solver->rank > 0) {
     /* Without state nothing can be taken twice. */
-    if (layer->class->state_size == 0) return CREMA_OK;
+    if (layer->kind->state_size == 0) return CREMA_OK;
     return cr_layer_fail(layer, CREMA_E_ARGUMENT,
                          "solver %d of %d was made without the net of solver 0, whose layer is to "
                          "be shared",
@@ -48,7 +48,7 @@ crema_status cr_layer_share_open(cr_layer *layer) {
   }
   atomic_init(&share->references, 1);
   pthread_mutex_init(&share->lock, NULL);
-  share->class = layer->class;
+  share->kind = layer->kind;
   share->solvers = solver->solvers;
   share->state = layer->state;
   share->param = (Caffe__LayerParameter *)copy;
@@ -59,17 +59,17 @@ crema_status cr_layer_share_open(cr_layer *layer) {
 
 static crema_status check_join(const cr_layer *layer, const cr_layer *root) {
   const cr_solver_rank *solver = &layer->solver;
-  if (!layer->class->shareable) {
+  if (!layer->kind->shareable) {
     return cr_layer_fail(layer, CREMA_E_UNSUPPORTED,
                          "layers of this type cannot be shared by several solvers");
   }
   if (root->share == NULL || root->share->shape == NULL) {
     return cr_layer_fail(layer, CREMA_E_STATE, "the layer of solver 0 is not there to be shared");
   }
-  if (root->class != layer->class || root->tops != layer->tops) {
+  if (root->kind != layer->kind || root->tops != layer->tops) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT,
                          "the layer of solver 0 has type %s and %d tops, this one %d tops",
-                         root->class->type, root->tops, layer->tops);
+                         root->kind->type, root->tops, layer->tops);
   }
   if (solver->solvers != root->share->solvers || solver->rank < 1 ||
       solver->group != root->solver.group) {
@@ -98,7 +98,7 @@ void cr_layer_share_close(cr_layer *layer) {
     layer->state = NULL;
     return;
   }
-  if (layer->state != NULL && share->class->destroy != NULL) share->class->destroy(layer);
+  if (layer->state != NULL && share->kind->destroy != NULL) share->kind->destroy(layer);
   free(layer->state);
   layer->state = NULL;
   free_share(share);

@@ -20,10 +20,10 @@ crema_status cr_layer_unary_setup(cr_layer *layer, crema_blob *const *bottom,
   cr_layer_unary *s = layer->state;
   cr_post post;
   (void)bottom, (void)top;
-  if (!layer->class->post(layer->param, cr_layer_arithmetic(layer), &post)) {
+  if (!layer->kind->post(layer->param, cr_layer_arithmetic(layer), &post)) {
     return cr_layer_fail(layer, CREMA_E_INTERNAL, "has no function");
   }
-  assert(cr_unary_by_value(post.function) == (layer->class->pair == &cr_layer_unary_by_value));
+  assert(cr_unary_by_value(post.function) == (layer->kind->pair == &cr_layer_unary_by_value));
   s->function = post.function;
   s->alpha = post.alpha;
   s->beta = post.beta;

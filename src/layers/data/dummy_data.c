@@ -67,7 +67,7 @@ static crema_status fill(cr_layer *layer, crema_context *context, crema_blob *co
     const Caffe__FillerParameter *filler = filler_of(param, i);
     if (is_constant(filler) != constant) continue;
     CR_TRY(cr_fail_in(cr_fill(filler ? filler : &zero, context, top[i]), "layer '%s' (%s): top %d",
-                      layer->name, layer->class->type, i));
+                      layer->name, layer->kind->type, i));
   }
   return CREMA_OK;
 }

@@ -78,8 +78,7 @@ static crema_status read_gain(cr_layer *layer, const char *source) {
 done:
   cr_message_free(message);
   free(path);
-  return cr_fail_in(status, "layer '%s' (%s): the infogain matrix", layer->name,
-                    layer->class->type);
+  return cr_fail_in(status, "layer '%s' (%s): the infogain matrix", layer->name, layer->kind->type);
 }
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {

@@ -81,7 +81,7 @@ crema_status cr_layer_loss_factor(const cr_layer_loss *loss, crema_blob *top, do
 }
 
 static bool has_gradient(const cr_layer *layer, int bottom) {
-  return !(layer->class->no_gradient_bottoms >> bottom & 1u);
+  return !(layer->kind->no_gradient_bottoms >> bottom & 1u);
 }
 
 crema_status cr_layer_loss_difference(cr_layer_op *scale, crema_context *context, cr_tensor *from,
