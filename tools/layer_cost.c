@@ -149,7 +149,7 @@ cli_cost cli_layer_cost(const crema_net *net, int layer) {
   for (int p = 0; p < at->layer->params; ++p) {
     const crema_blob *blob = at->layer->blob[p];
     if (net->net_param[at->first_param + p].owner >= 0) continue;
-    *(at->layer->kind->statistics ? &cost.statistics : &cost.learned) += count_of(blob);
+    *(at->layer->kind->graph.statistics ? &cost.statistics : &cost.learned) += count_of(blob);
     cost.parameter_bytes += bytes_of(blob);
   }
   cost.multiply_adds = multiply_adds(at);

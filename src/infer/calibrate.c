@@ -136,20 +136,20 @@ static const cr_layer_class *maker_of(const crema_net *net, int index) {
 /* Whether it scales what other layers than products, which take that over, have made. */
 static bool scales_apart(const crema_net *net, int index) {
   const cr_layer *layer = net->layer[index].layer;
-  if (!layer->kind->scales_integers || layer->bottoms != 1) return false;
+  if (!layer->kind->int8.scales_integers || layer->bottoms != 1) return false;
   const cr_layer_class *maker = maker_of(net, index);
-  return maker == NULL || !(maker->takes_int8 || maker->scales_integers);
+  return maker == NULL || !(maker->int8.takes_int8 || maker->int8.scales_integers);
 }
 
 static bool averages(const cr_net_layer *layer) {
   const cr_layer *self = layer->layer;
-  return self->kind->averages_integers != NULL &&
-         self->kind->averages_integers(self, &layer->top[0]->shape);
+  return self->kind->int8.averages_integers != NULL &&
+         self->kind->int8.averages_integers(self, &layer->top[0]->shape);
 }
 
 static bool is_watched(const crema_net *net, int index) {
   const cr_layer_class *kind = net->layer[index].layer->kind;
-  return kind->takes_int8 || kind->adds_bottom != NULL || scales_apart(net, index) ||
+  return kind->int8.takes_int8 || kind->memory.adds_bottom != NULL || scales_apart(net, index) ||
          averages(&net->layer[index]);
 }
 
@@ -217,7 +217,7 @@ static crema_status print_weights(const cr_layer *layer, cr_buffer *text) {
   const float *weights = NULL;
   const crema_shape *shape = &layer->blob[0]->shape;
   const Caffe__InnerProductParameter *product = layer->param->inner_product_param;
-  const bool turned = layer->kind->product == CR_PRODUCT_INNER && product->transpose;
+  const bool turned = layer->kind->fusion.product == CR_PRODUCT_INNER && product->transpose;
   const int64_t all = crema_blob_count(layer->blob[0]), rows = shape->dim[turned ? 1 : 0];
   CR_TRY(cr_tensor_host_read_floats(layer->blob[0]->data, &weights));
   CR_TRY(cr_buffer_print(text, "%s_param_0", layer->name));
@@ -248,7 +248,7 @@ static crema_status print_table(const cr_calibration *c, cr_calibrate_method met
                                 cr_buffer *text) {
   for (int i = 0; i < c->watches; ++i) {
     const cr_layer *layer = c->net->layer[c->watch[i].layer].layer;
-    if (layer->kind->takes_int8) CR_TRY(print_weights(layer, text));
+    if (layer->kind->int8.takes_int8) CR_TRY(print_weights(layer, text));
   }
   for (int i = 0; i < c->watches; ++i) {
     CR_TRY(print_bottoms(&c->net->layer[c->watch[i].layer], &c->watch[i], method, text));

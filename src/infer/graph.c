@@ -179,13 +179,15 @@ const crema_shape *cr_graph_shape(const cr_graph *graph, int value) {
 
 cr_layer_reach cr_graph_reach(const cr_graph_layer *layer) {
   const cr_layer_class *kind = layer->kind;
-  return kind->reach == NULL ? CR_REACHES_ANY : kind->reach(layer->param, layer->bottoms);
+  return kind->fusion.reach == NULL ? CR_REACHES_ANY
+                                    : kind->fusion.reach(layer->param, layer->bottoms);
 }
 
 bool cr_graph_shares(const cr_graph_layer *layer) {
   if (layer->parts_in_place && layer->bottoms == 1) return true;
-  if (layer->kind->shares == CR_SHARES_IF_ONE) return layer->bottoms == 1 && layer->tops == 1;
-  return layer->kind->shares != CR_SHARES_NOTHING;
+  if (layer->kind->memory.shares == CR_SHARES_IF_ONE)
+    return layer->bottoms == 1 && layer->tops == 1;
+  return layer->kind->memory.shares != CR_SHARES_NOTHING;
 }
 
 bool cr_graph_has_floats(const cr_graph *graph, int layer) {

@@ -28,7 +28,8 @@ static bool has_loss_or_types(const cr_graph *graph, int layer) {
 /* `type`: of each value so far. */
 static crema_status retype(cr_graph *graph, int layer, crema_dtype *type) {
   cr_graph_layer *l = &graph->layer[layer];
-  bool tops = l->tops > 0 && !l->once && !has_loss_or_types(graph, layer) && l->kind->takes_bf16;
+  bool tops =
+      l->tops > 0 && !l->once && !has_loss_or_types(graph, layer) && l->kind->int8.takes_bf16;
   for (int j = 0; j < l->tops; ++j) tops = tops && !is_wide(graph, l->top[j]);
   for (int j = 0; j < l->tops; ++j) {
     type[l->top[j]] = tops ? CREMA_BF16 : CREMA_F32;
@@ -41,7 +42,8 @@ static crema_status retype(cr_graph *graph, int layer, crema_dtype *type) {
   if (l->adds_in_place && type[l->bottom[l->bottoms - 1]] != type[l->top[0]]) {
     l->adds_in_place = false;
   }
-  if (l->kind->product == CR_PRODUCT_NONE || has_loss_or_types(graph, layer)) return CREMA_OK;
+  if (l->kind->fusion.product == CR_PRODUCT_NONE || has_loss_or_types(graph, layer))
+    return CREMA_OK;
   if (!tops && type[l->bottom[0]] != CREMA_BF16) return CREMA_OK;
   CR_TRY(
       cr_graph_round_weights(graph, layer, &l->blob[0]->shape, &(cr_rounding){.type = CREMA_BF16}));

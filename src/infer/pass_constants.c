@@ -12,10 +12,10 @@
 /* Sources whose tops are the same in each pass, as the caller does not change them either. */
 static bool is_constant_source(const cr_graph_layer *layer) {
   const cr_input_class *input = layer->kind->input;
-  if (layer->bottoms > 0 || layer->kind->persistent == NULL) return false;
+  if (layer->bottoms > 0 || layer->kind->memory.persistent == NULL) return false;
   if (input != NULL && (input->net_input || input->set_samples != NULL)) return false;
   for (int j = 0; j < layer->built->tops; ++j) {
-    if (!layer->kind->persistent(layer->built, j)) return false;
+    if (!layer->kind->memory.persistent(layer->built, j)) return false;
   }
   return true;
 }
@@ -24,8 +24,8 @@ static bool is_constant_source(const cr_graph_layer *layer) {
  * and so may a program's own layer; a layer in place may overwrite what is not made anew. */
 static bool is_function(const cr_graph_layer *layer) {
   return layer->bottoms > 0 && layer->tops > 0 && layer->tops == layer->built->tops &&
-         !layer->in_place && !layer->kind->keeps_state && layer->kind->input == NULL &&
-         !layer->kind->statistics && !layer->kind->ignores_values;
+         !layer->in_place && !layer->kind->memory.keeps_state && layer->kind->input == NULL &&
+         !layer->kind->graph.statistics && !layer->kind->graph.ignores_values;
 }
 
 static bool depends_on_constants(const cr_graph *graph, int index, const bool *constant) {
@@ -90,7 +90,7 @@ static crema_status make_parameter(cr_graph *graph, int index) {
 /* ---- what depends on shapes ---------------------------------------------- */
 
 static bool is_shape_source(const cr_graph_layer *layer) {
-  return layer->kind->ignores_values && layer->tops > 0 && layer->tops == layer->built->tops;
+  return layer->kind->graph.ignores_values && layer->tops > 0 && layer->tops == layer->built->tops;
 }
 
 static bool depends_on_shapes(const cr_graph *graph, int index, const bool *constant) {
@@ -101,7 +101,7 @@ static bool depends_on_shapes(const cr_graph *graph, int index, const bool *cons
     if (!cr_graph_may_go(graph, layer->top[j])) return false;
   }
   if (is_shape_source(layer)) return true;
-  if (!is_function(layer) || layer->kind->reshapes_always) return false;
+  if (!is_function(layer) || layer->kind->memory.reshapes_always) return false;
   for (int j = 0; j < layer->bottoms; ++j) {
     const int maker = graph->value[layer->bottom[j]].maker;
     if (!constant[maker] && !graph->layer[maker].once) return false;

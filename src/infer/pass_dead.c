@@ -10,7 +10,7 @@ static bool is_needed(const cr_graph *graph, int index) {
   const cr_graph_layer *layer = &graph->layer[index];
   if (layer->kind->input != NULL && layer->kind->input->net_input) return true;
   if (layer->in_place && cr_graph_is_tied(graph, index)) return true;
-  if (layer->built->tops == 0) return !layer->kind->ignores_values;
+  if (layer->built->tops == 0) return !layer->kind->graph.ignores_values;
   if (layer->tops < layer->built->tops) return true; /* a loss may have a top without a name */
   for (int j = 0; j < layer->tops; ++j) {
     const cr_graph_value *top = &graph->value[layer->top[j]];

@@ -65,7 +65,7 @@ static crema_status read_product(const cr_graph *graph, weighted *w) {
 }
 
 static crema_status read_weighted(const cr_graph *graph, int layer, weighted *w, bool *found) {
-  const cr_layer_product product = graph->layer[layer].kind->product;
+  const cr_layer_product product = graph->layer[layer].kind->fusion.product;
   *w = (weighted){.layer = layer, .bias = graph->layer[layer].params > 1};
   *found = product != CR_PRODUCT_NONE && cr_graph_is_simple(graph, layer) &&
            cr_graph_has_floats(graph, layer);
@@ -134,7 +134,7 @@ static void channels_of(const weighted *w, int64_t block, int64_t *output, int64
 
 /* The weights of an inner product with transpose are (inputs * inner, outputs). */
 static bool is_interleaved(const cr_graph *graph, const weighted *w) {
-  return w->transposed && graph->layer[w->layer].kind->product == CR_PRODUCT_INNER;
+  return w->transposed && graph->layer[w->layer].kind->fusion.product == CR_PRODUCT_INNER;
 }
 
 /* What is multiplied into the weights, by channels. They are multiplied when they are first wanted,

@@ -30,8 +30,8 @@ static crema_status read_post(const cr_graph *graph, int layer, cr_post *out, bo
     CR_TRY(cr_tensor_host_read_floats(l->blob[0]->data, &slope));
     *out = (cr_post){.kind = CR_POST_UNARY, .function = CR_UNARY_RELU, .alpha = (double)slope[0]};
     *found = true;
-  } else if (l->kind->post != NULL) {
-    *found = l->kind->post(l->built->param, CREMA_F32, out) && is_fast(out);
+  } else if (l->kind->fusion.post != NULL) {
+    *found = l->kind->fusion.post(l->built->param, CREMA_F32, out) && is_fast(out);
   }
   return CREMA_OK;
 }
@@ -106,7 +106,7 @@ static bool overwrite_addend(cr_graph *graph, int layer, int addend) {
   const int root = cr_graph_root(graph, addend), source = graph->layer[layer].bottom[0];
   const cr_graph_layer *maker = &graph->layer[graph->value[root].maker];
   walk w = {.layer = layer, .free = true};
-  if (maker->bottoms == 0 || maker->kind->input != NULL || maker->kind->persistent != NULL ||
+  if (maker->bottoms == 0 || maker->kind->input != NULL || maker->kind->memory.persistent != NULL ||
       maker->once) {
     return false;
   }
@@ -152,7 +152,8 @@ static crema_status take_sum(cr_graph *graph, int layer, int reader, bool *taken
  * as long as a layer of their own. */
 static bool takes_relu(const cr_graph *graph, int layer) {
   const cr_graph_layer *l = &graph->layer[layer];
-  if (!l->kind->fuses_functions || l->removed || l->bottoms != 1 || l->tops != 1) return false;
+  if (!l->kind->fusion.fuses_functions || l->removed || l->bottoms != 1 || l->tops != 1)
+    return false;
   return !cr_graph_has_loss(graph, layer) && cr_graph_has_floats(graph, layer);
 }
 
@@ -168,8 +169,8 @@ static crema_status fuse_relu(cr_graph *graph, int layer) {
 
 static crema_status fuse_into(cr_graph *graph, int layer) {
   const cr_graph_layer *l = &graph->layer[layer];
-  bool taken =
-      l->kind->fuses_posts && cr_graph_is_simple(graph, layer) && cr_graph_has_floats(graph, layer);
+  bool taken = l->kind->fusion.fuses_posts && cr_graph_is_simple(graph, layer) &&
+               cr_graph_has_floats(graph, layer);
   if (takes_relu(graph, layer)) CR_TRY(fuse_relu(graph, layer));
   while (taken) {
     const int top = l->top[0], reader = graph->value[top].reader;

@@ -63,7 +63,7 @@ static float threshold_of(const quantizer *q, int layer, int bottom) {
 static bool is_product(const quantizer *q, int layer) {
   const cr_graph_layer *l = &q->graph->layer[layer];
   if (l->removed || l->rewritten || l->moved || l->tops != 1 || own_bottoms(l) != 1) return false;
-  if (!l->kind->takes_int8) return false;
+  if (!l->kind->int8.takes_int8) return false;
   if (cr_graph_has_loss(q->graph, layer) || !cr_graph_has_floats(q->graph, layer)) return false;
   return threshold_of(q, layer, 0) > 0;
 }
@@ -71,28 +71,29 @@ static bool is_product(const quantizer *q, int layer) {
 /* Whether it can round what it makes of floats. */
 static bool is_rounder(const quantizer *q, int layer) {
   const cr_graph_layer *l = &q->graph->layer[layer];
-  if (!l->kind->rounds_tops || l->removed || l->once) return false;
+  if (!l->kind->int8.rounds_tops || l->removed || l->once) return false;
   if (l->bottoms != 1 || l->tops != 1) return false;
   if (cr_graph_has_loss(q->graph, layer) || !cr_graph_has_floats(q->graph, layer)) return false;
-  return l->kind->rescale == NULL || l->kind->rescale(l->param, 1);
+  return l->kind->int8.rescale == NULL || l->kind->int8.rescale(l->param, 1);
 }
 
 /* Whether it can read integers and multiply them by their scale. */
 static bool is_scaler(const quantizer *q, int layer) {
   const cr_graph_layer *l = &q->graph->layer[layer];
-  return l->kind->scales_integers && !l->moved && is_rounder(q, layer) &&
+  return l->kind->int8.scales_integers && !l->moved && is_rounder(q, layer) &&
          threshold_of(q, layer, 0) > 0;
 }
 
 /* Whether it can make floats of integers. */
 static bool is_averager(const quantizer *q, int layer) {
   const cr_graph_layer *l = &q->graph->layer[layer];
-  if (l->kind->averages_integers == NULL || l->removed || l->rewritten || l->moved || l->once) {
+  if (l->kind->int8.averages_integers == NULL || l->removed || l->rewritten || l->moved ||
+      l->once) {
     return false;
   }
   if (l->bottoms != 1 || l->tops != 1 || !(threshold_of(q, layer, 0) > 0)) return false;
   if (cr_graph_has_loss(q->graph, layer) || !cr_graph_has_floats(q->graph, layer)) return false;
-  return l->kind->averages_integers(l->built, cr_graph_shape(q->graph, l->top[0]));
+  return l->kind->int8.averages_integers(l->built, cr_graph_shape(q->graph, l->top[0]));
 }
 
 /* Whether it works on integers of any scale as on floats. */
@@ -101,8 +102,8 @@ static bool is_carrier(const quantizer *q, int layer) {
   if (l->selects) return true;
   if (l->removed || l->rewritten || !cr_graph_has_floats(q->graph, layer)) return false;
   if (cr_graph_has_loss(q->graph, layer)) return false;
-  return l->kind->carries_integers != NULL &&
-         l->kind->carries_integers(l->built, cr_graph_shape(q->graph, l->top[0]));
+  return l->kind->int8.carries_integers != NULL &&
+         l->kind->int8.carries_integers(l->built, cr_graph_shape(q->graph, l->top[0]));
 }
 
 /* Whether f(s x) = s f(x), so that the function can be applied in units of the top's scale, which
@@ -136,11 +137,11 @@ static bool is_positive(const quantizer *q, int value) {
   const int posts = cr_posts_count(&maker->posts);
   cr_post post;
   if (posts > 0) return is_rectified(&maker->posts.post[posts - 1]);
-  if (maker->kind->post != NULL && !maker->rewritten &&
-      maker->kind->post(maker->built->param, CREMA_F32, &post)) {
+  if (maker->kind->fusion.post != NULL && !maker->rewritten &&
+      maker->kind->fusion.post(maker->built->param, CREMA_F32, &post)) {
     return is_rectified(&post);
   }
-  if (!maker->kind->keeps_positive) return false;
+  if (!maker->kind->int8.keeps_positive) return false;
   for (int j = 0; j < maker->bottoms; ++j) {
     if (!is_positive(q, maker->bottom[j])) return false;
   }
@@ -225,7 +226,7 @@ static cr_rounding rows_of(const cr_graph_layer *l) {
   const crema_shape *shape = &l->blob[0]->shape;
   const int64_t all = crema_shape_count(shape, 0, shape->axes);
   const bool turned =
-      l->kind->product == CR_PRODUCT_INNER && l->param->inner_product_param->transpose;
+      l->kind->fusion.product == CR_PRODUCT_INNER && l->param->inner_product_param->transpose;
   const int64_t count = turned ? shape->dim[1] : shape->dim[0];
   return (cr_rounding){.type = CREMA_I8,
                        .rows = count,
@@ -269,7 +270,7 @@ static crema_status measure_rows(const cr_graph_layer *l, const cr_rounding *w, 
 /* Weights as I8, row by row; scale[r], what 1 of them stands for, is filled. */
 static crema_status round_weights(const quantizer *q, int layer, cr_rounding *w, float *scale) {
   cr_graph_layer *l = &q->graph->layer[layer];
-  const bool product = l->kind->product == CR_PRODUCT_INNER;
+  const bool product = l->kind->fusion.product == CR_PRODUCT_INNER;
   const crema_shape shape = product ? cr_shape_2(w->rows, w->length) : l->blob[0]->shape;
   const float *told = table_scales(q, l, w);
   if (told == NULL) CR_TRY(measure_rows(l, w, scale));
@@ -369,7 +370,7 @@ static crema_status convert_rounder(quantizer *q, int layer) {
   const float unit = top->integers ? scale_of(top->signs, top->threshold) : 1;
   const float from = bottom->integers ? scale_of(bottom->signs, bottom->threshold) : 1;
   char name[CR_GRAPH_NAME];
-  if (l->kind->rescale != NULL) (void)l->kind->rescale(l->param, 1 / unit);
+  if (l->kind->int8.rescale != NULL) (void)l->kind->int8.rescale(l->param, 1 / unit);
   for (int k = 0; k < l->params; ++k) {
     CR_TRY(multiply_param(q, layer, k, (k == 0 ? from : 1) / unit));
   }

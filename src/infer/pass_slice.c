@@ -25,7 +25,7 @@ static void visit(const cr_graph *graph, int value, int from, uses *u) {
   u->free = u->free && cr_graph_may_go(graph, value);
   if (v->reader < 0) return;
   const cr_graph_layer *reader = &graph->layer[v->reader];
-  u->free = u->free && !reader->kind->reshapes_always && !reader->once;
+  u->free = u->free && !reader->kind->memory.reshapes_always && !reader->once;
   const bool over = (reader->adds_in_place && reader->bottom[reader->bottoms - 1] == value) ||
                     (reader->in_place && reader->bottom[0] == value);
   u->overwritten = u->overwritten || (over && v->reader >= from);

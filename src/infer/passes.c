@@ -45,11 +45,11 @@ const size_t cr_pass_count = sizeof cr_passes / sizeof cr_passes[0];
 
 bool cr_pass_makes_anew(const cr_graph *graph, int index) {
   const cr_graph_layer *layer = &graph->layer[index];
-  if (layer->bottoms == 0 || layer->kind->input != NULL || layer->kind->persistent != NULL ||
+  if (layer->bottoms == 0 || layer->kind->input != NULL || layer->kind->memory.persistent != NULL ||
       layer->once) {
     return false;
   }
-  return !layer->kind->reshapes_always && !cr_graph_has_loss(graph, index);
+  return !layer->kind->memory.reshapes_always && !cr_graph_has_loss(graph, index);
 }
 
 bool cr_pass_reads_before(const cr_graph *graph, int value, int index) {

@@ -33,7 +33,7 @@ static cr_layer_reach reach(const Caffe__LayerParameter *param, int bottoms) {
 
 const cr_layer_class cr_layer_bias = {
     CR_LAYER_AFFINE("Bias"),
-    .runs_ops = true,
+    .memory.runs_ops = true,
     .setup = setup,
-    .reach = reach,
+    .fusion.reach = reach,
 };

@@ -34,8 +34,8 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
 
 const cr_layer_class cr_layer_clip = {
     CR_LAYER_UNARY("Clip", cr_layer_unary_by_input),
-    .post = post,
-    .takes_bf16 = true,
+    .fusion.post = post,
+    .int8.takes_bf16 = true,
     .setup = setup,
     .backward = cr_layer_pair_backward,
 };

@@ -23,7 +23,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
 
 const cr_layer_class cr_layer_convolution = {
     CR_LAYER_CONV("Convolution"),
-    .fuses_posts = true,
-    .takes_int8 = true,
+    .fusion.fuses_posts = true,
+    .int8.takes_int8 = true,
     .setup = setup,
 };

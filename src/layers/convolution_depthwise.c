@@ -19,6 +19,6 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
 
 const cr_layer_class cr_layer_convolution_depthwise = {
     CR_LAYER_CONV("ConvolutionDepthwise"),
-    .fuses_posts = true,
+    .fusion.fuses_posts = true,
     .setup = setup,
 };

@@ -20,6 +20,6 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
 
 const cr_layer_class cr_layer_depthwise_convolution = {
     CR_LAYER_CONV("DepthwiseConvolution"),
-    .fuses_posts = true,
+    .fusion.fuses_posts = true,
     .setup = setup,
 };

@@ -76,5 +76,5 @@ const cr_layer_class cr_layer_dropout = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
-    .preserves = preserves,
+    .memory.preserves = preserves,
 };

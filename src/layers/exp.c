@@ -34,7 +34,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
 
 const cr_layer_class cr_layer_exp = {
     CR_LAYER_UNARY("Exp", cr_layer_unary_by_input),
-    .post = post,
+    .fusion.post = post,
     .setup = setup,
     .backward = cr_layer_pair_backward,
 };

@@ -96,15 +96,15 @@ static bool rescale(Caffe__LayerParameter *param, float factor) {
 
 const cr_layer_class cr_layer_lrn = {
     CR_LAYER_PAIR("LRN", lrn_state, 1),
-    .takes_bf16 = true,
-    .rounds_tops = true,
-    .keeps_positive = true,
-    .runs_ops = true,
+    .int8.takes_bf16 = true,
+    .int8.rounds_tops = true,
+    .int8.keeps_positive = true,
+    .memory.runs_ops = true,
     .setup = setup,
     .reshape = reshape,
     .forward = forward,
     .backward = cr_layer_pair_backward,
     .uses_bottom = cr_layer_always,
-    .reach = cr_layer_reaches_sample,
-    .rescale = rescale,
+    .fusion.reach = cr_layer_reaches_sample,
+    .int8.rescale = rescale,
 };

@@ -53,10 +53,10 @@ const cr_layer_class cr_layer_parameter = {
     .state_size = sizeof(parameter_state),
     .bottoms = {0, 0},
     .tops = {1, 1},
-    .shares = CR_SHARES_DATA,
+    .memory.shares = CR_SHARES_DATA,
     .setup = setup,
     .reshape = reshape,
     .forward = cr_layer_noop_forward,
     .backward = backward,
-    .persistent = cr_layer_always,
+    .memory.persistent = cr_layer_always,
 };

@@ -78,7 +78,7 @@ const cr_layer_class cr_layer_prelu = {
     .forward = cr_layer_pair_forward,
     .backward = backward,
     .uses_bottom = cr_layer_always,
-    .preserves = preserves,
-    .reach = cr_layer_reaches_position,
-    .takes_bf16 = true,
+    .memory.preserves = preserves,
+    .fusion.reach = cr_layer_reaches_position,
+    .int8.takes_bf16 = true,
 };

@@ -28,8 +28,8 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
 
 const cr_layer_class cr_layer_relu = {
     CR_LAYER_UNARY("ReLU", cr_layer_unary_by_value),
-    .post = post,
-    .takes_bf16 = true,
+    .fusion.post = post,
+    .int8.takes_bf16 = true,
     .setup = setup,
     .backward = cr_layer_pair_backward,
 };

@@ -36,10 +36,10 @@ static cr_layer_reach reach(const Caffe__LayerParameter *param, int bottoms) {
 
 const cr_layer_class cr_layer_scale = {
     CR_LAYER_AFFINE("Scale"),
-    .rounds_tops = true,
-    .scales_integers = true,
-    .runs_ops = true,
+    .int8.rounds_tops = true,
+    .int8.scales_integers = true,
+    .memory.runs_ops = true,
     .setup = setup,
-    .reach = reach,
-    .scales_channels = cr_layer_affine_scales_channels,
+    .fusion.reach = reach,
+    .fusion.scales_channels = cr_layer_affine_scales_channels,
 };

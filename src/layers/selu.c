@@ -21,7 +21,7 @@ static bool post(const Caffe__LayerParameter *param, crema_dtype arithmetic, cr_
 
 const cr_layer_class cr_layer_selu = {
     CR_LAYER_UNARY("SeLu", cr_layer_unary_by_input),
-    .post = post,
+    .fusion.post = post,
     .setup = cr_layer_unary_setup,
     .backward = cr_layer_pair_backward,
 };

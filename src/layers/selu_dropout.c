@@ -85,5 +85,5 @@ const cr_layer_class cr_layer_selu_dropout = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
-    .preserves = preserves,
+    .memory.preserves = preserves,
 };

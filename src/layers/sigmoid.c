@@ -16,8 +16,8 @@ static bool post(const Caffe__LayerParameter *param, crema_dtype arithmetic, cr_
 
 const cr_layer_class cr_layer_sigmoid = {
     CR_LAYER_UNARY("Sigmoid", cr_layer_unary_by_value),
-    .post = post,
-    .takes_bf16 = true,
+    .fusion.post = post,
+    .int8.takes_bf16 = true,
     .setup = cr_layer_unary_setup,
     .backward = cr_layer_pair_backward,
 };

@@ -37,11 +37,11 @@ static cr_layer_reach reach(const Caffe__LayerParameter *param, int bottoms) {
 const cr_layer_class cr_layer_softmax = {
     CR_LAYER_PAIR("Softmax", cr_layer_pair, 1),
     .in_place = true,
-    .probabilities = true,
+    .graph.probabilities = true,
     .setup = cr_layer_noop,
     .reshape = reshape,
     .forward = cr_layer_pair_forward,
     .backward = cr_layer_pair_backward,
     .uses_tops = uses_tops,
-    .reach = reach,
+    .fusion.reach = reach,
 };

@@ -97,5 +97,5 @@ const cr_layer_class cr_layer_spatial_dropout = {
     .reshape = reshape,
     .forward = forward,
     .backward = backward,
-    .preserves = preserves,
+    .memory.preserves = preserves,
 };

@@ -18,8 +18,8 @@ static bool post(const Caffe__LayerParameter *param, crema_dtype arithmetic, cr_
 
 const cr_layer_class cr_layer_swish = {
     CR_LAYER_UNARY("Swish", cr_layer_unary_by_input),
-    .post = post,
-    .takes_bf16 = true,
+    .fusion.post = post,
+    .int8.takes_bf16 = true,
     .setup = cr_layer_unary_setup,
     .backward = cr_layer_pair_backward,
 };

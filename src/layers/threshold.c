@@ -19,6 +19,6 @@ static bool post(const Caffe__LayerParameter *param, crema_dtype arithmetic, cr_
 
 const cr_layer_class cr_layer_threshold = {
     CR_LAYER_UNARY("Threshold", cr_layer_unary_by_input),
-    .post = post,
+    .fusion.post = post,
     .setup = cr_layer_unary_setup,
 };

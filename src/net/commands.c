@@ -14,9 +14,9 @@
 /* Whether the layer's passes are known by the ops that they run. */
 static bool is_all_ops(const cr_net_layer *layer) {
   const cr_layer_class *kind = layer->layer->kind;
-  if (layer->has_loss || layer->layer->share != NULL || kind->reshapes_always) return false;
+  if (layer->has_loss || layer->layer->share != NULL || kind->memory.reshapes_always) return false;
   if (kind->input != NULL && !kind->input->net_input) return false;
-  return layer->once || kind->runs_ops || kind->forward == cr_layer_noop_forward ||
+  return layer->once || kind->memory.runs_ops || kind->forward == cr_layer_noop_forward ||
          kind->forward == cr_layer_pair_forward;
 }
 

@@ -23,12 +23,12 @@ typedef struct place {
 /* The window of a layer with one for each spatial axis; NULL: it has none. */
 static const cr_window *window_of(const cr_layer *layer, bool *transposed) {
   *transposed = false;
-  if (layer->kind->product == CR_PRODUCT_CONV) {
+  if (layer->kind->fusion.product == CR_PRODUCT_CONV) {
     const cr_layer_conv *conv = layer->state;
     *transposed = conv->transposed;
     return conv->axis == 1 && conv->window.axes == SPATIAL ? &conv->window : NULL;
   }
-  return layer->kind->window == NULL ? NULL : layer->kind->window(layer);
+  return layer->kind->graph.window == NULL ? NULL : layer->kind->graph.window(layer);
 }
 
 static bool same_extents(const crema_blob *a, const crema_blob *b) {
@@ -51,7 +51,7 @@ static place place_of_layer(const cr_net_layer *layer, int top, int bottom) {
     p.shift[i] = transposed ? -middle / stride : middle;
   }
   if (window != NULL) return p;
-  if (layer->layer->kind->crops) {
+  if (layer->layer->kind->graph.crops) {
     p.known = bottom == 0 && (crop == NULL || crop->axis == 2);
     for (int i = 0; i < SPATIAL && p.known && crop != NULL && crop->n_offset > 0; ++i) {
       p.shift[i] = (double)crop->offset[crop->n_offset > 1 ? i : 0];
@@ -73,7 +73,7 @@ static void trace(const crema_net *net, int reader, int from, place *out) {
       const place *above = &out[layer->top_id[t]];
       for (int b = 0; above->known && b < layer->layer->bottoms; ++b) {
         place *below = &out[layer->bottom_id[b]];
-        if (layer->layer->kind->equal_bottoms_tops && b != t) continue;
+        if (layer->layer->kind->graph.equal_bottoms_tops && b != t) continue;
         const place p = place_of_layer(layer, t, b);
         if (below->known || !p.known) continue;
         below->known = true;
@@ -128,7 +128,7 @@ crema_status cr_net_warn_of_crops(const crema_net *net) {
   for (int i = 0; i < net->layers; ++i) {
     const cr_layer *self = net->layer[i].layer;
     const Caffe__CropParameter *param = self->param->crop_param;
-    if (!self->kind->crops || net->layer[i].top[0]->shape.axes != 4) continue;
+    if (!self->kind->graph.crops || net->layer[i].top[0]->shape.axes != 4) continue;
     if (param != NULL && (param->n_offset > 0 || param->axis != 2)) continue;
     if (places == NULL) CR_TRY(CR_NEW(places, 2 * (size_t)net->blobs, "places of blobs"));
     warn(net, i, places, places + net->blobs);

@@ -8,9 +8,9 @@
 /* Of the element-wise functions only ReLU has a gradient that its value, too, gives exactly. */
 static bool is_in_place_relu(const Caffe__LayerParameter *param, const cr_layer_class *kind) {
   cr_post post;
-  return kind->post != NULL && param->n_bottom == 1 && param->n_top == 1 &&
-         strcmp(param->bottom[0], param->top[0]) == 0 && kind->post(param, CREMA_F32, &post) &&
-         post.function == CR_UNARY_RELU;
+  return kind->fusion.post != NULL && param->n_bottom == 1 && param->n_top == 1 &&
+         strcmp(param->bottom[0], param->top[0]) == 0 &&
+         kind->fusion.post(param, CREMA_F32, &post) && post.function == CR_UNARY_RELU;
 }
 
 /* Gradients of the Scale's parameters and of the BatchNorm's bottom come from one op, so that all
@@ -34,8 +34,8 @@ crema_status cr_net_fuse_scale(crema_net *net, cr_net_layer *norm, cr_net_layer 
   cr_layer *self = norm->layer;
   const cr_layer *other = scale->layer;
   const bool in_place = norm->bottom[0] == norm->top[0];
-  if (net->debug_info || !in_place || !self->kind->fuses_scale ||
-      other->kind->scales_channels == NULL || !other->kind->scales_channels(other) ||
+  if (net->debug_info || !in_place || !self->kind->fusion.fuses_scale ||
+      other->kind->fusion.scales_channels == NULL || !other->kind->fusion.scales_channels(other) ||
       !crema_shape_equal(&other->blob[0]->shape, &self->blob[0]->shape) ||
       !gives_all_gradients(norm, scale) || !computes_in_floats(self) ||
       !computes_in_floats(other)) {
@@ -74,7 +74,7 @@ crema_status cr_net_plan_fusion(cr_net_build *build) {
     const Caffe__LayerParameter *param = net->param->layer[i];
     if (is_in_place_relu(param, build->kind[i])) {
       int before = cr_name_map_get(&maker, param->bottom[0]);
-      if (before >= 0 && build->kind[before]->fuses_posts &&
+      if (before >= 0 && build->kind[before]->fusion.fuses_posts &&
           net->param->layer[before]->n_top == 1) {
         build->fused_into[before] = i;
         build->fused_into[i] = before;

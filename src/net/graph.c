@@ -63,7 +63,7 @@ crema_status cr_net_allocate(cr_arena *arena, void *out, size_t count, size_t wi
 static int final_tops(const Caffe__LayerParameter *param, const cr_layer_class *kind) {
   int named = (int)param->n_top;
   int least = kind->tops.min > 1 ? kind->tops.min : 1;
-  return kind->auto_tops && named < least ? least : named;
+  return kind->graph.auto_tops && named < least ? least : named;
 }
 
 /* Finds all classes and makes the arrays whose sizes follow from them. */
@@ -156,7 +156,7 @@ static crema_status check_layer(const cr_net_build *build, int index) {
   int bottoms = (int)param->n_bottom - has_addend(build, index), tops = final_tops(param, kind);
   CR_TRY(check_count(param, "bottom", bottoms, &kind->bottoms));
   CR_TRY(check_count(param, "top", tops, &kind->tops));
-  if (kind->equal_bottoms_tops && bottoms != tops) {
+  if (kind->graph.equal_bottoms_tops && bottoms != tops) {
     return cr_net_fail_layer(param, CREMA_E_ARGUMENT,
                              "takes as many tops as bottoms; found %d bottoms and %d tops", bottoms,
                              tops);
@@ -226,7 +226,7 @@ static crema_status append_bottom(cr_net_build *build, int index, int bottom) {
   layer->bottom[bottom] = net->blob[blob];
   layer->bottom_id[bottom] = blob;
   layer->propagate_down[bottom] =
-      build->blob_need_backward[blob] && !layer->layer->kind->ends_gradient;
+      build->blob_need_backward[blob] && !layer->layer->kind->graph.ends_gradient;
   if (param->n_propagate_down > 0) layer->propagate_down[bottom] = param->propagate_down[bottom];
   return CREMA_OK;
 }
@@ -290,7 +290,7 @@ static crema_status pin_statistics(cr_net_build *build, int index) {
   Caffe__LayerParameter *param = build->net->param->layer[index];
   size_t params = (size_t)build->net->layer[index].layer->params;
   const cr_layer_class *kind = build->kind[index];
-  if (!kind->statistics) return CREMA_OK;
+  if (!kind->graph.statistics) return CREMA_OK;
   for (size_t i = 0; i < param->n_param; ++i) {
     if (param->param[i]->lr_mult == 0.0f) continue;
     return cr_net_fail_layer(param, CREMA_E_ARGUMENT,
@@ -347,7 +347,7 @@ static void apply_fusion(cr_net_build *build, int index) {
   }
   cr_layer *self = net->layer[index].layer;
   cr_post post;
-  if (build->kind[relu]->post(net->param->layer[relu], cr_layer_arithmetic(self), &post)) {
+  if (build->kind[relu]->fusion.post(net->param->layer[relu], cr_layer_arithmetic(self), &post)) {
     (void)cr_posts_append(&self->posts, &post);
   }
 }
@@ -365,7 +365,7 @@ static crema_status find_root(const cr_net_build *build, int index, const cr_lay
   const cr_layer *self = build->net->layer[index].layer;
   const crema_net *net = build->solver == NULL ? NULL : build->solver->root;
   *out = NULL;
-  if (net == NULL || !self->kind->shareable || self->solver.rank == 0) return CREMA_OK;
+  if (net == NULL || !self->kind->graph.shareable || self->solver.rank == 0) return CREMA_OK;
   int found = cr_net_find_layer(net, self->name);
   if (found < 0) {
     return cr_net_fail_layer(self->param, CREMA_E_ARGUMENT,
@@ -411,7 +411,7 @@ static void mark_backward(cr_net_build *build, int index) {
   cr_net_layer *layer = &build->net->layer[index];
   cr_layer *self = layer->layer;
   const Caffe__LayerParameter *param = self->param;
-  for (int j = 0; j < self->bottoms && !self->kind->ends_gradient; ++j) {
+  for (int j = 0; j < self->bottoms && !self->kind->graph.ends_gradient; ++j) {
     if (build->blob_need_backward[layer->bottom_id[j]]) layer->need_backward = true;
   }
   for (int p = 0; p < self->params; ++p) {

@@ -23,7 +23,7 @@ static crema_status look(cr_hdf5_reader *file, const char *layer, int index, cr_
 static crema_status find_scale(const crema_net *net, const cr_layer *norm, cr_buffer *path,
                                const cr_layer **out) {
   *out = NULL;
-  if (!norm->kind->statistics || norm->name[0] == '\0') return CREMA_OK;
+  if (!norm->kind->graph.statistics || norm->name[0] == '\0') return CREMA_OK;
   cr_buffer_clear(path);
   CR_TRY(cr_buffer_print(path, "%s%s", norm->name, CR_UPGRADED_SCALE));
   const int scale = cr_net_find_layer(net, path->data);

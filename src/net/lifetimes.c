@@ -146,13 +146,14 @@ static void keep_special(const storages *all, const crema_net *net) {
     const cr_net_layer *layer = &net->layer[i];
     const cr_layer *self = layer->layer;
     for (int j = 0; j < self->tops; ++j) {
-      const bool lasts = self->kind->persistent != NULL && self->kind->persistent(self, j);
+      const bool lasts =
+          self->kind->memory.persistent != NULL && self->kind->memory.persistent(self, j);
       if (self->bottoms == 0 || self->kind->input != NULL || lasts || layer->has_loss ||
-          layer->once || self->kind->reshapes_always) {
+          layer->once || self->kind->memory.reshapes_always) {
         keep(all, layer->top[j]);
       }
     }
-    for (int j = 0; self->kind->reshapes_always && j < self->bottoms; ++j) {
+    for (int j = 0; self->kind->memory.reshapes_always && j < self->bottoms; ++j) {
       keep(all, layer->bottom[j]);
     }
     for (int p = 0; p < self->params; ++p) keep(all, self->blob[p]);
@@ -313,8 +314,9 @@ static void find_spare_bottom(const storages *all, const crema_net *net, int ind
   cr_layer *self = layer->layer;
   const cr_layer_class *kind = self->kind;
   self->spare_bottom = -1;
-  if (kind->adds_bottom == NULL || !net->param->eltwise_mem_sharing || net->recomputes) return;
-  if (!kind->adds_bottom(self, 0) || !kind->adds_bottom(self, 1)) return;
+  if (kind->memory.adds_bottom == NULL || !net->param->eltwise_mem_sharing || net->recomputes)
+    return;
+  if (!kind->memory.adds_bottom(self, 0) || !kind->memory.adds_bottom(self, 1)) return;
   for (int j = 1; j >= 0 && self->spare_bottom < 0; --j) {
     if (cr_tensor_type(layer->bottom[j]->data) != cr_tensor_type(layer->bottom[0]->data)) continue;
     if (is_spare(all, net, index, j)) self->spare_bottom = j;
@@ -353,9 +355,9 @@ void cr_net_keep_blob(crema_net *net, int blob) {
 /* Whether the layer reads, in place, a blob that `before`, the last layer to have it, has made. */
 static bool can_have_maker(const cr_net_layer *layer, const cr_net_layer *before) {
   const cr_layer *maker = before->layer;
-  return layer->layer->kind->makes_input_again && layer->need_backward &&
-         layer->top[0] == layer->bottom[0] && maker->kind->can_make_again != NULL &&
-         before->top[0] == layer->bottom[0] && maker->kind->can_make_again(maker);
+  return layer->layer->kind->memory.makes_input_again && layer->need_backward &&
+         layer->top[0] == layer->bottom[0] && maker->kind->memory.can_make_again != NULL &&
+         before->top[0] == layer->bottom[0] && maker->kind->memory.can_make_again(maker);
 }
 
 crema_status cr_net_find_makers(crema_net *net) {

@@ -9,7 +9,7 @@ static void warn_of_fields(const crema_net *net, int index) {
   const cr_layer *self = net->layer[index].layer;
   Caffe__LossParameter *param = net->param->layer[index]->loss_param;
   char line[CR_NET_LINE_TEXT];
-  if (!self->kind->loss || self->kind->reads_loss_param || param == NULL) return;
+  if (!self->kind->loss || self->kind->graph.reads_loss_param || param == NULL) return;
   const ProtobufCMessageDescriptor *type = param->base.descriptor;
   for (unsigned i = 0; i < type->n_fields; ++i) {
     if (cr_field_count(&param->base, &type->fields[i]) == 0) continue;
@@ -43,9 +43,9 @@ static void warn_of_probabilities(const crema_net *net, int index) {
   const cr_net_layer *layer = &net->layer[index];
   const cr_layer *self = layer->layer;
   char line[CR_NET_LINE_TEXT];
-  if (!self->kind->takes_softmax) return;
+  if (!self->kind->graph.takes_softmax) return;
   const cr_layer *maker = maker_of(net, index, layer->bottom_id[0]);
-  if (maker == NULL || !maker->kind->probabilities) return;
+  if (maker == NULL || !maker->kind->graph.probabilities) return;
   cr_log_warning(
       "layer '%s' (%s)%s takes a softmax of bottom '%s', whose values are probabilities already: "
       "layer '%s' (%s) makes them; give it what that layer reads",

@@ -29,7 +29,8 @@ static bool is_in_place(const cr_net_layer *layer) {
 }
 
 static cr_values preserved(const cr_layer *layer) {
-  return layer->kind->preserves == NULL ? CR_VALUES_NONE : layer->kind->preserves(layer);
+  return layer->kind->memory.preserves == NULL ? CR_VALUES_NONE
+                                               : layer->kind->memory.preserves(layer);
 }
 
 /* The bottom whose values top `t` shares, or -1. */
@@ -42,7 +43,7 @@ static int shared_bottom(const cr_net_layer *layer, int t) {
 
 /* Whether the layer uses the values of bottom `j`, and does not just pass them on. */
 static bool reads_values(const cr_net_layer *layer, int j) {
-  if (layer->layer->kind->ignores_values) return false;
+  if (layer->layer->kind->graph.ignores_values) return false;
   for (int t = is_in_place(layer) ? 1 : 0; t < layer->layer->tops; ++t) {
     if (cr_tensor_shares_with(layer->top[t]->data, layer->bottom[j]->data)) return false;
   }
@@ -96,7 +97,8 @@ static void note_tops(const crema_net *net, blob_notes *note, int index) {
       continue;
     }
     const int bottom = shared_bottom(layer, t);
-    const bool persistent = self->kind->persistent != NULL && self->kind->persistent(self, t);
+    const bool persistent =
+        self->kind->memory.persistent != NULL && self->kind->memory.persistent(self, t);
     *top = (blob_notes){.storage = id, .writer = NO_LAYER, .source = persistent ? index : NO_LAYER};
     for (int level = 0; level < LEVELS; ++level) top->clobberer[level] = NO_LAYER;
     if (bottom < 0) continue;

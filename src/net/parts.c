@@ -16,7 +16,7 @@ static bool is_kept(const crema_net *net, const cr_tensor *tensor) {
 static bool is_written(const crema_net *net, const cr_net_layer *of, const cr_tensor *tensor) {
   for (int i = 0; i < net->layers; ++i) {
     const cr_net_layer *layer = &net->layer[i];
-    if (layer == of || layer->layer->kind->shares != CR_SHARES_NOTHING) continue;
+    if (layer == of || layer->layer->kind->memory.shares != CR_SHARES_NOTHING) continue;
     for (int j = 0; j < layer->layer->tops; ++j) {
       if (cr_tensor_shares_with(layer->top[j]->data, tensor)) return true;
     }

@@ -36,7 +36,7 @@ static void prune_layer(cr_net_layer *layer, blob_marks *mark) {
 /* Every layer runs backward, and every bottom that can have a gradient gets one. */
 static void force_layer(cr_net_layer *layer) {
   cr_layer *self = layer->layer;
-  if (self->kind->ends_gradient) return;
+  if (self->kind->graph.ends_gradient) return;
   layer->need_backward = true;
   for (int j = 0; j < self->bottoms; ++j) {
     bool allowed = j >= 32 || (self->kind->no_gradient_bottoms >> j & 1u) == 0;

@@ -54,7 +54,7 @@ static crema_status follow_in_pass(crema_net *net, cr_net_layer *layer) {
   const cr_layer_class *kind = layer->layer->kind;
   const uint64_t before = net->shapes;
   CR_TRY(follow_shapes(net, layer));
-  const bool shares = kind->shares != CR_SHARES_NOTHING || kind->loss;
+  const bool shares = kind->memory.shares != CR_SHARES_NOTHING || kind->loss;
   return shares && net->shapes != before ? plan_again(net) : CREMA_OK;
 }
 
@@ -116,7 +116,8 @@ void cr_net_set_grad_scale(crema_net *net, double scale) {
 /* In tests only layers that draw there, such as Dropout with sample_weights_test. */
 static bool counts_passes(const cr_layer *layer) {
   if (layer->phase == CAFFE__PHASE__TRAIN) return true;
-  return layer->kind->noop_in_test != NULL && !layer->kind->noop_in_test(layer->param);
+  return layer->kind->fusion.noop_in_test != NULL &&
+         !layer->kind->fusion.noop_in_test(layer->param);
 }
 
 static crema_status forward_layer(crema_net *net, int index, bool with_loss) {
@@ -130,7 +131,7 @@ static crema_status forward_layer(crema_net *net, int index, bool with_loss) {
     layer->ran = net->shapes + 1;
   }
   if (counts_passes(self)) self->pass += 1;
-  if (self->kind->reshapes_always) {
+  if (self->kind->memory.reshapes_always) {
     cr_net_note_shapes(layer);
     layer->loss_seeded = false;
   }
@@ -149,7 +150,7 @@ crema_status cr_net_replay_layer(const crema_net *net, int index) {
   cr_layer *self = layer->layer;
   if (layer->fused || self->bottoms == 0 || self->tops == 0) return CREMA_OK;
   /* The values of a program's own layers are kept; its functions may count passes. */
-  if (self->kind->reshapes_always) return CREMA_OK;
+  if (self->kind->memory.reshapes_always) return CREMA_OK;
   const uint64_t pass = self->pass;
   if (pass > 0 && counts_passes(self)) self->pass = pass - 1;
   self->replays = true;

@@ -46,9 +46,9 @@ crema_status cr_net_share_sums(crema_net *net) {
   for (int i = net->layers - 1; i >= 0 && status == CREMA_OK; --i) {
     const cr_net_layer *layer = &net->layer[i];
     const cr_layer *self = layer->layer;
-    if (self->kind->adds_bottom == NULL || !layer->need_backward) continue;
+    if (self->kind->memory.adds_bottom == NULL || !layer->need_backward) continue;
     for (int j = 0; j < self->bottoms && status == CREMA_OK; ++j) {
-      if (self->kind->adds_bottom(self, j)) status = share(layer, j, written);
+      if (self->kind->memory.adds_bottom(self, j)) status = share(layer, j, written);
     }
   }
   free(written);

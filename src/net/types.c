@@ -38,7 +38,7 @@ static crema_status first_given(const type_field *field, int fields, crema_dtype
 /* The numbers of Caffe__Type are those of crema_dtype. */
 static crema_status check_integer_type(const Caffe__LayerParameter *layer,
                                        const cr_layer_class *kind) {
-  if (kind->integer_tops) return CREMA_OK;
+  if (kind->graph.integer_tops) return CREMA_OK;
   return cr_net_fail_layer(layer, CREMA_E_UNSUPPORTED,
                            "forward_type is an integer (%s), which tops of Input, DummyData, "
                            "HDF5Data and ArgMax can hold, but not those of this layer",
@@ -54,7 +54,8 @@ crema_status cr_net_check_bottom_types(const cr_net_build *build, int index) {
     crema_dtype type = cr_tensor_type(layer->bottom[j]->data);
     unsigned mark = j < 31 ? 1u << j : 0;
     if (j == bottoms - 1) mark |= CR_LAST_BOTTOM;
-    if (cr_dtype_is_floating(type) || (build->kind[index]->integer_bottoms & mark) != 0) continue;
+    if (cr_dtype_is_floating(type) || (build->kind[index]->graph.integer_bottoms & mark) != 0)
+      continue;
     return cr_net_fail_blob(param, param->bottom[j], CREMA_E_UNSUPPORTED,
                             "bottom %d '%.200s' holds integers (%s), which this layer cannot "
                             "compute with",
@@ -94,7 +95,7 @@ crema_status cr_net_layer_types(const Caffe__NetParameter *net, const Caffe__Lay
 
 static cr_layer_sharing sharing_of(const cr_net_build *build, size_t index) {
   const Caffe__LayerParameter *layer = build->net->param->layer[index];
-  cr_layer_sharing shares = build->kind[index]->shares;
+  cr_layer_sharing shares = build->kind[index]->memory.shares;
   if (shares != CR_SHARES_IF_ONE) return shares;
   return layer->n_bottom == 1 && layer->n_top == 1 ? CR_SHARES_BLOB : CR_SHARES_NOTHING;
 }
@@ -121,7 +122,7 @@ void cr_net_top_types(const cr_net_build *build, int index, int top, crema_dtype
                       crema_dtype *diff) {
   const cr_layer *layer = build->net->layer[index].layer;
   const cr_layer_class *kind = layer->kind;
-  bool wide = kind->loss || kind->wide_tops;
+  bool wide = kind->loss || kind->graph.wide_tops;
   /* The first top of a source is pictures, unless it is read as labels; the others are labels. */
   if (kind->input != NULL || layer->bottoms == 0) {
     wide = wide || top > 0 || is_label(build, index, layer->param->top[top]);

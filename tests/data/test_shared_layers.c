@@ -202,8 +202,8 @@ TEST(s2_25_layers_that_can_be_shared) {
     for (size_t k = 0; k < sizeof wanted / sizeof *wanted; ++k) {
       found = found || strcmp(name[i], wanted[k]) == 0;
     }
-    if (found != kind->shareable) fail_msg("%s", name[i]);
-    shareable += kind->shareable;
+    if (found != kind->graph.shareable) fail_msg("%s", name[i]);
+    shareable += kind->graph.shareable;
   }
   assert_int_equal(shareable, sizeof wanted / sizeof *wanted);
 }
@@ -326,7 +326,7 @@ static crema_status watch_backward(cr_layer *layer, crema_context *context, crem
 
 static const cr_layer_class watch_class = {.type = "Watch",
                                            .state_size = sizeof(watcher),
-                                           .shareable = true,
+                                           .graph.shareable = true,
                                            .setup = watch_setup,
                                            .forward = watch_forward,
                                            .backward = watch_backward};

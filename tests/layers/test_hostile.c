@@ -253,7 +253,7 @@ static bool one_layer(const char *type) {
     append(&body, "}");
   }
   int bottoms = between(kind->bottoms.min, kind->bottoms.max);
-  int tops = kind->equal_bottoms_tops ? bottoms : between(kind->tops.min, kind->tops.max);
+  int tops = kind->graph.equal_bottoms_tops ? bottoms : between(kind->tops.min, kind->tops.max);
   random_shapes(&shapes, bottoms);
   Caffe__Phase phase = below(2) ? CAFFE__PHASE__TRAIN : CAFFE__PHASE__TEST;
   rig_make(&r, type, body.text, phase, bottoms > 0 ? shapes.text : NULL, tops);

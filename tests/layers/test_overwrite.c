@@ -139,8 +139,9 @@ TEST(layers_leave_what_they_say) {
     if (!has_flag(&rows[k], 'I')) continue;
     make(&r, &rows[k], true, &random);
     int64_t count = crema_blob_count(r.top[0]);
-    cr_values preserved =
-        r.layer->kind->preserves == NULL ? CR_VALUES_NONE : r.layer->kind->preserves(r.layer);
+    cr_values preserved = r.layer->kind->memory.preserves == NULL
+                              ? CR_VALUES_NONE
+                              : r.layer->kind->memory.preserves(r.layer);
     float *before = malloc((size_t)count * sizeof *before);
     assert_non_null(before);
     memcpy(before, rig_data(r.bottom[0]), (size_t)count * sizeof *before);

@@ -69,7 +69,7 @@ static cr_layer_reach reach_of(const layer_row *row) {
   make_for_test(&r, row);
   const cr_layer_class *kind = r.layer->kind;
   const cr_layer_reach reach =
-      kind->reach == NULL ? CR_REACHES_ANY : kind->reach(r.param, r.bottoms);
+      kind->fusion.reach == NULL ? CR_REACHES_ANY : kind->fusion.reach(r.param, r.bottoms);
   rig_free(&r);
   return reach;
 }
@@ -126,7 +126,7 @@ TEST(axes_of_samples_are_seen) {
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
     rig r;
     rig_make(&r, cases[i].type, cases[i].body, CAFFE__PHASE__TEST, NULL, 1);
-    if (r.layer->kind->reach(r.param, cases[i].bottoms) != cases[i].reach) {
+    if (r.layer->kind->fusion.reach(r.param, cases[i].bottoms) != cases[i].reach) {
       fail_msg("%s %s with %d bottoms", cases[i].type, cases[i].body, cases[i].bottoms);
     }
     rig_free(&r);
@@ -147,7 +147,7 @@ static int check_rows(bool (*check)(const layer_row *row, rig *r)) {
 }
 
 static bool hands_on(const layer_row *row, rig *r) {
-  if (!r->layer->kind->noop_in_test) return false;
+  if (!r->layer->kind->fusion.noop_in_test) return false;
   ok(rig_forward(r));
   const size_t bytes = (size_t)crema_blob_count(r->top[0]) * sizeof(float);
   if (memcmp(rig_data(r->top[0]), rig_data(r->bottom[0]), bytes) != 0) {
@@ -171,7 +171,7 @@ static float largest(crema_blob *blob, bool positive) {
 }
 
 static bool keeps_positive(const layer_row *row, rig *r) {
-  if (!r->layer->kind->keeps_positive) return false;
+  if (!r->layer->kind->int8.keeps_positive) return false;
   for (int j = 0; j < r->bottoms; ++j) (void)largest(r->bottom[j], true);
   ok(rig_forward(r));
   for (int64_t i = 0; i < crema_blob_count(r->top[0]); ++i) {
@@ -188,8 +188,8 @@ TEST(what_cannot_be_below_0_stays_so) {
 static bool carries_integers(const layer_row *row, rig *r) {
   const cr_layer_class *kind = r->layer->kind;
   float most = 0;
-  if (kind->carries_integers == NULL) return false;
-  if (!kind->carries_integers(r->layer, crema_blob_shape(r->top[0]))) return false;
+  if (kind->int8.carries_integers == NULL) return false;
+  if (!kind->int8.carries_integers(r->layer, crema_blob_shape(r->top[0]))) return false;
   float *once = run(r);
   for (int j = 0; j < r->bottoms; ++j) {
     float *value = rig_data(r->bottom[j]);
@@ -227,7 +227,8 @@ TEST(poolings_that_carry_integers) {
     snprintf(body, sizeof body, "pooling_param { %s }", cases[i].body);
     rig_make(&r, "Pooling", body, CAFFE__PHASE__TEST, "1 2 4 4", cases[i].tops);
     ok(rig_setup(&r));
-    if (r.layer->kind->carries_integers(r.layer, crema_blob_shape(r.top[0])) != cases[i].carries) {
+    if (r.layer->kind->int8.carries_integers(r.layer, crema_blob_shape(r.top[0])) !=
+        cases[i].carries) {
       fail_msg("%s with %d tops", body, cases[i].tops);
     }
     rig_free(&r);

@@ -205,7 +205,7 @@ crema_status cr_layer_add_param(cr_layer *layer, int index, const crema_shape *s
   if (index < 0 || index >= layer->params) {
     return cr_layer_fail(layer, CREMA_E_INTERNAL, "has no parameter %d", index);
   }
-  bool fixed = layer->kind->statistics;
+  bool fixed = layer->kind->graph.statistics;
   crema_dtype type = fixed ? cr_layer_arithmetic(layer) : layer->types.forward;
   if (layer->given != NULL && index < layer->givens) {
     type = cr_tensor_type(layer->given[index]->data);

@@ -7,12 +7,12 @@
 #define CR_LAYERS_LAYER_H
 
 #include "data/pipeline/input_group.h"
+#include "layers/common/layer_parts.h"
 #include "memory/blob.h"
 #include "ops/op.h"
 #include "proto/proto.h"
 
 typedef struct cr_input_class cr_input_class;
-typedef struct cr_layer cr_layer;
 typedef struct cr_layer_int8 cr_layer_int8;
 typedef struct cr_layer_maker cr_layer_maker;
 typedef struct cr_layer_op cr_layer_op;
@@ -35,10 +35,6 @@ typedef struct cr_solver_rank {
 
 enum { CR_ANY = -1 };
 
-/* In cr_layer_class.integer_bottoms: the last one, and all. */
-#define CR_LAST_BOTTOM (1u << 31)
-#define CR_ALL_BOTTOMS (CR_LAST_BOTTOM | (CR_LAST_BOTTOM - 1))
-
 /* The element types of a layer: of its tops' values and parameters, of their gradients, and of the
  * mathematics of both passes. */
 typedef struct cr_layer_types {
@@ -52,37 +48,6 @@ typedef struct cr_layer_count {
   int min, max;
 } cr_layer_count;
 
-/* How much of a blob's values is meant: each includes those before it. */
-typedef enum cr_values {
-  CR_VALUES_NONE,
-  CR_VALUES_SIGNS,    /* only whether each is above 0 */
-  CR_VALUES_LEARNING, /* those that have a gradient other than 0 */
-  CR_VALUES_ALL
-} cr_values;
-
-/* What tops share with the bottom (without one: with the parameter) of their layer. */
-typedef enum cr_layer_sharing {
-  CR_SHARES_NOTHING,
-  CR_SHARES_DATA,
-  CR_SHARES_BLOB,  /* data and diff */
-  CR_SHARES_IF_ONE /* as before if it has one bottom and one top, else nothing */
-} cr_layer_sharing;
-
-/* How far the values may lie from a top's value that it is computed from. */
-typedef enum cr_layer_reach {
-  CR_REACHES_ANY,     /* anywhere, in any bottom */
-  CR_REACHES_SAMPLE,  /* in the same sample, which is an index of axis 0 */
-  CR_REACHES_POSITION /* there, and at the same position, wherever that is: axes 2 and on */
-} cr_layer_reach;
-
-/* Layers whose parameter 0 are weights and parameter 1, if there is one, a bias with a value for
- * each output. */
-typedef enum cr_layer_product {
-  CR_PRODUCT_NONE,
-  CR_PRODUCT_CONV, /* a convolution or its transpose; the state is a cr_layer_conv */
-  CR_PRODUCT_INNER /* an inner product; its fields are those of inner_product_param */
-} cr_layer_product;
-
 /* Functions of a class: for setup and reshape, for forward, for backward. */
 typedef crema_status cr_layer_shape_fn(cr_layer *layer, crema_blob *const *bottom,
                                        crema_blob *const *top) CREMA_MUST_USE;
@@ -93,55 +58,12 @@ typedef crema_status cr_layer_backward_fn(cr_layer *layer, crema_context *contex
                                           crema_blob *const *top, const bool *propagate_down,
                                           crema_blob *const *bottom) CREMA_MUST_USE;
 
+/* A type of layer. The author of a layer sets the first group of members, and of the rest only
+ * those that apply. */
 typedef struct cr_layer_class {
   const char *type;  /* as in the prototxt */
   size_t state_size; /* bytes of cr_layer.state, zero-initialised */
   cr_layer_count bottoms, tops;
-  bool equal_bottoms_tops; /* as many tops as bottoms */
-  bool auto_tops;          /* missing tops up to max(tops.min, 1) get blobs without a name */
-  bool in_place;           /* top 0 may be bottom 0 */
-  bool loss;               /* the first top has loss weight 1 by default */
-  bool reads_loss_param;   /* a loss that does */
-  bool takes_softmax;      /* of bottom 0, which Caffe has as probabilities in some versions */
-  bool probabilities;      /* its tops are */
-  bool shareable;          /* several solvers can work on one (layers/common/layer_share.h) */
-  bool statistics;         /* its parameters are statistics of its bottoms, which are not learned */
-  bool ignores_values;     /* its tops, if any, follow from its bottoms' shapes alone */
-  bool wide_tops;          /* its tops are sums or indices, which half precision could not hold */
-  cr_layer_sharing shares; /* what its tops share with its bottom, or with its parameter */
-  bool fuses_posts;        /* its op can apply post operations (cr_layer.posts) */
-  bool fuses_functions;    /* the same for functions alone, in a compiled net */
-  bool reshapes_always;    /* its forward pass may give its tops other shapes each time */
-  bool keeps_state;        /* what its tops become may depend on earlier passes */
-  bool takes_bf16;         /* its kernels read and write BF16 values as they are */
-  bool takes_int8;         /* it can compute with integers (cr_layer.int8) */
-  bool rounds_tops;        /* of floats and parameters it makes integers, where tops are such */
-  bool crops;              /* its top is the part of bottom 0 that crop_param and bottom 1 say */
-  bool scales_integers;    /* as a Scale it reads them: their unit is a factor of parameter 0 */
-  bool keeps_positive;     /* no top has a value below 0 where no bottom has one */
-  bool integer_tops;       /* its tops may be integers, as forward_type says */
-  unsigned integer_bottoms; /* bottoms that may be: bit i for bottom i, CR_LAST_BOTTOM */
-  cr_layer_product product; /* how its weights multiply its bottoms */
-  /* For a layer of one op forward and one backward (layer_pair.h): its table; else NULL. */
-  const cr_layer_pair_table *pair;
-  /* For a layer that brings samples into the net (input_class.h); NULL: it is mathematics. */
-  const cr_input_class *input;
-  /* Bottoms that may receive no gradient (labels): bit i for bottom i. force_backward leaves
-   * them out. */
-  unsigned no_gradient_bottoms;
-  /* In phase TEST, forward does nothing but run ops on tensors of its bottoms, tops and parameters,
-   * and the same ones each time. */
-  bool runs_ops;
-  /* Whether in phase TEST the layer's top has its bottom's values. NULL: no. */
-  bool (*noop_in_test)(const Caffe__LayerParameter *param);
-  /* The window over two spatial axes that each value of the tops is made of; NULL: none. That of
-   * products is in their cr_layer_conv. */
-  const cr_window *(*window)(const cr_layer *layer);
-  /* Whether something depends on the values of the layer's parameters; otherwise a file need not
-   * have them. NULL: yes. */
-  bool (*reads_params)(const Caffe__LayerParameter *param);
-  bool ends_gradient; /* its tops need no gradient and its bottoms get none (targets of a loss) */
-
   /* Reads parameters, creates layer->param blobs (filled). Called once, bottoms shaped. */
   cr_layer_shape_fn *setup;
   /* Shapes the tops (and internal tensors) from the bottoms' shapes; makes the ops when shapes
@@ -152,51 +74,30 @@ typedef struct cr_layer_class {
    * layer->param_propagate_down[p] (accumulated). NULL: has no backward; fails only when a
    * gradient is asked for. */
   cr_layer_backward_fn *backward;
-  /* For a layer of one element-wise function only: what it computes, in arithmetic of F64 or F32,
-   * for a layer with fuses_posts that does so. False: setup refuses the parameters. */
-  bool (*post)(const Caffe__LayerParameter *param, crema_dtype arithmetic, cr_post *out);
-  /* How much of the values that forward gave the tops (of a loss: all tops but the first) backward
-   * uses; and how much of its bottom's values a pass in place preserves. src/net warns of a layer
-   * in place that preserves less than a layer before it uses. NULL: nothing. */
+  /* Frees what state holds besides ops, tensors and memory of layer_op.h; may be NULL. */
+  void (*destroy)(cr_layer *layer);
+
+  bool in_place; /* top 0 may be bottom 0 */
+  bool loss;     /* the first top has loss weight 1 by default */
+  /* Bottoms that may receive no gradient (labels): bit i for bottom i. force_backward omits them.
+   */
+  unsigned no_gradient_bottoms;
+  /* Which of the values that forward gave the tops backward uses (of a loss: all tops but the
+   * first). NULL: none. */
   cr_values (*uses_tops)(const cr_layer *layer, bool in_place);
   /* Whether backward reads the values of that bottom, which is not a label and not overwritten by
    * this layer. NULL: it does not. */
   bool (*uses_bottom)(const cr_layer *layer, int bottom);
-  cr_values (*preserves)(const cr_layer *layer);
-  /* Whether forward is a sum to which that bottom goes as it is, so that backward gives it the
-   * gradient of top 0. The net may then let both gradients share their values, with which backward
-   * leaves them alone, and forward make top 0 in the memory of a bottom (cr_layer.spare_bottom).
-   * NULL: it is not. */
-  bool (*adds_bottom)(const cr_layer *layer, int bottom);
-  /* Computes top 0 again, to the bit in each run, from what the layer has for its backward pass.
-   * NULL, or can_make_again says false: it cannot. */
-  crema_status (*make_again)(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
-                             crema_blob *const *top, cr_tensor *out);
-  bool (*can_make_again)(const cr_layer *layer);
-  /* In place, it needs no copy of its input where the layer before it can make that again. */
-  bool makes_input_again;
-  /* Whether it multiplies each channel by parameter 0 and adds parameter 1, if there is one, to it.
-   * NULL: it does not. */
-  bool (*scales_channels)(const cr_layer *layer);
-  bool fuses_scale; /* it can do the work of such a layer in place behind it (cr_layer.scaled_by) */
-  /* Whether the next pass finds the values of that top as this one left them: they are a
-   * parameter's, the caller's, or filled once. NULL: it does not. */
-  bool (*persistent)(const cr_layer *layer, int top);
-  /* In phase TEST, for a layer with these parameters and so many bottoms. NULL: CR_REACHES_ANY. */
-  cr_layer_reach (*reach)(const Caffe__LayerParameter *param, int bottoms);
-  /* Whether its tops' values are some of its bottoms' values or averages of such, no finer than
-   * these, so that it works on integers of any scale as on floats. `top`: the shape of top 0.
-   * NULL: they are not. */
-  bool (*carries_integers)(const cr_layer *layer, const crema_shape *top);
-  /* Whether it can make floats of integers of the scale that cr_layer.int8 says. NULL: it cannot.
-   */
-  bool (*averages_integers)(const cr_layer *layer, const crema_shape *top);
-  /* For a class with rounds_tops: changes the parameters so that the tops' values come out `factor`
-   * (above 0) times as large, beside what scaling the blobs does. False: it cannot, so that the
-   * layer makes no integers. NULL: scaling the blobs is all that it takes. */
-  bool (*rescale)(Caffe__LayerParameter *param, float factor);
-  /* Frees what state holds besides ops, tensors and memory of layer_op.h; may be NULL. */
-  void (*destroy)(cr_layer *layer);
+  /* For a layer of one op forward and one backward (layer_pair.h): its table; else NULL. */
+  const cr_layer_pair_table *pair;
+  /* For a layer that brings samples into the net (input_class.h), else NULL. */
+  const cr_input_class *input;
+
+  /* Properties for src/net and src/infer, described in layer_parts.h. */
+  cr_layer_graph_part graph;
+  cr_layer_memory_part memory;
+  cr_layer_fusion_part fusion;
+  cr_layer_int8_part int8;
 } cr_layer_class;
 
 struct cr_layer {
@@ -206,54 +107,52 @@ struct cr_layer {
   Caffe__Phase phase;
   crema_context *context;      /* of the net: fillers, allocation at setup */
   const char *source_dir_file; /* path of the net's file, to resolve relative paths; may be NULL */
-  cr_layer_types types;        /* CR_LAYER_FLOATS until src/net says otherwise, before setup */
+  cr_layer_types types;        /* CR_LAYER_FLOATS unless src/net sets others before setup */
   uint64_t key;  /* mixes the seed and the layer's name; for counter-based random streams */
-  uint64_t pass; /* forward passes so far in TRAIN, or where it draws in TEST: the counter */
-  /* Forward is to compute the values of the last pass again: `pass` is what it was then, and
-   * running statistics have them already. */
+  uint64_t pass; /* counts forward passes in TRAIN, and in TEST if the layer draws there */
+  /* Forward computes the values of the last pass again: `pass` has its value of then, and running
+   * statistics include it already. */
   bool replays;
   cr_solver_rank solver; /* for layers that produce samples; holds a reference to the group */
   int bottoms, tops;
   int params;
   crema_blob **blob; /* the layer's parameters, owned by the layer, `params` of them */
-  /* Where not NULL: parameter i shares the values of given[i] instead of being filled. Set before
-   * setup; `givens` of them, which must live until then. */
+  /* If not NULL: parameter i shares the values of given[i] instead of being filled. Set before
+   * setup; `givens` blobs, which must live until then. */
   crema_blob *const *given;
   int givens;
-  bool awaits_params; /* their values follow, so that nothing is drawn for them; before setup */
+  bool awaits_params; /* the parameters get values later: setup draws none */
   bool *param_propagate_down;
-  int spare_bottom; /* for kind->adds_bottom: nobody needs its values after forward; -1: none */
-  const cr_layer_maker *maker; /* of its input, for kind->makes_input_again; NULL: it is kept */
-  float *loss_weight;          /* one per top */
+  int spare_bottom; /* for memory.adds_bottom: this bottom is free after forward; -1: none */
+  /* For memory.makes_input_again: makes this layer's input. NULL: the layer keeps a copy. */
+  const cr_layer_maker *maker;
+  float *loss_weight; /* one per top */
   void *state;
-  cr_layer_op *ops;      /* those that the layer file made, as a list; freed with the layer */
-  cr_layer_owned *owned; /* its tensors and memory likewise */
+  cr_layer_op *ops;      /* a list of the ops that the layer made; freed with the layer */
+  cr_layer_owned *owned; /* a list of its tensors and memory; freed with the layer */
   cr_layer_share *share; /* with other solvers; NULL: not shared */
-  /* False: the net will never run this layer's backward pass, so forward may skip what only that
-   * pass reads (masks, copies of overwritten inputs). True from cr_layer_create on; src/net may
-   * clear it before the first forward pass. */
+  /* False: the net never runs this layer's backward pass, so forward may skip work for it (masks,
+   * copies of overwritten inputs). Initially true; src/net may clear it before the first forward
+   * pass. */
   bool needs_backward;
-  /* For a class with fuses_posts or fuses_functions: what the net has this layer compute besides,
-   * of the layers that follow it. Set before the first reshape. An addition is of one more bottom,
-   * which is shaped like the top, behind those that the class knows; it needs a layer of one top.
-   * The first top may be that bottom. */
+  /* For fusion.fuses_posts and fuses_functions: work of the following layers that this layer does.
+   * Set before the first reshape. A layer with one top can add one more bottom, shaped like the
+   * top; it is the last bottom, and the first top may be that bottom. */
   cr_posts posts;
-  /* For a class with fuses_scale: the layer with scales_channels in place behind it, whose work it
-   * does, forward and backward; NULL: none. To be followed by a reshape. */
+  /* For fusion.fuses_scale: the following layer in place, with scales_channels, whose forward and
+   * backward work this layer does. NULL: none. A reshape must follow a change. */
   const cr_layer *scaled_by;
-  /* For a convolution: forward may save products by Winograd's method. Set before the first
-   * reshape. */
-  bool winograd;
-  /* For a Concat: the bottoms' values have their homes (cr_tensor_set_home) side by side in the
-   * top's memory; for a Slice: the tops' in the bottom's. src/net changes it between passes. */
+  bool winograd; /* a convolution may use Winograd's method; set before the first reshape */
+  /* For a Concat: the bottoms' values lie side by side in the top's memory (cr_tensor_set_home).
+   * For a Slice: the tops' values lie in the bottom's memory. src/net changes it between passes. */
   bool parts_in_place;
-  /* For a class with takes_int8: the layer computes with integers, as this says
-   * (layers/common/layer_int8.h), and its weights are some; for one with averages_integers: its
-   * bottom has integers; NULL: with floats. Set before setup, must outlive the layer. */
+  /* For int8.takes_int8: describes the integers (layers/common/layer_int8.h) with which the layer
+   * computes; its weights are integers. For averages_integers: its bottom has integers. NULL: all
+   * are floats. Set before setup; must outlive the layer. */
   const cr_layer_int8 *int8;
 };
 
-/* The number of bottoms that the class knows of. */
+/* The number of bottoms without the one that `posts` adds. */
 static inline int cr_layer_own_bottoms(const cr_layer *layer) {
   return layer->bottoms - (cr_posts_add(&layer->posts) ? 1 : 0);
 }
@@ -266,7 +165,8 @@ struct cr_layer_maker {
 
 static inline crema_status cr_layer_make_again(const cr_layer_maker *maker, crema_context *context,
                                                cr_tensor *out) {
-  return maker->layer->kind->make_again(maker->layer, context, maker->bottom, maker->top, out);
+  return maker->layer->kind->memory.make_again(maker->layer, context, maker->bottom, maker->top,
+                                               out);
 }
 
 /* The type in which a layer computes, and which its statistics, sums and losses have: F64 when one
@@ -280,7 +180,7 @@ static inline crema_dtype cr_layer_arithmetic(const cr_layer *layer) {
 
 /* Whether something depends on the values of its parameters. */
 static inline bool cr_layer_reads_params(const cr_layer *layer) {
-  return layer->kind->reads_params == NULL || layer->kind->reads_params(layer->param);
+  return layer->kind->graph.reads_params == NULL || layer->kind->graph.reads_params(layer->param);
 }
 
 /* The layer's name; "" when it has none. */

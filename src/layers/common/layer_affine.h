@@ -38,6 +38,6 @@ cr_layer_reach cr_layer_affine_reach(int bottoms, int axis);
   .type = type_name, .state_size = sizeof(cr_layer_affine), .bottoms = {1, 2}, .tops = {1, 1}, \
   .in_place = true, .reshape = cr_layer_affine_reshape, .forward = cr_layer_affine_forward,    \
   .backward = cr_layer_affine_backward, .uses_bottom = cr_layer_affine_uses_bottom,            \
-  .makes_input_again = true, .fuses_functions = true, .takes_bf16 = true
+  .memory.makes_input_again = true, .fusion.fuses_functions = true, .int8.takes_bf16 = true
 
 #endif

@@ -41,11 +41,11 @@ cr_layer_backward_fn cr_layer_conv_backward;
 cr_layer_reach cr_layer_conv_reach(const Caffe__LayerParameter *param, int bottoms);
 
 /* What the classes have in common; each adds its setup. */
-#define CR_LAYER_CONV(type_name)                                                     \
-  .type = type_name, .state_size = sizeof(cr_layer_conv), .bottoms = {1, CR_ANY},    \
-  .tops = {1, CR_ANY}, .equal_bottoms_tops = true, .reshape = cr_layer_conv_reshape, \
-  .forward = cr_layer_conv_forward, .backward = cr_layer_conv_backward,              \
-  .uses_bottom = cr_layer_weights_uses_bottom, .reach = cr_layer_conv_reach,         \
-  .product = CR_PRODUCT_CONV, .takes_bf16 = true, .runs_ops = true
+#define CR_LAYER_CONV(type_name)                                                           \
+  .type = type_name, .state_size = sizeof(cr_layer_conv), .bottoms = {1, CR_ANY},          \
+  .tops = {1, CR_ANY}, .graph.equal_bottoms_tops = true, .reshape = cr_layer_conv_reshape, \
+  .forward = cr_layer_conv_forward, .backward = cr_layer_conv_backward,                    \
+  .uses_bottom = cr_layer_weights_uses_bottom, .fusion.reach = cr_layer_conv_reach,        \
+  .fusion.product = CR_PRODUCT_CONV, .int8.takes_bf16 = true, .memory.runs_ops = true
 
 #endif

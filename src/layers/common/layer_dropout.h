@@ -36,6 +36,6 @@ bool cr_dropout_noop_in_test(const Caffe__LayerParameter *param);
 /* What the classes have in common; each adds its functions. */
 #define CR_LAYER_DROPOUT(type_name, state)                                           \
   .type = type_name, .state_size = sizeof(state), .bottoms = {1, 1}, .tops = {1, 1}, \
-  .in_place = true, .noop_in_test = cr_dropout_noop_in_test
+  .in_place = true, .fusion.noop_in_test = cr_dropout_noop_in_test
 
 #endif

@@ -27,7 +27,7 @@ static inline void cr_host_put(const cr_host_results *results, int64_t i, double
 /* What the classes of layers have in common that choose and count on the host: full precision for
  * what comes out. */
 #define CR_LAYER_HOST(type_name, state_bytes, setup_fn, reshape_fn, forward_fn, destroy_fn) \
-  .type = type_name, .state_size = state_bytes, .wide_tops = true, .setup = setup_fn,       \
+  .type = type_name, .state_size = state_bytes, .graph.wide_tops = true, .setup = setup_fn, \
   .reshape = reshape_fn, .forward = forward_fn, .destroy = destroy_fn
 
 /* As precise as the tensor has them. */

@@ -4,8 +4,8 @@
 
 #include "layers/common/layer_op.h"
 
-/* How: see CONV_INT8 in ops.inc. The weights are I8, the bias, in units of the sums, F32. Averages need
- * from_scale alone. */
+/* How: see CONV_INT8 in ops.inc. The weights are I8, the bias, in units of the sums, F32. Averages
+ * need from_scale alone. */
 struct cr_layer_int8 {
   crema_dtype from;   /* of the integers that are multiplied: U8 or I8 */
   float from_scale;   /* what 1 of them stands for: a bottom of floats is rounded to them */

@@ -30,7 +30,8 @@ static void free_share(cr_layer_share *share) {
 
 crema_status cr_layer_share_open(cr_layer *layer) {
   const cr_solver_rank *solver = &layer->solver;
-  if (!layer->kind->shareable || solver->group == NULL || solver->solvers < 2) return CREMA_OK;
+  if (!layer->kind->graph.shareable || solver->group == NULL || solver->solvers < 2)
+    return CREMA_OK;
   if (solver->rank > 0) {
     /* Without state nothing can be taken twice. */
     if (layer->kind->state_size == 0) return CREMA_OK;
@@ -59,7 +60,7 @@ crema_status cr_layer_share_open(cr_layer *layer) {
 
 static crema_status check_join(const cr_layer *layer, const cr_layer *root) {
   const cr_solver_rank *solver = &layer->solver;
-  if (!layer->kind->shareable) {
+  if (!layer->kind->graph.shareable) {
     return cr_layer_fail(layer, CREMA_E_UNSUPPORTED,
                          "layers of this type cannot be shared by several solvers");
   }

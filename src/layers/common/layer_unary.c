@@ -20,7 +20,7 @@ crema_status cr_layer_unary_setup(cr_layer *layer, crema_blob *const *bottom,
   cr_layer_unary *s = layer->state;
   cr_post post;
   (void)bottom, (void)top;
-  if (!layer->kind->post(layer->param, cr_layer_arithmetic(layer), &post)) {
+  if (!layer->kind->fusion.post(layer->param, cr_layer_arithmetic(layer), &post)) {
     return cr_layer_fail(layer, CREMA_E_INTERNAL, "has no function");
   }
   assert(cr_unary_by_value(post.function) == (layer->kind->pair == &cr_layer_unary_by_value));

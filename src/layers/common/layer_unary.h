@@ -34,7 +34,7 @@ extern const cr_layer_pair_table cr_layer_unary_by_value, cr_layer_unary_by_inpu
   .type = type_name, .state_size = sizeof(cr_layer_unary), .pair = &table, .bottoms = {1, 1}, \
   .tops = {1, 1}, .in_place = true, .reshape = cr_layer_unary_reshape,                        \
   .forward = cr_layer_pair_forward, .uses_tops = cr_layer_unary_uses_tops,                    \
-  .uses_bottom = cr_layer_unary_uses_bottom, .preserves = cr_layer_unary_preserves,           \
-  .reach = cr_layer_reaches_position
+  .uses_bottom = cr_layer_unary_uses_bottom, .memory.preserves = cr_layer_unary_preserves,    \
+  .fusion.reach = cr_layer_reaches_position
 
 #endif

@@ -107,9 +107,9 @@ static const cr_input_class input = {.join = join};
 const cr_layer_class cr_layer_dummy_data = {
     CR_LAYER_INPUT("DummyData", 0, 1, CR_ANY),
     .input = &input,
-    .integer_tops = true,
-    .shareable = true,
+    .graph.integer_tops = true,
+    .graph.shareable = true,
     .setup = setup,
     .forward = forward,
-    .persistent = persistent,
+    .memory.persistent = persistent,
 };

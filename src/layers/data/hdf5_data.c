@@ -325,8 +325,8 @@ static const cr_input_class input = {.save = save, .restore = restore, .stats = 
 const cr_layer_class cr_layer_hdf5_data = {
     CR_LAYER_INPUT("HDF5Data", sizeof(hdf5_data_state), 1, CR_ANY),
     .input = &input,
-    .integer_tops = true,
-    .shareable = true,
+    .graph.integer_tops = true,
+    .graph.shareable = true,
     .setup = setup,
     .forward = forward,
     .destroy = destroy,

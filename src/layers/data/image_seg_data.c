@@ -477,7 +477,7 @@ static void destroy(cr_layer *layer) {
 const cr_layer_class cr_layer_image_seg_data = {
     CR_LAYER_INPUT("ImageSegData", sizeof(seg_state), 1, 3),
     .input = &cr_batch_layer_input_with_epochs,
-    .shareable = true,
+    .graph.shareable = true,
     .setup = setup,
     .forward = cr_batch_layer_forward,
     .destroy = destroy,

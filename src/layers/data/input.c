@@ -32,9 +32,9 @@ static const cr_input_class input = {.net_input = true};
 const cr_layer_class cr_layer_input = {
     CR_LAYER_INPUT("Input", 0, 1, CR_ANY),
     .input = &input,
-    .integer_tops = true,
-    .shareable = true,
+    .graph.integer_tops = true,
+    .graph.shareable = true,
     .setup = setup,
     .forward = cr_layer_noop_forward,
-    .reach = cr_layer_reaches_sample,
+    .fusion.reach = cr_layer_reaches_sample,
 };

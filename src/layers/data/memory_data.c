@@ -287,9 +287,9 @@ static const cr_input_class input = {.save = save,
 const cr_layer_class cr_layer_memory_data = {
     CR_LAYER_INPUT("MemoryData", sizeof(memory_data_state), 2, 2),
     .input = &input,
-    .shareable = true,
+    .graph.shareable = true,
     .setup = setup,
     .forward = forward,
-    .persistent = cr_layer_always,
+    .memory.persistent = cr_layer_always,
     .destroy = destroy,
 };

@@ -187,7 +187,7 @@ static void destroy(cr_layer *layer) {
 const cr_layer_class cr_layer_video_data = {
     CR_LAYER_INPUT("VideoData", sizeof(video_state), 1, 2),
     .input = &cr_batch_layer_input,
-    .shareable = true,
+    .graph.shareable = true,
     .setup = setup,
     .forward = cr_batch_layer_forward,
     .destroy = destroy,

@@ -385,7 +385,7 @@ static void destroy(cr_layer *layer) {
 const cr_layer_class cr_layer_window_data = {
     CR_LAYER_INPUT("WindowData", sizeof(window_data_state), 2, 2),
     .input = &cr_batch_layer_input,
-    .shareable = true,
+    .graph.shareable = true,
     .setup = setup,
     .forward = cr_batch_layer_forward,
     .destroy = destroy,

@@ -227,5 +227,5 @@ const cr_layer_class cr_layer_anchor_target = {
     CR_LAYER_HOST("AnchorTarget", sizeof(anchor_target_state), setup, reshape, forward, destroy),
     .bottoms = {3, 4},
     .tops = {4, 4},
-    .ends_gradient = true,
+    .graph.ends_gradient = true,
 };

@@ -440,5 +440,5 @@ const cr_layer_class cr_layer_detectnet_transformation = {
                   destroy),
     .bottoms = {2, 2},
     .tops = {2, 2},
-    .ends_gradient = true,
+    .graph.ends_gradient = true,
 };

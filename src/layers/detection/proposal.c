@@ -191,5 +191,5 @@ const cr_layer_class cr_layer_proposal = {
     CR_LAYER_HOST("Proposal", sizeof(proposal_state), setup, reshape, forward, destroy),
     .bottoms = {3, 3},
     .tops = {1, 2},
-    .ends_gradient = true,
+    .graph.ends_gradient = true,
 };

@@ -232,5 +232,5 @@ const cr_layer_class cr_layer_proposal_target = {
                   destroy),
     .bottoms = {2, 2},
     .tops = {5, 5},
-    .ends_gradient = true,
+    .graph.ends_gradient = true,
 };

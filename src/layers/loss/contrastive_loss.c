@@ -41,7 +41,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
 const cr_layer_class cr_layer_contrastive_loss = {
     CR_LAYER_LOSS_PAIR("ContrastiveLoss", 3, pair),
     .no_gradient_bottoms = 1u << 2,
-    .integer_bottoms = 1u << 2,
+    .graph.integer_bottoms = 1u << 2,
     .setup = cr_layer_noop,
     .reshape = reshape,
 };

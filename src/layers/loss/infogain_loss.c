@@ -154,7 +154,7 @@ static void destroy(cr_layer *layer) {
 
 const cr_layer_class cr_layer_infogain_loss = {
     CR_LAYER_SOFTMAX_LOSS("InfogainLoss", 3, 2),
-    .takes_softmax = true,
+    .graph.takes_softmax = true,
     .state_size = sizeof(infogain_state),
     .setup = setup,
     .reshape = reshape,

@@ -97,7 +97,7 @@ cr_values cr_softmax_loss_uses_tops(const cr_layer *layer, bool in_place);
 /* What the classes of losses have in common. */
 #define CR_LAYER_LOSS(type_name, least_bottoms, most_bottoms, most_tops)               \
   .type = type_name, .bottoms = {least_bottoms, most_bottoms}, .tops = {1, most_tops}, \
-  .auto_tops = true, .loss = true
+  .graph.auto_tops = true, .loss = true
 
 /* The same for losses of one op forward and one op backward. */
 #define CR_LAYER_LOSS_PAIR(type_name, count, table)                                          \
@@ -108,8 +108,8 @@ cr_values cr_softmax_loss_uses_tops(const cr_layer *layer, bool in_place);
 /* The same for losses of scores by way of their softmax. */
 #define CR_LAYER_SOFTMAX_LOSS(type_name, most_bottoms, most_tops)                           \
   CR_LAYER_LOSS(type_name, 2, most_bottoms, most_tops),                                     \
-      .reads_loss_param = true, .uses_tops = cr_softmax_loss_uses_tops,                     \
+      .graph.reads_loss_param = true, .uses_tops = cr_softmax_loss_uses_tops,               \
       .uses_bottom = cr_softmax_loss_uses_bottom, .no_gradient_bottoms = 1u << 1 | 1u << 2, \
-      .integer_bottoms = 1u << 1
+      .graph.integer_bottoms = 1u << 1
 
 #endif

@@ -33,7 +33,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
 const cr_layer_class cr_layer_multinomial_loss = {
     CR_LAYER_LOSS_PAIR("MultinomialLogisticLoss", 2, pair),
     .no_gradient_bottoms = 1u << 1,
-    .integer_bottoms = 1u << 1,
+    .graph.integer_bottoms = 1u << 1,
     .setup = cr_layer_noop,
     .reshape = reshape,
 };

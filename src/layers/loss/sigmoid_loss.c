@@ -40,9 +40,9 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
 
 const cr_layer_class cr_layer_sigmoid_loss = {
     CR_LAYER_LOSS_PAIR("SigmoidCrossEntropyLoss", 2, pair),
-    .reads_loss_param = true,
+    .graph.reads_loss_param = true,
     .no_gradient_bottoms = 1u << 1,
-    .integer_bottoms = 1u << 1,
+    .graph.integer_bottoms = 1u << 1,
     .setup = setup,
     .reshape = reshape,
 };

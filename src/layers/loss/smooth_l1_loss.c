@@ -30,7 +30,7 @@ const cr_layer_class cr_layer_smooth_l1_loss = {
     CR_LAYER_LOSS("SmoothL1Loss", 2, 4, 1),
     .state_size = sizeof(cr_smooth_l1),
     .no_gradient_bottoms = 1u << 2 | 1u << 3,
-    .reads_loss_param = true,
+    .graph.reads_loss_param = true,
     .setup = setup,
     .reshape = reshape,
     .forward = cr_smooth_l1_forward,

@@ -64,7 +64,7 @@ const cr_layer_class cr_layer_smooth_l1_loss_ohem = {
     CR_LAYER_LOSS("SmoothL1LossOHEM", 2, 3, 2),
     .state_size = sizeof(cr_smooth_l1),
     .no_gradient_bottoms = 1u << 2,
-    .reads_loss_param = true,
+    .graph.reads_loss_param = true,
     .setup = setup,
     .reshape = reshape,
     .forward = forward,

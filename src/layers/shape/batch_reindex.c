@@ -44,7 +44,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
 const cr_layer_class cr_layer_batch_reindex = {
     CR_LAYER_PAIR("BatchReindex", cr_layer_pair, 2),
     .no_gradient_bottoms = 1u << 1,
-    .integer_bottoms = 1u << 1,
+    .graph.integer_bottoms = 1u << 1,
     .setup = cr_layer_noop,
     .reshape = reshape,
     .forward = cr_layer_pair_forward,

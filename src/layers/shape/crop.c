@@ -66,5 +66,5 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
 
 const cr_layer_class cr_layer_crop = {
     CR_LAYER_PAIR("Crop", cr_layer_pair, 2), .setup = cr_layer_noop, .reshape = reshape,
-    .forward = cr_layer_pair_forward,        .backward = backward,   .crops = true,
+    .forward = cr_layer_pair_forward,        .backward = backward,   .graph.crops = true,
 };

@@ -38,12 +38,12 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
 
 const cr_layer_class cr_layer_shuffle_channel = {
     CR_LAYER_PAIR("ShuffleChannel", cr_layer_pair, 1),
-    .takes_bf16 = true,
-    .keeps_positive = true,
-    .carries_integers = cr_layer_carries,
+    .int8.takes_bf16 = true,
+    .int8.keeps_positive = true,
+    .int8.carries_integers = cr_layer_carries,
     .setup = cr_layer_noop,
     .reshape = reshape,
     .forward = cr_layer_pair_forward,
     .backward = cr_layer_pair_backward,
-    .reach = cr_layer_reaches_sample,
+    .fusion.reach = cr_layer_reaches_sample,
 };
