@@ -5,7 +5,7 @@
 #include "core/buffer.h"
 #include "core/did_you_mean.h"
 #include "core/fail.h"
-#include "layers/common/layer_outside.h"
+#include "layers/common/custom_layer.h"
 
 static const cr_layer_class *const classes[] = {
 #define CR_LAYER(name, type) &cr_layer_##name,
@@ -56,9 +56,9 @@ crema_status cr_layer_class_find(const char *type, const cr_layer_class **out) {
     *out = classes[i];
     return CREMA_OK;
   }
-  const cr_layer_class *outside = cr_layer_outside_find(type);
-  if (outside == NULL) return unknown_type(type);
-  *out = outside;
+  const cr_layer_class *custom = cr_custom_layer_find(type);
+  if (custom == NULL) return unknown_type(type);
+  *out = custom;
   return CREMA_OK;
 }
 
@@ -89,7 +89,7 @@ crema_status cr_layer_class_of(const Caffe__LayerParameter *param, const char *n
   const char *type = param->type ? param->type : "";
   const Caffe__PluginParameter *plugin = param->plugin_param;
   const cr_layer_class *own = strcmp(type, "Python") == 0 ? class_of_python(param) : NULL;
-  if (own != NULL && !cr_layer_outside_has_module(param->python_param->module)) {
+  if (own != NULL && !cr_custom_layer_has_module(param->python_param->module)) {
     *out = own;
     return CREMA_OK;
   }
@@ -98,12 +98,12 @@ crema_status cr_layer_class_of(const Caffe__LayerParameter *param, const char *n
     return cr_fail(CREMA_E_ARGUMENT,
                    "a layer of type 'Plugin' needs plugin_param { library: ... }");
   }
-  return cr_layer_outside_load(plugin->library, net_path, plugin->type, out);
+  return cr_custom_layer_load(plugin->library, net_path, plugin->type, out);
 }
 
 crema_status crema_layer_load(const char *path) {
   CR_REQUIRE(path);
-  return cr_layer_outside_load(path, NULL, NULL, NULL);
+  return cr_custom_layer_load(path, NULL, NULL, NULL);
 }
 
 crema_status crema_layer_register(const crema_layer_type *type) {
@@ -112,18 +112,18 @@ crema_status crema_layer_register(const crema_layer_type *type) {
     if (strcmp(type->type, class_names[i]) != 0) continue;
     return cr_fail(CREMA_E_EXISTS, "layer type '%s' is one of crema's own", type->type);
   }
-  return cr_layer_outside_add(type);
+  return cr_custom_layer_add(type);
 }
 
 int crema_layer_type_count(void) {
   int count = CLASSES;
-  while (cr_layer_outside_name(count - CLASSES) != NULL) ++count;
+  while (cr_custom_layer_name(count - CLASSES) != NULL) ++count;
   return count;
 }
 
 const char *crema_layer_type_name(int index) {
   if (index < 0) return NULL;
-  return index < CLASSES ? class_names[index] : cr_layer_outside_name(index - CLASSES);
+  return index < CLASSES ? class_names[index] : cr_custom_layer_name(index - CLASSES);
 }
 
 crema_status cr_layer_create(const Caffe__LayerParameter *param, Caffe__Phase phase,

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "core/fail.h"
-#include "layers/common/layer_outside.h"
+#include "layers/common/custom_layer.h"
 #include "net/build.h"
 #include "net/lifetimes.h"
 
@@ -97,7 +97,7 @@ out:
 
 void *crema_net_layer_state(const crema_net *net, int layer) {
   const cr_net_layer *found = layer_at(net, layer);
-  return found == NULL ? NULL : cr_layer_outside_state(found->layer);
+  return found == NULL ? NULL : cr_custom_layer_state(found->layer);
 }
 
 /* ---- parts of a pass ---- */

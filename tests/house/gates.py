@@ -32,8 +32,11 @@ ROOMS = {
     "data/pipeline": {"core", *DEVICE, "data/db", "data/image", "data/augment"},
     "layers/common": {"core", "proto", *DEVICE, "memory", "ops", "data/pipeline"},
     "layers": {"core", "layers/common"},
-    "layers/data": {"core", "data/image", "data/augment", "data/pipeline", "layers/common"},
-    "layers/detection": {"core", "data/augment", "layers/common"},
+    "layers/data/adapters": {"core", "data/image", "data/augment", "data/pipeline", "layers/common"},
+    "layers/data": {"core", "data/image", "data/augment", "data/pipeline", "layers/common", "layers/data/adapters"},
+    "layers/dense_crf": {"core", "device/memory", "layers/common"},
+    "layers/detection/geometry": {"core", "data/augment", "layers/common"},
+    "layers/detection": {"core", "data/augment", "layers/common", "layers/detection/geometry"},
     "layers/loss": {"core", "layers/common"},
     "layers/shape": {"core", "layers/common"},
     "net": {"core", "proto", *DEVICE, "memory", "ops", "layers", "layers/common", "layers/data"},
@@ -76,7 +79,8 @@ def sources(*patterns):
 
 def room_of(path):
     parts = path.relative_to(ROOT / "src").parts[:-1]
-    return "/".join(parts[:2]) if "/".join(parts[:2]) in ROOMS else parts[0]
+    folders = ["/".join(parts[:depth]) for depth in range(len(parts), 0, -1)]
+    return next((folder for folder in folders if folder in ROOMS), parts[0])
 
 
 def strip_comments_and_strings(text):

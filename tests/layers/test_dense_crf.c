@@ -1,5 +1,5 @@
 /* DenseCRF and its lattice against sums over all pairs of pixels, in double. */
-#include "layers/common/lattice.h"
+#include "layers/dense_crf/lattice.h"
 #include "layers/layer_rig.h"
 
 static double kernel_of(const float *a, const float *b, int axes) {

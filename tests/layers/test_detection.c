@@ -1,5 +1,5 @@
 /* Layers of detectors on boxes that make sense, which layer_rows.inc does not have. */
-#include "layers/detection/boxes.h"
+#include "layers/detection/geometry/boxes.h"
 #include "layers/layer_rig.h"
 
 enum { PRIORS = 12, CLASSES = 3, IMAGES = 2 };

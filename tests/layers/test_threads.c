@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 
 #include "layers/common/layer_host.h"
-#include "layers/detection/matching.h"
+#include "layers/detection/geometry/matching.h"
 #include "layers/layer_rig.h"
 
 enum { MOST_THREADS = 4 };

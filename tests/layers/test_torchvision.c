@@ -1,6 +1,6 @@
 /* Layers of detectors against an independent implementation: torchvision.inc has what it computes.
  */
-#include "layers/detection/boxes.h"
+#include "layers/detection/geometry/boxes.h"
 #include "layers/layer_rig.h"
 #include "layers/torchvision.inc"
 

@@ -25,7 +25,7 @@
 #include "data/augment/annotated.h"
 #include "data/augment/augment.h"
 #include "data/pipeline/load_pixels.h"
-#include "layers/data/record_layer.h"
+#include "layers/data/adapters/record_input.h"
 
 /* The memory of one thread. */
 typedef struct annotated_worker {
@@ -41,7 +41,7 @@ typedef struct annotated_item {
 } annotated_item;
 
 typedef struct annotated_data_state {
-  cr_record_layer records; /* has to be the first member */
+  cr_record_input records; /* has to be the first member */
   const Caffe__DataParameter *param;
   const Caffe__TransformationParameter *transform;  /* may be NULL */
   const Caffe__AnnotatedDataParameter *annotations; /* may be NULL */
@@ -198,7 +198,7 @@ static const cr_source annotated_source = {CR_RECORD_SOURCE(load_item), .finish 
 
 static crema_status check_param(const cr_layer *layer) {
   const Caffe__AnnotatedDataParameter *annotations = layer->param->annotated_data_param;
-  CR_TRY(cr_record_layer_check(layer));
+  CR_TRY(cr_record_input_check(layer));
   for (size_t i = 0; annotations != NULL && i < annotations->n_batch_sampler; ++i) {
     CR_TRY(cr_layer_in(layer, cr_batch_sampler_check(annotations->batch_sampler[i])));
   }
@@ -211,15 +211,15 @@ static void use_stream(void *state) {
 }
 
 static crema_status open_source(const cr_layer *layer, annotated_data_state *s) {
-  const uint64_t stream = cr_record_layer_stream(layer);
-  CR_TRY(cr_record_layer_open(&s->records, layer, stream));
+  const uint64_t stream = cr_record_input_stream(layer);
+  CR_TRY(cr_record_input_open(&s->records, layer, stream));
   s->records.stream = stream;
   s->records.stream_chosen = use_stream;
   CR_TRY(cr_transformer_create(s->transform, layer->phase, 0, layer->source_dir_file,
                                &s->transformer));
   CR_TRY(cr_augment_create(s->transform, &s->augment));
   use_stream(s);
-  CR_TRY(cr_pipeline_threads((uint32_t)cr_record_layer_threads(layer), &s->threads));
+  CR_TRY(cr_pipeline_threads((uint32_t)cr_record_input_threads(layer), &s->threads));
   return CR_NEW(s->worker, s->threads, "decoding threads");
 }
 
@@ -252,7 +252,7 @@ static crema_status open_layer(const cr_layer *layer, annotated_data_state *s,
                                        .threads = s->threads,
                                        .item_size = sizeof(annotated_item),
                                        .shape = shape};
-  return cr_record_layer_start(&s->records, layer, &options, top);
+  return cr_record_input_start(&s->records, layer, &options, top);
 }
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -267,7 +267,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
 
 static void destroy(cr_layer *layer) {
   annotated_data_state *s = layer->state;
-  cr_record_layer_close(&s->records, layer);
+  cr_record_input_close(&s->records, layer);
   cr_augment_destroy(s->augment);
   cr_transformer_destroy(s->transformer);
   for (int i = 0; s->worker != NULL && i < s->threads; ++i) {
@@ -281,8 +281,8 @@ static void destroy(cr_layer *layer) {
 
 const cr_layer_class cr_layer_annotated_data = {
     CR_LAYER_INPUT("AnnotatedData", sizeof(annotated_data_state), 1, 2),
-    .input = &cr_record_layer_input,
+    .input = &cr_record_input_class,
     .setup = setup,
-    .forward = cr_record_layer_forward,
+    .forward = cr_record_input_forward,
     .destroy = destroy,
 };

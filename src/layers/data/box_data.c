@@ -20,7 +20,7 @@
 #include "core/fail.h"
 #include "core/rng.h"
 #include "data/augment/boxed.h"
-#include "layers/data/picture_layer.h"
+#include "layers/data/adapters/boxed_input.h"
 
 enum { NUMBERS = 5, ROW = CR_BOXED_MOST * NUMBERS, TRIALS = 50 };
 
@@ -31,9 +31,9 @@ typedef struct box_worker {
 } box_worker;
 
 typedef struct box_state {
-  cr_picture_layer pictures; /* has to be the first member */
-  bool draws;                /* parts of images, at random */
-  bool color;                /* whatever the record has */
+  cr_boxed_input pictures; /* has to be the first member */
+  bool draws;              /* parts of images, at random */
+  bool color;              /* whatever the record has */
 } box_state;
 
 static int draw_below(uint32_t word, int count) {
@@ -78,18 +78,17 @@ static crema_status cut_part(const box_state *s, box_worker *w, uint64_t sample)
   return cr_image_resize(&w->part, height, width, &w->record.image);
 }
 
-static crema_status read_picture(const cr_picture_layer *layer, void *worker, cr_db_bytes value,
+static crema_status read_picture(const cr_boxed_input *layer, void *worker, cr_db_bytes value,
                                  uint64_t sample, const cr_image **out) {
   const box_state *s = (const box_state *)layer;
   box_worker *w = worker;
   *out = &w->record.image;
-  CR_TRY(
-      cr_boxed_load(&w->record, value.data, value.size, cr_picture_layer_color(layer, s->color)));
+  CR_TRY(cr_boxed_load(&w->record, value.data, value.size, cr_boxed_input_color(layer, s->color)));
   return cut_part(s, w, sample);
 }
 
-static crema_status put_label(const cr_picture_layer *layer, void *worker, const cr_image *image,
-                              const cr_picture_move *move, cr_load *load) {
+static crema_status put_label(const cr_boxed_input *layer, void *worker, const cr_image *image,
+                              const cr_boxed_move *move, cr_load *load) {
   const box_worker *w = worker;
   cr_boxed_object objects[CR_BOXED_MOST];
   (void)layer, (void)image;
@@ -112,7 +111,7 @@ static void free_worker(void *worker) {
   cr_boxed_free(&w->record);
 }
 
-static const cr_picture_class class = {
+static const cr_boxed_class class = {
     .worker_size = sizeof(box_worker),
     .advice = "images of different sizes need crop_size or batch_size: 1",
     .read = read_picture,
@@ -123,19 +122,18 @@ static const cr_picture_class class = {
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   box_state *s = layer->state;
   (void)bottom;
-  CR_TRY(cr_picture_layer_check(layer, true));
+  CR_TRY(cr_boxed_input_check(layer, true));
   const Caffe__DataParameter *param = layer->param->data_param;
   crema_shape shape[2] = {[1] = cr_shape_2(param->batch_size, ROW)};
   s->color = param->force_encoded_color;
   s->draws = layer->phase == CAFFE__PHASE__TRAIN;
-  return cr_layer_in(layer,
-                     cr_picture_layer_open(layer, &class, (int)param->batch_size, shape, top));
+  return cr_layer_in(layer, cr_boxed_input_open(layer, &class, (int)param->batch_size, shape, top));
 }
 
 const cr_layer_class cr_layer_box_data = {
     CR_LAYER_INPUT("BoxData", sizeof(box_state), 1, 2),
-    .input = &cr_record_layer_input,
+    .input = &cr_record_input_class,
     .setup = setup,
-    .forward = cr_record_layer_forward,
-    .destroy = cr_picture_layer_destroy,
+    .forward = cr_record_input_forward,
+    .destroy = cr_boxed_input_destroy,
 };

@@ -21,10 +21,10 @@
 
 #include "core/fail.h"
 #include "data/pipeline/datum_source.h"
-#include "layers/data/record_layer.h"
+#include "layers/data/adapters/record_input.h"
 
 typedef struct data_state {
-  cr_record_layer records; /* has to be the first member */
+  cr_record_input records; /* has to be the first member */
   cr_transformer *transformer;
   cr_datum_source *source;
 } data_state;
@@ -33,9 +33,9 @@ typedef struct data_state {
 
 static crema_status open_source(const cr_layer *layer, data_state *state) {
   const Caffe__DataParameter *param = layer->param->data_param;
-  CR_TRY(cr_record_layer_open(&state->records, layer, layer->key));
+  CR_TRY(cr_record_input_open(&state->records, layer, layer->key));
   CR_TRY(cr_transformer_create(layer->param->transform_param, layer->phase,
-                               cr_record_layer_stream(layer), layer->source_dir_file,
+                               cr_record_input_stream(layer), layer->source_dir_file,
                                &state->transformer));
   cr_image_color color = cr_transformer_color(state->transformer);
   if (param->force_encoded_color) color = CR_IMAGE_COLOR;
@@ -44,27 +44,27 @@ static crema_status open_source(const cr_layer *layer, data_state *state) {
                                            .color = color,
                                            .items = (int)param->batch_size,
                                            .tops = layer->tops,
-                                           .threads = cr_record_layer_threads(layer)};
+                                           .threads = cr_record_input_threads(layer)};
   return cr_datum_source_create(&options, &state->source);
 }
 
 static crema_status open_layer(const cr_layer *layer, data_state *state, crema_blob *const *top) {
   CR_TRY(open_source(layer, state));
   const cr_pipeline_options options = cr_datum_source_pipeline(state->source);
-  return cr_record_layer_start(&state->records, layer, &options, top);
+  return cr_record_input_start(&state->records, layer, &options, top);
 }
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   (void)bottom;
-  CR_TRY(cr_record_layer_check(layer));
+  CR_TRY(cr_record_input_check(layer));
   return cr_layer_in(layer, open_layer(layer, layer->state, top));
 }
 
 /* After a cursor that could not be restored the layer begins at the first record. */
-static crema_status next_batch(const cr_layer *layer, cr_record_layer *records,
+static crema_status next_batch(const cr_layer *layer, cr_record_input *records,
                                crema_context *context, crema_blob *const *top) {
   CR_TRY(cr_batch_loader_start(&records->loader, layer));
-  return cr_record_layer_next(records, layer, context, top);
+  return cr_record_input_next(records, layer, context, top);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
@@ -76,7 +76,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
 
 static void destroy(cr_layer *layer) {
   data_state *state = layer->state;
-  cr_record_layer_close(&state->records, layer);
+  cr_record_input_close(&state->records, layer);
   cr_datum_source_destroy(state->source);
   cr_transformer_destroy(state->transformer);
 }
@@ -87,7 +87,7 @@ static void destroy(cr_layer *layer) {
 static crema_status save(cr_layer *layer, cr_buffer *out) {
   const data_state *state = layer->state;
   CR_TRY(cr_buffer_print(out, "draws %" PRIx64 " ", cr_transformer_key(state->transformer)));
-  return cr_record_layer_print(&state->records, out);
+  return cr_record_input_print(&state->records, out);
 }
 
 /* `text` ends in a NUL. */
@@ -98,22 +98,22 @@ static crema_status restore_from(const cr_layer *layer, const cr_buffer *text) {
   int used = 0;
   /* Other text leaves `used` at 0 and is then refused as a cursor. */
   (void)sscanf(text->data, "draws %" SCNx64 " %n", &stream, &used);
-  CR_TRY(cr_record_layer_parse(&state->records, text->data + used, text->size - (size_t)used,
+  CR_TRY(cr_record_input_parse(&state->records, text->data + used, text->size - (size_t)used,
                                &cursor));
   cr_batch_loader_stop(&state->records.loader);
   cr_transformer_set_key(state->transformer, stream);
-  return cr_record_layer_resume(&state->records, layer, stream, &cursor);
+  return cr_record_input_resume(&state->records, layer, stream, &cursor);
 }
 
 static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
-  return cr_record_layer_restore(layer, bytes, size, restore_from);
+  return cr_record_input_restore(layer, bytes, size, restore_from);
 }
 
 static const cr_input_class input = {.save = save,
                                      .restore = restore,
-                                     .progress = cr_record_layer_progress,
-                                     .epoch = cr_record_layer_epoch,
-                                     .stats = cr_record_layer_stats};
+                                     .progress = cr_record_input_progress,
+                                     .epoch = cr_record_input_epoch,
+                                     .stats = cr_record_input_stats};
 
 const cr_layer_class cr_layer_data = {
     CR_LAYER_INPUT("Data", sizeof(data_state), 1, 2),

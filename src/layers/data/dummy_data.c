@@ -13,7 +13,7 @@
 
 #include "core/fail.h"
 #include "layers/common/layer_shape.h"
-#include "layers/data/source_layer.h"
+#include "layers/data/adapters/input_base.h"
 
 /* The filler of top i; NULL: constant 0. */
 static const Caffe__FillerParameter *filler_of(const Caffe__DummyDataParameter *param, int i) {

@@ -23,7 +23,7 @@
 #include "data/pipeline/hdf5_set.h"
 #include "data/pipeline/order.h"
 #include "data/pipeline/pipeline.h"
-#include "layers/data/source_layer.h"
+#include "layers/data/adapters/input_base.h"
 
 typedef struct hdf5_file {
   char *path;

@@ -16,7 +16,7 @@
 #include "core/log.h"
 #include "data/pipeline/hdf5_set.h"
 #include "layers/common/layer_noop.h"
-#include "layers/data/source_layer.h"
+#include "layers/data/adapters/input_base.h"
 
 typedef struct hdf5_output_state {
   cr_hdf5_writer *writer;

@@ -27,7 +27,7 @@
 #include "data/pipeline/image_list.h"
 #include "data/pipeline/load_pixels.h"
 #include "data/pipeline/order.h"
-#include "layers/data/batch_loader.h"
+#include "layers/data/adapters/batch_loader.h"
 
 /* The memory of one thread. */
 typedef struct image_worker {
@@ -42,7 +42,7 @@ typedef struct image_item {
 } image_item;
 
 typedef struct image_data_state {
-  cr_batch_layer batches; /* has to be the first member */
+  cr_batch_input batches; /* has to be the first member */
   const Caffe__ImageDataParameter *param;
   cr_image_list list;
   char *root; /* resolved, with a slash at its end; or empty */
@@ -301,9 +301,9 @@ static void destroy(cr_layer *layer) {
 
 const cr_layer_class cr_layer_image_data = {
     CR_LAYER_INPUT("ImageData", sizeof(image_data_state), 1, 2),
-    .input = &cr_batch_layer_input_with_epochs,
+    .input = &cr_batch_input_class_with_epochs,
     .graph.shareable = true,
     .setup = setup,
-    .forward = cr_batch_layer_forward,
+    .forward = cr_batch_input_forward,
     .destroy = destroy,
 };

@@ -35,7 +35,7 @@
 #include "data/image/image.h"
 #include "data/pipeline/load_pixels.h"
 #include "data/pipeline/order.h"
-#include "layers/data/batch_loader.h"
+#include "layers/data/adapters/batch_loader.h"
 
 typedef Caffe__ImageDataParameter__LabelType label_type;
 
@@ -64,7 +64,7 @@ typedef struct seg_item {
 } seg_item;
 
 typedef struct seg_state {
-  cr_batch_layer batches; /* has to be the first member */
+  cr_batch_input batches; /* has to be the first member */
   const Caffe__ImageDataParameter *param;
   const Caffe__TransformationParameter *transform; /* may be NULL */
   char *path, *root;                               /* of the list; before the names in it */
@@ -476,9 +476,9 @@ static void destroy(cr_layer *layer) {
 
 const cr_layer_class cr_layer_image_seg_data = {
     CR_LAYER_INPUT("ImageSegData", sizeof(seg_state), 1, 3),
-    .input = &cr_batch_layer_input_with_epochs,
+    .input = &cr_batch_input_class_with_epochs,
     .graph.shareable = true,
     .setup = setup,
-    .forward = cr_batch_layer_forward,
+    .forward = cr_batch_input_forward,
     .destroy = destroy,
 };

@@ -8,7 +8,7 @@
  *   layer { name: "input" type: "Input" top: "x" input_param { shape { dim: 1 dim: 3 } } } */
 #include "core/fail.h"
 #include "layers/common/layer_shape.h"
-#include "layers/data/source_layer.h"
+#include "layers/data/adapters/input_base.h"
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   const Caffe__InputParameter *param = layer->param->input_param;

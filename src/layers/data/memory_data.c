@@ -17,7 +17,7 @@
 #include "core/rng.h"
 #include "crema/memory_data.h"
 #include "data/augment/transformer.h"
-#include "layers/data/source_layer.h"
+#include "layers/data/adapters/input_base.h"
 
 typedef struct memory_data_state {
   int64_t batch;

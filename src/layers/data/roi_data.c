@@ -22,7 +22,7 @@
 #include "core/fail.h"
 #include "core/rng.h"
 #include "data/augment/annotated.h"
-#include "layers/data/picture_layer.h"
+#include "layers/data/adapters/boxed_input.h"
 
 enum { INFO = 3, OBJECT = 5, ROW = CR_ANNOTATED_ROW, USUAL_SIDE = 600 };
 
@@ -34,7 +34,7 @@ typedef struct roi_worker {
 } roi_worker;
 
 typedef struct roi_state {
-  cr_picture_layer pictures; /* has to be the first member */
+  cr_boxed_input pictures; /* has to be the first member */
   const Caffe__RoIDataParameter *param;
   bool color; /* whatever the record has */
 } roi_state;
@@ -49,13 +49,13 @@ static double short_side(const roi_state *s, uint64_t sample) {
 }
 
 /* Reads the record and scales its picture. */
-static crema_status read_picture(const cr_picture_layer *layer, void *worker, cr_db_bytes value,
+static crema_status read_picture(const cr_boxed_input *layer, void *worker, cr_db_bytes value,
                                  uint64_t sample, const cr_image **out) {
   const roi_state *s = (const roi_state *)layer;
   roi_worker *w = worker;
   const cr_image *image = &w->record.image;
-  CR_TRY(cr_annotated_load(&w->record, value.data, value.size,
-                           cr_picture_layer_color(layer, s->color)));
+  CR_TRY(
+      cr_annotated_load(&w->record, value.data, value.size, cr_boxed_input_color(layer, s->color)));
   const double side = short_side(s, sample), most = (double)s->param->max_side;
   const double height = image->height, width = image->width;
   *out = image;
@@ -105,8 +105,8 @@ static crema_status put_label(cr_batch *batch, const cr_annotated *record, bool 
   return CREMA_OK;
 }
 
-static crema_status put_boxes(const cr_picture_layer *layer, void *worker, const cr_image *image,
-                              const cr_picture_move *move, cr_load *load) {
+static crema_status put_boxes(const cr_boxed_input *layer, void *worker, const cr_image *image,
+                              const cr_boxed_move *move, cr_load *load) {
   const roi_worker *w = worker;
   cr_batch *batch = load->batch;
   const float info[INFO] = {(float)image->height, (float)image->width, (float)w->scale};
@@ -122,7 +122,7 @@ static void free_worker(void *worker) {
   cr_image_free(&w->scaled);
 }
 
-static const cr_picture_class class = {
+static const cr_boxed_class class = {
     .worker_size = sizeof(roi_worker),
     .advice = "",
     .read = read_picture,
@@ -134,7 +134,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   static const Caffe__RoIDataParameter defaults = CAFFE__RO_IDATA_PARAMETER__INIT;
   roi_state *s = layer->state;
   (void)bottom;
-  CR_TRY(cr_picture_layer_check(layer, false));
+  CR_TRY(cr_boxed_input_check(layer, false));
   const Caffe__DataParameter *param = layer->param->data_param;
   if (param->batch_size != 1) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT,
@@ -145,13 +145,13 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   s->color = param->force_encoded_color;
   crema_shape shape[4] = {
       [1] = cr_shape_2(1, INFO), [2] = cr_shape_2(1, OBJECT), [3] = cr_shape_4(1, 1, 1, ROW)};
-  return cr_layer_in(layer, cr_picture_layer_open(layer, &class, 1, shape, top));
+  return cr_layer_in(layer, cr_boxed_input_open(layer, &class, 1, shape, top));
 }
 
 const cr_layer_class cr_layer_roi_data = {
     CR_LAYER_INPUT("RoIData", sizeof(roi_state), 2, 4),
-    .input = &cr_record_layer_input,
+    .input = &cr_record_input_class,
     .setup = setup,
-    .forward = cr_record_layer_forward,
-    .destroy = cr_picture_layer_destroy,
+    .forward = cr_record_input_forward,
+    .destroy = cr_boxed_input_destroy,
 };

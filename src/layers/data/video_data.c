@@ -22,7 +22,7 @@
 #include "data/augment/transformer.h"
 #include "data/image/video_pipe.h"
 #include "data/pipeline/load_pixels.h"
-#include "layers/data/batch_loader.h"
+#include "layers/data/adapters/batch_loader.h"
 
 enum { PREFETCH = 3 };
 
@@ -33,7 +33,7 @@ typedef struct video_item {
 } video_item;
 
 typedef struct video_state {
-  cr_batch_layer batches; /* has to be the first member */
+  cr_batch_input batches; /* has to be the first member */
   cr_video_pipe pipe;
   uint64_t step; /* frames from one sample to the next */
   /* Solvers that share the layer take turns in the samples, but each takes a whole batch before the
@@ -186,9 +186,9 @@ static void destroy(cr_layer *layer) {
 
 const cr_layer_class cr_layer_video_data = {
     CR_LAYER_INPUT("VideoData", sizeof(video_state), 1, 2),
-    .input = &cr_batch_layer_input,
+    .input = &cr_batch_input_class,
     .graph.shareable = true,
     .setup = setup,
-    .forward = cr_batch_layer_forward,
+    .forward = cr_batch_input_forward,
     .destroy = destroy,
 };

@@ -29,7 +29,7 @@
 #include "data/augment/mean.h"
 #include "data/image/image.h"
 #include "data/pipeline/window_crop.h"
-#include "layers/data/batch_loader.h"
+#include "layers/data/adapters/batch_loader.h"
 
 /* The memory of one thread. */
 typedef struct window_worker {
@@ -43,7 +43,7 @@ typedef struct kept_file {
 } kept_file;
 
 typedef struct window_data_state {
-  cr_batch_layer batches; /* has to be the first member */
+  cr_batch_input batches; /* has to be the first member */
   const Caffe__WindowDataParameter *param;
   cr_window_list list;
   size_t *chosen[2]; /* windows of the background, of the foreground */
@@ -384,9 +384,9 @@ static void destroy(cr_layer *layer) {
 
 const cr_layer_class cr_layer_window_data = {
     CR_LAYER_INPUT("WindowData", sizeof(window_data_state), 2, 2),
-    .input = &cr_batch_layer_input,
+    .input = &cr_batch_input_class,
     .graph.shareable = true,
     .setup = setup,
-    .forward = cr_batch_layer_forward,
+    .forward = cr_batch_input_forward,
     .destroy = destroy,
 };

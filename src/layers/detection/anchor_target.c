@@ -24,7 +24,7 @@
 #include "core/fail.h"
 #include "layers/common/layer_host.h"
 #include "layers/common/layer_op.h"
-#include "layers/detection/anchors.h"
+#include "layers/detection/geometry/anchors.h"
 
 enum { IGNORED = -1, BACKGROUND, OBJECT };
 

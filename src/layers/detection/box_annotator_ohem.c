@@ -16,7 +16,7 @@
 #include "core/fail.h"
 #include "layers/common/layer_host.h"
 #include "layers/common/layer_op.h"
-#include "layers/detection/boxes.h"
+#include "layers/detection/geometry/boxes.h"
 
 typedef struct annotator_state {
   int64_t inner;  /* positions of each region */

@@ -19,14 +19,14 @@
 #include "core/file.h"
 #include "layers/common/layer_host.h"
 #include "layers/common/layer_op.h"
-#include "layers/detection/boxes.h"
-#include "layers/detection/judge.h"
-#include "layers/detection/picture_sizes.h"
+#include "layers/detection/average_precision.h"
+#include "layers/detection/geometry/boxes.h"
+#include "layers/detection/geometry/picture_sizes.h"
 
 typedef struct evaluate_state {
   int64_t classes, counted; /* counted: those that are not the background */
   cr_buffer truth;          /* cr_truth, sorted by item */
-  cr_judge judge;
+  cr_precision precision;
   cr_buffer order;        /* cr_ranked: the detections by image, class and row, scores aside */
   cr_buffer found;        /* cr_ranked: the detections of one image and class */
   cr_buffer count;        /* int64_t: objects of each class */
@@ -77,9 +77,9 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   }
   s->classes = p->num_classes;
   s->counted = s->classes - (p->background_label_id < p->num_classes);
-  s->judge.threshold = (double)p->overlap_threshold;
-  s->judge.overlap = overlap_of;
-  if (!p->evaluate_difficult_gt) s->judge.is_uncounted = is_difficult;
+  s->precision.threshold = (double)p->overlap_threshold;
+  s->precision.overlap = overlap_of;
+  if (!p->evaluate_difficult_gt) s->precision.is_uncounted = is_difficult;
   return CREMA_OK;
 }
 
@@ -129,9 +129,9 @@ typedef struct image {
 static void judge(evaluate_state *s, int32_t item, const cr_ranked *one, results *out) {
   const detection d = {(const cr_truth *)(const void *)s->truth.data,
                        ((const cr_box *)(const void *)s->box.data)[one->index]};
-  const cr_verdict verdict = cr_judge_one(&s->judge, &d);
-  put_row(out, (double)item, (double)one->label, (double)one->score, verdict == CR_RIGHT,
-          verdict == CR_WRONG);
+  const cr_positive found = cr_precision_classify(&s->precision, &d);
+  put_row(out, (double)item, (double)one->label, (double)one->score, found == CR_TRUE_POSITIVE,
+          found == CR_FALSE_POSITIVE);
 }
 
 /* The detections of one image and class, `count` of them in `found`. */
@@ -139,10 +139,10 @@ static crema_status judge_group(evaluate_state *s, const image *in, int32_t item
                                 size_t count, results *out) {
   const cr_truth *truth = (const cr_truth *)(const void *)s->truth.data;
   bool known = false;
-  cr_judge_clear(&s->judge);
+  cr_precision_clear(&s->precision);
   for (size_t i = in->first; i < in->first + in->truths; ++i) {
     if (truth[i].label != found->label) continue;
-    CR_TRY(cr_judge_add(&s->judge, i));
+    CR_TRY(cr_precision_add(&s->precision, i));
     known = true;
   }
   if (known) cr_rank(found, count); /* without objects, the order stays */
@@ -208,7 +208,7 @@ static crema_status read_boxes(evaluate_state *s, const float *row, int64_t rows
   for (int64_t i = 0; i < rows; ++i) {
     CR_TRY(cr_buffer_append(&s->box, &row[7 * i + 3], sizeof(cr_box)));
   }
-  return cr_judge_begin(&s->judge, s->truth.size / sizeof(cr_truth));
+  return cr_precision_begin(&s->precision, s->truth.size / sizeof(cr_truth));
 }
 
 static cr_box in_pixels(const cr_layer *layer, cr_box box, size_t item) {
@@ -268,7 +268,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
 static void destroy(cr_layer *layer) {
   evaluate_state *s = layer->state;
   cr_buffer_free(&s->truth);
-  cr_judge_free(&s->judge);
+  cr_precision_free(&s->precision);
   cr_buffer_free(&s->order);
   cr_buffer_free(&s->found);
   cr_buffer_free(&s->count);

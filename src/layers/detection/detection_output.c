@@ -22,7 +22,7 @@
 #include "core/fail.h"
 #include "layers/common/layer_host.h"
 #include "layers/common/layer_op.h"
-#include "layers/detection/boxes.h"
+#include "layers/detection/geometry/boxes.h"
 #include "layers/detection/result_files.h"
 
 typedef struct output_state {

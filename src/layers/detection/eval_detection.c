@@ -20,16 +20,16 @@
 #include <string.h>
 
 #include "core/fail.h"
-#include "layers/detection/boxes.h"
-#include "layers/detection/judge.h"
-#include "layers/detection/region.h"
+#include "layers/detection/average_precision.h"
+#include "layers/detection/geometry/boxes.h"
+#include "layers/detection/geometry/region.h"
 
 static const float least_score = 0.005f;
 
 typedef struct eval_state {
   cr_region_map map;
   cr_buffer truth; /* cr_region_truth, sorted by image */
-  cr_judge judge;
+  cr_precision precision;
   cr_region_boxes boxes;
   cr_buffer box;   /* cr_box of each box of an image */
   cr_buffer rank;  /* cr_ranked */
@@ -58,8 +58,8 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
     return cr_layer_fail(layer, CREMA_E_ARGUMENT, "eval_detection_param with biases is required");
   }
   s->map = (cr_region_map){p->side, p->num_object, p->num_class, p->biases};
-  s->judge.threshold = (double)p->threshold;
-  s->judge.overlap = overlap_of;
+  s->precision.threshold = (double)p->threshold;
+  s->precision.overlap = overlap_of;
   return cr_region_map_check(layer, "eval_detection_param", &s->map, p->n_biases);
 }
 
@@ -129,9 +129,9 @@ static crema_status suppress(const cr_layer *layer, size_t *count) {
 /* The objects of a class, `truths` of the image from `first` on. */
 static crema_status take_class(eval_state *s, int32_t label, size_t first, size_t truths) {
   const cr_region_truth *truth = (const cr_region_truth *)(const void *)s->truth.data;
-  cr_judge_clear(&s->judge);
+  cr_precision_clear(&s->precision);
   for (size_t t = first; t < first + truths; ++t) {
-    if (truth[t].label == label) CR_TRY(cr_judge_add(&s->judge, t));
+    if (truth[t].label == label) CR_TRY(cr_precision_add(&s->precision, t));
   }
   return CREMA_OK;
 }
@@ -167,7 +167,7 @@ static crema_status judge(const cr_layer *layer, const values *from, int64_t ima
     if (i == 0 || one.label != order[i - 1].label) {
       CR_TRY(take_class(s, one.label, first, truths));
     }
-    const bool right = cr_judge_one(&s->judge, &d) == CR_RIGHT;
+    const bool right = cr_precision_classify(&s->precision, &d) == CR_TRUE_POSITIVE;
     const double row[4] = {(double)one.label, (double)one.score, right, !right};
     for (int k = 0; k < 4; ++k) cr_host_put(to, at++, row[k]);
   }
@@ -205,7 +205,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   CR_TRY(cr_host_read(bottom[1]->data, &rows));
   CR_TRY(cr_region_read_truth(layer, &rows, bottom[1]->shape.dim[2], images, s->map.classes,
                               &s->truth));
-  CR_TRY(cr_judge_begin(&s->judge, s->truth.size / sizeof(cr_region_truth)));
+  CR_TRY(cr_precision_begin(&s->precision, s->truth.size / sizeof(cr_region_truth)));
   CR_TRY(cr_host_write(top[0]->data, &to));
   for (int64_t i = 0; i < crema_blob_count(top[0]); ++i) cr_host_put(&to, i, 0);
   if (images == 0) return CREMA_OK;
@@ -222,7 +222,7 @@ static void destroy(cr_layer *layer) {
   cr_buffer_free(&s->order);
   cr_buffer_free(&s->rank);
   cr_buffer_free(&s->box);
-  cr_judge_free(&s->judge);
+  cr_precision_free(&s->precision);
   cr_buffer_free(&s->truth);
 }
 

@@ -23,7 +23,7 @@
 #include "core/cpu_dispatch.h"
 #include "core/fail.h"
 #include "layers/common/layer_op.h"
-#include "layers/detection/matching.h"
+#include "layers/detection/geometry/matching.h"
 
 enum {
   L2 = CAFFE__MULTI_BOX_LOSS_PARAMETER__LOC_LOSS_TYPE__L2,

@@ -19,9 +19,9 @@
 #include "core/fail.h"
 #include "layers/common/layer_host.h"
 #include "layers/common/layer_op.h"
-#include "layers/detection/anchors.h"
-#include "layers/detection/boxes.h"
-#include "layers/detection/python_fields.h"
+#include "layers/common/python_fields.h"
+#include "layers/detection/geometry/anchors.h"
+#include "layers/detection/geometry/boxes.h"
 
 typedef struct proposal_state {
   cr_anchors anchors;

@@ -26,8 +26,8 @@
 #include "core/rng.h"
 #include "layers/common/layer_host.h"
 #include "layers/common/layer_op.h"
-#include "layers/detection/anchors.h"
-#include "layers/detection/python_fields.h"
+#include "layers/common/python_fields.h"
+#include "layers/detection/geometry/anchors.h"
 
 enum { CLASSES_MOST = 1000000 };
 

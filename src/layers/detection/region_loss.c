@@ -25,8 +25,8 @@
 #include "core/cpu_dispatch.h"
 #include "core/fail.h"
 #include "core/file.h"
-#include "layers/detection/boxes.h"
-#include "layers/detection/region.h"
+#include "layers/detection/geometry/boxes.h"
+#include "layers/detection/geometry/region.h"
 
 typedef struct region_state {
   cr_region_map map;

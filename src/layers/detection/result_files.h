@@ -4,7 +4,7 @@
 #define CR_LAYERS_DETECTION_RESULT_FILES_H
 
 #include "layers/common/layer.h"
-#include "layers/detection/picture_sizes.h"
+#include "layers/detection/geometry/picture_sizes.h"
 
 /* Zero-initialise. */
 typedef struct cr_result_files {

@@ -1,4 +1,4 @@
-#include "layers/data/record_layer.h"
+#include "layers/data/adapters/record_input.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 /* ---- setting up ---------------------------------------------------------- */
 
-crema_status cr_record_layer_check(const cr_layer *layer) {
+crema_status cr_record_input_check(const cr_layer *layer) {
   const Caffe__DataParameter *param = layer->param->data_param;
   if (param == NULL || param->source == NULL || param->source[0] == '\0') {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT, "data_param with a source is required");
@@ -27,7 +27,7 @@ crema_status cr_record_layer_check(const cr_layer *layer) {
   return CREMA_OK;
 }
 
-uint64_t cr_record_layer_stream(const cr_layer *layer) {
+uint64_t cr_record_input_stream(const cr_layer *layer) {
   return cr_mix_key(layer->key, cr_hash_text("transform"));
 }
 
@@ -57,7 +57,7 @@ static uint64_t draw_skip(const cr_layer *layer, uint64_t key) {
   return ((uint64_t)draw[0] * limit) >> 32;
 }
 
-crema_status cr_record_layer_open(cr_record_layer *records, const cr_layer *layer,
+crema_status cr_record_input_open(cr_record_input *records, const cr_layer *layer,
                                   uint64_t skip_key) {
   const Caffe__DataParameter *param = layer->param->data_param;
   records->skip = draw_skip(layer, skip_key);
@@ -74,7 +74,7 @@ crema_status cr_record_layer_open(cr_record_layer *records, const cr_layer *laye
                                      .skip = records->skip,
                                      .cache = param->cache || param->precache,
                                      .shuffle = param->shuffle,
-                                     .order_key = order_key(cr_record_layer_stream(layer))};
+                                     .order_key = order_key(cr_record_input_stream(layer))};
   if (records->skip > 0) {
     cr_log_info("Skipping first %" PRIu64 " data points.", records->skip);
   }
@@ -85,23 +85,23 @@ crema_status cr_record_layer_open(cr_record_layer *records, const cr_layer *laye
   return CREMA_OK;
 }
 
-void cr_record_layer_close(cr_record_layer *records, const cr_layer *layer) {
+void cr_record_input_close(cr_record_input *records, const cr_layer *layer) {
   cr_batch_loader_close(&records->loader);
   cr_reader_quit(layer->solver.group, records->reader, layer->solver.rank);
   cr_buffer_free(&records->key);
   free(records->source);
-  *records = (cr_record_layer){0};
+  *records = (cr_record_input){0};
 }
 
 /* `parser_threads` only multiplies `threads`, because one thread reads. */
-int cr_record_layer_threads(const cr_layer *layer) {
+int cr_record_input_threads(const cr_layer *layer) {
   const Caffe__DataParameter *param = layer->param->data_param;
   uint64_t threads = param->threads;
   if (param->parser_threads > 1) threads *= param->parser_threads;
   return threads > CR_PIPELINE_MAX_THREADS ? CR_PIPELINE_MAX_THREADS : (int)threads;
 }
 
-crema_status cr_record_layer_start(cr_record_layer *records, const cr_layer *layer,
+crema_status cr_record_input_start(cr_record_input *records, const cr_layer *layer,
                                    const cr_pipeline_options *options, crema_blob *const *top) {
   const Caffe__DataParameter *param = layer->param->data_param;
   const int64_t *dim = options->shape[0].dim;
@@ -114,13 +114,13 @@ crema_status cr_record_layer_start(cr_record_layer *records, const cr_layer *lay
 
 /* ---- running ------------------------------------------------------------- */
 
-static crema_status note_position(cr_record_layer *records, uint64_t index, cr_db_bytes key) {
+static crema_status note_position(cr_record_input *records, uint64_t index, cr_db_bytes key) {
   records->index = index;
   cr_buffer_clear(&records->key);
   return cr_buffer_append(&records->key, key.data, key.size);
 }
 
-crema_status cr_record_layer_next(cr_record_layer *records, const cr_layer *layer,
+crema_status cr_record_input_next(cr_record_input *records, const cr_layer *layer,
                                   crema_context *context, crema_blob *const *top) {
   const cr_batch *batch = NULL;
   cr_db_bytes key;
@@ -129,21 +129,21 @@ crema_status cr_record_layer_next(cr_record_layer *records, const cr_layer *laye
   return note_position(records, index, key);
 }
 
-uint64_t cr_record_layer_epoch(const cr_layer *layer) {
-  const cr_record_layer *records = layer->state;
+uint64_t cr_record_input_epoch(const cr_layer *layer) {
+  const cr_record_input *records = layer->state;
   const uint64_t count = cr_reader_count(records->reader);
   return count == UINT64_MAX ? 0 : count;
 }
 
-void cr_record_layer_stats(const cr_layer *layer, cr_input_stats *out) {
-  const cr_record_layer *records = layer->state;
+void cr_record_input_stats(const cr_layer *layer, cr_input_stats *out) {
+  const cr_record_input *records = layer->state;
   cr_batch_loader_stats(&records->loader, layer, out);
   out->reader = cr_reader_get_stats(records->reader);
 }
 
 /* ---- resuming ------------------------------------------------------------ */
 
-crema_status cr_record_layer_print(const cr_record_layer *records, cr_buffer *out) {
+crema_status cr_record_input_print(const cr_record_input *records, cr_buffer *out) {
   cr_reader_cursor cursor = {.index = records->index};
   cr_reader_note_cursor(records->reader, &cursor);
   CR_TRY(cr_buffer_print(
@@ -152,7 +152,7 @@ crema_status cr_record_layer_print(const cr_record_layer *records, cr_buffer *ou
   return cr_buffer_append(out, records->key.data, records->key.size);
 }
 
-crema_status cr_record_layer_parse(const cr_record_layer *records, const char *text, size_t size,
+crema_status cr_record_input_parse(const cr_record_input *records, const char *text, size_t size,
                                    cr_reader_cursor *out) {
   size_t key_size = 0;
   int used = 0, sorted = 0;
@@ -169,7 +169,7 @@ crema_status cr_record_layer_parse(const cr_record_layer *records, const char *t
   return CREMA_OK;
 }
 
-uint64_t cr_record_layer_progress(const char *bytes, size_t size) {
+uint64_t cr_record_input_progress(const char *bytes, size_t size) {
   char text[128];
   uint64_t index = 0;
   snprintf(text, sizeof text, "%.*s", size < sizeof text ? (int)size : (int)sizeof text, bytes);
@@ -177,7 +177,7 @@ uint64_t cr_record_layer_progress(const char *bytes, size_t size) {
   return cursor != NULL && sscanf(cursor, "index %" SCNu64, &index) == 1 ? index : 0;
 }
 
-crema_status cr_record_layer_restore(const cr_layer *layer, const char *bytes, size_t size,
+crema_status cr_record_input_restore(const cr_layer *layer, const char *bytes, size_t size,
                                      crema_status (*from)(const cr_layer *layer,
                                                           const cr_buffer *text)) {
   cr_buffer text = {0};
@@ -187,7 +187,7 @@ crema_status cr_record_layer_restore(const cr_layer *layer, const char *bytes, s
   return cr_layer_in(layer, status);
 }
 
-crema_status cr_record_layer_resume(cr_record_layer *records, const cr_layer *layer,
+crema_status cr_record_input_resume(cr_record_input *records, const cr_layer *layer,
                                     uint64_t stream, cr_reader_cursor *cursor) {
   cursor->order_key = order_key(stream);
   CR_TRY(cr_reader_resume(records->reader, layer->solver.rank, cursor));
@@ -197,38 +197,38 @@ crema_status cr_record_layer_resume(cr_record_layer *records, const cr_layer *la
 
 /* ---- layers that only take batches --------------------------------------- */
 
-crema_status cr_record_layer_forward(cr_layer *layer, crema_context *context,
+crema_status cr_record_input_forward(cr_layer *layer, crema_context *context,
                                      crema_blob *const *bottom, crema_blob *const *top) {
   (void)bottom;
-  return cr_layer_in(layer, cr_record_layer_next(layer->state, layer, context, top));
+  return cr_layer_in(layer, cr_record_input_next(layer->state, layer, context, top));
 }
 
 static crema_status save(cr_layer *layer, cr_buffer *out) {
-  const cr_record_layer *records = layer->state;
+  const cr_record_input *records = layer->state;
   CR_TRY(cr_batch_loader_save(&records->loader, layer, records->stream, out));
-  return cr_record_layer_print(records, out);
+  return cr_record_input_print(records, out);
 }
 
 /* `text` ends in a NUL. */
 static crema_status restore_from(const cr_layer *layer, const cr_buffer *text) {
-  cr_record_layer *records = layer->state;
+  cr_record_input *records = layer->state;
   cr_reader_cursor cursor;
   uint64_t stream = 0;
   const char *stop = strchr(text->data, '.');
   const size_t head = stop == NULL ? 0 : (size_t)(stop + 1 - text->data);
-  CR_TRY(cr_record_layer_parse(records, text->data + head, text->size - head, &cursor));
+  CR_TRY(cr_record_input_parse(records, text->data + head, text->size - head, &cursor));
   CR_TRY(cr_batch_loader_restore(&records->loader, text->data, head, &stream));
   records->stream = stream;
   records->stream_chosen(records);
-  return cr_record_layer_resume(records, layer, stream, &cursor);
+  return cr_record_input_resume(records, layer, stream, &cursor);
 }
 
 static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
-  return cr_record_layer_restore(layer, bytes, size, restore_from);
+  return cr_record_input_restore(layer, bytes, size, restore_from);
 }
 
-const cr_input_class cr_record_layer_input = {.save = save,
+const cr_input_class cr_record_input_class = {.save = save,
                                               .restore = restore,
-                                              .progress = cr_record_layer_progress,
-                                              .epoch = cr_record_layer_epoch,
-                                              .stats = cr_record_layer_stats};
+                                              .progress = cr_record_input_progress,
+                                              .epoch = cr_record_input_epoch,
+                                              .stats = cr_record_input_stats};

@@ -1,4 +1,4 @@
-#include "layers/detection/picture_sizes.h"
+#include "layers/detection/geometry/picture_sizes.h"
 
 #include <errno.h>
 #include <stdlib.h>

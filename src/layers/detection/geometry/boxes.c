@@ -1,4 +1,4 @@
-#include "layers/detection/boxes.h"
+#include "layers/detection/geometry/boxes.h"
 
 #include <float.h>
 #include <math.h>

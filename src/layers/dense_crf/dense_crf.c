@@ -24,9 +24,9 @@
 #include "core/fail.h"
 #include "core/float_math.h"
 #include "core/prefetch.h"
-#include "layers/common/lattice.h"
 #include "layers/common/layer_host.h"
 #include "layers/common/layer_op.h"
+#include "layers/dense_crf/lattice.h"
 
 typedef struct kernel {
   cr_lattice lattice;

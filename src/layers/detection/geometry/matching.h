@@ -4,7 +4,7 @@
 #define CR_LAYERS_DETECTION_MATCHING_H
 
 #include "layers/common/layer_host.h"
-#include "layers/detection/boxes.h"
+#include "layers/detection/geometry/boxes.h"
 
 /* In place of the index of an object. CR_CLOSE: unmatched, but overlaps an object by neg_overlap or
  * more, so that it is no example of the background. */

@@ -1,4 +1,4 @@
-#include "layers/detection/anchors.h"
+#include "layers/detection/geometry/anchors.h"
 
 #include <math.h>
 
@@ -6,7 +6,7 @@
 #include "core/fail.h"
 #include "core/rng.h"
 #include "layers/common/layer_host.h"
-#include "layers/detection/python_fields.h"
+#include "layers/common/python_fields.h"
 
 /* ---- anchors ---- */
 

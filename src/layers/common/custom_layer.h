@@ -1,30 +1,30 @@
 /* Layers whose types a program registered (crema/layer.h). */
-#ifndef CR_LAYERS_LAYER_OUTSIDE_H
-#define CR_LAYERS_LAYER_OUTSIDE_H
+#ifndef CR_LAYERS_CUSTOM_LAYER_H
+#define CR_LAYERS_CUSTOM_LAYER_H
 
 #include "crema/layer.h"
 #include "layers/common/layer.h"
 
 /* The class of a registered type; NULL: there is none of that name. */
-const cr_layer_class *cr_layer_outside_find(const char *type);
+const cr_layer_class *cr_custom_layer_find(const char *type);
 
 /* Whether a type "Python" is registered and has the module. */
-bool cr_layer_outside_has_module(const char *module);
+bool cr_custom_layer_has_module(const char *module);
 
 /* The name of registered type `index`, in the order of registration; NULL beyond the last. */
-const char *cr_layer_outside_name(int index);
+const char *cr_custom_layer_name(int index);
 
 /* Opens the shared object `path`, unless it is open already, and sets *out (may be NULL) to its
  * type called `type`, or to its only type when that is NULL or empty. `net_path` (may be NULL) is
  * the file that names it. Errors: those of crema_layer_load; CREMA_E_UNKNOWN_NAME for a type that
  * it lacks. */
-crema_status cr_layer_outside_load(const char *path, const char *net_path, const char *type,
-                                   const cr_layer_class **out) CREMA_MUST_USE;
+crema_status cr_custom_layer_load(const char *path, const char *net_path, const char *type,
+                                  const cr_layer_class **out) CREMA_MUST_USE;
 
 /* The state that the functions of the layer's type gave it; NULL for a type of the library's. */
-void *cr_layer_outside_state(const cr_layer *layer);
+void *cr_custom_layer_state(const cr_layer *layer);
 
 /* Registers a type whose name no layer of the library has. Errors: see crema_layer_register. */
-crema_status cr_layer_outside_add(const crema_layer_type *type) CREMA_MUST_USE;
+crema_status cr_custom_layer_add(const crema_layer_type *type) CREMA_MUST_USE;
 
 #endif

@@ -1,4 +1,4 @@
-#include "layers/data/source_layer.h"
+#include "layers/data/adapters/input_base.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "layers/detection/matching.h"
+#include "layers/detection/geometry/matching.h"
 
 #include <math.h>
 #include <string.h>

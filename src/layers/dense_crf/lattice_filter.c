@@ -5,8 +5,8 @@
 #include "core/cpu_dispatch.h"
 #include "core/fail.h"
 #include "device/memory/host_memory.h"
-#include "layers/common/lattice.h"
 #include "layers/common/layer_host.h"
+#include "layers/dense_crf/lattice.h"
 
 static crema_status reserve_values(float **array, size_t *room, size_t values) {
   if (values <= *room) return CREMA_OK;

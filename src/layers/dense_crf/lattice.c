@@ -1,4 +1,4 @@
-#include "layers/common/lattice.h"
+#include "layers/dense_crf/lattice.h"
 
 #include <math.h>
 #include <stdbool.h>

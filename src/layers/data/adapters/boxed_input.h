@@ -1,36 +1,36 @@
 /* What BoxData and RoIData share: records that are pictures with boxes, decoded by several threads,
  * and transformed in ways that boxes follow. */
-#ifndef CR_LAYERS_PICTURE_LAYER_H
-#define CR_LAYERS_PICTURE_LAYER_H
+#ifndef CR_LAYERS_BOXED_INPUT_H
+#define CR_LAYERS_BOXED_INPUT_H
 
 #include "data/augment/transformer.h"
-#include "layers/data/record_layer.h"
+#include "layers/data/adapters/record_input.h"
 
-typedef struct cr_picture_layer cr_picture_layer;
+typedef struct cr_boxed_input cr_boxed_input;
 
 /* How a transformer moves a picture. */
-typedef struct cr_picture_move {
+typedef struct cr_boxed_move {
   cr_image_part crop;
   bool mirror;
-} cr_picture_move;
+} cr_boxed_move;
 
 /* What the layers differ in. `worker` is the memory of one thread. */
-typedef struct cr_picture_class {
+typedef struct cr_boxed_class {
   size_t worker_size; /* zero-initialised */
   const char *advice; /* where pictures are not of one size */
   /* Makes the picture of a record; *out stays the worker's. */
-  crema_status (*read)(const cr_picture_layer *layer, void *worker, cr_db_bytes value,
+  crema_status (*read)(const cr_boxed_input *layer, void *worker, cr_db_bytes value,
                        uint64_t sample, const cr_image **out);
   /* Fills the tops behind the first one. */
-  crema_status (*fill)(const cr_picture_layer *layer, void *worker, const cr_image *image,
-                       const cr_picture_move *move, cr_load *load);
+  crema_status (*fill)(const cr_boxed_input *layer, void *worker, const cr_image *image,
+                       const cr_boxed_move *move, cr_load *load);
   void (*free_worker)(void *worker);
-} cr_picture_class;
+} cr_boxed_class;
 
 /* The state of such a layer, or its first member. */
-struct cr_picture_layer {
-  cr_record_layer records; /* has to be the first member */
-  const cr_picture_class *class;
+struct cr_boxed_input {
+  cr_record_input records; /* has to be the first member */
+  const cr_boxed_class *class;
   cr_transformer *transformer;
   int extent[3];    /* of the first picture, transformed */
   cr_buffer *value; /* for the value of a record: `threads` of them */
@@ -39,18 +39,18 @@ struct cr_picture_layer {
 };
 
 /* Checks data_param, and that transform_param has no fields that boxes do not follow; crops are
- * such unless `crops`. Errors: CREMA_E_UNSUPPORTED, those of cr_record_layer_check. */
-crema_status cr_picture_layer_check(const cr_layer *layer, bool crops) CREMA_MUST_USE;
+ * such unless `crops`. Errors: CREMA_E_UNSUPPORTED, those of cr_record_input_check. */
+crema_status cr_boxed_input_check(const cr_layer *layer, bool crops) CREMA_MUST_USE;
 
 /* Opens the database and starts: batches of `items` pictures with tops of `shape`, the first of
  * which is set here. */
-crema_status cr_picture_layer_open(cr_layer *layer, const cr_picture_class *class, int items,
-                                   crema_shape *shape, crema_blob *const *top) CREMA_MUST_USE;
+crema_status cr_boxed_input_open(cr_layer *layer, const cr_boxed_class *class, int items,
+                                 crema_shape *shape, crema_blob *const *top) CREMA_MUST_USE;
 
 /* Class function. */
-void cr_picture_layer_destroy(cr_layer *layer);
+void cr_boxed_input_destroy(cr_layer *layer);
 
 /* The channels that a record is to have. */
-cr_image_color cr_picture_layer_color(const cr_picture_layer *layer, bool force_color);
+cr_image_color cr_boxed_input_color(const cr_boxed_input *layer, bool force_color);
 
 #endif

@@ -1,6 +1,6 @@
 /* What layers share that produce samples. */
-#ifndef CR_LAYERS_SOURCE_LAYER_H
-#define CR_LAYERS_SOURCE_LAYER_H
+#ifndef CR_LAYERS_INPUT_BASE_H
+#define CR_LAYERS_INPUT_BASE_H
 
 #include "layers/common/input_class.h"
 #include "layers/common/layer_noop.h"

@@ -1,4 +1,4 @@
-#include "layers/data/batch_loader.h"
+#include "layers/data/adapters/batch_loader.h"
 
 #include <stdlib.h>
 
@@ -118,25 +118,25 @@ crema_status cr_batch_loader_restore(cr_batch_loader *loader, const char *bytes,
 
 /* ---- layers of batches --------------------------------------------------- */
 
-crema_status cr_batch_layer_forward(cr_layer *layer, crema_context *context,
+crema_status cr_batch_input_forward(cr_layer *layer, crema_context *context,
                                     crema_blob *const *bottom, crema_blob *const *top) {
-  cr_batch_layer *s = layer->state;
+  cr_batch_input *s = layer->state;
   (void)bottom;
   return cr_layer_in(layer, cr_batch_loader_next(&s->loader, layer, context, top, NULL));
 }
 
 static crema_status await(cr_layer *layer) {
-  cr_batch_layer *s = layer->state;
+  cr_batch_input *s = layer->state;
   return cr_layer_in(layer, cr_batch_loader_await(&s->loader, layer));
 }
 
 static crema_status save(cr_layer *layer, cr_buffer *out) {
-  const cr_batch_layer *s = layer->state;
+  const cr_batch_input *s = layer->state;
   return cr_batch_loader_save(&s->loader, layer, s->key, out);
 }
 
 static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
-  cr_batch_layer *s = layer->state;
+  cr_batch_input *s = layer->state;
   bool done = false;
   CR_TRY(cr_layer_share_restore(layer, bytes, size, &done));
   if (done) return CREMA_OK;
@@ -146,17 +146,17 @@ static crema_status restore(cr_layer *layer, const char *bytes, size_t size) {
 }
 
 static void stats(const cr_layer *layer, cr_input_stats *out) {
-  const cr_batch_layer *s = layer->state;
+  const cr_batch_input *s = layer->state;
   cr_batch_loader_stats(&s->loader, layer, out);
 }
 
-const cr_input_class cr_batch_layer_input = {
+const cr_input_class cr_batch_input_class = {
     .await = await, .save = save, .restore = restore, .stats = stats};
 
 static uint64_t epoch(const cr_layer *layer) {
-  const cr_batch_layer *s = layer->state;
+  const cr_batch_input *s = layer->state;
   return s->epoch;
 }
 
-const cr_input_class cr_batch_layer_input_with_epochs = {
+const cr_input_class cr_batch_input_class_with_epochs = {
     .await = await, .save = save, .restore = restore, .epoch = epoch, .stats = stats};

@@ -1,4 +1,4 @@
-#include "layers/detection/region.h"
+#include "layers/detection/geometry/region.h"
 
 #include <math.h>
 

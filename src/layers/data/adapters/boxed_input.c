@@ -1,4 +1,4 @@
-#include "layers/data/picture_layer.h"
+#include "layers/data/adapters/boxed_input.h"
 
 #include <stdlib.h>
 
@@ -6,20 +6,20 @@
 #include "core/fail.h"
 #include "data/pipeline/load_pixels.h"
 
-cr_image_color cr_picture_layer_color(const cr_picture_layer *layer, bool force_color) {
+cr_image_color cr_boxed_input_color(const cr_boxed_input *layer, bool force_color) {
   return force_color ? CR_IMAGE_COLOR : cr_transformer_color(layer->transformer);
 }
 
-static void *worker_of(const cr_picture_layer *s, int thread) {
+static void *worker_of(const cr_boxed_input *s, int thread) {
   return (char *)s->worker + (size_t)thread * s->class->worker_size;
 }
 
 /* ---- one record ---------------------------------------------------------- */
 
-static crema_status load_record(const cr_picture_layer *s, const cr_record *from, cr_load *load) {
+static crema_status load_record(const cr_boxed_input *s, const cr_record *from, cr_load *load) {
   void *worker = worker_of(s, load->worker);
   const cr_image *image = NULL;
-  cr_picture_move move = {.mirror = false};
+  cr_boxed_move move = {.mirror = false};
   cr_db_bytes value;
   const double start = cr_clock_seconds();
   CR_TRY(cr_record_value(from, &s->value[load->worker], &value));
@@ -33,7 +33,7 @@ static crema_status load_record(const cr_picture_layer *s, const cr_record *from
 }
 
 static crema_status load_item(void *user, cr_load *load) {
-  const cr_picture_layer *s = user;
+  const cr_boxed_input *s = user;
   const cr_record_item *item = cr_batch_item(load->batch, load->item);
   crema_status status = load_record(s, item->record, load);
   return cr_record_source_fail(&s->records.from, item->record->key, status);
@@ -43,9 +43,9 @@ static const cr_source source = {CR_RECORD_SOURCE(load_item), .finish = cr_recor
 
 /* ---- setting up ---------------------------------------------------------- */
 
-crema_status cr_picture_layer_check(const cr_layer *layer, bool crops) {
+crema_status cr_boxed_input_check(const cr_layer *layer, bool crops) {
   const Caffe__TransformationParameter *t = layer->param->transform_param;
-  CR_TRY(cr_record_layer_check(layer));
+  CR_TRY(cr_record_input_check(layer));
   if (t == NULL || ((crops || (t->crop_size == 0 && t->crop_h == 0 && t->crop_w == 0)) &&
                     t->resize_param == NULL && t->noise_param == NULL && t->distort_param == NULL &&
                     t->expand_param == NULL && t->random_resize_param == NULL &&
@@ -60,13 +60,13 @@ crema_status cr_picture_layer_check(const cr_layer *layer, bool crops) {
 }
 
 static void use_stream(void *state) {
-  cr_picture_layer *s = state;
+  cr_boxed_input *s = state;
   cr_transformer_set_key(s->transformer, s->records.stream);
 }
 
 /* Looks at the first record without taking it. */
 static crema_status look(void *user, cr_db_bytes value) {
-  cr_picture_layer *s = user;
+  cr_boxed_input *s = user;
   const cr_image *image = NULL;
   const uint64_t sample = (uint64_t)s->records.from.consumer;
   CR_TRY(s->class->read(s, s->worker, value, sample, &image));
@@ -74,21 +74,21 @@ static crema_status look(void *user, cr_db_bytes value) {
                               s->extent);
 }
 
-static crema_status make_workers(cr_picture_layer *s, const cr_layer *layer) {
-  CR_TRY(cr_pipeline_threads((uint32_t)cr_record_layer_threads(layer), &s->threads));
+static crema_status make_workers(cr_boxed_input *s, const cr_layer *layer) {
+  CR_TRY(cr_pipeline_threads((uint32_t)cr_record_input_threads(layer), &s->threads));
   CR_TRY(CR_NEW(s->value, s->threads, "decoding threads"));
   s->worker = calloc((size_t)s->threads, s->class->worker_size);
   if (s->worker != NULL) return CREMA_OK;
   return cr_fail_memory((size_t)s->threads * s->class->worker_size, "decoding threads");
 }
 
-crema_status cr_picture_layer_open(cr_layer *layer, const cr_picture_class *class, int items,
-                                   crema_shape *shape, crema_blob *const *top) {
-  cr_picture_layer *s = layer->state;
+crema_status cr_boxed_input_open(cr_layer *layer, const cr_boxed_class *class, int items,
+                                 crema_shape *shape, crema_blob *const *top) {
+  cr_boxed_input *s = layer->state;
   s->class = class;
-  s->records.stream = cr_record_layer_stream(layer);
+  s->records.stream = cr_record_input_stream(layer);
   s->records.stream_chosen = use_stream;
-  CR_TRY(cr_record_layer_open(&s->records, layer, s->records.stream));
+  CR_TRY(cr_record_input_open(&s->records, layer, s->records.stream));
   CR_TRY(cr_transformer_create(layer->param->transform_param, layer->phase, 0,
                                layer->source_dir_file, &s->transformer));
   use_stream(s);
@@ -103,12 +103,12 @@ crema_status cr_picture_layer_open(cr_layer *layer, const cr_picture_class *clas
                                        .threads = s->threads,
                                        .item_size = sizeof(cr_record_item),
                                        .shape = shape};
-  return cr_record_layer_start(&s->records, layer, &options, top);
+  return cr_record_input_start(&s->records, layer, &options, top);
 }
 
-void cr_picture_layer_destroy(cr_layer *layer) {
-  cr_picture_layer *s = layer->state;
-  cr_record_layer_close(&s->records, layer);
+void cr_boxed_input_destroy(cr_layer *layer) {
+  cr_boxed_input *s = layer->state;
+  cr_record_input_close(&s->records, layer);
   cr_transformer_destroy(s->transformer);
   for (int i = 0; s->worker != NULL && i < s->threads; ++i) s->class->free_worker(worker_of(s, i));
   for (int i = 0; s->value != NULL && i < s->threads; ++i) cr_buffer_free(&s->value[i]);

@@ -1,4 +1,4 @@
-#include "layers/detection/python_fields.h"
+#include "layers/common/python_fields.h"
 
 #include <ctype.h>
 #include <math.h>

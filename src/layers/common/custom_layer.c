@@ -1,4 +1,4 @@
-#include "layers/common/layer_outside.h"
+#include "layers/common/custom_layer.h"
 
 #define _XOPEN_SOURCE 700 /* realpath */
 #include <errno.h>
@@ -14,17 +14,17 @@
 #define CR_STRING_OF(name) #name
 
 /* A registered type. */
-typedef struct outside {
+typedef struct custom_type {
   cr_layer_class base; /* the first member: a layer's class leads here */
   crema_layer_type type;
   char *name;
-  struct outside *next;
-} outside;
+  struct custom_type *next;
+} custom_type;
 
 /* The state of a layer of such a type. */
 struct crema_layer {
   cr_layer *layer;
-  const outside *kind;
+  const custom_type *kind;
   /* Of the call that is being made. */
   crema_blob *const *bottom, *const *top;
   const bool *propagate_down;
@@ -35,7 +35,7 @@ struct crema_layer {
 
 static struct {
   pthread_mutex_t lock;
-  outside *first, *last;
+  custom_type *first, *last;
 } registered = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- the class ---- */
@@ -53,7 +53,7 @@ static crema_status call(crema_layer *self, crema_layer_fn *function, crema_blob
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   crema_layer *self = layer->state;
   self->layer = layer;
-  self->kind = (const outside *)(const void *)layer->kind;
+  self->kind = (const custom_type *)(const void *)layer->kind;
   self->sets_up = true;
   self->was_set_up = true;
   crema_status status = call(self, self->kind->type.setup, bottom, top);
@@ -100,7 +100,7 @@ static void destroy(cr_layer *layer) {
   if (self->was_set_up && self->kind->type.destroy != NULL) self->kind->type.destroy(self);
 }
 
-static void make_class(outside *kind) {
+static void make_class(custom_type *kind) {
   const crema_layer_type *type = &kind->type;
   kind->base = (cr_layer_class){
       .type = kind->name,
@@ -124,28 +124,28 @@ static void make_class(outside *kind) {
 
 /* ---- the register ---- */
 
-static const outside *find(const char *type) {
+static const custom_type *find(const char *type) {
   pthread_mutex_lock(&registered.lock);
-  const outside *kind = registered.first;
+  const custom_type *kind = registered.first;
   while (kind != NULL && strcmp(kind->name, type) != 0) kind = kind->next;
   pthread_mutex_unlock(&registered.lock);
   return kind;
 }
 
-const cr_layer_class *cr_layer_outside_find(const char *type) {
-  const outside *kind = find(type);
+const cr_layer_class *cr_custom_layer_find(const char *type) {
+  const custom_type *kind = find(type);
   return kind == NULL ? NULL : &kind->base;
 }
 
-bool cr_layer_outside_has_module(const char *module) {
-  const outside *kind = find("Python");
+bool cr_custom_layer_has_module(const char *module) {
+  const custom_type *kind = find("Python");
   if (kind == NULL) return false;
   return kind->type.has_module == NULL || kind->type.has_module(kind->type.user, module);
 }
 
-const char *cr_layer_outside_name(int index) {
+const char *cr_custom_layer_name(int index) {
   pthread_mutex_lock(&registered.lock);
-  const outside *kind = registered.first;
+  const custom_type *kind = registered.first;
   while (kind != NULL && index-- > 0) kind = kind->next;
   pthread_mutex_unlock(&registered.lock);
   return kind == NULL ? NULL : kind->name;
@@ -156,7 +156,7 @@ static crema_status check_count(const char *type, const char *what, int min, int
   return cr_fail(CREMA_E_RANGE, "layer type '%.200s': from %d to %d %s", type, min, max, what);
 }
 
-crema_status cr_layer_outside_add(const crema_layer_type *type) {
+crema_status cr_custom_layer_add(const crema_layer_type *type) {
   if (type->type == NULL || type->type[0] == '\0') {
     return cr_fail(CREMA_E_ARGUMENT, "a layer type without a name");
   }
@@ -169,7 +169,7 @@ crema_status cr_layer_outside_add(const crema_layer_type *type) {
   if (find(type->type) != NULL) {
     return cr_fail(CREMA_E_EXISTS, "layer type '%.200s' is registered already", type->type);
   }
-  outside *kind = NULL;
+  custom_type *kind = NULL;
   CR_TRY(CR_NEW(kind, 1, "a layer type"));
   kind->name = strdup(type->type);
   if (kind->name == NULL) {
@@ -192,8 +192,8 @@ crema_status cr_layer_outside_add(const crema_layer_type *type) {
 /* An object that is open. */
 typedef struct plugin {
   char *path;
-  const outside *before; /* the type that was registered last when it was opened; NULL: none */
-  const outside *last;   /* its own last type; `before`: it has none */
+  const custom_type *before; /* the type that was registered last when it was opened; NULL: none */
+  const custom_type *last;   /* its own last type; `before`: it has none */
   struct plugin *next;
 } plugin;
 
@@ -202,9 +202,9 @@ static struct {
   plugin *first;
 } plugins = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static const outside *last_registered(void) {
+static const custom_type *last_registered(void) {
   pthread_mutex_lock(&registered.lock);
-  const outside *last = registered.last;
+  const custom_type *last = registered.last;
   pthread_mutex_unlock(&registered.lock);
   return last;
 }
@@ -246,7 +246,7 @@ static crema_status find_plugin(const char *path, plugin **out) {
 /* Of the object's types the one called `type`; of one type, that one. */
 static crema_status choose_type(const plugin *from, const char *type, const cr_layer_class **out) {
   const bool any = type == NULL || type[0] == '\0';
-  const outside *kind = from->before == NULL ? registered.first : from->before->next;
+  const custom_type *kind = from->before == NULL ? registered.first : from->before->next;
   if (from->last == from->before) {
     return cr_fail(CREMA_E_UNSUPPORTED, "%s: registers no layer type", from->path);
   }
@@ -263,8 +263,8 @@ static crema_status choose_type(const plugin *from, const char *type, const cr_l
   return CREMA_OK;
 }
 
-crema_status cr_layer_outside_load(const char *path, const char *net_path, const char *type,
-                                   const cr_layer_class **out) {
+crema_status cr_custom_layer_load(const char *path, const char *net_path, const char *type,
+                                  const cr_layer_class **out) {
   char *resolved = NULL, *absolute = NULL;
   plugin *found = NULL;
   crema_status status = CREMA_OK;
@@ -304,7 +304,7 @@ void *crema_layer_state(const crema_layer *layer) {
   return layer == NULL ? NULL : layer->state;
 }
 
-void *cr_layer_outside_state(const cr_layer *layer) {
+void *cr_custom_layer_state(const cr_layer *layer) {
   return layer->kind->setup == setup ? crema_layer_state(layer->state) : NULL;
 }
 

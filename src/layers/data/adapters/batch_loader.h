@@ -3,7 +3,7 @@
 #define CR_LAYERS_BATCH_LOADER_H
 
 #include "data/pipeline/pipeline.h"
-#include "layers/data/source_layer.h"
+#include "layers/data/adapters/input_base.h"
 
 /* Zero-initialise. Where the net's device has memory of its own and the layer is not shared, the
  * pipeline copies batches there. Batches of shared layers are copied when they are first used: the
@@ -51,16 +51,16 @@ void cr_batch_loader_stats(const cr_batch_loader *loader, const cr_layer *layer,
 
 /* The state of a layer that does nothing in a pass but take the next batch, or its first member:
  * forward and the input class are these. */
-typedef struct cr_batch_layer {
+typedef struct cr_batch_input {
   cr_batch_loader loader;
   uint64_t key;                      /* of the random stream */
   uint64_t epoch;                    /* samples of an epoch, for layers that have such */
   void (*key_restored)(void *state); /* makes what depends on the key; may be NULL */
-} cr_batch_layer;
+} cr_batch_input;
 
-cr_layer_forward_fn cr_batch_layer_forward;
-extern const cr_input_class cr_batch_layer_input;
+cr_layer_forward_fn cr_batch_input_forward;
+extern const cr_input_class cr_batch_input_class;
 /* The same for layers that set `epoch`. */
-extern const cr_input_class cr_batch_layer_input_with_epochs;
+extern const cr_input_class cr_batch_input_class_with_epochs;
 
 #endif

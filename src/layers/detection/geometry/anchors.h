@@ -4,7 +4,7 @@
 #define CR_LAYERS_DETECTION_ANCHORS_H
 
 #include "layers/common/layer.h"
-#include "layers/detection/boxes.h"
+#include "layers/detection/geometry/boxes.h"
 
 enum { CR_ANCHORS_MOST = 1024 };
 
