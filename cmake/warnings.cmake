@@ -9,6 +9,9 @@ target_compile_options(crema_options INTERFACE
   -fno-math-errno -fno-trapping-math
   $<$<CONFIG:Debug>:-g>)
 target_compile_definitions(crema_options INTERFACE _POSIX_C_SOURCE=200809L _DEFAULT_SOURCE)
+if(CREMA_CHECKS)
+  target_compile_definitions(crema_options INTERFACE CR_CHECKS)
+endif()
 if(CREMA_SANITIZE)
   target_compile_options(crema_options INTERFACE
     -fsanitize=${CREMA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g)

@@ -15,6 +15,9 @@ target_link_options(test_core_clock PRIVATE -Wl,--wrap=nanosleep -Wl,--wrap=sche
 target_link_options(test_core_child PRIVATE -Wl,--wrap=send -Wl,--wrap=clock_getcpuclockid)
 # The test provides the files that describe the machine's memory.
 target_link_options(test_core_mem_probe PRIVATE -Wl,--wrap=cr_io_open)
+# CR_ASSERT with and without the checks, whatever the preset.
+target_sources(test_core_assert PRIVATE ${CMAKE_CURRENT_LIST_DIR}/assert_released.c)
+set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/test_assert.c PROPERTIES COMPILE_DEFINITIONS CR_CHECKS)
 # A module to be opened.
 add_library(test_opened MODULE ${CMAKE_CURRENT_LIST_DIR}/opened.c)
 target_link_libraries(test_opened PRIVATE crema_options)
