@@ -7,8 +7,7 @@ double cr_cost_transfer(cr_speed link, double bytes) {
 cr_speed cr_cost_fit(double steps, double part, const double *bytes, const double *seconds) {
   const double slope = (seconds[1] - seconds[0]) / (bytes[1] - bytes[0]);
   cr_speed link = {.latency = (seconds[0] - slope * bytes[0]) / steps};
-  /* Times that are not exact can say that more bytes take no longer, or that none take less than
-   * no time. */
+  /* Inexact times can give a slope or a latency below 0. */
   if (slope > 0) link.bandwidth = steps * part / slope;
   else link.latency = seconds[0] / steps;
   if (link.latency < 0) link.latency = 0;

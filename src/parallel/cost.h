@@ -1,7 +1,7 @@
-/* What an exchange costs: a model of its time, from the speeds of links and the bytes.
+/* A model of an exchange's time, from the speeds of links and the bytes.
  *
- * A link takes a latency and then carries so many bytes a second. Additions are left out: devices
- * add many times as fast as links carry. How well the model fits is measured by bench/parallel. */
+ * A link takes a latency and then carries so many bytes a second. Additions count nothing: devices
+ * add many times as fast as links carry. bench/parallel measures how well the model fits. */
 #ifndef CR_PARALLEL_COST_H
 #define CR_PARALLEL_COST_H
 
@@ -14,17 +14,17 @@ typedef struct cr_speed {
 /* Seconds of one transfer. */
 double cr_cost_transfer(cr_speed link, double bytes);
 
-/* The speed of a link from the seconds of two operations, of bytes[0] < bytes[1], that each take
- * `steps` transfers one after the other, of the share `part` of the bytes: 1 and 1 for transfers,
- * 2 (N - 1) and 1 / N for sums round a ring. */
+/* The speed of a link from the seconds of two operations on bytes[0] < bytes[1] bytes. Each takes
+ * `steps` transfers in sequence, of the share `part` of the bytes: 1 and 1 for transfers, 2 (N - 1)
+ * and 1 / N for sums round a ring. */
 cr_speed cr_cost_fit(double steps, double part, const double *bytes, const double *seconds);
 
-/* Ranks that sum gradients round rings: in each of `hosts` hosts `each` ranks. With more than one
- * host each rank sums a share within its host, then with the ranks that have the same share on
- * other hosts, then the complete shares go round within the host. */
+/* Ranks that sum gradients round rings: `each` ranks in each of `hosts` hosts. With several hosts,
+ * each rank sums a share within its host, then with the ranks of the same share on other hosts.
+ * Then the complete shares go round within the host. */
 typedef struct cr_cost_ranks {
   int hosts, each;
-  cr_speed within;  /* between two ranks of a host, each of which has such a link */
+  cr_speed within;  /* from a rank of a host to the next; each has such a link */
   cr_speed between; /* from a host to another, for all its ranks together */
 } cr_cost_ranks;
 
@@ -42,8 +42,8 @@ typedef struct cr_cost_bucket {
   double update; /* seconds of the update of its parameters, if that follows at once */
 } cr_cost_bucket;
 
-/* Seconds from the beginning of a step to the end of its last bucket, which are summed round rings
- * one after another, each from the time on when it is ready. */
+/* Seconds from the beginning of a step to the end of its last bucket. Buckets are summed round
+ * rings in sequence, none before it is ready. */
 double cr_cost_overlapped(const cr_cost_bucket *bucket, int buckets, const cr_cost_ranks *ranks);
 
 #endif

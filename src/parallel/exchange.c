@@ -3,7 +3,7 @@
 
 #include "core/fail.h"
 
-/* A rank that cannot do its part keeps the others waiting. */
+/* A rank that fails keeps the other ranks waiting. */
 static crema_status tell_others(cr_exchange *end, crema_status status) {
   if (status != CREMA_OK) end->class->fail(end, status);
   return status;

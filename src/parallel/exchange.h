@@ -80,9 +80,9 @@ crema_status cr_exchange_prepare(cr_exchange *end, const cr_exchange_span *span,
 crema_status cr_exchange_broadcast(cr_exchange *end, crema_context *context,
                                    int span) CREMA_MUST_USE;
 
-/* Replaces each rank's span by the sum of all (root_only: only rank 0's; the others' values are
- * then undefined). Queued likewise. Sums of 16-bit values are computed in single precision and
- * rounded once per addition. All ranks get the same bits. */
+/* Replaces each rank's span by the sum of all (root_only: only rank 0's; the rest is then
+ * undefined). Queued likewise. Sums of 16-bit values are computed in single precision and rounded
+ * once per addition. All ranks get the same bits. */
 crema_status cr_exchange_sum(cr_exchange *end, crema_context *context, int span) CREMA_MUST_USE;
 
 /* Waits for all work that this rank's calls have queued, on the caller's contexts or others.
@@ -94,7 +94,7 @@ crema_status cr_exchange_finish(cr_exchange *end) CREMA_MUST_USE;
  * stays. */
 void cr_exchange_fail(cr_exchange *end, crema_status status);
 
-/* Accepts NULL. Nobody may be using this end any more. */
+/* Accepts NULL. No thread may be using the end. */
 void cr_exchange_destroy(cr_exchange *end);
 
 #endif

@@ -159,7 +159,7 @@ static crema_status copy_spans(const cr_exchange_span *span, int spans, cr_excha
 static crema_status compare_spans(const cr_group *group, int rank, const cr_exchange_span *span,
                                   int spans) {
   if (spans != group->spans) {
-    return cr_fail(CREMA_E_SHAPE, "rank %d exchanges %d spans, another one %d", rank, spans,
+    return cr_fail(CREMA_E_SHAPE, "rank %d exchanges %d spans, another rank %d", rank, spans,
                    group->spans);
   }
   for (int i = 0; i < spans; ++i) {
@@ -167,7 +167,7 @@ static crema_status compare_spans(const cr_group *group, int rank, const cr_exch
     if (span[i].count == other->count && span[i].type == other->type) continue;
     return cr_fail(CREMA_E_SHAPE,
                    "span %d has %" PRId64 " values of type %s on rank %d, %" PRId64
-                   " of type %s on another one",
+                   " of type %s on another rank",
                    i, span[i].count, crema_dtype_name(span[i].type), rank, other->count,
                    crema_dtype_name(other->type));
   }
@@ -279,11 +279,7 @@ crema_status cr_group_need_additions(cr_group_end *end, crema_dtype type, cr_run
 
 crema_status cr_group_add(cr_group_end *end, crema_context *context, cr_link *link,
                           cr_link_slot *slot, const cr_exchange_span *span, cr_run piece) {
-  const cr_span_addition *addition = cr_span_adder_find(&end->adder, span->type, piece.count);
-  if (addition == NULL) {
-    return cr_fail(CREMA_E_INTERNAL, "an exchange adds %" PRId64 " values unprepared", piece.count);
-  }
-  CR_TRY(cr_span_adder_run(&end->adder, context, addition, slot->memory,
+  CR_TRY(cr_span_adder_run(&end->adder, context, span->type, piece.count, slot->memory,
                            cr_exchange_span_at(span, piece.begin)));
   return cr_link_release(link, context, slot);
 }

@@ -1,5 +1,5 @@
-/* What the exchanges between threads of one process share: the ends, the links between them, and
- * how a failure reaches everybody. */
+/* Common parts of exchanges between threads of one process: the ends, the links between them, and
+ * failures, which reach all ranks. */
 #ifndef CR_PARALLEL_GROUP_H
 #define CR_PARALLEL_GROUP_H
 

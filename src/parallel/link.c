@@ -47,15 +47,13 @@ static bool connect(const cr_link *link) {
   crema_device *device = link->source, *peer = link->target;
   const cr_backend *backend = device->backend;
   if (!crema_device_reaches(device, peer)) {
-    cr_log_info("%s:%d does not reach %s:%d: what is exchanged goes by way of the host",
-                backend->name, device->index, backend->name, peer->index);
+    cr_log_info("%s:%d does not reach %s:%d: exchanged values go via the host", backend->name,
+                device->index, backend->name, peer->index);
     return false;
   }
   if (cr_device_enable_peer(device, peer) == CREMA_OK) return true;
-  cr_log_warning(
-      "no direct access from %s:%d to %s:%d, what is exchanged goes by way of the "
-      "host: %s",
-      backend->name, device->index, backend->name, peer->index, crema_error_text());
+  cr_log_warning("no direct access from %s:%d to %s:%d, exchanged values go via the host: %s",
+                 backend->name, device->index, backend->name, peer->index, crema_error_text());
   return false;
 }
 

@@ -84,7 +84,7 @@ crema_status cr_link_offer(cr_link *link, crema_context *context, cr_tag tag,
 /* The sender: waits for the receiver's offer. */
 crema_status cr_link_take_offer(cr_link *link, crema_context *context, cr_tag tag,
                                 crema_devptr *dst) CREMA_MUST_USE;
-/* The sender: copies from `src` to `dst`, some address within what was offered. */
+/* The sender: copies from `src` to `dst`, an address within the offered memory. */
 crema_status cr_link_put(cr_link *link, crema_context *context, cr_tag tag, crema_devptr dst,
                          crema_devptr src, size_t bytes) CREMA_MUST_USE;
 /* The receiver: later work of `context` finds the bytes at `dst`. */

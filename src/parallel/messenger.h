@@ -1,6 +1,6 @@
-/* Messages of failures between the processes of one host that train together, for worlds that have
- * no other way to tell (nccl_world.c): a socket for each rank, found by the group's id, which also
- * proves that a message comes from a member. */
+/* Failure messages between the processes of one host that train together, for worlds without a
+ * channel of their library (nccl_world.c). Each rank has a socket, which is found by the group's
+ * id. The id in a message proves that the sender is a member. */
 #ifndef CR_PARALLEL_MESSENGER_H
 #define CR_PARALLEL_MESSENGER_H
 

@@ -1,9 +1,9 @@
 /* Open MPI, opened at run time: one build of crema serves machines with and without it, and needs
- * no header of it.
+ * none of its headers.
  *
- * What mpi.h of Open MPI calls MPI_COMM_WORLD, MPI_FLOAT and so on are addresses of objects of the
- * library, which are looked up by name; its numbers have been the same in all versions of
- * libmpi.so.40 (Open MPI 3 to 5). */
+ * MPI_COMM_WORLD, MPI_FLOAT and so on of Open MPI's mpi.h are addresses of objects of the library,
+ * which are looked up by name. Its numbers are the same in all versions of libmpi.so.40 (Open MPI 3
+ * to 5). */
 #ifndef CR_PARALLEL_MPI_LIBRARY_H
 #define CR_PARALLEL_MPI_LIBRARY_H
 

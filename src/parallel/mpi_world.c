@@ -11,7 +11,7 @@
 
 enum { FAILURE_TAG = 1 };
 
-/* How long a failed process waits until the others have its message. */
+/* How long a failed process waits until the other processes have its message. */
 static const double TELLING_SECONDS = 0.1, LEAVING_SECONDS = 1, LINGERING_SECONDS = 0.3;
 
 static cr_mpi_world *of(cr_world *world) {
@@ -71,8 +71,8 @@ static crema_status start_mpi(cr_mpi_world *world) {
   return CREMA_OK;
 }
 
-/* A process that cannot reach its launcher is a world of its own for Open MPI and would train by
- * itself. */
+/* A process that cannot reach its launcher is its own world for Open MPI and would train by itself.
+ */
 static crema_status check_size(const cr_mpi_world *world) {
   const int expected = started_together();
   if (expected <= 0 || expected == world->base.size) return CREMA_OK;
@@ -144,7 +144,7 @@ crema_status cr_world_join(cr_world **out) {
   *out = &world->base;
   return CREMA_OK;
 fail:
-  /* MPI_Finalize would wait for the others. */
+  /* MPI_Finalize would wait for all processes. */
   free_world(world);
   return status;
 }
@@ -157,7 +157,7 @@ crema_status cr_mpi_world_unlock(cr_mpi_world *world, int code, const char *call
   return status;
 }
 
-/* Records a failure and sends it to the others. With the lock held. */
+/* Records a failure and sends it to the other processes. With the lock held. */
 static void tell(cr_mpi_world *world, int rank, crema_status status, const char *reason) {
   cr_world_message *message = &world->base.failure;
   cr_world_note(&world->base, rank, status, reason);
@@ -299,12 +299,12 @@ static void mpi_leave(cr_world *base) {
   }
   if (!failed_before) cr_log_error("%s", crema_error_text());
   /* Open MPI ends a process when one of its functions notices that a peer on another host has
-   * disconnected. So a process that has heard of the failure stays for a while, which lets the
-   * others hear first, and calls MPI only if it has a message of its own. */
+   * disconnected. So a process that has heard of the failure stays for a while: the rest hear
+   * first. It calls MPI only if its own message is under way. */
   if (world->base.failure.rank != world->base.rank) cr_clock_sleep(LINGERING_SECONDS);
   const bool heard = !is_telling(world) || have_heard(world, LEAVING_SECONDS);
   /* MPI_Finalize would wait for ranks that never call it. A process that ends without it makes
-   * mpirun end the others. */
+   * mpirun end the rest. */
   if (heard && world->request == world->mpi.request_null) free_world(world);
 }
 

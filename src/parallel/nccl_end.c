@@ -10,7 +10,7 @@
 /* NCCL may notice that a rank has gone before the rank's message is here. */
 static const double EXPLAINING_SECONDS = 0.3;
 
-/* What a rank says that has failed is the reason for what NCCL says here. */
+/* The message of the rank that failed explains NCCL's failure here. */
 static crema_status explained(const cr_nccl_end *end, crema_status status) {
   const double now = cr_clock_seconds();
   if (status == CREMA_OK) return CREMA_OK;
@@ -26,7 +26,7 @@ static crema_status explained(const cr_nccl_end *end, crema_status status) {
   return cause;
 }
 
-/* Until what was started at `since` is queued. */
+/* Waits until the work started at `since` is queued. */
 static crema_status await_queued(const cr_nccl_end *end, double since) {
   bool busy = true;
   for (unsigned turn = 0; busy; ++turn) {
@@ -37,8 +37,8 @@ static crema_status await_queued(const cr_nccl_end *end, double since) {
   return CREMA_OK;
 }
 
-/* Nobody in this process allocates meanwhile. The other processes are waited for only where NCCL
- * connects the ranks first. */
+/* No thread of this process allocates meanwhile. Waits for the other processes only if NCCL has to
+ * connect the ranks first. */
 static crema_status queue_call(const cr_nccl_end *end, crema_context *context,
                                const cr_collective *call, double since) {
   cr_collective_begin();
@@ -48,7 +48,7 @@ static crema_status queue_call(const cr_nccl_end *end, crema_context *context,
   return status;
 }
 
-/* Until the device has done what `context` has queued. */
+/* Waits until the device has done the work of `context`. */
 static crema_status await_device(const cr_nccl_end *end, crema_context *context, double since) {
   const cr_backend *backend = end->device->backend;
   bool done = false, busy = false;

@@ -1,8 +1,8 @@
-/* One process's end of a group of NCCL's, and waiting for the others there.
+/* One process's end of a group of NCCL's.
  *
- * A call returns when the device has done it, because only a thread that asks hears of a rank that
- * has failed: a device would wait for that rank for ever. Then the end must be aborted, which ends
- * what the device waits for. */
+ * A call returns when the device has done it: a thread that polls hears of a failed rank, while the
+ * device would wait for that rank for ever. After a failure the end must be aborted, which ends the
+ * device's wait. */
 #ifndef CR_PARALLEL_NCCL_END_H
 #define CR_PARALLEL_NCCL_END_H
 
@@ -10,7 +10,7 @@
 
 /* Zeroed: there is none. */
 typedef struct cr_nccl_end {
-  cr_world *world; /* in which failures are heard of */
+  cr_world *world; /* which reports failures */
   crema_device *device;
   const cr_collectives *library;
   cr_member *member;
@@ -22,12 +22,12 @@ typedef struct cr_nccl_end {
 crema_status cr_nccl_end_join(cr_nccl_end *end, cr_world *world, crema_device *device,
                               const cr_group_id *id) CREMA_MUST_USE;
 
-/* One collective call, on `context`, a context of the device. Errors: what another rank failed
- * with; those of NCCL as CREMA_E_DEVICE; that the others do not come. */
+/* One collective call, on `context`, a context of the device. Errors: another rank's failure;
+ * NCCL's own as CREMA_E_DEVICE; too long a wait for the other ranks. */
 crema_status cr_nccl_end_run(const cr_nccl_end *end, crema_context *context,
                              const cr_collective *call) CREMA_MUST_USE;
 
-/* Ends what is under way, also on the device. The thread's failure stays what it was: `status`. */
+/* Ends work under way, also on the device. Keeps the thread's failure `status`. */
 void cr_nccl_end_abort(const cr_nccl_end *end, crema_status status);
 void cr_nccl_end_close(cr_nccl_end *end);
 

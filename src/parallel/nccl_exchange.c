@@ -1,13 +1,12 @@
 /* The exchange by the collective operations of the back end's own library: NCCL on CUDA devices.
  *
- * A call is started and then asked for until the library has queued it, because the library may
- * have to connect the ranks first, which takes all of them: a rank that waits hears of one that
- * fails. Work that is queued waits on the device; when a rank fails, the members of all ranks are
- * aborted, which ends that too.
+ * A call is started and then polled until the library has queued it. The library may have to
+ * connect all ranks first, and a rank that polls hears of a failure. Queued work waits on the
+ * device; when a rank fails, the members of all ranks are aborted, which ends that wait too.
  *
- * A call that is queued on one device waits there for those of the other ranks, and a thread that
- * allocates memory may wait for that device. So the ranks meet before each call, and nobody in the
- * process allocates from then until all have queued it (device/memory/memory_lock.h). */
+ * A call waits on its device for the other ranks' calls, and a thread that allocates memory may
+ * wait for that device. So the ranks meet before each call, and no thread of the process allocates
+ * from then until all have queued it (device/memory/memory_lock.h). */
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -16,7 +15,7 @@
 #include "device/memory/memory_lock.h"
 #include "parallel/group.h"
 
-/* What the ranks have in common. */
+/* Shared by the ranks. */
 typedef struct members {
   const cr_collectives *library;
   int count;
@@ -29,7 +28,7 @@ static members *members_of(const cr_group_end *end) {
   return end->group->class_data;
 }
 
-/* The failure of the rank that failed first, of which `status` is a consequence. */
+/* The failure of the rank that failed first: it is the cause of `status`. */
 static crema_status explained(const cr_group_end *end, crema_status status) {
   if (status == CREMA_OK) return CREMA_OK;
   const crema_status cause = cr_group_failure(end->group);

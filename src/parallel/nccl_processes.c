@@ -53,7 +53,7 @@ static const cr_exchange_class process_class = {.way = CREMA_EXCHANGE_NCCL,
 
 /* ---- joining ---- */
 
-/* Every process must have NCCL and a device of its own. */
+/* Every process must have NCCL and its own device. */
 static crema_status compare_devices(const cr_world *world, const int64_t *device) {
   for (int i = 0; i < world->size; ++i) {
     if (device[i] == 0) {

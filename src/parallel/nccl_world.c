@@ -39,7 +39,7 @@ static nccl_world *of(cr_world *world) {
   return (nccl_world *)world;
 }
 
-/* ---- hearing and telling, with the lock held ---- */
+/* ---- messages, with the lock held ---- */
 
 /* The status in the message of a rank that leaves without a failure. */
 static const crema_status leaves = CREMA_E_CLOSED;
@@ -59,7 +59,7 @@ static void note_gone(nccl_world *world, const cr_world_message *message) {
 static void listen(nccl_world *world) {
   cr_world_message message;
   while (world->base.failed == CREMA_OK && cr_messenger_receive(&world->messenger, &message)) {
-    /* A process that leaves does not wait for another one that leaves. */
+    /* A process that leaves does not wait for other processes that leave. */
     if (message.status != (int32_t)leaves) cr_world_take(&world->base, &message);
     else if (!world->leaving) note_gone(world, &message);
   }
@@ -165,8 +165,7 @@ static void free_world(nccl_world *world) {
   free(world);
 }
 
-/* Tells the others that this rank leaves, then waits: NCCL needs all ranks when one frees memory.
- */
+/* Announces that this rank leaves, then waits: NCCL needs all ranks when one frees memory. */
 static void nccl_leave(cr_world *base) {
   nccl_world *world = of(base);
   int64_t nothing = 0;

@@ -17,7 +17,7 @@ cr_peer cr_peer_self(int rank) {
   return self;
 }
 
-/* Linux draws the number anew each time it starts; containers see that of their host. */
+/* Linux draws the number at each start; containers see their host's. */
 uint64_t cr_peer_host(void) {
   char text[64] = "";
   FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
@@ -38,7 +38,7 @@ crema_status cr_peer_watch_start(const cr_peer *peer, int count, int own_rank, c
   }
   for (int i = 0; i < count; ++i) {
     if (peer[i].rank == own_rank) continue;
-    /* In another container the number is that of some other process. */
+    /* In another container the number belongs to some other process. */
     if (self.processes == 0 || peer[i].processes != self.processes) continue;
     /* Not there before Linux 5.3, and forbidden in some containers. */
     const int process = (int)syscall(SYS_pidfd_open, (pid_t)peer[i].process, 0);

@@ -9,7 +9,7 @@
 #include "parallel/link.h"
 
 /* Each link carries one piece, or as many pieces as an exchange has under way at once. The fastest
- * round counts: other work of the machine slows the others down. */
+ * round counts: other work of the machine slows the rest down. */
 enum { ROUNDS = 5, PIECES = 8, SMALL = 4 << 10, PIECE = 1 << 20 };
 
 /* The first round, which also touches memory for the first time, does not count. */

@@ -10,15 +10,15 @@ typedef struct cr_probe_way {
   crema_device *from, *to;
 } cr_probe_way;
 
-/* Sends over `ways` (at least 1) links at once and finds the speed of the slowest of them: that of
- * all when they share something, a bus or this machine's processors. The links are made for it. To
- * be called where nothing else uses the devices. Errors: CREMA_E_NO_MEMORY, CREMA_E_DEVICE. */
+/* Sends over `ways` (at least 1) links at once, made for this, and finds the speed of the slowest.
+ * Links that share a bus or processors all have this speed. Nothing else may use the devices
+ * meanwhile. Errors: CREMA_E_NO_MEMORY, CREMA_E_DEVICE. */
 crema_status cr_probe_links(const cr_probe_way *way, int ways, cr_speed *out) CREMA_MUST_USE;
 
 /* Sums over all processes by MPI and finds the speed that each link would have if the sums went
- * round one ring of all processes: the same answer in all of them. `context` is of the device that
- * this process trains on. All processes, of which there are several, must call it. Errors: as
- * cr_exchange_create_mpi and cr_exchange_sum, CREMA_E_NO_MEMORY. */
+ * round one ring; the same in all processes. `context` is of the device that this process trains
+ * on. All processes, at least 2, must call it. Errors: as cr_exchange_create_mpi and
+ * cr_exchange_sum, CREMA_E_NO_MEMORY. */
 crema_status cr_probe_processes(cr_world *world, crema_context *context,
                                 cr_speed *out) CREMA_MUST_USE;
 

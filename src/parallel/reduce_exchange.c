@@ -1,11 +1,11 @@
 /* The exchange round a ring: every rank gets the sum.
  *
  * A span is cut into as many shares as there are ranks. First each share travels once round the
- * ring and gathers the terms of all ranks, beginning at the rank of its number; then each complete
- * share travels round again and replaces what the ranks have. Each link carries 2 (N - 1) / N of
- * the span's bytes (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
- * workstations", 2009). The order of the terms depends on the share alone, so that the bits are the
- * same on all ranks and in all runs. */
+ * ring, from the rank of its number, and gathers the terms of all ranks. Then each complete share
+ * travels round once more and replaces the values there. Each link carries 2 (N - 1) / N of the
+ * span's bytes (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
+ * workstations", 2009). The order of the terms depends only on the share, so the bits are the same
+ * on all ranks and in all runs. */
 #include "parallel/group.h"
 
 /* Of values; whole vectors in all types. */
@@ -49,7 +49,7 @@ static crema_status from_carrier(const reduce_call *c) {
   return c->carrier == c->context ? CREMA_OK : cr_group_from_carrier(c->end, c->context);
 }
 
-/* Both ends of a link count what goes through it in a call. */
+/* Both ends of a link number a call's pieces alike. */
 static cr_tag tag_of(const reduce_call *c, int step, int64_t index) {
   cr_tag tag = c->tag;
   tag.piece = (int64_t)step << 32 | index;
@@ -95,7 +95,7 @@ static crema_status add_piece(const reduce_call *c, int step, int share, int64_t
   return cr_group_add(c->end, c->context, c->before, slot, c->span, piece);
 }
 
-/* In step s a rank receives the share that its predecessor sent then: that of rank - s - 1. */
+/* In step s a rank receives its predecessor's share number rank - s - 1. */
 static crema_status gather_terms(const reduce_call *c) {
   const int rank = c->end->base.rank, steps = c->end->base.ranks - 1;
   CR_TRY(to_carrier(c));
@@ -111,7 +111,7 @@ static crema_status gather_terms(const reduce_call *c) {
   return CREMA_OK;
 }
 
-/* ---- once round with what is complete ---- */
+/* ---- once round with the complete shares ---- */
 
 static crema_status put_piece(const reduce_call *c, int step, int share, int64_t index) {
   const cr_run piece = share_piece(c, share, index);

@@ -1,11 +1,11 @@
 #include "parallel/span_add.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "core/fail.h"
 
-const cr_span_addition *cr_span_adder_find(const cr_span_adder *adder, crema_dtype type,
-                                           int64_t count) {
+static const cr_span_addition *find(const cr_span_adder *adder, crema_dtype type, int64_t count) {
   for (int i = 0; i < adder->additions; ++i) {
     const cr_span_addition *a = &adder->addition[i];
     if (a->type == type && a->count == count) return a;
@@ -25,7 +25,7 @@ static crema_status make(cr_span_addition *a) {
 }
 
 crema_status cr_span_adder_reserve(cr_span_adder *adder, crema_dtype type, int64_t count) {
-  if (cr_span_adder_find(adder, type, count) != NULL) return CREMA_OK;
+  if (find(adder, type, count) != NULL) return CREMA_OK;
   const size_t bytes = ((size_t)adder->additions + 1) * sizeof *adder->addition;
   cr_span_addition *more = realloc(adder->addition, bytes);
   if (more == NULL) return cr_fail_memory(bytes, "an exchange");
@@ -35,17 +35,20 @@ crema_status cr_span_adder_reserve(cr_span_adder *adder, crema_dtype type, int64
   return make(a);
 }
 
-crema_status cr_span_adder_run(cr_span_adder *adder, crema_context *context,
-                               const cr_span_addition *addition, crema_devptr term,
-                               crema_devptr sum) {
+crema_status cr_span_adder_run(cr_span_adder *adder, crema_context *context, crema_dtype type,
+                               int64_t count, crema_devptr term, crema_devptr sum) {
   static const cr_op_scalars add = {.alpha = 1, .beta = 1};
-  cr_tensor *const tensor[2] = {addition->term, addition->sum};
+  const cr_span_addition *a = find(adder, type, count);
+  if (a == NULL) {
+    return cr_fail(CREMA_E_INTERNAL, "an exchange adds %" PRId64 " values unprepared", count);
+  }
+  cr_tensor *const tensor[2] = {a->term, a->sum};
   crema_devptr at = {0};
-  CR_TRY(cr_tensor_adopt_own(addition->term, adder->device, term));
-  CR_TRY(cr_tensor_adopt_own(addition->sum, adder->device, sum));
-  CR_TRY(cr_op_run(addition->op, context, tensor, &add));
+  CR_TRY(cr_tensor_adopt_own(a->term, adder->device, term));
+  CR_TRY(cr_tensor_adopt_own(a->sum, adder->device, sum));
+  CR_TRY(cr_op_run(a->op, context, tensor, &add));
   /* A kernel may have computed in another element type, or on the host. */
-  return cr_tensor_read(addition->sum, context, (cr_format){addition->type, NULL}, &at);
+  return cr_tensor_read(a->sum, context, (cr_format){type, NULL}, &at);
 }
 
 void cr_span_adder_free(cr_span_adder *adder) {

@@ -1,5 +1,4 @@
-/* Adds runs of values on one device. What it needs for a run of some length is made before the
- * exchange begins. */
+/* Adds runs of values on one device, by ops that are made before the exchange begins. */
 #ifndef CR_PARALLEL_SPAN_ADD_H
 #define CR_PARALLEL_SPAN_ADD_H
 
@@ -24,13 +23,8 @@ crema_status cr_span_adder_reserve(cr_span_adder *adder, crema_dtype type,
                                    int64_t count) CREMA_MUST_USE;
 
 /* sum = sum + term, in single precision for 16-bit types. */
-crema_status cr_span_adder_run(cr_span_adder *adder, crema_context *context,
-                               const cr_span_addition *addition, crema_devptr term,
-                               crema_devptr sum) CREMA_MUST_USE;
-
-/* What was prepared for such runs; there must be one. */
-const cr_span_addition *cr_span_adder_find(const cr_span_adder *adder, crema_dtype type,
-                                           int64_t count);
+crema_status cr_span_adder_run(cr_span_adder *adder, crema_context *context, crema_dtype type,
+                               int64_t count, crema_devptr term, crema_devptr sum) CREMA_MUST_USE;
 
 void cr_span_adder_free(cr_span_adder *adder);
 

@@ -5,7 +5,7 @@
 
 #include "crema/device.h"
 
-/* How a device gets to another one's memory, the best way first. */
+/* How a device gets to the memory of another, the best way first. */
 typedef enum cr_tree_way { CR_TREE_BOARD, CR_TREE_DIRECT, CR_TREE_BY_HOST } cr_tree_way;
 
 /* The best way from device a to device b, given by their indices in the list of devices. */

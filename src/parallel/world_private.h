@@ -54,7 +54,7 @@ crema_status cr_world_lock(cr_world *world) CREMA_MUST_USE;
 void cr_world_note(cr_world *world, int rank, crema_status status, const char *reason);
 void cr_world_take(cr_world *world, const cr_world_message *message);
 
-/* For a caller that has waited for the others since that time (cr_clock_seconds). Does not wait
+/* For a caller that has waited for other ranks since that time (cr_clock_seconds). Does not wait
  * itself. Errors: a rank's failure; a wait beyond the world's limit, if it has one. */
 crema_status cr_world_hear(cr_world *world, double since) CREMA_MUST_USE;
 

@@ -273,7 +273,7 @@ TEST(calls_out_of_order_are_refused) {
   open_ranks(&all, REDUCE, "");
   ok(cr_exchange_prepare(r[0].end, r[0].span, 2));
   assert_fails(cr_exchange_prepare(r[1].end, r[1].span, 1), CREMA_E_SHAPE,
-               "rank 1 exchanges 1 spans, another one 2");
+               "rank 1 exchanges 1 spans, another rank 2");
   close_ranks(&all);
 
   open_ranks(&all, REDUCE, "");
