@@ -19,9 +19,8 @@ crema_status cr_buffer_append(cr_buffer *buffer, const void *bytes, size_t size)
 crema_status cr_buffer_print(cr_buffer *buffer, const char *fmt, ...) CREMA_MUST_USE
     CREMA_PRINTF(2, 3);
 
-/* Makes text of what was read from `path`: the byte order mark that some editors begin it with is
- * dropped. Fails with CREMA_E_PARSE, naming the line, when there is a zero byte: every string
- * function would take it for the end. */
+/* Makes text of the content of `path`: drops a UTF-8 BOM. Errors: CREMA_E_PARSE, which names the
+ * line, for a zero byte, at which every string function would stop. */
 crema_status cr_buffer_make_text(cr_buffer *buffer, const char *path) CREMA_MUST_USE;
 
 /* Empties the buffer but keeps its memory. */

@@ -42,9 +42,9 @@ static void set_limits(unsigned seconds) {
   setrlimit(RLIMIT_CPU, &limit);
 }
 
-/* The C library reports a damaged heap on standard error. Other open files are closed: the host's
- * locks and pipes must not last longer because of the child. */
-static void let_go_of_files(int socket) {
+/* The C library reports a damaged heap on standard error. Other files are closed, so that the
+ * host's locks and pipes do not outlive it. */
+static void drop_files(int socket) {
   int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
   if (fd >= 0) {
     dup2(fd, STDOUT_FILENO);
@@ -64,7 +64,7 @@ _Noreturn static void run(int fd, pid_t parent, cr_child_work *work, void *user,
   if (getppid() == parent && fd >= 0) {
     reset_signals();
     set_limits(seconds);
-    let_go_of_files(fd);
+    drop_files(fd);
     if (cr_child_send_to(fd, &ready, 1)) work(fd, user);
   }
   /* _exit, because nothing that belongs to the host may be flushed, closed or torn down. */
@@ -97,9 +97,8 @@ bool cr_child_send(cr_child *child, const void *bytes, size_t size) {
   return cr_child_send_to(child->fd, bytes, size);
 }
 
-/* Whether the child has computed since this was last asked, `seconds` ago. A little processor time
- * does not count: the runtimes of some tools have a thread in it that wakes up from time to
- * time. */
+/* Whether the child has computed since this was last asked, `seconds` ago. A little CPU time does
+ * not count: the runtimes of some tools have a thread that wakes up from time to time. */
 static bool has_worked(cr_child *child, unsigned seconds) {
   enum { LEAST = 2000000 /* nanoseconds per second */ };
   struct timespec before = child->used;

@@ -1,11 +1,11 @@
-/* A child process for work that may crash: it is a copy of this one, made by fork(), in which only
- * the calling thread goes on. It talks with its parent over a socket.
+/* A child process for work that may crash: a copy of this one, made by fork(), in which only the
+ * calling thread runs. It talks to its parent over a socket.
  *
- * Nothing that happens to the child harms the host. Signals from outside (of a terminal, say) do
- * not reach it; the handlers of the host do not run in it; it closes the host's files, leaves no
- * core file, prints nothing, ends with its parent, and is ended by the system when it computes for
- * too long. The parent learns of its end from the socket, so it does not matter whether the host
- * ignores SIGCHLD or reaps all children itself. */
+ * Nothing that happens to the child harms the host. Signals from outside, as of a terminal, do not
+ * reach it, and the host's handlers do not run in it. It closes the host's files, leaves no core
+ * file, prints nothing and ends with its parent. The system ends it when it computes for too long.
+ * The parent learns of its end from the socket, so it does not matter whether the host ignores
+ * SIGCHLD or reaps all children itself. */
 #ifndef CR_CORE_CHILD_H
 #define CR_CORE_CHILD_H
 
@@ -17,16 +17,16 @@
 typedef struct cr_child {
   pid_t pid;
   int fd;               /* the parent's end of the socket */
-  struct timespec used; /* the child's processor time when it was last looked at */
+  struct timespec used; /* the child's CPU time at the last check */
   unsigned patience;
 } cr_child;
 
-/* The work: reads what the parent sends and writes answers with cr_child_receive_from and
+/* The work: reads the parent's requests and writes answers with cr_child_receive_from and
  * cr_child_send_to, until one of them fails. */
 typedef void cr_child_work(int fd, void *user);
 
 typedef struct cr_child_limits {
-  unsigned seconds;  /* of processor time, in all */
+  unsigned seconds;  /* of CPU time, in all */
   unsigned patience; /* seconds in which it neither answers nor computes */
 } cr_child_limits;
 

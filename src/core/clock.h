@@ -8,10 +8,9 @@ double cr_clock_seconds(void);
 /* Sleeps at least `seconds`. */
 void cr_clock_sleep(double seconds);
 
-/* Between question number `turn` and the next whether something is done that others do: nothing at
- * first, then the processor is left to others, later for a fifth of a millisecond at a time. A
- * thread that waits soon leaves it to those that compute; what it waits for is part of what they
- * will need. */
+/* Between poll number `turn` of other threads' work and the next: returns at once at first, then
+ * yields the processor, later sleeps up to 0.2 ms. So a waiting thread soon leaves the processor to
+ * threads that compute. */
 void cr_clock_pause(unsigned turn);
 
 #endif

@@ -6,18 +6,7 @@
 
 enum { NAME_MAX_LENGTH = 64 };
 
-/* Costs are doubled so that a difference in case can count half. */
-static size_t substitution(char a, char b) {
-  if (a == b) return 0;
-  return tolower((unsigned char)a) == tolower((unsigned char)b) ? 1 : 2;
-}
-
-static size_t least(size_t a, size_t b, size_t c) {
-  size_t m = a < b ? a : b;
-  return m < c ? m : c;
-}
-
-/* Levenshtein distance over two rows, in halves. */
+/* Levenshtein distance over two rows, in halves: a difference in case counts half. */
 static size_t distance(const char *a, const char *b) {
   size_t n = strlen(b);
   size_t row[NAME_MAX_LENGTH + 1];
@@ -26,17 +15,18 @@ static size_t distance(const char *a, const char *b) {
     size_t diagonal = row[0];
     row[0] = 2 * i;
     for (size_t j = 1; j <= n; ++j) {
-      size_t above = row[j];
-      row[j] = least(above + 2, row[j - 1] + 2, diagonal + substitution(a[i - 1], b[j - 1]));
+      const unsigned char x = (unsigned char)a[i - 1], y = (unsigned char)b[j - 1];
+      const size_t change = x == y ? 0 : tolower(x) == tolower(y) ? 1 : 2;
+      const size_t above = row[j], shorter = (above < row[j - 1] ? above : row[j - 1]) + 2;
+      row[j] = diagonal + change < shorter ? diagonal + change : shorter;
       diagonal = above;
     }
   }
   return row[n];
 }
 
-/* The length of `word` without the endings after underscores that `name` has as well: that
- * "bn_param" and "lrn_param" end alike says nothing about whether one is a misspelling of the
- * other. */
+/* The length of `word` without its endings after underscores that `name` shares: "bn_param" is no
+ * misspelling of "lrn_param". */
 static size_t own_length(const char *word, const char *name) {
   size_t own = strlen(word), i = own, j = strlen(name);
   while (i > 0 && j > 0 && word[i - 1] == name[j - 1]) {

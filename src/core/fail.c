@@ -6,11 +6,11 @@
 
 enum { TEXT_MAX = 2048, NAME_MAX_BYTES = 201, TYPE_MAX = 101 };
 
-/* A failure. Its text is composed when somebody asks for it: "<context>: <file>:<line>:<column>:
- * layer '<layer>' (<type>): <text>". */
+/* A failure. crema_error_text composes its text: "<context>: <file>:<line>:<column>: layer
+ * '<layer>' (<type>): <text>". */
 struct cr_error {
   char text[TEXT_MAX];
-  char context[TEXT_MAX]; /* what was added after the file or the layer was known */
+  char context[TEXT_MAX]; /* added after the file or the layer */
   char layer[NAME_MAX_BYTES], type[TYPE_MAX];
   char blob[NAME_MAX_BYTES], field[TYPE_MAX];
   char file[TEXT_MAX];
@@ -73,22 +73,13 @@ static void compose(const cr_error *error, char out[TEXT_MAX]) {
   append_text(out, end, error->text);
 }
 
-/* Turns all that is known so far into the text, so that something else can be put in front of
- * it. */
+/* Moves the composed message into the text, so that more can be put in front of it. */
 static void fold(cr_error *error) {
   char whole[TEXT_MAX];
   compose(error, whole);
   memcpy(error->text, whole, sizeof whole);
   error->context[0] = '\0';
   error->layer_told = error->file_told = true; /* if they are known at all */
-}
-
-static void prepend(char text[TEXT_MAX], const char *more) {
-  char whole[TEXT_MAX];
-  size_t end = append_text(whole, 0, more);
-  if (text[0] != '\0') end = append_text(whole, end, ": ");
-  append_text(whole, end, text);
-  memcpy(text, whole, sizeof whole);
 }
 
 static void copy_name(char *to, size_t size, const char *from) {
@@ -139,16 +130,13 @@ crema_status cr_fail_in(crema_status code, const char *fmt, ...) {
   va_end(args);
   cr_error *error = &current;
   if (error->text[0] == '\0') copy_name(error->text, TEXT_MAX, crema_status_message(code));
-  prepend(shows_layer(error) || shows_file(error) ? error->context : error->text, text);
+  char *to = shows_layer(error) || shows_file(error) ? error->context : error->text;
+  char whole[TEXT_MAX];
+  size_t end = append_text(whole, 0, text);
+  if (to[0] != '\0') end = append_text(whole, end, ": ");
+  append_text(whole, end, to);
+  memcpy(to, whole, sizeof whole);
   return code;
-}
-
-static void set_layer(cr_error *error, const cr_where *where) {
-  if (shows_file(error)) fold(error);
-  copy_name(error->layer, sizeof error->layer, where->layer);
-  copy_name(error->type, sizeof error->type, where->type);
-  error->has_layer = true;
-  error->layer_told = where->told;
 }
 
 static void set_file(cr_error *error, const cr_where *where) {
@@ -163,7 +151,13 @@ static void set_file(cr_error *error, const cr_where *where) {
 crema_status cr_fail_where(crema_status code, const cr_where *where) {
   cr_error *error = &current;
   if (code == CREMA_OK) return code;
-  if (where->layer != NULL && !error->has_layer) set_layer(error, where);
+  if (where->layer != NULL && !error->has_layer) {
+    if (shows_file(error)) fold(error);
+    copy_name(error->layer, sizeof error->layer, where->layer);
+    copy_name(error->type, sizeof error->type, where->type);
+    error->has_layer = true;
+    error->layer_told = where->told;
+  }
   if (where->blob != NULL && error->blob[0] == '\0') {
     copy_name(error->blob, sizeof error->blob, where->blob);
   }

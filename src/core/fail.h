@@ -1,5 +1,4 @@
-/* Setting and passing on the failure that each thread remembers: what went wrong, in which layer
- * and blob, and on which line of which file. */
+/* The failure that each thread remembers: its text, layer, blob, file and line. */
 #ifndef CR_CORE_FAIL_H
 #define CR_CORE_FAIL_H
 
@@ -9,7 +8,7 @@
 
 #include "crema/status.h"
 
-/* Where something went wrong; NULL or 0 for what is not known. */
+/* Where a failure happened; NULL or 0: unknown. */
 typedef struct cr_where {
   const char *layer, *type; /* the layer's name and its type */
   const char *blob;         /* never part of the text by itself */
@@ -22,8 +21,8 @@ typedef struct cr_where {
 /* Sets the calling thread's error text and returns `code`. */
 crema_status cr_fail(crema_status code, const char *fmt, ...) CREMA_PRINTF(2, 3);
 
-/* The same, with where it happened, which comes in front of the text:
- * "<file>:<line>:<column>: layer '<layer>' (<type>): ". */
+/* The same with the place, which comes in front of the text: "<file>:<line>:<column>: layer
+ * '<layer>' (<type>): ". */
 crema_status cr_fail_at(crema_status code, const cr_where *where, const char *fmt, ...)
     CREMA_PRINTF(3, 4);
 crema_status cr_fail_at_list(crema_status code, const cr_where *where, const char *fmt,
@@ -33,9 +32,9 @@ crema_status cr_fail_at_list(crema_status code, const cr_where *where, const cha
  * returns `code`. Does nothing when `code` is CREMA_OK. */
 crema_status cr_fail_in(crema_status code, const char *fmt, ...) CREMA_PRINTF(2, 3);
 
-/* Adds to the failure being passed on where it happened, and returns `code`. A layer and a blob
- * that are known already are kept, as they are nearer to the cause; a file is put in front of the
- * text. Does nothing when `code` is CREMA_OK. */
+/* Adds a place to the failure being passed on and returns `code`. A known layer or blob stays, as
+ * it is nearer to the cause; a file is put in front of the text. Does nothing when `code` is
+ * CREMA_OK. */
 crema_status cr_fail_where(crema_status code, const cr_where *where);
 
 /* The field that the calling thread's failure is blamed on; "" when it names none. Valid until the

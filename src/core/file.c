@@ -59,11 +59,6 @@ static crema_status check_memory(const char *path, uint64_t bytes) {
 
 /* ---- reading ------------------------------------------------------------- */
 
-static crema_status fail_open(const char *path, int err) {
-  if (err == ENOENT) return cr_fail(CREMA_E_NOT_FOUND, "%s: no such file or directory", path);
-  return cr_fail_errno(err, "%s: cannot open", path);
-}
-
 typedef struct open_file {
   const char *path;
   int fd;
@@ -72,8 +67,8 @@ typedef struct open_file {
   bool warned; /* that it takes long */
 } open_file;
 
-/* Waits until there is something to read or the writer is gone. Only pipes, terminals and the like
- * make one wait. */
+/* Waits until there is something to read or the writer is gone. Only pipes, terminals and other
+ * devices make a reader wait. */
 static crema_status wait_for(open_file *file) {
   enum { PATIENCE_MS = 1000 };
   struct pollfd one = {.fd = file->fd, .events = POLLIN};
@@ -89,18 +84,23 @@ static crema_status wait_for(open_file *file) {
   }
 }
 
-static crema_status grow(const open_file *file, cr_buffer *out) {
-  enum { LEAST = 1 << 16 };
-  size_t more = out->size / 2 < LEAST ? LEAST : out->size / 2;
-  CR_TRY(check_memory(file->path, more));
-  return cr_fail_in(cr_buffer_reserve(out, out->size + more), "%s", file->path);
-}
-
 static crema_status read_all(open_file *file, cr_buffer *out) {
-  size_t begin = out->size;
-  bool regular = S_ISREG(file->info.st_mode);
+  enum { LEAST = 1 << 16 };
+  const size_t begin = out->size;
+  const bool regular = S_ISREG(file->info.st_mode);
+  const uint64_t size = regular ? (uint64_t)file->info.st_size : 0;
+  if (size > file->limit) return cr_file_fail_size(file->path, size, false, file->limit);
+  if (size > 0) {
+    CR_TRY(check_memory(file->path, size));
+    /* With one byte more the first read also finds the end. */
+    CR_TRY(cr_fail_in(cr_buffer_reserve(out, begin + (size_t)size + 1), "%s", file->path));
+  }
   for (;;) {
-    if (out->size == out->capacity) CR_TRY(grow(file, out));
+    if (out->size == out->capacity) {
+      const size_t more = out->size / 2 < LEAST ? LEAST : out->size / 2;
+      CR_TRY(check_memory(file->path, more));
+      CR_TRY(cr_fail_in(cr_buffer_reserve(out, out->size + more), "%s", file->path));
+    }
     if (!regular) CR_TRY(wait_for(file));
     ssize_t got = cr_io_read(file->fd, out->data + out->size, out->capacity - out->size);
     if (got < 0 && errno == EAGAIN) {
@@ -118,23 +118,16 @@ static crema_status read_all(open_file *file, cr_buffer *out) {
   return CREMA_OK;
 }
 
-/* Makes room for a file of known size and one byte more, so that the first read also finds its
- * end. */
-static crema_status reserve(const open_file *file, cr_buffer *out) {
-  uint64_t size = S_ISREG(file->info.st_mode) ? (uint64_t)file->info.st_size : 0;
-  if (size == 0) return CREMA_OK;
-  if (size > file->limit) return cr_file_fail_size(file->path, size, false, file->limit);
-  CR_TRY(check_memory(file->path, size));
-  return cr_fail_in(cr_buffer_reserve(out, out->size + (size_t)size + 1), "%s", file->path);
-}
-
 crema_status cr_file_read_up_to(const char *path, uint64_t usual, cr_buffer *out) {
   open_file file = {.path = path};
   uint64_t chosen = 0;
   CR_TRY(cr_file_limit(0, &chosen));
   /* Opening does not wait for a pipe's writer; wait_for does, with a warning. */
   file.fd = cr_io_open(path, O_RDONLY | O_NOCTTY | O_NONBLOCK, 0);
-  if (file.fd < 0) return fail_open(path, errno);
+  if (file.fd < 0 && errno == ENOENT) {
+    return cr_fail(CREMA_E_NOT_FOUND, "%s: no such file or directory", path);
+  }
+  if (file.fd < 0) return cr_fail_errno(errno, "%s: cannot open", path);
   crema_status status = CREMA_OK;
   if (fstat(file.fd, &file.info) != 0) {
     status = cr_fail_errno(errno, "%s: cannot read", path);
@@ -142,7 +135,6 @@ crema_status cr_file_read_up_to(const char *path, uint64_t usual, cr_buffer *out
   }
   file.limit = S_ISCHR(file.info.st_mode) && usual > CR_FILE_DEVICE ? CR_FILE_DEVICE : usual;
   if (chosen != 0) file.limit = chosen;
-  CR_TRY_GOTO(reserve(&file, out), out);
   status = read_all(&file, out);
 out:
   cr_io_close(file.fd);
@@ -184,8 +176,8 @@ crema_status cr_file_resolve(const char *base_file, const char *path, char **out
   return CREMA_OK;
 }
 
-/* Warns where `path` would have been found: Caffe's own files name each other relative to Caffe's
- * top folder, some levels above them. */
+/* Warns if a folder above `base_file` has `path`: Caffe's own files name each other relative to
+ * Caffe's top folder. */
 static void look_above(const char *base_file, const char *path) {
   char folder[PATH_MAX];
   cr_buffer text = {0};

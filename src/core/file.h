@@ -11,8 +11,8 @@
 
 /* ---- reading ---- */
 
-/* How large a file that is read whole may be unless the environment's CREMA_MAX_FILE says otherwise
- * (cr_file_limit): text, lists and images; models and states; devices, few of which ever end. */
+/* Default limits for files that are read whole (cr_file_limit): text, lists and images; models and
+ * states; devices, which may never end. */
 #define CR_FILE_USUAL (UINT64_C(1) << 30)
 #define CR_FILE_MODEL (UINT64_C(1) << 36)
 #define CR_FILE_DEVICE (UINT64_C(1) << 26)
@@ -29,7 +29,7 @@ crema_status cr_file_fail_size(const char *path, uint64_t bytes, bool more, uint
  * a terminal, with a warning when that takes long. Errors name the path: CREMA_E_NOT_FOUND when it
  * is not there, CREMA_E_RANGE when it is too large, CREMA_E_NO_MEMORY, CREMA_E_IO. */
 crema_status cr_file_read(const char *path, cr_buffer *out) CREMA_MUST_USE;
-/* The same with the limit `usual` in place of CR_FILE_USUAL. */
+/* The same with the limit `usual`. */
 crema_status cr_file_read_up_to(const char *path, uint64_t usual, cr_buffer *out) CREMA_MUST_USE;
 
 /* ---- writing ---- */
@@ -37,14 +37,13 @@ crema_status cr_file_read_up_to(const char *path, uint64_t usual, cr_buffer *out
 /* Writes `size` bytes as a draft (below) of the file at `path`. */
 crema_status cr_file_write(const char *path, const void *bytes, size_t size) CREMA_MUST_USE;
 
-/* A file that is being written: the new content goes to a file beside it, which takes the name of
- * `path` when it is complete and on the disk; until then, and when anything fails, the old file
- * stays as it was. The new file has its permissions. A link at `path` is followed. A device or pipe
- * is written to in place.
+/* A file that is being written. The new content goes to a temporary file in the same folder, which
+ * is renamed to `path` once it is complete and on the disk. Until then, and after a failure, the
+ * old file stays as it is. The new file gets its permissions. A link at `path` is followed. A
+ * device or pipe is written in place.
  *
- * The other file is "<path>.tmp.<pid>.<six letters drawn at random>", the path shortened where the
- * name would be too long. It must not exist yet: whatever somebody may have put there is neither
- * followed nor overwritten. */
+ * The temporary file is "<path>.tmp.<pid>.<six random letters>", with a shortened path if the name
+ * were too long. An existing file of that name is neither followed nor overwritten. */
 typedef struct cr_file_draft {
   const char *path;
   char *target, *temporary; /* NULL: in place */
@@ -61,20 +60,19 @@ crema_status cr_file_draft_begin(const char *path, cr_file_draft *out) CREMA_MUS
 crema_status cr_file_draft_write(cr_file_draft *draft, const void *bytes,
                                  size_t size) CREMA_MUST_USE;
 
-/* Flushes what was written to the disk, so that the file at `temporary` is complete. Errors:
- * CREMA_E_IO. */
+/* Flushes to the disk, so that the file at `temporary` is complete. Errors: CREMA_E_IO. */
 crema_status cr_file_draft_flush(cr_file_draft *draft) CREMA_MUST_USE;
 
 /* Ends a draft that was begun: replaces the file when `content` is CREMA_OK, otherwise removes the
  * temporary file and passes `content` on. Errors: CREMA_E_IO; nothing is then left behind. */
 crema_status cr_file_draft_end(cr_file_draft *draft, crema_status content) CREMA_MUST_USE;
 
-/* Tries whether a draft of `path` can be made now, without touching what is at `path`. For work
- * that takes long before it writes. Errors: those of cr_file_draft_begin. */
+/* Tries to make a draft of `path` without touching a file there, before long work whose result goes
+ * there. Errors: as cr_file_draft_begin. */
 crema_status cr_file_draft_check(const char *path) CREMA_MUST_USE;
 
-/* A new file or folder that another library writes by name: it lies beside `target`, under a name
- * like that of a draft, until it is complete. */
+/* A new file or folder that another library writes by name: next to `target`, named like a draft,
+ * until it is complete. */
 typedef struct cr_file_location {
   char *path; /* where to write */
   char *target;
@@ -88,13 +86,12 @@ typedef struct cr_file_location {
 crema_status cr_file_location_begin(const char *target, bool folder,
                                     cr_file_location *out) CREMA_MUST_USE;
 
-/* When `content` is CREMA_OK, flushes what is there and gives it the name of the target; otherwise
- * removes it and passes `content` on. Errors: CREMA_E_EXISTS, CREMA_E_IO; nothing is then left
- * behind. */
+/* When `content` is CREMA_OK, flushes it and renames it to the target; otherwise removes it and
+ * passes `content` on. Errors: CREMA_E_EXISTS, CREMA_E_IO; nothing is then left behind. */
 crema_status cr_file_location_end(cr_file_location *location, crema_status content) CREMA_MUST_USE;
 
-/* Removes drafts that processes left which no longer run: files and folders whose path begins with
- * `prefix` and that are named as above. Never removes one that is still being written. */
+/* Removes drafts of dead processes: files and folders that are named as above and whose path begins
+ * with `prefix`. */
 void cr_file_sweep(const char *prefix);
 
 /* Removes the files in an open folder, but not the folders in it. False when it cannot be read. */
@@ -105,15 +102,15 @@ bool cr_file_empty_folder(int folder);
 /* Whether there is anything at `path`: a file, a folder, a device. */
 bool cr_file_exists(const char *path);
 
-/* Whether `folder` has a regular file of that name, which *info then describes. Needs no memory, so
- * that the answer does not depend on whether there is any. */
+/* Whether `folder` has a regular file of that name, which *info then describes. Allocates nothing,
+ * so it cannot fail for lack of memory. */
 bool cr_file_is_in(const char *folder, const char *name, struct stat *info);
 
 /* Resolves `path` against the directory of `base_file` when it is relative and does not exist as
  * seen from the working directory. The result is to be freed. */
 crema_status cr_file_resolve(const char *base_file, const char *path, char **out) CREMA_MUST_USE;
-/* The same for a file that is to be read: when it is not found, a warning names the folder above
- * that of `base_file` from which it would be. */
+/* The same for an input: if it is missing, a warning names the folder above `base_file` that has
+ * it. */
 crema_status cr_file_resolve_input(const char *base_file, const char *path,
                                    char **out) CREMA_MUST_USE;
 

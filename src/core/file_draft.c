@@ -1,5 +1,4 @@
-/* Files and folders that are written under another name beside their target and renamed when they
- * are complete. */
+/* Files and folders that are written next to their target and renamed when they are complete. */
 #define _GNU_SOURCE /* renameat2 */
 
 #include <dirent.h>
@@ -164,10 +163,10 @@ static bool make_new(const char *path, bool folder, mode_t mode, int *fd) {
   return false;
 }
 
-/* Makes a file (open for writing) or folder beside `target`, with a lock on it that tells
- * cr_file_sweep, in whatever process, that it is in use. */
-static crema_status make_beside(const char *path, const char *target, bool folder, mode_t mode,
-                                char **out, int *fd) {
+/* Makes a file (open for writing) or folder next to `target`. A lock shows cr_file_sweep of any
+ * process that it is in use. */
+static crema_status make_next_to(const char *path, const char *target, bool folder, mode_t mode,
+                                 char **out, int *fd) {
   enum { TRIES = 100 };
   char *parent = folder_of(target);
   if (parent == NULL) return cr_fail_memory(strlen(target) + 1, "a path");
@@ -223,7 +222,7 @@ static void free_draft(cr_file_draft *draft) {
   *draft = (cr_file_draft){.fd = -1};
 }
 
-/* Opening a pipe that nobody reads waits; a warning says so. */
+/* Opening a pipe without a reader waits; a warning says so. */
 static int open_in_place(const char *path, bool pipe) {
   enum { LOOK_MS = 50, PATIENCE_MS = 1000 };
   int fd = cr_io_open(path, O_WRONLY | O_NOCTTY | O_NONBLOCK, 0);
@@ -254,7 +253,7 @@ crema_status cr_file_draft_begin(const char *path, cr_file_draft *out) {
     if (out->fd < 0) status = cr_fail_errno(errno, "%s: cannot write", path);
     goto out;
   }
-  /* A link stays a link: its target is what is replaced. */
+  /* A link stays a link: its target is replaced. */
   out->target = realpath(path, NULL);
   if (out->target == NULL) out->target = strdup(path);
   if (out->target == NULL) {
@@ -263,7 +262,7 @@ crema_status cr_file_draft_begin(const char *path, cr_file_draft *out) {
   }
   sweep(out->target, true);
   mode_t mode = exists ? info.st_mode & 0777 : 0666;
-  CR_TRY_GOTO(make_beside(path, out->target, false, mode, &out->temporary, &out->fd), out);
+  CR_TRY_GOTO(make_next_to(path, out->target, false, mode, &out->temporary, &out->fd), out);
   /* A failure does not matter: a file system without permissions has none to keep. */
   if (exists) (void)fchmod(out->fd, mode);
 out:
@@ -295,20 +294,16 @@ crema_status cr_file_draft_flush(cr_file_draft *draft) {
   return cr_fail_errno(errno, "%s: cannot write", draft->path);
 }
 
-/* Closes the descriptor, since some file systems report only then that data was lost; the lock
- * outlives it. */
-static crema_status finish_content(cr_file_draft *draft, int *lock) {
-  CR_TRY(cr_file_draft_flush(draft));
-  if (draft->temporary != NULL) *lock = fcntl(draft->fd, F_DUPFD_CLOEXEC, 0);
-  bool closed = cr_io_close(draft->fd);
-  draft->fd = -1;
-  return closed ? CREMA_OK : cr_fail_errno(errno, "%s: cannot write", draft->path);
-}
-
 crema_status cr_file_draft_end(cr_file_draft *draft, crema_status content) {
   crema_status status = content;
   int lock = -1;
-  if (status == CREMA_OK) status = finish_content(draft, &lock);
+  if (status == CREMA_OK) status = cr_file_draft_flush(draft);
+  if (status == CREMA_OK) {
+    /* Some file systems report lost data only when the file is closed. The lock outlives that. */
+    if (draft->temporary != NULL) lock = fcntl(draft->fd, F_DUPFD_CLOEXEC, 0);
+    if (!cr_io_close(draft->fd)) status = cr_fail_errno(errno, "%s: cannot write", draft->path);
+    draft->fd = -1;
+  }
   if (draft->temporary != NULL) {
     if (status == CREMA_OK && !cr_io_rename(draft->temporary, draft->target)) {
       status = cr_fail_errno(errno, "%s: cannot rename to %s", draft->temporary, draft->target);
@@ -351,14 +346,6 @@ static void free_location(cr_file_location *location) {
   *location = (cr_file_location){.lock = -1};
 }
 
-static void remove_location(const cr_file_location *location) {
-  if (!location->folder) {
-    unlink(location->path);
-  } else if (!cr_file_empty_folder(location->lock) || rmdir(location->path) != 0) {
-    cr_log_warning("%s: half written, could not be removed", location->path);
-  }
-}
-
 crema_status cr_file_location_begin(const char *target, bool folder, cr_file_location *out) {
   enum { FOLDER_MODE = 0755, FILE_MODE = 0666 };
   struct stat info;
@@ -376,8 +363,8 @@ crema_status cr_file_location_begin(const char *target, bool folder, cr_file_loc
   }
   if (status == CREMA_OK) {
     sweep(out->target, true);
-    status = make_beside(out->target, out->target, folder, folder ? FOLDER_MODE : FILE_MODE,
-                         &out->path, &fd);
+    status = make_next_to(out->target, out->target, folder, folder ? FOLDER_MODE : FILE_MODE,
+                          &out->path, &fd);
   }
   /* HDF5 takes the lock on a file itself. */
   if (folder) out->lock = fd;
@@ -442,8 +429,13 @@ crema_status cr_file_location_end(cr_file_location *location, crema_status conte
     status = good ? rename_new(location)
                   : cr_fail_errno(errno, "%s: cannot be flushed to the disk", location->target);
   }
-  if (status != CREMA_OK) remove_location(location);
-  else status = flush_directory_of(location->target);
+  if (status == CREMA_OK) {
+    status = flush_directory_of(location->target);
+  } else if (!location->folder) {
+    unlink(location->path);
+  } else if (!cr_file_empty_folder(location->lock) || rmdir(location->path) != 0) {
+    cr_log_warning("%s: half written, could not be removed", location->path);
+  }
   free_location(location);
   return status;
 }

@@ -12,7 +12,7 @@
 #include "core/cpu_dispatch.h"
 #include "core/float_bits.h"
 
-/* ln 2 in two parts, of which the product of the first with a small integer is exact. */
+/* ln 2 in two parts; the product of the first with a small integer is exact. */
 #define CR_LN2_HIGH 0.693359375f
 #define CR_LN2_LOW -2.12194440e-4f
 
@@ -88,9 +88,9 @@ CR_INLINE float cr_float_exp_below_0(bool fused, float x) {
   return power * cr_f32_from_bits(cr_f32_bits(shifted) << 23) * 0x1p-25f;
 }
 
-/* sum + exp(x), for x <= 0 and sums of which the largest term is 1: exp(-87) for all x below that,
- * and a term less in the polynomial, of relative error 9e-8. Term after term, which takes a product
- * less than pairs: sums have enough other powers to work on meanwhile. */
+/* sum + exp(x), for x <= 0 and sums whose largest term is 1. exp(-87) for all x below that, and a
+ * shorter polynomial, of relative error 9e-8. Horner's rule takes a product less than pairs of
+ * terms, and sums have enough other powers to hide its latency. */
 CR_INLINE float cr_float_add_exp(bool fused, float x, float sum) {
   const float turn = 1.44269504088896341f, shift = CR_ROUNDING + 127;
   const float inside = cr_float_at_least(cr_float_bound.term_least, x);
@@ -139,7 +139,7 @@ CR_INLINE int32_t cr_float_split(uint32_t bits, float *f) {
   return n;
 }
 
-/* log(x) for x >= FLT_MIN, as sums are of which the largest term is 1; nan for nan. */
+/* log(x) for x >= FLT_MIN, as for sums whose largest term is 1; NaN for NaN. */
 CR_INLINE float cr_float_log_of_sum(bool fused, float x) {
   float f;
   const int32_t n = cr_float_split(cr_f32_bits(x), &f);

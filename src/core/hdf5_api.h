@@ -1,6 +1,6 @@
-/* The HDF5 library as a table of functions. It brings forty shared libraries with it and few runs
- * need it, so it is loaded when an HDF5 file is first asked for: libcrema-hdf5.so, which is linked
- * against it, holds the table. The static library holds the table itself.
+/* The HDF5 library as a table of functions. It needs forty shared libraries, so it is loaded with
+ * the first HDF5 file. libcrema-hdf5.so, which is linked against it, holds the table. The static
+ * library holds the table itself.
  *
  * Files outside hdf5/ use only the types, enumerations and plain constants of hdf5.h; its functions
  * and variables come from the table. */
@@ -48,8 +48,8 @@ typedef struct cr_hdf5_api {
 #undef CR_HDF5_FIELD
 } cr_hdf5_api;
 
-/* What a module and the library that opens it must agree on: the names above in their order, and
- * the release of HDF5 whose headers both were compiled with. */
+/* A module and the library that opens it must agree on this: the names above in their order, and
+ * the release of the HDF5 headers. */
 #define CR_HDF5_NAME(name) #name " "
 #define CR_HDF5_ABI                                                           \
   H5_VERS_INFO ": " CR_HDF5_FUNCTIONS(CR_HDF5_NAME) CR_HDF5_IDS(CR_HDF5_NAME) \
@@ -60,8 +60,8 @@ typedef struct cr_hdf5_api {
 typedef bool cr_hdf5_entry(const char *abi, cr_hdf5_api *api);
 
 /* Loads HDF5, once per process; later calls return the same status. Called before each file: HDF5
- * does not survive an allocation that fails. Errors: CREMA_E_UNSUPPORTED, with a text that says
- * what is missing; CREMA_E_NO_MEMORY where memory is limited and short. */
+ * does not survive an allocation that fails. Errors: CREMA_E_UNSUPPORTED, with a text that names
+ * the missing part; CREMA_E_NO_MEMORY where memory is limited and short. */
 crema_status cr_hdf5_load(void) CREMA_MUST_USE;
 
 /* The table; only after cr_hdf5_load has succeeded. */

@@ -56,16 +56,8 @@ static int chunk_of(hid_t set, hsize_t dim[H5S_MAX_RANK]) {
   return axes < 0 ? 0 : axes < H5S_MAX_RANK ? axes : H5S_MAX_RANK;
 }
 
-static void read_shape(hid_t space, crema_shape *out) {
-  hsize_t dim[H5S_MAX_RANK];
-  out->axes = cr_h5()->Sget_simple_extent_dims(space, dim, NULL);
-  for (int i = 0; i < out->axes; ++i) {
-    out->dim[i] = dim[i] > INT64_MAX ? INT64_MAX : (int64_t)dim[i];
-  }
-}
-
 static void look_at_set(hid_t set, cr_hdf5_info *out) {
-  hsize_t chunk[H5S_MAX_RANK];
+  hsize_t dim[H5S_MAX_RANK], chunk[H5S_MAX_RANK];
   hid_t type = cr_h5()->Dget_type(set), space = cr_h5()->Dget_space(set);
   hssize_t count = space < 0 ? -1 : cr_h5()->Sget_simple_extent_npoints(space);
   out->kind = CR_HDF5_SET;
@@ -73,7 +65,12 @@ static void look_at_set(hid_t set, cr_hdf5_info *out) {
   out->size = type < 0 ? 0 : cr_h5()->Tget_size(type);
   out->count = count < 0 ? 0 : (uint64_t)count;
   out->shape.axes = -1;
-  if (count >= 0 && out->size > 0) read_shape(space, &out->shape);
+  if (count >= 0 && out->size > 0) {
+    out->shape.axes = cr_h5()->Sget_simple_extent_dims(space, dim, NULL);
+  }
+  for (int i = 0; i < out->shape.axes; ++i) {
+    out->shape.dim[i] = dim[i] > INT64_MAX ? INT64_MAX : (int64_t)dim[i];
+  }
   int axes = chunk_of(set, chunk);
   out->unit = axes > 0;
   for (int i = 0; i < axes; ++i) out->unit = cr_hdf5_product(out->unit, chunk[i]);
@@ -154,7 +151,7 @@ static const char unreadable[] =
 static crema_status begin(reading *r, hid_t file, const char *path, cr_hdf5_type type,
                           uint64_t bytes) {
   enum { PIECE = 4 << 20 };
-  hsize_t chunk[H5S_MAX_RANK] = {0}; /* what is not chunked leaves it */
+  hsize_t chunk[H5S_MAX_RANK] = {0}; /* stays for a set without chunks */
   r->set = cr_h5()->Dopen2(file, path, H5P_DEFAULT);
   if (r->set < 0) return cr_fail(CREMA_E_CORRUPT, "not a data set");
   r->space = cr_h5()->Dget_space(r->set);
@@ -182,12 +179,6 @@ static crema_status begin(reading *r, hid_t file, const char *path, cr_hdf5_type
   }
   if (r->rows > r->dim[0]) r->rows = r->dim[0];
   return CREMA_OK;
-}
-
-static void end(reading *r) {
-  if (r->type >= 0) cr_h5()->Tclose(r->type);
-  if (r->space >= 0) cr_h5()->Sclose(r->space);
-  if (r->set >= 0) cr_h5()->Dclose(r->set);
 }
 
 /* Reads `rows` rows, starting with row `first`. */
@@ -226,6 +217,8 @@ crema_status cr_hdf5_content_read(hid_t file, const char *path, cr_hdf5_type typ
   reading r = {.set = -1, .space = -1, .type = -1};
   crema_status status = begin(&r, file, path, type, bytes);
   if (status == CREMA_OK) status = read_all(&r, take, user);
-  end(&r);
+  if (r.type >= 0) cr_h5()->Tclose(r.type);
+  if (r.space >= 0) cr_h5()->Sclose(r.space);
+  if (r.set >= 0) cr_h5()->Dclose(r.set);
   return status;
 }

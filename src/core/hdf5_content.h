@@ -1,4 +1,4 @@
-/* What is in an open HDF5 file: the calls of the library behind core/hdf5_reader.h, made in the
+/* The content of an open HDF5 file: the library's calls under core/hdf5_reader.h, made in the
  * process that has the file open. */
 #ifndef CR_CORE_HDF5_CONTENT_H
 #define CR_CORE_HDF5_CONTENT_H

@@ -7,9 +7,9 @@
 #include "core/file.h"
 #include "core/hdf5_api.h"
 
-/* All calls of the HDF5 library are made between a begin and its end, by one thread at a time; some
- * builds of it have no lock of their own. The library prints its errors unless told otherwise; this
- * struct holds the setting from before. */
+/* All calls of the HDF5 library are made between a begin and its end, by one thread at a time: some
+ * builds of it have no lock. Meanwhile the library prints no errors; this struct holds the previous
+ * setting. */
 typedef struct cr_hdf5_hush {
   H5E_auto2_t function;
   void *data;

@@ -58,34 +58,24 @@ static crema_status take_to_parent(void *user, const void *bytes, size_t size) {
   return cr_fail(CREMA_E_CLOSED, "the parent process has closed the connection");
 }
 
-static bool serve_list(int fd, hid_t file, const char *path) {
-  cr_buffer names = {0};
-  crema_status status = cr_hdf5_content_list(file, path, &names);
-  bool good = send_answer(fd, status, names.data, names.size);
-  cr_buffer_free(&names);
-  return good;
-}
-
 static bool serve(int fd, hid_t file, const request *asked, const char *path) {
   cr_hdf5_info info;
+  cr_buffer names = {0};
   crema_status status = CREMA_OK;
+  bool good = true;
   switch (asked->operation) {
     case LOOK:
       status = cr_hdf5_content_look(file, path, &info);
       return send_answer(fd, status, &info, sizeof info);
-    case LIST: return serve_list(fd, file, path);
+    case LIST:
+      status = cr_hdf5_content_list(file, path, &names);
+      good = send_answer(fd, status, names.data, names.size);
+      cr_buffer_free(&names);
+      return good;
     default:
       status = cr_hdf5_content_read(file, path, asked->type, asked->bytes, take_to_parent, &fd);
       return status == CREMA_OK || send_answer(fd, status, NULL, 0);
   }
-}
-
-/* Answers, then reads what still arrives: closing a socket with unread data would discard the
- * answer. */
-static void refuse(int fd, crema_status status) {
-  char byte;
-  if (!send_answer(fd, status, NULL, 0)) return;
-  while (cr_child_receive_from(fd, &byte, 1)) continue;
 }
 
 static void serve_all(int fd, void *user) {
@@ -97,7 +87,11 @@ static void serve_all(int fd, void *user) {
   while (good && cr_child_receive_from(fd, &asked, sizeof asked)) {
     char *path = malloc(asked.path_size + 1);
     if (path == NULL) {
-      refuse(fd, cr_fail_memory(asked.path_size + 1, "a path"));
+      char byte;
+      status = cr_fail_memory(asked.path_size + 1, "a path");
+      /* Reads the rest of the request: closing a socket with unread data discards the answer. */
+      good = send_answer(fd, status, NULL, 0);
+      while (good && cr_child_receive_from(fd, &byte, 1)) continue;
       return;
     }
     path[asked.path_size] = '\0';
@@ -108,7 +102,7 @@ static void serve_all(int fd, void *user) {
 
 /* ---- in the parent ------------------------------------------------------- */
 
-/* The child has ended, or what it says makes no sense. */
+/* The child has ended, or its answer makes no sense. */
 static crema_status fail_dead(cr_hdf5_reader *reader) {
   int how = reader->has_child ? cr_child_end(&reader->child) : 0;
   reader->has_child = false;
@@ -232,11 +226,6 @@ static herr_t start_child(hid_t object, const char *name, void *user) {
   return 1;
 }
 
-static bool may_fork(void) {
-  const char *text = secure_getenv("CREMA_HDF5_FORK");
-  return text == NULL || strcmp(text, "0") != 0;
-}
-
 static crema_status open_in_child(cr_hdf5_reader *reader) {
   uint64_t none = 0;
   cr_hdf5_hush before = cr_hdf5_hush_begin();
@@ -247,17 +236,9 @@ static crema_status open_in_child(cr_hdf5_reader *reader) {
     crema_status status = receive_head(reader, 0, &none);
     return reader->dead ? cr_fail_in(status, "%s", reader->path) : status;
   }
-  cr_log_warning(
-      "%s: read without the protection of a process of its own, which cannot be made%s%s",
-      reader->path, error == 0 ? "" : ": ", error == 0 ? "" : strerror(error));
+  cr_log_warning("%s: read without the protection of a child process, which cannot be made%s%s",
+                 reader->path, error == 0 ? "" : ": ", error == 0 ? "" : strerror(error));
   return CREMA_OK;
-}
-
-static crema_status open_here(cr_hdf5_reader *reader) {
-  cr_hdf5_hush before = cr_hdf5_hush_begin();
-  crema_status status = cr_hdf5_content_open(reader->path, false, &reader->file);
-  cr_hdf5_hush_end(before);
-  return status;
 }
 
 static crema_status check_file(const char *path, struct stat *info) {
@@ -270,14 +251,10 @@ static crema_status check_file(const char *path, struct stat *info) {
                  S_ISDIR(info->st_mode) ? "folder" : "pipe or device");
 }
 
-/* Enough for any undamaged file on any processor, also with sanitizers. */
-static unsigned seconds_for(off_t bytes) {
-  enum { LEAST = 10, FOR_EACH_MIB = 8, MOST = 1 << 24 };
-  uint64_t mib = (uint64_t)bytes >> 20;
-  return mib > MOST ? LEAST + FOR_EACH_MIB * (unsigned)MOST : LEAST + FOR_EACH_MIB * (unsigned)mib;
-}
-
 crema_status cr_hdf5_reader_open(const char *path, cr_hdf5_reader **out) {
+  /* Enough CPU time for any undamaged file on any processor, also with sanitizers. */
+  enum { LEAST = 10, FOR_EACH_MIB = 8, MOST_MIB = 1 << 24 };
+  const char *fork = secure_getenv("CREMA_HDF5_FORK");
   struct stat info;
   crema_status status = CREMA_OK;
   *out = NULL;
@@ -286,14 +263,22 @@ crema_status cr_hdf5_reader_open(const char *path, cr_hdf5_reader **out) {
   cr_hdf5_reader *reader = calloc(1, sizeof *reader);
   if (reader == NULL) return cr_fail_memory(sizeof *reader, "an HDF5 file");
   reader->file = -1;
-  reader->limits = (cr_child_limits){.seconds = seconds_for(info.st_size), .patience = PATIENCE};
+  const uint64_t mib = (uint64_t)info.st_size >> 20;
+  reader->limits = (cr_child_limits){
+      .seconds = LEAST + FOR_EACH_MIB * (unsigned)(mib > MOST_MIB ? MOST_MIB : mib),
+      .patience = PATIENCE};
   reader->path = strdup(path);
   if (reader->path == NULL) {
     status = cr_fail_memory(strlen(path) + 1, "a path");
     goto fail;
   }
-  if (may_fork()) CR_TRY_GOTO(open_in_child(reader), fail);
-  if (!reader->has_child) CR_TRY_GOTO(open_here(reader), fail);
+  if (fork == NULL || strcmp(fork, "0") != 0) CR_TRY_GOTO(open_in_child(reader), fail);
+  if (!reader->has_child) {
+    cr_hdf5_hush before = cr_hdf5_hush_begin();
+    status = cr_hdf5_content_open(reader->path, false, &reader->file);
+    cr_hdf5_hush_end(before);
+    if (status != CREMA_OK) goto fail;
+  }
   *out = reader;
   return CREMA_OK;
 fail:
@@ -333,8 +318,7 @@ crema_status cr_hdf5_check_claim(const cr_hdf5_info *set) {
   CR_TRY(cr_file_limit(possible < CR_FILE_MODEL ? possible : CR_FILE_MODEL, &limit));
   if (claimed <= limit) return CREMA_OK;
   return cr_fail(CREMA_E_RANGE,
-                 "claims to hold %" PRIu64 " bytes, of which the file stores %" PRIu64
-                 "; at most %" PRIu64
+                 "claims to hold %" PRIu64 " bytes; the file stores %" PRIu64 "; at most %" PRIu64
                  " are read of it (the environment's CREMA_MAX_FILE sets another limit)",
                  claimed, set->stored, limit);
 }

@@ -2,7 +2,7 @@
  *
  * The HDF5 library crashes on some files whose metadata are damaged, loops on others, and may write
  * over memory that is not its own. So it reads them in a child process (core/child.h), which hands
- * over what it finds; a file that the child cannot finish counts as damaged. Where no child can be
+ * over the content; a file that the child cannot finish counts as damaged. Where no child can be
  * made (limits, a sandbox), or the environment's CREMA_HDF5_FORK is 0, the library reads in this
  * process. */
 #ifndef CR_CORE_HDF5_READER_H
@@ -67,7 +67,7 @@ void cr_hdf5_reader_close(cr_hdf5_reader *reader);
 /* The errors of the following functions do not name the file. Each may find it damaged
  * (CREMA_E_CORRUPT), after which the reader does nothing more. */
 
-/* Describes what is at `path`, names with slashes between them. */
+/* Describes the object at `path`, names with slashes between them. */
 crema_status cr_hdf5_look(cr_hdf5_reader *reader, const char *path,
                           cr_hdf5_info *out) CREMA_MUST_USE;
 

@@ -44,7 +44,7 @@ bool cr_io_write(int fd, const void *bytes, size_t size) {
     ssize_t put = write(fd, (const char *)bytes + done, size - done);
     if (put < 0 && errno == EINTR) continue;
     if (put < 0) return false;
-    /* Nothing was written and there is no error: trying again could go on for ever. */
+    /* Nothing was written without an error: trying again could last for ever. */
     if (put == 0) {
       errno = ENOSPC;
       return false;

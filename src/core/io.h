@@ -23,7 +23,7 @@ bool cr_io_write(int fd, const void *bytes, size_t size);
 /* Flushes to the disk. True also where the file system has nothing to flush. */
 bool cr_io_sync(int fd);
 
-/* False when what was written may be lost. The descriptor is closed in either case. */
+/* False when written data may be lost. The descriptor is closed in either case. */
 bool cr_io_close(int fd);
 
 bool cr_io_rename(const char *from, const char *to);

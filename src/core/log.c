@@ -33,11 +33,6 @@ bool cr_log_enabled(crema_log_level level) {
   return (int)level >= atomic_load_explicit(&sink.level, memory_order_relaxed);
 }
 
-static const char *base_name(const char *path) {
-  const char *slash = strrchr(path, '/');
-  return slash == NULL ? path : slash + 1;
-}
-
 void cr_log_at(crema_log_level level, const char *file, int line, const char *fmt, ...) {
   if (!cr_log_enabled(level)) return;
   char text[CR_LOG_LINE_MAX];
@@ -45,7 +40,8 @@ void cr_log_at(crema_log_level level, const char *file, int line, const char *fm
   va_start(args, fmt);
   vsnprintf(text, sizeof text, fmt, args);
   va_end(args);
+  const char *slash = strrchr(file, '/');
   pthread_mutex_lock(&sink.lock);
-  if (sink.fn != NULL) sink.fn(sink.user, level, base_name(file), line, text);
+  if (sink.fn != NULL) sink.fn(sink.user, level, slash == NULL ? file : slash + 1, line, text);
   pthread_mutex_unlock(&sink.lock);
 }

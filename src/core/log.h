@@ -9,10 +9,10 @@
 void cr_log_at(crema_log_level level, const char *file, int line, const char *fmt, ...)
     CREMA_PRINTF(4, 5);
 
-/* From now on, until crema_log_set is called again, messages below `level` are not wanted. */
+/* Drops messages below `level` until the next crema_log_set. */
 void cr_log_limit(crema_log_level level);
 
-/* True when messages at `level` are wanted: to be asked before a costly message is prepared. */
+/* Whether messages at `level` are wanted; ask before preparing a costly message. */
 bool cr_log_enabled(crema_log_level level);
 
 #define cr_log_debug(...) cr_log_at(CREMA_LOG_DEBUG, __FILE__, __LINE__, __VA_ARGS__)

@@ -50,8 +50,8 @@ static void *open_file(const char *folder, const char *below, const char *name, 
   return library;
 }
 
-/* The same in the folders of the dynamic loader. It reports either that no file has that name,
- * which needs no mention, or what is wrong with the one that it found. */
+/* The same in the folders of the dynamic loader. Its report that no file has that name needs no
+ * mention. */
 static void *open_by_loader(const char *name, char *reason, size_t size) {
   void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
   if (library != NULL) return library;
@@ -85,17 +85,14 @@ crema_status cr_module_open(const char *name, const char *variable, void **out) 
   return cr_fail(CREMA_E_NOT_FOUND, "%s was not found", name);
 }
 
-/* Makes the functions of the library visible to what is opened later, also when the library itself
- * was opened with its symbols kept to itself, as by an interpreter. */
-static void show_own_symbols(void) {
-  Dl_info info;
-  if (dladdr(&here, &info) == 0 || info.dli_fname == NULL) return;
-  void *own = dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
-  if (own != NULL) dlclose(own); /* a program is no library, and its symbols are visible anyway */
-}
-
 crema_status cr_module_open_file(const char *path, const char *symbol, void **out) {
-  show_own_symbols();
+  /* Later libraries see crema's functions even if an interpreter has opened crema with RTLD_LOCAL.
+   * A program is no library, and its symbols are visible anyway. */
+  Dl_info info;
+  void *own = dladdr(&here, &info) == 0 || info.dli_fname == NULL
+                  ? NULL
+                  : dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
+  if (own != NULL) dlclose(own);
   void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (library == NULL) return cr_fail(CREMA_E_UNSUPPORTED, "cannot be opened: %s", dlerror());
   *out = dlsym(library, symbol);

@@ -5,8 +5,8 @@
 /* From now on parallel regions of the calling thread have at most so many threads (at least 1). */
 void cr_processors_limit(int threads);
 
-/* The same for one of `processes` processes that share this host and its processors, unless
- * OMP_NUM_THREADS says how many threads there are or each process has processors of its own. */
+/* The same for one of `processes` processes that share this host's processors. A no-op if
+ * OMP_NUM_THREADS is set or the process is bound to some processors. */
 void cr_processors_share(int processes);
 
 #endif

@@ -17,9 +17,9 @@ enum { FIRST_CAPACITY = 16, LOG_EVERY = 1000, SPINS = 500, LOCK_TRIES = 100 };
  * answered gives one back, up to PATIENCE. Without patience it spins only every TRY_EVERY times. */
 enum { PATIENCE = 4, TRY_EVERY = 8 };
 
-/* Items are in a ring. Two conditions, so that a push never wakes a pusher. A push wakes all who
- * wait for items, so that a peek cannot swallow the wake-up of a pop; a pop makes room for one
- * item, so it wakes one pusher. */
+/* Items are in a ring. Two conditions, so that a push never wakes a pusher. A push wakes all
+ * poppers, so that a peek cannot swallow the wake-up of a pop. A pop makes room for one item and
+ * wakes one pusher. */
 struct cr_queue {
   pthread_mutex_t lock;
   pthread_cond_t not_empty;
@@ -34,8 +34,7 @@ struct cr_queue {
   /* Copies that are read without the lock, for spinning. */
   atomic_size_t seen_size;
   atomic_bool closed;
-  /* Hints, which need not be exact (see PATIENCE): what is left, and how many spins were skipped.
-   */
+  /* Hints, which need not be exact: see PATIENCE. */
   atomic_int patience;
   atomic_uint spins_skipped;
   crema_status reason;
@@ -141,22 +140,20 @@ static crema_status closed_status(const cr_queue *queue) {
 
 /* ---- waiting ---- */
 
-static bool is_next_try(cr_queue *queue) {
-  return atomic_fetch_add_explicit(&queue->spins_skipped, 1, memory_order_relaxed) % TRY_EVERY ==
-         TRY_EVERY - 1;
-}
-
 static void set_patience(cr_queue *queue, int patience) {
   atomic_store_explicit(&queue->patience, patience, memory_order_relaxed);
 }
 
 /* Between busy threads the next item comes within a microsecond, and falling asleep and waking up
  * takes several. So a thread spins once before it sleeps, unless items have come so slowly that
- * spinning only costs processor time. */
+ * spinning only costs CPU time. */
 static void spin_while_empty(cr_queue *queue) {
   if (atomic_load_explicit(&queue->seen_size, memory_order_acquire) > 0) return;
   const int patience = atomic_load_explicit(&queue->patience, memory_order_relaxed);
-  if (patience == 0 && !is_next_try(queue)) return;
+  if (patience == 0) {
+    unsigned skipped = atomic_fetch_add_explicit(&queue->spins_skipped, 1, memory_order_relaxed);
+    if (skipped % TRY_EVERY != TRY_EVERY - 1) return;
+  }
   for (int i = 0; i < SPINS; ++i) {
     if (atomic_load_explicit(&queue->closed, memory_order_acquire)) return;
     if (atomic_load_explicit(&queue->seen_size, memory_order_acquire) > 0) {
@@ -173,7 +170,7 @@ static crema_status stop_status(void) {
 }
 
 /* Called before and after a wait with the queue's lock held, which is released meanwhile: locks are
- * taken in the order thread, then queue. Whoever waits can be interrupted, even in the middle of a
+ * taken in the order thread, then queue. A signal can interrupt the wait, even in the middle of a
  * pass. */
 static void begin_wait(cr_queue *queue) {
   unlock_queue(queue);

@@ -2,8 +2,8 @@
  *
  * A queue holds untyped items in order of arrival and never looks into them. Any number of threads
  * may push and pop. A queue can be closed, which wakes everyone who waits on it. In a thread that
- * was asked to stop (core/thread.h) push, pop and peek fail with CREMA_E_INTERRUPTED at once, even
- * if it is waiting already; the cr_queue_try_... calls still work. */
+ * is asked to stop (core/thread.h) push, pop and peek fail at once with CREMA_E_INTERRUPTED, even
+ * if it is waiting. The cr_queue_try_... calls still work. */
 #ifndef CR_CORE_QUEUE_H
 #define CR_CORE_QUEUE_H
 
@@ -19,7 +19,7 @@ typedef struct cr_queue cr_queue;
  * cr_queue_destroy. Errors: CREMA_E_NO_MEMORY. */
 crema_status cr_queue_create(size_t capacity, cr_queue **out) CREMA_MUST_USE;
 
-/* Frees the queue, not the items in it. Nobody may be using it any more. Accepts NULL. */
+/* Frees the queue, not the items in it. No thread may be using it. Accepts NULL. */
 void cr_queue_destroy(cr_queue *queue);
 
 /* Appends `item`; waits while a bounded queue is full. Errors, with the item not taken:
@@ -60,9 +60,9 @@ typedef struct cr_queue_stalls {
 } cr_queue_stalls;
 cr_queue_stalls cr_queue_pop_stalls(cr_queue *queue);
 
-/* Two queues through which a fixed set of elements goes round: the producer takes an empty one
- * from `free` and puts it, filled, into `full`; the consumer takes it from there and gives it back
- * to `free`. Neither queue can overflow, so only empty queues make anyone wait. */
+/* Two queues through which a fixed set of elements goes round. The producer moves an element from
+ * `free` to `full` and fills it; the consumer moves it back. Neither queue can overflow, so only
+ * empty queues make anyone wait. */
 typedef struct cr_queue_pair {
   cr_queue *free;
   cr_queue *full;
@@ -73,9 +73,9 @@ typedef struct cr_queue_pair {
 crema_status cr_queue_pair_init(cr_queue_pair *pair, void *const *element,
                                 size_t count) CREMA_MUST_USE;
 
-/* Calls `free_element` (may be NULL) for every element that is in either queue, frees the
- * queues and zeroes *pair. Elements that a party holds at this time are the party's to free.
- * Nobody may be using the pair any more. Accepts a zeroed pair. */
+/* Calls `free_element` (may be NULL) for every element that is in either queue, frees the queues
+ * and zeroes *pair. Elements that a party holds at this time are the party's to free. No thread may
+ * be using the pair. Accepts a zeroed pair. */
 void cr_queue_pair_free(cr_queue_pair *pair, void (*free_element)(void *element));
 
 #endif

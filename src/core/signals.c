@@ -17,16 +17,12 @@ static _Thread_local struct {
   sigset_t before; /* the thread's mask outside the outermost hold */
 } held;
 
-static sigset_t from_outside(void) {
+/* Blocks all signals but those that an instruction causes. */
+static void block(sigset_t *before) {
   static const int caused[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
   sigset_t set;
   sigfillset(&set);
   for (size_t i = 0; i < sizeof caused / sizeof *caused; ++i) sigdelset(&set, caused[i]);
-  return set;
-}
-
-static void block(sigset_t *before) {
-  sigset_t set = from_outside();
   pthread_sigmask(SIG_BLOCK, &set, before);
 }
 

@@ -1,13 +1,12 @@
 /* Keeps signals away from threads that compute.
  *
  * oneDNN's generated kernels use the stack pointer as a pointer to data. If a signal is delivered
- * at that time, its frame is written there, over data, unless its handler runs on a stack of its
- * own (SA_ONSTACK). So a thread holds its signals back while it runs kernels, and the threads that
+ * at that time, its frame is written over that data, unless its handler runs on a separate stack
+ * (SA_ONSTACK). So a thread holds its signals back while it runs kernels, and the threads that
  * crema starts begin with signals blocked.
  *
- * "Signals" here are those that come from outside. The ones that an instruction causes (SIGSEGV and
- * its like) are left alone: blocked, they would end the process before a handler could report
- * them. */
+ * "Signals" here are those that come from outside. Signals that an instruction causes, such as
+ * SIGSEGV, are not blocked: they would end the process before a handler could report them. */
 #ifndef CR_CORE_SIGNALS_H
 #define CR_CORE_SIGNALS_H
 

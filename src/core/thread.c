@@ -19,8 +19,7 @@ struct cr_thread {
   cr_thread_fn fn;
   void *arg;
   atomic_bool stop;
-  /* Guards waits_on: the queue that the thread sleeps on must still exist when somebody asks it to
-   * stop. */
+  /* Guards waits_on: the queue must exist while another thread wakes its waiters. */
   pthread_mutex_t lock;
   cr_queue *waits_on;
   crema_status status;
@@ -98,19 +97,15 @@ void cr_thread_request_stop(cr_thread *thread) {
   pthread_mutex_unlock(&thread->lock);
 }
 
-/* Whether this is how a thread that was asked to stop usually ends. */
-static bool is_stopped(crema_status status) {
-  return status == CREMA_E_INTERRUPTED || status == CREMA_E_CLOSED;
-}
-
-/* Joins. With `stopping` the usual ends of a stopped thread count as success, and the caller's
- * error text stays as it is: threads are often stopped while another failure is passed on. */
+/* Joins. With `stopping` the usual ends of a stopped thread count as success and keep the caller's
+ * error text: threads are often stopped while another failure is passed on. */
 static crema_status finish(cr_thread **thread, bool stopping) {
   cr_thread *t = *thread;
   if (t == NULL) return CREMA_OK;
   pthread_join(t->handle, NULL);
   crema_status status = t->status;
-  if (stopping && is_stopped(status)) status = CREMA_OK;
+  const bool stopped = status == CREMA_E_INTERRUPTED || status == CREMA_E_CLOSED;
+  if (stopping && stopped) status = CREMA_OK;
   if (status != CREMA_OK) cr_error_again(status, t->error);
   free(t->error);
   pthread_mutex_destroy(&t->lock);

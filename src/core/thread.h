@@ -1,4 +1,4 @@
-/* Threads with a name, a way to be stopped and an error that reaches whoever joins them. */
+/* Threads with a name, a way to be stopped and an error that reaches the joiner. */
 #ifndef CR_CORE_THREAD_H
 #define CR_CORE_THREAD_H
 
@@ -8,8 +8,7 @@
 
 typedef struct cr_thread cr_thread;
 
-/* What a thread does. The status it returns, with the thread's error text, is handed to the
- * joiner. */
+/* The work of a thread. Its status and the thread's error text reach the joiner. */
 typedef crema_status (*cr_thread_fn)(void *arg);
 
 /* Starts `fn(arg)` in a thread called `name` (the system shows 15 characters) and sets *thread.
@@ -27,9 +26,8 @@ void cr_thread_request_stop(cr_thread *thread);
  * returned and takes over its error text. CREMA_OK when *thread is NULL. */
 crema_status cr_thread_join(cr_thread **thread);
 
-/* cr_thread_request_stop, then cr_thread_join. CREMA_E_INTERRUPTED and CREMA_E_CLOSED, the
- * usual ends of a stopped thread, count as CREMA_OK and leave the caller's error text alone.
- * Idempotent. */
+/* cr_thread_request_stop, then cr_thread_join. CREMA_E_INTERRUPTED and CREMA_E_CLOSED, the usual
+ * ends of a stopped thread, count as CREMA_OK and keep the caller's error text. Idempotent. */
 crema_status cr_thread_stop(cr_thread **thread);
 
 /* True when the calling thread was asked to stop. For loops that wait on no queue. */

@@ -1,15 +1,15 @@
-/* What queues and threads share with each other. */
+/* Between queues and threads. */
 #ifndef CR_CORE_THREAD_PRIVATE_H
 #define CR_CORE_THREAD_PRIVATE_H
 
 #include "core/queue.h"
 #include "core/thread.h"
 
-/* Says that the calling thread is about to wait on `queue` (NULL: no longer). Not to be called
- * with the queue's lock held. */
+/* Records that the calling thread is about to wait on `queue`; NULL: the wait is over. Must not
+ * hold the queue's lock. */
 void cr_thread_waits_on(cr_queue *queue);
 
-/* Wakes everyone who waits on the queue, so that they look again. */
+/* Wakes all threads that wait on the queue; they look again. */
 void cr_queue_wake(cr_queue *queue);
 
 #endif

@@ -1,4 +1,4 @@
-/* The UTF-8 byte order mark (BOM), which some editors write at the start of a text. */
+/* The UTF-8 BOM, which some editors write at the start of a text. */
 #ifndef CR_CORE_UTF8_BOM_H
 #define CR_CORE_UTF8_BOM_H
 

@@ -196,7 +196,7 @@ TEST(processes) {
   listen_to(&lines, CREMA_LOG_WARNING);
   ok(read_data(&c, set_path));
   assert_non_null(
-      strstr(last_line(&lines), "set.h5: read without the protection of a process of its own"));
+      strstr(last_line(&lines), "set.h5: read without the protection of a child process"));
   ok(read_state(&c, state_path));
   stop_listening();
   no_forks = false;

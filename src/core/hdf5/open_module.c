@@ -13,9 +13,9 @@ static int is_hdf5(struct dl_phdr_info *info, size_t size, void *user) {
   return info->dlpi_name != NULL && strstr(info->dlpi_name, "libhdf5") != NULL;
 }
 
-/* At the end of the process HDF5 closes what is open, and crashes on a file that it could not write
- * or close before. Crema closes its files itself, so nothing is lost when HDF5's exit handler is
- * left out; for a host that uses HDF5 for its own files it stays. */
+/* At the end of the process HDF5 closes open files, and crashes on a file that it failed to write
+ * or close before. Crema closes its files itself, so it switches HDF5's exit handler off, unless
+ * the host uses HDF5 for its own files. */
 static void do_nothing_at_exit(void *library) {
   void *symbol = dlsym(library, "H5dont_atexit");
   herr_t (*dont_atexit)(void) = NULL;
