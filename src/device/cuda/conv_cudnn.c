@@ -359,10 +359,11 @@ static crema_status conv_bwd_weights(const cr_call *call) {
   return cr_cuda_channel_sums(call, &sum);
 }
 
-CR_CUDA_ROW(conv_fwd_f32_cudnn, CONV_FWD, conv_fwd, .types = CR_CUDA_FLOATS, .plan = conv_fwd_plan,
-            .destroy = conv_destroy, .library = true);
-CR_CUDA_ROW(conv_bwd_data_f32_cudnn, CONV_BWD_DATA, conv_bwd_data, .types = CR_CUDA_FLOATS,
-            .plan = conv_bwd_data_plan, .destroy = conv_destroy, .library = true);
-CR_CUDA_ROW(conv_bwd_weights_f32_cudnn, CONV_BWD_WEIGHTS, conv_bwd_weights, .types = CR_CUDA_FLOATS,
-            .plan = conv_bwd_weights_plan, .destroy = conv_destroy, .can_accumulate = true,
-            .library = true);
+CR_CUDA_ROW_OF(conv_fwd_f32_cudnn, CONV_FWD, F32, conv_fwd, false, .types = CR_CUDA_FLOATS,
+               .plan = conv_fwd_plan, .destroy = conv_destroy, .library = true);
+CR_CUDA_ROW_OF(conv_bwd_data_f32_cudnn, CONV_BWD_DATA, F32, conv_bwd_data, false,
+               .types = CR_CUDA_FLOATS, .plan = conv_bwd_data_plan, .destroy = conv_destroy,
+               .library = true);
+CR_CUDA_ROW_OF(conv_bwd_weights_f32_cudnn, CONV_BWD_WEIGHTS, F32, conv_bwd_weights, false,
+               .types = CR_CUDA_FLOATS, .plan = conv_bwd_weights_plan, .destroy = conv_destroy,
+               .can_accumulate = true, .library = true);

@@ -18,7 +18,7 @@ crema_status cr_cuda_run(const cr_call *call);
 /* The element types of rows whose device functions work on cr_hd_values. */
 #define CR_CUDA_FLOATS (CR_TYPE(F32) | CR_TYPE(F16) | CR_TYPE(BF16))
 
-/* Defines a row whose further fields of cr_kernel follow. */
+/* Defines the row cr_<row>, which calls `function`; further fields of cr_kernel follow. */
 #define CR_CUDA_ROW_OF(row, OP, TYPE, function, scalars, ...)    \
   const cr_cuda_row cr_##row = {.kernel = {.name = #row,         \
                                            .op = CR_OP_##OP,     \
@@ -28,8 +28,11 @@ crema_status cr_cuda_run(const cr_call *call);
                                 .run = function,                 \
                                 .needs_scalars = scalars}
 
-#define CR_CUDA_ROW(row, OP, function, ...) \
-  CR_CUDA_ROW_OF(row, OP, F32, function, false, __VA_ARGS__)
+/* Defines the row cr_<op>_f32_cuda of an op on CR_CUDA_FLOATS, which calls the function <op>. */
+#define CR_CUDA_ROW(op, OP, ...) \
+  CR_CUDA_ROW_OF(op##_f32_cuda, OP, F32, op, false, .types = CR_CUDA_FLOATS, __VA_ARGS__)
+#define CR_CUDA_SCALARS_ROW(op, OP, ...) \
+  CR_CUDA_ROW_OF(op##_f32_cuda, OP, F32, op, true, .types = CR_CUDA_FLOATS, __VA_ARGS__)
 
 /* Argument i on the device; NULL when it is absent. The host never follows these pointers. */
 static inline float *cr_cuda_f32(const cr_call *call, int i) {

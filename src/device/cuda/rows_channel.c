@@ -249,23 +249,15 @@ static crema_status softmax_bwd(const cr_call *call) {
                            line_length(s));
 }
 
-CR_CUDA_ROW(affine_fwd_f32_cuda, AFFINE_FWD, affine_fwd, .types = CR_CUDA_FLOATS, .plan = NULL);
-CR_CUDA_ROW(affine_bwd_data_f32_cuda, AFFINE_BWD_DATA, affine_bwd_data, .types = CR_CUDA_FLOATS,
-            .plan = NULL);
-CR_CUDA_ROW(affine_bwd_scale_f32_cuda, AFFINE_BWD_SCALE, affine_bwd_scale, .types = CR_CUDA_FLOATS,
-            .plan = sums_plan, .can_accumulate = true);
-CR_CUDA_ROW(affine_bwd_bias_f32_cuda, AFFINE_BWD_BIAS, affine_bwd_bias, .types = CR_CUDA_FLOATS,
-            .plan = sums_plan, .can_accumulate = true);
-CR_CUDA_ROW(prelu_fwd_f32_cuda, PRELU_FWD, prelu_fwd, .types = CR_CUDA_FLOATS, .plan = NULL);
-CR_CUDA_ROW(prelu_bwd_data_f32_cuda, PRELU_BWD_DATA, prelu_bwd_data, .types = CR_CUDA_FLOATS,
-            .plan = NULL);
-CR_CUDA_ROW(prelu_bwd_slope_f32_cuda, PRELU_BWD_SLOPE, prelu_bwd_slope, .types = CR_CUDA_FLOATS,
-            .plan = sums_plan, .can_accumulate = true);
-CR_CUDA_ROW(bn_fwd_train_f32_cuda, BN_FWD_TRAIN, bn_fwd_train, .types = CR_CUDA_FLOATS,
-            .plan = bn_plan);
-CR_CUDA_ROW(bn_fwd_global_f32_cuda, BN_FWD_GLOBAL, bn_fwd_global, .types = CR_CUDA_FLOATS,
-            .plan = bn_plan);
-CR_CUDA_ROW(bn_bwd_f32_cuda, BN_BWD, bn_bwd, .types = CR_CUDA_FLOATS, .plan = bn_plan,
-            .can_accumulate = true);
-CR_CUDA_ROW(softmax_fwd_f32_cuda, SOFTMAX_FWD, softmax_fwd, .types = CR_CUDA_FLOATS, .plan = NULL);
-CR_CUDA_ROW(softmax_bwd_f32_cuda, SOFTMAX_BWD, softmax_bwd, .types = CR_CUDA_FLOATS, .plan = NULL);
+CR_CUDA_ROW(affine_fwd, AFFINE_FWD, .plan = NULL);
+CR_CUDA_ROW(affine_bwd_data, AFFINE_BWD_DATA, .plan = NULL);
+CR_CUDA_ROW(affine_bwd_scale, AFFINE_BWD_SCALE, .plan = sums_plan, .can_accumulate = true);
+CR_CUDA_ROW(affine_bwd_bias, AFFINE_BWD_BIAS, .plan = sums_plan, .can_accumulate = true);
+CR_CUDA_ROW(prelu_fwd, PRELU_FWD, .plan = NULL);
+CR_CUDA_ROW(prelu_bwd_data, PRELU_BWD_DATA, .plan = NULL);
+CR_CUDA_ROW(prelu_bwd_slope, PRELU_BWD_SLOPE, .plan = sums_plan, .can_accumulate = true);
+CR_CUDA_ROW(bn_fwd_train, BN_FWD_TRAIN, .plan = bn_plan);
+CR_CUDA_ROW(bn_fwd_global, BN_FWD_GLOBAL, .plan = bn_plan);
+CR_CUDA_ROW(bn_bwd, BN_BWD, .plan = bn_plan, .can_accumulate = true);
+CR_CUDA_ROW(softmax_fwd, SOFTMAX_FWD, .plan = NULL);
+CR_CUDA_ROW(softmax_bwd, SOFTMAX_BWD, .plan = NULL);

@@ -130,15 +130,15 @@ static crema_status copy(const cr_call *call) {
   return call->context->device->backend->copy(call->context, CR_COPY_SAME_DEVICE, dst, src, bytes);
 }
 
-CR_CUDA_ROW(unary_fwd_f32_cuda, UNARY_FWD, unary_fwd, .types = CR_CUDA_FLOATS, .plan = unary_plan);
-CR_CUDA_ROW(unary_bwd_f32_cuda, UNARY_BWD, unary_bwd, .types = CR_CUDA_FLOATS, .plan = unary_plan);
-CR_CUDA_ROW(sum_f32_cuda, SUM, sum, .types = CR_CUDA_FLOATS, .plan = plan_with_dst);
-CR_CUDA_ROW(prod_f32_cuda, PROD, prod, .types = CR_CUDA_FLOATS, .plan = plan_with_dst);
-CR_CUDA_ROW(prod_bwd_f32_cuda, PROD_BWD, prod_bwd, .types = CR_CUDA_FLOATS, .plan = plan_with_two);
-CR_CUDA_ROW(max_f32_cuda, MAX, max, .types = CR_CUDA_FLOATS, .plan = plan_with_two);
-CR_CUDA_ROW(max_bwd_f32_cuda, MAX_BWD, max_bwd, .types = CR_CUDA_FLOATS, .plan = NULL);
-CR_CUDA_ROW_OF(axpby_f32_cuda, AXPBY, F32, axpby, true, .types = CR_CUDA_FLOATS, .plan = NULL);
-CR_CUDA_ROW(set_f32_cuda, SET, set, .types = CR_CUDA_FLOATS, .plan = NULL);
+CR_CUDA_ROW(unary_fwd, UNARY_FWD, .plan = unary_plan);
+CR_CUDA_ROW(unary_bwd, UNARY_BWD, .plan = unary_plan);
+CR_CUDA_ROW(sum, SUM, .plan = plan_with_dst);
+CR_CUDA_ROW(prod, PROD, .plan = plan_with_dst);
+CR_CUDA_ROW(prod_bwd, PROD_BWD, .plan = plan_with_two);
+CR_CUDA_ROW(max, MAX, .plan = plan_with_two);
+CR_CUDA_ROW(max_bwd, MAX_BWD, .plan = NULL);
+CR_CUDA_SCALARS_ROW(axpby, AXPBY, .plan = NULL);
+CR_CUDA_ROW(set, SET, .plan = NULL);
 CR_CUDA_ROW_OF(copy_f32_cuda, COPY, F32, copy, false, .types = CR_CUDA_FLOATS,
                .plan = cr_check_copy);
 CR_CUDA_ROW_OF(copy_f64_cuda, COPY, F64, copy, false, .plan = cr_check_copy);

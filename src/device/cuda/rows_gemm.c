@@ -321,14 +321,13 @@ static crema_status conv_bwd_weights(const cr_call *call) {
   return cr_cuda_channel_sums(call, &sum);
 }
 
-CR_CUDA_ROW(ip_fwd_f32_cuda, IP_FWD, ip_fwd, .types = CR_CUDA_FLOATS, .plan = ip_fwd_plan,
-            .destroy = ip_destroy);
-CR_CUDA_ROW(ip_bwd_data_f32_cuda, IP_BWD_DATA, ip_bwd_data, .types = CR_CUDA_FLOATS,
-            .plan = ip_bwd_data_plan, .destroy = ip_destroy);
-CR_CUDA_ROW(ip_bwd_weights_f32_cuda, IP_BWD_WEIGHTS, ip_bwd_weights, .types = CR_CUDA_FLOATS,
-            .plan = ip_bwd_weights_plan, .destroy = ip_destroy, .can_accumulate = true);
-CR_CUDA_ROW(conv_fwd_f32_cuda, CONV_FWD, conv_fwd, .plan = conv_fwd_plan, .destroy = conv_destroy);
-CR_CUDA_ROW(conv_bwd_data_f32_cuda, CONV_BWD_DATA, conv_bwd_data, .plan = conv_bwd_data_plan,
-            .destroy = conv_destroy);
-CR_CUDA_ROW(conv_bwd_weights_f32_cuda, CONV_BWD_WEIGHTS, conv_bwd_weights,
-            .plan = conv_bwd_weights_plan, .destroy = conv_destroy, .can_accumulate = true);
+CR_CUDA_ROW(ip_fwd, IP_FWD, .plan = ip_fwd_plan, .destroy = ip_destroy);
+CR_CUDA_ROW(ip_bwd_data, IP_BWD_DATA, .plan = ip_bwd_data_plan, .destroy = ip_destroy);
+CR_CUDA_ROW(ip_bwd_weights, IP_BWD_WEIGHTS, .plan = ip_bwd_weights_plan, .destroy = ip_destroy,
+            .can_accumulate = true);
+CR_CUDA_ROW_OF(conv_fwd_f32_cuda, CONV_FWD, F32, conv_fwd, false, .plan = conv_fwd_plan,
+               .destroy = conv_destroy);
+CR_CUDA_ROW_OF(conv_bwd_data_f32_cuda, CONV_BWD_DATA, F32, conv_bwd_data, false,
+               .plan = conv_bwd_data_plan, .destroy = conv_destroy);
+CR_CUDA_ROW_OF(conv_bwd_weights_f32_cuda, CONV_BWD_WEIGHTS, F32, conv_bwd_weights, false,
+               .plan = conv_bwd_weights_plan, .destroy = conv_destroy, .can_accumulate = true);

@@ -89,10 +89,7 @@ static crema_status unpool_bwd(const cr_call *call) {
   return cr_cuda_each_of(call, 2, CR_DEVICE_FUNCTION_unpool_bwd, &args);
 }
 
-CR_CUDA_ROW(interp_fwd_f32_cuda, INTERP_FWD, interp_fwd, .types = CR_CUDA_FLOATS,
-            .plan = interp_plan);
-CR_CUDA_ROW(interp_bwd_f32_cuda, INTERP_BWD, interp_bwd, .types = CR_CUDA_FLOATS,
-            .plan = interp_plan);
-CR_CUDA_ROW(unpool_fwd_f32_cuda, UNPOOL_FWD, unpool_fwd, .plan = unpool_fwd_plan);
-CR_CUDA_ROW(unpool_bwd_f32_cuda, UNPOOL_BWD, unpool_bwd, .types = CR_CUDA_FLOATS,
-            .plan = unpool_bwd_plan);
+CR_CUDA_ROW(interp_fwd, INTERP_FWD, .plan = interp_plan);
+CR_CUDA_ROW(interp_bwd, INTERP_BWD, .plan = interp_plan);
+CR_CUDA_ROW_OF(unpool_fwd_f32_cuda, UNPOOL_FWD, F32, unpool_fwd, false, .plan = unpool_fwd_plan);
+CR_CUDA_ROW(unpool_bwd, UNPOOL_BWD, .plan = unpool_bwd_plan);

@@ -173,7 +173,7 @@ static crema_status accuracy(const cr_call *call) {
 /* ---- losses over scores and pairs ---- */
 
 /* scores, targets, loss, count. */
-static crema_status sigmoid_fwd(const cr_call *call) {
+static crema_status sigmoid_loss_fwd(const cr_call *call) {
   cr_loss_args args = label_args(call);
   args.count = cr_op_arg_count(call->desc, 0);
   cr_total_args total = {.first = cr_cuda_f32(call, 2), .second = cr_cuda_f32(call, 3)};
@@ -189,7 +189,7 @@ static crema_status scores_bwd(const cr_call *call, cr_device_function function,
   return cr_cuda_each_in(call, function, args, args->count);
 }
 
-static crema_status sigmoid_bwd(const cr_call *call) {
+static crema_status sigmoid_loss_bwd(const cr_call *call) {
   cr_loss_args args = label_args(call);
   return scores_bwd(call, CR_DEVICE_FUNCTION_sigmoid_loss_bwd, &args);
 }
@@ -293,31 +293,19 @@ static crema_status row_loss_bwd(const cr_call *call) {
                            cr_op_arg_count(call->desc, 2), args.classes);
 }
 
-CR_CUDA_ROW(reduce_f32_cuda, REDUCE, reduce, .types = CR_CUDA_FLOATS, .plan = reduce_plan);
-CR_CUDA_ROW(softmax_loss_fwd_f32_cuda, SOFTMAX_LOSS_FWD, softmax_loss_fwd, .types = CR_CUDA_FLOATS,
-            .plan = softmax_loss_plan);
-CR_CUDA_ROW_OF(softmax_loss_bwd_f32_cuda, SOFTMAX_LOSS_BWD, F32, softmax_loss_bwd, true,
-               .types = CR_CUDA_FLOATS, .plan = labels_plan);
-CR_CUDA_ROW(accuracy_f32_cuda, ACCURACY, accuracy, .types = CR_CUDA_FLOATS, .plan = accuracy_plan);
-CR_CUDA_ROW(sigmoid_loss_fwd_f32_cuda, SIGMOID_LOSS_FWD, sigmoid_fwd, .types = CR_CUDA_FLOATS,
-            .plan = reduce_plan);
-CR_CUDA_ROW_OF(sigmoid_loss_bwd_f32_cuda, SIGMOID_LOSS_BWD, F32, sigmoid_bwd, true,
-               .types = CR_CUDA_FLOATS, .plan = NULL);
-CR_CUDA_ROW(hinge_fwd_f32_cuda, HINGE_FWD, hinge_fwd, .types = CR_CUDA_FLOATS, .plan = reduce_plan);
-CR_CUDA_ROW_OF(hinge_bwd_f32_cuda, HINGE_BWD, F32, hinge_bwd, true, .types = CR_CUDA_FLOATS,
-               .plan = NULL);
-CR_CUDA_ROW(contrastive_fwd_f32_cuda, CONTRASTIVE_FWD, contrastive_fwd, .types = CR_CUDA_FLOATS,
-            .plan = reduce_plan);
-CR_CUDA_ROW_OF(contrastive_bwd_f32_cuda, CONTRASTIVE_BWD, F32, contrastive_bwd, true,
-               .types = CR_CUDA_FLOATS, .plan = NULL);
-CR_CUDA_ROW(row_loss_f32_cuda, ROW_LOSS, row_loss, .types = CR_CUDA_FLOATS, .plan = row_loss_plan);
-CR_CUDA_ROW_OF(row_loss_bwd_f32_cuda, ROW_LOSS_BWD, F32, row_loss_bwd, true,
-               .types = CR_CUDA_FLOATS, .plan = row_loss_plan);
-CR_CUDA_ROW(smooth_l1_fwd_f32_cuda, SMOOTH_L1_FWD, smooth_l1_fwd, .types = CR_CUDA_FLOATS,
-            .plan = reduce_plan);
-CR_CUDA_ROW_OF(smooth_l1_bwd_f32_cuda, SMOOTH_L1_BWD, F32, smooth_l1_bwd, true,
-               .types = CR_CUDA_FLOATS, .plan = NULL);
-CR_CUDA_ROW(multinomial_fwd_f32_cuda, MULTINOMIAL_FWD, multinomial_fwd, .types = CR_CUDA_FLOATS,
-            .plan = labels_plan);
-CR_CUDA_ROW_OF(multinomial_bwd_f32_cuda, MULTINOMIAL_BWD, F32, multinomial_bwd, true,
-               .types = CR_CUDA_FLOATS, .plan = labels_plan);
+CR_CUDA_ROW(reduce, REDUCE, .plan = reduce_plan);
+CR_CUDA_ROW(softmax_loss_fwd, SOFTMAX_LOSS_FWD, .plan = softmax_loss_plan);
+CR_CUDA_SCALARS_ROW(softmax_loss_bwd, SOFTMAX_LOSS_BWD, .plan = labels_plan);
+CR_CUDA_ROW(accuracy, ACCURACY, .plan = accuracy_plan);
+CR_CUDA_ROW(sigmoid_loss_fwd, SIGMOID_LOSS_FWD, .plan = reduce_plan);
+CR_CUDA_SCALARS_ROW(sigmoid_loss_bwd, SIGMOID_LOSS_BWD, .plan = NULL);
+CR_CUDA_ROW(hinge_fwd, HINGE_FWD, .plan = reduce_plan);
+CR_CUDA_SCALARS_ROW(hinge_bwd, HINGE_BWD, .plan = NULL);
+CR_CUDA_ROW(contrastive_fwd, CONTRASTIVE_FWD, .plan = reduce_plan);
+CR_CUDA_SCALARS_ROW(contrastive_bwd, CONTRASTIVE_BWD, .plan = NULL);
+CR_CUDA_ROW(row_loss, ROW_LOSS, .plan = row_loss_plan);
+CR_CUDA_SCALARS_ROW(row_loss_bwd, ROW_LOSS_BWD, .plan = row_loss_plan);
+CR_CUDA_ROW(smooth_l1_fwd, SMOOTH_L1_FWD, .plan = reduce_plan);
+CR_CUDA_SCALARS_ROW(smooth_l1_bwd, SMOOTH_L1_BWD, .plan = NULL);
+CR_CUDA_ROW(multinomial_fwd, MULTINOMIAL_FWD, .plan = labels_plan);
+CR_CUDA_SCALARS_ROW(multinomial_bwd, MULTINOMIAL_BWD, .plan = labels_plan);

@@ -237,24 +237,19 @@ static crema_status arg_max(const cr_call *call) {
   return cr_cuda_each_in(call, CR_DEVICE_FUNCTION_arg_max, &args, s.outer * s.inner);
 }
 
-CR_CUDA_ROW_OF(dropout_fwd_f32_cuda, DROPOUT_FWD, F32, dropout_fwd, true, .types = CR_CUDA_FLOATS,
-               .plan = dropout_plan);
-CR_CUDA_ROW(dropout_bwd_f32_cuda, DROPOUT_BWD, dropout_bwd, .types = CR_CUDA_FLOATS,
-            .plan = dropout_plan);
-CR_CUDA_ROW(concat_f32_cuda, CONCAT, concat, .types = CR_CUDA_FLOATS, .plan = cr_check_concat);
-CR_CUDA_ROW(slice_f32_cuda, SLICE, slice, .types = CR_CUDA_FLOATS, .plan = cr_check_slice);
-CR_CUDA_ROW(crop_fwd_f32_cuda, CROP_FWD, crop_fwd, .types = CR_CUDA_FLOATS, .plan = cr_check_crop);
-CR_CUDA_ROW(crop_bwd_f32_cuda, CROP_BWD, crop_bwd, .types = CR_CUDA_FLOATS, .plan = cr_check_crop);
-CR_CUDA_ROW(permute_f32_cuda, PERMUTE, permute, .types = CR_CUDA_FLOATS, .plan = cr_check_permute);
-CR_CUDA_ROW(tile_fwd_f32_cuda, TILE_FWD, tile_fwd, .types = CR_CUDA_FLOATS, .plan = NULL);
-CR_CUDA_ROW(tile_bwd_f32_cuda, TILE_BWD, tile_bwd, .types = CR_CUDA_FLOATS, .plan = NULL);
-CR_CUDA_ROW(gather_fwd_f32_cuda, GATHER_FWD, gather_fwd, .types = CR_CUDA_FLOATS,
-            .plan = cr_check_gather);
-CR_CUDA_ROW(gather_bwd_f32_cuda, GATHER_BWD, gather_bwd, .can_accumulate = true);
-CR_CUDA_ROW(mvn_fwd_f32_cuda, MVN_FWD, mvn_fwd, .types = CR_CUDA_FLOATS, .plan = NULL);
-CR_CUDA_ROW(mvn_bwd_f32_cuda, MVN_BWD, mvn_bwd, .types = CR_CUDA_FLOATS, .plan = NULL);
-CR_CUDA_ROW(row_reduce_fwd_f32_cuda, ROW_REDUCE_FWD, row_reduce_fwd, .types = CR_CUDA_FLOATS,
-            .plan = NULL);
-CR_CUDA_ROW(row_reduce_bwd_f32_cuda, ROW_REDUCE_BWD, row_reduce_bwd, .types = CR_CUDA_FLOATS,
-            .plan = NULL);
-CR_CUDA_ROW(arg_max_f32_cuda, ARG_MAX, arg_max, .types = CR_CUDA_FLOATS, .plan = cr_check_arg_max);
+CR_CUDA_SCALARS_ROW(dropout_fwd, DROPOUT_FWD, .plan = dropout_plan);
+CR_CUDA_ROW(dropout_bwd, DROPOUT_BWD, .plan = dropout_plan);
+CR_CUDA_ROW(concat, CONCAT, .plan = cr_check_concat);
+CR_CUDA_ROW(slice, SLICE, .plan = cr_check_slice);
+CR_CUDA_ROW(crop_fwd, CROP_FWD, .plan = cr_check_crop);
+CR_CUDA_ROW(crop_bwd, CROP_BWD, .plan = cr_check_crop);
+CR_CUDA_ROW(permute, PERMUTE, .plan = cr_check_permute);
+CR_CUDA_ROW(tile_fwd, TILE_FWD, .plan = NULL);
+CR_CUDA_ROW(tile_bwd, TILE_BWD, .plan = NULL);
+CR_CUDA_ROW(gather_fwd, GATHER_FWD, .plan = cr_check_gather);
+CR_CUDA_ROW_OF(gather_bwd_f32_cuda, GATHER_BWD, F32, gather_bwd, false, .can_accumulate = true);
+CR_CUDA_ROW(mvn_fwd, MVN_FWD, .plan = NULL);
+CR_CUDA_ROW(mvn_bwd, MVN_BWD, .plan = NULL);
+CR_CUDA_ROW(row_reduce_fwd, ROW_REDUCE_FWD, .plan = NULL);
+CR_CUDA_ROW(row_reduce_bwd, ROW_REDUCE_BWD, .plan = NULL);
+CR_CUDA_ROW(arg_max, ARG_MAX, .plan = cr_check_arg_max);

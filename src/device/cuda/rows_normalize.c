@@ -80,7 +80,5 @@ static crema_status normalize_bwd(const cr_call *call) {
   return each_row(call, CR_DEVICE_FUNCTION_normalize_bwd, &args);
 }
 
-CR_CUDA_ROW(normalize_fwd_f32_cuda, NORMALIZE_FWD, normalize_fwd, .types = CR_CUDA_FLOATS,
-            .plan = normalize_fwd_plan);
-CR_CUDA_ROW(normalize_bwd_f32_cuda, NORMALIZE_BWD, normalize_bwd, .types = CR_CUDA_FLOATS,
-            .plan = normalize_bwd_plan, .can_accumulate = true);
+CR_CUDA_ROW(normalize_fwd, NORMALIZE_FWD, .plan = normalize_fwd_plan);
+CR_CUDA_ROW(normalize_bwd, NORMALIZE_BWD, .plan = normalize_bwd_plan, .can_accumulate = true);

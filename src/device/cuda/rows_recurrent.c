@@ -301,16 +301,15 @@ static crema_status recurrent_bwd_weights(const cr_call *call) {
   return multiply(call, cr_cuda_f32(call, 3), taken.at, call->accumulate[4], cr_cuda_f32(call, 4));
 }
 
-CR_CUDA_ROW(lstm_unit_fwd_f32_cuda, LSTM_UNIT_FWD, lstm_unit_fwd, .types = CR_CUDA_FLOATS,
-            .plan = cr_check_lstm_unit);
-CR_CUDA_ROW(lstm_unit_bwd_f32_cuda, LSTM_UNIT_BWD, lstm_unit_bwd, .types = CR_CUDA_FLOATS,
-            .plan = cr_check_lstm_unit);
-CR_CUDA_ROW(lstm_fwd_f32_cuda, LSTM_FWD, lstm_fwd, .plan = lstm_fwd_plan,
-            .destroy = recurrent_destroy);
-CR_CUDA_ROW(lstm_bwd_f32_cuda, LSTM_BWD, lstm_bwd, .plan = lstm_bwd_plan,
-            .destroy = recurrent_destroy);
-CR_CUDA_ROW(rnn_fwd_f32_cuda, RNN_FWD, rnn_fwd, .plan = rnn_fwd_plan, .destroy = recurrent_destroy);
-CR_CUDA_ROW(rnn_bwd_f32_cuda, RNN_BWD, rnn_bwd, .plan = rnn_bwd_plan, .destroy = recurrent_destroy);
-CR_CUDA_ROW(recurrent_bwd_weights_f32_cuda, RECURRENT_BWD_WEIGHTS, recurrent_bwd_weights,
-            .types = CR_CUDA_FLOATS, .plan = weights_plan, .destroy = recurrent_destroy,
-            .can_accumulate = true);
+CR_CUDA_ROW(lstm_unit_fwd, LSTM_UNIT_FWD, .plan = cr_check_lstm_unit);
+CR_CUDA_ROW(lstm_unit_bwd, LSTM_UNIT_BWD, .plan = cr_check_lstm_unit);
+CR_CUDA_ROW_OF(lstm_fwd_f32_cuda, LSTM_FWD, F32, lstm_fwd, false, .plan = lstm_fwd_plan,
+               .destroy = recurrent_destroy);
+CR_CUDA_ROW_OF(lstm_bwd_f32_cuda, LSTM_BWD, F32, lstm_bwd, false, .plan = lstm_bwd_plan,
+               .destroy = recurrent_destroy);
+CR_CUDA_ROW_OF(rnn_fwd_f32_cuda, RNN_FWD, F32, rnn_fwd, false, .plan = rnn_fwd_plan,
+               .destroy = recurrent_destroy);
+CR_CUDA_ROW_OF(rnn_bwd_f32_cuda, RNN_BWD, F32, rnn_bwd, false, .plan = rnn_bwd_plan,
+               .destroy = recurrent_destroy);
+CR_CUDA_ROW(recurrent_bwd_weights, RECURRENT_BWD_WEIGHTS, .plan = weights_plan,
+            .destroy = recurrent_destroy, .can_accumulate = true);

@@ -100,7 +100,7 @@ static crema_status pool_bwd(const cr_call *call) {
                     max ? CR_DEVICE_FUNCTION_pool_chosen_bwd : CR_DEVICE_FUNCTION_pool_average_bwd);
 }
 
-static crema_status stochastic_bwd(const cr_call *call) {
+static crema_status stochastic_pool_bwd(const cr_call *call) {
   return chosen_bwd(call, CR_DEVICE_FUNCTION_pool_chosen_bwd);
 }
 
@@ -113,7 +113,7 @@ static crema_status pool_mask(const cr_call *call) {
 }
 
 /* src, dst, aux. */
-static crema_status stochastic_fwd(const cr_call *call) {
+static crema_status stochastic_pool_fwd(const cr_call *call) {
   cr_pool_args args = pool_args(call);
   args.src = cr_cuda_values(call, 0);
   args.out = cr_cuda_values(call, 1);
@@ -124,7 +124,7 @@ static crema_status stochastic_fwd(const cr_call *call) {
 }
 
 /* src, dst. */
-static crema_status stochastic_test(const cr_call *call) {
+static crema_status stochastic_pool_test(const cr_call *call) {
   cr_pool_args args = pool_args(call);
   args.src = cr_cuda_values(call, 0);
   args.out = cr_cuda_values(call, 1);
@@ -236,21 +236,17 @@ static crema_status lrn_bwd(const cr_call *call) {
   return cr_cuda_each_in(call, CR_DEVICE_FUNCTION_lrn_bwd, &args, count);
 }
 
-CR_CUDA_ROW(pool_fwd_f32_cuda, POOL_FWD, pool_fwd, .types = CR_CUDA_FLOATS, .plan = pool_fwd_plan,
+CR_CUDA_ROW(pool_fwd, POOL_FWD, .plan = pool_fwd_plan, .destroy = cr_cuda_free_state);
+CR_CUDA_ROW(pool_bwd, POOL_BWD, .plan = pool_bwd_plan, .destroy = cr_cuda_free_state);
+CR_CUDA_ROW_OF(pool_mask_f32_cuda, POOL_MASK, F32, pool_mask, false, .plan = pool_mask_plan,
+               .destroy = cr_cuda_free_state);
+CR_CUDA_SCALARS_ROW(stochastic_pool_fwd, STOCHASTIC_POOL_FWD, .plan = pool_fwd_plan,
+                    .destroy = cr_cuda_free_state);
+CR_CUDA_ROW(stochastic_pool_test, STOCHASTIC_POOL_TEST, .plan = pool_fwd_plan,
             .destroy = cr_cuda_free_state);
-CR_CUDA_ROW(pool_bwd_f32_cuda, POOL_BWD, pool_bwd, .types = CR_CUDA_FLOATS, .plan = pool_bwd_plan,
+CR_CUDA_ROW(stochastic_pool_bwd, STOCHASTIC_POOL_BWD, .plan = pool_bwd_plan,
             .destroy = cr_cuda_free_state);
-CR_CUDA_ROW(pool_mask_f32_cuda, POOL_MASK, pool_mask, .plan = pool_mask_plan,
-            .destroy = cr_cuda_free_state);
-CR_CUDA_ROW_OF(stochastic_pool_fwd_f32_cuda, STOCHASTIC_POOL_FWD, F32, stochastic_fwd, true,
-               .types = CR_CUDA_FLOATS, .plan = pool_fwd_plan, .destroy = cr_cuda_free_state);
-CR_CUDA_ROW(stochastic_pool_test_f32_cuda, STOCHASTIC_POOL_TEST, stochastic_test,
-            .types = CR_CUDA_FLOATS, .plan = pool_fwd_plan, .destroy = cr_cuda_free_state);
-CR_CUDA_ROW(stochastic_pool_bwd_f32_cuda, STOCHASTIC_POOL_BWD, stochastic_bwd,
-            .types = CR_CUDA_FLOATS, .plan = pool_bwd_plan, .destroy = cr_cuda_free_state);
-CR_CUDA_ROW(im2col_f32_cuda, IM2COL, im2col, .types = CR_CUDA_FLOATS, .plan = im2col_plan,
-            .destroy = cr_cuda_free_state);
-CR_CUDA_ROW(col2im_f32_cuda, COL2IM, col2im, .types = CR_CUDA_FLOATS, .plan = col2im_plan,
-            .destroy = cr_cuda_free_state);
-CR_CUDA_ROW(lrn_fwd_f32_cuda, LRN_FWD, lrn_fwd, .types = CR_CUDA_FLOATS, .plan = lrn_fwd_plan);
-CR_CUDA_ROW(lrn_bwd_f32_cuda, LRN_BWD, lrn_bwd, .types = CR_CUDA_FLOATS, .plan = lrn_bwd_plan);
+CR_CUDA_ROW(im2col, IM2COL, .plan = im2col_plan, .destroy = cr_cuda_free_state);
+CR_CUDA_ROW(col2im, COL2IM, .plan = col2im_plan, .destroy = cr_cuda_free_state);
+CR_CUDA_ROW(lrn_fwd, LRN_FWD, .plan = lrn_fwd_plan);
+CR_CUDA_ROW(lrn_bwd, LRN_BWD, .plan = lrn_bwd_plan);
