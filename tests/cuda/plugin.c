@@ -66,7 +66,7 @@ TEST(the_table_is_complete) {
   assert_true(b->event_create && b->event_destroy && b->event_record && b->event_wait);
   assert_true(b->event_query && b->event_finish && b->memory_info && b->busy && b->owner);
   assert_true(b->set_current && b->enter_device && b->leave_device && b->failure);
-  assert_true(b->can_access_peer && b->enable_peer && b->disable_peer);
+  assert_true(b->can_access_peer && b->enable_peer);
   /* Every op has a row but those that run on the CPU, and every row that keeps a state gives it
    * back. */
   for (int kind = 0; kind < CR_OP_KINDS; ++kind) {

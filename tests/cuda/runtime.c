@@ -467,7 +467,6 @@ static void expect_closed(const remains *r) {
       b->busy(r->context, &answer),
       b->set_current(r->device),
       b->enable_peer(r->device, r->peer),
-      b->disable_peer(r->device, r->peer),
       multiply(r->context),
   };
   for (size_t i = 0; i < sizeof got / sizeof got[0]; ++i) {

@@ -156,7 +156,6 @@ typedef struct cr_backend {
   bool (*same_board)(crema_device *device, crema_device *peer);
   /* Enabling twice is a success. */
   crema_status (*enable_peer)(crema_device *device, crema_device *peer);
-  crema_status (*disable_peer)(crema_device *device, crema_device *peer);
   /* The host is about to read or change host memory that may take part in copies. (optional) NULL:
    * the back end does not check this. */
   void (*host_access)(const void *memory, size_t bytes, bool change);

@@ -37,10 +37,6 @@ typedef struct cudnn_conv_state {
   cr_hd_slide slide; /* then */
 } cudnn_conv_state;
 
-static size_t rounded(size_t bytes) {
-  return (bytes + 255) / 256 * 256;
-}
-
 /* ---- the description ---- */
 
 /* Extents of a shape, with an axis of extent 1 put in when there is only one spatial axis. Errors:
@@ -102,10 +98,10 @@ static crema_status choose(const cudnn_conv_state *s, crema_context *context, cr
                    "cuDNN: no exact and deterministic algorithm for this convolution");
   }
   for (int i = 0; i < found->count; ++i) {
-    table[i] =
-        (cr_algorithm){.id = i,
-                       .seconds = i,
-                       .bytes = rounded(found->list[i].bytes) + s->made_bytes + s->bias_bytes};
+    table[i] = (cr_algorithm){
+        .id = i,
+        .seconds = i,
+        .bytes = cr_cuda_rounded(found->list[i].bytes) + s->made_bytes + s->bias_bytes};
   }
   const crema_status status = cr_context_choose(context, table, found->count, &best);
   if (status == CREMA_OK) *out = found->list[best];
@@ -128,9 +124,9 @@ static crema_status choose_wide(cudnn_conv_state *s, crema_context *context, cud
 static crema_status choose_narrow(cudnn_conv_state *s, crema_context *context,
                                   cudnnHandle_t handle) {
   cr_cudnn_wish wish = {.alignment = (int64_t)crema_dtype_size(s->conv.type),
-                        .limit = rounded(s->wide.bytes),
+                        .limit = cr_cuda_rounded(s->wide.bytes),
                         .enough = 1,
-                        .little = rounded(s->wide.bytes)};
+                        .little = cr_cuda_rounded(s->wide.bytes)};
   cr_cudnn_plans found;
   CR_TRY(cr_cudnn_find_plans(s->dnn, handle, &s->conv, &wish, &found));
   if (found.count == 0) {
@@ -163,7 +159,7 @@ static crema_status choose_both(cudnn_conv_state *s, crema_context *context, cud
   CR_TRY(choose_wide(s, context, handle));
   const crema_status status = choose_narrow(s, context, handle);
   if (status == CREMA_E_NO_MEMORY || status == CREMA_E_CLOSED) return status;
-  s->dnn_bytes = rounded(s->wide.bytes > s->narrow.bytes ? s->wide.bytes : s->narrow.bytes);
+  s->dnn_bytes = cr_cuda_rounded(s->wide.bytes > s->narrow.bytes ? s->wide.bytes : s->narrow.bytes);
   log_choice(s);
   return CREMA_OK;
 }
@@ -229,7 +225,7 @@ static void leave_points(cudnn_conv_state *s) {
     c->stride[a - 2] = 1;
   }
   for (int a = 0; a < c->axes; ++a) values *= c->x[a];
-  s->made_bytes = rounded((size_t)values * crema_dtype_size(c->type));
+  s->made_bytes = cr_cuda_rounded((size_t)values * crema_dtype_size(c->type));
   s->spreads = true;
 }
 
@@ -243,8 +239,14 @@ static crema_status make_state(cudnn_conv_state *s, crema_context *context) {
   return status;
 }
 
-/* src, weights and dst: the indices of the arguments that have these shapes. */
-static crema_status conv_plan(cr_plan *plan, cr_cudnn_pass pass, int src, int weights, int dst) {
+static crema_status conv_plan(cr_plan *plan) {
+  const cr_op_kind kind = plan->desc->kind;
+  const cr_cudnn_pass pass = kind == CR_OP_CONV_FWD        ? CR_CUDNN_FORWARD
+                             : kind == CR_OP_CONV_BWD_DATA ? CR_CUDNN_DATA
+                                                           : CR_CUDNN_WEIGHTS;
+  /* The arguments that have these shapes. */
+  const int src = pass == CR_CUDNN_DATA ? 2 : 0, weights = pass == CR_CUDNN_WEIGHTS ? 2 : 1;
+  const int dst = pass == CR_CUDNN_FORWARD ? 3 : pass == CR_CUDNN_DATA ? 0 : 1;
   const crema_shape *in = &plan->desc->arg[src].shape, *out = &plan->desc->arg[dst].shape;
   const cr_cudnn *dnn = NULL;
   cr_hd_slide slide;
@@ -265,8 +267,8 @@ static crema_status conv_plan(cr_plan *plan, cr_cudnn_pass pass, int src, int we
   if (pass == CR_CUDNN_DATA && looks_at_single_points(&slide)) leave_points(state);
   state->bias = cr_op_split(plan->desc, dst, 1);
   if (pass == CR_CUDNN_WEIGHTS) {
-    state->made_bytes =
-        rounded((size_t)cr_op_arg_count(plan->desc, weights) * crema_dtype_size(arg[weights].type));
+    state->made_bytes = cr_cuda_rounded((size_t)cr_op_arg_count(plan->desc, weights) *
+                                        crema_dtype_size(arg[weights].type));
     state->bias_bytes = cr_cuda_channel_scratchpad(state->bias);
   }
   if (pass == CR_CUDNN_FORWARD) state->bias_bytes = cr_cuda_posts_bytes(plan->desc);
@@ -278,16 +280,6 @@ static crema_status conv_plan(cr_plan *plan, cr_cudnn_pass pass, int src, int we
   plan->workspace_bytes = state->dnn_bytes + state->made_bytes + state->bias_bytes;
   plan->state = state;
   return CREMA_OK;
-}
-
-static crema_status conv_fwd_plan(cr_plan *plan) {
-  return conv_plan(plan, CR_CUDNN_FORWARD, 0, 1, 3);
-}
-static crema_status conv_bwd_data_plan(cr_plan *plan) {
-  return conv_plan(plan, CR_CUDNN_DATA, 2, 1, 0);
-}
-static crema_status conv_bwd_weights_plan(cr_plan *plan) {
-  return conv_plan(plan, CR_CUDNN_WEIGHTS, 0, 2, 1);
 }
 
 /* ---- runs ---- */
@@ -332,14 +324,6 @@ static crema_status conv_bwd_data(const cr_call *call) {
   return cr_cuda_each_of(call, 2, CR_DEVICE_FUNCTION_spread, &args);
 }
 
-/* A plan cannot add to what is there already, as this is known only now: the gradient is made in
- * the scratchpad and added from there. */
-static crema_status add_weights(const cr_call *call, void *made) {
-  const cr_hd_values to = cr_cuda_values(call, 2);
-  const cr_axpby_args args = {.x = {.at = made, .type = to.type}, .out = to, .alpha = 1, .beta = 1};
-  return cr_cuda_each_of(call, 2, CR_DEVICE_FUNCTION_axpby, &args);
-}
-
 /* src, diff_dst, diff_weights, diff_bias. */
 static crema_status conv_bwd_weights(const cr_call *call) {
   const cudnn_conv_state *s = call->plan->state;
@@ -347,7 +331,13 @@ static crema_status conv_bwd_weights(const cr_call *call) {
   void *made = add ? cr_cuda_scratchpad(call, s->dnn_bytes) : cr_cuda_f32(call, 2);
   CR_TRY(convolve(call, cr_cuda_f32(call, 0), made, cr_cuda_f32(call, 1),
                   "gradient of a convolution's weights"));
-  if (add) CR_TRY(add_weights(call, made));
+  if (add) {
+    /* A plan cannot add: the gradient is made in the scratchpad and added from there. */
+    const cr_hd_values to = cr_cuda_values(call, 2);
+    const cr_axpby_args args = {
+        .x = {.at = made, .type = to.type}, .out = to, .alpha = 1, .beta = 1};
+    CR_TRY(cr_cuda_each_of(call, 2, CR_DEVICE_FUNCTION_axpby, &args));
+  }
   if (call->buffer[3].address == 0) return CREMA_OK;
   const cr_cuda_channel_sum sum = {
       .split = s->bias,
@@ -360,10 +350,10 @@ static crema_status conv_bwd_weights(const cr_call *call) {
 }
 
 CR_CUDA_ROW_OF(conv_fwd_f32_cudnn, CONV_FWD, F32, conv_fwd, false, .types = CR_CUDA_FLOATS,
-               .plan = conv_fwd_plan, .destroy = conv_destroy, .library = true);
+               .plan = conv_plan, .destroy = conv_destroy, .library = true);
 CR_CUDA_ROW_OF(conv_bwd_data_f32_cudnn, CONV_BWD_DATA, F32, conv_bwd_data, false,
-               .types = CR_CUDA_FLOATS, .plan = conv_bwd_data_plan, .destroy = conv_destroy,
+               .types = CR_CUDA_FLOATS, .plan = conv_plan, .destroy = conv_destroy,
                .library = true);
 CR_CUDA_ROW_OF(conv_bwd_weights_f32_cudnn, CONV_BWD_WEIGHTS, F32, conv_bwd_weights, false,
-               .types = CR_CUDA_FLOATS, .plan = conv_bwd_weights_plan, .destroy = conv_destroy,
+               .types = CR_CUDA_FLOATS, .plan = conv_plan, .destroy = conv_destroy,
                .can_accumulate = true, .library = true);

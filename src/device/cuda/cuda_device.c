@@ -174,25 +174,16 @@ static bool cuda_same_board(crema_device *device, crema_device *peer) {
   return group[0] == group[1];
 }
 
-/* Enabling it twice is no error. */
-static crema_status switch_peer(crema_device *device, crema_device *peer, bool on) {
+static crema_status cuda_enable_peer(crema_device *device, crema_device *peer) {
   int before = -1;
   CR_TRY(cr_cuda_enter(device, &before));
-  cudaError_t error =
-      on ? cudaDeviceEnablePeerAccess(peer->index, 0) : cudaDeviceDisablePeerAccess(peer->index);
+  cudaError_t error = cudaDeviceEnablePeerAccess(peer->index, 0);
   cr_cuda_leave(before);
-  if (error == (on ? cudaErrorPeerAccessAlreadyEnabled : cudaErrorPeerAccessNotEnabled)) {
+  if (error == cudaErrorPeerAccessAlreadyEnabled) {
     (void)cudaGetLastError();
     error = cudaSuccess;
   }
-  return cr_cuda_check(error, on ? "enabling peer access" : "disabling peer access");
-}
-
-static crema_status cuda_enable_peer(crema_device *device, crema_device *peer) {
-  return switch_peer(device, peer, true);
-}
-static crema_status cuda_disable_peer(crema_device *device, crema_device *peer) {
-  return switch_peer(device, peer, false);
+  return cr_cuda_check(error, "enabling peer access");
 }
 
 /* ---- memory ---- */
@@ -303,7 +294,6 @@ const cr_backend cr_backend_cuda = {
     .can_access_peer = cuda_can_access_peer,
     .same_board = cuda_same_board,
     .enable_peer = cuda_enable_peer,
-    .disable_peer = cuda_disable_peer,
     .collectives = &cr_cuda_collectives,
     .kernels = kernels,
 };

@@ -49,6 +49,24 @@ static inline int32_t *cr_cuda_i32(const cr_call *call, int i) {
 static inline void *cr_cuda_scratchpad(const cr_call *call, size_t offset) {
   return (void *)(call->workspace.address + offset); /* NOLINT */
 }
+/* Parts of a scratchpad begin at whole blocks of memory. */
+static inline size_t cr_cuda_rounded(size_t bytes) {
+  return (bytes + 255) / 256 * 256;
+}
+static inline size_t cr_cuda_bytes(const cr_call *call, int i) {
+  return (size_t)cr_op_arg_count(call->desc, i) * crema_dtype_size(call->desc->arg[i].type);
+}
+/* Queues a copy of `bytes` bytes on the device; zeros in argument i, if it is present. */
+static inline crema_status cr_cuda_copy_bytes(const cr_call *call, uintptr_t dst, uintptr_t src,
+                                              size_t bytes) {
+  crema_context *context = call->context;
+  return context->device->backend->copy(context, CR_COPY_SAME_DEVICE, dst, src, bytes);
+}
+static inline crema_status cr_cuda_clear(const cr_call *call, int i) {
+  const size_t bytes = cr_cuda_bytes(call, i);
+  if (bytes == 0 || call->buffer[i].address == 0) return CREMA_OK;
+  return call->context->device->backend->zero(call->context, call->buffer[i], bytes);
+}
 /* A device function for the call's arguments, and for as many steps: with CR_COMMON where these are
  * the common case. */
 static inline int cr_cuda_for(const cr_call *call, cr_device_function function, int64_t steps) {

@@ -50,9 +50,8 @@ static bool is_over_addend(const cr_call *call) {
 crema_status cr_cuda_posts_begin(const cr_call *call, size_t offset) {
   const size_t bytes = cr_cuda_posts_bytes(call->desc);
   if (bytes == 0 || !is_over_addend(call)) return CREMA_OK;
-  return call->context->device->backend->copy(call->context, CR_COPY_SAME_DEVICE,
-                                              call->workspace.address + offset,
-                                              call->buffer[CR_ARG_ADDEND].address, bytes);
+  return cr_cuda_copy_bytes(call, call->workspace.address + offset,
+                            call->buffer[CR_ARG_ADDEND].address, bytes);
 }
 
 crema_status cr_cuda_posts(const cr_call *call, size_t offset, bool biased, int64_t channels,
@@ -93,26 +92,21 @@ static crema_status sums_plan(cr_plan *plan) {
   return CREMA_OK;
 }
 
-/* `out`: the argument that is accumulated; x and dy: arguments, x below 0: none. */
-static crema_status sums(const cr_call *call, int term, int x, int dy, int out) {
+/* The gradients of scale (x, dy, out), bias (dy, out) and slope (x, dy, out). */
+static crema_status sums(const cr_call *call) {
+  const cr_op_kind kind = call->desc->kind;
+  const bool bias = kind == CR_OP_AFFINE_BWD_BIAS;
+  const int out = bias ? 1 : 2;
   const cr_cuda_channel_sum sum = {.split = cr_op_split(call->desc, 0, 1),
-                                   .dy = cr_cuda_values(call, dy),
-                                   .x = x < 0 ? (cr_hd_values){0} : cr_cuda_values(call, x),
-                                   .term = term,
+                                   .dy = cr_cuda_values(call, bias ? 0 : 1),
+                                   .x = bias ? (cr_hd_values){0} : cr_cuda_values(call, 0),
+                                   .term = bias                             ? CR_TERM_VALUE
+                                           : kind == CR_OP_AFFINE_BWD_SCALE ? CR_TERM_PRODUCT
+                                                                            : CR_TERM_BELOW,
                                    .add = call->accumulate[out],
                                    .out = cr_cuda_values(call, out),
                                    .scratchpad = cr_cuda_scratchpad(call, 0)};
   return cr_cuda_channel_sums(call, &sum);
-}
-
-static crema_status affine_bwd_scale(const cr_call *call) {
-  return sums(call, CR_TERM_PRODUCT, 0, 1, 2);
-}
-static crema_status affine_bwd_bias(const cr_call *call) {
-  return sums(call, CR_TERM_VALUE, -1, 0, 1);
-}
-static crema_status prelu_bwd_slope(const cr_call *call) {
-  return sums(call, CR_TERM_BELOW, 0, 1, 2);
 }
 
 static cr_prelu_args prelu_args(const cr_call *call) {
@@ -251,11 +245,14 @@ static crema_status softmax_bwd(const cr_call *call) {
 
 CR_CUDA_ROW(affine_fwd, AFFINE_FWD, .plan = NULL);
 CR_CUDA_ROW(affine_bwd_data, AFFINE_BWD_DATA, .plan = NULL);
-CR_CUDA_ROW(affine_bwd_scale, AFFINE_BWD_SCALE, .plan = sums_plan, .can_accumulate = true);
-CR_CUDA_ROW(affine_bwd_bias, AFFINE_BWD_BIAS, .plan = sums_plan, .can_accumulate = true);
+CR_CUDA_ROW_OF(affine_bwd_scale_f32_cuda, AFFINE_BWD_SCALE, F32, sums, false,
+               .types = CR_CUDA_FLOATS, .plan = sums_plan, .can_accumulate = true);
+CR_CUDA_ROW_OF(affine_bwd_bias_f32_cuda, AFFINE_BWD_BIAS, F32, sums, false, .types = CR_CUDA_FLOATS,
+               .plan = sums_plan, .can_accumulate = true);
 CR_CUDA_ROW(prelu_fwd, PRELU_FWD, .plan = NULL);
 CR_CUDA_ROW(prelu_bwd_data, PRELU_BWD_DATA, .plan = NULL);
-CR_CUDA_ROW(prelu_bwd_slope, PRELU_BWD_SLOPE, .plan = sums_plan, .can_accumulate = true);
+CR_CUDA_ROW_OF(prelu_bwd_slope_f32_cuda, PRELU_BWD_SLOPE, F32, sums, false, .types = CR_CUDA_FLOATS,
+               .plan = sums_plan, .can_accumulate = true);
 CR_CUDA_ROW(bn_fwd_train, BN_FWD_TRAIN, .plan = bn_plan);
 CR_CUDA_ROW(bn_fwd_global, BN_FWD_GLOBAL, .plan = bn_plan);
 CR_CUDA_ROW(bn_bwd, BN_BWD, .plan = bn_plan, .can_accumulate = true);

@@ -41,19 +41,17 @@ static crema_status unary_bwd(const cr_call *call) {
 
 /* ---- several arguments ---- */
 
-/* `others`: the number of arguments that are not sources. */
-static crema_status many_plan(cr_plan *plan, int others) {
-  const int sources = plan->desc->args - others;
+/* How many arguments are sources: all but dst, and aux or diff_src. */
+static int sources_of(const cr_op_desc *desc) {
+  const bool two_others = desc->kind == CR_OP_PROD_BWD || desc->kind == CR_OP_MAX;
+  return desc->args - (two_others ? 2 : 1);
+}
+
+static crema_status many_plan(cr_plan *plan) {
+  const int sources = sources_of(plan->desc);
   if (sources <= CR_CUDA_SOURCES) return CREMA_OK;
   return cr_fail(CREMA_E_UNSUPPORTED, "%d sources are more than the %d of one kernel", sources,
                  CR_CUDA_SOURCES);
-}
-
-static crema_status plan_with_dst(cr_plan *plan) {
-  return many_plan(plan, 1);
-}
-static crema_status plan_with_two(cr_plan *plan) {
-  return many_plan(plan, 2);
 }
 
 static cr_many_args many_args(const cr_call *call, int sources) {
@@ -66,7 +64,7 @@ static cr_many_args many_args(const cr_call *call, int sources) {
 }
 
 static crema_status sum(const cr_call *call) {
-  const int sources = call->desc->args - 1;
+  const int sources = sources_of(call->desc);
   cr_many_args args = many_args(call, sources);
   for (int k = 0; k < sources; ++k) args.coeff[k] = call->desc->arg[k].scale;
   args.out = cr_cuda_values(call, sources);
@@ -75,7 +73,7 @@ static crema_status sum(const cr_call *call) {
 }
 
 static crema_status prod(const cr_call *call) {
-  const int sources = call->desc->args - 1;
+  const int sources = sources_of(call->desc);
   cr_many_args args = many_args(call, sources);
   args.out = cr_cuda_values(call, sources);
   return cr_cuda_each_of(call, sources, CR_DEVICE_FUNCTION_prod, &args);
@@ -83,7 +81,7 @@ static crema_status prod(const cr_call *call) {
 
 /* src..., diff_dst, diff_src. */
 static crema_status prod_bwd(const cr_call *call) {
-  const int sources = call->desc->args - 2;
+  const int sources = sources_of(call->desc);
   cr_many_args args = many_args(call, sources);
   args.skip = call->desc->u.index;
   args.first = cr_cuda_values(call, sources);
@@ -93,7 +91,7 @@ static crema_status prod_bwd(const cr_call *call) {
 
 /* src..., dst, aux. */
 static crema_status max(const cr_call *call) {
-  const int sources = call->desc->args - 2;
+  const int sources = sources_of(call->desc);
   cr_many_args args = many_args(call, sources);
   args.out = cr_cuda_values(call, sources);
   args.which = cr_cuda_i32(call, sources + 1);
@@ -123,19 +121,17 @@ static crema_status set(const cr_call *call) {
 }
 
 static crema_status copy(const cr_call *call) {
-  const size_t bytes =
-      (size_t)cr_op_arg_count(call->desc, 0) * crema_dtype_size(call->desc->arg[0].type);
   const uintptr_t src = call->buffer[0].address, dst = call->buffer[1].address;
-  if (bytes == 0 || src == dst) return CREMA_OK;
-  return call->context->device->backend->copy(call->context, CR_COPY_SAME_DEVICE, dst, src, bytes);
+  const size_t bytes = cr_cuda_bytes(call, 0);
+  return bytes == 0 || src == dst ? CREMA_OK : cr_cuda_copy_bytes(call, dst, src, bytes);
 }
 
 CR_CUDA_ROW(unary_fwd, UNARY_FWD, .plan = unary_plan);
 CR_CUDA_ROW(unary_bwd, UNARY_BWD, .plan = unary_plan);
-CR_CUDA_ROW(sum, SUM, .plan = plan_with_dst);
-CR_CUDA_ROW(prod, PROD, .plan = plan_with_dst);
-CR_CUDA_ROW(prod_bwd, PROD_BWD, .plan = plan_with_two);
-CR_CUDA_ROW(max, MAX, .plan = plan_with_two);
+CR_CUDA_ROW(sum, SUM, .plan = many_plan);
+CR_CUDA_ROW(prod, PROD, .plan = many_plan);
+CR_CUDA_ROW(prod_bwd, PROD_BWD, .plan = many_plan);
+CR_CUDA_ROW(max, MAX, .plan = many_plan);
 CR_CUDA_ROW(max_bwd, MAX_BWD, .plan = NULL);
 CR_CUDA_SCALARS_ROW(axpby, AXPBY, .plan = NULL);
 CR_CUDA_ROW(set, SET, .plan = NULL);

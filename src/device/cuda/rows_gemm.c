@@ -24,10 +24,6 @@ static void ip_destroy(cr_plan *plan) {
   free(state);
 }
 
-static size_t rounded(size_t bytes) {
-  return (bytes + 255) / 256 * 256;
-}
-
 /* src, weights, dst: the indices of the arguments that have these shapes. */
 static crema_status ip_sizes(const cr_plan *plan, int src, int weights, int dst, int64_t *m,
                              int64_t *n, int64_t *k) {
@@ -53,7 +49,7 @@ static crema_status ip_keep(cr_plan *plan, const cr_gemm_shape *sizes, cr_split 
     return status;
   }
   state->bias = bias;
-  state->gemm_bytes = rounded(bytes);
+  state->gemm_bytes = cr_cuda_rounded(bytes);
   plan->workspace_bytes = state->gemm_bytes + cr_cuda_posts_bytes(plan->desc);
   plan->state = state;
   return CREMA_OK;
@@ -198,8 +194,8 @@ static crema_status conv_keep(cr_plan *plan, const gemm_conv_state *sizes,
     return status;
   }
   const size_t matrix = (size_t)state->rows * (size_t)state->slide.out_count * sizeof(float);
-  state->matrix_bytes = state->unfolded ? 0 : rounded(matrix);
-  state->gemm_bytes = rounded(bytes);
+  state->matrix_bytes = state->unfolded ? 0 : cr_cuda_rounded(matrix);
+  state->gemm_bytes = cr_cuda_rounded(bytes);
   plan->workspace_bytes = state->matrix_bytes + state->gemm_bytes +
                           (bias.channels > 0 ? cr_cuda_channel_scratchpad(bias) : 0) +
                           cr_cuda_posts_bytes(plan->desc);
@@ -262,8 +258,8 @@ static crema_status conv_fwd(const cr_call *call) {
   const gemm_conv_state *s = call->plan->state;
   const int64_t image = s->in_channels * s->slide.in_count;
   const int64_t filters = s->out_channels * s->rows, result = s->out_channels * s->slide.out_count;
-  const size_t spare = s->matrix_bytes + s->gemm_bytes;
-  CR_TRY(cr_cuda_posts_begin(call, spare));
+  const size_t posts = s->matrix_bytes + s->gemm_bytes;
+  CR_TRY(cr_cuda_posts_begin(call, posts));
   for (int64_t i = 0; i < s->batch * s->group; ++i) {
     const float *matrix = NULL;
     CR_TRY(unfold(call, s, cr_cuda_f32(call, 0) + i * image, &matrix));
@@ -271,7 +267,7 @@ static crema_status conv_fwd(const cr_call *call) {
                             matrix, NULL, false, cr_cuda_f32(call, 3) + i * result,
                             gemm_scratchpad(call, s)));
   }
-  return cr_cuda_posts(call, spare, false, s->group * s->out_channels, s->slide.out_count);
+  return cr_cuda_posts(call, posts, false, s->group * s->out_channels, s->slide.out_count);
 }
 
 /* diff_dst, weights, diff_src. */
@@ -298,10 +294,7 @@ static crema_status conv_bwd_weights(const cr_call *call) {
   const gemm_conv_state *s = call->plan->state;
   const int64_t filters = s->out_channels * s->rows, result = s->out_channels * s->slide.out_count;
   const float *diff_dst = cr_cuda_f32(call, 1);
-  if (s->batch == 0 && !call->accumulate[2] && filters * s->group > 0) {
-    CR_TRY(call->context->device->backend->zero(call->context, call->buffer[2],
-                                                (size_t)(filters * s->group) * sizeof(float)));
-  }
+  if (s->batch == 0 && !call->accumulate[2]) CR_TRY(cr_cuda_clear(call, 2));
   for (int64_t i = 0; i < s->batch * s->group; ++i) {
     const float *matrix = NULL;
     const bool add = call->accumulate[2] || i >= s->group;

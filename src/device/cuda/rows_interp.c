@@ -6,7 +6,16 @@
 #include "device/cuda/kernels/device_functions.h"
 #include "device/cuda/rows.h"
 
-static crema_status check(const cr_plan *plan, int small, int large) {
+/* The arguments with the small and the large planes. */
+static int small_of(const cr_op_desc *desc) {
+  return desc->kind == CR_OP_INTERP_BWD ? 1 : desc->kind == CR_OP_UNPOOL_BWD ? 2 : 0;
+}
+static int large_of(const cr_op_desc *desc) {
+  return desc->kind == CR_OP_INTERP_FWD ? 1 : desc->kind == CR_OP_UNPOOL_FWD ? 2 : 0;
+}
+
+static crema_status maps_plan(cr_plan *plan) {
+  const int small = small_of(plan->desc), large = large_of(plan->desc);
   const crema_shape *s = &plan->desc->arg[small].shape, *l = &plan->desc->arg[large].shape;
   CR_TRY(cr_check_maps(plan, small, large));
   /* Places are worked out by products of two extents. */
@@ -20,10 +29,6 @@ static crema_status check(const cr_plan *plan, int small, int large) {
   return CREMA_OK;
 }
 
-static crema_status interp_plan(cr_plan *plan) {
-  return check(plan, 0, 1);
-}
-
 static cr_interp_axis axis_of(int64_t small, int64_t large) {
   return (cr_interp_axis){.small = (int32_t)small,
                           .large = (int32_t)large,
@@ -33,8 +38,9 @@ static cr_interp_axis axis_of(int64_t small, int64_t large) {
                           .steps_of_large = cr_divisor_of(large - 1)};
 }
 
-static cr_interp_args interp_args(const cr_call *call, int small, int large) {
-  const int64_t *s = call->desc->arg[small].shape.dim, *l = call->desc->arg[large].shape.dim;
+static cr_interp_args interp_args(const cr_call *call) {
+  const cr_op_arg *arg = call->desc->arg;
+  const int64_t *s = arg[small_of(call->desc)].shape.dim, *l = arg[large_of(call->desc)].shape.dim;
   return (cr_interp_args){.from = cr_cuda_values(call, 0),
                           .out = cr_cuda_values(call, 1),
                           .y = axis_of(s[2], l[2]),
@@ -43,26 +49,21 @@ static cr_interp_args interp_args(const cr_call *call, int small, int large) {
 
 /* src, dst. */
 static crema_status interp_fwd(const cr_call *call) {
-  const cr_interp_args args = interp_args(call, 0, 1);
+  const cr_interp_args args = interp_args(call);
   return cr_cuda_each_of(call, 1, CR_DEVICE_FUNCTION_interp_fwd, &args);
 }
 
 /* diff_dst, diff_src. */
 static crema_status interp_bwd(const cr_call *call) {
-  const cr_interp_args args = interp_args(call, 1, 0);
+  const cr_interp_args args = interp_args(call);
   return cr_cuda_each_of(call, 1, CR_DEVICE_FUNCTION_interp_bwd, &args);
 }
 
-static crema_status unpool_fwd_plan(cr_plan *plan) {
-  return check(plan, 0, 2);
-}
-static crema_status unpool_bwd_plan(cr_plan *plan) {
-  return check(plan, 2, 0);
-}
-
 /* Argument 1 is the mask, of the small planes' shape. */
-static cr_unpool_args unpool_args(const cr_call *call, int small, int large) {
-  const int64_t *s = call->desc->arg[small].shape.dim, *l = call->desc->arg[large].shape.dim;
+static cr_unpool_args unpool_args(const cr_call *call) {
+  const cr_op_arg *arg = call->desc->arg;
+  const int small = small_of(call->desc);
+  const int64_t *s = arg[small].shape.dim, *l = arg[large_of(call->desc)].shape.dim;
   return (cr_unpool_args){.from = cr_cuda_values(call, 0),
                           .mask = cr_cuda_f32(call, 1),
                           .out = cr_cuda_values(call, 2),
@@ -74,22 +75,19 @@ static cr_unpool_args unpool_args(const cr_call *call, int small, int large) {
 
 /* src, mask, dst. */
 static crema_status unpool_fwd(const cr_call *call) {
-  const cr_unpool_args args = unpool_args(call, 0, 2);
-  const size_t bytes = (size_t)cr_op_arg_count(call->desc, 2) * sizeof(float);
-  if (bytes > 0) {
-    CR_TRY(call->context->device->backend->zero(call->context, call->buffer[2], bytes));
-  }
+  const cr_unpool_args args = unpool_args(call);
+  CR_TRY(cr_cuda_clear(call, 2));
   const int64_t *dim = call->desc->arg[0].shape.dim;
   return cr_cuda_each_in(call, CR_DEVICE_FUNCTION_unpool_fwd, &args, dim[0] * dim[1]);
 }
 
 /* diff_dst, mask, diff_src. */
 static crema_status unpool_bwd(const cr_call *call) {
-  const cr_unpool_args args = unpool_args(call, 2, 0);
+  const cr_unpool_args args = unpool_args(call);
   return cr_cuda_each_of(call, 2, CR_DEVICE_FUNCTION_unpool_bwd, &args);
 }
 
-CR_CUDA_ROW(interp_fwd, INTERP_FWD, .plan = interp_plan);
-CR_CUDA_ROW(interp_bwd, INTERP_BWD, .plan = interp_plan);
-CR_CUDA_ROW_OF(unpool_fwd_f32_cuda, UNPOOL_FWD, F32, unpool_fwd, false, .plan = unpool_fwd_plan);
-CR_CUDA_ROW(unpool_bwd, UNPOOL_BWD, .plan = unpool_bwd_plan);
+CR_CUDA_ROW(interp_fwd, INTERP_FWD, .plan = maps_plan);
+CR_CUDA_ROW(interp_bwd, INTERP_BWD, .plan = maps_plan);
+CR_CUDA_ROW_OF(unpool_fwd_f32_cuda, UNPOOL_FWD, F32, unpool_fwd, false, .plan = maps_plan);
+CR_CUDA_ROW(unpool_bwd, UNPOOL_BWD, .plan = maps_plan);

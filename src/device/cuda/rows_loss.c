@@ -71,7 +71,7 @@ static cr_loss_args label_args(const cr_call *call) {
 
 /* Of the parts of the sums, behind which probabilities lie that are not kept. */
 static size_t sum_bytes(const cr_op_desc *desc) {
-  return (part_bytes(cr_op_arg_count(desc, 1)) + 255) / 256 * 256;
+  return cr_cuda_rounded(part_bytes(cr_op_arg_count(desc, 1)));
 }
 
 static bool has_argument(const cr_op_desc *desc, int i) {
@@ -138,18 +138,14 @@ static crema_status multinomial_bwd(const cr_call *call) {
   return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_multinomial_bwd, &args);
 }
 
-/* One hit per position, then the parts of their sum. */
-static size_t hit_bytes(int64_t positions) {
-  return ((size_t)positions * sizeof(int32_t) + 255) / 256 * 256;
-}
-
 static crema_status accuracy_plan(cr_plan *plan) {
   const cr_split s = cr_op_split(plan->desc, 0, 1);
   CR_TRY(labels_plan(plan));
   if (s.channels > INT32_MAX / 2) {
     return cr_fail(CREMA_E_UNSUPPORTED, "accuracy over %" PRId64 " classes", s.channels);
   }
-  plan->workspace_bytes = part_bytes(s.outer * s.inner) + hit_bytes(s.outer * s.inner);
+  /* The parts of the sum, then one hit per position. */
+  plan->workspace_bytes += cr_cuda_rounded((size_t)(s.outer * s.inner) * sizeof(int32_t));
   return CREMA_OK;
 }
 

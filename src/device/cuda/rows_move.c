@@ -43,33 +43,28 @@ static crema_status dropout_bwd(const cr_call *call) {
 
 /* ---- concat and slice ---- */
 
-/* Copies between the parts and the whole, which begins with part `first`. */
-static crema_status move_parts(const cr_call *call, int whole, int first, int last, bool concat) {
-  const int axis = call->desc->u.axis;
+/* Copies between the parts, arguments first to last - 1, and the whole. */
+static crema_status move_parts(const cr_call *call) {
+  const bool concat = call->desc->kind == CR_OP_CONCAT;
+  const int axis = call->desc->u.axis, args = call->desc->args;
+  const int whole = concat ? args - 1 : 0, first = concat ? 0 : 1, last = concat ? args - 1 : args;
   const cr_split all = cr_op_split(call->desc, whole, axis);
   const int64_t step = all.channels * all.inner;
   cr_hd_values at = cr_cuda_values(call, whole);
   for (int k = first; k < last; ++k) {
     const int64_t length = cr_op_split(call->desc, k, axis).channels * all.inner;
     const cr_hd_values part = cr_cuda_values(call, k);
-    const cr_rows_args args = {.from = concat ? part : at,
-                               .to = concat ? at : part,
-                               .length = cr_divisor_of(length),
-                               .from_step = concat ? length : step,
-                               .to_step = concat ? step : length};
+    const cr_rows_args copied = {.from = concat ? part : at,
+                                 .to = concat ? at : part,
+                                 .length = cr_divisor_of(length),
+                                 .from_step = concat ? length : step,
+                                 .to_step = concat ? step : length};
     if (length > 0 && part.at != NULL) {
-      CR_TRY(cr_cuda_each_in(call, CR_DEVICE_FUNCTION_copy_rows, &args, all.outer * length));
+      CR_TRY(cr_cuda_each_in(call, CR_DEVICE_FUNCTION_copy_rows, &copied, all.outer * length));
     }
     at = cr_hd_values_from(at, length);
   }
   return CREMA_OK;
-}
-
-static crema_status concat(const cr_call *call) {
-  return move_parts(call, call->desc->args - 1, 0, call->desc->args - 1, true);
-}
-static crema_status slice(const cr_call *call) {
-  return move_parts(call, 0, 1, call->desc->args, false);
 }
 
 /* ---- crop and permute ---- */
@@ -124,24 +119,16 @@ static crema_status permute(const cr_call *call) {
 
 /* ---- tile and gather ---- */
 
-static cr_tile_args tile_args(const cr_call *call, const cr_split *s) {
-  return (cr_tile_args){.from = cr_cuda_values(call, 0),
-                        .to = cr_cuda_values(call, 1),
-                        .tiles = s->channels,
-                        .inner = s->inner};
-}
-
-/* src (outer, inner), dst (outer, tiles, inner). */
-static crema_status tile_fwd(const cr_call *call) {
-  const cr_split s = cr_op_split(call->desc, 1, 1);
-  const cr_tile_args args = tile_args(call, &s);
-  return cr_cuda_each_of(call, 1, CR_DEVICE_FUNCTION_tile_fwd, &args);
-}
-
-static crema_status tile_bwd(const cr_call *call) {
-  const cr_split s = cr_op_split(call->desc, 0, 1);
-  const cr_tile_args args = tile_args(call, &s);
-  return cr_cuda_each_in(call, CR_DEVICE_FUNCTION_tile_bwd, &args, s.outer * s.inner);
+/* src (outer, inner), dst (outer, tiles, inner); or the reverse. */
+static crema_status tile(const cr_call *call) {
+  const bool forward = call->desc->kind == CR_OP_TILE_FWD;
+  const cr_split s = cr_op_split(call->desc, forward ? 1 : 0, 1);
+  const cr_tile_args args = {.from = cr_cuda_values(call, 0),
+                             .to = cr_cuda_values(call, 1),
+                             .tiles = s.channels,
+                             .inner = s.inner};
+  return cr_cuda_each_of(
+      call, 1, forward ? CR_DEVICE_FUNCTION_tile_fwd : CR_DEVICE_FUNCTION_tile_bwd, &args);
 }
 
 /* `table` is the argument of shape (R, K). */
@@ -166,10 +153,7 @@ static crema_status gather_fwd(const cr_call *call) {
 /* diff_dst (N, K), index, diff_src (R, K). */
 static crema_status gather_bwd(const cr_call *call) {
   const cr_gather_args args = gather_args(call, 2);
-  const size_t bytes = (size_t)cr_op_arg_count(call->desc, 2) * sizeof(float);
-  if (!call->accumulate[2] && bytes > 0) {
-    CR_TRY(call->context->device->backend->zero(call->context, call->buffer[2], bytes));
-  }
+  if (!call->accumulate[2]) CR_TRY(cr_cuda_clear(call, 2));
   return cr_cuda_each_in(call, CR_DEVICE_FUNCTION_gather_bwd, &args, args.width);
 }
 
@@ -239,13 +223,17 @@ static crema_status arg_max(const cr_call *call) {
 
 CR_CUDA_SCALARS_ROW(dropout_fwd, DROPOUT_FWD, .plan = dropout_plan);
 CR_CUDA_ROW(dropout_bwd, DROPOUT_BWD, .plan = dropout_plan);
-CR_CUDA_ROW(concat, CONCAT, .plan = cr_check_concat);
-CR_CUDA_ROW(slice, SLICE, .plan = cr_check_slice);
+CR_CUDA_ROW_OF(concat_f32_cuda, CONCAT, F32, move_parts, false, .types = CR_CUDA_FLOATS,
+               .plan = cr_check_concat);
+CR_CUDA_ROW_OF(slice_f32_cuda, SLICE, F32, move_parts, false, .types = CR_CUDA_FLOATS,
+               .plan = cr_check_slice);
 CR_CUDA_ROW(crop_fwd, CROP_FWD, .plan = cr_check_crop);
 CR_CUDA_ROW(crop_bwd, CROP_BWD, .plan = cr_check_crop);
 CR_CUDA_ROW(permute, PERMUTE, .plan = cr_check_permute);
-CR_CUDA_ROW(tile_fwd, TILE_FWD, .plan = NULL);
-CR_CUDA_ROW(tile_bwd, TILE_BWD, .plan = NULL);
+CR_CUDA_ROW_OF(tile_fwd_f32_cuda, TILE_FWD, F32, tile, false, .types = CR_CUDA_FLOATS,
+               .plan = NULL);
+CR_CUDA_ROW_OF(tile_bwd_f32_cuda, TILE_BWD, F32, tile, false, .types = CR_CUDA_FLOATS,
+               .plan = NULL);
 CR_CUDA_ROW(gather_fwd, GATHER_FWD, .plan = cr_check_gather);
 CR_CUDA_ROW_OF(gather_bwd_f32_cuda, GATHER_BWD, F32, gather_bwd, false, .can_accumulate = true);
 CR_CUDA_ROW(mvn_fwd, MVN_FWD, .plan = NULL);

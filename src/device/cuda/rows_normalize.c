@@ -14,25 +14,18 @@ static int64_t rows_of(const cr_op_desc *desc) {
   return takes_samples(desc) ? s.outer : s.outer * s.inner;
 }
 
-/* `norm`: the argument that has the rows' lengths. */
-static crema_status check(const cr_plan *plan, int norm) {
-  const int64_t channels = cr_op_split(plan->desc, 0, 1).channels;
+static crema_status normalize_plan(cr_plan *plan) {
+  const bool forward = plan->desc->kind == CR_OP_NORMALIZE_FWD;
+  const cr_split s = cr_op_split(plan->desc, 0, 1);
   const int64_t scales = cr_op_arg_count(plan->desc, 1);
-  if ((scales == 1 || scales == channels) &&
+  const int norm = forward ? 3 : 2; /* the argument with the rows' lengths */
+  if (!forward) plan->workspace_bytes = cr_cuda_channel_scratchpad(s);
+  if ((scales == 1 || scales == s.channels) &&
       cr_op_arg_count(plan->desc, norm) == rows_of(plan->desc)) {
     return CREMA_OK;
   }
   return cr_fail(CREMA_E_SHAPE, "%s: %" PRId64 " scales for %" PRId64 " channels",
-                 cr_op_kind_name(plan->desc->kind), scales, channels);
-}
-
-static crema_status normalize_fwd_plan(cr_plan *plan) {
-  return check(plan, 3);
-}
-
-static crema_status normalize_bwd_plan(cr_plan *plan) {
-  plan->workspace_bytes = cr_cuda_channel_scratchpad(cr_op_split(plan->desc, 0, 1));
-  return check(plan, 2);
+                 cr_op_kind_name(plan->desc->kind), scales, s.channels);
 }
 
 static cr_normalize_args normalize_args(const cr_call *call) {
@@ -80,5 +73,5 @@ static crema_status normalize_bwd(const cr_call *call) {
   return each_row(call, CR_DEVICE_FUNCTION_normalize_bwd, &args);
 }
 
-CR_CUDA_ROW(normalize_fwd, NORMALIZE_FWD, .plan = normalize_fwd_plan);
-CR_CUDA_ROW(normalize_bwd, NORMALIZE_BWD, .plan = normalize_bwd_plan, .can_accumulate = true);
+CR_CUDA_ROW(normalize_fwd, NORMALIZE_FWD, .plan = normalize_plan);
+CR_CUDA_ROW(normalize_bwd, NORMALIZE_BWD, .plan = normalize_plan, .can_accumulate = true);

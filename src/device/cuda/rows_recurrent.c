@@ -96,13 +96,6 @@ static crema_status carry(const cr_call *call, const step_extents *e, int64_t ro
   return cr_cuda_each_in(call, CR_DEVICE_FUNCTION_carry, &args, rows * e->units);
 }
 
-/* The gradient of a first state when there are no steps. */
-static crema_status clear(const cr_call *call, int i) {
-  const size_t bytes = (size_t)cr_op_arg_count(call->desc, i) * sizeof(float);
-  if (bytes == 0 || call->buffer[i].address == 0) return CREMA_OK;
-  return call->context->device->backend->zero(call->context, call->buffer[i], bytes);
-}
-
 /* The gradient of h0, argument i, after all steps: the first step's product in the scratchpad,
  * times its cont. */
 static crema_status first_gradient(const cr_call *call, const step_extents *e, const float *cont,
@@ -177,8 +170,8 @@ static crema_status lstm_bwd(const cr_call *call) {
   float *diff_c = cr_cuda_scratchpad(call, state->gemm_bytes + state->bytes);
   cr_lstm_bwd_args args = {.units = cr_divisor_of(e.units)};
   if (e.steps == 0) {
-    CR_TRY(clear(call, 8));
-    return clear(call, 9);
+    CR_TRY(cr_cuda_clear(call, 8));
+    return cr_cuda_clear(call, 9);
   }
   for (int64_t t = e.steps - 1; t >= 0 && cells > 0; --t) {
     lstm_bwd_step(call, &e, t, diff_c, &args);
@@ -257,7 +250,7 @@ static crema_status rnn_bwd(const cr_call *call) {
   const int64_t cells = e.batch * e.units;
   const float *cont = cr_cuda_f32(call, 1);
   cr_rnn_args args = {.units = cr_divisor_of(e.units)};
-  if (e.steps == 0) return clear(call, 5);
+  if (e.steps == 0) return cr_cuda_clear(call, 5);
   for (int64_t t = e.steps - 1; t >= 0 && cells > 0; --t) {
     args.x = cr_hd_values_from(cr_cuda_values(call, 0), t * cells);
     args.dy = cr_hd_values_from(cr_cuda_values(call, 3), t * cells);
@@ -290,10 +283,7 @@ static crema_status recurrent_bwd_weights(const cr_call *call) {
   const cr_hd_values taken = {beside(call), (int32_t)call->desc->arg[0].type};
   const float *cont = cr_cuda_f32(call, 2);
   if (state->gemm == NULL) {
-    const size_t bytes =
-        (size_t)cr_op_arg_count(call->desc, 4) * crema_dtype_size(call->desc->arg[4].type);
-    if (call->accumulate[4] || bytes == 0) return CREMA_OK;
-    return call->context->device->backend->zero(call->context, call->buffer[4], bytes);
+    return call->accumulate[4] ? CREMA_OK : cr_cuda_clear(call, 4);
   }
   CR_TRY(carry(call, &e, e.batch, cont, cr_cuda_values(call, 1), taken));
   CR_TRY(carry(call, &e, (e.steps - 1) * e.batch, cont + e.batch, cr_cuda_values(call, 0),

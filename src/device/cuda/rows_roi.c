@@ -82,8 +82,20 @@ static bool fits(int64_t a, int64_t b) {
   return a <= INT32_MAX / 2 && b <= INT32_MAX / 2 && a * b <= INT32_MAX;
 }
 
-static crema_status plan_roi(cr_plan *plan, int map, int result, bool forward) {
+/* The arguments that have the shapes of the map and of the result. */
+static bool is_forward(cr_op_kind op) {
+  return op == CR_OP_ROI_POOL_FWD || op == CR_OP_PSROI_POOL_FWD || op == CR_OP_ROI_ALIGN_FWD;
+}
+static int map_of(const cr_op_desc *desc) {
+  return is_forward(desc->kind) ? 0 : desc->kind == CR_OP_ROI_POOL_BWD ? 3 : 2;
+}
+static int result_of(const cr_op_desc *desc) {
+  return is_forward(desc->kind) ? 2 : 0;
+}
+
+static crema_status roi_plan(cr_plan *plan) {
   const cr_op_desc *desc = plan->desc;
+  const int map = map_of(desc), result = result_of(desc);
   const crema_shape *m = &desc->arg[map].shape, *rois = &desc->arg[1].shape,
                     *to = &desc->arg[result].shape;
   const bool parts = kind_of(desc->kind) == CR_ROI_MEANS;
@@ -104,25 +116,15 @@ static crema_status plan_roi(cr_plan *plan, int map, int result, bool forward) {
   }
   cr_roi_args args = extents_of(desc, map, result);
   size_t bytes = 0;
-  place_tables(&args, forward, &bytes);
+  place_tables(&args, is_forward(desc->kind), &bytes);
   plan->workspace_bytes = bytes;
   return CREMA_OK;
 }
 
-static crema_status fwd_plan(cr_plan *plan) {
-  return plan_roi(plan, 0, 2, true);
-}
-static crema_status pool_bwd_plan(cr_plan *plan) {
-  return plan_roi(plan, 3, 0, false);
-}
-static crema_status bwd_plan(cr_plan *plan) {
-  return plan_roi(plan, 2, 0, false);
-}
-
-static cr_roi_args args_of(const cr_call *call, int map, int result, bool forward) {
-  cr_roi_args args = extents_of(call->desc, map, result);
+static cr_roi_args args_of(const cr_call *call) {
+  cr_roi_args args = extents_of(call->desc, map_of(call->desc), result_of(call->desc));
   size_t at = (size_t)call->workspace.address;
-  place_tables(&args, forward, &at);
+  place_tables(&args, is_forward(call->desc->kind), &at);
   args.rois = cr_cuda_f32(call, 1);
   args.fault = cr_cuda_fault_of(call->context);
   return args;
@@ -130,24 +132,18 @@ static cr_roi_args args_of(const cr_call *call, int map, int result, bool forwar
 
 /* ---- forward ---- */
 
-/* src, rois, dst. `tables`: what the images and the tables of sides come from. */
-static crema_status forward(const cr_call *call, cr_device_function tables,
-                            cr_device_function function) {
-  cr_roi_args args = args_of(call, 0, 2, true);
+/* src, rois, dst. */
+static crema_status forward(const cr_call *call) {
+  static const cr_device_function functions[] = {[CR_ROI_LARGEST] = CR_DEVICE_FUNCTION_roi_pool_fwd,
+                                                 [CR_ROI_MEANS] = CR_DEVICE_FUNCTION_psroi_pool_fwd,
+                                                 [CR_ROI_ALIGN] = CR_DEVICE_FUNCTION_roi_align_fwd};
+  cr_roi_args args = args_of(call);
   args.src = cr_cuda_values(call, 0);
   args.out = cr_cuda_values(call, 2);
-  CR_TRY(cr_cuda_each_in(call, tables, &args, args.regions * args.by_sides.by));
-  return cr_cuda_each_of(call, 2, function, &args);
-}
-
-static crema_status roi_pool_fwd(const cr_call *call) {
-  return forward(call, CR_DEVICE_FUNCTION_roi_sides, CR_DEVICE_FUNCTION_roi_pool_fwd);
-}
-static crema_status psroi_pool_fwd(const cr_call *call) {
-  return forward(call, CR_DEVICE_FUNCTION_roi_sides, CR_DEVICE_FUNCTION_psroi_pool_fwd);
-}
-static crema_status roi_align_fwd(const cr_call *call) {
-  return forward(call, CR_DEVICE_FUNCTION_roi_taps, CR_DEVICE_FUNCTION_roi_align_fwd);
+  const bool taps = args.kind == CR_ROI_ALIGN;
+  CR_TRY(cr_cuda_each_in(call, taps ? CR_DEVICE_FUNCTION_roi_taps : CR_DEVICE_FUNCTION_roi_sides,
+                         &args, args.regions * args.by_sides.by));
+  return cr_cuda_each_of(call, 2, functions[args.kind], &args);
 }
 
 /* ---- backward ---- */
@@ -159,7 +155,7 @@ static int64_t spots(const cr_roi_args *a) {
 
 /* diff_dst, rois, src, diff_src. */
 static crema_status roi_pool_bwd(const cr_call *call) {
-  cr_roi_args args = args_of(call, 3, 0, false);
+  cr_roi_args args = args_of(call);
   args.dy = cr_cuda_values(call, 0);
   args.src = cr_cuda_values(call, 2);
   args.out = cr_cuda_values(call, 3);
@@ -173,7 +169,7 @@ static crema_status roi_pool_bwd(const cr_call *call) {
 
 /* diff_dst, rois, diff_src. */
 static cr_roi_args bwd_args(const cr_call *call) {
-  cr_roi_args args = args_of(call, 2, 0, false);
+  cr_roi_args args = args_of(call);
   args.dy = cr_cuda_values(call, 0);
   args.out = cr_cuda_values(call, 2);
   return args;
@@ -193,9 +189,12 @@ static crema_status roi_align_bwd(const cr_call *call) {
   return cr_cuda_each_in(call, CR_DEVICE_FUNCTION_roi_align_bwd, &args, spots(&args));
 }
 
-CR_CUDA_ROW(roi_pool_fwd, ROI_POOL_FWD, .plan = fwd_plan);
-CR_CUDA_ROW(roi_pool_bwd, ROI_POOL_BWD, .plan = pool_bwd_plan);
-CR_CUDA_ROW(psroi_pool_fwd, PSROI_POOL_FWD, .plan = fwd_plan);
-CR_CUDA_ROW(psroi_pool_bwd, PSROI_POOL_BWD, .plan = bwd_plan);
-CR_CUDA_ROW(roi_align_fwd, ROI_ALIGN_FWD, .plan = fwd_plan);
-CR_CUDA_ROW(roi_align_bwd, ROI_ALIGN_BWD, .plan = bwd_plan);
+CR_CUDA_ROW_OF(roi_pool_fwd_f32_cuda, ROI_POOL_FWD, F32, forward, false, .types = CR_CUDA_FLOATS,
+               .plan = roi_plan);
+CR_CUDA_ROW(roi_pool_bwd, ROI_POOL_BWD, .plan = roi_plan);
+CR_CUDA_ROW_OF(psroi_pool_fwd_f32_cuda, PSROI_POOL_FWD, F32, forward, false,
+               .types = CR_CUDA_FLOATS, .plan = roi_plan);
+CR_CUDA_ROW(psroi_pool_bwd, PSROI_POOL_BWD, .plan = roi_plan);
+CR_CUDA_ROW_OF(roi_align_fwd_f32_cuda, ROI_ALIGN_FWD, F32, forward, false, .types = CR_CUDA_FLOATS,
+               .plan = roi_plan);
+CR_CUDA_ROW(roi_align_bwd, ROI_ALIGN_BWD, .plan = roi_plan);

@@ -14,14 +14,26 @@ typedef struct pool_state {
   int64_t planes;
 } pool_state;
 
-static crema_status pool_keep(cr_plan *plan, const crema_shape *in, const crema_shape *out) {
-  const cr_window *window = &plan->desc->u.pool.window;
+/* The extents of the input that POOL_MASK does not have among its arguments. */
+static crema_shape mask_input(const cr_op_desc *desc) {
+  crema_shape in = desc->arg[0].shape;
+  for (int a = 0; a + 2 < in.axes && a < CR_MAX_SPATIAL; ++a) in.dim[a + 2] = desc->u.pool.src[a];
+  return in;
+}
+
+static crema_status pool_plan(cr_plan *plan) {
+  const cr_op_desc *desc = plan->desc;
+  const cr_window *window = &desc->u.pool.window;
+  const bool backward = desc->kind == CR_OP_POOL_BWD || desc->kind == CR_OP_STOCHASTIC_POOL_BWD;
+  const bool mask = desc->kind == CR_OP_POOL_MASK;
+  const crema_shape masked = mask_input(desc), *out = &desc->arg[backward || mask ? 0 : 1].shape;
+  const crema_shape *in = mask ? &masked : &desc->arg[backward ? 2 : 0].shape;
   for (int a = 0; a < window->axes && a < CR_MAX_SPATIAL; ++a) {
     if (window->dilation[a] > 1) {
       return cr_fail(CREMA_E_UNSUPPORTED, "pooling with a dilated window");
     }
   }
-  if (plan->desc->u.pool.method == CR_POOL_AVERAGE_INPUT) {
+  if (desc->u.pool.method == CR_POOL_AVERAGE_INPUT) {
     return cr_fail(CREMA_E_UNSUPPORTED, "averages without padding");
   }
   pool_state state = {.planes = 0};
@@ -39,23 +51,6 @@ static crema_status pool_keep(cr_plan *plan, const crema_shape *in, const crema_
   return CREMA_OK;
 }
 
-static crema_status pool_fwd_plan(cr_plan *plan) {
-  return pool_keep(plan, &plan->desc->arg[0].shape, &plan->desc->arg[1].shape);
-}
-static crema_status pool_bwd_plan(cr_plan *plan) {
-  return pool_keep(plan, &plan->desc->arg[2].shape, &plan->desc->arg[0].shape);
-}
-
-/* The input's extents are not among the arguments' shapes. */
-static crema_status pool_mask_plan(cr_plan *plan) {
-  const crema_shape *out = &plan->desc->arg[0].shape;
-  crema_shape in = *out;
-  for (int a = 0; a + 2 < in.axes && a < CR_MAX_SPATIAL; ++a) {
-    in.dim[a + 2] = plan->desc->u.pool.src[a];
-  }
-  return pool_keep(plan, &in, out);
-}
-
 static cr_pool_args pool_args(const cr_call *call) {
   const pool_state *state = call->plan->state;
   return (cr_pool_args){.slide = state->slide};
@@ -64,11 +59,6 @@ static cr_pool_args pool_args(const cr_call *call) {
 static int64_t pool_outputs(const cr_call *call) {
   const pool_state *state = call->plan->state;
   return state->planes * state->slide.out_count;
-}
-
-static int64_t pool_inputs(const cr_call *call) {
-  const pool_state *state = call->plan->state;
-  return state->planes * state->slide.in_count;
 }
 
 /* src, dst, aux. */
@@ -82,26 +72,22 @@ static crema_status pool_fwd(const cr_call *call) {
                          &args, pool_outputs(call));
 }
 
-static crema_status chosen_bwd(const cr_call *call, cr_device_function function) {
-  cr_pool_args args = pool_args(call);
-  args.dy = cr_cuda_values(call, 0);
-  args.index = cr_cuda_i32(call, 1);
-  args.out = cr_cuda_values(call, 2);
-  return cr_cuda_each_in(call, function, &args, pool_inputs(call));
-}
-
 /* diff_dst, aux, diff_src. */
 static crema_status pool_bwd(const cr_call *call) {
-  const bool max = call->desc->u.pool.method == CR_POOL_MAX;
+  const pool_state *state = call->plan->state;
+  const bool stochastic = call->desc->kind == CR_OP_STOCHASTIC_POOL_BWD;
+  const bool max = !stochastic && call->desc->u.pool.method == CR_POOL_MAX;
+  cr_pool_args args = pool_args(call);
   if (max && call->buffer[1].address == 0) {
     return cr_fail(CREMA_E_ARGUMENT, "max pooling: the indices of the maxima are missing");
   }
-  return chosen_bwd(call,
-                    max ? CR_DEVICE_FUNCTION_pool_chosen_bwd : CR_DEVICE_FUNCTION_pool_average_bwd);
-}
-
-static crema_status stochastic_pool_bwd(const cr_call *call) {
-  return chosen_bwd(call, CR_DEVICE_FUNCTION_pool_chosen_bwd);
+  args.dy = cr_cuda_values(call, 0);
+  args.index = cr_cuda_i32(call, 1);
+  args.out = cr_cuda_values(call, 2);
+  return cr_cuda_each_in(
+      call,
+      max || stochastic ? CR_DEVICE_FUNCTION_pool_chosen_bwd : CR_DEVICE_FUNCTION_pool_average_bwd,
+      &args, state->planes * state->slide.in_count);
 }
 
 /* aux, mask. */
@@ -133,7 +119,10 @@ static crema_status stochastic_pool_test(const cr_call *call) {
 
 /* ---- windows as columns ---- */
 
-static crema_status fold_keep(cr_plan *plan, const crema_shape *image, const crema_shape *columns) {
+static crema_status fold_plan(cr_plan *plan) {
+  const int image_arg = plan->desc->kind == CR_OP_IM2COL ? 0 : 1;
+  const crema_shape *image = &plan->desc->arg[image_arg].shape;
+  const crema_shape *columns = &plan->desc->arg[1 - image_arg].shape;
   cr_hd_slide slide;
   CR_TRY(cr_cuda_slide(&plan->desc->u.window, image, columns, false, &slide));
   if (image->dim[0] != columns->dim[0] || image->dim[1] * slide.kernel_count != columns->dim[1]) {
@@ -146,31 +135,20 @@ static crema_status fold_keep(cr_plan *plan, const crema_shape *image, const cre
   return CREMA_OK;
 }
 
-static crema_status im2col_plan(cr_plan *plan) {
-  return fold_keep(plan, &plan->desc->arg[0].shape, &plan->desc->arg[1].shape);
-}
-static crema_status col2im_plan(cr_plan *plan) {
-  return fold_keep(plan, &plan->desc->arg[1].shape, &plan->desc->arg[0].shape);
-}
-
 /* One thread per element of argument 1, both ways. */
-static crema_status fold(const cr_call *call, cr_device_function function) {
+static crema_status fold(const cr_call *call) {
   const cr_fold_args args = {.from = cr_cuda_values(call, 0),
                              .to = cr_cuda_values(call, 1),
                              .slide = *(const cr_hd_slide *)call->plan->state};
-  return cr_cuda_each_in(call, function, &args, cr_op_arg_count(call->desc, 1));
-}
-
-static crema_status im2col(const cr_call *call) {
-  return fold(call, CR_DEVICE_FUNCTION_unfold);
-}
-static crema_status col2im(const cr_call *call) {
-  return fold(call, CR_DEVICE_FUNCTION_fold);
+  const bool unfold = call->desc->kind == CR_OP_IM2COL;
+  return cr_cuda_each_of(call, 1, unfold ? CR_DEVICE_FUNCTION_unfold : CR_DEVICE_FUNCTION_fold,
+                         &args);
 }
 
 /* ---- local response normalisation ---- */
 
-static crema_status lrn_plan(cr_plan *plan, size_t arrays) {
+static crema_status lrn_plan(cr_plan *plan) {
+  const size_t arrays = plan->desc->kind == CR_OP_LRN_FWD ? 1 : 2;
   const crema_shape *shape = &plan->desc->arg[0].shape;
   const int64_t size = plan->desc->u.lrn.size;
   CR_TRY(cr_check_lrn(plan));
@@ -180,13 +158,6 @@ static crema_status lrn_plan(cr_plan *plan, size_t arrays) {
   }
   plan->workspace_bytes = arrays * (size_t)cr_op_arg_count(plan->desc, 0) * sizeof(float);
   return CREMA_OK;
-}
-
-static crema_status lrn_fwd_plan(cr_plan *plan) {
-  return lrn_plan(plan, 1);
-}
-static crema_status lrn_bwd_plan(cr_plan *plan) {
-  return lrn_plan(plan, 2);
 }
 
 static cr_lrn_args lrn_args(const cr_call *call) {
@@ -209,16 +180,14 @@ static cr_lrn_args lrn_args(const cr_call *call) {
                        .within = p->within_channel};
 }
 
-/* src, dst, aux. Neighbours are read, so a source that is written over is copied first. */
+/* src, dst, aux. In place, the source is copied first, because neighbours are read. */
 static crema_status lrn_fwd(const cr_call *call) {
   cr_lrn_args args = lrn_args(call);
   const int64_t count = cr_op_arg_count(call->desc, 0);
   args.out = cr_cuda_values(call, 1);
   if (count > 0 && args.x.at == args.out.at) {
-    const size_t bytes = (size_t)count * crema_dtype_size(call->desc->arg[0].type);
-    CR_TRY(call->context->device->backend->copy(call->context, CR_COPY_SAME_DEVICE,
-                                                call->workspace.address, call->buffer[0].address,
-                                                bytes));
+    CR_TRY(cr_cuda_copy_bytes(call, call->workspace.address, call->buffer[0].address,
+                              cr_cuda_bytes(call, 0)));
     args.x.at = cr_cuda_scratchpad(call, 0);
   }
   return cr_cuda_each_in(call, CR_DEVICE_FUNCTION_lrn_fwd, &args, count);
@@ -236,17 +205,19 @@ static crema_status lrn_bwd(const cr_call *call) {
   return cr_cuda_each_in(call, CR_DEVICE_FUNCTION_lrn_bwd, &args, count);
 }
 
-CR_CUDA_ROW(pool_fwd, POOL_FWD, .plan = pool_fwd_plan, .destroy = cr_cuda_free_state);
-CR_CUDA_ROW(pool_bwd, POOL_BWD, .plan = pool_bwd_plan, .destroy = cr_cuda_free_state);
-CR_CUDA_ROW_OF(pool_mask_f32_cuda, POOL_MASK, F32, pool_mask, false, .plan = pool_mask_plan,
+CR_CUDA_ROW(pool_fwd, POOL_FWD, .plan = pool_plan, .destroy = cr_cuda_free_state);
+CR_CUDA_ROW(pool_bwd, POOL_BWD, .plan = pool_plan, .destroy = cr_cuda_free_state);
+CR_CUDA_ROW_OF(pool_mask_f32_cuda, POOL_MASK, F32, pool_mask, false, .plan = pool_plan,
                .destroy = cr_cuda_free_state);
-CR_CUDA_SCALARS_ROW(stochastic_pool_fwd, STOCHASTIC_POOL_FWD, .plan = pool_fwd_plan,
+CR_CUDA_SCALARS_ROW(stochastic_pool_fwd, STOCHASTIC_POOL_FWD, .plan = pool_plan,
                     .destroy = cr_cuda_free_state);
-CR_CUDA_ROW(stochastic_pool_test, STOCHASTIC_POOL_TEST, .plan = pool_fwd_plan,
+CR_CUDA_ROW(stochastic_pool_test, STOCHASTIC_POOL_TEST, .plan = pool_plan,
             .destroy = cr_cuda_free_state);
-CR_CUDA_ROW(stochastic_pool_bwd, STOCHASTIC_POOL_BWD, .plan = pool_bwd_plan,
-            .destroy = cr_cuda_free_state);
-CR_CUDA_ROW(im2col, IM2COL, .plan = im2col_plan, .destroy = cr_cuda_free_state);
-CR_CUDA_ROW(col2im, COL2IM, .plan = col2im_plan, .destroy = cr_cuda_free_state);
-CR_CUDA_ROW(lrn_fwd, LRN_FWD, .plan = lrn_fwd_plan);
-CR_CUDA_ROW(lrn_bwd, LRN_BWD, .plan = lrn_bwd_plan);
+CR_CUDA_ROW_OF(stochastic_pool_bwd_f32_cuda, STOCHASTIC_POOL_BWD, F32, pool_bwd, false,
+               .types = CR_CUDA_FLOATS, .plan = pool_plan, .destroy = cr_cuda_free_state);
+CR_CUDA_ROW_OF(im2col_f32_cuda, IM2COL, F32, fold, false, .types = CR_CUDA_FLOATS,
+               .plan = fold_plan, .destroy = cr_cuda_free_state);
+CR_CUDA_ROW_OF(col2im_f32_cuda, COL2IM, F32, fold, false, .types = CR_CUDA_FLOATS,
+               .plan = fold_plan, .destroy = cr_cuda_free_state);
+CR_CUDA_ROW(lrn_fwd, LRN_FWD, .plan = lrn_plan);
+CR_CUDA_ROW(lrn_bwd, LRN_BWD, .plan = lrn_plan);

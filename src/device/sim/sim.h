@@ -38,7 +38,6 @@ typedef enum cr_sim_op {
   CR_SIM_HANDLE_OPEN,
   CR_SIM_HANDLE_CLOSE,
   CR_SIM_ENABLE_PEER,
-  CR_SIM_DISABLE_PEER,
   CR_SIM_OPS,
   CR_SIM_ANY = CR_SIM_OPS /* for faults: any operation */
 } cr_sim_op;

@@ -17,7 +17,7 @@ static const char *const op_names[CR_SIM_OPS] = {
     "copy to host",        "copy on device",   "peer copy",        "zero fill",
     "conversion",          "kernel",           "event record",     "event wait",
     "wait for the stream", "device switch",    "opening a stream", "closing a stream",
-    "opening a handle",    "closing a handle", "enabling a peer",  "disabling a peer"};
+    "opening a handle",    "closing a handle", "enabling a peer"};
 
 static void log_record(sim_world *w, const cr_sim_record *record) {
   if (!w->options.keep_log) return;

@@ -311,27 +311,18 @@ static bool sim_same_board(crema_device *device, crema_device *peer) {
   return board[device->index] == board[peer->index];
 }
 
-static crema_status switch_peer(crema_device *device, crema_device *peer, bool on) {
-  sim_lock();
-  crema_status status =
-      cr_sim_note(&(cr_sim_record){.op = on ? CR_SIM_ENABLE_PEER : CR_SIM_DISABLE_PEER,
-                                   .device = device->index,
-                                   .src = (uintptr_t)peer->index},
-                  NULL);
-  if (status == CREMA_OK) cr_sim_device(device)->peer_on[peer->index] = on;
-  sim_unlock();
-  return status;
-}
-
 static crema_status sim_enable_peer(crema_device *device, crema_device *peer) {
   if (!sim_can_access_peer(device, peer)) {
     return cr_fail(CREMA_E_DEVICE, "sim:%d cannot reach sim:%d", device->index, peer->index);
   }
-  return switch_peer(device, peer, true);
-}
-
-static crema_status sim_disable_peer(crema_device *device, crema_device *peer) {
-  return switch_peer(device, peer, false);
+  sim_lock();
+  crema_status status = cr_sim_note(
+      &(cr_sim_record){
+          .op = CR_SIM_ENABLE_PEER, .device = device->index, .src = (uintptr_t)peer->index},
+      NULL);
+  if (status == CREMA_OK) cr_sim_device(device)->peer_on[peer->index] = true;
+  sim_unlock();
+  return status;
 }
 
 /* Kernels run on the stream's thread, which enters and leaves by itself (sim_kernel.c). */
@@ -372,7 +363,6 @@ const cr_backend cr_backend_sim = {
     .can_access_peer = sim_can_access_peer,
     .same_board = sim_same_board,
     .enable_peer = sim_enable_peer,
-    .disable_peer = sim_disable_peer,
     .host_access = cr_sim_host_access,
     .ready = cr_cpu_ready,
     .scheduler = &scheduler,
