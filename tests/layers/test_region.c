@@ -242,7 +242,7 @@ TEST(objects_that_make_no_sense_are_refused) {
   fill(&r, 3);
   refuse(&r, 0, 2, "object 0 is of image 2, of 2");
   refuse(&r, 0, NAN, "object 0 is of image");
-  refuse(&r, 1, 0, "object 0 has label 0, must be 1 to 3");
+  refuse(&r, 1, 0, "object 0 has label 0, must be a class of 4 and not the background, 0");
   refuse(&r, 1, 4, "object 0 has label 4");
   r.propagate_down[1] = true;
   ok(rig_forward(&r));

@@ -40,10 +40,10 @@ typedef struct anchor_target_state {
   double border;
   double inside[4]; /* weights of a box */
   int64_t height, width;
-  cr_buffer truth;          /* cr_pixel_truth */
-  cr_buffer candidate;      /* candidate */
-  cr_pixel_matches matches; /* of them */
-  cr_buffer drawn;          /* indices of candidates */
+  cr_truths truths;
+  cr_buffer candidate; /* candidate */
+  cr_matches matches;  /* of the candidates */
+  cr_buffer drawn;     /* indices of candidates */
 } anchor_target_state;
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -92,40 +92,34 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   return CREMA_OK;
 }
 
-/* ---- which anchors are what ---- */
-
-static size_t count_of(const anchor_target_state *s) {
-  return s->candidate.size / sizeof(candidate);
-}
+/* ---- labels ---- */
 
 static candidate *candidates(const anchor_target_state *s) {
   return (candidate *)(void *)s->candidate.data;
 }
 
-/* The anchors that do not reach out of the picture, and what they overlap most. */
+/* The anchors that do not reach out of the image by more than the border, and their objects. */
 static crema_status find_candidates(anchor_target_state *s, double height, double width) {
   const int64_t count = s->anchors.count, anchors = s->height * s->width * count;
   cr_buffer_clear(&s->candidate);
-  CR_TRY(cr_pixel_matches_begin(&s->matches, (size_t)anchors));
+  CR_TRY(cr_matches_begin(&s->matches, (size_t)anchors));
   for (int64_t i = 0; i < anchors; ++i) {
-    const cr_pixel_box box = cr_anchor_at(&s->anchors, i % count, i / count, s->width);
-    if (!(box.at[0] >= -s->border && box.at[1] >= -s->border && box.at[2] < width + s->border &&
-          box.at[3] < height + s->border)) {
+    const cr_box box = cr_anchor_at(&s->anchors, i % count, i / count, s->width);
+    if (!((double)box.xmin >= -s->border && (double)box.ymin >= -s->border &&
+          (double)box.xmax - 1 < width + s->border && (double)box.ymax - 1 < height + s->border)) {
       continue;
     }
     const candidate one = {.index = (int32_t)i, .label = IGNORED};
     CR_TRY(cr_buffer_append(&s->candidate, &one, sizeof one));
-    cr_pixel_matches_add(&s->matches, &box);
+    cr_box_columns_add(&s->matches.box, box);
   }
-  cr_pixel_matches_find(&s->matches, (const cr_pixel_truth *)(const void *)s->truth.data,
-                        s->truth.size / sizeof(cr_pixel_truth));
+  cr_matches_find(&s->matches, &s->truths);
   return CREMA_OK;
 }
 
 static void label_candidates(anchor_target_state *s) {
-  const double positive = (double)s->param->positive_overlap;
-  const double negative = (double)s->param->negative_overlap;
-  for (size_t i = 0; i < count_of(s); ++i) {
+  const float positive = s->param->positive_overlap, negative = s->param->negative_overlap;
+  for (size_t i = 0; i < s->matches.box.count; ++i) {
     candidate *one = &candidates(s)[i];
     const bool object = s->matches.overlap[i] >= positive || s->matches.is_best[i];
     const bool background = s->matches.overlap[i] < negative;
@@ -134,11 +128,11 @@ static void label_candidates(anchor_target_state *s) {
   }
 }
 
-/* Lets at most `most` of a label keep it. *left: how many do. */
+/* Ignores all but `most` random candidates with a label. *left: how many keep it. */
 static crema_status draw_label(cr_layer *layer, int32_t label, size_t most, size_t *left) {
   anchor_target_state *s = layer->state;
   cr_buffer_clear(&s->drawn);
-  for (size_t i = 0; i < count_of(s); ++i) {
+  for (size_t i = 0; i < s->matches.box.count; ++i) {
     const int32_t index = (int32_t)i;
     if (candidates(s)[i].label != label) continue;
     CR_TRY(cr_buffer_append(&s->drawn, &index, sizeof index));
@@ -152,28 +146,17 @@ static crema_status draw_label(cr_layer *layer, int32_t label, size_t most, size
   return CREMA_OK;
 }
 
-/* ---- what they learn ---- */
-
-/* The outside weights of objects and of background. */
-static void weigh(const anchor_target_state *s, size_t objects, size_t background,
-                  double weight[2]) {
-  const double share = (double)s->param->positive_weight;
-  const double all = (double)(objects + background);
-  weight[BACKGROUND] = share < 0 ? 1 / all : (1 - share) / (double)background;
-  weight[OBJECT] = share < 0 ? 1 / all : share / (double)objects;
-}
+/* ---- targets ---- */
 
 static void put_candidate(const anchor_target_state *s, size_t index, const double weight[2],
                           const cr_host_results to[4]) {
-  const cr_pixel_truth *truth = (const cr_pixel_truth *)(const void *)s->truth.data;
   const candidate *one = &candidates(s)[index];
-  const int32_t object = s->matches.truth[index] < 0 ? 0 : s->matches.truth[index];
   const int64_t cells = s->height * s->width;
   const int64_t anchor = one->index % s->anchors.count, cell = one->index / s->anchors.count;
   double offset[4] = {0};
-  if (s->truth.size > 0) {
-    const cr_pixel_box box = cr_pixel_matches_box(&s->matches, index);
-    cr_pixel_offset(&box, &truth[object].box, offset);
+  if (s->truths.count > 0) {
+    cr_box_offset(cr_box_columns_at(&s->matches.box, index),
+                  s->truths.at[s->matches.truth[index]].box, offset);
   }
   cr_host_put(&to[0], anchor * cells + cell, one->label);
   for (int64_t k = 0; k < 4; ++k) {
@@ -186,15 +169,17 @@ static void put_candidate(const anchor_target_state *s, size_t index, const doub
 
 static crema_status put_all(anchor_target_state *s, crema_blob *const *top, size_t objects,
                             size_t background) {
+  const double share = (double)s->param->positive_weight;
+  const double all = (double)(objects + background);
+  const double weight[2] = {[BACKGROUND] = share < 0 ? 1 / all : (1 - share) / (double)background,
+                            [OBJECT] = share < 0 ? 1 / all : share / (double)objects};
   cr_host_results to[4];
-  double weight[2];
   for (int t = 0; t < 4; ++t) {
     CR_TRY(cr_host_write(top[t]->data, &to[t]));
     const int64_t count = crema_blob_count(top[t]);
     for (int64_t i = 0; i < count; ++i) cr_host_put(&to[t], i, t ? 0 : IGNORED);
   }
-  weigh(s, objects, background, weight);
-  for (size_t i = 0; i < count_of(s); ++i) put_candidate(s, i, weight, to);
+  for (size_t i = 0; i < s->matches.box.count; ++i) put_candidate(s, i, weight, to);
   return CREMA_OK;
 }
 
@@ -205,8 +190,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   cr_host_values info;
   size_t objects = 0, background = 0;
   (void)context;
-  cr_buffer_clear(&s->truth);
-  CR_TRY(cr_read_pixel_truth(layer, bottom[1], &s->truth));
+  CR_TRY(cr_truths_read_pixels(layer, bottom[1], 0, &s->truths));
   CR_TRY(cr_host_read(bottom[2]->data, &info));
   CR_TRY(find_candidates(s, cr_host_get(&info, 0), cr_host_get(&info, 1)));
   label_candidates(s);
@@ -217,9 +201,9 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
 
 static void destroy(cr_layer *layer) {
   anchor_target_state *s = layer->state;
-  cr_buffer_free(&s->truth);
+  cr_buffer_free(&s->truths.memory);
   cr_buffer_free(&s->candidate);
-  cr_pixel_matches_free(&s->matches);
+  cr_matches_free(&s->matches);
   cr_buffer_free(&s->drawn);
 }
 

@@ -25,7 +25,7 @@
 
 typedef struct evaluate_state {
   int64_t classes, counted; /* counted: those that are not the background */
-  cr_buffer truth;          /* cr_truth, sorted by item */
+  cr_truths truths;
   cr_precision precision;
   cr_buffer order;        /* cr_ranked: the detections by image, class and row, scores aside */
   cr_buffer found;        /* cr_ranked: the detections of one image and class */
@@ -34,22 +34,6 @@ typedef struct evaluate_state {
   cr_picture_sizes sizes; /* none: boxes are compared in shares of the net's input */
   size_t picture;         /* that item 0 of the next batch is */
 } evaluate_state;
-
-/* A detection that is judged. */
-typedef struct detection {
-  const cr_truth *truth;
-  cr_box box;
-} detection;
-
-static double overlap_of(const void *of, size_t object) {
-  const detection *d = of;
-  const cr_truth *truth = &d->truth[object];
-  return (double)cr_box_overlap(d->box, truth->box);
-}
-
-static bool is_difficult(const void *of, size_t object) {
-  return ((const detection *)of)->truth[object].difficult;
-}
 
 static crema_status read_sizes(const cr_layer *layer, const char *name) {
   evaluate_state *s = layer->state;
@@ -78,8 +62,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   s->classes = p->num_classes;
   s->counted = s->classes - (p->background_label_id < p->num_classes);
   s->precision.threshold = (double)p->overlap_threshold;
-  s->precision.overlap = overlap_of;
-  if (!p->evaluate_difficult_gt) s->precision.is_uncounted = is_difficult;
+  s->precision.omits_difficult = !p->evaluate_difficult_gt;
   return CREMA_OK;
 }
 
@@ -92,6 +75,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   return crema_blob_reshape(top[0], &to);
 }
 
+/* Rows of the top. */
 typedef struct results {
   cr_host_results to;
   int64_t rows;
@@ -106,13 +90,12 @@ static void put_row(results *out, double a, double b, double c, double d, double
 static crema_status put_counts(cr_layer *layer, results *out) {
   evaluate_state *s = layer->state;
   const Caffe__DetectionEvaluateParameter *p = layer->param->detection_evaluate_param;
-  const cr_truth *truth = (const cr_truth *)(const void *)s->truth.data;
   const size_t bytes = (size_t)s->classes * sizeof(int64_t);
   CR_TRY(cr_buffer_reserve(&s->count, bytes));
   int64_t *count = (int64_t *)(void *)s->count.data;
   memset(count, 0, bytes);
-  for (size_t i = 0; i < s->truth.size / sizeof *truth; ++i) {
-    count[truth[i].label] += p->evaluate_difficult_gt || !truth[i].difficult;
+  for (size_t i = 0; i < s->truths.count; ++i) {
+    count[s->truths.at[i].label] += p->evaluate_difficult_gt || !s->truths.at[i].difficult;
   }
   for (int64_t c = 0; c < s->classes; ++c) {
     if (c != p->background_label_id) put_row(out, -1, (double)c, (double)count[c], -1, -1);
@@ -120,37 +103,7 @@ static crema_status put_counts(cr_layer *layer, results *out) {
   return CREMA_OK;
 }
 
-/* The objects of an image. */
-typedef struct image {
-  size_t first, truths;
-} image;
-
-/* Whether one detection is right, wrong or, with a difficult object, neither. */
-static void judge(evaluate_state *s, int32_t item, const cr_ranked *one, results *out) {
-  const detection d = {(const cr_truth *)(const void *)s->truth.data,
-                       ((const cr_box *)(const void *)s->box.data)[one->index]};
-  const cr_positive found = cr_precision_classify(&s->precision, &d);
-  put_row(out, (double)item, (double)one->label, (double)one->score, found == CR_TRUE_POSITIVE,
-          found == CR_FALSE_POSITIVE);
-}
-
-/* The detections of one image and class, `count` of them in `found`. */
-static crema_status judge_group(evaluate_state *s, const image *in, int32_t item, cr_ranked *found,
-                                size_t count, results *out) {
-  const cr_truth *truth = (const cr_truth *)(const void *)s->truth.data;
-  bool known = false;
-  cr_precision_clear(&s->precision);
-  for (size_t i = in->first; i < in->first + in->truths; ++i) {
-    if (truth[i].label != found->label) continue;
-    CR_TRY(cr_precision_add(&s->precision, i));
-    known = true;
-  }
-  if (known) cr_rank(found, count); /* without objects, the order stays */
-  for (size_t i = 0; i < count; ++i) judge(s, item, &found[i], out);
-  return CREMA_OK;
-}
-
-/* The rows of all detections, by image and class. The images are whole numbers that a float holds.
+/* Sorts the rows of detections by image and class. The images are whole numbers that a float holds.
  */
 static crema_status sort_detections(evaluate_state *s, const float *row, int64_t rows,
                                     size_t *count) {
@@ -166,13 +119,13 @@ static crema_status sort_detections(evaluate_state *s, const float *row, int64_t
   return CREMA_OK;
 }
 
-static crema_status judge_all(evaluate_state *s, const float *row, size_t count, results *out) {
+/* Classifies the detections of each image and class, best first. Without objects, they keep the
+ * order of their rows. */
+static void classify(evaluate_state *s, const float *row, size_t count, results *out) {
   const cr_ranked *order = (const cr_ranked *)(const void *)s->order.data;
-  const cr_truth *truth = (const cr_truth *)(const void *)s->truth.data;
-  const size_t truths = s->truth.size / sizeof *truth;
+  const cr_box *box = (const cr_box *)(const void *)s->box.data;
   cr_ranked *found = (cr_ranked *)(void *)s->found.data;
-  image in = {0, 0};
-  size_t end = 0;
+  size_t first = 0, end = 0;
   for (size_t begin = 0; begin < count; begin = end) {
     const int32_t item = (int32_t)-order[begin].score, label = order[begin].label;
     for (end = begin;
@@ -181,12 +134,19 @@ static crema_status judge_all(evaluate_state *s, const float *row, size_t count,
       const int32_t index = order[end].index;
       found[end - begin] = (cr_ranked){row[7 * index + 2], label, index};
     }
-    while (in.first < truths && truth[in.first].item < item) ++in.first;
-    in.truths = 0;
-    while (in.first + in.truths < truths && truth[in.first + in.truths].item == item) ++in.truths;
-    CR_TRY(judge_group(s, &in, item, found, end - begin, out));
+    const size_t truths = cr_truths_of(&s->truths, item, &first);
+    for (size_t i = first; i < first + truths; ++i) {
+      if (s->truths.at[i].label != label) continue;
+      cr_rank(found, end - begin);
+      break;
+    }
+    for (size_t i = 0; i < end - begin; ++i) {
+      const cr_positive is = cr_precision_classify(&s->precision, &s->truths, first, truths, label,
+                                                   box[found[i].index]);
+      put_row(out, (double)item, (double)label, (double)found[i].score, is == CR_TRUE_POSITIVE,
+              is == CR_FALSE_POSITIVE);
+    }
   }
-  return CREMA_OK;
 }
 
 /* Detections have an image and a class, or -1 for none. */
@@ -208,7 +168,7 @@ static crema_status read_boxes(evaluate_state *s, const float *row, int64_t rows
   for (int64_t i = 0; i < rows; ++i) {
     CR_TRY(cr_buffer_append(&s->box, &row[7 * i + 3], sizeof(cr_box)));
   }
-  return cr_precision_begin(&s->precision, s->truth.size / sizeof(cr_truth));
+  return cr_precision_begin(&s->precision, s->truths.count);
 }
 
 static cr_box in_pixels(const cr_layer *layer, cr_box box, size_t item) {
@@ -219,16 +179,15 @@ static cr_box in_pixels(const cr_layer *layer, cr_box box, size_t item) {
   return (cr_box){box.xmin, box.ymin, box.xmax + 1, box.ymax + 1};
 }
 
-/* Boxes in pixels of their pictures, and the next batch begins behind the last picture of this one:
- * that of the last object or detection. */
+/* Scales the boxes to pixels of their images. The image of the last object or detection ends the
+ * batch; the next batch begins after it. */
 static void scale_boxes(const cr_layer *layer, const float *row, int64_t rows) {
   evaluate_state *s = layer->state;
-  cr_truth *truth = (cr_truth *)(void *)s->truth.data;
+  cr_truth *truth = s->truths.at;
   cr_box *box = (cr_box *)(void *)s->box.data;
-  const size_t truths = s->truth.size / sizeof *truth;
   size_t items = 0;
   if (s->sizes.count == 0) return;
-  for (size_t i = 0; i < truths; ++i) {
+  for (size_t i = 0; i < s->truths.count; ++i) {
     truth[i].box = in_pixels(layer, truth[i].box, (size_t)truth[i].item);
     items = (size_t)truth[i].item + 1 > items ? (size_t)truth[i].item + 1 : items;
   }
@@ -245,16 +204,19 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
                             crema_blob *const *top) {
   evaluate_state *s = layer->state;
   const int64_t rows = bottom[0]->shape.dim[2], objects = bottom[1]->shape.dim[2];
-  const float *row = NULL, *label = NULL;
+  const cr_truth_rule rule = {
+      .items = 1000000000,
+      .classes = s->classes,
+      .background = layer->param->detection_evaluate_param->background_label_id};
+  const float *row = NULL;
+  cr_host_values label;
   results out = {.rows = 0};
   size_t valid = 0;
   (void)context;
   CR_TRY(cr_tensor_host_read_floats(bottom[0]->data, &row));
-  CR_TRY(cr_tensor_host_read_floats(bottom[1]->data, &label));
+  CR_TRY(cr_host_read(bottom[1]->data, &label));
   CR_TRY(check_detections(layer, row, rows));
-  CR_TRY(cr_read_truth(layer, label, objects, s->classes,
-                       layer->param->detection_evaluate_param->background_label_id, true,
-                       &s->truth));
+  CR_TRY(cr_truths_read(layer, &label, objects, &rule, &s->truths));
   CR_TRY(read_boxes(s, row, rows));
   scale_boxes(layer, row, rows);
   CR_TRY(sort_detections(s, row, rows, &valid));
@@ -262,13 +224,14 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
       top[0], &(crema_shape){.axes = 4, .dim = {1, 1, s->counted + (int64_t)valid, 5}}));
   CR_TRY(cr_host_write(top[0]->data, &out.to));
   CR_TRY(put_counts(layer, &out));
-  return judge_all(s, row, valid, &out);
+  classify(s, row, valid, &out);
+  return CREMA_OK;
 }
 
 static void destroy(cr_layer *layer) {
   evaluate_state *s = layer->state;
-  cr_buffer_free(&s->truth);
-  cr_precision_free(&s->precision);
+  cr_buffer_free(&s->truths.memory);
+  cr_buffer_free(&s->precision.taken);
   cr_buffer_free(&s->order);
   cr_buffer_free(&s->found);
   cr_buffer_free(&s->count);

@@ -28,7 +28,7 @@ static const float least_score = 0.005f;
 
 typedef struct eval_state {
   cr_region_map map;
-  cr_buffer truth; /* cr_region_truth, sorted by image */
+  cr_truths truths;
   cr_precision precision;
   cr_region_boxes boxes;
   cr_buffer box;   /* cr_box of each box of an image */
@@ -37,18 +37,6 @@ typedef struct eval_state {
   cr_buffer next;  /* size_t for each class: where its next box comes in this order */
   cr_buffer kept;  /* memory for boxes that are kept */
 } eval_state;
-
-/* A box that is judged. */
-typedef struct detection {
-  const cr_region_truth *truth;
-  cr_region box;
-} detection;
-
-static double overlap_of(const void *of, size_t object) {
-  const detection *d = of;
-  const cr_region_truth *truth = &d->truth[object];
-  return cr_region_overlap(d->box, truth->box);
-}
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   eval_state *s = layer->state;
@@ -59,7 +47,6 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   }
   s->map = (cr_region_map){p->side, p->num_object, p->num_class, p->biases};
   s->precision.threshold = (double)p->threshold;
-  s->precision.overlap = overlap_of;
   return cr_region_map_check(layer, "eval_detection_param", &s->map, p->n_biases);
 }
 
@@ -86,7 +73,7 @@ typedef struct values {
   cr_host_values box, classes;
 } values;
 
-/* Boxes of an image, and the classes and scores of those that are good enough. Returns how many. */
+/* Computes an image's boxes and ranks the boxes with a sufficient score. Returns their number. */
 static size_t find_boxes(const cr_layer *layer, const values *from, int64_t image) {
   const eval_state *s = layer->state;
   const int type = (int)layer->param->eval_detection_param->score_type;
@@ -97,7 +84,6 @@ static size_t find_boxes(const cr_layer *layer, const values *from, int64_t imag
   for (int64_t i = 0; i < count; ++i) {
     const int64_t anchor = i % s->map.anchors, cell = i / s->map.anchors;
     const int64_t plane = image * s->map.anchors + anchor;
-    const cr_region one = cr_region_box(&s->map, &from->box, plane * cells + cell);
     const double object = cr_host_get(&from->box, (5 * plane + 4) * cells + cell);
     const double best = cr_host_get(&from->classes, 2 * plane * cells + cell);
     const double chance = cr_host_get(&from->classes, (2 * plane + 1) * cells + cell);
@@ -105,15 +91,14 @@ static size_t find_boxes(const cr_layer *layer, const values *from, int64_t imag
                          : type == CAFFE__EVAL_DETECTION_PARAMETER__SCORE_TYPE__PROB
                              ? chance
                              : object * chance;
-    box[i] = (cr_box){(float)(one.x - one.width / 2), (float)(one.y - one.height / 2),
-                      (float)(one.x + one.width / 2), (float)(one.y + one.height / 2)};
+    box[i] = cr_region_box(&s->map, &from->box, plane * cells + cell);
     rank[found] = (cr_ranked){(float)score, (int32_t)best, (int32_t)i};
     found += rank[found].score >= least_score;
   }
   return found;
 }
 
-/* Best first, without those that overlap a better one. */
+/* Sorts the boxes, best first, and drops boxes that overlap a better one. */
 static crema_status suppress(const cr_layer *layer, size_t *count) {
   eval_state *s = layer->state;
   const float limit = layer->param->eval_detection_param->nms;
@@ -126,17 +111,7 @@ static crema_status suppress(const cr_layer *layer, size_t *count) {
                      1, -1, &s->kept);
 }
 
-/* The objects of a class, `truths` of the image from `first` on. */
-static crema_status take_class(eval_state *s, int32_t label, size_t first, size_t truths) {
-  const cr_region_truth *truth = (const cr_region_truth *)(const void *)s->truth.data;
-  cr_precision_clear(&s->precision);
-  for (size_t t = first; t < first + truths; ++t) {
-    if (truth[t].label == label) CR_TRY(cr_precision_add(&s->precision, t));
-  }
-  return CREMA_OK;
-}
-
-/* The boxes that are kept by class, those of a class still best first. */
+/* The boxes that are kept, by class, then best first. */
 static const cr_ranked *sort_by_class(const eval_state *s, size_t kept) {
   const cr_ranked *rank = (const cr_ranked *)(const void *)s->rank.data;
   cr_ranked *order = (cr_ranked *)(void *)s->order.data;
@@ -152,45 +127,28 @@ static const cr_ranked *sort_by_class(const eval_state *s, size_t kept) {
   return order;
 }
 
-static crema_status judge(const cr_layer *layer, const values *from, int64_t image, size_t first,
-                          size_t truths, size_t kept, const cr_host_results *to) {
-  eval_state *s = layer->state;
-  const int64_t cells = s->map.side * s->map.side;
-  const cr_ranked *order = sort_by_class(s, kept);
-  int64_t at = image * (s->map.classes + 4 * boxes_of(&s->map)) + s->map.classes;
-  for (size_t i = 0; i < kept; ++i) {
-    const cr_ranked one = order[i];
-    const int64_t plane = image * s->map.anchors + one.index % s->map.anchors;
-    const detection d = {
-        (const cr_region_truth *)(const void *)s->truth.data,
-        cr_region_box(&s->map, &from->box, plane * cells + one.index / s->map.anchors)};
-    if (i == 0 || one.label != order[i - 1].label) {
-      CR_TRY(take_class(s, one.label, first, truths));
-    }
-    const bool right = cr_precision_classify(&s->precision, &d) == CR_TRUE_POSITIVE;
-    const double row[4] = {(double)one.label, (double)one.score, right, !right};
-    for (int k = 0; k < 4; ++k) cr_host_put(to, at++, row[k]);
-  }
-  return CREMA_OK;
-}
-
 static crema_status evaluate(cr_layer *layer, const values *from, int64_t images, int64_t width,
                              const cr_host_results *to) {
   eval_state *s = layer->state;
-  const cr_region_truth *truth = (const cr_region_truth *)(const void *)s->truth.data;
-  const size_t truths = s->truth.size / sizeof *truth;
+  const cr_box *box = (const cr_box *)(const void *)s->box.data;
   size_t first = 0;
   for (int64_t i = 0; i < images; ++i) {
-    const size_t own = cr_region_truths_of(truth, truths, i, &first);
-    for (size_t t = first; t < first + own; ++t) {
-      const int64_t at = i * width + truth[t].label;
+    const size_t truths = cr_truths_of(&s->truths, i, &first);
+    int64_t at = i * width + s->map.classes;
+    for (size_t t = first; t < first + truths; ++t) {
+      const int64_t label = i * width + s->truths.at[t].label - 1;
       const cr_host_values counted = {to->wide, to->narrow};
-      cr_host_put(to, at, cr_host_get(&counted, at) + 1);
+      cr_host_put(to, label, cr_host_get(&counted, label) + 1);
     }
     size_t kept = find_boxes(layer, from, i);
     CR_TRY(suppress(layer, &kept));
-    CR_TRY(judge(layer, from, i, first, own, kept, to));
-    first += own;
+    const cr_ranked *one = sort_by_class(s, kept);
+    for (const cr_ranked *end = one + kept; one < end; ++one) {
+      const bool right = cr_precision_classify(&s->precision, &s->truths, first, truths,
+                                               one->label + 1, box[one->index]) == CR_TRUE_POSITIVE;
+      const double row[4] = {(double)one->label, (double)one->score, right, !right};
+      for (int k = 0; k < 4; ++k) cr_host_put(to, at++, row[k]);
+    }
   }
   return CREMA_OK;
 }
@@ -199,17 +157,17 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
                             crema_blob *const *top) {
   eval_state *s = layer->state;
   const int64_t images = bottom[0]->shape.dim[0], width = top[0]->shape.dim[1];
+  const cr_truth_rule rule = {.items = images, .classes = s->map.classes + 1, .omits_empty = true};
   cr_host_values rows;
   values from;
   cr_host_results to;
   CR_TRY(cr_host_read(bottom[1]->data, &rows));
-  CR_TRY(cr_region_read_truth(layer, &rows, bottom[1]->shape.dim[2], images, s->map.classes,
-                              &s->truth));
-  CR_TRY(cr_precision_begin(&s->precision, s->truth.size / sizeof(cr_region_truth)));
+  CR_TRY(cr_truths_read(layer, &rows, bottom[1]->shape.dim[2], &rule, &s->truths));
+  CR_TRY(cr_precision_begin(&s->precision, s->truths.count));
   CR_TRY(cr_host_write(top[0]->data, &to));
   for (int64_t i = 0; i < crema_blob_count(top[0]); ++i) cr_host_put(&to, i, 0);
   if (images == 0) return CREMA_OK;
-  CR_TRY(cr_region_boxes_find(&s->boxes, context, bottom[0], NULL, 0));
+  CR_TRY(cr_region_boxes_find(&s->boxes, context, bottom[0], NULL));
   CR_TRY(cr_host_read(s->boxes.box, &from.box));
   CR_TRY(cr_host_read(s->boxes.classes, &from.classes));
   return evaluate(layer, &from, images, width, &to);
@@ -222,8 +180,8 @@ static void destroy(cr_layer *layer) {
   cr_buffer_free(&s->order);
   cr_buffer_free(&s->rank);
   cr_buffer_free(&s->box);
-  cr_precision_free(&s->precision);
-  cr_buffer_free(&s->truth);
+  cr_buffer_free(&s->precision.taken);
+  cr_buffer_free(&s->truths.memory);
 }
 
 const cr_layer_class cr_layer_eval_detection = {

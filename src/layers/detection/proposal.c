@@ -88,23 +88,23 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
 }
 
 /* One picture: its maps, and its extents. */
-typedef struct picture {
+typedef struct proposal_maps {
   const float *scores, *offsets, *info;
-} picture;
+} proposal_maps;
 
 static float cut(double x, double most) {
   return x > 0 ? (float)fmin(x, most) : 0;
 }
 
 /* What the offsets at `cell` make of an anchor, the last pixel left out. */
-static cr_box move(const proposal_state *s, const picture *of, int64_t anchor, int64_t cell) {
+static cr_box move(const proposal_state *s, const proposal_maps *of, int64_t anchor, int64_t cell) {
   const int64_t cells = s->height * s->width;
   const double right = (double)of->info[1] - 1, lower = (double)of->info[0] - 1;
   const cr_box a = s->anchors.box[anchor];
   const double stride = (double)s->anchors.stride;
   double d[4];
   for (int k = 0; k < 4; ++k) d[k] = (double)of->offsets[(4 * anchor + k) * cells + cell];
-  const double width = (double)(a.xmax - a.xmin) + 1, height = (double)(a.ymax - a.ymin) + 1;
+  const double width = (double)(a.xmax - a.xmin), height = (double)(a.ymax - a.ymin);
   const double x = (double)a.xmin + (double)(cell % s->width) * stride + width / 2 + d[0] * width;
   const double y = (double)a.ymin + (double)(cell / s->width) * stride + height / 2 + d[1] * height;
   const double half_w = exp(d[2]) * width / 2, half_h = exp(d[3]) * height / 2;
@@ -112,7 +112,7 @@ static cr_box move(const proposal_state *s, const picture *of, int64_t anchor, i
                   cut(y + half_h, lower) + 1};
 }
 
-static crema_status find_boxes(proposal_state *s, const picture *of, double least) {
+static crema_status find_boxes(proposal_state *s, const proposal_maps *of, double least) {
   const int64_t cells = s->height * s->width;
   cr_buffer_clear(&s->box);
   cr_buffer_clear(&s->rank);
@@ -131,7 +131,7 @@ static crema_status find_boxes(proposal_state *s, const picture *of, double leas
   return CREMA_OK;
 }
 
-static crema_status propose(cr_layer *layer, const picture *of, int64_t image) {
+static crema_status propose(cr_layer *layer, const proposal_maps *of, int64_t image) {
   proposal_state *s = layer->state;
   CR_TRY(find_boxes(s, of, s->min_size * (double)of->info[2]));
   cr_ranked *all = (cr_ranked *)(void *)s->rank.data;
@@ -162,8 +162,8 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   cr_buffer_clear(&s->row);
   for (int64_t i = 0; i < images; ++i) {
     const int64_t cells = s->anchors.count * s->height * s->width;
-    const picture of = {scores + i * 2 * cells, offsets + i * 4 * cells,
-                        info + i * (crema_blob_count(bottom[2]) / images)};
+    const proposal_maps of = {scores + i * 2 * cells, offsets + i * 4 * cells,
+                              info + i * (crema_blob_count(bottom[2]) / images)};
     CR_TRY(propose(layer, &of, i));
   }
   const float *row = (const float *)(const void *)s->row.data;

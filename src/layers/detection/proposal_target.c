@@ -35,8 +35,8 @@ typedef struct proposal_target_state {
   const Caffe__ProposalTargetParameter *param;
   int64_t classes; /* that have columns */
   double mean[4], std[4], inside[4];
-  cr_buffer truth;              /* cr_pixel_truth */
-  cr_pixel_matches region;      /* regions, and behind them the objects */
+  cr_truths truths;
+  cr_matches region;            /* of the regions, then of the objects */
   cr_buffer object, background; /* indices of regions */
 } proposal_target_state;
 
@@ -59,8 +59,7 @@ static crema_status check_fields(const cr_layer *layer, const proposal_target_st
                        "bg_thresh_lo not above bg_thresh_hi");
 }
 
-/* A background and one class: boxes do not depend on the class, of which there may be any number.
- */
+/* With a background and one class, boxes do not depend on the class; objects may have any class. */
 static bool is_agnostic(const proposal_target_state *s) {
   return s->classes == 2;
 }
@@ -109,38 +108,26 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
 
 /* ---- choosing ---- */
 
-static const cr_pixel_truth *truths_of(const proposal_target_state *s) {
-  return (const cr_pixel_truth *)(const void *)s->truth.data;
-}
-
-/* The objects and what they are, and all regions. */
+/* Reads the objects, and the regions with the objects among them. */
 static crema_status read_regions(cr_layer *layer, crema_blob *const *bottom) {
   proposal_target_state *s = layer->state;
+  const int64_t regions = bottom[0]->shape.dim[0];
   cr_host_values rois;
-  cr_buffer_clear(&s->truth);
-  CR_TRY(cr_read_pixel_truth(layer, bottom[1], &s->truth));
-  const size_t truths = s->truth.size / sizeof(cr_pixel_truth);
-  CR_TRY(cr_pixel_matches_begin(&s->region, (size_t)bottom[0]->shape.dim[0] + truths));
-  if (bottom[0]->shape.dim[0] > 0) CR_TRY(cr_host_read(bottom[0]->data, &rois));
-  for (int64_t i = 0; i < bottom[0]->shape.dim[0]; ++i) {
-    cr_pixel_box box;
-    for (int k = 0; k < 4; ++k) box.at[k] = cr_host_get(&rois, 5 * i + 1 + k);
+  CR_TRY(cr_truths_read_pixels(layer, bottom[1], is_agnostic(s) ? CLASSES_MOST : s->classes,
+                               &s->truths));
+  CR_TRY(cr_matches_begin(&s->region, (size_t)regions + s->truths.count));
+  if (regions > 0) CR_TRY(cr_host_read(bottom[0]->data, &rois));
+  for (int64_t i = 0; i < regions; ++i) {
     if (!(cr_host_get(&rois, 5 * i) == 0)) {
       return cr_layer_fail(layer, CREMA_E_RANGE, "region %lld is of image %g, must be 0",
                            (long long)i, cr_host_get(&rois, 5 * i));
     }
-    cr_pixel_matches_add(&s->region, &box);
+    cr_box_columns_add(&s->region.box, cr_box_of_pixels(&rois, 5 * i + 1));
   }
-  for (size_t g = 0; g < truths; ++g) {
-    const cr_pixel_truth truth = truths_of(s)[g];
-    const int64_t labels = is_agnostic(s) ? CLASSES_MOST : s->classes;
-    if (!(truth.label >= 0 && truth.label < (double)labels)) {
-      return cr_layer_fail(layer, CREMA_E_RANGE, "object %zu has label %g, must be 0 to %lld", g,
-                           truth.label, (long long)labels - 1);
-    }
-    cr_pixel_matches_add(&s->region, &truth.box);
+  for (size_t g = 0; g < s->truths.count; ++g) {
+    cr_box_columns_add(&s->region.box, s->truths.at[g].box);
   }
-  cr_pixel_matches_find(&s->region, truths_of(s), truths);
+  cr_matches_find(&s->region, &s->truths);
   return CREMA_OK;
 }
 
@@ -162,12 +149,12 @@ static crema_status choose(cr_layer *layer) {
   const size_t objects = (size_t)rint((double)p->fg_fraction * (double)p->batch_size);
   cr_buffer_clear(&s->object);
   cr_buffer_clear(&s->background);
-  for (size_t i = 0; i < s->region.count; ++i) {
-    const double overlap = s->region.overlap[i];
+  for (size_t i = 0; i < s->region.box.count; ++i) {
+    const float overlap = s->region.overlap[i];
     const int32_t index = (int32_t)i;
-    if (overlap >= (double)p->fg_thresh) {
+    if (overlap >= p->fg_thresh) {
       CR_TRY(cr_buffer_append(&s->object, &index, sizeof index));
-    } else if (overlap < (double)p->bg_thresh_hi && overlap >= (double)p->bg_thresh_lo) {
+    } else if (overlap < p->bg_thresh_hi && overlap >= p->bg_thresh_lo) {
       CR_TRY(cr_buffer_append(&s->background, &index, sizeof index));
     }
   }
@@ -178,19 +165,25 @@ static crema_status choose(cr_layer *layer) {
 
 /* ---- results ---- */
 
-static void put_region(const proposal_target_state *s, size_t one, bool object, int64_t row,
-                       const cr_host_results to[5]) {
-  const cr_pixel_box box = cr_pixel_matches_box(&s->region, one);
-  const int64_t label = object ? (int64_t)truths_of(s)[s->region.truth[one]].label : 0;
+/* `from`: the regions and the objects, whose coordinates go to top 0 as they are. */
+static void put_region(const proposal_target_state *s, const cr_host_values from[2], int64_t one,
+                       bool object, int64_t row, const cr_host_results to[5]) {
+  const int64_t regions = (int64_t)(s->region.box.count - s->truths.count);
+  const cr_truth *truth = object ? &s->truths.at[s->region.truth[one]] : NULL;
+  const int32_t label = object ? truth->label : 0;
   double offset[4];
   cr_host_put(&to[0], 5 * row, 0);
-  for (int64_t k = 0; k < 4; ++k) cr_host_put(&to[0], 5 * row + 1 + k, box.at[k]);
+  for (int64_t k = 0; k < 4; ++k) {
+    const double value = one < regions ? cr_host_get(&from[0], 5 * one + 1 + k)
+                                       : cr_host_get(&from[1], 5 * (one - regions) + k);
+    cr_host_put(&to[0], 5 * row + 1 + k, value);
+  }
   cr_host_put(&to[1], row, (double)label);
   for (int64_t k = 0; k < 4 * s->classes; ++k) {
     for (int t = 2; t < 5; ++t) cr_host_put(&to[t], 4 * s->classes * row + k, 0);
   }
   if (label == 0) return;
-  cr_pixel_offset(&box, &truths_of(s)[s->region.truth[one]].box, offset);
+  cr_box_offset(cr_box_columns_at(&s->region.box, (size_t)one), truth->box, offset);
   for (int64_t k = 0; k < 4; ++k) {
     const int64_t at = 4 * (s->classes * row + (is_agnostic(s) ? 1 : label)) + k;
     cr_host_put(&to[2], at, (offset[k] - s->mean[k]) / s->std[k]);
@@ -202,6 +195,7 @@ static void put_region(const proposal_target_state *s, size_t one, bool object, 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
   proposal_target_state *s = layer->state;
+  cr_host_values from[2] = {{0}};
   cr_host_results to[5];
   (void)context;
   CR_TRY(read_regions(layer, bottom));
@@ -209,20 +203,23 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   const int64_t objects = (int64_t)indices(&s->object);
   const int64_t rows = objects + (int64_t)indices(&s->background);
   CR_TRY(shape_tops(s, top, rows));
+  for (int b = 0; b < 2; ++b) {
+    if (bottom[b]->shape.dim[0] > 0) CR_TRY(cr_host_read(bottom[b]->data, &from[b]));
+  }
   for (int t = 0; t < 5; ++t) CR_TRY(cr_host_write(top[t]->data, &to[t]));
   for (int64_t row = 0; row < rows; ++row) {
     const cr_buffer *list = row < objects ? &s->object : &s->background;
     const int32_t *index = (const int32_t *)(const void *)list->data;
-    const size_t one = (size_t)index[row < objects ? row : row - objects];
-    put_region(s, one, row < objects, row, to);
+    const int32_t one = index[row < objects ? row : row - objects];
+    put_region(s, from, one, row < objects, row, to);
   }
   return CREMA_OK;
 }
 
 static void destroy(cr_layer *layer) {
   proposal_target_state *s = layer->state;
-  cr_buffer_free(&s->truth);
-  cr_pixel_matches_free(&s->region);
+  cr_buffer_free(&s->truths.memory);
+  cr_matches_free(&s->region);
   cr_buffer_free(&s->object);
   cr_buffer_free(&s->background);
 }

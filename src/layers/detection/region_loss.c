@@ -32,7 +32,7 @@ typedef struct region_state {
   cr_region_map map;
   int64_t labels;   /* classes of the objects */
   cr_buffer counts; /* int64_t for each: the class of the map that it counts as; empty: itself */
-  cr_buffer truth;  /* cr_region_truth */
+  cr_truths truths;
   cr_region_boxes boxes;
   cr_buffer owner; /* int32_t for each box: behind the index of what it learns; 0: no object */
   /* `learned` of each object, then double: gradients of all its box's numbers, N times too large */
@@ -132,7 +132,18 @@ static double slope(double x) {
   return x > 1 ? 1 : x < -1 ? -1 : x;
 }
 
-static int64_t cell_of(const cr_region_map *map, cr_region box) {
+/* The centre and the extents of an object. */
+typedef struct region_object {
+  double x, y, width, height;
+} region_object;
+
+static region_object region_of(const cr_host_values *rows, const cr_truth *truth) {
+  double v[4];
+  for (int k = 0; k < 4; ++k) v[k] = cr_host_get(rows, 8 * (int64_t)truth->row + 3 + k);
+  return (region_object){(v[0] + v[2]) / 2, (v[1] + v[3]) / 2, v[2] - v[0], v[3] - v[1]};
+}
+
+static int64_t cell_of(const cr_region_map *map, region_object box) {
   const int64_t last = map->side - 1;
   const double x = box.x * (double)map->side, y = box.y * (double)map->side;
   const int64_t column = x > 0 ? (x < (double)last ? (int64_t)x : last) : 0;
@@ -146,54 +157,54 @@ static int64_t box_index(const region_state *s, int64_t image, int64_t cell, int
 
 /* The anchor whose size overlaps the object most. */
 static int64_t anchor_of(const cr_layer *layer, const cr_host_values *boxes, int64_t cell,
-                         const cr_region_truth *truth) {
+                         int64_t image, region_object object) {
   const region_state *s = layer->state;
   const double side = (double)s->map.side;
   int64_t best = 0;
-  double most = 0;
+  float most = 0;
   for (int64_t n = 0; n < s->map.anchors; ++n) {
-    cr_region size = {0, 0, (double)s->map.biases[2 * n] / side,
-                      (double)s->map.biases[2 * n + 1] / side};
+    double width = (double)s->map.biases[2 * n] / side;
+    double height = (double)s->map.biases[2 * n + 1] / side;
     if (param_of(layer)->bias_match == 0) {
-      const cr_region box = cr_region_box(&s->map, boxes, box_index(s, truth->image, cell, n));
-      size.width = box.width;
-      size.height = box.height;
+      const cr_box box = cr_region_box(&s->map, boxes, box_index(s, image, cell, n));
+      width = (double)(box.xmax - box.xmin);
+      height = (double)(box.ymax - box.ymin);
     }
-    const double overlap =
-        cr_region_overlap(size, (cr_region){0, 0, truth->box.width, truth->box.height});
+    const float overlap = cr_box_overlap(cr_box_around(0, 0, width, height),
+                                         cr_box_around(0, 0, object.width, object.height));
     if (overlap > most) best = n, most = overlap;
   }
   return best;
 }
 
 /* The loss of one box with an object, and the gradients of its numbers. */
-static double learn_box(const cr_layer *layer, const cr_host_values *from,
-                        const cr_region_truth *truth, int64_t cell, int64_t n, double *gradient) {
+static double learn_box(const cr_layer *layer, const cr_host_values *from, const cr_truth *truth,
+                        region_object object, int64_t cell, int64_t n, double *gradient) {
   const region_state *s = layer->state;
   const Caffe__RegionLossParameter *p = param_of(layer);
   const cr_region_map *map = &s->map;
   const double side = (double)map->side, scale = (double)p->coord_scale;
-  const double wanted[4] = {truth->box.x * side - (double)(cell % map->side),
-                            truth->box.y * side - (double)(cell / map->side),
-                            log(truth->box.width * side / (double)map->biases[2 * n]),
-                            log(truth->box.height * side / (double)map->biases[2 * n + 1])};
+  const double wanted[4] = {object.x * side - (double)(cell % map->side),
+                            object.y * side - (double)(cell / map->side),
+                            log(object.width * side / (double)map->biases[2 * n]),
+                            log(object.height * side / (double)map->biases[2 * n + 1])};
   double loss = 0;
   for (int k = 0; k < 4; ++k) {
-    const double t = cr_host_get(from, cr_region_index(map, truth->image, cell, n, k));
+    const double t = cr_host_get(from, cr_region_index(map, truth->item, cell, n, k));
     const double value = k < 2 ? cr_region_sigmoid(t) : t;
     const double distance = value - wanted[k];
     loss += scale * smooth(distance);
     gradient[k] = scale * slope(distance) * (k < 2 ? value * (1 - value) : 1);
   }
   const double o =
-      cr_region_sigmoid(cr_host_get(from, cr_region_index(map, truth->image, cell, n, 4)));
+      cr_region_sigmoid(cr_host_get(from, cr_region_index(map, truth->item, cell, n, 4)));
   const double square = (1 - o) * (1 - o), missed = square * square;
   loss += (double)p->object_scale / 2 * missed;
   gradient[4] = -2 * (double)p->object_scale * missed * o;
   double *chance = gradient + 5;
   const int64_t *counts = (const int64_t *)(const void *)s->counts.data;
-  const int64_t label = counts != NULL ? counts[truth->label] : truth->label;
-  cr_region_classes(map, from, truth->image, cell, n, chance);
+  const int64_t label = counts != NULL ? counts[truth->label - 1] : truth->label - 1;
+  cr_region_classes(map, from, truth->item, cell, n, chance);
   loss -= (double)p->class_scale * log(fmax(chance[label], DBL_MIN));
   for (int64_t c = 0; c < map->classes; ++c) {
     gradient[5 + c] = (double)p->class_scale * (chance[c] - (c == label));
@@ -212,8 +223,7 @@ static learned *learned_at(const region_state *s, size_t index) {
 /* What the threads share that look at objects, some at a time. */
 typedef struct lesson {
   const cr_layer *layer;
-  cr_host_values map, boxes;
-  size_t truths;
+  cr_host_values map, boxes, rows;
 } lesson;
 
 enum {
@@ -226,15 +236,16 @@ enum {
 static crema_status learn_some(void *state, int worker, int64_t index) {
   const lesson *of = state;
   const region_state *s = of->layer->state;
-  const cr_region_truth *truth = (const cr_region_truth *)(const void *)s->truth.data;
   const size_t begin = (size_t)index * TOGETHER;
   (void)worker;
-  for (size_t t = begin; t < of->truths && t < begin + TOGETHER; ++t) {
-    const int64_t cell = cell_of(&s->map, truth[t].box);
-    const int64_t n = anchor_of(of->layer, &of->boxes, cell, &truth[t]);
+  for (size_t t = begin; t < s->truths.count && t < begin + TOGETHER; ++t) {
+    const cr_truth *truth = &s->truths.at[t];
+    const region_object object = region_of(&of->rows, truth);
+    const int64_t cell = cell_of(&s->map, object);
+    const int64_t n = anchor_of(of->layer, &of->boxes, cell, truth->item, object);
     learned *one = learned_at(s, t);
-    one->box = box_index(s, truth[t].image, cell, n);
-    one->loss = learn_box(of->layer, &of->map, &truth[t], cell, n, (double *)(void *)(one + 1));
+    one->box = box_index(s, truth->item, cell, n);
+    one->loss = learn_box(of->layer, &of->map, truth, object, cell, n, (double *)(void *)(one + 1));
   }
   return CREMA_OK;
 }
@@ -242,10 +253,10 @@ static crema_status learn_some(void *state, int worker, int64_t index) {
 /* Of several objects of a box, it learns the last one. */
 static crema_status learn_objects(lesson *of, crema_context *context, int32_t *owner) {
   const region_state *s = of->layer->state;
-  const double work = (double)of->truths * (OF_BOX + OF_CLASS * (double)s->map.classes);
-  const int64_t pieces = (int64_t)((of->truths + TOGETHER - 1) / TOGETHER);
+  const double work = (double)s->truths.count * (OF_BOX + OF_CLASS * (double)s->map.classes);
+  const int64_t pieces = (int64_t)((s->truths.count + TOGETHER - 1) / TOGETHER);
   CR_TRY(cr_host_spread(cr_host_workers(context, work), pieces, learn_some, of));
-  for (size_t t = 0; t < of->truths; ++t) {
+  for (size_t t = 0; t < s->truths.count; ++t) {
     int32_t *own = &owner[learned_at(s, t)->box];
     if (*own > 0) learned_at(s, (size_t)*own - 1)->box = -1;
     *own = (int32_t)t + 1;
@@ -253,7 +264,7 @@ static crema_status learn_objects(lesson *of, crema_context *context, int32_t *o
   return CREMA_OK;
 }
 
-/* The boxes of an anchor that have no object: those that overlap none learn that. */
+/* Boxes below the IoU threshold are trained as background. */
 typedef struct background {
   double scale, thresh;
   int64_t cells;
@@ -323,19 +334,18 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   const int64_t images = bottom[0]->shape.dim[0], boxes = boxes_of(s, &bottom[0]->shape);
   const background b = background_of(layer);
   int32_t *owner = (int32_t *)(void *)s->owner.data;
-  cr_host_values rows, overlap = {0};
+  const cr_truth_rule rule = {.items = images, .classes = s->labels + 1, .omits_empty = true};
+  cr_host_values overlap = {0};
   lesson of = {.layer = layer};
   cr_host_results to;
   double sum = 0;
   CR_TRY(cr_host_read(bottom[0]->data, &of.map));
-  CR_TRY(cr_host_read(bottom[1]->data, &rows));
-  CR_TRY(cr_region_read_truth(layer, &rows, bottom[1]->shape.dim[2], images, s->labels, &s->truth));
-  const cr_region_truth *truth = (const cr_region_truth *)(const void *)s->truth.data;
-  of.truths = s->truth.size / sizeof *truth;
-  CR_TRY(cr_buffer_reserve(&s->learned, (of.truths + 1) * learned_bytes(s)));
-  s->learned.size = boxes > 0 ? of.truths * learned_bytes(s) : 0;
+  CR_TRY(cr_host_read(bottom[1]->data, &of.rows));
+  CR_TRY(cr_truths_read(layer, &of.rows, bottom[1]->shape.dim[2], &rule, &s->truths));
+  CR_TRY(cr_buffer_reserve(&s->learned, (s->truths.count + 1) * learned_bytes(s)));
+  s->learned.size = boxes > 0 ? s->truths.count * learned_bytes(s) : 0;
   if (boxes > 0) {
-    CR_TRY(cr_region_boxes_find(&s->boxes, context, bottom[0], truth, of.truths));
+    CR_TRY(cr_region_boxes_find(&s->boxes, context, bottom[0], &s->truths));
     CR_TRY(read_boxes(s, &of.boxes, &overlap));
     memset(owner, 0, (size_t)boxes * sizeof *owner);
     CR_TRY(learn_objects(&of, context, owner));
@@ -428,7 +438,7 @@ static void destroy(cr_layer *layer) {
   region_state *s = layer->state;
   cr_buffer_free(&s->learned);
   cr_buffer_free(&s->owner);
-  cr_buffer_free(&s->truth);
+  cr_buffer_free(&s->truths.memory);
   cr_buffer_free(&s->counts);
 }
 

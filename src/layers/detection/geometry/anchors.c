@@ -1,11 +1,11 @@
 #include "layers/detection/geometry/anchors.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "core/cpu_dispatch.h"
 #include "core/fail.h"
 #include "core/rng.h"
-#include "layers/common/layer_host.h"
 #include "layers/common/python_fields.h"
 
 /* ---- anchors ---- */
@@ -15,7 +15,7 @@ static cr_box anchor_of(double base, double ratio, double scale) {
   const double width = rint(sqrt(base * base / ratio)), height = rint(width * ratio);
   return (cr_box){
       (float)(centre - (width * scale - 1) / 2), (float)(centre - (height * scale - 1) / 2),
-      (float)(centre + (width * scale - 1) / 2), (float)(centre + (height * scale - 1) / 2)};
+      (float)(centre + (width * scale + 1) / 2), (float)(centre + (height * scale + 1) / 2)};
 }
 
 static crema_status make_boxes(const cr_layer *layer, const cr_anchor_fields *fields,
@@ -64,119 +64,54 @@ crema_status cr_anchors_make(const cr_layer *layer, const cr_anchor_fields *fiel
   return make_boxes(layer, &all, out);
 }
 
-cr_pixel_box cr_anchor_at(const cr_anchors *anchors, int64_t anchor, int64_t cell, int64_t width) {
+cr_box cr_anchor_at(const cr_anchors *anchors, int64_t anchor, int64_t cell, int64_t width) {
   const cr_box a = anchors->box[anchor];
-  const double x = (double)(cell % width * anchors->stride);
-  const double y = (double)(cell / width * anchors->stride);
-  return (cr_pixel_box){
-      {(double)a.xmin + x, (double)a.ymin + y, (double)a.xmax + x, (double)a.ymax + y}};
+  const float x = (float)(cell % width * anchors->stride);
+  const float y = (float)(cell / width * anchors->stride);
+  return (cr_box){a.xmin + x, a.ymin + y, a.xmax + x, a.ymax + y};
 }
 
-/* ---- boxes ---- */
-
-static double side(const cr_pixel_box *box, int axis) {
-  return box->at[axis + 2] - box->at[axis] + 1;
-}
-
-void cr_pixel_offset(const cr_pixel_box *from, const cr_pixel_box *to, double out[4]) {
+void cr_box_offset(cr_box from, cr_box to, double out[4]) {
+  const double old[4] = {(double)from.xmin, (double)from.ymin, (double)from.xmax,
+                         (double)from.ymax};
+  const double new[4] = {(double)to.xmin, (double)to.ymin, (double)to.xmax, (double)to.ymax};
   for (int axis = 0; axis < 2; ++axis) {
-    const double old = side(from, axis), new = side(to, axis);
-    out[axis] = (to->at[axis] + new / 2 - from->at[axis] - old / 2) / old;
-    out[axis + 2] = log(new / old);
+    const double side = old[axis + 2] - old[axis], new_side = new[axis + 2] - new[axis];
+    out[axis] = (new[axis] + new_side / 2 - old[axis] - side / 2) / side;
+    out[axis + 2] = log(new_side / side);
   }
-}
-
-/* ---- objects ---- */
-
-crema_status cr_read_pixel_truth(const cr_layer *layer, const crema_blob *blob, cr_buffer *out) {
-  const crema_shape *shape = &blob->shape;
-  cr_host_values values;
-  char text[128];
-  if (shape->axes != 2 || shape->dim[1] != 5) {
-    return cr_layer_fail(layer, CREMA_E_SHAPE, "objects must have 5 numbers each, found shape %s",
-                         crema_shape_text(shape, text, sizeof text));
-  }
-  if (shape->dim[0] == 0) return CREMA_OK;
-  CR_TRY(cr_host_read(blob->data, &values));
-  for (int64_t i = 0; i < shape->dim[0]; ++i) {
-    cr_pixel_truth one;
-    for (int k = 0; k < 4; ++k) one.box.at[k] = cr_host_get(&values, 5 * i + k);
-    one.label = cr_host_get(&values, 5 * i + 4);
-    const double width = side(&one.box, 0), height = side(&one.box, 1);
-    if (!(width > 0 && height > 0 && width < 1e7 && height < 1e7)) {
-      return cr_layer_fail(layer, CREMA_E_RANGE, "object %lld is %g x %g pixels large",
-                           (long long)i, width, height);
-    }
-    CR_TRY(cr_buffer_append(out, &one, sizeof one));
-  }
-  return CREMA_OK;
 }
 
 /* ---- matches ---- */
 
-crema_status cr_pixel_matches_begin(cr_pixel_matches *m, size_t most) {
-  const size_t bytes = 7 * sizeof(double) + 2 * sizeof(int32_t);
-  if (most > SIZE_MAX / bytes - 1) return cr_fail_memory(SIZE_MAX, "boxes");
-  CR_TRY(cr_buffer_reserve(&m->memory, (most + 1) * bytes));
-  double *next = (double *)(void *)m->memory.data;
-  double **array[] = {&m->at[0], &m->at[1], &m->at[2], &m->at[3], &m->area, &m->overlap, &m->row};
-  for (size_t i = 0; i < sizeof array / sizeof array[0]; ++i, next += most) *array[i] = next;
-  m->truth = (int32_t *)(void *)next;
+crema_status cr_matches_begin(cr_matches *m, size_t most) {
+  CR_TRY(cr_box_columns_make(&m->columns, most, &m->box));
+  CR_TRY(cr_buffer_reserve(&m->memory, (most + 1) * 2 * (sizeof(float) + sizeof(int32_t))));
+  memset(m->memory.data, 0, most * 2 * (sizeof(float) + sizeof(int32_t)));
+  m->overlap = (float *)(void *)m->memory.data;
+  m->row = m->overlap + most;
+  m->truth = (int32_t *)(void *)(m->row + most);
   m->is_best = m->truth + most;
-  m->count = 0;
   return CREMA_OK;
 }
 
-void cr_pixel_matches_add(cr_pixel_matches *m, const cr_pixel_box *box) {
-  const size_t i = m->count++;
-  for (int k = 0; k < 4; ++k) m->at[k][i] = box->at[k];
-  m->area[i] = side(box, 0) * side(box, 1);
-  m->overlap[i] = 0;
-  m->truth[i] = -1;
-  m->is_best[i] = 0;
-}
-
-/* row: the overlaps with an object, whose largest is returned. */
-CR_CLONES static double overlap_row(const cr_pixel_matches *m, const cr_pixel_box *with) {
-  const double *xmin = m->at[0], *ymin = m->at[1], *xmax = m->at[2], *ymax = m->at[3];
-  const double *area = m->area, own = side(with, 0) * side(with, 1);
-  const cr_pixel_box box = *with;
-  double *row = m->row, most = 0;
-#pragma omp simd reduction(max : most)
-  for (size_t i = 0; i < m->count; ++i) {
-    const double right = xmax[i] < box.at[2] ? xmax[i] : box.at[2];
-    const double bottom = ymax[i] < box.at[3] ? ymax[i] : box.at[3];
-    const double width = right - (xmin[i] > box.at[0] ? xmin[i] : box.at[0]) + 1;
-    const double height = bottom - (ymin[i] > box.at[1] ? ymin[i] : box.at[1]) + 1;
-    const double shared = width * height, share = shared / (area[i] + own - shared);
-    row[i] = ((width > 0) & (height > 0)) ? share : 0;
-    most = row[i] > most ? row[i] : most;
-  }
-  return most;
-}
-
-CR_CLONES static void take_row(const cr_pixel_matches *m, int32_t object, double most) {
-  const double *row = m->row;
-  double *overlap = m->overlap;
-  int32_t *truth = m->truth, *is_best = m->is_best;
+CR_CLONES static void mark_best(const cr_matches *m, float most) {
+  const float *row = m->row;
+  int32_t *is_best = m->is_best;
 #pragma omp simd
-  for (size_t i = 0; i < m->count; ++i) {
-    const bool more = row[i] > overlap[i];
-    is_best[i] |= (most > 0) & (row[i] == most);
-    overlap[i] = more ? row[i] : overlap[i];
-    truth[i] = more ? object : truth[i];
+  for (size_t i = 0; i < m->box.count; ++i) is_best[i] |= row[i] == most;
+}
+
+void cr_matches_find(cr_matches *m, const cr_truths *truths) {
+  for (size_t g = 0; g < truths->count; ++g) {
+    const float most = cr_box_columns_match(&m->box, truths->at[g].box, 0, (int32_t)g, g == 0,
+                                            m->row, m->overlap, m->truth);
+    if (most > 0) mark_best(m, most);
   }
 }
 
-void cr_pixel_matches_find(cr_pixel_matches *m, const cr_pixel_truth *truth, size_t truths) {
-  for (size_t g = 0; g < truths; ++g) take_row(m, (int32_t)g, overlap_row(m, &truth[g].box));
-}
-
-cr_pixel_box cr_pixel_matches_box(const cr_pixel_matches *m, size_t i) {
-  return (cr_pixel_box){{m->at[0][i], m->at[1][i], m->at[2][i], m->at[3][i]}};
-}
-
-void cr_pixel_matches_free(cr_pixel_matches *m) {
+void cr_matches_free(cr_matches *m) {
+  cr_buffer_free(&m->columns);
   cr_buffer_free(&m->memory);
 }
 

@@ -1,12 +1,31 @@
 #include "layers/detection/geometry/boxes.h"
 
-#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/cpu_dispatch.h"
 #include "core/fail.h"
+
+/* ---- conversions ---- */
+
+cr_box cr_box_around(double x, double y, double width, double height) {
+  return (cr_box){(float)(x - width / 2), (float)(y - height / 2), (float)(x + width / 2),
+                  (float)(y + height / 2)};
+}
+
+cr_box cr_box_of_pixels(const cr_host_values *pixel, int64_t first) {
+  return (cr_box){(float)cr_host_get(pixel, first), (float)cr_host_get(pixel, first + 1),
+                  (float)(cr_host_get(pixel, first + 2) + 1),
+                  (float)(cr_host_get(pixel, first + 3) + 1)};
+}
+
+bool cr_box_crosses(cr_box b) {
+  return b.xmin < 0 || b.xmin > 1 || b.ymin < 0 || b.ymin > 1 || b.xmax < 0 || b.xmax > 1 ||
+         b.ymax < 0 || b.ymax > 1;
+}
+
+/* ---- prior boxes ---- */
 
 cr_prior cr_prior_at(const float *blob, int64_t priors, int64_t index) {
   const float *box = blob + 4 * index, *variance = blob + 4 * (priors + index);
@@ -42,7 +61,7 @@ void cr_box_pairs_put(cr_box_pairs *pairs, int at, const float *blob, int64_t pr
   }
 }
 
-/* The offsets without variances; for CENTER_SIZE, powers of those of the sizes. */
+/* Offsets before the division by variances; for CENTER_SIZE, before the logarithm of the sizes. */
 CR_CLONES static void differences(cr_box_code code, cr_box_pairs *pairs) {
   const bool corners = code == CAFFE__PRIOR_BOX_PARAMETER__CODE_TYPE__CORNER;
   const bool centres = code == CAFFE__PRIOR_BOX_PARAMETER__CODE_TYPE__CENTER_SIZE;
@@ -85,135 +104,6 @@ crema_status cr_four_numbers(const cr_layer *layer, const char *name, const floa
   return CREMA_OK;
 }
 
-bool cr_box_crosses(cr_box b) {
-  return b.xmin < 0 || b.xmin > 1 || b.ymin < 0 || b.ymin > 1 || b.xmax < 0 || b.xmax > 1 ||
-         b.ymax < 0 || b.ymax > 1;
-}
-
-/* ---- ranks --------------------------------------------------------------- */
-
-static bool comes_before(const cr_ranked *a, const cr_ranked *b) {
-  if (a->score > b->score) return true;
-  if (a->score < b->score) return false;
-  if (isnan(a->score) != isnan(b->score)) return isnan(b->score);
-  return a->label != b->label ? a->label < b->label : a->index < b->index;
-}
-
-/* Sorts those that are `gap` apart. */
-static void insert_each(cr_ranked *candidate, size_t count, size_t gap) {
-  for (size_t i = gap; i < count; ++i) {
-    const cr_ranked held = candidate[i];
-    size_t k = i;
-    for (; k >= gap && comes_before(&held, &candidate[k - gap]); k -= gap) {
-      candidate[k] = candidate[k - gap];
-    }
-    candidate[k] = held;
-  }
-}
-
-enum { FEWEST = 10 /* from here on it matters that they move far at first */ };
-
-/* Shell's sort, which needs no memory. */
-static void rank_few(cr_ranked *candidate, size_t count) {
-  static const size_t gaps[] = {44842, 19930, 8858, 3937, 1750, 701, 301, 132, 57, 23, 10, 4};
-  for (size_t g = 0; count >= FEWEST && g < sizeof gaps / sizeof gaps[0]; ++g) {
-    insert_each(candidate, count, gaps[g]);
-  }
-  insert_each(candidate, count, 1);
-}
-
-enum { BINS = 1024 };
-
-/* Scores in equal steps from the lowest to the highest; nan is with the lowest. */
-typedef struct bins {
-  float low, steps; /* steps: bins in a distance of 1 */
-} bins;
-
-static int bin_of(bins b, float score) {
-  const float at = (score - b.low) * b.steps;
-  return at > 0 ? (at < BINS - 1 ? (int)at : BINS - 1) : 0;
-}
-
-/* False where the scores do not lie in bins: all are the same, or one is infinite. */
-static bool make_bins(const cr_ranked *candidate, size_t count, bins *out) {
-  float low = FLT_MAX, high = -FLT_MAX;
-  for (size_t i = 0; i < count; ++i) {
-    low = candidate[i].score < low ? candidate[i].score : low;
-    high = candidate[i].score > high ? candidate[i].score : high;
-  }
-  *out = (bins){low, (float)BINS / (high - low)};
-  return high > low && isfinite(out->steps) && out->steps > 0;
-}
-
-/* Puts each candidate where its bin belongs, by exchanging it with the one that lies there, and
- * sorts each bin. */
-static void rank_by_bins(bins b, cr_ranked *candidate, size_t count) {
-  size_t next[BINS], end[BINS] = {0}, sum = 0;
-  for (size_t i = 0; i < count; ++i) ++end[bin_of(b, candidate[i].score)];
-  for (int k = BINS - 1; k >= 0; --k) {
-    next[k] = sum;
-    end[k] = sum += end[k];
-  }
-  for (int k = BINS - 1; k >= 0; --k) {
-    const size_t begin = k + 1 < BINS ? end[k + 1] : 0;
-    while (next[k] < end[k]) {
-      cr_ranked *here = &candidate[next[k]];
-      cr_ranked *there = &candidate[next[bin_of(b, here->score)]++];
-      const cr_ranked held = *here;
-      *here = *there;
-      *there = held;
-    }
-    rank_few(candidate + begin, end[k] - begin);
-  }
-}
-
-/* Fewer are sorted faster without bins. */
-enum { FEW = 512 };
-
-void cr_rank(cr_ranked *candidate, size_t count) {
-  bins b;
-  if (count > FEW && make_bins(candidate, count, &b)) rank_by_bins(b, candidate, count);
-  else rank_few(candidate, count);
-}
-
-/* Moves the candidates of bins from `first` on to the front; returns how many they are. */
-static size_t move_bins(bins b, int first, cr_ranked *candidate, size_t count) {
-  size_t moved = 0;
-  for (size_t i = 0; i < count; ++i) {
-    const cr_ranked one = candidate[i];
-    if (bin_of(b, one.score) < first) continue;
-    candidate[i] = candidate[moved];
-    candidate[moved++] = one;
-  }
-  return moved;
-}
-
-/* Puts the first `best` of the sorted candidates in front, in any order. The bins that hold them
- * come first; only the last of these has others, too. */
-static size_t select_best(cr_ranked *candidate, size_t count, size_t best) {
-  uint32_t in_bin[BINS] = {0};
-  size_t above = 0;
-  int last = BINS;
-  bins b;
-  if (best >= count || best == 0) return best == 0 ? 0 : count;
-  if (!make_bins(candidate, count, &b)) {
-    cr_rank(candidate, count);
-    return best;
-  }
-  for (size_t i = 0; i < count; ++i) ++in_bin[bin_of(b, candidate[i].score)];
-  while (above < best) above += in_bin[--last];
-  count = move_bins(b, last, candidate, count);
-  above = move_bins(b, last + 1, candidate, count);
-  cr_rank(candidate + above, count - above);
-  return best;
-}
-
-size_t cr_rank_best(cr_ranked *candidate, size_t count, size_t best) {
-  count = select_best(candidate, count, best);
-  cr_rank(candidate, count);
-  return count;
-}
-
 /* ---- many boxes ---------------------------------------------------------- */
 
 crema_status cr_box_columns_make(cr_buffer *memory, size_t most, cr_box_columns *out) {
@@ -233,7 +123,11 @@ void cr_box_columns_add(cr_box_columns *columns, cr_box box) {
   columns->size[i] = cr_box_size(box);
 }
 
-/* What two boxes have in common. */
+cr_box cr_box_columns_at(const cr_box_columns *of, size_t i) {
+  return (cr_box){of->xmin[i], of->ymin[i], of->xmax[i], of->ymax[i]};
+}
+
+/* The area common to two boxes. */
 CR_INLINE float shared_by(float xmin, float ymin, float xmax, float ymax, cr_box box) {
   const float left = xmin > box.xmin ? xmin : box.xmin, top = ymin > box.ymin ? ymin : box.ymin;
   const float right = xmax < box.xmax ? xmax : box.xmax, bottom = ymax < box.ymax ? ymax : box.ymax;
@@ -241,20 +135,7 @@ CR_INLINE float shared_by(float xmin, float ymin, float xmax, float ymax, cr_box
   return width * height;
 }
 
-/* What `count` boxes from `first` on share with `box`, of size `own`: as cr_box_overlap, without
- * branches. A box with a nan overlaps nothing. */
-CR_INLINE void overlap_some(const cr_box_columns *of, size_t first, size_t count, cr_box box,
-                            float own, float *out) {
-  const float *xmin = of->xmin + first, *ymin = of->ymin + first, *xmax = of->xmax + first,
-              *ymax = of->ymax + first, *size = of->size + first;
-#pragma omp simd
-  for (size_t k = 0; k < count; ++k) {
-    const float shared = shared_by(xmin[k], ymin[k], xmax[k], ymax[k], box);
-    const float share = shared / (own + size[k] - shared);
-    out[k] = shared > 0 ? share : 0;
-  }
-}
-
+/* cr_box_columns_match without branches; `own` is the size of `box`. */
 CR_INLINE float match_with(const cr_box_columns *of, cr_box box, float own, float least,
                            int32_t number, bool first, float *out, float *most, int32_t *best) {
   float top = 0;
@@ -264,7 +145,7 @@ CR_INLINE float match_with(const cr_box_columns *of, cr_box box, float own, floa
   for (size_t k = 0; k < of->count; ++k) {
     const float shared = shared_by(xmin[k], ymin[k], xmax[k], ymax[k], box);
     const float share = shared / (own + size[k] - shared);
-    const float found = share > least ? share : 0; /* not where nothing is shared, either */
+    const float found = share > least ? share : 0; /* false for NaN, too */
     const float before = first ? 0 : most[k];
     const int32_t of_before = first ? number : best[k];
     out[k] = found;
@@ -275,24 +156,20 @@ CR_INLINE float match_with(const cr_box_columns *of, cr_box box, float own, floa
   return top;
 }
 
-CR_CLONES static float match_all(const cr_box_columns *of, cr_box box, float own, float least,
-                                 int32_t number, bool first, float *out, float *most,
-                                 int32_t *best) {
-  return first ? match_with(of, box, own, least, number, true, out, most, best)
-               : match_with(of, box, own, least, number, false, out, most, best);
-}
-
-float cr_box_columns_match(const cr_box_columns *columns, cr_box box, float least, int32_t number,
-                           bool first, float *out, float *most, int32_t *best) {
-  return match_all(columns, box, cr_box_size(box), least, number, first, out, most, best);
+CR_CLONES float cr_box_columns_match(const cr_box_columns *columns, cr_box box, float least,
+                                     int32_t number, bool first, float *out, float *most,
+                                     int32_t *best) {
+  const float own = cr_box_size(box);
+  return first ? match_with(columns, box, own, least, number, true, out, most, best)
+               : match_with(columns, box, own, least, number, false, out, most, best);
 }
 
 enum { BLOCK = 32 };
 
-/* Whether one of BLOCK boxes from `first` on may overlap `box` by more than `threshold`: whether
- * what they share is at least this part of what they cover. If the quotient is more when it is
- * rounded, it is more before that, and then this product is no more than what they share after it
- * is rounded. A division takes as long as all the rest. */
+/* Whether one of BLOCK boxes from `first` on may overlap `box` by more than `threshold`. Saves the
+ * division, which takes as long as all the rest. Rounding does not hide an overlap: if the rounded
+ * quotient is above the threshold, so is the exact one, and the product here is not above
+ * `shared`. */
 CR_INLINE bool may_overlap(const cr_box_columns *of, size_t first, cr_box box, float own,
                            float threshold) {
   const float *xmin = of->xmin + first, *ymin = of->ymin + first, *xmax = of->xmax + first,
@@ -306,22 +183,25 @@ CR_INLINE bool may_overlap(const cr_box_columns *of, size_t first, cr_box box, f
   return found != 0;
 }
 
-/* Whether `box` overlaps one of the boxes, whose last block is filled up, by more than `threshold`.
- */
+/* Whether `box` overlaps one of the boxes by more than `threshold`. The last block is full. */
 CR_CLONES static bool overlaps_one(const cr_box_columns *kept, cr_box box, float own,
                                    float threshold) {
-  float overlap[BLOCK];
   for (size_t i = 0; i < kept->count; i += BLOCK) {
     int found = 0;
     if (!may_overlap(kept, i, box, own, threshold)) continue;
-    overlap_some(kept, i, BLOCK, box, own, overlap);
-    for (size_t k = 0; k < BLOCK; ++k) found |= overlap[k] > threshold;
+#pragma omp simd reduction(| : found)
+    for (size_t k = i; k < i + BLOCK; ++k) {
+      const float shared =
+          shared_by(kept->xmin[k], kept->ymin[k], kept->xmax[k], kept->ymax[k], box);
+      found |= (shared > 0) & (shared / (own + kept->size[k] - shared) > threshold);
+    }
     if (found) return true;
   }
   return false;
 }
 
-/* Adds a box; where it is the first of a block, the others become boxes that share nothing. */
+/* Adds a box. The first box of a block fills the rest of the block with boxes that share nothing.
+ */
 static void keep(cr_box_columns *kept, cr_box box) {
   for (size_t i = kept->count; kept->count % BLOCK == 0 && i < kept->count + BLOCK; ++i) {
     kept->xmin[i] = kept->ymin[i] = kept->size[i] = 0;
@@ -358,34 +238,75 @@ crema_status cr_check_rows(const cr_layer *layer, const char *what, const crema_
                        (long long)width, crema_shape_text(shape, text, sizeof text));
 }
 
-/* Moves the last object in front of those of higher items. */
-static void sort_last(cr_buffer *buffer) {
-  cr_truth *all = (cr_truth *)(void *)buffer->data;
-  size_t at = buffer->size / sizeof *all - 1;
-  const cr_truth last = all[at];
-  for (; at > 0 && all[at - 1].item > last.item; --at) all[at] = all[at - 1];
-  all[at] = last;
-}
-
-crema_status cr_read_truth(const cr_layer *layer, const float *row, int64_t rows, int64_t classes,
-                           int64_t background, bool difficult, cr_buffer *out) {
-  cr_buffer_clear(out);
-  for (int64_t i = 0; i < rows; ++i, row += 8) {
-    if (row[0] == -1 || (row[7] != 0 && !difficult)) continue;
-    if (!(row[0] >= 0 && row[0] < 1e9f)) {
-      return cr_layer_fail(layer, CREMA_E_RANGE, "object %lld is of item %g", (long long)i,
-                           (double)row[0]);
+crema_status cr_truths_read(const cr_layer *layer, const cr_host_values *from, int64_t rows,
+                            const cr_truth_rule *rule, cr_truths *out) {
+  out->count = 0;
+  CR_TRY(cr_buffer_reserve(&out->memory, (size_t)(rows + 1) * sizeof(cr_truth)));
+  out->at = (cr_truth *)(void *)out->memory.data;
+  for (int64_t i = 0; i < rows; ++i) {
+    double v[8];
+    for (int k = 0; k < 8; ++k) v[k] = cr_host_get(from, 8 * i + k);
+    if (v[0] == -1 || (rule->omits_difficult && v[7] != 0)) continue;
+    if (rule->omits_empty && !(v[5] > v[3] && v[6] > v[4])) continue;
+    if (!(v[0] >= 0 && v[0] < (double)rule->items)) {
+      return cr_layer_fail(layer, CREMA_E_RANGE, "object %lld is of image %g, of %lld",
+                           (long long)i, v[0], (long long)rule->items);
     }
-    if (!(row[1] >= 0 && row[1] < (float)classes) || (int64_t)row[1] == background) {
+    if (!(v[1] >= 0 && v[1] < (double)rule->classes) || (int64_t)v[1] == rule->background) {
       return cr_layer_fail(layer, CREMA_E_RANGE,
-                           "object %lld has label %g, which is not one of %lld classes or is the "
+                           "object %lld has label %g, must be a class of %lld and not the "
                            "background, %lld",
-                           (long long)i, (double)row[1], (long long)classes, (long long)background);
+                           (long long)i, v[1], (long long)rule->classes,
+                           (long long)rule->background);
     }
-    const cr_truth truth = {
-        (int32_t)row[0], (int32_t)row[1], row[7] != 0, {row[3], row[4], row[5], row[6]}};
-    CR_TRY(cr_buffer_append(out, &truth, sizeof truth));
-    sort_last(out);
+    const cr_truth truth = {(int32_t)v[0],
+                            (int32_t)v[1],
+                            (int32_t)i,
+                            v[7] != 0,
+                            {(float)v[3], (float)v[4], (float)v[5], (float)v[6]}};
+    size_t at = out->count++;
+    for (; at > 0 && out->at[at - 1].item > truth.item; --at) out->at[at] = out->at[at - 1];
+    out->at[at] = truth;
   }
   return CREMA_OK;
+}
+
+crema_status cr_truths_read_pixels(const cr_layer *layer, const crema_blob *blob, int64_t classes,
+                                   cr_truths *out) {
+  const crema_shape *shape = &blob->shape;
+  cr_host_values values;
+  char text[128];
+  out->count = 0;
+  if (shape->axes != 2 || shape->dim[1] != 5) {
+    return cr_layer_fail(layer, CREMA_E_SHAPE, "objects must have 5 numbers each, found shape %s",
+                         crema_shape_text(shape, text, sizeof text));
+  }
+  if (shape->dim[0] == 0) return CREMA_OK;
+  CR_TRY(cr_host_read(blob->data, &values));
+  CR_TRY(cr_buffer_reserve(&out->memory, (size_t)shape->dim[0] * sizeof(cr_truth)));
+  out->at = (cr_truth *)(void *)out->memory.data;
+  for (int64_t i = 0; i < shape->dim[0]; ++i) {
+    cr_truth one = {.row = (int32_t)i, .box = cr_box_of_pixels(&values, 5 * i)};
+    const float width = one.box.xmax - one.box.xmin, height = one.box.ymax - one.box.ymin;
+    const double label = classes > 0 ? cr_host_get(&values, 5 * i + 4) : 0;
+    if (!(width > 0 && height > 0 && width < 1e7f && height < 1e7f)) {
+      return cr_layer_fail(layer, CREMA_E_RANGE, "object %lld is %g x %g pixels large",
+                           (long long)i, (double)width, (double)height);
+    }
+    if (classes > 0 && !(label >= 0 && label < (double)classes)) {
+      return cr_layer_fail(layer, CREMA_E_RANGE, "object %lld has label %g, must be 0 to %lld",
+                           (long long)i, label, (long long)classes - 1);
+    }
+    one.label = (int32_t)label;
+    out->at[out->count++] = one;
+  }
+  return CREMA_OK;
+}
+
+size_t cr_truths_of(const cr_truths *truths, int64_t item, size_t *first) {
+  size_t end = *first;
+  while (end < truths->count && truths->at[end].item < item) ++end;
+  *first = end;
+  while (end < truths->count && truths->at[end].item == item) ++end;
+  return end - *first;
 }

@@ -1,12 +1,28 @@
-/* Boxes as SSD has them (Liu et al., "SSD: single shot multibox detector", 2016): prior boxes and
- * what a net makes of them, the objects of a batch, and non-maximum suppression. Coordinates are
- * those of data/augment/augment_box.h. */
+/* Boxes of detectors: prior boxes (Liu et al., "SSD: single shot multibox detector", 2016), objects
+ * of a batch, overlaps and non-maximum suppression.
+ *
+ * All boxes are cr_box (data/augment/augment_box.h) and compared by cr_box_overlap. Their unit is
+ * the image, or the pixel for layers of Faster R-CNN. */
 #ifndef CR_LAYERS_DETECTION_BOXES_H
 #define CR_LAYERS_DETECTION_BOXES_H
 
 #include "core/buffer.h"
 #include "data/augment/augment_box.h"
 #include "layers/common/layer.h"
+#include "layers/common/layer_host.h"
+#include "layers/detection/geometry/rank.h"
+
+/* ---- conversions ---- */
+
+/* From the centre and the extents. */
+cr_box cr_box_around(double x, double y, double width, double height);
+/* From the first and the last pixel: left, top, right, bottom. The last pixel is part of the box.
+ */
+cr_box cr_box_of_pixels(const cr_host_values *pixel, int64_t first);
+/* Whether a corner lies outside 0..1. */
+bool cr_box_crosses(cr_box box);
+
+/* ---- prior boxes ---- */
 
 typedef Caffe__PriorBoxParameter__CodeType cr_box_code;
 
@@ -19,84 +35,95 @@ typedef struct cr_prior {
 /* Prior `index` of a blob (1, 2, 4 priors): boxes, then variances. */
 cr_prior cr_prior_at(const float *blob, int64_t priors, int64_t index);
 
-/* The box that `offset` makes of a prior. `learned`: the variances are part of what is learnt. */
+/* Applies `offset` to a prior. `learned`: the offsets include the variances. */
 cr_box cr_box_decode(cr_box_code code, bool learned, const cr_prior *prior, const float *offset);
 
 enum { CR_BOX_PAIRS = 8 };
 
-/* Prior boxes and the boxes that offsets are to make of them, a coordinate after the other. */
+/* Prior boxes, the boxes to learn from them, and the offsets between both, by coordinate. */
 typedef struct cr_box_pairs {
   double prior[4][CR_BOX_PAIRS], variance[4][CR_BOX_PAIRS], box[4][CR_BOX_PAIRS];
   double offset[4][CR_BOX_PAIRS];
 } cr_box_pairs;
 
-/* Pair `at` becomes that of prior `index` of a blob (1, 2, 4 priors) and `box`. */
+/* Sets pair `at` to prior `index` of a blob (1, 2, 4 priors) and `box`. */
 void cr_box_pairs_put(cr_box_pairs *pairs, int at, const float *blob, int64_t priors, int64_t index,
                       cr_box box);
-/* Finds the offsets of the first `count` pairs; the others may hold any numbers. */
+/* Computes the offsets of the first `count` pairs; the other pairs may hold any numbers. */
 void cr_box_encode(cr_box_code code, bool learned, cr_box_pairs *pairs, int count);
 
-/* A repeated field with one number for each offset of a box: those given, or `usual` where none is.
- * Errors: CREMA_E_ARGUMENT for another number of them. */
+/* Reads a repeated field with one number per offset of a box, or `usual` if it is empty. Errors:
+ * CREMA_E_ARGUMENT unless there are 4 numbers or none. */
 crema_status cr_four_numbers(const cr_layer *layer, const char *name, const float *given,
                              size_t count, const double usual[4], double out[4]) CREMA_MUST_USE;
 
-/* Whether a corner is outside of the image. */
-bool cr_box_crosses(cr_box box);
+/* ---- many boxes ---- */
 
-/* A candidate: candidates are sorted by score, of equal scores the lower index first; nan last. */
-typedef struct cr_ranked {
-  float score;
-  int32_t label, index;
-} cr_ranked;
-
-void cr_rank(cr_ranked *candidate, size_t count);
-/* Sorts only the best: the first `best` of the sorted candidates, which may be more than there are,
- * are then in front; what follows them is undefined. Returns how many they are. */
-size_t cr_rank_best(cr_ranked *candidate, size_t count, size_t best);
-
-/* Boxes, a coordinate after the other, so that many are compared at once. */
+/* Boxes by coordinate, for comparing many at once. */
 typedef struct cr_box_columns {
   float *xmin, *ymin, *xmax, *ymax, *size;
   size_t count;
 } cr_box_columns;
 
-/* None yet, with room for `most`, in `memory`, which stays the caller's. Errors: CREMA_E_NO_MEMORY.
- */
+/* Makes room for `most` boxes in `memory`, which the caller owns. Errors: CREMA_E_NO_MEMORY. */
 crema_status cr_box_columns_make(cr_buffer *memory, size_t most,
                                  cr_box_columns *out) CREMA_MUST_USE;
-/* Adds a box, for which there must be room. */
+/* Adds a box; there must be room. */
 void cr_box_columns_add(cr_box_columns *columns, cr_box box);
-/* out[count]: cr_box_overlap of each with `box`, where it is above `least`, 0 or more, else 0; a
- * box with a nan overlaps nothing. most[count], best[count]: of each the best overlap so far and
- * the number of the box that it is with, of equal ones the first; `first`: there was none so far.
- * Returns the largest of `out`. */
+cr_box cr_box_columns_at(const cr_box_columns *columns, size_t index);
+/* Computes out[k] = cr_box_overlap of box k with `box` if that is above `least` (0 or more), else
+ * 0; a box with NaN overlaps nothing. Updates most[k], the best overlap of box k so far, and
+ * best[k], the `number` of the first box with it; `first`: both are not set yet. Returns the
+ * maximum of `out`. */
 float cr_box_columns_match(const cr_box_columns *columns, cr_box box, float least, int32_t number,
                            bool first, float *out, float *most, int32_t *best);
 
-/* Of *count candidates, best first, keeps those that overlap no better one by more than
- * `threshold`, in place; box[candidate.index] is a candidate's box. Below 1, the threshold is
- * multiplied by `eta` after each that is kept as long as it is above 0.5. *count becomes how many
- * are kept, `most` at most (below 0: any number). `memory` is a scratchpad. Errors:
+/* Non-maximum suppression of *count candidates, best first, in place: keeps a candidate unless it
+ * overlaps a kept one by more than `threshold`, and at most `most` (below 0: all). *count becomes
+ * the number of kept ones. box[candidate.index] is a candidate's box. `eta` below 1: each kept
+ * candidate multiplies a threshold above 0.5 by it. `memory` is scratch. Errors:
  * CREMA_E_NO_MEMORY. */
 crema_status cr_suppress(const cr_box *box, cr_ranked *candidate, size_t *count, float threshold,
                          float eta, int64_t most, cr_buffer *memory) CREMA_MUST_USE;
 
-/* An object of a batch: a row of AnnotatedData's label. */
+/* ---- objects ---- */
+
+/* An object of a batch. */
 typedef struct cr_truth {
   int32_t item, label;
+  int32_t row; /* of the bottom */
   bool difficult;
   cr_box box;
 } cr_truth;
+
+/* The objects of a batch, by item, then by row. Zero-initialise. */
+typedef struct cr_truths {
+  cr_buffer memory;
+  cr_truth *at;
+  size_t count;
+} cr_truths;
+
+/* Which rows are objects. */
+typedef struct cr_truth_rule {
+  int64_t items, classes, background; /* items and classes are below these */
+  bool omits_difficult, omits_empty;  /* difficult objects; boxes without an area */
+} cr_truth_rule;
 
 /* Checks that a bottom has rows of `width` numbers: (1, 1, rows, width). */
 crema_status cr_check_rows(const cr_layer *layer, const char *what, const crema_shape *shape,
                            int64_t width) CREMA_MUST_USE;
 
-/* Appends the objects (cr_truth) of `rows` rows of 8 numbers, those of item -1 left out, and
- * without `difficult` those that are; sorted by item, else in their order. Errors: CREMA_E_RANGE
- * for a label that is no class of `classes` or is the background. */
-crema_status cr_read_truth(const cr_layer *layer, const float *row, int64_t rows, int64_t classes,
-                           int64_t background, bool difficult, cr_buffer *out) CREMA_MUST_USE;
+/* Reads rows of 8 numbers as AnnotatedData gives them: item, label, instance, xmin, ymin, xmax,
+ * ymax, difficult. Omits rows with item -1. Errors: CREMA_E_RANGE for an item or a label that the
+ * rule does not allow. */
+crema_status cr_truths_read(const cr_layer *layer, const cr_host_values *from, int64_t rows,
+                            const cr_truth_rule *rule, cr_truths *out) CREMA_MUST_USE;
+/* Reads the pixel boxes of a bottom (objects, 5) of Faster R-CNN: left, top, right, bottom, label.
+ * `classes` 0: labels are not read. Errors: CREMA_E_SHAPE, CREMA_E_RANGE. */
+crema_status cr_truths_read_pixels(const cr_layer *layer, const crema_blob *blob, int64_t classes,
+                                   cr_truths *out) CREMA_MUST_USE;
+/* The number of objects of an item, from *first on. Ask for items in ascending order, with *first
+ * 0 at first; the caller adds the result to *first or leaves it. */
+size_t cr_truths_of(const cr_truths *truths, int64_t item, size_t *first);
 
 #endif

@@ -62,60 +62,6 @@ void cr_region_classes(const cr_region_map *map, const cr_host_values *from, int
   for (int64_t c = 0; c < map->classes; ++c) out[c] /= sum;
 }
 
-double cr_region_overlap(cr_region a, cr_region b) {
-  const double width =
-      fmin(a.x + a.width / 2, b.x + b.width / 2) - fmax(a.x - a.width / 2, b.x - b.width / 2);
-  const double height =
-      fmin(a.y + a.height / 2, b.y + b.height / 2) - fmax(a.y - a.height / 2, b.y - b.height / 2);
-  if (!(width > 0 && height > 0)) return 0;
-  const double common = width * height;
-  return common / (a.width * a.height + b.width * b.height - common);
-}
-
-/* Moves the last object in front of those of higher images. */
-static void sort_last(cr_buffer *buffer) {
-  cr_region_truth *all = (cr_region_truth *)(void *)buffer->data;
-  size_t at = buffer->size / sizeof *all - 1;
-  const cr_region_truth last = all[at];
-  for (; at > 0 && all[at - 1].image > last.image; --at) all[at] = all[at - 1];
-  all[at] = last;
-}
-
-crema_status cr_region_read_truth(const cr_layer *layer, const cr_host_values *from, int64_t rows,
-                                  int64_t images, int64_t labels, cr_buffer *out) {
-  cr_buffer_clear(out);
-  for (int64_t i = 0; i < rows; ++i) {
-    double v[8];
-    for (int k = 0; k < 8; ++k) v[k] = cr_host_get(from, 8 * i + k);
-    if (v[0] == -1 || !(v[5] > v[3] && v[6] > v[4])) continue;
-    if (!(v[0] >= 0 && v[0] < (double)images)) {
-      return cr_layer_fail(layer, CREMA_E_RANGE, "object %lld is of image %g, of %lld",
-                           (long long)i, v[0], (long long)images);
-    }
-    if (!(v[1] >= 1 && v[1] < (double)labels + 1)) {
-      return cr_layer_fail(layer, CREMA_E_RANGE,
-                           "object %lld has label %g, must be 1 to %lld, 0 being the background",
-                           (long long)i, v[1], (long long)labels);
-    }
-    const cr_region_truth truth = {
-        (int64_t)v[0],
-        (int64_t)v[1] - 1,
-        {(v[3] + v[5]) / 2, (v[4] + v[6]) / 2, v[5] - v[3], v[6] - v[4]}};
-    CR_TRY(cr_buffer_append(out, &truth, sizeof truth));
-    sort_last(out);
-  }
-  return CREMA_OK;
-}
-
-size_t cr_region_truths_of(const cr_region_truth *truth, size_t truths, int64_t image,
-                           size_t *first) {
-  size_t end = *first;
-  while (end < truths && truth[end].image < image) ++end;
-  *first = end;
-  while (end < truths && truth[end].image == image) ++end;
-  return end - *first;
-}
-
 /* ---- boxes --------------------------------------------------------------- */
 
 static crema_status need_tensor(cr_layer *layer, cr_tensor **tensor, const crema_shape *shape) {
@@ -148,15 +94,17 @@ crema_status cr_region_boxes_make(cr_layer *layer, const cr_region_map *map,
 }
 
 crema_status cr_region_boxes_find(cr_region_boxes *boxes, crema_context *context,
-                                  crema_blob *bottom, const cr_region_truth *truth, size_t truths) {
+                                  crema_blob *bottom, const cr_truths *truths) {
   const int64_t rows = boxes->objects ? cr_tensor_count(boxes->objects) / 5 : 0;
   cr_host_results to;
   if (rows > 0) CR_TRY(cr_host_write(boxes->objects, &to));
   for (int64_t i = 0; i < rows; ++i) {
-    const bool is_one = (size_t)i < truths;
-    const cr_region box = is_one ? truth[i].box : (cr_region){0};
-    const double row[5] = {is_one ? (double)truth[i].image : -1, box.x, box.y, box.width,
-                           box.height};
+    const bool is_one = truths != NULL && (size_t)i < truths->count;
+    const cr_box box = is_one ? truths->at[i].box : (cr_box){0};
+    const double row[5] = {
+        is_one ? (double)truths->at[i].item : -1, ((double)box.xmin + (double)box.xmax) / 2,
+        ((double)box.ymin + (double)box.ymax) / 2, (double)box.xmax - (double)box.xmin,
+        (double)box.ymax - (double)box.ymin};
     for (int k = 0; k < 5; ++k) cr_host_put(&to, 5 * i + k, row[k]);
   }
   return cr_layer_op_run(&boxes->op, context,
@@ -165,9 +113,9 @@ crema_status cr_region_boxes_find(cr_region_boxes *boxes, crema_context *context
                          NULL);
 }
 
-cr_region cr_region_box(const cr_region_map *map, const cr_host_values *box, int64_t at) {
+cr_box cr_region_box(const cr_region_map *map, const cr_host_values *box, int64_t at) {
   const int64_t cells = map->side * map->side;
   const int64_t first = at / cells * 5 * cells + at % cells;
-  return (cr_region){cr_host_get(box, first), cr_host_get(box, first + cells),
-                     cr_host_get(box, first + 2 * cells), cr_host_get(box, first + 3 * cells)};
+  return cr_box_around(cr_host_get(box, first), cr_host_get(box, first + cells),
+                       cr_host_get(box, first + 2 * cells), cr_host_get(box, first + 3 * cells));
 }
