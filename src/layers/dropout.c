@@ -63,7 +63,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
 }
 
 /* Dropped values have no gradient; the others are scaled. */
-static cr_values preserves(const cr_layer *layer) {
+static cr_value_use preserves(const cr_layer *layer) {
   const dropout_state *s = layer->state;
   return !cr_dropout_drops(layer, &s->dropout) || s->dropout.ratio == 0 ? CR_VALUES_ALL
                                                                         : CR_VALUES_SIGNS;

@@ -15,16 +15,16 @@
 #include "layers/common/layer_noop.h"
 #include "layers/common/layer_weights.h"
 
-typedef struct ip_state {
+typedef struct inner_product_state {
   int64_t outputs, inputs; /* N, K */
   bool bias, transpose;
   cr_layer_op forward, backward_data;
   cr_layer_rounded rounded;
   cr_layer_weights backward_weights;
-} ip_state;
+} inner_product_state;
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  ip_state *s = layer->state;
+  inner_product_state *s = layer->state;
   const Caffe__InnerProductParameter *param = layer->param->inner_product_param;
   int axis = 0;
   (void)top;
@@ -49,7 +49,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
 
 static crema_status make_ops(cr_layer *layer, const crema_blob *bottom, const crema_shape *src,
                              const crema_shape *dst) {
-  ip_state *s = layer->state;
+  inner_product_state *s = layer->state;
   const crema_shape *weights = &layer->blob[0]->shape;
   const crema_shape *bias = s->bias ? &layer->blob[1]->shape : NULL;
   cr_op_desc desc = cr_layer_op_desc(CR_OP_IP_FWD);
@@ -70,7 +70,7 @@ static crema_status make_ops(cr_layer *layer, const crema_blob *bottom, const cr
 }
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  ip_state *s = layer->state;
+  inner_product_state *s = layer->state;
   const crema_shape *from = &bottom[0]->shape;
   int axis = 0;
   CR_TRY(cr_layer_axis(layer, from, layer->param->inner_product_param->axis, "axis", &axis));
@@ -95,7 +95,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
-  ip_state *s = layer->state;
+  inner_product_state *s = layer->state;
   cr_tensor *bias = s->bias ? layer->blob[1]->data : NULL;
   cr_tensor *addend = cr_layer_own_bottoms(layer) < layer->bottoms ? bottom[1]->data : NULL;
   cr_tensor *source = bottom[0]->data;
@@ -107,7 +107,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
                              const bool *propagate_down, crema_blob *const *bottom) {
-  ip_state *s = layer->state;
+  inner_product_state *s = layer->state;
   CR_TRY(cr_layer_weights_run(&s->backward_weights, layer, context, bottom[0]->data, top[0]->diff));
   if (!propagate_down[0]) return CREMA_OK;
   return cr_layer_op_run(&s->backward_data, context,
@@ -122,7 +122,7 @@ static cr_layer_reach reach(const Caffe__LayerParameter *param, int bottoms) {
 
 const cr_layer_class cr_layer_inner_product = {
     .type = "InnerProduct",
-    .state_size = sizeof(ip_state),
+    .state_size = sizeof(inner_product_state),
     .bottoms = {1, 1},
     .tops = {1, 1},
     .fusion.fuses_posts = true,

@@ -35,7 +35,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
                             &(cr_pair_shapes){.x = {&x}, .y = &x, .own = {&divisors}});
 }
 
-static cr_values uses_tops(const cr_layer *layer, bool in_place) {
+static cr_value_use uses_tops(const cr_layer *layer, bool in_place) {
   const Caffe__MVNParameter *param = layer->param->mvn_param;
   (void)in_place;
   return param == NULL || param->normalize_variance ? CR_VALUES_ALL : CR_VALUES_NONE;

@@ -65,7 +65,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
 }
 
 /* Slopes below 0 are possible, but none is filled so by default. */
-static cr_values preserves(const cr_layer *layer) {
+static cr_value_use preserves(const cr_layer *layer) {
   (void)layer;
   return CR_VALUES_SIGNS;
 }

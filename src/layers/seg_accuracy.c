@@ -32,14 +32,14 @@ typedef struct tally {
   int64_t *right, *labels, *guesses;
 } tally;
 
-typedef struct seg_state {
+typedef struct seg_accuracy_state {
   int64_t classes;
   tally all;
   cr_buffer part; /* the same for each thread, one behind the other */
-} seg_state;
+} seg_accuracy_state;
 
 /* Numbers of a thread's share; two threads do not write the same cache line. */
-static size_t room_of(const seg_state *s) {
+static size_t room_of(const seg_accuracy_state *s) {
   return 3 * (size_t)s->classes + 16;
 }
 
@@ -48,7 +48,7 @@ static tally tally_at(int64_t *memory, int64_t classes) {
 }
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  seg_state *s = layer->state;
+  seg_accuracy_state *s = layer->state;
   void *memory = NULL;
   (void)top;
   if (bottom[0]->shape.axes < 2 || bottom[0]->shape.dim[1] < 1) {
@@ -64,7 +64,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
 }
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  const seg_state *s = layer->state;
+  const seg_accuracy_state *s = layer->state;
   const crema_shape *scores = &bottom[0]->shape;
   const crema_shape to = cr_shape(4, (const int64_t[]){1, 1, 1, 3});
   char a[128], b[128];
@@ -156,7 +156,7 @@ typedef struct pixels {
 /* Pixel i of the strip has label first + i. */
 static crema_status add_strip(const pixels *of, int64_t first, int64_t width, const int32_t *best,
                               tally *to) {
-  const seg_state *s = of->layer->state;
+  const seg_accuracy_state *s = of->layer->state;
   int32_t label[WIDTH];
   find_classes(&of->labels, first, width, s->classes, of->layer->param->seg_accuracy_param, label);
   for (int64_t i = 0; i < width; ++i) {
@@ -175,7 +175,7 @@ static crema_status add_strip(const pixels *of, int64_t first, int64_t width, co
 
 static crema_status add_piece(void *state, int worker, int64_t index) {
   const pixels *of = state;
-  const seg_state *s = of->layer->state;
+  const seg_accuracy_state *s = of->layer->state;
   const int64_t n = index / of->pieces, from = index % of->pieces * PIECE;
   const int64_t end = of->per_picture - from < PIECE ? of->per_picture : from + PIECE;
   int64_t *memory = (int64_t *)(void *)s->part.data + (size_t)worker * room_of(s);
@@ -198,7 +198,7 @@ static crema_status add_piece(void *state, int worker, int64_t index) {
 }
 
 static crema_status add_pixels(pixels *of, crema_context *context, int64_t pictures) {
-  seg_state *s = of->layer->state;
+  seg_accuracy_state *s = of->layer->state;
   const double scores = (double)pictures * (double)of->per_picture * (double)s->classes;
   const int workers = cr_host_workers(context, scores * OPERATIONS);
   const size_t room = room_of(s);
@@ -215,7 +215,7 @@ static crema_status add_pixels(pixels *of, crema_context *context, int64_t pictu
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
-  seg_state *s = layer->state;
+  seg_accuracy_state *s = layer->state;
   const Caffe__SegAccuracyParameter *p = layer->param->seg_accuracy_param;
   const crema_shape f = cr_layer_fold(&bottom[0]->shape, 1, 2);
   double all = 0, right = 0, recall = 0, overlap = 0, known = 0;
@@ -241,13 +241,13 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
 }
 
 static void destroy(cr_layer *layer) {
-  seg_state *s = layer->state;
+  seg_accuracy_state *s = layer->state;
   cr_buffer_free(&s->part);
 }
 
 const cr_layer_class cr_layer_seg_accuracy = {
     .type = "SegAccuracy",
-    .state_size = sizeof(seg_state),
+    .state_size = sizeof(seg_accuracy_state),
     .bottoms = {2, 2},
     .tops = {1, 1},
     .graph.integer_bottoms = 1u << 1,

@@ -74,7 +74,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
                          (cr_tensor *[]){top[0]->diff, s->mask, bottom[0]->diff}, NULL);
 }
 
-static cr_values preserves(const cr_layer *layer) {
+static cr_value_use preserves(const cr_layer *layer) {
   const selu_dropout_state *s = layer->state;
   return cr_dropout_drops(layer, &s->dropout) ? CR_VALUES_NONE : CR_VALUES_ALL;
 }

@@ -24,7 +24,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   return cr_layer_pair_make(layer, bottom, top, &desc, &(cr_pair_shapes){0});
 }
 
-static cr_values uses_tops(const cr_layer *layer, bool in_place) {
+static cr_value_use uses_tops(const cr_layer *layer, bool in_place) {
   (void)layer, (void)in_place;
   return CR_VALUES_ALL;
 }

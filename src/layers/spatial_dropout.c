@@ -86,7 +86,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
 }
 
 /* Dropped channels have no gradient; the others are scaled. */
-static cr_values preserves(const cr_layer *layer) {
+static cr_value_use preserves(const cr_layer *layer) {
   const spatial_dropout_state *s = layer->state;
   return cr_dropout_drops(layer, &s->dropout) ? CR_VALUES_SIGNS : CR_VALUES_ALL;
 }

@@ -28,7 +28,7 @@ static bool is_in_place(const cr_net_layer *layer) {
          layer->top_id[0] == layer->bottom_id[0];
 }
 
-static cr_values preserved(const cr_layer *layer) {
+static cr_value_use preserved(const cr_layer *layer) {
   return layer->kind->memory.preserves == NULL ? CR_VALUES_NONE
                                                : layer->kind->memory.preserves(layer);
 }
@@ -141,7 +141,7 @@ static void check_tops(const crema_net *net, const blob_notes *note, int index) 
   const cr_net_layer *layer = &net->layer[index];
   const cr_layer *self = layer->layer;
   if (self->kind->uses_tops == NULL || !gives_gradient(layer, false)) return;
-  const cr_values uses = self->kind->uses_tops(self, is_in_place(layer));
+  const cr_value_use uses = self->kind->uses_tops(self, is_in_place(layer));
   for (int t = self->kind->loss ? 1 : 0; t < self->tops && uses != CR_VALUES_NONE; ++t) {
     const int clobberer = note[note[layer->top_id[t]].storage].clobberer[uses];
     if (clobberer != NO_LAYER) warn_of_use(net, index, layer->top_id[t], clobberer);

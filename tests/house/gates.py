@@ -342,6 +342,21 @@ def trait_gate(breaches):
                 breaches.append(f"{path.relative_to(ROOT)}:{line}: the class of {match.group(1)} layers is compared with")
 
 
+def tag_gate(breaches, allowed):
+    """A tag of a struct, union or enum names one type in the whole tree, so that a search finds it."""
+    homes = {}
+    for path in sources("src/**/*.[ch]", "src/**/*.cu", "tools/**/*.[ch]"):
+        text = strip_comments_and_strings(path.read_text())
+        for match in re.finditer(r"\b(?:struct|union|enum)\s+(\w+)\s*\{", text):
+            homes.setdefault(match.group(1), []).append(str(path.relative_to(ROOT)))
+    for tag, files in homes.items():
+        if len(files) > 1 and tag not in allowed:
+            breaches.append(f"the tag {tag} is defined more than once: {' '.join(files)}")
+    for tag in sorted(allowed):
+        if len(homes.get(tag, [])) < 2:
+            breaches.append(f"tests/house/tags.txt: {tag} is defined once; remove the line")
+
+
 # What is not text, and what it is for.
 BINARIES = {
     "data/mnist/train-images-idx3-ubyte.gz": "MNIST, for make run",
@@ -366,8 +381,8 @@ def binary_gate(breaches):
             breaches.append(f"{name}: a name that programs take for an option")
 
 
-def allowed_globals():
-    text = (pathlib.Path(__file__).parent / "globals.txt").read_text()
+def allowed_names(name):
+    text = (pathlib.Path(__file__).parent / name).read_text()
     return {t.split("#")[0].strip() for t in text.splitlines() if t.split("#")[0].strip()}
 
 
@@ -380,10 +395,11 @@ def main():
     conditional_gate(breaches)
     docstring_gate(breaches)
     length_gate(breaches)
-    global_gate(breaches, allowed_globals())
+    global_gate(breaches, allowed_names("globals.txt"))
     leak_gate(breaches)
     loop_gate(breaches)
     trait_gate(breaches)
+    tag_gate(breaches, allowed_names("tags.txt"))
     binary_gate(breaches)
     for breach in breaches:
         print(breach)

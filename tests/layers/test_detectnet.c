@@ -202,10 +202,10 @@ TEST(boxes_follow_what_they_are_around) {
 
 /* Quarter of a turn, and back by the same way as pixels go. */
 TEST(a_turn_takes_the_picture_along) {
-  cr_planes in = {0}, out = {0};
-  ok(cr_planes_reserve(&in, 6, 10));
-  for (int i = 0; i < 180; ++i) cr_planes_values(&in)[i] = (float)i;
-  ok(cr_planes_rotate(&in, 90, &out));
+  cr_bgr_planes in = {0}, out = {0};
+  ok(cr_bgr_planes_reserve(&in, 6, 10));
+  for (int i = 0; i < 180; ++i) cr_bgr_planes_values(&in)[i] = (float)i;
+  ok(cr_bgr_planes_rotate(&in, 90, &out));
   const cr_detectnet_turn turn = cr_detectnet_turn_of(6, 10, 90);
   assert_in_range(out.height, 10, 12);
   assert_in_range(out.width, 6, 8);
@@ -218,8 +218,8 @@ TEST(a_turn_takes_the_picture_along) {
       const int column = (int)lrint(to_x), row = (int)lrint(to_y);
       assert_true(fabs(to_x - column) < 1e-9 && fabs(to_y - row) < 1e-9);
       if (x >= 9 || y >= 5) continue; /* the last ones have no neighbour */
-      if (cr_planes_values(&out)[row * out.width + column] == 0) continue;
-      assert_near((double)cr_planes_values(&out)[row * out.width + column], 10 * y + x, 1e-5,
+      if (cr_bgr_planes_values(&out)[row * out.width + column] == 0) continue;
+      assert_near((double)cr_bgr_planes_values(&out)[row * out.width + column], 10 * y + x, 1e-5,
                   "pixel", 10 * y + x);
       ++known;
     }
@@ -233,20 +233,20 @@ TEST(a_turn_takes_the_picture_along) {
  * brightest. */
 TEST(colours_turn_and_fade) {
   static const float red[3] = {0.1f, 0.2f, 0.9f};
-  cr_planes one = {0};
-  ok(cr_planes_reserve(&one, 1, 1));
-  float *value = cr_planes_values(&one);
+  cr_bgr_planes one = {0};
+  ok(cr_bgr_planes_reserve(&one, 1, 1));
+  float *value = cr_bgr_planes_values(&one);
   static const double hues[] = {0, 120, -120, 240, 360, -480};
   static const int first[] = {0, 1, 2, 2, 0, 2};
   for (int i = 0; i < 6; ++i) {
     memcpy(value, red, sizeof red);
-    cr_planes_color(&one, hues[i], 1);
+    cr_bgr_planes_color(&one, hues[i], 1);
     for (int c = 0; c < 3; ++c) {
       assert_near((double)value[c], (double)red[(c + first[i]) % 3], 1e-5, "colour", 10 * i + c);
     }
   }
   memcpy(value, red, sizeof red);
-  cr_planes_color(&one, 0, 0.5);
+  cr_bgr_planes_color(&one, 0, 0.5);
   for (int c = 0; c < 3; ++c) {
     assert_near((double)value[c], 0.9 - (0.9 - (double)red[c]) / 2, 1e-5, "faded", c);
   }

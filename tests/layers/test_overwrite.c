@@ -21,7 +21,7 @@ static void set_diffs(rig *r, const layer_row *row) {
 /* Overwrites values so that just `left` of them is left. The gradients of tops are those of
  * set_diffs.
  */
-static void overwrite(float *value, int64_t count, cr_values left) {
+static void overwrite(float *value, int64_t count, cr_value_use left) {
   for (int64_t i = 0; i < count; ++i) {
     const bool learns = learns_at(i);
     if (left == CR_VALUES_LEARNING && learns) continue;
@@ -32,7 +32,8 @@ static void overwrite(float *value, int64_t count, cr_values left) {
 
 /* All gradients, one behind the other, when `left` is left of `bottom` or (negative) of the tops;
  * to be freed. */
-static float *gradients(rig *r, const layer_row *row, int bottom, cr_values left, int64_t *count) {
+static float *gradients(rig *r, const layer_row *row, int bottom, cr_value_use left,
+                        int64_t *count) {
   int first = r->layer->kind->loss ? 1 : 0;
   ok(rig_forward(r));
   for (int t = first; t < r->tops && bottom < 0; ++t) {
@@ -59,7 +60,7 @@ static float *gradients(rig *r, const layer_row *row, int bottom, cr_values left
 }
 
 /* Whether the gradients change when just `left` of a bottom or of the tops is left. */
-static bool clobbering_matters(const layer_row *row, bool in_place, int bottom, cr_values left) {
+static bool clobbering_matters(const layer_row *row, bool in_place, int bottom, cr_value_use left) {
   int64_t count = 0;
   rig r;
   float *found[2];
@@ -78,20 +79,20 @@ static bool clobbering_matters(const layer_row *row, bool in_place, int bottom, 
   return changed;
 }
 
-static cr_values uses_of(const layer_row *row, bool in_place) {
+static cr_value_use uses_of(const layer_row *row, bool in_place) {
   uint32_t random = 1;
   rig r;
   make(&r, row, in_place, &random);
-  cr_values uses = CR_VALUES_NONE;
+  cr_value_use uses = CR_VALUES_NONE;
   if (r.layer->kind->uses_tops != NULL) uses = r.layer->kind->uses_tops(r.layer, in_place);
   rig_free(&r);
   return uses;
 }
 
 static void check_uses(const layer_row *row, bool in_place) {
-  const cr_values uses = uses_of(row, in_place);
+  const cr_value_use uses = uses_of(row, in_place);
   for (int left = CR_VALUES_NONE; left < CR_VALUES_ALL; ++left) {
-    bool changed = clobbering_matters(row, in_place, -1, (cr_values)left);
+    bool changed = clobbering_matters(row, in_place, -1, (cr_value_use)left);
     if (changed == (left < (int)uses)) continue;
     print_error("%s %s%s uses %d, but gradients %s with %d left\n", row->type, row->body,
                 in_place ? ", in place," : "", (int)uses, changed ? "change" : "do not change",
@@ -139,9 +140,9 @@ TEST(layers_leave_what_they_say) {
     if (!has_flag(&rows[k], 'I')) continue;
     make(&r, &rows[k], true, &random);
     int64_t count = crema_blob_count(r.top[0]);
-    cr_values preserved = r.layer->kind->memory.preserves == NULL
-                              ? CR_VALUES_NONE
-                              : r.layer->kind->memory.preserves(r.layer);
+    cr_value_use preserved = r.layer->kind->memory.preserves == NULL
+                                 ? CR_VALUES_NONE
+                                 : r.layer->kind->memory.preserves(r.layer);
     float *before = malloc((size_t)count * sizeof *before);
     assert_non_null(before);
     memcpy(before, rig_data(r.bottom[0]), (size_t)count * sizeof *before);

@@ -85,7 +85,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
 }
 
 /* What its functions read is not known: everything. */
-static cr_values uses_tops(const cr_layer *layer, bool in_place) {
+static cr_value_use uses_tops(const cr_layer *layer, bool in_place) {
   (void)layer, (void)in_place;
   return CR_VALUES_ALL;
 }

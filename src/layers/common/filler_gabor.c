@@ -22,11 +22,11 @@ typedef struct gabor {
 
 /* Filters up to `end`, which differ in their angle and phase: the nth has those of `first`, plus n
  * times a step. */
-typedef struct group {
+typedef struct gabor_group {
   int end;
   gabor first;
   double theta_step, phi_step;
-} group;
+} gabor_group;
 
 /* Waves in `directions` directions, at eight frequencies each. */
 static gabor wave(int filter, double amplitude, double sigma, int directions) {
@@ -50,8 +50,8 @@ static gabor spot(int filter, double amplitude, int sizes) {
                  .channel = {0.25, -1, 1}};
 }
 
-/* The filter of the first group that ends behind it; groups start at `start`. */
-static gabor of_groups(const group *groups, int start, int filter) {
+/* The filter of the first gabor_group that ends behind it; groups start at `start`. */
+static gabor of_groups(const gabor_group *groups, int start, int filter) {
   while (filter >= groups->end) {
     start = groups->end;
     ++groups;
@@ -64,7 +64,7 @@ static gabor of_groups(const group *groups, int start, int filter) {
 
 /* For CIFAR-10: 32 of 5 x 5. */
 static gabor of_32(int filter) {
-  static const group groups[] = {
+  static const gabor_group groups[] = {
       {8, {0.5, 0.6, 1, 0, 0, false, {1, 1, 1}}, 1 / 8.0, 0},
       {14, {0.5, 0.6, 1 / 2.0, 1 / 12.0, 0, false, {1, 1, 1}}, 1 / 6.0, 0},
       {16, {0.5, 0.75, 1 / 8.0, 0, 0, false, {1, -1, 1}}, 0, 1},
@@ -79,7 +79,7 @@ static gabor of_32(int filter) {
 
 /* For GoogLeNet: 64 of 7 x 7. */
 static gabor of_64(int filter) {
-  static const group groups[] = {
+  static const gabor_group groups[] = {
       {40, {0.5, 0.45, 1, 0, 1, false, {1, 1, 1}}, 1 / 8.0, 0},
       {.end = 46}, /* spots */
       {48, {2 / 3.0, 1, 1 / 12.0, 1 / 8.0, 0.5, false, {1, 0.1, -0.5}}, 1, 0},
@@ -102,7 +102,7 @@ static gabor of_64_small(int filter) {
 
 /* For AlexNet: 96 of 11 x 11. */
 static gabor of_96(int filter) {
-  static const group groups[] = {
+  static const gabor_group groups[] = {
       {60, {1 / 4.5, 0.75, 1 / 8.0, 1 / 8.0, 0.5, false, {-1, 1, -0.5}}, 0.5, 0},
       {64, {1 / 9.0, 2, 1 / 8.0, 1 / 8.0, 0.5, false, {1, -0.5, -0.75}}, 0.5, 0},
       {72, {1 / 4.5, 0.75, 1 / 4.0, 1 / 32.0, 0.5, false, {1, 0.1, -0.75}}, 1 / 4.0, 0},

@@ -84,7 +84,7 @@ typedef struct cr_layer_class {
   unsigned no_gradient_bottoms;
   /* Which of the values that forward gave the tops backward uses (of a loss: all tops but the
    * first). NULL: none. */
-  cr_values (*uses_tops)(const cr_layer *layer, bool in_place);
+  cr_value_use (*uses_tops)(const cr_layer *layer, bool in_place);
   /* Whether backward reads the values of that bottom, which is not a label and not overwritten by
    * this layer. NULL: it does not. */
   bool (*uses_bottom)(const cr_layer *layer, int bottom);

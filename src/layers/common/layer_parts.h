@@ -16,12 +16,12 @@ typedef struct cr_layer cr_layer;
 #define CR_ALL_BOTTOMS (CR_LAST_BOTTOM | (CR_LAST_BOTTOM - 1))
 
 /* Which values of a blob a pass uses or keeps. Each level includes those before it. */
-typedef enum cr_values {
+typedef enum cr_value_use {
   CR_VALUES_NONE,
   CR_VALUES_SIGNS,    /* only whether each is above 0 */
   CR_VALUES_LEARNING, /* values whose gradient is not 0 */
   CR_VALUES_ALL
-} cr_values;
+} cr_value_use;
 
 /* What tops share with the bottom of their layer, or with its parameter if there is no bottom. */
 typedef enum cr_layer_sharing {
@@ -83,7 +83,7 @@ typedef struct cr_layer_memory_part {
   bool (*persistent)(const cr_layer *layer, int top);
   /* Which of its bottom's values a pass in place preserves. src/net warns about a layer in place
    * that preserves less than an earlier layer uses. NULL: nothing. */
-  cr_values (*preserves)(const cr_layer *layer);
+  cr_value_use (*preserves)(const cr_layer *layer);
   /* Whether forward adds that bottom to top 0 unchanged, so that its gradient is the gradient of
    * top 0. The net may let both gradients share their values, which backward then leaves alone.
    * It may also put top 0 in the memory of a bottom (cr_layer.spare_bottom). NULL: no. */

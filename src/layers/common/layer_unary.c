@@ -52,7 +52,7 @@ crema_status cr_layer_unary_reshape(cr_layer *layer, crema_blob *const *bottom,
 }
 
 /* ReLU reads its bottom, which in place is its top. */
-cr_values cr_layer_unary_uses_tops(const cr_layer *layer, bool in_place) {
+cr_value_use cr_layer_unary_uses_tops(const cr_layer *layer, bool in_place) {
   const cr_layer_unary *s = layer->state;
   switch (s->function) {
     case CR_UNARY_RELU: return in_place ? CR_VALUES_SIGNS : CR_VALUES_NONE;
@@ -77,7 +77,7 @@ bool cr_layer_unary_uses_bottom(const cr_layer *layer, int bottom) {
   }
 }
 
-cr_values cr_layer_unary_preserves(const cr_layer *layer) {
+cr_value_use cr_layer_unary_preserves(const cr_layer *layer) {
   const cr_layer_unary *s = layer->state;
   bool rises = false; /* through 0 */
   switch (s->function) {

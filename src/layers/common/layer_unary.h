@@ -20,9 +20,9 @@ double cr_layer_unary_log(crema_dtype arithmetic, float base);
  */
 cr_layer_shape_fn cr_layer_unary_setup;
 cr_layer_shape_fn cr_layer_unary_reshape;
-cr_values cr_layer_unary_uses_tops(const cr_layer *layer, bool in_place);
+cr_value_use cr_layer_unary_uses_tops(const cr_layer *layer, bool in_place);
 bool cr_layer_unary_uses_bottom(const cr_layer *layer, int bottom);
-cr_values cr_layer_unary_preserves(const cr_layer *layer);
+cr_value_use cr_layer_unary_preserves(const cr_layer *layer);
 
 /* The gradient is computed from the value where cr_unary_by_value allows that; otherwise an
  * in-place pass keeps its input. */

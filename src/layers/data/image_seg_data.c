@@ -63,7 +63,7 @@ typedef struct seg_item {
   uint64_t sample;
 } seg_item;
 
-typedef struct seg_state {
+typedef struct seg_data_state {
   cr_batch_input batches; /* has to be the first member */
   const Caffe__ImageDataParameter *param;
   const Caffe__TransformationParameter *transform; /* may be NULL */
@@ -78,7 +78,7 @@ typedef struct seg_state {
   cr_transformer *transformer;
   int threads;
   seg_worker *worker; /* `threads` of them */
-} seg_state;
+} seg_data_state;
 
 /* ---- the list ------------------------------------------------------------ */
 
@@ -86,7 +86,7 @@ static bool is_blank(char c) {
   return c == ' ' || c == '\t' || c == '\r';
 }
 
-static crema_status parse_line(seg_state *s, char *text, size_t number) {
+static crema_status parse_line(seg_data_state *s, char *text, size_t number) {
   const label_type type = s->param->label_type;
   seg_line line = {.image = text, .number = number};
   char *end = text + strlen(text);
@@ -111,7 +111,7 @@ static crema_status parse_line(seg_state *s, char *text, size_t number) {
   return CREMA_OK;
 }
 
-static crema_status read_lines(seg_state *s) {
+static crema_status read_lines(seg_data_state *s) {
   size_t lines = 1;
   CR_TRY(cr_file_read(s->path, &s->text));
   CR_TRY(cr_buffer_make_text(&s->text, s->path));
@@ -130,7 +130,7 @@ static crema_status read_lines(seg_state *s) {
 
 /* ---- one image ----------------------------------------------------------- */
 
-static crema_status decode(const seg_state *s, seg_worker *w, const char *name,
+static crema_status decode(const seg_data_state *s, seg_worker *w, const char *name,
                            cr_image_color color, cr_image *out) {
   char *found = NULL;
   cr_buffer_clear(&w->path);
@@ -160,7 +160,7 @@ static crema_status resize_pair(seg_worker *w, bool has_map, int height, int wid
 
 /* Resizes both by the factor that belongs to the sample. As in DeepLab the product is a float: 0.7
  * times 100 is 70, which the product of doubles, 69.9999988, is not. */
-static crema_status scale_pair(const seg_state *s, seg_worker *w, const seg_item *item) {
+static crema_status scale_pair(const seg_data_state *s, seg_worker *w, const seg_item *item) {
   uint32_t draw[4];
   if (s->transform == NULL || s->transform->n_scale_factors == 0) return CREMA_OK;
   cr_philox(s->scale_key, 0, item->sample, draw);
@@ -176,7 +176,7 @@ static crema_status scale_pair(const seg_state *s, seg_worker *w, const seg_item
 }
 
 /* Reads the image and its map, and brings both to new_height x new_width. */
-static crema_status read_pair(const seg_state *s, seg_worker *w, const seg_line *line) {
+static crema_status read_pair(const seg_data_state *s, seg_worker *w, const seg_line *line) {
   const int height = (int)s->param->new_height, width = (int)s->param->new_width;
   cr_image_color color = s->param->is_color ? CR_IMAGE_COLOR : CR_IMAGE_GRAY;
   const cr_image_color wanted = cr_transformer_color(s->transformer);
@@ -225,8 +225,8 @@ static bool is_inside(const cr_image_part *part, bool mirror, const int real[2],
 }
 
 /* Behind the image's right and lower border is its mean, which has become 0. */
-static crema_status clear_padding(const seg_state *s, const seg_item *item, const cr_load *load,
-                                  const seg_worker *w, const int real[2]) {
+static crema_status clear_padding(const seg_data_state *s, const seg_item *item,
+                                  const cr_load *load, const seg_worker *w, const int real[2]) {
   const crema_shape *shape = &load->batch->top[0].shape;
   const int64_t size = crema_shape_count(shape, 1, 4);
   float *value = load->batch->top[0].values + load->item * size;
@@ -243,7 +243,7 @@ static crema_status clear_padding(const seg_state *s, const seg_item *item, cons
 }
 
 /* The label of a pixel of the image. */
-static float label_at(const seg_state *s, const seg_worker *w, const seg_line *line, int row,
+static float label_at(const seg_data_state *s, const seg_worker *w, const seg_line *line, int row,
                       int column) {
   switch (s->param->label_type) {
     case PIXEL_LABEL: return (float)w->map.pixels[(int64_t)row * w->map.width + column];
@@ -254,7 +254,7 @@ static float label_at(const seg_state *s, const seg_worker *w, const seg_line *l
 
 /* The labels of the part that the image, of real[0] x real[1] pixels, was cropped to, mirrored like
  * it. */
-static void put_map(const seg_state *s, const seg_worker *w, const seg_line *line,
+static void put_map(const seg_data_state *s, const seg_worker *w, const seg_line *line,
                     const int real[2], const cr_image_part *part, bool mirror, float *out) {
   const float ignored = (float)s->param->ignore_label;
   for (int y = 0; y < part->height; ++y) {
@@ -266,7 +266,7 @@ static void put_map(const seg_state *s, const seg_worker *w, const seg_line *lin
   }
 }
 
-static crema_status put_label(const seg_state *s, const seg_item *item, const cr_load *load,
+static crema_status put_label(const seg_data_state *s, const seg_item *item, const cr_load *load,
                               const seg_worker *w, const int real[2]) {
   cr_batch_top *top = &load->batch->top[1];
   const cr_batch_top *data = &load->batch->top[0];
@@ -283,7 +283,7 @@ static crema_status put_label(const seg_state *s, const seg_item *item, const cr
 }
 
 /* Reads, colours and pads an image; real: its extents before that. */
-static crema_status prepare(const seg_state *s, seg_worker *w, const seg_item *item,
+static crema_status prepare(const seg_data_state *s, seg_worker *w, const seg_item *item,
                             cr_pixels *pixels, int real[2]) {
   int height = 0, width = 0;
   CR_TRY(read_pair(s, w, item->line));
@@ -298,7 +298,7 @@ static crema_status prepare(const seg_state *s, seg_worker *w, const seg_item *i
   return CREMA_OK;
 }
 
-static crema_status load_pair(const seg_state *s, const seg_item *item, cr_load *load) {
+static crema_status load_pair(const seg_data_state *s, const seg_item *item, cr_load *load) {
   static const char advice[] =
       "images of different sizes need new_height and new_width, crop_size or batch_size: 1";
   seg_worker *w = &s->worker[load->worker];
@@ -317,18 +317,18 @@ static crema_status load_pair(const seg_state *s, const seg_item *item, cr_load 
   return CREMA_OK;
 }
 
-static crema_status in_line(const seg_state *s, const seg_line *line, crema_status status) {
+static crema_status in_line(const seg_data_state *s, const seg_line *line, crema_status status) {
   return cr_fail_in(status, "%s:%zu: %s", s->path, line->number, line->image);
 }
 
 static crema_status load_item(void *user, cr_load *load) {
-  const seg_state *s = user;
+  const seg_data_state *s = user;
   const seg_item *item = cr_batch_item(load->batch, load->item);
   return in_line(s, item->line, load_pair(s, item, load));
 }
 
 static crema_status take_item(void *user, cr_batch *batch, int i) {
-  seg_state *s = user;
+  seg_data_state *s = user;
   seg_item *item = cr_batch_item(batch, i);
   size_t index = 0;
   item->sample = batch->sample + (uint64_t)i * (uint64_t)batch->solvers;
@@ -384,7 +384,7 @@ static crema_status check_param(const cr_layer *layer) {
 }
 
 static void use_key(void *state) {
-  seg_state *s = state;
+  seg_data_state *s = state;
   uint32_t draw[4];
   s->order.key = cr_mix_key(s->batches.key, cr_hash_text("shuffle"));
   s->order.drawn = false;
@@ -394,7 +394,7 @@ static void use_key(void *state) {
   s->skip = ((uint64_t)draw[0] * s->param->rand_skip) >> 32;
 }
 
-static crema_status read_list(cr_layer *layer, seg_state *s) {
+static crema_status read_list(cr_layer *layer, seg_data_state *s) {
   CR_TRY(cr_file_resolve_input(layer->source_dir_file, s->param->source, &s->path));
   CR_TRY(read_lines(s));
   s->order.count = s->lines;
@@ -412,7 +412,7 @@ static crema_status read_list(cr_layer *layer, seg_state *s) {
   return CREMA_OK;
 }
 
-static crema_status open_loader(const cr_layer *layer, seg_state *s, crema_blob *const *top) {
+static crema_status open_loader(const cr_layer *layer, seg_data_state *s, crema_blob *const *top) {
   const int64_t items = s->param->batch_size;
   size_t index = 0;
   int extent[3], real[2];
@@ -444,7 +444,7 @@ static crema_status open_loader(const cr_layer *layer, seg_state *s, crema_blob 
 }
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  seg_state *s = layer->state;
+  seg_data_state *s = layer->state;
   (void)bottom;
   CR_TRY(check_param(layer));
   s->param = layer->param->image_data_param;
@@ -454,7 +454,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
 }
 
 static void destroy(cr_layer *layer) {
-  seg_state *s = layer->state;
+  seg_data_state *s = layer->state;
   cr_batch_loader_close(&s->batches.loader);
   for (int i = 0; s->worker != NULL && i < s->threads; ++i) {
     seg_worker *w = &s->worker[i];
@@ -475,7 +475,7 @@ static void destroy(cr_layer *layer) {
 }
 
 const cr_layer_class cr_layer_image_seg_data = {
-    CR_LAYER_INPUT("ImageSegData", sizeof(seg_state), 1, 3),
+    CR_LAYER_INPUT("ImageSegData", sizeof(seg_data_state), 1, 3),
     .input = &cr_batch_input_class_with_epochs,
     .graph.shareable = true,
     .setup = setup,

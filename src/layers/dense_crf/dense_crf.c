@@ -113,13 +113,13 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
 
 /* ---- one picture --------------------------------------------------------- */
 
-typedef struct picture {
+typedef struct crf_image {
   const float *scores, *colours; /* colours NULL: none */
   int64_t classes, plane;        /* plane: pixels of the whole map */
   int64_t map_width, height, width;
   int64_t band; /* rows of pixels that a thread works on at a time; the last ones may be fewer */
   int workers;
-} picture;
+} crf_image;
 
 enum {
   /* Pixels of a band, about: with the lattice points that they meet they fit into the second cache.
@@ -133,24 +133,24 @@ enum {
 enum { OPERATIONS = 32 };
 
 /* Rows of a band, whatever the number of threads, as the result depends on them. */
-static int64_t rows_of_band(const picture *of) {
+static int64_t rows_of_band(const crf_image *of) {
   const int64_t whole = of->height * of->width / BAND;
   const int64_t teams = whole < TEAM ? 1 : (whole + TEAM / 2) / TEAM;
   const int64_t bands = whole > 0 ? teams * TEAM : 1, rows = (of->height + bands - 1) / bands;
   return rows > 0 ? rows : 1;
 }
 
-static void divide(picture *of, crema_context *context, int iterations) {
+static void divide(crf_image *of, crema_context *context, int iterations) {
   const double numbers = (double)of->height * (double)of->width * (double)of->classes;
   of->band = rows_of_band(of);
   of->workers = cr_host_workers(context, numbers * OPERATIONS * (iterations + 1));
 }
 
-static int64_t bands_of(const picture *of) {
+static int64_t bands_of(const crf_image *of) {
   return (of->height + of->band - 1) / of->band;
 }
 
-static int64_t end_of_band(const picture *of, int64_t index) {
+static int64_t end_of_band(const crf_image *of, int64_t index) {
   return (index + 1) * of->band < of->height ? (index + 1) * of->band : of->height;
 }
 
@@ -163,15 +163,15 @@ static int axes_of(const kernel *k) {
 }
 
 /* What the threads share that make a kernel. */
-typedef struct making {
-  const picture *of;
+typedef struct lattice_making {
+  const crf_image *of;
   const kernel *kernel;
   float *feature;
-} making;
+} lattice_making;
 
 static crema_status make_features(void *state, int worker, int64_t index) {
-  const making *m = state;
-  const picture *of = m->of;
+  const lattice_making *m = state;
+  const crf_image *of = m->of;
   const kernel *k = m->kernel;
   const int axes = axes_of(k);
   float *to = m->feature + index * of->band * of->width * axes;
@@ -189,11 +189,11 @@ static crema_status make_features(void *state, int worker, int64_t index) {
 }
 
 /* The lattice, and by what sums over it are divided. */
-static crema_status make_kernel(crf_state *s, const picture *of, kernel *k) {
+static crema_status make_kernel(crf_state *s, const crf_image *of, kernel *k) {
   const int64_t pixels = of->height * of->width;
   const int axes = axes_of(k);
   CR_TRY(cr_buffer_reserve(&s->feature, (size_t)(pixels * axes + 1) * sizeof(float)));
-  making m = {of, k, floats(&s->feature)};
+  lattice_making m = {of, k, floats(&s->feature)};
   CR_TRY(cr_host_spread(of->workers, bands_of(of), make_features, &m));
   CR_TRY(cr_lattice_make(&k->lattice, m.feature, pixels, axes, of->band * of->width, of->workers));
   CR_TRY(cr_buffer_reserve(&k->factor, (size_t)(pixels + 1) * sizeof(float)));
@@ -278,12 +278,12 @@ enum {
   AHEAD = 8  /* tiles whose scores are asked for before they are read: memory takes that long */
 };
 
-typedef struct tile {
+typedef struct crf_tile {
   int64_t y, x, pixels; /* where it begins */
-} tile;
+} crf_tile;
 
 /* The next tile of a band that ends before row `end`. */
-static bool next_tile(const picture *of, int64_t end, tile *t) {
+static bool next_tile(const crf_image *of, int64_t end, crf_tile *t) {
   t->x += TILE;
   if (t->x >= of->width) {
     t->x = 0;
@@ -294,19 +294,19 @@ static bool next_tile(const picture *of, int64_t end, tile *t) {
 }
 
 /* Before the first one. */
-static tile before_band(const picture *of, int64_t index) {
-  return (tile){index * of->band, -TILE, 0};
+static crf_tile before_band(const crf_image *of, int64_t index) {
+  return (crf_tile){index * of->band, -TILE, 0};
 }
 
 /* How many pixels of the next tile of the row there are to ask for. */
-static int64_t pixels_behind(const picture *of, tile t) {
+static int64_t pixels_behind(const crf_image *of, crf_tile t) {
   const int64_t left = of->width - t.x - t.pixels;
   return left < TILE ? left : TILE;
 }
 
 /* Scores from planes to rows, whose numbers behind the last class are no class. So many short
  * streams far apart are more than the processor foresees: it is told of the next tile's. */
-static void read_scores(const crf_state *s, const picture *of, tile t, float *row) {
+static void read_scores(const crf_state *s, const crf_image *of, crf_tile t, float *row) {
   const float *from = of->scores + t.y * of->map_width + t.x;
   const int64_t behind = pixels_behind(of, t);
   for (int64_t c = 0; c < of->classes; ++c, from += of->plane) {
@@ -326,7 +326,7 @@ static void fetch_scores(const crf_state *s, const float *score) {
   }
 }
 
-static void put_result(const crf_state *s, const picture *of, tile t, float *row,
+static void put_result(const crf_state *s, const crf_image *of, crf_tile t, float *row,
                        const cr_host_results *to, int64_t first) {
   const int64_t behind = pixels_behind(of, t);
   if (s->logarithm) logarithms(row, t.pixels * s->width);
@@ -345,7 +345,7 @@ static void put_result(const crf_state *s, const picture *of, tile t, float *row
 /* What the threads share. */
 typedef struct inference {
   crf_state *s;
-  const picture *of;
+  const crf_image *of;
   int step;
   const cr_host_results *to;
   int64_t at; /* of the picture in the result */
@@ -353,7 +353,7 @@ typedef struct inference {
 
 /* One step for a tile: the scores, with what the kernels say about the step before, become
  * probabilities, which the kernels get for the next step. The last step writes them. */
-static void work_on(const inference *i, tile t, float *row) {
+static void work_on(const inference *i, crf_tile t, float *row) {
   crf_state *s = i->s;
   const int64_t first = t.y * i->of->width + t.x;
   float *score = floats(&s->score) + first * s->width;
@@ -381,11 +381,12 @@ static crema_status work_on_band(void *state, int worker, int64_t index) {
   const inference *i = state;
   const int64_t end = end_of_band(i->of, index);
   float *row = floats(&i->s->row) + (int64_t)worker * TILE * i->s->width;
-  for (tile t = before_band(i->of, index); next_tile(i->of, end, &t);) work_on(i, t, row);
+  for (crf_tile t = before_band(i->of, index); next_tile(i->of, end, &t);) work_on(i, t, row);
   return CREMA_OK;
 }
 
-static crema_status infer(crf_state *s, const picture *of, const cr_host_results *to, int64_t at) {
+static crema_status infer(crf_state *s, const crf_image *of, const cr_host_results *to,
+                          int64_t at) {
   const int64_t pixels = of->height * of->width;
   inference i = {.s = s, .of = of, .to = to, .at = at};
   if (pixels == 0) return CREMA_OK;
@@ -407,7 +408,7 @@ static crema_status infer(crf_state *s, const picture *of, const cr_host_results
 
 /* The part of the map that counts: no more than there is. */
 static crema_status read_size(const cr_layer *layer, const float *size, const crema_shape *map,
-                              picture *of) {
+                              crf_image *of) {
   if (!(size[0] >= 0 && size[1] >= 0)) {
     return cr_layer_fail(layer, CREMA_E_RANGE, "a picture of %g x %g pixels", (double)size[0],
                          (double)size[1]);
@@ -433,7 +434,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   for (int64_t n = 0; n < map->dim[0]; ++n) {
     const int64_t plane = map->dim[2] * map->dim[3], first = n * map->dim[1] * plane;
     const float *size = sizes + n * crema_shape_count(&bottom[1]->shape, 1, bottom[1]->shape.axes);
-    picture of = {.scores = scores + first, .colours = colours ? colours + n * 3 * plane : NULL};
+    crf_image of = {.scores = scores + first, .colours = colours ? colours + n * 3 * plane : NULL};
     if (plane == 0) continue;
     CR_TRY(read_size(layer, size, map, &of));
     divide(&of, context, s->iterations);

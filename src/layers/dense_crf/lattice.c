@@ -237,13 +237,14 @@ static crema_status read_features(const cr_lattice *l, int64_t first, int count,
 }
 
 /* What the threads that make a lattice share. */
-typedef struct making {
+typedef struct table_making {
   cr_lattice *lattice;
   const float *feature;
   double unit[MOST_CORNERS];
-} making;
+} table_making;
 
-static crema_status add_points(const making *m, cr_lattice_table *t, int64_t first, int count) {
+static crema_status add_points(const table_making *m, cr_lattice_table *t, int64_t first,
+                               int count) {
   const cr_lattice *l = m->lattice;
   const int corners = l->axes + 1;
   float block[CR_LATTICE_MOST_AXES][BLOCK];
@@ -267,7 +268,7 @@ static crema_status add_points(const making *m, cr_lattice_table *t, int64_t fir
 }
 
 static crema_status make_band(void *state, int worker, int64_t index) {
-  const making *m = state;
+  const table_making *m = state;
   const cr_lattice *l = m->lattice;
   cr_lattice_table *t = &l->band[index].table;
   const int64_t begin = index * l->per_band, left = l->points - begin;
@@ -337,7 +338,7 @@ enum { NEIGHBOURS = 1024 };
 /* The lattice points behind each, along each axis of the hyperplane, of which it is the one before.
  */
 static crema_status find_neighbours(void *state, int worker, int64_t index) {
-  const cr_lattice *l = ((const making *)state)->lattice;
+  const cr_lattice *l = ((const table_making *)state)->lattice;
   const cr_lattice_table *t = &l->all;
   const int64_t begin = index * NEIGHBOURS, left = t->corners - begin;
   const int64_t end = begin + (left < NEIGHBOURS ? left : NEIGHBOURS);
@@ -381,7 +382,7 @@ static crema_status reserve_bands(cr_lattice *l) {
 
 crema_status cr_lattice_make(cr_lattice *lattice, const float *feature, int64_t points, int axes,
                              int64_t per_band, int workers) {
-  making m = {lattice, feature, {0}};
+  table_making m = {lattice, feature, {0}};
   if (points < 0 || points > INT32_MAX / (4 * MOST_CORNERS)) {
     return cr_fail(CREMA_E_RANGE, "a lattice of %lld points", (long long)points);
   }

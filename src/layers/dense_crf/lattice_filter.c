@@ -49,25 +49,25 @@ typedef float part __attribute__((vector_size(LANES * sizeof(float)), aligned(4)
 /* ---- adding and reading -------------------------------------------------- */
 
 /* Points, their corners and their shares; `rows`: of their band. */
-typedef struct span {
+typedef struct point_span {
   float *rows;
   const int32_t *corner;
   const float *share;
   int64_t count;
   int corners, width;
-} span;
+} point_span;
 
-static span span_of(const cr_lattice *l, int which, int64_t first, int64_t count) {
+static point_span span_of(const cr_lattice *l, int which, int64_t first, int64_t count) {
   const int corners = l->axes + 1;
-  return (span){own_of(l, which, first),
-                l->corner + first * corners,
-                l->share + first * corners,
-                count,
-                corners,
-                l->width};
+  return (point_span){own_of(l, which, first),
+                      l->corner + first * corners,
+                      l->share + first * corners,
+                      count,
+                      corners,
+                      l->width};
 }
 
-static void add_rows(const span *s, const float *in) {
+static void add_rows(const point_span *s, const float *in) {
   const int width = s->width;
   for (int64_t i = 0; i < s->count; ++i, in += width) {
     for (int64_t r = i * s->corners; r < (i + 1) * s->corners; ++r) {
@@ -82,7 +82,7 @@ CR_INLINE part *row_of(float *rows, int32_t row, int parts) {
   return (part *)(void *)(rows + (int64_t)row * (parts * LANES));
 }
 
-CR_INLINE void add_parts(const span *s, int corners, int parts, const float *in) {
+CR_INLINE void add_parts(const point_span *s, int corners, int parts, const float *in) {
   const int32_t *corner = s->corner;
   const float *share = s->share;
   const part *from = (const part *)(const void *)in;
@@ -99,13 +99,13 @@ CR_INLINE void add_parts(const span *s, int corners, int parts, const float *in)
 }
 
 /* With the numbers of corners that DenseCRF has as constants, too. */
-CR_INLINE void add_to(const span *s, int parts, const float *in) {
+CR_INLINE void add_to(const point_span *s, int parts, const float *in) {
   if (s->corners == 6) add_parts(s, 6, parts, in);
   else if (s->corners == 3) add_parts(s, 3, parts, in);
   else add_parts(s, s->corners, parts, in);
 }
 
-static void read_rows(const span *s, const float *weight, const float *in, float *out) {
+static void read_rows(const point_span *s, const float *weight, const float *in, float *out) {
   const int width = s->width;
   for (int64_t i = 0; i < s->count; ++i, in += width, out += width) {
     for (int k = 0; k < width; ++k) {
@@ -118,7 +118,7 @@ static void read_rows(const span *s, const float *weight, const float *in, float
   }
 }
 
-CR_INLINE void read_parts(const span *s, int corners, int parts, const float *weight,
+CR_INLINE void read_parts(const point_span *s, int corners, int parts, const float *weight,
                           const float *in, float *out) {
   const int32_t *corner = s->corner;
   const float *share = s->share;
@@ -139,7 +139,7 @@ CR_INLINE void read_parts(const span *s, int corners, int parts, const float *we
   }
 }
 
-CR_INLINE void read_from(const span *s, int parts, const float *weight, const float *in,
+CR_INLINE void read_from(const point_span *s, int parts, const float *weight, const float *in,
                          float *out) {
   if (s->corners == 6) read_parts(s, 6, parts, weight, in, out);
   else if (s->corners == 3) read_parts(s, 3, parts, weight, in, out);
@@ -151,7 +151,7 @@ static int parts_of(const cr_lattice *l) {
   return l->width % LANES == 0 && l->width <= MOST_PARTS * LANES ? l->width / LANES : 0;
 }
 
-CR_CLONES static void add_some(const span *s, int parts, const float *in) {
+CR_CLONES static void add_some(const point_span *s, int parts, const float *in) {
   switch (parts) {
     case 1: add_to(s, 1, in); break;
     case 2: add_to(s, 2, in); break;
@@ -161,8 +161,8 @@ CR_CLONES static void add_some(const span *s, int parts, const float *in) {
   }
 }
 
-CR_CLONES static void read_some(const span *s, int parts, const float *weight, const float *in,
-                                float *out) {
+CR_CLONES static void read_some(const point_span *s, int parts, const float *weight,
+                                const float *in, float *out) {
   switch (parts) {
     case 1: read_from(s, 1, weight, in, out); break;
     case 2: read_from(s, 2, weight, in, out); break;
@@ -173,13 +173,13 @@ CR_CLONES static void read_some(const span *s, int parts, const float *weight, c
 }
 
 void cr_lattice_add(cr_lattice *lattice, int64_t first, int64_t count, const float *in) {
-  const span s = span_of(lattice, ADDED, first, count);
+  const point_span s = span_of(lattice, ADDED, first, count);
   add_some(&s, parts_of(lattice), in);
 }
 
 void cr_lattice_read(const cr_lattice *lattice, int64_t first, int64_t count, const float *weight,
                      const float *in, float *out) {
-  const span s = span_of(lattice, READ, first, count);
+  const point_span s = span_of(lattice, READ, first, count);
   read_some(&s, parts_of(lattice), weight, in, out);
 }
 

@@ -6,18 +6,18 @@
 #include "core/fail.h"
 #include "data/augment/augment.h"
 
-crema_status cr_planes_reserve(cr_planes *planes, int height, int width) {
+crema_status cr_bgr_planes_reserve(cr_bgr_planes *planes, int height, int width) {
   planes->height = height;
   planes->width = width;
   cr_buffer_clear(&planes->memory);
   return cr_buffer_reserve(&planes->memory, (size_t)height * (size_t)width * 3 * sizeof(float));
 }
 
-float *cr_planes_values(const cr_planes *planes) {
+float *cr_bgr_planes_values(const cr_bgr_planes *planes) {
   return (float *)(void *)planes->memory.data;
 }
 
-static size_t plane_size(const cr_planes *planes) {
+static size_t plane_size(const cr_bgr_planes *planes) {
   return (size_t)planes->height * (size_t)planes->width;
 }
 
@@ -44,9 +44,9 @@ static void to_bgr(const float hsv[3], float bgr[3]) {
   for (int c = 0; c < 3; ++c) bgr[c] = level[order[sector][c]];
 }
 
-void cr_planes_color(cr_planes *planes, double hue, double saturation) {
+void cr_bgr_planes_color(cr_bgr_planes *planes, double hue, double saturation) {
   const size_t size = plane_size(planes);
-  float *value = cr_planes_values(planes);
+  float *value = cr_bgr_planes_values(planes);
   for (size_t i = 0; i < size; ++i) {
     float bgr[3] = {value[i], value[size + i], value[2 * size + i]}, hsv[3];
     to_hsv(bgr, hsv);
@@ -59,9 +59,9 @@ void cr_planes_color(cr_planes *planes, double hue, double saturation) {
 
 /* ---- positions ---- */
 
-void cr_planes_flip(cr_planes *planes) {
+void cr_bgr_planes_flip(cr_bgr_planes *planes) {
   for (int y = 0; y < 3 * planes->height; ++y) {
-    float *row = cr_planes_values(planes) + (size_t)y * (size_t)planes->width;
+    float *row = cr_bgr_planes_values(planes) + (size_t)y * (size_t)planes->width;
     for (int left = 0, right = planes->width - 1; left < right; ++left, --right) {
       const float held = row[left];
       row[left] = row[right];
@@ -99,17 +99,18 @@ static float weighted(const float *plane, int width, const neighbours *row,
   return sum;
 }
 
-crema_status cr_planes_resize(const cr_planes *in, int height, int width, cr_planes *out) {
+crema_status cr_bgr_planes_resize(const cr_bgr_planes *in, int height, int width,
+                                  cr_bgr_planes *out) {
   cr_buffer columns = {0};
-  CR_TRY(cr_planes_reserve(out, height, width));
+  CR_TRY(cr_bgr_planes_reserve(out, height, width));
   CR_TRY(cr_buffer_reserve(&columns, (size_t)width * sizeof(neighbours)));
   neighbours *column = (neighbours *)(void *)columns.data;
   for (int x = 0; x < width; ++x) column[x] = around(x, width, in->width);
   for (int y = 0; y < height; ++y) {
     const neighbours row = around(y, height, in->height);
     for (size_t c = 0; c < 3; ++c) {
-      const float *plane = cr_planes_values(in) + c * plane_size(in);
-      float *to = cr_planes_values(out) + c * plane_size(out) + (size_t)y * (size_t)width;
+      const float *plane = cr_bgr_planes_values(in) + c * plane_size(in);
+      float *to = cr_bgr_planes_values(out) + c * plane_size(out) + (size_t)y * (size_t)width;
       for (int x = 0; x < width; ++x) to[x] = weighted(plane, in->width, &row, &column[x]);
     }
   }
@@ -150,9 +151,9 @@ static float between(const float *plane, int width, double x, double y) {
          lower * ((1 - right) * below[0] + right * below[1]);
 }
 
-crema_status cr_planes_rotate(const cr_planes *in, double degrees, cr_planes *out) {
+crema_status cr_bgr_planes_rotate(const cr_bgr_planes *in, double degrees, cr_bgr_planes *out) {
   const cr_detectnet_turn turn = cr_detectnet_turn_of(in->height, in->width, degrees);
-  CR_TRY(cr_planes_reserve(out, turn.height, turn.width));
+  CR_TRY(cr_bgr_planes_reserve(out, turn.height, turn.width));
   memset(out->memory.data, 0, 3 * plane_size(out) * sizeof(float));
   for (int y = 0; y < turn.height; ++y) {
     for (int x = 0; x < turn.width; ++x) {
@@ -163,17 +164,19 @@ crema_status cr_planes_rotate(const cr_planes *in, double degrees, cr_planes *ou
         continue;
       }
       for (size_t c = 0; c < 3; ++c) {
-        cr_planes_values(out)[c * plane_size(out) + (size_t)y * (size_t)turn.width + (size_t)x] =
-            between(cr_planes_values(in) + c * plane_size(in), in->width, from_x, from_y);
+        cr_bgr_planes_values(
+            out)[c * plane_size(out) + (size_t)y * (size_t)turn.width + (size_t)x] =
+            between(cr_bgr_planes_values(in) + c * plane_size(in), in->width, from_x, from_y);
       }
     }
   }
   return CREMA_OK;
 }
 
-void cr_planes_crop(const cr_planes *in, int top, int left, int height, int width, float *out) {
+void cr_bgr_planes_crop(const cr_bgr_planes *in, int top, int left, int height, int width,
+                        float *out) {
   for (size_t c = 0; c < 3; ++c) {
-    const float *plane = cr_planes_values(in) + c * plane_size(in);
+    const float *plane = cr_bgr_planes_values(in) + c * plane_size(in);
     for (int64_t y = top; y < (int64_t)top + height; ++y) {
       for (int64_t x = left; x < (int64_t)left + width; ++x) {
         const bool inside = y >= 0 && y < in->height && x >= 0 && x < in->width;

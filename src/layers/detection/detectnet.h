@@ -18,26 +18,28 @@ typedef struct cr_detectnet_choice {
 } cr_detectnet_choice;
 
 /* A picture. Zero-initialise; `memory` holds the values. */
-typedef struct cr_planes {
+typedef struct cr_bgr_planes {
   int height, width;
   cr_buffer memory;
-} cr_planes;
+} cr_bgr_planes;
 
 /* Room for three planes; the values are undefined. Errors: CREMA_E_NO_MEMORY. */
-crema_status cr_planes_reserve(cr_planes *planes, int height, int width) CREMA_MUST_USE;
-float *cr_planes_values(const cr_planes *planes);
+crema_status cr_bgr_planes_reserve(cr_bgr_planes *planes, int height, int width) CREMA_MUST_USE;
+float *cr_bgr_planes_values(const cr_bgr_planes *planes);
 
 /* Turns the hue and changes the saturation of values in 0..1. */
-void cr_planes_color(cr_planes *planes, double hue, double saturation);
+void cr_bgr_planes_color(cr_bgr_planes *planes, double hue, double saturation);
 /* Left becomes right. */
-void cr_planes_flip(cr_planes *planes);
+void cr_bgr_planes_flip(cr_bgr_planes *planes);
 /* By cubic convolution (a = -0.75), pixel centres at (i + 0.5), borders repeated. */
-crema_status cr_planes_resize(const cr_planes *in, int height, int width,
-                              cr_planes *out) CREMA_MUST_USE;
+crema_status cr_bgr_planes_resize(const cr_bgr_planes *in, int height, int width,
+                                  cr_bgr_planes *out) CREMA_MUST_USE;
 /* Bilinear; 0 where there is no picture. */
-crema_status cr_planes_rotate(const cr_planes *in, double degrees, cr_planes *out) CREMA_MUST_USE;
+crema_status cr_bgr_planes_rotate(const cr_bgr_planes *in, double degrees,
+                                  cr_bgr_planes *out) CREMA_MUST_USE;
 /* Copies the part that begins at top, left; 0 outside. */
-void cr_planes_crop(const cr_planes *in, int top, int left, int height, int width, float *out);
+void cr_bgr_planes_crop(const cr_bgr_planes *in, int top, int left, int height, int width,
+                        float *out);
 
 /* The rotation of a picture around its middle: where point (x, y) goes, and how large the upright
  * rectangle around the rotated picture is. */

@@ -44,10 +44,10 @@ typedef struct detectnet_state {
   const Caffe__DetectNetAugmentationParameter *vary;
   int64_t classes; /* of the label */
   int height, width, rows, columns;
-  cr_mean mean;     /* values NULL: none */
-  float value[3];   /* mean of each channel, of 0..1 */
-  cr_planes centre; /* the mean image at the pictures' size */
-  cr_planes plane[2];
+  cr_mean mean;         /* values NULL: none */
+  float value[3];       /* mean of each channel, of 0..1 */
+  cr_bgr_planes centre; /* the mean image at the pictures' size */
+  cr_bgr_planes plane[2];
 } detectnet_state;
 
 /* ---- setting up ---- */
@@ -143,10 +143,10 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
 /* The mean image becomes as large as the pictures. */
 static crema_status scale_mean(detectnet_state *s, int height, int width) {
   if (s->mean.values == NULL) return CREMA_OK;
-  CR_TRY(cr_planes_reserve(&s->plane[0], s->mean.height, s->mean.width));
-  memcpy(cr_planes_values(&s->plane[0]), s->mean.values,
+  CR_TRY(cr_bgr_planes_reserve(&s->plane[0], s->mean.height, s->mean.width));
+  memcpy(cr_bgr_planes_values(&s->plane[0]), s->mean.values,
          3 * (size_t)s->mean.height * (size_t)s->mean.width * sizeof(float));
-  return cr_planes_resize(&s->plane[0], height, width, &s->centre);
+  return cr_bgr_planes_resize(&s->plane[0], height, width, &s->centre);
 }
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -251,10 +251,10 @@ static cr_detectnet_choice choose(const cr_layer *layer, int64_t picture, int he
 
 /* ---- pictures ---- */
 
-static void subtract_mean(const detectnet_state *s, cr_planes *picture) {
+static void subtract_mean(const detectnet_state *s, cr_bgr_planes *picture) {
   const size_t size = (size_t)picture->height * (size_t)picture->width;
-  float *value = cr_planes_values(picture);
-  const float *mean = s->mean.values == NULL ? NULL : cr_planes_values(&s->centre);
+  float *value = cr_bgr_planes_values(picture);
+  const float *mean = s->mean.values == NULL ? NULL : cr_bgr_planes_values(&s->centre);
   for (size_t c = 0; c < 3; ++c) {
     for (size_t i = c * size; i < (c + 1) * size; ++i) {
       value[i] -= mean == NULL ? s->value[c] : mean[i] / 255;
@@ -265,24 +265,24 @@ static void subtract_mean(const detectnet_state *s, cr_planes *picture) {
 /* `to`: values of the varied picture, in -255..255. */
 static crema_status put_picture(detectnet_state *s, const cr_detectnet_choice *as,
                                 const float *from, int height, int width, float *to) {
-  cr_planes *now = &s->plane[0], *next = &s->plane[1];
-  CR_TRY(cr_planes_reserve(now, height, width));
+  cr_bgr_planes *now = &s->plane[0], *next = &s->plane[1];
+  CR_TRY(cr_bgr_planes_reserve(now, height, width));
   for (size_t i = 0; i < 3 * (size_t)height * (size_t)width; ++i) {
-    cr_planes_values(now)[i] = from[i] / 255;
+    cr_bgr_planes_values(now)[i] = from[i] / 255;
   }
-  if (as->hue != 0 || as->saturation < 1) cr_planes_color(now, as->hue, as->saturation);
+  if (as->hue != 0 || as->saturation < 1) cr_bgr_planes_color(now, as->hue, as->saturation);
   subtract_mean(s, now);
-  if (as->flip) cr_planes_flip(now);
+  if (as->flip) cr_bgr_planes_flip(now);
   if (as->height != height || as->width != width) {
-    CR_TRY(cr_planes_resize(now, as->height, as->width, next));
+    CR_TRY(cr_bgr_planes_resize(now, as->height, as->width, next));
     now = next;
     next = &s->plane[0];
   }
   if (as->rotation != 0) {
-    CR_TRY(cr_planes_rotate(now, as->rotation, next));
+    CR_TRY(cr_bgr_planes_rotate(now, as->rotation, next));
     now = next;
   }
-  cr_planes_crop(now, as->top, as->left, s->height, s->width, to);
+  cr_bgr_planes_crop(now, as->top, as->left, s->height, s->width, to);
   for (size_t i = 0; i < 3 * (size_t)s->height * (size_t)s->width; ++i) to[i] *= 255;
   return CREMA_OK;
 }

@@ -208,7 +208,7 @@ bool cr_softmax_loss_uses_bottom(const cr_layer *layer, int bottom) {
   return bottom > 0 || layer->tops < 2;
 }
 
-cr_values cr_softmax_loss_uses_tops(const cr_layer *layer, bool in_place) {
+cr_value_use cr_softmax_loss_uses_tops(const cr_layer *layer, bool in_place) {
   (void)in_place;
   return layer->tops > 1 ? CR_VALUES_ALL : CR_VALUES_NONE;
 }

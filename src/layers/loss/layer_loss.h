@@ -92,7 +92,7 @@ cr_layer_backward_fn cr_layer_loss_backward;
 bool cr_layer_loss_uses_bottom(const cr_layer *layer, int bottom);
 /* The backward pass of a softmax loss reads its second top, or without one the scores. */
 bool cr_softmax_loss_uses_bottom(const cr_layer *layer, int bottom);
-cr_values cr_softmax_loss_uses_tops(const cr_layer *layer, bool in_place);
+cr_value_use cr_softmax_loss_uses_tops(const cr_layer *layer, bool in_place);
 
 /* What the classes of losses have in common. */
 #define CR_LAYER_LOSS(type_name, least_bottoms, most_bottoms, most_tops)               \
