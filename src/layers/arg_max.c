@@ -65,13 +65,13 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   CR_TRY(cr_layer_pass_tensor(layer, &s->indices, cr_layer_arithmetic(layer), count));
   CR_TRY(cr_layer_pass_tensor(layer, &s->values, cr_layer_arithmetic(layer), count));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_ARG_MAX);
-  CR_TRY(cr_layer_op_make(layer, &s->find, &desc, 3, (const crema_shape *[]){&x, &ranks, values}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->find, &desc, &x, &ranks, values));
   if (param->has_axis || !param->out_max_val) return CREMA_OK;
   const crema_shape row = cr_shape_2(x.dim[0], param->top_k);
   const crema_shape both = cr_shape_2(x.dim[0], 2 * (int64_t)param->top_k);
   desc = cr_layer_op_desc(CR_OP_CONCAT);
   desc.u.axis = 1;
-  return cr_layer_op_make(layer, &s->concat, &desc, 3, (const crema_shape *[]){&row, &row, &both});
+  return CR_LAYER_MAKE(layer, &s->concat, &desc, &row, &row, &both);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
@@ -80,13 +80,13 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   const Caffe__ArgMaxParameter *param = parameters(layer);
   cr_tensor *from = bottom[0]->data, *to = top[0]->data;
   if (!param->out_max_val) {
-    return cr_layer_op_run(&s->find, context, (cr_tensor *[]){from, to, NULL}, NULL);
+    return CR_LAYER_RUN(&s->find, context, from, to, NULL);
   }
   if (param->has_axis) {
-    return cr_layer_op_run(&s->find, context, (cr_tensor *[]){from, s->indices, to}, NULL);
+    return CR_LAYER_RUN(&s->find, context, from, s->indices, to);
   }
-  CR_TRY(cr_layer_op_run(&s->find, context, (cr_tensor *[]){from, s->indices, s->values}, NULL));
-  return cr_layer_op_run(&s->concat, context, (cr_tensor *[]){s->indices, s->values, to}, NULL);
+  CR_TRY(CR_LAYER_RUN(&s->find, context, from, s->indices, s->values));
+  return CR_LAYER_RUN(&s->concat, context, s->indices, s->values, to);
 }
 
 const cr_layer_class cr_layer_arg_max = {

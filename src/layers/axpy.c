@@ -32,27 +32,22 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   const crema_shape c = cr_shape_1(crema_blob_count(bottom[0]));
   const crema_shape view = cr_shape_3(1, c.dim[0], crema_shape_count(x, 2, x->axes));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_AFFINE_FWD);
-  CR_TRY(cr_layer_op_make(layer, &s->scale, &desc, 4,
-                          (const crema_shape *[]){&view, &c, NULL, &view}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->scale, &desc, &view, &c, NULL, &view));
   desc.kind = CR_OP_AFFINE_BWD_DATA;
-  CR_TRY(
-      cr_layer_op_make(layer, &s->scale_back, &desc, 3, (const crema_shape *[]){&view, &c, &view}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->scale_back, &desc, &view, &c, &view));
   desc.kind = CR_OP_AFFINE_BWD_SCALE;
-  CR_TRY(
-      cr_layer_op_make(layer, &s->sum_back, &desc, 3, (const crema_shape *[]){&view, &view, &c}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->sum_back, &desc, &view, &view, &c));
   desc.kind = CR_OP_COPY;
-  CR_TRY(cr_layer_op_make(layer, &s->copy, &desc, 2, (const crema_shape *[]){x, x}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->copy, &desc, x, x));
   desc.kind = CR_OP_AXPBY;
-  return cr_layer_op_make(layer, &s->add, &desc, 2, (const crema_shape *[]){x, x});
+  return CR_LAYER_MAKE(layer, &s->add, &desc, x, x);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
   axpy_state *s = layer->state;
   const cr_op_scalars add = {.alpha = 1, .beta = 1};
-  CR_TRY(cr_layer_op_run(&s->scale, context,
-                         (cr_tensor *[]){bottom[1]->data, bottom[0]->data, NULL, top[0]->data},
-                         NULL));
+  CR_TRY(CR_LAYER_RUN(&s->scale, context, bottom[1]->data, bottom[0]->data, NULL, top[0]->data));
   return cr_layer_op_run(&s->add, context, (cr_tensor *[]){bottom[2]->data, top[0]->data}, &add);
 }
 
@@ -62,15 +57,13 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   cr_tensor *diff = top[0]->diff;
   if (propagate_down[0]) {
     cr_tensor_set_zero(bottom[0]->diff);
-    CR_TRY(cr_layer_op_run(&s->sum_back, context,
-                           (cr_tensor *[]){bottom[1]->data, diff, bottom[0]->diff}, NULL));
+    CR_TRY(CR_LAYER_RUN(&s->sum_back, context, bottom[1]->data, diff, bottom[0]->diff));
   }
   if (propagate_down[1]) {
-    CR_TRY(cr_layer_op_run(&s->scale_back, context,
-                           (cr_tensor *[]){diff, bottom[0]->data, bottom[1]->diff}, NULL));
+    CR_TRY(CR_LAYER_RUN(&s->scale_back, context, diff, bottom[0]->data, bottom[1]->diff));
   }
   if (!propagate_down[2]) return CREMA_OK;
-  return cr_layer_op_run(&s->copy, context, (cr_tensor *[]){diff, bottom[2]->diff}, NULL);
+  return CR_LAYER_RUN(&s->copy, context, diff, bottom[2]->diff);
 }
 
 static bool uses_bottom(const cr_layer *layer, int bottom) {

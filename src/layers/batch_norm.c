@@ -91,8 +91,7 @@ static crema_status make_ops(cr_layer *layer, const crema_shape *shape) {
   if (!s->global) {
     desc.kind = CR_OP_BN_FWD_GLOBAL;
     desc.u.bn.global = true;
-    CR_TRY(cr_layer_op_make(layer, &s->fixed, &desc, 4,
-                            (const crema_shape *[]){shape, shape, &channels, &channels}));
+    CR_TRY(CR_LAYER_MAKE(layer, &s->fixed, &desc, shape, shape, &channels, &channels));
     desc.u.bn.global = false;
   }
   desc.kind = CR_OP_BN_BWD;
@@ -101,12 +100,11 @@ static crema_status make_ops(cr_layer *layer, const crema_shape *shape) {
       (const crema_shape *[]){shape, shape, &channels, &channels, shape, scale, scale, shift}));
   if (layer->tops > 1) {
     desc = cr_layer_op_desc(CR_OP_COPY);
-    CR_TRY(
-        cr_layer_op_make(layer, &s->tell, &desc, 2, (const crema_shape *[]){&channels, &channels}));
+    CR_TRY(CR_LAYER_MAKE(layer, &s->tell, &desc, &channels, &channels));
   }
   desc = cr_layer_op_desc(CR_OP_AXPBY);
-  CR_TRY(cr_layer_op_make(layer, &s->add, &desc, 2, (const crema_shape *[]){&channels, &channels}));
-  return cr_layer_op_make(layer, &s->add_1, &desc, 2, (const crema_shape *[]){&one, &one});
+  CR_TRY(CR_LAYER_MAKE(layer, &s->add, &desc, &channels, &channels));
+  return CR_LAYER_MAKE(layer, &s->add_1, &desc, &one, &one);
 }
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -166,14 +164,11 @@ static crema_status normalize(cr_layer *layer, crema_context *context, crema_blo
   cr_tensor *input = bottom[0]->data;
   if (s->global) {
     CR_TRY(global_statistics(layer, context));
-    return cr_layer_op_run(&s->fixed, context,
-                           (cr_tensor *[]){input, top[0]->data, s->mean, s->variance}, NULL);
+    return CR_LAYER_RUN(&s->fixed, context, input, top[0]->data, s->mean, s->variance);
   }
   CR_TRY(cr_layer_keep_forward(layer, &s->keep, context, bottom[0], top[0], &input));
-  CR_TRY(cr_layer_op_run(&s->train, context,
-                         (cr_tensor *[]){input, top[0]->data, s->mean, s->variance,
-                                         scale_of(layer, 0, false), scale_of(layer, 1, false)},
-                         NULL));
+  CR_TRY(CR_LAYER_RUN(&s->train, context, input, top[0]->data, s->mean, s->variance,
+                      scale_of(layer, 0, false), scale_of(layer, 1, false)));
   return layer->replays ? CREMA_OK : add_statistics(layer, context);
 }
 
@@ -183,8 +178,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   cr_tensor *const statistics[] = {s->mean, s->variance};
   CR_TRY(normalize(layer, context, bottom, top));
   for (int t = 1; t < layer->tops; ++t) {
-    CR_TRY(
-        cr_layer_op_run(&s->tell, context, (cr_tensor *[]){statistics[t - 1], top[t]->data}, NULL));
+    CR_TRY(CR_LAYER_RUN(&s->tell, context, statistics[t - 1], top[t]->data));
   }
   return CREMA_OK;
 }
@@ -195,11 +189,9 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   if (!propagate_down[0]) return CREMA_OK;
   /* With constant statistics the input's values do not matter, and may not be there. */
   cr_tensor *input = s->global ? top[0]->diff : cr_layer_keep_input(&s->keep, bottom[0], top[0]);
-  return cr_layer_op_run(&s->backward, context,
-                         (cr_tensor *[]){input, top[0]->diff, s->mean, s->variance, bottom[0]->diff,
-                                         scale_of(layer, 0, false), scale_of(layer, 0, true),
-                                         scale_of(layer, 1, true)},
-                         NULL);
+  return CR_LAYER_RUN(&s->backward, context, input, top[0]->diff, s->mean, s->variance,
+                      bottom[0]->diff, scale_of(layer, 0, false), scale_of(layer, 0, true),
+                      scale_of(layer, 1, true));
 }
 
 /* From the input, which is kept, and the statistics of the batch. */
@@ -207,8 +199,7 @@ static crema_status make_again(cr_layer *layer, crema_context *context, crema_bl
                                crema_blob *const *top, cr_tensor *out) {
   bn_state *s = layer->state;
   cr_tensor *input = cr_layer_keep_input(&s->keep, bottom[0], top[0]);
-  return cr_layer_op_run(&s->fixed, context, (cr_tensor *[]){input, out, s->mean, s->variance},
-                         NULL);
+  return CR_LAYER_RUN(&s->fixed, context, input, out, s->mean, s->variance);
 }
 
 static bool can_make_again(const cr_layer *layer) {

@@ -145,10 +145,10 @@ static crema_status backward_one(cr_layer *layer, crema_context *context, crema_
   cr_tensor *from = top[0]->diff, *to = bottom[i]->diff;
   if (s->operation == OP_SUM) {
     if (s->coeff[i] == 1 && cr_tensor_shares_with(from, to)) return CREMA_OK;
-    return cr_layer_op_run(&s->backward[i], context, (cr_tensor *[]){from, to}, NULL);
+    return CR_LAYER_RUN(&s->backward[i], context, from, to);
   }
   if (s->operation == OP_MAX) {
-    return cr_layer_op_run(&s->backward[i], context, (cr_tensor *[]){from, s->winner, to}, NULL);
+    return CR_LAYER_RUN(&s->backward[i], context, from, s->winner, to);
   }
   for (int k = 0; k < n; ++k) {
     if (cr_layer_in_place(bottom[k], top[0])) {

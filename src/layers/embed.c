@@ -45,11 +45,9 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   to.dim[to.axes++] = s->width;
   CR_TRY(crema_blob_reshape(top[0], &to));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_GATHER_FWD);
-  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 4,
-                          (const crema_shape *[]){table, &index, &y, s->bias ? &c : NULL}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->forward, &desc, table, &index, &y, s->bias ? &c : NULL));
   desc.kind = CR_OP_GATHER_BWD;
-  CR_TRY(
-      cr_layer_op_make(layer, &s->backward, &desc, 3, (const crema_shape *[]){&y, &index, table}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->backward, &desc, &y, &index, table));
   return cr_layer_weights_make_bias(layer, &s->backward_bias, &y, &c);
 }
 
@@ -57,9 +55,8 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
                             crema_blob *const *top) {
   embed_state *s = layer->state;
   cr_tensor *bias = s->bias ? layer->blob[1]->data : NULL;
-  return cr_layer_op_run(&s->forward, context,
-                         (cr_tensor *[]){layer->blob[0]->data, bottom[0]->data, top[0]->data, bias},
-                         NULL);
+  return CR_LAYER_RUN(&s->forward, context, layer->blob[0]->data, bottom[0]->data, top[0]->data,
+                      bias);
 }
 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
@@ -69,9 +66,8 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
     return cr_layer_fail(layer, CREMA_E_UNSUPPORTED, "indices (bottom 0) have no gradient");
   }
   if (layer->param_propagate_down[0]) {
-    CR_TRY(cr_layer_op_run(&s->backward, context,
-                           (cr_tensor *[]){top[0]->diff, bottom[0]->data, layer->blob[0]->diff},
-                           NULL));
+    CR_TRY(
+        CR_LAYER_RUN(&s->backward, context, top[0]->diff, bottom[0]->data, layer->blob[0]->diff));
   }
   return cr_layer_weights_run_bias(layer, &s->backward_bias, context, top[0]->diff);
 }

@@ -63,8 +63,7 @@ static crema_status make_ops(cr_layer *layer, const crema_blob *bottom, const cr
   CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 5, shape));
   desc.kind = CR_OP_IP_BWD_DATA;
   memset(&desc.u.ip.posts, 0, sizeof desc.u.ip.posts);
-  CR_TRY(cr_layer_op_make(layer, &s->backward_data, &desc, 3,
-                          (const crema_shape *[]){dst, weights, src}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->backward_data, &desc, dst, weights, src));
   desc.kind = CR_OP_IP_BWD_WEIGHTS;
   return cr_layer_weights_make(layer, &s->backward_weights, &desc, src, dst, weights, bias);
 }
@@ -100,9 +99,8 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   cr_tensor *addend = cr_layer_own_bottoms(layer) < layer->bottoms ? bottom[1]->data : NULL;
   cr_tensor *source = bottom[0]->data;
   CR_TRY(cr_layer_int8_round(&s->rounded, context, &source));
-  return cr_layer_op_run(&s->forward, context,
-                         (cr_tensor *[]){source, layer->blob[0]->data, bias, top[0]->data, addend},
-                         NULL);
+  return CR_LAYER_RUN(&s->forward, context, source, layer->blob[0]->data, bias, top[0]->data,
+                      addend);
 }
 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
@@ -110,9 +108,8 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   inner_product_state *s = layer->state;
   CR_TRY(cr_layer_weights_run(&s->backward_weights, layer, context, bottom[0]->data, top[0]->diff));
   if (!propagate_down[0]) return CREMA_OK;
-  return cr_layer_op_run(&s->backward_data, context,
-                         (cr_tensor *[]){top[0]->diff, layer->blob[0]->data, bottom[0]->diff},
-                         NULL);
+  return CR_LAYER_RUN(&s->backward_data, context, top[0]->diff, layer->blob[0]->data,
+                      bottom[0]->diff);
 }
 
 static cr_layer_reach reach(const Caffe__LayerParameter *param, int bottoms) {

@@ -88,18 +88,18 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   CR_TRY(crema_shape_check(&to));
   CR_TRY(crema_blob_reshape(top[0], &to));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_INTERP_FWD);
-  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 2, (const crema_shape *[]){&part, &to}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->forward, &desc, &part, &to));
   desc.kind = CR_OP_INTERP_BWD;
-  CR_TRY(cr_layer_op_make(layer, &s->backward, &desc, 2, (const crema_shape *[]){&to, &part}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->backward, &desc, &to, &part));
   if (!s->cuts) return CREMA_OK;
   const crema_dtype type = cr_layer_arithmetic(layer);
   CR_TRY(cr_layer_tensor(layer, &s->part, type, crema_shape_count(&part, 0, 4)));
   CR_TRY(cr_layer_tensor(layer, &s->diff_part, type, crema_shape_count(&part, 0, 4)));
   desc = cr_layer_op_desc(CR_OP_CROP_FWD);
   desc.u.offset[2] = desc.u.offset[3] = -p->pad_beg;
-  CR_TRY(cr_layer_op_make(layer, &s->crop, &desc, 2, (const crema_shape *[]){x, &part}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->crop, &desc, x, &part));
   desc.kind = CR_OP_CROP_BWD;
-  return cr_layer_op_make(layer, &s->crop_back, &desc, 2, (const crema_shape *[]){&part, x});
+  return CR_LAYER_MAKE(layer, &s->crop_back, &desc, &part, x);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
@@ -107,10 +107,10 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   interp_state *s = layer->state;
   cr_tensor *x = bottom[0]->data;
   if (s->cuts) {
-    CR_TRY(cr_layer_op_run(&s->crop, context, (cr_tensor *[]){x, s->part}, NULL));
+    CR_TRY(CR_LAYER_RUN(&s->crop, context, x, s->part));
     x = s->part;
   }
-  return cr_layer_op_run(&s->forward, context, (cr_tensor *[]){x, top[0]->data}, NULL);
+  return CR_LAYER_RUN(&s->forward, context, x, top[0]->data);
 }
 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
@@ -119,9 +119,9 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   if (layer->bottoms > 1 && propagate_down[1]) cr_tensor_set_zero(bottom[1]->diff);
   if (!propagate_down[0]) return CREMA_OK;
   cr_tensor *to = s->cuts ? s->diff_part : bottom[0]->diff;
-  CR_TRY(cr_layer_op_run(&s->backward, context, (cr_tensor *[]){top[0]->diff, to}, NULL));
+  CR_TRY(CR_LAYER_RUN(&s->backward, context, top[0]->diff, to));
   if (!s->cuts) return CREMA_OK;
-  return cr_layer_op_run(&s->crop_back, context, (cr_tensor *[]){to, bottom[0]->diff}, NULL);
+  return CR_LAYER_RUN(&s->crop_back, context, to, bottom[0]->diff);
 }
 
 const cr_layer_class cr_layer_interp = {

@@ -62,7 +62,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   desc.u.lrn = s->params;
   if (makes_integers(layer)) {
     desc.kind = CR_OP_LRN_QUANTIZE;
-    return cr_layer_op_make(layer, &s->quantize, &desc, 2, (const crema_shape *[]){shape, shape});
+    return CR_LAYER_MAKE(layer, &s->quantize, &desc, shape, shape);
   }
   /* What the library leaves for its gradient comes from kernels for training, which give other last
    * bits. In phase TEST there is none: with a memory plan, without a backward pass, the values
@@ -76,8 +76,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
                             crema_blob *const *top) {
   lrn_state *s = layer->state;
   if (!makes_integers(layer)) return cr_layer_pair_forward(layer, context, bottom, top);
-  return cr_layer_op_run(&s->quantize, context, (cr_tensor *[]){bottom[0]->data, top[0]->data},
-                         NULL);
+  return CR_LAYER_RUN(&s->quantize, context, bottom[0]->data, top[0]->data);
 }
 
 /* f x s^-beta = x (f^(-1/beta) s)^-beta, and s is made of k and alpha. Small powers would take that

@@ -40,15 +40,12 @@ static crema_status make_backward(cr_layer *layer, const crema_shape *gates,
   lstm_state *s = layer->state;
   const crema_shape *weights = &layer->blob[s->recurrent.first_own]->shape;
   cr_op_desc desc = cr_layer_op_desc(CR_OP_LSTM_BWD);
-  CR_TRY(cr_layer_op_make(
-      layer, &s->backward, &desc, 10,
-      (const crema_shape *[]){gates, cells, one, cont, weights, cells, NULL, gates, NULL, NULL}));
-  CR_TRY(cr_layer_op_make(
-      layer, &s->backward_first, &desc, 10,
-      (const crema_shape *[]){gates, cells, one, cont, weights, cells, NULL, gates, one, one}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->backward, &desc, gates, cells, one, cont, weights, cells, NULL,
+                       gates, NULL, NULL));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->backward_first, &desc, gates, cells, one, cont, weights, cells,
+                       NULL, gates, one, one));
   desc.kind = CR_OP_RECURRENT_BWD_WEIGHTS;
-  return cr_layer_op_make(layer, &s->backward_weights, &desc, 5,
-                          (const crema_shape *[]){cells, one, cont, gates, weights});
+  return CR_LAYER_MAKE(layer, &s->backward_weights, &desc, cells, one, cont, gates, weights);
 }
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -64,11 +61,10 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
     CR_TRY(cr_layer_tensor(layer, &s->first[i], type, r->batch * r->units));
   }
   cr_op_desc desc = cr_layer_op_desc(CR_OP_LSTM_FWD);
-  CR_TRY(cr_layer_op_make(
-      layer, &s->forward, &desc, 8,
-      (const crema_shape *[]){&gates, &cont, weights, &one, &one, &cells, &cells, &gates}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->forward, &desc, &gates, &cont, weights, &one, &one, &cells,
+                       &cells, &gates));
   desc.kind = CR_OP_COPY;
-  CR_TRY(cr_layer_op_make(layer, &s->copy, &desc, 2, (const crema_shape *[]){&cells, &cells}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->copy, &desc, &cells, &cells));
   return make_backward(layer, &gates, &cells, &cont, &one);
 }
 
@@ -77,13 +73,11 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   lstm_state *s = layer->state;
   const cr_layer_recurrent *r = &s->recurrent;
   CR_TRY(cr_layer_recurrent_begin(layer, context, bottom));
-  CR_TRY(cr_layer_op_run(&s->forward, context,
-                         (cr_tensor *[]){r->sums, bottom[1]->data, layer->blob[r->first_own]->data,
-                                         cr_layer_recurrent_first(layer, bottom, H),
-                                         cr_layer_recurrent_first(layer, bottom, C), r->state[H],
-                                         r->state[C], r->sums},
-                         NULL));
-  CR_TRY(cr_layer_op_run(&s->copy, context, (cr_tensor *[]){r->state[H], top[0]->data}, NULL));
+  CR_TRY(CR_LAYER_RUN(&s->forward, context, r->sums, bottom[1]->data,
+                      layer->blob[r->first_own]->data, cr_layer_recurrent_first(layer, bottom, H),
+                      cr_layer_recurrent_first(layer, bottom, C), r->state[H], r->state[C],
+                      r->sums));
+  CR_TRY(CR_LAYER_RUN(&s->copy, context, r->state[H], top[0]->data));
   return cr_layer_recurrent_end(layer, context, top);
 }
 
@@ -111,10 +105,9 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   }
   CR_TRY(cr_layer_op_run(r->exposed ? &s->backward_first : &s->backward, context, argument, NULL));
   if (layer->param_propagate_down[r->first_own]) {
-    CR_TRY(cr_layer_op_run(&s->backward_weights, context,
-                           (cr_tensor *[]){r->state[H], cr_layer_recurrent_first(layer, bottom, H),
-                                           cont, r->diff_sums, layer->blob[r->first_own]->diff},
-                           NULL));
+    CR_TRY(CR_LAYER_RUN(&s->backward_weights, context, r->state[H],
+                        cr_layer_recurrent_first(layer, bottom, H), cont, r->diff_sums,
+                        layer->blob[r->first_own]->diff));
   }
   return cr_layer_recurrent_back(layer, context, propagate_down, bottom);
 }

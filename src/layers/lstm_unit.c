@@ -36,21 +36,17 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   CR_TRY(cr_layer_tensor(layer, &s->diff_x, type, crema_blob_count(bottom[1])));
   CR_TRY(cr_layer_tensor(layer, &s->diff_c, type, crema_blob_count(bottom[0])));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_LSTM_UNIT_FWD);
-  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 5,
-                          (const crema_shape *[]){&gates, &cont, cells, cells, cells}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->forward, &desc, &gates, &cont, cells, cells, cells));
   desc.kind = CR_OP_LSTM_UNIT_BWD;
-  return cr_layer_op_make(
-      layer, &s->backward, &desc, 7,
-      (const crema_shape *[]){&gates, &cont, cells, cells, cells, &gates, cells});
+  return CR_LAYER_MAKE(layer, &s->backward, &desc, &gates, &cont, cells, cells, cells, &gates,
+                       cells);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
   unit_state *s = layer->state;
-  return cr_layer_op_run(&s->forward, context,
-                         (cr_tensor *[]){bottom[1]->data, bottom[2]->data, bottom[0]->data,
-                                         top[0]->data, top[1]->data},
-                         NULL);
+  return CR_LAYER_RUN(&s->forward, context, bottom[1]->data, bottom[2]->data, bottom[0]->data,
+                      top[0]->data, top[1]->data);
 }
 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
@@ -59,12 +55,9 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   if (propagate_down[2]) {
     return cr_layer_fail(layer, CREMA_E_UNSUPPORTED, "cont (bottom 2) has no gradient");
   }
-  return cr_layer_op_run(
-      &s->backward, context,
-      (cr_tensor *[]){bottom[1]->data, bottom[2]->data, bottom[0]->data, top[0]->diff, top[1]->diff,
-                      propagate_down[1] ? bottom[1]->diff : s->diff_x,
-                      propagate_down[0] ? bottom[0]->diff : s->diff_c},
-      NULL);
+  return CR_LAYER_RUN(&s->backward, context, bottom[1]->data, bottom[2]->data, bottom[0]->data,
+                      top[0]->diff, top[1]->diff, propagate_down[1] ? bottom[1]->diff : s->diff_x,
+                      propagate_down[0] ? bottom[0]->diff : s->diff_c);
 }
 
 static bool uses_bottom(const cr_layer *layer, int bottom) {

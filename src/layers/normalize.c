@@ -60,23 +60,18 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   cr_op_desc desc = cr_layer_op_desc(CR_OP_NORMALIZE_FWD);
   desc.u.normalize.across = s->across;
   desc.u.normalize.eps = s->eps;
-  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 4,
-                          (const crema_shape *[]){&x, scale, &x, &norm}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->forward, &desc, &x, scale, &x, &norm));
   desc.kind = CR_OP_NORMALIZE_BWD;
-  CR_TRY(cr_layer_op_make(layer, &s->backward, &desc, 6,
-                          (const crema_shape *[]){&x, scale, &norm, &x, &x, scale}));
-  CR_TRY(cr_layer_op_make(layer, &s->backward_data, &desc, 6,
-                          (const crema_shape *[]){&x, scale, &norm, &x, &x, NULL}));
-  return cr_layer_op_make(layer, &s->backward_scale, &desc, 6,
-                          (const crema_shape *[]){&x, scale, &norm, &x, NULL, scale});
+  CR_TRY(CR_LAYER_MAKE(layer, &s->backward, &desc, &x, scale, &norm, &x, &x, scale));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->backward_data, &desc, &x, scale, &norm, &x, &x, NULL));
+  return CR_LAYER_MAKE(layer, &s->backward_scale, &desc, &x, scale, &norm, &x, NULL, scale);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
   normalize_state *s = layer->state;
-  return cr_layer_op_run(
-      &s->forward, context,
-      (cr_tensor *[]){bottom[0]->data, layer->blob[0]->data, top[0]->data, s->norm}, NULL);
+  return CR_LAYER_RUN(&s->forward, context, bottom[0]->data, layer->blob[0]->data, top[0]->data,
+                      s->norm);
 }
 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
@@ -85,11 +80,8 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   const bool data = propagate_down[0], scale = layer->param_propagate_down[0];
   cr_layer_op *op = data && scale ? &s->backward : data ? &s->backward_data : &s->backward_scale;
   if (!data && !scale) return CREMA_OK;
-  return cr_layer_op_run(
-      op, context,
-      (cr_tensor *[]){bottom[0]->data, layer->blob[0]->data, s->norm, top[0]->diff,
-                      data ? bottom[0]->diff : NULL, scale ? layer->blob[0]->diff : NULL},
-      NULL);
+  return CR_LAYER_RUN(op, context, bottom[0]->data, layer->blob[0]->data, s->norm, top[0]->diff,
+                      data ? bottom[0]->diff : NULL, scale ? layer->blob[0]->diff : NULL);
 }
 
 const cr_layer_class cr_layer_normalize = {

@@ -35,7 +35,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   CR_TRY(crema_blob_reshape(top[0], shape));
   CR_TRY(cr_blob_share_data(top[0], layer->blob[0]));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_AXPBY);
-  return cr_layer_op_make(layer, &s->add, &desc, 2, (const crema_shape *[]){shape, shape});
+  return CR_LAYER_MAKE(layer, &s->add, &desc, shape, shape);
 }
 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,

@@ -177,12 +177,12 @@ static crema_status make_stochastic(cr_layer *layer, const crema_shape *src,
   pooling_state *s = layer->state;
   if (layer->phase == CAFFE__PHASE__TEST) {
     cr_op_desc desc = pool_desc(s, CR_OP_STOCHASTIC_POOL_TEST, src);
-    return cr_layer_op_make(layer, &s->forward, &desc, 2, (const crema_shape *[]){src, dst});
+    return CR_LAYER_MAKE(layer, &s->forward, &desc, src, dst);
   }
   cr_op_desc desc = pool_desc(s, CR_OP_STOCHASTIC_POOL_FWD, src);
-  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 3, (const crema_shape *[]){src, dst, dst}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->forward, &desc, src, dst, dst));
   desc.kind = CR_OP_STOCHASTIC_POOL_BWD;
-  return cr_layer_op_make(layer, &s->backward, &desc, 3, (const crema_shape *[]){dst, dst, src});
+  return CR_LAYER_MAKE(layer, &s->backward, &desc, dst, dst, src);
 }
 
 static crema_status make_ops(cr_layer *layer, const crema_shape *src, const crema_shape *dst) {
@@ -197,14 +197,13 @@ static crema_status make_ops(cr_layer *layer, const crema_shape *src, const crem
                                    (const crema_shape *[]){src, dst},
                                    (const float[]){layer->int8->from_scale, 1});
   }
-  CR_TRY(
-      cr_layer_op_make(layer, &s->forward_only, &desc, 3, (const crema_shape *[]){src, dst, NULL}));
-  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 3, (const crema_shape *[]){src, dst, aux}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->forward_only, &desc, src, dst, NULL));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->forward, &desc, src, dst, aux));
   desc.kind = CR_OP_POOL_BWD;
-  CR_TRY(cr_layer_op_make(layer, &s->backward, &desc, 3, (const crema_shape *[]){dst, aux, src}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->backward, &desc, dst, aux, src));
   if (layer->tops < 2) return CREMA_OK;
   desc.kind = CR_OP_POOL_MASK;
-  return cr_layer_op_make(layer, &s->mask, &desc, 2, (const crema_shape *[]){dst, dst});
+  return CR_LAYER_MAKE(layer, &s->mask, &desc, dst, dst);
 }
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -243,7 +242,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   }
   CR_TRY(cr_layer_op_run(&s->forward, context, args, NULL));
   if (layer->tops < 2) return CREMA_OK;
-  return cr_layer_op_run(&s->mask, context, (cr_tensor *[]){s->aux, top[1]->data}, NULL);
+  return CR_LAYER_RUN(&s->mask, context, s->aux, top[1]->data);
 }
 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
@@ -255,8 +254,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
                          "stochastic pooling has a gradient in phase TRAIN only");
   }
   cr_tensor_set_zero(bottom[0]->diff);
-  return cr_layer_op_run(&s->backward, context,
-                         (cr_tensor *[]){top[0]->diff, s->aux, bottom[0]->diff}, NULL);
+  return CR_LAYER_RUN(&s->backward, context, top[0]->diff, s->aux, bottom[0]->diff);
 }
 
 /* An average of a whole plane has finer steps than what it is made of. */

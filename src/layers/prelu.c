@@ -47,8 +47,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   }
   if (top[0] != bottom[0]) CR_TRY(crema_blob_reshape(top[0], shape));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_PRELU_BWD_SLOPE);
-  CR_TRY(
-      cr_layer_op_make(layer, &s->backward_slope, &desc, 3, (const crema_shape *[]){&x, &x, &c}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->backward_slope, &desc, &x, &x, &c));
   return cr_layer_pair_make(layer, bottom, top, &desc,
                             &(cr_pair_shapes){.x = {&x}, .y = &x, .w = &c});
 }
@@ -58,8 +57,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   prelu_state *s = layer->state;
   cr_tensor *input = cr_layer_keep_input(&s->pair.keep, bottom[0], top[0]);
   if (layer->param_propagate_down[0]) {
-    CR_TRY(cr_layer_op_run(&s->backward_slope, context,
-                           (cr_tensor *[]){input, top[0]->diff, layer->blob[0]->diff}, NULL));
+    CR_TRY(CR_LAYER_RUN(&s->backward_slope, context, input, top[0]->diff, layer->blob[0]->diff));
   }
   return cr_layer_pair_backward(layer, context, top, propagate_down, bottom);
 }

@@ -55,23 +55,19 @@ static crema_status make_output(cr_layer *layer) {
   const crema_shape *weights = &own(layer, OUT_WEIGHTS)->shape;
   const crema_shape *bias = &own(layer, OUT_BIAS)->shape;
   cr_op_desc desc = cr_layer_op_desc(CR_OP_IP_FWD);
-  CR_TRY(cr_layer_op_make(layer, &s->out, &desc, 4,
-                          (const crema_shape *[]){&rows, weights, bias, &rows}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->out, &desc, &rows, weights, bias, &rows));
   desc.kind = CR_OP_IP_BWD_DATA;
-  CR_TRY(cr_layer_op_make(layer, &s->out_data, &desc, 3,
-                          (const crema_shape *[]){&rows, weights, &rows}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->out_data, &desc, &rows, weights, &rows));
   desc.kind = CR_OP_IP_BWD_WEIGHTS;
-  CR_TRY(cr_layer_op_make(layer, &s->out_weights, &desc, 4,
-                          (const crema_shape *[]){&rows, &rows, weights, NULL}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->out_weights, &desc, &rows, &rows, weights, NULL));
   CR_TRY(cr_layer_weights_make_bias(layer, &s->out_bias, &rows, bias));
   desc.kind = CR_OP_COPY;
-  CR_TRY(cr_layer_op_make(layer, &s->copy, &desc, 2, (const crema_shape *[]){&rows, &rows}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->copy, &desc, &rows, &rows));
   desc.kind = CR_OP_UNARY_FWD;
   desc.u.unary.function = CR_UNARY_TANH;
-  CR_TRY(cr_layer_op_make(layer, &s->out_tanh, &desc, 2, (const crema_shape *[]){&rows, &rows}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->out_tanh, &desc, &rows, &rows));
   desc.kind = CR_OP_UNARY_BWD;
-  return cr_layer_op_make(layer, &s->out_tanh_back, &desc, 4,
-                          (const crema_shape *[]){&rows, &rows, &rows, &rows});
+  return CR_LAYER_MAKE(layer, &s->out_tanh_back, &desc, &rows, &rows, &rows, &rows);
 }
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -87,16 +83,13 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   CR_TRY(cr_layer_tensor(layer, &s->diff_y, type, count));
   CR_TRY(cr_layer_tensor(layer, &s->diff_h, type, count));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_RNN_FWD);
-  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 5,
-                          (const crema_shape *[]){&cells, &cont, weights, &one, &cells}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->forward, &desc, &cells, &cont, weights, &one, &cells));
   desc.kind = CR_OP_RNN_BWD;
-  CR_TRY(cr_layer_op_make(layer, &s->backward, &desc, 6,
-                          (const crema_shape *[]){&cells, &cont, weights, &cells, &cells, NULL}));
-  CR_TRY(cr_layer_op_make(layer, &s->backward_first, &desc, 6,
-                          (const crema_shape *[]){&cells, &cont, weights, &cells, &cells, &one}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->backward, &desc, &cells, &cont, weights, &cells, &cells, NULL));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->backward_first, &desc, &cells, &cont, weights, &cells, &cells,
+                       &one));
   desc.kind = CR_OP_RECURRENT_BWD_WEIGHTS;
-  CR_TRY(cr_layer_op_make(layer, &s->backward_weights, &desc, 5,
-                          (const crema_shape *[]){&cells, &one, &cont, &cells, weights}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->backward_weights, &desc, &cells, &one, &cont, &cells, weights));
   return make_output(layer);
 }
 
@@ -105,37 +98,27 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   rnn_state *s = layer->state;
   cr_tensor *h = s->recurrent.state[0];
   CR_TRY(cr_layer_recurrent_begin(layer, context, bottom));
-  CR_TRY(
-      cr_layer_op_run(&s->forward, context,
-                      (cr_tensor *[]){s->recurrent.sums, bottom[1]->data, own(layer, WEIGHTS)->data,
-                                      cr_layer_recurrent_first(layer, bottom, 0), h},
-                      NULL));
-  CR_TRY(cr_layer_op_run(
-      &s->out, context,
-      (cr_tensor *[]){h, own(layer, OUT_WEIGHTS)->data, own(layer, OUT_BIAS)->data, s->y}, NULL));
-  CR_TRY(cr_layer_op_run(&s->out_tanh, context, (cr_tensor *[]){s->y, s->y}, NULL));
-  CR_TRY(cr_layer_op_run(&s->copy, context, (cr_tensor *[]){s->y, top[0]->data}, NULL));
+  CR_TRY(CR_LAYER_RUN(&s->forward, context, s->recurrent.sums, bottom[1]->data,
+                      own(layer, WEIGHTS)->data, cr_layer_recurrent_first(layer, bottom, 0), h));
+  CR_TRY(CR_LAYER_RUN(&s->out, context, h, own(layer, OUT_WEIGHTS)->data,
+                      own(layer, OUT_BIAS)->data, s->y));
+  CR_TRY(CR_LAYER_RUN(&s->out_tanh, context, s->y, s->y));
+  CR_TRY(CR_LAYER_RUN(&s->copy, context, s->y, top[0]->data));
   return cr_layer_recurrent_end(layer, context, top);
 }
 
 /* From the top's gradient to that of h. */
 static crema_status output_back(cr_layer *layer, crema_context *context, crema_blob *const *top) {
   rnn_state *s = layer->state;
-  CR_TRY(cr_layer_op_run(&s->out_tanh_back, context,
-                         (cr_tensor *[]){s->y, s->y, top[0]->diff, s->diff_y}, NULL));
+  CR_TRY(CR_LAYER_RUN(&s->out_tanh_back, context, s->y, s->y, top[0]->diff, s->diff_y));
   if (own_learns(layer, OUT_WEIGHTS)) {
-    CR_TRY(cr_layer_op_run(
-        &s->out_weights, context,
-        (cr_tensor *[]){s->recurrent.state[0], s->diff_y, own(layer, OUT_WEIGHTS)->diff, NULL},
-        NULL));
+    CR_TRY(CR_LAYER_RUN(&s->out_weights, context, s->recurrent.state[0], s->diff_y,
+                        own(layer, OUT_WEIGHTS)->diff, NULL));
   }
   if (own_learns(layer, OUT_BIAS)) {
-    CR_TRY(cr_layer_op_run(&s->out_bias, context,
-                           (cr_tensor *[]){s->diff_y, own(layer, OUT_BIAS)->diff}, NULL));
+    CR_TRY(CR_LAYER_RUN(&s->out_bias, context, s->diff_y, own(layer, OUT_BIAS)->diff));
   }
-  return cr_layer_op_run(&s->out_data, context,
-                         (cr_tensor *[]){s->diff_y, own(layer, OUT_WEIGHTS)->data, s->diff_h},
-                         NULL);
+  return CR_LAYER_RUN(&s->out_data, context, s->diff_y, own(layer, OUT_WEIGHTS)->data, s->diff_h);
 }
 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
@@ -149,15 +132,13 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
     return cr_layer_fail(layer, CREMA_E_UNSUPPORTED, "cont (bottom 1) has no gradient");
   }
   CR_TRY(output_back(layer, context, top));
-  CR_TRY(cr_layer_op_run(wanted ? &s->backward_first : &s->backward, context,
-                         (cr_tensor *[]){r->state[0], cont, own(layer, WEIGHTS)->data, s->diff_h,
-                                         r->diff_sums, wanted ? bottom[first]->diff : NULL},
-                         NULL));
+  CR_TRY(CR_LAYER_RUN(wanted ? &s->backward_first : &s->backward, context, r->state[0], cont,
+                      own(layer, WEIGHTS)->data, s->diff_h, r->diff_sums,
+                      wanted ? bottom[first]->diff : NULL));
   if (own_learns(layer, WEIGHTS)) {
-    CR_TRY(cr_layer_op_run(&s->backward_weights, context,
-                           (cr_tensor *[]){r->state[0], cr_layer_recurrent_first(layer, bottom, 0),
-                                           cont, r->diff_sums, own(layer, WEIGHTS)->diff},
-                           NULL));
+    CR_TRY(CR_LAYER_RUN(&s->backward_weights, context, r->state[0],
+                        cr_layer_recurrent_first(layer, bottom, 0), cont, r->diff_sums,
+                        own(layer, WEIGHTS)->diff));
   }
   return cr_layer_recurrent_back(layer, context, propagate_down, bottom);
 }

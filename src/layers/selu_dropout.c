@@ -45,11 +45,9 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   desc.u.dropout.gain = a;
   desc.u.dropout.shift = -a * (1 - q) * low;
   desc.u.dropout.dropped = a * low + desc.u.dropout.shift;
-  CR_TRY(
-      cr_layer_op_make(layer, &s->forward, &desc, 3, (const crema_shape *[]){shape, shape, shape}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->forward, &desc, shape, shape, shape));
   desc.kind = CR_OP_DROPOUT_BWD;
-  return cr_layer_op_make(layer, &s->backward, &desc, 3,
-                          (const crema_shape *[]){shape, shape, shape});
+  return CR_LAYER_MAKE(layer, &s->backward, &desc, shape, shape, shape);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
@@ -70,8 +68,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   if (!cr_dropout_drops(layer, &s->dropout)) {
     return cr_dropout_backward(&s->dropout, context, top, bottom);
   }
-  return cr_layer_op_run(&s->backward, context,
-                         (cr_tensor *[]){top[0]->diff, s->mask, bottom[0]->diff}, NULL);
+  return CR_LAYER_RUN(&s->backward, context, top[0]->diff, s->mask, bottom[0]->diff);
 }
 
 static cr_value_use preserves(const cr_layer *layer) {

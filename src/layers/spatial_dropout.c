@@ -50,14 +50,14 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   CR_TRY(cr_layer_tensor(layer, &s->mask, CREMA_U8, channels));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_SET);
   desc.u.value = 1;
-  CR_TRY(cr_layer_op_make(layer, &s->set, &desc, 1, (const crema_shape *[]){&c}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->set, &desc, &c));
   desc = cr_layer_op_desc(CR_OP_DROPOUT_FWD);
   desc.u.dropout.ratio = s->dropout.ratio;
-  CR_TRY(cr_layer_op_make(layer, &s->drop, &desc, 3, (const crema_shape *[]){&c, &c, &c}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->drop, &desc, &c, &c, &c));
   desc = cr_layer_op_desc(CR_OP_AFFINE_FWD);
-  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 4, (const crema_shape *[]){&x, &c, NULL, &x}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->forward, &desc, &x, &c, NULL, &x));
   desc.kind = CR_OP_AFFINE_BWD_DATA;
-  return cr_layer_op_make(layer, &s->backward, &desc, 3, (const crema_shape *[]){&x, &c, &x});
+  return CR_LAYER_MAKE(layer, &s->backward, &desc, &x, &c, &x);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
@@ -70,8 +70,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   CR_TRY(cr_layer_op_run(&s->set, context, &s->factor, NULL));
   CR_TRY(
       cr_layer_op_run(&s->drop, context, (cr_tensor *[]){s->factor, s->factor, s->mask}, &scalars));
-  return cr_layer_op_run(&s->forward, context,
-                         (cr_tensor *[]){bottom[0]->data, s->factor, NULL, top[0]->data}, NULL);
+  return CR_LAYER_RUN(&s->forward, context, bottom[0]->data, s->factor, NULL, top[0]->data);
 }
 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
@@ -81,8 +80,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   if (!cr_dropout_drops(layer, &s->dropout)) {
     return cr_dropout_backward(&s->dropout, context, top, bottom);
   }
-  return cr_layer_op_run(&s->backward, context,
-                         (cr_tensor *[]){top[0]->diff, s->factor, bottom[0]->diff}, NULL);
+  return CR_LAYER_RUN(&s->backward, context, top[0]->diff, s->factor, bottom[0]->diff);
 }
 
 /* Dropped channels have no gradient; the others are scaled. */

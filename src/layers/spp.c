@@ -83,11 +83,9 @@ static crema_status make_level(cr_layer *layer, spp_level *level, const crema_sh
   CR_TRY(cr_layer_pass_tensor(layer, &level->data, layer->types.forward, count));
   CR_TRY(cr_layer_pass_tensor(layer, &level->diff, layer->types.backward, count));
   if (s->max) CR_TRY(cr_layer_pass_tensor(layer, &level->aux, CREMA_I32, count));
-  CR_TRY(
-      cr_layer_op_make(layer, &level->forward, &desc, 3, (const crema_shape *[]){from, to, aux}));
+  CR_TRY(CR_LAYER_MAKE(layer, &level->forward, &desc, from, to, aux));
   desc.kind = CR_OP_POOL_BWD;
-  return cr_layer_op_make(layer, &level->backward, &desc, 3,
-                          (const crema_shape *[]){to, aux, from});
+  return CR_LAYER_MAKE(layer, &level->backward, &desc, to, aux, from);
 }
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -131,8 +129,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   for (int i = s->levels - 1; i >= 0; --i) {
     spp_level *level = &s->level[i];
     cr_tensor *from = s->nested && i + 1 < s->levels ? level[1].data : bottom[0]->data;
-    CR_TRY(cr_layer_op_run(&level->forward, context, (cr_tensor *[]){from, level->data, level->aux},
-                           NULL));
+    CR_TRY(CR_LAYER_RUN(&level->forward, context, from, level->data, level->aux));
     s->args.tensor[i] = level->data;
   }
   s->args.tensor[s->levels] = top[0]->data;
@@ -153,8 +150,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   for (int i = 0; i < s->levels; ++i) {
     spp_level *level = &s->level[i];
     cr_tensor *to = s->nested && i + 1 < s->levels ? level[1].diff : sum;
-    CR_TRY(cr_layer_op_run(&level->backward, context, (cr_tensor *[]){level->diff, level->aux, to},
-                           NULL));
+    CR_TRY(CR_LAYER_RUN(&level->backward, context, level->diff, level->aux, to));
   }
   return apart ? cr_tensor_copy(bottom[0]->diff, sum, context) : CREMA_OK;
 }

@@ -26,9 +26,9 @@ static crema_status make_tile(cr_layer *layer, cr_layer_op *there, cr_layer_op *
                               int64_t tiles, int64_t inner) {
   const crema_shape x = cr_shape_2(outer, inner), y = cr_shape_3(outer, tiles, inner);
   cr_op_desc desc = cr_layer_op_desc(CR_OP_TILE_FWD);
-  CR_TRY(cr_layer_op_make(layer, there, &desc, 2, (const crema_shape *[]){&x, &y}));
+  CR_TRY(CR_LAYER_MAKE(layer, there, &desc, &x, &y));
   desc.kind = CR_OP_TILE_BWD;
-  return cr_layer_op_make(layer, back, &desc, 2, (const crema_shape *[]){&y, &x});
+  return CR_LAYER_MAKE(layer, back, &desc, &y, &x);
 }
 
 static crema_status make_repeat(cr_layer *layer, crema_blob *const *bottom,
@@ -48,9 +48,9 @@ static crema_status make_unpool(cr_layer *layer, crema_blob *const *bottom, cons
   const crema_shape *x = &bottom[0]->shape;
   CR_TRY(cr_layer_same_shape(layer, "bottom 1 (mask)", x, &bottom[1]->shape));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_UNPOOL_FWD);
-  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 3, (const crema_shape *[]){x, x, to}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->forward, &desc, x, x, to));
   desc.kind = CR_OP_UNPOOL_BWD;
-  return cr_layer_op_make(layer, &s->backward, &desc, 3, (const crema_shape *[]){to, x, x});
+  return CR_LAYER_MAKE(layer, &s->backward, &desc, to, x, x);
 }
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -86,11 +86,10 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
                             crema_blob *const *top) {
   upsample_state *s = layer->state;
   if (layer->bottoms > 1) {
-    return cr_layer_op_run(&s->forward, context,
-                           (cr_tensor *[]){bottom[0]->data, bottom[1]->data, top[0]->data}, NULL);
+    return CR_LAYER_RUN(&s->forward, context, bottom[0]->data, bottom[1]->data, top[0]->data);
   }
-  CR_TRY(cr_layer_op_run(&s->columns, context, (cr_tensor *[]){bottom[0]->data, s->wide}, NULL));
-  return cr_layer_op_run(&s->forward, context, (cr_tensor *[]){s->wide, top[0]->data}, NULL);
+  CR_TRY(CR_LAYER_RUN(&s->columns, context, bottom[0]->data, s->wide));
+  return CR_LAYER_RUN(&s->forward, context, s->wide, top[0]->data);
 }
 
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
@@ -100,13 +99,11 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
     /* The pooling layer that makes the mask learns, so that it is asked for. */
     if (propagate_down[1]) cr_tensor_set_zero(bottom[1]->diff);
     if (!propagate_down[0]) return CREMA_OK;
-    return cr_layer_op_run(&s->backward, context,
-                           (cr_tensor *[]){top[0]->diff, bottom[1]->data, bottom[0]->diff}, NULL);
+    return CR_LAYER_RUN(&s->backward, context, top[0]->diff, bottom[1]->data, bottom[0]->diff);
   }
   if (!propagate_down[0]) return CREMA_OK;
-  CR_TRY(cr_layer_op_run(&s->backward, context, (cr_tensor *[]){top[0]->diff, s->diff_wide}, NULL));
-  return cr_layer_op_run(&s->columns_back, context, (cr_tensor *[]){s->diff_wide, bottom[0]->diff},
-                         NULL);
+  CR_TRY(CR_LAYER_RUN(&s->backward, context, top[0]->diff, s->diff_wide));
+  return CR_LAYER_RUN(&s->columns_back, context, s->diff_wide, bottom[0]->diff);
 }
 
 const cr_layer_class cr_layer_upsample = {

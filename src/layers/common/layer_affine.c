@@ -35,16 +35,16 @@ static crema_status make_backward(cr_layer *layer, const crema_shape *x, const c
   cr_layer_affine *s = layer->state;
   cr_op_desc desc = cr_layer_op_desc(CR_OP_AFFINE_BWD_BIAS);
   if (s->bias) {
-    CR_TRY(cr_layer_op_make(layer, &s->backward_bias, &desc, 2, (const crema_shape *[]){x, c}));
+    CR_TRY(CR_LAYER_MAKE(layer, &s->backward_bias, &desc, x, c));
   }
   desc.kind = CR_OP_COPY;
   if (!s->scale) {
-    return cr_layer_op_make(layer, &s->backward_data, &desc, 2, (const crema_shape *[]){x, x});
+    return CR_LAYER_MAKE(layer, &s->backward_data, &desc, x, x);
   }
   desc.kind = CR_OP_AFFINE_BWD_DATA;
-  CR_TRY(cr_layer_op_make(layer, &s->backward_data, &desc, 3, (const crema_shape *[]){x, c, x}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->backward_data, &desc, x, c, x));
   desc.kind = CR_OP_AFFINE_BWD_SCALE;
-  return cr_layer_op_make(layer, &s->backward_scale, &desc, 3, (const crema_shape *[]){x, x, c});
+  return CR_LAYER_MAKE(layer, &s->backward_scale, &desc, x, x, c);
 }
 
 crema_status cr_layer_affine_reshape(cr_layer *layer, crema_blob *const *bottom,
@@ -67,8 +67,7 @@ crema_status cr_layer_affine_reshape(cr_layer *layer, crema_blob *const *bottom,
                                               : CR_OP_AFFINE_FWD);
   desc.u.affine = layer->posts;
   CR_TRY(
-      cr_layer_op_make(layer, &s->forward, &desc, 4,
-                       (const crema_shape *[]){&x, s->scale ? &c : NULL, s->bias ? &c : NULL, &x}));
+      CR_LAYER_MAKE(layer, &s->forward, &desc, &x, s->scale ? &c : NULL, s->bias ? &c : NULL, &x));
   return rounds || integers ? CREMA_OK : make_backward(layer, &x, &c);
 }
 
@@ -80,10 +79,8 @@ crema_status cr_layer_affine_forward(cr_layer *layer, crema_context *context,
   if (layer->maker == NULL && cr_layer_affine_uses_bottom(layer, 0)) {
     CR_TRY(cr_layer_keep_forward(layer, &s->keep, context, bottom[0], top[0], &input));
   }
-  return cr_layer_op_run(&s->forward, context,
-                         (cr_tensor *[]){input, scale == NULL ? NULL : scale->data,
-                                         bias == NULL ? NULL : bias->data, top[0]->data},
-                         NULL);
+  return CR_LAYER_RUN(&s->forward, context, input, scale == NULL ? NULL : scale->data,
+                      bias == NULL ? NULL : bias->data, top[0]->data);
 }
 
 /* Whether the gradient of `part` is asked for. A parameter's accumulates; a bottom's is
@@ -105,21 +102,18 @@ crema_status cr_layer_affine_backward(cr_layer *layer, crema_context *context,
   crema_blob *scale = scale_of(layer, bottom), *bias = bias_of(layer, bottom);
   cr_tensor *from = top[0]->diff, *to = bottom[0]->diff;
   if (begin_gradient(layer, bias, propagate_down, bottom)) {
-    CR_TRY(cr_layer_op_run(&s->backward_bias, context, (cr_tensor *[]){from, bias->diff}, NULL));
+    CR_TRY(CR_LAYER_RUN(&s->backward_bias, context, from, bias->diff));
   }
   if (begin_gradient(layer, scale, propagate_down, bottom)) {
     cr_tensor *input = cr_layer_keep_input(&s->keep, bottom[0], top[0]);
     if (layer->maker != NULL) CR_TRY(cr_layer_make_again(layer->maker, context, input));
-    CR_TRY(cr_layer_op_run(&s->backward_scale, context, (cr_tensor *[]){input, from, scale->diff},
-                           NULL));
+    CR_TRY(CR_LAYER_RUN(&s->backward_scale, context, input, from, scale->diff));
   }
   if (!propagate_down[0]) return CREMA_OK;
   if (s->scale) {
-    return cr_layer_op_run(&s->backward_data, context, (cr_tensor *[]){from, scale->data, to},
-                           NULL);
+    return CR_LAYER_RUN(&s->backward_data, context, from, scale->data, to);
   }
-  return from == to ? CREMA_OK
-                    : cr_layer_op_run(&s->backward_data, context, (cr_tensor *[]){from, to}, NULL);
+  return from == to ? CREMA_OK : CR_LAYER_RUN(&s->backward_data, context, from, to);
 }
 
 bool cr_layer_affine_uses_bottom(const cr_layer *layer, int bottom) {

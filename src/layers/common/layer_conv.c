@@ -137,8 +137,7 @@ static crema_status make_conv(cr_layer *layer, const cr_op_desc *desc, const cre
     return cr_layer_int8_make(layer, &s->rounded, &s->forward, &forward, shape, bottom);
   }
   made.kind = CR_OP_CONV_BWD_DATA;
-  CR_TRY(
-      cr_layer_op_make(layer, &s->backward_data, &made, 3, (const crema_shape *[]){y, weights, x}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->backward_data, &made, y, weights, x));
   made.kind = CR_OP_CONV_BWD_WEIGHTS;
   CR_TRY(cr_layer_weights_make(layer, &s->gradients, &made, x, y, weights, bias));
   return cr_layer_op_make(layer, &s->forward, &forward, 5, shape);
@@ -152,17 +151,15 @@ static crema_status make_transposed(cr_layer *layer, const cr_op_desc *desc,
   const crema_shape *bias = s->bias ? &layer->blob[1]->shape : NULL;
   cr_op_desc made = *desc;
   made.kind = CR_OP_CONV_BWD_DATA;
-  CR_TRY(cr_layer_op_make(layer, &s->forward, &made, 3, (const crema_shape *[]){x, weights, y}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->forward, &made, x, weights, y));
   made.kind = CR_OP_CONV_FWD;
-  CR_TRY(cr_layer_op_make(layer, &s->backward_data, &made, 4,
-                          (const crema_shape *[]){y, weights, NULL, x}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->backward_data, &made, y, weights, NULL, x));
   made.kind = CR_OP_CONV_BWD_WEIGHTS;
   CR_TRY(cr_layer_weights_make(layer, &s->gradients, &made, y, x, weights, bias));
   if (!s->bias) return CREMA_OK;
   const crema_shape folded = cr_layer_fold(y, 1, 2);
   made = cr_layer_op_desc(CR_OP_AFFINE_FWD);
-  return cr_layer_op_make(layer, &s->add_bias, &made, 4,
-                          (const crema_shape *[]){&folded, NULL, bias, &folded});
+  return CR_LAYER_MAKE(layer, &s->add_bias, &made, &folded, NULL, bias, &folded);
 }
 
 crema_status cr_layer_conv_reshape(cr_layer *layer, crema_blob *const *bottom,
@@ -190,13 +187,12 @@ crema_status cr_layer_conv_forward(cr_layer *layer, crema_context *context,
     if (!s->transposed) {
       CR_TRY(cr_layer_int8_round(&s->rounded, context, &x));
       cr_tensor *addend = own < layer->bottoms ? bottom[own]->data : NULL;
-      CR_TRY(cr_layer_op_run(&s->forward, context, (cr_tensor *[]){x, weights, bias, y, addend},
-                             NULL));
+      CR_TRY(CR_LAYER_RUN(&s->forward, context, x, weights, bias, y, addend));
       continue;
     }
-    CR_TRY(cr_layer_op_run(&s->forward, context, (cr_tensor *[]){x, weights, y}, NULL));
+    CR_TRY(CR_LAYER_RUN(&s->forward, context, x, weights, y));
     if (bias == NULL) continue;
-    CR_TRY(cr_layer_op_run(&s->add_bias, context, (cr_tensor *[]){y, NULL, bias, y}, NULL));
+    CR_TRY(CR_LAYER_RUN(&s->add_bias, context, y, NULL, bias, y));
   }
   return CREMA_OK;
 }

@@ -29,19 +29,17 @@ crema_status cr_dropout_make(cr_layer *layer, cr_dropout *dropout, crema_blob *c
   *drops = cr_dropout_drops(layer, dropout);
   if (top[0] != bottom[0]) CR_TRY(crema_blob_reshape(top[0], shape));
   if (*drops) return CREMA_OK;
-  return cr_layer_op_make(layer, &dropout->copy, &copy, 2, (const crema_shape *[]){shape, shape});
+  return CR_LAYER_MAKE(layer, &dropout->copy, &copy, shape, shape);
 }
 
 crema_status cr_dropout_forward(cr_dropout *dropout, crema_context *context,
                                 crema_blob *const *bottom, crema_blob *const *top) {
   if (cr_layer_in_place(bottom[0], top[0])) return CREMA_OK;
-  return cr_layer_op_run(&dropout->copy, context, (cr_tensor *[]){bottom[0]->data, top[0]->data},
-                         NULL);
+  return CR_LAYER_RUN(&dropout->copy, context, bottom[0]->data, top[0]->data);
 }
 
 crema_status cr_dropout_backward(cr_dropout *dropout, crema_context *context,
                                  crema_blob *const *top, crema_blob *const *bottom) {
   if (bottom[0]->diff == top[0]->diff) return CREMA_OK;
-  return cr_layer_op_run(&dropout->copy, context, (cr_tensor *[]){top[0]->diff, bottom[0]->diff},
-                         NULL);
+  return CR_LAYER_RUN(&dropout->copy, context, top[0]->diff, bottom[0]->diff);
 }

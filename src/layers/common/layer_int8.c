@@ -25,8 +25,7 @@ crema_status cr_layer_int8_make(cr_layer *layer, cr_layer_rounded *rounded, cr_l
 crema_status cr_layer_int8_round(cr_layer_rounded *rounded, crema_context *context,
                                  cr_tensor **source) {
   if (rounded->tensor == NULL) return CREMA_OK;
-  CR_TRY(cr_layer_op_run(&rounded->op, context,
-                         (cr_tensor *[]){*source, NULL, NULL, rounded->tensor}, NULL));
+  CR_TRY(CR_LAYER_RUN(&rounded->op, context, *source, NULL, NULL, rounded->tensor));
   *source = rounded->tensor;
   return CREMA_OK;
 }

@@ -22,6 +22,12 @@ cr_op_desc cr_layer_op_desc(cr_op_kind kind);
 crema_status cr_layer_op_make(cr_layer *layer, cr_layer_op *slot, const cr_op_desc *desc, int args,
                               const crema_shape *const *shape) CREMA_MUST_USE;
 
+/* The same for shapes that are listed: CR_LAYER_MAKE(layer, &slot, &desc, &x, NULL, &y). */
+#define CR_LAYER_MAKE(layer, slot, desc, ...)                                                   \
+  cr_layer_op_make(layer, slot, desc,                                                           \
+                   (int)(sizeof((const crema_shape *[]){__VA_ARGS__}) / sizeof(crema_shape *)), \
+                   (const crema_shape *[]){__VA_ARGS__})
+
 /* The same with a scale per argument (cr_op_arg). */
 crema_status cr_layer_op_make_scaled(cr_layer *layer, cr_layer_op *slot, const cr_op_desc *desc,
                                      int args, const crema_shape *const *shape,
@@ -36,6 +42,11 @@ crema_status cr_layer_op_make_numbers(cr_layer *layer, cr_layer_op *slot, const 
  * slot is empty. */
 crema_status cr_layer_op_run(cr_layer_op *slot, crema_context *context, cr_tensor *const *tensor,
                              const cr_op_scalars *scalars) CREMA_MUST_USE;
+
+/* The same for tensors that are listed, without scalars: CR_LAYER_RUN(&slot, context, x, NULL, y).
+ */
+#define CR_LAYER_RUN(slot, context, ...) \
+  cr_layer_op_run(slot, context, (cr_tensor *[]){__VA_ARGS__}, NULL)
 
 /* Brings an internal tensor to `count` elements of `type`, making it on first use. */
 crema_status cr_layer_tensor(cr_layer *layer, cr_tensor **tensor, crema_dtype type,

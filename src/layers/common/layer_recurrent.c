@@ -136,9 +136,9 @@ static crema_status make_inputs(cr_layer *layer, crema_blob *const *bottom) {
   const crema_shape *w = &layer->blob[0]->shape, *bias = &layer->blob[1]->shape;
   cr_op_desc desc = cr_layer_op_desc(CR_OP_IP_FWD);
   (void)bottom;
-  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 4, (const crema_shape *[]){&x, w, bias, &y}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->forward, &desc, &x, w, bias, &y));
   desc.kind = CR_OP_IP_BWD_DATA;
-  CR_TRY(cr_layer_op_make(layer, &s->backward_data, &desc, 3, (const crema_shape *[]){&y, w, &x}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->backward_data, &desc, &y, w, &x));
   desc.kind = CR_OP_IP_BWD_WEIGHTS;
   CR_TRY(cr_layer_weights_make(layer, &s->backward_weights, &desc, &x, &y, w, bias));
   if (!s->has_static) return CREMA_OK;
@@ -146,18 +146,15 @@ static crema_status make_inputs(cr_layer *layer, crema_blob *const *bottom) {
   const crema_shape *ws = &layer->blob[2]->shape;
   const crema_shape all = cr_shape_3(s->steps, s->batch * s->gates, 1);
   const crema_shape one = cr_shape_1(s->batch * s->gates);
-  CR_TRY(cr_layer_op_make(layer, &s->static_weights, &desc, 4,
-                          (const crema_shape *[]){&xs, &ys, ws, NULL}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->static_weights, &desc, &xs, &ys, ws, NULL));
   desc.kind = CR_OP_IP_BWD_DATA;
-  CR_TRY(cr_layer_op_make(layer, &s->static_data, &desc, 3, (const crema_shape *[]){&ys, ws, &xs}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->static_data, &desc, &ys, ws, &xs));
   desc.kind = CR_OP_IP_FWD;
-  CR_TRY(cr_layer_op_make(layer, &s->static_forward, &desc, 4,
-                          (const crema_shape *[]){&xs, ws, NULL, &ys}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->static_forward, &desc, &xs, ws, NULL, &ys));
   desc = cr_layer_op_desc(CR_OP_AFFINE_FWD);
-  CR_TRY(cr_layer_op_make(layer, &s->static_add, &desc, 4,
-                          (const crema_shape *[]){&all, NULL, &one, &all}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->static_add, &desc, &all, NULL, &one, &all));
   desc = cr_layer_op_desc(CR_OP_AFFINE_BWD_BIAS);
-  return cr_layer_op_make(layer, &s->static_sum, &desc, 2, (const crema_shape *[]){&all, &one});
+  return CR_LAYER_MAKE(layer, &s->static_sum, &desc, &all, &one);
 }
 
 crema_status cr_layer_recurrent_reshape(cr_layer *layer, crema_blob *const *bottom,
@@ -175,7 +172,7 @@ crema_status cr_layer_recurrent_reshape(cr_layer *layer, crema_blob *const *bott
   if (s->steps == 0) return CREMA_OK;
   cr_op_desc desc = cr_layer_op_desc(CR_OP_CROP_FWD);
   desc.u.offset[0] = s->steps - 1;
-  return cr_layer_op_make(layer, &s->last, &desc, 2, (const crema_shape *[]){&all, &one});
+  return CR_LAYER_MAKE(layer, &s->last, &desc, &all, &one);
 }
 
 /* ---- passes -------------------------------------------------------------- */
@@ -195,15 +192,12 @@ crema_status cr_layer_recurrent_begin(cr_layer *layer, crema_context *context,
     s->before[i] = s->after[i];
     s->after[i] = held;
   }
-  CR_TRY(cr_layer_op_run(
-      &s->forward, context,
-      (cr_tensor *[]){bottom[0]->data, layer->blob[0]->data, layer->blob[1]->data, s->sums}, NULL));
+  CR_TRY(CR_LAYER_RUN(&s->forward, context, bottom[0]->data, layer->blob[0]->data,
+                      layer->blob[1]->data, s->sums));
   if (!s->has_static) return CREMA_OK;
-  CR_TRY(cr_layer_op_run(
-      &s->static_forward, context,
-      (cr_tensor *[]){bottom[2]->data, layer->blob[2]->data, NULL, s->statics_sum}, NULL));
-  return cr_layer_op_run(&s->static_add, context,
-                         (cr_tensor *[]){s->sums, NULL, s->statics_sum, s->sums}, NULL);
+  CR_TRY(CR_LAYER_RUN(&s->static_forward, context, bottom[2]->data, layer->blob[2]->data, NULL,
+                      s->statics_sum));
+  return CR_LAYER_RUN(&s->static_add, context, s->sums, NULL, s->statics_sum, s->sums);
 }
 
 crema_status cr_layer_recurrent_end(cr_layer *layer, crema_context *context,
@@ -215,7 +209,7 @@ crema_status cr_layer_recurrent_end(cr_layer *layer, crema_context *context,
       if (s->exposed) cr_tensor_set_zero(to);
       continue;
     }
-    CR_TRY(cr_layer_op_run(&s->last, context, (cr_tensor *[]){s->state[i], to}, NULL));
+    CR_TRY(CR_LAYER_RUN(&s->last, context, s->state[i], to));
   }
   return CREMA_OK;
 }
@@ -226,17 +220,14 @@ static crema_status static_back(cr_layer *layer, crema_context *context, const b
   cr_layer_recurrent *s = layer->state;
   if (!layer->param_propagate_down[2] && !propagate_down[2]) return CREMA_OK;
   cr_tensor_set_zero(s->diff_statics);
-  CR_TRY(cr_layer_op_run(&s->static_sum, context, (cr_tensor *[]){s->diff_sums, s->diff_statics},
-                         NULL));
+  CR_TRY(CR_LAYER_RUN(&s->static_sum, context, s->diff_sums, s->diff_statics));
   if (layer->param_propagate_down[2]) {
-    CR_TRY(cr_layer_op_run(
-        &s->static_weights, context,
-        (cr_tensor *[]){bottom[2]->data, s->diff_statics, layer->blob[2]->diff, NULL}, NULL));
+    CR_TRY(CR_LAYER_RUN(&s->static_weights, context, bottom[2]->data, s->diff_statics,
+                        layer->blob[2]->diff, NULL));
   }
   if (!propagate_down[2]) return CREMA_OK;
-  return cr_layer_op_run(&s->static_data, context,
-                         (cr_tensor *[]){s->diff_statics, layer->blob[2]->data, bottom[2]->diff},
-                         NULL);
+  return CR_LAYER_RUN(&s->static_data, context, s->diff_statics, layer->blob[2]->data,
+                      bottom[2]->diff);
 }
 
 crema_status cr_layer_recurrent_back(cr_layer *layer, crema_context *context,
@@ -244,9 +235,8 @@ crema_status cr_layer_recurrent_back(cr_layer *layer, crema_context *context,
   cr_layer_recurrent *s = layer->state;
   CR_TRY(cr_layer_weights_run(&s->backward_weights, layer, context, bottom[0]->data, s->diff_sums));
   if (propagate_down[0]) {
-    CR_TRY(cr_layer_op_run(&s->backward_data, context,
-                           (cr_tensor *[]){s->diff_sums, layer->blob[0]->data, bottom[0]->diff},
-                           NULL));
+    CR_TRY(CR_LAYER_RUN(&s->backward_data, context, s->diff_sums, layer->blob[0]->data,
+                        bottom[0]->diff));
   }
   return s->has_static ? static_back(layer, context, propagate_down, bottom) : CREMA_OK;
 }

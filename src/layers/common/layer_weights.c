@@ -15,24 +15,22 @@ crema_status cr_layer_weights_make_bias(cr_layer *layer, cr_layer_op *op, const 
                                         const crema_shape *bias) {
   const crema_shape folded = cr_layer_fold(top, 1, 2);
   const cr_op_desc desc = cr_layer_op_desc(CR_OP_AFFINE_BWD_BIAS);
-  return cr_layer_op_make(layer, op, &desc, 2, (const crema_shape *[]){&folded, bias});
+  return CR_LAYER_MAKE(layer, op, &desc, &folded, bias);
 }
 
 crema_status cr_layer_weights_run_bias(cr_layer *layer, cr_layer_op *op, crema_context *context,
                                        cr_tensor *diff_top) {
   if (layer->params < 2 || !layer->param_propagate_down[1]) return CREMA_OK;
-  return cr_layer_op_run(op, context, (cr_tensor *[]){diff_top, layer->blob[1]->diff}, NULL);
+  return CR_LAYER_RUN(op, context, diff_top, layer->blob[1]->diff);
 }
 
 crema_status cr_layer_weights_make(cr_layer *layer, cr_layer_weights *ops, const cr_op_desc *desc,
                                    const crema_shape *src, const crema_shape *dst,
                                    const crema_shape *weights, const crema_shape *bias) {
-  CR_TRY(cr_layer_op_make(layer, &ops->weights, desc, 4,
-                          (const crema_shape *[]){src, dst, weights, NULL}));
+  CR_TRY(CR_LAYER_MAKE(layer, &ops->weights, desc, src, dst, weights, NULL));
   if (bias == NULL) return CREMA_OK;
   if (!ops->transposed) {
-    CR_TRY(cr_layer_op_make(layer, &ops->both, desc, 4,
-                            (const crema_shape *[]){src, dst, weights, bias}));
+    CR_TRY(CR_LAYER_MAKE(layer, &ops->both, desc, src, dst, weights, bias));
   }
   return cr_layer_weights_make_bias(layer, &ops->bias, ops->transposed ? src : dst, bias);
 }
@@ -42,13 +40,11 @@ crema_status cr_layer_weights_run(cr_layer_weights *ops, cr_layer *layer, crema_
   bool weights = layer->param_propagate_down[0];
   bool bias = layer->params > 1 && layer->param_propagate_down[1];
   if (weights && bias && !ops->transposed) {
-    return cr_layer_op_run(
-        &ops->both, context,
-        (cr_tensor *[]){src, diff_dst, layer->blob[0]->diff, layer->blob[1]->diff}, NULL);
+    return CR_LAYER_RUN(&ops->both, context, src, diff_dst, layer->blob[0]->diff,
+                        layer->blob[1]->diff);
   }
   if (weights) {
-    CR_TRY(cr_layer_op_run(&ops->weights, context,
-                           (cr_tensor *[]){src, diff_dst, layer->blob[0]->diff, NULL}, NULL));
+    CR_TRY(CR_LAYER_RUN(&ops->weights, context, src, diff_dst, layer->blob[0]->diff, NULL));
   }
   return cr_layer_weights_run_bias(layer, &ops->bias, context, ops->transposed ? src : diff_dst);
 }

@@ -102,7 +102,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   CR_TRY(crema_blob_reshape(top[0], &scalar));
   s->loc.made = -1; /* the bottom may have other extents */
   cr_op_desc desc = cr_layer_op_desc(CR_OP_AXPBY);
-  CR_TRY(cr_layer_op_make(layer, &s->add, &desc, 2, (const crema_shape *[]){&one, &one}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->add, &desc, &one, &one));
   return cr_multibox_conf_make(layer);
 }
 

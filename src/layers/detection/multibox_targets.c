@@ -352,9 +352,7 @@ static crema_status match_all(cr_multibox_pass *pass, crema_context *context, cr
   CR_TRY(spread(pass, match_one));
   /* Without objects, no box contributes. */
   if (cr_multibox_mines(pass->layer) && s->truths.count == 0) cr_tensor_set_zero(p->loss);
-  else
-    CR_TRY(cr_layer_op_run(&p->forward, context, (cr_tensor *[]){conf->data, p->label, p->loss},
-                           NULL));
+  else CR_TRY(CR_LAYER_RUN(&p->forward, context, conf->data, p->label, p->loss));
   CR_TRY(cr_host_write(p->counts, &pass->counts));
   CR_TRY(cr_host_read(p->loss, &pass->exact));
   return cr_tensor_host_read_floats(p->loss, &pass->loss);

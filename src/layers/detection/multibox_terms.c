@@ -21,20 +21,17 @@ static crema_status make_loc(cr_layer *layer, const crema_blob *bottom) {
   CR_TRY(cr_layer_tensor(layer, &p->target, type, p->rows * 4));
   CR_TRY(cr_layer_tensor(layer, &p->sum, type, 1));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_GATHER_FWD);
-  CR_TRY(cr_layer_op_make(layer, &p->gather, &desc, 3, (const crema_shape *[]){&x, &index, &rows}));
+  CR_TRY(CR_LAYER_MAKE(layer, &p->gather, &desc, &x, &index, &rows));
   desc.kind = CR_OP_GATHER_BWD;
-  CR_TRY(
-      cr_layer_op_make(layer, &p->scatter, &desc, 3, (const crema_shape *[]){&rows, &index, &x}));
+  CR_TRY(CR_LAYER_MAKE(layer, &p->scatter, &desc, &rows, &index, &x));
   desc = cr_layer_op_desc(CR_OP_PROD);
-  CR_TRY(cr_layer_op_make(layer, &p->multiply, &desc, 3, (const crema_shape *[]){&y, &y, &y}));
+  CR_TRY(CR_LAYER_MAKE(layer, &p->multiply, &desc, &y, &y, &y));
   if ((int)cr_multibox_param(layer)->loc_loss_type != CR_MULTIBOX_L2) {
     desc = cr_layer_op_desc(CR_OP_SMOOTH_L1_FWD);
     desc.u.smooth.sigma2 = 1;
-    CR_TRY(cr_layer_op_make(layer, &p->loss, &desc, 5,
-                            (const crema_shape *[]){&y, &y, NULL, NULL, &one}));
+    CR_TRY(CR_LAYER_MAKE(layer, &p->loss, &desc, &y, &y, NULL, NULL, &one));
     desc.kind = CR_OP_SMOOTH_L1_BWD;
-    CR_TRY(cr_layer_op_make(layer, &p->back, &desc, 6,
-                            (const crema_shape *[]){&y, &y, NULL, NULL, &one, &y}));
+    CR_TRY(CR_LAYER_MAKE(layer, &p->back, &desc, &y, &y, NULL, NULL, &one, &y));
     p->made = p->rows;
     return CREMA_OK;
   }
@@ -42,11 +39,11 @@ static crema_status make_loc(cr_layer *layer, const crema_blob *bottom) {
   CR_TRY(cr_layer_op_make_scaled(layer, &p->first, &desc, 3, (const crema_shape *[]){&y, &y, &y},
                                  (const float[]){1, -1, 1}));
   desc.kind = CR_OP_AXPBY;
-  CR_TRY(cr_layer_op_make(layer, &p->back, &desc, 2, (const crema_shape *[]){&y, &y}));
+  CR_TRY(CR_LAYER_MAKE(layer, &p->back, &desc, &y, &y));
   desc.kind = CR_OP_ROW_REDUCE_FWD;
   desc.u.rows.reduction = CR_REDUCE_SUMSQ;
   desc.u.rows.coeff = 0.5;
-  CR_TRY(cr_layer_op_make(layer, &p->loss, &desc, 2, (const crema_shape *[]){&row, &one}));
+  CR_TRY(CR_LAYER_MAKE(layer, &p->loss, &desc, &row, &one));
   p->made = p->rows;
   return CREMA_OK;
 }
@@ -62,17 +59,15 @@ crema_status cr_multibox_loc_run(cr_multibox_pass *pass, crema_context *context,
   CR_TRY(cr_host_write(p->target, &pass->target));
   if (learned) CR_TRY(cr_host_write(p->scale, &pass->scale));
   CR_TRY(cr_multibox_put_locations(pass));
-  CR_TRY(
-      cr_layer_op_run(&p->gather, context, (cr_tensor *[]){bottom->data, p->index, p->row}, NULL));
+  CR_TRY(CR_LAYER_RUN(&p->gather, context, bottom->data, p->index, p->row));
   if (learned) {
-    CR_TRY(cr_layer_op_run(&p->multiply, context, (cr_tensor *[]){p->row, p->scale, p->row}, NULL));
+    CR_TRY(CR_LAYER_RUN(&p->multiply, context, p->row, p->scale, p->row));
   }
   if ((int)cr_multibox_param(layer)->loc_loss_type != CR_MULTIBOX_L2) {
-    return cr_layer_op_run(&p->loss, context,
-                           (cr_tensor *[]){p->row, p->target, NULL, NULL, p->sum}, NULL);
+    return CR_LAYER_RUN(&p->loss, context, p->row, p->target, NULL, NULL, p->sum);
   }
-  CR_TRY(cr_layer_op_run(&p->first, context, (cr_tensor *[]){p->row, p->target, p->value}, NULL));
-  return cr_layer_op_run(&p->loss, context, (cr_tensor *[]){p->value, p->sum}, NULL);
+  CR_TRY(CR_LAYER_RUN(&p->first, context, p->row, p->target, p->value));
+  return CR_LAYER_RUN(&p->loss, context, p->value, p->sum);
 }
 
 crema_status cr_multibox_loc_back(cr_layer *layer, crema_context *context, crema_blob *top,
@@ -90,8 +85,7 @@ crema_status cr_multibox_loc_back(cr_layer *layer, crema_context *context, crema
                            (cr_tensor *[]){p->row, p->target, NULL, NULL, top->diff, p->diff},
                            &scalars));
   }
-  return cr_layer_op_run(&p->scatter, context, (cr_tensor *[]){p->diff, p->index, bottom->diff},
-                         NULL);
+  return CR_LAYER_RUN(&p->scatter, context, p->diff, p->index, bottom->diff);
 }
 
 /* ---- classes ---- */
@@ -108,22 +102,18 @@ crema_status cr_multibox_conf_make(cr_layer *layer) {
   if (cr_multibox_has_targets(layer)) {
     CR_TRY(cr_layer_tensor(layer, &p->one, type, 1));
     CR_TRY(cr_layer_pass_tensor(layer, &p->target, type, boxes * s->classes));
-    CR_TRY(cr_layer_op_make(layer, &p->forward, &desc, 4,
-                            (const crema_shape *[]){&scores, &scores, &one, &one}));
+    CR_TRY(CR_LAYER_MAKE(layer, &p->forward, &desc, &scores, &scores, &one, &one));
     desc.kind = CR_OP_SIGMOID_LOSS_BWD;
-    return cr_layer_op_make(layer, &p->back, &desc, 4,
-                            (const crema_shape *[]){&scores, &scores, &one, &scores});
+    return CR_LAYER_MAKE(layer, &p->back, &desc, &scores, &scores, &one, &scores);
   }
   CR_TRY(cr_layer_pass_tensor(layer, &p->label, type, boxes));
   CR_TRY(cr_layer_pass_tensor(layer, &p->loss, type, boxes));
   CR_TRY(cr_layer_pass_tensor(layer, &p->counts, type, boxes));
   desc = cr_layer_op_desc(CR_OP_ROW_LOSS);
   desc.u.logistic = (int)cr_multibox_param(layer)->conf_loss_type == CR_MULTIBOX_LOGISTIC;
-  CR_TRY(cr_layer_op_make(layer, &p->forward, &desc, 3,
-                          (const crema_shape *[]){&scores, &each, &each}));
+  CR_TRY(CR_LAYER_MAKE(layer, &p->forward, &desc, &scores, &each, &each));
   desc.kind = CR_OP_ROW_LOSS_BWD;
-  return cr_layer_op_make(layer, &p->back, &desc, 4,
-                          (const crema_shape *[]){&scores, &each, &each, &scores});
+  return CR_LAYER_MAKE(layer, &p->back, &desc, &scores, &each, &each, &scores);
 }
 
 crema_status cr_multibox_conf_run(cr_layer *layer, crema_context *context, crema_blob *bottom) {
@@ -132,8 +122,7 @@ crema_status cr_multibox_conf_run(cr_layer *layer, crema_context *context, crema
   cr_host_results to;
   double sum = 0;
   if (cr_multibox_has_targets(layer)) {
-    return cr_layer_op_run(&p->forward, context,
-                           (cr_tensor *[]){bottom->data, p->target, p->sum, p->one}, NULL);
+    return CR_LAYER_RUN(&p->forward, context, bottom->data, p->target, p->sum, p->one);
   }
   for (int64_t i = 0; i < s->images; ++i) sum += cr_multibox_image_at(s, i)->loss;
   CR_TRY(cr_host_write(p->sum, &to));

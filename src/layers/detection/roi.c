@@ -26,8 +26,7 @@ crema_status cr_roi_make(cr_layer *layer, crema_blob *const *bottom, crema_blob 
   cr_op_desc desc = cr_layer_op_desc(forward);
   desc.u.roi.scale = parts->scale;
   desc.u.roi.ratio = parts->ratio;
-  CR_TRY(
-      cr_layer_op_make(layer, &s->forward, &desc, 3, (const crema_shape *[]){map, &regions, &to}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->forward, &desc, map, &regions, &to));
   desc.kind = backward;
   return cr_layer_op_make(layer, &s->backward, &desc, uses_map ? 4 : 3,
                           (const crema_shape *[]){&to, &regions, map, map});
@@ -36,8 +35,7 @@ crema_status cr_roi_make(cr_layer *layer, crema_blob *const *bottom, crema_blob 
 crema_status cr_roi_forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
   cr_roi_state *s = layer->state;
-  return cr_layer_op_run(&s->forward, context,
-                         (cr_tensor *[]){bottom[0]->data, bottom[1]->data, top[0]->data}, NULL);
+  return CR_LAYER_RUN(&s->forward, context, bottom[0]->data, bottom[1]->data, top[0]->data);
 }
 
 crema_status cr_roi_backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
@@ -48,8 +46,6 @@ crema_status cr_roi_backward(cr_layer *layer, crema_context *context, crema_blob
     return cr_layer_fail(layer, CREMA_E_UNSUPPORTED, "regions (bottom 1) have no gradient");
   }
   if (!propagate_down[0]) return CREMA_OK;
-  return cr_layer_op_run(
-      &s->backward, context,
-      (cr_tensor *[]){top[0]->diff, bottom[1]->data, s->uses_map ? bottom[0]->data : diff, diff},
-      NULL);
+  return CR_LAYER_RUN(&s->backward, context, top[0]->diff, bottom[1]->data,
+                      s->uses_map ? bottom[0]->data : diff, diff);
 }

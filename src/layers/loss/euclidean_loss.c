@@ -27,7 +27,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   CR_TRY(cr_layer_loss_fix(layer, &s->loss, top[0], 2 * (double)a->dim[0]));
   CR_TRY(cr_layer_pass_tensor(layer, &s->difference, cr_layer_arithmetic(layer), count));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_AXPBY);
-  CR_TRY(cr_layer_op_make(layer, &s->scale, &desc, 2, (const crema_shape *[]){&flat, &flat}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->scale, &desc, &flat, &flat));
   desc = cr_layer_op_desc(CR_OP_SUM);
   CR_TRY(cr_layer_op_make_scaled(layer, &s->subtract, &desc, 3,
                                  (const crema_shape *[]){&flat, &flat, &flat},
@@ -35,16 +35,14 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   desc = cr_layer_op_desc(CR_OP_ROW_REDUCE_FWD);
   desc.u.rows.reduction = CR_REDUCE_SUMSQ;
   desc.u.rows.coeff = 1;
-  return cr_layer_op_make(layer, &s->square, &desc, 2, (const crema_shape *[]){&row, &one});
+  return CR_LAYER_MAKE(layer, &s->square, &desc, &row, &one);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
   euclidean_state *s = layer->state;
-  CR_TRY(cr_layer_op_run(&s->subtract, context,
-                         (cr_tensor *[]){bottom[0]->data, bottom[1]->data, s->difference}, NULL));
-  CR_TRY(cr_layer_op_run(&s->square, context, (cr_tensor *[]){s->difference, s->loss.pair.own[0]},
-                         NULL));
+  CR_TRY(CR_LAYER_RUN(&s->subtract, context, bottom[0]->data, bottom[1]->data, s->difference));
+  CR_TRY(CR_LAYER_RUN(&s->square, context, s->difference, s->loss.pair.own[0]));
   return cr_layer_loss_finish(&s->loss, context, top[0]);
 }
 

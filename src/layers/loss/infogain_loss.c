@@ -108,7 +108,7 @@ static crema_status make_sums(cr_layer *layer, int64_t classes) {
   desc.u.rows.reduction = CR_REDUCE_SUM;
   desc.u.rows.coeff = 1;
   CR_TRY(cr_layer_tensor(layer, &s->sums, cr_layer_arithmetic(layer), classes));
-  return cr_layer_op_make(layer, &s->add_rows, &desc, 2, (const crema_shape *[]){&gain, &sums});
+  return CR_LAYER_MAKE(layer, &s->add_rows, &desc, &gain, &sums);
 }
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
@@ -142,7 +142,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   infogain_state *s = layer->state;
   cr_tensor *gain = gain_of(layer, bottom)->data;
   if (propagate_down[0]) {
-    CR_TRY(cr_layer_op_run(&s->add_rows, context, (cr_tensor *[]){gain, s->sums}, NULL));
+    CR_TRY(CR_LAYER_RUN(&s->add_rows, context, gain, s->sums));
   }
   return cr_softmax_loss_run_back(layer, context, top, propagate_down, bottom, gain, s->sums);
 }

@@ -32,7 +32,7 @@ static crema_status make_top(cr_layer *layer, cr_layer_loss *loss, crema_blob *t
   CR_TRY(crema_blob_reshape(top, &scalar));
   CR_TRY(cr_layer_tensor(layer, &loss->pair.own[0], cr_layer_arithmetic(layer), 1));
   CR_TRY(cr_layer_tensor(layer, &loss->pair.own[1], cr_layer_arithmetic(layer), 1));
-  return cr_layer_op_make(layer, &loss->scale, &desc, 2, (const crema_shape *[]){&one, &one});
+  return CR_LAYER_MAKE(layer, &loss->scale, &desc, &one, &one);
 }
 
 crema_status cr_layer_loss_reshape(cr_layer *layer, cr_layer_loss *loss, crema_blob *top,
@@ -152,14 +152,11 @@ static crema_status make_ops(cr_layer *layer, const crema_shape *scores, bool ga
   desc.u.nll.has_ignore = s->loss.has_ignore;
   desc.u.nll.ignore = s->loss.ignore;
   desc.u.nll.of_scores = layer->tops < 2;
-  CR_TRY(cr_layer_op_make(
-      layer, &s->forward, &desc, 7,
-      (const crema_shape *[]){scores, &labels, layer->tops < 2 ? NULL : scores, &one, &one,
-                              gains ? &gain : NULL, each ? &labels : NULL}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->forward, &desc, scores, &labels, layer->tops < 2 ? NULL : scores,
+                       &one, &one, gains ? &gain : NULL, each ? &labels : NULL));
   desc.kind = CR_OP_SOFTMAX_LOSS_BWD;
-  return cr_layer_op_make(
-      layer, &s->backward, &desc, 5,
-      (const crema_shape *[]){scores, &labels, scores, gains ? &gain : NULL, gains ? &sums : NULL});
+  return CR_LAYER_MAKE(layer, &s->backward, &desc, scores, &labels, scores, gains ? &gain : NULL,
+                       gains ? &sums : NULL);
 }
 
 crema_status cr_softmax_loss_make(cr_layer *layer, crema_blob *const *bottom,
@@ -182,10 +179,8 @@ crema_status cr_softmax_loss_run(cr_layer *layer, crema_context *context, crema_
                                  crema_blob *const *top, cr_tensor *gain, cr_tensor *each) {
   cr_softmax_loss *s = layer->state;
   cr_tensor **sums = s->loss.pair.own;
-  CR_TRY(cr_layer_op_run(
-      &s->forward, context,
-      (cr_tensor *[]){bottom[0]->data, bottom[1]->data, s->prob, sums[0], sums[1], gain, each},
-      NULL));
+  CR_TRY(CR_LAYER_RUN(&s->forward, context, bottom[0]->data, bottom[1]->data, s->prob, sums[0],
+                      sums[1], gain, each));
   return cr_layer_loss_finish(&s->loss, context, top[0]);
 }
 

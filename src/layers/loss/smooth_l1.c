@@ -53,11 +53,9 @@ crema_status cr_smooth_l1_make_ops(cr_layer *layer, crema_blob *const *bottom, f
                     *outside = layer->bottoms > 3 ? &flat : NULL;
   cr_op_desc desc = cr_layer_op_desc(CR_OP_SMOOTH_L1_FWD);
   desc.u.smooth.sigma2 = s->sigma2 = sigma2;
-  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, 5,
-                          (const crema_shape *[]){&flat, &flat, inside, outside, &one}));
+  CR_TRY(CR_LAYER_MAKE(layer, &s->forward, &desc, &flat, &flat, inside, outside, &one));
   desc.kind = CR_OP_SMOOTH_L1_BWD;
-  return cr_layer_op_make(layer, &s->backward, &desc, 6,
-                          (const crema_shape *[]){&flat, &flat, inside, outside, &one, &flat});
+  return CR_LAYER_MAKE(layer, &s->backward, &desc, &flat, &flat, inside, outside, &one, &flat);
 }
 
 static cr_tensor *weights_of(const cr_layer *layer, crema_blob *const *bottom, int index) {
@@ -67,11 +65,9 @@ static cr_tensor *weights_of(const cr_layer *layer, crema_blob *const *bottom, i
 crema_status cr_smooth_l1_forward(cr_layer *layer, crema_context *context,
                                   crema_blob *const *bottom, crema_blob *const *top) {
   cr_smooth_l1 *s = layer->state;
-  CR_TRY(cr_layer_op_run(
-      &s->forward, context,
-      (cr_tensor *[]){bottom[0]->data, bottom[1]->data, weights_of(layer, bottom, 2),
-                      weights_of(layer, bottom, 3), s->loss.pair.own[0]},
-      NULL));
+  CR_TRY(CR_LAYER_RUN(&s->forward, context, bottom[0]->data, bottom[1]->data,
+                      weights_of(layer, bottom, 2), weights_of(layer, bottom, 3),
+                      s->loss.pair.own[0]));
   return cr_layer_loss_finish(&s->loss, context, top[0]);
 }
 

@@ -49,11 +49,9 @@ static crema_status shape_tops(cr_layer *layer, crema_blob *const *bottom, crema
     to.dim[0] = kept;
     CR_TRY(crema_blob_reshape(top[i], &to));
     cr_op_desc desc = cr_layer_op_desc(CR_OP_GATHER_FWD);
-    CR_TRY(
-        cr_layer_op_make(layer, &s->forward[i], &desc, 3, (const crema_shape *[]){&x, &index, &y}));
+    CR_TRY(CR_LAYER_MAKE(layer, &s->forward[i], &desc, &x, &index, &y));
     desc.kind = CR_OP_GATHER_BWD;
-    CR_TRY(cr_layer_op_make(layer, &s->backward[i], &desc, 3,
-                            (const crema_shape *[]){&y, &index, &x}));
+    CR_TRY(CR_LAYER_MAKE(layer, &s->backward[i], &desc, &y, &index, &x));
   }
   return CREMA_OK;
 }
@@ -106,8 +104,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
     if (picks(type, select, i)) *index++ = (float)i;
   }
   for (int i = 0; i < layer->tops && kept > 0; ++i) {
-    CR_TRY(cr_layer_op_run(&s->forward[i], context,
-                           (cr_tensor *[]){bottom[i]->data, s->index, top[i]->data}, NULL));
+    CR_TRY(CR_LAYER_RUN(&s->forward[i], context, bottom[i]->data, s->index, top[i]->data));
   }
   return CREMA_OK;
 }
@@ -121,8 +118,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
     if (!propagate_down[i]) continue;
     cr_tensor_set_zero(bottom[i]->diff);
     if (s->kept == 0) continue;
-    CR_TRY(cr_layer_op_run(&s->backward[i], context,
-                           (cr_tensor *[]){top[i]->diff, s->index, bottom[i]->diff}, NULL));
+    CR_TRY(CR_LAYER_RUN(&s->backward[i], context, top[i]->diff, s->index, bottom[i]->diff));
   }
   return CREMA_OK;
 }

@@ -87,10 +87,8 @@ crema_status cr_region_boxes_make(cr_layer *layer, const cr_region_map *map,
   if (overlaps) CR_TRY(need_tensor(layer, &out->overlap, &overlap));
   if (classes) CR_TRY(need_tensor(layer, &out->classes, &class));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_REGION);
-  return cr_layer_op_make(
-      layer, &out->op, &desc, 6,
-      (const crema_shape *[]){map_shape, &biases, overlaps ? &rows : NULL, &box,
-                              overlaps ? &overlap : NULL, classes ? &class : NULL});
+  return CR_LAYER_MAKE(layer, &out->op, &desc, map_shape, &biases, overlaps ? &rows : NULL, &box,
+                       overlaps ? &overlap : NULL, classes ? &class : NULL);
 }
 
 crema_status cr_region_boxes_find(cr_region_boxes *boxes, crema_context *context,
@@ -107,10 +105,8 @@ crema_status cr_region_boxes_find(cr_region_boxes *boxes, crema_context *context
         (double)box.ymax - (double)box.ymin};
     for (int k = 0; k < 5; ++k) cr_host_put(&to, 5 * i + k, row[k]);
   }
-  return cr_layer_op_run(&boxes->op, context,
-                         (cr_tensor *[]){bottom->data, boxes->biases, boxes->objects, boxes->box,
-                                         boxes->overlap, boxes->classes},
-                         NULL);
+  return CR_LAYER_RUN(&boxes->op, context, bottom->data, boxes->biases, boxes->objects, boxes->box,
+                      boxes->overlap, boxes->classes);
 }
 
 cr_box cr_region_box(const cr_region_map *map, const cr_host_values *box, int64_t at) {
