@@ -2,7 +2,7 @@
  * file, they are converted to another type or refused. */
 #include <string.h>
 
-#include "net/convert.h"
+#include "net/weights/weights.h"
 #include "support/support.h"
 
 static const char model[] =

@@ -32,7 +32,7 @@ HOURS = ROOT / "fuzz/hours.tsv"
 TARGETS = {
     "annotated": ([], ["src/data/augment/annotated.c"]),
     "datum": ([], ["src/data/db/datum.c", "src/data/augment/sample.c"]),
-    "hdf5": (["*.h5"], ["src/data/pipeline/hdf5_set.c", "src/net/hdf5_model.c", "src/core/hdf5_reader.c"]),
+    "hdf5": (["*.h5"], ["src/data/pipeline/hdf5_set.c", "src/net/weights/hdf5_model.c", "src/core/hdf5_reader.c"]),
     "idx": ([], ["tools/convert_mnist.c"]),
     "image_list": (["*list*.txt"], ["src/data/pipeline/image_list.c"]),
     "jpeg": (["*.jpg"], ["src/data/image/image_jpeg.c", "src/data/image/image_jpeg_part.c", "src/data/image/image_scaled.c"]),
@@ -49,7 +49,7 @@ TARGETS = {
     "text_reader": (["*.prototxt"], ["src/proto/text_reader.c", "src/proto/text_token.c",
                                      "src/proto/text_layer.c", "src/proto/upgrade_v0.c",
                                      "src/proto/upgrade_v1.c", "src/proto/upgrade.c"]),
-    "weights": (["*.caffemodel"], ["src/net/weights.c", "src/net/blob_proto.c"]),
+    "weights": (["*.caffemodel"], ["src/net/weights/matching.c", "src/net/weights/blob_proto.c"]),
     "window_list": (["*window*.txt"], ["src/data/pipeline/window_list.c"]),
     "wire_reader": (["*.bin", "*.caffemodel"], ["src/proto/wire_reader.c", "src/proto/wire_dialects.c",
                                                 "src/proto/wire_writer.c"]),

@@ -2,7 +2,7 @@
 
 #include "cli.h"
 #include "core/log.h"
-#include "net/convert.h"
+#include "net/weights/weights.h"
 
 static bool choose_type(const char *name, crema_dtype *out) {
   const struct {

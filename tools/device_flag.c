@@ -8,7 +8,7 @@
 #include "core/list.h"
 #include "core/log.h"
 #include "crema/layer.h"
-#include "net/net.h"
+#include "net/weights/weights.h"
 
 static bool is_simulated(const char *gpu) {
   return strncmp(gpu, "sim:", 4) == 0;

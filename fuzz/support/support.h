@@ -8,6 +8,7 @@
 
 #include "data/image/image.h"
 #include "net/net.h"
+#include "net/weights/weights.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,6 +6,7 @@
 
 #include "core/fail.h"
 #include "layers/common/input_class.h"
+#include "net/checks/checks.h"
 
 /* ---- making -------------------------------------------------------------- */
 

@@ -8,6 +8,7 @@
 #include "core/log.h"
 #include "core/rng.h"
 #include "infer/passes.h"
+#include "net/weights/weights.h"
 
 void crema_model_options_init(crema_model_options *options) {
   if (options == NULL) return;

@@ -1,11 +1,13 @@
-/* What programs ask of a net besides running it: its graph, parts of a pass, hooks, weights in
- * memory and shared weights. */
+/* Access to a net besides running it: its graph, parts of a pass, hooks. */
 #include <stdlib.h>
 
 #include "core/fail.h"
 #include "layers/common/custom_layer.h"
-#include "net/build.h"
+#include "net/common/fail.h"
+#include "net/graph.h"
 #include "net/lifetimes.h"
+#include "net/net.h"
+#include "net/run.h"
 
 /* ---- the graph ---- */
 
@@ -126,43 +128,4 @@ crema_status crema_net_set_hooks(crema_net *net, const crema_net_hooks *hooks) {
   if (hooks != NULL && net->fusions > 0) CR_TRY(cr_net_undo_fusion(net));
   net->hooks = hooks == NULL ? none : *hooks;
   return CREMA_OK;
-}
-
-crema_status cr_net_call_hook(crema_net *net, crema_net_hook_fn *hook, int layer) {
-  if (hook == NULL) return CREMA_OK;
-  CR_TRY(cr_net_show_views(net));
-  CR_TRY(hook(net->hooks.user, net, layer));
-  return cr_net_take_views(net);
-}
-
-/* ---- weights ---- */
-
-crema_status crema_net_share_weights(crema_net *net, crema_net *donor) {
-  CR_REQUIRE(net);
-  CR_REQUIRE(donor);
-  if (net == donor) return cr_fail(CREMA_E_ARGUMENT, "a net cannot share weights with itself");
-  CR_TRY(cr_net_take_views(donor));
-  return cr_net_share_params(net, donor);
-}
-
-crema_status crema_net_save_weights_memory(crema_net *net, const crema_save_options *options,
-                                           void **out, size_t *size) {
-  CR_REQUIRE(net);
-  CR_REQUIRE(out);
-  CR_REQUIRE(size);
-  Caffe__NetParameter *message = NULL;
-  cr_buffer bytes = {0};
-  if (options != NULL && options->hdf5) {
-    return cr_fail(CREMA_E_UNSUPPORTED, "weights in HDF5 are written to files only");
-  }
-  CR_TRY(cr_net_take_views(net));
-  CR_TRY(cr_net_to_proto(net, cr_net_save_flags(options), &message));
-  crema_status status = cr_wire_print(&message->base, &bytes);
-  cr_net_proto_free(message);
-  if (status == CREMA_OK) {
-    *size = bytes.size;
-    *out = cr_buffer_take(&bytes);
-  }
-  cr_buffer_free(&bytes);
-  return status;
 }

@@ -9,7 +9,8 @@
 #include "layers/common/layer_noop.h"
 #include "layers/common/layer_pair.h"
 #include "memory/view.h"
-#include "net/build.h"
+#include "net/common/fail.h"
+#include "net/run.h"
 
 /* Whether the layer's passes are known by the ops that they run. */
 static bool is_all_ops(const cr_net_layer *layer) {

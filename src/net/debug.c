@@ -6,8 +6,9 @@
 #include "core/dtype.h"
 #include "core/fail.h"
 #include "core/log.h"
-#include "net/build.h"
+#include "net/common/fail.h"
 #include "net/lifetimes.h"
+#include "net/run.h"
 
 static double mean_of(double sum, const crema_blob *blob) {
   int64_t count = crema_blob_count(blob);

@@ -5,7 +5,7 @@
 
 #include "core/fail.h"
 #include "core/log.h"
-#include "net/build.h"
+#include "net/graph.h"
 
 static bool has_stage(const cr_net_state *state, const char *stage) {
   for (size_t i = 0; i < state->stage_count; ++i) {

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/fail.h"
-#include "net/build.h"
+#include "net/graph.h"
 
 /* Of the element-wise functions only ReLU has a gradient that its value, too, gives exactly. */
 static bool is_in_place_relu(const Caffe__LayerParameter *param, const cr_layer_class *kind) {

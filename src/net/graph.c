@@ -8,56 +8,13 @@
 #include "layers/common/input_class.h"
 #include "layers/registry.h"
 #include "memory/tensor_brief.h"
-#include "net/build.h"
+#include "net/checks/checks.h"
+#include "net/graph.h"
 #include "net/lifetimes.h"
+#include "net/run.h"
+#include "net/weights/weights.h"
 
 static const char automatic[] = "(automatic)";
-
-const char *cr_net_text(const char *text) {
-  return text == NULL ? "" : text;
-}
-
-static cr_where where_of(const Caffe__LayerParameter *param) {
-  return (cr_where){.layer = cr_net_text(param->name), .type = cr_net_text(param->type)};
-}
-
-crema_status cr_net_fail_layer(const Caffe__LayerParameter *param, crema_status code,
-                               const char *fmt, ...) {
-  const cr_where where = where_of(param);
-  va_list args;
-  va_start(args, fmt);
-  cr_fail_at_list(code, &where, fmt, args);
-  va_end(args);
-  return code;
-}
-
-crema_status cr_net_fail_blob(const Caffe__LayerParameter *param, const char *blob,
-                              crema_status code, const char *fmt, ...) {
-  cr_where where = where_of(param);
-  va_list args;
-  where.blob = blob;
-  va_start(args, fmt);
-  cr_fail_at_list(code, &where, fmt, args);
-  va_end(args);
-  return code;
-}
-
-crema_status cr_net_fail_in_layer(const Caffe__LayerParameter *param, crema_status code) {
-  const cr_where where = where_of(param);
-  return cr_fail_where(code, &where);
-}
-
-crema_status cr_net_blame_layer(const cr_layer *layer, crema_status code) {
-  const cr_where where = {.layer = layer->name, .type = layer->kind->type, .told = true};
-  return cr_fail_where(code, &where);
-}
-
-crema_status cr_net_allocate(cr_arena *arena, void *out, size_t count, size_t width) {
-  void *memory = NULL;
-  CR_TRY(cr_fail_in(cr_arena_alloc(arena, count * width, &memory), "the net's graph"));
-  memcpy(out, &memory, sizeof memory);
-  return CREMA_OK;
-}
 
 /* Tops a layer will have once automatic ones are added. */
 static int final_tops(const Caffe__LayerParameter *param, const cr_layer_class *kind) {
@@ -352,14 +309,6 @@ static void apply_fusion(cr_net_build *build, int index) {
   }
 }
 
-void cr_net_note_shapes(cr_net_layer *layer) {
-  int bottoms = layer->layer->bottoms;
-  for (int j = 0; j < bottoms; ++j) layer->seen[j] = cr_blob_look(layer->bottom[j]);
-  for (int j = 0; j < layer->layer->tops; ++j) {
-    layer->seen[bottoms + j] = cr_blob_look(layer->top[j]);
-  }
-}
-
 /* The layer of solver 0 that this one works with; NULL: this one works alone. */
 static crema_status find_root(const cr_net_build *build, int index, const cr_layer **out) {
   const cr_layer *self = build->net->layer[index].layer;
@@ -530,6 +479,7 @@ crema_status cr_net_build_graph(crema_net *net, const cr_net_for *whom, bool for
     }
   }
   CR_TRY_GOTO(find_outputs(&build), out);
+  CR_TRY_GOTO(cr_net_warn_of_lost_losses(net), out);
   CR_TRY_GOTO(cr_net_prune_backward(&build, force_backward), out);
   CR_TRY_GOTO(cr_net_find_makers(net), out);
   CR_TRY_GOTO(cr_net_share_sums(net), out);

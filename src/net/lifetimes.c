@@ -2,11 +2,10 @@
 
 #include <stdlib.h>
 
-#include "core/clock.h"
 #include "core/fail.h"
 #include "layers/common/layer_op.h"
 #include "layers/common/layer_pair.h"
-#include "net/build.h"
+#include "net/graph.h"
 #include "net/segments.h"
 
 enum { NEVER = -1 };
@@ -76,7 +75,7 @@ bool cr_net_has_gradient(const cr_net_layer *layer) {
   return false;
 }
 
-static bool runs_backward(const cr_net_layer *layer) {
+bool cr_net_runs_backward(const cr_net_layer *layer) {
   return layer->need_backward && cr_net_has_gradient(layer) && layer->layer->kind->backward != NULL;
 }
 
@@ -164,8 +163,7 @@ static void keep_special(const storages *all, const crema_net *net) {
 
 /* ---- the plan ---- */
 
-/* The last segment's backward pass follows its forward pass at once. */
-static bool is_replayed(const crema_net *net, int index) {
+bool cr_net_is_replayed(const crema_net *net, int index) {
   return net->recomputes && net->segment[index] != net->segment[net->layers - 1];
 }
 
@@ -195,7 +193,7 @@ static crema_status collect(const crema_net *net, storages *out) {
     const cr_net_layer *layer = &net->layer[i];
     for (int j = 0; j < layer->layer->bottoms; ++j) note_touch(out, i, layer->bottom[j]);
     for (int j = 0; j < layer->layer->tops; ++j) note_touch(out, i, layer->top[j]);
-    if (runs_backward(layer)) note_backward(out, i, layer);
+    if (cr_net_runs_backward(layer)) note_backward(out, i, layer);
   }
   note_parts(out, net);
   return CREMA_OK;
@@ -239,7 +237,7 @@ static crema_status plan_segments(const storages *all, crema_net *net) {
     if (s->diff || s->first == NEVER) continue;
     const cr_net_span own = {.first = s->first, .last = s->last};
     const int next = cr_net_next_segment(&own, net->segment);
-    if (next < 0) s->dropped = is_replayed(net, s->first);
+    if (next < 0) s->dropped = cr_net_is_replayed(net, s->first);
     else s->needed = s->first;
   }
   return status;
@@ -414,30 +412,9 @@ void cr_net_let_go_forward(const crema_net *net, int index) {
   for (int i = 0; i < layer->past.forward_count; ++i) cr_tensor_let_go(layer->past.forward[i]);
   keep_heads(layer, net->replays);
   drop_stale(layer, false);
-  if (!runs_backward(layer) || (is_replayed(net, index) && !net->replays)) {
+  if (!cr_net_runs_backward(layer) || (cr_net_is_replayed(net, index) && !net->replays)) {
     cr_layer_let_go(layer->layer);
   }
-}
-
-crema_status cr_net_replay_segment(crema_net *net, int index) {
-  crema_status status = CREMA_OK;
-  bool learns = false;
-  if (!is_replayed(net, index) || net->replayed == net->segment[index]) return CREMA_OK;
-  net->replayed = net->segment[index];
-  for (int i = net->replayed; net->segment[i] == net->replayed; ++i) {
-    learns = learns || runs_backward(&net->layer[i]);
-  }
-  if (!learns) return CREMA_OK;
-  const double start = cr_clock_seconds();
-  net->replays = true;
-  for (int i = net->replayed; status == CREMA_OK && net->segment[i] == net->replayed; ++i) {
-    status = cr_net_replay_layer(net, i);
-    if (status != CREMA_OK) status = cr_net_fail_in_layer(net->layer[i].layer->param, status);
-    else cr_net_let_go_forward(net, i);
-  }
-  net->replays = false;
-  net->replay_time += cr_clock_seconds() - start;
-  return status;
 }
 
 void cr_net_let_go_backward(const crema_net *net, int index) {

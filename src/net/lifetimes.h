@@ -29,13 +29,12 @@ void cr_net_let_go_backward(const crema_net *net, int index);
 /* From now on the net keeps the blob's data and gradients. */
 void cr_net_keep_blob(crema_net *net, int blob);
 
-/* Computes a layer's tops again, as the last forward pass did, from bottoms that are there. Nothing
- * is let go. A no-op for layers without bottoms or tops, which bring samples in and out. */
-crema_status cr_net_replay_layer(const crema_net *net, int index) CREMA_MUST_USE;
+/* Whether a forward pass drops values of the layer's segment, which the backward pass computes
+ * again. The last segment's backward pass follows its forward pass at once. */
+bool cr_net_is_replayed(const crema_net *net, int index);
 
-/* Before the backward pass of layer `index`: computes its segment again if that is still to be
- * done. */
-crema_status cr_net_replay_segment(crema_net *net, int index) CREMA_MUST_USE;
+/* Whether the layer takes part in a backward pass. */
+bool cr_net_runs_backward(const cr_net_layer *layer);
 
 /* Whether the layer's backward pass has anything to compute. */
 bool cr_net_has_gradient(const cr_net_layer *layer);

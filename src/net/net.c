@@ -1,19 +1,17 @@
 /* Making and freeing nets, and what callers can ask of them. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
 #include "core/fail.h"
-#include "core/file.h"
 #include "core/log.h"
 #include "core/rng.h"
 #include "device/backend/current.h"
 #include "memory/commands.h"
-#include "net/build.h"
+#include "memory/tensor_source.h"
+#include "net/graph.h"
 #include "net/lifetimes.h"
 #include "net/loss.h"
+#include "net/run.h"
 
 void crema_net_options_init(crema_net_options *options) {
   if (options == NULL) return;
@@ -39,7 +37,6 @@ void crema_net_destroy(crema_net *net) {
   free(net);
 }
 
-/* Everything but the graph. */
 /* Whether a net of Intel Caffe wants several machines for a layer. */
 static crema_status check_multinode(const Caffe__NetParameter *param) {
   for (size_t i = 0; param->multinode != NULL && i < param->multinode->n_model_parallel; ++i) {
@@ -53,6 +50,7 @@ static crema_status check_multinode(const Caffe__NetParameter *param) {
   return CREMA_OK;
 }
 
+/* Everything but the graph. */
 static crema_status start_net(crema_net *net, const crema_net_options *options,
                               crema_context *context, const cr_net_origin *origin) {
   net->phase = options->phase;
@@ -77,85 +75,6 @@ static crema_status start_net(crema_net *net, const crema_net_options *options,
   CR_TRY(crema_context_create(device, net->seed, &net->context));
   net->owns_context = true;
   return CREMA_OK;
-}
-
-/* ---- the line of a layer in the text ---- */
-
-/* The number of layers before layer `index` that have its name and that the search counts. */
-static size_t count_before(const crema_net *net, size_t index, Caffe__Phase phase) {
-  const char *name = cr_net_text(net->param->layer[index]->name);
-  size_t before = 0;
-  for (size_t i = 0; i < index; ++i) {
-    const Caffe__LayerParameter *layer = net->param->layer[i];
-    before += strcmp(cr_net_text(layer->name), name) == 0 && cr_layer_names_phase(layer, phase);
-  }
-  return before;
-}
-
-/* A layer that an upgrade made of another, "<name>/scale_bias", has the other one's line. */
-static size_t find_line(const char *text, size_t size, cr_layer_search search) {
-  size_t line = cr_text_layer_line(text, size, &search);
-  const char *slash = strrchr(search.name, '/');
-  if (line > 0 || slash == NULL || strcmp(slash, CR_UPGRADED_SCALE) != 0) return line;
-  char *name = strndup(search.name, (size_t)(slash - search.name));
-  if (name == NULL) return 0;
-  search.name = name;
-  line = cr_text_layer_line(text, size, &search);
-  free(name);
-  return line;
-}
-
-size_t cr_net_layer_line(const crema_net *net, size_t index) {
-  const cr_net_origin *origin = &net->origin;
-  cr_buffer file = {0};
-  struct stat info;
-  if (index >= net->param->n_layer || origin->path == NULL) return 0;
-  const Caffe__Phase phase = net->phase == CREMA_TRAIN ? CAFFE__PHASE__TRAIN : CAFFE__PHASE__TEST;
-  const cr_layer_search search = {.field = origin->field,
-                                  .number = origin->number,
-                                  .name = cr_net_text(net->param->layer[index]->name),
-                                  .before = count_before(net, index, phase),
-                                  .phase = phase};
-  if (origin->text != NULL) return find_line(origin->text, origin->size, search);
-  /* The content of a pipe cannot be read twice, and opening it again could wait for ever. */
-  if (stat(origin->path, &info) != 0 || !S_ISREG(info.st_mode)) return 0;
-  size_t line = 0;
-  if (cr_file_read(origin->path, &file) == CREMA_OK) {
-    line = find_line(file.data, file.size, search);
-  }
-  cr_buffer_free(&file);
-  return line;
-}
-
-const char *cr_net_line_text(const crema_net *net, size_t index, char text[CR_NET_LINE_TEXT]) {
-  size_t line = cr_net_layer_line(net, index);
-  text[0] = '\0';
-  if (line > 0) snprintf(text, CR_NET_LINE_TEXT, " (line %zu)", line);
-  return text;
-}
-
-/* The line for a failure, which stays as it is: looking for the line may fail, too. */
-static size_t line_for(const crema_net *net, size_t index, crema_status code) {
-  cr_error *error = cr_error_keep();
-  const size_t line = cr_net_layer_line(net, index);
-  cr_error_again(code, error);
-  free(error);
-  return line;
-}
-
-/* Adds to a failure the file and, when it is in a layer, the line on which that begins. */
-static crema_status fail_in_file(const crema_net *net, crema_status code) {
-  cr_where where = {.file = net->origin.path};
-  if (crema_error_layer()[0] != '\0') where.line = line_for(net, net->at, code);
-  return cr_fail_where(code, &where);
-}
-
-crema_status cr_net_fail_in_pass(const crema_net *net, int index, crema_status code) {
-  cr_where where = {.file = net->origin.path, .told = true};
-  (void)cr_net_fail_in_layer(net->layer[index].layer->param, code);
-  if (crema_error_file()[0] != '\0') return code;
-  where.line = line_for(net, (size_t)index, code);
-  return where.line == 0 ? code : cr_fail_where(code, &where);
 }
 
 /* Makes the layers that read records skip damaged ones. */
@@ -217,7 +136,7 @@ static crema_status create(Caffe__NetParameter *param, const crema_net_options *
   return CREMA_OK;
 fail:
   cr_net_left_out_free(&left_out);
-  if (net->origin.path != NULL) status = fail_in_file(net, status);
+  if (net->origin.path != NULL) status = cr_net_fail_in_file(net, status);
   crema_net_destroy(net);
   return status;
 }

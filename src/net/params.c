@@ -4,7 +4,7 @@
 
 #include "core/fail.h"
 #include "core/log.h"
-#include "net/build.h"
+#include "net/graph.h"
 
 static crema_status resize(void *array, size_t count, size_t width) {
   void *old = NULL;
@@ -178,22 +178,6 @@ crema_status cr_net_tie_params(crema_net *net) {
   return shown ? show_params_again(net) : CREMA_OK;
 }
 
-int cr_net_find_layer(const crema_net *net, const char *name) {
-  return cr_name_map_get(&net->layer_index, name);
-}
-
-void cr_net_match_start(const crema_net *net, int *cursor) {
-  for (int i = 0; i < net->layers; ++i) cursor[i] = i;
-}
-
-int cr_net_match(const crema_net *net, const char *name, int *cursor) {
-  int first = cr_net_find_layer(net, name);
-  if (first < 0 || cursor[first] < 0) return -1;
-  int found = cursor[first];
-  cursor[first] = net->layer[found].next_same;
-  return found;
-}
-
 static crema_status share_layer(cr_layer *target, const cr_layer *source) {
   if (target->params != source->params) {
     return cr_fail(CREMA_E_ARGUMENT,
@@ -278,4 +262,12 @@ crema_status cr_net_share_params(crema_net *net, crema_net *donor) {
   if (status == CREMA_OK) status = tie_rest(net, taken, &shown);
   free(taken);
   return status == CREMA_OK && shown ? show_params_again(net) : status;
+}
+
+crema_status crema_net_share_weights(crema_net *net, crema_net *donor) {
+  CR_REQUIRE(net);
+  CR_REQUIRE(donor);
+  if (net == donor) return cr_fail(CREMA_E_ARGUMENT, "a net cannot share weights with itself");
+  CR_TRY(cr_net_take_views(donor));
+  return cr_net_share_params(net, donor);
 }

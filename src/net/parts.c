@@ -1,7 +1,7 @@
 /* Bottoms of Concat layers that lie in the top from the start, and tops of Slice layers that stay
  * in the bottom. */
 #include "core/fail.h"
-#include "net/build.h"
+#include "net/run.h"
 
 /* Whether a blob is kept that has the values. */
 static bool is_kept(const crema_net *net, const cr_tensor *tensor) {

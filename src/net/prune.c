@@ -3,7 +3,7 @@
 
 #include "core/fail.h"
 #include "core/log.h"
-#include "net/build.h"
+#include "net/graph.h"
 
 /* What is known of a blob, going backwards through the layers. Thanks to splits each blob has one
  * reader, but in-place layers read and make the same one. */
@@ -45,44 +45,8 @@ static void force_layer(cr_net_layer *layer) {
   for (int p = 0; p < self->params; ++p) self->param_propagate_down[p] = true;
 }
 
-/* A loss weight that the prototxt gives goes to a copy of the blob when other layers read it, too
- * (see cr_net_insert_splits). A loss layer's default weight stays, as in Caffe, and the reader's
- * gradient replaces it. reader: one per blob, the last layer that reads it. */
-static void warn_of_lost_losses(const crema_net *net, const int *reader) {
-  for (int i = 0; i < net->layers; ++i) {
-    const cr_net_layer *layer = &net->layer[i];
-    const cr_layer *self = layer->layer;
-    for (int j = 0; j < self->tops && layer->need_backward; ++j) {
-      const int id = layer->top_id[j];
-      if (self->loss_weight[j] == 0.0f || reader[id] <= i) continue;
-      const cr_layer *other = net->layer[reader[id]].layer;
-      cr_log_warning(
-          "layer '%s' (%s): nothing learns from its loss itself, as layer '%s' (%s) reads "
-          "blob '%s' and no loss_weight is given; write loss_weight: %g",
-          self->name, self->kind->type, other->name, other->kind->type, net->blob_name[id],
-          (double)self->loss_weight[j]);
-    }
-  }
-}
-
-static crema_status check_losses(const crema_net *net) {
-  const size_t blobs = net->blobs == 0 ? 1 : (size_t)net->blobs;
-  if (net->phase != CREMA_TRAIN) return CREMA_OK;
-  int *reader = malloc(blobs * sizeof *reader);
-  if (reader == NULL) return cr_fail_memory(blobs * sizeof *reader, "the net's graph");
-  for (int i = 0; i < net->blobs; ++i) reader[i] = -1;
-  for (int i = 0; i < net->layers; ++i) {
-    const cr_net_layer *layer = &net->layer[i];
-    for (int j = 0; j < layer->layer->bottoms; ++j) reader[layer->bottom_id[j]] = i;
-  }
-  warn_of_lost_losses(net, reader);
-  free(reader);
-  return CREMA_OK;
-}
-
 crema_status cr_net_prune_backward(cr_net_build *build, bool force_backward) {
   crema_net *net = build->net;
-  CR_TRY(check_losses(net));
   size_t blobs = net->blobs == 0 ? 1 : (size_t)net->blobs;
   blob_marks *mark = calloc(blobs, sizeof *mark);
   if (mark == NULL) return cr_fail_memory(blobs * sizeof *mark, "the net's graph");

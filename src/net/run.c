@@ -1,4 +1,5 @@
 /* Running a net: shapes, forward, backward. */
+#include "net/run.h"
 #include "core/fail.h"
 #include "core/signals.h"
 #include "device/device.h"
@@ -6,7 +7,8 @@
 #include "device/memory/scratchpad.h"
 #include "layers/common/input_class.h"
 #include "memory/commands.h"
-#include "net/build.h"
+#include "net/common/fail.h"
+#include "net/graph.h"
 #include "net/lifetimes.h"
 #include "net/loss.h"
 
@@ -15,78 +17,6 @@ static crema_status check_range(const crema_net *net, int first, int last) {
   if (first >= 0 && last < net->layers && first <= last) return CREMA_OK;
   return cr_fail(CREMA_E_RANGE, "layers %d to %d of a net with %d layers", first, last,
                  net->layers);
-}
-
-/* Whether a bottom or a top has got another shape since the last reshape. Sources are left alone:
- * the shapes of their tops are made by whoever fills them. */
-static bool has_new_shape(const cr_net_layer *layer) {
-  int bottoms = layer->layer->bottoms;
-  if (bottoms == 0) return false;
-  for (int j = 0; j < bottoms; ++j) {
-    if (!cr_blob_is_as_seen(layer->bottom[j], &layer->seen[j])) return true;
-  }
-  for (int j = 0; j < layer->layer->tops; ++j) {
-    if (!cr_blob_is_as_seen(layer->top[j], &layer->seen[bottoms + j])) return true;
-  }
-  return false;
-}
-
-static crema_status follow_shapes(crema_net *net, cr_net_layer *layer) {
-  if (!has_new_shape(layer)) return CREMA_OK;
-  cr_layer *self = layer->layer;
-  if (self->kind->reshape != NULL) {
-    CR_TRY(self->kind->reshape(self, layer->bottom, layer->top));
-  }
-  cr_net_note_shapes(layer);
-  net->parts_moved = true;
-  net->shapes += 1;
-  layer->loss_seeded = false;
-  return CREMA_OK;
-}
-
-static crema_status plan_again(crema_net *net) {
-  return net->planned == net->shapes ? CREMA_OK : cr_net_plan_lifetimes(net);
-}
-
-/* In the pass, whose values a top has may have changed only where the layer shares them; a loss may
- * show its probabilities. */
-static crema_status follow_in_pass(crema_net *net, cr_net_layer *layer) {
-  const cr_layer_class *kind = layer->layer->kind;
-  const uint64_t before = net->shapes;
-  CR_TRY(follow_shapes(net, layer));
-  const bool shares = kind->memory.shares != CR_SHARES_NOTHING || kind->loss;
-  return shares && net->shapes != before ? plan_again(net) : CREMA_OK;
-}
-
-static crema_status reshape_up_to(crema_net *net, int last) {
-  for (int i = 0; i <= last; ++i) {
-    crema_status status = follow_shapes(net, &net->layer[i]);
-    if (status != CREMA_OK) return cr_net_fail_in_pass(net, i, status);
-  }
-  CR_TRY(plan_again(net));
-  return cr_net_place_parts(net);
-}
-
-crema_status crema_net_reshape(crema_net *net) {
-  CR_REQUIRE(net);
-  return reshape_up_to(net, net->layers - 1);
-}
-
-/* Layers follow the shapes that inputs were given before the pass, not in it: values that several
- * blobs share are left by one blob after the other (memory/tensor_resize.c), and stay where they
- * are when nobody uses them in between. */
-static crema_status follow_inputs(crema_net *net, int last) {
-  bool new = false;
-  for (int i = 0; i <= last; ++i) {
-    cr_net_layer *layer = &net->layer[i];
-    const cr_input_class *input = layer->layer->kind->input;
-    if (input == NULL || !input->net_input) continue;
-    for (int j = 0; j < layer->layer->tops; ++j) {
-      new = new || !cr_blob_is_as_seen(layer->top[j], &layer->seen[j]);
-    }
-    if (new) cr_net_note_shapes(layer);
-  }
-  return new ? reshape_up_to(net, last) : CREMA_OK;
 }
 
 /* d loss / d top = loss weight, times the factor for all gradients. Written again only when
@@ -113,24 +43,17 @@ void cr_net_set_grad_scale(crema_net *net, double scale) {
   for (int i = 0; i < net->layers; ++i) net->layer[i].loss_seeded = false;
 }
 
-/* In tests only layers that draw there, such as Dropout with sample_weights_test. */
-static bool counts_passes(const cr_layer *layer) {
-  if (layer->phase == CAFFE__PHASE__TRAIN) return true;
-  return layer->kind->fusion.noop_in_test != NULL &&
-         !layer->kind->fusion.noop_in_test(layer->param);
-}
-
 static crema_status forward_layer(crema_net *net, int index, bool with_loss) {
   cr_net_layer *layer = &net->layer[index];
   cr_layer *self = layer->layer;
   cr_commands_set_layer(net->context, index);
-  CR_TRY(follow_in_pass(net, layer));
+  CR_TRY(cr_net_follow_in_pass(net, layer));
   const bool done = layer->once && layer->ran == net->shapes + 1;
   if (!layer->fused && !done) {
     CR_TRY(cr_layer_forward(self, net->context, layer->bottom, layer->top));
     layer->ran = net->shapes + 1;
   }
-  if (counts_passes(self)) self->pass += 1;
+  if (cr_net_counts_passes(self)) self->pass += 1;
   if (self->kind->memory.reshapes_always) {
     cr_net_note_shapes(layer);
     layer->loss_seeded = false;
@@ -145,21 +68,6 @@ static crema_status forward_layer(crema_net *net, int index, bool with_loss) {
   return CREMA_OK;
 }
 
-crema_status cr_net_replay_layer(const crema_net *net, int index) {
-  cr_net_layer *layer = &net->layer[index];
-  cr_layer *self = layer->layer;
-  if (layer->fused || self->bottoms == 0 || self->tops == 0) return CREMA_OK;
-  /* The values of a program's own layers are kept; its functions may count passes. */
-  if (self->kind->memory.reshapes_always) return CREMA_OK;
-  const uint64_t pass = self->pass;
-  if (pass > 0 && counts_passes(self)) self->pass = pass - 1;
-  self->replays = true;
-  crema_status status = cr_layer_forward(self, net->context, layer->bottom, layer->top);
-  self->replays = false;
-  self->pass = pass;
-  return status == CREMA_OK ? cr_net_settle_forward(net, index) : status;
-}
-
 static void begin_pass(const crema_net *net) {
   cr_signals_hold(); /* once for all ops */
   if (net->plans || net->settles) cr_heap_rest(net->context);
@@ -169,6 +77,14 @@ static void begin_pass(const crema_net *net) {
 static void end_pass(const crema_net *net) {
   net->context->brief = NULL;
   cr_signals_release();
+}
+
+/* Calls one of the net's hooks, if it is set. */
+static crema_status call_hook(crema_net *net, crema_net_hook_fn *hook, int layer) {
+  if (hook == NULL) return CREMA_OK;
+  CR_TRY(cr_net_show_views(net));
+  CR_TRY(hook(net->hooks.user, net, layer));
+  return cr_net_take_views(net);
 }
 
 /* Whether nobody looks at a pass over those layers before its end. */
@@ -188,17 +104,17 @@ static crema_status submit_forward(crema_net *net, int first, int last, bool wit
   bool ran = false;
   if (whole) CR_TRY(cr_net_run_commands(net, &ran));
   if (ran) return CREMA_OK;
-  if (first == 0) CR_TRY(follow_inputs(net, last));
+  if (first == 0) CR_TRY(cr_net_follow_inputs(net, last));
   CR_TRY(cr_net_place_parts(net));
   CR_TRY(cr_net_take_views(net));
   begin_pass(net);
   if (whole) cr_net_begin_commands(net);
   else cr_net_forget_commands(net);
   for (int i = first; i <= last && status == CREMA_OK; ++i) {
-    CR_TRY_GOTO(cr_net_call_hook(net, net->hooks.before_forward, i), out);
+    CR_TRY_GOTO(call_hook(net, net->hooks.before_forward, i), out);
     status = forward_layer(net, i, with_loss);
     if (status != CREMA_OK) status = cr_net_fail_in_pass(net, i, status);
-    else status = cr_net_call_hook(net, net->hooks.after_forward, i);
+    else status = call_hook(net, net->hooks.after_forward, i);
   }
 out:
   if (whole) cr_net_end_commands(net, status == CREMA_OK);
@@ -251,15 +167,15 @@ static crema_status backward_range(crema_net *net, int first, int last,
   }
   crema_status status = CREMA_OK;
   /* Gradients that are shared are so again since the last of them has its shape. */
-  CR_TRY(plan_again(net));
+  CR_TRY(cr_net_plan_again(net));
   CR_TRY(cr_net_take_views(net));
   begin_pass(net);
   for (int i = last; i >= first && status == CREMA_OK; --i) {
-    CR_TRY_GOTO(cr_net_call_hook(net, net->hooks.before_backward, i), out);
+    CR_TRY_GOTO(call_hook(net, net->hooks.before_backward, i), out);
     status = backward_layer(net, i);
     if (status != CREMA_OK) status = cr_net_fail_in_pass(net, i, status);
     else if (watcher != NULL) status = watcher->layer_done(watcher->user, i);
-    if (status == CREMA_OK) status = cr_net_call_hook(net, net->hooks.after_backward, i);
+    if (status == CREMA_OK) status = call_hook(net, net->hooks.after_backward, i);
   }
 out:
   end_pass(net);

@@ -4,7 +4,7 @@
 
 #include "core/fail.h"
 #include "layers/registry.h"
-#include "net/build.h"
+#include "net/graph.h"
 
 /* Tops are numbered through all layers, and so are bottoms. */
 typedef struct split_plan {

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "core/fail.h"
-#include "net/build.h"
+#include "net/graph.h"
 #include "net/lifetimes.h"
 
 /* For each blob, whether a layer in place writes to its gradient. */

@@ -4,6 +4,7 @@
 
 #include "core/fail.h"
 #include "core/file.h"
+#include "net/weights/weights.h"
 #include "ops/op.h"
 
 /* Those of one block, side by side as its weights are. */

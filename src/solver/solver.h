@@ -28,6 +28,7 @@
 #include "core/fail.h"
 #include "crema/solver.h"
 #include "net/net.h"
+#include "net/weights/weights.h"
 #include "parallel/world.h"
 #include "solver/rate.h"
 #include "solver/replica.h"

@@ -8,6 +8,7 @@
 #include "golden.h"
 #include "golden_h5.h"
 #include "net/net.h"
+#include "net/weights/weights.h"
 
 typedef struct weights_case {
   hid_t file;

@@ -13,6 +13,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # The devices as all rooms above them see them: their tables, their memory, their operations.
 DEVICE = {"device", "device/backend", "device/memory"}
 
+# A net's ground (its struct, failures) and the rooms that stand on it.
+NET = {"net/common", "net/weights", "net/checks"}
+
 # Which rooms of src/ each room may include from; every room may include its own headers and
 # crema/*.h. Calls go downwards only: a room stands below all that may include from it.
 ROOMS = {
@@ -39,10 +42,13 @@ ROOMS = {
     "layers/detection": {"core", "data/augment", "layers/common", "layers/detection/geometry"},
     "layers/loss": {"core", "layers/common"},
     "layers/shape": {"core", "layers/common"},
-    "net": {"core", "proto", *DEVICE, "memory", "ops", "layers", "layers/common", "layers/data"},
-    "infer": {"core", "proto", *DEVICE, "memory", "ops", "layers", "layers/common", "net"},
+    "net/common": {"core", "proto", "memory", "layers/common"},
+    "net/weights": {"core", "proto", *DEVICE, "memory", "layers/common", "net/common"},
+    "net/checks": {"core", "proto", "memory", "layers/common", "net/common"},
+    "net": {"core", "proto", *DEVICE, "memory", "ops", "layers", "layers/common", "layers/data", *NET},
+    "infer": {"core", "proto", *DEVICE, "memory", "ops", "layers", "layers/common", *NET, "net"},
     "parallel": {"core", *DEVICE, "memory", "ops"},
-    "solver": {"core", "proto", *DEVICE, "memory", "ops", "layers/common", "net", "parallel"},
+    "solver": {"core", "proto", *DEVICE, "memory", "ops", "layers/common", *NET, "net", "parallel"},
 }
 
 # Headers that only one folder may include.

@@ -10,6 +10,7 @@
 #include "data/pipeline/pipeline.h"
 #include "layers/common/input_class.h"
 #include "net/net.h"
+#include "net/weights/weights.h"
 
 static inline crema_net_options net_options(crema_phase phase, int64_t seed, crema_device *device) {
   crema_net_options options;

@@ -9,7 +9,6 @@
 #include "core/file.h"
 #include "folder.h"
 #include "log_lines.h"
-#include "net/build.h"
 #include "net_case.h"
 
 static log_lines lines;

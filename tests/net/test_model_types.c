@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "core/file.h"
-#include "net/convert.h"
+#include "net/weights/weights.h"
 #include "net_case.h"
 
 static char dir[] = "/tmp/crema-types-XXXXXX";

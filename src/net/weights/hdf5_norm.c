@@ -1,12 +1,12 @@
 /* Layers in HDF5 models that are one there and two in the net: a BatchNorm of the NVIDIA dialect or
  * of Intel Caffe, and PSPNet's BN, which the upgrade of nets divides into a BatchNorm and a Scale.
  * Their data sets go through the same upgrade, as layers of a binary model do. */
-#include "net/hdf5_norm.h"
+#include "net/weights/weights.h"
 
 #include <string.h>
 
 #include "core/fail.h"
-#include "net/build.h"
+#include "net/common/fail.h"
 #include "proto/field.h"
 #include "proto/proto.h"
 

@@ -2,7 +2,7 @@
 #include "memory/view.h"
 
 #include "core/fail.h"
-#include "net/net.h"
+#include "net/common/net_struct.h"
 
 typedef crema_status tensor_fn(cr_tensor *tensor);
 

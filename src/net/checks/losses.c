@@ -1,8 +1,11 @@
 /* Warns of losses whose result is another than their layer's text leads one to expect: fields of
  * loss_param that a loss does not read, and probabilities where it takes a softmax itself. */
+#include <stdlib.h>
+
 #include "core/fail.h"
 #include "core/log.h"
-#include "net/build.h"
+#include "net/checks/checks.h"
+#include "net/common/fail.h"
 #include "proto/field.h"
 
 static void warn_of_fields(const crema_net *net, int index) {
@@ -58,4 +61,39 @@ void cr_net_warn_of_losses(const crema_net *net) {
     warn_of_fields(net, i);
     warn_of_probabilities(net, i);
   }
+}
+
+/* A loss weight that the prototxt gives goes to a copy of the blob when other layers read it, too
+ * (see cr_net_insert_splits). A loss layer's default weight stays, as in Caffe, and the reader's
+ * gradient replaces it. reader: one per blob, the last layer that reads it. */
+static void warn_of_lost_losses(const crema_net *net, const int *reader) {
+  for (int i = 0; i < net->layers; ++i) {
+    const cr_net_layer *layer = &net->layer[i];
+    const cr_layer *self = layer->layer;
+    for (int j = 0; j < self->tops && layer->need_backward; ++j) {
+      const int id = layer->top_id[j];
+      if (self->loss_weight[j] == 0.0f || reader[id] <= i) continue;
+      const cr_layer *other = net->layer[reader[id]].layer;
+      cr_log_warning(
+          "layer '%s' (%s): nothing learns from its loss itself, as layer '%s' (%s) reads "
+          "blob '%s' and no loss_weight is given; write loss_weight: %g",
+          self->name, self->kind->type, other->name, other->kind->type, net->blob_name[id],
+          (double)self->loss_weight[j]);
+    }
+  }
+}
+
+crema_status cr_net_warn_of_lost_losses(const crema_net *net) {
+  const size_t blobs = net->blobs == 0 ? 1 : (size_t)net->blobs;
+  if (net->phase != CREMA_TRAIN) return CREMA_OK;
+  int *reader = malloc(blobs * sizeof *reader);
+  if (reader == NULL) return cr_fail_memory(blobs * sizeof *reader, "the net's graph");
+  for (int i = 0; i < net->blobs; ++i) reader[i] = -1;
+  for (int i = 0; i < net->layers; ++i) {
+    const cr_net_layer *layer = &net->layer[i];
+    for (int j = 0; j < layer->layer->bottoms; ++j) reader[layer->bottom_id[j]] = i;
+  }
+  warn_of_lost_losses(net, reader);
+  free(reader);
+  return CREMA_OK;
 }

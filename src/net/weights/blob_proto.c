@@ -6,9 +6,7 @@
 #include "core/fail.h"
 #include "device/backend/convert.h"
 #include "device/device.h"
-#include "net/blob_values.h"
-#include "net/net.h"
-#include "net/stored.h"
+#include "net/weights/weights.h"
 
 static bool is_legacy(const Caffe__BlobProto *proto) {
   return proto->has_num || proto->has_channels || proto->has_height || proto->has_width;

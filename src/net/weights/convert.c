@@ -1,6 +1,6 @@
 /* Of a model file only the messages of blobs are parsed. What they are in is walked field by field
  * and written again with new lengths; see proto.h. */
-#include "net/convert.h"
+#include "net/weights/weights.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -9,8 +9,6 @@
 #include "core/fail.h"
 #include "core/file.h"
 #include "device/backend/convert.h"
-#include "net/blob_values.h"
-#include "net/net.h"
 #include "proto/field.h"
 #include "proto/wire_format.h"
 #include "proto/wire_writer.h"

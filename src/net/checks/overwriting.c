@@ -7,7 +7,7 @@
 
 #include "core/fail.h"
 #include "core/log.h"
-#include "net/build.h"
+#include "net/checks/checks.h"
 
 enum { NO_LAYER = -1, LEVELS = CR_VALUES_ALL + 1 };
 

@@ -10,7 +10,8 @@
 #include "core/fail.h"
 #include "core/log.h"
 #include "layers/common/layer_conv.h"
-#include "net/build.h"
+#include "net/checks/checks.h"
+#include "net/common/fail.h"
 
 enum { SPATIAL = 2 }; /* axes 2 and 3 */
 

@@ -1,4 +1,4 @@
-#include "net/stored.h"
+#include "net/weights/weights.h"
 
 #include <stdlib.h>
 

@@ -1,71 +1,135 @@
-/* A net's weights as a message and in files. */
+/* Which layers of a net get parameters from files of weights, and reports of the others. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/buffer.h"
+#include "core/did_you_mean.h"
 #include "core/fail.h"
 #include "core/log.h"
-#include "net/build.h"
+#include "net/common/fail.h"
+#include "net/weights/weights.h"
 
-/* Frees a layer's message whose blobs hold the values of parameters. */
-static void free_layer(Caffe__LayerParameter *message) {
-  for (size_t p = 0; p < message->n_blobs; ++p) cr_blob_proto_free(message->blobs[p]);
-  message->n_blobs = 0;
-  cr_message_free(&message->base);
-}
+enum {
+  NAMED_IN_ERROR = 4, /* layers that one message names */
+  WARNED_BY_NAME = 32,
+  MOST_SPARES = 4096 /* names kept for suggestions */
+};
 
-void cr_net_proto_free(Caffe__NetParameter *message) {
-  if (message == NULL) return;
-  for (size_t i = 0; i < message->n_layer; ++i) free_layer(message->layer[i]);
-  message->n_layer = 0;
-  cr_message_free(&message->base);
-}
-
-static crema_status layer_to_proto(const cr_layer *layer, unsigned save,
-                                   Caffe__LayerParameter **out) {
-  ProtobufCMessage *message = NULL;
-  CR_TRY(cr_message_copy(&layer->param->base, &message));
-  Caffe__LayerParameter *copy = (Caffe__LayerParameter *)message;
-  crema_status status = CREMA_OK;
-  copy->blobs = cr_proto_alloc((size_t)layer->params * sizeof *copy->blobs);
-  if (copy->blobs == NULL) {
-    status = cr_fail_memory((size_t)layer->params * sizeof *copy->blobs, "a layer's message");
-    goto fail;
+crema_status cr_net_loading_begin(cr_net_loading *loading) {
+  const crema_net *net = loading->net;
+  CR_TRY(CR_NEW(loading->given, net->learnables + 1, "matching layers"));
+  for (int i = 0; i < net->params; ++i) {
+    if (net->layer[net->net_param[i].layer].inline_params) cr_net_note_given(loading, i);
   }
-  for (int p = 0; p < layer->params; ++p) {
-    CR_TRY_GOTO(cr_blob_to_proto(layer->blob[p], save, &copy->blobs[p]), fail);
-    copy->n_blobs += 1;
-  }
-  *out = copy;
   return CREMA_OK;
-fail:
-  free_layer(copy);
+}
+
+void cr_net_loading_end(cr_net_loading *loading) {
+  for (size_t i = 0; i < loading->spares; ++i) free(loading->spare[i]);
+  free((void *)loading->spare);
+  free(loading->given);
+}
+
+void cr_net_note_given(cr_net_loading *loading, int entry) {
+  loading->given[loading->net->net_param[entry].learnable] = true;
+}
+
+crema_status cr_net_note_spare(cr_net_loading *loading, const char *name) {
+  if (loading->missing == CR_MISSING_IGNORED) {
+    cr_log_debug("Ignoring source layer %s", name);
+    return CREMA_OK;
+  }
+  cr_log_info("Ignoring source layer %s", name);
+  if (loading->spares == MOST_SPARES) return CREMA_OK;
+  if (loading->spare == NULL) {
+    loading->spare = malloc(MOST_SPARES * sizeof(char *));
+    if (loading->spare == NULL) return cr_fail_memory(MOST_SPARES * sizeof(char *), "layer names");
+  }
+  char *copy = strdup(name);
+  if (copy == NULL) return cr_fail_memory(strlen(name) + 1, "a layer's name");
+  loading->spare[loading->spares++] = copy;
+  return CREMA_OK;
+}
+
+/* Whether the layer has a parameter, its own or one that it shares, that no file has given. */
+static bool is_missing(const cr_net_loading *loading, int index) {
+  const cr_net_layer *layer = &loading->net->layer[index];
+  if (!cr_layer_reads_params(layer->layer)) return false;
+  for (int p = 0; p < layer->layer->params; ++p) {
+    int id = loading->net->net_param[layer->first_param + p].learnable;
+    if (!loading->given[id]) return true;
+  }
+  return false;
+}
+
+/* The layer of the files that may have been meant, or NULL. */
+static const char *suggestion(const cr_net_loading *loading, int index) {
+  if (loading->spares == 0) return NULL;
+  return cr_did_you_mean(loading->net->layer[index].layer->name,
+                         (const char *const *)loading->spare, loading->spares);
+}
+
+static crema_status print_missing(const cr_net_loading *loading, int index, cr_buffer *out) {
+  const cr_layer *layer = loading->net->layer[index].layer;
+  const char *meant = suggestion(loading, index);
+  CR_TRY(cr_buffer_print(out, "%s'%.100s' (%s)", out->size == 0 ? "" : ", ", layer->name,
+                         layer->kind->type));
+  if (meant == NULL) return CREMA_OK;
+  return cr_buffer_print(out, " (the file has a layer '%s', which the net has not)", meant);
+}
+
+static crema_status fail_missing(const cr_net_loading *loading, int missing, int all) {
+  cr_buffer names = {0};
+  crema_status status = CREMA_OK;
+  int named = 0;
+  for (int i = 0; i < loading->net->layers && named < NAMED_IN_ERROR; ++i) {
+    if (!is_missing(loading, i)) continue;
+    CR_TRY_GOTO(print_missing(loading, i, &names), out);
+    ++named;
+  }
+  if (missing > named) {
+    CR_TRY_GOTO(cr_buffer_print(&names, " and %d more", missing - named), out);
+  }
+  status = cr_fail(CREMA_E_NOT_FOUND,
+                   "%s no parameters for %d of the net's %d layers that have some: %s; layers are "
+                   "matched by name, and allow_missing lets these keep their initial values",
+                   loading->files > 1 ? "this file and those before it hold" : "holds", missing,
+                   all, names.data);
+out:
+  cr_buffer_free(&names);
   return status;
 }
 
-crema_status cr_net_to_proto(crema_net *net, unsigned save, Caffe__NetParameter **out) {
-  Caffe__NetParameter *message = cr_proto_alloc(sizeof *message);
-  if (message == NULL) return cr_fail_memory(sizeof *message, "a net's message");
-  caffe__net_parameter__init(message);
-  crema_status status = CREMA_OK;
-  size_t layers = (size_t)net->layers;
-  message->name = cr_proto_strdup(net->name);
-  message->layer = cr_proto_alloc(layers * sizeof *message->layer);
-  if (message->name == NULL || message->layer == NULL) {
-    status = cr_fail_memory(layers * sizeof *message->layer, "a net's message");
-    goto fail;
+/* After the last file: rejects layers without weights if the caller wants that. */
+static crema_status check_complete(const cr_net_loading *loading) {
+  int missing = 0, all = 0;
+  if (!loading->last || loading->missing != CR_MISSING_REFUSED) return CREMA_OK;
+  for (int i = 0; i < loading->net->layers; ++i) {
+    all += loading->net->layer[i].layer->params > 0;
+    missing += is_missing(loading, i);
   }
+  return missing == 0 ? CREMA_OK : fail_missing(loading, missing, all);
+}
+
+void cr_net_warn_of_missing(const cr_net_loading *loading, const crema_net *other) {
+  const crema_net *net = loading->net;
+  int missing = 0;
   for (int i = 0; i < net->layers; ++i) {
-    CR_TRY_GOTO(layer_to_proto(net->layer[i].layer, save, &message->layer[i]), fail);
-    message->n_layer += 1;
+    const cr_layer *layer = net->layer[i].layer;
+    if (!is_missing(loading, i)) continue;
+    if (other != NULL && cr_net_find_layer(other, layer->name) >= 0) continue;
+    if (++missing > WARNED_BY_NAME) continue;
+    const char *meant = suggestion(loading, i);
+    cr_log_warning("layer '%s' (%s) gets no weights and keeps its initial values%s%s%s",
+                   layer->name, layer->kind->type, meant == NULL ? "" : "; the file has a layer '",
+                   meant == NULL ? "" : meant, meant == NULL ? "" : "', which the net has not");
   }
-  *out = message;
-  return CREMA_OK;
-fail:
-  cr_net_proto_free(message);
-  return status;
+  if (missing > WARNED_BY_NAME) {
+    cr_log_warning("%d more layers get no weights", missing - WARNED_BY_NAME);
+  }
 }
 
-/* ---- loading ---- */
+/* ---- layers by name ---- */
 
 /* The last layer of that name, or -1. */
 static int last_layer(const crema_net *net, const char *name) {
@@ -114,7 +178,7 @@ crema_status cr_net_check_matched(const crema_net *net, int matched,
     if (net->layer[i].layer->params > 0) first = net->layer[i].layer;
   }
   if (first == NULL) return CREMA_OK;
-  if (matched > 0) return loading == NULL ? CREMA_OK : cr_net_check_complete(loading);
+  if (matched > 0) return loading == NULL ? CREMA_OK : check_complete(loading);
   return cr_fail(CREMA_E_NOT_FOUND,
                  "holds parameters for no layer of the net (whose first layer with parameters is "
                  "'%s'); layers are matched by name",
@@ -189,47 +253,4 @@ crema_status cr_net_from_stored(crema_net *net, const cr_net_stored *stored,
 out:
   free(target);
   return status;
-}
-
-crema_status cr_net_write(crema_net *net, cr_file_draft *draft, unsigned save) {
-  CR_TRY(cr_net_take_views(net));
-  if (cr_net_is_named_hdf5(draft->path) || (save & CR_SAVE_HDF5) != 0) {
-    return cr_net_write_hdf5(net, draft, (save & CR_SAVE_DIFFS) != 0);
-  }
-  Caffe__NetParameter *message = NULL;
-  CR_TRY(cr_net_to_proto(net, save, &message));
-  crema_status status = cr_message_write(&message->base, draft);
-  cr_net_proto_free(message);
-  return status;
-}
-
-crema_status cr_net_save(crema_net *net, const char *path, unsigned save) {
-  cr_file_draft draft;
-  CR_TRY(cr_file_draft_begin(path, &draft));
-  return cr_file_draft_end(&draft, cr_net_write(net, &draft, save));
-}
-
-void crema_save_options_init(crema_save_options *options) {
-  if (options == NULL) return;
-  *options = (crema_save_options){0};
-}
-
-unsigned cr_net_save_flags(const crema_save_options *options) {
-  if (options == NULL) return 0;
-  unsigned save = options->diffs ? CR_SAVE_DIFFS : 0;
-  if (options->old_format) save |= CR_SAVE_OLD_FORMAT;
-  return options->hdf5 ? save | CR_SAVE_HDF5 : save;
-}
-
-crema_status crema_net_save_weights(crema_net *net, const char *path) {
-  CR_REQUIRE(net);
-  CR_REQUIRE(path);
-  return cr_net_save(net, path, 0);
-}
-
-crema_status crema_net_save_weights_with(crema_net *net, const char *path,
-                                         const crema_save_options *options) {
-  CR_REQUIRE(net);
-  CR_REQUIRE(path);
-  return cr_net_save(net, path, cr_net_save_flags(options));
 }

@@ -12,8 +12,8 @@
 #include "core/log.h"
 #include "device/device.h"
 #include "device/memory/host_memory.h"
-#include "net/build.h"
-#include "net/hdf5_norm.h"
+#include "net/common/fail.h"
+#include "net/weights/weights.h"
 
 bool cr_net_is_named_hdf5(const char *path) {
   size_t length = strlen(path);

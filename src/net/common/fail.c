@@ -1,0 +1,134 @@
+#include "net/common/fail.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/fail.h"
+#include "core/file.h"
+
+const char *cr_net_text(const char *text) {
+  return text == NULL ? "" : text;
+}
+
+static cr_where where_of(const Caffe__LayerParameter *param) {
+  return (cr_where){.layer = cr_net_text(param->name), .type = cr_net_text(param->type)};
+}
+
+crema_status cr_net_fail_layer(const Caffe__LayerParameter *param, crema_status code,
+                               const char *fmt, ...) {
+  const cr_where where = where_of(param);
+  va_list args;
+  va_start(args, fmt);
+  cr_fail_at_list(code, &where, fmt, args);
+  va_end(args);
+  return code;
+}
+
+crema_status cr_net_fail_blob(const Caffe__LayerParameter *param, const char *blob,
+                              crema_status code, const char *fmt, ...) {
+  cr_where where = where_of(param);
+  va_list args;
+  where.blob = blob;
+  va_start(args, fmt);
+  cr_fail_at_list(code, &where, fmt, args);
+  va_end(args);
+  return code;
+}
+
+crema_status cr_net_fail_in_layer(const Caffe__LayerParameter *param, crema_status code) {
+  const cr_where where = where_of(param);
+  return cr_fail_where(code, &where);
+}
+
+crema_status cr_net_blame_layer(const cr_layer *layer, crema_status code) {
+  const cr_where where = {.layer = layer->name, .type = layer->kind->type, .told = true};
+  return cr_fail_where(code, &where);
+}
+
+crema_status cr_net_allocate(cr_arena *arena, void *out, size_t count, size_t width) {
+  void *memory = NULL;
+  CR_TRY(cr_fail_in(cr_arena_alloc(arena, count * width, &memory), "the net's graph"));
+  memcpy(out, &memory, sizeof memory);
+  return CREMA_OK;
+}
+
+/* ---- the line of a layer in the text ---- */
+
+/* The number of layers before layer `index` that have its name and that the search counts. */
+static size_t count_before(const crema_net *net, size_t index, Caffe__Phase phase) {
+  const char *name = cr_net_text(net->param->layer[index]->name);
+  size_t before = 0;
+  for (size_t i = 0; i < index; ++i) {
+    const Caffe__LayerParameter *layer = net->param->layer[i];
+    before += strcmp(cr_net_text(layer->name), name) == 0 && cr_layer_names_phase(layer, phase);
+  }
+  return before;
+}
+
+/* A layer that an upgrade made of another, "<name>/scale_bias", has the other one's line. */
+static size_t find_line(const char *text, size_t size, cr_layer_search search) {
+  size_t line = cr_text_layer_line(text, size, &search);
+  const char *slash = strrchr(search.name, '/');
+  if (line > 0 || slash == NULL || strcmp(slash, CR_UPGRADED_SCALE) != 0) return line;
+  char *name = strndup(search.name, (size_t)(slash - search.name));
+  if (name == NULL) return 0;
+  search.name = name;
+  line = cr_text_layer_line(text, size, &search);
+  free(name);
+  return line;
+}
+
+size_t cr_net_layer_line(const crema_net *net, size_t index) {
+  const cr_net_origin *origin = &net->origin;
+  cr_buffer file = {0};
+  struct stat info;
+  if (index >= net->param->n_layer || origin->path == NULL) return 0;
+  const Caffe__Phase phase = net->phase == CREMA_TRAIN ? CAFFE__PHASE__TRAIN : CAFFE__PHASE__TEST;
+  const cr_layer_search search = {.field = origin->field,
+                                  .number = origin->number,
+                                  .name = cr_net_text(net->param->layer[index]->name),
+                                  .before = count_before(net, index, phase),
+                                  .phase = phase};
+  if (origin->text != NULL) return find_line(origin->text, origin->size, search);
+  /* The content of a pipe cannot be read twice, and opening it again could wait for ever. */
+  if (stat(origin->path, &info) != 0 || !S_ISREG(info.st_mode)) return 0;
+  size_t line = 0;
+  if (cr_file_read(origin->path, &file) == CREMA_OK) {
+    line = find_line(file.data, file.size, search);
+  }
+  cr_buffer_free(&file);
+  return line;
+}
+
+const char *cr_net_line_text(const crema_net *net, size_t index, char text[CR_NET_LINE_TEXT]) {
+  size_t line = cr_net_layer_line(net, index);
+  text[0] = '\0';
+  if (line > 0) snprintf(text, CR_NET_LINE_TEXT, " (line %zu)", line);
+  return text;
+}
+
+/* The line for a failure, which stays as it is: looking for the line may fail, too. */
+static size_t line_for(const crema_net *net, size_t index, crema_status code) {
+  cr_error *error = cr_error_keep();
+  const size_t line = cr_net_layer_line(net, index);
+  cr_error_again(code, error);
+  free(error);
+  return line;
+}
+
+/* Adds to a failure the file and, when it is in a layer, the line on which that begins. */
+crema_status cr_net_fail_in_file(const crema_net *net, crema_status code) {
+  cr_where where = {.file = net->origin.path};
+  if (crema_error_layer()[0] != '\0') where.line = line_for(net, net->at, code);
+  return cr_fail_where(code, &where);
+}
+
+crema_status cr_net_fail_in_pass(const crema_net *net, int index, crema_status code) {
+  cr_where where = {.file = net->origin.path, .told = true};
+  (void)cr_net_fail_in_layer(net->layer[index].layer->param, code);
+  if (crema_error_file()[0] != '\0') return code;
+  where.line = line_for(net, (size_t)index, code);
+  return where.line == 0 ? code : cr_fail_where(code, &where);
+}

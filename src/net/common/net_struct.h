@@ -1,0 +1,144 @@
+/* A net: layers in order, the blobs between them, the parameters they learn. */
+#ifndef CR_NET_COMMON_NET_STRUCT_H
+#define CR_NET_COMMON_NET_STRUCT_H
+
+#include "core/arena.h"
+#include "crema/net.h"
+#include "layers/common/layer.h"
+#include "net/common/name_map.h"
+
+/* One entry per parameter blob of a layer (owners and sharers). */
+typedef struct cr_net_param {
+  int layer, index; /* the layer, and which of its parameters */
+  const char *name; /* ParamSpec name; "" when it has none; owned by net->param */
+  int owner;        /* entry that owns the values; -1: this one does */
+  int learnable;    /* index among the learnable parameters */
+} cr_net_param;
+
+/* Whether nothing later in a pass touches the values. */
+typedef struct cr_net_end {
+  bool forward, backward;
+  bool dropped; /* in forward; the backward pass computes them again */
+} cr_net_end;
+
+/* What a net that plans its memory lets go of after a layer's passes. */
+typedef struct cr_net_past {
+  cr_tensor **forward, **backward;
+  int forward_count, backward_count;
+} cr_net_past;
+
+typedef struct cr_net_layer {
+  cr_layer *layer;
+  crema_blob **bottom, **top;
+  int *bottom_id, *top_id; /* indices into net->blob */
+  bool *propagate_down;    /* one per bottom */
+  bool need_backward;
+  bool inline_params;          /* the net's own text gives the parameters' values */
+  bool fused;                  /* another layer computes its forward pass */
+  struct cr_net_layer *scaled; /* the layer that does its work, backward, too; NULL: itself */
+  bool parts_in_place;         /* see cr_net_frozen_layer */
+  bool once;                   /* the same */
+  uint64_t ran;                /* 1 + net->shapes when it last did; 0: it has not run */
+  bool has_loss;               /* a top has a loss weight other than 0 */
+  bool loss_seeded;            /* the diffs of those tops hold the loss weights */
+  int first_param;             /* its first entry in net->net_param; layer->params of them */
+  int next_same;               /* the next layer of the same name; -1: none */
+  cr_net_end *ends;   /* of the data of bottoms, then tops; NULL where the net does not ask */
+  cr_net_past past;   /* empty unless the net plans its memory */
+  cr_blob_seen *seen; /* at the last reshape: bottoms, then tops */
+} cr_net_layer;
+
+/* Where the text of a net stands: for messages, and for relative paths inside it. */
+typedef struct cr_net_origin {
+  const char *path; /* the file, or what names the text in messages */
+  const char *text; /* the text, of `size` bytes; NULL: it is in the file */
+  size_t size;
+  const char
+      *field;    /* the field of the text that is the net, such as "net_param"; NULL: all of it */
+  size_t number; /* of several such fields, which */
+} cr_net_origin;
+
+/* A blob that others than the net can reach, and what it was like. */
+typedef struct cr_net_shown {
+  const crema_blob *blob;
+  cr_blob_seen seen;
+} cr_net_shown;
+
+/* The loss of a pass on its way to the host (net/loss.h). */
+typedef struct cr_net_loss cr_net_loss;
+
+struct crema_net {
+  cr_arena arena; /* what is made once and lives as long as the net: names, most of the arrays */
+  char *name;
+  char *path;                 /* file it came from, or NULL */
+  cr_net_origin origin;       /* of `path`; `text` while it is built; `field` is a constant */
+  Caffe__NetParameter *param; /* filtered, with splits inserted */
+  crema_phase phase;
+  crema_context *context;
+  bool owns_context;
+  uint64_t seed;
+  int layers;
+  cr_net_layer *layer;
+  int blobs;
+  crema_blob **blob;
+  char **blob_name;        /* "(automatic)" for tops that the prototxt does not name */
+  cr_name_map blob_index;  /* without the automatic ones */
+  cr_name_map layer_index; /* the first layer of each name */
+  int inputs, outputs;
+  int *input, *output;  /* blob indices */
+  float *output_weight; /* loss weight of each output; 0: not a loss */
+  int params;
+  cr_net_param *net_param;
+  int learnables;
+  crema_blob **learnable; /* owners only, in order */
+  float *lr_mult, *decay_mult;
+  bool settles;           /* some values are held in half precision */
+  bool plans;             /* lets go of values after their last use (net/lifetimes.h) */
+  cr_tensor_spare *brief; /* for parameters that are trained (memory/tensor_brief.h); NULL: none */
+  bool *kept;             /* one per blob: it was asked for */
+  bool recomputes;        /* drops what can be computed again (net/segments.h) */
+  int *segment;        /* one per layer: the first layer of its segment; NULL without recomputes */
+  bool segmented;      /* they are chosen */
+  uint64_t shapes;     /* how often a layer was found to have new ones */
+  uint64_t planned;    /* `shapes` when lifetimes were planned */
+  bool parts_moved;    /* shapes or what is kept have changed since cr_net_place_parts */
+  int replayed;        /* of the segment that was computed again last, its first layer */
+  bool replays;        /* a segment is being computed again */
+  double replay_time;  /* seconds that segments took so far; on a device, to submit them */
+  cr_tensor **passing; /* all that is let go of, for the layers' lists */
+  double grad_scale;   /* all gradients are multiplied with it, and a solver divides them by it */
+  int fusions;         /* layers whose work others do */
+  bool debug_info;     /* log in every pass; may be changed between passes */
+  cr_net_loss *loss;
+  cr_commands *commands;    /* of a whole forward pass (memory/commands.h); NULL: none is made */
+  uint64_t recorded_shapes; /* 1 + `shapes` when the list was recorded; 0: it was not */
+  cr_net_shown *shown;      /* when it was; room for all blobs */
+  int shown_count;
+  crema_net_hooks hooks;
+  size_t at; /* while it is built: the layer of `param` that is being built */
+};
+
+/* The first layer of that name; -1 when there is none. */
+int cr_net_find_layer(const crema_net *net, const char *name);
+
+/* Pairs the layers of another net with this one's by name, in the order of calls: returns the first
+ * layer of that name that was not returned yet, or -1. `cursor` has net->layers entries, which
+ * cr_net_match_start sets. */
+void cr_net_match_start(const crema_net *net, int *cursor);
+int cr_net_match(const crema_net *net, const char *name, int *cursor);
+
+/* To be called before the net computes or its values are read, and after it has computed: see
+ * crema_view. No-ops when there are no views. */
+crema_status cr_net_take_views(crema_net *net) CREMA_MUST_USE;
+crema_status cr_net_show_views(crema_net *net) CREMA_MUST_USE;
+
+/* Kernels may take or give half-precision values in full precision. Settling brings a tensor back
+ * to its own type and drops the other types, when the layer is the last of a pass to use it
+ * (net/lifetimes.h knows). cr_net_plan_settling finds out, when the graph stands, whether the net
+ * has such values; the others do it after a layer's pass. */
+void cr_net_plan_settling(crema_net *net);
+crema_status cr_net_settle_params(const crema_net *net, int index) CREMA_MUST_USE;
+crema_status cr_net_settle_forward(const crema_net *net, int index) CREMA_MUST_USE;
+crema_status cr_net_settle_backward(const crema_net *net, int index) CREMA_MUST_USE;
+
+#endif

@@ -1,0 +1,114 @@
+/* The steps of building a net's graph; private to this folder. */
+#ifndef CR_NET_GRAPH_H
+#define CR_NET_GRAPH_H
+
+#include "net/common/fail.h"
+#include "net/net.h"
+
+/* The state that layers' rules are checked against: `own` are the stages of the net's own state
+ * (may be NULL), `stages` those that the caller adds. */
+typedef struct cr_net_state {
+  crema_phase phase;
+  int level;
+  const char *const *stages;
+  size_t stage_count;
+  const Caffe__NetState *own;
+} cr_net_state;
+
+/* State that exists only while the graph is built. */
+typedef struct cr_net_build {
+  crema_net *net;
+  cr_arena arena;                     /* for the arrays below and other temporary memory */
+  const cr_solver_rank *solver;       /* may be NULL */
+  const cr_net_frozen_layer *frozen;  /* one per layer; NULL: an ordinary net */
+  bool awaits_params;                 /* weights follow */
+  const cr_layer_class **kind;        /* one per layer */
+  int *fused_into;                    /* one per layer: the layer that does its work, -1: itself */
+  int blob_capacity;                  /* room in net->blob, net->blob_name and the two below */
+  bool *available;                    /* one per blob: no layer has consumed it yet */
+  bool *blob_need_backward;           /* one per blob */
+  int param_capacity;                 /* room in net->net_param and the learnables' arrays */
+  bool *has_lr_mult, *has_decay_mult; /* one per learnable: the prototxt gave the factor */
+  cr_name_map param_index;            /* ParamSpec names to entries of net->net_param */
+} cr_net_build;
+
+/* Layers that their rules left out, kept for messages. */
+typedef struct cr_net_left_out {
+  Caffe__LayerParameter **layer;
+  char (*rule)[64]; /* of each layer, the rule that decided: "include rule (phase: TRAIN)" */
+  size_t count;
+} cr_net_left_out;
+
+/* Moves the layers of net->param whose include/exclude rules do not fit the state to `left_out`.
+ * Free it with cr_net_left_out_free, also after a failure. Errors: CREMA_E_ARGUMENT for a layer
+ * with rules of both kinds. */
+crema_status cr_net_filter(crema_net *net, const cr_net_state *state,
+                           cr_net_left_out *left_out) CREMA_MUST_USE;
+void cr_net_left_out_free(cr_net_left_out *left_out);
+
+/* Gives each blob at most one consumer. A top with several consumers (a loss weight counts as one)
+ * is followed by a Split layer `<blob>_<layer>_<top>_split` with a copy for each; the loss weight
+ * moves to the first copy. Errors: CREMA_E_UNKNOWN_NAME for a bottom that no earlier layer makes
+ * (with the layer of `left_out` that does, or the nearest name), CREMA_E_ARGUMENT for in-place work
+ * on a blob that other layers read too. */
+crema_status cr_net_insert_splits(crema_net *net, const cr_net_left_out *left_out) CREMA_MUST_USE;
+
+/* Fills fused_into: a convolution computes the in-place ReLU that directly follows it. The blob
+ * holds the ReLU's result, as without fusion. The ReLU's gradient needs nothing else, so the
+ * backward pass stays as it is. */
+crema_status cr_net_plan_fusion(cr_net_build *build) CREMA_MUST_USE;
+
+/* Lets `norm`, a BatchNorm, do the work of the Scale `scale`, which follows it in place, if it can.
+ * The blob holds the same values after a pass. */
+crema_status cr_net_fuse_scale(crema_net *net, cr_net_layer *norm,
+                               cr_net_layer *scale) CREMA_MUST_USE;
+
+/* Lets every layer do its own work again. Values stay the same, except for the rounding of scales.
+ */
+crema_status cr_net_undo_fusion(crema_net *net) CREMA_MUST_USE;
+
+/* Adds layer `index`'s parameters to the net's: ownership, sharing by name, factors.
+ * Errors: CREMA_E_SHAPE (both shapes), CREMA_E_TYPE (both types), CREMA_E_ARGUMENT for different
+ * factors. */
+crema_status cr_net_append_params(cr_net_build *build, int index) CREMA_MUST_USE;
+
+/* Lets sharing parameters share data and diff with their owners. */
+crema_status cr_net_tie_params(crema_net *net) CREMA_MUST_USE;
+
+/* Clears need_backward where no loss depends on a layer or nothing below it learns, then applies
+ * force_backward. */
+crema_status cr_net_prune_backward(cr_net_build *build, bool force_backward) CREMA_MUST_USE;
+
+/* Lets bottoms of sums without coefficients share the gradient of the top, so that the backward
+ * pass copies none. Applies if the net plans its memory or its eltwise_mem_sharing asks for it, and
+ * no layer in place writes to that gradient before all have read it. To be called when it is known
+ * which layers run backward. */
+crema_status cr_net_share_sums(crema_net *net) CREMA_MUST_USE;
+
+/* The layer's types as the file gives them: its own fields, else the net's defaults. Mathematics
+ * follow types if the file does not give them. The layer's own forward_type may be an integer if
+ * the class has integer_tops. Errors: CREMA_E_UNSUPPORTED for other integer types. */
+crema_status cr_net_layer_types(const Caffe__NetParameter *net, const Caffe__LayerParameter *layer,
+                                const cr_layer_class *kind, cr_layer_types *out) CREMA_MUST_USE;
+
+/* Errors: CREMA_E_UNSUPPORTED for a bottom of integers that the layer cannot read. */
+crema_status cr_net_check_bottom_types(const cr_net_build *build, int index) CREMA_MUST_USE;
+
+/* The types of a top's data and diff: the layer's types, but full precision for losses, indices and
+ * labels. */
+void cr_net_top_types(const cr_net_build *build, int index, int top, crema_dtype *data,
+                      crema_dtype *diff);
+
+/* Who or what a net is built for, besides its options. */
+typedef struct cr_net_for {
+  const cr_solver_rank *solver;      /* may be NULL; goes to the layers */
+  const cr_net_frozen_layer *frozen; /* `layers` of them; NULL: an ordinary net */
+  size_t layers;
+  bool awaits_params; /* all parameters get their values afterwards */
+} cr_net_for;
+
+/* Builds the graph of net->param (already filtered and split) into net. */
+crema_status cr_net_build_graph(crema_net *net, const cr_net_for *whom,
+                                bool force_backward) CREMA_MUST_USE;
+
+#endif
