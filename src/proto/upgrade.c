@@ -1,4 +1,4 @@
-/* Old nets and solvers to today's form. */
+/* Brings old nets and solvers to today's form. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,36 +6,6 @@
 #include "core/fail.h"
 #include "core/log.h"
 #include "proto/upgrade.h"
-
-/* ---- messages ------------------------------------------------------------------ */
-
-const ProtobufCFieldDescriptor *cr_upgrade_field(const ProtobufCMessage *message,
-                                                 const char *name) {
-  return protobuf_c_message_descriptor_get_field_by_name(message->descriptor, name);
-}
-
-void cr_upgrade_clear(ProtobufCMessage *message, const char *name) {
-  cr_field_clear(message, cr_upgrade_field(message, name));
-}
-
-crema_status cr_upgrade_text(char **slot, const char *text, const char *suffix) {
-  const size_t length = strlen(text), size = length + strlen(suffix) + 1;
-  char *made = cr_proto_alloc(size);
-  if (made == NULL) return cr_fail_memory(size, "a layer's text");
-  memcpy(made, text, length);
-  memcpy(made + length, suffix, size - length);
-  *slot = made;
-  return CREMA_OK;
-}
-
-bool cr_upgrade_is_of(const Caffe__LayerParameter *layer, const char *type) {
-  return layer->type != NULL && strcmp(layer->type, type) == 0;
-}
-
-crema_status cr_upgrade_set_type(Caffe__LayerParameter *layer, const char *type) {
-  cr_upgrade_clear(&layer->base, "type");
-  return cr_upgrade_text(&layer->type, type, "");
-}
 
 /* ---- inputs -------------------------------------------------------------------- */
 
@@ -65,106 +35,87 @@ static crema_status copy_shape(const Caffe__NetParameter *net, size_t index,
 
 /* Fills an Input layer with the names and shapes of the net's inputs. */
 static crema_status fill_input_layer(Caffe__NetParameter *net, Caffe__LayerParameter *layer) {
-  const ProtobufCMessageDescriptor *type = layer->base.descriptor;
-  const ProtobufCFieldDescriptor *target =
-      protobuf_c_message_descriptor_get_field_by_name(type, "input_param");
-  ProtobufCMessage *param;
-  layer->name = cr_proto_strdup("input");
-  layer->type = cr_proto_strdup("Input");
-  if (layer->name == NULL || layer->type == NULL) return cr_fail_memory(6, "an Input layer");
-  CR_TRY(cr_field_message(&layer->base, target, &param));
-  CR_TRY(cr_field_reserve(param, &param->descriptor->fields[0], net->n_input));
-  Caffe__InputParameter *input = (Caffe__InputParameter *)param;
+  Caffe__InputParameter *input = NULL;
+  CR_TRY(cr_upgrade_text(&layer->name, "input", ""));
+  CR_TRY(cr_upgrade_text(&layer->type, "Input", ""));
+  CR_TRY(cr_upgrade_inner(&layer->base, "input_param", &input));
+  CR_TRY(cr_upgrade_reserve(&input->base, "shape", net->n_input));
   for (size_t i = 0; i < net->n_input; ++i) {
     ProtobufCMessage *shape = NULL;
     crema_status status = copy_shape(net, i, &shape);
     if (shape != NULL) input->shape[input->n_shape++] = (Caffe__BlobShape *)shape;
     if (status != CREMA_OK) return status;
   }
-  return cr_field_move(
-      &net->base, protobuf_c_message_descriptor_get_field_by_name(net->base.descriptor, "input"),
-      &layer->base, protobuf_c_message_descriptor_get_field_by_name(type, "top"));
+  return cr_upgrade_move(&net->base, "input", &layer->base, "top");
 }
 
-static crema_status upgrade_inputs(Caffe__NetParameter *net, const char *source) {
-  const ProtobufCMessageDescriptor *type = net->base.descriptor;
+static bool has_inputs(const Caffe__NetParameter *net) {
+  return net->n_input > 0;
+}
+
+static crema_status upgrade_inputs(cr_upgrade *upgrade) {
+  static const char *const old[] = {"input", "input_shape", "input_dim"};
+  Caffe__NetParameter *net = upgrade->net;
   if (net->n_input_shape > 0 || net->n_input_dim > 0) {
     ProtobufCMessage *layer;
     CR_TRY(check_inputs(net));
-    CR_TRY(cr_field_reserve(&net->base,
-                            protobuf_c_message_descriptor_get_field_by_name(type, "layer"), 1));
+    CR_TRY(cr_upgrade_reserve(&net->base, "layer", 1));
     CR_TRY(cr_message_new(&caffe__layer_parameter__descriptor, &layer));
     memmove(net->layer + 1, net->layer, net->n_layer * sizeof *net->layer);
     net->layer[0] = (Caffe__LayerParameter *)layer;
     ++net->n_layer;
     CR_TRY(fill_input_layer(net, net->layer[0]));
   } else {
-    /* Models that early versions wrote are so; a net that is to run needs the shape. */
+    /* Models of early versions are so; a net that is to run needs the shape. */
     for (size_t i = 0; i < net->n_input; ++i) {
       cr_log_warning("%s: input \"%s\" is left out, as it has neither input_shape nor input_dim",
-                     source, net->input[i]);
+                     upgrade->source, net->input[i]);
     }
   }
-  static const char *const old[] = {"input", "input_shape", "input_dim"};
-  for (size_t i = 0; i < sizeof old / sizeof old[0]; ++i) {
-    cr_field_clear(&net->base, protobuf_c_message_descriptor_get_field_by_name(type, old[i]));
-  }
+  for (int i = 0; i < 3; ++i) cr_upgrade_clear(&net->base, old[i]);
   return CREMA_OK;
 }
 
 /* ---- batch normalization --------------------------------------------------------- */
 
-/* The three blobs of BatchNorm are statistics, not to be trained. In old nets the layer has to say
- * so; multipliers other than 0 mean that this was forgotten. */
+/* The three blobs of BatchNorm are statistics, not to be trained. Multipliers other than 0 in an
+ * old net mean that its author forgot to say so. */
 static bool trains_statistics(const Caffe__LayerParameter *layer) {
-  if (layer->type == NULL || strcmp(layer->type, "BatchNorm") != 0 || layer->n_param != 3) {
-    return false;
-  }
+  if (!cr_upgrade_is_of(layer, "BatchNorm") || layer->n_param != 3) return false;
   for (size_t i = 0; i < layer->n_param; ++i) {
     if (layer->param[i]->lr_mult != 0.0F || layer->param[i]->decay_mult != 0.0F) return true;
   }
   return false;
 }
 
-static bool batch_norm_needed(const Caffe__NetParameter *net) {
-  for (size_t i = 0; i < net->n_layer; ++i) {
-    if (trains_statistics(net->layer[i])) return true;
-  }
-  return false;
-}
-
-static void upgrade_batch_norm(Caffe__NetParameter *net) {
-  for (size_t i = 0; i < net->n_layer; ++i) {
-    if (!trains_statistics(net->layer[i])) continue;
-    for (size_t j = 0; j < net->layer[i]->n_param; ++j) {
-      Caffe__ParamSpec *param = net->layer[i]->param[j];
-      param->has_lr_mult = 1;
-      param->lr_mult = 0.0F;
-      param->has_decay_mult = 1;
-      param->decay_mult = 0.0F;
+static crema_status upgrade_batch_norm(cr_upgrade *upgrade) {
+  for (size_t i = 0; i < upgrade->net->n_layer; ++i) {
+    const Caffe__LayerParameter *layer = upgrade->net->layer[i];
+    if (!trains_statistics(layer)) continue;
+    for (size_t j = 0; j < layer->n_param; ++j) {
+      layer->param[j]->has_lr_mult = layer->param[j]->has_decay_mult = 1;
+      layer->param[j]->lr_mult = layer->param[j]->decay_mult = 0.0F;
     }
   }
+  return CREMA_OK;
 }
 
 /* ---- pooling --------------------------------------------------------------------- */
 
-static bool ceil_mode_needed(const Caffe__NetParameter *net) {
-  for (size_t i = 0; i < net->n_layer; ++i) {
-    const Caffe__PoolingParameter *pooling = net->layer[i]->pooling_param;
-    if (pooling != NULL && pooling->has_ceil_mode) return true;
-  }
-  return false;
+static bool has_ceil_mode(const Caffe__LayerParameter *layer) {
+  return layer->pooling_param != NULL && layer->pooling_param->has_ceil_mode;
 }
 
-static crema_status upgrade_ceil_mode(Caffe__NetParameter *net) {
-  for (size_t i = 0; i < net->n_layer; ++i) {
-    Caffe__PoolingParameter *pooling = net->layer[i]->pooling_param;
-    if (pooling == NULL || !pooling->has_ceil_mode) continue;
+static crema_status upgrade_ceil_mode(cr_upgrade *upgrade) {
+  for (size_t i = 0; i < upgrade->net->n_layer; ++i) {
+    const Caffe__LayerParameter *layer = upgrade->net->layer[i];
+    Caffe__PoolingParameter *pooling = layer->pooling_param;
+    if (!has_ceil_mode(layer)) continue;
     if (pooling->has_round_mode) {
       return cr_fail(CREMA_E_PARSE,
                      "layer \"%.200s\": both \"ceil_mode\" and \"round_mode\" are given; use "
                      "\"round_mode\"",
-                     net->layer[i]->name != NULL ? net->layer[i]->name : "");
+                     cr_upgrade_name(layer));
     }
     pooling->has_round_mode = 1;
     pooling->round_mode = pooling->ceil_mode ? CAFFE__POOLING_PARAMETER__ROUND_MODE__CEIL
@@ -177,57 +128,54 @@ static crema_status upgrade_ceil_mode(Caffe__NetParameter *net) {
 
 /* ---- nets ------------------------------------------------------------------------ */
 
-bool cr_net_param_needs_upgrade(const Caffe__NetParameter *net) {
-  return cr_upgrade_v0_needed(net) || cr_upgrade_v1_needed(net) || net->n_input > 0 ||
-         cr_upgrade_segnet_needed(net) || cr_upgrade_norm_needed(net) ||
-         cr_upgrade_fused_needed(net) || batch_norm_needed(net) || ceil_mode_needed(net) ||
-         cr_upgrade_names_needed(net);
+/* The steps, in their order. */
+static const struct {
+  bool (*net_needs)(const Caffe__NetParameter *net); /* NULL: a layer decides */
+  bool (*layer_needs)(const Caffe__LayerParameter *layer);
+  crema_status (*run)(cr_upgrade *upgrade);
+  const char *what; /* the step upgrades, for the log */
+} steps[] = {
+    {cr_upgrade_v0_needed, NULL, cr_upgrade_v0, "layers of the first format (V0LayerParameter)"},
+    {cr_upgrade_transform_needed, NULL, cr_upgrade_transform,
+     "transformation fields of data layers to transform_param"},
+    {cr_upgrade_v1_needed, NULL, cr_upgrade_v1, "layers of the second format (V1LayerParameter)"},
+    {has_inputs, NULL, upgrade_inputs, "\"input\" fields to an Input layer"},
+    {NULL, cr_upgrade_names_needed, cr_upgrade_names, "names of other forks"},
+    {cr_upgrade_fused_needed, NULL, cr_upgrade_fused,
+     "relu and scale_train of layers to layers of their own"},
+    {NULL, cr_upgrade_segnet_needed, cr_upgrade_segnet,
+     "layers of SegNet to BatchNorm, Scale, ImageSegData, InfogainLoss"},
+    {NULL, cr_upgrade_norm_needed, cr_upgrade_norm,
+     "BatchNorm layers that scale to BatchNorm and Scale layers"},
+    {NULL, trains_statistics, upgrade_batch_norm,
+     "BatchNorm layers: their statistics are not trained"},
+    {NULL, has_ceil_mode, upgrade_ceil_mode, "ceil_mode of Pooling layers to round_mode"},
+};
+
+enum { STEPS = sizeof steps / sizeof steps[0] };
+
+static bool is_needed(int step, const Caffe__NetParameter *net) {
+  if (steps[step].net_needs != NULL) return steps[step].net_needs(net);
+  return cr_upgrade_any(net, steps[step].layer_needs);
 }
 
-/* All steps that the net needs, in their order; *fine becomes false when fields were dropped. */
+bool cr_net_param_needs_upgrade(const Caffe__NetParameter *net) {
+  int step = 0;
+  while (step < STEPS && !is_needed(step, net)) ++step;
+  return step < STEPS;
+}
+
+/* All steps that the net needs; *fine becomes false when fields were dropped. */
 static crema_status upgrade_net(Caffe__NetParameter *net, const char *source, bool *fine) {
-  if (cr_upgrade_v0_needed(net)) {
-    cr_log_info("%s: upgrading layers of the first format (V0LayerParameter)", source);
-    CR_TRY(cr_upgrade_v0(net, fine));
+  cr_upgrade upgrade = {.net = net, .source = source, .fine = true};
+  crema_status status = CREMA_OK;
+  for (int i = 0; i < STEPS && status == CREMA_OK; ++i) {
+    if (!is_needed(i, net)) continue;
+    cr_log_info("%s: upgrading %s", source, steps[i].what);
+    status = steps[i].run(&upgrade);
   }
-  if (cr_upgrade_transform_needed(net)) {
-    cr_log_info("%s: upgrading transformation fields of data layers to transform_param", source);
-    CR_TRY(cr_upgrade_transform(net));
-  }
-  if (cr_upgrade_v1_needed(net)) {
-    cr_log_info("%s: upgrading layers of the second format (V1LayerParameter)", source);
-    CR_TRY(cr_upgrade_v1(net, fine));
-  }
-  if (net->n_input > 0) {
-    cr_log_info("%s: upgrading \"input\" fields to an Input layer", source);
-    CR_TRY(upgrade_inputs(net, source));
-  }
-  if (cr_upgrade_names_needed(net)) {
-    cr_log_info("%s: upgrading names of other forks", source);
-    CR_TRY(cr_upgrade_names(net));
-  }
-  if (cr_upgrade_fused_needed(net)) {
-    cr_log_info("%s: upgrading relu and scale_train of layers to layers of their own", source);
-    CR_TRY(cr_upgrade_fused(net));
-  }
-  if (cr_upgrade_segnet_needed(net)) {
-    cr_log_info("%s: upgrading layers of SegNet to BatchNorm, Scale, ImageSegData, InfogainLoss",
-                source);
-    CR_TRY(cr_upgrade_segnet(net));
-  }
-  if (cr_upgrade_norm_needed(net)) {
-    cr_log_info("%s: upgrading BatchNorm layers that scale to BatchNorm and Scale layers", source);
-    CR_TRY(cr_upgrade_norm(net));
-  }
-  if (batch_norm_needed(net)) {
-    cr_log_info("%s: upgrading BatchNorm layers: their statistics are not trained", source);
-    upgrade_batch_norm(net);
-  }
-  if (ceil_mode_needed(net)) {
-    cr_log_info("%s: upgrading ceil_mode of Pooling layers to round_mode", source);
-    CR_TRY(upgrade_ceil_mode(net));
-  }
-  return CREMA_OK;
+  *fine = upgrade.fine;
+  return status;
 }
 
 crema_status cr_net_param_upgrade(Caffe__NetParameter *net, const char *source, bool *compatible) {
@@ -253,9 +201,7 @@ static const char *solver_name(Caffe__SolverParameter__SolverType type) {
 }
 
 static crema_status upgrade_solver_type(Caffe__SolverParameter *solver, const char *source) {
-  const ProtobufCFieldDescriptor *field =
-      protobuf_c_message_descriptor_get_field_by_name(solver->base.descriptor, "type");
-  if (cr_field_count(&solver->base, field) > 0) {
+  if (cr_field_count(&solver->base, cr_upgrade_field(&solver->base, "type")) > 0) {
     return cr_fail(CREMA_E_PARSE, "both \"type\" and \"solver_type\" are given; use \"type\"");
   }
   const char *name = solver_name(solver->solver_type);

@@ -1,69 +1,103 @@
-/* The steps of bringing an old net to today's form; proto.h has the whole. */
+/* The steps that bring an old net to today's form; proto.h has the whole. */
 #ifndef CR_PROTO_UPGRADE_H
 #define CR_PROTO_UPGRADE_H
 
 #include "proto/field.h"
 
-/* Layers of the first format (a V0LayerParameter inside a V1LayerParameter) become layers of the
- * second, in place; padding layers become the pad of the layer behind them. *compatible becomes
- * false when a field had to be dropped. Errors: CREMA_E_UNKNOWN_NAME for a layer type nobody
- * knows, CREMA_E_UNSUPPORTED for padding in front of anything but convolution and pooling. */
-crema_status cr_upgrade_v0(Caffe__NetParameter *net, bool *compatible) CREMA_MUST_USE;
+/* An upgrade on its way. */
+typedef struct cr_upgrade {
+  Caffe__NetParameter *net;
+  const char *source; /* names the net in the log */
+  bool fine;          /* no field had to be dropped */
+} cr_upgrade;
+
+/* Turns layers of the first format (a V0LayerParameter inside a V1LayerParameter) into layers of
+ * the second, in place. Padding layers become the pad of the layer that reads them. Errors:
+ * CREMA_E_UNKNOWN_NAME for an unknown layer type, CREMA_E_UNSUPPORTED for padding in front of
+ * anything but convolution and pooling. */
+crema_status cr_upgrade_v0(cr_upgrade *upgrade) CREMA_MUST_USE;
 bool cr_upgrade_v0_needed(const Caffe__NetParameter *net);
 
-/* Layers of the second format become LayerParameters. Errors: CREMA_E_PARSE when the net has
+/* Turns layers of the second format into LayerParameters. Errors: CREMA_E_PARSE when the net has
  * layers of both kinds. */
-crema_status cr_upgrade_v1(Caffe__NetParameter *net, bool *compatible) CREMA_MUST_USE;
+crema_status cr_upgrade_v1(cr_upgrade *upgrade) CREMA_MUST_USE;
 bool cr_upgrade_v1_needed(const Caffe__NetParameter *net);
 
-/* In layers of the second format: scale, mean_file, crop_size and mirror of data layers move to
+/* In layers of the second format: moves scale, mean_file, crop_size and mirror of data layers to
  * transform_param. */
-crema_status cr_upgrade_transform(Caffe__NetParameter *net) CREMA_MUST_USE;
+crema_status cr_upgrade_transform(cr_upgrade *upgrade) CREMA_MUST_USE;
 bool cr_upgrade_transform_needed(const Caffe__NetParameter *net);
 
-/* Of the forks of SegNet and ENet: BN layers of two parameters become a Scale of the same name and,
- * in mode LEARN, a BatchNorm in front of it, named "<name>/norm"; DenseImageData becomes
- * ImageSegData, and SoftmaxWithLoss with weight_by_label_freqs an InfogainLoss. Errors:
- * CREMA_E_UNSUPPORTED for statistics of a BN that has none and for label_divide_factor,
- * CREMA_E_PARSE for fields of two forks, CREMA_E_ARGUMENT for weights that are missing. */
-crema_status cr_upgrade_segnet(Caffe__NetParameter *net) CREMA_MUST_USE;
-bool cr_upgrade_segnet_needed(const Caffe__NetParameter *net);
+/* The forks of SegNet and ENet. BN layers of two parameters become a Scale of the same name and, in
+ * mode LEARN, a BatchNorm in front of it, named "<name>/norm". DenseImageData becomes ImageSegData,
+ * and SoftmaxWithLoss with weight_by_label_freqs an InfogainLoss. Errors: CREMA_E_UNSUPPORTED for
+ * statistics of a BN that has none and for label_divide_factor, CREMA_E_PARSE for fields of two
+ * forks, CREMA_E_ARGUMENT for missing weights. */
+crema_status cr_upgrade_segnet(cr_upgrade *upgrade) CREMA_MUST_USE;
+bool cr_upgrade_segnet_needed(const Caffe__LayerParameter *layer);
 
 /* BatchNorm layers with scale_bias (or a filler of it), with use_weight_bias or filler, and BN
- * layers become a BatchNorm and, named "<name>/scale_bias", a Scale layer. Errors:
- * CREMA_E_UNSUPPORTED for a BN that has not four parameters. */
-crema_status cr_upgrade_norm(Caffe__NetParameter *net) CREMA_MUST_USE;
-bool cr_upgrade_norm_needed(const Caffe__NetParameter *net);
+ * layers become a BatchNorm and a Scale layer named "<name>/scale_bias". Errors:
+ * CREMA_E_UNSUPPORTED for a BN that does not have four parameters. */
+crema_status cr_upgrade_norm(cr_upgrade *upgrade) CREMA_MUST_USE;
+bool cr_upgrade_norm_needed(const Caffe__LayerParameter *layer);
 
-/* relu of Convolution, InnerProduct and BatchNorm layers becomes, named "<name>/relu", a ReLU
- * layer, scale_train: false of Dropout, named "<name>/scale", a Power layer; a net's
- * bn_stats_batch_size goes to its BatchNorm layers. Errors: CREMA_E_UNSUPPORTED for a layer with
- * several tops. */
-crema_status cr_upgrade_fused(Caffe__NetParameter *net) CREMA_MUST_USE;
+/* relu of Convolution, InnerProduct and BatchNorm layers becomes a ReLU layer "<name>/relu",
+ * scale_train: false of Dropout a Power layer "<name>/scale". A net's bn_stats_batch_size goes to
+ * its BatchNorm layers. Errors: CREMA_E_UNSUPPORTED for a layer with several tops. */
+crema_status cr_upgrade_fused(cr_upgrade *upgrade) CREMA_MUST_USE;
 bool cr_upgrade_fused_needed(const Caffe__NetParameter *net);
 
 /* Names that forks have for fields and layers of the schema: hole, hole_h and hole_w of
  * convolutions (dilation), crop_height and crop_width (crop_h and crop_w), has_label: false
- * (label_type: NONE), selu_dropout_param (dropout_param), and SoftmaxWithLoss with three tops and
- * SmoothL1Loss with two (the types with OHEM). Errors: CREMA_E_PARSE where both names are given. */
-crema_status cr_upgrade_names(Caffe__NetParameter *net) CREMA_MUST_USE;
-bool cr_upgrade_names_needed(const Caffe__NetParameter *net);
+ * (label_type: NONE), selu_dropout_param (dropout_param), SoftmaxWithLoss with three tops and
+ * SmoothL1Loss with two (the types with OHEM). Errors: CREMA_E_PARSE when both names are given. */
+crema_status cr_upgrade_names(cr_upgrade *upgrade) CREMA_MUST_USE;
+bool cr_upgrade_names_needed(const Caffe__LayerParameter *layer);
 
-/* ---- for these steps ---- */
+/* ---- tools of these steps (upgrade_fields.c) ---- */
 
-/* A message's field by its name, and clearing it. */
+/* A message's field by its name; clearing it; making room for more values in it. */
 const ProtobufCFieldDescriptor *cr_upgrade_field(const ProtobufCMessage *message, const char *name);
 void cr_upgrade_clear(ProtobufCMessage *message, const char *name);
+crema_status cr_upgrade_reserve(ProtobufCMessage *message, const char *name,
+                                size_t extra) CREMA_MUST_USE;
 
-/* Whether a layer is of that type, and making it so. */
+/* The message in a field, made if it does not exist yet. `out` is the address of a pointer to the
+ * message's own struct. */
+crema_status cr_upgrade_inner(ProtobufCMessage *message, const char *name,
+                              void *out) CREMA_MUST_USE;
+
+/* Moves a field, if it is given, to the field `new_name` of another message. */
+crema_status cr_upgrade_move(ProtobufCMessage *from, const char *name, ProtobufCMessage *to,
+                             const char *new_name) CREMA_MUST_USE;
+
+/* A new string of `text` and `suffix`; does not free the old value of *slot. */
+crema_status cr_upgrade_text(char **slot, const char *text, const char *suffix) CREMA_MUST_USE;
+
+/* The layer's name; "" if it has none. */
+const char *cr_upgrade_name(const Caffe__LayerParameter *layer);
+
+/* Whether a layer of the net needs an upgrade. */
+bool cr_upgrade_any(const Caffe__NetParameter *net, bool (*needs)(const Caffe__LayerParameter *));
+
+/* Whether a layer has that type; giving it the type, and a blob as its only bottom. */
 bool cr_upgrade_is_of(const Caffe__LayerParameter *layer, const char *type);
 crema_status cr_upgrade_set_type(Caffe__LayerParameter *layer, const char *type) CREMA_MUST_USE;
+crema_status cr_upgrade_set_bottom(Caffe__LayerParameter *layer, const char *blob) CREMA_MUST_USE;
 
-/* A parameter of channels gets one axis where it has extents of 1 around them, as early models have
- * in either field. */
+/* Puts a copy of layer `index` right after it. */
+crema_status cr_upgrade_double(Caffe__NetParameter *net, size_t index) CREMA_MUST_USE;
+
+/* The number of elements of a blob in either field for shapes; 0 when the extents make no sense. A
+ * blob without a shape is a scalar. */
+int64_t cr_upgrade_count(const Caffe__BlobProto *blob);
+
+/* Whether a blob has extents in either field for shapes. */
+bool cr_upgrade_has_extents(const Caffe__BlobProto *blob);
+
+/* Gives a parameter of channels one axis if it has extents of 1 around them, as early models do in
+ * either field. */
 crema_status cr_upgrade_flatten(Caffe__BlobProto *blob) CREMA_MUST_USE;
-
-/* A new string of `text` and `suffix`; what *slot was is not freed. */
-crema_status cr_upgrade_text(char **slot, const char *text, const char *suffix) CREMA_MUST_USE;
 
 #endif

@@ -1,8 +1,6 @@
-/* Fields and layers that have another name in a fork than in the schema's own words: hole of
- * DeepLab's convolutions, crop_height and crop_width, has_label, SeLuDropout's selu_dropout_param,
- * and losses that tell each item's share by one top more (R-FCN) under the name of those that do
- * not. */
-#include <string.h>
+/* Fields and layers that a fork names differently: hole of DeepLab's convolutions, crop_height and
+ * crop_width, has_label, SeLuDropout's selu_dropout_param, and R-FCN's losses, which have one more
+ * top for each item's share but no type of their own. */
 
 #include "core/fail.h"
 #include "proto/upgrade.h"
@@ -15,25 +13,18 @@ static bool has_crop(const Caffe__TransformationParameter *transform) {
   return transform != NULL && (transform->has_crop_height || transform->has_crop_width);
 }
 
-/* The type of a loss that gives each item's share as well; NULL where the layer gives none. */
+/* The type of a loss that gives each item's share as well; NULL if the layer does not. */
 static const char *loss_of_each(const Caffe__LayerParameter *layer) {
   if (layer->n_top == 3 && cr_upgrade_is_of(layer, "SoftmaxWithLoss")) return "SoftmaxWithLossOHEM";
   if (layer->n_top == 2 && cr_upgrade_is_of(layer, "SmoothL1Loss")) return "SmoothL1LossOHEM";
   return NULL;
 }
 
-static bool has_names(const Caffe__LayerParameter *layer) {
+bool cr_upgrade_names_needed(const Caffe__LayerParameter *layer) {
   const Caffe__ImageDataParameter *image = layer->image_data_param;
   return has_hole(layer->convolution_param) || has_crop(layer->transform_param) ||
          (image != NULL && image->has_has_label) || layer->selu_dropout_param != NULL ||
          loss_of_each(layer) != NULL;
-}
-
-bool cr_upgrade_names_needed(const Caffe__NetParameter *net) {
-  for (size_t i = 0; i < net->n_layer; ++i) {
-    if (has_names(net->layer[i])) return true;
-  }
-  return false;
 }
 
 static crema_status twice(const char *one, const char *other) {
@@ -45,7 +36,7 @@ static crema_status rename_hole(Caffe__ConvolutionParameter *conv) {
   const uint32_t rows = conv->has_hole_h ? conv->hole_h : conv->hole;
   const uint32_t columns = conv->has_hole_w ? conv->hole_w : conv->hole;
   if (conv->n_dilation > 0) return twice("hole", "dilation");
-  CR_TRY(cr_field_reserve(&conv->base, cr_upgrade_field(&conv->base, "dilation"), 2));
+  CR_TRY(cr_upgrade_reserve(&conv->base, "dilation", 2));
   conv->dilation[conv->n_dilation++] = rows;
   if (columns != rows) conv->dilation[conv->n_dilation++] = columns;
   cr_upgrade_clear(&conv->base, "hole");
@@ -79,32 +70,22 @@ static crema_status rename_label(Caffe__ImageDataParameter *image) {
   return CREMA_OK;
 }
 
-static crema_status rename_dropout(Caffe__LayerParameter *layer) {
-  if (layer->selu_dropout_param == NULL) return CREMA_OK;
-  if (layer->dropout_param != NULL) return twice("selu_dropout_param", "dropout_param");
-  return cr_field_move(&layer->base, cr_upgrade_field(&layer->base, "selu_dropout_param"),
-                       &layer->base, cr_upgrade_field(&layer->base, "dropout_param"));
-}
-
-static crema_status rename_loss(Caffe__LayerParameter *layer) {
-  const char *type = loss_of_each(layer);
-  if (type == NULL) return CREMA_OK;
-  return cr_upgrade_set_type(layer, type);
-}
-
 static crema_status rename_all(Caffe__LayerParameter *layer) {
+  const char *type = loss_of_each(layer);
   CR_TRY(rename_hole(layer->convolution_param));
   CR_TRY(rename_crop(layer->transform_param));
   CR_TRY(rename_label(layer->image_data_param));
-  CR_TRY(rename_dropout(layer));
-  return rename_loss(layer);
+  if (layer->selu_dropout_param != NULL && layer->dropout_param != NULL) {
+    return twice("selu_dropout_param", "dropout_param");
+  }
+  CR_TRY(cr_upgrade_move(&layer->base, "selu_dropout_param", &layer->base, "dropout_param"));
+  return type == NULL ? CREMA_OK : cr_upgrade_set_type(layer, type);
 }
 
-crema_status cr_upgrade_names(Caffe__NetParameter *net) {
-  for (size_t i = 0; i < net->n_layer; ++i) {
-    Caffe__LayerParameter *layer = net->layer[i];
-    CR_TRY(
-        cr_fail_in(rename_all(layer), "layer \"%.200s\"", layer->name != NULL ? layer->name : ""));
+crema_status cr_upgrade_names(cr_upgrade *upgrade) {
+  for (size_t i = 0; i < upgrade->net->n_layer; ++i) {
+    Caffe__LayerParameter *layer = upgrade->net->layer[i];
+    CR_TRY(cr_fail_in(rename_all(layer), "layer \"%.200s\"", cr_upgrade_name(layer)));
   }
   return CREMA_OK;
 }

@@ -42,8 +42,8 @@ static const struct {
 
 enum { TYPE_COUNT = sizeof types / sizeof types[0] };
 
-/* Where a field of V0LayerParameter goes: to `target` of the message `param`, in layers of type
- * `type` (NULL: of any type). `param` NULL is the layer itself. */
+/* A field of V0LayerParameter goes to `target` of the message `param` (NULL: the layer itself), in
+ * layers of type `type` (NULL: of any type). */
 static const struct {
   const char *field;
   const char *type;
@@ -134,7 +134,7 @@ static Caffe__V1LayerParameter *find_maker(const Caffe__NetParameter *net, size_
   return NULL;
 }
 
-/* Makes `layer` read what the padding layer reads, and pad by itself. */
+/* Makes `layer` read the padding layer's bottom, and pad by itself. */
 static crema_status absorb_padding(Caffe__V1LayerParameter *layer,
                                    const Caffe__V1LayerParameter *padding) {
   if (!has_type(layer, "conv") && !has_type(layer, "pool")) {
@@ -202,21 +202,14 @@ static crema_status move_field(Caffe__V0LayerParameter *old, const ProtobufCFiel
     if (strcmp(routes[i].field, field->name) != 0) continue;
     if (routes[i].type != NULL && strcmp(routes[i].type, type) != 0) continue;
     ProtobufCMessage *target = &layer->base;
-    if (routes[i].param != NULL) {
-      CR_TRY(cr_field_message(
-          target,
-          protobuf_c_message_descriptor_get_field_by_name(target->descriptor, routes[i].param),
-          &target));
-    }
+    if (routes[i].param != NULL) CR_TRY(cr_upgrade_inner(target, routes[i].param, &target));
     *moved = true;
-    return cr_field_move(
-        &old->base, field, target,
-        protobuf_c_message_descriptor_get_field_by_name(target->descriptor, routes[i].target));
+    return cr_upgrade_move(&old->base, field->name, target, routes[i].target);
   }
   return CREMA_OK;
 }
 
-static crema_status upgrade_layer(Caffe__V1LayerParameter *layer, bool *compatible) {
+static crema_status upgrade_layer(Caffe__V1LayerParameter *layer, bool *fine) {
   Caffe__V0LayerParameter *old = layer->layer;
   const ProtobufCMessageDescriptor *type = old->base.descriptor;
   if (old->type != NULL) {
@@ -229,7 +222,7 @@ static crema_status upgrade_layer(Caffe__V1LayerParameter *layer, bool *compatib
     if (cr_field_count(&old->base, field) == 0 || strcmp(field->name, "type") == 0) continue;
     CR_TRY(move_field(old, field, layer, &moved));
     if (moved) continue;
-    *compatible = false;
+    *fine = false;
     cr_log_error("layer \"%.200s\": a layer of type \"%s\" has no field \"%s\"; it is dropped",
                  layer->name != NULL ? layer->name : "", old->type != NULL ? old->type : "",
                  field->name);
@@ -239,10 +232,11 @@ static crema_status upgrade_layer(Caffe__V1LayerParameter *layer, bool *compatib
   return CREMA_OK;
 }
 
-crema_status cr_upgrade_v0(Caffe__NetParameter *net, bool *compatible) {
-  CR_TRY(remove_padding(net));
+crema_status cr_upgrade_v0(cr_upgrade *upgrade) {
+  const Caffe__NetParameter *net = upgrade->net;
+  CR_TRY(remove_padding(upgrade->net));
   for (size_t i = 0; i < net->n_layers; ++i) {
-    if (net->layers[i]->layer != NULL) CR_TRY(upgrade_layer(net->layers[i], compatible));
+    if (net->layers[i]->layer != NULL) CR_TRY(upgrade_layer(net->layers[i], &upgrade->fine));
   }
   return CREMA_OK;
 }

@@ -83,8 +83,7 @@ static crema_status move_same_fields(Caffe__V1LayerParameter *old, Caffe__LayerP
   for (unsigned i = 0; i < type->n_fields; ++i) {
     const ProtobufCFieldDescriptor *field = &type->fields[i];
     if (is_special(field->name) || cr_field_count(&old->base, field) == 0) continue;
-    const ProtobufCFieldDescriptor *target =
-        protobuf_c_message_descriptor_get_field_by_name(layer->base.descriptor, field->name);
+    const ProtobufCFieldDescriptor *target = cr_upgrade_field(&layer->base, field->name);
     if (target == NULL) {
       return cr_fail(CREMA_E_INTERNAL, "LayerParameter has no field %s", field->name);
     }
@@ -94,9 +93,7 @@ static crema_status move_same_fields(Caffe__V1LayerParameter *old, Caffe__LayerP
 }
 
 static crema_status make_params(Caffe__LayerParameter *layer, size_t count) {
-  const ProtobufCFieldDescriptor *field =
-      protobuf_c_message_descriptor_get_field_by_name(layer->base.descriptor, "param");
-  CR_TRY(cr_field_reserve(&layer->base, field, count));
+  CR_TRY(cr_upgrade_reserve(&layer->base, "param", count));
   while (layer->n_param < count) {
     ProtobufCMessage *param;
     CR_TRY(cr_message_new(&caffe__param_spec__descriptor, &param));
@@ -136,15 +133,14 @@ static crema_status collect_params(Caffe__V1LayerParameter *old, Caffe__LayerPar
 
 /* ---- DeepLab's first version ------------------------------------------------------ */
 
-/* PADDING cuts off or adds, as an Interp does that leaves the distance of values as it is. */
+/* PADDING crops or pads; so does an Interp with zoom factor 1. */
 static crema_status move_padding(const Caffe__V1LayerParameter *old, Caffe__LayerParameter *layer) {
   const Caffe__PaddingParameter *padding = old->padding_param;
-  ProtobufCMessage *param;
+  Caffe__InterpParameter *interp = NULL;
   if (!old->has_type || old->type != CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__PADDING) {
     return CREMA_OK;
   }
-  CR_TRY(cr_field_message(&layer->base, cr_upgrade_field(&layer->base, "interp_param"), &param));
-  Caffe__InterpParameter *interp = (Caffe__InterpParameter *)param;
+  CR_TRY(cr_upgrade_inner(&layer->base, "interp_param", &interp));
   interp->has_zoom_factor = 1;
   interp->zoom_factor = 1;
   if (padding == NULL) return CREMA_OK;
@@ -157,27 +153,27 @@ static crema_status move_padding(const Caffe__V1LayerParameter *old, Caffe__Laye
 static crema_status move_ignored_label(const Caffe__V1LayerParameter *old,
                                        Caffe__LayerParameter *layer) {
   const Caffe__SoftmaxLossParameter *given = old->softmaxloss_param;
-  const char *name = layer->name != NULL ? layer->name : "";
-  ProtobufCMessage *param;
+  Caffe__LossParameter *loss = NULL;
   if (given == NULL) return CREMA_OK;
   if (given->weight_source != NULL && given->weight_source[0] != '\0') {
     return cr_fail(CREMA_E_UNSUPPORTED,
-                   "layer \"%.200s\": weight_source of softmaxloss_param is not supported", name);
+                   "layer \"%.200s\": weight_source of softmaxloss_param is not supported",
+                   cr_upgrade_name(layer));
   }
   if (given->n_ignore_label > 1) {
     return cr_fail(CREMA_E_UNSUPPORTED,
-                   "layer \"%.200s\": %zu labels are ignored; one at most is supported", name,
-                   given->n_ignore_label);
+                   "layer \"%.200s\": %zu labels are ignored; one at most is supported",
+                   cr_upgrade_name(layer), given->n_ignore_label);
   }
   if (given->n_ignore_label == 0) return CREMA_OK;
-  CR_TRY(cr_field_message(&layer->base, cr_upgrade_field(&layer->base, "loss_param"), &param));
-  ((Caffe__LossParameter *)param)->has_ignore_label = 1;
-  ((Caffe__LossParameter *)param)->ignore_label = given->ignore_label[0];
+  CR_TRY(cr_upgrade_inner(&layer->base, "loss_param", &loss));
+  loss->has_ignore_label = 1;
+  loss->ignore_label = given->ignore_label[0];
   return CREMA_OK;
 }
 
 static crema_status upgrade_layer(Caffe__V1LayerParameter *old, Caffe__LayerParameter *layer,
-                                  bool *compatible) {
+                                  bool *fine) {
   CR_TRY(move_same_fields(old, layer));
   CR_TRY(collect_params(old, layer));
   CR_TRY(move_padding(old, layer));
@@ -185,37 +181,33 @@ static crema_status upgrade_layer(Caffe__V1LayerParameter *old, Caffe__LayerPara
   if (old->has_type) {
     if ((size_t)old->type >= TYPE_COUNT || type_names[old->type] == NULL) {
       return cr_fail(CREMA_E_UNKNOWN_NAME, "layer \"%.200s\": unknown layer type %d",
-                     layer->name != NULL ? layer->name : "", (int)old->type);
+                     cr_upgrade_name(layer), (int)old->type);
     }
     layer->type = cr_proto_strdup(type_names[old->type]);
     if (layer->type == NULL) return cr_fail_memory(1, "a layer type");
   }
   if (old->layer != NULL) {
-    *compatible = false;
+    *fine = false;
     cr_log_error("layer \"%.200s\": a layer of the first format inside is dropped",
-                 layer->name != NULL ? layer->name : "");
+                 cr_upgrade_name(layer));
   }
   return CREMA_OK;
 }
 
-crema_status cr_upgrade_v1(Caffe__NetParameter *net, bool *compatible) {
-  const ProtobufCMessageDescriptor *type = net->base.descriptor;
-  const ProtobufCFieldDescriptor *old_field =
-      protobuf_c_message_descriptor_get_field_by_name(type, "layers");
-  const ProtobufCFieldDescriptor *field =
-      protobuf_c_message_descriptor_get_field_by_name(type, "layer");
+crema_status cr_upgrade_v1(cr_upgrade *upgrade) {
+  Caffe__NetParameter *net = upgrade->net;
   if (net->n_layer > 0) {
     return cr_fail(CREMA_E_PARSE,
                    "the net has both \"layer\" and \"layers\"; use \"layer\" for all of them");
   }
-  CR_TRY(cr_field_reserve(&net->base, field, net->n_layers));
+  CR_TRY(cr_upgrade_reserve(&net->base, "layer", net->n_layers));
   for (size_t i = 0; i < net->n_layers; ++i) {
     ProtobufCMessage *layer;
     CR_TRY(cr_message_new(&caffe__layer_parameter__descriptor, &layer));
     net->layer[net->n_layer++] = (Caffe__LayerParameter *)layer;
-    CR_TRY(upgrade_layer(net->layers[i], net->layer[i], compatible));
+    CR_TRY(upgrade_layer(net->layers[i], net->layer[i], &upgrade->fine));
   }
-  cr_field_clear(&net->base, old_field);
+  cr_upgrade_clear(&net->base, "layers");
   return CREMA_OK;
 }
 
@@ -241,8 +233,7 @@ enum {
 static const ProtobufCFieldDescriptor *data_param_of(const Caffe__V1LayerParameter *layer) {
   for (size_t i = 0; layer->has_type && i < DATA_LAYER_COUNT; ++i) {
     if (layer->type != data_layers[i].type) continue;
-    return protobuf_c_message_descriptor_get_field_by_name(layer->base.descriptor,
-                                                           data_layers[i].param);
+    return cr_upgrade_field(&layer->base, data_layers[i].param);
   }
   return NULL;
 }
@@ -253,38 +244,24 @@ bool cr_upgrade_transform_needed(const Caffe__NetParameter *net) {
     if (field == NULL) continue;
     const ProtobufCMessage *param =
         *(ProtobufCMessage **)cr_field_slot(&net->layers[i]->base, field);
-    for (size_t j = 0; param != NULL && j < TRANSFORM_FIELD_COUNT; ++j) {
-      const ProtobufCFieldDescriptor *old =
-          protobuf_c_message_descriptor_get_field_by_name(param->descriptor, transform_fields[j]);
-      if (cr_field_count(param, old) > 0) return true;
+    for (int j = 0; param != NULL && j < TRANSFORM_FIELD_COUNT; ++j) {
+      if (cr_field_count(param, cr_upgrade_field(param, transform_fields[j])) > 0) return true;
     }
   }
   return false;
 }
 
-static crema_status move_transform(Caffe__V1LayerParameter *layer,
-                                   const ProtobufCFieldDescriptor *field) {
-  const ProtobufCFieldDescriptor *target =
-      protobuf_c_message_descriptor_get_field_by_name(layer->base.descriptor, "transform_param");
-  ProtobufCMessage *param;
-  ProtobufCMessage *transform;
-  CR_TRY(cr_field_message(&layer->base, field, &param));
-  CR_TRY(cr_field_message(&layer->base, target, &transform));
-  for (size_t i = 0; i < TRANSFORM_FIELD_COUNT; ++i) {
-    const ProtobufCFieldDescriptor *old =
-        protobuf_c_message_descriptor_get_field_by_name(param->descriptor, transform_fields[i]);
-    if (cr_field_count(param, old) == 0) continue;
-    CR_TRY(cr_field_move(param, old, transform,
-                         protobuf_c_message_descriptor_get_field_by_name(transform->descriptor,
-                                                                         transform_fields[i])));
-  }
-  return CREMA_OK;
-}
-
-crema_status cr_upgrade_transform(Caffe__NetParameter *net) {
-  for (size_t i = 0; i < net->n_layers; ++i) {
-    const ProtobufCFieldDescriptor *field = data_param_of(net->layers[i]);
-    if (field != NULL) CR_TRY(move_transform(net->layers[i], field));
+crema_status cr_upgrade_transform(cr_upgrade *upgrade) {
+  for (size_t i = 0; i < upgrade->net->n_layers; ++i) {
+    Caffe__V1LayerParameter *layer = upgrade->net->layers[i];
+    const ProtobufCFieldDescriptor *field = data_param_of(layer);
+    ProtobufCMessage *param = NULL, *transform = NULL;
+    if (field == NULL) continue;
+    CR_TRY(cr_field_message(&layer->base, field, &param));
+    CR_TRY(cr_upgrade_inner(&layer->base, "transform_param", &transform));
+    for (int j = 0; j < TRANSFORM_FIELD_COUNT; ++j) {
+      CR_TRY(cr_upgrade_move(param, transform_fields[j], transform, transform_fields[j]));
+    }
   }
   return CREMA_OK;
 }
