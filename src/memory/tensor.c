@@ -14,7 +14,7 @@ enum { MAX_FORMATS = 6 };
 /* ---- values ---- */
 
 /* The bytes that the values take. */
-static size_t value_bytes(const values *v, cr_format format) {
+size_t cr_tensor_value_bytes(const values *v, cr_format format) {
   if (format.layout != NULL) return format.layout->bytes;
   return (size_t)v->count * crema_dtype_size(format.type);
 }
@@ -62,17 +62,11 @@ static inline bool has_alone(const values *v) {
   return atomic_load_explicit(&v->tensors, memory_order_relaxed) == 1;
 }
 
-static void values_release(values *v);
-
-static void clear_slot(format_slot *slot) {
+void cr_tensor_clear_slot(values *v, format_slot *slot) {
+  const bool pinned = is_pinned(v, slot);
   cr_syncedmem_clear(&slot->memory);
-  values_release(slot->whole);
-  slot->whole = NULL;
-  slot->at_home = false;
-}
-
-void cr_tensor_clear_slot(format_slot *slot) {
-  clear_slot(slot);
+  slot->aliased = false;
+  if (pinned) cr_tensor_alias_unpin(v);
 }
 
 /* One that the values of a source were made in is dropped with these, see cr_tensor_forget_source.
@@ -81,8 +75,8 @@ static void drop_slot(values *v, format_slot *slot) {
   format_slot *_Atomic *link = &v->first;
   while (atomic_load(link) != slot) link = &atomic_load(link)->next;
   atomic_store(link, next_slot(slot));
-  cr_tensor_turn_out(v, slot);
-  clear_slot(slot);
+  cr_tensor_alias_release_parts(v, slot);
+  cr_tensor_clear_slot(v, slot);
   if (v->head == slot) v->head = NULL;
   v->generation = cr_tensor_next_generation();
   --v->slots;
@@ -104,9 +98,9 @@ void cr_tensor_forget_source(values *v) {
   v->made = NULL;
 }
 
-static void values_release(values *v) {
+void cr_tensor_values_release(values *v) {
   if (v == NULL || atomic_fetch_sub(&v->tensors, 1) != 1) return;
-  cr_tensor_end_homes(v);
+  cr_tensor_alias_end_all(v);
   cr_tensor_drop_slots_but(v, NULL);
   cr_tensor_forget_source(v);
   cr_tensor_forget_former(v);
@@ -124,14 +118,14 @@ format_slot *cr_tensor_find_slot(const values *v, cr_format format) {
 
 /* The slot that makes room for a new format: the stale one that was not used for longest, or else
  * (all valid) a valid one that is not the head; NULL when there is room. `keep1` and `keep2` are
- * never taken, nor is one whose memory is a part of another tensor's. A valid slot that another
+ * never taken, nor is one that is pinned in another tensor. A valid slot that another
  * thread may be reading stays: there are more slots then, until the next write. */
 static format_slot *take_slot(const values *v, const format_slot *keep1, const format_slot *keep2) {
   format_slot *best = NULL;
   if (v->slots < MAX_FORMATS) return NULL;
   for (format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) {
     bool valid = is_valid(s), head = s == v->head || s == v->made;
-    if (s == keep1 || s == keep2 || s->whole != NULL || (valid && head)) continue;
+    if (s == keep1 || s == keep2 || is_pinned(v, s) || (valid && head)) continue;
     if (!has_alone(v) && (valid || head)) continue;
     if (best == NULL || (valid != is_valid(best) ? !valid : s->access < best->access)) best = s;
   }
@@ -165,8 +159,8 @@ static crema_status need_slot(values *v, crema_device *device, cr_format format,
   } else {
     set_valid(slot, false);
     if (v->head == slot) v->head = NULL;
-    cr_tensor_turn_out(v, slot);
-    clear_slot(slot);
+    cr_tensor_alias_release_parts(v, slot);
+    cr_tensor_clear_slot(v, slot);
     v->generation = cr_tensor_next_generation();
   }
   slot->format = format;
@@ -187,8 +181,13 @@ static crema_status need_slot_for(values *v, crema_context *context, cr_format f
   return CREMA_OK;
 }
 
-crema_status cr_tensor_need_slot(values *v, crema_context *context, cr_format format,
+crema_status cr_tensor_need_slot(values *v, crema_device *device, cr_format format,
                                  format_slot **out) {
+  return need_slot(v, device, format, v->head, NULL, out);
+}
+
+crema_status cr_tensor_need_memory(values *v, crema_context *context, cr_format format,
+                                   format_slot **out) {
   return need_slot_for(v, context, format, v->head, NULL, out);
 }
 
@@ -198,8 +197,7 @@ static format_slot *find_source(const values *v) {
   return is_valid(v->head) ? v->head : NULL;
 }
 
-/* Whether there are values other than zeros. */
-static bool has_values(const values *v) {
+bool cr_tensor_has_values(const values *v) {
   return !v->zero && (v->source != NULL || find_source(v) != NULL);
 }
 
@@ -263,7 +261,7 @@ static crema_status read_source(const values *v, cr_format format, crema_devptr 
   const cr_format plain = {v->type, NULL};
   crema_context *host = cr_host_context();
   void *spare = NULL;
-  size_t size = value_bytes(v, plain);
+  size_t size = cr_tensor_value_bytes(v, plain);
   if (format.layout == NULL) {
     return v->source->read(v->source, v->source_at, (void *)dst.address, size);
   }
@@ -425,7 +423,7 @@ crema_status cr_tensor_write(cr_tensor *tensor, crema_context *context, cr_forma
   cr_commands_note_written(context, v);
   if (v->former != NULL && has_alone(v->former)) CR_TRY(cr_tensor_follow_former(v));
   CR_TRY(access_slot(v, context, format, &slot));
-  if (v->within != NULL) CR_TRY(cr_tensor_bring_home(v, context, slot, false));
+  CR_TRY(cr_tensor_alias_enter(v, context, slot, false));
   CR_TRY(cr_syncedmem_overwrite(&slot->memory, context, out));
   only_valid(v, slot);
   return CREMA_OK;
@@ -526,7 +524,7 @@ void cr_tensor_forget_types(cr_tensor *tensor) {
   const format_slot *source = find_source(v);
   for (format_slot *s = first_slot(v), *next = NULL; s != NULL; s = next) {
     next = next_slot(s);
-    if (s->format.type != v->type && s != source && s->whole == NULL) drop_slot(v, s);
+    if (s->format.type != v->type && s != source && !is_pinned(v, s)) drop_slot(v, s);
   }
 }
 
@@ -564,9 +562,9 @@ void cr_tensor_set_constant(cr_tensor *tensor) {
 /* Lets the memory of the formats go that are not valid. */
 static void clear_stale(values *v) {
   for (format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) {
-    if (is_valid(s) || s->whole != NULL) continue;
-    cr_tensor_turn_out(v, s);
-    clear_slot(s);
+    if (is_valid(s) || is_pinned(v, s)) continue;
+    cr_tensor_alias_release_parts(v, s);
+    cr_tensor_clear_slot(v, s);
   }
 }
 
@@ -586,7 +584,7 @@ void cr_tensor_let_go(cr_tensor *tensor) {
 static bool has_adopted(const values *v) {
   for (const format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) {
     const crema_syncedmem *memory = &s->memory;
-    if (s->whole != NULL || (memory->host.data != NULL && !memory->host.own) ||
+    if (s->aliased || (memory->host.data != NULL && !memory->host.own) ||
         (memory->gpu.data.address != 0 && !memory->gpu.own)) {
       return true;
     }
@@ -598,7 +596,7 @@ bool cr_tensor_can_swap(const cr_tensor *tensor) {
   const values *v = tensor->values;
   if (!has_alone(v) || v->passing || cr_view_is_held(v->view)) return false;
   for (const format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) {
-    if (s->whole != NULL) return false;
+    if (is_pinned(v, s)) return false;
   }
   return true;
 }
@@ -614,7 +612,7 @@ bool cr_tensor_take(cr_tensor *to, cr_tensor *from) {
   if (t == f || !t->passing || !f->passing || f->gone) return false;
   if (f->former != NULL || f->made != NULL) return false;
   if (t->type != f->type || t->count != f->count || has_adopted(f)) return false;
-  if (t->within != NULL || t->parts != NULL || f->within != NULL || f->parts != NULL) return false;
+  if (t->alias != NULL || t->parts != NULL || f->alias != NULL || f->parts != NULL) return false;
   cr_tensor_let_go(to);
   format_slot *slots = first_slot(t);
   const int count = t->slots;
@@ -665,7 +663,7 @@ crema_status cr_tensor_take_from(cr_tensor *tensor, cr_tensor_source *source, ui
     cr_tensor_forget_source(v);
     cr_tensor_forget_former(v);
     v->source = cr_tensor_source_retain(source);
-    cr_tensor_source_expect(source, value_bytes(v, plain));
+    cr_tensor_source_expect(source, cr_tensor_value_bytes(v, plain));
     v->source_at = at;
     v->used = false;
     v->zero = false;
@@ -675,7 +673,7 @@ crema_status cr_tensor_take_from(cr_tensor *tensor, cr_tensor_source *source, ui
   }
   void *out = NULL;
   CR_TRY(cr_tensor_host_write(tensor, &out));
-  return source->read(source, at, out, value_bytes(v, plain));
+  return source->read(source, at, out, cr_tensor_value_bytes(v, plain));
 }
 
 bool cr_tensor_is_zero(const cr_tensor *tensor) {
@@ -691,7 +689,7 @@ bool cr_tensor_is_new(const cr_tensor *tensor) {
 
 crema_status cr_tensor_copy_out(cr_tensor *tensor, void *out) {
   values *v = tensor->values;
-  const size_t size = value_bytes(v, plain_format(tensor));
+  const size_t size = cr_tensor_value_bytes(v, plain_format(tensor));
   const void *from = NULL;
   crema_status status = CREMA_OK;
   pthread_mutex_lock(&v->lock);
@@ -745,8 +743,8 @@ crema_status cr_tensor_create(crema_dtype type, int64_t count, cr_tensor **out) 
 
 void cr_tensor_destroy(cr_tensor *tensor) {
   if (tensor == NULL) return;
-  values_release(tensor->values);
-  values_release(tensor->prepared);
+  cr_tensor_values_release(tensor->values);
+  cr_tensor_values_release(tensor->prepared);
   origin_release(tensor->origin);
   free(tensor);
 }
@@ -783,7 +781,7 @@ crema_status cr_tensor_share(cr_tensor *tensor, cr_tensor *donor) {
   origin_release(tensor->origin);
   tensor->origin = own;
   atomic_fetch_add(&donor->values->tensors, 1);
-  values_release(tensor->values);
+  cr_tensor_values_release(tensor->values);
   tensor->values = donor->values;
   return CREMA_OK;
 }
@@ -801,14 +799,13 @@ static crema_status adopt(cr_tensor *tensor, crema_device *device, cr_format for
   }
   format_slot *slot = NULL;
   CR_TRY(need_slot(v, device, format, v->head, NULL, &slot));
-  cr_tensor_turn_out(v, slot);
-  slot->at_home = false;
+  cr_tensor_alias_release_parts(v, slot);
   CR_TRY(host == NULL ? cr_syncedmem_adopt(&slot->memory, device, memory)
                       : cr_syncedmem_adopt_both(&slot->memory, device, memory, host));
-  values_release(slot->whole);
-  slot->whole = NULL;
+  if (is_pinned(v, slot)) cr_tensor_alias_unpin(v);
+  slot->aliased = false;
   /* The adopted memory holds `count` elements, without the rounding up of format_bytes. */
-  size_t bytes = value_bytes(v, format);
+  size_t bytes = cr_tensor_value_bytes(v, format);
   slot->memory.size = bytes;
   slot->memory.capacity = bytes;
   v->generation = cr_tensor_next_generation();
@@ -831,58 +828,6 @@ crema_status cr_tensor_adopt_both(cr_tensor *tensor, crema_device *device, crema
 
 crema_status cr_tensor_adopt_host(cr_tensor *tensor, void *memory) {
   return cr_tensor_adopt(tensor, cr_cpu_device(), (crema_devptr){(uintptr_t)memory});
-}
-
-/* Where `whole` has its values from `offset` on, in plain format; other threads may be using it. */
-static crema_status part_of(const cr_tensor *whole, int64_t offset, int64_t count,
-                            const crema_context *context, crema_devptr *out) {
-  const values *w = whole->values;
-  const format_slot *slot = cr_tensor_find_slot(w, plain_format(whole));
-  if (offset < 0 || count < 0 || offset > w->count || count > w->count - offset) {
-    return cr_fail(CREMA_E_RANGE, "%" PRId64 " values from %" PRId64 " on of a tensor of %" PRId64,
-                   count, offset, w->count);
-  }
-  if (slot != NULL) *out = cr_syncedmem_address(&slot->memory, context);
-  if (slot == NULL || out->address == 0) {
-    return cr_fail(CREMA_E_STATE, "a tensor has no memory that others could lie in");
-  }
-  out->address += (size_t)offset * crema_dtype_size(w->type);
-  return CREMA_OK;
-}
-
-/* The newest values are copied to where the slot's memory will be; *has: there are such. */
-static crema_status bring_values(values *v, crema_context *context, format_slot *slot,
-                                 crema_devptr to, bool *has) {
-  crema_devptr from = {0};
-  *has = has_values(v);
-  if (!*has) return CREMA_OK;
-  CR_TRY(make_valid(v, context, slot));
-  CR_TRY(cr_syncedmem_read(&slot->memory, context, &from));
-  return cr_copy_same_device(context, to, from, value_bytes(v, slot->format));
-}
-
-crema_status cr_tensor_place(cr_tensor *tensor, crema_context *context, cr_tensor *whole,
-                             int64_t offset) {
-  values *v = tensor->values;
-  crema_devptr place = {0}, now = {0};
-  format_slot *slot = NULL;
-  bool has;
-  CR_TRY(part_of(whole, offset, v->count, context, &place));
-  CR_TRY(cr_tensor_follow_former(v));
-  CR_TRY(need_slot(v, context->device, plain_format(whole), v->head, NULL, &slot));
-  now = cr_syncedmem_address(&slot->memory, context);
-  if (slot->whole == whole->values && now.address == place.address) return CREMA_OK;
-  CR_TRY(bring_values(v, context, slot, place, &has));
-  clear_slot(slot);
-  set_valid(slot, false);
-  v->generation = cr_tensor_next_generation();
-  CR_TRY(cr_syncedmem_adopt(&slot->memory, context->device, place));
-  slot->memory.size = slot->memory.capacity = value_bytes(v, slot->format);
-  slot->whole = whole->values;
-  atomic_fetch_add(&whole->values->tensors, 1);
-  set_valid(slot, has);
-  /* Notes that the context used the memory last. */
-  return cr_syncedmem_read(&slot->memory, context, &now);
 }
 
 crema_status cr_tensor_copy(cr_tensor *dst, cr_tensor *src, crema_context *context) {
@@ -928,7 +873,7 @@ void cr_tensor_set_shown(cr_tensor *tensor, crema_view *view) {
 
 static const format_slot *part_slot(const cr_tensor *tensor) {
   const format_slot *slot = cr_tensor_find_slot(tensor->values, plain_format(tensor));
-  return slot != NULL && slot->whole != NULL ? slot : NULL;
+  return slot != NULL && is_pinned(tensor->values, slot) ? slot : NULL;
 }
 
 bool cr_tensor_is_part(const cr_tensor *tensor) {
@@ -939,11 +884,7 @@ bool cr_tensor_part_memory(const cr_tensor *tensor, float **memory, cr_tensor_va
   const format_slot *slot = part_slot(tensor);
   if (slot == NULL || slot->memory.gpu.data.address != 0) return false;
   *memory = slot->memory.host.data;
-  *keeps = slot->whole;
-  atomic_fetch_add(&slot->whole->tensors, 1);
+  *keeps = tensor->values->alias->whole;
+  atomic_fetch_add(&(*keeps)->tensors, 1);
   return true;
-}
-
-void cr_tensor_values_let_go(cr_tensor_values *keeps) {
-  values_release(keeps);
 }

@@ -159,52 +159,54 @@ crema_status cr_tensor_adopt_own(cr_tensor *tensor, crema_device *device,
 crema_status cr_tensor_adopt_both(cr_tensor *tensor, crema_device *device, crema_devptr memory,
                                   void *host) CREMA_MUST_USE;
 
-/* Makes the tensor's plain format of the element type of `whole` a part of the memory that `whole`
- * has on the context's device in its own plain format: the values from `offset` on. The newest
- * values are kept; zeros stay a mark. A no-op when the format is there already. What writes to the
- * memory of `whole` says so with cr_tensor_write or cr_tensor_update of the part. The memory lives
- * until the last part is gone; `whole`, which has been written before, must not be used on another
- * device or be resized. Errors: CREMA_E_RANGE, CREMA_E_STATE, those of a read. */
-crema_status cr_tensor_place(cr_tensor *tensor, crema_context *context, cr_tensor *whole,
-                             int64_t offset) CREMA_MUST_USE;
-
-/* Says that the values are to lie in the memory of those of `whole`, as `part` of these; where
- * `whole` has such a home itself, in the memory of that. Either the parts are written and make the
- * whole, or, with `read`, the whole is written and they are parts of what is there. *done is false,
- * and nothing is changed, where that cannot be: shapes and types do not fit, the values have
- * another home or are a whole themselves, or they are shown (memory/view.h).
+/* ---- aliases: values that lie in the memory of another tensor ----
  *
- * In which format the whole lies is not known until cr_tensor_order_home says it, and whether the
- * part can be described in it. From then on what is written in the home's format lies there, and
- * cr_tensor_go_home brings there what is not. Whoever has brought all parts of a whole there may
- * say that they are its values: cr_tensor_write in the format of cr_tensor_lies_in_order. Nobody
- * may write the whole while its parts are still read, and whoever writes a part that is read, the
- * whole. A change of count of either ends the home, and so does cr_tensor_leave_home; memory of the
- * whole that is let go takes the values of parts with it that are held nowhere else. */
-crema_status cr_tensor_set_home(cr_tensor *tensor, cr_tensor *whole, const cr_part *part, bool read,
-                                bool *done) CREMA_MUST_USE;
-void cr_tensor_leave_home(cr_tensor *tensor);
+ * A tensor has at most one alias. Either it is pinned in a block, such as the array of all
+ * parameters, or it is planned: a bottom of a Concat in the top, a top of a Slice in the bottom. */
 
-/* The whole lies in the order of `format`, in which it or a part of it is held on `device`. A no-op
- * where that is known already, unless `tensor` is read and nothing is written there, and where the
- * device has no such order. Parts with gaps are written there only if some of them are made of
- * others. */
-void cr_tensor_order_home(cr_tensor *tensor, crema_device *device, cr_format format);
+/* Pins the plain format of the element type of `block` in the memory that `block` has on the
+ * context's device in its own plain format, from value `offset` on. The newest values are kept;
+ * zeros stay a mark. A no-op if the format is there already. Code that writes the block's memory
+ * marks the part with cr_tensor_write or cr_tensor_update. The memory lives until the last part is
+ * gone; `block`, which must have been written, must not be used on another device or be resized.
+ * Errors: CREMA_E_RANGE, CREMA_E_STATE, CREMA_E_NO_MEMORY, errors of a read. */
+crema_status cr_tensor_alias_block(cr_tensor *tensor, crema_context *context, cr_tensor *block,
+                                   int64_t offset) CREMA_MUST_USE;
 
-/* The format in which the values lie in their home; false: they have none, or it has no order, or
- * some part of the whole cannot lie there. */
-bool cr_tensor_has_home(const cr_tensor *tensor, cr_format *out);
+/* Plans that the values lie in the memory of `whole`, as `part` of its values; if `whole` itself is
+ * such a part, in the memory of the outermost tensor. Either the parts are written and make the
+ * whole or, with `read`, the whole is written and the parts are read there. *done is false and
+ * nothing is changed if shapes or types do not fit, if the tensor has another alias or is a whole,
+ * or if either is shown (memory/view.h).
+ *
+ * The whole's format is unknown until cr_tensor_alias_order. From then on values that are written
+ * in the part's format lie in the whole, and cr_tensor_alias_move moves others there. When all
+ * parts have been moved, they are the values of the whole: cr_tensor_write in the format of
+ * cr_tensor_whole_format says so. Nobody may write the whole while its parts are still read, and
+ * whoever writes a part that is read, writes the whole. A change of either count ends the alias,
+ * and so does cr_tensor_detach. If the whole's memory is released, its parts lose the values that
+ * they hold nowhere else. */
+crema_status cr_tensor_alias_set(cr_tensor *tensor, cr_tensor *whole, const cr_part *part,
+                                 bool read, bool *done) CREMA_MUST_USE;
+void cr_tensor_detach(cr_tensor *tensor); /* a pinned alias stays */
 
-/* The same for a tensor that is a whole. */
-bool cr_tensor_lies_in_order(const cr_tensor *tensor, cr_format *out);
+/* Orders the whole as `format`, in which the whole or a part of it is held on `device`. A no-op if
+ * the order is known, unless `tensor` is read and nothing is written there, and if the device has
+ * no such order. Parts with gaps are written there only if some of them consist of other parts. */
+void cr_tensor_alias_order(cr_tensor *tensor, crema_device *device, cr_format format);
 
-/* Whether the newest values of `whole` lie where those of `tensor`, a part of them that is read,
- * are at home. Then writing `tensor` in the home's format changes nothing there and makes them its
- * values. */
-bool cr_tensor_can_read_home(const cr_tensor *tensor, const cr_tensor *whole);
+/* The format of the values in the whole; false: no planned alias, no order yet, or no place. */
+bool cr_tensor_alias_format(const cr_tensor *tensor, cr_format *out);
 
-/* Brings the newest values home, if they are not there. Errors: those of a read. */
-crema_status cr_tensor_go_home(cr_tensor *tensor, crema_context *context) CREMA_MUST_USE;
+/* The same for a tensor that is a whole with written parts. */
+bool cr_tensor_whole_format(const cr_tensor *tensor, cr_format *out);
+
+/* Whether the newest values of `whole` are stored where `tensor`'s alias points. Writing `tensor`
+ * in the alias's format then changes no value and makes them its own. */
+bool cr_tensor_alias_can_read(const cr_tensor *tensor, const cr_tensor *whole);
+
+/* Moves the newest values into the whole, if they are not there. Errors: errors of a read. */
+crema_status cr_tensor_alias_move(cr_tensor *tensor, crema_context *context) CREMA_MUST_USE;
 
 /* Lets memory go that was made for more elements than there are now; the values are zero then.
  * Otherwise a no-op. */
@@ -247,13 +249,13 @@ crema_status cr_tensor_follow_count(cr_tensor *tensor) CREMA_MUST_USE;
 crema_view *cr_tensor_shown(const cr_tensor *tensor);
 void cr_tensor_set_shown(cr_tensor *tensor, crema_view *view);
 
-/* Whether the plain format's memory is a part of another tensor's (cr_tensor_place). */
+/* Whether the plain format is pinned in another tensor's memory (cr_tensor_alias_block). */
 bool cr_tensor_is_part(const cr_tensor *tensor);
 
-/* Where that part is host memory: the memory, and what keeps it, to be let go with
- * cr_tensor_values_let_go. */
+/* If that is host memory: the memory, and the values that keep it, to be released with
+ * cr_tensor_values_release. */
 bool cr_tensor_part_memory(const cr_tensor *tensor, float **memory, cr_tensor_values **keeps);
-void cr_tensor_values_let_go(cr_tensor_values *keeps);
+void cr_tensor_values_release(cr_tensor_values *keeps);
 
 /* Copies all values of `src` (same count), keeping its head format, or converted where the element
  * types differ. */

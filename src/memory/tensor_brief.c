@@ -22,9 +22,9 @@ static crema_status hold(const crema_context *context, cr_format format, cr_tens
 }
 
 /* A net that is tested in between may have made the format. */
-static void clear_format(const values *v, cr_format format) {
+static void clear_format(values *v, cr_format format) {
   for (format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) {
-    if (cr_format_equal(s->format, format) && !is_valid(s)) cr_tensor_clear_slot(s);
+    if (cr_format_equal(s->format, format) && !is_valid(s)) cr_tensor_clear_slot(v, s);
   }
 }
 

@@ -15,22 +15,29 @@ typedef struct format_slot {
   cr_format format;  /* of a valid slot it never changes, so that readers need no lock */
   atomic_bool valid; /* holds the newest values */
   unsigned access;   /* number of the last access, for eviction */
-  /* Whose memory the slot's is a part of, see cr_tensor_place; NULL: its own, or adopted. */
-  struct cr_tensor_values *whole;
-  bool at_home; /* the memory is a part of that of the home's whole */
+  bool aliased;      /* the memory is a part of the memory of the alias's whole */
   crema_syncedmem memory;
 } format_slot;
 
-/* Where values are to lie: in the memory of the values of another tensor, as a part of those (see
- * cr_tensor_set_home). Belongs to the part; ends with either of the two. */
-typedef struct cr_tensor_home {
+/* The values lie in the memory of another tensor. Belongs to the part. A pinned alias is a fixed
+ * part of a block (cr_tensor_alias_block), which it keeps alive. Other aliases are planned
+ * (cr_tensor_alias_set) and end with either of the two tensors; they have the members below. */
+typedef struct cr_tensor_alias {
   struct cr_tensor_values *part, *whole;
-  cr_part which;
-  bool read;                   /* the part is read from the whole, not written there */
-  bool fits;                   /* with whole->lies: there is a place, which is */
-  cr_part_place place;         /* this one */
-  struct cr_tensor_home *next; /* of the same whole */
-} cr_tensor_home;
+  bool pinned;
+  bool read;           /* the part is read from the whole, not written there */
+  bool fits;           /* the whole's order has a place for the part */
+  cr_part which;       /* the part's position */
+  cr_part_place place; /* in the whole's order */
+  struct cr_tensor_alias *next;
+} cr_tensor_alias;
+
+/* The planned parts of a whole. */
+typedef struct cr_tensor_parts {
+  cr_tensor_alias *first;
+  bool ordered;     /* `format` is known */
+  cr_format format; /* in which the parts lie */
+} cr_tensor_parts;
 
 /* The values; sharing tensors point to the same ones. Reads of several threads meet here: what they
  * change, they change under the lock, and what they look at before, is atomic. Whatever else
@@ -64,10 +71,8 @@ typedef struct cr_tensor_values {
   /* Of values that left others: those others, until these are first used; and the other way round,
    * the last ones that did. See memory/tensor_resize.c. */
   struct cr_tensor_values *former, *heir;
-  cr_tensor_home *within; /* NULL: the memory is the values' own */
-  cr_tensor_home *parts;  /* of which this is the whole */
-  bool ordered;           /* the format is known that parts lie in: */
-  cr_format lies;
+  cr_tensor_alias *alias; /* NULL: the memory is the values' own */
+  cr_tensor_parts *parts; /* that lie in these values; NULL: none */
 } values;
 
 /* The tensor from which a tensor has its values. Lives as long as the tensor or anybody who has
@@ -83,13 +88,20 @@ struct cr_tensor {
   origin *origin;   /* NULL: never shared */
 };
 
-/* Of memory/tensor.c, for memory/tensor_home.c: the slot of `format`, made when it is not there,
- * with memory from the context's heap where that is due; the newest values in it; memory let go. */
-crema_status cr_tensor_need_slot(values *v, crema_context *context, cr_format format,
+/* Of memory/tensor.c. The slot of `format`, made when it is not there; with memory of the context's
+ * heap where that is due; the newest values in it; memory let go. */
+crema_status cr_tensor_need_slot(values *v, crema_device *device, cr_format format,
                                  format_slot **out) CREMA_MUST_USE;
+crema_status cr_tensor_need_memory(values *v, crema_context *context, cr_format format,
+                                   format_slot **out) CREMA_MUST_USE;
 crema_status cr_tensor_make_valid(values *v, crema_context *context,
                                   format_slot *slot) CREMA_MUST_USE;
-void cr_tensor_clear_slot(format_slot *slot);
+void cr_tensor_clear_slot(values *v, format_slot *slot);
+
+/* Whether there are values other than zeros; their bytes; one user less. */
+bool cr_tensor_has_values(const values *v);
+size_t cr_tensor_value_bytes(const values *v, cr_format format);
+void cr_tensor_values_release(values *v);
 
 /* The same, for memory/tensor_resize.c: new values, which one tensor has; the bytes that are
  * allocated for `count` values; a number for new memory; the slot of a format, or NULL; slots let
@@ -127,17 +139,26 @@ crema_status cr_tensor_source_try_once(cr_tensor_source *source, size_t size,
 crema_status cr_tensor_read_brief(values *v, crema_context *context, cr_format format,
                                   cr_tensor_spare **held, crema_devptr *out) CREMA_MUST_USE;
 
-/* Of memory/tensor_home.c, for memory/tensor.c. The first brings the slot's memory to the values'
- * home, if that is where its format belongs; with `keep` its values, too. */
-crema_status cr_tensor_bring_home(values *v, crema_context *context, format_slot *slot,
-                                  bool keep) CREMA_MUST_USE;
-/* The memory of `slot` goes: the parts that lie there have lost their values. */
-void cr_tensor_turn_out(values *v, const format_slot *slot);
-/* The values have no home and are nobody's any more. */
-void cr_tensor_end_homes(values *v);
+/* Of memory/tensor_alias.c. Gives the slot memory in the alias's whole, if its format belongs
+ * there; with `keep` its values move along. */
+crema_status cr_tensor_alias_enter(values *v, crema_context *context, format_slot *slot,
+                                   bool keep) CREMA_MUST_USE;
+/* Takes the memory in the whole from a part, and its newest values if they are only there. */
+void cr_tensor_alias_lose_memory(values *part);
+/* The same for all parts that lie in the memory of `slot`, which goes. */
+void cr_tensor_alias_release_parts(values *v, const format_slot *slot);
+/* Ends the planned aliases of which the values are a part or the whole. */
+void cr_tensor_alias_end_all(values *v);
+/* Ends a pinned alias; the slot's memory is not touched. */
+void cr_tensor_alias_unpin(values *v);
 
 static inline format_slot *first_slot(const values *v) {
   return atomic_load_explicit(&v->first, memory_order_acquire);
+}
+
+/* Whether the slot lies in a block; it is not evicted. */
+static inline bool is_pinned(const values *v, const format_slot *slot) {
+  return slot->aliased && v->alias != NULL && v->alias->pinned;
 }
 
 static inline format_slot *next_slot(const format_slot *slot) {

@@ -34,7 +34,7 @@ static void set_valid(format_slot *slot, bool valid) {
 static bool is_callers(const values *v, const format_slot *slot) {
   const cr_host_side *host = &slot->memory.host;
   const cr_device_side *gpu = &slot->memory.gpu;
-  if (slot->whole != NULL || slot->at_home) return false;
+  if (slot->aliased) return false;
   if (host->data != NULL && !host->own && host->data != crema_view_values(v->view)) return true;
   return gpu->data.address != 0 && !gpu->own;
 }
@@ -57,8 +57,8 @@ static crema_status leave_callers_memory(values *v) {
   for (format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) {
     if (!is_callers(v, s)) continue;
     if (is_valid(s)) CR_TRY(copy_memory(v, s));
-    cr_tensor_turn_out(v, s);
-    if (!is_valid(s)) cr_tensor_clear_slot(s);
+    cr_tensor_alias_release_parts(v, s);
+    if (!is_valid(s)) cr_tensor_clear_slot(v, s);
     v->generation = cr_tensor_next_generation();
   }
   return CREMA_OK;
@@ -73,7 +73,7 @@ void cr_tensor_forget_former(values *v) {
   if (former->heir == v) former->heir = NULL;
   pthread_mutex_unlock(&former->lock);
   v->former = NULL;
-  cr_tensor_values_let_go(former);
+  cr_tensor_values_release(former);
 }
 
 static crema_status resize_values(values *v, int64_t count);
@@ -89,6 +89,11 @@ static crema_status take_memory(values *v, values *former) {
   v->given = former->given;
   v->view = former->view;
   atomic_store(&v->first, first_slot(former));
+  if (former->alias != NULL) {
+    v->alias = former->alias;
+    v->alias->part = v;
+    former->alias = NULL;
+  }
   former->head = NULL;
   former->slots = 0;
   former->view = NULL;
@@ -103,7 +108,7 @@ static crema_status copy_first(values *v, values *former) {
   crema_status status;
   pthread_mutex_lock(&former->lock);
   CR_TRY_GOTO(cr_tensor_make_readable(former, cr_host_context(), plain, &from), out);
-  CR_TRY_GOTO(cr_tensor_need_slot(v, cr_host_context(), plain, &slot), out);
+  CR_TRY_GOTO(cr_tensor_need_memory(v, cr_host_context(), plain, &slot), out);
   CR_TRY_GOTO(cr_syncedmem_overwrite(&slot->memory, cr_host_context(), &to), out);
   if (v->count > 0) {
     memcpy((void *)to.address, (const void *)from.address,
@@ -150,11 +155,11 @@ static bool has_heir(const values *v, int64_t count) {
 
 static crema_status leave_values(cr_tensor *tensor, int64_t count) {
   values *v = tensor->values, *own = NULL;
-  cr_tensor_end_homes(v);
+  cr_tensor_alias_end_all(v);
   if (has_heir(v, count)) {
     own = v->heir;
     atomic_fetch_add(&own->tensors, 1);
-    cr_tensor_values_let_go(v);
+    cr_tensor_values_release(v);
   } else {
     if (tensor->prepared != NULL && tensor->prepared->count == count) {
       own = tensor->prepared;
@@ -185,7 +190,7 @@ static crema_status keep_values(values *v, int64_t count, format_slot **keep, bo
   *fits = *keep != NULL ? cr_tensor_bytes_of(count, plain) <= (*keep)->memory.capacity
                         : count < v->count;
   if (!*fits || v->zero) return CREMA_OK;
-  if (*keep == NULL) CR_TRY(cr_tensor_need_slot(v, cr_host_context(), plain, keep));
+  if (*keep == NULL) CR_TRY(cr_tensor_need_memory(v, cr_host_context(), plain, keep));
   return cr_tensor_make_valid(v, cr_host_context(), *keep);
 }
 
@@ -193,7 +198,7 @@ static crema_status keep_values(values *v, int64_t count, format_slot **keep, bo
 static crema_status resize_values(values *v, int64_t count) {
   format_slot *keep = NULL;
   bool fits = false;
-  cr_tensor_end_homes(v);
+  cr_tensor_alias_end_all(v);
   CR_TRY(keep_values(v, count, &keep, &fits));
   cr_tensor_drop_slots_but(v, keep);
   cr_tensor_forget_source(v);
@@ -207,6 +212,7 @@ static crema_status resize_values(values *v, int64_t count) {
   v->head_format = (cr_format){v->type, NULL};
   v->head = keep;
   if (keep != NULL) {
+    if (!fits && is_pinned(v, keep)) cr_tensor_clear_slot(v, keep);
     cr_syncedmem_resize(&keep->memory, cr_tensor_bytes_of(count, v->head_format));
     if (!fits || v->zero) set_valid(keep, false);
   }
@@ -226,7 +232,7 @@ crema_status cr_tensor_prepare_resize(cr_tensor *tensor, int64_t count) {
   if (!cr_tensor_is_shared(tensor)) return keep_values(v, count, &keep, &fits);
   CR_TRY(cr_tensor_check_count(v->type, count));
   CR_TRY(leave_callers_memory(v));
-  cr_tensor_values_let_go(tensor->prepared);
+  cr_tensor_values_release(tensor->prepared);
   tensor->prepared = NULL;
   return has_heir(v, count) ? CREMA_OK : make_heir(v, count, &tensor->prepared);
 }

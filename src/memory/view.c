@@ -27,7 +27,7 @@ bool cr_views_exist(void) {
 }
 
 static void view_free(crema_view *view) {
-  if (view->keeps != NULL) cr_tensor_values_let_go(view->keeps);
+  if (view->keeps != NULL) cr_tensor_values_release(view->keeps);
   else free(view->memory);
   free(view->shown);
   pthread_mutex_destroy(&view->lock);

@@ -68,11 +68,11 @@ static crema_status place(const sides *s, bool *done) {
   *done = true;
   for (; placed < s->parts && *done; ++placed) {
     part.shape = s->part[placed]->shape;
-    CR_TRY(cr_tensor_set_home(s->part[placed]->data, s->whole->data, &part, s->read, done));
+    CR_TRY(cr_tensor_alias_set(s->part[placed]->data, s->whole->data, &part, s->read, done));
     part.at += part.shape.dim[part.axis];
   }
   /* The last one is a part of another blob, or of none. */
-  for (int j = 0; !*done && j < placed - 1; ++j) cr_tensor_leave_home(s->part[j]->data);
+  for (int j = 0; !*done && j < placed - 1; ++j) cr_tensor_detach(s->part[j]->data);
   return CREMA_OK;
 }
 
@@ -86,7 +86,7 @@ static crema_status place_layer(const crema_net *net, const cr_net_layer *layer)
 static void leave(const crema_net *net, const cr_net_layer *layer) {
   const sides s = sides_of(layer);
   for (int j = 0; j < s.parts; ++j) {
-    if (s.read || is_kept(net, s.part[j]->data)) cr_tensor_leave_home(s.part[j]->data);
+    if (s.read || is_kept(net, s.part[j]->data)) cr_tensor_detach(s.part[j]->data);
   }
 }
 

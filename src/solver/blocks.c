@@ -168,7 +168,7 @@ crema_status cr_param_block_place(const cr_param_block *block, cr_tensor *whole,
   CR_TRY(clear_gaps(block, whole, context));
   for (int i = 0; i < block->parts; ++i) {
     const cr_param_block_part *part = &block->part[i];
-    CR_TRY(cr_tensor_place(tensor_of(tensors, part), context, whole, part->begin));
+    CR_TRY(cr_tensor_alias_block(tensor_of(tensors, part), context, whole, part->begin));
   }
   return CREMA_OK;
 }
@@ -181,7 +181,7 @@ crema_status cr_param_block_collect(const cr_param_block *block, cr_tensor *whol
   for (int i = first; i < last; ++i) {
     cr_tensor *tensor = tensor_of(tensors, &block->part[i]);
     CR_TRY(check_count(&block->part[i], tensor));
-    CR_TRY(cr_tensor_place(tensor, context, whole, block->part[i].begin));
+    CR_TRY(cr_tensor_alias_block(tensor, context, whole, block->part[i].begin));
     CR_TRY(cr_tensor_read(tensor, context, format, &memory));
   }
   return CREMA_OK;

@@ -3,8 +3,8 @@
  * A block holds parameters of one element type, in the order in which backward completes their
  * gradients: those of the last layers come first. Its weights are one array, so are its gradients,
  * and an update or an exchange is one operation on one array. The tensors of the net's blobs stay
- * what they are; only their memory lies in the block (cr_tensor_place). Parameters that do not
- * learn (lr_mult 0: statistics, frozen layers) have a block of their own, without gradients. */
+ * what they are; only their memory lies in the block (cr_tensor_alias_block). Parameters that do
+ * not learn (lr_mult 0: statistics, frozen layers) have a block of their own, without gradients. */
 #ifndef CR_SOLVER_BLOCKS_H
 #define CR_SOLVER_BLOCKS_H
 

@@ -64,7 +64,7 @@ static crema_status count_bottoms(void *user, crema_net *net, int index) {
   for (int j = 0; j < layer->layer->bottoms; ++j) {
     cr_format home;
     cr_tensor *data = layer->bottom[j]->data;
-    const bool found = cr_tensor_has_home(data, &home);
+    const bool found = cr_tensor_alias_format(data, &home);
     ++c->bottoms;
     c->there += found && cr_format_equal(cr_tensor_head(data), home);
   }

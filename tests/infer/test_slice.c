@@ -99,8 +99,8 @@ static crema_status count_tops(void *user, crema_net *net, int index) {
     cr_format home;
     const cr_tensor *data = layer->top[j]->data;
     ++c->tops;
-    c->there += cr_tensor_can_read_home(data, layer->bottom[0]->data) &&
-                cr_tensor_has_home(data, &home) && cr_format_equal(cr_tensor_head(data), home);
+    c->there += cr_tensor_alias_can_read(data, layer->bottom[0]->data) &&
+                cr_tensor_alias_format(data, &home) && cr_format_equal(cr_tensor_head(data), home);
   }
   return CREMA_OK;
 }

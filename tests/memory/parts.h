@@ -70,22 +70,22 @@ static inline bool read_there(cr_tensor *tensor, const crema_shape *shape, cr_te
                               const crema_shape *all, int axis, int64_t at) {
   const cr_part part = {.shape = *shape, .whole = *all, .axis = axis, .at = at};
   bool done = false;
-  ok(cr_tensor_set_home(tensor, whole, &part, true, &done));
+  ok(cr_tensor_alias_set(tensor, whole, &part, true, &done));
   return done;
 }
 
-static inline bool set_home(cr_tensor *tensor, const crema_shape *shape, cr_tensor *whole,
-                            const crema_shape *all, int64_t at) {
+static inline bool set_alias(cr_tensor *tensor, const crema_shape *shape, cr_tensor *whole,
+                             const crema_shape *all, int64_t at) {
   const cr_part part = {.shape = *shape, .whole = *all, .axis = 1, .at = at};
   bool done = false;
-  ok(cr_tensor_set_home(tensor, whole, &part, false, &done));
+  ok(cr_tensor_alias_set(tensor, whole, &part, false, &done));
   return done;
 }
 
 static inline void say_complete(cr_tensor *whole) {
   cr_format format;
   crema_devptr data = {0};
-  assert_true(cr_tensor_lies_in_order(whole, &format));
+  assert_true(cr_tensor_whole_format(whole, &format));
   ok(cr_tensor_write(whole, cr_host_context(), format, &data));
 }
 
@@ -112,10 +112,10 @@ typedef struct nest {
 
 static inline void open_nest(nest *n) {
   *n = (nest){make(&two), make(&two), make(&two), make(&inner_shape), make(&outer_shape)};
-  assert_true(set_home(n->inner, &inner_shape, n->outer, &outer_shape, 0));
-  assert_true(set_home(n->c, &two, n->outer, &outer_shape, 16));
-  assert_true(set_home(n->a, &two, n->inner, &inner_shape, 0));
-  assert_true(set_home(n->b, &two, n->inner, &inner_shape, 8));
+  assert_true(set_alias(n->inner, &inner_shape, n->outer, &outer_shape, 0));
+  assert_true(set_alias(n->c, &two, n->outer, &outer_shape, 16));
+  assert_true(set_alias(n->a, &two, n->inner, &inner_shape, 0));
+  assert_true(set_alias(n->b, &two, n->inner, &inner_shape, 8));
 }
 
 static inline void close_nest(nest *n) {
@@ -129,19 +129,19 @@ static inline void close_nest(nest *n) {
 static inline void fill_inner(nest *n) {
   fill(n->a, &two, format_of(&two, last), 1);
   fill(n->b, &two, format_of(&two, last), 1000);
-  cr_tensor_order_home(n->a, cr_cpu_device(), cr_tensor_head(n->a));
-  ok(cr_tensor_go_home(n->a, cr_host_context()));
-  ok(cr_tensor_go_home(n->b, cr_host_context()));
+  cr_tensor_alias_order(n->a, cr_cpu_device(), cr_tensor_head(n->a));
+  ok(cr_tensor_alias_move(n->a, cr_host_context()));
+  ok(cr_tensor_alias_move(n->b, cr_host_context()));
   say_complete(n->inner);
 }
 
-/* What a Slice does; false where the newest values of `whole` are not at the part's home. */
-static inline bool read_home(cr_tensor *part, cr_tensor *whole) {
+/* What a Slice does; false where the newest values of `whole` are elsewhere. */
+static inline bool read_alias(cr_tensor *part, cr_tensor *whole) {
   cr_format format;
   crema_devptr data = {0};
-  cr_tensor_order_home(part, cr_cpu_device(), cr_tensor_head(whole));
-  if (!cr_tensor_can_read_home(part, whole)) return false;
-  assert_true(cr_tensor_has_home(part, &format));
+  cr_tensor_alias_order(part, cr_cpu_device(), cr_tensor_head(whole));
+  if (!cr_tensor_alias_can_read(part, whole)) return false;
+  assert_true(cr_tensor_alias_format(part, &format));
   ok(cr_tensor_write(part, cr_host_context(), format, &data));
   return true;
 }

@@ -178,7 +178,7 @@ FIXTURE_TEST(what_cannot_be_taken) {
   cr_tensor_destroy(b);
   b = passing(COUNT);
   write_counting(f, whole, 0);
-  ok(cr_tensor_place(b, f->context, whole, 3));
+  ok(cr_tensor_alias_block(b, f->context, whole, 3));
   write_counting(f, b, 7);
   assert_false(cr_tensor_take(a, b));
   check_from(f, a, 1);
@@ -200,7 +200,7 @@ FIXTURE_TEST(parts_and_wholes_are_not_taken) {
     write_counting(f, a, 1);
     write_counting(f, b, 2);
     cr_tensor *one = k < 2 ? a : b;
-    ok(cr_tensor_set_home(k % 2 == 0 ? one : c, k % 2 == 0 ? c : one, &part, false, &done));
+    ok(cr_tensor_alias_set(k % 2 == 0 ? one : c, k % 2 == 0 ? c : one, &part, false, &done));
     assert_true(done);
     assert_false(cr_tensor_take(a, b));
     check_from(f, b, 2);
@@ -273,7 +273,7 @@ FIXTURE_TEST(stale_memory_goes_and_nothing_else) {
   cr_tensor_keep_head(tensor);
   assert_int_equal(bytes_of_tensor(tensor), bytes);
   write_counting(f, whole, 30);
-  ok(cr_tensor_place(tensor, f->context, whole, 2));
+  ok(cr_tensor_alias_block(tensor, f->context, whole, 2));
   ok(cr_tensor_write(tensor, f->context, reversed, &out));
   for (int i = 0; i < COUNT; ++i) ((float *)out.address)[i] = (float)(COUNT - 1 - i);
   cr_tensor_drop_stale(tensor);
@@ -384,11 +384,11 @@ FIXTURE_TEST(placed_values_lie_in_the_whole) {
   const cr_format reversed = {CREMA_F32, &f->reversed};
   cr_tensor *whole = new_tensor(WHOLE), *tensor = new_tensor(COUNT), *zero = new_tensor(COUNT);
   crema_devptr data = {0};
-  assert_fails(cr_tensor_place(tensor, f->context, whole, 0), CREMA_E_STATE, "no memory");
+  assert_fails(cr_tensor_alias_block(tensor, f->context, whole, 0), CREMA_E_STATE, "no memory");
   write_counting(f, whole, 100);
   write_counting(f, tensor, 1);
   for (int64_t offset = -1; offset <= WHOLE + 1; ++offset) {
-    const crema_status status = cr_tensor_place(zero, f->context, whole, offset);
+    const crema_status status = cr_tensor_alias_block(zero, f->context, whole, offset);
     const bool fits = offset >= 0 && offset <= WHOLE - COUNT;
     assert_int_equal(status, fits ? CREMA_OK : CREMA_E_RANGE);
     if (fits) assert_true(cr_tensor_is_zero(zero));
@@ -397,7 +397,7 @@ FIXTURE_TEST(placed_values_lie_in_the_whole) {
   check_from(f, whole, 100);                                 /* zeros are a mark */
   ok(cr_tensor_update(tensor, f->context, reversed, &data)); /* brought from where they are */
   conversions = 0;
-  ok(cr_tensor_place(tensor, f->context, whole, 3));
+  ok(cr_tensor_alias_block(tensor, f->context, whole, 3));
   assert_int_equal(conversions, 1);
   const uintptr_t there = address_of(f, whole) + 3 * sizeof(float);
   assert_int_equal(address_of(f, tensor), there);
@@ -408,16 +408,16 @@ FIXTURE_TEST(placed_values_lie_in_the_whole) {
   void *item = NULL;
   ok(cr_tensor_update(tensor, f->context, CR_PLAIN_F32, &data));
   ok(cr_tensor_view_make(tensor, 0, 1, &view));
-  ok(cr_tensor_place(tensor, f->context, whole, 3)); /* a no-op */
+  ok(cr_tensor_alias_block(tensor, f->context, whole, 3)); /* a no-op */
   ok(cr_tensor_view_data(&view, tensor, &item));
   /* Elsewhere in it, and in another one, it keeps its values. */
-  ok(cr_tensor_place(tensor, f->context, whole, 12));
+  ok(cr_tensor_alias_block(tensor, f->context, whole, 12));
   assert_int_equal(cr_tensor_view_data(&view, tensor, &item), CREMA_E_STATE);
   assert_int_equal(address_of(f, tensor), there + 9 * sizeof(float));
   check_from(f, tensor, 1);
   cr_tensor *second = new_tensor(COUNT);
   write_counting(f, second, 0);
-  ok(cr_tensor_place(tensor, f->context, second, 0));
+  ok(cr_tensor_alias_block(tensor, f->context, second, 0));
   assert_int_equal(address_of(f, tensor), address_of(f, second));
   cr_tensor_destroy(whole);
   cr_tensor_destroy(second); /* the memory is kept */
@@ -434,7 +434,7 @@ FIXTURE_TEST(what_has_no_values_can_be_placed) {
   write_counting(f, whole, 100);
   write_counting(f, tensor, 1);
   cr_tensor_let_go(tensor);
-  ok(cr_tensor_place(tensor, f->context, whole, 0));
+  ok(cr_tensor_alias_block(tensor, f->context, whole, 0));
   is_gone(f, tensor);
   check_from(f, whole, 100);
   write_counting(f, tensor, 7);
@@ -449,7 +449,7 @@ FIXTURE_TEST(bytes_in_another_tensor_count) {
   crema_devptr data = {0};
   double memory[COUNT] = {1, 2, 3, 4, 5};
   ok(cr_tensor_write(whole, f->context, doubles, &data));
-  ok(cr_tensor_place(tensor, f->context, whole, WHOLE - COUNT));
+  ok(cr_tensor_alias_block(tensor, f->context, whole, WHOLE - COUNT));
   assert_int_equal(address_of(f, tensor), data.address + (WHOLE - COUNT) * sizeof(double));
   assert_int_equal(bytes_of_tensor(tensor), COUNT * sizeof(double));
   assert_int_equal(bytes_of_tensor(whole), WHOLE * sizeof(double));
@@ -501,10 +501,10 @@ TEST(placed_values_lie_in_the_memory_of_the_device) {
   crema_devptr all = {0}, data = {0};
   float values[WHOLE];
   write_on_host(whole, 100);
-  assert_int_equal(cr_tensor_place(tensor, s.context, whole, 3), CREMA_E_STATE);
+  assert_int_equal(cr_tensor_alias_block(tensor, s.context, whole, 3), CREMA_E_STATE);
   ok(cr_tensor_read(whole, s.context, CR_PLAIN_F32, &all));
   write_on_host(tensor, 1);
-  ok(cr_tensor_place(tensor, s.context, whole, 3));
+  ok(cr_tensor_alias_block(tensor, s.context, whole, 3));
   ok(cr_tensor_read(tensor, s.context, CR_PLAIN_F32, &data));
   assert_int_equal(data.address, all.address + 3 * sizeof(float));
   peek(&s, all, values, WHOLE);

@@ -197,7 +197,7 @@ TEST(parts_of_other_memory_are_seen_where_they_are) {
   ok(cr_tensor_create(CREMA_F32, 2, &part));
   ok(cr_tensor_host_write(whole, &memory));
   memset(memory, 0, 8 * sizeof(float));
-  ok(cr_tensor_place(part, cr_host_context(), whole, 4));
+  ok(cr_tensor_alias_block(part, cr_host_context(), whole, 4));
   ok(cr_tensor_show(part, &view));
   assert_ptr_equal(crema_view_values(view), (float *)memory + 4);
   crema_view_values(view)[1] = 7;

@@ -96,10 +96,10 @@ TEST(channels_of_a_part_take_turns) {
   cr_format format;
   crema_devptr data = {0};
   bool done = false;
-  ok(cr_tensor_set_home(x, whole, &part, true, &done));
+  ok(cr_tensor_alias_set(x, whole, &part, true, &done));
   fill(whole, channels_last(CREMA_F32, &part.whole));
-  cr_tensor_order_home(x, cr_cpu_device(), cr_tensor_head(whole));
-  assert_true(done && cr_tensor_can_read_home(x, whole) && cr_tensor_has_home(x, &format));
+  cr_tensor_alias_order(x, cr_cpu_device(), cr_tensor_head(whole));
+  assert_true(done && cr_tensor_alias_can_read(x, whole) && cr_tensor_alias_format(x, &format));
   ok(cr_tensor_write(x, cr_host_context(), format, &data));
   run(3, 4, x, y, "shuffle_dnnl");
   check(y, 3, 4, 20, 5);

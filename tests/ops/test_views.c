@@ -64,7 +64,7 @@ TEST(ops_read_views) {
     open_nest(&n);
     fill_inner(&n);
     fill(n.c, &two, format_of(&two, last), 2000);
-    ok(cr_tensor_go_home(n.c, cr_host_context()));
+    ok(cr_tensor_alias_move(n.c, cr_host_context()));
     say_complete(n.outer);
     assert_int_equal(formats_of(n.inner), 1);
     assert_true(cr_tensor_head(n.inner).layout->gaps);
@@ -113,7 +113,7 @@ TEST(parts_are_cut_and_joined_where_they_lie) {
   cr_tensor *c = make(&rest), *d = make(&rest);
   assert_true(read_there(a, &one, whole, &all, 1, 8) && read_there(b, &rest, whole, &all, 1, 0));
   fill(whole, &all, format_of(&all, last), 1);
-  assert_true(read_home(a, whole) && read_home(b, whole));
+  assert_true(read_alias(a, whole) && read_alias(b, whole));
   run_parts(CR_OP_CONCAT, 3, (const crema_shape *[]){&rest, &one, &all},
             (cr_tensor *[]){b, a, both}, "concat_dnnl");
   check_part(both, &all, 1);
@@ -172,7 +172,7 @@ TEST(points_read_views) {
   open_nest(&n);
   fill_inner(&n);
   fill(n.c, &two, format_of(&two, last), 2000);
-  ok(cr_tensor_go_home(n.c, cr_host_context()));
+  ok(cr_tensor_alias_move(n.c, cr_host_context()));
   say_complete(n.outer);
   assert_true(cr_tensor_head(n.inner).layout->gaps);
   ok(cr_tensor_copy(packed, n.inner, cr_host_context()));

@@ -143,7 +143,7 @@ struct cr_layer {
    * backward work this layer does. NULL: none. A reshape must follow a change. */
   const cr_layer *scaled_by;
   bool winograd; /* a convolution may use Winograd's method; set before the first reshape */
-  /* For a Concat: the bottoms' values lie side by side in the top's memory (cr_tensor_set_home).
+  /* For a Concat: the bottoms' values lie side by side in the top's memory (cr_tensor_alias_set).
    * For a Slice: the tops' values lie in the bottom's memory. src/net changes it between passes. */
   bool parts_in_place;
   /* For int8.takes_int8: describes the integers (layers/common/layer_int8.h) with which the layer

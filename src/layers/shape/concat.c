@@ -105,7 +105,7 @@ static void order_bottoms(const cr_layer *layer, crema_device *device, crema_blo
   for (int i = 1; i < layer->bottoms && format.layout == NULL; ++i) {
     format = cr_tensor_head(bottom[i]->data);
   }
-  cr_tensor_order_home(bottom[0]->data, device, format);
+  cr_tensor_alias_order(bottom[0]->data, device, format);
 }
 
 /* The bottoms' values are the top's, once each has its place. *done is false where they cannot lie
@@ -118,11 +118,11 @@ static crema_status forward_in_place(const cr_layer *layer, crema_context *conte
   order_bottoms(layer, context->device, bottom);
   *done = true;
   for (int i = 0; i < layer->bottoms; ++i) {
-    *done = *done && cr_tensor_has_home(bottom[i]->data, &format);
+    *done = *done && cr_tensor_alias_format(bottom[i]->data, &format);
   }
-  *done = *done && cr_tensor_lies_in_order(top[0]->data, &format);
+  *done = *done && cr_tensor_whole_format(top[0]->data, &format);
   for (int i = 0; i < layer->bottoms && *done; ++i) {
-    CR_TRY(cr_tensor_go_home(bottom[i]->data, context));
+    CR_TRY(cr_tensor_alias_move(bottom[i]->data, context));
   }
   return *done ? cr_tensor_write(top[0]->data, context, format, &data) : CREMA_OK;
 }

@@ -102,13 +102,13 @@ static crema_status forward_in_place(const cr_layer *layer, crema_context *conte
                                      bool *done) {
   cr_format format;
   crema_devptr data = {0};
-  cr_tensor_order_home(top[0]->data, context->device, cr_tensor_head(bottom[0]->data));
+  cr_tensor_alias_order(top[0]->data, context->device, cr_tensor_head(bottom[0]->data));
   *done = true;
   for (int i = 0; i < layer->tops; ++i) {
-    *done = *done && cr_tensor_can_read_home(top[i]->data, bottom[0]->data);
+    *done = *done && cr_tensor_alias_can_read(top[i]->data, bottom[0]->data);
   }
   for (int i = 0; i < layer->tops && *done; ++i) {
-    *done = cr_tensor_has_home(top[i]->data, &format);
+    *done = cr_tensor_alias_format(top[i]->data, &format);
     CR_TRY(cr_tensor_write(top[i]->data, context, format, &data));
   }
   return CREMA_OK;

@@ -9,20 +9,20 @@ TEST(parts_of_one_sample_lie_side_by_side) {
   const crema_shape part = {4, {1, 16, 3, 5}}, all = {4, {1, 32, 3, 5}};
   cr_tensor *whole = make(&all), *a = make(&part), *b = make(&part);
   cr_format format;
-  assert_true(set_home(a, &part, whole, &all, 0));
-  assert_true(set_home(b, &part, whole, &all, 16));
-  assert_true(set_home(b, &part, whole, &all, 16)); /* again: the same */
-  assert_false(cr_tensor_has_home(a, &format));
+  assert_true(set_alias(a, &part, whole, &all, 0));
+  assert_true(set_alias(b, &part, whole, &all, 16));
+  assert_true(set_alias(b, &part, whole, &all, 16)); /* again: the same */
+  assert_false(cr_tensor_alias_format(a, &format));
   fill(a, &part, format_of(&part, blocks), 1);
-  cr_tensor_order_home(a, cr_cpu_device(), cr_tensor_head(a));
-  assert_true(cr_tensor_has_home(a, &format));
+  cr_tensor_alias_order(a, cr_cpu_device(), cr_tensor_head(a));
+  assert_true(cr_tensor_alias_format(a, &format));
   assert_true(cr_format_equal(format, format_of(&part, blocks)));
   fill(b, &part, format, 5000);
   const uintptr_t there = address_of(b);
   const uintptr_t away = address_of(a);
-  ok(cr_tensor_go_home(a, cr_host_context())); /* it was written before the order was known */
+  ok(cr_tensor_alias_move(a, cr_host_context())); /* it was written before the order was known */
   assert_true(address_of(a) != away);
-  ok(cr_tensor_go_home(b, cr_host_context()));
+  ok(cr_tensor_alias_move(b, cr_host_context()));
   assert_true(address_of(b) == there);
   assert_true(address_of(a) + 16 * 15 * sizeof(float) == there);
   say_complete(whole);
@@ -40,9 +40,9 @@ TEST(parts_of_parts_lie_in_the_outermost) {
   cr_format format;
   open_nest(&n);
   fill_inner(&n);
-  assert_true(cr_tensor_has_home(n.c, &format) && format.layout->gaps);
+  assert_true(cr_tensor_alias_format(n.c, &format) && format.layout->gaps);
   fill(n.c, &two, cr_format_packed(format), 2000);
-  ok(cr_tensor_go_home(n.c, cr_host_context()));
+  ok(cr_tensor_alias_move(n.c, cr_host_context()));
   say_complete(n.outer);
   check_within(n.inner, &inner_shape, &two, 0, 1);
   check_within(n.inner, &inner_shape, &two, 8, 1000);
@@ -58,7 +58,7 @@ TEST(parts_of_parts_lie_in_the_outermost) {
   cr_tensor_destroy(packed);
   /* Zeros spare what lies in between. */
   cr_tensor_set_zero(n.b);
-  ok(cr_tensor_go_home(n.b, cr_host_context()));
+  ok(cr_tensor_alias_move(n.b, cr_host_context()));
   say_complete(n.outer);
   check_within(n.outer, &outer_shape, &two, 0, 1);
   check_within(n.outer, &outer_shape, &two, 16, 2000);
@@ -68,16 +68,16 @@ TEST(parts_of_parts_lie_in_the_outermost) {
   close_nest(&n);
 }
 
-/* Parts `first`, of 8 channels, and `second` of `all` have no homes when `first` is in `order`. */
-static void check_no_home(const crema_shape *all, const crema_shape *first,
-                          const crema_shape *second, cr_format order) {
+/* Parts `first`, of 8 channels, and `second` of `all` have no place when `first` is in `order`. */
+static void check_no_alias(const crema_shape *all, const crema_shape *first,
+                           const crema_shape *second, cr_format order) {
   cr_tensor *whole = make(all), *a = make(first), *b = make(second);
   cr_format format;
-  assert_true(set_home(a, first, whole, all, 0) && set_home(b, second, whole, all, 8));
-  cr_tensor_order_home(a, cr_cpu_device(), order);
-  assert_false(cr_tensor_has_home(a, &format));
-  assert_false(cr_tensor_has_home(b, &format));
-  assert_false(cr_tensor_lies_in_order(whole, &format));
+  assert_true(set_alias(a, first, whole, all, 0) && set_alias(b, second, whole, all, 8));
+  cr_tensor_alias_order(a, cr_cpu_device(), order);
+  assert_false(cr_tensor_alias_format(a, &format));
+  assert_false(cr_tensor_alias_format(b, &format));
+  assert_false(cr_tensor_whole_format(whole, &format));
   fill(a, first, order, 1);
   check_part(a, first, 1);
   assert_int_equal(formats_of(whole), 0); /* it has no memory for them */
@@ -89,13 +89,13 @@ static void check_no_home(const crema_shape *all, const crema_shape *first,
 /* Where nothing is copied twice, a part is not made to lie apart. */
 TEST(gaps_are_for_parts_of_parts) {
   const crema_shape all = {4, {2, 16, 3, 5}};
-  check_no_home(&all, &two, &two, format_of(&two, last));
+  check_no_alias(&all, &two, &two, format_of(&two, last));
 }
 
 /* A block must not span two parts. */
 TEST(blocks_end_with_parts) {
   const crema_shape all = {4, {1, 20, 3, 5}}, small = {4, {1, 12, 3, 5}}, rest = {4, {1, 8, 3, 5}};
-  check_no_home(&all, &rest, &small, format_of(&rest, blocks));
+  check_no_alias(&all, &rest, &small, format_of(&rest, blocks));
 }
 
 /* A part that comes later may change where all of them lie. */
@@ -103,21 +103,21 @@ TEST(another_part_ends_the_order) {
   const crema_shape part = {4, {1, 16, 3, 5}}, all = {4, {1, 48, 3, 5}};
   cr_tensor *whole = make(&all), *a = make(&part), *b = make(&part);
   cr_format format;
-  assert_true(set_home(a, &part, whole, &all, 0));
-  cr_tensor_order_home(a, cr_cpu_device(), format_of(&part, blocks));
-  assert_true(cr_tensor_has_home(a, &format));
+  assert_true(set_alias(a, &part, whole, &all, 0));
+  cr_tensor_alias_order(a, cr_cpu_device(), format_of(&part, blocks));
+  assert_true(cr_tensor_alias_format(a, &format));
   fill(a, &part, format, 1);
   const uintptr_t there = address_of(a);
-  assert_true(set_home(b, &part, whole, &all, 16));
-  assert_false(cr_tensor_has_home(a, &format));
+  assert_true(set_alias(b, &part, whole, &all, 16));
+  assert_false(cr_tensor_alias_format(a, &format));
   ok(cr_tensor_host_write_floats(a, &(float *){NULL}));
   fill(b, &part, format_of(&part, blocks), 2); /* nobody has a place now */
   assert_true(address_of(b) != there + 16 * 15 * sizeof(float));
   fill(a, &part, format_of(&part, blocks), 3);
-  cr_tensor_order_home(b, cr_cpu_device(), format_of(&part, blocks));
-  assert_true(cr_tensor_has_home(a, &format) && cr_tensor_has_home(b, &format));
-  ok(cr_tensor_go_home(a, cr_host_context()));
-  ok(cr_tensor_go_home(b, cr_host_context()));
+  cr_tensor_alias_order(b, cr_cpu_device(), format_of(&part, blocks));
+  assert_true(cr_tensor_alias_format(a, &format) && cr_tensor_alias_format(b, &format));
+  ok(cr_tensor_alias_move(a, cr_host_context()));
+  ok(cr_tensor_alias_move(b, cr_host_context()));
   assert_true(address_of(b) == address_of(a) + 16 * 15 * sizeof(float));
   check_part(a, &part, 3);
   check_part(b, &part, 2);
@@ -134,9 +134,9 @@ TEST(parts_are_read_in_the_whole) {
     cr_tensor *whole = make(&all), *a = make(&one), *b = make(&one);
     assert_true(read_there(a, &one, whole, &all, 1, 0));
     assert_true(read_there(b, &one, whole, &all, 1, 16));
-    assert_false(read_home(b, whole)); /* zeros lie nowhere */
+    assert_false(read_alias(b, whole)); /* zeros lie nowhere */
     fill(whole, &all, formats[k], 1);
-    assert_true(read_home(a, whole) && read_home(b, whole));
+    assert_true(read_alias(a, whole) && read_alias(b, whole));
     assert_int_equal(cr_tensor_head(b).layout != NULL && cr_tensor_head(b).layout->gaps, k == 0);
     assert_true(address_of(a) == address_of(whole));
     assert_true(address_of(b) - address_of(a) == (size_t)(k == 0 ? 16 : 16 * 15) * sizeof(float));
@@ -160,37 +160,37 @@ TEST(parts_follow_the_order_of_the_whole) {
   assert_true(read_there(a, &one, whole, &all, 1, 16));
   assert_true(read_there(sample, &half, whole, &all, 0, 1));
   fill(whole, &all, CR_PLAIN_F32, 1);
-  assert_false(read_home(a, whole)); /* two samples in plain order */
-  assert_true(read_home(sample, whole));
+  assert_false(read_alias(a, whole)); /* two samples in plain order */
+  assert_true(read_alias(sample, whole));
   check_part(sample, &half, 1 + 32 * 15);
   fill(whole, &all, format_of(&all, last), 7);
-  assert_true(read_home(a, whole) && read_home(sample, whole));
+  assert_true(read_alias(a, whole) && read_alias(sample, whole));
   check_part(sample, &half, 7 + 32 * 15);
   fill(whole, &all, format_of(&all, blocks), 9);
-  assert_false(read_home(a, whole));
+  assert_false(read_alias(a, whole));
   is_lost(a); /* what it had there is not to be had in this order */
-  assert_true(read_home(sample, whole));
+  assert_true(read_alias(sample, whole));
   check_part(sample, &half, 9 + 32 * 15);
   cr_tensor_destroy(sample);
   cr_tensor_destroy(a);
   cr_tensor_destroy(whole);
 }
 
-/* A part of a part is read in the outermost whole, where the part is at home there. */
+/* A part of a part is read in the outermost whole, where the part lies there. */
 TEST(parts_of_parts_are_read_in_the_outermost) {
   const crema_shape all = {4, {1, 32, 3, 5}}, half = {4, {1, 16, 3, 5}}, one = {4, {1, 8, 3, 5}};
   cr_tensor *whole = make(&all), *a = make(&half), *b = make(&one), *other = make(&half);
   assert_true(read_there(a, &half, whole, &all, 1, 16));
   assert_true(read_there(b, &one, a, &half, 1, 8));
   assert_false(read_there(other, &half, a, &half, 0, 0)); /* along another axis */
-  assert_false(set_home(other, &half, a, &half, 0));      /* written there */
+  assert_false(set_alias(other, &half, a, &half, 0));     /* written there */
   fill(whole, &all, format_of(&all, last), 1);
   fill(a, &half, CR_PLAIN_F32, 9000);
-  assert_false(read_home(b, a)); /* it is elsewhere */
+  assert_false(read_alias(b, a)); /* it is elsewhere */
   fill(other, &half, format_of(&half, last), 1);
-  assert_false(read_home(b, other)); /* no part of the whole */
-  assert_true(read_home(a, whole));
-  assert_true(read_home(b, a));
+  assert_false(read_alias(b, other)); /* no part of the whole */
+  assert_true(read_alias(a, whole));
+  assert_true(read_alias(b, a));
   assert_true(address_of(b) == address_of(whole) + 24 * sizeof(float));
   check_part(a, &half, 1 + 16 * 15);
   check_part(b, &one, 1 + 24 * 15);
@@ -200,16 +200,16 @@ TEST(parts_of_parts_are_read_in_the_outermost) {
   cr_tensor_destroy(whole);
 }
 
-/* ---- the end of a home --------------------------------------------------- */
+/* ---- the end of an alias --- */
 
 /* Places `a` behind the first 16 channels of `whole`, in blocks, and fills it with 3 and so on;
  * returns its format. */
 static cr_format fill_half(cr_tensor *a, const crema_shape *part, cr_tensor *whole,
                            const crema_shape *all) {
   cr_format format;
-  assert_true(set_home(a, part, whole, all, 16));
-  cr_tensor_order_home(a, cr_cpu_device(), format_of(part, blocks));
-  assert_true(cr_tensor_has_home(a, &format));
+  assert_true(set_alias(a, part, whole, all, 16));
+  cr_tensor_alias_order(a, cr_cpu_device(), format_of(part, blocks));
+  assert_true(cr_tensor_alias_format(a, &format));
   fill(a, part, format, 3);
   return format;
 }
@@ -230,7 +230,7 @@ TEST(parts_end_with_the_memory_of_the_whole) {
       cr_tensor_destroy(whole);
       whole = NULL;
     } else {
-      cr_tensor_leave_home(a);
+      cr_tensor_detach(a);
     }
     is_lost(a);
     fill(a, &part, format, 9);
@@ -247,7 +247,7 @@ TEST(copies_of_parts_stay) {
   cr_tensor *whole = make(&all), *a = make(&part);
   (void)fill_half(a, &part, whole, &all);
   check_part(a, &part, 3);
-  cr_tensor_leave_home(a);
+  cr_tensor_detach(a);
   check_part(a, &part, 3);
   ok(cr_tensor_copy(whole, whole, cr_host_context()));
   cr_tensor_destroy(whole);
@@ -262,34 +262,34 @@ TEST(stale_copies_of_parts_are_no_values) {
   fill(a, &part, CR_PLAIN_F32, 70);
   (void)fill_half(a, &part, whole, &all);
   ok(cr_tensor_read(a, cr_host_context(), format_of(&part, last), &data));
-  cr_tensor_leave_home(a);
+  cr_tensor_detach(a);
   assert_true(cr_format_equal(cr_tensor_head(a), format_of(&part, last)));
   check_part(a, &part, 3);
   /* Zeros need no memory. */
-  assert_true(set_home(a, &part, whole, &all, 0));
+  assert_true(set_alias(a, &part, whole, &all, 0));
   fill(a, &part, format_of(&part, blocks), 5);
   cr_tensor_set_zero(a);
-  cr_tensor_leave_home(a);
+  cr_tensor_detach(a);
   assert_true(cr_tensor_is_zero(a));
   const float *values = NULL;
   ok(cr_tensor_host_read_floats(a, &values));
   assert_true(values[7] == 0);
-  cr_tensor_leave_home(a); /* it has none */
+  cr_tensor_detach(a); /* it has none */
   cr_tensor_destroy(whole);
   cr_tensor_destroy(a);
 }
 
-/* Memory of the caller takes the place of either, in plain order here. */
-TEST(adopted_memory_is_no_home) {
+/* Memory of the caller replaces either, in plain order here. */
+TEST(adopted_memory_is_no_alias) {
   const crema_shape all = {4, {1, 4, 3, 5}}, part = {4, {1, 2, 3, 5}};
   static float memory[60];
   for (int i = 0; i < 60; ++i) memory[i] = (float)(300 + i);
   for (int k = 0; k < 2; ++k) {
     cr_tensor *whole = make(&all), *a = make(&part);
     cr_format format;
-    assert_true(set_home(a, &part, whole, &all, 2));
-    cr_tensor_order_home(a, cr_cpu_device(), CR_PLAIN_F32);
-    assert_true(cr_tensor_has_home(a, &format));
+    assert_true(set_alias(a, &part, whole, &all, 2));
+    cr_tensor_alias_order(a, cr_cpu_device(), CR_PLAIN_F32);
+    assert_true(cr_tensor_alias_format(a, &format));
     assert_true(cr_format_equal(format, CR_PLAIN_F32));
     fill(a, &part, format, 3);
     assert_int_equal(formats_of(whole), 1);
@@ -297,7 +297,7 @@ TEST(adopted_memory_is_no_home) {
     if (k == 0) is_lost(a);
     else check_part(a, &part, 300);
     if (k == 0) check_part(whole, &all, 300);
-    cr_tensor_leave_home(a);
+    cr_tensor_detach(a);
     if (k == 0) is_lost(a);
     else check_part(a, &part, 300);
     cr_tensor_destroy(whole);
@@ -305,7 +305,7 @@ TEST(adopted_memory_is_no_home) {
   }
 }
 
-/* Whoever leaves a home takes along what does not lie there. */
+/* A tensor that is detached keeps the values that lie elsewhere. */
 TEST(memory_of_their_own_stays_with_parts) {
   const crema_shape all = {4, {1, 32, 3, 5}}, part = {4, {1, 16, 3, 5}};
   cr_tensor *whole = make(&all), *a = make(&part), *b = make(&part);
@@ -313,13 +313,13 @@ TEST(memory_of_their_own_stays_with_parts) {
   fill(b, &part, CR_PLAIN_F32, 1);
   cr_tensor_let_go(b);
   (void)fill_half(a, &part, whole, &all);
-  cr_tensor_leave_home(a);
+  cr_tensor_detach(a);
   is_lost(a);
   for (int k = 0; k < 2; ++k) {
     cr_tensor *tensor = k == 0 ? a : b;
     fill(tensor, &part, k == 0 ? format_of(&part, blocks) : CR_PLAIN_F32, 7);
-    assert_true(set_home(tensor, &part, whole, &all, 0));
-    cr_tensor_leave_home(tensor);
+    assert_true(set_alias(tensor, &part, whole, &all, 0));
+    cr_tensor_detach(tensor);
     check_part(tensor, &part, 7);
   }
   cr_tensor_destroy(whole);
@@ -332,7 +332,7 @@ static crema_status run_nothing(const cr_call *call) {
   return CREMA_OK;
 }
 
-/* A list of commands runs without going home: what it writes would lie where the whole was. */
+/* A list of commands does not move parts: it would write where the whole was. */
 TEST(parts_of_what_lasts_are_in_no_list) {
   const crema_shape all = {4, {1, 32, 3, 5}}, part = {4, {1, 16, 3, 5}};
   const cr_kernel kernel = {.name = "nothing", .run = run_nothing};
@@ -345,7 +345,7 @@ TEST(parts_of_what_lasts_are_in_no_list) {
     bool ran = false;
     int layer = -1, lists = 0;
     const cr_format format = fill_half(a, &part, whole, &all);
-    if (placed == 0) cr_tensor_leave_home(a);
+    if (placed == 0) cr_tensor_detach(a);
     ok(cr_commands_create(&commands));
     for (int pass = 0; pass < 4; ++pass) {
       crema_devptr data = {0};
@@ -372,21 +372,49 @@ TEST(parts_of_what_lasts_are_in_no_list) {
   cr_heap_close(context);
 }
 
-TEST(what_has_no_home) {
+/* A tensor has one alias: a block replaces a planned one, and nothing replaces a block. */
+TEST(a_block_is_the_only_alias) {
+  const crema_shape all = {4, {1, 4, 3, 5}}, part = {4, {1, 2, 3, 5}};
+  cr_tensor *whole = make(&all), *a = make(&part), *block = make(&all);
+  cr_format format;
+  assert_true(set_alias(a, &part, whole, &all, 2));
+  cr_tensor_alias_order(a, cr_cpu_device(), CR_PLAIN_F32);
+  fill(a, &part, CR_PLAIN_F32, 3);
+  fill(block, &all, CR_PLAIN_F32, 500);
+  ok(cr_tensor_alias_block(a, cr_host_context(), block, 16));
+  for (int k = 0; k < 2; ++k) {
+    assert_true(address_of(a) == address_of(block) + 16 * sizeof(float));
+    check_part(a, &part, 3);
+    assert_true(cr_tensor_is_part(a));
+    assert_false(cr_tensor_alias_format(a, &format));
+    assert_false(set_alias(a, &part, whole, &all, 2));
+    cr_tensor_detach(a); /* a no-op */
+    cr_tensor_destroy(whole);
+    whole = make(&all);
+  }
+  /* The block may be a part or a whole itself. */
+  assert_true(set_alias(whole, &all, block, &all, 0));
+  cr_tensor_destroy(whole);
+  cr_tensor_destroy(block);
+  check_part(a, &part, 3);
+  cr_tensor_destroy(a);
+}
+
+TEST(what_has_no_alias) {
   const crema_shape all = {4, {1, 32, 3, 5}}, part = {4, {1, 16, 3, 5}}, other = {4, {1, 16, 5, 3}},
                     flat = {1, {240}};
   cr_tensor *whole = make(&all), *second = make(&all), *a = make(&part), *wide = NULL;
   ok(cr_tensor_create(CREMA_F64, count_of(&part), &wide));
-  assert_false(set_home(a, &part, whole, &all, 17));
-  assert_false(set_home(a, &part, whole, &all, -1));
-  assert_false(set_home(a, &other, whole, &all, 0));
-  assert_false(set_home(a, &flat, whole, &all, 0));
-  assert_false(set_home(whole, &all, whole, &all, 0));
-  assert_false(set_home(wide, &part, whole, &all, 0));
-  assert_true(set_home(a, &part, whole, &all, 0));
-  assert_false(set_home(a, &part, second, &all, 0));    /* it has one */
-  assert_false(set_home(whole, &all, second, &all, 0)); /* it is one */
-  assert_int_equal(cr_tensor_go_home(second, cr_host_context()), CREMA_E_INTERNAL);
+  assert_false(set_alias(a, &part, whole, &all, 17));
+  assert_false(set_alias(a, &part, whole, &all, -1));
+  assert_false(set_alias(a, &other, whole, &all, 0));
+  assert_false(set_alias(a, &flat, whole, &all, 0));
+  assert_false(set_alias(whole, &all, whole, &all, 0));
+  assert_false(set_alias(wide, &part, whole, &all, 0));
+  assert_true(set_alias(a, &part, whole, &all, 0));
+  assert_false(set_alias(a, &part, second, &all, 0));    /* it has one */
+  assert_false(set_alias(whole, &all, second, &all, 0)); /* it is one */
+  assert_int_equal(cr_tensor_alias_move(second, cr_host_context()), CREMA_E_INTERNAL);
   cr_tensor_destroy(wide);
   cr_tensor_destroy(a);
   cr_tensor_destroy(second);
