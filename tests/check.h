@@ -4,11 +4,13 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 /* cmocka needs the four headers above. */
 #include <cmocka.h>
 #include <dirent.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,14 +90,60 @@ static inline int files_left(int before) {
   return 1;
 }
 
-/* What `main` returns: how many tests failed. `set_up` runs before the first, `tear_down` after the
- * last and counts as a test; NULL: none. So does that no file stays open. */
+/* The program's arguments. glibc passes those of `main` to constructors. */
+static int argument_count;
+static char **arguments;
+
+__attribute__((constructor)) static void note_arguments(int argc, char **argv) {
+  argument_count = argc;
+  arguments = argv;
+}
+
+/* How many arguments `main` reads itself. The next one chooses tests. */
+static int arguments_read;
+
+static inline bool test_is_wanted(const char *name, const char *pattern) {
+  if (pattern == NULL) return true;
+  if (strpbrk(pattern, "*?[") != NULL) return fnmatch(pattern, name, 0) == 0;
+  return strstr(name, pattern) != NULL;
+}
+
+enum { MAX_CHOSEN = 512 };
+
+/* Runs the tests that the program's last argument matches: a glob, or a part of the name. Without
+ * an argument it runs all; --list prints the names. Returns how many tests failed. */
+static inline int run_group(const struct CMUnitTest *tests, size_t count, CMFixtureFunction set_up,
+                            CMFixtureFunction tear_down) {
+  static struct CMUnitTest chosen[MAX_CHOSEN];
+  const int at = 1 + arguments_read;
+  const char *pattern = at < argument_count ? arguments[at] : NULL;
+  const bool list = pattern != NULL && strcmp(pattern, "--list") == 0;
+  size_t found = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (list) puts(tests[i].name);
+    if (!test_is_wanted(tests[i].name, pattern)) continue;
+    if (found == MAX_CHOSEN) abort();
+    chosen[found++] = tests[i];
+  }
+  if (list) return 0;
+  if (found == 0) {
+    fprintf(stderr, "no test matches \"%s\"; --list prints the names\n", pattern ? pattern : "");
+    return 1;
+  }
+  return _cmocka_run_group_tests("tests", chosen, found, set_up, tear_down);
+}
+
+/* The same for an array. */
+#define run_each_of(tests, set_up, tear_down) \
+  run_group(tests, sizeof(tests) / sizeof(tests)[0], set_up, tear_down)
+
+/* The value for `main` to return: how many of the file's tests failed. `set_up` runs before the
+ * first, `tear_down` after the last and counts as a test; NULL: none. A file that stays open counts
+ * as a failure. */
 static inline int run_all_tests(CMFixtureFunction set_up, CMFixtureFunction tear_down) {
-  if (registered_count == 0) return 1;
   int before = files_open() + files_kept;
   last_tear_down = tear_down;
-  int failed =
-      _cmocka_run_group_tests("tests", registered_tests, registered_count, set_up, tear_down_all);
+  int failed = run_group(registered_tests, registered_count, set_up, tear_down_all);
   return failed + tear_down_failed + files_left(before);
 }
 

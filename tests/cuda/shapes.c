@@ -394,5 +394,5 @@ int main(void) {
                                          .initial_state = (void *)(uintptr_t)kind};
   }
   tests[count++] = (struct CMUnitTest)cmocka_unit_test(sequences_begin_and_end);
-  return _cmocka_run_group_tests("shapes", tests, count, NULL, NULL);
+  return run_group(tests, count, NULL, NULL);
 }

@@ -205,7 +205,10 @@ static int begin(void **state) {
 
 int main(int argc, char **argv) {
   is_small = argc > 1 && strcmp(argv[1], "small") == 0;
-  if (is_small) batch = 4;
+  if (is_small) {
+    batch = 4;
+    arguments_read = 1;
+  }
   if (test_device_context() == NULL) {
     printf("skipped: %s\n", crema_error_text());
     return SKIPPED;

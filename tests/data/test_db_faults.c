@@ -343,7 +343,7 @@ static void kill_readers(bool forked) {
     pid_t child = fork();
     if (child == 0) {
       if (forked) _exit(be_killed_reading(path));
-      execl("/proc/self/exe", "test", path, (char *)NULL);
+      execl("/proc/self/exe", "test", "--read", path, (char *)NULL);
       _exit(2);
     }
     int ended = 0;
@@ -365,6 +365,6 @@ TEST(test_forked_readers_have_slots_of_their_own) {
 }
 
 int main(int argc, char **argv) {
-  if (argc == 2) return be_killed_reading(argv[1]);
+  if (argc == 3 && strcmp(argv[1], "--read") == 0) return be_killed_reading(argv[2]);
   return run_all_tests(NULL, NULL);
 }

@@ -538,6 +538,7 @@ static bool open_device(const char *name) {
 }
 
 int main(int argc, char **argv) {
+  arguments_read = 1; /* the device */
   if (!open_device(argc > 1 ? argv[1] : "sim")) {
     printf("skipped: %s\n", crema_error_text());
     return NO_DEVICE;

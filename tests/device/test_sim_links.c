@@ -102,5 +102,5 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_directions),
                                      cmocka_unit_test(test_out_of_reach),
                                      cmocka_unit_test(test_time), cmocka_unit_test(test_boards)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_each_of(tests, NULL, NULL);
 }

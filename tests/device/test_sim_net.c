@@ -212,7 +212,8 @@ TEST(s4_22_nets_for_training_and_testing_share_scratchpad_memory) {
  * parameter of two layers. */
 static const char bare_net[] =
     "name: 'bare' force_backward: true eltwise_mem_sharing: true\n"
-    "layer { name: 'data' type: 'Input' top: 'data' input_param { shape { dim: 2 dim: 16 dim: 1 } } "
+    "layer { name: 'data' type: 'Input' top: 'data' input_param { shape { dim: 2 dim: 16 dim: 1 } "
+    "} "
     "}\n"
     "layer { name: 'flat' type: 'Flatten' bottom: 'data' top: 'flat' }\n"
     "layer { name: 'a' type: 'InnerProduct' bottom: 'flat' top: 'a' param { name: 'w' }"
@@ -222,7 +223,8 @@ static const char bare_net[] =
     " inner_product_param { num_output: 16 bias_term: false weight_filler { type: 'xavier' } } }\n"
     "layer { name: 'sum' type: 'Eltwise' bottom: 'a' bottom: 'b' top: 'sum' loss_weight: 1 }\n";
 
-/* Bytes of 32 floats (the blobs) or 256 (the weights): sizes that the pool hands out as they are. */
+/* Bytes of 32 floats (the blobs) or 256 (the weights): sizes that the pool hands out as they are.
+ */
 TEST(s4_31_memory_of_tops_bottoms_and_parameters) {
   enum { BLOB = 32 * sizeof(float), WEIGHTS = 256 * sizeof(float) };
   double loss = 0;
@@ -345,5 +347,5 @@ int main(void) {
       cmocka_unit_test(the_loss_is_read_while_backward_is_under_way),
       cmocka_unit_test(s4_22_nets_for_training_and_testing_share_scratchpad_memory),
   };
-  return cmocka_run_group_tests(tests, begin, remove_solver_folder);
+  return run_each_of(tests, begin, remove_solver_folder);
 }

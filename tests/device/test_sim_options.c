@@ -114,5 +114,5 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_numbers), cmocka_unit_test(test_absurd),
                                      cmocka_unit_test(test_peers),   cmocka_unit_test(test_units),
                                      cmocka_unit_test(test_counts),  cmocka_unit_test(test_locale)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_each_of(tests, NULL, NULL);
 }

@@ -266,5 +266,5 @@ int main(void) {
       cmocka_unit_test(test_refusals),
       cmocka_unit_test(test_doubles),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_each_of(tests, NULL, NULL);
 }

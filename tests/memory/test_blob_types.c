@@ -341,5 +341,5 @@ int main(void) {
       cmocka_unit_test(s4_05_the_largest_value),
       cmocka_unit_test(s4_04_the_state_as_text),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_each_of(tests, NULL, NULL);
 }

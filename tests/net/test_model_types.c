@@ -571,5 +571,5 @@ int main(void) {
       cmocka_unit_test(values_are_rounded_once),
       cmocka_unit_test(damaged_models_are_refused),
   };
-  return cmocka_run_group_tests(tests, make_dir, remove_dir);
+  return run_each_of(tests, make_dir, remove_dir);
 }

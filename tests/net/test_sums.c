@@ -69,8 +69,7 @@ static crema_net *build_sums(const char *text, bool shares, bool plans) {
   static char whole[TEXT_ROOM];
   crema_net_options options = phase_options(CREMA_TRAIN);
   options.plan_memory = plans;
-  snprintf(whole, sizeof whole, "%s%s", shares ? "eltwise_mem_sharing: true\n" : "",
-           text);
+  snprintf(whole, sizeof whole, "%s%s", shares ? "eltwise_mem_sharing: true\n" : "", text);
   return build_with(whole, &options);
 }
 
@@ -188,5 +187,5 @@ int main(void) {
       cmocka_unit_test(s4_57_gradients_are_shared_where_nobody_overwrites_them),
       cmocka_unit_test(s4_57_a_sum_takes_the_memory_of_a_bottom),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_each_of(tests, NULL, NULL);
 }

@@ -503,5 +503,5 @@ int main(void) {
       cmocka_unit_test(halves_take_half_the_memory),
       cmocka_unit_test(floats_of_all_layers_share_memory),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_each_of(tests, NULL, NULL);
 }

@@ -551,5 +551,5 @@ int main(void) {
       cmocka_unit_test(shuffling_stays_in_integers),
       cmocka_unit_test(every_row_was_run),
   };
-  return cmocka_run_group_tests_name("int8", tests, NULL, NULL);
+  return run_each_of(tests, NULL, NULL);
 }

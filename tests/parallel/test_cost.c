@@ -85,5 +85,5 @@ int main(void) {
       cmocka_unit_test(test_fit),      cmocka_unit_test(test_fit_of_noise),
       cmocka_unit_test(test_overlap),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_each_of(tests, NULL, NULL);
 }

@@ -330,5 +330,5 @@ int main(void) {
                                      cmocka_unit_test(s3_22_s3_34_the_same_bits_in_each_run),
                                      cmocka_unit_test(s3_20_s3_22_fixed_order_and_arrival),
                                      cmocka_unit_test(s3_20_s3_21_arrival_ahead_of_the_call)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_each_of(tests, NULL, NULL);
 }

@@ -63,5 +63,5 @@ TEST(test_by_way_of_the_host) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_direct),
                                      cmocka_unit_test(test_by_way_of_the_host)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_each_of(tests, NULL, NULL);
 }

@@ -66,5 +66,5 @@ int main(void) {
       cmocka_unit_test(test_by_host),
       cmocka_unit_test(test_link_failure),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_each_of(tests, NULL, NULL);
 }

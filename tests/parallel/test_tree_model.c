@@ -210,5 +210,5 @@ int main(void) {
       cmocka_unit_test(s3_21_no_order_makes_ranks_wait_for_ever),
       cmocka_unit_test(s3_21_a_tree_that_waits_in_a_circle_is_noticed),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_each_of(tests, NULL, NULL);
 }

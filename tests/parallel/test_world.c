@@ -116,5 +116,5 @@ int main(void) {
       cmocka_unit_test_setup(no_world_is_one_process, without_variables),
       cmocka_unit_test_setup(peers_of_another_container_are_not_watched, without_variables),
   };
-  return cmocka_run_group_tests(tests, locks_begin, locks_end);
+  return run_each_of(tests, locks_begin, locks_end);
 }

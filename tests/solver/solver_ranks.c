@@ -410,7 +410,8 @@ int main(int argc, char **argv) {
   const struct CMUnitTest broken[] = {cmocka_unit_test(nccl_fails)};
   const struct CMUnitTest starved[] = {cmocka_unit_test(one_has_no_more_data)};
   int failed = 1;
-  if (argc != 3) return 1;
+  if (argc < 3) return 1;
+  arguments_read = 2;
   notes = argv[2];
   const bool together = strcmp(argv[1], "all") == 0;
   /* mpirun ends processes with SIGTERM as soon as one of them has failed. */
@@ -425,13 +426,13 @@ int main(int argc, char **argv) {
   const bool loads_itself = strcmp(argv[1], "refused") == 0 || strcmp(argv[1], "lost") == 0 ||
                             strcmp(argv[1], "nccl") == 0 || strcmp(argv[1], "broken") == 0;
   if (!loads_itself) ok(load(two ? CREMA_EXCHANGE_MPI : CREMA_EXCHANGE_AUTO));
-  if (together) failed = cmocka_run_group_tests(all, NULL, NULL);
-  else if (strcmp(argv[1], "apart") == 0) failed = cmocka_run_group_tests(apart, NULL, NULL);
-  else if (strcmp(argv[1], "refused") == 0) failed = cmocka_run_group_tests(refused, NULL, NULL);
-  else if (strcmp(argv[1], "nccl") == 0) failed = cmocka_run_group_tests(nccl, NULL, NULL);
-  else if (strcmp(argv[1], "lost") == 0) failed = cmocka_run_group_tests(lost, NULL, NULL);
-  else if (strcmp(argv[1], "broken") == 0) failed = cmocka_run_group_tests(broken, NULL, NULL);
-  else failed = cmocka_run_group_tests(starved, NULL, NULL);
+  if (together) failed = run_each_of(all, NULL, NULL);
+  else if (strcmp(argv[1], "apart") == 0) failed = run_each_of(apart, NULL, NULL);
+  else if (strcmp(argv[1], "refused") == 0) failed = run_each_of(refused, NULL, NULL);
+  else if (strcmp(argv[1], "nccl") == 0) failed = run_each_of(nccl, NULL, NULL);
+  else if (strcmp(argv[1], "lost") == 0) failed = run_each_of(lost, NULL, NULL);
+  else if (strcmp(argv[1], "broken") == 0) failed = run_each_of(broken, NULL, NULL);
+  else failed = run_each_of(starved, NULL, NULL);
   stop_listening();
   crema_solver_destroy(c.solver);
   if (failed != 0) return failed;
