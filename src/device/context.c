@@ -14,8 +14,8 @@
 
 /* ---- life ---- */
 
-/* A context has memory of its device's driver. Where there is no driver nobody waits for a
- * collective. */
+/* A context has memory of its device's driver. Without a driver there is no collective to wait
+ * for. */
 static void lock_memory(const cr_backend *backend) {
   if (!backend->host_memory) cr_memory_lock_shared();
 }

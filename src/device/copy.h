@@ -22,8 +22,8 @@ crema_status cr_copy_to_type(crema_context *context, crema_device_type type, uin
                              crema_devptr src, size_t bytes) CREMA_MUST_USE;
 
 /* Finds the direction by looking whose memory each address is; complete on return. Devices of one
- * back end copy directly where they reach each other, otherwise by way of the host. Equal addresses
- * are a no-op. */
+ * back end copy directly if they reach each other, otherwise via the host. Equal addresses are a
+ * no-op. */
 crema_status cr_copy_any(uintptr_t dst, uintptr_t src, size_t bytes) CREMA_MUST_USE;
 
 /* Whose memory an address is: the host's when no device knows it (*out is the CPU then). */

@@ -28,7 +28,7 @@ crema_status crema_device_describe(crema_device *device, crema_device_info *out)
   if (!device->described) {
     memset(&device->info, 0, sizeof device->info);
     status = backend->describe(device, &device->info);
-    /* What a device is never changes; how much memory is free does. */
+    /* The description never changes; the free memory does. */
     device->described = status == CREMA_OK && backend->memory_info != NULL;
   }
   *out = device->info;
@@ -48,7 +48,7 @@ crema_device *cr_device_current(void) {
   return device != NULL ? device : cr_cpu_device();
 }
 
-/* ---- what a device says ---- */
+/* ---- peers and memory ---- */
 
 bool crema_device_reaches(crema_device *device, crema_device *peer) {
   if (device == NULL || peer == NULL) return false;

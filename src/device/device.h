@@ -1,5 +1,5 @@
-/* Devices and contexts as the rest of the library uses them; what is public of them is in
- * crema/device.h and crema/event.h. */
+/* Devices and contexts as the rest of the library uses them; their public part is in crema/device.h
+ * and crema/event.h. */
 #ifndef CR_DEVICE_DEVICE_H
 #define CR_DEVICE_DEVICE_H
 
@@ -9,8 +9,8 @@
 uint64_t cr_device_fallbacks(const crema_device *device);
 
 /* Lets `device` use the memory of `peer`, which it reaches (crema_device_reaches). Twice is no
- * error. It involves both, as a collective does: the driver makes the memory of one known to the
- * other, and nobody may take or give back some meanwhile. */
+ * error. It counts as a collective of both: no thread may allocate or free their memory
+ * meanwhile. */
 crema_status cr_device_enable_peer(crema_device *device, crema_device *peer) CREMA_MUST_USE;
 
 /* The device that the calling thread works on: the CPU, unless the thread set another
@@ -23,12 +23,12 @@ crema_context *cr_host_context(void);
 
 /* Ops and conversions on `context` are planned for, and use, at most so many threads of the host;
  * 0: as many as the calling thread may have. With 1, no threads are started: several threads of a
- * program can each work on a context of their own at once. */
+ * program can work at once, each on its own context. */
 void cr_context_set_threads(crema_context *context, int most);
 
-/* A context of the calling thread on `device` (S1-28): the same one for the same thread, device and
- * `stream`, another one for any other. Made at the first call, destroyed at the end of the
- * thread. For host memory: cr_host_context(). stream >= 0. */
+/* A context of the calling thread on `device` (S1-28): one for each thread, device and `stream`.
+ * Made at the first call, destroyed at the end of the thread. For host memory: cr_host_context().
+ * stream >= 0. */
 crema_status cr_thread_context(crema_device *device, int stream,
                                crema_context **out) CREMA_MUST_USE;
 

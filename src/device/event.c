@@ -79,7 +79,7 @@ static void wait_until_recorded(crema_event *event) {
   while (event->state == CREMA_EVENT_INITIALIZED) pthread_cond_wait(&event->changed, &event->lock);
 }
 
-/* The host waits for the end; the lock is let go meanwhile. */
+/* The host waits for the end; the lock is released meanwhile. */
 static void wait_until_finished(crema_event *event) {
   wait_until_recorded(event);
   if (!has_streams(event)) {
@@ -99,14 +99,6 @@ static void wait_until_finished(crema_event *event) {
 
 /* ---- interface ---- */
 
-static crema_status record_native(crema_event *event, crema_context *context) {
-  cr_device_guard guard;
-  CR_TRY(cr_device_enter(context->device, &guard));
-  crema_status status = context->device->backend->event_record(context, event->native);
-  cr_device_leave(guard);
-  return status;
-}
-
 static crema_status record_locked(crema_event *event, crema_context *context, const char *failure) {
   if (is_finished(event) && !has_streams(event)) return CREMA_OK;
   if (event->state != CREMA_EVENT_INITIALIZED) {
@@ -116,7 +108,13 @@ static crema_status record_locked(crema_event *event, crema_context *context, co
     set_state(event, CREMA_EVENT_FAILED, failure);
     return CREMA_OK;
   }
-  if (has_streams(event)) CR_TRY(record_native(event, context));
+  if (has_streams(event)) {
+    cr_device_guard guard;
+    CR_TRY(cr_device_enter(context->device, &guard));
+    crema_status status = context->device->backend->event_record(context, event->native);
+    cr_device_leave(guard);
+    CR_TRY(status);
+  }
   event->context = context->id;
   set_state(event, CREMA_EVENT_SCHEDULED, NULL);
   return CREMA_OK;

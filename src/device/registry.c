@@ -17,13 +17,13 @@
 
 enum { BACKENDS = 3, PEER_GROUP = 8 };
 
-/* What is built in, indexed by crema_device_type. */
+/* The back ends that are built in, indexed by crema_device_type. */
 static const cr_backend *const built_in[BACKENDS] = {
     [CREMA_DEVICE_CPU] = &cr_backend_cpu,
     [CREMA_DEVICE_SIM] = &cr_backend_sim,
 };
 
-/* What a back end answered when it was asked for its devices (S1-39). */
+/* A back end's answer when it is asked for its devices (S1-39). */
 typedef struct device_count {
   bool known;
   int devices;
@@ -78,31 +78,22 @@ crema_status cr_backend_find(crema_device_type type, const cr_backend **out) {
   return CREMA_OK;
 }
 
-/* Opens the plug-in that a back end lives in before the back end is asked for devices. */
-static crema_status load_backend(crema_device_type type) {
-  if (type != CREMA_DEVICE_CUDA || find_backend(type) != NULL) return CREMA_OK;
-  const cr_backend *backend = NULL;
-  CR_TRY(cr_cuda_plugin_load(&backend));
-  return cr_backend_register(backend);
-}
-
 crema_status cr_backend_load(crema_device_type type, const cr_backend **out) {
-  CR_TRY(load_backend(type));
+  if (type == CREMA_DEVICE_CUDA && find_backend(type) == NULL) {
+    const cr_backend *backend = NULL;
+    CR_TRY(cr_cuda_plugin_load(&backend));
+    CR_TRY(cr_backend_register(backend));
+  }
   return cr_backend_find(type, out);
-}
-
-static bool known_count(crema_device_type type, device_count *out) {
-  pthread_mutex_lock(&registry.count_lock);
-  *out = registry.count[type];
-  pthread_mutex_unlock(&registry.count_lock);
-  return out->known;
 }
 
 /* Asks the back end once. A driver that fails has no devices, which is logged once. */
 static crema_status count_devices(const cr_backend *backend, int *out) {
-  device_count answer;
   *out = 0;
-  if (!known_count(backend->type, &answer)) {
+  pthread_mutex_lock(&registry.count_lock);
+  device_count answer = registry.count[backend->type];
+  pthread_mutex_unlock(&registry.count_lock);
+  if (!answer.known) {
     answer = (device_count){.known = true};
     answer.status = backend->count(&answer.devices);
     if (answer.status != CREMA_OK) {
@@ -127,17 +118,13 @@ void cr_registry_forget_count(crema_device_type type) {
   pthread_mutex_unlock(&registry.count_lock);
 }
 
-static int count_or_none(crema_device_type type) {
-  int count = 0;
-  if (load_backend(type) != CREMA_OK) return 0;
-  const cr_backend *backend = find_backend(type);
-  if (backend == NULL || count_devices(backend, &count) != CREMA_OK) return 0;
-  return count;
-}
-
 int crema_device_count(crema_device_type type) {
+  const cr_backend *backend = NULL;
+  int count = 0;
   cr_signals_hold(); /* so that threads that a driver starts receive none */
-  int count = count_or_none(type);
+  if (cr_backend_load(type, &backend) != CREMA_OK || count_devices(backend, &count) != CREMA_OK) {
+    count = 0;
+  }
   cr_signals_release();
   return count;
 }
@@ -173,16 +160,9 @@ static crema_status choose_pool(void) {
   if (mode == CR_POOL_THC) {
     cr_log_warning(
         "CREMA_GPU_POOL=thc: memory goes to its next user before queued work is done with "
-        "it, which is right for programs of one stream alone");
+        "it, which is right for programs of one stream only");
   }
   return cr_fail_in(cr_pool_set_mode(mode), "CREMA_GPU_POOL");
-}
-
-static crema_status make_pool(crema_device *device) {
-  if (device->backend->host_memory) return CREMA_OK;
-  CR_TRY(choose_pool());
-  cr_pool_options options = cr_pool_options_for(cr_pool_current_mode());
-  return cr_pool_create(device, &options, &device->pool);
 }
 
 /* With the registry's lock held. */
@@ -198,7 +178,11 @@ static crema_status open_device(const cr_backend *backend, int index, crema_devi
   pthread_mutex_init(&device->lock, NULL);
   crema_status status;
   CR_TRY_GOTO(backend->open(device), fail);
-  CR_TRY_GOTO(make_pool(device), close);
+  if (!backend->host_memory) {
+    CR_TRY_GOTO(choose_pool(), close);
+    const cr_pool_options options = cr_pool_options_for(cr_pool_current_mode());
+    CR_TRY_GOTO(cr_pool_create(device, &options, &device->pool), close);
+  }
   connect_peers(device);
   *out = device;
   return CREMA_OK;

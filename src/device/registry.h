@@ -13,7 +13,7 @@ crema_status cr_backend_register(const cr_backend *backend) CREMA_MUST_USE;
 crema_status cr_backend_find(crema_device_type type, const cr_backend **out) CREMA_MUST_USE;
 
 /* The same, with the plug-in opened that it lives in. No driver is started: a process may fork
- * afterwards and leave the devices to its children. Errors also: those of the plug-in. */
+ * afterwards and leave the devices to its children. Further errors: the plug-in's. */
 crema_status cr_backend_load(crema_device_type type, const cr_backend **out) CREMA_MUST_USE;
 
 /* A back end is asked once for its number of devices, which is kept; this makes the registry ask
@@ -21,7 +21,7 @@ crema_status cr_backend_load(crema_device_type type, const cr_backend **out) CRE
 void cr_registry_forget_count(crema_device_type type);
 
 /* Closes all devices of a back end (not the CPU), so that they are opened afresh at the next use.
- * Only when nobody uses them or their contexts any more: for a back end that is set up again. */
+ * Only when they and their contexts are out of use: for a back end that is set up again. */
 void cr_registry_close(crema_device_type type);
 
 #endif

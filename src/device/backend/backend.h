@@ -1,5 +1,5 @@
-/* What a back end provides: the table of its functions, and the structs of devices and contexts
- * that these get. Everything else under device/ stands on this room. */
+/* A back end: the table of its functions, and the structs of devices and contexts that these get.
+ * Everything else under device/ uses this room. */
 #ifndef CR_DEVICE_BACKEND_BACKEND_H
 #define CR_DEVICE_BACKEND_BACKEND_H
 
@@ -44,7 +44,7 @@ typedef struct cr_host_scheduler {
   void (*leave)(int before);
 
   /* How many threads to use for work that takes as long as so many multiply-adds. (optional) NULL:
-   * the device has memory of its own. */
+   * devices with their own memory. */
   int (*workers)(const crema_context *context, double multiply_adds);
   /* Calls `work` for each index below `count`, by at most `workers` threads, then returns the
    * failure of the lowest index that failed. (optional) NULL: as above. */
@@ -66,7 +66,7 @@ typedef struct cr_backend {
 
   /* How many devices there are; a failure (no driver) counts as 0, with the reason as its text. */
   crema_status (*count)(int *out);
-  /* Fills `device->state` and the rest of what the back end keeps for a device. */
+  /* Fills `device->state` and other members for the back end's use. */
   crema_status (*open)(crema_device *device);
   void (*close)(crema_device *device);
   crema_status (*describe)(crema_device *device, crema_device_info *out);
@@ -98,8 +98,8 @@ typedef struct cr_backend {
   crema_status (*copy)(crema_context *context, cr_copy_kind kind, uintptr_t dst, uintptr_t src,
                        size_t bytes);
   crema_status (*zero)(crema_context *context, crema_devptr memory, size_t bytes);
-  /* Converts `count` values from one format to another; at most one of the two is not plain, or
-   * the element types are equal, or the layouts are of the same order. */
+  /* Converts `count` values from one format to another. At most one of the two is not plain, or the
+   * element types are equal, or the layouts have the same order. */
   crema_status (*convert)(crema_context *context, int64_t count, cr_format dst_format,
                           crema_devptr dst, cr_format src_format, crema_devptr src);
 
@@ -137,7 +137,7 @@ typedef struct cr_backend {
    * there is none. */
   bool (*enlarge)(cr_format format, const crema_shape *shape, cr_format *out);
 
-  /* ---- devices with memory of their own: (optional) NULL, all: host memory ---- */
+  /* ---- devices with their own memory: (optional) NULL, all: host memory ---- */
 
   /* The address by which the device reaches memory of host_alloc. */
   crema_status (*host_alias)(crema_device *device, void *memory, crema_devptr *out);
@@ -200,7 +200,7 @@ struct crema_context {
   void *state;
   cr_scratchpad *scratchpad; /* of cr_context_workspace; NULL: none was asked for yet */
   cr_result *result;         /* of cr_context_result; likewise */
-  cr_heap *heap;             /* NULL: tensors have memory of their own */
+  cr_heap *heap;             /* NULL: tensors have their own memory */
   uint64_t id;          /* unique for ever, so that it can be remembered when the context is gone */
   int threads;          /* of the host that an op may use; 0: no limit of the context's own */
   cr_plan_cache *plans; /* where its ops look for plans and put them; NULL: each op has its own */

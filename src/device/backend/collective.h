@@ -1,10 +1,9 @@
-/* Collective operations: what a library of the back end does for several devices at once, of one
- * process or of several.
+/* Collective operations of a back end's library, for several devices of one process or of several.
  *
- * Each rank has a member of the group. Joining and calls only start something; it goes on by
- * itself, and `progress` tells when the member may be used again: a call is then queued on the
- * context that was given. Nothing here waits for another rank, so that whoever asks can hear of a
- * failure meanwhile. Different threads may use different members; `abort` may be called by any. */
+ * Each rank has a member of the group. Joining and calls only start an operation; `progress` says
+ * when it is queued and the member may be used again. Nothing here waits for another rank, so that
+ * the caller can hear of a failure meanwhile. Different threads may use different members; `abort`
+ * may be called by any. */
 #ifndef CR_DEVICE_BACKEND_COLLECTIVE_H
 #define CR_DEVICE_BACKEND_COLLECTIVE_H
 
@@ -17,21 +16,21 @@
 /* One rank's part in a group. */
 typedef struct cr_member cr_member;
 
-/* What the members of one group know each other by, in all processes. */
+/* The name of a group, in all processes. */
 typedef struct cr_group_id {
   char bytes[128];
 } cr_group_id;
 
-/* What is summed or broadcast, in place. All ranks make the same calls in the same order. */
+/* A sum or broadcast, in place. All ranks make the same calls in the same order. */
 typedef struct cr_collective {
-  bool sum;            /* else the values of rank 0 become those of all */
+  bool sum;            /* else rank 0's values are copied to all */
   crema_devptr memory; /* of the member's device */
   int64_t count;
   crema_dtype type; /* F64, F32, F16 or BF16 */
 } cr_collective;
 
 typedef struct cr_collectives {
-  /* Whether the library is there. Errors: CREMA_E_UNSUPPORTED, the text says what is missing. */
+  /* Whether the library works. Errors: CREMA_E_UNSUPPORTED; the text names the missing part. */
   crema_status (*find)(void);
   /* A number that no other device of any host has. */
   crema_status (*identity)(const crema_device *device, uint64_t *out);
@@ -41,12 +40,12 @@ typedef struct cr_collectives {
   crema_status (*join)(const cr_group_id *id, crema_device *const *device, int count, int first,
                        int ranks, cr_member **out);
   crema_status (*start)(cr_member *member, crema_context *context, const cr_collective *call);
-  /* *busy: what was started is not queued yet. Errors: what has failed in the group since. */
+  /* *busy: the operation is not queued yet. Errors: failures in the group. */
   crema_status (*progress)(cr_member *member, bool *busy);
-  /* Ends what is under way, also on the device: contexts that wait for other ranks go on, with
-   * undefined values. Calls fail from now on. */
+  /* Ends work under way, also on the device: contexts that wait for other ranks continue, with
+   * undefined values. Later calls fail. */
   void (*abort)(cr_member *member);
-  /* Frees it; what it has queued must be done, or aborted. Accepts NULL. */
+  /* Frees the member, whose work must be done or aborted. Accepts NULL. */
   void (*leave)(cr_member *member);
 } cr_collectives;
 

@@ -87,8 +87,8 @@ static void load_doubles(crema_dtype type, const void *src, int64_t at, int n, d
   }
 }
 
-/* A double rounded to float and then to a half or a short integer could be rounded twice; rounding
- * to odd on the way keeps the second rounding right, and what is not 0 from becoming 0. */
+/* A double rounded to float and then to a half or a short integer could be rounded twice. Rounding
+ * to odd on the way keeps the second rounding right, and non-zero values non-zero. */
 static float narrow_to_odd(double value) {
   float nearest = (float)value;
   if ((double)nearest == value || !isfinite(nearest)) return nearest;

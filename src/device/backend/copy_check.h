@@ -1,4 +1,4 @@
-/* What every back end asks of a copy before it queues it. */
+/* The checks of every back end before it queues a copy. */
 #ifndef CR_DEVICE_BACKEND_COPY_CHECK_H
 #define CR_DEVICE_BACKEND_COPY_CHECK_H
 
@@ -7,7 +7,7 @@
 
 #include "core/fail.h"
 
-/* True when a copy of `bytes` bytes reads what it writes, which has no defined result. */
+/* Whether the ranges of a copy of `bytes` bytes overlap, which has no defined result. */
 static inline bool cr_copy_overlaps(uintptr_t dst, uintptr_t src, size_t bytes) {
   return dst != src && (dst < src ? src - dst : dst - src) < bytes;
 }

@@ -19,7 +19,7 @@ crema_status cr_device_enter(crema_device *device, cr_device_guard *guard) {
   int driver_before = -1;
   *guard = (cr_device_guard){0};
   if (device->backend->enter_device == NULL) return CREMA_OK;
-  /* Also where the thread's device is the same: others may have chosen another one since. */
+  /* Even if the thread's device is the same: other code may have changed the driver's device. */
   CR_TRY(device->backend->enter_device(device, &driver_before));
   *guard = (cr_device_guard){.entered = device, .before = current, .driver_before = driver_before};
   current = device;

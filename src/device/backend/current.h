@@ -13,10 +13,10 @@ crema_status cr_device_set_current(crema_device *device) CREMA_MUST_USE;
 typedef struct cr_device_guard {
   crema_device *entered; /* NULL: nothing was changed */
   crema_device *before;  /* NULL: none was set */
-  int driver_before;     /* what the driver used */
+  int driver_before;     /* the driver's previous device */
 } cr_device_guard;
 crema_status cr_device_enter(crema_device *device, cr_device_guard *guard) CREMA_MUST_USE;
-/* Restores the device, and the one that the driver used for the thread; after a failed cr_device_enter there is nothing to restore. */
+/* Restores the thread's device and the driver's; a no-op after a failed cr_device_enter. */
 void cr_device_leave(cr_device_guard guard);
 
 #endif

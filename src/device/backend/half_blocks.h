@@ -5,7 +5,7 @@
 
 #include "crema/types.h"
 
-/* `past_caches`: what is written will not be read soon. Nothing overlaps. */
+/* `past_caches`: the result will not be read soon. Nothing overlaps. */
 typedef void cr_widen(const uint16_t *src, int64_t count, float *dst, bool past_caches);
 typedef void cr_narrow(const float *src, int64_t count, uint16_t *dst, bool past_caches);
 

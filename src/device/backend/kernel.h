@@ -1,12 +1,12 @@
-/* Kernels: what a back end can compute.
+/* Kernels: the computations of a back end.
  *
- * An op (ops/op.h) is planned when shapes are known and run many times. A kernel is
- * one way of running an op on one back end; the back end's table lists its kernels,
- * best first. Kernels see raw device addresses, never tensors.
+ * An op (ops/op.h) is planned when shapes are known and run many times. A kernel is one way of
+ * running an op on one back end; the back end's table lists its kernels, best first. Kernels see
+ * raw device addresses, never tensors.
  *
- * A plan does not change once it is made, and any number of threads may run it at once. What a
- * run changes besides its arguments belongs to an execution: each op that uses the plan has its
- * own, and runs it on one thread at a time. */
+ * A plan does not change once it is made, and any number of threads may run it at once. Other
+ * memory that a run changes belongs to an execution: each op that uses the plan has its own, and
+ * runs it on one thread at a time. */
 #ifndef CR_DEVICE_KERNEL_H
 #define CR_DEVICE_KERNEL_H
 
@@ -15,13 +15,13 @@
 #include "device/backend/backend.h"
 #include "device/backend/op_desc.h"
 
-/* Where a kernel keeps what it decided at plan time. */
+/* A kernel's decisions at plan time. */
 struct cr_plan {
-  const cr_op_desc *desc;  /* what is to be computed; outlives the plan */
+  const cr_op_desc *desc;  /* the computation; outlives the plan */
   crema_context *context;  /* while plan() runs: on the device that the plan is for; then NULL */
   const cr_kernel *kernel; /* the kernel that is asked to plan */
-  /* For each argument that is read: the format in which its newest values are held when the
-   * plan is made; plain for the others. */
+  /* For each argument that is read: the format of its newest values when the plan is made; for
+   * others, plain. */
   const cr_format *hint;
   /* For each argument: the format that run() wants. Starts as plain of the argument's type. */
   cr_format *format;
@@ -58,20 +58,20 @@ struct cr_kernel {
   const char *name; /* "conv_fwd_dnnl" */
   cr_op_kind op;
   crema_dtype type; /* of the arithmetic: desc->type */
-  /* The element types that it takes for an op's values, as they are: CR_TYPE bits; 0: that of the
-   * arithmetic alone. One that takes several also takes them mixed, or declines to plan. */
+  /* The element types of an op's values that it takes unconverted: CR_TYPE bits; 0: only `type`. A
+   * kernel with several also takes them mixed, or declines to plan. */
   unsigned types;
   /* The result depends on the hints: plan again when they change. */
   bool follows_hints;
   /* It takes arguments that are read in layouts with gaps (views: a part of a larger array), if the
    * hint says so. Others are given copies without gaps, and see hints without. */
   bool views;
-  /* ACCUMULATE arguments: the kernel adds to what is there when `accumulate` says so. Kernels
-   * without this only overwrite; the dispatcher adds through a temporary. */
+  /* ACCUMULATE arguments: the kernel adds to them when `accumulate` says so. Kernels without this
+   * only overwrite; the dispatcher adds through a temporary. */
   bool can_accumulate;
-  /* Calls a library, which may fail where kernels of our own do not, by a lack of memory above all
-   * (see `ready` in the back-end table): when it cannot plan, that is warned of, and the next
-   * kernel is tried. */
+  /* Calls a library, which may fail where crema's kernels do not, mostly for lack of memory (see
+   * `ready` in the back-end table). When it cannot plan, a warning is logged and the next kernel is
+   * tried. */
   bool library;
   /* CREMA_E_UNSUPPORTED: the next kernel of the table is tried (not an error). Allocates
    * plan->state. May be NULL. */

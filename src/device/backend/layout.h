@@ -29,8 +29,8 @@ typedef struct cr_format {
   const cr_layout *layout; /* NULL: plain */
 } cr_format;
 
-/* A part of an array: the values of shape `shape` that are those from index `at` of `axis` on of an
- * array of shape `whole`, which has all other extents in common with it. */
+/* A part of an array of shape `whole`: the values of shape `shape` from index `at` of `axis` on.
+ * All other extents are equal. */
 typedef struct cr_part {
   crema_shape shape, whole;
   int axis;

@@ -1,6 +1,6 @@
 /* Checks of an op's arguments and parameters that kernels of every back end make at plan time. Each
- * can be a kernel's plan(): it looks at plan->desc alone. Errors: CREMA_E_SHAPE, if nothing else is
- * said. */
+ * can be a kernel's plan(): it looks only at plan->desc. Errors: CREMA_E_SHAPE, unless stated
+ * otherwise. */
 #ifndef CR_DEVICE_BACKEND_OP_CHECK_H
 #define CR_DEVICE_BACKEND_OP_CHECK_H
 

@@ -1,4 +1,4 @@
-/* What an op is: its kind, the shapes of its arguments and its parameters. */
+/* The description of an op: its kind, the shapes of its arguments and its parameters. */
 #ifndef CR_DEVICE_OP_DESC_H
 #define CR_DEVICE_OP_DESC_H
 
@@ -57,7 +57,7 @@ typedef enum cr_unary {
   CR_UNARY_FUNCTIONS
 } cr_unary;
 
-/* A post operation: what is done to each value of a result before it is written. */
+/* A post operation, on each value of a result before it is written. */
 typedef enum cr_post_kind {
   CR_POST_NONE,
   CR_POST_UNARY, /* the element-wise function */
@@ -97,7 +97,7 @@ static inline bool cr_unary_by_value(cr_unary function) {
 typedef enum cr_reduction { CR_REDUCE_SUM, CR_REDUCE_ASUM, CR_REDUCE_SUMSQ } cr_reduction;
 
 /* g' = grad_scale * g + decay term (L2: decay * w, L1: decay * sign(w)). A decoupled decay is no
- * part of g': decay * w is subtracted from w beside the rule's step. */
+ * part of g': decay * w is subtracted from w in addition to the rule's step. */
 typedef enum cr_update_rule {
   CR_UPDATE_SGD,      /* h = momentum h + rate g'; w -= h */
   CR_UPDATE_NESTEROV, /* h' = momentum h + rate g'; w -= (1 + momentum) h' - momentum h */
@@ -106,14 +106,13 @@ typedef enum cr_update_rule {
   CR_UPDATE_ADADELTA, /* h0: squared gradients, h1: squared steps */
   CR_UPDATE_ADAM,     /* h0: first, h1: second moment; rate holds the bias correction */
   /* For layer-wise rates, in two steps: the gradient becomes the step of Adam, decoupled decay
-   * included, and w stays (UPDATE_KEEP alone); then w -= rate g', and the history stays. */
+   * included, and w stays (only UPDATE_KEEP); then w -= rate g', and the history stays. */
   CR_UPDATE_DIRECTION,
   CR_UPDATE_DESCENT
 } cr_update_rule;
 
-/* The element type of an argument is that of the tensor that is given. What is held is a number n
- * that stands for scale * (n - zero_point): only SUM and rows that say so look at these; 1 and 0
- * for values as they are. */
+/* The element type of an argument is its tensor's. A stored number n stands for scale * (n -
+ * zero_point). Only SUM and kernels that say so look at these; 1 and 0: n itself. */
 typedef struct cr_op_arg {
   crema_shape shape; /* axes -1: an optional argument that is absent */
   crema_dtype type;
@@ -121,7 +120,7 @@ typedef struct cr_op_arg {
   int32_t zero_point;
 } cr_op_arg;
 
-/* What an op is told beside its arguments; each kind has its own member. */
+/* Parameters of an op; each kind has its own member. */
 typedef union cr_op_params {
   cr_conv_params conv;
   cr_pool_params pool;
@@ -190,8 +189,8 @@ typedef union cr_op_params {
 } cr_op_params;
 
 /* One block of memory without pointers, so that descriptors are compared by their bytes (ops/op.h
- * makes and compares them). An object of this type alone has no arguments, and an assignment copies
- * all but the arguments and what lies behind them. */
+ * makes and compares them). An object of just this type has no arguments, and an assignment copies
+ * all but the arguments and the data after them. */
 typedef struct cr_op_desc {
   cr_op_kind kind;
   crema_dtype type; /* of the arithmetic: F32 or F64, but for copies of other types theirs */
@@ -216,7 +215,7 @@ static inline const float *cr_op_numbers(const cr_op_desc *desc) {
   return (const float *)(const void *)&desc->arg[desc->args];
 }
 
-/* A run of the elements of an update: those of one parameter among others in a block. */
+/* A run of the elements of an update: one parameter in a block. */
 typedef struct cr_update_segment {
   int64_t begin, count;
   double rate, decay; /* instead of those in the scalars */
@@ -228,14 +227,14 @@ typedef struct cr_op_scalars {
   double alpha, beta;
   double rate, momentum, momentum2, rms_decay, decay, delta, grad_scale;
   uint64_t seed, counter;
-  /* What an update changes: these segments, in ascending order; NULL: all elements. Or what sums
-   * are made of, which use neither rates nor decays. A kernel is done with the array when run()
+  /* The segments that an update changes, in ascending order; NULL: all elements. Or what sums are
+   * made of, which use neither rates nor decays. A kernel is done with the array when run()
    * returns. */
   const cr_update_segment *segment;
   int segments;
 } cr_op_scalars;
 
-/* What a run costs, see ops.inc. */
+/* The cost of a run, see ops.inc. */
 typedef enum cr_cost_kind { CR_COST_ELEMENTS, CR_COST_WINDOWS, CR_COST_MATRIX } cr_cost_kind;
 
 typedef struct cr_op_cost {
@@ -248,9 +247,9 @@ const char *cr_op_kind_name(cr_op_kind kind);
 const char *cr_op_kind_args(cr_op_kind kind);
 cr_op_cost cr_op_kind_cost(cr_op_kind kind);
 
-/* What an op does with an argument, and which element type the argument has. */
+/* An op's access to an argument, and the argument's element type. */
 typedef enum cr_op_role {
-  CR_ROLE_VALUES,     /* the op's values; integers (indices, masks) are of their own type */
+  CR_ROLE_VALUES,     /* the op's values; integers (indices, masks) have another type */
   CR_ROLE_ARITHMETIC, /* of the arithmetic's type, to which integers are converted, too */
   CR_ROLE_OWN         /* of the type that ops.inc gives */
 } cr_op_role;
@@ -278,7 +277,7 @@ void cr_op_keep_posts(cr_op_desc *desc, int count);
 
 int cr_posts_count(const cr_posts *posts);
 bool cr_posts_add(const cr_posts *posts);
-/* Puts `post` behind the others. False: it does not fit. */
+/* Appends `post`. False: it does not fit. */
 bool cr_posts_append(cr_posts *posts, const cr_post *post);
 
 /* Where ops with post operations have their result and the argument of CR_POST_ADD. */

@@ -1,8 +1,7 @@
 /* The contexts that are open on a device, by id, and the order of work between them.
  *
- * Whoever has to remember which context used some memory last remembers the context's id: unlike an
- * address it stays meaningful when the context is gone. Host memory needs no order and keeps no
- * list. */
+ * A context's id names the last user of some memory: unlike an address it stays meaningful after
+ * the context's end. Host memory needs no order and keeps no list. */
 #ifndef CR_DEVICE_BACKEND_ORDER_H
 #define CR_DEVICE_BACKEND_ORDER_H
 
@@ -13,8 +12,8 @@ void cr_context_number(crema_context *context);
 void cr_context_list(crema_context *context);
 void cr_context_unlist(crema_context *context);
 
-/* Makes later work of `context` wait for all work queued so far on the context called `id` on the
- * same device, if it still exists; the host does not wait. No-op for `id` 0 and for its own. */
+/* Later work of `context` waits for all work queued so far on the context called `id` of the same
+ * device, if it still exists. The host does not wait. A no-op for id 0 and its own id. */
 crema_status cr_context_follow(crema_context *context, uint64_t id) CREMA_MUST_USE;
 
 /* The failure that the work of the context called `id` on `device` has left behind so far; it is

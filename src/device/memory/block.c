@@ -22,7 +22,7 @@ typedef struct listed_block {
 
 static struct {
   atomic_bool on;
-  pthread_mutex_t lock; /* guards what follows */
+  pthread_mutex_t lock; /* guards the members below */
   listed_block *bucket[BUCKETS];
   cr_block_report total;
 } report = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -88,14 +88,6 @@ static void release_pinned(cr_block *block) {
   cr_pinned_free(block->device, (void *)block->address, block->bytes);
 }
 
-static crema_status new_device(cr_block *block) {
-  crema_devptr memory = {0};
-  CR_TRY(cr_device_alloc(block->device, block->bytes, &memory));
-  block->address = memory.address;
-  block->release = release_device;
-  return CREMA_OK;
-}
-
 static crema_status new_host(cr_block *block, bool pinned) {
   void *memory = NULL;
   if (pinned) {
@@ -120,7 +112,10 @@ crema_status cr_block_new(crema_device *device, size_t bytes, const cr_block_opt
   cr_block block = {.bytes = bytes, .device = device};
   bool own_memory = !device->backend->host_memory;
   if (own_memory && !options->pinned) {
-    CR_TRY(new_device(&block));
+    crema_devptr memory = {0};
+    CR_TRY(cr_device_alloc(device, bytes, &memory));
+    block.address = memory.address;
+    block.release = release_device;
   } else {
     CR_TRY(new_host(&block, own_memory && options->pinned));
     if (!options->keep_content) memset((void *)block.address, 0, bytes);

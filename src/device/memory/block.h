@@ -1,7 +1,7 @@
 /* Blocks of memory that know how they are released.
  *
- * A block remembers at allocation what will release it, so that nothing that is set up differently
- * afterwards can make the wrong function release it. */
+ * A block stores its release function at allocation, so that no later change of settings makes the
+ * wrong function release it. */
 #ifndef CR_DEVICE_BLOCK_H
 #define CR_DEVICE_BLOCK_H
 
@@ -14,7 +14,7 @@ typedef struct cr_block {
   crema_device *device;
   uint64_t user; /* device memory: id of the context whose queued work may still use it when it is
                     freed; 0: none */
-  cr_heap *heap; /* that it was cut from; NULL: it was not */
+  cr_heap *heap; /* the heap that it was cut from; NULL: none */
   bool reported; /* counted by the host memory report */
 } cr_block;
 
@@ -29,7 +29,7 @@ crema_status cr_block_new(crema_device *device, size_t bytes, const cr_block_opt
                           cr_block *out) CREMA_MUST_USE;
 
 /* Releases the memory and zeroes the struct. Accepts a zeroed block. Errors: CREMA_E_ARGUMENT for a
- * block that the report counted and that is not there any more: nothing is released. */
+ * counted block that is missing from the report; it is not released. */
 crema_status cr_block_free(cr_block *block);
 
 /* Page-locked host memory of `bytes` > 0 bytes together with the address by which the device
@@ -37,8 +37,8 @@ crema_status cr_block_free(cr_block *block);
 crema_status cr_block_new_pinned(crema_device *device, size_t bytes, cr_block *out,
                                  crema_devptr *alias) CREMA_MUST_USE;
 
-/* The report of host memory: while it is on, new blocks are listed with their bytes. Blocks that
- * were made while it was off are not, whatever it is when they are freed. */
+/* The report of host memory: while it is on, new blocks are listed with their bytes. Blocks made
+ * while it is off are never listed. */
 void cr_block_report_enable(bool on);
 typedef struct cr_block_report {
   size_t blocks;

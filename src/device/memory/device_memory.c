@@ -7,7 +7,7 @@
 static crema_status alloc_for(crema_device *device, size_t bytes, uint64_t user,
                               crema_devptr *out) {
   crema_devptr memory = {0};
-  /* Zero bytes are legal and give an address of their own. */
+  /* Zero bytes are legal and give a distinct address. */
   if (bytes == 0) bytes = 1;
   if (device->pool != NULL) {
     CR_TRY(cr_pool_alloc(device->pool, bytes, user, &memory));

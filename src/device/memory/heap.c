@@ -15,28 +15,27 @@
 #define ASAN_UNPOISON_MEMORY_REGION(address, bytes) ((void)(address), (void)(bytes))
 #endif
 
-/* Of addresses and sizes: a cache line of the host; on a device what whole blocks of its driver
- * have. */
+/* Of addresses and sizes: a cache line on the host, the driver's alignment on a device. */
 enum { HOST_ALIGNMENT = 64, DEVICE_ALIGNMENT = 256 };
 
 enum {
-  MOST_NOTES = 1 << 14 /* of a pass; without end where passes never return all blocks */
+  MOST_NOTES = 1 << 14 /* of a pass; the limit counts where passes never return all blocks */
 };
 
-/* The least that is taken from the system while nothing is known of what is to come. */
+/* The smallest region without a plan. */
 #define LEAST_REGION ((size_t)1 << 20)
 
-/* Blocks that nobody uses lie between those in use: there is no list of them. */
+/* A block in use. The gaps between pieces are free; there is no list of them. */
 typedef struct heap_piece {
   uintptr_t address;
-  size_t bytes; /* with the gap behind it */
-  size_t note;  /* what is noted of it; NO_NOTE: nothing */
+  size_t bytes; /* with the gap after it */
+  size_t note;  /* its note; NO_NOTE: none */
 } heap_piece;
 
 /* A block that was asked for since the last rest. */
 typedef struct note {
   size_t bytes;
-  size_t from, to; /* it lived from this event to that one; events are counted from the rest on */
+  size_t from, to; /* the events at its begin and end, counted from the rest on */
   size_t offset;   /* where the plan has it */
 } note;
 
@@ -53,7 +52,7 @@ typedef struct heap_region {
 } heap_region;
 
 struct cr_heap {
-  pthread_mutex_t lock; /* guards all that follows */
+  pthread_mutex_t lock; /* guards the members below */
   crema_device *device;
   crema_context *context; /* NULL: closed */
   heap_region *regions;
@@ -61,11 +60,11 @@ struct cr_heap {
   heap_piece *pieces; /* by address */
   size_t piece_count, piece_room;
   size_t held, in_use, highest;
-  notes now, plan; /* of this pass; of the one that the next ones are expected to be like */
+  notes now, plan; /* of this pass; the pattern that the next passes should follow */
   size_t events;
   size_t planned_bytes;
   bool noting;     /* there was memory for all notes so far */
-  bool follows;    /* the pass has asked for what the plan expects so far */
+  bool follows;    /* so far the pass has asked for the planned blocks */
   uint64_t blocks; /* of cr_heap_stamp: the sum over all blocks in use */
   bool entered;    /* see cr_heap_enter */
 };
@@ -83,7 +82,7 @@ static bool make_room(void *array, size_t count, size_t *room, size_t width) {
   return true;
 }
 
-/* ---- what nobody may touch ---- */
+/* ---- poison ---- */
 
 static void poison(const cr_heap *heap, uintptr_t address, size_t bytes) {
   if (heap->device->backend->host_memory) ASAN_POISON_MEMORY_REGION((void *)address, bytes);
@@ -113,7 +112,7 @@ static bool add_region(cr_heap *heap, size_t bytes) {
   heap_region *fresh = &more[heap->region_count];
   if (cr_block_new(heap->device, bytes, &options, &fresh->block) != CREMA_OK) return false;
   fresh->bytes = bytes;
-  /* Work of other contexts has an end before that of the heap's own. */
+  /* Work of other contexts ends before the heap's own. */
   fresh->block.user = heap->context->id;
   poison(heap, fresh->block.address, bytes);
   ++heap->region_count;
@@ -133,14 +132,14 @@ static void destroy(cr_heap *heap) {
 
 /* ---- pieces ---- */
 
-/* What a block adds to the stamp. */
+/* The contribution of a block to the stamp. */
 static uint64_t mix(uintptr_t address, size_t bytes) {
   uint64_t mixed = (uint64_t)address * 0x9e3779b97f4a7c15u + (uint64_t)bytes;
   mixed = (mixed ^ mixed >> 29) * 0xbf58476d1ce4e5b9u;
   return mixed ^ mixed >> 32;
 }
 
-/* The number of the first piece at or behind an address. */
+/* The number of the first piece at or after an address. */
 static size_t find_piece(const cr_heap *heap, uintptr_t address) {
   size_t low = 0, high = heap->piece_count;
   while (low < high) {
@@ -151,7 +150,7 @@ static size_t find_piece(const cr_heap *heap, uintptr_t address) {
   return low;
 }
 
-/* Whether nobody uses the `bytes` from `address` on, which lie in a region. */
+/* Whether `bytes` bytes at `address`, which lie in a region, are free. */
 static bool is_free(const cr_heap *heap, uintptr_t address, size_t bytes) {
   size_t next = find_piece(heap, address);
   if (next < heap->piece_count && heap->pieces[next].address < address + bytes) return false;
@@ -189,7 +188,7 @@ static size_t note_begin(cr_heap *heap, size_t bytes) {
   return heap->now.count++;
 }
 
-/* Where the plan has the block that is asked for now; 0: nowhere. */
+/* Where the plan has the block that is requested now; 0: nowhere. */
 static uintptr_t planned_address(cr_heap *heap, size_t bytes) {
   const size_t number = heap->now.count;
   if (!heap->follows) return 0;
@@ -205,31 +204,29 @@ static int by_size(const void *a, const void *b) {
   return (*x)->from < (*y)->from ? -1 : 1;
 }
 
-static bool overlap(const note *a, const note *b) {
-  return a->from < b->to && b->from < a->to;
-}
-
-/* Puts order[n] into the smallest gap between those before it that live at the same time; `beside`
- * has room for them. */
-static void place(note **order, size_t n, const note **beside, size_t *end) {
+/* Puts order[n] into the smallest gap between the blocks before it that live at the same time;
+ * `same_time` has room for these. */
+static void place(note **order, size_t n, const note **same_time, size_t *end) {
   size_t count = 0, at = 0, best = NO_NOTE, best_gap_bytes = 0;
   note *self = order[n];
   for (size_t i = 0; i < n; ++i) {
-    if (!overlap(order[i], self)) continue;
+    if (order[i]->from >= self->to || self->from >= order[i]->to) continue;
     /* By offset. */
     size_t k = count++;
-    for (; k > 0 && beside[k - 1]->offset > order[i]->offset; --k) beside[k] = beside[k - 1];
-    beside[k] = order[i];
+    for (; k > 0 && same_time[k - 1]->offset > order[i]->offset; --k)
+      same_time[k] = same_time[k - 1];
+    same_time[k] = order[i];
   }
   for (size_t i = 0; i < count; ++i) {
-    if (beside[i]->offset > at) {
-      size_t gap = beside[i]->offset - at;
+    if (same_time[i]->offset > at) {
+      size_t gap = same_time[i]->offset - at;
       if (gap >= self->bytes && (best == NO_NOTE || gap < best_gap_bytes)) {
         best = at;
         best_gap_bytes = gap;
       }
     }
-    if (beside[i]->offset + beside[i]->bytes > at) at = beside[i]->offset + beside[i]->bytes;
+    if (same_time[i]->offset + same_time[i]->bytes > at)
+      at = same_time[i]->offset + same_time[i]->bytes;
   }
   self->offset = best == NO_NOTE ? at : best;
   if (self->offset + self->bytes > *end) *end = self->offset + self->bytes;
@@ -253,18 +250,14 @@ static bool make_plan(cr_heap *heap) {
   return true;
 }
 
-/* Whether the last pass asked for what was planned, in the same order; or for nothing. */
-static bool was_planned(const cr_heap *heap) {
-  return heap->plan.count > 0 &&
-         (heap->now.count == 0 || (heap->follows && heap->now.count == heap->plan.count));
-}
-
 void cr_heap_rest(crema_context *context) {
   cr_heap *heap = context->heap;
   if (heap == NULL) return;
   pthread_mutex_lock(&heap->lock);
   if (heap->piece_count == 0) {
-    bool planned = was_planned(heap);
+    /* Whether the last pass asked for the planned blocks in their order, or for none. */
+    bool planned = heap->plan.count > 0 &&
+                   (heap->now.count == 0 || (heap->follows && heap->now.count == heap->plan.count));
     if (!planned && heap->noting && heap->now.count > 0) planned = make_plan(heap);
     size_t had = heap->region_count == 1 ? heap->held : 0;
     if (planned && had < heap->planned_bytes) {
@@ -281,24 +274,19 @@ void cr_heap_rest(crema_context *context) {
 
 /* ---- blocks ---- */
 
-/* The host waits for the work that the context called `id` has queued so far. Work that fails is
- * over; its context reports the failure. */
-static void await(crema_device *device, uint64_t id) {
+/* With the lock held: later work of the heap's context waits for the work of the context called
+ * `id`, which has used a block last; else the host does. Work that fails is over; its context
+ * reports the failure. */
+static void order_after(const cr_heap *heap, uint64_t id) {
+  crema_device *device = heap->device;
   cr_native_event *event = NULL;
   bool busy = false;
+  if (device->backend->host_memory || id == 0) return;
+  if (heap->context != NULL && cr_context_follow(heap->context, id) == CREMA_OK) return;
   if (cr_context_mark(device, id, &event, &busy) == CREMA_OK && busy) {
     (void)device->backend->event_finish(event);
   }
   if (event != NULL) device->backend->event_destroy(event);
-}
-
-/* With the lock held: what the heap's context queues from now on comes after the work of the
- * context called `id`, which has used a block last. */
-static void order_after(const cr_heap *heap, uint64_t id) {
-  if (heap->device->backend->host_memory || id == 0) return;
-  if (heap->context == NULL || cr_context_follow(heap->context, id) != CREMA_OK) {
-    await(heap->device, id);
-  }
 }
 
 static void put_back(cr_block *block) {
@@ -318,7 +306,7 @@ static void put_back(cr_block *block) {
   if (unused) destroy(heap);
 }
 
-/* Where a block of `bytes` comes to lie; 0: the system has no memory. */
+/* An address for a block of `bytes`; 0: the system has no memory. */
 static uintptr_t find_address(cr_heap *heap, size_t bytes) {
   uintptr_t address = planned_address(heap, bytes);
   if (address == 0) address = best_gap(heap, bytes);
@@ -335,7 +323,7 @@ static bool take(cr_heap *heap, size_t bytes, cr_block *out) {
   }
   const bool host = heap->device->backend->host_memory;
   const size_t alignment = host ? HOST_ALIGNMENT : DEVICE_ALIGNMENT;
-  /* With a gap, so that a kernel that works beyond the end of its block is found out. */
+  /* With a gap, so that a kernel that works beyond the end of its block is noticed. */
   size_t whole = (bytes + 2 * alignment - 1) / alignment * alignment;
   uintptr_t address = find_address(heap, whole);
   if (address == 0) return false;

@@ -12,11 +12,11 @@
 
 enum { ALIGNMENT = 64 };
 
-/* From here on a block is aligned to large pages and asks for them. */
+/* Blocks from this size on are aligned to large pages and ask for them. */
 #define HUGE_BYTES ((size_t)4 << 20)
 #define HUGE_PAGE ((size_t)2 << 20)
 
-/* The allocator decides alone about smaller requests. */
+/* Smaller requests are left to the allocator. */
 #define PLAUSIBLE_BYTES ((size_t)1 << 35)
 
 /* Lies in front of each block and keeps its alignment. */
@@ -52,10 +52,10 @@ static struct {
 
 /* ---- slabs --------------------------------------------------------------- */
 
-/* Blocks of medium size, of which a net has hundreds, are cut from slabs of large pages: the first
- * pass touches all of them, and in small pages the page faults would cost more than the arithmetic.
- * A block lies in the first hole that is large enough, or else behind all others, where no page
- * has been touched yet. Of slabs without blocks one stays, for the next block. */
+/* Blocks of medium size are cut from slabs of large pages. A net has hundreds of them, its first
+ * pass touches all, and in small pages the page faults would cost more than the arithmetic. A block
+ * takes the first hole that is large enough, else the untouched end of the slab. One slab without
+ * blocks is kept for the next block. */
 #define SLAB_FROM ((size_t)32 << 10)
 #define SLAB_BYTES ((size_t)8 << 20)
 
@@ -150,18 +150,15 @@ static void *slab_alloc(void *user, size_t bytes, size_t alignment) {
   return block;
 }
 
-static int count_empty(void) {
-  int count = 0;
-  for (const slab *s = slabs.first; s != NULL; s = s->next) count += s->live == 0;
-  return count;
-}
-
 static void slab_free(void *user, void *memory) {
   const header *head = memory;
   slab *from = (slab *)((uintptr_t)memory & ~(SLAB_BYTES - 1)), *ended = NULL;
   pthread_mutex_lock(&slabs.lock);
   put_back(from, memory, head->bytes);
-  if (--from->live == 0 && count_empty() > 1) {
+  --from->live;
+  int empty = 0;
+  for (const slab *s = slabs.first; s != NULL; s = s->next) empty += s->live == 0;
+  if (from->live == 0 && empty > 1) {
     slab **link = &slabs.first;
     while (*link != from) link = &(*link)->next;
     *link = from->next;
@@ -182,13 +179,6 @@ static const crema_host_allocator slab_allocator = {slab_alloc, slab_free, NULL}
 #define WATCHED 0
 #endif
 
-/* Where a block comes from. */
-static const crema_host_allocator *allocator_for(size_t bytes) {
-  const crema_host_allocator *allocator = atomic_load(&host_allocator.current);
-  bool middling = bytes >= SLAB_FROM && bytes < HUGE_BYTES;
-  return allocator == &system_allocator && middling && !WATCHED ? &slab_allocator : allocator;
-}
-
 /* ---- blocks -------------------------------------------------------------- */
 
 void cr_host_set_allocator(const crema_host_allocator *allocator) {
@@ -204,8 +194,8 @@ crema_status crema_host_set_allocator(const crema_host_allocator *allocator) {
   return CREMA_OK;
 }
 
-/* A block of several times the machine's memory is a mistake in some file, whatever the system's
- * policy of overcommitment would say to it. */
+/* A block of several times the machine's memory is a mistake in some file, whether or not the
+ * system overcommits. */
 static bool beyond_machine(size_t bytes) {
   if (bytes < PLAUSIBLE_BYTES) return false;
   long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -222,7 +212,9 @@ crema_status cr_host_alloc(size_t bytes, void **out) {
     return cr_fail_memory(bytes, "host memory");
   }
   size_t rounded = sizeof(header) + (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-  const crema_host_allocator *allocator = allocator_for(bytes);
+  const crema_host_allocator *allocator = atomic_load(&host_allocator.current);
+  const bool middling = bytes >= SLAB_FROM && bytes < HUGE_BYTES;
+  if (allocator == &system_allocator && middling && !WATCHED) allocator = &slab_allocator;
   header *head = allocator->alloc(allocator->user, rounded, alignment);
   if (head == NULL && allocator == &slab_allocator) {
     /* There may be memory for a block where there is none for a slab. */

@@ -2,8 +2,8 @@
 
 #include <pthread.h>
 
-/* A collective that waits for its turn holds the gate; otherwise threads that keep allocating could
- * hold it up for ever. */
+/* A waiting collective holds the gate; otherwise threads that keep allocating could delay it for
+ * ever. */
 static struct {
   pthread_mutex_t gate;
   pthread_rwlock_t lock;

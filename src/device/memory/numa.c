@@ -111,7 +111,7 @@ crema_status cr_numa_bind(void *memory, size_t bytes, int node) {
 crema_status cr_numa_move_here(void *memory, size_t bytes) {
   if (cr_numa_nodes() < 2 || bytes == 0) return CREMA_OK;
   int here = cr_numa_current_node();
-  /* What the driver has filled from here lies here already. */
+  /* Memory that the driver has filled from here is here already. */
   const char *last = (const char *)memory + bytes - 1;
   if (here >= 0 && cr_numa_node_of(memory) == here && cr_numa_node_of(last) == here) {
     return CREMA_OK;

@@ -8,7 +8,7 @@
 
 #include "crema/status.h"
 
-/* What the system is asked; replaced in tests. */
+/* Questions to the system; replaced in tests. */
 typedef struct cr_numa_system {
   /* The number of nodes; 1 where the system has no such notion. */
   int (*nodes)(void);

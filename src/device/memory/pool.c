@@ -26,9 +26,9 @@ typedef struct pool_block {
   cr_native_event *freed; /* made at the first free with a user, kept */
 } pool_block;
 
-/* Idle blocks and counters. Each thread has its shard, so that threads seldom meet at a lock; a
- * counter is the sum over all shards (one alone may wrap around when a block is taken by one thread
- * and freed by another). */
+/* Idle blocks and counters. Each thread has its shard, so that threads seldom meet at a lock. A
+ * counter is the sum over all shards (a single one may wrap around when one thread takes a block
+ * and another frees it). */
 typedef struct shard {
   _Alignas(64) pthread_mutex_t lock;
   pool_block *bin[MAX_BINS];
@@ -57,21 +57,18 @@ struct cr_pool {
 
 /* ---- options ---- */
 
-/* The variable of the NVIDIA dialect's memory manager. */
-static bool debug_wanted(void) {
-  const char *text = getenv("DEBUG_GPU_MEM");
-  return text != NULL && text[0] != '\0' && strcmp(text, "0") != 0;
-}
-
 cr_pool_options cr_pool_options_for(cr_pool_mode mode) {
-  cr_pool_options options = {.mode = mode,
-                             .growth = 2,
-                             .min_bin = 6,
-                             .max_bin = 22,
-                             .max_idle_bytes = SIZE_MAX,
-                             .one_stream = mode == CR_POOL_THC,
-                             .print_events = debug_wanted(),
-                             .threshold = 0.9};
+  /* The variable of the NVIDIA dialect's memory manager. */
+  const char *debug = getenv("DEBUG_GPU_MEM");
+  cr_pool_options options = {
+      .mode = mode,
+      .growth = 2,
+      .min_bin = 6,
+      .max_bin = 22,
+      .max_idle_bytes = SIZE_MAX,
+      .one_stream = mode == CR_POOL_THC,
+      .print_events = debug != NULL && debug[0] != '\0' && strcmp(debug, "0") != 0,
+      .threshold = 0.9};
   if (mode == CR_POOL_CUB) {
     options.growth = 8;
     options.min_bin = 3;
@@ -154,23 +151,6 @@ static void note_allocated(cr_pool *pool, size_t bytes) {
   pthread_mutex_unlock(&pool->info_lock);
 }
 
-static void note_freed(cr_pool *pool, size_t bytes) {
-  pthread_mutex_lock(&pool->info_lock);
-  pool->held_bytes -= bytes;
-  pool->free_bytes += bytes;
-  if (pool->free_bytes > pool->total_bytes) pool->free_bytes = pool->total_bytes;
-  pthread_mutex_unlock(&pool->info_lock);
-}
-
-/* `bytes` were obtained at the second attempt; 0: none. */
-static void note_failed(cr_pool *pool, size_t bytes) {
-  atomic_fetch_add(&pool->flushes, 1);
-  pthread_mutex_lock(&pool->info_lock);
-  ask_driver(pool);
-  hold(pool, bytes);
-  pthread_mutex_unlock(&pool->info_lock);
-}
-
 static size_t idle_bytes(cr_pool *pool) {
   size_t bytes = 0;
   for (int i = 0; i < SHARDS; ++i) {
@@ -194,17 +174,14 @@ crema_status cr_pool_memory(cr_pool *pool, bool refresh, size_t *free_bytes, siz
 
 /* ---- the driver ---- */
 
-/* The program did not say at its start that it would use the device (S4-11). */
-static void warn_unnamed(crema_device *device) {
-  if (atomic_exchange(&device->named, true)) return;
-  cr_log_warning(
-      "%s:%d is opened by its first allocation; crema_device_open names the devices of a "
-      "program",
-      device->backend->name, device->index);
-}
-
 static crema_status driver_alloc(cr_pool *pool, size_t bytes, crema_devptr *out) {
-  if (!atomic_load(&pool->device->named)) warn_unnamed(pool->device);
+  if (!atomic_load(&pool->device->named) && !atomic_exchange(&pool->device->named, true)) {
+    /* The program has not named the device at its start (S4-11). */
+    cr_log_warning(
+        "%s:%d is opened by its first allocation; crema_device_open names the devices of a "
+        "program",
+        pool->device->backend->name, pool->device->index);
+  }
   cr_device_guard guard;
   CR_TRY(cr_device_enter(pool->device, &guard));
   cr_memory_lock_shared();
@@ -219,8 +196,7 @@ static crema_status driver_alloc(cr_pool *pool, size_t bytes, crema_devptr *out)
   return status;
 }
 
-/* Frees a block that is in no list: its memory goes back to the driver when nothing uses it any
- * more. */
+/* Frees a block that is in no list: its memory goes back to the driver after its last use. */
 static void driver_free(cr_pool *pool, pool_block *b) {
   const cr_backend *backend = pool->device->backend;
   cr_device_guard guard;
@@ -241,7 +217,11 @@ static void driver_free(cr_pool *pool, pool_block *b) {
   if (pool->options.print_events) {
     cr_log_info("%s:%d: %zu bytes freed", backend->name, pool->device->index, b->bytes);
   }
-  note_freed(pool, b->bytes);
+  pthread_mutex_lock(&pool->info_lock);
+  pool->held_bytes -= b->bytes;
+  pool->free_bytes += b->bytes;
+  if (pool->free_bytes > pool->total_bytes) pool->free_bytes = pool->total_bytes;
+  pthread_mutex_unlock(&pool->info_lock);
   free(b);
 }
 
@@ -272,10 +252,6 @@ static bool is_ready(cr_pool *pool, pool_block *b, uint64_t user) {
   return !b->pending;
 }
 
-static bool holds(const shard *s, int bin) {
-  return (atomic_load_explicit(&s->filled, memory_order_relaxed) >> bin & 1) != 0;
-}
-
 /* With the shard's lock held. */
 static void set_bin(shard *s, int bin, pool_block *first) {
   uint64_t filled = atomic_load_explicit(&s->filled, memory_order_relaxed),
@@ -298,11 +274,8 @@ static pool_block *take_from_shard(cr_pool *pool, shard *s, int bin, uint64_t us
     }
   }
   if (found != NULL) {
-    if (before != NULL) {
-      before->next = found->next;
-    } else {
-      set_bin(s, bin, found->next);
-    }
+    if (before != NULL) before->next = found->next;
+    else set_bin(s, bin, found->next);
     --s->idle_blocks;
     s->idle_bytes -= found->bytes;
     ++s->live_blocks;
@@ -318,7 +291,8 @@ static pool_block *take_idle(cr_pool *pool, int bin, uint64_t user) {
   unsigned mine = own_shard();
   for (unsigned i = 0; i < SHARDS; ++i) {
     shard *s = &pool->shard[(mine + i) % SHARDS];
-    pool_block *b = holds(s, bin) ? take_from_shard(pool, s, bin, user) : NULL;
+    const uint64_t filled = atomic_load_explicit(&s->filled, memory_order_relaxed);
+    pool_block *b = (filled >> bin & 1) != 0 ? take_from_shard(pool, s, bin, user) : NULL;
     if (b != NULL) return b;
   }
   return NULL;
@@ -345,7 +319,7 @@ static void count_live(cr_pool *pool, const pool_block *b, bool more) {
   pthread_mutex_unlock(&s->lock);
 }
 
-/* Takes the whole bin out of a shard. */
+/* Empties a bin of a shard; returns its blocks. */
 static pool_block *empty_bin(shard *s, int bin) {
   pthread_mutex_lock(&s->lock);
   pool_block *list = s->bin[bin];
@@ -423,7 +397,11 @@ static crema_status fresh_block(cr_pool *pool, size_t bytes, int bin, pool_block
   if (status == CREMA_E_NO_MEMORY) {
     size_t given_back = cr_pool_trim(pool);
     if (given_back > 0) status = driver_alloc(pool, b->bytes, &b->memory);
-    note_failed(pool, status == CREMA_OK ? b->bytes : 0);
+    atomic_fetch_add(&pool->flushes, 1);
+    pthread_mutex_lock(&pool->info_lock);
+    ask_driver(pool);
+    hold(pool, status == CREMA_OK ? b->bytes : 0);
+    pthread_mutex_unlock(&pool->info_lock);
     if (status == CREMA_E_NO_MEMORY) status = out_of_memory(pool, bytes);
   } else if (status == CREMA_OK) {
     note_allocated(pool, b->bytes);
@@ -463,12 +441,6 @@ static crema_status mark_freed(cr_pool *pool, pool_block *b, uint64_t user) {
   return CREMA_OK;
 }
 
-static bool may_keep(cr_pool *pool, const pool_block *b) {
-  size_t limit = pool->options.max_idle_bytes;
-  if (b->bin == NO_BIN || b->bytes > limit) return false;
-  return limit == SIZE_MAX || idle_bytes(pool) <= limit - b->bytes;
-}
-
 crema_status cr_pool_free(cr_pool *pool, crema_devptr memory, uint64_t user) {
   if (memory.address == 0) return CREMA_OK;
   pool_block *b = take_live(pool, memory);
@@ -479,9 +451,8 @@ crema_status cr_pool_free(cr_pool *pool, crema_devptr memory, uint64_t user) {
   cr_tracking_remove(pool->device, b->bytes, b->counted);
   crema_status status = mark_freed(pool, b, user);
   if (status != CREMA_OK) {
-    /* Without a mark nobody knows when the work is over, so the memory is given up rather than
-     * reused too early. The device has failed anyway, or the driver was unloaded, and the memory
-     * with it. */
+    /* Without a mark the end of the work is unknown, so the memory is given up rather than reused
+     * too early. The device has failed anyway, or the driver was unloaded with its memory. */
     if (status != CREMA_E_CLOSED) {
       cr_log_error("memory of %zu bytes is given up: %s", b->bytes, crema_error_text());
     }
@@ -490,7 +461,10 @@ crema_status cr_pool_free(cr_pool *pool, crema_devptr memory, uint64_t user) {
     free(b);
     return CREMA_OK;
   }
-  if (may_keep(pool, b)) {
+  const size_t limit = pool->options.max_idle_bytes;
+  const bool fits =
+      b->bytes <= limit && (limit == SIZE_MAX || idle_bytes(pool) <= limit - b->bytes);
+  if (b->bin != NO_BIN && fits) {
     put_idle(pool, b);
   } else {
     count_live(pool, b, false);
@@ -503,7 +477,7 @@ cr_pool_info cr_pool_describe(cr_pool *pool) {
   cr_pool_info info = {.driver_allocs = atomic_load(&pool->driver_allocs),
                        .driver_queries = atomic_load(&pool->driver_queries),
                        .flushes = atomic_load(&pool->flushes)};
-  /* All at once, because a block may come in one shard and go in another. */
+  /* All locks at once, because a block may come in one shard and go in another. */
   for (int i = 0; i < SHARDS; ++i) pthread_mutex_lock(&pool->shard[i].lock);
   for (int i = 0; i < SHARDS; ++i) {
     const shard *s = &pool->shard[i];
@@ -522,14 +496,6 @@ cr_pool_info cr_pool_describe(cr_pool *pool) {
 
 /* ---- life ---- */
 
-static void set_bins(cr_pool *pool) {
-  size_t bytes = 1;
-  for (unsigned b = 0; b < MAX_BINS; ++b) {
-    pool->bin_bytes[b] = bytes;
-    bytes = bytes > SIZE_MAX / pool->options.growth ? SIZE_MAX : bytes * pool->options.growth;
-  }
-}
-
 crema_status cr_pool_create(crema_device *device, const cr_pool_options *options, cr_pool **out) {
   if (options->growth < 2 || options->max_bin >= MAX_BINS || options->min_bin > options->max_bin) {
     return cr_fail(CREMA_E_RANGE, "a memory pool has bins %u to %u of powers of 2 or more",
@@ -540,7 +506,10 @@ crema_status cr_pool_create(crema_device *device, const cr_pool_options *options
   memset(pool, 0, sizeof *pool);
   pool->device = device;
   pool->options = *options;
-  set_bins(pool);
+  for (size_t b = 0, bytes = 1; b < MAX_BINS; ++b) {
+    pool->bin_bytes[b] = bytes;
+    bytes = bytes > SIZE_MAX / options->growth ? SIZE_MAX : bytes * options->growth;
+  }
   for (int i = 0; i < SHARDS; ++i) pthread_mutex_init(&pool->shard[i].lock, NULL);
   for (int i = 0; i < BUCKET_LOCKS; ++i) pthread_mutex_init(&pool->bucket_lock[i].lock, NULL);
   pthread_mutex_init(&pool->info_lock, NULL);

@@ -3,8 +3,8 @@
  * Small and middle-sized requests are rounded up to bins; a freed block goes back to its bin and
  * serves the next request of that size without asking the driver. A block that is freed while
  * queued work still uses it is given to the same context at once and to others when that work is
- * done. When the driver has no memory left, all idle blocks go back to it before the request is
- * tried once more. Any thread may allocate and free. */
+ * done. When the driver has no memory left, all idle blocks go back to it and the request is tried
+ * once more. Any thread may allocate and free. */
 #ifndef CR_DEVICE_POOL_H
 #define CR_DEVICE_POOL_H
 
@@ -14,7 +14,7 @@ typedef enum cr_pool_mode {
   CR_POOL_NONE, /* straight to the driver */
   CR_POOL_BINS, /* the default: powers of two from 64 bytes to 4 MiB, larger blocks uncached */
   CR_POOL_CUB,  /* powers of 8 from 512 bytes to 1 GiB, at most 10 GiB idle */
-  CR_POOL_THC   /* as BINS, but a freed block is anybody's at once: correct only for memory that
+  CR_POOL_THC   /* as BINS, but any context gets a freed block at once: correct only for memory that
                  * never leaves one context */
 } cr_pool_mode;
 
@@ -24,7 +24,7 @@ typedef struct cr_pool_options {
   unsigned min_bin, max_bin;
   size_t max_idle_bytes; /* SIZE_MAX: no limit */
   bool one_stream;
-  bool print_events; /* log what is taken from the driver and given back (DEBUG_GPU_MEM) */
+  bool print_events; /* log the driver's allocations and releases (DEBUG_GPU_MEM) */
   double threshold;  /* share of the total below which free memory is asked for again */
 } cr_pool_options;
 
@@ -33,8 +33,8 @@ cr_pool_options cr_pool_options_for(cr_pool_mode mode);
 /* "" and "none", "bins", "cub", "thc". Errors: CREMA_E_UNKNOWN_NAME for all others. */
 crema_status cr_pool_mode_parse(const char *text, cr_pool_mode *out) CREMA_MUST_USE;
 
-/* The mode of pools made from now on for devices. Errors: CREMA_E_STATE once a device has
- * been opened with another one. */
+/* The mode of pools made from now on for devices. Errors: CREMA_E_STATE once a device has been
+ * opened with another mode. */
 crema_status cr_pool_set_mode(cr_pool_mode mode) CREMA_MUST_USE;
 cr_pool_mode cr_pool_current_mode(void);
 
@@ -69,7 +69,7 @@ typedef struct cr_pool_info {
 } cr_pool_info;
 cr_pool_info cr_pool_describe(cr_pool *pool);
 
-/* Memory that could be allocated: the running estimate of what the driver has, plus idle
+/* Memory that could be allocated: the running estimate of the driver's free memory, plus idle
  * blocks. With `refresh` the driver is asked first. */
 crema_status cr_pool_memory(cr_pool *pool, bool refresh, size_t *free_bytes,
                             size_t *total_bytes) CREMA_MUST_USE;

@@ -13,18 +13,10 @@ struct cr_scratchpad {
   pthread_t thread; /* the only one that uses it */
   int contexts;     /* that hold it */
   cr_workspace workspace;
-  uint64_t user; /* id of the context that was given it last */
-  size_t needed; /* most that was asked for since an algorithm was chosen last */
-  int passes;    /* backward passes since then for which it was larger */
+  uint64_t user; /* id of the context that used it last */
+  size_t needed; /* the largest request since the last choice of an algorithm */
+  int passes;    /* backward passes after that choice for which it was larger */
 };
-
-/* With the device's lock held. The thread of an entry may have ended and its id been given to a new
- * thread: the new one may have the entry, as nobody else uses it. */
-static cr_scratchpad **find_scratchpad(crema_device *device, pthread_t thread) {
-  cr_scratchpad **link = &device->scratchpads;
-  while (*link != NULL && !pthread_equal((*link)->thread, thread)) link = &(*link)->next;
-  return link;
-}
 
 void cr_scratchpad_leave(crema_context *context) {
   crema_device *device = context->device;
@@ -54,7 +46,10 @@ static crema_status hold_scratchpad(crema_context *context) {
   if (fresh == NULL) return cr_fail_memory(sizeof *fresh, "a scratchpad");
   cr_scratchpad_leave(context);
   pthread_mutex_lock(&device->lock);
-  cr_scratchpad **link = find_scratchpad(device, self);
+  /* The thread of an entry may have ended and its id belong to a new thread, which then takes over
+   * the unused entry. */
+  cr_scratchpad **link = &device->scratchpads;
+  while (*link != NULL && !pthread_equal((*link)->thread, self)) link = &(*link)->next;
   if (*link == NULL) {
     fresh->thread = self;
     fresh->workspace.device = device;

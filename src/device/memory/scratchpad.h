@@ -4,13 +4,13 @@
 
 #include "device/backend/backend.h"
 
-/* Scratch memory of at least `bytes` bytes on the context's device. It grows until a shrink (see
- * cr_context_end_backward) and is shared by everything that the calling thread runs on the device
- * (S4-22), so that it is as large as the largest user needs, not as all together: its content lasts
- * until the next user. Work queued on other contexts that uses it is waited for on the queue; the
- * host waits only if the device has no room for the old and the new memory at once. It is freed
- * with the last context that used it. bytes 0 gives what there is, possibly no memory. On failure
- * the old memory stays. Errors: CREMA_E_NO_MEMORY, CREMA_E_DEVICE. */
+/* Scratch memory of at least `bytes` bytes on the context's device. It grows until a shrink
+ * (cr_context_end_backward). All work of the calling thread on the device shares it (S4-22), so it
+ * has the size of the largest user; its content lasts until the next user. The queue waits for work
+ * of other contexts that uses it; the host waits only if the device has no room for the old and the
+ * new memory at once. It is freed with the last context that used it. bytes 0 gives the present
+ * memory, possibly none. On failure the old memory stays. Errors: CREMA_E_NO_MEMORY,
+ * CREMA_E_DEVICE. */
 crema_status cr_context_workspace(crema_context *context, size_t bytes,
                                   crema_devptr *out) CREMA_MUST_USE;
 
@@ -22,23 +22,22 @@ size_t cr_device_scratchpad_bytes(crema_device *device);
 
 /* ---- choosing the fastest algorithm of a convolution (S4-23) ---- */
 
-/* One way of computing something, with what is known of it. */
+/* One way to compute something, with its costs. */
 typedef struct cr_algorithm {
   int id;
   double seconds;
   size_t bytes; /* of scratchpad */
 } cr_algorithm;
 
-/* The id of the fastest algorithm that works with the scratchpad that can be had (see
- * cr_workspace_budget), which afterwards is as large as that needs; of equally fast ones that with
- * the least memory. When the device has less memory than it says, an algorithm that needs less is
- * chosen. Errors: CREMA_E_UNSUPPORTED when no algorithm works with what there is. */
+/* The id of the fastest algorithm whose scratchpad fits (cr_workspace_budget); if two are equally
+ * fast, the one with less memory. The scratchpad then has that size. When the device has less
+ * memory than it says, an algorithm with less is chosen. Errors: CREMA_E_UNSUPPORTED when none
+ * fits. */
 crema_status cr_context_choose(crema_context *context, const cr_algorithm *table, int count,
                                int *id) CREMA_MUST_USE;
 
-/* To be told after each backward pass on the context. After the second one since an algorithm was
- * chosen last, the scratchpad is cut down to what was asked for since then; that waits until it is
- * idle. */
+/* Call it after each backward pass on the context. The second call after the last choice of an
+ * algorithm cuts the scratchpad down to the largest request after that choice, once it is idle. */
 crema_status cr_context_end_backward(crema_context *context) CREMA_MUST_USE;
 
 #endif

@@ -4,12 +4,12 @@
 
 #include "device/backend/backend.h"
 
-/* Turns counting on or off. Blocks that were allocated while it was off are not counted, and
- * their release changes nothing. Turning it off forgets all totals. */
+/* Turns counting on or off. Blocks allocated while it is off are not counted, and their release
+ * changes nothing. Turning it off clears all totals. */
 void cr_tracking_enable(bool on);
 bool cr_tracking_enabled(void);
 
-/* Called by the pool. The return value of add goes into the block and back to remove. */
+/* For the pool, which stores the result of add in the block and passes it to remove. */
 bool cr_tracking_add(const crema_device *device, size_t bytes);
 void cr_tracking_remove(const crema_device *device, size_t bytes, bool counted);
 

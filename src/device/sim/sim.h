@@ -1,8 +1,8 @@
 /* Simulated accelerators: everything that is true of an accelerator except speed.
  *
- * Host code cannot dereference their memory (an attempt faults), their streams run on threads of
- * their own or step by step when a test says so, copies take as long as the link allows, and faults
- * happen when they are ordered. Every kernel of the CPU runs on the simulated memory.
+ * Host code cannot dereference their memory (an attempt faults). Their streams run on separate
+ * threads, or step by step for a test; copies take as long as the link allows; faults happen on
+ * request. Every kernel of the CPU runs on the simulated memory.
  *
  * The library starts the simulation when the environment variable CREMA_SIM says so
  * ("devices=4,memory=2G"); tests and tools use the calls below. */
@@ -13,7 +13,7 @@
 
 enum { CR_SIM_MAX_DEVICES = 32 };
 
-/* What an operation is; the log, the counters and the faults name them. */
+/* Operations, for the log, the counters and the faults. */
 typedef enum cr_sim_op {
   CR_SIM_COUNT, /* asking for the number of devices */
   CR_SIM_DESCRIBE,
@@ -49,7 +49,7 @@ typedef struct cr_sim_options {
   bool stepped;
   double bandwidth; /* bytes per second of the host link in each direction; 0: as fast as memcpy */
   double latency;   /* seconds before a copy begins */
-  /* The same of each device's link to its peers, which it has beside that to the host. */
+  /* The same for each device's link to its peers, which is separate from its host link. */
   double peer_bandwidth, peer_latency;
   bool check_races;
   bool keep_log;
@@ -59,11 +59,11 @@ typedef struct cr_sim_options {
   size_t driver_memory;       /* the total that the driver reports; 0: `memory` */
   crema_status count_failure; /* what asking for the number of devices gives; CREMA_OK: none */
   int library_version;        /* of the pretended DNN library; 0: the one that is expected */
-  /* The rows that the devices run, on host memory; NULL: those of the CPU. */
+  /* The kernels that the devices run, on host memory; NULL: the CPU's. */
   const cr_kernel *const *kernels;
 } cr_sim_options;
 
-/* One device of 4 GiB, threads, no delays, everybody a peer, all on boards of their own. */
+/* One device of 4 GiB, threads, no delays, all devices peers, each on a separate board. */
 cr_sim_options cr_sim_defaults(void);
 
 /* "devices=4,memory=512M,bandwidth=12G,latency=1e-5,stepped=1": changes `options`. All entries:
@@ -71,9 +71,8 @@ cr_sim_options cr_sim_defaults(void);
  * Errors: CREMA_E_PARSE naming the entry. */
 crema_status cr_sim_parse(const char *text, cr_sim_options *options) CREMA_MUST_USE;
 
-/* Sets the simulation up, or takes it down. Of the library's own record of devices they know
- * nothing: cr_sim_start and cr_sim_stop do all of it. Errors: CREMA_E_STATE when one runs;
- * CREMA_E_RANGE; CREMA_E_NO_MEMORY. */
+/* Sets up or takes down the simulation, but not the registry's devices: cr_sim_start and
+ * cr_sim_stop do both. Errors: CREMA_E_STATE when one runs; CREMA_E_RANGE; CREMA_E_NO_MEMORY. */
 crema_status cr_sim_begin(const cr_sim_options *options) CREMA_MUST_USE;
 /* The same from a number of devices, or from a list of entries. Errors: CREMA_E_PARSE, too. */
 crema_status cr_sim_begin_from(const char *text) CREMA_MUST_USE;
@@ -86,7 +85,7 @@ bool cr_sim_running(void);
 /* Starts a simulation. Errors: CREMA_E_STATE when one runs; CREMA_E_NO_MEMORY. */
 crema_status cr_sim_start(const cr_sim_options *options) CREMA_MUST_USE;
 
-/* What was not freed before the simulation was stopped. */
+/* Resources that were not freed when the simulation stopped. */
 typedef struct cr_sim_leaks {
   size_t device_blocks, device_bytes;
   size_t host_blocks;
@@ -104,8 +103,8 @@ void cr_sim_stop(cr_sim_leaks *leaks);
  * stream's event. */
 bool cr_sim_step(crema_context *context);
 
-/* Runs the next piece of one of the streams that can go on, chosen by `choice` (any number):
- * a sequence of choices replays an interleaving. False when none can go on. */
+/* Runs the next piece of one of the streams that can continue, chosen by `choice` (any number): a
+ * sequence of choices replays an interleaving. False when none can continue. */
 bool cr_sim_step_any(uint32_t choice);
 
 /* Pieces of work of the context that are not done. */
@@ -124,7 +123,7 @@ void cr_sim_clear_faults(void);
 typedef enum cr_sim_mistake {
   CR_SIM_SOUND,
   CR_SIM_LOSES_WAITS,   /* streams do not wait for events */
-  CR_SIM_COPIES_SHORT,  /* copies leave out the last byte */
+  CR_SIM_COPIES_SHORT,  /* copies omit the last byte */
   CR_SIM_EVENTS_EARLY,  /* events count as done when they are recorded */
   CR_SIM_FORGETS_ZEROS, /* zero fills do nothing */
   CR_SIM_MISTAKES
@@ -160,7 +159,7 @@ size_t cr_sim_log(const cr_sim_record **out);
 /* Races found so far; `text` (may be NULL) receives the newest one. */
 size_t cr_sim_races(char *text, size_t size);
 
-/* Tells the race checker that the host is about to read or change host memory. */
+/* For the race checker: the host is about to read or change host memory. */
 void cr_sim_host_access(const void *memory, size_t bytes, bool change);
 
 /* The handle of the pretended compute libraries that a context makes before its first kernel and

@@ -17,8 +17,8 @@ static double later(double a, double b) {
   return a > b ? a : b;
 }
 
-/* Takes the time that the copy needs on its links, which carry one copy per direction at a time:
- * that to the host, or those of two peers. Says when it is over; 0: it uses none. */
+/* Reserves the copy's links, to the host or between two peers, which carry one copy per direction
+ * at a time. Returns when the copy is over; 0: it uses no link. */
 static double reserve_links(sim_stream *stream, const sim_task *task) {
   const cr_sim_options *options = &cr_sim_world.options;
   const int from = task->u.copy.from, to = task->u.copy.to;
@@ -41,13 +41,6 @@ static double reserve_links(sim_stream *stream, const sim_task *task) {
   return end;
 }
 
-static void wait_until(double end) {
-  double left = end - cr_clock_seconds();
-  if (left > SPIN_SECONDS) cr_clock_sleep(left - SPIN_SECONDS);
-  while (cr_clock_seconds() < end) {
-  }
-}
-
 static crema_status run_copy(sim_stream *stream, sim_task *task) {
   double end = reserve_links(stream, task);
   if (task->u.copy.checked &&
@@ -57,9 +50,12 @@ static crema_status run_copy(sim_stream *stream, sim_task *task) {
                        (uintptr_t)task->u.copy.src);
     sim_unlock();
   }
-  size_t left_out = cr_sim_world.mistake == CR_SIM_COPIES_SHORT ? 1 : 0;
-  memcpy(task->u.copy.dst, task->u.copy.src, task->u.copy.bytes - left_out);
-  if (end > 0) wait_until(end);
+  const size_t omitted = cr_sim_world.mistake == CR_SIM_COPIES_SHORT ? 1 : 0;
+  memcpy(task->u.copy.dst, task->u.copy.src, task->u.copy.bytes - omitted);
+  const double left = end - cr_clock_seconds();
+  if (left > SPIN_SECONDS) cr_clock_sleep(left - SPIN_SECONDS);
+  while (cr_clock_seconds() < end) {
+  }
   return CREMA_OK;
 }
 
@@ -88,11 +84,6 @@ static cr_sim_op op_of(cr_copy_kind kind) {
   return CR_SIM_D2D;
 }
 
-static crema_status illegal_address(const sim_stream *stream, uintptr_t address, size_t bytes) {
-  return cr_fail(CREMA_E_DEVICE, "sim:%d has no memory in use at %#zx for %zu bytes",
-                 stream->device->index, (size_t)address, bytes);
-}
-
 /* The host address of one end of a copy; records the access. With the lock held. */
 static crema_status resolve(sim_stream *stream, bool on_device, uintptr_t address, size_t bytes,
                             bool write, char **out) {
@@ -104,7 +95,10 @@ static crema_status resolve(sim_stream *stream, bool on_device, uintptr_t addres
     *out = (char *)address;
   } else {
     *out = cr_sim_bytes_of(address, bytes);
-    if (*out == NULL) return illegal_address(stream, address, bytes);
+    if (*out == NULL) {
+      return cr_fail(CREMA_E_DEVICE, "sim:%d has no memory in use at %#zx for %zu bytes",
+                     stream->device->index, (size_t)address, bytes);
+    }
   }
   cr_sim_note_access(stream, address, bytes, write, !on_device);
   return CREMA_OK;
@@ -114,14 +108,6 @@ static crema_status resolve(sim_stream *stream, bool on_device, uintptr_t addres
 static crema_status check_peer(const sim_stream *stream, int peer) {
   if (peer < 0 || peer == stream->device->index || stream->device->peer_on[peer]) return CREMA_OK;
   return cr_fail(CREMA_E_DEVICE, "sim:%d has no access to sim:%d", stream->device->index, peer);
-}
-
-static crema_status find_peers(const sim_stream *stream, uintptr_t dst, uintptr_t src,
-                               sim_task *task) {
-  task->u.copy.from = cr_sim_owner(src);
-  task->u.copy.to = cr_sim_owner(dst);
-  CR_TRY(check_peer(stream, task->u.copy.from));
-  return check_peer(stream, task->u.copy.to);
 }
 
 crema_status cr_sim_copy(crema_context *context, cr_copy_kind kind, uintptr_t dst, uintptr_t src,
@@ -139,7 +125,12 @@ crema_status cr_sim_copy(crema_context *context, cr_copy_kind kind, uintptr_t ds
                                                      .dst = dst,
                                                      .src = src},
                                     &task.fault);
-  if (status == CREMA_OK && kind == CR_COPY_PEER) status = find_peers(stream, dst, src, &task);
+  if (kind == CR_COPY_PEER) {
+    task.u.copy.from = cr_sim_owner(src);
+    task.u.copy.to = cr_sim_owner(dst);
+    if (status == CREMA_OK) status = check_peer(stream, task.u.copy.from);
+    if (status == CREMA_OK) status = check_peer(stream, task.u.copy.to);
+  }
   /* Memory that a stream has yet to write is not for the host to change. */
   const bool checked = cr_sim_world.options.check_races && kind == CR_COPY_HOST_TO_DEVICE &&
                        !cr_sim_is_written(src, bytes);

@@ -9,7 +9,7 @@
 
 enum { MAX_KERNELS = 1024 };
 
-/* What a plan of a simulated kernel keeps. */
+/* The state of a simulated kernel's plan. */
 typedef struct sim_plan {
   const cr_kernel *kernel; /* of the CPU */
   cr_plan inner;
@@ -209,12 +209,7 @@ static crema_status run_row(const cr_call *call) {
   }
   sim_lock();
   status = cr_sim_need_handle(stream);
-  if (status == CREMA_OK) {
-    status = cr_sim_note(
-        &(cr_sim_record){
-            .op = CR_SIM_KERNEL, .device = stream->device->index, .stream = call->context->id},
-        &task.fault);
-  }
+  if (status == CREMA_OK) status = cr_sim_note_on(stream, CR_SIM_KERNEL, &task.fault);
   /* An execution is of one run at a time: streams take turns. */
   if (status == CREMA_OK && execution->stream != NULL && execution->stream != stream) {
     cr_sim_wait_for(execution->stream, execution->number);

@@ -1,4 +1,4 @@
-/* What was done, and what shall go wrong. */
+/* The log of operations, and the injected faults. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ static void log_record(sim_world *w, const cr_sim_record *record) {
   if (w->log_size == w->log_capacity) {
     size_t capacity = w->log_capacity > 0 ? 2 * w->log_capacity : 1024;
     cr_sim_record *log = realloc(w->log, capacity * sizeof *log);
-    if (log == NULL) return; /* the log is an aid for tests; they notice what is missing */
+    if (log == NULL) return; /* only an aid for tests, which notice the gap */
     w->log = log;
     w->log_capacity = capacity;
   }
@@ -56,6 +56,12 @@ crema_status cr_sim_note(const cr_sim_record *record, crema_status *late) {
   log_record(w, record);
   if (w->unloading) return cr_fail(CREMA_E_CLOSED, "the simulated driver has been unloaded");
   return w->faults > 0 ? hit_fault(w, record, late) : CREMA_OK;
+}
+
+crema_status cr_sim_note_on(const sim_stream *stream, cr_sim_op op, crema_status *late) {
+  const cr_sim_record record = {
+      .op = op, .device = stream->device->index, .stream = stream->context};
+  return cr_sim_note(&record, late);
 }
 
 static crema_status choose_device(int index) {

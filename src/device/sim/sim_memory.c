@@ -34,11 +34,8 @@ static long find_block(const sim_device *device, size_t offset) {
   size_t low = 0, high = device->blocks;
   while (low < high) {
     size_t middle = (low + high) / 2;
-    if (device->block[middle].offset <= offset) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
+    if (device->block[middle].offset <= offset) low = middle + 1;
+    else high = middle;
   }
   return (long)low - 1;
 }
@@ -170,11 +167,6 @@ void cr_sim_free(crema_device *device, crema_devptr memory) {
   sim_unlock();
 }
 
-static size_t free_of(const sim_device *d) {
-  size_t taken = d->used + d->foreign, capacity = cr_sim_world.options.memory;
-  return taken < capacity ? capacity - taken : 0;
-}
-
 crema_status cr_sim_memory_info(crema_device *device, size_t *free_bytes, size_t *total_bytes) {
   sim_device *d = cr_sim_device(device);
   sim_lock();
@@ -182,7 +174,8 @@ crema_status cr_sim_memory_info(crema_device *device, size_t *free_bytes, size_t
       cr_sim_note(&(cr_sim_record){.op = CR_SIM_MEMORY_INFO, .device = d->index}, NULL);
   if (status == CREMA_OK) {
     const cr_sim_options *options = &cr_sim_world.options;
-    *free_bytes = free_of(d);
+    const size_t taken = d->used + d->foreign;
+    *free_bytes = taken < options->memory ? options->memory - taken : 0;
     *total_bytes = options->driver_memory > 0 ? options->driver_memory : options->memory;
   }
   sim_unlock();

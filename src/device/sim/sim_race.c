@@ -6,10 +6,6 @@
 
 #include "device/sim/sim_world.h"
 
-static bool is_tracked(const sim_stream *stream) {
-  return stream->index < SIM_CLOCKS;
-}
-
 static bool overlap(const sim_access *a, uintptr_t low, uintptr_t high) {
   return a->low < high && low < a->high;
 }
@@ -33,7 +29,7 @@ void cr_sim_report_race(const char *what, uintptr_t address) {
 
 void cr_sim_note_access(sim_stream *stream, uintptr_t low, size_t bytes, bool write, bool host) {
   sim_world *w = &cr_sim_world;
-  if (!w->options.check_races || bytes == 0 || !is_tracked(stream)) return;
+  if (!w->options.check_races || bytes == 0 || stream->index >= SIM_CLOCKS) return;
   forget_done(w);
   for (size_t i = 0; i < w->accesses; ++i) {
     const sim_access *a = &w->access[i];

@@ -1,4 +1,4 @@
-/* Streams: queues of work that run on threads of their own or step by step; events. */
+/* Streams, queues of work that run on separate threads or step by step; events. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,11 +43,7 @@ static sim_task *runnable(sim_stream *stream) {
   return task;
 }
 
-static void free_task(sim_task *task) {
-  if (task->kind == SIM_TASK_KERNEL) cr_sim_free_call(&task->u.kernel);
-}
-
-/* Runs `task`, which is the oldest of the stream. With the lock held, which is let go meanwhile. */
+/* Runs the oldest task of the stream. With the lock held, which is released meanwhile. */
 static void run_task(sim_stream *stream, const sim_task *oldest) {
   sim_task task = *oldest;
   stream->running = true;
@@ -64,7 +60,7 @@ static void run_task(sim_stream *stream, const sim_task *oldest) {
     stream->failure_number = task.number;
     snprintf(stream->failure_text, sizeof stream->failure_text, "%s", crema_error_text());
   }
-  free_task(&task);
+  if (task.kind == SIM_TASK_KERNEL) cr_sim_free_call(&task.u.kernel);
   stream->running = false;
   ++stream->first;
   atomic_fetch_sub(&stream->count, 1);
@@ -74,8 +70,8 @@ static void run_task(sim_stream *stream, const sim_task *oldest) {
   pthread_cond_broadcast(&stream->progress);
 }
 
-/* Sleeps until the stream has done its task `number`, or earlier. Nobody is woken for what others
- * wait for: there are many streams and tasks. With the lock held, which is let go meanwhile. */
+/* Sleeps until the stream has done its task `number`, or earlier: there are many streams and tasks,
+ * so a waiter is woken only for its own. With the lock held, which is released meanwhile. */
 static void sleep_until(sim_stream *stream, uint64_t number) {
   if (number < stream->awaited) stream->awaited = number;
   pthread_cond_wait(&stream->progress, &cr_sim_world.lock);
@@ -84,13 +80,6 @@ static void sleep_until(sim_stream *stream, uint64_t number) {
 /* Until the task that is next is done. */
 static void sleep_until_next(sim_stream *stream) {
   sleep_until(stream, atomic_load(&stream->done) + 1);
-}
-
-/* The oldest task is another thread's, or waits for another stream. */
-static void sleep_until_runnable(sim_stream *stream) {
-  const sim_task *oldest = &stream->ring[stream->first % stream->capacity];
-  if (stream->running) sleep_until_next(stream);
-  else sleep_until(oldest->u.wait.stream, oldest->u.wait.number);
 }
 
 static void pause_shortly(void) {
@@ -121,7 +110,10 @@ static crema_status work(void *arg) {
     if (task != NULL) {
       run_task(stream, task);
     } else if (atomic_load(&stream->count) > 0) {
-      sleep_until_runnable(stream);
+      /* The oldest task is another thread's, or waits for another stream. */
+      const sim_task *oldest = &stream->ring[stream->first % stream->capacity];
+      if (stream->running) sleep_until_next(stream);
+      else sleep_until(oldest->u.wait.stream, oldest->u.wait.number);
     } else {
       sim_unlock();
       spin_while_empty(stream);
@@ -135,20 +127,13 @@ static crema_status work(void *arg) {
   return CREMA_OK;
 }
 
-/* The stream whose event the oldest task, which is not runnable, waits for. NULL: none, another
- * thread is running that task. */
-static sim_stream *held_up_by(const sim_stream *stream) {
-  if (atomic_load(&stream->count) == 0 || stream->running) return NULL;
-  return stream->ring[stream->first % stream->capacity].u.wait.stream;
-}
-
 /* Stepped streams: runs one task that brings `stream` forward, on whatever stream that is. */
 static void push_forward(sim_stream *stream) {
   sim_task *task = runnable(stream);
   for (size_t depth = 0; task == NULL && depth <= cr_sim_world.streams; ++depth) {
-    sim_stream *next = held_up_by(stream);
-    if (next == NULL) break;
-    stream = next;
+    if (atomic_load(&stream->count) == 0 || stream->running) break;
+    /* The oldest task waits for the event of another stream. */
+    stream = stream->ring[stream->first % stream->capacity].u.wait.stream;
     task = runnable(stream);
   }
   if (task != NULL) {
@@ -158,9 +143,9 @@ static void push_forward(sim_stream *stream) {
   }
 }
 
-/* A host that waits has nothing better to do than the next copy or fill itself, when nobody has
- * begun it: it is there already, while the stream's thread would have to be woken. Kernels are left
- * to that thread, whose helpers are warm. With the lock held. */
+/* A waiting host does the next copy or fill itself if it has not begun, because the stream's thread
+ * would have to be woken. Kernels are left to that thread, whose helpers are warm. With the lock
+ * held. */
 static bool help(sim_stream *stream) {
   sim_task *task = runnable(stream);
   if (task == NULL || task->kind == SIM_TASK_KERNEL || task->kind == SIM_TASK_CONVERT) return false;
@@ -241,7 +226,7 @@ crema_status cr_sim_submit(sim_stream *stream, sim_task *task) {
   if (count == stream->capacity) CR_TRY(grow(stream));
   task->number = stream->first + count;
   stream->ring[task->number % stream->capacity] = *task;
-  /* What the host knows when it queues the task has happened before it. */
+  /* Work that the host knows to be done has happened before the task. */
   join_clock(&stream->clock, &cr_sim_world.host);
   atomic_fetch_add(&stream->count, 1);
   if (count == 0) pthread_cond_signal(&stream->arrived);
@@ -280,7 +265,7 @@ fail:
   return status;
 }
 
-/* Closed streams are reused: the numbers of their tasks go on, so that events that point to them
+/* Closed streams are reused: the numbers of their tasks continue, so that events that point to them
  * stay done. */
 static crema_status open_stream(sim_device *device, uint64_t context, sim_stream **out) {
   sim_world *w = &cr_sim_world;
@@ -301,10 +286,7 @@ static crema_status open_stream(sim_device *device, uint64_t context, sim_stream
 crema_status cr_sim_need_handle(sim_stream *stream) {
   static _Atomic uint64_t numbers;
   if (stream->handle.number != 0) return CREMA_OK;
-  CR_TRY(cr_sim_note(
-      &(cr_sim_record){
-          .op = CR_SIM_HANDLE_OPEN, .device = stream->device->index, .stream = stream->context},
-      NULL));
+  CR_TRY(cr_sim_note_on(stream, CR_SIM_HANDLE_OPEN, NULL));
   stream->handle = (cr_sim_handle){.number = atomic_fetch_add(&numbers, 1) + 1,
                                    .stream = stream->context,
                                    .host_pointers = true};
@@ -320,10 +302,7 @@ bool cr_sim_handle_of(crema_context *context, cr_sim_handle *out) {
 
 static void close_handle(sim_stream *stream) {
   if (stream->handle.number == 0) return;
-  (void)cr_sim_note(
-      &(cr_sim_record){
-          .op = CR_SIM_HANDLE_CLOSE, .device = stream->device->index, .stream = stream->context},
-      NULL);
+  (void)cr_sim_note_on(stream, CR_SIM_HANDLE_CLOSE, NULL);
   stream->handle = (cr_sim_handle){0};
 }
 
@@ -344,10 +323,7 @@ void cr_sim_context_close(crema_context *context) {
   sim_lock();
   cr_sim_wait_for(stream, stream->first + atomic_load(&stream->count) - 1);
   close_handle(stream);
-  (void)cr_sim_note(
-      &(cr_sim_record){
-          .op = CR_SIM_STREAM_CLOSE, .device = stream->device->index, .stream = context->id},
-      NULL);
+  (void)cr_sim_note_on(stream, CR_SIM_STREAM_CLOSE, NULL);
   set_clock(&cr_sim_world.host, stream, atomic_load(&stream->done));
   stream->open = false;
   --cr_sim_world.open_streams;
@@ -386,9 +362,7 @@ crema_status cr_sim_finish(crema_context *context) {
   sim_lock();
   size_t count = atomic_load(&stream->count);
   uint64_t newest = stream->first + count - 1;
-  crema_status status = cr_sim_note(
-      &(cr_sim_record){.op = CR_SIM_FINISH, .device = stream->device->index, .stream = context->id},
-      NULL);
+  crema_status status = cr_sim_note_on(stream, CR_SIM_FINISH, NULL);
   cr_sim_wait_for(stream, newest);
   set_clock(&cr_sim_world.host, stream, newest);
   join_clock(&cr_sim_world.host, &stream->clock);
@@ -413,7 +387,7 @@ crema_status cr_sim_busy(crema_context *context, bool *out) {
   }
   *out = atomic_load(&stream->count) > 0;
   if (!*out) {
-    /* "Not busy" tells the host that all work is done. */
+    /* "Not busy" means to the host that all work is done. */
     set_clock(&cr_sim_world.host, stream, atomic_load(&stream->done));
     join_clock(&cr_sim_world.host, &stream->clock);
   }
@@ -446,10 +420,7 @@ crema_status cr_sim_event_record(crema_context *context, cr_native_event *event)
   sim_stream *stream = cr_sim_stream(context);
   sim_task task = {.kind = SIM_TASK_RECORD, .op = CR_SIM_EVENT_RECORD};
   sim_lock();
-  crema_status status = cr_sim_note(
-      &(cr_sim_record){
-          .op = CR_SIM_EVENT_RECORD, .device = stream->device->index, .stream = context->id},
-      &task.fault);
+  crema_status status = cr_sim_note_on(stream, CR_SIM_EVENT_RECORD, &task.fault);
   if (status == CREMA_OK) status = cr_sim_submit(stream, &task);
   if (status == CREMA_OK) {
     event->stream = stream;
@@ -465,10 +436,7 @@ crema_status cr_sim_event_wait(crema_context *context, cr_native_event *event) {
   sim_stream *stream = cr_sim_stream(context);
   sim_task task = {.kind = SIM_TASK_WAIT, .op = CR_SIM_EVENT_WAIT};
   sim_lock();
-  crema_status status = cr_sim_note(
-      &(cr_sim_record){
-          .op = CR_SIM_EVENT_WAIT, .device = stream->device->index, .stream = context->id},
-      &task.fault);
+  crema_status status = cr_sim_note_on(stream, CR_SIM_EVENT_WAIT, &task.fault);
   bool waits = event->stream != NULL && cr_sim_world.mistake != CR_SIM_LOSES_WAITS;
   if (status == CREMA_OK && waits) {
     task.u.wait.stream = event->stream;
@@ -492,7 +460,7 @@ crema_status cr_sim_event_query(cr_native_event *event, bool *done) {
   sim_lock();
   *done = event->stream == NULL || atomic_load(&event->stream->done) >= event->number;
   if (cr_sim_world.mistake == CR_SIM_EVENTS_EARLY) {
-    *done = true; /* and the race checker is not told that the host knows anything */
+    *done = true; /* without the race checker's knowledge */
   } else if (*done && event->stream != NULL) {
     join_clock(&cr_sim_world.host, &event->clock);
     status = failure_before(event);

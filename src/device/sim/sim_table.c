@@ -68,10 +68,6 @@ static bool parse_peers(const char *text, cr_sim_options *options) {
   return true;
 }
 
-static void set_boards(int devices, cr_sim_options *options) {
-  for (int a = 0; a < CR_SIM_MAX_DEVICES; ++a) options->board[a] = a / devices;
-}
-
 static bool is_speed(double value) {
   return value <= 0 || value >= LEAST_BANDWIDTH;
 }
@@ -95,7 +91,7 @@ static bool parse_entry(const char *name, const char *text, cr_sim_options *opti
     options->peer_latency = value;
   } else if (strcmp(name, "boards") == 0 && value >= 1 && value <= CR_SIM_MAX_DEVICES &&
              value == floor(value)) {
-    set_boards((int)value, options);
+    for (int a = 0; a < CR_SIM_MAX_DEVICES; ++a) options->board[a] = a / (int)value;
   } else if (strcmp(name, "stepped") == 0) {
     options->stepped = value != 0;
   } else if (strcmp(name, "races") == 0) {
@@ -110,8 +106,9 @@ static crema_status parse(const char *text, cr_sim_options *options) {
   while (*text != '\0') {
     char entry[64];
     size_t length = strcspn(text, ",");
-    if (length >= sizeof entry)
+    if (length >= sizeof entry) {
       return cr_fail(CREMA_E_PARSE, "simulation: \"%s\" is too long", text);
+    }
     memcpy(entry, text, length);
     entry[length] = '\0';
     char *equals = strchr(entry, '=');

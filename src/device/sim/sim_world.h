@@ -1,6 +1,6 @@
-/* The state of the simulation, and what its files offer each other. From the bottom up: sim_log.c,
- * sim_race.c, sim_memory.c, sim_stream.c, then sim_copy.c and sim_kernel.c, and sim_table.c on top.
- */
+/* The state of the simulation, and the calls between its files. From the bottom up: sim_log.c,
+ * sim_race.c, sim_memory.c, sim_stream.c, then sim_copy.c and sim_kernel.c, and sim_table.c on
+ * top. */
 #ifndef CR_DEVICE_SIM_SIM_WORLD_H
 #define CR_DEVICE_SIM_SIM_WORLD_H
 
@@ -11,7 +11,7 @@
 #include "device/backend/kernel.h"
 #include "device/sim/sim.h"
 
-/* Streams that the race checker tells apart. */
+/* Streams that the race checker distinguishes. */
 enum { SIM_CLOCKS = 64, SIM_ARGS = 12 };
 
 /* How far each stream is known to have come, from some point of view. */
@@ -67,7 +67,7 @@ typedef struct sim_kernel_call {
   crema_devptr *buffer; /* of `args`, to be freed; NULL: the inline ones are enough */
   bool *accumulate;     /* in the same block as `buffer` */
   bool has_scalars;
-  cr_update_segment *segment; /* those of `scalars`, owned; may be NULL */
+  cr_update_segment *segment; /* the segments of `scalars`, owned; may be NULL */
   cr_op_scalars scalars;
   crema_devptr workspace;
 } sim_kernel_call;
@@ -117,7 +117,7 @@ struct sim_stream {
   uint64_t first;
   atomic_size_t count;
   atomic_uint_fast64_t done; /* number of the newest task that is done */
-  pthread_cond_t progress;   /* a task was done that somebody waits for */
+  pthread_cond_t progress;   /* a task that a thread waits for is done */
   uint64_t awaited;          /* the first one; UINT64_MAX: none */
   bool running;
   /* Of the worker: how many more spins may be in vain, and how many were skipped. */
@@ -151,8 +151,8 @@ typedef struct sim_world {
   cr_sim_mistake mistake;
   cr_sim_options options;
   sim_device device[CR_SIM_MAX_DEVICES];
-  /* Device addresses are those of `addresses`, which nobody can read or write; the bytes are at
-   * the same offset of `bytes`. */
+  /* Device addresses lie in `addresses`, which cannot be read or written; the bytes are at the same
+   * offset of `bytes`. */
   char *addresses, *bytes;
   size_t span; /* of one device */
   sim_stream **stream;
@@ -191,10 +191,11 @@ static inline void sim_unlock(void) {
 crema_status cr_sim_set_current(crema_device *device);
 crema_status cr_sim_enter_device(const crema_device *device, int *before);
 void cr_sim_leave_device(int before);
-/* Counts and logs an operation and says whether a fault hits it: the failure to return now, or, in
- * *late (may be NULL: nothing can fail late), the one to report when it runs. With the lock held.
- */
+/* Counts and logs an operation. Returns the failure of a fault that hits it now; *late gets the
+ * failure to report when it runs (NULL: it cannot fail late). With the lock held. */
 crema_status cr_sim_note(const cr_sim_record *record, crema_status *late);
+/* The same for an operation of a stream without bytes. */
+crema_status cr_sim_note_on(const sim_stream *stream, cr_sim_op op, crema_status *late);
 
 /* ---- sim_race.c; with the lock held ---- */
 
@@ -238,8 +239,8 @@ crema_status cr_sim_busy(crema_context *context, bool *out);
 crema_status cr_sim_need_handle(sim_stream *stream);
 /* Appends a task, whose number it sets. With the lock held. */
 crema_status cr_sim_submit(sim_stream *stream, sim_task *task);
-/* Waits until the stream has done task `number`; runs what is needed for that when stepped.
- * With the lock held, which is let go meanwhile. */
+/* Waits until the stream has done task `number`; stepped, runs the tasks that it needs. With the
+ * lock held, which is released meanwhile. */
 void cr_sim_wait_for(sim_stream *stream, uint64_t number);
 crema_status cr_sim_event_create(crema_device *device, cr_native_event **out);
 void cr_sim_event_destroy(cr_native_event *event);
@@ -260,7 +261,7 @@ crema_status cr_sim_convert(crema_context *context, int64_t count, cr_format dst
 
 extern const cr_kernel *cr_sim_kernels[];
 void cr_sim_make_kernels(void);
-/* Frees what a queued call owns. */
+/* Frees the memory of a queued call. */
 void cr_sim_free_call(sim_kernel_call *call);
 
 #endif
