@@ -1,6 +1,5 @@
 /* y = x * scale + bias, one scale and one bias per channel; x and y are (outer, C, inner). */
 #include "core/cpu_dispatch.h"
-#include "core/fail.h"
 #include "device/cpu/kernels/post_ops.h"
 
 enum {
@@ -143,18 +142,6 @@ static void channel_sums(const cr_call *call, const cr_split *s, const cr_value 
   }
 }
 
-/* Tensors convert halves for post operations. */
-static crema_status plan_affine_fwd(cr_plan *plan) {
-#ifdef CR_REF_NARROW
-  if (cr_posts_count(cr_op_posts(plan->desc)) > 0) {
-    return cr_fail(CREMA_E_UNSUPPORTED, "post operations on halves");
-  }
-#endif
-  (void)plan;
-  return CREMA_OK;
-}
-
-#ifndef CR_REF_NARROW
 static void apply_posts(const cr_posts *posts, int64_t count, cr_value *y) {
   enum { PIECE = 4096 };
   if (cr_posts_count(posts) == 0) return;
@@ -164,17 +151,14 @@ static void apply_posts(const cr_posts *posts, int64_t count, cr_value *y) {
     cr_ref_posts(posts, n, 0, y + at, NULL, y + at);
   }
 }
-#endif
 
 /* x, scale, bias, y. */
 static crema_status affine_fwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
   apply(&s, cr_as_values(call->buffer, 0), cr_as_values(call->buffer, 1),
         cr_as_values(call->buffer, 2), cr_as_values(call->buffer, 3));
-#ifndef CR_REF_NARROW
   apply_posts(cr_op_posts(call->desc), cr_op_arg_count(call->desc, 3),
               cr_as_values(call->buffer, 3));
-#endif
   return CREMA_OK;
 }
 
@@ -202,7 +186,7 @@ static crema_status affine_bwd_bias(const cr_call *call) {
   return CREMA_OK;
 }
 
-CR_REF_KERNEL(affine_fwd, AFFINE_FWD, .plan = plan_affine_fwd, .run = affine_fwd);
+CR_REF_KERNEL(affine_fwd, AFFINE_FWD, .run = affine_fwd);
 CR_REF_KERNEL(affine_bwd_data, AFFINE_BWD_DATA, .run = affine_bwd_data);
 CR_REF_KERNEL(affine_bwd_scale, AFFINE_BWD_SCALE, .can_accumulate = true, .run = affine_bwd_scale);
 CR_REF_KERNEL(affine_bwd_bias, AFFINE_BWD_BIAS, .can_accumulate = true, .run = affine_bwd_bias);

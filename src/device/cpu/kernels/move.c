@@ -206,11 +206,6 @@ CR_CLONES static void add_row(int64_t count, const cr_value *from, cr_real *to) 
   for (int64_t k = 0; k < count; ++k) to[k] += cr_get(from, k);
 }
 
-static crema_status gather_bwd_plan(cr_plan *plan) {
-  plan->workspace_bytes = cr_sums_bytes(cr_op_arg_count(plan->desc, 2));
-  return CREMA_OK;
-}
-
 /* So many threads each have some columns of all rows. */
 static int64_t strips_of(const cr_call *call, int64_t columns) {
   enum { LEAST = 64 };
@@ -224,12 +219,11 @@ static crema_status gather_bwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 2, 0);
   const cr_real *index = cr_as_reals(call->buffer, 1);
   const cr_value *diff_dst = cr_as_values(call->buffer, 0);
-  cr_value *diff_src = cr_as_values(call->buffer, 2);
+  cr_real *sums = cr_as_reals(call->buffer, 2);
   const int64_t count = cr_op_arg_count(call->desc, 1), values = cr_op_arg_count(call->desc, 2);
   const int64_t strips = strips_of(call, s.inner);
   CR_TRY(check_index(index, count, s.channels));
-  cr_real *sums =
-      cr_sums_begin(diff_src, values, call->accumulate[2], cr_as_reals(&call->workspace, 0));
+  if (!call->accumulate[2]) memset(sums, 0, (size_t)values * sizeof *sums);
 #pragma omp parallel for schedule(static) if (count * s.inner >= CR_REF_PARALLEL_MIN)
   for (int64_t strip = 0; strip < strips; ++strip) {
     const int64_t from = s.inner * strip / strips, to = s.inner * (strip + 1) / strips;
@@ -239,7 +233,6 @@ static crema_status gather_bwd(const cr_call *call) {
       add_row(to - from, diff_dst + i * s.inner + from, sums + (int64_t)index[i] * s.inner + from);
     }
   }
-  cr_sums_end(sums, values, diff_src);
   return CREMA_OK;
 }
 
@@ -261,17 +254,8 @@ static crema_status im2col_plan(cr_plan *plan) {
   return window_keep(plan, &plan->desc->arg[0].shape, &plan->desc->arg[1].shape);
 }
 
-/* So many planes are summed at once, whatever the number of threads. */
-static int64_t groups_of(const cr_op_desc *desc) {
-  const int64_t planes = desc->arg[1].shape.dim[0] * desc->arg[1].shape.dim[1];
-  return planes < CR_REF_PARTS ? planes : CR_REF_PARTS;
-}
-
 static crema_status col2im_plan(cr_plan *plan) {
-  CR_TRY(window_keep(plan, &plan->desc->arg[1].shape, &plan->desc->arg[0].shape));
-  const cr_slide *s = plan->state;
-  plan->workspace_bytes = cr_sums_bytes(groups_of(plan->desc) * s->in_count);
-  return CREMA_OK;
+  return window_keep(plan, &plan->desc->arg[1].shape, &plan->desc->arg[0].shape);
 }
 
 static void window_destroy(cr_plan *plan) {
@@ -294,17 +278,11 @@ static crema_status im2col(const cr_call *call) {
 static crema_status col2im(const cr_call *call) {
   const cr_slide *s = call->plan->state;
   const crema_shape *image = &call->desc->arg[1].shape;
-  const int64_t planes = image->dim[0] * image->dim[1], groups = groups_of(call->desc);
-  cr_real *spare = cr_as_reals(&call->workspace, 0);
 #pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 0) >= CR_REF_PARALLEL_MIN)
-  for (int64_t g = 0; g < groups; ++g) {
-    for (int64_t c = planes * g / groups; c < planes * (g + 1) / groups; ++c) {
-      cr_value *plane = cr_as_values(call->buffer, 1) + c * s->in_count;
-      cr_real *own = spare == NULL ? NULL : spare + g * s->in_count;
-      cr_real *sums = cr_sums_begin(plane, s->in_count, false, own);
-      cr_ref_fold_add(s, cr_as_values(call->buffer, 0) + c * s->kernel_count * s->out_count, sums);
-      cr_sums_end(sums, s->in_count, plane);
-    }
+  for (int64_t c = 0; c < image->dim[0] * image->dim[1]; ++c) {
+    cr_real *plane = cr_as_reals(call->buffer, 1) + c * s->in_count;
+    memset(plane, 0, (size_t)s->in_count * sizeof *plane);
+    cr_ref_fold_add(s, cr_as_values(call->buffer, 0) + c * s->kernel_count * s->out_count, plane);
   }
   return CREMA_OK;
 }
@@ -314,7 +292,6 @@ CR_REF_KERNEL(crop_bwd, CROP_BWD, .plan = cr_check_crop, .run = crop_bwd);
 CR_REF_KERNEL(tile_fwd, TILE_FWD, .run = tile_fwd);
 CR_REF_KERNEL(tile_bwd, TILE_BWD, .run = tile_bwd);
 CR_REF_KERNEL(gather_fwd, GATHER_FWD, .plan = cr_check_gather, .run = gather_fwd);
-CR_REF_KERNEL(gather_bwd, GATHER_BWD, .can_accumulate = true, .plan = gather_bwd_plan,
-              .run = gather_bwd);
+CR_REF_KERNEL(gather_bwd, GATHER_BWD, .can_accumulate = true, .run = gather_bwd);
 CR_REF_KERNEL(im2col, IM2COL, .plan = im2col_plan, .run = im2col, .destroy = window_destroy);
 CR_REF_KERNEL(col2im, COL2IM, .plan = col2im_plan, .run = col2im, .destroy = window_destroy);

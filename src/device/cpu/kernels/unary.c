@@ -258,7 +258,6 @@ CR_CLONES static void map_derivative(cr_unary function, const parameters *p, int
   }
 }
 
-#ifndef CR_REF_NARROW
 void cr_ref_unary(const cr_post *post, int64_t count, cr_real *y) {
   const parameters p = {(cr_real)post->alpha, (cr_real)post->beta, (cr_real)post->gamma};
   map_function(post->function, &p, count, y, y);
@@ -269,7 +268,6 @@ void cr_ref_unary_slope(const cr_post *post, int64_t count, const cr_real *x, co
   const parameters p = {(cr_real)post->alpha, (cr_real)post->beta, (cr_real)post->gamma};
   map_derivative(post->function, &p, 0, count, &(gradient){x, y, diff, diff});
 }
-#endif
 
 /* ---- the kernels --------------------------------------------------------- */
 
