@@ -12,22 +12,16 @@
  *   layer { name: "data" type: "ImageData" top: "data" top: "label"
  *     image_data_param { source: "images.txt" batch_size: 2 new_height: 32 new_width: 32 }
  *     transform_param { crop_size: 24 mean_value: 104 mean_value: 117 mean_value: 123 } } */
-#include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "core/clock.h"
 #include "core/fail.h"
-#include "core/file.h"
-#include "core/log.h"
-#include "core/rng.h"
-#include "data/augment/transformer.h"
 #include "data/image/image_scaled.h"
 #include "data/pipeline/image_list.h"
 #include "data/pipeline/load_pixels.h"
-#include "data/pipeline/order.h"
-#include "layers/data/adapters/batch_loader.h"
+#include "layers/data/adapters/listed_input.h"
 
 /* The memory of one thread. */
 typedef struct image_worker {
@@ -35,46 +29,13 @@ typedef struct image_worker {
   cr_image raw, resized;
 } image_worker;
 
-/* An item of a batch. */
-typedef struct image_item {
-  const cr_list_entry *entry;
-  uint64_t sample;
-} image_item;
-
 typedef struct image_data_state {
-  cr_batch_input batches; /* has to be the first member */
-  const Caffe__ImageDataParameter *param;
+  cr_listed_input input; /* has to be the first member */
   cr_image_list list;
-  char *root; /* resolved, with a slash at its end; or empty */
-  uint64_t skip;
-  cr_order order;
-  cr_transformer *transformer;
-  int threads;
-  image_worker *worker; /* `threads` of them */
+  image_worker *worker; /* `input.threads` of them */
 } image_data_state;
 
-enum { PREFETCH = 3 };
-
-static cr_image_color color_of(const image_data_state *s) {
-  cr_image_color wanted = s->transformer ? cr_transformer_color(s->transformer) : CR_IMAGE_NATIVE;
-  if (wanted != CR_IMAGE_NATIVE) return wanted;
-  return s->param->is_color ? CR_IMAGE_COLOR : CR_IMAGE_GRAY;
-}
-
 /* ---- one image ----------------------------------------------------------- */
-
-/* The name from the list under the root folder; a file that does not exist there is looked for
- * beside the list. */
-static crema_status find_file(const image_data_state *s, const char *name, cr_buffer *path) {
-  cr_buffer_clear(path);
-  CR_TRY(cr_buffer_print(path, "%s%s", s->root, name));
-  char *found = NULL;
-  CR_TRY(cr_file_resolve(s->list.path, path->data, &found));
-  cr_buffer_clear(path);
-  crema_status status = cr_buffer_print(path, "%s", found);
-  free(found);
-  return status;
-}
 
 /* A side, when the other one goes from `from` to `to`. */
 static int scaled(int64_t side, int64_t to, int64_t from) {
@@ -113,86 +74,63 @@ static void choose_size(const void *user, int height, int width, int *out_height
   }
 }
 
-static crema_status decode(const image_data_state *s, image_worker *w, cr_image **out) {
-  const uint8_t *bytes = (const uint8_t *)w->file.data;
-  const cr_image_sizer sizer = {choose_size, s->param, s->param->exact_resize};
-  return cr_image_decode_to(bytes, w->file.size, color_of(s), &sizer, &w->raw, &w->resized, out);
-}
-
-/* Reads image `sample` of the stream and prepares it for the transformer; the pixels belong to the
- * worker. */
-static crema_status read_image(const image_data_state *s, image_worker *w, const image_item *item,
-                               cr_load *load, cr_pixels *out) {
+/* Reads an item's image and prepares it for the transformer; the pixels belong to the worker. */
+static crema_status read_image(const image_data_state *s, image_worker *w,
+                               const cr_listed_item *item, cr_load *load, cr_pixels *out) {
+  const Caffe__ImageDataParameter *param = s->input.param;
+  const cr_image_sizer sizer = {choose_size, param, param->exact_resize};
   cr_image *image = NULL;
-  double start = cr_clock_seconds();
-  CR_TRY(find_file(s, item->entry->name, &w->path));
-  cr_buffer_clear(&w->file);
-  CR_TRY(cr_file_read(w->path.data, &w->file));
-  double read = cr_clock_seconds();
-  CR_TRY(cr_fail_in(decode(s, w, &image), "%s", w->path.data));
+  const double start = cr_clock_seconds();
+  CR_TRY(cr_listed_file_read(s->list.path, s->input.root, s->list.entry[item->line].name, &w->path,
+                             &w->file));
+  const double read = cr_clock_seconds();
+  CR_TRY(cr_fail_in(
+      cr_image_decode_to((const uint8_t *)w->file.data, w->file.size,
+                         cr_listed_input_color(&s->input), &sizer, &w->raw, &w->resized, &image),
+      "%s", w->path.data));
   load->read_seconds = read - start;
   load->decode_seconds = cr_clock_seconds() - read;
   *out = cr_image_pixels(image);
-  return cr_fail_in(cr_transformer_augment(s->transformer, item->sample, out, image), "%s",
+  return cr_fail_in(cr_transformer_augment(s->input.transformer, item->sample, out, image), "%s",
                     w->path.data);
 }
 
-static crema_status fail_in_line(const image_data_state *s, const cr_list_entry *entry,
+static crema_status fail_in_line(const image_data_state *s, const cr_listed_item *item,
                                  crema_status status) {
+  const cr_list_entry *entry = &s->list.entry[item->line];
   return cr_fail_in(status, "%s:%zu: %s", s->list.path, entry->line, entry->name);
 }
 
-static crema_status transform_image(const image_data_state *s, const image_item *item,
-                                    cr_load *load) {
+static crema_status load_item(void *user, cr_load *load) {
   static const char advice[] =
       "images of different sizes need new_height and new_width, crop_size or batch_size: 1";
-  cr_pixels pixels;
-  CR_TRY(read_image(s, &s->worker[load->worker], item, load, &pixels));
-  CR_TRY(cr_load_pixels(load, s->transformer, &pixels, item->sample, advice));
-  if (load->batch->tops > 1) load->batch->top[1].values[load->item] = (float)item->entry->label;
-  return CREMA_OK;
-}
-
-static crema_status load_item(void *user, cr_load *load) {
   const image_data_state *s = user;
-  const image_item *item = cr_batch_item(load->batch, load->item);
-  return fail_in_line(s, item->entry, transform_image(s, item, load));
-}
-
-/* Which image goes where. */
-static crema_status take_item(void *user, cr_batch *batch, int i) {
-  image_data_state *s = user;
-  image_item *item = cr_batch_item(batch, i);
-  size_t index = 0;
-  item->sample = batch->sample + (uint64_t)i * (uint64_t)batch->solvers;
-  CR_TRY(cr_order_at(&s->order, item->sample + s->skip, &index));
-  item->entry = &s->list.entry[index];
+  const cr_listed_item *item = cr_batch_item(load->batch, load->item);
+  cr_pixels pixels;
+  crema_status status = read_image(s, &s->worker[load->worker], item, load, &pixels);
+  if (status == CREMA_OK) {
+    status = cr_load_pixels(load, s->input.transformer, &pixels, item->sample, advice);
+  }
+  CR_TRY(fail_in_line(s, item, status));
+  if (load->batch->tops > 1) {
+    load->batch->top[1].values[load->item] = (float)s->list.entry[item->line].label;
+  }
   return CREMA_OK;
 }
 
-static const cr_source image_source = {.take = take_item, .load = load_item};
+static const cr_source image_source = {.take = cr_listed_input_take, .load = load_item};
 
 /* ---- setting up ---------------------------------------------------------- */
 
 static crema_status check_param(const cr_layer *layer) {
   const Caffe__ImageDataParameter *param = layer->param->image_data_param;
-  if (param == NULL || param->source == NULL || param->source[0] == '\0') {
-    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "image_data_param with a source is required");
-  }
-  CR_TRY(cr_layer_check_batch(layer, "image_data_param", param->batch_size));
-  if ((param->new_height > 0) != (param->new_width > 0) || param->new_height > CR_IMAGE_MAX_SIDE ||
-      param->new_width > CR_IMAGE_MAX_SIDE || param->short_side > CR_IMAGE_MAX_SIDE) {
-    return cr_layer_fail(layer, CREMA_E_ARGUMENT,
-                         "image_data_param: new_height %u and new_width %u: give both, at most %d, "
-                         "or neither",
-                         param->new_height, param->new_width, CR_IMAGE_MAX_SIDE);
-  }
   if ((param->min_height > 0) != (param->min_width > 0) || param->min_height > CR_IMAGE_MAX_SIDE ||
-      param->min_width > CR_IMAGE_MAX_SIDE) {
+      param->min_width > CR_IMAGE_MAX_SIDE || param->short_side > CR_IMAGE_MAX_SIDE) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT,
                          "image_data_param: min_height %u and min_width %u: give both, at most %d, "
-                         "or neither",
-                         param->min_height, param->min_width, CR_IMAGE_MAX_SIDE);
+                         "or neither; short_side %u: at most %d",
+                         param->min_height, param->min_width, CR_IMAGE_MAX_SIDE, param->short_side,
+                         CR_IMAGE_MAX_SIDE);
   }
   if (param->dataset_share_per_node != 1) {
     return cr_layer_fail(layer, CREMA_E_UNSUPPORTED,
@@ -201,101 +139,46 @@ static crema_status check_param(const cr_layer *layer) {
   return CREMA_OK;
 }
 
-static void use_key(void *state) {
-  image_data_state *s = state;
-  uint64_t key = s->batches.key;
-  s->order.key = cr_mix_key(key, cr_hash_text("shuffle"));
-  s->order.drawn = false;
-  if (s->transformer != NULL) {
-    cr_transformer_set_key(s->transformer, cr_mix_key(key, cr_hash_text("transform")));
-  }
-  uint32_t draw[4], limit = s->param->rand_skip;
-  cr_philox(cr_mix_key(key, cr_hash_text("rand_skip")), 0, 0, draw);
-  s->skip = ((uint64_t)draw[0] * limit) >> 32;
-}
-
-static crema_status read_list(cr_layer *layer, image_data_state *s) {
-  char *path = NULL;
-  CR_TRY(cr_file_resolve_input(layer->source_dir_file, s->param->source, &path));
-  crema_status status = cr_image_list_read(path, &s->list);
-  free(path);
-  CR_TRY(status);
-  s->order.count = s->list.count;
-  s->batches.epoch = s->list.count;
-  s->order.shuffle = s->param->shuffle;
-  CR_TRY(cr_layer_root_folder(layer, s->param->root_folder, &s->root));
-  CR_TRY(cr_transformer_create(layer->param->transform_param, layer->phase, 0,
-                               layer->source_dir_file, &s->transformer));
-  s->batches.key = layer->key;
-  s->batches.key_restored = use_key;
-  use_key(s);
-  cr_log_info("A total of %zu images.", s->list.count);
-  if (s->skip > 0) cr_log_info("Skipping first %" PRIu64 " data points.", s->skip);
-  return CREMA_OK;
-}
-
-static crema_status make_workers(image_data_state *s) {
-  CR_TRY(cr_pipeline_threads(s->param->has_threads ? s->param->threads : 0, &s->threads));
-  return CR_NEW(s->worker, s->threads, "decoding threads");
-}
-
-/* The shape of a batch's items, from the first image. */
-static crema_status find_shape(image_data_state *s, int out[3]) {
-  size_t index = 0;
+/* Reads the list, and its first image for the shape of a batch. */
+static crema_status open_list(cr_layer *layer, image_data_state *s, crema_blob *const *top) {
+  const int64_t items = s->input.param->batch_size;
+  int extent[3];
+  cr_listed_item first;
   cr_pixels pixels;
   cr_load load = {0};
-  CR_TRY(cr_order_at(&s->order, s->skip, &index));
-  const image_item item = {.entry = &s->list.entry[index]};
-  crema_status status = read_image(s, &s->worker[0], &item, &load, &pixels);
+  CR_TRY(cr_image_list_read(s->input.path, &s->list));
+  CR_TRY(cr_listed_input_open(layer, s->list.count, layer->param->transform_param));
+  CR_TRY(CR_NEW(s->worker, s->input.threads, "decoding threads"));
+  CR_TRY(cr_listed_input_at(&s->input, 0, &first));
+  crema_status status = read_image(s, &s->worker[0], &first, &load, &pixels);
   if (status == CREMA_OK) {
-    status =
-        cr_transformer_shape(s->transformer, pixels.channels, pixels.height, pixels.width, out);
+    status = cr_transformer_shape(s->input.transformer, pixels.channels, pixels.height,
+                                  pixels.width, extent);
   }
-  return fail_in_line(s, item.entry, status);
-}
-
-static crema_status open_loader(const cr_layer *layer, image_data_state *s,
-                                crema_blob *const *top) {
-  int item[3];
-  CR_TRY(make_workers(s));
-  CR_TRY(find_shape(s, item));
-  int64_t items = s->param->batch_size;
-  crema_shape shape[2] = {cr_shape_4(items, item[0], item[1], item[2]), cr_shape_1(items)};
-  cr_log_info("output data size: %" PRId64 ",%d,%d,%d", items, item[0], item[1], item[2]);
-  const cr_pipeline_options options = {.name = s->list.path,
-                                       .source = &image_source,
-                                       .user = s,
-                                       .tops = layer->tops,
-                                       .items = (int)items,
-                                       .depth = PREFETCH,
-                                       .threads = s->threads,
-                                       .item_size = sizeof(image_item),
-                                       .shape = shape};
-  return cr_batch_loader_open(&s->batches.loader, layer, &options, top);
+  CR_TRY(fail_in_line(s, &first, status));
+  const crema_shape shape[2] = {cr_shape_4(items, extent[0], extent[1], extent[2]),
+                                cr_shape_1(items)};
+  return cr_listed_input_start(layer, &image_source, shape, top);
 }
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
-  image_data_state *s = layer->state;
   (void)bottom;
+  CR_TRY(cr_listed_input_begin(layer));
   CR_TRY(check_param(layer));
-  s->param = layer->param->image_data_param;
-  CR_TRY(cr_layer_in(layer, read_list(layer, s)));
-  return cr_layer_in(layer, open_loader(layer, s, top));
+  return cr_layer_in(layer, open_list(layer, layer->state, top));
 }
 
 static void destroy(cr_layer *layer) {
   image_data_state *s = layer->state;
-  cr_batch_loader_close(&s->batches.loader);
-  for (int i = 0; s->worker != NULL && i < s->threads; ++i) {
+  cr_batch_loader_close(&s->input.batches.loader);
+  for (int i = 0; s->worker != NULL && i < s->input.threads; ++i) {
     cr_image_free(&s->worker[i].resized);
     cr_image_free(&s->worker[i].raw);
     cr_buffer_free(&s->worker[i].file);
     cr_buffer_free(&s->worker[i].path);
   }
   free(s->worker);
-  cr_transformer_destroy(s->transformer);
-  cr_order_free(&s->order);
-  free(s->root);
+  cr_listed_input_free(&s->input);
   cr_image_list_free(&s->list);
 }
 

@@ -29,7 +29,7 @@
 #include "data/augment/mean.h"
 #include "data/image/image.h"
 #include "data/pipeline/window_crop.h"
-#include "layers/data/adapters/batch_loader.h"
+#include "layers/data/adapters/listed_input.h"
 
 /* The memory of one thread. */
 typedef struct window_worker {
@@ -76,36 +76,23 @@ static void keep_file(kept_file *kept, cr_buffer *file) {
   free(bytes);
 }
 
-static crema_status decode(const window_data_state *s, window_worker *w, const cr_buffer *file,
-                           const char *path) {
-  cr_image_color color = s->channels == 3 ? CR_IMAGE_COLOR : CR_IMAGE_GRAY;
-  return cr_fail_in(cr_image_decode((const uint8_t *)file->data, file->size, color, &w->image),
-                    "%s", path);
-}
-
 static crema_status load_image(const window_data_state *s, window_worker *w, size_t index,
                                cr_load *load) {
-  const cr_window_image *image = cr_window_list_image(&s->list, index);
+  const char *name = cr_window_list_image(&s->list, index)->name;
+  const cr_image_color color = s->channels == 3 ? CR_IMAGE_COLOR : CR_IMAGE_GRAY;
   const cr_buffer *kept = s->kept == NULL ? NULL : atomic_load(&s->kept[index].bytes);
-  char *found = NULL;
-  double start = cr_clock_seconds();
-  cr_buffer_clear(&w->path);
-  CR_TRY(cr_buffer_print(&w->path, "%s%s", s->root, image->name));
-  CR_TRY(cr_file_resolve(s->list.path, w->path.data, &found));
-  crema_status status = CREMA_OK;
+  const cr_buffer *file = kept == NULL ? &w->file : kept;
+  const double start = cr_clock_seconds();
   if (kept == NULL) {
-    cr_buffer_clear(&w->file);
-    status = cr_file_read(found, &w->file);
+    CR_TRY(cr_listed_file_read(s->list.path, s->root, name, &w->path, &w->file));
   }
-  double read = cr_clock_seconds();
-  if (status == CREMA_OK) status = decode(s, w, kept == NULL ? &w->file : kept, found);
-  free(found);
+  const double read = cr_clock_seconds();
+  CR_TRY(cr_fail_in(cr_image_decode((const uint8_t *)file->data, file->size, color, &w->image),
+                    "%s%s", s->root, name));
   load->read_seconds = read - start;
   load->decode_seconds = cr_clock_seconds() - read;
-  if (status == CREMA_OK && kept == NULL && s->kept != NULL) {
-    keep_file(&s->kept[index], &w->file);
-  }
-  return status;
+  if (kept == NULL && s->kept != NULL) keep_file(&s->kept[index], &w->file);
+  return CREMA_OK;
 }
 
 /* The part of the image, scaled. */
@@ -317,14 +304,6 @@ static crema_status choose_windows(window_data_state *s) {
   return CREMA_OK;
 }
 
-static crema_status make_workers(window_data_state *s) {
-  size_t images = cr_window_list_images(&s->list);
-  CR_TRY(cr_pipeline_threads(0, &s->threads));
-  CR_TRY(CR_NEW(s->worker, s->threads, "decoding threads"));
-  if (!s->param->cache_images) return CREMA_OK;
-  return CR_NEW(s->kept, images, "images");
-}
-
 static crema_status open_windows(const cr_layer *layer, window_data_state *s) {
   char *path = NULL;
   CR_TRY(cr_file_resolve_input(layer->source_dir_file, s->param->source, &path));
@@ -335,7 +314,10 @@ static crema_status open_windows(const cr_layer *layer, window_data_state *s) {
   CR_TRY(cr_layer_root_folder(layer, s->param->root_folder, &s->root));
   CR_TRY(read_transform(layer, s));
   CR_TRY(choose_windows(s));
-  return make_workers(s);
+  CR_TRY(cr_pipeline_threads(0, &s->threads));
+  CR_TRY(CR_NEW(s->worker, s->threads, "decoding threads"));
+  if (!s->param->cache_images) return CREMA_OK;
+  return CR_NEW(s->kept, cr_window_list_images(&s->list), "images");
 }
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
