@@ -24,9 +24,9 @@ typedef struct bn_state {
   double bessel; /* m / (m - 1) */
   cr_layer_op train, fixed, backward;
   cr_layer_keep keep;
-  cr_layer_op add;   /* moving sums and their scaling, C values */
-  cr_layer_op add_1; /* the same for their weight */
-  cr_layer_op tell;  /* gives the statistics to tops 1 and 2 */
+  cr_layer_op add;           /* moving sums and their scaling, C values */
+  cr_layer_op add_1;         /* the same for their weight */
+  cr_layer_op publish_stats; /* copies the statistics to tops 1 and 2 */
   cr_tensor *mean, *variance, *one;
 } bn_state;
 
@@ -100,7 +100,7 @@ static crema_status make_ops(cr_layer *layer, const crema_shape *shape) {
       (const crema_shape *[]){shape, shape, &channels, &channels, shape, scale, scale, shift}));
   if (layer->tops > 1) {
     desc = cr_layer_op_desc(CR_OP_COPY);
-    CR_TRY(CR_LAYER_MAKE(layer, &s->tell, &desc, &channels, &channels));
+    CR_TRY(CR_LAYER_MAKE(layer, &s->publish_stats, &desc, &channels, &channels));
   }
   desc = cr_layer_op_desc(CR_OP_AXPBY);
   CR_TRY(CR_LAYER_MAKE(layer, &s->add, &desc, &channels, &channels));
@@ -178,7 +178,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   cr_tensor *const statistics[] = {s->mean, s->variance};
   CR_TRY(normalize(layer, context, bottom, top));
   for (int t = 1; t < layer->tops; ++t) {
-    CR_TRY(CR_LAYER_RUN(&s->tell, context, statistics[t - 1], top[t]->data));
+    CR_TRY(CR_LAYER_RUN(&s->publish_stats, context, statistics[t - 1], top[t]->data));
   }
   return CREMA_OK;
 }

@@ -20,14 +20,6 @@ struct cr_layer_share {
   cr_buffer restored; /* what rank 0 restored last */
 };
 
-static void free_share(cr_layer_share *share) {
-  cr_buffer_free(&share->restored);
-  free(share->shape);
-  if (share->param != NULL) cr_message_free(&share->param->base);
-  pthread_mutex_destroy(&share->lock);
-  free(share);
-}
-
 crema_status cr_layer_share_open(cr_layer *layer) {
   const cr_solver_rank *solver = &layer->solver;
   if (!layer->kind->graph.shareable || solver->group == NULL || solver->solvers < 2)
@@ -102,7 +94,11 @@ void cr_layer_share_close(cr_layer *layer) {
   if (layer->state != NULL && share->kind->destroy != NULL) share->kind->destroy(layer);
   free(layer->state);
   layer->state = NULL;
-  free_share(share);
+  cr_buffer_free(&share->restored);
+  free(share->shape);
+  if (share->param != NULL) cr_message_free(&share->param->base);
+  pthread_mutex_destroy(&share->lock);
+  free(share);
 }
 
 crema_status cr_layer_share_shape(cr_layer *layer, crema_blob *const *top) {
@@ -127,11 +123,6 @@ void cr_layer_share_unlock(cr_layer *layer) {
   if (layer->share != NULL) pthread_mutex_unlock(&layer->share->lock);
 }
 
-static crema_status note_restored(cr_layer_share *share, const char *bytes, size_t size) {
-  cr_buffer_clear(&share->restored);
-  return cr_buffer_append(&share->restored, bytes, size);
-}
-
 crema_status cr_layer_share_restore(cr_layer *layer, const char *bytes, size_t size, bool *done) {
   cr_layer_share *share = layer->share;
   crema_status status = CREMA_OK;
@@ -139,7 +130,8 @@ crema_status cr_layer_share_restore(cr_layer *layer, const char *bytes, size_t s
   if (share == NULL) return CREMA_OK;
   pthread_mutex_lock(&share->lock);
   if (!*done) {
-    status = note_restored(share, bytes, size);
+    cr_buffer_clear(&share->restored);
+    status = cr_buffer_append(&share->restored, bytes, size);
   } else if (size != share->restored.size || memcmp(bytes, share->restored.data, size) != 0) {
     status = cr_layer_fail(layer, CREMA_E_STATE,
                            "the saved position of solver %d in the data is not that of solver 0",

@@ -31,25 +31,21 @@ typedef struct data_state {
 
 /* ---- setting up ---------------------------------------------------------- */
 
-static crema_status open_source(const cr_layer *layer, data_state *state) {
+static crema_status open_layer(const cr_layer *layer, data_state *state, crema_blob *const *top) {
   const Caffe__DataParameter *param = layer->param->data_param;
   CR_TRY(cr_record_input_open(&state->records, layer, layer->key));
   CR_TRY(cr_transformer_create(layer->param->transform_param, layer->phase,
                                cr_record_input_stream(layer), layer->source_dir_file,
                                &state->transformer));
-  cr_image_color color = cr_transformer_color(state->transformer);
-  if (param->force_encoded_color) color = CR_IMAGE_COLOR;
-  const cr_datum_source_options options = {.records = state->records.from,
-                                           .transformer = state->transformer,
-                                           .color = color,
-                                           .items = (int)param->batch_size,
-                                           .tops = layer->tops,
-                                           .threads = cr_record_input_threads(layer)};
-  return cr_datum_source_create(&options, &state->source);
-}
-
-static crema_status open_layer(const cr_layer *layer, data_state *state, crema_blob *const *top) {
-  CR_TRY(open_source(layer, state));
+  const cr_datum_source_options from = {.records = state->records.from,
+                                        .transformer = state->transformer,
+                                        .color = param->force_encoded_color
+                                                     ? CR_IMAGE_COLOR
+                                                     : cr_transformer_color(state->transformer),
+                                        .items = (int)param->batch_size,
+                                        .tops = layer->tops,
+                                        .threads = cr_record_input_threads(layer)};
+  CR_TRY(cr_datum_source_create(&from, &state->source));
   const cr_pipeline_options options = cr_datum_source_pipeline(state->source);
   return cr_record_input_start(&state->records, layer, &options, top);
 }
@@ -60,18 +56,14 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   return cr_layer_in(layer, open_layer(layer, layer->state, top));
 }
 
-/* After a cursor that could not be restored the layer begins at the first record. */
-static crema_status next_batch(const cr_layer *layer, cr_record_input *records,
-                               crema_context *context, crema_blob *const *top) {
-  CR_TRY(cr_batch_loader_start(&records->loader, layer));
-  return cr_record_input_next(records, layer, context, top);
-}
-
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
   data_state *state = layer->state;
   (void)bottom;
-  return cr_layer_in(layer, next_batch(layer, &state->records, context, top));
+  /* After a cursor that could not be restored, the layer begins at the first record. */
+  crema_status status = cr_batch_loader_start(&state->records.loader, layer);
+  if (status == CREMA_OK) status = cr_record_input_next(&state->records, layer, context, top);
+  return cr_layer_in(layer, status);
 }
 
 static void destroy(cr_layer *layer) {
@@ -83,7 +75,7 @@ static void destroy(cr_layer *layer) {
 
 /* ---- resuming ------------------------------------------------------------ */
 
-/* "draws <key of the random stream> " and the reader's cursor (record_layer.h). */
+/* "draws <key of the random stream> " and the reader's cursor (record_input.h). */
 static crema_status save(cr_layer *layer, cr_buffer *out) {
   const data_state *state = layer->state;
   CR_TRY(cr_buffer_print(out, "draws %" PRIx64 " ", cr_transformer_key(state->transformer)));

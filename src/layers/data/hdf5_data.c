@@ -177,10 +177,6 @@ static void set_key(hdf5_data_state *s, uint64_t key) {
   s->loaded = s->files;
 }
 
-static bool fits_float(crema_dtype type) {
-  return type != CREMA_F64 && type != CREMA_I32 && type != CREMA_U32;
-}
-
 static crema_status open_files(const cr_layer *layer, hdf5_data_state *s, crema_blob *const *top) {
   size_t tops = (size_t)layer->tops;
   CR_TRY(read_list(layer, s));
@@ -189,7 +185,9 @@ static crema_status open_files(const cr_layer *layer, hdf5_data_state *s, crema_
   s->type = calloc(tops, sizeof *s->type);
   if (s->shape == NULL || s->values == NULL || s->type == NULL) return cr_fail_memory(tops, "tops");
   for (size_t t = 0; t < tops; ++t) {
-    s->type[t] = fits_float(crema_blob_data_type(top[t])) ? CREMA_F32 : CREMA_F64;
+    const crema_dtype type = crema_blob_data_type(top[t]);
+    const bool wide = type == CREMA_F64 || type == CREMA_I32 || type == CREMA_U32;
+    s->type[t] = wide ? CREMA_F64 : CREMA_F32;
   }
   CR_TRY(look_at_files(layer, s));
   s->file_order.count = s->files;

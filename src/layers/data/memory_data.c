@@ -54,13 +54,6 @@ static void free_retired(memory_data_state *s) {
   cr_buffer_clear(&s->retired);
 }
 
-/* How many solvers have taken a batch since samples were last given. */
-static int sharers_that_moved(const memory_data_state *s) {
-  int moved = 0;
-  for (int i = 0; i < s->cursor.sharers; ++i) moved += s->cursor.step[i] > 0;
-  return moved;
-}
-
 /* Retires the transformed images of an earlier call: tops may alias them until the next forward
  * pass. Images that no solver took are not aliased. */
 static crema_status retire_own(memory_data_state *s) {
@@ -216,7 +209,10 @@ static crema_status share_memory(const cr_layer *layer, crema_blob *const *top) 
   CR_TRY(cr_tensor_adopt_host(top[1]->data, s->labels + position));
   s->shown = true;
   cr_layer_cursor_advance(&s->cursor, layer);
-  if (sharers_that_moved(s) == s->cursor.sharers) free_retired(s);
+  /* Once all solvers have moved on, nobody shows the retired samples. */
+  bool moved = true;
+  for (int i = 0; i < s->cursor.sharers; ++i) moved = moved && s->cursor.step[i] > 0;
+  if (moved) free_retired(s);
   return CREMA_OK;
 }
 

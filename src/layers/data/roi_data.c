@@ -68,14 +68,6 @@ static crema_status read_picture(const cr_boxed_input *layer, void *worker, cr_d
   return cr_image_resize(image, (int)to[0], (int)to[1], &w->scaled);
 }
 
-static void put_object(const cr_object *object, const cr_image *image, bool mirror, float *out) {
-  const cr_box box = mirror ? cr_box_mirror(object->box) : object->box;
-  const float width = (float)image->width, height = (float)image->height;
-  const float row[OBJECT] = {box.xmin * width, box.ymin * height, box.xmax * width - 1,
-                             box.ymax * height - 1, (float)object->label};
-  memcpy(out, row, sizeof row);
-}
-
 static crema_status put_objects(cr_batch *batch, const cr_annotated *record, const cr_image *image,
                                 bool mirror) {
   const size_t count = cr_annotated_count(record);
@@ -86,8 +78,13 @@ static crema_status put_objects(cr_batch *batch, const cr_annotated *record, con
   for (size_t i = 0; i < count; ++i) {
     const cr_object *object = cr_annotated_object(record, i);
     if (object->difficult) continue;
-    put_object(object, image, mirror, out);
-    out += OBJECT;
+    const cr_box box = mirror ? cr_box_mirror(object->box) : object->box;
+    const float width = (float)image->width, height = (float)image->height;
+    *out++ = box.xmin * width;
+    *out++ = box.ymin * height;
+    *out++ = box.xmax * width - 1;
+    *out++ = box.ymax * height - 1;
+    *out++ = (float)object->label;
   }
   return CREMA_OK;
 }

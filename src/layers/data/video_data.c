@@ -105,14 +105,6 @@ static crema_status open_video(const cr_layer *layer, video_state *s) {
   return cr_video_pipe_open(s->name, 0, &s->pipe);
 }
 
-static crema_status make_waiting(const cr_layer *layer, video_state *s) {
-  const int sharers = cr_layer_sharers(layer);
-  s->next = UINT64_MAX;
-  s->stride = (uint64_t)(layer->solver.solvers / sharers);
-  s->wait_size = layer->param->data_param->batch_size * (uint64_t)sharers;
-  return CR_NEW(s->waiting, s->wait_size, "frames");
-}
-
 /* Channels, height and width of the tops, from the first frame. */
 static crema_status find_shape(video_state *s, int extent[3]) {
   cr_image image = {0};
@@ -137,7 +129,10 @@ static crema_status open_loader(cr_layer *layer, video_state *s, crema_blob *con
   s->batches.key = layer->key;
   s->batches.key_restored = use_key;
   use_key(s);
-  CR_TRY(make_waiting(layer, s));
+  s->next = UINT64_MAX;
+  s->stride = (uint64_t)(layer->solver.solvers / cr_layer_sharers(layer));
+  s->wait_size = (uint64_t)items * (uint64_t)cr_layer_sharers(layer);
+  CR_TRY(CR_NEW(s->waiting, s->wait_size, "frames"));
   CR_TRY(find_shape(s, extent));
   CR_TRY(cr_pipeline_threads(0, &threads));
   const crema_shape shape[2] = {cr_shape_4(items, extent[0], extent[1], extent[2]),

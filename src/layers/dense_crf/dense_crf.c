@@ -132,17 +132,14 @@ enum {
 /* Multiply-adds that take as long as a number in one step, about. */
 enum { OPERATIONS = 32 };
 
-/* Rows of a band, whatever the number of threads, as the result depends on them. */
-static int64_t rows_of_band(const crf_image *of) {
-  const int64_t whole = of->height * of->width / BAND;
-  const int64_t teams = whole < TEAM ? 1 : (whole + TEAM / 2) / TEAM;
-  const int64_t bands = whole > 0 ? teams * TEAM : 1, rows = (of->height + bands - 1) / bands;
-  return rows > 0 ? rows : 1;
-}
-
+/* Divides an image into bands. Results depend on the bands, so these do not depend on the number of
+ * threads. */
 static void divide(crf_image *of, crema_context *context, int iterations) {
   const double numbers = (double)of->height * (double)of->width * (double)of->classes;
-  of->band = rows_of_band(of);
+  const int64_t whole = of->height * of->width / BAND;
+  const int64_t teams = whole < TEAM ? 1 : (whole + TEAM / 2) / TEAM;
+  const int64_t bands = whole > 0 ? teams * TEAM : 1;
+  of->band = of->height > 0 ? (of->height + bands - 1) / bands : 1;
   of->workers = cr_host_workers(context, numbers * OPERATIONS * (iterations + 1));
 }
 
@@ -293,11 +290,6 @@ static bool next_tile(const crf_image *of, int64_t end, crf_tile *t) {
   return t->y < end;
 }
 
-/* Before the first one. */
-static crf_tile before_band(const crf_image *of, int64_t index) {
-  return (crf_tile){index * of->band, -TILE, 0};
-}
-
 /* How many pixels of the next tile of the row there are to ask for. */
 static int64_t pixels_behind(const crf_image *of, crf_tile t) {
   const int64_t left = of->width - t.x - t.pixels;
@@ -315,14 +307,6 @@ static void read_scores(const crf_state *s, const crf_image *of, crf_tile t, flo
   }
   for (int64_t i = 0; i < t.pixels; ++i) {
     for (int64_t c = of->classes; c < s->width; ++c) row[i * s->width + c] = -INFINITY;
-  }
-}
-
-/* Scores are read once a step and lie in memory meanwhile. */
-static void fetch_scores(const crf_state *s, const float *score) {
-  const float *later = score + (int64_t)AHEAD * TILE * s->width;
-  for (int i = 0; i < TILE * s->width; i += LINE) {
-    __builtin_prefetch(later + i, 0, CR_SECOND_CACHE);
   }
 }
 
@@ -359,7 +343,10 @@ static void work_on(const inference *i, crf_tile t, float *row) {
   float *score = floats(&s->score) + first * s->width;
   const float *from = score;
   if (i->step == 0) read_scores(s, i->of, t, score);
-  else fetch_scores(s, score);
+  /* Scores are read once a step and come from memory. */
+  for (int64_t k = 0; i->step > 0 && k < TILE * s->width; k += LINE) {
+    __builtin_prefetch(score + (int64_t)AHEAD * TILE * s->width + k, 0, CR_SECOND_CACHE);
+  }
   if (i->step == 0 || s->kernels == 0) {
     memcpy(row, from, (size_t)(t.pixels * s->width) * sizeof *row);
   }
@@ -381,7 +368,8 @@ static crema_status work_on_band(void *state, int worker, int64_t index) {
   const inference *i = state;
   const int64_t end = end_of_band(i->of, index);
   float *row = floats(&i->s->row) + (int64_t)worker * TILE * i->s->width;
-  for (crf_tile t = before_band(i->of, index); next_tile(i->of, end, &t);) work_on(i, t, row);
+  crf_tile t = {index * i->of->band, -TILE, 0}; /* before the first one */
+  while (next_tile(i->of, end, &t)) work_on(i, t, row);
   return CREMA_OK;
 }
 

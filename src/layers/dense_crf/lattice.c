@@ -31,12 +31,6 @@ typedef struct simplices {
   int32_t again[MOST_CORNERS][BLOCK];                     /* it is that of the point before */
 } simplices;
 
-/* What features are multiplied by on their way to the hyperplane, where the deviation of the blur
- * is that of the features. */
-static void make_units(int d, double *unit) {
-  for (int k = 1; k <= d; ++k) unit[k] = sqrt(2.0 / 3.0) * (d + 1) / sqrt((double)k * (k + 1));
-}
-
 /* Points of d features in the hyperplane. */
 CR_INLINE void elevate(const float (*feature)[BLOCK], const double *unit, int d, simplices *out) {
   double sum[BLOCK] = {0};
@@ -144,13 +138,6 @@ static uint32_t sum_of(const int32_t *key, int axes) {
   return sum;
 }
 
-static bool has_key(const cr_lattice_table *t, int64_t corner, const int32_t *key, int axes) {
-  const int32_t *own = t->key + corner * axes;
-  int32_t other = 0;
-  for (int k = 0; k < axes; ++k) other |= own[k] ^ key[k];
-  return other == 0;
-}
-
 /* The slot that has the key, or the empty one where it belongs. */
 static cr_lattice_slot *slot_of(const cr_lattice_table *t, const int32_t *key, uint32_t sum,
                                 int axes) {
@@ -159,7 +146,11 @@ static cr_lattice_slot *slot_of(const cr_lattice_table *t, const int32_t *key, u
   for (size_t at = (size_t)(mixed >> 32) & mask;; at = (at + 1) & mask) {
     cr_lattice_slot *slot = &t->slot[at];
     if (slot->index < 0) return slot;
-    if (slot->sum == sum && has_key(t, slot->index, key, axes)) return slot;
+    if (slot->sum != sum) continue;
+    const int32_t *own = t->key + (int64_t)slot->index * axes;
+    int32_t other = 0;
+    for (int k = 0; k < axes; ++k) other |= own[k] ^ key[k];
+    if (other == 0) return slot;
   }
 }
 
@@ -390,7 +381,8 @@ crema_status cr_lattice_make(cr_lattice *lattice, const float *feature, int64_t 
   lattice->points = points;
   lattice->per_band = per_band > 0 ? per_band : points + 1;
   lattice->bands = (points + lattice->per_band - 1) / lattice->per_band;
-  make_units(axes, m.unit);
+  /* Factors of features, so that the blur has the features' deviation. */
+  for (int k = 1; k <= axes; ++k) m.unit[k] = sqrt(2.0 / 3.0) * (axes + 1) / sqrt(k * (k + 1.0));
   CR_TRY(reserve_bands(lattice));
   CR_TRY(reserve_points(lattice, (size_t)points * (size_t)(axes + 1) + 1));
   CR_TRY(cr_host_spread(workers, lattice->bands, make_band, &m));

@@ -28,10 +28,6 @@ static float *value_of(const cr_lattice *l, int which, int64_t corner) {
 /* Of the rows of a band: those that are read, and those that are added to. */
 enum { READ, ADDED };
 
-static float *own_of(const cr_lattice *l, int which, int64_t point) {
-  return l->own[which] + l->band[point / l->per_band].row * l->width;
-}
-
 crema_status cr_lattice_begin(cr_lattice *l, int width) {
   const size_t bytes = (size_t)width * sizeof(float);
   CR_TRY(reserve_values(l->value, &l->values, ((size_t)l->all.corners + 1) * (size_t)width));
@@ -59,7 +55,7 @@ typedef struct point_span {
 
 static point_span span_of(const cr_lattice *l, int which, int64_t first, int64_t count) {
   const int corners = l->axes + 1;
-  return (point_span){own_of(l, which, first),
+  return (point_span){l->own[which] + l->band[first / l->per_band].row * l->width,
                       l->corner + first * corners,
                       l->share + first * corners,
                       count,

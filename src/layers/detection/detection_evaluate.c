@@ -163,14 +163,6 @@ static crema_status check_detections(const cr_layer *layer, const float *row, in
   return CREMA_OK;
 }
 
-static crema_status read_boxes(evaluate_state *s, const float *row, int64_t rows) {
-  cr_buffer_clear(&s->box);
-  for (int64_t i = 0; i < rows; ++i) {
-    CR_TRY(cr_buffer_append(&s->box, &row[7 * i + 3], sizeof(cr_box)));
-  }
-  return cr_precision_begin(&s->precision, s->truths.count);
-}
-
 static cr_box in_pixels(const cr_layer *layer, cr_box box, size_t item) {
   const evaluate_state *s = layer->state;
   const cr_picture_size *at = &s->sizes.at[(s->picture + item) % s->sizes.count];
@@ -217,7 +209,11 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   CR_TRY(cr_host_read(bottom[1]->data, &label));
   CR_TRY(check_detections(layer, row, rows));
   CR_TRY(cr_truths_read(layer, &label, objects, &rule, &s->truths));
-  CR_TRY(read_boxes(s, row, rows));
+  cr_buffer_clear(&s->box);
+  for (int64_t i = 0; i < rows; ++i) {
+    CR_TRY(cr_buffer_append(&s->box, &row[7 * i + 3], sizeof(cr_box)));
+  }
+  CR_TRY(cr_precision_begin(&s->precision, s->truths.count));
   scale_boxes(layer, row, rows);
   CR_TRY(sort_detections(s, row, rows, &valid));
   CR_TRY(crema_blob_reshape(

@@ -70,11 +70,6 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
                               &s->files);
 }
 
-/* Caffe-SSD has a fourth bottom, too: pictures to draw on, which are not read. */
-static bool has_regions(const cr_layer *layer, const crema_shape *prior) {
-  return layer->bottoms > 3 && (prior->axes != 3 || prior->dim[1] != 2);
-}
-
 /* Regions, and pictures in loc_class of one. */
 static crema_status check_regions(cr_layer *layer, crema_blob *const *bottom) {
   output_state *s = layer->state;
@@ -120,7 +115,9 @@ static crema_status check_priors(cr_layer *layer, crema_blob *const *bottom) {
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   output_state *s = layer->state;
   const crema_shape to = cr_shape_4(1, 1, 1, 7);
-  s->regions = has_regions(layer, &bottom[2]->shape);
+  const crema_shape *prior = &bottom[2]->shape;
+  /* In Caffe-SSD a fourth bottom is images to draw on, which are not read. */
+  s->regions = layer->bottoms > 3 && (prior->axes != 3 || prior->dim[1] != 2);
   CR_TRY(s->regions ? check_regions(layer, bottom) : check_priors(layer, bottom));
   return crema_blob_reshape(top[0], &to);
 }
@@ -134,11 +131,6 @@ typedef struct image_values {
   const float *prior; /* boxes and variances, or regions of all images */
   const float *info;  /* of regions: height, width */
 } image_values;
-
-/* Whether prior box or region k is one of the image's. */
-static bool is_of(const output_state *s, const image_values *of, int64_t k) {
-  return !s->regions || of->prior[5 * k] == (float)of->index;
-}
 
 static cr_prior prior_at(const output_state *s, const image_values *of, int64_t k) {
   if (!s->regions) return cr_prior_at(of->prior, s->priors, k);
@@ -161,15 +153,6 @@ static cr_box box_at(const cr_layer *layer, const image_values *of, int64_t k, i
   return s->regions ? cr_box_clip(box) : box;
 }
 
-/* The boxes of class `c`. */
-static crema_status decode(cr_layer *layer, const image_values *of, int64_t c) {
-  output_state *s = layer->state;
-  CR_TRY(cr_buffer_reserve(&s->box, (size_t)s->priors * sizeof(cr_box)));
-  cr_box *box = (cr_box *)(void *)s->box.data;
-  for (int64_t k = 0; k < s->priors; ++k) box[k] = box_at(layer, of, k, c);
-  return CREMA_OK;
-}
-
 /* Appends what is kept of class `c`. */
 static crema_status find_class(output_state *s, const image_values *of, int64_t c) {
   CR_TRY(cr_buffer_reserve(&s->candidate, ((size_t)s->priors + 1) * sizeof(cr_ranked)));
@@ -178,7 +161,8 @@ static crema_status find_class(output_state *s, const image_values *of, int64_t 
   for (int64_t k = 0; k < s->priors; ++k) {
     const float score = of->conf[k * s->classes + c];
     all[count] = (cr_ranked){score, (int32_t)c, (int32_t)k};
-    count += score > s->threshold && is_of(s, of, k);
+    const bool own = !s->regions || of->prior[5 * k] == (float)of->index;
+    count += score > s->threshold && own;
   }
   if (count == 0) return CREMA_OK;
   count = cr_rank_best(all, count, s->top_k >= 0 ? (size_t)s->top_k : count);
@@ -187,46 +171,34 @@ static crema_status find_class(output_state *s, const image_values *of, int64_t 
   return cr_buffer_append(&s->found, all, count * sizeof *all);
 }
 
-/* By class, and within it by score. */
-static void by_class(cr_ranked *all, size_t count) {
-  for (size_t i = 1; i < count; ++i) {
-    const cr_ranked held = all[i];
-    size_t k = i;
-    for (; k > 0 && all[k - 1].label > held.label; --k) all[k] = all[k - 1];
-    all[k] = held;
-  }
-}
-
 static crema_status find_image(cr_layer *layer, const image_values *of) {
   output_state *s = layer->state;
   const int64_t background = layer->param->detection_output_param->background_label_id;
   cr_buffer_clear(&s->found);
+  CR_TRY(cr_buffer_reserve(&s->box, (size_t)s->priors * sizeof(cr_box)));
+  cr_box *box = (cr_box *)(void *)s->box.data;
   for (int64_t c = 0; c < s->classes; ++c) {
-    if (c == 0 || s->loc_classes > 1) CR_TRY(decode(layer, of, c));
+    for (int64_t k = 0; k < s->priors && (c == 0 || s->loc_classes > 1); ++k) {
+      box[k] = box_at(layer, of, k, c);
+    }
     if (c != background) CR_TRY(find_class(s, of, c));
   }
   cr_ranked *all = (cr_ranked *)(void *)s->found.data;
   size_t count = s->found.size / sizeof *all;
   if (s->keep >= 0 && count > (size_t)s->keep) {
     count = cr_rank_best(all, count, (size_t)s->keep);
-    by_class(all, count);
+    for (size_t i = 1; i < count; ++i) { /* by class, and within it by score */
+      const cr_ranked held = all[i];
+      size_t k = i;
+      for (; k > 0 && all[k - 1].label > held.label; --k) all[k] = all[k - 1];
+      all[k] = held;
+    }
   }
   for (size_t i = 0; i < count; ++i) {
     const int64_t k = all[i].index;
-    cr_box box = ((const cr_box *)(const void *)s->box.data)[k];
-    if (s->loc_classes > 1) box = box_at(layer, of, k, all[i].label);
+    const cr_box b = s->loc_classes > 1 ? box_at(layer, of, k, all[i].label) : box[k];
     const float row[7] = {
-        (float)of->index, (float)all[i].label, all[i].score, box.xmin, box.ymin, box.xmax,
-        box.ymax};
-    CR_TRY(cr_buffer_append(&s->row, row, sizeof row));
-  }
-  return CREMA_OK;
-}
-
-/* A row for each image: nothing was found. */
-static crema_status find_none(output_state *s) {
-  for (int64_t i = 0; i < s->images; ++i) {
-    const float row[7] = {(float)i, -1, -1, -1, -1, -1, -1};
+        (float)of->index, (float)all[i].label, all[i].score, b.xmin, b.ymin, b.xmax, b.ymax};
     CR_TRY(cr_buffer_append(&s->row, row, sizeof row));
   }
   return CREMA_OK;
@@ -253,7 +225,11 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
       of.conf += s->priors * s->classes;
     }
   }
-  if (s->row.size == 0) CR_TRY(find_none(s));
+  const bool none = s->row.size == 0;
+  for (int64_t i = 0; i < s->images && none; ++i) {
+    const float row[7] = {(float)i, -1, -1, -1, -1, -1, -1};
+    CR_TRY(cr_buffer_append(&s->row, row, sizeof row));
+  }
   const int64_t rows = (int64_t)(s->row.size / (7 * sizeof(float)));
   CR_TRY(crema_blob_reshape(top[0], &(crema_shape){.axes = 4, .dim = {1, 1, rows, 7}}));
   const float *values = (const float *)(const void *)s->row.data;

@@ -140,15 +140,6 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   return read_mean(layer, s);
 }
 
-/* The mean image becomes as large as the pictures. */
-static crema_status scale_mean(detectnet_state *s, int height, int width) {
-  if (s->mean.values == NULL) return CREMA_OK;
-  CR_TRY(cr_bgr_planes_reserve(&s->plane[0], s->mean.height, s->mean.width));
-  memcpy(cr_bgr_planes_values(&s->plane[0]), s->mean.values,
-         3 * (size_t)s->mean.height * (size_t)s->mean.width * sizeof(float));
-  return cr_bgr_planes_resize(&s->plane[0], height, width, &s->centre);
-}
-
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   detectnet_state *s = layer->state;
   const crema_shape *data = &bottom[0]->shape, *label = &bottom[1]->shape;
@@ -166,7 +157,13 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   const crema_shape labels = cr_shape_4(data->dim[0], FIXED + s->classes, s->rows, s->columns);
   CR_TRY(crema_shape_check(&pictures));
   CR_TRY(crema_shape_check(&labels));
-  CR_TRY(scale_mean(s, (int)data->dim[2], (int)data->dim[3]));
+  if (s->mean.values != NULL) {
+    cr_bgr_planes *mean = &s->plane[0];
+    CR_TRY(cr_bgr_planes_reserve(mean, s->mean.height, s->mean.width));
+    memcpy(cr_bgr_planes_values(mean), s->mean.values,
+           3 * (size_t)s->mean.height * (size_t)s->mean.width * sizeof(float));
+    CR_TRY(cr_bgr_planes_resize(mean, (int)data->dim[2], (int)data->dim[3], &s->centre));
+  }
   CR_TRY(crema_blob_reshape(top[0], &pictures));
   return crema_blob_reshape(top[1], &labels);
 }

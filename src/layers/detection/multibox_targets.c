@@ -74,14 +74,6 @@ CR_CLONES static int64_t find_matched(int64_t priors, const int32_t *match, int3
   return found;
 }
 
-static void fill(const cr_host_results *to, int64_t first, int64_t count, double value) {
-  if (to->wide) {
-    for (int64_t k = first; k < first + count; ++k) to->wide[k] = value;
-  } else {
-    for (int64_t k = first; k < first + count; ++k) to->narrow[k] = (float)value;
-  }
-}
-
 /* Writes each box's label, the background for unmatched boxes. A box that is matched for several
  * classes gets the last one. */
 static crema_status put_labels(const cr_multibox_pass *pass, cr_multibox_scratch *own,
@@ -93,7 +85,7 @@ static crema_status put_labels(const cr_multibox_pass *pass, cr_multibox_scratch
   const double background = (double)of->param->background_label_id;
   CR_TRY(cr_buffer_reserve(&own->matched, (size_t)(s->priors + 1) * sizeof(int32_t)));
   int32_t *box = (int32_t *)(void *)own->matched.data;
-  fill(to, first, s->priors, background);
+  for (int64_t k = first; k < first + s->priors; ++k) cr_host_put(to, k, background);
   for (int64_t c = 0; c < s->loc_classes; ++c, match += s->priors) {
     const int64_t count = find_matched(s->priors, match, box);
     for (int64_t i = 0; i < count; ++i) {

@@ -35,14 +35,6 @@ typedef struct proposal_state {
   cr_buffer row;  /* 6 floats of each region of the batch: the top's 5, and the score */
 } proposal_state;
 
-/* What py-faster-rcnn has in its configuration instead of in the net's file. */
-static void use_python(const cr_layer *layer, proposal_state *s) {
-  const bool trains = layer->phase == CAFFE__PHASE__TRAIN;
-  if (!cr_is_python(layer) || layer->param->proposal_param != NULL) return;
-  s->looked_at = trains ? 12000 : 6000;
-  s->proposed = trains ? 2000 : 300;
-}
-
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   static const Caffe__ProposalParameter defaults = CAFFE__PROPOSAL_PARAMETER__INIT;
   proposal_state *s = layer->state;
@@ -55,7 +47,12 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   s->looked_at = p->pre_nms_topn;
   s->proposed = p->post_nms_topn;
   s->overlap = p->nms_thresh;
-  use_python(layer, s);
+  if (cr_is_python(layer) && layer->param->proposal_param == NULL) {
+    /* py-faster-rcnn has these in its configuration, not in the net's file. */
+    const bool trains = layer->phase == CAFFE__PHASE__TRAIN;
+    s->looked_at = trains ? 12000 : 6000;
+    s->proposed = trains ? 2000 : 300;
+  }
   return cr_anchors_make(layer, &fields, NULL, &s->anchors);
 }
 

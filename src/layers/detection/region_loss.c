@@ -123,15 +123,6 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
 
 /* ---- gradients ----------------------------------------------------------- */
 
-/* Smooth L1 of a distance, and its derivative. */
-static double smooth(double x) {
-  return fabs(x) < 1 ? x * x / 2 : fabs(x) - 0.5;
-}
-
-static double slope(double x) {
-  return x > 1 ? 1 : x < -1 ? -1 : x;
-}
-
 /* The centre and the extents of an object. */
 typedef struct region_object {
   double x, y, width, height;
@@ -193,8 +184,11 @@ static double learn_box(const cr_layer *layer, const cr_host_values *from, const
     const double t = cr_host_get(from, cr_region_index(map, truth->item, cell, n, k));
     const double value = k < 2 ? cr_region_sigmoid(t) : t;
     const double distance = value - wanted[k];
-    loss += scale * smooth(distance);
-    gradient[k] = scale * slope(distance) * (k < 2 ? value * (1 - value) : 1);
+    /* Smooth L1 and its derivative. */
+    const bool near = fabs(distance) < 1;
+    loss += scale * (near ? distance * distance / 2 : fabs(distance) - 0.5);
+    const double slope = near ? distance : copysign(1, distance);
+    gradient[k] = scale * slope * (k < 2 ? value * (1 - value) : 1);
   }
   const double o =
       cr_region_sigmoid(cr_host_get(from, cr_region_index(map, truth->item, cell, n, 4)));

@@ -14,18 +14,16 @@
 #include "core/fail.h"
 #include "layers/loss/softmax_loss.h"
 
-/* Labels (N) of scores (N, C, 1, 1) stand for (N, 1, 1, 1), the shape that SmoothL1LossOHEM gives
- * for the boxes of the same regions: R-FCN adds both. */
-static crema_shape shape_of_each(const crema_shape *scores, const crema_shape *labels) {
-  crema_shape each = *scores;
-  if (scores->axes < 3 || labels->axes != 1 || labels->dim[0] != scores->dim[0]) return *labels;
-  each.dim[1] = 1;
-  return each;
-}
-
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   CR_TRY(cr_softmax_loss_reshape(layer, bottom, top));
-  const crema_shape each = shape_of_each(&bottom[0]->shape, &bottom[1]->shape);
+  const crema_shape *scores = &bottom[0]->shape, *labels = &bottom[1]->shape;
+  crema_shape each = *labels;
+  /* Labels (N) of scores (N, C, 1, 1) stand for (N, 1, 1, 1), the shape of SmoothL1LossOHEM's top
+   * for the boxes of the same regions: R-FCN adds both. */
+  if (scores->axes > 2 && labels->axes == 1 && labels->dim[0] == scores->dim[0]) {
+    each = *scores;
+    each.dim[1] = 1;
+  }
   return layer->tops > 2 ? crema_blob_reshape(top[2], &each) : CREMA_OK;
 }
 

@@ -99,23 +99,17 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   return cr_layer_op_make(layer, &s->backward, &desc, n + 1, s->args.shape);
 }
 
-/* The order of the first bottom that is not in plain order is that of all. */
-static void order_bottoms(const cr_layer *layer, crema_device *device, crema_blob *const *bottom) {
-  cr_format format = cr_tensor_head(bottom[0]->data);
-  for (int i = 1; i < layer->bottoms && format.layout == NULL; ++i) {
-    format = cr_tensor_head(bottom[i]->data);
-  }
-  cr_tensor_alias_order(bottom[0]->data, device, format);
-}
-
-/* The bottoms' values are the top's, once each has its place. *done is false where they cannot lie
- * side by side. */
+/* Makes the bottoms' values the top's. *done is false if they cannot lie side by side. */
 static crema_status forward_in_place(const cr_layer *layer, crema_context *context,
                                      crema_blob *const *bottom, crema_blob *const *top,
                                      bool *done) {
-  cr_format format;
+  /* The first bottom that is not in plain order decides the order of all. */
+  cr_format format = cr_tensor_head(bottom[0]->data);
   crema_devptr data = {0};
-  order_bottoms(layer, context->device, bottom);
+  for (int i = 1; i < layer->bottoms && format.layout == NULL; ++i) {
+    format = cr_tensor_head(bottom[i]->data);
+  }
+  cr_tensor_alias_order(bottom[0]->data, context->device, format);
   *done = true;
   for (int i = 0; i < layer->bottoms; ++i) {
     *done = *done && cr_tensor_alias_format(bottom[i]->data, &format);

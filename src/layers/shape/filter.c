@@ -11,6 +11,7 @@
  * The number of items of the tops is known when the selector's values are: forward shapes the tops.
  */
 #include "core/fail.h"
+#include "layers/common/layer_host.h"
 #include "layers/common/layer_op.h"
 
 typedef struct filter_state {
@@ -74,34 +75,19 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   return shape_tops(layer, bottom, top, selector->dim[0]);
 }
 
-/* The items that the selector picks, for a host copy of its values of `type`. */
-static bool picks(crema_dtype type, const void *select, int64_t i) {
-  if (type == CREMA_F64) return ((const double *)select)[i] != 0;
-  return ((const float *)select)[i] != 0;
-}
-
-static crema_status read_selector(cr_tensor *selector, const void **out) {
-  const float *floats = NULL;
-  if (cr_tensor_type(selector) == CREMA_F64) return cr_tensor_host_read(selector, out);
-  CR_TRY(cr_tensor_host_read_floats(selector, &floats));
-  *out = floats;
-  return CREMA_OK;
-}
-
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {
   filter_state *s = layer->state;
   crema_blob *selector = bottom[layer->tops];
-  const crema_dtype type = cr_tensor_type(selector->data);
-  const void *select = NULL;
+  cr_host_values select;
   float *index = NULL;
   int64_t items = crema_blob_count(selector), kept = 0;
-  CR_TRY(read_selector(selector->data, &select));
-  for (int64_t i = 0; i < items; ++i) kept += picks(type, select, i);
+  CR_TRY(cr_host_read(selector->data, &select));
+  for (int64_t i = 0; i < items; ++i) kept += cr_host_get(&select, i) != 0;
   CR_TRY(shape_tops(layer, bottom, top, kept));
   CR_TRY(cr_tensor_host_write_floats(s->index, &index));
   for (int64_t i = 0; i < items; ++i) {
-    if (picks(type, select, i)) *index++ = (float)i;
+    if (cr_host_get(&select, i) != 0) *index++ = (float)i;
   }
   for (int i = 0; i < layer->tops && kept > 0; ++i) {
     CR_TRY(CR_LAYER_RUN(&s->forward[i], context, bottom[i]->data, s->index, top[i]->data));

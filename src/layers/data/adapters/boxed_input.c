@@ -74,14 +74,6 @@ static crema_status look(void *user, cr_db_bytes value) {
                               s->extent);
 }
 
-static crema_status make_workers(cr_boxed_input *s, const cr_layer *layer) {
-  CR_TRY(cr_pipeline_threads((uint32_t)cr_record_input_threads(layer), &s->threads));
-  CR_TRY(CR_NEW(s->value, s->threads, "decoding threads"));
-  s->worker = calloc((size_t)s->threads, s->class->worker_size);
-  if (s->worker != NULL) return CREMA_OK;
-  return cr_fail_memory((size_t)s->threads * s->class->worker_size, "decoding threads");
-}
-
 crema_status cr_boxed_input_open(cr_layer *layer, const cr_boxed_class *class, int items,
                                  crema_shape *shape, crema_blob *const *top) {
   cr_boxed_input *s = layer->state;
@@ -92,7 +84,12 @@ crema_status cr_boxed_input_open(cr_layer *layer, const cr_boxed_class *class, i
   CR_TRY(cr_transformer_create(layer->param->transform_param, layer->phase, 0,
                                layer->source_dir_file, &s->transformer));
   use_stream(s);
-  CR_TRY(make_workers(s, layer));
+  CR_TRY(cr_pipeline_threads((uint32_t)cr_record_input_threads(layer), &s->threads));
+  CR_TRY(CR_NEW(s->value, s->threads, "decoding threads"));
+  s->worker = calloc((size_t)s->threads, class->worker_size);
+  if (s->worker == NULL) {
+    return cr_fail_memory((size_t)s->threads * class->worker_size, "decoding threads");
+  }
   CR_TRY(cr_record_source_look(&s->records.from, look, s));
   shape[0] = cr_shape_4(items, s->extent[0], s->extent[1], s->extent[2]);
   const cr_pipeline_options options = {.name = s->records.source,

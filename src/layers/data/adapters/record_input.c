@@ -48,19 +48,13 @@ static const char *choose_backend(const cr_layer *layer, const char *path) {
   return found;
 }
 
-/* The number of records to skip at the start: 0 to rand_skip - 1, the same for the same seed. */
-static uint64_t draw_skip(const cr_layer *layer, uint64_t key) {
-  uint32_t limit = layer->param->data_param->rand_skip;
-  uint32_t draw[4];
-  if (limit == 0) return 0;
-  cr_philox(cr_mix_key(key, cr_hash_text("rand_skip")), 0, 0, draw);
-  return ((uint64_t)draw[0] * limit) >> 32;
-}
-
 crema_status cr_record_input_open(cr_record_input *records, const cr_layer *layer,
                                   uint64_t skip_key) {
   const Caffe__DataParameter *param = layer->param->data_param;
-  records->skip = draw_skip(layer, skip_key);
+  uint32_t draw[4];
+  /* 0 to rand_skip - 1, the same for the same seed. */
+  cr_philox(cr_mix_key(skip_key, cr_hash_text("rand_skip")), 0, 0, draw);
+  records->skip = ((uint64_t)draw[0] * param->rand_skip) >> 32;
   CR_TRY(cr_file_resolve_input(layer->source_dir_file, param->source, &records->source));
   /* Records in flight are a few words each, not copies. */
   uint64_t batches = param->prefetch > 0 ? param->prefetch : CR_PIPELINE_USUAL_DEPTH;

@@ -10,14 +10,6 @@
 
 /* ---- anchors ---- */
 
-static cr_box anchor_of(double base, double ratio, double scale) {
-  const double centre = (base - 1) / 2;
-  const double width = rint(sqrt(base * base / ratio)), height = rint(width * ratio);
-  return (cr_box){
-      (float)(centre - (width * scale - 1) / 2), (float)(centre - (height * scale - 1) / 2),
-      (float)(centre + (width * scale + 1) / 2), (float)(centre + (height * scale + 1) / 2)};
-}
-
 static crema_status make_boxes(const cr_layer *layer, const cr_anchor_fields *fields,
                                cr_anchors *out) {
   static const float ratios[] = {0.5f, 1, 2}, scales[] = {8, 16, 32};
@@ -37,7 +29,11 @@ static crema_status make_boxes(const cr_layer *layer, const cr_anchor_fields *fi
     if (!(r > 1e-3 && r < 1e3 && f > 0 && f < 1e6)) {
       return cr_layer_fail(layer, CREMA_E_RANGE, "anchors of ratio %g and scale %g", r, f);
     }
-    out->box[out->count++] = anchor_of((double)fields->base, r, f);
+    const double base = (double)fields->base, centre = (base - 1) / 2;
+    const double width = rint(sqrt(base * base / r)), height = rint(width * r);
+    out->box[out->count++] =
+        (cr_box){(float)(centre - (width * f - 1) / 2), (float)(centre - (height * f - 1) / 2),
+                 (float)(centre + (width * f + 1) / 2), (float)(centre + (height * f + 1) / 2)};
   }
   return CREMA_OK;
 }

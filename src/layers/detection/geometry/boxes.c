@@ -200,16 +200,6 @@ CR_CLONES static bool overlaps_one(const cr_box_columns *kept, cr_box box, float
   return false;
 }
 
-/* Adds a box. The first box of a block fills the rest of the block with boxes that share nothing.
- */
-static void keep(cr_box_columns *kept, cr_box box) {
-  for (size_t i = kept->count; kept->count % BLOCK == 0 && i < kept->count + BLOCK; ++i) {
-    kept->xmin[i] = kept->ymin[i] = kept->size[i] = 0;
-    kept->xmax[i] = kept->ymax[i] = -1;
-  }
-  cr_box_columns_add(kept, box);
-}
-
 crema_status cr_suppress(const cr_box *box, cr_ranked *candidate, size_t *count, float threshold,
                          float eta, int64_t most, cr_buffer *memory) {
   cr_box_columns kept;
@@ -219,7 +209,12 @@ crema_status cr_suppress(const cr_box *box, cr_ranked *candidate, size_t *count,
     const cr_box one = box[candidate[i].index];
     if (overlaps_one(&kept, one, cr_box_size(one), threshold < 0 ? 0 : threshold)) continue;
     candidate[kept.count] = candidate[i];
-    keep(&kept, one);
+    /* The first box of a block fills the block with boxes that share nothing. */
+    for (size_t k = kept.count; kept.count % BLOCK == 0 && k < kept.count + BLOCK; ++k) {
+      kept.xmin[k] = kept.ymin[k] = kept.size[k] = 0;
+      kept.xmax[k] = kept.ymax[k] = -1;
+    }
+    cr_box_columns_add(&kept, one);
     if (eta < 1 && threshold > 0.5f) threshold *= eta;
   }
   *count = kept.count;

@@ -140,14 +140,9 @@ static void find_box(int64_t priors, const float *pair, object *o) {
   o->box = o->most > 0 ? first_of(pair, priors, o->most) : 0;
 }
 
-/* Whether a's pair is taken before b's: that with the larger overlap, then that of the first box.
- */
-static bool goes_before(const object *a, const object *b) {
-  return a->most != b->most ? a->most > b->most : a->box < b->box;
-}
-
-/* Each object gets the box that overlaps it most, whatever that was matched with, the pair with the
- * largest overlap first. A box that has an object overlaps no other one from then on. */
+/* Gives each object the box that overlaps it most, whatever that was matched with. The pair with
+ * the largest overlap comes first, then the one with the lower box. A box that has an object
+ * overlaps no other object. */
 static void match_objects(const cr_matching *of, const overlaps *o, int32_t *match) {
   object *all = o->object;
   for (size_t t = 0; t < of->truths; ++t) {
@@ -157,7 +152,11 @@ static void match_objects(const cr_matching *of, const overlaps *o, int32_t *mat
     size_t first = of->truths;
     for (size_t t = 0; t < of->truths; ++t) {
       if (all[t].taken || !(all[t].most > 0)) continue;
-      if (first == of->truths || goes_before(&all[t], &all[first])) first = t;
+      const object *best = first < of->truths ? &all[first] : NULL;
+      if (best == NULL || all[t].most > best->most ||
+          (all[t].most == best->most && all[t].box < best->box)) {
+        first = t;
+      }
     }
     if (first == of->truths) return;
     const int64_t box = all[first].box;
@@ -212,10 +211,6 @@ crema_status cr_match(cr_matcher *m, const cr_matching *of, const float *loc, in
 }
 
 /* ---- mining -------------------------------------------------------------- */
-
-static bool suppresses(const cr_matching *of) {
-  return of->param->nms_param != NULL && of->param->nms_param->nms_threshold > 0;
-}
 
 /* Numbers in the order of losses, of which nan is the lowest. */
 enum { NO_CANDIDATE = 0, NAN_KEY = 1 };
@@ -325,7 +320,9 @@ crema_status cr_mine(cr_matcher *m, const cr_matching *of, const float *loc, con
   const double share = (double)keys.matched * (double)of->param->neg_pos_ratio;
   const int64_t some = share < 1e9 ? (int64_t)share : keys.candidates;
   const int64_t wanted = hard ? (int64_t)of->param->sample_size : some;
-  if (suppresses(of)) CR_TRY(choose_apart(m, of, loc, loss, &keys, wanted, negative));
+  const Caffe__NonMaximumSuppressionParameter *nms = of->param->nms_param;
+  if (nms != NULL && nms->nms_threshold > 0)
+    CR_TRY(choose_apart(m, of, loc, loss, &keys, wanted, negative));
   else choose_best(&keys, wanted, negative);
   /* Else none of them is matched. */
   for (int64_t k = 0; k < of->priors && hard; ++k) {
