@@ -18,7 +18,7 @@
  * not worth the memory. And so little that another engine which needs less is not looked for. */
 static const size_t workspace_limit = (size_t)256 << 20, little_workspace = (size_t)1 << 20;
 
-/* Addresses of whole blobs are aligned like this; those of images inside a batch need not be. */
+/* Whole blobs have this alignment; images inside a batch may have a smaller one. */
 enum { WIDE_ALIGNMENT = 16, ENOUGH_PLANS = 4 };
 
 typedef struct cudnn_conv_state {
@@ -31,7 +31,7 @@ typedef struct cudnn_conv_state {
   size_t dnn_bytes; /* cuDNN's scratchpad comes first */
   /* Then weights' gradients that are added to others, or a source's gradient that is spread. */
   size_t made_bytes;
-  size_t bias_bytes; /* then that of the bias' gradient, or of post operations */
+  size_t bias_bytes; /* then the scratchpad of the bias' gradient, or of post operations */
   cr_split bias;     /* dst as (N, O, positions) */
   bool spreads;      /* see looks_at_single_points */
   cr_hd_slide slide; /* then */
@@ -86,9 +86,8 @@ static crema_status describe(cr_cudnn_conv *conv, const cr_conv_params *params,
 
 /* ---- choosing an engine ---- */
 
-/* The fastest plan that the device has the memory for, with all the scratchpad of a run. cuDNN
- * lists the fastest first and does not say how fast it is: the index in its list stands for the
- * time. */
+/* The fastest plan whose scratchpad fits the device's memory. cuDNN lists the fastest first without
+ * a time: the index in its list stands for the time. */
 static crema_status choose(const cudnn_conv_state *s, crema_context *context, cr_cudnn_plans *found,
                            cr_cudnn_plan *out) {
   cr_algorithm table[CR_CUDNN_PLANS];
@@ -178,7 +177,7 @@ static void conv_destroy(cr_plan *plan) {
   destroy_state(plan->state);
 }
 
-/* What the row after this one, over unfolded windows, will check and report. */
+/* Checks that the next row, over unfolded windows, repeats and reports. */
 static crema_status check_sizes(const cr_plan *plan, const crema_shape *in, int weights,
                                 const crema_shape *out, cr_hd_slide *slide) {
   const cr_conv_params *params = &plan->desc->u.conv;
@@ -204,9 +203,9 @@ static crema_status check_sizes(const cr_plan *plan, const crema_shape *in, int 
   return CREMA_OK;
 }
 
-/* Whether each window is one point and there are points that none sees. cuDNN's engines for the
- * gradient of such a source are slow: 5 ms where that of the points alone takes 0.3 (an H100, 64 x
- * 256 x 56 x 56 with stride 2). So it is made of the points alone and spread from there. */
+/* Whether each window is a single point and some points are in no window. cuDNN's engines for the
+ * gradient of such a source are slow: 5 ms, and 0.3 ms for only the points (an H100, 64 x 256 x 56
+ * x 56 with stride 2). So the points' gradient is computed and spread. */
 static bool looks_at_single_points(const cr_hd_slide *slide) {
   bool strides = false;
   for (int a = 0; a < slide->axes; ++a) {
@@ -216,7 +215,7 @@ static bool looks_at_single_points(const cr_hd_slide *slide) {
   return strides;
 }
 
-/* The convolution becomes that of the points. */
+/* Reduces the convolution to the points in windows. */
 static void leave_points(cudnn_conv_state *s) {
   cr_cudnn_conv *c = &s->conv;
   int64_t values = 1;

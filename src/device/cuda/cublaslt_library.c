@@ -48,7 +48,7 @@ crema_status cr_cuda_blas_handle(crema_context *context, cublasLtHandle_t *out) 
   *out = state->blas;
   if (state->blas != NULL) return CREMA_OK;
   CR_TRY(cr_cuda_cublaslt(&blas));
-  (void)cudaGetLastError(); /* somebody else's */
+  (void)cudaGetLastError(); /* of other code */
   const cublasStatus_t status = blas->cublasLtCreate(&state->blas);
   *out = state->blas;
   if (status == CUBLAS_STATUS_SUCCESS) return CREMA_OK;

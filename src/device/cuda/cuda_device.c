@@ -48,7 +48,7 @@ static crema_status attribute(const crema_device *device, enum cudaDeviceAttr wh
   return cr_cuda_check(cudaDeviceGetAttribute(out, what, device->index), "asking a device");
 }
 
-/* Code is generated for some devices only, which whoever builds may choose. */
+/* A build has code only for some devices, which its options choose. */
 static crema_status check_code(cudaError_t error, const struct cudaDeviceProp *properties) {
   if (error != cudaErrorNoKernelImageForDevice && error != cudaErrorInvalidDeviceFunction &&
       error != cudaErrorUnsupportedPtxVersion) {
@@ -224,9 +224,9 @@ static void cuda_host_free(crema_device *device, void *memory) {
   cr_cuda_leave(before);
 }
 
-/* Where the device can follow any host address, the driver may give one for pageable memory too;
- * but such memory may move between host and device, so it cannot be used to pass data between them.
- * So the kind of memory is asked for first. */
+/* Where the device can follow any host address, the driver gives one for pageable memory, too. Such
+ * memory may move between host and device and cannot pass data between them. So the kind of memory
+ * is checked first. */
 static cudaError_t alias_of(void *memory, void **alias) {
   struct cudaPointerAttributes attributes;
   const cudaError_t error = cudaPointerGetAttributes(&attributes, memory);

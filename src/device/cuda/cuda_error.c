@@ -1,4 +1,4 @@
-/* What the CUDA runtime's errors mean. */
+/* Statuses for the CUDA runtime's errors. */
 #include "core/fail.h"
 #include "device/cuda/cuda_private.h"
 

@@ -1,4 +1,4 @@
-/* What the files of the plug-in that include CUDA headers share. */
+/* Shared by the files of the plug-in that include CUDA headers. */
 #ifndef CR_CUDA_CUDA_PRIVATE_H
 #define CR_CUDA_CUDA_PRIVATE_H
 
@@ -8,7 +8,7 @@
 #include "device/backend/backend.h"
 #include "device/cuda/launch.h"
 
-/* What the plug-in keeps for a context. */
+/* The plug-in's state of a context. */
 typedef struct cuda_context {
   cudaStream_t stream;
   cr_cuda_fault *fault;        /* in page-locked memory */
@@ -27,12 +27,12 @@ crema_status cr_cuda_check(cudaError_t error, const char *what) CREMA_MUST_USE;
 /* Whether the driver has been unloaded, as it is at the end of the process. */
 bool cr_cuda_is_gone(void);
 
-/* What a failure inside a library means: CREMA_E_CLOSED when the driver has been unloaded under it,
- * CREMA_E_DEVICE otherwise. */
+/* The status of a failure inside a library: CREMA_E_CLOSED if the driver has been unloaded, else
+ * CREMA_E_DEVICE. */
 crema_status cr_cuda_library_failure(void) CREMA_MUST_USE;
 
-/* Whether the device is in use by this process, by crema or by somebody else. Opens none. True when
- * the driver cannot be asked. */
+/* Whether this process has opened the device, in crema or elsewhere. Opens none. True when the
+ * driver cannot be asked. */
 bool cr_cuda_is_open(int index);
 
 /* ---- libraries that are opened at run time ---- */
@@ -59,8 +59,8 @@ typedef struct cr_cublaslt {
 #undef CR_FIELD
 } cr_cublaslt;
 
-/* The library, opened at the first call. Errors: CREMA_E_UNSUPPORTED, the text says what is
- * missing; logged once, so that the log explains a slow run. */
+/* The library, opened at the first call. Errors: CREMA_E_UNSUPPORTED; the text names the missing
+ * part. Logged once, so that the log explains a slow run. */
 crema_status cr_cuda_cublaslt(const cr_cublaslt **out) CREMA_MUST_USE;
 
 /* The library as the loader knows it, opened if it can be found; NULL otherwise. */
@@ -75,7 +75,7 @@ crema_status cr_cuda_blas_handle(crema_context *context, cublasLtHandle_t *out) 
 void cr_cuda_close_blas(cuda_context *state);
 void cr_cuda_close_dnn(cuda_context *state);
 
-/* "cuBLASLt 13.0" and "cuDNN 9.19.0", or what is missing. */
+/* "cuBLASLt 13.0" and "cuDNN 9.19.0", or the missing part. */
 void cr_cuda_blas_text(char *text, size_t size);
 void cr_cuda_dnn_text(char *text, size_t size);
 

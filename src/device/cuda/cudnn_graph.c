@@ -1,7 +1,6 @@
 /* Operation graphs of cuDNN, of one convolution each. Its heuristics list configurations of engines
- * for a graph, the fastest first. What an engine's notes say decides whether it may be used; a
- * configuration says how much memory it needs, and whether it works at all, once an execution plan
- * is made of it. */
+ * for a graph, the fastest first. An engine's notes decide whether it may be used. The execution
+ * plan of a configuration shows whether it works, and how much memory it needs. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -79,13 +78,11 @@ static void destroy_graph(graph *g) {
   for (int i = TENSORS - 1; i >= 0; --i) destroy(g->dnn, &g->tensor[i]);
 }
 
-static cudnnDataType_t library_type(crema_dtype type) {
-  if (type == CREMA_F16) return CUDNN_DATA_HALF;
-  return type == CREMA_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
-}
-
 static cudnnStatus_t make_tensor(graph *g, int index, const int64_t *dim, int64_t alignment) {
-  const cudnnDataType_t type = library_type(g->conv->type);
+  const crema_dtype own = g->conv->type;
+  const cudnnDataType_t type = own == CREMA_F16    ? CUDNN_DATA_HALF
+                               : own == CREMA_BF16 ? CUDNN_DATA_BFLOAT16
+                                                   : CUDNN_DATA_FLOAT;
   const int axes = g->conv->axes;
   int64_t stride[CR_CUDNN_AXES], step = 1;
   for (int a = axes - 1; a >= 0; --a) {
@@ -117,7 +114,7 @@ static cudnnStatus_t make_window(graph *g) {
   return finish(&m, &g->window);
 }
 
-/* What a pass' operation and its attributes are called. */
+/* The names of a pass' operation and its attributes. */
 typedef struct operation_names {
   cudnnBackendDescriptorType_t operation;
   cudnnBackendAttributeName_t tensor[TENSORS], window, alpha, beta;
@@ -181,8 +178,8 @@ _Static_assert((int)CUDNN_NUMERICAL_NOTE_TYPE_COUNT <= NOTES &&
                    sizeof(cudnnBackendBehaviorNote_t) == sizeof(int32_t),
                "notes are read as bits of numbers");
 
-/* A bit for each of the engine's notes of a kind, of which there are `kinds`. Notes of which this
- * version does not know are ignored. */
+/* A bit for each of the engine's notes of one type, which has `kinds` values. Unknown notes are
+ * ignored. */
 static cudnnStatus_t read_notes(const cr_cudnn *dnn, cudnnBackendDescriptor_t engine,
                                 cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
                                 int kinds, uint32_t *out) {
@@ -192,7 +189,7 @@ static cudnnStatus_t read_notes(const cr_cudnn *dnn, cudnnBackendDescriptor_t en
   const cudnnStatus_t status =
       dnn->cudnnBackendGetAttribute(engine, name, type, kinds, &count, note);
   if (status != CUDNN_STATUS_SUCCESS) return status;
-  /* Not all of them were told of. */
+  /* Not all of them were reported. */
   if (count > kinds) return CUDNN_STATUS_NOT_SUPPORTED;
   for (int64_t i = 0; i < count; ++i) {
     if (note[i] >= 0 && note[i] < NOTES) *out |= UINT32_C(1) << note[i];
@@ -202,10 +199,10 @@ static cudnnStatus_t read_notes(const cr_cudnn *dnn, cudnnBackendDescriptor_t en
 
 #define CR_NOTE(name) (UINT32_C(1) << CUDNN_NUMERICAL_NOTE_##name)
 
-/* Left out: what adds in an order that changes, or in less than f32, and what works on transformed
- * images, by Fourier's method or by Winograd's with large tiles: rounding grows with the tile,
- * beyond what the direct sums of the CPU show. Tensor cores multiply halves exactly; floats they
- * cut to TF32. */
+/* Excluded are engines that add in a varying order or in less than f32, and engines on transformed
+ * images, by Fourier's method or by Winograd's with large tiles. Their rounding grows with the
+ * tile, beyond the error of the CPU's direct sums. Tensor cores multiply halves exactly; floats
+ * they cut to TF32. */
 static bool is_exact(uint32_t notes, crema_dtype type) {
   uint32_t bad = CR_NOTE(NONDETERMINISTIC) | CR_NOTE(REDUCED_PRECISION_REDUCTION) | CR_NOTE(FFT) |
                  CR_NOTE(WINOGRAD_TILE_6x6) | CR_NOTE(WINOGRAD_TILE_13x13);
@@ -213,11 +210,6 @@ static bool is_exact(uint32_t notes, crema_dtype type) {
   /* Winograd's method, with tiles of a size that is not said. */
   if ((notes & CR_NOTE(WINOGRAD_TILE_4x4)) == 0) bad |= CR_NOTE(WINOGRAD);
   return (notes & bad) == 0;
-}
-
-/* Planning takes milliseconds; a compiler would take seconds. */
-static bool is_ready(uint32_t notes) {
-  return (notes & UINT32_C(1) << CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) == 0;
 }
 
 /* Whether the configuration's engine may be used, and the engine's number. */
@@ -245,8 +237,10 @@ static cudnnStatus_t judge(const graph *g, cudnnBackendDescriptor_t config, bool
                                            1, &count, number);
   }
   destroy(dnn, &m.desc);
-  *usable =
-      status == CUDNN_STATUS_SUCCESS && is_exact(numerical, g->conv->type) && is_ready(behavior);
+  /* Planning takes milliseconds; a compiler would take seconds. */
+  const uint32_t compiles = UINT32_C(1) << CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION;
+  *usable = status == CUDNN_STATUS_SUCCESS && is_exact(numerical, g->conv->type) &&
+            (behavior & compiles) == 0;
   return status;
 }
 
@@ -297,10 +291,6 @@ typedef struct configs {
   int64_t count;
 } configs;
 
-static void destroy_configs(const cr_cudnn *dnn, configs *c) {
-  for (int i = 0; i < CONFIGS; ++i) destroy(dnn, &c->list[i]);
-}
-
 /* The caller destroys the configurations, in any case. */
 static cudnnStatus_t list_configs(const graph *g, cudnnBackendHeurMode_t mode, configs *out) {
   const cr_cudnn *dnn = g->dnn;
@@ -345,9 +335,8 @@ static bool is_done(const plan_search *s) {
          (s->out->count >= s->wish->enough && s->least <= s->wish->little);
 }
 
-/* What does not work is unsupported to one version and a bad parameter to another. Other failures
- * of one engine need not be those of the next; when none is left they are told of. For lack of
- * memory the search ends. */
+/* An engine that does not work is unsupported to one version and a bad parameter to another. Other
+ * failures of an engine are reported if no engine is left. For lack of memory the search ends. */
 static crema_status pass_over(plan_search *s, const cr_cudnn *dnn, cudnnStatus_t status) {
   const int category = CUDNN_STATUS_CATEGORY(status);
   const cudaError_t left = cudaGetLastError();
@@ -398,7 +387,7 @@ static crema_status try_mode(plan_search *s, const graph *g, cudnnBackendHeurMod
   for (int64_t i = 0; i < found.count && status == CREMA_OK && !is_done(s); ++i) {
     status = try_config(s, g, &found.list[i]);
   }
-  destroy_configs(g->dnn, &found);
+  for (int i = 0; i < CONFIGS; ++i) destroy(g->dnn, &found.list[i]);
   return status;
 }
 

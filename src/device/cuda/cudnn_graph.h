@@ -1,5 +1,5 @@
-/* Convolutions as operation graphs of cuDNN: what they are, which of its engines may compute them,
- * and their execution plans. */
+/* Convolutions as operation graphs of cuDNN, the engines that may compute them, and their execution
+ * plans. */
 #ifndef CR_CUDA_CUDNN_GRAPH_H
 #define CR_CUDA_CUDNN_GRAPH_H
 
@@ -46,12 +46,12 @@ typedef struct cr_cudnn_plans {
 } cr_cudnn_plans;
 
 /* Plans of engines that are deterministic and exact and need no compiler, with the context's device
- * current. There may be none. Errors: those of cr_cudnn_check; *out is empty then. */
+ * current. There may be none. Errors: as cr_cudnn_check; *out is empty then. */
 crema_status cr_cudnn_find_plans(const cr_cudnn *dnn, cudnnHandle_t handle,
                                  const cr_cudnn_conv *conv, const cr_cudnn_wish *wish,
                                  cr_cudnn_plans *out) CREMA_MUST_USE;
 
-/* Destroys all plans but that of index `kept`, which is the caller's from then on; -1: all. */
+/* Destroys all plans but the one of index `kept`, which then belongs to the caller; -1: all. */
 void cr_cudnn_drop_plans(const cr_cudnn *dnn, cr_cudnn_plans *plans, int kept);
 
 /* Accepts a plan that is not there. */

@@ -32,8 +32,8 @@ static bool other_cudnn(char *missing, size_t size) {
 }
 
 static void open_cudnn(char *missing, size_t size) {
-  /* cuDNN opens cuBLASLt by its name alone, so that it finds a library that is open already,
-   * wherever that lies. */
+  /* cuDNN opens cuBLASLt by its name, so it finds a library that is open already, wherever its file
+   * is. */
   (void)cr_cuda_open_cublaslt();
   void *library = cr_library_open("libcudnn.so.9");
   if (library == NULL) {
@@ -91,7 +91,7 @@ crema_status cr_cuda_dnn_handle(crema_context *context, cudnnHandle_t *out) {
   *out = state->dnn;
   if (state->dnn != NULL) return CREMA_OK;
   CR_TRY(cr_cuda_cudnn(&dnn));
-  (void)cudaGetLastError(); /* somebody else's */
+  (void)cudaGetLastError(); /* of other code */
   const cudnnStatus_t status = create(&handle, state->stream);
   if (status != CUDNN_STATUS_SUCCESS) {
     const cudaError_t left = cudaGetLastError();

@@ -26,8 +26,8 @@ typedef struct cr_cudnn {
 #undef CR_FIELD
 } cr_cudnn;
 
-/* The library, opened at the first call. Errors: CREMA_E_UNSUPPORTED, the text says what is
- * missing; logged once, so that the log explains a slow run. */
+/* The library, opened at the first call. Errors: CREMA_E_UNSUPPORTED; the text names the missing
+ * part. Logged once, so that the log explains a slow run. */
 crema_status cr_cuda_cudnn(const cr_cudnn **out) CREMA_MUST_USE;
 
 /* Whether cuDNN, or with `left` what CUDA's last error was, says that there is too little memory.
@@ -35,9 +35,8 @@ crema_status cr_cuda_cudnn(const cr_cudnn **out) CREMA_MUST_USE;
 bool cr_cudnn_lacks_memory(cudnnStatus_t status, cudaError_t left);
 
 /* CREMA_OK, or an error whose text is `what` and cuDNN's own. Leaves no pending CUDA failure.
- * CREMA_E_UNSUPPORTED: cuDNN does not support it, which is left to the next row without a word. All
- * else is a failure, which is told of; where it comes while an op is planned, the next row is tried
- * then. */
+ * CREMA_E_UNSUPPORTED: cuDNN does not support it; the next row is tried silently. Other codes are
+ * failures; if one comes while an op is planned, it is logged and the next row is tried. */
 crema_status cr_cudnn_check(const cr_cudnn *dnn, cudnnStatus_t status,
                             const char *what) CREMA_MUST_USE;
 

@@ -2,8 +2,8 @@
  *
  * Two habits of the runtime matter here. A thread that has made no call yet has device 0 without
  * being bound to it: libraries that reach for the driver (cuBLASLt does) find no context there. And
- * from CUDA 12 on cudaSetDevice opens a device that nobody opened before, which takes a good part
- * of a second and some hundred megabytes of its memory; returning to a device must not do that. */
+ * from CUDA 12 on cudaSetDevice opens an unopened device, which takes a good part of a second and
+ * some hundred megabytes of its memory. Returning to a device must not do that. */
 #include <cuda.h>
 #include <dlfcn.h>
 #include <pthread.h>

@@ -3,8 +3,7 @@
  * cuBLASLt works in column-major order: a row-major (r, c) matrix is its column-major (c, r) one.
  * So c = op(a) op(b) is asked for as c^T = op(b)^T op(a)^T, with the operands swapped: the first is
  * b, the second a. Full f32 arithmetic (no TF32), as the CPU has it; of halves the products and
- * sums. Reductions that add in an order of their own are left out, so that equal inputs give equal
- * bits. */
+ * sums. Reductions with a varying order are excluded, so that equal inputs give equal bits. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -15,7 +14,7 @@
 /* The most scratchpad that an algorithm may ask for. */
 static const size_t workspace_limit = (size_t)32 << 20;
 
-/* Addresses of whole blobs are aligned like this; those of images inside a batch need not be. */
+/* Whole blobs have this alignment; images inside a batch may have a smaller one. */
 enum { WIDE_ALIGNMENT = 16 };
 
 struct cr_gemm_plan {
@@ -43,15 +42,13 @@ static crema_status check(cublasStatus_t status, const char *what) {
 
 /* ---- descriptors ---- */
 
-static cudaDataType_t library_type(crema_dtype type) {
-  if (type == CREMA_F16) return CUDA_R_16F;
-  return type == CREMA_BF16 ? CUDA_R_16BF : CUDA_R_32F;
-}
-
 /* A row-major matrix of `rows` rows, as cuBLASLt sees it. */
 static crema_status make_layout(const cr_gemm_plan *plan, int64_t rows, int64_t columns,
                                 cublasLtMatrixLayout_t *out) {
-  const cudaDataType_t type = library_type(plan->shape.type);
+  const crema_dtype own = plan->shape.type;
+  const cudaDataType_t type = own == CREMA_F16    ? CUDA_R_16F
+                              : own == CREMA_BF16 ? CUDA_R_16BF
+                                                  : CUDA_R_32F;
   return check(
       plan->blas->cublasLtMatrixLayoutCreate(out, type, (uint64_t)columns, (uint64_t)rows, columns),
       "layout");
@@ -141,10 +138,6 @@ done:
 
 /* ---- the plan ---- */
 
-static bool is_empty(const cr_gemm_shape *shape) {
-  return shape->m == 0 || shape->n == 0 || shape->k == 0;
-}
-
 static crema_status choose_both(cr_gemm_plan *plan, crema_context *context) {
   cublasLtHandle_t handle = NULL;
   int before = -1;
@@ -166,7 +159,7 @@ crema_status cr_gemm_plan_create(crema_context *context, const cr_gemm_shape *sh
   const cr_cublaslt *blas = NULL;
   crema_status status;
   CR_TRY(cr_cuda_cublaslt(&blas));
-  if (is_empty(shape)) {
+  if (shape->m == 0 || shape->n == 0 || shape->k == 0) {
     return cr_fail(CREMA_E_UNSUPPORTED,
                    "a product of %" PRId64 " x %" PRId64 " x %" PRId64 " is empty", shape->m,
                    shape->n, shape->k);

@@ -32,21 +32,18 @@ crema_status cr_cuda_each(crema_context *context, int function, const void *args
                function);
 }
 
-/* Thread blocks that are long enough to use whole memory transactions, and short enough that every
- * lane has several steps to do. */
-static int lanes_for(int64_t length) {
-  if (length <= 1) return 1;
-  if (length <= 64) return 32;
-  if (length <= 1024) return 128;
-  return length <= 16384 ? 256 : 1024;
-}
-
 crema_status cr_cuda_thread_blocks(crema_context *context, int function, const void *args,
                                    int64_t segments, int64_t length) {
   if (segments <= 0) return CREMA_OK;
   const bool common = function >= CR_COMMON;
+  /* Thread blocks that are long enough to use whole memory transactions, and short enough that each
+   * lane has several steps to do. */
+  const int lanes = length <= 1       ? 1
+                    : length <= 64    ? 32
+                    : length <= 1024  ? 128
+                    : length <= 16384 ? 256
+                                      : 1024;
   return check((common ? cr_cuda_start_thread_blocks_common : cr_cuda_start_thread_blocks)(
-                   function % CR_COMMON, cr_cuda_context(context)->stream, args, segments,
-                   lanes_for(length)),
+                   function % CR_COMMON, cr_cuda_context(context)->stream, args, segments, lanes),
                function);
 }

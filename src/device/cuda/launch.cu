@@ -1,6 +1,6 @@
 /* Every device function as a kernel. A kernel takes its argument block by value, so that a launch
- * needs no memory of its own; loops step by the grid, so that any count fits. This file is compiled
- * twice, the second time with CR_COMMON_ONLY (kernels/hd.h). */
+ * needs no memory. Loops step by the grid, so that any count fits. This file is compiled twice, the
+ * second time with CR_COMMON_ONLY (kernels/hd.h). */
 #include <string.h>
 
 #include "device/cuda/kernels/device_functions.h"
@@ -74,8 +74,7 @@ unsigned blocks_for(int64_t count, int64_t per_block) {
   return static_cast<unsigned>(blocks < most_blocks ? blocks : most_blocks);
 }
 
-/* What this launch itself answers: the runtime's last error may be left over from somebody else's
- * call. */
+/* The result of this launch; the runtime's last error may be left over from another call. */
 template <typename kernel>
 cudaError_t launch(kernel *function, unsigned blocks, unsigned size, cudaStream_t stream,
                    void *args, int64_t count) {

@@ -1,6 +1,6 @@
 /* How the rows of the CUDA table reach the device: kernels, matrix products, faults. The rows
- * themselves (rows_*.c) are plain C that includes no CUDA header, so that the tests run every row
- * on the host, over a second implementation of the calls below. */
+ * (rows_*.c) are plain C without CUDA headers: the tests run every row on the host, over a second
+ * implementation of the calls below. */
 #ifndef CR_CUDA_LAUNCH_H
 #define CR_CUDA_LAUNCH_H
 
@@ -45,9 +45,8 @@ cr_cuda_fault *cr_cuda_fault_of(crema_context *context);
 /* Turns a fault that a kernel left behind into an error and clears it. Errors: CREMA_E_RANGE. */
 crema_status cr_cuda_fault_take(cr_cuda_fault *fault) CREMA_MUST_USE;
 
-/* A product of row-major matrices, c = op(a) op(b) + bias, or c += op(a) op(b): c is (m, n), op(a)
- * (m, k), op(b) (k, n); a transposed matrix is stored (k, m) or (n, k). Rows follow each other
- * without gaps. */
+/* A product of row-major matrices, c = op(a) op(b) + bias, or c += op(a) op(b). c is (m, n), op(a)
+ * (m, k), op(b) (k, n). A transposed matrix is stored (k, m) or (n, k). Rows have no gaps. */
 typedef struct cr_gemm_shape {
   crema_dtype type; /* of all matrices and the bias: F32, F16 or BF16; sums are in F32 */
   int64_t m, n, k;

@@ -15,7 +15,7 @@ enum { PATH = 4096 };
 
 /* ---- finding ---- */
 
-/* Below a folder: the folder itself, a toolkit's layout, and that of NVIDIA's Python packages. */
+/* Below a folder: the folder itself, the layouts of a toolkit and of NVIDIA's Python packages. */
 static const char *const below[] = {"", "lib64/", "lib/", "*/lib/"};
 
 static void *open_below(const char *folder, size_t length, const char *name) {

@@ -21,7 +21,7 @@ enum { CR_LIBRARY_TEXT = 256 };
 typedef struct cr_library_answer {
   pthread_mutex_t lock;
   bool asked;
-  bool quiet;                    /* that it is missing is no news: whoever asks can do without */
+  bool quiet;                    /* a missing library is not logged: the caller can do without */
   char missing[CR_LIBRARY_TEXT]; /* why there is none; empty: it is there */
 } cr_library_answer;
 

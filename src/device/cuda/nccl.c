@@ -1,8 +1,8 @@
 /* Collective operations by NCCL, which is opened at run time.
  *
- * Its calls are made not to wait for other ranks: while a call is under way, NCCL connects devices
- * in a thread of its own, and the communicator is asked until it has done so. So a lock for each
- * communicator is never held for long, and a communicator can be aborted at any time. */
+ * Its calls do not wait for other ranks: during a call NCCL connects devices in a separate thread,
+ * and the communicator is polled until that is done. So a communicator's lock is never held for
+ * long, and it can be aborted at any time. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,9 +1,8 @@
 /* The border between the library and the CUDA plug-in (libcrema-cuda.so).
  *
- * The library opens the plug-in when a CUDA device is first asked for and calls its one function,
- * which checks that both were built from the same headers and hands over its table. The plug-in
- * links against neither the shared nor the static library: what it needs from it comes as a table
- * too. */
+ * The library opens the plug-in with the first CUDA device and calls its one function. This checks
+ * that both were built from the same headers and returns its table. The plug-in links against
+ * neither the shared nor the static library: it gets a table of the library's functions, too. */
 #ifndef CR_CUDA_PLUGIN_H
 #define CR_CUDA_PLUGIN_H
 
@@ -14,9 +13,9 @@
 #include "device/memory/scratchpad.h"
 
 /* Grows with every change to the structs that both sides know. */
-enum { CR_CUDA_ABI = 11 };
+enum { CR_CUDA_ABI = 12 };
 
-/* What the library does for the plug-in. Text is printf-formatted by the caller. */
+/* The library's functions for the plug-in. Text is printf-formatted by the caller. */
 typedef struct cr_cuda_services {
   /* Sets the calling thread's error text and returns `code`. */
   crema_status (*fail_text)(crema_status code, const char *text);

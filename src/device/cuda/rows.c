@@ -1,4 +1,4 @@
-/* What the rows of the CUDA table share. */
+/* Shared by the rows of the CUDA table. */
 #include "device/cuda/rows.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* The rows of the CUDA table, and what they share. */
+/* The rows of the CUDA table and their common functions. */
 #ifndef CR_CUDA_ROWS_H
 #define CR_CUDA_ROWS_H
 
@@ -94,10 +94,10 @@ static inline crema_status cr_cuda_blocks_in(const cr_call *call, cr_device_func
 }
 
 /* Post operations of a convolution or an inner product. A plan adds cr_cuda_posts_bytes to its
- * scratchpad; a run calls cr_cuda_posts_begin with this part of it before the result is written,
- * which saves an addend that lies there, and then cr_cuda_posts: adds the bias (argument 2; unless
- * `biased`, when it has been added) to the result of `channels` times `inner` values a sample, and
- * applies the post operations. */
+ * scratchpad. A run calls cr_cuda_posts_begin with this part of it before the result is written,
+ * which saves an addend in the result's memory. Then cr_cuda_posts adds the bias (argument 2),
+ * unless `biased`, to the result of `channels` times `inner` values a sample, and applies the post
+ * operations. */
 size_t cr_cuda_posts_bytes(const cr_op_desc *desc);
 crema_status cr_cuda_posts_begin(const cr_call *call, size_t offset) CREMA_MUST_USE;
 crema_status cr_cuda_posts(const cr_call *call, size_t offset, bool biased, int64_t channels,
@@ -111,9 +111,9 @@ crema_status cr_cuda_softmax(const cr_call *call, cr_split s, cr_hd_values x,
  * busy. */
 int64_t cr_cuda_parts(int64_t count, int64_t most);
 
-/* Puts a window over the spatial axes of `in` (N, C, S...) giving those of `out` (N, C, S'...).
- * `dense`: dilation does not apply. Errors: CREMA_E_SHAPE when they do not fit;
- * CREMA_E_UNSUPPORTED beyond 32 bits. */
+/* Slides a window over the spatial axes of `in` (N, C, S...), which gives `out` (N, C, S'...).
+ * `dense`: dilation does not apply. Errors: CREMA_E_SHAPE when they do not fit; CREMA_E_UNSUPPORTED
+ * beyond 32 bits. */
 crema_status cr_cuda_slide(const cr_window *window, const crema_shape *in, const crema_shape *out,
                            bool dense, cr_hd_slide *slide) CREMA_MUST_USE;
 

@@ -155,7 +155,7 @@ static cr_bn_args bn_args(const cr_call *call) {
                       .global = call->desc->u.bn.global};
 }
 
-/* Sums parts of the channels, then makes of them what a channel needs. */
+/* Sums parts of the channels, then computes each channel's numbers from them. */
 static crema_status bn_sums(const cr_call *call, const cr_bn_args *args, cr_device_function parts,
                             cr_device_function numbers) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
@@ -175,7 +175,7 @@ static crema_status bn_fwd_global(const cr_call *call) {
   return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_bn_normalise, &args);
 }
 
-/* Argument `arg`, which may be left out. */
+/* Argument `arg`, which may be absent. */
 static cr_hd_values values_if(const cr_call *call, int arg) {
   return arg < call->desc->args ? cr_cuda_values(call, arg) : (cr_hd_values){0};
 }

@@ -20,6 +20,7 @@ static cr_unary_args unary_args(const cr_call *call) {
                          .gamma = (float)call->desc->u.unary.gamma};
 }
 
+/* src, dst. */
 static crema_status unary_fwd(const cr_call *call) {
   cr_unary_args args = unary_args(call);
   args.out = cr_cuda_values(call, 1);
@@ -54,48 +55,32 @@ static crema_status many_plan(cr_plan *plan) {
                  CR_CUDA_SOURCES);
 }
 
-static cr_many_args many_args(const cr_call *call, int sources) {
-  cr_many_args args = {.sources = sources, .skip = -1};
+/* src..., then dst; for MAX also aux; for PROD_BWD diff_dst and diff_src. */
+static crema_status many(const cr_call *call) {
+  const int sources = sources_of(call->desc);
+  cr_device_function function = CR_DEVICE_FUNCTION_prod;
+  cr_many_args args = {.sources = sources, .skip = -1, .out = cr_cuda_values(call, sources)};
   for (int k = 0; k < sources; ++k) {
     args.x[k] = cr_cuda_values(call, k);
     args.coeff[k] = 1;
   }
-  return args;
-}
-
-static crema_status sum(const cr_call *call) {
-  const int sources = sources_of(call->desc);
-  cr_many_args args = many_args(call, sources);
-  for (int k = 0; k < sources; ++k) args.coeff[k] = call->desc->arg[k].scale;
-  args.out = cr_cuda_values(call, sources);
-  return cr_cuda_each_of(
-      call, sources, sources == 2 ? CR_DEVICE_FUNCTION_sum_of_two : CR_DEVICE_FUNCTION_sum, &args);
-}
-
-static crema_status prod(const cr_call *call) {
-  const int sources = sources_of(call->desc);
-  cr_many_args args = many_args(call, sources);
-  args.out = cr_cuda_values(call, sources);
-  return cr_cuda_each_of(call, sources, CR_DEVICE_FUNCTION_prod, &args);
-}
-
-/* src..., diff_dst, diff_src. */
-static crema_status prod_bwd(const cr_call *call) {
-  const int sources = sources_of(call->desc);
-  cr_many_args args = many_args(call, sources);
-  args.skip = call->desc->u.index;
-  args.first = cr_cuda_values(call, sources);
-  args.out = cr_cuda_values(call, sources + 1);
-  return cr_cuda_each_of(call, sources, CR_DEVICE_FUNCTION_prod, &args);
-}
-
-/* src..., dst, aux. */
-static crema_status max(const cr_call *call) {
-  const int sources = sources_of(call->desc);
-  cr_many_args args = many_args(call, sources);
-  args.out = cr_cuda_values(call, sources);
-  args.which = cr_cuda_i32(call, sources + 1);
-  return cr_cuda_each_of(call, sources, CR_DEVICE_FUNCTION_max, &args);
+  switch (call->desc->kind) {
+    case CR_OP_SUM:
+      for (int k = 0; k < sources; ++k) args.coeff[k] = call->desc->arg[k].scale;
+      function = sources == 2 ? CR_DEVICE_FUNCTION_sum_of_two : CR_DEVICE_FUNCTION_sum;
+      break;
+    case CR_OP_MAX:
+      args.which = cr_cuda_i32(call, sources + 1);
+      function = CR_DEVICE_FUNCTION_max;
+      break;
+    case CR_OP_PROD_BWD:
+      args.skip = call->desc->u.index;
+      args.first = args.out;
+      args.out = cr_cuda_values(call, sources + 1);
+      break;
+    default: break;
+  }
+  return cr_cuda_each_of(call, sources, function, &args);
 }
 
 /* diff_dst, aux, diff_src. */
@@ -128,10 +113,11 @@ static crema_status copy(const cr_call *call) {
 
 CR_CUDA_ROW(unary_fwd, UNARY_FWD, .plan = unary_plan);
 CR_CUDA_ROW(unary_bwd, UNARY_BWD, .plan = unary_plan);
-CR_CUDA_ROW(sum, SUM, .plan = many_plan);
-CR_CUDA_ROW(prod, PROD, .plan = many_plan);
-CR_CUDA_ROW(prod_bwd, PROD_BWD, .plan = many_plan);
-CR_CUDA_ROW(max, MAX, .plan = many_plan);
+CR_CUDA_ROW_OF(sum_f32_cuda, SUM, F32, many, false, .types = CR_CUDA_FLOATS, .plan = many_plan);
+CR_CUDA_ROW_OF(prod_f32_cuda, PROD, F32, many, false, .types = CR_CUDA_FLOATS, .plan = many_plan);
+CR_CUDA_ROW_OF(prod_bwd_f32_cuda, PROD_BWD, F32, many, false, .types = CR_CUDA_FLOATS,
+               .plan = many_plan);
+CR_CUDA_ROW_OF(max_f32_cuda, MAX, F32, many, false, .types = CR_CUDA_FLOATS, .plan = many_plan);
 CR_CUDA_ROW(max_bwd, MAX_BWD, .plan = NULL);
 CR_CUDA_SCALARS_ROW(axpby, AXPBY, .plan = NULL);
 CR_CUDA_ROW(set, SET, .plan = NULL);

@@ -13,7 +13,7 @@
 typedef struct gemm_ip_state {
   cr_gemm_plan *gemm;
   cr_split bias;     /* diff_dst as (M, N, 1), whose columns add up to diff_bias */
-  size_t gemm_bytes; /* the product's scratchpad comes first, then that of post operations */
+  size_t gemm_bytes; /* the product's scratchpad; post operations follow */
   bool bias_after;   /* the bias is added here, not by the library */
 } gemm_ip_state;
 

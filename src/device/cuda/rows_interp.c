@@ -47,16 +47,12 @@ static cr_interp_args interp_args(const cr_call *call) {
                           .x = axis_of(s[3], l[3])};
 }
 
-/* src, dst. */
-static crema_status interp_fwd(const cr_call *call) {
+/* src, dst; or diff_dst, diff_src. */
+static crema_status interp(const cr_call *call) {
   const cr_interp_args args = interp_args(call);
-  return cr_cuda_each_of(call, 1, CR_DEVICE_FUNCTION_interp_fwd, &args);
-}
-
-/* diff_dst, diff_src. */
-static crema_status interp_bwd(const cr_call *call) {
-  const cr_interp_args args = interp_args(call);
-  return cr_cuda_each_of(call, 1, CR_DEVICE_FUNCTION_interp_bwd, &args);
+  const bool forward = call->desc->kind == CR_OP_INTERP_FWD;
+  return cr_cuda_each_of(
+      call, 1, forward ? CR_DEVICE_FUNCTION_interp_fwd : CR_DEVICE_FUNCTION_interp_bwd, &args);
 }
 
 /* Argument 1 is the mask, of the small planes' shape. */
@@ -87,7 +83,9 @@ static crema_status unpool_bwd(const cr_call *call) {
   return cr_cuda_each_of(call, 2, CR_DEVICE_FUNCTION_unpool_bwd, &args);
 }
 
-CR_CUDA_ROW(interp_fwd, INTERP_FWD, .plan = maps_plan);
-CR_CUDA_ROW(interp_bwd, INTERP_BWD, .plan = maps_plan);
+CR_CUDA_ROW_OF(interp_fwd_f32_cuda, INTERP_FWD, F32, interp, false, .types = CR_CUDA_FLOATS,
+               .plan = maps_plan);
+CR_CUDA_ROW_OF(interp_bwd_f32_cuda, INTERP_BWD, F32, interp, false, .types = CR_CUDA_FLOATS,
+               .plan = maps_plan);
 CR_CUDA_ROW_OF(unpool_fwd_f32_cuda, UNPOOL_FWD, F32, unpool_fwd, false, .plan = maps_plan);
 CR_CUDA_ROW(unpool_bwd, UNPOOL_BWD, .plan = maps_plan);

@@ -49,7 +49,7 @@ static crema_status labels_plan(cr_plan *plan) {
   return CREMA_OK;
 }
 
-/* Without the ignored label, which each op keeps in a field of its own. */
+/* Without the ignored label, which each op keeps in a separate field. */
 static cr_loss_args ref_args(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
   return (cr_loss_args){.x = cr_cuda_values(call, 0),
@@ -87,8 +87,8 @@ static crema_status softmax_loss_plan(cr_plan *plan) {
   return CREMA_OK;
 }
 
-/* scores, label, prob, loss, count, gain, each. Without gain the loss is that of one probability,
- * unless this has been rounded. */
+/* scores, label, prob, loss, count, gain, each. Without gain the loss is computed from the
+ * probability, unless this has been rounded. */
 static crema_status softmax_loss_fwd(const cr_call *call) {
   cr_loss_args args = label_args(call);
   cr_hd_values prob = cr_cuda_values(call, 2);

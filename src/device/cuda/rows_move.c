@@ -11,7 +11,7 @@ static float keep_scale(float ratio) {
   return ratio < 1 ? 1 / (1 - ratio) : 0;
 }
 
-/* The device function scales what is kept and no more. */
+/* The device function only scales the kept values. */
 static crema_status dropout_plan(cr_plan *plan) {
   if (!plan->desc->u.dropout.line) return CREMA_OK;
   return cr_fail(CREMA_E_UNSUPPORTED, "dropout along a line");

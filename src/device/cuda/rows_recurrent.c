@@ -20,8 +20,7 @@ static step_extents extents_of(const cr_op_desc *desc, int state) {
 
 /* ---- products ---- */
 
-/* The scratchpad: that of the product, then the product or what it takes, then what the row adds.
- */
+/* The scratchpad: the product's own, then the product or its factor, then the row's. */
 typedef struct recurrent_state {
   cr_gemm_plan *gemm; /* used for all steps; NULL: there is nothing to multiply */
   size_t gemm_bytes, bytes;
@@ -57,7 +56,7 @@ static crema_status keep(cr_plan *plan, const cr_gemm_shape *shape, int64_t coun
   return CREMA_OK;
 }
 
-/* What lies behind the product's scratchpad. */
+/* The memory after the product's scratchpad. */
 static void *beside(const cr_call *call) {
   const recurrent_state *state = call->plan->state;
   return cr_cuda_scratchpad(call, state->gemm_bytes);

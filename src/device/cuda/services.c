@@ -1,6 +1,6 @@
-/* The plug-in's entry, and the library's own calls as the plug-in's files know them (core/fail.h,
- * core/log.h, device/memory/scratchpad.h): the library hides its internal names, so
- * they are reached through the table that it hands over. */
+/* The plug-in's entry, and the library's calls under their names in core/fail.h, core/log.h and
+ * device/memory/scratchpad.h. The library hides its internal names, so they go through its
+ * table. */
 #include <stdarg.h>
 #include <stdio.h>
 

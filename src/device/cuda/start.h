@@ -24,7 +24,7 @@ cudaError_t cr_cuda_start_thread_blocks(int function, cudaStream_t stream, const
 cudaError_t cr_cuda_start_thread_blocks_common(int function, cudaStream_t stream, const void *args,
                                                int64_t segments, int lanes);
 
-/* What the runtime says of one of the kernels: whether there is code for the current device. */
+/* Whether the kernels have code for the current device: the runtime's answer for one of them. */
 cudaError_t cr_cuda_find_code(void);
 
 #ifdef __cplusplus

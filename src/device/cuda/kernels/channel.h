@@ -27,7 +27,7 @@ typedef struct cr_affine_args {
   cr_hd_values x, scale, bias; /* absent: 1 and 0 */
   cr_hd_values out;
   cr_channel_planes planes;
-  bool rectify; /* what is below 0 becomes 0 */
+  bool rectify; /* negative values become 0 */
 } cr_affine_args;
 
 /* x * scale[c] + bias[c]. */
@@ -49,8 +49,8 @@ typedef struct cr_posts_args {
       post[CR_POSTS]; /* the functions; function CR_UNARY_FUNCTIONS: the addend is added */
 } cr_posts_args;
 
-/* The end of a convolution or an inner product: the post operations of out + bias[c]. The
- * addend is another array than `out`, which holds what was computed. */
+/* The end of a convolution or an inner product: the post operations of out + bias[c]. The addend is
+ * another array than `out`, which holds the result so far. */
 CR_HD float cr_posts_device(const void *args, int64_t i) {
   const cr_posts_args *a = (const cr_posts_args *)args;
   float y = cr_get(a->out, i);
@@ -143,14 +143,14 @@ CR_HD void cr_channel_total_device(const void *args, int64_t c) {
 }
 
 /* Batch normalisation (Ioffe and Szegedy, 2015): y = (x - m) / sqrt(v + eps) * gain + shift. The
- * sums are made in f64, in two launches; what is done to each element, in f32. */
+ * sums are made in f64, in two launches; the work on each element in f32. */
 typedef struct cr_bn_args {
   cr_hd_values x, dy, out;
   const float *mean, *variance;       /* that are given */
   float *new_mean, *new_variance;     /* that are computed */
   cr_hd_values gain, shift;           /* (C) each; absent: 1 and 0 */
   cr_hd_values diff_gain, diff_shift; /* (C) each; may be absent */
-  bool add_to_gain, add_to_shift;     /* what they hold */
+  bool add_to_gain, add_to_shift;     /* their values */
   /* (C) each: gain / sqrt(v + eps); mean(dy) and mean(dy (x - m)) / (v + eps). */
   float *scale, *flat, *slope;
   double *part;  /* (parts, C, 2) */
@@ -160,8 +160,7 @@ typedef struct cr_bn_args {
   bool global; /* the statistics are constants */
 } cr_bn_args;
 
-/* The value from which those of a channel are measured, so that a large mean takes no digits from
- * the variance. */
+/* The origin of a channel's values, so that a large mean takes no digits from the variance. */
 CR_HD float cr_bn_origin(const cr_bn_args *a, int64_t c) {
   return cr_get(a->x, c * a->planes.inner.by);
 }

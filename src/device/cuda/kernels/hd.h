@@ -57,9 +57,9 @@ static inline cr_divisor cr_divisor_of(int64_t by) {
   return d;
 }
 
-/* The device functions are compiled twice. Where CR_COMMON_ONLY is defined, all values are F32 and
- * no array has 2^31 elements or more: asking at each access for a type, and at each division for a
- * size, keeps the compiler from having several loads under way. */
+/* The device functions are compiled twice. With CR_COMMON_ONLY, all values are F32 and no array has
+ * 2^31 elements or more. A check of the type at each access, and of the size at each division,
+ * would keep the compiler from having several loads under way. */
 CR_HD cr_quotient cr_divide_by(int64_t a, cr_divisor d) {
   cr_quotient q;
 #ifndef CR_COMMON_ONLY
@@ -88,9 +88,9 @@ CR_HD int64_t cr_part_begin(int64_t count, int64_t parts, int64_t part) {
   return count / parts * part + count % parts * part / parts;
 }
 
-/* What a kernel that was given a bad number leaves behind for the host; the context's wait reports
- * it. `what` is the number's bits in the upper half and its index + 1 in the lower one, so that one
- * store writes both and the text is right whichever thread stores last. */
+/* A kernel's report of a bad number, which the context's next wait returns. `what` is the number's
+ * bits in the upper half and its index + 1 in the lower one. One store writes both, so the text is
+ * right whichever thread stores last. */
 typedef struct cr_cuda_fault {
   uint64_t what; /* 0: nothing happened */
   int64_t count, limit;

@@ -107,8 +107,7 @@ CR_HD int64_t cr_unpool_index(const cr_unpool_args *a, int64_t i) {
   return -1;
 }
 
-/* A plane of F32: one thread goes through its values, so that of those of one index the last
- * stays. */
+/* A plane of F32: one thread goes through its values, so the last value of an index stays. */
 CR_HD void cr_unpool_fwd_device(const void *args, int64_t plane) {
   const cr_unpool_args *a = (const cr_unpool_args *)args;
   float *to = (float *)a->out.at + plane * a->large;

@@ -129,8 +129,8 @@ CR_HD void cr_gather_fwd_device(const void *args, int64_t i) {
   cr_put(a->to, i, y);
 }
 
-/* Column i of the table's gradient, which is in F32: one thread goes through the indices in order,
- * so that the terms of rows that are named more than once are added in one order. */
+/* Column i of the table's gradient, which is in F32. One thread goes through the indices in order,
+ * so that the terms of repeated rows are added in one order. */
 CR_HD void cr_gather_bwd_device(const void *args, int64_t i) {
   const cr_gather_args *a = (const cr_gather_args *)args;
   float *sum = (float *)a->to.at;

@@ -99,7 +99,7 @@ CR_HD void cr_normalize_scale_parts_device(const void *args, int64_t segment,
   if (thread_block.lane == 0) a->part[segment] = sum;
 }
 
-/* Scale i: that of channel i, or of all. */
+/* The scale of channel i, or of all. */
 CR_HD void cr_normalize_scale_total_device(const void *args, int64_t i) {
   const cr_normalize_args *a = (const cr_normalize_args *)args;
   const int64_t channels = a->planes.channels.by;

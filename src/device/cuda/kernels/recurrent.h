@@ -85,18 +85,18 @@ CR_HD void cr_lstm_fwd_device(const void *args, int64_t i) {
 
 typedef struct cr_lstm_bwd_args {
   cr_hd_values gates;          /* (N,4D): their values, or for one step their sums */
-  cr_hd_values c_before, c;    /* (N,D); c only beside the gates' values */
+  cr_hd_values c_before, c;    /* (N,D); c only with the gates' values */
   cr_hd_values diff_h, diff_c; /* (N,D), from the tops; diff_c may be absent */
   const float *cont;           /* (N) */
-  /* From the step after this one, NULL behind the last one: its cont (N), the product of its
-   * gradient and the weights (N,D), and its gradient of c (N,D). */
+  /* From the next step, NULL for the last: its cont (N), the product of its gradient and the
+   * weights (N,D), its gradient of c (N,D). */
   const float *next_cont, *product, *next_diff_c;
   cr_hd_values diff_gates;    /* (N,4D), of the sums; may be `gates` */
   cr_hd_values diff_c_before; /* (N,D), may be `next_diff_c` */
   cr_divisor units;
 } cr_lstm_bwd_args;
 
-/* What the gradient of a unit is made of; diff_h and diff_c are complete. */
+/* The parts of a unit's gradient; diff_h and diff_c are complete. */
 typedef struct cr_lstm_unit {
   cr_lstm_gates gate;
   float cont, c_before, c, diff_h, diff_c;

@@ -1,7 +1,7 @@
-/* Pooling of regions of interest. What depends on the region and one axis alone, as the sides of
- * its parts, is found once and put into tables that all channels read. Gradients are gathered: a
- * thread per position of the map goes through the regions in order and adds what those that cover
- * it send back. */
+/* Pooling of regions of interest. Numbers that depend only on the region and one axis, such as the
+ * sides of its parts, are found once and put into tables that all channels read. Gradients are
+ * gathered: a thread per position of the map goes through the regions in order and adds what those
+ * that cover it send back. */
 #ifndef CR_CUDA_KERNELS_ROI_H
 #define CR_CUDA_KERNELS_ROI_H
 
@@ -12,8 +12,8 @@ typedef struct cr_roi_range {
   int32_t begin, end;
 } cr_roi_range;
 
-/* What a region reads of the map, or more. Rows are counted through all images, so that a box tells
- * the image too. */
+/* The part of the map that a region reads, or more. Rows are counted through all images, so that a
+ * box shows its image, too. */
 typedef struct cr_roi_box {
   cr_roi_range y, x;
 } cr_roi_box;
@@ -139,7 +139,7 @@ CR_HD cr_roi_range cr_roi_largest_side(const cr_roi_args *a, float low, float hi
   return range;
 }
 
-/* The same of parts with channels of their own (Dai et al., 2016). */
+/* The same for parts with separate channels (Dai et al., 2016). */
 CR_HD cr_roi_range cr_roi_means_side(const cr_roi_args *a, float low, float high, int32_t parts,
                                      int32_t part, int32_t extent) {
   const double begin = cr_roi_product(round((double)low), a->scale);
@@ -213,8 +213,7 @@ typedef struct cr_roi_largest_value {
   int32_t index; /* in its plane; -1: the part is empty */
 } cr_roi_largest_value;
 
-/* The first of equal ones. NaN is passed over; where it is a part's first value it is the result.
- */
+/* The first of equal ones. NaN is skipped, but as a part's first value it is the result. */
 CR_HD cr_roi_largest_value cr_roi_largest_in(const cr_roi_args *a, int64_t i) {
   const cr_roi_cell cell = cr_roi_cell_of(a, i);
   const int32_t image = a->image[cell.region];
@@ -239,7 +238,7 @@ CR_HD float cr_roi_pool_fwd_device(const void *args, int64_t i) {
   return cr_roi_largest_in((const cr_roi_args *)args, i).value;
 }
 
-/* ---- means of parts with channels of their own ----------------------------- */
+/* ---- means of parts with separate channels ---------------------------------- */
 
 CR_HD float cr_psroi_pool_fwd_device(const void *args, int64_t i) {
   const cr_roi_args *a = (const cr_roi_args *)args;
@@ -288,8 +287,8 @@ CR_HD cr_roi_between cr_roi_between_of(const cr_roi_grid *g, int32_t part, int32
   return b;
 }
 
-/* The taps of a part while its values are gone through. Neighbours of a value are no lower than
- * those of the one before it: of the taps so far, only the last two may be meant. */
+/* The taps of a part while its values are gone through. A value's neighbours are no lower than its
+ * predecessor's: only the last two taps so far can match. */
 typedef struct cr_roi_taps {
   cr_roi_tap *to;
   double count; /* of values */
@@ -367,7 +366,7 @@ CR_HD float cr_roi_align_fwd_device(const void *args, int64_t i) {
 
 /* ---- gradients: which parts have a position -------------------------------- */
 
-/* Rows are those of one image. */
+/* All rows belong to one image. */
 CR_HD cr_roi_box cr_roi_box_of(const cr_roi_args *a, int32_t image, cr_roi_range y,
                                cr_roi_range x) {
   cr_roi_box box = {{0, 0}, {0, 0}};
@@ -435,7 +434,7 @@ CR_HD float cr_roi_weight_of(const cr_roi_grid *g, int32_t part, int32_t at, int
   return g->count > 0 ? (float)(sum / (double)g->count) : 0;
 }
 
-/* Where the weights of region `region` begin, those of rows or of columns. */
+/* Where the weights of region `region` begin, for rows or for columns. */
 CR_HD float *cr_roi_weights_at(const cr_roi_args *a, int64_t region, bool across) {
   const int64_t of_rows = (int64_t)a->rows * a->height;
   const int64_t of_columns = (int64_t)a->columns * a->width;

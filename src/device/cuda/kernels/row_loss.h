@@ -14,7 +14,7 @@ typedef struct cr_row_loss_args {
   bool logistic; /* a sigmoid for each class, else a softmax */
 } cr_row_loss_args;
 
-/* What the powers of a row's scores are measured from, and their sum. */
+/* The largest score of a row, from which powers are measured, and the sum of the powers. */
 typedef struct cr_row_powers {
   float top;
   double sum;

@@ -1,9 +1,9 @@
 /* Thread blocks: the threads of one block that work on one segment together.
  *
- * A device function with a thread block goes through its segment in steps of thread_block.lanes,
- * beginning at thread_block.lane, and combines the lanes' results with the calls below, which every
- * lane must reach. A thread block of one lane is a thread by itself, on the device as on the host.
- * Sums are made in a fixed order, so that equal inputs give equal bits. */
+ * A device function with a thread block goes through its segment from thread_block.lane in steps of
+ * thread_block.lanes. It combines the lanes' results with the calls below, which every lane must
+ * reach. A thread block of one lane is a thread by itself, on the device as on the host. Sums are
+ * made in a fixed order, so that equal inputs give equal bits. */
 #ifndef CR_CUDA_KERNELS_THREAD_BLOCK_H
 #define CR_CUDA_KERNELS_THREAD_BLOCK_H
 

@@ -51,7 +51,7 @@ CR_HD float cr_swish_slope(const cr_unary_args *a, float x, float y) {
   return a->alpha * y + s * (1 - a->alpha * y);
 }
 
-/* dy / dx of all but the three functions whose gradient is a product of its own. */
+/* dy / dx of all but the three functions with a special product as gradient. */
 CR_HD float cr_unary_slope(const cr_unary_args *a, float x, float y) {
   switch (a->function) {
     case CR_UNARY_POWER: return cr_power_slope(a, x);
@@ -84,7 +84,7 @@ CR_HD float cr_unary_bwd_device(const void *args, int64_t i) {
   }
 }
 
-/* The commonest function by itself, without the others' branches. */
+/* The commonest function, without branches for other functions. */
 CR_HD float cr_relu_fwd_device(const void *args, int64_t i) {
   const cr_unary_args *a = (const cr_unary_args *)args;
   const float x = cr_get(a->x, i);

@@ -1,4 +1,4 @@
-/* The solvers' rules; the formulae are those of cr_update_rule in device/backend/op_desc.h. */
+/* The solvers' rules; see cr_update_rule in device/backend/op_desc.h for the formulae. */
 #ifndef CR_CUDA_KERNELS_UPDATE_H
 #define CR_CUDA_KERNELS_UPDATE_H
 
@@ -60,7 +60,7 @@ CR_HD float cr_step_adam(const cr_update_args *a, float rate, int64_t i, float g
   return rate * first / (sqrtf(second) + a->delta);
 }
 
-/* What is subtracted from weight i, whose regularised gradient is g. */
+/* The step that is subtracted from weight i, whose regularised gradient is g. */
 CR_HD float cr_step_of(const cr_update_args *a, float rate, int64_t i, float g) {
   switch (a->rule) {
     case CR_UPDATE_SGD: {
@@ -83,8 +83,8 @@ CR_HD float cr_step_of(const cr_update_args *a, float rate, int64_t i, float g) 
   }
 }
 
-/* Number `i` counts from the beginning of the first piece; what lies between pieces is left alone.
- */
+/* Number `i` counts from the beginning of the first piece; elements between pieces do not
+ * change. */
 CR_HD void cr_update_device(const void *args, int64_t i) {
   const cr_update_args *a = (const cr_update_args *)args;
   i += a->piece[0].begin;

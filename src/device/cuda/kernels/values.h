@@ -16,8 +16,7 @@ typedef struct cr_hd_values {
   int32_t type;
 } cr_hd_values;
 
-/* A device has instructions for these; they differ from the host's code in the bits of NaN alone.
- */
+/* A device has instructions for these; they differ from the host's code only in the bits of NaN. */
 CR_HD float cr_half_value(uint16_t bits) {
 #ifdef __CUDA_ARCH__
   float value;

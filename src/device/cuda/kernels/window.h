@@ -1,6 +1,6 @@
 /* Windows that slide over any number of spatial axes: pooling, and windows as columns. Gradients
- * are gathered: each input element adds up what the windows that see it send back, in the order
- * of the windows, so that no two threads write one element and the sum has one order.
+ * are gathered: each input element adds up the gradients of its windows in their order. So no two
+ * threads write one element, and the sum has one order.
  *
  * The number of axes is an argument of every function: where a device function calls them with a
  * constant, the coordinates stay in registers. */
@@ -173,7 +173,7 @@ CR_HD void cr_pool_average_device(const void *args, int64_t i) {
   else cr_pool_average_at(a, i, a->slide.axes);
 }
 
-/* Of maxima and of drawn values alike: what the windows that chose this element send back. */
+/* For maxima and drawn values alike: the gradients of the windows that chose this element. */
 CR_HD void cr_pool_chosen_bwd_at(const cr_pool_args *a, int64_t i, int axes) {
   const cr_hd_slide *s = &a->slide;
   const cr_quotient where = cr_divide_by(i, s->by_in_count);
@@ -321,7 +321,7 @@ typedef struct cr_spread_args {
   cr_hd_slide slide; /* of windows of one element, without padding */
 } cr_spread_args;
 
-/* Element i of (planes, S...): that of `from` (planes, S'...) whose window it is, or 0. */
+/* Element i of (planes, S...): the element of `from` (planes, S'...) whose window it is, or 0. */
 CR_HD float cr_spread_at(const cr_spread_args *a, int64_t i, int axes) {
   const cr_hd_slide *s = &a->slide;
   const cr_quotient where = cr_divide_by(i, s->by_in_count);
@@ -345,8 +345,8 @@ typedef struct cr_fold_args {
   cr_hd_slide slide;
 } cr_fold_args;
 
-/* Element i of (planes, window, positions): what the window's element sees at the position, 0 in
- * the padding. */
+/* Element i of (planes, window, positions): the window element's input at the position, 0 in the
+ * padding. */
 CR_HD void cr_unfold_at(const cr_fold_args *a, int64_t i, int axes) {
   const cr_hd_slide *s = &a->slide;
   const cr_quotient row = cr_divide_by(i, s->by_out_count),
