@@ -34,7 +34,8 @@ static const cr_half_code any_processor = {"any processor", from_f16, from_bf16,
 #include <immintrin.h>
 
 #define AVX2 __attribute__((target("avx2,f16c"))) static inline
-#define AVX512 __attribute__((target("avx512f"))) static inline
+enum { LANES = 8 };
+
 #define INLINE static inline __attribute__((always_inline))
 
 /* Converts one vector of values. */
@@ -48,21 +49,21 @@ INLINE int64_t values_before(const void *memory, size_t bytes, size_t size, int6
   return before < count ? before : count;
 }
 
-/* `lanes` values at a time by `vector`, the first and the last ones by `single`. */
-INLINE void widen_all(const uint16_t *src, int64_t count, float *dst, bool past_caches, int lanes,
+/* A vector of values at a time by `vector`, the first and the last ones by `single`. */
+INLINE void widen_all(const uint16_t *src, int64_t count, float *dst, bool past_caches,
                       widen_vector *vector, cr_widen *single) {
-  int64_t i = past_caches ? values_before(dst, (size_t)lanes * sizeof *dst, sizeof *dst, count) : 0;
+  int64_t i = past_caches ? values_before(dst, LANES * sizeof *dst, sizeof *dst, count) : 0;
   single(src, i, dst, false);
-  for (; i + lanes <= count; i += lanes) vector(src + i, dst + i, past_caches);
+  for (; i + LANES <= count; i += LANES) vector(src + i, dst + i, past_caches);
   single(src + i, count - i, dst + i, false);
   if (past_caches) _mm_sfence();
 }
 
-INLINE void narrow_all(const float *src, int64_t count, uint16_t *dst, bool past_caches, int lanes,
+INLINE void narrow_all(const float *src, int64_t count, uint16_t *dst, bool past_caches,
                        narrow_vector *vector, cr_narrow *single) {
-  int64_t i = past_caches ? values_before(dst, (size_t)lanes * sizeof *dst, sizeof *dst, count) : 0;
+  int64_t i = past_caches ? values_before(dst, LANES * sizeof *dst, sizeof *dst, count) : 0;
   single(src, i, dst, false);
-  for (; i + lanes <= count; i += lanes) vector(src + i, dst + i, past_caches);
+  for (; i + LANES <= count; i += LANES) vector(src + i, dst + i, past_caches);
   single(src + i, count - i, dst + i, false);
   if (past_caches) _mm_sfence();
 }
@@ -105,81 +106,24 @@ AVX2 void to_8_bf16(const float *src, uint16_t *dst, bool past_caches) {
 }
 
 AVX2 void from_f16_avx2(const uint16_t *src, int64_t count, float *dst, bool past_caches) {
-  widen_all(src, count, dst, past_caches, 8, from_8_f16, from_f16);
+  widen_all(src, count, dst, past_caches, from_8_f16, from_f16);
 }
 
 AVX2 void from_bf16_avx2(const uint16_t *src, int64_t count, float *dst, bool past_caches) {
-  widen_all(src, count, dst, past_caches, 8, from_8_bf16, from_bf16);
+  widen_all(src, count, dst, past_caches, from_8_bf16, from_bf16);
 }
 
 AVX2 void to_f16_avx2(const float *src, int64_t count, uint16_t *dst, bool past_caches) {
-  narrow_all(src, count, dst, past_caches, 8, to_8_f16, to_f16);
+  narrow_all(src, count, dst, past_caches, to_8_f16, to_f16);
 }
 
 AVX2 void to_bf16_avx2(const float *src, int64_t count, uint16_t *dst, bool past_caches) {
-  narrow_all(src, count, dst, past_caches, 8, to_8_bf16, to_bf16);
+  narrow_all(src, count, dst, past_caches, to_8_bf16, to_bf16);
 }
 
 static const cr_half_code avx2 = {"AVX2", from_f16_avx2, from_bf16_avx2, to_f16_avx2, to_bf16_avx2};
 
-AVX512 void put_16_floats(float *dst, __m512 value, bool past_caches) {
-  if (past_caches) _mm512_stream_ps(dst, value);
-  else _mm512_storeu_ps(dst, value);
-}
-
-AVX512 void put_16_halves(uint16_t *dst, __m256i value, bool past_caches) {
-  if (past_caches) _mm256_stream_si256((__m256i *)dst, value);
-  else _mm256_storeu_si256((__m256i *)dst, value);
-}
-
-AVX512 void from_16_f16(const uint16_t *src, float *dst, bool past_caches) {
-  put_16_floats(dst, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)src)), past_caches);
-}
-
-AVX512 void from_16_bf16(const uint16_t *src, float *dst, bool past_caches) {
-  const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)src));
-  put_16_floats(dst, _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16)), past_caches);
-}
-
-AVX512 void to_16_f16(const float *src, uint16_t *dst, bool past_caches) {
-  const __m256i half = _mm512_cvtps_ph(_mm512_loadu_ps(src), _MM_FROUND_TO_NEAREST_INT);
-  put_16_halves(dst, half, past_caches);
-}
-
-/* By whole numbers: the processor's instruction for this takes subnormal floats for zeros. */
-AVX512 void to_16_bf16(const float *src, uint16_t *dst, bool past_caches) {
-  const __m512i bits = _mm512_loadu_si512(src);
-  const __m512i cut = _mm512_srli_epi32(bits, 16);
-  const __m512i odd = _mm512_and_si512(cut, _mm512_set1_epi32(1));
-  const __m512i up = _mm512_add_epi32(_mm512_set1_epi32(0x7fff), odd);
-  const __m512i rounded = _mm512_srli_epi32(_mm512_add_epi32(bits, up), 16);
-  const __m512i magnitude = _mm512_and_si512(bits, _mm512_set1_epi32(0x7fffffff));
-  const __mmask16 nan = _mm512_cmpgt_epi32_mask(magnitude, _mm512_set1_epi32(0x7f800000));
-  const __m512i wide = _mm512_mask_or_epi32(rounded, nan, cut, _mm512_set1_epi32(0x40));
-  put_16_halves(dst, _mm512_cvtepi32_epi16(wide), past_caches);
-}
-
-AVX512 void from_f16_avx512(const uint16_t *src, int64_t count, float *dst, bool past_caches) {
-  widen_all(src, count, dst, past_caches, 16, from_16_f16, from_f16);
-}
-
-AVX512 void from_bf16_avx512(const uint16_t *src, int64_t count, float *dst, bool past_caches) {
-  widen_all(src, count, dst, past_caches, 16, from_16_bf16, from_bf16);
-}
-
-AVX512 void to_f16_avx512(const float *src, int64_t count, uint16_t *dst, bool past_caches) {
-  narrow_all(src, count, dst, past_caches, 16, to_16_f16, to_f16);
-}
-
-AVX512 void to_bf16_avx512(const float *src, int64_t count, uint16_t *dst, bool past_caches) {
-  narrow_all(src, count, dst, past_caches, 16, to_16_bf16, to_bf16);
-}
-
-static const cr_half_code avx512 = {"AVX-512", from_f16_avx512, from_bf16_avx512, to_f16_avx512,
-                                    to_bf16_avx512};
-
 const cr_half_code *cr_half_code_find(int n) {
-  if (__builtin_cpu_supports("avx512f") && n-- == 0) return &avx512;
   /* Every processor with AVX2 has F16C. */
   if (__builtin_cpu_supports("avx2") && n-- == 0) return &avx2;
   return n == 0 ? &any_processor : NULL;
