@@ -28,11 +28,11 @@ crema_status cr_cuda_run(const cr_call *call);
                                 .run = function,                 \
                                 .needs_scalars = scalars}
 
-/* Defines the row cr_<op>_f32_cuda of an op on CR_CUDA_FLOATS, which calls the function <op>. */
-#define CR_CUDA_ROW(op, OP, ...) \
-  CR_CUDA_ROW_OF(op##_f32_cuda, OP, F32, op, false, .types = CR_CUDA_FLOATS, __VA_ARGS__)
-#define CR_CUDA_SCALARS_ROW(op, OP, ...) \
-  CR_CUDA_ROW_OF(op##_f32_cuda, OP, F32, op, true, .types = CR_CUDA_FLOATS, __VA_ARGS__)
+/* Defines the row cr_<op>_f32_cuda of an op on CR_CUDA_FLOATS; without and with scalars. */
+#define CR_CUDA_ROW(op, OP, function, ...) \
+  CR_CUDA_ROW_OF(op##_f32_cuda, OP, F32, function, false, .types = CR_CUDA_FLOATS, __VA_ARGS__)
+#define CR_CUDA_SCALARS_ROW(op, OP, function, ...) \
+  CR_CUDA_ROW_OF(op##_f32_cuda, OP, F32, function, true, .types = CR_CUDA_FLOATS, __VA_ARGS__)
 
 /* Argument i on the device; NULL when it is absent. The host never follows these pointers. */
 static inline float *cr_cuda_f32(const cr_call *call, int i) {

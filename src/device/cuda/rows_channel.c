@@ -243,18 +243,15 @@ static crema_status softmax_bwd(const cr_call *call) {
                            line_length(s));
 }
 
-CR_CUDA_ROW(affine_fwd, AFFINE_FWD, .plan = NULL);
-CR_CUDA_ROW(affine_bwd_data, AFFINE_BWD_DATA, .plan = NULL);
-CR_CUDA_ROW_OF(affine_bwd_scale_f32_cuda, AFFINE_BWD_SCALE, F32, sums, false,
-               .types = CR_CUDA_FLOATS, .plan = sums_plan, .can_accumulate = true);
-CR_CUDA_ROW_OF(affine_bwd_bias_f32_cuda, AFFINE_BWD_BIAS, F32, sums, false, .types = CR_CUDA_FLOATS,
-               .plan = sums_plan, .can_accumulate = true);
-CR_CUDA_ROW(prelu_fwd, PRELU_FWD, .plan = NULL);
-CR_CUDA_ROW(prelu_bwd_data, PRELU_BWD_DATA, .plan = NULL);
-CR_CUDA_ROW_OF(prelu_bwd_slope_f32_cuda, PRELU_BWD_SLOPE, F32, sums, false, .types = CR_CUDA_FLOATS,
-               .plan = sums_plan, .can_accumulate = true);
-CR_CUDA_ROW(bn_fwd_train, BN_FWD_TRAIN, .plan = bn_plan);
-CR_CUDA_ROW(bn_fwd_global, BN_FWD_GLOBAL, .plan = bn_plan);
-CR_CUDA_ROW(bn_bwd, BN_BWD, .plan = bn_plan, .can_accumulate = true);
-CR_CUDA_ROW(softmax_fwd, SOFTMAX_FWD, .plan = NULL);
-CR_CUDA_ROW(softmax_bwd, SOFTMAX_BWD, .plan = NULL);
+CR_CUDA_ROW(affine_fwd, AFFINE_FWD, affine_fwd, .plan = NULL);
+CR_CUDA_ROW(affine_bwd_data, AFFINE_BWD_DATA, affine_bwd_data, .plan = NULL);
+CR_CUDA_ROW(affine_bwd_scale, AFFINE_BWD_SCALE, sums, .plan = sums_plan, .can_accumulate = true);
+CR_CUDA_ROW(affine_bwd_bias, AFFINE_BWD_BIAS, sums, .plan = sums_plan, .can_accumulate = true);
+CR_CUDA_ROW(prelu_fwd, PRELU_FWD, prelu_fwd, .plan = NULL);
+CR_CUDA_ROW(prelu_bwd_data, PRELU_BWD_DATA, prelu_bwd_data, .plan = NULL);
+CR_CUDA_ROW(prelu_bwd_slope, PRELU_BWD_SLOPE, sums, .plan = sums_plan, .can_accumulate = true);
+CR_CUDA_ROW(bn_fwd_train, BN_FWD_TRAIN, bn_fwd_train, .plan = bn_plan);
+CR_CUDA_ROW(bn_fwd_global, BN_FWD_GLOBAL, bn_fwd_global, .plan = bn_plan);
+CR_CUDA_ROW(bn_bwd, BN_BWD, bn_bwd, .plan = bn_plan, .can_accumulate = true);
+CR_CUDA_ROW(softmax_fwd, SOFTMAX_FWD, softmax_fwd, .plan = NULL);
+CR_CUDA_ROW(softmax_bwd, SOFTMAX_BWD, softmax_bwd, .plan = NULL);

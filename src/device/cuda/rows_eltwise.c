@@ -111,18 +111,16 @@ static crema_status copy(const cr_call *call) {
   return bytes == 0 || src == dst ? CREMA_OK : cr_cuda_copy_bytes(call, dst, src, bytes);
 }
 
-CR_CUDA_ROW(unary_fwd, UNARY_FWD, .plan = unary_plan);
-CR_CUDA_ROW(unary_bwd, UNARY_BWD, .plan = unary_plan);
-CR_CUDA_ROW_OF(sum_f32_cuda, SUM, F32, many, false, .types = CR_CUDA_FLOATS, .plan = many_plan);
-CR_CUDA_ROW_OF(prod_f32_cuda, PROD, F32, many, false, .types = CR_CUDA_FLOATS, .plan = many_plan);
-CR_CUDA_ROW_OF(prod_bwd_f32_cuda, PROD_BWD, F32, many, false, .types = CR_CUDA_FLOATS,
-               .plan = many_plan);
-CR_CUDA_ROW_OF(max_f32_cuda, MAX, F32, many, false, .types = CR_CUDA_FLOATS, .plan = many_plan);
-CR_CUDA_ROW(max_bwd, MAX_BWD, .plan = NULL);
-CR_CUDA_SCALARS_ROW(axpby, AXPBY, .plan = NULL);
-CR_CUDA_ROW(set, SET, .plan = NULL);
-CR_CUDA_ROW_OF(copy_f32_cuda, COPY, F32, copy, false, .types = CR_CUDA_FLOATS,
-               .plan = cr_check_copy);
+CR_CUDA_ROW(unary_fwd, UNARY_FWD, unary_fwd, .plan = unary_plan);
+CR_CUDA_ROW(unary_bwd, UNARY_BWD, unary_bwd, .plan = unary_plan);
+CR_CUDA_ROW(sum, SUM, many, .plan = many_plan);
+CR_CUDA_ROW(prod, PROD, many, .plan = many_plan);
+CR_CUDA_ROW(prod_bwd, PROD_BWD, many, .plan = many_plan);
+CR_CUDA_ROW(max, MAX, many, .plan = many_plan);
+CR_CUDA_ROW(max_bwd, MAX_BWD, max_bwd, .plan = NULL);
+CR_CUDA_SCALARS_ROW(axpby, AXPBY, axpby, .plan = NULL);
+CR_CUDA_ROW(set, SET, set, .plan = NULL);
+CR_CUDA_ROW(copy, COPY, copy, .plan = cr_check_copy);
 CR_CUDA_ROW_OF(copy_f64_cuda, COPY, F64, copy, false, .plan = cr_check_copy);
 CR_CUDA_ROW_OF(copy_i32_cuda, COPY, I32, copy, false, .plan = cr_check_copy);
 CR_CUDA_ROW_OF(copy_u8_cuda, COPY, U8, copy, false, .plan = cr_check_copy);

@@ -55,12 +55,27 @@ static crema_status ip_keep(cr_plan *plan, const cr_gemm_shape *sizes, cr_split 
   return CREMA_OK;
 }
 
-static crema_status ip_fwd_plan(cr_plan *plan) {
+static crema_status ip_plan(cr_plan *plan) {
+  const cr_op_kind kind = plan->desc->kind;
+  const bool transpose = plan->desc->u.ip.transpose;
   int64_t m, n, k;
+  if (kind == CR_OP_IP_BWD_DATA) {
+    CR_TRY(ip_sizes(plan, 2, 1, 0, &m, &n, &k));
+    const cr_gemm_shape shape = {.m = m, .n = k, .k = n, .b_transposed = transpose};
+    return ip_keep(plan, &shape, (cr_split){0, 0, 0});
+  }
+  if (kind == CR_OP_IP_BWD_WEIGHTS) {
+    CR_TRY(ip_sizes(plan, 0, 2, 1, &m, &n, &k));
+    const cr_gemm_shape shape = {
+        .m = transpose ? k : n, .n = transpose ? n : k, .k = m, .a_transposed = true};
+    const cr_split columns = {m, n, 1};
+    CR_TRY(ip_keep(plan, &shape, columns));
+    plan->workspace_bytes += cr_cuda_channel_scratchpad(columns);
+    return CREMA_OK;
+  }
   CR_TRY(ip_sizes(plan, 0, 1, 3, &m, &n, &k));
   const bool bias = plan->desc->arg[2].shape.axes >= 0;
-  cr_gemm_shape shape = {
-      .m = m, .n = n, .k = k, .b_transposed = !plan->desc->u.ip.transpose, .bias = bias};
+  cr_gemm_shape shape = {.m = m, .n = n, .k = k, .b_transposed = !transpose, .bias = bias};
   crema_status status = ip_keep(plan, &shape, (cr_split){0, 0, 0});
   if (status != CREMA_E_UNSUPPORTED || !bias) return status;
   shape.bias = false;
@@ -81,30 +96,11 @@ static crema_status ip_fwd(const cr_call *call) {
                        cr_op_split(call->desc, 3, 0).inner, 1);
 }
 
-static crema_status ip_bwd_data_plan(cr_plan *plan) {
-  int64_t m, n, k;
-  CR_TRY(ip_sizes(plan, 2, 1, 0, &m, &n, &k));
-  const cr_gemm_shape shape = {.m = m, .n = k, .k = n, .b_transposed = plan->desc->u.ip.transpose};
-  return ip_keep(plan, &shape, (cr_split){0, 0, 0});
-}
-
 /* diff_dst, weights, diff_src. */
 static crema_status ip_bwd_data(const cr_call *call) {
   const gemm_ip_state *state = call->plan->state;
   return cr_gemm_plan_run(state->gemm, call->context, cr_cuda_f32(call, 0), cr_cuda_f32(call, 1),
                           NULL, false, cr_cuda_f32(call, 2), call->workspace);
-}
-
-static crema_status ip_bwd_weights_plan(cr_plan *plan) {
-  int64_t m, n, k;
-  CR_TRY(ip_sizes(plan, 0, 2, 1, &m, &n, &k));
-  const bool transpose = plan->desc->u.ip.transpose;
-  const cr_gemm_shape shape = {
-      .m = transpose ? k : n, .n = transpose ? n : k, .k = m, .a_transposed = true};
-  const cr_split columns = {m, n, 1};
-  CR_TRY(ip_keep(plan, &shape, columns));
-  plan->workspace_bytes += cr_cuda_channel_scratchpad(columns);
-  return CREMA_OK;
 }
 
 /* src, diff_dst, diff_weights, diff_bias: diff_dst^T src, or src^T diff_dst. */
@@ -182,59 +178,35 @@ static crema_status conv_sizes(const cr_plan *plan, int src, int weights, int ds
                  in->dim[0], out->dim[0], found, wanted);
 }
 
-static crema_status conv_keep(cr_plan *plan, const gemm_conv_state *sizes,
-                              const cr_gemm_shape *shape, cr_split bias) {
-  gemm_conv_state *state = malloc(sizeof *state);
-  if (state == NULL) return cr_fail_memory(sizeof *state, "the plan of a convolution");
-  *state = *sizes;
-  size_t bytes = 0;
-  crema_status status = cr_gemm_plan_create(plan->context, shape, &state->gemm, &bytes);
-  if (status != CREMA_OK) {
-    free(state);
-    return status;
-  }
-  const size_t matrix = (size_t)state->rows * (size_t)state->slide.out_count * sizeof(float);
-  state->matrix_bytes = state->unfolded ? 0 : cr_cuda_rounded(matrix);
-  state->gemm_bytes = cr_cuda_rounded(bytes);
-  plan->workspace_bytes = state->matrix_bytes + state->gemm_bytes +
-                          (bias.channels > 0 ? cr_cuda_channel_scratchpad(bias) : 0) +
-                          cr_cuda_posts_bytes(plan->desc);
-  plan->state = state;
-  return CREMA_OK;
-}
-
-static crema_status conv_fwd_plan(cr_plan *plan) {
-  gemm_conv_state s = {.gemm = NULL};
-  CR_TRY(conv_sizes(plan, 0, 1, 3, &s));
-  const cr_gemm_shape shape = {
-      .type = CREMA_F32, .m = s.out_channels, .n = s.slide.out_count, .k = s.rows};
-  return conv_keep(plan, &s, &shape, (cr_split){0, 0, 0});
-}
-
-static crema_status conv_bwd_data_plan(cr_plan *plan) {
-  gemm_conv_state s = {.gemm = NULL};
-  CR_TRY(conv_sizes(plan, 2, 1, 0, &s));
-  const cr_gemm_shape shape = {.type = CREMA_F32,
-                               .m = s.rows,
-                               .n = s.slide.out_count,
-                               .k = s.out_channels,
-                               .a_transposed = true};
-  return conv_keep(plan, &s, &shape, (cr_split){0, 0, 0});
-}
-
 static cr_split conv_bias_split(const gemm_conv_state *s) {
   return (cr_split){s->batch, s->group * s->out_channels, s->slide.out_count};
 }
 
-static crema_status conv_bwd_weights_plan(cr_plan *plan) {
-  gemm_conv_state s = {.gemm = NULL};
-  CR_TRY(conv_sizes(plan, 0, 2, 1, &s));
-  const cr_gemm_shape shape = {.type = CREMA_F32,
-                               .m = s.out_channels,
-                               .n = s.rows,
-                               .k = s.slide.out_count,
-                               .b_transposed = true};
-  return conv_keep(plan, &s, &shape, conv_bias_split(&s));
+static crema_status conv_plan(cr_plan *plan) {
+  const cr_op_kind kind = plan->desc->kind;
+  const bool data = kind == CR_OP_CONV_BWD_DATA, weights = kind == CR_OP_CONV_BWD_WEIGHTS;
+  gemm_conv_state *s = calloc(1, sizeof *s);
+  size_t bytes = 0;
+  if (s == NULL) return cr_fail_memory(sizeof *s, "the plan of a convolution");
+  crema_status status;
+  CR_TRY_GOTO(conv_sizes(plan, data ? 2 : 0, weights ? 2 : 1, data ? 0 : weights ? 1 : 3, s), fail);
+  const int64_t positions = s->slide.out_count;
+  cr_gemm_shape shape = {.type = CREMA_F32, .m = s->out_channels, .n = positions, .k = s->rows};
+  if (data) shape.m = s->rows, shape.k = s->out_channels;
+  if (weights) shape.n = s->rows, shape.k = positions;
+  shape.a_transposed = data;
+  shape.b_transposed = weights;
+  CR_TRY_GOTO(cr_gemm_plan_create(plan->context, &shape, &s->gemm, &bytes), fail);
+  const size_t matrix = (size_t)(s->rows * positions) * sizeof(float);
+  s->matrix_bytes = s->unfolded ? 0 : cr_cuda_rounded(matrix);
+  s->gemm_bytes = cr_cuda_rounded(bytes);
+  plan->workspace_bytes = s->matrix_bytes + s->gemm_bytes + cr_cuda_posts_bytes(plan->desc);
+  if (weights) plan->workspace_bytes += cr_cuda_channel_scratchpad(conv_bias_split(s));
+  plan->state = s;
+  return CREMA_OK;
+fail:
+  free(s);
+  return status;
 }
 
 /* The matrix of one image's group. */
@@ -314,13 +286,13 @@ static crema_status conv_bwd_weights(const cr_call *call) {
   return cr_cuda_channel_sums(call, &sum);
 }
 
-CR_CUDA_ROW(ip_fwd, IP_FWD, .plan = ip_fwd_plan, .destroy = ip_destroy);
-CR_CUDA_ROW(ip_bwd_data, IP_BWD_DATA, .plan = ip_bwd_data_plan, .destroy = ip_destroy);
-CR_CUDA_ROW(ip_bwd_weights, IP_BWD_WEIGHTS, .plan = ip_bwd_weights_plan, .destroy = ip_destroy,
+CR_CUDA_ROW(ip_fwd, IP_FWD, ip_fwd, .plan = ip_plan, .destroy = ip_destroy);
+CR_CUDA_ROW(ip_bwd_data, IP_BWD_DATA, ip_bwd_data, .plan = ip_plan, .destroy = ip_destroy);
+CR_CUDA_ROW(ip_bwd_weights, IP_BWD_WEIGHTS, ip_bwd_weights, .plan = ip_plan, .destroy = ip_destroy,
             .can_accumulate = true);
-CR_CUDA_ROW_OF(conv_fwd_f32_cuda, CONV_FWD, F32, conv_fwd, false, .plan = conv_fwd_plan,
+CR_CUDA_ROW_OF(conv_fwd_f32_cuda, CONV_FWD, F32, conv_fwd, false, .plan = conv_plan,
                .destroy = conv_destroy);
-CR_CUDA_ROW_OF(conv_bwd_data_f32_cuda, CONV_BWD_DATA, F32, conv_bwd_data, false,
-               .plan = conv_bwd_data_plan, .destroy = conv_destroy);
+CR_CUDA_ROW_OF(conv_bwd_data_f32_cuda, CONV_BWD_DATA, F32, conv_bwd_data, false, .plan = conv_plan,
+               .destroy = conv_destroy);
 CR_CUDA_ROW_OF(conv_bwd_weights_f32_cuda, CONV_BWD_WEIGHTS, F32, conv_bwd_weights, false,
-               .plan = conv_bwd_weights_plan, .destroy = conv_destroy, .can_accumulate = true);
+               .plan = conv_plan, .destroy = conv_destroy, .can_accumulate = true);

@@ -83,9 +83,7 @@ static crema_status unpool_bwd(const cr_call *call) {
   return cr_cuda_each_of(call, 2, CR_DEVICE_FUNCTION_unpool_bwd, &args);
 }
 
-CR_CUDA_ROW_OF(interp_fwd_f32_cuda, INTERP_FWD, F32, interp, false, .types = CR_CUDA_FLOATS,
-               .plan = maps_plan);
-CR_CUDA_ROW_OF(interp_bwd_f32_cuda, INTERP_BWD, F32, interp, false, .types = CR_CUDA_FLOATS,
-               .plan = maps_plan);
+CR_CUDA_ROW(interp_fwd, INTERP_FWD, interp, .plan = maps_plan);
+CR_CUDA_ROW(interp_bwd, INTERP_BWD, interp, .plan = maps_plan);
 CR_CUDA_ROW_OF(unpool_fwd_f32_cuda, UNPOOL_FWD, F32, unpool_fwd, false, .plan = maps_plan);
-CR_CUDA_ROW(unpool_bwd, UNPOOL_BWD, .plan = maps_plan);
+CR_CUDA_ROW(unpool_bwd, UNPOOL_BWD, unpool_bwd, .plan = maps_plan);

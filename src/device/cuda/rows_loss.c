@@ -289,19 +289,19 @@ static crema_status row_loss_bwd(const cr_call *call) {
                            cr_op_arg_count(call->desc, 2), args.classes);
 }
 
-CR_CUDA_ROW(reduce, REDUCE, .plan = reduce_plan);
-CR_CUDA_ROW(softmax_loss_fwd, SOFTMAX_LOSS_FWD, .plan = softmax_loss_plan);
-CR_CUDA_SCALARS_ROW(softmax_loss_bwd, SOFTMAX_LOSS_BWD, .plan = labels_plan);
-CR_CUDA_ROW(accuracy, ACCURACY, .plan = accuracy_plan);
-CR_CUDA_ROW(sigmoid_loss_fwd, SIGMOID_LOSS_FWD, .plan = reduce_plan);
-CR_CUDA_SCALARS_ROW(sigmoid_loss_bwd, SIGMOID_LOSS_BWD, .plan = NULL);
-CR_CUDA_ROW(hinge_fwd, HINGE_FWD, .plan = reduce_plan);
-CR_CUDA_SCALARS_ROW(hinge_bwd, HINGE_BWD, .plan = NULL);
-CR_CUDA_ROW(contrastive_fwd, CONTRASTIVE_FWD, .plan = reduce_plan);
-CR_CUDA_SCALARS_ROW(contrastive_bwd, CONTRASTIVE_BWD, .plan = NULL);
-CR_CUDA_ROW(row_loss, ROW_LOSS, .plan = row_loss_plan);
-CR_CUDA_SCALARS_ROW(row_loss_bwd, ROW_LOSS_BWD, .plan = row_loss_plan);
-CR_CUDA_ROW(smooth_l1_fwd, SMOOTH_L1_FWD, .plan = reduce_plan);
-CR_CUDA_SCALARS_ROW(smooth_l1_bwd, SMOOTH_L1_BWD, .plan = NULL);
-CR_CUDA_ROW(multinomial_fwd, MULTINOMIAL_FWD, .plan = labels_plan);
-CR_CUDA_SCALARS_ROW(multinomial_bwd, MULTINOMIAL_BWD, .plan = labels_plan);
+CR_CUDA_ROW(reduce, REDUCE, reduce, .plan = reduce_plan);
+CR_CUDA_ROW(softmax_loss_fwd, SOFTMAX_LOSS_FWD, softmax_loss_fwd, .plan = softmax_loss_plan);
+CR_CUDA_SCALARS_ROW(softmax_loss_bwd, SOFTMAX_LOSS_BWD, softmax_loss_bwd, .plan = labels_plan);
+CR_CUDA_ROW(accuracy, ACCURACY, accuracy, .plan = accuracy_plan);
+CR_CUDA_ROW(sigmoid_loss_fwd, SIGMOID_LOSS_FWD, sigmoid_loss_fwd, .plan = reduce_plan);
+CR_CUDA_SCALARS_ROW(sigmoid_loss_bwd, SIGMOID_LOSS_BWD, sigmoid_loss_bwd, .plan = NULL);
+CR_CUDA_ROW(hinge_fwd, HINGE_FWD, hinge_fwd, .plan = reduce_plan);
+CR_CUDA_SCALARS_ROW(hinge_bwd, HINGE_BWD, hinge_bwd, .plan = NULL);
+CR_CUDA_ROW(contrastive_fwd, CONTRASTIVE_FWD, contrastive_fwd, .plan = reduce_plan);
+CR_CUDA_SCALARS_ROW(contrastive_bwd, CONTRASTIVE_BWD, contrastive_bwd, .plan = NULL);
+CR_CUDA_ROW(row_loss, ROW_LOSS, row_loss, .plan = row_loss_plan);
+CR_CUDA_SCALARS_ROW(row_loss_bwd, ROW_LOSS_BWD, row_loss_bwd, .plan = row_loss_plan);
+CR_CUDA_ROW(smooth_l1_fwd, SMOOTH_L1_FWD, smooth_l1_fwd, .plan = reduce_plan);
+CR_CUDA_SCALARS_ROW(smooth_l1_bwd, SMOOTH_L1_BWD, smooth_l1_bwd, .plan = NULL);
+CR_CUDA_ROW(multinomial_fwd, MULTINOMIAL_FWD, multinomial_fwd, .plan = labels_plan);
+CR_CUDA_SCALARS_ROW(multinomial_bwd, MULTINOMIAL_BWD, multinomial_bwd, .plan = labels_plan);

@@ -221,23 +221,19 @@ static crema_status arg_max(const cr_call *call) {
   return cr_cuda_each_in(call, CR_DEVICE_FUNCTION_arg_max, &args, s.outer * s.inner);
 }
 
-CR_CUDA_SCALARS_ROW(dropout_fwd, DROPOUT_FWD, .plan = dropout_plan);
-CR_CUDA_ROW(dropout_bwd, DROPOUT_BWD, .plan = dropout_plan);
-CR_CUDA_ROW_OF(concat_f32_cuda, CONCAT, F32, move_parts, false, .types = CR_CUDA_FLOATS,
-               .plan = cr_check_concat);
-CR_CUDA_ROW_OF(slice_f32_cuda, SLICE, F32, move_parts, false, .types = CR_CUDA_FLOATS,
-               .plan = cr_check_slice);
-CR_CUDA_ROW(crop_fwd, CROP_FWD, .plan = cr_check_crop);
-CR_CUDA_ROW(crop_bwd, CROP_BWD, .plan = cr_check_crop);
-CR_CUDA_ROW(permute, PERMUTE, .plan = cr_check_permute);
-CR_CUDA_ROW_OF(tile_fwd_f32_cuda, TILE_FWD, F32, tile, false, .types = CR_CUDA_FLOATS,
-               .plan = NULL);
-CR_CUDA_ROW_OF(tile_bwd_f32_cuda, TILE_BWD, F32, tile, false, .types = CR_CUDA_FLOATS,
-               .plan = NULL);
-CR_CUDA_ROW(gather_fwd, GATHER_FWD, .plan = cr_check_gather);
+CR_CUDA_SCALARS_ROW(dropout_fwd, DROPOUT_FWD, dropout_fwd, .plan = dropout_plan);
+CR_CUDA_ROW(dropout_bwd, DROPOUT_BWD, dropout_bwd, .plan = dropout_plan);
+CR_CUDA_ROW(concat, CONCAT, move_parts, .plan = cr_check_concat);
+CR_CUDA_ROW(slice, SLICE, move_parts, .plan = cr_check_slice);
+CR_CUDA_ROW(crop_fwd, CROP_FWD, crop_fwd, .plan = cr_check_crop);
+CR_CUDA_ROW(crop_bwd, CROP_BWD, crop_bwd, .plan = cr_check_crop);
+CR_CUDA_ROW(permute, PERMUTE, permute, .plan = cr_check_permute);
+CR_CUDA_ROW(tile_fwd, TILE_FWD, tile, .plan = NULL);
+CR_CUDA_ROW(tile_bwd, TILE_BWD, tile, .plan = NULL);
+CR_CUDA_ROW(gather_fwd, GATHER_FWD, gather_fwd, .plan = cr_check_gather);
 CR_CUDA_ROW_OF(gather_bwd_f32_cuda, GATHER_BWD, F32, gather_bwd, false, .can_accumulate = true);
-CR_CUDA_ROW(mvn_fwd, MVN_FWD, .plan = NULL);
-CR_CUDA_ROW(mvn_bwd, MVN_BWD, .plan = NULL);
-CR_CUDA_ROW(row_reduce_fwd, ROW_REDUCE_FWD, .plan = NULL);
-CR_CUDA_ROW(row_reduce_bwd, ROW_REDUCE_BWD, .plan = NULL);
-CR_CUDA_ROW(arg_max, ARG_MAX, .plan = cr_check_arg_max);
+CR_CUDA_ROW(mvn_fwd, MVN_FWD, mvn_fwd, .plan = NULL);
+CR_CUDA_ROW(mvn_bwd, MVN_BWD, mvn_bwd, .plan = NULL);
+CR_CUDA_ROW(row_reduce_fwd, ROW_REDUCE_FWD, row_reduce_fwd, .plan = NULL);
+CR_CUDA_ROW(row_reduce_bwd, ROW_REDUCE_BWD, row_reduce_bwd, .plan = NULL);
+CR_CUDA_ROW(arg_max, ARG_MAX, arg_max, .plan = cr_check_arg_max);

@@ -73,5 +73,6 @@ static crema_status normalize_bwd(const cr_call *call) {
   return each_row(call, CR_DEVICE_FUNCTION_normalize_bwd, &args);
 }
 
-CR_CUDA_ROW(normalize_fwd, NORMALIZE_FWD, .plan = normalize_plan);
-CR_CUDA_ROW(normalize_bwd, NORMALIZE_BWD, .plan = normalize_plan, .can_accumulate = true);
+CR_CUDA_ROW(normalize_fwd, NORMALIZE_FWD, normalize_fwd, .plan = normalize_plan);
+CR_CUDA_ROW(normalize_bwd, NORMALIZE_BWD, normalize_bwd, .plan = normalize_plan,
+            .can_accumulate = true);

@@ -33,11 +33,7 @@ static void recurrent_destroy(cr_plan *plan) {
   free(state);
 }
 
-static size_t rounded(size_t bytes) {
-  return (bytes + 255) / 256 * 256;
-}
-
-/* `count`: values of shape->type behind the product's scratchpad; `more`: bytes behind these. */
+/* `count` values of shape->type follow the product's scratchpad, then `more` bytes. */
 static crema_status keep(cr_plan *plan, const cr_gemm_shape *shape, int64_t count, size_t more) {
   recurrent_state *state = calloc(1, sizeof *state);
   if (state == NULL) return cr_fail_memory(sizeof *state, "the plan of a recurrence");
@@ -49,15 +45,15 @@ static crema_status keep(cr_plan *plan, const cr_gemm_shape *shape, int64_t coun
       return status;
     }
   }
-  state->gemm_bytes = rounded(state->gemm_bytes);
-  state->bytes = rounded((size_t)count * crema_dtype_size(shape->type));
+  state->gemm_bytes = cr_cuda_rounded(state->gemm_bytes);
+  state->bytes = cr_cuda_rounded((size_t)count * crema_dtype_size(shape->type));
   plan->workspace_bytes = state->gemm_bytes + state->bytes + more;
   plan->state = state;
   return CREMA_OK;
 }
 
 /* The memory after the product's scratchpad. */
-static void *beside(const cr_call *call) {
+static void *products(const cr_call *call) {
   const recurrent_state *state = call->plan->state;
   return cr_cuda_scratchpad(call, state->gemm_bytes);
 }
@@ -68,20 +64,15 @@ static crema_status multiply(const cr_call *call, const void *a, const void *b, 
   return cr_gemm_plan_run(state->gemm, call->context, a, b, NULL, accumulate, out, call->workspace);
 }
 
-/* A step forward multiplies h' (N,D) by weights (G,D), G = per_unit D. */
-static crema_status keep_fwd(cr_plan *plan, const step_extents *e, int64_t per_unit) {
+/* A step forward multiplies h' (N,D) by weights (G,D), G = per_unit D; a step back multiplies the
+ * gradient of its sums (N,G) by the weights. */
+static crema_status keep_steps(cr_plan *plan, const step_extents *e, int64_t per_unit, bool forward,
+                               size_t more) {
   const cr_gemm_shape shape = {.type = CREMA_F32,
                                .m = e->batch,
-                               .n = per_unit * e->units,
-                               .k = e->units,
-                               .b_transposed = true};
-  return keep(plan, &shape, e->steps > 0 ? shape.m * shape.n : 0, 0);
-}
-
-/* A step back multiplies the gradient of its sums (N,G) by weights (G,D). */
-static crema_status keep_bwd(cr_plan *plan, const step_extents *e, int64_t per_unit, size_t more) {
-  const cr_gemm_shape shape = {
-      .type = CREMA_F32, .m = e->batch, .n = e->units, .k = per_unit * e->units};
+                               .n = forward ? per_unit * e->units : e->units,
+                               .k = forward ? e->units : per_unit * e->units,
+                               .b_transposed = forward};
   return keep(plan, &shape, e->steps > 0 ? shape.m * shape.n : 0, more);
 }
 
@@ -100,7 +91,7 @@ static crema_status carry(const cr_call *call, const step_extents *e, int64_t ro
 static crema_status first_gradient(const cr_call *call, const step_extents *e, const float *cont,
                                    int i) {
   if (call->buffer[i].address == 0) return CREMA_OK;
-  return carry(call, e, e->batch, cont, cr_float_values(beside(call)), cr_cuda_values(call, i));
+  return carry(call, e, e->batch, cont, cr_float_values(products(call)), cr_cuda_values(call, i));
 }
 
 /* ---- LSTM ---- */
@@ -109,7 +100,7 @@ static crema_status lstm_fwd_plan(cr_plan *plan) {
   const step_extents e = extents_of(plan->desc, 6);
   CR_TRY(cr_check_recurrence(plan, 6, 0, 4, 1, 2, 3));
   CR_TRY(cr_check_recurrence(plan, 5, 7, 4, 1, 2, 4));
-  return keep_fwd(plan, &e, 4);
+  return keep_steps(plan, &e, 4, true, 0);
 }
 
 /* gates, cont, weights, h0, c0, h, c, values. */
@@ -118,11 +109,11 @@ static crema_status lstm_fwd(const cr_call *call) {
   const int64_t cells = e.batch * e.units;
   const float *weights = cr_cuda_f32(call, 2), *h_before = cr_cuda_f32(call, 3);
   cr_lstm_args args = {.c_before = cr_cuda_values(call, 4),
-                       .product = beside(call),
+                       .product = products(call),
                        .units = cr_divisor_of(e.units)};
   for (int64_t t = 0; t < e.steps && cells > 0; ++t) {
     float *h = cr_cuda_f32(call, 5) + t * cells;
-    CR_TRY(multiply(call, h_before, weights, false, beside(call)));
+    CR_TRY(multiply(call, h_before, weights, false, products(call)));
     args.sums = cr_hd_values_from(cr_cuda_values(call, 0), 4 * t * cells);
     args.cont = cr_cuda_f32(call, 1) + t * e.batch;
     args.h = cr_float_values(h);
@@ -140,7 +131,7 @@ static crema_status lstm_bwd_plan(cr_plan *plan) {
   CR_TRY(cr_check_recurrence(plan, 1, 0, 4, 3, 4, 2));
   CR_TRY(cr_check_recurrence(plan, 1, 7, 4, 3, 4, 8));
   CR_TRY(cr_check_recurrence(plan, 1, 7, 4, 3, 4, 9));
-  return keep_bwd(plan, &e, 4, (size_t)(e.batch * e.units) * sizeof(float));
+  return keep_steps(plan, &e, 4, false, (size_t)(e.batch * e.units) * sizeof(float));
 }
 
 /* The arrays of step t. diff_c: where the gradient of c goes from step to step. */
@@ -176,8 +167,8 @@ static crema_status lstm_bwd(const cr_call *call) {
     lstm_bwd_step(call, &e, t, diff_c, &args);
     CR_TRY(cr_cuda_each_in(call, CR_DEVICE_FUNCTION_lstm_bwd, &args, cells));
     if (t == 0 && call->buffer[8].address == 0) break;
-    CR_TRY(multiply(call, args.diff_gates.at, cr_cuda_f32(call, 4), false, beside(call)));
-    args.product = beside(call);
+    CR_TRY(multiply(call, args.diff_gates.at, cr_cuda_f32(call, 4), false, products(call)));
+    args.product = products(call);
     args.next_cont = args.cont;
     args.next_diff_c = diff_c;
   }
@@ -215,7 +206,7 @@ static crema_status lstm_unit_bwd(const cr_call *call) {
 static crema_status rnn_fwd_plan(cr_plan *plan) {
   const step_extents e = extents_of(plan->desc, 4);
   CR_TRY(cr_check_recurrence(plan, 4, 0, 1, 1, 2, 3));
-  return keep_fwd(plan, &e, 1);
+  return keep_steps(plan, &e, 1, true, 0);
 }
 
 /* z, cont, weights, h0, h. */
@@ -223,10 +214,10 @@ static crema_status rnn_fwd(const cr_call *call) {
   const step_extents e = extents_of(call->desc, 4);
   const int64_t cells = e.batch * e.units;
   const float *before = cr_cuda_f32(call, 3);
-  cr_rnn_args args = {.product = beside(call), .units = cr_divisor_of(e.units)};
+  cr_rnn_args args = {.product = products(call), .units = cr_divisor_of(e.units)};
   for (int64_t t = 0; t < e.steps && cells > 0; ++t) {
     float *h = cr_cuda_f32(call, 4) + t * cells;
-    CR_TRY(multiply(call, before, cr_cuda_f32(call, 2), false, beside(call)));
+    CR_TRY(multiply(call, before, cr_cuda_f32(call, 2), false, products(call)));
     args.x = cr_hd_values_from(cr_cuda_values(call, 0), t * cells);
     args.cont = cr_cuda_f32(call, 1) + t * e.batch;
     args.out = cr_float_values(h);
@@ -240,7 +231,7 @@ static crema_status rnn_bwd_plan(cr_plan *plan) {
   const step_extents e = extents_of(plan->desc, 0);
   CR_TRY(cr_check_recurrence(plan, 0, 3, 1, 1, 2, 5));
   CR_TRY(cr_check_recurrence(plan, 0, 4, 1, 1, 2, 5));
-  return keep_bwd(plan, &e, 1, 0);
+  return keep_steps(plan, &e, 1, false, 0);
 }
 
 /* h, cont, weights, diff_h, diff_z, diff_h0. */
@@ -256,8 +247,8 @@ static crema_status rnn_bwd(const cr_call *call) {
     args.out = cr_hd_values_from(cr_cuda_values(call, 4), t * cells);
     CR_TRY(cr_cuda_each_in(call, CR_DEVICE_FUNCTION_rnn_bwd, &args, cells));
     if (t == 0 && call->buffer[5].address == 0) break;
-    CR_TRY(multiply(call, args.out.at, cr_cuda_f32(call, 2), false, beside(call)));
-    args.product = beside(call);
+    CR_TRY(multiply(call, args.out.at, cr_cuda_f32(call, 2), false, products(call)));
+    args.product = products(call);
     args.cont = cont + t * e.batch;
   }
   return first_gradient(call, &e, cont, 5);
@@ -279,7 +270,7 @@ static crema_status weights_plan(cr_plan *plan) {
 static crema_status recurrent_bwd_weights(const cr_call *call) {
   const step_extents e = extents_of(call->desc, 0);
   const recurrent_state *state = call->plan->state;
-  const cr_hd_values taken = {beside(call), (int32_t)call->desc->arg[0].type};
+  const cr_hd_values taken = {products(call), (int32_t)call->desc->arg[0].type};
   const float *cont = cr_cuda_f32(call, 2);
   if (state->gemm == NULL) {
     return call->accumulate[4] ? CREMA_OK : cr_cuda_clear(call, 4);
@@ -290,8 +281,8 @@ static crema_status recurrent_bwd_weights(const cr_call *call) {
   return multiply(call, cr_cuda_f32(call, 3), taken.at, call->accumulate[4], cr_cuda_f32(call, 4));
 }
 
-CR_CUDA_ROW(lstm_unit_fwd, LSTM_UNIT_FWD, .plan = cr_check_lstm_unit);
-CR_CUDA_ROW(lstm_unit_bwd, LSTM_UNIT_BWD, .plan = cr_check_lstm_unit);
+CR_CUDA_ROW(lstm_unit_fwd, LSTM_UNIT_FWD, lstm_unit_fwd, .plan = cr_check_lstm_unit);
+CR_CUDA_ROW(lstm_unit_bwd, LSTM_UNIT_BWD, lstm_unit_bwd, .plan = cr_check_lstm_unit);
 CR_CUDA_ROW_OF(lstm_fwd_f32_cuda, LSTM_FWD, F32, lstm_fwd, false, .plan = lstm_fwd_plan,
                .destroy = recurrent_destroy);
 CR_CUDA_ROW_OF(lstm_bwd_f32_cuda, LSTM_BWD, F32, lstm_bwd, false, .plan = lstm_bwd_plan,
@@ -300,5 +291,5 @@ CR_CUDA_ROW_OF(rnn_fwd_f32_cuda, RNN_FWD, F32, rnn_fwd, false, .plan = rnn_fwd_p
                .destroy = recurrent_destroy);
 CR_CUDA_ROW_OF(rnn_bwd_f32_cuda, RNN_BWD, F32, rnn_bwd, false, .plan = rnn_bwd_plan,
                .destroy = recurrent_destroy);
-CR_CUDA_ROW(recurrent_bwd_weights, RECURRENT_BWD_WEIGHTS, .plan = weights_plan,
-            .destroy = recurrent_destroy, .can_accumulate = true);
+CR_CUDA_ROW(recurrent_bwd_weights, RECURRENT_BWD_WEIGHTS, recurrent_bwd_weights,
+            .plan = weights_plan, .destroy = recurrent_destroy, .can_accumulate = true);

@@ -189,12 +189,9 @@ static crema_status roi_align_bwd(const cr_call *call) {
   return cr_cuda_each_in(call, CR_DEVICE_FUNCTION_roi_align_bwd, &args, spots(&args));
 }
 
-CR_CUDA_ROW_OF(roi_pool_fwd_f32_cuda, ROI_POOL_FWD, F32, forward, false, .types = CR_CUDA_FLOATS,
-               .plan = roi_plan);
-CR_CUDA_ROW(roi_pool_bwd, ROI_POOL_BWD, .plan = roi_plan);
-CR_CUDA_ROW_OF(psroi_pool_fwd_f32_cuda, PSROI_POOL_FWD, F32, forward, false,
-               .types = CR_CUDA_FLOATS, .plan = roi_plan);
-CR_CUDA_ROW(psroi_pool_bwd, PSROI_POOL_BWD, .plan = roi_plan);
-CR_CUDA_ROW_OF(roi_align_fwd_f32_cuda, ROI_ALIGN_FWD, F32, forward, false, .types = CR_CUDA_FLOATS,
-               .plan = roi_plan);
-CR_CUDA_ROW(roi_align_bwd, ROI_ALIGN_BWD, .plan = roi_plan);
+CR_CUDA_ROW(roi_pool_fwd, ROI_POOL_FWD, forward, .plan = roi_plan);
+CR_CUDA_ROW(roi_pool_bwd, ROI_POOL_BWD, roi_pool_bwd, .plan = roi_plan);
+CR_CUDA_ROW(psroi_pool_fwd, PSROI_POOL_FWD, forward, .plan = roi_plan);
+CR_CUDA_ROW(psroi_pool_bwd, PSROI_POOL_BWD, psroi_pool_bwd, .plan = roi_plan);
+CR_CUDA_ROW(roi_align_fwd, ROI_ALIGN_FWD, forward, .plan = roi_plan);
+CR_CUDA_ROW(roi_align_bwd, ROI_ALIGN_BWD, roi_align_bwd, .plan = roi_plan);

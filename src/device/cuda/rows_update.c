@@ -96,4 +96,4 @@ static crema_status segment_dots(const cr_call *call) {
 
 CR_CUDA_ROW_OF(update_f32_cuda, UPDATE, F32, update, true, .plan = cr_check_update);
 CR_CUDA_ROW_OF(update_keep_f32_cuda, UPDATE_KEEP, F32, update, true, .plan = cr_check_update);
-CR_CUDA_SCALARS_ROW(segment_dots, SEGMENT_DOTS, .plan = dots_plan);
+CR_CUDA_SCALARS_ROW(segment_dots, SEGMENT_DOTS, segment_dots, .plan = dots_plan);

@@ -205,19 +205,17 @@ static crema_status lrn_bwd(const cr_call *call) {
   return cr_cuda_each_in(call, CR_DEVICE_FUNCTION_lrn_bwd, &args, count);
 }
 
-CR_CUDA_ROW(pool_fwd, POOL_FWD, .plan = pool_plan, .destroy = cr_cuda_free_state);
-CR_CUDA_ROW(pool_bwd, POOL_BWD, .plan = pool_plan, .destroy = cr_cuda_free_state);
+CR_CUDA_ROW(pool_fwd, POOL_FWD, pool_fwd, .plan = pool_plan, .destroy = cr_cuda_free_state);
+CR_CUDA_ROW(pool_bwd, POOL_BWD, pool_bwd, .plan = pool_plan, .destroy = cr_cuda_free_state);
 CR_CUDA_ROW_OF(pool_mask_f32_cuda, POOL_MASK, F32, pool_mask, false, .plan = pool_plan,
                .destroy = cr_cuda_free_state);
-CR_CUDA_SCALARS_ROW(stochastic_pool_fwd, STOCHASTIC_POOL_FWD, .plan = pool_plan,
-                    .destroy = cr_cuda_free_state);
-CR_CUDA_ROW(stochastic_pool_test, STOCHASTIC_POOL_TEST, .plan = pool_plan,
+CR_CUDA_SCALARS_ROW(stochastic_pool_fwd, STOCHASTIC_POOL_FWD, stochastic_pool_fwd,
+                    .plan = pool_plan, .destroy = cr_cuda_free_state);
+CR_CUDA_ROW(stochastic_pool_test, STOCHASTIC_POOL_TEST, stochastic_pool_test, .plan = pool_plan,
             .destroy = cr_cuda_free_state);
-CR_CUDA_ROW_OF(stochastic_pool_bwd_f32_cuda, STOCHASTIC_POOL_BWD, F32, pool_bwd, false,
-               .types = CR_CUDA_FLOATS, .plan = pool_plan, .destroy = cr_cuda_free_state);
-CR_CUDA_ROW_OF(im2col_f32_cuda, IM2COL, F32, fold, false, .types = CR_CUDA_FLOATS,
-               .plan = fold_plan, .destroy = cr_cuda_free_state);
-CR_CUDA_ROW_OF(col2im_f32_cuda, COL2IM, F32, fold, false, .types = CR_CUDA_FLOATS,
-               .plan = fold_plan, .destroy = cr_cuda_free_state);
-CR_CUDA_ROW(lrn_fwd, LRN_FWD, .plan = lrn_plan);
-CR_CUDA_ROW(lrn_bwd, LRN_BWD, .plan = lrn_plan);
+CR_CUDA_ROW(stochastic_pool_bwd, STOCHASTIC_POOL_BWD, pool_bwd, .plan = pool_plan,
+            .destroy = cr_cuda_free_state);
+CR_CUDA_ROW(im2col, IM2COL, fold, .plan = fold_plan, .destroy = cr_cuda_free_state);
+CR_CUDA_ROW(col2im, COL2IM, fold, .plan = fold_plan, .destroy = cr_cuda_free_state);
+CR_CUDA_ROW(lrn_fwd, LRN_FWD, lrn_fwd, .plan = lrn_plan);
+CR_CUDA_ROW(lrn_bwd, LRN_BWD, lrn_bwd, .plan = lrn_plan);
