@@ -28,6 +28,10 @@ static void list_commands(void) {
       "  CREMA_NUMA=1                 host memory is placed on the memory node of the thread that "
       "asks\n"
       "                               for it\n"
+      "  CREMA_VERBOSE=1              logs each run of an op and each conversion of values; 2: "
+      "also "
+      "why\n"
+      "                               kernels decline, copies and where the newest values are\n"
       "  DEBUG_GPU_MEM=1              logs what is taken from a device's driver and given back\n"
       "  TMPDIR=FOLDER                where links to LevelDB databases are made, else /tmp\n");
 }

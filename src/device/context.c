@@ -11,6 +11,7 @@
 #include "device/memory/memory_lock.h"
 #include "device/memory/result.h"
 #include "device/memory/scratchpad.h"
+#include "device/watch.h"
 
 /* ---- life ---- */
 
@@ -38,6 +39,7 @@ static crema_status open_context(crema_context *context, crema_device *device, u
   cr_signals_release();
   cr_device_leave(guard);
   if (status == CREMA_OK) cr_context_list(context);
+  if (status == CREMA_OK) cr_watch_open(context);
   return status;
 }
 

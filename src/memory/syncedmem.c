@@ -1,19 +1,47 @@
 #include "memory/syncedmem.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/fail.h"
 #include "core/log.h"
+#include "core/verbose.h"
 #include "device/backend/order.h"
 #include "device/copy.h"
 #include "device/device.h"
 #include "device/memory/device_memory.h"
 #include "device/memory/heap.h"
+#include "device/watch.h"
 
 /* Host memory is a device's own memory: both sides are one. */
 static bool one_sided(const crema_context *context) {
   return context->device->backend->host_memory;
+}
+
+/* ---- what CREMA_VERBOSE=2 shows ---- */
+
+static void report_state(const crema_syncedmem *memory, crema_head head) {
+  static const char *const names[] = {"UNINITIALIZED", "HEAD_AT_CPU", "HEAD_AT_GPU", "SYNCED"};
+  cr_verbose_line("state", "%s,%zu,%s,%s", cr_verbose_name(memory->label).text, memory->size,
+                  names[memory->head], names[head]);
+}
+
+static void set_head(crema_syncedmem *memory, crema_head head) {
+  if (cr_verbose(CR_VERBOSE_REASONS) && memory->head != head) report_state(memory, head);
+  memory->head = head;
+}
+
+/* A copy between the sides. The context's work is done before the time is taken. */
+static crema_status report_copy(const crema_syncedmem *memory, crema_context *context, bool up,
+                                double begin) {
+  char device[32];
+  double end;
+  CR_TRY(cr_watch_clock(context, &end));
+  snprintf(device, sizeof device, "%s:%d", context->device->backend->name, context->device->index);
+  cr_verbose_line("copy", "%s,%zu,%s,%s,%.1f", cr_verbose_name(memory->label).text, memory->size,
+                  up ? "host" : device, up ? device : "host", (end - begin) * 1e6);
+  return CREMA_OK;
 }
 
 /* ---- sides ---- */
@@ -111,8 +139,12 @@ static crema_status fetch(crema_syncedmem *memory) {
   crema_context *context = NULL;
   CR_TRY(idle_context(memory->gpu.device, &context));
   CR_TRY(cr_context_follow(context, memory->gpu.user));
+  const bool reports = cr_verbose(CR_VERBOSE_REASONS);
+  double begin = 0;
+  if (reports) CR_TRY(cr_watch_clock(context, &begin));
   CR_TRY(cr_copy_to_cpu(context, memory->host.data, memory->gpu.data, memory->size));
   CR_TRY(crema_context_finish(context));
+  if (reports) CR_TRY(report_copy(memory, context, false, begin));
   return cr_context_failure(memory->gpu.device, memory->gpu.user);
 }
 
@@ -122,7 +154,7 @@ static crema_status to_host(crema_syncedmem *memory) {
   CR_TRY(need_host(memory, &made));
   if (memory->head == CREMA_UNINITIALIZED) {
     memset(memory->host.data, 0, memory->capacity);
-    memory->head = CREMA_HEAD_AT_CPU;
+    set_head(memory, CREMA_HEAD_AT_CPU);
     return CREMA_OK;
   }
   crema_status status = fetch(memory);
@@ -131,7 +163,7 @@ static crema_status to_host(crema_syncedmem *memory) {
     return cr_fail_in(status, "copy of %zu bytes from %s:%d to the host", memory->size,
                       memory->gpu.device->backend->name, memory->gpu.device->index);
   }
-  memory->head = CREMA_SYNCED;
+  set_head(memory, CREMA_SYNCED);
   return CREMA_OK;
 }
 
@@ -142,16 +174,20 @@ static crema_status push(crema_syncedmem *memory, crema_context *context, bool w
   bool made = false;
   CR_TRY(need_gpu(memory, context, &made));
   crema_status status = use_gpu(memory, context);
+  const bool reports = cr_verbose(CR_VERBOSE_REASONS);
+  double begin = 0;
+  if (status == CREMA_OK && reports) status = cr_watch_clock(context, &begin);
   if (status == CREMA_OK) {
     status = cr_copy_from_cpu(context, memory->gpu.data, memory->host.data, memory->size);
   }
+  if (status == CREMA_OK && reports) status = report_copy(memory, context, true, begin);
   if (status == CREMA_OK && wait) status = crema_context_finish(context);
   if (status != CREMA_OK) {
     if (made) free_gpu(&memory->gpu);
     return cr_fail_in(status, "copy of %zu bytes from the host to %s:%d", memory->size,
                       backend->name, context->device->index);
   }
-  memory->head = CREMA_SYNCED;
+  set_head(memory, CREMA_SYNCED);
   return CREMA_OK;
 }
 
@@ -168,7 +204,7 @@ static crema_status to_gpu(crema_syncedmem *memory, crema_context *context) {
     return cr_fail_in(status, "zero fill of %zu bytes on %s:%d", memory->capacity, backend->name,
                       context->device->index);
   }
-  memory->head = CREMA_HEAD_AT_GPU;
+  set_head(memory, CREMA_HEAD_AT_GPU);
   return CREMA_OK;
 }
 
@@ -308,7 +344,7 @@ static crema_status overwrite_gpu(crema_syncedmem *memory, crema_context *contex
   crema_status status = come_home(memory, context);
   if (status == CREMA_OK) status = need_gpu(memory, context, &made);
   if (status == CREMA_OK) status = use_gpu(memory, context);
-  memory->head = status == CREMA_OK ? CREMA_HEAD_AT_GPU : head;
+  set_head(memory, status == CREMA_OK ? CREMA_HEAD_AT_GPU : head);
   end_move(memory);
   return status;
 }
@@ -327,12 +363,12 @@ crema_status cr_syncedmem_overwrite(crema_syncedmem *memory, crema_context *cont
   if (one_sided(context)) {
     if (memory->host.data == NULL) CR_TRY(overwrite_host(memory));
     tell_checker(memory, true);
-    memory->head = CREMA_HEAD_AT_CPU;
+    set_head(memory, CREMA_HEAD_AT_CPU);
     out->address = (uintptr_t)memory->host.data;
     return CREMA_OK;
   }
   if (!at_gpu(memory, context)) CR_TRY(overwrite_gpu(memory, context));
-  memory->head = CREMA_HEAD_AT_GPU;
+  set_head(memory, CREMA_HEAD_AT_GPU);
   *out = memory->gpu.data;
   return CREMA_OK;
 }
@@ -344,7 +380,7 @@ crema_status cr_syncedmem_write(crema_syncedmem *memory, crema_context *context,
   }
   CR_TRY(cr_syncedmem_read(memory, context, out));
   if (one_sided(context)) tell_checker(memory, true);
-  memory->head = one_sided(context) ? CREMA_HEAD_AT_CPU : CREMA_HEAD_AT_GPU;
+  set_head(memory, one_sided(context) ? CREMA_HEAD_AT_CPU : CREMA_HEAD_AT_GPU);
   return CREMA_OK;
 }
 
@@ -357,7 +393,7 @@ crema_status cr_syncedmem_zero(crema_syncedmem *memory, crema_context *context) 
   crema_head before = memory->head;
   CR_TRY(cr_syncedmem_overwrite(memory, context, &data));
   crema_status status = context->device->backend->zero(context, data, memory->size);
-  if (status != CREMA_OK) memory->head = before;
+  if (status != CREMA_OK) set_head(memory, before);
   return status;
 }
 
@@ -375,7 +411,7 @@ void cr_syncedmem_init(crema_syncedmem *memory, crema_device *device, size_t siz
 void cr_syncedmem_clear(crema_syncedmem *memory) {
   free_gpu(&memory->gpu);
   free_host(&memory->host);
-  memory->head = CREMA_UNINITIALIZED;
+  set_head(memory, CREMA_UNINITIALIZED);
 }
 
 void cr_syncedmem_from_heap(crema_syncedmem *memory, crema_context *context) {
@@ -484,7 +520,7 @@ crema_status crema_syncedmem_set_cpu_data(crema_syncedmem *memory, void *data) {
   CR_TRY(begin_move(memory));
   free_host(&memory->host);
   memory->host = (cr_host_side){.data = data};
-  memory->head = CREMA_HEAD_AT_CPU;
+  set_head(memory, CREMA_HEAD_AT_CPU);
   end_move(memory);
   return CREMA_OK;
 }
@@ -504,7 +540,7 @@ crema_status cr_syncedmem_adopt(crema_syncedmem *memory, crema_device *device, c
     free_gpu(&memory->gpu);
     set_home(memory, device);
     memory->gpu = (cr_device_side){.data = data, .device = device, .user = user};
-    memory->head = CREMA_HEAD_AT_GPU;
+    set_head(memory, CREMA_HEAD_AT_GPU);
   }
   end_move(memory);
   return status;
@@ -516,7 +552,7 @@ crema_status cr_syncedmem_adopt_both(crema_syncedmem *memory, crema_device *devi
   CR_TRY(cr_syncedmem_adopt(memory, device, data));
   free_host(&memory->host);
   memory->host = (cr_host_side){.data = host};
-  memory->head = CREMA_SYNCED;
+  set_head(memory, CREMA_SYNCED);
   return CREMA_OK;
 }
 

@@ -38,6 +38,7 @@ struct crema_syncedmem {
   size_t capacity;
   cr_host_side host;
   cr_device_side gpu;
+  const char *label;  /* the name of the bytes in verbose lines; NULL: they have none */
   bool watched;       /* a checker wants to be told of host accesses */
   atomic_bool moving; /* some thread moves bytes between the sides */
 };

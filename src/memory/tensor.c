@@ -5,6 +5,7 @@
 #include "core/dtype.h"
 #include "core/fail.h"
 #include "device/copy.h"
+#include "device/watch.h"
 #include "memory/commands_private.h"
 #include "memory/view.h"
 
@@ -166,6 +167,7 @@ static crema_status need_slot(values *v, crema_device *device, cr_format format,
   slot->format = format;
   slot->access = 0;
   cr_syncedmem_init(&slot->memory, maker_of(v, device, format), format_bytes(v, format));
+  slot->memory.label = v->label;
   if (fresh) append_slot(v, slot);
   *out = slot;
   return CREMA_OK;
@@ -223,7 +225,7 @@ static crema_status convert_slot(values *v, crema_context *context, format_slot 
   CR_TRY(cr_syncedmem_overwrite(&to->memory, context, &dst));
   cr_commands_add_conversion(context, v, to->format, dst, from->format, src);
   crema_status status =
-      context->device->backend->convert(context, v->count, to->format, dst, from->format, src);
+      cr_watch_convert(context, v->label, v->count, to->format, dst, from->format, src);
   if (status == CREMA_E_UNSUPPORTED && !context->device->backend->host_memory) {
     return convert_slot(v, cr_host_context(), to, from);
   }
@@ -266,8 +268,8 @@ static crema_status read_source(const values *v, cr_format format, crema_devptr 
     return v->source->read(v->source, v->source_at, (void *)dst.address, size);
   }
   CR_TRY(cr_tensor_source_lock(v->source, v->source_at, size, &spare));
-  crema_status status = host->device->backend->convert(host, v->count, format, dst, plain,
-                                                       (crema_devptr){(uintptr_t)spare});
+  crema_status status = cr_watch_convert(host, v->label, v->count, format, dst, plain,
+                                         (crema_devptr){(uintptr_t)spare});
   cr_tensor_source_unlock(v->source);
   return status;
 }
@@ -528,6 +530,17 @@ void cr_tensor_forget_types(cr_tensor *tensor) {
   }
 }
 
+static void label_slots(const values *v) {
+  for (format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) s->memory.label = v->label;
+}
+
+void cr_tensor_set_label(cr_tensor *tensor, const char *label) {
+  values *v = tensor->values;
+  if (v->label != NULL) return;
+  v->label = label;
+  label_slots(v);
+}
+
 bool cr_tensor_is_shared(const cr_tensor *tensor) {
   return !has_alone(tensor->values);
 }
@@ -632,6 +645,8 @@ bool cr_tensor_take(cr_tensor *to, cr_tensor *from) {
   f->zero = false;
   f->gone = true;
   f->generation = cr_tensor_next_generation();
+  label_slots(t);
+  label_slots(f);
   return true;
 }
 

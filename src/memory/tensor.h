@@ -85,6 +85,10 @@ crema_status cr_tensor_settle(cr_tensor *tensor, crema_context *context) CREMA_M
  * precision. No other thread may use them meanwhile. */
 void cr_tensor_forget_types(cr_tensor *tensor);
 
+/* Names the values, and those of tensors that share them, for CREMA_VERBOSE. The first name stays.
+ * `label` must live as long as the process (core/verbose.h). */
+void cr_tensor_set_label(cr_tensor *tensor, const char *label);
+
 /* Whether another tensor shares the values. */
 bool cr_tensor_is_shared(const cr_tensor *tensor);
 

@@ -5,6 +5,7 @@
 #include "core/dtype.h"
 #include "core/fail.h"
 #include "device/copy.h"
+#include "device/watch.h"
 #include "memory/commands_private.h"
 
 static void set_valid(format_slot *slot, bool valid) {
@@ -315,7 +316,7 @@ crema_status cr_tensor_alias_enter(values *v, crema_context *context, format_slo
   if (moves) {
     CR_TRY(cr_syncedmem_read(&slot->memory, context, &from));
     cr_commands_add_conversion(context, v, format, place, format, from);
-    CR_TRY(context->device->backend->convert(context, v->count, format, place, format, from));
+    CR_TRY(cr_watch_convert(context, v->label, v->count, format, place, format, from));
   }
   return lie_at(v, context, slot, place, moves);
 }

@@ -1,6 +1,7 @@
 #include "memory/tensor_brief.h"
 
 #include "core/fail.h"
+#include "device/watch.h"
 #include "memory/tensor_private.h"
 
 void cr_tensor_set_brief(cr_tensor *tensor) {
@@ -46,7 +47,7 @@ crema_status cr_tensor_read_brief(values *v, crema_context *context, cr_format f
   clear_format(v, format);
   crema_status status = cr_syncedmem_read(&plain->memory, context, &src);
   if (status == CREMA_OK) {
-    status = context->device->backend->convert(context, v->count, format, *out, plain->format, src);
+    status = cr_watch_convert(context, v->label, v->count, format, *out, plain->format, src);
   }
   if (status == CREMA_OK) return CREMA_OK;
   cr_tensor_give_back(*held);
@@ -67,5 +68,5 @@ crema_status cr_tensor_end_write(cr_tensor *tensor, crema_context *context, cr_f
   const cr_format plain = {v->type, NULL};
   crema_devptr dst = {0};
   CR_TRY(cr_tensor_write(tensor, context, plain, &dst));
-  return context->device->backend->convert(context, v->count, plain, dst, format, written);
+  return cr_watch_convert(context, v->label, v->count, plain, dst, format, written);
 }

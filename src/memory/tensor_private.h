@@ -67,7 +67,8 @@ typedef struct cr_tensor_values {
   pthread_mutex_t lock;
   int slots;
   format_slot *_Atomic first;
-  crema_view *view; /* see memory/view.h; NULL: none */
+  crema_view *view;  /* see memory/view.h; NULL: none */
+  const char *label; /* see cr_tensor_set_label */
   /* Of values that left others: those others, until these are first used; and the other way round,
    * the last ones that did. See memory/tensor_resize.c. */
   struct cr_tensor_values *former, *heir;

@@ -143,6 +143,7 @@ crema_status cr_tensor_follow_count(cr_tensor *tensor) {
 static crema_status make_heir(const values *v, int64_t count, values **out) {
   CR_TRY(cr_tensor_check_count(v->type, count));
   CR_TRY(cr_tensor_values_create(v->type, count, out));
+  (*out)->label = v->label;
   (*out)->home = v->home;
   (*out)->passing = v->passing;
   atomic_store(&(*out)->conversions, atomic_load(&v->conversions));

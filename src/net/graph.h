@@ -111,4 +111,7 @@ typedef struct cr_net_for {
 crema_status cr_net_build_graph(crema_net *net, const cr_net_for *whom,
                                 bool force_backward) CREMA_MUST_USE;
 
+/* Names the values of the net's blobs and parameters for CREMA_VERBOSE, if it is set. */
+void cr_net_label_values(const crema_net *net);
+
 #endif

@@ -129,6 +129,7 @@ static crema_status create(Caffe__NetParameter *param, const crema_net_options *
   }
   CR_TRY_GOTO(build_on_device(net, whom, options->force_backward || param->force_backward), fail);
   CR_TRY_GOTO(cr_net_loss_make(net), fail);
+  cr_net_label_values(net);
   cr_log_debug("Network initialization done.");
   cr_net_left_out_free(&left_out);
   net->origin.text = NULL; /* the caller's */

@@ -1,6 +1,7 @@
 /* Computing values again that a forward pass has dropped. */
 #include "core/clock.h"
 #include "core/fail.h"
+#include "device/watch.h"
 #include "net/common/fail.h"
 #include "net/lifetimes.h"
 #include "net/run.h"
@@ -20,6 +21,7 @@ crema_status cr_net_replay_layer(const crema_net *net, int index) {
   const uint64_t pass = self->pass;
   if (pass > 0 && cr_net_counts_passes(self)) self->pass = pass - 1;
   self->replays = true;
+  cr_watch_layer(net->context, self->name, false);
   crema_status status = cr_layer_forward(self, net->context, layer->bottom, layer->top);
   self->replays = false;
   self->pass = pass;

@@ -5,6 +5,7 @@
 #include "device/device.h"
 #include "device/memory/heap.h"
 #include "device/memory/scratchpad.h"
+#include "device/watch.h"
 #include "layers/common/input_class.h"
 #include "memory/commands.h"
 #include "net/common/fail.h"
@@ -47,6 +48,7 @@ static crema_status forward_layer(crema_net *net, int index, bool with_loss) {
   cr_net_layer *layer = &net->layer[index];
   cr_layer *self = layer->layer;
   cr_commands_set_layer(net->context, index);
+  cr_watch_layer(net->context, self->name, false);
   CR_TRY(cr_net_follow_in_pass(net, layer));
   const bool done = layer->once && layer->ran == net->shapes + 1;
   if (!layer->fused && !done) {
@@ -76,6 +78,7 @@ static void begin_pass(const crema_net *net) {
 
 static void end_pass(const crema_net *net) {
   net->context->brief = NULL;
+  cr_watch_layer(net->context, NULL, false);
   cr_signals_release();
 }
 
@@ -89,6 +92,7 @@ static crema_status call_hook(crema_net *net, crema_net_hook_fn *hook, int layer
 
 /* Whether nobody looks at a pass over those layers before its end. */
 static bool is_unwatched(const crema_net *net, int first, int last, bool with_loss) {
+  if (net->context->watch.watcher != NULL) return false;
   return first == 0 && last == net->layers - 1 && !with_loss && !net->debug_info &&
          net->hooks.before_forward == NULL && net->hooks.after_forward == NULL;
 }
@@ -137,6 +141,7 @@ static crema_status backward_layer(crema_net *net, int index) {
   cr_net_layer *layer = &net->layer[index];
   cr_layer *self = layer->layer;
   CR_TRY(cr_net_replay_segment(net, index));
+  cr_watch_layer(net->context, self->name, true);
   if (!layer->need_backward || !cr_net_has_gradient(layer)) {
     cr_net_let_go_backward(net, index);
     return CREMA_OK;

@@ -8,6 +8,7 @@
 #include "core/fail.h"
 #include "device/device.h"
 #include "device/memory/scratchpad.h"
+#include "device/watch.h"
 #include "memory/commands.h"
 #include "memory/tensor_brief.h"
 #include "ops/op_private.h"
@@ -291,28 +292,39 @@ static crema_status resolve_all(cr_op *op, const cr_op_plan *p, crema_context *c
   return CREMA_OK;
 }
 
-crema_status cr_op_run(cr_op *op, crema_context *context, cr_tensor *const *tensor,
-                       const cr_op_scalars *scalars) {
-  CR_TRY(check_tensors(op, tensor));
-  cr_op_slot slot;
-  CR_TRY(cr_op_find_plan(op, context, tensor, &slot));
-  const cr_op_plan *p = slot.plan;
-  op->last = p->kernel;
-  if (p->fallback) {
-    atomic_fetch_add_explicit(&context->device->fallbacks, 1, memory_order_relaxed);
-    context = cr_host_context();
-  }
+/* Reports a run that began, had its arguments and ended at those times. */
+static void report_run(const cr_op_plan *p, const crema_context *context, const double at[3]) {
+  const cr_watch_event event = {.context = context,
+                                .op = cr_op_kind_name(p->desc->kind),
+                                .kernel = p->kernel->name,
+                                .desc = p->desc,
+                                .format = p->format,
+                                .conversions = context->watch.conversions,
+                                .threads = p->plan.threads,
+                                .prepare = at[1] - at[0],
+                                .run = at[2] - at[1]};
+  context->watch.watcher->ran(context->watch.watcher->user, &event);
+}
+
+static crema_status run_planned(cr_op *op, const cr_op_slot *slot, crema_context *context,
+                                cr_tensor *const *tensor, const cr_op_scalars *scalars) {
+  const cr_op_plan *p = slot->plan;
   const bool posts = cr_posts_count(cr_op_posts(op->desc)) > 0;
+  const bool watched = context->watch.watcher != NULL;
+  double at[3] = {0};
   cr_tensor *result = NULL;
   if (posts) CR_TRY(kernel_result(op, p, tensor, &result));
   /* Nothing is read of what is multiplied by 0; there may be no values yet. */
   op->overwrites = op->desc->kind == CR_OP_AXPBY && scalars->beta == 0;
+  context->watch.conversions = 0;
+  if (watched) CR_TRY(cr_watch_clock(context, &at[0]));
   crema_status status = resolve_all(op, p, context, tensor, result);
   crema_devptr workspace = {0};
   if (status == CREMA_OK) status = find_workspace(p, context, &workspace);
+  if (status == CREMA_OK && watched) status = cr_watch_clock(context, &at[1]);
   if (status == CREMA_OK) {
     const cr_call call = {.plan = &p->plan,
-                          .execution = slot.execution,
+                          .execution = slot->execution,
                           .desc = p->plan.desc,
                           .context = context,
                           .buffer = op->buffer,
@@ -322,12 +334,30 @@ crema_status cr_op_run(cr_op *op, crema_context *context, cr_tensor *const *tens
     record(op, p, &call, tensor, result);
     status = run_kernel(p, &call);
   }
+  if (status == CREMA_OK && watched) status = cr_watch_clock(context, &at[2]);
   status = end_hold(op, p, context, tensor, status);
   if (status != CREMA_OK) return cr_fail_in(status, "op %s", cr_op_kernel_name(op));
+  if (watched) report_run(p, context, at);
   for (int i = 0; i < op->desc->args; ++i) {
     if (op->accumulate[i] && !p->kernel->can_accumulate) {
       CR_TRY(add_fresh(op, i, context, tensor[i]));
     }
   }
   return posts ? run_posts(op, p->posts, context, result, tensor) : CREMA_OK;
+}
+
+crema_status cr_op_run(cr_op *op, crema_context *context, cr_tensor *const *tensor,
+                       const cr_op_scalars *scalars) {
+  CR_TRY(check_tensors(op, tensor));
+  cr_op_slot slot;
+  CR_TRY(cr_op_find_plan(op, context, tensor, &slot));
+  op->last = slot.plan->kernel;
+  if (!slot.plan->fallback) return run_planned(op, &slot, context, tensor, scalars);
+  atomic_fetch_add_explicit(&context->device->fallbacks, 1, memory_order_relaxed);
+  crema_context *host = cr_host_context();
+  const cr_watch own = host->watch;
+  host->watch = context->watch;
+  crema_status status = run_planned(op, &slot, host, tensor, scalars);
+  host->watch = own;
+  return status;
 }

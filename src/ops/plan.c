@@ -5,6 +5,7 @@
 #include "core/dtype.h"
 #include "core/fail.h"
 #include "core/log.h"
+#include "core/verbose.h"
 #include "device/device.h"
 #include "ops/op_private.h"
 
@@ -34,11 +35,20 @@ static crema_status plan_kernel(const cr_kernel *kernel, const cr_backend *backe
   return status;
 }
 
+static void report_declined(const asked *op, const cr_kernel *kernel, const char *reason) {
+  const crema_context *context = op->context;
+  if (!cr_verbose(CR_VERBOSE_REASONS)) return;
+  cr_verbose_line("declined", "%s,%s,%s,%s:%d,%s", cr_verbose_name(context->watch.layer).text,
+                  cr_op_kind_name(kernel->op), kernel->name, context->device->backend->name,
+                  context->device->index, reason);
+}
+
 /* Whether the next kernel is tried after a failure to plan: this one does not support the op, or
  * its library fails where crema's own kernels may not. */
-static bool is_left_to_next(const cr_kernel *kernel, crema_status status) {
+static bool is_left_to_next(const asked *op, const cr_kernel *kernel, crema_status status) {
   if (status == CREMA_E_UNSUPPORTED) {
     cr_log_debug("%s declined: %s", kernel->name, crema_error_text());
+    report_declined(op, kernel, crema_error_text());
     return true;
   }
   if (!kernel->library || (status != CREMA_E_NO_MEMORY && status != CREMA_E_DEVICE)) return false;
@@ -101,13 +111,24 @@ static bool takes_values(const cr_kernel *kernel, const asked *op, const cr_op_d
   return true;
 }
 
+static void report_planned(const asked *op, const cr_op_plan *p) {
+  const crema_context *context = op->context;
+  if (!cr_verbose(CR_VERBOSE_REASONS)) return;
+  cr_verbose_line("planned", "%s,%s,%s,%s:%d,%d", cr_verbose_name(context->watch.layer).text,
+                  cr_op_kind_name(p->desc->kind), p->kernel->name, p->backend->name,
+                  context->device->index, p->plan.threads);
+}
+
 /* Offers the op, as it is shown, to the kernels of the context's back end, best first. */
 static crema_status offer(const asked *op, cr_op_plan *p) {
   const cr_backend *backend = op->context->device->backend;
   for (const cr_kernel *const *row = backend->kernels; *row != NULL; ++row) {
     const cr_kernel *kernel = *row;
     if (kernel->op != p->desc->kind || kernel->type != p->desc->type) continue;
-    if (!takes_values(kernel, op, p->desc)) continue;
+    if (!takes_values(kernel, op, p->desc)) {
+      report_declined(op, kernel, "it does not take values of these types");
+      continue;
+    }
     for (int i = 0; i < p->desc->args; ++i) p->format[i] = (cr_format){p->desc->arg[i].type, NULL};
     show_hints(op, kernel, p);
     p->plan = (cr_plan){.desc = p->desc,
@@ -120,10 +141,11 @@ static crema_status offer(const asked *op, cr_op_plan *p) {
     if (status == CREMA_OK) {
       p->kernel = kernel;
       p->backend = backend;
+      report_planned(op, p);
       return CREMA_OK;
     }
     p->declined = p->declined || kernel->library;
-    if (!is_left_to_next(kernel, status)) return cr_fail_in(status, "op %s", kernel->name);
+    if (!is_left_to_next(op, kernel, status)) return cr_fail_in(status, "op %s", kernel->name);
   }
   return cr_fail(CREMA_E_UNSUPPORTED, "op %s of type %s: no kernel on %s",
                  cr_op_kind_name(p->desc->kind), crema_dtype_name(p->desc->type), backend->name);
@@ -263,7 +285,11 @@ crema_status cr_op_plan_make(const cr_op_use *use, const cr_plan_key *key, crema
   if (status == CREMA_E_UNSUPPORTED && !context->device->backend->host_memory) {
     warn_of_fallback(key->desc->kind, context->device->backend);
     p->fallback = true;
-    status = choose(&(asked){use, key, cr_host_context()}, p);
+    crema_context *host = cr_host_context();
+    const cr_watch own = host->watch;
+    host->watch = context->watch;
+    status = choose(&(asked){use, key, host}, p);
+    host->watch = own;
   }
   if (status != CREMA_OK) {
     cr_op_plan_release(p);

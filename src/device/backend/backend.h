@@ -136,6 +136,8 @@ typedef struct cr_backend {
   /* The format of values of `shape` in the order of `format`, which is of another shape. False:
    * there is none. */
   bool (*enlarge)(cr_format format, const crema_shape *shape, cr_format *out);
+  /* Writes the name of a layout for people, such as "aBcd8b". (optional) NULL: no layouts. */
+  void (*layout_text)(const cr_layout *layout, char *text, size_t size);
 
   /* ---- devices with their own memory: (optional) NULL, all: host memory ---- */
 
@@ -178,6 +180,17 @@ typedef struct cr_result cr_result;
 /* Host memory for values that live for a part of a pass (device/memory/heap.h). */
 typedef struct cr_heap cr_heap;
 
+/* Gets each run of an op and conversion (device/watch.h). */
+typedef struct cr_watcher cr_watcher;
+
+/* Who watches a context, and what its next runs belong to. */
+typedef struct cr_watch {
+  const cr_watcher *watcher; /* NULL: nobody */
+  const char *layer;         /* NULL: none */
+  bool backward;             /* the layer's backward pass runs */
+  int conversions;           /* of the op that runs, so far */
+} cr_watch;
+
 struct crema_device {
   const cr_backend *backend;
   int index;
@@ -206,6 +219,7 @@ struct crema_context {
   cr_plan_cache *plans; /* where its ops look for plans and put them; NULL: each op has its own */
   cr_tensor_spare *brief; /* memory for values that are brief (memory/tensor_brief.h); NULL: none */
   cr_commands *commands;  /* the list that records what runs; NULL: none */
+  cr_watch watch;
   cr_native_event *order; /* made when first needed by cr_context_follow */
   crema_context *next, *before;
 };

@@ -187,6 +187,7 @@ const cr_backend cr_backend_cpu = {
     .same_order = cr_dnnl_layout_in,
     .part = cr_dnnl_part,
     .enlarge = cr_dnnl_enlarge,
+    .layout_text = cr_dnnl_layout_text,
     .event_create = cpu_event_create,
     .event_destroy = cpu_event_destroy,
     .event_record = cpu_event_pass,

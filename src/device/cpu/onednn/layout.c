@@ -356,3 +356,26 @@ int64_t cr_dnnl_layout_step(const cr_layout *layout) {
   cr_md_look(node_of(layout)->md, &view);
   return view.strides[view.ndims - 1];
 }
+
+void cr_dnnl_layout_text(const cr_layout *layout, char *text, size_t size) {
+  cr_md_view view;
+  bool done[DNNL_MAX_NDIMS] = {false}, blocks[DNNL_MAX_NDIMS] = {false};
+  cr_md_look(node_of(layout)->md, &view);
+  snprintf(text, size, "opaque");
+  if (!view.blocked || cr_dnnl_layout_is_opaque(layout)) return;
+  for (int i = 0; i < view.inner_blocks; ++i) blocks[view.block_axis[i]] = true;
+  size_t used = 0;
+  for (int n = 0; n < view.ndims && used + 1 < size; ++n) {
+    int next = -1; /* the axis with the largest stride of those that are left */
+    for (int i = 0; i < view.ndims; ++i) {
+      if (!done[i] && (next < 0 || view.strides[i] > view.strides[next])) next = i;
+    }
+    done[next] = true;
+    text[used++] = (char)((blocks[next] ? 'A' : 'a') + next);
+    text[used] = '\0';
+  }
+  for (int i = 0; i < view.inner_blocks && used < size; ++i) {
+    used += (size_t)snprintf(text + used, size - used, "%d%c", (int)view.block[i],
+                             'a' + (int)view.block_axis[i]);
+  }
+}

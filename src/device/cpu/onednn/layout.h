@@ -76,6 +76,10 @@ bool cr_dnnl_part(cr_format format, const cr_part *part, cr_part_place *out);
 /* See cr_backend.enlarge. */
 bool cr_dnnl_enlarge(cr_format format, const crema_shape *shape, cr_format *out);
 
+/* The layout as oneDNN's own verbose lines write it: the axes from the outermost to the innermost
+ * as letters, capitals for those that have blocks, then the blocks. */
+void cr_dnnl_layout_text(const cr_layout *layout, char *text, size_t size);
+
 /* Of a layout with gaps that is channels-last: the number of values from one position to the next.
  * 0 for others. */
 int64_t cr_dnnl_layout_step(const cr_layout *layout);
