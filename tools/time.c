@@ -7,6 +7,7 @@
 #include "device_flag.h"
 #include "net/net.h"
 #include "net_flags.h"
+#include "op_table.h"
 
 /* Seconds summed over all iterations. */
 typedef struct times {
@@ -66,8 +67,10 @@ static void report(const crema_net *net, bool backward, const times *t, uint64_t
   }
 }
 
-static crema_status run(crema_net *net, bool backward, int64_t iterations) {
+/* `ops`: with the table of ops. */
+static crema_status run(crema_net *net, bool backward, int64_t iterations, bool ops) {
   times t = {0};
+  cli_op_table table = {.row = NULL};
   double loss;
   crema_status status = CREMA_OK;
   size_t layers = (size_t)crema_net_layer_count(net);
@@ -87,8 +90,14 @@ static crema_status run(crema_net *net, bool backward, int64_t iterations) {
   cr_log_info("*** Benchmark begins ***");
   cr_log_info("Testing for %lld iterations.", (long long)iterations);
   uint64_t before = crema_net_conversions(net);
-  for (int64_t i = 0; i < iterations; ++i) CR_TRY_GOTO(time_iteration(net, backward, i, &t), out);
-  report(net, backward, &t, crema_net_conversions(net) - before, iterations);
+  if (ops) cli_op_table_begin(&table, net->context);
+  for (int64_t i = 0; i < iterations && status == CREMA_OK; ++i) {
+    status = time_iteration(net, backward, i, &t);
+  }
+  const uint64_t conversions = crema_net_conversions(net) - before;
+  if (status == CREMA_OK) report(net, backward, &t, conversions, iterations);
+  if (ops) cli_op_table_end(&table, net->context);
+  if (status != CREMA_OK) goto out;
   cr_log_info("*** Benchmark ends ***");
 out:
   free(t.forward);
@@ -98,25 +107,29 @@ out:
 static const char help_text[] =
     "Runs a network forward and backward and prints the mean time of each layer and of the\n"
     "whole pass. The weights are random unless -weights gives them; layers that it lacks are\n"
-    "warned of. With -compiled, which is for phase TEST, there is no backward pass. Where memory "
-    "is\n"
-    "planned (phase TRAIN, -compiled) the last lines tell the most that values of a pass take at\n"
-    "once.\n"
+    "reported. With -compiled, which is for phase TEST, there is no backward pass. If memory is\n"
+    "planned (phase TRAIN, -compiled), the last lines report the most that values of a pass\n"
+    "take at once.\n"
+    "\n"
+    "-ops adds a table of the ops: one row per kernel, the most time first. crema then waits for\n"
+    "the device after each op. CREMA_VERBOSE=1 prints a line per run of an op.\n"
     "\n"
     "Example:\n"
     "  crema time -model lenet_train_test.prototxt -iterations 20\n";
 
 int crema_cmd_time(int argc, char **argv) {
   cli_net_flags flags;
-  cli_flag list[CLI_NET_FLAGS];
+  bool ops = false;
+  cli_flag list[CLI_NET_FLAGS + 1];
   cli_net_flags_list(&flags, "passes to time", "TRAIN, or TEST, which -compiled needs", list);
   flags.allow_missing = true; /* the values of the parameters do not affect the time */
   flags.plan_memory = true;
+  list[CLI_NET_FLAGS] = (cli_flag){"ops", CLI_BOOL, &ops, "print what each kernel takes"};
   const cli_spec spec = {.command = "time",
                          .arguments = "",
                          .help = help_text,
                          .flags = list,
-                         .flag_count = CLI_NET_FLAGS};
+                         .flag_count = CLI_NET_FLAGS + 1};
   int exit_code;
   crema_phase phase = CREMA_TRAIN;
   cli_net net;
@@ -124,7 +137,7 @@ int crema_cmd_time(int argc, char **argv) {
   if (flags.compiled) phase = CREMA_TEST;
   if (!cli_choose_phase(flags.phase, &phase)) return 1;
   if (!cli_net_flags_load(&flags, "time", phase, &net)) return 1;
-  int code = run(net.net, !flags.compiled, flags.iterations) == CREMA_OK ? 0 : cli_fail();
+  int code = run(net.net, !flags.compiled, flags.iterations, ops) == CREMA_OK ? 0 : cli_fail();
   cli_net_close(&net);
   return code;
 }
