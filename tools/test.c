@@ -1,5 +1,6 @@
 #include <stdlib.h>
 
+#include "blob_dump.h"
 #include "cli.h"
 #include "core/fail.h"
 #include "core/log.h"
@@ -54,13 +55,16 @@ static void report(crema_net *net, const scores *s, int64_t batches) {
   }
 }
 
-static crema_status score(crema_net *net, int64_t batches) {
+/* `folder`: of -dump_blobs. */
+static crema_status score(crema_net *net, int64_t batches, const char *folder) {
   scores s = {0};
   crema_status status = CREMA_OK;
+  CR_TRY(cli_dump_begin(net, folder));
   cr_log_info("Running for %lld iterations.", (long long)batches);
   for (int64_t i = 0; i < batches; ++i) {
     double loss;
     status = crema_net_forward(net, &loss);
+    if (status == CREMA_OK && i == 0) status = cli_dump_write(net, folder, false);
     if (status == CREMA_OK) status = add_batch(net, i, &s);
     if (status != CREMA_OK) {
       status = cr_fail_in(status, "batch %lld", (long long)i);
@@ -84,16 +88,18 @@ static const char help_text[] =
 
 int crema_cmd_test(int argc, char **argv) {
   cli_net_flags flags;
-  cli_flag list[CLI_NET_FLAGS + 1];
+  const char *folder = "";
+  cli_flag list[CLI_NET_FLAGS + 2];
   cli_net_flags_list(&flags, "batches to run", "accepted; a net is always tested in phase TEST",
                      list);
   list[CLI_NET_FLAGS] =
       (cli_flag){"allow_missing", CLI_BOOL, &flags.allow_missing, CLI_ALLOW_MISSING_HELP};
+  list[CLI_NET_FLAGS + 1] = (cli_flag){"dump_blobs", CLI_STRING, &folder, CLI_DUMP_HELP};
   const cli_spec spec = {.command = "test",
                          .arguments = "",
                          .help = help_text,
                          .flags = list,
-                         .flag_count = CLI_NET_FLAGS + 1};
+                         .flag_count = CLI_NET_FLAGS + 2};
   int exit_code;
   crema_phase phase = CREMA_TEST;
   cli_net net;
@@ -104,7 +110,7 @@ int crema_cmd_test(int argc, char **argv) {
   if (!cli_choose_phase(flags.phase, &phase)) return 1;
   if (phase != CREMA_TEST) cr_log_warning("-phase has no effect on test");
   if (!cli_net_flags_load(&flags, "test", CREMA_TEST, &net)) return 1;
-  int code = score(net.net, flags.iterations) == CREMA_OK ? 0 : cli_fail();
+  int code = score(net.net, flags.iterations, folder) == CREMA_OK ? 0 : cli_fail();
   cli_net_close(&net);
   return code;
 }

@@ -1,5 +1,6 @@
 #include <stdlib.h>
 
+#include "blob_dump.h"
 #include "cli.h"
 #include "core/clock.h"
 #include "core/fail.h"
@@ -67,8 +68,9 @@ static void report(const crema_net *net, bool backward, const times *t, uint64_t
   }
 }
 
-/* `ops`: with the table of ops. */
-static crema_status run(crema_net *net, bool backward, int64_t iterations, bool ops) {
+/* `folder`: of -dump_blobs. `ops`: with the table of ops. */
+static crema_status run(crema_net *net, bool backward, int64_t iterations, const char *folder,
+                        bool ops) {
   times t = {0};
   cli_op_table table = {.row = NULL};
   double loss;
@@ -79,6 +81,7 @@ static crema_status run(crema_net *net, bool backward, int64_t iterations, bool 
   t.backward = t.forward + layers;
   /* The first pass allocates and plans. Weights of a file are kept from their second use on. */
   cr_log_info("Performing Forward");
+  CR_TRY_GOTO(cli_dump_begin(net, folder), out);
   CR_TRY_GOTO(crema_net_forward(net, &loss), out);
   if (!backward) CR_TRY_GOTO(crema_net_forward(net, &loss), out);
   cr_log_info("Initial loss: %g", loss);
@@ -87,6 +90,7 @@ static crema_status run(crema_net *net, bool backward, int64_t iterations, bool 
     CR_TRY_GOTO(crema_net_backward(net), out);
   }
   CR_TRY_GOTO(crema_context_finish(net->context), out);
+  CR_TRY_GOTO(cli_dump_write(net, folder, backward), out);
   cr_log_info("*** Benchmark begins ***");
   cr_log_info("Testing for %lld iterations.", (long long)iterations);
   uint64_t before = crema_net_conversions(net);
@@ -119,25 +123,28 @@ static const char help_text[] =
 
 int crema_cmd_time(int argc, char **argv) {
   cli_net_flags flags;
+  const char *folder = "";
   bool ops = false;
-  cli_flag list[CLI_NET_FLAGS + 1];
+  cli_flag list[CLI_NET_FLAGS + 2];
   cli_net_flags_list(&flags, "passes to time", "TRAIN, or TEST, which -compiled needs", list);
   flags.allow_missing = true; /* the values of the parameters do not affect the time */
-  flags.plan_memory = true;
   list[CLI_NET_FLAGS] = (cli_flag){"ops", CLI_BOOL, &ops, "print what each kernel takes"};
+  list[CLI_NET_FLAGS + 1] = (cli_flag){"dump_blobs", CLI_STRING, &folder, CLI_DUMP_HELP};
   const cli_spec spec = {.command = "time",
                          .arguments = "",
                          .help = help_text,
                          .flags = list,
-                         .flag_count = CLI_NET_FLAGS + 1};
+                         .flag_count = CLI_NET_FLAGS + 2};
   int exit_code;
   crema_phase phase = CREMA_TRAIN;
   cli_net net;
   if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
+  flags.plan_memory = folder[0] == '\0'; /* else all gradients are kept */
   if (flags.compiled) phase = CREMA_TEST;
   if (!cli_choose_phase(flags.phase, &phase)) return 1;
   if (!cli_net_flags_load(&flags, "time", phase, &net)) return 1;
-  int code = run(net.net, !flags.compiled, flags.iterations, ops) == CREMA_OK ? 0 : cli_fail();
+  int code =
+      run(net.net, !flags.compiled, flags.iterations, folder, ops) == CREMA_OK ? 0 : cli_fail();
   cli_net_close(&net);
   return code;
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What runs: CREMA_VERBOSE, time -ops.
+# What runs: CREMA_VERBOSE, time -ops, -dump_blobs.
 . "$(dirname "$0")/lib.sh"
 
 cat >net.prototxt <<'NET'
@@ -70,5 +70,31 @@ done
 run time -model net.prototxt -iterations 3 -ops -compiled -nolog_prefix
 expect_ok "-ops -compiled"
 expect_line "-ops -compiled" '^  ip_fwd +[a-z0-9_]+ +3 '
+
+# ---- -dump_blobs ----
+run time -model net.prototxt -iterations 1 -dump_blobs out
+expect_ok "-dump_blobs"
+[ -s out/blobs.h5 ] || fail "no file was written"
+if command -v h5dump >/dev/null; then
+  h5dump -n out/blobs.h5 >names
+  for name in /blobs/a/conv/data /blobs/a/conv/diff /blobs/loss/data /params/ip/0/data /params/ip/1/diff; do
+    grep -q "dataset *$name\$" names || fail "there is no $name"
+  done
+fi
+run time -model net.prototxt -iterations 1 -dump_blobs out/again/deep
+expect_error "a folder in none" "out/again/deep: cannot make the folder"
+: >file
+run time -model net.prototxt -iterations 1 -dump_blobs file
+expect_error "a file in place of the folder" "file/blobs.h5"
+run time -model net.prototxt -iterations 1 -compiled -dump_blobs compiled
+expect_ok "-dump_blobs -compiled"
+[ -s compiled/blobs.h5 ] || fail "-compiled: no file was written"
+cat >clash.prototxt <<'NET'
+layer { name: "in" type: "Input" top: "x" input_param { shape { dim: 2 } } }
+layer { name: "relu" type: "ReLU" bottom: "x" top: "x/data" }
+NET
+run time -model clash.prototxt -iterations 1 -dump_blobs clash
+expect_error "names that clash" "clash/blobs.h5" "/blobs/x/data/data"
+[ -e clash/blobs.h5 ] && fail "half a file was left behind"
 
 finish
