@@ -75,6 +75,12 @@ expect_line "-ops -compiled" '^  ip_fwd +[a-z0-9_]+ +3 '
 run time -model net.prototxt -iterations 1 -dump_blobs out
 expect_ok "-dump_blobs"
 [ -s out/blobs.h5 ] || fail "no file was written"
+cat >ip.prototxt <<'NET'
+layer { name: "ip" type: "InnerProduct" bottom: "a/conv" top: "ip" inner_product_param { num_output: 4 } }
+NET
+run run_layer ip.prototxt -input out/blobs.h5
+expect_ok "a dump as input"
+expect_line "a dump as input" '^bottom  a/conv +2x16x7x7 +min 0 '
 if command -v h5dump >/dev/null; then
   h5dump -n out/blobs.h5 >names
   for name in /blobs/a/conv/data /blobs/a/conv/diff /blobs/loss/data /params/ip/0/data /params/ip/1/diff; do
