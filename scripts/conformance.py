@@ -8,7 +8,7 @@ begins with: s0_14_s0_15_copies_once stands for S0-14 and S0-15. A skipped test 
 tests of a program that did not come to its end fail.
 
 Where a test ran is known by its program (on_fake, in_sim) or by the line that a test prints when it
-starts a simulation (tests/report_devices.c). Who uses a row is found from the functions that
+starts a simulation (tests/simulation.h). Who uses a row is found from the functions that
 tests/house/rows.tsv names for it: see scripts/callgraph.py.
 """
 import pathlib

@@ -1,11 +1,9 @@
 /* Lets every allocation of an operation fail, one at a time: a status and a text must come of it,
- * and all that was allocated before must be given back. For programs that are linked as no_memory.h
- * asks. To be included once. */
+ * and all that was allocated before must be given back. To be included once. */
 #ifndef CR_TESTS_EACH_ALLOCATION_H
 #define CR_TESTS_EACH_ALLOCATION_H
 
-#include "live_blocks.h"
-#include "no_memory.h"
+#include "allocations.h"
 
 #include "check.h"
 #include "crema/status.h"
@@ -17,8 +15,6 @@ typedef crema_status fallible(void *user);
  * makes. */
 static inline void each_allocation_fails(const char *name, fallible *run, void *user,
                                          crema_status expected, long least) {
-  /* Without it crema starts a thread now and then that keeps OpenMP's threads from spinning. */
-  setenv("OMP_WAIT_POLICY", "passive", 0);
   assert_int_equal(run(user), expected); /* makes what the process keeps */
   enum { TRIES = 4 };
   long before = live_blocks();

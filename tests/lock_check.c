@@ -1,7 +1,6 @@
-/* Linked into every test program: each lock that the library gives back it must have taken, each
- * condition is waited for with its lock held, and each lock and condition that ends was made
- * before. On Linux most such mistakes show only as a rare race. Calls of these functions lead here
- * (the linker's --wrap). */
+/* Linked into every test program: the library releases only locks that it holds, waits for a
+ * condition only with its lock held, and destroys only locks and conditions that it has made. On
+ * Linux most such mistakes show only as a rare race. Locks of other libraries do not count. */
 #include "lock_check.h"
 
 #include <pthread.h>
@@ -10,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "interpose.h"
 
 static _Noreturn void end_with(const char *what) {
   static const char begin[] = "[  LOCKS   ] ";
@@ -39,10 +40,11 @@ static int note_taken(const void *lock, int failed) {
   return 0;
 }
 
-static void note_given_back(const void *lock) {
-  int i = find_held(lock);
-  if (i < 0) end_with("a lock is given back that the thread does not hold\n");
-  held.lock[i] = held.lock[--held.count];
+/* `own`: the program's own code releases the lock. */
+static void note_released(const void *lock, bool own) {
+  const int i = find_held(lock);
+  if (i >= 0) held.lock[i] = held.lock[--held.count];
+  else if (own) end_with("a lock is released that the thread does not hold\n");
 }
 
 /* ---- what was made and has not ended ---- */
@@ -96,77 +98,63 @@ int locks_end(void **state) {
 
 /* ---- the functions ---- */
 
-int __real_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes);
-int __real_pthread_mutex_destroy(pthread_mutex_t *mutex);
-int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
-int __real_pthread_mutex_trylock(pthread_mutex_t *mutex);
-int __real_pthread_mutex_unlock(pthread_mutex_t *mutex);
-int __real_pthread_cond_init(pthread_cond_t *condition, const pthread_condattr_t *attributes);
-int __real_pthread_cond_destroy(pthread_cond_t *condition);
-int __real_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex);
-int __real_pthread_rwlock_rdlock(pthread_rwlock_t *lock);
-int __real_pthread_rwlock_wrlock(pthread_rwlock_t *lock);
-int __real_pthread_rwlock_unlock(pthread_rwlock_t *lock);
-
-int __wrap_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes);
-int __wrap_pthread_mutex_destroy(pthread_mutex_t *mutex);
-int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
-int __wrap_pthread_mutex_trylock(pthread_mutex_t *mutex);
-int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex);
-int __wrap_pthread_cond_init(pthread_cond_t *condition, const pthread_condattr_t *attributes);
-int __wrap_pthread_cond_destroy(pthread_cond_t *condition);
-int __wrap_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex);
-int __wrap_pthread_rwlock_rdlock(pthread_rwlock_t *lock);
-int __wrap_pthread_rwlock_wrlock(pthread_rwlock_t *lock);
-int __wrap_pthread_rwlock_unlock(pthread_rwlock_t *lock);
-
-int __wrap_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes) {
-  note_made(mutex);
-  return __real_pthread_mutex_init(mutex, attributes);
+INTERPOSED int pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes) {
+  if (from_program()) note_made(mutex);
+  return REAL(pthread_mutex_init)(mutex, attributes);
 }
 
-int __wrap_pthread_mutex_destroy(pthread_mutex_t *mutex) {
-  note_ended(mutex);
-  return __real_pthread_mutex_destroy(mutex);
+INTERPOSED int pthread_mutex_destroy(pthread_mutex_t *mutex) {
+  if (from_program()) note_ended(mutex);
+  return REAL(pthread_mutex_destroy)(mutex);
 }
 
-int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex) {
-  return note_taken(mutex, __real_pthread_mutex_lock(mutex));
+INTERPOSED int pthread_mutex_lock(pthread_mutex_t *mutex) {
+  const bool noted = from_program();
+  const int failed = REAL(pthread_mutex_lock)(mutex);
+  return noted ? note_taken(mutex, failed) : failed;
 }
 
-int __wrap_pthread_mutex_trylock(pthread_mutex_t *mutex) {
-  return note_taken(mutex, __real_pthread_mutex_trylock(mutex));
+INTERPOSED int pthread_mutex_trylock(pthread_mutex_t *mutex) {
+  const bool noted = from_program();
+  const int failed = REAL(pthread_mutex_trylock)(mutex);
+  return noted ? note_taken(mutex, failed) : failed;
 }
 
-int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex) {
-  note_given_back(mutex);
-  return __real_pthread_mutex_unlock(mutex);
+INTERPOSED int pthread_mutex_unlock(pthread_mutex_t *mutex) {
+  note_released(mutex, from_program());
+  return REAL(pthread_mutex_unlock)(mutex);
 }
 
-int __wrap_pthread_cond_init(pthread_cond_t *condition, const pthread_condattr_t *attributes) {
-  note_made(condition);
-  return __real_pthread_cond_init(condition, attributes);
+INTERPOSED int pthread_cond_init(pthread_cond_t *condition, const pthread_condattr_t *attributes) {
+  if (from_program()) note_made(condition);
+  return REAL(pthread_cond_init)(condition, attributes);
 }
 
-int __wrap_pthread_cond_destroy(pthread_cond_t *condition) {
-  note_ended(condition);
-  return __real_pthread_cond_destroy(condition);
+INTERPOSED int pthread_cond_destroy(pthread_cond_t *condition) {
+  if (from_program()) note_ended(condition);
+  return REAL(pthread_cond_destroy)(condition);
 }
 
-int __wrap_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex) {
-  if (find_held(mutex) < 0) end_with("a condition is waited for without its lock\n");
-  return __real_pthread_cond_wait(condition, mutex);
+INTERPOSED int pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex) {
+  if (from_program() && find_held(mutex) < 0) {
+    end_with("a condition is waited for without its lock\n");
+  }
+  return REAL(pthread_cond_wait)(condition, mutex);
 }
 
-int __wrap_pthread_rwlock_rdlock(pthread_rwlock_t *lock) {
-  return note_taken(lock, __real_pthread_rwlock_rdlock(lock));
+INTERPOSED int pthread_rwlock_rdlock(pthread_rwlock_t *lock) {
+  const bool noted = from_program();
+  const int failed = REAL(pthread_rwlock_rdlock)(lock);
+  return noted ? note_taken(lock, failed) : failed;
 }
 
-int __wrap_pthread_rwlock_wrlock(pthread_rwlock_t *lock) {
-  return note_taken(lock, __real_pthread_rwlock_wrlock(lock));
+INTERPOSED int pthread_rwlock_wrlock(pthread_rwlock_t *lock) {
+  const bool noted = from_program();
+  const int failed = REAL(pthread_rwlock_wrlock)(lock);
+  return noted ? note_taken(lock, failed) : failed;
 }
 
-int __wrap_pthread_rwlock_unlock(pthread_rwlock_t *lock) {
-  note_given_back(lock);
-  return __real_pthread_rwlock_unlock(lock);
+INTERPOSED int pthread_rwlock_unlock(pthread_rwlock_t *lock) {
+  note_released(lock, from_program());
+  return REAL(pthread_rwlock_unlock)(lock);
 }

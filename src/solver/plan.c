@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "core/clock.h"
-#include "parallel/probe.h"
 
 enum { ITERATIONS = 3 };
 
@@ -32,10 +31,10 @@ static crema_status measure_tree(cr_training_plan *plan) {
   for (int i = 1; i < count; ++i) {
     const cr_tree_pair pair = plan->pair[i];
     const cr_probe_way down = {device[pair.parent], device[pair.child]};
-    CR_TRY(cr_probe_links(&down, 1, &plan->link[i]));
+    CR_TRY(plan->probe(&down, 1, &plan->link[i]));
     if (!has_children(plan, pair.child)) way[last++] = down;
   }
-  return cr_probe_links(way, last, &plan->level);
+  return plan->probe(way, last, &plan->level);
 }
 
 static crema_status measure_ring(cr_training_plan *plan) {
@@ -44,7 +43,7 @@ static crema_status measure_ring(cr_training_plan *plan) {
   for (int i = 0; i < count; ++i) {
     way[i] = (cr_probe_way){device_of(plan, i), device_of(plan, (i + 1) % count)};
   }
-  return cr_probe_links(way, count, &plan->ring);
+  return plan->probe(way, count, &plan->ring);
 }
 
 static crema_status measure_links(cr_training_plan *plan) {
@@ -260,7 +259,7 @@ double cr_plan_step(const cr_training_plan *plan, crema_exchange way) {
 
 /* ---- the plan ------------------------------------------------------------ */
 
-static void free_plan(cr_training_plan *plan) {
+void cr_plan_free(cr_training_plan *plan) {
   for (int i = 0; plan->each != NULL && i < plan->solver->replicas; ++i) free(plan->each[i].ready);
   free(plan->each);
   free(plan->times.ready);
@@ -268,7 +267,7 @@ static void free_plan(cr_training_plan *plan) {
   free(plan->bucket);
 }
 
-static crema_status make_plan(cr_training_plan *plan) {
+crema_status cr_plan_make(cr_training_plan *plan) {
   crema_solver *solver = plan->solver;
   CR_TRY(cr_param_blocks_cut(solver->replica[0].blocks, cr_solver_buckets(solver), &plan->bucket,
                              &plan->buckets));
@@ -284,9 +283,9 @@ crema_status crema_solver_plan(crema_solver *solver, crema_line_fn *line, void *
     return cr_fail(CREMA_E_UNSUPPORTED,
                    "a plan is made for devices of one process or for processes of mpirun");
   }
-  cr_training_plan plan = {.solver = solver};
-  crema_status status = make_plan(&plan);
+  cr_training_plan plan = {.solver = solver, .probe = cr_probe_links};
+  crema_status status = cr_plan_make(&plan);
   if (status == CREMA_OK && cr_solver_leads(solver)) cr_plan_tell(&plan, line, user);
-  free_plan(&plan);
+  cr_plan_free(&plan);
   return cr_solver_tell(solver, status);
 }

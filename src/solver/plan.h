@@ -3,6 +3,7 @@
 #define CR_SOLVER_PLAN_H
 
 #include "parallel/cost.h"
+#include "parallel/probe.h"
 #include "parallel/tree.h"
 #include "solver/solver.h"
 
@@ -15,6 +16,7 @@ typedef struct cr_plan_times {
 
 typedef struct cr_training_plan {
   crema_solver *solver;
+  cr_probe_fn *probe; /* measures links: cr_probe_links */
   /* How the parameters' gradients are cut when they are exchanged along with backward. */
   cr_bucket *bucket;
   int buckets;
@@ -30,6 +32,10 @@ typedef struct cr_training_plan {
   cr_speed ring;                 /* of all links of a ring at once */
   cr_speed processes;            /* between processes, if there are several */
 } cr_training_plan;
+
+/* Measures all of the above. After success or failure free the plan with cr_plan_free. */
+crema_status cr_plan_make(cr_training_plan *plan) CREMA_MUST_USE;
+void cr_plan_free(cr_training_plan *plan);
 
 double cr_plan_bucket_bytes(const cr_training_plan *plan, int bucket);
 

@@ -1,5 +1,5 @@
-/* System calls that fail or do less than was asked, for programs linked with --wrap: their wrappers
- * consult this before they make a call. */
+/* System calls that fail or do less than was asked, for programs that define these calls
+ * (tests/interpose.h) and ask here first. */
 #ifndef CR_TESTS_CORE_REFUSED_CALLS_H
 #define CR_TESTS_CORE_REFUSED_CALLS_H
 

@@ -13,6 +13,7 @@
 
 #include "check.h"
 #include "core/child.h"
+#include "interpose.h"
 
 static const cr_child_limits limits = {.seconds = 60, .patience = 60};
 static volatile sig_atomic_t handled;
@@ -20,21 +21,15 @@ static volatile sig_atomic_t handled;
 /* How many bytes the system takes at a time; 0: any number. */
 static size_t most_sent;
 
-ssize_t __real_send(int fd, const void *bytes, size_t size, int flags);
-ssize_t __wrap_send(int fd, const void *bytes, size_t size, int flags);
-
-ssize_t __wrap_send(int fd, const void *bytes, size_t size, int flags) {
-  return __real_send(fd, bytes, most_sent > 0 && size > most_sent ? most_sent : size, flags);
+INTERPOSED ssize_t send(int fd, const void *bytes, size_t size, int flags) {
+  return REAL(send)(fd, bytes, most_sent > 0 && size > most_sent ? most_sent : size, flags);
 }
 
 /* Whether the system does not tell how much processor time a child has used. */
 static bool no_clocks;
 
-int __real_clock_getcpuclockid(pid_t pid, clockid_t *clock);
-int __wrap_clock_getcpuclockid(pid_t pid, clockid_t *clock);
-
-int __wrap_clock_getcpuclockid(pid_t pid, clockid_t *clock) {
-  return no_clocks ? EPERM : __real_clock_getcpuclockid(pid, clock);
+INTERPOSED int clock_getcpuclockid(pid_t pid, clockid_t *clock) {
+  return no_clocks ? EPERM : REAL(clock_getcpuclockid)(pid, clock);
 }
 
 static void handle(int signal) {

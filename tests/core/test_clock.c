@@ -1,5 +1,5 @@
-/* How long a wait lasts and what it is made of. Linked with --wrap for nanosleep and sched_yield,
- * which are counted. */
+/* How long a wait lasts and what it is made of. The program's own nanosleep and
+ * sched_yield count their calls. */
 #include <errno.h>
 #include <math.h>
 #include <sched.h>
@@ -7,17 +7,17 @@
 
 #include "check.h"
 #include "core/clock.h"
+#include "interpose.h"
 
 static int sleeps, yields, interruptions;
 static bool really;
 static double asked; /* seconds, of the last sleep */
 
-int __real_nanosleep(const struct timespec *time, struct timespec *rest);
-int __wrap_nanosleep(const struct timespec *time, struct timespec *rest);
-int __wrap_nanosleep(const struct timespec *time, struct timespec *rest) {
+INTERPOSED int nanosleep(const struct timespec *time, struct timespec *rest) {
+  if (!from_program()) return REAL(nanosleep)(time, rest);
   ++sleeps;
   asked = (double)time->tv_sec + 1e-9 * (double)time->tv_nsec;
-  if (really) return __real_nanosleep(time, rest);
+  if (really) return REAL(nanosleep)(time, rest);
   if (interruptions == 0) return 0;
   --interruptions;
   *rest = (struct timespec){.tv_sec = time->tv_sec / 2, .tv_nsec = time->tv_nsec / 2};
@@ -25,8 +25,8 @@ int __wrap_nanosleep(const struct timespec *time, struct timespec *rest) {
   return -1;
 }
 
-int __wrap_sched_yield(void);
-int __wrap_sched_yield(void) {
+INTERPOSED int sched_yield(void) {
+  if (!from_program()) return REAL(sched_yield)();
   ++yields;
   return 0;
 }

@@ -16,85 +16,65 @@
 #include "core/refused_calls.h"
 #include "crema/log.h"
 #include "folder.h"
+#include "interpose.h"
 
 static refused_call writing, syncing, closing, renaming, renaming_new, opening, reading, drawing;
 static refused_call sleeping, listing, opening_at;
 
-bool __real_cr_io_write(int fd, const void *bytes, size_t size);
-bool __real_cr_io_sync(int fd);
-bool __real_cr_io_close(int fd);
-bool __real_cr_io_rename(const char *from, const char *to);
-int __real_cr_io_open(const char *path, int flags, mode_t mode);
-ssize_t __real_cr_io_read(int fd, void *bytes, size_t size);
-int __real_renameat2(int from_folder, const char *from, int to_folder, const char *to,
-                     unsigned flags);
-ssize_t __real_getrandom(void *bytes, size_t size, unsigned flags);
-
-bool __wrap_cr_io_write(int fd, const void *bytes, size_t size);
-bool __wrap_cr_io_sync(int fd);
-bool __wrap_cr_io_close(int fd);
-bool __wrap_cr_io_rename(const char *from, const char *to);
-int __wrap_cr_io_open(const char *path, int flags, mode_t mode);
-ssize_t __wrap_cr_io_read(int fd, void *bytes, size_t size);
-int __wrap_renameat2(int from_folder, const char *from, int to_folder, const char *to,
-                     unsigned flags);
-ssize_t __wrap_getrandom(void *bytes, size_t size, unsigned flags);
-
-bool __wrap_cr_io_write(int fd, const void *bytes, size_t size) {
-  return !refuses(&writing) && __real_cr_io_write(fd, bytes, size);
+INTERPOSED ssize_t write(int fd, const void *bytes, size_t size) {
+  return from_program() && refuses(&writing) ? -1 : REAL(write)(fd, bytes, size);
 }
 
-bool __wrap_cr_io_sync(int fd) {
-  return !refuses(&syncing) && __real_cr_io_sync(fd);
+INTERPOSED int fsync(int fd) {
+  return refuses(&syncing) ? -1 : REAL(fsync)(fd);
 }
 
-bool __wrap_cr_io_close(int fd) {
-  bool done = __real_cr_io_close(fd);
-  return !refuses(&closing) && done;
+INTERPOSED int close(int fd) {
+  const bool own = from_program();
+  const int done = REAL(close)(fd);
+  return own && refuses(&closing) ? -1 : done;
 }
 
-bool __wrap_cr_io_rename(const char *from, const char *to) {
-  return !refuses(&renaming) && __real_cr_io_rename(from, to);
+INTERPOSED int rename(const char *from, const char *to) {
+  return refuses(&renaming) ? -1 : REAL(rename)(from, to);
 }
 
-int __wrap_cr_io_open(const char *path, int flags, mode_t mode) {
-  return refuses(&opening) ? -1 : __real_cr_io_open(path, flags, mode);
+/* By a path, or in an open folder; a file that is opened again to be flushed counts as the latter.
+ */
+INTERPOSED int openat(int base, const char *path, int flags, ...) {
+  va_list rest;
+  va_start(rest, flags);
+  const mode_t mode = va_arg(rest, mode_t);
+  va_end(rest);
+  const bool again = (flags & O_NOFOLLOW) != 0 && (flags & O_NONBLOCK) != 0;
+  return refuses(base != AT_FDCWD || again ? &opening_at : &opening)
+             ? -1
+             : REAL(openat)(base, path, flags, mode);
 }
 
-ssize_t __wrap_cr_io_read(int fd, void *bytes, size_t size) {
-  return refuses(&reading) ? -1 : __real_cr_io_read(fd, bytes, size);
+INTERPOSED ssize_t read(int fd, void *bytes, size_t size) {
+  return from_program() && refuses(&reading) ? -1 : REAL(read)(fd, bytes, size);
 }
 
-int __wrap_renameat2(int from_folder, const char *from, int to_folder, const char *to,
-                     unsigned flags) {
+INTERPOSED int renameat2(int from_folder, const char *from, int to_folder, const char *to,
+                         unsigned flags) {
   if (refuses(&renaming_new)) return -1;
-  return __real_renameat2(from_folder, from, to_folder, to, flags);
+  return REAL(renameat2)(from_folder, from, to_folder, to, flags);
 }
 
-ssize_t __wrap_getrandom(void *bytes, size_t size, unsigned flags) {
-  return refuses(&drawing) ? -1 : __real_getrandom(bytes, size, flags);
+INTERPOSED ssize_t getrandom(void *bytes, size_t size, unsigned flags) {
+  return refuses(&drawing) ? -1 : REAL(getrandom)(bytes, size, flags);
 }
 
-int __real_cr_io_open_at(int in, const char *name, int flags, mode_t mode);
-int __wrap_cr_io_open_at(int in, const char *name, int flags, mode_t mode);
-
-int __wrap_cr_io_open_at(int in, const char *name, int flags, mode_t mode) {
-  return refuses(&opening_at) ? -1 : __real_cr_io_open_at(in, name, flags, mode);
+INTERPOSED DIR *fdopendir(int fd) {
+  return refuses(&listing) ? NULL : REAL(fdopendir)(fd);
 }
-
-DIR *__real_fdopendir(int fd);
-DIR *__wrap_fdopendir(int fd);
-
-DIR *__wrap_fdopendir(int fd) {
-  return refuses(&listing) ? NULL : __real_fdopendir(fd);
-}
-
-void __wrap_cr_clock_sleep(double seconds);
 
 /* Sleeping takes no time in this program. */
-void __wrap_cr_clock_sleep(double seconds) {
-  (void)seconds;
+INTERPOSED int nanosleep(const struct timespec *time, struct timespec *rest) {
+  (void)time, (void)rest;
   (void)refuses(&sleeping);
+  return 0;
 }
 
 /* What is logged, one line after the other. */

@@ -9,60 +9,47 @@
 #include "core/io.h"
 #include "core/refused_calls.h"
 #include "folder.h"
+#include "interpose.h"
 
 static refused_call opening, reading, reading_at, writing, syncing, closing, renaming, making;
 
-int __real_openat(int base, const char *path, int flags, mode_t mode);
-ssize_t __real_read(int fd, void *bytes, size_t size);
-ssize_t __real_pread(int fd, void *bytes, size_t size, off_t at);
-ssize_t __real_write(int fd, const void *bytes, size_t size);
-int __real_fsync(int fd);
-int __real_close(int fd);
-int __real_rename(const char *from, const char *to);
-int __real_mkdir(const char *path, mode_t mode);
-
-int __wrap_openat(int base, const char *path, int flags, mode_t mode);
-ssize_t __wrap_read(int fd, void *bytes, size_t size);
-ssize_t __wrap_pread(int fd, void *bytes, size_t size, off_t at);
-ssize_t __wrap_write(int fd, const void *bytes, size_t size);
-int __wrap_fsync(int fd);
-int __wrap_close(int fd);
-int __wrap_rename(const char *from, const char *to);
-int __wrap_mkdir(const char *path, mode_t mode);
-
-int __wrap_openat(int base, const char *path, int flags, mode_t mode) {
-  return refuses(&opening) ? -1 : __real_openat(base, path, flags, mode);
+INTERPOSED int openat(int base, const char *path, int flags, ...) {
+  va_list rest;
+  va_start(rest, flags);
+  const mode_t mode = va_arg(rest, mode_t);
+  va_end(rest);
+  return refuses(&opening) ? -1 : REAL(openat)(base, path, flags, mode);
 }
 
-ssize_t __wrap_read(int fd, void *bytes, size_t size) {
-  return refuses(&reading) ? -1 : __real_read(fd, bytes, bytes_allowed(&reading, size));
+INTERPOSED ssize_t read(int fd, void *bytes, size_t size) {
+  return refuses(&reading) ? -1 : REAL(read)(fd, bytes, bytes_allowed(&reading, size));
 }
 
-ssize_t __wrap_pread(int fd, void *bytes, size_t size, off_t at) {
-  return refuses(&reading_at) ? -1 : __real_pread(fd, bytes, bytes_allowed(&reading_at, size), at);
+INTERPOSED ssize_t pread(int fd, void *bytes, size_t size, off_t at) {
+  return refuses(&reading_at) ? -1 : REAL(pread)(fd, bytes, bytes_allowed(&reading_at, size), at);
 }
 
-ssize_t __wrap_write(int fd, const void *bytes, size_t size) {
+INTERPOSED ssize_t write(int fd, const void *bytes, size_t size) {
   if (refuses(&writing)) return writing.error == 0 ? 0 : -1;
-  return __real_write(fd, bytes, bytes_allowed(&writing, size));
+  return REAL(write)(fd, bytes, bytes_allowed(&writing, size));
 }
 
-int __wrap_fsync(int fd) {
-  return refuses(&syncing) ? -1 : __real_fsync(fd);
+INTERPOSED int fsync(int fd) {
+  return refuses(&syncing) ? -1 : REAL(fsync)(fd);
 }
 
 /* The descriptor is free whatever the call says. */
-int __wrap_close(int fd) {
-  int done = __real_close(fd);
+INTERPOSED int close(int fd) {
+  int done = REAL(close)(fd);
   return refuses(&closing) ? -1 : done;
 }
 
-int __wrap_rename(const char *from, const char *to) {
-  return refuses(&renaming) ? -1 : __real_rename(from, to);
+INTERPOSED int rename(const char *from, const char *to) {
+  return refuses(&renaming) ? -1 : REAL(rename)(from, to);
 }
 
-int __wrap_mkdir(const char *path, mode_t mode) {
-  return refuses(&making) ? -1 : __real_mkdir(path, mode);
+INTERPOSED int mkdir(const char *path, mode_t mode) {
+  return refuses(&making) ? -1 : REAL(mkdir)(path, mode);
 }
 
 static const refused_call twice_interrupted = {.count = 2, .error = EINTR};

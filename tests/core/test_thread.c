@@ -20,6 +20,7 @@
 #include "core/queue.h"
 #include "core/thread.h"
 #include "core/thread_private.h"
+#include "interpose.h"
 #include "lock_check.h"
 
 static crema_status until_stopped(void *arg) {
@@ -185,14 +186,9 @@ TEST(s2_05_stop_at_every_wait_point) {
 
 static bool no_thread;
 
-int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*fn)(void *),
-                          void *arg);
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*fn)(void *),
-                          void *arg);
-
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*fn)(void *),
-                          void *arg) {
-  return no_thread ? EAGAIN : __real_pthread_create(thread, attributes, fn, arg);
+INTERPOSED int pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                              void *(*fn)(void *), void *arg) {
+  return from_program() && no_thread ? EAGAIN : REAL(pthread_create)(thread, attributes, fn, arg);
 }
 
 TEST(a_thread_that_cannot_be_started_leaves_nothing) {
@@ -221,12 +217,9 @@ TEST(a_thread_that_cannot_be_started_leaves_nothing) {
 
 static atomic_int wakes;
 
-void __real_cr_queue_wake(cr_queue *queue);
-void __wrap_cr_queue_wake(cr_queue *queue);
-
-void __wrap_cr_queue_wake(cr_queue *queue) {
+INTERPOSED int pthread_cond_broadcast(pthread_cond_t *condition) {
   ++wakes;
-  __real_cr_queue_wake(queue);
+  return REAL(pthread_cond_broadcast)(condition);
 }
 
 typedef struct wait_once {

@@ -4,8 +4,8 @@
 
 #include "core/fail.h"
 #include "device/cuda/rows.h"
-#include "device/sim/sim.h"
 #include "device_under_test.h"
+#include "simulation.h"
 
 #define ENTRY(name) &cr_##name.kernel,
 static const cr_kernel *const rows[] = {CR_CUDA_ROWS(ENTRY) NULL};
@@ -19,7 +19,7 @@ crema_context *test_device_context(void) {
   options.devices = 1;
   options.check_races = options.poison = true;
   options.kernels = rows;
-  if (cr_sim_start(&options) != CREMA_OK ||
+  if (start_simulation(&options) != CREMA_OK ||
       crema_device_open(CREMA_DEVICE_SIM, &index, 1) != CREMA_OK ||
       crema_device_get(CREMA_DEVICE_SIM, 0, &device) != CREMA_OK ||
       crema_context_create(device, 1, &context) != CREMA_OK) {

@@ -1,5 +1,6 @@
 /* Records that are kept in memory: epochs without the database, orders of their own, positions, and
  * memory that runs short. */
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,8 @@
 #include "data/pipeline/input_group.h"
 #include "data/pipeline/record_cache.h"
 #include "fixture.h"
+#include "given_text.h"
+#include "interpose.h"
 #include "log_lines.h"
 #include "net/net_values.h"
 
@@ -20,11 +23,19 @@ enum { RECORDS = 23, EPOCHS = 4 };
 
 /* What the machine has left, where a test pretends that it has so much. */
 static uint64_t pretended;
-uint64_t __real_cr_mem_available(void);
-uint64_t __wrap_cr_mem_available(void);
 
-uint64_t __wrap_cr_mem_available(void) {
-  return pretended > 0 ? pretended : __real_cr_mem_available();
+INTERPOSED int openat(int base, const char *path, int flags, ...) {
+  char text[32];
+  va_list rest;
+  va_start(rest, flags);
+  const mode_t mode = va_arg(rest, mode_t);
+  va_end(rest);
+  if (pretended == 0 || strncmp(path, "/sys/fs/cgroup/", 15) != 0) {
+    return REAL(openat)(base, path, flags, mode);
+  }
+  const bool limit = strcmp(path, "/sys/fs/cgroup/memory.max") == 0;
+  snprintf(text, sizeof text, "%" PRIu64, limit ? pretended : 0);
+  return open_text(text);
 }
 
 /* The database `name` with both back ends, keys %08d, values of different sizes. */

@@ -1,7 +1,6 @@
 /* Every allocation of the data room fails once: CREMA_E_NO_MEMORY with a text, or no harm; all that
  * was allocated before is given back, and the same call succeeds afterwards. */
-#include "live_blocks.h"
-#include "no_memory.h"
+#include "allocations.h"
 
 #include <stdio.h>
 #include <unistd.h>

@@ -15,14 +15,8 @@ set_tests_properties(data/tools PROPERTIES TIMEOUT 300)
 add_test(NAME data/interchange COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/data/interchange.sh
   $<TARGET_FILE:crema_cli> ${PROJECT_SOURCE_DIR})
 set_tests_properties(data/interchange PROPERTIES TIMEOUT 120 SKIP_RETURN_CODE 77)
-# The test decides how much memory the machine has left.
-target_link_options(test_data_data_cache PRIVATE -Wl,--wrap=cr_mem_available)
 # The address sanitizer's allocator does not survive a fork beside running threads, as the C library's
 # does: with it, HDF5 files are read in this process where several solvers run.
 if(CREMA_SANITIZE MATCHES "address")
   set_property(TEST data/shared_layers APPEND PROPERTY ENVIRONMENT CREMA_HDF5_FORK=0)
 endif()
-# Memory that runs out (tests/no_memory.h).
-foreach(function malloc calloc realloc aligned_alloc posix_memalign strdup strndup)
-  target_link_options(test_data_no_memory PRIVATE -Wl,--wrap=${function})
-endforeach()

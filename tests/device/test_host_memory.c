@@ -7,6 +7,7 @@
 #include "check.h"
 #include "core/fail.h"
 #include "device/memory/host_memory.h"
+#include "interpose.h"
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
@@ -18,26 +19,21 @@ enum { PAGE = 4096 };
 
 static long pages, page = PAGE;
 
-long __real_sysconf(int name);
-long __wrap_sysconf(int name);
-
-long __wrap_sysconf(int name) {
+INTERPOSED long sysconf(int name) {
+  if (!from_program()) return REAL(sysconf)(name);
   if (name == _SC_PHYS_PAGES) return pages;
   if (name == _SC_PAGESIZE) return page;
-  return __real_sysconf(name);
+  return REAL(sysconf)(name);
 }
 
 static int slabs_refused, slabs_asked;
 
-int __real_posix_memalign(void **out, size_t alignment, size_t size);
-int __wrap_posix_memalign(void **out, size_t alignment, size_t size);
-
-int __wrap_posix_memalign(void **out, size_t alignment, size_t size) {
+INTERPOSED int posix_memalign(void **out, size_t alignment, size_t size) {
   if (size == 8 * MIB && alignment == 8 * MIB) {
     ++slabs_asked;
     if (slabs_refused > 0 && slabs_refused-- > 0) return 12;
   }
-  return __real_posix_memalign(out, alignment, size);
+  return REAL(posix_memalign)(out, alignment, size);
 }
 
 /* ---- an allocator that notes what it is asked ---- */

@@ -10,6 +10,7 @@
 #include "device/memory/block.h"
 #include "device/memory/device_memory.h"
 #include "device/memory/scratchpad.h"
+#include "interpose.h"
 #include "lock_check.h"
 
 enum { BYTES = 1000, BLOCKS = 70 };
@@ -17,28 +18,24 @@ enum { BYTES = 1000, BLOCKS = 70 };
 static long maps_left = -1;
 static bool map_refused;
 
-void *__real_mmap(void *memory, size_t bytes, int access, int flags, int file, off_t offset);
-void *__wrap_mmap(void *memory, size_t bytes, int access, int flags, int file, off_t offset);
-
 static long mapped;
 
-void *__wrap_mmap(void *memory, size_t bytes, int access, int flags, int file, off_t offset) {
+INTERPOSED void *mmap(void *memory, size_t bytes, int access, int flags, int file, off_t offset) {
+  if (!from_program()) return REAL(mmap)(memory, bytes, access, flags, file, offset);
   if (maps_left >= 0 && maps_left-- == 0) {
     map_refused = true;
     errno = ENOMEM;
     return MAP_FAILED;
   }
-  void *made = __real_mmap(memory, bytes, access, flags, file, offset);
+  void *made = REAL(mmap)(memory, bytes, access, flags, file, offset);
   mapped += made != MAP_FAILED;
   return made;
 }
 
-int __real_munmap(void *memory, size_t bytes);
-int __wrap_munmap(void *memory, size_t bytes);
-
-int __wrap_munmap(void *memory, size_t bytes) {
-  int failed = __real_munmap(memory, bytes);
-  mapped -= failed == 0;
+INTERPOSED int munmap(void *memory, size_t bytes) {
+  const bool own = from_program();
+  int failed = REAL(munmap)(memory, bytes);
+  mapped -= own && failed == 0;
   return failed;
 }
 
@@ -96,7 +93,7 @@ static crema_status simulate(void *unused) {
   crema_context *context[3] = {NULL}, *own = NULL;
   crema_status status;
   (void)unused;
-  CR_TRY(cr_sim_start(&options));
+  CR_TRY(start_simulation(&options));
   for (int i = 0; i < 2; ++i) {
     CR_TRY_GOTO(crema_device_open(CREMA_DEVICE_SIM, &i, 1), out);
     CR_TRY_GOTO(crema_device_get(CREMA_DEVICE_SIM, i, &device[i]), out);

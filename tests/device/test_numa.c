@@ -8,6 +8,7 @@
 #include "check.h"
 #include "core/fail.h"
 #include "device/memory/numa.h"
+#include "interpose.h"
 
 /* ---- a machine of eight nodes ---- */
 
@@ -28,9 +29,7 @@ static long answer(void) {
   return -1;
 }
 
-long __wrap_syscall(long number, ...);
-
-long __wrap_syscall(long number, ...) {
+INTERPOSED long syscall(long number, ...) {
   va_list args;
   va_start(args, number);
   if (number == SYS_getcpu) {
@@ -56,12 +55,9 @@ long __wrap_syscall(long number, ...) {
   return answer();
 }
 
-FILE *__real_fopen(const char *path, const char *mode);
-FILE *__wrap_fopen(const char *path, const char *mode);
-
-FILE *__wrap_fopen(const char *path, const char *mode) {
+INTERPOSED FILE *fopen(const char *path, const char *mode) {
   static char online[] = "0-1,4,6-7\n";
-  if (strcmp(path, "/sys/devices/system/node/online") != 0) return __real_fopen(path, mode);
+  if (strcmp(path, "/sys/devices/system/node/online") != 0) return REAL(fopen)(path, mode);
   return fmemopen(online, strlen(online), "r");
 }
 

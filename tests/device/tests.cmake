@@ -19,13 +19,3 @@ if(CREMA_CUDA)
       "CREMA_CUDA_PLUGIN=$<TARGET_FILE:crema_cuda_fake>;LD_LIBRARY_PATH=${PROJECT_BINARY_DIR}/cuda/fake")
   endif()
 endif()
-# The size of the machine's memory, and a lack of it.
-foreach(call sysconf posix_memalign)
-  target_link_options(test_device_host_memory PRIVATE -Wl,--wrap=${call})
-endforeach()
-# Memory that runs out (tests/no_memory.h), and mappings.
-foreach(function malloc calloc realloc aligned_alloc posix_memalign strdup strndup mmap munmap)
-  target_link_options(test_device_no_memory PRIVATE -Wl,--wrap=${function})
-endforeach()
-# A machine of several memory nodes.
-target_link_options(test_device_numa PRIVATE -Wl,--wrap=syscall -Wl,--wrap=fopen)

@@ -2,8 +2,7 @@
  * allocation fails in turn, which gives CREMA_E_NO_MEMORY and a text or does no harm; nothing is
  * lost, and the same call succeeds afterwards. The others have no way to tell and allocate nothing.
  * The functions are read from the headers, so that a new one without a row fails. */
-#include "live_blocks.h"
-#include "no_memory.h"
+#include "allocations.h"
 
 #include <limits.h>
 #include <unistd.h>
@@ -13,6 +12,7 @@
 #include "data/augment/mean.h"
 #include "folder.h"
 #include "house/prototypes.h"
+#include "interpose.h"
 
 /* ---- what the calls are made with ---- */
 
@@ -171,9 +171,7 @@ static void forget_line(void *user, const char *line) {
   (void)line;
 }
 
-int __wrap_fsync(int fd);
-
-int __wrap_fsync(int fd) {
+INTERPOSED int fsync(int fd) {
   (void)fd;
   return 0;
 }

@@ -26,8 +26,4 @@ add_test(NAME house/models COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/s
 add_test(NAME house/dense_models
   COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/write_dense_models.py -check)
 add_test(NAME house/mutate COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/mutate_test.py)
-# Memory that runs out (tests/no_memory.h), and no waiting for the disk.
-foreach(function malloc calloc realloc aligned_alloc posix_memalign strdup strndup fsync)
-  target_link_options(test_house_no_memory PRIVATE -Wl,--wrap=${function})
-endforeach()
 add_test(NAME house/language COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/language.py)

@@ -1,6 +1,6 @@
 /* In the steady state, forward and backward passes allocate nothing. */
+#include "allocations.h"
 #include "layers/layer_table.h"
-#include "own_allocations.h"
 
 /* Both passes; the number of allocations that they made. */
 static long count_pass(rig *r, const layer_row *row) {

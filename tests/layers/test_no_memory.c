@@ -1,7 +1,7 @@
 /* Memory that runs out while a layer of each kind is made, set up and run: every allocation fails
  * once. The status says so, nothing leaks, as the sanitizers see, and what was set up before runs
  * afterwards with the same results. */
-#include "no_memory.h"
+#include "allocations.h"
 
 #include "layers/layer_table.h"
 

@@ -4,10 +4,6 @@ add_test(NAME layers/add_a_layer COMMAND ${Python3_EXECUTABLE}
   ${CMAKE_CURRENT_LIST_DIR}/add_a_layer.py ${PROJECT_SOURCE_DIR} ${CMAKE_COMMAND}
   ${CMAKE_C_COMPILER})
 set_tests_properties(layers/add_a_layer PROPERTIES TIMEOUT 600)
-# Memory that runs out (tests/no_memory.h).
-foreach(function malloc calloc realloc aligned_alloc posix_memalign strdup strndup)
-  target_link_options(test_layers_no_memory PRIVATE -Wl,--wrap=${function})
-endforeach()
 # Shared objects find the library's functions in the program that opens them.
 set_target_properties(test_layers_outside PROPERTIES ENABLE_EXPORTS ON)
 add_dependencies(test_layers_outside example_plugin)

@@ -8,8 +8,8 @@
 
 #include "check.h"
 #include "device/device.h"
-#include "device/sim/sim.h"
 #include "lock_check.h"
+#include "simulation.h"
 
 enum { SIM_TEST_MEMORY = 1 << 22 };
 
@@ -33,7 +33,7 @@ __attribute__((constructor)) static void sim_choose_waiting(void) {
 
 static inline void sim_begin(const cr_sim_options *options) {
   sim_locks_before = locks_alive();
-  ok(cr_sim_start(options));
+  ok(start_simulation(options));
 }
 
 /* Begins with devices that have the usual options. */

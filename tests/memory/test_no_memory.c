@@ -202,7 +202,7 @@ static crema_status simulate(fallible *run) {
   where sim = {0};
   int index = 0;
   options.keep_log = false;
-  CR_TRY(cr_sim_start(&options));
+  CR_TRY(start_simulation(&options));
   crema_status status = crema_device_open(CREMA_DEVICE_SIM, &index, 1);
   if (status == CREMA_OK) status = crema_device_get(CREMA_DEVICE_SIM, index, &sim.device);
   if (status == CREMA_OK) status = crema_context_create(sim.device, 1, &sim.context);

@@ -2,8 +2,8 @@
  * counted, only the run is checked. */
 #include <stdlib.h>
 
+#include "allocations.h"
 #include "net_case.h"
-#include "own_allocations.h"
 
 #define NET \
   INPUT("data", DIM4(4, 3, 12, 12)) INPUT("label", "dim: 4")                                  \

@@ -1,6 +1,2 @@
 # Writes HDF5 files of its own.
 target_link_libraries(test_net_weights PRIVATE PkgConfig::HDF5)
-# Memory that runs out (tests/no_memory.h).
-foreach(function malloc calloc realloc aligned_alloc posix_memalign strdup strndup)
-  target_link_options(test_net_no_memory PRIVATE -Wl,--wrap=${function})
-endforeach()

@@ -1,5 +1,5 @@
-/* Which of oneDNN's implementations convolutions take, where crema prefers one. Linked with --wrap
- * for dnnl_primitive_create, which knows. */
+/* Which of oneDNN's implementations convolutions take, where crema prefers one. The program's
+ * own dnnl_primitive_create notes them. */
 #include <string.h>
 
 #include "device/cpu/onednn/compat.h"
@@ -7,14 +7,15 @@
 #include "device/cpu/onednn/primitive.h"
 #include "device/device.h"
 #include "dnnl_trial.h"
+#include "interpose.h"
 
 /* Of the convolution that was made last. */
 static char name[128];
 static int64_t held_channels; /* of its input, with those that fill it up */
 
-dnnl_status_t __real_dnnl_primitive_create(dnnl_primitive_t *out, const_dnnl_primitive_desc_t pd);
-dnnl_status_t __wrap_dnnl_primitive_create(dnnl_primitive_t *out, const_dnnl_primitive_desc_t pd);
-dnnl_status_t __wrap_dnnl_primitive_create(dnnl_primitive_t *out, const_dnnl_primitive_desc_t pd) {
+INTERPOSED dnnl_status_t dnnl_primitive_create(dnnl_primitive_t *out,
+                                               const_dnnl_primitive_desc_t pd) {
+  if (!from_program()) return REAL(dnnl_primitive_create)(out, pd);
   const char *found = NULL;
   dnnl_primitive_kind_t kind = dnnl_undefined_primitive;
   dnnl_primitive_desc_query(pd, dnnl_query_primitive_kind, 0, &kind);
@@ -26,7 +27,7 @@ dnnl_status_t __wrap_dnnl_primitive_create(dnnl_primitive_t *out, const_dnnl_pri
     if (src != NULL) cr_md_look(src, &view);
     held_channels = view.blocked ? view.padded_dims[1] : 0;
   }
-  return __real_dnnl_primitive_create(out, pd);
+  return REAL(dnnl_primitive_create)(out, pd);
 }
 
 enum { CHANNELS = 64 };

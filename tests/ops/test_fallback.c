@@ -1,7 +1,7 @@
 /* Where oneDNN cannot be called, or fails, an op runs on crema's own kernels with the same results,
- * also when that happens between two runs, whatever layouts the first one left. Linked with --wrap
- * for mmap, dnnl_primitive_create and dnnl_sgemm; a limit that limits nothing makes the library
- * look. */
+ * also when that happens between two runs, whatever layouts the first one left. The
+ * program's own mmap, dnnl_primitive_create and dnnl_sgemm fail; a limit that limits nothing makes
+ * the library look. */
 #include <stdbool.h>
 
 #include <dnnl.h>
@@ -17,41 +17,36 @@
 #include "device/cpu/onednn/gemm.h"
 #include "device/cpu/onednn/layout.h"
 #include "device/device.h"
+#include "interpose.h"
 #include "log_lines.h"
 #include "ops/op.h"
 
 static bool no_memory, no_primitives, no_products;
 static int products;
 
-void *__real_mmap(void *at, size_t bytes, int protection, int flags, int file, off_t offset);
-void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int file, off_t offset);
-void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int file, off_t offset) {
+INTERPOSED void *mmap(void *at, size_t bytes, int protection, int flags, int file, off_t offset) {
   /* Small requests go through, as the reserve is gone long before all memory is. */
-  if (!no_memory || bytes < (size_t)16 << 20) {
-    return __real_mmap(at, bytes, protection, flags, file, offset);
+  if (!from_program() || !no_memory || bytes < (size_t)16 << 20) {
+    return REAL(mmap)(at, bytes, protection, flags, file, offset);
   }
   errno = ENOMEM;
   return MAP_FAILED;
 }
 
-dnnl_status_t __real_dnnl_primitive_create(dnnl_primitive_t *out, const_dnnl_primitive_desc_t pd);
-dnnl_status_t __wrap_dnnl_primitive_create(dnnl_primitive_t *out, const_dnnl_primitive_desc_t pd);
-dnnl_status_t __wrap_dnnl_primitive_create(dnnl_primitive_t *out, const_dnnl_primitive_desc_t pd) {
-  return no_primitives ? dnnl_out_of_memory : __real_dnnl_primitive_create(out, pd);
+INTERPOSED dnnl_status_t dnnl_primitive_create(dnnl_primitive_t *out,
+                                               const_dnnl_primitive_desc_t pd) {
+  return from_program() && no_primitives ? dnnl_out_of_memory
+                                         : REAL(dnnl_primitive_create)(out, pd);
 }
 
-dnnl_status_t __real_dnnl_sgemm(char ta, char tb, dnnl_dim_t m, dnnl_dim_t n, dnnl_dim_t k,
-                                float alpha, const float *a, dnnl_dim_t lda, const float *b,
-                                dnnl_dim_t ldb, float beta, float *c, dnnl_dim_t ldc);
-dnnl_status_t __wrap_dnnl_sgemm(char ta, char tb, dnnl_dim_t m, dnnl_dim_t n, dnnl_dim_t k,
-                                float alpha, const float *a, dnnl_dim_t lda, const float *b,
-                                dnnl_dim_t ldb, float beta, float *c, dnnl_dim_t ldc);
-dnnl_status_t __wrap_dnnl_sgemm(char ta, char tb, dnnl_dim_t m, dnnl_dim_t n, dnnl_dim_t k,
-                                float alpha, const float *a, dnnl_dim_t lda, const float *b,
-                                dnnl_dim_t ldb, float beta, float *c, dnnl_dim_t ldc) {
-  ++products;
-  if (no_products) return dnnl_out_of_memory;
-  return __real_dnnl_sgemm(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+INTERPOSED dnnl_status_t dnnl_sgemm(char ta, char tb, dnnl_dim_t m, dnnl_dim_t n, dnnl_dim_t k,
+                                    float alpha, const float *a, dnnl_dim_t lda, const float *b,
+                                    dnnl_dim_t ldb, float beta, float *c, dnnl_dim_t ldc) {
+  if (from_program()) {
+    ++products;
+    if (no_products) return dnnl_out_of_memory;
+  }
+  return REAL(dnnl_sgemm)(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 
 static log_lines lines;

@@ -11,6 +11,7 @@
 #include "check.h"
 #include "crema/log.h"
 #include "device/cpu/threads/omp_team.h"
+#include "interpose.h"
 #include "log_lines.h"
 
 /* ---- what the system gives ---- */
@@ -18,23 +19,17 @@
 static int can_start = 1000, started;
 static size_t stack_bytes;
 
-int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
-                          void *arg);
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
-                          void *arg);
-int __real_pthread_attr_setstacksize(pthread_attr_t *attr, size_t bytes);
-int __wrap_pthread_attr_setstacksize(pthread_attr_t *attr, size_t bytes);
-
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
-                          void *arg) {
+INTERPOSED int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+                              void *arg) {
+  if (!from_program()) return REAL(pthread_create)(thread, attr, run, arg);
   if (started >= can_start) return EAGAIN;
   ++started;
-  return __real_pthread_create(thread, attr, run, arg);
+  return REAL(pthread_create)(thread, attr, run, arg);
 }
 
 /* Noted, not done: a test's threads need not have gigabytes. */
-int __wrap_pthread_attr_setstacksize(pthread_attr_t *attr, size_t bytes) {
-  (void)attr;
+INTERPOSED int pthread_attr_setstacksize(pthread_attr_t *attr, size_t bytes) {
+  if (!from_program()) return REAL(pthread_attr_setstacksize)(attr, bytes);
   stack_bytes = bytes;
   return 0;
 }

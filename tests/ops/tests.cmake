@@ -32,20 +32,9 @@ foreach(isa AVX2 AVX512_CORE)
   set_tests_properties(ops/dnnl_rows_${name} ops/dnnl_types_${name} ops/dnnl_choices_${name} PROPERTIES
     ENVIRONMENT "DNNL_MAX_CPU_ISA=${isa};ONEDNN_MAX_CPU_ISA=${isa};OMP_WAIT_POLICY=passive")
 endforeach()
-target_link_options(test_ops_dnnl_choices PRIVATE -Wl,--wrap=dnnl_primitive_create)
 # Runs the command where the system refuses it something.
 add_library(test_few_threads MODULE ${CMAKE_CURRENT_LIST_DIR}/few_threads.c)
 target_link_libraries(test_few_threads PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
 target_compile_definitions(test_ops_refusals PRIVATE
   CREMA_FEW_THREADS="$<TARGET_FILE:test_few_threads>")
 add_dependencies(test_ops_refusals crema_cli test_few_threads)
-# Where oneDNN cannot be called or fails.
-target_link_options(test_ops_fallback PRIVATE -Wl,--wrap=mmap -Wl,--wrap=dnnl_primitive_create
-  -Wl,--wrap=dnnl_sgemm)
-# Where threads cannot be started.
-target_link_options(test_ops_team PRIVATE -Wl,--wrap=pthread_create
-  -Wl,--wrap=pthread_attr_setstacksize)
-# Memory that runs out (tests/no_memory.h).
-foreach(function malloc calloc realloc aligned_alloc posix_memalign strdup strndup)
-  target_link_options(test_ops_plans PRIVATE -Wl,--wrap=${function})
-endforeach()

@@ -1,7 +1,7 @@
 /* An exchange that runs allocates nothing. */
 #include <stdlib.h>
 
-#include "own_allocations.h"
+#include "allocations.h"
 #include "parallel/ranks.h"
 
 enum { COUNT = 4 };
@@ -52,5 +52,5 @@ TEST(test_steady_state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_steady_state)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_each_of(tests, NULL, NULL);
 }

@@ -33,10 +33,6 @@ add_library(other_mpi MODULE ${CMAKE_CURRENT_LIST_DIR}/other_mpi.c)
 set_target_properties(other_mpi PROPERTIES PREFIX "" OUTPUT_NAME libmpi SUFFIX .so.40
   LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/other_mpi)
 add_dependencies(test_parallel_world other_mpi)
-# Memory that runs out (tests/no_memory.h).
-foreach(function malloc calloc realloc aligned_alloc posix_memalign strdup strndup)
-  target_link_options(test_parallel_no_memory PRIVATE -Wl,--wrap=${function})
-endforeach()
 # What ranks do with queues is noted.
 foreach(function cr_queue_push cr_queue_pop)
   target_link_options(test_parallel_tree_model PRIVATE -Wl,--wrap=${function})

@@ -1,12 +1,12 @@
 /* Every allocation fails once while messages are read, changed and written, in text and wire
  * format: a status and a text each time, and all that was allocated before is given back. */
+#include "allocations.h"
 #include "check.h"
-#include "live_blocks.h"
-#include "no_memory.h"
 
 #include <stdio.h>
 #include <unistd.h>
 
+#include "interpose.h"
 #include "proto/proto.h"
 
 static char folder[] = "/tmp/crema-proto-XXXXXX";
@@ -61,9 +61,7 @@ static const char solver[] =
     "net_param { layers { name: 'relu' type: RELU bottom: 'a' top: 'a' } }\n"
     "test_state { stage: 'one' }\n";
 
-int __wrap_fsync(int fd);
-
-int __wrap_fsync(int fd) {
+INTERPOSED int fsync(int fd) {
   (void)fd;
   return 0;
 }

@@ -9,6 +9,7 @@
 #include "core/file.h"
 #include "core/hdf5_api.h"
 #include "data/pipeline/hdf5_set.h"
+#include "interpose.h"
 
 enum { COPIES = 100 };
 
@@ -168,12 +169,9 @@ TEST(a_file_that_crashes_it) {
 static int forks;
 static bool no_forks;
 
-pid_t __real_fork(void);
-pid_t __wrap_fork(void);
-
-pid_t __wrap_fork(void) {
+INTERPOSED pid_t fork(void) {
   ++forks;
-  if (!no_forks) return __real_fork();
+  if (!no_forks) return REAL(fork)();
   errno = EAGAIN;
   return -1;
 }

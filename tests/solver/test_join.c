@@ -1,47 +1,59 @@
 /* Processes that a program has started: what each is before it joins the others, and what is asked
- * of NCCL when it does. Linked with --wrap for the library, which needs a GPU in each process. */
+ * of NCCL when it does. The library, which needs a GPU in each process, is
+ * the test's own. */
 #include <math.h>
 
 #include "core/fail.h"
 #include "device/backend/collective.h"
 #include "device/registry.h"
+#include "interpose.h"
 #include "layers/common/layer.h"
 #include "parallel_case.h"
 
 /* ---- the library ---- */
 
-static bool nccl_is_there;
+/* What the library's members are asked; a member that never gets ready. */
 static int joins;
-static cr_nccl_world_options asked;
-static unsigned char asked_id[sizeof(cr_group_id)];
+static struct {
+  unsigned char id[sizeof(cr_group_id)];
+  const crema_device *device;
+  int rank, ranks;
+} asked;
 
-crema_status __wrap_cr_exchange_find_nccl(const crema_device *device);
-crema_status __wrap_cr_exchange_find_nccl(const crema_device *device) {
-  (void)device;
-  return nccl_is_there ? CREMA_OK : cr_fail(CREMA_E_UNSUPPORTED, "there is no NCCL");
-}
-
-crema_status __wrap_cr_world_join_nccl(const cr_nccl_world_options *options, cr_world **out);
-crema_status __wrap_cr_world_join_nccl(const cr_nccl_world_options *options, cr_world **out) {
-  (void)out;
+static crema_status note_join(const cr_group_id *id, crema_device *const *device, int count,
+                              int first, int ranks, cr_member **out) {
+  assert_int_equal(count, 1);
   ++joins;
-  asked = *options;
-  memcpy(asked_id, options->id, sizeof asked_id);
-  return cr_fail(CREMA_E_IO, "the others did not come");
-}
-
-/* The plug-in of CUDA, of which only these answers are asked for; NULL: as it is. */
-static const cr_backend *plug_in;
-static crema_status found, made;
-
-crema_status __real_cr_backend_load(crema_device_type type, const cr_backend **out);
-crema_status __wrap_cr_backend_load(crema_device_type type, const cr_backend **out);
-crema_status __wrap_cr_backend_load(crema_device_type type, const cr_backend **out) {
-  if (plug_in == NULL) return __real_cr_backend_load(type, out);
-  assert_int_equal(type, CREMA_DEVICE_CUDA);
-  *out = plug_in;
+  memcpy(asked.id, id->bytes, sizeof asked.id);
+  asked.device = device[0];
+  asked.rank = first;
+  asked.ranks = ranks;
+  *out = (cr_member *)(void *)&asked; /* nobody looks into it */
   return CREMA_OK;
 }
+
+/* Time passes quickly while the others are waited for. */
+static double passed;
+
+INTERPOSED int clock_gettime(clockid_t clock, struct timespec *time) {
+  const bool own = from_program();
+  const int failed = REAL(clock_gettime)(clock, time);
+  if (own) time->tv_sec += (time_t)passed;
+  return failed;
+}
+
+static crema_status stay_busy(cr_member *member, bool *busy) {
+  (void)member;
+  passed += 100;
+  *busy = true;
+  return CREMA_OK;
+}
+
+static void forget(cr_member *member) {
+  (void)member;
+}
+
+static crema_status found, made;
 
 static crema_status find(void) {
   return found == CREMA_OK ? CREMA_OK : cr_fail(found, "libnccl is missing");
@@ -60,11 +72,17 @@ static void load(solver_case *c, int rank, int count, const char *text) {
 
 /* ---- ids ---- */
 
+static crema_status no_devices(int *count) {
+  *count = 0;
+  return CREMA_OK;
+}
+
+/* The plug-in of CUDA stays registered: the tests after this one find no devices in it. */
 TEST(ids_are_the_librarys) {
-  const cr_collectives library = {.find = find, .make_id = make_id};
-  cr_backend backend = {.name = "cuda"};
+  static const cr_collectives library = {.find = find, .make_id = make_id};
+  static cr_backend backend = {.type = CREMA_DEVICE_CUDA, .name = "cuda", .count = no_devices};
   crema_group_id id;
-  plug_in = &backend;
+  ok(cr_backend_register(&backend));
   assert_fails(crema_group_find(), CREMA_E_UNSUPPORTED, "there is no NCCL for cuda devices");
   assert_fails(crema_group_make_id(&id), CREMA_E_UNSUPPORTED, "there is no NCCL for cuda devices");
   backend.collectives = &library;
@@ -80,7 +98,6 @@ TEST(ids_are_the_librarys) {
   ok(crema_group_make_id(&id));
   for (size_t i = 0; i < sizeof id.bytes; ++i) assert_int_equal(id.bytes[i], (char)(i * 3 + 5));
   assert_int_equal(crema_group_make_id(NULL), CREMA_E_ARGUMENT);
-  plug_in = NULL;
 }
 
 /* ---- before joining ---- */
@@ -211,22 +228,28 @@ CASE_TEST(what_is_asked_of_the_library) {
   load(c, 1, 3, "lr_policy: 'fixed'");
   assert_int_equal(crema_solver_join(NULL, &id, 1), CREMA_E_ARGUMENT);
   assert_int_equal(crema_solver_join(c->solver, NULL, 1), CREMA_E_ARGUMENT);
+  static const cr_collectives library = {
+      .find = find, .join = note_join, .progress = stay_busy, .abort = forget, .leave = forget};
+  crema_device *device = c->solver->device;
+  const cr_backend *usual = device->backend;
+  cr_backend backend = *usual;
+  backend.collectives = &library;
   joins = 0;
-  nccl_is_there = false;
   assert_fails(crema_solver_join(c->solver, &id, 1), CREMA_E_UNSUPPORTED,
                "cannot train together here (several devices of one process");
-  nccl_is_there = true;
+  device->backend = &backend;
+  found = CREMA_OK;
   assert_fails(crema_solver_join(c->solver, &id, -1), CREMA_E_RANGE, "a patience of -1 s");
   assert_fails(crema_solver_join(c->solver, &id, NAN), CREMA_E_RANGE, "a patience of ");
   assert_int_equal(joins, 0);
   for (int k = 0; k < 2; ++k) {
-    assert_fails(crema_solver_join(c->solver, &id, k == 0 ? 2.5 : 0), CREMA_E_IO, "did not come");
+    assert_fails(crema_solver_join(c->solver, &id, k == 0 ? 2.5 : 0), CREMA_E_IO,
+                 k == 0 ? "waited for 2.5 s for" : "waited for 600 s for");
     assert_int_equal(joins, k + 1);
-    assert_memory_equal(asked_id, id.bytes, sizeof asked_id);
+    assert_memory_equal(asked.id, id.bytes, sizeof asked.id);
     assert_int_equal(asked.rank, 1);
-    assert_int_equal(asked.size, 3);
-    assert_ptr_equal(asked.device, c->solver->device);
-    assert_true(asked.patience == (k == 0 ? 2.5 : 600));
+    assert_int_equal(asked.ranks, 3);
+    assert_ptr_equal(asked.device, device);
   }
   assert_null(c->solver->world);
   /* Who is alone has nobody to join. */
@@ -238,7 +261,7 @@ CASE_TEST(what_is_asked_of_the_library) {
   c->solver->world = (cr_world *)(void *)&asked; /* nobody looks into it */
   assert_fails(crema_solver_join(c->solver, &id, 1), CREMA_E_STATE, "has joined other processes");
   c->solver->world = NULL;
-  nccl_is_there = false;
+  device->backend = usual;
 }
 
 /* Weights that the program has set are the first rank's; one process alone is its own first. */

@@ -6,19 +6,17 @@
 #include <sys/wait.h>
 
 #include "core/file.h"
+#include "interpose.h"
 #include "solver_case.h"
 
-/* ---- kills at a renaming (linked with --wrap=rename) ---- */
+/* ---- kills at a renaming ---- */
 
 static int renames_left = -1; /* until the process ends; below 0: it does not */
 
-int __real_rename(const char *from, const char *to);
-int __wrap_rename(const char *from, const char *to);
-
-int __wrap_rename(const char *from, const char *to) {
+INTERPOSED int rename(const char *from, const char *to) {
   if (renames_left == 0) _exit(9);
   if (renames_left > 0) --renames_left;
-  return __real_rename(from, to);
+  return REAL(rename)(from, to);
 }
 
 /* ---- runs ---- */

@@ -1,6 +1,6 @@
 /* Every allocation fails once: each failure comes back as CREMA_E_NO_MEMORY (with a text), nothing
  * crashes, hangs or, as the sanitizers see, leaks. */
-#include "no_memory.h"
+#include "allocations.h"
 
 #include <fcntl.h>
 #include <limits.h>

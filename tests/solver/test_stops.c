@@ -7,13 +7,11 @@
 #include "core/file.h"
 #include "data/db/datum.h"
 #include "data/db/db.h"
+#include "interpose.h"
 #include "solver_case.h"
 
-/* These tests need no protection against power cuts, so fsync does nothing (linked with
- * --wrap=fsync). */
-int __wrap_fsync(int fd);
-
-int __wrap_fsync(int fd) {
+/* These tests need no protection against power cuts, so fsync does nothing. */
+INTERPOSED int fsync(int fd) {
   (void)fd;
   return 0;
 }
