@@ -79,7 +79,21 @@ static double finish(const cr_op_desc *d, double *const *in, int64_t at, double 
   return y;
 }
 
-static void conv(const cr_op_desc *d, double *const *in, double *dst) {
+/* What is done with one term of the sums of products: data `x` times weight `w` belongs to `y`. */
+typedef struct products {
+  double *const *in;
+  const double *given; /* gradient of the sums; NULL: the sums are computed */
+  double *to;          /* sums, or the gradient of argument `of` */
+  int of;
+} products;
+
+static void add_term(const products *p, int64_t y, int64_t x, int64_t w) {
+  if (p->given == NULL) p->to[y] += p->in[0][x] * p->in[1][w];
+  else if (p->of == 0) p->to[x] += p->given[y] * p->in[1][w];
+  else if (p->of == 1) p->to[w] += p->given[y] * p->in[0][x];
+}
+
+static void conv(const cr_op_desc *d, const products *t) {
   const cr_window *w = &d->u.conv.window;
   const crema_shape *x = shape_of(d, 0), *y = shape_of(d, 3);
   const int64_t *xs = x->dim + 2, *ys = y->dim + 2;
@@ -91,35 +105,59 @@ static void conv(const cr_op_desc *d, double *const *in, double *dst) {
     for (int64_t o = 0; o < y->dim[1]; ++o) {
       int64_t p[CR_MAX_SPATIAL] = {0};
       do {
-        double sum = in[2] ? in[2][o] : 0;
+        const int64_t to = (n * y->dim[1] + o) * yp + flat(w->axes, ys, p);
         for (int64_t c = 0; c < cg; ++c) {
           int64_t k[CR_MAX_SPATIAL] = {0}, at[CR_MAX_SPATIAL];
+          const int64_t channel = n * x->dim[1] + o / og * cg + c;
           do {
             if (!seen(w, xs, p, k, at)) continue;
-            const int64_t channel = n * x->dim[1] + o / og * cg + c;
-            sum += in[1][(o * cg + c) * kp + flat(w->axes, w->kernel, k)] *
-                   in[0][channel * xp + flat(w->axes, xs, at)];
+            add_term(t, to, channel * xp + flat(w->axes, xs, at),
+                     (o * cg + c) * kp + flat(w->axes, w->kernel, k));
           } while (step(w->axes, w->kernel, k));
         }
-        const int64_t to = (n * y->dim[1] + o) * yp + flat(w->axes, ys, p);
-        dst[to] = finish(d, in, to, sum);
       } while (step(w->axes, ys, p));
     }
   }
 }
 
-static void inner_product(const cr_op_desc *d, double *const *in, double *dst) {
+static void inner_product(const cr_op_desc *d, const products *t) {
   const int64_t m = shape_of(d, 3)->dim[0];
   const int64_t n = extents_of(d, 3, 0).inner, k = extents_of(d, 0, 0).inner;
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t j = 0; j < n; ++j) {
-      double sum = in[2] ? in[2][j] : 0;
       for (int64_t p = 0; p < k; ++p) {
-        sum += in[0][i * k + p] * (d->u.ip.transpose ? in[1][p * n + j] : in[1][j * k + p]);
+        add_term(t, i * n + j, i * k + p, d->u.ip.transpose ? p * n + j : j * k + p);
       }
-      dst[i * n + j] = finish(d, in, i * n + j, sum);
     }
   }
+}
+
+/* The element of the bias that belongs to result `y`. */
+static int64_t bias_of(const cr_op_desc *d, int64_t y) {
+  if (d->kind == CR_OP_IP_FWD) return y % extents_of(d, 3, 0).inner;
+  const extents e = extents_of(d, 3, 1);
+  return y / e.inner % e.mid;
+}
+
+static void add_products(const cr_op_desc *d, const products *t) {
+  if (d->kind == CR_OP_CONV_FWD) conv(d, t);
+  else inner_product(d, t);
+}
+
+static void sums_of_products(const cr_op_desc *d, double *const *in, double *dst) {
+  const products sums = {.in = in, .to = dst};
+  for (int64_t y = 0; y < count_of(d, 3); ++y) dst[y] = in[2] ? in[2][bias_of(d, y)] : 0;
+  add_products(d, &sums);
+  for (int64_t y = 0; y < count_of(d, 3); ++y) dst[y] = finish(d, in, y, dst[y]);
+}
+
+bool op_reference_back(const cr_op_desc *d, double *const *in, int of, const double *given,
+                       double *gradient) {
+  if (d->kind != CR_OP_CONV_FWD && d->kind != CR_OP_IP_FWD) return false;
+  memset(gradient, 0, (size_t)count_of(d, of) * sizeof *gradient);
+  if (of < 2) add_products(d, &(products){.in = in, .given = given, .to = gradient, .of = of});
+  for (int64_t y = 0; of == 2 && y < count_of(d, 3); ++y) gradient[bias_of(d, y)] += given[y];
+  return true;
 }
 
 /* What pooling makes of one window. */
@@ -231,21 +269,21 @@ static void lrn(const cr_op_desc *d, const double *x, double *y) {
   const int64_t *e = shape_of(d, 0)->dim;
   const cr_lrn_params *p = &d->u.lrn;
   const int64_t reach = (p->size - 1) / 2;
+  const double size = (double)(p->within_channel ? p->size * p->size : p->size);
   int64_t at[4] = {0};
   do {
+    /* The window's extents, around `at`. */
+    int64_t window[4] = {1, p->size, 1, 1}, q[4], k[4] = {0};
+    if (p->within_channel) window[1] = 1, window[2] = window[3] = p->size;
     double sum = 0;
-    int64_t q[4] = {0};
     do {
-      bool inside = q[0] == at[0];
-      for (int a = 1; a < 4; ++a) {
-        const bool slides = p->within_channel ? a > 1 : a == 1;
-        const int64_t distance = q[a] - at[a];
-        inside =
-            inside && (slides ? distance >= -reach && distance < p->size - reach : distance == 0);
+      bool inside = true;
+      for (int a = 0; a < 4; ++a) {
+        q[a] = at[a] + k[a] - (window[a] > 1 ? reach : 0);
+        inside = inside && q[a] >= 0 && q[a] < e[a];
       }
       if (inside) sum += x[flat(4, e, q)] * x[flat(4, e, q)];
-    } while (step(4, e, q));
-    const double size = (double)(p->within_channel ? p->size * p->size : p->size);
+    } while (step(4, window, k));
     const double scale = (double)p->k + (double)p->alpha / size * sum;
     y[flat(4, e, at)] = x[flat(4, e, at)] * pow(scale, -(double)p->beta);
   } while (step(4, e, at));
@@ -513,8 +551,8 @@ static void axpby(const cr_op_desc *d, const cr_op_scalars *s, double *const *in
 bool op_reference(const cr_op_desc *d, const cr_op_scalars *s, double *const *in,
                   double *const *out, bool frozen) {
   switch (d->kind) {
-    case CR_OP_CONV_FWD: conv(d, in, out[3]); return true;
-    case CR_OP_IP_FWD: inner_product(d, in, out[3]); return true;
+    case CR_OP_CONV_FWD:
+    case CR_OP_IP_FWD: sums_of_products(d, in, out[3]); return true;
     case CR_OP_POOL_FWD:
     case CR_OP_STOCHASTIC_POOL_FWD:
     case CR_OP_STOCHASTIC_POOL_TEST: pool(d, s, in, out, frozen); return true;

@@ -1,6 +1,6 @@
 /* What each op is to compute, written from its definition in double precision: slow, short, and
- * sharing nothing with the kernels. Only ops that are no gradients: gradients are finite
- * differences of these. */
+ * sharing nothing with the kernels. Gradients are finite differences of these; those of sums
+ * of products are the terms handed back, with some differences that confirm them. */
 #ifndef CR_TESTS_OP_REFERENCE_H
 #define CR_TESTS_OP_REFERENCE_H
 
@@ -14,6 +14,12 @@ bool op_reference(const cr_op_desc *desc, const cr_op_scalars *scalars, double *
 
 /* The part of op_reference that is kept in op_reference_rest.c: functions, losses, rows, moves. */
 bool op_reference_rest(const cr_op_desc *desc, double *const *in, double *const *out, bool frozen);
+
+/* Hands each term of the sums of a convolution or an inner product back to argument `of` (0: data,
+ * 1: weights, 2: bias): its gradient from `given`, the gradient of argument 3. False for other ops.
+ */
+bool op_reference_back(const cr_op_desc *desc, double *const *in, int of, const double *given,
+                       double *gradient);
 
 /* Number of elements of a shape; 0 when absent. */
 int64_t op_count(const crema_shape *shape);
