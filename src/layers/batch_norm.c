@@ -6,8 +6,8 @@
  * Shapes: x (N, C, ...) -> y (as x), also in place, and optionally mean and variance (C), without a
  * gradient. Parameters: 0 sum of means (C), 1 sum of variances (C), 2 the weight of both sums (1).
  * Fields: batch_norm_param.
- * Caffe: the same, but for the tops of statistics, which are those of SegNet's BN. Of the NVIDIA
- * dialect, a layer with scale_bias becomes a BatchNorm and a Scale.
+ * Caffe: the same, except for the tops of statistics, which SegNet's BN has. Of the NVIDIA dialect,
+ * a layer with scale_bias becomes a BatchNorm and a Scale.
  * Example, x 4 3 5 5:
  *   layer { name: "norm" type: "BatchNorm" bottom: "x" top: "y" batch_norm_param { eps: 0.001 } }
  *

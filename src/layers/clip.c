@@ -3,7 +3,7 @@
  * Formula: y = min(max(x, min), max).
  * Shapes: x (any) -> y (as x), also in place.
  * Fields: clip_param.
- * Caffe: the same; the gradient at min and at max is that of y.
+ * Caffe: the same; the gradient at min and at max is the gradient of y.
  * Example, x 2 3 4 4:
  *   layer { name: "clip" type: "Clip" bottom: "x" top: "y" clip_param { min: -1 max: 1 } } */
 #include "layers/common/layer_unary.h"

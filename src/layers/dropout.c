@@ -4,8 +4,8 @@
  * = x, or with sample_weights_test the same as in TRAIN.
  * Shapes: x (any) -> y (as x), also in place.
  * Fields: dropout_param.
- * Caffe: the same, with masks of another random generator: they depend on the seed, the layer's
- * name and the number of the pass alone.
+ * Caffe: the same, with masks of another random generator: they depend only on the seed, the
+ * layer's name and the number of the pass.
  * Example, x 4 16:
  *   layer { name: "drop" type: "Dropout" bottom: "x" top: "y"
  *     dropout_param { dropout_ratio: 0.4 } } */
@@ -62,7 +62,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   return cr_layer_pair_backward(layer, context, top, propagate_down, bottom);
 }
 
-/* Dropped values have no gradient; the others are scaled. */
+/* Dropped values have no gradient; all other values are scaled. */
 static cr_value_use preserves(const cr_layer *layer) {
   const dropout_state *s = layer->state;
   return !cr_dropout_drops(layer, &s->dropout) || s->dropout.ratio == 0 ? CR_VALUES_ALL

@@ -2,12 +2,12 @@
  *
  * Formula: SUM: y = sum of coeff[i] * bottom i. PROD: y = product of the bottoms. MAX: y = the
  * largest.
- * Shapes: two bottoms or more of one shape -> y (as they), for SUM and MAX also in place of the
+ * Shapes: two bottoms or more of one shape -> y (as they), for SUM and MAX also in place, over the
  * first.
  * Fields: eltwise_param.
- * Caffe: the same; the gradient of a product is always the product of the others
+ * Caffe: the same; the gradient of a factor is always the product of all other factors
  * (stable_prod_grad). Bottoms of a sum without coefficients share the gradient of y, and y the
- * memory of a bottom, where nobody needs what is overwritten (eltwise_mem_sharing of the net).
+ * memory of a bottom whose values are dead (eltwise_mem_sharing of the net).
  * Example, a 2 3, b 2 3:
  *   layer { name: "difference" type: "Eltwise" bottom: "a" bottom: "b" top: "y"
  *     eltwise_param { operation: SUM coeff: 1 coeff: -1 } } */
@@ -113,10 +113,10 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   return CREMA_OK;
 }
 
-/* Moves the values of a bottom that nobody needs to the top, for the sum to be made in place. It
- * comes first among the sources, as the ops want it. The first two may change places where that
- * changes no bit: the sum has the memory format of the first, which layers behind it compute in.
- * Where memory cannot be moved, all stays as it is. */
+/* Moves the dead values of a bottom to the top, so that the sum is made in place. It comes first
+ * among the sources, as the ops want it. The first two may change places where that changes no bit:
+ * the sum has the memory format of the first, which layers behind it compute in. Where memory
+ * cannot be moved, all stays as it is. */
 static void use_spare(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top,
                       cr_tensor **source) {
   const int spare = layer->spare_bottom;

@@ -1,4 +1,4 @@
-/* Im2col: what the window of a convolution sees at each position.
+/* Im2col: the values in the window of a convolution at each position.
  *
  * Formula: y[c][k][position] = x[c][stride * position + dilation * k - pad], 0 outside of x.
  * Shapes: x (N..., C, S...) -> y (N..., C * size of the window, S'...), S' as in Convolution.

@@ -1,9 +1,9 @@
-/* Interp: bilinear interpolation to maps of another size, the corners of which stay where they are
- * (Chen et al., "DeepLab", 2015).
+/* Interp: bilinear interpolation to maps of another size with the same corners (Chen et al.,
+ * "DeepLab", 2015).
  *
  * Formula: y at row i = x at row i (H - 1) / (H' - 1), between the two nearest rows; columns
- * likewise. The extents of y are those of a second bottom; or by zoom_factor or shrink_factor,
- * H' = ((H - 1) / shrink_factor + 1 - 1) zoom_factor + 1; or height and width; or by both factors.
+ * likewise. The extents of y come from a second bottom; or by zoom_factor or shrink_factor, H' =
+ * ((H - 1) / shrink_factor + 1 - 1) zoom_factor + 1; or height and width; or by both factors.
  * Shapes: x (N, C, H, W) and perhaps a map with the extents wanted -> y (N, C, H', W').
  * Fields: interp_param.
  * Caffe: as in the forks of DeepLab and PSPNet; pad_beg and pad_end cut off, and must not be above
@@ -17,7 +17,7 @@
 typedef struct interp_state {
   cr_layer_op crop, forward, backward, crop_back;
   bool cuts;
-  cr_tensor *part, *diff_part; /* what is left of the bottom */
+  cr_tensor *part, *diff_part; /* the cropped bottom */
 } interp_state;
 
 static crema_status check(const cr_layer *layer, crema_blob *const *bottom) {
@@ -48,8 +48,7 @@ static crema_status check(const cr_layer *layer, crema_blob *const *bottom) {
   return CREMA_OK;
 }
 
-/* Whether factors say what the extents are: one of them does before height and width, which come
- * before both. */
+/* Whether factors define the extents: one factor overrides height and width, which override two. */
 static bool has_factors(const cr_layer *layer) {
   const Caffe__InterpParameter *p = layer->param->interp_param;
   if (p == NULL || layer->bottoms > 1) return false;

@@ -19,7 +19,7 @@
 typedef struct lrn_state {
   cr_layer_pair pair;
   cr_lrn_params params;
-  cr_layer_op quantize; /* in place of the pair's, where the top has integers */
+  cr_layer_op quantize; /* instead of the pair's, if the top has integers */
 } lrn_state;
 
 static const cr_layer_pair_table pair = {
@@ -64,7 +64,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
     desc.kind = CR_OP_LRN_QUANTIZE;
     return CR_LAYER_MAKE(layer, &s->quantize, &desc, shape, shape);
   }
-  /* What the library leaves for its gradient comes from kernels for training, which give other last
+  /* The library's values for its gradient come from kernels for training, which give other last
    * bits. In phase TEST there is none: with a memory plan, without a backward pass, the values
    * would be others. */
   const bool notes = layer->phase == CAFFE__PHASE__TRAIN;

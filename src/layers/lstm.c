@@ -1,13 +1,13 @@
 /* LSTM: long short-term memory (Hochreiter and Schmidhuber, 1997; forget gates: Gers et al., 2000).
  *
  * Formula: for each step t and sequence n: gates = W x + b + Ws s + Wh (cont h'), h' being h of the
- * step before; i, f, o = sigmoid of their gates, g = tanh of its own; c = cont f c' + i g; h = o
+ * step before; i, f, o = sigmoid of their gates, g = tanh of its gate; c = cont f c' + i g; h = o
  * tanh(c). cont is 0 where a sequence begins, 1 elsewhere. The last states of a pass are the first
  * ones of the next; gradients end at the first step.
  * Shapes: x (T, N, ...), cont (T, N), optionally a static input s (N, ...), with expose_hidden the
  * first states h and c (1, N, D) -> h (T, N, D), with expose_hidden the last h and c (1, N, D); D
  * is num_output. Parameters: W (4 D, values of x), b (4 D), with a static input Ws (4 D, values of
- * s), Wh (4 D, D); their rows are those of i, f, o, g.
+ * s), Wh (4 D, D); their rows belong to i, f, o, g.
  * Fields: recurrent_param.
  * Caffe: the same, in one layer rather than an unrolled net, so that debug_info has nothing to
  * print. Here the exposed first states have a gradient.
@@ -22,7 +22,7 @@ enum { H, C };
 typedef struct lstm_state {
   cr_layer_recurrent recurrent;
   cr_layer_op forward, copy, backward, backward_first, backward_weights;
-  cr_tensor *first[2]; /* gradients of first states that nobody asks for */
+  cr_tensor *first[2]; /* gradients of first states that the net does not need */
 } lstm_state;
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {

@@ -1,11 +1,11 @@
 /* LSTMUnit: one step of an LSTM, from sums of the gates that other layers have made.
  *
- * Formula: i, f, o = sigmoid of their parts of x, g = tanh of its own; c = cont f c' + i g; h = o
+ * Formula: i, f, o = sigmoid of their parts of x, g = tanh of its part; c = cont f c' + i g; h = o
  * tanh(c). cont is 0 where a sequence begins, 1 elsewhere.
- * Shapes: c' (1, N, D), x (1, N, 4 D) in the order i, f, o, g, cont (1, N) -> c (1, N, D), h
- * (1, N, D).
+ * Shapes: c' (1, N, D), x (1, N, 4 D) in the order i, f, o, g, cont (1, N) -> c (1, N, D), h (1, N,
+ * D).
  * Fields: none.
- * Caffe: the same; where cont is neither 0 nor 1, the gradient is that of the formula.
+ * Caffe: the same; if cont is neither 0 nor 1, the gradient follows the formula.
  * Example, c 1 3 4, x 1 3 16, cont 1 3:
  *   layer { name: "unit" type: "LSTMUnit" bottom: "c" bottom: "x" bottom: "cont"
  *     top: "c_out" top: "h_out" } */
@@ -15,7 +15,7 @@
 
 typedef struct unit_state {
   cr_layer_op forward, backward;
-  cr_tensor *diff_c, *diff_x; /* gradients that nobody asks for */
+  cr_tensor *diff_c, *diff_x; /* gradients that the net does not need */
 } unit_state;
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {

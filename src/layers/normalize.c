@@ -5,8 +5,8 @@
  * Shapes: x (N, C, ...) -> y (as x). Parameter: scale, one per channel (C) or, with channel_shared,
  * one for all (a scalar); filled with 1 unless scale_filler says otherwise.
  * Fields: norm_param.
- * Caffe: as in Caffe-SSD, whose gradient of the bottom is not that of this formula where the scales
- * of channels differ.
+ * Caffe: as in Caffe-SSD, whose gradient of the bottom does not fit this formula if the scales of
+ * channels differ.
  * Example, x 2 3 4 4:
  *   layer { name: "norm" type: "Normalize" bottom: "x" top: "y"
  *     norm_param { across_spatial: false channel_shared: false

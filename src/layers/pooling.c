@@ -8,9 +8,9 @@
  * H' = ceil((H + 2 pad - K) / stride) + 1 (round_mode FLOOR: floor), less one if there is padding,
  * be it of the other axis, and the last window would start behind the input.
  * Fields: pooling_param.
- * Caffe: the same; ceil_mode, which forks have in place of round_mode, is read as such; stochastic
- * pooling works on the CPU, too; torch_pooling is round_mode FLOOR, where NVIDIA's layer never
- * reads it; avg_include_pad is Intel Caffe's, whose pooling over three axes is refused.
+ * Caffe: the same; ceil_mode of forks is read as round_mode; stochastic pooling works on the CPU,
+ * too; torch_pooling is round_mode FLOOR, where NVIDIA's layer never reads it; avg_include_pad is
+ * Intel Caffe's, whose pooling over three axes is refused.
  * Example, x 2 3 9 9:
  *   layer { name: "pool" type: "Pooling" bottom: "x" top: "y"
  *     pooling_param { pool: MAX kernel_size: 3 stride: 2 } } */
@@ -50,7 +50,7 @@ static crema_status read_pair(const cr_layer *layer, const pair_field *field, in
     return cr_layer_fail(layer, CREMA_E_ARGUMENT, "%s needs both its _h and its _w", field->name);
   }
   if (field->required && !field->has && !field->has_h) {
-    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "%s is required, alone or as _h and _w",
+    return cr_layer_fail(layer, CREMA_E_ARGUMENT, "%s is required, in one field or as _h and _w",
                          field->name);
   }
   out[0] = field->has_h ? field->h : field->both;
@@ -257,7 +257,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   return CR_LAYER_RUN(&s->backward, context, top[0]->diff, s->aux, bottom[0]->diff);
 }
 
-/* An average of a whole plane has finer steps than what it is made of. */
+/* An average of a whole plane has finer steps than its values. */
 static bool averages_integers(const cr_layer *layer, const crema_shape *top) {
   const pooling_state *s = layer->state;
   return s->method == POOL_AVE && crema_shape_count(top, 2, top->axes) <= 1;

@@ -8,9 +8,8 @@
  * list of known types. */
 crema_status cr_layer_class_find(const char *type, const cr_layer_class **out) CREMA_MUST_USE;
 
-/* The class for a layer's description: that of its type, or for type "Plugin" that of the shared
- * object that it names. `net_path` (may be NULL) is the net's file. Errors: also those of
- * crema_layer_load. */
+/* The class for a layer's description: by its type, or for type "Plugin" from the shared object
+ * that it names. `net_path` (may be NULL) is the net's file. Errors: also as crema_layer_load. */
 crema_status cr_layer_class_of(const Caffe__LayerParameter *param, const char *net_path,
                                const cr_layer_class **out) CREMA_MUST_USE;
 
@@ -23,7 +22,7 @@ crema_status cr_layer_class_of(const Caffe__LayerParameter *param, const char *n
 /* All class names, in alphabetical order; *count of them. Static storage. */
 const char *const *cr_layer_class_names(size_t *count);
 
-/* Makes a layer of the class that param->type names; see cr_layer_create_as. Errors: those of
+/* Makes a layer of the class that param->type names; see cr_layer_create_as. Errors: as
  * cr_layer_class_find, with the layer's name. */
 crema_status cr_layer_create(const Caffe__LayerParameter *param, Caffe__Phase phase,
                              crema_context *context, uint64_t seed, const char *net_path,

@@ -107,7 +107,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   return cr_layer_recurrent_end(layer, context, top);
 }
 
-/* From the top's gradient to that of h. */
+/* Computes the gradient of h from the top's gradient. */
 static crema_status output_back(cr_layer *layer, crema_context *context, crema_blob *const *top) {
   rnn_state *s = layer->state;
   CR_TRY(CR_LAYER_RUN(&s->out_tanh_back, context, s->y, s->y, top[0]->diff, s->diff_y));

@@ -7,8 +7,8 @@
  * Shapes: scores (N, C, ...), labels (N, 1, ...), whole numbers as floats -> (1, 1, 1, 3):
  * accuracy, recall, overlap.
  * Fields: seg_accuracy_param.
- * Caffe: as in DeepLab's fork. Where many classes occur in no picture, the overlap is high for
- * that alone; with reset: false it is that of all pictures so far.
+ * Caffe: as in DeepLab's fork. If many classes occur in no image, the overlap is high for that
+ * reason. With reset: false it covers all images so far.
  * Example, scores 1 3 4 4, label 1 1 4 4:
  *   layer { name: "accuracy" type: "SegAccuracy" bottom: "scores" bottom: "label" top: "accuracy"
  *     seg_accuracy_param { ignore_label: 255 } } */
@@ -23,7 +23,7 @@
 enum {
   WIDTH = 2048,  /* pixels that are looked at together: long enough runs of each class */
   ASKED = 64,    /* pixels whose next scores are asked for at a time */
-  PIECE = 8192,  /* pixels of a picture that a thread looks at before it takes others */
+  PIECE = 8192,  /* pixels of an image that a thread looks at before it takes others */
   OPERATIONS = 8 /* multiply-adds that take as long as a score, about */
 };
 
@@ -81,9 +81,9 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
 /* ---- pixels -------------------------------------------------------------- */
 
 /* The best class of `width` pixels side by side, the last one of several; score c of pixel i is
- * score[c * step + i]. The scores of a class lie far from those of the class before, where the
- * processor does not expect them, so that each next class's are asked for, and after the last one
- * the first ones of the pixels that are looked at next. */
+ * score[c * step + i]. The scores of two classes lie far apart, where the processor does not expect
+ * them. So the scores of the next class are prefetched, and after the last class the first scores
+ * of the next pixels. */
 #define FIND_BEST(name, real)                                                                   \
   CR_INLINE void name##_compare(const real *score, int32_t c, int64_t width, real *top,         \
                                 int32_t *best) {                                                \
@@ -115,7 +115,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
 FIND_BEST(find_best_wide, double)
 FIND_BEST(find_best_narrow, float)
 
-/* In place of a class. */
+/* Instead of a class. */
 enum { OUT_OF_RANGE = -1, IGNORED = -2 };
 
 CR_INLINE void classes_of(cr_host_values label, int64_t first, int64_t width, int64_t classes,
@@ -146,10 +146,10 @@ CR_CLONES static void find_classes(const cr_host_values *label, int64_t first, i
   }
 }
 
-/* What the threads share: pieces of pictures, which lie side by side. */
+/* The data of the threads: pieces of images, which lie side by side. */
 typedef struct pixels {
   const cr_layer *layer;
-  int64_t per_picture, pieces; /* pixels, and pieces of them */
+  int64_t per_image, pieces; /* pixels, and pieces of them */
   cr_host_values scores, labels;
 } pixels;
 
@@ -177,36 +177,36 @@ static crema_status add_piece(void *state, int worker, int64_t index) {
   const pixels *of = state;
   const seg_accuracy_state *s = of->layer->state;
   const int64_t n = index / of->pieces, from = index % of->pieces * PIECE;
-  const int64_t end = of->per_picture - from < PIECE ? of->per_picture : from + PIECE;
+  const int64_t end = of->per_image - from < PIECE ? of->per_image : from + PIECE;
   int64_t *memory = (int64_t *)(void *)s->part.data + (size_t)worker * room_of(s);
   tally own = tally_at(memory, s->classes);
   int32_t best[WIDTH];
   for (int64_t begin = from; begin < end; begin += WIDTH) {
     const int64_t width = end - begin < WIDTH ? end - begin : WIDTH;
-    const int64_t at = n * s->classes * of->per_picture + begin;
-    const int64_t next = begin + width < of->per_picture ? at + width : at;
+    const int64_t at = n * s->classes * of->per_image + begin;
+    const int64_t next = begin + width < of->per_image ? at + width : at;
     if (of->scores.wide) {
-      find_best_wide(of->scores.wide + at, of->per_picture, s->classes, width,
-                     of->scores.wide + next, best);
+      find_best_wide(of->scores.wide + at, of->per_image, s->classes, width, of->scores.wide + next,
+                     best);
     } else {
-      find_best_narrow(of->scores.narrow + at, of->per_picture, s->classes, width,
+      find_best_narrow(of->scores.narrow + at, of->per_image, s->classes, width,
                        of->scores.narrow + next, best);
     }
-    CR_TRY(add_strip(of, n * of->per_picture + begin, width, best, &own));
+    CR_TRY(add_strip(of, n * of->per_image + begin, width, best, &own));
   }
   return CREMA_OK;
 }
 
-static crema_status add_pixels(pixels *of, crema_context *context, int64_t pictures) {
+static crema_status add_pixels(pixels *of, crema_context *context, int64_t images) {
   seg_accuracy_state *s = of->layer->state;
-  const double scores = (double)pictures * (double)of->per_picture * (double)s->classes;
+  const double scores = (double)images * (double)of->per_image * (double)s->classes;
   const int workers = cr_host_workers(context, scores * OPERATIONS);
   const size_t room = room_of(s);
   CR_TRY(cr_buffer_reserve(&s->part, (size_t)workers * room * sizeof(int64_t)));
   int64_t *part = (int64_t *)(void *)s->part.data;
   memset(part, 0, (size_t)workers * room * sizeof *part);
-  of->pieces = (of->per_picture + PIECE - 1) / PIECE;
-  CR_TRY(cr_host_spread(workers, pictures * of->pieces, add_piece, of));
+  of->pieces = (of->per_image + PIECE - 1) / PIECE;
+  CR_TRY(cr_host_spread(workers, images * of->pieces, add_piece, of));
   for (int k = 0; k < workers; ++k, part += room) {
     for (int64_t i = 0; i < 3 * s->classes; ++i) s->all.right[i] += part[i];
   }
@@ -219,7 +219,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   const Caffe__SegAccuracyParameter *p = layer->param->seg_accuracy_param;
   const crema_shape f = cr_layer_fold(&bottom[0]->shape, 1, 2);
   double all = 0, right = 0, recall = 0, overlap = 0, known = 0;
-  pixels of = {.layer = layer, .per_picture = f.dim[2]};
+  pixels of = {.layer = layer, .per_image = f.dim[2]};
   cr_host_results to;
   if (p == NULL || p->reset) memset(s->all.right, 0, 3 * (size_t)s->classes * sizeof(int64_t));
   CR_TRY(cr_host_read(bottom[0]->data, &of.scores));

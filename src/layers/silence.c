@@ -1,4 +1,4 @@
-/* Silence: takes blobs that nobody reads, so that they are no outputs.
+/* Silence: reads blobs that no other layer reads, so that they are no outputs.
  *
  * Formula: none; the gradient of the bottoms is 0.
  * Shapes: any number of bottoms -> no top.

@@ -5,7 +5,7 @@
  * dropout_ratio) otherwise. TEST: y = x.
  * Shapes: x (N, C, ...) -> y (as x), also in place.
  * Fields: dropout_param, spatial_dropout_param.
- * Caffe: as in Intel Caffe, which heeds dropout_param alone, with masks of another random
+ * Caffe: as in Intel Caffe, which honours only dropout_param, with masks of another random
  * generator; two ratios that differ are refused.
  * Example, x 4 8 3 3:
  *   layer { name: "drop" type: "SpatialDropout" bottom: "x" top: "y"
@@ -83,7 +83,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
   return CR_LAYER_RUN(&s->backward, context, top[0]->diff, s->factor, bottom[0]->diff);
 }
 
-/* Dropped channels have no gradient; the others are scaled. */
+/* Dropped channels have no gradient; all other channels are scaled. */
 static cr_value_use preserves(const cr_layer *layer) {
   const spatial_dropout_state *s = layer->state;
   return cr_dropout_drops(layer, &s->dropout) ? CR_VALUES_SIGNS : CR_VALUES_ALL;

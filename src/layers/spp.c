@@ -4,8 +4,8 @@
  * Formula: level i of pyramid_height pools x into 2^i * 2^i bins; the levels are put side by side.
  * Shapes: x (N, C, H, W) -> y (N, all bins); with one level (N, C, 1, 1).
  * Fields: spp_param.
- * Caffe: the same; pool can be MAX or AVE. Of equal largest values another one may get the gradient
- * where H and W are multiples of 2^(pyramid_height - 1).
+ * Caffe: the same; pool can be MAX or AVE. If several values are the largest, another value may get
+ * the gradient if H and W are multiples of 2^(pyramid_height - 1).
  * Example, x 2 3 9 9:
  *   layer { name: "pyramid" type: "SPP" bottom: "x" top: "y" spp_param { pyramid_height: 3 } } */
 #include "core/fail.h"

@@ -3,7 +3,8 @@
  *
  * Formula: one bottom: y[i][j] = x[i / scale_h][j / scale_w]. Two: y = 0 but where the mask says:
  * y[mask[i][j]] = x[i][j], the mask being the second top of a Pooling layer. Where the mask has one
- * index several times, the last of these values stays; in the gradient each has what is there.
+ * index several times, the last of these values stays; in the gradient each gets the value at that
+ * index.
  * Shapes: x (N, C, H, W), perhaps a mask (as x) -> y (N, C, H', W') with H' = H scale_h, and of two
  * bottoms upsample_h or H scale_h - pad_out_h; W' likewise.
  * Fields: upsample_param.

@@ -218,7 +218,7 @@ TEST(logarithms_and_larger_sizes) {
   for (int i = 0; i < PLANE * CLASSES; ++i) assert_true(rig_data(r[0].top[0])[i] == 0);
   rig_data(r[0].bottom[1])[0] = -1;
   assert_int_equal(rig_forward(&r[0]), CREMA_E_RANGE);
-  assert_error_has("a picture of -1 x 14");
+  assert_error_has("an image of -1 x 14");
   rig_data(r[0].bottom[1])[0] = NAN;
   assert_int_equal(rig_forward(&r[0]), CREMA_E_RANGE);
   for (int i = 0; i < 2; ++i) rig_free(&r[i]);

@@ -119,13 +119,13 @@ static void refuse(const char *rest, crema_status wanted, const char *text) {
 
 TEST(damaged_lists_are_refused) {
   make_inputs();
-  refuse("num_test_image: 4", CREMA_E_PARSE, "3 pictures, 4 are needed");
+  refuse("num_test_image: 4", CREMA_E_PARSE, "3 images, 4 are needed");
   write_text("sizes", "a 10 20\nb 10\n");
   refuse("", CREMA_E_PARSE, "sizes:2: expected a name, a height and a width");
   write_text("sizes", "a 10 0\n");
   refuse("", CREMA_E_PARSE, "sizes:1:");
   write_text("sizes", "\n");
-  refuse("", CREMA_E_PARSE, "0 pictures, 1 are needed");
+  refuse("", CREMA_E_PARSE, "0 images, 1 are needed");
   write_text("sizes", "a 10 20\n");
   write_text("map", "item { name: 'cat' label: 1 }\n");
   refuse("", CREMA_E_ARGUMENT, "no name for class 2");

@@ -14,10 +14,10 @@ bool cr_custom_layer_has_module(const char *module);
 /* The name of registered type `index`, in the order of registration; NULL beyond the last. */
 const char *cr_custom_layer_name(int index);
 
-/* Opens the shared object `path`, unless it is open already, and sets *out (may be NULL) to its
- * type called `type`, or to its only type when that is NULL or empty. `net_path` (may be NULL) is
- * the file that names it. Errors: those of crema_layer_load; CREMA_E_UNKNOWN_NAME for a type that
- * it lacks. */
+/* Opens the shared object `path`, unless it is open already. Sets *out (may be NULL) to its type
+ * called `type`, or to its only type if `type` is NULL or empty. `net_path` (may be NULL) is the
+ * file that names it. Errors: as crema_layer_load; CREMA_E_UNKNOWN_NAME for a type that it lacks.
+ */
 crema_status cr_custom_layer_load(const char *path, const char *net_path, const char *type,
                                   const cr_layer_class **out) CREMA_MUST_USE;
 

@@ -227,7 +227,7 @@ static crema_status find_kind(const char *name, const fill_kind **out) {
       name, nearest ? " (did you mean '" : "", nearest ? nearest : "", nearest ? "'?)" : "");
 }
 
-/* What the filler is for; its type and its fields are good. */
+/* Checks the filler's type and fields, and describes the values to fill. */
 static crema_status open_target(const Caffe__FillerParameter *filler, crema_context *context,
                                 const crema_blob *blob, const fill_kind **kind, fill_target *out) {
   CR_TRY(find_kind(filler->type ? filler->type : "constant", kind));

@@ -3,8 +3,8 @@
  *   amplitude exp(-(x^2 + y^2) / (2 sigma^2)) cos(omega (x cos theta - y sin theta) + phi),
  *
  * times a factor for each of three channels. The first filters of a bank turn a wave through all
- * directions at several frequencies, the last ones tell colours apart. The parameters are those of
- * Intel Caffe. */
+ * directions at several frequencies, the last ones separate colours. The parameters come from Intel
+ * Caffe. */
 #include "layers/common/filler_gabor.h"
 
 #include <math.h>
@@ -20,8 +20,8 @@ typedef struct gabor {
   double channel[3];
 } gabor;
 
-/* Filters up to `end`, which differ in their angle and phase: the nth has those of `first`, plus n
- * times a step. */
+/* Filters up to `end`, which differ in their angle and phase: the nth has the angle and phase of
+ * `first`, plus n times a step. */
 typedef struct gabor_group {
   int end;
   gabor first;

@@ -1,4 +1,4 @@
-/* What the class of a layer says besides if the layer brings samples into the net. */
+/* The functions of a class whose layers bring samples into the net. */
 #ifndef CR_LAYERS_INPUT_CLASS_H
 #define CR_LAYERS_INPUT_CLASS_H
 
@@ -13,9 +13,9 @@ struct cr_input_class {
   /* Waits until a shared layer's forward need not wait for data, because forward locks out the
    * other solvers. May invalidate the values of the tops. */
   crema_status (*await)(cr_layer *layer);
-  /* Called instead of setup, tops shaped, for a layer that works on another one's state. */
+  /* Called instead of setup, tops shaped, for a layer that works on the state of another layer. */
   crema_status (*join)(cr_layer *layer, crema_blob *const *top);
-  /* Reader position and the like, for exact resume, as text in a format of the layer's own. */
+  /* The position in the data, for exact resume, as text in the layer's own format. */
   crema_status (*save)(cr_layer *layer, cr_buffer *out);
   crema_status (*restore)(cr_layer *layer, const char *bytes, size_t size);
   /* How far in the data a saved position is; 0 for text that cannot be read. NULL: the positions of

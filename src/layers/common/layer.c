@@ -25,8 +25,8 @@ static crema_status make_loss_weights(cr_layer *layer) {
   return CREMA_OK;
 }
 
-/* Layers that bring samples draw alike where they are given the same seed, whatever their names: so
- * crops of pictures and of their masks fit. */
+/* Layers that bring samples draw alike if their transform_param has the same seed, so that crops of
+ * images and of their masks fit. */
 static uint64_t make_key(const cr_layer *layer, uint64_t seed) {
   const Caffe__TransformationParameter *transform = layer->param->transform_param;
   const bool own = layer->kind->input != NULL && transform != NULL && transform->random_seed >= 0;
@@ -137,7 +137,7 @@ crema_status cr_layer_setup(cr_layer *layer, const cr_layer *root, crema_blob *c
   return cr_layer_share_shape(layer, top);
 }
 
-/* What was written to the tops as floats is rounded to the integers that they hold. */
+/* Rounds floats in the tops to integers if the tops hold integers. */
 static crema_status forward_class(cr_layer *layer, crema_context *context,
                                   crema_blob *const *bottom, crema_blob *const *top) {
   CR_TRY(layer->kind->forward(layer, context, bottom, top));

@@ -1,4 +1,4 @@
-/* What a layer is.
+/* The type and the state of a layer.
  *
  * A layer file defines one cr_layer_class: parameters, shapes, and the ops of the forward and the
  * backward pass. layers/registry.h finds a class by its type. Layers compute through ops only; host
@@ -23,14 +23,13 @@ typedef struct cr_layer_share cr_layer_share;
 /* Which of the solvers that train a net together this net belongs to: each gets its share of the
  * samples, sample k going to solver k mod `solvers`. */
 typedef struct cr_solver_rank {
-  int rank, solvers; /* 0 <= rank < solvers; 0 of 1 for a solver alone */
-  /* Shared by the solvers of one process. NULL: the others are in other processes, or there are
-   * none. */
+  int rank, solvers; /* 0 <= rank < solvers; 0 of 1 for a single solver */
+  /* Shared by the solvers of one process. NULL: this is the only solver of its process. */
   cr_input_group *group;
   /* The net of rank 0, whose shareable layers also work for the other solvers of this process; only
    * used while a net is made. NULL: each net has its own. */
   const struct crema_net *root;
-  bool tests; /* a net of phase TEST has its share of the samples, too; else it is alone */
+  bool tests; /* a net of phase TEST gets its share of the samples, too; else it gets all */
 } cr_solver_rank;
 
 enum { CR_ANY = -1 };
@@ -190,10 +189,10 @@ static inline const char *cr_layer_name(const Caffe__LayerParameter *param) {
 
 /* Makes and frees a layer of a class (cr_layer_create in layers/registry.h finds the class).
  * `param` must outlive it. layer->tops counts the tops that `param` names; the caller (src/net)
- * adds automatic ones, and checks the number of bottoms and tops. layer->loss_weight has room for
- * max(tops named, class->tops.min, 1) entries; it holds the weights that `param` gives, else 1 for
- * the first top of a loss and 0 for all others. `net_path` (may be NULL) must outlive the layer.
- * cr_layer_destroy accepts NULL. */
+ * adds automatic tops and checks the number of bottoms and tops. layer->loss_weight has room for
+ * max(tops named, class->tops.min, 1) entries. A weight that `param` lacks is 1 for the first top
+ * of a loss, else 0. `net_path` (may be NULL) must outlive the layer. cr_layer_destroy accepts
+ * NULL. */
 crema_status cr_layer_create_as(const cr_layer_class *kind, const Caffe__LayerParameter *param,
                                 Caffe__Phase phase, crema_context *context, uint64_t seed,
                                 const char *net_path, cr_layer **out) CREMA_MUST_USE;
@@ -205,9 +204,9 @@ void cr_layer_destroy(cr_layer *layer);
  * number. */
 void cr_layer_set_solver(cr_layer *layer, const cr_solver_rank *solver);
 
-/* Sets the layer up as its class says. With `root`, a layer of the same name in the net of rank 0
- * whose class can be shared, it works on the state of `root` and its tops get the same shapes.
- * Errors: those of the class and of cr_layer_share_join. */
+/* Sets the layer up as its class says. `root` is a layer of the same name in the net of rank 0
+ * whose class can be shared, or NULL. With it, the layer works on the state of `root` and its tops
+ * get the same shapes. Errors: as the class and cr_layer_share_join. */
 crema_status cr_layer_setup(cr_layer *layer, const cr_layer *root, crema_blob *const *bottom,
                             crema_blob *const *top) CREMA_MUST_USE;
 

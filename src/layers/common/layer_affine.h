@@ -33,7 +33,7 @@ bool cr_layer_affine_scales_channels(const cr_layer *layer);
 /* How far the values reach of a layer whose parameters say `axis`. */
 cr_layer_reach cr_layer_affine_reach(int bottoms, int axis);
 
-/* What the classes have in common; each adds its setup. */
+/* The members that both classes set; each adds its setup. */
 #define CR_LAYER_AFFINE(type_name)                                                             \
   .type = type_name, .state_size = sizeof(cr_layer_affine), .bottoms = {1, 2}, .tops = {1, 1}, \
   .in_place = true, .reshape = cr_layer_affine_reshape, .forward = cr_layer_affine_forward,    \

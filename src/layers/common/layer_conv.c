@@ -99,8 +99,8 @@ static crema_status check_bottoms(const cr_layer *layer, const cr_layer_conv *co
   return CREMA_OK;
 }
 
-/* A shape as ops expect it: batch axes folded, and one axis of extent 1 in place of missing spatial
- * axes. */
+/* A shape as ops expect it: batch axes folded, and one axis of extent 1 for missing spatial axes.
+ */
 static crema_shape fold(const cr_layer_conv *conv, const crema_shape *shape) {
   crema_shape out = cr_shape_1(crema_shape_count(shape, 0, conv->axis));
   for (int i = conv->axis; i < shape->axes; ++i) out.dim[out.axes++] = shape->dim[i];

@@ -26,7 +26,7 @@ typedef struct cr_layer_conv {
   cr_layer_weights gradients;
 } cr_layer_conv;
 
-/* That of a convolution. */
+/* The extent of a convolution's top. */
 cr_conv_extent cr_layer_conv_extent;
 
 /* Reads convolution_param for bottoms shaped as bottom[0], makes weights and bias. Errors:
@@ -40,7 +40,7 @@ cr_layer_forward_fn cr_layer_conv_forward;
 cr_layer_backward_fn cr_layer_conv_backward;
 cr_layer_reach cr_layer_conv_reach(const Caffe__LayerParameter *param, int bottoms);
 
-/* What the classes have in common; each adds its setup. */
+/* The members that the classes set; each adds its setup. */
 #define CR_LAYER_CONV(type_name)                                                           \
   .type = type_name, .state_size = sizeof(cr_layer_conv), .bottoms = {1, CR_ANY},          \
   .tops = {1, CR_ANY}, .graph.equal_bottoms_tops = true, .reshape = cr_layer_conv_reshape, \

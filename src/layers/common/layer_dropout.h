@@ -7,7 +7,7 @@
 
 /* Zero-initialised. */
 typedef struct cr_dropout {
-  float ratio;  /* of what is dropped */
+  float ratio;  /* the share of values that it drops */
   bool samples; /* in TEST, too */
   cr_layer_op copy;
 } cr_dropout;
@@ -33,7 +33,7 @@ crema_status cr_dropout_backward(cr_dropout *dropout, crema_context *context,
 /* Class function: not where dropout_param says that it samples. */
 bool cr_dropout_noop_in_test(const Caffe__LayerParameter *param);
 
-/* What the classes have in common; each adds its functions. */
+/* The members that the classes set; each adds its functions. */
 #define CR_LAYER_DROPOUT(type_name, state)                                           \
   .type = type_name, .state_size = sizeof(state), .bottoms = {1, 1}, .tops = {1, 1}, \
   .in_place = true, .fusion.noop_in_test = cr_dropout_noop_in_test

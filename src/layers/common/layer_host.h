@@ -24,8 +24,7 @@ static inline void cr_host_put(const cr_host_results *results, int64_t i, double
   else results->narrow[i] = (float)value;
 }
 
-/* What the classes of layers have in common that choose and count on the host: full precision for
- * what comes out. */
+/* The members of classes whose layers choose and count on the host: tops have full precision. */
 #define CR_LAYER_HOST(type_name, state_bytes, setup_fn, reshape_fn, forward_fn, destroy_fn) \
   .type = type_name, .state_size = state_bytes, .graph.wide_tops = true, .setup = setup_fn, \
   .reshape = reshape_fn, .forward = forward_fn, .destroy = destroy_fn
@@ -35,12 +34,12 @@ crema_status cr_host_read(cr_tensor *tensor, cr_host_values *out) CREMA_MUST_USE
 /* Old content is not kept. */
 crema_status cr_host_write(cr_tensor *tensor, cr_host_results *out) CREMA_MUST_USE;
 
-/* How many threads at most are worth work that takes as long as so many multiply-adds. Each of them
- * has a number below that, by which it finds memory of its own. */
+/* How many threads at most are worth work that takes as long as so many multiply-adds. Each thread
+ * has a number below the result, with which it finds its own memory. */
 int cr_host_workers(const crema_context *context, double multiply_adds);
 /* Calls work(state, worker, index) for each index below `count`, once, in any order and by several
- * threads at a time. What a call makes must not depend on the others. Returns the failure of the
- * lowest index that fails. */
+ * threads at a time. The result of a call must not depend on other calls. Returns the failure of
+ * the lowest index that fails. */
 crema_status cr_host_spread(int workers, int64_t count, cr_host_work *work,
                             void *state) CREMA_MUST_USE;
 

@@ -1,11 +1,11 @@
-/* Convolutions and inner products that compute with integers of 8 bits. */
+/* Convolutions and inner products that compute with int8 values. */
 #ifndef CR_LAYERS_LAYER_INT8_H
 #define CR_LAYERS_LAYER_INT8_H
 
 #include "layers/common/layer_op.h"
 
 /* How: see CONV_INT8 in ops.inc. The weights are I8, the bias, in units of the sums, F32. Averages
- * need from_scale alone. */
+ * use from_scale only. */
 struct cr_layer_int8 {
   crema_dtype from;   /* of the integers that are multiplied: U8 or I8 */
   float from_scale;   /* what 1 of them stands for: a bottom of floats is rounded to them */
@@ -26,7 +26,7 @@ crema_status cr_layer_int8_make(cr_layer *layer, cr_layer_rounded *rounded, cr_l
                                 const cr_op_desc *desc, const crema_shape *const *shape,
                                 const crema_blob *bottom) CREMA_MUST_USE;
 
-/* *source, a bottom's values, becomes what the op is to be run on. A no-op for integers. */
+/* *source, a bottom's values, becomes the tensor for the op. A no-op for integers. */
 crema_status cr_layer_int8_round(cr_layer_rounded *rounded, crema_context *context,
                                  cr_tensor **source) CREMA_MUST_USE;
 

@@ -15,8 +15,8 @@ crema_status cr_layer_keep_make(cr_layer *layer, cr_layer_keep *keep,
                                 const crema_blob *bottom) CREMA_MUST_USE;
 
 /* Before a forward pass that may overwrite its bottom: keeps the values if it will, and a backward
- * pass follows. *input is what the forward pass reads. The values are moved where that can be done
- * (cr_tensor_take), else copied. */
+ * pass follows. *input: the tensor that the forward pass reads. The values are moved where that can
+ * be done (cr_tensor_take), else copied. */
 crema_status cr_layer_keep_forward(cr_layer *layer, cr_layer_keep *keep, crema_context *context,
                                    const crema_blob *bottom, const crema_blob *top,
                                    cr_tensor **input) CREMA_MUST_USE;

@@ -1,5 +1,5 @@
-/* Class functions of layers that have nothing to do at a stage: no parameters to read, or tops that
- * share the memory of bottoms and parameters; and those that say the same of all layers. */
+/* Class functions that do nothing (there are no parameters to read, or tops share the memory of
+ * bottoms and parameters) and class functions with one answer for all layers. */
 #ifndef CR_LAYERS_LAYER_NOOP_H
 #define CR_LAYERS_LAYER_NOOP_H
 
@@ -14,11 +14,11 @@ bool cr_layer_always(const cr_layer *layer, int blob);
 /* For carries_integers: always. */
 bool cr_layer_carries(const cr_layer *layer, const crema_shape *top);
 
-/* For reach: that of all layers of the class. */
+/* For reach: the same for all layers of the class. */
 cr_layer_reach cr_layer_reaches_sample(const Caffe__LayerParameter *param, int bottoms);
 cr_layer_reach cr_layer_reaches_position(const Caffe__LayerParameter *param, int bottoms);
-/* That of a layer whose values depend on each other along the axes from `axis` on. Below 0, it is
- * counted from the end, which may be the samples. */
+/* The reach of a layer whose values depend on each other along the axes from `axis` on. Below 0, it
+ * is counted from the end, which may be the samples. */
 cr_layer_reach cr_layer_reach_from(int axis);
 
 #endif

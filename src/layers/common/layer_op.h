@@ -15,10 +15,10 @@ struct cr_layer_op {
 /* Describes an op of `kind` with all parameters zero. */
 cr_op_desc cr_layer_op_desc(cr_op_kind kind);
 
-/* Makes `slot` hold the op that `desc` (kind, u; no arguments) describes for `args` arguments
- * of the shapes given. shape[i] NULL: an optional argument that is absent. The element types are
- * those of the tensors that the op runs on, the arithmetic is the layer's. Keeps the existing op
- * when kind, shapes and parameters are the same. */
+/* Makes `slot` hold the op that `desc` (kind, u; no arguments) describes for `args` arguments of
+ * the shapes given. shape[i] NULL: an optional argument that is absent. The op takes its element
+ * types from its tensors, and its arithmetic from the layer. Keeps the existing op when kind,
+ * shapes and parameters are the same. */
 crema_status cr_layer_op_make(cr_layer *layer, cr_layer_op *slot, const cr_op_desc *desc, int args,
                               const crema_shape *const *shape) CREMA_MUST_USE;
 
@@ -52,12 +52,12 @@ crema_status cr_layer_op_run(cr_layer_op *slot, crema_context *context, cr_tenso
 crema_status cr_layer_tensor(cr_layer *layer, cr_tensor **tensor, crema_dtype type,
                              int64_t count) CREMA_MUST_USE;
 
-/* The same for values that a forward pass makes and that nobody needs after the layer's next
- * backward pass or, where that is not run, after the forward pass. */
+/* The same for values of one pass: they are dead after the layer's backward pass or, without one,
+ * after its forward pass. */
 crema_status cr_layer_pass_tensor(cr_layer *layer, cr_tensor **tensor, crema_dtype type,
                                   int64_t count) CREMA_MUST_USE;
 
-/* Makes all such tensors of the layer passing (cr_tensor_set_passing); lets go of them. */
+/* Marks all such tensors of the layer transient; releases them. */
 void cr_layer_set_passing(const cr_layer *layer);
 void cr_layer_let_go(const cr_layer *layer);
 
@@ -90,7 +90,7 @@ crema_status cr_layer_same_shape(const cr_layer *layer, const char *what,
                                  const crema_shape *expected,
                                  const crema_shape *found) CREMA_MUST_USE;
 
-/* Fails unless a bottom of `shape` has axis 1, which is that of channels. */
+/* Fails unless a bottom of `shape` has axis 1, the channels. */
 crema_status cr_layer_need_channels(const cr_layer *layer, const crema_shape *shape) CREMA_MUST_USE;
 
 #endif

@@ -17,7 +17,7 @@ typedef enum cr_operand {
   CR_X0,
   CR_X1,
   CR_X2,    /* the data of bottom 0, 1, 2 */
-  CR_INPUT, /* backward: that of bottom 0 as forward saw it, also in place */
+  CR_INPUT, /* backward: the values of bottom 0 before forward, also in place */
   CR_DX,    /* the diff of bottom 0, or of the one asked for */
   CR_Y,
   CR_DY, /* data and diff of top 0 */
@@ -52,10 +52,10 @@ typedef struct cr_layer_pair {
 } cr_layer_pair;
 
 /* The shapes under which the ops see the layer's blobs and its own tensors. NULL for x and y: the
- * blob's own shape; for the others: there is no such tensor. */
+ * blob's own shape; for other operands: there is no such tensor. */
 typedef struct cr_pair_shapes {
   const crema_shape *x[3], *y, *y1, *w, *own[CR_PAIR_OWN], *bytes;
-  const cr_op_desc *backward; /* parameters of the backward op; NULL: those of the forward op */
+  const cr_op_desc *backward; /* parameters of the backward op; NULL: as the forward op */
 } cr_pair_shapes;
 
 /* Makes the layer's own tensors and both ops, with the parameters of `desc` (its kind does not
@@ -75,8 +75,8 @@ crema_status cr_layer_pair_run_back(cr_layer *layer, crema_context *context, cre
 cr_layer_forward_fn cr_layer_pair_forward;
 cr_layer_backward_fn cr_layer_pair_backward;
 
-/* What the classes of layers with one op forward and one backward have in common, whose file calls
- * its table `pair`: they have `count` bottoms and one top. */
+/* The members of classes with one op forward and one backward, `count` bottoms and one top. The
+ * layer file calls its table `pair`. */
 #define CR_LAYER_PAIR(type_name, state, count)                                              \
   .type = type_name, .state_size = sizeof(state), .pair = &pair, .bottoms = {count, count}, \
   .tops = {1, 1}

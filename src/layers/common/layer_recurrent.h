@@ -1,5 +1,5 @@
-/* What LSTM and RNN have in common: the inputs' share of what the steps add up, for all steps at
- * once, and the states before the first step and after the last one. */
+/* The common part of LSTM and RNN: products of the inputs for all steps at once, and the states
+ * before the first step and after the last step. */
 #ifndef CR_LAYERS_LAYER_RECURRENT_H
 #define CR_LAYERS_LAYER_RECURRENT_H
 
@@ -31,8 +31,8 @@ typedef struct cr_layer_recurrent {
   cr_tensor *after[CR_RECURRENT_STATES];
 } cr_layer_recurrent;
 
-/* Reads recurrent_param, and makes the parameters of the inputs and `own` more, which the layer
- * adds. *filler: that of weights; *bias: that of biases; either may be NULL. */
+/* Reads recurrent_param, and makes the parameters of the inputs. The layer adds `own` more
+ * parameters. */
 crema_status cr_layer_recurrent_setup(cr_layer *layer, crema_blob *const *bottom, int states,
                                       int64_t gates_per_unit, int own) CREMA_MUST_USE;
 

@@ -133,9 +133,10 @@ crema_status cr_layer_share_restore(cr_layer *layer, const char *bytes, size_t s
     cr_buffer_clear(&share->restored);
     status = cr_buffer_append(&share->restored, bytes, size);
   } else if (size != share->restored.size || memcmp(bytes, share->restored.data, size) != 0) {
-    status = cr_layer_fail(layer, CREMA_E_STATE,
-                           "the saved position of solver %d in the data is not that of solver 0",
-                           layer->solver.rank);
+    status = cr_layer_fail(
+        layer, CREMA_E_STATE,
+        "the saved position of solver %d in the data differs from the position of solver 0",
+        layer->solver.rank);
   }
   pthread_mutex_unlock(&share->lock);
   return status;

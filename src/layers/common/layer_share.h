@@ -2,9 +2,9 @@
  *
  * Such a layer exists once, in the net of rank 0; the layers of that name in the other solvers'
  * nets work on the same state. Forward passes of a shared layer happen one at a time, backward
- * passes do not wait for each other. Which samples a solver gets depends on the number of its step,
- * never on who comes first: batch number of step t of solver r of N is t N + r. The state lives
- * until the last of the nets is freed, in whatever order. */
+ * passes do not wait for each other. The number of a solver's step decides which samples it gets:
+ * step t of solver r of N gets batch t N + r. The state lives until the last of the nets is freed,
+ * in whatever order. */
 #ifndef CR_LAYERS_LAYER_SHARE_H
 #define CR_LAYERS_LAYER_SHARE_H
 
@@ -18,7 +18,7 @@ crema_status cr_layer_share_open(cr_layer *layer) CREMA_MUST_USE;
 
 /* Lets `layer`, of another rank and before its setup, work on the state of `root`, whose setup is
  * done; both are of the same group. Errors: CREMA_E_UNSUPPORTED (a class that cannot be shared),
- * CREMA_E_STATE (nobody can join `root`), CREMA_E_ARGUMENT (layers that differ in type, tops or
+ * CREMA_E_STATE (`root` is not shared), CREMA_E_ARGUMENT (layers that differ in type, tops or
  * number of solvers). */
 crema_status cr_layer_share_join(cr_layer *layer, const cr_layer *root) CREMA_MUST_USE;
 

@@ -31,7 +31,7 @@ crema_status cr_layer_unary_setup(cr_layer *layer, crema_blob *const *bottom,
   return CREMA_OK;
 }
 
-/* In F32, 1 / log is taken of the rounded logarithm, so rounding at the end alone would give other
+/* In F32, 1 / log is taken of the rounded logarithm, so rounding only at the end would give other
  * bits. */
 double cr_layer_unary_log(crema_dtype arithmetic, float base) {
   if (base == -1) return 1;

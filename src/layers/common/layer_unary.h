@@ -1,5 +1,5 @@
-/* What the layers of one element-wise function have in common: one bottom, one top of the same
- * shape, in place or not, top = f(bottom). */
+/* The common part of layers with one element-wise function: top = f(bottom), of one shape, in place
+ * or not. */
 #ifndef CR_LAYERS_LAYER_UNARY_H
 #define CR_LAYERS_LAYER_UNARY_H
 
@@ -12,8 +12,8 @@ typedef struct cr_layer_unary {
   double alpha, beta, gamma; /* of the function, see cr_unary */
 } cr_layer_unary;
 
-/* The natural logarithm of a base, of which -1 stands for e, in a layer's arithmetic; NAN for one
- * that is not positive or not finite. */
+/* The natural logarithm of a base in a layer's arithmetic. Base -1 stands for e. NaN unless the
+ * base is positive and finite. */
 double cr_layer_unary_log(crema_dtype arithmetic, float base);
 
 /* Class functions. Setup takes the function from the class's `post`, which accepts the parameters.
@@ -28,8 +28,8 @@ cr_value_use cr_layer_unary_preserves(const cr_layer *layer);
  * in-place pass keeps its input. */
 extern const cr_layer_pair_table cr_layer_unary_by_value, cr_layer_unary_by_input;
 
-/* What the classes of such layers have in common; each adds its post, its setup and, if there is a
- * gradient, backward (cr_layer_pair_backward). */
+/* The members that the classes set; each adds its post, its setup and, with a gradient, backward
+ * (cr_layer_pair_backward). */
 #define CR_LAYER_UNARY(type_name, table)                                                      \
   .type = type_name, .state_size = sizeof(cr_layer_unary), .pair = &table, .bottoms = {1, 1}, \
   .tops = {1, 1}, .in_place = true, .reshape = cr_layer_unary_reshape,                        \

@@ -11,8 +11,8 @@ typedef struct cr_layer_weights {
    * made. */
   bool transposed;
   cr_layer_op both;    /* of weights and bias; not if transposed */
-  cr_layer_op weights; /* of the weights alone */
-  cr_layer_op bias;    /* of the bias alone */
+  cr_layer_op weights; /* of the weights only */
+  cr_layer_op bias;    /* of the bias only */
 } cr_layer_weights;
 
 /* Gives a layer parameter 0 and, unless `bias` is NULL, parameter 1, with their fillers. */
@@ -21,14 +21,14 @@ crema_status cr_layer_weights_add(cr_layer *layer, const crema_shape *weights,
                                   const crema_shape *bias,
                                   const Caffe__FillerParameter *bias_filler) CREMA_MUST_USE;
 
-/* The op of the bias' gradient alone, from that of the top (N, O, S...); and adds it to the diff of
- * parameter 1 if layer->param_propagate_down asks for it. */
+/* The op for the gradient of the bias only, from the top's gradient (N, O, S...). Its run adds to
+ * the diff of parameter 1 if layer->param_propagate_down asks for it. */
 crema_status cr_layer_weights_make_bias(cr_layer *layer, cr_layer_op *op, const crema_shape *top,
                                         const crema_shape *bias) CREMA_MUST_USE;
 crema_status cr_layer_weights_run_bias(cr_layer *layer, cr_layer_op *op, crema_context *context,
                                        cr_tensor *diff_top) CREMA_MUST_USE;
 
-/* Makes the ops. `desc` is that of the layer's weight gradient (arguments src, diff_dst,
+/* Makes the ops. `desc` describes the layer's weight gradient (arguments src, diff_dst,
  * diff_weights, diff_bias or absent); the top is (N, O, S...); bias NULL: there is none. */
 crema_status cr_layer_weights_make(cr_layer *layer, cr_layer_weights *ops, const cr_op_desc *desc,
                                    const crema_shape *src, const crema_shape *dst,

@@ -4,16 +4,16 @@
 
 #include "layers/common/layer.h"
 
-/* Reads kernel, stride, pad and dilation for `axes` spatial axes: each as a list of one entry or
- * one per axis, or (two axes) as _h and _w fields; stride and dilation default to 1, pad to 0.
+/* Reads kernel, stride, pad and dilation for `axes` spatial axes. Each field is a list with one
+ * entry, or one per axis, or (two axes) _h and _w. Stride and dilation default to 1, pad to 0.
  * Errors: CREMA_E_ARGUMENT, CREMA_E_RANGE for a kernel, stride or dilation of 0,
  * CREMA_E_UNSUPPORTED beyond CR_MAX_SPATIAL axes. */
 crema_status cr_layer_read_window(const cr_layer *layer, const Caffe__ConvolutionParameter *param,
                                   int axes, cr_window *out) CREMA_MUST_USE;
 
 /* Positions of a pooling window along an axis of `size`, as Caffe counts them: (size + 2 pad -
- * kernel) / stride, rounded up or, with `floor`, down, plus 1; less 1 if the last window would
- * begin behind the input and some axis has padding (`padded`). Less than 1: the window does not
+ * kernel) / stride, rounded up or, with `floor`, down, plus 1. If some axis has padding (`padded`),
+ * a last window that would begin after the input does not count. Less than 1: the window does not
  * fit. */
 int64_t cr_layer_pool_extent(int64_t size, int64_t kernel, int64_t stride, int64_t pad, bool padded,
                              bool floor);

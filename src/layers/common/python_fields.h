@@ -1,6 +1,6 @@
-/* param_str of the layers that py-faster-rcnn (Ren et al., "Faster R-CNN", 2015) has in Python, for
- * the layers of crema that do the same: "'feat_stride': 16", also with more fields, lists of
- * numbers (in YAML "!!python/tuple [4, 8]"), and braces around all. */
+/* param_str of the Python layers of py-faster-rcnn (Ren et al., "Faster R-CNN", 2015), for the
+ * layers of crema that do the same. An example is "'feat_stride': 16"; there may be more fields,
+ * lists of numbers (in YAML "!!python/tuple [4, 8]"), and braces around all. */
 #ifndef CR_LAYERS_PYTHON_FIELDS_H
 #define CR_LAYERS_PYTHON_FIELDS_H
 

@@ -1,15 +1,15 @@
-/* BoxData: images with boxes from a database of Datum, for YOLO v2 (Redmon and Farhadi,
- * "YOLO9000", 2016).
+/* BoxData: images with boxes from a database of Datum, for YOLO v2 (Redmon and Farhadi, "YOLO9000",
+ * 2016).
  *
  * Formula: none: a record is an encoded image whose float_data has for each object class, whether
- * it is difficult, centre (x, y), width and height in shares of the image. In TRAIN, a random
- * part of 71 to 100 % of each side that has the centre of an object is resized to the whole;
- * boxes whose centre it has go along, and into the crop, too. A whole image keeps all boxes.
+ * it is difficult, centre (x, y), width and height in shares of the image. In TRAIN, a random part
+ * of 71 to 100 % of each side with the centre of an object is resized to the whole. Boxes with
+ * their centre in the part follow it, and the crop, too. A whole image keeps all boxes.
  * Shapes: no bottom -> data (batch, channels, height, width) and, optionally, label (batch, 150):
  * class, centre, width and height of up to 30 objects, 0 behind the last.
  * Fields: data_param, transform_param.
- * Caffe: as in Intel Caffe, where boxes neither follow a crop nor are mirrored, and more than 30
- * objects overrun the label; here the first 30 count. In TRAIN, boxes are not cut to whole pixels.
+ * Caffe: as in Intel Caffe, where crops and mirroring do not move boxes, and more than 30 objects
+ * overrun the label; here the first 30 count. In TRAIN, boxes are not cut to whole pixels.
  * data_param's side has no effect.
  * Example:
  *   layer { name: "data" type: "BoxData" top: "data" top: "label"
@@ -31,9 +31,9 @@ typedef struct box_worker {
 } box_worker;
 
 typedef struct box_state {
-  cr_boxed_input pictures; /* has to be the first member */
-  bool draws;              /* parts of images, at random */
-  bool color;              /* whatever the record has */
+  cr_boxed_input input; /* has to be the first member */
+  bool draws;           /* parts of images, at random */
+  bool color;           /* whatever the record has */
 } box_state;
 
 static int draw_below(uint32_t word, int count) {
@@ -43,7 +43,7 @@ static int draw_below(uint32_t word, int count) {
 /* A part of at least 70 % of each side that has an object; false: none was found. */
 static bool draw_part(const box_state *s, const box_worker *w, uint64_t sample, cr_image_part *out,
                       cr_boxed_object *objects, int *count) {
-  const uint64_t key = cr_mix_key(s->pictures.records.stream, cr_hash_text("part"));
+  const uint64_t key = cr_mix_key(s->input.records.stream, cr_hash_text("part"));
   for (uint32_t trial = 0; trial < TRIALS; ++trial) {
     uint32_t draw[4];
     cr_philox(key, trial, sample, draw);
@@ -78,8 +78,8 @@ static crema_status cut_part(const box_state *s, box_worker *w, uint64_t sample)
   return cr_image_resize(&w->part, height, width, &w->record.image);
 }
 
-static crema_status read_picture(const cr_boxed_input *layer, void *worker, cr_db_bytes value,
-                                 uint64_t sample, const cr_image **out) {
+static crema_status read_image(const cr_boxed_input *layer, void *worker, cr_db_bytes value,
+                               uint64_t sample, const cr_image **out) {
   const box_state *s = (const box_state *)layer;
   box_worker *w = worker;
   *out = &w->record.image;
@@ -114,7 +114,7 @@ static void free_worker(void *worker) {
 static const cr_boxed_class class = {
     .worker_size = sizeof(box_worker),
     .advice = "images of different sizes need crop_size or batch_size: 1",
-    .read = read_picture,
+    .read = read_image,
     .fill = put_label,
     .free_worker = free_worker,
 };

@@ -4,17 +4,16 @@
  * keys or, with shuffle, in another order in each epoch.
  * Shapes: no bottom -> data (batch, channels, height, width) and, optionally, label (batch).
  * Fields: data_param, transform_param.
- * Caffe: the files decide which kind of database it is, a wrong backend is warned of; prefetch 0
- * and no prefetch mean a number that fits the memory; cache, shuffle, threads and parser_threads of
- * the NVIDIA dialect work in all nets; a resumed run goes on with the very next record.
+ * Caffe: the files decide which kind of database it is, a wrong backend causes a warning; prefetch
+ * 0 and no prefetch mean a number that fits the memory; cache, shuffle, threads and parser_threads
+ * of the NVIDIA dialect work in all nets; a resumed run continues with the very next record.
  * Example:
  *   layer { name: "data" type: "Data" top: "data" top: "label"
  *     data_param { source: "train_lmdb" batch_size: 2 backend: LMDB }
  *     transform_param { scale: 0.00390625 mirror: true crop_size: 24 } }
  *
- * A reader thread, shared by all solvers that train the net, walks through the records; a pipeline
- * makes batches of them ahead of the net; the tops share the memory of a batch until the next
- * pass. */
+ * A reader thread, shared by all solvers that train the net, walks through the records. A pipeline
+ * makes batches ahead of the net. The tops share the memory of a batch until the next pass. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

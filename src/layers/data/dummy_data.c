@@ -87,7 +87,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   return fill(layer, layer->context, top, true);
 }
 
-/* Every solver has tops of its own. */
+/* Every solver has its own tops. */
 static crema_status join(cr_layer *layer, crema_blob *const *top) {
   return fill(layer, layer->context, top, true);
 }

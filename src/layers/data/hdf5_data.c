@@ -5,7 +5,7 @@
  * Shapes: no bottom -> each top is the data set of its name: (batch, ...).
  * Fields: hdf5_data_param.
  * Caffe: files are also looked for in the folder of their list; transform_param is refused; shuffle
- * depends on the seed alone, so that a resumed run goes on with the same samples.
+ * depends only on the seed, so that a resumed run continues with the same samples.
  * Example:
  *   layer { name: "data" type: "HDF5Data" top: "data" top: "label"
  *     hdf5_data_param { source: "h5_files.txt" batch_size: 2 } }
@@ -62,7 +62,7 @@ static crema_status check_param(const cr_layer *layer) {
   return CREMA_OK;
 }
 
-/* One file name per line; relative ones may lie beside the list. */
+/* One file name per line; relative names are also looked for in the folder of the list. */
 static crema_status read_names(hdf5_data_state *s, const char *list, char *text) {
   for (char *line = text; line != NULL;) {
     char *next = strchr(line, '\n');

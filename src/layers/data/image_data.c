@@ -6,8 +6,8 @@
  * Fields: image_data_param, transform_param.
  * Caffe: files are also looked for in the folder of their list; several threads load them; a JPEG
  * of at least twice the wanted size is decoded to a half, a quarter or an eighth, which averages
- * (exact_resize: true decodes it whole, as Caffe does); shuffle and rand_skip depend on the seed
- * alone; cache and precache have no effect; dataset_share_per_node is refused.
+ * (exact_resize: true decodes it whole, as Caffe does); shuffle and rand_skip depend only on the
+ * seed; cache and precache have no effect; dataset_share_per_node is refused.
  * Example:
  *   layer { name: "data" type: "ImageData" top: "data" top: "label"
  *     image_data_param { source: "images.txt" batch_size: 2 new_height: 32 new_width: 32 }

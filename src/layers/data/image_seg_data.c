@@ -1,20 +1,18 @@
-/* ImageSegData: batches of image files with a label for each pixel (Chen et al., "DeepLab",
- * 2015).
+/* ImageSegData: batches of image files with a label for each pixel (Chen et al., "DeepLab", 2015).
  *
- * Formula: none: each line of the list source names an image and a gray picture of the same size,
+ * Formula: none: each line of the list source names an image and a gray image of the same size,
  * whose values are the labels; both get the same crop and are mirrored alike. An image that is
  * smaller than the crop is continued, to the right and downwards, with its mean and ignore_label.
- * With label_type: IMAGE a line has a number in place of the picture, which is the label of each
- * pixel, with NONE the image alone, and the label of each pixel is ignore_label.
- * Before the crop both are resized by one of scale_factors, drawn for each sample.
- * Shapes: no bottom -> data (batch, channels, height, width) and, optionally, label (batch,
- * 1, height, width), and the height and width of each image as far as it is in data (batch, 1, 1,
- * 2).
+ * With label_type: IMAGE, a line has a number instead of the second image: the label of each pixel.
+ * With NONE, a line has only the image, and each label is ignore_label. Before the crop both are
+ * resized by one of scale_factors, drawn for each sample.
+ * Shapes: no bottom -> data (batch, channels, height, width) and, optionally, label (batch, 1,
+ * height, width), and the height and width of each image as far as it is in data (batch, 1, 1, 2).
  * Fields: image_data_param, transform_param.
  * Caffe: as in the forks of DeepLab and PSPNet, but that label_type is PIXEL where it is not given,
- * as in DeepLab's first version, and not IMAGE; labels are never mixed when pictures are resized
+ * as in DeepLab's first version, and not IMAGE; labels are never mixed when images are resized
  * (new_height, new_width), files are also looked for in the folder of their list, and fields of
- * transform_param that would move pixels alone (resize_param, expand_param) are refused.
+ * transform_param that would move only pixels (resize_param, expand_param) are refused.
  * Example:
  *   layer { name: "data" type: "ImageSegData" top: "data" top: "label" top: "size"
  *     image_data_param { source: "pairs.txt" batch_size: 2 label_type: PIXEL ignore_label: 255 }
@@ -120,7 +118,7 @@ static crema_status decode(const seg_data_state *s, seg_worker *w, const char *n
                     w->path.data);
 }
 
-/* Labels are not mixed: each pixel gets that of the nearest. */
+/* Labels are not mixed: each pixel gets the nearest label. */
 static crema_status resize_pair(seg_worker *w, bool has_map, int height, int width) {
   if (height == w->image.height && width == w->image.width) return CREMA_OK;
   CR_TRY(cr_image_resize(&w->image, height, width, &w->resized));
@@ -157,7 +155,7 @@ static crema_status read_pair(const seg_data_state *s, seg_worker *w, const seg_
     CR_TRY(decode(s, w, line->map, CR_IMAGE_NATIVE, &w->map));
     if (w->map.channels != 1) {
       return cr_fail(CREMA_E_UNSUPPORTED,
-                     "%s is in colours; a label map is a gray picture whose values are the labels",
+                     "%s is in colours; a label map is a gray image whose values are the labels",
                      line->map);
     }
     if (w->map.height != w->image.height || w->map.width != w->image.width) {

@@ -1,6 +1,6 @@
 /* Input: blobs that the caller fills.
  *
- * Formula: none: the values are what the caller wrote; at first 0.
+ * Formula: none: the caller writes the values; at first they are 0.
  * Shapes: no bottom -> tops of the given shapes: one for all, or one per top.
  * Fields: input_param.
  * Caffe: the same.

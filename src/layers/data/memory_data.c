@@ -209,7 +209,7 @@ static crema_status share_memory(const cr_layer *layer, crema_blob *const *top) 
   CR_TRY(cr_tensor_adopt_host(top[1]->data, s->labels + position));
   s->shown = true;
   cr_layer_cursor_advance(&s->cursor, layer);
-  /* Once all solvers have moved on, nobody shows the retired samples. */
+  /* After all solvers have moved on, no top shows the retired samples. */
   bool moved = true;
   for (int i = 0; i < s->cursor.sharers; ++i) moved = moved && s->cursor.step[i] > 0;
   if (moved) free_retired(s);

@@ -1,16 +1,16 @@
-/* RoIData: a picture with its boxes from a database of AnnotatedDatum, for training and testing
+/* RoIData: an image with its boxes from a database of AnnotatedDatum, for training and testing
  * detectors that propose regions (Ren et al., "Faster R-CNN", 2015).
  *
- * Formula: none: the picture is scaled so that its shorter side gets the length short_side, or less
- * where the longer side would exceed max_side, and then transformed; its boxes go along.
+ * Formula: none: the image is scaled so that its shorter side gets the length short_side, or less
+ * if the longer side would exceed max_side. It is then transformed, and its boxes with it.
  * Shapes: no bottom -> data (1, channels, height, width), info (1, 3): height, width, scale, and,
  * optionally, objects (G, 5): left, top, right, bottom in pixels, the last one included, and class,
  * without those marked as difficult; and label (1, 1, G, 8), all of them as AnnotatedData has them.
  * Fields: roi_data_param, data_param, transform_param.
- * Caffe: py-faster-rcnn has it in Python and is given its pictures by a program. A layer of type
+ * Caffe: py-faster-rcnn has it in Python and is given its images by a program. A layer of type
  * Python with module roi_data_layer.layer is this one where no Python program runs the net, and
- * needs data_param. Pictures are scaled before the mean is subtracted, and are mirrored at random
- * (mirror) instead of being in the data twice. A picture and its boxes are stretched to sides of
+ * needs data_param. Images are scaled before the mean is subtracted, and are mirrored at random
+ * (mirror) instead of being in the data twice. An image and its boxes are stretched to sides of
  * whole pixels; there, the unrounded factor multiplies boxes, also the index of the last pixel.
  * Example:
  *   layer { name: "data" type: "RoIData" top: "data" top: "info" top: "objects"
@@ -34,23 +34,23 @@ typedef struct roi_worker {
 } roi_worker;
 
 typedef struct roi_state {
-  cr_boxed_input pictures; /* has to be the first member */
+  cr_boxed_input input; /* has to be the first member */
   const Caffe__RoIDataParameter *param;
   bool color; /* whatever the record has */
 } roi_state;
 
-/* What the shorter side of a sample becomes; 0: it is kept. */
+/* The new length of a sample's shorter side; 0: unchanged. */
 static double short_side(const roi_state *s, uint64_t sample) {
   uint32_t draw[4];
   if (s->param->n_short_side == 0) return USUAL_SIDE;
-  cr_philox(cr_mix_key(s->pictures.records.stream, cr_hash_text("side")), 0, sample, draw);
+  cr_philox(cr_mix_key(s->input.records.stream, cr_hash_text("side")), 0, sample, draw);
   const uint64_t index = (uint64_t)draw[0] * s->param->n_short_side >> 32;
   return (double)s->param->short_side[index];
 }
 
-/* Reads the record and scales its picture. */
-static crema_status read_picture(const cr_boxed_input *layer, void *worker, cr_db_bytes value,
-                                 uint64_t sample, const cr_image **out) {
+/* Reads the record and scales its image. */
+static crema_status read_image(const cr_boxed_input *layer, void *worker, cr_db_bytes value,
+                               uint64_t sample, const cr_image **out) {
   const roi_state *s = (const roi_state *)layer;
   roi_worker *w = worker;
   const cr_image *image = &w->record.image;
@@ -122,7 +122,7 @@ static void free_worker(void *worker) {
 static const cr_boxed_class class = {
     .worker_size = sizeof(roi_worker),
     .advice = "",
-    .read = read_picture,
+    .read = read_image,
     .fill = put_boxes,
     .free_worker = free_worker,
 };
@@ -135,7 +135,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   const Caffe__DataParameter *param = layer->param->data_param;
   if (param->batch_size != 1) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT,
-                         "data_param: batch_size is %u, must be 1: a batch is a single picture",
+                         "data_param: batch_size is %u, must be 1: a batch is a single image",
                          param->batch_size);
   }
   s->param = layer->param->roi_data_param ? layer->param->roi_data_param : &defaults;

@@ -1,13 +1,13 @@
 /* VideoData: frames of a video or of a camera.
  *
- * Formula: none: frames come in their order, skip_frames of them being left out between two. The
- * program ffmpeg decodes them, in a process of its own: it has to be on the PATH, or CREMA_FFMPEG
- * names its file.
+ * Formula: none: frames come in their order; skip_frames frames are skipped between two. The
+ * program ffmpeg decodes them in its own process: it has to be on the PATH, or CREMA_FFMPEG names
+ * its file.
  * Shapes: no bottom -> data (batch, 3, height, width) and, optionally, label (batch), which is 0.
- * The batch size is that of data_param.
+ * data_param has the batch size.
  * Fields: video_data_param, data_param, transform_param.
- * Caffe: as in Caffe-SSD, which decodes through OpenCV, and at the end of a video ends the
- * program; here the video begins anew.
+ * Caffe: as in Caffe-SSD, which decodes through OpenCV, and at the end of a video ends the program;
+ * here the video begins anew.
  * Example:
  *   layer { name: "data" type: "VideoData" top: "data" top: "label"
  *     video_data_param { video_type: VIDEO video_file: "street.mp4" skip_frames: 1 }
@@ -37,8 +37,8 @@ typedef struct video_state {
   cr_video_pipe pipe;
   uint64_t step; /* frames from one sample to the next */
   /* Solvers that share the layer take turns in the samples, but each takes a whole batch before the
-   * next one does: frames that come earlier than they are taken wait here, sample k in
-   * waiting[k / stride % wait_size]. */
+   * next solver does. Frames that come too early wait here, sample k in waiting[k / stride %
+   * wait_size]. */
   cr_image *waiting;
   uint64_t wait_size; /* as many as the sharers take in a step */
   uint64_t stride;    /* from one sample that is taken here to the next */

@@ -7,7 +7,7 @@
  * square around it, with context_pad pixels of surroundings, and mirrored at random.
  * Shapes: no bottom -> data (batch, channels, crop_size, crop_size), label (batch).
  * Fields: window_data_param, transform_param.
- * Caffe: the windows drawn depend on the seed and the sample's number alone; several threads load
+ * Caffe: the windows drawn depend only on the seed and the sample's number; several threads load
  * the images; resize_param, noise_param, distort_param, expand_param and emit_constraint are
  * refused.
  * Example:

@@ -1,12 +1,12 @@
-/* DenseCRF: labels of pixels that agree with those of near and of similar pixels (Kraehenbuehl
+/* DenseCRF: labels of pixels that agree with the labels of near and of similar pixels (Kraehenbuehl
  * and Koltun, "Efficient inference in fully connected CRFs with Gaussian edge potentials", 2011).
  *
- * Formula: Q = softmax of the scores; then max_iter times Q_i = softmax of scores_i + the sum
- * over the kernels of weight * (the mean of all Q_j, weighted with exp(-|f_i - f_j|^2 / 2)), with
+ * Formula: Q = softmax of the scores; then max_iter times Q_i = softmax of scores_i + the sum over
+ * the kernels of weight * (the mean of all Q_j, weighted with exp(-|f_i - f_j|^2 / 2)), with
  * features f in units of their deviations: positions (pos_w, pos_xy_std), or positions and colours
- * (bi_w, bi_xy_std, bi_rgb_std). Means are those of a permutohedral lattice, an approximation.
- * Shapes: scores (N, C, H, W), sizes (N, 2 or more): height and width of the part of each picture
- * that counts, pictures (N, 3, H, W), needed with bi_w -> (N, C, H, W): Q or, without
+ * (bi_w, bi_xy_std, bi_rgb_std). A permutohedral lattice computes the means approximately.
+ * Shapes: scores (N, C, H, W), sizes (N, 2 or more): height and width of the part of each image
+ * that counts, images (N, 3, H, W), needed with bi_w -> (N, C, H, W): Q or, without
  * output_probability, its logarithm; 0 outside of the part.
  * Fields: dense_crf_param.
  * Caffe: as in DeepLab's fork. It has no gradient.
@@ -72,7 +72,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   }
   if ((layer->bottoms == 3) != (p->n_bi_w > 0)) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT,
-                         "dense_crf_param: bi_w needs pictures (bottom 2), and these need bi_w");
+                         "dense_crf_param: bi_w needs images (bottom 2), and these need bi_w");
   }
   if (p->max_iter < 0 || p->max_iter > 10000) {
     return cr_layer_fail(layer, CREMA_E_RANGE, "max_iter is %d, must be 0 to 10000", p->max_iter);
@@ -92,7 +92,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   const crema_shape *scores = &bottom[0]->shape, *sizes = &bottom[1]->shape;
-  crema_shape picture = *scores;
+  crema_shape image = *scores;
   char text[128];
   if (scores->axes != 4 || scores->dim[1] < 1 || scores->dim[1] > 100000) {
     return cr_layer_fail(layer, CREMA_E_SHAPE, "bottom 0 must have scores (N, C, H, W), found %s",
@@ -101,17 +101,17 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   if (sizes->axes < 2 || sizes->dim[0] != scores->dim[0] ||
       crema_shape_count(sizes, 1, sizes->axes) < 2) {
     return cr_layer_fail(layer, CREMA_E_SHAPE,
-                         "bottom 1 must have height and width of %lld pictures, found %s",
+                         "bottom 1 must have height and width of %lld images, found %s",
                          (long long)scores->dim[0], crema_shape_text(sizes, text, sizeof text));
   }
   if (layer->bottoms == 3) {
-    picture.dim[1] = 3;
-    CR_TRY(cr_layer_same_shape(layer, "bottom 2", &picture, &bottom[2]->shape));
+    image.dim[1] = 3;
+    CR_TRY(cr_layer_same_shape(layer, "bottom 2", &image, &bottom[2]->shape));
   }
   return crema_blob_reshape(top[0], scores);
 }
 
-/* ---- one picture --------------------------------------------------------- */
+/* ---- one image --------------------------------------------------------- */
 
 typedef struct crf_image {
   const float *scores, *colours; /* colours NULL: none */
@@ -159,7 +159,7 @@ static int axes_of(const kernel *k) {
   return k->colour > 0 ? 5 : 2;
 }
 
-/* What the threads share that make a kernel. */
+/* The data of threads that make a kernel. */
 typedef struct lattice_making {
   const crf_image *of;
   const kernel *kernel;
@@ -202,7 +202,7 @@ static crema_status make_kernel(crf_state *s, const crf_image *of, kernel *k) {
   return CREMA_OK;
 }
 
-enum { LANES = 8 /* of which a row has a multiple */ };
+enum { LANES = 8 /* a row is a multiple of it */ };
 
 /* Subtracts each row's maximum. */
 CR_INLINE void subtract_maxima(float *row, int64_t pixels, int width) {
@@ -268,7 +268,7 @@ CR_CLONES static void logarithms(float *value, int64_t count) {
     value[i] = cr_float_log(value[i] > FLT_MIN ? value[i] : FLT_MIN);
 }
 
-/* Pixels of a row of the picture that are worked on at a time. */
+/* Pixels of a row of the image that are worked on at a time. */
 enum {
   TILE = 32,
   LINE = 16, /* floats of a cache line */
@@ -296,8 +296,8 @@ static int64_t pixels_behind(const crf_image *of, crf_tile t) {
   return left < TILE ? left : TILE;
 }
 
-/* Scores from planes to rows, whose numbers behind the last class are no class. So many short
- * streams far apart are more than the processor foresees: it is told of the next tile's. */
+/* Scores from planes to rows, whose numbers behind the last class are no class. The processor does
+ * not foresee so many short streams far apart, so the next tile is prefetched. */
 static void read_scores(const crf_state *s, const crf_image *of, crf_tile t, float *row) {
   const float *from = of->scores + t.y * of->map_width + t.x;
   const int64_t behind = pixels_behind(of, t);
@@ -326,17 +326,17 @@ static void put_result(const crf_state *s, const crf_image *of, crf_tile t, floa
   }
 }
 
-/* What the threads share. */
+/* The data of threads that run a step. */
 typedef struct inference {
   crf_state *s;
   const crf_image *of;
   int step;
   const cr_host_results *to;
-  int64_t at; /* of the picture in the result */
+  int64_t at; /* of the image in the result */
 } inference;
 
-/* One step for a tile: the scores, with what the kernels say about the step before, become
- * probabilities, which the kernels get for the next step. The last step writes them. */
+/* One step for a tile: the scores and the kernels' sums of the last step become probabilities,
+ * which the kernels sum for the next step. The last step writes them. */
 static void work_on(const inference *i, crf_tile t, float *row) {
   crf_state *s = i->s;
   const int64_t first = t.y * i->of->width + t.x;
@@ -398,7 +398,7 @@ static crema_status infer(crf_state *s, const crf_image *of, const cr_host_resul
 static crema_status read_size(const cr_layer *layer, const float *size, const crema_shape *map,
                               crf_image *of) {
   if (!(size[0] >= 0 && size[1] >= 0)) {
-    return cr_layer_fail(layer, CREMA_E_RANGE, "a picture of %g x %g pixels", (double)size[0],
+    return cr_layer_fail(layer, CREMA_E_RANGE, "an image of %g x %g pixels", (double)size[0],
                          (double)size[1]);
   }
   of->height = size[0] < (float)map->dim[2] ? (int64_t)size[0] : map->dim[2];

@@ -28,7 +28,7 @@ typedef struct simplices {
   float share[MOST_CORNERS][BLOCK];
   int32_t key[MOST_CORNERS][CR_LATTICE_MOST_AXES][BLOCK]; /* of each corner: its coordinates */
   uint32_t sum[MOST_CORNERS][BLOCK];                      /* by which it is looked for */
-  int32_t again[MOST_CORNERS][BLOCK];                     /* it is that of the point before */
+  int32_t again[MOST_CORNERS][BLOCK];                     /* the same corner as the point before */
 } simplices;
 
 /* Points of d features in the hyperplane. */
@@ -81,8 +81,8 @@ CR_INLINE void find_corners(int d, simplices *s) {
   }
 }
 
-/* The share of the corner of remainder r is the distance of rank d - r less that of the next rank;
- * the first corner has what is left of 1. */
+/* The share of the corner of remainder r is the distance of rank d - r minus the distance of the
+ * next rank; the first corner has the rest of 1. */
 CR_INLINE void find_shares(int d, simplices *s) {
   for (int r = 0; r <= d; ++r) {
     for (int i = 0; i < BLOCK; ++i) s->share[r][i] = r == 0;
@@ -97,7 +97,7 @@ CR_INLINE void find_shares(int d, simplices *s) {
   }
 }
 
-/* Odd numbers by which coordinates are multiplied to tell lattice points apart by one sum. */
+/* Odd factors of coordinates, so that one sum distinguishes lattice points. */
 static const uint32_t factors[CR_LATTICE_MOST_AXES] = {0x9E3779B1u, 0x85EBCA77u, 0xC2B2AE3Du,
                                                        0x27D4EB2Fu, 0x165667B1u};
 
@@ -227,7 +227,7 @@ static crema_status read_features(const cr_lattice *l, int64_t first, int count,
   return CREMA_OK;
 }
 
-/* What the threads that make a lattice share. */
+/* The data of threads that make a lattice. */
 typedef struct table_making {
   cr_lattice *lattice;
   const float *feature;
@@ -275,7 +275,7 @@ static crema_status make_band(void *state, int worker, int64_t index) {
 
 /* ---- all bands together -------------------------------------------------- */
 
-/* Makes room for `count` numbers; what they were is given up. */
+/* Makes room for `count` numbers; old values are lost. */
 static crema_status need(int32_t **array, size_t *room, size_t count) {
   if (count <= *room) return CREMA_OK;
   *room = 0;
@@ -326,8 +326,7 @@ static crema_status find_rows(cr_lattice *l) {
 /* Lattice points whose neighbours a thread looks for before it takes others. */
 enum { NEIGHBOURS = 1024 };
 
-/* The lattice points behind each, along each axis of the hyperplane, of which it is the one before.
- */
+/* The next and the previous lattice point of each, along each axis of the hyperplane. */
 static crema_status find_neighbours(void *state, int worker, int64_t index) {
   const cr_lattice *l = ((const table_making *)state)->lattice;
   const cr_lattice_table *t = &l->all;

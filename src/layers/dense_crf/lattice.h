@@ -30,7 +30,7 @@ typedef struct cr_lattice_table {
  * at a time. A lattice point has a row of values in each band that meets it. */
 typedef struct cr_lattice_band {
   cr_lattice_table table;
-  int32_t *place; /* of its lattice points among those of all bands */
+  int32_t *place; /* the numbers of its lattice points in `all` */
   size_t places;  /* that there is room for */
   int64_t row;    /* of its first lattice point, among the rows of all bands */
 } cr_lattice_band;
@@ -54,14 +54,14 @@ typedef struct cr_lattice {
   size_t nexts, begins, row_room; /* that there is room for */
   int width;                      /* numbers of each point that is being filtered */
   float *value[2];                /* of lattice points, behind them zeros; in turn */
-  float *own[2];                  /* of the bands' rows: what is read and what is added */
+  float *own[2];                  /* the bands' rows: values to read and sums of added values */
   size_t values, owns;            /* that there is room for */
 } cr_lattice;
 
 /* Makes a lattice for `points` points with `axes` features each, in units of the deviation, in
- * bands of `per_band` points (0: one band), with so many threads. What the lattice was made of
- * before is given up. Errors: CREMA_E_RANGE (a feature that is nan or above 1,000,000, or too many
- * points), CREMA_E_NO_MEMORY. */
+ * bands of `per_band` points (0: one band), with so many threads. Replaces the lattice's old
+ * points. Errors: CREMA_E_RANGE (a feature that is nan or above 1,000,000, or too many points),
+ * CREMA_E_NO_MEMORY. */
 crema_status cr_lattice_make(cr_lattice *lattice, const float *feature, int64_t points, int axes,
                              int64_t per_band, int workers) CREMA_MUST_USE;
 /* out[i] = about the sum over k of exp(-|f_i - f_k|^2 / 2) * in[k], up to a factor that is the same
@@ -70,11 +70,11 @@ crema_status cr_lattice_make(cr_lattice *lattice, const float *feature, int64_t 
 crema_status cr_lattice_filter(cr_lattice *lattice, const float *in, int width, int workers,
                                float *out) CREMA_MUST_USE;
 
-/* The same in steps: what is added is blurred and can then be read, while other values are added
+/* The same in steps: added values are blurred and can then be read, while other values are added
  * for the next time. Widths of 8, 16, 24 and 32 are the fastest. */
 crema_status cr_lattice_begin(cr_lattice *lattice, int width) CREMA_MUST_USE;
 /* Adds the values of the points first ... first + count - 1, which are of one band. Several threads
- * may add to bands of their own. */
+ * may add at a time, each to its own band. */
 void cr_lattice_add(cr_lattice *lattice, int64_t first, int64_t count, const float *in);
 crema_status cr_lattice_blur(cr_lattice *lattice, int workers) CREMA_MUST_USE;
 /* out = in + the sums of these points, which are of one band, each times its `weight`. `in` and

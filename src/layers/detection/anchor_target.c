@@ -1,20 +1,20 @@
-/* AnchorTarget: what a region proposal network learns of a picture (Ren et al., "Faster R-CNN",
+/* AnchorTarget: the targets of a region proposal network for an image (Ren et al., "Faster R-CNN",
  * 2015).
  *
- * Formula: an anchor that lies in the picture and overlaps an object by positive_overlap or more,
- * or as much as the best anchor of that object does, is an object (label 1); one that overlaps all
- * of them by less than negative_overlap is background (0). Of these, batch_size are drawn, with at
- * most the share fg_fraction of objects; all others have the label -1. Targets are the offsets
+ * Formula: an anchor in the image is an object (label 1) if it overlaps an object by
+ * positive_overlap or more, or as much as the best anchor of that object. An anchor that overlaps
+ * all objects by less than negative_overlap is background (0). Of these, batch_size are drawn, with
+ * at most the share fg_fraction of objects; all others have the label -1. Targets are the offsets
  * ((X - x) / w, (Y - y) / h, log(W / w), log(H / h)) of centre and sides from the anchor to the
  * object that it overlaps most.
  * Shapes: scores (1, 2 anchors, H, W), whose values do not matter, objects (G, 5): left, top,
- * right, bottom, class, picture (1, 3): height, width, scale, and optionally the picture's values
- * -> labels (1, 1, anchors H, W), targets, inside and outside weights (1, 4 anchors, H, W).
+ * right, bottom, class, image (1, 3): height, width, scale, and optionally the image's values ->
+ * labels (1, 1, anchors H, W), targets, inside and outside weights (1, 4 anchors, H, W).
  * Fields: anchor_target_param, python_param.
- * Caffe: as py-faster-rcnn's Python layer, which a layer of type Python with module
- * rpn.anchor_target_layer asks for where no Python program runs the net; what is drawn depends on
- * the seed alone. An object that meets no anchor has none; there all anchors that meet no object
- * become positive then. A picture without objects is all background.
+ * Caffe: as py-faster-rcnn's Python layer. A layer of type Python with module
+ * rpn.anchor_target_layer is this layer if no Python program runs the net. The draws depend only on
+ * the seed. An object that meets no anchor has none; there all anchors that meet no object become
+ * positive then. An image without objects is all background.
  * Example, scores 1 6 6 6, objects 2 5, info 1 3:
  *   layer { name: "target" type: "AnchorTarget" bottom: "scores" bottom: "objects" bottom: "info"
  *     top: "labels" top: "targets" top: "inside" top: "outside"
@@ -28,7 +28,7 @@
 
 enum { IGNORED = -1, BACKGROUND, OBJECT };
 
-/* An anchor in the picture. */
+/* An anchor in the image. */
 typedef struct candidate {
   int32_t index; /* cell * anchors + anchor */
   int32_t label; /* IGNORED and so on */
@@ -75,12 +75,12 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   if (scores->axes != 4 || scores->dim[0] != 1 || scores->dim[1] != 2 * count ||
       crema_blob_count(bottom[0]) > INT32_MAX / 4) {
     return cr_layer_fail(layer, CREMA_E_SHAPE,
-                         "scores %s are not those of one picture with %lld anchors at each cell",
+                         "scores %s do not fit one image with %lld anchors at each cell",
                          crema_shape_text(scores, text, sizeof text), (long long)count);
   }
   if (crema_blob_count(bottom[2]) < 3) {
     return cr_layer_fail(layer, CREMA_E_SHAPE,
-                         "bottom 2 must have height, width and scale of the picture, found %s",
+                         "bottom 2 must have height, width and scale of the image, found %s",
                          crema_shape_text(&bottom[2]->shape, text, sizeof text));
   }
   s->height = scores->dim[2];

@@ -2,7 +2,7 @@
  * "Training region-based object detectors with online hard example mining", 2016).
  *
  * Formula: of the regions of each image, the roi_per_img with the highest losses keep their labels
- * and weights; the others get ignore_label and 0.
+ * and weights; all other regions get ignore_label and 0.
  * Shapes: regions (R, 5, ...), losses (R, 1, ...), labels (as losses), weights (R, C, ...) ->
  * labels (as labels), weights (as weights).
  * Fields: box_annotator_ohem_param.
@@ -44,16 +44,15 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   if (crema_blob_count(bottom[1]) != count || crema_blob_count(bottom[2]) != count ||
       bottom[3]->shape.axes < 2 || bottom[3]->shape.dim[0] != regions ||
       crema_shape_count(&bottom[3]->shape, 2, bottom[3]->shape.axes) != s->inner) {
-    return cr_layer_fail(layer, CREMA_E_SHAPE,
-                         "losses, labels and weights must be those of %lld regions",
+    return cr_layer_fail(layer, CREMA_E_SHAPE, "losses, labels and weights must have %lld regions",
                          (long long)count);
   }
   CR_TRY(crema_blob_reshape(top[0], &bottom[2]->shape));
   return crema_blob_reshape(top[1], &bottom[3]->shape);
 }
 
-/* s->kept of the regions in s->rank: `most` of each image. They are sorted by loss, then by image,
- * where those of one image keep their order. */
+/* s->kept of the regions in s->rank: `most` of each image. They are sorted by loss, then by image;
+ * regions of one image keep their order. */
 static void keep_hardest(annotator_state *s, size_t count, int64_t most) {
   cr_ranked *rank = (cr_ranked *)(void *)s->rank.data, *order = rank + count;
   int64_t before = 0;
@@ -68,8 +67,8 @@ static void keep_hardest(annotator_state *s, size_t count, int64_t most) {
   }
 }
 
-/* s->kept: a byte for each region, whether it is one of the hardest of its image. An image is a
- * number; those of the regions are what is in bottom 0. */
+/* s->kept: a byte for each region, whether it is one of the hardest of its image. Bottom 0 has each
+ * region's image, a number. */
 static crema_status choose(cr_layer *layer, const cr_host_values *rois, const cr_host_values *loss,
                            int64_t count) {
   annotator_state *s = layer->state;

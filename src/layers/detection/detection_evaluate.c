@@ -1,13 +1,14 @@
 /* DetectionEvaluate: which detections are right, for mean average precision.
  *
- * Formula: for each image and class, the detections, best first: right is one whose best overlap
- * with an object of its class is overlap_threshold or more, if no better one has that object.
+ * Formula: for each image and class, the detections, best first: a detection is right if its best
+ * overlap with an object of its class is overlap_threshold or more, and no better one has that
+ * object.
  * Shapes: detections (1, 1, boxes, 7) as DetectionOutput gives them, objects (1, 1, rows, 8) as
  * AnnotatedData gives them -> y (1, 1, classes + boxes, 5): for each class but the background -1,
  * class, objects, -1, -1; for each detection image, class, score, right, wrong.
  * Fields: detection_evaluate_param.
- * Caffe: as in Caffe-SSD. With name_size_file, boxes are compared in pixels of their pictures,
- * the last pixel included; behind the last picture of the list comes the first again.
+ * Caffe: as in Caffe-SSD. With name_size_file, boxes are compared in pixels of their images, the
+ * last pixel included; after the last image of the list comes the first.
  * Example, found 1 1 2 7, label 1 1 3 8:
  *   layer { name: "right" type: "DetectionEvaluate" bottom: "found" bottom: "label" top: "y"
  *     detection_evaluate_param { num_classes: 3 background_label_id: 2 } } */
@@ -21,25 +22,25 @@
 #include "layers/common/layer_op.h"
 #include "layers/detection/average_precision.h"
 #include "layers/detection/geometry/boxes.h"
-#include "layers/detection/geometry/picture_sizes.h"
+#include "layers/detection/geometry/image_sizes.h"
 
 typedef struct evaluate_state {
   int64_t classes, counted; /* counted: those that are not the background */
   cr_truths truths;
   cr_precision precision;
-  cr_buffer order;        /* cr_ranked: the detections by image, class and row, scores aside */
-  cr_buffer found;        /* cr_ranked: the detections of one image and class */
-  cr_buffer count;        /* int64_t: objects of each class */
-  cr_buffer box;          /* cr_box of each detection */
-  cr_picture_sizes sizes; /* none: boxes are compared in shares of the net's input */
-  size_t picture;         /* that item 0 of the next batch is */
+  cr_buffer order;      /* cr_ranked: the detections by image, class and row, scores aside */
+  cr_buffer found;      /* cr_ranked: the detections of one image and class */
+  cr_buffer count;      /* int64_t: objects of each class */
+  cr_buffer box;        /* cr_box of each detection */
+  cr_test_images sizes; /* none: boxes are compared in shares of the net's input */
+  size_t image;         /* that item 0 of the next batch is */
 } evaluate_state;
 
 static crema_status read_sizes(const cr_layer *layer, const char *name) {
   evaluate_state *s = layer->state;
   char *path = NULL;
   CR_TRY(cr_file_resolve_input(layer->source_dir_file, name, &path));
-  crema_status status = cr_picture_sizes_read(path, 0, &s->sizes);
+  crema_status status = cr_test_images_read(path, 0, &s->sizes);
   free(path);
   return status;
 }
@@ -165,7 +166,7 @@ static crema_status check_detections(const cr_layer *layer, const float *row, in
 
 static cr_box in_pixels(const cr_layer *layer, cr_box box, size_t item) {
   const evaluate_state *s = layer->state;
-  const cr_picture_size *at = &s->sizes.at[(s->picture + item) % s->sizes.count];
+  const cr_test_image *at = &s->sizes.at[(s->image + item) % s->sizes.count];
   const Caffe__ResizeParameter *resize = layer->param->detection_evaluate_param->resize_param;
   box = cr_box_in_pixels(resize, at->height, at->width, box);
   return (cr_box){box.xmin, box.ymin, box.xmax + 1, box.ymax + 1};
@@ -189,7 +190,7 @@ static void scale_boxes(const cr_layer *layer, const float *row, int64_t rows) {
     box[i] = in_pixels(layer, box[i], item);
     items = item + 1 > items ? item + 1 : items;
   }
-  s->picture = (s->picture + items) % s->sizes.count;
+  s->image = (s->image + items) % s->sizes.count;
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
@@ -232,7 +233,7 @@ static void destroy(cr_layer *layer) {
   cr_buffer_free(&s->found);
   cr_buffer_free(&s->count);
   cr_buffer_free(&s->box);
-  cr_picture_sizes_free(&s->sizes);
+  cr_test_images_free(&s->sizes);
 }
 
 const cr_layer_class cr_layer_detection_evaluate = {

@@ -1,18 +1,18 @@
 /* DetectionOutput: the boxes that a detector has found (Liu et al., "SSD", 2016).
  *
- * Formula: for each image and class but the background: the boxes whose score is above
- * confidence_threshold, the best top_k of them, without those that overlap a better one by more
- * than nms_threshold; of all classes the best keep_top_k.
+ * Formula: for each image and class but the background: the best top_k boxes with a score above
+ * confidence_threshold. A box that overlaps a better one by more than nms_threshold is dropped. Of
+ * all classes the best keep_top_k boxes are kept.
  * Shapes: locations (N, 4 priors) or, with share_location: false, (N, 4 classes priors), scores (N,
- * classes priors), prior boxes (1, 2, 4 priors), perhaps pictures, which are not read -> y (1, 1,
+ * classes priors), prior boxes (1, 2, 4 priors), perhaps images, which are not read -> y (1, 1,
  * boxes, 7): image, class, score, xmin, ymin, xmax, ymax; without any, a row for each image with -1
  * behind its number. Or locations (R, 4) or (R, 4 classes), scores (R, classes), regions (R, 5):
- * image, left, top, right, bottom in pixels, pictures (N, 3 or more): height, width -> y; boxes are
- * then cut to the picture.
+ * image, left, top, right, bottom in pixels, images (N, 3 or more): height, width -> y; boxes are
+ * then cut to the image.
  * Fields: detection_output_param.
- * Caffe: as in Caffe-SSD, which has prior boxes alone; results are not drawn. Files of results
- * (save_output_param) are written when all pictures of the test set were seen, and a next set
- * begins anew.
+ * Caffe: as in Caffe-SSD, which has only prior boxes; results are not drawn. Files of results
+ * (save_output_param) are written when all images of the test set were seen, and a next set begins
+ * anew.
  * Example, loc 1 8, conf 1 6, prior 1 2 8:
  *   layer { name: "found" type: "DetectionOutput" bottom: "loc" bottom: "conf" bottom: "prior"
  *     top: "y" detection_output_param { num_classes: 3 confidence_threshold: 0.01
@@ -26,7 +26,7 @@
 #include "layers/detection/result_files.h"
 
 typedef struct output_state {
-  int64_t classes, loc_classes; /* those with locations of their own: 1 or `classes` */
+  int64_t classes, loc_classes; /* classes with their own locations: 1 or `classes` */
   int64_t images, priors;
   bool regions;       /* instead of prior boxes, `priors` of them */
   double variance[4]; /* of regions */
@@ -70,7 +70,7 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
                               &s->files);
 }
 
-/* Regions, and pictures in loc_class of one. */
+/* Checks regions and images. */
 static crema_status check_regions(cr_layer *layer, crema_blob *const *bottom) {
   output_state *s = layer->state;
   const crema_shape *region = &bottom[2]->shape, *info = &bottom[3]->shape;
@@ -82,7 +82,7 @@ static crema_status check_regions(cr_layer *layer, crema_blob *const *bottom) {
       crema_blob_count(bottom[0]) != s->priors * s->loc_classes * 4 ||
       crema_blob_count(bottom[1]) != s->priors * s->classes) {
     return cr_layer_fail(layer, CREMA_E_SHAPE,
-                         "locations %s, scores %s, regions %s and pictures %s do not fit each "
+                         "locations %s, scores %s, regions %s and images %s do not fit each "
                          "other and %lld classes",
                          crema_shape_text(&bottom[0]->shape, text[0], sizeof text[0]),
                          crema_shape_text(&bottom[1]->shape, text[1], sizeof text[1]),
@@ -124,7 +124,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
 
 /* ---- one image ---- */
 
-/* What the net says of an image, and where. */
+/* The values of an image. */
 typedef struct image_values {
   int64_t index;
   const float *loc, *conf;
@@ -153,7 +153,7 @@ static cr_box box_at(const cr_layer *layer, const image_values *of, int64_t k, i
   return s->regions ? cr_box_clip(box) : box;
 }
 
-/* Appends what is kept of class `c`. */
+/* Appends the kept boxes of class `c`. */
 static crema_status find_class(output_state *s, const image_values *of, int64_t c) {
   CR_TRY(cr_buffer_reserve(&s->candidate, ((size_t)s->priors + 1) * sizeof(cr_ranked)));
   cr_ranked *all = (cr_ranked *)(void *)s->candidate.data;

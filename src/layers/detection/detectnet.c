@@ -118,7 +118,7 @@ crema_status cr_bgr_planes_resize(const cr_bgr_planes *in, int height, int width
   return CREMA_OK;
 }
 
-/* The first pixel of the rectangle around the rotated picture whose middle is at `middle`, and how
+/* The first pixel of the rectangle around the rotated image whose middle is at `middle`, and how
  * many there are: all that it touches, and one more. */
 static void bounds(double middle, double reach, int *first, int *count) {
   *first = (int)floor(middle - reach);

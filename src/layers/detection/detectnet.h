@@ -1,4 +1,4 @@
-/* What DetectNet (NVIDIA's fork and DIGITS) does to a picture and to the boxes in it. Pictures are
+/* The operations of DetectNet (NVIDIA's fork and DIGITS) on an image and its boxes. Images are
  * three planes of floats: blue, green, red. */
 #ifndef CR_LAYERS_DETECTION_DETECTNET_H
 #define CR_LAYERS_DETECTION_DETECTNET_H
@@ -7,17 +7,17 @@
 
 #include "core/buffer.h"
 
-/* How a picture is varied. */
+/* How an image is varied. */
 typedef struct cr_detectnet_choice {
   double hue;        /* degrees that are added */
   double saturation; /* is multiplied by this */
   bool flip;
-  int height, width; /* what it is scaled to */
+  int height, width; /* the size after scaling */
   double rotation;   /* degrees, clockwise */
   int top, left;     /* of the crop; below 0: it begins outside */
 } cr_detectnet_choice;
 
-/* A picture. Zero-initialise; `memory` holds the values. */
+/* An image. Zero-initialise; `memory` holds the values. */
 typedef struct cr_bgr_planes {
   int height, width;
   cr_buffer memory;
@@ -34,15 +34,15 @@ void cr_bgr_planes_flip(cr_bgr_planes *planes);
 /* By cubic convolution (a = -0.75), pixel centres at (i + 0.5), borders repeated. */
 crema_status cr_bgr_planes_resize(const cr_bgr_planes *in, int height, int width,
                                   cr_bgr_planes *out) CREMA_MUST_USE;
-/* Bilinear; 0 where there is no picture. */
+/* Bilinear; 0 where there is no image. */
 crema_status cr_bgr_planes_rotate(const cr_bgr_planes *in, double degrees,
                                   cr_bgr_planes *out) CREMA_MUST_USE;
 /* Copies the part that begins at top, left; 0 outside. */
 void cr_bgr_planes_crop(const cr_bgr_planes *in, int top, int left, int height, int width,
                         float *out);
 
-/* The rotation of a picture around its middle: where point (x, y) goes, and how large the upright
- * rectangle around the rotated picture is. */
+/* The rotation of an image around its middle: where point (x, y) goes, and how large the upright
+ * rectangle around the rotated image is. */
 typedef struct cr_detectnet_turn {
   double cosine, sine, middle[2], shift[2];
   int height, width;

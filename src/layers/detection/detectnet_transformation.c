@@ -1,19 +1,19 @@
-/* DetectNetTransformation: pictures that are varied at random, and what DetectNet learns of the
+/* DetectNetTransformation: images that are varied at random, and what DetectNet learns of the
  * objects in them (NVIDIA's fork of Caffe, and DIGITS).
  *
- * Formula: in TRAIN a picture's hue and saturation are changed, it is mirrored, scaled, rotated and
+ * Formula: in TRAIN an image's hue and saturation are changed, it is mirrored, scaled, rotated and
  * cropped, each with its probability; in TEST it is scaled to image_size. The mean is subtracted.
- * Its boxes go along. A cell of the grid (stride pixels a side) that the middle part of a box
- * covers, scale_cvg of its sides within the bounds that gridbox_type names, learns that box: the
- * last one of several.
- * Shapes: pictures (N, 3, h, w), objects (N, 1, rows, 16): the first row has their number and 16,
+ * Its boxes go along. The middle part of a box has scale_cvg of its sides, within the bounds that
+ * gridbox_type names. A cell of the grid (stride pixels a side) that it covers learns that box, or
+ * the last of several.
+ * Shapes: images (N, 3, h, w), objects (N, 1, rows, 16): the first row has their number and 16,
  * each further one left, top, width, height in pixels, then, after a number that is not used, the
  * class -> data (N, 3, image_size_y, image_size_x), label (N, 8 + classes, grid rows, grid
  * columns): whether there is an object; its left, top, right and bottom edge from the cell's
  * corner; 1 / width and 1 / height; 1, or with obj_norm the cell's part of the object; and 1 in its
  * class.
  * Fields: detectnet_groundtruth_param, detectnet_augmentation_param, transform_param.
- * Caffe: as in NVIDIA's fork; what is drawn depends on the seed, the pass and the picture's number.
+ * Caffe: as in NVIDIA's fork; the draws depend on the seed, the pass and the image's number.
  * Example, data 2 3 20 30, label 2 1 4 16:
  *   layer { name: "vary" type: "DetectNetTransformation" bottom: "data" bottom: "label" top: "x"
  *     top: "y" detectnet_groundtruth_param { image_size_x: 32 image_size_y: 16 stride: 4 }
@@ -46,7 +46,7 @@ typedef struct detectnet_state {
   int height, width, rows, columns;
   cr_mean mean;         /* values NULL: none */
   float value[3];       /* mean of each channel, of 0..1 */
-  cr_bgr_planes centre; /* the mean image at the pictures' size */
+  cr_bgr_planes centre; /* the mean image at the images' size */
   cr_bgr_planes plane[2];
 } detectnet_state;
 
@@ -149,13 +149,13 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
       data->dim[3] < 1 || data->dim[2] > MOST_SIDE || data->dim[3] > MOST_SIDE) {
     return cr_layer_fail(
         layer, CREMA_E_SHAPE,
-        "pictures must be (N, 3, h, w) and objects (N, 1, rows, %d), found %s and %s", NUMBERS,
+        "images must be (N, 3, h, w) and objects (N, 1, rows, %d), found %s and %s", NUMBERS,
         crema_shape_text(data, text[0], sizeof text[0]),
         crema_shape_text(label, text[1], sizeof text[1]));
   }
-  const crema_shape pictures = cr_shape_4(data->dim[0], 3, s->height, s->width);
+  const crema_shape images = cr_shape_4(data->dim[0], 3, s->height, s->width);
   const crema_shape labels = cr_shape_4(data->dim[0], FIXED + s->classes, s->rows, s->columns);
-  CR_TRY(crema_shape_check(&pictures));
+  CR_TRY(crema_shape_check(&images));
   CR_TRY(crema_shape_check(&labels));
   if (s->mean.values != NULL) {
     cr_bgr_planes *mean = &s->plane[0];
@@ -164,15 +164,15 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
            3 * (size_t)s->mean.height * (size_t)s->mean.width * sizeof(float));
     CR_TRY(cr_bgr_planes_resize(mean, (int)data->dim[2], (int)data->dim[3], &s->centre));
   }
-  CR_TRY(crema_blob_reshape(top[0], &pictures));
+  CR_TRY(crema_blob_reshape(top[0], &images));
   return crema_blob_reshape(top[1], &labels);
 }
 
-/* ---- what is drawn ---- */
+/* ---- draws ---- */
 
 /* A number in [0, 1) for each purpose. */
 typedef struct draws {
-  uint64_t key, pass, picture;
+  uint64_t key, pass, image;
 } draws;
 
 typedef enum purpose {
@@ -193,7 +193,7 @@ typedef enum purpose {
 
 static double draw(const draws *d, purpose what) {
   uint32_t word[4];
-  cr_philox(d->key, d->pass, d->picture * PURPOSES + (uint64_t)what, word);
+  cr_philox(d->key, d->pass, d->image * PURPOSES + (uint64_t)what, word);
   return (double)word[0] / 4294967296.0;
 }
 
@@ -218,10 +218,10 @@ static void choose_crop(const detectnet_state *s, const draws *d, cr_detectnet_c
                       random ? (int)a->shift_y : 0);
 }
 
-static cr_detectnet_choice choose(const cr_layer *layer, int64_t picture, int height, int width) {
+static cr_detectnet_choice choose(const cr_layer *layer, int64_t image, int height, int width) {
   const detectnet_state *s = layer->state;
   const Caffe__DetectNetAugmentationParameter *a = s->vary;
-  const draws d = {layer->key, layer->pass, (uint64_t)picture};
+  const draws d = {layer->key, layer->pass, (uint64_t)image};
   cr_detectnet_choice to = {.saturation = 1, .height = s->height, .width = s->width};
   if (layer->phase == CAFFE__PHASE__TEST) return to;
   if (draw(&d, HUE) <= (double)a->hue_rotation_prob) {
@@ -246,11 +246,11 @@ static cr_detectnet_choice choose(const cr_layer *layer, int64_t picture, int he
   return to;
 }
 
-/* ---- pictures ---- */
+/* ---- images ---- */
 
-static void subtract_mean(const detectnet_state *s, cr_bgr_planes *picture) {
-  const size_t size = (size_t)picture->height * (size_t)picture->width;
-  float *value = cr_bgr_planes_values(picture);
+static void subtract_mean(const detectnet_state *s, cr_bgr_planes *image) {
+  const size_t size = (size_t)image->height * (size_t)image->width;
+  float *value = cr_bgr_planes_values(image);
   const float *mean = s->mean.values == NULL ? NULL : cr_bgr_planes_values(&s->centre);
   for (size_t c = 0; c < 3; ++c) {
     for (size_t i = c * size; i < (c + 1) * size; ++i) {
@@ -259,9 +259,9 @@ static void subtract_mean(const detectnet_state *s, cr_bgr_planes *picture) {
   }
 }
 
-/* `to`: values of the varied picture, in -255..255. */
-static crema_status put_picture(detectnet_state *s, const cr_detectnet_choice *as,
-                                const float *from, int height, int width, float *to) {
+/* `to`: values of the varied image, in -255..255. */
+static crema_status put_image(detectnet_state *s, const cr_detectnet_choice *as, const float *from,
+                              int height, int width, float *to) {
   cr_bgr_planes *now = &s->plane[0], *next = &s->plane[1];
   CR_TRY(cr_bgr_planes_reserve(now, height, width));
   for (size_t i = 0; i < 3 * (size_t)height * (size_t)width; ++i) {
@@ -301,7 +301,7 @@ static void move_box(const cr_detectnet_choice *as, int height, int width, objec
   box->top -= as->top;
 }
 
-/* Both in the middle of `from` to `to`: what they share of [low, high]. */
+/* The common part of two intervals. */
 static double shared(double from, double to, double low, double high) {
   return fmax(fmin(to, high) - fmax(from, low), 0);
 }
@@ -361,7 +361,7 @@ static void put_box(const detectnet_state *s, const object_box *box, float *labe
   }
 }
 
-/* The part of a box that lies in the picture. */
+/* The part of a box that lies in the image. */
 static void cut_box(const detectnet_state *s, object_box *box) {
   const double right = fmin(box->left + box->width, s->width);
   const double bottom = fmin(box->top + box->height, s->height);
@@ -372,7 +372,7 @@ static void cut_box(const detectnet_state *s, object_box *box) {
 }
 
 static crema_status put_label(const cr_layer *layer, const cr_detectnet_choice *as,
-                              const crema_blob *const *bottom, int64_t picture, const float *from,
+                              const crema_blob *const *bottom, int64_t image, const float *from,
                               float *label) {
   const detectnet_state *s = layer->state;
   const int64_t rows = bottom[1]->shape.dim[2];
@@ -380,11 +380,11 @@ static crema_status put_label(const cr_layer *layer, const cr_detectnet_choice *
   memset(label, 0,
          (size_t)(FIXED + s->classes) * (size_t)s->rows * (size_t)s->columns * sizeof *label);
   if (!(from[0] >= 0 && from[0] < (float)rows) || (from[0] > 0 && from[1] != NUMBERS)) {
-    return cr_layer_fail(
-        layer, CREMA_E_RANGE,
-        "picture %lld says that it has %g objects of %g numbers; there is room for "
-        "%lld of %d",
-        (long long)picture, (double)from[0], (double)from[1], (long long)rows - 1, NUMBERS);
+    return cr_layer_fail(layer, CREMA_E_RANGE,
+                         "image %lld says that it has %g objects of %g numbers; there is room for "
+                         "%lld of %d",
+                         (long long)image, (double)from[0], (double)from[1], (long long)rows - 1,
+                         NUMBERS);
   }
   for (int64_t i = 1; i <= (int64_t)from[0]; ++i) {
     const float *row = from + i * NUMBERS;
@@ -409,15 +409,15 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
   const int64_t in = 3 * (int64_t)height * width, out = 3 * (int64_t)s->height * s->width;
   const int64_t cells = (FIXED + s->classes) * (int64_t)s->rows * s->columns;
   const float *data = NULL, *objects = NULL;
-  float *pictures = NULL, *labels = NULL;
+  float *images = NULL, *labels = NULL;
   (void)context;
   CR_TRY(cr_tensor_host_read_floats(bottom[0]->data, &data));
   CR_TRY(cr_tensor_host_read_floats(bottom[1]->data, &objects));
-  CR_TRY(cr_tensor_host_write_floats(top[0]->data, &pictures));
+  CR_TRY(cr_tensor_host_write_floats(top[0]->data, &images));
   CR_TRY(cr_tensor_host_write_floats(top[1]->data, &labels));
   for (int64_t i = 0; i < count; ++i) {
     const cr_detectnet_choice as = choose(layer, i, height, width);
-    CR_TRY(put_picture(s, &as, data + i * in, height, width, pictures + i * out));
+    CR_TRY(put_image(s, &as, data + i * in, height, width, images + i * out));
     CR_TRY(put_label(layer, &as, (const crema_blob *const *)bottom, i, objects + i * rows * NUMBERS,
                      labels + i * cells));
   }

@@ -3,7 +3,7 @@
  * Formula: for each cell, around its centre ((x + offset) step_w, (y + offset) step_h): for each
  * min_size a square, with max_size a square of side sqrt(min_size max_size), and for each aspect
  * ratio r a box of width min_size sqrt(r) and height min_size / sqrt(r); as fractions of the image.
- * Sizes are whole numbers: what is behind the point is dropped.
+ * Sizes are whole numbers: fractions are dropped.
  * Shapes: the map (N, C, H, W), the image (N, C, height, width) -> y (1, 2, 4 boxes): the boxes and
  * their variances.
  * Fields: prior_box_param.

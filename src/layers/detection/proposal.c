@@ -1,15 +1,15 @@
 /* Proposal: the regions that a region proposal network suggests (Ren et al., "Faster R-CNN", 2015).
  *
  * Formula: at each cell an anchor of each ratio and scale is moved by its four offsets (dx w, dy h,
- * w exp(dw), h exp(dh)) and cut to the picture; boxes with a side below min_size times the
- * picture's scale are dropped; of the best pre_nms_topn those that overlap a better one by more
- * than nms_thresh are dropped; the best post_nms_topn are left.
+ * w exp(dw), h exp(dh)) and cut to the image. Boxes with a side below min_size times the image's
+ * scale are dropped. Among the best pre_nms_topn, boxes that overlap a better one by more than
+ * nms_thresh are dropped; the best post_nms_topn are left.
  * Shapes: scores (N, 2 anchors, H, W), the background's before the objects', offsets (N, 4 anchors,
- * H, W), pictures (N, 3 or more): height, width, scale -> regions (R, 5): image, left, top, right,
+ * H, W), images (N, 3 or more): height, width, scale -> regions (R, 5): image, left, top, right,
  * bottom; optionally their scores (R, 1).
  * Fields: proposal_param, python_param.
- * Caffe: what the Python layer of the same name does; that one takes a single picture. A layer of
- * type Python with module rpn.proposal_layer is this one where no Python program runs the net, with
+ * Caffe: as the Python layer of the same name, which takes a single image. A layer of type Python
+ * with module rpn.proposal_layer is this one where no Python program runs the net, with
  * pre_nms_topn 12000 and post_nms_topn 2000 in TRAIN.
  * Example, scores 1 6 3 3, offsets 1 12 3 3, info 1 3:
  *   layer { name: "propose" type: "Proposal" bottom: "scores" bottom: "offsets" bottom: "info"
@@ -29,7 +29,7 @@ typedef struct proposal_state {
   size_t looked_at, proposed; /* boxes; 0: all */
   float overlap;
   int64_t height, width;
-  cr_buffer box; /* cr_box of each candidate, the last pixel left out */
+  cr_buffer box; /* cr_box of each candidate */
   cr_buffer rank;
   cr_buffer kept; /* boxes that overlap no better one */
   cr_buffer row;  /* 6 floats of each region of the batch: the top's 5, and the score */
@@ -67,16 +67,15 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
       scores->dim[2] != offsets->dim[2] || scores->dim[3] != offsets->dim[3] ||
       crema_blob_count(bottom[0]) > INT32_MAX) {
     return cr_layer_fail(
-        layer, CREMA_E_SHAPE, "scores %s and offsets %s are not those of %lld anchors at each cell",
+        layer, CREMA_E_SHAPE, "scores %s and offsets %s do not fit %lld anchors at each cell",
         crema_shape_text(scores, text[0], sizeof text[0]),
         crema_shape_text(offsets, text[1], sizeof text[1]), (long long)s->anchors.count);
   }
   if (info->axes < 1 || info->dim[0] != scores->dim[0] ||
       crema_shape_count(info, 1, info->axes) < 3) {
-    return cr_layer_fail(layer, CREMA_E_SHAPE,
-                         "bottom 2 must have height, width and scale of %lld pictures, found %s",
-                         (long long)scores->dim[0],
-                         crema_shape_text(info, text[0], sizeof text[0]));
+    return cr_layer_fail(
+        layer, CREMA_E_SHAPE, "bottom 2 must have height, width and scale of %lld images, found %s",
+        (long long)scores->dim[0], crema_shape_text(info, text[0], sizeof text[0]));
   }
   s->height = scores->dim[2];
   s->width = scores->dim[3];
@@ -84,7 +83,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   return layer->tops > 1 ? crema_blob_reshape(top[1], &values) : CREMA_OK;
 }
 
-/* One picture: its maps, and its extents. */
+/* One image: its maps, and its extents. */
 typedef struct proposal_maps {
   const float *scores, *offsets, *info;
 } proposal_maps;
@@ -93,7 +92,7 @@ static float cut(double x, double most) {
   return x > 0 ? (float)fmin(x, most) : 0;
 }
 
-/* What the offsets at `cell` make of an anchor, the last pixel left out. */
+/* Applies the offsets at `cell` to an anchor. */
 static cr_box move(const proposal_state *s, const proposal_maps *of, int64_t anchor, int64_t cell) {
   const int64_t cells = s->height * s->width;
   const double right = (double)of->info[1] - 1, lower = (double)of->info[0] - 1;

@@ -8,14 +8,14 @@
  * centre and sides from the region to its object, in the four columns of the object's class; with
  * two classes objects of any class share the columns of class 1 (class-agnostic boxes).
  * Shapes: regions (R, 5): image, left, top, right, bottom, objects (G, 5): left, top, right,
- * bottom, class -> regions (S, 5), labels (S), targets, inside and outside weights
- * (S, 4 num_classes).
+ * bottom, class -> regions (S, 5), labels (S), targets, inside and outside weights (S, 4
+ * num_classes).
  * Fields: proposal_target_param, python_param.
- * Caffe: as py-faster-rcnn's Python layer with its settings for training end to end
- * (BG_THRESH_LO 0, normalized targets), which a layer of type Python with module
- * rpn.proposal_target_layer asks for where no Python program runs the net; what is drawn depends on
- * the seed alone. bbox_std is not multiplied into the weights at the end: DetectionOutput has it as
- * variance. R-FCN's AGNOSTIC needs no setting.
+ * Caffe: as py-faster-rcnn's Python layer with its settings for training end to end (BG_THRESH_LO
+ * 0, normalized targets). A layer of type Python with module rpn.proposal_target_layer is this
+ * layer if no Python program runs the net. The draws depend only on the seed. bbox_std is not
+ * multiplied into the weights at the end: DetectionOutput has it as variance. R-FCN's AGNOSTIC
+ * needs no setting.
  * Example, regions 6 5, objects 2 5:
  *   layer { name: "target" type: "ProposalTarget" bottom: "regions" bottom: "objects" top: "rois"
  *     top: "labels" top: "targets" top: "inside" top: "outside"

@@ -1,4 +1,4 @@
-/* PSROIPooling: means of the parts of a region, each of channels of its own (Dai et al., "R-FCN",
+/* PSROIPooling: means of the parts of a region, each with its own channels (Dai et al., "R-FCN",
  * 2016).
  *
  * Formula: a region is cut into group_size x group_size parts; y[o][i][j] = mean of part (i, j) of

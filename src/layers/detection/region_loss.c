@@ -1,16 +1,16 @@
-/* RegionLoss: what a map of boxes has still to learn (Redmon and Farhadi, "YOLO9000", 2016).
+/* RegionLoss: the loss of a map of boxes (Redmon and Farhadi, "YOLO9000", 2016).
  *
  * Formula: each object belongs to the cell of its centre and the anchor of the most similar size.
- * With s = 1 / (1 + exp(-t)) of the map's numbers t, the loss is the sum of coord_scale * smooth
- * L1 of s(tx), s(ty), tw, th against the object's position and size, object_scale / 2 * (1 -
- * s(to))^4 and class_scale * cross entropy, for boxes with an object, and of noobject_scale / 2 *
- * s(to)^2 for the others unless they overlap an object by more than thresh; all over N.
- * Shapes: map (N, num (5 + num_class), side, side), objects (1, 1, rows, 8) as AnnotatedData
- * gives them -> loss (scalar).
+ * With s = 1 / (1 + exp(-t)) of the map's numbers t, the loss is the sum of coord_scale * smooth L1
+ * of s(tx), s(ty), tw, th against the object's position and size, object_scale / 2 * (1 - s(to))^4
+ * and class_scale * cross entropy, for boxes with an object, and of noobject_scale / 2 * s(to)^2
+ * for all other boxes unless they overlap an object by more than thresh; all over N.
+ * Shapes: map (N, num (5 + num_class), side, side), objects (1, 1, rows, 8) as AnnotatedData gives
+ * them -> loss (scalar).
  * Fields: region_loss_param.
  * Caffe: the gradient is Intel Caffe's; its top is the sum of the squares of that instead. An
- * object whose centre is on the right or lower border belongs to the last cell, one without an
- * area to none; softmax_tree is refused.
+ * object whose centre is on the right or lower border belongs to the last cell, one without an area
+ * to none; softmax_tree is refused.
  * Example, map 2 14 3 3, label 1 1 4 8:
  *   layer { name: "loss" type: "RegionLoss" bottom: "map" bottom: "label" top: "loss"
  *     propagate_down: true propagate_down: false
@@ -34,12 +34,12 @@ typedef struct region_state {
   cr_buffer counts; /* int64_t for each: the class of the map that it counts as; empty: itself */
   cr_truths truths;
   cr_region_boxes boxes;
-  cr_buffer owner; /* int32_t for each box: behind the index of what it learns; 0: no object */
+  cr_buffer owner; /* int32_t for each box: the index of its object plus 1; 0: no object */
   /* `learned` of each object, then double: gradients of all its box's numbers, N times too large */
   cr_buffer learned;
 } region_state;
 
-/* What a box with an object learns. */
+/* The target of a box with an object. */
 typedef struct learned {
   int64_t box; /* of (N, anchors, cells); -1: it learns another object */
   double loss;
@@ -214,7 +214,7 @@ static learned *learned_at(const region_state *s, size_t index) {
   return (learned *)(void *)(s->learned.data + index * learned_bytes(s));
 }
 
-/* What the threads share that look at objects, some at a time. */
+/* The data of threads that look at objects, some at a time. */
 typedef struct lesson {
   const cr_layer *layer;
   cr_host_values map, boxes, rows;

@@ -58,7 +58,7 @@ static crema_status read_files(const cr_layer *layer, cr_result_files *f) {
   f->names = (Caffe__LabelMap *)names;
   CR_TRY(status);
   CR_TRY(cr_file_resolve_input(layer->source_dir_file, f->param->name_size_file, &path));
-  status = cr_picture_sizes_read(path, f->param->num_test_image, &f->sizes);
+  status = cr_test_images_read(path, f->param->num_test_image, &f->sizes);
   free(path);
   return status;
 }
@@ -70,7 +70,7 @@ crema_status cr_result_files_open(const cr_layer *layer, const Caffe__SaveOutput
       !is_given(param->output_format)) {
     return cr_layer_fail(layer, CREMA_E_ARGUMENT,
                          "save_output_param needs output_format, label_map_file and name_size_file "
-                         "beside output_directory");
+                         "in addition to output_directory");
   }
   out->param = param;
   out->classes = classes;
@@ -90,7 +90,7 @@ void cr_result_files_free(cr_result_files *files) {
   for (int64_t i = 0; files->text != NULL && i < files->texts; ++i) cr_buffer_free(&files->text[i]);
   free(files->text);
   cr_message_free((ProtobufCMessage *)files->names);
-  cr_picture_sizes_free(&files->sizes);
+  cr_test_images_free(&files->sizes);
   *files = (cr_result_files){0};
 }
 
@@ -116,22 +116,21 @@ static crema_status print_json(cr_buffer *out, const char *text) {
   return cr_buffer_append(out, "\"", 1);
 }
 
-static crema_status print_row(cr_result_files *f, const char *picture, const float *row,
-                              cr_box box) {
+static crema_status print_row(cr_result_files *f, const char *image, const float *row, cr_box box) {
   const int64_t label = (int64_t)row[1];
   const double x = rounded(box.xmin), y = rounded(box.ymin), score = (double)row[2];
   const double width = rounded(box.xmax - box.xmin), height = rounded(box.ymax - box.ymin);
   cr_buffer *out = &f->text[format_of(f) == VOC ? label : 0];
   if (format_of(f) == VOC) {
-    return cr_buffer_print(out, "%s %.7g %.7g %.7g %.7g %.7g\n", picture, score, x, y, x + width,
+    return cr_buffer_print(out, "%s %.7g %.7g %.7g %.7g %.7g\n", image, score, x, y, x + width,
                            y + height);
   }
   if (format_of(f) == ILSVRC) {
-    return cr_buffer_print(out, "%s %lld %.7g %.7g %.7g %.7g %.7g\n", picture, (long long)label,
+    return cr_buffer_print(out, "%s %lld %.7g %.7g %.7g %.7g %.7g\n", image, (long long)label,
                            score, x, y, x + width, y + height);
   }
   CR_TRY(cr_buffer_print(out, "%s{\"image_id\":", out->size > 0 ? ",\n" : ""));
-  CR_TRY(print_json(out, picture));
+  CR_TRY(print_json(out, image));
   CR_TRY(cr_buffer_print(out, ",\"category_id\":"));
   CR_TRY(print_json(out, name_of(f, label)));
   return cr_buffer_print(out, ",\"bbox\":[%.7g,%.7g,%.7g,%.7g],\"score\":%.7g}", x, y, width,
@@ -186,15 +185,15 @@ static crema_status write_files(cr_result_files *f) {
     if (c != f->background) CR_TRY(write_text(f, name_of(f, c), ".txt", &f->text[c]));
   }
   for (int64_t i = 0; i < f->texts; ++i) cr_buffer_clear(&f->text[i]);
-  f->picture = 0;
+  f->image = 0;
   return CREMA_OK;
 }
 
 crema_status cr_result_files_add(cr_result_files *files, const float *row, int64_t rows,
-                                 int64_t pictures) {
+                                 int64_t images) {
   if (files->param == NULL) return CREMA_OK;
-  for (int64_t i = 0; i < pictures; ++i) {
-    const cr_picture_size *at = &files->sizes.at[files->picture];
+  for (int64_t i = 0; i < images; ++i) {
+    const cr_test_image *at = &files->sizes.at[files->image];
     for (int64_t k = 0; k < rows; ++k) {
       const float *one = row + 7 * k;
       if ((int64_t)one[0] != i || one[1] < 0) continue;
@@ -202,7 +201,7 @@ crema_status cr_result_files_add(cr_result_files *files, const float *row, int64
                                           (cr_box){one[3], one[4], one[5], one[6]});
       CR_TRY(print_row(files, at->name, one, box));
     }
-    if (++files->picture == files->sizes.count) CR_TRY(write_files(files));
+    if (++files->image == files->sizes.count) CR_TRY(write_files(files));
   }
   return CREMA_OK;
 }

@@ -1,4 +1,4 @@
-/* What the layers that pool regions of interest have in common. */
+/* The common part of layers that pool regions of interest. */
 #ifndef CR_LAYERS_DETECTION_ROI_H
 #define CR_LAYERS_DETECTION_ROI_H
 
@@ -9,7 +9,7 @@ typedef struct cr_roi_state {
   bool uses_map; /* backward reads the values of the map */
 } cr_roi_state;
 
-/* What a region becomes. */
+/* The parts of a pooled region. */
 typedef struct cr_roi_parts {
   int64_t channels, rows, columns; /* of the top */
   float scale;
@@ -26,7 +26,7 @@ crema_status cr_roi_make(cr_layer *layer, crema_blob *const *bottom, crema_blob 
 cr_layer_forward_fn cr_roi_forward;
 cr_layer_backward_fn cr_roi_backward;
 
-/* What the classes have in common; each adds its setup and reshape. */
+/* The members that the classes set; each adds its setup and reshape. */
 #define CR_LAYER_ROI(type_name)                                                             \
   .type = type_name, .state_size = sizeof(cr_roi_state), .bottoms = {2, 2}, .tops = {1, 1}, \
   .no_gradient_bottoms = 1u << 1, .forward = cr_roi_forward, .backward = cr_roi_backward

@@ -1,4 +1,4 @@
-/* What losses have in common: a sum over positions, divided by a normaliser, in a scalar top.
+/* The common part of losses: a sum over positions, divided by a normaliser, in a scalar top.
  *
  * Most are one op forward, which writes CR_LOSS_SUM and, where labels can be ignored,
  * CR_LOSS_COUNT, and one op backward, which reads the top's diff and is scaled by 1 / divisor. */
@@ -21,8 +21,7 @@ typedef struct cr_layer_loss {
   cr_layer_op scale;
 } cr_layer_loss;
 
-/* A loss of scores by way of their softmax, whose probabilities are the second top if there is one.
- */
+/* A loss of scores via their softmax. A second top gets the probabilities. */
 typedef struct cr_softmax_loss {
   cr_layer_loss loss;
   cr_tensor *prob; /* NULL: there is no second top */
@@ -75,8 +74,8 @@ crema_status cr_softmax_loss_make(cr_layer *layer, crema_blob *const *bottom,
                                   crema_blob *const *top, int axis, bool gains,
                                   bool each) CREMA_MUST_USE;
 
-/* Both passes. `gain`, the sums of its rows, and `each` are NULL where cr_softmax_loss_make was
- * told so. */
+/* Both passes. `gain`, the sums of its rows, and `each` are NULL if cr_softmax_loss_make got false
+ * for them. */
 crema_status cr_softmax_loss_run(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                                  crema_blob *const *top, cr_tensor *gain,
                                  cr_tensor *each) CREMA_MUST_USE;
@@ -87,14 +86,14 @@ crema_status cr_softmax_loss_run_back(cr_layer *layer, crema_context *context,
 
 /* Class functions. */
 cr_layer_forward_fn cr_layer_loss_forward;
-/* When two bottoms have a gradient, the second one's is the negative of what the op computes. */
+/* If two bottoms have a gradient, the second gradient is the op's result times -1. */
 cr_layer_backward_fn cr_layer_loss_backward;
 bool cr_layer_loss_uses_bottom(const cr_layer *layer, int bottom);
 /* The backward pass of a softmax loss reads its second top, or without one the scores. */
 bool cr_softmax_loss_uses_bottom(const cr_layer *layer, int bottom);
 cr_value_use cr_softmax_loss_uses_tops(const cr_layer *layer, bool in_place);
 
-/* What the classes of losses have in common. */
+/* The members that classes of losses set. */
 #define CR_LAYER_LOSS(type_name, least_bottoms, most_bottoms, most_tops)               \
   .type = type_name, .bottoms = {least_bottoms, most_bottoms}, .tops = {1, most_tops}, \
   .graph.auto_tops = true, .loss = true
@@ -105,7 +104,7 @@ cr_value_use cr_softmax_loss_uses_tops(const cr_layer *layer, bool in_place);
       .state_size = sizeof(cr_layer_loss), .pair = &table, .forward = cr_layer_loss_forward, \
       .backward = cr_layer_loss_backward, .uses_bottom = cr_layer_loss_uses_bottom
 
-/* The same for losses of scores by way of their softmax. */
+/* The same for losses of scores via their softmax. */
 #define CR_LAYER_SOFTMAX_LOSS(type_name, most_bottoms, most_tops)                           \
   CR_LAYER_LOSS(type_name, 2, most_bottoms, most_tops),                                     \
       .graph.reads_loss_param = true, .uses_tops = cr_softmax_loss_uses_tops,               \

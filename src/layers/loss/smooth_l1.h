@@ -25,7 +25,7 @@ crema_status cr_smooth_l1_make(cr_layer *layer, crema_blob *const *bottom) CREMA
 crema_status cr_smooth_l1_make_ops(cr_layer *layer, crema_blob *const *bottom,
                                    float sigma2) CREMA_MUST_USE;
 
-/* Class functions; the top's divisor is that of s->loss. */
+/* Class functions; s->loss has the top's divisor. */
 cr_layer_forward_fn cr_smooth_l1_forward;
 cr_layer_backward_fn cr_smooth_l1_backward;
 bool cr_smooth_l1_uses_bottom(const cr_layer *layer, int bottom);

@@ -1,4 +1,4 @@
-/* SmoothL1LossOHEM: SmoothL1Loss that also tells the loss of each item, for BoxAnnotatorOHEM
+/* SmoothL1LossOHEM: SmoothL1Loss that also gives the loss of each item, for BoxAnnotatorOHEM
  * (Shrivastava et al., "Training region-based object detectors with online hard example mining",
  * 2016).
  *

@@ -11,7 +11,7 @@ cr_layer_shape_fn cr_softmax_loss_reshape;
 cr_layer_forward_fn cr_softmax_loss_forward;
 cr_layer_backward_fn cr_softmax_loss_backward;
 
-/* What the classes have in common; each adds its reshape. */
+/* The members that the classes set; each adds its reshape. */
 #define CR_SOFTMAX_LOSS(type_name, most_tops)                                \
   CR_LAYER_SOFTMAX_LOSS(type_name, 2, most_tops),                            \
       .state_size = sizeof(cr_softmax_loss), .setup = cr_softmax_loss_setup, \

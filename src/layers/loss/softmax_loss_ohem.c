@@ -1,8 +1,8 @@
-/* SoftmaxWithLossOHEM: SoftmaxWithLoss that also tells the loss of each position, for
+/* SoftmaxWithLossOHEM: SoftmaxWithLoss that also gives the loss of each position, for
  * BoxAnnotatorOHEM (Shrivastava et al., "Training region-based object detectors with online hard
  * example mining", 2016).
  *
- * Formula: that of SoftmaxWithLoss; each = -log(softmax(scores)[label]), 0 where ignored.
+ * Formula: as SoftmaxWithLoss; each = -log(softmax(scores)[label]), 0 where ignored.
  * Shapes: scores (outer, C, inner), labels (outer, inner) -> loss (a scalar), optionally the
  * probabilities (as scores) and each (as labels; (N, 1, 1, 1) where those are N of scores (N, C, 1,
  * 1)).

@@ -135,7 +135,7 @@ static crema_status forward(cr_layer *layer, crema_context *context, crema_blob 
 }
 
 /* One op is cheaper than one per bottom. The diff of a bottom that takes no gradient stays as it
- * is: a Split above adds it to those of the bottom's other readers. */
+ * is: a Split above adds it to the diffs of the bottom's other readers. */
 static crema_status backward(cr_layer *layer, crema_context *context, crema_blob *const *top,
                              const bool *propagate_down, crema_blob *const *bottom) {
   concat_state *s = layer->state;

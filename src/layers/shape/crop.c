@@ -4,8 +4,8 @@
  * offset (one for all axes, or one per axis).
  * Shapes: x, reference (as many axes) -> y: x's extents before axis, the reference's from axis on.
  * Fields: crop_param.
- * Caffe: the same as in BVLC Caffe 1.0. Before, no offset meant the window of the same pixels as
- * the reference; a warning tells where that is another.
+ * Caffe: the same as in BVLC Caffe 1.0. In older versions no offset meant the window of the same
+ * pixels as the reference; a warning says if that differs.
  * Example, x 2 3 8 8, reference 2 3 5 5:
  *   layer { name: "crop" type: "Crop" bottom: "x" bottom: "reference" top: "y"
  *     crop_param { axis: 2 offset: 1 } } */

@@ -6,7 +6,7 @@
  * Shapes: x (N, C, H, W) -> y (N, C stride^2, H / stride, W / stride); with reverse (N, C /
  * stride^2, H stride, W stride).
  * Fields: reorg_param.
- * Caffe: as in Intel Caffe, after Darknet; the gradient is that of the formula.
+ * Caffe: as in Intel Caffe, after Darknet; the gradient follows the formula.
  * Example, x 2 4 6 6:
  *   layer { name: "reorg" type: "Reorg" bottom: "x" top: "y" reorg_param { stride: 2 } } */
 #include "core/fail.h"
@@ -32,10 +32,11 @@ static crema_status check(const cr_layer *layer, const crema_shape *shape, int64
       (reverse || (shape->dim[2] % stride == 0 && shape->dim[3] % stride == 0))) {
     return CREMA_OK;
   }
-  return cr_layer_fail(layer, CREMA_E_SHAPE,
-                       "the bottom must have 4 axes, of which the stride %lld divides the last two "
-                       "and its square the channels, found shape %s",
-                       (long long)stride, crema_shape_text(shape, text, sizeof text));
+  return cr_layer_fail(
+      layer, CREMA_E_SHAPE,
+      "the bottom must have 4 axes; the stride %lld must divide the last two and its "
+      "square the channels, found shape %s",
+      (long long)stride, crema_shape_text(shape, text, sizeof text));
 }
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {

@@ -68,7 +68,7 @@ static crema_status find_replaced(const cr_layer *layer, const crema_shape *from
   return CREMA_OK;
 }
 
-/* The top's shape with extent 1 in place of -1, whose axis goes to *inferred (else -1). */
+/* The top's shape with extent 1 for -1. *inferred: the axis of -1, or -1 if there is none. */
 static crema_status new_shape(const cr_layer *layer, const crema_shape *from, replaced range,
                               crema_shape *to, int *inferred) {
   const Caffe__BlobShape *shape = layer->param->reshape_param->shape;
@@ -108,7 +108,7 @@ static int64_t count_without(const crema_shape *shape, const bool *skip) {
 }
 
 /* Fills in the extent of axis `inferred` of `to`. Extents that `to` copies from the same axis are
- * left out on both sides, so that the others can be found even for an empty batch. */
+ * omitted on both sides, so that the rest can be found even for an empty batch. */
 static crema_status infer(const cr_layer *layer, const crema_shape *from, replaced range,
                           int inferred, crema_shape *to) {
   const Caffe__BlobShape *shape = layer->param->reshape_param->shape;

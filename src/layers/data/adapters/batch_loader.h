@@ -5,11 +5,11 @@
 #include "data/pipeline/pipeline.h"
 #include "layers/data/adapters/input_base.h"
 
-/* Zero-initialise. Where the net's device has memory of its own and the layer is not shared, the
- * pipeline copies batches there. Batches of shared layers are copied when they are first used: the
- * sharers, whose nets may be on different devices, join after the pipeline was made. The number of
- * a solver's step decides which batch it gets: batch number t N + r for step t of solver r of N,
- * whether they share the layer (then `held` has an entry for each) or not. */
+/* Zero-initialise. If the net's device has its own memory and the layer is not shared, the pipeline
+ * copies batches there. Batches of shared layers are copied when they are first used: the sharers,
+ * whose nets may be on different devices, join after the pipeline was made. Step t of solver r of N
+ * gets batch number t N + r, whether they share the layer or not. If they do, `held` has an entry
+ * for each solver. */
 typedef struct cr_batch_loader {
   cr_pipeline *pipeline;
   cr_batch **held;        /* whose memory the tops share, one per sharer */
@@ -29,19 +29,19 @@ void cr_batch_loader_close(cr_batch_loader *loader);
 crema_status cr_batch_loader_await(cr_batch_loader *loader, const cr_layer *layer) CREMA_MUST_USE;
 
 /* Gives the last batch back, on which work may still be queued on `context`, and makes the tops
- * share the next one's memory. *out (may be NULL) is that batch. Errors: those of the pipeline;
+ * share the next one's memory. *out (may be NULL) is that batch. Errors: as the pipeline;
  * CREMA_E_STATE when the threads could not be started again after a restore. */
 crema_status cr_batch_loader_next(cr_batch_loader *loader, const cr_layer *layer,
                                   crema_context *context, crema_blob *const *top,
                                   const cr_batch **out) CREMA_MUST_USE;
 
 /* The position in the data and the key of the random stream as text, and back. Restoring stops the
- * threads, so that the caller may set its key; cr_batch_loader_start goes on. */
+ * threads, so that the caller may set its key; cr_batch_loader_start starts them. */
 crema_status cr_batch_loader_save(const cr_batch_loader *loader, const cr_layer *layer,
                                   uint64_t key, cr_buffer *out) CREMA_MUST_USE;
 crema_status cr_batch_loader_restore(cr_batch_loader *loader, const char *bytes, size_t size,
                                      uint64_t *key) CREMA_MUST_USE;
-/* For layers with a text format of their own. Both are no-ops when there is nothing to do. */
+/* For layers with their own text format. Both are no-ops when there is nothing to do. */
 crema_status cr_batch_loader_start(cr_batch_loader *loader, const cr_layer *layer) CREMA_MUST_USE;
 void cr_batch_loader_stop(cr_batch_loader *loader);
 

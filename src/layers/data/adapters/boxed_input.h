@@ -1,4 +1,4 @@
-/* What BoxData and RoIData share: records that are pictures with boxes, decoded by several threads,
+/* What BoxData and RoIData share: records that are images with boxes, decoded by several threads,
  * and transformed in ways that boxes follow. */
 #ifndef CR_LAYERS_BOXED_INPUT_H
 #define CR_LAYERS_BOXED_INPUT_H
@@ -8,17 +8,17 @@
 
 typedef struct cr_boxed_input cr_boxed_input;
 
-/* How a transformer moves a picture. */
+/* How a transformer moves an image. */
 typedef struct cr_boxed_move {
   cr_image_part crop;
   bool mirror;
 } cr_boxed_move;
 
-/* What the layers differ in. `worker` is the memory of one thread. */
+/* The functions of one of the layers. `worker` is the memory of one thread. */
 typedef struct cr_boxed_class {
   size_t worker_size; /* zero-initialised */
-  const char *advice; /* where pictures are not of one size */
-  /* Makes the picture of a record; *out stays the worker's. */
+  const char *advice; /* where images are not of one size */
+  /* Makes the image of a record; *out stays the worker's. */
   crema_status (*read)(const cr_boxed_input *layer, void *worker, cr_db_bytes value,
                        uint64_t sample, const cr_image **out);
   /* Fills the tops behind the first one. */
@@ -32,18 +32,18 @@ struct cr_boxed_input {
   cr_record_input records; /* has to be the first member */
   const cr_boxed_class *class;
   cr_transformer *transformer;
-  int extent[3];    /* of the first picture, transformed */
+  int extent[3];    /* of the first image, transformed */
   cr_buffer *value; /* for the value of a record: `threads` of them */
   void *worker;     /* likewise */
   int threads;
 };
 
 /* Checks data_param, and that transform_param has no fields that boxes do not follow; crops are
- * such unless `crops`. Errors: CREMA_E_UNSUPPORTED, those of cr_record_input_check. */
+ * such unless `crops`. Errors: CREMA_E_UNSUPPORTED, or as cr_record_input_check. */
 crema_status cr_boxed_input_check(const cr_layer *layer, bool crops) CREMA_MUST_USE;
 
-/* Opens the database and starts: batches of `items` pictures with tops of `shape`, the first of
- * which is set here. */
+/* Opens the database and starts: batches of `items` images with tops of `shape`; shape[0] is set
+ * here. */
 crema_status cr_boxed_input_open(cr_layer *layer, const cr_boxed_class *class, int items,
                                  crema_shape *shape, crema_blob *const *top) CREMA_MUST_USE;
 

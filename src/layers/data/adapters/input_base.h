@@ -6,8 +6,8 @@
 #include "layers/common/layer_noop.h"
 #include "layers/common/layer_share.h"
 
-/* What the classes of layers that bring samples into the net have in common: no bottoms, and tops
- * that setup, forward or the caller shapes. */
+/* The members of classes whose layers bring samples into the net: no bottoms; setup, forward or the
+ * caller shapes the tops. */
 #define CR_LAYER_INPUT(type_name, state_bytes, least_tops, most_tops)            \
   .type = type_name, .state_size = state_bytes, .tops = {least_tops, most_tops}, \
   .reshape = cr_layer_noop, .backward = cr_layer_noop_backward
@@ -26,7 +26,7 @@ crema_status cr_layer_root_folder(const cr_layer *layer, const char *root,
  * then a step is one item). Zero-initialise, then cr_layer_cursor_open. */
 typedef struct cr_layer_cursor {
   uint64_t start; /* samples before the first step that is counted here */
-  uint64_t *step; /* steps since then, one per sharer */
+  uint64_t *step; /* steps after `start`, one per sharer */
   int sharers;
 } cr_layer_cursor;
 

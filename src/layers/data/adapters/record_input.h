@@ -1,5 +1,5 @@
-/* What the layers of records share (Data, AnnotatedData, BoxData, RoIData): batches of records of a
- * database, read by one thread for all solvers that train the net. */
+/* The common part of Data, AnnotatedData, BoxData and RoIData: batches of records of a database.
+ * One thread reads for all solvers that train the net. */
 #ifndef CR_LAYERS_RECORD_INPUT_H
 #define CR_LAYERS_RECORD_INPUT_H
 
@@ -10,7 +10,7 @@
 typedef struct cr_record_input {
   cr_record_source from; /* the records; has to be the first member */
   char *source;          /* resolved path */
-  uint64_t skip;         /* records to pass over at the start */
+  uint64_t skip;         /* records to skip at the start */
   cr_reader *reader;
   cr_batch_loader loader;
   /* As of the end of the batch whose memory the tops share: */
@@ -27,7 +27,7 @@ crema_status cr_record_input_check(const cr_layer *layer) CREMA_MUST_USE;
 /* The key of the random stream that the layer's transformations begin with. */
 uint64_t cr_record_input_stream(const cr_layer *layer);
 
-/* Opens the reader, or joins that of the other solvers. `skip_key`: the key of the random stream
+/* Opens the reader, or joins the reader of other solvers. `skip_key`: the key of the random stream
  * that rand_skip is drawn from. */
 crema_status cr_record_input_open(cr_record_input *records, const cr_layer *layer,
                                   uint64_t skip_key) CREMA_MUST_USE;
@@ -46,12 +46,12 @@ crema_status cr_record_input_start(cr_record_input *records, const cr_layer *lay
 crema_status cr_record_input_next(cr_record_input *records, const cr_layer *layer,
                                   crema_context *context, crema_blob *const *top) CREMA_MUST_USE;
 
-/* The reader's cursor as text: "index <records consumed> solvers <number of them> skip <records
- * passed over at the start> sorted <1: caching was given up> key <bytes>:<key of the last record>".
- * Each solver has a cursor of its own. */
+/* The reader's cursor as text: "index <records consumed> solvers <number> skip <records at the
+ * start> sorted <1: caching was given up> key <bytes>:<key of the last record>". Each solver has
+ * its own cursor. */
 crema_status cr_record_input_print(const cr_record_input *records, cr_buffer *out) CREMA_MUST_USE;
 /* Parses such a text, which has a NUL after its `size` bytes and which the key points into. A text
- * without solvers, skip and sorted is that of a single solver with this layer's skip. Errors:
+ * without solvers, skip and sorted comes from a single solver with this layer's skip. Errors:
  * CREMA_E_CORRUPT. */
 crema_status cr_record_input_parse(const cr_record_input *records, const char *text, size_t size,
                                    cr_reader_cursor *out) CREMA_MUST_USE;

@@ -168,7 +168,7 @@ enum { BLOCK = 32 };
 
 /* Whether one of BLOCK boxes from `first` on may overlap `box` by more than `threshold`. Saves the
  * division, which takes as long as all the rest. Rounding does not hide an overlap: if the rounded
- * quotient is above the threshold, so is the exact one, and the product here is not above
+ * quotient is above the threshold, the exact quotient is, too, and the product here is not above
  * `shared`. */
 CR_INLINE bool may_overlap(const cr_box_columns *of, size_t first, cr_box box, float own,
                            float threshold) {

@@ -78,11 +78,11 @@ cr_box cr_box_columns_at(const cr_box_columns *columns, size_t index);
 float cr_box_columns_match(const cr_box_columns *columns, cr_box box, float least, int32_t number,
                            bool first, float *out, float *most, int32_t *best);
 
-/* Non-maximum suppression of *count candidates, best first, in place: keeps a candidate unless it
- * overlaps a kept one by more than `threshold`, and at most `most` (below 0: all). *count becomes
- * the number of kept ones. box[candidate.index] is a candidate's box. `eta` below 1: each kept
- * candidate multiplies a threshold above 0.5 by it. `memory` is scratch. Errors:
- * CREMA_E_NO_MEMORY. */
+/* Non-maximum suppression of *count candidates, best first, in place. Keeps a candidate unless it
+ * overlaps a kept one by more than `threshold`; keeps `most` at most (below 0: all). *count becomes
+ * the number of kept ones; box[candidate.index] is a candidate's box. `eta` below 1: each kept
+ * candidate multiplies a threshold above 0.5 by it. `memory` is scratch. Errors: CREMA_E_NO_MEMORY.
+ */
 crema_status cr_suppress(const cr_box *box, cr_ranked *candidate, size_t *count, float threshold,
                          float eta, int64_t most, cr_buffer *memory) CREMA_MUST_USE;
 

@@ -1,4 +1,4 @@
-#include "layers/detection/geometry/picture_sizes.h"
+#include "layers/detection/geometry/image_sizes.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@ static bool is_blank(char c) {
   return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* Takes the last word of a line as a side of a picture, and cuts it off. */
+/* Takes the last word of a line as a side of an image, and cuts it off. */
 static bool take_side(char *line, int *out) {
   size_t end = strlen(line);
   while (end > 0 && is_blank(line[end - 1])) --end;
@@ -27,9 +27,8 @@ static bool take_side(char *line, int *out) {
   return true;
 }
 
-static crema_status parse_line(cr_picture_sizes *sizes, const char *path, char *line,
-                               size_t number) {
-  cr_picture_size *one = &sizes->at[sizes->count];
+static crema_status parse_line(cr_test_images *sizes, const char *path, char *line, size_t number) {
+  cr_test_image *one = &sizes->at[sizes->count];
   size_t end = strlen(line);
   while (end > 0 && is_blank(line[end - 1])) --end;
   if (end == 0) return CREMA_OK;
@@ -45,12 +44,12 @@ static crema_status parse_line(cr_picture_sizes *sizes, const char *path, char *
   return CREMA_OK;
 }
 
-crema_status cr_picture_sizes_read(const char *path, size_t most, cr_picture_sizes *out) {
+crema_status cr_test_images_read(const char *path, size_t most, cr_test_images *out) {
   size_t lines = 1;
   CR_TRY(cr_file_read(path, &out->text));
   CR_TRY(cr_buffer_make_text(&out->text, path));
   for (size_t i = 0; i < out->text.size; ++i) lines += out->text.data[i] == '\n';
-  CR_TRY(CR_NEW(out->at, lines, "sizes of pictures"));
+  CR_TRY(CR_NEW(out->at, lines, "sizes of images"));
   char *line = out->text.data;
   for (size_t number = 1; line != NULL && (most == 0 || out->count < most); ++number) {
     char *next = strchr(line, '\n');
@@ -59,14 +58,14 @@ crema_status cr_picture_sizes_read(const char *path, size_t most, cr_picture_siz
     line = next;
   }
   if (out->count > 0 && out->count >= most) return CREMA_OK;
-  return cr_fail(CREMA_E_PARSE, "%s has sizes of %zu pictures, %zu are needed", path, out->count,
+  return cr_fail(CREMA_E_PARSE, "%s has sizes of %zu images, %zu are needed", path, out->count,
                  most > 0 ? most : 1);
 }
 
-void cr_picture_sizes_free(cr_picture_sizes *sizes) {
+void cr_test_images_free(cr_test_images *sizes) {
   free(sizes->at);
   cr_buffer_free(&sizes->text);
-  *sizes = (cr_picture_sizes){0};
+  *sizes = (cr_test_images){0};
 }
 
 static cr_box scale(cr_box box, float height, float width) {
@@ -82,7 +81,7 @@ cr_box cr_box_in_pixels(const Caffe__ResizeParameter *resize, int height, int wi
     return scale(cr_box_clip(shares), (float)height, (float)width);
   }
   if (resize != NULL && resize->height > 0 && resize->width > 0) {
-    /* Where the picture lies in the net's input. */
+    /* Where the image lies in the net's input. */
     const cr_box window = cr_box_resize(resize, height, width, (cr_box){0, 0, 1, 1});
     if (!cr_box_project(window, &box)) box = (cr_box){0, 0, 0, 0};
   }

@@ -27,7 +27,7 @@ void cr_matcher_free(cr_matcher *matcher) {
 
 /* ---- boxes --------------------------------------------------------------- */
 
-/* The box that is matched for prior k: itself, or with `loc` what the net makes of it. */
+/* The box that is matched for prior k: the prior, or with `loc` the box that the net predicts. */
 static cr_box box_of(const cr_matching *of, const float *loc, int64_t k) {
   const cr_prior prior = cr_prior_at(of->prior, of->priors, k);
   if (loc == NULL) return prior.box;
@@ -37,7 +37,7 @@ static cr_box box_of(const cr_matching *of, const float *loc, int64_t k) {
 /* Instead of a size. */
 enum { LEFT_OUT = -1 };
 
-/* All of them. Those that are left out have no area, so that they overlap nothing. */
+/* Reads all boxes. Omitted boxes have no area, so that they overlap nothing. */
 static crema_status read_columns(const cr_matching *of, const float *loc, int64_t step,
                                  cr_buffer *memory, cr_box_columns *out) {
   CR_TRY(cr_box_columns_make(memory, (size_t)of->priors, out));
@@ -94,7 +94,8 @@ typedef struct overlaps {
   int32_t *best;
 } overlaps;
 
-/* Of objects of class `label`, or with -1 of all; those of other classes overlap nothing. */
+/* Finds the overlaps of objects of class `label`, or with -1 of all; other objects overlap nothing.
+ */
 static void find_overlaps(const cr_matching *of, const cr_box_columns *columns, int64_t label,
                           const overlaps *o) {
   const size_t priors = (size_t)of->priors;
@@ -122,7 +123,7 @@ CR_CLONES static float largest(int64_t count, const float *value) {
   return most;
 }
 
-/* The first that is equal to `wanted`, of which there is one. */
+/* The first value that equals `wanted`; there is one. */
 CR_CLONES static int64_t first_of(const float *value, int64_t count, float wanted) {
   enum { STRIP = 64 };
   int64_t k = 0;
@@ -172,8 +173,8 @@ static void match_objects(const cr_matching *of, const overlaps *o, int32_t *mat
   }
 }
 
-/* Boxes get the object that they overlap most, if they do by `least` or more; of the others, those
- * that do by `limit` or more are no background. */
+/* Gives boxes the object that they overlap most, if the overlap is `least` or more. Boxes with an
+ * overlap of `limit` or more are not background. */
 CR_CLONES static void match_boxes(int64_t priors, float least, float limit, const float *size,
                                   const overlaps *of, int32_t *match) {
   const float *most = of->most;
@@ -212,7 +213,7 @@ crema_status cr_match(cr_matcher *m, const cr_matching *of, const float *loc, in
 
 /* ---- mining -------------------------------------------------------------- */
 
-/* Numbers in the order of losses, of which nan is the lowest. */
+/* Numbers in the order of losses; NaN is the lowest. */
 enum { NO_CANDIDATE = 0, NAN_KEY = 1 };
 
 CR_INLINE uint32_t key_of(float loss) {
@@ -263,8 +264,8 @@ CR_CLONES static void choose_from(const ranking *of, uint32_t least, int32_t *ch
 }
 
 /* chosen[k] = 1 for the `wanted` candidates with the highest keys, of equal ones the first. Halves
- * the range of the lowest key that is chosen; counting what is in it takes less time than to sort
- * even a part of them. */
+ * the range of the lowest chosen key; counting its keys takes less time than sorting even a part of
+ * them. */
 static void choose_best(const ranking *of, int64_t wanted, int32_t *chosen) {
   uint64_t low = of->least, high = (uint64_t)of->most + 1;
   int64_t found = of->candidates; /* from `low` on */
@@ -286,7 +287,7 @@ static void choose_best(const ranking *of, int64_t wanted, int32_t *chosen) {
   }
 }
 
-/* The best candidates that overlap no better one, of the priors or of what the net makes of them.
+/* Chooses the best candidates that overlap no better one, among the priors or the predicted boxes.
  */
 static crema_status choose_apart(cr_matcher *m, const cr_matching *of, const float *loc,
                                  const float *loss, const ranking *keys, int64_t wanted,

@@ -6,7 +6,7 @@
 #include "layers/common/layer_host.h"
 #include "layers/detection/geometry/boxes.h"
 
-/* In place of the index of an object. CR_CLOSE: unmatched, but overlaps an object by neg_overlap or
+/* Instead of the index of an object. CR_CLOSE: unmatched, but overlaps an object by neg_overlap or
  * more, so that it is no example of the background. */
 enum { CR_UNMATCHED = -1, CR_LEFT_OUT = -2, CR_CLOSE = -3 };
 
@@ -25,7 +25,7 @@ crema_status cr_matching_columns(cr_matching *of, cr_buffer *memory) CREMA_MUST_
 
 /* Scratchpads of one thread. Zero-initialise. */
 typedef struct cr_matcher {
-  cr_buffer decoded; /* columns: what the net makes of the priors */
+  cr_buffer decoded; /* columns: the boxes that the net predicts */
   cr_buffer pair; /* float: overlaps of objects and boxes; of each box the best, and its object */
   cr_buffer object;
   cr_buffer key;       /* uint32_t of each prior: its loss, as a number that sorts like it */
@@ -38,9 +38,10 @@ void cr_matcher_free(cr_matcher *matcher);
 /* Makes room for images with so many objects. */
 crema_status cr_matcher_reserve(cr_matcher *matcher, int64_t priors, size_t truths) CREMA_MUST_USE;
 
-/* Matches the priors, or with `loc`, which has locations of `loc_classes` classes for each prior,
- * what the net makes of them for number `loc_class`, with the objects of class `label`, or with -1
- * all of them. match[priors]: the index of an object, CR_UNMATCHED, CR_CLOSE or CR_LEFT_OUT. */
+/* Matches the priors with the objects of class `label`, or with -1 all objects. With `loc`
+ * (locations of `loc_classes` classes for each prior), matches the boxes that the net predicts for
+ * class `loc_class` instead. match[priors]: the index of an object, CR_UNMATCHED, CR_CLOSE or
+ * CR_LEFT_OUT. */
 crema_status cr_match(cr_matcher *matcher, const cr_matching *of, const float *loc,
                       int64_t loc_classes, int64_t loc_class, int64_t label,
                       int32_t *match) CREMA_MUST_USE;
