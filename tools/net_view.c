@@ -160,7 +160,9 @@ static crema_status open_net(const cli_view_flags *flags, const char *path,
     if (status != CREMA_OK) cr_message_free(&param->base);
   }
   if (status == CREMA_OK) {
-    status = cr_net_create_awaiting(param, options, &(cr_net_origin){.path = path}, out);
+    const cr_net_origin origin = {.path = path};
+    const cr_net_build_options build = {.origin = &origin, .awaits_params = true};
+    status = cr_net_create(param, options, &build, out);
   }
   cr_list_free(&stages);
   return status;

@@ -73,9 +73,9 @@ static crema_status read_norm(const cr_graph_layer *layer, const crema_shape *sh
   if (!global) return CREMA_OK;
   const bool one = shape->axes < 2;
   CR_TRY(cr_affine_identity(one ? -1 : 1, one ? 1 : shape->dim[1], out));
-  CR_TRY(cr_tensor_host_read_floats(layer->blob[0]->data, &mean));
-  CR_TRY(cr_tensor_host_read_floats(layer->blob[1]->data, &variance));
-  CR_TRY(cr_tensor_host_read_floats(layer->blob[2]->data, &weight));
+  CR_TRY(cr_tensor_host_read_floats(layer->frozen.blob[0]->data, &mean));
+  CR_TRY(cr_tensor_host_read_floats(layer->frozen.blob[1]->data, &variance));
+  CR_TRY(cr_tensor_host_read_floats(layer->frozen.blob[2]->data, &weight));
   const double factor = weight[0] == 0.0f ? 0 : 1 / (double)weight[0];
   for (int64_t c = 0; c < out->channels; ++c) {
     out->scale[c] = 1 / sqrt((double)variance[c] * factor + (double)param->eps);
@@ -88,15 +88,15 @@ static crema_status read_norm(const cr_graph_layer *layer, const crema_shape *sh
 static crema_status read_affine(const cr_graph_layer *layer, const crema_shape *shape,
                                 cr_affine *out, bool *found) {
   const cr_layer_affine *state = layer->built->state;
-  const crema_shape *span = &layer->blob[0]->shape;
+  const crema_shape *span = &layer->frozen.blob[0]->shape;
   const float *scale = NULL, *shift = NULL;
   *found = span->axes <= 1;
   if (!*found) return CREMA_OK;
   const int axis = state->axis < 0 ? state->axis + shape->axes : state->axis;
   CR_TRY(cr_affine_identity(span->axes == 0 ? -1 : axis, span->axes == 0 ? 1 : span->dim[0], out));
-  if (state->scale) CR_TRY(cr_tensor_host_read_floats(layer->blob[0]->data, &scale));
+  if (state->scale) CR_TRY(cr_tensor_host_read_floats(layer->frozen.blob[0]->data, &scale));
   if (state->bias) {
-    CR_TRY(cr_tensor_host_read_floats(layer->blob[layer->params - 1]->data, &shift));
+    CR_TRY(cr_tensor_host_read_floats(layer->frozen.blob[layer->frozen.params - 1]->data, &shift));
   }
   for (int64_t c = 0; c < out->channels; ++c) {
     if (scale != NULL) out->scale[c] = (double)scale[c];
@@ -115,13 +115,6 @@ static crema_status read_power(const cr_graph_layer *layer, cr_affine *out, bool
   return CREMA_OK;
 }
 
-static bool are_usual(const cr_affine *affine) {
-  for (int64_t c = 0; c < affine->channels; ++c) {
-    if (!(fabs(affine->scale[c]) < usual && fabs(affine->shift[c]) < usual)) return false;
-  }
-  return true;
-}
-
 crema_status cr_affine_read(const cr_graph *graph, int layer, cr_affine *out, bool *found) {
   const cr_graph_layer *l = &graph->layer[layer];
   *out = (cr_affine){0};
@@ -138,6 +131,8 @@ crema_status cr_affine_read(const cr_graph *graph, int layer, cr_affine *out, bo
   }
   if (!*found) return CREMA_OK;
   note_shifts(out);
-  *found = are_usual(out);
+  for (int64_t c = 0; c < out->channels; ++c) {
+    *found = *found && fabs(out->scale[c]) < usual && fabs(out->shift[c]) < usual;
+  }
   return CREMA_OK;
 }

@@ -13,18 +13,18 @@ typedef struct cr_affine {
   bool shifts; /* some shift is not 0 */
 } cr_affine;
 
-/* Reads the numbers of a layer; *found is false for one that is something else, or whose numbers
- * are no finite ones of a usual size. To be freed then, too. */
+/* Reads the numbers of a layer. *found is false for a layer of another kind, and for numbers that
+ * are not finite or very large. Free *out in any case. */
 crema_status cr_affine_read(const cr_graph *graph, int layer, cr_affine *out,
                             bool *found) CREMA_MUST_USE;
 
-/* One that leaves everything as it is. */
+/* The identity. */
 crema_status cr_affine_identity(int axis, int64_t channels, cr_affine *out) CREMA_MUST_USE;
 
 /* Whether `part` has as many channels in the same axis as `whole`, or one pair for all. */
 bool cr_affine_fits(const cr_affine *part, const cr_affine *whole);
 
-/* Makes `whole` what it is followed by `next`, or preceded by `previous`, which fit. */
+/* Composes `whole` with `next` after it, or `previous` before it, which fit. */
 void cr_affine_append(cr_affine *whole, const cr_affine *next);
 void cr_affine_prepend(cr_affine *whole, const cr_affine *previous);
 

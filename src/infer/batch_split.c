@@ -1,4 +1,4 @@
-#include "infer/pieces.h"
+#include "infer/batch_split.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 typedef struct worker {
   crema_context *context;
   crema_net *net;
-  struct cr_pieces *pieces;
+  struct cr_batch_split *pieces;
   cr_thread *thread;
 } worker;
 
@@ -23,7 +23,7 @@ typedef struct job {
   float **to;               /* those of the outputs */
 } job;
 
-struct cr_pieces {
+struct cr_batch_split {
   crema_model *model;
   const cr_program *program;
   crema_device *device;
@@ -34,12 +34,12 @@ struct cr_pieces {
 
 /* ---- how many ------------------------------------------------------------ */
 
-/* What a layer reads and writes of a piece; and what all values of a batch come to at least, where
- * starting threads and several times as many ops are worth it. Measured with nets of 5 to 100 MB of
- * weights on processors with 1 MB of second-level cache each. */
+/* PIECE: bytes that a layer reads and writes for a piece. LEAST: bytes of all values of a batch
+ * that make up for starting threads and for several times as many ops. Measured with nets of 5 to
+ * 100 MB of weights on processors with 1 MB of second-level cache each. */
 static const double PIECE = 10e6, LEAST = 8e6;
 
-int64_t cr_pieces_choose(const cr_apart *batch, int64_t samples, int threads) {
+int64_t cr_batch_split_choose(const cr_batch_cost *batch, int64_t samples, int threads) {
   if (!batch->apart || samples < 2 || threads < 1) return 0;
   if (batch->values * (double)samples < LEAST || batch->largest <= 0) return 0;
   const double fit = PIECE / batch->largest;
@@ -56,8 +56,8 @@ int64_t cr_pieces_choose(const cr_apart *batch, int64_t samples, int threads) {
 
 /* ---- life ---------------------------------------------------------------- */
 
-crema_status cr_pieces_create(crema_model *model, const cr_program *program, crema_device *device,
-                              cr_pieces **out) {
+crema_status cr_batch_split_create(crema_model *model, const cr_program *program,
+                                   crema_device *device, cr_batch_split **out) {
   CR_TRY(CR_NEW(*out, 1, "the pieces of a batch"));
   (*out)->model = model;
   (*out)->program = program;
@@ -71,14 +71,14 @@ static void close_worker(worker *w) {
   *w = (worker){0};
 }
 
-static void drop_workers(cr_pieces *pieces) {
+static void drop_workers(cr_batch_split *pieces) {
   for (int i = pieces->workers - 1; i >= 0; --i) close_worker(&pieces->worker[i]);
   free(pieces->worker);
   pieces->worker = NULL;
   pieces->workers = 0;
 }
 
-void cr_pieces_destroy(cr_pieces *pieces) {
+void cr_batch_split_destroy(cr_batch_split *pieces) {
   if (pieces == NULL) return;
   drop_workers(pieces);
   free((void *)pieces->job.from);
@@ -86,21 +86,20 @@ void cr_pieces_destroy(cr_pieces *pieces) {
   free(pieces);
 }
 
-static crema_status open_worker(cr_pieces *pieces, worker *w) {
-  w->pieces = pieces;
-  CR_TRY(crema_context_create(pieces->device, (uint64_t)pieces->model->options.seed, &w->context));
-  cr_context_set_threads(w->context, 1);
-  cr_context_set_plans(w->context, pieces->model->plans);
-  return cr_model_build(pieces->model, pieces->program, w->context, &w->net);
-}
-
-static crema_status set_workers(cr_pieces *pieces, int count) {
+static crema_status set_workers(cr_batch_split *pieces, int count) {
   if (pieces->workers == count) return CREMA_OK;
   drop_workers(pieces);
   CR_TRY(CR_NEW(pieces->worker, count, "the pieces of a batch"));
   for (pieces->workers = 0; pieces->workers < count; ++pieces->workers) {
     worker *w = &pieces->worker[pieces->workers];
-    crema_status status = open_worker(pieces, w);
+    w->pieces = pieces;
+    crema_status status =
+        crema_context_create(pieces->device, (uint64_t)pieces->model->options.seed, &w->context);
+    if (status == CREMA_OK) {
+      cr_context_set_threads(w->context, 1);
+      cr_context_set_plans(w->context, pieces->model->plans);
+      status = cr_model_build(pieces->model, pieces->program, w->context, &w->net);
+    }
     if (status == CREMA_OK) continue;
     close_worker(w);
     drop_workers(pieces);
@@ -142,28 +141,24 @@ static crema_status take_outputs(const worker *w, int64_t first) {
   return CREMA_OK;
 }
 
-static crema_status run_piece(const worker *w, int64_t first) {
-  CR_TRY(give_inputs(w, first));
-  CR_TRY(crema_net_forward(w->net, NULL));
-  return take_outputs(w, first);
-}
-
-/* Piece after piece until none is left, or one of a worker has failed. */
+/* Computes pieces until none is left, or a worker has failed. */
 static crema_status work(void *user) {
   const worker *w = user;
   job *j = &w->pieces->job;
   for (;;) {
     const int64_t first = atomic_fetch_add(&j->next, j->piece);
     if (first >= j->samples) return CREMA_OK;
-    crema_status status = run_piece(w, first);
+    crema_status status = give_inputs(w, first);
+    if (status == CREMA_OK) status = crema_net_forward(w->net, NULL);
+    if (status == CREMA_OK) status = take_outputs(w, first);
     if (status == CREMA_OK) continue;
     atomic_store(&j->next, j->samples);
     return status;
   }
 }
 
-/* The calling thread does what threads that cannot be started would have done. */
-static crema_status run_workers(cr_pieces *pieces) {
+/* The calling thread takes over the work of threads that cannot be started. */
+static crema_status run_workers(cr_batch_split *pieces) {
   for (int i = 1; i < pieces->workers; ++i) {
     worker *w = &pieces->worker[i];
     if (cr_thread_start(&w->thread, "crema-piece", work, w) != CREMA_OK) break;
@@ -176,7 +171,7 @@ static crema_status run_workers(cr_pieces *pieces) {
   return status;
 }
 
-static crema_status find_values(cr_pieces *pieces, crema_blob *const *input,
+static crema_status find_values(cr_batch_split *pieces, crema_blob *const *input,
                                 crema_blob *const *output) {
   job *j = &pieces->job;
   const crema_net *net = pieces->worker[0].net;
@@ -190,8 +185,8 @@ static crema_status find_values(cr_pieces *pieces, crema_blob *const *input,
   return CREMA_OK;
 }
 
-crema_status cr_pieces_run(cr_pieces *pieces, int threads, int64_t samples, int64_t piece,
-                           crema_blob *const *input, crema_blob *const *output) {
+crema_status cr_batch_split_run(cr_batch_split *pieces, int threads, int64_t samples, int64_t piece,
+                                crema_blob *const *input, crema_blob *const *output) {
   job *j = &pieces->job;
   CR_TRY(set_workers(pieces, threads));
   CR_TRY(find_values(pieces, input, output));
@@ -202,7 +197,7 @@ crema_status cr_pieces_run(cr_pieces *pieces, int threads, int64_t samples, int6
   return run_workers(pieces);
 }
 
-crema_status cr_pieces_memory(const cr_pieces *pieces, size_t *activations) {
+crema_status cr_batch_split_memory(const cr_batch_split *pieces, size_t *activations) {
   for (int i = 0; i < pieces->workers; ++i) {
     cr_net_memory memory;
     CR_TRY(cr_net_memory_read(pieces->worker[i].net, &memory));

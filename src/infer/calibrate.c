@@ -8,7 +8,7 @@
 #include "core/fail.h"
 #include "core/file.h"
 
-/* Of fewer than ENOUGH values the distribution is not known well enough to cut its end off. */
+/* Fewer than ENOUGH samples are too few to clip the tail. */
 enum { BINS = 2048, LEVELS = 128, ENOUGH = 16 * BINS };
 
 /* How often magnitudes fall between k and k + 1 times `width`; zeros are left out. */
@@ -33,7 +33,7 @@ struct cr_calibration {
 
 /* ---- histograms ---------------------------------------------------------- */
 
-/* Twice as wide bins until `largest` has one. */
+/* Doubles the width of the bins until `largest` is in one. */
 static void widen(histogram *h, float largest) {
   if (h->width == 0) h->width = (double)largest / (BINS - 1);
   while ((double)largest >= h->width * BINS) {
@@ -70,8 +70,8 @@ static double percentile(const histogram *h) {
   return h->largest;
 }
 
-/* The divergence of the first `bins` bins, the last of which has all values beyond, from the same
- * in LEVELS steps of equal width. */
+/* The divergence of the first `bins` bins from the same values in LEVELS steps of equal width. The
+ * last bin also counts all values beyond it. */
 static double divergence(const histogram *h, int bins, uint64_t beyond) {
   double sum = 0;
   for (int level = 0; level < LEVELS; ++level) {
@@ -85,12 +85,12 @@ static double divergence(const histogram *h, int bins, uint64_t beyond) {
     for (int k = begin; k < end; ++k) {
       const double p = (double)h->count[k] + (k == bins - 1 ? (double)beyond : 0);
       if (p == 0) continue;
-      /* A bin that is empty but for the values beyond counts as one value of the steps'. */
+      /* A bin that only has values beyond counts as one value of the steps. */
       const double step = filled > 0 && h->count[k] > 0 ? whole / filled : 1;
       sum += p * log(p / step);
     }
   }
-  /* Both distributions are of sum 1. */
+  /* Both distributions have the sum 1. */
   const double steps = (double)(h->total - beyond);
   return sum / (double)h->total + log(fmax(steps, 1) / (double)h->total);
 }
@@ -122,7 +122,7 @@ static double threshold_of(const histogram *h, cr_calibrate_method method) {
 
 /* ---- watching ------------------------------------------------------------ */
 
-/* The class of the layer that made what layer `index` reads; NULL: none did. */
+/* The class of the layer that makes bottom 0 of layer `index`; NULL: there is none. */
 static const cr_layer_class *maker_of(const crema_net *net, int index) {
   for (int i = index - 1; i >= 0; --i) {
     const cr_net_layer *layer = &net->layer[i];
@@ -133,23 +133,19 @@ static const cr_layer_class *maker_of(const crema_net *net, int index) {
   return NULL;
 }
 
-/* Whether it scales what other layers than products, which take that over, have made. */
-static bool scales_apart(const crema_net *net, int index) {
-  const cr_layer *layer = net->layer[index].layer;
-  if (!layer->kind->int8.scales_integers || layer->bottoms != 1) return false;
-  const cr_layer_class *maker = maker_of(net, index);
-  return maker == NULL || !(maker->int8.takes_int8 || maker->int8.scales_integers);
-}
-
 static bool averages(const cr_net_layer *layer) {
   const cr_layer *self = layer->layer;
   return self->kind->int8.averages_integers != NULL &&
          self->kind->int8.averages_integers(self, &layer->top[0]->shape);
 }
 
+/* Scales are watched unless a product or another Scale before them does their work. */
 static bool is_watched(const crema_net *net, int index) {
-  const cr_layer_class *kind = net->layer[index].layer->kind;
-  return kind->int8.takes_int8 || kind->memory.adds_bottom != NULL || scales_apart(net, index) ||
+  const cr_layer *layer = net->layer[index].layer;
+  const cr_layer_class *kind = layer->kind, *maker = maker_of(net, index);
+  const bool scales = kind->int8.scales_integers && layer->bottoms == 1 &&
+                      (maker == NULL || !(maker->int8.takes_int8 || maker->int8.scales_integers));
+  return kind->int8.takes_int8 || kind->memory.adds_bottom != NULL || scales ||
          averages(&net->layer[index]);
 }
 
@@ -196,7 +192,7 @@ static crema_status look(const cr_calibration *c, watch *w) {
   return CREMA_OK;
 }
 
-/* Layer by layer: a layer in place may overwrite what others have read. */
+/* Runs layer by layer, as a layer in place may overwrite the values of a bottom. */
 crema_status cr_calibration_run(cr_calibration *c) {
   int next = 0;
   for (int i = 0; i < c->net->layers; ++i) {
@@ -232,7 +228,7 @@ static crema_status print_weights(const cr_layer *layer, cr_buffer *text) {
   return cr_buffer_print(text, "\n");
 }
 
-/* The largest values make an average: an end that is cut off would be missed. */
+/* The largest values make an average, so averages need the whole range. */
 static crema_status print_bottoms(const cr_net_layer *of, const watch *w,
                                   cr_calibrate_method method, cr_buffer *text) {
   const cr_layer *layer = of->layer;

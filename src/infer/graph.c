@@ -57,9 +57,10 @@ static crema_status share_param(const crema_blob *from, crema_blob **out) {
 static crema_status take_params(cr_graph_layer *layer) {
   const cr_layer *built = layer->built;
   if (built->params == 0) return CREMA_OK;
-  CR_TRY(CR_NEW(layer->blob, built->params, "the parameters of a compiled net"));
-  layer->params = built->params;
-  for (int p = 0; p < built->params; ++p) CR_TRY(share_param(built->blob[p], &layer->blob[p]));
+  CR_TRY(CR_NEW(layer->frozen.blob, built->params, "the parameters of a compiled net"));
+  layer->frozen.params = built->params;
+  for (int p = 0; p < built->params; ++p)
+    CR_TRY(share_param(built->blob[p], &layer->frozen.blob[p]));
   return CREMA_OK;
 }
 
@@ -148,18 +149,13 @@ out:
   return status;
 }
 
-static void drop_params(cr_graph_layer *layer) {
-  for (int p = 0; p < layer->params; ++p) crema_blob_destroy(layer->blob[p]);
-  free((void *)layer->blob);
-  layer->blob = NULL;
-  layer->params = 0;
-}
-
 void cr_graph_free(cr_graph *graph) {
   for (int i = 0; graph->layer != NULL && i < graph->layers; ++i) {
-    drop_params(&graph->layer[i]);
-    free(graph->layer[i].int8);
-    if (graph->layer[i].param != NULL) cr_message_free(&graph->layer[i].param->base);
+    cr_graph_layer *layer = &graph->layer[i];
+    for (int p = 0; p < layer->frozen.params; ++p) crema_blob_destroy(layer->frozen.blob[p]);
+    free((void *)layer->frozen.blob);
+    free((void *)layer->frozen.int8);
+    if (layer->param != NULL) cr_message_free(&layer->param->base);
   }
   cr_tensor_spare_release(graph->once);
   cr_tensor_spare_release(graph->rounding);
@@ -184,8 +180,13 @@ cr_layer_reach cr_graph_reach(const cr_graph_layer *layer) {
                                     : kind->fusion.reach(layer->param, layer->bottoms);
 }
 
+bool cr_graph_overwrites(const cr_graph_layer *reader, int value) {
+  return (reader->adds_in_place && reader->bottom[reader->bottoms - 1] == value) ||
+         (reader->in_place && reader->bottom[0] == value);
+}
+
 bool cr_graph_shares(const cr_graph_layer *layer) {
-  if (layer->parts_in_place && layer->bottoms == 1) return true;
+  if (layer->frozen.parts_in_place && layer->bottoms == 1) return true;
   if (layer->kind->memory.shares == CR_SHARES_IF_ONE)
     return layer->bottoms == 1 && layer->tops == 1;
   return layer->kind->memory.shares != CR_SHARES_NOTHING;
@@ -196,8 +197,8 @@ bool cr_graph_has_floats(const cr_graph *graph, int layer) {
   const cr_layer_types *t = &l->built->types;
   if (t->forward != CREMA_F32 || t->forward_math != CREMA_F32) return false;
   if (cr_layer_arithmetic(l->built) != CREMA_F32) return false;
-  for (int p = 0; p < l->params; ++p) {
-    if (cr_tensor_type(l->blob[p]->data) != CREMA_F32) return false;
+  for (int p = 0; p < l->frozen.params; ++p) {
+    if (cr_tensor_type(l->frozen.blob[p]->data) != CREMA_F32) return false;
   }
   return true;
 }
@@ -289,7 +290,8 @@ bool cr_graph_pass_by(cr_graph *graph, int layer) {
 void cr_graph_merge_back(cr_graph *graph, int first, int second) {
   const int value = graph->layer[second].top[0];
   graph->layer[first].top[0] = value;
-  graph->layer[first].once = graph->layer[first].once && graph->layer[second].once;
+  graph->layer[first].frozen.once =
+      graph->layer[first].frozen.once && graph->layer[second].frozen.once;
   graph->value[value].maker = first;
   graph->layer[second].removed = true;
 }
@@ -402,17 +404,32 @@ crema_status cr_graph_new_param(cr_graph *graph, int layer, int index, const cre
                                 float **out) {
   cr_graph_layer *l = &graph->layer[layer];
   crema_blob *blob = NULL;
-  if (index >= l->params) {
+  if (index >= l->frozen.params) {
     size_t count = (size_t)index + 1;
-    crema_blob **grown = realloc((void *)l->blob, count * sizeof *grown);
+    crema_blob **grown = realloc((void *)l->frozen.blob, count * sizeof *grown);
     if (grown == NULL) return cr_fail_memory(count * sizeof *grown, "parameters");
-    l->blob = grown;
-    while (l->params <= index) l->blob[l->params++] = NULL;
+    l->frozen.blob = grown;
+    while (l->frozen.params <= index) l->frozen.blob[l->frozen.params++] = NULL;
   }
   CR_TRY(crema_blob_create(shape, &blob));
-  crema_blob_destroy(l->blob[index]);
-  l->blob[index] = blob;
+  crema_blob_destroy(l->frozen.blob[index]);
+  l->frozen.blob[index] = blob;
   return cr_tensor_host_write_floats(blob->data, out);
+}
+
+crema_status cr_graph_set_weights(cr_graph *graph, int layer, const crema_shape *shape,
+                                  crema_dtype type, crema_status status, cr_tensor_source *source) {
+  crema_blob **blob = &graph->layer[layer].frozen.blob[0], *fresh = NULL;
+  if (status != CREMA_OK) return status;
+  CR_TRY_GOTO(cr_blob_create_typed(shape, type, CREMA_F32, &fresh), out);
+  if (graph->once == NULL) CR_TRY_GOTO(cr_tensor_spare_create(&graph->once), out);
+  cr_tensor_source_set_once(source, graph->once);
+  status = cr_tensor_take_from(fresh->data, source, 0);
+out:
+  cr_tensor_source_release(source);
+  crema_blob_destroy(status == CREMA_OK ? *blob : fresh);
+  if (status == CREMA_OK) *blob = fresh;
+  return status;
 }
 
 /* ---- telling ------------------------------------------------------------- */
@@ -432,8 +449,14 @@ const char *cr_graph_name(const cr_graph *graph, int layer, char text[CR_GRAPH_N
   return text;
 }
 
-crema_status cr_graph_use_once(cr_graph *graph, cr_tensor_source *source) {
-  if (graph->once == NULL) CR_TRY(cr_tensor_spare_create(&graph->once));
-  cr_tensor_source_set_once(source, graph->once);
-  return CREMA_OK;
+crema_status cr_graph_tell_layer(cr_graph *graph, const char *pass, int layer, const char *what) {
+  char name[CR_GRAPH_NAME];
+  return cr_graph_tell(graph, pass, "%s%s", cr_graph_name(graph, layer, name), what);
+}
+
+crema_status cr_graph_tell_merge(cr_graph *graph, const char *pass, int layer, int into,
+                                 const char *what) {
+  char name[2][CR_GRAPH_NAME];
+  return cr_graph_tell(graph, pass, "%s into %s%s", cr_graph_name(graph, layer, name[0]),
+                       cr_graph_name(graph, into, name[1]), what);
 }

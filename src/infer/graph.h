@@ -30,34 +30,26 @@ typedef struct cr_graph_layer {
   Caffe__LayerParameter *param; /* a copy without bottoms, tops, parameters and rules; owned */
   const cr_layer_class *kind;
   const cr_layer *built; /* the net's */
+  /* What the program's net gets. Parameters, whose values may be the net's, and int8 are owned. */
+  cr_net_frozen_layer frozen;
   bool removed;
-  bool rewritten;      /* it is not what `built` is, but for types and name */
-  bool in_place;       /* its first top may have the memory of its first bottom */
-  cr_posts posts;      /* what it computes besides; an addend is its last bottom */
-  bool adds_in_place;  /* its top has the memory of the addend */
-  int sum, sum_bottom; /* with an addend: the layer that added it, of which it was that bottom */
-  /* A Concat whose bottoms are written into its top, or a Slice whose tops are read in its bottom.
-   */
-  bool parts_in_place;
-  bool winograd; /* it may save products by Winograd's method */
-  bool once;     /* its tops depend on shapes alone */
-  bool selects;  /* made by a pass: its top has some of its bottom's values as they are */
-  bool moved;    /* its bottom is not what the net's layer has */
-  bool retyped;  /* its tops are of type `type` */
-  crema_dtype type;
-  cr_layer_int8 *int8; /* it computes with integers; owned */
+  bool rewritten;     /* it differs from `built` in more than types and name */
+  bool in_place;      /* its first top may have the memory of its first bottom */
+  bool adds_in_place; /* its top has the memory of the addend */
+  bool selects;       /* made by a pass: its top has some of its bottom's values as they are */
+  bool moved;         /* its bottom is another value than the net's layer has */
+  int sum,
+      sum_bottom; /* with an addend: the layer that added it, and its number as a bottom there */
   int bottoms, tops;
   int *bottom, *top; /* values */
-  int params;
-  crema_blob **blob; /* of the parameters, whose values may be the net's; owned */
 } cr_graph_layer;
 
-/* What it means to compute samples of a batch one after the other. */
-typedef struct cr_apart {
+/* The cost of computing samples of a batch one after the other. */
+typedef struct cr_batch_cost {
   bool apart;             /* it can be done */
   double weights, values; /* bytes: of all weights; of the values of one sample */
   double largest;         /* of these, what one layer reads and writes */
-} cr_apart;
+} cr_batch_cost;
 
 typedef struct cr_graph {
   cr_arena arena; /* of the arrays */
@@ -70,7 +62,7 @@ typedef struct cr_graph {
   cr_tensor_spare *rounding; /* of those that read from such sources */
   cr_tensor_spare *once;     /* of both, for the first use */
   cr_buffer *text;           /* what the passes did, a line for each step */
-  cr_apart batch;
+  cr_batch_cost batch;
   crema_precision precision;
   const cr_scales *scales; /* with CREMA_PRECISION_INT8 */
 } cr_graph;
@@ -88,10 +80,13 @@ bool cr_graph_is(const cr_graph *graph, int layer, const cr_layer_class *kind);
 /* The shape of the value where the net was built. */
 const crema_shape *cr_graph_shape(const cr_graph *graph, int value);
 
-/* How far the values may lie from a top's value that it is computed from. */
+/* The receptive field of one output value. */
 cr_layer_reach cr_graph_reach(const cr_graph_layer *layer);
 
-/* Whether the layer's tops have the memory of its first bottom, or parts of that. */
+/* Whether the layer writes its first top over the value, one of its bottoms. */
+bool cr_graph_overwrites(const cr_graph_layer *reader, int value);
+
+/* Whether the layer's tops have the memory of its first bottom, or parts of it. */
 bool cr_graph_shares(const cr_graph_layer *layer);
 
 /* An array of `count` elements of `width` bytes, all zero, that lives as long as the graph:
@@ -158,12 +153,22 @@ crema_status cr_graph_new_param(cr_graph *graph, int layer, int index, const cre
 /* Lets the fields of a convolution or inner product say that it has a bias. */
 void cr_graph_set_bias_term(cr_graph_layer *layer);
 
-/* Adds a line to the text: "<pass>: " and what was done. */
+/* Adds a line "<pass>: ..." to the text. */
 crema_status cr_graph_tell(cr_graph *graph, const char *pass, const char *fmt, ...) CREMA_MUST_USE
     CREMA_PRINTF(3, 4);
 
-/* Sets `once` of a source that a pass made. */
-crema_status cr_graph_use_once(cr_graph *graph, cr_tensor_source *source) CREMA_MUST_USE;
+/* Adds a line "<pass>: <layer>" and `what`; the second function adds "<pass>: <layer> into <into>"
+ * and `what`. */
+crema_status cr_graph_tell_layer(cr_graph *graph, const char *pass, int layer,
+                                 const char *what) CREMA_MUST_USE;
+crema_status cr_graph_tell_merge(cr_graph *graph, const char *pass, int layer, int into,
+                                 const char *what) CREMA_MUST_USE;
+
+/* Replaces parameter 0 by one of that shape and type whose values a source that a pass made has,
+ * and takes the source over. `status` is the result of making the source, and is passed on. */
+crema_status cr_graph_set_weights(cr_graph *graph, int layer, const crema_shape *shape,
+                                  crema_dtype type, crema_status status,
+                                  cr_tensor_source *source) CREMA_MUST_USE;
 
 /* "<type> '<name>'" of a layer for cr_graph_tell. */
 enum { CR_GRAPH_NAME = 160 };

@@ -52,8 +52,8 @@ static crema_status load_net(const crema_model *model, crema_net **out) {
   const cr_net_origin origin = {.path = model->path};
   const bool all_follow =
       !model->allow_missing && (model->bytes != NULL || model->weights.count > 0);
-  CR_TRY(all_follow ? cr_net_create_awaiting(param, &model->options, &origin, &net)
-                    : cr_net_create(param, &model->options, NULL, &origin, &net));
+  const cr_net_build_options build = {.origin = &origin, .awaits_params = all_follow};
+  CR_TRY(cr_net_create(param, &model->options, &build, &net));
   crema_status status = CREMA_OK;
   const cr_net_missing missing = model->allow_missing ? CR_MISSING_WARNED : CR_MISSING_REFUSED;
   if (model->bytes != NULL) {
@@ -65,11 +65,6 @@ static crema_status load_net(const crema_model *model, crema_net **out) {
   if (status == CREMA_OK) *out = net;
   else crema_net_destroy(net);
   return status;
-}
-
-static crema_status tell_sum(const crema_net *net, const cr_program *program, cr_buffer *text) {
-  return cr_buffer_print(text, "%d layers of the net became %zu\n", net->layers,
-                         program->param->n_layer);
 }
 
 static crema_status compile(const crema_model *model, const cr_list *keep, cr_buffer *text,
@@ -84,7 +79,8 @@ static crema_status compile(const crema_model *model, const cr_list *keep, cr_bu
   CR_TRY_GOTO(cr_passes_run(&graph, (const char *const *)model->without.item, model->without.count),
               out);
   CR_TRY_GOTO(cr_program_make(&graph, out), out);
-  status = tell_sum(net, *out, text);
+  status = cr_buffer_print(text, "%d layers of the net became %zu\n", net->layers,
+                           (*out)->param->n_layer);
 out:
   cr_graph_free(&graph);
   crema_net_destroy(net);
@@ -151,7 +147,7 @@ static crema_status create(const crema_model_options *options, crema_model **out
   return status;
 }
 
-/* Compiles what was read, whose status is passed. */
+/* Compiles the net after it was read with the status `read`. */
 static crema_status finish(crema_model *model, crema_status read, crema_model **out) {
   crema_status status = read;
   if (status == CREMA_OK) status = compile(model, &model->keep, &model->text, &model->program);
@@ -164,20 +160,20 @@ static cr_unknown_fields unknown_fields(const crema_model *model) {
   return model->options.warn_unknown_fields ? CR_UNKNOWN_WARN : CR_UNKNOWN_ERROR;
 }
 
-static crema_status read_files(crema_model *model, const char *net, const char *weights) {
-  CR_TRY(set_weights(model, weights));
-  CR_TRY(cr_net_param_read_text(net, unknown_fields(model), &model->source));
-  model->path = strdup(net);
-  return model->path == NULL ? cr_fail_memory(strlen(net) + 1, "a path") : CREMA_OK;
-}
-
 crema_status crema_model_load(const char *net, const char *weights,
                               const crema_model_options *options, crema_model **out) {
   CR_REQUIRE(net);
   CR_REQUIRE(out);
   crema_model *model = NULL;
   CR_TRY(create(options, &model));
-  return finish(model, read_files(model, net, weights), out);
+  crema_status status = set_weights(model, weights);
+  if (status == CREMA_OK) {
+    status = cr_net_param_read_text(net, unknown_fields(model), &model->source);
+  }
+  if (status == CREMA_OK && (model->path = strdup(net)) == NULL) {
+    status = cr_fail_memory(strlen(net) + 1, "a path");
+  }
+  return finish(model, status, out);
 }
 
 static crema_status read_text(crema_model *model, const char *text, size_t size) {
@@ -218,19 +214,16 @@ void cr_model_retain(crema_model *model) {
   pthread_mutex_unlock(&model->lock);
 }
 
-static void log_plans(const crema_model *model) {
-  if (model->plans == NULL || !cr_log_enabled(CREMA_LOG_DEBUG)) return;
-  const cr_plan_cache_counts counts = cr_plan_cache_count(model->plans);
-  cr_log_debug("Plans of a compiled model: %llu made, %llu found", (unsigned long long)counts.made,
-               (unsigned long long)counts.found);
-}
-
 void cr_model_release(crema_model *model) {
   pthread_mutex_lock(&model->lock);
   const int left = --model->references;
   pthread_mutex_unlock(&model->lock);
   if (left > 0) return;
-  log_plans(model);
+  if (model->plans != NULL) {
+    const cr_plan_cache_counts counts = cr_plan_cache_count(model->plans);
+    cr_log_debug("Plans of a compiled model: %llu made, %llu found",
+                 (unsigned long long)counts.made, (unsigned long long)counts.found);
+  }
   cr_program_destroy(model->program);
   cr_plan_cache_destroy(model->plans);
   cr_buffer_free(&model->text);
@@ -275,19 +268,15 @@ void cr_model_drop_program(crema_model *model, cr_program *program) {
   pthread_mutex_unlock(&model->lock);
 }
 
-static bool is_kept(const crema_model *model, const char *blob) {
-  for (size_t i = 0; i < model->keep.count; ++i) {
-    if (strcmp(model->keep.item[i], blob) == 0) return true;
-  }
-  return false;
-}
-
-/* With the lock. A blob that no pass has left out so far may be left out when another is kept. */
+/* With the lock. A blob that passes have kept so far may be dropped when another blob is kept. */
 static crema_status keep_blob(crema_model *model, const char *blob) {
   cr_program *program = NULL;
   cr_buffer text = {0};
   if (cr_program_has(model->program, blob)) {
-    return is_kept(model, blob) ? CREMA_OK : cr_list_add(&model->keep, blob, strlen(blob));
+    for (size_t i = 0; i < model->keep.count; ++i) {
+      if (strcmp(model->keep.item[i], blob) == 0) return CREMA_OK;
+    }
+    return cr_list_add(&model->keep, blob, strlen(blob));
   }
   CR_TRY(check_stamps(model));
   CR_TRY(cr_list_add(&model->keep, blob, strlen(blob)));

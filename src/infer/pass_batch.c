@@ -1,36 +1,32 @@
-/* Whether the samples of a batch have nothing to do with each other, so that a session may compute
- * some of them at a time (infer/pieces.h), and what that costs and saves. */
+/* Whether the samples of a batch are independent, so that a session may compute some of them at a
+ * time (infer/batch_split.h), and the cost of doing so. */
 #include "core/fail.h"
 #include "infer/passes.h"
 
-/* Whether what goes in and comes out are floats, in whatever types it computes meanwhile. */
-static bool is_of_floats(const cr_graph_layer *l) {
-  const cr_layer_types *types = &l->built->types;
-  return types->forward == CREMA_F32 && types->forward_math == CREMA_F32 &&
-         cr_layer_arithmetic(l->built) == CREMA_F32;
-}
-
-/* Whether each sample of the tops depends on the same sample of the bottoms alone. */
+/* Whether each sample of the tops depends only on the same sample of the bottoms. Bottoms and tops
+ * are floats, whatever types the layer computes with. */
 static bool is_apart(const cr_graph *graph, int layer) {
   const cr_graph_layer *l = &graph->layer[layer];
-  if (cr_graph_has_loss(graph, layer) || !is_of_floats(l)) return false;
-  return cr_graph_reach(l) >= CR_REACHES_SAMPLE;
+  const cr_layer_types *types = &l->built->types;
+  return !cr_graph_has_loss(graph, layer) && types->forward == CREMA_F32 &&
+         types->forward_math == CREMA_F32 && cr_layer_arithmetic(l->built) == CREMA_F32 &&
+         cr_graph_reach(l) >= CR_REACHES_SAMPLE;
 }
 
 static double bytes_of(const cr_graph *graph, int value) {
   const crema_shape *shape = cr_graph_shape(graph, value);
   const cr_graph_layer *maker = &graph->layer[graph->value[cr_graph_root(graph, value)].maker];
-  const crema_dtype type = maker->retyped ? maker->type : CREMA_F32;
+  const crema_dtype type = maker->frozen.retyped ? maker->frozen.tops : CREMA_F32;
   return (double)crema_shape_count(shape, 1, shape->axes) * (double)crema_dtype_size(type);
 }
 
-/* Adds what the layer costs. */
-static void add_cost(const cr_graph *graph, int layer, cr_apart *batch) {
+/* Adds the cost of the layer. */
+static void add_cost(const cr_graph *graph, int layer, cr_batch_cost *batch) {
   const cr_graph_layer *l = &graph->layer[layer];
   double made = 0, read = 0;
-  for (int p = 0; p < l->params; ++p) {
-    batch->weights += (double)crema_blob_count(l->blob[p]) *
-                      (double)crema_dtype_size(cr_tensor_type(l->blob[p]->data));
+  for (int p = 0; p < l->frozen.params; ++p) {
+    batch->weights += (double)crema_blob_count(l->frozen.blob[p]) *
+                      (double)crema_dtype_size(cr_tensor_type(l->frozen.blob[p]->data));
   }
   for (int j = 0; j < l->tops; ++j) made += bytes_of(graph, l->top[j]);
   for (int j = 0; j < l->bottoms; ++j) read += bytes_of(graph, l->bottom[j]);
@@ -51,7 +47,7 @@ static bool have_one_batch(const cr_graph *graph, int layer, int64_t *batch) {
 }
 
 crema_status cr_pass_batch(cr_graph *graph) {
-  cr_apart batch = {.apart = true};
+  cr_batch_cost batch = {.apart = true};
   int64_t items = -1;
   for (int i = 0; i < graph->layers && batch.apart; ++i) {
     if (graph->layer[i].removed) continue;

@@ -6,7 +6,7 @@
 #include "core/fail.h"
 #include "device/backend/backend.h"
 #include "infer/passes.h"
-#include "infer/rounded.h"
+#include "infer/quantized_weights.h"
 
 /* Whether the value, or one that shares its memory, must be in FLOAT. */
 static bool is_wide(const cr_graph *graph, int value) {
@@ -28,15 +28,15 @@ static bool has_loss_or_types(const cr_graph *graph, int layer) {
 /* `type`: of each value so far. */
 static crema_status retype(cr_graph *graph, int layer, crema_dtype *type) {
   cr_graph_layer *l = &graph->layer[layer];
-  bool tops =
-      l->tops > 0 && !l->once && !has_loss_or_types(graph, layer) && l->kind->int8.takes_bf16;
+  bool tops = l->tops > 0 && !l->frozen.once && !has_loss_or_types(graph, layer) &&
+              l->kind->int8.takes_bf16;
   for (int j = 0; j < l->tops; ++j) tops = tops && !is_wide(graph, l->top[j]);
   for (int j = 0; j < l->tops; ++j) {
     type[l->top[j]] = tops ? CREMA_BF16 : CREMA_F32;
     if (cr_graph_shares(l) && l->bottoms > 0) type[l->top[j]] = type[l->bottom[0]];
   }
-  l->retyped = tops;
-  l->type = CREMA_BF16;
+  l->frozen.retyped = tops;
+  l->frozen.tops = CREMA_BF16;
   /* One block of memory has values of one type. */
   if (l->in_place && type[l->bottom[0]] != type[l->top[0]]) l->in_place = false;
   if (l->adds_in_place && type[l->bottom[l->bottoms - 1]] != type[l->top[0]]) {
@@ -45,10 +45,9 @@ static crema_status retype(cr_graph *graph, int layer, crema_dtype *type) {
   if (l->kind->fusion.product == CR_PRODUCT_NONE || has_loss_or_types(graph, layer))
     return CREMA_OK;
   if (!tops && type[l->bottom[0]] != CREMA_BF16) return CREMA_OK;
-  CR_TRY(
-      cr_graph_round_weights(graph, layer, &l->blob[0]->shape, &(cr_rounding){.type = CREMA_BF16}));
-  char name[CR_GRAPH_NAME];
-  return cr_graph_tell(graph, "bf16", "%s", cr_graph_name(graph, layer, name));
+  CR_TRY(cr_graph_quantize_weights(graph, layer, &l->frozen.blob[0]->shape,
+                                   &(cr_quantization){.type = CREMA_BF16}));
+  return cr_graph_tell_layer(graph, "bf16", layer, "");
 }
 
 crema_status cr_pass_bf16(cr_graph *graph) {

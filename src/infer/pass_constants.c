@@ -1,5 +1,5 @@
-/* What depends on parameters and constants alone is computed once, here, and becomes a Parameter
- * layer. What depends on shapes besides (PriorBox and what is made of its boxes) runs when they
+/* Layers that depend only on parameters and constants are computed once, here, and become Parameter
+ * layers. Layers that also depend on shapes (PriorBox and the readers of its boxes) run when shapes
  * have changed. */
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +20,8 @@ static bool is_constant_source(const cr_graph_layer *layer) {
   return true;
 }
 
-/* Whether the layer's tops follow from its bottoms' values alone. BatchNorm may count what it sees,
- * and so may a program's own layer; a layer in place may overwrite what is not made anew. */
+/* Whether the layer's tops follow only from its bottoms' values. BatchNorm and custom layers may
+ * count passes; a layer in place may overwrite values that no layer makes anew. */
 static bool is_function(const cr_graph_layer *layer) {
   return layer->bottoms > 0 && layer->tops > 0 && layer->tops == layer->built->tops &&
          !layer->in_place && !layer->kind->memory.keeps_state && layer->kind->input == NULL &&
@@ -38,14 +38,6 @@ static bool depends_on_constants(const cr_graph *graph, int index, const bool *c
     if (!constant[graph->value[layer->bottom[j]].maker]) return false;
   }
   return true;
-}
-
-/* Whether anybody who is not a constant itself reads a top, and all who do leave it as it is. */
-static bool is_border(const cr_graph *graph, int index, const bool *constant) {
-  const cr_graph_layer *layer = &graph->layer[index];
-  if (layer->bottoms == 0 || layer->tops != 1) return false;
-  const cr_graph_value *top = &graph->value[layer->top[0]];
-  return top->wanted || (top->reader >= 0 && !constant[top->reader]);
 }
 
 static crema_status set_shape(const crema_shape *shape, Caffe__LayerParameter *param) {
@@ -79,7 +71,7 @@ static crema_status make_parameter(cr_graph *graph, int index) {
   CR_TRY(set_shape(shape, layer->param));
   for (int j = 0; j < layer->bottoms; ++j) graph->value[layer->bottom[j]].reader = -1;
   layer->bottoms = 0;
-  while (layer->params > 1) crema_blob_destroy(layer->blob[--layer->params]);
+  while (layer->frozen.params > 1) crema_blob_destroy(layer->frozen.blob[--layer->frozen.params]);
   CR_TRY(cr_graph_new_param(graph, index, 0, shape, &to));
   CR_TRY(cr_tensor_host_read_floats(values->data, &from));
   memcpy(to, from, (size_t)crema_blob_count(values) * sizeof *to);
@@ -89,10 +81,6 @@ static crema_status make_parameter(cr_graph *graph, int index) {
 
 /* ---- what depends on shapes ---------------------------------------------- */
 
-static bool is_shape_source(const cr_graph_layer *layer) {
-  return layer->kind->graph.ignores_values && layer->tops > 0 && layer->tops == layer->built->tops;
-}
-
 static bool depends_on_shapes(const cr_graph *graph, int index, const bool *constant) {
   const cr_graph_layer *layer = &graph->layer[index];
   if (layer->removed || constant[index] || !cr_graph_has_floats(graph, index)) return false;
@@ -100,36 +88,38 @@ static bool depends_on_shapes(const cr_graph *graph, int index, const bool *cons
   for (int j = 0; j < layer->tops; ++j) {
     if (!cr_graph_may_go(graph, layer->top[j])) return false;
   }
-  if (is_shape_source(layer)) return true;
+  if (layer->kind->graph.ignores_values && layer->tops > 0 && layer->tops == layer->built->tops) {
+    return true;
+  }
   if (!is_function(layer) || layer->kind->memory.reshapes_always) return false;
   for (int j = 0; j < layer->bottoms; ++j) {
     const int maker = graph->value[layer->bottom[j]].maker;
-    if (!constant[maker] && !graph->layer[maker].once) return false;
+    if (!constant[maker] && !graph->layer[maker].frozen.once) return false;
   }
   return true;
 }
 
 static crema_status freeze(cr_graph *graph, int index, const bool *constant) {
-  char name[CR_GRAPH_NAME];
   cr_graph_layer *layer = &graph->layer[index];
-  layer->once = depends_on_shapes(graph, index, constant);
-  if (!layer->once) return CREMA_OK;
+  layer->frozen.once = depends_on_shapes(graph, index, constant);
+  if (!layer->frozen.once) return CREMA_OK;
   for (int j = 0; j < layer->tops; ++j) cr_graph_protect(graph, layer->top[j]);
-  return cr_graph_tell(graph, "constants", "%s is computed when shapes change",
-                       cr_graph_name(graph, index, name));
+  return cr_graph_tell_layer(graph, "constants", index, " is computed when shapes change");
 }
 
 crema_status cr_pass_constants(cr_graph *graph) {
-  char name[CR_GRAPH_NAME];
   crema_status status = CREMA_OK;
   bool *constant = NULL;
   CR_TRY(CR_NEW(constant, graph->layers + 1, "a compiled net"));
   for (int i = 0; i < graph->layers; ++i) constant[i] = depends_on_constants(graph, i, constant);
   for (int i = 0; i < graph->layers; ++i) {
     if (constant[i]) CR_TRY_GOTO(cr_net_forward_range(graph->net, i, i, NULL), out);
-    if (!constant[i] || !is_border(graph, i, constant)) continue;
-    CR_TRY_GOTO(cr_graph_tell(graph, "constants", "%s is computed", cr_graph_name(graph, i, name)),
-                out);
+    /* A layer whose top a layer that is no constant reads, or a caller, becomes a Parameter. */
+    const cr_graph_layer *layer = &graph->layer[i];
+    if (!constant[i] || layer->bottoms == 0 || layer->tops != 1) continue;
+    const cr_graph_value *top = &graph->value[layer->top[0]];
+    if (!top->wanted && (top->reader < 0 || constant[top->reader])) continue;
+    CR_TRY_GOTO(cr_graph_tell_layer(graph, "constants", i, " is computed"), out);
     CR_TRY_GOTO(make_parameter(graph, i), out);
   }
   for (int i = 0; i < graph->layers; ++i) CR_TRY_GOTO(freeze(graph, i, constant), out);

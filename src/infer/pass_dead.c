@@ -4,8 +4,8 @@
 #include "layers/common/input_class.h"
 #include "layers/registry.h"
 
-/* A layer without tops is there for what it does, unless it ignores its bottoms: then it only hides
- * them, which cr_program_make does where it is needed. */
+/* A layer without tops is needed for its effect, unless it ignores its bottoms: then it only hides
+ * them, which cr_program_make does by itself. */
 static bool is_needed(const cr_graph *graph, int index) {
   const cr_graph_layer *layer = &graph->layer[index];
   if (layer->kind->input != NULL && layer->kind->input->net_input) return true;
@@ -19,7 +19,7 @@ static bool is_needed(const cr_graph *graph, int index) {
   return false;
 }
 
-/* A split of which one top is left is nothing but another name. */
+/* A Split with one top left is an alias. */
 static void drop_split(cr_graph *graph, int index) {
   cr_graph_layer *layer = &graph->layer[index];
   int used = 0, first = 0;
@@ -37,13 +37,12 @@ static void drop_split(cr_graph *graph, int index) {
 }
 
 crema_status cr_pass_dead(cr_graph *graph) {
-  char name[CR_GRAPH_NAME];
   for (int i = graph->layers - 1; i >= 0; --i) {
     cr_graph_layer *layer = &graph->layer[i];
     if (layer->removed || is_needed(graph, i)) continue;
     layer->removed = true;
     for (int j = 0; j < layer->bottoms; ++j) graph->value[layer->bottom[j]].reader = -1;
-    CR_TRY(cr_graph_tell(graph, "dead", "%s is left out", cr_graph_name(graph, i, name)));
+    CR_TRY(cr_graph_tell_layer(graph, "dead", i, " is left out"));
   }
   for (int i = 0; i < graph->layers; ++i) {
     if (cr_graph_is(graph, i, &cr_layer_split)) drop_split(graph, i);

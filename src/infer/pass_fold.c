@@ -27,28 +27,24 @@ typedef struct weighted {
   bool bias;
 } weighted;
 
-static bool has_padding(const cr_layer_conv *conv) {
-  for (int i = 0; i < conv->window.axes; ++i) {
-    if (conv->window.pad[i] != 0) return true;
-  }
-  return conv->transposed;
-}
-
 static crema_status read_conv(const cr_graph *graph, weighted *w) {
   const cr_graph_layer *layer = &graph->layer[w->layer];
   const cr_layer_conv *conv = layer->built->state;
-  w->padded = has_padding(conv);
+  w->padded = conv->transposed;
   w->outputs = conv->outputs;
   w->inputs = conv->channels;
   w->group = conv->group;
   w->transposed = conv->transposed;
   w->inner = 1;
-  for (int i = 0; i < conv->window.axes; ++i) w->inner *= conv->window.kernel[i];
+  for (int i = 0; i < conv->window.axes; ++i) {
+    w->padded = w->padded || conv->window.pad[i] != 0;
+    w->inner *= conv->window.kernel[i];
+  }
   CR_TRY(cr_affine_identity(conv->axis, w->inputs, &w->before));
   return cr_affine_identity(conv->axis, w->outputs, &w->after);
 }
 
-/* The values from the axis on are one vector; the extents behind the first of them may change as
+/* The values from the axis on are one vector. The extents after the first of them may change as
  * long as their product does not. */
 static crema_status read_product(const cr_graph *graph, weighted *w) {
   const cr_graph_layer *layer = &graph->layer[w->layer];
@@ -66,7 +62,7 @@ static crema_status read_product(const cr_graph *graph, weighted *w) {
 
 static crema_status read_weighted(const cr_graph *graph, int layer, weighted *w, bool *found) {
   const cr_layer_product product = graph->layer[layer].kind->fusion.product;
-  *w = (weighted){.layer = layer, .bias = graph->layer[layer].params > 1};
+  *w = (weighted){.layer = layer, .bias = graph->layer[layer].frozen.params > 1};
   *found = product != CR_PRODUCT_NONE && cr_graph_is_simple(graph, layer) &&
            cr_graph_has_floats(graph, layer);
   if (!*found) return CREMA_OK;
@@ -75,13 +71,7 @@ static crema_status read_weighted(const cr_graph *graph, int layer, weighted *w,
 
 /* ---- which layers -------------------------------------------------------- */
 
-static crema_status tell(cr_graph *graph, int what, int into) {
-  char name[2][CR_GRAPH_NAME];
-  return cr_graph_tell(graph, "fold", "%s into %s", cr_graph_name(graph, what, name[0]),
-                       cr_graph_name(graph, into, name[1]));
-}
-
-/* The layers that follow `first`, one after the other, as long as they fit. */
+/* Takes the layers that follow `first`, one after the other, as long as they fit. */
 static crema_status take_following(cr_graph *graph, int first, cr_affine *into, int *taken) {
   for (;;) {
     const int top = graph->layer[first].top[0], reader = graph->value[top].reader;
@@ -94,12 +84,12 @@ static crema_status take_following(cr_graph *graph, int first, cr_affine *into, 
     cr_affine_free(&next);
     if (status != CREMA_OK || !fits) return status;
     cr_graph_merge_back(graph, first, reader);
-    CR_TRY(tell(graph, reader, first));
+    CR_TRY(cr_graph_tell_merge(graph, "fold", reader, first, ""));
     *taken += 1;
   }
 }
 
-/* The same with those that come before. */
+/* The same for layers that precede it. */
 static crema_status take_preceding(cr_graph *graph, weighted *w, int *taken) {
   for (;;) {
     const int bottom = graph->layer[w->layer].bottom[0], maker = graph->value[bottom].maker;
@@ -112,7 +102,7 @@ static crema_status take_preceding(cr_graph *graph, weighted *w, int *taken) {
     cr_affine_free(&previous);
     if (status != CREMA_OK || !fits) return status;
     cr_graph_merge_on(graph, maker, w->layer);
-    CR_TRY(tell(graph, maker, w->layer));
+    CR_TRY(cr_graph_tell_merge(graph, "fold", maker, w->layer, ""));
     *taken += 1;
   }
 }
@@ -137,19 +127,14 @@ static bool is_interleaved(const cr_graph *graph, const weighted *w) {
   return w->transposed && graph->layer[w->layer].kind->fusion.product == CR_PRODUCT_INNER;
 }
 
-/* What is multiplied into the weights, by channels. They are multiplied when they are first wanted,
- * in the memory that they are read to. */
+/* Weights with factors per channel. They are multiplied at their first use, in the memory that they
+ * are read to. */
 typedef struct scaled {
   cr_tensor_source base;
   weighted w; /* its two scales are the scaled's own */
   bool interleaved;
   cr_tensor *from;
 } scaled;
-
-static void multiply_run(double factor, int64_t count, float *restrict values) {
-#pragma omp simd
-  for (int64_t k = 0; k < count; ++k) values[k] = (float)((double)values[k] * factor);
-}
 
 /* Block by block, as channels_of counts them, without its divisions. Blocks with one factor, often
  * all of an output, are a run. */
@@ -160,7 +145,9 @@ static void multiply_rows(const weighted *w, float *values) {
     for (int64_t from = 0, to = 1; from < columns; from = to++) {
       while (to < columns && before[to] == before[from]) ++to;
       const int64_t count = (to - from) * w->inner;
-      multiply_run(w->after.scale[output] * before[from], count, values);
+      const double factor = w->after.scale[output] * before[from];
+#pragma omp simd
+      for (int64_t k = 0; k < count; ++k) values[k] = (float)((double)values[k] * factor);
       values += count;
     }
   }
@@ -222,13 +209,13 @@ static crema_status make_scaled(cr_graph *graph, weighted *w, cr_tensor *from,
   return CREMA_OK;
 }
 
-/* W s, for shifts of what the layer reads. */
+/* Adds W s, for shifts s of the layer's bottom. */
 static crema_status add_shifts(const cr_graph *graph, const weighted *w, double *bias) {
   const bool interleaved = is_interleaved(graph, w);
   const int64_t blocks = w->outputs * w->inputs / w->group;
   const float *values = NULL;
   if (!w->before.shifts) return CREMA_OK;
-  CR_TRY(cr_tensor_host_read_floats(graph->layer[w->layer].blob[0]->data, &values));
+  CR_TRY(cr_tensor_host_read_floats(graph->layer[w->layer].frozen.blob[0]->data, &values));
   for (int64_t block = 0; block < blocks; ++block) {
     int64_t output = 0, input = 0;
     double sum = 0;
@@ -243,16 +230,11 @@ static crema_status add_shifts(const cr_graph *graph, const weighted *w, double 
 }
 
 static crema_status set_weights(cr_graph *graph, weighted *w) {
-  crema_blob **blob = &graph->layer[w->layer].blob[0], *fresh = NULL;
+  const crema_blob *blob = graph->layer[w->layer].frozen.blob[0];
+  const crema_shape shape = blob->shape;
   cr_tensor_source *source = NULL;
-  CR_TRY(crema_blob_create(&(*blob)->shape, &fresh));
-  crema_status status = make_scaled(graph, w, (*blob)->data, &source);
-  if (status == CREMA_OK) status = cr_graph_use_once(graph, source);
-  if (status == CREMA_OK) status = cr_tensor_take_from(fresh->data, source, 0);
-  cr_tensor_source_release(source);
-  crema_blob_destroy(status == CREMA_OK ? *blob : fresh);
-  if (status == CREMA_OK) *blob = fresh;
-  return status;
+  crema_status status = make_scaled(graph, w, blob->data, &source);
+  return cr_graph_set_weights(graph, w->layer, &shape, CREMA_F32, status, source);
 }
 
 static crema_status apply(cr_graph *graph, weighted *w) {
@@ -268,7 +250,7 @@ static crema_status apply(cr_graph *graph, weighted *w) {
     status = set_weights(graph, w);
     goto out;
   }
-  if (w->bias) CR_TRY_GOTO(cr_tensor_host_read_floats(layer->blob[1]->data, &old), out);
+  if (w->bias) CR_TRY_GOTO(cr_tensor_host_read_floats(layer->frozen.blob[1]->data, &old), out);
   for (size_t o = 0; o < outputs; ++o) {
     bias[o] += old == NULL ? 0 : (double)old[o];
     bias[o] = w->after.scale[o] * bias[o] + w->after.shift[o];
@@ -299,7 +281,7 @@ out:
   return status;
 }
 
-/* ---- what is left: several in a row become one Scale --------------------- */
+/* ---- several other layers in a row become one Scale --------------------- */
 
 static crema_status become_scale(cr_graph *graph, int layer, const cr_affine *affine) {
   cr_graph_layer *l = &graph->layer[layer];
@@ -314,7 +296,7 @@ static crema_status become_scale(cr_graph *graph, int layer, const cr_affine *af
   param->num_axes = affine->axis < 0 ? 0 : 1;
   param->bias_term = 1;
   crema_shape shape = affine->axis < 0 ? (crema_shape){0} : cr_shape_1(affine->channels);
-  while (l->params > 2) crema_blob_destroy(l->blob[--l->params]);
+  while (l->frozen.params > 2) crema_blob_destroy(l->frozen.blob[--l->frozen.params]);
   CR_TRY(cr_graph_new_param(graph, layer, 0, &shape, &scale));
   CR_TRY(cr_graph_new_param(graph, layer, 1, &shape, &shift));
   for (int64_t c = 0; c < affine->channels; ++c) {

@@ -4,7 +4,7 @@
 #include "infer/passes.h"
 #include "layers/registry.h"
 
-/* Those that the libraries' kernels apply fast. */
+/* Functions that the libraries' kernels apply fast. */
 static bool is_fast(const cr_post *post) {
   switch (post->function) {
     case CR_UNARY_RELU:
@@ -26,8 +26,8 @@ static crema_status read_post(const cr_graph *graph, int layer, cr_post *out, bo
   const float *slope = NULL;
   *found = false;
   if (!cr_graph_is_simple(graph, layer) || !cr_graph_has_floats(graph, layer)) return CREMA_OK;
-  if (cr_graph_is(graph, layer, &cr_layer_prelu) && crema_blob_count(l->blob[0]) == 1) {
-    CR_TRY(cr_tensor_host_read_floats(l->blob[0]->data, &slope));
+  if (cr_graph_is(graph, layer, &cr_layer_prelu) && crema_blob_count(l->frozen.blob[0]) == 1) {
+    CR_TRY(cr_tensor_host_read_floats(l->frozen.blob[0]->data, &slope));
     *out = (cr_post){.kind = CR_POST_UNARY, .function = CR_UNARY_RELU, .alpha = (double)slope[0]};
     *found = true;
   } else if (l->kind->fusion.post != NULL) {
@@ -36,27 +36,18 @@ static crema_status read_post(const cr_graph *graph, int layer, cr_post *out, bo
   return CREMA_OK;
 }
 
-static crema_status tell(cr_graph *graph, int what, int into, const char *more) {
-  char name[2][CR_GRAPH_NAME];
-  return cr_graph_tell(graph, "fuse", "%s into %s%s", cr_graph_name(graph, what, name[0]),
-                       cr_graph_name(graph, into, name[1]), more);
-}
-
-/* One function is enough for what nets have, and oneDNN 2.6 computes some lists of two wrong:
- * behind a ReLU with a slope and a sum, another ReLU gets the slope of the first. */
-static bool has_function(const cr_posts *posts) {
-  return cr_posts_count(posts) > (cr_posts_add(posts) ? 1 : 0);
-}
-
 static crema_status take_function(cr_graph *graph, int layer, int reader, bool *taken) {
   cr_post post;
   *taken = false;
-  if (has_function(&graph->layer[layer].posts)) return CREMA_OK;
+  /* One function is enough for nets in use, and oneDNN 2.6 computes some lists of two wrong: a ReLU
+   * after a ReLU with a slope and a sum gets the slope of the first. */
+  const cr_posts *posts = &graph->layer[layer].frozen.posts;
+  if (cr_posts_count(posts) > (cr_posts_add(posts) ? 1 : 0)) return CREMA_OK;
   CR_TRY(read_post(graph, reader, &post, taken));
-  *taken = *taken && cr_posts_append(&graph->layer[layer].posts, &post);
+  *taken = *taken && cr_posts_append(&graph->layer[layer].frozen.posts, &post);
   if (!*taken) return CREMA_OK;
   cr_graph_merge_back(graph, layer, reader);
-  return tell(graph, reader, layer, "");
+  return cr_graph_tell_merge(graph, "fuse", reader, layer, "");
 }
 
 /* ---- sums ---------------------------------------------------------------- */
@@ -77,7 +68,7 @@ static bool is_sum(const cr_graph *graph, int layer) {
   return true;
 }
 
-/* What the walk over the values that lie in one block of memory does. */
+/* A walk over the values that lie in one block of memory. */
 typedef struct walk {
   int layer; /* that is to overwrite the memory */
   bool free; /* so far: nobody needs the values when that layer runs */
@@ -90,24 +81,22 @@ static void visit(cr_graph *graph, walk *w, int value) {
   if (!cr_graph_may_go(graph, value) || v->reader > w->layer) w->free = false;
   if (v->reader < 0 || v->reader == w->layer) return;
   const cr_graph_layer *reader = &graph->layer[v->reader];
-  const bool adds = reader->adds_in_place && reader->bottom[reader->bottoms - 1] == value;
-  const bool in_place = reader->in_place && reader->bottom[0] == value;
-  if (adds || in_place) {
+  if (cr_graph_overwrites(reader, value)) {
     visit(graph, w, reader->top[0]);
   } else if (cr_graph_shares(reader)) {
     for (int j = 0; j < reader->tops; ++j) visit(graph, w, reader->top[j]);
   }
 }
 
-/* Whether the layer may write its result over the addend: nobody else needs anything that lies in
- * that memory when the layer runs. The layer's own source lies elsewhere, as its reader is the
- * layer itself. */
+/* Whether the layer may write its result over the addend: no other layer needs a value in that
+ * memory when the layer runs. The layer's own source lies elsewhere, as its reader is the layer
+ * itself. */
 static bool overwrite_addend(cr_graph *graph, int layer, int addend) {
   const int root = cr_graph_root(graph, addend), source = graph->layer[layer].bottom[0];
   const cr_graph_layer *maker = &graph->layer[graph->value[root].maker];
   walk w = {.layer = layer, .free = true};
   if (maker->bottoms == 0 || maker->kind->input != NULL || maker->kind->memory.persistent != NULL ||
-      maker->once) {
+      maker->frozen.once) {
     return false;
   }
   if (cr_graph_root(graph, source) == root) return false;
@@ -129,39 +118,38 @@ static crema_status add_bottom(cr_graph *graph, int layer, int value) {
   return CREMA_OK;
 }
 
-/* The other one of the two must be there when the layer runs. */
+/* The other bottom of the sum must exist when the layer runs. */
 static crema_status take_sum(cr_graph *graph, int layer, int reader, bool *taken) {
   cr_graph_layer *l = &graph->layer[layer];
   const cr_post add = {.kind = CR_POST_ADD};
   *taken = false;
-  if (!is_sum(graph, reader) || cr_posts_add(&l->posts)) return CREMA_OK;
+  if (!is_sum(graph, reader) || cr_posts_add(&l->frozen.posts)) return CREMA_OK;
   const int *bottom = graph->layer[reader].bottom;
   const int addend = bottom[0] == l->top[0] ? bottom[1] : bottom[0];
   if (addend == l->top[0] || graph->value[addend].maker > layer) return CREMA_OK;
-  *taken = cr_posts_append(&l->posts, &add);
+  *taken = cr_posts_append(&l->frozen.posts, &add);
   if (!*taken) return CREMA_OK;
   l->sum = reader;
   l->sum_bottom = bottom[0] == l->top[0] ? 1 : 0;
   cr_graph_merge_back(graph, layer, reader);
   CR_TRY(add_bottom(graph, layer, addend));
   l->adds_in_place = overwrite_addend(graph, layer, addend);
-  return tell(graph, reader, layer, l->adds_in_place ? ", in the memory of what is added" : "");
+  return cr_graph_tell_merge(graph, "fuse", reader, layer,
+                             l->adds_in_place ? ", in the memory of what is added" : "");
 }
 
-/* A Scale may have been made of other layers. Its kernels apply a ReLU; other functions would take
- * as long as a layer of their own. */
-static bool takes_relu(const cr_graph *graph, int layer) {
-  const cr_graph_layer *l = &graph->layer[layer];
-  if (!l->kind->fusion.fuses_functions || l->removed || l->bottoms != 1 || l->tops != 1)
-    return false;
-  return !cr_graph_has_loss(graph, layer) && cr_graph_has_floats(graph, layer);
-}
-
+/* Lets a Scale, which may have been made of other layers, apply a ReLU. Other functions would take
+ * as long as their own layers. */
 static crema_status fuse_relu(cr_graph *graph, int layer) {
-  const int top = graph->layer[layer].top[0], reader = graph->value[top].reader;
+  const cr_graph_layer *l = &graph->layer[layer];
   cr_post post;
   bool found = false;
-  if (reader < 0 || !cr_graph_may_go(graph, top)) return CREMA_OK;
+  if (!l->kind->fusion.fuses_functions || l->removed || l->bottoms != 1 || l->tops != 1 ||
+      cr_graph_has_loss(graph, layer) || !cr_graph_has_floats(graph, layer)) {
+    return CREMA_OK;
+  }
+  const int reader = graph->value[l->top[0]].reader;
+  if (reader < 0 || !cr_graph_may_go(graph, l->top[0])) return CREMA_OK;
   CR_TRY(read_post(graph, reader, &post, &found));
   if (!found || post.function != CR_UNARY_RELU) return CREMA_OK;
   return take_function(graph, layer, reader, &found);
@@ -171,7 +159,7 @@ static crema_status fuse_into(cr_graph *graph, int layer) {
   const cr_graph_layer *l = &graph->layer[layer];
   bool taken = l->kind->fusion.fuses_posts && cr_graph_is_simple(graph, layer) &&
                cr_graph_has_floats(graph, layer);
-  if (takes_relu(graph, layer)) CR_TRY(fuse_relu(graph, layer));
+  CR_TRY(fuse_relu(graph, layer));
   while (taken) {
     const int top = l->top[0], reader = graph->value[top].reader;
     if (reader < 0 || !cr_graph_may_go(graph, top)) return CREMA_OK;

@@ -14,7 +14,7 @@
 #include "core/fail.h"
 #include "device/backend/backend.h"
 #include "infer/passes.h"
-#include "infer/rounded.h"
+#include "infer/quantized_weights.h"
 
 /* Values that are held in one way; kept for the first of them. */
 typedef struct group {
@@ -38,7 +38,7 @@ static int root_of(const quantizer *q, int value) {
 /* ---- which layers -------------------------------------------------------- */
 
 static int own_bottoms(const cr_graph_layer *l) {
-  return l->bottoms - (cr_posts_add(&l->posts) ? 1 : 0);
+  return l->bottoms - (cr_posts_add(&l->frozen.posts) ? 1 : 0);
 }
 
 /* What Intel Caffe's calibration has written into a net. NULL: nothing about 8-bit integers. */
@@ -60,35 +60,20 @@ static float threshold_of(const quantizer *q, int layer, int bottom) {
   return 127 / line->value[bottom];
 }
 
-static bool is_product(const quantizer *q, int layer) {
-  const cr_graph_layer *l = &q->graph->layer[layer];
-  if (l->removed || l->rewritten || l->moved || l->tops != 1 || own_bottoms(l) != 1) return false;
-  if (!l->kind->int8.takes_int8) return false;
-  if (cr_graph_has_loss(q->graph, layer) || !cr_graph_has_floats(q->graph, layer)) return false;
-  return threshold_of(q, layer, 0) > 0;
-}
-
 /* Whether it can round what it makes of floats. */
 static bool is_rounder(const quantizer *q, int layer) {
   const cr_graph_layer *l = &q->graph->layer[layer];
-  if (!l->kind->int8.rounds_tops || l->removed || l->once) return false;
+  if (!l->kind->int8.rounds_tops || l->removed || l->frozen.once) return false;
   if (l->bottoms != 1 || l->tops != 1) return false;
   if (cr_graph_has_loss(q->graph, layer) || !cr_graph_has_floats(q->graph, layer)) return false;
   return l->kind->int8.rescale == NULL || l->kind->int8.rescale(l->param, 1);
-}
-
-/* Whether it can read integers and multiply them by their scale. */
-static bool is_scaler(const quantizer *q, int layer) {
-  const cr_graph_layer *l = &q->graph->layer[layer];
-  return l->kind->int8.scales_integers && !l->moved && is_rounder(q, layer) &&
-         threshold_of(q, layer, 0) > 0;
 }
 
 /* Whether it can make floats of integers. */
 static bool is_averager(const quantizer *q, int layer) {
   const cr_graph_layer *l = &q->graph->layer[layer];
   if (l->kind->int8.averages_integers == NULL || l->removed || l->rewritten || l->moved ||
-      l->once) {
+      l->frozen.once) {
     return false;
   }
   if (l->bottoms != 1 || l->tops != 1 || !(threshold_of(q, layer, 0) > 0)) return false;
@@ -134,9 +119,9 @@ static bool is_rectified(const cr_post *post) {
 /* Whether a value cannot be below 0. */
 static bool is_positive(const quantizer *q, int value) {
   const cr_graph_layer *maker = &q->graph->layer[q->graph->value[value].maker];
-  const int posts = cr_posts_count(&maker->posts);
+  const int posts = cr_posts_count(&maker->frozen.posts);
   cr_post post;
-  if (posts > 0) return is_rectified(&maker->posts.post[posts - 1]);
+  if (posts > 0) return is_rectified(&maker->frozen.posts.post[posts - 1]);
   if (maker->kind->fusion.post != NULL && !maker->rewritten &&
       maker->kind->fusion.post(maker->built->param, CREMA_F32, &post)) {
     return is_rectified(&post);
@@ -162,7 +147,7 @@ static void constrain(quantizer *q, int value) {
   const bool made = q->product[v->maker] || is_rounder(q, v->maker);
   if (maker->removed) return;
   if (!cr_graph_may_go(q->graph, value) || v->reader < 0) g->integers = false;
-  if (made ? !scales_along(&maker->posts) : !is_carrier(q, v->maker)) g->integers = false;
+  if (made ? !scales_along(&maker->frozen.posts) : !is_carrier(q, v->maker)) g->integers = false;
   if (made && !is_positive(q, value)) g->signs = true;
   if (v->reader < 0) return;
   const cr_graph_layer *reader = &q->graph->layer[v->reader];
@@ -172,7 +157,9 @@ static void constrain(quantizer *q, int value) {
         addend ? threshold_of(q, reader->sum, reader->sum_bottom) : threshold_of(q, v->reader, 0);
     if (threshold == 0) g->integers = false;
     g->threshold = fmaxf(g->threshold, threshold);
-  } else if (is_scaler(q, v->reader) || is_averager(q, v->reader)) {
+  } else if ((reader->kind->int8.scales_integers && !reader->moved && is_rounder(q, v->reader) &&
+              threshold_of(q, v->reader, 0) > 0) ||
+             is_averager(q, v->reader)) {
     g->threshold = fmaxf(g->threshold, threshold_of(q, v->reader, 0));
   } else if (!is_carrier(q, v->reader)) {
     g->integers = false;
@@ -222,28 +209,28 @@ static float scale_of(bool signs, float threshold) {
 /* ---- the numbers --------------------------------------------------------- */
 
 /* The rows of the weights, one per output channel. */
-static cr_rounding rows_of(const cr_graph_layer *l) {
-  const crema_shape *shape = &l->blob[0]->shape;
+static cr_quantization rows_of(const cr_graph_layer *l) {
+  const crema_shape *shape = &l->frozen.blob[0]->shape;
   const int64_t all = crema_shape_count(shape, 0, shape->axes);
   const bool turned =
       l->kind->fusion.product == CR_PRODUCT_INNER && l->param->inner_product_param->transpose;
   const int64_t count = turned ? shape->dim[1] : shape->dim[0];
-  return (cr_rounding){.type = CREMA_I8,
-                       .rows = count,
-                       .length = all / count,
-                       .step = turned ? count : 1,
-                       .next = turned ? 1 : all / count};
+  return (cr_quantization){.type = CREMA_I8,
+                           .rows = count,
+                           .length = all / count,
+                           .step = turned ? count : 1,
+                           .next = turned ? 1 : all / count};
 }
 
 /* The scales of the table or else of the net, if one has them and the weights are still those that
  * they were made for. */
 static const float *table_scales(const quantizer *q, const cr_graph_layer *l,
-                                 const cr_rounding *w) {
+                                 const cr_quantization *w) {
   const cr_scales_line *line = cr_scales_find(q->graph->scales, l->built->name, "_param_0");
   const Caffe__QuantizationParameter *p = line == NULL ? calibrated(l) : NULL;
   const size_t count = line != NULL ? line->count : p != NULL ? p->n_scale_params : 0;
   const float *value = line != NULL ? line->value : p != NULL ? p->scale_params : NULL;
-  if (!cr_tensor_shares_with(l->blob[0]->data, l->built->blob[0]->data)) return NULL;
+  if (!cr_tensor_shares_with(l->frozen.blob[0]->data, l->built->blob[0]->data)) return NULL;
   if (value == NULL || count != (size_t)w->rows) return NULL;
   for (int64_t r = 0; r < w->rows; ++r) {
     if (!(value[r] > 0)) return NULL;
@@ -252,10 +239,10 @@ static const float *table_scales(const quantizer *q, const cr_graph_layer *l,
 }
 
 /* The largest weight of each row becomes 127. */
-static crema_status measure_rows(const cr_graph_layer *l, const cr_rounding *w, float *scale) {
+static crema_status measure_rows(const cr_graph_layer *l, const cr_quantization *w, float *scale) {
   float *values = NULL;
   CR_TRY(CR_NEW(values, w->rows * w->length + 1, "weights"));
-  crema_status status = cr_tensor_copy_out(l->blob[0]->data, values);
+  crema_status status = cr_tensor_copy_out(l->frozen.blob[0]->data, values);
   for (int64_t r = 0; r < w->rows && status == CREMA_OK; ++r) {
     float largest = 0;
     for (int64_t i = 0; i < w->length; ++i) {
@@ -268,15 +255,15 @@ static crema_status measure_rows(const cr_graph_layer *l, const cr_rounding *w, 
 }
 
 /* Weights as I8, row by row; scale[r], what 1 of them stands for, is filled. */
-static crema_status round_weights(const quantizer *q, int layer, cr_rounding *w, float *scale) {
+static crema_status round_weights(const quantizer *q, int layer, cr_quantization *w, float *scale) {
   cr_graph_layer *l = &q->graph->layer[layer];
   const bool product = l->kind->fusion.product == CR_PRODUCT_INNER;
-  const crema_shape shape = product ? cr_shape_2(w->rows, w->length) : l->blob[0]->shape;
+  const crema_shape shape = product ? cr_shape_2(w->rows, w->length) : l->frozen.blob[0]->shape;
   const float *told = table_scales(q, l, w);
   if (told == NULL) CR_TRY(measure_rows(l, w, scale));
   for (int64_t r = 0; r < w->rows && told != NULL; ++r) scale[r] = 1 / told[r];
   w->scale = scale;
-  CR_TRY(cr_graph_round_weights(q->graph, layer, &shape, w));
+  CR_TRY(cr_graph_quantize_weights(q->graph, layer, &shape, w));
   if (product) l->param->inner_product_param->transpose = 0;
   return CREMA_OK;
 }
@@ -289,8 +276,8 @@ static crema_status scale_bias(quantizer *q, int layer, const float *unit, int64
   float *copy = NULL, *to = NULL;
   CR_TRY(CR_NEW(copy, count + 1, "a bias"));
   crema_status status = CREMA_OK;
-  if (l->params > 1) {
-    CR_TRY_GOTO(cr_tensor_host_read_floats(l->blob[1]->data, &from), out);
+  if (l->frozen.params > 1) {
+    CR_TRY_GOTO(cr_tensor_host_read_floats(l->frozen.blob[1]->data, &from), out);
     memcpy(copy, from, (size_t)count * sizeof *copy);
   }
   CR_TRY_GOTO(cr_graph_new_param(q->graph, layer, 1, &shape, &to), out);
@@ -315,12 +302,13 @@ static crema_status tell(cr_graph *graph, int layer, crema_dtype from) {
   const cr_graph_layer *l = &graph->layer[layer];
   char name[CR_GRAPH_NAME];
   return cr_graph_tell(graph, "int8", "%s from %s to %s", cr_graph_name(graph, layer, name),
-                       crema_dtype_name(from), crema_dtype_name(l->retyped ? l->type : CREMA_F32));
+                       crema_dtype_name(from),
+                       crema_dtype_name(l->frozen.retyped ? l->frozen.tops : CREMA_F32));
 }
 
 static crema_status convert_product(quantizer *q, int layer) {
   cr_graph_layer *l = &q->graph->layer[layer];
-  cr_rounding w = rows_of(l);
+  cr_quantization w = rows_of(l);
   const group *bottom = &q->group[root_of(q, l->bottom[0])];
   const group *top = &q->group[root_of(q, l->top[0])];
   const bool signs = bottom->integers ? bottom->signs : !is_positive(q, l->bottom[0]);
@@ -329,7 +317,7 @@ static crema_status convert_product(quantizer *q, int layer) {
   const float to = top->integers ? scale_of(top->signs, top->threshold) : 1;
   cr_layer_int8 *how = calloc(1, sizeof *how + (size_t)w.rows * sizeof *how->number);
   if (how == NULL) return cr_fail_memory(sizeof *how, "a compiled layer");
-  l->int8 = how;
+  l->frozen.int8 = how;
   how->from = type_of(signs);
   how->from_scale = from;
   how->addend_scale = 1;
@@ -343,18 +331,18 @@ static crema_status convert_product(quantizer *q, int layer) {
   for (int64_t r = 0; r < w.rows; ++r) how->number[r] *= from;
   CR_TRY(scale_bias(q, layer, how->number, w.rows));
   for (int64_t r = 0; r < w.rows; ++r) how->number[r] /= to;
-  scale_posts(&l->posts, to);
+  scale_posts(&l->frozen.posts, to);
   return tell(q->graph, layer, how->from);
 }
 
 /* Parameter k times the factor. */
 static crema_status multiply_param(quantizer *q, int layer, int k, float factor) {
   const cr_graph_layer *l = &q->graph->layer[layer];
-  const crema_shape shape = l->blob[k]->shape;
-  const int64_t count = crema_blob_count(l->blob[k]);
+  const crema_shape shape = l->frozen.blob[k]->shape;
+  const int64_t count = crema_blob_count(l->frozen.blob[k]);
   float *to = NULL, *copy = NULL;
   CR_TRY(CR_NEW(copy, count + 1, "a scale"));
-  crema_status status = cr_tensor_copy_out(l->blob[k]->data, copy);
+  crema_status status = cr_tensor_copy_out(l->frozen.blob[k]->data, copy);
   if (status == CREMA_OK) status = cr_graph_new_param(q->graph, layer, k, &shape, &to);
   for (int64_t c = 0; c < count && status == CREMA_OK; ++c) to[c] = copy[c] * factor;
   free(copy);
@@ -371,14 +359,14 @@ static crema_status convert_rounder(quantizer *q, int layer) {
   const float from = bottom->integers ? scale_of(bottom->signs, bottom->threshold) : 1;
   char name[CR_GRAPH_NAME];
   if (l->kind->int8.rescale != NULL) (void)l->kind->int8.rescale(l->param, 1 / unit);
-  for (int k = 0; k < l->params; ++k) {
+  for (int k = 0; k < l->frozen.params; ++k) {
     CR_TRY(multiply_param(q, layer, k, (k == 0 ? from : 1) / unit));
   }
-  scale_posts(&l->posts, unit);
+  scale_posts(&l->frozen.posts, unit);
   l->in_place = false;
   if (bottom->integers) return tell(q->graph, layer, type_of(bottom->signs));
   return cr_graph_tell(q->graph, "int8", "%s to %s", cr_graph_name(q->graph, layer, name),
-                       crema_dtype_name(l->type));
+                       crema_dtype_name(l->frozen.tops));
 }
 
 static crema_status convert_averager(quantizer *q, int layer) {
@@ -387,7 +375,7 @@ static crema_status convert_averager(quantizer *q, int layer) {
   if (!bottom->integers) return CREMA_OK;
   cr_layer_int8 *how = calloc(1, sizeof *how);
   if (how == NULL) return cr_fail_memory(sizeof *how, "a compiled layer");
-  l->int8 = how;
+  l->frozen.int8 = how;
   how->from = type_of(bottom->signs);
   how->from_scale = scale_of(bottom->signs, bottom->threshold);
   return tell(q->graph, layer, how->from);
@@ -401,8 +389,8 @@ static crema_status convert(quantizer *q, int layer) {
   const group *top = &q->group[root_of(q, l->top[0])];
   const group *bottom = l->bottoms > 0 ? &q->group[root_of(q, l->bottom[0])] : NULL;
   if (rounder && !top->integers && !bottom->integers) return CREMA_OK;
-  l->retyped = top->integers;
-  l->type = type_of(top->signs);
+  l->frozen.retyped = top->integers;
+  l->frozen.tops = type_of(top->signs);
   if (rounder) return convert_rounder(q, layer);
   return carrier ? CREMA_OK : convert_product(q, layer);
 }
@@ -411,7 +399,13 @@ static crema_status convert(quantizer *q, int layer) {
 
 static crema_status quantize(quantizer *q) {
   int products = 0;
-  for (int i = 0; i < q->graph->layers; ++i) products += q->product[i] = is_product(q, i);
+  for (int i = 0; i < q->graph->layers; ++i) {
+    const cr_graph_layer *l = &q->graph->layer[i];
+    q->product[i] = l->kind->int8.takes_int8 && !l->removed && !l->rewritten && !l->moved &&
+                    l->tops == 1 && own_bottoms(l) == 1 && !cr_graph_has_loss(q->graph, i) &&
+                    cr_graph_has_floats(q->graph, i) && threshold_of(q, i, 0) > 0;
+    products += q->product[i];
+  }
   if (products == 0) {
     return cr_graph_tell(
         q->graph, "int8",
@@ -425,20 +419,15 @@ static crema_status quantize(quantizer *q) {
   return CREMA_OK;
 }
 
-/* Whether anything says what integers stand for. */
-static bool has_scales(const cr_graph *graph) {
-  bool found = graph->scales->count > 0;
-  for (int i = 0; i < graph->layers && !found; ++i) {
-    found = graph->layer[i].built != NULL && calibrated(&graph->layer[i]) != NULL;
-  }
-  return found;
-}
-
 crema_status cr_pass_int8(cr_graph *graph) {
   quantizer q = {.graph = graph};
   crema_status status = CREMA_OK;
   if (graph->precision != CREMA_PRECISION_INT8) return CREMA_OK;
-  if (!has_scales(graph)) {
+  bool scales = graph->scales->count > 0;
+  for (int i = 0; i < graph->layers && !scales; ++i) {
+    scales = graph->layer[i].built != NULL && calibrated(&graph->layer[i]) != NULL;
+  }
+  if (!scales) {
     return cr_fail(CREMA_E_ARGUMENT,
                    "int8 needs a table of scales: crema calibrate makes one; nor has the net a "
                    "quantization_param");

@@ -1,7 +1,6 @@
-/* A pointwise convolution of two blobs side by side is the sum of two convolutions, one of each
- * with its part of the weights: where the Concat copies much more than a sum costs, it goes.
- * Pooling takes each channel by itself: what it makes of the two parts is put side by side instead.
- */
+/* A pointwise convolution of a Concat of two is the sum of two convolutions, each with its part of
+ * the weights. If the Concat copies much more than a sum costs, it is removed. Pooling takes each
+ * channel by itself, so it moves before the Concat. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,21 +19,15 @@ enum {
 
 /* ---- what can be done ---------------------------------------------------- */
 
-static bool is_along_channels(const cr_graph_layer *layer) {
-  const Caffe__ConcatParameter *param = layer->built->param->concat_param;
-  if (param == NULL) return true;
-  return (param->has_concat_dim ? (int64_t)param->concat_dim : param->axis) == 1;
-}
-
-/* What is read later than the Concat read it must still be there: nothing else lies in its memory,
- * and it has one reader. */
+/* The bottoms must live beyond the Concat: nothing else lies in their memory, and they have one
+ * reader. */
 static bool is_large_pair(const cr_graph *graph, int index) {
   const cr_graph_layer *l = &graph->layer[index];
   if (!cr_graph_is(graph, index, &cr_layer_concat) || l->bottoms != PARTS || l->tops != 1 ||
-      l->once)
+      l->frozen.once)
     return false;
   if (cr_graph_has_loss(graph, index) || !cr_graph_has_floats(graph, index)) return false;
-  if (!is_along_channels(l) || cr_graph_is_tied(graph, index)) return false;
+  if (cr_pass_axis(l) != 1 || cr_graph_is_tied(graph, index)) return false;
   if (!cr_graph_may_go(graph, l->top[0]) || graph->value[l->top[0]].reader < 0) return false;
   for (int j = 0; j < PARTS; ++j) {
     const int value = l->bottom[j];
@@ -48,14 +41,12 @@ static bool is_large_pair(const cr_graph *graph, int index) {
 static bool is_pointwise(const cr_graph *graph, int layer) {
   const cr_graph_layer *l = &graph->layer[layer];
   if (!cr_graph_is(graph, layer, &cr_layer_convolution) || !cr_graph_is_simple(graph, layer) ||
-      !cr_graph_has_floats(graph, layer) || cr_posts_add(&l->posts)) {
+      !cr_graph_has_floats(graph, layer) || cr_posts_add(&l->frozen.posts)) {
     return false;
   }
   const cr_layer_conv *conv = l->built->state;
-  for (int a = 0; a < conv->window.axes; ++a) {
-    if (conv->window.kernel[a] != 1 || conv->window.pad[a] != 0) return false;
-  }
-  return conv->axis == 1 && conv->group == 1 && conv->outputs * FEWER_OUTPUTS <= conv->channels;
+  return cr_pass_is_pointwise(l) && conv->axis == 1 && conv->group == 1 &&
+         conv->outputs * FEWER_OUTPUTS <= conv->channels;
 }
 
 /* Pooling that leaves at most half of the positions. */
@@ -115,21 +106,13 @@ static crema_status divide_weights(cr_graph *graph, int first, int second, int64
   const int64_t all = conv->channels, count = conv->outputs * all;
   const float *from = NULL;
   float *whole = NULL;
-  CR_TRY(cr_tensor_host_read_floats(graph->layer[second].blob[0]->data, &from));
+  CR_TRY(cr_tensor_host_read_floats(graph->layer[second].frozen.blob[0]->data, &from));
   CR_TRY(CR_NEW(whole, count, "weights"));
   memcpy(whole, from, (size_t)count * sizeof *whole);
   crema_status status = take_weights(graph, first, all, 0, part, whole);
   if (status == CREMA_OK) status = take_weights(graph, second, all, part, all - part, whole);
   free(whole);
   return status;
-}
-
-/* The sum comes first of what the convolution computes besides. */
-static void add_post(cr_posts *posts) {
-  const cr_posts others = *posts;
-  *posts = (cr_posts){0};
-  (void)cr_posts_append(posts, &(cr_post){.kind = CR_POST_ADD});
-  for (int i = 0; i < cr_posts_count(&others); ++i) (void)cr_posts_append(posts, &others.post[i]);
 }
 
 /* The convolution reads the second part, and adds what another one makes of the first part. */
@@ -150,7 +133,13 @@ static crema_status add_products(cr_graph *graph, int concat, int conv) {
   l->bottom[0] = second;
   l->bottom[1] = sum;
   l->moved = l->rewritten = l->adds_in_place = true;
-  add_post(&l->posts);
+  /* The sum comes before the other post operations. */
+  const cr_posts others = l->frozen.posts;
+  l->frozen.posts = (cr_posts){0};
+  (void)cr_posts_append(&l->frozen.posts, &(cr_post){.kind = CR_POST_ADD});
+  for (int i = 0; i < cr_posts_count(&others); ++i) {
+    (void)cr_posts_append(&l->frozen.posts, &others.post[i]);
+  }
   graph->value[second].reader = graph->value[sum].reader = conv;
   graph->layer[concat].removed = true;
   return cr_graph_tell(graph, "parts", "%s adds up what it makes of the bottoms of %s",

@@ -1,22 +1,13 @@
-/* What a Slice along samples or channels cuts out of its bottom is read there: the Slice has
- * nothing to copy. Readers whose kernels cannot read it between the other values get a copy without
- * those, which is what the Slice would have made. net/parts.c does it, for shapes and formats in
- * which it can be done. */
+/* The tops of a Slice along samples or channels alias its bottom, so that the Slice has nothing to
+ * copy. Readers whose kernels cannot skip the other values get a dense copy, as the Slice would
+ * have made. net/parts.c does it, for shapes and formats that allow it. */
 #include "core/fail.h"
 #include "infer/passes.h"
 #include "layers/registry.h"
 
-/* The axis has an old name, too. */
-static bool has_parts(const cr_graph_layer *layer) {
-  const Caffe__SliceParameter *param = layer->built->param->slice_param;
-  if (param == NULL) return true;
-  const int64_t axis = param->has_slice_dim ? (int64_t)param->slice_dim : param->axis;
-  return axis == 0 || axis == 1;
-}
-
-/* What is done with the memory of a value from a layer on. */
+/* The uses of a value's memory from a layer on. */
 typedef struct uses {
-  bool free;        /* nobody asks for it by a name, or reads it in another pass */
+  bool free;        /* no caller asks for it by a name, no layer reads it in another pass */
   bool overwritten; /* by that layer or a later one */
 } uses;
 
@@ -25,9 +16,8 @@ static void visit(const cr_graph *graph, int value, int from, uses *u) {
   u->free = u->free && cr_graph_may_go(graph, value);
   if (v->reader < 0) return;
   const cr_graph_layer *reader = &graph->layer[v->reader];
-  u->free = u->free && !reader->kind->memory.reshapes_always && !reader->once;
-  const bool over = (reader->adds_in_place && reader->bottom[reader->bottoms - 1] == value) ||
-                    (reader->in_place && reader->bottom[0] == value);
+  u->free = u->free && !reader->kind->memory.reshapes_always && !reader->frozen.once;
+  const bool over = cr_graph_overwrites(reader, value);
   u->overwritten = u->overwritten || (over && v->reader >= from);
   if (over) visit(graph, reader->top[0], from, u);
   for (int j = 0; j < reader->tops && !over && cr_graph_shares(reader); ++j) {
@@ -35,15 +25,16 @@ static void visit(const cr_graph *graph, int value, int from, uses *u) {
   }
 }
 
-/* Nobody may write the bottom behind the Slice. Who writes a top writes the bottom, which nobody
- * may read then. */
+/* No layer after the Slice may write the bottom. A layer that writes a top writes the bottom, which
+ * no other layer may read then. */
 static bool can_be_in_place(const cr_graph *graph, int index) {
   const cr_graph_layer *layer = &graph->layer[index];
   if (!cr_graph_is(graph, index, &cr_layer_slice) || layer->tops < 2) return false;
-  if (layer->once || cr_graph_is_tied(graph, index)) return false;
-  if (cr_graph_has_loss(graph, index) || !has_parts(layer)) return false;
+  if (layer->frozen.once || cr_graph_is_tied(graph, index)) return false;
+  if (cr_graph_has_loss(graph, index)) return false;
+  if (cr_pass_axis(layer) != 0 && cr_pass_axis(layer) != 1) return false;
   const int root = cr_graph_root(graph, layer->bottom[0]), maker = graph->value[root].maker;
-  if (graph->layer[maker].retyped != layer->retyped) return false;
+  if (graph->layer[maker].frozen.retyped != layer->frozen.retyped) return false;
   uses of_tops = {.free = true}, of_bottom = {.free = true};
   for (int j = 0; j < layer->tops; ++j) visit(graph, layer->top[j], index, &of_tops);
   visit(graph, root, index, &of_bottom);
@@ -55,8 +46,8 @@ static bool can_be_in_place(const cr_graph *graph, int index) {
 crema_status cr_pass_slice(cr_graph *graph) {
   char name[CR_GRAPH_NAME];
   for (int i = 0; i < graph->layers; ++i) {
-    graph->layer[i].parts_in_place = can_be_in_place(graph, i);
-    if (!graph->layer[i].parts_in_place) continue;
+    graph->layer[i].frozen.parts_in_place = can_be_in_place(graph, i);
+    if (!graph->layer[i].frozen.parts_in_place) continue;
     CR_TRY(cr_graph_tell(graph, "slice", "tops of %s are read in its bottom",
                          cr_graph_name(graph, i, name)));
   }

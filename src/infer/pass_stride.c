@@ -1,7 +1,7 @@
-/* A convolution with windows of one element and a stride reads every so-many-th position. What
- * nobody reads need not be computed: the stride goes to the convolution before it, by way of
- * element-wise layers and sums. The shortcut beside it, and whatever else such a sum reads, is
- * copied position by position (Pooling with windows of one element).
+/* A convolution with windows of one element and a stride reads only one of several positions. The
+ * convolution before it takes over the stride, through element-wise layers and sums, and computes
+ * no other positions. The other bottoms of such a sum, such as a shortcut, are copied position by
+ * position (Pooling with windows of one element).
  *
  * Extents stay right for inputs of any size: with rounding down, floor(floor(x / a) / b) is
  * floor(x / (a b)). */
@@ -30,10 +30,6 @@ static bool is_set(steps s) {
   return s.by[0] > 0;
 }
 
-static bool same_steps(steps a, steps b) {
-  return memcmp(&a, &b, sizeof a) == 0;
-}
-
 /* ---- kinds of layers ----------------------------------------------------- */
 
 /* Whose stride may be changed. */
@@ -44,17 +40,7 @@ static bool is_conv(const cr_graph *graph, int layer) {
   return conv->axis == 1 && conv->window.axes == AXES;
 }
 
-/* Whether such a layer reads positions that are multiples of its stride, and no others. */
-static bool is_pointwise(const cr_graph *graph, int layer) {
-  const cr_layer_conv *conv = graph->layer[layer].built->state;
-  for (int a = 0; a < AXES; ++a) {
-    if (conv->window.kernel[a] != 1 || conv->window.pad[a] != 0) return false;
-  }
-  return true;
-}
-
-/* Whether each position of the tops depends on the same position of the bottoms alone, wherever it
- * is. */
+/* Whether each position of the tops depends only on the same position of the bottoms. */
 static bool is_positional(const cr_graph *graph, int layer) {
   const cr_graph_layer *l = &graph->layer[layer];
   if (l->removed || l->rewritten || l->bottoms < 1 || cr_graph_has_loss(graph, layer)) return false;
@@ -62,17 +48,13 @@ static bool is_positional(const cr_graph *graph, int layer) {
   return l->tops >= 1 && cr_graph_reach(l) >= CR_REACHES_POSITION;
 }
 
-/* Whether the value may have fewer positions. */
-static bool may_shrink(const cr_graph *graph, int value) {
-  return cr_graph_may_go(graph, value) && !graph->value[value].overwritten;
-}
-
 /* How the layer's tops are read, if all are read alike. */
 static steps read_of_tops(const strider *s, int layer) {
   const cr_graph_layer *l = &s->graph->layer[layer];
   const steps first = s->read[l->top[0]];
   for (int j = 0; j < l->tops; ++j) {
-    if (!may_shrink(s->graph, l->top[j]) || !same_steps(s->read[l->top[j]], first)) {
+    if (!cr_graph_may_go(s->graph, l->top[j]) || s->graph->value[l->top[j]].overwritten ||
+        memcmp(&s->read[l->top[j]], &first, sizeof first) != 0) {
       return (steps){{0}};
     }
   }
@@ -91,7 +73,7 @@ static void look_at(strider *s, int layer) {
       own->by[a] = conv->window.stride[a] * (is_set(more) ? more.by[a] : 1);
     }
     const bool strided = own->by[0] > 1 || own->by[1] > 1;
-    if (strided && is_pointwise(s->graph, layer)) s->read[l->bottom[0]] = *own;
+    if (strided && cr_pass_is_pointwise(l)) s->read[l->bottom[0]] = *own;
   } else if (is_positional(s->graph, layer)) {
     const steps read = read_of_tops(s, layer);
     for (int j = 0; j < l->bottoms; ++j) s->read[l->bottom[j]] = read;
@@ -109,7 +91,7 @@ static void find_savings(strider *s, int layer) {
   for (int j = 0; j < l->tops; ++j) s->saves[l->top[j]] = saves;
 }
 
-/* Leaves alone what saves nothing. What a sum reads besides what saves something has to follow. */
+/* Leaves values alone if that saves nothing. The other bottoms of a sum have to follow. */
 static void settle(strider *s, int layer) {
   const cr_graph_layer *l = &s->graph->layer[layer];
   const bool keeps_place = is_positional(s->graph, layer);
@@ -157,7 +139,7 @@ static crema_status set_pooling(Caffe__LayerParameter *layer, steps by) {
   return CREMA_OK;
 }
 
-/* The reader has what it reads copied. */
+/* Copies the positions that the reader reads. */
 static crema_status insert_copy(cr_graph *graph, int value, steps by) {
   char name[2][CR_GRAPH_NAME];
   int layer = 0;
@@ -170,12 +152,6 @@ static crema_status insert_copy(cr_graph *graph, int value, steps by) {
       cr_graph_name(graph, graph->value[graph->layer[layer].top[0]].reader, name[1]));
 }
 
-/* Whether the layer makes fewer positions of its tops. */
-static bool makes_fewer(const strider *s, int layer) {
-  const bool able = is_conv(s->graph, layer) || is_positional(s->graph, layer);
-  return able && s->graph->layer[layer].tops > 0 && is_set(read_of_tops(s, layer));
-}
-
 static crema_status change(strider *s) {
   cr_graph *graph = s->graph;
   const int values = graph->values;
@@ -185,7 +161,9 @@ static crema_status change(strider *s) {
   for (int v = 0; v < values; ++v) {
     const int maker = graph->value[v].maker;
     if (!is_set(s->read[v])) continue;
-    if (makes_fewer(s, maker)) graph->value[v].last = false;
+    const bool able = is_conv(graph, maker) || is_positional(graph, maker);
+    const bool fewer = able && graph->layer[maker].tops > 0 && is_set(read_of_tops(s, maker));
+    if (fewer) graph->value[v].last = false;
     else CR_TRY(insert_copy(graph, v, s->read[v]));
   }
   return CREMA_OK;

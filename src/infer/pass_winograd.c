@@ -6,24 +6,21 @@
 #include "layers/common/layer_conv.h"
 #include "layers/registry.h"
 
-/* What the stride is now, which a pass may have changed. */
-static bool has_no_stride(const cr_graph_layer *l) {
-  const Caffe__ConvolutionParameter *p = l->param->convolution_param;
-  for (size_t i = 0; i < p->n_stride; ++i) {
-    if (p->stride[i] != 1) return false;
-  }
-  return (!p->has_stride_h || p->stride_h == 1) && (!p->has_stride_w || p->stride_w == 1);
-}
-
 static bool is_suitable(const cr_graph *graph, int layer) {
   /* Channels that kernels work on at a time. With one block on the way in, transforming costs what
    * the products save, and megabytes. */
   enum { BLOCK = 16 };
   const cr_graph_layer *l = &graph->layer[layer];
-  if (!cr_graph_is(graph, layer, &cr_layer_convolution) || l->rewritten || l->int8 != NULL) {
+  if (!cr_graph_is(graph, layer, &cr_layer_convolution) || l->rewritten || l->frozen.int8 != NULL) {
     return false;
   }
-  if (!cr_graph_has_floats(graph, layer) || !has_no_stride(l)) return false;
+  if (!cr_graph_has_floats(graph, layer)) return false;
+  /* A pass may have changed the stride, so the state of the built layer does not count. */
+  const Caffe__ConvolutionParameter *p = l->param->convolution_param;
+  if ((p->has_stride_h && p->stride_h != 1) || (p->has_stride_w && p->stride_w != 1)) return false;
+  for (size_t i = 0; i < p->n_stride; ++i) {
+    if (p->stride[i] != 1) return false;
+  }
   const cr_layer_conv *conv = l->built->state;
   const cr_window *w = &conv->window;
   for (int a = 0; a < w->axes; ++a) {
@@ -34,12 +31,11 @@ static bool is_suitable(const cr_graph *graph, int layer) {
 }
 
 crema_status cr_pass_winograd(cr_graph *graph) {
-  char name[CR_GRAPH_NAME];
   if (graph->precision != CREMA_PRECISION_F32) return CREMA_OK;
   for (int i = 0; i < graph->layers; ++i) {
     if (!is_suitable(graph, i)) continue;
-    graph->layer[i].winograd = true;
-    CR_TRY(cr_graph_tell(graph, "winograd", "%s", cr_graph_name(graph, i, name)));
+    graph->layer[i].frozen.winograd = true;
+    CR_TRY(cr_graph_tell_layer(graph, "winograd", i, ""));
   }
   return CREMA_OK;
 }

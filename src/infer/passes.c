@@ -4,6 +4,7 @@
 
 #include "core/did_you_mean.h"
 #include "core/fail.h"
+#include "layers/common/layer_conv.h"
 
 const cr_pass cr_passes[] = {
     {"train", "leaves out layers that only training needs (Dropout)", cr_pass_train},
@@ -43,10 +44,26 @@ const cr_pass cr_passes[] = {
 };
 const size_t cr_pass_count = sizeof cr_passes / sizeof cr_passes[0];
 
+int64_t cr_pass_axis(const cr_graph_layer *layer) {
+  const Caffe__ConcatParameter *concat = layer->built->param->concat_param;
+  const Caffe__SliceParameter *slice = layer->built->param->slice_param;
+  if (concat != NULL) return concat->has_concat_dim ? (int64_t)concat->concat_dim : concat->axis;
+  if (slice != NULL) return slice->has_slice_dim ? (int64_t)slice->slice_dim : slice->axis;
+  return 1;
+}
+
+bool cr_pass_is_pointwise(const cr_graph_layer *layer) {
+  const cr_layer_conv *conv = layer->built->state;
+  for (int a = 0; a < conv->window.axes; ++a) {
+    if (conv->window.kernel[a] != 1 || conv->window.pad[a] != 0) return false;
+  }
+  return true;
+}
+
 bool cr_pass_makes_anew(const cr_graph *graph, int index) {
   const cr_graph_layer *layer = &graph->layer[index];
   if (layer->bottoms == 0 || layer->kind->input != NULL || layer->kind->memory.persistent != NULL ||
-      layer->once) {
+      layer->frozen.once) {
     return false;
   }
   return !layer->kind->memory.reshapes_always && !cr_graph_has_loss(graph, index);
@@ -57,9 +74,7 @@ bool cr_pass_reads_before(const cr_graph *graph, int value, int index) {
   if (!cr_graph_may_go(graph, value) || v->reader > index) return false;
   if (v->reader < 0 || v->reader == index) return true;
   const cr_graph_layer *reader = &graph->layer[v->reader];
-  const bool over = (reader->adds_in_place && reader->bottom[reader->bottoms - 1] == value) ||
-                    (reader->in_place && reader->bottom[0] == value);
-  if (over) return cr_pass_reads_before(graph, reader->top[0], index);
+  if (cr_graph_overwrites(reader, value)) return cr_pass_reads_before(graph, reader->top[0], index);
   bool before = true;
   for (int j = 0; j < reader->tops && cr_graph_shares(reader); ++j) {
     before = before && cr_pass_reads_before(graph, reader->top[j], index);
@@ -88,18 +103,13 @@ static crema_status check_name(const char *name) {
   return status;
 }
 
-static bool is_off(const cr_pass *pass, const char *const *without, size_t count) {
-  for (size_t i = 0; i < count; ++i) {
-    if (strcmp(pass->name, without[i]) == 0) return true;
-  }
-  return false;
-}
-
 crema_status cr_passes_run(cr_graph *graph, const char *const *without, size_t count) {
   for (size_t i = 0; i < count; ++i) CR_TRY(check_name(without[i]));
   for (size_t i = 0; i < cr_pass_count; ++i) {
     const cr_pass *pass = &cr_passes[i];
-    if (is_off(pass, without, count)) CR_TRY(cr_graph_tell(graph, pass->name, "switched off"));
+    bool off = false;
+    for (size_t k = 0; k < count; ++k) off = off || strcmp(pass->name, without[k]) == 0;
+    if (off) CR_TRY(cr_graph_tell(graph, pass->name, "switched off"));
     else CR_TRY(cr_fail_in(pass->run(graph), "pass %s", pass->name));
   }
   return CREMA_OK;

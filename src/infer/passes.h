@@ -6,7 +6,7 @@
 
 typedef crema_status cr_pass_run(cr_graph *graph) CREMA_MUST_USE;
 
-/* A pass leaves alone what it does not know for certain to stay the same. */
+/* A pass changes nothing unless it is certain that the results stay the same. */
 typedef struct cr_pass {
   const char *name, *what; /* a word, and what it does, for help and explanations */
   cr_pass_run *run;
@@ -16,15 +16,21 @@ typedef struct cr_pass {
 extern const cr_pass cr_passes[];
 extern const size_t cr_pass_count;
 
-/* Runs them but for those that are named. Errors: CREMA_E_UNKNOWN_NAME for a name that no pass
- * has. */
+/* Runs all passes except `without`. Errors: CREMA_E_UNKNOWN_NAME for an unknown name. */
 crema_status cr_passes_run(cr_graph *graph, const char *const *without,
                            size_t count) CREMA_MUST_USE;
+
+/* The axis of a Concat or Slice, of which older files use the old name. */
+int64_t cr_pass_axis(const cr_graph_layer *layer);
+
+/* Whether a convolution has windows of one element and no padding. */
+bool cr_pass_is_pointwise(const cr_graph_layer *layer);
 
 /* Whether the layer writes its values anew in each pass. */
 bool cr_pass_makes_anew(const cr_graph *graph, int layer);
 
-/* Whether nobody needs the value, or others that lie in the same memory, when `layer` has run. */
+/* Whether no layer reads the value, or another value in its memory, after `layer`, and no caller
+ * asks for it. */
 bool cr_pass_reads_before(const cr_graph *graph, int value, int layer);
 
 /* One file each. */

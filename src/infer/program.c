@@ -24,25 +24,17 @@ out:
   return status;
 }
 
-/* The value's reader, if that writes its first top over it. */
-static const cr_graph_layer *overwriter(const cr_graph *graph, int value) {
-  const int reader = graph->value[value].reader;
-  if (reader < 0) return NULL;
-  const cr_graph_layer *layer = &graph->layer[reader];
-  if (layer->adds_in_place && layer->bottom[layer->bottoms - 1] == value) return layer;
-  return layer->in_place && layer->bottom[0] == value ? layer : NULL;
-}
-
-/* From the last layer to the first, so that what is made in place has its name already. */
+/* From the last layer to the first, so that a top in place has its name before its bottom. */
 static crema_status name_values(cr_graph *graph, char **name) {
   for (int i = graph->layers - 1; i >= 0; --i) {
     const cr_graph_layer *layer = &graph->layer[i];
     for (int j = 0; j < layer->tops && !layer->removed; ++j) {
       const int top = layer->top[j];
       const cr_graph_value *value = &graph->value[top];
-      const cr_graph_layer *over = value->last ? NULL : overwriter(graph, top);
-      if (over != NULL) {
-        name[top] = name[over->top[0]];
+      const cr_graph_layer *reader =
+          value->last || value->reader < 0 ? NULL : &graph->layer[value->reader];
+      if (reader != NULL && cr_graph_overwrites(reader, top)) {
+        name[top] = name[reader->top[0]];
       } else if (value->last || value->input) {
         CR_TRY(cr_arena_text(&graph->arena, value->name, &name[top]));
       } else {
@@ -75,29 +67,13 @@ static crema_status add_layer(cr_program *program, cr_graph_layer *layer, char *
   const size_t index = program->param->n_layer++;
   program->param->layer[index] = param;
   layer->param = NULL;
-  program->frozen[index] = (cr_net_frozen_layer){.params = layer->params,
-                                                 .blob = layer->blob,
-                                                 .posts = layer->posts,
-                                                 .parts_in_place = layer->parts_in_place,
-                                                 .once = layer->once,
-                                                 .winograd = layer->winograd,
-                                                 .retyped = layer->retyped,
-                                                 .tops = layer->type,
-                                                 .int8 = layer->int8};
-  for (int p = 0; p < layer->params; ++p) cr_tensor_set_constant(layer->blob[p]->data);
-  layer->int8 = NULL;
-  layer->params = 0;
-  layer->blob = NULL;
+  for (int p = 0; p < layer->frozen.params; ++p) {
+    cr_tensor_set_constant(layer->frozen.blob[p]->data);
+  }
+  program->frozen[index] = layer->frozen;
+  layer->frozen = (cr_net_frozen_layer){0};
   CR_TRY(set_names(name, layer->bottom, layer->bottoms, &param->bottom, &param->n_bottom));
   return set_names(name, layer->top, layer->tops, &param->top, &param->n_top);
-}
-
-/* A Silence layer for top `value`. */
-static crema_status add_silence(cr_program *program, int value, char *const *name) {
-  Caffe__LayerParameter *param = NULL;
-  CR_TRY(cr_graph_new_message(name[value], &cr_layer_silence, &param));
-  program->param->layer[program->param->n_layer++] = param;
-  return set_names(name, &value, 1, &param->bottom, &param->n_bottom);
 }
 
 static crema_status add_layers(cr_program *program, cr_graph *graph, char *const *name) {
@@ -107,7 +83,11 @@ static crema_status add_layers(cr_program *program, cr_graph *graph, char *const
     CR_TRY(add_layer(program, layer, name));
     for (int j = 0; j < layer->tops; ++j) {
       const cr_graph_value *top = &graph->value[layer->top[j]];
-      if (top->reader < 0 && !top->output) CR_TRY(add_silence(program, layer->top[j], name));
+      if (top->reader >= 0 || top->output) continue;
+      Caffe__LayerParameter *silence = NULL;
+      CR_TRY(cr_graph_new_message(name[layer->top[j]], &cr_layer_silence, &silence));
+      program->param->layer[program->param->n_layer++] = silence;
+      CR_TRY(set_names(name, &layer->top[j], 1, &silence->bottom, &silence->n_bottom));
     }
   }
   return CREMA_OK;
@@ -171,8 +151,10 @@ crema_status cr_program_build(const cr_program *program, const crema_net_options
                               const char *path, crema_context *context, crema_net **out) {
   ProtobufCMessage *copy = NULL;
   CR_TRY(cr_message_copy(&program->param->base, &copy));
-  return cr_net_create_frozen((Caffe__NetParameter *)copy, options, context,
-                              &(cr_net_origin){.path = path}, program->frozen, out);
+  const cr_net_origin origin = {.path = path};
+  const cr_net_build_options build = {
+      .context = context, .origin = &origin, .frozen = program->frozen};
+  return cr_net_create((Caffe__NetParameter *)copy, options, &build, out);
 }
 
 /* Other values have names that the net's blobs do not have. */

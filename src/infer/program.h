@@ -10,7 +10,7 @@ typedef struct cr_program {
   Caffe__NetParameter *param;
   cr_net_frozen_layer *frozen; /* one per layer of `param` */
   size_t layers;               /* that `frozen` has room for */
-  cr_apart batch;
+  cr_batch_cost batch;
 } cr_program;
 
 /* Names the values that are left, and makes a program of the layers, which it takes over. Tops that

@@ -1,4 +1,4 @@
-#include "infer/rounded.h"
+#include "infer/quantized_weights.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -9,11 +9,11 @@
 
 typedef struct rounded {
   cr_tensor_source base;
-  cr_rounding how; /* its scales are the source's own */
+  cr_quantization how; /* its scales are the source's own */
   cr_tensor *from;
 } rounded;
 
-static void round_rows(const cr_rounding *how, const float *from, int8_t *to) {
+static void round_rows(const cr_quantization *how, const float *from, int8_t *to) {
   for (int64_t r = 0; r < how->rows; ++r) {
     for (int64_t i = 0; i < how->length; ++i) {
       const float x = rintf(from[r * how->next + i * how->step] / how->scale[r]);
@@ -46,7 +46,7 @@ static void destroy_rounded(cr_tensor_source *source) {
   free(self);
 }
 
-static crema_status copy_scales(const cr_rounding *how, cr_rounding *out) {
+static crema_status copy_scales(const cr_quantization *how, cr_quantization *out) {
   float *scale = NULL;
   *out = *how;
   out->scale = NULL;
@@ -58,7 +58,7 @@ static crema_status copy_scales(const cr_rounding *how, cr_rounding *out) {
 }
 
 /* A source of its own spare memory: it reads from tensors whose sources use graph->spare. */
-static crema_status make_source(cr_graph *graph, cr_tensor *from, const cr_rounding *how,
+static crema_status make_source(cr_graph *graph, cr_tensor *from, const cr_quantization *how,
                                 cr_tensor_source **out) {
   rounded *self = NULL;
   crema_status status = CREMA_OK;
@@ -76,16 +76,9 @@ fail:
   return status;
 }
 
-crema_status cr_graph_round_weights(cr_graph *graph, int layer, const crema_shape *shape,
-                                    const cr_rounding *how) {
-  crema_blob **blob = &graph->layer[layer].blob[0], *fresh = NULL;
+crema_status cr_graph_quantize_weights(cr_graph *graph, int layer, const crema_shape *shape,
+                                       const cr_quantization *how) {
   cr_tensor_source *source = NULL;
-  CR_TRY(cr_blob_create_typed(shape, how->type, CREMA_F32, &fresh));
-  crema_status status = make_source(graph, (*blob)->data, how, &source);
-  if (status == CREMA_OK) status = cr_graph_use_once(graph, source);
-  if (status == CREMA_OK) status = cr_tensor_take_from(fresh->data, source, 0);
-  cr_tensor_source_release(source);
-  crema_blob_destroy(status == CREMA_OK ? *blob : fresh);
-  if (status == CREMA_OK) *blob = fresh;
-  return status;
+  crema_status status = make_source(graph, graph->layer[layer].frozen.blob[0]->data, how, &source);
+  return cr_graph_set_weights(graph, layer, shape, how->type, status, source);
 }

@@ -8,15 +8,7 @@
 #include "core/fail.h"
 #include "core/file.h"
 
-static crema_status add_value(cr_scales_line *line, float value) {
-  float *grown = realloc(line->value, (line->count + 1) * sizeof *grown);
-  if (grown == NULL) return cr_fail_memory((line->count + 1) * sizeof *grown, "a table");
-  line->value = grown;
-  line->value[line->count++] = value;
-  return CREMA_OK;
-}
-
-/* The numbers behind the name. */
+/* The numbers after the name. */
 static crema_status read_values(char *text, const char *path, size_t number, cr_scales_line *line) {
   for (char *word = strtok_r(NULL, " \t\r", &text); word != NULL;
        word = strtok_r(NULL, " \t\r", &text)) {
@@ -25,7 +17,10 @@ static crema_status read_values(char *text, const char *path, size_t number, cr_
     if (*end != '\0' || !isfinite(value)) {
       return cr_fail(CREMA_E_PARSE, "%s, line %zu: '%.40s' is not a number", path, number, word);
     }
-    CR_TRY(add_value(line, value));
+    float *grown = realloc(line->value, (line->count + 1) * sizeof *grown);
+    if (grown == NULL) return cr_fail_memory((line->count + 1) * sizeof *grown, "a table");
+    line->value = grown;
+    line->value[line->count++] = value;
   }
   return CREMA_OK;
 }

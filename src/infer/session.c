@@ -1,12 +1,12 @@
-/* A session's callers see blobs of the session's own, which share the values of the net's: the net
- * is built again when a blob is to be kept that the passes have left out. */
+/* The caller sees the session's own blobs, which share the values of the net's blobs. The net is
+ * built again when the caller asks for a blob that the passes have dropped. */
 #include "infer/session.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/fail.h"
-#include "infer/pieces.h"
+#include "infer/batch_split.h"
 
 typedef struct session_blob {
   struct session_blob *next;
@@ -21,8 +21,8 @@ struct crema_session {
   crema_context *context;
   crema_net *net;
   session_blob *blobs;
-  bool whole;        /* somebody asked for an inner blob: batches are computed in one */
-  cr_pieces *pieces; /* NULL: no batch was computed in pieces so far */
+  bool whole;             /* the caller asked for an inner blob: batches are computed whole */
+  cr_batch_split *pieces; /* NULL: no batch was computed in pieces so far */
 };
 
 void crema_session_options_init(crema_session_options *options) {
@@ -76,7 +76,7 @@ static crema_status add_blob(crema_session *session, const char *name, bool inpu
   return CREMA_OK;
 }
 
-/* Inputs may have been given other shapes, or another net. */
+/* The caller may have reshaped inputs, and the net may be a new one. */
 static crema_status set_inputs(const crema_session *session) {
   for (const session_blob *b = session->blobs; b != NULL; b = b->next) {
     crema_blob *blob = NULL;
@@ -95,27 +95,22 @@ static crema_status set_inputs(const crema_session *session) {
 
 /* ---- life ---------------------------------------------------------------- */
 
-/* A net plans the memory of blobs that nobody has asked it for. */
-static crema_status ask_for_blobs(const crema_session *session, crema_net *net) {
-  crema_blob *blob = NULL;
-  for (const session_blob *b = session->blobs; b != NULL; b = b->next) {
-    CR_TRY(crema_net_blob(net, b->name, &blob));
-  }
-  return CREMA_OK;
-}
-
 /* Builds a net of the model's newest program; the session keeps its own when that fails. */
 static crema_status build_net(crema_session *session) {
   cr_program *program = cr_model_take_program(session->model);
   crema_net *net = NULL;
   crema_status status = cr_model_build(session->model, program, session->context, &net);
-  if (status == CREMA_OK) status = ask_for_blobs(session, net);
+  /* The net plans the memory of blobs unless it is asked for them. */
+  for (session_blob *b = session->blobs; b != NULL && status == CREMA_OK; b = b->next) {
+    crema_blob *blob = NULL;
+    status = crema_net_blob(net, b->name, &blob);
+  }
   if (status != CREMA_OK) {
     crema_net_destroy(net);
     cr_model_drop_program(session->model, program);
     return status;
   }
-  cr_pieces_destroy(session->pieces);
+  cr_batch_split_destroy(session->pieces);
   session->pieces = NULL;
   crema_net_destroy(session->net);
   if (session->program != NULL) cr_model_drop_program(session->model, session->program);
@@ -172,7 +167,7 @@ void crema_session_destroy(crema_session *session) {
     crema_blob_destroy(b->blob);
     free(b);
   }
-  cr_pieces_destroy(session->pieces);
+  cr_batch_split_destroy(session->pieces);
   crema_net_destroy(session->net);
   if (session->program != NULL) cr_model_drop_program(session->model, session->program);
   crema_context_destroy(session->context);
@@ -204,7 +199,7 @@ static crema_status follow_outputs(const crema_session *session) {
   return CREMA_OK;
 }
 
-/* How many samples to compute at a time; 0: all of them. */
+/* The number of samples to compute at a time; 0: all of them. */
 static int64_t choose_piece(crema_session *session, int *threads, int64_t *samples) {
   const cr_backend *backend = session->context->device->backend;
   *samples = -1;
@@ -215,10 +210,10 @@ static int64_t choose_piece(crema_session *session, int *threads, int64_t *sampl
     *samples = shape->dim[0];
   }
   *threads = cr_scheduler_threads(session->context);
-  return cr_pieces_choose(&session->program->batch, *samples, *threads);
+  return cr_batch_split_choose(&session->program->batch, *samples, *threads);
 }
 
-/* The session's net has the shapes, and others compute. */
+/* The session's net has the shapes; the nets of workers compute. */
 static crema_status run_pieces(crema_session *session, int threads, int64_t samples,
                                int64_t piece) {
   const int inputs = crema_session_input_count(session);
@@ -231,11 +226,11 @@ static crema_status run_pieces(crema_session *session, int threads, int64_t samp
   for (int i = 0; i < inputs; ++i) blob[i] = crema_session_input(session, i);
   for (int i = 0; i < outputs; ++i) blob[inputs + i] = crema_session_output(session, i);
   if (session->pieces == NULL) {
-    CR_TRY_GOTO(cr_pieces_create(session->model, session->program, session->context->device,
-                                 &session->pieces),
+    CR_TRY_GOTO(cr_batch_split_create(session->model, session->program, session->context->device,
+                                      &session->pieces),
                 out);
   }
-  status = cr_pieces_run(session->pieces, threads, samples, piece, blob, blob + inputs);
+  status = cr_batch_split_run(session->pieces, threads, samples, piece, blob, blob + inputs);
 out:
   free((void *)blob);
   return status;
@@ -293,5 +288,6 @@ crema_status crema_session_memory_read(const crema_session *session, crema_sessi
   CR_TRY(cr_net_memory_read(session->net, &memory));
   *out = (crema_session_memory){.weights = sum_of(&memory.params),
                                 .activations = sum_of(&memory.tops)};
-  return session->pieces == NULL ? CREMA_OK : cr_pieces_memory(session->pieces, &out->activations);
+  return session->pieces == NULL ? CREMA_OK
+                                 : cr_batch_split_memory(session->pieces, &out->activations);
 }

@@ -1,4 +1,4 @@
-/* Passes of compiled nets that are run from a list of commands. */
+/* Runs passes of compiled nets from a list of commands. */
 #include "memory/commands.h"
 
 #include <stdlib.h>
@@ -12,38 +12,22 @@
 #include "net/common/fail.h"
 #include "net/run.h"
 
-/* Whether the layer's passes are known by the ops that they run. */
-static bool is_all_ops(const cr_net_layer *layer) {
-  const cr_layer_class *kind = layer->layer->kind;
-  if (layer->has_loss || layer->layer->share != NULL || kind->memory.reshapes_always) return false;
-  if (kind->input != NULL && !kind->input->net_input) return false;
-  return layer->once || kind->memory.runs_ops || kind->forward == cr_layer_noop_forward ||
-         kind->forward == cr_layer_pair_forward;
-}
-
 crema_status cr_net_make_commands(crema_net *net) {
   for (int i = 0; i < net->layers; ++i) {
-    if (!is_all_ops(&net->layer[i])) return CREMA_OK;
+    const cr_net_layer *layer = &net->layer[i];
+    const cr_layer_class *kind = layer->layer->kind;
+    if (layer->has_loss || layer->layer->share != NULL || kind->memory.reshapes_always ||
+        (kind->input != NULL && !kind->input->net_input)) {
+      return CREMA_OK;
+    }
+    if (!layer->once && !kind->memory.runs_ops && kind->forward != cr_layer_noop_forward &&
+        kind->forward != cr_layer_pair_forward) {
+      return CREMA_OK;
+    }
   }
   if (!net->plans || net->phase != CREMA_TEST || net->layers == 0) return CREMA_OK;
   CR_TRY(cr_net_allocate(&net->arena, &net->shown, (size_t)net->blobs, sizeof *net->shown));
   return cr_commands_create(&net->commands);
-}
-
-/* Blobs that others than the net's layers can reach, and may have given other shapes. */
-static bool is_reachable(const crema_net *net, int blob) {
-  bool found = net->kept[blob];
-  for (int i = 0; i < net->inputs && !found; ++i) found = net->input[i] == blob;
-  for (int i = 0; i < net->outputs && !found; ++i) found = net->output[i] == blob;
-  return found;
-}
-
-static void note_shown(crema_net *net) {
-  net->shown_count = 0;
-  for (int i = 0; i < net->blobs; ++i) {
-    if (!is_reachable(net, i)) continue;
-    net->shown[net->shown_count++] = (cr_net_shown){net->blob[i], cr_blob_look(net->blob[i])};
-  }
 }
 
 /* Whether the net is as it was when its list was recorded. */
@@ -78,7 +62,15 @@ void cr_net_begin_commands(crema_net *net) {
 void cr_net_end_commands(crema_net *net, bool done) {
   if (net->commands == NULL) return;
   cr_commands_end(net->commands, net->context, done && net->recorded_shapes == net->shapes + 1);
-  note_shown(net);
+  /* The caller can reach kept blobs, inputs and outputs, and reshape them. */
+  net->shown_count = 0;
+  for (int b = 0; b < net->blobs; ++b) {
+    bool reachable = net->kept[b];
+    for (int i = 0; i < net->inputs; ++i) reachable = reachable || net->input[i] == b;
+    for (int i = 0; i < net->outputs; ++i) reachable = reachable || net->output[i] == b;
+    if (!reachable) continue;
+    net->shown[net->shown_count++] = (cr_net_shown){net->blob[b], cr_blob_look(net->blob[b])};
+  }
 }
 
 void cr_net_forget_commands(crema_net *net) {

@@ -10,32 +10,26 @@
 #include "net/lifetimes.h"
 #include "net/run.h"
 
-static double mean_of(double sum, const crema_blob *blob) {
-  int64_t count = crema_blob_count(blob);
-  return count == 0 ? 0.0 : sum / (double)count;
-}
-
-static crema_status mean_integer(crema_blob *blob, double *out) {
-  const void *values = NULL;
-  double sum = 0.0;
-  CR_TRY(crema_blob_data_as(blob, CREMA_F64, &values));
-  for (int64_t i = 0; i < crema_blob_count(blob); ++i) sum += fabs(((const double *)values)[i]);
-  *out = mean_of(sum, blob);
-  return CREMA_OK;
-}
-
+/* The mean absolute value of the data. */
 static crema_status mean_data(crema_blob *blob, double *out) {
+  const int64_t count = crema_blob_count(blob);
   double sum = 0.0;
-  if (!cr_dtype_is_floating(cr_tensor_type(blob->data))) return mean_integer(blob, out);
-  CR_TRY(cr_blob_asum_data(blob, &sum));
-  *out = mean_of(sum, blob);
+  if (cr_dtype_is_floating(cr_tensor_type(blob->data))) {
+    CR_TRY(cr_blob_asum_data(blob, &sum));
+  } else {
+    const void *values = NULL;
+    CR_TRY(crema_blob_data_as(blob, CREMA_F64, &values));
+    for (int64_t i = 0; i < count; ++i) sum += fabs(((const double *)values)[i]);
+  }
+  *out = count == 0 ? 0.0 : sum / (double)count;
   return CREMA_OK;
 }
 
 static crema_status mean_diff(crema_blob *blob, double *out) {
+  const int64_t count = crema_blob_count(blob);
   double sum = 0.0;
   CR_TRY(cr_blob_asum_diff(blob, &sum));
-  *out = mean_of(sum, blob);
+  *out = count == 0 ? 0.0 : sum / (double)count;
   return CREMA_OK;
 }
 
@@ -138,7 +132,7 @@ crema_status cr_net_debug_update(crema_net *net) {
   return CREMA_OK;
 }
 
-/* Doubles are looked at as such: some of them are too large for floats. */
+/* Reads doubles as doubles: some of them are too large for floats. */
 static crema_status is_finite(crema_blob *blob, bool *out) {
   const bool doubles = cr_tensor_type(blob->data) == CREMA_F64;
   const int64_t count = crema_blob_count(blob);
@@ -151,21 +145,17 @@ static crema_status is_finite(crema_blob *blob, bool *out) {
   return CREMA_OK;
 }
 
-/* "param 0" and so on as static text; parameters beyond the list share its last entry. */
-static const char *param_word(int index) {
-  static const char *const word[] = {"param 0", "param 1", "param 2", "param 3",
-                                     "param 4", "param 5", "a param"};
-  int last = (int)(sizeof word / sizeof word[0]) - 1;
-  return word[index < last ? index : last];
-}
-
 /* The first parameter of a layer that is not finite; *name NULL when there is none. */
 static crema_status search_params(const cr_layer *layer, const char **name) {
+  /* Parameters beyond the list share its last entry. */
+  static const char *const word[] = {"param 0", "param 1", "param 2", "param 3",
+                                     "param 4", "param 5", "a param"};
+  const int last = (int)(sizeof word / sizeof word[0]) - 1;
   bool finite = true;
   *name = NULL;
   for (int p = 0; p < layer->params && *name == NULL; ++p) {
     CR_TRY(is_finite(layer->blob[p], &finite));
-    if (!finite) *name = param_word(p);
+    if (!finite) *name = word[p < last ? p : last];
   }
   return CREMA_OK;
 }
@@ -182,20 +172,15 @@ static crema_status search_layer(const crema_net *net, const cr_net_layer *layer
   return CREMA_OK;
 }
 
-/* The same; of values that were let go, the layers compute them again one after another. */
-static crema_status search_again(const crema_net *net, int index, const char **name) {
-  if (net->plans) CR_TRY(cr_net_replay_layer(net, index));
-  CR_TRY(search_layer(net, &net->layer[index], name));
-  cr_net_let_go_forward(net, index);
-  return CREMA_OK;
-}
-
 crema_status cr_net_find_nonfinite(crema_net *net, bool *found, const char **layer_name,
                                    const char **blob_name) {
   *found = false;
   for (int i = 0; i < net->layers; ++i) {
     const char *name = NULL;
-    CR_TRY(search_again(net, i, &name));
+    /* Layers compute released values again, one after another. */
+    if (net->plans) CR_TRY(cr_net_replay_layer(net, i));
+    CR_TRY(search_layer(net, &net->layer[i], &name));
+    cr_net_release_after_forward(net, i);
     if (name == NULL) continue;
     *found = true;
     if (layer_name != NULL) *layer_name = net->layer[i].layer->name;

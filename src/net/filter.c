@@ -46,8 +46,8 @@ static bool holds(const Caffe__NetStateRule *rule, const cr_net_state *state, ch
   return true;
 }
 
-/* A layer is kept when one of its include rules holds, or when it has none and no exclude
- * rule holds. Otherwise `rule` names the one that decided. */
+/* A layer is kept when one of its include rules holds, or when it has none and no exclude rule
+ * holds. Otherwise `rule` names the rule that decided. */
 static bool is_included(const Caffe__LayerParameter *layer, const cr_net_state *state, char *rule,
                         size_t size) {
   char why[48] = "";
@@ -65,14 +65,6 @@ static bool is_included(const Caffe__LayerParameter *layer, const cr_net_state *
   return false;
 }
 
-static crema_status start_left_out(cr_net_left_out *left_out, size_t layers) {
-  if (layers == 0) return CREMA_OK;
-  left_out->layer = calloc(layers, sizeof *left_out->layer);
-  left_out->rule = calloc(layers, sizeof *left_out->rule);
-  if (left_out->layer != NULL && left_out->rule != NULL) return CREMA_OK;
-  return cr_fail_memory(layers * sizeof *left_out->rule, "the net's layers");
-}
-
 crema_status cr_net_filter(crema_net *net, const cr_net_state *state, cr_net_left_out *left_out) {
   Caffe__NetParameter *param = net->param;
   for (size_t i = 0; i < param->n_layer; ++i) {
@@ -82,7 +74,8 @@ crema_status cr_net_filter(crema_net *net, const cr_net_state *state, cr_net_lef
                                "has include and exclude rules; give one kind only");
     }
   }
-  CR_TRY(start_left_out(left_out, param->n_layer));
+  CR_TRY(CR_NEW(left_out->layer, param->n_layer + 1, "the net's layers"));
+  CR_TRY(CR_NEW(left_out->rule, param->n_layer + 1, "the net's layers"));
   size_t kept = 0;
   for (size_t i = 0; i < param->n_layer; ++i) {
     char *rule = left_out->rule[left_out->count];

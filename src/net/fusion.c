@@ -1,20 +1,13 @@
-/* Fusion: layers whose work the op before them can do while it writes its result: a ReLU, or a
- * Scale behind a BatchNorm. */
+/* Fusion: an op can do the work of the layer after it while it writes its result. The layer is a
+ * ReLU, or a Scale after a BatchNorm. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/fail.h"
 #include "net/graph.h"
 
-/* Of the element-wise functions only ReLU has a gradient that its value, too, gives exactly. */
-static bool is_in_place_relu(const Caffe__LayerParameter *param, const cr_layer_class *kind) {
-  cr_post post;
-  return kind->fusion.post != NULL && param->n_bottom == 1 && param->n_top == 1 &&
-         strcmp(param->bottom[0], param->top[0]) == 0 &&
-         kind->fusion.post(param, CREMA_F32, &post) && post.function == CR_UNARY_RELU;
-}
-
-/* Gradients of the Scale's parameters and of the BatchNorm's bottom come from one op, so that all
- * are wanted or none. */
+/* One op gives the gradients of the Scale's parameters and of the BatchNorm's bottom: the net must
+ * want all of them. */
 static bool gives_all_gradients(const cr_net_layer *norm, const cr_net_layer *scale) {
   const cr_layer *self = scale->layer;
   for (int i = 0; i < self->params; ++i) {
@@ -30,7 +23,9 @@ static bool computes_in_floats(const cr_layer *layer) {
          t->backward_math == CREMA_F32;
 }
 
-crema_status cr_net_fuse_scale(crema_net *net, cr_net_layer *norm, cr_net_layer *scale) {
+/* Lets `norm`, a BatchNorm, do the work of the Scale `scale`, which follows it in place, if it can.
+ * The blob holds the same values after a pass. */
+static crema_status fuse_scale(crema_net *net, cr_net_layer *norm, cr_net_layer *scale) {
   cr_layer *self = norm->layer;
   const cr_layer *other = scale->layer;
   const bool in_place = norm->bottom[0] == norm->top[0];
@@ -46,6 +41,39 @@ crema_status cr_net_fuse_scale(crema_net *net, cr_net_layer *norm, cr_net_layer 
   scale->fused = true;
   net->fusions += 1;
   return self->kind->reshape(self, norm->bottom, norm->top);
+}
+
+/* Lets `layer` compute its input again through `before`, the last layer to have made that blob, if
+ * `layer` is in place; and lets `before` do the work of a Scale. */
+static crema_status set_maker(crema_net *net, cr_net_layer *before, cr_net_layer *layer) {
+  const cr_layer *made = before->layer;
+  cr_layer_maker *maker = NULL;
+  if (!layer->layer->kind->memory.makes_input_again || !layer->need_backward ||
+      layer->top[0] != layer->bottom[0] || made->kind->memory.can_make_again == NULL ||
+      before->top[0] != layer->bottom[0] || !made->kind->memory.can_make_again(made)) {
+    return CREMA_OK;
+  }
+  CR_TRY(cr_net_allocate(&net->arena, &maker, 1, sizeof *maker));
+  *maker = (cr_layer_maker){before->layer, before->bottom, before->top};
+  layer->layer->maker = maker;
+  return fuse_scale(net, before, layer);
+}
+
+crema_status cr_net_find_makers(crema_net *net) {
+  int *last = NULL; /* one per blob: the last layer that has it, or -1 */
+  crema_status status = CREMA_OK;
+  CR_TRY(CR_NEW(last, net->blobs + 1, "the net's graph"));
+  for (int i = 0; i < net->blobs; ++i) last[i] = -1;
+  for (int i = 0; i < net->layers && status == CREMA_OK; ++i) {
+    cr_net_layer *layer = &net->layer[i];
+    const int bottoms = layer->layer->bottoms, tops = layer->layer->tops;
+    const int from = bottoms > 0 && tops > 0 ? last[layer->bottom_id[0]] : -1;
+    if (from >= 0) status = set_maker(net, &net->layer[from], layer);
+    for (int j = 0; j < bottoms; ++j) last[layer->bottom_id[j]] = i;
+    for (int j = 0; j < tops; ++j) last[layer->top_id[j]] = i;
+  }
+  free(last);
+  return status;
 }
 
 crema_status cr_net_undo_fusion(crema_net *net) {
@@ -72,7 +100,12 @@ crema_status cr_net_plan_fusion(cr_net_build *build) {
   crema_status status = CREMA_OK;
   for (int i = 0; i < net->layers && status == CREMA_OK; ++i) {
     const Caffe__LayerParameter *param = net->param->layer[i];
-    if (is_in_place_relu(param, build->kind[i])) {
+    /* Only the gradient of ReLU follows exactly from its result. */
+    const bool in_place =
+        param->n_bottom == 1 && param->n_top == 1 && strcmp(param->bottom[0], param->top[0]) == 0;
+    cr_post post;
+    if (in_place && build->kind[i]->fusion.post != NULL &&
+        build->kind[i]->fusion.post(param, CREMA_F32, &post) && post.function == CR_UNARY_RELU) {
       int before = cr_name_map_get(&maker, param->bottom[0]);
       if (before >= 0 && build->kind[before]->fusion.fuses_posts &&
           net->param->layer[before]->n_top == 1) {

@@ -81,7 +81,7 @@ static crema_status check_count(const Caffe__LayerParameter *param, const char *
 
 /* Whether the layer's last bottom is there to be added to its top. */
 static bool has_addend(const cr_net_build *build, int index) {
-  return build->frozen != NULL && cr_posts_add(&build->frozen[index].posts);
+  return build->options->frozen != NULL && cr_posts_add(&build->options->frozen[index].posts);
 }
 
 /* Samples of several layers belong together by their numbers. A record that one of them skips would
@@ -142,20 +142,21 @@ static crema_status make_layer(cr_net_build *build, int index) {
   }
   cr_log_debug("Creating Layer %s", cr_net_text(param->name));
   CR_TRY(cr_layer_create(param, param->phase, net->context, net->seed, net->path, &layer->layer));
-  cr_layer_set_solver(layer->layer, build->solver);
-  layer->layer->awaits_params = build->awaits_params;
+  cr_layer_set_solver(layer->layer, build->options->solver);
+  layer->layer->awaits_params = build->options->awaits_params;
   CR_TRY(cr_net_layer_types(net->param, param, build->kind[index], &layer->layer->types));
   size_t bottoms = param->n_bottom, tops = (size_t)final_tops(param, build->kind[index]);
   layer->layer->tops = (int)tops;
-  if (build->frozen != NULL) {
-    layer->layer->given = build->frozen[index].blob;
-    layer->layer->givens = build->frozen[index].params;
-    layer->layer->posts = build->frozen[index].posts;
-    layer->layer->int8 = build->frozen[index].int8;
-    layer->parts_in_place = build->frozen[index].parts_in_place;
-    layer->once = build->frozen[index].once;
-    layer->layer->winograd = build->frozen[index].winograd;
-    if (build->frozen[index].retyped) layer->layer->types.forward = build->frozen[index].tops;
+  if (build->options->frozen != NULL) {
+    layer->layer->given = build->options->frozen[index].blob;
+    layer->layer->givens = build->options->frozen[index].params;
+    layer->layer->posts = build->options->frozen[index].posts;
+    layer->layer->int8 = build->options->frozen[index].int8;
+    layer->parts_in_place = build->options->frozen[index].parts_in_place;
+    layer->once = build->options->frozen[index].once;
+    layer->layer->winograd = build->options->frozen[index].winograd;
+    if (build->options->frozen[index].retyped)
+      layer->layer->types.forward = build->options->frozen[index].tops;
   }
   CR_TRY(cr_net_allocate(&net->arena, &layer->bottom, bottoms, sizeof *layer->bottom));
   CR_TRY(cr_net_allocate(&net->arena, &layer->bottom_id, bottoms, sizeof *layer->bottom_id));
@@ -312,7 +313,7 @@ static void apply_fusion(cr_net_build *build, int index) {
 /* The layer of solver 0 that this one works with; NULL: this one works alone. */
 static crema_status find_root(const cr_net_build *build, int index, const cr_layer **out) {
   const cr_layer *self = build->net->layer[index].layer;
-  const crema_net *net = build->solver == NULL ? NULL : build->solver->root;
+  const crema_net *net = build->options->solver == NULL ? NULL : build->options->solver->root;
   *out = NULL;
   if (net == NULL || !self->kind->graph.shareable || self->solver.rank == 0) return CREMA_OK;
   int found = cr_net_find_layer(net, self->name);
@@ -381,7 +382,7 @@ static crema_status add_layer(cr_net_build *build, int index) {
   CR_TRY(cr_net_check_bottom_types(build, index));
   for (int j = 0; j < self->tops; ++j) CR_TRY(append_top(build, index, j));
   CR_TRY(shape_layer(build, index));
-  if (build->frozen == NULL) mark_backward(build, index);
+  if (build->options->frozen == NULL) mark_backward(build, index);
   return cr_net_append_params(build, index);
 }
 
@@ -450,26 +451,25 @@ static crema_status start_planning(crema_net *net) {
   for (int i = 0; i < net->layers; ++i) {
     cr_net_layer *layer = &net->layer[i];
     const size_t blobs = (size_t)(layer->layer->bottoms + layer->layer->tops);
-    CR_TRY(cr_net_allocate(&net->arena, &layer->ends, blobs, sizeof *layer->ends));
+    CR_TRY(cr_net_allocate(&net->arena, &layer->last_use, blobs, sizeof *layer->last_use));
   }
   if (net->plans) {
     const size_t blobs = (size_t)net->blobs;
     CR_TRY(cr_net_allocate(&net->arena, &net->kept, blobs, sizeof *net->kept));
     CR_TRY(cr_net_allocate(&net->arena, &net->segment, (size_t)net->layers, sizeof *net->segment));
-    CR_TRY(cr_net_allocate(&net->arena, &net->passing, 2 * blobs, sizeof(cr_tensor *)));
+    CR_TRY(cr_net_allocate(&net->arena, &net->released, 2 * blobs, sizeof(cr_tensor *)));
     CR_TRY(make_params_brief(net));
   }
   return cr_net_plan_lifetimes(net);
 }
 
-crema_status cr_net_build_graph(crema_net *net, const cr_net_for *whom, bool force_backward) {
-  cr_net_build build = {.net = net,
-                        .solver = whom->solver,
-                        .frozen = whom->frozen,
-                        .awaits_params = whom->awaits_params};
+crema_status cr_net_build_graph(crema_net *net, const cr_net_build_options *options,
+                                bool force_backward) {
+  const bool frozen = options->frozen != NULL;
+  cr_net_build build = {.net = net, .options = options};
   crema_status status = CREMA_OK;
   CR_TRY_GOTO(start_build(&build), out);
-  if (build.frozen == NULL) CR_TRY_GOTO(cr_net_plan_fusion(&build), out);
+  if (!frozen) CR_TRY_GOTO(cr_net_plan_fusion(&build), out);
   for (int i = 0; i < net->layers; ++i) {
     net->at = (size_t)i;
     status = add_layer(&build, i);
@@ -485,7 +485,7 @@ crema_status cr_net_build_graph(crema_net *net, const cr_net_for *whom, bool for
   CR_TRY_GOTO(cr_net_share_sums(net), out);
   CR_TRY_GOTO(cr_net_tie_params(net), out);
   CR_TRY_GOTO(cr_net_warn_of_overwriting(net), out);
-  if (whom->frozen == NULL) {
+  if (!frozen) {
     cr_net_warn_of_losses(net);
     CR_TRY_GOTO(cr_net_warn_of_crops(net), out);
   }

@@ -18,10 +18,8 @@ typedef struct cr_net_state {
 /* State that exists only while the graph is built. */
 typedef struct cr_net_build {
   crema_net *net;
-  cr_arena arena;                     /* for the arrays below and other temporary memory */
-  const cr_solver_rank *solver;       /* may be NULL */
-  const cr_net_frozen_layer *frozen;  /* one per layer; NULL: an ordinary net */
-  bool awaits_params;                 /* weights follow */
+  cr_arena arena; /* for the arrays below and other temporary memory */
+  const cr_net_build_options *options;
   const cr_layer_class **kind;        /* one per layer */
   int *fused_into;                    /* one per layer: the layer that does its work, -1: itself */
   int blob_capacity;                  /* room in net->blob, net->blob_name and the two below */
@@ -58,10 +56,10 @@ crema_status cr_net_insert_splits(crema_net *net, const cr_net_left_out *left_ou
  * backward pass stays as it is. */
 crema_status cr_net_plan_fusion(cr_net_build *build) CREMA_MUST_USE;
 
-/* Lets `norm`, a BatchNorm, do the work of the Scale `scale`, which follows it in place, if it can.
- * The blob holds the same values after a pass. */
-crema_status cr_net_fuse_scale(crema_net *net, cr_net_layer *norm,
-                               cr_net_layer *scale) CREMA_MUST_USE;
+/* Finds the layers in place whose input the layer before them can make again (cr_layer.maker): a
+ * Scale after a BatchNorm, which may then do the work of the Scale, too. To be called when it is
+ * known which layers run backward. */
+crema_status cr_net_find_makers(crema_net *net) CREMA_MUST_USE;
 
 /* Lets every layer do its own work again. Values stay the same, except for the rounding of scales.
  */
@@ -99,16 +97,8 @@ crema_status cr_net_check_bottom_types(const cr_net_build *build, int index) CRE
 void cr_net_top_types(const cr_net_build *build, int index, int top, crema_dtype *data,
                       crema_dtype *diff);
 
-/* Who or what a net is built for, besides its options. */
-typedef struct cr_net_for {
-  const cr_solver_rank *solver;      /* may be NULL; goes to the layers */
-  const cr_net_frozen_layer *frozen; /* `layers` of them; NULL: an ordinary net */
-  size_t layers;
-  bool awaits_params; /* all parameters get their values afterwards */
-} cr_net_for;
-
 /* Builds the graph of net->param (already filtered and split) into net. */
-crema_status cr_net_build_graph(crema_net *net, const cr_net_for *whom,
+crema_status cr_net_build_graph(crema_net *net, const cr_net_build_options *options,
                                 bool force_backward) CREMA_MUST_USE;
 
 /* Names the values of the net's blobs and parameters for CREMA_VERBOSE, if it is set. */

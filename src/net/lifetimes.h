@@ -1,30 +1,25 @@
-/* Which values of a net's blobs are needed from when to when in a pass, and letting go of them
- * afterwards.
+/* Liveness of a net's values in a pass, and releasing them.
  *
  * Blobs whose values are shared (in place, Split, Flatten, ...) have one storage. The first and the
- * last layer that have it as a bottom or top are known for every net; a net that plans its memory
- * (crema_net_options.plan_memory) also lets go, after each layer,
- *   - in a forward pass, of the data that no later layer reads and no backward pass needs;
- *   - in a backward pass, of the data and the gradients that no earlier layer needs,
- *   - of what a layer has kept from its own forward pass for its backward pass,
- * but never of inputs, outputs, what data layers bring, losses, and blobs that were asked for. */
+ * last layer that have it as a bottom or top are known for every net. A net that plans its memory
+ * (crema_net_options.plan_memory) also has a list of storages to release after each layer:
+ *   - in a forward pass, data that no later layer reads and no backward pass needs
+ *   - in a backward pass, data and gradients that no earlier layer needs
+ *   - values that a layer has kept from its forward pass for its backward pass
+ * It never releases inputs, outputs, tops of data layers, losses, or blobs that the caller asked
+ * for. */
 #ifndef CR_NET_LIFETIMES_H
 #define CR_NET_LIFETIMES_H
 
 #include "net/net.h"
 
-/* Finds out when each storage is used and, where the net plans its memory, which are let go of
- * after which layer. To be called when the graph stands, and when layers share other values than
- * before. */
+/* Finds the live range of each storage and, if the net plans its memory, makes the release lists.
+ * To be called when the graph stands, and when layers share other values than before. */
 crema_status cr_net_plan_lifetimes(crema_net *net) CREMA_MUST_USE;
 
-/* Finds the layers in place whose input the layer before them can make again (cr_layer.maker): a
- * Scale behind a BatchNorm. To be called when it is known which layers run backward. */
-crema_status cr_net_find_makers(crema_net *net) CREMA_MUST_USE;
-
-/* To be called after a layer's forward or backward pass, whether or not it had anything to do. */
-void cr_net_let_go_forward(const crema_net *net, int index);
-void cr_net_let_go_backward(const crema_net *net, int index);
+/* To be called after a layer's forward or backward pass, even if it had nothing to do. */
+void cr_net_release_after_forward(const crema_net *net, int index);
+void cr_net_release_after_backward(const crema_net *net, int index);
 
 /* From now on the net keeps the blob's data and gradients. */
 void cr_net_keep_blob(crema_net *net, int blob);

@@ -19,7 +19,7 @@ struct cr_net_loss {
   double sum;             /* of the values that the host has */
   int copies;             /* on their way, in this pass */
   int tops;               /* with a loss weight */
-  cr_native_event *event; /* behind the last of them; NULL: none was made yet */
+  cr_native_event *event; /* after the last copy; NULL: none was made yet */
   loss_copy copy[];       /* one for each such top */
 };
 
@@ -50,12 +50,11 @@ void cr_net_loss_free(crema_net *net) {
   cr_net_loss *loss = net->loss;
   if (loss == NULL) return;
   if (loss->event != NULL) {
-    /* Copies that nobody read may still be on their way; when the device has failed, there are
-     * none. */
+    /* Unread copies may still be on their way, unless the device has failed. */
     (void)backend_of(net)->event_finish(loss->event);
     backend_of(net)->event_destroy(loss->event);
   }
-  /* The blocks are in the report if there is one, as nobody else frees them. */
+  /* A failure to free a block is in the device's report. */
   for (int i = 0; i < loss->tops; ++i) (void)cr_block_free(&loss->copy[i].block);
   free(loss);
   net->loss = NULL;
@@ -78,21 +77,18 @@ static double sum_of(crema_dtype type, const void *memory, int64_t count) {
   return sum;
 }
 
-/* Room for the copy; a block that is too small may still be written to. */
-static crema_status need_block(const crema_net *net, loss_copy *copy, size_t bytes) {
-  if (copy->block.bytes >= bytes) return CREMA_OK;
-  if (copy->block.address != 0) CR_TRY(crema_context_finish(net->context));
-  CR_TRY(cr_block_free(&copy->block));
-  return cr_block_new(net->context->device, bytes, &(cr_block_options){.pinned = true},
-                      &copy->block);
-}
-
 static crema_status add_copy(crema_net *net, cr_tensor *values, cr_format format, double weight) {
   loss_copy *copy = &net->loss->copy[net->loss->copies];
   const int64_t count = cr_tensor_count(values);
   const size_t bytes = (size_t)count * crema_dtype_size(format.type);
   crema_devptr from = {0};
-  CR_TRY(need_block(net, copy, bytes));
+  if (copy->block.bytes < bytes) {
+    /* The device may still write to the block that is too small. */
+    if (copy->block.address != 0) CR_TRY(crema_context_finish(net->context));
+    CR_TRY(cr_block_free(&copy->block));
+    CR_TRY(cr_block_new(net->context->device, bytes, &(cr_block_options){.pinned = true},
+                        &copy->block));
+  }
   CR_TRY(cr_tensor_read(values, net->context, format, &from));
   CR_TRY(cr_copy_to_cpu(net->context, (void *)copy->block.address, from, bytes));
   copy->type = format.type;
@@ -121,33 +117,27 @@ crema_status cr_net_loss_add(crema_net *net, const cr_net_layer *layer) {
   return CREMA_OK;
 }
 
-static crema_status mark_end(const crema_net *net) {
-  cr_native_event **event = &net->loss->event;
-  if (*event == NULL) CR_TRY(backend_of(net)->event_create(net->context->device, event));
-  return backend_of(net)->event_record(net->context, *event);
-}
-
 crema_status cr_net_loss_end(crema_net *net) {
   cr_device_guard guard;
   if (net->loss->copies == 0) return CREMA_OK;
   CR_TRY(cr_device_enter(net->context->device, &guard));
-  crema_status status = mark_end(net);
+  cr_native_event **event = &net->loss->event;
+  crema_status status = CREMA_OK;
+  if (*event == NULL) status = backend_of(net)->event_create(net->context->device, event);
+  if (status == CREMA_OK) status = backend_of(net)->event_record(net->context, *event);
   cr_device_leave(guard);
   return status;
-}
-
-/* Waits for the copies. Work on a device cannot return what it finds wrong, a label out of range,
- * say; it is known now. */
-static crema_status await_copies(const crema_net *net) {
-  crema_status status = backend_of(net)->event_finish(net->loss->event);
-  crema_status left = backend_of(net)->failure(net->context);
-  return status != CREMA_OK ? status : left;
 }
 
 crema_status cr_net_loss_read(crema_net *net, double *loss) {
   const cr_backend *backend = backend_of(net);
   double sum = net->loss->sum;
-  if (net->loss->copies > 0) CR_TRY(await_copies(net));
+  if (net->loss->copies > 0) {
+    /* Work on a device reports errors, such as a label out of range, when it is done. */
+    crema_status status = backend->event_finish(net->loss->event);
+    crema_status left = backend->failure(net->context);
+    CR_TRY(status != CREMA_OK ? status : left);
+  }
   for (int i = 0; i < net->loss->copies; ++i) {
     const loss_copy *copy = &net->loss->copy[i];
     const void *memory = (const void *)copy->block.address;

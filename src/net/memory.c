@@ -11,17 +11,13 @@ typedef struct counted {
   int tensors;
 } counted;
 
-static bool is_counted(const counted *seen, const cr_tensor *tensor) {
-  for (int i = 0; i < seen->tensors; ++i) {
-    if (cr_tensor_shares_with(seen->tensor[i], tensor)) return true;
-  }
-  return false;
-}
-
 static void add_tensor(counted *seen, const cr_tensor *tensor, size_t *host, size_t *device,
                        size_t *host_again, size_t *device_again) {
   cr_tensor_memory bytes = cr_tensor_memory_of(tensor);
-  bool again = is_counted(seen, tensor);
+  bool again = false;
+  for (int i = 0; i < seen->tensors && !again; ++i) {
+    again = cr_tensor_shares_with(seen->tensor[i], tensor);
+  }
   *(again ? host_again : host) += bytes.host;
   *(again ? device_again : device) += bytes.device;
   if (!again) seen->tensor[seen->tensors++] = tensor;

@@ -37,8 +37,21 @@ void crema_net_destroy(crema_net *net) {
   free(net);
 }
 
-/* Whether a net of Intel Caffe wants several machines for a layer. */
-static crema_status check_multinode(const Caffe__NetParameter *param) {
+/* Sets everything but the graph. */
+static crema_status start_net(crema_net *net, const crema_net_options *options,
+                              const cr_net_build_options *build) {
+  const Caffe__NetParameter *param = net->param;
+  const cr_net_origin *origin = build->origin;
+  net->phase = options->phase;
+  net->seed = options->seed < 0 ? cr_random_seed() : (uint64_t)options->seed;
+  net->recomputes = options->recompute && options->phase == CREMA_TRAIN;
+  net->plans = options->plan_memory || net->recomputes;
+  net->debug_info = param->debug_info;
+  net->grad_scale = (double)param->global_grad_scale;
+  if (!(net->grad_scale > 0 && isfinite(net->grad_scale))) {
+    return cr_fail(CREMA_E_RANGE, "global_grad_scale must be above 0, found %g", net->grad_scale);
+  }
+  /* A net of Intel Caffe may want several machines for a layer. */
   for (size_t i = 0; param->multinode != NULL && i < param->multinode->n_model_parallel; ++i) {
     const Caffe__MnModelParallelParameter *part = param->multinode->model_parallel[i];
     if (part->num_nodes <= 1) continue;
@@ -47,131 +60,86 @@ static crema_status check_multinode(const Caffe__NetParameter *param) {
                    "machines are not supported",
                    part->num_nodes, part->layer_from);
   }
-  return CREMA_OK;
-}
-
-/* Everything but the graph. */
-static crema_status start_net(crema_net *net, const crema_net_options *options,
-                              crema_context *context, const cr_net_origin *origin) {
-  net->phase = options->phase;
-  net->seed = options->seed < 0 ? cr_random_seed() : (uint64_t)options->seed;
-  net->recomputes = options->recompute && options->phase == CREMA_TRAIN;
-  net->plans = options->plan_memory || net->recomputes;
-  net->debug_info = net->param->debug_info;
-  net->grad_scale = (double)net->param->global_grad_scale;
-  if (!(net->grad_scale > 0 && isfinite(net->grad_scale))) {
-    return cr_fail(CREMA_E_RANGE, "global_grad_scale must be above 0, found %g", net->grad_scale);
-  }
-  CR_TRY(check_multinode(net->param));
-  CR_TRY(cr_arena_text(&net->arena, cr_net_text(net->param->name), &net->name));
+  CR_TRY(cr_arena_text(&net->arena, cr_net_text(param->name), &net->name));
   if (origin != NULL && origin->path != NULL) {
     CR_TRY(cr_arena_text(&net->arena, origin->path, &net->path));
     net->origin = *origin;
     net->origin.path = net->path;
   }
-  net->context = context;
-  if (context != NULL) return CREMA_OK;
+  net->context = build->context;
+  if (net->context != NULL) return CREMA_OK;
   crema_device *device = options->device == NULL ? cr_cpu_device() : options->device;
   CR_TRY(crema_context_create(device, net->seed, &net->context));
   net->owns_context = true;
   return CREMA_OK;
 }
 
-/* Makes the layers that read records skip damaged ones. */
-static void skip_corrupt_records(Caffe__NetParameter *param) {
-  for (size_t i = 0; i < param->n_layer; ++i) {
+/* Filters, splits and builds the layers. */
+static crema_status build_net(crema_net *net, const crema_net_options *options,
+                              const cr_net_build_options *build, cr_net_left_out *left_out) {
+  Caffe__NetParameter *param = net->param;
+  const size_t given = param->n_layer;
+  const cr_net_state state = {.phase = options->phase,
+                              .level = options->level,
+                              .stages = options->stages,
+                              .stage_count = options->stage_count,
+                              .own = param->state};
+  for (size_t i = 0; options->skip_corrupt && i < given; ++i) {
     Caffe__DataParameter *data = param->layer[i]->data_param;
     if (data != NULL) data->has_skip_corrupt = data->skip_corrupt = 1;
   }
-}
-
-static crema_status check_solver(const cr_solver_rank *solver) {
-  if (solver == NULL || (solver->rank >= 0 && solver->rank < solver->solvers)) return CREMA_OK;
-  return cr_fail(CREMA_E_RANGE, "a net for solver %d of %d", solver->rank, solver->solvers);
-}
-
-/* Makes the net's device the thread's own meanwhile, so that the tensors belong to it, and their
- * host memory is page-locked. */
-static crema_status build_on_device(crema_net *net, const cr_net_for *whom, bool force_backward) {
+  CR_TRY(start_net(net, options, build));
+  CR_TRY(cr_net_filter(net, &state, left_out));
+  CR_TRY(cr_net_insert_splits(net, left_out));
+  if (build->frozen != NULL && param->n_layer != given) {
+    return cr_fail(CREMA_E_INTERNAL, "a compiled net of %zu layers became one of %zu", given,
+                   param->n_layer);
+  }
+  /* The device is the thread's own meanwhile, so that the tensors belong to it, and their host
+   * memory is page-locked. */
   cr_device_guard guard;
   CR_TRY(cr_device_enter(net->context->device, &guard));
-  crema_status status = cr_net_build_graph(net, whom, force_backward);
+  const bool force_backward = options->force_backward || param->force_backward;
+  crema_status status = cr_net_build_graph(net, build, force_backward);
   cr_device_leave(guard);
+  if (status == CREMA_OK) status = cr_net_loss_make(net);
+  if (status == CREMA_OK) cr_net_label_values(net);
+  if (status == CREMA_OK && build->frozen != NULL) status = cr_net_make_commands(net);
   return status;
 }
 
-/* Takes `param` over. */
-static crema_status create(Caffe__NetParameter *param, const crema_net_options *options,
-                           const cr_net_for *whom, crema_context *context,
-                           const cr_net_origin *origin, crema_net **out) {
+crema_status cr_net_create(Caffe__NetParameter *param, const crema_net_options *options,
+                           const cr_net_build_options *given, crema_net **out) {
+  cr_net_build_options build = *given;
+  cr_net_left_out left_out = {0};
   crema_net *net = calloc(1, sizeof *net);
   if (net == NULL) {
     cr_message_free(&param->base);
     return cr_fail_memory(sizeof *net, "a net");
   }
   net->param = param;
-  cr_net_state state = {.phase = options->phase,
-                        .level = options->level,
-                        .stages = options->stages,
-                        .stage_count = options->stage_count,
-                        .own = param->state};
-  cr_net_left_out left_out = {0};
-  crema_status status = CREMA_OK;
-  CR_TRY_GOTO(check_solver(whom->solver), fail);
-  if (options->skip_corrupt) skip_corrupt_records(param);
-  CR_TRY_GOTO(start_net(net, options, context, origin), fail);
-  CR_TRY_GOTO(cr_net_filter(net, &state, &left_out), fail);
-  CR_TRY_GOTO(cr_net_insert_splits(net, &left_out), fail);
-  if (whom->frozen != NULL && param->n_layer != whom->layers) {
-    status = cr_fail(CREMA_E_INTERNAL, "a compiled net of %zu layers became one of %zu",
-                     whom->layers, param->n_layer);
-    goto fail;
+  if (options->phase == CREMA_TEST && build.solver != NULL && !build.solver->tests) {
+    build.solver = NULL;
   }
-  CR_TRY_GOTO(build_on_device(net, whom, options->force_backward || param->force_backward), fail);
-  CR_TRY_GOTO(cr_net_loss_make(net), fail);
-  cr_net_label_values(net);
-  cr_log_debug("Network initialization done.");
+  const cr_solver_rank *solver = build.solver;
+  crema_status status = CREMA_OK;
+  if (solver != NULL && (solver->rank < 0 || solver->rank >= solver->solvers)) {
+    status = cr_fail(CREMA_E_RANGE, "a net for solver %d of %d", solver->rank, solver->solvers);
+  }
+  if (status == CREMA_OK) status = build_net(net, options, &build, &left_out);
   cr_net_left_out_free(&left_out);
+  if (status != CREMA_OK) {
+    if (net->origin.path != NULL) status = cr_net_fail_in_file(net, status);
+    crema_net_destroy(net);
+    return status;
+  }
+  cr_log_debug("Network initialization done.");
   net->origin.text = NULL; /* the caller's */
   *out = net;
   return CREMA_OK;
-fail:
-  cr_net_left_out_free(&left_out);
-  if (net->origin.path != NULL) status = cr_net_fail_in_file(net, status);
-  crema_net_destroy(net);
-  return status;
 }
 
-crema_status cr_net_create(Caffe__NetParameter *param, const crema_net_options *options,
-                           crema_context *context, const cr_net_origin *origin, crema_net **out) {
-  return cr_net_create_for(param, options, NULL, context, origin, out);
-}
-
-crema_status cr_net_create_for(Caffe__NetParameter *param, const crema_net_options *options,
-                               const cr_solver_rank *solver, crema_context *context,
-                               const cr_net_origin *origin, crema_net **out) {
-  if (options->phase == CREMA_TEST && solver != NULL && !solver->tests) solver = NULL;
-  return create(param, options, &(cr_net_for){.solver = solver}, context, origin, out);
-}
-
-crema_status cr_net_create_frozen(Caffe__NetParameter *param, const crema_net_options *options,
-                                  crema_context *context, const cr_net_origin *origin,
-                                  const cr_net_frozen_layer *frozen, crema_net **out) {
-  const cr_net_for whom = {.frozen = frozen, .layers = param->n_layer};
-  crema_net *net = NULL;
-  CR_TRY(create(param, options, &whom, context, origin, &net));
-  crema_status status = cr_net_make_commands(net);
-  if (status == CREMA_OK) *out = net;
-  else crema_net_destroy(net);
-  return status;
-}
-
-crema_status cr_net_create_awaiting(Caffe__NetParameter *param, const crema_net_options *options,
-                                    const cr_net_origin *origin, crema_net **out) {
-  return create(param, options, &(cr_net_for){.awaits_params = true}, NULL, origin, out);
-}
-
-/* `given`, or the standard ones in its place. */
+/* `given`, or else the standard options. */
 static const crema_net_options *options_of(const crema_net_options *given,
                                            crema_net_options *standard) {
   crema_net_options_init(standard);
@@ -189,7 +157,8 @@ crema_status crema_net_load(const char *path, const crema_net_options *options, 
   options = options_of(options, &standard);
   Caffe__NetParameter *param = NULL;
   CR_TRY(cr_net_param_read_text(path, unknown_policy(options), &param));
-  return cr_net_create(param, options, NULL, &(cr_net_origin){.path = path}, out);
+  const cr_net_origin origin = {.path = path};
+  return cr_net_create(param, options, &(cr_net_build_options){.origin = &origin}, out);
 }
 
 crema_status crema_net_parse(const char *text, size_t size, const char *source,
@@ -208,7 +177,7 @@ crema_status crema_net_parse(const char *text, size_t size, const char *source,
     return status;
   }
   const cr_net_origin origin = {.path = source, .text = text, .size = size};
-  return cr_net_create(param, options, NULL, &origin, out);
+  return cr_net_create(param, options, &(cr_net_build_options){.origin = &origin}, out);
 }
 
 /* ---- what callers can ask ---- */

@@ -4,49 +4,43 @@
 
 #include "net/common/net_struct.h"
 
-/* Builds from a parsed and upgraded message, which is taken over (also on failure).
- * `context` may be NULL: the net makes its own on options->device. The stages that hold are the
- * message's own and those of `options`; phase and level are those of `options`. `origin` may be
- * NULL. */
-crema_status cr_net_create(Caffe__NetParameter *param, const crema_net_options *options,
-                           crema_context *context, const cr_net_origin *origin,
-                           crema_net **out) CREMA_MUST_USE;
-
-/* The same for one of several solvers that train a net together. In phase TRAIN its data layers
- * produce that solver's share of the samples, and its random layers draw other numbers than those
- * of the other solvers; options->seed is the same for all of them. A net of phase TEST is alone,
- * unless solver->tests says otherwise. NULL: one solver. The net takes references of its own to the
- * group. Errors, besides those of building: CREMA_E_RANGE for a rank that does not exist. */
-crema_status cr_net_create_for(Caffe__NetParameter *param, const crema_net_options *options,
-                               const cr_solver_rank *solver, crema_context *context,
-                               const cr_net_origin *origin, crema_net **out) CREMA_MUST_USE;
-
-/* The same for a net that gets all its parameters at once, by cr_net_load_files or
- * cr_net_load_bytes with CR_MISSING_REFUSED, or is only looked at: until then they are 0, and
- * nothing is drawn for them. Its context is its own. */
-crema_status cr_net_create_awaiting(Caffe__NetParameter *param, const crema_net_options *options,
-                                    const cr_net_origin *origin, crema_net **out) CREMA_MUST_USE;
-
-/* What a layer of a compiled model has from the model. */
+/* A layer of a compiled model, besides its message. */
 typedef struct cr_net_frozen_layer {
   int params;
-  crema_blob **blob;   /* the parameters; the net's layer shares their values */
-  cr_posts posts;      /* an addition is of the last bottom */
-  bool parts_in_place; /* see cr_graph_layer */
-  bool winograd;       /* see cr_layer */
-  bool once;           /* the tops depend on shapes alone: it runs when some have changed */
-  bool retyped;        /* the tops are of type `tops`, not of the layer's own one */
+  crema_blob **blob; /* the parameters; the net's layer shares their values */
+  cr_posts posts;    /* functions after the layer's own; an addition is of the last bottom */
+  /* A Concat whose bottoms are written into its top, or a Slice whose tops alias its bottom. */
+  bool parts_in_place;
+  bool winograd; /* it may save products by Winograd's method */
+  bool once;     /* the tops depend only on shapes: it runs when some have changed */
+  bool retyped;  /* the tops are of type `tops` instead of the layer's own type */
   crema_dtype tops;
-  const cr_layer_int8 *int8; /* see cr_layer; must live as long as the net */
+  const cr_layer_int8 *int8; /* it computes with integers; must live as long as the net */
 } cr_net_frozen_layer;
 
-/* The same for a net whose layers have been filtered and split, and have no parameters that are
- * shared by name: builds it for forward passes in phase TEST. `frozen` has one entry per layer;
- * nothing of it is needed afterwards. */
-crema_status cr_net_create_frozen(Caffe__NetParameter *param, const crema_net_options *options,
-                                  crema_context *context, const cr_net_origin *origin,
-                                  const cr_net_frozen_layer *frozen,
-                                  crema_net **out) CREMA_MUST_USE;
+/* For cr_net_create; zero for an ordinary net on its own context. */
+typedef struct cr_net_build_options {
+  crema_context *context;      /* NULL: the net makes its own on options->device */
+  const cr_net_origin *origin; /* may be NULL */
+  /* One of several solvers that train a net together. In phase TRAIN data layers produce that
+   * solver's share of the samples, and random layers draw other numbers than the layers of the
+   * other solvers; options->seed is the same for all of them. A net of phase TEST has no part in
+   * this, unless solver->tests is set. NULL: one solver. The net takes its own references to the
+   * group. */
+  const cr_solver_rank *solver;
+  /* One per layer, which have been filtered and split and share no parameters by name: the net only
+   * runs forward passes in phase TEST. The array may be freed afterwards. NULL: an ordinary net. */
+  const cr_net_frozen_layer *frozen;
+  /* The caller only looks at the net, or gives it all parameters at once, by cr_net_load_files or
+   * cr_net_load_bytes with CR_MISSING_REFUSED. Until then they are 0; the net draws none. */
+  bool awaits_params;
+} cr_net_build_options;
+
+/* Builds from a parsed and upgraded message, which it takes over (also on failure). The stages that
+ * hold are the message's own and those in `options`; phase and level come from `options`. Errors,
+ * besides those of building: CREMA_E_RANGE for a rank that does not exist. */
+crema_status cr_net_create(Caffe__NetParameter *param, const crema_net_options *options,
+                           const cr_net_build_options *build, crema_net **out) CREMA_MUST_USE;
 
 /* Bytes of a net's memory, in all element types and memory formats that are held; memory that the
  * caller or a data layer gave is not counted. */

@@ -3,7 +3,7 @@
 #include "core/fail.h"
 #include "net/run.h"
 
-/* Whether a blob is kept that has the values. */
+/* Whether a kept blob has the values. */
 static bool is_kept(const crema_net *net, const cr_tensor *tensor) {
   for (int i = 0; net->plans && i < net->blobs; ++i) {
     if (net->kept[i] && cr_tensor_shares_with(net->blob[i]->data, tensor)) return true;
@@ -45,7 +45,7 @@ static int axis_of(const sides *s) {
   return axis;
 }
 
-/* What is kept is not let go of with the memory of another blob. */
+/* A kept blob must not share storage that is released with another. */
 static bool can_be_in_place(const crema_net *net, const cr_net_layer *layer, const sides *s) {
   const int axis = axis_of(s);
   int64_t extent = 0;
@@ -83,19 +83,15 @@ static crema_status place_layer(const crema_net *net, const cr_net_layer *layer)
   return place(&s, &layer->layer->parts_in_place);
 }
 
-static void leave(const crema_net *net, const cr_net_layer *layer) {
-  const sides s = sides_of(layer);
-  for (int j = 0; j < s.parts; ++j) {
-    if (s.read || is_kept(net, s.part[j]->data)) cr_tensor_detach(s.part[j]->data);
-  }
-}
-
-/* The outer ones of parts of parts come first. */
+/* Outer parts come before the parts of parts. */
 crema_status cr_net_place_parts(crema_net *net) {
   if (!net->parts_moved) return CREMA_OK;
   net->parts_moved = false;
   for (int i = 0; i < net->layers; ++i) {
-    if (net->layer[i].parts_in_place) leave(net, &net->layer[i]);
+    const sides s = sides_of(&net->layer[i]);
+    for (int j = 0; net->layer[i].parts_in_place && j < s.parts; ++j) {
+      if (s.read || is_kept(net, s.part[j]->data)) cr_tensor_detach(s.part[j]->data);
+    }
   }
   for (int i = net->layers - 1; i >= 0; --i) {
     const cr_net_layer *layer = &net->layer[i];

@@ -42,7 +42,7 @@ crema_status cr_net_replay_segment(crema_net *net, int index) {
   for (int i = net->replayed; status == CREMA_OK && net->segment[i] == net->replayed; ++i) {
     status = cr_net_replay_layer(net, i);
     if (status != CREMA_OK) status = cr_net_fail_in_layer(net->layer[i].layer->param, status);
-    else cr_net_let_go_forward(net, i);
+    else cr_net_release_after_forward(net, i);
   }
   net->replays = false;
   net->replay_time += cr_clock_seconds() - start;

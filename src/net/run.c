@@ -20,9 +20,8 @@ static crema_status check_range(const crema_net *net, int first, int last) {
                  net->layers);
 }
 
-/* d loss / d top = loss weight, times the factor for all gradients. Written again only when
- * somebody may have overwritten it: after a change of shape, or by the layer's own backward pass
- * when it works in place. */
+/* Writes d loss / d top = loss weight, times the factor for all gradients. Later passes need that
+ * again only after a change of shape, or if the layer's backward pass works in place. */
 static crema_status seed_loss(const crema_net *net, cr_net_layer *layer) {
   const cr_layer *self = layer->layer;
   bool in_place = false;
@@ -66,7 +65,7 @@ static crema_status forward_layer(crema_net *net, int index, bool with_loss) {
   }
   CR_TRY(cr_net_settle_forward(net, index));
   if (net->debug_info) CR_TRY(cr_net_debug_forward(net, index));
-  cr_net_let_go_forward(net, index);
+  cr_net_release_after_forward(net, index);
   return CREMA_OK;
 }
 
@@ -90,21 +89,17 @@ static crema_status call_hook(crema_net *net, crema_net_hook_fn *hook, int layer
   return cr_net_take_views(net);
 }
 
-/* Whether nobody looks at a pass over those layers before its end. */
-static bool is_unwatched(const crema_net *net, int first, int last, bool with_loss) {
-  if (net->context->watch.watcher != NULL) return false;
-  return first == 0 && last == net->layers - 1 && !with_loss && !net->debug_info &&
-         net->hooks.before_forward == NULL && net->hooks.after_forward == NULL;
-}
-
-/* With a loss, it is left to cr_net_loss_read. */
+/* Leaves the loss to cr_net_loss_read. */
 static crema_status submit_forward(crema_net *net, int first, int last, bool with_loss) {
   CR_TRY(check_range(net, first, last));
   if (net->debug_info && net->fusions > 0) CR_TRY(cr_net_undo_fusion(net));
   if (with_loss) cr_net_loss_begin(net);
   net->replayed = -1;
   crema_status status = CREMA_OK;
-  const bool whole = is_unwatched(net, first, last, with_loss);
+  /* No caller looks at the pass before its end. */
+  const bool whole = first == 0 && last == net->layers - 1 && !with_loss && !net->debug_info &&
+                     net->hooks.before_forward == NULL && net->hooks.after_forward == NULL &&
+                     net->context->watch.watcher == NULL;
   bool ran = false;
   if (whole) CR_TRY(cr_net_run_commands(net, &ran));
   if (ran) return CREMA_OK;
@@ -143,14 +138,15 @@ static crema_status backward_layer(crema_net *net, int index) {
   CR_TRY(cr_net_replay_segment(net, index));
   cr_watch_layer(net->context, self->name, true);
   if (!layer->need_backward || !cr_net_has_gradient(layer)) {
-    cr_net_let_go_backward(net, index);
+    cr_net_release_after_backward(net, index);
     return CREMA_OK;
   }
   if (self->kind->backward == NULL) {
     return cr_net_fail_layer(self->param, CREMA_E_UNSUPPORTED, "has no backward pass");
   }
-  /* The gradients of a Scale's parameters are there when its turn is over, and so is then the work
-   * of the layer that gives them. */
+  /* The layer that computes the gradients of a Scale's parameters works when the Scale's turn
+   * comes.
+   */
   const cr_net_layer *worker = layer->scaled != NULL ? layer->scaled : layer;
   if (self->scaled_by == NULL) {
     CR_TRY(worker->layer->kind->backward(worker->layer, net->context, worker->top,
@@ -158,7 +154,7 @@ static crema_status backward_layer(crema_net *net, int index) {
   }
   CR_TRY(cr_net_settle_backward(net, index));
   if (net->debug_info) CR_TRY(cr_net_debug_backward(net, index));
-  cr_net_let_go_backward(net, index);
+  cr_net_release_after_backward(net, index);
   return CREMA_OK;
 }
 
@@ -171,7 +167,7 @@ static crema_status backward_range(crema_net *net, int first, int last,
                    "a net of phase TEST with plan_memory keeps nothing for a backward pass");
   }
   crema_status status = CREMA_OK;
-  /* Gradients that are shared are so again since the last of them has its shape. */
+  /* Gradients share again after the last of them has its shape. */
   CR_TRY(cr_net_plan_again(net));
   CR_TRY(cr_net_take_views(net));
   begin_pass(net);

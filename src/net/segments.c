@@ -4,19 +4,11 @@
 
 #include "core/fail.h"
 
-/* What is known of each layer while segments are chosen. */
+/* A layer while segments are chosen. */
 typedef struct position {
   bool can_begin; /* a segment may begin with it */
   int64_t made;   /* bytes of data that the layer is the first to have */
 } position;
-
-static void note_positions(const cr_net_span *span, int spans, int layers, position *at) {
-  for (int i = 0; i < layers; ++i) at[i] = (position){.can_begin = true};
-  for (int n = 0; n < spans; ++n) {
-    at[span[n].first].made += span[n].bytes;
-    for (int i = span[n].first + 1; i <= span[n].written; ++i) at[i].can_begin = false;
-  }
-}
 
 /* Cuts where a segment has reached `enough` bytes. */
 static void cut(const position *at, int layers, int64_t enough, int *segment) {
@@ -39,7 +31,7 @@ int cr_net_next_segment(const cr_net_span *span, const int *segment) {
   return -1;
 }
 
-/* Bytes that stay between segments, and those of the largest segment. */
+/* Bytes that stay between segments, plus the bytes of the largest segment. */
 static int64_t highest(const cr_net_span *span, int spans, const position *at, int layers,
                        const int *segment) {
   int64_t staying = 0, inside = 0, most = 0;
@@ -57,8 +49,12 @@ crema_status cr_net_choose_segments(const cr_net_span *span, int spans, int laye
   position *at = NULL;
   int64_t total = 0, least = INT64_MAX, enough = 0;
   CR_TRY(CR_NEW(at, layers + 1, "the segments of a net"));
-  note_positions(span, spans, layers, at);
-  for (int i = 0; i < layers; ++i) total += at[i].made;
+  for (int i = 0; i < layers; ++i) at[i].can_begin = true;
+  for (int n = 0; n < spans; ++n) {
+    total += span[n].bytes;
+    at[span[n].first].made += span[n].bytes;
+    for (int i = span[n].first + 1; i <= span[n].written; ++i) at[i].can_begin = false;
+  }
   for (int parts = 1; parts <= layers && parts <= 64; ++parts) {
     cut(at, layers, total / parts + 1, segment);
     int64_t bytes = highest(span, spans, at, layers, segment);

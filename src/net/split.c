@@ -18,18 +18,10 @@ typedef struct split_plan {
   float *weight;                    /* one per top: loss weight */
   int *maker;                       /* one per top: its layer */
   int *reader;                      /* one per top: the first layer that reads it, or -1 */
-  Caffe__LayerParameter **split;    /* one per top: the layer behind it, or NULL */
+  Caffe__LayerParameter **split;    /* one per top: the Split after it, or NULL */
   cr_name_map latest;               /* blob name to the last top of that name */
   cr_arena arena;                   /* of the arrays */
 } split_plan;
-
-static void free_plan(split_plan *plan) {
-  cr_name_map_free(&plan->latest);
-  for (size_t t = 0; plan->split != NULL && t < plan->tops; ++t) {
-    if (plan->split[t] != NULL) cr_message_free(&plan->split[t]->base);
-  }
-  cr_arena_free(&plan->arena);
-}
 
 static crema_status start_plan(split_plan *plan) {
   Caffe__NetParameter *param = plan->param;
@@ -58,8 +50,8 @@ static crema_status start_plan(split_plan *plan) {
   return CREMA_OK;
 }
 
-/* The number of a layer that makes the blob but was left out, -1 for none. When each phase has a
- * maker of its own, the one for this phase is preferred: its rule says what is missing. */
+/* The number of an omitted layer that makes the blob, -1 for none. If each phase has its own maker,
+ * prefers the maker for this phase: its rule shows what is missing. */
 static int find_left_out(const cr_net_left_out *left_out, const char *blob) {
   int found = -1;
   for (size_t i = 0; i < left_out->count; ++i) {
@@ -122,7 +114,7 @@ static crema_status count_uses(split_plan *plan, size_t layer) {
   return CREMA_OK;
 }
 
-/* A layer that works in place needs a blob of its own: the copies of a split share memory. */
+/* A layer that works in place needs its own blob: the copies of a Split share memory. */
 static crema_status check_in_place(const split_plan *plan, size_t layer) {
   const Caffe__LayerParameter *param = plan->param->layer[layer];
   for (size_t j = 0; j < param->n_top && j < param->n_bottom; ++j) {
@@ -158,7 +150,7 @@ static crema_status split_name(const split_plan *plan, size_t top, long copy, ch
   return status;
 }
 
-/* The split layer behind `top`, kept in the plan until it is inserted. */
+/* Makes the Split after `top`, which the plan keeps until it is inserted. */
 static crema_status make_split(split_plan *plan, size_t top) {
   const Caffe__LayerParameter *maker = plan->param->layer[plan->maker[top]];
   size_t copies = plan->uses[top];
@@ -211,7 +203,7 @@ static crema_status rewire(split_plan *plan, size_t layer) {
   return CREMA_OK;
 }
 
-/* Puts each split behind the layer whose top it copies. */
+/* Puts each Split after the layer whose top it copies. */
 static crema_status interleave(split_plan *plan) {
   Caffe__NetParameter *param = plan->param;
   size_t total = param->n_layer + plan->splits;
@@ -250,6 +242,10 @@ crema_status cr_net_insert_splits(crema_net *net, const cr_net_left_out *left_ou
   for (size_t i = 0; i < param->n_layer; ++i) CR_TRY_GOTO(rewire(&plan, i), out);
   CR_TRY_GOTO(interleave(&plan), out);
 out:
-  free_plan(&plan);
+  cr_name_map_free(&plan.latest);
+  for (size_t t = 0; plan.split != NULL && t < plan.tops; ++t) {
+    if (plan.split[t] != NULL) cr_message_free(&plan.split[t]->base);
+  }
+  cr_arena_free(&plan.arena);
   return status;
 }

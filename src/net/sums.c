@@ -1,4 +1,4 @@
-/* Gradients of sums: what a sum gives its bottoms is what it was given. */
+/* Gradients of sums: a sum passes the gradient of its top on to each bottom. */
 #include <stdlib.h>
 
 #include "core/fail.h"
@@ -17,8 +17,8 @@ static void find_written(const crema_net *net, bool *written) {
   }
 }
 
-/* Between the top's gradient and the layer that reads a bottom's, nobody else may have either. What
- * shares a bottom's gradient already, as the top of a Flatten does, would have to come along. */
+/* No other layer may use either gradient until it is read. A blob that already shares the bottom's
+ * gradient, such as the top of a Flatten, would have to share the top's, too. */
 static crema_status share(const cr_net_layer *layer, int j, const bool *written) {
   const crema_blob *bottom = layer->bottom[j], *top = layer->top[0];
   /* A sum in place has the gradient of a bottom that others may write to before. */
@@ -29,18 +29,14 @@ static crema_status share(const cr_net_layer *layer, int j, const bool *written)
   return cr_blob_share_diff(layer->bottom[j], layer->top[0]);
 }
 
-/* A program may give a blob a gradient and start a backward pass there: bottoms of sums that share
- * theirs would all get it. Where memory is planned, programs look at no blobs within. */
-static bool shares(const crema_net *net) {
-  const Caffe__NetParameter *param = net->param;
-  return param->has_eltwise_mem_sharing ? param->eltwise_mem_sharing : net->plans;
-}
-
 /* From the last layer to the first: a sum of sums shares what its top shares by then. */
 crema_status cr_net_share_sums(crema_net *net) {
   bool *written = NULL;
   crema_status status = CREMA_OK;
-  if (!shares(net)) return CREMA_OK;
+  /* A program may give a blob a gradient and start a backward pass there: bottoms of sums that
+   * share gradients would all get it. If memory is planned, programs do not look at inner blobs. */
+  const Caffe__NetParameter *param = net->param;
+  if (!(param->has_eltwise_mem_sharing ? param->eltwise_mem_sharing : net->plans)) return CREMA_OK;
   CR_TRY(CR_NEW(written, net->blobs + 1, "the net's graph"));
   find_written(net, written);
   for (int i = net->layers - 1; i >= 0 && status == CREMA_OK; --i) {

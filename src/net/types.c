@@ -25,7 +25,7 @@ crema_status cr_net_dtype(const char *field, Caffe__Type type, crema_dtype *out)
   return cr_fail(CREMA_E_UNSUPPORTED, "%s must be DOUBLE, FLOAT, FLOAT16 or BFLOAT16", field);
 }
 
-/* The first field that is given; the last one counts in any case. */
+/* The first field that is given, or else the last. */
 static crema_status first_given(const type_field *field, int fields, crema_dtype *out) {
   int i = 0;
   while (i < fields - 1 && !field[i].given) ++i;
@@ -35,21 +35,12 @@ static crema_status first_given(const type_field *field, int fields, crema_dtype
 #define GIVEN(message, field) \
   { #field, (message)->has_##field != 0, (message)->field }
 
-/* The numbers of Caffe__Type are those of crema_dtype. */
-static crema_status check_integer_type(const Caffe__LayerParameter *layer,
-                                       const cr_layer_class *kind) {
-  if (kind->graph.integer_tops) return CREMA_OK;
-  return cr_net_fail_layer(layer, CREMA_E_UNSUPPORTED,
-                           "forward_type is an integer (%s), which tops of Input, DummyData, "
-                           "HDF5Data and ArgMax can hold, but not those of this layer",
-                           crema_dtype_name((crema_dtype)layer->forward_type));
-}
-
 crema_status cr_net_check_bottom_types(const cr_net_build *build, int index) {
   const cr_net_layer *layer = &build->net->layer[index];
   const Caffe__LayerParameter *param = build->net->param->layer[index];
   int bottoms = layer->layer->bottoms;
-  if (build->frozen != NULL) return CREMA_OK; /* passes give integers to those that take them */
+  if (build->options->frozen != NULL)
+    return CREMA_OK; /* passes give integers to those that take them */
   for (int j = 0; j < bottoms; ++j) {
     crema_dtype type = cr_tensor_type(layer->bottom[j]->data);
     unsigned mark = j < 31 ? 1u << j : 0;
@@ -74,11 +65,17 @@ crema_status cr_net_layer_types(const Caffe__NetParameter *net, const Caffe__Lay
                                       GIVEN(net, default_backward_type)};
   const type_field forward[] = {GIVEN(layer, forward_type), GIVEN(net, default_forward_type)};
   const type_field backward[] = {GIVEN(layer, backward_type), GIVEN(net, default_backward_type)};
-  /* A layer of integers computes with them as a layer without a type of its own does. */
+  /* A layer of integers computes as a layer without a type. The numbers of Caffe__Type are the
+   * numbers of crema_dtype. */
   const crema_dtype own = (crema_dtype)layer->forward_type;
   bool integers =
       layer->has_forward_type && crema_dtype_size(own) > 0 && !cr_dtype_is_floating(own);
-  if (integers) CR_TRY(check_integer_type(layer, kind));
+  if (integers && !kind->graph.integer_tops) {
+    return cr_net_fail_layer(layer, CREMA_E_UNSUPPORTED,
+                             "forward_type is an integer (%s), which tops of Input, DummyData, "
+                             "HDF5Data and ArgMax can hold, but not those of this layer",
+                             crema_dtype_name(own));
+  }
   if (integers && !layer->has_forward_math) {
     CR_TRY(first_given(forward_math + 2, 2, &out->forward_math));
   } else {
@@ -100,8 +97,7 @@ static cr_layer_sharing sharing_of(const cr_net_build *build, size_t index) {
   return layer->n_bottom == 1 && layer->n_top == 1 ? CR_SHARES_BLOB : CR_SHARES_NOTHING;
 }
 
-/* Whether a layer behind `index` reads the blob as labels, itself or through blobs that share it.
- */
+/* Whether a layer after `index` reads the blob, or a blob that shares it, as labels. */
 static bool is_label(const cr_net_build *build, int index, const char *blob) {
   const Caffe__NetParameter *param = build->net->param;
   for (size_t i = (size_t)index + 1; i < param->n_layer; ++i) {
@@ -123,14 +119,15 @@ void cr_net_top_types(const cr_net_build *build, int index, int top, crema_dtype
   const cr_layer *layer = build->net->layer[index].layer;
   const cr_layer_class *kind = layer->kind;
   bool wide = kind->loss || kind->graph.wide_tops;
-  /* The first top of a source is pictures, unless it is read as labels; the others are labels. */
+  /* The first top of a source holds images, unless a layer reads it as labels; others are labels.
+   */
   if (kind->input != NULL || layer->bottoms == 0) {
     wide = wide || top > 0 || is_label(build, index, layer->param->top[top]);
   }
   bool integers = !cr_dtype_is_floating(layer->types.forward);
   *data = wide && !integers ? cr_layer_arithmetic(layer) : layer->types.forward;
   *diff = wide ? cr_layer_arithmetic(layer) : layer->types.backward;
-  /* What is shared has one type. */
+  /* Shared values have one type. */
   cr_layer_sharing shares = sharing_of(build, (size_t)index);
   const crema_blob *bottom = layer->bottoms > 0 ? build->net->layer[index].bottom[0] : NULL;
   if (shares == CR_SHARES_NOTHING) return;

@@ -135,7 +135,10 @@ static crema_status build(crema_solver *solver, const net_source *source, net_pl
   param = NULL; /* taken over, also on failure */
   const cr_net_origin origin = {
       .path = path, .field = source->file == NULL ? source->field : NULL, .number = source->number};
-  status = cr_net_create_for(given, &options, &rank, replica->context, &origin, out);
+  status = cr_net_create(
+      given, &options,
+      &(cr_net_build_options){.context = replica->context, .origin = &origin, .solver = &rank},
+      out);
 out:
   cr_message_free((ProtobufCMessage *)param);
   free((void *)state.stage);

@@ -1,7 +1,7 @@
 /* Batches of compiled models that are computed in pieces: how large these are, which nets allow it,
  * that values are the plain net's, and that less memory is held. */
 #include "infer/pair.h"
-#include "infer/pieces.h"
+#include "infer/batch_split.h"
 
 #define INPUT_OF(name)                                 \
   "layer { name: '" name "' type: 'Input' top: '" name \
@@ -126,12 +126,12 @@ TEST(the_pass_can_be_left_out) {
 
 /* As many as caches hold, more where weights are large, and the same number in each thread. */
 TEST(sizes_of_pieces) {
-  const cr_apart small = {.apart = true, .weights = 1e6, .values = 20e6, .largest = 5e6};
-  const cr_apart heavy = {.apart = true, .weights = 240e6, .values = 6e6, .largest = 2e6};
-  const cr_apart tiny = {.apart = true, .weights = 1e6, .values = 1e5, .largest = 5e4};
-  const cr_apart mixed = {.weights = 1e6, .values = 20e6, .largest = 5e6};
+  const cr_batch_cost small = {.apart = true, .weights = 1e6, .values = 20e6, .largest = 5e6};
+  const cr_batch_cost heavy = {.apart = true, .weights = 240e6, .values = 6e6, .largest = 2e6};
+  const cr_batch_cost tiny = {.apart = true, .weights = 1e6, .values = 1e5, .largest = 5e4};
+  const cr_batch_cost mixed = {.weights = 1e6, .values = 20e6, .largest = 5e6};
   const struct {
-    const cr_apart *batch;
+    const cr_batch_cost *batch;
     int64_t samples;
     int threads, piece;
   } rows[] = {{&small, 16, 1, 2},  {&small, 16, 2, 2},   {&small, 15, 1, 3}, {&small, 16, 8, 2},
@@ -139,7 +139,7 @@ TEST(sizes_of_pieces) {
               {&heavy, 16, 2, 0},  {&heavy, 256, 2, 64}, {&tiny, 16, 2, 0},  {&tiny, 800, 2, 200},
               {&mixed, 16, 1, 0}};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
-    assert_int_equal(cr_pieces_choose(rows[i].batch, rows[i].samples, rows[i].threads),
+    assert_int_equal(cr_batch_split_choose(rows[i].batch, rows[i].samples, rows[i].threads),
                      rows[i].piece);
   }
 }

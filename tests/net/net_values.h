@@ -35,7 +35,8 @@ __attribute__((format(printf, 4, 5))) static inline crema_status parse_net(
   if (solver == NULL) return crema_net_parse(text, (size_t)size, "test.prototxt", options, out);
   ok(cr_text_parse(&caffe__net_parameter__descriptor, text, (size_t)size, "test.prototxt",
                    CR_UNKNOWN_ERROR, &message));
-  return cr_net_create_for((Caffe__NetParameter *)message, options, solver, NULL, NULL, out);
+  return cr_net_create((Caffe__NetParameter *)message, options,
+                       &(cr_net_build_options){.solver = solver}, out);
 }
 
 static inline cr_layer *layer_of(crema_net *net, const char *name) {

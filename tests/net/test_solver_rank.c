@@ -19,7 +19,8 @@ static crema_status make(crema_phase phase, const cr_solver_rank *solver, crema_
   crema_net_options_init(&options);
   options.phase = phase;
   options.seed = 3;
-  return cr_net_create_for((Caffe__NetParameter *)message, &options, solver, NULL, NULL, out);
+  return cr_net_create((Caffe__NetParameter *)message, &options,
+                       &(cr_net_build_options){.solver = solver}, out);
 }
 
 static void copy_values(crema_net *net, const char *name, float out[1000]) {

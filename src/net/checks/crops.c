@@ -1,7 +1,7 @@
-/* Warns of Crop layers without an offset where the net shows which one may have been meant. In BVLC
- * Caffe 1.0, and here, their window begins at 0. Before, as in the files of FCN of 2015 and of HED,
- * it was that of the same pixels as bottom 1, which follows from the windows of the layers between
- * the two bottoms and a blob that both come from (caffe.coord_map computes the same). */
+/* Warns about Crop layers without an offset if the net suggests one. In BVLC Caffe 1.0, and here,
+ * the window begins at 0. In older versions, for which the files of FCN of 2015 and of HED were
+ * written, it shows the same pixels as bottom 1. That offset follows from the windows of the layers
+ * between the two bottoms and a blob that both come from (caffe.coord_map computes the same). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,13 +32,9 @@ static const cr_window *window_of(const cr_layer *layer, bool *transposed) {
   return layer->kind->graph.window == NULL ? NULL : layer->kind->graph.window(layer);
 }
 
-static bool same_extents(const crema_blob *a, const crema_blob *b) {
-  return a->shape.axes == 4 && b->shape.axes == 4 && a->shape.dim[2] == b->shape.dim[2] &&
-         a->shape.dim[3] == b->shape.dim[3];
-}
-
-/* Where the positions of a layer's top lie in its bottom. A layer that keeps the extents keeps the
- * positions. */
+/* Maps positions of a layer's top to its bottom. A layer that keeps the extents keeps the
+ * positions.
+ */
 static place place_of_layer(const cr_net_layer *layer, int top, int bottom) {
   const Caffe__CropParameter *crop = layer->layer->param->crop_param;
   place p = {.known = true, .scale = {1, 1}};
@@ -59,12 +55,14 @@ static place place_of_layer(const cr_net_layer *layer, int top, int bottom) {
     }
     return p;
   }
-  p.known = same_extents(layer->top[top], layer->bottom[bottom]);
+  const crema_shape *to = &layer->top[top]->shape, *from = &layer->bottom[bottom]->shape;
+  p.known =
+      to->axes == 4 && from->axes == 4 && to->dim[2] == from->dim[2] && to->dim[3] == from->dim[3];
   return p;
 }
 
-/* Where the positions of blob `from`, which layer `reader` reads, lie in each blob that it comes
- * from; `out` has one entry per blob. */
+/* Maps positions of blob `from`, which layer `reader` reads, to each blob that it comes from. `out`
+ * has one entry per blob. */
 static void trace(const crema_net *net, int reader, int from, place *out) {
   memset(out, 0, (size_t)net->blobs * sizeof *out);
   out[from] = (place){.known = true, .scale = {1, 1}};

@@ -1,5 +1,5 @@
-/* Warns of values that a layer in place overwrites while others still use them: as in Caffe, such a
- * net runs, but with wrong gradients or on wrong values.
+/* Warns about values that a layer in place overwrites while other layers still use them. As in
+ * Caffe, such a net runs, but with wrong gradients or wrong values.
  *
  * A top that shares its bottom's values (of Split, Flatten, ...) is in the same storage as the
  * bottom. */
@@ -33,27 +33,16 @@ static cr_value_use preserved(const cr_layer *layer) {
                                                : layer->kind->memory.preserves(layer);
 }
 
-/* The bottom whose values top `t` shares, or -1. */
-static int shared_bottom(const cr_net_layer *layer, int t) {
-  for (int j = 0; j < layer->layer->bottoms; ++j) {
-    if (cr_tensor_shares_with(layer->top[t]->data, layer->bottom[j]->data)) return j;
-  }
-  return -1;
-}
-
-/* Whether the layer uses the values of bottom `j`, and does not just pass them on. */
-static bool reads_values(const cr_net_layer *layer, int j) {
+/* Whether the layer uses the values of bottom `j` after they were overwritten, and does not only
+ * pass them on. */
+static bool reads_too_late(const cr_net_layer *layer, const blob_notes *note, int j) {
+  const blob_notes *bottom = &note[layer->bottom_id[j]];
+  if (bottom->version == note[bottom->storage].current) return false;
   if (layer->layer->kind->graph.ignores_values) return false;
   for (int t = is_in_place(layer) ? 1 : 0; t < layer->layer->tops; ++t) {
     if (cr_tensor_shares_with(layer->top[t]->data, layer->bottom[j]->data)) return false;
   }
   return true;
-}
-
-/* Whether the layer reads bottom `j` after it was overwritten. */
-static bool reads_too_late(const cr_net_layer *layer, const blob_notes *note, int j) {
-  const blob_notes *bottom = &note[layer->bottom_id[j]];
-  return bottom->version != note[bottom->storage].current && reads_values(layer, j);
 }
 
 static void check_reads(const crema_net *net, const blob_notes *note, int index) {
@@ -96,12 +85,16 @@ static void note_tops(const crema_net *net, blob_notes *note, int index) {
       top->version = ++storage->current;
       continue;
     }
-    const int bottom = shared_bottom(layer, t);
+    int bottom = 0; /* whose values the top shares */
+    while (bottom < self->bottoms &&
+           !cr_tensor_shares_with(layer->top[t]->data, layer->bottom[bottom]->data)) {
+      ++bottom;
+    }
     const bool persistent =
         self->kind->memory.persistent != NULL && self->kind->memory.persistent(self, t);
     *top = (blob_notes){.storage = id, .writer = NO_LAYER, .source = persistent ? index : NO_LAYER};
     for (int level = 0; level < LEVELS; ++level) top->clobberer[level] = NO_LAYER;
-    if (bottom < 0) continue;
+    if (bottom == self->bottoms) continue;
     top->storage = note[layer->bottom_id[bottom]].storage;
     top->version = note[layer->bottom_id[bottom]].version;
   }
@@ -124,8 +117,8 @@ static void warn_of_use(const crema_net *net, int index, int blob, int writer) {
       other->name);
 }
 
-/* Apart from the layer itself, only one that knows the values under another name can overwrite
- * those of a bottom. */
+/* Only the layer itself, or a layer that knows the values under another name, can overwrite the
+ * values of a bottom. */
 static void check_bottoms(const crema_net *net, const blob_notes *note, int index) {
   const cr_net_layer *layer = &net->layer[index];
   const cr_layer *self = layer->layer;

@@ -15,17 +15,17 @@ typedef struct cr_net_param {
   int learnable;    /* index among the learnable parameters */
 } cr_net_param;
 
-/* Whether nothing later in a pass touches the values. */
-typedef struct cr_net_end {
+/* Whether no later layer of a pass uses a blob's data. */
+typedef struct cr_net_last_use {
   bool forward, backward;
-  bool dropped; /* in forward; the backward pass computes them again */
-} cr_net_end;
+  bool dropped; /* in forward; the backward pass computes the values again */
+} cr_net_last_use;
 
-/* What a net that plans its memory lets go of after a layer's passes. */
-typedef struct cr_net_past {
+/* The release lists of a layer: tensors to release after its passes. */
+typedef struct cr_net_releases {
   cr_tensor **forward, **backward;
   int forward_count, backward_count;
-} cr_net_past;
+} cr_net_releases;
 
 typedef struct cr_net_layer {
   cr_layer *layer;
@@ -43,10 +43,16 @@ typedef struct cr_net_layer {
   bool loss_seeded;            /* the diffs of those tops hold the loss weights */
   int first_param;             /* its first entry in net->net_param; layer->params of them */
   int next_same;               /* the next layer of the same name; -1: none */
-  cr_net_end *ends;   /* of the data of bottoms, then tops; NULL where the net does not ask */
-  cr_net_past past;   /* empty unless the net plans its memory */
-  cr_blob_seen *seen; /* at the last reshape: bottoms, then tops */
+  cr_net_last_use *last_use;   /* of bottoms, then tops; NULL: the net neither plans nor settles */
+  cr_net_releases releases;    /* empty unless the net plans its memory */
+  cr_blob_seen *seen;          /* at the last reshape: bottoms, then tops */
 } cr_net_layer;
+
+/* Bottom `j`, or top `j` minus the number of bottoms. */
+static inline crema_blob *cr_net_layer_blob(const cr_net_layer *layer, int j) {
+  const int bottoms = layer->layer->bottoms;
+  return j < bottoms ? layer->bottom[j] : layer->top[j - bottoms];
+}
 
 /* Where the text of a net stands: for messages, and for relative paths inside it. */
 typedef struct cr_net_origin {
@@ -97,18 +103,18 @@ struct crema_net {
   cr_tensor_spare *brief; /* for parameters that are trained (memory/tensor_brief.h); NULL: none */
   bool *kept;             /* one per blob: it was asked for */
   bool recomputes;        /* drops what can be computed again (net/segments.h) */
-  int *segment;        /* one per layer: the first layer of its segment; NULL without recomputes */
-  bool segmented;      /* they are chosen */
-  uint64_t shapes;     /* how often a layer was found to have new ones */
-  uint64_t planned;    /* `shapes` when lifetimes were planned */
-  bool parts_moved;    /* shapes or what is kept have changed since cr_net_place_parts */
-  int replayed;        /* of the segment that was computed again last, its first layer */
-  bool replays;        /* a segment is being computed again */
-  double replay_time;  /* seconds that segments took so far; on a device, to submit them */
-  cr_tensor **passing; /* all that is let go of, for the layers' lists */
-  double grad_scale;   /* all gradients are multiplied with it, and a solver divides them by it */
-  int fusions;         /* layers whose work others do */
-  bool debug_info;     /* log in every pass; may be changed between passes */
+  int *segment;         /* one per layer: the first layer of its segment; NULL without recomputes */
+  bool segmented;       /* they are chosen */
+  uint64_t shapes;      /* how often a layer was found to have new ones */
+  uint64_t planned;     /* `shapes` when lifetimes were planned */
+  bool parts_moved;     /* shapes or what is kept have changed since cr_net_place_parts */
+  int replayed;         /* of the segment that was computed again last, its first layer */
+  bool replays;         /* a segment is being computed again */
+  double replay_time;   /* seconds that segments took so far; on a device, to submit them */
+  cr_tensor **released; /* backing array of the release lists */
+  double grad_scale;    /* all gradients are multiplied with it, and a solver divides them by it */
+  int fusions;          /* layers whose work others do */
+  bool debug_info;      /* log in every pass; may be changed between passes */
   cr_net_loss *loss;
   cr_commands *commands;    /* of a whole forward pass (memory/commands.h); NULL: none is made */
   uint64_t recorded_shapes; /* 1 + `shapes` when the list was recorded; 0: it was not */

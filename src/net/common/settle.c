@@ -39,7 +39,7 @@ crema_status cr_net_settle_forward(const crema_net *net, int index) {
   int bottoms = layer->layer->bottoms;
   if (!net->settles || layer->layer->kind->input != NULL) return CREMA_OK;
   for (int j = 0; j < bottoms; ++j) {
-    if (layer->ends[j].forward) CR_TRY(cr_tensor_settle(layer->bottom[j]->data, net->context));
+    if (layer->last_use[j].forward) CR_TRY(cr_tensor_settle(layer->bottom[j]->data, net->context));
   }
   for (int j = 0; j < layer->layer->tops; ++j) {
     CR_TRY(cr_tensor_settle(layer->top[j]->data, net->context));
@@ -55,7 +55,7 @@ crema_status cr_net_settle_backward(const crema_net *net, int index) {
   for (int j = 0; j < bottoms + tops; ++j) {
     crema_blob *blob = j < bottoms ? layer->bottom[j] : layer->top[j - bottoms];
     CR_TRY(cr_tensor_settle(blob->diff, net->context));
-    if (layer->ends[j].backward) CR_TRY(cr_tensor_settle(blob->data, net->context));
+    if (layer->last_use[j].backward) CR_TRY(cr_tensor_settle(blob->data, net->context));
   }
   CR_TRY(cr_layer_settle(layer->layer, net->context));
   return cr_net_settle_params(net, index);

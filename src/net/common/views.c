@@ -1,4 +1,4 @@
-/* Views of a net's values (crema_view): before and after whatever computes with them. */
+/* Views of a net's values (crema_view), before and after the net computes. */
 #include "memory/view.h"
 
 #include "core/fail.h"
@@ -11,15 +11,13 @@ static crema_status for_blob(tensor_fn *call, const crema_blob *blob) {
   return call(blob->diff);
 }
 
-static crema_status for_layer(tensor_fn *call, const cr_net_layer *layer) {
-  for (int p = 0; p < layer->layer->params; ++p) CR_TRY(for_blob(call, layer->layer->blob[p]));
-  return CREMA_OK;
-}
-
 static crema_status for_net(tensor_fn *call, const crema_net *net) {
   if (!cr_views_exist()) return CREMA_OK;
   for (int i = 0; i < net->blobs; ++i) CR_TRY(for_blob(call, net->blob[i]));
-  for (int i = 0; i < net->layers; ++i) CR_TRY(for_layer(call, &net->layer[i]));
+  for (int i = 0; i < net->layers; ++i) {
+    const cr_layer *layer = net->layer[i].layer;
+    for (int p = 0; p < layer->params; ++p) CR_TRY(for_blob(call, layer->blob[p]));
+  }
   return CREMA_OK;
 }
 

@@ -166,13 +166,6 @@ crema_status cr_blob_proto_check(const Caffe__BlobProto *proto, crema_shape *sha
   return cr_blob_values_find(proto, shape, &data, &diff);
 }
 
-static crema_status fail_fit(const crema_shape *stored, const crema_shape *wanted) {
-  char text[2][256];
-  return cr_fail(CREMA_E_SHAPE, "shapes differ: stored is %s, wanted is %s",
-                 crema_shape_text(stored, text[0], sizeof text[0]),
-                 crema_shape_text(wanted, text[1], sizeof text[1]));
-}
-
 crema_status cr_blob_from_proto(crema_blob *blob, const Caffe__BlobProto *proto, bool reshape) {
   crema_shape shape;
   CR_TRY(cr_blob_proto_check(proto, &shape));
@@ -185,7 +178,12 @@ crema_status cr_blob_from_stored(crema_blob *blob, const Caffe__BlobProto *proto
   crema_shape shape;
   cr_blob_values data, diff;
   CR_TRY(cr_blob_values_find(proto, &shape, &data, &diff));
-  if (!cr_blob_proto_fits(proto, &blob->shape)) return fail_fit(&shape, &blob->shape);
+  if (!cr_blob_proto_fits(proto, &blob->shape)) {
+    char text[2][256];
+    return cr_fail(CREMA_E_SHAPE, "shapes differ: stored is %s, wanted is %s",
+                   crema_shape_text(&shape, text[0], sizeof text[0]),
+                   crema_shape_text(&blob->shape, text[1], sizeof text[1]));
+  }
   if (data.count == 0) return CREMA_OK;
   CR_TRY(take_values(&data, stored, blob->data));
   return diff.count == 0 ? CREMA_OK : take_values(&diff, stored, blob->diff);

@@ -1,5 +1,5 @@
-/* Of a model file only the messages of blobs are parsed. What they are in is walked field by field
- * and written again with new lengths; see proto.h. */
+/* Parses only the messages of blobs in a model file. The messages around them are walked field by
+ * field and written again with new lengths; see proto.h. */
 #include "net/weights/weights.h"
 
 #include <math.h>
@@ -210,13 +210,6 @@ out:
   return status;
 }
 
-static crema_status convert_file(conversion *c) {
-  CR_TRY(cr_message_walk_binary(&caffe__net_parameter__descriptor, c->path, convert_field, c));
-  if (c->layers == 0) return cr_fail(CREMA_E_CORRUPT, "%s: holds no layers", c->path);
-  if (c->report->blobs + c->report->kept > 0) return CREMA_OK;
-  return cr_fail(CREMA_E_NOT_FOUND, "%s: holds no parameters", c->path);
-}
-
 crema_status cr_model_convert(const char *in, const char *out, crema_dtype type, bool old_format,
                               cr_convert_report *report) {
   cr_file_draft draft;
@@ -224,5 +217,12 @@ crema_status cr_model_convert(const char *in, const char *out, crema_dtype type,
   CR_TRY(cr_file_draft_begin(out, &draft));
   conversion c = {
       .path = in, .type = type, .old_format = old_format, .report = report, .draft = &draft};
-  return cr_file_draft_end(&draft, convert_file(&c));
+  crema_status status =
+      cr_message_walk_binary(&caffe__net_parameter__descriptor, in, convert_field, &c);
+  if (status == CREMA_OK && c.layers == 0) {
+    status = cr_fail(CREMA_E_CORRUPT, "%s: holds no layers", in);
+  } else if (status == CREMA_OK && report->blobs + report->kept == 0) {
+    status = cr_fail(CREMA_E_NOT_FOUND, "%s: holds no parameters", in);
+  }
+  return cr_file_draft_end(&draft, status);
 }

@@ -389,13 +389,6 @@ typedef struct spare_walk {
   int depth, links;
 } spare_walk;
 
-static bool has_first(const cr_buffer *names) {
-  for (size_t at = 0; at < names->size; at += strlen(names->data + at) + 1) {
-    if (strcmp(names->data + at, "d0") == 0 || strcmp(names->data + at, "g0") == 0) return true;
-  }
-  return false;
-}
-
 /* A group that holds a data set "0" belongs to a layer; layers whose names have slashes lie in
  * groups inside. */
 static crema_status visit_group(spare_walk *walk) {
@@ -404,7 +397,12 @@ static crema_status visit_group(spare_walk *walk) {
   size_t before = walk->path.size;
   crema_status status = CREMA_OK;
   CR_TRY_GOTO(cr_hdf5_list(walk->file, walk->path.data, &names), out);
-  if (has_first(&names) && before >= sizeof root) {
+  bool has_first = false;
+  for (size_t at = 0; at < names.size; at += strlen(names.data + at) + 1) {
+    const char *name = names.data + at;
+    has_first = has_first || strcmp(name, "d0") == 0 || strcmp(name, "g0") == 0;
+  }
+  if (has_first && before >= sizeof root) {
     const char *layer = walk->path.data + sizeof root - 1;
     if (cr_net_find_layer(walk->loading->net, layer) < 0) {
       CR_TRY_GOTO(cr_net_note_spare(walk->loading, layer), out);
@@ -426,22 +424,18 @@ out:
   return status;
 }
 
-static crema_status note_spares(cr_hdf5_reader *file, cr_net_loading *loading) {
-  spare_walk walk = {.file = file, .loading = loading};
-  crema_status status = cr_buffer_print(&walk.path, "/data");
-  if (status == CREMA_OK) status = visit_group(&walk);
-  cr_buffer_free(&walk.path);
-  return status;
-}
-
 static crema_status load_file(crema_net *net, cr_hdf5_reader *file, cr_net_loading *loading) {
   bool is_model;
   CR_TRY(has(file, "/data", CR_HDF5_GROUP, &is_model));
   if (!is_model) return cr_fail(CREMA_E_CORRUPT, "has no group /data: not a model");
-  CR_TRY(note_spares(file, loading));
+  spare_walk walk = {.file = file, .loading = loading};
+  crema_status status = cr_buffer_print(&walk.path, "/data");
+  if (status == CREMA_OK) status = visit_group(&walk);
+  cr_buffer_free(&walk.path);
+  CR_TRY(status);
   Caffe__NetParameter *norms = NULL;
   CR_TRY(cr_net_read_hdf5_norms(net, file, &norms));
-  crema_status status = load_layers(net, false, file, norms, loading);
+  status = load_layers(net, false, file, norms, loading);
   if (status == CREMA_OK) status = load_layers(net, true, file, norms, loading);
   cr_message_free(&norms->base);
   return status;

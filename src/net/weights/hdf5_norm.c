@@ -12,13 +12,6 @@
 
 enum { MOST_SETS = 5 };
 
-static crema_status look(cr_hdf5_reader *file, const char *layer, int index, cr_buffer *path,
-                         cr_hdf5_info *out) {
-  cr_buffer_clear(path);
-  CR_TRY(cr_buffer_print(path, "/data/%s/%d", layer, index));
-  return cr_hdf5_look(file, path->data, out);
-}
-
 /* The Scale that the upgrade of the net has made of `norm`; *out is NULL where there is none. */
 static crema_status find_scale(const crema_net *net, const cr_layer *norm, cr_buffer *path,
                                const cr_layer **out) {
@@ -66,18 +59,12 @@ static crema_status read_blob(cr_hdf5_reader *file, const char *path, const cr_h
   return cr_fail_in(status, "%s", path);
 }
 
-/* A text field; NULL where memory has run out. */
-static char *copy_text(const char *text) {
-  char *copy = cr_proto_alloc(strlen(text) + 1);
-  return copy == NULL ? NULL : strcpy(copy, text);
-}
-
 /* What the file's layer was. Its momentum is taken from the net, as the file does not say it. */
 static crema_status set_type(const cr_layer *norm, bool bn, Caffe__LayerParameter *to) {
   const Caffe__BatchNormParameter *given = norm->param->batch_norm_param;
   ProtobufCMessage *param = NULL;
-  to->name = copy_text(norm->name);
-  to->type = copy_text(bn ? "BN" : norm->kind->type);
+  to->name = cr_proto_strdup(norm->name);
+  to->type = cr_proto_strdup(bn ? "BN" : norm->kind->type);
   to->blobs = cr_proto_alloc(MOST_SETS * sizeof(*to->blobs));
   if (to->name == NULL || to->type == NULL || to->blobs == NULL) {
     return cr_fail_memory(MOST_SETS * sizeof(*to->blobs), "values of a layer");
@@ -96,7 +83,9 @@ static crema_status read_norm(const cr_layer *norm, const cr_layer *scale, cr_hd
   ProtobufCMessage *layer = NULL;
   int sets = 0;
   for (; sets < MOST_SETS; ++sets) {
-    CR_TRY(look(file, norm->name, sets, path, &set[sets]));
+    cr_buffer_clear(path);
+    CR_TRY(cr_buffer_print(path, "/data/%s/%d", norm->name, sets));
+    CR_TRY(cr_hdf5_look(file, path->data, &set[sets]));
     if (set[sets].kind != CR_HDF5_SET) break;
   }
   if (sets < MOST_SETS - 1) return CREMA_OK;

@@ -131,17 +131,9 @@ void cr_net_warn_of_missing(const cr_net_loading *loading, const crema_net *othe
 
 /* ---- layers by name ---- */
 
-/* The last layer of that name, or -1. */
-static int last_layer(const crema_net *net, const char *name) {
-  int last = -1;
-  for (int i = cr_net_find_layer(net, name); i >= 0; i = net->layer[i].next_same) last = i;
-  return last;
-}
-
-/* Finds which layer takes the values of each source layer; -1: none. Where a file has more layers
- * of a name than the net (as two models have, one behind the other), the last one counts, as in
- * Caffe. A layer that needs no values may have none in the file.
- */
+/* Finds the layer that takes the values of each source layer; -1: none. If a file has more layers
+ * of a name than the net (such as two models, one after the other), the last layer counts, as in
+ * Caffe. A layer that needs no values may have none in the file. */
 static crema_status match_layers(const crema_net *net, const Caffe__NetParameter *weights,
                                  int *target, cr_net_loading *loading) {
   crema_status status = CREMA_OK;
@@ -152,7 +144,10 @@ static crema_status match_layers(const crema_net *net, const Caffe__NetParameter
   for (size_t s = 0; s < weights->n_layer; ++s) {
     const char *name = cr_net_text(weights->layer[s]->name);
     target[s] = cr_net_match(net, name, cursor);
-    if (target[s] < 0) target[s] = last_layer(net, name);
+    for (int i = target[s] < 0 ? cr_net_find_layer(net, name) : -1; i >= 0;
+         i = net->layer[i].next_same) {
+      target[s] = i;
+    }
     if (target[s] >= 0 && weights->layer[s]->n_blobs == 0 &&
         !cr_layer_reads_params(net->layer[target[s]].layer)) {
       target[s] = -1;
