@@ -365,3 +365,50 @@ void cr_net_release_after_backward(const crema_net *net, int index) {
   drop_stale(layer, true);
   cr_layer_let_go(layer->layer);
 }
+
+/* ---- checks ---- */
+
+#ifdef CR_CHECKS
+/* Whether layer `index` has the storage in a pass that comes after its release: as data that its
+ * backward pass reads, as a gradient, or as a bottom that a replay reads. */
+static bool uses_in_backward(const crema_net *net, int index, const void *storage) {
+  const cr_net_layer *layer = &net->layer[index];
+  for (int j = 0; j < layer->layer->bottoms + layer->layer->tops; ++j) {
+    const crema_blob *blob = cr_net_layer_blob(layer, j);
+    if (cr_tensor_storage(blob->diff) == storage) return true;
+    if (cr_tensor_storage(blob->data) == storage && backward_reads(layer, j)) return true;
+  }
+  return false;
+}
+
+static bool has_data(const cr_net_layer *layer, const void *storage) {
+  for (int j = 0; j < layer->layer->bottoms + layer->layer->tops; ++j) {
+    if (cr_tensor_storage(cr_net_layer_blob(layer, j)->data) == storage) return true;
+  }
+  return false;
+}
+
+bool cr_net_check(const crema_net *net) {
+  for (int i = 0; net->plans && i < net->layers; ++i) {
+    const cr_net_releases *list = &net->layer[i].releases;
+    for (int n = 0; n < list->forward_count; ++n) {
+      const void *storage = cr_tensor_storage(list->forward[n]);
+      for (int k = 0; k < net->layers; ++k) {
+        if (k > i && has_data(&net->layer[k], storage)) return false;
+        if (!cr_net_runs_backward(&net->layer[k])) continue;
+        if (uses_in_backward(net, k, storage)) return false;
+      }
+    }
+    for (int n = 0; n < list->backward_count; ++n) {
+      const void *storage = cr_tensor_storage(list->backward[n]);
+      for (int k = 0; k < i; ++k) {
+        const bool later = cr_net_is_replayed(net, k) && net->segment[k] != net->segment[i];
+        if (later && has_data(&net->layer[k], storage)) return false;
+        if (!cr_net_runs_backward(&net->layer[k])) continue;
+        if (uses_in_backward(net, k, storage)) return false;
+      }
+    }
+  }
+  return true;
+}
+#endif

@@ -21,6 +21,10 @@ crema_status cr_net_plan_lifetimes(crema_net *net) CREMA_MUST_USE;
 void cr_net_release_after_forward(const crema_net *net, int index);
 void cr_net_release_after_backward(const crema_net *net, int index);
 
+/* For CR_ASSERT, between passes: no layer uses a storage after the release lists have released it.
+ */
+bool cr_net_check(const crema_net *net);
+
 /* From now on the net keeps the blob's data and gradients. */
 void cr_net_keep_blob(crema_net *net, int blob);
 

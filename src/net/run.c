@@ -1,5 +1,6 @@
 /* Running a net: shapes, forward, backward. */
 #include "net/run.h"
+#include "core/assert.h"
 #include "core/fail.h"
 #include "core/signals.h"
 #include "device/device.h"
@@ -105,6 +106,7 @@ static crema_status submit_forward(crema_net *net, int first, int last, bool wit
   if (ran) return CREMA_OK;
   if (first == 0) CR_TRY(cr_net_follow_inputs(net, last));
   CR_TRY(cr_net_place_parts(net));
+  CR_ASSERT(cr_net_check(net));
   CR_TRY(cr_net_take_views(net));
   begin_pass(net);
   if (whole) cr_net_begin_commands(net);
@@ -169,6 +171,7 @@ static crema_status backward_range(crema_net *net, int first, int last,
   crema_status status = CREMA_OK;
   /* Gradients share again after the last of them has its shape. */
   CR_TRY(cr_net_plan_again(net));
+  CR_ASSERT(cr_net_check(net));
   CR_TRY(cr_net_take_views(net));
   begin_pass(net);
   for (int i = last; i >= first && status == CREMA_OK; --i) {
