@@ -157,9 +157,9 @@ void cr_graph_free(cr_graph *graph) {
     free((void *)layer->frozen.int8);
     if (layer->param != NULL) cr_message_free(&layer->param->base);
   }
-  cr_tensor_spare_release(graph->once);
-  cr_tensor_spare_release(graph->rounding);
-  cr_tensor_spare_release(graph->spare);
+  cr_tensor_scratch_release(graph->once);
+  cr_tensor_scratch_release(graph->rounding);
+  cr_tensor_scratch_release(graph->spare);
   cr_arena_free(&graph->arena);
 }
 
@@ -459,4 +459,10 @@ crema_status cr_graph_tell_merge(cr_graph *graph, const char *pass, int layer, i
   char name[2][CR_GRAPH_NAME];
   return cr_graph_tell(graph, pass, "%s into %s%s", cr_graph_name(graph, layer, name[0]),
                        cr_graph_name(graph, into, name[1]), what);
+}
+
+crema_status cr_graph_use_once(cr_graph *graph, cr_tensor_source *source) {
+  if (graph->once == NULL) CR_TRY(cr_tensor_scratch_create(&graph->once));
+  cr_tensor_source_set_per_use(source, graph->once);
+  return CREMA_OK;
 }

@@ -58,10 +58,10 @@ typedef struct cr_graph {
   cr_graph_layer *layer;
   int values;
   cr_graph_value *value;
-  cr_tensor_spare *spare;    /* of the sources that passes make */
-  cr_tensor_spare *rounding; /* of those that read from such sources */
-  cr_tensor_spare *once;     /* of both, for the first use */
-  cr_buffer *text;           /* what the passes did, a line for each step */
+  cr_tensor_scratch *spare;    /* of the sources that passes make */
+  cr_tensor_scratch *rounding; /* of those that read from such sources */
+  cr_tensor_scratch *once;     /* of both, for the first use */
+  cr_buffer *text;             /* what the passes did, a line for each step */
   cr_batch_cost batch;
   crema_precision precision;
   const cr_scales *scales; /* with CREMA_PRECISION_INT8 */

@@ -191,7 +191,7 @@ static crema_status make_scaled(cr_graph *graph, weighted *w, cr_tensor *from,
                                 cr_tensor_source **out) {
   scaled *self = NULL;
   cr_tensor *own = NULL;
-  if (graph->spare == NULL) CR_TRY(cr_tensor_spare_create(&graph->spare));
+  if (graph->spare == NULL) CR_TRY(cr_tensor_scratch_create(&graph->spare));
   CR_TRY(cr_tensor_create(CREMA_F32, cr_tensor_count(from), &own));
   crema_status status = cr_tensor_share(own, from);
   if (status == CREMA_OK) status = CR_NEW(self, 1, "folded weights");
@@ -200,7 +200,7 @@ static crema_status make_scaled(cr_graph *graph, weighted *w, cr_tensor *from,
     return status;
   }
   cr_tensor_source_init(&self->base, read_scaled, destroy_scaled,
-                        cr_tensor_spare_retain(graph->spare));
+                        cr_tensor_scratch_retain(graph->spare));
   self->w = *w;
   self->from = own;
   self->interleaved = is_interleaved(graph, w);

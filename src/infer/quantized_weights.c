@@ -62,13 +62,13 @@ static crema_status make_source(cr_graph *graph, cr_tensor *from, const cr_quant
                                 cr_tensor_source **out) {
   rounded *self = NULL;
   crema_status status = CREMA_OK;
-  if (graph->rounding == NULL) CR_TRY(cr_tensor_spare_create(&graph->rounding));
+  if (graph->rounding == NULL) CR_TRY(cr_tensor_scratch_create(&graph->rounding));
   CR_TRY(CR_NEW(self, 1, "rounded weights"));
   CR_TRY_GOTO(copy_scales(how, &self->how), fail);
   CR_TRY_GOTO(cr_tensor_create(CREMA_F32, cr_tensor_count(from), &self->from), fail);
   CR_TRY_GOTO(cr_tensor_share(self->from, from), fail);
   cr_tensor_source_init(&self->base, read_rounded, destroy_rounded,
-                        cr_tensor_spare_retain(graph->rounding));
+                        cr_tensor_scratch_retain(graph->rounding));
   *out = &self->base;
   return CREMA_OK;
 fail:

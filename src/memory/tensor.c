@@ -258,40 +258,19 @@ static bool goes_by_way(cr_format from, cr_format to, cr_format *middle) {
   return true;
 }
 
-/* Reads values to `dst`, in plain format of the tensor's own type or by way of spare memory. */
+/* Reads values to `dst`, in plain format of the tensor's own type or via scratch memory. */
 static crema_status read_source(const values *v, cr_format format, crema_devptr dst) {
   const cr_format plain = {v->type, NULL};
   crema_context *host = cr_host_context();
-  void *spare = NULL;
+  void *read = NULL;
   size_t size = cr_tensor_value_bytes(v, plain);
   if (format.layout == NULL) {
     return v->source->read(v->source, v->source_at, (void *)dst.address, size);
   }
-  CR_TRY(cr_tensor_source_lock(v->source, v->source_at, size, &spare));
+  CR_TRY(cr_tensor_source_lock(v->source, v->source_at, size, &read));
   crema_status status = cr_watch_convert(host, v->label, v->count, format, dst, plain,
-                                         (crema_devptr){(uintptr_t)spare});
+                                         (crema_devptr){(uintptr_t)read});
   cr_tensor_source_unlock(v->source);
-  return status;
-}
-
-/* The same for one use, without a slot. *held is NULL, and nothing is read, where that may not be.
- */
-static crema_status read_once(values *v, const crema_context *context, cr_format format,
-                              cr_tensor_spare **held, crema_devptr *out) {
-  void *memory = NULL;
-  *held = NULL;
-  if (v->source == NULL || v->used || v->zero || format.type != v->type) return CREMA_OK;
-  if (!context->device->backend->host_memory) return CREMA_OK;
-  CR_TRY(cr_tensor_source_try_once(v->source, format_bytes(v, format), held, &memory));
-  if (*held == NULL) return CREMA_OK;
-  *out = (crema_devptr){(uintptr_t)memory};
-  crema_status status = read_source(v, format, *out);
-  if (status == CREMA_OK) {
-    v->used = true;
-    return CREMA_OK;
-  }
-  cr_tensor_give_back(*held);
-  *held = NULL;
   return status;
 }
 
@@ -391,8 +370,59 @@ crema_status cr_tensor_make_readable(values *v, crema_context *context, cr_forma
   return cr_syncedmem_read(&slot->memory, context, out);
 }
 
+/* Whether the values of the tensor, if it has no source, are in `format` per use. */
+static bool is_per_use(const values *v, const crema_context *context, cr_format format) {
+  return v->per_use && context->per_use != NULL && format.type == v->type &&
+         format.layout != NULL && !format.layout->gaps && context->device->backend->host_memory;
+}
+
+/* The scratch memory that the next use of the values in `format` converts to; NULL: the format is
+ * kept. *from becomes the slot to convert from, or NULL if the values are read from the source. */
+static cr_tensor_scratch *scratch_for(const values *v, const crema_context *context,
+                                      cr_format format, format_slot **from) {
+  *from = NULL;
+  if (v->zero || format.type != v->type || !context->device->backend->host_memory) return NULL;
+  if (v->source != NULL) {
+    const bool small = format_bytes(v, format) <= CR_TENSOR_MOST_PER_USE;
+    return small && !v->used ? v->source->per_use : NULL;
+  }
+  if (!is_per_use(v, context, format)) return NULL;
+  *from = cr_tensor_find_slot(v, (cr_format){v->type, NULL});
+  return *from != NULL && is_valid(*from) ? context->per_use : NULL;
+}
+
+/* Converts the values for one use, without a slot. *held stays NULL if the format is to be kept, or
+ * if the scratch memory is in use. */
+static crema_status read_per_use(values *v, crema_context *context, cr_format format,
+                                 cr_tensor_scratch **held, crema_devptr *out) {
+  format_slot *from = NULL, *old = cr_tensor_find_slot(v, format);
+  cr_tensor_scratch *scratch = scratch_for(v, context, format, &from);
+  crema_devptr src = {0};
+  crema_status status;
+  void *memory = NULL;
+  if (scratch == NULL) return CREMA_OK;
+  CR_TRY(cr_tensor_scratch_try(scratch, format_bytes(v, format), held, &memory));
+  if (*held == NULL) return CREMA_OK;
+  *out = (crema_devptr){(uintptr_t)memory};
+  if (from == NULL) {
+    status = read_source(v, format, *out);
+    if (status == CREMA_OK) v->used = true;
+  } else {
+    /* A net that is tested in between may have made the format. */
+    if (old != NULL && !is_valid(old)) cr_tensor_clear_slot(v, old);
+    status = cr_syncedmem_read(&from->memory, context, &src);
+    if (status == CREMA_OK) {
+      status = cr_watch_convert(context, v->label, v->count, format, *out, from->format, src);
+    }
+  }
+  if (status == CREMA_OK) return CREMA_OK;
+  cr_tensor_end_use(*held);
+  *held = NULL;
+  return status;
+}
+
 crema_status cr_tensor_read_for(cr_tensor *tensor, crema_context *context, cr_format format,
-                                cr_tensor_spare **held, crema_devptr *out) {
+                                cr_tensor_scratch **held, crema_devptr *out) {
   values *v = tensor->values;
   format_slot *slot = valid_slot(v, format);
   crema_status status = CREMA_OK;
@@ -402,10 +432,7 @@ crema_status cr_tensor_read_for(cr_tensor *tensor, crema_context *context, cr_fo
     return CREMA_OK;
   }
   pthread_mutex_lock(&v->lock);
-  if (held != NULL) status = read_once(v, context, format, held, out);
-  if (status == CREMA_OK && held != NULL && *held == NULL) {
-    status = cr_tensor_read_brief(v, context, format, held, out);
-  }
+  if (held != NULL) status = read_per_use(v, context, format, held, out);
   if (status == CREMA_OK && (held == NULL || *held == NULL)) {
     status = cr_tensor_make_readable(v, context, format, out);
   }
@@ -442,6 +469,26 @@ crema_status cr_tensor_update(cr_tensor *tensor, crema_context *context, cr_form
   CR_TRY(cr_syncedmem_write(&slot->memory, context, true, out));
   only_valid(v, slot);
   return CREMA_OK;
+}
+
+crema_status cr_tensor_write_for(cr_tensor *tensor, crema_context *context, cr_format format,
+                                 cr_tensor_scratch **held, crema_devptr *out) {
+  void *memory = NULL;
+  *held = NULL;
+  if (is_per_use(tensor->values, context, format)) {
+    CR_TRY(cr_tensor_scratch_try(context->per_use, format.layout->bytes, held, &memory));
+    *out = (crema_devptr){(uintptr_t)memory};
+  }
+  return *held != NULL ? CREMA_OK : cr_tensor_write(tensor, context, format, out);
+}
+
+crema_status cr_tensor_end_write(cr_tensor *tensor, crema_context *context, cr_format format,
+                                 crema_devptr written) {
+  const values *v = tensor->values;
+  const cr_format plain = {v->type, NULL};
+  crema_devptr dst = {0};
+  CR_TRY(cr_tensor_write(tensor, context, plain, &dst));
+  return cr_watch_convert(context, v->label, v->count, plain, dst, format, written);
 }
 
 static cr_format plain_format(const cr_tensor *tensor) {
@@ -566,6 +613,10 @@ void cr_tensor_set_zero(cr_tensor *tensor) {
 
 void cr_tensor_set_passing(cr_tensor *tensor, bool passing) {
   tensor->values->passing = passing;
+}
+
+void cr_tensor_set_per_use(cr_tensor *tensor) {
+  tensor->values->per_use = true;
 }
 
 void cr_tensor_set_constant(cr_tensor *tensor) {

@@ -53,7 +53,7 @@ typedef struct cr_tensor_values {
   bool passing;                 /* see cr_tensor_set_passing */
   bool constant;                /* see cr_tensor_set_constant */
   bool gone;                    /* see cr_tensor_let_go */
-  bool brief;                   /* see cr_tensor_set_brief */
+  bool per_use;                 /* see cr_tensor_set_per_use */
   format_slot *head;            /* slot written last, NULL when none */
   cr_format head_format;
   /* Where the values still have to be read from, and the slot that they were first made in: they
@@ -124,21 +124,6 @@ crema_status cr_tensor_make_readable(values *v, crema_context *context, cr_forma
 crema_status cr_tensor_check_count(crema_dtype type, int64_t count) CREMA_MUST_USE;
 crema_status cr_tensor_follow_former(values *v) CREMA_MUST_USE;
 void cr_tensor_forget_former(values *v);
-
-/* Of memory/tensor_source.c, for memory/tensor.c: that values of `size` bytes will be read. */
-void cr_tensor_source_expect(cr_tensor_source *source, size_t size);
-/* Memory of `size` bytes, to be given back; *held is NULL, and there is none, where another has it.
- */
-crema_status cr_tensor_spare_try(cr_tensor_spare *spare, size_t size, cr_tensor_spare **held,
-                                 void **out) CREMA_MUST_USE;
-/* The same for one use of the source's values; *held is NULL where they are to be kept. */
-crema_status cr_tensor_source_try_once(cr_tensor_source *source, size_t size,
-                                       cr_tensor_spare **held, void **out) CREMA_MUST_USE;
-
-/* Of memory/tensor_brief.c, for memory/tensor.c: makes `format` of the plain one where the values
- * are in it briefly. Otherwise *held stays NULL, and nothing is done. */
-crema_status cr_tensor_read_brief(values *v, crema_context *context, cr_format format,
-                                  cr_tensor_spare **held, crema_devptr *out) CREMA_MUST_USE;
 
 /* Of memory/tensor_alias.c. Gives the slot memory in the alias's whole, if its format belongs
  * there; with `keep` its values move along. */

@@ -1,10 +1,12 @@
-/* Where the values of tensors come from that are not read before they are wanted: weights in a
- * file. They are then made in the format that is asked for, and no other copy of them stays.
+/* Values that are not read before they are wanted, such as weights in a file, and values that are
+ * converted for each use.
  *
- * A program that runs a net once would ask the system for memory of all weights, which clears it:
- * that takes longer than reading a file that is in the page cache. So the first op that uses values
- * may have them in memory that the next op's take over (cr_tensor_read_for); from the second use on
- * they are kept. */
+ * A tensor that takes its values from a source reads them when they are first wanted, in the format
+ * that is asked for, and keeps no other copy.
+ *
+ * Values are used in a format per use if keeping that format would be a waste: parameters that are
+ * trained change after each use, and a program that runs a net once would ask the system for memory
+ * of all weights. An op then gets the values in scratch memory, which the next op takes over. */
 #ifndef CR_MEMORY_TENSOR_SOURCE_H
 #define CR_MEMORY_TENSOR_SOURCE_H
 
@@ -12,57 +14,87 @@
 
 #include "memory/tensor.h"
 
-/* Memory for values that are only needed to make others of them. Sources that share it use it one
- * after the other, and no more of it is touched than the largest needs. */
-typedef struct cr_tensor_spare cr_tensor_spare;
-crema_status cr_tensor_spare_create(cr_tensor_spare **out) CREMA_MUST_USE;
-cr_tensor_spare *cr_tensor_spare_retain(cr_tensor_spare *spare);
-void cr_tensor_spare_release(cr_tensor_spare *spare);
+/* ---- scratch memory ---- */
 
-/* The first member of whatever is a source. */
+/* Memory that several tensors use one after the other. Only as much of it is touched as the largest
+ * needs. Counted. */
+typedef struct cr_tensor_scratch cr_tensor_scratch;
+crema_status cr_tensor_scratch_create(cr_tensor_scratch **out) CREMA_MUST_USE;
+cr_tensor_scratch *cr_tensor_scratch_retain(cr_tensor_scratch *scratch);
+void cr_tensor_scratch_release(cr_tensor_scratch *scratch); /* accepts NULL */
+
+/* Takes the memory, of at least `size` bytes. *held is NULL if another thread has it: nobody waits
+ * for the op of another thread. Errors: CREMA_E_NO_MEMORY. */
+crema_status cr_tensor_scratch_try(cr_tensor_scratch *scratch, size_t size,
+                                   cr_tensor_scratch **held, void **out) CREMA_MUST_USE;
+void cr_tensor_end_use(cr_tensor_scratch *held); /* accepts NULL */
+
+/* ---- sources ---- */
+
+/* Larger values of a source are kept at once: otherwise as much scratch memory as the largest of
+ * them would stay alongside the values that are kept. */
+#define CR_TENSOR_MOST_PER_USE ((size_t)16 << 20)
+
+/* The first member of each kind of source. */
 typedef struct cr_tensor_source {
   atomic_int references;
   /* Writes bytes `at` to at + size - 1 to `out`. Called by any thread, by several at once. */
   crema_status (*read)(struct cr_tensor_source *source, uint64_t at, void *out, size_t size);
   void (*destroy)(struct cr_tensor_source *source);
-  cr_tensor_spare *spare;
-  cr_tensor_spare *once; /* for values that are used for the first time; NULL: these are kept */
+  cr_tensor_scratch *scratch; /* for values that are read to be converted */
+  cr_tensor_scratch *per_use; /* for the first use of values; NULL: values are kept at once */
 } cr_tensor_source;
 
-/* Sets all members, `once` to NULL; there is one reference. Takes over the caller's reference to
- * `spare`. */
+/* Sets all members, `per_use` to NULL; there is one reference. Takes over the caller's reference to
+ * `scratch`. */
 void cr_tensor_source_init(cr_tensor_source *source,
                            crema_status (*read)(cr_tensor_source *, uint64_t, void *, size_t),
-                           void (*destroy)(cr_tensor_source *), cr_tensor_spare *spare);
+                           void (*destroy)(cr_tensor_source *), cr_tensor_scratch *scratch);
 cr_tensor_source *cr_tensor_source_retain(cr_tensor_source *source);
-/* Lets values be used once before they are kept; a reference to `once` is added. */
-void cr_tensor_source_set_once(cr_tensor_source *source, cr_tensor_spare *once);
+/* Lets values be used once before they are kept; a reference to `scratch` is added. */
+void cr_tensor_source_set_per_use(cr_tensor_source *source, cr_tensor_scratch *scratch);
 /* With the last reference, `destroy` is called. Accepts NULL. */
 void cr_tensor_source_release(cr_tensor_source *source);
 
+/* Notes that values of `size` bytes will be read. */
+void cr_tensor_source_expect(cr_tensor_source *source, size_t size);
+
 /* The values at `at`, valid until cr_tensor_source_unlock, which must follow if it succeeds.
- * Errors: those of `read`, CREMA_E_NO_MEMORY. */
+ * Errors: errors of `read`, CREMA_E_NO_MEMORY. */
 crema_status cr_tensor_source_lock(cr_tensor_source *source, uint64_t at, size_t size,
                                    void **out) CREMA_MUST_USE;
 void cr_tensor_source_unlock(cr_tensor_source *source);
 
-/* The tensor's values are from now on those that `source` has from `at` on, as elements of the
- * tensor's type in plain format. They are read at once where the tensor has memory for them, and
- * otherwise when they are first wanted: reading the tensor then fails with what `read` fails with.
- * No other thread may use the values meanwhile. Errors: those of `read`, CREMA_E_NO_MEMORY. */
+/* The tensor takes the values of `source` from `at` on, as elements of its own type in plain
+ * format. They are read at once if the tensor has memory for them, and otherwise when they are
+ * first wanted: reading the tensor then fails with the error of `read`. No other thread may use the
+ * values meanwhile. Errors: errors of `read`, CREMA_E_NO_MEMORY. */
 crema_status cr_tensor_take_from(cr_tensor *tensor, cr_tensor_source *source,
                                  uint64_t at) CREMA_MUST_USE;
 
-/* As cr_tensor_read, for one use of the values on the CPU. Where they are used for the first time,
- * *held may become the memory that they are in, and nothing is kept in the tensor; they are valid
- * until cr_tensor_give_back, which the same thread must call. Otherwise *held becomes NULL. With
- * `held` NULL they are kept. */
-crema_status cr_tensor_read_for(cr_tensor *tensor, crema_context *context, cr_format format,
-                                cr_tensor_spare **held, crema_devptr *out) CREMA_MUST_USE;
-void cr_tensor_give_back(cr_tensor_spare *held); /* accepts NULL */
-
-/* Writes the values, in plain format of the tensor's own type, to `out`. Of values that are still
- * to be read none are kept in the tensor. Errors as of a read. */
+/* Writes the values, in plain format of the tensor's own type, to `out`. Values that are still in
+ * the source are not kept in the tensor. Errors as of a read. */
 crema_status cr_tensor_copy_out(cr_tensor *tensor, void *out) CREMA_MUST_USE;
+
+/* ---- per-use formats ---- */
+
+/* Ops on contexts that have scratch memory (crema_context.per_use) get the values in private
+ * layouts per use. Sharing tensors do so together. */
+void cr_tensor_set_per_use(cr_tensor *tensor);
+
+/* As cr_tensor_read, for one use of the values on the CPU. *held may become the scratch memory that
+ * the values are in: they are valid until cr_tensor_end_use, which the same thread must call, and
+ * the tensor does not keep the format. Otherwise *held becomes NULL. With `held` NULL the format is
+ * kept. */
+crema_status cr_tensor_read_for(cr_tensor *tensor, crema_context *context, cr_format format,
+                                cr_tensor_scratch **held, crema_devptr *out) CREMA_MUST_USE;
+
+/* As cr_tensor_write, for an op that writes all values. If *held becomes scratch memory, the op
+ * writes there; cr_tensor_end_write then converts the values to the tensor's plain format, before
+ * cr_tensor_end_use. */
+crema_status cr_tensor_write_for(cr_tensor *tensor, crema_context *context, cr_format format,
+                                 cr_tensor_scratch **held, crema_devptr *out) CREMA_MUST_USE;
+crema_status cr_tensor_end_write(cr_tensor *tensor, crema_context *context, cr_format format,
+                                 crema_devptr written) CREMA_MUST_USE;
 
 #endif

@@ -7,7 +7,7 @@
 #include "device/memory/heap.h"
 #include "layers/common/input_class.h"
 #include "layers/registry.h"
-#include "memory/tensor_brief.h"
+#include "memory/tensor_source.h"
 #include "net/checks/checks.h"
 #include "net/graph.h"
 #include "net/lifetimes.h"
@@ -434,12 +434,12 @@ static void log_memory(const crema_net *net) {
 }
 
 /* Parameters that are not trained stay in the formats that they were needed in. */
-static crema_status make_params_brief(crema_net *net) {
+static crema_status make_params_per_use(crema_net *net) {
   if (net->phase != CREMA_TRAIN || !net->context->device->backend->host_memory) return CREMA_OK;
-  CR_TRY(cr_tensor_spare_create(&net->brief));
+  CR_TRY(cr_tensor_scratch_create(&net->per_use));
   for (int i = 0; i < net->learnables; ++i) {
-    cr_tensor_set_brief(net->learnable[i]->diff);
-    if (net->lr_mult[i] != 0) cr_tensor_set_brief(net->learnable[i]->data);
+    cr_tensor_set_per_use(net->learnable[i]->diff);
+    if (net->lr_mult[i] != 0) cr_tensor_set_per_use(net->learnable[i]->data);
   }
   return CREMA_OK;
 }
@@ -458,7 +458,7 @@ static crema_status start_planning(crema_net *net) {
     CR_TRY(cr_net_allocate(&net->arena, &net->kept, blobs, sizeof *net->kept));
     CR_TRY(cr_net_allocate(&net->arena, &net->segment, (size_t)net->layers, sizeof *net->segment));
     CR_TRY(cr_net_allocate(&net->arena, &net->released, 2 * blobs, sizeof(cr_tensor *)));
-    CR_TRY(make_params_brief(net));
+    CR_TRY(make_params_per_use(net));
   }
   return cr_net_plan_lifetimes(net);
 }

@@ -30,7 +30,7 @@ void crema_net_destroy(crema_net *net) {
   for (int i = 0; i < net->blobs; ++i) crema_blob_destroy(net->blob[i]);
   cr_name_map_free(&net->layer_index);
   cr_name_map_free(&net->blob_index);
-  cr_tensor_spare_release(net->brief);
+  cr_tensor_scratch_release(net->per_use);
   if (net->owns_context) crema_context_destroy(net->context);
   if (net->param != NULL) cr_message_free(&net->param->base);
   cr_arena_free(&net->arena);

@@ -73,11 +73,11 @@ static crema_status forward_layer(crema_net *net, int index, bool with_loss) {
 static void begin_pass(const crema_net *net) {
   cr_signals_hold(); /* once for all ops */
   if (net->plans || net->settles) cr_heap_rest(net->context);
-  net->context->brief = net->brief;
+  net->context->per_use = net->per_use;
 }
 
 static void end_pass(const crema_net *net) {
-  net->context->brief = NULL;
+  net->context->per_use = NULL;
   cr_watch_layer(net->context, NULL, false);
   cr_signals_release();
 }

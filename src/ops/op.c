@@ -10,7 +10,6 @@
 #include "device/memory/scratchpad.h"
 #include "device/watch.h"
 #include "memory/commands.h"
-#include "memory/tensor_brief.h"
 #include "ops/op_private.h"
 
 static crema_status find_uses(cr_op *op) {
@@ -245,7 +244,7 @@ static crema_status end_hold(cr_op *op, const cr_op_plan *p, crema_context *cont
   if (status == CREMA_OK && i >= 0) {
     status = cr_tensor_end_write(tensor[i], context, p->format[i], op->buffer[i]);
   }
-  cr_tensor_give_back(op->held);
+  cr_tensor_end_use(op->held);
   op->held = NULL;
   op->held_arg = -1;
   return status;

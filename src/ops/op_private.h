@@ -54,9 +54,9 @@ struct cr_op {
   /* Per run, one per argument. */
   crema_devptr *buffer;
   bool *accumulate;
-  bool overwrites;       /* arguments that are updated are only written */
-  cr_tensor_spare *held; /* with the values of an argument during the run; NULL: none */
-  int held_arg;          /* the argument, if the op writes it; -1 */
+  bool overwrites;         /* arguments that are updated are only written */
+  cr_tensor_scratch *held; /* with the values of an argument during the run; NULL: none */
+  int held_arg;            /* the argument, if the op writes it; -1 */
   cr_format *hint;
   /* For kernels that cannot accumulate: the fresh values, and the op that adds them. */
   cr_tensor **fresh;

@@ -132,24 +132,24 @@ static crema_status borrow(cr_tensor_source *source, size_t size) {
 static crema_status use_sources(void *user) {
   const where *w = user;
   cr_tensor_source source;
-  cr_tensor_spare *spare = NULL, *once = NULL, *held = NULL;
+  cr_tensor_scratch *spare = NULL, *once = NULL, *held = NULL;
   cr_tensor *tensor = NULL;
   crema_devptr data = {0};
   crema_status status;
-  CR_TRY(cr_tensor_spare_create(&spare));
+  CR_TRY(cr_tensor_scratch_create(&spare));
   cr_tensor_source_init(&source, read_zeros, keep, spare);
-  CR_TRY_GOTO(cr_tensor_spare_create(&once), out);
-  cr_tensor_source_set_once(&source, once);
+  CR_TRY_GOTO(cr_tensor_scratch_create(&once), out);
+  cr_tensor_source_set_per_use(&source, once);
   CR_TRY_GOTO(borrow(&source, 100), out);
   CR_TRY_GOTO(borrow(&source, 10000), out);
   CR_TRY_GOTO(cr_tensor_create(CREMA_F32, COUNT, &tensor), out);
   CR_TRY_GOTO(cr_tensor_take_from(tensor, &source, 0), out);
   CR_TRY_GOTO(cr_tensor_read_for(tensor, w->context, CR_PLAIN_F32, &held, &data), out);
-  cr_tensor_give_back(held);
+  cr_tensor_end_use(held);
   CR_TRY_GOTO(cr_tensor_read(tensor, w->context, CR_PLAIN_F32, &data), out);
 out:
   cr_tensor_destroy(tensor);
-  cr_tensor_spare_release(once);
+  cr_tensor_scratch_release(once);
   cr_tensor_source_release(&source);
   return status;
 }

@@ -7,7 +7,6 @@
 #include "device/memory/heap.h"
 #include "memory/reversed_fixture.h"
 #include "memory/sim_fixture.h"
-#include "memory/tensor_brief.h"
 
 enum { BYTES = COUNT * (int)sizeof(float), PADDED = (COUNT + COUNT % 2) * (int)sizeof(float) };
 
@@ -53,21 +52,21 @@ static void destroy_counting(cr_tensor_source *base) {
 }
 
 static counting *new_source(bool *destroyed) {
-  cr_tensor_spare *spare = NULL;
+  cr_tensor_scratch *scratch = NULL;
   counting *source = calloc(1, sizeof *source);
   assert_non_null(source);
-  ok(cr_tensor_spare_create(&spare));
+  ok(cr_tensor_scratch_create(&scratch));
   source->destroyed = destroyed;
   if (destroyed != NULL) *destroyed = false;
-  cr_tensor_source_init(&source->base, read_counting, destroy_counting, spare);
+  cr_tensor_source_init(&source->base, read_counting, destroy_counting, scratch);
   return source;
 }
 
 /* The caller's reference to what the first use is in, which the source keeps one of. */
-static cr_tensor_spare *let_use_once(counting *source) {
-  cr_tensor_spare *once = NULL;
-  ok(cr_tensor_spare_create(&once));
-  cr_tensor_source_set_once(&source->base, once);
+static cr_tensor_scratch *let_use_once(counting *source) {
+  cr_tensor_scratch *once = NULL;
+  ok(cr_tensor_scratch_create(&once));
+  cr_tensor_source_set_per_use(&source->base, once);
   return once;
 }
 
@@ -80,7 +79,7 @@ static void check(const float *values, int64_t count, float first) {
 }
 
 static const float *read_held(fixture *f, cr_tensor *tensor, cr_format format,
-                              cr_tensor_spare **held) {
+                              cr_tensor_scratch **held) {
   crema_devptr data = {0};
   ok(cr_tensor_read_for(tensor, f->context, format, held, &data));
   return (const float *)data.address;
@@ -164,7 +163,7 @@ SOURCE_TEST(a_failure_is_the_readers) {
   fixture *f = *state;
   const cr_format reversed = {CREMA_F32, &f->reversed};
   counting *source = new_source(NULL);
-  cr_tensor_spare *once = let_use_once(source), *held = NULL;
+  cr_tensor_scratch *once = let_use_once(source), *held = NULL;
   cr_tensor *tensor = new_tensor(COUNT);
   crema_devptr data = {0};
   take(tensor, source, 1);
@@ -180,7 +179,7 @@ SOURCE_TEST(a_failure_is_the_readers) {
   conversions_fail = false;
   check(read_floats(f, tensor, CR_PLAIN_F32), COUNT, 1);
   cr_tensor_destroy(tensor);
-  cr_tensor_spare_release(once);
+  cr_tensor_scratch_release(once);
   cr_tensor_source_release(&source->base);
 }
 
@@ -250,7 +249,7 @@ TEST(devices_are_given_what_is_read) {
   sim_begin_devices(1);
   crema_context *context = sim_test_context(sim_test_device(0));
   counting *source = new_source(NULL);
-  cr_tensor_spare *once = let_use_once(source), *held = NULL;
+  cr_tensor_scratch *once = let_use_once(source), *held = NULL;
   cr_tensor *tensor = new_tensor(COUNT);
   crema_devptr data = {0};
   float values[COUNT];
@@ -262,7 +261,7 @@ TEST(devices_are_given_what_is_read) {
   check(values, COUNT, 6);
   assert_int_equal(source->reads, 1);
   cr_tensor_destroy(tensor);
-  cr_tensor_spare_release(once);
+  cr_tensor_scratch_release(once);
   cr_tensor_source_release(&source->base);
   crema_context_destroy(context);
   sim_end();
@@ -273,7 +272,7 @@ TEST(devices_are_given_what_is_read) {
 SOURCE_TEST(the_first_use_keeps_nothing) {
   fixture *f = *state;
   counting *source = new_source(NULL);
-  cr_tensor_spare *once = let_use_once(source), *held = NULL;
+  cr_tensor_scratch *once = let_use_once(source), *held = NULL;
   cr_tensor *tensor = new_tensor(COUNT);
   for (int round = 0; round < 2; ++round) {
     take(tensor, source, 3); /* the second time they are read at once */
@@ -286,7 +285,7 @@ SOURCE_TEST(the_first_use_keeps_nothing) {
     check(read_held(f, tensor, CR_PLAIN_F32, &held), COUNT, 3);
     assert_ptr_equal(held, once);
     assert_int_equal(bytes_of_tensor(tensor), 0);
-    cr_tensor_give_back(held);
+    cr_tensor_end_use(held);
     check(read_held(f, tensor, CR_PLAIN_F32, &held), COUNT, 3);
     assert_null(held);
     assert_int_equal(source->reads, before + 2);
@@ -294,9 +293,9 @@ SOURCE_TEST(the_first_use_keeps_nothing) {
     check(read_held(f, tensor, CR_PLAIN_F32, &held), COUNT, 3);
     assert_int_equal(source->reads, before + 2);
   }
-  cr_tensor_give_back(NULL);
+  cr_tensor_end_use(NULL);
   cr_tensor_destroy(tensor);
-  cr_tensor_spare_release(once);
+  cr_tensor_scratch_release(once);
   cr_tensor_source_release(&source->base);
 }
 
@@ -304,31 +303,31 @@ SOURCE_TEST(the_first_use_keeps_nothing) {
 SOURCE_TEST(each_source_has_a_first_use) {
   fixture *f = *state;
   counting *source = new_source(NULL);
-  cr_tensor_spare *once = let_use_once(source), *held = NULL;
+  cr_tensor_scratch *once = let_use_once(source), *held = NULL;
   cr_tensor *tensor = new_tensor(COUNT);
   for (int i = 0; i < 3; ++i) {
     take(tensor, source, i);
     check(read_held(f, tensor, CR_PLAIN_F32, &held), COUNT, (float)i);
     assert_ptr_equal(held, once);
-    cr_tensor_give_back(held);
+    cr_tensor_end_use(held);
   }
   cr_tensor_destroy(tensor);
-  cr_tensor_spare_release(once);
+  cr_tensor_scratch_release(once);
   cr_tensor_source_release(&source->base);
 }
 
-/* A private layout is made of what is read to spare memory. */
+/* A private layout is made of what is read to scratch memory. */
 SOURCE_TEST(the_first_use_may_be_in_a_layout) {
   fixture *f = *state;
   const cr_format reversed = {CREMA_F32, &f->reversed}, doubles = {CREMA_F64, NULL};
   counting *source = new_source(NULL);
-  cr_tensor_spare *once = let_use_once(source), *held = NULL;
+  cr_tensor_scratch *once = let_use_once(source), *held = NULL;
   cr_tensor *tensor = new_tensor(COUNT);
   take(tensor, source, 3);
   const float *values = read_held(f, tensor, reversed, &held);
   assert_ptr_equal(held, once);
   for (int i = 0; i < COUNT; ++i) assert_true(values[i] == (float)(3 + COUNT - 1 - i));
-  cr_tensor_give_back(held);
+  cr_tensor_end_use(held);
   cr_tensor_destroy(tensor);
   /* Another type is kept, and what it was made of, too. */
   tensor = new_tensor(COUNT);
@@ -347,9 +346,9 @@ SOURCE_TEST(the_first_use_may_be_in_a_layout) {
   assert_null(held);
   (void)read_held(f, tensor, reversed, &held);
   assert_ptr_equal(held, once);
-  cr_tensor_give_back(held);
+  cr_tensor_end_use(held);
   cr_tensor_destroy(tensor);
-  cr_tensor_spare_release(once);
+  cr_tensor_scratch_release(once);
   cr_tensor_source_release(&source->base);
 }
 
@@ -357,7 +356,7 @@ SOURCE_TEST(the_first_use_may_be_in_a_layout) {
 SOURCE_TEST(memory_in_use_is_not_waited_for) {
   fixture *f = *state;
   counting *source = new_source(NULL), *plain = new_source(NULL);
-  cr_tensor_spare *once = let_use_once(source), *first = NULL, *second = NULL;
+  cr_tensor_scratch *once = let_use_once(source), *first = NULL, *second = NULL;
   cr_tensor *a = new_tensor(COUNT), *b = new_tensor(COUNT), *c = new_tensor(COUNT);
   take(a, source, 3);
   take(b, source, 30);
@@ -369,7 +368,7 @@ SOURCE_TEST(memory_in_use_is_not_waited_for) {
   check(values, COUNT, 3);
   check(read_held(f, c, CR_PLAIN_F32, &second), COUNT, 40); /* a source without such memory */
   assert_null(second);
-  cr_tensor_give_back(first);
+  cr_tensor_end_use(first);
   /* Zeros are made where they are asked for. */
   take(a, source, 3);
   cr_tensor_set_zero(a);
@@ -378,7 +377,7 @@ SOURCE_TEST(memory_in_use_is_not_waited_for) {
   cr_tensor_destroy(a);
   cr_tensor_destroy(b);
   cr_tensor_destroy(c);
-  cr_tensor_spare_release(once);
+  cr_tensor_scratch_release(once);
   cr_tensor_source_release(&source->base);
   cr_tensor_source_release(&plain->base);
 }
@@ -388,7 +387,7 @@ SOURCE_TEST(memory_is_made_for_the_largest) {
   enum { MOST = 4 << 20, SMALL = 100, LARGE = 5000 };
   fixture *f = *state;
   counting *source = new_source(NULL);
-  cr_tensor_spare *once = let_use_once(source), *held = NULL;
+  cr_tensor_scratch *once = let_use_once(source), *held = NULL;
   const int64_t counts[] = {SMALL, LARGE, LARGE / 2, MOST, MOST + 2};
   cr_tensor *tensor[5];
   const float *where = NULL;
@@ -403,14 +402,14 @@ SOURCE_TEST(memory_is_made_for_the_largest) {
     assert_ptr_equal(held, i < 4 ? once : NULL);
     if (i == 0) where = values;
     if (i < 3) assert_ptr_equal(values, where);
-    cr_tensor_give_back(held);
+    cr_tensor_end_use(held);
   }
   for (int i = 0; i < 5; ++i) cr_tensor_destroy(tensor[i]);
-  cr_tensor_spare_release(once);
+  cr_tensor_scratch_release(once);
   cr_tensor_source_release(&source->base);
 }
 
-/* The spare memory of a source is locked while somebody has it. */
+/* The scratch memory of a source is locked while somebody has it. */
 TEST(values_are_lent_to_one_at_a_time) {
   counting *source = new_source(NULL);
   void *values = NULL, *again = NULL;
@@ -426,43 +425,43 @@ TEST(values_are_lent_to_one_at_a_time) {
   cr_tensor_source_release(&source->base);
 }
 
-/* ---- values that are in a layout briefly --------------------------------- */
+/* ---- layouts that are made per use */
 
-typedef struct briefly {
+typedef struct per_use {
   fixture *f;
-  cr_tensor_spare *spare, *held;
+  cr_tensor_scratch *scratch, *held;
   cr_tensor *tensor;
   cr_format reversed;
-} briefly;
+} per_use;
 
-static briefly begin_briefly(fixture *f) {
-  briefly b = {.f = f, .reversed = {CREMA_F32, &f->reversed}};
-  ok(cr_tensor_spare_create(&b.spare));
-  f->context->brief = b.spare;
+static per_use begin_per_use(fixture *f) {
+  per_use b = {.f = f, .reversed = {CREMA_F32, &f->reversed}};
+  ok(cr_tensor_scratch_create(&b.scratch));
+  f->context->per_use = b.scratch;
   b.tensor = new_tensor(COUNT);
-  cr_tensor_set_brief(b.tensor);
+  cr_tensor_set_per_use(b.tensor);
   write_counting(f, b.tensor, 1);
   return b;
 }
 
-static void end_briefly(briefly *b) {
-  b->f->context->brief = NULL;
+static void end_per_use(per_use *b) {
+  b->f->context->per_use = NULL;
   cr_tensor_destroy(b->tensor);
-  cr_tensor_spare_release(b->spare);
+  cr_tensor_scratch_release(b->scratch);
 }
 
 static void check_reversed(const float *values, float first) {
   for (int i = 0; i < COUNT; ++i) assert_true(values[i] == first + (float)(COUNT - 1 - i));
 }
 
-SOURCE_TEST(values_are_in_a_layout_briefly) {
-  briefly b = begin_briefly(*state);
+SOURCE_TEST(layouts_are_made_per_use) {
+  per_use b = begin_per_use(*state);
   for (int i = 0; i < 3; ++i) {
     write_counting(b.f, b.tensor, (float)i);
     conversions = 0;
     check_reversed(read_held(b.f, b.tensor, b.reversed, &b.held), (float)i);
-    assert_ptr_equal(b.held, b.spare);
-    cr_tensor_give_back(b.held);
+    assert_ptr_equal(b.held, b.scratch);
+    cr_tensor_end_use(b.held);
     assert_int_equal(conversions, 1);
     assert_int_equal(bytes_of_tensor(b.tensor), PADDED);
   }
@@ -474,81 +473,81 @@ SOURCE_TEST(values_are_in_a_layout_briefly) {
   /* And it goes once it is stale. */
   write_counting(b.f, b.tensor, 4);
   check_reversed(read_held(b.f, b.tensor, b.reversed, &b.held), 4);
-  assert_ptr_equal(b.held, b.spare);
+  assert_ptr_equal(b.held, b.scratch);
   assert_int_equal(bytes_of_tensor(b.tensor), PADDED);
-  cr_tensor_give_back(b.held);
-  end_briefly(&b);
+  cr_tensor_end_use(b.held);
+  end_per_use(&b);
 }
 
-static bool is_brief(briefly *b, cr_format format) {
+static bool is_per_use(per_use *b, cr_format format) {
   (void)read_held(b->f, b->tensor, format, &b->held);
   const bool held = b->held != NULL;
-  cr_tensor_give_back(b->held);
+  cr_tensor_end_use(b->held);
   return held;
 }
 
-static void renew(briefly *b, bool brief) {
+static void renew(per_use *b, bool converts) {
   cr_tensor_destroy(b->tensor);
   b->tensor = new_tensor(COUNT);
-  if (brief) cr_tensor_set_brief(b->tensor);
+  if (converts) cr_tensor_set_per_use(b->tensor);
   write_counting(b->f, b->tensor, 1);
 }
 
-SOURCE_TEST(what_is_not_brief) {
-  briefly b = begin_briefly(*state);
+SOURCE_TEST(what_is_kept_in_a_format) {
+  per_use b = begin_per_use(*state);
   const cr_format doubles = {CREMA_F64, NULL}, wide = {CREMA_F64, &b.f->reversed_double};
   cr_layout gaps = b.f->reversed;
   gaps.gaps = true;
-  assert_true(is_brief(&b, b.reversed));
+  assert_true(is_per_use(&b, b.reversed));
   write_counting(b.f, b.tensor, 1);
-  assert_false(is_brief(&b, CR_PLAIN_F32));
-  assert_false(is_brief(&b, doubles));
-  assert_false(is_brief(&b, wide));
-  assert_false(is_brief(&b, (cr_format){CREMA_F32, &gaps}));
+  assert_false(is_per_use(&b, CR_PLAIN_F32));
+  assert_false(is_per_use(&b, doubles));
+  assert_false(is_per_use(&b, wide));
+  assert_false(is_per_use(&b, (cr_format){CREMA_F32, &gaps}));
   renew(&b, false); /* not said to be */
-  assert_false(is_brief(&b, b.reversed));
+  assert_false(is_per_use(&b, b.reversed));
   renew(&b, true);
-  b.f->context->brief = NULL; /* no memory for it */
-  assert_false(is_brief(&b, b.reversed));
-  b.f->context->brief = b.spare;
+  b.f->context->per_use = NULL; /* no memory for it */
+  assert_false(is_per_use(&b, b.reversed));
+  b.f->context->per_use = b.scratch;
   renew(&b, true);
   cr_tensor_set_zero(b.tensor);
-  assert_false(is_brief(&b, b.reversed)); /* zeros need no conversion */
+  assert_false(is_per_use(&b, b.reversed)); /* zeros need no conversion */
   renew(&b, true);
   counting *source = new_source(NULL);
   cr_tensor *own = new_tensor(COUNT);
-  cr_tensor_set_brief(own);
+  cr_tensor_set_per_use(own);
   take(own, source, 2);
   cr_tensor_destroy(b.tensor);
   b.tensor = own;
-  assert_false(is_brief(&b, b.reversed)); /* to be read first */
+  assert_false(is_per_use(&b, b.reversed)); /* to be read first */
   renew(&b, true);
   cr_tensor_destroy(b.tensor);
   b.tensor = new_tensor(COUNT);
-  cr_tensor_set_brief(b.tensor);
+  cr_tensor_set_per_use(b.tensor);
   crema_devptr data = {0};
   ok(cr_tensor_write(b.tensor, b.f->context, doubles, &data));
   write_counting(b.f, b.tensor, 1);
-  assert_true(is_brief(&b, b.reversed)); /* whatever was held first */
+  assert_true(is_per_use(&b, b.reversed)); /* whatever was held first */
   ok(cr_tensor_write(b.tensor, b.f->context, doubles, &data));
   for (int i = 0; i < COUNT; ++i) ((double *)data.address)[i] = i;
-  assert_false(is_brief(&b, b.reversed)); /* the plain format is stale */
+  assert_false(is_per_use(&b, b.reversed)); /* the plain format is stale */
   cr_tensor_source_release(&source->base);
-  end_briefly(&b);
+  end_per_use(&b);
 }
 
-SOURCE_TEST(brief_values_wait_for_nobody) {
-  briefly b = begin_briefly(*state);
-  cr_tensor_spare *held = NULL;
+SOURCE_TEST(uses_wait_for_nobody) {
+  per_use b = begin_per_use(*state);
+  cr_tensor_scratch *held = NULL;
   cr_tensor *other = new_tensor(COUNT);
-  cr_tensor_set_brief(other);
+  cr_tensor_set_per_use(other);
   write_counting(b.f, other, 50);
   const float *values = read_held(b.f, b.tensor, b.reversed, &b.held);
-  assert_ptr_equal(b.held, b.spare);
+  assert_ptr_equal(b.held, b.scratch);
   check_reversed(read_held(b.f, other, b.reversed, &held), 50);
   assert_null(held);
   check_reversed(values, 1);
-  cr_tensor_give_back(b.held);
+  cr_tensor_end_use(b.held);
   /* A failure gives the memory back. */
   crema_devptr data = {0};
   conversions_fail = true;
@@ -556,30 +555,30 @@ SOURCE_TEST(brief_values_wait_for_nobody) {
                    CREMA_E_DEVICE);
   conversions_fail = false;
   assert_null(held);
-  assert_true(is_brief(&b, b.reversed));
+  assert_true(is_per_use(&b, b.reversed));
   cr_tensor_destroy(other);
-  end_briefly(&b);
+  end_per_use(&b);
 }
 
 SOURCE_TEST(results_are_brought_to_the_plain_format) {
-  briefly b = begin_briefly(*state);
+  per_use b = begin_per_use(*state);
   crema_devptr data = {0};
   ok(cr_tensor_write_for(b.tensor, b.f->context, b.reversed, &b.held, &data));
-  assert_ptr_equal(b.held, b.spare);
+  assert_ptr_equal(b.held, b.scratch);
   for (int i = 0; i < COUNT; ++i) ((float *)data.address)[i] = (float)(20 + COUNT - 1 - i);
   check(read_floats(b.f, b.tensor, CR_PLAIN_F32), COUNT, 1);
   ok(cr_tensor_end_write(b.tensor, b.f->context, b.reversed, data));
-  cr_tensor_give_back(b.held);
+  cr_tensor_end_use(b.held);
   check(read_floats(b.f, b.tensor, CR_PLAIN_F32), COUNT, 20);
   assert_true(cr_format_equal(cr_tensor_head(b.tensor), CR_PLAIN_F32));
   assert_int_equal(bytes_of_tensor(b.tensor), PADDED);
-  /* What is not brief is written as ever. */
-  b.held = b.spare;
+  /* Other formats are written in place. */
+  b.held = b.scratch;
   ok(cr_tensor_write_for(b.tensor, b.f->context, CR_PLAIN_F32, &b.held, &data));
   assert_null(b.held);
   for (int i = 0; i < COUNT; ++i) ((float *)data.address)[i] = (float)(30 + i);
   check(read_floats(b.f, b.tensor, CR_PLAIN_F32), COUNT, 30);
-  end_briefly(&b);
+  end_per_use(&b);
 }
 
 int main(void) {

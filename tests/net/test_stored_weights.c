@@ -478,8 +478,8 @@ TEST(threads_read_a_source_once) {
     numbers source = {.fails = false};
     pthread_t thread[THREADS];
     cr_tensor *tensor[THREADS] = {NULL};
-    cr_tensor_spare *spare = NULL;
-    ok(cr_tensor_spare_create(&spare));
+    cr_tensor_scratch *spare = NULL;
+    ok(cr_tensor_scratch_create(&spare));
     cr_tensor_source_init(&source.base, read_numbers, keep, spare);
     for (int i = 0; i < THREADS; ++i) ok(cr_tensor_create(CREMA_F32, COUNT, &tensor[i]));
     for (int i = 1; i < THREADS; ++i) ok(cr_tensor_share(tensor[i], tensor[0]));
@@ -504,7 +504,7 @@ static cr_tensor *tensor_from(numbers *source, int64_t count) {
 }
 
 /* Reads the values for one use; whether they are kept. */
-static bool are_kept(cr_tensor *tensor, crema_dtype type, cr_tensor_spare **held) {
+static bool are_kept(cr_tensor *tensor, crema_dtype type, cr_tensor_scratch **held) {
   crema_devptr out = {0};
   const int64_t last = cr_tensor_count(tensor) - 1;
   ok(cr_tensor_read_for(tensor, cr_host_context(), (cr_format){type, NULL}, held, &out));
@@ -520,21 +520,21 @@ static bool are_kept(cr_tensor *tensor, crema_dtype type, cr_tensor_spare **held
 TEST(values_are_kept_from_the_second_use_on) {
   enum { LARGE = (16 << 20) / sizeof(float) + 2, TENSORS = 5 };
   numbers source = {.fails = false};
-  cr_tensor_spare *spare = NULL, *once = NULL, *held[2] = {NULL, NULL};
+  cr_tensor_scratch *spare = NULL, *once = NULL, *held[2] = {NULL, NULL};
   cr_tensor *tensor[TENSORS];
-  ok(cr_tensor_spare_create(&spare));
-  ok(cr_tensor_spare_create(&once));
+  ok(cr_tensor_scratch_create(&spare));
+  ok(cr_tensor_scratch_create(&once));
   cr_tensor_source_init(&source.base, read_numbers, keep, spare);
-  cr_tensor_source_set_once(&source.base, once);
-  cr_tensor_spare_release(once);
+  cr_tensor_source_set_per_use(&source.base, once);
+  cr_tensor_scratch_release(once);
   for (int i = 0; i < TENSORS; ++i) tensor[i] = tensor_from(&source, i == 4 ? LARGE : COUNT);
   cr_tensor_source_release(&source.base);
   assert_false(are_kept(tensor[0], CREMA_F32, &held[0]));
   /* Others keep theirs while the memory is in use. */
   assert_true(are_kept(tensor[1], CREMA_F32, &held[1]));
-  cr_tensor_give_back(held[0]);
+  cr_tensor_end_use(held[0]);
   assert_false(are_kept(tensor[2], CREMA_F32, &held[0]));
-  cr_tensor_give_back(held[0]);
+  cr_tensor_end_use(held[0]);
   assert_int_equal(atomic_load(&source.reads), 3);
   assert_true(are_kept(tensor[0], CREMA_F32, &held[0]));
   assert_int_equal(atomic_load(&source.reads), 4);
@@ -547,11 +547,11 @@ TEST(values_are_kept_from_the_second_use_on) {
   source.fails = true;
   crema_devptr out = {0};
   cr_tensor_destroy(tensor[2]);
-  ok(cr_tensor_spare_create(&spare));
-  ok(cr_tensor_spare_create(&once));
+  ok(cr_tensor_scratch_create(&spare));
+  ok(cr_tensor_scratch_create(&once));
   cr_tensor_source_init(&source.base, read_numbers, keep, spare);
-  cr_tensor_source_set_once(&source.base, once);
-  cr_tensor_spare_release(once);
+  cr_tensor_source_set_per_use(&source.base, once);
+  cr_tensor_scratch_release(once);
   tensor[2] = tensor_from(&source, COUNT);
   cr_tensor_source_release(&source.base);
   for (int i = 0; i < 2; ++i) {
@@ -561,7 +561,7 @@ TEST(values_are_kept_from_the_second_use_on) {
   }
   source.fails = false;
   assert_false(are_kept(tensor[2], CREMA_F32, &held[0]));
-  cr_tensor_give_back(held[0]);
+  cr_tensor_end_use(held[0]);
   for (int i = 0; i < TENSORS; ++i) cr_tensor_destroy(tensor[i]);
 }
 
@@ -570,8 +570,8 @@ TEST(a_source_that_fails_is_asked_again) {
   numbers source = {.fails = true};
   cr_tensor *tensor = NULL, *copy = NULL;
   const float *values = NULL;
-  cr_tensor_spare *spare = NULL;
-  ok(cr_tensor_spare_create(&spare));
+  cr_tensor_scratch *spare = NULL;
+  ok(cr_tensor_scratch_create(&spare));
   cr_tensor_source_init(&source.base, read_numbers, keep, spare);
   ok(cr_tensor_create(CREMA_F32, COUNT, &tensor));
   ok(cr_tensor_create(CREMA_F32, COUNT, &copy));

@@ -166,7 +166,7 @@ typedef struct cr_backend {
 /* Plans that contexts share (ops/plan_cache.h); memory that values are in while an op runs
  * (memory/tensor_source.h). */
 typedef struct cr_plan_cache cr_plan_cache;
-typedef struct cr_tensor_spare cr_tensor_spare;
+typedef struct cr_tensor_scratch cr_tensor_scratch;
 
 /* What a pass computes, to be run again (memory/commands.h). */
 typedef struct cr_commands cr_commands;
@@ -217,7 +217,8 @@ struct crema_context {
   uint64_t id;          /* unique for ever, so that it can be remembered when the context is gone */
   int threads;          /* of the host that an op may use; 0: no limit of the context's own */
   cr_plan_cache *plans; /* where its ops look for plans and put them; NULL: each op has its own */
-  cr_tensor_spare *brief; /* memory for values that are brief (memory/tensor_brief.h); NULL: none */
+  cr_tensor_scratch
+      *per_use; /* for values that are converted per use (memory/tensor_source.h); NULL: none */
   cr_commands *commands;  /* the list that records what runs; NULL: none */
   cr_watch watch;
   cr_native_event *order; /* made when first needed by cr_context_follow */

@@ -100,7 +100,7 @@ struct crema_net {
   float *lr_mult, *decay_mult;
   bool settles;           /* some values are held in half precision */
   bool plans;             /* lets go of values after their last use (net/lifetimes.h) */
-  cr_tensor_spare *brief; /* for parameters that are trained (memory/tensor_brief.h); NULL: none */
+  cr_tensor_scratch *per_use; /* for parameters that are trained (memory/tensor_source.h); NULL: none */
   bool *kept;             /* one per blob: it was asked for */
   bool recomputes;        /* drops what can be computed again (net/segments.h) */
   int *segment;         /* one per layer: the first layer of its segment; NULL without recomputes */

@@ -20,14 +20,14 @@ static void destroy(cr_tensor_source *source) {
 
 crema_status cr_net_stored_open(const char *path, size_t run, cr_net_stored *out) {
   file_source *made = NULL;
-  cr_tensor_spare *spare = NULL;
+  cr_tensor_scratch *spare = NULL;
   *out = (cr_net_stored){0};
   CR_TRY(cr_stored_net_open(path, run, &out->net));
   if (out->net.file == NULL) return CREMA_OK;
-  crema_status status = cr_tensor_spare_create(&spare);
+  crema_status status = cr_tensor_scratch_create(&spare);
   if (status == CREMA_OK) status = CR_NEW(made, 1, "a file of weights");
   if (status != CREMA_OK) {
-    cr_tensor_spare_release(spare);
+    cr_tensor_scratch_release(spare);
     cr_stored_net_close(&out->net);
     return status;
   }
@@ -38,11 +38,11 @@ crema_status cr_net_stored_open(const char *path, size_t run, cr_net_stored *out
 }
 
 crema_status cr_net_stored_use_once(cr_net_stored *stored) {
-  cr_tensor_spare *once = NULL;
+  cr_tensor_scratch *once = NULL;
   if (stored->source == NULL) return CREMA_OK;
-  CR_TRY(cr_tensor_spare_create(&once));
-  cr_tensor_source_set_once(stored->source, once);
-  cr_tensor_spare_release(once);
+  CR_TRY(cr_tensor_scratch_create(&once));
+  cr_tensor_source_set_per_use(stored->source, once);
+  cr_tensor_scratch_release(once);
   return CREMA_OK;
 }
 
