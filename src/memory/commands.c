@@ -218,12 +218,12 @@ void cr_commands_add_argument(const crema_context *context, int arg, char access
   if (commands == NULL) return;
   const values *v = tensor->values;
   crema_devptr *buffer = &buffers_of(last_command(commands))[arg];
-  if (v->constant && access == 'R') return;
+  if (v->lifetime == CR_TENSOR_CONSTANT && access == 'R') return;
   const bool converted = format.type != v->type && access == 'R';
-  if (v->passing || converted) {
+  if (is_transient(v) || converted) {
     /* Memory that the system gives and takes back has another address each time. */
     commands->spoiled = access == 'A' || !cr_heap_has(context, *buffer) ||
-                        (!v->passing && !was_converted(commands, *buffer));
+                        (!is_transient(v) && !was_converted(commands, *buffer));
     return;
   }
   commands->spoiled = access == 'A' || format.type != v->type;
@@ -236,27 +236,30 @@ void cr_commands_add_argument(const crema_context *context, int arg, char access
 /* Whether an op asks for the memory of these values in their own type: it does so again when the
  * list runs. */
 static bool is_asked_again(const cr_commands *commands, const values *v, crema_dtype type) {
-  return !v->passing && type == v->type && commands->source != NULL &&
+  return !is_transient(v) && type == v->type && commands->source != NULL &&
          commands->source->values == v;
 }
 
 void cr_commands_note_made(const crema_context *context, const values *v, cr_format format) {
   const cr_commands *commands = recorder(context);
-  if (commands == NULL || v->constant || is_asked_again(commands, v, format.type)) return;
+  if (commands == NULL || v->lifetime == CR_TENSOR_CONSTANT ||
+      is_asked_again(commands, v, format.type))
+    return;
   cr_commands_spoil(context);
 }
 
 void cr_commands_note_written(const crema_context *context, const values *v) {
   const cr_commands *commands = recorder(context);
-  if (commands != NULL && !v->passing && commands->source == NULL) cr_commands_spoil(context);
+  if (commands != NULL && !is_transient(v) && commands->source == NULL) cr_commands_spoil(context);
 }
 
 void cr_commands_add_conversion(const crema_context *context, const values *v, cr_format to,
                                 crema_devptr dst, cr_format from, crema_devptr src) {
   cr_commands *commands = recorder(context);
-  if (commands == NULL || v->constant || is_asked_again(commands, v, to.type)) return;
+  if (commands == NULL || v->lifetime == CR_TENSOR_CONSTANT || is_asked_again(commands, v, to.type))
+    return;
   const bool asked = is_asked_again(commands, v, from.type);
-  if (!cr_heap_has(context, dst) || !(v->passing || asked || was_converted(commands, src))) {
+  if (!cr_heap_has(context, dst) || !(is_transient(v) || asked || was_converted(commands, src))) {
     commands->spoiled = true;
     return;
   }

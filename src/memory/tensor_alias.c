@@ -8,30 +8,27 @@
 #include "device/watch.h"
 #include "memory/commands_private.h"
 
-static void set_valid(format_slot *slot, bool valid) {
-  atomic_store_explicit(&slot->valid, valid, memory_order_release);
-}
-
 /* ---- the end ---- */
 
-void cr_tensor_alias_lose_memory(values *part) {
+/* Takes the memory in the whole from a part, and its newest values if they are only there. */
+static void lose_memory(values *part) {
   for (format_slot *s = first_slot(part); s != NULL; s = next_slot(s)) {
     if (!s->aliased) continue;
     set_valid(s, false);
     cr_syncedmem_clear(&s->memory);
     s->aliased = false;
   }
-  bool left = part->zero || part->source != NULL;
+  bool left = is_zero(part) || has_source(part) || former_of(part) != NULL;
   for (const format_slot *s = first_slot(part); s != NULL; s = next_slot(s)) {
     left = left || is_valid(s);
   }
-  if (part->head != NULL && !is_valid(part->head)) part->head = NULL;
-  for (format_slot *s = first_slot(part); s != NULL && part->head == NULL; s = next_slot(s)) {
+  if (cr_tensor_newest(part) == NULL) set_head(part, NULL);
+  for (format_slot *s = first_slot(part); s != NULL && head_slot(part) == NULL; s = next_slot(s)) {
     if (!is_valid(s)) continue;
-    part->head = s;
+    set_head(part, s);
     part->head_format = s->format;
   }
-  part->gone = part->gone || !left;
+  if (!left) part->state = CR_TENSOR_RELEASED;
 }
 
 /* Frees the alias; the memory stays with the part's slot. */
@@ -59,7 +56,7 @@ void cr_tensor_alias_unpin(values *v) {
 
 /* The values that lie there are lost, unless the part holds them elsewhere, too. */
 static void end_alias(values *part) {
-  cr_tensor_alias_lose_memory(part);
+  lose_memory(part);
   free_alias(part);
 }
 
@@ -72,7 +69,7 @@ void cr_tensor_alias_release_parts(values *v, const format_slot *slot) {
   if (v->parts == NULL || !v->parts->ordered) return;
   if (!cr_format_equal(slot->format, v->parts->format)) return;
   for (const cr_tensor_alias *a = v->parts->first; a != NULL; a = a->next) {
-    cr_tensor_alias_lose_memory(a->part);
+    lose_memory(a->part);
   }
 }
 
@@ -101,7 +98,7 @@ static crema_status lie_at(const values *v, crema_context *context, format_slot 
 /* The address of value `offset` of `w` in plain format; other threads may be using `w`. */
 static crema_status address_in_block(const values *w, int64_t offset, int64_t count,
                                      const crema_context *context, crema_devptr *out) {
-  const format_slot *slot = cr_tensor_find_slot(w, (cr_format){w->type, NULL});
+  const format_slot *slot = cr_tensor_find_slot(w, own_format(w));
   if (offset < 0 || count < 0 || offset > w->count || count > w->count - offset) {
     return cr_fail(CREMA_E_RANGE, "%" PRId64 " values from %" PRId64 " on of a tensor of %" PRId64,
                    count, offset, w->count);
@@ -121,7 +118,7 @@ crema_status cr_tensor_alias_block(cr_tensor *tensor, crema_context *context, cr
   format_slot *slot = NULL;
   CR_TRY(address_in_block(w, offset, v->count, context, &place));
   CR_TRY(cr_tensor_follow_former(v));
-  CR_TRY(cr_tensor_need_slot(v, context->device, (cr_format){w->type, NULL}, &slot));
+  CR_TRY(cr_tensor_need_slot(v, context->device, own_format(w), &slot));
   if (is_pinned(v, slot) && v->alias->whole == w &&
       cr_syncedmem_address(&slot->memory, context).address == place.address) {
     return CREMA_OK;
@@ -139,7 +136,7 @@ crema_status cr_tensor_alias_block(cr_tensor *tensor, crema_context *context, cr
   v->generation = cr_tensor_next_generation();
   crema_status status = lie_at(v, context, slot, place, has);
   slot->aliased = false; /* not a part of the alias that ends here */
-  if (v->alias != NULL && !v->alias->pinned) cr_tensor_alias_lose_memory(v);
+  if (v->alias != NULL && !v->alias->pinned) lose_memory(v);
   if (v->alias != NULL) free_alias(v);
   v->alias = alias;
   slot->aliased = true;
@@ -252,7 +249,7 @@ void cr_tensor_alias_order(cr_tensor *tensor, crema_device *device, cr_format fo
   const bool same = cr_format_equal(whole, parts->format);
   if (same && parts->ordered) return;
   for (cr_tensor_alias *a = parts->first; a != NULL && !same; a = a->next) {
-    cr_tensor_alias_lose_memory(a->part); /* in the format that the whole had before */
+    lose_memory(a->part); /* in the format that the whole had before */
   }
   parts->format = whole;
   find_places(parts, backend);
@@ -282,9 +279,10 @@ bool cr_tensor_alias_can_read(const cr_tensor *tensor, const cr_tensor *whole) {
   const cr_tensor_alias *alias = tensor->values->alias;
   const values *w = whole->values;
   if (!has_place(alias) || !alias->read) return false;
-  if (w->zero || w->head == NULL || !is_valid(w->head)) return false;
-  if (w == alias->whole) return cr_format_equal(w->head->format, w->parts->format);
-  return w->alias != NULL && w->alias->whole == alias->whole && w->head->aliased;
+  const format_slot *head = cr_tensor_newest(w);
+  if (is_zero(w) || head == NULL) return false;
+  if (w == alias->whole) return cr_format_equal(head->format, w->parts->format);
+  return w->alias != NULL && w->alias->whole == alias->whole && head->aliased;
 }
 
 /* ---- moving in ---- */
@@ -309,7 +307,7 @@ crema_status cr_tensor_alias_enter(values *v, crema_context *context, format_slo
   if (!has_place(alias) || !cr_format_equal(format, alias->place.format)) return CREMA_OK;
   if (!context->device->backend->host_memory) return CREMA_OK;
   /* Memory that lasts longer than a pass may be another one in the next. */
-  if (!alias->whole->passing) cr_commands_spoil(context);
+  if (!is_transient(alias->whole)) cr_commands_spoil(context);
   CR_TRY(find_place(alias, context, &place));
   if (slot->aliased && (uintptr_t)slot->memory.host.data == place.address) return CREMA_OK;
   const bool moves = keep && is_valid(slot);

@@ -1,4 +1,4 @@
-/* What a tensor is made of. */
+/* What a tensor is made of. The states of the values and their changes: memory/tensor.c. */
 #ifndef CR_MEMORY_TENSOR_PRIVATE_H
 #define CR_MEMORY_TENSOR_PRIVATE_H
 
@@ -14,8 +14,8 @@ typedef struct format_slot {
   struct format_slot *_Atomic next;
   cr_format format;  /* of a valid slot it never changes, so that readers need no lock */
   atomic_bool valid; /* holds the newest values */
-  unsigned access;   /* number of the last access, for eviction */
   bool aliased;      /* the memory is a part of the memory of the alias's whole */
+  unsigned access;   /* larger than that of slots that were used before; for LRU eviction */
   crema_syncedmem memory;
 } format_slot;
 
@@ -39,45 +39,54 @@ typedef struct cr_tensor_parts {
   cr_format format; /* in which the parts lie */
 } cr_tensor_parts;
 
-/* The values; sharing tensors point to the same ones. Reads of several threads meet here: what they
- * change, they change under the lock, and what they look at before, is atomic. Whatever else
- * changes the values has them to itself. */
+/* Where values come from that are not here yet: a source, or the values that a resize left. */
+typedef struct cr_tensor_pending {
+  cr_tensor_source *source;
+  uint64_t source_at;
+  bool used; /* the values of the source were used once without being kept */
+  struct cr_tensor_values *former;
+} cr_tensor_pending;
+
+typedef enum cr_tensor_state {
+  CR_TENSOR_NEW,      /* all zero; nobody has set the values since they were made or grew */
+  CR_TENSOR_ZERO,     /* all zero; somebody said so */
+  CR_TENSOR_SET,      /* other values: in the valid slots, or pending */
+  CR_TENSOR_RELEASED, /* given up: a read fails until a write */
+} cr_tensor_state;
+
+typedef enum cr_tensor_lifetime {
+  CR_TENSOR_LASTS,
+  CR_TENSOR_TRANSIENT, /* see cr_tensor_set_transient */
+  CR_TENSOR_PER_USE,   /* see cr_tensor_set_per_use */
+  CR_TENSOR_CONSTANT,  /* see cr_tensor_set_constant */
+} cr_tensor_lifetime;
+
+/* The values; sharing tensors point to the same ones. Reads of several threads meet here: they
+ * change members under the lock, and read without it only atomic members. A thread that changes the
+ * values otherwise is the only one that uses them. */
 typedef struct cr_tensor_values {
   atomic_int tensors; /* how many point here */
   crema_dtype type;
   int64_t count;
-  crema_device *home;           /* that the thread worked on when the values were made */
+  crema_device *device;         /* the thread's current device when the values were made */
   _Atomic uint64_t conversions; /* between element types, since the values were made */
-  bool zero;                    /* all values are zero, whatever the slots say */
-  bool given;                   /* with `zero`: somebody said so; they are not just new */
-  bool passing;                 /* see cr_tensor_set_passing */
-  bool constant;                /* see cr_tensor_set_constant */
-  bool gone;                    /* see cr_tensor_let_go */
-  bool per_use;                 /* see cr_tensor_set_per_use */
-  format_slot *head;            /* slot written last, NULL when none */
-  cr_format head_format;
-  /* Where the values still have to be read from, and the slot that they were first made in: they
-   * are the newest ones when there is no head. Used with the lock, or alone. */
-  cr_tensor_source *source;
-  uint64_t source_at;
-  bool used; /* values of the source were used once without being kept */
-  format_slot *made;
-  unsigned accesses;
-  uint64_t generation; /* unique among all tensors; changes when host memory is replaced */
+  cr_tensor_state state;
+  cr_tensor_lifetime lifetime;
+  format_slot *_Atomic head;  /* the slot with the newest values; NULL: none, or pending */
+  cr_format head_format;      /* that was written last */
+  cr_tensor_pending *pending; /* NULL: nothing; used with the lock, or alone */
+  uint64_t generation;        /* unique among all tensors; changes when host memory is replaced */
   pthread_mutex_t lock;
-  int slots;
   format_slot *_Atomic first;
-  crema_view *view;  /* see memory/view.h; NULL: none */
-  const char *label; /* see cr_tensor_set_label */
-  /* Of values that left others: those others, until these are first used; and the other way round,
-   * the last ones that did. See memory/tensor_resize.c. */
-  struct cr_tensor_values *former, *heir;
-  cr_tensor_alias *alias; /* NULL: the memory is the values' own */
-  cr_tensor_parts *parts; /* that lie in these values; NULL: none */
+  crema_view *view;              /* see memory/view.h; NULL: none */
+  const char *label;             /* see cr_tensor_set_label */
+  cr_tensor_alias *alias;        /* NULL: the memory is the values' own */
+  cr_tensor_parts *parts;        /* that lie in these values; NULL: none */
+  struct cr_tensor_values *heir; /* the last values that left these and are pending */
 } values;
 
 /* The tensor from which a tensor has its values. Lives as long as the tensor or anybody who has
- * values from it, so that a circle is found even when a donor in the middle is gone. */
+ * values from it, so that a circle is found even if a donor in the middle is gone. */
 typedef struct origin {
   atomic_int users;
   struct origin *donor;
@@ -89,49 +98,70 @@ struct cr_tensor {
   origin *origin;   /* NULL: never shared */
 };
 
-/* Of memory/tensor.c. The slot of `format`, made when it is not there; with memory of the context's
- * heap where that is due; the newest values in it; memory let go. */
+/* ---- memory/tensor_values.c ---- */
+
+/* CREMA_E_TYPE and CREMA_E_SHAPE for an unknown type or an impossible count. */
+crema_status cr_tensor_check_count(crema_dtype type, int64_t count) CREMA_MUST_USE;
+
+/* New values, which one tensor has. */
+crema_status cr_tensor_values_create(crema_dtype type, int64_t count, values **out) CREMA_MUST_USE;
+void cr_tensor_values_set_zero(values *v);
+
+/* The bytes of the values in `format`; of `count` values with the memory that is allocated for
+ * them.
+ */
+size_t cr_tensor_value_bytes(const values *v, cr_format format);
+size_t cr_tensor_bytes_of(int64_t count, cr_format format);
+
+/* A number that no memory has had. */
+uint64_t cr_tensor_next_generation(void);
+
+/* The slot of `format`, valid or not; NULL: none. With the lock, or alone. */
+format_slot *cr_tensor_find_slot(const values *v, cr_format format);
+/* The same; the slot is made if it is not there. `need_memory` takes memory of the context's heap
+ * for formats that are soon released. */
 crema_status cr_tensor_need_slot(values *v, crema_device *device, cr_format format,
                                  format_slot **out) CREMA_MUST_USE;
 crema_status cr_tensor_need_memory(values *v, crema_context *context, cr_format format,
                                    format_slot **out) CREMA_MUST_USE;
+
+/* The slot with the newest values; NULL if they are zero, pending or released. */
+format_slot *cr_tensor_newest(const values *v);
+/* Whether there are values other than zeros. */
+bool cr_tensor_has_values(const values *v);
+/* Brings the newest values into `slot`, on whatever side is cheapest. */
 crema_status cr_tensor_make_valid(values *v, crema_context *context,
                                   format_slot *slot) CREMA_MUST_USE;
+/* Reads values of the source to `dst`. */
+crema_status cr_tensor_read_source(const values *v, cr_format format,
+                                   crema_devptr dst) CREMA_MUST_USE;
+/* The slot has been written: it becomes the head, and all others stale. */
+void cr_tensor_only_valid(values *v, format_slot *slot);
+
+/* Releases the memory of a slot; the slot itself; all slots but `keep`, which may be NULL; the
+ * memory of all stale slots. */
 void cr_tensor_clear_slot(values *v, format_slot *slot);
-
-/* Whether there are values other than zeros; their bytes; one user less. */
-bool cr_tensor_has_values(const values *v);
-size_t cr_tensor_value_bytes(const values *v, cr_format format);
-void cr_tensor_values_release(values *v);
-
-/* The same, for memory/tensor_resize.c: new values, which one tensor has; the bytes that are
- * allocated for `count` values; a number for new memory; the slot of a format, or NULL; slots let
- * go, but for `keep` (may be NULL); the source let go; zeros; the newest values for reading, with
- * the lock. */
-crema_status cr_tensor_values_create(crema_dtype type, int64_t count, values **out) CREMA_MUST_USE;
-size_t cr_tensor_bytes_of(int64_t count, cr_format format);
-uint64_t cr_tensor_next_generation(void);
-format_slot *cr_tensor_find_slot(const values *v, cr_format format);
+void cr_tensor_drop_slot(values *v, format_slot *slot);
 void cr_tensor_drop_slots_but(values *v, const format_slot *keep);
-void cr_tensor_forget_source(values *v);
-void cr_tensor_values_set_zero(values *v);
-crema_status cr_tensor_make_readable(values *v, crema_context *context, cr_format format,
-                                     crema_devptr *out) CREMA_MUST_USE;
+void cr_tensor_clear_stale(values *v);
 
-/* Of memory/tensor_resize.c, for memory/tensor.c: a refusal of what is no type or count. Before
- * values are first used that left others: what they keep of those. When they are written instead,
- * there is nothing to keep. */
-crema_status cr_tensor_check_count(crema_dtype type, int64_t count) CREMA_MUST_USE;
+/* The values come from elsewhere from now on. */
+void cr_tensor_drop_pending(values *v);
+/* Makes room for a source or former values. */
+crema_status cr_tensor_need_pending(values *v) CREMA_MUST_USE;
+
+/* ---- memory/tensor_resize.c ---- */
+
+/* Brings what values keep of the values that they left. Called before their first use. */
 crema_status cr_tensor_follow_former(values *v) CREMA_MUST_USE;
-void cr_tensor_forget_former(values *v);
 
-/* Of memory/tensor_alias.c. Gives the slot memory in the alias's whole, if its format belongs
- * there; with `keep` its values move along. */
+/* ---- memory/tensor_alias.c ---- */
+
+/* Gives the slot memory in the alias's whole, if its format belongs there; with `keep` its values
+ * move along. */
 crema_status cr_tensor_alias_enter(values *v, crema_context *context, format_slot *slot,
                                    bool keep) CREMA_MUST_USE;
-/* Takes the memory in the whole from a part, and its newest values if they are only there. */
-void cr_tensor_alias_lose_memory(values *part);
-/* The same for all parts that lie in the memory of `slot`, which goes. */
+/* Takes the memory of `slot` from the parts that lie there, with values that are only there. */
 void cr_tensor_alias_release_parts(values *v, const format_slot *slot);
 /* Ends the planned aliases of which the values are a part or the whole. */
 void cr_tensor_alias_end_all(values *v);
@@ -142,17 +172,54 @@ static inline format_slot *first_slot(const values *v) {
   return atomic_load_explicit(&v->first, memory_order_acquire);
 }
 
+static inline format_slot *next_slot(const format_slot *slot) {
+  return atomic_load_explicit(&slot->next, memory_order_acquire);
+}
+
+static inline format_slot *head_slot(const values *v) {
+  return atomic_load_explicit(&v->head, memory_order_acquire);
+}
+
+static inline void set_head(values *v, format_slot *slot) {
+  atomic_store_explicit(&v->head, slot, memory_order_release);
+}
+
+static inline bool is_valid(const format_slot *slot) {
+  return atomic_load_explicit(&slot->valid, memory_order_acquire);
+}
+
+static inline void set_valid(format_slot *slot, bool valid) {
+  atomic_store_explicit(&slot->valid, valid, memory_order_release);
+}
+
 /* Whether the slot lies in a block; it is not evicted. */
 static inline bool is_pinned(const values *v, const format_slot *slot) {
   return slot->aliased && v->alias != NULL && v->alias->pinned;
 }
 
-static inline format_slot *next_slot(const format_slot *slot) {
-  return atomic_load_explicit(&slot->next, memory_order_acquire);
+static inline bool is_zero(const values *v) {
+  return v->state <= CR_TENSOR_ZERO;
 }
 
-static inline bool is_valid(const format_slot *slot) {
-  return atomic_load_explicit(&slot->valid, memory_order_acquire);
+static inline bool has_source(const values *v) {
+  return v->pending != NULL && v->pending->source != NULL;
+}
+
+static inline values *former_of(const values *v) {
+  return v->pending == NULL ? NULL : v->pending->former;
+}
+
+/* No other thread can be reading the values. */
+static inline bool has_alone(const values *v) {
+  return atomic_load_explicit(&v->tensors, memory_order_acquire) == 1;
+}
+
+static inline bool is_transient(const values *v) {
+  return v->lifetime == CR_TENSOR_TRANSIENT;
+}
+
+static inline cr_format own_format(const values *v) {
+  return (cr_format){v->type, NULL};
 }
 
 #endif

@@ -1,33 +1,16 @@
 /* Changes of count.
  *
- * Values that one tensor has alone change in place. Those that others share stay theirs: the tensor
- * gets values of its own, and so that a net that gives all sharers the new count, one after the
- * other, neither copies nor allocates, these are empty until they are first used. They then take
- * over the memory of the former ones, if nobody else has it any more, or a copy of the first
- * values. Tensors that leave for the same count in the meantime go on sharing. */
-#include <inttypes.h>
+ * Values that one tensor has alone change in place. Shared values stay with the other sharers: the
+ * tensor gets values of its own, the heir of the shared ones. A net gives all sharers the new
+ * count, one after the other, and neither copies nor allocates for it: tensors that leave for the
+ * same count share the heir, and the heir is empty until its first use. Then it takes over the
+ * memory of the former values if nobody else has them, or a copy of the first ones. */
 #include <string.h>
 
 #include "core/dtype.h"
 #include "core/fail.h"
 #include "memory/tensor_private.h"
 #include "memory/view.h"
-
-crema_status cr_tensor_check_count(crema_dtype type, int64_t count) {
-  size_t size = crema_dtype_size(type);
-  if (size == 0) {
-    return cr_fail(CREMA_E_TYPE, "a tensor cannot hold elements of type %s",
-                   crema_dtype_name(type));
-  }
-  if (count < 0 || count > INT64_MAX / 8 - 1) {
-    return cr_fail(CREMA_E_SHAPE, "a tensor cannot hold %" PRId64 " elements", count);
-  }
-  return CREMA_OK;
-}
-
-static void set_valid(format_slot *slot, bool valid) {
-  atomic_store_explicit(&slot->valid, valid, memory_order_release);
-}
 
 /* ---- memory of the caller ------------------------------------------------ */
 
@@ -52,7 +35,7 @@ static crema_status copy_memory(const values *v, format_slot *slot) {
   return CREMA_OK;
 }
 
-/* The caller may let go of memory that was adopted. */
+/* The caller may free memory that was adopted. */
 static crema_status leave_callers_memory(values *v) {
   for (format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) {
     if (!is_callers(v, s)) continue;
@@ -66,72 +49,61 @@ static crema_status leave_callers_memory(values *v) {
 
 /* ---- values that were left ----------------------------------------------- */
 
-void cr_tensor_forget_former(values *v) {
-  values *former = v->former;
-  if (former == NULL) return;
-  pthread_mutex_lock(&former->lock);
-  if (former->heir == v) former->heir = NULL;
-  pthread_mutex_unlock(&former->lock);
-  v->former = NULL;
-  cr_tensor_values_release(former);
-}
-
 static crema_status resize_values(values *v, int64_t count);
 
-/* What is valid is not the head, which is read without the lock. */
 static crema_status take_memory(values *v, values *former) {
-  if (v->zero) cr_tensor_values_set_zero(former);
+  if (is_zero(v)) cr_tensor_values_set_zero(former);
   CR_TRY(resize_values(former, v->count));
   cr_tensor_drop_slots_but(v, NULL);
-  v->slots = former->slots;
-  v->made = former->head != NULL && is_valid(former->head) ? former->head : NULL;
-  if (former->zero) v->zero = true;
-  v->given = former->given;
+  if (is_zero(former)) v->state = former->state;
   v->view = former->view;
-  atomic_store(&v->first, first_slot(former));
   if (former->alias != NULL) {
     v->alias = former->alias;
     v->alias->part = v;
     former->alias = NULL;
   }
-  former->head = NULL;
-  former->slots = 0;
+  atomic_store(&v->first, first_slot(former));
+  set_head(v, cr_tensor_newest(former));
+  set_head(former, NULL);
   former->view = NULL;
   atomic_store(&former->first, NULL);
   return CREMA_OK;
 }
 
+/* Other threads may be reading the former values. */
 static crema_status copy_first(values *v, values *former) {
-  const cr_format plain = {v->type, NULL};
+  crema_context *host = cr_host_context();
   format_slot *slot = NULL;
   crema_devptr from = {0}, to = {0};
   crema_status status;
   pthread_mutex_lock(&former->lock);
-  CR_TRY_GOTO(cr_tensor_make_readable(former, cr_host_context(), plain, &from), out);
-  CR_TRY_GOTO(cr_tensor_need_memory(v, cr_host_context(), plain, &slot), out);
-  CR_TRY_GOTO(cr_syncedmem_overwrite(&slot->memory, cr_host_context(), &to), out);
+  CR_TRY_GOTO(cr_tensor_follow_former(former), out);
+  CR_TRY_GOTO(cr_tensor_need_memory(former, host, own_format(v), &slot), out);
+  CR_TRY_GOTO(cr_tensor_make_valid(former, host, slot), out);
+  CR_TRY_GOTO(cr_syncedmem_read(&slot->memory, host, &from), out);
+  CR_TRY_GOTO(cr_tensor_need_memory(v, host, own_format(v), &slot), out);
+  CR_TRY_GOTO(cr_syncedmem_overwrite(&slot->memory, host, &to), out);
   if (v->count > 0) {
-    memcpy((void *)to.address, (const void *)from.address,
-           (size_t)v->count * crema_dtype_size(v->type));
+    memcpy((void *)to.address, (const void *)from.address, cr_tensor_value_bytes(v, own_format(v)));
   }
-  v->made = slot;
   set_valid(slot, true);
+  set_head(v, slot);
 out:
   pthread_mutex_unlock(&former->lock);
   return status;
 }
 
 crema_status cr_tensor_follow_former(values *v) {
-  values *former = v->former;
+  values *former = former_of(v);
   if (former == NULL) return CREMA_OK;
-  if (atomic_load(&former->tensors) == 1) {
+  if (has_alone(former)) {
     CR_TRY(take_memory(v, former));
-  } else if (former->gone) {
-    v->zero = true;
-  } else if (!v->zero) {
+  } else if (former->state == CR_TENSOR_RELEASED) {
+    v->state = CR_TENSOR_NEW;
+  } else if (!is_zero(v)) {
     CR_TRY(copy_first(v, former));
   }
-  cr_tensor_forget_former(v);
+  cr_tensor_drop_pending(v);
   return CREMA_OK;
 }
 
@@ -141,12 +113,19 @@ crema_status cr_tensor_follow_count(cr_tensor *tensor) {
 
 /* Values for the tensor when it leaves those that it shares. */
 static crema_status make_heir(const values *v, int64_t count, values **out) {
+  values *heir = NULL;
   CR_TRY(cr_tensor_check_count(v->type, count));
-  CR_TRY(cr_tensor_values_create(v->type, count, out));
-  (*out)->label = v->label;
-  (*out)->home = v->home;
-  (*out)->passing = v->passing;
-  atomic_store(&(*out)->conversions, atomic_load(&v->conversions));
+  CR_TRY(cr_tensor_values_create(v->type, count, &heir));
+  crema_status status = cr_tensor_need_pending(heir);
+  if (status != CREMA_OK) {
+    cr_tensor_values_release(heir);
+    return status;
+  }
+  heir->device = v->device;
+  heir->label = v->label;
+  if (is_transient(v)) heir->lifetime = v->lifetime;
+  atomic_store(&heir->conversions, atomic_load(&v->conversions));
+  *out = heir;
   return CREMA_OK;
 }
 
@@ -168,9 +147,9 @@ static crema_status leave_values(cr_tensor *tensor, int64_t count) {
     } else {
       CR_TRY(make_heir(v, count, &own));
     }
-    own->zero = v->zero || v->gone || count > v->count;
-    own->given = v->given && count < v->count;
-    own->former = v; /* with the tensor's reference */
+    own->state = v->state;
+    if (v->state == CR_TENSOR_RELEASED || count > v->count) own->state = CR_TENSOR_NEW;
+    own->pending->former = v; /* with the tensor's reference */
     v->heir = own;
   }
   tensor->values = own;
@@ -185,12 +164,12 @@ static crema_status keep_values(values *v, int64_t count, format_slot **keep, bo
   CR_TRY(cr_tensor_check_count(v->type, count));
   CR_TRY(cr_tensor_follow_former(v));
   CR_TRY(leave_callers_memory(v));
-  if (v->gone) return CREMA_OK;
-  cr_format plain = {v->type, NULL};
+  if (v->state == CR_TENSOR_RELEASED) return CREMA_OK;
+  const cr_format plain = own_format(v);
   *keep = cr_tensor_find_slot(v, plain);
   *fits = *keep != NULL ? cr_tensor_bytes_of(count, plain) <= (*keep)->memory.capacity
                         : count < v->count;
-  if (!*fits || v->zero) return CREMA_OK;
+  if (!*fits || is_zero(v)) return CREMA_OK;
   if (*keep == NULL) CR_TRY(cr_tensor_need_memory(v, cr_host_context(), plain, keep));
   return cr_tensor_make_valid(v, cr_host_context(), *keep);
 }
@@ -202,26 +181,22 @@ static crema_status resize_values(values *v, int64_t count) {
   cr_tensor_alias_end_all(v);
   CR_TRY(keep_values(v, count, &keep, &fits));
   cr_tensor_drop_slots_but(v, keep);
-  cr_tensor_forget_source(v);
+  cr_tensor_drop_pending(v);
   if (v->view != NULL && count > crema_view_count(v->view)) {
-    /* The slot lets go of the view's memory, which holders keep as it is. */
-    cr_view_let_go(v->view);
+    /* Holders keep the view's memory as it is. */
+    cr_view_release(v->view);
     v->view = NULL;
   }
   v->count = count;
   v->generation = cr_tensor_next_generation();
-  v->head_format = (cr_format){v->type, NULL};
-  v->head = keep;
+  v->head_format = own_format(v);
+  set_head(v, keep);
   if (keep != NULL) {
     if (!fits && is_pinned(v, keep)) cr_tensor_clear_slot(v, keep);
     cr_syncedmem_resize(&keep->memory, cr_tensor_bytes_of(count, v->head_format));
-    if (!fits || v->zero) set_valid(keep, false);
+    if (!fits || is_zero(v)) set_valid(keep, false);
   }
-  if (!fits) {
-    v->zero = true;
-    v->given = false;
-  }
-  v->gone = false;
+  if (!fits) v->state = CR_TENSOR_NEW;
   return CREMA_OK;
 }
 
@@ -248,13 +223,11 @@ crema_status cr_tensor_resize(cr_tensor *tensor, int64_t count) {
 
 void cr_tensor_shrink_to_fit(cr_tensor *tensor) {
   values *v = tensor->values;
-  const format_slot *plain = cr_tensor_find_slot(v, (cr_format){v->type, NULL});
+  const format_slot *plain = cr_tensor_find_slot(v, own_format(v));
   const bool larger = plain != NULL && plain->memory.capacity > plain->memory.size;
-  if (!larger && v->former == NULL) return;
+  if (!larger && former_of(v) == NULL) return;
   cr_tensor_drop_slots_but(v, NULL);
-  cr_tensor_forget_source(v);
-  cr_tensor_forget_former(v);
-  v->zero = true;
-  v->given = false;
-  v->head_format = (cr_format){v->type, NULL};
+  cr_tensor_drop_pending(v);
+  v->state = CR_TENSOR_NEW;
+  v->head_format = own_format(v);
 }

@@ -13,8 +13,9 @@ crema_status cr_tensor_view_make(cr_tensor *tensor, int64_t offset, int64_t coun
                    count, offset, v->count);
   }
   cr_tensor_view view = {.values = v, .generation = v->generation, .count = count};
-  if (v->head != NULL && is_valid(v->head)) {
-    view.data = (char *)v->head->memory.host.data + (size_t)offset * crema_dtype_size(v->type);
+  const format_slot *head = cr_tensor_newest(v);
+  if (head != NULL) {
+    view.data = (char *)head->memory.host.data + (size_t)offset * crema_dtype_size(v->type);
   }
   void *data = NULL;
   CR_TRY(cr_tensor_view_data(&view, tensor, &data));
@@ -29,12 +30,13 @@ crema_status cr_tensor_view_data(const cr_tensor_view *view, const cr_tensor *te
   }
   /* What is written through the view would be lost to a conversion of the values and to the mark of
    * all zeros. */
-  bool alone = v->head != NULL && !v->zero;
+  const format_slot *head = head_slot(v);
+  bool alone = head != NULL && !is_zero(v);
   for (const format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) {
-    alone = alone && is_valid(s) == (s == v->head);
+    alone = alone && is_valid(s) == (s == head);
   }
-  alone = alone && cr_format_equal(v->head_format, (cr_format){v->type, NULL}) &&
-          v->head->memory.head == CREMA_HEAD_AT_CPU;
+  alone = alone && cr_format_equal(v->head_format, own_format(v)) &&
+          head->memory.head == CREMA_HEAD_AT_CPU;
   if (!alone) {
     return cr_fail(CREMA_E_STATE, "a view needs the newest values on the host alone");
   }
@@ -52,7 +54,7 @@ bool cr_tensor_held_at(const cr_tensor *tensor, int index, cr_tensor_held *out) 
   bool device = memory->gpu.data.address != 0 && !memory->gpu.own;
   *out = (cr_tensor_held){.format = slot->format,
                           .valid = is_valid(slot),
-                          .last = slot == v->head,
+                          .last = slot == head_slot(v),
                           .side = crema_syncedmem_head(memory),
                           .adopted = host || device,
                           .device = memory->device};
@@ -62,8 +64,8 @@ bool cr_tensor_held_at(const cr_tensor *tensor, int index, cr_tensor_held *out) 
 static cr_tensor_memory memory_of(values *v) {
   cr_tensor_memory bytes = {0};
   pthread_mutex_lock(&v->lock);
-  /* Of those that were left by all, which the values take over. */
-  if (v->former != NULL && atomic_load(&v->former->tensors) == 1) bytes = memory_of(v->former);
+  /* The values take over the memory of former ones that nobody else has. */
+  if (former_of(v) != NULL && has_alone(former_of(v))) bytes = memory_of(former_of(v));
   for (const format_slot *slot = first_slot(v); slot != NULL; slot = next_slot(slot)) {
     const crema_syncedmem *memory = &slot->memory;
     const bool part = is_pinned(v, slot);

@@ -1,7 +1,5 @@
 #include "memory/view.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,47 +7,6 @@
 #include "device/device.h"
 
 enum { ALIGNMENT = 64 };
-
-struct crema_view {
-  atomic_int users;        /* the holders, and the values as long as they show themselves here */
-  atomic_bool open;        /* somebody may have written since this was last taken over */
-  float *memory;           /* of `count` values */
-  float *shown;            /* what was last brought to memory that is not the tensor's, or NULL */
-  int64_t count;           /* that there is room for */
-  cr_tensor_values *keeps; /* whose memory it is; NULL: the view's own */
-  pthread_mutex_t lock;    /* of taking over */
-};
-
-static atomic_int views; /* that are alive */
-
-bool cr_views_exist(void) {
-  return atomic_load_explicit(&views, memory_order_relaxed) > 0;
-}
-
-static void view_free(crema_view *view) {
-  if (view->keeps != NULL) cr_tensor_values_release(view->keeps);
-  else free(view->memory);
-  free(view->shown);
-  pthread_mutex_destroy(&view->lock);
-  free(view);
-  atomic_fetch_sub(&views, 1);
-}
-
-void cr_view_let_go(crema_view *view) {
-  if (view != NULL && atomic_fetch_sub(&view->users, 1) == 1) view_free(view);
-}
-
-void crema_view_release(crema_view *view) {
-  cr_view_let_go(view);
-}
-
-float *crema_view_values(crema_view *view) {
-  return view == NULL ? NULL : view->memory;
-}
-
-int64_t crema_view_count(const crema_view *view) {
-  return view == NULL ? 0 : view->count;
-}
 
 static crema_status own_memory(crema_view *view) {
   size_t bytes = (size_t)view->count * sizeof *view->memory;
@@ -72,23 +29,15 @@ static crema_status share_memory(crema_view *view, cr_tensor *tensor) {
 
 static crema_status show_first(cr_tensor *tensor, crema_view **out) {
   crema_view *view = NULL;
-  CR_TRY(CR_NEW(view, 1, "a view of values"));
-  atomic_fetch_add(&views, 1);
-  atomic_init(&view->users, 1);
-  pthread_mutex_init(&view->lock, NULL);
-  view->count = cr_tensor_count(tensor);
+  CR_TRY(cr_view_create(cr_tensor_count(tensor), &view));
   crema_status status = share_memory(view, tensor);
   if (status != CREMA_OK) {
-    view_free(view);
+    cr_view_release(view);
     return status;
   }
   cr_tensor_set_shown(tensor, view);
   *out = view;
   return CREMA_OK;
-}
-
-bool cr_view_is_held(const crema_view *view) {
-  return view != NULL && atomic_load(&view->users) > 1;
 }
 
 crema_status cr_tensor_show(cr_tensor *tensor, crema_view **out) {
@@ -99,7 +48,7 @@ crema_status cr_tensor_show(cr_tensor *tensor, crema_view **out) {
   atomic_fetch_add(&view->users, 1);
   crema_status status = cr_tensor_show_newest(tensor);
   if (status != CREMA_OK) {
-    cr_view_let_go(view);
+    cr_view_release(view);
     return status;
   }
   atomic_store(&view->open, true);

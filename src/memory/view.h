@@ -7,6 +7,8 @@
 #ifndef CR_MEMORY_VIEW_H
 #define CR_MEMORY_VIEW_H
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "crema/blob.h"
@@ -27,10 +29,21 @@ crema_status cr_tensor_take_written(cr_tensor *tensor) CREMA_MUST_USE;
 /* Brings the newest values into the view, if somebody holds it. Errors: those of a read. */
 crema_status cr_tensor_show_newest(cr_tensor *tensor) CREMA_MUST_USE;
 
+struct crema_view {
+  atomic_int users;        /* the holders, and the values as long as they show themselves here */
+  atomic_bool open;        /* somebody may have written since this was last taken over */
+  float *memory;           /* of `count` values */
+  float *shown;            /* what was last brought to memory that is not the tensor's, or NULL */
+  int64_t count;           /* that there is room for */
+  cr_tensor_values *keeps; /* whose memory it is; NULL: the view's own */
+  pthread_mutex_t lock;    /* of taking over */
+};
+
 /* Whether somebody holds the view, which may be NULL. */
 bool cr_view_is_held(const crema_view *view);
 
-/* For tensor.c: the values let go of their view. Accepts NULL. */
-void cr_view_let_go(crema_view *view);
+/* A view with one holder, without memory. */
+crema_status cr_view_create(int64_t count, crema_view **out) CREMA_MUST_USE;
+void cr_view_release(crema_view *view); /* accepts NULL */
 
 #endif
