@@ -29,7 +29,7 @@
 #include "core/fail.h"
 #include "device/copy.h"
 #include "device/watch.h"
-#include "memory/commands_private.h"
+#include "memory/trace_private.h"
 #include "memory/view.h"
 
 /* ---- access ---- */
@@ -155,7 +155,7 @@ crema_status cr_tensor_write(cr_tensor *tensor, crema_context *context, cr_forma
                              crema_devptr *out) {
   values *v = tensor->values;
   format_slot *slot = NULL;
-  cr_commands_note_written(context, v);
+  cr_trace_note_written(context, v);
   if (former_of(v) != NULL && has_alone(former_of(v))) CR_TRY(cr_tensor_follow_former(v));
   CR_TRY(access_slot(v, context, format, &slot));
   CR_TRY(cr_tensor_alias_enter(v, context, slot, false));
@@ -168,7 +168,7 @@ crema_status cr_tensor_update(cr_tensor *tensor, crema_context *context, cr_form
                               crema_devptr *out) {
   values *v = tensor->values;
   format_slot *slot = NULL;
-  cr_commands_note_written(context, v);
+  cr_trace_note_written(context, v);
   CR_TRY(cr_tensor_follow_former(v));
   CR_TRY(access_slot(v, context, format, &slot));
   CR_TRY(cr_tensor_make_valid(v, context, slot));

@@ -6,7 +6,7 @@
 #include "core/fail.h"
 #include "device/copy.h"
 #include "device/watch.h"
-#include "memory/commands_private.h"
+#include "memory/trace_private.h"
 
 /* ---- the end ---- */
 
@@ -307,13 +307,13 @@ crema_status cr_tensor_alias_enter(values *v, crema_context *context, format_slo
   if (!has_place(alias) || !cr_format_equal(format, alias->place.format)) return CREMA_OK;
   if (!context->device->backend->host_memory) return CREMA_OK;
   /* Memory that lasts longer than a pass may be another one in the next. */
-  if (!is_transient(alias->whole)) cr_commands_spoil(context);
+  if (!is_transient(alias->whole)) cr_trace_invalidate(context);
   CR_TRY(find_place(alias, context, &place));
   if (slot->aliased && (uintptr_t)slot->memory.host.data == place.address) return CREMA_OK;
   const bool moves = keep && is_valid(slot);
   if (moves) {
     CR_TRY(cr_syncedmem_read(&slot->memory, context, &from));
-    cr_commands_add_conversion(context, v, format, place, format, from);
+    cr_trace_add_conversion(context, v, format, place, format, from);
     CR_TRY(cr_watch_convert(context, v->label, v->count, format, place, format, from));
   }
   return lie_at(v, context, slot, place, moves);

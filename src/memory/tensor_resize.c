@@ -205,7 +205,7 @@ crema_status cr_tensor_prepare_resize(cr_tensor *tensor, int64_t count) {
   format_slot *keep = NULL;
   bool fits = false;
   if (count == v->count) return CREMA_OK;
-  if (!cr_tensor_is_shared(tensor)) return keep_values(v, count, &keep, &fits);
+  if (has_alone(tensor->values)) return keep_values(v, count, &keep, &fits);
   CR_TRY(cr_tensor_check_count(v->type, count));
   CR_TRY(leave_callers_memory(v));
   cr_tensor_values_release(tensor->prepared);
@@ -216,7 +216,7 @@ crema_status cr_tensor_prepare_resize(cr_tensor *tensor, int64_t count) {
 crema_status cr_tensor_resize(cr_tensor *tensor, int64_t count) {
   values *v = tensor->values;
   if (count == v->count) return CREMA_OK;
-  if (!cr_tensor_is_shared(tensor)) return resize_values(v, count);
+  if (has_alone(tensor->values)) return resize_values(v, count);
   CR_TRY(leave_callers_memory(v));
   return leave_values(tensor, count);
 }

@@ -6,7 +6,7 @@
 #include "core/dtype.h"
 #include "core/fail.h"
 #include "device/watch.h"
-#include "memory/commands_private.h"
+#include "memory/trace_private.h"
 #include "memory/view.h"
 
 /* So many formats are kept while one tensor has the values; see take_slot. */
@@ -236,7 +236,7 @@ static crema_status convert_slot(values *v, crema_context *context, format_slot 
   crema_devptr dst = {0}, src = {0};
   CR_TRY(cr_syncedmem_read(&from->memory, context, &src));
   CR_TRY(cr_syncedmem_overwrite(&to->memory, context, &dst));
-  cr_commands_add_conversion(context, v, to->format, dst, from->format, src);
+  cr_trace_add_conversion(context, v, to->format, dst, from->format, src);
   crema_status status =
       cr_watch_convert(context, v->label, v->count, to->format, dst, from->format, src);
   if (status == CREMA_E_UNSUPPORTED && !context->device->backend->host_memory) {
@@ -309,7 +309,7 @@ static crema_status fill_zeros(values *v, crema_context *context, format_slot *s
     CR_TRY(fill_zeros(v, context, packed));
     return convert_slot(v, context, slot, packed);
   }
-  cr_commands_note_made(context, v, slot->format);
+  cr_trace_note_made(context, v, slot->format);
   CR_TRY(cr_syncedmem_zero(&slot->memory, context));
   set_valid(slot, true);
   return CREMA_OK;
@@ -319,7 +319,7 @@ crema_status cr_tensor_make_valid(values *v, crema_context *context, format_slot
   if (is_valid(slot)) return CREMA_OK;
   if (is_zero(v)) return fill_zeros(v, context, slot);
   if (has_source(v)) {
-    cr_commands_note_made(context, v, slot->format);
+    cr_trace_note_made(context, v, slot->format);
     CR_TRY(make_first(v, context, slot));
     if (is_valid(slot)) return CREMA_OK;
   }

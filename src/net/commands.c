@@ -1,5 +1,5 @@
 /* Runs passes of compiled nets from a list of commands. */
-#include "memory/commands.h"
+#include "memory/trace.h"
 
 #include <stdlib.h>
 
@@ -27,7 +27,7 @@ crema_status cr_net_make_commands(crema_net *net) {
   }
   if (!net->plans || net->phase != CREMA_TEST || net->layers == 0) return CREMA_OK;
   CR_TRY(cr_net_allocate(&net->arena, &net->shown, (size_t)net->blobs, sizeof *net->shown));
-  return cr_commands_create(&net->commands);
+  return cr_trace_create(&net->commands);
 }
 
 /* Whether the net is as it was when its list was recorded. */
@@ -44,7 +44,7 @@ crema_status cr_net_run_commands(crema_net *net, bool *ran) {
   *ran = false;
   if (net->commands == NULL || cr_views_exist() || !is_same(net)) return CREMA_OK;
   cr_signals_hold();
-  crema_status status = cr_commands_run(net->commands, net->context, ran, &layer);
+  crema_status status = cr_trace_run(net->commands, net->context, ran, &layer);
   cr_signals_release();
   if (status != CREMA_OK && layer >= 0) {
     status = cr_net_fail_in_layer(net->layer[layer].layer->param, status);
@@ -54,14 +54,14 @@ crema_status cr_net_run_commands(crema_net *net, bool *ran) {
 
 void cr_net_begin_commands(crema_net *net) {
   if (net->commands == NULL) return;
-  if (net->recorded_shapes != net->shapes + 1) cr_commands_forget(net->commands);
+  if (net->recorded_shapes != net->shapes + 1) cr_trace_clear(net->commands);
   net->recorded_shapes = net->shapes + 1;
-  cr_commands_begin(net->commands, net->context);
+  cr_trace_begin(net->commands, net->context);
 }
 
 void cr_net_end_commands(crema_net *net, bool done) {
   if (net->commands == NULL) return;
-  cr_commands_end(net->commands, net->context, done && net->recorded_shapes == net->shapes + 1);
+  cr_trace_end(net->commands, net->context, done && net->recorded_shapes == net->shapes + 1);
   /* The caller can reach kept blobs, inputs and outputs, and reshape them. */
   net->shown_count = 0;
   for (int b = 0; b < net->blobs; ++b) {
@@ -74,5 +74,5 @@ void cr_net_end_commands(crema_net *net, bool done) {
 }
 
 void cr_net_forget_commands(crema_net *net) {
-  if (net->commands != NULL) cr_commands_forget(net->commands);
+  if (net->commands != NULL) cr_trace_clear(net->commands);
 }

@@ -6,7 +6,7 @@
 #include "core/log.h"
 #include "core/rng.h"
 #include "device/backend/current.h"
-#include "memory/commands.h"
+#include "memory/trace.h"
 #include "memory/tensor_source.h"
 #include "net/graph.h"
 #include "net/lifetimes.h"
@@ -20,7 +20,7 @@ void crema_net_options_init(crema_net_options *options) {
 
 void crema_net_destroy(crema_net *net) {
   if (net == NULL) return;
-  cr_commands_destroy(net->commands);
+  cr_trace_destroy(net->commands);
   cr_net_loss_free(net);
   free(net->decay_mult);
   free(net->lr_mult);

@@ -8,7 +8,7 @@
 #include "device/memory/scratchpad.h"
 #include "device/watch.h"
 #include "layers/common/input_class.h"
-#include "memory/commands.h"
+#include "memory/trace.h"
 #include "net/common/fail.h"
 #include "net/graph.h"
 #include "net/lifetimes.h"
@@ -47,7 +47,7 @@ void cr_net_set_grad_scale(crema_net *net, double scale) {
 static crema_status forward_layer(crema_net *net, int index, bool with_loss) {
   cr_net_layer *layer = &net->layer[index];
   cr_layer *self = layer->layer;
-  cr_commands_set_layer(net->context, index);
+  cr_trace_set_layer(net->context, index);
   cr_watch_layer(net->context, self->name, false);
   CR_TRY(cr_net_follow_in_pass(net, layer));
   const bool done = layer->once && layer->ran == net->shapes + 1;

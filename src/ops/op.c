@@ -9,7 +9,7 @@
 #include "device/device.h"
 #include "device/memory/scratchpad.h"
 #include "device/watch.h"
-#include "memory/commands.h"
+#include "memory/trace.h"
 #include "ops/op_private.h"
 
 static crema_status find_uses(cr_op *op) {
@@ -97,17 +97,17 @@ const char *cr_op_kernel_name(const cr_op *op) {
 static void record(const cr_op *op, const cr_op_plan *p, const cr_call *call,
                    cr_tensor *const *tensor, cr_tensor *result) {
   const crema_context *context = call->context;
-  if (context->commands == NULL) return;
-  if (op->held != NULL) cr_commands_spoil(context);
-  cr_commands_resolve(context, NULL);
-  cr_commands_add_call(call, p->backend, op->desc->args);
+  if (context->trace == NULL) return;
+  if (op->held != NULL) cr_trace_invalidate(context);
+  cr_trace_resolve(context, NULL);
+  cr_trace_add_call(call, p->backend, op->desc->args);
   for (int pass = 0; pass < 2; ++pass) {
     for (int i = 0; i < op->desc->args; ++i) {
       const bool writes = op->use[i].access != 'R';
       if (writes != (pass == 1) || cr_op_is_absent(&p->desc->arg[i])) continue;
-      cr_commands_add_argument(context, i, writes && op->overwrites ? 'W' : op->use[i].access,
-                               i == CR_ARG_RESULT && result != NULL ? result : tensor[i],
-                               p->format[i]);
+      cr_trace_add_argument(context, i, writes && op->overwrites ? 'W' : op->use[i].access,
+                            i == CR_ARG_RESULT && result != NULL ? result : tensor[i],
+                            p->format[i]);
     }
   }
 }
@@ -255,7 +255,7 @@ static crema_status resolve(cr_op *op, const cr_op_plan *p, int i, crema_context
                             cr_tensor *tensor) {
   cr_format format = p->format[i];
   crema_devptr *buffer = &op->buffer[i];
-  cr_commands_resolve(context, tensor);
+  cr_trace_resolve(context, tensor);
   switch (op->use[i].access) {
     case 'R':
       return cr_tensor_read_for(tensor, context, format, op->held == NULL ? &op->held : NULL,

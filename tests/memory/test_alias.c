@@ -1,8 +1,8 @@
 /* Tensors that lie in another one's memory as a part of its values. */
 #include "device/backend/kernel.h"
 #include "device/memory/heap.h"
-#include "memory/commands.h"
 #include "memory/parts.h"
+#include "memory/trace.h"
 
 /* One sample in blocks of channels: what is written there needs no copy. */
 TEST(parts_of_one_sample_lie_side_by_side) {
@@ -341,31 +341,31 @@ TEST(parts_of_what_lasts_are_in_no_list) {
   ok(cr_heap_open(context));
   for (int placed = 0; placed < 2; ++placed) {
     cr_tensor *whole = make(&all), *a = make(&part);
-    cr_commands *commands = NULL;
+    cr_trace *commands = NULL;
     bool ran = false;
     int layer = -1, lists = 0;
     const cr_format format = fill_half(a, &part, whole, &all);
     if (placed == 0) cr_tensor_detach(a);
-    ok(cr_commands_create(&commands));
+    ok(cr_trace_create(&commands));
     for (int pass = 0; pass < 4; ++pass) {
       crema_devptr data = {0};
       cr_block kept = {0}; /* so that the heap is not without memory */
       const cr_call call = {.plan = &plan, .context = context, .buffer = &data};
-      ok(cr_commands_run(commands, context, &ran, &layer));
+      ok(cr_trace_run(commands, context, &ran, &layer));
       lists += ran;
       if (ran) continue;
-      cr_commands_begin(commands, context);
+      cr_trace_begin(commands, context);
       assert_true(cr_heap_take(context, 64, &kept));
-      cr_commands_resolve(context, a);
+      cr_trace_resolve(context, a);
       ok(cr_tensor_write(a, context, format, &data));
-      cr_commands_resolve(context, NULL);
-      cr_commands_add_call(&call, context->device->backend, 1);
-      cr_commands_add_argument(context, 0, 'W', a, format);
+      cr_trace_resolve(context, NULL);
+      cr_trace_add_call(&call, context->device->backend, 1);
+      cr_trace_add_argument(context, 0, 'W', a, format);
       ok(cr_block_free(&kept));
-      cr_commands_end(commands, context, true);
+      cr_trace_end(commands, context, true);
     }
     assert_int_equal(lists > 0, placed == 0);
-    cr_commands_destroy(commands);
+    cr_trace_destroy(commands);
     cr_tensor_destroy(whole);
     cr_tensor_destroy(a);
   }

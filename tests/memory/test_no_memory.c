@@ -6,9 +6,9 @@
 #include "core/fail.h"
 #include "device/backend/kernel.h"
 #include "memory/blob.h"
-#include "memory/commands.h"
 #include "memory/syncedmem.h"
 #include "memory/tensor_source.h"
+#include "memory/trace.h"
 #include "memory/view.h"
 
 enum { COUNT = 7 };
@@ -162,22 +162,22 @@ static crema_status record(void *user) {
   const cr_plan plan = {.kernel = &kernel};
   const crema_devptr buffer[2] = {{64}, {64}};
   const cr_call call = {.plan = &plan, .context = w->context, .buffer = buffer};
-  cr_commands *commands = NULL;
+  cr_trace *commands = NULL;
   cr_tensor *tensor = NULL;
   crema_status status;
   CR_TRY_GOTO(cr_tensor_create(CREMA_F32, COUNT, &tensor), out);
-  CR_TRY_GOTO(cr_commands_create(&commands), out);
+  CR_TRY_GOTO(cr_trace_create(&commands), out);
   for (int pass = 0; pass < 2; ++pass) {
-    cr_commands_begin(commands, w->context);
+    cr_trace_begin(commands, w->context);
     for (int i = 0; i < CALLS; ++i) {
-      cr_commands_add_call(&call, w->device->backend, 2);
-      cr_commands_add_argument(w->context, 0, 'R', tensor, CR_PLAIN_F32);
-      cr_commands_add_argument(w->context, 1, 'W', tensor, CR_PLAIN_F32);
+      cr_trace_add_call(&call, w->device->backend, 2);
+      cr_trace_add_argument(w->context, 0, 'R', tensor, CR_PLAIN_F32);
+      cr_trace_add_argument(w->context, 1, 'W', tensor, CR_PLAIN_F32);
     }
-    cr_commands_end(commands, w->context, true);
+    cr_trace_end(commands, w->context, true);
   }
 out:
-  cr_commands_destroy(commands);
+  cr_trace_destroy(commands);
   cr_tensor_destroy(tensor);
   return status;
 }

@@ -5,8 +5,8 @@
 #include "check.h"
 #include "device/backend/convert.h"
 #include "device/memory/heap.h"
-#include "memory/commands.h"
 #include "memory/tensor_help.h"
+#include "memory/trace.h"
 #include "ops/op.h"
 
 /* A tensor of `count` values, each `value`. */
@@ -189,16 +189,16 @@ TEST(integers_are_copied_as_integers) {
 /* ---- lists of commands --------------------------------------------------- */
 
 /* A pass as a net makes it: from the list, or recorded. Whether it came from the list. */
-static bool make_pass(cr_commands *commands, crema_context *context, cr_op *op,
+static bool make_pass(cr_trace *commands, crema_context *context, cr_op *op,
                       cr_tensor *const *tensor) {
   bool ran = false;
   int layer = 0;
-  ok(cr_commands_run(commands, context, &ran, &layer));
+  ok(cr_trace_run(commands, context, &ran, &layer));
   if (ran) return true;
   cr_heap_rest(context);
-  cr_commands_begin(commands, context);
+  cr_trace_begin(commands, context);
   crema_status status = cr_op_run(op, context, tensor, NULL);
-  cr_commands_end(commands, context, status == CREMA_OK);
+  cr_trace_end(commands, context, status == CREMA_OK);
   ok(status);
   return false;
 }
@@ -209,19 +209,19 @@ TEST(calls_are_recorded) {
   cr_tensor *tensor[] = {make(CREMA_F32, 8, 3), make(CREMA_F32, 8, 0)};
   cr_op *op = run((cr_op_desc){.kind = CR_OP_COPY}, 2, shape, tensor, NULL);
   crema_context *context = NULL;
-  cr_commands *commands = NULL;
+  cr_trace *commands = NULL;
   void *values = NULL;
   int passes = 0;
   ok(crema_context_create(cr_cpu_device(), 1, &context));
   ok(cr_heap_open(context));
-  ok(cr_commands_create(&commands));
+  ok(cr_trace_create(&commands));
   while (passes < 5 && !make_pass(commands, context, op, tensor)) ++passes;
   assert_in_range(passes, 2, 4);
   ok(cr_tensor_host_write(tensor[0], &values));
   for (int i = 0; i < 8; ++i) ((float *)values)[i] = 5;
   assert_true(make_pass(commands, context, op, tensor));
   expect(tensor[1], 5);
-  cr_commands_destroy(commands);
+  cr_trace_destroy(commands);
   destroy(op, 2, tensor);
   cr_heap_close(context);
   crema_context_destroy(context);

@@ -168,8 +168,8 @@ typedef struct cr_backend {
 typedef struct cr_plan_cache cr_plan_cache;
 typedef struct cr_tensor_scratch cr_tensor_scratch;
 
-/* What a pass computes, to be run again (memory/commands.h). */
-typedef struct cr_commands cr_commands;
+/* What a pass computes, to be run again (memory/trace.h). */
+typedef struct cr_trace cr_trace;
 
 /* Scratch memory that all contexts share that one thread uses on one device. */
 typedef struct cr_scratchpad cr_scratchpad;
@@ -218,8 +218,8 @@ struct crema_context {
   int threads;          /* of the host that an op may use; 0: no limit of the context's own */
   cr_plan_cache *plans; /* where its ops look for plans and put them; NULL: each op has its own */
   cr_tensor_scratch
-      *per_use; /* for values that are converted per use (memory/tensor_source.h); NULL: none */
-  cr_commands *commands;  /* the list that records what runs; NULL: none */
+      *per_use;    /* for values that are converted per use (memory/tensor_source.h); NULL: none */
+  cr_trace *trace; /* that records the work; NULL: none */
   cr_watch watch;
   cr_native_event *order; /* made when first needed by cr_context_follow */
   crema_context *next, *before;

@@ -98,11 +98,11 @@ struct crema_net {
   int learnables;
   crema_blob **learnable; /* owners only, in order */
   float *lr_mult, *decay_mult;
-  bool settles;           /* some values are held in half precision */
-  bool plans;             /* lets go of values after their last use (net/lifetimes.h) */
-  cr_tensor_scratch *per_use; /* for parameters that are trained (memory/tensor_source.h); NULL: none */
-  bool *kept;             /* one per blob: it was asked for */
-  bool recomputes;        /* drops what can be computed again (net/segments.h) */
+  bool settles;               /* some values are held in half precision */
+  bool plans;                 /* lets go of values after their last use (net/lifetimes.h) */
+  cr_tensor_scratch *per_use; /* of trained parameters; may be NULL */
+  bool *kept;                 /* one per blob: it was asked for */
+  bool recomputes;            /* drops what can be computed again (net/segments.h) */
   int *segment;         /* one per layer: the first layer of its segment; NULL without recomputes */
   bool segmented;       /* they are chosen */
   uint64_t shapes;      /* how often a layer was found to have new ones */
@@ -116,7 +116,7 @@ struct crema_net {
   int fusions;          /* layers whose work others do */
   bool debug_info;      /* log in every pass; may be changed between passes */
   cr_net_loss *loss;
-  cr_commands *commands;    /* of a whole forward pass (memory/commands.h); NULL: none is made */
+  cr_trace *commands;       /* of a whole forward pass (memory/trace.h); NULL: none is made */
   uint64_t recorded_shapes; /* 1 + `shapes` when the list was recorded; 0: it was not */
   cr_net_shown *shown;      /* when it was; room for all blobs */
   int shown_count;

@@ -1,5 +1,5 @@
-/* Lists of commands: what they record, what makes them count, and what running one does. */
-#include "memory/commands.h"
+/* Traces of passes: what they record, what makes them count, and what running one does. */
+#include "memory/trace.h"
 
 #include "device/backend/kernel.h"
 #include "device/memory/heap.h"
@@ -78,7 +78,7 @@ static void plan_twice(twice *op, cr_format from, cr_format to) {
 
 typedef struct setting {
   fixture *f;
-  cr_commands *commands;
+  cr_trace *trace;
   cr_tensor *x, *middle, *y; /* y = 2 (2 x + 1) + 1; the middle is passing */
   twice first, second;
   char access; /* that the second op asks for */
@@ -98,7 +98,7 @@ static setting begin(fixture *f) {
   f->backend.scheduler = &scheduler;
   f->backend.ready = ready_now;
   ok(cr_heap_open(f->context));
-  ok(cr_commands_create(&s.commands));
+  ok(cr_trace_create(&s.trace));
   s.x = new_tensor(COUNT);
   s.middle = new_tensor(COUNT);
   s.y = new_tensor(COUNT);
@@ -111,8 +111,8 @@ static void end(setting *s) {
   cr_tensor_destroy(s->x);
   cr_tensor_destroy(s->middle);
   cr_tensor_destroy(s->y);
-  cr_commands_destroy(s->commands);
-  cr_commands_destroy(NULL);
+  cr_trace_destroy(s->trace);
+  cr_trace_destroy(NULL);
   cr_heap_close(s->f->context);
 }
 
@@ -128,27 +128,27 @@ static crema_status run_op(setting *s, twice *op, cr_tensor *x, cr_tensor *y, ch
                   .context = context,
                   .buffer = buffer,
                   .scalars = s->scalars};
-  cr_commands_resolve(context, x);
+  cr_trace_resolve(context, x);
   CR_TRY(cr_tensor_read(x, context, op->format[0], &buffer[0]));
-  cr_commands_resolve(context, y);
+  cr_trace_resolve(context, y);
   if (access == 'U') CR_TRY(cr_tensor_update(y, context, op->format[1], &buffer[1]));
   else CR_TRY(cr_tensor_write(y, context, op->format[1], &buffer[1]));
   if (op->plan.workspace_bytes > 0) {
     static char spare[2][WORKSPACE]; /* nor is its workspace the one that the list has */
     call.workspace.address = (uintptr_t)spare[turn];
   }
-  cr_commands_resolve(context, NULL);
-  cr_commands_add_call(&call, context->device->backend, 2);
-  cr_commands_add_argument(context, 0, 'R', x, op->format[0]);
-  cr_commands_add_argument(context, 1, access, y, op->format[1]);
+  cr_trace_resolve(context, NULL);
+  cr_trace_add_call(&call, context->device->backend, 2);
+  cr_trace_add_argument(context, 0, 'R', x, op->format[0]);
+  cr_trace_add_argument(context, 1, access, y, op->format[1]);
   return op->kernel.run(&call);
 }
 
 static crema_status run_both(setting *s) {
   crema_status status;
-  cr_commands_set_layer(s->f->context, 3);
+  cr_trace_set_layer(s->f->context, 3);
   CR_TRY_GOTO(run_op(s, &s->first, s->x, s->middle, 'W'), out);
-  cr_commands_set_layer(s->f->context, 5);
+  cr_trace_set_layer(s->f->context, 5);
   CR_TRY_GOTO(run_op(s, &s->second, s->middle, s->y, s->access), out);
 out:
   cr_tensor_let_go(s->middle);
@@ -162,14 +162,14 @@ static bool run_pass(setting *s, body *what) {
   crema_context *context = s->f->context;
   bool ran = false;
   int layer = 77;
-  ok(cr_commands_run(s->commands, context, &ran, &layer));
+  ok(cr_trace_run(s->trace, context, &ran, &layer));
   assert_int_equal(layer, -1);
   if (ran) return true;
   cr_heap_rest(context);
-  cr_commands_begin(s->commands, context);
+  cr_trace_begin(s->trace, context);
   const crema_status status = what(s);
-  cr_commands_end(s->commands, context, status == CREMA_OK);
-  assert_null(context->commands);
+  cr_trace_end(s->trace, context, status == CREMA_OK);
+  assert_null(context->trace);
   return false;
 }
 
@@ -209,7 +209,7 @@ static void check_list(setting *s, body *what) {
   write_counting(s->f, s->x, 2);
 }
 
-#define COMMANDS_TEST(name)             \
+#define TRACE_TEST(name)                \
   static void check_##name(setting *s); \
   FIXTURE_TEST(name) {                  \
     setting s = begin(*state);          \
@@ -221,7 +221,7 @@ static void check_list(setting *s, body *what) {
 
 /* ---- what a list does ---------------------------------------------------- */
 
-COMMANDS_TEST(two_equal_passes_make_a_list) {
+TRACE_TEST(two_equal_passes_make_a_trace) {
   assert_false(run_pass(s, run_both));
   assert_false(run_pass(s, run_both));
   check_y(s, 1);
@@ -232,14 +232,14 @@ COMMANDS_TEST(two_equal_passes_make_a_list) {
   assert_int_equal(seen.left, seen.entered);
   check_list(s, run_both);
   /* It is over when somebody says so, and is then recorded anew. */
-  cr_commands_forget(s->commands);
+  cr_trace_clear(s->trace);
   assert_false(run_pass(s, run_both));
   assert_false(run_pass(s, run_both));
   assert_true(run_pass(s, run_both));
 }
 
 /* A back end may lack all that lists ask of it. */
-COMMANDS_TEST(back_ends_need_no_threads) {
+TRACE_TEST(back_ends_need_no_threads) {
   cr_backend *backend = &s->f->backend;
   backend->scheduler = NULL;
   backend->ready = NULL;
@@ -250,7 +250,7 @@ COMMANDS_TEST(back_ends_need_no_threads) {
 }
 
 /* What is converted on the way is converted again, and nothing else is. */
-COMMANDS_TEST(conversions_are_part_of_the_list) {
+TRACE_TEST(conversions_are_part_of_the_trace) {
   const cr_format reversed = reversed_of(s), wide = {CREMA_F64, &s->f->reversed_double};
   const struct {
     cr_format x, middle_to, middle_from, y;
@@ -266,7 +266,7 @@ COMMANDS_TEST(conversions_are_part_of_the_list) {
   for (size_t i = 0; i < sizeof kind / sizeof kind[0]; ++i) {
     plan_twice(&s->first, kind[i].x, kind[i].middle_to);
     plan_twice(&s->second, kind[i].middle_from, kind[i].y);
-    cr_commands_forget(s->commands);
+    cr_trace_clear(s->trace);
     write_counting(s->f, s->x, 1); /* each pass converts it */
     for (int pass = 0; pass < ENOUGH - 1; ++pass) {
       assert_int_equal(run_pass(s, run_both), pass >= 2);
@@ -280,7 +280,7 @@ COMMANDS_TEST(conversions_are_part_of_the_list) {
 }
 
 /* Nor need they lie where they lay while the list was recorded. */
-COMMANDS_TEST(inputs_move_between_passes) {
+TRACE_TEST(inputs_move_between_passes) {
   float memory[2][COUNT];
   for (int pass = 0; pass < ENOUGH; ++pass) {
     float *values = memory[pass % 2];
@@ -294,13 +294,13 @@ COMMANDS_TEST(inputs_move_between_passes) {
 }
 
 /* More than one kind of list in the same memory, in which nothing of the last one is left. */
-COMMANDS_TEST(lists_follow_each_other) {
+TRACE_TEST(traces_follow_each_other) {
   const cr_format formats[] = {doubles, reversed_of(s), CR_PLAIN_F32};
   for (int i = 0; i < 9; ++i) {
     plan_twice(&s->first, formats[i % 3], CR_PLAIN_F32);
     plan_twice(&s->second, formats[i / 3], CR_PLAIN_F32);
-    cr_commands_set_layer(s->f->context, i);
-    cr_commands_forget(s->commands);
+    cr_trace_set_layer(s->f->context, i);
+    cr_trace_clear(s->trace);
     for (int pass = 0; pass < ENOUGH; ++pass) {
       write_counting(s->f, s->x, 1);
       assert_int_equal(run_pass(s, run_both), pass >= 2);
@@ -313,7 +313,7 @@ static crema_status run_many(setting *s) {
   return CREMA_OK;
 }
 
-COMMANDS_TEST(lists_grow) {
+TRACE_TEST(traces_grow) {
   plan_twice(&s->second, reversed_of(s), CR_PLAIN_F32);
   assert_true(gets_list(s, run_many));
   const int runs = seen.runs;
@@ -328,7 +328,7 @@ static crema_status run_in_place(setting *s) {
   return run_op(s, &s->second, s->y, s->y, 'U');
 }
 
-COMMANDS_TEST(results_may_be_arguments) {
+TRACE_TEST(results_may_be_arguments) {
   s->access = 'U';
   plan_twice(&s->second, CR_PLAIN_F32, CR_PLAIN_F32);
   write_counting(s->f, s->y, 0);
@@ -342,11 +342,11 @@ COMMANDS_TEST(results_may_be_arguments) {
 
 /* ---- what a call asks of the process ------------------------------------- */
 
-COMMANDS_TEST(calls_have_the_workspace_that_they_want) {
+TRACE_TEST(calls_have_the_workspace_that_they_want) {
   for (int large = 0; large < 2; ++large) {
     s->first.plan.workspace_bytes = large == 0 ? WORKSPACE : 0;
     s->second.plan.workspace_bytes = large == 1 ? WORKSPACE : 64;
-    cr_commands_forget(s->commands);
+    cr_trace_clear(s->trace);
     assert_true(gets_list(s, run_both));
     assert_in_range(cr_device_scratchpad_bytes(&s->f->device), WORKSPACE, 2 * WORKSPACE);
     check_list(s, run_both);
@@ -354,7 +354,7 @@ COMMANDS_TEST(calls_have_the_workspace_that_they_want) {
 }
 
 /* Asked for is the plan that asks for most: of a library, with the most threads. */
-COMMANDS_TEST(lists_run_where_their_plans_may) {
+TRACE_TEST(traces_run_where_their_plans_may) {
   const struct {
     bool first_library, second_library;
     int first_threads, second_threads;
@@ -369,18 +369,18 @@ COMMANDS_TEST(lists_run_where_their_plans_may) {
     s->second.kernel.library = kind[i].second_library;
     s->first.plan.threads = kind[i].first_threads;
     s->second.plan.threads = kind[i].second_threads;
-    cr_commands_forget(s->commands);
+    cr_trace_clear(s->trace);
     seen.asked = NULL;
     assert_true(gets_list(s, run_both));
     assert_ptr_equal(seen.asked, kind[i].second ? &s->second.plan : &s->first.plan);
     seen.ready = CREMA_E_UNSUPPORTED;
     assert_false(run_pass(s, run_both));
     seen.ready = CREMA_OK;
-    cr_commands_forget(s->commands);
+    cr_trace_clear(s->trace);
   }
 }
 
-COMMANDS_TEST(other_numbers_of_threads_make_other_lists) {
+TRACE_TEST(other_numbers_of_threads_make_other_lists) {
   assert_true(gets_list(s, run_both));
   seen.threads = 1;
   assert_false(run_pass(s, run_both));
@@ -392,15 +392,15 @@ COMMANDS_TEST(other_numbers_of_threads_make_other_lists) {
 /* With nothing but a conversion in it, nothing is asked for. */
 static crema_status convert_only(setting *s) {
   crema_devptr data = {0};
-  cr_commands_resolve(s->f->context, s->x);
+  cr_trace_resolve(s->f->context, s->x);
   CR_TRY(cr_tensor_read(s->x, s->f->context, doubles, &data));
-  cr_commands_resolve(s->f->context, NULL);
+  cr_trace_resolve(s->f->context, NULL);
   return CREMA_OK;
 }
 
-COMMANDS_TEST(a_conversion_is_enough_for_a_list) {
+TRACE_TEST(a_conversion_is_enough_for_a_list) {
   assert_true(gets_list(s, run_both)); /* whose plan is not asked for any more */
-  cr_commands_forget(s->commands);
+  cr_trace_clear(s->trace);
   seen.asked = NULL;
   for (int i = 0; i < ENOUGH; ++i) {
     write_counting(s->f, s->x, 1);
@@ -413,14 +413,14 @@ COMMANDS_TEST(a_conversion_is_enough_for_a_list) {
 
 /* ---- failures ------------------------------------------------------------ */
 
-COMMANDS_TEST(a_call_that_fails_ends_the_list) {
+TRACE_TEST(a_call_that_fails_ends_the_list) {
   crema_context *context = s->f->context;
   cr_block block = {0};
   bool ran = false;
   int layer = -1;
   assert_true(gets_list(s, run_both));
   seen.status = CREMA_E_DEVICE;
-  assert_fails(cr_commands_run(s->commands, context, &ran, &layer), CREMA_E_DEVICE, "op twice");
+  assert_fails(cr_trace_run(s->trace, context, &ran, &layer), CREMA_E_DEVICE, "op twice");
   assert_true(ran);
   assert_int_equal(layer, 3);
   assert_int_equal(seen.left, seen.entered);
@@ -432,14 +432,13 @@ COMMANDS_TEST(a_call_that_fails_ends_the_list) {
 }
 
 /* Neither values that cannot be had nor conversions are mistaken for calls. */
-COMMANDS_TEST(a_conversion_that_fails_ends_the_list) {
+TRACE_TEST(a_conversion_that_fails_ends_the_list) {
   bool ran = false;
   int layer = -1;
   plan_twice(&s->second, reversed_of(s), CR_PLAIN_F32);
   assert_true(gets_list(s, run_both));
   conversions_fail = true;
-  assert_fails(cr_commands_run(s->commands, s->f->context, &ran, &layer), CREMA_E_DEVICE,
-               "injected");
+  assert_fails(cr_trace_run(s->trace, s->f->context, &ran, &layer), CREMA_E_DEVICE, "injected");
   conversions_fail = false;
   assert_int_equal(layer, 5);
   assert_false(run_pass(s, run_both));
@@ -450,44 +449,44 @@ static crema_status convert_without_layer(setting *s) {
   return run_both(s);
 }
 
-COMMANDS_TEST(what_precedes_the_layers_has_none) {
+TRACE_TEST(what_precedes_the_layers_has_none) {
   bool ran = false;
   int layer = 9;
   assert_true(gets_list(s, run_both));
-  cr_commands_forget(s->commands);
+  cr_trace_clear(s->trace);
   for (int i = 0; i < 2; ++i) {
     write_counting(s->f, s->x, 1);
     assert_false(run_pass(s, convert_without_layer));
   }
   write_counting(s->f, s->x, 1);
   conversions_fail = true;
-  assert_int_equal(cr_commands_run(s->commands, s->f->context, &ran, &layer), CREMA_E_DEVICE);
+  assert_int_equal(cr_trace_run(s->trace, s->f->context, &ran, &layer), CREMA_E_DEVICE);
   conversions_fail = false;
   assert_int_equal(layer, -1);
 }
 
-COMMANDS_TEST(arguments_that_cannot_be_had_end_the_list) {
+TRACE_TEST(arguments_that_cannot_be_had_end_the_list) {
   bool ran = false;
   int layer = -1;
   plan_twice(&s->first, reversed_of(s), CR_PLAIN_F32);
   assert_true(gets_list(s, run_both));
   write_counting(s->f, s->x, 1);
   conversions_fail = true;
-  assert_int_equal(cr_commands_run(s->commands, s->f->context, &ran, &layer), CREMA_E_DEVICE);
+  assert_int_equal(cr_trace_run(s->trace, s->f->context, &ran, &layer), CREMA_E_DEVICE);
   conversions_fail = false;
   assert_int_equal(layer, 3);
   assert_false(run_pass(s, run_both));
 }
 
 /* What a failed pass has recorded is of no use, though it be the same as before. */
-COMMANDS_TEST(a_pass_that_fails_is_not_recorded) {
+TRACE_TEST(a_pass_that_fails_is_not_recorded) {
   crema_context *context = s->f->context;
   assert_true(gets_list(s, run_both));
-  cr_commands_forget(s->commands);
+  cr_trace_clear(s->trace);
   for (int i = 0; i < ENOUGH; ++i) {
-    cr_commands_begin(s->commands, context);
+    cr_trace_begin(s->trace, context);
     ok(run_both(s));
-    cr_commands_end(s->commands, context, false);
+    cr_trace_end(s->trace, context, false);
     assert_false(run_pass(s, run_both));
   }
 }
@@ -497,14 +496,14 @@ COMMANDS_TEST(a_pass_that_fails_is_not_recorded) {
 /* The pass never gets a list; without what has happened last it does. */
 static void has_no_list(setting *s, body *what) {
   assert_false(gets_list(s, what));
-  cr_commands_forget(s->commands);
+  cr_trace_clear(s->trace);
   assert_true(gets_list(s, run_both));
-  cr_commands_forget(s->commands);
+  cr_trace_clear(s->trace);
 }
 
 static crema_status run_and_spoil(setting *s) {
   CR_TRY(run_op(s, &s->first, s->x, s->middle, 'W'));
-  cr_commands_spoil(s->f->context);
+  cr_trace_invalidate(s->f->context);
   CR_TRY(run_op(s, &s->second, s->middle, s->y, 'W'));
   cr_tensor_let_go(s->middle);
   return CREMA_OK;
@@ -533,7 +532,7 @@ static crema_status keep_block(setting *s) {
   return run_op(s, &s->second, s->middle, s->y, 'W'); /* the middle is not let go */
 }
 
-COMMANDS_TEST(what_a_list_cannot_repeat_is_in_none) {
+TRACE_TEST(what_a_list_cannot_repeat_is_in_none) {
   cr_op_scalars scalars = {.alpha = 1};
   has_no_list(s, run_and_spoil);
   has_no_list(s, write_input);
@@ -545,7 +544,7 @@ COMMANDS_TEST(what_a_list_cannot_repeat_is_in_none) {
   s->access = 'A'; /* whether it adds is known when it runs */
   assert_false(gets_list(s, run_both));
   s->access = 'W';
-  cr_commands_forget(s->commands);
+  cr_trace_clear(s->trace);
   assert_true(gets_list(s, run_both));
 }
 
@@ -557,7 +556,7 @@ static crema_status add_to_middle(setting *s) {
   return CREMA_OK;
 }
 
-COMMANDS_TEST(what_may_be_added_to_is_in_no_list) {
+TRACE_TEST(what_may_be_added_to_is_in_no_list) {
   has_no_list(s, add_to_middle);
 }
 
@@ -568,7 +567,7 @@ static crema_status convert_unasked(setting *s) {
   return run_both(s);
 }
 
-COMMANDS_TEST(conversions_that_no_op_asks_for_are_in_no_list) {
+TRACE_TEST(conversions_that_no_op_asks_for_are_in_no_list) {
   for (int i = 0; i < ENOUGH; ++i) {
     write_counting(s->f, s->x, 1);
     assert_false(run_pass(s, convert_unasked));
@@ -576,21 +575,21 @@ COMMANDS_TEST(conversions_that_no_op_asks_for_are_in_no_list) {
 }
 
 /* Values that last are written in their own type, or else they would have to be converted. */
-COMMANDS_TEST(results_in_another_type_are_in_no_list) {
+TRACE_TEST(results_in_another_type_are_in_no_list) {
   plan_twice(&s->second, CR_PLAIN_F32, doubles);
   assert_false(gets_list(s, run_both));
   plan_twice(&s->second, CR_PLAIN_F32, reversed_of(s));
-  cr_commands_forget(s->commands);
+  cr_trace_clear(s->trace);
   assert_true(gets_list(s, run_both));
   check_list(s, run_both);
 }
 
 /* The memory in which blocks lay may be another one when one is held. */
-COMMANDS_TEST(lists_need_the_heap_as_it_was) {
+TRACE_TEST(lists_need_the_heap_as_it_was) {
   cr_block block = {0};
   assert_false(run_pass(s, keep_block));
   cr_tensor_let_go(s->middle);
-  cr_commands_forget(s->commands);
+  cr_trace_clear(s->trace);
   assert_true(gets_list(s, run_both));
   assert_true(cr_heap_take(s->f->context, 64, &block));
   assert_false(run_pass(s, run_both));
@@ -608,12 +607,12 @@ static crema_status take_and_run(setting *s) {
   return status;
 }
 
-COMMANDS_TEST(passes_leave_the_heap_as_it_was) {
+TRACE_TEST(passes_leave_the_heap_as_it_was) {
   for (int i = 0; i < 2 * MOST_TRIES; ++i) assert_false(run_pass(s, take_and_run));
 }
 
 /* Memory that is not the heap's has another address each time. */
-COMMANDS_TEST(passing_values_lie_in_the_heap) {
+TRACE_TEST(passing_values_lie_in_the_heap) {
   crema_devptr data = {0};
   cr_heap_close(s->f->context);
   assert_false(gets_list(s, run_both));
@@ -622,26 +621,26 @@ COMMANDS_TEST(passing_values_lie_in_the_heap) {
   for (int i = 0; i < ENOUGH; ++i) {
     bool ran = true;
     int layer = 0;
-    ok(cr_commands_run(s->commands, s->f->context, &ran, &layer));
+    ok(cr_trace_run(s->trace, s->f->context, &ran, &layer));
     assert_false(ran);
-    cr_commands_begin(s->commands, s->f->context);
+    cr_trace_begin(s->trace, s->f->context);
     ok(run_op(s, &s->first, s->x, s->middle, 'W'));
     ok(run_op(s, &s->second, s->middle, s->y, 'W'));
-    cr_commands_end(s->commands, s->f->context, true);
+    cr_trace_end(s->trace, s->f->context, true);
   }
   cr_tensor_let_go(s->middle);
-  cr_commands_forget(s->commands);
+  cr_trace_clear(s->trace);
   assert_true(gets_list(s, run_both));
 }
 
 /* What was converted before the pass, the list would not convert again. */
-COMMANDS_TEST(conversions_of_earlier_passes_are_missed) {
+TRACE_TEST(conversions_of_earlier_passes_are_missed) {
   plan_twice(&s->first, doubles, CR_PLAIN_F32);
   write_counting(s->f, s->x, 1);
   assert_false(gets_list(s, run_both)); /* the first one has converted it */
   /* Values that do not change need not be. */
   cr_tensor_set_constant(s->x);
-  cr_commands_forget(s->commands);
+  cr_trace_clear(s->trace);
   assert_true(gets_list(s, run_both));
   conversions = 0;
   assert_true(run_pass(s, run_both));
@@ -650,7 +649,7 @@ COMMANDS_TEST(conversions_of_earlier_passes_are_missed) {
 }
 
 /* Constant values are where they were; a first conversion is no part of the list. */
-COMMANDS_TEST(constant_values_are_not_asked_for) {
+TRACE_TEST(constant_values_are_not_asked_for) {
   plan_twice(&s->first, reversed_of(s), CR_PLAIN_F32);
   cr_tensor_set_constant(s->x);
   assert_false(run_pass(s, run_both));
@@ -660,7 +659,7 @@ COMMANDS_TEST(constant_values_are_not_asked_for) {
   assert_int_equal(conversions, 0);
   check_y(s, 1);
   /* Zeros, too, are made once. */
-  cr_commands_forget(s->commands);
+  cr_trace_clear(s->trace);
   cr_tensor_destroy(s->x);
   s->x = new_tensor(COUNT);
   cr_tensor_set_constant(s->x);
@@ -670,7 +669,7 @@ COMMANDS_TEST(constant_values_are_not_asked_for) {
 }
 
 /* Zeros that a pass finds in its input are made again where they are asked for. */
-COMMANDS_TEST(inputs_may_be_zeros) {
+TRACE_TEST(inputs_may_be_zeros) {
   cr_tensor_set_zero(s->x);
   for (int i = 0; i < ENOUGH; ++i) {
     cr_tensor_set_zero(s->x);
@@ -682,7 +681,7 @@ COMMANDS_TEST(inputs_may_be_zeros) {
   check_list(s, run_both);
   /* In another type they are filled without a conversion, which the list would lack. */
   plan_twice(&s->first, doubles, CR_PLAIN_F32);
-  cr_commands_forget(s->commands);
+  cr_trace_clear(s->trace);
   for (int i = 0; i < ENOUGH; ++i) {
     cr_tensor_set_zero(s->x);
     assert_false(run_pass(s, run_both));
@@ -696,7 +695,7 @@ static crema_status write_middle(setting *s) {
   return run_both(s);
 }
 
-COMMANDS_TEST(passing_values_may_be_written_by_others) {
+TRACE_TEST(passing_values_may_be_written_by_others) {
   assert_true(gets_list(s, write_middle));
 }
 
@@ -705,20 +704,20 @@ COMMANDS_TEST(passing_values_may_be_written_by_others) {
 static bool is_recorded(setting *s, body *what) {
   crema_context *context = s->f->context;
   cr_heap_rest(context);
-  cr_commands_begin(s->commands, context);
-  const bool recorded = context->commands != NULL;
+  cr_trace_begin(s->trace, context);
+  const bool recorded = context->trace != NULL;
   ok(what(s));
-  cr_commands_end(s->commands, context, true);
+  cr_trace_end(s->trace, context, true);
   return recorded;
 }
 
-COMMANDS_TEST(what_is_spoiled_again_and_again_is_not_recorded) {
+TRACE_TEST(what_is_spoiled_again_and_again_is_not_recorded) {
   for (int round = 0; round < 2; ++round) {
     for (int i = 0; i < MOST_TRIES; ++i) assert_true(is_recorded(s, run_and_spoil));
     assert_false(is_recorded(s, run_and_spoil));
     assert_false(is_recorded(s, run_both));
     assert_false(run_pass(s, run_both));
-    cr_commands_forget(s->commands);
+    cr_trace_clear(s->trace);
   }
   /* A list in between counts. */
   for (int i = 0; i < MOST_TRIES - 3; ++i) assert_true(is_recorded(s, run_and_spoil));
@@ -728,36 +727,36 @@ COMMANDS_TEST(what_is_spoiled_again_and_again_is_not_recorded) {
 }
 
 /* What an op asked for last in one pass is not what the next one begins with. */
-COMMANDS_TEST(each_pass_begins_anew) {
+TRACE_TEST(each_pass_begins_anew) {
   crema_context *context = s->f->context;
   for (int i = 0; i < ENOUGH; ++i) {
     bool ran = true;
     int layer = 0;
-    ok(cr_commands_run(s->commands, context, &ran, &layer));
+    ok(cr_trace_run(s->trace, context, &ran, &layer));
     assert_false(ran);
     cr_heap_rest(context);
-    cr_commands_begin(s->commands, context);
+    cr_trace_begin(s->trace, context);
     ok(write_input(s));
-    cr_commands_resolve(context, s->x);
-    cr_commands_end(s->commands, context, true);
+    cr_trace_resolve(context, s->x);
+    cr_trace_end(s->trace, context, true);
   }
 }
 
 /* Without a list nothing is told to anybody. */
-COMMANDS_TEST(passes_without_a_list) {
+TRACE_TEST(passes_without_a_list) {
   crema_context *context = s->f->context;
-  cr_commands_spoil(context);
-  cr_commands_resolve(context, s->x);
-  cr_commands_set_layer(context, 1);
+  cr_trace_invalidate(context);
+  cr_trace_resolve(context, s->x);
+  cr_trace_set_layer(context, 1);
   ok(run_both(s));
   check_y(s, 1);
   /* An empty list is none. */
   for (int i = 0; i < ENOUGH; ++i) {
     bool ran = true;
     int layer = 0;
-    cr_commands_begin(s->commands, context);
-    cr_commands_end(s->commands, context, true);
-    ok(cr_commands_run(s->commands, context, &ran, &layer));
+    cr_trace_begin(s->trace, context);
+    cr_trace_end(s->trace, context, true);
+    ok(cr_trace_run(s->trace, context, &ran, &layer));
     assert_false(ran);
   }
 }
@@ -766,16 +765,16 @@ COMMANDS_TEST(passes_without_a_list) {
 TEST(devices_have_no_lists) {
   sim_begin_devices(1);
   crema_context *context = sim_test_context(sim_test_device(0));
-  cr_commands *commands = NULL;
+  cr_trace *commands = NULL;
   bool ran = true;
   int layer = 0;
-  ok(cr_commands_create(&commands));
-  cr_commands_begin(commands, context);
-  assert_null(context->commands);
-  cr_commands_end(commands, context, true);
-  ok(cr_commands_run(commands, context, &ran, &layer));
+  ok(cr_trace_create(&commands));
+  cr_trace_begin(commands, context);
+  assert_null(context->trace);
+  cr_trace_end(commands, context, true);
+  ok(cr_trace_run(commands, context, &ran, &layer));
   assert_false(ran);
-  cr_commands_destroy(commands);
+  cr_trace_destroy(commands);
   crema_context_destroy(context);
   sim_end();
 }
