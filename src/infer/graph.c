@@ -422,8 +422,8 @@ crema_status cr_graph_set_weights(cr_graph *graph, int layer, const crema_shape 
   crema_blob **blob = &graph->layer[layer].frozen.blob[0], *fresh = NULL;
   if (status != CREMA_OK) return status;
   CR_TRY_GOTO(cr_blob_create_typed(shape, type, CREMA_F32, &fresh), out);
-  if (graph->once == NULL) CR_TRY_GOTO(cr_tensor_spare_create(&graph->once), out);
-  cr_tensor_source_set_once(source, graph->once);
+  if (graph->once == NULL) CR_TRY_GOTO(cr_tensor_scratch_create(&graph->once), out);
+  cr_tensor_source_set_per_use(source, graph->once);
   status = cr_tensor_take_from(fresh->data, source, 0);
 out:
   cr_tensor_source_release(source);
@@ -459,10 +459,4 @@ crema_status cr_graph_tell_merge(cr_graph *graph, const char *pass, int layer, i
   char name[2][CR_GRAPH_NAME];
   return cr_graph_tell(graph, pass, "%s into %s%s", cr_graph_name(graph, layer, name[0]),
                        cr_graph_name(graph, into, name[1]), what);
-}
-
-crema_status cr_graph_use_once(cr_graph *graph, cr_tensor_source *source) {
-  if (graph->once == NULL) CR_TRY(cr_tensor_scratch_create(&graph->once));
-  cr_tensor_source_set_per_use(source, graph->once);
-  return CREMA_OK;
 }
