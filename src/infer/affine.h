@@ -14,7 +14,7 @@ typedef struct cr_affine {
 } cr_affine;
 
 /* Reads the numbers of a layer. *found is false for a layer of another kind, and for numbers that
- * are not finite or very large. Free *out in any case. */
+ * are NaN, infinite or very large. Free *out in any case. */
 crema_status cr_affine_read(const cr_graph *graph, int layer, cr_affine *out,
                             bool *found) CREMA_MUST_USE;
 

@@ -17,10 +17,10 @@ typedef struct worker {
 /* A run. */
 typedef struct job {
   int64_t samples, piece;
-  _Atomic int64_t next;     /* the first sample that nobody has taken */
+  _Atomic int64_t next;     /* the first sample that no worker has taken */
   crema_blob *const *input; /* whole */
   const float **from;       /* their values */
-  float **to;               /* those of the outputs */
+  float **to;               /* the values of the outputs */
 } job;
 
 struct cr_batch_split {

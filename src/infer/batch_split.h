@@ -1,6 +1,6 @@
-/* Batches in pieces: a few samples at a time go through the whole net, so that their values stay in
- * the caches and need less memory, and each thread has pieces of its own instead of a share in each
- * layer. */
+/* Batches in pieces: a few samples at a time go through the whole net. Their values stay in the
+ * caches and need less memory, and each thread has its own pieces instead of a share in each layer.
+ */
 #ifndef CR_INFER_BATCH_SPLIT_H
 #define CR_INFER_BATCH_SPLIT_H
 
@@ -22,7 +22,7 @@ void cr_batch_split_destroy(cr_batch_split *pieces);
 crema_status cr_batch_split_run(cr_batch_split *pieces, int threads, int64_t samples, int64_t piece,
                                 crema_blob *const *input, crema_blob *const *output) CREMA_MUST_USE;
 
-/* Adds what the nets hold. */
+/* Adds the bytes that the nets hold. */
 crema_status cr_batch_split_memory(const cr_batch_split *pieces,
                                    size_t *activations) CREMA_MUST_USE;
 

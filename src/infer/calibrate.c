@@ -11,7 +11,7 @@
 /* Fewer than ENOUGH samples are too few to clip the tail. */
 enum { BINS = 2048, LEVELS = 128, ENOUGH = 16 * BINS };
 
-/* How often magnitudes fall between k and k + 1 times `width`; zeros are left out. */
+/* How often magnitudes fall between k and k + 1 times `width`; zeros do not count. */
 typedef struct histogram {
   double width; /* 0: there was no value yet */
   float largest;

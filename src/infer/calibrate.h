@@ -1,6 +1,5 @@
-/* Measuring the scales of a table (infer/scales.h): how large the values are that convolutions,
- * inner products and sums of a net read, Scale and BatchNorm behind other layers, and averages of
- * whole planes. */
+/* Measures the scales of a table (infer/scales.h): the range of the bottoms of convolutions, inner
+ * products, sums, averages of whole planes, and Scale or BatchNorm after other layers. */
 #ifndef CR_INFER_CALIBRATE_H
 #define CR_INFER_CALIBRATE_H
 
@@ -10,8 +9,8 @@
 typedef enum cr_calibrate_method {
   CR_CALIBRATE_MINMAX,     /* the largest of all */
   CR_CALIBRATE_PERCENTILE, /* 99.99 % of those that are not 0 are below it */
-  /* That for which the distribution of 128 steps has the least divergence (Kullback and Leibler)
-   * from that of the values: Migacz, "8-bit inference with TensorRT", 2017. */
+  /* The threshold for which 128 steps have the least divergence (Kullback and Leibler) from the
+     values: Migacz, "8-bit inference with TensorRT", 2017. */
   CR_CALIBRATE_KL
 } cr_calibrate_method;
 

@@ -24,7 +24,7 @@ static void free_names(char ***names, size_t *count) {
   *count = 0;
 }
 
-/* What the graph itself says of a layer goes out of its message. */
+/* Clears the fields that the graph has itself. */
 static void strip(Caffe__LayerParameter *param) {
   free_names(&param->bottom, &param->n_bottom);
   free_names(&param->top, &param->n_top);

@@ -1,8 +1,8 @@
 /* A net as the passes see it: layers in the order of running, and the values between them.
  *
- * A value is made by one layer and read by one layer at most: the net has been split, and a layer
- * in place reads one value and makes another, although both have the same name and memory. Names
- * and memory are given back when the passes are done (infer/program.h).
+ * One layer makes a value, and one layer at most reads it: the net has been split. A layer in place
+ * reads one value and makes another value with the same name and memory. Names and memory are given
+ * back when the passes are done (infer/program.h).
  *
  * The graph is taken from a net that was built and has its weights, and refers to it. */
 #ifndef CR_INFER_GRAPH_H
@@ -30,7 +30,7 @@ typedef struct cr_graph_layer {
   Caffe__LayerParameter *param; /* a copy without bottoms, tops, parameters and rules; owned */
   const cr_layer_class *kind;
   const cr_layer *built; /* the net's */
-  /* What the program's net gets. Parameters, whose values may be the net's, and int8 are owned. */
+  /* For the program's net. Parameters, whose values may be the net's, and int8 are owned. */
   cr_net_frozen_layer frozen;
   bool removed;
   bool rewritten;     /* it differs from `built` in more than types and name */
@@ -61,7 +61,7 @@ typedef struct cr_graph {
   cr_tensor_scratch *spare;    /* of the sources that passes make */
   cr_tensor_scratch *rounding; /* of those that read from such sources */
   cr_tensor_scratch *once;     /* of both, for the first use */
-  cr_buffer *text;             /* what the passes did, a line for each step */
+  cr_buffer *text;             /* a line for each step of the passes */
   cr_batch_cost batch;
   crema_precision precision;
   const cr_scales *scales; /* with CREMA_PRECISION_INT8 */
@@ -108,26 +108,25 @@ bool cr_graph_is_simple(const cr_graph *graph, int layer);
  * read: as in Caffe, such a net runs as it stands. */
 bool cr_graph_is_tied(const cr_graph *graph, int layer);
 
-/* Whether the value may be dropped: nobody asks for it by its name. */
+/* Whether the value may be dropped: no caller asks for it by its name. */
 bool cr_graph_may_go(const cr_graph *graph, int value);
 
-/* Makes layers that overwrite the value in place, under this name or another one for the same
- * memory, have memory of their own. */
+/* Gives layers that overwrite the value in place, under any name for its memory, their own memory.
+ */
 void cr_graph_protect(cr_graph *graph, int value);
 
 /* The value that the memory of `value` belongs to first. */
 int cr_graph_root(const cr_graph *graph, int value);
 
-/* Takes a simple layer out of the graph whose top has its bottom's values. False, and nothing is
+/* Removes a simple layer whose top has its bottom's values. False, and nothing is
  * done, when both must stay. */
 bool cr_graph_pass_by(cr_graph *graph, int layer);
 
-/* Takes `second`, a simple layer that alone reads the top of `first`, out of the graph: `first`
- * makes its top. */
+/* Removes `second`, a simple layer that reads the top of `first`: `first` makes its top. */
 void cr_graph_merge_back(cr_graph *graph, int first, int second);
 
-/* Takes `first`, a simple layer whose top `second` alone reads, as bottom 0, out of the graph:
- * `second` reads its bottom. */
+/* Removes `first`, a simple layer whose top `second` reads as bottom 0: `second` reads its bottom.
+ */
 void cr_graph_merge_on(cr_graph *graph, int first, int second);
 
 /* Makes the layer, whose types are F32, one of another type, with the same name and no fields;
@@ -135,9 +134,9 @@ void cr_graph_merge_on(cr_graph *graph, int first, int second);
 crema_status cr_graph_rewrite(cr_graph *graph, int layer,
                               const cr_layer_class *kind) CREMA_MUST_USE;
 
-/* Puts a layer of `class` between the value and its reader, behind the layer that makes the value.
- * It is named after the reader and `what`, and has no fields. *out is its number; those of the
- * layers behind it grow by one. */
+/* Puts a layer between the value and its reader, after the layer that makes the value. It is named
+ * after the reader and `what`, and has no fields. *out is its number; the numbers of later layers
+ * grow by one. */
 crema_status cr_graph_insert(cr_graph *graph, int value, const cr_layer_class *kind,
                              const char *what, int *out) CREMA_MUST_USE;
 

@@ -257,7 +257,7 @@ cr_program *cr_model_take_program(crema_model *model) {
   return program;
 }
 
-/* With the lock, or alone. */
+/* With the lock, or without other users. */
 static void drop_program(cr_program *program) {
   if (program != NULL && --program->references == 0) cr_program_destroy(program);
 }

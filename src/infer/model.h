@@ -31,15 +31,15 @@ struct crema_model {
   crema_device *device; /* of all sessions; NULL: there was none yet */
   cr_program *program;  /* which has all of `keep` */
   cr_plan_cache *plans; /* of the ops of all sessions */
-  cr_buffer text;       /* what the passes did the first time */
+  cr_buffer text;       /* the lines of the passes the first time */
 };
 
 /* The model with one reference more or less; the last one frees it. */
 void cr_model_retain(crema_model *model);
 void cr_model_release(crema_model *model);
 
-/* To be called for each session's device. Errors: CREMA_E_STATE for another one than that of the
- * sessions before: threads cannot read weights on two devices. */
+/* To be called for each session's device. Errors: CREMA_E_STATE if earlier sessions have another
+ * device: threads cannot read weights on two devices. */
 crema_status cr_model_use_device(crema_model *model, crema_device *device) CREMA_MUST_USE;
 
 /* The newest program, with one reference more, to be given back with cr_model_drop_program. */

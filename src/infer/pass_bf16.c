@@ -1,6 +1,6 @@
-/* Convolutions, inner products and what lies between them in BFLOAT16: half the memory, and about
- * twice the speed where the processor multiplies such numbers. Inputs, outputs and kept blobs stay
- * in FLOAT, and so do sums: losses, softmax, statistics. */
+/* Convolutions, inner products and the values between them in BFLOAT16: half the memory, and about
+ * 2x the speed if the processor multiplies such numbers. Inputs, outputs, kept blobs and sums
+ * (losses, softmax, statistics) stay in FLOAT. */
 #include <stdlib.h>
 
 #include "core/fail.h"

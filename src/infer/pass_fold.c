@@ -3,8 +3,8 @@
  *
  * Before them: y = f (W x + b) + s = (f W) x + (f b + s), always exact.
  * After them: y = W (f x + s) + b = (W f) x + (b + W s), exact unless positions outside of x, which
- * are 0 and not s, take part: a convolution with padding, or a transposed one, takes them only
- * where s is 0. All is computed in double, several such layers at once, and rounded once. */
+ * are 0 and not s, take part. A convolution with padding, or a transposed one, only takes them if s
+ * is 0. All is computed in double, several such layers at once, and rounded once. */
 #include <stdlib.h>
 
 #include "core/fail.h"
@@ -19,7 +19,7 @@
 typedef struct weighted {
   int layer;
   bool padded;             /* positions outside of the bottom take part */
-  cr_affine before, after; /* what is to be folded in */
+  cr_affine before, after; /* the layers to fold in */
   int64_t outputs, inputs; /* channels of top and bottom */
   int64_t group;
   bool transposed; /* the channels of the bottom come first */

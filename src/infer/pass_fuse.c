@@ -19,7 +19,7 @@ static bool is_fast(const cr_post *post) {
   }
 }
 
-/* What a layer computes as a post operation; false for one that is none. A PReLU with one slope for
+/* The layer as a post operation; false for another layer. A PReLU with one slope for
  * all channels is a ReLU. */
 static crema_status read_post(const cr_graph *graph, int layer, cr_post *out, bool *found) {
   const cr_graph_layer *l = &graph->layer[layer];
@@ -39,7 +39,7 @@ static crema_status read_post(const cr_graph *graph, int layer, cr_post *out, bo
 static crema_status take_function(cr_graph *graph, int layer, int reader, bool *taken) {
   cr_post post;
   *taken = false;
-  /* One function is enough for nets in use, and oneDNN 2.6 computes some lists of two wrong: a ReLU
+  /* One function is enough for nets in use. oneDNN 2.6 computes some lists of two wrong: a ReLU
    * after a ReLU with a slope and a sum gets the slope of the first. */
   const cr_posts *posts = &graph->layer[layer].frozen.posts;
   if (cr_posts_count(posts) > (cr_posts_add(posts) ? 1 : 0)) return CREMA_OK;
@@ -71,8 +71,8 @@ static bool is_sum(const cr_graph *graph, int layer) {
 /* A walk over the values that lie in one block of memory. */
 typedef struct walk {
   int layer; /* that is to overwrite the memory */
-  bool free; /* so far: nobody needs the values when that layer runs */
-  bool mark; /* the values are no longer those of their blobs */
+  bool free; /* so far: no layer needs the values when that layer runs */
+  bool mark; /* the values do not stay to the end of the pass */
 } walk;
 
 static void visit(cr_graph *graph, walk *w, int value) {

@@ -1,12 +1,12 @@
-/* Convolutions and inner products in integers of 8 bits, as a table of scales says.
+/* Convolutions and inner products in int8, with the scales of a table.
  *
- * A layer for whose bottom the table has a scale multiplies integers: its weights become I8 with a
- * scale per output channel, its bottom U8 where it cannot be below 0 and else I8. Values that such
- * layers make and only such layers read, by way of max pooling, Concat and Split perhaps, are held
- * as integers of one scale; all others stay in FLOAT, and a layer rounds its bottom itself. A Scale
- * or an LRN of floats before such a layer does that in its place. A Scale for whose bottom there is
- * a scale reads integers, too, and an average of a whole plane makes floats of them. A layer that
- * adds a blob has both, or neither, in integers. */
+ * A layer multiplies integers if the table has a scale for its bottom. Its weights become I8 with a
+ * scale per output channel; its bottom becomes U8 if it cannot be below 0, else I8. Values between
+ * such layers are integers of one scale, also through max pooling, Concat and Split. All other
+ * values stay in FLOAT, and a layer rounds its bottom itself. A Scale or an LRN of floats before
+ * such a layer does that in its place. A Scale for whose bottom there is a scale reads integers,
+ * too, and an average of a whole plane makes floats of them. A layer that adds a blob has both, or
+ * neither, in integers. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ typedef struct group {
   int parent;      /* another value of the group, or itself */
   bool integers;   /* so far nothing speaks against it */
   bool signs;      /* some may be below 0 */
-  float threshold; /* the largest magnitude that is told apart; 0: unknown */
+  float threshold; /* the largest magnitude that has its own integer; 0: unknown */
 } group;
 
 typedef struct quantizer {
@@ -60,7 +60,7 @@ static float threshold_of(const quantizer *q, int layer, int bottom) {
   return 127 / line->value[bottom];
 }
 
-/* Whether it can round what it makes of floats. */
+/* Whether it can round its top. */
 static bool is_rounder(const quantizer *q, int layer) {
   const cr_graph_layer *l = &q->graph->layer[layer];
   if (!l->kind->int8.rounds_tops || l->removed || l->frozen.once) return false;
@@ -92,7 +92,7 @@ static bool is_carrier(const quantizer *q, int layer) {
 }
 
 /* Whether f(s x) = s f(x), so that the function can be applied in units of the top's scale, which
- * it is told in its parameters. */
+ * its parameters include. */
 static bool scales_along(const cr_posts *posts) {
   for (int i = 0; i < cr_posts_count(posts); ++i) {
     const cr_post *post = &posts->post[i];
@@ -139,7 +139,7 @@ static void unite(quantizer *q, int a, int b) {
   q->group[root_of(q, b)].parent = root_of(q, a);
 }
 
-/* What the maker and the reader of a value demand of its group. */
+/* Demands of the maker and the reader of a value on its group. */
 static void constrain(quantizer *q, int value) {
   const cr_graph_value *v = &q->graph->value[value];
   group *g = &q->group[root_of(q, value)];
@@ -349,8 +349,8 @@ static crema_status multiply_param(quantizer *q, int layer, int k, float factor)
   return status;
 }
 
-/* The layer's own numbers in units of the top, and its scale in those of integers that it reads;
- * the rounded values lie elsewhere than those that it reads. */
+/* Converts the layer's numbers to units of the top, and its scale to units of the bottom's
+ * integers. The top does not alias the bottom. */
 static crema_status convert_rounder(quantizer *q, int layer) {
   cr_graph_layer *l = &q->graph->layer[layer];
   const group *top = &q->group[root_of(q, l->top[0])];
@@ -412,7 +412,7 @@ static crema_status quantize(quantizer *q) {
         "neither the table nor the net has a scale for any layer that could use it");
   }
   choose_values(q);
-  /* From last to first: what a layer is asked about its makers is still as it was. */
+  /* From last to first, so that the makers of a layer are still unchanged. */
   for (int i = q->graph->layers - 1; i >= 0; --i) {
     if (!q->graph->layer[i].removed) CR_TRY(convert(q, i));
   }

@@ -115,7 +115,8 @@ static crema_status divide_weights(cr_graph *graph, int first, int second, int64
   return status;
 }
 
-/* The convolution reads the second part, and adds what another one makes of the first part. */
+/* The convolution reads the second part, and adds the result of another convolution of the first
+ * part. */
 static crema_status add_products(cr_graph *graph, int concat, int conv) {
   char name[2][CR_GRAPH_NAME];
   const int second = graph->layer[concat].bottom[1];

@@ -21,9 +21,10 @@ typedef struct steps {
 
 typedef struct strider {
   cr_graph *graph;
-  steps *read;   /* of each value: how it is read */
-  steps *stride; /* of each layer: that of a convolution, from which it takes over a stride */
-  bool *saves;   /* of each value: computing less of it saves products */
+  steps *read; /* of each value: how it is read */
+  steps
+      *stride; /* of each layer: the stride of a convolution, times the stride that it takes over */
+  bool *saves; /* of each value: computing less of it saves products */
 } strider;
 
 static bool is_set(steps s) {
@@ -91,7 +92,7 @@ static void find_savings(strider *s, int layer) {
   for (int j = 0; j < l->tops; ++j) s->saves[l->top[j]] = saves;
 }
 
-/* Leaves values alone if that saves nothing. The other bottoms of a sum have to follow. */
+/* Keeps values whole if that saves nothing. The other bottoms of a sum have to follow. */
 static void settle(strider *s, int layer) {
   const cr_graph_layer *l = &s->graph->layer[layer];
   const bool keeps_place = is_positional(s->graph, layer);

@@ -1,4 +1,4 @@
-/* Lets convolutions with windows of 3 x 3 use Winograd's method, which needs less than half of the
+/* Lets convolutions with 3x3 windows use Winograd's method, which needs less than half of the
  * multiplications and rounds a little more. Kernels take it where there are enough positions to
  * make up for transforming the weights in each run. */
 #include "core/fail.h"
@@ -7,7 +7,7 @@
 #include "layers/registry.h"
 
 static bool is_suitable(const cr_graph *graph, int layer) {
-  /* Channels that kernels work on at a time. With one block on the way in, transforming costs what
+  /* Channels that kernels work on at a time. With one input block, transforming costs as much as
    * the products save, and megabytes. */
   enum { BLOCK = 16 };
   const cr_graph_layer *l = &graph->layer[layer];

@@ -1,4 +1,4 @@
-/* The passes over a graph, each of which can be switched off. */
+/* The passes of a graph. Each can be switched off. */
 #ifndef CR_INFER_PASSES_H
 #define CR_INFER_PASSES_H
 
@@ -8,7 +8,7 @@ typedef crema_status cr_pass_run(cr_graph *graph) CREMA_MUST_USE;
 
 /* A pass changes nothing unless it is certain that the results stay the same. */
 typedef struct cr_pass {
-  const char *name, *what; /* a word, and what it does, for help and explanations */
+  const char *name, *what; /* a word, and a description for help and explanations */
   cr_pass_run *run;
 } cr_pass;
 
@@ -20,7 +20,7 @@ extern const size_t cr_pass_count;
 crema_status cr_passes_run(cr_graph *graph, const char *const *without,
                            size_t count) CREMA_MUST_USE;
 
-/* The axis of a Concat or Slice, of which older files use the old name. */
+/* The axis of a Concat or Slice, under its name of today or in older files. */
 int64_t cr_pass_axis(const cr_graph_layer *layer);
 
 /* Whether a convolution has windows of one element and no padding. */

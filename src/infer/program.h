@@ -1,4 +1,4 @@
-/* A net after the passes, with its weights: what the nets of sessions are built from. */
+/* A net after the passes, with its weights. Sessions build their nets from it. */
 #ifndef CR_INFER_PROGRAM_H
 #define CR_INFER_PROGRAM_H
 
@@ -13,13 +13,13 @@ typedef struct cr_program {
   cr_batch_cost batch;
 } cr_program;
 
-/* Names the values that are left, and makes a program of the layers, which it takes over. Tops that
- * nobody reads and that are no outputs get a Silence layer, so that the net's outputs stay the
- * same. */
+/* Names the values that are left, and makes a program of the layers, which it takes over. A top
+ * that no layer reads and that is no output gets a Silence layer, so that the net's outputs stay
+ * the same. */
 crema_status cr_program_make(cr_graph *graph, cr_program **out) CREMA_MUST_USE;
 void cr_program_destroy(cr_program *program);
 
-/* Builds a net on `context`, which it does not own. `path` is that of the net's file. */
+/* Builds a net on `context`, which it does not own. `path` names the net's file. */
 crema_status cr_program_build(const cr_program *program, const crema_net_options *options,
                               const char *path, crema_context *context,
                               crema_net **out) CREMA_MUST_USE;

@@ -57,7 +57,7 @@ static crema_status copy_scales(const cr_quantization *how, cr_quantization *out
   return CREMA_OK;
 }
 
-/* A source of its own spare memory: it reads from tensors whose sources use graph->spare. */
+/* The source has its own spare memory: it reads from tensors whose sources use graph->spare. */
 static crema_status make_source(cr_graph *graph, cr_tensor *from, const cr_quantization *how,
                                 cr_tensor_source **out) {
   rounded *self = NULL;

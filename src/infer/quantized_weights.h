@@ -4,8 +4,8 @@
 
 #include "infer/graph.h"
 
-/* What becomes of F32 weights: BF16, all rounded alike; or I8, of which 1 stands for scale[r] in
- * row r, the weights of an output channel. */
+/* The target of F32 weights: BF16; or I8, where 1 stands for scale[r] in row r, the weights of an
+ * output channel. */
 typedef struct cr_quantization {
   crema_dtype type;
   int64_t rows, length; /* I8: they are stored row by row */

@@ -19,8 +19,8 @@ typedef struct cr_scales {
   cr_scales_line *line;
 } cr_scales;
 
-/* Reads the file. Zero-initialise; to be freed whatever the result. Errors: those of reading;
- * CREMA_E_PARSE with the line. */
+/* Reads the file. Zero-initialise; to be freed whatever the result. Errors: CREMA_E_PARSE with the
+ * line, and errors of reading. */
 crema_status cr_scales_read(const char *path, cr_scales *out) CREMA_MUST_USE;
 void cr_scales_free(cr_scales *scales);
 

@@ -4,8 +4,7 @@
 
 #include "infer/model.h"
 
-/* The net that the session runs; it stays the session's, and is another one after
- * crema_session_blob. */
+/* The net that the session runs and owns. crema_session_blob may replace it. */
 crema_net *cr_session_net(crema_session *session);
 
 #endif

@@ -26,7 +26,7 @@ crema_status cr_net_make_commands(crema_net *net) {
     }
   }
   if (!net->plans || net->phase != CREMA_TEST || net->layers == 0) return CREMA_OK;
-  CR_TRY(cr_net_allocate(&net->arena, &net->shown, (size_t)net->blobs, sizeof *net->shown));
+  CR_TRY(CR_NET_NEW(net, net->shown, net->blobs));
   return cr_trace_create(&net->commands);
 }
 

@@ -53,7 +53,7 @@ static crema_status set_maker(crema_net *net, cr_net_layer *before, cr_net_layer
       before->top[0] != layer->bottom[0] || !made->kind->memory.can_make_again(made)) {
     return CREMA_OK;
   }
-  CR_TRY(cr_net_allocate(&net->arena, &maker, 1, sizeof *maker));
+  CR_TRY(CR_NET_NEW(net, maker, 1));
   *maker = (cr_layer_maker){before->layer, before->bottom, before->top};
   layer->layer->maker = maker;
   return fuse_scale(net, before, layer);
@@ -94,8 +94,8 @@ crema_status cr_net_undo_fusion(crema_net *net) {
 crema_status cr_net_plan_fusion(cr_net_build *build) {
   const crema_net *net = build->net;
   if (net->debug_info) return CREMA_OK; /* it reports each layer's own values */
-  /* Blobs to the layers that made them last. Splits have been inserted, so each blob has one
-   * reader, and no other layer has read what a ReLU in place reads. */
+  /* Blobs to the layers that made them last. After splits each blob has one reader, so no other
+   * layer reads the bottom of a ReLU in place. */
   cr_name_map maker = {0};
   crema_status status = CREMA_OK;
   for (int i = 0; i < net->layers && status == CREMA_OK; ++i) {

@@ -28,10 +28,9 @@ static crema_status start_build(cr_net_build *build) {
   crema_net *net = build->net;
   Caffe__NetParameter *param = net->param;
   net->layers = (int)param->n_layer;
-  CR_TRY(cr_net_allocate(&net->arena, &net->layer, param->n_layer, sizeof *net->layer));
-  CR_TRY(cr_net_allocate(&build->arena, &build->kind, param->n_layer, sizeof *build->kind));
-  CR_TRY(cr_net_allocate(&build->arena, &build->fused_into, param->n_layer,
-                         sizeof *build->fused_into));
+  CR_TRY(CR_NET_NEW(net, net->layer, param->n_layer));
+  CR_TRY(CR_NET_NEW(build, build->kind, param->n_layer));
+  CR_TRY(CR_NET_NEW(build, build->fused_into, param->n_layer));
   int64_t blobs = 0;
   for (size_t i = 0; i < param->n_layer; ++i) {
     Caffe__LayerParameter *layer = param->layer[i];
@@ -51,16 +50,13 @@ static crema_status start_build(cr_net_build *build) {
   }
   if (blobs > INT32_MAX / 2) return cr_fail(CREMA_E_RANGE, "the net has too many blobs");
   build->blob_capacity = (int)blobs;
-  CR_TRY(cr_net_allocate(&net->arena, &net->blob, (size_t)blobs, sizeof *net->blob));
-  CR_TRY(cr_net_allocate(&net->arena, &net->blob_name, (size_t)blobs, sizeof *net->blob_name));
-  CR_TRY(cr_net_allocate(&net->arena, &net->input, (size_t)blobs, sizeof *net->input));
-  CR_TRY(cr_net_allocate(&net->arena, &net->output, (size_t)blobs, sizeof *net->output));
-  CR_TRY(
-      cr_net_allocate(&net->arena, &net->output_weight, (size_t)blobs, sizeof *net->output_weight));
-  CR_TRY(
-      cr_net_allocate(&build->arena, &build->available, (size_t)blobs, sizeof *build->available));
-  return cr_net_allocate(&build->arena, &build->blob_need_backward, (size_t)blobs,
-                         sizeof *build->blob_need_backward);
+  CR_TRY(CR_NET_NEW(net, net->blob, blobs));
+  CR_TRY(CR_NET_NEW(net, net->blob_name, blobs));
+  CR_TRY(CR_NET_NEW(net, net->input, blobs));
+  CR_TRY(CR_NET_NEW(net, net->output, blobs));
+  CR_TRY(CR_NET_NEW(net, net->output_weight, blobs));
+  CR_TRY(CR_NET_NEW(build, build->available, blobs));
+  return CR_NET_NEW(build, build->blob_need_backward, blobs);
 }
 
 static crema_status check_count(const Caffe__LayerParameter *param, const char *what, int found,
@@ -84,9 +80,9 @@ static bool has_addend(const cr_net_build *build, int index) {
   return build->options->frozen != NULL && cr_posts_add(&build->options->frozen[index].posts);
 }
 
-/* Samples of several layers belong together by their numbers. A record that one of them skips would
- * leave each later one with the wrong partner; and the others cannot skip theirs, since batches are
- * taken from them before all records of this one have been tried. */
+/* Samples of several layers belong together by their numbers. If one layer skips a record, each
+ * later record meets the wrong partner. The other layers cannot skip theirs, as their batches are
+ * taken before all records of this layer have been tried. */
 static crema_status check_skipping(const cr_net_build *build, int index) {
   const Caffe__LayerParameter *param = build->net->param->layer[index];
   const cr_input_class *input = build->kind[index]->input;
@@ -158,13 +154,12 @@ static crema_status make_layer(cr_net_build *build, int index) {
     if (build->options->frozen[index].retyped)
       layer->layer->types.forward = build->options->frozen[index].tops;
   }
-  CR_TRY(cr_net_allocate(&net->arena, &layer->bottom, bottoms, sizeof *layer->bottom));
-  CR_TRY(cr_net_allocate(&net->arena, &layer->bottom_id, bottoms, sizeof *layer->bottom_id));
-  CR_TRY(
-      cr_net_allocate(&net->arena, &layer->propagate_down, bottoms, sizeof *layer->propagate_down));
-  CR_TRY(cr_net_allocate(&net->arena, &layer->top, tops, sizeof *layer->top));
-  CR_TRY(cr_net_allocate(&net->arena, &layer->top_id, tops, sizeof *layer->top_id));
-  return cr_net_allocate(&net->arena, &layer->seen, bottoms + tops, sizeof *layer->seen);
+  CR_TRY(CR_NET_NEW(net, layer->bottom, bottoms));
+  CR_TRY(CR_NET_NEW(net, layer->bottom_id, bottoms));
+  CR_TRY(CR_NET_NEW(net, layer->propagate_down, bottoms));
+  CR_TRY(CR_NET_NEW(net, layer->top, tops));
+  CR_TRY(CR_NET_NEW(net, layer->top_id, tops));
+  return CR_NET_NEW(net, layer->seen, bottoms + tops);
 }
 
 /* Inserting splits has made sure that the blob exists. It is unread, too, unless the prototxt
@@ -310,7 +305,7 @@ static void apply_fusion(cr_net_build *build, int index) {
   }
 }
 
-/* The layer of solver 0 that this one works with; NULL: this one works alone. */
+/* The layer of solver 0 that this layer shares work with; NULL: none. */
 static crema_status find_root(const cr_net_build *build, int index, const cr_layer **out) {
   const cr_layer *self = build->net->layer[index].layer;
   const crema_net *net = build->options->solver == NULL ? NULL : build->options->solver->root;
@@ -395,7 +390,7 @@ static int by_name(const void *a, const void *b) {
 static crema_status weigh_outputs(cr_net_build *build) {
   crema_net *net = build->net;
   float *weight = NULL;
-  CR_TRY(cr_net_allocate(&build->arena, &weight, (size_t)net->blobs, sizeof *weight));
+  CR_TRY(CR_NET_NEW(build, weight, net->blobs));
   for (int i = 0; i < net->layers; ++i) {
     const cr_net_layer *layer = &net->layer[i];
     for (int j = 0; j < layer->layer->tops; ++j) {
@@ -411,7 +406,7 @@ static crema_status find_outputs(cr_net_build *build) {
   crema_net *net = build->net;
   char **name = NULL;
   size_t count = 0;
-  CR_TRY(cr_net_allocate(&build->arena, &name, (size_t)net->blobs, sizeof *name));
+  CR_TRY(CR_NET_NEW(build, name, net->blobs));
   for (int i = 0; i < net->blobs; ++i) {
     if (build->available[i]) name[count++] = net->blob_name[i];
   }
@@ -444,20 +439,20 @@ static crema_status make_params_per_use(crema_net *net) {
   return CREMA_OK;
 }
 
-/* Nets with values that are let go, or that settle, have a heap. */
+/* Nets with values that are released or settle have a heap. */
 static crema_status start_planning(crema_net *net) {
   if (!net->plans && !net->settles) return CREMA_OK;
   CR_TRY(cr_heap_open(net->context));
   for (int i = 0; i < net->layers; ++i) {
     cr_net_layer *layer = &net->layer[i];
     const size_t blobs = (size_t)(layer->layer->bottoms + layer->layer->tops);
-    CR_TRY(cr_net_allocate(&net->arena, &layer->last_use, blobs, sizeof *layer->last_use));
+    CR_TRY(CR_NET_NEW(net, layer->last_use, blobs));
   }
   if (net->plans) {
     const size_t blobs = (size_t)net->blobs;
-    CR_TRY(cr_net_allocate(&net->arena, &net->kept, blobs, sizeof *net->kept));
-    CR_TRY(cr_net_allocate(&net->arena, &net->segment, (size_t)net->layers, sizeof *net->segment));
-    CR_TRY(cr_net_allocate(&net->arena, &net->released, 2 * blobs, sizeof(cr_tensor *)));
+    CR_TRY(CR_NET_NEW(net, net->kept, blobs));
+    CR_TRY(CR_NET_NEW(net, net->segment, net->layers));
+    CR_TRY(CR_NET_NEW(net, net->released, 2 * blobs));
     CR_TRY(make_params_per_use(net));
   }
   return cr_net_plan_lifetimes(net);

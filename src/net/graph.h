@@ -30,7 +30,7 @@ typedef struct cr_net_build {
   cr_name_map param_index;            /* ParamSpec names to entries of net->net_param */
 } cr_net_build;
 
-/* Layers that their rules left out, kept for messages. */
+/* Layers that their rules exclude, kept for messages. */
 typedef struct cr_net_left_out {
   Caffe__LayerParameter **layer;
   char (*rule)[64]; /* of each layer, the rule that decided: "include rule (phase: TRAIN)" */
@@ -45,10 +45,10 @@ crema_status cr_net_filter(crema_net *net, const cr_net_state *state,
 void cr_net_left_out_free(cr_net_left_out *left_out);
 
 /* Gives each blob at most one consumer. A top with several consumers (a loss weight counts as one)
- * is followed by a Split layer `<blob>_<layer>_<top>_split` with a copy for each; the loss weight
- * moves to the first copy. Errors: CREMA_E_UNKNOWN_NAME for a bottom that no earlier layer makes
- * (with the layer of `left_out` that does, or the nearest name), CREMA_E_ARGUMENT for in-place work
- * on a blob that other layers read too. */
+ * is followed by a Split layer `<blob>_<layer>_<top>_split`. It has a copy for each consumer; the
+ * loss weight moves to the first copy. Errors: CREMA_E_UNKNOWN_NAME for a bottom that no earlier
+ * layer makes (with the layer of `left_out` that does, or the nearest name), CREMA_E_ARGUMENT for
+ * in-place work on a blob that other layers read too. */
 crema_status cr_net_insert_splits(crema_net *net, const cr_net_left_out *left_out) CREMA_MUST_USE;
 
 /* Fills fused_into: a convolution computes the in-place ReLU that directly follows it. The blob
@@ -57,8 +57,8 @@ crema_status cr_net_insert_splits(crema_net *net, const cr_net_left_out *left_ou
 crema_status cr_net_plan_fusion(cr_net_build *build) CREMA_MUST_USE;
 
 /* Finds the layers in place whose input the layer before them can make again (cr_layer.maker): a
- * Scale after a BatchNorm, which may then do the work of the Scale, too. To be called when it is
- * known which layers run backward. */
+ * Scale after a BatchNorm. The BatchNorm may then do the work of the Scale, too. To be called when
+ * it is known which layers run backward. */
 crema_status cr_net_find_makers(crema_net *net) CREMA_MUST_USE;
 
 /* Lets every layer do its own work again. Values stay the same, except for the rounding of scales.

@@ -5,9 +5,8 @@
  * (crema_net_options.plan_memory) also has a list of storages to release after each layer:
  *   - in a forward pass, data that no later layer reads and no backward pass needs
  *   - in a backward pass, data and gradients that no earlier layer needs
- *   - values that a layer has kept from its forward pass for its backward pass
- * It never releases inputs, outputs, tops of data layers, losses, or blobs that the caller asked
- * for. */
+ *   - values that a layer has kept from its forward pass for its backward pass. It never releases
+ * inputs, outputs, tops of data layers, losses, or blobs that the caller asked for. */
 #ifndef CR_NET_LIFETIMES_H
 #define CR_NET_LIFETIMES_H
 

@@ -1,7 +1,7 @@
 /* The loss of a pass: loss_weight * sum(top) over the tops that have a loss weight.
  *
- * If the net runs on a device with its own memory, the values are copied to the host after the
- * layer that makes them, and only reading the loss waits for them. */
+ * On a device with its own memory, the values are copied to the host after the layer that makes
+ * them. Only reading the loss waits for the copies. */
 #ifndef CR_NET_LOSS_H
 #define CR_NET_LOSS_H
 

@@ -40,8 +40,8 @@ crema_status cr_net_memory_read(const crema_net *net, cr_net_memory *out) {
     most += 2 * (size_t)(layer->bottoms + layer->tops + layer->params);
   }
   *out = (cr_net_memory){0};
-  const cr_tensor **list = calloc(3 * most, sizeof *list);
-  if (list == NULL) return cr_fail_memory(3 * most * sizeof *list, "a report of memory");
+  const cr_tensor **list = NULL;
+  CR_TRY(CR_NEW(list, 3 * most, "a report of memory"));
   tops.tensor = list;
   bottoms.tensor = list + most;
   params.tensor = list + 2 * most;

@@ -1,4 +1,4 @@
-/* Making and freeing nets, and what callers can ask of them. */
+/* Making and freeing nets, and access to them. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -180,36 +180,42 @@ crema_status crema_net_parse(const char *text, size_t size, const char *source,
   return cr_net_create(param, options, &(cr_net_build_options){.origin = &origin}, out);
 }
 
-/* ---- what callers can ask ---- */
+/* ---- access ---- */
 
 int crema_net_input_count(const crema_net *net) {
-  if (net == NULL) return 0;
-  return net->inputs;
+  return net == NULL ? 0 : net->inputs;
+}
+
+static int input_at(const crema_net *net, int index) {
+  return net == NULL || index < 0 || index >= net->inputs ? -1 : net->input[index];
 }
 
 crema_blob *crema_net_input(crema_net *net, int index) {
-  if (net == NULL) return NULL;
-  return index < 0 || index >= net->inputs ? NULL : net->blob[net->input[index]];
+  const int blob = input_at(net, index);
+  return blob < 0 ? NULL : net->blob[blob];
 }
 
 const char *crema_net_input_name(const crema_net *net, int index) {
-  if (net == NULL) return NULL;
-  return index < 0 || index >= net->inputs ? NULL : net->blob_name[net->input[index]];
+  const int blob = input_at(net, index);
+  return blob < 0 ? NULL : net->blob_name[blob];
 }
 
 int crema_net_output_count(const crema_net *net) {
-  if (net == NULL) return 0;
-  return net->outputs;
+  return net == NULL ? 0 : net->outputs;
+}
+
+static int output_at(const crema_net *net, int index) {
+  return net == NULL || index < 0 || index >= net->outputs ? -1 : net->output[index];
 }
 
 crema_blob *crema_net_output(crema_net *net, int index) {
-  if (net == NULL) return NULL;
-  return index < 0 || index >= net->outputs ? NULL : net->blob[net->output[index]];
+  const int blob = output_at(net, index);
+  return blob < 0 ? NULL : net->blob[blob];
 }
 
 const char *crema_net_output_name(const crema_net *net, int index) {
-  if (net == NULL) return NULL;
-  return index < 0 || index >= net->outputs ? NULL : net->blob_name[net->output[index]];
+  const int blob = output_at(net, index);
+  return blob < 0 ? NULL : net->blob_name[blob];
 }
 
 crema_status crema_net_blob(crema_net *net, const char *name, crema_blob **out) {
@@ -229,42 +235,41 @@ crema_status crema_net_blob(crema_net *net, const char *name, crema_blob **out) 
 }
 
 int crema_net_blob_count(const crema_net *net) {
-  if (net == NULL) return 0;
-  return net->blobs;
+  return net == NULL ? 0 : net->blobs;
 }
 
 const char *crema_net_blob_name(const crema_net *net, int index) {
-  if (net == NULL) return NULL;
-  return index < 0 || index >= net->blobs ? NULL : net->blob_name[index];
+  return net == NULL || index < 0 || index >= net->blobs ? NULL : net->blob_name[index];
 }
 
 const char *crema_net_name(const crema_net *net) {
-  if (net == NULL) return NULL;
-  return net->name;
+  return net == NULL ? NULL : net->name;
 }
 
 int crema_net_layer_count(const crema_net *net) {
-  if (net == NULL) return 0;
-  return net->layers;
+  return net == NULL ? 0 : net->layers;
+}
+
+static const cr_layer *layer_at(const crema_net *net, int layer) {
+  return net == NULL || layer < 0 || layer >= net->layers ? NULL : net->layer[layer].layer;
 }
 
 const char *crema_net_layer_name(const crema_net *net, int layer) {
-  if (net == NULL) return NULL;
-  return layer < 0 || layer >= net->layers ? NULL : net->layer[layer].layer->name;
+  const cr_layer *found = layer_at(net, layer);
+  return found == NULL ? NULL : found->name;
 }
 
 const char *crema_net_layer_type(const crema_net *net, int layer) {
-  if (net == NULL) return NULL;
-  return layer < 0 || layer >= net->layers ? NULL : net->layer[layer].layer->kind->type;
+  const cr_layer *found = layer_at(net, layer);
+  return found == NULL ? NULL : found->kind->type;
 }
 
 int crema_net_layer_param_count(const crema_net *net, int layer) {
-  if (net == NULL) return 0;
-  return layer < 0 || layer >= net->layers ? 0 : net->layer[layer].layer->params;
+  const cr_layer *found = layer_at(net, layer);
+  return found == NULL ? 0 : found->params;
 }
 
 crema_blob *crema_net_layer_param(crema_net *net, int layer, int index) {
-  if (net == NULL) return NULL;
   if (index < 0 || index >= crema_net_layer_param_count(net, layer)) return NULL;
   return net->layer[layer].layer->blob[index];
 }

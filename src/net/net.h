@@ -23,10 +23,9 @@ typedef struct cr_net_build_options {
   crema_context *context;      /* NULL: the net makes its own on options->device */
   const cr_net_origin *origin; /* may be NULL */
   /* One of several solvers that train a net together. In phase TRAIN data layers produce that
-   * solver's share of the samples, and random layers draw other numbers than the layers of the
-   * other solvers; options->seed is the same for all of them. A net of phase TEST has no part in
-   * this, unless solver->tests is set. NULL: one solver. The net takes its own references to the
-   * group. */
+   * solver's share of the samples, and random layers draw numbers that differ between solvers.
+   * options->seed is the same for all solvers. A net of phase TEST has no part in this, unless
+   * solver->tests is set. NULL: one solver. The net takes its own references to the group. */
   const cr_solver_rank *solver;
   /* One per layer, which have been filtered and split and share no parameters by name: the net only
    * runs forward passes in phase TEST. The array may be freed afterwards. NULL: an ordinary net. */
@@ -38,7 +37,7 @@ typedef struct cr_net_build_options {
 
 /* Builds from a parsed and upgraded message, which it takes over (also on failure). The stages that
  * hold are the message's own and those in `options`; phase and level come from `options`. Errors,
- * besides those of building: CREMA_E_RANGE for a rank that does not exist. */
+ * besides errors of building: CREMA_E_RANGE for a rank that does not exist. */
 crema_status cr_net_create(Caffe__NetParameter *param, const crema_net_options *options,
                            const cr_net_build_options *build, crema_net **out) CREMA_MUST_USE;
 
@@ -56,9 +55,9 @@ typedef struct cr_net_memory {
 } cr_net_memory;
 crema_status cr_net_memory_read(const crema_net *net, cr_net_memory *out) CREMA_MUST_USE;
 
-/* Divides the batch_size of all layers that read data among `replicas`, rounded up; `told`: with a
- * warning where that is not even. */
-void cr_net_divide_batch(Caffe__NetParameter *param, int replicas, bool told);
+/* Divides the batch_size of all layers that read data among `replicas`, rounded up; with `warn`,
+ * warns about layers whose batch_size is no multiple. */
+void cr_net_divide_batch(Caffe__NetParameter *param, int replicas, bool warn);
 
 /* The element type that a field of a file names. Errors: CREMA_E_UNSUPPORTED for a type that is no
  * floating one, with the field's name. */
@@ -72,7 +71,7 @@ crema_status cr_net_share_params(crema_net *net, crema_net *donor) CREMA_MUST_US
 
 /* Layers `first` to `last`, both included; backward runs them from last to first.
  * *loss (may be NULL) gets the weighted sum of the losses of these layers.
- * Errors: CREMA_E_RANGE, and those of the layers, with the layer named. */
+ * Errors: CREMA_E_RANGE, and errors of the layers, which name the layer. */
 crema_status cr_net_forward_range(crema_net *net, int first, int last, double *loss) CREMA_MUST_USE;
 crema_status cr_net_backward_range(crema_net *net, int first, int last) CREMA_MUST_USE;
 
@@ -80,11 +79,11 @@ crema_status cr_net_backward_range(crema_net *net, int first, int last) CREMA_MU
  * device computes it while the host submits the backward pass. */
 crema_status cr_net_forward_submit(crema_net *net) CREMA_MUST_USE;
 
-/* The loss of the last cr_net_forward_submit: waits for that pass, but not for what was submitted
- * after it. Errors: those of the pass that show when the device has done its work. */
+/* The loss of the last cr_net_forward_submit. Waits for that pass, but not for later work. Errors:
+ * errors of the pass that only show when the device has done its work. */
 crema_status cr_net_loss_read(crema_net *net, double *loss) CREMA_MUST_USE;
 
-/* Told during a backward pass. */
+/* Called during a backward pass. */
 typedef struct cr_net_watcher {
   /* The backward passes of the layers from `layer` on are submitted: the gradients of parameters
    * that no earlier layer uses are complete. A failure ends the pass. */
@@ -92,16 +91,15 @@ typedef struct cr_net_watcher {
   void *user;
 } cr_net_watcher;
 
-/* crema_net_backward, with somebody who is told of each layer, from the last to the first. */
+/* crema_net_backward, which calls a watcher after each layer, from the last to the first. */
 crema_status cr_net_backward_watched(crema_net *net, const cr_net_watcher *watcher) CREMA_MUST_USE;
 
 /* Changes net->grad_scale; from the next forward pass on. */
 void cr_net_set_grad_scale(crema_net *net, double scale);
 
-/* Finds the first layer, in the order of running, that holds a value which is not a finite
- * number, in its parameters or its tops. *found says whether there is one; then *layer_name and
- * *blob_name (a top's name, or "param 0" and so on) name it. The names are owned by the net
- * or static; either of the two may be NULL. */
+/* Finds the first layer, in the order of running, that holds a NaN or an infinity in its parameters
+ * or tops. *found: there is one; then *layer_name and *blob_name (a top's name, or "param 0" and so
+ * on) name it. The names are owned by the net or static; either of the two may be NULL. */
 crema_status cr_net_find_nonfinite(crema_net *net, bool *found, const char **layer_name,
                                    const char **blob_name) CREMA_MUST_USE;
 

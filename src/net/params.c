@@ -59,7 +59,7 @@ static crema_status merge_factor(const Caffe__LayerParameter *layer, const cr_ne
   return CREMA_OK;
 }
 
-/* Sharers have one type: neither could read its own from what the other holds. */
+/* Sharers have one type, as they share one memory. */
 static crema_status check_types(const Caffe__LayerParameter *layer, const cr_net_param *entry,
                                 const char *owner, const crema_blob *mine,
                                 const crema_blob *theirs) {
@@ -215,9 +215,8 @@ static crema_blob *blob_of_param(const crema_net *net, int entry) {
 /* Layers that the donor lacks share with it, too, where a parameter's name ties them to a layer
  * that it has. taken: one per layer, whether the donor has it. */
 static crema_status tie_rest(crema_net *net, const bool *taken, bool *shown) {
-  const size_t learnables = (size_t)net->learnables + 1;
-  int *from = malloc(learnables * sizeof *from); /* entry of a taken layer, or -1 */
-  if (from == NULL) return cr_fail_memory(learnables * sizeof *from, "matching layers");
+  int *from = NULL; /* entry of a taken layer, or -1 */
+  CR_TRY(CR_NEW(from, net->learnables + 1, "matching layers"));
   crema_status status = CREMA_OK;
   for (int id = 0; id < net->learnables; ++id) from[id] = -1;
   for (int i = net->params - 1; i >= 0; --i) {
@@ -235,9 +234,8 @@ static crema_status tie_rest(crema_net *net, const bool *taken, bool *shown) {
 
 /* Shares the parameters of all layers that both nets have and marks them in `taken`. */
 static crema_status share_layers(crema_net *net, crema_net *donor, bool *taken, bool *shown) {
-  int *cursor = calloc((size_t)net->layers + 1, sizeof *cursor);
-  if (cursor == NULL)
-    return cr_fail_memory((size_t)net->layers * sizeof *cursor, "matching layers");
+  int *cursor = NULL;
+  CR_TRY(CR_NEW(cursor, net->layers + 1, "matching layers"));
   crema_status status = CREMA_OK;
   cr_net_match_start(net, cursor);
   for (int i = 0; i < donor->layers && status == CREMA_OK; ++i) {
@@ -256,8 +254,8 @@ static crema_status share_layers(crema_net *net, crema_net *donor, bool *taken, 
 }
 
 crema_status cr_net_share_params(crema_net *net, crema_net *donor) {
-  bool *taken = calloc((size_t)net->layers + 1, sizeof *taken), shown = false;
-  if (taken == NULL) return cr_fail_memory((size_t)net->layers * sizeof *taken, "matching layers");
+  bool *taken = NULL, shown = false;
+  CR_TRY(CR_NEW(taken, net->layers + 1, "matching layers"));
   crema_status status = share_layers(net, donor, taken, &shown);
   if (status == CREMA_OK) status = tie_rest(net, taken, &shown);
   free(taken);

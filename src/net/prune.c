@@ -5,7 +5,7 @@
 #include "core/log.h"
 #include "net/graph.h"
 
-/* What is known of a blob, going backwards through the layers. Thanks to splits each blob has one
+/* Marks of a blob, going backwards through the layers. Thanks to splits each blob has one
  * reader, but in-place layers read and make the same one. */
 typedef struct blob_marks {
   bool under_loss;    /* a loss depends on it */
@@ -47,9 +47,8 @@ static void force_layer(cr_net_layer *layer) {
 
 crema_status cr_net_prune_backward(cr_net_build *build, bool force_backward) {
   crema_net *net = build->net;
-  size_t blobs = net->blobs == 0 ? 1 : (size_t)net->blobs;
-  blob_marks *mark = calloc(blobs, sizeof *mark);
-  if (mark == NULL) return cr_fail_memory(blobs * sizeof *mark, "the net's graph");
+  blob_marks *mark = NULL;
+  CR_TRY(CR_NEW(mark, net->blobs + 1, "the net's graph"));
   for (int i = net->layers - 1; i >= 0; --i) {
     prune_layer(&net->layer[i], mark);
     cr_log_debug("%s %s backward computation.", net->layer[i].layer->name,

@@ -209,5 +209,5 @@ crema_status crema_net_backward(crema_net *net) {
 void crema_net_clear_param_diffs(crema_net *net) {
   if (net == NULL) return;
   for (int i = 0; i < net->learnables; ++i) cr_tensor_set_zero(net->learnable[i]->diff);
-  (void)!cr_net_show_views(net); /* there is memory for what is seen already */
+  (void)!cr_net_show_views(net); /* the views have memory already */
 }

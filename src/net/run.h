@@ -1,4 +1,4 @@
-/* Steps of a pass over a net; private to this folder. */
+/* Steps of a pass of a net; private to this folder. */
 #ifndef CR_NET_RUN_H
 #define CR_NET_RUN_H
 
@@ -13,9 +13,9 @@ crema_status cr_net_debug_all_params(crema_net *net) CREMA_MUST_USE;
  * ops. */
 crema_status cr_net_make_commands(crema_net *net) CREMA_MUST_USE;
 
-/* Runs a whole forward pass without loss, hooks and logging from the list. *ran false: the caller
- * has to run it layer by layer, between cr_net_begin_commands and cr_net_end_commands, which record
- * it. */
+/* Runs a whole forward pass without loss, hooks and logging from the list. If *ran is false, the
+ * caller runs it layer by layer, between cr_net_begin_commands and cr_net_end_commands, which
+ * record it. */
 crema_status cr_net_run_commands(crema_net *net, bool *ran) CREMA_MUST_USE;
 void cr_net_begin_commands(crema_net *net);
 void cr_net_end_commands(crema_net *net, bool done);
@@ -36,8 +36,8 @@ void cr_net_note_shapes(cr_net_layer *layer);
 crema_status cr_net_follow_in_pass(crema_net *net, cr_net_layer *layer) CREMA_MUST_USE;
 
 /* Lets layers follow the shapes of the net's inputs, up to layer `last`. To be called before the
- * pass: blobs that share values leave them one after the other (memory/tensor_resize.c), and the
- * values stay where they are if nobody uses them in between. */
+ * pass: blobs that share values are reshaped one after the other, and no layer may use the values
+ * in between (memory/tensor_resize.c). */
 crema_status cr_net_follow_inputs(crema_net *net, int last) CREMA_MUST_USE;
 
 /* Plans lifetimes again if shapes have changed. */

@@ -7,30 +7,19 @@
 #include "net/run.h"
 
 void cr_net_note_shapes(cr_net_layer *layer) {
-  int bottoms = layer->layer->bottoms;
-  for (int j = 0; j < bottoms; ++j) layer->seen[j] = cr_blob_look(layer->bottom[j]);
-  for (int j = 0; j < layer->layer->tops; ++j) {
-    layer->seen[bottoms + j] = cr_blob_look(layer->top[j]);
+  for (int j = 0; j < layer->layer->bottoms + layer->layer->tops; ++j) {
+    layer->seen[j] = cr_blob_look(cr_net_layer_blob(layer, j));
   }
 }
 
-/* Whether a bottom or a top has got another shape since the last reshape. Sources are left alone:
- * the shapes of their tops are made by whoever fills them. */
-static bool has_new_shape(const cr_net_layer *layer) {
-  int bottoms = layer->layer->bottoms;
-  if (bottoms == 0) return false;
-  for (int j = 0; j < bottoms; ++j) {
-    if (!cr_blob_is_as_seen(layer->bottom[j], &layer->seen[j])) return true;
-  }
-  for (int j = 0; j < layer->layer->tops; ++j) {
-    if (!cr_blob_is_as_seen(layer->top[j], &layer->seen[bottoms + j])) return true;
-  }
-  return false;
-}
-
+/* Reshapes a layer if a bottom or a top has another shape than at its last reshape. Sources are
+ * skipped: their forward pass shapes their tops. */
 static crema_status follow_shapes(crema_net *net, cr_net_layer *layer) {
-  if (!has_new_shape(layer)) return CREMA_OK;
   cr_layer *self = layer->layer;
+  const int blobs = self->bottoms == 0 ? 0 : self->bottoms + self->tops;
+  int j = 0;
+  while (j < blobs && cr_blob_is_as_seen(cr_net_layer_blob(layer, j), &layer->seen[j])) ++j;
+  if (j == blobs) return CREMA_OK;
   if (self->kind->reshape != NULL) {
     CR_TRY(self->kind->reshape(self, layer->bottom, layer->top));
   }

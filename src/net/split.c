@@ -6,7 +6,7 @@
 #include "layers/registry.h"
 #include "net/graph.h"
 
-/* Tops are numbered through all layers, and so are bottoms. */
+/* Tops are numbered through all layers; bottoms, too. */
 typedef struct split_plan {
   Caffe__NetParameter *param;
   const cr_net_left_out *left_out;
@@ -28,8 +28,8 @@ static crema_status start_plan(split_plan *plan) {
   if (param->n_layer > INT32_MAX / 2) {
     return cr_fail(CREMA_E_RANGE, "%zu layers are too many", param->n_layer);
   }
-  CR_TRY(cr_net_allocate(&plan->arena, &plan->first_top, param->n_layer, sizeof(size_t)));
-  CR_TRY(cr_net_allocate(&plan->arena, &plan->first_bottom, param->n_layer, sizeof(size_t)));
+  CR_TRY(CR_NET_NEW(plan, plan->first_top, param->n_layer));
+  CR_TRY(CR_NET_NEW(plan, plan->first_bottom, param->n_layer));
   for (size_t i = 0; i < param->n_layer; ++i) {
     plan->first_top[i] = plan->tops;
     plan->first_bottom[i] = plan->bottoms;
@@ -40,18 +40,18 @@ static crema_status start_plan(split_plan *plan) {
     return cr_fail(CREMA_E_RANGE, "%zu tops and %zu bottoms are too many", plan->tops,
                    plan->bottoms);
   }
-  CR_TRY(cr_net_allocate(&plan->arena, &plan->source, plan->bottoms, sizeof(size_t)));
-  CR_TRY(cr_net_allocate(&plan->arena, &plan->uses, plan->tops, sizeof(size_t)));
-  CR_TRY(cr_net_allocate(&plan->arena, &plan->next, plan->tops, sizeof(size_t)));
-  CR_TRY(cr_net_allocate(&plan->arena, &plan->weight, plan->tops, sizeof(float)));
-  CR_TRY(cr_net_allocate(&plan->arena, &plan->maker, plan->tops, sizeof(int)));
-  CR_TRY(cr_net_allocate(&plan->arena, &plan->reader, plan->tops, sizeof(int)));
-  CR_TRY(cr_net_allocate(&plan->arena, &plan->split, plan->tops, sizeof(Caffe__LayerParameter *)));
+  CR_TRY(CR_NET_NEW(plan, plan->source, plan->bottoms));
+  CR_TRY(CR_NET_NEW(plan, plan->uses, plan->tops));
+  CR_TRY(CR_NET_NEW(plan, plan->next, plan->tops));
+  CR_TRY(CR_NET_NEW(plan, plan->weight, plan->tops));
+  CR_TRY(CR_NET_NEW(plan, plan->maker, plan->tops));
+  CR_TRY(CR_NET_NEW(plan, plan->reader, plan->tops));
+  CR_TRY(CR_NET_NEW(plan, plan->split, plan->tops));
   return CREMA_OK;
 }
 
 /* The number of an omitted layer that makes the blob, -1 for none. If each phase has its own maker,
- * prefers the maker for this phase: its rule shows what is missing. */
+ * prefers the maker for this phase: its rule shows the missing stage or level. */
 static int find_left_out(const cr_net_left_out *left_out, const char *blob) {
   int found = -1;
   for (size_t i = 0; i < left_out->count; ++i) {

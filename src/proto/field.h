@@ -1,4 +1,4 @@
-/* Access to messages through their descriptors: what the text and wire formats share. */
+/* Access to messages through their descriptors, for the text and the wire format. */
 #ifndef CR_PROTO_FIELD_H
 #define CR_PROTO_FIELD_H
 
@@ -21,8 +21,8 @@ size_t cr_field_width(const ProtobufCFieldDescriptor *field);
 /* Where the value lives (for a repeated field: the pointer to its array). */
 void *cr_field_slot(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field);
 
-/* Number of values: of a repeated field its length, otherwise 1 when it was given and 0 when
- * not. A required scalar has no mark of its own and counts as given. */
+/* Number of values: the length of a repeated field, otherwise 1 when it was given and 0 when not. A
+ * required scalar has no mark and counts as given. */
 size_t cr_field_count(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field);
 
 /* Value number `index` of the field. */
@@ -32,15 +32,15 @@ const void *cr_field_value(const ProtobufCMessage *message, const ProtobufCField
 /* Marks a scalar as given; nothing to do for other fields. */
 void cr_field_mark(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field);
 
-/* Makes room for `extra` more values of a repeated field behind those it has. Its length stays;
- * the caller adds to it as it fills. */
+/* Makes room for `extra` more values of a repeated field. Its length stays; the caller adds to it
+ * as it fills. */
 crema_status cr_field_reserve(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
                               size_t extra) CREMA_MUST_USE;
 
 /* The length of a repeated field, to be written to. */
 size_t *cr_field_length(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field);
 
-/* Back to not given, or to no values; what it held is freed. */
+/* Frees the value or values; the field is then not given. */
 void cr_field_clear(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field);
 
 /* Hands the value or values of a field over to a field of the same type in another message, which

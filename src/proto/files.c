@@ -23,8 +23,7 @@ static bool holds_only_unknown(const ProtobufCMessage *message) {
   return true;
 }
 
-/* What a file that cannot be parsed might be instead; NULL when it may well be a damaged message.
- */
+/* The likely format of a file that cannot be parsed; NULL for a damaged message. */
 static const char *guess_format(const cr_wire_input *input) {
   static const char hdf5[] = "\x89HDF\r\n\x1a\n";
   size_t look = input->size < 64 ? input->size : 64;
@@ -41,7 +40,7 @@ static crema_status fail_empty(const ProtobufCMessageDescriptor *type, const cha
   return cr_fail(CREMA_E_CORRUPT, "%s: the file is empty; expected a %s", path, type->short_name);
 }
 
-/* Adds to a failure to parse what the file might be instead. */
+/* Adds the likely format of the file to a failure to parse. */
 static crema_status fail_parse(crema_status status, const ProtobufCMessageDescriptor *type,
                                const cr_wire_input *input) {
   const char *guess = status == CREMA_E_CORRUPT ? guess_format(input) : NULL;
@@ -67,7 +66,7 @@ static cr_wire_input input_of(const cr_buffer *bytes) {
   return (cr_wire_input){.bytes = (const uint8_t *)bytes->data, .size = bytes->size};
 }
 
-/* The file is read, not mapped: one that is truncated while it is parsed would end the process. */
+/* The file is read, not mapped: truncating a mapped file would end the process. */
 crema_status cr_message_read_binary(const ProtobufCMessageDescriptor *type, const char *path,
                                     ProtobufCMessage **out) {
   cr_buffer bytes = {0};

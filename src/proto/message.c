@@ -27,11 +27,6 @@ static crema_status copy_value(const ProtobufCFieldDescriptor *field, const void
   return CREMA_OK;
 }
 
-static bool is_plain(const ProtobufCFieldDescriptor *field) {
-  return field->type != PROTOBUF_C_TYPE_MESSAGE && field->type != PROTOBUF_C_TYPE_STRING &&
-         field->type != PROTOBUF_C_TYPE_BYTES;
-}
-
 static crema_status copy_repeated(const ProtobufCMessage *from,
                                   const ProtobufCFieldDescriptor *field, ProtobufCMessage *to) {
   size_t count = cr_field_count(from, field);
@@ -40,7 +35,8 @@ static crema_status copy_repeated(const ProtobufCMessage *from,
   CR_TRY(cr_field_reserve(to, field, count));
   size_t *length = cr_field_length(to, field);
   char *array = *(char **)cr_field_slot(to, field);
-  if (is_plain(field)) {
+  if (field->type != PROTOBUF_C_TYPE_MESSAGE && field->type != PROTOBUF_C_TYPE_STRING &&
+      field->type != PROTOBUF_C_TYPE_BYTES) {
     memcpy(array, cr_field_value(from, field, 0), count * width);
     *length = count;
   }

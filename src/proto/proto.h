@@ -27,20 +27,19 @@ crema_status cr_text_parse(const ProtobufCMessageDescriptor *type, const char *t
                            const char *source, cr_unknown_fields unknown,
                            ProtobufCMessage **out) CREMA_MUST_USE;
 
-/* Appends the canonical text form, two-space indented, fields in number order. Fields that the
- * schema does not know are left out: no reader would take them. */
+/* Appends the canonical text form, two-space indented, fields in number order. Omits fields that
+ * the schema does not know: no reader would take them. */
 crema_status cr_text_print(const ProtobufCMessage *message, cr_buffer *out) CREMA_MUST_USE;
 
-/* Appends one field as text, found by its names with dots between ("a.b"): a string as it is, a
- * message in text form, several values with spaces between; what is not given, by its default. The
- * empty path stands for the whole message. Errors: CREMA_E_UNKNOWN_NAME. */
+/* Appends one field as text, found by its path ("a.b"): a string as it is, a message in text form,
+ * several values with spaces between, or the default. The empty path stands for the whole message.
+ * Errors: CREMA_E_UNKNOWN_NAME. */
 crema_status cr_text_print_field(const ProtobufCMessage *message, const char *path,
                                  cr_buffer *out) CREMA_MUST_USE;
 
-/* Parses wire format, packed or not, of any size; fields whose numbers collide
- * between dialects are told apart by wire type. Unknown fields are kept, and so are enum values
- * that the schema lacks: an enum field always holds one of its values.
- * Errors: CREMA_E_CORRUPT, with `source` and the byte offset where known. */
+/* Parses wire format, packed or not, of any size. Wire types distinguish fields whose numbers
+ * collide between dialects. Keeps unknown fields, and enum values that the schema lacks as unknown
+ * fields. Errors: CREMA_E_CORRUPT, with `source` and the byte offset if known. */
 crema_status cr_wire_parse(const ProtobufCMessageDescriptor *type, const uint8_t *bytes,
                            size_t size, const char *source, ProtobufCMessage **out) CREMA_MUST_USE;
 
@@ -68,8 +67,8 @@ crema_status cr_net_param_read_text(const char *path, cr_unknown_fields unknown,
 /* Reads a net (weights as a rule) from wire format and upgrades it. */
 crema_status cr_net_param_read_binary(const char *path, Caffe__NetParameter **out) CREMA_MUST_USE;
 
-/* A file that is read piece by piece. It stays the file that it was when it was opened: another one
- * that takes its name is not looked at. For any number of threads. */
+/* A file that is read piece by piece, also after another file has taken its name. For any number of
+ * threads. */
 typedef struct cr_piece_file cr_piece_file;
 cr_piece_file *cr_piece_file_retain(cr_piece_file *file);
 void cr_piece_file_release(cr_piece_file *file);
@@ -79,20 +78,20 @@ void cr_piece_file_release(cr_piece_file *file);
 crema_status cr_piece_file_read(const cr_piece_file *file, uint64_t at, void *out,
                                 size_t size) CREMA_MUST_USE;
 
-/* A net in wire format whose larger blobs are not read but left where they are. */
+/* A net in wire format whose larger blobs stay in the file. */
 typedef struct cr_stored_net {
   Caffe__NetParameter *param; /* upgraded; the values of some blobs have to be read from `file` */
   cr_piece_file *file;        /* NULL: all values are in memory */
-  const uint8_t *bytes;       /* where values that were left are, or would be were they read */
-  size_t size;                /* 0: none was left */
+  const uint8_t *bytes;       /* addresses of values that stay in the file */
+  size_t size;                /* 0: no values stay there */
 } cr_stored_net;
 
-/* How large a blob is, in bytes, that is left where it is. */
+/* The least size of a blob, in bytes, that stays in the file. */
 enum { CR_STORED_RUN = 1 << 16 };
 
-/* Opens the file at `path`, or looks at `size` bytes of one, which must outlive *out and which
- * `source` names in messages. Blobs of `run` bytes or more are left; their values need not be
- * aligned. Errors: those of cr_net_param_read_binary. */
+/* Opens the file at `path`, or `size` bytes of a file, which must outlive *out and which `source`
+ * names in messages. Blobs of `run` bytes or more stay there; their values need not be aligned.
+ * Fails as cr_net_param_read_binary does. */
 crema_status cr_stored_net_open(const char *path, size_t run, cr_stored_net *out) CREMA_MUST_USE;
 crema_status cr_stored_net_of(const void *bytes, size_t size, size_t run, const char *source,
                               cr_stored_net *out) CREMA_MUST_USE;
@@ -121,8 +120,8 @@ crema_status cr_message_read_text(const ProtobufCMessageDescriptor *type, const 
                                   cr_unknown_fields unknown, ProtobufCMessage **out) CREMA_MUST_USE;
 crema_status cr_message_write_binary(const ProtobufCMessage *message,
                                      const char *path) CREMA_MUST_USE;
-/* The same into a draft that the caller begins and ends. Warns of a message of more than 2 GiB:
- * crema reads it, but protobuf's own library, and so Caffe, does not. */
+/* The same into a draft that the caller begins and ends. Warns about a message of more than 2 GiB:
+ * crema reads it, but protobuf's library, which Caffe uses, does not. */
 crema_status cr_message_write(const ProtobufCMessage *message, cr_file_draft *draft) CREMA_MUST_USE;
 crema_status cr_message_write_text(const ProtobufCMessage *message,
                                    const char *path) CREMA_MUST_USE;
@@ -155,19 +154,18 @@ bool cr_layer_names_phase(const Caffe__LayerParameter *layer, Caffe__Phase phase
 /* The end of the name of a Scale layer that an upgrade has made of a BatchNorm layer's fields. */
 #define CR_UPGRADED_SCALE "/scale_bias"
 
-/* Brings a net of any dialect (V0, V1, input/input_dim, legacy transform and BatchNorm fields) to
- * today's form in place. *compatible (may be NULL) is false when stray fields had to be dropped.
- * Each kind of upgrade is logged once; `source` (may be NULL) names the file, or wherever else the
- * net came from, in log and errors. Errors: CREMA_E_UNKNOWN_NAME for an unknown layer type,
- * CREMA_E_PARSE for layers of two formats in one net, CREMA_E_SHAPE for inputs without a shape
- * each, CREMA_E_UNSUPPORTED for padding that no layer can take over; the net can only be freed
- * then. */
+/* Brings a net of any dialect (V0, V1, input/input_dim, old transform and BatchNorm fields) to
+ * today's form in place. *compatible (may be NULL): no stray field had to be dropped. Logs each
+ * kind of upgrade once; `source` (may be NULL) names the file or other origin in log and errors.
+ * After a failure the net can only be freed. Errors: CREMA_E_UNKNOWN_NAME for an unknown layer
+ * type, CREMA_E_PARSE for layers of two formats, CREMA_E_SHAPE for inputs without a shape,
+ * CREMA_E_UNSUPPORTED for padding that no layer can take over. */
 crema_status cr_net_param_upgrade(Caffe__NetParameter *net, const char *source,
                                   bool *compatible) CREMA_MUST_USE;
 bool cr_net_param_needs_upgrade(const Caffe__NetParameter *net);
 
-/* solver_type (enum) to type (string), and the nets inside. Errors: CREMA_E_PARSE when both are
- * given; those of cr_net_param_upgrade. */
+/* Turns solver_type (enum) into type (string), and upgrades the nets inside. Errors: CREMA_E_PARSE
+ * when both are given; otherwise as cr_net_param_upgrade. */
 crema_status cr_solver_param_upgrade(Caffe__SolverParameter *solver,
                                      const char *source) CREMA_MUST_USE;
 

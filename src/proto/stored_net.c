@@ -1,11 +1,11 @@
-/* Nets in wire format whose larger blobs are left where they are.
+/* Nets in wire format whose larger blobs stay in the file.
  *
- * Weights are most of a file, and they are wanted in memory of the blobs' own, aligned and, as a
- * rule, in another memory format. So the parser sees the file as bytes in a range of addresses of
- * which it reads only those pages that it looks at: names, shapes and small blobs. The rest is read
- * when the values are wanted, to where they are wanted.
+ * Weights are most of a file, and blobs need them in their own memory, aligned and usually in
+ * another memory format. So the parser sees the file as a range of addresses and reads only the
+ * pages that it looks at: names, shapes and small blobs. The other values are read at their first
+ * use, into the memory of the blob.
  *
- * The file is read, not mapped: one that is truncated meanwhile would end the process. */
+ * The file is read, not mapped: truncating a mapped file would end the process. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -64,18 +64,17 @@ fail:
   return status;
 }
 
-static bool is_changed(const struct stat *old, const struct stat *now) {
-  return old->st_size != now->st_size || old->st_mtim.tv_sec != now->st_mtim.tv_sec ||
-         old->st_mtim.tv_nsec != now->st_mtim.tv_nsec;
-}
-
 crema_status cr_piece_file_read(const cr_piece_file *file, uint64_t at, void *out, size_t size) {
   struct stat now;
   ssize_t got = cr_io_read_at(file->fd, out, size, (off_t)at);
   if (got < 0 || fstat(file->fd, &now) != 0) {
     return cr_fail_errno(errno, "%s: cannot read", file->path);
   }
-  if ((size_t)got == size && !is_changed(&file->info, &now)) return CREMA_OK;
+  const struct stat *old = &file->info;
+  if ((size_t)got == size && old->st_size == now.st_size &&
+      old->st_mtim.tv_sec == now.st_mtim.tv_sec && old->st_mtim.tv_nsec == now.st_mtim.tv_nsec) {
+    return CREMA_OK;
+  }
   return cr_fail(CREMA_E_CORRUPT,
                  "%s: the file was changed before all of its values were read (a new file should "
                  "take the name of the old one instead)",
@@ -102,12 +101,7 @@ static crema_status load_pages(void *user, size_t from, size_t to) {
   return CREMA_OK;
 }
 
-static void free_pages(pages *p) {
-  if (p->bytes != NULL) (void)munmap(p->bytes, p->size);
-  free(p->loaded);
-}
-
-/* No memory but that of the pages that are loaded is used. */
+/* Only pages that are loaded use memory. */
 static crema_status make_pages(cr_piece_file *file, pages *out) {
   size_t size = (size_t)file->info.st_size;
   *out = (pages){.file = file, .size = size};
@@ -132,9 +126,7 @@ bool cr_stored_net_is_in_file(const cr_stored_net *net, const void *values, uint
   return true;
 }
 
-/* Whether a BatchNorm or BN layer has such values, whose blobs are smaller in files that mean
- * anything.
- */
+/* Whether a BatchNorm or BN layer has such values, which are small in any sensible file. */
 static bool has_large_norm(const cr_stored_net *net) {
   for (size_t i = 0; i < net->param->n_layer; ++i) {
     const Caffe__LayerParameter *layer = net->param->layer[i];
@@ -158,9 +150,8 @@ static void free_param(cr_stored_net *net) {
   net->param = NULL;
 }
 
-/* Parses and upgrades the net; *done is false, and there is no net, when some upgrade may copy or
- * free values, which cannot be left where they are then: others hand whole blobs over. On failure
- * there is no net either. */
+/* Parses and upgrades the net. *done is false, and there is no net, when an upgrade may copy or
+ * free values, so that they cannot stay in the file. After a failure there is no net either. */
 static crema_status parse(const cr_wire_input *input, const char *source, cr_stored_net *out,
                           bool *done) {
   ProtobufCMessage *message = NULL;
@@ -180,18 +171,14 @@ void cr_stored_net_close(cr_stored_net *net) {
   *net = (cr_stored_net){0};
 }
 
-static crema_status check_size(const cr_piece_file *file) {
-  uint64_t limit = CR_FILE_MODEL, size = (uint64_t)file->info.st_size;
-  CR_TRY(cr_file_limit(CR_FILE_MODEL, &limit));
-  return size <= limit ? CREMA_OK : cr_file_fail_size(file->path, size, false, limit);
-}
-
 /* *done is false, and nothing is open, for a file that has to be read whole. */
 static crema_status open_pages(cr_piece_file *file, size_t run, cr_stored_net *out, bool *done) {
   pages p = {0};
   *done = false;
   crema_status status = CREMA_OK;
-  CR_TRY(check_size(file));
+  uint64_t limit = CR_FILE_MODEL, size = (uint64_t)file->info.st_size;
+  CR_TRY(cr_file_limit(CR_FILE_MODEL, &limit));
+  if (size > limit) return cr_file_fail_size(file->path, size, false, limit);
   if (make_pages(file, &p) != CREMA_OK) goto out;
   const cr_wire_input input = {
       .bytes = p.bytes, .size = p.size, .load = load_pages, .user = &p, .run = run};
@@ -200,7 +187,8 @@ static crema_status open_pages(cr_piece_file *file, size_t run, cr_stored_net *o
   out->file = cr_piece_file_retain(file);
   p.bytes = NULL;
 out:
-  free_pages(&p);
+  if (p.bytes != NULL) (void)munmap(p.bytes, p.size);
+  free(p.loaded);
   return status;
 }
 

@@ -1,11 +1,11 @@
-/* Where a layer stands in the text of a net, and a field in that of a solver: for messages about
- * texts that parse but make no sense. */
+/* The line of a layer in the text of a net, and of a field in the text of a solver: for messages
+ * about texts that parse but make no sense. */
 #include <string.h>
 
 #include "proto/proto.h"
 #include "proto/text_token.h"
 
-/* What the scan of a layer's message has found. */
+/* The result of scanning a layer's message. */
 typedef struct layer_note {
   size_t line;
   cr_buffer name;
@@ -23,15 +23,6 @@ static bool opens(const cr_token *token) {
 
 static bool closes(const cr_token *token) {
   return cr_token_is(token, '}') || cr_token_is(token, '>');
-}
-
-/* Whether a value is that phase, by its name or its number. */
-static bool is_phase(const cr_token *value, Caffe__Phase phase) {
-  uint64_t number;
-  if (value->kind == CR_TOKEN_INTEGER) {
-    return cr_token_integer(value, INT32_MAX, &number) && number == (uint64_t)phase;
-  }
-  return token_equals(value, phase == CAFFE__PHASE__TRAIN ? "TRAIN" : "TEST");
 }
 
 /* Whether a layer belongs to the phase according to its rules about phases. */
@@ -60,17 +51,19 @@ typedef struct layer_scan {
   enum { NO_VALUE, VALUE, STRINGS } expected; /* strings that follow each other are one */
 } layer_scan;
 
-/* In the first format a layer's own fields are in a message "layer" inside it. */
-static bool is_own_name(const layer_scan *scan, const cr_token *value) {
-  return token_equals(&scan->field, "name") && value->kind == CR_TOKEN_STRING &&
-         (scan->depth == 1 || (scan->depth == 2 && token_equals(&scan->rule, "layer")));
-}
-
 static crema_status note_value(layer_scan *scan, const cr_token *value) {
   layer_note *note = scan->note;
-  if (is_own_name(scan, value)) return cr_token_string(value, &note->name);
+  /* In the first format a layer's own fields are in a message "layer" inside it. */
+  const bool own = scan->depth == 1 || (scan->depth == 2 && token_equals(&scan->rule, "layer"));
+  if (own && token_equals(&scan->field, "name") && value->kind == CR_TOKEN_STRING) {
+    return cr_token_string(value, &note->name);
+  }
   if (scan->depth != 2 || !token_equals(&scan->field, "phase")) return CREMA_OK;
-  bool same = is_phase(value, scan->phase);
+  uint64_t number = 0;
+  bool same = token_equals(value, scan->phase == CAFFE__PHASE__TRAIN ? "TRAIN" : "TEST");
+  if (value->kind == CR_TOKEN_INTEGER) {
+    same = cr_token_integer(value, INT32_MAX, &number) && number == (uint64_t)scan->phase;
+  }
   if (token_equals(&scan->rule, "include")) {
     note->elsewhere = true;
     note->here = note->here || same;
@@ -130,14 +123,6 @@ static bool is_it(search_state *state, const layer_note *note) {
   return true;
 }
 
-static bool search_layer(search_state *state, cr_scanner *scanner, size_t line) {
-  layer_note note = {.line = line};
-  bool whole = scan_layer(scanner, &note, state->search->phase);
-  bool done = !whole || is_it(state, &note);
-  cr_buffer_free(&note.name);
-  return done;
-}
-
 size_t cr_text_layer_line(const char *text, size_t size, const cr_layer_search *search) {
   search_state state = {.search = search};
   cr_scanner scanner;
@@ -148,8 +133,12 @@ size_t cr_text_layer_line(const char *text, size_t size, const cr_layer_search *
     if (opens(&token)) {
       bool layer = token_equals(&field, "layer") || token_equals(&field, "layers");
       if (depth == net && layer) {
-        if (search_layer(&state, &scanner, token.line)) break;
-        continue; /* in a list, the next one follows */
+        layer_note note = {.line = token.line};
+        const bool whole = scan_layer(&scanner, &note, search->phase);
+        const bool done = !whole || is_it(&state, &note);
+        cr_buffer_free(&note.name);
+        if (done) break;
+        continue; /* in a list, the next layer follows */
       }
       bool holder = depth == 0 && search->field != NULL && token_equals(&field, search->field);
       if (holder && state.fields++ == search->number) net = 1;
@@ -167,7 +156,7 @@ size_t cr_text_field_line(const char *text, size_t size, const char *field) {
   cr_token token = {0};
   size_t line = 0;
   int depth = 0;
-  bool value = false; /* behind a colon; an enum's value is a name, too */
+  bool value = false; /* after a colon; an enum's value is a name, too */
   cr_scanner_start(&scanner, text, size, "text");
   while (cr_scanner_next(&scanner, &token) == CREMA_OK && token.kind != CR_TOKEN_END) {
     if (opens(&token)) ++depth;

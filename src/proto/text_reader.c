@@ -71,9 +71,10 @@ static const char *nearest_name(const cr_token *token, const char *const *names,
   return cr_did_you_mean(name, names, count);
 }
 
-/* Fails at a token, and names the layer that is being read if its name and type are known by then:
- * a field of another Caffe is usually in a layer of that Caffe, and the layer's type tells more
- * than the field. */
+/* Fails at a token, and names the layer that is being read if its name and type are known by then.
+ * A field of another Caffe is usually in a layer of that Caffe, whose type says more than the
+ * field.
+ */
 static crema_status fail_in_layer(const text_reader *r, const cr_token *token, const char *text) {
   cr_where where = {.file = r->scanner.source, .line = token->line, .column = token->column};
   if (r->layer != NULL && r->layer->descriptor == &caffe__layer_parameter__descriptor) {
@@ -135,18 +136,9 @@ static crema_status fail_unknown_value(text_reader *r, const ProtobufCEnumDescri
   return fail_in_layer(r, &r->token, text);
 }
 
-/* The engine does not change the result, so an engine of another Caffe (MKL2017) can be skipped
- * like an unknown field; the first value, DEFAULT, is used instead. */
-static crema_status pass_unknown_value(text_reader *r, const ProtobufCEnumDescriptor *type) {
-  crema_status status = fail_unknown_value(r, type);
-  if (r->unknown == CR_UNKNOWN_ERROR || strcmp(type->short_name, "Engine") != 0) return status;
-  cr_log_warning("%s (ignored)", crema_error_text());
-  return CREMA_OK;
-}
-
 /* ---- scalars --------------------------------------------------------------- */
 
-/* A negative number is shown with its sign, a token of its own. */
+/* Shows a negative number with its sign, which is another token. */
 static crema_status fail_not_natural(text_reader *r) {
   static const char wanted[] = "an integer that is not negative";
   const cr_token sign = r->token;
@@ -250,7 +242,13 @@ static crema_status read_enum(text_reader *r, const ProtobufCEnumDescriptor *typ
       name[r->token.size] = '\0';
       value = protobuf_c_enum_descriptor_get_value_by_name(type, name);
     }
-    if (value == NULL) CR_TRY(pass_unknown_value(r, type));
+    if (value == NULL) {
+      /* The engine does not change the result, so an engine of another Caffe (MKL2017) can be
+       * skipped like an unknown field; the first value, DEFAULT, is used instead. */
+      crema_status status = fail_unknown_value(r, type);
+      if (r->unknown == CR_UNKNOWN_ERROR || strcmp(type->short_name, "Engine") != 0) return status;
+      cr_log_warning("%s (ignored)", crema_error_text());
+    }
     *out = value != NULL ? value->value : type->values[0].value;
     return advance(r);
   }
@@ -438,7 +436,7 @@ static crema_status skip_message_or_value(text_reader *r, bool message_only) {
   return advance(r);
 }
 
-/* What follows the name of an unknown field. */
+/* Skips the value of an unknown field. */
 static crema_status skip_field(text_reader *r) {
   bool colon;
   bool more;
@@ -483,14 +481,6 @@ static crema_status skip_fields(text_reader *r, char close) {
   return CREMA_OK;
 }
 
-static crema_status read_unknown(text_reader *r, const cr_token *name,
-                                 const ProtobufCMessageDescriptor *type) {
-  crema_status status = fail_unknown_field(r, name, type);
-  if (r->unknown == CR_UNKNOWN_ERROR) return status;
-  cr_log_warning("%s (ignored)", crema_error_text());
-  return skip_field(r);
-}
-
 /* ---- messages ----------------------------------------------------------------- */
 
 static crema_status check_required(text_reader *r, const ProtobufCMessageDescriptor *type,
@@ -517,7 +507,10 @@ static crema_status read_fields(text_reader *r, ProtobufCMessage *message, char 
     CR_TRY(advance(r));
     const ProtobufCFieldDescriptor *field = find_field(type, &name);
     if (field == NULL) {
-      CR_TRY(read_unknown(r, &name, type));
+      crema_status status = fail_unknown_field(r, &name, type);
+      if (r->unknown == CR_UNKNOWN_ERROR) return status;
+      cr_log_warning("%s (ignored)", crema_error_text());
+      CR_TRY(skip_field(r));
     } else {
       bool *mark = &seen[field - type->fields];
       if (*mark && field->label != PROTOBUF_C_LABEL_REPEATED) {

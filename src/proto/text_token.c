@@ -21,10 +21,6 @@ static bool is_letter(char c) {
 static bool is_hex(char c) {
   return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
-static bool is_space(char c) {
-  return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
 static unsigned hex_value(char c) {
   if (is_digit(c)) return (unsigned)(c - '0');
   return (unsigned)((c | 0x20) - 'a') + 10;
@@ -83,7 +79,7 @@ static void skip_blank(cr_scanner *s) {
   while (s->at < s->end) {
     if (*s->at == '#') {
       while (s->at < s->end && *s->at != '\n') ++s->at;
-    } else if (is_space(*s->at)) {
+    } else if (*s->at == ' ' || (*s->at >= '\t' && *s->at <= '\r')) {
       if (*s->at++ == '\n') {
         ++s->line;
         s->line_start = s->at;
@@ -142,16 +138,12 @@ static crema_status scan_number(cr_scanner *s, cr_token *token) {
   return CREMA_OK;
 }
 
-static bool is_simple_escape(char c) {
-  return c != '\0' && strchr("abfnrtv\\?'\"", c) != NULL;
-}
-
 /* Checks the escape whose backslash was just read; digits are read as part of the string. */
 static crema_status scan_escape(cr_scanner *s, const cr_token *token) {
   cr_token here = *token;
   here.column = (size_t)(s->at - s->line_start);
   char c = peek(s);
-  if (is_simple_escape(c) || is_octal(c)) {
+  if (is_octal(c) || (c != '\0' && strchr("abfnrtv\\?'\"", c) != NULL)) {
     ++s->at;
     return CREMA_OK;
   }
@@ -237,8 +229,8 @@ bool cr_token_integer(const cr_token *token, uint64_t max, uint64_t *out) {
 
 bool cr_token_double(const cr_token *token, double *out) {
   if (token->kind == CR_TOKEN_INTEGER && token->size > 1 && token->text[0] == '0') return false;
-  /* The text goes on after the token, and a hexadecimal float or a trailing f must not be read
-   * as part of it, so the number is copied out first. */
+  /* strtod would read on after the token, or read a trailing f or a hexadecimal float: it gets a
+   * copy of the token. */
   char small[64];
   char *digits = token->size < sizeof small ? small : malloc(token->size + 1);
   if (digits == NULL) return false;

@@ -11,24 +11,14 @@
 
 enum { NUMBER_SIZE = 40 };
 
-static const char *non_finite(double value) {
-  if (isnan(value)) return "nan";
-  return value > 0 ? "inf" : "-inf";
-}
-
-static crema_status print_float(float value, cr_buffer *out) {
-  if (!isfinite(value)) return cr_buffer_print(out, "%s", non_finite(value));
+/* The shorter of two precisions that reads back as the same value. */
+static crema_status print_real(double value, bool is_float, cr_buffer *out) {
   char text[NUMBER_SIZE];
-  snprintf(text, sizeof text, "%.6g", (double)value);
-  if (strtof(text, NULL) != value) snprintf(text, sizeof text, "%.9g", (double)value);
-  return cr_buffer_append(out, text, strlen(text));
-}
-
-static crema_status print_double(double value, cr_buffer *out) {
-  if (!isfinite(value)) return cr_buffer_print(out, "%s", non_finite(value));
-  char text[NUMBER_SIZE];
-  snprintf(text, sizeof text, "%.15g", value);
-  if (strtod(text, NULL) != value) snprintf(text, sizeof text, "%.17g", value);
+  if (isnan(value)) return cr_buffer_append(out, "nan", 3);
+  if (isinf(value)) return cr_buffer_print(out, "%s", value > 0 ? "inf" : "-inf");
+  snprintf(text, sizeof text, "%.*g", is_float ? 6 : 15, value);
+  const bool same = is_float ? (double)strtof(text, NULL) == value : strtod(text, NULL) == value;
+  if (!same) snprintf(text, sizeof text, "%.*g", is_float ? 9 : 17, value);
   return cr_buffer_append(out, text, strlen(text));
 }
 
@@ -60,12 +50,6 @@ static crema_status print_bytes(const void *data, size_t size, cr_buffer *out) {
   return cr_buffer_append(out, "\"", 1);
 }
 
-static crema_status print_enum(const ProtobufCEnumDescriptor *type, int number, cr_buffer *out) {
-  const ProtobufCEnumValue *value = protobuf_c_enum_descriptor_get_value(type, number);
-  if (value == NULL) return cr_buffer_print(out, "%d", number);
-  return cr_buffer_append(out, value->name, strlen(value->name));
-}
-
 static crema_status print_scalar(const ProtobufCFieldDescriptor *field, const void *value,
                                  cr_buffer *out) {
   switch (field->type) {
@@ -81,11 +65,17 @@ static crema_status print_scalar(const ProtobufCFieldDescriptor *field, const vo
     case PROTOBUF_C_TYPE_UINT64:
     case PROTOBUF_C_TYPE_FIXED64:
       return cr_buffer_print(out, "%llu", (unsigned long long)*(const uint64_t *)value);
-    case PROTOBUF_C_TYPE_FLOAT: return print_float(*(const float *)value, out);
-    case PROTOBUF_C_TYPE_DOUBLE: return print_double(*(const double *)value, out);
+    case PROTOBUF_C_TYPE_FLOAT: return print_real((double)*(const float *)value, true, out);
+    case PROTOBUF_C_TYPE_DOUBLE: return print_real(*(const double *)value, false, out);
     case PROTOBUF_C_TYPE_BOOL:
       return cr_buffer_print(out, "%s", *(const protobuf_c_boolean *)value ? "true" : "false");
-    case PROTOBUF_C_TYPE_ENUM: return print_enum(field->descriptor, *(const int *)value, out);
+    case PROTOBUF_C_TYPE_ENUM: {
+      const int number = *(const int *)value;
+      const ProtobufCEnumValue *known =
+          protobuf_c_enum_descriptor_get_value(field->descriptor, number);
+      if (known == NULL) return cr_buffer_print(out, "%d", number);
+      return cr_buffer_append(out, known->name, strlen(known->name));
+    }
     case PROTOBUF_C_TYPE_STRING: {
       const char *text = *(char *const *)value;
       return print_bytes(text, strlen(text), out);
@@ -157,8 +147,7 @@ static crema_status print_field(const ProtobufCMessage *message,
   return cr_buffer_append(out, "", 0);
 }
 
-/* The message in a field of a message; a new empty one, which is left in *made, where it is not
- * given. */
+/* The message in a field. If it is not given: a new empty message, which goes to *made, too. */
 static crema_status enter_field(const ProtobufCMessage *message,
                                 const ProtobufCFieldDescriptor *field, const ProtobufCMessage **out,
                                 ProtobufCMessage **made) {

@@ -48,10 +48,13 @@ bool cr_upgrade_norm_needed(const Caffe__LayerParameter *layer);
 crema_status cr_upgrade_fused(cr_upgrade *upgrade) CREMA_MUST_USE;
 bool cr_upgrade_fused_needed(const Caffe__NetParameter *net);
 
-/* Names that forks have for fields and layers of the schema: hole, hole_h and hole_w of
- * convolutions (dilation), crop_height and crop_width (crop_h and crop_w), has_label: false
- * (label_type: NONE), selu_dropout_param (dropout_param), SoftmaxWithLoss with three tops and
- * SmoothL1Loss with two (the types with OHEM). Errors: CREMA_E_PARSE when both names are given. */
+/* Names that forks have for fields and layers of the schema:
+ *   - hole, hole_h and hole_w of convolutions: dilation
+ *   - crop_height and crop_width: crop_h and crop_w
+ *   - has_label: false: label_type: NONE
+ *   - selu_dropout_param: dropout_param
+ *   - SoftmaxWithLoss with three tops and SmoothL1Loss with two: the types with OHEM
+ * Errors: CREMA_E_PARSE when both names are given. */
 crema_status cr_upgrade_names(cr_upgrade *upgrade) CREMA_MUST_USE;
 bool cr_upgrade_names_needed(const Caffe__LayerParameter *layer);
 

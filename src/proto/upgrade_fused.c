@@ -7,7 +7,7 @@
 #include "core/fail.h"
 #include "proto/upgrade.h"
 
-/* Whether a layer rectifies what it makes, and the slope below 0. */
+/* Whether a layer rectifies its top, and the slope below 0. */
 static bool rectifies(const Caffe__LayerParameter *layer, float *slope) {
   const Caffe__ConvolutionParameter *conv = layer->convolution_param;
   const Caffe__InnerProductParameter *ip = layer->inner_product_param;
@@ -16,7 +16,7 @@ static bool rectifies(const Caffe__LayerParameter *layer, float *slope) {
   return (conv != NULL && conv->relu) || (ip != NULL && ip->relu) || (norm != NULL && norm->relu);
 }
 
-/* Whether a layer drops values and leaves the others as they are, so that TEST has to multiply. */
+/* Whether a layer drops values without scaling the rest, so that TEST has to multiply. */
 static bool drops_only(const Caffe__LayerParameter *layer) {
   return cr_upgrade_is_of(layer, "Dropout") && layer->dropout_param != NULL &&
          layer->dropout_param->has_scale_train;

@@ -1,6 +1,6 @@
 /* Fields and layers that a fork names differently: hole of DeepLab's convolutions, crop_height and
- * crop_width, has_label, SeLuDropout's selu_dropout_param, and R-FCN's losses, which have one more
- * top for each item's share but no type of their own. */
+ * crop_width, has_label, SeLuDropout's selu_dropout_param. R-FCN's losses have one more top, for
+ * each item's share, but the usual type. */
 
 #include "core/fail.h"
 #include "proto/upgrade.h"

@@ -1,5 +1,5 @@
 /* BatchNorm of the NVIDIA dialect and of Intel Caffe can scale and shift by itself; it becomes a
- * BatchNorm followed by a Scale. So does PSPNet's BN. The parameters 0 to 2 are the statistics
+ * BatchNorm followed by a Scale, as does PSPNet's BN. The parameters 0 to 2 are the statistics
  * (mean, variance, one value without a meaning), 3 the scale and 4 the shift. Models of early
  * versions, such as those that DIGITS wrote, have another order: scale, shift, mean, variance, one
  * value. Models of BVLC have three: sums of means, sums of variances, and their divisor. */
@@ -37,13 +37,13 @@ static bool has_weight(const Caffe__BatchNormParameter *norm) {
   return norm->has_use_weight_bias || norm->filler != NULL;
 }
 
-/* As in the NVIDIA dialect, a filler means scale_bias; so do the parameters that it needs. Layers
- * of models need not have a top, so parameters also count without one. */
+/* As in the NVIDIA dialect, a filler means scale_bias. The parameters for it mean the same, also in
+ * layers of models, which need not have a top. */
 bool cr_upgrade_norm_needed(const Caffe__LayerParameter *layer) {
   const Caffe__BatchNormParameter *norm = layer->batch_norm_param;
   const bool bn = is_bn(layer);
   if (layer->n_top > 1 || (!bn && !cr_upgrade_is_of(layer, "BatchNorm"))) return false;
-  /* Intel Caffe's four parameters are those of the NVIDIA dialect without the shift. */
+  /* Intel Caffe has four parameters: the NVIDIA dialect's without the shift. */
   const bool no_shift = layer->n_blobs == PARAMETERS - 1 &&
                         cr_upgrade_count(layer->blobs[2]) == 1 &&
                         cr_upgrade_count(layer->blobs[3]) == cr_upgrade_count(layer->blobs[0]);
@@ -223,9 +223,9 @@ static crema_status convert_bn(Caffe__LayerParameter *layer) {
   return CREMA_OK;
 }
 
-/* The factor that turns means and variances into sums. BN moves them towards a batch's by
- * 1 - momentum, and so does a BatchNorm from this weight on; from 1 it would forget them in a few
- * batches. The NVIDIA dialect drops them in its first batch. */
+/* The factor that turns means and variances into sums. BN moves them towards a batch's values by
+ * 1 - momentum; a BatchNorm with this weight does the same. With a weight of 1 it would forget them
+ * in a few batches. The NVIDIA dialect drops them in its first batch. */
 static float weight_of(const Caffe__LayerParameter *norm, bool bn) {
   if (!bn || norm->n_blobs != PARAMETERS || norm->blobs[0]->has_raw_data) return 1;
   const float rest = 1 - norm->batch_norm_param->moving_average_fraction;

@@ -1,5 +1,5 @@
 /* The first layer format: one flat V0LayerParameter for all types, type names in lower case, and
- * padding as a layer of its own. */
+ * layers that pad. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* The second layer format: types as numbers, and name, learning rate and decay of a parameter in
- * lists of their own. */
+/* The second layer format: types are numbers, and lists hold names, learning rates and decays of
+ * parameters. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -133,7 +133,7 @@ static crema_status collect_params(Caffe__V1LayerParameter *old, Caffe__LayerPar
 
 /* ---- DeepLab's first version ------------------------------------------------------ */
 
-/* PADDING crops or pads; so does an Interp with zoom factor 1. */
+/* PADDING crops or pads, as an Interp with zoom factor 1 does. */
 static crema_status move_padding(const Caffe__V1LayerParameter *old, Caffe__LayerParameter *layer) {
   const Caffe__PaddingParameter *padding = old->padding_param;
   Caffe__InterpParameter *interp = NULL;

@@ -7,6 +7,9 @@
 
 #include "proto/proto.h"
 
+/* Fixed-width numbers are copied between messages and files as they are. */
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the wire format is little-endian");
+
 typedef enum cr_wire_type {
   CR_WIRE_VARINT = 0,
   CR_WIRE_FIXED64 = 1,
@@ -25,19 +28,19 @@ typedef struct cr_wire_input {
   /* Makes bytes `from` to `to` - 1 readable; NULL: all of them are. */
   crema_status (*load)(void *user, size_t from, size_t to);
   void *user;
-  /* Where a blob has as many bytes of values in one piece, they stay where they are, are not
-   * loaded, and need not be aligned; 0: never. */
+  /* Blobs with at least as many bytes of values in one piece are not loaded: the values stay where
+   * they are, and need not be aligned. 0: all are loaded. */
   size_t run;
 } cr_wire_input;
 
-/* cr_wire_parse of the input. A message with values in it is freed with cr_wire_free and must not
- * be changed where that would free them. */
+/* cr_wire_parse of the input. If values stay in the input, the message is freed with cr_wire_free,
+ * and no change may free them. */
 crema_status cr_wire_parse_input(const ProtobufCMessageDescriptor *type, const cr_wire_input *input,
                                  const char *source, ProtobufCMessage **out) CREMA_MUST_USE;
 /* Accepts NULL for the message. */
 void cr_wire_free(const cr_wire_input *input, ProtobufCMessage *message);
 
-/* What a file has that cannot be parsed as a message; see files.c. */
+/* Parses a file; a failure adds the format that the file seems to have (files.c). */
 crema_status cr_message_parse(const ProtobufCMessageDescriptor *type, const char *path,
                               const cr_wire_input *input, ProtobufCMessage **out) CREMA_MUST_USE;
 

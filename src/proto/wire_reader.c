@@ -34,7 +34,7 @@ typedef struct wire_record {
   uint64_t varint; /* the value, for CR_WIRE_VARINT */
 } wire_record;
 
-/* What the first walk over a message learns. */
+/* The result of the first walk over a message. */
 typedef struct wire_survey {
   size_t counts[CR_FIELDS_MAX]; /* values of each field, packed or not */
   /* Where all values of the field lie, when they are to stay there; else NULL. */
@@ -57,7 +57,7 @@ static crema_status need(const wire_reader *r, const uint8_t *at, const uint8_t 
   return r->input->load(r->input->user, (size_t)(at - r->start), (size_t)(end - r->start));
 }
 
-/* Whether bytes of this field, which has `size` of them, are left where they are. */
+/* Whether a field of `size` bytes stays in the input. */
 static bool stays(const wire_reader *r, const ProtobufCMessageDescriptor *type, size_t size) {
   return r->input->run > 0 && size >= r->input->run && type == &caffe__blob_proto__descriptor;
 }
@@ -211,9 +211,8 @@ static bool count_packed(const ProtobufCFieldDescriptor *field, const wire_recor
   return true;
 }
 
-/* The field that a record belongs to and how many values it has; NULL for a record that is kept as
- * unknown, because the schema lacks its number or its enum value, or gives the field another wire
- * type. */
+/* The field of a record and the number of its values. NULL for a record that is kept as unknown:
+ * the schema lacks its number or its enum value, or gives the field another wire type. */
 static crema_status find_field(const wire_reader *r, const ProtobufCMessageDescriptor *type,
                                const wire_record *record, bool nv,
                                const ProtobufCFieldDescriptor **out, size_t *count) {
@@ -286,13 +285,7 @@ static crema_status survey(const wire_reader *r, const ProtobufCMessageDescripto
 static crema_status read_message(const wire_reader *r, ProtobufCMessage *message, wire_cursor c,
                                  bool fresh);
 
-static uint64_t read_fixed(const uint8_t *at, unsigned width) {
-  uint64_t value = 0;
-  for (unsigned i = 0; i < width; ++i) value |= (uint64_t)at[i] << (8 * i);
-  return value;
-}
-
-/* Stores a number given as the bits of its wire form. */
+/* Stores the value of a varint. */
 static void store_number(ProtobufCType type, uint64_t bits, void *slot) {
   uint32_t low = (uint32_t)bits;
   switch (type) {
@@ -301,7 +294,7 @@ static void store_number(ProtobufCType type, uint64_t bits, void *slot) {
     case PROTOBUF_C_TYPE_SINT64: bits = (bits >> 1) ^ (UINT64_C(0) - (bits & 1)); break;
     default: break;
   }
-  ProtobufCFieldDescriptor probe = {.type = type};
+  const ProtobufCFieldDescriptor probe = {.type = type};
   if (cr_field_width(&probe) == 4) memcpy(slot, &low, 4);
   else memcpy(slot, &bits, 8);
 }
@@ -335,50 +328,35 @@ static crema_status store_bytes(const wire_reader *r, const ProtobufCFieldDescri
   return CREMA_OK;
 }
 
-static crema_status store_message(const wire_reader *r, const ProtobufCFieldDescriptor *field,
-                                  const wire_record *record, ProtobufCMessage **slot) {
-  bool fresh = *slot == NULL;
-  if (fresh) CR_TRY(cr_message_new(field->descriptor, slot));
-  return read_message(r, *slot, (wire_cursor){record->payload, record->end}, fresh);
-}
-
 static crema_status store_value(const wire_reader *r, const ProtobufCFieldDescriptor *field,
                                 const wire_record *record, void *slot) {
   switch (field->type) {
     case PROTOBUF_C_TYPE_STRING: return store_string(r, field, record, slot);
     case PROTOBUF_C_TYPE_BYTES: return store_bytes(r, field, record, slot);
-    case PROTOBUF_C_TYPE_MESSAGE: return store_message(r, field, record, slot);
+    case PROTOBUF_C_TYPE_MESSAGE: {
+      ProtobufCMessage **message = slot;
+      const bool fresh = *message == NULL;
+      if (fresh) CR_TRY(cr_message_new(field->descriptor, message));
+      return read_message(r, *message, (wire_cursor){record->payload, record->end}, fresh);
+    }
     default: break;
   }
-  uint64_t bits = record->varint;
-  if (record->wire == CR_WIRE_FIXED32) bits = read_fixed(record->body, 4);
-  if (record->wire == CR_WIRE_FIXED64) bits = read_fixed(record->body, 8);
-  store_number(field->type, bits, slot);
+  if (record->wire == CR_WIRE_VARINT) store_number(field->type, record->varint, slot);
+  else memcpy(slot, record->body, record->wire == CR_WIRE_FIXED32 ? 4 : 8);
   return CREMA_OK;
-}
-
-static bool is_little_endian(void) {
-  const uint16_t one = 1;
-  return *(const uint8_t *)&one == 1;
 }
 
 static void store_packed(const ProtobufCFieldDescriptor *field, const wire_record *record,
                          char *slot) {
   size_t width = cr_field_width(field);
   const uint8_t *at = record->payload;
-  bool fixed = cr_wire_type_of(field->type) != CR_WIRE_VARINT;
-  if (fixed && is_little_endian()) {
+  if (cr_wire_type_of(field->type) != CR_WIRE_VARINT) {
     memcpy(slot, at, (size_t)(record->end - at));
     return;
   }
   for (; at < record->end; slot += width) {
     uint64_t bits = 0;
-    if (fixed) {
-      bits = read_fixed(at, (unsigned)width);
-      at += width;
-    } else {
-      at = read_varint(at, record->end, &bits);
-    }
+    at = read_varint(at, record->end, &bits);
     store_number(field->type, bits, slot);
   }
 }
@@ -443,7 +421,7 @@ static crema_status check_required(const wire_reader *r, const ProtobufCMessageD
   return CREMA_OK;
 }
 
-/* Lets the field's values stay where the record has them, when they are to. */
+/* Leaves the field's values in the input if they are to stay there. */
 static bool keep_in_place(const wire_reader *r, ProtobufCMessage *message,
                           const ProtobufCFieldDescriptor *field, const wire_record *record,
                           const wire_survey *found, size_t count) {
@@ -495,7 +473,7 @@ static crema_status read_message(const wire_reader *r, ProtobufCMessage *message
   return CREMA_OK;
 }
 
-/* Takes out of a message what was left in the input, so that the rest can be freed. */
+/* Removes values that lie in the input from a message, so that the rest can be freed. */
 static void forget(const wire_reader *r, ProtobufCMessage *message) {
   const ProtobufCMessageDescriptor *type = message->descriptor;
   for (unsigned i = 0; i < type->n_fields; ++i) {

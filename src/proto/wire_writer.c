@@ -24,12 +24,10 @@ static size_t tag_size(uint32_t number) {
   return varint_size((uint64_t)number << 3);
 }
 
-/* The bits that a number is written as: zigzag for sint, sign-extended to 64 bits for int32 and
- * enums. */
+/* The value of a varint: zigzag for sint, sign-extended to 64 bits for int32 and enums. */
 static uint64_t number_bits(ProtobufCType type, const void *value) {
   int32_t small;
   int64_t large;
-  uint32_t word;
   switch (type) {
     case PROTOBUF_C_TYPE_INT32:
     case PROTOBUF_C_TYPE_ENUM: memcpy(&small, value, 4); return (uint64_t)(int64_t)small;
@@ -40,10 +38,7 @@ static uint64_t number_bits(ProtobufCType type, const void *value) {
       memcpy(&large, value, 8);
       return ((uint64_t)large << 1) ^ (large < 0 ? UINT64_MAX : 0);
     case PROTOBUF_C_TYPE_BOOL: return *(const protobuf_c_boolean *)value != 0;
-    case PROTOBUF_C_TYPE_UINT32:
-    case PROTOBUF_C_TYPE_FIXED32:
-    case PROTOBUF_C_TYPE_SFIXED32:
-    case PROTOBUF_C_TYPE_FLOAT: memcpy(&word, value, 4); return word;
+    case PROTOBUF_C_TYPE_UINT32: memcpy(&small, value, 4); return (uint32_t)small;
     default: memcpy(&large, value, 8); return (uint64_t)large;
   }
 }
@@ -80,7 +75,7 @@ static size_t packed_size(const ProtobufCMessage *message, const ProtobufCFieldD
   return size;
 }
 
-/* True when a reader of what is written will find a field that only the nv dialect has. */
+/* True when the message has a field that only the nv dialect has. */
 static bool shows_nv(const ProtobufCMessage *message) {
   const ProtobufCMessageDescriptor *type = message->descriptor;
   if (!cr_dialect_concerns(type)) return false;
@@ -145,12 +140,6 @@ static crema_status put_varint(wire_writer *w, uint64_t value) {
   return put(w, bytes, size);
 }
 
-static crema_status put_fixed(wire_writer *w, uint64_t value, unsigned width) {
-  uint8_t bytes[8];
-  for (unsigned i = 0; i < width; ++i) bytes[i] = (uint8_t)(value >> (8 * i));
-  return put(w, bytes, width);
-}
-
 static crema_status put_tag(wire_writer *w, uint32_t number, cr_wire_type wire) {
   return put_varint(w, ((uint64_t)number << 3) | wire);
 }
@@ -162,8 +151,8 @@ static crema_status put_value(wire_writer *w, const ProtobufCFieldDescriptor *fi
                               const void *value) {
   cr_wire_type wire = cr_wire_type_of(field->type);
   if (wire == CR_WIRE_VARINT) return put_varint(w, number_bits(field->type, value));
-  if (wire == CR_WIRE_FIXED32) return put_fixed(w, number_bits(field->type, value), 4);
-  if (wire == CR_WIRE_FIXED64) return put_fixed(w, number_bits(field->type, value), 8);
+  if (wire == CR_WIRE_FIXED32) return put(w, value, 4);
+  if (wire == CR_WIRE_FIXED64) return put(w, value, 8);
   size_t size = content_size(field, value);
   CR_TRY(put_varint(w, size));
   if (field->type == PROTOBUF_C_TYPE_STRING) return put(w, *(char *const *)value, size);
@@ -173,16 +162,11 @@ static crema_status put_value(wire_writer *w, const ProtobufCFieldDescriptor *fi
   return put_message(w, *(ProtobufCMessage *const *)value);
 }
 
-static bool is_little_endian(void) {
-  const uint16_t one = 1;
-  return *(const uint8_t *)&one == 1;
-}
-
 static crema_status put_packed(wire_writer *w, const ProtobufCMessage *message,
                                const ProtobufCFieldDescriptor *field, size_t count) {
   size_t size = packed_size(message, field, count);
   CR_TRY(put_varint(w, size));
-  if (cr_wire_type_of(field->type) != CR_WIRE_VARINT && is_little_endian()) {
+  if (cr_wire_type_of(field->type) != CR_WIRE_VARINT) {
     return put(w, cr_field_value(message, field, 0), size);
   }
   for (size_t i = 0; i < count; ++i) {

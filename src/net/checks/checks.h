@@ -13,16 +13,16 @@ crema_status cr_net_warn_of_overwriting(const crema_net *net) CREMA_MUST_USE;
  * another name, so that the order of the layers matters. Sets found[i] for each blob. */
 crema_status cr_net_find_overwritten(const crema_net *net, bool *found) CREMA_MUST_USE;
 
-/* Warns of losses that teach nothing because another layer reads their blob. To be called before
+/* Warns about losses that teach nothing because another layer reads their blob. To be called before
  * cr_net_prune_backward. */
 crema_status cr_net_warn_of_lost_losses(const crema_net *net) CREMA_MUST_USE;
 
-/* Warns of fields of loss_param that a loss does not read, and of a loss that takes a softmax of
- * probabilities. */
+/* Warns about fields of loss_param that a loss does not read, and about a loss that takes a softmax
+ * of probabilities. */
 void cr_net_warn_of_losses(const crema_net *net);
 
-/* Warns of Crop layers without an offset if another offset shows the same pixels as bottom 1, and
- * names that offset. */
+/* Warns about Crop layers without an offset if another offset shows the same pixels as bottom 1,
+ * and names that offset. */
 crema_status cr_net_warn_of_crops(const crema_net *net) CREMA_MUST_USE;
 
 #endif

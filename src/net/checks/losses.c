@@ -1,5 +1,5 @@
-/* Warns of losses whose result is another than their layer's text leads one to expect: fields of
- * loss_param that a loss does not read, and probabilities where it takes a softmax itself. */
+/* Warns about losses with unexpected results: fields of loss_param that a loss does not read,
+ * probabilities whose softmax it takes, and losses that teach nothing. */
 #include <stdlib.h>
 
 #include "core/fail.h"
@@ -63,10 +63,17 @@ void cr_net_warn_of_losses(const crema_net *net) {
   }
 }
 
-/* A loss weight that the prototxt gives goes to a copy of the blob when other layers read it, too
+/* A loss weight that the prototxt gives goes to a copy of the blob if other layers read it, too
  * (see cr_net_insert_splits). A loss layer's default weight stays, as in Caffe, and the reader's
- * gradient replaces it. reader: one per blob, the last layer that reads it. */
-static void warn_of_lost_losses(const crema_net *net, const int *reader) {
+ * gradient replaces it. */
+crema_status cr_net_warn_of_lost_losses(const crema_net *net) {
+  int *reader = NULL; /* one per blob, the last layer that reads it */
+  if (net->phase != CREMA_TRAIN) return CREMA_OK;
+  CR_TRY(CR_NEW(reader, net->blobs + 1, "the net's graph"));
+  for (int i = 0; i < net->layers; ++i) {
+    const cr_net_layer *layer = &net->layer[i];
+    for (int j = 0; j < layer->layer->bottoms; ++j) reader[layer->bottom_id[j]] = i;
+  }
   for (int i = 0; i < net->layers; ++i) {
     const cr_net_layer *layer = &net->layer[i];
     const cr_layer *self = layer->layer;
@@ -81,19 +88,6 @@ static void warn_of_lost_losses(const crema_net *net, const int *reader) {
           (double)self->loss_weight[j]);
     }
   }
-}
-
-crema_status cr_net_warn_of_lost_losses(const crema_net *net) {
-  const size_t blobs = net->blobs == 0 ? 1 : (size_t)net->blobs;
-  if (net->phase != CREMA_TRAIN) return CREMA_OK;
-  int *reader = malloc(blobs * sizeof *reader);
-  if (reader == NULL) return cr_fail_memory(blobs * sizeof *reader, "the net's graph");
-  for (int i = 0; i < net->blobs; ++i) reader[i] = -1;
-  for (int i = 0; i < net->layers; ++i) {
-    const cr_net_layer *layer = &net->layer[i];
-    for (int j = 0; j < layer->layer->bottoms; ++j) reader[layer->bottom_id[j]] = i;
-  }
-  warn_of_lost_losses(net, reader);
   free(reader);
   return CREMA_OK;
 }

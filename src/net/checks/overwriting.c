@@ -151,9 +151,8 @@ static void note_overwriting(const crema_net *net, blob_notes *note, int index) 
 }
 
 crema_status cr_net_warn_of_overwriting(const crema_net *net) {
-  const size_t blobs = (size_t)net->blobs + 1;
-  blob_notes *note = calloc(blobs, sizeof *note);
-  if (note == NULL) return cr_fail_memory(blobs * sizeof *note, "the net's graph");
+  blob_notes *note = NULL;
+  CR_TRY(CR_NEW(note, net->blobs + 1, "the net's graph"));
   for (int i = 0; i < net->layers; ++i) {
     check_reads(net, note, i);
     check_persistent_source(net, note, i);

@@ -38,4 +38,8 @@ crema_status cr_net_fail_in_file(const crema_net *net, crema_status code);
  * *(void **)out. */
 crema_status cr_net_allocate(cr_arena *arena, void *out, size_t count, size_t width) CREMA_MUST_USE;
 
+/* The same for an array of what `pointer` points at. `owner` has the arena. */
+#define CR_NET_NEW(owner, pointer, count) \
+  cr_net_allocate(&(owner)->arena, &(pointer), (size_t)(count), sizeof *(pointer))
+
 #endif

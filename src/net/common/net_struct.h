@@ -64,7 +64,7 @@ typedef struct cr_net_origin {
   size_t number; /* of several such fields, which */
 } cr_net_origin;
 
-/* A blob that others than the net can reach, and what it was like. */
+/* A blob that the caller can reach, and its state when the list of commands was recorded. */
 typedef struct cr_net_shown {
   const crema_blob *blob;
   cr_blob_seen seen;
@@ -74,7 +74,7 @@ typedef struct cr_net_shown {
 typedef struct cr_net_loss cr_net_loss;
 
 struct crema_net {
-  cr_arena arena; /* what is made once and lives as long as the net: names, most of the arrays */
+  cr_arena arena; /* memory that lives as long as the net: names, most of the arrays */
   char *name;
   char *path;                 /* file it came from, or NULL */
   cr_net_origin origin;       /* of `path`; `text` while it is built; `field` is a constant */
@@ -99,7 +99,7 @@ struct crema_net {
   crema_blob **learnable; /* owners only, in order */
   float *lr_mult, *decay_mult;
   bool settles;               /* some values are held in half precision */
-  bool plans;                 /* lets go of values after their last use (net/lifetimes.h) */
+  bool plans;                 /* releases values after their last use (net/lifetimes.h) */
   cr_tensor_scratch *per_use; /* of trained parameters; may be NULL */
   bool *kept;                 /* one per blob: it was asked for */
   bool recomputes;            /* drops what can be computed again (net/segments.h) */
@@ -107,7 +107,7 @@ struct crema_net {
   bool segmented;       /* they are chosen */
   uint64_t shapes;      /* how often a layer was found to have new ones */
   uint64_t planned;     /* `shapes` when lifetimes were planned */
-  bool parts_moved;     /* shapes or what is kept have changed since cr_net_place_parts */
+  bool parts_moved;     /* shapes or kept blobs have changed since cr_net_place_parts */
   int replayed;         /* of the segment that was computed again last, its first layer */
   bool replays;         /* a segment is being computed again */
   double replay_time;   /* seconds that segments took so far; on a device, to submit them */
@@ -138,10 +138,10 @@ int cr_net_match(const crema_net *net, const char *name, int *cursor);
 crema_status cr_net_take_views(crema_net *net) CREMA_MUST_USE;
 crema_status cr_net_show_views(crema_net *net) CREMA_MUST_USE;
 
-/* Kernels may take or give half-precision values in full precision. Settling brings a tensor back
- * to its own type and drops the other types, when the layer is the last of a pass to use it
- * (net/lifetimes.h knows). cr_net_plan_settling finds out, when the graph stands, whether the net
- * has such values; the others do it after a layer's pass. */
+/* Kernels may read and write half-precision values in full precision. Settling brings a tensor back
+ * to its own type and drops the other types, after the last layer of a pass that uses it.
+ * cr_net_plan_settling finds out, when the graph stands, whether the net has such values. The other
+ * functions settle after a layer's pass. */
 void cr_net_plan_settling(crema_net *net);
 crema_status cr_net_settle_params(const crema_net *net, int index) CREMA_MUST_USE;
 crema_status cr_net_settle_forward(const crema_net *net, int index) CREMA_MUST_USE;

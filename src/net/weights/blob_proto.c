@@ -60,7 +60,7 @@ bool cr_blob_proto_fits(const Caffe__BlobProto *proto, const crema_shape *shape)
 /* Files hold the bytes of values in this order, and they are copied as they are. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "raw values are little-endian");
 
-/* The numbers of Caffe__Type are those of crema_dtype. */
+/* Caffe__Type and crema_dtype have the same numbers. */
 static crema_status find_raw(const ProtobufCBinaryData *raw, bool has_type, Caffe__Type raw_type,
                              cr_blob_values *out) {
   if (!has_type) {
@@ -114,7 +114,7 @@ crema_status cr_blob_values_copy(const cr_blob_values *values, crema_dtype type,
   return CREMA_OK;
 }
 
-/* A blob of 16 bits gets what is more precise as floats: training goes on from these. */
+/* A blob of 16 bits gets more precise values as floats, from which training continues. */
 static crema_status store_values(const cr_blob_values *values, cr_tensor *tensor) {
   crema_dtype own = cr_tensor_type(tensor);
   if (!cr_dtype_is_floating(own) && values->type != own) {

@@ -189,7 +189,7 @@ static crema_status rewrite_field(void *user, const cr_wire_part *part) {
   return status;
 }
 
-/* A field of the net: layers are 100, those of V1 and V0 are 2. */
+/* A field of the net: layers have number 100, layers of V1 and V0 number 2. */
 static crema_status convert_field(void *user, const cr_wire_part *part) {
   enum { LAYER = 100, V1_LAYERS = 2 };
   conversion *c = user;

@@ -111,8 +111,8 @@ static crema_status fail_same_name(const crema_net *net, int index, int other) {
                  cr_net_line_text(net, (size_t)other, line[1]));
 }
 
-/* Whether a name says where in the file its group is, and is the only one that says so: HDF5 skips
- * empty parts of a path, and parts that are a dot. */
+/* Whether a name is the only path of its group: HDF5 skips empty parts of a path, and parts that
+ * are a dot. */
 static bool is_path(const char *name) {
   const char *part = name;
   for (;;) {
@@ -306,8 +306,8 @@ static crema_status has(cr_hdf5_reader *file, const char *path, cr_hdf5_kind kin
   return CREMA_OK;
 }
 
-/* Whether the file has parameters of the layer, or has the layer where it needs none. A group alone
- * may be no more than the way to layers inside. */
+/* Whether the file has parameters of the layer, or has the layer where it needs none. A group
+ * without data sets may only lead to layers inside. */
 static crema_status has_layer(const cr_layer *layer, cr_hdf5_reader *file, cr_buffer *path,
                               bool *out) {
   CR_TRY(object_path("/data", layer->name, -1, path));
@@ -381,7 +381,7 @@ out:
 /* Links may form cycles, so depth and number need limits that do not come from the file. */
 enum { MOST_DEPTH = 16 };
 
-/* What is known while /data is walked. */
+/* The state of a walk through /data. */
 typedef struct spare_walk {
   cr_hdf5_reader *file;
   cr_net_loading *loading;

@@ -1,6 +1,6 @@
-/* Layers in HDF5 models that are one there and two in the net: a BatchNorm of the NVIDIA dialect or
- * of Intel Caffe, and PSPNet's BN, which the upgrade of nets divides into a BatchNorm and a Scale.
- * Their data sets go through the same upgrade, as layers of a binary model do. */
+/* Layers that are one in an HDF5 model and two in the net. The upgrade of nets divides a BatchNorm
+ * of the NVIDIA dialect or of Intel Caffe, and PSPNet's BN, into a BatchNorm and a Scale. Their
+ * data sets go through the same upgrade, as layers of a binary model do. */
 #include "net/weights/weights.h"
 
 #include <string.h>
@@ -59,7 +59,8 @@ static crema_status read_blob(cr_hdf5_reader *file, const char *path, const cr_h
   return cr_fail_in(status, "%s", path);
 }
 
-/* What the file's layer was. Its momentum is taken from the net, as the file does not say it. */
+/* Sets the type of the file's layer. Its momentum is taken from the net, as the file does not say
+ * it. */
 static crema_status set_type(const cr_layer *norm, bool bn, Caffe__LayerParameter *to) {
   const Caffe__BatchNormParameter *given = norm->param->batch_norm_param;
   ProtobufCMessage *param = NULL;

@@ -1,4 +1,4 @@
-/* Which layers of a net get parameters from files of weights, and reports of the others. */
+/* Which layers of a net get parameters from files of weights, and reports about missing ones. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,10 +41,7 @@ crema_status cr_net_note_spare(cr_net_loading *loading, const char *name) {
   }
   cr_log_info("Ignoring source layer %s", name);
   if (loading->spares == MOST_SPARES) return CREMA_OK;
-  if (loading->spare == NULL) {
-    loading->spare = malloc(MOST_SPARES * sizeof(char *));
-    if (loading->spare == NULL) return cr_fail_memory(MOST_SPARES * sizeof(char *), "layer names");
-  }
+  if (loading->spare == NULL) CR_TRY(CR_NEW(loading->spare, MOST_SPARES, "layer names"));
   char *copy = strdup(name);
   if (copy == NULL) return cr_fail_memory(strlen(name) + 1, "a layer's name");
   loading->spare[loading->spares++] = copy;
@@ -137,9 +134,8 @@ void cr_net_warn_of_missing(const cr_net_loading *loading, const crema_net *othe
 static crema_status match_layers(const crema_net *net, const Caffe__NetParameter *weights,
                                  int *target, cr_net_loading *loading) {
   crema_status status = CREMA_OK;
-  int *cursor = calloc((size_t)net->layers + 1, sizeof *cursor);
-  if (cursor == NULL)
-    return cr_fail_memory((size_t)net->layers * sizeof *cursor, "matching layers");
+  int *cursor = NULL;
+  CR_TRY(CR_NEW(cursor, net->layers + 1, "matching layers"));
   cr_net_match_start(net, cursor);
   for (size_t s = 0; s < weights->n_layer; ++s) {
     const char *name = cr_net_text(weights->layer[s]->name);
@@ -226,8 +222,8 @@ crema_status cr_net_copy_stored_layer(const cr_layer *layer, const Caffe__LayerP
 crema_status cr_net_from_stored(crema_net *net, const cr_net_stored *stored,
                                 cr_net_loading *loading) {
   const Caffe__NetParameter *weights = stored->net.param;
-  int *target = calloc(weights->n_layer + 1, sizeof *target);
-  if (target == NULL) return cr_fail_memory(weights->n_layer * sizeof *target, "matching layers");
+  int *target = NULL;
+  CR_TRY(CR_NEW(target, weights->n_layer + 1, "matching layers"));
   int matched = 0;
   crema_status status = CREMA_OK;
   CR_TRY_GOTO(match_layers(net, weights, target, loading), out);

@@ -10,8 +10,8 @@
 
 /* ---- loading files (loading.c) ---- */
 
-/* What to do about layers whose parameters are in no file of weights: fail, warn of each layer, or
- * nothing. In the last case a file need not have anything for the net. */
+/* What to do about layers whose parameters are in no file of weights: fail, warn about each layer,
+ * or nothing. In the last case a file need not have anything for the net. */
 typedef enum cr_net_missing {
   CR_MISSING_REFUSED,
   CR_MISSING_WARNED,
@@ -20,7 +20,7 @@ typedef enum cr_net_missing {
 
 /* Loads files of weights, each over the files before it. Layers whose parameters are shared count
  * as given when the owner's are, and the other way round. After a failure the net has the values of
- * the files before. Does not warn of layers that `other` (may be NULL) has as well. */
+ * the files before. Does not warn about layers that `other` (may be NULL) has as well. */
 crema_status cr_net_load_files(crema_net *net, const char *const *path, size_t count,
                                cr_net_missing missing, const crema_net *other) CREMA_MUST_USE;
 
@@ -62,12 +62,12 @@ typedef struct cr_convert_report {
   uint64_t kept;     /* blobs of integers, which stay as they are */
   uint64_t infinite; /* values beyond the range of the new type */
   uint64_t zero;     /* values other than 0 that became 0 */
-  double worst;      /* largest relative error of the others */
+  double worst;      /* largest relative error of the other values */
 } cr_convert_report;
 
-/* Reads the binary model `in`, of any dialect and format, and writes it to `out` with all values of
- * parameters (and their gradients) rounded to `type`: F64, F32, F16 or BF16. With `old_format` they
- * are in fields that BVLC's Caffe reads, doubles or floats; see crema_save_options. All else in the
+/* Reads the binary model `in`, of any dialect and format, and writes it to `out`. Rounds all values
+ * of parameters (and their gradients) to `type`: F64, F32, F16 or BF16. With `old_format` they are
+ * in fields that BVLC's Caffe reads, doubles or floats; see crema_save_options. All else in the
  * file is copied byte for byte; no net is built. Memory holds the file and, while it is written,
  * two copies of the result for one layer. `out` may be `in`. Errors name the file: CREMA_E_CORRUPT,
  * CREMA_E_NOT_FOUND for a file without parameters, CREMA_E_IO, and the errors of reading. */
@@ -96,11 +96,11 @@ crema_status cr_blob_to_proto(crema_blob *blob, unsigned save,
                               Caffe__BlobProto **out) CREMA_MUST_USE;
 void cr_blob_proto_free(Caffe__BlobProto *proto);
 
-/* A blob from a BlobProto; any dialect's fields. The blob keeps its own type: values of that type
- * and doubles are stored as they are, values of a blob of 16 bits with the precision of floats
- * (cr_tensor_settle rounds them). `reshape` false: the shapes must agree (cr_blob_proto_fits).
- * Errors: CREMA_E_SHAPE, CREMA_E_CORRUPT when the number of values does not fit the shape,
- * CREMA_E_TYPE for a blob of integers and values of another type. */
+/* A blob from a BlobProto; any dialect's fields. The blob keeps its own type. Values of that type
+ * and doubles are stored as they are; a blob of 16 bits gets floats, which cr_tensor_settle rounds.
+ * `reshape` false: the shapes must agree (cr_blob_proto_fits). Errors: CREMA_E_SHAPE,
+ * CREMA_E_CORRUPT when the number of values does not fit the shape, CREMA_E_TYPE for a blob of
+ * integers and values of another type. */
 crema_status cr_blob_from_proto(crema_blob *blob, const Caffe__BlobProto *proto,
                                 bool reshape) CREMA_MUST_USE;
 /* The same without `reshape` for values that may still be in the file of `stored` (NULL: they are
@@ -170,7 +170,7 @@ typedef struct cr_net_loading {
 crema_status cr_net_loading_begin(cr_net_loading *loading) CREMA_MUST_USE;
 void cr_net_loading_end(cr_net_loading *loading);
 
-/* Warns of layers that no file has values for and that `other` (may be NULL) does not have. */
+/* Warns about layers that no file has values for and that `other` (may be NULL) does not have. */
 void cr_net_warn_of_missing(const cr_net_loading *loading, const crema_net *other);
 
 /* The first notes that the file being loaded has values for an entry of net->net_param, the second
@@ -209,7 +209,7 @@ crema_status cr_net_load_hdf5(crema_net *net, const char *path,
                               cr_net_loading *loading) CREMA_MUST_USE;
 
 /* *out: a net of the layers that the upgrade divides into two, with the values that the file has
- * for them (hdf5_norm.c). Free it with cr_message_free. Errors: those of the file. */
+ * for them (hdf5_norm.c). Free it with cr_message_free. Fails as the file does. */
 crema_status cr_net_read_hdf5_norms(const crema_net *net, cr_hdf5_reader *file,
                                     Caffe__NetParameter **out) CREMA_MUST_USE;
 
