@@ -207,5 +207,6 @@ crema_status cli_layer_net_create(const cli_layer_net *what, const crema_net_opt
     cr_message_free(&param->base);
     return status;
   }
-  return cr_net_create(param, options, NULL, &(cr_net_origin){.path = what->path}, out);
+  const cr_net_origin origin = {.path = what->path};
+  return cr_net_create(param, options, &(cr_net_build_options){.origin = &origin}, out);
 }
