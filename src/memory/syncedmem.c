@@ -13,6 +13,7 @@
 #include "device/memory/device_memory.h"
 #include "device/memory/heap.h"
 #include "device/watch.h"
+#include "memory/check.h"
 
 /* Host memory is a device's own memory: both sides are one. */
 static bool one_sided(const crema_context *context) {
@@ -29,6 +30,7 @@ static void report_state(const crema_syncedmem *memory, crema_head head) {
 
 static void set_head(crema_syncedmem *memory, crema_head head) {
   if (cr_verbose(CR_VERBOSE_REASONS) && memory->head != head) report_state(memory, head);
+  CR_ASSERT(cr_syncedmem_check(memory, head));
   memory->head = head;
 }
 
@@ -344,7 +346,8 @@ static crema_status overwrite_gpu(crema_syncedmem *memory, crema_context *contex
   crema_status status = come_home(memory, context);
   if (status == CREMA_OK) status = need_gpu(memory, context, &made);
   if (status == CREMA_OK) status = use_gpu(memory, context);
-  set_head(memory, status == CREMA_OK ? CREMA_HEAD_AT_GPU : head);
+  if (status == CREMA_OK) set_head(memory, CREMA_HEAD_AT_GPU);
+  else memory->head = head;
   end_move(memory);
   return status;
 }

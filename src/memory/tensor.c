@@ -20,7 +20,7 @@
  * which becomes the head; a read per use leaves them pending. former      pending: a resize of
  * shared values. The first use brings them here (memory/tensor_resize.c); a write drops them.
  *
- * At most one of the three has the values; cr_tensor_check (memory/tensor_check.c) proves it. */
+ * At most one of the three has the values; cr_tensor_check (memory/check.h) asserts it. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +29,7 @@
 #include "core/fail.h"
 #include "device/copy.h"
 #include "device/watch.h"
+#include "memory/check.h"
 #include "memory/trace_private.h"
 #include "memory/view.h"
 
@@ -73,6 +74,7 @@ static crema_status make_readable(values *v, crema_context *context, cr_format f
   CR_TRY(cr_tensor_follow_former(v));
   CR_TRY(access_slot(v, context, format, &slot));
   CR_TRY(cr_tensor_make_valid(v, context, slot));
+  CR_ASSERT(cr_tensor_check(v));
   return cr_syncedmem_read(&slot->memory, context, out);
 }
 
@@ -333,6 +335,7 @@ void cr_tensor_let_go(cr_tensor *tensor) {
   if (!zero) v->state = CR_TENSOR_RELEASED;
   set_head(v, NULL);
   v->generation = cr_tensor_next_generation();
+  CR_ASSERT(cr_tensor_check(v));
 }
 
 static bool has_adopted(const values *v) {
@@ -383,6 +386,7 @@ bool cr_tensor_take(cr_tensor *to, cr_tensor *from) {
   f->state = CR_TENSOR_RELEASED;
   label_slots(t);
   label_slots(f);
+  CR_ASSERT(cr_tensor_check(t) && cr_tensor_check(f));
   f->generation = cr_tensor_next_generation();
   return true;
 }
@@ -423,6 +427,7 @@ crema_status cr_tensor_take_from(cr_tensor *tensor, cr_tensor_source *source, ui
     v->state = CR_TENSOR_SET;
     set_head(v, NULL);
     v->head_format = own_format(v);
+    CR_ASSERT(cr_tensor_check(v));
     return CREMA_OK;
   }
   void *out = NULL;

@@ -6,6 +6,7 @@
 #include "core/fail.h"
 #include "device/copy.h"
 #include "device/watch.h"
+#include "memory/check.h"
 #include "memory/trace_private.h"
 
 /* ---- the end ---- */
@@ -29,6 +30,7 @@ static void lose_memory(values *part) {
     part->head_format = s->format;
   }
   if (!left) part->state = CR_TENSOR_RELEASED;
+  CR_ASSERT(cr_tensor_check(part));
 }
 
 /* Frees the alias; the memory stays with the part's slot. */
@@ -140,6 +142,7 @@ crema_status cr_tensor_alias_block(cr_tensor *tensor, crema_context *context, cr
   if (v->alias != NULL) free_alias(v);
   v->alias = alias;
   slot->aliased = true;
+  CR_ASSERT(status != CREMA_OK || cr_tensor_check(v));
   /* Notes that the context used the memory last. */
   return status != CREMA_OK ? status : cr_syncedmem_read(&slot->memory, context, &from);
 }
@@ -202,6 +205,7 @@ crema_status cr_tensor_alias_set(cr_tensor *tensor, cr_tensor *whole, const cr_p
   w->parts->first = alias;
   w->parts->ordered = false;
   v->alias = alias;
+  CR_ASSERT(cr_tensor_check(v) && cr_tensor_check(w));
   *done = true;
   return CREMA_OK;
 }
@@ -254,6 +258,7 @@ void cr_tensor_alias_order(cr_tensor *tensor, crema_device *device, cr_format fo
   parts->format = whole;
   find_places(parts, backend);
   parts->ordered = true;
+  CR_ASSERT(cr_tensor_check(own->whole));
 }
 
 static bool has_place(const cr_tensor_alias *alias) {

@@ -9,6 +9,7 @@
 
 #include "core/dtype.h"
 #include "core/fail.h"
+#include "memory/check.h"
 #include "memory/tensor_private.h"
 #include "memory/view.h"
 
@@ -104,6 +105,7 @@ crema_status cr_tensor_follow_former(values *v) {
     CR_TRY(copy_first(v, former));
   }
   cr_tensor_drop_pending(v);
+  CR_ASSERT(cr_tensor_check(v));
   return CREMA_OK;
 }
 
@@ -153,6 +155,7 @@ static crema_status leave_values(cr_tensor *tensor, int64_t count) {
     v->heir = own;
   }
   tensor->values = own;
+  CR_ASSERT(cr_tensor_check(own));
   return CREMA_OK;
 }
 
@@ -197,6 +200,7 @@ static crema_status resize_values(values *v, int64_t count) {
     if (!fits || is_zero(v)) set_valid(keep, false);
   }
   if (!fits) v->state = CR_TENSOR_NEW;
+  CR_ASSERT(cr_tensor_check(v));
   return CREMA_OK;
 }
 

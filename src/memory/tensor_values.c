@@ -6,6 +6,7 @@
 #include "core/dtype.h"
 #include "core/fail.h"
 #include "device/watch.h"
+#include "memory/check.h"
 #include "memory/trace_private.h"
 #include "memory/view.h"
 
@@ -228,6 +229,7 @@ void cr_tensor_only_valid(values *v, format_slot *slot) {
   v->state = CR_TENSOR_SET;
   set_head(v, slot);
   v->head_format = slot->format;
+  CR_ASSERT(cr_tensor_check(v));
 }
 
 /* Converts from slot `from` to slot `to` on the context's device. */
@@ -346,6 +348,7 @@ void cr_tensor_values_set_zero(values *v) {
   for (format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) set_valid(s, false);
   drop_source(v);
   v->state = CR_TENSOR_ZERO;
+  CR_ASSERT(cr_tensor_check(v));
 }
 
 void cr_tensor_clear_stale(values *v) {
