@@ -90,8 +90,9 @@ bool cr_blob_is_as_seen(const crema_blob *blob, const cr_blob_seen *seen) {
   return blob->resizes == seen->resizes && crema_shape_equal(&blob->shape, &seen->shape);
 }
 
+/* `out` points to a pointer to values. */
 static crema_status host_values(const crema_blob *blob, bool diff, bool change, crema_dtype type,
-                                void **out) {
+                                void *out) {
   cr_tensor *tensor = diff ? blob->diff : blob->data;
   crema_dtype own = cr_tensor_type(tensor);
   crema_devptr values = {0};
@@ -103,80 +104,56 @@ static crema_status host_values(const crema_blob *blob, bool diff, bool change, 
   if (change) CR_TRY(cr_tensor_take_written(tensor)); /* or it would count as newer later */
   CR_TRY(change ? cr_tensor_update(tensor, cr_host_context(), format, &values)
                 : cr_tensor_read(tensor, cr_host_context(), format, &values));
-  *out = (void *)values.address;
+  memcpy(out, &(void *){(void *)values.address}, sizeof(void *));
   return CREMA_OK;
 }
 
 crema_status crema_blob_cpu_data(crema_blob *blob, const float **out) {
   CR_REQUIRE(blob);
   CR_REQUIRE(out);
-  void *values = NULL;
-  CR_TRY(host_values(blob, false, false, CREMA_F32, &values));
-  *out = values;
-  return CREMA_OK;
+  return host_values(blob, false, false, CREMA_F32, out);
 }
 
 crema_status crema_blob_cpu_diff(crema_blob *blob, const float **out) {
   CR_REQUIRE(blob);
   CR_REQUIRE(out);
-  void *values = NULL;
-  CR_TRY(host_values(blob, true, false, CREMA_F32, &values));
-  *out = values;
-  return CREMA_OK;
+  return host_values(blob, true, false, CREMA_F32, out);
 }
 
 crema_status crema_blob_mutable_cpu_data(crema_blob *blob, float **out) {
   CR_REQUIRE(blob);
   CR_REQUIRE(out);
-  void *values = NULL;
-  CR_TRY(host_values(blob, false, true, CREMA_F32, &values));
-  *out = values;
-  return CREMA_OK;
+  return host_values(blob, false, true, CREMA_F32, out);
 }
 
 crema_status crema_blob_mutable_cpu_diff(crema_blob *blob, float **out) {
   CR_REQUIRE(blob);
   CR_REQUIRE(out);
-  void *values = NULL;
-  CR_TRY(host_values(blob, true, true, CREMA_F32, &values));
-  *out = values;
-  return CREMA_OK;
+  return host_values(blob, true, true, CREMA_F32, out);
 }
 
 crema_status crema_blob_data_as(crema_blob *blob, crema_dtype type, const void **out) {
   CR_REQUIRE(blob);
   CR_REQUIRE(out);
-  void *values = NULL;
-  CR_TRY(host_values(blob, false, false, type, &values));
-  *out = values;
-  return CREMA_OK;
+  return host_values(blob, false, false, type, out);
 }
 
 crema_status crema_blob_diff_as(crema_blob *blob, crema_dtype type, const void **out) {
   CR_REQUIRE(blob);
   CR_REQUIRE(out);
-  void *values = NULL;
-  CR_TRY(host_values(blob, true, false, type, &values));
-  *out = values;
-  return CREMA_OK;
+  return host_values(blob, true, false, type, out);
 }
 
 crema_status crema_blob_mutable_data_as(crema_blob *blob, crema_dtype type, void **out) {
   CR_REQUIRE(blob);
   CR_REQUIRE(out);
-  void *values = NULL;
-  CR_TRY(host_values(blob, false, true, type, &values));
-  *out = values;
-  return CREMA_OK;
+  return host_values(blob, false, true, type, out);
 }
 
 crema_status crema_blob_mutable_diff_as(crema_blob *blob, crema_dtype type, void **out) {
   CR_REQUIRE(blob);
   CR_REQUIRE(out);
-  void *values = NULL;
-  CR_TRY(host_values(blob, true, true, type, &values));
-  *out = values;
-  return CREMA_OK;
+  return host_values(blob, true, true, type, out);
 }
 
 static crema_status check_swap(const cr_tensor *a, const cr_tensor *b) {
@@ -211,8 +188,7 @@ static crema_status adopt(crema_blob *blob, crema_device *device, crema_devptr d
     return cr_fail(CREMA_E_TYPE, "%s: the blob holds values of type %s", call,
                    crema_dtype_name(cr_tensor_type(blob->data)));
   }
-  /* Memory left from a larger shape goes, that of the diff too, so that both sides of the blob
-   * keep one size. */
+  /* Data and diff both drop the memory of a larger shape, so that they keep one size. */
   CR_TRY(cr_tensor_take_written(blob->data));
   cr_tensor_shrink_to_fit(blob->diff);
   cr_tensor_shrink_to_fit(blob->data);
@@ -314,22 +290,6 @@ crema_status crema_blob_amax_diff(crema_blob *blob, double *out) {
   CR_REQUIRE(blob);
   CR_REQUIRE(out);
   return cr_tensor_amax(blob->diff, out);
-}
-
-crema_status cr_blob_asum_data(crema_blob *blob, double *out) {
-  return cr_tensor_asum(blob->data, out);
-}
-
-crema_status cr_blob_asum_diff(crema_blob *blob, double *out) {
-  return cr_tensor_asum(blob->diff, out);
-}
-
-crema_status cr_blob_sumsq_data(crema_blob *blob, double *out) {
-  return cr_tensor_sumsq(blob->data, out);
-}
-
-crema_status cr_blob_sumsq_diff(crema_blob *blob, double *out) {
-  return cr_tensor_sumsq(blob->diff, out);
 }
 
 /* ---- arithmetic and copies ----

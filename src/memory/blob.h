@@ -10,12 +10,12 @@ struct crema_blob {
   cr_tensor *data;
   cr_tensor *diff; /* its memory is made on first use */
   bool typed;      /* see crema_blob_set_typed */
-  /* How often the count changed: whoever shared the values before may not do so any more, even
-   * where the shape is the old one again. */
+  /* How often the count changed: blobs that shared the values may have separated, even if the shape
+   * is the same. */
   uint64_t resizes;
 };
 
-/* What a blob was like when somebody looked at its shape. */
+/* The shape of a blob at one time. */
 typedef struct cr_blob_seen {
   crema_shape shape;
   uint64_t resizes;
@@ -31,12 +31,6 @@ crema_status cr_blob_create_typed(const crema_shape *shape, crema_dtype data_typ
 /* Shares data (or diff) of equal count and type with `donor`; see cr_tensor_share. */
 crema_status cr_blob_share_data(crema_blob *blob, crema_blob *donor) CREMA_MUST_USE;
 crema_status cr_blob_share_diff(crema_blob *blob, crema_blob *donor) CREMA_MUST_USE;
-
-/* Sums over the values where they are. Errors: CREMA_E_TYPE for integer blobs. */
-crema_status cr_blob_asum_data(crema_blob *blob, double *out) CREMA_MUST_USE;
-crema_status cr_blob_asum_diff(crema_blob *blob, double *out) CREMA_MUST_USE;
-crema_status cr_blob_sumsq_data(crema_blob *blob, double *out) CREMA_MUST_USE;
-crema_status cr_blob_sumsq_diff(crema_blob *blob, double *out) CREMA_MUST_USE;
 
 /* Shorthands for shapes. */
 crema_shape cr_shape(int axes, const int64_t *dim);

@@ -87,7 +87,7 @@ static crema_status run_call(call *c, crema_context *context) {
   return cr_fail(CREMA_E_UNSUPPORTED, "no kernel on %s", context->device->backend->name);
 }
 
-/* A context on the device that has the newest values; the CPU's when the host has them alone. */
+/* A context on the device that has the newest values, or on the CPU if only the host has them. */
 static crema_status context_at(const cr_tensor *tensor, crema_context **out) {
   return cr_thread_context(cr_tensor_head_device(tensor), 0, out);
 }
@@ -113,20 +113,19 @@ static double sum_of(const float *value, int64_t count, bool squared) {
   return ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]));
 }
 
-static double sum_of_doubles(const double *value, int64_t count, bool squared) {
-  double sum = 0;
-  for (int64_t i = 0; i < count; ++i) sum += squared ? value[i] * value[i] : fabs(value[i]);
-  return sum;
-}
-
 static crema_status sum_on_host(cr_tensor *tensor, bool squared, double *out) {
   crema_dtype type = cr_tensor_type(tensor);
   int64_t count = cr_tensor_count(tensor);
   cr_format format = {type == CREMA_F64 ? CREMA_F64 : CREMA_F32, NULL};
   crema_devptr data = {0};
   CR_TRY(cr_tensor_read(tensor, cr_host_context(), format, &data));
-  *out = type == CREMA_F64 ? sum_of_doubles((const double *)data.address, count, squared)
-                           : sum_of((const float *)data.address, count, squared);
+  if (type != CREMA_F64) {
+    *out = sum_of((const float *)data.address, count, squared);
+    return CREMA_OK;
+  }
+  const double *value = (const double *)data.address;
+  *out = 0;
+  for (int64_t i = 0; i < count; ++i) *out += squared ? value[i] * value[i] : fabs(value[i]);
   return CREMA_OK;
 }
 
@@ -171,10 +170,6 @@ crema_status cr_tensor_sumsq(cr_tensor *tensor, double *out) {
 
 /* ---- the largest value ---- */
 
-static double larger(double most, double value) {
-  return isnan(most) || fabs(value) <= most ? most : fabs(value);
-}
-
 crema_status cr_tensor_amax(cr_tensor *tensor, double *out) {
   CR_TRY(check_floating(tensor, "largest value"));
   bool doubles = cr_tensor_type(tensor) == CREMA_F64;
@@ -185,9 +180,11 @@ crema_status cr_tensor_amax(cr_tensor *tensor, double *out) {
   if (cr_tensor_is_zero(tensor)) return CREMA_OK;
   CR_TRY(cr_tensor_read(tensor, cr_host_context(),
                         (cr_format){doubles ? CREMA_F64 : CREMA_F32, NULL}, &data));
+  /* NaN stays. */
   for (int64_t i = 0; i < count; ++i) {
-    most = larger(most, doubles ? ((const double *)data.address)[i]
-                                : (double)((const float *)data.address)[i]);
+    const double value = fabs(doubles ? ((const double *)data.address)[i]
+                                      : (double)((const float *)data.address)[i]);
+    if (!isnan(most) && !(value <= most)) most = value;
   }
   *out = most;
   return CREMA_OK;
@@ -209,7 +206,7 @@ static crema_status axpby_doubles(cr_tensor *x, cr_tensor *y, double alpha, doub
   return CREMA_OK;
 }
 
-/* y = alpha x + beta y where y's newest values are, or where y is all zero, those of x. */
+/* y = alpha x + beta y, on the device of y's newest values, or of x's if y is all zero. */
 static crema_status axpby(cr_tensor *x, cr_tensor *y, float alpha, float beta) {
   if (cr_tensor_type(y) == CREMA_F64) return axpby_doubles(x, y, alpha, beta);
   crema_context *context = NULL;

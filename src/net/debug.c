@@ -6,6 +6,7 @@
 #include "core/dtype.h"
 #include "core/fail.h"
 #include "core/log.h"
+#include "memory/math.h"
 #include "net/common/fail.h"
 #include "net/lifetimes.h"
 #include "net/run.h"
@@ -15,7 +16,7 @@ static crema_status mean_data(crema_blob *blob, double *out) {
   const int64_t count = crema_blob_count(blob);
   double sum = 0.0;
   if (cr_dtype_is_floating(cr_tensor_type(blob->data))) {
-    CR_TRY(cr_blob_asum_data(blob, &sum));
+    CR_TRY(cr_tensor_asum(blob->data, &sum));
   } else {
     const void *values = NULL;
     CR_TRY(crema_blob_data_as(blob, CREMA_F64, &values));
@@ -28,7 +29,7 @@ static crema_status mean_data(crema_blob *blob, double *out) {
 static crema_status mean_diff(crema_blob *blob, double *out) {
   const int64_t count = crema_blob_count(blob);
   double sum = 0.0;
-  CR_TRY(cr_blob_asum_diff(blob, &sum));
+  CR_TRY(cr_tensor_asum(blob->diff, &sum));
   *out = count == 0 ? 0.0 : sum / (double)count;
   return CREMA_OK;
 }
@@ -93,10 +94,10 @@ crema_status cr_net_debug_all_params(crema_net *net) {
   double asum_data = 0.0, asum_diff = 0.0, sumsq_data = 0.0, sumsq_diff = 0.0;
   for (int i = 0; i < net->learnables; ++i) {
     double part[4];
-    CR_TRY(cr_blob_asum_data(net->learnable[i], &part[0]));
-    CR_TRY(cr_blob_asum_diff(net->learnable[i], &part[1]));
-    CR_TRY(cr_blob_sumsq_data(net->learnable[i], &part[2]));
-    CR_TRY(cr_blob_sumsq_diff(net->learnable[i], &part[3]));
+    CR_TRY(cr_tensor_asum(net->learnable[i]->data, &part[0]));
+    CR_TRY(cr_tensor_asum(net->learnable[i]->diff, &part[1]));
+    CR_TRY(cr_tensor_sumsq(net->learnable[i]->data, &part[2]));
+    CR_TRY(cr_tensor_sumsq(net->learnable[i]->diff, &part[3]));
     asum_data += part[0];
     asum_diff += part[1];
     sumsq_data += part[2];

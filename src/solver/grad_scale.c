@@ -14,6 +14,7 @@
 
 #include "core/fail.h"
 #include "core/log.h"
+#include "memory/math.h"
 #include "solver/solver.h"
 
 /* Beyond these, factors only turn values into zeros or infinities. */
@@ -50,7 +51,7 @@ static crema_status look(crema_blob *blob, gradient_range *range) {
  * finite floats exceeds. */
 static crema_status look_at_sum(crema_blob *blob, gradient_range *range) {
   double sum = 0;
-  CR_TRY(cr_blob_asum_diff(blob, &sum));
+  CR_TRY(cr_tensor_asum(blob->diff, &sum));
   range->infinite = range->infinite || !isfinite(sum);
   return CREMA_OK;
 }

@@ -7,6 +7,7 @@
 #include "core/fail.h"
 #include "core/log.h"
 #include "core/signals.h"
+#include "memory/math.h"
 #include "solver/fields.h"
 #include "solver/solver.h"
 
@@ -55,7 +56,7 @@ static crema_status fail_weights(crema_solver *solver) {
   bool found;
   for (int i = 0; i < solver->net->learnables; ++i) {
     double part;
-    CR_TRY(cr_blob_asum_data(solver->net->learnable[i], &part));
+    CR_TRY(cr_tensor_asum(solver->net->learnable[i]->data, &part));
     sum += part;
   }
   if (isfinite(sum)) return CREMA_OK;

@@ -249,7 +249,7 @@ static crema_status block_squares(const cr_updater *updater, const cr_param_bloc
   *out = 0;
   for (int i = 0; i < block->parts; ++i) {
     double squares = 0;
-    CR_TRY(cr_blob_sumsq_diff(updater->net->learnable[block->part[i].learnable], &squares));
+    CR_TRY(cr_tensor_sumsq(updater->net->learnable[block->part[i].learnable]->diff, &squares));
     *out += squares;
   }
   return CREMA_OK;

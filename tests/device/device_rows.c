@@ -178,11 +178,11 @@ TEST(s0_26_sums_where_the_values_are) {
   ok(crema_blob_mutable_cpu_data(blob, &data));
   for (int i = 0; i < 1000; ++i) data[i] = (float)(i - 500);
   ok(cr_tensor_update(blob->data, context, CR_PLAIN_F32, &on_device));
-  ok(cr_blob_asum_data(blob, &sum));
-  ok(cr_blob_sumsq_data(blob, &squares));
+  ok(cr_tensor_asum(blob->data, &sum));
+  ok(cr_tensor_sumsq(blob->data, &squares));
   assert_true(sum == 250000 && squares == 83333500);
   ok(cr_tensor_scale(blob->data, 2));
-  ok(cr_blob_asum_data(blob, &sum));
+  ok(cr_tensor_asum(blob->data, &sum));
   assert_true(sum == 500000);
   crema_blob_destroy(blob);
 }

@@ -4,6 +4,7 @@
 #include "device/device.h"
 #include "device/memory/host_memory.h"
 #include "memory/blob.h"
+#include "memory/math.h"
 
 static crema_blob *new_blob(crema_shape shape, crema_dtype type) {
   crema_blob *blob = NULL;
@@ -82,13 +83,13 @@ TEST(data_and_diff_are_separate) {
     diff[i] = 10;
   }
   double sum = 0;
-  ok(cr_blob_asum_data(blob, &sum));
+  ok(cr_tensor_asum(blob->data, &sum));
   assert_true(sum == 2);
-  ok(cr_blob_sumsq_data(blob, &sum));
+  ok(cr_tensor_sumsq(blob->data, &sum));
   assert_true(sum == 2);
-  ok(cr_blob_asum_diff(blob, &sum));
+  ok(cr_tensor_asum(blob->diff, &sum));
   assert_true(sum == 30);
-  ok(cr_blob_sumsq_diff(blob, &sum));
+  ok(cr_tensor_sumsq(blob->diff, &sum));
   assert_true(sum == 300);
   crema_blob_destroy(blob);
 }
@@ -102,8 +103,8 @@ TEST(sums_of_any_length) {
       double sum = -1, squares = -1;
       ok(crema_blob_mutable_cpu_data(blob, &data));
       for (int64_t i = 0; i < count; ++i) data[i] = (float)(i % 2 == 0 ? i : -i);
-      ok(cr_blob_asum_data(blob, &sum));
-      ok(cr_blob_sumsq_data(blob, &squares));
+      ok(cr_tensor_asum(blob->data, &sum));
+      ok(cr_tensor_sumsq(blob->data, &squares));
       assert_true(sum == (double)(count * (count - 1) / 2));
       assert_true(squares == (double)((count - 1) * count * (2 * count - 1) / 6));
       crema_blob_destroy(blob);
@@ -171,7 +172,7 @@ TEST(recovers_from_a_shape_too_large) {
 TEST(s4_05_no_sums_of_integers) {
   crema_blob *blob = new_blob(cr_shape_1(3), CREMA_I32);
   double sum = -1;
-  assert_int_equal(cr_blob_asum_data(blob, &sum), CREMA_E_TYPE);
+  assert_int_equal(cr_tensor_asum(blob->data, &sum), CREMA_E_TYPE);
   crema_blob_destroy(blob);
 }
 

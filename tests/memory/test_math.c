@@ -60,8 +60,8 @@ static void to_device(fixture *f, bool head) {
 static void expect_sums(fixture *f, bool on_device) {
   double asum = 0, sumsq = 0;
   cr_sim_reset_counts();
-  ok(cr_blob_asum_data(f->blob, &asum));
-  ok(cr_blob_sumsq_data(f->blob, &sumsq));
+  ok(cr_tensor_asum(f->blob->data, &asum));
+  ok(cr_tensor_sumsq(f->blob->data, &sumsq));
   /* |i - 500| for i = 0..999, and its squares. */
   assert_true(asum == 250000);
   assert_true(sumsq == 83333500);
@@ -73,7 +73,7 @@ static void expect_sums(fixture *f, bool on_device) {
 TEST(s0_26_sums_run_where_the_head_is) {
   fixture f = begin();
   double sum = -1;
-  ok(cr_blob_asum_data(f.blob, &sum));
+  ok(cr_tensor_asum(f.blob->data, &sum));
   assert_true(sum == 0);
   fill(&f);
   expect_sums(&f, false);
@@ -497,8 +497,8 @@ TEST(s4_36_sums_of_doubles_and_of_odd_counts) {
         expected += i + 3;
         squares += value * value;
       }
-      ok(cr_blob_asum_data(blob, &asum));
-      ok(cr_blob_sumsq_data(blob, &sumsq));
+      ok(cr_tensor_asum(blob->data, &asum));
+      ok(cr_tensor_sumsq(blob->data, &sumsq));
       assert_true(asum == expected);
       assert_true(sumsq == squares);
       crema_blob_destroy(blob);
@@ -545,7 +545,7 @@ TEST(s0_26_operands_are_only_read) {
   /* Nor do sums change who has the newest values. */
   double sum = 0;
   ok(cr_tensor_read(f.blob->diff, f.context, CR_PLAIN_F32, &data));
-  ok(cr_blob_asum_diff(f.blob, &sum));
+  ok(cr_tensor_asum(f.blob->diff, &sum));
   assert_true(sum == 999000);
   cr_sim_reset_counts();
   ok(crema_blob_cpu_diff(f.blob, &diff));

@@ -1,6 +1,7 @@
 /* Every allocation of blobs, tensors and blocks fails once. */
 #include "each_allocation.h"
 
+#include "memory/math.h"
 #include "memory/sim_fixture.h"
 
 #include "core/fail.h"
@@ -59,7 +60,7 @@ static crema_status use_blobs(void *user) {
   CR_TRY_GOTO(crema_blob_mutable_cpu_diff(a, &value), out);
   for (int i = 0; i < COUNT; ++i) value[i] = 1;
   CR_TRY_GOTO(cr_tensor_update(a->data, w->context, CR_PLAIN_F32, &data), out);
-  CR_TRY_GOTO(cr_blob_asum_data(a, &sum), out);
+  CR_TRY_GOTO(cr_tensor_asum(a->data, &sum), out);
   assert_true(sum == COUNT);
   CR_TRY_GOTO(crema_blob_copy_data(b, a), out);
   CR_TRY_GOTO(crema_blob_scale_data(b, 2), out);

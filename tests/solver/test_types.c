@@ -3,6 +3,7 @@
 
 #include "device/backend/half.h"
 #include "device/device.h"
+#include "memory/math.h"
 #include "solver_case.h"
 
 enum { WEIGHTS = 6, STEPS = 6 };
@@ -196,9 +197,9 @@ TEST(doubles_are_updated_in_doubles) {
     expect_near("rate", rate, base * gamma * gamma * gamma, 0x1p-54);
     crema_net *made = crema_solver_net(c.solver);
     set_gradients(made, 0, 1, g);
-    ok(cr_blob_sumsq_diff(made->learnable[0], &norm));
+    ok(cr_tensor_sumsq(made->learnable[0]->diff, &norm));
     double other = 0;
-    ok(cr_blob_sumsq_diff(made->learnable[1], &other));
+    ok(cr_tensor_sumsq(made->learnable[1]->diff, &other));
     read_doubles(made->learnable[0]->data, before);
     ok(cr_updater_run(c.solver->updater, rate, ITERATION));
     read_doubles(made->learnable[0]->data, after);
