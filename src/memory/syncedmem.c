@@ -63,8 +63,8 @@ static void free_gpu(cr_device_side *side) {
   *side = (cr_device_side){0};
 }
 
-/* Whether an allocation of the capacity can be tried again with less: the capacity may be that of
- * an earlier size and too large for this side. */
+/* Whether an allocation can be repeated with less: the capacity may come from an earlier, larger
+ * size. */
 static bool asks_for_less(crema_syncedmem *memory, crema_status status) {
   if (status != CREMA_E_NO_MEMORY || memory->size == memory->capacity) return false;
   memory->capacity = memory->size;
@@ -113,7 +113,7 @@ static crema_status need_gpu(crema_syncedmem *memory, crema_context *context, bo
   return CREMA_OK;
 }
 
-/* Orders what the context does from now on after what other contexts did to the device side. */
+/* Orders later work of the context after the work of other contexts on the device side. */
 static crema_status use_gpu(crema_syncedmem *memory, crema_context *context) {
   if (memory->gpu.user == context->id) return CREMA_OK;
   crema_status status = cr_context_follow(context, memory->gpu.user);
@@ -127,7 +127,7 @@ static crema_status use_gpu(crema_syncedmem *memory, crema_context *context) {
 
 /* ---- moving bytes; a failure leaves everything as it was ---- */
 
-/* A context of the thread that has no work, so that its end is that of what comes next. */
+/* An idle context of the thread: it has finished when the next work has. */
 static crema_status idle_context(crema_device *device, crema_context **out) {
   bool busy = false;
   CR_TRY(cr_thread_context(device, 0, out));
@@ -279,7 +279,7 @@ static void end_move(crema_syncedmem *memory) {
   atomic_store(&memory->moving, false);
 }
 
-/* For accesses that move no bytes: another thread may be about to change what they rely on. */
+/* For accesses that move no bytes: another thread may be changing the sides. */
 static inline bool is_moving(const crema_syncedmem *memory) {
   return atomic_load_explicit(&memory->moving, memory_order_relaxed);
 }
@@ -436,8 +436,7 @@ void cr_syncedmem_from_heap(crema_syncedmem *memory, crema_context *context) {
 }
 
 void cr_syncedmem_resize(crema_syncedmem *memory, size_t size) {
-  /* Where no memory was made, because nobody asked or there was too little, there is nothing to
-   * keep. */
+  /* A block without memory, which was never used or found no memory, has nothing to keep. */
   bool empty = memory->host.data == NULL && memory->gpu.data.address == 0;
   if (size > memory->capacity || empty) {
     cr_syncedmem_clear(memory);

@@ -12,7 +12,7 @@
 typedef struct cr_host_side {
   void *data;
   bool own;
-  cr_block block; /* what is owned; it knows how it is released */
+  cr_block block; /* owned memory; it knows its allocator */
   size_t bytes;   /* made */
 } cr_host_side;
 
@@ -39,7 +39,7 @@ struct crema_syncedmem {
   cr_host_side host;
   cr_device_side gpu;
   const char *label;  /* the name of the bytes in verbose lines; NULL: they have none */
-  bool watched;       /* a checker wants to be told of host accesses */
+  bool watched;       /* a checker follows host accesses */
   atomic_bool moving; /* some thread moves bytes between the sides */
 };
 
@@ -53,8 +53,8 @@ void cr_syncedmem_clear(crema_syncedmem *memory);
  * heap, and for a block of another device. */
 void cr_syncedmem_from_heap(crema_syncedmem *memory, crema_context *context);
 
-/* Changes the size. Within the capacity memory and the first bytes are kept; beyond it both
- * sides are let go and the block is UNINITIALIZED again. */
+/* Changes the size. Within the capacity memory and the first bytes are kept; beyond it both sides
+ * are released and the block is UNINITIALIZED. */
 void cr_syncedmem_resize(crema_syncedmem *memory, size_t size);
 
 /* True when the host side has the newest bytes. */
@@ -99,7 +99,7 @@ crema_status cr_syncedmem_adopt(crema_syncedmem *memory, crema_device *device,
                                 crema_devptr data) CREMA_MUST_USE;
 
 /* Takes memory of `device` and host memory that hold the same bytes, at least the block's size
- * each; both stay the caller's. The block is SYNCED. `device` has memory of its own. */
+ * each; both stay the caller's. The block is SYNCED. `device` has its own memory. */
 crema_status cr_syncedmem_adopt_both(crema_syncedmem *memory, crema_device *device,
                                      crema_devptr data, void *host) CREMA_MUST_USE;
 

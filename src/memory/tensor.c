@@ -1,26 +1,26 @@
 /* A tensor: values in several formats.
  *
- * What the values are (cr_tensor_state), and which calls lead there from any other state:
- *
- *   NEW       all zero, never set    create, a resize beyond the capacity
- *   ZERO      all zero, said so      set_zero
- *   SET       other values           write, update, adopt, take_from, take
- *   RELEASED  none                   release of values that are SET; memory of an alias's whole
- * that goes with the only copy
+ * The states (cr_tensor_state), and the calls that lead there from any state:
+ *   - NEW: all zero, never set. By create, and by a resize beyond the capacity.
+ *   - ZERO: all zero, set so. By set_zero.
+ *   - SET: other values. By write, update, adopt, take_from and take.
+ *   - RELEASED: no values. By release of values that are SET; by the release of an alias's whole
+ *     that has the only copy.
  *
  * The release of zeros makes them ZERO. A resize within the capacity keeps NEW, ZERO and SET, and
- * makes RELEASED values NEW. Slots of values that are NEW, ZERO or RELEASED are stale, apart from
- * slots that were filled with zeros for a read.
+ * makes RELEASED values NEW. Slots of values that are not SET are stale, apart from slots that a
+ * read filled with zeros.
  *
- * Where values are that are SET:
+ * The place of values that are SET, one of these:
+ *   - head: the slot that was written last, or made first of pending values. Slots that a read
+ *     converted from it are valid, too. A write, update or adopt makes its slot the head and all
+ *     others stale.
+ *   - source: pending since take_from. The first read makes a slot of them, which becomes the head.
+ *     A read per use leaves them pending.
+ *   - former: pending since a resize of shared values. The first use brings them here
+ *     (memory/tensor_resize.c); a write drops them.
  *
- *   head        the slot that was written last, or made first of pending values; it is valid, and
- * so are slots that were converted from it for a read. A write, update or adopt makes its slot the
- * head and all others stale. source      pending: take_from. The first read makes a slot of them,
- * which becomes the head; a read per use leaves them pending. former      pending: a resize of
- * shared values. The first use brings them here (memory/tensor_resize.c); a write drops them.
- *
- * At most one of the three has the values; cr_tensor_check (memory/check.h) asserts it. */
+ * cr_tensor_check (memory/check.h) asserts all this. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +44,7 @@ static void note_access(const values *v, format_slot *slot) {
   if (slot->access < last) slot->access = last;
 }
 
-/* The slot of `format` with its access noted. With the lock, or alone. */
+/* The slot of `format` with its access noted. With the lock, or with no other user. */
 static crema_status access_slot(values *v, crema_context *context, cr_format format,
                                 format_slot **out) {
   format_slot *slot = head_slot(v);
@@ -84,8 +84,8 @@ static bool is_per_use(const values *v, const crema_context *context, cr_format 
          format.layout != NULL && !format.layout->gaps && context->device->backend->host_memory;
 }
 
-/* The scratch memory that the next use of the values in `format` converts to; NULL: the format is
- * kept. *from becomes the slot to convert from, or NULL if the values are read from the source. */
+/* The scratch memory for the next use of the values in `format`; NULL: the format is kept.
+ * *from becomes the slot to convert from, or NULL: the source. */
 static cr_tensor_scratch *scratch_for(const values *v, const crema_context *context,
                                       cr_format format, format_slot **from) {
   *from = NULL;
@@ -275,7 +275,7 @@ crema_status cr_tensor_settle(cr_tensor *tensor, crema_context *context) {
   return CREMA_OK;
 }
 
-void cr_tensor_forget_types(cr_tensor *tensor) {
+void cr_tensor_drop_types(cr_tensor *tensor) {
   values *v = tensor->values;
   const format_slot *source = cr_tensor_newest(v);
   for (format_slot *s = first_slot(v), *next = NULL; s != NULL; s = next) {
@@ -311,9 +311,9 @@ void cr_tensor_set_label(cr_tensor *tensor, const char *label) {
   label_slots(v);
 }
 
-void cr_tensor_set_passing(cr_tensor *tensor, bool passing) {
+void cr_tensor_set_transient(cr_tensor *tensor, bool transient) {
   values *v = tensor->values;
-  if (passing) v->lifetime = CR_TENSOR_TRANSIENT;
+  if (transient) v->lifetime = CR_TENSOR_TRANSIENT;
   else if (is_transient(v)) v->lifetime = CR_TENSOR_LASTS;
 }
 
@@ -325,7 +325,7 @@ void cr_tensor_set_constant(cr_tensor *tensor) {
   tensor->values->lifetime = CR_TENSOR_CONSTANT;
 }
 
-void cr_tensor_let_go(cr_tensor *tensor) {
+void cr_tensor_release(cr_tensor *tensor) {
   values *v = tensor->values;
   if (!is_transient(v) || v->state == CR_TENSOR_RELEASED || v->view != NULL) return;
   const bool zero = is_zero(v);
@@ -371,7 +371,7 @@ bool cr_tensor_take(cr_tensor *to, cr_tensor *from) {
   if (former_of(f) != NULL || has_source(f)) return false;
   if (t->type != f->type || t->count != f->count || has_adopted(f)) return false;
   if (t->alias != NULL || t->parts != NULL || f->alias != NULL || f->parts != NULL) return false;
-  cr_tensor_let_go(to);
+  cr_tensor_release(to);
   format_slot *slots = first_slot(t);
   atomic_store(&t->first, first_slot(f));
   set_head(t, head_slot(f));
@@ -482,7 +482,7 @@ static crema_status origin_create(origin *donor, origin **out) {
   return CREMA_OK;
 }
 
-/* Whether `o` has its values from `from`, directly or by way of others. */
+/* Whether `o` has its values from `from`, directly or via others. */
 static bool comes_from(const origin *o, const origin *from) {
   while (o != NULL && o != from) o = o->donor;
   return o != NULL && from != NULL;

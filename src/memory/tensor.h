@@ -9,15 +9,15 @@
  * shared by name): sharing tensors see each other's writes at once.
  *
  * Threads: one thread at a time uses a tensor, whatever it does with it: a read, too, makes formats
- * and moves bytes. Tensors of different threads may share values, as those of nets do that share
- * weights. Then
+ * and moves bytes. Tensors of different threads may share values, such as the weights of several
+ * nets. Then
  *   - any number of threads may read at once (cr_tensor_read and cr_tensor_host_read, in any
  *     formats; cr_tensor_memory_of and the questions about head, count, type and zero), on the CPU
  *     and on one device. A format that is valid is found without a lock; one that is not is made
  *     once, while others who want it wait;
  *   - any of the threads may destroy its tensor;
- *   - all else (writing, marking as zero, resizing, sharing, adopting) needs that no other thread
- *     uses one of the tensors meanwhile, and that its end is known to them by a queue or a join.
+ *   - all other calls (writing, marking as zero, resizing, sharing, adopting) require that no other
+ *     thread uses one of the tensors meanwhile, and that a queue or a join orders the call.
  * Values that threads read on two devices would move to and fro: each device has its own. */
 #ifndef CR_MEMORY_TENSOR_H
 #define CR_MEMORY_TENSOR_H
@@ -40,22 +40,21 @@ crema_dtype cr_tensor_type(const cr_tensor *tensor);
 
 /* Changes the count. Growing beyond the capacity drops the values (all zero on next read) in
  * every format; otherwise the first values are kept in plain format. Adopted memory is not used any
- * more. Tensors that share the values keep them as they are: this one has values of its own then,
- * which are zero where the count has grown, and otherwise the first of those that the others have
- * when it is next read. Tensors that come to the same count one after the other
- * before the values are used go on sharing, and the last one leaves the memory to them. */
+ * more. Other tensors that share the values keep them. This tensor then has its own values: all
+ * zero if the count has grown, and otherwise the first shared values at the time of its next read.
+ * Tensors that come to the same count before the values are used continue to share, and get the
+ * memory from the last tensor that leaves. */
 crema_status cr_tensor_resize(cr_tensor *tensor, int64_t count) CREMA_MUST_USE;
 
 /* Does all of a cr_tensor_resize that can fail. The values stay as they are, and the resize
  * succeeds when nothing else happens to the tensor before it. */
 crema_status cr_tensor_prepare_resize(cr_tensor *tensor, int64_t count) CREMA_MUST_USE;
 
-/* Access on `context`'s device in `format`:
- *   read    the newest values; the format's memory must not be changed
- *   write   content undefined; the format becomes the only valid one
- *   update  the newest values, then as write
- * *out stays valid until the next access in another format or on another device; reads of other
- * threads leave it as it is. */
+/* Access on `context`'s device in `format`. A read gives the newest values, which must not be
+ * changed. A write gives memory with undefined content; the format becomes the only valid one. An
+ * update gives the newest values, then acts as a write.
+ * The memory stays valid until the next access in another format or on another device; reads of
+ * other threads leave it as it is. */
 crema_status cr_tensor_read(cr_tensor *tensor, crema_context *context, cr_format format,
                             crema_devptr *out) CREMA_MUST_USE;
 crema_status cr_tensor_write(cr_tensor *tensor, crema_context *context, cr_format format,
@@ -75,17 +74,17 @@ crema_status cr_tensor_host_write_floats(cr_tensor *tensor, float **out) CREMA_M
  * type for that: F64 as F64, others as float32. */
 crema_status cr_tensor_host_value(cr_tensor *tensor, double *out) CREMA_MUST_USE;
 
-/* Forgets what is held in other element types than the tensor's own, and converts the newest values
- * first when only such a one has them. No other thread may use the values meanwhile. A no-op for
- * values that are all in the tensor's own type. */
+/* Drops the formats in other element types than the tensor's own; newest values in such a type are
+ * converted first. No other thread may use the values meanwhile. A no-op for values that are all in
+ * the tensor's own type. */
 crema_status cr_tensor_settle(cr_tensor *tensor, crema_context *context) CREMA_MUST_USE;
 
-/* Forgets what is held in other element types than the tensor's own, but for the format that was
- * written last, and without converting: the values of a parameter that is trained stay in full
- * precision. No other thread may use them meanwhile. */
-void cr_tensor_forget_types(cr_tensor *tensor);
+/* Drops the formats in other element types than the tensor's own, without converting: the format
+ * that was written last stays, so that parameters that are trained keep full precision. No other
+ * thread may use the values meanwhile. */
+void cr_tensor_drop_types(cr_tensor *tensor);
 
-/* Names the values, and those of tensors that share them, for CREMA_VERBOSE. The first name stays.
+/* Names the values for CREMA_VERBOSE, also for tensors that share them. The first name stays.
  * `label` must live as long as the process (core/verbose.h). */
 void cr_tensor_set_label(cr_tensor *tensor, const char *label);
 
@@ -103,34 +102,34 @@ cr_format cr_tensor_head(const cr_tensor *tensor);
 void cr_tensor_set_zero(cr_tensor *tensor);
 bool cr_tensor_is_zero(const cr_tensor *tensor);
 
-/* Whether nobody has set the values, to zero or otherwise, nor read them, since the tensor was made
- * or grew. */
+/* Whether the values have been neither set, to zero or otherwise, nor read, since the tensor was
+ * made or grew. */
 bool cr_tensor_is_new(const cr_tensor *tensor);
 
-/* Values that live for a part of a pass are passing: their memory comes from the heap of the
- * context that uses them (device/memory/heap.h), and the functions below work on them; for all
- * others these are no-ops. Sharing tensors are passing together. No tensor is at first. */
-void cr_tensor_set_passing(cr_tensor *tensor, bool passing);
+/* Values that live for a part of a pass are transient: their memory comes from the heap of the
+ * context that uses them (device/memory/heap.h). The functions below are no-ops for other values.
+ * Sharing tensors are transient together. No tensor is at first. */
+void cr_tensor_set_transient(cr_tensor *tensor, bool transient);
 
-/* The values do not change any more as long as anybody has them. */
+/* The values do not change any more. */
 void cr_tensor_set_constant(cr_tensor *tensor);
 
-/* Gives up the values and the memory of all formats. Until new values are written, reading fails
+/* Releases the values and the memory of all formats. Until new values are written, reading fails
  * with CREMA_E_STATE. Values that are all zero stay so. */
-void cr_tensor_let_go(cr_tensor *tensor);
+void cr_tensor_release(cr_tensor *tensor);
 
-/* Moves the values to `to`, of equal count and type; those of `from` are gone then, as above. Only
- * between values that are both passing, and not where the memory is the caller's; false otherwise:
- * nothing is done. */
+/* Moves the values to `to`, of equal count and type; `from` is released, as above. False, and
+ * nothing is done, if either is not transient or if the memory is the caller's. */
 bool cr_tensor_take(cr_tensor *to, cr_tensor *from);
 
-/* Exchanges the values of two tensors of one type, whose counts may differ. Only where the tensor
- * alone has its values, outside the plan of a net and of another tensor's memory, and nobody holds
- * a view of them. */
+/* Exchanges the values of two tensors of one type, whose counts may differ. Only if no other tensor
+ * shares the values, they are neither transient nor pinned in another tensor's memory, and no view
+ * of them is held. */
 bool cr_tensor_can_swap(const cr_tensor *tensor);
 void cr_tensor_swap(cr_tensor *a, cr_tensor *b);
 
-/* Gives up the memory of formats that are not valid; and of all but the one that was written last.
+/* Releases the memory of formats that are not valid; of all formats but the one that was written
+ * last.
  */
 void cr_tensor_drop_stale(cr_tensor *tensor);
 void cr_tensor_keep_head(cr_tensor *tensor);
@@ -140,8 +139,8 @@ const void *cr_tensor_storage(const cr_tensor *tensor);
 
 /* Makes `tensor` hold the same values as `donor` from now on (its own are released); counts and
  * element types must be equal. Shared values live until the last sharer is destroyed. Sharing again
- * follows the new donor, and is a no-op for the values that it already has; only a donor that has
- * its values from `tensor`, directly or by way of others, makes a circle. Errors: CREMA_E_ARGUMENT
+ * follows the new donor, and is a no-op for the values that the tensor already has. A donor that
+ * has its values from `tensor`, directly or via others, makes a circle. Errors: CREMA_E_ARGUMENT
  * for a tensor and itself, CREMA_E_SHAPE, CREMA_E_TYPE with both types, CREMA_E_STATE for a circle:
  * nothing is changed. */
 crema_status cr_tensor_share(cr_tensor *tensor, cr_tensor *donor) CREMA_MUST_USE;
@@ -165,8 +164,9 @@ crema_status cr_tensor_adopt_both(cr_tensor *tensor, crema_device *device, crema
 
 /* ---- aliases: values that lie in the memory of another tensor ----
  *
- * A tensor has at most one alias. Either it is pinned in a block, such as the array of all
- * parameters, or it is planned: a bottom of a Concat in the top, a top of a Slice in the bottom. */
+ * A tensor has at most one alias. A pinned alias lies in a block, such as the array of all
+ * parameters. A planned alias is a bottom of a Concat in the top, or a top of a Slice in the
+ * bottom. */
 
 /* Pins the plain format of the element type of `block` in the memory that `block` has on the
  * context's device in its own plain format, from value `offset` on. The newest values are kept;
@@ -178,18 +178,18 @@ crema_status cr_tensor_alias_block(cr_tensor *tensor, crema_context *context, cr
                                    int64_t offset) CREMA_MUST_USE;
 
 /* Plans that the values lie in the memory of `whole`, as `part` of its values; if `whole` itself is
- * such a part, in the memory of the outermost tensor. Either the parts are written and make the
- * whole or, with `read`, the whole is written and the parts are read there. *done is false and
- * nothing is changed if shapes or types do not fit, if the tensor has another alias or is a whole,
- * or if either is shown (memory/view.h).
+ * such a part, in the memory of the outermost tensor. Parts are written and make the whole; with
+ * `read`, the whole is written and the parts are read there. Sets *done to false, and changes
+ * nothing, if shapes or types do not fit, the tensor has another alias or is a whole, or either is
+ * shown (memory/view.h).
  *
  * The whole's format is unknown until cr_tensor_alias_order. From then on values that are written
  * in the part's format lie in the whole, and cr_tensor_alias_move moves others there. When all
  * parts have been moved, they are the values of the whole: cr_tensor_write in the format of
- * cr_tensor_whole_format says so. Nobody may write the whole while its parts are still read, and
- * whoever writes a part that is read, writes the whole. A change of either count ends the alias,
- * and so does cr_tensor_detach. If the whole's memory is released, its parts lose the values that
- * they hold nowhere else. */
+ * cr_tensor_whole_format says so. The whole must not be written while its parts are still read, and
+ * writing a part that is read writes the whole. A change of either count or cr_tensor_detach ends
+ * the alias. If the whole's memory is released, its parts lose the values that they hold nowhere
+ * else. */
 crema_status cr_tensor_alias_set(cr_tensor *tensor, cr_tensor *whole, const cr_part *part,
                                  bool read, bool *done) CREMA_MUST_USE;
 void cr_tensor_detach(cr_tensor *tensor); /* a pinned alias stays */
@@ -212,7 +212,7 @@ bool cr_tensor_alias_can_read(const cr_tensor *tensor, const cr_tensor *whole);
 /* Moves the newest values into the whole, if they are not there. Errors: errors of a read. */
 crema_status cr_tensor_alias_move(cr_tensor *tensor, crema_context *context) CREMA_MUST_USE;
 
-/* Lets memory go that was made for more elements than there are now; the values are zero then.
+/* Releases memory that was made for more elements than there are now; the values are zero then.
  * Otherwise a no-op. */
 void cr_tensor_shrink_to_fit(cr_tensor *tensor);
 
@@ -222,15 +222,15 @@ crema_device *cr_tensor_head_device(const cr_tensor *tensor);
 /* A part of a tensor's values on the host, for filling a batch item by item (S0-23). It owns
  * nothing. Zero-initialise. */
 typedef struct cr_tensor_view {
-  const void *values;  /* of which tensor */
+  const void *values;  /* which identify the tensor */
   uint64_t generation; /* of its memory when the view was made */
   void *data;
   int64_t count;
 } cr_tensor_view;
 
-/* A view of `count` elements from element `offset` on, in plain format. The tensor's newest values
- * must be on the host alone (after cr_tensor_host_write or _update), because writing through the
- * view does not mark anything. Errors: CREMA_E_STATE, CREMA_E_RANGE. */
+/* A view of `count` elements from element `offset` on, in plain format. Only the host may have the
+ * newest values (after cr_tensor_host_write or _update), because writing through the view marks
+ * nothing. Errors: CREMA_E_STATE, CREMA_E_RANGE. */
 crema_status cr_tensor_view_make(cr_tensor *tensor, int64_t offset, int64_t count,
                                  cr_tensor_view *out) CREMA_MUST_USE;
 

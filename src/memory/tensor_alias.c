@@ -311,7 +311,7 @@ crema_status cr_tensor_alias_enter(values *v, crema_context *context, format_slo
   crema_devptr place = {0}, from = {0};
   if (!has_place(alias) || !cr_format_equal(format, alias->place.format)) return CREMA_OK;
   if (!context->device->backend->host_memory) return CREMA_OK;
-  /* Memory that lasts longer than a pass may be another one in the next. */
+  /* Memory that lasts longer than a pass may differ in the next pass. */
   if (!is_transient(alias->whole)) cr_trace_invalidate(context);
   CR_TRY(find_place(alias, context, &place));
   if (slot->aliased && (uintptr_t)slot->memory.host.data == place.address) return CREMA_OK;
@@ -329,7 +329,7 @@ crema_status cr_tensor_alias_move(cr_tensor *tensor, crema_context *context) {
   format_slot *slot = NULL;
   cr_format format;
   if (!cr_tensor_alias_format(tensor, &format)) {
-    return cr_fail(CREMA_E_INTERNAL, "a tensor without a place in another one");
+    return cr_fail(CREMA_E_INTERNAL, "a tensor without a place in another tensor");
   }
   CR_TRY(cr_tensor_follow_former(v));
   CR_TRY(cr_tensor_need_memory(v, context, format, &slot));

@@ -1,4 +1,4 @@
-/* What a tensor is made of. The states of the values and their changes: memory/tensor.c. */
+/* The parts of a tensor. The states of the values and their changes: memory/tensor.c. */
 #ifndef CR_MEMORY_TENSOR_PRIVATE_H
 #define CR_MEMORY_TENSOR_PRIVATE_H
 
@@ -15,7 +15,7 @@ typedef struct format_slot {
   cr_format format;  /* of a valid slot it never changes, so that readers need no lock */
   atomic_bool valid; /* holds the newest values */
   bool aliased;      /* the memory is a part of the memory of the alias's whole */
-  unsigned access;   /* larger than that of slots that were used before; for LRU eviction */
+  unsigned access;   /* grows with each use of another slot; for LRU eviction */
   crema_syncedmem memory;
 } format_slot;
 
@@ -48,8 +48,8 @@ typedef struct cr_tensor_pending {
 } cr_tensor_pending;
 
 typedef enum cr_tensor_state {
-  CR_TENSOR_NEW,      /* all zero; nobody has set the values since they were made or grew */
-  CR_TENSOR_ZERO,     /* all zero; somebody said so */
+  CR_TENSOR_NEW,      /* all zero; never set since the values were made or grew */
+  CR_TENSOR_ZERO,     /* all zero; set so */
   CR_TENSOR_SET,      /* other values: in the valid slots, or pending */
   CR_TENSOR_RELEASED, /* given up: a read fails until a write */
 } cr_tensor_state;
@@ -74,7 +74,7 @@ typedef struct cr_tensor_values {
   cr_tensor_lifetime lifetime;
   format_slot *_Atomic head;  /* the slot with the newest values; NULL: none, or pending */
   cr_format head_format;      /* that was written last */
-  cr_tensor_pending *pending; /* NULL: nothing; used with the lock, or alone */
+  cr_tensor_pending *pending; /* NULL: nothing; for users with the lock, or the only user */
   uint64_t generation;        /* unique among all tensors; changes when host memory is replaced */
   pthread_mutex_t lock;
   format_slot *_Atomic first;
@@ -116,7 +116,7 @@ size_t cr_tensor_bytes_of(int64_t count, cr_format format);
 /* A number that no memory has had. */
 uint64_t cr_tensor_next_generation(void);
 
-/* The slot of `format`, valid or not; NULL: none. With the lock, or alone. */
+/* The slot of `format`, valid or not; NULL: none. With the lock, or with no other user. */
 format_slot *cr_tensor_find_slot(const values *v, cr_format format);
 /* The same; the slot is made if it is not there. `need_memory` takes memory of the context's heap
  * for formats that are soon released. */
@@ -163,7 +163,7 @@ crema_status cr_tensor_alias_enter(values *v, crema_context *context, format_slo
                                    bool keep) CREMA_MUST_USE;
 /* Takes the memory of `slot` from the parts that lie there, with values that are only there. */
 void cr_tensor_alias_release_parts(values *v, const format_slot *slot);
-/* Ends the planned aliases of which the values are a part or the whole. */
+/* Ends the planned aliases in which the values are a part or the whole. */
 void cr_tensor_alias_end_all(values *v);
 /* Ends a pinned alias; the slot's memory is not touched. */
 void cr_tensor_alias_unpin(values *v);
@@ -192,7 +192,7 @@ static inline void set_valid(format_slot *slot, bool valid) {
   atomic_store_explicit(&slot->valid, valid, memory_order_release);
 }
 
-/* Whether the slot lies in a block; it is not evicted. */
+/* Whether the slot lies in a block; eviction spares it. */
 static inline bool is_pinned(const values *v, const format_slot *slot) {
   return slot->aliased && v->alias != NULL && v->alias->pinned;
 }

@@ -1,10 +1,10 @@
 /* Changes of count.
  *
- * Values that one tensor has alone change in place. Shared values stay with the other sharers: the
- * tensor gets values of its own, the heir of the shared ones. A net gives all sharers the new
- * count, one after the other, and neither copies nor allocates for it: tensors that leave for the
- * same count share the heir, and the heir is empty until its first use. Then it takes over the
- * memory of the former values if nobody else has them, or a copy of the first ones. */
+ * Values of one tensor change in place. Shared values stay with the other sharers: the tensor gets
+ * its own values, the heir of the shared ones. Tensors that leave for the same count share the
+ * heir, which is empty until its first use. Then the heir takes over the memory of the former
+ * values if no tensor has them, or copies the first ones. A net that gives all sharers a new count
+ * thus neither copies nor allocates. */
 #include <string.h>
 
 #include "core/dtype.h"
@@ -177,7 +177,7 @@ static crema_status keep_values(values *v, int64_t count, format_slot **keep, bo
   return cr_tensor_make_valid(v, cr_host_context(), *keep);
 }
 
-/* Values that nobody else has. */
+/* Resizes values of one tensor. */
 static crema_status resize_values(values *v, int64_t count) {
   format_slot *keep = NULL;
   bool fits = false;

@@ -4,9 +4,9 @@
  * A tensor that takes its values from a source reads them when they are first wanted, in the format
  * that is asked for, and keeps no other copy.
  *
- * Values are used in a format per use if keeping that format would be a waste: parameters that are
- * trained change after each use, and a program that runs a net once would ask the system for memory
- * of all weights. An op then gets the values in scratch memory, which the next op takes over. */
+ * A format is made per use if it is not worth keeping. Parameters that are trained change after
+ * each use, and a program that runs a net once has no second use. An op then gets the values in
+ * scratch memory, which the next op takes over. */
 #ifndef CR_MEMORY_TENSOR_SOURCE_H
 #define CR_MEMORY_TENSOR_SOURCE_H
 
@@ -23,8 +23,8 @@ crema_status cr_tensor_scratch_create(cr_tensor_scratch **out) CREMA_MUST_USE;
 cr_tensor_scratch *cr_tensor_scratch_retain(cr_tensor_scratch *scratch);
 void cr_tensor_scratch_release(cr_tensor_scratch *scratch); /* accepts NULL */
 
-/* Takes the memory, of at least `size` bytes. *held is NULL if another thread has it: nobody waits
- * for the op of another thread. Errors: CREMA_E_NO_MEMORY. */
+/* Takes the memory, of at least `size` bytes. *held is NULL if another thread has it: no thread
+ * waits for the op of another thread. Errors: CREMA_E_NO_MEMORY. */
 crema_status cr_tensor_scratch_try(cr_tensor_scratch *scratch, size_t size,
                                    cr_tensor_scratch **held, void **out) CREMA_MUST_USE;
 void cr_tensor_end_use(cr_tensor_scratch *held); /* accepts NULL */
@@ -65,7 +65,7 @@ crema_status cr_tensor_source_lock(cr_tensor_source *source, uint64_t at, size_t
                                    void **out) CREMA_MUST_USE;
 void cr_tensor_source_unlock(cr_tensor_source *source);
 
-/* The tensor takes the values of `source` from `at` on, as elements of its own type in plain
+/* The tensor takes the values of `source` from `at` on, as elements of the tensor's type in plain
  * format. They are read at once if the tensor has memory for them, and otherwise when they are
  * first wanted: reading the tensor then fails with the error of `read`. No other thread may use the
  * values meanwhile. Errors: errors of `read`, CREMA_E_NO_MEMORY. */
@@ -82,10 +82,9 @@ crema_status cr_tensor_copy_out(cr_tensor *tensor, void *out) CREMA_MUST_USE;
  * layouts per use. Sharing tensors do so together. */
 void cr_tensor_set_per_use(cr_tensor *tensor);
 
-/* As cr_tensor_read, for one use of the values on the CPU. *held may become the scratch memory that
- * the values are in: they are valid until cr_tensor_end_use, which the same thread must call, and
- * the tensor does not keep the format. Otherwise *held becomes NULL. With `held` NULL the format is
- * kept. */
+/* As cr_tensor_read, for one use of the values on the CPU. If *held becomes scratch memory, the
+ * values are there until cr_tensor_end_use, which the same thread must call. Otherwise *held
+ * becomes NULL and the tensor keeps the format, as it does with `held` NULL. */
 crema_status cr_tensor_read_for(cr_tensor *tensor, crema_context *context, cr_format format,
                                 cr_tensor_scratch **held, crema_devptr *out) CREMA_MUST_USE;
 

@@ -1,4 +1,4 @@
-/* What a tensor holds, for people who look for a fault. */
+/* The formats and values of a tensor as text, for finding faults. */
 #ifndef CR_MEMORY_TENSOR_TEXT_H
 #define CR_MEMORY_TENSOR_TEXT_H
 

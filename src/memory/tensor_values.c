@@ -128,10 +128,9 @@ static int count_slots(const values *v) {
   return count;
 }
 
-/* The slot that makes room for a new format: the stale one that was not used for longest, or else
- * (all valid) a valid one that is not the head; NULL when there is room. `keep1`, `keep2` and
- * pinned slots are never taken. A valid slot that another thread may be reading stays: there are
- * more slots then, until the next write. */
+/* The slot that makes room for a new format, by LRU: a stale slot, or else a valid one that is not
+ * the head; NULL: there is room. `keep1`, `keep2` and pinned slots are never taken. A valid slot
+ * that another thread may be reading stays: there are more slots then, until the next write. */
 static format_slot *take_slot(const values *v, const format_slot *keep1, const format_slot *keep2) {
   format_slot *best = NULL;
   if (count_slots(v) < MAX_FORMATS) return NULL;
@@ -144,14 +143,8 @@ static format_slot *take_slot(const values *v, const format_slot *keep1, const f
   return best;
 }
 
-static void append_slot(values *v, format_slot *slot) {
-  format_slot *_Atomic *link = &v->first;
-  while (atomic_load(link) != NULL) link = &atomic_load(link)->next;
-  atomic_store(link, slot);
-}
-
-/* The device for which a format that is first used on `device` is made: that of the tensor where
- * the host comes first, so that its memory is page-locked. Values in other types soon go again. */
+/* The device for which a format is made that is first used on `device`. On the host this is the
+ * tensor's device, so that memory that lasts is page-locked. */
 static crema_device *maker_of(const values *v, crema_device *device, cr_format format) {
   bool lasts = format.type == v->type && format.layout == NULL;
   return device->backend->host_memory && lasts ? v->device : device;
@@ -179,13 +172,17 @@ static crema_status need_slot(values *v, crema_device *device, cr_format format,
   cr_syncedmem_init(&slot->memory, maker_of(v, device, format),
                     cr_tensor_bytes_of(v->count, format));
   slot->memory.label = v->label;
-  if (fresh) append_slot(v, slot);
+  if (fresh) {
+    format_slot *_Atomic *link = &v->first;
+    while (atomic_load(link) != NULL) link = &atomic_load(link)->next;
+    atomic_store(link, slot);
+  }
   *out = slot;
   return CREMA_OK;
 }
 
-/* The same for an access: a format that may soon be let go, such as one of another element type
- * than the tensor's, gets its memory from the context's heap. */
+/* The same for an access: a format that is soon released, such as a format in another element type,
+ * gets memory of the context's heap. */
 static crema_status need_slot_for(values *v, crema_context *context, cr_format format,
                                   const format_slot *keep1, const format_slot *keep2,
                                   format_slot **out) {
@@ -254,9 +251,8 @@ static crema_status convert_slot(values *v, crema_context *context, format_slot 
   return CREMA_OK;
 }
 
-/* A change of element type alone or of order alone takes one step. For both at once, *middle is
- * what the first step leads to: the values are moved as they are, where possible in the wider type,
- * for which libraries have more code. */
+/* Whether a conversion changes both element type and order: that takes two steps, via *middle.
+ * Values are reordered in the wider type if possible, for which libraries have more code. */
 static bool goes_by_way(cr_format from, cr_format to, cr_format *middle) {
   if (from.type == to.type || (from.layout == NULL && to.layout == NULL)) return false;
   const cr_layout *target = cr_layout_in(from.layout, to.type);
@@ -328,7 +324,7 @@ crema_status cr_tensor_make_valid(values *v, crema_context *context, format_slot
   format_slot *source = cr_tensor_newest(v);
   if (v->state == CR_TENSOR_RELEASED) {
     return cr_fail(CREMA_E_STATE,
-                   "the values were let go after their last use in the pass; a net keeps those of "
+                   "the values were released after their last use in the pass; a net keeps the "
                    "blobs that it was asked for before the pass");
   }
   if (source == NULL) return cr_fail(CREMA_E_INTERNAL, "a tensor without a valid format");

@@ -28,8 +28,8 @@ crema_status cr_tensor_view_data(const cr_tensor_view *view, const cr_tensor *te
   if (view->values != v || view->generation != v->generation) {
     return cr_fail(CREMA_E_STATE, "a view outlived the memory of its tensor");
   }
-  /* What is written through the view would be lost to a conversion of the values and to the mark of
-   * all zeros. */
+  /* A conversion of the values or the mark of all zeros would lose data that is written through the
+   * view. */
   const format_slot *head = head_slot(v);
   bool alone = head != NULL && !is_zero(v);
   for (const format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) {
@@ -38,7 +38,7 @@ crema_status cr_tensor_view_data(const cr_tensor_view *view, const cr_tensor *te
   alone = alone && cr_format_equal(v->head_format, own_format(v)) &&
           head->memory.head == CREMA_HEAD_AT_CPU;
   if (!alone) {
-    return cr_fail(CREMA_E_STATE, "a view needs the newest values on the host alone");
+    return cr_fail(CREMA_E_STATE, "a view needs the newest values on the host only");
   }
   *out = view->data;
   return CREMA_OK;
@@ -64,7 +64,7 @@ bool cr_tensor_held_at(const cr_tensor *tensor, int index, cr_tensor_held *out) 
 static cr_tensor_memory memory_of(values *v) {
   cr_tensor_memory bytes = {0};
   pthread_mutex_lock(&v->lock);
-  /* The values take over the memory of former ones that nobody else has. */
+  /* The values take over the memory of former ones that no tensor has. */
   if (former_of(v) != NULL && has_alone(former_of(v))) bytes = memory_of(former_of(v));
   for (const format_slot *slot = first_slot(v); slot != NULL; slot = next_slot(slot)) {
     const crema_syncedmem *memory = &slot->memory;

@@ -67,16 +67,14 @@ void cr_trace_begin(cr_trace *trace, crema_context *context) {
   context->trace = trace;
 }
 
-static bool same_bytes(const cr_trace_bytes *a, const cr_trace_bytes *b) {
-  return a->size == b->size && a->size > 0 && memcmp(a->data, b->data, a->size) == 0;
-}
-
 void cr_trace_end(cr_trace *trace, crema_context *context, bool done) {
   context->trace = NULL;
   if (!trace->recording) return;
   trace->recording = false;
   if (!done || trace->invalid) trace->now.size = 0;
-  trace->valid = same_bytes(&trace->now, &trace->before) && trace->heap == cr_heap_stamp(context);
+  const cr_trace_bytes *a = &trace->now, *b = &trace->before;
+  trace->valid = a->size == b->size && a->size > 0 && memcmp(a->data, b->data, a->size) == 0 &&
+                 trace->heap == cr_heap_stamp(context);
   trace->tries = trace->valid ? 0 : trace->tries + 1;
 }
 

@@ -1,5 +1,5 @@
 /* The trace of a pass: the calls of kernels and conversions, with their memory, as a list that can
- * run in place of the pass.
+ * run instead of the pass.
  *
  * While a trace records, ops and tensors add to it everything that they run on the context. Work
  * that a list cannot repeat invalidates the trace. A trace counts once two passes have recorded the
@@ -24,7 +24,7 @@ void cr_trace_destroy(cr_trace *trace); /* accepts NULL */
 void cr_trace_begin(cr_trace *trace, crema_context *context);
 void cr_trace_end(cr_trace *trace, crema_context *context, bool done);
 
-/* What is recorded next belongs to layer number `layer`. */
+/* The next records belong to layer number `layer`. */
 void cr_trace_set_layer(const crema_context *context, int layer);
 
 /* Empties the trace, after a change of ops or shapes. */
@@ -37,7 +37,7 @@ crema_status cr_trace_run(cr_trace *trace, crema_context *context, bool *ran,
 
 /* ---- while a trace records; otherwise no-ops ---- */
 
-/* The trace cannot run in place of this pass. */
+/* The trace cannot run instead of this pass. */
 void cr_trace_invalidate(const crema_context *context);
 
 /* An op is about to ask for the memory of that tensor; NULL: it has all. */

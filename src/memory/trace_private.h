@@ -1,4 +1,4 @@
-/* What a trace is made of, and what tensors add to one. */
+/* The parts of a trace, and the records that tensors add. */
 #ifndef CR_MEMORY_TRACE_PRIVATE_H
 #define CR_MEMORY_TRACE_PRIVATE_H
 

@@ -36,7 +36,7 @@ static crema_status run_call(cr_trace_command *c, crema_context *context, crema_
   return cr_fail_in(status, "op %s", c->u.call.plan->kernel->name);
 }
 
-/* Fetches what a call looks at first, so that it does not wait for one cache line after the other.
+/* Fetches the first data of a call, so that it does not wait for one cache line after the other.
  */
 static void fetch(const cr_trace_command *c) {
   if (c->run == NULL) return;

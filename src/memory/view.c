@@ -56,8 +56,8 @@ crema_status cr_tensor_show(cr_tensor *tensor, crema_view **out) {
   return CREMA_OK;
 }
 
-/* Whether memory of the view's own still has what was brought there, so that values that the tensor
- * got otherwise since are newer. */
+/* Whether the view's own memory still has the values that were copied there, so that later values
+ * of the tensor are newer. */
 static bool untouched(const crema_view *view, size_t bytes) {
   return view->shown != NULL && memcmp(view->memory, view->shown, bytes) == 0;
 }

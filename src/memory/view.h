@@ -1,9 +1,8 @@
-/* Host memory that shows a tensor's values as float32 to whoever holds it (crema_view).
+/* Host memory that shows a tensor's values as float32 to its holders (crema_view).
  *
- * Where it can be, the memory is the tensor's own: that of its plain format of float32, which the
- * tensor adopts, or which lies in a block of parameters. A tensor of another type, and one that is
- * given other memory afterwards, has its values copied to and fro. Tensors that share values share
- * their view. */
+ * If possible, the memory is the tensor's own plain format of float32: the tensor adopts it, or it
+ * lies in a block of parameters. A tensor of another type, and one that is given other memory
+ * afterwards, has its values copied to and fro. Tensors that share values share their view. */
 #ifndef CR_MEMORY_VIEW_H
 #define CR_MEMORY_VIEW_H
 
@@ -18,28 +17,28 @@
 bool cr_views_exist(void);
 
 /* Makes the tensor's view, or takes a further hold on it, and brings the newest values there. To be
- * released with crema_view_release. Errors: those of a read. */
+ * released with crema_view_release. Errors: errors of a read. */
 crema_status cr_tensor_show(cr_tensor *tensor, crema_view **out) CREMA_MUST_USE;
 
-/* Makes what holders of the view may have written the tensor's newest values. A no-op when nobody
- * has held it since the last time. Threads whose tensors share values may call it at once. Errors:
- * those of a read. */
+/* Makes what holders of the view may have written the tensor's newest values. A no-op if no holder
+ * has had it since the last time. Threads whose tensors share values may call it at once. Errors:
+ * errors of a read. */
 crema_status cr_tensor_take_written(cr_tensor *tensor) CREMA_MUST_USE;
 
-/* Brings the newest values into the view, if somebody holds it. Errors: those of a read. */
+/* Brings the newest values into the view, if it is held. Errors: errors of a read. */
 crema_status cr_tensor_show_newest(cr_tensor *tensor) CREMA_MUST_USE;
 
 struct crema_view {
-  atomic_int users;        /* the holders, and the values as long as they show themselves here */
-  atomic_bool open;        /* somebody may have written since this was last taken over */
-  float *memory;           /* of `count` values */
-  float *shown;            /* what was last brought to memory that is not the tensor's, or NULL */
-  int64_t count;           /* that there is room for */
+  atomic_int users; /* the holders, and the values as long as they show themselves here */
+  atomic_bool open; /* a holder may have written since this was last taken over */
+  float *memory;    /* of `count` values */
+  float *shown;  /* a copy of the values last brought to memory that is not the tensor's, or NULL */
+  int64_t count; /* that there is room for */
   cr_tensor_values *keeps; /* whose memory it is; NULL: the view's own */
   pthread_mutex_t lock;    /* of taking over */
 };
 
-/* Whether somebody holds the view, which may be NULL. */
+/* Whether the view, which may be NULL, is held. */
 bool cr_view_is_held(const crema_view *view);
 
 /* A view with one holder, without memory. */

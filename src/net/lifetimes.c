@@ -266,7 +266,7 @@ static void list_releases(const liveness *all, crema_net *net) {
     const live_range *r = &all->range[n];
     const int end = end_of(r, &forward);
     const bool transient = !r->kept && end != NEVER;
-    cr_tensor_set_passing(r->tensor, transient);
+    cr_tensor_set_transient(r->tensor, transient);
     if (!transient) continue;
     cr_net_releases *list = &net->layer[end].releases;
     if (forward) list->forward[list->forward_count++] = r->tensor;
@@ -324,8 +324,8 @@ void cr_net_keep_blob(crema_net *net, int blob) {
   if (!net->plans || net->kept[blob]) return;
   net->kept[blob] = true;
   net->parts_moved = true;
-  cr_tensor_set_passing(net->blob[blob]->data, false);
-  cr_tensor_set_passing(net->blob[blob]->diff, false);
+  cr_tensor_set_transient(net->blob[blob]->data, false);
+  cr_tensor_set_transient(net->blob[blob]->diff, false);
 }
 
 /* ---- after a layer ---- */
@@ -341,13 +341,13 @@ void cr_net_release_after_forward(const crema_net *net, int index) {
   const cr_net_layer *layer = &net->layer[index];
   if (!net->plans) return;
   for (int i = 0; i < layer->releases.forward_count; ++i) {
-    cr_tensor_let_go(layer->releases.forward[i]);
+    cr_tensor_release(layer->releases.forward[i]);
   }
   /* The backward pass needs the other values later: they are held in one format until then. */
   for (int j = 0; j < layer->layer->bottoms + layer->layer->tops; ++j) {
     cr_tensor *data = cr_net_layer_blob(layer, j)->data;
     if (!layer->last_use[j].forward) continue;
-    if (layer->last_use[j].dropped && !net->replays) cr_tensor_let_go(data);
+    if (layer->last_use[j].dropped && !net->replays) cr_tensor_release(data);
     else cr_tensor_keep_head(data);
   }
   drop_stale(layer, false);
@@ -360,7 +360,7 @@ void cr_net_release_after_backward(const crema_net *net, int index) {
   const cr_net_layer *layer = &net->layer[index];
   if (!net->plans) return;
   for (int i = 0; i < layer->releases.backward_count; ++i) {
-    cr_tensor_let_go(layer->releases.backward[i]);
+    cr_tensor_release(layer->releases.backward[i]);
   }
   drop_stale(layer, true);
   cr_layer_let_go(layer->layer);

@@ -93,7 +93,7 @@ const char *cr_op_kernel_name(const cr_op *op) {
   return op->last == NULL ? "" : op->last->name;
 }
 
-/* Tells the context's list of commands of the call, if one records. */
+/* Adds the call to the context's trace, if one records. */
 static void record(const cr_op *op, const cr_op_plan *p, const cr_call *call,
                    cr_tensor *const *tensor, cr_tensor *result) {
   const crema_context *context = call->context;
@@ -209,7 +209,7 @@ static crema_status make_post(const cr_op *op, int k, cr_op **out) {
   return cr_op_create(&desc, out);
 }
 
-/* `result`: what the kernel wrote. */
+/* `result` has the values that the kernel wrote. */
 static crema_status run_posts(cr_op *op, int from, crema_context *context, cr_tensor *result,
                               cr_tensor *const *tensor) {
   const cr_posts *posts = cr_op_posts(op->desc);
@@ -275,7 +275,7 @@ static crema_status resolve(cr_op *op, const cr_op_plan *p, int i, crema_context
 }
 
 /* Everything that is read comes first, so that a tensor that is also written is still valid
- * in the format that is asked for. `result`: in place of argument CR_ARG_RESULT, unless NULL. */
+ * in the format that is asked for. `result` replaces argument CR_ARG_RESULT, unless NULL. */
 static crema_status resolve_all(cr_op *op, const cr_op_plan *p, crema_context *context,
                                 cr_tensor *const *tensor, cr_tensor *result) {
   for (int pass = 0; pass < 2; ++pass) {
@@ -313,7 +313,7 @@ static crema_status run_planned(cr_op *op, const cr_op_slot *slot, crema_context
   double at[3] = {0};
   cr_tensor *result = NULL;
   if (posts) CR_TRY(kernel_result(op, p, tensor, &result));
-  /* Nothing is read of what is multiplied by 0; there may be no values yet. */
+  /* Values that are multiplied by 0 are not read; there may be none yet. */
   op->overwrites = op->desc->kind == CR_OP_AXPBY && scalars->beta == 0;
   context->watch.conversions = 0;
   if (watched) CR_TRY(cr_watch_clock(context, &at[0]));

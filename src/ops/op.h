@@ -1,10 +1,10 @@
 /* Ops: planned once per shape, run many times.
  *
- * A layer describes what is to be computed (cr_op_desc), creates an op and runs it on tensors.
- * Running resolves each tensor to the format that the planned kernel wants. The element types are
- * those of the tensors; the kernel is the first one of the context's back end that takes them as
- * they are, or else the first one that takes them converted to the type of the arithmetic. Where a
- * back end has no kernel, the op falls back to the CPU through the tensors' automaton, which is
+ * A layer describes a computation (cr_op_desc), creates an op and runs it on tensors.
+ * Running resolves each tensor to the format that the planned kernel wants. The tensors determine
+ * the element types. The kernel is the first one of the context's back end that takes these types,
+ * or else the first that takes the type of the arithmetic, to which tensors convert. If a back end
+ * has no kernel, the op falls back to the CPU through the tensors' automaton. Fallbacks are
  * counted, and logged once per kind of op in a process.
  */
 #ifndef CR_OPS_OP_H
@@ -15,10 +15,10 @@
 
 typedef struct cr_op cr_op;
 
-/* A descriptor that says what `desc` does (kind, type, parameters) of `args` arguments, in the
- * order of ops.inc, with the shapes given; shape[i] NULL: an optional argument that is absent.
- * `scale`: one per argument; NULL: all 1. Element types come from the tensors when the op runs;
- * until then they are F32. To be given to cr_op_create or freed. */
+/* A descriptor with the kind, type and parameters of `desc` and `args` arguments of the given
+ * shapes, in the order of ops.inc. An optional argument without a shape is absent. There is one
+ * `scale` per argument; NULL: all 1. Element types come from the tensors when the op runs; until
+ * then they are F32. To be given to cr_op_create or freed. */
 crema_status cr_op_describe(const cr_op_desc *desc, int args, const crema_shape *const *shape,
                             const float *scale, cr_op_desc **out) CREMA_MUST_USE;
 /* The same with `numbers` constants behind the arguments. */
@@ -29,9 +29,8 @@ crema_status cr_op_describe_numbers(const cr_op_desc *desc, int args,
 crema_status cr_op_desc_copy(const cr_op_desc *desc, cr_op_desc **out) CREMA_MUST_USE;
 void cr_op_desc_free(cr_op_desc *desc);
 
-/* Whether the two are the same to the byte. What the first argument of cr_op_describe points to
- * must have been zeroed, padding included, before it was set: else equal ones may pass for
- * different. */
+/* Whether the two are the same to the byte. The first argument of cr_op_describe must have been
+ * zeroed with its padding before it was set, or equal descriptions may differ. */
 bool cr_op_desc_same(const cr_op_desc *a, const cr_op_desc *b);
 
 /* Checks arity and takes `desc` over, also on failure; *desc is NULL then. The kernel is chosen at
@@ -42,9 +41,9 @@ crema_status cr_op_create(cr_op_desc **desc, cr_op **out) CREMA_MUST_USE;
 const cr_op_desc *cr_op_made_for(const cr_op *op);
 void cr_op_destroy(cr_op *op);
 
-/* Runs on `context`. tensor[i] is argument i, NULL when absent; its count must be that of the
- * argument's shape. `scalars` may be NULL for ops that read none. In the steady state
- * nothing is allocated. Errors carry the op's name. */
+/* Runs on `context`. tensor[i] is argument i, NULL when absent; its count must fit the argument's
+ * shape. `scalars` may be NULL for ops that read none. In the steady state nothing is allocated.
+ * Errors carry the op's name. */
 crema_status cr_op_run(cr_op *op, crema_context *context, cr_tensor *const *tensor,
                        const cr_op_scalars *scalars) CREMA_MUST_USE;
 

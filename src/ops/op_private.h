@@ -1,4 +1,4 @@
-/* What the files of this folder share. */
+/* Shared by the files of this folder. */
 #ifndef CR_OPS_OP_PRIVATE_H
 #define CR_OPS_OP_PRIVATE_H
 
@@ -8,10 +8,10 @@
 #include "memory/tensor_source.h"
 #include "ops/op.h"
 
-/* Plans that an op keeps for alternating types, hints and devices; the oldest makes room. */
+/* Plans that an op keeps for alternating types, hints and devices; the oldest is dropped first. */
 enum { CR_OP_PLANS = 4 };
 
-/* What a plan is made for. */
+/* The op, formats and device for which a plan is made. */
 typedef struct cr_plan_key {
   const cr_op_desc *desc; /* with the element types of the tensors */
   const cr_format *hint;  /* the formats in which arguments are held */
@@ -31,10 +31,10 @@ typedef struct cr_op_plan {
   const cr_backend *backend; /* the kernel's */
   bool fallback;             /* planned for the CPU on behalf of another device */
   bool declined;             /* a kernel of a library, while the plan was made */
-  int posts; /* how many of the op's post operations the kernel applies; the others are ops */
+  int posts; /* the kernel applies so many of the op's post operations; the rest are ops */
   cr_plan plan;
   cr_op_desc *desc; /* as the kernel sees it: with the element types that it takes */
-  cr_format *shown; /* the hints that the kernel was told: the others are converted first */
+  cr_format *shown; /* the hints that the kernel got; tensors convert other formats first */
   cr_format *format;
 } cr_op_plan;
 
@@ -72,7 +72,7 @@ static inline bool cr_op_is_absent(const cr_op_arg *arg) {
 bool cr_op_plan_fits(const cr_op_plan *plan, const cr_plan_key *key);
 
 /* Makes the plan of an op with such arguments for runs on `context`: the caller's reference.
- * Errors: CREMA_E_UNSUPPORTED when no kernel takes the op; those of kernels and back ends. */
+ * Errors: CREMA_E_UNSUPPORTED when no kernel takes the op; errors of kernels and back ends. */
 crema_status cr_op_plan_make(const cr_op_use *use, const cr_plan_key *key, crema_context *context,
                              cr_op_plan **out) CREMA_MUST_USE;
 void cr_op_plan_retain(cr_op_plan *plan);
@@ -86,7 +86,7 @@ crema_status cr_op_plan_ready(const cr_op_plan *plan) CREMA_MUST_USE;
 crema_status cr_op_find_plan(cr_op *op, crema_context *context, cr_tensor *const *tensor,
                              cr_op_slot *out) CREMA_MUST_USE;
 
-/* Lets all plans go. */
+/* Drops all plans. */
 void cr_op_drop_plans(cr_op *op);
 
 #endif

@@ -9,7 +9,7 @@
 #include "device/device.h"
 #include "ops/op_private.h"
 
-/* What the choice is made from. */
+/* The request for a plan. */
 typedef struct asked {
   const cr_op_use *use;
   const cr_plan_key *key;
@@ -57,8 +57,8 @@ static bool is_left_to_next(const asked *op, const cr_kernel *kernel, crema_stat
   return true;
 }
 
-/* F64 when asked for or when a value is one, else F32; the type of what is moved when nothing is
- * computed. */
+/* F64 if it is asked for or a value has that type, else F32. An op that only moves values has their
+ * type. */
 static crema_dtype arithmetic_of(const asked *op) {
   bool floating = false;
   for (int i = 0; i < op->key->desc->args; ++i) {
@@ -70,7 +70,7 @@ static crema_dtype arithmetic_of(const asked *op) {
   return floating || op->key->desc->args == 0 ? op->key->desc->type : op->key->desc->arg[0].type;
 }
 
-/* The element type in which a kernel gets argument `i`: that of its tensor, or that of the
+/* The element type in which a kernel gets argument `i`: the tensor's type, or the type of the
  * arithmetic. */
 static crema_dtype wanted_type(const asked *op, int i, crema_dtype arithmetic, bool as_held) {
   const crema_dtype held = op->key->desc->arg[i].type;
@@ -80,7 +80,7 @@ static crema_dtype wanted_type(const asked *op, int i, crema_dtype arithmetic, b
   return kept ? held : arithmetic;
 }
 
-/* Sets what kernels see of the op; whether that has other element types than the tensors. */
+/* Sets the op as kernels see it. Returns whether it has other element types than the tensors. */
 static bool show(const asked *op, cr_op_plan *p, bool as_held) {
   bool converts = false;
   p->desc->type = arithmetic_of(op);
@@ -166,10 +166,9 @@ static void drop_kernel(cr_op_plan *p) {
   p->kernel = NULL;
 }
 
-/* Kernels that take the values in the element types in which the tensors have them come first, then
- * those that take them in the type of the arithmetic, for which tensors convert them. A kernel of
- * our own that takes them as they are, but in another order, comes after one that leaves the order:
- * to move values costs more than to convert them. */
+/* Kernels that take the tensors' element types come first, then kernels that take the type of the
+ * arithmetic, to which tensors convert. A kernel of crema's own that needs another order comes
+ * last: moving values costs more than converting them. */
 static crema_status choose_kernel(const asked *op, cr_op_plan *p) {
   show(op, p, true);
   crema_status status = offer(op, p);
@@ -197,8 +196,11 @@ static crema_status choose_for_posts(const asked *op, int count, cr_op_plan *p) 
   return choose_kernel(op, p);
 }
 
-/* Where a library has a kernel for an op without its last post operations only, that kernel and
- * ops for those are faster than a kernel of our own for all. */
+/* A library's kernel that lacks some of the last post operations, with ops for these, is faster
+ * than crema's own kernel with all of them. Example: oneDNN declines a convolution with an addition
+ * and a ReLU, and a kernel of crema's own takes it. Then the convolution is offered with the
+ * addition only, and next without either. The first library kernel wins, and the rest run as ops.
+ * If the libraries decline all three, crema's own kernel applies both. */
 static crema_status choose(const asked *op, cr_op_plan *p) {
   const int posts = cr_posts_count(cr_op_posts(op->key->desc));
   crema_status status = choose_for_posts(op, posts, p);

@@ -12,7 +12,7 @@ typedef struct entry entry;
 struct entry {
   cr_op_plan *plan;
   entry *next;          /* in its bucket */
-  entry *newer, *older; /* by when they were asked for */
+  entry *newer, *older; /* in LRU order */
   entry **bucket;
 };
 
@@ -33,7 +33,7 @@ crema_status cr_plan_cache_create(int most, cr_plan_cache **out) {
   return CREMA_OK;
 }
 
-/* FNV-1a. Hints are left out: plans whose kernels do not look at them serve for all. */
+/* FNV-1a. Hints are not hashed: plans whose kernels ignore hints serve for all. */
 static entry **bucket_of(cr_plan_cache *cache, const cr_plan_key *key) {
   const unsigned char *bytes = (const unsigned char *)key->desc;
   uint64_t hash = 14695981039346656037u;

@@ -1,6 +1,6 @@
 /* Plans that several contexts share: of nets that are made twice, and of sessions of one model.
  *
- * An op whose context carries a cache looks there before it plans, and puts what it planned there.
+ * An op whose context carries a cache looks there before it plans, and adds each new plan.
  * In the steady state an op finds its plans in itself and takes no lock. Everything here may be
  * called from any thread. */
 #ifndef CR_OPS_PLAN_CACHE_H
@@ -11,16 +11,16 @@
 struct cr_op_plan;
 struct cr_plan_key;
 
-/* A cache of at most `most` plans (1 or more), of which those that were not asked for for the
- * longest time make room. To be destroyed before the devices of its plans end; contexts that carry
- * it must not be used afterwards. Plans that ops use live on. Destroying accepts NULL. */
+/* A cache of at most `most` plans (1 or more), with LRU eviction. It must be destroyed before the
+ * devices of its plans end; contexts that carry it must not be used afterwards. Plans that ops use
+ * live on. Destroying accepts NULL. */
 crema_status cr_plan_cache_create(int most, cr_plan_cache **out) CREMA_MUST_USE;
 void cr_plan_cache_destroy(cr_plan_cache *cache);
 
-/* Ops that run on `context` share their plans through `cache`; NULL: no longer. */
+/* Ops that run on `context` share their plans through `cache`; NULL: they share none. */
 void cr_context_set_plans(crema_context *context, cr_plan_cache *cache);
 
-/* What happened so far. */
+/* Counts since the cache was made. */
 typedef struct cr_plan_cache_counts {
   uint64_t found, made; /* plans that ops got and put */
   int held;
@@ -32,9 +32,9 @@ cr_plan_cache_counts cr_plan_cache_count(cr_plan_cache *cache);
 /* The caller's reference to a plan that fits; NULL: there is none. */
 struct cr_op_plan *cr_plan_cache_find(cr_plan_cache *cache, const struct cr_plan_key *key);
 
-/* Adds *plan, which was made for the key. Another one that fits and was put meanwhile takes its
- * place, in *plan too, unless it is `useless` (may be NULL), which is replaced. Without memory the
- * cache does without it. */
+/* Adds *plan, which was made for the key. If another thread has added a fitting plan meanwhile,
+ * *plan becomes that one, unless it is `useless` (may be NULL), which is replaced. Without memory
+ * the plan is not cached. */
 void cr_plan_cache_put(cr_plan_cache *cache, const struct cr_plan_key *key,
                        const struct cr_op_plan *useless, struct cr_op_plan **plan);
 

@@ -34,7 +34,7 @@ static crema_status keep(cr_op *op, cr_op_plan *plan, cr_op_slot *out) {
   return CREMA_OK;
 }
 
-/* A plan that is in the way of a new one cannot be run any more. */
+/* A cached plan that is not ready, such as after a change of threads, is replaced by a new one. */
 static crema_status find_or_make(cr_op *op, const cr_plan_key *key, crema_context *context,
                                  cr_op_plan **out) {
   cr_plan_cache *cache = context->plans;
@@ -70,8 +70,8 @@ static void read_key(cr_op *op, crema_context *context, cr_tensor *const *tensor
                        .threads = cr_scheduler_threads(context)};
 }
 
-/* Asked for kept plans before tensors are resolved, because another kernel wants them in other
- * formats. */
+/* Checks that a kept plan is ready before tensors are resolved: another kernel needs other formats.
+ */
 crema_status cr_op_find_plan(cr_op *op, crema_context *context, cr_tensor *const *tensor,
                              cr_op_slot *out) {
   cr_plan_key key;

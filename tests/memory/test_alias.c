@@ -222,10 +222,10 @@ TEST(parts_end_with_the_memory_of_the_whole) {
     if (k == 0) {
       ok(cr_tensor_resize(whole, 7));
     } else if (k == 1) {
-      cr_tensor_set_passing(whole, true);
+      cr_tensor_set_transient(whole, true);
       cr_tensor_set_zero(whole);
       ok(cr_tensor_host_write_floats(whole, &(float *){NULL}));
-      cr_tensor_let_go(whole);
+      cr_tensor_release(whole);
     } else if (k == 2) {
       cr_tensor_destroy(whole);
       whole = NULL;
@@ -309,9 +309,9 @@ TEST(adopted_memory_is_no_alias) {
 TEST(memory_of_their_own_stays_with_parts) {
   const crema_shape all = {4, {1, 32, 3, 5}}, part = {4, {1, 16, 3, 5}};
   cr_tensor *whole = make(&all), *a = make(&part), *b = make(&part);
-  cr_tensor_set_passing(b, true);
+  cr_tensor_set_transient(b, true);
   fill(b, &part, CR_PLAIN_F32, 1);
-  cr_tensor_let_go(b);
+  cr_tensor_release(b);
   (void)fill_half(a, &part, whole, &all);
   cr_tensor_detach(a);
   is_lost(a);

@@ -212,29 +212,29 @@ FIXTURE_TEST(passing_values_are_let_go_and_cannot_be_read_then) {
   open_heap(f);
   ok(cr_tensor_share(sharer, a));
   write_own(f, a);
-  cr_tensor_let_go(a); /* not passing: a no-op */
+  cr_tensor_release(a); /* not passing: a no-op */
   ok(cr_tensor_read(a, f->context, own, &out));
   cr_tensor_destroy(a);
   a = new_doubles();
   ok(cr_tensor_share(sharer, a));
-  cr_tensor_set_passing(a, true);
+  cr_tensor_set_transient(a, true);
   write_own(f, sharer);
   assert_true(usage(f).in_use >= MANY * sizeof(double));
-  cr_tensor_let_go(a);
+  cr_tensor_release(a);
   assert_int_equal(usage(f).in_use, 0);
   assert_int_equal(cr_tensor_read(sharer, f->context, own, &out), CREMA_E_STATE);
   assert_int_equal(cr_tensor_update(a, f->context, CR_PLAIN_F32, &out), CREMA_E_STATE);
-  cr_tensor_let_go(a);
+  cr_tensor_release(a);
   write_own(f, a);
   ok(cr_tensor_read(sharer, f->context, own, &out));
   /* Zeros need no memory. */
   cr_tensor_set_zero(a);
-  cr_tensor_let_go(a);
+  cr_tensor_release(a);
   assert_int_equal(usage(f).in_use, 0);
   assert_true(read_own(f, a)[MANY - 1] == 0);
   /* What is kept from now on is not let go any more. */
-  cr_tensor_set_passing(sharer, false);
-  cr_tensor_let_go(a);
+  cr_tensor_set_transient(sharer, false);
+  cr_tensor_release(a);
   ok(cr_tensor_read(a, f->context, own, &out));
   cr_tensor_destroy(sharer);
   cr_tensor_destroy(a);
@@ -247,9 +247,9 @@ FIXTURE_TEST(values_that_were_let_go_can_be_resized) {
   const int64_t counts[] = {MANY / 2, 2 * MANY};
   for (int i = 0; i < 2; ++i) {
     cr_tensor *a = new_doubles();
-    cr_tensor_set_passing(a, true);
+    cr_tensor_set_transient(a, true);
     write_own(f, a);
-    cr_tensor_let_go(a);
+    cr_tensor_release(a);
     ok(cr_tensor_prepare_resize(a, counts[i]));
     ok(cr_tensor_resize(a, counts[i]));
     const double *value = read_own(f, a);
@@ -263,7 +263,7 @@ FIXTURE_TEST(formats_that_are_stale_or_not_the_last_one_give_up_their_memory) {
   open_heap(f);
   for (int passing = 0; passing < 2; ++passing) {
     cr_tensor *a = new_doubles();
-    cr_tensor_set_passing(a, passing != 0);
+    cr_tensor_set_transient(a, passing != 0);
     crema_devptr out = {0};
     ok(cr_tensor_write(a, f->context, (cr_format){CREMA_F64, NULL}, &out));
     const size_t one = cr_tensor_memory_of(a).host;

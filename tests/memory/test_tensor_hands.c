@@ -19,7 +19,7 @@ static cr_tensor *typed(crema_dtype type, int64_t count) {
 
 static cr_tensor *passing(int64_t count) {
   cr_tensor *tensor = new_tensor(count);
-  cr_tensor_set_passing(tensor, true);
+  cr_tensor_set_transient(tensor, true);
   return tensor;
 }
 
@@ -58,7 +58,7 @@ static void check_zero(fixture *f, cr_tensor *tensor) {
 static void is_gone(fixture *f, cr_tensor *tensor) {
   crema_devptr data = {0};
   assert_fails(cr_tensor_read(tensor, f->context, CR_PLAIN_F32, &data), CREMA_E_STATE,
-               "were let go");
+               "were released");
 }
 
 FIXTURE_TEST(what_a_new_tensor_is) {
@@ -83,7 +83,7 @@ FIXTURE_TEST(what_a_new_tensor_is) {
   assert_true(cr_format_equal(cr_tensor_head(a), CR_PLAIN_F32));
   ok(cr_tensor_resize(a, 2));
   assert_true(cr_format_equal(cr_tensor_head(a), doubles));
-  cr_tensor_set_passing(a, true);
+  cr_tensor_set_transient(a, true);
   assert_false(cr_tensor_can_swap(a));
   cr_tensor_destroy(a);
 }
@@ -136,9 +136,9 @@ FIXTURE_TEST(taken_values_are_where_they_were) {
   is_gone(f, a);
   /* Values that were let go make room for others. */
   write_counting(f, a, 3);
-  cr_tensor_let_go(b);
+  cr_tensor_release(b);
   write_counting(f, b, 4);
-  cr_tensor_let_go(b);
+  cr_tensor_release(b);
   is_gone(f, b);
   assert_true(cr_tensor_take(b, a));
   check_from(f, b, 3);
@@ -158,7 +158,7 @@ FIXTURE_TEST(what_cannot_be_taken) {
   cr_tensor *a = passing(COUNT), *b = passing(COUNT), *longer = passing(COUNT + 1);
   cr_tensor *wide = typed(CREMA_F64, COUNT), *whole = new_tensor(WHOLE);
   float memory[COUNT] = {0};
-  cr_tensor_set_passing(wide, true);
+  cr_tensor_set_transient(wide, true);
   write_counting(f, a, 1);
   write_counting(f, b, 2);
   write_counting(f, longer, 3);
@@ -167,9 +167,9 @@ FIXTURE_TEST(what_cannot_be_taken) {
   ok(cr_tensor_write(wide, f->context, doubles, &out));
   assert_false(cr_tensor_take(a, wide));
   for (int k = 0; k < 2; ++k) {
-    cr_tensor_set_passing(k == 0 ? a : b, false);
+    cr_tensor_set_transient(k == 0 ? a : b, false);
     assert_false(cr_tensor_take(a, b));
-    cr_tensor_set_passing(k == 0 ? a : b, true);
+    cr_tensor_set_transient(k == 0 ? a : b, true);
   }
   check_from(f, a, 1);
   check_from(f, b, 2);
@@ -240,7 +240,7 @@ FIXTURE_TEST(what_is_seen_is_not_let_go) {
   void *data = NULL;
   write_counting(f, tensor, 1);
   ok(cr_tensor_view_make(tensor, 0, 1, &part));
-  cr_tensor_let_go(tensor);
+  cr_tensor_release(tensor);
   assert_int_equal(cr_tensor_view_data(&part, tensor, &data), CREMA_E_STATE);
   write_counting(f, tensor, 1);
   assert_int_equal(cr_tensor_view_data(&part, tensor, &data), CREMA_E_STATE);
@@ -252,7 +252,7 @@ FIXTURE_TEST(what_is_seen_is_not_let_go) {
   write_counting(f, tensor, 1);
   assert_int_equal(cr_tensor_view_data(&part, tensor, &data), CREMA_E_STATE);
   ok(cr_tensor_show(tensor, &view));
-  cr_tensor_let_go(tensor);
+  cr_tensor_release(tensor);
   check_from(f, tensor, 1);
   crema_view_release(view);
   cr_tensor_destroy(tensor);
@@ -278,7 +278,7 @@ FIXTURE_TEST(stale_memory_goes_and_nothing_else) {
   for (int i = 0; i < COUNT; ++i) ((float *)out.address)[i] = (float)(COUNT - 1 - i);
   cr_tensor_drop_stale(tensor);
   assert_true(cr_tensor_is_part(tensor));
-  cr_tensor_forget_types(tensor);
+  cr_tensor_drop_types(tensor);
   assert_true(cr_tensor_is_part(tensor));
   check_from(f, tensor, 0);
   cr_tensor_destroy(tensor);
@@ -297,7 +297,7 @@ FIXTURE_TEST(other_types_are_forgotten_but_the_last) {
   ok(cr_tensor_read(tensor, f->context, doubles, &out));
   ok(cr_tensor_read(tensor, f->context, halves, &out));
   assert_int_equal(formats_of(tensor), 3);
-  cr_tensor_forget_types(tensor);
+  cr_tensor_drop_types(tensor);
   assert_int_equal(formats_of(tensor), 2);
   (void)held_in(tensor, CR_PLAIN_F32);
   (void)held_in(tensor, doubles);
@@ -433,7 +433,7 @@ FIXTURE_TEST(what_has_no_values_can_be_placed) {
   cr_tensor *whole = new_tensor(WHOLE), *tensor = passing(COUNT);
   write_counting(f, whole, 100);
   write_counting(f, tensor, 1);
-  cr_tensor_let_go(tensor);
+  cr_tensor_release(tensor);
   ok(cr_tensor_alias_block(tensor, f->context, whole, 0));
   is_gone(f, tensor);
   check_from(f, whole, 100);

@@ -102,7 +102,7 @@ static setting begin(fixture *f) {
   s.x = new_tensor(COUNT);
   s.middle = new_tensor(COUNT);
   s.y = new_tensor(COUNT);
-  cr_tensor_set_passing(s.middle, true);
+  cr_tensor_set_transient(s.middle, true);
   write_counting(f, s.x, 1);
   return s;
 }
@@ -151,7 +151,7 @@ static crema_status run_both(setting *s) {
   cr_trace_set_layer(s->f->context, 5);
   CR_TRY_GOTO(run_op(s, &s->second, s->middle, s->y, s->access), out);
 out:
-  cr_tensor_let_go(s->middle);
+  cr_tensor_release(s->middle);
   return status;
 }
 
@@ -505,7 +505,7 @@ static crema_status run_and_spoil(setting *s) {
   CR_TRY(run_op(s, &s->first, s->x, s->middle, 'W'));
   cr_trace_invalidate(s->f->context);
   CR_TRY(run_op(s, &s->second, s->middle, s->y, 'W'));
-  cr_tensor_let_go(s->middle);
+  cr_tensor_release(s->middle);
   return CREMA_OK;
 }
 
@@ -523,7 +523,7 @@ static crema_status update_input(setting *s) {
 static crema_status read_zeros(setting *s) {
   cr_tensor_set_zero(s->middle);
   CR_TRY(run_op(s, &s->second, s->middle, s->y, 'W'));
-  cr_tensor_let_go(s->middle);
+  cr_tensor_release(s->middle);
   return CREMA_OK;
 }
 
@@ -552,7 +552,7 @@ TRACE_TEST(what_a_list_cannot_repeat_is_in_none) {
 static crema_status add_to_middle(setting *s) {
   CR_TRY(run_op(s, &s->first, s->x, s->middle, 'A'));
   CR_TRY(run_op(s, &s->second, s->middle, s->y, 'W'));
-  cr_tensor_let_go(s->middle);
+  cr_tensor_release(s->middle);
   return CREMA_OK;
 }
 
@@ -588,7 +588,7 @@ TRACE_TEST(results_in_another_type_are_in_no_list) {
 TRACE_TEST(lists_need_the_heap_as_it_was) {
   cr_block block = {0};
   assert_false(run_pass(s, keep_block));
-  cr_tensor_let_go(s->middle);
+  cr_tensor_release(s->middle);
   cr_trace_clear(s->trace);
   assert_true(gets_list(s, run_both));
   assert_true(cr_heap_take(s->f->context, 64, &block));
@@ -628,7 +628,7 @@ TRACE_TEST(passing_values_lie_in_the_heap) {
     ok(run_op(s, &s->second, s->middle, s->y, 'W'));
     cr_trace_end(s->trace, s->f->context, true);
   }
-  cr_tensor_let_go(s->middle);
+  cr_tensor_release(s->middle);
   cr_trace_clear(s->trace);
   assert_true(gets_list(s, run_both));
 }

@@ -29,7 +29,7 @@ crema_status cr_net_settle_params(const crema_net *net, int index) {
     cr_tensor *data = layer->blob[p]->data;
     if (cr_tensor_is_shared(data)) continue;
     if (net->phase == CREMA_TEST) CR_TRY(cr_tensor_settle(data, net->context));
-    else if (is_half(data)) cr_tensor_forget_types(data);
+    else if (is_half(data)) cr_tensor_drop_types(data);
   }
   return CREMA_OK;
 }
