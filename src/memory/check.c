@@ -23,8 +23,8 @@ static void check_state(const values *v) {
   bool valid = false;
   for (const format_slot *s = first_slot(v); s != NULL; s = next_slot(s))
     valid = valid || is_valid(s);
-  const bool newest = cr_tensor_newest(v) != NULL, source = has_source(v);
-  const bool former = former_of(v) != NULL;
+  const bool source = has_source(v), former = former_of(v) != NULL;
+  const bool newest = head_slot(v) != NULL && is_valid(head_slot(v));
   CR_ASSERT(!source || !former);
   switch (v->state) {
     case CR_TENSOR_NEW:
