@@ -45,11 +45,10 @@ typedef struct annotated_data_state {
   const Caffe__DataParameter *param;
   const Caffe__TransformationParameter *transform;  /* may be NULL */
   const Caffe__AnnotatedDataParameter *annotations; /* may be NULL */
-  cr_transformer *transformer;
-  cr_augment *augment; /* NULL: none */
-  bool boxes;          /* labels are boxes */
-  int extent[3];       /* of the first record */
-  cr_buffer rows;      /* of the label that is put together, 8 floats each */
+  cr_augment *augment;                              /* NULL: none */
+  bool boxes;                                       /* labels are boxes */
+  int extent[3];                                    /* of the first record */
+  cr_buffer rows; /* of the label that is put together, 8 floats each */
   int threads;
   annotated_worker *worker; /* `threads` of them */
 } annotated_data_state;
@@ -111,7 +110,8 @@ static crema_status add_rows(const annotated_data_state *s, cr_annotated *record
   const cr_image *image = &record->image;
   cr_image_part crop;
   bool mirror = false;
-  CR_TRY(cr_transformer_crop(s->transformer, sample, image->height, image->width, &crop, &mirror));
+  CR_TRY(cr_transformer_crop(s->records.transformer, sample, image->height, image->width, &crop,
+                             &mirror));
   float width = (float)image->width, height = (float)image->height;
   const cr_box window = {(float)crop.left / width, (float)crop.top / height,
                          (float)(crop.left + crop.width) / width,
@@ -128,7 +128,8 @@ static crema_status add_rows(const annotated_data_state *s, cr_annotated *record
 }
 
 static cr_image_color color_of(const annotated_data_state *s) {
-  return s->param->force_encoded_color ? CR_IMAGE_COLOR : cr_transformer_color(s->transformer);
+  return s->param->force_encoded_color ? CR_IMAGE_COLOR
+                                       : cr_transformer_color(s->records.transformer);
 }
 
 static crema_status load_record(const annotated_data_state *s, annotated_item *item,
@@ -145,7 +146,7 @@ static crema_status load_record(const annotated_data_state *s, annotated_item *i
   load->decode_seconds = cr_clock_seconds() - start;
   CR_TRY(augment(s, w, from->index));
   const cr_pixels pixels = cr_image_pixels(&w->record.image);
-  CR_TRY(cr_load_pixels(load, s->transformer, &pixels, from->index, advice));
+  CR_TRY(cr_load_pixels(load, s->records.transformer, &pixels, from->index, advice));
   if (load->batch->tops < 2) return CREMA_OK;
   if (s->boxes) return add_rows(s, &w->record, from->index, &item->rows);
   load->batch->top[1].values[load->item] = (float)w->record.label;
@@ -205,24 +206,6 @@ static crema_status check_param(const cr_layer *layer) {
   return CREMA_OK;
 }
 
-static void use_stream(void *state) {
-  annotated_data_state *s = state;
-  cr_transformer_set_key(s->transformer, s->records.stream);
-}
-
-static crema_status open_source(const cr_layer *layer, annotated_data_state *s) {
-  const uint64_t stream = cr_record_input_stream(layer);
-  CR_TRY(cr_record_input_open(&s->records, layer, stream));
-  s->records.stream = stream;
-  s->records.stream_chosen = use_stream;
-  CR_TRY(cr_transformer_create(s->transform, layer->phase, 0, layer->source_dir_file,
-                               &s->transformer));
-  CR_TRY(cr_augment_create(s->transform, &s->augment));
-  use_stream(s);
-  CR_TRY(cr_pipeline_threads((uint32_t)cr_record_input_threads(layer), &s->threads));
-  return CR_NEW(s->worker, s->threads, "decoding threads");
-}
-
 /* Looks at the first record without taking it. */
 static crema_status look(void *user, cr_db_bytes value) {
   annotated_data_state *s = user;
@@ -230,7 +213,7 @@ static crema_status look(void *user, cr_db_bytes value) {
   const cr_image *image = &w->record.image;
   CR_TRY(cr_annotated_load(&w->record, value.data, value.size, color_of(s)));
   CR_TRY(augment(s, w, (uint64_t)s->records.from.consumer));
-  return cr_transformer_shape(s->transformer, image->channels, image->height, image->width,
+  return cr_transformer_shape(s->records.transformer, image->channels, image->height, image->width,
                               s->extent);
 }
 
@@ -238,7 +221,10 @@ static crema_status open_layer(const cr_layer *layer, annotated_data_state *s,
                                crema_blob *const *top) {
   const int *extent = s->extent;
   int64_t items = s->param->batch_size;
-  CR_TRY(open_source(layer, s));
+  CR_TRY(cr_record_input_open(&s->records, layer, 0));
+  CR_TRY(cr_augment_create(s->transform, &s->augment));
+  CR_TRY(cr_pipeline_threads((uint32_t)cr_record_input_threads(layer), &s->threads));
+  CR_TRY(CR_NEW(s->worker, s->threads, "decoding threads"));
   CR_TRY(cr_record_source_look(&s->records.from, look, s));
   s->boxes =
       s->worker[0].record.has_boxes || (s->annotations != NULL && s->annotations->has_anno_type);
@@ -269,7 +255,6 @@ static void destroy(cr_layer *layer) {
   annotated_data_state *s = layer->state;
   cr_record_input_close(&s->records, layer);
   cr_augment_destroy(s->augment);
-  cr_transformer_destroy(s->transformer);
   for (int i = 0; s->worker != NULL && i < s->threads; ++i) {
     cr_annotated_free(&s->worker[i].record);
     cr_buffer_free(&s->worker[i].value);

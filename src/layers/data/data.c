@@ -24,7 +24,6 @@
 
 typedef struct data_state {
   cr_record_input records; /* has to be the first member */
-  cr_transformer *transformer;
   cr_datum_source *source;
 } data_state;
 
@@ -33,17 +32,14 @@ typedef struct data_state {
 static crema_status open_layer(const cr_layer *layer, data_state *state, crema_blob *const *top) {
   const Caffe__DataParameter *param = layer->param->data_param;
   CR_TRY(cr_record_input_open(&state->records, layer, layer->key));
-  CR_TRY(cr_transformer_create(layer->param->transform_param, layer->phase,
-                               cr_record_input_stream(layer), layer->source_dir_file,
-                               &state->transformer));
-  const cr_datum_source_options from = {.records = state->records.from,
-                                        .transformer = state->transformer,
-                                        .color = param->force_encoded_color
-                                                     ? CR_IMAGE_COLOR
-                                                     : cr_transformer_color(state->transformer),
-                                        .items = (int)param->batch_size,
-                                        .tops = layer->tops,
-                                        .threads = cr_record_input_threads(layer)};
+  const cr_datum_source_options from = {
+      .records = state->records.from,
+      .transformer = state->records.transformer,
+      .color = param->force_encoded_color ? CR_IMAGE_COLOR
+                                          : cr_transformer_color(state->records.transformer),
+      .items = (int)param->batch_size,
+      .tops = layer->tops,
+      .threads = cr_record_input_threads(layer)};
   CR_TRY(cr_datum_source_create(&from, &state->source));
   const cr_pipeline_options options = cr_datum_source_pipeline(state->source);
   return cr_record_input_start(&state->records, layer, &options, top);
@@ -69,7 +65,6 @@ static void destroy(cr_layer *layer) {
   data_state *state = layer->state;
   cr_record_input_close(&state->records, layer);
   cr_datum_source_destroy(state->source);
-  cr_transformer_destroy(state->transformer);
 }
 
 /* ---- resuming ------------------------------------------------------------ */
@@ -77,7 +72,7 @@ static void destroy(cr_layer *layer) {
 /* "draws <key of the random stream> " and the reader's cursor (record_input.h). */
 static crema_status save(cr_layer *layer, cr_buffer *out) {
   const data_state *state = layer->state;
-  CR_TRY(cr_buffer_print(out, "draws %" PRIx64 " ", cr_transformer_key(state->transformer)));
+  CR_TRY(cr_buffer_print(out, "draws %" PRIx64 " ", state->records.stream));
   return cr_record_input_print(&state->records, out);
 }
 
@@ -92,7 +87,6 @@ static crema_status restore_from(const cr_layer *layer, const cr_buffer *text) {
   CR_TRY(cr_record_input_parse(&state->records, text->data + used, text->size - (size_t)used,
                                &cursor));
   cr_batch_loader_stop(&state->records.loader);
-  cr_transformer_set_key(state->transformer, stream);
   return cr_record_input_resume(&state->records, layer, stream, &cursor);
 }
 

@@ -7,7 +7,7 @@
 #include "data/pipeline/load_pixels.h"
 
 cr_image_color cr_boxed_input_color(const cr_boxed_input *layer, bool force_color) {
-  return force_color ? CR_IMAGE_COLOR : cr_transformer_color(layer->transformer);
+  return force_color ? CR_IMAGE_COLOR : cr_transformer_color(layer->records.transformer);
 }
 
 static void *worker_of(const cr_boxed_input *s, int thread) {
@@ -26,9 +26,9 @@ static crema_status load_record(const cr_boxed_input *s, const cr_record *from, 
   CR_TRY(s->class->read(s, worker, value, from->index, &image));
   load->decode_seconds = cr_clock_seconds() - start;
   const cr_pixels pixels = cr_image_pixels(image);
-  CR_TRY(cr_load_pixels(load, s->transformer, &pixels, from->index, s->class->advice));
-  CR_TRY(cr_transformer_crop(s->transformer, from->index, pixels.height, pixels.width, &move.crop,
-                             &move.mirror));
+  CR_TRY(cr_load_pixels(load, s->records.transformer, &pixels, from->index, s->class->advice));
+  CR_TRY(cr_transformer_crop(s->records.transformer, from->index, pixels.height, pixels.width,
+                             &move.crop, &move.mirror));
   return s->class->fill(s, worker, image, &move, load);
 }
 
@@ -59,18 +59,13 @@ crema_status cr_boxed_input_check(const cr_layer *layer, bool crops) {
                        crops ? "" : "crops, ");
 }
 
-static void use_stream(void *state) {
-  cr_boxed_input *s = state;
-  cr_transformer_set_key(s->transformer, s->records.stream);
-}
-
 /* Looks at the first record without taking it. */
 static crema_status look(void *user, cr_db_bytes value) {
   cr_boxed_input *s = user;
   const cr_image *image = NULL;
   const uint64_t sample = (uint64_t)s->records.from.consumer;
   CR_TRY(s->class->read(s, s->worker, value, sample, &image));
-  return cr_transformer_shape(s->transformer, image->channels, image->height, image->width,
+  return cr_transformer_shape(s->records.transformer, image->channels, image->height, image->width,
                               s->extent);
 }
 
@@ -78,12 +73,7 @@ crema_status cr_boxed_input_open(cr_layer *layer, const cr_boxed_class *class, i
                                  crema_shape *shape, crema_blob *const *top) {
   cr_boxed_input *s = layer->state;
   s->class = class;
-  s->records.stream = cr_record_input_stream(layer);
-  s->records.stream_chosen = use_stream;
-  CR_TRY(cr_record_input_open(&s->records, layer, s->records.stream));
-  CR_TRY(cr_transformer_create(layer->param->transform_param, layer->phase, 0,
-                               layer->source_dir_file, &s->transformer));
-  use_stream(s);
+  CR_TRY(cr_record_input_open(&s->records, layer, 0));
   CR_TRY(cr_pipeline_threads((uint32_t)cr_record_input_threads(layer), &s->threads));
   CR_TRY(CR_NEW(s->value, s->threads, "decoding threads"));
   s->worker = calloc((size_t)s->threads, class->worker_size);
@@ -106,7 +96,6 @@ crema_status cr_boxed_input_open(cr_layer *layer, const cr_boxed_class *class, i
 void cr_boxed_input_destroy(cr_layer *layer) {
   cr_boxed_input *s = layer->state;
   cr_record_input_close(&s->records, layer);
-  cr_transformer_destroy(s->transformer);
   for (int i = 0; s->worker != NULL && i < s->threads; ++i) s->class->free_worker(worker_of(s, i));
   for (int i = 0; s->value != NULL && i < s->threads; ++i) cr_buffer_free(&s->value[i]);
   free(s->worker);

@@ -31,7 +31,6 @@ typedef struct cr_boxed_class {
 struct cr_boxed_input {
   cr_record_input records; /* has to be the first member */
   const cr_boxed_class *class;
-  cr_transformer *transformer;
   int extent[3];    /* of the first image, transformed */
   cr_buffer *value; /* for the value of a record: `threads` of them */
   void *worker;     /* likewise */

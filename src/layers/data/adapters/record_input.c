@@ -27,10 +27,6 @@ crema_status cr_record_input_check(const cr_layer *layer) {
   return CREMA_OK;
 }
 
-uint64_t cr_record_input_stream(const cr_layer *layer) {
-  return cr_mix_key(layer->key, cr_hash_text("transform"));
-}
-
 /* The key of the epochs' orders. */
 static uint64_t order_key(uint64_t stream) {
   return cr_mix_key(stream, cr_hash_text("shuffle"));
@@ -52,6 +48,10 @@ crema_status cr_record_input_open(cr_record_input *records, const cr_layer *laye
                                   uint64_t skip_key) {
   const Caffe__DataParameter *param = layer->param->data_param;
   uint32_t draw[4];
+  records->stream = cr_mix_key(layer->key, cr_hash_text("transform"));
+  CR_TRY(cr_transformer_create(layer->param->transform_param, layer->phase, records->stream,
+                               layer->source_dir_file, &records->transformer));
+  if (skip_key == 0) skip_key = records->stream;
   /* 0 to rand_skip - 1, the same for the same seed. */
   cr_philox(cr_mix_key(skip_key, cr_hash_text("rand_skip")), 0, 0, draw);
   records->skip = ((uint64_t)draw[0] * param->rand_skip) >> 32;
@@ -68,7 +68,7 @@ crema_status cr_record_input_open(cr_record_input *records, const cr_layer *laye
                                      .skip = records->skip,
                                      .cache = param->cache || param->precache,
                                      .shuffle = param->shuffle,
-                                     .order_key = order_key(cr_record_input_stream(layer))};
+                                     .order_key = order_key(records->stream)};
   if (records->skip > 0) {
     cr_log_info("Skipping first %" PRIu64 " data points.", records->skip);
   }
@@ -82,6 +82,7 @@ crema_status cr_record_input_open(cr_record_input *records, const cr_layer *laye
 void cr_record_input_close(cr_record_input *records, const cr_layer *layer) {
   cr_batch_loader_close(&records->loader);
   cr_reader_quit(layer->solver.group, records->reader, layer->solver.rank);
+  cr_transformer_destroy(records->transformer);
   cr_buffer_free(&records->key);
   free(records->source);
   *records = (cr_record_input){0};
@@ -183,6 +184,8 @@ crema_status cr_record_input_restore(const cr_layer *layer, const char *bytes, s
 
 crema_status cr_record_input_resume(cr_record_input *records, const cr_layer *layer,
                                     uint64_t stream, cr_reader_cursor *cursor) {
+  records->stream = stream;
+  cr_transformer_set_key(records->transformer, stream);
   cursor->order_key = order_key(stream);
   CR_TRY(cr_reader_resume(records->reader, layer->solver.rank, cursor));
   CR_TRY(note_position(records, cursor->index, cursor->key));
@@ -212,8 +215,6 @@ static crema_status restore_from(const cr_layer *layer, const cr_buffer *text) {
   const size_t head = stop == NULL ? 0 : (size_t)(stop + 1 - text->data);
   CR_TRY(cr_record_input_parse(records, text->data + head, text->size - head, &cursor));
   CR_TRY(cr_batch_loader_restore(&records->loader, text->data, head, &stream));
-  records->stream = stream;
-  records->stream_chosen(records);
   return cr_record_input_resume(records, layer, stream, &cursor);
 }
 

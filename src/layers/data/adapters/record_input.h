@@ -3,6 +3,7 @@
 #ifndef CR_LAYERS_RECORD_INPUT_H
 #define CR_LAYERS_RECORD_INPUT_H
 
+#include "data/augment/transformer.h"
 #include "data/pipeline/record_source.h"
 #include "layers/data/adapters/batch_loader.h"
 
@@ -14,21 +15,17 @@ typedef struct cr_record_input {
   cr_reader *reader;
   cr_batch_loader loader;
   /* As of the end of the batch whose memory the tops share: */
-  uint64_t index; /* records that were consumed, by all solvers */
-  cr_buffer key;  /* of the last one */
-  /* Of layers whose input class is cr_record_input_class: */
-  uint64_t stream;                    /* the key of the random stream */
-  void (*stream_chosen)(void *state); /* makes what depends on it */
+  uint64_t index;  /* records that were consumed, by all solvers */
+  cr_buffer key;   /* of the last one */
+  uint64_t stream; /* the key of the random stream */
+  cr_transformer *transformer;
 } cr_record_input;
 
 /* Checks data_param. Errors: CREMA_E_ARGUMENT, CREMA_E_RANGE. */
 crema_status cr_record_input_check(const cr_layer *layer) CREMA_MUST_USE;
 
-/* The key of the random stream that the layer's transformations begin with. */
-uint64_t cr_record_input_stream(const cr_layer *layer);
-
-/* Opens the reader, or joins the reader of other solvers. `skip_key`: the key of the random stream
- * that rand_skip is drawn from. */
+/* Sets `stream`, makes the transformer and opens the reader, or joins the reader of other solvers.
+ * `skip_key`: the key of the random stream for rand_skip; 0: `stream`. */
 crema_status cr_record_input_open(cr_record_input *records, const cr_layer *layer,
                                   uint64_t skip_key) CREMA_MUST_USE;
 /* Accepts a zeroed one. Afterwards only the caller uses the source's data. */
