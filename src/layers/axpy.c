@@ -72,13 +72,8 @@ static bool uses_bottom(const cr_layer *layer, int bottom) {
 }
 
 const cr_layer_class cr_layer_axpy = {
-    .type = "Axpy",
-    .state_size = sizeof(axpy_state),
+    CR_LAYER_OF_OPS("Axpy", sizeof(axpy_state), cr_layer_noop, reshape, forward, backward),
     .bottoms = {3, 3},
     .tops = {1, 1},
-    .setup = cr_layer_noop,
-    .reshape = reshape,
-    .forward = forward,
-    .backward = backward,
     .uses_bottom = uses_bottom,
 };

@@ -227,18 +227,13 @@ static cr_layer_reach reach(const Caffe__LayerParameter *param, int bottoms) {
 }
 
 const cr_layer_class cr_layer_batch_norm = {
-    .type = "BatchNorm",
-    .state_size = sizeof(bn_state),
+    CR_LAYER_OF_OPS("BatchNorm", sizeof(bn_state), setup, reshape, forward, backward),
     .bottoms = {1, 1},
     .tops = {1, 3},
     .in_place = true,
     .graph.statistics = true,
     .int8.scales_integers = true,
     .fusion.fuses_scale = true,
-    .setup = setup,
-    .reshape = reshape,
-    .forward = forward,
-    .backward = backward,
     .uses_bottom = uses_bottom,
     .fusion.reach = reach,
     .graph.reads_params = reads_params,

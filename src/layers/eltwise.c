@@ -188,17 +188,12 @@ static bool adds_bottom(const cr_layer *layer, int bottom) {
 }
 
 const cr_layer_class cr_layer_eltwise = {
-    .type = "Eltwise",
-    .state_size = sizeof(eltwise_state),
+    CR_LAYER_OF_OPS("Eltwise", sizeof(eltwise_state), setup, reshape, forward, backward),
     .bottoms = {2, CR_ANY},
     .tops = {1, 1},
     .in_place = true,
     .int8.takes_bf16 = true,
     .memory.runs_ops = true,
-    .setup = setup,
-    .reshape = reshape,
-    .forward = forward,
-    .backward = backward,
     .uses_bottom = uses_bottom,
     .memory.adds_bottom = adds_bottom,
     .fusion.reach = cr_layer_reaches_position,

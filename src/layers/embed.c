@@ -73,14 +73,9 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
 }
 
 const cr_layer_class cr_layer_embed = {
-    .type = "Embed",
-    .state_size = sizeof(embed_state),
+    CR_LAYER_OF_OPS("Embed", sizeof(embed_state), setup, reshape, forward, backward),
     .bottoms = {1, 1},
     .tops = {1, 1},
     .graph.integer_bottoms = 1u << 0,
     .no_gradient_bottoms = 1u << 0,
-    .setup = setup,
-    .reshape = reshape,
-    .forward = forward,
-    .backward = backward,
 };

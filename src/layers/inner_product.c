@@ -118,8 +118,7 @@ static cr_layer_reach reach(const Caffe__LayerParameter *param, int bottoms) {
 }
 
 const cr_layer_class cr_layer_inner_product = {
-    .type = "InnerProduct",
-    .state_size = sizeof(inner_product_state),
+    CR_LAYER_OF_OPS("InnerProduct", sizeof(inner_product_state), setup, reshape, forward, backward),
     .bottoms = {1, 1},
     .tops = {1, 1},
     .fusion.fuses_posts = true,
@@ -127,10 +126,6 @@ const cr_layer_class cr_layer_inner_product = {
     .int8.takes_int8 = true,
     .fusion.product = CR_PRODUCT_INNER,
     .memory.runs_ops = true,
-    .setup = setup,
-    .reshape = reshape,
-    .forward = forward,
-    .backward = backward,
     .uses_bottom = cr_layer_weights_uses_bottom,
     .fusion.reach = reach,
 };

@@ -48,14 +48,6 @@ static crema_status check(const cr_layer *layer, crema_blob *const *bottom) {
   return CREMA_OK;
 }
 
-/* Whether factors define the extents: one factor overrides height and width, which override two. */
-static bool has_factors(const cr_layer *layer) {
-  const Caffe__InterpParameter *p = layer->param->interp_param;
-  if (p == NULL || layer->bottoms > 1) return false;
-  if (p->has_zoom_factor != p->has_shrink_factor) return true;
-  return p->has_zoom_factor && !(p->has_height && p->has_width);
-}
-
 /* The extent of the top, for one of `left` rows or columns. */
 static crema_status extent(const cr_layer *layer, int64_t left, int64_t given, int64_t *out) {
   const Caffe__InterpParameter *p = layer->param->interp_param;
@@ -63,7 +55,12 @@ static crema_status extent(const cr_layer *layer, int64_t left, int64_t given, i
     return cr_layer_fail(layer, CREMA_E_SHAPE, "pad_beg and pad_end leave nothing of the bottom");
   }
   *out = given;
-  if (has_factors(layer)) *out = ((left - 1) / p->shrink_factor) * p->zoom_factor + 1;
+  /* One factor overrides height and width, which override two factors. */
+  if (p != NULL && layer->bottoms < 2 &&
+      (p->has_zoom_factor != p->has_shrink_factor ||
+       (p->has_zoom_factor && !(p->has_height && p->has_width)))) {
+    *out = ((left - 1) / p->shrink_factor) * p->zoom_factor + 1;
+  }
   if (*out > 0) return CREMA_OK;
   return cr_layer_fail(layer, CREMA_E_ARGUMENT,
                        "interp_param needs height and width, zoom_factor or shrink_factor, or the "
@@ -124,12 +121,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
 }
 
 const cr_layer_class cr_layer_interp = {
-    .type = "Interp",
-    .state_size = sizeof(interp_state),
+    CR_LAYER_OF_OPS("Interp", sizeof(interp_state), cr_layer_noop, reshape, forward, backward),
     .bottoms = {1, 2},
     .tops = {1, 1},
-    .setup = cr_layer_noop,
-    .reshape = reshape,
-    .forward = forward,
-    .backward = backward,
 };

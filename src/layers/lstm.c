@@ -113,15 +113,10 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
 }
 
 const cr_layer_class cr_layer_lstm = {
-    .type = "LSTM",
-    .state_size = sizeof(lstm_state),
+    CR_LAYER_OF_OPS("LSTM", sizeof(lstm_state), setup, reshape, forward, backward),
     .bottoms = {2, 5},
     .tops = {1, 3},
     .no_gradient_bottoms = 1u << 1,
     .graph.integer_bottoms = 1u << 1,
-    .setup = setup,
-    .reshape = reshape,
-    .forward = forward,
-    .backward = backward,
     .uses_bottom = cr_layer_recurrent_uses_bottom,
 };

@@ -66,15 +66,10 @@ static bool uses_bottom(const cr_layer *layer, int bottom) {
 }
 
 const cr_layer_class cr_layer_lstm_unit = {
-    .type = "LSTMUnit",
-    .state_size = sizeof(unit_state),
+    CR_LAYER_OF_OPS("LSTMUnit", sizeof(unit_state), cr_layer_noop, reshape, forward, backward),
     .bottoms = {3, 3},
     .tops = {2, 2},
     .no_gradient_bottoms = 1u << 2,
     .graph.integer_bottoms = 1u << 2,
-    .setup = cr_layer_noop,
-    .reshape = reshape,
-    .forward = forward,
-    .backward = backward,
     .uses_bottom = uses_bottom,
 };

@@ -85,13 +85,8 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
 }
 
 const cr_layer_class cr_layer_normalize = {
-    .type = "Normalize",
-    .state_size = sizeof(normalize_state),
+    CR_LAYER_OF_OPS("Normalize", sizeof(normalize_state), setup, reshape, forward, backward),
     .bottoms = {1, 1},
     .tops = {1, 1},
-    .setup = setup,
-    .reshape = reshape,
-    .forward = forward,
-    .backward = backward,
     .uses_bottom = cr_layer_always,
 };

@@ -49,14 +49,10 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
 }
 
 const cr_layer_class cr_layer_parameter = {
-    .type = "Parameter",
-    .state_size = sizeof(parameter_state),
+    CR_LAYER_OF_OPS("Parameter", sizeof(parameter_state), setup, reshape, cr_layer_noop_forward,
+                    backward),
     .bottoms = {0, 0},
     .tops = {1, 1},
     .memory.shares = CR_SHARES_DATA,
-    .setup = setup,
-    .reshape = reshape,
-    .forward = cr_layer_noop_forward,
-    .backward = backward,
     .memory.persistent = cr_layer_always,
 };

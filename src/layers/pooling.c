@@ -276,17 +276,12 @@ static const cr_window *window(const cr_layer *layer) {
 }
 
 const cr_layer_class cr_layer_pooling = {
-    .type = "Pooling",
-    .state_size = sizeof(pooling_state),
+    CR_LAYER_OF_OPS("Pooling", sizeof(pooling_state), setup, reshape, forward, backward),
     .bottoms = {1, 1},
     .tops = {1, 2},
     .int8.takes_bf16 = true,
     .int8.keeps_positive = true,
     .memory.runs_ops = true,
-    .setup = setup,
-    .reshape = reshape,
-    .forward = forward,
-    .backward = backward,
     .fusion.reach = cr_layer_reaches_sample,
     .graph.window = window,
     .int8.carries_integers = carries_integers,

@@ -144,15 +144,10 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
 }
 
 const cr_layer_class cr_layer_rnn = {
-    .type = "RNN",
-    .state_size = sizeof(rnn_state),
+    CR_LAYER_OF_OPS("RNN", sizeof(rnn_state), setup, reshape, forward, backward),
     .bottoms = {2, 4},
     .tops = {1, 2},
     .no_gradient_bottoms = 1u << 1,
     .graph.integer_bottoms = 1u << 1,
-    .setup = setup,
-    .reshape = reshape,
-    .forward = forward,
-    .backward = backward,
     .uses_bottom = cr_layer_recurrent_uses_bottom,
 };

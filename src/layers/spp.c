@@ -112,15 +112,8 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
     CR_TRY(cr_layer_pass_tensor(layer, &s->sum, CREMA_F32, count));
   }
   CR_TRY(crema_blob_reshape(top[0], s->levels == 1 ? &s->level[0].shape : &whole));
-  cr_op_desc desc = cr_layer_op_desc(CR_OP_CONCAT);
-  desc.u.axis = 1;
   for (int i = 0; i < s->levels; ++i) s->args.shape[i] = &s->level[i].flat;
-  s->args.shape[s->levels] = &whole;
-  CR_TRY(cr_layer_op_make(layer, &s->concat, &desc, s->levels + 1, s->args.shape));
-  s->args.shape[0] = &whole;
-  for (int i = 0; i < s->levels; ++i) s->args.shape[i + 1] = &s->level[i].flat;
-  desc.kind = CR_OP_SLICE;
-  return cr_layer_op_make(layer, &s->slice, &desc, s->levels + 1, s->args.shape);
+  return cr_layer_args_make_join(layer, &s->args, s->levels, 1, &whole, &s->concat, &s->slice);
 }
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
@@ -156,12 +149,7 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
 }
 
 const cr_layer_class cr_layer_spp = {
-    .type = "SPP",
-    .state_size = sizeof(spp_state),
+    CR_LAYER_OF_OPS("SPP", sizeof(spp_state), setup, reshape, forward, backward),
     .bottoms = {1, 1},
     .tops = {1, 1},
-    .setup = setup,
-    .reshape = reshape,
-    .forward = forward,
-    .backward = backward,
 };

@@ -108,13 +108,8 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
 }
 
 const cr_layer_class cr_layer_upsample = {
-    .type = "Upsample",
-    .state_size = sizeof(upsample_state),
+    CR_LAYER_OF_OPS("Upsample", sizeof(upsample_state), cr_layer_noop, reshape, forward, backward),
     .bottoms = {1, 2},
     .tops = {1, 1},
     .no_gradient_bottoms = 1u << 1,
-    .setup = cr_layer_noop,
-    .reshape = reshape,
-    .forward = forward,
-    .backward = backward,
 };

@@ -2,7 +2,7 @@
 #ifndef CR_LAYERS_LAYER_ARGS_H
 #define CR_LAYERS_LAYER_ARGS_H
 
-#include "layers/common/layer.h"
+#include "layers/common/layer_op.h"
 
 /* Room for the shapes and tensors of `count` arguments, made at setup and refilled in every
  * pass. It belongs to the layer. */
@@ -13,5 +13,11 @@ typedef struct cr_layer_args {
 } cr_layer_args;
 
 crema_status cr_layer_args_make(cr_layer *layer, cr_layer_args *args, int count) CREMA_MUST_USE;
+
+/* Makes the ops that join `parts` blobs to a `whole` along an axis, and that cut it into the parts.
+ * args->shape has the parts' shapes; afterwards it is undefined. */
+crema_status cr_layer_args_make_join(cr_layer *layer, cr_layer_args *args, int parts, int axis,
+                                     const crema_shape *whole, cr_layer_op *join,
+                                     cr_layer_op *cut) CREMA_MUST_USE;
 
 #endif

@@ -48,6 +48,11 @@ crema_status cr_layer_op_run(cr_layer_op *slot, crema_context *context, cr_tenso
 #define CR_LAYER_RUN(slot, context, ...) \
   cr_layer_op_run(slot, context, (cr_tensor *[]){__VA_ARGS__}, NULL)
 
+/* The members of a class whose layers run ops, with their four functions. */
+#define CR_LAYER_OF_OPS(type_name, state_bytes, setup_fn, reshape_fn, forward_fn, backward_fn) \
+  .type = type_name, .state_size = state_bytes, .setup = setup_fn, .reshape = reshape_fn,      \
+  .forward = forward_fn, .backward = backward_fn
+
 /* Brings an internal tensor to `count` elements of `type`, making it on first use. */
 crema_status cr_layer_tensor(cr_layer *layer, cr_tensor **tensor, crema_dtype type,
                              int64_t count) CREMA_MUST_USE;

@@ -92,33 +92,15 @@ static crema_status check_regions(cr_layer *layer, crema_blob *const *bottom) {
   return CREMA_OK;
 }
 
-static crema_status check_priors(cr_layer *layer, crema_blob *const *bottom) {
-  output_state *s = layer->state;
-  const crema_shape *loc = &bottom[0]->shape, *prior = &bottom[2]->shape;
-  char text[3][128];
-  s->images = loc->axes > 0 ? loc->dim[0] : 0;
-  s->priors = prior->axes == 3 ? prior->dim[2] / 4 : -1;
-  if (loc->axes < 1 || prior->axes != 3 || prior->dim[1] != 2 || prior->dim[2] % 4 != 0 ||
-      prior->dim[0] != 1 || s->priors > INT32_MAX ||
-      crema_blob_count(bottom[0]) != s->images * s->priors * s->loc_classes * 4 ||
-      crema_blob_count(bottom[1]) != s->images * s->priors * s->classes) {
-    return cr_layer_fail(
-        layer, CREMA_E_SHAPE,
-        "locations %s, scores %s and prior boxes %s do not fit each other and %lld classes",
-        crema_shape_text(loc, text[0], sizeof text[0]),
-        crema_shape_text(&bottom[1]->shape, text[1], sizeof text[1]),
-        crema_shape_text(prior, text[2], sizeof text[2]), (long long)s->classes);
-  }
-  return CREMA_OK;
-}
-
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   output_state *s = layer->state;
   const crema_shape to = cr_shape_4(1, 1, 1, 7);
   const crema_shape *prior = &bottom[2]->shape;
   /* In Caffe-SSD a fourth bottom is images to draw on, which are not read. */
   s->regions = layer->bottoms > 3 && (prior->axes != 3 || prior->dim[1] != 2);
-  CR_TRY(s->regions ? check_regions(layer, bottom) : check_priors(layer, bottom));
+  CR_TRY(s->regions
+             ? check_regions(layer, bottom)
+             : cr_priors_check(layer, bottom, s->classes, s->loc_classes, &s->images, &s->priors));
   return crema_blob_reshape(top[0], &to);
 }
 

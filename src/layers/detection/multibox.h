@@ -15,11 +15,11 @@ enum {
 
 /* The loss of the locations of matched boxes. */
 typedef struct cr_multibox_loc {
-  int64_t rows;                        /* matched boxes of the pass */
-  int64_t made;                        /* rows that the ops are for; -1: none yet */
-  cr_tensor *index, *row, *target;     /* (rows), (rows, 4), (rows, 4) */
-  cr_tensor *scale;                    /* 1 / variance */
-  cr_tensor *value, *diff, *sum, *one; /* value: differences */
+  int64_t rows;                    /* matched boxes of the pass */
+  int64_t made;                    /* rows that the ops are for; -1: none yet */
+  cr_tensor *index, *row, *target; /* (rows), (rows, 4), (rows, 4) */
+  cr_tensor *scale;                /* 1 / variance */
+  cr_tensor *value, *diff, *sum;   /* value: differences */
   cr_layer_op gather, multiply, first, loss, back, scatter;
 } cr_multibox_loc;
 

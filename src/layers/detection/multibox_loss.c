@@ -82,22 +82,8 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   cr_multibox_state *s = layer->state;
-  const crema_shape *loc = &bottom[0]->shape, *prior = &bottom[2]->shape;
   const crema_shape scalar = cr_shape(0, NULL), one = cr_shape_1(1);
-  char text[3][128];
-  s->images = loc->axes > 0 ? loc->dim[0] : 0;
-  s->priors = prior->axes == 3 ? prior->dim[2] / 4 : -1;
-  if (loc->axes < 1 || prior->axes != 3 || prior->dim[0] != 1 || prior->dim[1] != 2 ||
-      prior->dim[2] % 4 != 0 || s->priors > INT32_MAX ||
-      crema_blob_count(bottom[0]) != s->images * s->priors * s->loc_classes * 4 ||
-      crema_blob_count(bottom[1]) != s->images * s->priors * s->classes) {
-    return cr_layer_fail(
-        layer, CREMA_E_SHAPE,
-        "locations %s, scores %s and prior boxes %s do not fit each other and %lld classes",
-        crema_shape_text(loc, text[0], sizeof text[0]),
-        crema_shape_text(&bottom[1]->shape, text[1], sizeof text[1]),
-        crema_shape_text(prior, text[2], sizeof text[2]), (long long)s->classes);
-  }
+  CR_TRY(cr_priors_check(layer, bottom, s->classes, s->loc_classes, &s->images, &s->priors));
   CR_TRY(cr_check_rows(layer, "bottom 3 (objects)", &bottom[3]->shape, 8));
   CR_TRY(crema_blob_reshape(top[0], &scalar));
   s->loc.made = -1; /* the bottom may have other extents */
@@ -182,18 +168,13 @@ static void destroy(cr_layer *layer) {
 }
 
 const cr_layer_class cr_layer_multibox_loss = {
-    .type = "MultiBoxLoss",
-    .state_size = sizeof(cr_multibox_state),
+    CR_LAYER_OF_OPS("MultiBoxLoss", sizeof(cr_multibox_state), setup, reshape, forward, backward),
     .bottoms = {4, 4},
     .tops = {1, 1},
     .graph.auto_tops = true,
     .loss = true,
     .graph.reads_loss_param = true,
     .no_gradient_bottoms = 1u << 2 | 1u << 3,
-    .setup = setup,
-    .reshape = reshape,
-    .forward = forward,
-    .backward = backward,
     .uses_bottom = uses_bottom,
     .destroy = destroy,
 };

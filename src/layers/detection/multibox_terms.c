@@ -13,12 +13,9 @@ static crema_status make_loc(cr_layer *layer, const crema_blob *bottom) {
   const crema_shape y = cr_shape_1(p->rows * 4), row = cr_shape_2(1, p->rows * 4);
   const crema_shape one = cr_shape_1(1), index = cr_shape_1(p->rows);
   if (p->made == p->rows) return CREMA_OK;
+  cr_tensor **const four[] = {&p->row, &p->value, &p->diff, &p->scale, &p->target};
+  for (int i = 0; i < 5; ++i) CR_TRY(cr_layer_tensor(layer, four[i], type, p->rows * 4));
   CR_TRY(cr_layer_tensor(layer, &p->index, type, p->rows));
-  CR_TRY(cr_layer_tensor(layer, &p->row, type, p->rows * 4));
-  CR_TRY(cr_layer_tensor(layer, &p->value, type, p->rows * 4));
-  CR_TRY(cr_layer_tensor(layer, &p->diff, type, p->rows * 4));
-  CR_TRY(cr_layer_tensor(layer, &p->scale, type, p->rows * 4));
-  CR_TRY(cr_layer_tensor(layer, &p->target, type, p->rows * 4));
   CR_TRY(cr_layer_tensor(layer, &p->sum, type, 1));
   cr_op_desc desc = cr_layer_op_desc(CR_OP_GATHER_FWD);
   CR_TRY(CR_LAYER_MAKE(layer, &p->gather, &desc, &x, &index, &rows));

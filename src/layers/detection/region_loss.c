@@ -437,16 +437,11 @@ static void destroy(cr_layer *layer) {
 }
 
 const cr_layer_class cr_layer_region_loss = {
-    .type = "RegionLoss",
-    .state_size = sizeof(region_state),
+    CR_LAYER_OF_OPS("RegionLoss", sizeof(region_state), setup, reshape, forward, backward),
     .bottoms = {2, 2},
     .tops = {1, 1},
     .graph.auto_tops = true,
     .loss = true,
     .no_gradient_bottoms = 1u << 1,
-    .setup = setup,
-    .reshape = reshape,
-    .forward = forward,
-    .backward = backward,
     .destroy = destroy,
 };

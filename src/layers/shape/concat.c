@@ -81,9 +81,9 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   concat_state *s = layer->state;
   crema_shape to;
   int n = layer->bottoms;
-  cr_op_desc desc = cr_layer_op_desc(CR_OP_CONCAT);
-  CR_TRY(find_axis(layer, &bottom[0]->shape, &desc.u.axis));
-  CR_TRY(whole_shape(layer, bottom, desc.u.axis, &to));
+  int axis = 0;
+  CR_TRY(find_axis(layer, &bottom[0]->shape, &axis));
+  CR_TRY(whole_shape(layer, bottom, axis, &to));
   if (n == 1) return cr_layer_view(bottom[0], &to, top[0]);
   CR_TRY(crema_blob_reshape(top[0], &to));
   for (int i = 0; i < n; ++i) {
@@ -91,12 +91,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
     CR_TRY(cr_layer_pass_tensor(layer, &s->unwanted[i], layer->types.backward,
                                 crema_blob_count(bottom[i])));
   }
-  s->args.shape[n] = &to;
-  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, n + 1, s->args.shape));
-  s->args.shape[0] = &to;
-  for (int i = 0; i < n; ++i) s->args.shape[i + 1] = &bottom[i]->shape;
-  desc.kind = CR_OP_SLICE;
-  return cr_layer_op_make(layer, &s->backward, &desc, n + 1, s->args.shape);
+  return cr_layer_args_make_join(layer, &s->args, n, axis, &to, &s->forward, &s->backward);
 }
 
 /* Makes the bottoms' values the top's. *done is false if they cannot lie side by side. */
@@ -156,8 +151,7 @@ static cr_layer_reach reach(const Caffe__LayerParameter *param, int bottoms) {
 }
 
 const cr_layer_class cr_layer_concat = {
-    .type = "Concat",
-    .state_size = sizeof(concat_state),
+    CR_LAYER_OF_OPS("Concat", sizeof(concat_state), setup, reshape, forward, backward),
     .bottoms = {1, CR_ANY},
     .tops = {1, 1},
     .memory.shares = CR_SHARES_IF_ONE,
@@ -165,9 +159,5 @@ const cr_layer_class cr_layer_concat = {
     .int8.keeps_positive = true,
     .int8.carries_integers = cr_layer_carries,
     .memory.runs_ops = true,
-    .setup = setup,
-    .reshape = reshape,
-    .forward = forward,
-    .backward = backward,
     .fusion.reach = reach,
 };

@@ -110,13 +110,8 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
 }
 
 const cr_layer_class cr_layer_filter = {
-    .type = "Filter",
-    .state_size = sizeof(filter_state),
+    CR_LAYER_OF_OPS("Filter", sizeof(filter_state), setup, reshape, forward, backward),
     .bottoms = {2, CR_ANY},
     .tops = {1, CR_ANY},
     .graph.integer_bottoms = CR_LAST_BOTTOM,
-    .setup = setup,
-    .reshape = reshape,
-    .forward = forward,
-    .backward = backward,
 };

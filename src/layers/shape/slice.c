@@ -77,22 +77,16 @@ static crema_status part_extent(const cr_layer *layer, int64_t extent, int top, 
 static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   slice_state *s = layer->state;
   const crema_shape *from = &bottom[0]->shape;
-  int n = layer->tops;
-  cr_op_desc desc = cr_layer_op_desc(CR_OP_SLICE);
-  CR_TRY(find_axis(layer, from, &desc.u.axis));
+  int n = layer->tops, axis = 0;
+  CR_TRY(find_axis(layer, from, &axis));
   for (int i = 0; i < n; ++i) {
     crema_shape to = *from;
-    CR_TRY(part_extent(layer, from->dim[desc.u.axis], i, &to.dim[desc.u.axis]));
+    CR_TRY(part_extent(layer, from->dim[axis], i, &to.dim[axis]));
     CR_TRY(crema_blob_reshape(top[i], &to));
   }
   if (n == 1) return cr_layer_view(bottom[0], from, top[0]);
-  s->args.shape[0] = from;
-  for (int i = 0; i < n; ++i) s->args.shape[i + 1] = &top[i]->shape;
-  CR_TRY(cr_layer_op_make(layer, &s->forward, &desc, n + 1, s->args.shape));
   for (int i = 0; i < n; ++i) s->args.shape[i] = &top[i]->shape;
-  s->args.shape[n] = from;
-  desc.kind = CR_OP_CONCAT;
-  return cr_layer_op_make(layer, &s->backward, &desc, n + 1, s->args.shape);
+  return cr_layer_args_make_join(layer, &s->args, n, axis, from, &s->backward, &s->forward);
 }
 
 /* The tops' values are the bottom's, where these lie. *done is false where they cannot be read from
@@ -143,8 +137,7 @@ static cr_layer_reach reach(const Caffe__LayerParameter *param, int bottoms) {
 }
 
 const cr_layer_class cr_layer_slice = {
-    .type = "Slice",
-    .state_size = sizeof(slice_state),
+    CR_LAYER_OF_OPS("Slice", sizeof(slice_state), setup, reshape, forward, backward),
     .bottoms = {1, 1},
     .tops = {1, CR_ANY},
     .memory.shares = CR_SHARES_IF_ONE,
@@ -152,9 +145,5 @@ const cr_layer_class cr_layer_slice = {
     .int8.keeps_positive = true,
     .int8.carries_integers = cr_layer_carries,
     .memory.runs_ops = true,
-    .setup = setup,
-    .reshape = reshape,
-    .forward = forward,
-    .backward = backward,
     .fusion.reach = reach,
 };

@@ -44,17 +44,12 @@ static crema_status backward(cr_layer *layer, crema_context *context, crema_blob
 }
 
 const cr_layer_class cr_layer_split = {
-    .type = "Split",
-    .state_size = sizeof(split_state),
+    CR_LAYER_OF_OPS("Split", sizeof(split_state), setup, reshape, cr_layer_noop_forward, backward),
     .bottoms = {1, 1},
     .tops = {1, CR_ANY},
     .graph.integer_bottoms = CR_ALL_BOTTOMS,
     .memory.shares = CR_SHARES_DATA,
     .int8.keeps_positive = true,
-    .setup = setup,
-    .reshape = reshape,
-    .forward = cr_layer_noop_forward,
-    .backward = backward,
     .fusion.reach = cr_layer_reaches_position,
     .int8.carries_integers = cr_layer_carries,
 };

@@ -33,6 +33,26 @@ cr_prior cr_prior_at(const float *blob, int64_t priors, int64_t index) {
                     {variance[0], variance[1], variance[2], variance[3]}};
 }
 
+crema_status cr_priors_check(const cr_layer *layer, crema_blob *const *bottom, int64_t classes,
+                             int64_t loc_classes, int64_t *images, int64_t *priors) {
+  const crema_shape *loc = &bottom[0]->shape, *prior = &bottom[2]->shape;
+  char text[3][128];
+  *images = loc->axes > 0 ? loc->dim[0] : 0;
+  *priors = prior->axes == 3 ? prior->dim[2] / 4 : -1;
+  if (loc->axes > 0 && prior->axes == 3 && prior->dim[0] == 1 && prior->dim[1] == 2 &&
+      prior->dim[2] % 4 == 0 && *priors <= INT32_MAX &&
+      crema_blob_count(bottom[0]) == *images * *priors * loc_classes * 4 &&
+      crema_blob_count(bottom[1]) == *images * *priors * classes) {
+    return CREMA_OK;
+  }
+  return cr_layer_fail(
+      layer, CREMA_E_SHAPE,
+      "locations %s, scores %s and prior boxes %s do not fit each other and %lld classes",
+      crema_shape_text(loc, text[0], sizeof text[0]),
+      crema_shape_text(&bottom[1]->shape, text[1], sizeof text[1]),
+      crema_shape_text(prior, text[2], sizeof text[2]), (long long)classes);
+}
+
 cr_box cr_box_decode(cr_box_code code, bool learned, const cr_prior *prior, const float *offset) {
   const cr_box p = prior->box;
   const float width = p.xmax - p.xmin, height = p.ymax - p.ymin;

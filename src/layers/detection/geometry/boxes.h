@@ -35,6 +35,11 @@ typedef struct cr_prior {
 /* Prior `index` of a blob (1, 2, 4 priors): boxes, then variances. */
 cr_prior cr_prior_at(const float *blob, int64_t priors, int64_t index);
 
+/* Checks the shapes of locations (N, 4 priors of `loc_classes`), scores (N, priors of `classes`)
+ * and prior boxes (1, 2, 4 priors), bottoms 0 to 2. Errors: CREMA_E_SHAPE. */
+crema_status cr_priors_check(const cr_layer *layer, crema_blob *const *bottom, int64_t classes,
+                             int64_t loc_classes, int64_t *images, int64_t *priors) CREMA_MUST_USE;
+
 /* Applies `offset` to a prior. `learned`: the offsets include the variances. */
 cr_box cr_box_decode(cr_box_code code, bool learned, const cr_prior *prior, const float *offset);
 
