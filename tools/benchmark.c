@@ -1,8 +1,8 @@
 #define _GNU_SOURCE /* environ */
 /* crema benchmark: how fast a net is, and how much memory it takes, plain and compiled.
  *
- * Each measurement is made by a process of its own, because the peak of a process's memory is that
- * of all that it did. It is this command again, which ROW in the environment tells what to do. */
+ * A process measures its peak memory over its whole life, so each measurement has its own process.
+ * That process is this command with the measurement in the environment variable ROW. */
 #include <math.h>
 #include <pthread.h>
 #include <spawn.h>
@@ -33,7 +33,7 @@ typedef struct benchmark {
   bool allow_missing;
 } benchmark;
 
-/* What is measured at once. */
+/* One measurement. */
 typedef struct row {
   int compiled, threads, batch, sessions;
 } row;
@@ -178,7 +178,7 @@ static crema_status run_workers(const benchmark *b, const row *r, worker *all) {
     all[i].row = r;
     all[i].start = &start;
     if (i > 0 && pthread_create(&all[i].thread, NULL, work, &all[i]) != 0) {
-      exit(cli_error("no more threads")); /* the others wait at the barrier */
+      exit(cli_error("no more threads")); /* all other threads wait at the barrier */
     }
   }
   (void)work(&all[0]);
@@ -243,13 +243,13 @@ static bool measure(char **argv, const row *r, result *out) {
   const bool started = posix_spawn(&pid, "/proc/self/exe", &actions, NULL, argv, environ) == 0;
   posix_spawn_file_actions_destroy(&actions);
   close(pipes[1]);
-  const bool told = started && read_result(pipes[0], out);
+  const bool got = started && read_result(pipes[0], out);
   close(pipes[0]);
   if (started) waitpid(pid, &status, 0);
-  if (!started || (!told && WIFSIGNALED(status))) {
+  if (!started || (!got && WIFSIGNALED(status))) {
     cli_error("the process that measures %s", started ? "was killed" : "cannot be started");
   }
-  return told;
+  return got;
 }
 
 /* Numbers of a list with commas, above 0. */
@@ -309,7 +309,7 @@ static bool measure_pairs(char **argv, const cr_list *threads, const cr_list *ba
   return true;
 }
 
-/* As many sessions as processors, one thread each, beside one of them. */
+/* One session per processor, one thread each, compared with a single session. */
 static bool measure_sessions(char **argv, const cr_list *batch) {
   const long processors = sysconf(_SC_NPROCESSORS_ONLN);
   const int most = processors > MOST_SESSIONS ? MOST_SESSIONS : (int)processors;
@@ -338,15 +338,12 @@ static int measure_all(const benchmark *b, char **argv) {
 }
 
 static const char help_text[] =
-    "Measures a network on the CPU, plain and compiled (crema help compile): the time of a run, "
-    "as\n"
-    "median and as what 99 of 100 runs stay below, the peak of the process's memory, and what the\n"
-    "compiled model's weights and activations take of it. Then it runs as many sessions of the "
-    "model\n"
-    "at once as there are processors, each in a thread of its own, and tells how many items all "
-    "of\n"
-    "them compute in a second. Inputs are 0; without -weights, weights are random.\n"
-    "With -precision bf16 or int8 the compiled model is of that kind, and the plain net is not.\n"
+    "Measures a network on the CPU, plain and compiled (crema help compile). It prints the median\n"
+    "time of a run, the time that 99 of 100 runs stay below, the peak of the process's memory,\n"
+    "and how much of that the weights and activations of the compiled model take. Then it runs\n"
+    "one session of the model per processor, each in its own thread, and prints their\n"
+    "throughput in items per second. Inputs are 0; without -weights, weights are random.\n"
+    "-precision bf16 or int8 applies to the compiled model and not to the plain net.\n"
     "\n"
     "Example:\n"
     "  crema benchmark -threads 1,2 -batch 1,16 models/squeezenet_v1.1/deploy.prototxt\n";

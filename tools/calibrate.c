@@ -1,4 +1,4 @@
-/* crema calibrate: the scales with which a net computes in integers of 8 bits. */
+/* crema calibrate: the scales with which a net computes in int8. */
 #include <stdio.h>
 #include <string.h>
 

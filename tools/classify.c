@@ -194,12 +194,10 @@ static void free_classifier(classifier *c) {
 }
 
 static const char help_text[] =
-    "Prints the likeliest classes of each image. Without -model it uses the SqueezeNet that comes "
-    "with\n"
-    "crema (1000 classes of ImageNet), which sets -labels, -mean_value and -resize as it needs "
-    "them.\n"
-    "The picture is resized to -resize pixels per side, then its centre is cut out to the size of\n"
-    "the network's input; without -resize it is resized to that size at once.\n"
+    "Prints the likeliest classes of each image. Without -model it uses the SqueezeNet that comes\n"
+    "with crema (1000 classes of ImageNet), which sets -labels, -mean_value and -resize as it\n"
+    "needs them. The image is resized to -resize pixels per side, then its centre is cut out to\n"
+    "the size of the network's input; without -resize it is resized to that size at once.\n"
     "\n"
     "Examples:\n"
     "  crema classify examples/images/cat.jpg\n"
@@ -234,7 +232,7 @@ int crema_cmd_classify(int argc, char **argv) {
   if (c.precision != CREMA_PRECISION_F32) o->compiled = true;
   int code = set_up(&c) == CREMA_OK ? 0 : cli_fail();
   bool ready = code == 0;
-  /* An image that cannot be read does not stop the others. */
+  /* The command continues with the next image when one cannot be read. */
   for (int i = 1; ready && i < argc; ++i) {
     if (classify(&c, argv[i]) != CREMA_OK) code = cli_fail();
   }

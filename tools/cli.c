@@ -123,7 +123,7 @@ static bool parse_bool(const char *text, bool *out) {
   return false;
 }
 
-/* `prefix` and the flag's name are what the user wrote. */
+/* Messages name the flag as the user wrote it: `prefix` and its name. */
 static bool set_flag(const cli_flag *flag, const char *prefix, const char *text) {
   char *end = NULL;
   bool good = text[0] != '\0';

@@ -1,4 +1,4 @@
-/* What all subcommands of `crema` share: flags, help, errors.
+/* Shared by all subcommands of `crema`: flags, help, errors.
  *
  * A subcommand is one file tools/<name>.c with a function crema_cmd_<name> and one row in
  * commands.inc. The function describes itself in a cli_spec, calls cli_parse and does its work:
@@ -41,7 +41,7 @@ typedef enum cli_flag_type {
 typedef struct cli_flag {
   const char *name; /* without dashes */
   cli_flag_type type;
-  void *value; /* holds the default, receives what the user gave */
+  void *value; /* holds the default, receives the user's value */
   const char *help;
 } cli_flag;
 
@@ -50,7 +50,7 @@ typedef struct cli_spec {
   const char *arguments; /* positional arguments for the usage line, "" for none */
   int min_arguments;
   int max_arguments; /* -1: any number */
-  const char *help;  /* what it does, then an example; ends in a newline */
+  const char *help;  /* a description, then an example; ends in a newline */
   const cli_flag *flags;
   size_t flag_count;
 } cli_spec;
@@ -59,9 +59,9 @@ typedef struct cli_spec {
  * same with two dashes; flags and positional arguments in any order; "--" ends the flags. A bool
  * flag never takes the next word as its value; true, false, 0 or 1 may follow after "=". All
  * commands know the log's flags too (see help), also from the environment. Afterwards
- * argv[1..*argc-1] are the positional arguments. Returns true when the command should go on; false
- * when it should return *exit_code: help was requested and printed (0), or the flags are wrong and
- * the error was printed (1). */
+ * argv[1..*argc-1] are the positional arguments. Returns true when the command should continue.
+ * False: it should return *exit_code, which is 0 after the help that was requested and 1 after an
+ * error in the flags, which is printed. */
 bool cli_parse(const cli_spec *spec, int *argc, char **argv, int *exit_code);
 
 /* Prints "crema: error: <text>" once to standard error and returns 1, the exit code. */
@@ -98,15 +98,15 @@ const cli_command *cli_find_command(const char *name);
 
 /* Sends the library's log to standard error, in lines such as
  *   I1121 10:04:33.123456  1234 solver.c:218] Iteration 100, lr = 0.01
- * and, after cli_log_file, to a file as well. Lines below `level` (crema_log_level) are left
- * out. The progress line, if one is shown, is moved below each line written. */
+ * and, after cli_log_file, to a file as well. Lines below `level` (crema_log_level) are omitted.
+ * The progress line, if one is shown, is moved below each line written. */
 void cli_log_start(void);
 void cli_log_level(int level);
 /* Whether lines begin as above, as they do without this call; before there are other threads. */
 void cli_log_prefix(bool wanted);
 /* Appends to `path` as well. False (error printed) when it cannot be opened. */
 bool cli_log_file(const char *path);
-/* The command's work is done even where nobody reads of it: a log that is lost is no failure. */
+/* The command succeeds even if no line of its log could be written. */
 void cli_log_optional(void);
 /* False when lines were lost on standard error and no file took them either. */
 bool cli_log_stop(void);

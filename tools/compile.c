@@ -1,4 +1,4 @@
-/* crema compile: what the passes of a compiled model do to a net. */
+/* crema compile: how the passes of a compiled model change a net. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,12 +11,10 @@
 #include "net_flags.h"
 
 static const char help_text[] =
-    "Compiles a network for inference, as -compiled of other commands does, and prints what "
-    "becomes "
-    "of\n"
-    "it. With -explain, each step of each pass has a line. Without -weights they are random.\n"
+    "Compiles a network for inference, as -compiled of other commands does, and prints the\n"
+    "result. With -explain, each step of each pass has a line. Without -weights they are random.\n"
     "\n"
-    "The passes, of which -without leaves some out:\n";
+    "The passes (-without skips some):\n";
 
 static const char example[] =
     "\n"
@@ -88,15 +86,14 @@ int crema_cmd_compile(int argc, char **argv) {
   const cli_flag list[] = {
       {"explain", CLI_BOOL, &flags.explain, "print each step"},
       {"weights", CLI_STRING, &flags.weights, "the net's weights; files separated by commas"},
-      {"without", CLI_STRING, &flags.without, "passes to leave out, separated by commas"},
+      {"without", CLI_STRING, &flags.without, "passes to skip, separated by commas"},
       {"keep", CLI_STRING, &flags.keep, "blobs that will be read, separated by commas"},
       {"precision", CLI_STRING, &flags.precision, "f32, bf16 or int8, which needs a -table"},
       {"table", CLI_STRING, &flags.table, CLI_TABLE_HELP},
       {"level", CLI_INT, &flags.level, "level of the net's state"},
       {"stage", CLI_STRING, &flags.stage, "stages of the net's state, separated by commas"},
       {"allow_missing", CLI_BOOL, &flags.allow_missing, CLI_ALLOW_MISSING_HELP},
-      {"warn_unknown_fields", CLI_BOOL, &flags.warn_unknown_fields,
-       "go on when a text file has a field that is not known"},
+      {"warn_unknown_fields", CLI_BOOL, &flags.warn_unknown_fields, CLI_UNKNOWN_FIELDS_HELP},
   };
   const cli_spec spec = {.command = "compile",
                          .arguments = "NET",

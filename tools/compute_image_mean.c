@@ -14,7 +14,7 @@ typedef struct mean_job {
   const char *path;
   cr_sample sample;
   int channels, height, width;
-  double *sum; /* channel-major; exact for pixels of 8 bits */
+  double *sum; /* channel-major; exact for bytes */
   uint64_t count, skipped;
   bool skip_corrupt;
 } mean_job;
@@ -128,9 +128,9 @@ int crema_cmd_compute_image_mean(int argc, char **argv) {
   mean_job job = {0};
   const cli_flag flags[] = {
       {"backend", CLI_STRING, &backend,
-       "kind of database: lmdb, leveldb; without it what the files are"},
+       "kind of database: lmdb, leveldb; the default follows from its files"},
       {"skip_corrupt", CLI_BOOL, &job.skip_corrupt,
-       "warn of records that cannot be decoded and go on"},
+       "skip records that cannot be decoded, with a warning"},
   };
   const cli_spec spec = {
       .command = "compute_image_mean",
@@ -138,11 +138,9 @@ int crema_cmd_compute_image_mean(int argc, char **argv) {
       .min_arguments = 1,
       .max_arguments = 2,
       .help =
-          "Averages all records of a database, which must have one size. Logs the mean of each "
-          "channel\n"
-          "and writes the mean image to MEAN_FILE, for mean_file in transform_param. A record that "
-          "is\n"
-          "damaged stops the command, or is left out with -skip_corrupt.\n"
+          "Averages all records of a database, which must have one size. Logs the mean of each\n"
+          "channel and writes the mean image to MEAN_FILE, for mean_file in transform_param. A\n"
+          "record that is damaged stops the command, or is skipped with -skip_corrupt.\n"
           "\n"
           "Example:\n"
           "  crema compute_image_mean train_lmdb mean.binaryproto\n",
@@ -153,7 +151,7 @@ int crema_cmd_compute_image_mean(int argc, char **argv) {
   if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
   job.path = argv[1];
   if (backend[0] == '\0') backend = cr_db_detect(job.path);
-  if (backend == NULL) backend = "lmdb"; /* opening it then reports what is wrong */
+  if (backend == NULL) backend = "lmdb"; /* opening it then reports the fault */
   const char *out = argc > 2 ? argv[2] : NULL;
   /* Checked before the work rather than after it. */
   crema_status status = out == NULL ? CREMA_OK : cr_file_draft_check(out);

@@ -17,7 +17,7 @@
 typedef struct box {
   int label;
   bool difficult;
-  float side[4]; /* left, top, right, bottom, as parts of the picture */
+  float side[4]; /* left, top, right, bottom, as parts of the image */
 } box;
 
 typedef struct converter {
@@ -67,7 +67,7 @@ static bool is_label(double value) {
   return value >= INT32_MIN && value <= INT32_MAX && value == floor(value);
 }
 
-/* *inside: some of the box is in the picture. */
+/* *inside: some of the box is in the image. */
 static crema_status read_box(const converter *c, const char *line, box *out, bool *inside) {
   double number[6] = {0};
   const double *const side = number + 1;
@@ -82,7 +82,7 @@ static crema_status read_box(const converter *c, const char *line, box *out, boo
   for (int i = 0; i < 4; ++i) {
     const int size = i % 2 == 0 ? width : height;
     if (!(side[i] >= -size && side[i] <= 2.0 * size)) {
-      return cr_fail(CREMA_E_RANGE, "the box is far outside of a picture of %d x %d pixels", width,
+      return cr_fail(CREMA_E_RANGE, "the box is far outside of an image of %d x %d pixels", width,
                      height);
     }
     out->side[i] = part_of(side[i], size);
@@ -111,7 +111,7 @@ static crema_status read_boxes(converter *c, const char *name, cr_buffer *text) 
     crema_status status = read_box(c, line, &one, &inside);
     if (status != CREMA_OK) return cr_fail_in(status, "%s:%d", c->path.data, number);
     if (!inside) {
-      cr_log_warning("%s:%d: the box is outside of the picture; left out", c->path.data, number);
+      cr_log_warning("%s:%d: the box is outside of the image; skipped", c->path.data, number);
       continue;
     }
     CR_TRY(cr_buffer_append(&c->boxes, &one, sizeof one));
@@ -261,9 +261,9 @@ static const char help_text[] =
     "ROOT: of an image, JPEG or PNG, and of a text file with a line for each object in it,\n"
     "  LABEL LEFT TOP RIGHT BOTTOM [1 for a difficult object]\n"
     "where labels are numbers from 1 on (0 is the background) and the box is in pixels. Records\n"
-    "are in the order of LIST (shuf LIST makes another one) and hold the image's file as it is.\n"
-    "What of a box is outside the picture is cut off; a box that is all outside is left out, with\n"
-    "a warning.\n"
+    "are in the order of LIST (shuf LIST changes it) and hold the image's file as it is.\n"
+    "Boxes are cut at the borders of the image; a box that is all outside is skipped, with a\n"
+    "warning.\n"
     "\n"
     "Example:\n"
     "  crema convert_annoset photos/ train.txt train_lmdb\n";

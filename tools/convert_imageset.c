@@ -55,7 +55,8 @@ static crema_status choose_kind(const converter *c, const char *name, const char
   if (given[0] == '\0') {
     const char *dot = strrchr(name, '.');
     if (dot == NULL) {
-      return cr_fail(CREMA_E_ARGUMENT, "%s: the name tells no format; give -encode_type", name);
+      return cr_fail(CREMA_E_ARGUMENT,
+                     "%s: the format does not follow from the name; give -encode_type", name);
     }
     given = dot + 1;
   }
@@ -199,15 +200,12 @@ static void free_converter(converter *c) {
 }
 
 static const char help_text[] =
-    "Makes a database of the images that LIST names: one file name, relative to ROOT, and one "
-    "label\n"
-    "a line. Record n has the key <n in eight digits>_<file name>. Images are stored as pixels, "
-    "or\n"
-    "with -encoded as JPEG or PNG files (the original file where it can be kept as it is).\n"
-    "A JPEG of at least twice the wanted size is decoded to a part of its size, which averages; "
-    "with\n"
-    "-exact_resize the whole is decoded and resized, as Caffe does.\n"
-    "A file that cannot be read stops the command, or is left out with -skip_corrupt.\n"
+    "Makes a database of the images that LIST names: one file name, relative to ROOT, and one\n"
+    "label a line. Record n has the key <n in eight digits>_<file name>. Images are stored as\n"
+    "pixels, or with -encoded as JPEG or PNG files (the original if it can be kept as it is).\n"
+    "A JPEG of at least twice the wanted size is decoded to a part of its size, which averages;\n"
+    "with -exact_resize the whole is decoded and resized, as Caffe does.\n"
+    "A file that cannot be read stops the command, or is skipped with -skip_corrupt.\n"
     "\n"
     "Example:\n"
     "  crema convert_imageset -resize_height 256 -resize_width 256 -shuffle \\\n"
@@ -226,7 +224,7 @@ int crema_cmd_convert_imageset(int argc, char **argv) {
       {"check_size", CLI_BOOL, &o.check_size, "fail when images have different sizes"},
       {"encoded", CLI_BOOL, &o.encoded, "store image files instead of pixels"},
       {"encode_type", CLI_STRING, &o.encode_type, "jpg or png; by default as the file's name says"},
-      {"skip_corrupt", CLI_BOOL, &o.skip_corrupt, "warn of unreadable files and go on"},
+      {"skip_corrupt", CLI_BOOL, &o.skip_corrupt, "skip files that cannot be read, with a warning"},
   };
   const cli_spec spec = {.command = "convert_imageset",
                          .arguments = "ROOT LIST DB",

@@ -25,7 +25,7 @@ typedef struct idx_file {
 
 /* ---- unpacking ----------------------------------------------------------- */
 
-/* Adds what the stream gives next to `out`; *more tells whether the packed file goes on. */
+/* Appends the next bytes of the stream to `out`; *more is false at the end of the file. */
 static crema_status inflate_some(z_stream *stream, const char *path, uint64_t limit, cr_buffer *out,
                                  bool *more) {
   enum { CHUNK = 1 << 20 };
@@ -53,7 +53,7 @@ static crema_status inflate_some(z_stream *stream, const char *path, uint64_t li
   return CREMA_OK;
 }
 
-/* Replaces the bytes of a gzipped file by what is in it. */
+/* Replaces the bytes of a gzipped file by its content. */
 static crema_status unpack(const char *path, cr_buffer *bytes) {
   enum { GZIP = 16 };
   uint64_t limit = 0;
@@ -79,7 +79,7 @@ static uint32_t word_at(const idx_file *idx, size_t offset) {
   return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | (uint32_t)b[3];
 }
 
-/* The file holds what its header says and nothing else. */
+/* Checks that the file is as long as its header says. */
 static crema_status check_size(const idx_file *idx, size_t header) {
   uint64_t wanted = header + (uint64_t)idx->count * idx->rows * idx->columns;
   if (idx->bytes.size == wanted) return CREMA_OK;
@@ -107,7 +107,7 @@ static crema_status read_idx(idx_file *idx, uint32_t magic) {
                    idx->path, magic == MAGIC_IMAGES ? "images" : "labels", found, magic);
   }
   if (idx->bytes.size < header) {
-    return cr_fail(CREMA_E_CORRUPT, "%s: truncated: %zu bytes, the header alone has %zu", idx->path,
+    return cr_fail(CREMA_E_CORRUPT, "%s: truncated: %zu bytes, its header has %zu", idx->path,
                    idx->bytes.size, header);
   }
   idx->count = word_at(idx, 4);
@@ -173,9 +173,8 @@ int crema_cmd_convert_mnist(int argc, char **argv) {
       .min_arguments = 3,
       .max_arguments = 3,
       .help =
-          "Makes a database of the IDX files that MNIST is published in (plain or gzipped). "
-          "Record\n"
-          "number n has the key n in eight digits and holds one gray image and its label.\n"
+          "Makes a database of the IDX files that MNIST is published in (plain or gzipped).\n"
+          "Record number n has the key n in eight digits and holds one gray image and its label.\n"
           "\n"
           "Example:\n"
           "  crema convert_mnist data/mnist/train-images-idx3-ubyte.gz \\\n"

@@ -25,7 +25,7 @@ static void report(const cr_convert_report *r, const char *path) {
               (unsigned long long)r->values);
   cr_log_info("%llu values overflowed to infinity, %llu became 0", (unsigned long long)r->infinite,
               (unsigned long long)r->zero);
-  cr_log_info("Largest relative error of the others: %.3g", r->worst);
+  cr_log_info("Largest relative error of all other values: %.3g", r->worst);
   if (r->kept > 0) {
     cr_log_warning("%llu blobs of integers are as they were", (unsigned long long)r->kept);
   }
@@ -50,8 +50,9 @@ int crema_cmd_convert_model(int argc, char **argv) {
       .max_arguments = 2,
       .help =
           "Changes the type of the weights in a binary model (.caffemodel) of any Caffe, and says\n"
-          "how many values were out of range and how far the others were rounded. All else in the\n"
-          "file stays as it is. Values of 16 bits are stored as bytes with their type, which\n"
+          "how many values were out of range and how far all other values were rounded. The\n"
+          "rest of the file stays as it is. Values of 16 bits are stored as bytes with their type, "
+          "which\n"
           "NVIDIA's Caffe reads (FLOAT16) and crema does; FLOAT is what every Caffe reads.\n\n"
           "Example:\n"
           "  crema convert_model -to FLOAT16 lenet.caffemodel lenet_f16.caffemodel\n",

@@ -1,4 +1,4 @@
-/* crema data_stats: what is in a database. */
+/* crema data_stats: the content of a database. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -202,7 +202,7 @@ int crema_cmd_data_stats(int argc, char **argv) {
   data_stats s = {.named = NAMED};
   const cli_flag flags[] = {
       {"backend", CLI_STRING, &backend,
-       "kind of database: lmdb, leveldb; without it what the files are"},
+       "kind of database: lmdb, leveldb; the default follows from its files"},
       {"name_damaged", CLI_INT, &s.named, "how many damaged records to name"},
   };
   const cli_spec spec = {
@@ -211,12 +211,11 @@ int crema_cmd_data_stats(int argc, char **argv) {
       .min_arguments = 1,
       .max_arguments = 1,
       .help =
-          "Reads and decodes all records of a database and prints how many there are, their "
-          "shapes\n"
-          "(channels x height x width), the mean of each channel, how often each label comes, and\n"
-          "which records are damaged, which is an error. Of pictures with boxes "
-          "(the\n"
-          "AnnotatedDatum of Caffe-SSD) it counts the boxes, and their classes as labels.\n"
+          "Reads and decodes all records of a database and prints how many there are, their\n"
+          "shapes (channels x height x width), the mean of each channel, how often each label "
+          "comes, and\n"
+          "which records are damaged, which is an error. In records with boxes (AnnotatedDatum of\n"
+          "Caffe-SSD) it counts the boxes, and their classes as labels.\n"
           "\n"
           "Example:\n"
           "  crema data_stats train_lmdb\n",
@@ -227,7 +226,7 @@ int crema_cmd_data_stats(int argc, char **argv) {
   if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
   s.path = argv[1];
   if (backend[0] == '\0') backend = cr_db_detect(s.path);
-  if (backend == NULL) backend = "lmdb"; /* opening it then reports what is wrong */
+  if (backend == NULL) backend = "lmdb"; /* opening it then reports the fault */
   crema_status status = add_all(&s, backend);
   if (status == CREMA_OK) print_stats(&s, backend);
   cr_annotated_free(&s.annotated);

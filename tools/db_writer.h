@@ -26,13 +26,13 @@ crema_status db_writer_put(db_writer *writer, const char *key,
 crema_status db_writer_put_value(db_writer *writer, const char *key, const void *bytes,
                                  size_t size) CREMA_MUST_USE;
 
-/* For records of images that a list names: the path of a name relative to a folder, and the key of
- * record `number`, each in place of what the buffer held. */
+/* For records of images that a list names. They replace the content of `out` by the path of a name
+ * relative to a folder, and by the key of record `number`. */
 crema_status db_writer_path(const char *folder, const char *name, cr_buffer *out) CREMA_MUST_USE;
 crema_status db_writer_key(size_t number, const char *name, cr_buffer *out) CREMA_MUST_USE;
 
-/* Commits what is pending and closes; the database then has its name. When `status` is a failure,
- * or the commit fails, the half-written database is removed and that failure returned. */
+/* Commits the pending records and closes; the database then has its name. When `status` is a
+ * failure, or the commit fails, the half-written database is removed and that failure returned. */
 crema_status db_writer_end(db_writer *writer, crema_status status) CREMA_MUST_USE;
 
 #endif

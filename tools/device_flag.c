@@ -10,16 +10,6 @@
 #include "crema/layer.h"
 #include "net/weights/weights.h"
 
-static bool is_simulated(const char *gpu) {
-  return strncmp(gpu, "sim:", 4) == 0;
-}
-
-static bool simulate(const char *gpu) {
-  if (crema_device_simulate(gpu + 4) == CREMA_OK) return true;
-  cli_error("-gpu %s: %s", gpu, crema_error_text());
-  return false;
-}
-
 static bool add_index(const char *gpu, long index, cli_devices *out) {
   for (int i = 0; i < out->count; ++i) {
     if (out->index[i] != index) continue;
@@ -49,8 +39,11 @@ static bool read_numbers(const char *gpu, cli_devices *out) {
 
 bool cli_read_devices(const char *gpu, cli_devices *out) {
   *out = (cli_devices){.type = CREMA_DEVICE_CUDA};
-  if (is_simulated(gpu)) {
-    if (!simulate(gpu)) return false;
+  if (strncmp(gpu, "sim:", 4) == 0) {
+    if (crema_device_simulate(gpu + 4) != CREMA_OK) {
+      cli_error("-gpu %s: %s", gpu, crema_error_text());
+      return false;
+    }
     out->type = CREMA_DEVICE_SIM;
     gpu = "all";
   } else if (crema_device_count(CREMA_DEVICE_SIM) > 0) {

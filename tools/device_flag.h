@@ -44,8 +44,10 @@ bool cli_load_plugins(const char *list);
  * an error, or with allow_missing a warning. False with the error printed. */
 bool cli_load_weights(crema_net *net, const char *paths, bool allow_missing);
 
+/* The help of -warn_unknown_fields, which several commands have. */
+#define CLI_UNKNOWN_FIELDS_HELP "only warn when a text file has a field that is not known"
+
 /* The help of -allow_missing, which several commands have. */
-#define CLI_ALLOW_MISSING_HELP \
-  "go on, with a warning, when the weights lack layers that the net has"
+#define CLI_ALLOW_MISSING_HELP "only warn when the weights lack layers that the net has"
 
 #endif

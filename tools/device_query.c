@@ -25,7 +25,7 @@ static int describe(crema_device_type type, const char *kind, int index) {
   return 0;
 }
 
-/* Which device reaches the memory of which, one row per device. */
+/* Which devices each device reaches, one row per device. */
 static int describe_peers(crema_device_type type, int count) {
   if (count < 2) return 0;
   printf("Direct access between devices (row reaches column)\n ");

@@ -1,4 +1,4 @@
-/* crema draw: a picture of a net, drawn by Graphviz's `dot`. */
+/* crema draw: an image of a net, drawn by Graphviz's `dot`. */
 #include <errno.h>
 #include <inttypes.h>
 #include <spawn.h>
@@ -17,11 +17,9 @@
 extern char **environ;
 
 static const char help_text[] =
-    "Draws a net: its layers, and at the arrows between them the names and shapes of the blobs. "
-    "The\n"
-    "ending of the second name says which kind of picture it is, such as svg, png or pdf. The "
-    "program\n"
-    "dot of Graphviz makes it; FILE.dot, the text that dot reads, is written without it.\n"
+    "Draws a net: its layers, and at the arrows between them the names and shapes of the blobs.\n"
+    "The ending of the second name says which kind of image it is, such as svg, png or pdf. The\n"
+    "program dot of Graphviz makes it; FILE.dot, the text that dot reads, is written without it.\n"
     "\n";
 
 static const char example[] =
@@ -173,7 +171,7 @@ static crema_status print_net(const crema_net *net, const char *direction, int *
   return cr_buffer_print(out, "}\n");
 }
 
-/* ---- the picture --------------------------------------------------------- */
+/* ---- the image ----------------------------------------------------------- */
 
 /* Starts `dot -T<kind>`, which reads `text` and writes to `out`. Returns errno's number, or 0. */
 static int start_dot(const char *kind, FILE *text, int out, pid_t *pid) {
@@ -202,7 +200,7 @@ static int read_all(int fd, cr_buffer *out) {
   }
 }
 
-/* The picture that dot makes of `text`. The error is printed. */
+/* The image that dot makes of `text`. The error is printed. */
 static bool run_dot(const char *kind, FILE *text, cr_buffer *out) {
   int ends[2], ended = 0;
   pid_t pid = 0;
@@ -213,7 +211,7 @@ static bool run_dot(const char *kind, FILE *text, cr_buffer *out) {
     close(ends[0]);
     if (code == ENOENT) {
       cli_error(
-          "draw: %s pictures are made by the program dot of Graphviz, which is not installed; "
+          "draw: %s images are made by the program dot of Graphviz, which is not installed; "
           "a file whose name ends in .dot needs none",
           kind);
     } else {
@@ -224,7 +222,7 @@ static bool run_dot(const char *kind, FILE *text, cr_buffer *out) {
   code = read_all(ends[0], out);
   close(ends[0]);
   while (waitpid(pid, &ended, 0) < 0 && errno == EINTR) continue;
-  if (code != 0) return cli_error("draw: the picture: %s", strerror(code)), false;
+  if (code != 0) return cli_error("draw: the image: %s", strerror(code)), false;
   if (ended == 0 && out->size > 0) return true;
   if (WIFEXITED(ended)) {
     cli_error("draw: dot failed with exit code %d; can it write %s?", WEXITSTATUS(ended), kind);
@@ -234,7 +232,7 @@ static bool run_dot(const char *kind, FILE *text, cr_buffer *out) {
   return false;
 }
 
-static bool make_picture(const char *kind, const cr_buffer *text, cr_buffer *out) {
+static bool make_image(const char *kind, const cr_buffer *text, cr_buffer *out) {
   FILE *file = tmpfile();
   bool good = file != NULL && fwrite(text->data, 1, text->size, file) == text->size &&
               fflush(file) == 0 && fseek(file, 0, SEEK_SET) == 0;
@@ -244,7 +242,7 @@ static bool make_picture(const char *kind, const cr_buffer *text, cr_buffer *out
   return good;
 }
 
-/* What comes after the last dot of the file's name: letters and digits. NULL, with the error
+/* The ending of the file's name, after its last dot: letters and digits. NULL, with the error
  * printed, where there is nothing. */
 static const char *kind_of(const char *path) {
   const char *name = strrchr(path, '/') == NULL ? path : strrchr(path, '/') + 1;
@@ -253,12 +251,12 @@ static const char *kind_of(const char *path) {
   const size_t length = strlen(kind);
   static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
   if (length > 0 && length < 16 && strspn(kind, letters) == length) return kind;
-  cli_error("draw: %s: the name must end in the kind of picture, such as .svg, .png or .dot", path);
+  cli_error("draw: %s: the name must end in the kind of image, such as .svg, .png or .dot", path);
   return NULL;
 }
 
 static bool draw(const crema_net *net, const char *direction, const char *kind, const char *path) {
-  cr_buffer text = {0}, picture = {0};
+  cr_buffer text = {0}, image = {0};
   const cr_buffer *out = &text;
   int *maker = calloc((size_t)crema_net_blob_count(net) + 1, sizeof *maker);
   bool good = false;
@@ -269,15 +267,15 @@ static bool draw(const crema_net *net, const char *direction, const char *kind, 
   } else if (strcmp(kind, "dot") == 0 || strcmp(kind, "gv") == 0) {
     good = true;
   } else {
-    good = make_picture(kind, &text, &picture);
-    out = &picture;
+    good = make_image(kind, &text, &image);
+    out = &image;
   }
   if (good && cr_file_write(path, out->data, out->size) != CREMA_OK) {
     cli_fail();
     good = false;
   }
   free(maker);
-  cr_buffer_free(&picture);
+  cr_buffer_free(&image);
   cr_buffer_free(&text);
   return good;
 }

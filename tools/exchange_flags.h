@@ -4,7 +4,7 @@
 
 #include "crema/solver.h"
 
-/* What the user gave, as text. */
+/* The values of the flags, as text. */
 typedef struct cli_exchange_flags {
   const char *exchange, *batch_mode, *order;
 } cli_exchange_flags;
@@ -16,9 +16,8 @@ typedef struct cli_exchange_flags {
   "how several devices or processes share gradients: auto, tree, reduce, nccl or mpi"
 #define CLI_BATCH_MODE_HELP \
   "batch_size of the net is per_device, or the total, which is divided among them"
-#define CLI_ORDER_HELP                                                                       \
-  "gradients are added in a fixed order, for the same bits each time, or (tree) in that of " \
-  "arrival"
+#define CLI_ORDER_HELP \
+  "gradients are added in a fixed order, for the same bits each time, or (tree) as they arrive"
 
 /* Sets the options. False, with the error printed, for a text that is not known. */
 bool cli_read_exchange(const cli_exchange_flags *flags, crema_solver_options *out);

@@ -50,10 +50,6 @@ static crema_status hdf5_put(feature *f, const float *values) {
   return cr_hdf5_writer_flush(f->file);
 }
 
-static crema_status hdf5_end(feature *f, crema_status status) {
-  return f->file == NULL ? status : cr_hdf5_writer_finish(f->file, status);
-}
-
 /* ---- databases ----------------------------------------------------------- */
 
 /* One Datum per item: extents of axes 1 to 3 (1 for missing axes), values as floats. */
@@ -61,7 +57,7 @@ static crema_status db_put(feature *f, const float *values) {
   const crema_shape *shape = crema_blob_shape(f->blob);
   int64_t items = shape->axes > 0 ? shape->dim[0] : 1;
   if (shape->axes > 4) {
-    return cr_fail(CREMA_E_SHAPE, "%s: %d axes; a Datum has at most 3 beside the batch",
+    return cr_fail(CREMA_E_SHAPE, "%s: %d axes; a Datum has at most 3, without the batch",
                    f->blob_name, shape->axes);
   }
   int extent[3] = {1, 1, 1};
@@ -138,7 +134,8 @@ static crema_status run_batches(extractor *x, int64_t batches) {
 static crema_status end(extractor *x, crema_status status) {
   for (int i = 0; i < x->count; ++i) {
     feature *f = &x->feature[i];
-    status = x->hdf5 ? hdf5_end(f, status) : db_writer_end(&f->writer, status);
+    if (!x->hdf5) status = db_writer_end(&f->writer, status);
+    else if (f->file != NULL) status = cr_hdf5_writer_finish(f->file, status);
     if (status == CREMA_OK) cr_log_info("Extracted features of %s to %s", f->blob_name, f->path);
   }
   return status;
@@ -174,7 +171,7 @@ static crema_status extract(extractor *x, char **argv, int64_t batches,
   return end(x, status);
 }
 
-/* The last words of Caffe's tool, "CPU" or "GPU 1", in place of -gpu. */
+/* The last words of Caffe's tool, "CPU" or "GPU 1", instead of -gpu. */
 static bool read_last_words(int argc, char **argv, const char **gpu) {
   static const char prefix[] = "DEVICE_ID=";
   if (argc <= 7) return true;
@@ -188,14 +185,11 @@ static bool read_last_words(int argc, char **argv, const char **gpu) {
 }
 
 static const char help_text[] =
-    "Runs NET (phase TEST) with WEIGHTS for BATCHES batches and stores what the named blobs hold. "
-    "BLOBS\n"
-    "and OUTPUTS are lists with commas, one output for each blob. KIND is lmdb or leveldb (a Datum "
-    "of\n"
-    "floats an item, key: its number in ten digits) or hdf5 (one dataset named after the blob). "
-    "Last\n"
-    "words CPU or GPU, with the device's number (0 without it), stand for -gpu, as in Caffe's "
-    "tool.\n"
+    "Runs NET (phase TEST) with WEIGHTS for BATCHES batches and stores the values of the named\n"
+    "blobs. BLOBS and OUTPUTS are lists with commas, one output for each blob. KIND is lmdb or\n"
+    "leveldb (a Datum of floats per item, key: its number in ten digits) or hdf5 (one dataset\n"
+    "named after the blob). Last words CPU or GPU, with the device's number (0 without it),\n"
+    "stand for -gpu, as in Caffe's tool.\n"
     "\n"
     "Example:\n"
     "  crema extract_features net.caffemodel net.prototxt fc7,prob fc7_lmdb,prob_lmdb 10 lmdb\n";

@@ -20,8 +20,8 @@ typedef struct cli_image_flags {
 /* Sets the defaults and writes the rows of the flags to `out`. */
 void cli_image_flags_list(cli_image_flags *flags, cli_flag out[CLI_IMAGE_FLAGS]);
 
-/* What the flags say. `flags` must live as long as `out` is used. Errors: CREMA_E_ARGUMENT,
- * CREMA_E_RANGE. */
+/* The options that the flags give. `flags` must live as long as `out` is used. Errors:
+ * CREMA_E_ARGUMENT, CREMA_E_RANGE. */
 crema_status cli_image_flags_read(cli_image_flags *flags, crema_image_options *out);
 
 #endif

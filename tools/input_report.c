@@ -27,12 +27,6 @@ static stage_rates rates_of(const cr_input_stats *stats) {
   };
 }
 
-static void print_fill(const cr_series *fill, int depth) {
-  printf("  batches ready (of %d): %.2f on average;", depth, cr_series_mean(fill));
-  for (int i = 0; i < fill->points; ++i) printf(" %.1f", cr_series_point(fill, i));
-  printf("\n");
-}
-
 /* What differs between the layers that read. */
 typedef struct source_kind {
   const char *type;
@@ -96,7 +90,9 @@ static void print_layer(const cr_layer *layer, const cr_input_stats *stats, doub
   if (p->depth > 0) {
     printf("  the input waited %.3f s (%" PRIu64 " times), with all its batches full or in use\n",
            p->idle.seconds, p->idle.count);
-    print_fill(&p->fill, p->depth);
+    printf("  batches ready (of %d): %.2f on average;", p->depth, cr_series_mean(&p->fill));
+    for (int i = 0; i < p->fill.points; ++i) printf(" %.1f", cr_series_point(&p->fill, i));
+    printf("\n");
   }
   if (100 * share > NOTABLE) print_verdict(kind, &rates, p, share);
 }

@@ -3,14 +3,10 @@
 #include <string.h>
 
 const char cli_cost_help[] =
-    "FLOPs are those of a forward pass: two for each multiply-add of a convolution, an inner "
-    "product "
-    "or\n"
-    "a recurrent layer and one for each addition of a bias; other arithmetic counts one for each "
-    "value\n"
-    "and function, pooling one for each value of a window. Losses, outputs of detectors and layers "
-    "that\n"
-    "only move values count none.\n";
+    "FLOPs count a forward pass: two for each multiply-add of a convolution, an inner product or\n"
+    "a recurrent layer and one for each addition of a bias; other arithmetic counts one for each\n"
+    "value and function, pooling one for each value of a window. Losses, outputs of detectors and\n"
+    "layers that only move values count none.\n";
 
 static int64_t count_of(const crema_blob *blob) {
   return crema_blob_count(blob);
@@ -38,7 +34,7 @@ static int64_t of_inner_product(const cr_net_layer *at) {
   return outputs > 0 ? count_of(at->top[0]) / outputs * count_of(at->layer->blob[0]) : 0;
 }
 
-/* Every matrix is used at every step, but for that of an input that is the same at all steps. */
+/* Every matrix is used at every step, except if its input is the same at all steps. */
 static int64_t of_recurrent(const cr_net_layer *at) {
   const crema_shape *shape = crema_blob_shape(at->bottom[0]);
   const cr_layer *layer = at->layer;
@@ -127,7 +123,7 @@ static int64_t operations(const cr_net_layer *at) {
 
 /* ---- memory -------------------------------------------------------------- */
 
-/* Whether the values of top `t` are those of a bottom or of a parameter. */
+/* Whether top `t` shares its values with a bottom or a parameter. */
 static bool is_shared(const cr_net_layer *at, int t) {
   const cr_layer *layer = at->layer;
   for (int b = 0; b < layer->bottoms; ++b) {

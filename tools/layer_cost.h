@@ -1,4 +1,4 @@
-/* What a layer of a net costs in one forward pass. */
+/* The cost of one forward pass of a layer. */
 #ifndef CREMA_TOOLS_LAYER_COST_H
 #define CREMA_TOOLS_LAYER_COST_H
 
@@ -6,14 +6,14 @@
 
 typedef struct cli_cost {
   int64_t learned,
-      statistics;        /* values of its own parameters: trained ones, and those of BatchNorm */
+      statistics;        /* values of its parameters: trained ones, and statistics of BatchNorm */
   int64_t multiply_adds; /* of convolutions, inner products and recurrent layers */
-  int64_t flops;         /* two for each multiply-add, and those of other arithmetic */
+  int64_t flops;         /* two for each multiply-add, and other arithmetic */
   int64_t value_bytes;   /* of the tops that do not share another blob's values */
   int64_t parameter_bytes;
 } cli_cost;
 
-/* What the help says of multiply-adds and FLOPs. */
+/* The help on multiply-adds and FLOPs. */
 extern const char cli_cost_help[];
 
 /* The cost of layer `layer`, in the net's present shapes. */

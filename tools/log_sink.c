@@ -82,7 +82,7 @@ static void write_line(void *user, crema_log_level level, const char *file, int 
   char *full = write_to_files(self, head, message);
   pthread_mutex_unlock(&self->lock);
   if (full == NULL) return;
-  snprintf(clean, sizeof clean, "%s: cannot be written; the log goes on without it", full);
+  snprintf(clean, sizeof clean, "%s: cannot be written; the log continues without it", full);
   free(full);
   write_line(user, CREMA_LOG_WARNING, "log_sink.c", __LINE__, clean);
 }

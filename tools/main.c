@@ -88,8 +88,8 @@ static bool finish_output(void) {
 
 int main(int argc, char **argv) {
   open_standard_streams();
-  /* A file that may not grow, and a pipe that nobody reads any more, shall be an error of the
-   * write, with a message. */
+  /* A write to a file that may not grow, or to a pipe without a reader, must fail with a message
+   * instead of a signal. */
   signal(SIGXFSZ, SIG_IGN);
   signal(SIGPIPE, SIG_IGN);
   cli_log_start();

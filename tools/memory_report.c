@@ -24,13 +24,6 @@ static void report_blob(const char *name, crema_blob *blob) {
   print_row(name, types, &memory);
 }
 
-static void report_blobs(crema_net *net) {
-  for (int i = 0; i < crema_net_blob_count(net); ++i) {
-    /* Not by crema_net_blob, which makes a net keep the blob. */
-    report_blob(crema_net_blob_name(net, i), net->blob[i]);
-  }
-}
-
 static void report_params(crema_net *net) {
   for (int l = 0; l < crema_net_layer_count(net); ++l) {
     for (int p = 0; p < crema_net_layer_param_count(net, l); ++p) {
@@ -51,7 +44,10 @@ static void report_net(crema_net *net) {
          "device");
   crema_status status = cr_net_memory_read(net, &memory);
   if (status != CREMA_OK) cr_log_warning("memory report: %s", crema_error_text());
-  report_blobs(net);
+  for (int i = 0; i < crema_net_blob_count(net); ++i) {
+    /* Not by crema_net_blob, which makes a net keep the blob. */
+    report_blob(crema_net_blob_name(net, i), net->blob[i]);
+  }
   if (status == CREMA_OK) {
     print_row("tops, all", "", &memory.tops);
     print_row("tops, shared ones again", "", &memory.shared_tops);
@@ -94,7 +90,7 @@ void cli_memory_report(crema_solver *solver, crema_device *device) {
     printf("Device %d: %zu bytes in use, %zu at most, %zu pooled; %zu pinned; %zu of scratchpad\n",
            crema_device_get_index(device), memory.current, memory.peak, memory.pooled,
            crema_pinned_bytes(), cr_device_scratchpad_bytes(device));
-    printf("Device %d: %llu times an op ran on the CPU, for want of a kernel\n",
+    printf("Device %d: %llu times an op ran on the CPU, for lack of a kernel\n",
            crema_device_get_index(device), (unsigned long long)cr_device_fallbacks(device));
   }
   report_totals();

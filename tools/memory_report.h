@@ -1,4 +1,4 @@
-/* The report of memory: what each blob takes, and what the devices hold. */
+/* The report of memory: bytes of each blob, and of the devices. */
 #ifndef CREMA_TOOLS_MEMORY_REPORT_H
 #define CREMA_TOOLS_MEMORY_REPORT_H
 

@@ -27,13 +27,12 @@ void cli_net_flags_list(cli_net_flags *flags, const char *iterations_help, const
       {"level", CLI_INT, &flags->level, "level of the net's state"},
       {"stage", CLI_STRING, &flags->stage, "stages of the net's state, separated by commas"},
       {"skip_corrupt", CLI_BOOL, &flags->skip_corrupt,
-       "warn of records that cannot be decoded and go on"},
+       "skip records that cannot be decoded, with a warning"},
       {"compiled", CLI_BOOL, &flags->compiled, CLI_COMPILED_HELP},
       {"plugin", CLI_STRING, &flags->plugin, CLI_PLUGIN_HELP},
       {"precision", CLI_STRING, &flags->precision, CLI_PRECISION_HELP},
       {"table", CLI_STRING, &flags->table, CLI_TABLE_HELP},
-      {"warn_unknown_fields", CLI_BOOL, &flags->warn_unknown_fields,
-       "go on when a text file has a field that is not known"},
+      {"warn_unknown_fields", CLI_BOOL, &flags->warn_unknown_fields, CLI_UNKNOWN_FIELDS_HELP},
   };
   memcpy(out, list, sizeof list);
 }

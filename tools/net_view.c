@@ -10,10 +10,8 @@
 #include "device_flag.h"
 
 const char cli_view_input_help[] =
-    "The net is built, so that layers that read data need theirs, unless -input gives the shapes "
-    "of "
-    "what\n"
-    "they make: -input data=8x3x227x227,label=8. It gives the layer Input other shapes, too.\n";
+    "The net is built, so that layers that read data need theirs, unless -input gives the shapes\n"
+    "of their tops: -input data=8x3x227x227,label=8. It gives the layer Input other shapes, too.\n";
 
 void cli_view_flags_list(cli_view_flags *flags, cli_flag out[CLI_VIEW_FLAGS]) {
   *flags = (cli_view_flags){.phase = "", .stage = "", .input = "", .plugin = ""};
@@ -23,8 +21,7 @@ void cli_view_flags_list(cli_view_flags *flags, cli_flag out[CLI_VIEW_FLAGS]) {
       {"stage", CLI_STRING, &flags->stage, "stages of the net's state, separated by commas"},
       {"input", CLI_STRING, &flags->input, "shapes of the net's inputs: NAME=NxCxHxW,..."},
       {"plugin", CLI_STRING, &flags->plugin, CLI_PLUGIN_HELP},
-      {"warn_unknown_fields", CLI_BOOL, &flags->warn_unknown_fields,
-       "go on when a text file has a field that is not known"},
+      {"warn_unknown_fields", CLI_BOOL, &flags->warn_unknown_fields, CLI_UNKNOWN_FIELDS_HELP},
   };
   memcpy(out, list, sizeof list);
 }
@@ -168,7 +165,7 @@ static crema_status open_net(const cli_view_flags *flags, const char *path,
   return status;
 }
 
-/* Whether the failure is that of a layer which -input can replace. */
+/* Whether a layer failed that -input can replace. */
 static bool lacks_data(crema_status status, const cr_list *sources) {
   for (size_t i = 0; i < sources->count && status == CREMA_E_NOT_FOUND; ++i) {
     if (strcmp(sources->item[i], crema_error_layer()) == 0) return true;

@@ -1,4 +1,4 @@
-/* crema summary: what the layers of a net are, and what they cost. */
+/* crema summary: the layers of a net, and their costs. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,16 +8,13 @@
 #include "net_view.h"
 
 static const char help_text[] =
-    "Prints a net's layers: type, shapes of the outputs, parameters, multiply-adds, FLOPs and "
-    "memory,\n"
-    "and the sums. With -json, as JSON.\n"
+    "Prints a net's layers: type, shapes of the outputs, parameters, multiply-adds, FLOPs and\n"
+    "memory, and the sums. With -json, as JSON.\n"
     "\n"
-    "Memory is that of the values that a layer makes and of its parameters, in bytes; what works "
-    "in\n"
-    "place or shares another layer's values takes none. A net that plans its memory reuses that "
-    "of\n"
-    "values (crema benchmark measures it); training takes as much again for gradients.\n"
-    "Splits, which the net inserts where several layers read a blob, are left out.\n"
+    "Memory counts the values that a layer makes and its parameters, in bytes; a layer that works\n"
+    "in place or shares the values of another layer takes none. A net that plans its memory\n"
+    "reuses the memory of values (crema benchmark measures it); training takes as much again for\n"
+    "gradients. Splits, which the net inserts where several layers read a blob, are omitted.\n"
     "\n";
 
 static const char example[] =
@@ -126,7 +123,7 @@ static void print_table(const crema_net *net) {
 
 /* ---- JSON ---------------------------------------------------------------- */
 
-/* What is no UTF-8 is replaced, as JSON can be nothing else. */
+/* Bytes that are no UTF-8 are replaced, as JSON must be UTF-8. */
 static void print_string(const char *text) {
   putchar('"');
   while (*text != '\0') {

@@ -34,10 +34,10 @@ typedef struct training {
   double shown;         /* seconds of training when the progress line was last drawn */
   int ended_by;         /* the signal that ends the training whatever the flags say; 0: none came */
   crema_solver *solver; /* NULL until it is made */
-  crema_device *device; /* NULL: what the solver file says */
+  crema_device *device; /* NULL: as the solver file says */
 } training;
 
-/* SIGXCPU: the soft limit on processor time is reached; the hard limit a little later kills. */
+/* SIGXCPU: the soft limit on CPU time is reached; the hard limit a little later kills. */
 static void look_for_end(training *self) {
   if (cli_signal_came(SIGTERM)) self->ended_by = SIGTERM;
   if (self->ended_by == 0 && cli_signal_came(SIGXCPU)) self->ended_by = SIGXCPU;
@@ -120,7 +120,7 @@ static bool check_flags(const train_flags *flags, training *run) {
   }
   if (flags->weights[0] != '\0' && flags->snapshot[0] != '\0') {
     cli_error(
-        "train: give -snapshot to go on from a snapshot or -weights to start from weights, "
+        "train: give -snapshot to continue from a snapshot or -weights to start from weights, "
         "not both");
     return false;
   }
@@ -203,29 +203,28 @@ static int train(const train_flags *flags, const crema_solver_options *options) 
 
 static const char help_text[] =
     "Trains the net that the solver file names, testing and taking snapshots as it says.\n"
-    "-weights starts from a .caffemodel (or several, separated by commas) in place of those that\n"
-    "the solver file names; -snapshot goes on from a .solverstate exactly where it was written:\n"
-    "weights, history, iteration, learning rate, position in the data and random state.\n"
-    "-resume_auto goes on from the newest snapshot that is whole, or starts as without it when\n"
-    "there is none: for jobs that are started again and again. The number of devices may change\n"
-    "from one run to the next.\n"
-    "Ctrl-C stops after the current iteration and writes a snapshot (a second one, half a second\n"
-    "or more after it, stops at once, without), and so do SIGTERM, with exit code 143, and a\n"
-    "limit on processor time (SIGXCPU), with 152; SIGHUP writes a snapshot and goes on, under\n"
-    "nohup, too; SIGUSR1 prints what the blobs and the device take of memory, as -memory_report\n"
-    "does at the end. A reader of the log that goes away does not end the training.\n"
-    "A snapshot that cannot be written does not end the training: the next one is tried, at the\n"
-    "latest at the end, and the exit code is 1 when the last one is missing. -on_nan says what a\n"
-    "loss or a weight that is not a finite number does: stop, or a warning at each display; no\n"
-    "snapshot has such weights.\n"
-    "-gpu 0,1,2,3 or all trains on several devices, each of which computes gradients from samples\n"
-    "of its own; mpirun -n 4 crema train ... does so with processes, on one host or several.\n"
-    "-gpu sim:4 trains on four simulated devices, which compute on the CPU. The batch_size of the\n"
-    "net is that of each device unless -batch_mode total divides it. -exchange says how gradients\n"
+    "-weights starts from a .caffemodel (or several, separated by commas) instead of the weights\n"
+    "that the solver file names. -snapshot continues from a .solverstate exactly where it was\n"
+    "written: weights, history, iteration, learning rate, position in the data and random state.\n"
+    "-resume_auto continues from the newest snapshot that is whole, or starts from the beginning\n"
+    "when there is none: for jobs that are started again and again. The number of devices may\n"
+    "change from one run to the next.\n"
+    "Ctrl-C stops after the current iteration and writes a snapshot. A second one, half a second\n"
+    "or more after it, stops at once, without a snapshot. SIGTERM does the same with exit code\n"
+    "143, and a limit on CPU time (SIGXCPU) with 152. SIGHUP writes a snapshot and training\n"
+    "continues, under nohup, too. SIGUSR1 prints how much memory the blobs and the device take,\n"
+    "as -memory_report does at the end. A reader of the log that goes away does not end the\n"
+    "training. A snapshot that cannot be written does not end the training: the next one is\n"
+    "tried, at the latest at the end, and the exit code is 1 when the last one is missing.\n"
+    "-on_nan chooses the effect of a loss or a weight that is not a finite number: stop, or a\n"
+    "warning at each display. No snapshot has such weights.\n"
+    "-gpu 0,1,2,3 or all trains on several devices, and each computes gradients from its own\n"
+    "samples; mpirun -n 4 crema train ... does so with processes, on one host or several.\n"
+    "-gpu sim:4 trains on four simulated devices, which compute on the CPU. Each device computes\n"
+    "the batch_size of the net, unless -batch_mode total divides it. -exchange says how gradients\n"
     "are shared: along a tree to the first device, which updates (tree), or summed for all while\n"
-    "others are still being computed (reduce, nccl, mpi). --plan measures the links between "
-    "devices\n"
-    "and some iterations, and prints what each way would take.\n"
+    "others are still being computed (reduce, nccl, mpi). --plan measures the links between\n"
+    "devices and some iterations, and prints the time that each way would take.\n"
     "\n"
     "Examples:\n"
     "  crema train -solver models/lenet/lenet_solver.prototxt\n"
@@ -249,13 +248,13 @@ int crema_cmd_train(int argc, char **argv) {
   const cli_flag list[] = {
       {"solver", CLI_STRING, &flags.solver, "the solver file (text)"},
       {"weights", CLI_STRING, &flags.weights, "models to start from, separated by commas"},
-      {"snapshot", CLI_STRING, &flags.snapshot, "the .solverstate to go on from"},
+      {"snapshot", CLI_STRING, &flags.snapshot, "the .solverstate to continue from"},
       {"resume_auto", CLI_BOOL, &flags.resume_auto,
-       "go on from the newest whole snapshot under snapshot_prefix, if there is one"},
+       "continue from the newest whole snapshot under snapshot_prefix, if there is one"},
       {"iterations", CLI_INT, &flags.iterations,
        "stop after so many iterations of this run; 0: at max_iter"},
       {"gpu", CLI_STRING, &flags.gpu,
-       "the GPUs to train on: numbers or all; without it what the solver file says"},
+       "the GPUs to train on: numbers or all; by default as the solver file says"},
       {"exchange", CLI_STRING, &flags.exchange.exchange, CLI_EXCHANGE_HELP},
       {"batch_mode", CLI_STRING, &flags.exchange.batch_mode, CLI_BATCH_MODE_HELP},
       {"order", CLI_STRING, &flags.exchange.order, CLI_ORDER_HELP},
@@ -269,9 +268,9 @@ int crema_cmd_train(int argc, char **argv) {
       {"on_nan", CLI_STRING, &flags.on_nan,
        "when the loss or a weight is not a finite number: stop or warn"},
       {"skip_corrupt", CLI_BOOL, &flags.skip_corrupt,
-       "warn of records that cannot be decoded and go on"},
+       "skip records that cannot be decoded, with a warning"},
       {"memory_report", CLI_BOOL, &flags.memory_report,
-       "print at the end what the blobs and the device take of memory"},
+       "print at the end how much memory the blobs and the device take"},
       {"no_memory_plan", CLI_BOOL, &options.no_memory_plan,
        "keep all values of a pass until the next one instead of using their memory again"},
       {"recompute", CLI_BOOL, &options.recompute,
@@ -279,8 +278,7 @@ int crema_cmd_train(int argc, char **argv) {
       {"input_report", CLI_BOOL, &flags.input_report,
        "print at the end how fast the input was and whether training waited for it"},
       {"plugin", CLI_STRING, &flags.plugin, CLI_PLUGIN_HELP},
-      {"warn_unknown_fields", CLI_BOOL, &flags.warn_unknown_fields,
-       "go on when a text file has a field that is not known"},
+      {"warn_unknown_fields", CLI_BOOL, &flags.warn_unknown_fields, CLI_UNKNOWN_FIELDS_HELP},
   };
   const cli_spec spec = {.command = "train",
                          .arguments = "",

@@ -28,7 +28,7 @@ int crema_cmd_upgrade_net_proto_text(int argc, char **argv) {
   bool warn_unknown_fields = false;
   const cli_flag flags[] = {
       {"warn_unknown_fields", CLI_BOOL, &warn_unknown_fields,
-       "warn of fields that the schema does not know instead of stopping"},
+       "only warn about fields that the schema does not know"},
   };
   const cli_spec spec = {
       .command = "upgrade_net_proto_text",
@@ -80,7 +80,7 @@ int crema_cmd_upgrade_solver_proto_text(int argc, char **argv) {
   bool warn_unknown_fields = false;
   const cli_flag flags[] = {
       {"warn_unknown_fields", CLI_BOOL, &warn_unknown_fields,
-       "warn of fields that the schema does not know instead of stopping"},
+       "only warn about fields that the schema does not know"},
   };
   const cli_spec spec = {
       .command = "upgrade_solver_proto_text",

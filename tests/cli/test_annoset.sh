@@ -38,8 +38,8 @@ diff <(sed -n 's/.*Train net output #[0-9]*: flat = //p' log | head -n 24) <(pri
 printf '1 1 1 5 5\n1 -9 1 0 5\n1 1 32 5 40\n3 8.5 1e0 9 5\n' >one/a.txt
 run convert_annoset one one/list.txt outside_lmdb
 expect_ok "boxes outside"
-expect_line "the left one" 'one/a.txt:2: the box is outside of the picture; left out'
-expect_line "the lower one" 'one/a.txt:3: the box is outside of the picture; left out'
+expect_line "the left one" 'one/a.txt:2: the box is outside of the image; skipped'
+expect_line "the lower one" 'one/a.txt:3: the box is outside of the image; skipped'
 run data_stats outside_lmdb
 expect_line "boxes inside" '^Boxes: 2 in 1 records$'
 
@@ -74,7 +74,7 @@ cat 1 2 3 4|expected a label and the box's left
 0 1 1 5 5|a label is 1 or more
 1 5 1 5 9|left and top are less than
 1 1 9 5 5|left and top are less than
-1 1 1 5 900|far outside of a picture of 32 x 32
+1 1 1 5 900|far outside of an image of 32 x 32
 1 nan 1 5 9|far outside
 LINES
 run convert_annoset one one/list.txt shapes_lmdb

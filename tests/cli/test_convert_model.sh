@@ -23,7 +23,7 @@ for type in FLOAT16 BFLOAT16 FLOAT DOUBLE; do
     expect_ok "$type $format"
     expect_line "$type $format" 'Wrote out.caffemodel: 4 blobs, 14098 values'
     expect_line "$type $format" '0 values overflowed to infinity, 0 became 0'
-    expect_line "$type $format" 'Largest relative error of the others: [0-9]'
+    expect_line "$type $format" 'Largest relative error of all other values: [0-9]'
     score out.caffemodel
     expect_ok "scoring $type $format"
     awk -v a="$before" -v b="$(accuracy)" 'BEGIN { exit !(b != "" && a - b < 0.02 && b - a < 0.02) }' ||
@@ -37,7 +37,7 @@ bytes=$(stat -c %s $model)
 cp half.caffemodel same.caffemodel
 run convert_model -to=FLOAT16 same.caffemodel same.caffemodel
 expect_ok "into itself"
-expect_line "into itself" 'others: 0$'
+expect_line "into itself" 'all other values: 0$'
 cmp -s half.caffemodel same.caffemodel || fail "the same file again"
 run convert_model -to FLOAT $model float.caffemodel
 cmp -s $model float.caffemodel || fail "a float model to FLOAT is the same file"

@@ -76,9 +76,9 @@ PATH=$work/empty run draw net.prototxt other.png
 expect_error "no dot" "the program dot of Graphviz, which is not installed" "a file whose name ends in .dot"
 
 run draw net.prototxt net
-expect_error "no kind" "the name must end in the kind of picture"
+expect_error "no kind" "the name must end in the kind of image"
 run draw net.prototxt a.b/net
-expect_error "no kind" "the name must end in the kind of picture"
+expect_error "no kind" "the name must end in the kind of image"
 run draw -rankdir UP net.prototxt net.dot
 expect_error "a direction" "expected TB, BT, LR or RL"
 run draw net.prototxt none/net.dot
