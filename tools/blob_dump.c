@@ -58,7 +58,8 @@ static crema_status write_tensor(dump *d, const crema_shape *shape, cr_tensor *t
   if (set >= 0) good = cr_h5()->Dclose(set) >= 0 && good;
   if (space >= 0) cr_h5()->Sclose(space);
   if (!good) {
-    return cr_fail(CREMA_E_IO, "cannot write data set %s; another one or a group has its name",
+    return cr_fail(CREMA_E_IO,
+                   "cannot write data set %s; its name is taken by another data set or group",
                    d->path.data);
   }
   d->path.size = size;

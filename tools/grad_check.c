@@ -28,7 +28,7 @@ typedef struct check {
 typedef struct subject {
   char name[128];
   crema_blob *blob, *exact;
-  int64_t values, wrong; /* checked, and those of them with an error above the tolerance */
+  int64_t values, wrong; /* that were checked; with an error above the tolerance */
   double largest;        /* error */
 } subject;
 
@@ -87,7 +87,7 @@ static crema_status copy_values(crema_blob *from, crema_blob *to) {
 }
 
 /* Gives both nets the same parameters and inputs, and runs the one whose gradients are checked. Its
- * layer may have overwritten the inputs; that of the oracle does not work in place. */
+ * layer may have overwritten the inputs; the oracle does not work in place. */
 static crema_status run_backward(check *c) {
   const cr_net_layer *layer = last_layer(c->net);
   for (int p = 0; p < c->layer->params; ++p) {
@@ -228,7 +228,7 @@ crema_status cli_grad_check(crema_net *net, crema_net *oracle, const cli_grad_op
     return cr_fail(CREMA_E_UNSUPPORTED, "layer '%s' (%s) has no backward pass", c.layer->name,
                    c.layer->kind->type);
   }
-  /* Other numbers than those of the inputs: weights like these could hide a gradient. */
+  /* Weights that equal the inputs could hide a gradient: another seed than theirs. */
   cr_mt19937_seed(&c.rng, (uint32_t)cr_mix_key(options->seed, 1));
   CR_TRY(CR_NEW(c.weight, c.layer->tops + 1, "weights"));
   crema_status status = check_all(&c, good);

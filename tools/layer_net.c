@@ -69,8 +69,8 @@ static crema_status shapes_of_text(const char *input, const Caffe__LayerParamete
   }
   if (given == bottoms) return CREMA_OK;
   return cr_fail(CREMA_E_ARGUMENT,
-                 "layer '%s' (%s) has %zu different bottoms, -input gives %zu shapes; separate "
-                 "them with ';'",
+                 "-input must give one shape for each bottom of layer '%s' (%s), %zu in all, with "
+                 "';' between them; found %zu",
                  layer->name, layer->type, bottoms, given);
 }
 
@@ -160,7 +160,7 @@ static crema_status fail_of_count(const char *path, const Caffe__NetParameter *p
                     "expected a file with one layer, found %zu", param->n_layer);
 }
 
-/* In double precision, with tops that have names of their own. */
+/* In double precision, and no top has the name of a bottom. */
 static crema_status make_oracle(Caffe__NetParameter *param) {
   Caffe__LayerParameter *layer = param->layer[param->n_layer - 1];
   param->has_default_forward_type = param->has_default_backward_type = 1;

@@ -6,9 +6,10 @@
 #include "crema/net.h"
 
 typedef struct cli_layer_net {
-  const char *path;  /* text with one layer { ... } */
-  const char *input; /* one shape per bottom: "8x3x32x32;8", or commas in place of x; or a file of
-                        -dump_blobs that ends in .h5 */
+  const char *path; /* text with one layer { ... } */
+  /* One shape per bottom, such as "8x3x32x32;8" or "8,3,32,32;8", or the name of a -dump_blobs
+   * file, which ends in .h5. */
+  const char *input;
   bool warn_unknown_fields;
   bool oracle; /* in double precision, and no top in the place of a bottom */
 } cli_layer_net;

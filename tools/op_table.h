@@ -14,7 +14,7 @@ typedef struct cli_op_row {
 
 typedef struct cli_op_table {
   cr_watcher watcher;
-  const cr_watcher *before; /* the context's, which is told, too */
+  const cr_watcher *before; /* the context's own, which gets each run, too */
   cli_op_row *row;
   size_t rows;
   double prepare; /* seconds in which ops got their arguments, conversions not counted */

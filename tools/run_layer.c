@@ -72,18 +72,18 @@ out:
   return status;
 }
 
-/* `classes`: see classes_of. */
-static void fill_values(float *values, int64_t count, int64_t classes, bool counts,
-                        cr_mt19937 *rng) {
+/* `classes`: see classes_of. `how`: the first letter of counting, positive or random. */
+static void fill_values(float *values, int64_t count, int64_t classes, char how, cr_mt19937 *rng) {
   for (int64_t k = 0; k < count; ++k) {
-    if (classes > 0 && counts) values[k] = (float)(k % classes);
+    if (how == 'c') values[k] = (float)(classes > 0 ? k % classes : k);
     else if (classes > 0) values[k] = (float)cr_mt19937_below(rng, (uint32_t)classes);
-    else values[k] = counts ? (float)k : 2 * cr_mt19937_uniform(rng) - 1;
+    else if (how == 'p') values[k] = 0.1f + 0.9f * cr_mt19937_uniform(rng);
+    else values[k] = 2 * cr_mt19937_uniform(rng) - 1;
   }
 }
 
 static crema_status fill_inputs(crema_net *net, const run_flags *flags) {
-  const bool counts = strcmp(flags->fill, "counting") == 0;
+  const char first = flags->fill[0]; /* checked: of counting, positive or random */
   cr_mt19937 rng;
   if (cli_is_dump(flags->input)) return fill_from_file(net, flags->input);
   cr_mt19937_seed(&rng, (uint32_t)flags->seed);
@@ -97,7 +97,7 @@ static crema_status fill_inputs(crema_net *net, const run_flags *flags) {
     if (is_marks(net, name) && shape->axes > 0) {
       for (int64_t k = 0; k < count; ++k) values[k] = k >= count / shape->dim[0];
     } else {
-      fill_values(values, count, classes_of(net, name, flags->labels), counts, &rng);
+      fill_values(values, count, classes_of(net, name, flags->labels), first, &rng);
     }
   }
   return CREMA_OK;
@@ -123,7 +123,7 @@ static crema_status fill_params(crema_net *net, const run_flags *flags) {
   return CREMA_OK;
 }
 
-/* ---- what is printed ----------------------------------------------------- */
+/* ---- the report ----------------------------------------------------- */
 
 static crema_status print_blob(const char *kind, const char *name, crema_blob *blob) {
   const void *data;
@@ -241,8 +241,9 @@ static crema_status run(const cli_layer_net *what, const crema_net_options *opti
 }
 
 static bool check_flags(const run_flags *flags) {
-  if (strcmp(flags->fill, "random") != 0 && strcmp(flags->fill, "counting") != 0) {
-    cli_error("-fill %s: expected random or counting", flags->fill);
+  if (strcmp(flags->fill, "random") != 0 && strcmp(flags->fill, "positive") != 0 &&
+      strcmp(flags->fill, "counting") != 0) {
+    cli_error("-fill %s: expected random, positive or counting", flags->fill);
   } else if (flags->iterations < 1 || flags->values < 1) {
     cli_error("-iterations and -check_values: expected a number above 0");
   } else if (flags->labels < 0 || flags->labels > 1 << 24) {
@@ -286,7 +287,8 @@ int crema_cmd_run_layer(int argc, char **argv) {
                      .tolerance = 1e-3};
   const cli_flag list[] = {
       {"input", CLI_STRING, &flags.input, "shapes of the bottoms, or a file of -dump_blobs"},
-      {"fill", CLI_STRING, &flags.fill, "values of the bottoms: random in [-1, 1), or counting"},
+      {"fill", CLI_STRING, &flags.fill,
+       "values of the bottoms: random in [-1, 1), positive in [0.1, 1), or counting"},
       {"labels", CLI_INT, &flags.labels,
        "bottoms without a gradient hold 0 to N - 1; 0: see above"},
       {"weights", CLI_STRING, &flags.weights, "a file with the layer's parameters"},
@@ -299,8 +301,7 @@ int crema_cmd_run_layer(int argc, char **argv) {
       {"seed", CLI_INT, &flags.seed, "of the random values and of the layer"},
       {"dump_blobs", CLI_STRING, &flags.folder, CLI_DUMP_HELP},
       {"plugin", CLI_STRING, &flags.plugin, CLI_PLUGIN_HELP},
-      {"warn_unknown_fields", CLI_BOOL, &flags.warn_unknown_fields,
-       "go on when the file has a field that is not known"}};
+      {"warn_unknown_fields", CLI_BOOL, &flags.warn_unknown_fields, CLI_UNKNOWN_FIELDS_HELP}};
   const cli_spec spec = {.command = "run_layer",
                          .arguments = "LAYER",
                          .min_arguments = 1,

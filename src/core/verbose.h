@@ -29,7 +29,7 @@ static inline bool cr_verbose(int level) {
 /* Logs "crema_verbose,<kind>,<text>". */
 void cr_verbose_line(const char *kind, const char *fmt, ...) CREMA_PRINTF(2, 3);
 
-/* `name` as a field: "-" for NULL and "", and ';' in place of each comma. A longer name is cut. */
+/* `name` as a field: "-" for NULL and "", with ';' instead of each comma. A longer name is cut. */
 typedef struct cr_verbose_field {
   char text[96];
 } cr_verbose_field;

@@ -1,8 +1,8 @@
 /* Watching what runs on a context, for CREMA_VERBOSE and `crema time -ops`.
  *
- * A context has at most one watcher. Ops and conversions report each run to it, when the run is
- * done: the context is finished before and after, so that times are those of the work and not those
- * of its submission. Without a watcher the cost is one branch. */
+ * A context has at most one watcher. Ops and conversions report each run to it. The context is
+ * finished before and after the run, so that times include the work of the device. Without a
+ * watcher the cost is one branch. */
 #ifndef CR_DEVICE_WATCH_H
 #define CR_DEVICE_WATCH_H
 
@@ -38,7 +38,7 @@ static inline void cr_watch_layer(crema_context *context, const char *name, bool
   context->watch.backward = backward;
 }
 
-/* The time when all work of the context is done. Errors: those of the work. */
+/* The time when all work of the context is done. Errors: failures of that work. */
 crema_status cr_watch_clock(crema_context *context, double *seconds) CREMA_MUST_USE;
 
 /* Converts `count` values of the name `blob` (may be NULL): the back end's function, watched. */

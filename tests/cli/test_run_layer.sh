@@ -57,6 +57,8 @@ run run_layer loss.prototxt -input '6x5;6' -labels 3
 expect_line "labels" '^bottom  label +6 +min [01] max [12] '
 run run_layer relu.prototxt -input 2x4 -fill counting
 expect_line "counting" '^bottom  x +2x4 +min 0 max 7 mean 3.5$'
+run run_layer relu.prototxt -input 2x40 -fill positive
+expect_line "positive" '^bottom  x +2x40 +min 0\.[1-9]'
 run run_layer norm.prototxt -input 2x3x4x4 -phase TEST
 expect_line "phase TEST" ', phase TEST$'
 
@@ -67,9 +69,9 @@ expect_line "a tolerance that nothing meets" 'FAIL$'
 
 # ---- what is wrong is named ----
 run run_layer conv.prototxt
-expect_error "no -input" "layer 'conv' (Convolution) has 1 different bottoms, -input gives 0 shapes"
+expect_error "no -input" "-input must give one shape for each bottom of layer 'conv' (Convolution), 1 in all" "found 0"
 run run_layer loss.prototxt -input 6x5
-expect_error "a shape too few" "has 2 different bottoms, -input gives 1 shapes"
+expect_error "a shape too few" "each bottom of layer 'loss' (SoftmaxWithLoss), 2 in all" "found 1"
 run run_layer conv.prototxt -input 2x3xx
 expect_error "no shape" 'expected shapes such as 8x3x32x32;8, found "2x3xx"'
 run run_layer conv.prototxt -input 2x3x0
@@ -89,7 +91,7 @@ printf 'layer { name: "x" type: "ReLU"\n  bottm: "x" top: "y" }\n' >field.protot
 run run_layer field.prototxt -input 2x3
 expect_error "a field that is not known" "field.prototxt:2" "bottm"
 run run_layer conv.prototxt -input 2x3x2x2 -fill zeros
-expect_error "a fill that is not known" "-fill zeros: expected random or counting"
+expect_error "a fill that is not known" "-fill zeros: expected random, positive or counting"
 run run_layer argmax.prototxt -input 3x4
 expect_ok "no backward pass"
 run run_layer argmax.prototxt -input 3x4 -check

@@ -95,6 +95,18 @@ expect_error "a file in place of the folder" "file/blobs.h5"
 run time -model net.prototxt -iterations 1 -compiled -dump_blobs compiled
 expect_ok "-dump_blobs -compiled"
 [ -s compiled/blobs.h5 ] || fail "-compiled: no file was written"
+cat >solver.prototxt <<'NET'
+net: "learn.prototxt" base_lr: 0.1 lr_policy: "fixed" max_iter: 1 snapshot_prefix: "learned"
+NET
+sed 's/type: "Input"/type: "DummyData"/; s/input_param/dummy_data_param/' net.prototxt >learn.prototxt
+run train -solver solver.prototxt
+expect_ok "training"
+run test -model learn.prototxt -weights learned_iter_1.caffemodel -iterations 2 -dump_blobs tested
+expect_ok "test -dump_blobs"
+[ "$(grep -c 'Wrote .* blobs to tested/blobs.h5' log)" -eq 1 ] || fail "not one pass is written"
+run run_layer ip.prototxt -input tested/blobs.h5 -dump_blobs layer
+expect_ok "run_layer -dump_blobs"
+[ -s layer/blobs.h5 ] || fail "run_layer: no file was written"
 cat >clash.prototxt <<'NET'
 layer { name: "in" type: "Input" top: "x" input_param { shape { dim: 2 } } }
 layer { name: "relu" type: "ReLU" bottom: "x" top: "x/data" }

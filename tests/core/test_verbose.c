@@ -1,4 +1,4 @@
-/* CREMA_VERBOSE: what is read from the environment, names, lines. */
+/* CREMA_VERBOSE: the environment, names, lines. */
 #include "core/verbose.h"
 
 #include <limits.h>
@@ -6,7 +6,7 @@
 #include "check.h"
 #include "log_lines.h"
 
-/* What a process finds that starts with that environment. */
+/* The level of a process that starts with this environment. */
 static int level_of(const char *text) {
   if (text == NULL) unsetenv("CREMA_VERBOSE");
   else setenv("CREMA_VERBOSE", text, 1);
