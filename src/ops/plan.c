@@ -1,4 +1,5 @@
 /* The choice of a kernel for an op, and its plan. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,12 +36,17 @@ static crema_status plan_kernel(const cr_kernel *kernel, const cr_backend *backe
   return status;
 }
 
-static void report_declined(const asked *op, const cr_kernel *kernel, const char *reason) {
+/* The line of CREMA_VERBOSE for a kernel that declines for `reason`; NULL: it is planned, with so
+ * many threads. */
+static void report(const asked *op, const cr_kernel *kernel, const char *reason, int threads) {
   const crema_context *context = op->context;
+  char planned[16];
   if (!cr_verbose(CR_VERBOSE_REASONS)) return;
-  cr_verbose_line("declined", "%s,%s,%s,%s:%d,%s", cr_verbose_name(context->watch.layer).text,
-                  cr_op_kind_name(kernel->op), kernel->name, context->device->backend->name,
-                  context->device->index, reason);
+  snprintf(planned, sizeof planned, "%d", threads);
+  cr_verbose_line(reason == NULL ? "planned" : "declined", "%s,%s,%s,%s:%d,%s",
+                  cr_verbose_name(context->watch.layer).text, cr_op_kind_name(kernel->op),
+                  kernel->name, context->device->backend->name, context->device->index,
+                  reason == NULL ? planned : reason);
 }
 
 /* Whether the next kernel is tried after a failure to plan: this one does not support the op, or
@@ -48,12 +54,13 @@ static void report_declined(const asked *op, const cr_kernel *kernel, const char
 static bool is_left_to_next(const asked *op, const cr_kernel *kernel, crema_status status) {
   if (status == CREMA_E_UNSUPPORTED) {
     cr_log_debug("%s declined: %s", kernel->name, crema_error_text());
-    report_declined(op, kernel, crema_error_text());
+    report(op, kernel, crema_error_text(), 0);
     return true;
   }
   if (!kernel->library || (status != CREMA_E_NO_MEMORY && status != CREMA_E_DEVICE)) return false;
   cr_log_warning("%s cannot be used, another kernel is tried: %s", kernel->name,
                  crema_error_text());
+  report(op, kernel, crema_error_text(), 0);
   return true;
 }
 
@@ -111,14 +118,6 @@ static bool takes_values(const cr_kernel *kernel, const asked *op, const cr_op_d
   return true;
 }
 
-static void report_planned(const asked *op, const cr_op_plan *p) {
-  const crema_context *context = op->context;
-  if (!cr_verbose(CR_VERBOSE_REASONS)) return;
-  cr_verbose_line("planned", "%s,%s,%s,%s:%d,%d", cr_verbose_name(context->watch.layer).text,
-                  cr_op_kind_name(p->desc->kind), p->kernel->name, p->backend->name,
-                  context->device->index, p->plan.threads);
-}
-
 /* Offers the op, as it is shown, to the kernels of the context's back end, best first. */
 static crema_status offer(const asked *op, cr_op_plan *p) {
   const cr_backend *backend = op->context->device->backend;
@@ -126,7 +125,7 @@ static crema_status offer(const asked *op, cr_op_plan *p) {
     const cr_kernel *kernel = *row;
     if (kernel->op != p->desc->kind || kernel->type != p->desc->type) continue;
     if (!takes_values(kernel, op, p->desc)) {
-      report_declined(op, kernel, "it does not take values of these types");
+      report(op, kernel, "it does not take values of these types", 0);
       continue;
     }
     for (int i = 0; i < p->desc->args; ++i) p->format[i] = (cr_format){p->desc->arg[i].type, NULL};
@@ -141,7 +140,7 @@ static crema_status offer(const asked *op, cr_op_plan *p) {
     if (status == CREMA_OK) {
       p->kernel = kernel;
       p->backend = backend;
-      report_planned(op, p);
+      report(op, kernel, NULL, p->plan.threads);
       return CREMA_OK;
     }
     p->declined = p->declined || kernel->library;
