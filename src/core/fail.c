@@ -204,7 +204,7 @@ crema_status cr_error_again(crema_status code, const cr_error *error) {
   return code;
 }
 
-/* ---- what callers of the library get ------------------------------------- */
+/* ---- the public functions ------------------------------------------------ */
 
 crema_status crema_error_set(crema_status code, const char *text) {
   CR_REQUIRE(text);

@@ -52,8 +52,8 @@ typedef struct cr_file_draft {
   size_t used;
 } cr_file_draft;
 
-/* `path` must live until cr_file_draft_end. Removes earlier drafts of it that killed processes left
- * behind. Errors name the path: CREMA_E_IO, CREMA_E_NOT_FOUND, CREMA_E_NO_MEMORY. */
+/* `path` must live until cr_file_draft_end. Removes drafts of it that killed processes have left.
+ * Errors name the path: CREMA_E_IO, CREMA_E_NOT_FOUND, CREMA_E_NO_MEMORY. */
 crema_status cr_file_draft_begin(const char *path, cr_file_draft *out) CREMA_MUST_USE;
 
 /* Errors: CREMA_E_IO. */
@@ -64,7 +64,7 @@ crema_status cr_file_draft_write(cr_file_draft *draft, const void *bytes,
 crema_status cr_file_draft_flush(cr_file_draft *draft) CREMA_MUST_USE;
 
 /* Ends a draft that was begun: replaces the file when `content` is CREMA_OK, otherwise removes the
- * temporary file and passes `content` on. Errors: CREMA_E_IO; nothing is then left behind. */
+ * temporary file and passes `content` on. Errors: CREMA_E_IO; then nothing is left. */
 crema_status cr_file_draft_end(cr_file_draft *draft, crema_status content) CREMA_MUST_USE;
 
 /* Tries to make a draft of `path` without touching a file there, before long work whose result goes
@@ -80,14 +80,13 @@ typedef struct cr_file_location {
   int lock; /* on the folder; -1 */
 } cr_file_location;
 
-/* Makes an empty file or folder at out->path. Removes earlier ones that killed processes left
- * behind. Errors name the target: CREMA_E_EXISTS when something is there, CREMA_E_IO,
- * CREMA_E_NO_MEMORY. */
+/* Makes an empty file or folder at out->path. Removes drafts of it that killed processes have left.
+ * Errors name the target: CREMA_E_EXISTS when something is there, CREMA_E_IO, CREMA_E_NO_MEMORY. */
 crema_status cr_file_location_begin(const char *target, bool folder,
                                     cr_file_location *out) CREMA_MUST_USE;
 
 /* When `content` is CREMA_OK, flushes it and renames it to the target; otherwise removes it and
- * passes `content` on. Errors: CREMA_E_EXISTS, CREMA_E_IO; nothing is then left behind. */
+ * passes `content` on. Errors: CREMA_E_EXISTS, CREMA_E_IO; then nothing is left. */
 crema_status cr_file_location_end(cr_file_location *location, crema_status content) CREMA_MUST_USE;
 
 /* Removes drafts of dead processes: files and folders that are named as above and whose path begins

@@ -83,9 +83,9 @@ crema_status cr_hdf5_read(cr_hdf5_reader *reader, const char *path, cr_hdf5_type
 crema_status cr_hdf5_shape(const cr_hdf5_info *set, crema_shape *out) CREMA_MUST_USE;
 
 /* Checks that the data set can be as large as it claims: a few bytes of a file may announce any
- * amount of memory. To be called before memory is allocated for its values. Allowed are 64 MiB, or
- * what its bytes in the file can be unpacked to, or what CREMA_MAX_FILE says (cr_file_limit).
- * Errors: CREMA_E_RANGE. */
+ * amount of memory. Call it before memory is allocated for the values. Allowed are 64 MiB, or the
+ * most that its bytes in the file can be unpacked to, or CREMA_MAX_FILE (cr_file_limit). Errors:
+ * CREMA_E_RANGE. */
 crema_status cr_hdf5_check_claim(const cr_hdf5_info *set) CREMA_MUST_USE;
 
 #endif

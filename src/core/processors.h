@@ -2,7 +2,7 @@
 #ifndef CR_CORE_PROCESSORS_H
 #define CR_CORE_PROCESSORS_H
 
-/* From now on parallel regions of the calling thread have at most so many threads (at least 1). */
+/* Limits later parallel regions of the calling thread to `threads` threads (at least 1). */
 void cr_processors_limit(int threads);
 
 /* The same for one of `processes` processes that share this host's processors. A no-op if

@@ -22,8 +22,8 @@ crema_status cr_queue_create(size_t capacity, cr_queue **out) CREMA_MUST_USE;
 /* Frees the queue, not the items in it. No thread may be using it. Accepts NULL. */
 void cr_queue_destroy(cr_queue *queue);
 
-/* Appends `item`; waits while a bounded queue is full. Errors, with the item not taken:
- * what cr_queue_fail said, CREMA_E_INTERRUPTED (the calling thread was asked to stop),
+/* Appends `item`; waits while a bounded queue is full. Errors, with the item not taken: the reason
+ * given to cr_queue_fail, CREMA_E_INTERRUPTED (the calling thread was asked to stop),
  * CREMA_E_NO_MEMORY (unbounded queues only). */
 crema_status cr_queue_push(cr_queue *queue, void *item) CREMA_MUST_USE;
 
@@ -33,8 +33,8 @@ crema_status cr_queue_push_all(cr_queue *queue, void *const *item, size_t count)
 
 /* Removes the oldest item; waits while there is none. A closed queue is drained first.
  * `waiting_for` (may be NULL) is logged at debug level at every 1000th call that found the queue
- * empty. Errors, with *out unchanged: what cr_queue_fail said;
- * CREMA_E_INTERRUPTED when the calling thread was asked to stop. */
+ * empty. Errors, with *out unchanged: the reason given to cr_queue_fail; CREMA_E_INTERRUPTED when
+ * the calling thread was asked to stop. */
 crema_status cr_queue_pop(cr_queue *queue, const char *waiting_for, void **out) CREMA_MUST_USE;
 
 /* As cr_queue_pop, but leaves the item where it is. */

@@ -21,9 +21,9 @@ crema_device *cr_device_current(void);
  * work that falls back to the CPU. Never NULL. */
 crema_context *cr_host_context(void);
 
-/* Ops and conversions on `context` are planned for, and use, at most so many threads of the host;
- * 0: as many as the calling thread may have. With 1, no threads are started: several threads of a
- * program can work at once, each on its own context. */
+/* Ops and conversions on `context` use at most `most` threads of the host; 0: as many as the
+ * calling thread may have. With 1, no threads are started: several threads of a program can work at
+ * once, each on its own context. */
 void cr_context_set_threads(crema_context *context, int most);
 
 /* A context of the calling thread on `device` (S1-28): one for each thread, device and `stream`.

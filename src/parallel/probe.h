@@ -1,4 +1,4 @@
-/* Measuring what links can do, in the ways in which exchanges use them. */
+/* Measures links under the load of an exchange. */
 #ifndef CR_PARALLEL_PROBE_H
 #define CR_PARALLEL_PROBE_H
 

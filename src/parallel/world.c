@@ -12,7 +12,7 @@
 
 enum { BROADCAST_PIECE = 1 << 20 };
 
-/* ---- what all have ---- */
+/* ---- all classes ---- */
 
 void cr_world_begin(cr_world *world, const cr_world_class *class) {
   world->class = class;
@@ -67,7 +67,7 @@ void cr_world_take(cr_world *world, const cr_world_message *message) {
   world->failed = (crema_status)message->status;
 }
 
-/* ---- what each class does in its own way ---- */
+/* ---- by class ---- */
 
 crema_status cr_world_hear(cr_world *world, double since) {
   return world->class->hear(world, since);

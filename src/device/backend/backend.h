@@ -43,8 +43,8 @@ typedef struct cr_host_scheduler {
   int (*enter_run)(const cr_plan *plan);
   void (*leave)(int before);
 
-  /* How many threads to use for work that takes as long as so many multiply-adds. (optional) NULL:
-   * devices with their own memory. */
+  /* How many threads pay for work that takes as long as `multiply_adds` multiply-adds. (optional)
+   * NULL: devices with their own memory. */
   int (*workers)(const crema_context *context, double multiply_adds);
   /* Calls `work` for each index below `count`, by at most `workers` threads, then returns the
    * failure of the lowest index that failed. (optional) NULL: as above. */
@@ -144,7 +144,7 @@ typedef struct cr_backend {
   /* The address by which the device reaches memory of host_alloc. */
   crema_status (*host_alias)(crema_device *device, void *memory, crema_devptr *out);
   crema_status (*memory_info)(crema_device *device, size_t *free_bytes, size_t *total_bytes);
-  /* Whether the context has work that is not done. Leaves no pending failure behind. */
+  /* Whether the context has work that is not done. Leaves no pending failure. */
   crema_status (*busy)(crema_context *context, bool *out);
   /* The index of the device whose memory it is; -1 for host and unknown addresses. */
   int (*owner)(uintptr_t address);
@@ -199,7 +199,7 @@ struct crema_device {
                            says */
   cr_pool *pool;        /* made when the device is opened; NULL for host memory */
   atomic_bool named;    /* by crema_device_open, or a warning was logged */
-  pthread_mutex_t lock; /* guards what follows */
+  pthread_mutex_t lock; /* guards the members below */
   crema_context *contexts; /* that are open on the device; host memory keeps no list */
   cr_scratchpad *scratchpads;
   bool described;

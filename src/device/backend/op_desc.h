@@ -70,7 +70,7 @@ typedef struct cr_post {
   double alpha, beta, gamma; /* of the function */
 } cr_post;
 
-/* Applied in this order; CR_POST_NONE behind the last one. One CR_POST_ADD at most. */
+/* Applied in this order; CR_POST_NONE follows the last one. One CR_POST_ADD at most. */
 enum { CR_POSTS = 4 };
 typedef struct cr_posts {
   cr_post post[CR_POSTS];
@@ -195,7 +195,7 @@ typedef struct cr_op_desc {
   cr_op_kind kind;
   crema_dtype type; /* of the arithmetic: F32 or F64, but for copies of other types theirs */
   int args;         /* absent optional arguments are counted too */
-  int numbers;      /* constants of kinds that have some, behind the arguments */
+  int numbers;      /* constants of kinds that have some, after the arguments */
   cr_op_params u;
   cr_op_arg arg[]; /* `args` of them */
 } cr_op_desc;

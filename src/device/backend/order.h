@@ -16,8 +16,7 @@ void cr_context_unlist(crema_context *context);
  * device, if it still exists. The host does not wait. A no-op for id 0 and its own id. */
 crema_status cr_context_follow(crema_context *context, uint64_t id) CREMA_MUST_USE;
 
-/* The failure that the work of the context called `id` on `device` has left behind so far; it is
- * returned once. */
+/* The failure of work of the context called `id` on `device` so far, which is returned once. */
 crema_status cr_context_failure(crema_device *device, uint64_t id) CREMA_MUST_USE;
 
 /* Whether the context has work that is not done (S1-32); never so on the CPU. */

@@ -14,8 +14,8 @@
 #include "device/cuda/rows.h"
 #include "device/memory/scratchpad.h"
 
-/* The most scratchpad that an engine may ask for, however much there is: what more would gain is
- * not worth the memory. And so little that another engine which needs less is not looked for. */
+/* The largest scratchpad of an engine: a larger one would not be worth its memory. Below the second
+ * size, do not look for a smaller engine. */
 static const size_t workspace_limit = (size_t)256 << 20, little_workspace = (size_t)1 << 20;
 
 /* Whole blobs have this alignment; images inside a batch may have a smaller one. */

@@ -1,4 +1,4 @@
-/* Faults that kernels leave behind, as errors. */
+/* The faults of kernels, as errors. */
 #include <inttypes.h>
 #include <string.h>
 

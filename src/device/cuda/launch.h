@@ -42,7 +42,7 @@ crema_status cr_cuda_thread_blocks(crema_context *context, int function, const v
 /* Where kernels report bad numbers that they find: the context's record, as the device sees it. */
 cr_cuda_fault *cr_cuda_fault_of(crema_context *context);
 
-/* Turns a fault that a kernel left behind into an error and clears it. Errors: CREMA_E_RANGE. */
+/* Turns a kernel's fault into an error and clears it. Errors: CREMA_E_RANGE. */
 crema_status cr_cuda_fault_take(cr_cuda_fault *fault) CREMA_MUST_USE;
 
 /* A product of row-major matrices, c = op(a) op(b) + bias, or c += op(a) op(b). c is (m, n), op(a)

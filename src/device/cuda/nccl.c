@@ -50,7 +50,7 @@ static crema_status find(void) {
 
 static crema_status check(int result, const char *what) {
   if (result == CR_NCCL_SUCCESS || result == CR_NCCL_IN_PROGRESS) return CREMA_OK;
-  (void)cudaGetLastError(); /* that it may have left behind */
+  (void)cudaGetLastError(); /* that NCCL may have left */
   return cr_fail(CREMA_E_DEVICE, "NCCL: %s: %s", what, nccl.GetErrorString(result));
 }
 
@@ -58,7 +58,7 @@ static crema_status check(int result, const char *what) {
 
 struct cr_member {
   const crema_device *device;
-  pthread_mutex_t lock; /* held during calls with the communicator; guards what follows */
+  pthread_mutex_t lock; /* held during calls with the communicator; guards the members below */
   cr_nccl_comm *comm;   /* NULL: aborted */
 };
 

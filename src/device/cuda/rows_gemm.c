@@ -132,7 +132,7 @@ typedef struct gemm_conv_state {
   int64_t rows;                      /* in_channels * window elements */
   bool unfolded;                     /* a 1x1 window of stride 1: the image is its own matrix */
   cr_gemm_plan *gemm;
-  /* In this order in the workspace; then the bias' sums or what post operations need. */
+  /* In this order in the workspace; the bias' sums or post operations follow. */
   size_t matrix_bytes, gemm_bytes;
 } gemm_conv_state;
 

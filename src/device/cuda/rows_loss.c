@@ -69,7 +69,7 @@ static cr_loss_args label_args(const cr_call *call) {
   return args;
 }
 
-/* Of the parts of the sums, behind which probabilities lie that are not kept. */
+/* The bytes of the parts of the sums, which probabilities follow that are not kept. */
 static size_t sum_bytes(const cr_op_desc *desc) {
   return cr_cuda_rounded(part_bytes(cr_op_arg_count(desc, 1)));
 }

@@ -57,7 +57,7 @@ typedef struct cr_sim_options {
   int board[CR_SIM_MAX_DEVICES];
   bool peer[CR_SIM_MAX_DEVICES][CR_SIM_MAX_DEVICES]; /* [a][b]: a can read b */
   size_t driver_memory;       /* the total that the driver reports; 0: `memory` */
-  crema_status count_failure; /* what asking for the number of devices gives; CREMA_OK: none */
+  crema_status count_failure; /* of asking for the number of devices; CREMA_OK: none */
   int library_version;        /* of the pretended DNN library; 0: the one that is expected */
   /* The kernels that the devices run, on host memory; NULL: the CPU's. */
   const cr_kernel *const *kernels;

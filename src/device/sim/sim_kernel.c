@@ -128,7 +128,7 @@ static bool *accumulates(sim_kernel_call *call) {
   return call->buffer != NULL ? call->accumulate : call->inline_accumulate;
 }
 
-/* From a device address to the bytes behind it. With the lock held. */
+/* From a device address to its bytes. With the lock held. */
 static crema_status translate(const sim_stream *stream, crema_devptr memory, size_t bytes,
                               crema_devptr *out) {
   char *host = cr_sim_bytes_of(memory.address, bytes);

@@ -32,7 +32,7 @@ cr_sim_options cr_sim_defaults(void) {
   return options;
 }
 
-/* A number with a K, M or G behind it (powers of 1024 for sizes, of 1000 otherwise). */
+/* A number, perhaps with a K, M or G (powers of 1024 for sizes, of 1000 otherwise). */
 static bool parse_number(const char *text, double thousand, double *out) {
   char *end = NULL;
   double value = strtod(text, &end);

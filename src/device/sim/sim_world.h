@@ -120,7 +120,7 @@ struct sim_stream {
   pthread_cond_t progress;   /* a task that a thread waits for is done */
   uint64_t awaited;          /* the first one; UINT64_MAX: none */
   bool running;
-  /* Of the worker: how many more spins may be in vain, and how many were skipped. */
+  /* The worker's remaining patience, and how many spins it has skipped. */
   int patience;
   unsigned spins_skipped;
   crema_status failure; /* of the first task that failed since the last finish */
@@ -212,9 +212,8 @@ void cr_sim_note_release(uintptr_t low, size_t bytes, bool host);
 /* ---- sim_memory.c ---- */
 
 sim_device *cr_sim_device(const crema_device *device);
-/* The bytes behind device addresses, NULL when they are not memory in use of one block. Page-locked
- * host memory is its own alias.
- * With the lock held. */
+/* The bytes of device addresses, NULL when they are not memory in use of one block. Page-locked
+ * host memory is its own alias. With the lock held. */
 char *cr_sim_bytes_of(uintptr_t address, size_t bytes);
 /* The index of the device that an address belongs to; -1: none. */
 int cr_sim_owner(uintptr_t address);
