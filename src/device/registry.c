@@ -112,7 +112,7 @@ static crema_status count_devices(const cr_backend *backend, int *out) {
   return answer.status == CREMA_OK ? CREMA_OK : cr_fail_text(answer.status, answer.text);
 }
 
-void cr_registry_forget_count(crema_device_type type) {
+void cr_registry_clear_count(crema_device_type type) {
   pthread_mutex_lock(&registry.count_lock);
   registry.count[type].known = false;
   pthread_mutex_unlock(&registry.count_lock);
@@ -242,7 +242,7 @@ crema_status crema_device_open(crema_device_type type, const int *index, int cou
 void cr_registry_close(crema_device_type type) {
   const cr_backend *backend = find_backend(type);
   if (backend == NULL || type == CREMA_DEVICE_CPU) return;
-  cr_registry_forget_count(type);
+  cr_registry_clear_count(type);
   pthread_mutex_lock(&registry.lock);
   for (int i = 0; i < CR_MAX_DEVICES; ++i) {
     crema_device *device = atomic_exchange(&registry.device[type][i], NULL);

@@ -18,7 +18,7 @@ crema_status cr_backend_load(crema_device_type type, const cr_backend **out) CRE
 
 /* A back end is asked once for its number of devices, which is kept; this makes the registry ask
  * again. For a back end that is set up again. */
-void cr_registry_forget_count(crema_device_type type);
+void cr_registry_clear_count(crema_device_type type);
 
 /* Closes all devices of a back end (not the CPU), so that they are opened afresh at the next use.
  * Only when they and their contexts are out of use: for a back end that is set up again. */

@@ -9,14 +9,14 @@
 
 crema_status cr_sim_start(const cr_sim_options *options) {
   CR_TRY(cr_sim_begin(options));
-  cr_registry_forget_count(CREMA_DEVICE_SIM);
+  cr_registry_clear_count(CREMA_DEVICE_SIM);
   return CREMA_OK;
 }
 
 crema_status crema_device_simulate(const char *text) {
   CR_REQUIRE(text);
   CR_TRY(cr_sim_begin_from(text));
-  cr_registry_forget_count(CREMA_DEVICE_SIM);
+  cr_registry_clear_count(CREMA_DEVICE_SIM);
   return CREMA_OK;
 }
 
@@ -46,6 +46,6 @@ void cr_sim_stop(cr_sim_leaks *leaks) {
   cr_registry_close(CREMA_DEVICE_SIM);
   found.events = cr_sim_world.events;
   cr_sim_end();
-  cr_registry_forget_count(CREMA_DEVICE_SIM);
+  cr_registry_clear_count(CREMA_DEVICE_SIM);
   if (leaks != NULL) *leaks = found;
 }

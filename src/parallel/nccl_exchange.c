@@ -106,7 +106,7 @@ static crema_status nccl_finish(cr_exchange *end) {
 }
 
 /* Keeps the thread's error text. */
-static void give_up(const members *all, crema_status status) {
+static void abort_all(const members *all, crema_status status) {
   cr_error *own = cr_error_keep();
   for (int i = 0; i < all->count; ++i) all->library->abort(all->member[i]);
   (void)cr_error_again(status, own);
@@ -117,7 +117,7 @@ static void nccl_fail(cr_exchange *base, crema_status status) {
   const members *all = members_of(cr_group_end_of(base));
   if (status == CREMA_OK) return;
   cr_group_fail(base, status);
-  give_up(all, status);
+  abort_all(all, status);
 }
 
 static void free_members(cr_group *group) {
@@ -180,7 +180,7 @@ crema_status cr_exchange_create_nccl(crema_device *const *device, int ranks, cr_
     }
   }
   if (status == CREMA_OK) return CREMA_OK;
-  if (all != NULL) give_up(all, status);
+  if (all != NULL) abort_all(all, status);
   cr_group_drop(end, ranks);
   return status;
 }

@@ -82,8 +82,8 @@ static crema_status check_pairs(const cr_tree_pair *pair, int count) {
   return CREMA_OK;
 }
 
-/* Adds the nodes whose parents are there, in one pass over the pairs. A pair without a parent adds
- * the root, once. */
+/* Adds the nodes whose parents are there, in one pass through the pairs. A pair without a parent
+ * adds the root, once. */
 static crema_status add_nodes(const cr_tree_pair *pair, int count, cr_tree_node *node, bool *made,
                               int *roots) {
   for (int i = 0; i < count; ++i) {

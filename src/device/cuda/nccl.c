@@ -132,7 +132,7 @@ static crema_status enter(cr_member *member, int *before) {
   pthread_mutex_lock(&member->lock);
   crema_status status = member->comm != NULL
                             ? cr_cuda_enter(member->device, before)
-                            : cr_fail(CREMA_E_DEVICE, "NCCL: the group was given up");
+                            : cr_fail(CREMA_E_DEVICE, "NCCL: the group was aborted");
   if (status != CREMA_OK) pthread_mutex_unlock(&member->lock);
   return status;
 }

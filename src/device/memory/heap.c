@@ -289,7 +289,7 @@ static void order_after(const cr_heap *heap, uint64_t id) {
   if (event != NULL) device->backend->event_destroy(event);
 }
 
-static void put_back(cr_block *block) {
+static void release_piece(cr_block *block) {
   cr_heap *heap = block->heap;
   pthread_mutex_lock(&heap->lock);
   order_after(heap, block->user);
@@ -338,7 +338,7 @@ static bool take(cr_heap *heap, size_t bytes, cr_block *out) {
   unpoison(heap, address, bytes);
   *out = (cr_block){.address = address,
                     .bytes = bytes,
-                    .release = put_back,
+                    .release = release_piece,
                     .device = heap->device,
                     .user = host ? 0 : heap->context->id,
                     .heap = heap};

@@ -105,7 +105,7 @@ static void *cut(slab *from, size_t bytes) {
 }
 
 /* Makes a hole of the block, together with those on both sides; there are none at the end. */
-static void put_back(slab *to, void *block, size_t bytes) {
+static void release_to_slab(slab *to, void *block, size_t bytes) {
   hole *before = NULL, *fresh = block;
   for (hole *h = to->holes; h != NULL && (char *)h < (char *)block; h = h->next) before = h;
   *fresh = (hole){bytes, before != NULL ? before->next : to->holes};
@@ -154,7 +154,7 @@ static void slab_free(void *user, void *memory) {
   const header *head = memory;
   slab *from = (slab *)((uintptr_t)memory & ~(SLAB_BYTES - 1)), *ended = NULL;
   pthread_mutex_lock(&slabs.lock);
-  put_back(from, memory, head->bytes);
+  release_to_slab(from, memory, head->bytes);
   --from->live;
   int empty = 0;
   for (const slab *s = slabs.first; s != NULL; s = s->next) empty += s->live == 0;

@@ -395,8 +395,8 @@ static crema_status fresh_block(cr_pool *pool, size_t bytes, int bin, pool_block
   b->bytes = bin == NO_BIN ? bytes : pool->bin_bytes[bin];
   crema_status status = driver_alloc(pool, b->bytes, &b->memory);
   if (status == CREMA_E_NO_MEMORY) {
-    size_t given_back = cr_pool_trim(pool);
-    if (given_back > 0) status = driver_alloc(pool, b->bytes, &b->memory);
+    size_t released = cr_pool_trim(pool);
+    if (released > 0) status = driver_alloc(pool, b->bytes, &b->memory);
     atomic_fetch_add(&pool->flushes, 1);
     pthread_mutex_lock(&pool->info_lock);
     ask_driver(pool);
@@ -451,8 +451,8 @@ crema_status cr_pool_free(cr_pool *pool, crema_devptr memory, uint64_t user) {
   cr_tracking_remove(pool->device, b->bytes, b->counted);
   crema_status status = mark_freed(pool, b, user);
   if (status != CREMA_OK) {
-    /* Without a mark the end of the work is unknown, so the memory is given up rather than reused
-     * too early. The device has failed anyway, or the driver was unloaded with its memory. */
+    /* Without a mark the end of the work is unknown, so the memory is lost rather than reused too
+     * early. The device has failed anyway, or the driver was unloaded with its memory. */
     if (status != CREMA_E_CLOSED) {
       cr_log_error("memory of %zu bytes is given up: %s", b->bytes, crema_error_text());
     }

@@ -65,7 +65,7 @@ typedef struct cr_pool_info {
   uint64_t cached;                /* requests served without the driver */
   uint64_t driver_allocs;
   uint64_t driver_queries; /* times the driver was asked for its free memory */
-  uint64_t flushes;        /* times that a request failed and idle blocks were given back */
+  uint64_t flushes;        /* times that a request failed and idle blocks were released */
 } cr_pool_info;
 cr_pool_info cr_pool_describe(cr_pool *pool);
 

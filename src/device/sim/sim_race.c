@@ -10,9 +10,8 @@ static bool overlap(const sim_access *a, uintptr_t low, uintptr_t high) {
   return a->low < high && low < a->high;
 }
 
-/* Forgets accesses that the host knows to be over: everything that is queued from now on comes
- * later. */
-static void forget_done(sim_world *w) {
+/* Drops accesses that the host knows to be over: later work comes after them. */
+static void drop_done(sim_world *w) {
   size_t kept = 0;
   for (size_t i = 0; i < w->accesses; ++i) {
     const sim_access *a = &w->access[i];
@@ -30,7 +29,7 @@ void cr_sim_report_race(const char *what, uintptr_t address) {
 void cr_sim_note_access(sim_stream *stream, uintptr_t low, size_t bytes, bool write, bool host) {
   sim_world *w = &cr_sim_world;
   if (!w->options.check_races || bytes == 0 || stream->index >= SIM_CLOCKS) return;
-  forget_done(w);
+  drop_done(w);
   for (size_t i = 0; i < w->accesses; ++i) {
     const sim_access *a = &w->access[i];
     if (a->host != host || !overlap(a, low, low + bytes) || !(write || a->write)) continue;
@@ -67,7 +66,7 @@ uint64_t cr_sim_checksum(const void *memory, size_t bytes) {
 
 bool cr_sim_is_written(uintptr_t low, size_t bytes) {
   sim_world *w = &cr_sim_world;
-  forget_done(w);
+  drop_done(w);
   for (size_t i = 0; i < w->accesses; ++i) {
     const sim_access *a = &w->access[i];
     if (a->host && a->write && overlap(a, low, low + bytes)) return true;
@@ -79,7 +78,7 @@ bool cr_sim_is_written(uintptr_t low, size_t bytes) {
 static void check_host(uintptr_t low, size_t bytes, bool change, bool host, const char *what) {
   sim_world *w = &cr_sim_world;
   if (!w->options.check_races || bytes == 0) return;
-  forget_done(w);
+  drop_done(w);
   for (size_t i = 0; i < w->accesses; ++i) {
     const sim_access *a = &w->access[i];
     if (a->host == host && overlap(a, low, low + bytes) && (change || a->write)) {
