@@ -53,8 +53,8 @@ static bool has_winograd(void) {
   make_conv(&f, 1, 56, 56, false);
   const cr_plan plan = {.desc = f.desc, .context = cr_host_context(), .hint = f.hint};
   ok(cr_dnnl_conv_open(&plan, 0, 1, 2, 3, &c));
-  bool has =
-      cr_pd_conv_winograd(&pd, &c.env, c.src, c.weights, c.bias, c.dst, &c.window) == dnnl_success;
+  bool has = cr_pd_conv_fwd(&pd, &c.env, dnnl_forward_training, dnnl_convolution_winograd, c.src,
+                            c.weights, c.bias, c.dst, &c.window) == dnnl_success;
   has = has && cr_dnnl_pd_named(pd, "wino");
   if (pd != NULL) dnnl_primitive_desc_destroy(pd);
   cr_dnnl_conv_close(&c);

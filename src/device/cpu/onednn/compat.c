@@ -100,13 +100,6 @@ void cr_md_look(cr_const_md md, cr_md_view *out) {
   out->block_axis = md->format_desc.blocking.inner_idxs;
 }
 
-/* The second half of every version 2 constructor. */
-static dnnl_status_t finish(dnnl_primitive_desc_t *out, const cr_pd_env *env,
-                            const_dnnl_op_desc_t op, dnnl_status_t status) {
-  if (status != dnnl_success) return status;
-  return dnnl_primitive_desc_create(out, op, env->attr, env->engine, env->hint);
-}
-
 #endif
 
 dnnl_status_t cr_md_create(cr_md *out, int ndims, const dnnl_dim_t *dims, dnnl_data_type_t type,
@@ -126,141 +119,197 @@ dnnl_status_t cr_md_create(cr_md *out, int ndims, const dnnl_dim_t *dims, dnnl_d
 
 /* ---- primitive descriptors ----------------------------------------------- */
 
+/* MAKE_FORWARD and MAKE_BACKWARD make *out for `env` by version 3's constructor `now`, or by
+ * version 2's initialiser `then` of an operation descriptor; the arguments after these two are
+ * common. ONLY_3(x) is an argument that only version 3 takes. A function that uses them begins with
+ * BEGIN. */
 #if DNNL_VERSION_MAJOR >= 3
 
-dnnl_status_t cr_pd_conv_fwd(dnnl_primitive_desc_t *out, const cr_pd_env *env,
-                             dnnl_prop_kind_t prop, cr_const_md src, cr_const_md weights,
-                             cr_const_md bias, cr_const_md dst, const cr_pd_window *w) {
-  return dnnl_convolution_forward_primitive_desc_create(
-      out, env->engine, prop, dnnl_convolution_direct, src, weights, bias, dst, w->stride,
-      w->dilate, w->pad_begin, w->pad_end, env->attr);
+#define BEGIN
+#define ONLY_3(argument) , argument
+#define MAKE_FORWARD(now, then, ...) \
+  dnnl_##now##_primitive_desc_create(out, env->engine, __VA_ARGS__, env->attr)
+#define MAKE_BACKWARD(now, then, ...) \
+  dnnl_##now##_primitive_desc_create(out, env->engine, __VA_ARGS__, env->hint, env->attr)
+
+#else
+
+typedef union op_desc {
+  dnnl_convolution_desc_t convolution;
+  dnnl_inner_product_desc_t inner_product;
+  dnnl_matmul_desc_t matmul;
+  dnnl_pooling_desc_t pooling;
+  dnnl_lrn_desc_t lrn;
+  dnnl_batch_normalization_desc_t batch_normalization;
+  dnnl_softmax_v2_desc_t softmax;
+  dnnl_eltwise_desc_t eltwise;
+} op_desc;
+
+static dnnl_status_t create(dnnl_primitive_desc_t *out, const cr_pd_env *env, const op_desc *op,
+                            dnnl_status_t status) {
+  if (status != dnnl_success) return status;
+  return dnnl_primitive_desc_create(out, op, env->attr, env->engine, env->hint);
 }
 
-dnnl_status_t cr_pd_conv_winograd(dnnl_primitive_desc_t *out, const cr_pd_env *env, cr_const_md src,
-                                  cr_const_md weights, cr_const_md bias, cr_const_md dst,
-                                  const cr_pd_window *w) {
-  return dnnl_convolution_forward_primitive_desc_create(
-      out, env->engine, dnnl_forward_training, dnnl_convolution_winograd, src, weights, bias, dst,
-      w->stride, w->dilate, w->pad_begin, w->pad_end, env->attr);
+#define BEGIN op_desc op;
+#define ONLY_3(argument)
+#define MAKE_FORWARD(now, then, ...) \
+  create(out, env, &op, dnnl_##then##_desc_init((void *)&op, __VA_ARGS__))
+#define MAKE_BACKWARD MAKE_FORWARD
+
+#endif
+
+dnnl_status_t cr_pd_conv_fwd(dnnl_primitive_desc_t *out, const cr_pd_env *env,
+                             dnnl_prop_kind_t prop, dnnl_alg_kind_t alg, cr_const_md src,
+                             cr_const_md weights, cr_const_md bias, cr_const_md dst,
+                             const cr_pd_window *w) {
+  BEGIN
+  return MAKE_FORWARD(convolution_forward, dilated_convolution_forward, prop, alg, src, weights,
+                      bias, dst, w->stride, w->dilate, w->pad_begin, w->pad_end);
 }
 
 dnnl_status_t cr_pd_conv_bwd_data(dnnl_primitive_desc_t *out, const cr_pd_env *env,
                                   cr_const_md diff_src, cr_const_md weights, cr_const_md diff_dst,
                                   const cr_pd_window *w) {
-  return dnnl_convolution_backward_data_primitive_desc_create(
-      out, env->engine, dnnl_convolution_direct, diff_src, weights, diff_dst, w->stride, w->dilate,
-      w->pad_begin, w->pad_end, env->hint, env->attr);
+  BEGIN
+  return MAKE_BACKWARD(convolution_backward_data, dilated_convolution_backward_data,
+                       dnnl_convolution_direct, diff_src, weights, diff_dst, w->stride, w->dilate,
+                       w->pad_begin, w->pad_end);
 }
 
 dnnl_status_t cr_pd_conv_bwd_weights(dnnl_primitive_desc_t *out, const cr_pd_env *env,
                                      cr_const_md src, cr_const_md diff_weights,
                                      cr_const_md diff_bias, cr_const_md diff_dst,
                                      const cr_pd_window *w) {
-  return dnnl_convolution_backward_weights_primitive_desc_create(
-      out, env->engine, dnnl_convolution_direct, src, diff_weights, diff_bias, diff_dst, w->stride,
-      w->dilate, w->pad_begin, w->pad_end, env->hint, env->attr);
+  BEGIN
+  return MAKE_BACKWARD(convolution_backward_weights, dilated_convolution_backward_weights,
+                       dnnl_convolution_direct, src, diff_weights, diff_bias, diff_dst, w->stride,
+                       w->dilate, w->pad_begin, w->pad_end);
 }
 
 dnnl_status_t cr_pd_ip_fwd(dnnl_primitive_desc_t *out, const cr_pd_env *env, dnnl_prop_kind_t prop,
                            cr_const_md src, cr_const_md weights, cr_const_md bias,
                            cr_const_md dst) {
-  return dnnl_inner_product_forward_primitive_desc_create(out, env->engine, prop, src, weights,
-                                                          bias, dst, env->attr);
+  BEGIN
+  return MAKE_FORWARD(inner_product_forward, inner_product_forward, prop, src, weights, bias, dst);
 }
 
 dnnl_status_t cr_pd_matmul(dnnl_primitive_desc_t *out, const cr_pd_env *env, cr_const_md src,
                            cr_const_md weights, cr_const_md bias, cr_const_md dst) {
-  return dnnl_matmul_primitive_desc_create(out, env->engine, src, weights, bias, dst, env->attr);
+  BEGIN
+  return MAKE_FORWARD(matmul, matmul, src, weights, bias, dst);
 }
 
 dnnl_status_t cr_pd_ip_bwd_data(dnnl_primitive_desc_t *out, const cr_pd_env *env,
                                 cr_const_md diff_src, cr_const_md weights, cr_const_md diff_dst) {
-  return dnnl_inner_product_backward_data_primitive_desc_create(out, env->engine, diff_src, weights,
-                                                                diff_dst, env->hint, env->attr);
+  BEGIN
+  return MAKE_BACKWARD(inner_product_backward_data, inner_product_backward_data, diff_src, weights,
+                       diff_dst);
 }
 
 dnnl_status_t cr_pd_ip_bwd_weights(dnnl_primitive_desc_t *out, const cr_pd_env *env,
                                    cr_const_md src, cr_const_md diff_weights, cr_const_md diff_bias,
                                    cr_const_md diff_dst) {
-  return dnnl_inner_product_backward_weights_primitive_desc_create(
-      out, env->engine, src, diff_weights, diff_bias, diff_dst, env->hint, env->attr);
+  BEGIN
+  return MAKE_BACKWARD(inner_product_backward_weights, inner_product_backward_weights, src,
+                       diff_weights, diff_bias, diff_dst);
 }
 
 dnnl_status_t cr_pd_pool_fwd(dnnl_primitive_desc_t *out, const cr_pd_env *env,
                              dnnl_prop_kind_t prop, dnnl_alg_kind_t alg, cr_const_md src,
                              cr_const_md dst, const cr_pd_window *w) {
-  return dnnl_pooling_forward_primitive_desc_create(out, env->engine, prop, alg, src, dst,
-                                                    w->stride, w->kernel, w->dilate, w->pad_begin,
-                                                    w->pad_end, env->attr);
+  BEGIN
+  return MAKE_FORWARD(pooling_forward, pooling_forward, prop, alg, src, dst, w->stride,
+                      w->kernel ONLY_3(w->dilate), w->pad_begin, w->pad_end);
 }
 
 dnnl_status_t cr_pd_pool_bwd(dnnl_primitive_desc_t *out, const cr_pd_env *env, dnnl_alg_kind_t alg,
                              cr_const_md diff_src, cr_const_md diff_dst, const cr_pd_window *w) {
-  return dnnl_pooling_backward_primitive_desc_create(out, env->engine, alg, diff_src, diff_dst,
-                                                     w->stride, w->kernel, w->dilate, w->pad_begin,
-                                                     w->pad_end, env->hint, env->attr);
+  BEGIN
+  return MAKE_BACKWARD(pooling_backward, pooling_backward, alg, diff_src, diff_dst, w->stride,
+                       w->kernel ONLY_3(w->dilate), w->pad_begin, w->pad_end);
 }
 
 dnnl_status_t cr_pd_lrn_fwd(dnnl_primitive_desc_t *out, const cr_pd_env *env, dnnl_prop_kind_t prop,
                             cr_const_md data, const cr_pd_lrn *p) {
-  return dnnl_lrn_forward_primitive_desc_create(out, env->engine, prop, p->alg, data, data, p->size,
-                                                p->alpha, p->beta, p->k, env->attr);
+  BEGIN
+  return MAKE_FORWARD(lrn_forward, lrn_forward, prop, p->alg, data ONLY_3(data), p->size, p->alpha,
+                      p->beta, p->k);
 }
 
 dnnl_status_t cr_pd_lrn_bwd(dnnl_primitive_desc_t *out, const cr_pd_env *env, cr_const_md diff,
                             cr_const_md data, const cr_pd_lrn *p) {
-  return dnnl_lrn_backward_primitive_desc_create(out, env->engine, p->alg, diff, diff, data,
-                                                 p->size, p->alpha, p->beta, p->k, env->hint,
-                                                 env->attr);
+  BEGIN
+  return MAKE_BACKWARD(lrn_backward, lrn_backward, p->alg, diff ONLY_3(diff), data, p->size,
+                       p->alpha, p->beta, p->k);
 }
 
 dnnl_status_t cr_pd_bn_fwd(dnnl_primitive_desc_t *out, const cr_pd_env *env, dnnl_prop_kind_t prop,
                            cr_const_md data, float eps, unsigned flags) {
-  return dnnl_batch_normalization_forward_primitive_desc_create(out, env->engine, prop, data, data,
-                                                                eps, flags, env->attr);
+  BEGIN
+  return MAKE_FORWARD(batch_normalization_forward, batch_normalization_forward, prop,
+                      data ONLY_3(data), eps, flags);
 }
 
 dnnl_status_t cr_pd_bn_bwd(dnnl_primitive_desc_t *out, const cr_pd_env *env, dnnl_prop_kind_t prop,
                            cr_const_md diff, cr_const_md data, float eps, unsigned flags) {
-  return dnnl_batch_normalization_backward_primitive_desc_create(
-      out, env->engine, prop, diff, diff, data, eps, flags, env->hint, env->attr);
+  BEGIN
+  return MAKE_BACKWARD(batch_normalization_backward, batch_normalization_backward, prop,
+                       diff ONLY_3(diff), data, eps, flags);
 }
 
 dnnl_status_t cr_pd_softmax_fwd(dnnl_primitive_desc_t *out, const cr_pd_env *env, cr_const_md data,
                                 int axis) {
-  return dnnl_softmax_forward_primitive_desc_create(
-      out, env->engine, dnnl_forward_training, dnnl_softmax_accurate, data, data, axis, env->attr);
+  BEGIN
+  return MAKE_FORWARD(softmax_forward, softmax_v2_forward, dnnl_forward_training,
+                      dnnl_softmax_accurate, data, data, axis);
 }
 
 dnnl_status_t cr_pd_softmax_bwd(dnnl_primitive_desc_t *out, const cr_pd_env *env, cr_const_md diff,
                                 cr_const_md data, int axis) {
-  return dnnl_softmax_backward_primitive_desc_create(out, env->engine, dnnl_softmax_accurate, diff,
-                                                     diff, data, axis, env->hint, env->attr);
+  BEGIN
+  return MAKE_BACKWARD(softmax_backward, softmax_v2_backward, dnnl_softmax_accurate, diff, diff,
+                       data, axis);
 }
 
 dnnl_status_t cr_pd_eltwise_fwd(dnnl_primitive_desc_t *out, const cr_pd_env *env,
                                 dnnl_alg_kind_t alg, cr_const_md data, float alpha, float beta) {
-  return dnnl_eltwise_forward_primitive_desc_create(out, env->engine, dnnl_forward_training, alg,
-                                                    data, data, alpha, beta, env->attr);
+  BEGIN
+  return MAKE_FORWARD(eltwise_forward, eltwise_forward, dnnl_forward_training, alg,
+                      data ONLY_3(data), alpha, beta);
 }
 
 dnnl_status_t cr_pd_eltwise_bwd(dnnl_primitive_desc_t *out, const cr_pd_env *env,
                                 dnnl_alg_kind_t alg, cr_const_md diff, cr_const_md data,
                                 float alpha) {
-  return dnnl_eltwise_backward_primitive_desc_create(out, env->engine, alg, diff, diff, data, alpha,
-                                                     0.0f, env->hint, env->attr);
+  BEGIN
+  return MAKE_BACKWARD(eltwise_backward, eltwise_backward, alg, diff ONLY_3(diff), data, alpha,
+                       0.0f);
 }
+
+/* ---- post operations and attributes ---- */
 
 dnnl_status_t cr_post_ops_append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t alg, float alpha,
                                          float beta) {
+#if DNNL_VERSION_MAJOR >= 3
   return dnnl_post_ops_append_eltwise(ops, alg, alpha, beta);
+#else
+  return dnnl_post_ops_append_eltwise(ops, 1.0f, alg, alpha, beta);
+#endif
 }
 
 dnnl_status_t cr_post_ops_append_sum(dnnl_post_ops_t ops, float scale, dnnl_data_type_t type) {
+#if DNNL_VERSION_MAJOR >= 3
   return dnnl_post_ops_append_sum(ops, scale, 0, type);
+#else
+  return dnnl_post_ops_append_sum_v2(ops, scale, type);
+#endif
 }
 
-dnnl_status_t cr_post_ops_append_numbers(dnnl_post_ops_t ops, int ndims, dnnl_dim_t channels) {
+dnnl_status_t cr_attr_set_factors(dnnl_primitive_attr_t attr, dnnl_post_ops_t ops, int ndims,
+                                  dnnl_dim_t channels, const float *factor) {
+#if DNNL_VERSION_MAJOR >= 3
+  (void)attr, (void)factor;
   dnnl_dims_t dims;
   cr_md md = NULL;
   for (int i = 0; i < ndims; ++i) dims[i] = i == 1 ? channels : 1;
@@ -268,189 +317,16 @@ dnnl_status_t cr_post_ops_append_numbers(dnnl_post_ops_t ops, int ndims, dnnl_di
   if (status == dnnl_success) status = dnnl_post_ops_append_binary(ops, dnnl_binary_mul, md);
   cr_md_destroy(md);
   return status;
-}
-
-dnnl_status_t cr_attr_set_numbers(dnnl_primitive_attr_t attr, dnnl_dim_t channels,
-                                  const float *number) {
-  (void)attr, (void)channels, (void)number;
-  return dnnl_success;
-}
-
-int cr_attr_numbers_arg(void) {
-  return DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1;
-}
-
 #else
-
-dnnl_status_t cr_pd_conv_fwd(dnnl_primitive_desc_t *out, const cr_pd_env *env,
-                             dnnl_prop_kind_t prop, cr_const_md src, cr_const_md weights,
-                             cr_const_md bias, cr_const_md dst, const cr_pd_window *w) {
-  dnnl_convolution_desc_t op;
-  return finish(out, env, &op,
-                dnnl_dilated_convolution_forward_desc_init(&op, prop, dnnl_convolution_direct, src,
-                                                           weights, bias, dst, w->stride, w->dilate,
-                                                           w->pad_begin, w->pad_end));
-}
-
-dnnl_status_t cr_pd_conv_winograd(dnnl_primitive_desc_t *out, const cr_pd_env *env, cr_const_md src,
-                                  cr_const_md weights, cr_const_md bias, cr_const_md dst,
-                                  const cr_pd_window *w) {
-  dnnl_convolution_desc_t op;
-  return finish(out, env, &op,
-                dnnl_dilated_convolution_forward_desc_init(
-                    &op, dnnl_forward_training, dnnl_convolution_winograd, src, weights, bias, dst,
-                    w->stride, w->dilate, w->pad_begin, w->pad_end));
-}
-
-dnnl_status_t cr_pd_conv_bwd_data(dnnl_primitive_desc_t *out, const cr_pd_env *env,
-                                  cr_const_md diff_src, cr_const_md weights, cr_const_md diff_dst,
-                                  const cr_pd_window *w) {
-  dnnl_convolution_desc_t op;
-  return finish(out, env, &op,
-                dnnl_dilated_convolution_backward_data_desc_init(
-                    &op, dnnl_convolution_direct, diff_src, weights, diff_dst, w->stride, w->dilate,
-                    w->pad_begin, w->pad_end));
-}
-
-dnnl_status_t cr_pd_conv_bwd_weights(dnnl_primitive_desc_t *out, const cr_pd_env *env,
-                                     cr_const_md src, cr_const_md diff_weights,
-                                     cr_const_md diff_bias, cr_const_md diff_dst,
-                                     const cr_pd_window *w) {
-  dnnl_convolution_desc_t op;
-  return finish(out, env, &op,
-                dnnl_dilated_convolution_backward_weights_desc_init(
-                    &op, dnnl_convolution_direct, src, diff_weights, diff_bias, diff_dst, w->stride,
-                    w->dilate, w->pad_begin, w->pad_end));
-}
-
-dnnl_status_t cr_pd_ip_fwd(dnnl_primitive_desc_t *out, const cr_pd_env *env, dnnl_prop_kind_t prop,
-                           cr_const_md src, cr_const_md weights, cr_const_md bias,
-                           cr_const_md dst) {
-  dnnl_inner_product_desc_t op;
-  return finish(out, env, &op,
-                dnnl_inner_product_forward_desc_init(&op, prop, src, weights, bias, dst));
-}
-
-dnnl_status_t cr_pd_matmul(dnnl_primitive_desc_t *out, const cr_pd_env *env, cr_const_md src,
-                           cr_const_md weights, cr_const_md bias, cr_const_md dst) {
-  dnnl_matmul_desc_t op;
-  return finish(out, env, &op, dnnl_matmul_desc_init(&op, src, weights, bias, dst));
-}
-
-dnnl_status_t cr_pd_ip_bwd_data(dnnl_primitive_desc_t *out, const cr_pd_env *env,
-                                cr_const_md diff_src, cr_const_md weights, cr_const_md diff_dst) {
-  dnnl_inner_product_desc_t op;
-  return finish(out, env, &op,
-                dnnl_inner_product_backward_data_desc_init(&op, diff_src, weights, diff_dst));
-}
-
-dnnl_status_t cr_pd_ip_bwd_weights(dnnl_primitive_desc_t *out, const cr_pd_env *env,
-                                   cr_const_md src, cr_const_md diff_weights, cr_const_md diff_bias,
-                                   cr_const_md diff_dst) {
-  dnnl_inner_product_desc_t op;
-  return finish(
-      out, env, &op,
-      dnnl_inner_product_backward_weights_desc_init(&op, src, diff_weights, diff_bias, diff_dst));
-}
-
-dnnl_status_t cr_pd_pool_fwd(dnnl_primitive_desc_t *out, const cr_pd_env *env,
-                             dnnl_prop_kind_t prop, dnnl_alg_kind_t alg, cr_const_md src,
-                             cr_const_md dst, const cr_pd_window *w) {
-  dnnl_pooling_desc_t op;
-  return finish(out, env, &op,
-                dnnl_pooling_forward_desc_init(&op, prop, alg, src, dst, w->stride, w->kernel,
-                                               w->pad_begin, w->pad_end));
-}
-
-dnnl_status_t cr_pd_pool_bwd(dnnl_primitive_desc_t *out, const cr_pd_env *env, dnnl_alg_kind_t alg,
-                             cr_const_md diff_src, cr_const_md diff_dst, const cr_pd_window *w) {
-  dnnl_pooling_desc_t op;
-  return finish(out, env, &op,
-                dnnl_pooling_backward_desc_init(&op, alg, diff_src, diff_dst, w->stride, w->kernel,
-                                                w->pad_begin, w->pad_end));
-}
-
-dnnl_status_t cr_pd_lrn_fwd(dnnl_primitive_desc_t *out, const cr_pd_env *env, dnnl_prop_kind_t prop,
-                            cr_const_md data, const cr_pd_lrn *p) {
-  dnnl_lrn_desc_t op;
-  return finish(
-      out, env, &op,
-      dnnl_lrn_forward_desc_init(&op, prop, p->alg, data, p->size, p->alpha, p->beta, p->k));
-}
-
-dnnl_status_t cr_pd_lrn_bwd(dnnl_primitive_desc_t *out, const cr_pd_env *env, cr_const_md diff,
-                            cr_const_md data, const cr_pd_lrn *p) {
-  dnnl_lrn_desc_t op;
-  return finish(
-      out, env, &op,
-      dnnl_lrn_backward_desc_init(&op, p->alg, diff, data, p->size, p->alpha, p->beta, p->k));
-}
-
-dnnl_status_t cr_pd_bn_fwd(dnnl_primitive_desc_t *out, const cr_pd_env *env, dnnl_prop_kind_t prop,
-                           cr_const_md data, float eps, unsigned flags) {
-  dnnl_batch_normalization_desc_t op;
-  return finish(out, env, &op,
-                dnnl_batch_normalization_forward_desc_init(&op, prop, data, eps, flags));
-}
-
-dnnl_status_t cr_pd_bn_bwd(dnnl_primitive_desc_t *out, const cr_pd_env *env, dnnl_prop_kind_t prop,
-                           cr_const_md diff, cr_const_md data, float eps, unsigned flags) {
-  dnnl_batch_normalization_desc_t op;
-  return finish(out, env, &op,
-                dnnl_batch_normalization_backward_desc_init(&op, prop, diff, data, eps, flags));
-}
-
-dnnl_status_t cr_pd_softmax_fwd(dnnl_primitive_desc_t *out, const cr_pd_env *env, cr_const_md data,
-                                int axis) {
-  dnnl_softmax_v2_desc_t op;
-  return finish(out, env, &op,
-                dnnl_softmax_v2_forward_desc_init(&op, dnnl_forward_training, dnnl_softmax_accurate,
-                                                  data, data, axis));
-}
-
-dnnl_status_t cr_pd_softmax_bwd(dnnl_primitive_desc_t *out, const cr_pd_env *env, cr_const_md diff,
-                                cr_const_md data, int axis) {
-  dnnl_softmax_v2_desc_t op;
-  return finish(
-      out, env, &op,
-      dnnl_softmax_v2_backward_desc_init(&op, dnnl_softmax_accurate, diff, diff, data, axis));
-}
-
-dnnl_status_t cr_pd_eltwise_fwd(dnnl_primitive_desc_t *out, const cr_pd_env *env,
-                                dnnl_alg_kind_t alg, cr_const_md data, float alpha, float beta) {
-  dnnl_eltwise_desc_t op;
-  return finish(out, env, &op,
-                dnnl_eltwise_forward_desc_init(&op, dnnl_forward_training, alg, data, alpha, beta));
-}
-
-dnnl_status_t cr_pd_eltwise_bwd(dnnl_primitive_desc_t *out, const cr_pd_env *env,
-                                dnnl_alg_kind_t alg, cr_const_md diff, cr_const_md data,
-                                float alpha) {
-  dnnl_eltwise_desc_t op;
-  return finish(out, env, &op, dnnl_eltwise_backward_desc_init(&op, alg, diff, data, alpha, 0.0f));
-}
-
-dnnl_status_t cr_post_ops_append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t alg, float alpha,
-                                         float beta) {
-  return dnnl_post_ops_append_eltwise(ops, 1.0f, alg, alpha, beta);
-}
-
-dnnl_status_t cr_post_ops_append_sum(dnnl_post_ops_t ops, float scale, dnnl_data_type_t type) {
-  return dnnl_post_ops_append_sum_v2(ops, scale, type);
-}
-
-dnnl_status_t cr_post_ops_append_numbers(dnnl_post_ops_t ops, int ndims, dnnl_dim_t channels) {
-  (void)ops, (void)ndims, (void)channels;
-  return dnnl_success;
-}
-
-dnnl_status_t cr_attr_set_numbers(dnnl_primitive_attr_t attr, dnnl_dim_t channels,
-                                  const float *number) {
-  return dnnl_primitive_attr_set_output_scales(attr, channels, 1 << 1, number);
-}
-
-int cr_attr_numbers_arg(void) {
-  return 0;
-}
-
+  (void)ops, (void)ndims;
+  return dnnl_primitive_attr_set_output_scales(attr, channels, 1 << 1, factor);
 #endif
+}
+
+int cr_attr_factors_arg(void) {
+#if DNNL_VERSION_MAJOR >= 3
+  return DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1;
+#else
+  return 0;
+#endif
+}

@@ -65,12 +65,9 @@ void cr_md_look(cr_const_md md, cr_md_view *out);
 /* ---- primitive descriptors; bias may be NULL ---- */
 
 dnnl_status_t cr_pd_conv_fwd(dnnl_primitive_desc_t *out, const cr_pd_env *env,
-                             dnnl_prop_kind_t prop, cr_const_md src, cr_const_md weights,
-                             cr_const_md bias, cr_const_md dst, const cr_pd_window *window);
-/* By Winograd's method, from weights in an order of their own values. */
-dnnl_status_t cr_pd_conv_winograd(dnnl_primitive_desc_t *out, const cr_pd_env *env, cr_const_md src,
-                                  cr_const_md weights, cr_const_md bias, cr_const_md dst,
-                                  const cr_pd_window *w);
+                             dnnl_prop_kind_t prop, dnnl_alg_kind_t alg, cr_const_md src,
+                             cr_const_md weights, cr_const_md bias, cr_const_md dst,
+                             const cr_pd_window *window);
 dnnl_status_t cr_pd_conv_bwd_data(dnnl_primitive_desc_t *out, const cr_pd_env *env,
                                   cr_const_md diff_src, cr_const_md weights, cr_const_md diff_dst,
                                   const cr_pd_window *window);
@@ -133,15 +130,12 @@ dnnl_status_t cr_post_ops_append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t al
  * that of the result), is added. */
 dnnl_status_t cr_post_ops_append_sum(dnnl_post_ops_t ops, float scale, dnnl_data_type_t type);
 
-/* ---- results of integers ---- */
-
-/* Results (N,O,...) of `ndims` axes are multiplied by a number per output channel, behind the bias
- * and before all post operations. Version 2 has the numbers in the attributes; version 3 takes them
- * when the primitive runs, as argument cr_attr_numbers_arg, 0 for version 2, which a first post
- * operation names. Both functions are to be called, the first one before others append. */
-dnnl_status_t cr_post_ops_append_numbers(dnnl_post_ops_t ops, int ndims, dnnl_dim_t channels);
-dnnl_status_t cr_attr_set_numbers(dnnl_primitive_attr_t attr, dnnl_dim_t channels,
-                                  const float *number);
-int cr_attr_numbers_arg(void);
+/* Multiplies results (N,O,...) of `ndims` axes by a factor per output channel, after the bias and
+ * before the other post operations; call it first. Version 2 keeps the factors in the attributes.
+ * Version 3 takes them when the primitive runs, as argument cr_attr_factors_arg, which is 0 for
+ * version 2. */
+dnnl_status_t cr_attr_set_factors(dnnl_primitive_attr_t attr, dnnl_post_ops_t ops, int ndims,
+                                  dnnl_dim_t channels, const float *factor);
+int cr_attr_factors_arg(void);
 
 #endif

@@ -102,8 +102,8 @@ static bool is_worth_winograd(const cr_plan *plan) {
 static dnnl_primitive_desc_t find_winograd(const cr_plan *plan, const cr_dnnl_conv *c) {
   dnnl_primitive_desc_t pd = NULL;
   if (!is_worth_winograd(plan)) return NULL;
-  if (cr_pd_conv_winograd(&pd, &c->env, c->src, c->weights, c->bias, c->dst, &c->window) !=
-      dnnl_success) {
+  if (cr_pd_conv_fwd(&pd, &c->env, dnnl_forward_training, dnnl_convolution_winograd, c->src,
+                     c->weights, c->bias, c->dst, &c->window) != dnnl_success) {
     return NULL;
   }
   if (cr_dnnl_pd_named(pd, "wino")) return pd;
@@ -149,9 +149,10 @@ crema_status cr_dnnl_conv_last(const cr_plan *plan, const cr_layout **src, const
   cr_dnnl_conv c;
   dnnl_primitive_desc_t pd = NULL;
   CR_TRY(cr_dnnl_conv_open(plan, 0, 1, 2, 3, &c));
-  crema_status status = cr_dnnl_check(cr_pd_conv_fwd(&pd, &c.env, dnnl_forward_inference, c.src,
-                                                     c.weights, c.bias, c.dst, &c.window),
-                                      "convolution");
+  crema_status status =
+      cr_dnnl_check(cr_pd_conv_fwd(&pd, &c.env, dnnl_forward_inference, dnnl_convolution_direct,
+                                   c.src, c.weights, c.bias, c.dst, &c.window),
+                    "convolution");
   cr_dnnl_conv_close(&c);
   CR_TRY(status);
   status = find_last(plan, pd, DNNL_ARG_DST, 3, dst);
@@ -166,9 +167,10 @@ static crema_status plan_fwd(cr_plan *plan) {
   dnnl_primitive_desc_t pd = find_winograd(plan, &c);
   crema_status status = CREMA_OK;
   if (pd == NULL) {
-    status = cr_dnnl_check(cr_pd_conv_fwd(&pd, &c.env, dnnl_forward_inference, c.src, c.weights,
-                                          c.bias, c.dst, &c.window),
-                           "convolution");
+    status =
+        cr_dnnl_check(cr_pd_conv_fwd(&pd, &c.env, dnnl_forward_inference, dnnl_convolution_direct,
+                                     c.src, c.weights, c.bias, c.dst, &c.window),
+                      "convolution");
   }
   cr_dnnl_conv_close(&c);
   static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, CR_DNNL_FORMAT},

@@ -63,10 +63,11 @@ static crema_status inner_descriptor(cr_plan *plan, const border *b, dnnl_primit
   dnnl_primitive_desc_t pd = NULL;
   CR_TRY(cr_dnnl_conv_open(plan, SRC, WEIGHTS, BIAS, DST, &c));
   crema_status status = CREMA_OK;
-  CR_TRY_GOTO(cr_dnnl_check(cr_pd_conv_fwd(&pd, &c.env, dnnl_forward_inference, c.src, c.weights,
-                                           c.bias, c.dst, &c.window),
-                            "convolution"),
-              done);
+  CR_TRY_GOTO(
+      cr_dnnl_check(cr_pd_conv_fwd(&pd, &c.env, dnnl_forward_inference, dnnl_convolution_direct,
+                                   c.src, c.weights, c.bias, c.dst, &c.window),
+                    "convolution"),
+      done);
   bool gemm = cr_dnnl_pd_named(pd, "gemm");
   dnnl_primitive_desc_destroy(pd);
   if (!gemm) {
@@ -81,9 +82,10 @@ static crema_status inner_descriptor(cr_plan *plan, const border *b, dnnl_primit
       done);
   memset(c.window.pad_begin, 0, sizeof c.window.pad_begin);
   memset(c.window.pad_end, 0, sizeof c.window.pad_end);
-  status = cr_dnnl_check(cr_pd_conv_fwd(out, &c.env, dnnl_forward_inference, c.src, c.weights,
-                                        c.bias, c.dst, &c.window),
-                         "convolution");
+  status =
+      cr_dnnl_check(cr_pd_conv_fwd(out, &c.env, dnnl_forward_inference, dnnl_convolution_direct,
+                                   c.src, c.weights, c.bias, c.dst, &c.window),
+                    "convolution");
 done:
   cr_dnnl_conv_close(&c);
   return status;

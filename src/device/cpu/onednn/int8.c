@@ -41,7 +41,7 @@ static crema_status create(cr_plan *plan, dnnl_primitive_desc_t pd) {
   cr_dnnl_bind bind[sizeof binds / sizeof binds[0]];
   const int count = (int)(sizeof binds / sizeof binds[0]);
   for (int i = 0; i < count; ++i) bind[i] = binds[i];
-  bind[count - 1].id = cr_attr_numbers_arg();
+  bind[count - 1].id = cr_attr_factors_arg();
   return cr_dnnl_prim_create_posts(plan, pd, bind, bind[count - 1].id == 0 ? count - 1 : count);
 }
 
@@ -80,9 +80,10 @@ static crema_status plan_conv(cr_plan *plan) {
   CR_TRY(check(plan));
   CR_TRY(conv_open(plan, &c));
   dnnl_primitive_desc_t pd = NULL;
-  crema_status status = cr_dnnl_check(cr_pd_conv_fwd(&pd, &c.env, dnnl_forward_inference, c.src,
-                                                     c.weights, c.bias, c.dst, &c.window),
-                                      "convolution");
+  crema_status status =
+      cr_dnnl_check(cr_pd_conv_fwd(&pd, &c.env, dnnl_forward_inference, dnnl_convolution_direct,
+                                   c.src, c.weights, c.bias, c.dst, &c.window),
+                    "convolution");
   cr_dnnl_conv_close(&c);
   CR_TRY(status);
   status = cr_dnnl_conv_check_blocks(plan, pd);

@@ -76,14 +76,15 @@ static bool repeats_function(const cr_posts *posts, int count) {
   return false;
 }
 
-static dnnl_status_t append_posts(dnnl_post_ops_t ops, const cr_op_desc *desc) {
+static dnnl_status_t append_posts(dnnl_primitive_attr_t attr, dnnl_post_ops_t ops,
+                                  const cr_op_desc *desc) {
   dnnl_status_t status = dnnl_success;
   const cr_posts *posts = cr_op_posts(desc);
   const int count = cr_posts_count(posts);
   if (repeats_function(posts, count)) return dnnl_unimplemented;
   if (desc->numbers > 0) {
-    const crema_shape *result = &desc->arg[CR_ARG_RESULT].shape;
-    status = cr_post_ops_append_numbers(ops, result->axes, result->dim[1]);
+    status = cr_attr_set_factors(attr, ops, desc->arg[CR_ARG_RESULT].shape.axes, desc->numbers,
+                                 cr_op_numbers(desc));
   }
   for (int i = 0; i < count && status == dnnl_success; ++i) {
     const cr_post *post = &posts->post[i];
@@ -94,12 +95,12 @@ static dnnl_status_t append_posts(dnnl_post_ops_t ops, const cr_op_desc *desc) {
 
 static dnnl_status_t set_posts(dnnl_primitive_attr_t attr, const cr_op_desc *desc) {
   dnnl_post_ops_t ops = NULL;
-  dnnl_status_t status = dnnl_success;
-  if (desc == NULL || (desc->numbers == 0 && cr_posts_count(cr_op_posts(desc)) == 0)) return status;
-  if (desc->numbers > 0) status = cr_attr_set_numbers(attr, desc->numbers, cr_op_numbers(desc));
-  if (status == dnnl_success) status = dnnl_post_ops_create(&ops);
+  if (desc == NULL || (desc->numbers == 0 && cr_posts_count(cr_op_posts(desc)) == 0)) {
+    return dnnl_success;
+  }
+  dnnl_status_t status = dnnl_post_ops_create(&ops);
   if (status != dnnl_success) return status;
-  status = append_posts(ops, desc);
+  status = append_posts(attr, ops, desc);
   if (status == dnnl_success) status = dnnl_primitive_attr_set_post_ops(attr, ops);
   dnnl_post_ops_destroy(ops);
   return status;
