@@ -136,10 +136,6 @@ static bool is_no_image(const question *q) {
          !strides;
 }
 
-static bool is_not_plain_floats(const question *q) {
-  return q->held[0].layout != NULL || q->desc->arg[0].type != CREMA_F32;
-}
-
 static bool are_no_limits(const cr_posts *posts, int first) {
   const cr_post *post = &posts->post[first];
   if (cr_posts_count(posts) == first) return false;
@@ -183,23 +179,20 @@ static int map_of(const question *q) {
   return kind == CR_OP_CONV_FWD ? 3 : kind == CR_OP_CONV_BWD_DATA ? 0 : 1;
 }
 
-/* Whether strides are short, or leave gaps between windows, or the library is fast in other ways.
- */
+/* Strides are short, or leave gaps between windows, or the library is fast in other ways. */
 static bool has_fast_windows(const question *q) {
   const cr_op_kind kind = q->desc->kind;
   const cr_window *w = &q->desc->u.conv.window;
   const int64_t groups = q->desc->u.conv.group;
   const int64_t channels = q->desc->arg[image_of(q)].shape.dim[1] / groups;
-  bool some_short = false, some_overlap = false;
+  bool some_overlap = false;
   for (int a = 0; a < 2; ++a) {
     const int64_t k = w->kernel[a], s = w->stride[a];
-    if (s < 4 || k < s || k > 4 * s) return true;
-    some_short = some_short || s < 8;
+    if (s < 8 || k < s || k > 4 * s) return true;
     some_overlap = some_overlap || k > s;
   }
   if (kind == CR_OP_CONV_FWD && !some_overlap) return true;
-  if (groups > 1) return some_short && kind != CR_OP_CONV_BWD_WEIGHTS;
-  return some_short ? channels % 8 == 0 : 64 * channels < q->desc->arg[map_of(q)].shape.dim[1];
+  return groups == 1 && 64 * channels < q->desc->arg[map_of(q)].shape.dim[1];
 }
 
 /* Windows over several channels, or not over planes. */
@@ -211,32 +204,12 @@ static bool is_not_depthwise(const question *q) {
 
 static bool has_other_strides(const question *q) {
   const cr_window *w = &q->desc->u.conv.window;
-  const int64_t stride = w->stride[1];
-  const bool divides = stride == 1 || stride == 2 || stride == 4 || stride == 8;
-  return w->axes == 2 && (w->kernel[0] > 16 || w->kernel[1] > 16 || !divides);
+  return w->axes == 2 && (w->kernel[0] > 16 || w->kernel[1] > 16 || w->stride[1] > 4);
 }
 
-static bool has_posts(const question *q) {
-  return cr_posts_count(cr_op_posts(q->desc)) > 0;
-}
-
-/* Planes not in plain order, or narrower than what is worth it, which depends on whether windows
- * are some columns apart and have few; but for gradients of windows other than 3 x 3. */
-static bool has_fast_planes(const question *q) {
+static bool has_3_by_3_windows(const question *q) {
   const cr_window *w = &q->desc->u.conv.window;
-  const cr_op_kind kind = q->desc->kind;
-  if (w->axes != 2) return false;
-  const bool apart = w->stride[1] > 1 && w->kernel[1] <= 2 * w->stride[1];
-  const bool close = w->stride[1] == 1 && w->kernel[1] <= 3;
-  const int64_t columns = q->desc->arg[map_of(q)].shape.dim[3];
-  if (kind != CR_OP_CONV_BWD_DATA && w->stride[1] == 8) return true;
-  if (kind == CR_OP_CONV_BWD_WEIGHTS) {
-    if (w->kernel[0] != 3 || w->kernel[1] != 3) return false;
-    if (q->held[1].layout != NULL) return true;
-  }
-  if (q->held[0].layout != NULL || (!apart && !close)) return true;
-  if (close) return columns < (kind == CR_OP_CONV_BWD_DATA ? 96 : 48);
-  return columns < (kind == CR_OP_CONV_FWD ? 20 : 32);
+  return w->axes == 2 && w->kernel[0] == 3 && w->kernel[1] == 3;
 }
 
 static bool is_no_padded_point(const question *q) {
@@ -322,11 +295,9 @@ static bool is_no_maximum_of_planes(const question *q) {
   return q->desc->u.pool.method != CR_POOL_MAX || is_no_plane(q);
 }
 
-/* Neither such windows, of rows that are not far apart, nor 8 columns or more without overlap. */
-static bool is_neither_short_nor_wide(const question *q) {
-  const cr_window *w = &q->desc->u.pool.window;
-  const bool is_short = !has_no_short_windows(q) && w->stride[0] <= 5;
-  return w->axes == 2 && !is_short && (w->kernel[1] < 8 || w->stride[1] < w->kernel[1]);
+static bool has_narrow_or_wide_planes(const question *q) {
+  const int64_t width = pool_input(q)->dim[3];
+  return !is_no_plane(q) && (width < 16 || width > 2048);
 }
 
 /* ---- others ---- */
@@ -443,24 +414,15 @@ static const reason reasons[] = {
     {"conv_fwd_cells", "a window that oneDNN is fast for", has_fast_windows, true},
     {"conv_bwd_data_cells", "a window that oneDNN is fast for", has_fast_windows, true},
     {"conv_bwd_weights_cells", "a window that oneDNN is fast for", has_fast_windows, true},
-    {"conv_fwd_depth", "post operations", has_posts, true},
-    {"conv_fwd_depth", "not a dense window over two axes", is_no_dense_plane, true},
-    {"conv_fwd_depth", "not a window for each channel", is_not_depthwise, true},
-    {"conv_bwd_data_depth", "not a dense window over two axes", is_no_dense_plane, true},
-    {"conv_bwd_data_depth", "not a window for each channel", is_not_depthwise, true},
     {"conv_bwd_weights_depth", "not a dense window over two axes", is_no_dense_plane, true},
     {"conv_bwd_weights_depth", "not a window for each channel", is_not_depthwise, true},
-    {"conv_fwd_depth", "other strides", has_other_strides, true},
-    {"conv_bwd_data_depth", "other strides", has_other_strides, true},
-    {"conv_bwd_weights_depth", "other strides", has_other_strides, true},
-    {"conv_fwd_depth", "planes that oneDNN is fast for", has_fast_planes, true},
-    {"conv_bwd_data_depth", "planes that oneDNN is fast for", has_fast_planes, true},
-    {"conv_bwd_weights_depth", "planes that oneDNN is fast for", has_fast_planes, true},
+    {"conv_bwd_weights_depth", "long strides, or a large window", has_other_strides, true},
+    {"conv_bwd_weights_depth", "windows that oneDNN is fast for", has_3_by_3_windows, true},
     {"conv_fwd_planes", "fewer than 32 registers", is_possible, false},
     {"conv_fwd_planes", "not a dense window over two axes and all channels", is_no_whole_plane,
      true},
     {"conv_fwd_planes", "an image of many channels or other windows", is_no_image, true},
-    {"conv_fwd_planes", "not held as floats in plain order", is_not_plain_floats, true},
+    {"conv_fwd_planes", "not held in plain order", first_is_private, true},
     {"conv_fwd_planes", "post operations other than limits", has_other_posts, true},
     {"conv_fwd_planes", "the result is not channels-last", is_possible, false},
     {"conv_fwd_points", "fewer than 32 registers", is_possible, false},
@@ -505,8 +467,11 @@ static const reason reasons[] = {
     {"pool_bwd_rows", "not two axes", is_no_plane, true},
     {"pool_fwd_rows", "dilated or empty windows", has_windows_outside, true},
     {"pool_bwd_rows", "dilated or empty windows", has_windows_outside, true},
-    {"pool_fwd_rows", "neither 2 or 3 columns", is_neither_short_nor_wide, true},
-    {"pool_bwd_rows", "neither 2 or 3 columns", is_neither_short_nor_wide, true},
+    {"pool_fwd_rows", "not windows of 2 or 3 columns", has_no_short_windows, true},
+    {"pool_fwd_rows", "narrow or wide planes", has_narrow_or_wide_planes, true},
+    {"pool_fwd_average", "narrow or wide planes", has_narrow_or_wide_planes, true},
+    {"pool_bwd_average", "narrow or wide planes", has_narrow_or_wide_planes, true},
+    {"pool_bwd_rows", "a large window", has_large_window, true},
     {"pool_fwd_channels", "not maxima", is_no_maximum_of_planes, true},
     {"pool_fwd_channels", "not two axes", is_no_plane, true},
     {"pool_fwd_channels", "dilated or empty windows", has_windows_outside, true},

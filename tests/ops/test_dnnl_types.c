@@ -29,8 +29,7 @@ TRIAL_TEST(test_mixed_products) {
     if (!weights) add(&f, 'W', CREMA_F32, axes, values);
     const cr_kernel *row = NULL;
     for (int n = 0; (row = dnnl_row(kinds[k], n)) != NULL; ++n) {
-      /* The one for images takes few channels, and those in F32. */
-      if (!cr_kernel_takes(row, CREMA_BF16) || row == &cr_conv_fwd_planes) continue;
+      if (!cr_kernel_takes(row, CREMA_BF16)) continue;
       /* Argument 0 alone, all but weights and biases, and all but the biases. */
       const unsigned last = 1u << (f.desc->args - 1);
       const unsigned which[] = {1u, weights ? 3u : 1u | last, weights ? 7u : 3u | last};

@@ -84,7 +84,7 @@ static bool draw_convolution(cr_mt19937 *rng, drawn_case *c) {
   return true;
 }
 
-/* Strides from 4 on and kernels that reach into the next cells of stride x stride elements. */
+/* Strides from 8 on and kernels that reach into the next cells of stride x stride elements. */
 static bool draw_cells(cr_mt19937 *rng, drawn_case *c) {
   int64_t in[2], out[2];
   *c = (drawn_case){.test.desc.kind = CR_OP_CONV_FWD};
@@ -92,11 +92,11 @@ static bool draw_cells(cr_mt19937 *rng, drawn_case *c) {
   cr_window *w = &p->window;
   w->axes = 2;
   for (int a = 0; a < 2; ++a) {
-    w->stride[a] = 4 + below(rng, 6);
+    w->stride[a] = 8 + below(rng, 4);
     w->kernel[a] = w->stride[a] + below(rng, w->stride[a]);
     w->pad[a] = below(rng, w->kernel[a]);
     w->dilation[a] = 1;
-    in[a] = 1 + below(rng, 20);
+    in[a] = 1 + below(rng, 30);
     const int64_t room = in[a] + 2 * w->pad[a] - w->kernel[a];
     if (room < 0) return false;
     out[a] = room / w->stride[a] + 1;
@@ -111,9 +111,8 @@ static bool draw_cells(cr_mt19937 *rng, drawn_case *c) {
   return true;
 }
 
-/* A window for each channel: maps on both sides of each width that a kernel takes for wide, strides
- * that divide a vector and others, padding beyond the kernel, rows and columns that no window
- * meets. */
+/* A window for each channel: maps of less and more than a vector, short and long strides, padding
+ * beyond the kernel, rows and columns that no window meets. */
 static bool draw_depthwise(cr_mt19937 *rng, drawn_case *c) {
   static const int64_t strides[] = {1, 1, 2, 2, 2, 3, 4, 8}, widths[] = {0, 18, 30, 46, 94};
   int64_t in[2], out[2];

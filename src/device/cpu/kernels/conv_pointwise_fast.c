@@ -1,31 +1,36 @@
-/* Pointwise convolutions, which are matrix products: of the positions times the channels of the
- * source, which lie channels-last, by the weights.
+/* Pointwise convolutions, channels-last: matrix products of the positions times the channels of the
+ * source by the weights. In FLOAT, on processors with AVX-512.
  *
- * 14 positions times 32 channels of the result are 28 vectors of AVX-512, which stay in registers
- * while the channels of the source go by: for each one, two vectors of weights and 14 values of the
- * source. What comes next is fetched meanwhile, which the processor does not foresee: the lines of
- * the result, for writing; the source of the next positions; and, where the weights do not stay in
- * the second-level cache, those of the next 32 channels. */
+ * Gain over oneDNN 2.6 on Granite Rapids: 1.4x for the 7 x 7 maps of MobileNet v1, whose weights
+ * come from the L3 cache, 1.0x to 1.15x for other maps. Without it MobileNet v1 takes 1.17x the
+ * time, ResNet-50 1.08x.
+ *
+ * 14 positions by 32 channels of the result are 28 vectors, which stay in the 32 registers during
+ * the channels of the source: each channel takes two vectors of weights and 14 values of the
+ * source. What the processor does not foresee is prefetched: the lines of the result, the source of
+ * the next positions and, if the weights do not fit the L2 cache, the weights of the next 32
+ * channels. */
 #include <stdlib.h>
 
 #include "core/fail.h"
+#include "device/cpu/kernels/extent.h"
 #include "device/cpu/kernels/fast_rows.h"
 #include "device/cpu/onednn/conv.h"
 #include "device/cpu/onednn/primitive.h"
 #include "device/cpu/threads/threads.h"
 
 enum {
-  OUTPUTS = 32,     /* channels of the result that are computed at once: a panel of weights */
-  POSITIONS = 14,   /* at once; the last ones in tiles of fewer */
-  ROWS = 5,         /* pointers to every third of them */
-  FEW = 7,          /* positions: the library is as good for fewer, */
+  OUTPUTS = 32,     /* channels of the result that are computed together: a panel of weights */
+  POSITIONS = 14,   /* that are computed together; the last ones in tiles of fewer */
+  ROWS = 5,         /* pointers to every third position */
+  FEW = 7,          /* oneDNN is as good for fewer positions */
   FEW_OUTPUTS = 16, /* and for fewer outputs */
-  STEP = 4,         /* channels of the source between two requests for memory */
+  STEP = 4,         /* channels of the source between two prefetches */
   LINE = 64         /* bytes of the caches */
 };
 
-/* Weights of so many bytes stay in the second-level cache: each tile of positions then goes through
- * all of them. Of more, each panel goes through all positions, as many as fit beside it. */
+/* Up to SMALL_WEIGHTS bytes of weights stay in the L2 cache: each tile of positions goes through
+ * all of them. Else each panel goes through a block of positions that fits beside it. */
 #define SMALL_WEIGHTS ((int64_t)768 << 10)
 #define BLOCK_BYTES ((int64_t)1 << 20)
 
@@ -33,21 +38,21 @@ typedef struct points {
   int64_t positions, channels, outputs; /* the matrices' extents */
   int64_t distance;                     /* values from one position of the source to the next */
   int64_t panels;
-  int64_t block;   /* positions that go through a panel before the next one */
+  int64_t block;   /* positions that go through a panel before the next panel */
   bool by_panels;  /* threads share panels, not positions */
   int64_t slots;   /* threads */
-  bool adds;       /* the result is added to the addend's value */
-  float low, high; /* to which results are cut then */
+  bool adds;       /* the addend's value is added to the result, */
+  float low, high; /* which is limited then */
 } points;
 
-/* Some positions beside each other, by some panels. */
+/* Neighbouring positions, by some panels. */
 typedef struct strip {
   const points *p;
   const float *source, *weights, *bias, *addend; /* the last two: NULL for none */
   float *result;
   int64_t from, to;  /* panels */
-  const float *next; /* where the source of the next strip begins; NULL: it need not be fetched */
-  const char *later; /* weights to fetch meanwhile, by one panel; NULL: none */
+  const float *next; /* source of the next strip, to prefetch; NULL: none */
+  const char *later; /* weights to prefetch, as much as one panel; NULL: none */
 } strip;
 
 #if defined __x86_64__ && defined __GNUC__
@@ -56,8 +61,8 @@ typedef struct strip {
 #define WIDE __attribute__((target("avx512f,prfchw")))
 #define WIDE_INLINE static inline __attribute__((target("avx512f,prfchw"), always_inline))
 
-/* Memory of two rows of the result, for writing. */
-WIDE_INLINE void fetch_results(const float *result, int64_t outputs) {
+/* Two rows of the result, for writing. */
+WIDE_INLINE void prefetch_results(const float *result, int64_t outputs) {
   const char *row = (const char *)result, *next = (const char *)(result + outputs);
   __builtin_prefetch(row, 1, 3);
   __builtin_prefetch(row + LINE, 1, 3);
@@ -65,8 +70,8 @@ WIDE_INLINE void fetch_results(const float *result, int64_t outputs) {
   __builtin_prefetch(next + LINE, 1, 3);
 }
 
-/* In four steps of STEP channels, which fill a line, one line of each position. */
-WIDE_INLINE void fetch_source(const float *next, int64_t distance, int64_t k) {
+/* One line of each position in four steps of STEP channels, which fill a line. */
+WIDE_INLINE void prefetch_source(const float *next, int64_t distance, int64_t k) {
   const float *at = next + k + (k / STEP & 3) * 4 * distance;
   _mm_prefetch(at, _MM_HINT_T0);
   _mm_prefetch(at + distance, _MM_HINT_T0);
@@ -74,14 +79,12 @@ WIDE_INLINE void fetch_source(const float *next, int64_t distance, int64_t k) {
   _mm_prefetch(at + 3 * distance, _MM_HINT_T0);
 }
 
-/* a b is added to *sum. As an instruction of which the compiler does not choose the kind: it takes
- * those that overwrite a factor, and moves sums to and fro between registers, of which none is
- * left. */
+/* *sum += a b. Inline assembly: GCC picks an FMA form that overwrites a factor, and spills. */
 WIDE_INLINE void add_product(__m512 *sum, __m512 a, __m512 b) {
   __asm__("vfmadd231ps %2, %1, %0" : "+v"(*sum) : "v"(a), "v"(b));
 }
 
-/* The compiler would keep a pointer to each position, for which there are too few registers. */
+/* Keeps the compiler from holding a pointer to each position: there are too few registers. */
 WIDE_INLINE void advance(const float *row[ROWS], int64_t channels) {
 #pragma GCC unroll 5
   for (int i = 0; i < ROWS; ++i) {
@@ -90,7 +93,8 @@ WIDE_INLINE void advance(const float *row[ROWS], int64_t channels) {
   }
 }
 
-/* Channel k behind the pointers, each of which is to three positions, `distance` bytes apart. */
+/* Adds channel k after the pointers. Each pointer serves three positions, `distance` bytes apart.
+ */
 WIDE_INLINE void add_channel(__m512 sum[POSITIONS][2], const float *weights,
                              const float *const row[ROWS], int64_t distance, int k, int count,
                              int vectors) {
@@ -106,7 +110,7 @@ WIDE_INLINE void add_channel(__m512 sum[POSITIONS][2], const float *weights,
 }
 
 /* `count` positions by `vectors` vectors of a panel with `outputs` outputs; count and vectors are
- * constants where this is called. NaN stays NaN: of two operands of a limit the second is taken. */
+ * constants. NaN stays NaN: an operand that is NaN gives way to the second one. */
 WIDE_INLINE void sum_tile(const strip *s, int64_t panel, int64_t outputs, int count, int vectors) {
   const points *p = s->p;
   const int64_t d = p->distance, channels = p->channels, at = panel * OUTPUTS;
@@ -130,9 +134,9 @@ WIDE_INLINE void sum_tile(const strip *s, int64_t panel, int64_t outputs, int co
   int64_t k = 0;
   for (; k + STEP <= channels; k += STEP) {
     if (k < STEP * POSITIONS / 2) {
-      fetch_results(result + k / STEP * 2 * p->outputs, p->outputs);
+      prefetch_results(result + k / STEP * 2 * p->outputs, p->outputs);
     }
-    if (next != NULL) fetch_source(next, d, k);
+    if (next != NULL) prefetch_source(next, d, k);
     if (later != NULL) {
       _mm_prefetch(later, _MM_HINT_T1);
       _mm_prefetch(later + LINE, _MM_HINT_T1);
@@ -166,45 +170,22 @@ WIDE_INLINE void sum_tile(const strip *s, int64_t panel, int64_t outputs, int co
   }
 }
 
-WIDE_INLINE void sum_strip(const strip *s, int count) {
+WIDE_INLINE int64_t sum_strip(const strip *s, int count) {
   const int64_t outputs = s->p->outputs;
   for (int64_t panel = s->from; panel < s->to; ++panel) {
     const int64_t left = outputs - panel * OUTPUTS;
     if (left > OUTPUTS / 2) sum_tile(s, panel, left, count, 2);
     else sum_tile(s, panel, left, count, 1);
   }
+  return count;
 }
 
-WIDE static void sum_14(const strip *s) {
-  sum_strip(s, 14);
-}
-
-WIDE static void sum_7(const strip *s) {
-  sum_strip(s, 7);
-}
-
-WIDE static void sum_4(const strip *s) {
-  sum_strip(s, 4);
-}
-
-WIDE static void sum_2(const strip *s) {
-  sum_strip(s, 2);
-}
-
-WIDE static void sum_1(const strip *s) {
-  sum_strip(s, 1);
-}
-
-/* As many of the `left` positions as are computed at once; returns their number. */
-static int64_t run_strip(const strip *s, int64_t left) {
-  static const struct {
-    int64_t count;
-    void (*run)(const strip *s);
-  } kinds[] = {{14, sum_14}, {7, sum_7}, {4, sum_4}, {2, sum_2}, {1, sum_1}};
-  int i = 0;
-  while (kinds[i].count > left) ++i;
-  kinds[i].run(s);
-  return kinds[i].count;
+/* Computes the largest tile of at most `left` positions; returns their number. */
+WIDE static int64_t run_strip(const strip *s, int64_t left) {
+  if (left >= 14) return sum_strip(s, 14);
+  if (left >= 7) return sum_strip(s, 7);
+  if (left >= 4) return sum_strip(s, 4);
+  return left >= 2 ? sum_strip(s, 2) : sum_strip(s, 1);
 }
 
 #else
@@ -240,7 +221,7 @@ static crema_status check_shape(const cr_plan *plan) {
   return CREMA_OK;
 }
 
-/* An addition comes first, limits behind it. */
+/* An addition comes first, then limits. */
 static crema_status find_posts(const cr_posts *posts, points *p) {
   cr_posts limits = *posts;
   p->adds = posts->post[0].kind == CR_POST_ADD;
@@ -260,7 +241,7 @@ static crema_status find_weights(const cr_plan *plan, const cr_layout **out) {
   return status;
 }
 
-/* Values that lie between others are read where they are. */
+/* Reads a part of the channels of a larger array in place. */
 static void find_source(const cr_plan *plan, const cr_layout *packed, points *p) {
   const cr_layout *held = cr_dnnl_held(plan, 0);
   const bool part = held != NULL && held->gaps && cr_dnnl_layout_step(held) > 0;
@@ -273,7 +254,7 @@ static void fill(const cr_plan *plan, points *p) {
   p->positions = out->dim[0] * out->dim[2] * out->dim[3];
   p->channels = in->dim[1];
   p->outputs = out->dim[1];
-  p->panels = (p->outputs + OUTPUTS - 1) / OUTPUTS;
+  p->panels = cr_pieces(p->outputs, OUTPUTS);
   p->slots = plan->threads > 0 ? plan->threads : cr_cpu_threads_of(plan->context);
   const int64_t weights = p->panels * OUTPUTS * p->channels * (int64_t)sizeof(float);
   const int64_t fit = BLOCK_BYTES / (p->channels * (int64_t)sizeof(float));
@@ -306,20 +287,20 @@ static void destroy(cr_plan *plan) {
 
 /* ---- running ------------------------------------------------------------- */
 
-/* Positions `begin` to `end` by panels from s->from to s->to; meanwhile `later` is fetched. */
+/* Positions `begin` to `end` by panels s->from to s->to; prefetches `later`. */
 static void run_strips(const cr_call *call, strip *s, int64_t begin, int64_t end,
                        const char *later) {
   const points *p = s->p;
   const int64_t bytes = p->channels * OUTPUTS * (int64_t)sizeof(float);
   const int64_t each = p->channels / STEP * 2 * LINE;
-  int64_t fetched = 0;
+  int64_t done = 0;
   for (int64_t at = begin; at < end;) {
     s->source = cr_f32(call->buffer, 0) + at * p->distance;
     s->result = cr_f32(call->buffer, 3) + at * p->outputs;
     if (p->adds) s->addend = cr_f32(call->buffer, CR_ARG_ADDEND) + at * p->outputs;
     s->next = p->block == POSITIONS ? s->source + POSITIONS * p->distance : NULL;
-    s->later = later != NULL && fetched + each <= bytes ? later + fetched : NULL;
-    fetched += each;
+    s->later = later != NULL && done + each <= bytes ? later + done : NULL;
+    done += each;
     at += run_strip(s, end - at);
   }
 }
@@ -338,16 +319,16 @@ static void run_share(const cr_call *call, const share *mine) {
     const int64_t step = p->block == POSITIONS ? mine->to - mine->from : 1;
     for (s.from = mine->from; s.from < mine->to; s.from = s.to) {
       s.to = s.from + step;
-      const bool fetches = p->block > POSITIONS && s.to < mine->to;
+      const bool prefetches = p->block > POSITIONS && s.to < mine->to;
       const float *later = s.weights + s.to * OUTPUTS * p->channels;
-      run_strips(call, &s, at, end, fetches ? (const char *)later : NULL);
+      run_strips(call, &s, at, end, prefetches ? (const char *)later : NULL);
     }
   }
 }
 
 static crema_status run_points(const cr_call *call) {
   const points *p = call->plan->state;
-  const int64_t tiles = (p->positions + POSITIONS - 1) / POSITIONS;
+  const int64_t tiles = cr_pieces(p->positions, POSITIONS);
 #pragma omp parallel for schedule(static)
   for (int64_t slot = 0; slot < p->slots; ++slot) {
     share s = {.to = p->panels, .end = p->positions};

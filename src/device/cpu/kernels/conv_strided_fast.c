@@ -1,21 +1,22 @@
-/* Convolution over two axes with large strides, and so the deconvolution that enlarges a map of
- * scores, as one product of dense matrices by oneDNN.
+/* Convolution over two axes with strides of 8 and more, and so the deconvolution that enlarges a
+ * map of scores, as one product of dense matrices by oneDNN. In FLOAT.
+ *
+ * Gain over oneDNN 2.6, whose kernels have unit stride in mind (Granite Rapids, bench/layers): 16 x
+ * 16 with stride 8 2.1x forward and 2.8x backward, 64 x 64 with stride 32 3.7x and 2.6x. FCN-8s
+ * uses it.
  *
  * The image, a convolution's input and a deconvolution's result, is divided into cells of stride x
- * stride elements, one for each position of the map and some at the border. A window begins with a
+ * stride elements: one for each position of the map, and some at the border. A window begins with a
  * cell and covers `taps` cells along each axis: kernel / stride, rounded up. With
- *   A (channels of the map x taps, cells): what the windows are multiplied by, for each cell those
- *     positions of the map whose windows cover it, 0 outside the map,
+ *   A (channels of the map x taps, cells): the factors of the windows; for each cell the positions
+ *     of the map whose windows cover it, 0 outside the map,
  *   B (channels of the map x taps, channels of the image x elements of a cell): the weights, 0
  *     beyond the kernel,
  *   Z (cells, channels of the image x elements of a cell): the image,
  * a deconvolution is Z = A^T B, a convolution A = B Z^T followed by the sum over taps, the gradient
- * of the weights B = A Z. Z has the rows of a cell in one piece, so that it is made from the image,
- * and the image from it, by copying pieces of `stride` values. Some hundred cells and channels are
- * worked on at once and stay in the cache of a processor core.
- *
- * oneDNN's own kernels have unit stride in mind: with 8 and more they come to a quarter of the
- * processor's peak, or do the same products with a matrix that is taps times as large. */
+ * of the weights B = A Z. Z keeps the rows of a cell in one piece, so that pieces of `stride`
+ * values are copied between Z and the image. Some hundred cells and channels are computed together
+ * and stay in the cache of a processor core. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,35 +29,33 @@
 #include "device/cpu/threads/threads.h"
 
 enum {
-  TILE = 256,      /* cells of a product */
-  TILE_LEAST = 16, /* where a cell has many elements */
-  WIDTH = 512,     /* columns of Z, if a channel has no more */
-  VALUES = 131072, /* of Z at once: half a megabyte; twice as many for a convolution, whose
-                    * products are the narrower, and slower, the fewer cells there are */
-  TAPS_MOST = 4,   /* along an axis */
-  STRIDE_SHORT = 4,
-  STRIDE_LONG = 8,
-  BLOCK = 8,         /* channels of oneDNN's smaller blocks */
-  MADE_OF_MOST = 64, /* channels of the map for each of the image */
-  FEW = 16,          /* tasks: of fewer, sums are divided so that no thread is left without */
-  LINE = 16          /* floats to which parts of the workspace are rounded */
+  TILE = 256,        /* cells of a product */
+  TILE_LEAST = 16,   /* the same if a cell has many elements */
+  WIDTH = 512,       /* columns of Z, unless a channel has more */
+  VALUES = 131072,   /* of a tile of Z: half a megabyte; a convolution's products are narrower and
+                      * take twice as many */
+  TAPS_MOST = 4,     /* along an axis */
+  STRIDE_LEAST = 8,  /* oneDNN has fast code for shorter strides */
+  MADE_OF_MOST = 64, /* channels of the map for each channel of the image */
+  FEW = 16,          /* tasks; if there are fewer, sums are divided so that all threads have work */
+  LINE = 16          /* floats; parts of the workspace are multiples of it */
 };
 
-/* Channels are those of one group. */
+/* Channels are the channels of one group. */
 typedef struct cells {
   int64_t batch, groups, map_channels, channels;
   int64_t map[2], image[2], kernel[2], stride[2], pad[2], taps[2];
-  int64_t first[2], count[2]; /* the first cell with an element in the image; how many from it on */
+  int64_t first[2], count[2]; /* the first cell with an element in the image; number of cells */
   int64_t size;               /* elements of a cell */
   int64_t rows, columns;      /* of B */
   int64_t tile_rows, tile_columns, tiles[2]; /* cells of a tile; tiles along each axis */
-  int64_t together, parts;     /* channels of the image that are worked on at once; how often */
-  int64_t shares;              /* what a sum is divided into, whatever the threads' number */
-  int64_t weights, sums, slot; /* parts of the workspace: B, A of a convolution, of each thread */
-  int64_t slots;
+  int64_t together, parts;                   /* channels of the image in a part; parts */
+  int64_t shares;                            /* parts of a sum, for any number of threads */
+  int64_t weights, sums, slot; /* in the workspace: B, A of a convolution, tiles of the threads */
+  int64_t slots;               /* threads */
 } cells;
 
-/* Some rows of cells, or a piece of one row: consecutive in the order of cells. */
+/* Some rows of cells, or a piece of one row: consecutive cells. */
 typedef struct tile {
   int64_t row, rows, column, columns, count;
 } tile;
@@ -75,28 +74,22 @@ static tile tile_at(const cells *c, int64_t index) {
 /* ---- A ------------------------------------------------------------------- */
 
 /* to (columns of the tile) = row `y` of the map as tap `x` of each cell sees it. */
-static void take_row(const cells *c, const tile *t, const float *plane, int64_t y, int64_t x,
-                     float *to) {
-  const int64_t begin = c->first[1] + t->column - x; /* the position of the first cell's */
-  const int64_t skip = begin < 0 ? cr_least(-begin, t->columns) : 0;
-  const int64_t end = cr_most(skip, cr_least(t->columns, c->map[1] - begin));
+static void pack_map_row(const cells *c, const tile *t, const float *plane, int64_t y, int64_t x,
+                         float *to) {
+  const int64_t at = c->first[1] + t->column - x; /* the map's column for the first cell */
   const bool inside = y >= 0 && y < c->map[0];
-  if (!inside) {
-    memset(to, 0, (size_t)t->columns * sizeof *to);
-    return;
+  for (int64_t i = 0; i < t->columns; ++i) {
+    to[i] = inside && at + i >= 0 && at + i < c->map[1] ? plane[y * c->map[1] + at + i] : 0;
   }
-  for (int64_t i = 0; i < skip; ++i) to[i] = 0;
-  memcpy(to + skip, plane + y * c->map[1] + begin + skip, (size_t)(end - skip) * sizeof *to);
-  for (int64_t i = end; i < t->columns; ++i) to[i] = 0;
 }
 
 /* map (map_channels, H, W), to (rows, cells of the tile). */
-static void take_map(const cells *c, const tile *t, const float *map, float *to) {
+static void pack_map(const cells *c, const tile *t, const float *map, float *to) {
   for (int64_t k = 0; k < c->map_channels; ++k, map += c->map[0] * c->map[1]) {
     for (int64_t ty = 0; ty < c->taps[0]; ++ty) {
       for (int64_t tx = 0; tx < c->taps[1]; ++tx) {
         for (int64_t y = 0; y < t->rows; ++y, to += t->columns) {
-          take_row(c, t, map, c->first[0] + t->row + y - ty, tx, to);
+          pack_map_row(c, t, map, c->first[0] + t->row + y - ty, tx, to);
         }
       }
     }
@@ -108,7 +101,7 @@ CR_CLONES static void add_to(int64_t count, const float *from, float *to) {
   for (int64_t i = 0; i < count; ++i) to[i] += from[i];
 }
 
-/* plane (H,W) += for each position the sum over the cells of its window. from (taps, cells). */
+/* plane (H,W) += for each position the sum over the cells of its window; from (taps, cells). */
 static void add_taps(const cells *c, const float *from, float *plane) {
   const int64_t all = c->count[0] * c->count[1];
   for (int64_t ty = 0; ty < c->taps[0]; ++ty) {
@@ -127,50 +120,24 @@ static void add_taps(const cells *c, const float *from, float *plane) {
 
 /* ---- B ------------------------------------------------------------------- */
 
-/* A row of a cell has `width` of the kernel's columns. */
-typedef struct piece {
-  int64_t from, to, width; /* index in the weights of a pair of channels, and in a row of B */
-} piece;
+typedef enum direction { PACK, UNPACK, UNPACK_ADD } direction;
 
-/* Row `r` of a cell for tap (ty, tx); false: beyond the kernel. */
-static bool find_piece(const cells *c, int64_t ty, int64_t tx, int64_t r, piece *out) {
-  const int64_t y = ty * c->stride[0] + r, x = tx * c->stride[1];
-  *out = (piece){.from = y * c->kernel[1] + x,
-                 .to = r * c->stride[1],
-                 .width = cr_least(c->stride[1], c->kernel[1] - x)};
-  return y < c->kernel[0];
-}
-
-/* weights (channels, K, K) of one channel of the map; to (taps, columns). */
-static void arrange_weights(const cells *c, const float *weights, float *to) {
-  const int64_t window = c->kernel[0] * c->kernel[1];
-  piece p;
-  memset(to, 0, (size_t)(c->taps[0] * c->taps[1] * c->columns) * sizeof *to);
-  for (int64_t ty = 0; ty < c->taps[0]; ++ty) {
-    for (int64_t tx = 0; tx < c->taps[1]; ++tx, to += c->columns) {
-      for (int64_t k = 0; k < c->channels; ++k) {
-        for (int64_t r = 0; r < c->stride[0] && find_piece(c, ty, tx, r, &p); ++r) {
-          memcpy(to + k * c->size + p.to, weights + k * window + p.from,
-                 (size_t)p.width * sizeof *to);
-        }
-      }
-    }
-  }
-}
-
-/* The reverse. */
-static void give_weights(const cells *c, const float *from, bool add, float *weights) {
-  const int64_t window = c->kernel[0] * c->kernel[1];
-  piece p;
-  for (int64_t ty = 0; ty < c->taps[0]; ++ty) {
-    for (int64_t tx = 0; tx < c->taps[1]; ++tx, from += c->columns) {
-      for (int64_t k = 0; k < c->channels; ++k) {
-        for (int64_t r = 0; r < c->stride[0] && find_piece(c, ty, tx, r, &p); ++r) {
-          const float *part = from + k * c->size + p.to;
-          float *to = weights + k * window + p.from;
-          if (add) add_to(p.width, part, to);
-          else memcpy(to, part, (size_t)p.width * sizeof *to);
-        }
+/* weights (channels, K, K) of one channel of the map to b (taps, columns), or back. A row of a cell
+ * has up to `stride` columns of the kernel. */
+static void move_weights(const cells *c, direction to, float *weights, float *b) {
+  const int64_t window = c->kernel[0] * c->kernel[1], taps = c->taps[0] * c->taps[1];
+  if (to == PACK) memset(b, 0, (size_t)(taps * c->columns) * sizeof *b);
+  for (int64_t t = 0; t < taps; ++t, b += c->columns) {
+    const int64_t y = t / c->taps[1] * c->stride[0], x = t % c->taps[1] * c->stride[1];
+    const int64_t rows = cr_least(c->stride[0], c->kernel[0] - y);
+    const int64_t width = cr_least(c->stride[1], c->kernel[1] - x);
+    for (int64_t k = 0; k < c->channels; ++k) {
+      for (int64_t r = 0; r < rows; ++r) {
+        float *packed = b + k * c->size + r * c->stride[1];
+        float *plain = weights + k * window + (y + r) * c->kernel[1] + x;
+        if (to == PACK) memcpy(packed, plain, (size_t)width * sizeof *b);
+        else if (to == UNPACK) memcpy(plain, packed, (size_t)width * sizeof *b);
+        else add_to(width, packed, plain);
       }
     }
   }
@@ -186,99 +153,55 @@ CR_INLINE void copy_pieces(int64_t count, int64_t width, const float *restrict f
   }
 }
 
-/* Asks for the values a row behind `row`, which will be written next. */
-static void ask_for_next(const cells *c, int64_t count, const float *row) {
-  for (int64_t i = 0; i < count; i += LINE) __builtin_prefetch(row + c->image[1] + i, 1);
-}
-
 CR_CLONES static void copy_row(int64_t count, int64_t width, const float *from, int64_t from_step,
                                float *to, int64_t to_step) {
-  if (width == 4) copy_pieces(count, 4, from, from_step, to, to_step);
-  else if (width == 8) copy_pieces(count, 8, from, from_step, to, to_step);
+  if (width == 8) copy_pieces(count, 8, from, from_step, to, to_step);
   else if (width == 16) copy_pieces(count, 16, from, from_step, to, to_step);
   else copy_pieces(count, width, from, from_step, to, to_step);
 }
 
-/* The part of a row of cells that lies in the image: cells `begin` to `end` - 1 in whole, and some
- * columns of the cells before and behind. */
-typedef struct span {
-  int64_t at; /* the image's column of the first cell's first element; may be negative */
-  int64_t begin, end;
-} span;
-
-static span span_of(const cells *c, const tile *t) {
-  span s = {.at = (c->first[1] + t->column) * c->stride[1] - c->pad[1]};
-  s.begin = s.at < 0 ? 1 : 0; /* only the first of all cells begins before the image */
-  s.end = cr_most(s.begin, cr_least(t->columns, (c->image[1] - s.at) / c->stride[1]));
-  return s;
-}
-
-/* Row r of the cells: values of the image's row, or of 0 where it is NULL. step: between cells. */
-static void take_cells(const cells *c, const tile *t, const float *row, int64_t step, float *to) {
-  const span s = span_of(c, t);
+/* One row of each cell of a row of cells: values of the image's row (NULL: outside the image) to z,
+ * `step` apart, or back. Cells that lie in the image are copied in whole. */
+static void move_cells(const cells *c, const tile *t, direction to, float *row, int64_t step,
+                       float *z) {
   const int64_t width = c->stride[1];
+  const int64_t at = (c->first[1] + t->column) * width - c->pad[1]; /* column of the first cell */
+  const int64_t begin = at < 0 ? 1 : 0; /* only the first of all cells begins before the image */
+  const int64_t end = cr_least(t->columns, (c->image[1] - at) / width);
   for (int64_t i = 0; i < t->columns; ++i) {
-    if (row != NULL && i == s.begin && s.end > s.begin) {
-      copy_row(s.end - s.begin, width, row + s.at + i * width, width, to + i * step, step);
-      i = s.end - 1;
-      continue;
-    }
-    for (int64_t x = 0; x < width; ++x) {
-      const int64_t at = s.at + i * width + x;
-      to[i * step + x] = row != NULL && at >= 0 && at < c->image[1] ? row[at] : 0;
-    }
-  }
-}
-
-static void give_cells(const cells *c, const tile *t, const float *from, int64_t step, float *row) {
-  const span s = span_of(c, t);
-  const int64_t width = c->stride[1];
-  for (int64_t i = 0; i < t->columns; ++i) {
-    if (i == s.begin && s.end > s.begin) {
-      ask_for_next(c, (s.end - s.begin) * width, row + s.at + i * width);
-      copy_row(s.end - s.begin, width, from + i * step, step, row + s.at + i * width, width);
-      i = s.end - 1;
-      continue;
-    }
-    for (int64_t x = 0; x < width; ++x) {
-      const int64_t at = s.at + i * width + x;
-      if (at >= 0 && at < c->image[1]) row[at] = from[i * step + x];
-    }
-  }
-}
-
-/* The image's row with row `r` of the tile's row `y` of cells; -1 outside. */
-static int64_t image_row(const cells *c, const tile *t, int64_t y, int64_t r) {
-  const int64_t row = (c->first[0] + t->row + y) * c->stride[0] + r - c->pad[0];
-  return row >= 0 && row < c->image[0] ? row : -1;
-}
-
-/* planes (channels, H, W), to (cells of the tile, channels x size). */
-static void take_image(const cells *c, const tile *t, int64_t channels, const float *planes,
-                       float *to) {
-  const int64_t step = channels * c->size;
-  for (int64_t k = 0; k < channels; ++k, planes += c->image[0] * c->image[1]) {
-    for (int64_t y = 0; y < t->rows; ++y) {
-      for (int64_t r = 0; r < c->stride[0]; ++r) {
-        const int64_t row = image_row(c, t, y, r);
-        take_cells(c, t, row < 0 ? NULL : planes + row * c->image[1], step,
-                   to + y * t->columns * step + k * c->size + r * c->stride[1]);
+    if (row != NULL && i == begin && end > begin) {
+      float *inside = row + at + i * width;
+      if (to == PACK) {
+        copy_row(end - begin, width, inside, width, z + i * step, step);
+      } else {
+        /* The next row of the image, for writing. */
+        for (int64_t x = 0; x < (end - begin) * width; x += LINE) {
+          __builtin_prefetch(inside + c->image[1] + x, 1);
+        }
+        copy_row(end - begin, width, z + i * step, step, inside, width);
       }
+      i = end - 1;
+      continue;
+    }
+    for (int64_t x = 0; x < width; ++x) {
+      const int64_t column = at + i * width + x;
+      const bool inside = row != NULL && column >= 0 && column < c->image[1];
+      if (to == PACK) z[i * step + x] = inside ? row[column] : 0;
+      else if (inside) row[column] = z[i * step + x];
     }
   }
 }
 
-/* The reverse. */
-static void give_image(const cells *c, const tile *t, int64_t channels, const float *from,
-                       float *planes) {
+/* planes (channels, H, W) to z (cells of the tile, channels x size), or back. */
+static void move_image(const cells *c, const tile *t, direction to, int64_t channels, float *planes,
+                       float *z) {
   const int64_t step = channels * c->size;
   for (int64_t k = 0; k < channels; ++k, planes += c->image[0] * c->image[1]) {
     for (int64_t y = 0; y < t->rows; ++y) {
       for (int64_t r = 0; r < c->stride[0]; ++r) {
-        const int64_t row = image_row(c, t, y, r);
-        if (row < 0) continue;
-        give_cells(c, t, from + y * t->columns * step + k * c->size + r * c->stride[1], step,
-                   planes + row * c->image[1]);
+        const int64_t row = (c->first[0] + t->row + y) * c->stride[0] + r - c->pad[0];
+        move_cells(c, t, to, row >= 0 && row < c->image[0] ? planes + row * c->image[1] : NULL,
+                   step, z + y * t->columns * step + k * c->size + r * c->stride[1]);
       }
     }
   }
@@ -286,23 +209,17 @@ static void give_image(const cells *c, const tile *t, int64_t channels, const fl
 
 /* ---- plans --------------------------------------------------------------- */
 
-/* By measurement, with AVX-512 and with AVX2. oneDNN's convolution itself is as fast, but not with
- * bringing a plain image into the order that it wants. From strides of 8 on oneDNN's code for this
- * is that of shorter vectors, or a product of all channels by all elements of the window, for which
- * images are unfolded. Few channels made of very many leave little to unfold. Strides from 4 on
- * have fast code for whole blocks of channels, and for groups but for the gradient of their
- * weights. */
+/* By measurement, with AVX-512 and with AVX2. Few channels of the image made of very many leave
+ * oneDNN little to unfold. */
 static bool is_faster(cr_op_kind kind, const cells *c) {
-  const int64_t stride = cr_least(c->stride[0], c->stride[1]);
   const int64_t taps = cr_most(c->taps[0], c->taps[1]);
-  if (c->kernel[0] < c->stride[0] || c->kernel[1] < c->stride[1] || taps > TAPS_MOST) return false;
-  if (stride < STRIDE_SHORT || (kind == CR_OP_CONV_FWD && taps == 1)) return false;
-  if (c->groups > 1) return stride >= STRIDE_LONG || kind == CR_OP_CONV_BWD_WEIGHTS;
-  if (stride >= STRIDE_LONG) return c->channels * MADE_OF_MOST >= c->map_channels;
-  return c->channels % BLOCK != 0;
+  if (cr_least(c->stride[0], c->stride[1]) < STRIDE_LEAST || taps > TAPS_MOST) return false;
+  if (c->kernel[0] < c->stride[0] || c->kernel[1] < c->stride[1]) return false;
+  if (kind == CR_OP_CONV_FWD && taps == 1) return false;
+  return c->groups > 1 || c->channels * MADE_OF_MOST >= c->map_channels;
 }
 
-/* The size of pieces of at most `size` that are about equal. */
+/* The size of about equal pieces, at most `size`. */
 static int64_t equal_pieces(int64_t count, int64_t size) {
   return cr_pieces(count, cr_pieces(count, cr_least(count, size)));
 }
@@ -343,14 +260,14 @@ static void fill_cells(const cr_plan *plan, const crema_shape *image, const crem
   choose_tiles(plan->desc->kind, c);
 }
 
-/* A part of the workspace of `count` floats. */
+/* Adds `count` floats to the workspace; returns where they begin. */
 static int64_t reserve(cr_plan *plan, int64_t count) {
   const int64_t at = (int64_t)(plan->workspace_bytes / sizeof(float));
   plan->workspace_bytes += (size_t)cr_whole(count, LINE) * sizeof(float);
   return at;
 }
 
-/* Numbers of one share of a convolution's sums. */
+/* Floats of one share of a convolution's sums. */
 static int64_t sums_of(const cells *c) {
   return c->batch * c->groups * c->rows * c->count[0] * c->count[1];
 }
@@ -391,7 +308,6 @@ static crema_status plan_cells(cr_plan *plan, int image, int weights, int map) {
   return CREMA_OK;
 }
 
-/* In another order than plain the image is in that which oneDNN is fast for. */
 static crema_status plan_fwd(cr_plan *plan) {
   if (plan->desc->arg[2].shape.axes >= 0 || cr_posts_count(cr_op_posts(plan->desc)) > 0) {
     return cr_fail(CREMA_E_UNSUPPORTED, "a bias or post operations");
@@ -421,7 +337,7 @@ static void destroy(cr_plan *plan) {
 typedef struct work {
   const cells *c;
   float *image, *map, *weights;
-  float *arranged, *sums; /* B; A of a convolution */
+  float *packed, *sums; /* B; A of a convolution */
 } work;
 
 static work work_of(const cr_call *call, int image, int weights, int map) {
@@ -431,11 +347,11 @@ static work work_of(const cr_call *call, int image, int weights, int map) {
                 .image = cr_f32(call->buffer, image),
                 .map = cr_f32(call->buffer, map),
                 .weights = cr_f32(call->buffer, weights),
-                .arranged = space + c->weights,
+                .packed = space + c->weights,
                 .sums = space + c->sums};
 }
 
-/* What a thread has for itself: a tile of A and one of Z. */
+/* A thread's own tiles of A and Z. */
 typedef struct space {
   float *a, *z;
 } space;
@@ -459,16 +375,16 @@ static float *image_of(const work *w, int64_t sample_and_group, int64_t channel)
   return w->image + (sample_and_group * c->channels + channel) * c->image[0] * c->image[1];
 }
 
-static void arrange_all(const work *w) {
+static void pack_weights(const work *w) {
   const cells *c = w->c;
   const int64_t window = c->kernel[0] * c->kernel[1], taps = c->taps[0] * c->taps[1];
 #pragma omp parallel for schedule(static)
   for (int64_t k = 0; k < c->groups * c->map_channels; ++k) {
-    arrange_weights(c, w->weights + k * c->channels * window, w->arranged + k * taps * c->columns);
+    move_weights(c, PACK, w->weights + k * c->channels * window, w->packed + k * taps * c->columns);
   }
 }
 
-/* What is computed at once: tasks are numbered in this order. */
+/* A tile of one part of the channels; parts come first in the order of tasks, then tiles. */
 typedef struct task {
   int64_t image; /* sample and group */
   tile t;
@@ -484,13 +400,12 @@ static task task_at(const cells *c, int64_t index) {
   return k;
 }
 
-/* Z = A^T B. A is taken again for each part of the channels but those of one tile that follow one
- * another. */
+/* Z = A^T B. Consecutive tasks of one tile share A. */
 static void enlarge_some(const work *w, const space *s, int64_t begin, int64_t end) {
   const cells *c = w->c;
   for (int64_t i = begin; i < end; ++i) {
     const task k = task_at(c, i);
-    if (i == begin || k.channel == 0) take_map(c, &k.t, map_of(w, k.image), s->a);
+    if (i == begin || k.channel == 0) pack_map(c, &k.t, map_of(w, k.image), s->a);
     cr_cpu_gemm_f32(&(cr_gemm_f32){
         .m = k.t.count,
         .n = k.channels * c->size,
@@ -498,11 +413,11 @@ static void enlarge_some(const work *w, const space *s, int64_t begin, int64_t e
         .a = s->a,
         .a_row = k.t.count,
         .a_transposed = true,
-        .b = w->arranged + k.image % c->groups * c->rows * c->columns + k.channel * c->size,
+        .b = w->packed + k.image % c->groups * c->rows * c->columns + k.channel * c->size,
         .b_row = c->columns,
         .c = s->z,
         .c_row = k.channels * c->size});
-    give_image(c, &k.t, k.channels, s->z, image_of(w, k.image, k.channel));
+    move_image(c, &k.t, UNPACK, k.channels, image_of(w, k.image, k.channel), s->z);
   }
 }
 
@@ -512,12 +427,12 @@ static void reduce(const work *w, const space *s, int64_t at, int64_t share) {
   const int64_t all = c->count[0] * c->count[1], first = c->parts * share / c->shares;
   for (int64_t part = first; part < c->parts * (share + 1) / c->shares; ++part) {
     const task k = task_at(c, at * c->parts + part);
-    take_image(c, &k.t, k.channels, image_of(w, k.image, k.channel), s->z);
+    move_image(c, &k.t, PACK, k.channels, image_of(w, k.image, k.channel), s->z);
     cr_cpu_gemm_f32(&(cr_gemm_f32){
         .m = c->rows,
         .n = k.t.count,
         .k = k.channels * c->size,
-        .a = w->arranged + k.image % c->groups * c->rows * c->columns + k.channel * c->size,
+        .a = w->packed + k.image % c->groups * c->rows * c->columns + k.channel * c->size,
         .a_row = c->columns,
         .b = s->z,
         .b_row = k.channels * c->size,
@@ -538,12 +453,12 @@ static void correlate(const work *w, const space *s, int64_t group, int64_t part
   const cells *c = w->c;
   const int64_t tiles = c->tiles[0] * c->tiles[1], all = c->batch * tiles;
   const int64_t first = all * share / c->shares;
-  float *sums = w->arranged + (share * c->groups + group) * c->rows * c->columns;
+  float *sums = w->packed + (share * c->groups + group) * c->rows * c->columns;
   for (int64_t j = first; j < all * (share + 1) / c->shares; ++j) {
     const int64_t image = j / tiles * c->groups + group;
     const task k = task_at(c, (image * tiles + j % tiles) * c->parts + part);
-    take_map(c, &k.t, map_of(w, image), s->a);
-    take_image(c, &k.t, k.channels, image_of(w, image, k.channel), s->z);
+    pack_map(c, &k.t, map_of(w, image), s->a);
+    move_image(c, &k.t, PACK, k.channels, image_of(w, image, k.channel), s->z);
     cr_cpu_gemm_f32(&(cr_gemm_f32){.m = c->rows,
                                    .n = k.channels * c->size,
                                    .k = k.t.count,
@@ -565,7 +480,7 @@ static void correlate_some(const work *w, const space *s, int64_t begin, int64_t
   }
 }
 
-/* Tasks 0 ... tasks - 1, of which each thread gets some that follow one another. */
+/* Runs tasks 0 ... tasks - 1; each thread has consecutive ones. */
 static void divide(const cr_call *call, const work *w, int64_t tasks,
                    void (*run)(const work *, const space *, int64_t, int64_t)) {
 #pragma omp parallel for schedule(static)
@@ -581,7 +496,7 @@ static crema_status run_fwd(const cr_call *call) {
   const cells *c = w.c;
   const int64_t images = c->batch * c->groups, plane = c->map[0] * c->map[1];
   const int64_t sums = c->taps[0] * c->taps[1] * c->count[0] * c->count[1];
-  arrange_all(&w);
+  pack_weights(&w);
   divide(call, &w, images * c->tiles[0] * c->tiles[1] * c->shares, reduce_some);
 #pragma omp parallel for schedule(static)
   for (int64_t k = 0; k < images * c->map_channels; ++k) {
@@ -596,7 +511,7 @@ static crema_status run_fwd(const cr_call *call) {
 /* diff_dst, weights, diff_src. */
 static crema_status run_bwd_data(const cr_call *call) {
   const work w = work_of(call, 2, 1, 0);
-  arrange_all(&w);
+  pack_weights(&w);
   divide(call, &w, w.c->batch * w.c->groups * w.c->tiles[0] * w.c->tiles[1] * w.c->parts,
          enlarge_some);
   return CREMA_OK;
@@ -611,8 +526,9 @@ static crema_status run_bwd_weights(const cr_call *call) {
 #pragma omp parallel for schedule(static)
   for (int64_t k = 0; k < c->groups * c->map_channels; ++k) {
     for (int64_t i = 0; i < c->shares; ++i) {
-      give_weights(c, w.arranged + (i * c->groups * c->map_channels + k) * taps * c->columns,
-                   call->accumulate[2] || i > 0, w.weights + k * c->channels * window);
+      move_weights(c, call->accumulate[2] || i > 0 ? UNPACK_ADD : UNPACK,
+                   w.weights + k * c->channels * window,
+                   w.packed + (i * c->groups * c->map_channels + k) * taps * c->columns);
     }
   }
   return CREMA_OK;

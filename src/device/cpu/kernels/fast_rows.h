@@ -8,8 +8,6 @@
 /* Every row, one macro call each, in the order of the table. */
 #define CR_DNNL_ROWS(X)     \
   X(conv_fwd_f32_border)    \
-  X(conv_fwd_depth)         \
-  X(conv_bwd_data_depth)    \
   X(conv_bwd_weights_depth) \
   X(conv_fwd_cells)         \
   X(conv_bwd_data_cells)    \
