@@ -4,4 +4,4 @@
 
 #define CR_ENTRY(name) &cr_##name,
 
-const cr_kernel *const cr_cpu_kernels[] = {CR_DNNL_ROWS(CR_ENTRY) CR_REF_ROWS(CR_ENTRY) NULL};
+const cr_kernel *const cr_cpu_kernels[] = {CR_FAST_ROWS(CR_ENTRY) CR_REF_ROWS(CR_ENTRY) NULL};

@@ -1,12 +1,13 @@
-/* The oneDNN rows of the CPU's kernel table (kernels.c), which come before the reference kernels.
- */
+/* The rows of the CPU's kernel table (kernels.c) that are tried before the plain kernels
+ * (plain_rows.h): crema's fast kernels and oneDNN's. */
 #ifndef CR_DEVICE_CPU_KERNELS_FAST_ROWS_H
 #define CR_DEVICE_CPU_KERNELS_FAST_ROWS_H
 
 #include "device/backend/kernel.h"
 
-/* Every row, one macro call each, in the order of the table. */
-#define CR_DNNL_ROWS(X)     \
+/* One macro call for each row, op by op. Of the rows of one op the first that accepts runs: a fast
+ * kernel that is for few shapes stands before oneDNN's row. */
+#define CR_FAST_ROWS(X)     \
   X(conv_fwd_f32_border)    \
   X(conv_bwd_weights_depth) \
   X(conv_fwd_cells)         \
@@ -17,27 +18,26 @@
   X(conv_fwd_dnnl)          \
   X(conv_bwd_data_dnnl)     \
   X(conv_bwd_weights_dnnl)  \
+  X(conv_int8_dnnl)         \
   X(ip_fwd_dnnl_matmul)     \
   X(ip_fwd_dnnl)            \
   X(ip_bwd_data_dnnl)       \
-  X(conv_int8_dnnl)         \
+  X(ip_bwd_weights_dnnl)    \
   X(ip_int8_dnnl)           \
+  X(pool_fwd_channels)      \
   X(pool_fwd_channels_u8)   \
   X(pool_fwd_channels_i8)   \
-  X(pool_fwd_u8_dnnl)       \
-  X(pool_fwd_i8_dnnl)       \
-  X(concat_u8_dnnl)         \
-  X(concat_i8_dnnl)         \
-  X(ip_bwd_weights_dnnl)    \
-  X(pool_fwd_channels)      \
   X(pool_fwd_blocked)       \
   X(pool_fwd_rows)          \
   X(pool_fwd_average)       \
   X(pool_fwd_dnnl)          \
+  X(pool_fwd_u8_dnnl)       \
+  X(pool_fwd_i8_dnnl)       \
   X(pool_bwd_blocked)       \
-  X(pool_bwd_average)       \
   X(pool_bwd_rows)          \
+  X(pool_bwd_average)       \
   X(pool_bwd_dnnl)          \
+  X(average_int8_last)      \
   X(lrn_fwd_last)           \
   X(lrn_fwd_dnnl)           \
   X(lrn_bwd_dnnl)           \
@@ -46,9 +46,11 @@
   X(bn_bwd_dnnl)            \
   X(softmax_bwd_dnnl)       \
   X(unary_fwd_dnnl)         \
-  X(unary_bwd_dnnl)         \
   X(unary_fwd_held)         \
+  X(unary_bwd_dnnl)         \
   X(unary_bwd_held)         \
+  X(concat_u8_dnnl)         \
+  X(concat_i8_dnnl)         \
   X(sum_dnnl)               \
   X(axpby_dnnl)             \
   X(copy_dnnl)              \
@@ -62,7 +64,6 @@
   X(affine_fwd_dnnl)        \
   X(quantize_dnnl)          \
   X(affine_int8_dnnl)       \
-  X(average_int8_last)      \
   X(affine_bwd_data_dnnl)   \
   X(affine_bwd_scale_dnnl)  \
   X(affine_bwd_bias_dnnl)   \
@@ -72,8 +73,8 @@
   X(rnn_bwd_dnnl)           \
   X(recurrent_bwd_weights_dnnl)
 
-#define CR_DNNL_DECLARE(name) extern const cr_kernel cr_##name;
-CR_DNNL_ROWS(CR_DNNL_DECLARE)
-#undef CR_DNNL_DECLARE
+#define CR_FAST_DECLARE(name) extern const cr_kernel cr_##name;
+CR_FAST_ROWS(CR_FAST_DECLARE)
+#undef CR_FAST_DECLARE
 
 #endif
