@@ -27,7 +27,7 @@ COLOURS = {"layers": ("#e8f1e4", "#5b7f4c"), "data": ("#e5eef7", "#4a6f94"), "de
 LINE = "#777"
 
 STEP_X, STEP_Y, TOP = 33, 32, 58  # from room to room; the first one's middle
-BOX_W, BOX_H, PORT = 112, 22, 14  # a room; arrows enter that far from its right edge
+BOX_W, BOX_H, PORT = 122, 22, 14  # a room; arrows enter that far from its right edge
 TEXT_X, DIAGONAL = 16, 330
 LETTER_W = 6.3  # of the text, on average
 

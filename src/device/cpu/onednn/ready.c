@@ -11,10 +11,10 @@
 #include "core/mem_probe.h"
 #include "device/cpu/threads/omp_team.h"
 
-/* What has to be left before a call. The largest primitive seen takes 5 MB, the code for matrix
- * products that oneDNN 2.6 generates when it first runs one 13 MB; other threads may take
- * memory meanwhile. OpenMP needs some kilobytes. */
-static const size_t LIBRARY_RESERVE = (size_t)32 << 20, OPENMP_RESERVE = (size_t)2 << 20;
+/* Memory that has to be free before a call. The largest primitive seen takes 5 MB, the code for
+ * matrix products that oneDNN 2.6 generates at their first run 13 MB; other threads may take memory
+ * meanwhile. */
+static const size_t LIBRARY_RESERVE = (size_t)32 << 20;
 
 enum { UNKNOWN, ALLOWED, REFUSED };
 
@@ -23,8 +23,8 @@ static struct {
   _Atomic bool warned; /* about the lack of memory */
 } readiness;
 
-/* As oneDNN does: writable memory that is made executable, too. systemd's MemoryDenyWriteExecute
- * and SELinux's execmem refuse that. */
+/* Makes writable memory executable, as oneDNN does. systemd's MemoryDenyWriteExecute and SELinux's
+ * execmem refuse that. */
 static bool try_code(void) {
   size_t page = (size_t)sysconf(_SC_PAGESIZE);
   void *memory = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -63,13 +63,10 @@ bool cr_dnnl_is_ready(void) {
   return is_code_allowed() && has_reserve();
 }
 
-bool cr_openmp_is_ready(void) {
-  return !cr_memory_is_limited() || cr_mem_probe(OPENMP_RESERVE);
-}
-
-static crema_status library_ready(const cr_plan *plan, bool planning) {
+crema_status cr_cpu_ready(const cr_plan *plan, bool planning) {
+  if (!plan->kernel->library) return cr_openmp_need_memory();
   if (!is_code_allowed()) return cr_fail(CREMA_E_UNSUPPORTED, "generated code is refused");
-  /* The library has cut its work for so many threads, and would start them. */
+  /* The library divides its work for this number of threads, and would start them. */
   if (!planning && cr_cpu_team(plan->threads) < plan->threads) {
     return cr_fail(CREMA_E_UNSUPPORTED, "%d threads cannot be started", plan->threads);
   }
@@ -78,9 +75,4 @@ static crema_status library_ready(const cr_plan *plan, bool planning) {
     return cr_fail(CREMA_E_UNSUPPORTED, "less than %zu MB are left", LIBRARY_RESERVE >> 20);
   }
   return CREMA_OK;
-}
-
-crema_status cr_cpu_ready(const cr_plan *plan, bool planning) {
-  if (plan->kernel->library) return library_ready(plan, planning);
-  return cr_need_memory(OPENMP_RESERVE, "OpenMP");
 }

@@ -4,21 +4,17 @@
 
 #include "device/backend/kernel.h"
 
-/* oneDNN and GCC's OpenMP library do not survive an allocation that fails: the one uses what it did
- * not get or ends by a C++ exception, the other ends the process. They are therefore only called
- * while there is more memory left than they can need.
+/* oneDNN uses memory that it did not get, or ends by a C++ exception; GCC's OpenMP library ends the
+ * process when it gets no memory. Neither can be caught from C, so both are called only while more
+ * memory is free than they need.
  *
- * The `ready` of the back-end table. CREMA_E_UNSUPPORTED: plan->kernel, which calls oneDNN, cannot
- * be used for lack of memory or of threads, or because the system allows no generated code; the
- * first time that is logged as a warning. CREMA_E_NO_MEMORY: no kernel can be used. Costs two
- * system calls where the process had a limit on its memory when it was first asked for, else
- * nothing. */
+ * The `ready` of the back-end table. CREMA_E_UNSUPPORTED: plan->kernel calls oneDNN and cannot be
+ * used for lack of memory or threads, or because the system allows no generated code; the first
+ * time is logged as a warning. CREMA_E_NO_MEMORY: no kernel can be used. Costs two system calls if
+ * the process had a memory limit at the first question, else nothing. */
 crema_status cr_cpu_ready(const cr_plan *plan, bool planning) CREMA_MUST_USE;
 
-/* Whether oneDNN may be called outside a plan. */
+/* True if oneDNN may be called outside a plan. */
 bool cr_dnnl_is_ready(void);
-
-/* Whether threads may be asked of OpenMP outside a plan. */
-bool cr_openmp_is_ready(void);
 
 #endif

@@ -1,11 +1,23 @@
 #include "device/cpu/threads/omp_team.h"
 
+#include "core/fail.h"
+#include "core/mem_probe.h"
+
+static const size_t OPENMP_RESERVE = (size_t)2 << 20;
+
+crema_status cr_openmp_need_memory(void) {
+  return cr_need_memory(OPENMP_RESERVE, "OpenMP");
+}
+
+bool cr_openmp_is_ready(void) {
+  return !cr_memory_is_limited() || cr_mem_probe(OPENMP_RESERVE);
+}
+
 #ifdef _OPENMP
 #include <ctype.h>
 #include <omp.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -15,19 +27,19 @@
 #include "core/mem_probe.h"
 #include "core/signals.h"
 
-/* What has to be left besides the threads' stacks: for the library's tables, and for the code that
- * unwinds the stack of a thread that ends. */
+/* Memory that has to be free besides the threads' stacks: for the library's tables, and for the
+ * code that unwinds the stack of a thread that ends. */
 static const size_t RESERVE = (size_t)4 << 20;
 
-/* Address space that glibc reserves for a thread when it first allocates; for a moment twice as
- * much, until it has found the aligned half. A thread that does not get it tries again whenever it
- * allocates, and could at any later moment take the memory that others count on. */
+/* Address space that glibc reserves for a thread at its first allocation, for a moment twice as
+ * much. A thread that does not get it tries again at each allocation and could take, at any later
+ * moment, the memory that others count on. */
 static const size_t ARENA = (size_t)64 << 20;
 
 /* The threads that the calling thread works with. */
 static _Thread_local struct {
   int tried; /* how many were started; 0: none but the calling thread */
-  int most;  /* the most that the system allowed; 0: no limit was met yet */
+  int most;  /* the largest team that the system allowed; 0: no limit met */
 } team;
 
 static struct {
@@ -35,8 +47,8 @@ static struct {
   _Atomic bool warned;
 } teams = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* The size of stack that the environment asks OpenMP for; 0: the system's own. A number without a
- * unit is in kilobytes. */
+/* The stack size that the environment sets for OpenMP; 0: the system's. Without a unit the number
+ * is in kilobytes. */
 static size_t stack_bytes(void) {
   const char *text = getenv("OMP_STACKSIZE");
   if (text == NULL) text = getenv("GOMP_STACKSIZE");
@@ -54,26 +66,26 @@ static size_t stack_bytes(void) {
   return end == text || number > SIZE_MAX >> shift ? 0 : (size_t)number << shift;
 }
 
-/* Ends as OpenMP's threads do, so that what pthread_exit loads is there when they do. */
+/* Ends as OpenMP's threads do, so that the code that pthread_exit loads is there for them. */
 static void *wait_at_gate(void *gate) {
   pthread_mutex_lock(gate);
   pthread_mutex_unlock(gate);
   pthread_exit(NULL);
 }
 
-/* The threads of the process; 0 where the system does not say. */
+/* The threads of the process; 0 if the system does not say. */
 static long count_threads(void) {
   struct stat task;
   return stat("/proc/self/task", &task) == 0 ? (long)task.st_nlink - 2 : 0;
 }
 
-/* A thread that was joined counts against the limits for a few more microseconds. */
+/* A joined thread counts against the limits for a few more microseconds. */
 static void wait_until_gone(long before) {
   const struct timespec pause = {.tv_nsec = 20000};
   for (int i = 0; i < 500 && count_threads() > before; ++i) nanosleep(&pause, NULL);
 }
 
-/* How many of `wanted` threads besides the calling one can exist at once. */
+/* How many of `wanted` threads can exist together, besides the calling one. */
 static int try_threads(int wanted) {
   pthread_t *thread = malloc((size_t)wanted * sizeof *thread);
   if (thread == NULL) return 0;
@@ -111,9 +123,9 @@ static void start(int threads) {
   }
 }
 
-/* The library ends threads when a region has fewer than the one before, two or more, and starts new
- * ones for the next, maybe before the old ones are gone: there has to be room for twice as many. Of
- * two threads it never ends one. */
+/* The library ends threads when a region has fewer than the one before, and starts new threads for
+ * the next region, maybe before the old ones are gone: there has to be room for twice as many. It
+ * never ends one of two threads. */
 static int tries_for(int wanted) {
   return wanted > 2 ? 2 * (wanted - 1) : wanted - 1;
 }

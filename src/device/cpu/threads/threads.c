@@ -4,33 +4,28 @@
 
 #include "core/fail.h"
 #include "core/signals.h"
-#include "device/cpu/onednn/ready.h"
 #include "device/cpu/threads/omp_team.h"
 #include "device/cpu/threads/waiting.h"
 
-/* About as many multiply-adds as take the time of waking a thread and waiting for its end; and how
- * many of them an element counts for in an op that is bound by memory. */
+/* Multiply-adds that take as long as waking a thread and waiting for its end; and how many of them
+ * an element of an op bound by memory counts for. */
 static const double GRAIN = 2e5, ELEMENT = 12;
-
-static double elements_of(const cr_op_desc *desc) {
-  double elements = 0;
-  for (int i = 0; i < desc->args; ++i) elements += (double)cr_op_arg_count(desc, i);
-  return elements;
-}
 
 static double work_of(const cr_op_desc *desc) {
   const cr_op_cost cost = cr_op_kind_cost(desc->kind);
+  double elements = 0;
   switch (cost.kind) {
     case CR_COST_WINDOWS: {
       double outputs = (double)desc->arg[cost.weights].shape.dim[0];
-      double elements = (double)cr_op_arg_count(desc, cost.result);
+      elements = (double)cr_op_arg_count(desc, cost.result);
       return outputs > 0 ? elements * (double)cr_op_arg_count(desc, cost.weights) / outputs : 0;
     }
     case CR_COST_MATRIX:
       return (double)desc->arg[0].shape.dim[0] * (double)cr_op_arg_count(desc, cost.weights);
     case CR_COST_ELEMENTS: break;
   }
-  return elements_of(desc) * ELEMENT;
+  for (int i = 0; i < desc->args; ++i) elements += (double)cr_op_arg_count(desc, i);
+  return elements * ELEMENT;
 }
 
 static int threads_for(double work, int most) {
@@ -74,10 +69,9 @@ static int limit(int threads, int before) {
   return before;
 }
 
-/* OpenMP's threads inherit the signal mask of the thread that first needs them, so crema's get no
- * signals. The calling thread's own parallel regions may have made some before, or may have made
- * new ones since the last pass: one region as wide as any that follows blocks signals in all of
- * them. */
+/* OpenMP's threads inherit the signal mask of the thread that first needs them, so crema's threads
+ * get no signals. Parallel regions of the caller may have made other threads: one region as wide as
+ * any that follows blocks signals in all of them. */
 static void block_signals(int threads) {
   static _Thread_local struct {
     unsigned hold;

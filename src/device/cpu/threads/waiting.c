@@ -16,13 +16,13 @@
 #include "core/thread.h"
 #include "device/cpu/threads/omp_team.h"
 
-/* Seconds: between two looks by one thread; for which threads do not spin after an op was planned;
- * and after other programs were seen to need the processors. */
+/* Seconds between two looks by one thread, and seconds without spinning: after an op was planned,
+ * and after other programs needed the processors. */
 static const double INTERVAL = 0.1, AFTER_PLAN = 0.02, AFTER_CONTENTION = 1.0;
 
-/* The processors count as contended when a thread waits for one for more than this share of its
- * time. With nothing else running it is below 0.03, crema's own threads included; beside one busy
- * program on four processors 0.1 to 0.3. */
+/* The processors count as contended if a thread waits for one for more than this share of its time.
+ * The share is below 0.03 on an idle machine, crema's own threads included, and 0.1 to 0.3
+ * alongside one busy program on four processors. */
 static const double CONTENDED = 0.07;
 
 typedef enum policy { UNKNOWN, ADAPTIVE, LEFT_ALONE } policy;
@@ -36,7 +36,7 @@ static struct {
   _Atomic bool calm;
 } waiting = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Seconds after which a thread that has left its last op counts as having been elsewhere. */
+/* A thread that left its last op longer ago, in seconds, did other work meanwhile. */
 static const double PAUSE = 0.02;
 
 /* The calling thread's last look; 0: none. */
@@ -57,8 +57,8 @@ static bool is_adaptive(void) {
   return found == ADAPTIVE && omp_get_max_threads() > 1;
 }
 
-/* How many threads, the sleeping one included, make the library manage more threads than there are
- * processors, together with those that the caller works with. */
+/* Threads, the sleeping one included, that make the library manage more threads than processors,
+ * together with the caller's team. */
 static int needed_sleepers(void) {
   int members = omp_get_num_procs() - omp_get_max_threads() + 2;
   return members < 2 ? 2 : members;
@@ -73,9 +73,8 @@ static crema_status sleep_with_team(void *arg) {
   return cr_queue_pop(waiting.never, NULL, &item);
 }
 
-/* If this fails, only time is lost. Somebody who asked for few threads on a large machine would get
- * many that only sleep, and where memory is limited, the memory of their stacks is better used for
- * something else. */
+/* If this fails, only time is lost. It does nothing if more threads would sleep than work, and
+ * where memory is limited, which the stacks would take. */
 static void become_calm(void) {
   int sleepers = needed_sleepers();
   if (sleepers > omp_get_max_threads() || cr_memory_is_limited()) return;
@@ -117,8 +116,8 @@ void cr_cpu_waiting_planned(void) {
   pthread_mutex_unlock(&waiting.lock);
 }
 
-/* Seconds for which the calling thread was ready to run but had no processor; 0 where the system
- * does not count them. */
+/* Seconds for which the calling thread was ready to run but had no processor; 0 if the system does
+ * not count them. */
 static double waited_for_processor(void) {
   char text[96];
   unsigned long long ran = 0, waited = 0; /* ns */
