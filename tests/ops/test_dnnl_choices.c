@@ -48,7 +48,7 @@ static void make_conv(fixture *f, int64_t n, int64_t height, int64_t width, bool
 /* Whether the library has Winograd's method for this processor. */
 static bool has_winograd(void) {
   fixture f;
-  cr_dnnl_conv c;
+  cr_dnnl_operands c;
   dnnl_primitive_desc_t pd = NULL;
   make_conv(&f, 1, 56, 56, false);
   const cr_plan plan = {.desc = f.desc, .context = cr_host_context(), .hint = f.hint};
@@ -57,7 +57,7 @@ static bool has_winograd(void) {
                             c.weights, c.bias, c.dst, &c.window) == dnnl_success;
   has = has && cr_dnnl_pd_named(pd, "wino");
   if (pd != NULL) dnnl_primitive_desc_destroy(pd);
-  cr_dnnl_conv_close(&c);
+  cr_dnnl_operands_close(&c);
   finish(&f);
   return has;
 }

@@ -22,8 +22,8 @@ typedef dnnl_memory_desc_t *cr_md;
 typedef const dnnl_memory_desc_t *cr_const_md;
 #endif
 
-/* What every primitive descriptor is made for and with. hint: the forward primitive's
- * descriptor, for backward primitives; attr and hint may be NULL. */
+/* Common arguments of all primitive descriptors. hint: the forward primitive's descriptor, for
+ * backward primitives; attr and hint may be NULL. */
 typedef struct cr_pd_env {
   dnnl_engine_t engine;
   const_dnnl_primitive_attr_t attr;
@@ -48,9 +48,9 @@ dnnl_status_t cr_md_clone(cr_md *out, cr_const_md md);
 /* Accepts NULL. */
 void cr_md_destroy(cr_md md);
 
-/* The part of a descriptor that tells plain memory from blocked. The pointers belong to
- * the descriptor. blocked: strides and inner blocks mean something. Inner block i, the outermost
- * first, is block[i] elements of axis block_axis[i]. */
+/* The parts of a descriptor; the pointers belong to it. Without `blocked`, strides and inner blocks
+ * have no meaning. Inner block i, the outermost first, is block[i] elements of axis block_axis[i].
+ */
 typedef struct cr_md_view {
   int ndims;
   dnnl_data_type_t type;
@@ -126,8 +126,8 @@ dnnl_status_t cr_pd_eltwise_bwd(dnnl_primitive_desc_t *out, const cr_pd_env *env
 
 dnnl_status_t cr_post_ops_append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t alg, float alpha,
                                          float beta);
-/* `scale` times the old content of the result's memory, which is of `type` (dnnl_data_type_undef:
- * that of the result), is added. */
+/* Adds `scale` times the old content of the result's memory, which has `type`
+ * (dnnl_data_type_undef: the result's type). */
 dnnl_status_t cr_post_ops_append_sum(dnnl_post_ops_t ops, float scale, dnnl_data_type_t type);
 
 /* Multiplies results (N,O,...) of `ndims` axes by a factor per output channel, after the bias and

@@ -5,8 +5,8 @@
 #include "device/cpu/kernels/fast_rows.h"
 #include "device/cpu/onednn/primitive.h"
 
-/* weights (O,C/g,K...) seen with groups: (g,O/g,C/g,K...). */
-crema_status cr_dnnl_conv_weights(const cr_plan *plan, int arg, crema_dtype type, cr_md *out) {
+/* weights (O,C/g,K...) of several groups are (g,O/g,C/g,K...) for the library. */
+static crema_status weights_md(const cr_plan *plan, int arg, crema_dtype type, cr_md *out) {
   const crema_shape *shape = &plan->desc->arg[arg].shape;
   int64_t group = plan->desc->u.conv.group;
   if (group == 1) return cr_dnnl_md_any(plan, arg, type, out);
@@ -26,17 +26,9 @@ crema_status cr_dnnl_conv_weights(const cr_plan *plan, int arg, crema_dtype type
                        "memory");
 }
 
-void cr_dnnl_conv_close(cr_dnnl_conv *c) {
-  cr_md_destroy(c->dst);
-  cr_md_destroy(c->bias);
-  cr_md_destroy(c->weights);
-  cr_md_destroy(c->src);
-  cr_dnnl_env_close(&c->env);
-}
-
 crema_status cr_dnnl_conv_open(const cr_plan *plan, int src, int weights, int bias, int dst,
-                               cr_dnnl_conv *c) {
-  *c = (cr_dnnl_conv){0};
+                               cr_dnnl_operands *c) {
+  *c = (cr_dnnl_operands){0};
   crema_status status = CREMA_OK;
   const cr_conv_params *p = &plan->desc->u.conv;
   CR_TRY(cr_dnnl_window(plan, &p->window, src, dst, &c->window));
@@ -44,8 +36,7 @@ crema_status cr_dnnl_conv_open(const cr_plan *plan, int src, int weights, int bi
   CR_TRY(cr_dnnl_product_type(plan, src, dst, &product));
   CR_TRY(cr_dnnl_env_open(&c->env, plan->desc));
   CR_TRY_GOTO(cr_dnnl_md_any(plan, src, cr_dnnl_operand_type(plan, src, product), &c->src), fail);
-  CR_TRY_GOTO(cr_dnnl_conv_weights(plan, weights, cr_dnnl_operand_type(plan, weights, product),
-                                   &c->weights),
+  CR_TRY_GOTO(weights_md(plan, weights, cr_dnnl_operand_type(plan, weights, product), &c->weights),
               fail);
   if (bias >= 0 && !cr_dnnl_absent(plan, bias)) {
     CR_TRY_GOTO(cr_dnnl_md_plain(plan, bias, cr_dnnl_sum_type(plan, bias, product), &c->bias),
@@ -54,42 +45,49 @@ crema_status cr_dnnl_conv_open(const cr_plan *plan, int src, int weights, int bi
   CR_TRY_GOTO(cr_dnnl_md_any(plan, dst, cr_dnnl_operand_type(plan, dst, product), &c->dst), fail);
   return CREMA_OK;
 fail:
-  cr_dnnl_conv_close(c);
+  cr_dnnl_operands_close(c);
   return status;
 }
 
-/* Whether window `o` along axis `a`, of `extent` elements, holds an element of the input. */
-static bool meets_input(const cr_window *w, int a, int64_t extent, int64_t o) {
-  int64_t at = o * w->stride[a] - w->pad[a], k = 0;
-  if (at < 0) k = (w->dilation[a] - 1 - at) / w->dilation[a];
-  return k < w->kernel[a] && at + k * w->dilation[a] < extent;
-}
-
 /* oneDNN's convolutions by batches of matrix products (brg_conv_fwd, in older releases brgconv) may
- * call a null pointer when all windows of a block of results along the last axis lie in the
- * padding: the code that adds the bias was made for another number of results (its issue 5942, seen
- * on AVX2 in 3.7 and reported up to 3.14). How many results make a block is not told, hence no
- * window may miss the input. A kernel of one element and stride 1 is safe: as many results lie
- * behind the input as before it, and what the blocks before it need is always made. */
-crema_status cr_dnnl_conv_check_blocks(const cr_plan *plan, const_dnnl_primitive_desc_t pd) {
+ * call a null pointer if all windows of a block of results along the last axis lie in the padding:
+ * the code that adds the bias was made for another number of results (its issue 5942, seen on AVX2
+ * in 3.7 and reported up to 3.14). The size of a block is not known, so every window has to meet
+ * the input. A kernel of one element and stride 1 is safe: the padding is as long after the input
+ * as before it, and oneDNN always makes what the blocks before it need. */
+static crema_status check_blocks(const cr_plan *plan, const_dnnl_primitive_desc_t pd) {
   const cr_window *w = &plan->desc->u.conv.window;
   const int a = w->axes - 1;
   const int64_t extent = plan->desc->arg[0].shape.dim[a + 2];
-  const int64_t results = plan->desc->arg[3].shape.dim[a + 2];
   if (w->kernel[a] == 1 && w->stride[a] == 1) return CREMA_OK;
   if (!cr_dnnl_pd_named(pd, "brg")) return CREMA_OK;
-  for (int64_t o = 0; o < results; ++o) {
-    if (meets_input(w, a, extent, o)) continue;
+  for (int64_t o = 0; o < plan->desc->arg[3].shape.dim[a + 2]; ++o) {
+    /* The first element of the window that is not before the input. */
+    int64_t at = o * w->stride[a] - w->pad[a], k = 0;
+    if (at < 0) k = (w->dilation[a] - 1 - at) / w->dilation[a];
+    if (k < w->kernel[a] && at + k * w->dilation[a] < extent) continue;
     return cr_fail(CREMA_E_UNSUPPORTED, "a window in the padding alone, which oneDNN crashes on");
   }
   return CREMA_OK;
 }
 
-/* Whether Winograd's method saves more than it costs. It transforms the weights in each run:
- * transformed weights could not be read as weights any more, and keeping both would take up to five
- * times the memory. */
+/* The library's matrix products of integers sum values beside the source if each group has one
+ * channel, several outputs and a window of one position (seen in 2.6.3). */
+static crema_status check_int8_groups(const cr_plan *plan, const_dnnl_primitive_desc_t pd) {
+  const cr_conv_params *conv = &plan->desc->u.conv;
+  const int64_t groups = conv->group;
+  bool point = plan->desc->numbers > 0 && groups > 1 && plan->desc->arg[0].shape.dim[1] == groups &&
+               plan->desc->arg[3].shape.dim[1] > groups;
+  for (int i = 0; i < conv->window.axes; ++i) point = point && conv->window.kernel[i] == 1;
+  if (!point || !cr_dnnl_pd_named(pd, "gemm")) return CREMA_OK;
+  return cr_fail(CREMA_E_UNSUPPORTED, "groups of one channel and a window of one position");
+}
+
+/* True if Winograd's method saves more than it costs. It transforms the weights in each run:
+ * transformed weights cannot be read as weights, and both would take up to five times the memory.
+ */
 static bool is_worth_winograd(const cr_plan *plan) {
-  enum { POSITIONS = 784 }; /* measured: from here on it is faster, with 16 to 512 channels */
+  enum { POSITIONS = 784 }; /* it is faster from here on, with 16 to 512 channels */
   const cr_op_arg *arg = plan->desc->arg;
   if (!plan->desc->u.conv.winograd || arg[3].shape.axes != 4) return false;
   for (int i = 0; i < 4; ++i) {
@@ -98,8 +96,8 @@ static bool is_worth_winograd(const cr_plan *plan) {
   return arg[3].shape.dim[0] * arg[3].shape.dim[2] * arg[3].shape.dim[3] >= POSITIONS;
 }
 
-/* NULL: the library has no code for it, with these post operations or at all. */
-static dnnl_primitive_desc_t find_winograd(const cr_plan *plan, const cr_dnnl_conv *c) {
+/* NULL: the library has no code for it. */
+static dnnl_primitive_desc_t find_winograd(const cr_plan *plan, const cr_dnnl_operands *c) {
   dnnl_primitive_desc_t pd = NULL;
   if (!is_worth_winograd(plan)) return NULL;
   if (cr_pd_conv_fwd(&pd, &c->env, dnnl_forward_training, dnnl_convolution_winograd, c->src,
@@ -145,62 +143,60 @@ static crema_status find_last(const cr_plan *plan, const_dnnl_primitive_desc_t p
                  arg == 0 ? "source" : "result");
 }
 
-crema_status cr_dnnl_conv_last(const cr_plan *plan, const cr_layout **src, const cr_layout **dst) {
-  cr_dnnl_conv c;
-  dnnl_primitive_desc_t pd = NULL;
+crema_status cr_dnnl_conv_fwd(const cr_plan *plan, dnnl_primitive_desc_t *out) {
+  cr_dnnl_operands c;
   CR_TRY(cr_dnnl_conv_open(plan, 0, 1, 2, 3, &c));
-  crema_status status =
-      cr_dnnl_check(cr_pd_conv_fwd(&pd, &c.env, dnnl_forward_inference, dnnl_convolution_direct,
-                                   c.src, c.weights, c.bias, c.dst, &c.window),
-                    "convolution");
-  cr_dnnl_conv_close(&c);
+  crema_status status = CREMA_OK;
+  *out = find_winograd(plan, &c);
+  if (*out == NULL) {
+    status =
+        cr_dnnl_check(cr_pd_conv_fwd(out, &c.env, dnnl_forward_inference, dnnl_convolution_direct,
+                                     c.src, c.weights, c.bias, c.dst, &c.window),
+                      "convolution");
+  }
+  cr_dnnl_operands_close(&c);
   CR_TRY(status);
-  status = find_last(plan, pd, DNNL_ARG_DST, 3, dst);
+  status = check_blocks(plan, *out);
+  if (status == CREMA_OK) status = check_int8_groups(plan, *out);
+  if (status != CREMA_OK) dnnl_primitive_desc_destroy(*out);
+  return status;
+}
+
+crema_status cr_dnnl_conv_last(const cr_plan *plan, const cr_layout **src, const cr_layout **dst) {
+  dnnl_primitive_desc_t pd = NULL;
+  CR_TRY(cr_dnnl_conv_fwd(plan, &pd));
+  crema_status status = find_last(plan, pd, DNNL_ARG_DST, 3, dst);
   if (status == CREMA_OK && src != NULL) status = find_last(plan, pd, DNNL_ARG_SRC, 0, src);
   dnnl_primitive_desc_destroy(pd);
   return status;
 }
 
 static crema_status plan_fwd(cr_plan *plan) {
-  cr_dnnl_conv c;
-  CR_TRY(cr_dnnl_conv_open(plan, 0, 1, 2, 3, &c));
-  dnnl_primitive_desc_t pd = find_winograd(plan, &c);
-  crema_status status = CREMA_OK;
-  if (pd == NULL) {
-    status =
-        cr_dnnl_check(cr_pd_conv_fwd(&pd, &c.env, dnnl_forward_inference, dnnl_convolution_direct,
-                                     c.src, c.weights, c.bias, c.dst, &c.window),
-                      "convolution");
-  }
-  cr_dnnl_conv_close(&c);
   static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, CR_DNNL_FORMAT},
                                       {1, DNNL_ARG_WEIGHTS, CR_DNNL_FORMAT},
                                       {2, DNNL_ARG_BIAS, CR_DNNL_FORMAT},
                                       {3, DNNL_ARG_DST, CR_DNNL_FORMAT}};
-  CR_TRY(status);
-  status = cr_dnnl_conv_check_blocks(plan, pd);
-  if (status == CREMA_OK) return cr_dnnl_prim_create_posts(plan, pd, bind, 4);
-  dnnl_primitive_desc_destroy(pd);
-  return status;
+  dnnl_primitive_desc_t pd = NULL;
+  CR_TRY(cr_dnnl_conv_fwd(plan, &pd));
+  return cr_dnnl_prim_create_posts(plan, pd, bind, 4);
 }
 
 static crema_status plan_bwd_data(cr_plan *plan) {
-  cr_dnnl_conv c;
+  cr_dnnl_operands c;
   CR_TRY(cr_dnnl_conv_open(plan, 2, 1, -1, 0, &c));
   dnnl_primitive_desc_t pd = NULL;
   crema_status status = cr_dnnl_check(
       cr_pd_conv_bwd_data(&pd, &c.env, c.src, c.weights, c.dst, &c.window), "convolution backward");
-  cr_dnnl_conv_close(&c);
+  cr_dnnl_operands_close(&c);
   static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_DIFF_DST, CR_DNNL_FORMAT},
                                       {1, DNNL_ARG_WEIGHTS, CR_DNNL_FORMAT},
                                       {2, DNNL_ARG_DIFF_SRC, CR_DNNL_FORMAT}};
   return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, 3) : status;
 }
 
-/* Whether the implementation fills up the channels of its input to a multiple of what they are that
- * makes a matrix product over windows faster. On AVX2 one channel becomes eight, and the gradient
- * of LeNet's first weights takes four times as long. Below 16 values per window the product is too
- * thin to be faster. */
+/* True if the implementation fills up the channels of its input so far that a matrix product over
+ * windows is faster. On AVX2 one channel becomes eight, and the gradient of LeNet's first weights
+ * takes four times as long. Below 16 values per window the product is too thin to be faster. */
 static bool wastes_channels(const cr_plan *plan, const_dnnl_primitive_desc_t pd) {
   const cr_window *w = &plan->desc->u.conv.window;
   cr_const_md src = dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, DNNL_ARG_SRC);
@@ -211,15 +207,15 @@ static bool wastes_channels(const cr_plan *plan, const_dnnl_primitive_desc_t pd)
   return values >= 16 && view.blocked && view.padded_dims[1] >= 4 * view.dims[1];
 }
 
-static crema_status create_bwd_weights(dnnl_primitive_desc_t *out, const cr_dnnl_conv *c,
+static crema_status create_bwd_weights(dnnl_primitive_desc_t *out, const cr_dnnl_operands *c,
                                        cr_const_md src) {
   return cr_dnnl_check(
       cr_pd_conv_bwd_weights(out, &c->env, src, c->weights, c->bias, c->dst, &c->window),
       "convolution backward");
 }
 
-/* From an input in plain order oneDNN makes matrix products. */
-static crema_status choose_bwd_weights(const cr_plan *plan, const cr_dnnl_conv *c,
+/* oneDNN makes matrix products of an input in plain order. */
+static crema_status choose_bwd_weights(const cr_plan *plan, const cr_dnnl_operands *c,
                                        dnnl_primitive_desc_t *out) {
   CR_TRY(create_bwd_weights(out, c, c->src));
   cr_md plain = NULL;
@@ -238,37 +234,30 @@ static crema_status choose_bwd_weights(const cr_plan *plan, const cr_dnnl_conv *
   return CREMA_OK;
 }
 
-/* Whether element `k` of the windows along the last axis meets an element of the input. */
-static bool element_meets_input(const cr_plan *plan, int64_t k) {
+/* With factors of bf16 oneDNN's AVX-512 code (jit_bf16, seen in 2.6) reads beside the input for
+ * weights that meet nothing but padding, whose gradient is 0. */
+static crema_status check_elements(const cr_plan *plan, const_dnnl_primitive_desc_t pd) {
   const cr_window *w = &plan->desc->u.conv.window;
   const int a = w->axes - 1;
   const int64_t extent = plan->desc->arg[0].shape.dim[a + 2];
-  const int64_t results = plan->desc->arg[1].shape.dim[a + 2];
-  for (int64_t o = 0; o < results; ++o) {
-    const int64_t at = o * w->stride[a] - w->pad[a] + k * w->dilation[a];
-    if (at >= 0 && at < extent) return true;
-  }
-  return false;
-}
-
-/* With factors of bf16 oneDNN's AVX-512 code (jit_bf16, seen in 2.6) gives weights that meet
- * nothing but padding a gradient other than 0: of what lies beside the input. */
-static crema_status check_elements(const cr_plan *plan, const_dnnl_primitive_desc_t pd) {
-  const cr_window *w = &plan->desc->u.conv.window;
   if (!cr_dnnl_pd_named(pd, "bf16")) return CREMA_OK;
-  for (int64_t k = 0; k < w->kernel[w->axes - 1]; ++k) {
-    if (element_meets_input(plan, k)) continue;
-    return cr_fail(CREMA_E_UNSUPPORTED, "weights that meet the padding alone");
+  for (int64_t k = 0; k < w->kernel[a]; ++k) {
+    bool meets = false;
+    for (int64_t o = 0; o < plan->desc->arg[1].shape.dim[a + 2] && !meets; ++o) {
+      const int64_t at = o * w->stride[a] - w->pad[a] + k * w->dilation[a];
+      meets = at >= 0 && at < extent;
+    }
+    if (!meets) return cr_fail(CREMA_E_UNSUPPORTED, "weights that meet the padding alone");
   }
   return CREMA_OK;
 }
 
 static crema_status plan_bwd_weights(cr_plan *plan) {
-  cr_dnnl_conv c;
+  cr_dnnl_operands c;
   CR_TRY(cr_dnnl_conv_open(plan, 0, 2, 3, 1, &c));
   dnnl_primitive_desc_t pd = NULL;
   crema_status status = choose_bwd_weights(plan, &c, &pd);
-  cr_dnnl_conv_close(&c);
+  cr_dnnl_operands_close(&c);
   if (status == CREMA_OK) {
     status = check_elements(plan, pd);
     if (status != CREMA_OK) dnnl_primitive_desc_destroy(pd);

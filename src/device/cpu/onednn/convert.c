@@ -14,10 +14,10 @@
 
 enum { BUCKETS = 256 };
 
-/* One ready-made reorder; used by one thread at a time. */
+/* A prepared reorder; one thread uses it at a time. */
 typedef struct reorder {
   cr_format dst, src;
-  dnnl_primitive_t primitive; /* NULL: the values are moved without the library */
+  dnnl_primitive_t primitive; /* NULL: move_values is faster */
   dnnl_stream_t stream;
   dnnl_memory_t dst_memory, src_memory;
   struct reorder *next;
@@ -67,8 +67,8 @@ static void reorder_destroy(reorder *r) {
   free(r);
 }
 
-/* The descriptor of one side; the plain side takes the shape of the private one.
- * *owned is what the caller destroys. */
+/* The descriptor of one side; the plain side has the shape of the private one. The caller destroys
+ * *owned. */
 static crema_status side_md(cr_format format, const cr_layout *shape_from, cr_md *owned,
                             cr_const_md *out) {
   *owned = NULL;
@@ -82,7 +82,7 @@ static crema_status side_md(cr_format format, const cr_layout *shape_from, cr_md
   return CREMA_OK;
 }
 
-/* Whether crema's own code is faster than `pd`, which is the library's for any type and order. */
+/* True if `pd` is the library's generic code for 16 bits, which is slower than move_values. */
 static bool is_slow(const reorder *r, const_dnnl_primitive_desc_t pd) {
   const cr_layout *const sides[] = {r->dst.layout, r->src.layout};
   const char *name = NULL;
@@ -182,8 +182,8 @@ static bool is_computable(cr_format format) {
          format.type == CREMA_F16;
 }
 
-/* Goes through plain memory of the private side's element type: for element types that oneDNN
- * lacks, between private layouts of different shapes, and where oneDNN cannot be called. */
+/* Converts via plain memory of the private side's element type: for element types that oneDNN
+ * lacks, between private layouts of different shapes, and if oneDNN cannot be called. */
 static crema_status convert_via_plain(int64_t count, cr_format dst_format, crema_devptr dst,
                                       cr_format src_format, crema_devptr src) {
   cr_format middle = {src_format.layout != NULL ? src_format.type : dst_format.type, NULL};
@@ -213,7 +213,7 @@ static crema_status check_format(int64_t count, cr_format format) {
 
 crema_status cr_dnnl_convert(crema_context *context, int64_t count, cr_format dst_format,
                              crema_devptr dst, cr_format src_format, crema_devptr src) {
-  (void)context; /* the CPU works in the calling thread */
+  (void)context;
   CR_TRY(check_format(count, dst_format));
   CR_TRY(check_format(count, src_format));
   if (src_format.layout != NULL && cr_dnnl_layout_is_opaque(src_format.layout)) {

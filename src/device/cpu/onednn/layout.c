@@ -22,7 +22,7 @@ typedef struct layout_node {
   struct layout_node *next;
 } layout_node;
 
-/* What is shared by the process: the engine and the interned layouts. */
+/* Shared by the process: the engine and the interned layouts. */
 typedef struct layout_registry {
   pthread_mutex_t lock;
   dnnl_engine_t engine;
@@ -154,7 +154,7 @@ static cr_dnnl_order find_order(cr_const_md md, const cr_md_view *view) {
   return none;
 }
 
-/* Blocks of whole channels with one value per channel: the same bytes as row-major memory. */
+/* Full blocks of channels with one value per channel are the same bytes as row-major memory. */
 static bool is_row_major_in_blocks(cr_const_md md, const cr_md_view *v) {
   cr_dnnl_order order = find_order(md, v);
   if (order.kind != CR_DNNL_BLOCKED || v->dims[1] % order.block != 0) return false;
@@ -177,7 +177,7 @@ static layout_node *find_layout(const crema_device *device, cr_const_md md, bool
   return NULL;
 }
 
-/* `packed`: of a layout with gaps. */
+/* `packed`: the same layout without gaps, or NULL. */
 static crema_status add_layout(crema_device *device, cr_const_md md, bool opaque,
                                const crema_shape *shape, crema_dtype type, bool gaps,
                                const cr_layout *packed, layout_node **out) {
@@ -219,12 +219,6 @@ static crema_status intern(crema_device *device, cr_const_md md, bool opaque,
   return status;
 }
 
-static crema_shape shape_of(const cr_md_view *view) {
-  crema_shape shape = {.axes = view->ndims};
-  for (int i = 0; i < view->ndims; ++i) shape.dim[i] = view->dims[i];
-  return shape;
-}
-
 crema_status cr_dnnl_layout(crema_device *device, cr_const_md md, const cr_layout **out) {
   cr_md_view view;
   cr_md_look(md, &view);
@@ -232,7 +226,8 @@ crema_status cr_dnnl_layout(crema_device *device, cr_const_md md, const cr_layou
   if (is_row_major(&view) || is_row_major_in_blocks(md, &view)) return CREMA_OK;
   crema_dtype type = CREMA_F32;
   CR_TRY(cr_dnnl_md_type(md, &type));
-  const crema_shape shape = shape_of(&view);
+  crema_shape shape = {.axes = view.ndims};
+  for (int i = 0; i < view.ndims; ++i) shape.dim[i] = view.dims[i];
   return intern(device, md, false, &shape, type, false, NULL, out);
 }
 

@@ -8,8 +8,8 @@
 #include "device/backend/layout.h"
 #include "device/cpu/onednn/compat.h"
 
-/* Turns oneDNN's status into ours; `what` names the step in the error text. What oneDNN has no
- * implementation for is CREMA_E_UNSUPPORTED. */
+/* Turns oneDNN's status into crema's; `what` names the step in the error text. A missing
+ * implementation is CREMA_E_UNSUPPORTED. */
 crema_status cr_dnnl_check(dnnl_status_t status, const char *what) CREMA_MUST_USE;
 
 /* The CPU engine of this process, made at the first call; never freed. */
@@ -18,7 +18,7 @@ crema_status cr_dnnl_engine(dnnl_engine_t *out) CREMA_MUST_USE;
 /* Writes the library's name and version. */
 void cr_dnnl_describe(char *text, size_t size);
 
-/* Whether the processor has instructions for sums of products of 8 bits, or of bfloat16 numbers. */
+/* True if the processor has instructions for sums of products of int8, or of bfloat16. */
 bool cr_dnnl_has_int8(void);
 bool cr_dnnl_has_bf16(void);
 
@@ -32,13 +32,12 @@ crema_status cr_dnnl_md_type(cr_const_md md, crema_dtype *out) CREMA_MUST_USE;
 crema_status cr_dnnl_layout(crema_device *device, cr_const_md md,
                             const cr_layout **out) CREMA_MUST_USE;
 
-/* A layout for data of the library's own (the workspace of LRN, written forward and read backward)
- * in a tensor of `shape` and `type`. It has no values: converted to plain memory it reads as zeros.
- */
+/* A layout for the library's own data (the workspace of LRN, written forward and read backward) in
+ * a tensor of `shape` and `type`. Converted to plain memory it reads as zeros. */
 crema_status cr_dnnl_layout_opaque(crema_device *device, cr_const_md md, const crema_shape *shape,
                                    crema_dtype type, const cr_layout **out) CREMA_MUST_USE;
 
-/* The descriptor behind a layout; borrowed, lives as long as the layout. */
+/* The descriptor of a layout; borrowed, lives as long as the layout. */
 cr_const_md cr_dnnl_layout_md(const cr_layout *layout);
 
 bool cr_dnnl_layout_is_opaque(const cr_layout *layout);
@@ -48,7 +47,7 @@ static inline int64_t cr_dnnl_layout_values(const cr_layout *layout) {
   return (int64_t)(layout->bytes / crema_dtype_size(layout->type));
 }
 
-/* In which order a tensor (N,C,S...) of 3 to 5 axes lies in memory. */
+/* The order in memory of a tensor (N,C,S...) of 3 to 5 axes. */
 typedef enum cr_dnnl_order_kind {
   CR_DNNL_PLAIN,   /* N C S... */
   CR_DNNL_LAST,    /* N S... C */
@@ -64,13 +63,12 @@ typedef struct cr_dnnl_order {
 /* CR_DNNL_PLAIN for NULL. */
 cr_dnnl_order cr_dnnl_layout_order(const cr_layout *layout);
 
-/* The layout of the same order in another element type, of tensors (N,C,S...) in one of the orders
- * above; NULL where there is none. */
+/* The layout of the same order in another element type; NULL if there is none, or if the order is
+ * CR_DNNL_OTHER. */
 const cr_layout *cr_dnnl_layout_in(const cr_layout *layout, crema_dtype type);
 
-/* See cr_backend.part: for samples of arrays (axis 0); for channels (axis 1) of arrays that are
- * channels-last, and of those of one sample in plain order or in blocks of channels, whose parts
- * have no gaps. */
+/* See cr_backend.part. Parts are samples (axis 0), or channels (axis 1) of arrays that are
+ * channels-last or that have one sample, in plain order or in blocks of channels. */
 bool cr_dnnl_part(cr_format format, const cr_part *part, cr_part_place *out);
 
 /* See cr_backend.enlarge. */
@@ -80,17 +78,17 @@ bool cr_dnnl_enlarge(cr_format format, const crema_shape *shape, cr_format *out)
  * as letters, capitals for those that have blocks, then the blocks. */
 void cr_dnnl_layout_text(const cr_layout *layout, char *text, size_t size);
 
-/* Of a layout with gaps that is channels-last: the number of values from one position to the next.
- * 0 for others. */
+/* The number of values from one position to the next in a channels-last layout with gaps; 0 for
+ * other layouts. */
 int64_t cr_dnnl_layout_step(const cr_layout *layout);
 
 /* A descriptor of `shape` in `order` (PLAIN for any number of axes from 1 to 12).
- * Errors: CREMA_E_UNSUPPORTED where there is no such order. The caller destroys *out. */
+ * Errors: CREMA_E_UNSUPPORTED if there is no such order. The caller destroys *out. */
 crema_status cr_dnnl_md_ordered(const crema_shape *shape, crema_dtype type, cr_dnnl_order order,
                                 cr_md *out) CREMA_MUST_USE;
 
-/* The layout of a tensor of `shape` in `order`; *out is NULL when that is row-major. Errors as
- * those of cr_dnnl_md_ordered. */
+/* The layout of a tensor of `shape` in `order`; *out is NULL if it is row-major. Errors: see
+ * cr_dnnl_md_ordered. */
 crema_status cr_dnnl_layout_ordered(crema_device *device, const crema_shape *shape,
                                     crema_dtype type, cr_dnnl_order order,
                                     const cr_layout **out) CREMA_MUST_USE;

@@ -1,11 +1,10 @@
-/* Local response and batch normalisation in the private layout in which the source is held, and the
- * gradient of softmax. */
+/* Local response and batch normalisation in the private layout of the source, and the gradient of
+ * softmax. */
 #include "core/fail.h"
 #include "device/cpu/kernels/fast_rows.h"
 #include "device/cpu/onednn/primitive.h"
 
-/* oneDNN's code for plain memory, portable for the most part, takes several times as long as the
- * reference kernels. */
+/* oneDNN's code for plain memory takes several times as long as crema's kernels. */
 static crema_status check_held(const cr_plan *plan) {
   CR_TRY(cr_dnnl_check_sample(plan, 0));
   if (plan->hint[0].layout != NULL) return CREMA_OK;
@@ -60,19 +59,15 @@ static crema_status plan_lrn_fwd(cr_plan *plan) {
   return cr_dnnl_prim_create(plan, pd, bind, train ? 3 : 2);
 }
 
-/* Whether the implementation reads what the forward pass has left for it. */
-static bool needs_notes(const_dnnl_primitive_desc_t pd) {
-  cr_const_md md = dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, DNNL_ARG_WORKSPACE);
-  return md != NULL && dnnl_memory_desc_get_size(md) > 0;
-}
-
 /* Needs the workspace of a forward pass by the same implementation in the same layout. */
 static crema_status plan_lrn_bwd(cr_plan *plan) {
   dnnl_primitive_desc_t forward = NULL, pd = NULL;
   crema_status status = lrn_descriptors(plan, dnnl_forward_training, &forward, &pd);
   if (forward != NULL) dnnl_primitive_desc_destroy(forward);
   CR_TRY(status);
-  if (cr_dnnl_absent(plan, 3) && needs_notes(pd)) {
+  cr_const_md md = dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, DNNL_ARG_WORKSPACE);
+  const bool reads_workspace = md != NULL && dnnl_memory_desc_get_size(md) > 0;
+  if (cr_dnnl_absent(plan, 3) && reads_workspace) {
     dnnl_primitive_desc_destroy(pd);
     return cr_fail(CREMA_E_UNSUPPORTED, "the forward pass left no data");
   }

@@ -4,14 +4,12 @@
 #include "device/cpu/onednn/primitive.h"
 
 typedef struct pool {
-  cr_pd_env env;
-  cr_pd_window window;
+  cr_dnnl_operands o;
   dnnl_alg_kind_t alg;
-  cr_md src, dst;
 } pool;
 
-/* Windows that lie outside the input, which a stride beyond the kernel leaves at the end, have
- * neither a maximum nor a divisor for oneDNN. */
+/* A stride beyond the kernel can leave windows outside the input, for which oneDNN has neither a
+ * maximum nor a divisor. */
 static crema_status check_window(const cr_plan *plan, int src, int dst) {
   const cr_window *w = &plan->desc->u.pool.window;
   const crema_shape *in = &plan->desc->arg[src].shape, *out = &plan->desc->arg[dst].shape;
@@ -25,9 +23,9 @@ static crema_status check_window(const cr_plan *plan, int src, int dst) {
   return CREMA_OK;
 }
 
-/* Caffe divides an average by the size of the window clipped to the padded input. oneDNN knows two
- * divisors: the elements of the input (the same when there is no padding) and the full
- * window (the same when no window reaches past the padding). */
+/* Caffe divides an average by the size of the window clipped to the padded input. oneDNN has two
+ * divisors: the elements of the input (the same without padding) and the full window (the same if
+ * no window reaches past the padding). */
 static crema_status choose_algorithm(const cr_plan *plan, const cr_pd_window *w,
                                      dnnl_alg_kind_t *out) {
   const cr_pool_params *p = &plan->desc->u.pool;
@@ -51,12 +49,6 @@ static crema_status choose_algorithm(const cr_plan *plan, const cr_pd_window *w,
   return CREMA_OK;
 }
 
-static void pool_close(pool *p) {
-  cr_md_destroy(p->dst);
-  cr_md_destroy(p->src);
-  cr_dnnl_env_close(&p->env);
-}
-
 /* src, dst: numbers of the arguments with these shapes; hinted: the argument whose order is kept.
  */
 static crema_status pool_open(const cr_plan *plan, int src, int dst, int hinted, pool *p) {
@@ -64,16 +56,16 @@ static crema_status pool_open(const cr_plan *plan, int src, int dst, int hinted,
   const cr_window *w = &plan->desc->u.pool.window;
   crema_dtype type = CREMA_F32;
   CR_TRY(cr_dnnl_one_type(plan, &type));
-  CR_TRY(cr_dnnl_window(plan, w, src, dst, &p->window));
+  CR_TRY(cr_dnnl_window(plan, w, src, dst, &p->o.window));
   CR_TRY(check_window(plan, src, dst));
-  CR_TRY(choose_algorithm(plan, &p->window, &p->alg));
-  CR_TRY(cr_dnnl_env_open(&p->env, NULL));
+  CR_TRY(choose_algorithm(plan, &p->o.window, &p->alg));
+  CR_TRY(cr_dnnl_env_open(&p->o.env, NULL));
   crema_status status = CREMA_OK;
-  CR_TRY_GOTO(cr_dnnl_md_follow(plan, src, hinted, &p->src), fail);
-  CR_TRY_GOTO(cr_dnnl_md_follow(plan, dst, hinted, &p->dst), fail);
+  CR_TRY_GOTO(cr_dnnl_md_follow(plan, src, hinted, &p->o.src), fail);
+  CR_TRY_GOTO(cr_dnnl_md_follow(plan, dst, hinted, &p->o.dst), fail);
   return CREMA_OK;
 fail:
-  pool_close(p);
+  cr_dnnl_operands_close(&p->o);
   return status;
 }
 
@@ -83,10 +75,10 @@ static crema_status plan_fwd(cr_plan *plan) {
   bool train = p.alg == dnnl_pooling_max && !cr_dnnl_absent(plan, 2);
   dnnl_primitive_desc_t pd = NULL;
   crema_status status = cr_dnnl_check(
-      cr_pd_pool_fwd(&pd, &p.env, train ? dnnl_forward_training : dnnl_forward_inference, p.alg,
-                     p.src, p.dst, &p.window),
+      cr_pd_pool_fwd(&pd, &p.o.env, train ? dnnl_forward_training : dnnl_forward_inference, p.alg,
+                     p.o.src, p.o.dst, &p.o.window),
       "pooling");
-  pool_close(&p);
+  cr_dnnl_operands_close(&p.o);
   static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_SRC, CR_DNNL_FORMAT},
                                       {1, DNNL_ARG_DST, CR_DNNL_FORMAT},
                                       {2, DNNL_ARG_WORKSPACE, CR_DNNL_FORMAT}};
@@ -99,16 +91,16 @@ static crema_status plan_bwd(cr_plan *plan) {
   /* The order of the forward pass, in which the positions of the maxima are held. */
   CR_TRY(pool_open(plan, 2, 0, max ? 1 : 0, &p));
   dnnl_primitive_desc_t forward = NULL, pd = NULL;
-  crema_status status = cr_dnnl_check(
-      cr_pd_pool_fwd(&forward, &p.env, dnnl_forward_training, p.alg, p.src, p.dst, &p.window),
-      "pooling");
+  crema_status status = cr_dnnl_check(cr_pd_pool_fwd(&forward, &p.o.env, dnnl_forward_training,
+                                                     p.alg, p.o.src, p.o.dst, &p.o.window),
+                                      "pooling");
   if (status == CREMA_OK) {
-    p.env.hint = forward;
-    status = cr_dnnl_check(cr_pd_pool_bwd(&pd, &p.env, p.alg, p.src, p.dst, &p.window),
+    p.o.env.hint = forward;
+    status = cr_dnnl_check(cr_pd_pool_bwd(&pd, &p.o.env, p.alg, p.o.src, p.o.dst, &p.o.window),
                            "pooling backward");
     dnnl_primitive_desc_destroy(forward);
   }
-  pool_close(&p);
+  cr_dnnl_operands_close(&p.o);
   static const cr_dnnl_bind bind[] = {{0, DNNL_ARG_DIFF_DST, CR_DNNL_FORMAT},
                                       {2, DNNL_ARG_DIFF_SRC, CR_DNNL_FORMAT},
                                       {1, DNNL_ARG_WORKSPACE, CR_DNNL_FORMAT}};
@@ -118,7 +110,7 @@ static crema_status plan_bwd(cr_plan *plan) {
 CR_KERNEL(pool_fwd_dnnl, POOL_FWD, .types = CR_DNNL_TYPES, CR_DNNL_PRIM, .follows_hints = true,
           .plan = plan_fwd, .run = cr_dnnl_prim_run);
 
-/* Of integers, whose arithmetic is that of their type. */
+/* Integers are pooled in their own type. */
 #define POOL_INTEGERS(row, of)                       \
   const cr_kernel cr_##row = {.name = #row,          \
                               .op = CR_OP_POOL_FWD,  \

@@ -6,44 +6,37 @@
 
 /* ---- element-wise functions ---------------------------------------------- */
 
-/* scale x + shift; nothing where that is x. */
+/* scale x + shift; nothing if that is x. */
 static dnnl_status_t append_linear(dnnl_post_ops_t ops, double scale, double shift) {
   if (scale == 1 && shift == 0) return dnnl_success;
   return cr_post_ops_append_eltwise(ops, dnnl_eltwise_linear, (float)scale, (float)shift);
 }
 
-static dnnl_status_t append_power(dnnl_post_ops_t ops, const cr_post *p) {
-  dnnl_status_t status = append_linear(ops, p->beta, p->gamma);
-  if (status != dnnl_success || p->alpha == 1) return status;
-  return cr_post_ops_append_eltwise(ops, dnnl_eltwise_pow, 1.0f, (float)p->alpha);
-}
-
-static dnnl_status_t append_exp(dnnl_post_ops_t ops, const cr_post *p) {
-  dnnl_status_t status = append_linear(ops, p->alpha * p->beta, p->alpha * p->gamma);
-  if (status != dnnl_success) return status;
-  return cr_post_ops_append_eltwise(ops, dnnl_eltwise_exp, 0.0f, 0.0f);
-}
-
-static dnnl_status_t append_elu(dnnl_post_ops_t ops, const cr_post *p) {
-  dnnl_status_t status = cr_post_ops_append_eltwise(ops, dnnl_eltwise_elu, (float)p->alpha, 0.0f);
-  return status == dnnl_success ? append_linear(ops, p->beta, 0) : status;
+static dnnl_status_t append(dnnl_post_ops_t ops, dnnl_alg_kind_t alg, double alpha, double beta) {
+  return cr_post_ops_append_eltwise(ops, alg, (float)alpha, (float)beta);
 }
 
 /* See cr_unary for the formulae. */
 static dnnl_status_t append_unary(dnnl_post_ops_t ops, const cr_post *p) {
-  const float alpha = (float)p->alpha, beta = (float)p->beta;
+  dnnl_status_t status = dnnl_success;
   switch (p->function) {
-    case CR_UNARY_RELU: return cr_post_ops_append_eltwise(ops, dnnl_eltwise_relu, alpha, 0.0f);
-    case CR_UNARY_SIGMOID:
-      return cr_post_ops_append_eltwise(ops, dnnl_eltwise_logistic, 0.0f, 0.0f);
-    case CR_UNARY_TANH: return cr_post_ops_append_eltwise(ops, dnnl_eltwise_tanh, 0.0f, 0.0f);
-    case CR_UNARY_POWER: return append_power(ops, p);
-    case CR_UNARY_EXP: return append_exp(ops, p);
-    case CR_UNARY_ABS: return cr_post_ops_append_eltwise(ops, dnnl_eltwise_abs, 0.0f, 0.0f);
-    case CR_UNARY_ELU: return append_elu(ops, p);
-    case CR_UNARY_BNLL: return cr_post_ops_append_eltwise(ops, dnnl_eltwise_soft_relu, 1.0f, 0.0f);
-    case CR_UNARY_CLIP: return cr_post_ops_append_eltwise(ops, dnnl_eltwise_clip, alpha, beta);
-    case CR_UNARY_SWISH: return cr_post_ops_append_eltwise(ops, dnnl_eltwise_swish, alpha, 0.0f);
+    case CR_UNARY_RELU: return append(ops, dnnl_eltwise_relu, p->alpha, 0);
+    case CR_UNARY_SIGMOID: return append(ops, dnnl_eltwise_logistic, 0, 0);
+    case CR_UNARY_TANH: return append(ops, dnnl_eltwise_tanh, 0, 0);
+    case CR_UNARY_POWER:
+      status = append_linear(ops, p->beta, p->gamma);
+      if (status != dnnl_success || p->alpha == 1) return status;
+      return append(ops, dnnl_eltwise_pow, 1, p->alpha);
+    case CR_UNARY_EXP:
+      status = append_linear(ops, p->alpha * p->beta, p->alpha * p->gamma);
+      return status == dnnl_success ? append(ops, dnnl_eltwise_exp, 0, 0) : status;
+    case CR_UNARY_ABS: return append(ops, dnnl_eltwise_abs, 0, 0);
+    case CR_UNARY_ELU:
+      status = append(ops, dnnl_eltwise_elu, p->alpha, 0);
+      return status == dnnl_success ? append_linear(ops, p->beta, 0) : status;
+    case CR_UNARY_BNLL: return append(ops, dnnl_eltwise_soft_relu, 1, 0);
+    case CR_UNARY_CLIP: return append(ops, dnnl_eltwise_clip, p->alpha, p->beta);
+    case CR_UNARY_SWISH: return append(ops, dnnl_eltwise_swish, p->alpha, 0);
     case CR_UNARY_LOG: /* 2.6 computes something else among other functions */
     case CR_UNARY_THRESHOLD:
     case CR_UNARY_FUNCTIONS: break;
@@ -53,7 +46,7 @@ static dnnl_status_t append_unary(dnnl_post_ops_t ops, const cr_post *p) {
 
 /* ---- attributes ---------------------------------------------------------- */
 
-/* Where the addend is integers, it has a scale and a type of its own. */
+/* An addend of integers has its own scale and type. */
 static dnnl_status_t append_sum(dnnl_post_ops_t ops, const cr_op_desc *desc) {
   dnnl_data_type_t type = dnnl_data_type_undef;
   if (desc->numbers == 0) return cr_post_ops_append_sum(ops, 1.0f, type);
@@ -62,8 +55,8 @@ static dnnl_status_t append_sum(dnnl_post_ops_t ops, const cr_op_desc *desc) {
   return cr_post_ops_append_sum(ops, addend->scale, type);
 }
 
-/* Whether a function comes twice with other numbers, which 2.6 mixes up: [ReLU of slope 0.25, sum,
- * ReLU] gets the first slope in both places. */
+/* True if a function comes twice with other parameters, which 2.6 mixes up: [ReLU of slope 0.25,
+ * sum, ReLU] gets the first slope in both places. */
 static bool repeats_function(const cr_posts *posts, int count) {
   for (int i = 0; i < count; ++i) {
     for (int j = 0; j < i; ++j) {

@@ -53,14 +53,6 @@ static crema_status bind_argument(cr_plan *plan, prim *p, const_dnnl_primitive_d
   return CREMA_OK;
 }
 
-static crema_status check_implementation(const_dnnl_primitive_desc_t pd) {
-  const char *name = NULL;
-  CR_TRY(cr_dnnl_check(dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, (void *)&name),
-                       "implementation"));
-  if (strstr(name, "ref:") == NULL) return CREMA_OK;
-  return cr_fail(CREMA_E_UNSUPPORTED, "oneDNN has only its reference implementation '%s'", name);
-}
-
 bool cr_dnnl_pd_named(const_dnnl_primitive_desc_t pd, const char *part) {
   const char *name = "";
   if (dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, (void *)&name) != dnnl_success) {
@@ -71,7 +63,9 @@ bool cr_dnnl_pd_named(const_dnnl_primitive_desc_t pd, const char *part) {
 
 static crema_status fill_prim(cr_plan *plan, prim *p, dnnl_primitive_desc_t pd,
                               const cr_dnnl_bind *bind, int binds) {
-  CR_TRY(check_implementation(pd));
+  if (cr_dnnl_pd_named(pd, "ref:")) {
+    return cr_fail(CREMA_E_UNSUPPORTED, "oneDNN has only its reference implementation");
+  }
   for (int i = 0; i < plan->desc->args; ++i) plan->format[i] = plan->hint[i];
   for (int i = 0; i < binds; ++i) CR_TRY(bind_argument(plan, p, pd, &bind[i]));
   cr_const_md scratchpad =
@@ -100,6 +94,14 @@ crema_status cr_dnnl_prim_create(cr_plan *plan, dnnl_primitive_desc_t pd, const 
   }
   dnnl_primitive_desc_destroy(pd);
   return status;
+}
+
+void cr_dnnl_operands_close(cr_dnnl_operands *o) {
+  cr_md_destroy(o->dst);
+  cr_md_destroy(o->bias);
+  cr_md_destroy(o->weights);
+  cr_md_destroy(o->src);
+  cr_dnnl_env_close(&o->env);
 }
 
 /* ---- executions ---------------------------------------------------------- */
@@ -138,17 +140,15 @@ void cr_dnnl_prim_close(const cr_plan *plan, void *given) {
   free(e);
 }
 
-static uintptr_t address_of(const cr_call *call, int arg) {
-  if (arg == CR_DNNL_NUMBERS) return (uintptr_t)cr_op_numbers(call->desc);
-  return arg < 0 ? call->workspace.address : call->buffer[arg].address;
-}
-
 crema_status cr_dnnl_prim_run(const cr_call *call) {
   const prim *p = call->plan->state;
   execution *e = call->execution;
   dnnl_status_t status = dnnl_success;
   for (int i = 0; i < p->slots && status == dnnl_success; ++i) {
-    const uintptr_t address = address_of(call, p->arg[i]);
+    const int arg = p->arg[i];
+    const uintptr_t address = arg == CR_DNNL_NUMBERS ? (uintptr_t)cr_op_numbers(call->desc)
+                              : arg < 0              ? call->workspace.address
+                                                     : call->buffer[arg].address;
     if (address == e->address[i]) continue;
     status = dnnl_memory_set_data_handle(e->exec[i].memory, (void *)address);
     e->address[i] = address;
@@ -170,16 +170,13 @@ void cr_dnnl_prim_destroy(cr_plan *plan) {
 
 /* ---- element types ------------------------------------------------------- */
 
-static bool is_floating(crema_dtype type) {
-  return type == CREMA_F32 || type == CREMA_BF16 || type == CREMA_F16;
-}
-
 crema_status cr_dnnl_one_type(const cr_plan *plan, crema_dtype *out) {
   const cr_op_desc *desc = plan->desc;
   bool found = false;
   for (int i = 0; i < desc->args; ++i) {
     const crema_dtype type = desc->arg[i].type;
-    if (cr_dnnl_absent(plan, i) || !(is_floating(type) || type == desc->type)) continue;
+    const bool floating = type == CREMA_F32 || type == CREMA_BF16 || type == CREMA_F16;
+    if (cr_dnnl_absent(plan, i) || !(floating || type == desc->type)) continue;
     if (cr_op_kind_use(desc->kind, desc->args, i).role != CR_ROLE_VALUES) continue;
     if (found && type != *out) return cr_fail(CREMA_E_UNSUPPORTED, "values of two types");
     *out = type;
@@ -188,22 +185,19 @@ crema_status cr_dnnl_one_type(const cr_plan *plan, crema_dtype *out) {
   return found ? CREMA_OK : cr_fail(CREMA_E_UNSUPPORTED, "no values");
 }
 
-/* Whether bfloat16 numbers would be multiplied as floats, after conversion: by the library's code
- * for processors that have AVX-512 without its bfloat16 instructions. */
-static bool emulates_bf16(void) {
-  const unsigned isa = (unsigned)dnnl_get_effective_cpu_isa();
-  const unsigned avx512 = dnnl_cpu_isa_avx512_core, bf16 = dnnl_cpu_isa_avx512_core_bf16;
-  return (isa & avx512) == avx512 && (isa & bf16) != bf16;
-}
-
+/* With AVX-512 but without its bfloat16 instructions the library converts each factor to a float.
+ */
 crema_status cr_dnnl_product_type(const cr_plan *plan, int a, int b, crema_dtype *out) {
   const crema_dtype first = plan->desc->arg[a].type, second = plan->desc->arg[b].type;
+  const unsigned isa = (unsigned)dnnl_get_effective_cpu_isa();
+  const unsigned avx512 = dnnl_cpu_isa_avx512_core, bf16 = dnnl_cpu_isa_avx512_core_bf16;
   *out = first != CREMA_F32 ? first : second;
+  if (plan->desc->numbers > 0) return CREMA_OK;
   if (second != *out && second != CREMA_F32) {
     return cr_fail(CREMA_E_UNSUPPORTED, "products of %s and %s", crema_dtype_name(first),
                    crema_dtype_name(second));
   }
-  if (*out == CREMA_BF16 && emulates_bf16()) {
+  if (*out == CREMA_BF16 && (isa & avx512) == avx512 && (isa & bf16) != bf16) {
     return cr_fail(CREMA_E_UNSUPPORTED, "no instructions for products of bf16");
   }
   return CREMA_OK;
@@ -215,6 +209,7 @@ crema_dtype cr_dnnl_sum_type(const cr_plan *plan, int arg, crema_dtype product) 
 
 crema_dtype cr_dnnl_operand_type(const cr_plan *plan, int arg, crema_dtype product) {
   const bool factor = cr_op_kind_use(plan->desc->kind, plan->desc->args, arg).access == 'R';
+  if (plan->desc->numbers > 0) return plan->desc->arg[arg].type;
   return factor ? product : cr_dnnl_sum_type(plan, arg, product);
 }
 
@@ -256,19 +251,14 @@ const cr_layout *cr_dnnl_held(const cr_plan *plan, int arg) {
   return own ? layout : NULL;
 }
 
-/* Whether `layout` holds a tensor of (N,C,S...) with this shape's N, C and number of axes. */
-static bool same_batch_and_channels(const cr_layout *layout, const crema_shape *shape) {
-  return layout->shape.axes == shape->axes && shape->axes >= 3 &&
-         layout->shape.dim[0] == shape->dim[0] && layout->shape.dim[1] == shape->dim[1];
-}
-
 crema_status cr_dnnl_md_follow(const cr_plan *plan, int arg, int hinted, cr_md *out) {
   const cr_layout *layout = plan->hint[hinted].layout;
   const crema_shape *shape = &plan->desc->arg[arg].shape;
   cr_dnnl_order order = {CR_DNNL_PLAIN, 1};
-  if (layout != NULL && same_batch_and_channels(layout, shape)) {
+  if (layout != NULL && layout->shape.axes == shape->axes && shape->axes >= 3 &&
+      layout->shape.dim[0] == shape->dim[0] && layout->shape.dim[1] == shape->dim[1] &&
+      cr_dnnl_layout_order(layout).kind != CR_DNNL_OTHER) {
     order = cr_dnnl_layout_order(layout);
-    if (order.kind == CR_DNNL_OTHER) order = (cr_dnnl_order){CR_DNNL_PLAIN, 1};
   }
   return cr_dnnl_md_ordered(shape, plan->desc->arg[arg].type, order, out);
 }

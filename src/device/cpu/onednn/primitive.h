@@ -1,9 +1,9 @@
-/* A planned oneDNN primitive: what most rows of this folder's dnnl_ files keep in their plan, and
- * its execution, the memory objects and the stream.
+/* A planned oneDNN primitive, which most rows of this folder keep in their plan, and its execution:
+ * the memory objects and the stream.
  *
- * A row's plan() describes memory, asks oneDNN for a primitive descriptor and hands it to
- * cr_dnnl_prim_create with a list that says which of the op's arguments is which of the
- * primitive's. The rest (formats, memory objects, scratchpad, execution) is common. */
+ * A row's plan() describes memory, asks oneDNN for a primitive descriptor and gives it to
+ * cr_dnnl_prim_create with a list that binds the op's arguments to the primitive's. The rest
+ * (formats, memory objects, scratchpad, execution) is common. */
 #ifndef CR_DEVICE_CPU_ONEDNN_PRIMITIVE_H
 #define CR_DEVICE_CPU_ONEDNN_PRIMITIVE_H
 
@@ -12,12 +12,11 @@
 
 typedef enum cr_dnnl_how {
   CR_DNNL_FORMAT, /* in the layout that the primitive asks for */
-  CR_DNNL_AS_IS,  /* the primitive's view describes the argument's plain memory, though it is not
-                     row-major for the primitive's axes (a transposed matrix) */
-  CR_DNNL_NOTES   /* the library's own data, which nobody else reads */
+  CR_DNNL_AS_IS, /* plain memory, which the primitive may see in other axes (a transposed matrix) */
+  CR_DNNL_NOTES  /* the library's own data, which only the library reads */
 } cr_dnnl_how;
 
-/* In place of an argument: the op's numbers. */
+/* As cr_dnnl_bind.arg: the op's factors per channel. */
 enum { CR_DNNL_NUMBERS = -2 };
 
 /* Op argument `arg` is the primitive's argument `id` (DNNL_ARG_...). */
@@ -27,33 +26,41 @@ typedef struct cr_dnnl_bind {
   cr_dnnl_how how;
 } cr_dnnl_bind;
 
-/* Fills env with the engine and attributes (scratchpad from the caller; post operations and numbers
- * of `desc`, NULL for none). Free with cr_dnnl_env_close. Errors: CREMA_E_UNSUPPORTED for post
- * operations that oneDNN lacks. */
+/* Fills env with the engine and the attributes: scratchpad from the caller; post operations and
+ * factors of `desc`, NULL for none. Free with cr_dnnl_env_close. Errors: CREMA_E_UNSUPPORTED for
+ * post operations that oneDNN lacks. */
 crema_status cr_dnnl_env_open(cr_pd_env *env, const cr_op_desc *desc) CREMA_MUST_USE;
 void cr_dnnl_env_close(cr_pd_env *env);
 
-/* Sets plan->format, plan->workspace_bytes and plan->state. Takes `pd` over, also on failure. Binds
- * of absent arguments, and of a workspace that the primitive does without, are skipped. What is
- * bound to nothing is left in the format in which it is held. Element types are the primitive's:
- * what is held in another one is converted. Errors: CREMA_E_UNSUPPORTED when oneDNN has only its
- * slow reference implementation. */
+/* What a primitive with weights or windows is made of; NULL: it has no such argument. */
+typedef struct cr_dnnl_operands {
+  cr_pd_env env;
+  cr_pd_window window;
+  cr_md src, weights, bias, dst;
+} cr_dnnl_operands;
+
+void cr_dnnl_operands_close(cr_dnnl_operands *o);
+
+/* Sets plan->format, plan->workspace_bytes and plan->state. Takes ownership of `pd`, also on
+ * failure. Skips binds of absent arguments, and of a workspace that the primitive does not need.
+ * Arguments without a bind keep the format in which they are held. Element types are the
+ * primitive's. Errors: CREMA_E_UNSUPPORTED if oneDNN has only its slow reference implementation. */
 crema_status cr_dnnl_prim_create(cr_plan *plan, dnnl_primitive_desc_t pd, const cr_dnnl_bind *bind,
                                  int binds) CREMA_MUST_USE;
 
-/* Whether the name of the implementation that oneDNN chose has `part` in it. */
+/* True if the name of the implementation that oneDNN chose contains `part`. */
 bool cr_dnnl_pd_named(const_dnnl_primitive_desc_t pd, const char *part);
 
-/* The same for an op with post operations: its result is argument CR_ARG_RESULT, and the addend is
- * taken in the result's format. To be run by cr_dnnl_prim_run_posts. */
+/* The same for an op with post operations: its result is argument CR_ARG_RESULT, and the addend has
+ * the result's format. Such a plan is run by cr_dnnl_prim_run_posts. */
 crema_status cr_dnnl_prim_create_posts(cr_plan *plan, dnnl_primitive_desc_t pd,
                                        const cr_dnnl_bind *bind, int binds) CREMA_MUST_USE;
 
-/* kernel.run for such plans. The library adds to what the result's memory holds: unless the addend
- * lies there, it is copied. */
+/* kernel.run for such plans. The library adds to the old content of the result's memory, so an
+ * addend elsewhere is copied there. */
 crema_status cr_dnnl_prim_run_posts(const cr_call *call);
 
-/* Functions of kernels whose plans are made by cr_dnnl_prim_create. */
+/* Functions of kernels whose plans cr_dnnl_prim_create makes. */
 crema_status cr_dnnl_prim_open(const cr_plan *plan, void **execution);
 void cr_dnnl_prim_close(const cr_plan *plan, void *execution);
 crema_status cr_dnnl_prim_run(const cr_call *call);
@@ -68,30 +75,29 @@ static inline bool cr_dnnl_absent(const cr_plan *plan, int arg) {
   return plan->desc->arg[arg].shape.axes < 0;
 }
 
-/* The library's generated code counts within a sample in 32 bits: convolutions of 2.6 crash beyond.
- * Errors: CREMA_E_UNSUPPORTED when a sample of argument `arg` (N,...) has more values. */
+/* The library's generated code counts within a sample in 32 bits; convolutions of 2.6 crash beyond.
+ * Errors: CREMA_E_UNSUPPORTED if a sample of argument `arg` (N,...) has more values. */
 crema_status cr_dnnl_check_sample(const cr_plan *plan, int arg) CREMA_MUST_USE;
 
-/* The element types that the rows take for values: F16 where the library has code for the
- * processor, which it has in none of its releases 2. */
+/* The element types of values: F16 if the library has code for the processor, which no release 2
+ * has. */
 #define CR_DNNL_TYPES (CR_TYPE(F32) | CR_TYPE(BF16) | CR_TYPE(F16))
 
-/* The type that all values of the op have.
- * Errors: CREMA_E_UNSUPPORTED when they differ. */
+/* The common type of all values of the op. Errors: CREMA_E_UNSUPPORTED if they differ. */
 crema_status cr_dnnl_one_type(const cr_plan *plan, crema_dtype *out) CREMA_MUST_USE;
 
-/* The type of the products that lead from argument `a` to argument `b` or take both: F32, or the
- * shorter type of one of them. Errors: CREMA_E_UNSUPPORTED when they have two shorter types, and
- * where the processor has no instructions for such products: in F32 they are faster. */
+/* The type of the products of a convolution or a matrix product from argument `a` to `b` or of
+ * both: F32, or the shorter type of one of them. Errors: CREMA_E_UNSUPPORTED for two shorter types,
+ * and if the processor has no instructions for such products: F32 is faster then. */
 crema_status cr_dnnl_product_type(const cr_plan *plan, int a, int b,
                                   crema_dtype *out) CREMA_MUST_USE;
 
-/* The type in which a convolution or a matrix product with factors of `product` adds argument `arg`
- * or gives it as a sum: its own, but F32 if `product` is. */
+/* The type of argument `arg`, which is added or is a sum of such products: its own, but F32 if
+ * `product` is F32. */
 crema_dtype cr_dnnl_sum_type(const cr_plan *plan, int arg, crema_dtype product);
 
-/* The same for one of its three large arguments, two of which are factors and the third, which is
- * written, the sum. */
+/* The same for a large argument: a factor has type `product`, the result is a sum. Integers keep
+ * their types. */
 crema_dtype cr_dnnl_operand_type(const cr_plan *plan, int arg, crema_dtype product);
 
 /* The descriptor of argument `arg`, as elements of `type`, that leaves the layout to the primitive.
@@ -100,23 +106,21 @@ crema_dtype cr_dnnl_operand_type(const cr_plan *plan, int arg, crema_dtype produ
 crema_status cr_dnnl_md_any(const cr_plan *plan, int arg, crema_dtype type,
                             cr_md *out) CREMA_MUST_USE;
 
-/* The layout that argument `arg` is held in where that is one of the argument's own shape; else
- * NULL. Values that were given another shape since they were written are still held in a layout of
- * the old one, whose axes say nothing about the argument's. */
+/* The layout in which argument `arg` is held if it has the argument's shape; else NULL. A tensor
+ * that was reshaped after it was written still has a layout of its old shape. */
 const cr_layout *cr_dnnl_held(const cr_plan *plan, int arg);
 
-/* The descriptor of argument `arg` in the order in which argument `hinted` is held now, when that
- * is an order of (N,C,S...) that both shapes allow; else in plain order. */
+/* The descriptor of argument `arg` in the order in which argument `hinted` is held, if both shapes
+ * allow that order; else in plain order. */
 crema_status cr_dnnl_md_follow(const cr_plan *plan, int arg, int hinted, cr_md *out) CREMA_MUST_USE;
 
 /* The descriptor of argument `arg`, as elements of `type`, in plain order. */
 crema_status cr_dnnl_md_plain(const cr_plan *plan, int arg, crema_dtype type,
                               cr_md *out) CREMA_MUST_USE;
 
-/* `window` as it slides over argument `src` (N,C,S...) and gives argument `dst` (N,O,S'...), from
- * whose extents the padding behind the last element follows.
- * Errors: CREMA_E_UNSUPPORTED for any but 1 to 3 axes, and for numbers that the library's 32-bit
- * products could not hold. */
+/* `window` from argument `src` (N,C,S...) to argument `dst` (N,O,S'...). The padding at the end
+ * follows from their extents. Errors: CREMA_E_UNSUPPORTED unless there are 1 to 3 axes, and for
+ * numbers that overflow the library's 32-bit products. */
 crema_status cr_dnnl_window(const cr_plan *plan, const cr_window *window, int src, int dst,
                             cr_pd_window *out) CREMA_MUST_USE;
 
