@@ -1,4 +1,4 @@
-/* Arithmetic of extents, which are not negative. */
+/* Arithmetic of extents. */
 #ifndef CR_DEVICE_CPU_KERNELS_EXTENT_H
 #define CR_DEVICE_CPU_KERNELS_EXTENT_H
 
@@ -12,12 +12,12 @@ static inline int64_t cr_most(int64_t a, int64_t b) {
   return a > b ? a : b;
 }
 
-/* How many pieces of `size` hold `count`. */
+/* count / size, rounded up. */
 static inline int64_t cr_pieces(int64_t count, int64_t size) {
   return (count + size - 1) / size;
 }
 
-/* The next multiple of `size`. */
+/* `count` rounded up to a multiple of `size`. */
 static inline int64_t cr_whole(int64_t count, int64_t size) {
   return cr_pieces(count, size) * size;
 }

@@ -1,10 +1,8 @@
 #include "device/cpu/kernels/gemm.h"
 
-enum { TILE_ROWS = 4, TILE_COLUMNS = 64 };
+#include "device/cpu/kernels/extent.h"
 
-static int64_t at_most(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
+enum { TILE_ROWS = 4, TILE_COLUMNS = 64 };
 
 static void store(const cr_gemm *g, int64_t i, int64_t j, int64_t columns, const cr_real *sum) {
   cr_real *c = g->c + i * g->c_row + j;
@@ -15,10 +13,10 @@ static void store(const cr_gemm *g, int64_t i, int64_t j, int64_t columns, const
   }
 }
 
-/* Rows i0.., columns j0.. of c for b as it is: k updates of the tile by one row of b. */
+/* A tile of c from row i0 and column j0 on: k updates by one row of b. */
 static void tile_plain(const cr_gemm *g, int64_t i0, int64_t j0) {
-  const int64_t rows = at_most(TILE_ROWS, g->m - i0);
-  const int64_t columns = at_most(TILE_COLUMNS, g->n - j0);
+  const int64_t rows = cr_least(TILE_ROWS, g->m - i0);
+  const int64_t columns = cr_least(TILE_COLUMNS, g->n - j0);
   cr_real sum[TILE_ROWS][TILE_COLUMNS] = {{0}};
   for (int64_t p = 0; p < g->k; ++p) {
     const cr_real *b = g->b + p * g->b_row + j0;
@@ -47,10 +45,10 @@ static cr_real dot(int64_t k, const cr_real *a, int64_t a_step, const cr_real *b
   return sum;
 }
 
-/* The same for b transposed: each element is the product of two rows. */
+/* The same with b transposed: each element is the product of two rows. */
 static void tile_transposed(const cr_gemm *g, int64_t i0, int64_t j0) {
-  const int64_t rows = at_most(TILE_ROWS, g->m - i0);
-  const int64_t columns = at_most(TILE_COLUMNS, g->n - j0);
+  const int64_t rows = cr_least(TILE_ROWS, g->m - i0);
+  const int64_t columns = cr_least(TILE_COLUMNS, g->n - j0);
   cr_real sum[TILE_ROWS][TILE_COLUMNS];
   for (int64_t j = 0; j < columns; ++j) {
     for (int64_t i = 0; i < rows; ++i) {
@@ -61,8 +59,8 @@ static void tile_transposed(const cr_gemm *g, int64_t i0, int64_t j0) {
 }
 
 void cr_ref_gemm(const cr_gemm *g) {
-  const int64_t tile_rows = (g->m + TILE_ROWS - 1) / TILE_ROWS;
-  const int64_t tile_columns = (g->n + TILE_COLUMNS - 1) / TILE_COLUMNS;
+  const int64_t tile_rows = cr_pieces(g->m, TILE_ROWS);
+  const int64_t tile_columns = cr_pieces(g->n, TILE_COLUMNS);
 #pragma omp parallel for collapse(2) schedule(static) if (g->m * g->n * g->k >= CR_REF_PARALLEL_MIN)
   for (int64_t j = 0; j < tile_columns; ++j) {
     for (int64_t i = 0; i < tile_rows; ++i) {

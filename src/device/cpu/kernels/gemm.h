@@ -1,4 +1,4 @@
-/* A small matrix product for the reference kernels, of values in full precision. */
+/* A matrix product of F32 or F64 for the plain kernels. */
 #ifndef CR_DEVICE_CPU_KERNELS_GEMM_H
 #define CR_DEVICE_CPU_KERNELS_GEMM_H
 

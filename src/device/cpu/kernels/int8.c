@@ -1,4 +1,4 @@
-/* Rounding to integers of 8 bits: the kernel that does only that, and the last step of others. */
+/* Rounding to int8: the kernel that does only that, and the last step of other kernels. */
 #include "device/cpu/kernels/int8.h"
 
 #include <stdlib.h>
@@ -12,8 +12,8 @@ enum { PIECE = 256 };
 
 /* ---- rounding ------------------------------------------------------------ */
 
-/* The nearest integer of [low, high], a tie to the even one; NaN becomes `low`. Adding 1.5 * 2^23
- * to a small number leaves no bit for a fraction. */
+/* The nearest integer of [low, high], a tie to the even one; NaN becomes `low`. The sum of a small
+ * number and 1.5 * 2^23 has no bit for a fraction. */
 static inline float nearest(float x, float low, float high) {
   const float magic = 12582912.0f;
   x = x > low ? x : low;
@@ -24,14 +24,14 @@ static inline float nearest(float x, float low, float high) {
 #ifdef __x86_64__
 #include <immintrin.h>
 
-/* Without NaN, as the second operand of a maximum takes its place. */
+/* NaN becomes `low`: the maximum of NaN and a number is the second operand. */
 __attribute__((target("avx512f"))) static __m512i nearest_16(__m512 x, float low, float high) {
   const __m512 above = _mm512_max_ps(x, _mm512_set1_ps(low));
   const __m512 between = _mm512_min_ps(above, _mm512_set1_ps(high));
   return _mm512_cvt_roundps_epi32(between, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
-/* Sixteen values at a time; returns how many it has written. */
+/* Sixteen values per step; returns the number of values written. */
 __attribute__((target("avx512f"))) static int64_t put_vectors(const float *from, int64_t count,
                                                               float low, float high, void *to) {
   int64_t i = 0;
@@ -48,7 +48,7 @@ static int64_t put_wide(const float *from, int64_t count, float low, float high,
 
 #define WIDE __attribute__((target("avx512f,avx512bw,avx512vl")))
 
-/* Sixteen values from i on as floats, those that the mask leaves out as 0. */
+/* Sixteen values from i on as floats; 0 where the mask is 0. */
 WIDE static inline __m512 load_16(crema_dtype type, const void *from, int64_t i, __mmask16 mask) {
   if (type == CREMA_F32) return _mm512_maskz_loadu_ps(mask, (const float *)from + i);
   const __m128i bytes = _mm_maskz_loadu_epi8(mask, (const char *)from + i);
@@ -56,7 +56,7 @@ WIDE static inline __m512 load_16(crema_dtype type, const void *from, int64_t i,
                                              : _mm512_cvtepi8_epi32(bytes));
 }
 
-/* Columns k and on of a row that begins with value i, of which there are `left`. */
+/* `left` columns from k on of a row that begins with value i. */
 WIDE __attribute__((always_inline)) static inline __m512i scale_16(const cr_int8_scaling *s,
                                                                    crema_dtype type,
                                                                    const void *from, int64_t i,
@@ -239,13 +239,13 @@ crema_status cr_int8_check_affine(const cr_plan *plan) {
                  crema_dtype_name(to->type));
 }
 
-/* Whether the values are rounded as they are. */
+/* True without scale, bias and post operations. */
 static bool rounds_alone(const cr_op_desc *desc) {
   return desc->arg[1].shape.axes < 0 && desc->arg[2].shape.axes < 0 &&
          cr_posts_count(cr_op_posts(desc)) == 0;
 }
 
-/* In the order in which the source lies, where channels do not matter; pads stay 0. */
+/* Keeps the order of the source if channels do not matter; pads stay 0. */
 static crema_status plan_quantize(cr_plan *plan) {
   CR_TRY(cr_int8_check_quantize(plan));
   const cr_layout *held = plan->hint[0].layout;

@@ -1,4 +1,4 @@
-/* What the reference kernels of integers of 8 bits share. */
+/* Shared by the kernels of int8. */
 #ifndef CR_DEVICE_CPU_KERNELS_INT8_H
 #define CR_DEVICE_CPU_KERNELS_INT8_H
 
@@ -9,7 +9,7 @@ static inline int32_t cr_int8_get(crema_dtype type, const void *values, int64_t 
   return type == CREMA_U8 ? ((const uint8_t *)values)[i] : ((const int8_t *)values)[i];
 }
 
-/* values[at...] = `count` floats: rounded and cut where `type` is U8 or I8, as they are for F32. */
+/* values[at...] = `count` floats: rounded and saturated to U8 or I8, or copied as F32. */
 void cr_int8_put(crema_dtype type, const float *from, int64_t count, void *values, int64_t at);
 
 /* `count` values of F32, U8 or I8 from i on as floats. */
@@ -24,21 +24,20 @@ crema_status cr_int8_check_average(const cr_plan *plan) CREMA_MUST_USE;
 /* The types of AFFINE_INT8. */
 crema_status cr_int8_check_affine(const cr_plan *plan) CREMA_MUST_USE;
 
-/* Rows of values times a scale plus a bias, which are of a row's columns, at least `low`, rounded.
- */
+/* Rounds max(low, x * scale + bias), with a scale and a bias for each column of a row. */
 typedef struct cr_int8_scaling {
   crema_dtype from, to; /* from F32, U8 or I8 to U8 or I8 */
-  int64_t width, step;  /* values of a row; from one row to the next of what is read */
+  int64_t width, step;  /* values of a row; distance of rows in the source */
   const float *scale, *bias;
   float low;
 } cr_int8_scaling;
 
-/* `rows` rows: of what is read from value i on, of what is written from value j on. */
+/* Reads `rows` rows from value i on, and writes from value j on. */
 void cr_int8_scale(const cr_int8_scaling *s, const void *from, int64_t i, int64_t rows, void *to,
                    int64_t j);
 
-/* What follows the sums in CONV_INT8 and IP_INT8: dst[at...] from `count` sums of output channels
- * `channel`, `channel` + `step`... */
+/* Finishes CONV_INT8 and IP_INT8: dst[at...] from `count` sums of output channels `channel`,
+ * `channel` + `step`... */
 void cr_int8_finish(const cr_call *call, const int32_t *sums, int64_t count, int64_t channel,
                     int64_t step, int64_t at);
 

@@ -1,4 +1,7 @@
-/* The average of each channel's plane of integers of 8 bits that are held channels-last. */
+/* The average of each channel's plane, from int8 held channels-last to floats.
+ *
+ * The plain kernel takes one value at a time from planes, for which the tensor is reordered first.
+ * SqueezeNet 1.1 and ResNet-50 end in such an average. */
 #include <string.h>
 
 #include "core/cpu_dispatch.h"
@@ -8,8 +11,8 @@
 #include "device/cpu/onednn/primitive.h"
 
 enum {
-  PIECE = 512,         /* channels that are summed at a time */
-  SHORT = 128,         /* rows whose sums 16 bits hold */
+  PIECE = 512,         /* channels that are summed together */
+  SHORT = 128,         /* rows whose sums fit 16 bits */
   PARALLEL_MIN = 65536 /* values; below, one thread is faster */
 };
 

@@ -1,5 +1,4 @@
-/* Pooling, concatenation, slicing and exchange of axes of integers of 8 bits, and averages of them
- * as floats. */
+/* Pooling, concatenation, slicing and permutation of int8, and averages of int8 as floats. */
 #include <math.h>
 #include <string.h>
 

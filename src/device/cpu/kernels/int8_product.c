@@ -1,4 +1,4 @@
-/* Convolution and inner product of integers of 8 bits, summed exactly. */
+/* Convolution and inner product of int8, summed exactly. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 typedef struct conv_state {
   cr_slide slide;
   int64_t batch, group, in_channels, out_channels; /* the last two: of one group */
-  size_t image_offset;                             /* in the workspace, behind the sums */
+  size_t image_offset;                             /* in the workspace, after the sums */
 } conv_state;
 
 static crema_status check_types(const cr_plan *plan, int64_t channels) {
@@ -57,7 +57,7 @@ static void destroy_conv(cr_plan *plan) {
   free(plan->state);
 }
 
-/* sums += weight * what the window's element sees of a plane. */
+/* sums += weight * the values of a plane that the window's element meets. */
 static void add_tap(const cr_slide *s, int64_t element, int32_t weight, const int16_t *plane,
                     int32_t *sums) {
   const int64_t width = s->out[s->axes - 1], step = s->stride[s->axes - 1];

@@ -1,4 +1,4 @@
-/* What the reference kernels of max, average and stochastic pooling share. */
+/* Shared by the plain kernels of max, average and stochastic pooling. */
 #ifndef CR_DEVICE_CPU_KERNELS_POOL_H
 #define CR_DEVICE_CPU_KERNELS_POOL_H
 
@@ -11,9 +11,8 @@
 /* kernel.plan of the gradients, whose arguments are diff_dst, aux, diff_src. */
 crema_status cr_ref_pool_plan_bwd(cr_plan *plan) CREMA_MUST_USE;
 
-/* diff_src = the sum of what each value of diff_dst gives to the elements of its window: an equal
- * share to each when `average`, else all to the one that aux names; indices outside the input are
- * left out. */
+/* diff_src = the sum over windows of diff_dst: with `average` each element of a window gets an
+ * equal share, else the element that aux names gets all. Skips indices outside the input. */
 void cr_ref_pool_bwd(const cr_call *call, bool average);
 
 #endif

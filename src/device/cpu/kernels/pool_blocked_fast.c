@@ -1,9 +1,9 @@
-/* Max pooling over two axes of tensors held in blocks of 8 or 16 channels.
+/* Max pooling over two axes of tensors in blocks of 8 or 16 channels, and its gradient. In FLOAT.
  *
- * oneDNN 2.6 on AVX2 needs eight times as long for this when it must record the positions of the
- * maxima (100 x 32 x 32 x 32, window 3, stride 2: 11 ms and 12 ms back against 1.4 and 1.5 here).
- * The positions lie in the layout and element type of oneDNN's own workspace, so that either can
- * read the other's. */
+ * Gain over oneDNN 2.6 on AVX2: 4.4x forward and 3.2x backward in CIFAR-10 quick, whose training
+ * step takes 1.1x the time without it. oneDNN is slow when it records the positions of the maxima.
+ * The positions have the layout and element type of oneDNN's workspace, so that either kernel reads
+ * the positions of the other. */
 #include <string.h>
 
 #include "core/fail.h"
@@ -80,7 +80,7 @@ static crema_status set_format(cr_plan *plan, int arg, crema_dtype type, cr_dnnl
                                 &plan->format[arg].layout);
 }
 
-/* `hinted`: the argument whose order all others take. */
+/* All arguments take the order of argument `hinted`. */
 static crema_status plan_max(cr_plan *plan, int src, int dst, int indices, int hinted) {
   const cr_op_desc *desc = plan->desc;
   const cr_layout *layout = cr_dnnl_held(plan, hinted);
@@ -109,7 +109,7 @@ static crema_status plan_fwd(cr_plan *plan) {
   return plan_max(plan, 0, 1, 2, 0);
 }
 
-/* The positions are in the order of the forward pass; if that is plain, the gradient decides. */
+/* The positions are in the order of the forward pass; if it is plain, the gradient decides. */
 static crema_status plan_bwd(cr_plan *plan) {
   if (cr_dnnl_absent(plan, 1)) return cr_fail(CREMA_E_UNSUPPORTED, "not max pooling");
   return plan_max(plan, 2, 0, 1, plan->hint[1].layout != NULL ? 1 : 0);

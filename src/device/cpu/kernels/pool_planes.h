@@ -1,5 +1,5 @@
-/* What the kernels of max and average pooling over two axes share: planes of floats, one channel of
- * a sample each, or a block of channels side by side. */
+/* Shared by the fast kernels of max and average pooling over two axes: planes of floats, each one
+ * channel of a sample or a block of channels. */
 #ifndef CR_DEVICE_CPU_KERNELS_POOL_PLANES_H
 #define CR_DEVICE_CPU_KERNELS_POOL_PLANES_H
 
@@ -16,15 +16,15 @@ typedef float cr_floats __attribute__((vector_size(32), aligned(4), may_alias));
 typedef int32_t cr_ints __attribute__((vector_size(32), aligned(4), may_alias));
 typedef uint8_t cr_bytes __attribute__((vector_size(8), aligned(1), may_alias));
 
-/* What a kernel keeps in its plan begins with this. */
+/* The state of a plan begins with this. */
 typedef struct cr_pool_planes {
   int64_t planes; /* over all samples */
-  int64_t block;  /* channels side by side */
+  int64_t block;  /* channels of a plane */
   int64_t in[2], out[2], kernel[2], stride[2], pad[2];
 } cr_pool_planes;
 
-/* A window, or a row of them, along one axis: it begins at `start`, which may lie before the input,
- * and has the input's elements start + from ... start + to - 1. */
+/* A window along one axis: it begins at `start`, which may be negative, and has the elements
+ * start + from ... start + to - 1 of the input. */
 typedef struct cr_pool_reach {
   int64_t start, from, to;
 } cr_pool_reach;
@@ -37,25 +37,25 @@ CR_INLINE cr_pool_reach cr_pool_reach_of(const cr_pool_planes *p, int axis, int6
   return r;
 }
 
-/* The windows of u.pool over planes of one channel; src, dst: which arguments are the input and the
- * output. Errors: CREMA_E_UNSUPPORTED unless there are two axes and each window is dense and has an
- * element of the input. */
+/* The windows of u.pool over planes of one channel; src, dst: numbers of the arguments with the
+ * shapes of input and output. Errors: CREMA_E_UNSUPPORTED unless there are two axes and each window
+ * is dense and has an element of the input. */
 crema_status cr_pool_planes_make(const cr_plan *plan, int src, int dst,
                                  cr_pool_planes *out) CREMA_MUST_USE;
 
-/* plan->state becomes a copy of `size` bytes. */
+/* Copies `size` bytes to plan->state. */
 crema_status cr_pool_planes_keep(cr_plan *plan, const void *state, size_t size) CREMA_MUST_USE;
 /* kernel.destroy */
 void cr_pool_planes_destroy(cr_plan *plan);
 
-/* One plane with the plan's state; `indices` may be NULL. */
+/* Computes one plane; `indices` may be NULL. */
 typedef void cr_pool_plane_fwd(const void *state, const float *src, float *dst, uint8_t *indices);
 typedef void cr_pool_plane_bwd(const void *state, const float *diff_dst, const uint8_t *indices,
                                float *diff_src);
 
 /* All planes of a call whose arguments are src, dst and positions of maxima. */
 void cr_pool_planes_fwd(const cr_call *call, cr_pool_plane_fwd *plane);
-/* The same of one whose arguments are diff_dst, positions and diff_src. */
+/* All planes of a call whose arguments are diff_dst, positions of maxima and diff_src. */
 void cr_pool_planes_bwd(const cr_call *call, cr_pool_plane_bwd *plane);
 
 #endif

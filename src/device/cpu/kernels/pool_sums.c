@@ -1,4 +1,5 @@
-/* Gradients of pooling: what the values of windows give to the elements of the input. */
+/* Gradients of pooling: from windows to the elements of the input. */
+#include "core/fail.h"
 #include "device/cpu/kernels/pool.h"
 
 /* Spreads one average's gradient over its window. */

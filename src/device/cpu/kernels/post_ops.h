@@ -1,4 +1,4 @@
-/* Post operations of the reference kernels. */
+/* Post operations of the plain kernels. */
 #ifndef CR_DEVICE_CPU_KERNELS_POST_OPS_H
 #define CR_DEVICE_CPU_KERNELS_POST_OPS_H
 
@@ -11,13 +11,13 @@
 /* The element-wise function of a post operation, in place. Runs on the calling thread. */
 void cr_ref_unary(const cr_post *post, int64_t count, cr_real *y);
 
-/* diff[i] *= its derivative at x[i], where it is y[i]; of a function that is known by one of the
- * two alone, the other is not read. Runs on the calling thread. */
+/* diff[i] *= the derivative at x[i], where the function is y[i]. Reads only x or only y if that
+ * suffices. Runs on the calling thread. */
 void cr_ref_unary_slope(const cr_post *post, int64_t count, const cr_real *x, const cr_real *y,
                         cr_real *diff);
 
-/* dst[i] = the post operations applied to from[i] + bias, the one that adds with addend[i]. The
- * arrays may be the same. Runs on the calling thread. */
+/* dst[i] = the post operations applied to from[i] + bias; the addition adds addend[i]. The arrays
+ * may be the same. Runs on the calling thread. */
 void cr_ref_posts(const cr_posts *posts, int64_t count, cr_real bias, const cr_real *from,
                   const cr_real *addend, cr_real *dst);
 

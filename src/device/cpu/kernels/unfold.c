@@ -2,23 +2,14 @@
 
 #include "core/cpu_dispatch.h"
 
-static int64_t width_of(const cr_slide *s) {
-  return s->out[s->axes - 1];
-}
-
-/* Output rows: runs along the last axis. */
-static int64_t height_of(const cr_slide *s) {
-  const int64_t width = width_of(s);
-  return width ? s->out_count / width : 0;
-}
-
 CR_CLONES static void add_run(int64_t begin, int64_t end, const cr_value *from, cr_real *to) {
 #pragma omp simd
   for (int64_t x = begin; x < end; ++x) to[x] += cr_get(from, x);
 }
 
 void cr_ref_unfold(const cr_slide *s, const cr_value *plane, cr_value *rows) {
-  const int64_t width = width_of(s), height = height_of(s), step = s->stride[s->axes - 1];
+  const int64_t width = s->out[s->axes - 1], step = s->stride[s->axes - 1];
+  const int64_t height = width > 0 ? s->out_count / width : 0; /* rows along the last axis */
   for (int64_t k = 0; k < s->kernel_count; ++k) {
     cr_tap tap;
     cr_slide_tap(s, k, &tap);
@@ -42,7 +33,8 @@ void cr_ref_unfold(const cr_slide *s, const cr_value *plane, cr_value *rows) {
 }
 
 void cr_ref_fold_add(const cr_slide *s, const cr_value *rows, cr_real *plane) {
-  const int64_t width = width_of(s), height = height_of(s), step = s->stride[s->axes - 1];
+  const int64_t width = s->out[s->axes - 1], step = s->stride[s->axes - 1];
+  const int64_t height = width > 0 ? s->out_count / width : 0; /* rows along the last axis */
   for (int64_t k = 0; k < s->kernel_count; ++k) {
     cr_tap tap;
     cr_slide_tap(s, k, &tap);

@@ -3,13 +3,7 @@
 #include <string.h>
 
 #include "core/fail.h"
-
-static int64_t max64(int64_t a, int64_t b) {
-  return a > b ? a : b;
-}
-static int64_t min64(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
+#include "device/cpu/kernels/extent.h"
 
 /* Splits a row-major index over `axes` extents into coordinates. */
 static void decode(int axes, const int64_t *extent, int64_t index, int64_t *at) {
@@ -82,9 +76,9 @@ void cr_slide_span(const cr_slide *s, int64_t index, cr_span *span) {
   for (int a = 0; a < s->axes; ++a) {
     const int64_t first = at[a] * s->stride[a] - s->pad[a];
     span->first[a] = first;
-    span->begin[a] = max64(first, 0);
-    span->end[a] = min64(first + s->kernel[a], s->in[a]);
-    span->padded_count *= min64(first + s->kernel[a], s->in[a] + s->pad[a]) - first;
+    span->begin[a] = cr_most(first, 0);
+    span->end[a] = cr_least(first + s->kernel[a], s->in[a]);
+    span->padded_count *= cr_least(first + s->kernel[a], s->in[a] + s->pad[a]) - first;
     if (span->begin[a] >= span->end[a]) span->empty = true;
   }
 }
@@ -128,7 +122,7 @@ void cr_slide_tap(const cr_slide *s, int64_t inside, cr_tap *tap) {
   tap->shift = tap->offset[a] * s->dilation[a] - s->pad[a];
   tap->begin = tap->shift >= 0 ? 0 : (-tap->shift + step - 1) / step;
   const int64_t room = s->in[a] - tap->shift;
-  tap->end = room <= 0 ? 0 : min64(s->out[a], (room + step - 1) / step);
+  tap->end = room <= 0 ? 0 : cr_least(s->out[a], (room + step - 1) / step);
   if (tap->begin > tap->end) tap->begin = tap->end;
 }
 

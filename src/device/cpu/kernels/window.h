@@ -1,4 +1,4 @@
-/* Sliding windows over any number of spatial axes: what convolution and pooling share. */
+/* Sliding windows over any number of spatial axes, for convolution and pooling. */
 #ifndef CR_DEVICE_CPU_KERNELS_WINDOW_H
 #define CR_DEVICE_CPU_KERNELS_WINDOW_H
 
@@ -50,8 +50,8 @@ int64_t cr_slide_in_index(const cr_slide *slide, const int64_t *at);
  * window of output element `index`; -1 when it lies outside the input. */
 int64_t cr_slide_locate(const cr_slide *slide, int64_t index, int64_t inside);
 
-/* What the output sees through one element of its window. Along the last axis, output x sees input
- * x * stride + shift, which is inside the input for begin <= x < end. */
+/* One element of the window. Along the last axis, output x meets input x * stride + shift, which is
+ * inside the input for begin <= x < end. */
 typedef struct cr_tap {
   int64_t offset[CR_MAX_SPATIAL]; /* of the element in the window */
   int64_t shift, begin, end;
@@ -60,8 +60,8 @@ typedef struct cr_tap {
 /* The tap of element `inside` (row-major in the window). */
 void cr_slide_tap(const cr_slide *slide, int64_t inside, cr_tap *tap);
 
-/* Index in the input plane at which the row of the input begins that output row `row` (row-major
- * over all axes but the last) sees through the tap; -1 in the padding. */
+/* Index in the input plane of the row that output row `row` (row-major over all axes but the last)
+ * meets at the tap; -1 in the padding. */
 int64_t cr_tap_row(const cr_slide *slide, const cr_tap *tap, int64_t row);
 
 #endif
