@@ -37,54 +37,81 @@ static crema_status fill_table(const cr_roi_job *j) {
   return CREMA_OK;
 }
 
-CR_INLINE cr_real sum_of(const cr_real *plane, int64_t width, cr_roi_span y, cr_roi_span x) {
-  cr_real sum = 0;
-  for (int64_t h = y.begin; h < y.end; ++h) {
-    for (int64_t w = x.begin; w < x.end; ++w) sum += plane[h * width + w];
-  }
-  return sum;
+/* Groups are the cells of each image. */
+typedef struct group {
+  int64_t image, row, column;
+  int64_t results; /* of the block */
+  int64_t step;    /* from the plane of a result to that of the next */
+  int64_t plane;   /* where the first plane begins */
+  int64_t value;   /* where region 0 has the first result's value */
+} group;
+
+static group group_of(const cr_roi_extents *e, int64_t index, int64_t first) {
+  const int64_t cells = e->rows * e->columns, plane = e->height * e->width, cell = index % cells;
+  return (group){.image = index / cells,
+                 .row = cell / e->columns,
+                 .column = cell % e->columns,
+                 .results = cr_roi_planes(e->results, first),
+                 .step = cells * plane,
+                 .plane = (index / cells * e->channels + first * cells + cell) * plane,
+                 .value = first * cells + cell};
 }
 
-CR_INLINE void add_to(cr_real *plane, int64_t width, cr_roi_span y, cr_roi_span x, cr_real value) {
-  for (int64_t h = y.begin; h < y.end; ++h) {
-    for (int64_t w = x.begin; w < x.end; ++w) plane[h * width + w] += value;
-  }
-}
-
-/* Plane `index` of the map or, backward, of its gradient. */
-CR_CLONES static void pool_plane(const cr_roi_job *j, int64_t index) {
+/* Pools a block of results in the same cell of all regions; or, backward, adds their gradients. */
+CR_INLINE void pool_block(const cr_roi_job *j, int64_t index, int64_t first, bool forward,
+                          cr_roi_line *lines) {
   const cr_roi_extents *e = &j->e;
-  const int64_t image = index / e->channels, channel = index % e->channels;
-  const int64_t row = channel / e->columns % e->rows, column = channel % e->columns;
-  const int64_t plane = e->height * e->width;
-  if (j->diff_src != NULL) memset(j->diff_src + index * plane, 0, (size_t)plane * sizeof(cr_real));
+  const group g = group_of(e, index, first);
+  const int64_t plane = e->height * e->width, cells = e->rows * e->columns;
+  if (forward) cr_roi_to_lines(g.results, plane, g.step, j->src + g.plane, lines);
+  else memset(lines, 0, (size_t)plane * sizeof *lines);
   for (int64_t r = 0; r < e->regions; ++r) {
-    if ((int64_t)j->rois[5 * r] != image) continue;
-    const cr_roi_span y = spans_of(j, r)[row], x = spans_of(j, r)[e->rows + column];
-    const bool empty = y.end <= y.begin || x.end <= x.begin;
-    const cr_real share =
-        empty ? 0 : (cr_real)(1 / (double)((y.end - y.begin) * (x.end - x.begin)));
-    const int64_t at = r * e->channels + channel;
-    if (j->dst != NULL) j->dst[at] = share * sum_of(j->src + index * plane, e->width, y, x);
-    else add_to(j->diff_src + index * plane, e->width, y, x, share * j->diff_dst[at]);
+    if ((int64_t)j->rois[5 * r] != g.image) continue;
+    const cr_roi_span y = spans_of(j, r)[g.row], x = spans_of(j, r)[e->rows + g.column];
+    const int64_t count =
+        y.end > y.begin && x.end > x.begin ? (y.end - y.begin) * (x.end - x.begin) : 0;
+    const cr_real share = count == 0 ? 0 : (cr_real)(1 / (double)count);
+    const int64_t at = r * e->channels + g.value;
+    cr_roi_line line = {0};
+    for (int64_t o = 0; !forward && o < g.results; ++o)
+      line[o] = share * j->diff_dst[at + o * cells];
+    for (int64_t h = y.begin; h < y.end; ++h) {
+      for (int64_t w = x.begin; w < x.end; ++w) {
+        if (forward) line += lines[h * e->width + w];
+        else lines[h * e->width + w] += line;
+      }
+    }
+    for (int64_t o = 0; forward && o < g.results; ++o) j->dst[at + o * cells] = share * line[o];
   }
+  if (!forward) cr_roi_to_planes(g.results, plane, g.step, lines, j->diff_src + g.plane);
+}
+
+CR_CLONES static void forward_block(const cr_roi_job *j, int64_t index, int64_t first,
+                                    cr_roi_line *lines) {
+  pool_block(j, index, first, true, lines);
+}
+
+CR_CLONES static void backward_block(const cr_roi_job *j, int64_t index, int64_t first,
+                                     cr_roi_line *lines) {
+  pool_block(j, index, first, false, lines);
+}
+
+static cr_roi_space space_of(const cr_roi_extents *e) {
+  return (cr_roi_space){(size_t)(e->regions * (e->rows + e->columns)) * sizeof(cr_roi_span),
+                        e->height * e->width};
 }
 
 static crema_status plan_parts(cr_plan *plan, int map, int result) {
   CR_TRY(cr_roi_check(plan, map, result, true));
   const cr_roi_extents e = cr_roi_extents_of(plan->desc, map, result);
-  plan->workspace_bytes = (size_t)(e.regions * (e.rows + e.columns)) * sizeof(cr_roi_span);
-  return CREMA_OK;
+  return cr_roi_need(plan, e.images * e.rows * e.columns, e.results, space_of(&e));
 }
 
-static crema_status run(const cr_call *call, int map, int result) {
+static crema_status run(const cr_call *call, int map, int result, cr_roi_task_fn *task) {
   const cr_roi_job j = cr_roi_job_of(call, map, result);
-  const int64_t planes = j.e.images * j.e.channels;
+  const cr_roi_extents *e = &j.e;
   CR_TRY(fill_table(&j));
-#pragma omp parallel for schedule(static) if (j.e.regions * j.e.channels >= \
-                                              CR_REF_PARALLEL_MIN / 16)
-  for (int64_t i = 0; i < planes; ++i) pool_plane(&j, i);
-  return CREMA_OK;
+  return cr_roi_run(call, &j, e->images * e->rows * e->columns, e->results, space_of(e), task);
 }
 
 static crema_status psroi_pool_fwd_plan(cr_plan *plan) {
@@ -96,11 +123,11 @@ static crema_status psroi_pool_bwd_plan(cr_plan *plan) {
 }
 
 static crema_status psroi_pool_fwd(const cr_call *call) {
-  return run(call, 0, 2);
+  return run(call, 0, 2, forward_block);
 }
 
 static crema_status psroi_pool_bwd(const cr_call *call) {
-  return run(call, 2, 0);
+  return run(call, 2, 0, backward_block);
 }
 
 CR_REF_KERNEL(psroi_pool_fwd, PSROI_POOL_FWD, .plan = psroi_pool_fwd_plan, .run = psroi_pool_fwd);

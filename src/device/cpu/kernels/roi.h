@@ -17,9 +17,17 @@
 /* Channels of a block: a cache line. */
 enum { CR_ROI_BLOCK = 64 / (int)sizeof(cr_real) };
 
-typedef struct cr_roi_line {
-  cr_real value[CR_ROI_BLOCK];
-} cr_roi_line;
+/* Vectors are passed by address: how a function returns one depends on the processor. */
+typedef cr_real cr_roi_line __attribute__((vector_size(64), aligned(sizeof(cr_real)), may_alias));
+
+/* What comparing two lines gives, and the values of `a` where it is true, of `b` elsewhere. */
+#ifdef CR_REF_F64
+typedef int64_t cr_roi_mask __attribute__((vector_size(64)));
+#else
+typedef int32_t cr_roi_mask __attribute__((vector_size(64)));
+#endif
+#define CR_ROI_CHOOSE(mask, a, b) \
+  ((cr_roi_line)(((mask) & (cr_roi_mask)(a)) | (~(mask) & (cr_roi_mask)(b))))
 
 /* The map (N,C,H,W), the regions (R,5), the result (R,C',rows,columns). */
 typedef struct cr_roi_extents {
@@ -76,15 +84,17 @@ static inline int64_t cr_roi_planes(int64_t channels, int64_t first) {
   return channels - first < CR_ROI_BLOCK ? channels - first : CR_ROI_BLOCK;
 }
 
-/* `positions` values of each of `planes` planes to lines, and back. */
-CR_INLINE void cr_roi_to_lines(int64_t planes, int64_t positions, const cr_real *from,
+/* `positions` values of each of `planes` planes to lines, and back. `step`: from a plane to the
+ * next.
+ */
+CR_INLINE void cr_roi_to_lines(int64_t planes, int64_t positions, int64_t step, const cr_real *from,
                                cr_roi_line *to) {
-  cr_transpose(planes, positions, from, positions, to->value, CR_ROI_BLOCK);
+  cr_transpose(planes, positions, from, step, (cr_real *)to, CR_ROI_BLOCK);
 }
 
-CR_INLINE void cr_roi_to_planes(int64_t planes, int64_t positions, const cr_roi_line *from,
-                                cr_real *to) {
-  cr_transpose(positions, planes, from->value, CR_ROI_BLOCK, to, positions);
+CR_INLINE void cr_roi_to_planes(int64_t planes, int64_t positions, int64_t step,
+                                const cr_roi_line *from, cr_real *to) {
+  cr_transpose(positions, planes, (const cr_real *)from, CR_ROI_BLOCK, to, step);
 }
 
 /* ---- tasks ------------------------------------------------------------------ */
@@ -106,8 +116,9 @@ typedef struct cr_roi_space {
   int64_t lines;
 } cr_roi_space;
 
-/* A task is the block of channels of `image` that begins with channel `first`. */
-typedef void cr_roi_task_fn(const cr_roi_job *job, int64_t image, int64_t first,
+/* A task is the block of `group` that begins with channel `first`. Groups are images, or what else
+ * has channels that are pooled alike. */
+typedef void cr_roi_task_fn(const cr_roi_job *job, int64_t group, int64_t first,
                             cr_roi_line *lines);
 
 /* `map`: the argument that is the map, or its gradient; `result`: likewise. */
@@ -132,31 +143,32 @@ static inline size_t cr_roi_table_bytes(cr_roi_space s) {
   return (s.table + sizeof(cr_roi_line) - 1) / sizeof(cr_roi_line) * sizeof(cr_roi_line);
 }
 
-static inline int64_t cr_roi_blocks(const cr_roi_extents *e) {
-  return (e->channels + CR_ROI_BLOCK - 1) / CR_ROI_BLOCK;
+static inline int64_t cr_roi_blocks(int64_t channels) {
+  return (channels + CR_ROI_BLOCK - 1) / CR_ROI_BLOCK;
 }
 
-static inline crema_status cr_roi_need(cr_plan *plan, const cr_roi_extents *e, cr_roi_space s) {
+static inline crema_status cr_roi_need(cr_plan *plan, int64_t groups, int64_t channels,
+                                       cr_roi_space s) {
   const int64_t threads = plan->threads > 0 ? plan->threads : cr_cpu_threads_of(plan->context);
-  const int64_t tasks = e->images * cr_roi_blocks(e);
+  const int64_t tasks = groups * cr_roi_blocks(channels);
   plan->workspace_bytes = cr_roi_table_bytes(s) + (size_t)(tasks < threads ? tasks : threads) *
                                                       (size_t)s.lines * sizeof(cr_roi_line);
   return CREMA_OK;
 }
 
-static inline crema_status cr_roi_run(const cr_call *call, const cr_roi_job *job, cr_roi_space s,
-                                      cr_roi_task_fn *task) {
+static inline crema_status cr_roi_run(const cr_call *call, const cr_roi_job *job, int64_t groups,
+                                      int64_t channels, cr_roi_space s, cr_roi_task_fn *task) {
   const cr_roi_extents *e = &job->e;
   cr_roi_line *all = (cr_roi_line *)(call->workspace.address + cr_roi_table_bytes(s));
   const size_t bytes = (size_t)s.lines * sizeof *all, table = cr_roi_table_bytes(s);
   const int64_t slots = bytes == 0 ? 0 : (int64_t)((call->plan->workspace_bytes - table) / bytes);
-  const int64_t blocks = cr_roi_blocks(e), tasks = e->images * blocks;
-  const int64_t values = e->regions * e->channels * e->rows * e->columns;
+  const int64_t blocks = cr_roi_blocks(channels), tasks = groups * blocks;
+  const int64_t values = e->regions * e->results * e->rows * e->columns;
 #pragma omp parallel for schedule(static) if (values >= CR_REF_PARALLEL_MIN / 16)
   for (int64_t slot = 0; slot < slots; ++slot) {
     cr_roi_line *lines = all + slot * s.lines;
     /* Loops run over whole lines: where there is no channel, values must not be slow. */
-    if (e->channels % CR_ROI_BLOCK != 0) memset(lines, 0, bytes);
+    if (channels % CR_ROI_BLOCK != 0) memset(lines, 0, bytes);
     for (int64_t t = tasks * slot / slots; t < tasks * (slot + 1) / slots; ++t) {
       task(job, t / blocks, t % blocks * CR_ROI_BLOCK, lines);
     }

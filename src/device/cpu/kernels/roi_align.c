@@ -49,22 +49,25 @@ static crema_status fill_table(const cr_roi_job *j) {
 
 /* ---- kernels ---------------------------------------------------------------- */
 
-/* The result of cell (i, k), for each channel of a line; with `sums`, adds its gradient there. */
-CR_INLINE void visit_cell(const cr_roi_side *y, const cr_roi_side *x, int64_t i, int64_t k,
-                          int64_t width, bool forward, cr_roi_line *map, cr_roi_line *cell) {
-  cr_roi_line all = forward ? (cr_roi_line){{0}} : *cell;
+CR_INLINE void sum_cell(const cr_roi_side *y, const cr_roi_side *x, int64_t i, int64_t k,
+                        int64_t width, const cr_roi_line *map, cr_roi_line *out) {
+  cr_roi_line sum = {0};
   for (const cr_roi_tap *v = y->taps + y->first[i]; v < y->taps + y->first[i + 1]; ++v) {
     for (const cr_roi_tap *h = x->taps + x->first[k]; h < x->taps + x->first[k + 1]; ++h) {
-      const cr_real weight = (cr_real)(v->weight * h->weight);
-      cr_real *line = map[v->at * width + h->at].value;
-#pragma omp simd
-      for (int l = 0; l < CR_ROI_BLOCK; ++l) {
-        if (forward) all.value[l] += weight * line[l];
-        else line[l] += weight * all.value[l];
-      }
+      sum += (cr_real)(v->weight * h->weight) * map[v->at * width + h->at];
     }
   }
-  if (forward) *cell = all;
+  *out = sum;
+}
+
+/* Adds the cell's gradient to the positions that it is a mean of. */
+CR_INLINE void give_cell(const cr_roi_side *y, const cr_roi_side *x, int64_t i, int64_t k,
+                         int64_t width, const cr_roi_line *diff, cr_roi_line *sums) {
+  for (const cr_roi_tap *v = y->taps + y->first[i]; v < y->taps + y->first[i + 1]; ++v) {
+    for (const cr_roi_tap *h = x->taps + x->first[k]; h < x->taps + x->first[k + 1]; ++h) {
+      sums[v->at * width + h->at] += (cr_real)(v->weight * h->weight) * *diff;
+    }
+  }
 }
 
 CR_CLONES static void forward_block(const cr_roi_job *j, int64_t image, int64_t first,
@@ -73,14 +76,14 @@ CR_CLONES static void forward_block(const cr_roi_job *j, int64_t image, int64_t 
   const int64_t plane = e->height * e->width, cells = e->rows * e->columns;
   const int64_t planes = cr_roi_planes(e->channels, first);
   cr_roi_line *map = lines, *result = lines + plane;
-  cr_roi_to_lines(planes, plane, j->src + (image * e->channels + first) * plane, map);
+  cr_roi_to_lines(planes, plane, plane, j->src + (image * e->channels + first) * plane, map);
   for (int64_t r = 0; r < e->regions; ++r) {
     if ((int64_t)j->rois[5 * r] != image) continue;
     const cr_roi_side y = side_of(j, r, false), x = side_of(j, r, true);
     for (int64_t i = 0; i < cells; ++i) {
-      visit_cell(&y, &x, i / e->columns, i % e->columns, e->width, true, map, &result[i]);
+      sum_cell(&y, &x, i / e->columns, i % e->columns, e->width, map, &result[i]);
     }
-    cr_roi_to_planes(planes, cells, result, j->dst + (r * e->channels + first) * cells);
+    cr_roi_to_planes(planes, cells, cells, result, j->dst + (r * e->channels + first) * cells);
   }
 }
 
@@ -94,24 +97,24 @@ CR_CLONES static void backward_block(const cr_roi_job *j, int64_t image, int64_t
   for (int64_t r = 0; r < e->regions; ++r) {
     if ((int64_t)j->rois[5 * r] != image) continue;
     const cr_roi_side y = side_of(j, r, false), x = side_of(j, r, true);
-    cr_roi_to_lines(planes, cells, j->diff_dst + (r * e->channels + first) * cells, diff);
+    cr_roi_to_lines(planes, cells, cells, j->diff_dst + (r * e->channels + first) * cells, diff);
     for (int64_t i = 0; i < cells; ++i) {
-      visit_cell(&y, &x, i / e->columns, i % e->columns, e->width, false, sums, &diff[i]);
+      give_cell(&y, &x, i / e->columns, i % e->columns, e->width, &diff[i], sums);
     }
   }
-  cr_roi_to_planes(planes, plane, sums, j->diff_src + (image * e->channels + first) * plane);
+  cr_roi_to_planes(planes, plane, plane, sums, j->diff_src + (image * e->channels + first) * plane);
 }
 
 static crema_status plan_roi(cr_plan *plan, int map, int result) {
   CR_TRY(cr_roi_check(plan, map, result, false));
   const cr_roi_extents e = cr_roi_extents_of(plan->desc, map, result);
-  return cr_roi_need(plan, &e, space_of(&e, plan->desc->u.roi.ratio));
+  return cr_roi_need(plan, e.images, e.channels, space_of(&e, plan->desc->u.roi.ratio));
 }
 
 static crema_status run(const cr_call *call, int map, int result, cr_roi_task_fn *task) {
   const cr_roi_job j = cr_roi_job_of(call, map, result);
   CR_TRY(fill_table(&j));
-  return cr_roi_run(call, &j, space_of(&j.e, j.ratio), task);
+  return cr_roi_run(call, &j, j.e.images, j.e.channels, space_of(&j.e, j.ratio), task);
 }
 
 static crema_status roi_align_fwd_plan(cr_plan *plan) {

@@ -36,15 +36,13 @@ static cr_roi_span *spans_of(const cr_roi_job *j, int64_t r) {
 /* The maximum of a cell, for each channel of a line. */
 CR_INLINE void find_maximum(const cr_roi_line *map, int64_t width, cr_roi_span y, cr_roi_span x,
                             cr_roi_line *out) {
-  cr_roi_line top =
-      y.begin < y.end && x.begin < x.end ? map[y.begin * width + x.begin] : (cr_roi_line){{0}};
+  cr_roi_line top = {0};
+  if (y.begin < y.end && x.begin < x.end) top = map[y.begin * width + x.begin];
   for (int64_t h = y.begin; h < y.end; ++h) {
     for (int64_t w = x.begin; w < x.end; ++w) {
-      const cr_real *line = map[h * width + w].value;
-#pragma omp simd
-      for (int l = 0; l < CR_ROI_BLOCK; ++l) {
-        top.value[l] = line[l] > top.value[l] ? line[l] : top.value[l];
-      }
+      const cr_roi_line *line = &map[h * width + w];
+      const cr_roi_mask larger = *line > top;
+      top = CR_ROI_CHOOSE(larger, *line, top);
     }
   }
   *out = top;
@@ -56,32 +54,28 @@ CR_CLONES static void forward_block(const cr_roi_job *j, int64_t image, int64_t 
   const int64_t plane = e->height * e->width, cells = e->rows * e->columns;
   const int64_t planes = cr_roi_planes(e->channels, first);
   cr_roi_line *map = lines, *result = lines + plane;
-  cr_roi_to_lines(planes, plane, j->src + (image * e->channels + first) * plane, map);
+  cr_roi_to_lines(planes, plane, plane, j->src + (image * e->channels + first) * plane, map);
   for (int64_t r = 0; r < e->regions; ++r) {
     if ((int64_t)j->rois[5 * r] != image) continue;
     const cr_roi_span *y = spans_of(j, r), *x = y + e->rows;
     for (int64_t i = 0; i < cells; ++i) {
       find_maximum(map, e->width, y[i / e->columns], x[i % e->columns], &result[i]);
     }
-    cr_roi_to_planes(planes, cells, result, j->dst + (r * e->channels + first) * cells);
+    cr_roi_to_planes(planes, cells, cells, result, j->dst + (r * e->channels + first) * cells);
   }
 }
 
 /* Adds a cell's gradient to the first position that has its maximum. */
 CR_INLINE void give_to_maximum(const cr_roi_line *map, int64_t width, cr_roi_span y, cr_roi_span x,
                                const cr_roi_line *diff, cr_roi_line *sums) {
+  const cr_roi_line none = {0};
   cr_roi_line top, left = *diff;
   find_maximum(map, width, y, x, &top);
   for (int64_t h = y.begin; h < y.end; ++h) {
     for (int64_t w = x.begin; w < x.end; ++w) {
-      const cr_real *line = map[h * width + w].value;
-      cr_real *sum = sums[h * width + w].value;
-#pragma omp simd
-      for (int l = 0; l < CR_ROI_BLOCK; ++l) {
-        const bool is_first = line[l] == top.value[l] || top.value[l] != top.value[l];
-        sum[l] += is_first ? left.value[l] : 0;
-        left.value[l] = is_first ? 0 : left.value[l];
-      }
+      const cr_roi_mask is_first = (map[h * width + w] == top) | (top != top);
+      sums[h * width + w] += CR_ROI_CHOOSE(is_first, left, none);
+      left = CR_ROI_CHOOSE(is_first, none, left);
     }
   }
 }
@@ -93,17 +87,17 @@ CR_CLONES static void backward_block(const cr_roi_job *j, int64_t image, int64_t
   const int64_t planes = cr_roi_planes(e->channels, first);
   const int64_t at = (image * e->channels + first) * plane;
   cr_roi_line *map = lines, *sums = map + plane, *diff = sums + plane;
-  cr_roi_to_lines(planes, plane, j->src + at, map);
+  cr_roi_to_lines(planes, plane, plane, j->src + at, map);
   memset(sums, 0, (size_t)plane * sizeof *sums);
   for (int64_t r = 0; r < e->regions; ++r) {
     if ((int64_t)j->rois[5 * r] != image) continue;
     const cr_roi_span *y = spans_of(j, r), *x = y + e->rows;
-    cr_roi_to_lines(planes, cells, j->diff_dst + (r * e->channels + first) * cells, diff);
+    cr_roi_to_lines(planes, cells, cells, j->diff_dst + (r * e->channels + first) * cells, diff);
     for (int64_t i = 0; i < cells; ++i) {
       give_to_maximum(map, e->width, y[i / e->columns], x[i % e->columns], &diff[i], sums);
     }
   }
-  cr_roi_to_planes(planes, plane, sums, j->diff_src + at);
+  cr_roi_to_planes(planes, plane, plane, sums, j->diff_src + at);
 }
 
 static cr_roi_space space_of(const cr_roi_extents *e, int maps) {
@@ -120,19 +114,19 @@ static crema_status run(const cr_call *call, const cr_roi_job *j, cr_roi_space s
     fill_spans(roi[2], roi[4], j->scale, e->rows, e->height, spans_of(j, r));
     fill_spans(roi[1], roi[3], j->scale, e->columns, e->width, spans_of(j, r) + e->rows);
   }
-  return cr_roi_run(call, j, space, task);
+  return cr_roi_run(call, j, e->images, e->channels, space, task);
 }
 
 static crema_status roi_pool_fwd_plan(cr_plan *plan) {
   CR_TRY(cr_roi_check(plan, 0, 2, false));
   const cr_roi_extents e = cr_roi_extents_of(plan->desc, 0, 2);
-  return cr_roi_need(plan, &e, space_of(&e, 1));
+  return cr_roi_need(plan, e.images, e.channels, space_of(&e, 1));
 }
 
 static crema_status roi_pool_bwd_plan(cr_plan *plan) {
   CR_TRY(check_bwd(plan));
   const cr_roi_extents e = cr_roi_extents_of(plan->desc, 3, 0);
-  return cr_roi_need(plan, &e, space_of(&e, 2));
+  return cr_roi_need(plan, e.images, e.channels, space_of(&e, 2));
 }
 
 static crema_status roi_pool_fwd(const cr_call *call) {
