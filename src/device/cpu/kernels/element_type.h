@@ -9,18 +9,19 @@
 #include <string.h>
 #include <tgmath.h>
 
+#include "core/cpu_dispatch.h"
 #include "device/backend/kernel.h"
 #include "device/cpu/kernels/plain_rows.h"
 #include "device/cpu/kernels/ref.h"
 
 /* CR_REF_CLONES: the function is compiled for several kinds of vectors in F32
- * (core/cpu_dispatch.h).
- */
+ * (core/cpu_dispatch.h). */
 #if defined CR_REF_F64
 
 #define CR_REF_SUFFIX f64
 #define CR_REF_ARITHMETIC CREMA_F64
 #define CR_REF_VALUES CR_TYPE(F64)
+#define CR_REF_CLONES
 typedef double cr_real;
 typedef double cr_value;
 
@@ -29,6 +30,7 @@ typedef double cr_value;
 #define CR_REF_SUFFIX f32
 #define CR_REF_ARITHMETIC CREMA_F32
 #define CR_REF_VALUES CR_TYPE(F32)
+#define CR_REF_CLONES CR_CLONES
 typedef float cr_real;
 typedef float cr_value;
 
