@@ -44,6 +44,7 @@
   X(bn_fwd_train_dnnl)      \
   X(bn_fwd_global_dnnl)     \
   X(bn_bwd_dnnl)            \
+  X(softmax_fwd_fast)       \
   X(softmax_bwd_dnnl)       \
   X(unary_fwd_dnnl)         \
   X(unary_fwd_held)         \

@@ -20,8 +20,8 @@ typedef struct losses {
 } losses;
 
 /* Where the scores of the labels are; that of any class where there is no label. */
-CR_CLONES static void find_labels(int32_t rows, int32_t classes, const cr_real *label,
-                                  int32_t *at) {
+CR_REF_CLONES static void find_labels(int32_t rows, int32_t classes, const cr_real *label,
+                                      int32_t *at) {
 #pragma omp simd
   for (int32_t i = 0; i < rows; ++i) {
     const bool known = (label[i] > -1) & (label[i] < (cr_real)classes);
@@ -33,11 +33,11 @@ CR_CLONES static void find_labels(int32_t rows, int32_t classes, const cr_real *
 /* What the losses of a block are made of, whose scores begin at x. Scores are picked one by one,
  * which takes less time than to gather them in vectors. */
 static void find_parts(const cr_softmax_block *block, int32_t classes, const cr_real *label,
-                       const cr_value *x, cr_real *own, cr_real *sum) {
+                       const cr_real *x, cr_real *own, cr_real *sum) {
   const int32_t rows = (int32_t)block->count;
   int32_t at[CR_SOFTMAX_POSITIONS];
   find_labels(rows, classes, label, at);
-  for (int32_t i = 0; i < rows; ++i) own[i] = cr_get(x, at[i]) - block->top[i];
+  for (int32_t i = 0; i < rows; ++i) own[i] = x[at[i]] - block->top[i];
   memcpy(sum, block->sum, (size_t)rows * sizeof *sum);
 }
 
@@ -53,8 +53,8 @@ CR_INLINE void put_losses_in(bool fused, int64_t rows, cr_real classes, const cr
   }
 }
 
-CR_CLONES static void put_losses(int64_t rows, cr_real classes, const cr_real *label,
-                                 const cr_real *own, const cr_real *sum, cr_real *loss) {
+CR_REF_CLONES static void put_losses(int64_t rows, cr_real classes, const cr_real *label,
+                                     const cr_real *own, const cr_real *sum, cr_real *loss) {
   if (cr_fuses()) put_losses_in(true, rows, classes, label, own, sum, loss);
   else put_losses_in(false, rows, classes, label, own, sum, loss);
 }
@@ -67,12 +67,12 @@ static void flush(const cr_call *call, const cr_split *s, losses *of) {
 
 /* scores, label, loss: the rows of the blocks from begin to end - 1. */
 static void loss_of_blocks(const cr_call *call, const cr_split *s, int64_t begin, int64_t end) {
-  const cr_value *x = cr_as_values(call->buffer, 0);
+  const cr_real *x = cr_as_reals(call->buffer, 0);
   losses of;
   of.first = of.count = 0;
   for (int64_t b = begin; b < end; ++b) {
     cr_softmax_block block;
-    cr_ref_softmax_block(s, b, x, NULL, &block);
+    cr_softmax_block_of(s, b, x, NULL, &block);
     if (of.count == 0) of.first = block.first;
     find_parts(&block, (int32_t)s->channels, cr_as_reals(call->buffer, 1) + block.first,
                x + block.at, of.own + of.count, of.sum + of.count);
@@ -95,18 +95,18 @@ static int64_t class_of(cr_real label, int64_t classes) {
 }
 
 /* Of rows that begin row[i] behind x. */
-CR_CLONES static void add_softplus(int64_t classes, const cr_value *x, const int32_t *row,
-                                   cr_real *sum) {
+CR_REF_CLONES static void add_softplus(int64_t classes, const cr_real *x, const int32_t *row,
+                                       cr_real *sum) {
   for (int64_t c = 0; c < classes; ++c) {
 #pragma omp simd
-    for (int i = 0; i < LANES; ++i) sum[i] += cr_ref_softplus(cr_get(x + c, row[i]));
+    for (int i = 0; i < LANES; ++i) sum[i] += cr_ref_softplus((x + c)[row[i]]);
   }
 }
 
 /* scores, label, loss: the rows from `begin` on, at most LANES. */
 static void logistic_loss_of_rows(const cr_call *call, int64_t classes, int64_t begin,
                                   int64_t rows) {
-  const cr_value *x = cr_as_values(call->buffer, 0) + begin * classes;
+  const cr_real *x = cr_as_reals(call->buffer, 0) + begin * classes;
   const cr_real *label = cr_as_reals(call->buffer, 1) + begin;
   cr_real *loss = cr_as_reals(call->buffer, 2) + begin;
   int32_t row[LANES];
@@ -117,7 +117,7 @@ static void logistic_loss_of_rows(const cr_call *call, int64_t classes, int64_t 
   add_softplus(classes, x, row, sum);
   for (int64_t i = 0; i < rows; ++i) {
     const int64_t truth = class_of(label[i], classes);
-    loss[i] = sum[i] - (truth < 0 ? 0 : cr_get(x, i * classes + truth));
+    loss[i] = sum[i] - (truth < 0 ? 0 : x[i * classes + truth]);
   }
 }
 
@@ -137,7 +137,7 @@ static crema_status row_loss(const cr_call *call) {
       logistic_loss_of_rows(call, s.channels, r, s.outer - r < LANES ? s.outer - r : LANES);
     }
   } else {
-    const int64_t blocks = cr_ref_softmax_blocks(&s);
+    const int64_t blocks = cr_softmax_blocks(&s);
 #pragma omp parallel for schedule(static) if (s.outer * s.channels >= CR_REF_PARALLEL_MIN / 4)
     for (int k = 0; k < CR_REF_PARTS; ++k) {
       loss_of_blocks(call, &s, cr_ref_part(blocks, k), cr_ref_part(blocks, k + 1));

@@ -17,7 +17,7 @@ enum {
 typedef struct chosen {
   int64_t rows;
   int64_t row[MOST_ROWS];
-  cr_value score[ROOM];
+  cr_real score[ROOM];
 } chosen;
 
 /* The class that a label stands for; -1: none. */
@@ -26,34 +26,34 @@ static int64_t class_of(cr_real label, int64_t classes) {
 }
 
 /* The gradients of the softmax loss from probabilities. */
-CR_CLONES static void put_softmax(const cr_call *call, int64_t classes, const chosen *of,
-                                  const cr_value *prob) {
+CR_REF_CLONES static void put_softmax(const cr_call *call, int64_t classes, const chosen *of,
+                                      const cr_real *prob) {
   const cr_real alpha = (cr_real)call->scalars->alpha;
   for (int64_t i = 0; i < of->rows; ++i, prob += classes) {
     const int64_t own = (int64_t)cr_as_reals(call->buffer, LABEL)[of->row[i]];
     const cr_real factor = alpha * cr_as_reals(call->buffer, DIFF_LOSS)[of->row[i]];
-    const cr_real of_own = factor * (cr_get(prob, own) - 1);
-    cr_value *to = cr_as_values(call->buffer, DIFF) + of->row[i] * classes;
+    const cr_real of_own = factor * (prob[own] - 1);
+    cr_real *to = cr_as_reals(call->buffer, DIFF) + of->row[i] * classes;
 #pragma omp simd
-    for (int64_t c = 0; c < classes; ++c) cr_put(to, c, factor * cr_get(prob, c));
-    cr_put(to, own, of_own);
+    for (int64_t c = 0; c < classes; ++c) to[c] = factor * prob[c];
+    to[own] = of_own;
   }
 }
 
-CR_CLONES static void put_logistic(int64_t classes, cr_real factor, int64_t own,
-                                   const cr_value *score, cr_value *to) {
+CR_REF_CLONES static void put_logistic(int64_t classes, cr_real factor, int64_t own,
+                                       const cr_real *score, cr_real *to) {
 #pragma omp simd
-  for (int64_t c = 0; c < classes; ++c) cr_put(to, c, factor * cr_ref_sigmoid(cr_get(score, c)));
-  if (own >= 0) cr_put(to, own, factor * (cr_ref_sigmoid(cr_get(score, own)) - 1));
+  for (int64_t c = 0; c < classes; ++c) to[c] = factor * cr_ref_sigmoid(score[c]);
+  if (own >= 0) to[own] = factor * (cr_ref_sigmoid(score[own]) - 1);
 }
 
 /* Computes the rows that were chosen, whose softmax takes the place of `prob`. */
-static void flush(const cr_call *call, int64_t classes, chosen *of, const cr_value *score,
-                  cr_value *prob) {
+static void flush(const cr_call *call, int64_t classes, chosen *of, const cr_real *score,
+                  cr_real *prob) {
   const cr_split s = {of->rows, classes, 1};
   cr_softmax_block block;
-  for (int64_t b = 0; b < cr_ref_softmax_blocks(&s); ++b) {
-    cr_ref_softmax_block(&s, b, score, prob, &block);
+  for (int64_t b = 0; b < cr_softmax_blocks(&s); ++b) {
+    cr_softmax_block_of(&s, b, score, prob, &block);
   }
   put_softmax(call, classes, of, prob);
   of->rows = 0;
@@ -61,8 +61,8 @@ static void flush(const cr_call *call, int64_t classes, chosen *of, const cr_val
 
 /* Rows that are too long to be copied become probabilities where the gradient belongs. */
 static void choose(const cr_call *call, int64_t classes, int64_t row, chosen *of) {
-  const cr_value *score = cr_as_values(call->buffer, SCORES) + row * classes;
-  cr_value *to = cr_as_values(call->buffer, DIFF) + row * classes;
+  const cr_real *score = cr_as_reals(call->buffer, SCORES) + row * classes;
+  cr_real *to = cr_as_reals(call->buffer, DIFF) + row * classes;
   of->row[of->rows++] = row;
   if (classes > ROOM) {
     flush(call, classes, of, score, to);
@@ -75,7 +75,7 @@ static void choose(const cr_call *call, int64_t classes, int64_t row, chosen *of
 }
 
 /* Asks for the scores of a row that counts: where few do, the processor does not foresee which. */
-CR_INLINE void fetch_row(const cr_value *score, int64_t classes) {
+CR_INLINE void fetch_row(const cr_real *score, int64_t classes) {
   const char *from = (const char *)score;
   const int64_t bytes = classes * (int64_t)sizeof *score;
   for (int64_t at = 0; at < (bytes < 256 ? bytes : 256); at += 64) __builtin_prefetch(from + at);
@@ -99,10 +99,10 @@ static int64_t find_rows(const cr_call *call, int64_t classes, int64_t begin, in
 }
 
 static void gradient_of_rows(const cr_call *call, int64_t classes, int64_t begin, int64_t end) {
-  const cr_value *score = cr_as_values(call->buffer, SCORES);
+  const cr_real *score = cr_as_reals(call->buffer, SCORES);
   const cr_real *label = cr_as_reals(call->buffer, LABEL);
   const cr_real *diff_loss = cr_as_reals(call->buffer, DIFF_LOSS);
-  cr_value *diff = cr_as_values(call->buffer, DIFF);
+  cr_real *diff = cr_as_reals(call->buffer, DIFF);
   const cr_real alpha = (cr_real)call->scalars->alpha;
   int64_t row[BLOCK];
   chosen of;

@@ -1,594 +1,144 @@
-/* Softmax along one axis, shifted by the maximum so that no power overflows. */
+/* Softmax along an axis and its gradient; values are (outer, C, inner):
+ *
+ *   y_c = exp(x_c - top) / sum,  dx_c = y_c (dy_c - sum of dy_k y_k over the classes k),
+ *
+ * where top is the largest x_c, so that no power overflows, and sum adds up the powers of the C
+ * classes. Where the axis is the last one, loops run along the classes of a row, else along
+ * positions that lie side by side. */
 #include "device/cpu/kernels/softmax.h"
 
-#include "core/prefetch.h"
-#include "device/cpu/kernels/transpose.h"
+#include "device/cpu/kernels/extent.h"
 #include "device/cpu/kernels/vector_math.h"
 
-/* Positions behind the axis that are worked on at a time: a few cache lines of each channel. */
-enum { WIDTH = CR_SOFTMAX_POSITIONS };
-
-/* Arrays (channels, width) of which neighbouring channels lie `step` elements apart. */
-typedef struct planes {
-  int64_t channels, step;
-} planes;
-
-enum {
-  ROWS = 32,   /* that go through each step together at most */
-  STRIP = 64,  /* values whose powers are computed at a time */
-  LANES = 16,  /* values of a vector */
-  QUARTER = 4, /* sums of a row that are left when those of all rows are added */
-  /* Values of the rows that go through each step together, so that what a row waits for is hidden
-   * behind the others; they stay in the nearest cache. */
-  TOGETHER = 2048,
-  /* Rows of at most so many values are fetched while those before are worked on. The processor does
-   * that by itself within long rows. */
-  FETCHED = 4096,
-  /* Values that are fetched before short rows of which nothing is kept reach them: these are done
-   * so soon that the memory would not answer in time if only the next rows were asked for. */
-  FAR = 10000,
-/* Rows of fewer values are turned into planes: vectors along a row would be empty for the most
- * part. Exchanging rows and columns costs most where values are not floats. */
-#ifdef CR_REF_F32
-  SHORT = 50
-#else
-  SHORT = LANES
-#endif
-};
-
-/* Asks for `count` values; y: NULL or where as many will be written. */
-CR_INLINE void fetch(int count, const cr_value *x, const cr_value *y) {
-  const int line = 64 / (int)sizeof *x;
-  for (int c = 0; c < count; c += line) {
-    __builtin_prefetch(x + c, 0, CR_SECOND_CACHE);
-    if (y != NULL) __builtin_prefetch(y + c, 1, CR_SECOND_CACHE);
-  }
-}
-
-/* A row of LANES values or more is worked through in whole vectors, of which the last one, its end,
- * has values of the one before, too. How many values other vectors have. */
-CR_INLINE int64_t before_end(int64_t channels) {
-  return channels - channels % LANES;
-}
-
-CR_INLINE void get_end(int64_t channels, const cr_value *x, cr_real *end) {
-  cr_get_all(x + channels - LANES, LANES, end);
-}
-
-CR_INLINE void put_end(int64_t channels, const cr_real *end, cr_value *y) {
-  cr_put_all(end, LANES, y + channels - LANES);
-}
-
-/* How powers are computed: kept or only summed, and with fused multiply-adds. */
-typedef struct manner {
-  bool keeps, fused;
-} manner;
-
-CR_INLINE cr_real top_of_row(int64_t channels, const cr_value *x) {
-  const int64_t whole = before_end(channels);
-  cr_real most[LANES], top = -INFINITY;
-  int64_t done = 0;
-  get_end(channels, x, most);
-  for (; done + STRIP <= whole; done += STRIP) {
-#pragma omp simd
-    for (int c = 0; c < LANES; ++c) {
-      const cr_real one = cr_get(x, done + c), two = cr_get(x, done + LANES + c);
-      const cr_real three = cr_get(x, done + 2 * LANES + c);
-      const cr_real four = cr_get(x, done + 3 * LANES + c);
-      const cr_real of_two = one > two ? one : two, others = three > four ? three : four;
-      const cr_real more = of_two > others ? of_two : others;
-      most[c] = more > most[c] ? more : most[c];
-    }
-  }
-  for (; done < whole; done += LANES) {
-#pragma omp simd
-    for (int c = 0; c < LANES; ++c) {
-      const cr_real one = cr_get(x, done + c);
-      most[c] = one > most[c] ? one : most[c];
-    }
-  }
+/* The block is a row of `classes` values. y: NULL or x are possible. */
+CR_REF_CLONES static void softmax_row(int64_t classes, const cr_real *x, cr_real *y,
+                                      cr_softmax_block *b) {
+  cr_real top = -INFINITY;
+  double sum = 0;
 #pragma omp simd reduction(max : top)
-  for (int c = 0; c < LANES; ++c) top = most[c] > top ? most[c] : top;
-  return top;
+  for (int64_t c = 0; c < classes; ++c) top = x[c] > top ? x[c] : top;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t c = 0; c < classes; ++c) {
+    const cr_real power = cr_ref_exp_below_0(false, x[c] - top);
+    if (y != NULL) y[c] = power;
+    sum += (double)power;
+  }
+  b->top[0] = top, b->sum[0] = (cr_real)sum;
+  const cr_real scale = (cr_real)(1 / sum);
+#pragma omp simd
+  for (int64_t c = 0; c < (y == NULL ? 0 : classes); ++c) y[c] *= scale;
 }
 
-/* Adds the sums of LANES lanes to QUARTER ones. */
-CR_INLINE void add_lanes(const cr_real *lane, double *sum) {
+/* The same for a block of positions side by side, whose classes lie `step` apart. */
+CR_REF_CLONES static void softmax_planes(int64_t classes, int64_t step, const cr_real *x,
+                                         cr_real *y, cr_softmax_block *b) {
+  const int64_t count = b->count;
+  cr_real *top = b->top, scale[CR_SOFTMAX_POSITIONS];
+  double sum[CR_SOFTMAX_POSITIONS] = {0};
+  for (int64_t i = 0; i < count; ++i) top[i] = -INFINITY;
+  for (int64_t at = 0; at < classes * step; at += step) {
 #pragma omp simd
-  for (int c = 0; c < QUARTER; ++c) {
-    sum[c] += (double)((lane[c] + lane[c + 4]) + (lane[c + 8] + lane[c + 12]));
+    for (int64_t i = 0; i < count; ++i) top[i] = x[at + i] > top[i] ? x[at + i] : top[i];
   }
-}
-
-/* exp(x) for x <= 0. */
-CR_INLINE cr_real power_of(manner how, cr_real x) {
-  return how.keeps ? cr_ref_exp_below_0(how.fused, x) : cr_ref_add_exp(how.fused, x, 0);
-}
-
-/* Of STRIP values, whose powers are added to LANES sums. */
-CR_INLINE void add_strip(manner how, const cr_value *x, cr_real top, cr_value *y, cr_real *part) {
-  cr_real power[STRIP];
-  if (!how.keeps) {
+  for (int64_t at = 0; at < classes * step; at += step) {
 #pragma omp simd
-    for (int c = 0; c < LANES; ++c) {
-      const cr_real one = cr_ref_add_exp(how.fused, cr_get(x, c) - top, 0);
-      const cr_real two = cr_ref_add_exp(how.fused, cr_get(x, c + LANES) - top, one);
-      const cr_real three = cr_ref_add_exp(how.fused, cr_get(x, c + 2 * LANES) - top, 0);
-      const cr_real four = cr_ref_add_exp(how.fused, cr_get(x, c + 3 * LANES) - top, three);
-      part[c] += two + four;
-    }
-    return;
-  }
-#pragma omp simd
-  for (int c = 0; c < STRIP; ++c) {
-    power[c] = power_of(how, cr_get(x, c) - top);
-    cr_put(y, c, power[c]);
-  }
-#pragma omp simd
-  for (int c = 0; c < LANES; ++c) {
-    const cr_real one = power[c] + power[c + LANES];
-    part[c] += one + (power[c + 2 * LANES] + power[c + 3 * LANES]);
-  }
-}
-
-CR_INLINE void powers_of_row_in(manner how, int64_t channels, int64_t ahead, const cr_value *x,
-                                cr_real top, cr_value *y, double *sum) {
-  const int64_t whole = before_end(channels);
-  const int32_t known = (int32_t)(whole - (channels - LANES));
-  cr_real end[LANES], part[LANES] = {0}, power[LANES];
-  int64_t done = 0;
-  get_end(channels, x, end);
-  for (int c = 0; c < QUARTER; ++c) sum[c] = 0;
-  for (; done + STRIP <= whole; done += STRIP) {
-    if (ahead > 0) fetch(STRIP, x + ahead + done, how.keeps ? y + ahead + done : NULL);
-    add_strip(how, x + done, top, how.keeps ? y + done : NULL, part);
-    if ((done + STRIP) % (4 * STRIP) == 0) {
-      add_lanes(part, sum);
-      for (int c = 0; c < LANES; ++c) part[c] = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      const cr_real power = cr_ref_exp_below_0(false, x[at + i] - top[i]);
+      if (y != NULL) y[at + i] = power;
+      sum[i] += (double)power;
     }
   }
-  if (ahead > 0 && done < channels) {
-    fetch(STRIP, x + ahead + done, how.keeps ? y + ahead + done : NULL);
-  }
 #pragma omp simd
-  for (int32_t c = 0; c < LANES; ++c) {
-    end[c] = power_of(how, end[c] - top);
-    part[c] += c < known ? 0 : end[c];
-  }
-  for (; done < whole; done += LANES) {
-#pragma omp simd
-    for (int c = 0; c < LANES; ++c) {
-      const cr_real below = cr_get(x, done + c) - top;
-      power[c] = power_of(how, below);
-      if (how.keeps) cr_put(y, done + c, power[c]);
-      part[c] += power[c];
-    }
-  }
-  if (how.keeps) put_end(channels, end, y);
-  add_lanes(part, sum);
-}
-
-/* Where they are kept, y = exp(x - top); sum: QUARTER parts of the sum. */
-CR_INLINE void powers_of_row(int64_t channels, int64_t ahead, const cr_value *x, cr_real top,
-                             bool keeps, cr_value *y, double *sum) {
-  if (cr_fuses()) powers_of_row_in((manner){keeps, true}, channels, ahead, x, top, y, sum);
-  else powers_of_row_in((manner){keeps, false}, channels, ahead, x, top, y, sum);
-}
-
-CR_INLINE void scale_row(int64_t channels, cr_real scale, cr_value *y) {
-  const int64_t whole = before_end(channels);
-  cr_real end[LANES];
-  get_end(channels, y, end);
-#pragma omp simd
-  for (int64_t c = 0; c < whole; ++c) cr_put(y, c, cr_get(y, c) * scale);
-#pragma omp simd
-  for (int c = 0; c < LANES; ++c) end[c] *= scale;
-  put_end(channels, end, y);
-}
-
-CR_INLINE cr_real sum_of_parts(const double *part) {
-  return (cr_real)((part[0] + part[1]) + (part[2] + part[3]));
-}
-
-/* The axis is the last one. What is `ahead` of the rows, if not 0, is fetched. */
-CR_CLONES static void softmax_rows(int64_t rows, int64_t channels, int64_t ahead, const cr_value *x,
-                                   cr_value *y, cr_real *top, cr_real *sum) {
-  double part[ROWS][QUARTER];
-  for (int64_t r = 0; r < rows; ++r) top[r] = top_of_row(channels, x + r * channels);
-  for (int64_t r = 0; r < rows; ++r) {
-    const int64_t at = r * channels;
-    powers_of_row(channels, ahead, x + at, top[r], true, y + at, part[r]);
-  }
-  for (int64_t r = 0; r < rows; ++r) sum[r] = sum_of_parts(part[r]);
-  for (int64_t r = 0; r < rows; ++r) scale_row(channels, 1 / sum[r], y + r * channels);
-}
-
-/* The same without the result. */
-CR_CLONES static void sums_of_rows(int64_t rows, int64_t channels, int64_t ahead, const cr_value *x,
-                                   cr_real *top, cr_real *sum) {
-  double part[ROWS][QUARTER];
-  for (int64_t r = 0; r < rows; ++r) top[r] = top_of_row(channels, x + r * channels);
-  for (int64_t r = 0; r < rows; ++r) {
-    powers_of_row(channels, ahead, x + r * channels, top[r], false, NULL, part[r]);
-  }
-  for (int64_t r = 0; r < rows; ++r) sum[r] = sum_of_parts(part[r]);
-}
-
-/* ---- planes -------------------------------------------------------------- */
-
-/* The highest of two, of four and of eight neighbouring channels. */
-CR_INLINE cr_real top_of_2(const cr_value *x, int64_t step, int64_t i) {
-  const cr_real a = cr_get(x, i), b = cr_get(x + step, i);
-  return a > b ? a : b;
-}
-
-CR_INLINE cr_real top_of_4(const cr_value *x, int64_t step, int64_t i) {
-  const cr_real a = top_of_2(x, step, i), b = top_of_2(x + 2 * step, step, i);
-  return a > b ? a : b;
-}
-
-CR_INLINE cr_real top_of_8(const cr_value *x, int64_t step, int64_t i) {
-  const cr_real a = top_of_4(x, step, i), b = top_of_4(x + 4 * step, step, i);
-  return a > b ? a : b;
-}
-
-CR_INLINE void tops_of_planes(planes p, int64_t width, const cr_value *x, cr_real *top) {
-  int64_t c = 0;
-  for (int64_t i = 0; i < width; ++i) top[i] = -INFINITY;
-  for (; c + 8 <= p.channels; c += 8, x += 8 * p.step) {
-#pragma omp simd
-    for (int64_t i = 0; i < width; ++i) {
-      const cr_real more = top_of_8(x, p.step, i);
-      top[i] = more > top[i] ? more : top[i];
-    }
-  }
-  for (; c < p.channels; ++c, x += p.step) {
-#pragma omp simd
-    for (int64_t i = 0; i < width; ++i) {
-      const cr_real more = cr_get(x, i);
-      top[i] = more > top[i] ? more : top[i];
-    }
-  }
-}
-
-/* exp(x - top) of one, two, four and eight neighbouring channels, y where it is kept; their sum. */
-CR_INLINE cr_real power_of_1(manner how, const cr_value *x, int64_t i, cr_real top, cr_value *y) {
-  const cr_real power = power_of(how, cr_get(x, i) - top);
-  if (how.keeps) cr_put(y, i, power);
-  return power;
-}
-
-/* NULL where nothing is kept. */
-CR_INLINE cr_value *behind(bool keeps, cr_value *y, int64_t elements) {
-  return keeps ? y + elements : NULL;
-}
-
-CR_INLINE cr_real powers_of_2(manner how, const cr_value *x, int64_t step, int64_t i, cr_real top,
-                              cr_value *y) {
-  const cr_real one = power_of_1(how, x, i, top, y);
-  if (!how.keeps) return cr_ref_add_exp(how.fused, cr_get(x + step, i) - top, one);
-  return one + power_of_1(how, x + step, i, top, y + step);
-}
-
-CR_INLINE cr_real powers_of_4(manner how, const cr_value *x, int64_t step, int64_t i, cr_real top,
-                              cr_value *y) {
-  const cr_real two = powers_of_2(how, x, step, i, top, y);
-  return two + powers_of_2(how, x + 2 * step, step, i, top, behind(how.keeps, y, 2 * step));
-}
-
-CR_INLINE cr_real powers_of_8(manner how, const cr_value *x, int64_t step, int64_t i, cr_real top,
-                              cr_value *y) {
-  const cr_real four = powers_of_4(how, x, step, i, top, y);
-  return four + powers_of_4(how, x + 4 * step, step, i, top, behind(how.keeps, y, 4 * step));
-}
-
-/* Where the next values are read and written, which are fetched meanwhile; NULL: nowhere. */
-typedef struct next_values {
-  const cr_value *x, *y;
-} next_values;
-
-/* Of the values that are fetched, `count` channels. */
-CR_INLINE void fetch_channels(next_values next, int64_t width, int64_t c, int count) {
-  if (next.x == NULL) return;
-  const int64_t at = c * width;
-  fetch(count * (int)width, next.x + at, next.y == NULL ? NULL : next.y + at);
-}
-
-CR_INLINE void powers_of_planes_in(manner how, planes p, int64_t width, const cr_value *x,
-                                   const cr_real *top, cr_value *y, double *sum, next_values next) {
-  int64_t c = 0;
-  for (int64_t i = 0; i < width; ++i) sum[i] = 0;
-  for (; c + 8 <= p.channels; c += 8, x += 8 * p.step, y = behind(how.keeps, y, 8 * p.step)) {
-    fetch_channels(next, width, c, 8);
-#pragma omp simd
-    for (int64_t i = 0; i < width; ++i) sum[i] += (double)powers_of_8(how, x, p.step, i, top[i], y);
-  }
-  for (; c + 4 <= p.channels; c += 4, x += 4 * p.step, y = behind(how.keeps, y, 4 * p.step)) {
-    fetch_channels(next, width, c, 4);
-#pragma omp simd
-    for (int64_t i = 0; i < width; ++i) sum[i] += (double)powers_of_4(how, x, p.step, i, top[i], y);
-  }
-  for (; c < p.channels; ++c, x += p.step, y = behind(how.keeps, y, p.step)) {
-    fetch_channels(next, width, c, 1);
-#pragma omp simd
-    for (int64_t i = 0; i < width; ++i) sum[i] += (double)power_of_1(how, x, i, top[i], y);
-  }
-}
-
-/* The sums of exp(x - top) over the channels, y where it is kept; x and y may be one. */
-CR_INLINE void powers_of_planes(planes p, int64_t width, const cr_value *x, const cr_real *top,
-                                bool keeps, cr_value *y, double *sum, next_values next) {
-  if (cr_fuses()) powers_of_planes_in((manner){keeps, true}, p, width, x, top, y, sum, next);
-  else powers_of_planes_in((manner){keeps, false}, p, width, x, top, y, sum, next);
-}
-
-/* Without the result. */
-CR_CLONES static void sums_of_planes(planes p, int64_t width, const cr_value *x, cr_real *top,
-                                     cr_real *all) {
-  double sum[WIDTH];
-  tops_of_planes(p, width, x, top);
-  powers_of_planes(p, width, x, top, false, NULL, sum, (next_values){NULL, NULL});
-#pragma omp simd
-  for (int64_t i = 0; i < width; ++i) all[i] = (cr_real)sum[i];
-}
-
-CR_CLONES static void softmax_planes(planes p, int64_t width, const cr_value *x, cr_value *y,
-                                     cr_real *top, cr_real *all) {
-  cr_real scale[WIDTH];
-  double sum[WIDTH];
-  tops_of_planes(p, width, x, top);
-  powers_of_planes(p, width, x, top, true, y, sum, (next_values){NULL, NULL});
-#pragma omp simd
-  for (int64_t i = 0; i < width; ++i) {
-    all[i] = (cr_real)sum[i];
+  for (int64_t i = 0; i < count; ++i) {
+    b->sum[i] = (cr_real)sum[i];
     scale[i] = (cr_real)(1 / sum[i]);
   }
-  for (int64_t c = 0; c < p.channels; ++c, y += p.step) {
+  for (int64_t at = 0; at < (y == NULL ? 0 : classes * step); at += step) {
 #pragma omp simd
-    for (int64_t i = 0; i < width; ++i) cr_put(y, i, cr_get(y, i) * scale[i]);
+    for (int64_t i = 0; i < count; ++i) y[at + i] *= scale[i];
   }
-}
-
-/* ---- short rows, as planes ----------------------------------------------- */
-
-/* SIDE: rows that lie side by side. With fewer of them, vectors are loaded so soon after their
- * parts were stored that the load waits for the stores. */
-enum { SIDE = 64, EIGHT = CR_EIGHT, FOUR = CR_QUAD };
-
-#if defined CR_REF_F32 && defined __x86_64__
-
-/* FOUR values of each of EIGHT rows. */
-CR_INLINE void turn_eight(const float *x, int64_t step, float *plane) {
-  cr_eight v[FOUR];
-  for (int k = 0; k < FOUR; ++k) cr_get_quads(x + k * step, x + (k + FOUR) * step, &v[k]);
-  cr_turn_eights(v);
-  for (int k = 0; k < FOUR; ++k) *(cr_eight *)(plane + k * SIDE) = v[k];
-}
-
-CR_INLINE void turn_eight_back(const float *plane, const float *scale, int64_t step, float *y) {
-  cr_eight v[FOUR];
-  for (int k = 0; k < FOUR; ++k) {
-    v[k] = *(const cr_eight *)(plane + k * SIDE) * *(const cr_eight *)scale;
-  }
-  cr_turn_eights(v);
-  for (int k = 0; k < FOUR; ++k) {
-    *(cr_quad *)(y + k * step) = ((const cr_quad *)&v[k])[0];
-    *(cr_quad *)(y + (k + FOUR) * step) = ((const cr_quad *)&v[k])[1];
-  }
-}
-
-/* How many rows go through vectors. The last vectors have values of those before, too. */
-CR_INLINE int64_t rows_in_eights(int64_t rows, int64_t channels) {
-  return channels < FOUR ? 0 : rows - rows % EIGHT;
-}
-
-CR_INLINE int64_t turn_eights(int64_t rows, int64_t channels, const float *x, cr_value *to) {
-  const int64_t most = rows_in_eights(rows, channels), last = channels - FOUR;
-  for (int64_t r = 0; r < most; r += EIGHT) {
-    for (int64_t c = 0; c < last; c += FOUR) {
-      turn_eight(x + r * channels + c, channels, to + c * SIDE + r);
-    }
-    turn_eight(x + r * channels + last, channels, to + last * SIDE + r);
-  }
-  return most;
-}
-
-CR_INLINE int64_t turn_eights_back(int64_t rows, int64_t channels, const cr_value *from,
-                                   const float *scale, float *y) {
-  const int64_t most = rows_in_eights(rows, channels), last = channels - FOUR;
-  for (int64_t r = 0; r < most; r += EIGHT) {
-    for (int64_t c = 0; c < last; c += FOUR) {
-      turn_eight_back(from + c * SIDE + r, scale + r, channels, y + r * channels + c);
-    }
-    turn_eight_back(from + last * SIDE + r, scale + r, channels, y + r * channels + last);
-  }
-  return most;
-}
-
-#else
-
-CR_INLINE int64_t turn_eights(int64_t rows, int64_t channels, const cr_value *x, cr_value *to) {
-  (void)rows, (void)channels, (void)x, (void)to;
-  return 0;
-}
-
-CR_INLINE int64_t turn_eights_back(int64_t rows, int64_t channels, const cr_value *from,
-                                   const cr_real *scale, cr_value *y) {
-  (void)rows, (void)channels, (void)from, (void)scale, (void)y;
-  return 0;
-}
-
-#endif
-
-CR_INLINE void turn_rows(int64_t rows, int64_t channels, const cr_value *x, cr_value *to) {
-  for (int64_t r = turn_eights(rows, channels, x, to); r < rows; ++r) {
-    for (int64_t c = 0; c < channels; ++c) to[c * SIDE + r] = x[r * channels + c];
-  }
-}
-
-CR_INLINE void turn_rows_back(int64_t rows, int64_t channels, const cr_value *from,
-                              const cr_real *scale, cr_value *y) {
-  for (int64_t r = turn_eights_back(rows, channels, from, scale, y); r < rows; ++r) {
-    for (int64_t c = 0; c < channels; ++c) {
-      cr_put(y, r * channels + c, cr_get(from, c * SIDE + r) * scale[r]);
-    }
-  }
-}
-
-/* At most SIDE rows; y may be NULL. What is `ahead` of the rows, if not 0, is fetched. */
-CR_CLONES static void softmax_short_rows(int64_t rows, int64_t channels, int64_t ahead,
-                                         const cr_value *x, cr_value *y, cr_real *top,
-                                         cr_real *all) {
-  cr_value plane[SHORT * SIDE];
-  cr_real scale[SIDE], tops[SIDE];
-  double sum[SIDE];
-  const planes p = {channels, SIDE};
-  const next_values next = {ahead > 0 ? x + ahead : NULL,
-                            ahead > 0 && y != NULL ? y + ahead : NULL};
-  if (rows < SIDE) memset(plane, 0, sizeof plane); /* the planes are worked on as a whole */
-  turn_rows(rows, channels, x, plane);
-  tops_of_planes(p, SIDE, plane, tops);
-  if (y == NULL) powers_of_planes(p, SIDE, plane, tops, false, NULL, sum, next);
-  else powers_of_planes(p, SIDE, plane, tops, true, plane, sum, next);
-  for (int64_t r = 0; r < rows; ++r) {
-    top[r] = tops[r];
-    all[r] = (cr_real)sum[r];
-  }
-  if (y == NULL) return;
-#pragma omp simd
-  for (int64_t i = 0; i < SIDE; ++i) scale[i] = (cr_real)(1 / sum[i]);
-  turn_rows_back(rows, channels, plane, scale, y);
-}
-
-/* ---- blocks -------------------------------------------------------------- */
-
-/* Rows that go through each step together. */
-static int64_t rows_together(int64_t channels) {
-  if (channels < SHORT) return SIDE;
-  const int64_t rows = TOGETHER / channels;
-  return rows < 1 ? 1 : rows < ROWS ? rows : ROWS;
 }
 
 static int64_t blocks_of(const cr_split *s) {
-  return (s->inner + WIDTH - 1) / WIDTH;
+  return s->outer * ((s->inner + CR_SOFTMAX_POSITIONS - 1) / CR_SOFTMAX_POSITIONS);
 }
 
-/* Block b begins at *at and is as wide as is returned. */
-static int64_t block_at(const cr_split *s, int64_t b, int64_t *at) {
-  const int64_t i = b % blocks_of(s) * WIDTH;
-  *at = b / blocks_of(s) * s->channels * s->inner + i;
-  return s->inner - i < WIDTH ? s->inner - i : WIDTH;
+static void place(const cr_split *s, int64_t b, cr_softmax_block *out) {
+  const int64_t strips = (s->inner + CR_SOFTMAX_POSITIONS - 1) / CR_SOFTMAX_POSITIONS;
+  const int64_t sample = b / strips, begin = b % strips * CR_SOFTMAX_POSITIONS;
+  out->first = sample * s->inner + begin;
+  out->at = sample * s->channels * s->inner + begin;
+  out->count = cr_least(CR_SOFTMAX_POSITIONS, s->inner - begin);
 }
 
-int64_t cr_ref_softmax_blocks(const cr_split *s) {
-  const int64_t rows = rows_together(s->channels);
-  return s->inner == 1 ? (s->outer + rows - 1) / rows : s->outer * blocks_of(s);
-}
-
-void cr_ref_softmax_place(const cr_split *s, int64_t b, cr_softmax_block *out) {
-  if (s->inner > 1) {
-    out->count = block_at(s, b, &out->at);
-    out->first = b / blocks_of(s) * s->inner + b % blocks_of(s) * WIDTH;
-    return;
-  }
-  const int64_t most = rows_together(s->channels), left = s->outer - b * most;
-  out->first = b * most;
-  out->at = out->first * s->channels;
-  out->count = left < most ? left : most;
-}
-
-/* From rows that go through each step together to those that are fetched meanwhile; 0: none. */
-static int64_t how_far_ahead(const cr_split *s, int64_t first, bool keeps) {
-  const int64_t most = rows_together(s->channels), values = most * s->channels;
-  if (values == 0) return 0;
-  const int64_t steps = s->channels < SHORT && !keeps ? (FAR + values - 1) / values : 1;
-  const bool fetches = s->channels <= FETCHED && s->outer - first >= (steps + 1) * most;
-  return fetches ? steps * values : 0;
-}
-
-void cr_ref_softmax_block(const cr_split *s, int64_t b, const cr_value *x, cr_value *y,
+static void softmax_block(const cr_split *s, int64_t b, const cr_real *x, cr_real *y,
                           cr_softmax_block *out) {
-  cr_ref_softmax_place(s, b, out);
+  place(s, b, out);
   x += out->at;
   if (y != NULL) y += out->at;
-  if (s->inner > 1) {
-    const planes p = {s->channels, s->inner};
-    if (y == NULL) sums_of_planes(p, out->count, x, out->top, out->sum);
-    else softmax_planes(p, out->count, x, y, out->top, out->sum);
-    return;
-  }
-  const int64_t ahead = how_far_ahead(s, out->first, y != NULL);
-  if (s->channels < SHORT) {
-    softmax_short_rows(out->count, s->channels, ahead, x, y, out->top, out->sum);
-  } else if (y == NULL) {
-    sums_of_rows(out->count, s->channels, ahead, x, out->top, out->sum);
-  } else {
-    softmax_rows(out->count, s->channels, ahead, x, y, out->top, out->sum);
-  }
+  if (s->inner == 1) softmax_row(s->channels, x, y, out);
+  else softmax_planes(s->channels, s->inner, x, y, out);
 }
+
+#ifdef CR_REF_F64
+int64_t cr_softmax_plain_blocks(const cr_split *s) {
+  return blocks_of(s);
+}
+void cr_softmax_plain_place(const cr_split *s, int64_t b, cr_softmax_block *out) {
+  place(s, b, out);
+}
+void cr_softmax_plain_block(const cr_split *s, int64_t b, const cr_real *x, cr_real *y,
+                            cr_softmax_block *out) {
+  softmax_block(s, b, x, y, out);
+}
+#endif
 
 /* src, dst. */
 static crema_status softmax_fwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, call->desc->u.axis);
-  const cr_value *src = cr_as_values(call->buffer, 0);
-  cr_value *dst = cr_as_values(call->buffer, 1);
-#pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 0) >= \
-                                              CR_REF_PARALLEL_MIN / 4)
-  for (int64_t b = 0; b < cr_ref_softmax_blocks(&s); ++b) {
+  const cr_real *x = cr_as_reals(call->buffer, 0);
+  cr_real *y = cr_as_reals(call->buffer, 1);
+#pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 0) >= CR_REF_PARALLEL_MIN)
+  for (int64_t b = 0; b < blocks_of(&s); ++b) {
     cr_softmax_block block;
-    cr_ref_softmax_block(&s, b, src, dst, &block);
+    softmax_block(&s, b, x, y, &block);
   }
   return CREMA_OK;
 }
 
-/* ---- gradient ------------------------------------------------------------ */
-
-/* dx = y (dy - sum(y dy)). */
-CR_INLINE void gradient_line(int64_t count, const cr_value *y, const cr_value *dy,
-                             const double *sum, bool one_sum, cr_value *dx) {
+/* The gradient of a block of `count` positions; a row is one whose classes lie 1 apart. */
+CR_REF_CLONES static void gradient(int64_t classes, int64_t step, int64_t count, const cr_real *y,
+                                   const cr_real *dy, cr_real *dx) {
+  double sum[CR_SOFTMAX_POSITIONS] = {0}, all = 0;
+#pragma omp simd reduction(+ : all)
+  for (int64_t c = 0; c < (step == 1 ? classes : 0); ++c) all += (double)y[c] * (double)dy[c];
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) {
-    const double slope = (double)cr_get(dy, i) - sum[one_sum ? 0 : i];
-    cr_put(dx, i, (cr_real)((double)cr_get(y, i) * slope));
+  for (int64_t c = 0; c < (step == 1 ? classes : 0); ++c) {
+    dx[c] = (cr_real)((double)y[c] * ((double)dy[c] - all));
   }
-}
-
-CR_CLONES static void gradient_row(int64_t channels, const cr_value *y, const cr_value *dy,
-                                   cr_value *dx) {
-  double sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t c = 0; c < channels; ++c) sum += (double)cr_get(y, c) * (double)cr_get(dy, c);
-  gradient_line(channels, y, dy, &sum, true, dx);
-}
-
-CR_CLONES static void gradient_planes(planes p, int64_t width, const cr_value *y,
-                                      const cr_value *dy, cr_value *dx) {
-  double sum[WIDTH] = {0};
-  for (int64_t c = 0; c < p.channels; ++c) {
-    const cr_value *of_y = y + c * p.step, *of_dy = dy + c * p.step;
+  if (step == 1) return;
+  for (int64_t at = 0; at < classes * step; at += step) {
 #pragma omp simd
-    for (int64_t i = 0; i < width; ++i) {
-      sum[i] += (double)cr_get(of_y, i) * (double)cr_get(of_dy, i);
+    for (int64_t i = 0; i < count; ++i) sum[i] += (double)y[at + i] * (double)dy[at + i];
+  }
+  for (int64_t at = 0; at < classes * step; at += step) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) {
+      dx[at + i] = (cr_real)((double)y[at + i] * ((double)dy[at + i] - sum[i]));
     }
-  }
-  for (int64_t c = 0; c < p.channels; ++c) {
-    const int64_t at = c * p.step;
-    gradient_line(width, y + at, dy + at, sum, false, dx + at);
   }
 }
 
 /* dst, diff_dst, diff_src. */
 static crema_status softmax_bwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, call->desc->u.axis);
-  const cr_value *dst = cr_as_values(call->buffer, 0), *diff_dst = cr_as_values(call->buffer, 1);
-  cr_value *diff_src = cr_as_values(call->buffer, 2);
-  const planes p = {s.channels, s.inner};
+  const cr_real *y = cr_as_reals(call->buffer, 0), *dy = cr_as_reals(call->buffer, 1);
+  cr_real *dx = cr_as_reals(call->buffer, 2);
 #pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 0) >= CR_REF_PARALLEL_MIN)
-  for (int64_t b = 0; b < s.outer * blocks_of(&s); ++b) {
-    int64_t at;
-    const int64_t width = block_at(&s, b, &at);
-    if (s.inner == 1) gradient_row(s.channels, dst + at, diff_dst + at, diff_src + at);
-    else gradient_planes(p, width, dst + at, diff_dst + at, diff_src + at);
+  for (int64_t b = 0; b < blocks_of(&s); ++b) {
+    cr_softmax_block at;
+    place(&s, b, &at);
+    gradient(s.channels, s.inner, at.count, y + at.at, dy + at.at, dx + at.at);
   }
   return CREMA_OK;
 }

@@ -42,7 +42,7 @@ CR_INLINE void widen_sums(cr_real *part, double *sum) {
 /* The sum of weight (x - log_sum), the logarithms of a row's probabilities. In sums side by side,
  * whose number does not depend on the processor's vectors; the last vector has values of the one
  * before, too, which do not count. */
-CR_INLINE double weighted_row(int64_t classes, const cr_real *weight, const cr_value *x,
+CR_INLINE double weighted_row(int64_t classes, const cr_real *weight, const cr_real *x,
                               cr_real log_sum) {
   const cr_real least = cr_ref_log(least_probability);
   const int64_t whole = classes - classes % LANES;
@@ -55,7 +55,7 @@ CR_INLINE double weighted_row(int64_t classes, const cr_real *weight, const cr_v
       cr_real term[STRIP / LANES];
       for (int j = 0; j < STRIP / LANES; ++j) {
         const int64_t at = c + j * LANES + k;
-        term[j] = weighted_nats(weight[at], cr_get(x, at) - log_sum, least);
+        term[j] = weighted_nats(weight[at], x[at] - log_sum, least);
       }
       part[k] += (term[0] + term[1]) + (term[2] + term[3]);
     }
@@ -64,12 +64,12 @@ CR_INLINE double weighted_row(int64_t classes, const cr_real *weight, const cr_v
   for (; c < whole; c += LANES) {
 #pragma omp simd
     for (int k = 0; k < LANES; ++k) {
-      part[k] += weighted_nats(weight[c + k], cr_get(x, c + k) - log_sum, least);
+      part[k] += weighted_nats(weight[c + k], x[c + k] - log_sum, least);
     }
   }
   if (classes < LANES) {
     for (c = 0; c < classes; ++c) {
-      part[c] = weighted_nats(weight[c], cr_get(x, c) - log_sum, least);
+      part[c] = weighted_nats(weight[c], x[c] - log_sum, least);
     }
   } else if (whole < classes) {
     const int32_t known = (int32_t)(LANES - classes % LANES);
@@ -77,7 +77,7 @@ CR_INLINE double weighted_row(int64_t classes, const cr_real *weight, const cr_v
     x += classes - LANES;
 #pragma omp simd
     for (int32_t k = 0; k < LANES; ++k) {
-      const cr_real term = weighted_nats(weight[k], cr_get(x, k) - log_sum, least);
+      const cr_real term = weighted_nats(weight[k], x[k] - log_sum, least);
       part[k] += k < known ? 0 : term;
     }
   }
@@ -87,9 +87,9 @@ CR_INLINE double weighted_row(int64_t classes, const cr_real *weight, const cr_v
 
 /* The same of rows one behind the other, each with its label's row of `gain`; 0 where there is no
  * label. */
-CR_CLONES static void weighted_rows(int64_t rows, int64_t classes, const cr_real *gain,
-                                    const int64_t *truth, const cr_value *x, const cr_real *log_sum,
-                                    double *sum) {
+CR_REF_CLONES static void weighted_rows(int64_t rows, int64_t classes, const cr_real *gain,
+                                        const int64_t *truth, const cr_real *x,
+                                        const cr_real *log_sum, double *sum) {
   for (int64_t i = 0; i < rows; ++i) {
     sum[i] = truth[i] < 0
                  ? 0
@@ -98,12 +98,12 @@ CR_CLONES static void weighted_rows(int64_t rows, int64_t classes, const cr_real
 }
 
 /* The same of positions whose classes lie `inner` apart; sum: of each. */
-CR_CLONES static void weighted_plane(int64_t count, const cr_real *weight, const cr_value *x,
-                                     const cr_real *log_sum, double *sum) {
+CR_REF_CLONES static void weighted_plane(int64_t count, const cr_real *weight, const cr_real *x,
+                                         const cr_real *log_sum, double *sum) {
   const cr_real least = cr_ref_log(least_probability);
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) {
-    sum[i] += (double)weighted_nats(weight[i], cr_get(x, i) - log_sum[i], least);
+    sum[i] += (double)weighted_nats(weight[i], x[i] - log_sum[i], least);
   }
 }
 
@@ -113,7 +113,7 @@ CR_INLINE void find_logarithms_in(bool fused, int64_t count, cr_real *sum) {
   for (int64_t i = 0; i < count; ++i) sum[i] = cr_ref_log_of_sum(fused, sum[i]);
 }
 
-CR_CLONES static void find_logarithms(int64_t count, cr_real *sum) {
+CR_REF_CLONES static void find_logarithms(int64_t count, cr_real *sum) {
   if (cr_fuses()) find_logarithms_in(true, count, sum);
   else find_logarithms_in(false, count, sum);
 }
@@ -121,7 +121,7 @@ CR_CLONES static void find_logarithms(int64_t count, cr_real *sum) {
 /* The logarithms of all probabilities, weighted with the label's row of gains. */
 static void losses_of_gains(const cr_call *call, const cr_split *s, const int64_t *truth,
                             const cr_softmax_block *block, double *loss) {
-  const cr_value *x = cr_as_values(call->buffer, SCORES) + block->at;
+  const cr_real *x = cr_as_reals(call->buffer, SCORES) + block->at;
   const cr_real *gain = cr_as_reals(call->buffer, GAIN);
   cr_real log_sum[CR_SOFTMAX_POSITIONS], weight[CR_SOFTMAX_POSITIONS];
   for (int64_t i = 0; i < block->count; ++i) {
@@ -143,12 +143,12 @@ static void losses_of_gains(const cr_call *call, const cr_split *s, const int64_
 /* The logarithm of the label's probability alone. */
 static void losses_of_labels(const cr_call *call, const cr_split *s, const int64_t *truth,
                              const cr_softmax_block *block, double *loss) {
-  const cr_value *x = cr_as_values(call->buffer, SCORES) + block->at;
+  const cr_real *x = cr_as_reals(call->buffer, SCORES) + block->at;
   const cr_real most = (cr_real)87.33654475055310898657; /* -log(FLT_MIN) */
   for (int64_t i = 0; i < block->count; ++i) {
     if (truth[i] < 0) continue;
     const int64_t at = s->inner == 1 ? i * s->channels + truth[i] : truth[i] * s->inner + i;
-    const cr_real found = block->sum[i] - (cr_get(x, at) - block->top[i]);
+    const cr_real found = block->sum[i] - (x[at] - block->top[i]);
     /* Written so that nan among the scores gives a nan loss. */
     loss[i] = (double)(found > most ? most : found);
   }
@@ -172,13 +172,13 @@ static bool read_labels(const cr_call *call, const cr_split *s, const cr_softmax
 static loss_part loss_over(const cr_call *call, const cr_split *s, int64_t begin, int64_t end) {
   const bool gains = has_argument(call->desc, GAIN);
   cr_real *each = has_argument(call->desc, EACH) ? cr_as_reals(call->buffer, EACH) : NULL;
-  cr_value *prob = has_argument(call->desc, PROB) ? cr_as_values(call->buffer, PROB) : NULL;
+  cr_real *prob = has_argument(call->desc, PROB) ? cr_as_reals(call->buffer, PROB) : NULL;
   loss_part out = {0, 0, -1};
   for (int64_t b = begin; b < end; ++b) {
     int64_t truth[CR_SOFTMAX_POSITIONS];
     double loss[CR_SOFTMAX_POSITIONS];
     cr_softmax_block block;
-    cr_ref_softmax_block(s, b, cr_as_values(call->buffer, SCORES), prob, &block);
+    cr_softmax_block_of(s, b, cr_as_reals(call->buffer, SCORES), prob, &block);
     if (!read_labels(call, s, &block, truth, &out)) break;
     find_logarithms(block.count, block.sum);
     if (gains) losses_of_gains(call, s, truth, &block, loss);
@@ -196,7 +196,7 @@ static loss_part loss_over(const cr_call *call, const cr_split *s, int64_t begin
 /* scores, label, prob, loss, count, gain, each. */
 static crema_status softmax_loss_fwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, SCORES, 1);
-  const int64_t positions = s.outer * s.inner, blocks = cr_ref_softmax_blocks(&s);
+  const int64_t positions = s.outer * s.inner, blocks = cr_softmax_blocks(&s);
   loss_part part[CR_REF_PARTS], all = {0, 0, -1};
 #pragma omp parallel for schedule(static) if (positions * s.channels >= CR_REF_PARALLEL_MIN / 4)
   for (int k = 0; k < CR_REF_PARTS; ++k) {
@@ -221,21 +221,22 @@ static crema_status softmax_loss_fwd(const cr_call *call) {
 /* Arguments of the gradient. */
 enum { MATRIX = 3, SUMS };
 
-CR_CLONES static void scale_values(int64_t count, cr_real factor, const cr_value *x, cr_value *y) {
+CR_REF_CLONES static void scale_values(int64_t count, cr_real factor, const cr_real *x,
+                                       cr_real *y) {
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) cr_put(y, i, factor * cr_get(x, i));
+  for (int64_t i = 0; i < count; ++i) y[i] = factor * x[i];
 }
 
-CR_CLONES static void gain_values(int64_t count, cr_real alpha, cr_real sum, const cr_real *gain,
-                                  const cr_value *x, cr_value *y) {
+CR_REF_CLONES static void gain_values(int64_t count, cr_real alpha, cr_real sum,
+                                      const cr_real *gain, const cr_real *x, cr_real *y) {
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) cr_put(y, i, alpha * (sum * cr_get(x, i) - gain[i]));
+  for (int64_t i = 0; i < count; ++i) y[i] = alpha * (sum * x[i] - gain[i]);
 }
 
 /* The gradient with weights for pairs of classes at one position, whose class 0 is the first of
  * prob and diff. */
 static void gain_gradient(const cr_call *call, const cr_split *s, int64_t label,
-                          const cr_value *prob, cr_value *diff) {
+                          const cr_real *prob, cr_real *diff) {
   const cr_real *gain = cr_as_reals(call->buffer, MATRIX) + label * s->channels;
   const cr_real sum = cr_as_reals(call->buffer, SUMS)[label];
   const cr_real alpha = (cr_real)call->scalars->alpha;
@@ -244,17 +245,17 @@ static void gain_gradient(const cr_call *call, const cr_split *s, int64_t label,
     return;
   }
   for (int64_t c = 0; c < s->channels; ++c) {
-    cr_put(diff, c * s->inner, alpha * (sum * cr_get(prob, c * s->inner) - gain[c]));
+    diff[c * s->inner] = alpha * (sum * prob[c * s->inner] - gain[c]);
   }
 }
 
 /* The gradient at the positions of a block: without gain, alpha times the probability, less 1 for
  * the true class; 0 for all classes where the label is ignored. prob and diff may be one. */
 static void gradient_of(const cr_call *call, const cr_split *s, const cr_softmax_block *block,
-                        const cr_value *prob) {
+                        const cr_real *prob) {
   const int64_t next = s->inner == 1 ? s->channels : 1; /* from one position to the next */
   const cr_real *label = cr_as_reals(call->buffer, 1) + block->first;
-  cr_value *diff = cr_as_values(call->buffer, 2) + block->at;
+  cr_real *diff = cr_as_reals(call->buffer, 2) + block->at;
   const cr_real alpha = (cr_real)call->scalars->alpha;
   const bool gains = has_argument(call->desc, MATRIX);
   int64_t truth[CR_SOFTMAX_POSITIONS];
@@ -264,7 +265,7 @@ static void gradient_of(const cr_call *call, const cr_split *s, const cr_softmax
     const int64_t c = cr_label_class(label[i], s->channels, call->desc->u.nll.has_ignore,
                                      call->desc->u.nll.ignore);
     truth[i] = c;
-    of_truth[i] = c < 0 ? 0 : alpha * (cr_get(prob, i * next + c * s->inner) - 1);
+    of_truth[i] = c < 0 ? 0 : alpha * (prob[i * next + c * s->inner] - 1);
   }
   if (gains) {
     for (int64_t i = 0; i < block->count; ++i) {
@@ -280,9 +281,9 @@ static void gradient_of(const cr_call *call, const cr_split *s, const cr_softmax
   for (int64_t i = 0; i < block->count; ++i) {
     const int64_t c = truth[i];
     if (c >= 0 && !gains) {
-      cr_put(diff, i * next + c * s->inner, of_truth[i]);
+      diff[i * next + c * s->inner] = of_truth[i];
     } else if (c < 0) {
-      for (int64_t k = 0; k < s->channels; ++k) cr_put(diff, i * next + k * s->inner, 0);
+      for (int64_t k = 0; k < s->channels; ++k) diff[i * next + k * s->inner] = 0;
     }
   }
 }
@@ -292,9 +293,9 @@ static crema_status softmax_loss_bwd(const cr_call *call) {
   if (!call->scalars) return cr_fail(CREMA_E_ARGUMENT, "the loss gradient lacks its factor");
   const cr_split s = cr_op_split(call->desc, 0, 1);
   const cr_real *label = cr_as_reals(call->buffer, 1);
-  const cr_value *from = cr_as_values(call->buffer, 0);
-  cr_value *diff = cr_as_values(call->buffer, 2);
-  const int64_t positions = s.outer * s.inner, blocks = cr_ref_softmax_blocks(&s);
+  const cr_real *from = cr_as_reals(call->buffer, 0);
+  cr_real *diff = cr_as_reals(call->buffer, 2);
+  const int64_t positions = s.outer * s.inner, blocks = cr_softmax_blocks(&s);
   for (int64_t i = 0; i < positions; ++i) {
     if (cr_label_class(label[i], s.channels, call->desc->u.nll.has_ignore,
                        call->desc->u.nll.ignore) == CR_LABEL_BAD) {
@@ -304,8 +305,8 @@ static crema_status softmax_loss_bwd(const cr_call *call) {
 #pragma omp parallel for schedule(static) if (positions * s.channels >= CR_REF_PARALLEL_MIN)
   for (int64_t b = 0; b < blocks; ++b) {
     cr_softmax_block block;
-    if (call->desc->u.nll.of_scores) cr_ref_softmax_block(&s, b, from, diff, &block);
-    else cr_ref_softmax_place(&s, b, &block);
+    if (call->desc->u.nll.of_scores) cr_softmax_block_of(&s, b, from, diff, &block);
+    else cr_softmax_place(&s, b, &block);
     gradient_of(call, &s, &block, call->desc->u.nll.of_scores ? diff : from);
   }
   return CREMA_OK;
