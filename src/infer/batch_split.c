@@ -7,29 +7,29 @@
 #include "core/fail.h"
 #include "core/thread.h"
 
-typedef struct worker {
+typedef struct split_worker {
   crema_context *context;
   crema_net *net;
   struct cr_batch_split *pieces;
   cr_thread *thread;
-} worker;
+} split_worker;
 
 /* A run. */
-typedef struct job {
+typedef struct split_job {
   int64_t samples, piece;
   _Atomic int64_t next;     /* the first sample that no worker has taken */
   crema_blob *const *input; /* whole */
   const float **from;       /* their values */
   float **to;               /* the values of the outputs */
-} job;
+} split_job;
 
 struct cr_batch_split {
   crema_model *model;
   const cr_program *program;
   crema_device *device;
   int workers;
-  worker *worker;
-  job job;
+  split_worker *worker;
+  split_job job;
 };
 
 /* ---- how many ------------------------------------------------------------ */
@@ -65,10 +65,10 @@ crema_status cr_batch_split_create(crema_model *model, const cr_program *program
   return CREMA_OK;
 }
 
-static void close_worker(worker *w) {
+static void close_worker(split_worker *w) {
   crema_net_destroy(w->net);
   crema_context_destroy(w->context);
-  *w = (worker){0};
+  *w = (split_worker){0};
 }
 
 static void drop_workers(cr_batch_split *pieces) {
@@ -91,7 +91,7 @@ static crema_status set_workers(cr_batch_split *pieces, int count) {
   drop_workers(pieces);
   CR_TRY(CR_NEW(pieces->worker, count, "the pieces of a batch"));
   for (pieces->workers = 0; pieces->workers < count; ++pieces->workers) {
-    worker *w = &pieces->worker[pieces->workers];
+    split_worker *w = &pieces->worker[pieces->workers];
     w->pieces = pieces;
     crema_status status =
         crema_context_create(pieces->device, (uint64_t)pieces->model->options.seed, &w->context);
@@ -114,8 +114,8 @@ static int64_t values_of_sample(const crema_blob *blob) {
   return crema_shape_count(&blob->shape, 1, blob->shape.axes);
 }
 
-static crema_status give_inputs(const worker *w, int64_t first) {
-  const job *j = &w->pieces->job;
+static crema_status give_inputs(const split_worker *w, int64_t first) {
+  const split_job *j = &w->pieces->job;
   for (int i = 0; i < crema_net_input_count(w->net); ++i) {
     crema_blob *input = crema_net_input(w->net, i);
     crema_shape shape = j->input[i]->shape;
@@ -129,8 +129,8 @@ static crema_status give_inputs(const worker *w, int64_t first) {
   return CREMA_OK;
 }
 
-static crema_status take_outputs(const worker *w, int64_t first) {
-  const job *j = &w->pieces->job;
+static crema_status take_outputs(const split_worker *w, int64_t first) {
+  const split_job *j = &w->pieces->job;
   for (int i = 0; i < crema_net_output_count(w->net); ++i) {
     crema_blob *output = crema_net_output(w->net, i);
     const int64_t values = values_of_sample(output);
@@ -143,8 +143,8 @@ static crema_status take_outputs(const worker *w, int64_t first) {
 
 /* Computes pieces until none is left, or a worker has failed. */
 static crema_status work(void *user) {
-  const worker *w = user;
-  job *j = &w->pieces->job;
+  const split_worker *w = user;
+  split_job *j = &w->pieces->job;
   for (;;) {
     const int64_t first = atomic_fetch_add(&j->next, j->piece);
     if (first >= j->samples) return CREMA_OK;
@@ -160,7 +160,7 @@ static crema_status work(void *user) {
 /* The calling thread takes over the work of threads that cannot be started. */
 static crema_status run_workers(cr_batch_split *pieces) {
   for (int i = 1; i < pieces->workers; ++i) {
-    worker *w = &pieces->worker[i];
+    split_worker *w = &pieces->worker[i];
     if (cr_thread_start(&w->thread, "crema-piece", work, w) != CREMA_OK) break;
   }
   crema_status status = work(&pieces->worker[0]);
@@ -173,7 +173,7 @@ static crema_status run_workers(cr_batch_split *pieces) {
 
 static crema_status find_values(cr_batch_split *pieces, crema_blob *const *input,
                                 crema_blob *const *output) {
-  job *j = &pieces->job;
+  split_job *j = &pieces->job;
   const crema_net *net = pieces->worker[0].net;
   const int inputs = crema_net_input_count(net), outputs = crema_net_output_count(net);
   if (j->from == NULL) CR_TRY(CR_NEW(j->from, inputs + 1, "the pieces of a batch"));
@@ -187,7 +187,7 @@ static crema_status find_values(cr_batch_split *pieces, crema_blob *const *input
 
 crema_status cr_batch_split_run(cr_batch_split *pieces, int threads, int64_t samples, int64_t piece,
                                 crema_blob *const *input, crema_blob *const *output) {
-  job *j = &pieces->job;
+  split_job *j = &pieces->job;
   CR_TRY(set_workers(pieces, threads));
   CR_TRY(find_values(pieces, input, output));
   j->samples = samples;

@@ -7,6 +7,7 @@
 #include "core/fail.h"
 #include "layers/common/input_class.h"
 #include "net/checks/checks.h"
+#include "proto/field.h"
 
 /* ---- making -------------------------------------------------------------- */
 
@@ -17,28 +18,13 @@ crema_status cr_graph_allocate(cr_graph *graph, void *out, size_t count, size_t 
   return CREMA_OK;
 }
 
-static void free_names(char ***names, size_t *count) {
-  for (size_t i = 0; i < *count; ++i) free((*names)[i]);
-  free((void *)*names);
-  *names = NULL;
-  *count = 0;
-}
-
 /* Clears the fields that the graph has itself. */
 static void strip(Caffe__LayerParameter *param) {
-  free_names(&param->bottom, &param->n_bottom);
-  free_names(&param->top, &param->n_top);
-  for (size_t i = 0; i < param->n_include; ++i) cr_message_free(&param->include[i]->base);
-  for (size_t i = 0; i < param->n_exclude; ++i) cr_message_free(&param->exclude[i]->base);
-  for (size_t i = 0; i < param->n_param; ++i) cr_message_free(&param->param[i]->base);
-  free((void *)param->include);
-  free((void *)param->exclude);
-  free((void *)param->param);
-  free(param->propagate_down);
-  param->include = param->exclude = NULL;
-  param->param = NULL;
-  param->propagate_down = NULL;
-  param->n_include = param->n_exclude = param->n_param = param->n_propagate_down = 0;
+  static const char *const fields[] = {"bottom",  "top",   "include",
+                                       "exclude", "param", "propagate_down"};
+  for (size_t i = 0; i < sizeof fields / sizeof fields[0]; ++i) {
+    cr_message_clear(&param->base, fields[i]);
+  }
 }
 
 static crema_status share_param(const crema_blob *from, crema_blob **out) {
@@ -69,11 +55,9 @@ static crema_status take_layer(cr_graph *graph, int index, int *current) {
   const cr_net_layer *from = &graph->net->layer[index];
   cr_graph_layer *layer = &graph->layer[index];
   const Caffe__LayerParameter *param = graph->net->param->layer[index];
-  ProtobufCMessage *copy = NULL;
   layer->built = from->layer;
   layer->kind = from->layer->kind;
-  CR_TRY(cr_message_copy(&param->base, &copy));
-  layer->param = (Caffe__LayerParameter *)copy;
+  CR_TRY(cr_message_copy(&param->base, &layer->param));
   strip(layer->param);
   layer->bottoms = (int)param->n_bottom;
   layer->tops = (int)param->n_top;
@@ -306,9 +290,8 @@ void cr_graph_merge_on(cr_graph *graph, int first, int second) {
 
 crema_status cr_graph_new_message(const char *name, const cr_layer_class *kind,
                                   Caffe__LayerParameter **out) {
-  Caffe__LayerParameter *param = cr_proto_alloc(sizeof *param);
-  if (param == NULL) return cr_fail_memory(sizeof *param, "a layer's message");
-  caffe__layer_parameter__init(param);
+  Caffe__LayerParameter *param = NULL;
+  CR_TRY(cr_message_new(&caffe__layer_parameter__descriptor, &param));
   param->name = cr_proto_strdup(name);
   param->type = cr_proto_strdup(kind->type);
   if (param->name == NULL || param->type == NULL) {
@@ -432,7 +415,7 @@ out:
   return status;
 }
 
-/* ---- telling ------------------------------------------------------------- */
+/* ---- explanations ------------------------------------------------------------- */
 
 crema_status cr_graph_tell(cr_graph *graph, const char *pass, const char *fmt, ...) {
   char text[640];

@@ -45,10 +45,9 @@ static crema_status check_stamps(const crema_model *model) {
 
 /* The net as it is without passes, with its weights. */
 static crema_status load_net(const crema_model *model, crema_net **out) {
-  ProtobufCMessage *copy = NULL;
+  Caffe__NetParameter *param = NULL;
   crema_net *net = NULL;
-  CR_TRY(cr_message_copy(&model->source->base, &copy));
-  Caffe__NetParameter *param = (Caffe__NetParameter *)copy;
+  CR_TRY(cr_message_copy(&model->source->base, &param));
   const cr_net_origin origin = {.path = model->path};
   const bool all_follow =
       !model->allow_missing && (model->bytes != NULL || model->weights.count > 0);

@@ -8,6 +8,8 @@
 #include "infer/passes.h"
 #include "layers/common/input_class.h"
 #include "layers/registry.h"
+#include "net/weights/weights.h"
+#include "proto/field.h"
 
 /* Sources whose tops are the same in each pass, as the caller does not change them either. */
 static bool is_constant_source(const cr_graph_layer *layer) {
@@ -40,26 +42,6 @@ static bool depends_on_constants(const cr_graph *graph, int index, const bool *c
   return true;
 }
 
-static crema_status set_shape(const crema_shape *shape, Caffe__LayerParameter *param) {
-  Caffe__ParameterParameter *own = cr_proto_alloc(sizeof *own);
-  Caffe__BlobShape *list = cr_proto_alloc(sizeof *list);
-  int64_t *dim = cr_proto_alloc((size_t)shape->axes * sizeof *dim + 1);
-  if (own == NULL || list == NULL || dim == NULL) {
-    free(own);
-    free(list);
-    free(dim);
-    return cr_fail_memory(sizeof *own, "a compiled net");
-  }
-  caffe__parameter_parameter__init(own);
-  caffe__blob_shape__init(list);
-  for (int i = 0; i < shape->axes; ++i) dim[i] = shape->dim[i];
-  list->dim = dim;
-  list->n_dim = (size_t)shape->axes;
-  own->shape = list;
-  param->parameter_param = own;
-  return CREMA_OK;
-}
-
 /* A Parameter layer of the same name with the values that the net's blob has now. */
 static crema_status make_parameter(cr_graph *graph, int index) {
   cr_graph_layer *layer = &graph->layer[index];
@@ -68,7 +50,9 @@ static crema_status make_parameter(cr_graph *graph, int index) {
   const float *from = NULL;
   float *to = NULL;
   CR_TRY(cr_graph_rewrite(graph, index, &cr_layer_parameter));
-  CR_TRY(set_shape(shape, layer->param));
+  Caffe__ParameterParameter *param = NULL;
+  CR_TRY(cr_message_inner(&layer->param->base, "parameter_param", &param));
+  CR_TRY(cr_shape_to_proto(shape, &param->shape));
   for (int j = 0; j < layer->bottoms; ++j) graph->value[layer->bottom[j]].reader = -1;
   layer->bottoms = 0;
   while (layer->frozen.params > 1) crema_blob_destroy(layer->frozen.blob[--layer->frozen.params]);

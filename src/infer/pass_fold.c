@@ -13,10 +13,11 @@
 #include "layers/common/layer_conv.h"
 #include "layers/registry.h"
 #include "memory/tensor_source.h"
+#include "proto/field.h"
 
 /* The weights of a layer as a matrix whose rows, or parts of them, belong to a channel of the top,
  * and whose columns belong to channels of the bottom. */
-typedef struct weighted {
+typedef struct weighted_layer {
   int layer;
   bool padded;             /* positions outside of the bottom take part */
   cr_affine before, after; /* the layers to fold in */
@@ -25,9 +26,9 @@ typedef struct weighted {
   bool transposed; /* the channels of the bottom come first */
   int64_t inner;   /* weights for each pair of channels */
   bool bias;
-} weighted;
+} weighted_layer;
 
-static crema_status read_conv(const cr_graph *graph, weighted *w) {
+static crema_status read_conv(const cr_graph *graph, weighted_layer *w) {
   const cr_graph_layer *layer = &graph->layer[w->layer];
   const cr_layer_conv *conv = layer->built->state;
   w->padded = conv->transposed;
@@ -46,7 +47,7 @@ static crema_status read_conv(const cr_graph *graph, weighted *w) {
 
 /* The values from the axis on are one vector. The extents after the first of them may change as
  * long as their product does not. */
-static crema_status read_product(const cr_graph *graph, weighted *w) {
+static crema_status read_product(const cr_graph *graph, weighted_layer *w) {
   const cr_graph_layer *layer = &graph->layer[w->layer];
   const Caffe__InnerProductParameter *param = layer->built->param->inner_product_param;
   const crema_shape *from = cr_graph_shape(graph, layer->bottom[0]);
@@ -60,9 +61,10 @@ static crema_status read_product(const cr_graph *graph, weighted *w) {
   return cr_affine_identity(axis, w->outputs, &w->after);
 }
 
-static crema_status read_weighted(const cr_graph *graph, int layer, weighted *w, bool *found) {
+static crema_status read_weighted(const cr_graph *graph, int layer, weighted_layer *w,
+                                  bool *found) {
   const cr_layer_product product = graph->layer[layer].kind->fusion.product;
-  *w = (weighted){.layer = layer, .bias = graph->layer[layer].frozen.params > 1};
+  *w = (weighted_layer){.layer = layer, .bias = graph->layer[layer].frozen.params > 1};
   *found = product != CR_PRODUCT_NONE && cr_graph_is_simple(graph, layer) &&
            cr_graph_has_floats(graph, layer);
   if (!*found) return CREMA_OK;
@@ -90,7 +92,7 @@ static crema_status take_following(cr_graph *graph, int first, cr_affine *into, 
 }
 
 /* The same for layers that precede it. */
-static crema_status take_preceding(cr_graph *graph, weighted *w, int *taken) {
+static crema_status take_preceding(cr_graph *graph, weighted_layer *w, int *taken) {
   for (;;) {
     const int bottom = graph->layer[w->layer].bottom[0], maker = graph->value[bottom].maker;
     cr_affine previous = {0};
@@ -111,7 +113,7 @@ static crema_status take_preceding(cr_graph *graph, weighted *w, int *taken) {
 
 /* The channels of the weights' block number `block`; there are `inner` weights in it. Weights are
  * (outputs, inputs / group) or, transposed, (inputs, outputs / group). */
-static void channels_of(const weighted *w, int64_t block, int64_t *output, int64_t *input) {
+static void channels_of(const weighted_layer *w, int64_t block, int64_t *output, int64_t *input) {
   const int64_t outputs = w->outputs / w->group, inputs = w->inputs / w->group;
   if (w->transposed) {
     *input = block / outputs;
@@ -123,7 +125,7 @@ static void channels_of(const weighted *w, int64_t block, int64_t *output, int64
 }
 
 /* The weights of an inner product with transpose are (inputs * inner, outputs). */
-static bool is_interleaved(const cr_graph *graph, const weighted *w) {
+static bool is_interleaved(const cr_graph *graph, const weighted_layer *w) {
   return w->transposed && graph->layer[w->layer].kind->fusion.product == CR_PRODUCT_INNER;
 }
 
@@ -131,14 +133,14 @@ static bool is_interleaved(const cr_graph *graph, const weighted *w) {
  * are read to. */
 typedef struct scaled {
   cr_tensor_source base;
-  weighted w; /* its two scales are the scaled's own */
+  weighted_layer w; /* its two scales are the scaled's own */
   bool interleaved;
   cr_tensor *from;
 } scaled;
 
 /* Block by block, as channels_of counts them, without its divisions. Blocks with one factor, often
  * all of an output, are a run. */
-static void multiply_rows(const weighted *w, float *values) {
+static void multiply_rows(const weighted_layer *w, float *values) {
   const int64_t columns = w->inputs / w->group, rows = w->outputs / w->group;
   for (int64_t output = 0; output < w->outputs; ++output) {
     const double *before = w->before.scale + output / rows * columns;
@@ -153,7 +155,7 @@ static void multiply_rows(const weighted *w, float *values) {
   }
 }
 
-static void multiply(const weighted *w, bool interleaved, float *values) {
+static void multiply(const weighted_layer *w, bool interleaved, float *values) {
   const int64_t blocks = w->outputs * w->inputs / w->group, step = interleaved ? w->outputs : 1;
   if (!w->transposed) {
     multiply_rows(w, values);
@@ -187,7 +189,7 @@ static void destroy_scaled(cr_tensor_source *source) {
 }
 
 /* The scales go over to the new source. */
-static crema_status make_scaled(cr_graph *graph, weighted *w, cr_tensor *from,
+static crema_status make_scaled(cr_graph *graph, weighted_layer *w, cr_tensor *from,
                                 cr_tensor_source **out) {
   scaled *self = NULL;
   cr_tensor *own = NULL;
@@ -210,7 +212,7 @@ static crema_status make_scaled(cr_graph *graph, weighted *w, cr_tensor *from,
 }
 
 /* Adds W s, for shifts s of the layer's bottom. */
-static crema_status add_shifts(const cr_graph *graph, const weighted *w, double *bias) {
+static crema_status add_shifts(const cr_graph *graph, const weighted_layer *w, double *bias) {
   const bool interleaved = is_interleaved(graph, w);
   const int64_t blocks = w->outputs * w->inputs / w->group;
   const float *values = NULL;
@@ -229,7 +231,7 @@ static crema_status add_shifts(const cr_graph *graph, const weighted *w, double 
   return CREMA_OK;
 }
 
-static crema_status set_weights(cr_graph *graph, weighted *w) {
+static crema_status set_weights(cr_graph *graph, weighted_layer *w) {
   const crema_blob *blob = graph->layer[w->layer].frozen.blob[0];
   const crema_shape shape = blob->shape;
   cr_tensor_source *source = NULL;
@@ -237,7 +239,7 @@ static crema_status set_weights(cr_graph *graph, weighted *w) {
   return cr_graph_set_weights(graph, w->layer, &shape, CREMA_F32, status, source);
 }
 
-static crema_status apply(cr_graph *graph, weighted *w) {
+static crema_status apply(cr_graph *graph, weighted_layer *w) {
   cr_graph_layer *layer = &graph->layer[w->layer];
   const size_t outputs = (size_t)w->outputs;
   double *bias = NULL;
@@ -266,7 +268,7 @@ out:
 }
 
 static crema_status fold_into(cr_graph *graph, int layer) {
-  weighted w = {0};
+  weighted_layer w = {0};
   bool found = false;
   int taken = 0;
   crema_status status = CREMA_OK;
@@ -288,9 +290,7 @@ static crema_status become_scale(cr_graph *graph, int layer, const cr_affine *af
   Caffe__ScaleParameter *param = NULL;
   float *scale = NULL, *shift = NULL;
   CR_TRY(cr_graph_rewrite(graph, layer, &cr_layer_scale));
-  param = l->param->scale_param = cr_proto_alloc(sizeof *param);
-  if (param == NULL) return cr_fail_memory(sizeof *param, "a Scale layer");
-  caffe__scale_parameter__init(param);
+  CR_TRY(cr_message_inner(&l->param->base, "scale_param", &param));
   param->has_axis = param->has_num_axes = param->has_bias_term = 1;
   param->axis = affine->axis < 0 ? 0 : affine->axis;
   param->num_axes = affine->axis < 0 ? 0 : 1;

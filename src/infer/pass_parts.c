@@ -71,14 +71,13 @@ static crema_status insert_part(cr_graph *graph, int *concat, int *like, int par
                                 int *out) {
   const int value = graph->layer[*concat].bottom[part];
   const cr_layer_class *kind = graph->layer[*like].kind;
-  ProtobufCMessage *copy = NULL;
+  Caffe__LayerParameter *param = NULL;
   CR_TRY(cr_graph_insert(graph, value, kind, what, out));
   *concat += *concat >= *out;
   *like += *like >= *out;
   cr_graph_layer *made = &graph->layer[*out];
   const cr_graph_layer *whole = &graph->layer[*like];
-  CR_TRY(cr_message_copy(&whole->param->base, &copy));
-  Caffe__LayerParameter *param = (Caffe__LayerParameter *)copy;
+  CR_TRY(cr_message_copy(&whole->param->base, &param));
   char *name = param->name;
   param->name = made->param->name;
   made->param->name = name;

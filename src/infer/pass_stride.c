@@ -12,6 +12,7 @@
 #include "infer/passes.h"
 #include "layers/common/layer_conv.h"
 #include "layers/registry.h"
+#include "proto/field.h"
 
 enum { AXES = 2 };
 
@@ -128,15 +129,13 @@ static crema_status change_conv(strider *s, int layer) {
 }
 
 static crema_status set_pooling(Caffe__LayerParameter *layer, steps by) {
-  Caffe__PoolingParameter *param = cr_proto_alloc(sizeof *param);
-  if (param == NULL) return cr_fail_memory(sizeof *param, "a pooling layer");
-  caffe__pooling_parameter__init(param);
+  Caffe__PoolingParameter *param = NULL;
+  CR_TRY(cr_message_inner(&layer->base, "pooling_param", &param));
   param->has_kernel_size = param->has_stride_h = param->has_stride_w = param->has_round_mode = 1;
   param->kernel_size = 1;
   param->stride_h = (uint32_t)by.by[0];
   param->stride_w = (uint32_t)by.by[1];
   param->round_mode = CAFFE__POOLING_PARAMETER__ROUND_MODE__FLOOR;
-  layer->pooling_param = param;
   return CREMA_OK;
 }
 

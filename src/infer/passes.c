@@ -7,9 +7,9 @@
 #include "layers/common/layer_conv.h"
 
 const cr_pass cr_passes[] = {
-    {"train", "leaves out layers that only training needs (Dropout)", cr_pass_train},
+    {"train", "omits layers that only training needs (Dropout)", cr_pass_train},
     {"constants", "computes beforehand what depends on no input", cr_pass_constants},
-    {"dead", "leaves out layers that no output and no kept blob needs", cr_pass_dead},
+    {"dead", "omits layers that no output and no kept blob needs", cr_pass_dead},
     {"fold",
      "multiplies BatchNorm, Scale, Bias and linear Power layers into the weights of the "
      "convolution or inner product before or after them, or into one Scale layer",
@@ -21,23 +21,21 @@ const cr_pass cr_passes[] = {
      "ReLU in the Scale or Bias before it",
      cr_pass_fuse},
     {"bf16",
-     "with -precision bf16: convolutions, inner products and what lies between them in BFLOAT16",
+     "with -precision bf16: convolutions, inner products and the values between them in BFLOAT16",
      cr_pass_bf16},
     {"int8",
-     "with -precision int8: convolutions and inner products that the table names, and what lies "
-     "between them, in integers of 8 bits",
+     "with -precision int8: convolutions and inner products that the table names, and the values "
+     "between them, in int8",
      cr_pass_int8},
     {"winograd",
-     "saves products in convolutions with windows of 3 x 3 by Winograd's method, where values are "
-     "FLOAT",
+     "saves products in convolutions with 3x3 windows by Winograd's method, if values are FLOAT",
      cr_pass_winograd},
     {"parts",
      "adds up what pointwise convolutions make of the bottoms of a large Concat of two, and pools "
      "these before it",
      cr_pass_parts},
-    {"slice", "lets what reads a Slice's tops read its bottom, where that can be", cr_pass_slice},
-    {"concat", "writes what a Concat puts side by side there from the start, where that can be",
-     cr_pass_concat},
+    {"slice", "lets the readers of a Slice's tops read its bottom, if possible", cr_pass_slice},
+    {"concat", "writes the bottoms of a Concat into its top, if possible", cr_pass_concat},
     {"batch",
      "computes a few samples of a batch at a time, where they have nothing to do with each other",
      cr_pass_batch},

@@ -5,6 +5,7 @@
 
 #include "core/fail.h"
 #include "layers/registry.h"
+#include "proto/field.h"
 
 /* ---- names --------------------------------------------------------------- */
 
@@ -98,20 +99,15 @@ static crema_status copy_net(const cr_graph *graph, Caffe__NetParameter **out) {
   const Caffe__NetParameter *from = graph->net->param;
   const size_t most = (size_t)(graph->layers + graph->values) + 1;
   Caffe__NetParameter without = *from;
-  ProtobufCMessage *copy = NULL;
+  Caffe__NetParameter *param = NULL;
   without.n_layer = 0;
   without.state = NULL;
   without.force_backward = 0;
-  CR_TRY(cr_message_copy(&without.base, &copy));
-  Caffe__NetParameter *param = (Caffe__NetParameter *)copy;
-  free((void *)param->layer);
-  param->layer = cr_proto_alloc(most * sizeof *param->layer);
-  if (param->layer == NULL) {
-    cr_message_free(copy);
-    return cr_fail_memory(most * sizeof *param->layer, "a compiled net");
-  }
-  *out = param;
-  return CREMA_OK;
+  CR_TRY(cr_message_copy(&without.base, &param));
+  crema_status status = cr_message_reserve(&param->base, "layer", most);
+  if (status == CREMA_OK) *out = param;
+  else cr_message_free(&param->base);
+  return status;
 }
 
 crema_status cr_program_make(cr_graph *graph, cr_program **out) {
@@ -149,12 +145,12 @@ void cr_program_destroy(cr_program *program) {
 
 crema_status cr_program_build(const cr_program *program, const crema_net_options *options,
                               const char *path, crema_context *context, crema_net **out) {
-  ProtobufCMessage *copy = NULL;
-  CR_TRY(cr_message_copy(&program->param->base, &copy));
+  Caffe__NetParameter *param = NULL;
+  CR_TRY(cr_message_copy(&program->param->base, &param));
   const cr_net_origin origin = {.path = path};
   const cr_net_build_options build = {
       .context = context, .origin = &origin, .frozen = program->frozen};
-  return cr_net_create((Caffe__NetParameter *)copy, options, &build, out);
+  return cr_net_create(param, options, &build, out);
 }
 
 /* Other values have names that the net's blobs do not have. */

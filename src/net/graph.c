@@ -1,4 +1,5 @@
 /* Building the graph: layers, their bottoms and tops, in the order of running. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@
 #include "net/lifetimes.h"
 #include "net/run.h"
 #include "net/weights/weights.h"
+#include "proto/field.h"
 
 static const char automatic[] = "(automatic)";
 
@@ -62,17 +64,13 @@ static crema_status start_build(cr_net_build *build) {
 static crema_status check_count(const Caffe__LayerParameter *param, const char *what, int found,
                                 const cr_layer_count *range) {
   const int least = range->min, most = range->max;
+  char text[40];
   if (found >= least && (most == CR_ANY || found <= most)) return CREMA_OK;
-  if (most == CR_ANY) {
-    return cr_net_fail_layer(param, CREMA_E_ARGUMENT, "takes at least %d %s blobs; found %d", least,
-                             what, found);
-  }
-  if (least == most) {
-    return cr_net_fail_layer(param, CREMA_E_ARGUMENT, "takes %d %s blob%s; found %d", least, what,
-                             least == 1 ? "" : "s", found);
-  }
-  return cr_net_fail_layer(param, CREMA_E_ARGUMENT, "takes %d to %d %s blobs; found %d", least,
-                           most, what, found);
+  if (most == CR_ANY) snprintf(text, sizeof text, "at least %d", least);
+  else if (least == most) snprintf(text, sizeof text, "%d", least);
+  else snprintf(text, sizeof text, "%d to %d", least, most);
+  return cr_net_fail_layer(param, CREMA_E_ARGUMENT, "takes %s %s blob%s; found %d", text, what,
+                           least == 1 && most == 1 ? "" : "s", found);
 }
 
 /* Whether the layer's last bottom is there to be added to its top. */
@@ -252,16 +250,13 @@ static crema_status pin_statistics(cr_net_build *build, int index) {
                              i, (double)param->param[i]->lr_mult, kind->type);
   }
   if (param->n_param >= params) return CREMA_OK;
-  Caffe__ParamSpec **spec = realloc(param->param, params * sizeof(Caffe__ParamSpec *));
-  if (spec == NULL) return cr_fail_memory(params * sizeof *spec, "parameter factors");
-  param->param = spec;
+  CR_TRY(cr_message_reserve(&param->base, "param", params - param->n_param));
   while (param->n_param < params) {
-    Caffe__ParamSpec *added = cr_proto_alloc(sizeof *added);
-    if (added == NULL) return cr_fail_memory(sizeof *added, "parameter factors");
-    caffe__param_spec__init(added);
-    added->has_lr_mult = 1;
-    added->lr_mult = 0.0f;
-    param->param[param->n_param++] = added;
+    Caffe__ParamSpec **added = &param->param[param->n_param];
+    CR_TRY(cr_message_new(&caffe__param_spec__descriptor, added));
+    (*added)->has_lr_mult = 1;
+    (*added)->lr_mult = 0.0f;
+    param->n_param += 1;
   }
   return CREMA_OK;
 }
@@ -281,10 +276,7 @@ static crema_status take_inline_blobs(const crema_net *net, int index) {
     crema_status status = cr_blob_from_proto(layer->blob[i], param->blobs[i], false);
     if (status != CREMA_OK) return cr_fail_in(status, "blobs %d", i);
   }
-  for (size_t i = 0; i < param->n_blobs; ++i) cr_message_free(&param->blobs[i]->base);
-  free(param->blobs);
-  param->blobs = NULL;
-  param->n_blobs = 0;
+  cr_message_clear(&param->base, "blobs");
   return CREMA_OK;
 }
 

@@ -47,8 +47,8 @@ void cr_net_left_out_free(cr_net_left_out *left_out);
 /* Gives each blob at most one consumer. A top with several consumers (a loss weight counts as one)
  * is followed by a Split layer `<blob>_<layer>_<top>_split`. It has a copy for each consumer; the
  * loss weight moves to the first copy. Errors: CREMA_E_UNKNOWN_NAME for a bottom that no earlier
- * layer makes (with the layer of `left_out` that does, or the nearest name), CREMA_E_ARGUMENT for
- * in-place work on a blob that other layers read too. */
+ * layer makes, CREMA_E_ARGUMENT for in-place work on a blob that other layers read too. The first
+ * names the layer of `left_out` that makes the bottom, or the nearest name. */
 crema_status cr_net_insert_splits(crema_net *net, const cr_net_left_out *left_out) CREMA_MUST_USE;
 
 /* Fills fused_into: a convolution computes the in-place ReLU that directly follows it. The blob

@@ -369,8 +369,7 @@ void cr_net_release_after_backward(const crema_net *net, int index) {
 /* ---- checks ---- */
 
 #ifdef CR_CHECKS
-/* Whether layer `index` has the storage in a pass that comes after its release: as data that its
- * backward pass reads, as a gradient, or as a bottom that a replay reads. */
+/* Whether the backward pass of layer `index` uses the storage, as a gradient or as data. */
 static bool uses_in_backward(const crema_net *net, int index, const void *storage) {
   const cr_net_layer *layer = &net->layer[index];
   for (int j = 0; j < layer->layer->bottoms + layer->layer->tops; ++j) {

@@ -98,8 +98,8 @@ crema_status cr_net_backward_watched(crema_net *net, const cr_net_watcher *watch
 void cr_net_set_grad_scale(crema_net *net, double scale);
 
 /* Finds the first layer, in the order of running, that holds a NaN or an infinity in its parameters
- * or tops. *found: there is one; then *layer_name and *blob_name (a top's name, or "param 0" and so
- * on) name it. The names are owned by the net or static; either of the two may be NULL. */
+ * or tops. If *found, *layer_name and *blob_name (a top's name, or "param 0" and so on) name it.
+ * The names are owned by the net or static; either of the two may be NULL. */
 crema_status cr_net_find_nonfinite(crema_net *net, bool *found, const char **layer_name,
                                    const char **blob_name) CREMA_MUST_USE;
 

@@ -5,13 +5,13 @@
 #include "core/fail.h"
 
 /* A layer while segments are chosen. */
-typedef struct position {
+typedef struct segment_layer {
   bool can_begin; /* a segment may begin with it */
   int64_t made;   /* bytes of data that the layer is the first to have */
-} position;
+} segment_layer;
 
 /* Cuts where a segment has reached `enough` bytes. */
-static void cut(const position *at, int layers, int64_t enough, int *segment) {
+static void cut(const segment_layer *at, int layers, int64_t enough, int *segment) {
   int64_t made = 0;
   int begin = 0;
   for (int i = 0; i < layers; ++i) {
@@ -32,7 +32,7 @@ int cr_net_next_segment(const cr_net_span *span, const int *segment) {
 }
 
 /* Bytes that stay between segments, plus the bytes of the largest segment. */
-static int64_t highest(const cr_net_span *span, int spans, const position *at, int layers,
+static int64_t highest(const cr_net_span *span, int spans, const segment_layer *at, int layers,
                        const int *segment) {
   int64_t staying = 0, inside = 0, most = 0;
   for (int n = 0; n < spans; ++n) {
@@ -46,7 +46,7 @@ static int64_t highest(const cr_net_span *span, int spans, const position *at, i
 }
 
 crema_status cr_net_choose_segments(const cr_net_span *span, int spans, int layers, int *segment) {
-  position *at = NULL;
+  segment_layer *at = NULL;
   int64_t total = 0, least = INT64_MAX, enough = 0;
   CR_TRY(CR_NEW(at, layers + 1, "the segments of a net"));
   for (int i = 0; i < layers; ++i) at[i].can_begin = true;

@@ -5,6 +5,7 @@
 #include "core/fail.h"
 #include "layers/registry.h"
 #include "net/graph.h"
+#include "proto/field.h"
 
 /* Tops are numbered through all layers; bottoms, too. */
 typedef struct split_plan {
@@ -154,19 +155,14 @@ static crema_status split_name(const split_plan *plan, size_t top, long copy, ch
 static crema_status make_split(split_plan *plan, size_t top) {
   const Caffe__LayerParameter *maker = plan->param->layer[plan->maker[top]];
   size_t copies = plan->uses[top];
-  Caffe__LayerParameter *split = cr_proto_alloc(sizeof *split);
-  if (split == NULL) return cr_fail_memory(sizeof *split, "a split layer");
-  caffe__layer_parameter__init(split);
-  plan->split[top] = split;
+  CR_TRY(cr_message_new(&caffe__layer_parameter__descriptor, &plan->split[top]));
+  Caffe__LayerParameter *split = plan->split[top];
   CR_TRY(split_name(plan, top, -1, &split->name));
   split->type = cr_proto_strdup(cr_layer_split.type);
-  split->bottom = cr_proto_alloc(sizeof *split->bottom);
-  split->top = cr_proto_alloc(copies * sizeof *split->top);
-  split->loss_weight = cr_proto_alloc(copies * sizeof *split->loss_weight);
-  if (split->type == NULL || split->bottom == NULL || split->top == NULL ||
-      split->loss_weight == NULL) {
-    return cr_fail_memory(copies * sizeof *split->top, "a split layer");
-  }
+  if (split->type == NULL) return cr_fail_memory(1, "a split layer");
+  CR_TRY(cr_message_reserve(&split->base, "bottom", 1));
+  CR_TRY(cr_message_reserve(&split->base, "top", copies));
+  CR_TRY(cr_message_reserve(&split->base, "loss_weight", copies));
   split->bottom[0] = cr_proto_strdup(maker->top[top - plan->first_top[plan->maker[top]]]);
   if (split->bottom[0] == NULL) return cr_fail_memory(1, "a blob's name");
   split->n_bottom = 1;

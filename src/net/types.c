@@ -73,7 +73,7 @@ crema_status cr_net_layer_types(const Caffe__NetParameter *net, const Caffe__Lay
   if (integers && !kind->graph.integer_tops) {
     return cr_net_fail_layer(layer, CREMA_E_UNSUPPORTED,
                              "forward_type is an integer (%s), which tops of Input, DummyData, "
-                             "HDF5Data and ArgMax can hold, but not those of this layer",
+                             "HDF5Data and ArgMax can hold, but not tops of this layer",
                              crema_dtype_name(own));
   }
   if (integers && !layer->has_forward_math) {

@@ -152,3 +152,32 @@ int cr_field_name_length(const char *name) {
   if (length > 0 && name[length - 1] == '_') --length;
   return (int)length;
 }
+
+/* ---- fields by name ---- */
+
+const ProtobufCFieldDescriptor *cr_message_field(const ProtobufCMessage *message,
+                                                 const char *name) {
+  return protobuf_c_message_descriptor_get_field_by_name(message->descriptor, name);
+}
+
+void cr_message_clear(ProtobufCMessage *message, const char *name) {
+  cr_field_clear(message, cr_message_field(message, name));
+}
+
+crema_status cr_message_reserve(ProtobufCMessage *message, const char *name, size_t extra) {
+  return cr_field_reserve(message, cr_message_field(message, name), extra);
+}
+
+crema_status cr_message_inner(ProtobufCMessage *message, const char *name, void *out) {
+  ProtobufCMessage *inner = NULL;
+  CR_TRY(cr_field_message(message, cr_message_field(message, name), &inner));
+  memcpy(out, &inner, sizeof inner);
+  return CREMA_OK;
+}
+
+crema_status cr_message_move(ProtobufCMessage *from, const char *name, ProtobufCMessage *to,
+                             const char *new_name) {
+  const ProtobufCFieldDescriptor *field = cr_message_field(from, name);
+  if (cr_field_count(from, field) == 0) return CREMA_OK;
+  return cr_field_move(from, field, to, cr_message_field(to, new_name));
+}

@@ -11,9 +11,9 @@
  * stack. */
 enum { CR_FIELDS_MAX = 128 };
 
-/* A new empty message with all defaults, to be freed with cr_message_free. */
-crema_status cr_message_new(const ProtobufCMessageDescriptor *type,
-                            ProtobufCMessage **out) CREMA_MUST_USE;
+/* A new empty message with all defaults, to be freed with cr_message_free. `out` is the address of
+ * a pointer to the message's own struct, which is NULL after a failure. */
+crema_status cr_message_new(const ProtobufCMessageDescriptor *type, void *out) CREMA_MUST_USE;
 
 /* Bytes that one value of the field takes in memory. */
 size_t cr_field_width(const ProtobufCFieldDescriptor *field);
@@ -52,6 +52,23 @@ crema_status cr_field_move(ProtobufCMessage *from, const ProtobufCFieldDescripto
 /* The message in an optional message field, made when it does not exist yet. */
 crema_status cr_field_message(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
                               ProtobufCMessage **out) CREMA_MUST_USE;
+
+/* ---- fields by name ---- */
+
+/* A message's field by its name; clearing it; making room for more values in it. */
+const ProtobufCFieldDescriptor *cr_message_field(const ProtobufCMessage *message, const char *name);
+void cr_message_clear(ProtobufCMessage *message, const char *name);
+crema_status cr_message_reserve(ProtobufCMessage *message, const char *name,
+                                size_t extra) CREMA_MUST_USE;
+
+/* The message in a field, made if it does not exist yet. `out` is the address of a pointer to the
+ * message's own struct. */
+crema_status cr_message_inner(ProtobufCMessage *message, const char *name,
+                              void *out) CREMA_MUST_USE;
+
+/* Moves a field, if it is given, to the field `new_name` of another message. */
+crema_status cr_message_move(ProtobufCMessage *from, const char *name, ProtobufCMessage *to,
+                             const char *new_name) CREMA_MUST_USE;
 
 /* The field's name in text format: without a trailing underscore. Returns its length. */
 int cr_field_name_length(const char *name);

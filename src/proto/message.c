@@ -75,26 +75,24 @@ static crema_status copy_fields(const ProtobufCMessage *from, ProtobufCMessage *
   return copy_unknown(from, to);
 }
 
-crema_status cr_message_new(const ProtobufCMessageDescriptor *type, ProtobufCMessage **out) {
+crema_status cr_message_new(const ProtobufCMessageDescriptor *type, void *out) {
   ProtobufCMessage *message = malloc(type->sizeof_message);
-  *out = NULL;
+  memcpy(out, &message, sizeof message);
   if (message == NULL) return cr_fail_memory(type->sizeof_message, type->short_name);
   protobuf_c_message_init(type, message);
-  *out = message;
   return CREMA_OK;
 }
 
-crema_status cr_message_copy(const ProtobufCMessage *message, ProtobufCMessage **out) {
-  ProtobufCMessage *copy;
-  *out = NULL;
-  CR_TRY(cr_message_new(message->descriptor, &copy));
-  crema_status status = copy_fields(message, copy);
+crema_status cr_message_copy(const ProtobufCMessage *message, void *out) {
+  ProtobufCMessage *copy = NULL;
+  crema_status status = cr_message_new(message->descriptor, &copy);
+  if (status == CREMA_OK) status = copy_fields(message, copy);
   if (status != CREMA_OK) {
     cr_message_free(copy);
-    return status;
+    copy = NULL;
   }
-  *out = copy;
-  return CREMA_OK;
+  memcpy(out, &copy, sizeof copy);
+  return status;
 }
 
 void cr_message_free(ProtobufCMessage *message) {

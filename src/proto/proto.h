@@ -47,9 +47,9 @@ crema_status cr_wire_parse(const ProtobufCMessageDescriptor *type, const uint8_t
  * is in. */
 crema_status cr_wire_print(const ProtobufCMessage *message, cr_buffer *out) CREMA_MUST_USE;
 
-/* A deep copy. */
-crema_status cr_message_copy(const ProtobufCMessage *message,
-                             ProtobufCMessage **out) CREMA_MUST_USE;
+/* A deep copy. `out` is the address of a pointer to the message's own struct, which is NULL after a
+ * failure. */
+crema_status cr_message_copy(const ProtobufCMessage *message, void *out) CREMA_MUST_USE;
 
 /* Accepts NULL. */
 void cr_message_free(ProtobufCMessage *message);

@@ -1,4 +1,4 @@
-/* The line of a layer in the text of a net, and of a field in the text of a solver: for messages
+/* The line of a layer in the text of a net, and of a field in the text of a solver. For messages
  * about texts that parse but make no sense. */
 #include <string.h>
 

@@ -38,15 +38,15 @@ static crema_status fill_input_layer(Caffe__NetParameter *net, Caffe__LayerParam
   Caffe__InputParameter *input = NULL;
   CR_TRY(cr_upgrade_text(&layer->name, "input", ""));
   CR_TRY(cr_upgrade_text(&layer->type, "Input", ""));
-  CR_TRY(cr_upgrade_inner(&layer->base, "input_param", &input));
-  CR_TRY(cr_upgrade_reserve(&input->base, "shape", net->n_input));
+  CR_TRY(cr_message_inner(&layer->base, "input_param", &input));
+  CR_TRY(cr_message_reserve(&input->base, "shape", net->n_input));
   for (size_t i = 0; i < net->n_input; ++i) {
     ProtobufCMessage *shape = NULL;
     crema_status status = copy_shape(net, i, &shape);
     if (shape != NULL) input->shape[input->n_shape++] = (Caffe__BlobShape *)shape;
     if (status != CREMA_OK) return status;
   }
-  return cr_upgrade_move(&net->base, "input", &layer->base, "top");
+  return cr_message_move(&net->base, "input", &layer->base, "top");
 }
 
 static bool has_inputs(const Caffe__NetParameter *net) {
@@ -59,7 +59,7 @@ static crema_status upgrade_inputs(cr_upgrade *upgrade) {
   if (net->n_input_shape > 0 || net->n_input_dim > 0) {
     ProtobufCMessage *layer;
     CR_TRY(check_inputs(net));
-    CR_TRY(cr_upgrade_reserve(&net->base, "layer", 1));
+    CR_TRY(cr_message_reserve(&net->base, "layer", 1));
     CR_TRY(cr_message_new(&caffe__layer_parameter__descriptor, &layer));
     memmove(net->layer + 1, net->layer, net->n_layer * sizeof *net->layer);
     net->layer[0] = (Caffe__LayerParameter *)layer;
@@ -68,11 +68,11 @@ static crema_status upgrade_inputs(cr_upgrade *upgrade) {
   } else {
     /* Models of early versions are so; a net that is to run needs the shape. */
     for (size_t i = 0; i < net->n_input; ++i) {
-      cr_log_warning("%s: input \"%s\" is left out, as it has neither input_shape nor input_dim",
+      cr_log_warning("%s: input \"%s\" is omitted, as it has neither input_shape nor input_dim",
                      upgrade->source, net->input[i]);
     }
   }
-  for (int i = 0; i < 3; ++i) cr_upgrade_clear(&net->base, old[i]);
+  for (int i = 0; i < 3; ++i) cr_message_clear(&net->base, old[i]);
   return CREMA_OK;
 }
 
@@ -142,7 +142,7 @@ static const struct {
     {has_inputs, NULL, upgrade_inputs, "\"input\" fields to an Input layer"},
     {NULL, cr_upgrade_names_needed, cr_upgrade_names, "names of other forks"},
     {cr_upgrade_fused_needed, NULL, cr_upgrade_fused,
-     "relu and scale_train of layers to layers of their own"},
+     "relu and scale_train of layers to separate layers"},
     {NULL, cr_upgrade_segnet_needed, cr_upgrade_segnet,
      "layers of SegNet to BatchNorm, Scale, ImageSegData, InfogainLoss"},
     {NULL, cr_upgrade_norm_needed, cr_upgrade_norm,
@@ -201,7 +201,7 @@ static const char *solver_name(Caffe__SolverParameter__SolverType type) {
 }
 
 static crema_status upgrade_solver_type(Caffe__SolverParameter *solver, const char *source) {
-  if (cr_field_count(&solver->base, cr_upgrade_field(&solver->base, "type")) > 0) {
+  if (cr_field_count(&solver->base, cr_message_field(&solver->base, "type")) > 0) {
     return cr_fail(CREMA_E_PARSE, "both \"type\" and \"solver_type\" are given; use \"type\"");
   }
   const char *name = solver_name(solver->solver_type);

@@ -60,21 +60,6 @@ bool cr_upgrade_names_needed(const Caffe__LayerParameter *layer);
 
 /* ---- tools of these steps (upgrade_fields.c) ---- */
 
-/* A message's field by its name; clearing it; making room for more values in it. */
-const ProtobufCFieldDescriptor *cr_upgrade_field(const ProtobufCMessage *message, const char *name);
-void cr_upgrade_clear(ProtobufCMessage *message, const char *name);
-crema_status cr_upgrade_reserve(ProtobufCMessage *message, const char *name,
-                                size_t extra) CREMA_MUST_USE;
-
-/* The message in a field, made if it does not exist yet. `out` is the address of a pointer to the
- * message's own struct. */
-crema_status cr_upgrade_inner(ProtobufCMessage *message, const char *name,
-                              void *out) CREMA_MUST_USE;
-
-/* Moves a field, if it is given, to the field `new_name` of another message. */
-crema_status cr_upgrade_move(ProtobufCMessage *from, const char *name, ProtobufCMessage *to,
-                             const char *new_name) CREMA_MUST_USE;
-
 /* A new string of `text` and `suffix`; does not free the old value of *slot. */
 crema_status cr_upgrade_text(char **slot, const char *text, const char *suffix) CREMA_MUST_USE;
 

@@ -1,35 +1,8 @@
-/* Tools of the upgrade steps: fields by name, and layers next to each other. */
+/* Tools of the upgrade steps. */
 #include <string.h>
 
 #include "core/fail.h"
 #include "proto/upgrade.h"
-
-const ProtobufCFieldDescriptor *cr_upgrade_field(const ProtobufCMessage *message,
-                                                 const char *name) {
-  return protobuf_c_message_descriptor_get_field_by_name(message->descriptor, name);
-}
-
-void cr_upgrade_clear(ProtobufCMessage *message, const char *name) {
-  cr_field_clear(message, cr_upgrade_field(message, name));
-}
-
-crema_status cr_upgrade_reserve(ProtobufCMessage *message, const char *name, size_t extra) {
-  return cr_field_reserve(message, cr_upgrade_field(message, name), extra);
-}
-
-crema_status cr_upgrade_inner(ProtobufCMessage *message, const char *name, void *out) {
-  ProtobufCMessage *inner = NULL;
-  CR_TRY(cr_field_message(message, cr_upgrade_field(message, name), &inner));
-  memcpy(out, &inner, sizeof inner);
-  return CREMA_OK;
-}
-
-crema_status cr_upgrade_move(ProtobufCMessage *from, const char *name, ProtobufCMessage *to,
-                             const char *new_name) {
-  const ProtobufCFieldDescriptor *field = cr_upgrade_field(from, name);
-  if (cr_field_count(from, field) == 0) return CREMA_OK;
-  return cr_field_move(from, field, to, cr_upgrade_field(to, new_name));
-}
 
 crema_status cr_upgrade_text(char **slot, const char *text, const char *suffix) {
   const size_t length = strlen(text), size = length + strlen(suffix) + 1;
@@ -57,26 +30,26 @@ bool cr_upgrade_is_of(const Caffe__LayerParameter *layer, const char *type) {
 }
 
 crema_status cr_upgrade_set_type(Caffe__LayerParameter *layer, const char *type) {
-  cr_upgrade_clear(&layer->base, "type");
+  cr_message_clear(&layer->base, "type");
   return cr_upgrade_text(&layer->type, type, "");
 }
 
 crema_status cr_upgrade_set_bottom(Caffe__LayerParameter *layer, const char *blob) {
-  cr_upgrade_clear(&layer->base, "bottom");
-  cr_upgrade_clear(&layer->base, "propagate_down");
-  CR_TRY(cr_upgrade_reserve(&layer->base, "bottom", 1));
+  cr_message_clear(&layer->base, "bottom");
+  cr_message_clear(&layer->base, "propagate_down");
+  CR_TRY(cr_message_reserve(&layer->base, "bottom", 1));
   CR_TRY(cr_upgrade_text(&layer->bottom[0], blob, ""));
   layer->n_bottom = 1;
   return CREMA_OK;
 }
 
 crema_status cr_upgrade_double(Caffe__NetParameter *net, size_t index) {
-  ProtobufCMessage *copy;
-  CR_TRY(cr_upgrade_reserve(&net->base, "layer", 1));
+  Caffe__LayerParameter *copy = NULL;
+  CR_TRY(cr_message_reserve(&net->base, "layer", 1));
   CR_TRY(cr_message_copy(&net->layer[index]->base, &copy));
   Caffe__LayerParameter **layer = net->layer + index + 1;
   memmove(layer + 1, layer, (net->n_layer - index - 1) * sizeof *layer);
-  *layer = (Caffe__LayerParameter *)copy;
+  *layer = copy;
   ++net->n_layer;
   return CREMA_OK;
 }
@@ -112,10 +85,10 @@ crema_status cr_upgrade_flatten(Caffe__BlobProto *blob) {
   const int64_t count = cr_upgrade_count(blob);
   const bool legacy = blob->shape == NULL && count_of_legacy(blob) > 0;
   if (count == 0 || (!legacy && (blob->shape == NULL || blob->shape->n_dim < 2))) return CREMA_OK;
-  CR_TRY(cr_upgrade_inner(&blob->base, "shape", &shape));
-  if (legacy) CR_TRY(cr_upgrade_reserve(&shape->base, "dim", 1));
+  CR_TRY(cr_message_inner(&blob->base, "shape", &shape));
+  if (legacy) CR_TRY(cr_message_reserve(&shape->base, "dim", 1));
   shape->dim[0] = count;
   shape->n_dim = 1;
-  for (int i = 0; i < 4; ++i) cr_upgrade_clear(&blob->base, legacy_fields[i]);
+  for (int i = 0; i < 4; ++i) cr_message_clear(&blob->base, legacy_fields[i]);
   return CREMA_OK;
 }

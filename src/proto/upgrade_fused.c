@@ -33,14 +33,14 @@ bool cr_upgrade_fused_needed(const Caffe__NetParameter *net) {
 
 static void clear_fused(Caffe__LayerParameter *layer) {
   if (layer->convolution_param != NULL) {
-    cr_upgrade_clear(&layer->convolution_param->base, "relu");
-    cr_upgrade_clear(&layer->convolution_param->base, "negative_slope");
+    cr_message_clear(&layer->convolution_param->base, "relu");
+    cr_message_clear(&layer->convolution_param->base, "negative_slope");
   }
   if (layer->inner_product_param != NULL) {
-    cr_upgrade_clear(&layer->inner_product_param->base, "relu");
-    cr_upgrade_clear(&layer->inner_product_param->base, "negative_slope");
+    cr_message_clear(&layer->inner_product_param->base, "relu");
+    cr_message_clear(&layer->inner_product_param->base, "negative_slope");
   }
-  if (layer->batch_norm_param != NULL) cr_upgrade_clear(&layer->batch_norm_param->base, "relu");
+  if (layer->batch_norm_param != NULL) cr_message_clear(&layer->batch_norm_param->base, "relu");
 }
 
 /* Turns `next`, a copy of `layer` that keeps its rules, into a layer of type `type` without
@@ -55,8 +55,8 @@ static crema_status follow(Caffe__LayerParameter *layer, Caffe__LayerParameter *
                                     "inner_product_param",
                                     "batch_norm_param",
                                     "dropout_param"};
-  for (size_t i = 0; i < sizeof own / sizeof own[0]; ++i) cr_upgrade_clear(&next->base, own[i]);
-  cr_upgrade_clear(&layer->base, "loss_weight");
+  for (size_t i = 0; i < sizeof own / sizeof own[0]; ++i) cr_message_clear(&next->base, own[i]);
+  cr_message_clear(&layer->base, "loss_weight");
   CR_TRY(cr_upgrade_text(&next->name, cr_upgrade_name(layer), suffix));
   CR_TRY(cr_upgrade_text(&next->type, type, ""));
   return cr_upgrade_set_bottom(next, next->top[0]);
@@ -67,9 +67,9 @@ static crema_status follow(Caffe__LayerParameter *layer, Caffe__LayerParameter *
 static crema_status add_power(Caffe__LayerParameter *layer, Caffe__LayerParameter *power) {
   Caffe__PowerParameter *param = NULL;
   const float ratio = layer->dropout_param->dropout_ratio;
-  cr_upgrade_clear(&layer->dropout_param->base, "scale_train");
+  cr_message_clear(&layer->dropout_param->base, "scale_train");
   CR_TRY(follow(layer, power, "/scale", "Power"));
-  CR_TRY(cr_upgrade_inner(&power->base, "power_param", &param));
+  CR_TRY(cr_message_inner(&power->base, "power_param", &param));
   param->has_scale = 1;
   param->scale = 1 - ratio;
   return CREMA_OK;
@@ -81,7 +81,7 @@ static crema_status add_relu(Caffe__LayerParameter *layer, Caffe__LayerParameter
   (void)rectifies(layer, &slope);
   clear_fused(layer);
   CR_TRY(follow(layer, relu, "/relu", "ReLU"));
-  CR_TRY(cr_upgrade_inner(&relu->base, "relu_param", &param));
+  CR_TRY(cr_message_inner(&relu->base, "relu_param", &param));
   param->has_negative_slope = slope != 0;
   param->negative_slope = slope;
   return CREMA_OK;
@@ -92,11 +92,11 @@ static crema_status give_batch_size(Caffe__NetParameter *net) {
   for (size_t i = 0; i < net->n_layer; ++i) {
     Caffe__BatchNormParameter *norm = NULL;
     if (!cr_upgrade_is_of(net->layer[i], "BatchNorm")) continue;
-    CR_TRY(cr_upgrade_inner(&net->layer[i]->base, "batch_norm_param", &norm));
+    CR_TRY(cr_message_inner(&net->layer[i]->base, "batch_norm_param", &norm));
     norm->has_stats_batch_size = 1;
     norm->stats_batch_size = net->bn_stats_batch_size;
   }
-  cr_upgrade_clear(&net->base, "bn_stats_batch_size");
+  cr_message_clear(&net->base, "bn_stats_batch_size");
   return CREMA_OK;
 }
 
@@ -108,7 +108,7 @@ crema_status cr_upgrade_fused(cr_upgrade *upgrade) {
     const bool drops = drops_only(net->layer[i]);
     if (!divides(net->layer[i])) continue;
     if (drops && net->layer[i]->dropout_param->scale_train) {
-      cr_upgrade_clear(&net->layer[i]->dropout_param->base, "scale_train");
+      cr_message_clear(&net->layer[i]->dropout_param->base, "scale_train");
       continue;
     }
     if (net->layer[i]->n_top != 1) {

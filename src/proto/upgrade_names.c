@@ -36,12 +36,12 @@ static crema_status rename_hole(Caffe__ConvolutionParameter *conv) {
   const uint32_t rows = conv->has_hole_h ? conv->hole_h : conv->hole;
   const uint32_t columns = conv->has_hole_w ? conv->hole_w : conv->hole;
   if (conv->n_dilation > 0) return twice("hole", "dilation");
-  CR_TRY(cr_upgrade_reserve(&conv->base, "dilation", 2));
+  CR_TRY(cr_message_reserve(&conv->base, "dilation", 2));
   conv->dilation[conv->n_dilation++] = rows;
   if (columns != rows) conv->dilation[conv->n_dilation++] = columns;
-  cr_upgrade_clear(&conv->base, "hole");
-  cr_upgrade_clear(&conv->base, "hole_h");
-  cr_upgrade_clear(&conv->base, "hole_w");
+  cr_message_clear(&conv->base, "hole");
+  cr_message_clear(&conv->base, "hole_h");
+  cr_message_clear(&conv->base, "hole_w");
   return CREMA_OK;
 }
 
@@ -54,8 +54,8 @@ static crema_status rename_crop(Caffe__TransformationParameter *transform) {
   transform->has_crop_h = transform->has_crop_w = 1;
   transform->crop_h = transform->crop_height;
   transform->crop_w = transform->crop_width;
-  cr_upgrade_clear(&transform->base, "crop_height");
-  cr_upgrade_clear(&transform->base, "crop_width");
+  cr_message_clear(&transform->base, "crop_height");
+  cr_message_clear(&transform->base, "crop_width");
   return CREMA_OK;
 }
 
@@ -66,7 +66,7 @@ static crema_status rename_label(Caffe__ImageDataParameter *image) {
     image->has_label_type = 1;
     image->label_type = CAFFE__IMAGE_DATA_PARAMETER__LABEL_TYPE__NONE;
   }
-  cr_upgrade_clear(&image->base, "has_label");
+  cr_message_clear(&image->base, "has_label");
   return CREMA_OK;
 }
 
@@ -78,7 +78,7 @@ static crema_status rename_all(Caffe__LayerParameter *layer) {
   if (layer->selu_dropout_param != NULL && layer->dropout_param != NULL) {
     return twice("selu_dropout_param", "dropout_param");
   }
-  CR_TRY(cr_upgrade_move(&layer->base, "selu_dropout_param", &layer->base, "dropout_param"));
+  CR_TRY(cr_message_move(&layer->base, "selu_dropout_param", &layer->base, "dropout_param"));
   return type == NULL ? CREMA_OK : cr_upgrade_set_type(layer, type);
 }
 

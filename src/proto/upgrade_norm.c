@@ -66,7 +66,7 @@ static void drop(ProtobufCMessage ***array, size_t *count, size_t from, size_t t
 static void keep_parameters(Caffe__LayerParameter *layer, size_t from, size_t to) {
   static const char *const fields[] = {"param", "blobs"};
   for (int i = 0; i < 2; ++i) {
-    const ProtobufCFieldDescriptor *field = cr_upgrade_field(&layer->base, fields[i]);
+    const ProtobufCFieldDescriptor *field = cr_message_field(&layer->base, fields[i]);
     ProtobufCMessage ***array = cr_field_slot(&layer->base, field);
     size_t *count = cr_field_length(&layer->base, field);
     drop(array, count, to, *count);
@@ -83,8 +83,8 @@ static void set_multipliers(Caffe__LayerParameter *norm, Caffe__LayerParameter *
     norm->param[i]->lr_mult = norm->param[i]->decay_mult = 0.0F;
   }
   for (size_t i = 0; full && i < scale->n_param; ++i) {
-    cr_upgrade_clear(&scale->param[i]->base, "lr_mult");
-    cr_upgrade_clear(&scale->param[i]->base, "decay_mult");
+    cr_message_clear(&scale->param[i]->base, "lr_mult");
+    cr_message_clear(&scale->param[i]->base, "decay_mult");
   }
 }
 
@@ -92,14 +92,14 @@ static crema_status move_fillers(Caffe__BatchNormParameter *norm, Caffe__LayerPa
                                  bool bias) {
   static const char *const read[] = {"scale_bias", "use_weight_bias", "bias_term"};
   Caffe__ScaleParameter *scale = NULL;
-  CR_TRY(cr_upgrade_inner(&layer->base, "scale_param", &scale));
+  CR_TRY(cr_message_inner(&layer->base, "scale_param", &scale));
   scale->has_bias_term = 1;
   scale->bias_term = bias;
   if (norm == NULL) return CREMA_OK;
-  CR_TRY(cr_upgrade_move(&norm->base, norm->filler != NULL ? "filler" : "scale_filler",
+  CR_TRY(cr_message_move(&norm->base, norm->filler != NULL ? "filler" : "scale_filler",
                          &scale->base, "filler"));
-  CR_TRY(cr_upgrade_move(&norm->base, "bias_filler", &scale->base, "bias_filler"));
-  for (int i = 0; i < 3; ++i) cr_upgrade_clear(&norm->base, read[i]);
+  CR_TRY(cr_message_move(&norm->base, "bias_filler", &scale->base, "bias_filler"));
+  for (int i = 0; i < 3; ++i) cr_message_clear(&norm->base, read[i]);
   return CREMA_OK;
 }
 
@@ -110,8 +110,8 @@ static crema_status divide(Caffe__LayerParameter *norm, Caffe__LayerParameter *s
                                         "batch_norm_param"};
   const bool bias = norm->n_blobs != PARAMETERS - 1 &&
                     (norm->batch_norm_param == NULL || norm->batch_norm_param->bias_term);
-  for (int i = 0; i < 5; ++i) cr_upgrade_clear(&scale->base, of_norm[i]);
-  cr_upgrade_clear(&norm->base, "loss_weight");
+  for (int i = 0; i < 5; ++i) cr_message_clear(&scale->base, of_norm[i]);
+  cr_message_clear(&norm->base, "loss_weight");
   CR_TRY(cr_upgrade_text(&scale->name, cr_upgrade_name(norm), CR_UPGRADED_SCALE));
   CR_TRY(cr_upgrade_text(&scale->type, "Scale", ""));
   if (scale->n_top > 0) CR_TRY(cr_upgrade_set_bottom(scale, scale->top[0]));
@@ -127,9 +127,9 @@ static crema_status one_blob(float value, Caffe__BlobProto **out) {
   Caffe__BlobShape *shape = NULL;
   CR_TRY(cr_message_new(&caffe__blob_proto__descriptor, &blob));
   Caffe__BlobProto *made = (Caffe__BlobProto *)blob;
-  crema_status status = cr_upgrade_inner(blob, "shape", &shape);
-  if (status == CREMA_OK) status = cr_upgrade_reserve(blob, "data", 1);
-  if (status == CREMA_OK) status = cr_upgrade_reserve(&shape->base, "dim", 1);
+  crema_status status = cr_message_inner(blob, "shape", &shape);
+  if (status == CREMA_OK) status = cr_message_reserve(blob, "data", 1);
+  if (status == CREMA_OK) status = cr_message_reserve(&shape->base, "dim", 1);
   if (status != CREMA_OK) {
     cr_message_free(blob);
     return status;
@@ -174,19 +174,19 @@ static crema_status convert_bn_param(Caffe__LayerParameter *layer) {
   const Caffe__BNParameter unset = CAFFE__BNPARAMETER__INIT;
   Caffe__BNParameter *bn = layer->bn_param;
   Caffe__BatchNormParameter *norm = NULL;
-  CR_TRY(cr_upgrade_inner(&layer->base, "batch_norm_param", &norm));
+  CR_TRY(cr_message_inner(&layer->base, "batch_norm_param", &norm));
   norm->has_moving_average_fraction = norm->has_eps = 1;
   norm->moving_average_fraction = bn != NULL ? bn->momentum : unset.momentum;
   norm->eps = bn != NULL ? bn->eps : unset.eps;
   if (bn == NULL) return CREMA_OK;
   if (bn->frozen) norm->has_use_global_stats = norm->use_global_stats = 1;
-  CR_TRY(cr_upgrade_move(&bn->base, "slope_filler", &norm->base, "scale_filler"));
-  return cr_upgrade_move(&bn->base, "bias_filler", &norm->base, "bias_filler");
+  CR_TRY(cr_message_move(&bn->base, "slope_filler", &norm->base, "scale_filler"));
+  return cr_message_move(&bn->base, "bias_filler", &norm->base, "bias_filler");
 }
 
 /* Adds messages to a repeated field until it has `count` of them. */
 static crema_status fill_up(ProtobufCMessage *message, const char *name, size_t count) {
-  const ProtobufCFieldDescriptor *field = cr_upgrade_field(message, name);
+  const ProtobufCFieldDescriptor *field = cr_message_field(message, name);
   size_t *length = cr_field_length(message, field);
   if (*length >= count) return CREMA_OK;
   CR_TRY(cr_field_reserve(message, field, count - *length));
@@ -208,7 +208,7 @@ static crema_status convert_bn(Caffe__LayerParameter *layer) {
   }
   CR_TRY(cr_upgrade_set_type(layer, "BatchNorm"));
   CR_TRY(convert_bn_param(layer));
-  cr_upgrade_clear(&layer->base, "bn_param");
+  cr_message_clear(&layer->base, "bn_param");
   if (layer->n_param > 0 || frozen) {
     CR_TRY(fill_up(&layer->base, "param", PARAMETERS));
     for (int i = 0; frozen && i < 2; ++i) {

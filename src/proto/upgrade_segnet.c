@@ -42,16 +42,16 @@ static crema_status check_bn(const Caffe__LayerParameter *layer) {
 static crema_status make_scale(Caffe__LayerParameter *layer) {
   Caffe__ScaleParameter *scale = NULL;
   CR_TRY(cr_upgrade_set_type(layer, "Scale"));
-  CR_TRY(cr_upgrade_inner(&layer->base, "scale_param", &scale));
+  CR_TRY(cr_message_inner(&layer->base, "scale_param", &scale));
   scale->has_bias_term = 1;
   scale->bias_term = 1;
   for (size_t i = 0; i < layer->n_blobs; ++i) CR_TRY(cr_upgrade_flatten(layer->blobs[i]));
   if (layer->bn_param == NULL) return CREMA_OK;
   ProtobufCMessage *bn = &layer->bn_param->base;
   const bool ours = layer->bn_param->scale_filler != NULL || layer->bn_param->shift_filler != NULL;
-  CR_TRY(cr_upgrade_move(bn, ours ? "scale_filler" : "slope_filler", &scale->base, "filler"));
-  CR_TRY(cr_upgrade_move(bn, ours ? "shift_filler" : "bias_filler", &scale->base, "bias_filler"));
-  cr_upgrade_clear(&layer->base, "bn_param");
+  CR_TRY(cr_message_move(bn, ours ? "scale_filler" : "slope_filler", &scale->base, "filler"));
+  CR_TRY(cr_message_move(bn, ours ? "shift_filler" : "bias_filler", &scale->base, "bias_filler"));
+  cr_message_clear(&layer->base, "bn_param");
   return CREMA_OK;
 }
 
@@ -60,10 +60,10 @@ static crema_status make_scale(Caffe__LayerParameter *layer) {
 static crema_status make_norm(Caffe__LayerParameter *norm, Caffe__LayerParameter *scale) {
   static const char *const of_scale[] = {"name", "param", "blobs", "bn_param", "loss_weight"};
   Caffe__BatchNormParameter *param = NULL;
-  for (int i = 0; i < 5; ++i) cr_upgrade_clear(&norm->base, of_scale[i]);
+  for (int i = 0; i < 5; ++i) cr_message_clear(&norm->base, of_scale[i]);
   CR_TRY(cr_upgrade_set_type(norm, "BatchNorm"));
   CR_TRY(cr_upgrade_text(&norm->name, cr_upgrade_name(scale), "/norm"));
-  CR_TRY(cr_upgrade_inner(&norm->base, "batch_norm_param", &param));
+  CR_TRY(cr_message_inner(&norm->base, "batch_norm_param", &param));
   param->has_use_global_stats = param->has_eps = 1;
   param->use_global_stats = 0;
   param->eps = 1e-9F;
@@ -71,8 +71,8 @@ static crema_status make_norm(Caffe__LayerParameter *norm, Caffe__LayerParameter
     while (scale->n_top > 1) free(scale->top[--scale->n_top]);
     return cr_upgrade_set_bottom(scale, norm->top[0]);
   }
-  cr_upgrade_clear(&scale->base, "bottom");
-  cr_upgrade_clear(&scale->base, "propagate_down");
+  cr_message_clear(&scale->base, "bottom");
+  cr_message_clear(&scale->base, "propagate_down");
   return CREMA_OK;
 }
 
@@ -90,7 +90,7 @@ static crema_status move_transform(Caffe__LayerParameter *layer,
   if ((dense->crop_width > 0) != (dense->crop_height > 0)) {
     return cr_fail(CREMA_E_PARSE, "crop_height and crop_width belong together");
   }
-  CR_TRY(cr_upgrade_inner(&layer->base, "transform_param", &transform));
+  CR_TRY(cr_message_inner(&layer->base, "transform_param", &transform));
   if (dense->mirror) transform->has_mirror = transform->mirror = 1;
   if (dense->crop_width == 0) return CREMA_OK;
   if (transform->has_crop_size || transform->has_crop_h || transform->has_crop_w) {
@@ -113,11 +113,11 @@ static crema_status make_seg_data(Caffe__LayerParameter *layer) {
     return cr_fail(CREMA_E_UNSUPPORTED, "label_divide_factor is not supported");
   }
   CR_TRY(move_transform(layer, dense));
-  CR_TRY(cr_upgrade_inner(&layer->base, "image_data_param", &image));
+  CR_TRY(cr_message_inner(&layer->base, "image_data_param", &image));
   for (size_t i = 0; i < sizeof same / sizeof same[0]; ++i) {
-    CR_TRY(cr_upgrade_move(&dense->base, same[i], &image->base, same[i]));
+    CR_TRY(cr_message_move(&dense->base, same[i], &image->base, same[i]));
   }
-  cr_upgrade_clear(&layer->base, "dense_image_data_param");
+  cr_message_clear(&layer->base, "dense_image_data_param");
   return CREMA_OK;
 }
 
@@ -134,9 +134,9 @@ static crema_status make_infogain(Caffe__LayerParameter *layer) {
   Caffe__InfogainLossParameter *infogain = NULL;
   ProtobufCMessage *loss = &layer->loss_param->base;
   const bool weighted = layer->loss_param->weight_by_label_freqs;
-  cr_upgrade_clear(loss, "weight_by_label_freqs");
+  cr_message_clear(loss, "weight_by_label_freqs");
   if (!weighted) {
-    cr_upgrade_clear(loss, "class_weighting");
+    cr_message_clear(loss, "class_weighting");
     return CREMA_OK;
   }
   if (layer->loss_param->n_class_weighting == 0) {
@@ -144,9 +144,9 @@ static crema_status make_infogain(Caffe__LayerParameter *layer) {
   }
   CR_TRY(cr_upgrade_set_type(layer, "InfogainLoss"));
   if (layer->softmax_param == NULL) return CREMA_OK;
-  CR_TRY(cr_upgrade_inner(&layer->base, "infogain_loss_param", &infogain));
-  CR_TRY(cr_upgrade_move(&layer->softmax_param->base, "axis", &infogain->base, "axis"));
-  cr_upgrade_clear(&layer->base, "softmax_param");
+  CR_TRY(cr_message_inner(&layer->base, "infogain_loss_param", &infogain));
+  CR_TRY(cr_message_move(&layer->softmax_param->base, "axis", &infogain->base, "axis"));
+  cr_message_clear(&layer->base, "softmax_param");
   return CREMA_OK;
 }
 

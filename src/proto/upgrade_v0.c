@@ -145,8 +145,8 @@ static crema_status absorb_padding(Caffe__V1LayerParameter *layer,
   if (layer->n_bottom != 1 || padding->n_bottom != 1 || padding->n_top != 1) {
     return cr_fail(
         CREMA_E_UNSUPPORTED,
-        "layer \"%.200s\": padding (layer \"%s\") needs one bottom and one top, and so does "
-        "the layer behind it",
+        "layer \"%.200s\": padding (layer \"%s\") needs one bottom and one top, as does the "
+        "layer after it",
         name_of(layer), name_of(padding));
   }
   char *bottom = cr_proto_strdup(padding->bottom[0]);
@@ -202,9 +202,9 @@ static crema_status move_field(Caffe__V0LayerParameter *old, const ProtobufCFiel
     if (strcmp(routes[i].field, field->name) != 0) continue;
     if (routes[i].type != NULL && strcmp(routes[i].type, type) != 0) continue;
     ProtobufCMessage *target = &layer->base;
-    if (routes[i].param != NULL) CR_TRY(cr_upgrade_inner(target, routes[i].param, &target));
+    if (routes[i].param != NULL) CR_TRY(cr_message_inner(target, routes[i].param, &target));
     *moved = true;
-    return cr_upgrade_move(&old->base, field->name, target, routes[i].target);
+    return cr_message_move(&old->base, field->name, target, routes[i].target);
   }
   return CREMA_OK;
 }

@@ -83,7 +83,7 @@ static crema_status move_same_fields(Caffe__V1LayerParameter *old, Caffe__LayerP
   for (unsigned i = 0; i < type->n_fields; ++i) {
     const ProtobufCFieldDescriptor *field = &type->fields[i];
     if (is_special(field->name) || cr_field_count(&old->base, field) == 0) continue;
-    const ProtobufCFieldDescriptor *target = cr_upgrade_field(&layer->base, field->name);
+    const ProtobufCFieldDescriptor *target = cr_message_field(&layer->base, field->name);
     if (target == NULL) {
       return cr_fail(CREMA_E_INTERNAL, "LayerParameter has no field %s", field->name);
     }
@@ -93,7 +93,7 @@ static crema_status move_same_fields(Caffe__V1LayerParameter *old, Caffe__LayerP
 }
 
 static crema_status make_params(Caffe__LayerParameter *layer, size_t count) {
-  CR_TRY(cr_upgrade_reserve(&layer->base, "param", count));
+  CR_TRY(cr_message_reserve(&layer->base, "param", count));
   while (layer->n_param < count) {
     ProtobufCMessage *param;
     CR_TRY(cr_message_new(&caffe__param_spec__descriptor, &param));
@@ -140,7 +140,7 @@ static crema_status move_padding(const Caffe__V1LayerParameter *old, Caffe__Laye
   if (!old->has_type || old->type != CAFFE__V1_LAYER_PARAMETER__LAYER_TYPE__PADDING) {
     return CREMA_OK;
   }
-  CR_TRY(cr_upgrade_inner(&layer->base, "interp_param", &interp));
+  CR_TRY(cr_message_inner(&layer->base, "interp_param", &interp));
   interp->has_zoom_factor = 1;
   interp->zoom_factor = 1;
   if (padding == NULL) return CREMA_OK;
@@ -166,7 +166,7 @@ static crema_status move_ignored_label(const Caffe__V1LayerParameter *old,
                    cr_upgrade_name(layer), given->n_ignore_label);
   }
   if (given->n_ignore_label == 0) return CREMA_OK;
-  CR_TRY(cr_upgrade_inner(&layer->base, "loss_param", &loss));
+  CR_TRY(cr_message_inner(&layer->base, "loss_param", &loss));
   loss->has_ignore_label = 1;
   loss->ignore_label = given->ignore_label[0];
   return CREMA_OK;
@@ -200,14 +200,14 @@ crema_status cr_upgrade_v1(cr_upgrade *upgrade) {
     return cr_fail(CREMA_E_PARSE,
                    "the net has both \"layer\" and \"layers\"; use \"layer\" for all of them");
   }
-  CR_TRY(cr_upgrade_reserve(&net->base, "layer", net->n_layers));
+  CR_TRY(cr_message_reserve(&net->base, "layer", net->n_layers));
   for (size_t i = 0; i < net->n_layers; ++i) {
     ProtobufCMessage *layer;
     CR_TRY(cr_message_new(&caffe__layer_parameter__descriptor, &layer));
     net->layer[net->n_layer++] = (Caffe__LayerParameter *)layer;
     CR_TRY(upgrade_layer(net->layers[i], net->layer[i], &upgrade->fine));
   }
-  cr_upgrade_clear(&net->base, "layers");
+  cr_message_clear(&net->base, "layers");
   return CREMA_OK;
 }
 
@@ -233,7 +233,7 @@ enum {
 static const ProtobufCFieldDescriptor *data_param_of(const Caffe__V1LayerParameter *layer) {
   for (size_t i = 0; layer->has_type && i < DATA_LAYER_COUNT; ++i) {
     if (layer->type != data_layers[i].type) continue;
-    return cr_upgrade_field(&layer->base, data_layers[i].param);
+    return cr_message_field(&layer->base, data_layers[i].param);
   }
   return NULL;
 }
@@ -245,7 +245,7 @@ bool cr_upgrade_transform_needed(const Caffe__NetParameter *net) {
     const ProtobufCMessage *param =
         *(ProtobufCMessage **)cr_field_slot(&net->layers[i]->base, field);
     for (int j = 0; param != NULL && j < TRANSFORM_FIELD_COUNT; ++j) {
-      if (cr_field_count(param, cr_upgrade_field(param, transform_fields[j])) > 0) return true;
+      if (cr_field_count(param, cr_message_field(param, transform_fields[j])) > 0) return true;
     }
   }
   return false;
@@ -258,9 +258,9 @@ crema_status cr_upgrade_transform(cr_upgrade *upgrade) {
     ProtobufCMessage *param = NULL, *transform = NULL;
     if (field == NULL) continue;
     CR_TRY(cr_field_message(&layer->base, field, &param));
-    CR_TRY(cr_upgrade_inner(&layer->base, "transform_param", &transform));
+    CR_TRY(cr_message_inner(&layer->base, "transform_param", &transform));
     for (int j = 0; j < TRANSFORM_FIELD_COUNT; ++j) {
-      CR_TRY(cr_upgrade_move(param, transform_fields[j], transform, transform_fields[j]));
+      CR_TRY(cr_message_move(param, transform_fields[j], transform, transform_fields[j]));
     }
   }
   return CREMA_OK;

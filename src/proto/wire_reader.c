@@ -11,12 +11,12 @@
 #include "proto/field.h"
 #include "proto/wire_format.h"
 
-typedef struct wire_reader {
+typedef struct message_reader {
   const uint8_t *start;
   const uint8_t *end;
   const char *source;
   const cr_wire_input *input;
-} wire_reader;
+} message_reader;
 
 /* The unread rest of one message. */
 typedef struct wire_cursor {
@@ -43,7 +43,7 @@ typedef struct wire_survey {
   bool nv;
 } wire_survey;
 
-static crema_status fail_at(const wire_reader *r, const uint8_t *at, const char *what,
+static crema_status fail_at(const message_reader *r, const uint8_t *at, const char *what,
                             const ProtobufCMessageDescriptor *type) {
   return cr_fail(CREMA_E_CORRUPT, "%s: byte %zu: %s in %s", r->source, (size_t)(at - r->start),
                  what, type->short_name);
@@ -52,18 +52,18 @@ static crema_status fail_at(const wire_reader *r, const uint8_t *at, const char 
 /* ---- input --------------------------------------------------------------------- */
 
 /* Before the bytes from `at` to `end` are looked at. */
-static crema_status need(const wire_reader *r, const uint8_t *at, const uint8_t *end) {
+static crema_status need(const message_reader *r, const uint8_t *at, const uint8_t *end) {
   if (r->input->load == NULL || at >= end) return CREMA_OK;
   return r->input->load(r->input->user, (size_t)(at - r->start), (size_t)(end - r->start));
 }
 
 /* Whether a field of `size` bytes stays in the input. */
-static bool stays(const wire_reader *r, const ProtobufCMessageDescriptor *type, size_t size) {
+static bool stays(const message_reader *r, const ProtobufCMessageDescriptor *type, size_t size) {
   return r->input->run > 0 && size >= r->input->run && type == &caffe__blob_proto__descriptor;
 }
 
 /* Whether `memory` is part of the input and none that was allocated. */
-static bool is_input(const wire_reader *r, const void *memory) {
+static bool is_input(const message_reader *r, const void *memory) {
   uintptr_t at = (uintptr_t)memory;
   return at >= (uintptr_t)r->start && at < (uintptr_t)r->end;
 }
@@ -132,7 +132,7 @@ static bool skip_group(wire_cursor *c, uint32_t number) {
 }
 
 /* Fails because the payload of the record that starts at `start` goes beyond `end`. */
-static crema_status fail_cut(const wire_reader *r, const ProtobufCMessageDescriptor *type,
+static crema_status fail_cut(const message_reader *r, const ProtobufCMessageDescriptor *type,
                              const uint8_t *start, const uint8_t *end, const wire_record *record) {
   const ProtobufCFieldDescriptor *field =
       protobuf_c_message_descriptor_get_field(type, record->number);
@@ -155,7 +155,7 @@ static crema_status fail_cut(const wire_reader *r, const ProtobufCMessageDescrip
   return status;
 }
 
-static crema_status next_record(const wire_reader *r, const ProtobufCMessageDescriptor *type,
+static crema_status next_record(const message_reader *r, const ProtobufCMessageDescriptor *type,
                                 wire_cursor *c, wire_record *record) {
   enum { HEAD = 2 * CR_WIRE_VARINT_MAX }; /* a tag and a length or a number */
   const uint8_t *start = c->at;
@@ -213,7 +213,7 @@ static bool count_packed(const ProtobufCFieldDescriptor *field, const wire_recor
 
 /* The field of a record and the number of its values. NULL for a record that is kept as unknown:
  * the schema lacks its number or its enum value, or gives the field another wire type. */
-static crema_status find_field(const wire_reader *r, const ProtobufCMessageDescriptor *type,
+static crema_status find_field(const message_reader *r, const ProtobufCMessageDescriptor *type,
                                const wire_record *record, bool nv,
                                const ProtobufCFieldDescriptor **out, size_t *count) {
   uint32_t number = cr_dialect_to_schema(type, record->number, record->wire, nv);
@@ -240,7 +240,7 @@ static crema_status find_field(const wire_reader *r, const ProtobufCMessageDescr
   return CREMA_OK;
 }
 
-static crema_status learn_dialect(const wire_reader *r, const ProtobufCMessageDescriptor *type,
+static crema_status learn_dialect(const message_reader *r, const ProtobufCMessageDescriptor *type,
                                   wire_cursor c, bool *nv) {
   *nv = false;
   if (!cr_dialect_concerns(type)) return CREMA_OK;
@@ -253,7 +253,7 @@ static crema_status learn_dialect(const wire_reader *r, const ProtobufCMessageDe
 }
 
 /* Notes that `count` values of field number `index` lie in the record. */
-static void count_values(const wire_reader *r, const ProtobufCMessageDescriptor *type,
+static void count_values(const message_reader *r, const ProtobufCMessageDescriptor *type,
                          const wire_record *record, size_t index, size_t count, wire_survey *out) {
   const ProtobufCFieldDescriptor *field = &type->fields[index];
   size_t size = (size_t)(record->end - record->payload);
@@ -264,7 +264,7 @@ static void count_values(const wire_reader *r, const ProtobufCMessageDescriptor 
   out->counts[index] += count;
 }
 
-static crema_status survey(const wire_reader *r, const ProtobufCMessageDescriptor *type,
+static crema_status survey(const message_reader *r, const ProtobufCMessageDescriptor *type,
                            wire_cursor c, wire_survey *out) {
   memset(out, 0, sizeof *out);
   CR_TRY(learn_dialect(r, type, c, &out->nv));
@@ -282,7 +282,7 @@ static crema_status survey(const wire_reader *r, const ProtobufCMessageDescripto
 
 /* ---- values --------------------------------------------------------------------- */
 
-static crema_status read_message(const wire_reader *r, ProtobufCMessage *message, wire_cursor c,
+static crema_status read_message(const message_reader *r, ProtobufCMessage *message, wire_cursor c,
                                  bool fresh);
 
 /* Stores the value of a varint. */
@@ -299,7 +299,7 @@ static void store_number(ProtobufCType type, uint64_t bits, void *slot) {
   else memcpy(slot, &bits, 8);
 }
 
-static crema_status store_string(const wire_reader *r, const ProtobufCFieldDescriptor *field,
+static crema_status store_string(const message_reader *r, const ProtobufCFieldDescriptor *field,
                                  const wire_record *record, char **slot) {
   size_t size = (size_t)(record->end - record->payload);
   if (memchr(record->payload, '\0', size) != NULL) {
@@ -315,7 +315,7 @@ static crema_status store_string(const wire_reader *r, const ProtobufCFieldDescr
   return CREMA_OK;
 }
 
-static crema_status store_bytes(const wire_reader *r, const ProtobufCFieldDescriptor *field,
+static crema_status store_bytes(const message_reader *r, const ProtobufCFieldDescriptor *field,
                                 const wire_record *record, ProtobufCBinaryData *slot) {
   const ProtobufCBinaryData *fallback = field->default_value;
   size_t size = (size_t)(record->end - record->payload);
@@ -328,7 +328,7 @@ static crema_status store_bytes(const wire_reader *r, const ProtobufCFieldDescri
   return CREMA_OK;
 }
 
-static crema_status store_value(const wire_reader *r, const ProtobufCFieldDescriptor *field,
+static crema_status store_value(const message_reader *r, const ProtobufCFieldDescriptor *field,
                                 const wire_record *record, void *slot) {
   switch (field->type) {
     case PROTOBUF_C_TYPE_STRING: return store_string(r, field, record, slot);
@@ -361,7 +361,7 @@ static void store_packed(const ProtobufCFieldDescriptor *field, const wire_recor
   }
 }
 
-static crema_status read_repeated(const wire_reader *r, ProtobufCMessage *message,
+static crema_status read_repeated(const message_reader *r, ProtobufCMessage *message,
                                   const ProtobufCFieldDescriptor *field, const wire_record *record,
                                   size_t count) {
   if (count == 0) return CREMA_OK;
@@ -410,7 +410,7 @@ static crema_status reserve(ProtobufCMessage *message, const wire_survey *found)
   return CREMA_OK;
 }
 
-static crema_status check_required(const wire_reader *r, const ProtobufCMessageDescriptor *type,
+static crema_status check_required(const message_reader *r, const ProtobufCMessageDescriptor *type,
                                    const wire_survey *found, const uint8_t *at) {
   for (unsigned i = 0; i < type->n_fields; ++i) {
     if (type->fields[i].label == PROTOBUF_C_LABEL_REQUIRED && found->counts[i] == 0) {
@@ -422,7 +422,7 @@ static crema_status check_required(const wire_reader *r, const ProtobufCMessageD
 }
 
 /* Leaves the field's values in the input if they are to stay there. */
-static bool keep_in_place(const wire_reader *r, ProtobufCMessage *message,
+static bool keep_in_place(const message_reader *r, ProtobufCMessage *message,
                           const ProtobufCFieldDescriptor *field, const wire_record *record,
                           const wire_survey *found, size_t count) {
   if (field->type == PROTOBUF_C_TYPE_BYTES && field->label != PROTOBUF_C_LABEL_REPEATED) {
@@ -442,7 +442,7 @@ static bool keep_in_place(const wire_reader *r, ProtobufCMessage *message,
 
 /* Adds the fields in `c` to a message. `fresh`: the message was empty, so that `c` has all of its
  * required fields. */
-static crema_status read_message(const wire_reader *r, ProtobufCMessage *message, wire_cursor c,
+static crema_status read_message(const message_reader *r, ProtobufCMessage *message, wire_cursor c,
                                  bool fresh) {
   const ProtobufCMessageDescriptor *type = message->descriptor;
   wire_survey found;
@@ -474,7 +474,7 @@ static crema_status read_message(const wire_reader *r, ProtobufCMessage *message
 }
 
 /* Removes values that lie in the input from a message, so that the rest can be freed. */
-static void forget(const wire_reader *r, ProtobufCMessage *message) {
+static void forget(const message_reader *r, ProtobufCMessage *message) {
   const ProtobufCMessageDescriptor *type = message->descriptor;
   for (unsigned i = 0; i < type->n_fields; ++i) {
     const ProtobufCFieldDescriptor *field = &type->fields[i];
@@ -497,7 +497,7 @@ static void forget(const wire_reader *r, ProtobufCMessage *message) {
 void cr_wire_free(const cr_wire_input *input, ProtobufCMessage *message) {
   if (message == NULL) return;
   if (input->run > 0 && input->size > 0) { /* else there may be no bytes */
-    const wire_reader r = {.start = input->bytes, .end = input->bytes + input->size};
+    const message_reader r = {.start = input->bytes, .end = input->bytes + input->size};
     forget(&r, message);
   }
   cr_message_free(message);
@@ -507,7 +507,7 @@ crema_status cr_wire_parse_input(const ProtobufCMessageDescriptor *type, const c
                                  const char *source, ProtobufCMessage **out) {
   static const uint8_t nothing[1];
   const uint8_t *start = input->size > 0 ? input->bytes : nothing;
-  wire_reader r = {start, start + input->size, source, input};
+  message_reader r = {start, start + input->size, source, input};
   ProtobufCMessage *message;
   *out = NULL;
   CR_TRY(cr_message_new(type, &message));
@@ -528,7 +528,7 @@ crema_status cr_wire_parse(const ProtobufCMessageDescriptor *type, const uint8_t
 crema_status cr_wire_walk(const ProtobufCMessageDescriptor *type, const uint8_t *bytes, size_t size,
                           const char *source, cr_wire_visit *visit, void *user) {
   const cr_wire_input input = {.bytes = bytes, .size = size};
-  wire_reader r = {bytes, bytes + size, source, &input};
+  message_reader r = {bytes, bytes + size, source, &input};
   wire_cursor c = {bytes, bytes + size};
   while (c.at < c.end) {
     wire_record record;

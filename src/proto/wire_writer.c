@@ -243,3 +243,9 @@ crema_status cr_wire_print(const ProtobufCMessage *message, cr_buffer *out) {
   CR_TRY(cr_buffer_reserve(out, out->size + cr_wire_size(message)));
   return cr_wire_send(message, append_to_buffer, out);
 }
+
+crema_status cr_wire_print_head(cr_buffer *out, uint32_t number, size_t size) {
+  wire_writer w = {append_to_buffer, out};
+  CR_TRY(put_tag(&w, number, CR_WIRE_BYTES));
+  return put_varint(&w, size);
+}

@@ -16,4 +16,7 @@ crema_status cr_wire_send(const ProtobufCMessage *message, cr_wire_sink sink,
 /* Bytes that cr_wire_send will send. */
 size_t cr_wire_size(const ProtobufCMessage *message);
 
+/* Appends the tag and the length that precede `size` bytes of field `number`. */
+crema_status cr_wire_print_head(cr_buffer *out, uint32_t number, size_t size) CREMA_MUST_USE;
+
 #endif

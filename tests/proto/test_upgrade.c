@@ -50,7 +50,7 @@ TEST(an_input_without_a_shape_is_warned_of) {
   ok(cr_net_param_upgrade((Caffe__NetParameter *)message, "net.prototxt", NULL));
   crema_log_set(NULL, NULL, CREMA_LOG_INFO);
   assert_string_equal(warning,
-                      "net.prototxt: input \"x\" is left out, as it has neither input_shape nor "
+                      "net.prototxt: input \"x\" is omitted, as it has neither input_shape nor "
                       "input_dim");
   cr_message_free(message);
 }
@@ -105,8 +105,8 @@ TEST(padding_layers) {
       "layers { layer { name: 'p' type: 'padding' pad: 2 } top: 'b' } layers { layer { name: "
       "'c' type: 'conv' } bottom: 'b' top: 'c' }",
       CREMA_E_UNSUPPORTED,
-      "layer \"c\": padding (layer \"p\") needs one bottom and one top, and so does the "
-      "layer behind it");
+      "layer \"c\": padding (layer \"p\") needs one bottom and one top, as does the "
+      "layer after it");
 }
 
 TEST(batch_norm_statistics) {

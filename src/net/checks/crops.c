@@ -16,10 +16,10 @@
 enum { SPATIAL = 2 }; /* axes 2 and 3 */
 
 /* Position z of one blob along a spatial axis lies at scale z + shift of another. */
-typedef struct place {
+typedef struct mapping {
   bool known;
   double scale[SPATIAL], shift[SPATIAL];
-} place;
+} mapping;
 
 /* The window of a layer with one for each spatial axis; NULL: it has none. */
 static const cr_window *window_of(const cr_layer *layer, bool *transposed) {
@@ -35,9 +35,9 @@ static const cr_window *window_of(const cr_layer *layer, bool *transposed) {
 /* Maps positions of a layer's top to its bottom. A layer that keeps the extents keeps the
  * positions.
  */
-static place place_of_layer(const cr_net_layer *layer, int top, int bottom) {
+static mapping place_of_layer(const cr_net_layer *layer, int top, int bottom) {
   const Caffe__CropParameter *crop = layer->layer->param->crop_param;
-  place p = {.known = true, .scale = {1, 1}};
+  mapping p = {.known = true, .scale = {1, 1}};
   bool transposed = false;
   const cr_window *window = window_of(layer->layer, &transposed);
   for (int i = 0; i < SPATIAL && window != NULL; ++i) {
@@ -63,17 +63,17 @@ static place place_of_layer(const cr_net_layer *layer, int top, int bottom) {
 
 /* Maps positions of blob `from`, which layer `reader` reads, to each blob that it comes from. `out`
  * has one entry per blob. */
-static void trace(const crema_net *net, int reader, int from, place *out) {
+static void trace(const crema_net *net, int reader, int from, mapping *out) {
   memset(out, 0, (size_t)net->blobs * sizeof *out);
-  out[from] = (place){.known = true, .scale = {1, 1}};
+  out[from] = (mapping){.known = true, .scale = {1, 1}};
   for (int l = reader - 1; l >= 0; --l) {
     const cr_net_layer *layer = &net->layer[l];
     for (int t = 0; t < layer->layer->tops; ++t) {
-      const place *above = &out[layer->top_id[t]];
+      const mapping *above = &out[layer->top_id[t]];
       for (int b = 0; above->known && b < layer->layer->bottoms; ++b) {
-        place *below = &out[layer->bottom_id[b]];
+        mapping *below = &out[layer->bottom_id[b]];
         if (layer->layer->kind->graph.equal_bottoms_tops && b != t) continue;
-        const place p = place_of_layer(layer, t, b);
+        const mapping p = place_of_layer(layer, t, b);
         if (below->known || !p.known) continue;
         below->known = true;
         for (int i = 0; i < SPATIAL; ++i) {
@@ -86,7 +86,7 @@ static void trace(const crema_net *net, int reader, int from, place *out) {
 }
 
 /* The offset of each axis at which both bottoms show the same pixels. */
-static bool find_offset(const crema_net *net, const place *from, const place *like,
+static bool find_offset(const crema_net *net, const mapping *from, const mapping *like,
                         int64_t out[SPATIAL]) {
   for (int blob = net->blobs - 1; blob >= 0; --blob) {
     if (!from[blob].known || !like[blob].known) continue;
@@ -103,7 +103,7 @@ static bool find_offset(const crema_net *net, const place *from, const place *li
   return false;
 }
 
-static void warn(const crema_net *net, int index, place *from, place *like) {
+static void warn(const crema_net *net, int index, mapping *from, mapping *like) {
   const cr_net_layer *layer = &net->layer[index];
   const cr_layer *self = layer->layer;
   int64_t offset[SPATIAL];
@@ -115,15 +115,15 @@ static void warn(const crema_net *net, int index, place *from, place *like) {
     snprintf(second, sizeof second, " offset: %lld", (long long)offset[1]);
   }
   cr_log_warning(
-      "layer '%s' (%s)%s: without an offset the window begins at 0, as in BVLC Caffe 1.0; in "
-      "older files, such as those of HED, it is that of the same pixels as bottom 1, which "
-      "crop_param { axis: 2 offset: %lld%s } is",
+      "layer '%s' (%s)%s: without an offset the window begins at 0, as in BVLC Caffe 1.0. In older "
+      "files, such as HED's, it shows the same pixels as bottom 1, which "
+      "crop_param { axis: 2 offset: %lld%s } does",
       self->name, self->kind->type, cr_net_line_text(net, (size_t)index, line),
       (long long)offset[0], second);
 }
 
 crema_status cr_net_warn_of_crops(const crema_net *net) {
-  place *places = NULL;
+  mapping *places = NULL;
   for (int i = 0; i < net->layers; ++i) {
     const cr_layer *self = net->layer[i].layer;
     const Caffe__CropParameter *param = self->param->crop_param;

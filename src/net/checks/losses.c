@@ -17,8 +17,8 @@ static void warn_of_fields(const crema_net *net, int index) {
   for (unsigned i = 0; i < type->n_fields; ++i) {
     if (cr_field_count(&param->base, &type->fields[i]) == 0) continue;
     cr_log_warning(
-        "layer '%s' (%s)%s: %s of loss_param is not read and changes nothing; what the loss is "
-        "divided by is fixed",
+        "layer '%s' (%s)%s: %s of loss_param is not read and changes nothing; the divisor of "
+        "the loss is fixed",
         self->name, self->kind->type, cr_net_line_text(net, (size_t)index, line),
         type->fields[i].name);
   }

@@ -53,7 +53,7 @@ static void check_reads(const crema_net *net, const blob_notes *note, int index)
     const cr_layer *writer = net->layer[storage->writer].layer;
     cr_log_warning(
         "layer '%s' (%s) reads blob '%s' after layer '%s' (%s) has overwritten its values "
-        "in place, through another name of theirs; give '%s' a top of its own",
+        "in place, through another name of theirs; give '%s' its own top",
         layer->layer->name, layer->layer->kind->type, net->blob_name[layer->bottom_id[j]],
         writer->name, writer->kind->type, writer->name);
   }
@@ -67,7 +67,7 @@ static void check_persistent_source(const crema_net *net, const blob_notes *note
   const cr_layer *self = net->layer[index].layer, *source = net->layer[storage->source].layer;
   cr_log_warning(
       "layer '%s' (%s) overwrites in place the values of layer '%s' (%s), which does not make them "
-      "anew for the next pass; give '%s' a top of its own",
+      "anew for the next pass; give '%s' its own top",
       self->name, self->kind->type, source->name, source->kind->type, self->name);
 }
 
@@ -112,7 +112,7 @@ static void warn_of_use(const crema_net *net, int index, int blob, int writer) {
   const cr_layer *self = net->layer[index].layer, *other = net->layer[writer].layer;
   cr_log_warning(
       "layer '%s' (%s) computes its gradient from the values of blob '%s', which layer '%s' (%s) "
-      "overwrites in place before that; give '%s' a top of its own",
+      "overwrites in place before that; give '%s' its own top",
       self->name, self->kind->type, net->blob_name[blob], other->name, other->kind->type,
       other->name);
 }

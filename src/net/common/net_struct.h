@@ -139,9 +139,9 @@ crema_status cr_net_take_views(crema_net *net) CREMA_MUST_USE;
 crema_status cr_net_show_views(crema_net *net) CREMA_MUST_USE;
 
 /* Kernels may read and write half-precision values in full precision. Settling brings a tensor back
- * to its own type and drops the other types, after the last layer of a pass that uses it.
- * cr_net_plan_settling finds out, when the graph stands, whether the net has such values. The other
- * functions settle after a layer's pass. */
+ * to its own type and drops the other types, after the last layer of a pass that uses it. To be
+ * called when the graph stands, the first function finds out whether the net has such values. The
+ * other functions settle after a layer's pass. */
 void cr_net_plan_settling(crema_net *net);
 crema_status cr_net_settle_params(const crema_net *net, int index) CREMA_MUST_USE;
 crema_status cr_net_settle_forward(const crema_net *net, int index) CREMA_MUST_USE;

@@ -7,6 +7,7 @@
 #include "device/backend/convert.h"
 #include "device/device.h"
 #include "net/weights/weights.h"
+#include "proto/field.h"
 
 static bool is_legacy(const Caffe__BlobProto *proto) {
   return proto->has_num || proto->has_channels || proto->has_height || proto->has_width;
@@ -118,7 +119,7 @@ crema_status cr_blob_values_copy(const cr_blob_values *values, crema_dtype type,
 static crema_status store_values(const cr_blob_values *values, cr_tensor *tensor) {
   crema_dtype own = cr_tensor_type(tensor);
   if (!cr_dtype_is_floating(own) && values->type != own) {
-    return cr_fail(CREMA_E_TYPE, "values of type %s cannot become those of a blob of type %s",
+    return cr_fail(CREMA_E_TYPE, "values of type %s cannot go to a blob of type %s",
                    crema_dtype_name(values->type), crema_dtype_name(own));
   }
   if (own == CREMA_F64 || values->type == own) {
@@ -189,14 +190,10 @@ crema_status cr_blob_from_stored(crema_blob *blob, const Caffe__BlobProto *proto
   return diff.count == 0 ? CREMA_OK : take_values(&diff, stored, blob->diff);
 }
 
-static crema_status store_shape(const crema_shape *shape, Caffe__BlobProto *proto) {
-  proto->shape = cr_proto_alloc(sizeof *proto->shape);
-  if (proto->shape == NULL) return cr_fail_memory(sizeof *proto->shape, "a blob's message");
-  caffe__blob_shape__init(proto->shape);
-  proto->shape->dim = cr_proto_alloc((size_t)shape->axes * sizeof *proto->shape->dim);
-  if (proto->shape->dim == NULL) return cr_fail_memory(sizeof *shape, "a blob's message");
-  for (int i = 0; i < shape->axes; ++i) proto->shape->dim[i] = shape->dim[i];
-  proto->shape->n_dim = (size_t)shape->axes;
+crema_status cr_shape_to_proto(const crema_shape *shape, Caffe__BlobShape **slot) {
+  CR_TRY(cr_message_new(&caffe__blob_shape__descriptor, slot));
+  CR_TRY(cr_message_reserve(&(*slot)->base, "dim", (size_t)shape->axes));
+  for (int i = 0; i < shape->axes; ++i) (*slot)->dim[(*slot)->n_dim++] = shape->dim[i];
   return CREMA_OK;
 }
 
@@ -258,11 +255,10 @@ static crema_status put_values(cr_tensor *tensor, bool diff, unsigned save,
 }
 
 crema_status cr_blob_to_proto(crema_blob *blob, unsigned save, Caffe__BlobProto **out) {
-  Caffe__BlobProto *proto = cr_proto_alloc(sizeof *proto);
-  if (proto == NULL) return cr_fail_memory(sizeof *proto, "a blob's message");
-  caffe__blob_proto__init(proto);
+  Caffe__BlobProto *proto = NULL;
   crema_status status;
-  CR_TRY_GOTO(store_shape(&blob->shape, proto), fail);
+  CR_TRY(cr_message_new(&caffe__blob_proto__descriptor, &proto));
+  CR_TRY_GOTO(cr_shape_to_proto(&blob->shape, &proto->shape), fail);
   CR_TRY_GOTO(put_values(blob->data, false, save, proto), fail);
   if ((save & CR_SAVE_DIFFS) != 0) CR_TRY_GOTO(put_values(blob->diff, true, save, proto), fail);
   *out = proto;

@@ -80,10 +80,7 @@ static crema_status round_values(const conversion *c, const cr_blob_values *valu
 static void clear_values(Caffe__BlobProto *blob, bool diff) {
   static const char *const fields[2][4] = {{"data", "double_data", "raw_data", "raw_data_type"},
                                            {"diff", "double_diff", "raw_diff", "raw_diff_type"}};
-  for (int i = 0; i < 4; ++i) {
-    cr_field_clear(&blob->base, protobuf_c_message_descriptor_get_field_by_name(
-                                    blob->base.descriptor, fields[diff][i]));
-  }
+  for (int i = 0; i < 4; ++i) cr_message_clear(&blob->base, fields[diff][i]);
 }
 
 static crema_status convert_values(const conversion *c, Caffe__BlobProto *blob, bool diff,
@@ -133,20 +130,6 @@ typedef struct rewriting {
   cr_buffer *out;
 } rewriting;
 
-static crema_status append_varint(cr_buffer *out, uint64_t value) {
-  uint8_t bytes[CR_WIRE_VARINT_MAX];
-  size_t size = 0;
-  for (; value >= 0x80; value >>= 7) bytes[size++] = (uint8_t)(value | 0x80);
-  bytes[size++] = (uint8_t)value;
-  return cr_buffer_append(out, bytes, size);
-}
-
-/* The tag and the length before `size` bytes. */
-static crema_status append_head(cr_buffer *out, uint32_t number, uint64_t size) {
-  CR_TRY(append_varint(out, (uint64_t)number << 3 | CR_WIRE_BYTES));
-  return append_varint(out, size);
-}
-
 static crema_status rewrite_blob(const conversion *c, const cr_wire_part *part, cr_buffer *out) {
   ProtobufCMessage *message = NULL;
   cr_buffer source = {0};
@@ -157,7 +140,7 @@ static crema_status rewrite_blob(const conversion *c, const cr_wire_part *part, 
   if (status == CREMA_OK) {
     status = cr_fail_in(convert_blob(c, (Caffe__BlobProto *)message), "%s", source.data);
   }
-  if (status == CREMA_OK) status = append_head(out, part->number, cr_wire_size(message));
+  if (status == CREMA_OK) status = cr_wire_print_head(out, part->number, cr_wire_size(message));
   if (status == CREMA_OK) status = cr_wire_print(message, out);
   cr_message_free(message);
   cr_buffer_free(&source);
@@ -183,7 +166,7 @@ static crema_status rewrite_field(void *user, const cr_wire_part *part) {
   }
   cr_buffer inside = {0};
   crema_status status = rewrite_message(r->c, r->holder->of_inside, part, &inside);
-  if (status == CREMA_OK) status = append_head(r->out, part->number, inside.size);
+  if (status == CREMA_OK) status = cr_wire_print_head(r->out, part->number, inside.size);
   if (status == CREMA_OK) status = cr_buffer_append(r->out, inside.data, inside.size);
   cr_buffer_free(&inside);
   return status;
@@ -201,7 +184,7 @@ static crema_status convert_field(void *user, const cr_wire_part *part) {
   crema_status status = CREMA_OK;
   ++c->layers;
   CR_TRY_GOTO(rewrite_message(c, part->number == LAYER ? &layer : &v1_layer, part, &body), out);
-  CR_TRY_GOTO(append_head(&head, part->number, body.size), out);
+  CR_TRY_GOTO(cr_wire_print_head(&head, part->number, body.size), out);
   CR_TRY_GOTO(cr_file_draft_write(c->draft, head.data, head.size), out);
   if (body.size > 0) status = cr_file_draft_write(c->draft, body.data, body.size);
 out:

@@ -26,23 +26,14 @@ static crema_status find_scale(const crema_net *net, const cr_layer *norm, cr_bu
 
 static crema_status make_blob(const cr_hdf5_info *set, Caffe__BlobProto **out) {
   crema_shape shape;
-  ProtobufCMessage *blob = NULL, *dims = NULL;
   if (set->class != CR_HDF5_FLOAT && set->class != CR_HDF5_INTEGER) {
     return cr_fail(CREMA_E_TYPE, "its values are not numbers");
   }
   CR_TRY(cr_hdf5_shape(set, &shape));
   CR_TRY(cr_hdf5_check_claim(set));
-  CR_TRY(cr_message_new(&caffe__blob_proto__descriptor, &blob));
-  *out = (Caffe__BlobProto *)blob;
-  CR_TRY(cr_message_new(&caffe__blob_shape__descriptor, &dims));
-  (*out)->shape = (Caffe__BlobShape *)dims;
-  (*out)->shape->dim = cr_proto_alloc((size_t)shape.axes * sizeof(int64_t) + 1);
-  (*out)->data = cr_proto_alloc((size_t)set->count * sizeof(float) + 1);
-  if ((*out)->shape->dim == NULL || (*out)->data == NULL) {
-    return cr_fail_memory((size_t)set->count * sizeof(float), "values of a layer");
-  }
-  for (int i = 0; i < shape.axes; ++i) (*out)->shape->dim[i] = shape.dim[i];
-  (*out)->shape->n_dim = (size_t)shape.axes;
+  CR_TRY(cr_message_new(&caffe__blob_proto__descriptor, out));
+  CR_TRY(cr_shape_to_proto(&shape, &(*out)->shape));
+  CR_TRY(cr_message_reserve(&(*out)->base, "data", (size_t)set->count));
   (*out)->n_data = (size_t)set->count;
   return CREMA_OK;
 }
@@ -63,16 +54,12 @@ static crema_status read_blob(cr_hdf5_reader *file, const char *path, const cr_h
  * it. */
 static crema_status set_type(const cr_layer *norm, bool bn, Caffe__LayerParameter *to) {
   const Caffe__BatchNormParameter *given = norm->param->batch_norm_param;
-  ProtobufCMessage *param = NULL;
   to->name = cr_proto_strdup(norm->name);
   to->type = cr_proto_strdup(bn ? "BN" : norm->kind->type);
-  to->blobs = cr_proto_alloc(MOST_SETS * sizeof(*to->blobs));
-  if (to->name == NULL || to->type == NULL || to->blobs == NULL) {
-    return cr_fail_memory(MOST_SETS * sizeof(*to->blobs), "values of a layer");
-  }
+  if (to->name == NULL || to->type == NULL) return cr_fail_memory(1, "a layer's name");
+  CR_TRY(cr_message_reserve(&to->base, "blobs", MOST_SETS));
   if (!bn || given == NULL) return CREMA_OK;
-  CR_TRY(cr_message_new(&caffe__bnparameter__descriptor, &param));
-  to->bn_param = (Caffe__BNParameter *)param;
+  CR_TRY(cr_message_inner(&to->base, "bn_param", &to->bn_param));
   to->bn_param->has_momentum = 1;
   to->bn_param->momentum = given->moving_average_fraction;
   return CREMA_OK;

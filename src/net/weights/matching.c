@@ -176,6 +176,13 @@ crema_status cr_net_check_matched(const crema_net *net, int matched,
                  first->name);
 }
 
+/* Adds the layer and its parameter to a failure. */
+static crema_status fail_param(const cr_layer *layer, int param, crema_status status) {
+  (void)cr_fail_in(status, "parameter %d of layer '%s' (%s)", param, layer->name,
+                   layer->kind->type);
+  return cr_net_blame_layer(layer, status);
+}
+
 crema_status cr_net_check_stored_layer(const cr_layer *layer, const Caffe__LayerParameter *source) {
   if ((size_t)layer->params != source->n_blobs) {
     crema_status status =
@@ -189,11 +196,7 @@ crema_status cr_net_check_stored_layer(const cr_layer *layer, const Caffe__Layer
     crema_shape shape;
     char text[2][256];
     crema_status status = cr_blob_proto_check(source->blobs[p], &shape);
-    if (status != CREMA_OK) {
-      (void)cr_fail_in(status, "parameter %d of layer '%s' (%s)", p, layer->name,
-                       layer->kind->type);
-      return cr_net_blame_layer(layer, status);
-    }
+    if (status != CREMA_OK) return fail_param(layer, p, status);
     if (cr_blob_proto_fits(source->blobs[p], &layer->blob[p]->shape)) continue;
     status = cr_fail(CREMA_E_SHAPE,
                      "cannot copy parameter %d of layer '%s' (%s): the file's shape is %s, the "
@@ -210,11 +213,7 @@ crema_status cr_net_copy_stored_layer(const cr_layer *layer, const Caffe__LayerP
                                       const cr_net_stored *stored) {
   for (int p = 0; p < layer->params; ++p) {
     crema_status status = cr_blob_from_stored(layer->blob[p], source->blobs[p], stored);
-    if (status != CREMA_OK) {
-      (void)cr_fail_in(status, "parameter %d of layer '%s' (%s)", p, layer->name,
-                       layer->kind->type);
-      return cr_net_blame_layer(layer, status);
-    }
+    if (status != CREMA_OK) return fail_param(layer, p, status);
   }
   return CREMA_OK;
 }

@@ -3,6 +3,7 @@
 
 #include "core/fail.h"
 #include "net/weights/weights.h"
+#include "proto/field.h"
 
 /* Frees a layer's message whose blobs hold the values of parameters. */
 static void free_layer(Caffe__LayerParameter *message) {
@@ -20,15 +21,10 @@ void cr_net_proto_free(Caffe__NetParameter *message) {
 
 static crema_status layer_to_proto(const cr_layer *layer, unsigned save,
                                    Caffe__LayerParameter **out) {
-  ProtobufCMessage *message = NULL;
-  CR_TRY(cr_message_copy(&layer->param->base, &message));
-  Caffe__LayerParameter *copy = (Caffe__LayerParameter *)message;
+  Caffe__LayerParameter *copy = NULL;
   crema_status status = CREMA_OK;
-  copy->blobs = cr_proto_alloc((size_t)layer->params * sizeof *copy->blobs);
-  if (copy->blobs == NULL) {
-    status = cr_fail_memory((size_t)layer->params * sizeof *copy->blobs, "a layer's message");
-    goto fail;
-  }
+  CR_TRY(cr_message_copy(&layer->param->base, &copy));
+  CR_TRY_GOTO(cr_message_reserve(&copy->base, "blobs", (size_t)layer->params), fail);
   for (int p = 0; p < layer->params; ++p) {
     CR_TRY_GOTO(cr_blob_to_proto(layer->blob[p], save, &copy->blobs[p]), fail);
     copy->n_blobs += 1;
@@ -41,25 +37,20 @@ fail:
 }
 
 crema_status cr_net_to_proto(crema_net *net, unsigned save, Caffe__NetParameter **out) {
-  Caffe__NetParameter *message = cr_proto_alloc(sizeof *message);
-  if (message == NULL) return cr_fail_memory(sizeof *message, "a net's message");
-  caffe__net_parameter__init(message);
+  Caffe__NetParameter *message = NULL;
   crema_status status = CREMA_OK;
-  size_t layers = (size_t)net->layers;
+  CR_TRY(cr_message_new(&caffe__net_parameter__descriptor, &message));
   message->name = cr_proto_strdup(net->name);
-  message->layer = cr_proto_alloc(layers * sizeof *message->layer);
-  if (message->name == NULL || message->layer == NULL) {
-    status = cr_fail_memory(layers * sizeof *message->layer, "a net's message");
-    goto fail;
+  if (message->name == NULL) status = cr_fail_memory(1, "a net's name");
+  if (status == CREMA_OK) {
+    status = cr_message_reserve(&message->base, "layer", (size_t)net->layers);
   }
-  for (int i = 0; i < net->layers; ++i) {
-    CR_TRY_GOTO(layer_to_proto(net->layer[i].layer, save, &message->layer[i]), fail);
-    message->n_layer += 1;
+  for (int i = 0; i < net->layers && status == CREMA_OK; ++i) {
+    status = layer_to_proto(net->layer[i].layer, save, &message->layer[i]);
+    message->n_layer += status == CREMA_OK;
   }
-  *out = message;
-  return CREMA_OK;
-fail:
-  cr_net_proto_free(message);
+  if (status == CREMA_OK) *out = message;
+  else cr_net_proto_free(message);
   return status;
 }
 

@@ -108,6 +108,9 @@ crema_status cr_blob_from_proto(crema_blob *blob, const Caffe__BlobProto *proto,
 crema_status cr_blob_from_stored(crema_blob *blob, const Caffe__BlobProto *proto,
                                  const cr_net_stored *stored) CREMA_MUST_USE;
 
+/* A new message of a shape in a message's field; the message owns it, also after a failure. */
+crema_status cr_shape_to_proto(const crema_shape *shape, Caffe__BlobShape **slot) CREMA_MUST_USE;
+
 /* Shape of a BlobProto, legacy num/channels/height/width included. Errors: CREMA_E_SHAPE. */
 crema_status cr_blob_proto_shape(const Caffe__BlobProto *proto, crema_shape *out) CREMA_MUST_USE;
 
