@@ -96,7 +96,7 @@ static crema_status fail_no_path(const crema_net *net, int index) {
                    self->name, self->kind->type, line);
   }
   return cr_fail(CREMA_E_ARGUMENT,
-                 "layer %d (%s)%s has no name; HDF5 models tell layers apart by their names", index,
+                 "layer %d (%s)%s has no name; HDF5 models identify layers by their names", index,
                  self->kind->type, line);
 }
 
@@ -104,7 +104,7 @@ static crema_status fail_no_path(const crema_net *net, int index) {
 static crema_status fail_same_name(const crema_net *net, int index, int other) {
   char line[2][CR_NET_LINE_TEXT];
   return cr_fail(CREMA_E_EXISTS,
-                 "two layers are named '%.200s': %s%s, %s%s; HDF5 models tell layers apart by "
+                 "two layers are named '%.200s': %s%s, %s%s; HDF5 models identify layers by "
                  "their names",
                  net->layer[index].layer->name, net->layer[index].layer->kind->type,
                  cr_net_line_text(net, (size_t)index, line[0]), net->layer[other].layer->kind->type,
