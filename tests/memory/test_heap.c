@@ -232,7 +232,7 @@ FIXTURE_TEST(passing_values_are_let_go_and_cannot_be_read_then) {
   cr_tensor_release(a);
   assert_int_equal(usage(f).in_use, 0);
   assert_true(read_own(f, a)[MANY - 1] == 0);
-  /* What is kept from now on is not let go any more. */
+  /* What is kept from now on is not released any more. */
   cr_tensor_set_transient(sharer, false);
   cr_tensor_release(a);
   ok(cr_tensor_read(a, f->context, own, &out));
@@ -240,7 +240,7 @@ FIXTURE_TEST(passing_values_are_let_go_and_cannot_be_read_then) {
   cr_tensor_destroy(a);
 }
 
-/* A new count makes zeros of values that were let go, as of those that do not fit. */
+/* A new count makes zeros of values that were released, and of values that do not fit. */
 FIXTURE_TEST(values_that_were_let_go_can_be_resized) {
   fixture *f = *state;
   open_heap(f);

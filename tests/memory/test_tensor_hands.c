@@ -134,7 +134,7 @@ FIXTURE_TEST(taken_values_are_where_they_were) {
   assert_true(cr_tensor_take(b, a));
   check_zero(f, b);
   is_gone(f, a);
-  /* Values that were let go make room for others. */
+  /* Values that were released make room for others. */
   write_counting(f, a, 3);
   cr_tensor_release(b);
   write_counting(f, b, 4);
@@ -220,7 +220,7 @@ TEST(memory_of_the_caller_on_a_device_is_not_taken) {
   ok(cr_tensor_write(a, context, CR_PLAIN_F32, &data));
   ok(cr_tensor_adopt(b, device, theirs));
   assert_false(cr_tensor_take(a, b));
-  assert_true(cr_tensor_take(b, a)); /* their memory is let go of */
+  assert_true(cr_tensor_take(b, a)); /* their memory is released */
   ok(cr_tensor_read(b, context, CR_PLAIN_F32, &found));
   assert_int_equal(found.address, data.address);
   cr_device_free(device, theirs);
@@ -427,7 +427,7 @@ FIXTURE_TEST(placed_values_lie_in_the_whole) {
   cr_tensor_destroy(zero);
 }
 
-/* Values that were let go stay so. */
+/* Values that were released stay so. */
 FIXTURE_TEST(what_has_no_values_can_be_placed) {
   fixture *f = *state;
   cr_tensor *whole = new_tensor(WHOLE), *tensor = passing(COUNT);
@@ -661,7 +661,7 @@ FIXTURE_TEST(counts_within_the_memory) {
   assert_true(read_floats(f, tensor, CR_PLAIN_F32)[COUNT - 1] == COUNT);
   ok(cr_tensor_resize(tensor, COUNT + 2));
   check_zero(f, tensor);
-  /* Memory that is too large is let go where it is. */
+  /* Memory that is too large is released where it is. */
   write_counting(f, tensor, 1);
   cr_tensor_shrink_to_fit(tensor); /* it is not */
   check_from(f, tensor, 1);

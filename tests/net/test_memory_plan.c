@@ -300,7 +300,7 @@ TEST(blobs_that_were_asked_for_are_kept_from_then_on) {
       free(r.value);
       ok(crema_net_blob(net, "c", &blob));
       if (pass == 0) {
-        assert_fails(crema_blob_cpu_data(blob, &value), CREMA_E_STATE, "let go");
+        assert_fails(crema_blob_cpu_data(blob, &value), CREMA_E_STATE, "were released");
         continue;
       }
       const size_t bytes = (size_t)crema_blob_count(blob) * sizeof(float);
