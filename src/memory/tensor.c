@@ -160,7 +160,7 @@ crema_status cr_tensor_write(cr_tensor *tensor, crema_context *context, cr_forma
   cr_trace_note_written(context, v);
   if (former_of(v) != NULL && has_alone(former_of(v))) CR_TRY(cr_tensor_follow_former(v));
   CR_TRY(access_slot(v, context, format, &slot));
-  CR_TRY(cr_tensor_alias_enter(v, context, slot, false));
+  if (v->alias != NULL) CR_TRY(cr_tensor_alias_enter(v, context, slot, false));
   CR_TRY(cr_syncedmem_overwrite(&slot->memory, context, out));
   cr_tensor_only_valid(v, slot);
   return CREMA_OK;
