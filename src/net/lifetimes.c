@@ -312,7 +312,7 @@ crema_status cr_net_plan_lifetimes(crema_net *net) {
   if (status == CREMA_OK && net->plans) {
     list_releases(&all, net);
     for (int i = 0; i < net->layers; ++i) {
-      cr_layer_set_passing(net->layer[i].layer);
+      cr_layer_set_transient(net->layer[i].layer);
       find_spare_bottom(&all, net, i);
     }
   }
@@ -352,7 +352,7 @@ void cr_net_release_after_forward(const crema_net *net, int index) {
   }
   drop_stale(layer, false);
   if (!cr_net_runs_backward(layer) || (cr_net_is_replayed(net, index) && !net->replays)) {
-    cr_layer_let_go(layer->layer);
+    cr_layer_release(layer->layer);
   }
 }
 
@@ -363,7 +363,7 @@ void cr_net_release_after_backward(const crema_net *net, int index) {
     cr_tensor_release(layer->releases.backward[i]);
   }
   drop_stale(layer, true);
-  cr_layer_let_go(layer->layer);
+  cr_layer_release(layer->layer);
 }
 
 /* ---- checks ---- */

@@ -101,14 +101,14 @@ crema_status cr_layer_pass_tensor(cr_layer *layer, cr_tensor **tensor, crema_dty
   return need_tensor(layer, tensor, type, count, true);
 }
 
-void cr_layer_set_passing(const cr_layer *layer) {
+void cr_layer_set_transient(const cr_layer *layer) {
   for (const cr_layer_owned *node = layer->owned; node != NULL; node = node->next) {
     if (node->of_pass && !cr_tensor_is_shared(node->tensor))
       cr_tensor_set_transient(node->tensor, true);
   }
 }
 
-void cr_layer_let_go(const cr_layer *layer) {
+void cr_layer_release(const cr_layer *layer) {
   for (const cr_layer_owned *node = layer->owned; node != NULL; node = node->next) {
     if (node->of_pass) cr_tensor_release(node->tensor);
   }
