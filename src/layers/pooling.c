@@ -1,15 +1,15 @@
 /* Pooling: one value of each window over height and width.
  *
  * Formula: MAX: the largest. AVE: the sum over the size of the window, which counts padding and is
- * cut at the end of the padded input; with avg_include_pad: false, the mean of the input's values
+ * cut at the end of the padded input. With avg_include_pad: false, the mean of the input's values
  * in it. STOCHASTIC (Zeiler and Fergus, "Stochastic pooling", 2013): in TRAIN a value drawn with
  * probability in proportion to it, in TEST the mean with those weights.
  * Shapes: x (N, C, H, W) -> y (N, C, H', W') and, for MAX, optionally the positions of the maxima.
  * H' = ceil((H + 2 pad - K) / stride) + 1 (round_mode FLOOR: floor), less one if there is padding,
  * be it of the other axis, and the last window would start behind the input.
  * Fields: pooling_param.
- * Caffe: the same; ceil_mode of forks is read as round_mode; stochastic pooling works on the CPU,
- * too; torch_pooling is round_mode FLOOR, where NVIDIA's layer never reads it; avg_include_pad is
+ * Caffe: the same. ceil_mode of forks is read as round_mode. Stochastic pooling works on the CPU,
+ * too. torch_pooling is round_mode FLOOR, where NVIDIA's layer never reads it. avg_include_pad is
  * Intel Caffe's, whose pooling over three axes is refused.
  * Example, x 2 3 9 9:
  *   layer { name: "pool" type: "Pooling" bottom: "x" top: "y"

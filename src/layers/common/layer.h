@@ -189,7 +189,7 @@ static inline const char *cr_layer_name(const Caffe__LayerParameter *param) {
 
 /* Makes and frees a layer of a class (cr_layer_create in layers/registry.h finds the class).
  * `param` must outlive it. layer->tops counts the tops that `param` names; the caller (src/net)
- * adds automatic tops and checks the number of bottoms and tops. layer->loss_weight has room for
+ * adds automatic tops and checks the number of bottoms and tops. The array layer->loss_weight has
  * max(tops named, class->tops.min, 1) entries. A weight that `param` lacks is 1 for the first top
  * of a loss, else 0. `net_path` (may be NULL) must outlive the layer. cr_layer_destroy accepts
  * NULL. */

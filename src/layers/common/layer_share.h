@@ -10,10 +10,9 @@
 
 #include "layers/common/layer.h"
 
-/* Lets others join the layer of rank 0 if it belongs to one of several solvers of a process (there
- * is a group) and its class can be shared; else a no-op. Before setup. Errors: CREMA_E_ARGUMENT for
- * such a layer of another rank, if its class has state: it would take samples that are not its
- * own. */
+/* Lets other solvers join the layer of rank 0. A no-op unless several solvers of a process exist
+ * (there is a group) and the class can be shared. Before setup. Errors: CREMA_E_ARGUMENT for such a
+ * layer of another rank, if its class has state: it would take samples that are not its own. */
 crema_status cr_layer_share_open(cr_layer *layer) CREMA_MUST_USE;
 
 /* Lets `layer`, of another rank and before its setup, work on the state of `root`, whose setup is
@@ -33,9 +32,9 @@ crema_status cr_layer_share_shape(cr_layer *layer, crema_blob *const *top) CREMA
 void cr_layer_share_lock(cr_layer *layer);
 void cr_layer_share_unlock(cr_layer *layer);
 
-/* The position in the data belongs to the shared layer: rank 0 restores it, before all others,
- * whose saved positions must be the same. *done: the class has nothing to restore for this layer.
- * Errors: CREMA_E_STATE when the positions differ. */
+/* The position in the data belongs to the shared layer. Rank 0 restores it first; the saved
+ * positions of other ranks must be the same. *done: the class has nothing to restore for this
+ * layer. Errors: CREMA_E_STATE when the positions differ. */
 crema_status cr_layer_share_restore(cr_layer *layer, const char *bytes, size_t size,
                                     bool *done) CREMA_MUST_USE;
 

@@ -7,10 +7,10 @@
  * of the batch, 8), where a row is item, class, instance, xmin, ymin, xmax, ymax, difficult, and
  * one row of -1 stands for no boxes; or (batch) for records without annotations.
  * Fields: data_param, annotated_data_param, transform_param.
- * Caffe: pixels are as OpenCV 4.11 computes them; `prob` of resize_param and noise_param is
- * honoured; one object has to meet all constraints of a sampler; convert_to_lab, height_scale and
- * width_scale are refused; a patch is used as it is, where Caffe-SSD stores it as a JPEG in
- * between; data_param's skip_corrupt works here, too.
+ * Caffe: pixels are as OpenCV 4.11 computes them. `prob` of resize_param and noise_param is
+ * honoured. One object has to meet all constraints of a sampler. convert_to_lab, height_scale and
+ * width_scale are refused. A patch is used as it is, where Caffe-SSD stores it as a JPEG in
+ * between. data_param's skip_corrupt works here, too.
  * Example:
  *   layer { name: "data" type: "AnnotatedData" top: "data" top: "label"
  *     data_param { source: "boxes_lmdb" batch_size: 2 backend: LMDB }

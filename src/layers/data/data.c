@@ -4,9 +4,9 @@
  * keys or, with shuffle, in another order in each epoch.
  * Shapes: no bottom -> data (batch, channels, height, width) and, optionally, label (batch).
  * Fields: data_param, transform_param.
- * Caffe: the files decide which kind of database it is, a wrong backend causes a warning; prefetch
- * 0 and no prefetch mean a number that fits the memory; cache, shuffle, threads and parser_threads
- * of the NVIDIA dialect work in all nets; a resumed run continues with the very next record.
+ * Caffe: the files decide which kind of database it is, a wrong backend causes a warning. prefetch
+ * 0 and no prefetch mean a number that fits the memory. cache, shuffle, threads and parser_threads
+ * of the NVIDIA dialect work in all nets. A resumed run continues with the very next record.
  * Example:
  *   layer { name: "data" type: "Data" top: "data" top: "label"
  *     data_param { source: "train_lmdb" batch_size: 2 backend: LMDB }

@@ -1,10 +1,10 @@
 /* HDF5Data: samples from HDF5 files.
  *
  * Formula: none: samples come in the order of the list and of each file or, with shuffle, in
- * another order in each epoch; batches run on over the ends of files. Nothing is transformed.
+ * another order in each epoch. Batches cross the ends of files. Nothing is transformed.
  * Shapes: no bottom -> each top is the data set of its name: (batch, ...).
  * Fields: hdf5_data_param.
- * Caffe: files are also looked for in the folder of their list; transform_param is refused; shuffle
+ * Caffe: files are also looked for in the folder of their list. transform_param is refused. shuffle
  * depends only on the seed, so that a resumed run continues with the same samples.
  * Example:
  *   layer { name: "data" type: "HDF5Data" top: "data" top: "label"

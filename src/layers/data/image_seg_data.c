@@ -10,8 +10,8 @@
  * height, width), and the height and width of each image as far as it is in data (batch, 1, 1, 2).
  * Fields: image_data_param, transform_param.
  * Caffe: as in the forks of DeepLab and PSPNet, but that label_type is PIXEL where it is not given,
- * as in DeepLab's first version, and not IMAGE; labels are never mixed when images are resized
- * (new_height, new_width), files are also looked for in the folder of their list, and fields of
+ * as in DeepLab's first version, and not IMAGE. Labels are never mixed when images are resized
+ * (new_height, new_width). Files are also looked for in the folder of their list. Fields of
  * transform_param that would move only pixels (resize_param, expand_param) are refused.
  * Example:
  *   layer { name: "data" type: "ImageSegData" top: "data" top: "label" top: "size"

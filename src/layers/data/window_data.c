@@ -1,10 +1,10 @@
 /* WindowData: windows of images for training detectors (Girshick et al., "Rich feature hierarchies
  * for accurate object detection", 2014).
  *
- * Formula: none: a batch has floor(batch_size * fg_fraction) foreground windows, drawn from those
- * that overlap an object by fg_threshold or more, behind windows drawn from the background (overlap
- * below bg_threshold, label 0). Each is brought to crop_size squared, warped or as the tightest
- * square around it, with context_pad pixels of surroundings, and mirrored at random.
+ * Formula: none: a batch has windows drawn from the background (overlap below bg_threshold, label
+ * 0), then floor(batch_size * fg_fraction) foreground windows, which overlap an object by
+ * fg_threshold or more. Each is brought to crop_size squared, warped or as the tightest square
+ * around it, with context_pad pixels of surroundings, and mirrored at random.
  * Shapes: no bottom -> data (batch, channels, crop_size, crop_size), label (batch).
  * Fields: window_data_param, transform_param.
  * Caffe: the windows drawn depend only on the seed and the sample's number; several threads load

@@ -3,7 +3,7 @@
  *
  * Formula: the objects themselves join the proposals. A region that overlaps an object by fg_thresh
  * or more has its class; one whose best overlap is in [bg_thresh_lo, bg_thresh_hi) is background.
- * batch_size regions are drawn, at most the share fg_fraction of them objects, which come first.
+ * The layer draws batch_size regions; at most the share fg_fraction are objects, which come first.
  * Targets are (t - bbox_mean) / bbox_std, t = ((X - x) / w, (Y - y) / h, log(W / w), log(H / h)) of
  * centre and sides from the region to its object, in the four columns of the object's class; with
  * two classes objects of any class share the columns of class 1 (class-agnostic boxes).

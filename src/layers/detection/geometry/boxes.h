@@ -84,8 +84,8 @@ float cr_box_columns_match(const cr_box_columns *columns, cr_box box, float leas
                            bool first, float *out, float *most, int32_t *best);
 
 /* Non-maximum suppression of *count candidates, best first, in place. Keeps a candidate unless it
- * overlaps a kept one by more than `threshold`; keeps `most` at most (below 0: all). *count becomes
- * the number of kept ones; box[candidate.index] is a candidate's box. `eta` below 1: each kept
+ * overlaps a kept one by more than `threshold`; keeps `most` at most (below 0: all). The number of
+ * kept ones goes to *count; box[candidate.index] is a candidate's box. `eta` below 1: each kept
  * candidate multiplies a threshold above 0.5 by it. `memory` is scratch. Errors: CREMA_E_NO_MEMORY.
  */
 crema_status cr_suppress(const cr_box *box, cr_ranked *candidate, size_t *count, float threshold,

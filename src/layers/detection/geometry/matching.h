@@ -40,8 +40,8 @@ crema_status cr_matcher_reserve(cr_matcher *matcher, int64_t priors, size_t trut
 
 /* Matches the priors with the objects of class `label`, or with -1 all objects. With `loc`
  * (locations of `loc_classes` classes for each prior), matches the boxes that the net predicts for
- * class `loc_class` instead. match[priors]: the index of an object, CR_UNMATCHED, CR_CLOSE or
- * CR_LEFT_OUT. */
+ * class `loc_class` instead. Writes to match[priors] the index of an object, CR_UNMATCHED, CR_CLOSE
+ * or CR_LEFT_OUT. */
 crema_status cr_match(cr_matcher *matcher, const cr_matching *of, const float *loc,
                       int64_t loc_classes, int64_t loc_class, int64_t label,
                       int32_t *match) CREMA_MUST_USE;
