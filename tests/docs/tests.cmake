@@ -9,6 +9,8 @@ endforeach()
 target_sources(docs_boxes PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/data/fixture.c)
 add_test(NAME docs/layers COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/layers.py
   $<TARGET_FILE:crema_cli> $<TARGET_FILE:docs_boxes>)
+add_test(NAME docs/run_layers COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/run_layers.py
+  $<TARGET_FILE:crema_cli>)
 add_test(NAME docs/manual COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/manual.py)
 set_tests_properties(docs/manual PROPERTIES SKIP_RETURN_CODE 77)
 # Documents whose commands are run; their photos are cut out of the only one in the tree.
