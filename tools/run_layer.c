@@ -145,9 +145,8 @@ static crema_status print_blob(const char *kind, const char *name, crema_blob *b
   printf("%-7s %-16s %-20s", kind, name, shape);
   const int64_t finite = count - nans - infinite;
   if (finite > 0) printf(" min %.6g max %.6g mean %.6g", least, most, sum / (double)finite);
-  if (count == 0) printf(" empty");
-  printf("%s", nans + infinite > 0 ? "" : "\n");
-  if (nans + infinite > 0) printf(" NaN %" PRId64 " inf %" PRId64 "\n", nans, infinite);
+  if (infinite > 0) printf(" infinite %" PRId64, infinite);
+  printf(" NaN %" PRId64 "\n", nans);
   return CREMA_OK;
 }
 

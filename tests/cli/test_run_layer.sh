@@ -21,7 +21,7 @@ echo 'layer { name: "lstm" type: "LSTM" bottom: "x" bottom: "marks" top: "y"
 run run_layer conv.prototxt -input 2x3x6x6
 expect_ok "a convolution"
 expect_line "the layer" '^layer   conv \(Convolution\), phase TRAIN$'
-expect_line "the bottom" '^bottom  x +2x3x6x6 +min -[0-9.]+ max [0-9.]+ mean [-0-9.e]+$'
+expect_line "the bottom" '^bottom  x +2x3x6x6 +min -[0-9.]+ max [0-9.]+ mean [-0-9.e]+ NaN 0$'
 expect_line "the weights" '^param   0 +4x3x3x3 +min '
 expect_line "the bias" '^param 1 is all 0 in the text and gets random values$'
 expect_line "the top" '^top     y +2x4x6x6 +min '
@@ -56,7 +56,13 @@ expect_line "-check on a device" '^PASS$'
 run run_layer loss.prototxt -input '6x5;6' -labels 3
 expect_line "labels" '^bottom  label +6 +min [01] max [12] '
 run run_layer relu.prototxt -input 2x4 -fill counting
-expect_line "counting" '^bottom  x +2x4 +min 0 max 7 mean 3.5$'
+expect_line "counting" '^bottom  x +2x4 +min 0 max 7 mean 3.5 NaN 0$'
+layer log Log
+run run_layer log.prototxt -input 2x4 -fill counting
+expect_line "infinite values" '^top     y +2x4 +min 0 max .* infinite 1 NaN 0$'
+layer root Power 'power_param { power: 0.5 }'
+run run_layer root.prototxt -input 2x40
+expect_line "NaN" '^top     y +2x40 +min .* NaN [1-9]'
 run run_layer relu.prototxt -input 2x40 -fill positive
 expect_line "positive" '^bottom  x +2x40 +min 0\.[1-9]'
 run run_layer norm.prototxt -input 2x3x4x4 -phase TEST
