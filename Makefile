@@ -4,7 +4,7 @@ BUILD := build
 CREMA := $(BUILD)/bin/crema
 MNIST := $(BUILD)/mnist
 
-.PHONY: all run test docs wheel torture install uninstall command configure deps asan tsan clean cuda help
+.PHONY: all run test check docs wheel torture install uninstall command configure deps asan tsan clean cuda help
 
 all: configure   ## Install what is needed and build
 	@cmake --build --preset release
@@ -22,7 +22,10 @@ $(MNIST)/%_lmdb/data.mdb: | command
 $(MNIST)/train_lmdb/data.mdb: part := train
 $(MNIST)/test_lmdb/data.mdb: part := t10k
 
-test: all        ## Build and run the whole test suite
+test: all        ## Build and run the tests, but for the long ones
+	@ctest --preset quick -j 2
+
+check: all       ## Build and run all tests; write the tables of what they prove
 	@ctest --preset release -j 2
 	@scripts/conformance.py $(BUILD) $(wildcard build-cuda) docs/conformance.md
 	@scripts/layer_proofs.py

@@ -32,7 +32,7 @@ HEAD = """# Conformance
 
 What proves each row of the mechanisms that crema is built on: S0 the memory automaton, S1 device
 contexts, S2 prefetching input, S3 parameter exchange, S4 blobs of many types. Written by
-`scripts/conformance.py` from the last run of `make test` and, where there is one, of the tests in `build-cuda`.
+`scripts/conformance.py` from the last run of `make check` and, where there is one, of the tests in `build-cuda`.
 
 *Proved on*: where a test of the row passed: on the CPU, on simulated devices, over CUDA libraries that run on the
 host (*fake CUDA*), on a GPU. What was skipped does not count. *Used by*: a command and a public call from

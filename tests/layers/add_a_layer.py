@@ -1,6 +1,7 @@
-"""Follows docs/add-a-layer.md on a copy of the source: applies its blocks, builds, runs the layer tests.
+"""Follows docs/add-a-layer.md on a copy of the source: applies its blocks, then compiles the files that they
+make or change (compile), or builds everything and runs the tests of layers (run).
 
-Usage: add_a_layer.py SOURCE_DIR CMAKE C_COMPILER
+Usage: add_a_layer.py SOURCE_DIR CMAKE C_COMPILER compile|run
 """
 
 import re
@@ -13,6 +14,11 @@ from pathlib import Path
 PARTS = ["CMakeLists.txt", "cmake", "include", "src", "tests/CMakeLists.txt",
          "tests/*.[ch]", "tests/layers", "scripts"]
 TESTS = ["test_layers_gradient", "test_layers_refusal", "test_layers_layer"]
+# The files that include what the blocks change, and the file that one of them creates.
+OBJECTS = ["src/CMakeFiles/crema_objects.dir/layers/mix.c.o",
+           "src/CMakeFiles/crema_objects.dir/layers/registry.c.o",
+           "tests/CMakeFiles/test_layers_gradient.dir/layers/test_gradient.c.o",
+           "tests/CMakeFiles/test_layers_refusal.dir/layers/test_refusal.c.o"]
 STEP = re.compile(
     r"^(?:Add to `(?P<add>[^`]+)` (?P<where>before|after) `(?P<anchor>[^\n]+)`:"
     r"|Create `(?P<create>[^`]+)`:)\n\n```\w*\n(?P<text>.*?)^```$",
@@ -51,7 +57,7 @@ def copy_parts(source, root):
 
 
 def main():
-    source, cmake, compiler = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+    source, cmake, compiler, compiles = Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4] == "compile"
     steps = list(STEP.finditer((source / "docs/add-a-layer.md").read_text()))
     if len(steps) != 6:
         sys.exit(f"found {len(steps)} steps in docs/add-a-layer.md, expected 6")
@@ -66,14 +72,14 @@ def main():
         if "weight \\* a" not in (pages / "layer_mix.md").read_text():
             sys.exit("the catalogue does not have the layer's formula")
         build = Path(name) / "build"
-        subprocess.run([cmake, "-S", root, "-B", build, f"-DCMAKE_C_COMPILER={compiler}",
+        subprocess.run([cmake, "-G", "Ninja", "-S", root, "-B", build, f"-DCMAKE_C_COMPILER={compiler}",
                         "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_C_FLAGS_DEBUG=-O0",
                         "-DCREMA_BENCH=OFF", "-DCREMA_PYTHON=OFF"], check=True, stdout=subprocess.DEVNULL)
-        subprocess.run([cmake, "--build", build, "--parallel", "4", "--target", *TESTS], check=True,
-                       stdout=subprocess.DEVNULL)
-        for test in TESTS:
+        subprocess.run([cmake, "--build", build, "--parallel", "4", "--target", *(OBJECTS if compiles else TESTS)],
+                       check=True, stdout=subprocess.DEVNULL)
+        for test in () if compiles else TESTS:
             subprocess.run([build / "tests" / test], check=True)
-    print("docs/add-a-layer.md builds and passes")
+    print("docs/add-a-layer.md builds" if compiles else "docs/add-a-layer.md builds and passes")
 
 
 if __name__ == "__main__":
