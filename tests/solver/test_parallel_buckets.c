@@ -38,13 +38,15 @@ static void count_bucket(const cr_replica *replica, const cr_bucket *bucket, boo
 static const cr_exchange_class *usual_class;
 static cr_exchange_class counting_class;
 
-static crema_status count_sum(cr_exchange *end, crema_context *context, int span) {
-  const cr_replica *replica = &counted->replica[end->rank];
-  const int bucket = span - replica->blocks->count;
-  assert_in_range(bucket, 0, replica->buckets - 1);
-  atomic_fetch_add(&counts_of[end->rank].sums, 1);
-  count_bucket(replica, &replica->bucket[bucket], false);
-  return usual_class->sum(end, context, span);
+static crema_status count_run(cr_exchange *end, crema_context *context, int span, bool sum) {
+  if (sum) {
+    const cr_replica *replica = &counted->replica[end->rank];
+    const int bucket = span - replica->blocks->count;
+    assert_in_range(bucket, 0, replica->buckets - 1);
+    atomic_fetch_add(&counts_of[end->rank].sums, 1);
+    count_bucket(replica, &replica->bucket[bucket], false);
+  }
+  return usual_class->run(end, context, span, sum);
 }
 
 static void set_class(const crema_solver *solver, const cr_exchange_class *class) {
@@ -133,7 +135,7 @@ static void train_counted(solver_case *c, int iterations) {
   memset(counts_of, 0, sizeof counts_of);
   usual_class = c->solver->replica[0].exchange->class;
   counting_class = *usual_class;
-  counting_class.sum = count_sum;
+  counting_class.run = count_run;
   set_class(c->solver, &counting_class);
   counted = c->solver;
   crema_status status = crema_solver_step(c->solver, iterations);
