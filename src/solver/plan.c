@@ -158,7 +158,7 @@ static crema_status measure_computing(cr_training_plan *plan) {
   cr_plan_times *all = &plan->times;
   CR_TRY(CR_NEW(plan->each, solver->replicas, "a plan"));
   CR_TRY(CR_NEW(all->ready, plan->buckets + 1, "a plan"));
-  CR_TRY(cr_team_run(solver->team, measure_replica, plan));
+  CR_TRY(cr_replica_threads_run(solver->team, measure_replica, plan));
   for (int r = 0; r < solver->replicas; ++r) {
     const cr_plan_times *one = &plan->each[r];
     all->forward = larger(all->forward, one->forward);

@@ -285,11 +285,12 @@ crema_status cr_solver_make_replicas(crema_solver *solver) {
   crema_status status = begin_replicas(solver, end);
   if (status != CREMA_OK) return cr_field_locate(status, solver->path);
   solver->updater = solver->replica[0].updater;
-  return cr_team_start(solver->replica, solver->replicas, fail_inputs, solver, &solver->team);
+  return cr_replica_threads_start(solver->replica, solver->replicas, fail_inputs, solver,
+                                  &solver->team);
 }
 
 void cr_solver_free_replicas(crema_solver *solver) {
-  cr_team_stop(solver->team);
+  cr_replica_threads_stop(solver->team);
   const int tested = solver->tests_shared ? solver->replicas : 1;
   const size_t tests = solver->param != NULL ? solver->param->n_test_iter : 0;
   for (size_t i = 0; solver->test_net != NULL && i < tests * (size_t)tested; ++i) {
@@ -332,7 +333,7 @@ crema_status cr_solver_restart_averages(crema_solver *solver) {
  * came from the root: the next pass would take back older values. */
 crema_status cr_solver_level(crema_solver *solver) {
   CR_TRY(cr_net_take_views(solver->net));
-  CR_TRY(cr_team_run(solver->team, level, solver));
+  CR_TRY(cr_replica_threads_run(solver->team, level, solver));
   return cr_net_show_views(solver->net);
 }
 
@@ -342,7 +343,7 @@ static crema_status broadcast_statistics(void *user, cr_replica *replica) {
 }
 
 crema_status cr_solver_level_statistics(crema_solver *solver) {
-  CR_TRY(cr_team_run(solver->team, broadcast_statistics, NULL));
+  CR_TRY(cr_replica_threads_run(solver->team, broadcast_statistics, NULL));
   return cr_net_show_views(solver->net);
 }
 
@@ -352,5 +353,5 @@ static crema_status finish(void *user, cr_replica *replica) {
 }
 
 crema_status cr_solver_finish(crema_solver *solver) {
-  return cr_team_run(solver->team, finish, NULL);
+  return cr_replica_threads_run(solver->team, finish, NULL);
 }

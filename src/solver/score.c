@@ -140,7 +140,7 @@ static crema_status run_test(crema_solver *solver, joint_test *test) {
   for (int i = 0; i < batches; ++i) {
     CR_TRY(obey(solver));
     if (solver->stop_requested) return CREMA_OK;
-    if (solver->tests_shared) CR_TRY(cr_team_run(solver->team, run_batch, test));
+    if (solver->tests_shared) CR_TRY(cr_replica_threads_run(solver->team, run_batch, test));
     else CR_TRY(run_batch(test, &solver->replica[0]));
   }
   return solver->tests_shared ? gather_shares(solver, test) : CREMA_OK;

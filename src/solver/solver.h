@@ -3,7 +3,7 @@
  *   nets.c       building the train net and the test nets
  *   replicas.c   on which devices, and how they exchange
  *   join.c       joining processes that a program has started
- *   replica.c    one net on one device: its gradients, its update; team.c all of them at work
+ *   replica.c    one net on one device: its gradients, its update; replica_threads.c all of them at work
  *   blocks.c     parameters side by side in memory
  *   plan.c       measuring links and computing, and what a step will take; plan_report.c telling it
  *   fields.c     checking numbers of the solver file; on which line a field is
@@ -32,7 +32,7 @@
 #include "parallel/world.h"
 #include "solver/rate.h"
 #include "solver/replica.h"
-#include "solver/team.h"
+#include "solver/replica_threads.h"
 
 /* The mean of the last losses. */
 typedef struct cr_loss_window {
@@ -71,7 +71,7 @@ struct crema_solver {
   int replicas;                 /* of this process */
   bool told_alone;              /* that it has not joined the others */
   cr_replica *replica;
-  cr_team *team;
+  cr_replica_threads *team;
   /* What replicas of this process share of their input: of the train net, then of each test net;
    * NULL for one replica. */
   cr_input_group **group;

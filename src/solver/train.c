@@ -124,10 +124,10 @@ static crema_status settle(crema_solver *solver, crema_status failure) {
 }
 
 /* Does `work`, which sets joint->loss, for all replicas; *loss is the mean loss of all. */
-static crema_status run_jointly(crema_solver *solver, cr_team_work *work, joint_iteration *joint,
+static crema_status run_jointly(crema_solver *solver, cr_replica_work *work, joint_iteration *joint,
                                 double *loss) {
   double sum = 0;
-  crema_status status = cr_team_run(solver->team, work, joint);
+  crema_status status = cr_replica_threads_run(solver->team, work, joint);
   if (status != CREMA_OK) return settle(solver, status);
   for (int i = 0; i < solver->replicas; ++i) sum += joint->loss[i];
   CR_TRY(cr_world_agree(solver->world, &sum, 1, NULL, 0));
@@ -168,13 +168,13 @@ static crema_status update(crema_solver *solver, joint_iteration *joint) {
   bool skip;
   CR_TRY(cr_grad_scale_next(solver, &scale, &skip));
   if (skip) {
-    CR_TRY(cr_team_run(solver->team, clear_diffs, NULL)); /* the steps are zero */
+    CR_TRY(cr_replica_threads_run(solver->team, clear_diffs, NULL)); /* the steps are zero */
   } else {
     solver->updating = true;
-    CR_TRY(cr_team_run(solver->team, update_replica, joint));
+    CR_TRY(cr_replica_threads_run(solver->team, update_replica, joint));
     solver->updating = false;
   }
-  return cr_team_run(solver->team, set_grad_scale, &scale);
+  return cr_replica_threads_run(solver->team, set_grad_scale, &scale);
 }
 
 /* Advances the schedule. */
@@ -215,11 +215,11 @@ static crema_status level_all(void *user, cr_replica *replica) {
 /* The program sees the first replica. What it may have changed there goes to the others, unless
  * some are of other processes, which call functions of their own. */
 static crema_status call_and_level(crema_solver *solver, crema_solver_call_fn *call,
-                                   cr_team_work *level) {
+                                   cr_replica_work *level) {
   if (call == NULL) return CREMA_OK;
   CR_TRY(cr_solver_call(solver, call));
   if (solver->replicas == 1 || cr_solver_partners(solver) != solver->replicas) return CREMA_OK;
-  return cr_team_run(solver->team, level, NULL);
+  return cr_replica_threads_run(solver->team, level, NULL);
 }
 
 /* One update of the weights. */

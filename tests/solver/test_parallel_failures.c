@@ -16,10 +16,13 @@ static atomic_bool failed_together; /* which threads that copy batches read, too
 static const crema_context *awaited[2 * DEVICES];
 static int waits;
 
-crema_status __real_cr_team_run(cr_team *team, cr_team_work *work, void *user);
-crema_status __wrap_cr_team_run(cr_team *team, cr_team_work *work, void *user);
-crema_status __wrap_cr_team_run(cr_team *team, cr_team_work *work, void *user) {
-  const crema_status status = __real_cr_team_run(team, work, user);
+crema_status __real_cr_replica_threads_run(cr_replica_threads *team, cr_replica_work *work,
+                                           void *user);
+crema_status __wrap_cr_replica_threads_run(cr_replica_threads *team, cr_replica_work *work,
+                                           void *user);
+crema_status __wrap_cr_replica_threads_run(cr_replica_threads *team, cr_replica_work *work,
+                                           void *user) {
+  const crema_status status = __real_cr_replica_threads_run(team, work, user);
   failed_together = watches && status != CREMA_OK;
   return status;
 }

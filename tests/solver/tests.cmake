@@ -2,7 +2,7 @@
 target_link_libraries(test_solver_snapshot PRIVATE PkgConfig::HDF5)
 target_link_libraries(test_solver_parallel_data PRIVATE PkgConfig::HDF5)
 # What is done about a failure is counted.
-foreach(function cr_team_run crema_context_finish)
+foreach(function cr_replica_threads_run crema_context_finish)
   target_link_options(test_solver_parallel_failures PRIVATE -Wl,--wrap=${function})
 endforeach()
 # The parts of an iteration take given times.

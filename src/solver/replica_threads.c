@@ -1,4 +1,4 @@
-#include "solver/team.h"
+#include "solver/replica_threads.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 /* What a replica is asked to do, and what came of it. */
 typedef struct team_order {
-  cr_team_work *work;
+  cr_replica_work *work;
   void *user;
   crema_status status;
   cr_error *error; /* the thread's, when it failed */
@@ -18,16 +18,16 @@ typedef struct team_order {
 } team_order;
 
 typedef struct member {
-  cr_team *team;
+  cr_replica_threads *team;
   cr_replica *replica;
   cr_thread *thread;
   cr_queue_pair orders; /* `free`: done, `full`: to be done */
   team_order order;
 } member;
 
-struct cr_team {
+struct cr_replica_threads {
   int replicas;
-  cr_team_failed *failed;
+  cr_replica_failed *failed;
   void *user;          /* of `failed` */
   atomic_int failures; /* of the orders that are under way */
   member member[];     /* the first has no thread */
@@ -60,10 +60,10 @@ static crema_status start_member(member *self) {
   return cr_thread_start(&self->thread, "crema replica", serve, self);
 }
 
-crema_status cr_team_start(cr_replica *replica, int replicas, cr_team_failed *failed, void *user,
-                           cr_team **out) {
-  const size_t bytes = sizeof(cr_team) + (size_t)replicas * sizeof(member);
-  cr_team *team = calloc(1, bytes);
+crema_status cr_replica_threads_start(cr_replica *replica, int replicas, cr_replica_failed *failed,
+                                      void *user, cr_replica_threads **out) {
+  const size_t bytes = sizeof(cr_replica_threads) + (size_t)replicas * sizeof(member);
+  cr_replica_threads *team = calloc(1, bytes);
   if (team == NULL) return cr_fail_memory(bytes, "the threads of replicas");
   team->replicas = replicas;
   team->failed = failed;
@@ -73,14 +73,14 @@ crema_status cr_team_start(cr_replica *replica, int replicas, cr_team_failed *fa
     team->member[i].replica = &replica[i];
     crema_status status = i > 0 ? start_member(&team->member[i]) : CREMA_OK;
     if (status == CREMA_OK) continue;
-    cr_team_stop(team);
+    cr_replica_threads_stop(team);
     return status;
   }
   *out = team;
   return CREMA_OK;
 }
 
-void cr_team_stop(cr_team *team) {
+void cr_replica_threads_stop(cr_replica_threads *team) {
   if (team == NULL) return;
   for (int i = 1; i < team->replicas; ++i) {
     (void)cr_thread_stop(&team->member[i].thread);
@@ -89,7 +89,7 @@ void cr_team_stop(cr_team *team) {
   free(team);
 }
 
-static crema_status give_order(member *self, cr_team_work *work, void *user) {
+static crema_status give_order(member *self, cr_replica_work *work, void *user) {
   void *item = NULL;
   CR_TRY(cr_queue_pop(self->orders.free, NULL, &item));
   self->order = (team_order){.work = work, .user = user};
@@ -104,7 +104,7 @@ static crema_status await_order(member *self) {
 }
 
 /* The failure that came first, again in the calling thread. */
-static crema_status collect_failure(cr_team *team) {
+static crema_status collect_failure(cr_replica_threads *team) {
   crema_status status = CREMA_OK;
   for (int i = 0; i < team->replicas; ++i) {
     team_order *order = &team->member[i].order;
@@ -117,7 +117,7 @@ static crema_status collect_failure(cr_team *team) {
   return status;
 }
 
-crema_status cr_team_run(cr_team *team, cr_team_work *work, void *user) {
+crema_status cr_replica_threads_run(cr_replica_threads *team, cr_replica_work *work, void *user) {
   atomic_store(&team->failures, 0);
   for (int i = 1; i < team->replicas; ++i) CR_TRY(give_order(&team->member[i], work, user));
   team->member[0].order = (team_order){.work = work, .user = user};
