@@ -38,30 +38,30 @@ static crema_status fill_table(const cr_roi_job *j) {
 }
 
 /* Groups are the cells of each image. */
-typedef struct group {
+typedef struct result_group {
   int64_t image, row, column;
   int64_t results; /* of the block */
   int64_t step;    /* from the plane of a result to that of the next */
   int64_t plane;   /* where the first plane begins */
   int64_t value;   /* where region 0 has the first result's value */
-} group;
+} result_group;
 
-static group group_of(const cr_roi_extents *e, int64_t index, int64_t first) {
+static result_group group_of(const cr_roi_extents *e, int64_t index, int64_t first) {
   const int64_t cells = e->rows * e->columns, plane = e->height * e->width, cell = index % cells;
-  return (group){.image = index / cells,
-                 .row = cell / e->columns,
-                 .column = cell % e->columns,
-                 .results = cr_roi_planes(e->results, first),
-                 .step = cells * plane,
-                 .plane = (index / cells * e->channels + first * cells + cell) * plane,
-                 .value = first * cells + cell};
+  return (result_group){.image = index / cells,
+                        .row = cell / e->columns,
+                        .column = cell % e->columns,
+                        .results = cr_roi_planes(e->results, first),
+                        .step = cells * plane,
+                        .plane = (index / cells * e->channels + first * cells + cell) * plane,
+                        .value = first * cells + cell};
 }
 
 /* Pools a block of results in the same cell of all regions; or, backward, adds their gradients. */
 CR_INLINE void pool_block(const cr_roi_job *j, int64_t index, int64_t first, bool forward,
                           cr_roi_line *lines) {
   const cr_roi_extents *e = &j->e;
-  const group g = group_of(e, index, first);
+  const result_group g = group_of(e, index, first);
   const int64_t plane = e->height * e->width, cells = e->rows * e->columns;
   if (forward) cr_roi_to_lines(g.results, plane, g.step, j->src + g.plane, lines);
   else memset(lines, 0, (size_t)plane * sizeof *lines);

@@ -15,7 +15,7 @@ static int64_t taps_of(const cr_roi_extents *e, int ratio) {
 static cr_roi_side side_of(const cr_roi_job *j, int64_t r, bool columns) {
   const cr_roi_extents *e = &j->e;
   const int64_t taps = taps_of(e, j->ratio);
-  cr_roi_tap *all = j->table;
+  cr_roi_weight *all = j->table;
   int64_t *first = (int64_t *)(all + e->regions * taps) + r * (e->rows + e->columns + 2);
   if (!columns) return (cr_roi_side){all + r * taps, first};
   return (cr_roi_side){all + r * taps + cr_roi_most_taps(e->height, e->rows, j->ratio),
@@ -24,9 +24,9 @@ static cr_roi_side side_of(const cr_roi_job *j, int64_t r, bool columns) {
 
 static cr_roi_space space_of(const cr_roi_extents *e, int ratio) {
   const int64_t taps = taps_of(e, ratio), firsts = e->rows + e->columns + 2;
-  return (cr_roi_space){
-      (size_t)e->regions * ((size_t)taps * sizeof(cr_roi_tap) + (size_t)firsts * sizeof(int64_t)),
-      e->height * e->width + e->rows * e->columns};
+  return (cr_roi_space){(size_t)e->regions * ((size_t)taps * sizeof(cr_roi_weight) +
+                                              (size_t)firsts * sizeof(int64_t)),
+                        e->height * e->width + e->rows * e->columns};
 }
 
 static crema_status fill_table(const cr_roi_job *j) {
@@ -52,8 +52,8 @@ static crema_status fill_table(const cr_roi_job *j) {
 CR_INLINE void sum_cell(const cr_roi_side *y, const cr_roi_side *x, int64_t i, int64_t k,
                         int64_t width, const cr_roi_line *map, cr_roi_line *out) {
   cr_roi_line sum = {0};
-  for (const cr_roi_tap *v = y->taps + y->first[i]; v < y->taps + y->first[i + 1]; ++v) {
-    for (const cr_roi_tap *h = x->taps + x->first[k]; h < x->taps + x->first[k + 1]; ++h) {
+  for (const cr_roi_weight *v = y->taps + y->first[i]; v < y->taps + y->first[i + 1]; ++v) {
+    for (const cr_roi_weight *h = x->taps + x->first[k]; h < x->taps + x->first[k + 1]; ++h) {
       sum += (cr_real)(v->weight * h->weight) * map[v->at * width + h->at];
     }
   }
@@ -63,8 +63,8 @@ CR_INLINE void sum_cell(const cr_roi_side *y, const cr_roi_side *x, int64_t i, i
 /* Adds the cell's gradient to the positions that it is a mean of. */
 CR_INLINE void give_cell(const cr_roi_side *y, const cr_roi_side *x, int64_t i, int64_t k,
                          int64_t width, const cr_roi_line *diff, cr_roi_line *sums) {
-  for (const cr_roi_tap *v = y->taps + y->first[i]; v < y->taps + y->first[i + 1]; ++v) {
-    for (const cr_roi_tap *h = x->taps + x->first[k]; h < x->taps + x->first[k + 1]; ++h) {
+  for (const cr_roi_weight *v = y->taps + y->first[i]; v < y->taps + y->first[i + 1]; ++v) {
+    for (const cr_roi_weight *h = x->taps + x->first[k]; h < x->taps + x->first[k + 1]; ++h) {
       sums[v->at * width + h->at] += (cr_real)(v->weight * h->weight) * *diff;
     }
   }

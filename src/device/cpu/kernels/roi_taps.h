@@ -8,14 +8,14 @@
 #include "device/cpu/kernels/roi.h"
 
 /* The weight that a row or column of the map has in a cell. */
-typedef struct cr_roi_tap {
+typedef struct cr_roi_weight {
   int64_t at;
   double weight;
-} cr_roi_tap;
+} cr_roi_weight;
 
 /* One side of a region: cell i has the taps first[i] to first[i + 1] - 1, in rising order. */
 typedef struct cr_roi_side {
-  cr_roi_tap *taps;
+  cr_roi_weight *taps;
   int64_t *first;
 } cr_roi_side;
 
@@ -47,7 +47,7 @@ static inline void cr_roi_add_tap(cr_roi_side *s, int64_t cell, int64_t at, doub
     s->taps[i].weight += weight;
     return;
   }
-  s->taps[(*count)++] = (cr_roi_tap){at, weight};
+  s->taps[(*count)++] = (cr_roi_weight){at, weight};
 }
 
 /* Samples more than a position outside of the map count as 0. */
