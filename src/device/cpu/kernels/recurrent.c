@@ -1,7 +1,6 @@
 /* Recurrences over time: LSTM (Hochreiter and Schmidhuber, 1997, with forget gates), and a layer of
  * hyperbolic tangents. One matrix product per step; the rest is element-wise. */
 #include "core/fail.h"
-#include "core/prefetch.h"
 #include "device/backend/op_check.h"
 #include "device/cpu/kernels/fast_rows.h"
 #include "device/cpu/kernels/gemm.h"
@@ -9,14 +8,14 @@
 #include "device/cpu/onednn/gemm.h"
 
 /* T steps of N sequences, D units. */
-typedef struct extents {
+typedef struct sequence_extents {
   int64_t steps, batch, units;
-} extents;
+} sequence_extents;
 
 /* `state`: the argument of shape (T,N,D). */
-static extents extents_of(const cr_op_desc *desc, int state) {
+static sequence_extents extents_of(const cr_op_desc *desc, int state) {
   const cr_split s = cr_op_split(desc, state, 1);
-  return (extents){s.outer, s.channels, s.inner};
+  return (sequence_extents){s.outer, s.channels, s.inner};
 }
 
 /* ---- products ------------------------------------------------------------ */
@@ -53,13 +52,14 @@ typedef struct strand {
 } strand;
 
 /* The op on some sequences; `state`: what all of them share. */
-typedef void strand_work(const cr_call *call, const extents *e, strand of, const void *state);
+typedef void strand_work(const cr_call *call, const sequence_extents *e, strand of,
+                         const void *state);
 
 enum { FEWEST = 4 /* sequences of a thread, for which a product is not much slower */ };
 
 /* Each thread has sequences of its own, so that none waits for others between steps, or where
  * there are too few, all threads share each product of each step. */
-static void run_strands(const cr_call *call, const extents *e, const void *state,
+static void run_strands(const cr_call *call, const sequence_extents *e, const void *state,
                         strand_work *work) {
   const int64_t threads = call->plan->threads;
   const int64_t parts = threads > 1 && e->batch >= FEWEST * threads ? threads : 1;
@@ -85,67 +85,31 @@ static void scale_rows(int64_t rows, int64_t units, const cr_real *cont, const c
   }
 }
 
-/* The weights of the hidden state for the forward steps. With several steps they are transposed
- * once, which all products then need not do. */
+/* The weights of the hidden state, (G, D), for the forward steps. */
 typedef struct hidden {
   int64_t gates;
-  const cr_real *weights; /* (G, D), or (D, G) */
-  bool transposed;        /* (D, G) */
-  cr_real *taken;         /* space for cont h' */
+  const cr_real *weights;
+  cr_real *scaled; /* space for cont h' */
 } hidden;
 
-static size_t hidden_bytes(const extents *e, int64_t gates) {
-  const int64_t transposed = e->steps > 1 ? gates * e->units : 0;
-  return (size_t)(e->batch * e->units + transposed) * sizeof(cr_real);
-}
-
-enum { TILE = 16 };
-
-/* to (columns, rows) = from (rows, columns), TILE of the rows from i on, in tiles of whole cache
- * lines. */
-CR_CLONES static void transpose_rows(int64_t i, int64_t rows, int64_t columns, const cr_real *from,
-                                     cr_real *to) {
-  const int64_t height = rows - i < TILE ? rows - i : TILE;
-  for (int64_t j = 0; j < columns; j += TILE) {
-    const int64_t width = columns - j < TILE ? columns - j : TILE;
-    for (int64_t x = 0; x < width; ++x) {
-      for (int64_t y = 0; y < height; ++y) {
-        to[(j + x) * rows + i + y] = from[(i + y) * columns + j + x];
-      }
-    }
-  }
-}
-
-static void transpose(int64_t rows, int64_t columns, const cr_real *from, cr_real *to) {
-#pragma omp parallel for schedule(static) if (rows * columns >= CR_REF_PARALLEL_MIN)
-  for (int64_t i = 0; i < rows; i += TILE) transpose_rows(i, rows, columns, from, to);
-}
-
-static hidden hidden_of(const cr_call *call, const extents *e, int64_t gates,
-                        const cr_real *weights) {
-  hidden out = {gates, weights, false, (cr_real *)call->workspace.address};
-  if (e->steps < 2) return out;
-  cr_real *to = out.taken + e->batch * e->units;
-  transpose(gates, e->units, weights, to);
-  out.weights = to;
-  out.transposed = true;
-  return out;
+static hidden hidden_of(const cr_call *call, int64_t gates) {
+  return (hidden){gates, cr_as_reals(call->buffer, 2), (cr_real *)call->workspace.address};
 }
 
 /* sums (N, G) += cont h' weights^T, for some of the N sequences. */
-static void add_hidden(const cr_call *call, const extents *e, strand of, const hidden *w,
+static void add_hidden(const cr_call *call, const sequence_extents *e, strand of, const hidden *w,
                        const cr_real *cont, const cr_real *before, cr_real *sums) {
   const int64_t at = of.begin * e->units;
-  scale_rows(of.count, e->units, cont + of.begin, before + at, w->taken + at);
+  scale_rows(of.count, e->units, cont + of.begin, before + at, w->scaled + at);
   const cr_gemm g = {.m = of.count,
                      .n = w->gates,
                      .k = e->units,
-                     .a = w->taken + at,
+                     .a = w->scaled + at,
                      .a_row = e->units,
                      .a_column = 1,
                      .b = w->weights,
-                     .b_row = w->transposed ? w->gates : e->units,
-                     .b_transposed = !w->transposed,
+                     .b_row = e->units,
+                     .b_transposed = true,
                      .c = sums + of.begin * w->gates,
                      .c_row = w->gates,
                      .accumulate = true};
@@ -153,9 +117,9 @@ static void add_hidden(const cr_call *call, const extents *e, strand of, const h
 }
 
 /* diff_before (N, D) = cont (diff_sums (N, G) weights (G, D)), for some of the N sequences. */
-static void hidden_gradient(const cr_call *call, const extents *e, strand of, int64_t gates,
-                            const cr_real *cont, const cr_real *diff_sums, const cr_real *weights,
-                            cr_real *diff_before) {
+static void hidden_gradient(const cr_call *call, const sequence_extents *e, strand of,
+                            int64_t gates, const cr_real *cont, const cr_real *diff_sums,
+                            const cr_real *weights, cr_real *diff_before) {
   cr_real *own = diff_before + of.begin * e->units;
   const cr_gemm g = {.m = of.count,
                      .n = e->units,
@@ -174,45 +138,18 @@ static void hidden_gradient(const cr_call *call, const extents *e, strand of, in
 /* ---- LSTM ---------------------------------------------------------------- */
 
 static crema_status lstm_fwd_plan(cr_plan *plan) {
-  const extents e = extents_of(plan->desc, 6);
-  plan->workspace_bytes = hidden_bytes(&e, 4 * e.units);
+  const sequence_extents e = extents_of(plan->desc, 6);
+  plan->workspace_bytes = (size_t)(e.batch * e.units) * sizeof(cr_real);
   CR_TRY(cr_check_recurrence(plan, 6, 0, 4, 1, 2, 3));
   return cr_check_recurrence(plan, 5, 7, 4, 1, 2, 4);
 }
 
-/* Units that are computed at a time. */
-enum { STRIP = 64 };
-
-/* Asks for a strip that will be read. */
-CR_INLINE void fetch(const cr_real *at) {
-  for (int d = 0; d < STRIP; d += 64 / (int)sizeof *at)
-    __builtin_prefetch(at + d, 0, CR_SECOND_CACHE);
-}
-
-/* And for one that will be written. */
-CR_INLINE void fetch_result(const cr_real *at) {
-  for (int d = 0; d < STRIP; d += 64 / (int)sizeof *at)
-    __builtin_prefetch(at + d, 1, CR_SECOND_CACHE);
-}
-
-/* What the next sequence's strip reads and writes; gate may be NULL. */
-CR_INLINE void fetch_cells(int64_t units, const cr_real *c_before, const cr_real *sum,
-                           const cr_real *gate, const cr_real *c, const cr_real *h) {
-  for (int k = 4; k < 8; ++k) {
-    fetch(sum + k * units);
-    if (gate != NULL) fetch_result(gate + k * units);
-  }
-  fetch(c_before + units);
-  fetch_result(c + units);
-  fetch_result(h + units);
-}
-
 /* One sequence's step: of sums (4 D) the values of the gates, which may replace them or, where gate
  * is NULL, are not kept. */
-CR_INLINE void lstm_strip(int64_t count, int64_t units, cr_real cont, const cr_real *c_before,
-                          const cr_real *sum, cr_real *gate, cr_real *c, cr_real *h) {
+CR_INLINE void lstm_units(int64_t units, cr_real cont, const cr_real *c_before, const cr_real *sum,
+                          cr_real *gate, cr_real *c, cr_real *h) {
 #pragma omp simd
-  for (int64_t d = 0; d < count; ++d) {
+  for (int64_t d = 0; d < units; ++d) {
     const cr_real i = cr_ref_sigmoid(sum[d]), f = cr_ref_sigmoid(sum[units + d]);
     const cr_real o = cr_ref_sigmoid(sum[2 * units + d]), g = cr_ref_tanh(sum[3 * units + d]);
     const cr_real kept = cont == 0 ? 0 : cont * f * c_before[d];
@@ -227,26 +164,15 @@ CR_INLINE void lstm_strip(int64_t count, int64_t units, cr_real cont, const cr_r
   }
 }
 
-CR_INLINE void lstm_strips(int64_t units, cr_real cont, const cr_real *c_before, const cr_real *sum,
-                           cr_real *gate, cr_real *c, cr_real *h) {
-  int64_t d = 0;
-  for (; d + STRIP <= units; d += STRIP) {
-    cr_real *own = gate != NULL ? gate + d : NULL;
-    fetch_cells(units, c_before + d, sum + d, own, c + d, h + d);
-    lstm_strip(STRIP, units, cont, c_before + d, sum + d, own, c + d, h + d);
-  }
-  lstm_strip(units - d, units, cont, c_before + d, sum + d, gate != NULL ? gate + d : NULL, c + d,
-             h + d);
-}
-
 CR_CLONES static void lstm_cells(int64_t units, cr_real cont, const cr_real *c_before,
                                  const cr_real *sum, cr_real *gate, cr_real *c, cr_real *h) {
-  if (gate != NULL) lstm_strips(units, cont, c_before, sum, gate, c, h);
-  else lstm_strips(units, cont, c_before, sum, NULL, c, h);
+  if (gate != NULL) lstm_units(units, cont, c_before, sum, gate, c, h);
+  else lstm_units(units, cont, c_before, sum, NULL, c, h);
 }
 
 /* All steps of some sequences. */
-static void lstm_steps(const cr_call *call, const extents *e, strand of, const void *state) {
+static void lstm_steps(const cr_call *call, const sequence_extents *e, strand of,
+                       const void *state) {
   const int64_t cells = e->batch * e->units;
   const hidden *w = state;
   const cr_real *cont = cr_as_reals(call->buffer, 1);
@@ -279,14 +205,14 @@ static void lstm_steps(const cr_call *call, const extents *e, strand of, const v
 
 /* gates, cont, weights, h0, c0, h, c, values. */
 static crema_status lstm_fwd(const cr_call *call) {
-  const extents e = extents_of(call->desc, 6);
-  const hidden w = hidden_of(call, &e, 4 * e.units, cr_as_reals(call->buffer, 2));
+  const sequence_extents e = extents_of(call->desc, 6);
+  const hidden w = hidden_of(call, 4 * e.units);
   run_strands(call, &e, &w, lstm_steps);
   return CREMA_OK;
 }
 
 static crema_status lstm_bwd_plan(cr_plan *plan) {
-  const extents e = extents_of(plan->desc, 1);
+  const sequence_extents e = extents_of(plan->desc, 1);
   plan->workspace_bytes = 2 * (size_t)(e.batch * e.units) * sizeof(cr_real);
   CR_TRY(cr_check_recurrence(plan, 1, 0, 4, 3, 4, 2));
   return cr_check_recurrence(plan, 1, 7, 4, 3, 4, 9);
@@ -337,7 +263,8 @@ CR_CLONES static void lstm_cells_back(int64_t units, cr_real cont, const step *s
 
 /* All steps of some sequences, from the last one on. state: the gradients of h and of c (N, D), at
  * first 0. */
-static void lstm_steps_back(const cr_call *call, const extents *e, strand of, const void *state) {
+static void lstm_steps_back(const cr_call *call, const sequence_extents *e, strand of,
+                            const void *state) {
   const int64_t cells = e->batch * e->units;
   const cr_real *values = cr_as_reals(call->buffer, 0), *c = cr_as_reals(call->buffer, 1);
   const cr_real *c0 = cr_as_reals(call->buffer, 2), *cont = cr_as_reals(call->buffer, 3);
@@ -363,7 +290,7 @@ static void lstm_steps_back(const cr_call *call, const extents *e, strand of, co
 
 /* values, c, c0, cont, weights, diff_h, diff_c, diff_gates, diff_h0, diff_c0. */
 static crema_status lstm_bwd(const cr_call *call) {
-  const extents e = extents_of(call->desc, 1);
+  const sequence_extents e = extents_of(call->desc, 1);
   const size_t bytes = (size_t)(e.batch * e.units) * sizeof(cr_real);
   cr_real *dh = (cr_real *)call->workspace.address, *dc = dh + e.batch * e.units;
   cr_real *results[2] = {cr_as_reals(call->buffer, 8), cr_as_reals(call->buffer, 9)};
@@ -379,7 +306,7 @@ static crema_status lstm_bwd(const cr_call *call) {
 /* gates, cont, c0, c, h: nothing is kept for the gradient, which computes it again in less time
  * than writing and reading it takes. */
 static crema_status lstm_unit_fwd(const cr_call *call) {
-  const extents e = extents_of(call->desc, 2);
+  const sequence_extents e = extents_of(call->desc, 2);
   const cr_real *sum = cr_as_reals(call->buffer, 0), *cont = cr_as_reals(call->buffer, 1);
   const cr_real *before = cr_as_reals(call->buffer, 2);
   cr_real *c = cr_as_reals(call->buffer, 3), *h = cr_as_reals(call->buffer, 4);
@@ -397,13 +324,11 @@ typedef struct unit_row {
   cr_real *dg, *dc;
 } unit_row;
 
-CR_INLINE void unit_strip(int64_t count, int64_t units, cr_real cont, const unit_row *r,
-                          int64_t at) {
-  const cr_real *sum = r->sum + at, *before = r->before + at;
-  const cr_real *diff_c = r->diff_c + at, *diff_h = r->diff_h + at;
-  cr_real *dg = r->dg + at, *dc = r->dc + at;
+CR_CLONES static void unit_row_back(int64_t units, cr_real cont, const unit_row *r) {
+  const cr_real *sum = r->sum, *before = r->before, *diff_c = r->diff_c, *diff_h = r->diff_h;
+  cr_real *dg = r->dg, *dc = r->dc;
 #pragma omp simd
-  for (int64_t d = 0; d < count; ++d) {
+  for (int64_t d = 0; d < units; ++d) {
     const cell_gates own = {cr_ref_sigmoid(sum[d]), cr_ref_sigmoid(sum[units + d]),
                             cr_ref_sigmoid(sum[2 * units + d]), cr_ref_tanh(sum[3 * units + d])};
     const cr_real kept = cont == 0 ? 0 : cont * own.f * before[d];
@@ -412,25 +337,9 @@ CR_INLINE void unit_strip(int64_t count, int64_t units, cr_real cont, const unit
   }
 }
 
-CR_CLONES static void unit_row_back(int64_t units, cr_real cont, const unit_row *r) {
-  int64_t d = 0;
-  for (; d + STRIP <= units; d += STRIP) {
-    for (int k = 4; k < 8; ++k) {
-      fetch(r->sum + k * units + d);
-      fetch_result(r->dg + k * units + d);
-    }
-    fetch(r->before + units + d);
-    fetch(r->diff_c + units + d);
-    fetch(r->diff_h + units + d);
-    fetch_result(r->dc + units + d);
-    unit_strip(STRIP, units, cont, r, d);
-  }
-  unit_strip(units - d, units, cont, r, d);
-}
-
 /* gates, cont, c0, diff_c, diff_h, diff_gates, diff_c0. */
 static crema_status lstm_unit_bwd(const cr_call *call) {
-  const extents e = extents_of(call->desc, 2);
+  const sequence_extents e = extents_of(call->desc, 2);
   const cr_real *sum = cr_as_reals(call->buffer, 0), *cont = cr_as_reals(call->buffer, 1);
   const cr_real *before = cr_as_reals(call->buffer, 2), *diff_c = cr_as_reals(call->buffer, 3);
   const cr_real *diff_h = cr_as_reals(call->buffer, 4);
@@ -448,8 +357,8 @@ static crema_status lstm_unit_bwd(const cr_call *call) {
 /* ---- RNN ----------------------------------------------------------------- */
 
 static crema_status rnn_fwd_plan(cr_plan *plan) {
-  const extents e = extents_of(plan->desc, 4);
-  plan->workspace_bytes = hidden_bytes(&e, e.units);
+  const sequence_extents e = extents_of(plan->desc, 4);
+  plan->workspace_bytes = (size_t)(e.batch * e.units) * sizeof(cr_real);
   return cr_check_recurrence(plan, 4, 0, 1, 1, 2, 3);
 }
 
@@ -459,7 +368,8 @@ CR_CLONES static void tangents(int64_t count, cr_real *h) {
 }
 
 /* All steps of some sequences. */
-static void rnn_steps(const cr_call *call, const extents *e, strand of, const void *state) {
+static void rnn_steps(const cr_call *call, const sequence_extents *e, strand of,
+                      const void *state) {
   const int64_t cells = e->batch * e->units, at = of.begin * e->units, own = of.count * e->units;
   const cr_real *z = cr_as_reals(call->buffer, 0), *cont = cr_as_reals(call->buffer, 1);
   const cr_real *before = cr_as_reals(call->buffer, 3);
@@ -476,14 +386,14 @@ static void rnn_steps(const cr_call *call, const extents *e, strand of, const vo
 
 /* z, cont, weights, h0, h. */
 static crema_status rnn_fwd(const cr_call *call) {
-  const extents e = extents_of(call->desc, 4);
-  const hidden w = hidden_of(call, &e, e.units, cr_as_reals(call->buffer, 2));
+  const sequence_extents e = extents_of(call->desc, 4);
+  const hidden w = hidden_of(call, e.units);
   run_strands(call, &e, &w, rnn_steps);
   return CREMA_OK;
 }
 
 static crema_status rnn_bwd_plan(cr_plan *plan) {
-  const extents e = extents_of(plan->desc, 0);
+  const sequence_extents e = extents_of(plan->desc, 0);
   plan->workspace_bytes = (size_t)(e.batch * e.units) * sizeof(cr_real);
   CR_TRY(cr_check_recurrence(plan, 0, 3, 1, 1, 2, 5));
   return cr_check_recurrence(plan, 0, 4, 1, 1, 2, 5);
@@ -498,7 +408,8 @@ CR_CLONES static void tangents_back(int64_t count, const cr_real *h, const cr_re
 
 /* All steps of some sequences, from the last one on. state: the gradient of h (N, D), at first 0.
  */
-static void rnn_steps_back(const cr_call *call, const extents *e, strand of, const void *state) {
+static void rnn_steps_back(const cr_call *call, const sequence_extents *e, strand of,
+                           const void *state) {
   const int64_t cells = e->batch * e->units, first = of.begin * e->units;
   const cr_real *h = cr_as_reals(call->buffer, 0), *cont = cr_as_reals(call->buffer, 1);
   const cr_real *weights = cr_as_reals(call->buffer, 2), *diff_h = cr_as_reals(call->buffer, 3);
@@ -513,7 +424,7 @@ static void rnn_steps_back(const cr_call *call, const extents *e, strand of, con
 
 /* h, cont, weights, diff_h, diff_z, diff_h0. */
 static crema_status rnn_bwd(const cr_call *call) {
-  const extents e = extents_of(call->desc, 0);
+  const sequence_extents e = extents_of(call->desc, 0);
   const size_t bytes = (size_t)(e.batch * e.units) * sizeof(cr_real);
   cr_real *diff_h0 = cr_as_reals(call->buffer, 5), *dh = (cr_real *)call->workspace.address;
   memset(dh, 0, bytes);
@@ -525,7 +436,7 @@ static crema_status rnn_bwd(const cr_call *call) {
 /* ---- weights ------------------------------------------------------------- */
 
 static crema_status weights_plan(cr_plan *plan) {
-  const extents e = extents_of(plan->desc, 0);
+  const sequence_extents e = extents_of(plan->desc, 0);
   const int64_t per_unit = e.units > 0 ? cr_op_split(plan->desc, 3, 1).inner / e.units : 0;
   plan->workspace_bytes = (size_t)(e.steps * e.batch * e.units) * sizeof(cr_real);
   return cr_check_recurrence(plan, 0, 3, per_unit, 2, 4, 1);
@@ -533,7 +444,7 @@ static crema_status weights_plan(cr_plan *plan) {
 
 /* h, h0, cont, diff_gates, diff_weights. */
 static crema_status recurrent_bwd_weights(const cr_call *call) {
-  const extents e = extents_of(call->desc, 0);
+  const sequence_extents e = extents_of(call->desc, 0);
   const int64_t cells = e.batch * e.units, gates = cr_op_split(call->desc, 3, 1).inner;
   const cr_real *h = cr_as_reals(call->buffer, 0), *h0 = cr_as_reals(call->buffer, 1);
   const cr_real *cont = cr_as_reals(call->buffer, 2);
