@@ -150,6 +150,8 @@ class Classes:
     def __init__(self):
         self.graph = callgraph.Graph()
         self.layers = ROOT / "src/layers"
+        headers = "".join(path.read_text() for path in self.layers.rglob("*.h"))
+        self.macros = dict(re.findall(r"^#define (CR_LAYER_\w+)\(((?:[^\n]*\\\n)*[^\n]*)", headers, re.M))
 
     def ops_of(self, name):
         reached, found = [(None, f"cr_layer_{name}")], set()
@@ -164,6 +166,7 @@ class Classes:
     def has_gradient(self, name):
         """Also where nothing is to be done, as the top is the bottom under another shape."""
         body = self.graph.body[(None, f"cr_layer_{name}")]
+        body += "".join(self.macros.get(macro, "") for macro in re.findall(r"CR_LAYER_\w+", body))
         backward = re.search(r"\.backward\s*=\s*(\w+)", body)
         noop = backward is not None and backward.group(1) == "cr_layer_noop_backward"
         return backward is not None and (not noop or ".shares" in body)
