@@ -352,19 +352,17 @@ static crema_status overwrite_gpu(crema_syncedmem *memory, crema_context *contex
   return status;
 }
 
-static crema_status overwrite_host(crema_syncedmem *memory) {
-  CR_TRY(begin_move(memory));
-  bool made = false;
-  crema_status status = need_host(memory, &made);
-  end_move(memory);
-  return status;
-}
-
 crema_status cr_syncedmem_overwrite(crema_syncedmem *memory, crema_context *context,
                                     crema_devptr *out) {
   if (is_moving(memory)) return in_use();
   if (one_sided(context)) {
-    if (memory->host.data == NULL) CR_TRY(overwrite_host(memory));
+    if (memory->host.data == NULL) {
+      bool made = false;
+      CR_TRY(begin_move(memory));
+      crema_status status = need_host(memory, &made);
+      end_move(memory);
+      CR_TRY(status);
+    }
     tell_checker(memory, true);
     set_head(memory, CREMA_HEAD_AT_CPU);
     out->address = (uintptr_t)memory->host.data;
