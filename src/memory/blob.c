@@ -192,7 +192,7 @@ static crema_status adopt(crema_blob *blob, crema_device *device, crema_devptr d
   CR_TRY(cr_tensor_take_written(blob->data));
   cr_tensor_shrink_to_fit(blob->diff);
   cr_tensor_shrink_to_fit(blob->data);
-  CR_TRY(cr_tensor_adopt(blob->data, device, data));
+  CR_TRY(cr_tensor_adopt(blob->data, device, CREMA_F32, data, NULL));
   return cr_tensor_show_newest(blob->data);
 }
 

@@ -243,13 +243,6 @@ crema_status cr_tensor_host_value(cr_tensor *tensor, double *out) {
   return CREMA_OK;
 }
 
-static bool has_other_types(const values *v) {
-  for (const format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) {
-    if (s->format.type != v->type) return true;
-  }
-  return false;
-}
-
 /* Whether integers are held in a shorter integer type, as libraries hold positions of maxima. */
 static bool is_shorter(const values *v, const format_slot *s) {
   return !cr_dtype_is_floating(v->type) && !cr_dtype_is_floating(s->format.type) &&
@@ -258,7 +251,9 @@ static bool is_shorter(const values *v, const format_slot *s) {
 
 crema_status cr_tensor_settle(cr_tensor *tensor, crema_context *context) {
   values *v = tensor->values;
-  if (!has_other_types(v)) return CREMA_OK;
+  const format_slot *other = first_slot(v);
+  while (other != NULL && other->format.type == v->type) other = next_slot(other);
+  if (other == NULL) return CREMA_OK;
   const format_slot *source = is_zero(v) ? NULL : cr_tensor_newest(v);
   const bool stays = source != NULL && is_shorter(v, source);
   if (source != NULL && source->format.type != v->type && !stays) {
@@ -550,10 +545,10 @@ bool cr_tensor_shares_with(const cr_tensor *a, const cr_tensor *b) {
   return a->values == b->values;
 }
 
-/* `host` NULL: none. */
-static crema_status adopt(cr_tensor *tensor, crema_device *device, cr_format format,
-                          crema_devptr memory, void *host) {
+crema_status cr_tensor_adopt(cr_tensor *tensor, crema_device *device, crema_dtype type,
+                             crema_devptr memory, void *host) {
   values *v = tensor->values;
+  const cr_format format = {type, NULL};
   if (memory.address == 0) {
     return cr_fail(CREMA_E_ARGUMENT, "a tensor was given no memory to adopt");
   }
@@ -573,21 +568,9 @@ static crema_status adopt(cr_tensor *tensor, crema_device *device, cr_format for
   return CREMA_OK;
 }
 
-crema_status cr_tensor_adopt(cr_tensor *tensor, crema_device *device, crema_devptr memory) {
-  return adopt(tensor, device, CR_PLAIN_F32, memory, NULL);
-}
-
-crema_status cr_tensor_adopt_own(cr_tensor *tensor, crema_device *device, crema_devptr memory) {
-  return adopt(tensor, device, (cr_format){tensor->values->type, NULL}, memory, NULL);
-}
-
-crema_status cr_tensor_adopt_both(cr_tensor *tensor, crema_device *device, crema_devptr memory,
-                                  void *host) {
-  return adopt(tensor, device, CR_PLAIN_F32, memory, host);
-}
-
 crema_status cr_tensor_adopt_host(cr_tensor *tensor, void *memory) {
-  return cr_tensor_adopt(tensor, cr_cpu_device(), (crema_devptr){(uintptr_t)memory});
+  return cr_tensor_adopt(tensor, cr_cpu_device(), CREMA_F32, (crema_devptr){(uintptr_t)memory},
+                         NULL);
 }
 
 crema_status cr_tensor_copy(cr_tensor *dst, cr_tensor *src, crema_context *context) {

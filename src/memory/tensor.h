@@ -146,21 +146,15 @@ const void *cr_tensor_storage(const cr_tensor *tensor);
 crema_status cr_tensor_share(cr_tensor *tensor, cr_tensor *donor) CREMA_MUST_USE;
 bool cr_tensor_shares_with(const cr_tensor *a, const cr_tensor *b);
 
-/* Takes host memory of at least count float32 values in plain format as the newest values; it stays
- * the caller's and must outlive its use. */
+/* Takes memory of `device` with at least count values of type `type` in plain format as the newest
+ * values; it stays the caller's and must outlive its use. `host`, which may be NULL, is host memory
+ * with the same values, for a device with its own memory. Errors: CREMA_E_ARGUMENT without memory.
+ */
+crema_status cr_tensor_adopt(cr_tensor *tensor, crema_device *device, crema_dtype type,
+                             crema_devptr memory, void *host) CREMA_MUST_USE;
+
+/* The same with host memory of float32 values. */
 crema_status cr_tensor_adopt_host(cr_tensor *tensor, void *memory) CREMA_MUST_USE;
-
-/* The same with memory of `device`. */
-crema_status cr_tensor_adopt(cr_tensor *tensor, crema_device *device,
-                             crema_devptr memory) CREMA_MUST_USE;
-
-/* The same with memory that holds values of the tensor's own element type. */
-crema_status cr_tensor_adopt_own(cr_tensor *tensor, crema_device *device,
-                                 crema_devptr memory) CREMA_MUST_USE;
-
-/* Memory of `device`, which has its own, and host memory that hold the same values. */
-crema_status cr_tensor_adopt_both(cr_tensor *tensor, crema_device *device, crema_devptr memory,
-                                  void *host) CREMA_MUST_USE;
 
 /* ---- aliases: values that lie in the memory of another tensor ----
  *

@@ -44,8 +44,8 @@ crema_status cr_span_adder_run(cr_span_adder *adder, crema_context *context, cre
   }
   cr_tensor *const tensor[2] = {a->term, a->sum};
   crema_devptr at = {0};
-  CR_TRY(cr_tensor_adopt_own(a->term, adder->device, term));
-  CR_TRY(cr_tensor_adopt_own(a->sum, adder->device, sum));
+  CR_TRY(cr_tensor_adopt(a->term, adder->device, cr_tensor_type(a->term), term, NULL));
+  CR_TRY(cr_tensor_adopt(a->sum, adder->device, cr_tensor_type(a->sum), sum, NULL));
   CR_TRY(cr_op_run(a->op, context, tensor, &add));
   /* A kernel may have computed in another element type, or on the host. */
   return cr_tensor_read(a->sum, context, (cr_format){type, NULL}, &at);

@@ -211,7 +211,8 @@ static crema_devptr move_argument(job *j, crema_context *context, int i, size_t 
   ok(backend->copy(context, CR_COPY_HOST_TO_DEVICE, memory.address + skipped, (uintptr_t)from,
                    bytes));
   ok(backend->finish(context));
-  ok(cr_tensor_adopt(j->tensor[i], device, (crema_devptr){memory.address + skipped}));
+  ok(cr_tensor_adopt(j->tensor[i], device, CREMA_F32, (crema_devptr){memory.address + skipped},
+                     NULL));
   return memory;
 }
 

@@ -218,7 +218,7 @@ TEST(memory_of_the_caller_on_a_device_is_not_taken) {
   cr_tensor *a = passing(COUNT), *b = passing(COUNT);
   ok(cr_device_alloc(device, PADDED, &theirs));
   ok(cr_tensor_write(a, context, CR_PLAIN_F32, &data));
-  ok(cr_tensor_adopt(b, device, theirs));
+  ok(cr_tensor_adopt(b, device, CREMA_F32, theirs, NULL));
   assert_false(cr_tensor_take(a, b));
   assert_true(cr_tensor_take(b, a)); /* their memory is released */
   ok(cr_tensor_read(b, context, CR_PLAIN_F32, &found));
@@ -454,12 +454,12 @@ FIXTURE_TEST(bytes_in_another_tensor_count) {
   assert_int_equal(bytes_of_tensor(tensor), COUNT * sizeof(double));
   assert_int_equal(bytes_of_tensor(whole), WHOLE * sizeof(double));
   /* What is adopted later does not, and the whole is not kept for it. */
-  ok(cr_tensor_adopt_own(tensor, cr_cpu_device(), (crema_devptr){(uintptr_t)memory}));
+  ok(cr_tensor_adopt(tensor, cr_cpu_device(), CREMA_F64, (crema_devptr){(uintptr_t)memory}, NULL));
   assert_false(cr_tensor_is_part(tensor));
   cr_tensor_destroy(whole);
   assert_int_equal(bytes_of_tensor(tensor), 0);
   assert_true(((const double *)address_of(f, tensor))[4] == 5);
-  assert_fails(cr_tensor_adopt_own(tensor, cr_cpu_device(), data = (crema_devptr){0}),
+  assert_fails(cr_tensor_adopt(tensor, cr_cpu_device(), CREMA_F64, data = (crema_devptr){0}, NULL),
                CREMA_E_ARGUMENT, "no memory");
   cr_tensor_destroy(tensor);
 }
@@ -541,7 +541,7 @@ TEST(both_sides_are_adopted) {
   const void *values = NULL;
   ok(cr_device_alloc(s.device, PADDED, &memory));
   assert_ptr_equal(cr_tensor_head_device(tensor), cr_cpu_device());
-  ok(cr_tensor_adopt_both(tensor, s.device, memory, host));
+  ok(cr_tensor_adopt(tensor, s.device, CREMA_F32, memory, host));
   cr_sim_reset_counts();
   ok(cr_tensor_host_read(tensor, &values));
   assert_ptr_equal(values, host);
@@ -558,7 +558,7 @@ TEST(both_sides_are_adopted) {
   assert_ptr_equal(cr_tensor_head_device(tensor), cr_cpu_device());
   ok(cr_tensor_write(tensor, s.context, CR_PLAIN_F32, &data));
   assert_ptr_equal(cr_tensor_head_device(tensor), s.device);
-  ok(cr_tensor_adopt(tensor, s.device, memory));
+  ok(cr_tensor_adopt(tensor, s.device, CREMA_F32, memory, NULL));
   assert_int_equal(held_in(tensor, CR_PLAIN_F32).side, CREMA_HEAD_AT_GPU);
   assert_true(held_in(tensor, CR_PLAIN_F32).adopted);
   cr_tensor_destroy(tensor);
@@ -566,7 +566,7 @@ TEST(both_sides_are_adopted) {
   for (int side = 0; side < 2; ++side) {
     tensor = new_tensor(COUNT);
     if (side == 0) ok(cr_tensor_adopt_host(tensor, host));
-    else ok(cr_tensor_adopt(tensor, s.device, memory));
+    else ok(cr_tensor_adopt(tensor, s.device, CREMA_F32, memory, NULL));
     assert_true(held_in(tensor, CR_PLAIN_F32).adopted);
     cr_tensor_destroy(tensor);
   }

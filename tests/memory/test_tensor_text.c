@@ -109,7 +109,7 @@ TEST(formats_and_where_they_are) {
         "device\n"
         "  memory: 8 bytes on the host, 8 on devices; shared\n  values: 0 1\n");
   cr_tensor_destroy(sharer);
-  ok(cr_tensor_adopt_both(tensor, device, theirs, mine));
+  ok(cr_tensor_adopt(tensor, device, CREMA_F32, theirs, mine));
   reads(tensor,
         "2 values of type float\n"
         "  float for device 0: valid, written last, on the host and the device, memory of the "

@@ -60,7 +60,7 @@ static crema_status share_memory(crema_device *device, const cr_batch *batch,
     }
     CR_TRY(from->memory.address == 0
                ? cr_tensor_adopt_host(top[i]->data, from->values)
-               : cr_tensor_adopt_both(top[i]->data, device, from->memory, from->values));
+               : cr_tensor_adopt(top[i]->data, device, CREMA_F32, from->memory, from->values));
   }
   return CREMA_OK;
 }
