@@ -31,8 +31,6 @@
   X(pool_fwd_rows)          \
   X(pool_fwd_average)       \
   X(pool_fwd_dnnl)          \
-  X(pool_fwd_u8_dnnl)       \
-  X(pool_fwd_i8_dnnl)       \
   X(pool_bwd_blocked)       \
   X(pool_bwd_rows)          \
   X(pool_bwd_average)       \

@@ -110,18 +110,5 @@ static crema_status plan_bwd(cr_plan *plan) {
 CR_KERNEL(pool_fwd_dnnl, POOL_FWD, .types = CR_DNNL_TYPES, CR_DNNL_PRIM, .follows_hints = true,
           .plan = plan_fwd, .run = cr_dnnl_prim_run);
 
-/* Integers are pooled in their own type. */
-#define POOL_INTEGERS(row, of)                       \
-  const cr_kernel cr_##row = {.name = #row,          \
-                              .op = CR_OP_POOL_FWD,  \
-                              .type = CREMA_##of,    \
-                              .follows_hints = true, \
-                              CR_DNNL_PRIM,          \
-                              .plan = plan_fwd,      \
-                              .run = cr_dnnl_prim_run}
-
-POOL_INTEGERS(pool_fwd_u8_dnnl, U8);
-POOL_INTEGERS(pool_fwd_i8_dnnl, I8);
-
 CR_KERNEL(pool_bwd_dnnl, POOL_BWD, .types = CR_DNNL_TYPES, CR_DNNL_PRIM, .follows_hints = true,
           .plan = plan_bwd, .run = cr_dnnl_prim_run);
