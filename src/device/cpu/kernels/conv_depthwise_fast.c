@@ -115,12 +115,6 @@ CR_CLONES static void sum_plane(const depthwise *d, const float *image, const fl
   }
 }
 
-static double sum_values(int64_t count, const float *value) {
-  double sum = 0;
-  for (int64_t i = 0; i < count; ++i) sum += (double)value[i];
-  return sum;
-}
-
 /* The gradients of one channel's weights and of its bias over all images. */
 static void sum_channel(const cr_call *call, int64_t channel, float *space) {
   const depthwise *d = call->plan->state;
@@ -134,7 +128,7 @@ static void sum_channel(const cr_call *call, int64_t channel, float *space) {
     const float *diff = cr_f32(call->buffer, 1) + plane * out;
     sum_plane(d, cr_f32(call->buffer, 0) + plane * in, diff, space, part);
     for (int64_t k = 0; k < window; ++k) sum[k] += (double)part[k];
-    if (bias != NULL) bias_sum += sum_values(out, diff);
+    for (int64_t i = 0; i < out && bias != NULL; ++i) bias_sum += (double)diff[i];
   }
   for (int64_t k = 0; k < window; ++k) weights[k] = (float)sum[k];
   if (bias == NULL) return;

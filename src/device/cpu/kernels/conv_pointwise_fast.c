@@ -241,14 +241,6 @@ static crema_status find_weights(const cr_plan *plan, const cr_layout **out) {
   return status;
 }
 
-/* Reads a part of the channels of a larger array in place. */
-static void find_source(const cr_plan *plan, const cr_layout *packed, points *p) {
-  const cr_layout *held = cr_dnnl_held(plan, 0);
-  const bool part = held != NULL && held->gaps && cr_dnnl_layout_step(held) > 0;
-  plan->format[0].layout = part ? held : packed;
-  p->distance = part ? cr_dnnl_layout_step(held) : p->channels;
-}
-
 static void fill(const cr_plan *plan, points *p) {
   const crema_shape *in = &plan->desc->arg[0].shape, *out = &plan->desc->arg[3].shape;
   p->positions = out->dim[0] * out->dim[2] * out->dim[3];
@@ -272,7 +264,11 @@ static crema_status plan_points(cr_plan *plan) {
   CR_TRY(cr_dnnl_conv_last(plan, &source, &plan->format[3].layout));
   CR_TRY(find_weights(plan, &plan->format[1].layout));
   fill(plan, &p);
-  find_source(plan, source, &p);
+  /* Channels of a larger array are read in place. */
+  const cr_layout *held = cr_dnnl_held(plan, 0);
+  const int64_t distance = held != NULL ? cr_dnnl_layout_step(held) : 0;
+  plan->format[0].layout = distance > 0 ? held : source;
+  p.distance = distance > 0 ? distance : p.channels;
   if (p.adds) plan->format[CR_ARG_ADDEND] = plan->format[3];
   points *kept = malloc(sizeof *kept);
   if (kept == NULL) return cr_fail_memory(sizeof *kept, "the plan of a convolution");

@@ -272,15 +272,6 @@ static int64_t sums_of(const cells *c) {
   return c->batch * c->groups * c->rows * c->count[0] * c->count[1];
 }
 
-/* A convolution sums over the channels of the image, the gradient of weights over all tiles. */
-static void choose_shares(cr_op_kind kind, cells *c) {
-  const int64_t tiles = c->batch * c->tiles[0] * c->tiles[1];
-  c->shares = 1;
-  if (kind == CR_OP_CONV_FWD) c->shares = cr_least(c->parts, cr_pieces(FEW, c->groups * tiles));
-  if (kind == CR_OP_CONV_BWD_WEIGHTS)
-    c->shares = cr_least(tiles, cr_pieces(FEW, c->groups * c->parts));
-}
-
 /* image, weights and map: the numbers of the arguments with these shapes. */
 static crema_status plan_cells(cr_plan *plan, int image, int weights, int map) {
   const cr_op_arg *arg = plan->desc->arg;
@@ -291,7 +282,13 @@ static crema_status plan_cells(cr_plan *plan, int image, int weights, int map) {
   if (!is_faster(plan->desc->kind, &c))
     return cr_fail(CREMA_E_UNSUPPORTED, "a window that oneDNN is fast for");
   const bool fwd = plan->desc->kind == CR_OP_CONV_FWD;
-  choose_shares(plan->desc->kind, &c);
+  const int64_t tiles = c.batch * c.tiles[0] * c.tiles[1];
+  c.shares = 1;
+  /* A convolution sums over the channels of the image, the gradient of weights over all tiles. */
+  if (fwd) c.shares = cr_least(c.parts, cr_pieces(FEW, c.groups * tiles));
+  if (plan->desc->kind == CR_OP_CONV_BWD_WEIGHTS) {
+    c.shares = cr_least(tiles, cr_pieces(FEW, c.groups * c.parts));
+  }
   c.weights = reserve(plan, (fwd ? 1 : c.shares) * c.groups * c.rows * c.columns);
   c.sums = reserve(plan, fwd ? c.shares * sums_of(&c) : 0);
   const int64_t cells_of_tile = c.tile_rows * c.tile_columns;

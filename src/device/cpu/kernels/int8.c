@@ -138,20 +138,16 @@ static bool scale_wide(const cr_int8_scaling *s, const void *from, int64_t i, in
 
 #endif
 
-static void put_unsigned(const float *from, int64_t count, uint8_t *to) {
-  int64_t i = put_wide(from, count, 0, 255, to);
-  for (; i < count; ++i) to[i] = (uint8_t)nearest(from[i], 0, 255);
-}
-
-static void put_signed(const float *from, int64_t count, int8_t *to) {
-  int64_t i = put_wide(from, count, -128, 127, to);
-  for (; i < count; ++i) to[i] = (int8_t)nearest(from[i], -128, 127);
-}
-
 void cr_int8_put(crema_dtype type, const float *from, int64_t count, void *values, int64_t at) {
-  if (type == CREMA_F32) memcpy((float *)values + at, from, (size_t)count * sizeof *from);
-  else if (type == CREMA_U8) put_unsigned(from, count, (uint8_t *)values + at);
-  else put_signed(from, count, (int8_t *)values + at);
+  if (type == CREMA_F32) {
+    memcpy((float *)values + at, from, (size_t)count * sizeof *from);
+    return;
+  }
+  const float low = type == CREMA_U8 ? 0 : -128, high = type == CREMA_U8 ? 255 : 127;
+  uint8_t *to = (uint8_t *)values + at;
+  for (int64_t i = put_wide(from, count, low, high, to); i < count; ++i) {
+    to[i] = (uint8_t)(int32_t)nearest(from[i], low, high);
+  }
 }
 
 void cr_int8_floats(crema_dtype type, const void *from, int64_t i, int64_t count, float *out) {

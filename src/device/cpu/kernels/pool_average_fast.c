@@ -203,6 +203,8 @@ static crema_status plan_windows(cr_plan *plan, int src, int dst) {
   for (int64_t k = 0; k < COLUMNS_MOST; ++k) {
     p.columns[k] = k < w->out[1] ? (float)counted(&p, 1, k) : 1;
   }
+  p.w.forward = forward_plane;
+  p.w.backward = backward_plane;
   return cr_pool_planes_keep(plan, &p, sizeof p);
 }
 
@@ -214,18 +216,8 @@ static crema_status plan_bwd(cr_plan *plan) {
   return plan_windows(plan, 2, 0);
 }
 
-static crema_status run_fwd(const cr_call *call) {
-  cr_pool_planes_fwd(call, forward_plane);
-  return CREMA_OK;
-}
+CR_KERNEL(pool_fwd_average, POOL_FWD, .follows_hints = true, .plan = plan_fwd,
+          .run = cr_pool_planes_fwd, .destroy = cr_pool_planes_destroy);
 
-static crema_status run_bwd(const cr_call *call) {
-  cr_pool_planes_bwd(call, backward_plane);
-  return CREMA_OK;
-}
-
-CR_KERNEL(pool_fwd_average, POOL_FWD, .follows_hints = true, .plan = plan_fwd, .run = run_fwd,
-          .destroy = cr_pool_planes_destroy);
-
-CR_KERNEL(pool_bwd_average, POOL_BWD, .follows_hints = true, .plan = plan_bwd, .run = run_bwd,
-          .destroy = cr_pool_planes_destroy);
+CR_KERNEL(pool_bwd_average, POOL_BWD, .follows_hints = true, .plan = plan_bwd,
+          .run = cr_pool_planes_bwd, .destroy = cr_pool_planes_destroy);

@@ -102,6 +102,8 @@ static crema_status plan_max(cr_plan *plan, int src, int dst, int indices, int h
   CR_TRY(set_format(plan, src, CREMA_F32, order));
   CR_TRY(set_format(plan, dst, CREMA_F32, order));
   if (!cr_dnnl_absent(plan, indices)) CR_TRY(set_format(plan, indices, CREMA_U8, order));
+  p.forward = forward_plane;
+  p.backward = backward_plane;
   return cr_pool_planes_keep(plan, &p, sizeof p);
 }
 
@@ -115,18 +117,8 @@ static crema_status plan_bwd(cr_plan *plan) {
   return plan_max(plan, 2, 0, 1, plan->hint[1].layout != NULL ? 1 : 0);
 }
 
-static crema_status run_fwd(const cr_call *call) {
-  cr_pool_planes_fwd(call, forward_plane);
-  return CREMA_OK;
-}
-
-static crema_status run_bwd(const cr_call *call) {
-  cr_pool_planes_bwd(call, backward_plane);
-  return CREMA_OK;
-}
-
 CR_KERNEL(pool_fwd_blocked, POOL_FWD, .library = true, .follows_hints = true, .plan = plan_fwd,
-          .run = run_fwd, .destroy = cr_pool_planes_destroy);
+          .run = cr_pool_planes_fwd, .destroy = cr_pool_planes_destroy);
 
 CR_KERNEL(pool_bwd_blocked, POOL_BWD, .library = true, .follows_hints = true, .plan = plan_bwd,
-          .run = run_bwd, .destroy = cr_pool_planes_destroy);
+          .run = cr_pool_planes_bwd, .destroy = cr_pool_planes_destroy);

@@ -38,7 +38,7 @@ void cr_pool_planes_destroy(cr_plan *plan) {
   plan->state = NULL;
 }
 
-void cr_pool_planes_fwd(const cr_call *call, cr_pool_plane_fwd *plane) {
+crema_status cr_pool_planes_fwd(const cr_call *call) {
   const cr_pool_planes *p = call->plan->state;
   const float *src = cr_f32(call->buffer, 0);
   float *dst = cr_f32(call->buffer, 1);
@@ -46,11 +46,12 @@ void cr_pool_planes_fwd(const cr_call *call, cr_pool_plane_fwd *plane) {
   const int64_t in = p->in[0] * p->in[1] * p->block, out = p->out[0] * p->out[1] * p->block;
 #pragma omp parallel for schedule(static) if (p->planes * in >= CR_POOL_PARALLEL_MIN)
   for (int64_t i = 0; i < p->planes; ++i) {
-    plane(p, src + i * in, dst + i * out, indices == NULL ? NULL : indices + i * out);
+    p->forward(p, src + i * in, dst + i * out, indices == NULL ? NULL : indices + i * out);
   }
+  return CREMA_OK;
 }
 
-void cr_pool_planes_bwd(const cr_call *call, cr_pool_plane_bwd *plane) {
+crema_status cr_pool_planes_bwd(const cr_call *call) {
   const cr_pool_planes *p = call->plan->state;
   const float *diff_dst = cr_f32(call->buffer, 0);
   const uint8_t *indices = (const uint8_t *)call->buffer[1].address;
@@ -58,6 +59,8 @@ void cr_pool_planes_bwd(const cr_call *call, cr_pool_plane_bwd *plane) {
   const int64_t in = p->in[0] * p->in[1] * p->block, out = p->out[0] * p->out[1] * p->block;
 #pragma omp parallel for schedule(static) if (p->planes * in >= CR_POOL_PARALLEL_MIN)
   for (int64_t i = 0; i < p->planes; ++i) {
-    plane(p, diff_dst + i * out, indices == NULL ? NULL : indices + i * out, diff_src + i * in);
+    p->backward(p, diff_dst + i * out, indices == NULL ? NULL : indices + i * out,
+                diff_src + i * in);
   }
+  return CREMA_OK;
 }

@@ -16,10 +16,17 @@ typedef float cr_floats __attribute__((vector_size(32), aligned(4), may_alias));
 typedef int32_t cr_ints __attribute__((vector_size(32), aligned(4), may_alias));
 typedef uint8_t cr_bytes __attribute__((vector_size(8), aligned(1), may_alias));
 
+/* Computes one plane with the plan's state; `indices` may be NULL. */
+typedef void cr_pool_plane_fwd(const void *state, const float *src, float *dst, uint8_t *indices);
+typedef void cr_pool_plane_bwd(const void *state, const float *diff_dst, const uint8_t *indices,
+                               float *diff_src);
+
 /* The state of a plan begins with this. */
 typedef struct cr_pool_planes {
-  int64_t planes; /* over all samples */
-  int64_t block;  /* channels of a plane */
+  cr_pool_plane_fwd *forward;  /* for cr_pool_planes_fwd */
+  cr_pool_plane_bwd *backward; /* for cr_pool_planes_bwd */
+  int64_t planes;              /* over all samples */
+  int64_t block;               /* channels of a plane */
   int64_t in[2], out[2], kernel[2], stride[2], pad[2];
 } cr_pool_planes;
 
@@ -48,14 +55,9 @@ crema_status cr_pool_planes_keep(cr_plan *plan, const void *state, size_t size) 
 /* kernel.destroy */
 void cr_pool_planes_destroy(cr_plan *plan);
 
-/* Computes one plane; `indices` may be NULL. */
-typedef void cr_pool_plane_fwd(const void *state, const float *src, float *dst, uint8_t *indices);
-typedef void cr_pool_plane_bwd(const void *state, const float *diff_dst, const uint8_t *indices,
-                               float *diff_src);
-
-/* All planes of a call whose arguments are src, dst and positions of maxima. */
-void cr_pool_planes_fwd(const cr_call *call, cr_pool_plane_fwd *plane);
-/* All planes of a call whose arguments are diff_dst, positions of maxima and diff_src. */
-void cr_pool_planes_bwd(const cr_call *call, cr_pool_plane_bwd *plane);
+/* kernel.run: all planes of a call whose arguments are src, dst and positions of maxima. */
+crema_status cr_pool_planes_fwd(const cr_call *call);
+/* The same for arguments diff_dst, positions of maxima and diff_src. */
+crema_status cr_pool_planes_bwd(const cr_call *call);
 
 #endif

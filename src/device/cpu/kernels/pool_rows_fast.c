@@ -215,6 +215,7 @@ static crema_status plan_fwd(cr_plan *plan) {
     return cr_fail(CREMA_E_UNSUPPORTED, "narrow or wide planes");
   }
   if (!cr_dnnl_absent(plan, 2)) plan->format[2].type = CREMA_U8;
+  p.forward = forward_plane;
   return cr_pool_planes_keep(plan, &p, sizeof p);
 }
 
@@ -235,11 +236,6 @@ static crema_status plan_bwd(cr_plan *plan) {
   return cr_pool_planes_keep(plan, &g, sizeof g);
 }
 
-static crema_status run_fwd(const cr_call *call) {
-  cr_pool_planes_fwd(call, forward_plane);
-  return CREMA_OK;
-}
-
 static crema_status run_bwd(const cr_call *call) {
   const gradient *g = call->plan->state;
   const float *diff_dst = cr_f32(call->buffer, 0);
@@ -254,8 +250,8 @@ static crema_status run_bwd(const cr_call *call) {
   return CREMA_OK;
 }
 
-CR_KERNEL(pool_fwd_rows, POOL_FWD, .follows_hints = true, .plan = plan_fwd, .run = run_fwd,
-          .destroy = cr_pool_planes_destroy);
+CR_KERNEL(pool_fwd_rows, POOL_FWD, .follows_hints = true, .plan = plan_fwd,
+          .run = cr_pool_planes_fwd, .destroy = cr_pool_planes_destroy);
 
 CR_KERNEL(pool_bwd_rows, POOL_BWD, .follows_hints = true, .can_accumulate = true, .plan = plan_bwd,
           .run = run_bwd, .destroy = cr_pool_planes_destroy);

@@ -46,15 +46,6 @@ static dnnl_status_t append_unary(dnnl_post_ops_t ops, const cr_post *p) {
 
 /* ---- attributes ---------------------------------------------------------- */
 
-/* An addend of integers has its own scale and type. */
-static dnnl_status_t append_sum(dnnl_post_ops_t ops, const cr_op_desc *desc) {
-  dnnl_data_type_t type = dnnl_data_type_undef;
-  if (desc->numbers == 0) return cr_post_ops_append_sum(ops, 1.0f, type);
-  const cr_op_arg *addend = &desc->arg[CR_ARG_ADDEND];
-  if (cr_dnnl_type(addend->type, &type) != CREMA_OK) return dnnl_unimplemented;
-  return cr_post_ops_append_sum(ops, addend->scale, type);
-}
-
 /* True if a function comes twice with other parameters, which 2.6 mixes up: [ReLU of slope 0.25,
  * sum, ReLU] gets the first slope in both places. */
 static bool repeats_function(const cr_posts *posts, int count) {
@@ -80,8 +71,17 @@ static dnnl_status_t append_posts(dnnl_primitive_attr_t attr, dnnl_post_ops_t op
                                  cr_op_numbers(desc));
   }
   for (int i = 0; i < count && status == dnnl_success; ++i) {
-    const cr_post *post = &posts->post[i];
-    status = post->kind == CR_POST_ADD ? append_sum(ops, desc) : append_unary(ops, post);
+    if (posts->post[i].kind != CR_POST_ADD) {
+      status = append_unary(ops, &posts->post[i]);
+      continue;
+    }
+    /* An addend of integers has its own scale and type. */
+    const cr_op_arg *addend = &desc->arg[CR_ARG_ADDEND];
+    dnnl_data_type_t type = dnnl_data_type_undef;
+    if (desc->numbers > 0 && cr_dnnl_type(addend->type, &type) != CREMA_OK) {
+      return dnnl_unimplemented;
+    }
+    status = cr_post_ops_append_sum(ops, desc->numbers > 0 ? addend->scale : 1.0f, type);
   }
   return status;
 }

@@ -114,15 +114,6 @@ static int try_threads(int wanted) {
   return spare ? made : made > 0 ? made - 1 : 0;
 }
 
-/* Each thread allocates something, so that its address space is reserved at once. */
-static void start(int threads) {
-#pragma omp parallel num_threads(threads)
-  {
-    void *volatile some = malloc(1);
-    free(some);
-  }
-}
-
 /* The library ends threads when a region has fewer than the one before, and starts new threads for
  * the next region, maybe before the old ones are gone: there has to be room for twice as many. It
  * never ends one of two threads. */
@@ -140,7 +131,14 @@ static void grow(int wanted) {
   pthread_mutex_lock(&teams.lock);
   int threads = team_for(try_threads(tries_for(wanted)), wanted);
   team.tried = threads;
-  if (threads > 1) start(threads);
+  if (threads > 1) {
+    /* Each thread allocates something, so that its address space is reserved now. */
+#pragma omp parallel num_threads(threads)
+    {
+      void *volatile some = malloc(1);
+      free(some);
+    }
+  }
   pthread_mutex_unlock(&teams.lock);
   cr_signals_release();
   if (threads == wanted) return;

@@ -57,13 +57,6 @@ static bool is_adaptive(void) {
   return found == ADAPTIVE && omp_get_max_threads() > 1;
 }
 
-/* Threads, the sleeping one included, that make the library manage more threads than processors,
- * together with the caller's team. */
-static int needed_sleepers(void) {
-  int members = omp_get_num_procs() - omp_get_max_threads() + 2;
-  return members < 2 ? 2 : members;
-}
-
 /* OpenMP's threads live as long as the thread that started them. */
 static crema_status sleep_with_team(void *arg) {
   int members = *(const int *)arg;
@@ -76,7 +69,9 @@ static crema_status sleep_with_team(void *arg) {
 /* If this fails, only time is lost. It does nothing if more threads would sleep than work, and
  * where memory is limited, which the stacks would take. */
 static void become_calm(void) {
-  int sleepers = needed_sleepers();
+  /* With the caller's team and the sleeping thread, one more than there are processors. */
+  int sleepers = omp_get_num_procs() - omp_get_max_threads() + 2;
+  if (sleepers < 2) sleepers = 2;
   if (sleepers > omp_get_max_threads() || cr_memory_is_limited()) return;
   int *members = malloc(sizeof *members);
   if (members == NULL) return;
@@ -89,16 +84,13 @@ static void become_calm(void) {
   atomic_store_explicit(&waiting.calm, true, memory_order_relaxed);
 }
 
-static void become_lively(void) {
-  crema_status ended = cr_thread_stop(&waiting.sleeper);
-  (void)ended;
-  atomic_store_explicit(&waiting.calm, false, memory_order_relaxed);
-}
-
 static void decide(double now) {
   bool calm = now < atomic_load_explicit(&waiting.calm_until, memory_order_relaxed);
   if (calm && waiting.sleeper == NULL) become_calm();
-  if (!calm && waiting.sleeper != NULL) become_lively();
+  if (calm || waiting.sleeper == NULL) return;
+  crema_status ended = cr_thread_stop(&waiting.sleeper);
+  (void)ended;
+  atomic_store_explicit(&waiting.calm, false, memory_order_relaxed);
 }
 
 static void stay_calm(double until) {
