@@ -122,37 +122,33 @@ CR_CLONES static void interp_plane_gradient(const interp_extents *e, const sourc
   }
 }
 
-/* src, dst. */
-static crema_status interp_fwd(const cr_call *call) {
-  const interp_extents e = extents_of(call->desc, 0, 1);
+typedef void plane_fn(const interp_extents *e, const sources *s, const cr_real *from, cr_real *to);
+
+static crema_status run(const cr_call *call, interp_extents e, int64_t from, int64_t to,
+                        plane_fn *of_plane) {
   const cr_real *src = cr_as_reals(call->buffer, 0);
   cr_real *dst = cr_as_reals(call->buffer, 1);
   sources s;
   for (int64_t begin = 0; begin < e.columns; begin += WIDTH) {
     sources_of(&e, begin, &s);
-#pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 1) >= CR_REF_PARALLEL_MIN)
+#pragma omp parallel for schedule(static) if (e.planes * e.rows * e.columns >= CR_REF_PARALLEL_MIN)
     for (int64_t p = 0; p < e.planes; ++p) {
-      interp_plane(&e, &s, src + p * e.height * e.width, dst + p * e.rows * e.columns);
+      of_plane(&e, &s, src + p * from, dst + p * to);
     }
   }
   return CREMA_OK;
 }
 
+/* src, dst. */
+static crema_status interp_fwd(const cr_call *call) {
+  const interp_extents e = extents_of(call->desc, 0, 1);
+  return run(call, e, e.height * e.width, e.rows * e.columns, interp_plane);
+}
+
 /* diff_dst, diff_src. */
 static crema_status interp_bwd(const cr_call *call) {
   const interp_extents e = extents_of(call->desc, 1, 0);
-  const cr_real *diff_dst = cr_as_reals(call->buffer, 0);
-  cr_real *diff_src = cr_as_reals(call->buffer, 1);
-  sources s;
-  for (int64_t begin = 0; begin < e.columns; begin += WIDTH) {
-    sources_of(&e, begin, &s);
-#pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 0) >= CR_REF_PARALLEL_MIN)
-    for (int64_t p = 0; p < e.planes; ++p) {
-      interp_plane_gradient(&e, &s, diff_dst + p * e.rows * e.columns,
-                            diff_src + p * e.height * e.width);
-    }
-  }
-  return CREMA_OK;
+  return run(call, e, e.rows * e.columns, e.height * e.width, interp_plane_gradient);
 }
 
 CR_REF_KERNEL(interp_fwd, INTERP_FWD, .plan = interp_plan, .run = interp_fwd);

@@ -1,10 +1,10 @@
-/* Exchange of axes. Axes that stay neighbours count as one. Then either whole rows are copied, or,
- * where source and result differ in the axis whose elements are neighbours in memory, square tiles
- * are transposed, so that each cache line is used whole on both sides. */
+/* Exchange of axes. Axes that stay neighbours count as one. If source and result have the same
+ * fastest axis, whole rows are copied; otherwise square tiles are transposed, which use each cache
+ * line whole on both sides. */
 #include "device/backend/op_check.h"
-#include "device/cpu/kernels/element_type.h"
+#include "device/cpu/kernels/transpose.h"
 
-enum { TILE = 16, ROWS = 256, LONG = 128 };
+enum { TILE = 64 };
 
 /* The axes of the result, the fastest last: extents, and the steps in source and result. */
 typedef struct axes {
@@ -41,8 +41,7 @@ static axes axes_of(const cr_op_desc *desc) {
   return out;
 }
 
-/* Removes axis a. */
-static void take_out(axes *x, int a) {
+static void remove_axis(axes *x, int a) {
   --x->count;
   for (; a < x->count; ++a) {
     x->dim[a] = x->dim[a + 1];
@@ -51,8 +50,7 @@ static void take_out(axes *x, int a) {
   }
 }
 
-/* Adds an axis behind the last. */
-static void append(axes *x, int64_t dim, int64_t from, int64_t to) {
+static void append_axis(axes *x, int64_t dim, int64_t from, int64_t to) {
   x->dim[x->count] = dim;
   x->from[x->count] = from;
   x->to[x->count++] = to;
@@ -94,7 +92,7 @@ static void advance(const axes *x, position *p) {
 /* The last axis is a row of both. */
 static void copy_rows(axes x, const cr_value *src, cr_value *dst) {
   const int64_t width = x.dim[x.count - 1];
-  take_out(&x, x.count - 1);
+  remove_axis(&x, x.count - 1);
   const int64_t rows = elements_of(&x);
 #pragma omp parallel for schedule(static) if (rows * width >= CR_REF_PARALLEL_MIN)
   for (int part = 0; part < CR_REF_PARTS; ++part) {
@@ -106,99 +104,25 @@ static void copy_rows(axes x, const cr_value *src, cr_value *dst) {
   }
 }
 
-/* Four values that are moved as one vector, where values are 32 bits long. */
-typedef uint32_t four __attribute__((vector_size(16), aligned(4), may_alias));
-
-/* Four rows and columns of `transpose`. */
-static inline void transpose_four(int64_t from, int64_t to, const cr_value *src, cr_value *dst) {
-  const four a = *(const four *)src, b = *(const four *)(src + from);
-  const four c = *(const four *)(src + 2 * from), d = *(const four *)(src + 3 * from);
-  const four ab = __builtin_shufflevector(a, b, 0, 4, 1, 5);
-  const four cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
-  const four ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-  const four cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-  *(four *)dst = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
-  *(four *)(dst + to) = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
-  *(four *)(dst + 2 * to) = __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5);
-  *(four *)(dst + 3 * to) = __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7);
-}
-
-/* One row of the result: of every second value of the source, a common case, in vectors. */
-static inline void pick(int64_t count, int64_t from, const cr_value *restrict src,
-                        cr_value *restrict dst) {
-  if (from == 2) {
-    for (int64_t l = 0; l < count; ++l) dst[l] = src[2 * l];
-  } else {
-    for (int64_t l = 0; l < count; ++l) dst[l] = src[l * from];
-  }
-}
-
-/* dst[f to + l] = src[l from + f] for `rows` values f and `columns` values l. */
-static void transpose(int64_t rows, int64_t columns, int64_t from, int64_t to, const cr_value *src,
-                      cr_value *dst) {
-  const int64_t tile_width = rows < 4 ? columns : TILE;
-  for (int64_t begin = 0; begin < columns; begin += tile_width) {
-    const int64_t left = columns - begin, width = left < tile_width ? left : tile_width;
-    const cr_value *tile = src + begin * from;
-    cr_value *row = dst + begin;
-    int64_t f = 0;
-    if (sizeof(cr_value) == sizeof(uint32_t) && rows >= 4 && width == TILE) {
-      for (; f + 4 <= rows; f += 4) {
-        for (int l = 0; l < TILE; l += 4) {
-          transpose_four(from, to, tile + l * from + f, row + f * to + l);
-        }
-      }
-    }
-    for (; f < rows; ++f) pick(width, from, tile + f, row + f * to);
-  }
-}
-
-/* Asks for the lines of what follows `count` values that are `step` apart: for those of a short
- * run, which are read soon, in the nearest cache, else in the second one. At the end that is memory
- * of others, which is harmless. */
-static inline void fetch_ahead(const cr_value *values, int64_t count, int64_t step) {
-  const uintptr_t apart = (uintptr_t)step * sizeof *values, most = apart > 64 ? apart : 64;
-  const uintptr_t from = (uintptr_t)values + LONG * apart, end = from + (uintptr_t)count * apart;
-  for (uintptr_t at = from; at < end; at += most) {
-    const void *line = (const void *)at; /* NOLINT: an address that nobody reads */
-    if (apart < 64) __builtin_prefetch(line);
-    else __builtin_prefetch(line, 0, 2);
-  }
-}
-
-/* The same for long columns: of a part of them that stays in the cache, a few rows of the result at
- * a time, so that long runs are written to few places. */
-static void transpose_long(int64_t rows, int64_t columns, int64_t from, int64_t to,
-                           const cr_value *src, cr_value *dst) {
-  for (int64_t l = 0; l < columns; l += LONG) {
-    const int64_t width = columns - l < LONG ? columns - l : LONG;
-    for (int64_t f = 0; f < rows; f += TILE) {
-      const int64_t height = rows - f < TILE ? rows - f : TILE;
-      fetch_ahead(src + l * from + f, width, from);
-      transpose(height, width, from, to, src + l * from + f, dst + f * to + l);
-    }
-  }
-}
-
-/* `fast` is the axis whose elements are neighbours in the source. It is cut into pieces of ROWS,
- * which become one more axis: long runs are read from few places. */
+/* `fast` is the axis whose elements are neighbours in the source. It and the last axis are cut into
+ * pieces, which become axes of tiles. */
 static void transpose_tiles(axes x, int fast, const cr_value *src, cr_value *dst) {
-  const int64_t columns = x.dim[x.count - 1], from_step = x.from[x.count - 1];
-  const int64_t rows = x.dim[fast], to_step = x.to[fast], most = rows < ROWS ? rows : ROWS;
-  take_out(&x, x.count - 1);
-  take_out(&x, fast);
-  append(&x, (rows + ROWS - 1) / ROWS, ROWS, ROWS * to_step);
+  const int last = x.count - 1;
+  const int64_t rows = x.dim[fast], to_step = x.to[fast];
+  const int64_t columns = x.dim[last], from_step = x.from[last];
+  remove_axis(&x, last);
+  remove_axis(&x, fast);
+  append_axis(&x, (rows + TILE - 1) / TILE, TILE, TILE * to_step);
+  append_axis(&x, (columns + TILE - 1) / TILE, TILE * from_step, TILE);
   const int64_t tiles = elements_of(&x);
-#pragma omp parallel for schedule(static) if (tiles * most * columns >= CR_REF_PARALLEL_MIN)
+#pragma omp parallel for schedule(static) if (tiles * TILE * TILE >= CR_REF_PARALLEL_MIN)
   for (int part = 0; part < CR_REF_PARTS; ++part) {
     position p = locate(&x, cr_ref_part(tiles, part));
     for (int64_t i = cr_ref_part(tiles, part); i < cr_ref_part(tiles, part + 1); ++i) {
-      const int64_t left = rows - p.at[x.count - 1] * ROWS, height = left < most ? left : most;
-      if (columns > height) {
-        transpose_long(height, columns, from_step, to_step, src + p.from, dst + p.to);
-      } else {
-        transpose(height, columns, from_step, to_step, src + p.from, dst + p.to);
-      }
+      const int64_t height = rows - p.at[x.count - 2] * TILE;
+      const int64_t width = columns - p.at[x.count - 1] * TILE;
+      cr_transpose(width < TILE ? width : TILE, height < TILE ? height : TILE, src + p.from,
+                   from_step, dst + p.to, to_step);
       advance(&x, &p);
     }
   }
