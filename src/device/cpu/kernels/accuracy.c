@@ -13,11 +13,11 @@ static crema_status accuracy_plan(cr_plan *plan) {
 }
 
 /* Whether fewer than top_k classes score at least as well as `truth`: ties count against. */
-static bool is_right(const cr_split *s, const cr_value *score, int64_t truth, int top_k) {
-  const cr_real own = cr_get(score, truth * s->inner);
+static bool is_right(const cr_split *s, const cr_real *score, int64_t truth, int top_k) {
+  const cr_real own = score[truth * s->inner];
   int better = 0;
   for (int64_t c = 0; c < s->channels && better < top_k; ++c) {
-    better += c != truth && cr_get(score, c * s->inner) >= own;
+    better += c != truth && score[c * s->inner] >= own;
   }
   return better < top_k;
 }
@@ -25,7 +25,7 @@ static bool is_right(const cr_split *s, const cr_value *score, int64_t truth, in
 /* score (outer, C, inner), label (outer, inner), accuracy (1), per class (C). */
 static crema_status accuracy(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
-  const cr_value *score = cr_as_values(call->buffer, 0);
+  const cr_real *score = cr_as_reals(call->buffer, 0);
   const cr_real *label = cr_as_reals(call->buffer, 1);
   cr_real *per_class = cr_as_reals(call->buffer, 3);
   int64_t *seen = (int64_t *)call->workspace.address, *right = seen + s.channels;
@@ -38,7 +38,7 @@ static crema_status accuracy(const cr_call *call) {
     const int64_t truth = cr_label_class(label[i], s.channels, has_ignore, ignore);
     if (truth == CR_LABEL_IGNORED) continue;
     if (truth == CR_LABEL_BAD) return cr_label_fail(label[i], i, positions, s.channels, has_ignore);
-    const cr_value *at = score + i / s.inner * s.channels * s.inner + i % s.inner;
+    const cr_real *at = score + i / s.inner * s.channels * s.inner + i % s.inner;
     const bool hit = is_right(&s, at, truth, top_k);
     ++seen[truth], ++all_seen;
     right[truth] += hit, all_right += hit;

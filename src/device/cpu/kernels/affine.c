@@ -4,79 +4,50 @@
 
 enum {
   STRIP = 512, /* columns that a thread sums at a time, at most */
-  ROWS = 4,    /* that are added to the sums at a time */
-  AHEAD = 8,   /* rows; strips may lie too far apart for the processor to foresee the next one */
-  LANES = 16   /* partial sums of a channel, whatever the vectors; columns at a time */
+  LANES = 16   /* partial sums of a channel, whatever the vectors */
 };
 
 /* y[i] = x[i] * scale[c] + bias[c]; NULL: 1 and 0. */
-static void apply(const cr_split *s, const cr_value *x, const cr_value *scale, const cr_value *bias,
-                  cr_value *y) {
+static void apply(const cr_split *s, const cr_real *x, const cr_real *scale, const cr_real *bias,
+                  cr_real *y) {
   const int64_t rows = s->inner == 1 ? s->outer : s->outer * s->channels;
   const int64_t length = s->inner == 1 ? s->channels : s->inner;
 #pragma omp parallel for schedule(static) if (rows * length >= CR_REF_PARALLEL_MIN)
   for (int64_t r = 0; r < rows; ++r) {
-    const cr_value *from = x + r * length;
-    cr_value *to = y + r * length;
+    const cr_real *from = x + r * length;
+    cr_real *to = y + r * length;
     if (s->inner == 1) {
 #pragma omp simd
       for (int64_t c = 0; c < length; ++c) {
-        const cr_real factor = scale ? cr_get(scale, c) : 1, shift = bias ? cr_get(bias, c) : 0;
-        cr_put(to, c, cr_get(from, c) * factor + shift);
+        const cr_real factor = scale ? scale[c] : 1, shift = bias ? bias[c] : 0;
+        to[c] = from[c] * factor + shift;
       }
     } else {
       const int64_t c = r % s->channels;
-      const cr_real factor = scale ? cr_get(scale, c) : 1, shift = bias ? cr_get(bias, c) : 0;
+      const cr_real factor = scale ? scale[c] : 1, shift = bias ? bias[c] : 0;
 #pragma omp simd
-      for (int64_t i = 0; i < length; ++i) cr_put(to, i, cr_get(from, i) * factor + shift);
+      for (int64_t i = 0; i < length; ++i) to[i] = from[i] * factor + shift;
     }
   }
 }
 
 /* dy * x of element i; x NULL: dy. */
-CR_INLINE double term(const cr_value *dy, const cr_value *x, int64_t i) {
-  return x ? (double)cr_get(dy, i) * (double)cr_get(x, i) : (double)cr_get(dy, i);
+CR_INLINE double term(const cr_real *dy, const cr_real *x, int64_t i) {
+  return x ? (double)dy[i] * (double)x[i] : (double)dy[i];
 }
 
-/* Adds the terms of `rows` rows, which begin `step` elements apart, to sum[c], c < count. */
-CR_INLINE void add_rows(int rows, int64_t step, int64_t count, const cr_value *dy,
-                        const cr_value *x, double *sum) {
+/* Adds the terms of rows that begin `step` elements apart to sum[c], c < width. */
+CR_REF_CLONES static void sum_columns(int64_t rows, int64_t step, int64_t width, const cr_real *dy,
+                                      const cr_real *x, double *sum) {
+  for (int64_t at = 0; at < rows * step; at += step) {
+    if (x) {
 #pragma omp simd
-  for (int64_t c = 0; c < count; ++c) {
-    double acc = sum[c];
-    for (int n = 0; n < rows; ++n) acc += term(dy, x, n * step + c);
-    sum[c] = acc;
-  }
-}
-
-CR_INLINE void sum_rows(int rows, int64_t step, int64_t width, int64_t ahead, const cr_value *dy,
-                        const cr_value *x, double *sum) {
-  int64_t c = 0;
-  for (; c + LANES <= width; c += LANES) {
-    for (int n = 0; n < rows; ++n) {
-      __builtin_prefetch(dy + ahead + n * step + c);
-      if (x) __builtin_prefetch(x + ahead + n * step + c);
+      for (int64_t c = 0; c < width; ++c) sum[c] += term(dy, x, at + c);
+    } else {
+#pragma omp simd
+      for (int64_t c = 0; c < width; ++c) sum[c] += term(dy, NULL, at + c);
     }
-    add_rows(rows, step, LANES, dy + c, x ? x + c : NULL, sum + c);
   }
-  if (c < width) add_rows(rows, step, width - c, dy + c, x ? x + c : NULL, sum + c);
-}
-
-CR_INLINE void sum_width(int64_t rows, int64_t step, int64_t width, const cr_value *dy,
-                         const cr_value *x, double *sum) {
-  int64_t n = 0;
-  for (; n + ROWS <= rows; n += ROWS) {
-    const int64_t ahead = n + AHEAD + ROWS <= rows ? AHEAD * step : 0;
-    sum_rows(ROWS, step, width, ahead, dy + n * step, x ? x + n * step : NULL, sum);
-  }
-  for (; n < rows; ++n) sum_rows(1, step, width, 0, dy + n * step, x ? x + n * step : NULL, sum);
-}
-
-/* The same for any number of rows. */
-CR_CLONES static void sum_columns(int64_t rows, int64_t step, int64_t width, const cr_value *dy,
-                                  const cr_value *x, double *sum) {
-  if (x) sum_width(rows, step, width, dy, x, sum);
-  else sum_width(rows, step, width, dy, NULL, sum);
 }
 
 /* Columns of a strip: long pieces of rows, but something for each thread, and whole cache lines. */
@@ -88,8 +59,8 @@ static int64_t strip_of(const cr_call *call, int64_t channels) {
 }
 
 /* out[c] (+)= sum of dy * x, x NULL: of dy, over the rows (outer, channels). */
-static void column_sums(const cr_call *call, const cr_split *s, const cr_value *dy,
-                        const cr_value *x, bool add, cr_value *out) {
+static void column_sums(const cr_call *call, const cr_split *s, const cr_real *dy, const cr_real *x,
+                        bool add, cr_real *out) {
   const int64_t outer = s->outer, channels = s->channels, most = strip_of(call, channels);
 #pragma omp parallel for schedule(static) if (outer * channels >= CR_REF_PARALLEL_MIN)
   for (int64_t at = 0; at < channels; at += most) {
@@ -97,15 +68,15 @@ static void column_sums(const cr_call *call, const cr_split *s, const cr_value *
     double sum[STRIP] = {0};
     sum_columns(outer, channels, width, dy + at, x ? x + at : NULL, sum);
     for (int64_t c = 0; c < width; ++c) {
-      const double before = add ? (double)cr_get(out, at + c) : 0;
-      cr_put(out, at + c, (cr_real)(before + sum[c]));
+      const double before = add ? (double)out[at + c] : 0;
+      out[at + c] = (cr_real)(before + sum[c]);
     }
   }
 }
 
 /* Adds the terms of `count` elements to sum[0 ... LANES - 1], which are registers meanwhile: where
  * they lie in memory, each addition waits for the store of the one before. */
-CR_INLINE void sum_terms(int64_t count, const cr_value *dy, const cr_value *x, double *sum) {
+CR_INLINE void sum_terms(int64_t count, const cr_real *dy, const cr_real *x, double *sum) {
   double acc[LANES];
   int64_t i = 0;
   memcpy(acc, sum, sizeof acc);
@@ -117,14 +88,15 @@ CR_INLINE void sum_terms(int64_t count, const cr_value *dy, const cr_value *x, d
   for (; i < count; ++i) sum[i % LANES] += term(dy, x, i);
 }
 
-CR_CLONES static void sum_lanes(int64_t count, const cr_value *dy, const cr_value *x, double *sum) {
+CR_REF_CLONES static void sum_lanes(int64_t count, const cr_real *dy, const cr_real *x,
+                                    double *sum) {
   if (x) sum_terms(count, dy, x, sum);
   else sum_terms(count, dy, NULL, sum);
 }
 
 /* The same as column_sums for (outer, C, inner). */
-static void channel_sums(const cr_call *call, const cr_split *s, const cr_value *dy,
-                         const cr_value *x, bool add, cr_value *out) {
+static void channel_sums(const cr_call *call, const cr_split *s, const cr_real *dy,
+                         const cr_real *x, bool add, cr_real *out) {
   if (s->inner == 1) {
     column_sums(call, s, dy, x, add, out);
     return;
@@ -132,17 +104,17 @@ static void channel_sums(const cr_call *call, const cr_split *s, const cr_value 
 #pragma omp parallel for schedule(static) if (s->outer * s->channels * s->inner >= \
                                               CR_REF_PARALLEL_MIN)
   for (int64_t c = 0; c < s->channels; ++c) {
-    double sum[LANES] = {0}, all = add ? (double)cr_get(out, c) : 0;
+    double sum[LANES] = {0}, all = add ? (double)out[c] : 0;
     for (int64_t n = 0; n < s->outer; ++n) {
       const int64_t at = (n * s->channels + c) * s->inner;
       sum_lanes(s->inner, dy + at, x ? x + at : NULL, sum);
     }
     for (int k = 0; k < LANES; ++k) all += sum[k];
-    cr_put(out, c, (cr_real)all);
+    out[c] = (cr_real)all;
   }
 }
 
-static void apply_posts(const cr_posts *posts, int64_t count, cr_value *y) {
+static void apply_posts(const cr_posts *posts, int64_t count, cr_real *y) {
   enum { PIECE = 4096 };
   if (cr_posts_count(posts) == 0) return;
 #pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN)
@@ -155,34 +127,34 @@ static void apply_posts(const cr_posts *posts, int64_t count, cr_value *y) {
 /* x, scale, bias, y. */
 static crema_status affine_fwd(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
-  apply(&s, cr_as_values(call->buffer, 0), cr_as_values(call->buffer, 1),
-        cr_as_values(call->buffer, 2), cr_as_values(call->buffer, 3));
+  apply(&s, cr_as_reals(call->buffer, 0), cr_as_reals(call->buffer, 1),
+        cr_as_reals(call->buffer, 2), cr_as_reals(call->buffer, 3));
   apply_posts(cr_op_posts(call->desc), cr_op_arg_count(call->desc, 3),
-              cr_as_values(call->buffer, 3));
+              cr_as_reals(call->buffer, 3));
   return CREMA_OK;
 }
 
 /* diff_dst, scale, diff_src. */
 static crema_status affine_bwd_data(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
-  apply(&s, cr_as_values(call->buffer, 0), cr_as_values(call->buffer, 1), NULL,
-        cr_as_values(call->buffer, 2));
+  apply(&s, cr_as_reals(call->buffer, 0), cr_as_reals(call->buffer, 1), NULL,
+        cr_as_reals(call->buffer, 2));
   return CREMA_OK;
 }
 
 /* src, diff_dst, diff_scale. */
 static crema_status affine_bwd_scale(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
-  channel_sums(call, &s, cr_as_values(call->buffer, 1), cr_as_values(call->buffer, 0),
-               call->accumulate[2], cr_as_values(call->buffer, 2));
+  channel_sums(call, &s, cr_as_reals(call->buffer, 1), cr_as_reals(call->buffer, 0),
+               call->accumulate[2], cr_as_reals(call->buffer, 2));
   return CREMA_OK;
 }
 
 /* diff_dst, diff_bias. */
 static crema_status affine_bwd_bias(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
-  channel_sums(call, &s, cr_as_values(call->buffer, 0), NULL, call->accumulate[1],
-               cr_as_values(call->buffer, 1));
+  channel_sums(call, &s, cr_as_reals(call->buffer, 0), NULL, call->accumulate[1],
+               cr_as_reals(call->buffer, 1));
   return CREMA_OK;
 }
 

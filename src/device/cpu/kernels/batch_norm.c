@@ -4,24 +4,25 @@
 #include "core/cpu_dispatch.h"
 #include "device/cpu/kernels/element_type.h"
 
-CR_CLONES static double mean_of(const cr_split *s, int64_t c, const cr_value *x) {
+CR_REF_CLONES static double mean_of(const cr_split *s, int64_t c, const cr_real *x) {
   double sum = 0;
   for (int64_t n = 0; n < s->outer; ++n) {
-    const cr_value *v = x + (n * s->channels + c) * s->inner;
+    const cr_real *v = x + (n * s->channels + c) * s->inner;
 #pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < s->inner; ++i) sum += (double)cr_get(v, i);
+    for (int64_t i = 0; i < s->inner; ++i) sum += (double)v[i];
   }
   const int64_t count = s->outer * s->inner;
   return count ? sum / (double)count : 0;
 }
 
-CR_CLONES static double variance_of(const cr_split *s, int64_t c, const cr_value *x, double mean) {
+CR_REF_CLONES static double variance_of(const cr_split *s, int64_t c, const cr_real *x,
+                                        double mean) {
   double sum = 0;
   for (int64_t n = 0; n < s->outer; ++n) {
-    const cr_value *v = x + (n * s->channels + c) * s->inner;
+    const cr_real *v = x + (n * s->channels + c) * s->inner;
 #pragma omp simd reduction(+ : sum)
     for (int64_t i = 0; i < s->inner; ++i) {
-      const double d = (double)cr_get(v, i) - mean;
+      const double d = (double)v[i] - mean;
       sum += d * d;
     }
   }
@@ -34,8 +35,8 @@ typedef struct channel_line {
   cr_real mean, scale, shift;
 } channel_line;
 
-static cr_real number_of(const cr_value *numbers, int64_t c, cr_real absent) {
-  return numbers == NULL ? absent : cr_get(numbers, c);
+static cr_real number_of(const cr_real *numbers, int64_t c, cr_real absent) {
+  return numbers == NULL ? absent : numbers[c];
 }
 
 static channel_line line_of(double mean, double variance, float eps, cr_real scale, cr_real shift) {
@@ -43,30 +44,30 @@ static channel_line line_of(double mean, double variance, float eps, cr_real sca
   return (channel_line){(cr_real)mean, (cr_real)by, shift};
 }
 
-CR_CLONES static void normalise(const cr_split *s, int64_t c, const cr_value *x,
-                                const channel_line *line, cr_value *y) {
+CR_REF_CLONES static void normalise(const cr_split *s, int64_t c, const cr_real *x,
+                                    const channel_line *line, cr_real *y) {
   const cr_real mean = line->mean, scale = line->scale, shift = line->shift;
   for (int64_t n = 0; n < s->outer; ++n) {
     const int64_t at = (n * s->channels + c) * s->inner;
 #pragma omp simd
     for (int64_t i = at; i < at + s->inner; ++i) {
-      cr_put(y, i, (cr_get(x, i) - mean) * scale + shift);
+      y[i] = (x[i] - mean) * scale + shift;
     }
   }
 }
 
 /* Argument `arg`, which may be left out. */
-static cr_value *values_if(const cr_call *call, int arg) {
-  return arg < call->desc->args ? cr_as_values(call->buffer, arg) : NULL;
+static cr_real *values_if(const cr_call *call, int arg) {
+  return arg < call->desc->args ? cr_as_reals(call->buffer, arg) : NULL;
 }
 
 /* src, dst, mean, variance, scale, shift: the statistics are computed here. */
 static crema_status bn_fwd_train(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
-  const cr_value *src = cr_as_values(call->buffer, 0);
-  cr_value *dst = cr_as_values(call->buffer, 1);
+  const cr_real *src = cr_as_reals(call->buffer, 0);
+  cr_real *dst = cr_as_reals(call->buffer, 1);
   cr_real *mean = cr_as_reals(call->buffer, 2), *variance = cr_as_reals(call->buffer, 3);
-  const cr_value *scale = values_if(call, 4), *shift = values_if(call, 5);
+  const cr_real *scale = values_if(call, 4), *shift = values_if(call, 5);
   const float eps = call->desc->u.bn.eps;
 #pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 0) >= CR_REF_PARALLEL_MIN)
   for (int64_t c = 0; c < s.channels; ++c) {
@@ -82,9 +83,9 @@ static crema_status bn_fwd_train(const cr_call *call) {
 /* src, dst, mean, variance: the statistics are given. */
 static crema_status bn_fwd_global(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
-  const cr_value *src = cr_as_values(call->buffer, 0);
+  const cr_real *src = cr_as_reals(call->buffer, 0);
   const cr_real *mean = cr_as_reals(call->buffer, 2), *variance = cr_as_reals(call->buffer, 3);
-  cr_value *dst = cr_as_values(call->buffer, 1);
+  cr_real *dst = cr_as_reals(call->buffer, 1);
   const float eps = call->desc->u.bn.eps;
 #pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 0) >= CR_REF_PARALLEL_MIN)
   for (int64_t c = 0; c < s.channels; ++c) {
@@ -99,15 +100,15 @@ typedef struct channel_sums {
   double flat, product;
 } channel_sums;
 
-CR_CLONES static void sum_channel(const cr_split *s, int64_t c, const cr_value *x,
-                                  const cr_value *dy, double mean, channel_sums *out) {
+CR_REF_CLONES static void sum_channel(const cr_split *s, int64_t c, const cr_real *x,
+                                      const cr_real *dy, double mean, channel_sums *out) {
   double sum = 0, product = 0;
   for (int64_t n = 0; n < s->outer; ++n) {
     const int64_t at = (n * s->channels + c) * s->inner;
 #pragma omp simd reduction(+ : sum, product)
     for (int64_t i = at; i < at + s->inner; ++i) {
-      sum += (double)cr_get(dy, i);
-      product += (double)cr_get(dy, i) * ((double)cr_get(x, i) - mean);
+      sum += (double)dy[i];
+      product += (double)dy[i] * ((double)x[i] - mean);
     }
   }
   *out = (channel_sums){sum, product};
@@ -118,28 +119,28 @@ typedef struct channel_slope {
   cr_real mean, scale, flat, slope;
 } channel_slope;
 
-CR_CLONES static void put_gradient(const cr_split *s, int64_t c, const cr_value *x,
-                                   const cr_value *dy, const channel_slope *of, cr_value *dx) {
+CR_REF_CLONES static void put_gradient(const cr_split *s, int64_t c, const cr_real *x,
+                                       const cr_real *dy, const channel_slope *of, cr_real *dx) {
   const cr_real mean = of->mean, scale = of->scale, flat = of->flat, slope = of->slope;
   for (int64_t n = 0; n < s->outer; ++n) {
     const int64_t at = (n * s->channels + c) * s->inner;
 #pragma omp simd
     for (int64_t i = at; i < at + s->inner; ++i) {
-      cr_put(dx, i, (cr_get(dy, i) - flat - slope * (cr_get(x, i) - mean)) * scale);
+      dx[i] = (dy[i] - flat - slope * (x[i] - mean)) * scale;
     }
   }
 }
 
 static void give(const cr_call *call, int arg, int64_t c, double sum) {
-  cr_value *to = values_if(call, arg);
+  cr_real *to = values_if(call, arg);
   if (to == NULL) return;
-  cr_put(to, c, (cr_real)((call->accumulate[arg] ? (double)cr_get(to, c) : 0) + sum));
+  to[c] = (cr_real)((call->accumulate[arg] ? (double)to[c] : 0) + sum);
 }
 
 /* One channel of dx = (dy - mean(dy) - z mean(dy z)) * scale / sqrt(v + eps) with z = (x - m) /
  * sqrt(v + eps); with constant statistics only dy / sqrt(v + eps). */
 static void channel_gradient(const cr_call *call, const cr_split *s, int64_t c) {
-  const cr_value *x = cr_as_values(call->buffer, 0), *dy = cr_as_values(call->buffer, 1);
+  const cr_real *x = cr_as_reals(call->buffer, 0), *dy = cr_as_reals(call->buffer, 1);
   const double mean = (double)cr_as_reals(call->buffer, 2)[c];
   const double variance = (double)cr_as_reals(call->buffer, 3)[c];
   const double deviation = sqrt(variance + (double)call->desc->u.bn.eps);
@@ -152,7 +153,7 @@ static void channel_gradient(const cr_call *call, const cr_split *s, int64_t c) 
       .scale = (cr_real)(scale / deviation),
       .flat = count ? (cr_real)(sums.flat / (double)count) : 0,
       .slope = count ? (cr_real)(sums.product / (double)count / (deviation * deviation)) : 0};
-  put_gradient(s, c, x, dy, &of, cr_as_values(call->buffer, 4));
+  put_gradient(s, c, x, dy, &of, cr_as_reals(call->buffer, 4));
   give(call, 6, c, sums.product / deviation);
   give(call, 7, c, sums.flat);
 }

@@ -27,7 +27,7 @@ static line line_of(const cr_op_desc *desc) {
 enum { PIECE = 2048 };
 
 CR_INLINE void keep_some(int64_t count, const uint32_t *words, uint64_t threshold, bool plain,
-                         const line *to, const cr_value *src, cr_value *dst, uint8_t *mask) {
+                         const line *to, const cr_real *src, cr_real *dst, uint8_t *mask) {
   /* Above all words the threshold does not fit in one. */
   const uint32_t least = (uint32_t)threshold;
   const uint8_t possible = threshold <= UINT32_MAX;
@@ -35,32 +35,32 @@ CR_INLINE void keep_some(int64_t count, const uint32_t *words, uint64_t threshol
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) {
     const uint8_t kept = (words[i] >= least ? 1 : 0) & possible;
-    const cr_real value = plain ? cr_get(src, i) * scale : cr_get(src, i) * scale + shift;
+    const cr_real value = plain ? src[i] * scale : src[i] * scale + shift;
     mask[i] = kept;
-    cr_put(dst, i, kept ? value : dropped);
+    dst[i] = kept ? value : dropped;
   }
 }
 
-CR_CLONES static void keep(int64_t count, const uint32_t *words, uint64_t threshold, const line *to,
-                           const cr_value *src, cr_value *dst, uint8_t *mask) {
+CR_REF_CLONES static void keep(int64_t count, const uint32_t *words, uint64_t threshold,
+                               const line *to, const cr_real *src, cr_real *dst, uint8_t *mask) {
   if (to->plain) keep_some(count, words, threshold, true, to, src, dst, mask);
   else keep_some(count, words, threshold, false, to, src, dst, mask);
 }
 
-CR_CLONES static void keep_gradient(int64_t count, const uint8_t *mask, cr_real scale,
-                                    const cr_value *diff_dst, cr_value *diff_src) {
+CR_REF_CLONES static void keep_gradient(int64_t count, const uint8_t *mask, cr_real scale,
+                                        const cr_real *diff_dst, cr_real *diff_src) {
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) {
-    const cr_real value = cr_get(diff_dst, i) * scale;
-    cr_put(diff_src, i, mask[i] ? value : 0);
+    const cr_real value = diff_dst[i] * scale;
+    diff_src[i] = mask[i] ? value : 0;
   }
 }
 
 /* src, dst, mask (1: kept). */
 static crema_status dropout_fwd(const cr_call *call) {
   if (!call->scalars) return cr_fail(CREMA_E_ARGUMENT, "dropout without a seed");
-  const cr_value *src = cr_as_values(call->buffer, 0);
-  cr_value *dst = cr_as_values(call->buffer, 1);
+  const cr_real *src = cr_as_reals(call->buffer, 0);
+  cr_real *dst = cr_as_reals(call->buffer, 1);
   uint8_t *mask = (uint8_t *)call->buffer[2].address;
   const int64_t count = cr_op_arg_count(call->desc, 0);
   const float ratio = call->desc->u.dropout.ratio;
@@ -78,9 +78,9 @@ static crema_status dropout_fwd(const cr_call *call) {
 
 /* diff_dst, mask, diff_src. */
 static crema_status dropout_bwd(const cr_call *call) {
-  const cr_value *diff_dst = cr_as_values(call->buffer, 0);
+  const cr_real *diff_dst = cr_as_reals(call->buffer, 0);
   const uint8_t *mask = (const uint8_t *)call->buffer[1].address;
-  cr_value *diff_src = cr_as_values(call->buffer, 2);
+  cr_real *diff_src = cr_as_reals(call->buffer, 2);
   const int64_t count = cr_op_arg_count(call->desc, 0);
   const cr_real scale = line_of(call->desc).scale;
 #pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN)

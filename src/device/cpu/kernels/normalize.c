@@ -1,4 +1,5 @@
-/* Rows to Euclidean length 1, times a scale per channel, and the smooth L1 loss. */
+/* Rows to Euclidean length 1, times a scale per channel: y = scale x / norm, norm = sqrt(sum of x^2
+ * + eps). */
 #include "core/cpu_dispatch.h"
 #include "core/fail.h"
 #include "device/cpu/kernels/element_type.h"
@@ -6,13 +7,13 @@
 /* Rows that are worked on at a time where a row is made of the channels of one position. */
 enum { WIDTH = 512 };
 
-CR_INLINE double square_of(const cr_value *x, int64_t i) {
-  return (double)cr_get(x, i) * (double)cr_get(x, i);
+CR_INLINE double square_of(const cr_real *x, int64_t i) {
+  return (double)x[i] * (double)x[i];
 }
 
 /* A sample as one row: (channels, inner) neighbouring elements. */
-CR_CLONES static void normalize_sample(const cr_split *s, double eps, const cr_real *scale,
-                                       const cr_value *x, cr_value *y, cr_real *norm) {
+CR_REF_CLONES static void normalize_sample(const cr_split *s, double eps, const cr_real *scale,
+                                           const cr_real *x, cr_real *y, cr_real *norm) {
   double sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (int64_t i = 0; i < s->channels * s->inner; ++i) sum += square_of(x, i);
@@ -21,26 +22,26 @@ CR_CLONES static void normalize_sample(const cr_split *s, double eps, const cr_r
   *norm = (cr_real)length;
   if (s->inner == 1) {
 #pragma omp simd
-    for (int64_t c = 0; c < s->channels; ++c) cr_put(y, c, cr_get(x, c) * inverse * scale[c]);
+    for (int64_t c = 0; c < s->channels; ++c) y[c] = x[c] * inverse * scale[c];
     return;
   }
   for (int64_t c = 0; c < s->channels; ++c, x += s->inner, y += s->inner) {
 #pragma omp simd
-    for (int64_t i = 0; i < s->inner; ++i) cr_put(y, i, cr_get(x, i) * inverse * scale[c]);
+    for (int64_t i = 0; i < s->inner; ++i) y[i] = x[i] * inverse * scale[c];
   }
 }
 
 /* `width` rows side by side, each made of the channels of one position. */
-CR_CLONES static void normalize_planes(const cr_split *s, int64_t width, double eps,
-                                       const cr_real *scale, const cr_value *x, cr_value *y,
-                                       cr_real *norm) {
+CR_REF_CLONES static void normalize_planes(const cr_split *s, int64_t width, double eps,
+                                           const cr_real *scale, const cr_real *x, cr_real *y,
+                                           cr_real *norm) {
   const int64_t step = s->inner;
   double sum[WIDTH];
   cr_real inverse[WIDTH];
   for (int64_t i = 0; i < width; ++i) sum[i] = eps;
   int64_t c = 0;
   for (; c + 4 <= s->channels; c += 4) {
-    const cr_value *from = x + c * step;
+    const cr_real *from = x + c * step;
 #pragma omp simd
     for (int64_t i = 0; i < width; ++i) {
       sum[i] += (square_of(from, i) + square_of(from + step, i)) +
@@ -48,7 +49,7 @@ CR_CLONES static void normalize_planes(const cr_split *s, int64_t width, double 
     }
   }
   for (; c < s->channels; ++c) {
-    const cr_value *from = x + c * step;
+    const cr_real *from = x + c * step;
 #pragma omp simd
     for (int64_t i = 0; i < width; ++i) sum[i] += square_of(from, i);
   }
@@ -59,37 +60,37 @@ CR_CLONES static void normalize_planes(const cr_split *s, int64_t width, double 
     inverse[i] = (cr_real)(1 / length);
   }
   for (c = 0; c < s->channels; ++c) {
-    const cr_value *from = x + c * step;
-    cr_value *to = y + c * step;
+    const cr_real *from = x + c * step;
+    cr_real *to = y + c * step;
 #pragma omp simd
-    for (int64_t i = 0; i < width; ++i) cr_put(to, i, cr_get(from, i) * inverse[i] * scale[c]);
+    for (int64_t i = 0; i < width; ++i) to[i] = from[i] * inverse[i] * scale[c];
   }
 }
 
 /* What backward reads and writes. With z = scale dy: dx = (z - x sum(x z) / norm^2) / norm, and a
  * scale's gradient is the sum of x dy / norm. */
 typedef struct gradient {
-  const cr_value *x, *dy;
+  const cr_real *x, *dy;
   const cr_real *scale;
-  cr_value *dx; /* NULL: not wanted */
+  cr_real *dx;  /* NULL: not wanted */
   double *sums; /* of each channel, to add to */
 } gradient;
 
 CR_INLINE double product_of(const gradient *g, int64_t i) {
-  return (double)cr_get(g->x, i) * (double)cr_get(g->dy, i);
+  return (double)g->x[i] * (double)g->dy[i];
 }
 
 CR_INLINE void slope_line(const gradient *g, int64_t begin, int64_t end, cr_real of_dy,
                           cr_real of_x) {
-  const cr_value *x = g->x, *dy = g->dy;
-  cr_value *dx = g->dx;
+  const cr_real *x = g->x, *dy = g->dy;
+  cr_real *dx = g->dx;
 #pragma omp simd
   for (int64_t i = begin; i < end; ++i) {
-    cr_put(dx, i, cr_get(dy, i) * of_dy - cr_get(x, i) * of_x);
+    dx[i] = dy[i] * of_dy - x[i] * of_x;
   }
 }
 
-CR_CLONES static void gradient_sample(const cr_split *s, const gradient *g, cr_real norm) {
+CR_REF_CLONES static void gradient_sample(const cr_split *s, const gradient *g, cr_real norm) {
   const double inverse = 1 / (double)norm;
   const cr_real *scale = g->scale;
   double along = 0, *sums = g->sums;
@@ -114,7 +115,7 @@ CR_CLONES static void gradient_sample(const cr_split *s, const gradient *g, cr_r
   if (s->inner == 1) {
 #pragma omp simd
     for (int64_t c = 0; c < s->channels; ++c) {
-      cr_put(g->dx, c, cr_get(g->dy, c) * (of_dy * scale[c]) - cr_get(g->x, c) * of_x);
+      g->dx[c] = g->dy[c] * (of_dy * scale[c]) - g->x[c] * of_x;
     }
     return;
   }
@@ -123,19 +124,19 @@ CR_CLONES static void gradient_sample(const cr_split *s, const gradient *g, cr_r
   }
 }
 
-CR_CLONES static void gradient_planes(const cr_split *s, int64_t width, const gradient *g,
-                                      const cr_real *norm) {
+CR_REF_CLONES static void gradient_planes(const cr_split *s, int64_t width, const gradient *g,
+                                          const cr_real *norm) {
   double along[WIDTH] = {0};
   cr_real inverse[WIDTH], of_x[WIDTH];
 #pragma omp simd
   for (int64_t i = 0; i < width; ++i) inverse[i] = 1 / norm[i];
   for (int64_t c = 0; c < s->channels; ++c) {
-    const cr_value *x = g->x + c * s->inner, *dy = g->dy + c * s->inner;
+    const cr_real *x = g->x + c * s->inner, *dy = g->dy + c * s->inner;
     const cr_real scale = g->scale[c];
     double sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (int64_t i = 0; i < width; ++i) {
-      const double product = (double)(cr_get(x, i) * inverse[i] * cr_get(dy, i));
+      const double product = (double)(x[i] * inverse[i] * dy[i]);
       sum += product;
       along[i] += product * (double)scale;
     }
@@ -145,12 +146,12 @@ CR_CLONES static void gradient_planes(const cr_split *s, int64_t width, const gr
 #pragma omp simd
   for (int64_t i = 0; i < width; ++i) of_x[i] = (cr_real)along[i] * inverse[i] * inverse[i];
   for (int64_t c = 0; c < s->channels; ++c) {
-    const cr_value *x = g->x + c * s->inner, *dy = g->dy + c * s->inner;
+    const cr_real *x = g->x + c * s->inner, *dy = g->dy + c * s->inner;
     const cr_real scale = g->scale[c];
-    cr_value *dx = g->dx + c * s->inner;
+    cr_real *dx = g->dx + c * s->inner;
 #pragma omp simd
     for (int64_t i = 0; i < width; ++i) {
-      cr_put(dx, i, cr_get(dy, i) * (scale * inverse[i]) - cr_get(x, i) * of_x[i]);
+      dx[i] = dy[i] * (scale * inverse[i]) - x[i] * of_x[i];
     }
   }
 }
@@ -180,9 +181,9 @@ static int64_t block_at(const blocks *b, int64_t block, int64_t *at, int64_t *ro
 
 /* A scale for each channel: `scale` has as many values, or one. */
 static void scales_of(const cr_call *call, int64_t channels, cr_real *out) {
-  const cr_value *scale = cr_as_values(call->buffer, 1);
+  const cr_real *scale = cr_as_reals(call->buffer, 1);
   const bool shared = cr_op_arg_count(call->desc, 1) == 1;
-  for (int64_t c = 0; c < channels; ++c) out[c] = cr_get(scale, shared ? 0 : c);
+  for (int64_t c = 0; c < channels; ++c) out[c] = scale[shared ? 0 : c];
 }
 
 static crema_status check(const cr_plan *plan, int norm) {
@@ -206,8 +207,8 @@ static crema_status normalize_fwd_plan(cr_plan *plan) {
 static crema_status normalize_fwd(const cr_call *call) {
   const blocks b = blocks_of(call->desc);
   const double eps = (double)call->desc->u.normalize.eps;
-  const cr_value *src = cr_as_values(call->buffer, 0);
-  cr_value *dst = cr_as_values(call->buffer, 2);
+  const cr_real *src = cr_as_reals(call->buffer, 0);
+  cr_real *dst = cr_as_reals(call->buffer, 2);
   cr_real *norm = cr_as_reals(call->buffer, 3), *scale = (cr_real *)call->workspace.address;
   scales_of(call, b.s.channels, scale);
 #pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 0) >= CR_REF_PARALLEL_MIN)
@@ -228,14 +229,14 @@ static crema_status normalize_bwd_plan(cr_plan *plan) {
 }
 
 static void put_scale_gradient(const cr_call *call, int64_t channels, const double *sums) {
-  cr_value *diff = cr_as_values(call->buffer, 5);
+  cr_real *diff = cr_as_reals(call->buffer, 5);
   const int64_t scales = cr_op_arg_count(call->desc, 1);
   for (int64_t k = 0; diff && k < scales; ++k) {
-    double sum = call->accumulate[5] ? (double)cr_get(diff, k) : 0;
+    double sum = call->accumulate[5] ? (double)diff[k] : 0;
     for (int64_t c = k; c < channels; c += scales) {
       for (int p = 0; p < CR_REF_PARTS; ++p) sum += sums[p * channels + c];
     }
-    cr_put(diff, k, (cr_real)sum);
+    diff[k] = (cr_real)sum;
   }
 }
 
@@ -243,9 +244,9 @@ static void put_scale_gradient(const cr_call *call, int64_t channels, const doub
 static crema_status normalize_bwd(const cr_call *call) {
   const blocks b = blocks_of(call->desc);
   const int64_t channels = b.s.channels;
-  const cr_value *src = cr_as_values(call->buffer, 0), *diff_dst = cr_as_values(call->buffer, 3);
+  const cr_real *src = cr_as_reals(call->buffer, 0), *diff_dst = cr_as_reals(call->buffer, 3);
   const cr_real *norm = cr_as_reals(call->buffer, 2);
-  cr_value *diff_src = cr_as_values(call->buffer, 4);
+  cr_real *diff_src = cr_as_reals(call->buffer, 4);
   double *sums = (double *)call->workspace.address;
   cr_real *scale = (cr_real *)(sums + CR_REF_PARTS * channels);
   scales_of(call, channels, scale);
@@ -265,86 +266,6 @@ static crema_status normalize_bwd(const cr_call *call) {
   return CREMA_OK;
 }
 
-/* ---- smooth L1 ----------------------------------------------------------- */
-
-/* Two arrays and the weights of their differences and losses, NULL for 1. */
-typedef struct pairs {
-  const cr_value *a, *b, *inside, *outside;
-} pairs;
-
-static pairs pairs_of(const cr_call *call) {
-  return (pairs){cr_as_values(call->buffer, 0), cr_as_values(call->buffer, 1),
-                 cr_as_values(call->buffer, 2), cr_as_values(call->buffer, 3)};
-}
-
-CR_INLINE cr_real weight_at(const cr_value *weights, int64_t i) {
-  return weights ? cr_get(weights, i) : 1;
-}
-
-CR_INLINE double smooth_sum(const cr_value *a, const cr_value *b, const cr_value *inside,
-                            const cr_value *outside, double square, int64_t begin, int64_t end) {
-  const double edge = 1 / square, shift = 0.5 / square;
-  double sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = begin; i < end; ++i) {
-    const double d = (double)fabs(weight_at(inside, i) * (cr_get(a, i) - cr_get(b, i)));
-    const double loss = d < edge ? 0.5 * square * d * d : d - shift;
-    sum += (double)weight_at(outside, i) * loss;
-  }
-  return sum;
-}
-
-/* Without weights a loop of its own, so that none asks for them at each element. */
-CR_CLONES static double smooth_part(const pairs *p, double square, int64_t begin, int64_t end) {
-  if (!p->inside && !p->outside) return smooth_sum(p->a, p->b, NULL, NULL, square, begin, end);
-  return smooth_sum(p->a, p->b, p->inside, p->outside, square, begin, end);
-}
-
-/* a, b, inside, outside, loss. */
-static crema_status smooth_l1_fwd(const cr_call *call) {
-  const pairs pair = pairs_of(call);
-  const int64_t count = cr_op_arg_count(call->desc, 0);
-  const double square = (double)call->desc->u.smooth.sigma2;
-  double part[CR_REF_PARTS];
-#pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN)
-  for (int p = 0; p < CR_REF_PARTS; ++p) {
-    part[p] = smooth_part(&pair, square, cr_ref_part(count, p), cr_ref_part(count, p + 1));
-  }
-  double sum = 0;
-  for (int p = 0; p < CR_REF_PARTS; ++p) sum += part[p];
-  *cr_as_reals(call->buffer, 4) = (cr_real)sum;
-  return CREMA_OK;
-}
-
-CR_CLONES static void smooth_slopes(const pairs *p, cr_real square, cr_real factor, int64_t begin,
-                                    int64_t end, cr_value *diff) {
-  const cr_value *a = p->a, *b = p->b, *inside = p->inside, *outside = p->outside;
-  const cr_real edge = 1 / square;
-#pragma omp simd
-  for (int64_t i = begin; i < end; ++i) {
-    const cr_real w = weight_at(inside, i), d = w * (cr_get(a, i) - cr_get(b, i));
-    const cr_real sign = d < 0 ? -1 : d > 0 ? 1 : d;
-    const cr_real slope = fabs(d) < edge ? square * d : sign;
-    cr_put(diff, i, factor * weight_at(outside, i) * w * slope);
-  }
-}
-
-/* a, b, inside, outside, diff_loss, diff_a. */
-static crema_status smooth_l1_bwd(const cr_call *call) {
-  const pairs pair = pairs_of(call);
-  const cr_real factor = (cr_real)call->scalars->alpha * *cr_as_reals(call->buffer, 4);
-  cr_value *diff = cr_as_values(call->buffer, 5);
-  const int64_t count = cr_op_arg_count(call->desc, 0);
-  const cr_real square = call->desc->u.smooth.sigma2;
-#pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN)
-  for (int p = 0; p < CR_REF_PARTS; ++p) {
-    smooth_slopes(&pair, square, factor, cr_ref_part(count, p), cr_ref_part(count, p + 1), diff);
-  }
-  return CREMA_OK;
-}
-
 CR_REF_KERNEL(normalize_fwd, NORMALIZE_FWD, .plan = normalize_fwd_plan, .run = normalize_fwd);
 CR_REF_KERNEL(normalize_bwd, NORMALIZE_BWD, .can_accumulate = true, .plan = normalize_bwd_plan,
               .run = normalize_bwd);
-CR_REF_KERNEL(smooth_l1_fwd, SMOOTH_L1_FWD, .run = smooth_l1_fwd);
-CR_REF_KERNEL(smooth_l1_bwd, SMOOTH_L1_BWD, .run = smooth_l1_bwd);

@@ -3,29 +3,29 @@
 #include "core/cpu_dispatch.h"
 #include "device/cpu/kernels/element_type.h"
 
-CR_CLONES static void rectify(int64_t count, cr_real factor, const cr_value *x, cr_value *y) {
+CR_REF_CLONES static void rectify(int64_t count, cr_real factor, const cr_real *x, cr_real *y) {
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) {
-    const cr_real value = cr_get(x, i);
-    cr_put(y, i, value > 0 ? value : factor * value);
+    const cr_real value = x[i];
+    y[i] = value > 0 ? value : factor * value;
   }
 }
 
-CR_CLONES static void rectify_gradient(int64_t count, cr_real factor, const cr_value *x,
-                                       const cr_value *dy, cr_value *dx) {
+CR_REF_CLONES static void rectify_gradient(int64_t count, cr_real factor, const cr_real *x,
+                                           const cr_real *dy, cr_real *dx) {
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) {
-    const cr_real given = cr_get(dy, i), scaled = factor * given;
-    cr_put(dx, i, cr_get(x, i) > 0 ? given : scaled);
+    const cr_real given = dy[i], scaled = factor * given;
+    dx[i] = x[i] > 0 ? given : scaled;
   }
 }
 
 /* The sum of dy x over the elements with x <= 0. */
-CR_CLONES static double slope_sum(int64_t count, const cr_value *x, const cr_value *dy) {
+CR_REF_CLONES static double slope_sum(int64_t count, const cr_real *x, const cr_real *dy) {
   double sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (int64_t i = 0; i < count; ++i) {
-    const double value = (double)cr_get(x, i), product = (double)cr_get(dy, i) * value;
+    const double value = (double)x[i], product = (double)dy[i] * value;
     sum += value > 0 ? 0 : product;
   }
   return sum;
@@ -34,12 +34,12 @@ CR_CLONES static double slope_sum(int64_t count, const cr_value *x, const cr_val
 /* src, slope, dst. */
 static crema_status forward(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
-  const cr_value *x = cr_as_values(call->buffer, 0), *slope = cr_as_values(call->buffer, 1);
-  cr_value *y = cr_as_values(call->buffer, 2);
+  const cr_real *x = cr_as_reals(call->buffer, 0), *slope = cr_as_reals(call->buffer, 1);
+  cr_real *y = cr_as_reals(call->buffer, 2);
   const int64_t rows = s.outer * s.channels;
 #pragma omp parallel for schedule(static) if (rows * s.inner >= CR_REF_PARALLEL_MIN)
   for (int64_t r = 0; r < rows; ++r) {
-    const cr_real factor = cr_get(slope, r % s.channels);
+    const cr_real factor = slope[r % s.channels];
     rectify(s.inner, factor, x + r * s.inner, y + r * s.inner);
   }
   return CREMA_OK;
@@ -48,13 +48,13 @@ static crema_status forward(const cr_call *call) {
 /* src, slope, diff_dst, diff_src. */
 static crema_status backward_data(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
-  const cr_value *x = cr_as_values(call->buffer, 0), *slope = cr_as_values(call->buffer, 1),
-                 *dy = cr_as_values(call->buffer, 2);
-  cr_value *dx = cr_as_values(call->buffer, 3);
+  const cr_real *x = cr_as_reals(call->buffer, 0), *slope = cr_as_reals(call->buffer, 1),
+                *dy = cr_as_reals(call->buffer, 2);
+  cr_real *dx = cr_as_reals(call->buffer, 3);
   const int64_t rows = s.outer * s.channels;
 #pragma omp parallel for schedule(static) if (rows * s.inner >= CR_REF_PARALLEL_MIN)
   for (int64_t r = 0; r < rows; ++r) {
-    const cr_real factor = cr_get(slope, r % s.channels);
+    const cr_real factor = slope[r % s.channels];
     rectify_gradient(s.inner, factor, x + r * s.inner, dy + r * s.inner, dx + r * s.inner);
   }
   return CREMA_OK;
@@ -63,8 +63,8 @@ static crema_status backward_data(const cr_call *call) {
 /* src, diff_dst, diff_slope: the sum of dy x over the channel's elements with x <= 0. */
 static crema_status backward_slope(const cr_call *call) {
   const cr_split s = cr_op_split(call->desc, 0, 1);
-  const cr_value *x = cr_as_values(call->buffer, 0), *dy = cr_as_values(call->buffer, 1);
-  cr_value *d_slope = cr_as_values(call->buffer, 2);
+  const cr_real *x = cr_as_reals(call->buffer, 0), *dy = cr_as_reals(call->buffer, 1);
+  cr_real *d_slope = cr_as_reals(call->buffer, 2);
   const bool add = call->accumulate[2];
 #pragma omp parallel for schedule(static) if (cr_op_arg_count(call->desc, 0) >= CR_REF_PARALLEL_MIN)
   for (int64_t c = 0; c < s.channels; ++c) {
@@ -73,7 +73,7 @@ static crema_status backward_slope(const cr_call *call) {
       const int64_t at = (n * s.channels + c) * s.inner;
       sum += slope_sum(s.inner, x + at, dy + at);
     }
-    cr_put(d_slope, c, (cr_real)(sum + (add ? (double)cr_get(d_slope, c) : 0)));
+    d_slope[c] = (cr_real)(sum + (add ? (double)d_slope[c] : 0));
   }
   return CREMA_OK;
 }

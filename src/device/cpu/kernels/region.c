@@ -27,19 +27,19 @@ static void find_places(const region *r, cr_real *place) {
 }
 
 /* One anchor of an image: its numbers lie a plane apart, x, y and width, height side by side. */
-CR_CLONES static void make_boxes(const region *r, const cr_value *x, const cr_real *place,
-                                 const cr_real *bias, cr_real *box) {
+CR_REF_CLONES static void make_boxes(const region *r, const cr_real *x, const cr_real *place,
+                                     const cr_real *bias, cr_real *box) {
   const int64_t cells = r->cells;
   const cr_real *unit = place + 2 * cells;
   const cr_real width = bias[0] / (cr_real)r->columns, height = bias[1] / (cr_real)r->rows;
 #pragma omp simd
   for (int64_t i = 0; i < 2 * cells; ++i) {
-    box[i] = (place[i] + cr_ref_sigmoid(cr_get(x, i))) * unit[i];
+    box[i] = (place[i] + cr_ref_sigmoid(x[i])) * unit[i];
   }
 #pragma omp simd
-  for (int64_t i = 2 * cells; i < 4 * cells; ++i) box[i] = cr_ref_exp(cr_get(x, i));
+  for (int64_t i = 2 * cells; i < 4 * cells; ++i) box[i] = cr_ref_exp(x[i]);
 #pragma omp simd
-  for (int64_t i = 4 * cells; i < 5 * cells; ++i) box[i] = cr_ref_sigmoid(cr_get(x, i));
+  for (int64_t i = 4 * cells; i < 5 * cells; ++i) box[i] = cr_ref_sigmoid(x[i]);
 #pragma omp simd
   for (int64_t i = 2 * cells; i < 3 * cells; ++i) {
     box[i] *= width;
@@ -94,8 +94,8 @@ typedef struct reach {
 
 /* best[cells]: the best overlaps of boxes with those of the objects of `image`, which are in reach.
  */
-CR_CLONES static void find_overlaps(int64_t cells, const cr_real *box, const cr_real *object,
-                                    reach of_image, cr_real image, cr_real *best) {
+CR_REF_CLONES static void find_overlaps(int64_t cells, const cr_real *box, const cr_real *object,
+                                        reach of_image, cr_real image, cr_real *best) {
   strip s;
   for (int64_t at = 0; at < cells; at += STRIP) {
     const int64_t count = cells - at < STRIP ? cells - at : STRIP;
@@ -112,25 +112,25 @@ CR_CLONES static void find_overlaps(int64_t cells, const cr_real *box, const cr_
 }
 
 /* score: of the first class. to: the class of the highest one, then its probability. */
-CR_CLONES static void find_classes(const region *r, int64_t begin, int64_t count,
-                                   const cr_value *score, cr_real *to) {
+CR_REF_CLONES static void find_classes(const region *r, int64_t begin, int64_t count,
+                                       const cr_real *score, cr_real *to) {
   cr_real most[STRIP], best[STRIP], sum[STRIP] = {0};
-  for (int64_t i = 0; i < count; ++i) most[i] = cr_get(score, begin + i), best[i] = 0;
+  for (int64_t i = 0; i < count; ++i) most[i] = score[begin + i], best[i] = 0;
   for (int64_t c = 1; c < r->classes; ++c) {
-    const cr_value *x = score + c * r->cells + begin;
+    const cr_real *x = score + c * r->cells + begin;
     const cr_real class = (cr_real)c;
 #pragma omp simd
     for (int64_t i = 0; i < count; ++i) {
-      const cr_real value = cr_get(x, i);
+      const cr_real value = x[i];
       const bool more = value > most[i];
       most[i] = more ? value : most[i];
       best[i] = more ? class : best[i];
     }
   }
   for (int64_t c = 0; c < r->classes; ++c) {
-    const cr_value *x = score + c * r->cells + begin;
+    const cr_real *x = score + c * r->cells + begin;
 #pragma omp simd
-    for (int64_t i = 0; i < count; ++i) sum[i] += cr_ref_exp_below_0(false, cr_get(x, i) - most[i]);
+    for (int64_t i = 0; i < count; ++i) sum[i] += cr_ref_exp_below_0(false, x[i] - most[i]);
   }
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) {
@@ -149,7 +149,7 @@ static reach *reaches_of(const cr_call *call, const region *r) {
 }
 
 static void region_plane(const cr_call *call, const region *r, int64_t plane) {
-  const cr_value *x = cr_as_values(call->buffer, 0) + plane * (NUMBERS + r->classes) * r->cells;
+  const cr_real *x = cr_as_reals(call->buffer, 0) + plane * (NUMBERS + r->classes) * r->cells;
   const cr_real *bias = cr_as_reals(call->buffer, 1) + plane % r->anchors * 2;
   const cr_real *object = cr_as_reals(call->buffer, 2);
   cr_real *box = cr_as_reals(call->buffer, 3) + plane * NUMBERS * r->cells;

@@ -16,16 +16,16 @@ typedef struct window_sums {
   double value, square;
 } window_sums;
 
-static window_sums sum_window(const cr_slide *s, const cr_span *span, const cr_value *plane) {
+static window_sums sum_window(const cr_slide *s, const cr_span *span, const cr_real *plane) {
   window_sums sums = {0, 0};
   if (span->empty) return sums;
   const int last = s->axes - 1;
   int64_t at[CR_MAX_SPATIAL];
   memcpy(at, span->begin, sizeof at);
   do {
-    const cr_value *row = plane + cr_slide_in_index(s, at) - at[last];
+    const cr_real *row = plane + cr_slide_in_index(s, at) - at[last];
     for (int64_t x = span->begin[last]; x < span->end[last]; ++x) {
-      const double value = (double)cr_get(row, x);
+      const double value = (double)row[x];
       sums.value += value;
       sums.square += value * value;
     }
@@ -45,7 +45,7 @@ static window_element element_at(const cr_slide *s, const cr_span *span, const i
 
 /* The first element at which the running sum exceeds `target`; failing that, the last element with
  * a positive value; failing that, the first element. */
-static window_element draw(const cr_slide *s, const cr_span *span, const cr_value *plane,
+static window_element draw(const cr_slide *s, const cr_span *span, const cr_real *plane,
                            double target) {
   const int last = s->axes - 1;
   int64_t at[CR_MAX_SPATIAL];
@@ -53,10 +53,10 @@ static window_element draw(const cr_slide *s, const cr_span *span, const cr_valu
   memcpy(at, span->begin, sizeof at);
   window_element chosen = element_at(s, span, at);
   do {
-    const cr_value *row = plane + cr_slide_in_index(s, at) - at[last];
+    const cr_real *row = plane + cr_slide_in_index(s, at) - at[last];
     for (int64_t x = span->begin[last]; x < span->end[last]; ++x) {
-      if (!(cr_get(row, x) > 0)) continue;
-      sum += (double)cr_get(row, x);
+      if (!(row[x] > 0)) continue;
+      sum += (double)row[x];
       int64_t here[CR_MAX_SPATIAL];
       memcpy(here, at, sizeof here);
       here[last] = x;
@@ -72,19 +72,19 @@ static crema_status forward(const cr_call *call) {
   if (!call->scalars) return cr_fail(CREMA_E_ARGUMENT, "stochastic pooling without a seed");
   const cr_pooling *p = call->plan->state;
   const cr_slide *s = &p->slide;
-  const cr_value *src = cr_as_values(call->buffer, 0);
-  cr_value *dst = cr_as_values(call->buffer, 1);
+  const cr_real *src = cr_as_reals(call->buffer, 0);
+  cr_real *dst = cr_as_reals(call->buffer, 1);
   int32_t *aux = (int32_t *)call->buffer[2].address;
 #pragma omp parallel for schedule(static) if (p->planes * s->out_count >= CR_REF_PARALLEL_MIN)
   for (int64_t c = 0; c < p->planes; ++c) {
-    const cr_value *plane = src + c * s->in_count;
+    const cr_real *plane = src + c * s->in_count;
     for (int64_t i = 0; i < s->out_count; ++i) {
       const int64_t to = c * s->out_count + i;
       uint32_t word[4];
       cr_span span;
       cr_slide_span(s, i, &span);
       if (span.empty) {
-        cr_put(dst, to, 0);
+        dst[to] = 0;
         aux[to] = -1;
         continue;
       }
@@ -102,8 +102,8 @@ static crema_status forward(const cr_call *call) {
 static crema_status average(const cr_call *call) {
   const cr_pooling *p = call->plan->state;
   const cr_slide *s = &p->slide;
-  const cr_value *src = cr_as_values(call->buffer, 0);
-  cr_value *dst = cr_as_values(call->buffer, 1);
+  const cr_real *src = cr_as_reals(call->buffer, 0);
+  cr_real *dst = cr_as_reals(call->buffer, 1);
 #pragma omp parallel for schedule(static) if (p->planes * s->out_count >= CR_REF_PARALLEL_MIN)
   for (int64_t c = 0; c < p->planes; ++c) {
     for (int64_t i = 0; i < s->out_count; ++i) {
@@ -111,7 +111,7 @@ static crema_status average(const cr_call *call) {
       cr_slide_span(s, i, &span);
       const window_sums sums = sum_window(s, &span, src + c * s->in_count);
       const cr_real mean = sums.value > 0 ? (cr_real)(sums.square / sums.value) : 0;
-      cr_put(dst, c * s->out_count + i, mean);
+      dst[c * s->out_count + i] = mean;
     }
   }
   return CREMA_OK;

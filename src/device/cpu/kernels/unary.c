@@ -167,15 +167,15 @@ CR_INLINE cr_real swish_slope(const parameters *p, cr_real x, cr_real y) {
 
 /* ---- over arrays --------------------------------------------------------- */
 
-CR_INLINE void map(value_function *value, const parameters *given, int64_t count, const cr_value *x,
-                   cr_value *y) {
+CR_INLINE void map(value_function *value, const parameters *given, int64_t count, const cr_real *x,
+                   cr_real *y) {
   const parameters p = *given;
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) cr_put(y, i, value(&p, cr_get(x, i)));
+  for (int64_t i = 0; i < count; ++i) y[i] = value(&p, x[i]);
 }
 
-CR_CLONES static void map_power(const parameters *p, int64_t count, const cr_value *x,
-                                cr_value *y) {
+CR_REF_CLONES static void map_power(const parameters *p, int64_t count, const cr_real *x,
+                                    cr_real *y) {
   if (p->alpha == 1) {
     map(linear_value, p, count, x, y);
   } else if (p->alpha == 2) {
@@ -187,8 +187,8 @@ CR_CLONES static void map_power(const parameters *p, int64_t count, const cr_val
   }
 }
 
-CR_CLONES static void map_function(cr_unary function, const parameters *p, int64_t count,
-                                   const cr_value *x, cr_value *y) {
+CR_REF_CLONES static void map_function(cr_unary function, const parameters *p, int64_t count,
+                                       const cr_real *x, cr_real *y) {
   switch (function) {
     case CR_UNARY_RELU:
       if (p->alpha == 0) map(relu_value, p, count, x, y);
@@ -211,23 +211,23 @@ CR_CLONES static void map_function(cr_unary function, const parameters *p, int64
 
 /* What backward works on: dx = dy times the derivative at x, where the function's value is y. */
 typedef struct gradient {
-  const cr_value *x, *y, *dy;
-  cr_value *dx;
+  const cr_real *x, *y, *dy;
+  cr_real *dx;
 } gradient;
 
 CR_INLINE void map_slope(slope_function *slope, const parameters *given, int64_t begin, int64_t end,
                          const gradient *g) {
   const parameters p = *given;
-  const cr_value *x = g->x, *y = g->y, *dy = g->dy;
-  cr_value *dx = g->dx;
+  const cr_real *x = g->x, *y = g->y, *dy = g->dy;
+  cr_real *dx = g->dx;
 #pragma omp simd
   for (int64_t i = begin; i < end; ++i) {
-    cr_put(dx, i, cr_get(dy, i) * slope(&p, cr_get(x, i), cr_get(y, i)));
+    dx[i] = dy[i] * slope(&p, x[i], y[i]);
   }
 }
 
-CR_CLONES static void map_power_slope(const parameters *p, int64_t begin, int64_t end,
-                                      const gradient *g) {
+CR_REF_CLONES static void map_power_slope(const parameters *p, int64_t begin, int64_t end,
+                                          const gradient *g) {
   if (p->alpha * p->beta == 0) {
     map_slope(no_slope, p, begin, end, g);
   } else if (p->alpha == 1) {
@@ -239,8 +239,8 @@ CR_CLONES static void map_power_slope(const parameters *p, int64_t begin, int64_
   }
 }
 
-CR_CLONES static void map_derivative(cr_unary function, const parameters *p, int64_t begin,
-                                     int64_t end, const gradient *g) {
+CR_REF_CLONES static void map_derivative(cr_unary function, const parameters *p, int64_t begin,
+                                         int64_t end, const gradient *g) {
   switch (function) {
     case CR_UNARY_RELU: map_slope(relu_slope, p, begin, end, g); break;
     case CR_UNARY_SIGMOID: map_slope(sigmoid_slope, p, begin, end, g); break;
@@ -290,8 +290,8 @@ static int64_t end_of(int64_t begin, int64_t count) {
 static crema_status unary_fwd(const cr_call *call) {
   const cr_unary function = call->desc->u.unary.function;
   const parameters p = parameters_of(call->desc);
-  const cr_value *x = cr_as_values(call->buffer, 0);
-  cr_value *y = cr_as_values(call->buffer, 1);
+  const cr_real *x = cr_as_reals(call->buffer, 0);
+  cr_real *y = cr_as_reals(call->buffer, 1);
   const int64_t count = cr_op_arg_count(call->desc, 0);
 #pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN)
   for (int64_t i = 0; i < count; i += PIECE) {
@@ -304,8 +304,8 @@ static crema_status unary_fwd(const cr_call *call) {
 static crema_status unary_bwd(const cr_call *call) {
   const cr_unary function = call->desc->u.unary.function;
   const parameters p = parameters_of(call->desc);
-  const gradient g = {cr_as_values(call->buffer, 0), cr_as_values(call->buffer, 1),
-                      cr_as_values(call->buffer, 2), cr_as_values(call->buffer, 3)};
+  const gradient g = {cr_as_reals(call->buffer, 0), cr_as_reals(call->buffer, 1),
+                      cr_as_reals(call->buffer, 2), cr_as_reals(call->buffer, 3)};
   const int64_t count = cr_op_arg_count(call->desc, 0);
 #pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN)
   for (int64_t i = 0; i < count; i += PIECE) {

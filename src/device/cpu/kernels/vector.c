@@ -6,17 +6,17 @@
 /* x, y: y = alpha x + beta y. */
 static crema_status axpby(const cr_call *call) {
   if (!call->scalars) return cr_fail(CREMA_E_ARGUMENT, "axpby without its factors");
-  const cr_value *x = cr_as_values(call->buffer, 0);
-  cr_value *y = cr_as_values(call->buffer, 1);
+  const cr_real *x = cr_as_reals(call->buffer, 0);
+  cr_real *y = cr_as_reals(call->buffer, 1);
   const int64_t count = cr_op_arg_count(call->desc, 0);
   const cr_real alpha = (cr_real)call->scalars->alpha, beta = (cr_real)call->scalars->beta;
   if (beta == 0) {
 #pragma omp parallel for simd schedule(static) if (parallel : count >= CR_REF_PARALLEL_MIN)
-    for (int64_t i = 0; i < count; ++i) cr_put(y, i, alpha * cr_get(x, i));
+    for (int64_t i = 0; i < count; ++i) y[i] = alpha * x[i];
   } else {
 #pragma omp parallel for simd schedule(static) if (parallel : count >= CR_REF_PARALLEL_MIN)
     for (int64_t i = 0; i < count; ++i) {
-      cr_put(y, i, alpha * cr_get(x, i) + beta * cr_get(y, i));
+      y[i] = alpha * x[i] + beta * y[i];
     }
   }
   return CREMA_OK;
@@ -24,28 +24,28 @@ static crema_status axpby(const cr_call *call) {
 
 /* dst = u.value. */
 static crema_status set(const cr_call *call) {
-  cr_value *dst = cr_as_values(call->buffer, 0);
+  cr_real *dst = cr_as_reals(call->buffer, 0);
   const int64_t count = cr_op_arg_count(call->desc, 0);
   const cr_real value = (cr_real)call->desc->u.value;
 #pragma omp parallel for simd schedule(static) if (parallel : count >= CR_REF_PARALLEL_MIN)
-  for (int64_t i = 0; i < count; ++i) cr_put(dst, i, value);
+  for (int64_t i = 0; i < count; ++i) dst[i] = value;
   return CREMA_OK;
 }
 
-static double reduce_part(cr_reduction reduction, int64_t count, const cr_value *x) {
+static double reduce_part(cr_reduction reduction, int64_t count, const cr_real *x) {
   double sum = 0;
   switch (reduction) {
     case CR_REDUCE_SUM:
 #pragma omp simd reduction(+ : sum)
-      for (int64_t i = 0; i < count; ++i) sum += (double)cr_get(x, i);
+      for (int64_t i = 0; i < count; ++i) sum += (double)x[i];
       break;
     case CR_REDUCE_ASUM:
 #pragma omp simd reduction(+ : sum)
-      for (int64_t i = 0; i < count; ++i) sum += fabs((double)cr_get(x, i));
+      for (int64_t i = 0; i < count; ++i) sum += fabs((double)x[i]);
       break;
     case CR_REDUCE_SUMSQ:
 #pragma omp simd reduction(+ : sum)
-      for (int64_t i = 0; i < count; ++i) sum += (double)cr_get(x, i) * (double)cr_get(x, i);
+      for (int64_t i = 0; i < count; ++i) sum += (double)x[i] * (double)x[i];
       break;
   }
   return sum;
@@ -53,7 +53,7 @@ static double reduce_part(cr_reduction reduction, int64_t count, const cr_value 
 
 /* src, result (F64). */
 static crema_status reduce(const cr_call *call) {
-  const cr_value *src = cr_as_values(call->buffer, 0);
+  const cr_real *src = cr_as_reals(call->buffer, 0);
   double *result = (double *)call->buffer[1].address;
   const int64_t count = cr_op_arg_count(call->desc, 0);
   double sums[CR_REF_PARTS];
@@ -68,14 +68,14 @@ static crema_status reduce(const cr_call *call) {
   return CREMA_OK;
 }
 
-static double dot_part(const cr_value *a, const cr_value *b, int64_t begin, int64_t end) {
+static double dot_part(const cr_real *a, const cr_real *b, int64_t begin, int64_t end) {
   double sum = 0;
 #pragma omp simd reduction(+ : sum)
-  for (int64_t i = begin; i < end; ++i) sum += (double)cr_get(a, i) * (double)cr_get(b, i);
+  for (int64_t i = begin; i < end; ++i) sum += (double)a[i] * (double)b[i];
   return sum;
 }
 
-static double dot(const cr_value *a, const cr_value *b, int64_t count) {
+static double dot(const cr_real *a, const cr_real *b, int64_t count) {
   double sums[CR_REF_PARTS], sum = 0;
 #pragma omp parallel for schedule(static) if (count >= CR_REF_PARALLEL_MIN)
   for (int part = 0; part < CR_REF_PARTS; ++part) {
@@ -89,7 +89,7 @@ static double dot(const cr_value *a, const cr_value *b, int64_t count) {
 static crema_status segment_dots(const cr_call *call) {
   CR_TRY(cr_check_dots_segments(call));
   const cr_op_scalars *s = call->scalars;
-  const cr_value *a = cr_as_values(call->buffer, 0), *b = cr_as_values(call->buffer, 1);
+  const cr_real *a = cr_as_reals(call->buffer, 0), *b = cr_as_reals(call->buffer, 1);
   double *result = (double *)call->buffer[2].address;
   for (int k = 0; k < s->segments; ++k) {
     result[k] = dot(a + s->segment[k].begin, b + s->segment[k].begin, s->segment[k].count);
