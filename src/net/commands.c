@@ -26,15 +26,16 @@ crema_status cr_net_make_commands(crema_net *net) {
     }
   }
   if (!net->plans || net->phase != CREMA_TEST || net->layers == 0) return CREMA_OK;
-  CR_TRY(CR_NET_NEW(net, net->shown, net->blobs));
-  return cr_trace_create(&net->commands);
+  CR_TRY(CR_NET_NEW(net, net->recording.shown, net->blobs));
+  return cr_trace_create(&net->recording.trace);
 }
 
 /* Whether the net is as it was when its list was recorded. */
 static bool is_same(const crema_net *net) {
-  if (net->parts_moved || net->recorded_shapes != net->shapes + 1) return false;
-  for (int i = 0; i < net->shown_count; ++i) {
-    if (!cr_blob_is_as_seen(net->shown[i].blob, &net->shown[i].seen)) return false;
+  if (net->parts_moved || net->recording.shapes != net->shapes + 1) return false;
+  for (int i = 0; i < net->recording.shown_count; ++i) {
+    if (!cr_blob_is_as_seen(net->recording.shown[i].blob, &net->recording.shown[i].seen))
+      return false;
   }
   return true;
 }
@@ -42,9 +43,9 @@ static bool is_same(const crema_net *net) {
 crema_status cr_net_run_commands(crema_net *net, bool *ran) {
   int layer = -1;
   *ran = false;
-  if (net->commands == NULL || cr_views_exist() || !is_same(net)) return CREMA_OK;
+  if (net->recording.trace == NULL || cr_views_exist() || !is_same(net)) return CREMA_OK;
   cr_signals_hold();
-  crema_status status = cr_trace_run(net->commands, net->context, ran, &layer);
+  crema_status status = cr_trace_run(net->recording.trace, net->context, ran, &layer);
   cr_signals_release();
   if (status != CREMA_OK && layer >= 0) {
     status = cr_net_fail_in_layer(net->layer[layer].layer->param, status);
@@ -53,26 +54,28 @@ crema_status cr_net_run_commands(crema_net *net, bool *ran) {
 }
 
 void cr_net_begin_commands(crema_net *net) {
-  if (net->commands == NULL) return;
-  if (net->recorded_shapes != net->shapes + 1) cr_trace_clear(net->commands);
-  net->recorded_shapes = net->shapes + 1;
-  cr_trace_begin(net->commands, net->context);
+  if (net->recording.trace == NULL) return;
+  if (net->recording.shapes != net->shapes + 1) cr_trace_clear(net->recording.trace);
+  net->recording.shapes = net->shapes + 1;
+  cr_trace_begin(net->recording.trace, net->context);
 }
 
 void cr_net_end_commands(crema_net *net, bool done) {
-  if (net->commands == NULL) return;
-  cr_trace_end(net->commands, net->context, done && net->recorded_shapes == net->shapes + 1);
+  if (net->recording.trace == NULL) return;
+  cr_trace_end(net->recording.trace, net->context,
+               done && net->recording.shapes == net->shapes + 1);
   /* The caller can reach kept blobs, inputs and outputs, and reshape them. */
-  net->shown_count = 0;
+  net->recording.shown_count = 0;
   for (int b = 0; b < net->blobs; ++b) {
     bool reachable = net->kept[b];
     for (int i = 0; i < net->inputs; ++i) reachable = reachable || net->input[i] == b;
     for (int i = 0; i < net->outputs; ++i) reachable = reachable || net->output[i] == b;
     if (!reachable) continue;
-    net->shown[net->shown_count++] = (cr_net_shown){net->blob[b], cr_blob_look(net->blob[b])};
+    net->recording.shown[net->recording.shown_count++] =
+        (struct cr_net_shown){net->blob[b], cr_blob_look(net->blob[b])};
   }
 }
 
 void cr_net_forget_commands(crema_net *net) {
-  if (net->commands != NULL) cr_trace_clear(net->commands);
+  if (net->recording.trace != NULL) cr_trace_clear(net->recording.trace);
 }

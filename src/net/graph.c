@@ -443,7 +443,7 @@ static crema_status start_planning(crema_net *net) {
   if (net->plans) {
     const size_t blobs = (size_t)net->blobs;
     CR_TRY(CR_NET_NEW(net, net->kept, blobs));
-    CR_TRY(CR_NET_NEW(net, net->segment, net->layers));
+    CR_TRY(CR_NET_NEW(net, net->replay.segment, net->layers));
     CR_TRY(CR_NET_NEW(net, net->released, 2 * blobs));
     CR_TRY(make_params_per_use(net));
   }

@@ -180,7 +180,7 @@ static void keep_special(const liveness *all, const crema_net *net) {
 /* ---- segments ---- */
 
 bool cr_net_is_replayed(const crema_net *net, int index) {
-  return net->recomputes && net->segment[index] != net->segment[net->layers - 1];
+  return net->recomputes && net->replay.segment[index] != net->replay.segment[net->layers - 1];
 }
 
 /* A layer writes its tops, unless a top is its bottom under another name. */
@@ -212,14 +212,16 @@ static crema_status plan_segments(const liveness *all, crema_net *net) {
                                   .written = r->written};
   }
   crema_status status = CREMA_OK;
-  if (!net->segmented) status = cr_net_choose_segments(span, spans, net->layers, net->segment);
-  net->segmented = status == CREMA_OK;
+  if (!net->replay.chosen)
+    status = cr_net_choose_segments(span, spans, net->layers, net->replay.segment);
+  net->replay.chosen = status == CREMA_OK;
   free(span);
   for (int n = 0; n < all->count && status == CREMA_OK; ++n) {
     live_range *r = &all->range[n];
     if (r->diff || r->first == NEVER) continue;
     const cr_net_span own = {.first = r->first, .last = r->last};
-    if (cr_net_next_segment(&own, net->segment) < 0) r->dropped = cr_net_is_replayed(net, r->first);
+    if (cr_net_next_segment(&own, net->replay.segment) < 0)
+      r->dropped = cr_net_is_replayed(net, r->first);
     else r->needed = r->first;
   }
   return status;
@@ -347,11 +349,11 @@ void cr_net_release_after_forward(const crema_net *net, int index) {
   for (int j = 0; j < layer->layer->bottoms + layer->layer->tops; ++j) {
     cr_tensor *data = cr_net_layer_blob(layer, j)->data;
     if (!layer->last_use[j].forward) continue;
-    if (layer->last_use[j].dropped && !net->replays) cr_tensor_release(data);
+    if (layer->last_use[j].dropped && !net->replay.runs) cr_tensor_release(data);
     else cr_tensor_keep_head(data);
   }
   drop_stale(layer, false);
-  if (!cr_net_runs_backward(layer) || (cr_net_is_replayed(net, index) && !net->replays)) {
+  if (!cr_net_runs_backward(layer) || (cr_net_is_replayed(net, index) && !net->replay.runs)) {
     cr_layer_release(layer->layer);
   }
 }
@@ -401,7 +403,8 @@ bool cr_net_check(const crema_net *net) {
     for (int n = 0; n < list->backward_count; ++n) {
       const void *storage = cr_tensor_storage(list->backward[n]);
       for (int k = 0; k < i; ++k) {
-        const bool later = cr_net_is_replayed(net, k) && net->segment[k] != net->segment[i];
+        const bool later =
+            cr_net_is_replayed(net, k) && net->replay.segment[k] != net->replay.segment[i];
         if (later && has_data(&net->layer[k], storage)) return false;
         if (!cr_net_runs_backward(&net->layer[k])) continue;
         if (uses_in_backward(net, k, storage)) return false;

@@ -20,7 +20,7 @@ void crema_net_options_init(crema_net_options *options) {
 
 void crema_net_destroy(crema_net *net) {
   if (net == NULL) return;
-  cr_trace_destroy(net->commands);
+  cr_trace_destroy(net->recording.trace);
   cr_net_loss_free(net);
   free(net->decay_mult);
   free(net->lr_mult);

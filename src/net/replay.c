@@ -31,20 +31,22 @@ crema_status cr_net_replay_layer(const crema_net *net, int index) {
 crema_status cr_net_replay_segment(crema_net *net, int index) {
   crema_status status = CREMA_OK;
   bool learns = false;
-  if (!cr_net_is_replayed(net, index) || net->replayed == net->segment[index]) return CREMA_OK;
-  net->replayed = net->segment[index];
-  for (int i = net->replayed; net->segment[i] == net->replayed; ++i) {
+  if (!cr_net_is_replayed(net, index) || net->replay.last == net->replay.segment[index])
+    return CREMA_OK;
+  net->replay.last = net->replay.segment[index];
+  for (int i = net->replay.last; net->replay.segment[i] == net->replay.last; ++i) {
     learns = learns || cr_net_runs_backward(&net->layer[i]);
   }
   if (!learns) return CREMA_OK;
   const double start = cr_clock_seconds();
-  net->replays = true;
-  for (int i = net->replayed; status == CREMA_OK && net->segment[i] == net->replayed; ++i) {
+  net->replay.runs = true;
+  for (int i = net->replay.last; status == CREMA_OK && net->replay.segment[i] == net->replay.last;
+       ++i) {
     status = cr_net_replay_layer(net, i);
     if (status != CREMA_OK) status = cr_net_fail_in_layer(net->layer[i].layer->param, status);
     else cr_net_release_after_forward(net, i);
   }
-  net->replays = false;
+  net->replay.runs = false;
   net->replay_time += cr_clock_seconds() - start;
   return status;
 }

@@ -95,7 +95,7 @@ static crema_status submit_forward(crema_net *net, int first, int last, bool wit
   CR_TRY(check_range(net, first, last));
   if (net->debug_info && net->fusions > 0) CR_TRY(cr_net_undo_fusion(net));
   if (with_loss) cr_net_loss_begin(net);
-  net->replayed = -1;
+  net->replay.last = -1;
   crema_status status = CREMA_OK;
   /* No caller looks at the pass before its end. */
   const bool whole = first == 0 && last == net->layers - 1 && !with_loss && !net->debug_info &&

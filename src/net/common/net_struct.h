@@ -64,11 +64,26 @@ typedef struct cr_net_origin {
   size_t number; /* of several such fields, which */
 } cr_net_origin;
 
-/* A blob that the caller can reach, and its state when the list of commands was recorded. */
-typedef struct cr_net_shown {
-  const crema_blob *blob;
-  cr_blob_seen seen;
-} cr_net_shown;
+/* A recorded forward pass of a compiled net (memory/trace.h), and the state that it is valid for.
+ */
+typedef struct cr_net_recording {
+  cr_trace *trace; /* NULL: none is made */
+  uint64_t shapes; /* 1 + the net's `shapes` then; 0: nothing is recorded */
+  /* Blobs that the caller can reach, as they were; room for all blobs. */
+  struct cr_net_shown {
+    const crema_blob *blob;
+    cr_blob_seen seen;
+  } * shown;
+  int shown_count;
+} cr_net_recording;
+
+/* Segments of layers whose values the backward pass computes again (net/segments.h). */
+typedef struct cr_net_replay {
+  int *segment; /* one per layer: the first layer of its segment; NULL without recomputes */
+  bool chosen;  /* the segments are */
+  bool runs;    /* a segment is being computed again */
+  int last;     /* the first layer of the segment that was computed again last */
+} cr_net_replay;
 
 /* The loss of a pass on its way to the host (net/loss.h). */
 typedef struct cr_net_loss cr_net_loss;
@@ -102,24 +117,18 @@ struct crema_net {
   bool plans;                 /* releases values after their last use (net/lifetimes.h) */
   cr_tensor_scratch *per_use; /* of trained parameters; may be NULL */
   bool *kept;                 /* one per blob: it was asked for */
-  bool recomputes;            /* drops what can be computed again (net/segments.h) */
-  int *segment;         /* one per layer: the first layer of its segment; NULL without recomputes */
-  bool segmented;       /* they are chosen */
-  uint64_t shapes;      /* how often a layer was found to have new ones */
-  uint64_t planned;     /* `shapes` when lifetimes were planned */
-  bool parts_moved;     /* shapes or kept blobs have changed since cr_net_place_parts */
-  int replayed;         /* of the segment that was computed again last, its first layer */
-  bool replays;         /* a segment is being computed again */
+  bool recomputes;            /* drops values that can be computed again */
+  uint64_t shapes;            /* how often a layer was found to have new ones */
+  uint64_t planned;           /* `shapes` when lifetimes were planned */
+  bool parts_moved;           /* shapes or kept blobs have changed since cr_net_place_parts */
+  cr_net_replay replay;
   double replay_time;   /* seconds that segments took so far; on a device, to submit them */
   cr_tensor **released; /* backing array of the release lists */
   double grad_scale;    /* all gradients are multiplied with it, and a solver divides them by it */
   int fusions;          /* layers whose work others do */
   bool debug_info;      /* log in every pass; may be changed between passes */
   cr_net_loss *loss;
-  cr_trace *commands;       /* of a whole forward pass (memory/trace.h); NULL: none is made */
-  uint64_t recorded_shapes; /* 1 + `shapes` when the list was recorded; 0: it was not */
-  cr_net_shown *shown;      /* when it was; room for all blobs */
-  int shown_count;
+  cr_net_recording recording;
   crema_net_hooks hooks;
   size_t at; /* while it is built: the layer of `param` that is being built */
 };
