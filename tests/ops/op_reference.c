@@ -151,8 +151,23 @@ static void sums_of_products(const cr_op_desc *d, double *const *in, double *dst
   for (int64_t y = 0; y < count_of(d, 3); ++y) dst[y] = finish(d, in, y, dst[y]);
 }
 
+static void row_reduce_back(const cr_op_desc *d, const double *x, const double *given,
+                            double *gradient) {
+  const int64_t width = shape_of(d, 0)->dim[1];
+  for (int64_t i = 0; i < count_of(d, 0); ++i) {
+    double slope = 1;
+    if (d->u.rows.reduction == CR_REDUCE_ASUM) slope = x[i] < 0 ? -1 : 1;
+    if (d->u.rows.reduction == CR_REDUCE_SUMSQ) slope = 2 * x[i];
+    gradient[i] = (double)d->u.rows.coeff * slope * given[i / width];
+  }
+}
+
 bool op_reference_back(const cr_op_desc *d, double *const *in, int of, const double *given,
                        double *gradient) {
+  if (d->kind == CR_OP_ROW_REDUCE_FWD) {
+    row_reduce_back(d, in[0], given, gradient);
+    return true;
+  }
   if (d->kind != CR_OP_CONV_FWD && d->kind != CR_OP_IP_FWD) return false;
   memset(gradient, 0, (size_t)count_of(d, of) * sizeof *gradient);
   if (of < 2) add_products(d, &(products){.in = in, .given = given, .to = gradient, .of = of});

@@ -15,9 +15,8 @@ bool op_reference(const cr_op_desc *desc, const cr_op_scalars *scalars, double *
 /* The part of op_reference that is kept in op_reference_rest.c: functions, losses, rows, moves. */
 bool op_reference_rest(const cr_op_desc *desc, double *const *in, double *const *out, bool frozen);
 
-/* Hands each term of the sums of a convolution or an inner product back to argument `of` (0: data,
- * 1: weights, 2: bias): its gradient from `given`, the gradient of argument 3. False for other ops.
- */
+/* Hands each term of the sums of a convolution, an inner product or a reduction of rows back to
+ * argument `of`: its gradient from `given`, the gradient of the sums. False for other ops. */
 bool op_reference_back(const cr_op_desc *desc, double *const *in, int of, const double *given,
                        double *gradient);
 
