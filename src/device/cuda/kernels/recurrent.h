@@ -15,9 +15,9 @@ CR_HD float cr_carried(float cont, float value) {
 /* ---- LSTM ---- */
 
 /* The gates of a unit; its four values lie D apart in a row of 4 D. */
-typedef struct cr_lstm_gates {
+typedef struct cr_hd_lstm_gates {
   float i, f, o, g;
-} cr_lstm_gates;
+} cr_hd_lstm_gates;
 
 typedef struct cr_lstm_args {
   cr_hd_values sums;    /* (N,4D) */
@@ -29,8 +29,8 @@ typedef struct cr_lstm_args {
 } cr_lstm_args;
 
 /* Of the sums of the gates their values. */
-CR_HD cr_lstm_gates cr_lstm_activated(cr_lstm_gates sum) {
-  cr_lstm_gates gate;
+CR_HD cr_hd_lstm_gates cr_lstm_activated(cr_hd_lstm_gates sum) {
+  cr_hd_lstm_gates gate;
   gate.i = cr_sigmoid_of(sum.i);
   gate.f = cr_sigmoid_of(sum.f);
   gate.o = cr_sigmoid_of(sum.o);
@@ -38,8 +38,8 @@ CR_HD cr_lstm_gates cr_lstm_activated(cr_lstm_gates sum) {
   return gate;
 }
 
-CR_HD cr_lstm_gates cr_lstm_read(cr_hd_values from, int64_t at, int64_t units) {
-  cr_lstm_gates gate;
+CR_HD cr_hd_lstm_gates cr_lstm_read(cr_hd_values from, int64_t at, int64_t units) {
+  cr_hd_lstm_gates gate;
   gate.i = cr_get(from, at);
   gate.f = cr_get(from, at + units);
   gate.o = cr_get(from, at + 2 * units);
@@ -47,7 +47,7 @@ CR_HD cr_lstm_gates cr_lstm_read(cr_hd_values from, int64_t at, int64_t units) {
   return gate;
 }
 
-CR_HD void cr_lstm_write(cr_hd_values to, int64_t at, int64_t units, cr_lstm_gates gate) {
+CR_HD void cr_lstm_write(cr_hd_values to, int64_t at, int64_t units, cr_hd_lstm_gates gate) {
   cr_put(to, at, gate.i);
   cr_put(to, at + units, gate.f);
   cr_put(to, at + 2 * units, gate.o);
@@ -59,7 +59,7 @@ CR_HD int64_t cr_lstm_first_gate(cr_quotient at, int64_t units) {
   return 4 * at.whole * units + at.rest;
 }
 
-CR_HD float cr_lstm_cell(cr_lstm_gates gate, float cont, float c_before) {
+CR_HD float cr_lstm_cell(cr_hd_lstm_gates gate, float cont, float c_before) {
   return cr_carried(cont, gate.f * c_before) + gate.i * gate.g;
 }
 
@@ -69,14 +69,14 @@ CR_HD void cr_lstm_fwd_device(const void *args, int64_t i) {
   const cr_quotient at = cr_divide_by(i, a->units);
   const int64_t first = cr_lstm_first_gate(at, units);
   const float cont = a->cont[at.whole], c_before = cr_get(a->c_before, i);
-  cr_lstm_gates sum = cr_lstm_read(a->sums, first, units);
+  cr_hd_lstm_gates sum = cr_lstm_read(a->sums, first, units);
   if (a->product != NULL) {
     sum.i += cr_carried(cont, a->product[first]);
     sum.f += cr_carried(cont, a->product[first + units]);
     sum.o += cr_carried(cont, a->product[first + 2 * units]);
     sum.g += cr_carried(cont, a->product[first + 3 * units]);
   }
-  const cr_lstm_gates gate = cr_lstm_activated(sum);
+  const cr_hd_lstm_gates gate = cr_lstm_activated(sum);
   const float c = cr_lstm_cell(gate, cont, c_before);
   if (a->gates.at != NULL) cr_lstm_write(a->gates, first, units, gate);
   cr_put(a->c, i, c);
@@ -98,15 +98,15 @@ typedef struct cr_lstm_bwd_args {
 
 /* The parts of a unit's gradient; diff_h and diff_c are complete. */
 typedef struct cr_lstm_unit {
-  cr_lstm_gates gate;
+  cr_hd_lstm_gates gate;
   float cont, c_before, c, diff_h, diff_c;
 } cr_lstm_unit;
 
 /* Writes the gradients of element i. */
 CR_HD void cr_lstm_back(const cr_lstm_bwd_args *a, int64_t i, int64_t first, cr_lstm_unit u) {
   const float y = tanhf(u.c), all = u.diff_c + u.diff_h * u.gate.o * (1 - y * y);
-  const cr_lstm_gates gate = u.gate;
-  cr_lstm_gates diff;
+  const cr_hd_lstm_gates gate = u.gate;
+  cr_hd_lstm_gates diff;
   diff.i = all * gate.g * gate.i * (1 - gate.i);
   diff.f = cr_carried(u.cont, all * u.c_before) * gate.f * (1 - gate.f);
   diff.o = u.diff_h * y * gate.o * (1 - gate.o);
