@@ -43,6 +43,7 @@
   X(bn_fwd_global_dnnl)     \
   X(bn_bwd_dnnl)            \
   X(softmax_fwd_fast)       \
+  X(permute_fast)           \
   X(softmax_bwd_dnnl)       \
   X(unary_fwd_dnnl)         \
   X(unary_fwd_held)         \

@@ -20,15 +20,6 @@ enum { CR_ROI_BLOCK = 64 / (int)sizeof(cr_real) };
 /* Vectors are passed by address: how a function returns one depends on the processor. */
 typedef cr_real cr_roi_line __attribute__((vector_size(64), aligned(sizeof(cr_real)), may_alias));
 
-/* What comparing two lines gives, and the values of `a` where it is true, of `b` elsewhere. */
-#ifdef CR_REF_F64
-typedef int64_t cr_roi_mask __attribute__((vector_size(64)));
-#else
-typedef int32_t cr_roi_mask __attribute__((vector_size(64)));
-#endif
-#define CR_ROI_CHOOSE(mask, a, b) \
-  ((cr_roi_line)(((mask) & (cr_roi_mask)(a)) | (~(mask) & (cr_roi_mask)(b))))
-
 /* The map (N,C,H,W), the regions (R,5), the result (R,C',rows,columns). */
 typedef struct cr_roi_extents {
   int64_t images, channels, height, width;

@@ -53,9 +53,12 @@ CR_INLINE void sum_cell(const cr_roi_side *y, const cr_roi_side *x, int64_t i, i
                         int64_t width, const cr_roi_line *map, cr_roi_line *out) {
   cr_roi_line sum = {0};
   for (const cr_roi_weight *v = y->taps + y->first[i]; v < y->taps + y->first[i + 1]; ++v) {
+    const cr_roi_line *row = map + v->at * width;
+    cr_roi_line of_row = {0};
     for (const cr_roi_weight *h = x->taps + x->first[k]; h < x->taps + x->first[k + 1]; ++h) {
-      sum += (cr_real)(v->weight * h->weight) * map[v->at * width + h->at];
+      of_row += h->weight * row[h->at];
     }
+    sum += v->weight * of_row;
   }
   *out = sum;
 }
@@ -64,8 +67,10 @@ CR_INLINE void sum_cell(const cr_roi_side *y, const cr_roi_side *x, int64_t i, i
 CR_INLINE void give_cell(const cr_roi_side *y, const cr_roi_side *x, int64_t i, int64_t k,
                          int64_t width, const cr_roi_line *diff, cr_roi_line *sums) {
   for (const cr_roi_weight *v = y->taps + y->first[i]; v < y->taps + y->first[i + 1]; ++v) {
+    const cr_roi_line of_row = v->weight * *diff;
+    cr_roi_line *row = sums + v->at * width;
     for (const cr_roi_weight *h = x->taps + x->first[k]; h < x->taps + x->first[k + 1]; ++h) {
-      sums[v->at * width + h->at] += (cr_real)(v->weight * h->weight) * *diff;
+      row[h->at] += h->weight * of_row;
     }
   }
 }

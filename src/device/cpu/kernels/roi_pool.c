@@ -35,17 +35,16 @@ static cr_roi_span *spans_of(const cr_roi_job *j, int64_t r) {
 
 /* The maximum of a cell, for each channel of a line. */
 CR_INLINE void find_maximum(const cr_roi_line *map, int64_t width, cr_roi_span y, cr_roi_span x,
-                            cr_roi_line *out) {
-  cr_roi_line top = {0};
-  if (y.begin < y.end && x.begin < x.end) top = map[y.begin * width + x.begin];
+                            cr_real *top) {
+  const cr_roi_line none = {0}, *first = &map[y.begin * width + x.begin];
+  *(cr_roi_line *)top = y.begin < y.end && x.begin < x.end ? *first : none;
   for (int64_t h = y.begin; h < y.end; ++h) {
-    for (int64_t w = x.begin; w < x.end; ++w) {
-      const cr_roi_line *line = &map[h * width + w];
-      const cr_roi_mask larger = *line > top;
-      top = CR_ROI_CHOOSE(larger, *line, top);
+    const cr_real *line = (const cr_real *)&map[h * width + x.begin];
+    for (int64_t w = x.begin; w < x.end; ++w, line += CR_ROI_BLOCK) {
+#pragma omp simd
+      for (int l = 0; l < CR_ROI_BLOCK; ++l) top[l] = line[l] > top[l] ? line[l] : top[l];
     }
   }
-  *out = top;
 }
 
 CR_CLONES static void forward_block(const cr_roi_job *j, int64_t image, int64_t first,
@@ -59,23 +58,29 @@ CR_CLONES static void forward_block(const cr_roi_job *j, int64_t image, int64_t 
     if ((int64_t)j->rois[5 * r] != image) continue;
     const cr_roi_span *y = spans_of(j, r), *x = y + e->rows;
     for (int64_t i = 0; i < cells; ++i) {
-      find_maximum(map, e->width, y[i / e->columns], x[i % e->columns], &result[i]);
+      find_maximum(map, e->width, y[i / e->columns], x[i % e->columns], (cr_real *)&result[i]);
     }
     cr_roi_to_planes(planes, cells, cells, result, j->dst + (r * e->channels + first) * cells);
   }
 }
 
-/* Adds a cell's gradient to the first position that has its maximum. */
+/* Adds a cell's gradient to the first position that has its maximum. `left`: the gradient; is used
+ * up.
+ */
 CR_INLINE void give_to_maximum(const cr_roi_line *map, int64_t width, cr_roi_span y, cr_roi_span x,
-                               const cr_roi_line *diff, cr_roi_line *sums) {
-  const cr_roi_line none = {0};
-  cr_roi_line top, left = *diff;
-  find_maximum(map, width, y, x, &top);
+                               cr_real *left, cr_roi_line *sums) {
+  cr_real top[CR_ROI_BLOCK];
+  find_maximum(map, width, y, x, top);
   for (int64_t h = y.begin; h < y.end; ++h) {
-    for (int64_t w = x.begin; w < x.end; ++w) {
-      const cr_roi_mask is_first = (map[h * width + w] == top) | (top != top);
-      sums[h * width + w] += CR_ROI_CHOOSE(is_first, left, none);
-      left = CR_ROI_CHOOSE(is_first, none, left);
+    const cr_real *line = (const cr_real *)&map[h * width + x.begin];
+    cr_real *sum = (cr_real *)&sums[h * width + x.begin];
+    for (int64_t w = x.begin; w < x.end; ++w, line += CR_ROI_BLOCK, sum += CR_ROI_BLOCK) {
+#pragma omp simd
+      for (int l = 0; l < CR_ROI_BLOCK; ++l) {
+        const bool is_first = line[l] == top[l] || top[l] != top[l];
+        sum[l] += is_first ? left[l] : 0;
+        left[l] = is_first ? 0 : left[l];
+      }
     }
   }
 }
@@ -94,7 +99,8 @@ CR_CLONES static void backward_block(const cr_roi_job *j, int64_t image, int64_t
     const cr_roi_span *y = spans_of(j, r), *x = y + e->rows;
     cr_roi_to_lines(planes, cells, cells, j->diff_dst + (r * e->channels + first) * cells, diff);
     for (int64_t i = 0; i < cells; ++i) {
-      give_to_maximum(map, e->width, y[i / e->columns], x[i % e->columns], &diff[i], sums);
+      give_to_maximum(map, e->width, y[i / e->columns], x[i % e->columns], (cr_real *)&diff[i],
+                      sums);
     }
   }
   cr_roi_to_planes(planes, plane, plane, sums, j->diff_src + at);

@@ -10,7 +10,7 @@
 /* The weight that a row or column of the map has in a cell. */
 typedef struct cr_roi_weight {
   int64_t at;
-  double weight;
+  cr_real weight;
 } cr_roi_weight;
 
 /* One side of a region: cell i has the taps first[i] to first[i + 1] - 1, in rising order. */
@@ -40,7 +40,7 @@ static inline int64_t cr_roi_most_taps(int64_t extent, int64_t cells, int ratio)
 }
 
 /* Samples rise: only the last two taps of a cell can be at the same place. */
-static inline void cr_roi_add_tap(cr_roi_side *s, int64_t cell, int64_t at, double weight) {
+static inline void cr_roi_add_tap(cr_roi_side *s, int64_t cell, int64_t at, cr_real weight) {
   int64_t *count = &s->first[cell + 1];
   for (int64_t i = *count - 1; i >= s->first[cell] && i >= *count - 2; --i) {
     if (s->taps[i].at != at) continue;
@@ -64,8 +64,8 @@ static inline void cr_roi_fill_side(cr_roi_samples s, int64_t cells, int64_t ext
                                                        : where;
       const int64_t low = (int64_t)at, high = low + 1 < extent ? low + 1 : low;
       const double weight = (at - (double)low) / (double)s.count;
-      cr_roi_add_tap(to, i, low, 1 / (double)s.count - weight);
-      cr_roi_add_tap(to, i, high, weight);
+      cr_roi_add_tap(to, i, low, (cr_real)(1 / (double)s.count - weight));
+      cr_roi_add_tap(to, i, high, (cr_real)weight);
     }
   }
 }
