@@ -72,7 +72,7 @@ TEST(ops_read_views) {
     assert_false(cr_tensor_head(packed).layout->gaps);
     const int before = formats_of(n.inner);
     const char *name = run_op(kind, k < 0, n.inner, scale, bias, y);
-    if (k <= 0) assert_string_equal(name, "affine_fwd_dnnl");
+    if (k <= 0) assert_string_equal(name, "affine_fwd_fast");
     if (k <= 0) assert_int_equal(formats_of(n.inner), before);
     assert_false(cr_tensor_head(y).layout != NULL && cr_tensor_head(y).layout->gaps);
     (void)run_op(kind, k < 0, packed, scale, bias, want);

@@ -1,6 +1,7 @@
 /* y = x * scale + bias, one scale and one bias per channel, and its gradients, for tensors held in
- * blocks of channels or channels-last: so that Scale between a convolution and a ReLU does not cost
- * two conversions. The arguments' shapes are (outer, C, inner), the layout's (N, C, S...).
+ * blocks of channels or channels-last. oneDNN has no such op, and the plain kernel would need two
+ * conversions for a Scale between a convolution and a ReLU. The arguments' shapes are (outer, C,
+ * inner), the layout's (N, C, S...).
  *
  * Values are F32, BF16 or F16, computed in float a piece at a time; scale, bias and their gradients
  * may have another of these types. A result that is rounded to integers is one of F32. */
@@ -455,20 +456,20 @@ static crema_status run_bwd_bias(const cr_call *call) {
   return run_sum(call, -1, 1);
 }
 
-CR_KERNEL(affine_fwd_dnnl, AFFINE_FWD, .types = CR_DNNL_TYPES, .library = true, .views = true,
+CR_KERNEL(affine_fwd_fast, AFFINE_FWD, .types = CR_DNNL_TYPES, .library = true, .views = true,
           .follows_hints = true, .plan = plan_scale, .run = run_fwd);
 
-CR_KERNEL(quantize_dnnl, QUANTIZE, .library = true, .views = true, .follows_hints = true,
+CR_KERNEL(quantize_fast, QUANTIZE, .library = true, .views = true, .follows_hints = true,
           .plan = plan_quantize, .run = run_fwd);
 
-CR_KERNEL(affine_int8_dnnl, AFFINE_INT8, .library = true, .views = true, .follows_hints = true,
+CR_KERNEL(affine_int8_fast, AFFINE_INT8, .library = true, .views = true, .follows_hints = true,
           .plan = plan_integers, .run = run_fwd);
 
-CR_KERNEL(affine_bwd_data_dnnl, AFFINE_BWD_DATA, .types = CR_DNNL_TYPES, .library = true,
+CR_KERNEL(affine_bwd_data_fast, AFFINE_BWD_DATA, .types = CR_DNNL_TYPES, .library = true,
           .follows_hints = true, .plan = plan_scale, .run = run_bwd_data);
 
-CR_KERNEL(affine_bwd_scale_dnnl, AFFINE_BWD_SCALE, .types = CR_DNNL_TYPES, .library = true,
+CR_KERNEL(affine_bwd_scale_fast, AFFINE_BWD_SCALE, .types = CR_DNNL_TYPES, .library = true,
           .follows_hints = true, .can_accumulate = true, .plan = plan_sum, .run = run_bwd_scale);
 
-CR_KERNEL(affine_bwd_bias_dnnl, AFFINE_BWD_BIAS, .types = CR_DNNL_TYPES, .library = true,
+CR_KERNEL(affine_bwd_bias_fast, AFFINE_BWD_BIAS, .types = CR_DNNL_TYPES, .library = true,
           .follows_hints = true, .can_accumulate = true, .plan = plan_sum, .run = run_bwd_bias);

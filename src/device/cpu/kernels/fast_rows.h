@@ -61,12 +61,12 @@
   X(shuffle_dnnl)           \
   X(shuffle_u8_dnnl)        \
   X(shuffle_i8_dnnl)        \
-  X(affine_fwd_dnnl)        \
-  X(quantize_dnnl)          \
-  X(affine_int8_dnnl)       \
-  X(affine_bwd_data_dnnl)   \
-  X(affine_bwd_scale_dnnl)  \
-  X(affine_bwd_bias_dnnl)   \
+  X(affine_fwd_fast)        \
+  X(quantize_fast)          \
+  X(affine_int8_fast)       \
+  X(affine_bwd_data_fast)   \
+  X(affine_bwd_scale_fast)  \
+  X(affine_bwd_bias_fast)   \
   X(lstm_fwd_dnnl)          \
   X(lstm_bwd_dnnl)          \
   X(rnn_fwd_dnnl)           \
