@@ -94,7 +94,7 @@ static int64_t class_of(cr_real label, int64_t classes) {
   return label > -1 && label < (cr_real)classes ? (int64_t)label : -1;
 }
 
-/* Of rows that begin row[i] behind x. */
+/* Row i starts at x + row[i]. */
 CR_REF_CLONES static void add_softplus(int64_t classes, const cr_real *x, const int32_t *row,
                                        cr_real *sum) {
   for (int64_t c = 0; c < classes; ++c) {

@@ -1,16 +1,18 @@
 /* The solvers' update rules, each in one pass over weight, gradient and history.
  *
- * With g' = grad_scale g + decay w (L1: decay sign(w)) and d the step that is subtracted: SGD
- * h = momentum h + rate g',  d = h Nesterov  h1 = momentum h + rate g',  d = (1 + momentum) h1 -
- * momentum h  (Sutskever et al., 2013) AdaGrad   h += g'^2,  d = rate g' / (sqrt(h) + delta)
- * (Duchi et al., 2011) RMSProp   h = rms_decay h + (1 - rms_decay) g'^2,  d as AdaGrad  (Tieleman
- * and Hinton, 2012) AdaDelta  a = momentum a + (1 - momentum) g'^2,  u = g' sqrt((b + delta) / (a +
- * delta)), b = momentum b + (1 - momentum) u^2,  d = rate u  (Zeiler, 2012) Adam      m = momentum
- * m + (1 - momentum) g',  v = momentum2 v + (1 - momentum2) g'^2, d = rate m / (sqrt(v) + delta)
- * (Kingma and Ba, 2015)
+ * g' is grad_scale g + decay w (L1: decay sign(w)), and d is the step that is subtracted:
  *
- * A direction (LAMB: You et al., 2020) is the d of Adam, which replaces the gradient while w stays;
- * a descent along it is d = rate g'.
+ * - SGD: h = momentum h + rate g', d = h.
+ * - Nesterov (Sutskever et al., 2013): n = momentum h + rate g', d = (1 + momentum) n - momentum h,
+ *   h = n.
+ * - AdaGrad (Duchi et al., 2011): h += g'^2, d = rate g' / (sqrt(h) + delta).
+ * - RMSProp (Tieleman and Hinton, 2012): h = rms_decay h + (1 - rms_decay) g'^2, d as AdaGrad.
+ * - AdaDelta (Zeiler, 2012): a = momentum a + (1 - momentum) g'^2, u = g' sqrt((b + delta) /
+ *   (a + delta)), b = momentum b + (1 - momentum) u^2, d = rate u.
+ * - Adam (Kingma and Ba, 2015): m = momentum m + (1 - momentum) g', v = momentum2 v + (1 -
+ *   momentum2) g'^2, d = rate m / (sqrt(v) + delta).
+ * - A direction (LAMB: You et al., 2020): the d of Adam, which replaces the gradient; w stays.
+ * - A descent along a direction: d = rate g'.
  *
  * A decoupled decay (Loshchilov and Hutter, 2019) adds decay w to d and not to g'.
  *
