@@ -63,7 +63,7 @@ static inline cr_real *cr_as_reals(const crema_devptr *buffer, int i) {
 
 /* ---- names --------------------------------------------------------------- */
 
-/* The name of a function of this element type that several files share: name_f16. */
+/* The name of a function of this element type that several files share: name_f32. */
 #define CR_REF_NAME(name) CR_REF_JOIN(name, CR_REF_SUFFIX)
 #define CR_REF_JOIN(name, suffix) CR_REF_PASTE(name, suffix)
 #define CR_REF_PASTE(name, suffix) name##_##suffix
