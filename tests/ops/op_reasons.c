@@ -469,8 +469,6 @@ static const reason reasons[] = {
     {"pool_bwd_rows", "dilated or empty windows", has_windows_outside, true},
     {"pool_fwd_rows", "not windows of 2 or 3 columns", has_no_short_windows, true},
     {"pool_fwd_rows", "narrow or wide planes", has_narrow_or_wide_planes, true},
-    {"pool_fwd_average", "narrow or wide planes", has_narrow_or_wide_planes, true},
-    {"pool_bwd_average", "narrow or wide planes", has_narrow_or_wide_planes, true},
     {"pool_bwd_rows", "a large window", has_large_window, true},
     {"pool_fwd_channels", "not maxima", is_no_maximum_of_planes, true},
     {"pool_fwd_channels", "not two axes", is_no_plane, true},

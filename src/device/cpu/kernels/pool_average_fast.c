@@ -1,190 +1,284 @@
-/* Average pooling over two axes of planes in plain order, for windows of 2 or 3 columns that are 1
- * or 2 apart, and its gradient. In FLOAT.
+/* Average pooling over two axes of tensors in plain order, for windows of 2 or 3 columns that are 1
+ * or 2 apart: first the sums of columns over the rows of a row of windows, then of these the sums
+ * of windows. Backward each window's share is summed over the windows of a column that have a row
+ * of the input, then over those that have an element of the row, which is written once.
  *
  * Gain over oneDNN 2.6, which brings such planes into blocks of channels and back: 2.5x to 3.3x
  * forward, 1.5x to 2.3x backward on Granite Rapids, 32 x 64 planes of 56 x 56 (the Pooling rows of
- * bench/layers).
- *
- * Forward, the columns are summed over the rows of a row of windows, then the windows over their
- * columns. Backward, the shares of a row of windows are summed for each column of the input; a row
- * of the input is the sum of these rows. */
+ * bench/layers). */
 #include <string.h>
 
 #include "core/fail.h"
-#include "device/cpu/kernels/extent.h"
 #include "device/cpu/kernels/fast_rows.h"
 #include "device/cpu/kernels/pool_planes.h"
 #include "device/cpu/onednn/primitive.h"
 
 enum {
-  COLUMNS_MOST = 2048, /* of a plane; their sums lie on the stack */
-  ROWS_MOST = 5,       /* of a window */
-  RING = ROWS_MOST + 1,
-  BLOCK = 16, /* columns, or windows, that are computed together */
-  GAP = 4 * BLOCK,
-  ROOM = COLUMNS_MOST + GAP /* a row with padding, and what blocks reach beyond it */
+  MOST = 2048, /* columns, or windows, of a row: what is known of them is on the stack */
+  SHORT = 3,   /* columns of a window at most; 2 at least */
+  STRIDE = 2,  /* between windows at most */
+  ROWS = 5,    /* of a window at most */
+  RING = ROWS + 1,
+  BLOCK = 16,      /* columns, or windows, that are worked on at once */
+  GAP = 4 * BLOCK, /* what blocks have beyond the last column or window */
+  ROOM = BLOCK + MOST + GAP
 };
 
 typedef struct windows {
-  cr_pool_planes w;            /* has to be the first member */
-  bool inside;                 /* the divisor counts elements of the input, without padding */
-  float columns[COLUMNS_MOST]; /* how many columns of each window the divisor counts */
+  cr_pool_planes w;    /* has to be the first member */
+  bool inside;         /* the divisor counts elements of the input only */
+  float columns[MOST]; /* how many the divisor counts */
 } windows;
 
-/* How many elements the divisor counts along one axis. */
+/* How many elements an average counts along one axis. */
 static int64_t counted(const windows *p, int axis, int64_t index) {
   const cr_pool_reach r = cr_pool_reach_of(&p->w, axis, index);
   const int64_t padded = p->w.in[axis] + p->w.pad[axis] - r.start;
-  return p->inside ? r.to - r.from : cr_least(padded, p->w.kernel[axis]);
+  return p->inside ? r.to - r.from : padded < p->w.kernel[axis] ? padded : p->w.kernel[axis];
 }
 
-/* Where block `next` of `count` values begins: the last block overlaps the one before. */
+/* Where block `next` of `count` values begins: the last one has some of the one before. */
 CR_INLINE int64_t begin_of(int64_t next, int64_t count) {
-  return cr_least(next, cr_most(0, count - BLOCK));
+  const int64_t last = count > BLOCK ? count - BLOCK : 0;
+  return next < last ? next : last;
 }
 
-/* ---- forward ---- */
+CR_INLINE void clear(int64_t count, float *to) {
+  for (int64_t i = 0; i < count; ++i) to[i] = 0;
+}
 
-/* sum = the columns of `rows` rows, a constant where it is 2 or 3. */
-CR_INLINE void sum_rows(int64_t rows, int64_t width, const float *src, float *sum) {
-  for (int64_t next = 0; next < width; next += BLOCK) {
-    const int64_t x = begin_of(next, width);
+CR_INLINE void store(const float *block, int64_t begin, int64_t count, float *to) {
+  if (count < BLOCK) memcpy(to, block, (size_t)count * sizeof *to);
+  else memcpy(to + begin, block, BLOCK * sizeof *to);
+}
+
+/* ---- forward ------------------------------------------------------------- */
+
+/* Sums of `count` columns of `rows` rows, `width` apart. */
+CR_INLINE void sum_down(int count, int rows, int64_t width, const float *restrict src,
+                        float *restrict sum) {
 #pragma omp simd
-    for (int k = 0; k < BLOCK; ++k) {
-      float all = src[x + k];
-      for (int64_t r = 1; r < rows; ++r) all += src[r * width + x + k];
-      sum[x + k] = all;
-    }
+  for (int x = 0; x < count; ++x) {
+    float all = src[x];
+    for (int r = 1; r < rows; ++r) all += src[r * width + x];
+    sum[x] = all;
   }
 }
 
-/* Sums of the columns of row `i` of windows; column x of the input is sum[x + padding]. */
-CR_INLINE void sum_columns(const cr_pool_planes *p, int64_t i, const float *plane, float *sum) {
-  const cr_pool_reach y = cr_pool_reach_of(p, 0, i);
-  const float *src = plane + (y.start + y.from) * p->in[1];
-  const int64_t rows = y.to - y.from, width = p->in[1];
-  if (rows == 3) sum_rows(3, width, src, sum + p->pad[1]);
-  else if (rows == 2) sum_rows(2, width, src, sum + p->pad[1]);
-  else sum_rows(rows, width, src, sum + p->pad[1]);
+/* Of a row's columns; column x is sum[x + padding]. `spare` values follow the plane. */
+CR_INLINE void sum_rows(const windows *p, int rows, const float *src, int64_t spare, float *sum) {
+  const int64_t width = p->w.in[1];
+  sum += p->w.pad[1];
+  if (width < BLOCK && spare < BLOCK) {
+    for (int64_t x = 0; x < width; ++x) sum_down(1, rows, width, src + x, sum + x);
+    return;
+  }
+  for (int64_t next = 0; next < width; next += BLOCK) {
+    const int64_t x = begin_of(next, width);
+    sum_down(BLOCK, rows, width, src + x, sum + x);
+  }
+  /* What else a narrow row's only block has. */
+  for (int64_t x = width; x < BLOCK; ++x) sum[x] = 0;
 }
 
-/* A row of averages; `width` and `stride` are constants. */
+CR_INLINE void sum_rows_of(const windows *p, int64_t i, const float *src, int64_t spare,
+                           float *sum) {
+  const cr_pool_reach y = cr_pool_reach_of(&p->w, 0, i);
+  const float *from = src + (y.start + y.from) * p->w.in[1];
+  switch (y.to - y.from) {
+    case 1: sum_rows(p, 1, from, spare, sum); break;
+    case 2: sum_rows(p, 2, from, spare, sum); break;
+    case 3: sum_rows(p, 3, from, spare, sum); break;
+    case 4: sum_rows(p, 4, from, spare, sum); break;
+    default: sum_rows(p, ROWS, from, spare, sum); break;
+  }
+}
+
+/* The second and the third column of each window of a block. */
+CR_INLINE void load_rest(int stride, const float *restrict sum, float *restrict second,
+                         float *restrict third) {
+#pragma omp simd
+  for (int k = 0; k < BLOCK; ++k) {
+    second[k] = sum[stride * k + 1];
+    third[k] = sum[stride * k + 2];
+  }
+}
+
+/* The averages of a block of windows. The second column is loaded twice and both are used, as half
+ * of what lies somewhere, every second column, is slow to load. */
+CR_INLINE void average(int width, int stride, const float *restrict sum, float rows,
+                       const float *restrict columns, float *restrict dst) {
+  float again[BLOCK] = {0}, third[BLOCK] = {0};
+  if (width == SHORT) load_rest(stride, sum, again, third);
+#pragma omp simd
+  for (int k = 0; k < BLOCK; ++k) {
+    float second = sum[stride * k + 1];
+    if (width == SHORT) second = (second < again[k] ? second : again[k]) + third[k];
+    dst[k] = (sum[stride * k] + second) / (rows * columns[k]);
+  }
+}
+
 CR_INLINE void average_row(int width, int stride, const windows *p, const float *sum, float rows,
                            float *dst) {
-  const int64_t count = p->w.out[1];
-  for (int64_t next = 0; next < count; next += BLOCK) {
-    const int64_t first = begin_of(next, count);
-    const float *from = sum + first * stride;
+  for (int64_t next = 0; next < p->w.out[1]; next += BLOCK) {
+    const int64_t k = begin_of(next, p->w.out[1]);
+    float block[BLOCK];
+    average(width, stride, sum + k * stride, rows, p->columns + k, block);
+    store(block, k, p->w.out[1], dst);
+  }
+}
+
+/* src (H,W), which `spare` values follow, dst (H',W'). */
+CR_CLONES static void forward_plane(const windows *p, const float *src, int64_t spare, float *dst) {
+  const bool apart = p->w.stride[1] > 1, wide = p->w.kernel[1] == SHORT;
+  _Alignas(64) float sum[2][ROOM];
+  for (int i = 0; i < 2; ++i) {
+    clear(p->w.pad[1], sum[i]);
+    clear(GAP, sum[i] + p->w.pad[1] + p->w.in[1]);
+  }
+  sum_rows_of(p, 0, src, spare, sum[0]);
+  for (int64_t i = 0; i < p->w.out[0]; ++i, dst += p->w.out[1]) {
+    const float *from = sum[i % 2], rows = (float)counted(p, 0, i);
+    /* The next row first: what was just stored is slow to load at another alignment. */
+    if (i + 1 < p->w.out[0]) sum_rows_of(p, i + 1, src, spare, sum[(i + 1) % 2]);
+    if (wide && apart) average_row(3, 2, p, from, rows, dst);
+    else if (wide) average_row(3, 1, p, from, rows, dst);
+    else if (apart) average_row(2, 2, p, from, rows, dst);
+    else average_row(2, 1, p, from, rows, dst);
+  }
+}
+
+/* ---- backward ------------------------------------------------------------ */
+
+/* What each element of a row of windows gets, behind BLOCK zeros and before others. */
+typedef struct shares {
+  _Alignas(64) float value[RING][ROOM];
+} shares;
+
+/* Zeros for all windows that the input's columns might have. */
+CR_INLINE void begin_shares(const windows *p, shares *s) {
+  const int64_t last = (p->w.in[1] + p->w.pad[1]) / p->w.stride[1] + BLOCK, out = p->w.out[1];
+  for (int i = 0; i < RING; ++i) {
+    clear(BLOCK, s->value[i]);
+    if (last > out) clear(last - out, s->value[i] + BLOCK + out);
+  }
+}
+
+/* Row i of windows. */
+CR_INLINE void share_out(const windows *p, int64_t i, const float *diff_dst, shares *s) {
+  const float rows = (float)counted(p, 0, i), *diff = diff_dst + i * p->w.out[1];
+  float *to = s->value[i % RING] + BLOCK;
+  if (p->w.out[1] < BLOCK) {
+    for (int64_t k = 0; k < p->w.out[1]; ++k) to[k] = diff[k] / (rows * p->columns[k]);
+    return;
+  }
+  for (int64_t next = 0; next < p->w.out[1]; next += BLOCK) {
+    const int64_t begin = begin_of(next, p->w.out[1]);
     float block[BLOCK];
 #pragma omp simd
     for (int k = 0; k < BLOCK; ++k) {
-      float all = from[stride * k] + from[stride * k + 1];
-      if (width == 3) all += from[stride * k + 2];
-      block[k] = all / (rows * p->columns[first + k]);
+      block[k] = diff[begin + k] / (rows * p->columns[begin + k]);
     }
-    if (count < BLOCK) memcpy(dst, block, (size_t)count * sizeof *dst);
-    else memcpy(dst + first, block, sizeof block);
+    memcpy(to + begin, block, sizeof block);
   }
 }
 
-/* src (H,W), dst (H',W'). The columns of the next row of windows are summed before a row is read:
- * loads of what was just stored wait for the store. */
-CR_CLONES static void forward_plane(const void *state, const float *src, float *dst,
-                                    uint8_t *indices) {
-  const windows *p = state;
-  const cr_pool_planes *w = &p->w;
-  _Alignas(64) float ring[2][ROOM];
-  (void)indices;
-  for (int i = 0; i < 2; ++i) memset(ring[i], 0, (size_t)(w->in[1] + GAP) * sizeof **ring);
-  sum_columns(w, 0, src, ring[0]);
-  for (int64_t i = 0; i < w->out[0]; ++i, dst += w->out[1]) {
-    const float *sum = ring[i % 2], rows = (float)counted(p, 0, i);
-    if (i + 1 < w->out[0]) sum_columns(w, i + 1, src, ring[(i + 1) % 2]);
-    if (w->kernel[1] == 3 && w->stride[1] == 2) average_row(3, 2, p, sum, rows, dst);
-    else if (w->kernel[1] == 3) average_row(3, 1, p, sum, rows, dst);
-    else if (w->stride[1] == 2) average_row(2, 2, p, sum, rows, dst);
-    else average_row(2, 1, p, sum, rows, dst);
-  }
-}
-
-/* ---- backward ---- */
-
-/* share (windows of a row) = what each element of a window receives. */
-CR_INLINE void fill_shares(const windows *p, float rows, const float *diff, float *share) {
-  const int64_t count = p->w.out[1];
-#pragma omp simd
-  for (int64_t k = 0; k < count; ++k) share[k] = diff[k] / (rows * p->columns[k]);
-}
-
-/* out[x + padding] = the sum of the shares of the windows that have column x. Zeros surround the
- * shares. `width` and `stride` are constants. */
-CR_INLINE void sum_shares(int width, int stride, const cr_pool_planes *p, const float *share,
-                          float *out) {
-  const int64_t count = cr_pieces(p->in[1] + p->pad[1], stride);
-  for (int64_t first = 0; first < count; first += BLOCK) {
-#pragma omp simd
-    for (int64_t k = first; k < first + BLOCK; ++k) {
-      const float own = share[k], before = share[k - 1];
-      if (stride == 1) {
-        out[k] = width == 3 ? own + before + share[k - 2] : own + before;
-      } else {
-        out[2 * k] = width == 3 ? own + before : own;
-        out[2 * k + 1] = own;
-      }
-    }
-  }
-}
-
-/* What the columns of the input receive from row `i` of windows. */
-CR_INLINE void sum_row_of_windows(const windows *p, int64_t i, const float *diff_dst, float *share,
-                                  float *out) {
-  const cr_pool_planes *w = &p->w;
-  fill_shares(p, (float)counted(p, 0, i), diff_dst + i * w->out[1], share);
-  if (w->kernel[1] == 3 && w->stride[1] == 2) sum_shares(3, 2, w, share, out);
-  else if (w->kernel[1] == 3) sum_shares(3, 1, w, share, out);
-  else if (w->stride[1] == 2) sum_shares(2, 2, w, share, out);
-  else sum_shares(2, 1, w, share, out);
-}
-
-/* A row of the input: the sum of the `rows` rows of windows that have it. */
-CR_INLINE void put_row(const cr_pool_planes *p, int64_t rows, const float *const *from,
-                       float *restrict to) {
-  for (int64_t next = 0; next < p->in[1]; next += BLOCK) {
-    const int64_t x = begin_of(next, p->in[1]);
+/* For the columns of BLOCK windows the sums over `rows` rows of windows, at `row`, of the windows
+ * that have them: those that begin there and before. */
+CR_INLINE void sum_across(int rows, int width, int stride, const float *const *row, int64_t from,
+                          float *restrict out) {
+  float sum[SHORT][BLOCK];
+  for (int j = 0; j <= (width - 1) / stride; ++j) {
 #pragma omp simd
     for (int k = 0; k < BLOCK; ++k) {
-      float all = 0;
-      for (int64_t r = 0; r < rows; ++r) all += from[r][x + k];
-      to[x + k] = all;
+      float all = row[0][from - j + k];
+      for (int r = 1; r < rows; ++r) all += row[r][from - j + k];
+      sum[j][k] = all;
     }
   }
+#pragma omp simd
+  for (int k = 0; k < BLOCK; ++k) {
+    float all = sum[0][k];
+    for (int j = 1; j <= (width - 1) / stride; ++j) all += sum[j][k];
+    out[stride * k] = all;
+    if (stride == STRIDE) out[stride * k + 1] = width == STRIDE ? all : sum[0][k];
+  }
+}
+
+/* A row of the input that has windows of `rows` rows of them; column x is out[x + padding]. */
+CR_INLINE void sum_row(int rows, int width, int stride, const windows *p, const float *const *row,
+                       float *out) {
+  const int64_t count = (p->w.in[1] + p->w.pad[1] + stride - 1) / stride;
+  for (int64_t next = 0; next < count; next += BLOCK) {
+    const int64_t k = begin_of(next, count);
+    sum_across(rows, width, stride, row, BLOCK + k, out + k * stride);
+  }
+}
+
+CR_INLINE void sum_row_of(int rows, const windows *p, const float *const *row, float *out) {
+  const bool apart = p->w.stride[1] > 1, wide = p->w.kernel[1] == SHORT;
+  if (wide && apart) sum_row(rows, 3, 2, p, row, out);
+  else if (wide) sum_row(rows, 3, 1, p, row, out);
+  else if (apart) sum_row(rows, 2, 2, p, row, out);
+  else sum_row(rows, 2, 1, p, row, out);
+}
+
+/* Rows `begin` to `end` - 1 of windows have row y of the input. */
+typedef struct rows_of {
+  int64_t begin, end;
+} rows_of;
+
+CR_INLINE rows_of windows_of(const windows *p, int64_t y) {
+  const int64_t at = y + p->w.pad[0], stride = p->w.stride[0], before = at - p->w.kernel[0];
+  const int64_t end = at / stride + 1, begin = before < 0 ? 0 : before / stride + 1;
+  return (rows_of){begin, end < p->w.out[0] ? end : p->w.out[0]};
+}
+
+CR_INLINE void sum_rows_back(const windows *p, rows_of r, const shares *s, float *out) {
+  const float *row[ROWS] = {0};
+  for (int64_t i = r.begin; i < r.end; ++i) row[i - r.begin] = s->value[i % RING];
+  switch (r.end - r.begin) {
+    case 1: sum_row_of(1, p, row, out); break;
+    case 2: sum_row_of(2, p, row, out); break;
+    case 3: sum_row_of(3, p, row, out); break;
+    case 4: sum_row_of(4, p, row, out); break;
+    case ROWS: sum_row_of(ROWS, p, row, out); break;
+    default: memset(out, 0, (size_t)(p->w.in[1] + p->w.pad[1]) * sizeof *out); break;
+  }
+}
+
+CR_INLINE void copy_row(const float *from, int64_t count, float *to) {
+  for (int64_t next = 0; next < count; next += BLOCK) {
+    const int64_t x = begin_of(next, count);
+    store(from + x, x, count, to);
+  }
+}
+
+/* Whether the columns of blocks are those of a row, neither more nor fewer. */
+CR_INLINE bool fills_rows(const windows *p) {
+  return p->w.pad[1] == 0 && p->w.in[1] % p->w.stride[1] == 0 &&
+         p->w.in[1] >= p->w.stride[1] * BLOCK;
 }
 
 /* diff_dst (H',W'), diff_src (H,W). */
-CR_CLONES static void backward_plane(const void *state, const float *diff_dst,
-                                     const uint8_t *indices, float *diff_src) {
-  const windows *p = state;
-  const cr_pool_planes *w = &p->w;
-  _Alignas(64) float ring[RING][ROOM], share[ROOM];
-  int64_t made = 0; /* rows of windows */
-  (void)indices;
-  memset(share, 0, (size_t)(w->in[1] + GAP + 2 * BLOCK) * sizeof *share);
-  for (int64_t y = 0; y < w->in[0]; ++y) {
-    const int64_t at = y + w->pad[0];
-    const int64_t end = cr_least(w->out[0], at / w->stride[0] + 1);
-    const int64_t begin = at < w->kernel[0] ? 0 : (at - w->kernel[0]) / w->stride[0] + 1;
-    const float *from[ROWS_MOST];
-    for (; made < end; ++made) {
-      sum_row_of_windows(p, made, diff_dst, share + BLOCK, ring[made % RING]);
-    }
-    for (int64_t i = begin; i < end; ++i) from[i - begin] = ring[i % RING] + w->pad[1];
-    if (end - begin == 1) put_row(w, 1, from, diff_src + y * w->in[1]);
-    else if (end - begin == 2) put_row(w, 2, from, diff_src + y * w->in[1]);
-    else put_row(w, cr_most(0, end - begin), from, diff_src + y * w->in[1]);
+CR_CLONES static void backward_plane(const windows *p, const float *diff_dst, float *diff_src) {
+  const int64_t height = p->w.in[0], width = p->w.in[1], pad = p->w.pad[1];
+  const bool direct = fills_rows(p);
+  shares s;
+  _Alignas(64) float out[2][ROOM];
+  int64_t next = 0; /* row of windows */
+  begin_shares(p, &s);
+  for (int64_t y = 0; y < height; ++y) {
+    const rows_of r = windows_of(p, y);
+    for (; next < r.end; ++next) share_out(p, next, diff_dst, &s);
+    sum_rows_back(p, r, &s, direct ? diff_src + y * width : out[y % 2]);
+    /* What was just stored is slow to load at another alignment. */
+    if (y > 0 && !direct) copy_row(out[(y - 1) % 2] + pad, width, diff_src + (y - 1) * width);
   }
+  if (!direct) copy_row(out[(height - 1) % 2] + pad, width, diff_src + (height - 1) * width);
 }
 
-/* ---- planning ---- */
+/* ---- planning ------------------------------------------------------------ */
 
 static crema_status plan_windows(cr_plan *plan, int src, int dst) {
   windows p = {.inside = plan->desc->u.pool.method == CR_POOL_AVERAGE_INPUT};
@@ -194,17 +288,13 @@ static crema_status plan_windows(cr_plan *plan, int src, int dst) {
   }
   if (plan->hint[0].layout != NULL) return cr_fail(CREMA_E_UNSUPPORTED, "not in plain order");
   CR_TRY(cr_pool_planes_make(plan, src, dst, &p.w));
-  if (w->kernel[1] < 2 || w->kernel[1] > 3 || w->stride[1] > 2 || w->kernel[0] > ROWS_MOST) {
+  if (w->kernel[1] < 2 || w->kernel[1] > SHORT || w->stride[1] > STRIDE || w->kernel[0] > ROWS) {
     return cr_fail(CREMA_E_UNSUPPORTED, "not windows of 2 or 3 columns, 1 or 2 apart");
   }
-  if (w->in[1] < BLOCK || w->in[1] > COLUMNS_MOST || w->out[1] > COLUMNS_MOST) {
-    return cr_fail(CREMA_E_UNSUPPORTED, "narrow or wide planes");
-  }
-  for (int64_t k = 0; k < COLUMNS_MOST; ++k) {
+  if (w->in[1] > MOST || w->out[1] > MOST) return cr_fail(CREMA_E_UNSUPPORTED, "wide planes");
+  for (int64_t k = 0; k < MOST; ++k) {
     p.columns[k] = k < w->out[1] ? (float)counted(&p, 1, k) : 1;
   }
-  p.w.forward = forward_plane;
-  p.w.backward = backward_plane;
   return cr_pool_planes_keep(plan, &p, sizeof p);
 }
 
@@ -216,8 +306,32 @@ static crema_status plan_bwd(cr_plan *plan) {
   return plan_windows(plan, 2, 0);
 }
 
-CR_KERNEL(pool_fwd_average, POOL_FWD, .follows_hints = true, .plan = plan_fwd,
-          .run = cr_pool_planes_fwd, .destroy = cr_pool_planes_destroy);
+static crema_status run_fwd(const cr_call *call) {
+  const windows *p = call->plan->state;
+  const int64_t planes = p->w.planes, in = p->w.in[0] * p->w.in[1], out = p->w.out[0] * p->w.out[1];
+  const float *src = cr_f32(call->buffer, 0);
+  float *dst = cr_f32(call->buffer, 1);
+#pragma omp parallel for schedule(static) if (planes * in >= CR_POOL_PARALLEL_MIN)
+  for (int64_t i = 0; i < planes; ++i) {
+    forward_plane(p, src + i * in, i + 1 < planes ? in : 0, dst + i * out);
+  }
+  return CREMA_OK;
+}
 
-CR_KERNEL(pool_bwd_average, POOL_BWD, .follows_hints = true, .plan = plan_bwd,
-          .run = cr_pool_planes_bwd, .destroy = cr_pool_planes_destroy);
+static crema_status run_bwd(const cr_call *call) {
+  const windows *p = call->plan->state;
+  const int64_t planes = p->w.planes, in = p->w.in[0] * p->w.in[1], out = p->w.out[0] * p->w.out[1];
+  const float *diff_dst = cr_f32(call->buffer, 0);
+  float *diff_src = cr_f32(call->buffer, 2);
+#pragma omp parallel for schedule(static) if (planes * in >= CR_POOL_PARALLEL_MIN)
+  for (int64_t i = 0; i < planes; ++i) {
+    backward_plane(p, diff_dst + i * out, diff_src + i * in);
+  }
+  return CREMA_OK;
+}
+
+CR_KERNEL(pool_fwd_average, POOL_FWD, .follows_hints = true, .plan = plan_fwd, .run = run_fwd,
+          .destroy = cr_pool_planes_destroy);
+
+CR_KERNEL(pool_bwd_average, POOL_BWD, .follows_hints = true, .plan = plan_bwd, .run = run_bwd,
+          .destroy = cr_pool_planes_destroy);
