@@ -23,7 +23,8 @@ enum {
   LANES = 8,        /* floats of a vector */
   KERNEL_MOST = 16, /* along an axis */
   STRIDE_MOST = 4,  /* along a row; conv_strided_fast.c is faster for long strides */
-  TOGETHER = 5      /* weights of a row whose gradients are summed together */
+  TOGETHER = 5,     /* weights of a row whose gradients are summed together */
+  ROWS = 2          /* rows of them */
 };
 
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float)), aligned(4), may_alias));
@@ -31,6 +32,7 @@ typedef float lanes __attribute__((vector_size(LANES * sizeof(float)), aligned(4
 typedef struct depthwise {
   cr_slide slide;
   int64_t batch, channels;
+  int64_t rows;  /* of a sorted image, with rows of zeros for the padding */
   int64_t part;  /* floats of the columns of an image row that have one remainder */
   int64_t width; /* floats of a row of the map, zeros at its end */
   int64_t slots; /* threads */
@@ -38,17 +40,19 @@ typedef struct depthwise {
 
 /* Floats of a sorted image, and of what a thread needs. */
 static int64_t image_floats(const depthwise *d) {
-  return d->slide.in[0] * d->slide.stride[1] * d->part;
+  return d->rows * d->slide.stride[1] * d->part;
 }
 
 static int64_t slot_floats(const depthwise *d) {
   return image_floats(d) + d->slide.out[0] * d->width;
 }
 
-/* Value x of an image row becomes number (x + pad) / stride of part (x + pad) % stride. */
+/* Value x of image row y becomes number (x + pad) / stride of part (x + pad) % stride of row
+ * y + pad. */
 CR_INLINE void sort_image(const depthwise *d, int64_t stride, const float *restrict image,
                           float *restrict sorted) {
   const int64_t width = d->slide.in[1], pad = d->slide.pad[1];
+  sorted += d->slide.pad[0] * stride * d->part;
   for (int64_t y = 0; y < d->slide.in[0]; ++y, image += width) {
     for (int64_t x = 0; x < stride; ++x, sorted += d->part) {
       const int64_t first = ((x - pad) % stride + stride) % stride;
@@ -59,31 +63,51 @@ CR_INLINE void sort_image(const depthwise *d, int64_t stride, const float *restr
   }
 }
 
-/* sum (count) = the gradients of weights `kx` and on in row `ky` of the window; `count` is a
- * constant. */
+/* sum (rows, K) from column `kx` on: the gradients of `count` weights in each of `rows` rows of the
+ * window from `ky` on; rows and count are constants. */
 CR_INLINE void sum_weights(const depthwise *d, const float *sorted, const float *map, int64_t ky,
-                           int64_t kx, int count, float *sum) {
+                           int64_t kx, int rows, int count, float *sum) {
   const cr_slide *s = &d->slide;
+  const int64_t row = s->stride[1] * d->part;
   const float *from[TOGETHER];
-  lanes all[TOGETHER];
+  lanes all[ROWS][TOGETHER];
   for (int t = 0; t < count; ++t) {
-    from[t] = sorted + (kx + t) % s->stride[1] * d->part + (kx + t) / s->stride[1];
-    all[t] = (lanes){0};
+    from[t] = sorted + ky * row + (kx + t) % s->stride[1] * d->part + (kx + t) / s->stride[1];
+    for (int r = 0; r < rows; ++r) all[r][t] = (lanes){0};
   }
   for (int64_t y = 0; y < s->out[0]; ++y, map += d->width) {
-    const int64_t row = y * s->stride[0] - s->pad[0] + ky;
-    if (row < 0 || row >= s->in[0]) continue;
-    const int64_t at = row * s->stride[1] * d->part;
+    const int64_t at = y * s->stride[0] * row;
     for (int64_t x = 0; x < d->width; x += LANES) {
       const lanes gradient = *(const lanes *)(const void *)(map + x);
-      for (int t = 0; t < count; ++t) {
-        all[t] += gradient * *(const lanes *)(const void *)(from[t] + at + x);
+      for (int r = 0; r < rows; ++r) {
+        for (int t = 0; t < count; ++t) {
+          all[r][t] += gradient * *(const lanes *)(const void *)(from[t] + at + r * row + x);
+        }
       }
     }
   }
-  for (int t = 0; t < count; ++t) {
-    sum[t] = 0;
-    for (int l = 0; l < LANES; ++l) sum[t] += all[t][l];
+  for (int r = 0; r < rows; ++r) {
+    for (int t = 0; t < count; ++t) {
+      float *to = sum + r * s->kernel[1] + t;
+      *to = 0;
+      for (int l = 0; l < LANES; ++l) *to += all[r][t][l];
+    }
+  }
+}
+
+/* The same for all columns; the last ones are summed together with some that are done. */
+CR_INLINE void sum_window_rows(const depthwise *d, const float *sorted, const float *map,
+                               int64_t ky, int rows, float *sum) {
+  const int64_t columns = d->slide.kernel[1];
+  for (int64_t next = 0; next < columns; next += TOGETHER) {
+    const int64_t kx = cr_least(next, cr_most(0, columns - TOGETHER));
+    switch (cr_least(columns, TOGETHER)) {
+      case 1: sum_weights(d, sorted, map, ky, kx, rows, 1, sum + kx); break;
+      case 2: sum_weights(d, sorted, map, ky, kx, rows, 2, sum + kx); break;
+      case 3: sum_weights(d, sorted, map, ky, kx, rows, 3, sum + kx); break;
+      case 4: sum_weights(d, sorted, map, ky, kx, rows, 4, sum + kx); break;
+      default: sum_weights(d, sorted, map, ky, kx, rows, TOGETHER, sum + kx); break;
+    }
   }
 }
 
@@ -91,7 +115,6 @@ CR_INLINE void sum_weights(const depthwise *d, const float *sorted, const float 
 CR_CLONES static void sum_plane(const depthwise *d, const float *image, const float *diff,
                                 float *space, float *sum) {
   const cr_slide *s = &d->slide;
-  const int64_t columns = s->kernel[1];
   float *filled = space + image_floats(d);
   const float *map = s->out[1] == d->width ? diff : filled;
   if (s->stride[1] == 1) sort_image(d, 1, image, space);
@@ -100,19 +123,11 @@ CR_CLONES static void sum_plane(const depthwise *d, const float *image, const fl
   for (int64_t y = 0; y < s->out[0] && map == filled; ++y) {
     for (int64_t x = 0; x < s->out[1]; ++x) filled[y * d->width + x] = diff[y * s->out[1] + x];
   }
-  for (int64_t ky = 0; ky < s->kernel[0]; ++ky, sum += columns) {
-    for (int64_t next = 0; next < columns; next += TOGETHER) {
-      /* The last weights are summed together with some that are done. */
-      const int64_t kx = cr_least(next, cr_most(0, columns - TOGETHER));
-      switch (cr_least(columns, TOGETHER)) {
-        case 1: sum_weights(d, space, map, ky, kx, 1, sum + kx); break;
-        case 2: sum_weights(d, space, map, ky, kx, 2, sum + kx); break;
-        case 3: sum_weights(d, space, map, ky, kx, 3, sum + kx); break;
-        case 4: sum_weights(d, space, map, ky, kx, 4, sum + kx); break;
-        default: sum_weights(d, space, map, ky, kx, TOGETHER, sum + kx); break;
-      }
-    }
+  int64_t ky = 0;
+  for (; ky + ROWS <= s->kernel[0]; ky += ROWS, sum += ROWS * s->kernel[1]) {
+    sum_window_rows(d, space, map, ky, ROWS, sum);
   }
+  if (ky < s->kernel[0]) sum_window_rows(d, space, map, ky, 1, sum);
 }
 
 /* The gradients of one channel's weights and of its bias over all images. */
@@ -164,6 +179,7 @@ static crema_status plan_weights(cr_plan *plan) {
   if (s->kernel[0] == 3 && s->kernel[1] == 3) {
     return cr_fail(CREMA_E_UNSUPPORTED, "windows that oneDNN is fast for");
   }
+  d.rows = cr_most(s->in[0] + s->pad[0], (s->out[0] - 1) * s->stride[0] + s->kernel[0]);
   d.width = cr_whole(s->out[1], LANES);
   d.part = cr_whole(cr_most(d.width + cr_pieces(s->kernel[1], s->stride[1]),
                             cr_pieces(s->in[1] + s->pad[1], s->stride[1])),

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "core/fail.h"
+#include "device/cpu/kernels/extent.h"
 #include "device/cpu/kernels/fast_rows.h"
 #include "device/cpu/kernels/pool_planes.h"
 #include "device/cpu/onednn/primitive.h"
@@ -27,16 +28,17 @@ enum {
 /* For each column over the rows of one row of windows. Column x of the input is number
  * x + padding. */
 typedef struct columns {
-  float best[COLUMNS_MOST + GAP];  /* the maximum; NaN does not count */
-  float first[COLUMNS_MOST + GAP]; /* the value in the first row */
-  int32_t at[COLUMNS_MOST + GAP];  /* position of the maximum in a window that begins here */
+  float best[COLUMNS_MOST + GAP]; /* the maximum; NaN does not count */
+  int32_t at[COLUMNS_MOST + GAP]; /* position of the maximum in a window that begins here */
+  const float *first;             /* the first row */
+  bool odd;                       /* it has NaN */
 } columns;
 
 /* ---- forward ---- */
 
 /* A block of columns over `rows` rows, `width` apart; `at`: the position of the first row. */
 CR_INLINE void reduce_block(int64_t rows, int64_t width, const float *restrict src, int32_t at,
-                            int32_t step, int64_t to, columns *restrict c) {
+                            int32_t step, int64_t to, int32_t *restrict odd, columns *restrict c) {
 #pragma omp simd
   for (int x = 0; x < BLOCK; ++x) {
     float best = -INFINITY;
@@ -48,7 +50,7 @@ CR_INLINE void reduce_block(int64_t rows, int64_t width, const float *restrict s
       here = more ? at + (int32_t)r * step : here;
     }
     c->best[to + x] = best;
-    c->first[to + x] = src[x];
+    odd[x] |= src[x] != src[x];
     c->at[to + x] = here;
   }
 }
@@ -57,10 +59,14 @@ CR_INLINE void reduce_block(int64_t rows, int64_t width, const float *restrict s
 CR_INLINE void reduce_rows(const cr_pool_planes *p, int64_t rows, const float *src, int32_t at,
                            columns *c) {
   const int64_t width = p->in[1];
+  int32_t odd[BLOCK] = {0}, any = 0;
   for (int64_t next = 0; next < width; next += BLOCK) {
     const int64_t x = next < width - BLOCK ? next : width - BLOCK;
-    reduce_block(rows, width, src + x, at, (int32_t)p->kernel[1], p->pad[1] + x, c);
+    reduce_block(rows, width, src + x, at, (int32_t)p->kernel[1], p->pad[1] + x, odd, c);
   }
+  for (int x = 0; x < BLOCK; ++x) any |= odd[x];
+  c->odd = any != 0;
+  c->first = src;
 }
 
 /* The columns of row `i` of windows. */
@@ -72,7 +78,6 @@ CR_INLINE void reduce_columns(const cr_pool_planes *p, int64_t i, const float *p
   if (rows == 3) reduce_rows(p, 3, src, at, c);
   else if (rows == 2) reduce_rows(p, 2, src, at, c);
   else reduce_rows(p, rows, src, at, c);
-  for (int64_t x = 0; x < p->pad[1]; ++x) c->first[x] = src[0];
 }
 
 /* Keeps the larger value of two columns of each window, or the earlier one of equal values. */
@@ -105,7 +110,6 @@ CR_INLINE void load_pair(int stride, const float *restrict value, const int32_t 
 CR_INLINE void pool_block(int width, int stride, const cr_pool_planes *p, const columns *c,
                           int64_t k, int32_t at, float *restrict best, int32_t *restrict best_at) {
   const int64_t from = k * stride;
-  const int32_t pad = (int32_t)(p->pad[1] - from);
   float second[BLOCK], third[BLOCK];
   int32_t second_at[BLOCK], third_at[BLOCK];
   load_pair(stride, c->best + from, c->at + from, best, second, best_at, second_at);
@@ -114,12 +118,12 @@ CR_INLINE void pool_block(int width, int stride, const cr_pool_planes *p, const 
     load_pair(stride, c->best + from + 1, c->at + from + 1, second, third, second_at, third_at);
     compare_columns(third, third_at, 2, best, best_at);
   }
-#pragma omp simd
-  for (int i = 0; i < BLOCK; ++i) {
-    const float first = c->first[from + stride * i];
-    const int32_t padded = pad - stride * i;
-    best_at[i] = first != first ? at + (padded > 0 ? padded : 0) : best_at[i];
-    best[i] = first != first ? first : best[i];
+  for (int64_t i = k; c->odd && i < k + BLOCK && i < p->out[1]; ++i) {
+    const int64_t padded = cr_most(0, p->pad[1] - i * stride);
+    const float first = c->first[i * stride + padded - p->pad[1]];
+    if (first == first) continue;
+    best[i - k] = first;
+    best_at[i - k] = at + (int32_t)padded;
   }
 }
 
@@ -148,7 +152,6 @@ CR_INLINE void pool_row(int width, int stride, const cr_pool_planes *p, const co
 static void clear_columns(const cr_pool_planes *p, columns *c) {
   for (int64_t x = 0; x < p->pad[1] + p->in[1] + GAP; ++x) {
     c->best[x] = -INFINITY;
-    c->first[x] = 0;
     c->at[x] = UINT8_MAX;
   }
 }
