@@ -75,12 +75,12 @@ crema_status crema_solver_broadcast(crema_solver *solver) {
 }
 
 crema_status cr_solver_check_others(crema_solver *solver, int64_t end) {
-  if (solver->ranks > cr_solver_partners(solver) && !solver->told_alone) {
+  if (solver->ranks > cr_solver_partners(solver) && !solver->warned_alone) {
     cr_log_warning(
         "Rank %d of %d trains by itself, on its share of the data: it has not joined the "
         "others",
         solver->rank, solver->ranks);
-    solver->told_alone = true;
+    solver->warned_alone = true;
   }
   int64_t most[] = {solver->iteration, -solver->iteration, end, -end};
   CR_TRY(cr_world_agree(solver->world, NULL, 0, most, 4));

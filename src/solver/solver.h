@@ -69,7 +69,7 @@ struct crema_solver {
   int rank;                     /* of the first replica of this process */
   int ranks;                    /* replicas of all processes together, which share the data */
   int replicas;                 /* of this process */
-  bool told_alone;              /* that it has not joined the others */
+  bool warned_alone;            /* that it has not joined the others */
   cr_replica *replica;
   cr_replica_threads *team;
   /* What replicas of this process share of their input: of the train net, then of each test net;
@@ -106,7 +106,7 @@ struct crema_solver {
   bool unsaved_told;
   cr_scaling scaling;
   bool updating; /* the weights are being changed */
-  bool told_not_finite;
+  bool warned_not_finite;
   /* For the speed in the display line. */
   double display_time;
   int64_t display_iteration;

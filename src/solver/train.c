@@ -73,8 +73,8 @@ static crema_status fail_weights(crema_solver *solver) {
  * display. */
 static crema_status end_or_warn(crema_solver *solver, crema_status status, bool display) {
   if (status != CREMA_E_NUMERIC || solver->options.on_nan == CREMA_SOLVER_NAN_STOP) return status;
-  if (display || !solver->told_not_finite) cr_log_warning("%s", crema_error_text());
-  solver->told_not_finite = true;
+  if (display || !solver->warned_not_finite) cr_log_warning("%s", crema_error_text());
+  solver->warned_not_finite = true;
   return CREMA_OK;
 }
 
