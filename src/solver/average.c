@@ -7,7 +7,7 @@
 #include "net/weights/weights.h"
 #include "ops/op.h"
 
-/* Those of one block, side by side as its weights are. */
+/* The averages of one block, in the layout of its weights. */
 typedef struct block_average {
   const cr_param_block *block; /* that learns */
   cr_tensor *whole;
@@ -23,19 +23,14 @@ struct cr_average {
   block_average *block;
 };
 
-static crema_status make_op(const cr_param_block *block, cr_op **out) {
-  const crema_shape shape = cr_shape_1(block->count);
-  const cr_op_desc axpby = {.kind = CR_OP_AXPBY, .type = block->type};
-  cr_op_desc *desc = NULL;
-  CR_TRY(cr_op_describe(&axpby, 2, (const crema_shape *[]){&shape, &shape}, NULL, &desc));
-  return cr_op_create(&desc, out);
-}
-
 static cr_param_block_tensors averages(const cr_average *average) {
   return (cr_param_block_tensors){average->blob, false};
 }
 
 static crema_status add_block(cr_average *average, const cr_param_block *block) {
+  const crema_shape shape = cr_shape_1(block->count);
+  const cr_op_desc axpby = {.kind = CR_OP_AXPBY, .type = block->type};
+  cr_op_desc *desc = NULL;
   block_average *mine = &average->block[average->count++];
   mine->block = block;
   for (int i = 0; i < block->parts; ++i) {
@@ -47,7 +42,8 @@ static crema_status add_block(cr_average *average, const cr_param_block *block) 
   CR_TRY(cr_tensor_create(block->type, block->count, &mine->whole));
   CR_TRY(
       cr_param_block_place(block, mine->whole, averages(average), average->blocks->net->context));
-  return make_op(block, &mine->op);
+  CR_TRY(cr_op_describe(&axpby, 2, (const crema_shape *[]){&shape, &shape}, NULL, &desc));
+  return cr_op_create(&desc, &mine->op);
 }
 
 crema_status cr_average_create(const cr_param_blocks *blocks, double decay, cr_average **out) {
@@ -122,30 +118,26 @@ crema_blob *cr_average_of(const cr_average *average, int i) {
   return average->blob[i];
 }
 
-/* The trained parameter whose values `blob` shares; -1: none. */
-static int shared_with(const crema_net *trained, const crema_blob *blob) {
-  for (int i = 0; i < trained->learnables; ++i) {
-    const cr_tensor *data = trained->learnable[i]->data;
-    if (cr_tensor_storage(data) == cr_tensor_storage(blob->data)) return i;
-  }
-  return -1;
-}
-
 crema_status cr_average_share(const cr_average *average, crema_net *net) {
   const crema_net *trained = average->blocks->net;
   for (int i = 0; i < net->params; ++i) {
     const cr_net_param *entry = &net->net_param[i];
     crema_blob *blob = net->layer[entry->layer].layer->blob[entry->index];
-    const int learnable = shared_with(trained, blob);
-    if (learnable < 0 || average->blob[learnable] == NULL) continue;
-    CR_TRY(cr_blob_share_data(blob, average->blob[learnable]));
+    const void *storage = cr_tensor_storage(blob->data);
+    int trains = 0; /* the trained parameter whose values `blob` shares */
+    while (trains < trained->learnables &&
+           cr_tensor_storage(trained->learnable[trains]->data) != storage) {
+      ++trains;
+    }
+    if (trains == trained->learnables || average->blob[trains] == NULL) continue;
+    CR_TRY(cr_blob_share_data(blob, average->blob[trains]));
   }
-  /* Tops that show parameters, as those of Parameter layers, follow. */
+  /* Tops that show parameters, such as tops of Parameter layers, follow. */
   return crema_net_reshape(net);
 }
 
-/* Puts averages in the place of the trained net's parameters, or those back: `kept` has one place
- * for each entry. */
+/* Replaces the trained net's parameters by averages, or puts them back. `kept` has one element for
+ * each entry of the net. */
 static void exchange(const cr_average *average, crema_blob **kept, bool back) {
   const crema_net *net = average->blocks->net;
   for (int i = 0; i < net->params; ++i) {

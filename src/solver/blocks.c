@@ -6,8 +6,8 @@
 
 /* ---- layout -------------------------------------------------------------- */
 
-/* The layer that is the last to add to the gradient of a learnable parameter: the first one, in the
- * order of running, that uses it. */
+/* The layer that completes the gradient of a learnable parameter: the first that uses it in forward
+ * order. */
 static int completing_layer(const crema_net *net, int learnable) {
   int layer = net->layers;
   for (int i = 0; i < net->params; ++i) {
@@ -17,15 +17,11 @@ static int completing_layer(const crema_net *net, int learnable) {
   return layer;
 }
 
-static crema_dtype weight_type(const crema_blob *blob) {
-  return cr_tensor_type(blob->data) == CREMA_F64 ? CREMA_F64 : CREMA_F32;
-}
-
-/* The block for a parameter; a new one when there is none yet. There is room for one per
- * parameter. */
+/* Finds or adds the block for a parameter. There is room for one per parameter. */
 static cr_param_block *block_for(cr_param_blocks *blocks, int learnable) {
   const crema_blob *blob = blocks->net->learnable[learnable];
-  crema_dtype type = weight_type(blob), diff_type = cr_tensor_type(blob->diff);
+  const crema_dtype type = cr_tensor_type(blob->data) == CREMA_F64 ? CREMA_F64 : CREMA_F32;
+  const crema_dtype diff_type = cr_tensor_type(blob->diff);
   bool learns = blocks->net->lr_mult[learnable] != 0;
   for (int i = 0; i < blocks->count; ++i) {
     cr_param_block *block = &blocks->block[i];
@@ -80,7 +76,7 @@ static crema_status lay_out(cr_param_blocks *blocks) {
 
 /* ---- memory -------------------------------------------------------------- */
 
-/* The gaps between parts are zero and stay so: sums over a whole block need not know of them. */
+/* The gaps between parts stay zero, so that sums over a whole block can ignore them. */
 static crema_status clear_gaps(const cr_param_block *block, cr_tensor *whole,
                                crema_context *context) {
   const size_t size = crema_dtype_size(cr_tensor_type(whole));
@@ -155,14 +151,6 @@ static cr_tensor *tensor_of(cr_param_block_tensors tensors, const cr_param_block
   return tensors.diff ? blob->diff : blob->data;
 }
 
-/* The caller of the library may have reshaped a parameter. */
-static crema_status check_count(const cr_param_block_part *part, const cr_tensor *tensor) {
-  if (cr_tensor_count(tensor) == part->count) return CREMA_OK;
-  return cr_fail(CREMA_E_SHAPE,
-                 "learnable parameter %d has %lld values, but had %lld when training began",
-                 part->learnable, (long long)cr_tensor_count(tensor), (long long)part->count);
-}
-
 crema_status cr_param_block_place(const cr_param_block *block, cr_tensor *whole,
                                   cr_param_block_tensors tensors, crema_context *context) {
   CR_TRY(clear_gaps(block, whole, context));
@@ -179,9 +167,15 @@ crema_status cr_param_block_collect(const cr_param_block *block, cr_tensor *whol
   const cr_format format = {cr_tensor_type(whole), NULL};
   crema_devptr memory = {0};
   for (int i = first; i < last; ++i) {
-    cr_tensor *tensor = tensor_of(tensors, &block->part[i]);
-    CR_TRY(check_count(&block->part[i], tensor));
-    CR_TRY(cr_tensor_alias_block(tensor, context, whole, block->part[i].begin));
+    const cr_param_block_part *part = &block->part[i];
+    cr_tensor *tensor = tensor_of(tensors, part);
+    /* The caller of the library may have reshaped a parameter. */
+    if (cr_tensor_count(tensor) != part->count) {
+      return cr_fail(CREMA_E_SHAPE,
+                     "learnable parameter %d has %lld values, but had %lld when training began",
+                     part->learnable, (long long)cr_tensor_count(tensor), (long long)part->count);
+    }
+    CR_TRY(cr_tensor_alias_block(tensor, context, whole, part->begin));
     CR_TRY(cr_tensor_read(tensor, context, format, &memory));
   }
   return CREMA_OK;
@@ -212,7 +206,7 @@ static size_t sent_bytes(const cr_param_block *block, int64_t count) {
   return (size_t)count * crema_dtype_size(block->diff_type);
 }
 
-/* Cuts one block: a bucket ends where it has reached `bytes`. */
+/* Cuts one block: a bucket ends when it reaches `bytes`. */
 static int cut_block(const cr_param_block *block, int index, size_t bytes, cr_bucket *out) {
   int count = 0;
   for (int first = 0, i = 0; i < block->parts; ++i) {

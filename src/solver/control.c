@@ -1,4 +1,4 @@
-/* What programs ask of a solver besides training, and what they change. */
+/* Public functions that read or change a solver besides training. */
 #include <math.h>
 
 #include "core/fail.h"

@@ -1,7 +1,7 @@
-/* The mean average precision: of each class, the detections of all batches, best first, tell with
- * how many of them right (precision) how many of its objects are found (recall); the average
- * precision is the area under that curve, in one of three ways (Everingham et al., "The Pascal
- * visual object classes challenge", 2010). */
+/* The mean average precision. For each class the detections of all batches, best first, give a
+ * curve of precision (the share of true detections) over recall (the share of objects found). The
+ * average precision is the area under this curve, in one of three ways (Everingham et al., "The
+ * Pascal visual object classes challenge", 2010). */
 #include "solver/detections.h"
 
 #include <math.h>
@@ -16,13 +16,13 @@
 
 enum { WIDTH = 5, OBJECTS = 0, FOUND = 1, ELEVEN = 11 };
 
-/* Of one class of one output: its objects in a batch, or a detection. */
-typedef struct row {
+/* The objects of one class and output in a batch, or a detection. */
+typedef struct detection_row {
   double output, label;
-  double kind;  /* OBJECTS, or FOUND, to which 1 is added for a right one */
-  double value; /* how many, or the detection's score */
-  double order; /* in which it came */
-} row;
+  double kind;  /* OBJECTS, FOUND for a false positive, FOUND + 1 for a true positive */
+  double value; /* the number of objects, or the detection's score */
+  double order; /* of arrival */
+} detection_row;
 
 static const char *const versions[] = {"11point", "Integral", "MaxIntegral"};
 static const char *const types[] = {"classification", "detection"};
@@ -48,9 +48,9 @@ crema_status cr_detections_check(const Caffe__SolverParameter *param) {
 
 /* ---- collecting ---------------------------------------------------------- */
 
-/* Detections that are neither right nor wrong, those of difficult objects, do not count. */
+/* Detections of difficult objects are neither right nor wrong and do not count. */
 static crema_status add_value(cr_detections *to, int output, const float *value) {
-  row one = {.output = output, .label = (double)value[1], .value = (double)value[2]};
+  detection_row one = {.output = output, .label = (double)value[1], .value = (double)value[2]};
   if (value[0] < 0) {
     one.kind = OBJECTS;
   } else {
@@ -81,15 +81,15 @@ crema_status cr_detections_append(cr_detections *to, const cr_detections *from) 
   return cr_buffer_append(&to->row, from->row.data, from->row.size);
 }
 
-/* Each process has its rows at a range of its own of the sum, which is 0 elsewhere. */
+/* Each process adds its rows to a separate range of the sum. */
 crema_status cr_detections_gather(cr_detections *of, cr_world *world) {
   const int size = cr_world_size(world), rank = cr_world_rank(world);
-  const size_t width = sizeof(row) / sizeof(double);
+  const size_t width = sizeof(detection_row) / sizeof(double);
   double *count = NULL, *all = NULL, before = 0, sum = 0;
   crema_status status = CREMA_OK;
   if (size == 1) return CREMA_OK;
   CR_TRY(CR_NEW(count, (size_t)size, "detections of a test"));
-  count[rank] = (double)(of->row.size / sizeof(row));
+  count[rank] = (double)(of->row.size / sizeof(detection_row));
   CR_TRY_GOTO(cr_world_agree(world, count, size, NULL, 0), out);
   for (int i = 0; i < size; ++i) {
     if (i < rank) before += count[i];
@@ -103,7 +103,7 @@ crema_status cr_detections_gather(cr_detections *of, cr_world *world) {
   if (of->row.size > 0) memcpy(all + (size_t)before * width, of->row.data, of->row.size);
   CR_TRY_GOTO(cr_world_agree(world, all, (int)((size_t)sum * width), NULL, 0), out);
   cr_buffer_clear(&of->row);
-  status = cr_buffer_append(&of->row, all, (size_t)sum * sizeof(row));
+  status = cr_buffer_append(&of->row, all, (size_t)sum * sizeof(detection_row));
 out:
   free(all);
   free(count);
@@ -116,9 +116,9 @@ static int compare(double a, double b) {
   return (a > b) - (a < b);
 }
 
-/* By output and class; objects first, then detections from the best on; equals as they came. */
+/* By output and class; objects first, then detections, best first; ties in order of arrival. */
 static int in_order(const void *left, const void *right) {
-  const row *a = left, *b = right;
+  const detection_row *a = left, *b = right;
   if (a->output != b->output) return compare(a->output, b->output);
   if (a->label != b->label) return compare(a->label, b->label);
   const bool found = a->kind >= FOUND;
@@ -127,7 +127,7 @@ static int in_order(const void *left, const void *right) {
   return compare(a->order, b->order);
 }
 
-/* The best precision at each tenth of the recall, on average. */
+/* The mean of the best precision at each tenth of the recall. */
 static double eleven_points(const double *precision, const double *recall, size_t count) {
   double sum = 0;
   for (int point = 0; point < ELEVEN; ++point) {
@@ -140,7 +140,7 @@ static double eleven_points(const double *precision, const double *recall, size_
   return sum / ELEVEN;
 }
 
-/* The area; with `best`, under the curve of the best precision at this recall or a higher one. */
+/* The area; with `best`, under the curve of the best precision at this or a higher recall. */
 static double area(const double *precision, const double *recall, size_t count, bool best) {
   double sum = 0, highest = 0;
   for (size_t i = count; i-- > 0;) {
@@ -151,8 +151,9 @@ static double area(const double *precision, const double *recall, size_t count, 
   return sum;
 }
 
-/* Of one class: rows that are sorted, `curve` has twice as many doubles. */
-static double average_precision(const row *rows, size_t count, const char *version, double *curve) {
+/* The average precision of one class; `curve` has room for 2 count values. */
+static double average_precision(const detection_row *rows, size_t count, const char *version,
+                                double *curve) {
   double objects = 0, right = 0;
   size_t first = 0;
   for (; first < count && rows[first].kind < FOUND; ++first) objects += rows[first].value;
@@ -168,7 +169,7 @@ static double average_precision(const row *rows, size_t count, const char *versi
   return area(precision, recall, found, strcmp(version, "MaxIntegral") == 0);
 }
 
-static size_t run_length(const row *rows, size_t count, bool of_class) {
+static size_t run_length(const detection_row *rows, size_t count, bool of_class) {
   size_t length = 0;
   while (length < count && rows[length].output == rows->output &&
          (!of_class || rows[length].label == rows->label)) {
@@ -178,8 +179,8 @@ static size_t run_length(const row *rows, size_t count, bool of_class) {
 }
 
 /* The mean over the classes of one output. */
-static double mean_precision(const row *rows, size_t count, const Caffe__SolverParameter *param,
-                             bool told, double *curve) {
+static double mean_precision(const detection_row *rows, size_t count,
+                             const Caffe__SolverParameter *param, bool told, double *curve) {
   double sum = 0;
   int classes = 0;
   for (size_t at = 0; at < count; ++classes) {
@@ -196,7 +197,7 @@ static double mean_precision(const row *rows, size_t count, const Caffe__SolverP
 
 crema_status cr_detections_report(cr_detections *of, const Caffe__SolverParameter *param,
                                   crema_net *net, bool told, double *score) {
-  row *rows = (row *)(void *)of->row.data;
+  detection_row *rows = (detection_row *)(void *)of->row.data;
   const size_t count = of->row.size / sizeof *rows;
   double *curve = NULL;
   *score = 0;

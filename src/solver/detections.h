@@ -7,29 +7,28 @@
 #include "parallel/world.h"
 #include "proto/proto.h"
 
-/* What DetectionEvaluate made of several batches. Zero-initialise; free with cr_detections_free. */
+/* Results of DetectionEvaluate over batches. Zero-initialise; free with cr_detections_free. */
 typedef struct cr_detections {
-  cr_buffer row; /* five doubles each: of an object count or a detection */
+  cr_buffer row; /* five doubles each: an object count or a detection */
 } cr_detections;
 
-/* Whether eval_type says so. */
+/* Whether eval_type is "detection". */
 bool cr_detections_wanted(const Caffe__SolverParameter *param);
 
-/* Errors: CREMA_E_UNKNOWN_NAME for an eval_type or ap_version that does not exist. */
+/* Errors: CREMA_E_UNKNOWN_NAME for an unknown eval_type or ap_version. */
 crema_status cr_detections_check(const Caffe__SolverParameter *param) CREMA_MUST_USE;
 
-/* Adds the outputs of the net's last pass. Errors: CREMA_E_SHAPE for outputs that are none of
+/* Adds the outputs of the net's last pass. Errors: CREMA_E_SHAPE unless all are outputs of
  * DetectionEvaluate. */
 crema_status cr_detections_add(cr_detections *to, crema_net *net) CREMA_MUST_USE;
 
-/* Adds what another one has. */
 crema_status cr_detections_append(cr_detections *to, const cr_detections *from) CREMA_MUST_USE;
 
-/* Gives all processes what all of them have. */
+/* Gives each process the results of all. */
 crema_status cr_detections_gather(cr_detections *of, cr_world *world) CREMA_MUST_USE;
 
-/* Logs, where `told`, the mean average precision of each output, and that of each class with
- * show_per_class_result; *score is that of the first output. Sorts the rows.
+/* With `told` logs the mean average precision of each output and, with show_per_class_result, the
+ * average precision of each class. *score is the mean of the first output. Sorts the rows.
  * Errors: CREMA_E_NO_MEMORY. */
 crema_status cr_detections_report(cr_detections *of, const Caffe__SolverParameter *param,
                                   crema_net *net, bool told, double *score) CREMA_MUST_USE;

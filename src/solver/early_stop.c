@@ -1,5 +1,5 @@
-/* Early stopping: training ends when an output of a test net has not become better for so many
- * tests. A test that is run again, as after a resume, counts once. */
+/* Early stopping: training ends when an output of a test net has not improved in
+ * early_stop_patience tests. A test that a resumed run repeats counts once. */
 #include <math.h>
 #include <string.h>
 
@@ -38,15 +38,6 @@ static crema_status fail_output(const crema_solver *solver, const char *name) {
                        nearest != NULL ? "'?" : "");
 }
 
-/* The output of the first test net that counts when none is named. */
-static int first_score(const crema_solver *solver) {
-  const crema_net *net = solver->test_net[0];
-  for (int i = 0; i < crema_net_output_count(net) && !cr_detections_wanted(solver->param); ++i) {
-    if (net->output_weight[i] == 0) return i;
-  }
-  return 0;
-}
-
 crema_status cr_early_stop_prepare(crema_solver *solver) {
   const Caffe__SolverParameter *param = solver->param;
   cr_early_stop *stop = &solver->early_stop;
@@ -56,9 +47,15 @@ crema_status cr_early_stop_prepare(crema_solver *solver) {
     return cr_field_fail(CREMA_E_ARGUMENT, "early_stop_patience",
                          "early_stop_patience needs a test net with an output");
   }
-  if (param->early_stop_output == NULL) stop->output = first_score(solver);
-  else if (!find_output(solver, param->early_stop_output, stop)) {
-    return fail_output(solver, param->early_stop_output);
+  const char *name = param->early_stop_output;
+  if (name != NULL && !find_output(solver, name, stop)) return fail_output(solver, name);
+  if (name == NULL && !cr_detections_wanted(param)) {
+    /* The first output that is no loss, or else the first output. */
+    const crema_net *net = solver->test_net[0];
+    const int outputs = crema_net_output_count(net);
+    int output = 0;
+    while (output < outputs && net->output_weight[output] != 0) ++output;
+    stop->output = output < outputs ? output : 0;
   }
   if (stop->output > 0 && cr_detections_wanted(param)) {
     return cr_field_fail(CREMA_E_UNSUPPORTED, "early_stop_output",

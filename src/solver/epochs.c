@@ -5,8 +5,8 @@
 #include "solver/fields.h"
 #include "solver/solver.h"
 
-/* The samples of an epoch of the train net's input; 0 while they are not known. *possible becomes
- * true when it has epochs. */
+/* The samples in an epoch of the train net's input; 0: not yet known. Sets *possible if the input
+ * has epochs. */
 static uint64_t epoch_samples(const crema_net *net, bool *possible) {
   for (int i = 0; i < net->layers; ++i) {
     const cr_layer *layer = net->layer[i].layer;
@@ -22,7 +22,7 @@ static uint64_t iteration_samples(const crema_solver *solver) {
   return (uint64_t)solver->batch_samples * (uint64_t)solver->param->iter_size;
 }
 
-/* Epochs that are complete after so many iterations. */
+/* The number of epochs that `iterations` complete. */
 static uint64_t count_epochs(const crema_solver *solver, int64_t iterations, uint64_t epoch) {
   uint64_t samples;
   if (__builtin_mul_overflow((uint64_t)iterations, iteration_samples(solver), &samples)) return 0;
@@ -64,7 +64,7 @@ bool cr_epoch_has_ended(const crema_solver *solver) {
   return done <= all && all - done < (uint64_t)last;
 }
 
-/* The state is as of the start of the test, which a run that resumes from it repeats. */
+/* The state is as of the start of the test, so a run that resumes from it repeats the test. */
 crema_status cr_epoch_end(crema_solver *solver) {
   const bool held = solver->held != NULL;
   CR_TRY(cr_state_hold(solver));

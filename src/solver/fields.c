@@ -16,7 +16,7 @@ crema_status cr_field_fail(crema_status code, const char *field, const char *fmt
   return code;
 }
 
-/* The file is read again: a solver that works keeps no text. What came through a pipe is gone. */
+/* Reads the file a second time, as a solver keeps no text; a pipe cannot be read twice. */
 size_t cr_field_line(const char *path, const char *field) {
   cr_buffer text = {0};
   struct stat info;

@@ -2,14 +2,13 @@
  *
  *   s = 4 global_grad_scale / M,   M = max |g| over the gradients in half precision
  *
- * of the last iteration, which s is not part of; values that are not finite do not count. Without
- * such gradients s = 1. So the largest gradient in half precision is 4 global_grad_scale, as long
- * as gradients do not change from one iteration to the next.
+ * where g are the finite gradients of the last iteration without the factor. Without gradients in
+ * half precision s = 1. The largest gradient in half precision is 4 global_grad_scale while
+ * gradients do not change between iterations.
  *
- * When some do not fit in half precision, be they of blobs between the layers, what is not finite
- * may have come to a gradient of any type: the update is skipped and the factor may no longer be
- * more than half of what it was; the limit doubles whenever a thousand updates have been made since
- * it was set. */
+ * A gradient that does not fit in half precision, also between layers, can make gradients of any
+ * type infinite. The update is then skipped and the limit of the factor becomes half the factor.
+ * The limit doubles after each 1,000 updates. */
 #include <math.h>
 
 #include "core/fail.h"
@@ -17,20 +16,20 @@
 #include "memory/math.h"
 #include "solver/solver.h"
 
-/* Beyond these, factors only turn values into zeros or infinities. */
+/* Factors beyond these only turn values into zeros or infinities. */
 static const double least = 0x1p-60, largest = 0x1p60;
 
 enum {
-  PATIENCE = 64, /* so many halvings reach from any useful factor to one that is not the cause */
+  PATIENCE = 64, /* after this many halvings the factor is not the cause */
   PROBATION = 1000
 };
 
 typedef struct gradient_range {
-  float max;     /* of the absolute values that are finite */
+  float max;     /* of the finite absolute values */
   bool infinite; /* some values are not finite */
 } gradient_range;
 
-/* At a gradient in half precision. */
+/* Includes a gradient in half precision. */
 static crema_status look(crema_blob *blob, gradient_range *range) {
   const float *diff = NULL;
   const int64_t count = crema_blob_count(blob);
@@ -47,21 +46,17 @@ static crema_status look(crema_blob *blob, gradient_range *range) {
   return CREMA_OK;
 }
 
-/* At one in another type. The sum is made on the device, in double precision, which no sum of
- * finite floats exceeds. */
-static crema_status look_at_sum(crema_blob *blob, gradient_range *range) {
-  double sum = 0;
-  CR_TRY(cr_tensor_asum(blob->diff, &sum));
-  range->infinite = range->infinite || !isfinite(sum);
-  return CREMA_OK;
-}
-
 static crema_status look_at_all(const crema_net *net, gradient_range *range) {
   for (int i = 0; i < net->learnables; ++i) {
     crema_blob *blob = net->learnable[i];
     if (cr_tensor_is_zero(blob->diff)) continue;
-    const bool half = cr_tensor_type(blob->diff) == CREMA_F16;
-    CR_TRY(half ? look(blob, range) : look_at_sum(blob, range));
+    if (cr_tensor_type(blob->diff) == CREMA_F16) {
+      CR_TRY(look(blob, range));
+    } else { /* a sum on the device in double precision, which no sum of finite floats exceeds */
+      double sum = 0;
+      CR_TRY(cr_tensor_asum(blob->diff, &sum));
+      range->infinite = range->infinite || !isfinite(sum);
+    }
   }
   return CREMA_OK;
 }
@@ -75,13 +70,6 @@ void cr_grad_scale_start(crema_solver *solver) {
   if (is_adaptive(solver->net)) cr_net_set_grad_scale(solver->net, 1);
 }
 
-static crema_status fail_in_row(const crema_solver *solver) {
-  return cr_fail(CREMA_E_NUMERIC,
-                 "iteration %lld: gradients are not finite, nor were they in the %d iterations "
-                 "before, down to a factor of %g for all gradients",
-                 (long long)solver->iteration, PATIENCE, solver->net->grad_scale);
-}
-
 static crema_status skip_update(crema_solver *solver) {
   cr_scaling *scaling = &solver->scaling;
   ++scaling->skipped;
@@ -89,7 +77,10 @@ static crema_status skip_update(crema_solver *solver) {
   scaling->updates = 0;
   scaling->limit = fmax(solver->net->grad_scale / 2, least);
   if (scaling->skipped_in_row > PATIENCE && solver->options.on_nan == CREMA_SOLVER_NAN_STOP) {
-    return fail_in_row(solver);
+    return cr_fail(CREMA_E_NUMERIC,
+                   "iteration %lld: gradients are not finite, nor were they in the %d iterations "
+                   "before, down to a factor of %g for all gradients",
+                   (long long)solver->iteration, PATIENCE, solver->net->grad_scale);
   }
   cr_log_warning(
       "Iteration %lld: gradients are not finite with a factor of %g for all of them; the "
@@ -98,13 +89,9 @@ static crema_status skip_update(crema_solver *solver) {
   return CREMA_OK;
 }
 
-static void count_update(cr_scaling *scaling) {
-  scaling->skipped_in_row = 0;
-  if (++scaling->updates % PROBATION == 0) scaling->limit = fmin(scaling->limit * 2, largest);
-}
-
 crema_status cr_grad_scale_next(crema_solver *solver, double *next, bool *skip) {
   const crema_net *net = solver->net;
+  cr_scaling *scaling = &solver->scaling;
   gradient_range range = {0};
   *next = net->grad_scale;
   *skip = false;
@@ -115,8 +102,12 @@ crema_status cr_grad_scale_next(crema_solver *solver, double *next, bool *skip) 
     scale = (double)net->param->global_grad_scale * 4 * net->grad_scale / (double)range.max;
   }
   *skip = range.infinite;
-  if (*skip) CR_TRY(skip_update(solver));
-  else count_update(&solver->scaling);
-  *next = fmin(fmax(scale, least), solver->scaling.limit);
+  if (*skip) {
+    CR_TRY(skip_update(solver));
+  } else {
+    scaling->skipped_in_row = 0;
+    if (++scaling->updates % PROBATION == 0) scaling->limit = fmin(scaling->limit * 2, largest);
+  }
+  *next = fmin(fmax(scale, least), scaling->limit);
   return CREMA_OK;
 }

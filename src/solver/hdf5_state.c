@@ -1,9 +1,9 @@
 /* Solver state as an HDF5 file, in Caffe's layout:
  *   /iter, /current_step   int, one value each
- *   /iter_last_event, /minimum_loss   int and float, of the plateau policy alone
+ *   /iter_last_event, /minimum_loss   int and float, only with the plateau policy
  *   /learned_net           string: name of the model file
  *   /history/<i>           float or double, one data set per history blob
- * and one that Caffe does not look for:
+ * and one that Caffe ignores:
  *   /crema_state           bytes: a CremaState message in wire format */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "core/hdf5_reader.h"
 #include "solver/solver.h"
 
-enum { NAME_LIMIT = 1 << 20 }; /* bytes of a file name that we are willing to read */
+enum { NAME_LIMIT = 1 << 20 }; /* bytes of the longest file name that is read */
 
 /* ---- writing ------------------------------------------------------------- */
 
@@ -33,14 +33,6 @@ static bool write_dataset(hid_t where, const char *name, hid_t file_type, hid_t 
 static bool write_int(hid_t file, const char *name, int value) {
   const hsize_t one = 1;
   return write_dataset(file, name, cr_h5()->T_STD_I32LE, cr_h5()->T_NATIVE_INT, 1, &one, &value);
-}
-
-static bool write_plateau(hid_t file, const Caffe__SolverState *state) {
-  const hsize_t one = 1;
-  if (!state->has_minimum_loss) return true;
-  return write_int(file, "iter_last_event", state->iter_last_event) &&
-         write_dataset(file, "minimum_loss", cr_h5()->T_IEEE_F32LE, cr_h5()->T_NATIVE_FLOAT, 1,
-                       &one, &state->minimum_loss);
 }
 
 static bool write_text(hid_t file, const char *name, const char *text) {
@@ -72,10 +64,19 @@ static bool write_history(hid_t file, const Caffe__SolverState *state) {
   return good;
 }
 
-static bool write_extra(hid_t file, const cr_buffer *bytes) {
-  const hsize_t size = bytes->size;
-  return write_dataset(file, "crema_state", cr_h5()->T_STD_U8LE, cr_h5()->T_NATIVE_UINT8, 1, &size,
-                       bytes->data);
+static bool write_all(hid_t file, const Caffe__SolverState *state, const cr_buffer *extra) {
+  const hsize_t one = 1, size = extra->size;
+  bool good = write_int(file, "iter", state->iter) &&
+              write_text(file, "learned_net", state->learned_net) &&
+              write_int(file, "current_step", state->current_step);
+  if (good && state->has_minimum_loss) {
+    good = write_int(file, "iter_last_event", state->iter_last_event) &&
+           write_dataset(file, "minimum_loss", cr_h5()->T_IEEE_F32LE, cr_h5()->T_NATIVE_FLOAT, 1,
+                         &one, &state->minimum_loss);
+  }
+  return good && write_history(file, state) &&
+         write_dataset(file, "crema_state", cr_h5()->T_STD_U8LE, cr_h5()->T_NATIVE_UINT8, 1, &size,
+                       extra->data);
 }
 
 crema_status cr_state_write_hdf5(const Caffe__SolverState *state, cr_file_draft *draft) {
@@ -86,13 +87,9 @@ crema_status cr_state_write_hdf5(const Caffe__SolverState *state, cr_file_draft 
   crema_status status = cr_wire_print(&state->crema_state->base, &extra);
   if (status == CREMA_OK) status = cr_hdf5_create(&file);
   if (status == CREMA_OK) {
-    bool good = write_int(file, "iter", state->iter) &&
-                write_text(file, "learned_net", state->learned_net) &&
-                write_int(file, "current_step", state->current_step) &&
-                write_plateau(file, state) && write_history(file, state) &&
-                write_extra(file, &extra);
-    if (!good)
+    if (!write_all(file, state, &extra)) {
       status = cr_fail(CREMA_E_NO_MEMORY, "%s: cannot build the solver state", draft->path);
+    }
     status = cr_hdf5_finish(file, draft, status);
   }
   cr_hdf5_hush_end(before);
@@ -106,7 +103,7 @@ static crema_status fail_dataset(const char *name) {
   return cr_fail(CREMA_E_CORRUPT, "data set /%s is missing or damaged", name);
 }
 
-/* A data set of values of this class, checked so that it may be read. */
+/* Finds a data set of values of this class that is safe to read. */
 static crema_status find_set(cr_hdf5_reader *file, const char *name, cr_hdf5_class class,
                              cr_hdf5_info *out) {
   CR_TRY(cr_hdf5_look(file, name, out));
@@ -156,28 +153,24 @@ static crema_status read_text(cr_hdf5_reader *file, const char *name, char **out
   cr_hdf5_info set;
   CR_TRY(find_set(file, name, CR_HDF5_STRING, &set));
   if (set.count != 1 || set.size > NAME_LIMIT) return fail_dataset(name);
-  *out = cr_proto_alloc(set.size + 1);
-  if (*out == NULL) return cr_fail_memory(set.size + 1, "a file name");
+  CR_TRY(CR_STATE_ALLOCATE(*out, set.size + 1));
   memset(*out, 0, set.size + 1);
   return read_values(file, name, CR_HDF5_TEXT, *out, set.size);
 }
 
-/* What is stored with more than 4 bytes are doubles. */
+/* Values of more than 4 bytes are doubles. */
 static crema_status read_history_values(cr_hdf5_reader *file, const char *name,
                                         const cr_hdf5_info *set, Caffe__BlobProto *blob) {
   size_t count = (size_t)set->count;
   bool doubles = set->size > sizeof(float);
-  size_t bytes = count * (doubles ? sizeof(double) : sizeof(float));
-  void *values = cr_proto_alloc(bytes + 1);
-  if (values == NULL) return cr_fail_memory(bytes, "history");
   if (doubles) {
-    blob->double_data = values;
+    CR_TRY(CR_STATE_ALLOCATE(blob->double_data, count + 1));
     blob->n_double_data = count;
-  } else {
-    blob->data = values;
-    blob->n_data = count;
+    return read_values(file, name, CR_HDF5_F64, blob->double_data, count * sizeof(double));
   }
-  return read_values(file, name, doubles ? CR_HDF5_F64 : CR_HDF5_F32, values, bytes);
+  CR_TRY(CR_STATE_ALLOCATE(blob->data, count + 1));
+  blob->n_data = count;
+  return read_values(file, name, CR_HDF5_F32, blob->data, count * sizeof(float));
 }
 
 /* BlobProto with shape and data from /history/<i>. */
@@ -185,17 +178,15 @@ static crema_status read_blob(cr_hdf5_reader *file, size_t index, Caffe__BlobPro
   char name[32];
   cr_hdf5_info set;
   snprintf(name, sizeof name, "history/%zu", index);
-  Caffe__BlobProto *blob = cr_proto_alloc(sizeof *blob);
-  if (blob == NULL) return cr_fail_memory(sizeof *blob, "history");
+  Caffe__BlobProto *blob;
+  CR_TRY(CR_STATE_ALLOCATE(blob, 1));
   caffe__blob_proto__init(blob);
   *out = blob;
   CR_TRY(find_set(file, name, CR_HDF5_FLOAT, &set));
   size_t axes = (size_t)set.shape.axes;
-  blob->shape = cr_proto_alloc(sizeof *blob->shape);
-  if (blob->shape == NULL) return cr_fail_memory(sizeof *blob->shape, "history");
+  CR_TRY(CR_STATE_ALLOCATE(blob->shape, 1));
   caffe__blob_shape__init(blob->shape);
-  blob->shape->dim = cr_proto_alloc((axes + 1) * sizeof *blob->shape->dim);
-  if (blob->shape->dim == NULL) return cr_fail_memory(axes * sizeof *blob->shape->dim, "history");
+  CR_TRY(CR_STATE_ALLOCATE(blob->shape->dim, axes + 1));
   memcpy(blob->shape->dim, set.shape.dim, axes * sizeof *blob->shape->dim);
   blob->shape->n_dim = axes;
   return read_history_values(file, name, &set, blob);
@@ -206,8 +197,7 @@ static crema_status read_history(cr_hdf5_reader *file, Caffe__SolverState *state
   CR_TRY(cr_hdf5_look(file, "history", &group));
   if (group.kind != CR_HDF5_GROUP) return fail_dataset("history");
   size_t blobs = (size_t)group.links;
-  state->history = cr_proto_alloc((blobs + 1) * sizeof *state->history);
-  if (state->history == NULL) return cr_fail_memory(blobs * sizeof *state->history, "history");
+  CR_TRY(CR_STATE_ALLOCATE(state->history, blobs + 1));
   for (size_t i = 0; i < blobs; ++i) {
     state->history[i] = NULL;
     crema_status status = read_blob(file, i, &state->history[i]);
@@ -256,8 +246,8 @@ static crema_status read_all(cr_hdf5_reader *file, const char *path, Caffe__Solv
 
 crema_status cr_state_read_hdf5(const char *path, Caffe__SolverState **out) {
   cr_hdf5_reader *file = NULL;
-  Caffe__SolverState *state = cr_proto_alloc(sizeof *state);
-  if (state == NULL) return cr_fail_memory(sizeof *state, "a solver state");
+  Caffe__SolverState *state;
+  CR_TRY(CR_STATE_ALLOCATE(state, 1));
   caffe__solver_state__init(state);
   crema_status status = cr_hdf5_reader_open(path, &file);
   if (status == CREMA_OK) status = cr_fail_in(read_all(file, path, state), "%s", path);

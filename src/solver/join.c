@@ -1,4 +1,4 @@
-/* Joining processes that a program has started. */
+/* Joins processes that a program has started. */
 #include <string.h>
 
 #include "core/fail.h"
@@ -36,7 +36,7 @@ static crema_status check(const crema_solver *solver, double patience) {
   if (solver->world != NULL) {
     return cr_fail(CREMA_E_STATE, "the solver has joined other processes already");
   }
-  /* Also for a number that is none. */
+  /* Also rejects NaN. */
   if (!(patience >= 0)) return cr_fail(CREMA_E_RANGE, "a patience of %g s", patience);
   return cr_fail_in(cr_exchange_find_nccl(solver->device),
                     "processes that a program has started cannot train together here (several "
@@ -85,8 +85,6 @@ crema_status cr_solver_check_others(crema_solver *solver, int64_t end) {
   int64_t most[] = {solver->iteration, -solver->iteration, end, -end};
   CR_TRY(cr_world_agree(solver->world, NULL, 0, most, 4));
   if (most[0] == -most[1] && most[2] == -most[3]) return CREMA_OK;
-  return cr_fail(CREMA_E_STATE,
-                 "the processes do not train alike: iterations %lld to %lld here, others in "
-                 "another",
+  return cr_fail(CREMA_E_STATE, "ranks disagree: this one runs iterations %lld to %lld",
                  (long long)solver->iteration, (long long)end);
 }

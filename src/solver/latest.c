@@ -1,4 +1,4 @@
-/* The newest snapshot of a training that is whole. */
+/* Finds the newest complete snapshot of a training. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -9,7 +9,6 @@
 #include "core/log.h"
 #include "solver/solver.h"
 
-/* A state that was found. */
 typedef struct found_state {
   long long iteration;
   char *path;
@@ -20,13 +19,8 @@ typedef struct found_states {
   size_t count, capacity;
 } found_states;
 
-static void free_states(found_states *found) {
-  for (size_t i = 0; i < found->count; ++i) free(found->state[i].path);
-  free(found->state);
-}
-
-/* The iteration in the name of a state whose path begins with `prefix`; -1 for another file:
- * "<prefix>_iter_<iteration>[_<score>].solverstate[.h5]". */
+/* The iteration in a name "<prefix>_iter_<iteration>[_<score>].solverstate[.h5]"; -1 for other
+ * names. */
 static long long iteration_of(const char *name, const char *prefix) {
   static const char mark[] = "_iter_", ending[] = ".solverstate";
   const size_t size = strlen(prefix);
@@ -61,7 +55,7 @@ static crema_status add_state(found_states *found, const char *folder, const cha
   return CREMA_OK;
 }
 
-/* Newest first; of one iteration, the one without a score before the others. */
+/* Newest first; within one iteration, names without a score first. */
 static int by_age(const void *a, const void *b) {
   const found_state *x = a, *y = b;
   if (x->iteration != y->iteration) return x->iteration > y->iteration ? -1 : 1;
@@ -86,7 +80,7 @@ static crema_status list_states(const char *prefix, found_states *found) {
   return status;
 }
 
-/* Whether the state can be gone on from: it fits the net, and the model that it names is there. */
+/* Fails unless the state fits the net and its model exists. */
 static crema_status check_state(crema_solver *solver, const char *path) {
   Caffe__SolverState *state = NULL;
   char *model = NULL;
@@ -98,7 +92,7 @@ static crema_status check_state(crema_solver *solver, const char *path) {
   return status;
 }
 
-/* *out is to be freed; NULL when no snapshot is whole. */
+/* *out is to be freed; NULL: no snapshot is complete. */
 static crema_status find_latest(crema_solver *solver, char **out) {
   found_states found = {0};
   crema_status status = list_states(solver->snapshot_prefix, &found);
@@ -113,11 +107,12 @@ static crema_status find_latest(crema_solver *solver, char **out) {
       status = CREMA_OK;
     }
   }
-  free_states(&found);
+  for (size_t i = 0; i < found.count; ++i) free(found.state[i].path);
+  free(found.state);
   return status;
 }
 
-/* All processes take the one that the first has found. */
+/* Gives all processes the path that the first has found. */
 static crema_status share_path(crema_solver *solver, char **path) {
   uint64_t size = *path != NULL ? strlen(*path) + 1 : 0;
   CR_TRY(cr_world_broadcast(solver->world, &size, sizeof size));

@@ -3,14 +3,15 @@
  *   LARC  l = (1 - m) larc_eta |w| / |g|
  *         l = l (1 - 0.9 c)               with larc_turbo, from iteration 2 on
  *         rate = r l, or min(r, l) for larc_policy clip
- *   LARS  l = local_gw_ratio |w| / (|g| + d |w|),  d the decay that is part of the gradient
+ *   LARS  l = local_gw_ratio |w| / (|g| + d |w|),  d the decay as part of the gradient
  *         rate = r l
  *   LAMB  l = |w| / |u|,  u the direction of Adam with its decay
  *         rate = r l
  *
  * where l = 1 if one of the norms is 0, and c = 0.95 c + 0.05 g.h / (|g| |h|), h the history of the
- * momentum: parameters whose gradients keep their direction learn slower, those whose gradients
- * turn learn faster. */
+ * momentum: a parameter learns slower while its gradient keeps its direction, faster while it
+ * turns.
+ */
 #include "solver/local_rate.h"
 
 #include <math.h>
@@ -21,12 +22,12 @@
 #include "ops/op.h"
 #include "solver/fields.h"
 
-/* Earlier, the history is empty or a gradient alone. */
+/* In earlier iterations the history is empty or one gradient. */
 enum { FIRST_CORRELATED = 2 };
 
 static const double smoothing = 0.95, strength = 0.9;
 
-/* What is summed over the elements of each parameter. */
+/* Sums over the elements of each parameter. */
 typedef enum local_sum { WEIGHT, GRADIENT, HISTORY, PRODUCT, SUMS } local_sum;
 
 /* The sums of the parameters of one block, one op for each kind. */
@@ -51,47 +52,31 @@ struct cr_local_rates {
   block_sums *block;
 };
 
-static crema_status make_op(const cr_param_block *block, cr_op **out) {
-  const crema_shape all = cr_shape_1(block->count), parts = cr_shape_1(block->parts);
-  const cr_op_desc dots = {.kind = CR_OP_SEGMENT_DOTS, .type = block->type};
-  cr_op_desc *desc = NULL;
-  CR_TRY(cr_op_describe(&dots, 3, (const crema_shape *[]){&all, &all, &parts}, NULL, &desc));
-  return cr_op_create(&desc, out);
-}
-
-static cr_param_block_tensors histories(const cr_local_rates *rates) {
-  return (cr_param_block_tensors){rates->history, false};
-}
-
-static cr_param_block_tensors parameters(const cr_local_rates *rates, bool diff) {
-  return (cr_param_block_tensors){rates->blocks->net->learnable, diff};
-}
-
-/* A history that is kept in another type than the weights is converted to an array of its own. */
-static crema_status find_history(const cr_local_rates *rates, block_sums *sums, cr_tensor *whole) {
-  const cr_param_block *block = sums->block;
-  sums->history = whole;
-  if (whole != NULL) return CREMA_OK;
-  CR_TRY(cr_tensor_create(block->type, block->count, &sums->history));
-  sums->owns_history = true;
-  return cr_param_block_place(block, sums->history, histories(rates), rates->blocks->net->context);
-}
-
 static crema_status add_block(cr_local_rates *rates, const cr_param_block *block,
                               cr_tensor *history) {
-  block_sums *sums = &rates->block[rates->count++];
+  const crema_shape all = cr_shape_1(block->count), parts = cr_shape_1(block->parts);
+  const cr_op_desc dots = {.kind = CR_OP_SEGMENT_DOTS, .type = block->type};
+  const cr_param_block_tensors histories = {rates->history, false};
   const int kinds = rates->correlation != NULL ? SUMS : HISTORY;
+  block_sums *sums = &rates->block[rates->count++];
+  cr_op_desc *desc = NULL;
   sums->block = block;
   CR_TRY(CR_NEW(sums->segment, block->parts, "a solver"));
   for (int i = 0; i < block->parts; ++i) {
     sums->segment[i].begin = block->part[i].begin;
     sums->segment[i].count = block->part[i].count;
   }
-  CR_TRY(make_op(block, &sums->op));
+  CR_TRY(cr_op_describe(&dots, 3, (const crema_shape *[]){&all, &all, &parts}, NULL, &desc));
+  CR_TRY(cr_op_create(&desc, &sums->op));
   for (int k = 0; k < kinds; ++k) {
     CR_TRY(cr_tensor_create(CREMA_F64, block->parts, &sums->result[k]));
   }
-  return rates->correlation != NULL ? find_history(rates, sums, history) : CREMA_OK;
+  sums->history = history;
+  if (rates->correlation == NULL || history != NULL) return CREMA_OK;
+  /* A history of another type than the weights is converted to a separate array. */
+  CR_TRY(cr_tensor_create(block->type, block->count, &sums->history));
+  sums->owns_history = true;
+  return cr_param_block_place(block, sums->history, histories, rates->blocks->net->context);
 }
 
 static crema_status read_settings(cr_local_rates *rates, const Caffe__SolverParameter *param) {
@@ -158,13 +143,12 @@ static crema_status run_sums(const cr_local_rates *rates, const block_sums *sums
   cr_tensor *const second[SUMS] = {block->weight, block->diff, sums->history, sums->history};
   const cr_op_scalars scalars = {.segment = sums->segment, .segments = block->parts};
   const bool all = correlates(rates, iteration);
-  CR_TRY(cr_param_block_collect(block, block->weight, parameters(rates, false), 0, block->parts,
-                                context));
-  CR_TRY(cr_param_block_collect(block, block->diff, parameters(rates, true), 0, block->parts,
-                                context));
-  if (all) {
-    CR_TRY(
-        cr_param_block_collect(block, sums->history, histories(rates), 0, block->parts, context));
+  crema_blob *const *learnable = rates->blocks->net->learnable;
+  const cr_param_block_tensors collected[] = {[WEIGHT] = {learnable, false},
+                                              [GRADIENT] = {learnable, true},
+                                              [HISTORY] = {rates->history, false}};
+  for (int k = WEIGHT; k <= (all ? HISTORY : GRADIENT); ++k) {
+    CR_TRY(cr_param_block_collect(block, first[k], collected[k], 0, block->parts, context));
   }
   for (int k = 0; k < (all ? SUMS : HISTORY); ++k) {
     cr_tensor *tensors[] = {first[k], second[k], sums->result[k]};

@@ -1,4 +1,4 @@
-/* Which model file belongs to a solver state: the one whose size and checksum the state records. */
+/* Finds the model file of a solver state, which records the file's size and checksum. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -46,7 +46,7 @@ crema_status cr_model_sum_read(const char *path, cr_model_sum *out) {
 
 enum { CANDIDATES = 3 };
 
-/* Where the model of a state may be, in the order of the search. Paths may be the same. */
+/* Possible paths of a state's model, in search order. Paths may be equal. */
 typedef struct model_paths {
   char *path[CANDIDATES];
 } model_paths;
@@ -64,8 +64,8 @@ static crema_status join(const char *folder_of, const char *name, char **out) {
   return status;
 }
 
-/* Beside the state first, then at the recorded path, and at the recorded path as seen from the
- * state: so a copied pair stays together, whatever is now where it was copied from. */
+/* First in the state's folder, so that a copied pair stays together; then at the recorded path,
+ * from the working directory and from the state's folder. */
 static crema_status list_paths(const char *state_path, const char *name, model_paths *out) {
   const char *slash = strrchr(name, '/');
   *out = (model_paths){{NULL}};
@@ -83,8 +83,7 @@ static bool was_tried(const model_paths *paths, int index) {
   return false;
 }
 
-/* Whether the file is the one that `wanted` was computed from; if not, `why` gets what it is
- * instead. */
+/* Whether `wanted` describes the file; if not, `why` gets a description of the file. */
 static crema_status compare(const char *path, const cr_model_sum *wanted, bool *same,
                             cr_buffer *why) {
   struct stat info;
@@ -106,7 +105,7 @@ static crema_status compare(const char *path, const cr_model_sum *wanted, bool *
                          (unsigned long long)found.size, (unsigned)found.crc32);
 }
 
-/* The index of the first file that exists and, unless `wanted` is NULL, is the right one. */
+/* The index of the first file that exists and, unless `wanted` is NULL, matches. */
 static crema_status choose(const model_paths *paths, const cr_model_sum *wanted, int *out) {
   cr_buffer why = {0};
   crema_status status = CREMA_OK;

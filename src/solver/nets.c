@@ -18,7 +18,7 @@ typedef struct net_source {
   size_t number;     /* of several such fields, which */
 } net_source;
 
-/* The state that a net is built for: of its own text, of the solver file, of the caller. */
+/* The state that a net is built for, merged from its own text, the solver file and the caller. */
 typedef struct net_state {
   int level;
   const char **stage;
@@ -40,9 +40,8 @@ static crema_status merge_state(net_state *state, const Caffe__NetState *from) {
   return add_stages(state, (const char *const *)from->stage, from->n_stage);
 }
 
-/* In Caffe the states of the files decide which phase a net is in; here what the net is for does,
- * and a state that says otherwise is warned of. `field` of the file at `path` is the state, or has
- * it. */
+/* In Caffe the states in the files decide a net's phase; here the net's use does. Warns if a state
+ * names another phase. `field` of the file at `path` is the state, or holds it. */
 static void warn_of_phase(const Caffe__NetState *state, crema_phase phase, const char *path,
                           const char *field) {
   if (state == NULL || !state->has_phase) return;
@@ -55,8 +54,8 @@ static void warn_of_phase(const Caffe__NetState *state, crema_phase phase, const
                  tests ? "TEST" : "TRAIN", tests ? "be trained" : "test");
 }
 
-/* A message of its own for one net, read or copied, in today's format. *path is the file that
- * relative paths inside are tried from; to be freed. */
+/* Reads or copies the message of one net, upgraded to the present format. *path is the file that
+ * relative paths inside start from; to be freed. */
 static crema_status read_source(const crema_solver *solver, const net_source *source,
                                 Caffe__NetParameter **out, char **path) {
   if (source->file != NULL) {
@@ -81,25 +80,17 @@ typedef struct net_place {
   int group;   /* of solver->group: 0, or 1 + the number of the test net */
 } net_place;
 
-/* The root's net of the same place; NULL for the root. */
-static const crema_net *root_of(const crema_solver *solver, const net_place *place) {
-  if (place->replica == 0) return NULL;
-  return place->phase == CREMA_TRAIN ? solver->net : solver->test_net[place->group - 1];
-}
-
-static cr_solver_rank rank_of(const crema_solver *solver, const net_place *place) {
-  return (cr_solver_rank){.rank = solver->rank + place->replica,
-                          .solvers = solver->ranks,
-                          .group = solver->group != NULL ? solver->group[place->group] : NULL,
-                          .root = root_of(solver, place),
-                          .tests = solver->tests_shared};
-}
-
 static crema_status build(crema_solver *solver, const net_source *source, net_place place,
                           const Caffe__NetState *solver_state, crema_net **out) {
   const cr_replica *replica = &solver->replica[place.replica];
-  const cr_solver_rank rank = rank_of(solver, &place);
   const crema_phase phase = place.phase;
+  cr_solver_rank rank = {.rank = solver->rank + place.replica,
+                         .solvers = solver->ranks,
+                         .group = solver->group != NULL ? solver->group[place.group] : NULL,
+                         .tests = solver->tests_shared};
+  if (place.replica > 0) {
+    rank.root = phase == CREMA_TRAIN ? solver->net : solver->test_net[place.group - 1];
+  }
   Caffe__NetParameter *param = NULL;
   char *path = NULL;
   net_state state = {0};
@@ -179,8 +170,8 @@ crema_status cr_solver_build_train_net(crema_solver *solver, int index) {
   return build(solver, chosen, place, param->train_state, &solver->replica[index].net);
 }
 
-/* The source of test net `i`: test_net_param entries, then test_net, then net or net_param again
- * for each test_iter entry that is left. */
+/* The source of test net `i`: test_net_param entries, then test_net entries, then net or net_param
+ * for each remaining test_iter entry. */
 static net_source test_source(const Caffe__SolverParameter *param, size_t i) {
   if (i < param->n_test_net_param) {
     return (net_source){NULL, param->test_net_param[i], "test_net_param", i};
@@ -234,17 +225,11 @@ static crema_status build_test_net(crema_solver *solver, size_t index, int repli
   return average != NULL ? cr_average_share(average, *out) : CREMA_OK;
 }
 
-/* Test nets whose batches were divided run each of them together. */
-static void warn_of_rounding(const crema_solver *solver, size_t index) {
-  const int batches = solver->param->test_iter[index], ranks = solver->ranks;
-  if (!solver->tests_shared || solver->options.total_batch || batches % ranks == 0) return;
-  if (!cr_solver_leads(solver)) return;
-  cr_log_warning("test net #%zu: test_iter %d cannot be divided among %d replicas; each runs %d",
-                 index, batches, ranks, batches / ranks + 1);
-}
-
 crema_status cr_solver_build_test_nets(crema_solver *solver) {
   const size_t nets = solver->param->n_test_iter;
+  /* With divided batches all replicas run each batch together. */
+  const bool dealt =
+      solver->tests_shared && !solver->options.total_batch && cr_solver_leads(solver);
   const int replicas = solver->tests_shared ? solver->replicas : 1;
   CR_TRY(cr_field_locate(check_test_counts(solver->param, nets), solver->path));
   CR_TRY(CR_NEW(solver->test_net, nets * (size_t)replicas + 1, "test nets"));
@@ -254,7 +239,11 @@ crema_status cr_solver_build_test_nets(crema_solver *solver) {
       if (status != CREMA_OK) return cr_fail_in(status, "test net #%zu", i);
       if (replica > 0) continue;
       solver->test_nets = (int)i + 1;
-      warn_of_rounding(solver, i);
+      const int batches = solver->param->test_iter[i], ranks = solver->ranks;
+      if (!dealt || batches % ranks == 0) continue;
+      cr_log_warning(
+          "test net #%zu: test_iter %d cannot be divided among %d replicas; each runs %d", i,
+          batches, ranks, batches / ranks + 1);
     }
   }
   return CREMA_OK;

@@ -1,4 +1,4 @@
-/* Measures what a training will be made of, and predicts what its steps take. */
+/* Measures links and computing, and predicts the time of a training step. */
 #include "solver/plan.h"
 
 #include <math.h>
@@ -14,13 +14,6 @@ static crema_device *device_of(const cr_training_plan *plan, int replica) {
   return plan->solver->replica[replica].context->device;
 }
 
-static bool has_children(const cr_training_plan *plan, int device) {
-  for (int i = 0; i < plan->solver->replicas; ++i) {
-    if (plan->pair[i].parent == device) return true;
-  }
-  return false;
-}
-
 static crema_status measure_tree(cr_training_plan *plan) {
   const int count = plan->solver->replicas;
   crema_device *device[CR_MAX_DEVICES];
@@ -32,7 +25,9 @@ static crema_status measure_tree(cr_training_plan *plan) {
     const cr_tree_pair pair = plan->pair[i];
     const cr_probe_way down = {device[pair.parent], device[pair.child]};
     CR_TRY(plan->probe(&down, 1, &plan->link[i]));
-    if (!has_children(plan, pair.child)) way[last++] = down;
+    bool is_leaf = true;
+    for (int k = 0; k < count; ++k) is_leaf = is_leaf && plan->pair[k].parent != pair.child;
+    if (is_leaf) way[last++] = down;
   }
   return plan->probe(way, last, &plan->level);
 }
@@ -58,7 +53,7 @@ static crema_status measure_links(cr_training_plan *plan) {
 
 /* ---- computing ----------------------------------------------------------- */
 
-/* The backward pass that is under way. */
+/* The present backward pass. */
 typedef struct backward {
   const cr_training_plan *plan;
   crema_context *context;
@@ -67,7 +62,7 @@ typedef struct backward {
   double *ready;
 } backward;
 
-/* Waits for the device where a bucket is complete: what is submitted is not done yet. */
+/* Waits for the device when a bucket is complete: submitted work may be unfinished. */
 static crema_status layer_done(void *user, int layer) {
   backward *b = user;
   const cr_training_plan *plan = b->plan;
@@ -77,16 +72,6 @@ static crema_status layer_done(void *user, int layer) {
   while (b->next < plan->buckets && plan->bucket[b->next].layer >= layer) {
     b->ready[b->next++] = now;
   }
-  return CREMA_OK;
-}
-
-static crema_status time_update(cr_replica *replica, double *seconds) {
-  const double start = cr_clock_seconds();
-  *seconds = 0;
-  if (replica->updater == NULL) return CREMA_OK;
-  CR_TRY(cr_updater_run(replica->updater, 0, 0));
-  CR_TRY(crema_context_finish(replica->context));
-  *seconds = cr_clock_seconds() - start;
   return CREMA_OK;
 }
 
@@ -109,17 +94,23 @@ static crema_status time_iteration(const cr_training_plan *plan, cr_replica *rep
   const double before = replica->net->replay_time;
   CR_TRY(cr_net_backward_watched(replica->net, &watcher));
   CR_TRY(crema_context_finish(replica->context));
-  times->backward = cr_clock_seconds() - b.start;
+  const double end = cr_clock_seconds();
+  times->backward = end - b.start;
   times->again = replica->net->replay_time - before;
-  return time_update(replica, &times->update);
+  times->update = 0;
+  if (replica->updater == NULL) return CREMA_OK;
+  CR_TRY(cr_updater_run(replica->updater, 0, 0));
+  CR_TRY(crema_context_finish(replica->context));
+  times->update = cr_clock_seconds() - end;
+  return CREMA_OK;
 }
 
 static double whole(const cr_plan_times *times) {
   return times->forward + times->backward + times->update;
 }
 
-/* The fastest iteration. The first one, which also plans, does not count. All replicas compute at
- * the same time, as in training: simulated devices share the processors. */
+/* Measures the fastest iteration. The first one, which also plans, does not count. All replicas
+ * compute at the same time, as in training: simulated devices share the processors. */
 static crema_status measure_replica(void *user, cr_replica *replica) {
   cr_training_plan *plan = user;
   cr_plan_times *best = &plan->each[replica - plan->solver->replica];
@@ -138,7 +129,7 @@ static crema_status measure_replica(void *user, cr_replica *replica) {
   return status;
 }
 
-/* The largest of all processes: in nanoseconds, as they agree on integers. */
+/* Replaces each value by the largest of all processes, which agree on integers: on nanoseconds. */
 static crema_status slowest_process(const cr_training_plan *plan, double *seconds, int count) {
   int64_t *most = NULL;
   CR_TRY(CR_NEW(most, count + 1, "a plan"));
@@ -213,14 +204,14 @@ static double tree_seconds(const cr_training_plan *plan) {
   return cr_cost_tree(plan->solver->ranks, plan->level, mean);
 }
 
-/* Whether parameters are updated when all gradients have been exchanged. */
+/* Whether the update starts after the exchange of all gradients. */
 static bool updates_late(const crema_solver *solver) {
   return cr_rate_follows_loss(&solver->schedule) || cr_updater_needs_all(solver->updater) ||
          solver->net->param->global_grad_scale_adaptive;
 }
 
-/* When the last bucket of a step is summed and used. The last backward pass begins after `before`
- * seconds. */
+/* The time at which the last bucket of a step is summed and used. The last backward pass begins
+ * after `before` seconds. */
 static double last_bucket(const cr_training_plan *plan, crema_exchange way, double before) {
   const cr_cost_ranks ranks = ranks_of(plan, way);
   const double update = updates_late(plan->solver) ? 0 : plan->times.update;

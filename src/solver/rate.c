@@ -7,29 +7,26 @@
  *   multistep  b g^(number of stepvalues reached)
  *   poly       m + (b - m) (1 - i / max_iter)^p, m = min_lr
  *   sigmoid    b / (1 + exp(-g (i - stepsize)))
- *   plateau    b g^(steps), a step whenever, for plateau_winsize[steps] iterations, the mean loss
- *              has reached no new minimum and there was no step (SSD)
+ *   plateau    b g^(steps), a step after plateau_winsize[steps] iterations without a step and
+ *              without a new minimum of the mean loss (SSD)
  *   multifixed stagelr[s], s the first stage with i <= stageiter[s], or the last one (Intel)
  *   cosine     m + (b - m) (1 + cos(pi (i - u) / (max_iter - u))) / 2, m = min_lr, u the
  *              iterations of the warm-up (Loshchilov and Hutter, 2017, without restarts)
- *   onecycle   between first = b / cycle_start_div, b, and first / cycle_end_div in half waves of a
- *              cosine; b is reached at iteration cycle_rise max_iter - 1, the last at max_iter - 1
- *              (Smith and Topin, 2018)
+ *   onecycle   from first = b / cycle_start_div to b at iteration cycle_rise max_iter - 1, then to
+ *              first / cycle_end_div at max_iter - 1, in half waves of a cosine (Smith and Topin,
+ *              2018)
  *
  * During the first rampup_interval iterations, as in NVCaffe, r + (b - r) (i / rampup_interval)^2
- * with r = rampup_lr; or during the first warmup_iter ones, as in Intel's Caffe,
- * s + (b - s) i / warmup_iter with s = warmup_start_lr. Never less than min_lr, where that is
- * above 0.
+ * with r = rampup_lr; or during the first warmup_iter iterations, as in Intel's Caffe,
+ * s + (b - s) i / warmup_iter with s = warmup_start_lr. At least min_lr if that is above 0.
  *
- * Momentum and weight decay, with q = (i / max_iter)^power of their own, at most 1:
+ * Momentum m and weight decay d, each with its own q = min(1, i / max_iter)^power:
  *
  *   fixed      as given
- *   poly       momentum: n + (max_momentum - n) q, n the one that is given
- *              weight decay: d + (max_weight_decay - d) q, likewise
- *   opt        momentum alone: (1 - sqrt(rate) / 2)^2, at most max_momentum where that is given
- *   onecycle   momentum alone: from max_momentum to n and back, when the rate of onecycle rises and
- *              falls
- */
+ *   poly       m + (max_momentum - m) q; d + (max_weight_decay - d) q
+ *   opt        momentum only: (1 - sqrt(rate) / 2)^2, at most max_momentum if given
+ *   onecycle   momentum only: from max_momentum to m and back, as the rate of onecycle rises and
+ *              falls */
 #include "solver/rate.h"
 
 #include <math.h>
@@ -60,19 +57,14 @@ static const char *const factor_names[CR_FACTOR_POLICIES] = {[CR_FACTOR_FIXED] =
                                                              [CR_FACTOR_OPT] = "opt",
                                                              [CR_FACTOR_ONECYCLE] = "onecycle"};
 
-/* "fixed, step" and so on. */
-static crema_status list_names(const char *const *known, size_t count, cr_buffer *out) {
-  for (size_t i = 0; i < count; ++i) {
-    CR_TRY(cr_buffer_print(out, "%s%s", i == 0 ? "" : ", ", known[i]));
-  }
-  return CREMA_OK;
-}
-
-/* The failure to find a name: what was meant, perhaps, and all names. NULL: there is no name. */
+/* Fails with the nearest name and all names. `name` NULL: the field is missing. */
 static crema_status unknown_policy(const char *field, const char *name, const char *const *known,
                                    size_t count) {
   cr_buffer names = {0};
-  crema_status status = list_names(known, count, &names);
+  crema_status status = CREMA_OK;
+  for (size_t i = 0; i < count && status == CREMA_OK; ++i) {
+    status = cr_buffer_print(&names, "%s%s", i == 0 ? "" : ", ", known[i]);
+  }
   if (status == CREMA_OK && name == NULL) {
     status = cr_fail(CREMA_E_PARSE, "%s is missing; known policies: %s", field, names.data);
   } else if (status == CREMA_OK) {
@@ -141,10 +133,6 @@ static void read_numbers(const Caffe__SolverParameter *param, cr_schedule *out) 
   out->weight_decay_power = (double)param->weight_decay_power;
 }
 
-static bool ends_at_max_iter(const cr_schedule *s) {
-  return s->policy == CR_RATE_POLY || s->policy == CR_RATE_COSINE || s->policy == CR_RATE_ONECYCLE;
-}
-
 static crema_status check_steps(const cr_schedule *s) {
   if (s->policy == CR_RATE_STEP && s->stepsize <= 0) {
     return cr_field_fail(CREMA_E_RANGE, "stepsize",
@@ -194,7 +182,7 @@ static crema_status check_cycle(const cr_schedule *s) {
   return CREMA_OK;
 }
 
-/* Iterations before the policy has its say. */
+/* The iterations of the warm-up. */
 static int start_of(const cr_schedule *s) {
   return s->warmup_iter > 0 ? s->warmup_iter : s->rampup_interval;
 }
@@ -216,7 +204,7 @@ static crema_status check_start(const cr_schedule *s) {
 static crema_status check_rate(const cr_schedule *s) {
   const bool low = s->policy == CR_RATE_POLY || s->policy == CR_RATE_COSINE;
   CR_TRY(check_steps(s));
-  if (ends_at_max_iter(s) && s->max_iter <= 0) {
+  if ((low || s->policy == CR_RATE_ONECYCLE) && s->max_iter <= 0) {
     return cr_field_fail(CREMA_E_RANGE, "max_iter",
                          "lr_policy '%s' needs a max_iter above 0, found %d", rate_names[s->policy],
                          s->max_iter);
@@ -247,7 +235,7 @@ crema_status cr_schedule_read(const Caffe__SolverParameter *param, cr_schedule *
                        "the policy '%s' needs a max_iter above 0, found %d", name, out->max_iter);
 }
 
-/* The plateau policy's step at `iteration`. */
+/* Advances the step of the plateau policy. */
 static void follow_plateau(const cr_schedule *s, int64_t iteration, double loss,
                            cr_rate_state *state) {
   if ((float)loss < state->minimum_loss) {
@@ -266,19 +254,13 @@ static double along_cosine(double a, double b, double share) {
   return b + (a - b) * (1 + cos(M_PI * share)) / 2;
 }
 
-/* In a cycle over all iterations: `first`, `middle` where the rate is highest, `last`. */
+/* In a cycle over all iterations from `first` to `middle`, at the highest rate, to `last`. */
 static double in_cycle(const cr_schedule *s, int64_t iteration, double first, double middle,
                        double last) {
   const double peak = s->cycle_rise * s->max_iter - 1, end = (double)s->max_iter - 1;
   const double at = fmin((double)iteration, end);
   if (at < peak) return along_cosine(first, middle, at / peak);
   return along_cosine(middle, last, (at - peak) / (end - peak));
-}
-
-static double stage_rate(const cr_schedule *s, int64_t iteration) {
-  size_t stage = 0;
-  while (stage + 1 < s->stages && iteration > s->stageiter[stage]) ++stage;
-  return (double)s->stagelr[stage];
 }
 
 static double by_policy(const cr_schedule *s, int64_t iteration, double loss,
@@ -298,14 +280,18 @@ static double by_policy(const cr_schedule *s, int64_t iteration, double loss,
       }
       return s->base_lr * pow(s->gamma, state->step);
     case CR_RATE_POLY:
-      /* Past max_iter the base would be negative and its power not a number. */
+      /* Beyond max_iter the base would be negative and its power NaN. */
       return s->min_lr +
              (s->base_lr - s->min_lr) * pow(fmax(0, 1 - at / (double)s->max_iter), s->power);
     case CR_RATE_SIGMOID: return s->base_lr / (1 + exp(-s->gamma * (at - (double)s->stepsize)));
     case CR_RATE_PLATEAU:
       follow_plateau(s, iteration, loss, state);
       return s->base_lr * pow(s->gamma, state->step);
-    case CR_RATE_MULTIFIXED: return stage_rate(s, iteration);
+    case CR_RATE_MULTIFIXED: {
+      size_t stage = 0;
+      while (stage + 1 < s->stages && iteration > s->stageiter[stage]) ++stage;
+      return (double)s->stagelr[stage];
+    }
     case CR_RATE_COSINE: {
       const double start = start_of(s), all = (double)s->max_iter - start;
       return along_cosine(s->base_lr, s->min_lr, fmin(1, (at - start) / all));

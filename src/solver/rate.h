@@ -1,4 +1,4 @@
-/* How the learning rate, the momentum and the weight decay change in the course of training. */
+/* Schedules of learning rate, momentum and weight decay. */
 #ifndef CR_SOLVER_RATE_H
 #define CR_SOLVER_RATE_H
 
@@ -22,12 +22,12 @@ typedef enum cr_rate_policy {
 typedef enum cr_factor_policy {
   CR_FACTOR_FIXED,
   CR_FACTOR_POLY,
-  CR_FACTOR_OPT, /* of the momentum alone; so is the next one */
+  CR_FACTOR_OPT, /* this and the next only for the momentum */
   CR_FACTOR_ONECYCLE,
   CR_FACTOR_POLICIES
 } cr_factor_policy;
 
-/* The fields of a solver file that the three depend on. */
+/* The fields of a solver file for the three schedules. */
 typedef struct cr_schedule {
   cr_rate_policy policy;
   double base_lr, min_lr, gamma, power;
@@ -47,20 +47,20 @@ typedef struct cr_schedule {
   double weight_decay, max_weight_decay, weight_decay_power;
 } cr_schedule;
 
-/* The part of the learning rate's schedule that changes while training. */
+/* The state of the learning rate's schedule. */
 typedef struct cr_rate_state {
   int step;           /* of the step, multistep and plateau policies */
   float minimum_loss; /* of the plateau policy: the least mean loss so far */
-  int64_t last_event; /* likewise: the iteration of that loss or of the last step */
+  int64_t last_event; /* of the plateau policy: the iteration of that loss or of the last step */
 } cr_rate_state;
 
 /* Reads the schedule of a solver file; `param` must outlive it. Errors: CREMA_E_PARSE without
- * lr_policy, CREMA_E_ARGUMENT for two ways to warm up, CREMA_E_UNKNOWN_NAME for policies that do
- * not exist, CREMA_E_RANGE for values that a policy cannot work with. */
+ * lr_policy, CREMA_E_ARGUMENT for two ways to warm up, CREMA_E_UNKNOWN_NAME for unknown policies,
+ * CREMA_E_RANGE for values that a policy cannot work with. */
 crema_status cr_schedule_read(const Caffe__SolverParameter *param, cr_schedule *out) CREMA_MUST_USE;
 
-/* The learning rate at `iteration`, where the mean of the last losses is `loss`. To be called once
- * per iteration, because the policies with steps advance *state. */
+/* The learning rate at `iteration`, given the mean `loss` of the last iterations. Call it once per
+ * iteration: policies with steps advance *state. */
 double cr_rate_at(const cr_schedule *schedule, int64_t iteration, double loss,
                   cr_rate_state *state);
 
@@ -69,7 +69,7 @@ static inline bool cr_rate_follows_loss(const cr_schedule *schedule) {
   return schedule->policy == CR_RATE_PLATEAU;
 }
 
-/* Momentum and weight decay at `iteration`, before the factors of single parameters. `rate` is the
+/* Momentum and weight decay at `iteration`, without the factors of single parameters. `rate`: the
  * learning rate of that iteration. */
 double cr_momentum_at(const cr_schedule *schedule, int64_t iteration, double rate);
 double cr_weight_decay_at(const cr_schedule *schedule, int64_t iteration);

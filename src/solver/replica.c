@@ -23,17 +23,12 @@ struct cr_reducer {
 
 /* ---- spans: what is exchanged -------------------------------------------- */
 
-/* First the weights of each block, then each bucket's gradients. */
-static int weight_span(const cr_replica *replica, int block) {
-  (void)replica;
-  return block;
-}
-
+/* Span i is the weights of block i; the gradients of each bucket follow. */
 static int bucket_span(const cr_replica *replica, int bucket) {
   return replica->blocks->count + bucket;
 }
 
-/* Where the elements from `begin` to `end` of a block's array are. */
+/* The elements from `begin` to `end` of a block's array. */
 static crema_status span_of(const cr_replica *replica, cr_tensor *whole, int64_t begin, int64_t end,
                             cr_exchange_span *out) {
   const crema_dtype type = cr_tensor_type(whole);
@@ -51,8 +46,7 @@ static crema_status prepare_exchange(cr_replica *replica) {
   CR_TRY(CR_NEW(span, blocks->count + replica->buckets, "an exchange"));
   for (int i = 0; i < blocks->count; ++i) {
     const cr_param_block *block = &blocks->block[i];
-    CR_TRY_GOTO(span_of(replica, block->weight, 0, block->count, &span[weight_span(replica, i)]),
-                out);
+    CR_TRY_GOTO(span_of(replica, block->weight, 0, block->count, &span[i]), out);
   }
   for (int i = 0; i < replica->buckets; ++i) {
     const cr_bucket *bucket = &replica->bucket[i];
@@ -70,10 +64,6 @@ out:
 
 static cr_param_block_tensors gradients(const cr_replica *replica) {
   return (cr_param_block_tensors){replica->net->learnable, true};
-}
-
-static cr_param_block_tensors weights(const cr_replica *replica) {
-  return (cr_param_block_tensors){replica->net->learnable, false};
 }
 
 static crema_status collect_bucket(const cr_replica *replica, const cr_bucket *bucket) {
@@ -193,19 +183,19 @@ static bool is_root(const cr_replica *replica) {
   return replica->rank == 0;
 }
 
-/* Whether the root updates for all, which get its weights before each pass. */
+/* Whether the root updates for all and broadcasts its weights before each pass. */
 static bool is_root_only(const cr_replica *replica) {
   return replica->exchange != NULL && replica->exchange->class->root_only;
 }
 
 static crema_status broadcast_block(const cr_replica *replica, int index) {
   const cr_param_block *block = &replica->blocks->block[index];
-  CR_TRY(cr_param_block_collect(block, block->weight, weights(replica), 0, block->parts,
-                                replica->context));
-  CR_TRY(cr_exchange_broadcast(replica->exchange, replica->context, weight_span(replica, index)));
+  const cr_param_block_tensors weights = {replica->net->learnable, false};
+  crema_context *context = replica->context;
+  CR_TRY(cr_param_block_collect(block, block->weight, weights, 0, block->parts, context));
+  CR_TRY(cr_exchange_broadcast(replica->exchange, context, index));
   if (is_root(replica)) return CREMA_OK;
-  return cr_param_block_changed(block, block->weight, weights(replica), 0, block->parts,
-                                replica->context);
+  return cr_param_block_changed(block, block->weight, weights, 0, block->parts, context);
 }
 
 crema_status cr_replica_broadcast(cr_replica *replica, bool all) {
@@ -226,7 +216,7 @@ crema_status cr_replica_broadcast_gradients(cr_replica *replica) {
   return CREMA_OK;
 }
 
-/* The sum to the root, after backward. */
+/* Sums gradients at the root, after backward. */
 static crema_status sum_buckets(cr_replica *replica) {
   for (int i = 0; i < replica->buckets; ++i) {
     const cr_bucket *bucket = &replica->bucket[i];
@@ -237,7 +227,7 @@ static crema_status sum_buckets(cr_replica *replica) {
   return CREMA_OK;
 }
 
-/* Starts the update that the reducer makes along with the exchange, where it can be. */
+/* Starts the update that the reducer makes along with the exchange, if that is possible. */
 static crema_status begin_update(cr_replica *replica, const cr_iteration *iteration) {
   cr_reducer *reducer = replica->reducer;
   reducer->next = 0;
@@ -245,13 +235,6 @@ static crema_status begin_update(cr_replica *replica, const cr_iteration *iterat
                      !replica->net->param->global_grad_scale_adaptive;
   if (!reducer->updates) return CREMA_OK;
   return cr_updater_begin(replica->updater, iteration->rate, iteration->number);
-}
-
-static crema_status backward(cr_replica *replica, const cr_iteration *iteration, bool last) {
-  if (!last || replica->reducer == NULL) return crema_net_backward(replica->net);
-  CR_TRY(begin_update(replica, iteration));
-  const cr_net_watcher watcher = {.layer_done = layer_done, .user = replica};
-  return cr_net_backward_watched(replica->net, &watcher);
 }
 
 static crema_status fill_inputs(cr_replica *replica, const cr_iteration *iteration, int pass) {
@@ -270,9 +253,14 @@ crema_status cr_replica_forward(cr_replica *replica, const cr_iteration *iterati
 static crema_status one_pass(cr_replica *replica, const cr_iteration *iteration, int pass,
                              double *loss) {
   crema_net *net = replica->net;
+  const bool exchanges = replica->reducer != NULL && pass + 1 == iteration->passes;
+  const cr_net_watcher watcher = {.layer_done = layer_done, .user = replica};
   CR_TRY(fill_inputs(replica, iteration, pass));
   crema_status status = cr_net_forward_submit(net);
-  if (status == CREMA_OK) status = backward(replica, iteration, pass + 1 == iteration->passes);
+  if (status == CREMA_OK && exchanges) status = begin_update(replica, iteration);
+  if (status == CREMA_OK) {
+    status = exchanges ? cr_net_backward_watched(net, &watcher) : crema_net_backward(net);
+  }
   if (status == CREMA_OK) status = cr_net_loss_read(net, loss);
   if (status != CREMA_OK) return cr_fail_in(status, "iteration %lld", (long long)iteration->number);
   return iteration->check_loss(iteration->checker, replica, *loss);
@@ -346,7 +334,7 @@ crema_status cr_replica_join(cr_replica *replica, cr_exchange *exchange, int buc
   return begin_exchange(replica, buckets);
 }
 
-/* Failures have been told of, or are of no interest any more. */
+/* Ignores failures, which were reported elsewhere. */
 static void finish_quietly(crema_context *context) {
   if (context != NULL) (void)!crema_context_finish(context);
 }

@@ -1,11 +1,10 @@
 /* A replica: one copy of the net that is trained, with its gradients and its update, on one device.
  *
- * A training has one replica, or several that compute gradients from different samples and exchange
- * them (src/parallel). Where every replica updates, the exchange runs in a thread of the replica
- * while backward is still computing: a bucket of gradients is handed over when its last gradient is
- * submitted, summed over all replicas, and, unless the update has to see all gradients first, used
- * for the update at once. Where only the root updates, gradients are summed after backward, and the
- * root's weights are broadcast before the next forward pass. */
+ * Several replicas compute gradients from different samples and exchange them (src/parallel). If
+ * every replica updates, the exchange runs in a thread of the replica during backward: a bucket of
+ * gradients is handed over when its last gradient is submitted, summed over all replicas, and used
+ * for the update at once unless the update needs all gradients first. If only the root updates,
+ * gradients are summed after backward, and the root's weights are broadcast before forward. */
 #ifndef CR_SOLVER_REPLICA_H
 #define CR_SOLVER_REPLICA_H
 
@@ -26,39 +25,36 @@ struct cr_replica {
   cr_average *average;   /* NULL: none, or the root has it for all */
   cr_exchange *exchange; /* NULL: there is no other replica */
   int rank, replicas;
-  cr_bucket *bucket; /* in the order of their exchange; NULL without one */
+  cr_bucket *bucket; /* in the order of their exchange; NULL without an exchange */
   int buckets;
-  cr_reducer *reducer; /* NULL: no thread of its own exchanges */
-  bool updated;        /* the iteration's update was made while gradients were exchanged */
-  /* Part of that update was begun, and not all of it is known to be made. */
-  atomic_bool updating;
+  cr_reducer *reducer;  /* NULL: no separate thread exchanges */
+  bool updated;         /* the iteration's update was made during the exchange */
+  atomic_bool updating; /* that update has begun and is not known to be complete */
 };
 
-/* Prepares `replica`, whose context and net are set, for training. `exchange` (may be NULL) is
- * taken over, also on failure; so is what is set already: all is freed with cr_replica_end.
- * Gradients are exchanged in about so many `buckets`. `joins`: without an exchange, one may come
- * later. Errors: those of cr_updater_create, cr_exchange_prepare. */
+/* Prepares `replica`, whose context and net are set, for training. Takes over `exchange` (may be
+ * NULL), also on failure; cr_replica_end frees all. Gradients are exchanged in about `buckets`
+ * buckets. `joins`: an exchange may come later. Errors: see cr_updater_create,
+ * cr_exchange_prepare. */
 crema_status cr_replica_begin(cr_replica *replica, const Caffe__SolverParameter *param,
                               const cr_schedule *schedule, cr_exchange *exchange, int buckets,
                               bool joins) CREMA_MUST_USE;
-/* Gives it the exchange, of which all ranks update, and which is taken over likewise. Errors: those
- * of cr_exchange_prepare. */
+/* Takes over an exchange all ranks of which update. Errors: see cr_exchange_prepare. */
 crema_status cr_replica_join(cr_replica *replica, cr_exchange *exchange,
                              int buckets) CREMA_MUST_USE;
-/* Ends the replica's thread and waits for the work that it has queued, which may use memory of the
- * other replicas: to be called for all of them before the first one is ended. Accepts what
- * cr_replica_end does. */
+/* Ends the replica's thread and waits for its queued work, which may use memory of other replicas:
+ * call it for all replicas, then end the first. Accepts a replica that is zeroed or half made. */
 void cr_replica_rest(cr_replica *replica);
-/* Accepts a zeroed struct, and one that is half made. */
+/* Accepts a replica that is zeroed or half made. */
 void cr_replica_end(cr_replica *replica);
 
-/* One iteration, as all replicas make it. */
+/* An iteration of all replicas. */
 typedef struct cr_iteration {
-  int64_t number; /* updates made before */
+  int64_t number; /* of earlier updates */
   int passes;     /* iter_size */
   /* Fills the inputs before each forward pass; may be NULL. Replicas call it at the same time. */
   crema_status (*feed)(void *user, crema_net *net, int64_t pass);
-  /* Told of each loss; a failure ends the iteration. */
+  /* Gets each loss; a failure ends the iteration. */
   crema_status (*check_loss)(void *user, cr_replica *replica, double loss);
   void *user;    /* of `feed` */
   void *checker; /* of `check_loss` */
@@ -66,24 +62,24 @@ typedef struct cr_iteration {
   double rate;
 } cr_iteration;
 
-/* Forward and backward passes, and the exchange: afterwards the gradients are the sum over all
- * replicas, or the update is made already (replica->updated). *loss is the mean over the passes of
- * this replica. Errors: those of the layers and of the exchange. */
+/* Forward and backward passes and the exchange. Then the gradients are the sum over all replicas,
+ * or the update is already made (replica->updated). *loss is the mean over this replica's passes.
+ * Errors: from the layers and the exchange. */
 crema_status cr_replica_compute(cr_replica *replica, const cr_iteration *iteration,
                                 double *loss) CREMA_MUST_USE;
 
-/* One forward pass, the inputs of which are those of pass `pass` of the iteration. */
+/* One forward pass, with the inputs of pass `pass` of the iteration. */
 crema_status cr_replica_forward(cr_replica *replica, const cr_iteration *iteration, int pass,
                                 double *loss) CREMA_MUST_USE;
 
 /* Makes the update, unless it is made already or others make it, and advances the averages. */
 crema_status cr_replica_update(cr_replica *replica, double rate, int64_t iteration) CREMA_MUST_USE;
 
-/* Gives all replicas the root's parameters: all of them, or those that do not learn, as statistics,
- * which each replica gathers from its own samples. To be called for each replica, in threads of
- * their own. A no-op without an exchange. */
+/* Gives all replicas the root's parameters: all, or only those that do not learn, such as
+ * statistics, which differ between replicas. Each replica calls it in its own thread. A no-op
+ * without an exchange. */
 crema_status cr_replica_broadcast(cr_replica *replica, bool all) CREMA_MUST_USE;
-/* The root's gradients become those of all, unless the root alone has the sum. */
+/* Gives all replicas the root's gradients, unless only the root has the sum. */
 crema_status cr_replica_broadcast_gradients(cr_replica *replica) CREMA_MUST_USE;
 
 #endif

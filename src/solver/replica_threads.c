@@ -8,13 +8,13 @@
 #include "core/thread.h"
 #include "device/backend/current.h"
 
-/* What a replica is asked to do, and what came of it. */
+/* Work for a replica, and its result. */
 typedef struct team_order {
   cr_replica_work *work;
   void *user;
   crema_status status;
-  cr_error *error; /* the thread's, when it failed */
-  int place;       /* among those that have failed, from 1 on */
+  cr_error *error; /* the thread's error text after a failure */
+  int place;       /* 1 for the first failure, 2 for the second, ... */
 } team_order;
 
 typedef struct member {
@@ -29,7 +29,7 @@ struct cr_replica_threads {
   int replicas;
   cr_replica_failed *failed;
   void *user;          /* of `failed` */
-  atomic_int failures; /* of the orders that are under way */
+  atomic_int failures; /* of the present orders */
   member member[];     /* the first has no thread */
 };
 
@@ -54,12 +54,6 @@ static crema_status serve(void *arg) {
   }
 }
 
-static crema_status start_member(member *self) {
-  void *elements[] = {&self->order};
-  CR_TRY(cr_queue_pair_init(&self->orders, elements, 1));
-  return cr_thread_start(&self->thread, "crema replica", serve, self);
-}
-
 crema_status cr_replica_threads_start(cr_replica *replica, int replicas, cr_replica_failed *failed,
                                       void *user, cr_replica_threads **out) {
   const size_t bytes = sizeof(cr_replica_threads) + (size_t)replicas * sizeof(member);
@@ -69,9 +63,14 @@ crema_status cr_replica_threads_start(cr_replica *replica, int replicas, cr_repl
   team->failed = failed;
   team->user = user;
   for (int i = 0; i < replicas; ++i) {
-    team->member[i].team = team;
-    team->member[i].replica = &replica[i];
-    crema_status status = i > 0 ? start_member(&team->member[i]) : CREMA_OK;
+    member *self = &team->member[i];
+    self->team = team;
+    self->replica = &replica[i];
+    if (i == 0) continue;
+    crema_status status = cr_queue_pair_init(&self->orders, (void *[]){&self->order}, 1);
+    if (status == CREMA_OK) {
+      status = cr_thread_start(&self->thread, "crema replica", serve, self);
+    }
     if (status == CREMA_OK) continue;
     cr_replica_threads_stop(team);
     return status;
@@ -89,21 +88,7 @@ void cr_replica_threads_stop(cr_replica_threads *team) {
   free(team);
 }
 
-static crema_status give_order(member *self, cr_replica_work *work, void *user) {
-  void *item = NULL;
-  CR_TRY(cr_queue_pop(self->orders.free, NULL, &item));
-  self->order = (team_order){.work = work, .user = user};
-  return cr_queue_push(self->orders.full, item);
-}
-
-/* Waits until the order is carried out. */
-static crema_status await_order(member *self) {
-  void *item = NULL;
-  CR_TRY(cr_queue_pop(self->orders.free, NULL, &item));
-  return cr_queue_push(self->orders.free, item);
-}
-
-/* The failure that came first, again in the calling thread. */
+/* The first failure, as a failure of the calling thread. */
 static crema_status collect_failure(cr_replica_threads *team) {
   crema_status status = CREMA_OK;
   for (int i = 0; i < team->replicas; ++i) {
@@ -118,10 +103,19 @@ static crema_status collect_failure(cr_replica_threads *team) {
 }
 
 crema_status cr_replica_threads_run(cr_replica_threads *team, cr_replica_work *work, void *user) {
+  const team_order order = {.work = work, .user = user};
+  void *item = NULL;
   atomic_store(&team->failures, 0);
-  for (int i = 1; i < team->replicas; ++i) CR_TRY(give_order(&team->member[i], work, user));
-  team->member[0].order = (team_order){.work = work, .user = user};
+  for (int i = 1; i < team->replicas; ++i) {
+    CR_TRY(cr_queue_pop(team->member[i].orders.free, NULL, &item));
+    team->member[i].order = order;
+    CR_TRY(cr_queue_push(team->member[i].orders.full, item));
+  }
+  team->member[0].order = order;
   carry_out(&team->member[0]);
-  for (int i = 1; i < team->replicas; ++i) CR_TRY(await_order(&team->member[i]));
+  for (int i = 1; i < team->replicas; ++i) { /* waits until the order is carried out */
+    CR_TRY(cr_queue_pop(team->member[i].orders.free, NULL, &item));
+    CR_TRY(cr_queue_push(team->member[i].orders.free, item));
+  }
   return collect_failure(team);
 }

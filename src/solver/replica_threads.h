@@ -6,24 +6,22 @@
 
 typedef struct cr_replica_threads cr_replica_threads;
 
-/* The work of each replica. The exchange hears of a failure, so that no replica waits for a failed
- * one. */
+/* The work of each replica. A failure also fails the exchange, so that no replica waits for it. */
 typedef crema_status cr_replica_work(void *user, cr_replica *replica);
 
-/* Called for each failure in the thread of the replica that failed, which has its error text. */
+/* Called for each failure in the failed replica's thread, which has the error text. */
 typedef void cr_replica_failed(void *user, crema_status status);
 
-/* Starts a thread for each replica but the first, with the replica's device as its current one
- * (cr_device_current). The replicas must outlive the threads. `failed` is called for failures, with
- * `user`. Errors: CREMA_E_NO_MEMORY. */
+/* Starts a thread for each replica but the first; its current device (cr_device_current) is the
+ * replica's. The replicas must outlive the threads. Errors: CREMA_E_NO_MEMORY. */
 crema_status cr_replica_threads_start(cr_replica *replica, int replicas, cr_replica_failed *failed,
                                       void *user, cr_replica_threads **out) CREMA_MUST_USE;
 
 /* Ends the threads. Accepts NULL. */
 void cr_replica_threads_stop(cr_replica_threads *team);
 
-/* Does `work` for all replicas at once and returns when all have ended, with the first failure.
- * After a failure nothing can be exchanged. */
+/* Does `work` for all replicas at once, waits for all, and returns the first failure. After a
+ * failure nothing can be exchanged. */
 crema_status cr_replica_threads_run(cr_replica_threads *team, cr_replica_work *work,
                                     void *user) CREMA_MUST_USE;
 

@@ -10,7 +10,7 @@
 
 /* ---- devices ------------------------------------------------------------- */
 
-/* What solver_mode and device_id say. */
+/* The device that solver_mode and device_id name. */
 static crema_status default_device(const crema_solver *solver, crema_device **out) {
   const Caffe__SolverParameter *param = solver->param;
   if (param->solver_mode == CAFFE__SOLVER_PARAMETER__SOLVER_MODE__GPU) {
@@ -68,14 +68,6 @@ void cr_solver_greet(const crema_solver *solver) {
   cr_processors_share(cr_world_local_size(solver->world));
 }
 
-static crema_status join_world(crema_solver *solver) {
-  if (!solver->options.with_processes || !cr_world_is_there()) return CREMA_OK;
-  CR_TRY(cr_world_join(&solver->world));
-  solver->rank = cr_world_rank(solver->world);
-  cr_solver_greet(solver);
-  return CREMA_OK;
-}
-
 /* Processes that will be joined later (crema_solver_join). */
 static bool will_join(const crema_solver *solver) {
   return solver->options.process_count > 1;
@@ -128,7 +120,7 @@ crema_exchange cr_solver_auto_exchange(const crema_solver *solver, const char **
   return CREMA_EXCHANGE_REDUCE;
 }
 
-/* What `auto` means for processes. All of them choose the same. */
+/* Resolves `auto` for processes, all of which choose the same. */
 static crema_status choose_between_processes(const crema_solver *solver, crema_device *device,
                                              bool *nccl) {
   const crema_exchange wanted = solver->options.exchange;
@@ -156,7 +148,7 @@ static crema_status between_processes(const crema_solver *solver, cr_exchange **
               : cr_exchange_create_mpi(solver->world, device, end);
 }
 
-/* What `auto` means for devices. */
+/* Resolves `auto` for devices. */
 static crema_status choose_exchange(crema_device *const *device, int count, cr_exchange **end) {
   const bool asked = device[0]->backend->collectives != NULL;
   if (asked && cr_exchange_create_nccl(device, count, end) == CREMA_OK) {
@@ -191,27 +183,12 @@ static crema_status between_devices(const crema_solver *solver, cr_exchange **en
   return cr_exchange_create_reduce(device, count, end);
 }
 
-/* end[i] stays NULL for a replica that is alone. */
-static crema_status make_exchange(const crema_solver *solver, cr_exchange **end) {
-  if (solver->world != NULL) return between_processes(solver, end);
-  if (solver->replicas > 1) return between_devices(solver, end);
-  return CREMA_OK;
-}
-
 int cr_solver_buckets(const crema_solver *solver) {
   if (!solver->param->layer_wise_reduce) return 1;
   return solver->net->param->reduce_buckets;
 }
 
 /* ---- replicas ------------------------------------------------------------ */
-
-static crema_status make_groups(crema_solver *solver) {
-  if (solver->replicas < 2) return CREMA_OK;
-  const size_t count = solver->param->n_test_iter + 1;
-  CR_TRY(CR_NEW(solver->group, count, "the input of several replicas"));
-  for (size_t i = 0; i < count; ++i) CR_TRY(cr_input_group_create(&solver->group[i]));
-  return CREMA_OK;
-}
 
 /* The context of the first replica draws the weights; the others get theirs from it. */
 static crema_status make_net(crema_solver *solver, int index) {
@@ -231,7 +208,9 @@ static crema_status make_net(crema_solver *solver, int index) {
 }
 
 static crema_status begin_replicas(crema_solver *solver, cr_exchange **end) {
-  crema_status status = make_exchange(solver, end);
+  crema_status status = CREMA_OK;
+  if (solver->world != NULL) status = between_processes(solver, end);
+  else if (solver->replicas > 1) status = between_devices(solver, end);
   for (int i = 0; i < solver->replicas && status == CREMA_OK; ++i) {
     cr_exchange *mine = end[i];
     end[i] = NULL;
@@ -246,12 +225,12 @@ static crema_status agree_on_seed(crema_solver *solver) {
   const Caffe__SolverParameter *param = solver->param;
   if (param->random_seed >= 0) solver->seed = (uint64_t)param->random_seed;
   else if (solver->options.has_seed) solver->seed = solver->options.seed;
-  /* All have to shuffle alike, and there is nobody to ask yet. */
+  /* All processes need the same seed; those that join later cannot ask for one. */
   else if (!will_join(solver)) solver->seed = cr_random_seed();
   return cr_world_broadcast(solver->world, &solver->seed, sizeof solver->seed);
 }
 
-/* No replica waits for records behind those of one that has failed. */
+/* Wakes replicas that wait for records of a failed replica. */
 static void fail_inputs(void *user, crema_status status) {
   const crema_solver *solver = user;
   for (size_t i = 0; solver->group != NULL && i <= solver->param->n_test_iter; ++i) {
@@ -263,7 +242,11 @@ crema_status cr_solver_make_replicas(crema_solver *solver) {
   cr_exchange *end[CR_MAX_DEVICES] = {0};
   CR_TRY(check_devices(solver));
   CR_TRY(check_processes(solver));
-  CR_TRY(join_world(solver));
+  if (solver->options.with_processes && cr_world_is_there()) {
+    CR_TRY(cr_world_join(&solver->world));
+    solver->rank = cr_world_rank(solver->world);
+    cr_solver_greet(solver);
+  }
   CR_TRY(agree_on_seed(solver));
   solver->replicas = 1;
   if (solver->world == NULL && solver->options.device_count > 0) {
@@ -276,7 +259,11 @@ crema_status cr_solver_make_replicas(crema_solver *solver) {
   }
   solver->tests_shared = solver->ranks > 1 && solver->options.exchange != CREMA_EXCHANGE_TREE;
   CR_TRY(CR_NEW(solver->replica, solver->replicas, "replicas"));
-  CR_TRY(make_groups(solver));
+  if (solver->replicas > 1) {
+    const size_t groups = solver->param->n_test_iter + 1;
+    CR_TRY(CR_NEW(solver->group, groups, "the input of several replicas"));
+    for (size_t i = 0; i < groups; ++i) CR_TRY(cr_input_group_create(&solver->group[i]));
+  }
   for (int i = 0; i < solver->replicas; ++i) CR_TRY(make_net(solver, i));
   if (solver->group != NULL) {
     cr_log_info("%d replicas share %d readers", solver->replicas,
@@ -299,9 +286,7 @@ void cr_solver_free_replicas(crema_solver *solver) {
   free(solver->test_net);
   const int replicas = solver->replica != NULL ? solver->replicas : 0;
   for (int i = 0; i < replicas; ++i) cr_replica_rest(&solver->replica[i]);
-  for (int i = replicas - 1; i >= 0; --i) {
-    cr_replica_end(&solver->replica[i]);
-  }
+  for (int i = replicas - 1; i >= 0; --i) cr_replica_end(&solver->replica[i]);
   free(solver->replica);
   for (size_t i = 0; solver->group != NULL && i <= tests; ++i) {
     cr_input_group_release(solver->group[i]);
@@ -316,7 +301,7 @@ static crema_status level(void *user, cr_replica *replica) {
   const crema_solver *solver = user;
   cr_net_set_grad_scale(replica->net, solver->net->grad_scale);
   CR_TRY(cr_replica_broadcast(replica, true));
-  /* A program may have set the weights since. */
+  /* The program may have changed the weights. */
   if (replica->average == NULL || cr_average_has_begun(replica->average)) return CREMA_OK;
   return cr_average_start(replica->average);
 }
@@ -329,8 +314,8 @@ crema_status cr_solver_restart_averages(crema_solver *solver) {
   return CREMA_OK;
 }
 
-/* What a program has written to values that it has in view counts, and what it sees there is what
- * came from the root: the next pass would take back older values. */
+/* Values that a program has in view are taken from there first, and refreshed afterwards: otherwise
+ * the next pass would take stale values. */
 crema_status cr_solver_level(crema_solver *solver) {
   CR_TRY(cr_net_take_views(solver->net));
   CR_TRY(cr_replica_threads_run(solver->team, level, solver));

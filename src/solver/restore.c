@@ -1,4 +1,4 @@
-/* Starting from weights, and going on from a snapshot. */
+/* Starts from weights, and resumes from a snapshot. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,8 +8,7 @@
 #include "core/log.h"
 #include "solver/solver.h"
 
-/* Test nets share the train net's parameters, but may have layers of their own. It is no failure
- * when a model has nothing for these. */
+/* Test nets share the train net's parameters. A model may lack their own layers. */
 static crema_status load_models(crema_solver *solver, const char *const *path, size_t count,
                                 cr_net_missing missing) {
   for (int i = 0; i < solver->test_nets; ++i) {
@@ -20,8 +19,8 @@ static crema_status load_models(crema_solver *solver, const char *const *path, s
   return cr_net_load_files(solver->net, path, count, missing, NULL);
 }
 
-/* The files of a list with commas, or those of the solver file, as they are found from there. To be
- * freed, also on failure. */
+/* The files of a comma-separated list, or of the solver file's `weights`, resolved from the solver
+ * file. To be freed, also on failure. */
 static crema_status find_models(const crema_solver *solver, const char *paths, cr_list *out) {
   const Caffe__SolverParameter *param = solver->param;
   if (paths != NULL) CR_TRY(cr_list_split(paths, out));

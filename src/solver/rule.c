@@ -57,12 +57,8 @@ static crema_status find_rule(const char *type, const cr_rule_row **out) {
   return fail_unknown(type, names);
 }
 
-static bool is_given(const Caffe__SolverParameter *param) {
-  const Caffe__SolverParameter empty = CAFFE__SOLVER_PARAMETER__INIT;
-  return param->regularization_type != empty.regularization_type;
-}
-
 static crema_status read_decay(const Caffe__SolverParameter *param, cr_rule_settings *out) {
+  const Caffe__SolverParameter empty = CAFFE__SOLVER_PARAMETER__INIT;
   const char *decay = param->regularization_type;
   out->l1 = strcmp(decay, "L1") == 0;
   out->decoupled = strcmp(decay, "WD") == 0;
@@ -71,7 +67,7 @@ static crema_status read_decay(const Caffe__SolverParameter *param, cr_rule_sett
                          "unknown regularization_type '%s' (known: L2, L1, WD)", decay);
   }
   if (!out->row->apart || out->decoupled) return CREMA_OK;
-  if (is_given(param)) {
+  if (decay != empty.regularization_type) {
     return cr_field_fail(CREMA_E_ARGUMENT, "regularization_type",
                          "%s lets weights decay apart from the gradient (WD); it has no "
                          "regularization_type '%s', as Adam has",

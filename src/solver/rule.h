@@ -1,4 +1,4 @@
-/* Which rule a solver file asks for, and how. */
+/* The update rule and settings of a solver file. */
 #ifndef CR_SOLVER_RULE_H
 #define CR_SOLVER_RULE_H
 
@@ -17,7 +17,7 @@ typedef struct cr_rule_row {
   const char *type; /* in solver files */
   cr_update_rule rule;
   int histories;    /* blobs per parameter */
-  bool no_momentum; /* the rule has no use for it */
+  bool no_momentum; /* the rule does not use it */
   bool averages;    /* the first history is a mean of gradients, as larc_turbo needs it */
   bool apart;       /* weights always decay apart from the gradient */
   cr_local_kind local;

@@ -15,8 +15,8 @@ static crema_status obey(crema_solver *solver) {
       case CREMA_SOLVER_CONTINUE: return CREMA_OK;
       case CREMA_SOLVER_STOP: solver->stop_requested = true; return CREMA_OK;
       case CREMA_SOLVER_SNAPSHOT:
-        /* The snapshot on the disk is the same or better: since it was written, the last forward
-         * pass of the training run has changed the statistics of normalizing layers. */
+        /* The snapshot on the disk is the same or better: the last forward pass of training changed
+         * the statistics of normalizing layers after it. */
         if (solver->snapshot_iteration == solver->iteration) {
           cr_log_info("The snapshot of iteration %lld is written", (long long)solver->iteration);
         } else {
@@ -25,14 +25,6 @@ static crema_status obey(crema_solver *solver) {
         break;
     }
   }
-}
-
-static int64_t count_outputs(crema_net *net) {
-  int64_t count = 0;
-  for (int i = 0; i < crema_net_output_count(net); ++i) {
-    count += crema_blob_count(crema_net_output(net, i));
-  }
-  return count;
 }
 
 /* Adds the outputs' values to sum[0..count-1]. */
@@ -75,23 +67,19 @@ static void keep_score(crema_solver *solver, const double *sum, int64_t count, i
 
 /* ---- one test net -------------------------------------------------------- */
 
-/* How many of a test's batches each replica runs. Batches that were divided are run by all, others
- * are dealt out. All replicas run as many: they take turns in the data. */
+/* The number of batches that each replica runs in a test. All run each divided batch; other batches
+ * are dealt out. All replicas run the same number, as they take turns in the data. */
 static int count_batches(const crema_solver *solver, int index) {
   const int batches = solver->param->test_iter[index];
   if (!solver->tests_shared || solver->options.total_batch) return batches;
   return batches / solver->ranks + (batches % solver->ranks != 0);
 }
 
-static int count_all_batches(const crema_solver *solver, int index) {
-  return count_batches(solver, index) * (solver->tests_shared ? cr_solver_partners(solver) : 1);
-}
-
-/* What one replica finds. */
+/* The results of one replica. */
 typedef struct test_share {
   double *sum; /* of the outputs' values, then of the loss */
   int64_t count;
-  cr_detections found; /* with eval_type "detection", in place of the outputs' sums */
+  cr_detections found; /* with eval_type "detection", instead of the outputs' sums */
 } test_share;
 
 typedef struct joint_test {
@@ -99,12 +87,6 @@ typedef struct joint_test {
   int index;
   test_share share[CR_MAX_DEVICES];
 } joint_test;
-
-static crema_status need_sums(crema_net *net, bool detects, test_share *share) {
-  if (share->sum != NULL) return CREMA_OK;
-  share->count = detects ? 0 : count_outputs(net);
-  return CR_NEW(share->sum, share->count + 1, "test scores");
-}
 
 static crema_status run_batch(void *user, cr_replica *replica) {
   joint_test *test = user;
@@ -115,7 +97,12 @@ static crema_status run_batch(void *user, cr_replica *replica) {
   double loss;
   CR_TRY(crema_net_forward(net, &loss));
   const bool detects = cr_detections_wanted(solver->param);
-  CR_TRY(need_sums(net, detects, share));
+  if (share->sum == NULL) {
+    for (int i = 0; !detects && i < crema_net_output_count(net); ++i) {
+      share->count += crema_blob_count(crema_net_output(net, i));
+    }
+    CR_TRY(CR_NEW(share->sum, share->count + 1, "test scores"));
+  }
   share->sum[share->count] += loss;
   if (detects) return cr_detections_add(&share->found, net);
   return add_outputs(net, share->sum, share->count);
@@ -133,8 +120,8 @@ static crema_status gather_shares(crema_solver *solver, joint_test *test) {
   return cr_world_agree(solver->world, all->sum, (int)all->count + 1, NULL, 0);
 }
 
-/* All replicas are done with a batch before the next one begins: so none waits for records that
- * come after those of a replica that has stopped. */
+/* All replicas finish a batch before the next one begins, so none waits for records that come after
+ * the records of a stopped replica. */
 static crema_status run_test(crema_solver *solver, joint_test *test) {
   const int batches = count_batches(solver, test->index);
   for (int i = 0; i < batches; ++i) {
@@ -159,7 +146,8 @@ static crema_status report_detections(crema_solver *solver, joint_test *test) {
 
 static crema_status report_test(crema_solver *solver, joint_test *test) {
   const test_share *all = &test->share[0];
-  const int batches = count_all_batches(solver, test->index);
+  const int batches =
+      count_batches(solver, test->index) * (solver->tests_shared ? cr_solver_partners(solver) : 1);
   if (cr_solver_leads(solver) && solver->param->test_compute_loss) {
     cr_log_info("Test loss: %g", all->sum[all->count] / batches);
   }
@@ -191,8 +179,8 @@ static crema_status test_one(crema_solver *solver, int index) {
   return cr_fail_in(status, "iteration %lld, test net #%d", (long long)solver->iteration, index);
 }
 
-/* Snapshots during the test phase of an iteration are written as of its start, so a run that was
- * stopped in the middle of it repeats the whole phase. */
+/* Snapshots during a test phase are as of its start, so a run that was stopped in its middle
+ * repeats the whole phase. */
 crema_status cr_solver_test_all(crema_solver *solver) {
   const bool held = solver->held != NULL;
   CR_TRY(cr_state_hold(solver));

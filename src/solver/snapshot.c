@@ -1,4 +1,4 @@
-/* Snapshots: a model, and a state that names it and can tell it from other files of that name. */
+/* Writes snapshots: a model, and a state that records the model's name, size and checksum. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "core/log.h"
 #include "solver/solver.h"
 
-static bool wants_hdf5(const crema_solver *solver) {
+bool cr_snapshot_is_hdf5(const crema_solver *solver) {
   return solver->param->snapshot_format == CAFFE__SOLVER_PARAMETER__SNAPSHOT_FORMAT__HDF5;
 }
 
@@ -21,17 +21,12 @@ static crema_status sweep(const crema_solver *solver) {
   return status;
 }
 
-static crema_status check_hdf5(const crema_solver *solver) {
-  CR_TRY(cr_hdf5_load());
-  return cr_net_check_hdf5(solver->net, solver->param->snapshot_diff);
-}
-
 /* "<prefix>_iter_<iteration>[_<score>].<kind>[.h5]" */
 static crema_status print_name(const crema_solver *solver, int64_t iteration, const double *score,
                                const char *kind, cr_buffer *out) {
   CR_TRY(cr_buffer_print(out, "%s_iter_%lld", solver->snapshot_prefix, (long long)iteration));
   if (score != NULL) CR_TRY(cr_buffer_print(out, "_%g", *score));
-  return cr_buffer_print(out, ".%s%s", kind, wants_hdf5(solver) ? ".h5" : "");
+  return cr_buffer_print(out, ".%s%s", kind, cr_snapshot_is_hdf5(solver) ? ".h5" : "");
 }
 
 /* Tries to write under the longest name that snapshots will have. */
@@ -49,8 +44,12 @@ static crema_status probe(const crema_solver *solver) {
 
 crema_status cr_snapshot_check(const crema_solver *solver) {
   if (!cr_solver_leads(solver)) return CREMA_OK;
-  if (wants_hdf5(solver)) {
-    CR_TRY(cr_fail_in(check_hdf5(solver), "%s: snapshot_format: HDF5", solver->path));
+  if (cr_snapshot_is_hdf5(solver)) {
+    crema_status possible = cr_hdf5_load();
+    if (possible == CREMA_OK) {
+      possible = cr_net_check_hdf5(solver->net, solver->param->snapshot_diff);
+    }
+    CR_TRY(cr_fail_in(possible, "%s: snapshot_format: HDF5", solver->path));
   }
   crema_status status = probe(solver);
   if (status == CREMA_OK) return sweep(solver);
@@ -62,41 +61,37 @@ crema_status cr_snapshot_check(const crema_solver *solver) {
 
 /* ---- writing ------------------------------------------------------------- */
 
-/* The checksum is of the draft just written, even if another process writes a model of that
- * name. */
 static unsigned save_flags(const crema_solver *solver) {
   return (solver->param->snapshot_diff ? CR_SAVE_DIFFS : 0U) |
          (solver->param->store_blobs_in_old_format ? CR_SAVE_OLD_FORMAT : 0U);
-}
-
-static crema_status write_model(crema_solver *solver, cr_file_draft *draft, cr_model_sum *sum) {
-  CR_TRY(cr_net_write(solver->net, draft, save_flags(solver)));
-  CR_TRY(cr_file_draft_flush(draft));
-  return cr_model_sum_read(draft->temporary != NULL ? draft->temporary : draft->path, sum);
 }
 
 static crema_status write_state(crema_solver *solver, const char *model, const cr_model_sum *sum,
                                 cr_file_draft *draft) {
   Caffe__SolverState *state = NULL;
   CR_TRY(cr_state_to_proto(solver, model, sum, &state));
-  crema_status status = wants_hdf5(solver) ? cr_state_write_hdf5(state, draft)
-                                           : cr_message_write(&state->base, draft);
+  crema_status status = cr_snapshot_is_hdf5(solver) ? cr_state_write_hdf5(state, draft)
+                                                    : cr_message_write(&state->base, draft);
   cr_state_proto_free(state);
   return status == CREMA_OK ? cr_file_draft_flush(draft) : status;
 }
 
-/* Neither file takes its name before both are complete and on the disk: a full disk leaves an older
- * pair of the same names as it was. A kill between the two renames leaves files of two snapshots,
- * which the checksum reveals. */
+/* Both files are complete and on the disk when the first is renamed: a full disk does not change an
+ * older pair of these names. A kill between the two renames leaves files of two snapshots, which
+ * the checksum reveals. */
 static crema_status write_pair(crema_solver *solver, const char *model, const char *path) {
-  const char *format = wants_hdf5(solver) ? "HDF5" : "binary proto";
+  const char *format = cr_snapshot_is_hdf5(solver) ? "HDF5" : "binary proto";
   cr_file_draft model_draft, state_draft;
   cr_model_sum sum = {0};
   CR_TRY(cr_file_draft_begin(model, &model_draft));
   crema_status status = cr_file_draft_begin(path, &state_draft);
   if (status != CREMA_OK) return cr_file_draft_end(&model_draft, status);
   cr_log_info("Snapshotting to %s file %s", format, model);
-  CR_TRY_GOTO(write_model(solver, &model_draft, &sum), end);
+  CR_TRY_GOTO(cr_net_write(solver->net, &model_draft, save_flags(solver)), end);
+  CR_TRY_GOTO(cr_file_draft_flush(&model_draft), end);
+  /* The checksum of the draft, as another process may write a model of that name. */
+  const char *written = model_draft.temporary != NULL ? model_draft.temporary : model_draft.path;
+  CR_TRY_GOTO(cr_model_sum_read(written, &sum), end);
   cr_log_info("Snapshotting solver state to %s file %s", format, path);
   status = write_state(solver, model, &sum, &state_draft);
 end:
@@ -104,7 +99,7 @@ end:
   return cr_file_draft_end(&state_draft, status);
 }
 
-/* The model of the averaged weights: for use, as the state has what a resume needs of them. */
+/* Writes the model of the averaged weights, for use; a resume reads them from the state. */
 static crema_status write_average(crema_solver *solver, const double *score) {
   const cr_average *average = solver->replica[0].average;
   cr_buffer path = {0};
@@ -140,8 +135,8 @@ static crema_status write_snapshot(crema_solver *solver, const double *score) {
     solver->snapshot_iteration = solver->iteration;
     return CREMA_OK;
   }
-  /* Training cannot go on from weights that are not finite, and the file would look like the latest
-   * good one. */
+  /* Training cannot continue from weights that are not finite; the file would look like a good one.
+   */
   crema_status status = cr_net_check_weights(solver->net);
   if (status == CREMA_OK) status = write_files(solver, score);
   if (status == CREMA_OK) {

@@ -15,8 +15,7 @@ void crema_solver_options_init(crema_solver_options *options) {
   *options = (crema_solver_options){0};
 }
 
-/* The message that frees the type must not free a default, which is static: the two change places.
- */
+/* Swaps the types of two messages: a message frees its type, but not a static default. */
 static crema_status set_type(Caffe__SolverParameter *param, const char *type) {
   Caffe__SolverParameter *other = cr_proto_alloc(sizeof *other);
   if (other == NULL) return cr_fail_memory(sizeof *other, "a solver's type");
@@ -48,11 +47,6 @@ out:
   return status;
 }
 
-static bool is_directory(const char *path) {
-  struct stat info;
-  return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
-}
-
 /* The solver file's path without its extension. */
 static crema_status strip_extension(const char *path, char **out) {
   const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
@@ -62,8 +56,7 @@ static crema_status strip_extension(const char *path, char **out) {
   return *out != NULL ? CREMA_OK : cr_fail_memory(size + 1, "a path");
 }
 
-/* The folder of the prefix is tried from the working directory, then from the solver file's
- * folder. */
+/* Looks for the folder of the prefix from the working directory, then from the solver file's. */
 static crema_status resolve_prefix(const crema_solver *solver, const char *prefix, char **out) {
   const char *slash = strrchr(prefix, '/');
   cr_buffer text = {0};
@@ -85,18 +78,19 @@ out:
   return status;
 }
 
-/* snapshot_prefix as given; a folder gets the solver file's name added; absent, it is the solver
- * file's path without extension. */
+/* The default is the solver file's path without extension; a folder gets its last part added. */
 static crema_status set_prefix(crema_solver *solver) {
   const char *prefix = solver->param->snapshot_prefix;
+  const bool is_given = prefix != NULL && prefix[0] != '\0';
+  struct stat info;
   char *stem = NULL;
   crema_status status = CREMA_OK;
   cr_buffer text = {0};
-  if (prefix != NULL && prefix[0] != '\0' && !is_directory(prefix)) {
+  if (is_given && (stat(prefix, &info) != 0 || !S_ISDIR(info.st_mode))) {
     return resolve_prefix(solver, prefix, &solver->snapshot_prefix);
   }
   CR_TRY_GOTO(strip_extension(solver->path, &stem), out);
-  if (prefix == NULL || prefix[0] == '\0') {
+  if (!is_given) {
     solver->snapshot_prefix = stem;
     return CREMA_OK;
   }
@@ -113,7 +107,7 @@ out:
   return status;
 }
 
-/* Samples that one forward pass takes: the first extent of the first top of a source layer. */
+/* The samples of one forward pass: the first extent of the first top of a source layer. */
 static int64_t count_batch(const crema_net *net) {
   for (int i = 0; i < net->layers; ++i) {
     if (net->layer[i].layer->bottoms > 0 || net->layer[i].layer->tops == 0) continue;
@@ -148,16 +142,6 @@ static crema_status build(crema_solver *solver) {
   return cr_field_locate(cr_epochs_check(solver), solver->path);
 }
 
-/* Freeing nets stops threads, whose failures must not hide the one being passed on. */
-static crema_status give_up(crema_solver *solver, crema_status status) {
-  cr_error *error = cr_error_keep();
-  (void)cr_solver_tell(solver, status);
-  crema_solver_destroy(solver);
-  cr_error_again(status, error);
-  free(error);
-  return status;
-}
-
 crema_status crema_solver_load(const char *path, const crema_solver_options *options,
                                crema_solver **out) {
   CR_REQUIRE(path);
@@ -175,7 +159,7 @@ crema_status crema_solver_load(const char *path, const crema_solver_options *opt
     goto fail;
   }
   CR_TRY_GOTO(build(solver), fail);
-  /* These were needed for building only. */
+  /* Only building needs these. */
   solver->options.stages = NULL;
   solver->options.type = NULL;
   solver->options.stage_count = 0;
@@ -183,8 +167,14 @@ crema_status crema_solver_load(const char *path, const crema_solver_options *opt
   solver->options.device_count = 0;
   *out = solver;
   return CREMA_OK;
-fail:
-  return give_up(solver, status);
+fail : { /* destroying nets stops threads, whose failures must not replace this one */
+  cr_error *error = cr_error_keep();
+  (void)cr_solver_tell(solver, status);
+  crema_solver_destroy(solver);
+  cr_error_again(status, error);
+  free(error);
+  return status;
+}
 }
 
 void crema_solver_destroy(crema_solver *solver) {
@@ -200,18 +190,15 @@ void crema_solver_destroy(crema_solver *solver) {
 }
 
 int64_t crema_solver_iteration(const crema_solver *solver) {
-  if (solver == NULL) return 0;
-  return solver->iteration;
+  return solver == NULL ? 0 : solver->iteration;
 }
 
 crema_net *crema_solver_net(crema_solver *solver) {
-  if (solver == NULL) return NULL;
-  return solver->net;
+  return solver == NULL ? NULL : solver->net;
 }
 
 int crema_solver_test_net_count(const crema_solver *solver) {
-  if (solver == NULL) return 0;
-  return solver->test_nets;
+  return solver == NULL ? 0 : solver->test_nets;
 }
 
 crema_net *crema_solver_test_net(crema_solver *solver, int index) {

@@ -1,27 +1,4 @@
-/* Inside a solver. Files of this room:
- *   solver.c     making and freeing, public getters
- *   nets.c       building the train net and the test nets
- *   replicas.c   on which devices, and how they exchange
- *   join.c       joining processes that a program has started
- *   replica.c    one net on one device: its gradients, its update; replica_threads.c all of them at work
- *   blocks.c     parameters side by side in memory
- *   plan.c       measuring links and computing, and what a step will take; plan_report.c telling it
- *   fields.c     checking numbers of the solver file; on which line a field is
- *   rate.c       learning-rate policies
- *   rule.c       which update rule; update.c making updates
- *   local_rate.c rates of single parameters
- *   grad_scale.c the factor for all gradients, when it follows their size
- *   train.c      the training loop
- *   score.c      running the test nets
- *   detections.c the scores of detectors
- *   average.c    averaged weights
- *   early_stop.c ending when tests get no better
- *   epochs.c     tests and snapshots at the end of the last epochs
- *   control.c    what programs ask and change between iterations
- *   report.c     the lines of the log
- *   snapshot.c   writing snapshots; restore.c reading them; latest.c finding the newest;
- *   model_file.c which model is a state's
- *   state.c      solver state as a message; hdf5_state.c as an HDF5 file */
+/* The inside of a solver, shared by the files of this room. README.md lists them. */
 #ifndef CR_SOLVER_SOLVER_H
 #define CR_SOLVER_SOLVER_H
 
@@ -41,22 +18,23 @@ typedef struct cr_loss_window {
   double *loss;
 } cr_loss_window;
 
-/* How the factor for all gradients has followed their size (global_grad_scale_adaptive). */
+/* The state of the factor for all gradients (global_grad_scale_adaptive). */
 typedef struct cr_scaling {
   double limit;       /* of the factor */
-  int64_t updates;    /* since the last one that was skipped */
-  int64_t skipped;    /* of all */
-  int skipped_in_row; /* the last so many */
+  int64_t updates;    /* made after the last skipped update */
+  int64_t skipped;    /* updates in all */
+  int skipped_in_row; /* the most recent updates */
 } cr_scaling;
 
-/* How an output of a test net has developed (early_stop_patience). */
+/* The best value of an output of a test net (early_stop_patience). */
 typedef struct cr_early_stop {
   int net, output; /* which test net, and which of its outputs */
   bool lowest;     /* low values are good */
   bool has_best;
   double best;
-  int64_t best_iteration, tested_iteration; /* of the best value; of the last test; -1: none */
-  int tests;                                /* since the best one */
+  int64_t best_iteration;
+  int64_t tested_iteration; /* of the last test; -1: none */
+  int tests;                /* after the best one */
 } cr_early_stop;
 
 struct crema_solver {
@@ -65,15 +43,15 @@ struct crema_solver {
   char *path;                   /* the solver file */
   char *snapshot_prefix;        /* NULL: none could be derived */
   crema_solver_options options; /* stages are not kept */
-  cr_world *world;              /* NULL: this process trains alone, or has yet to join others */
+  cr_world *world;              /* NULL: one process, or it has not joined the others */
   int rank;                     /* of the first replica of this process */
-  int ranks;                    /* replicas of all processes together, which share the data */
+  int ranks;                    /* replicas of all processes, which share the data */
   int replicas;                 /* of this process */
   bool warned_alone;            /* that it has not joined the others */
   cr_replica *replica;
   cr_replica_threads *team;
-  /* What replicas of this process share of their input: of the train net, then of each test net;
-   * NULL for one replica. */
+  /* The shared input of this process's replicas: of the train net, then of each test net; NULL for
+   * one replica. */
   cr_input_group **group;
   /* Of the first replica, the root in its process. */
   crema_device *device;
@@ -82,15 +60,14 @@ struct crema_solver {
   cr_updater *updater;
   uint64_t seed;
   int test_nets;
-  bool tests_shared; /* each replica tests its share of the samples; else the root tests alone */
-  /* test_net[i] for i < test_nets is the root's; with tests_shared those of the other replicas of
-   * this process follow. */
+  bool tests_shared; /* each replica tests its share of the samples; else only the root tests */
+  /* First the root's; with tests_shared the test nets of this process's other replicas follow. */
   crema_net **test_net;
   int64_t iteration; /* updates done */
   cr_rate_state rate;
   cr_loss_window window;
   bool has_score;
-  double score; /* of the last test: the first output of the first test net that is no loss, or its
+  double score; /* of the last test: the first test net's first output that is no loss, else its
                    first output */
   cr_early_stop early_stop;
   int64_t batch_samples; /* samples a forward pass takes */
@@ -99,8 +76,7 @@ struct crema_solver {
   bool stop_requested;
   Caffe__CremaState *held;    /* by cr_state_hold; NULL: nothing is held */
   int64_t snapshot_iteration; /* of the last snapshot that this solver wrote; -1: none */
-  /* The failure of the last snapshot; CREMA_OK when it was written. `unsaved_told`: the caller of
-   * the library has it. */
+  /* The failure of the last snapshot; `unsaved_told`: the library's caller has received it. */
   crema_status unsaved;
   cr_error *unsaved_error;
   bool unsaved_told;
@@ -114,80 +90,77 @@ struct crema_solver {
 
 /* ---- nets.c ---- */
 
-/* Builds the net of replica `index` of this process, whose context is set; *out is the replica's.
- */
+/* Builds the net of replica `index` of this process, whose context is set. */
 crema_status cr_solver_build_train_net(crema_solver *solver, int index) CREMA_MUST_USE;
 crema_status cr_solver_build_test_nets(crema_solver *solver) CREMA_MUST_USE;
 
 /* ---- replicas.c ---- */
 
-/* Chooses devices, joins the other processes, and makes the replicas of this process, ready to
- * train but for their weights. Errors: CREMA_E_NO_DEVICE, CREMA_E_ARGUMENT for devices that cannot
- * train together, those of cr_world_join, of building nets and of cr_replica_begin. */
+/* Chooses devices, joins the other processes, and makes the replicas of this process, which then
+ * lack only their weights. Errors: CREMA_E_NO_DEVICE, CREMA_E_ARGUMENT for devices that cannot
+ * train together, and errors of cr_world_join, cr_net_create and cr_replica_begin. */
 crema_status cr_solver_make_replicas(crema_solver *solver) CREMA_MUST_USE;
 void cr_solver_free_replicas(crema_solver *solver);
-/* Tells the other processes of a failure, so that they do not wait for this one, and passes it on;
- * also CREMA_OK. */
+/* Reports a failure to the other processes, so that they do not wait for this one. Returns
+ * `status`. */
 crema_status cr_solver_tell(crema_solver *solver, crema_status status);
-/* What this process does for having joined others: it says so, and leaves reports and processors to
- * them. */
+/* To be called after joining other processes: logs it, and leaves them reports and processors. */
 void cr_solver_greet(const crema_solver *solver);
-/* The replicas that exchange: all of them, but for a process that has yet to join the others. */
+/* The number of replicas that exchange: all, unless this process has not joined the others. */
 int cr_solver_partners(const crema_solver *solver);
 /* Whether this process reports and writes snapshots. */
 bool cr_solver_leads(const crema_solver *solver);
-/* The way to exchange that `auto` takes, and why. It does not depend on measurements, which vary: a
- * run must give the same bits each time. */
+/* The exchange that `auto` takes, and why. It ignores measurements, which vary, because a repeated
+ * run must give the same bits. */
 crema_exchange cr_solver_auto_exchange(const crema_solver *solver, const char **why);
-/* In about so many buckets gradients are exchanged while others are computed. */
+/* The approximate number of buckets for an exchange during backward. */
 int cr_solver_buckets(const crema_solver *solver);
-/* Gives all replicas the root's parameters and its factor for gradients, before training goes on.
- */
+/* Gives all replicas the root's parameters and its factor for gradients, before training. */
 crema_status cr_solver_level(crema_solver *solver) CREMA_MUST_USE;
-/* Waits for what the replicas exchange, and returns its failures. */
+/* Waits for the replicas' exchange and returns its failures. */
 crema_status cr_solver_finish(crema_solver *solver) CREMA_MUST_USE;
-/* The averaged weights, if there are any, become the weights, which have been replaced. */
+/* Sets averaged weights, if any, to the weights, which have been replaced. */
 crema_status cr_solver_restart_averages(crema_solver *solver) CREMA_MUST_USE;
-/* Gives all replicas the root's statistics, before all of them test. */
+/* Gives all replicas the root's statistics, before a test. */
 crema_status cr_solver_level_statistics(crema_solver *solver) CREMA_MUST_USE;
 
 /* ---- join.c ---- */
 
-/* Before training: warns when the others were not joined, and sees to it that all processes are to
- * make the same iterations, up to `end`. Errors: CREMA_E_STATE when they are not. */
+/* Before training: warns if this process has not joined the others. Errors: CREMA_E_STATE unless
+ * all processes are to make the same iterations, up to `end`. */
 crema_status cr_solver_check_others(crema_solver *solver, int64_t end) CREMA_MUST_USE;
 
 /* ---- score.c ---- */
 
-/* Runs all test nets and logs their mean outputs. solver->stop_requested is set when
- * the caller's poll asked for it. */
+/* Runs all test nets and logs their mean outputs. Sets solver->stop_requested if the caller's poll
+ * asks for it. */
 crema_status cr_solver_test_all(crema_solver *solver) CREMA_MUST_USE;
 
 /* ---- epochs.c ---- */
 
-/* Whether test_and_snapshot_last_epochs is possible with the net's input. Errors: CREMA_E_RANGE,
- * CREMA_E_ARGUMENT. */
+/* Errors: CREMA_E_RANGE, CREMA_E_ARGUMENT if test_and_snapshot_last_epochs is not possible with the
+ * net's input. */
 crema_status cr_epochs_check(const crema_solver *solver) CREMA_MUST_USE;
-/* Whether the last update was the last one of an epoch that test_and_snapshot_last_epochs means. */
+/* Whether the last update ended one of the last epochs (test_and_snapshot_last_epochs). */
 bool cr_epoch_has_ended(const crema_solver *solver);
 /* Tests, and writes a snapshot with the score in the names of its files. */
 crema_status cr_epoch_end(crema_solver *solver) CREMA_MUST_USE;
 
 /* ---- early_stop.c ---- */
 
-/* Finds the output that early_stop_output means. Errors: CREMA_E_ARGUMENT without a test net,
+/* Finds the output that early_stop_output names. Errors: CREMA_E_ARGUMENT without a test net,
  * CREMA_E_UNKNOWN_NAME. */
 crema_status cr_early_stop_prepare(crema_solver *solver) CREMA_MUST_USE;
-/* No value has been seen yet. */
+/* Forgets all values. */
 void cr_early_stop_forget(crema_solver *solver);
-/* Takes note of a test's means, `count` values of all outputs of test net `net`. */
+/* Records a test's means, the `count` values of all outputs of test net `net`. */
 void cr_early_stop_see(crema_solver *solver, int net, const double *mean, int64_t count);
-/* Whether training is to end now, which is said in the log. */
+/* Whether training is to end; logs the reason. */
 bool cr_early_stop_is_due(const crema_solver *solver);
 
 /* ---- control.c ---- */
 
-/* Calls one of the functions in the options, if it is given. */
+/* Calls a function of the options; NULL: a no-op. */
 crema_status cr_solver_call(crema_solver *solver, crema_solver_call_fn *call) CREMA_MUST_USE;
 
 /* ---- report.c ---- */
@@ -202,39 +175,38 @@ void cr_report_output(const char *kind, int number, const char *name, double val
 
 /* Sets net->grad_scale and solver->scaling as they are when training begins. */
 void cr_grad_scale_start(crema_solver *solver);
-/* To be called between backward and update. *next is the factor for the gradients of the next
- * iteration; *skip: gradients are not finite, which a smaller factor may cure, and the update is
- * not to be made. Without global_grad_scale_adaptive the factor stays as it is. Errors:
- * CREMA_E_NUMERIC when too many updates in a row would be skipped, unless training is to go on with
- * values that are not finite. */
+/* To be called between backward and update. *next: the factor for the gradients of the next
+ * iteration, constant without global_grad_scale_adaptive. *skip: omit the update, as gradients are
+ * not finite, which a smaller factor may cure. Errors: CREMA_E_NUMERIC after too many skipped
+ * updates in a row, unless training continues with values that are not finite. */
 crema_status cr_grad_scale_next(crema_solver *solver, double *next, bool *skip) CREMA_MUST_USE;
 
 /* ---- train.c ---- */
 
-/* What the caller of each process wants done now; all processes get the same answer. */
+/* The action that the caller of any process asks for; the same for all processes. */
 crema_status cr_solver_ask(crema_solver *solver, crema_solver_action *action) CREMA_MUST_USE;
 crema_status cr_loss_window_init(cr_loss_window *window, int size) CREMA_MUST_USE;
 double cr_loss_window_add(cr_loss_window *window, double loss);
 /* 0 without any loss. */
 double cr_loss_window_mean(const cr_loss_window *window);
-/* An iteration's update, from the gradients that are there, which advances the schedule and is
- * counted. Errors: those of cr_grad_scale_next and of the update. */
+/* Makes and counts an update from the present gradients and advances the schedule. Errors: see
+ * cr_grad_scale_next, cr_updater_run. */
 crema_status cr_solver_update(crema_solver *solver) CREMA_MUST_USE;
 
 /* ---- snapshot.c ---- */
 
-/* Fails unless files can be made where the snapshots go and, in HDF5, the net can be saved.
- * Errors: CREMA_E_IO, CREMA_E_UNSUPPORTED without HDF5, those of cr_net_check_hdf5. */
+bool cr_snapshot_is_hdf5(const crema_solver *solver);
+/* Fails unless files can be made in the snapshots' folder and HDF5 snapshots can hold the net.
+ * Errors: CREMA_E_IO, CREMA_E_UNSUPPORTED without HDF5, errors of cr_net_check_hdf5. */
 crema_status cr_snapshot_check(const crema_solver *solver) CREMA_MUST_USE;
-/* Writes a snapshot that training can do without: a failure to write it is a warning, and noted.
- * Errors: CREMA_E_NUMERIC for weights that are not finite, unless training is to go on with
- * such. */
+/* Writes a snapshot during training: a failure to write it is noted and only warned about. Errors:
+ * CREMA_E_NUMERIC for weights that are not finite, unless training continues with them. */
 crema_status cr_snapshot_try(crema_solver *solver) CREMA_MUST_USE;
-/* The same, with the score of the last test, if there is one, in the names of the files. */
+/* The same, with the score of the last test, if any, in the names of the files. */
 crema_status cr_snapshot_try_scored(crema_solver *solver) CREMA_MUST_USE;
 /* Notes that a snapshot failed, with the thread's error text. */
 void cr_snapshot_note_failure(crema_solver *solver, crema_status status);
-/* The noted failure, once; CREMA_OK when there is none or it was told. */
+/* The noted failure, once; else CREMA_OK. */
 crema_status cr_snapshot_failure(crema_solver *solver) CREMA_MUST_USE;
 
 /* ---- restore.c ---- */
@@ -244,7 +216,7 @@ crema_status cr_state_read(const char *path, Caffe__SolverState **out) CREMA_MUS
 
 /* ---- model_file.c ---- */
 
-/* What tells a model file from others of its name. */
+/* Identifies a model file. */
 typedef struct cr_model_sum {
   uint64_t size; /* bytes */
   uint32_t crc32;
@@ -252,33 +224,38 @@ typedef struct cr_model_sum {
 
 /* Computes it from the whole file. Errors: CREMA_E_IO, CREMA_E_NO_MEMORY. */
 crema_status cr_model_sum_read(const char *path, cr_model_sum *out) CREMA_MUST_USE;
-/* The path of the state's model, to be freed; NULL when it names none. When the state records which
- * model it was written with, no other model is ever taken; when it does not, there is a warning.
- * Errors: CREMA_E_NOT_FOUND, CREMA_E_CORRUPT (with what was expected and what was found). */
+/* The path of the state's model, to be freed; NULL: the state names none. Takes only the model
+ * whose sum the state records; warns if it records none. Errors: CREMA_E_NOT_FOUND, CREMA_E_CORRUPT
+ * (with expected and found sums). */
 crema_status cr_model_find(const char *state_path, const Caffe__SolverState *state,
                            char **out) CREMA_MUST_USE;
 
 /* ---- state.c ---- */
 
-/* Iteration, history and what exact resume needs, as a message. `sum` is of the model file
- * `learned_net`. The history's values are not copied: the message is valid until the next update,
- * and is freed with cr_state_proto_free, which accepts NULL. */
+/* Points `to` at uninitialised room for `count` elements, which cr_message_free releases; a status.
+ */
+#define CR_STATE_ALLOCATE(to, count)                               \
+  (((to) = cr_proto_alloc((size_t)(count) * sizeof *(to))) != NULL \
+       ? CREMA_OK                                                  \
+       : cr_fail_memory((size_t)(count) * sizeof *(to), "a solver state"))
+
+/* Iteration, history and all that an exact resume needs, as a message. `sum` is of the model file
+ * `learned_net`. The history's values are not copied: the message is valid until the next update.
+ * Free it with cr_state_proto_free, which accepts NULL. */
 crema_status cr_state_to_proto(crema_solver *solver, const char *learned_net,
                                const cr_model_sum *sum, Caffe__SolverState **out) CREMA_MUST_USE;
 void cr_state_proto_free(Caffe__SolverState *message);
-/* Keeps the positions in the data and in the random streams. Until they are released, states are
- * written with these: a snapshot in the middle of a test phase resumes at its start. A no-op when
- * they are kept already. */
+/* Holds the positions in the data and in the random streams. States are written with them until
+ * their release: a snapshot in the middle of a test phase resumes at its start. A no-op if they are
+ * held. */
 crema_status cr_state_hold(crema_solver *solver) CREMA_MUST_USE;
-/* Forgets what cr_state_hold kept. */
 void cr_state_release(crema_solver *solver);
-/* Goes back to what cr_state_hold kept, if anything, and forgets it. Errors: those of the layers'
- * restore. */
+/* Restores the held positions, if any, and releases them. Errors: from the layers' restore. */
 crema_status cr_state_rewind(crema_solver *solver) CREMA_MUST_USE;
-/* Whether a state fits the solver. Errors: CREMA_E_SHAPE when the history does not fit the net or
- * the order of its layers, CREMA_E_CORRUPT. */
+/* Errors: CREMA_E_SHAPE if the history does not fit the net or the order of its layers,
+ * CREMA_E_CORRUPT. */
 crema_status cr_state_check(crema_solver *solver, const Caffe__SolverState *state) CREMA_MUST_USE;
-/* Takes over a state that was checked. Errors: CREMA_E_CORRUPT, those of the layers' restore. */
+/* Restores a checked state. Errors: CREMA_E_CORRUPT, from the layers' restore. */
 crema_status cr_state_from_proto(crema_solver *solver,
                                  const Caffe__SolverState *state) CREMA_MUST_USE;
 

@@ -1,5 +1,6 @@
 /* Solver state as a message. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,10 +21,7 @@ static crema_status fail_message(void) {
 static crema_status input_to_proto(cr_layer *layer, ProtobufCBinaryData *out) {
   cr_buffer bytes = {0};
   crema_status status = layer->kind->input->save(layer, &bytes);
-  if (status == CREMA_OK) {
-    out->data = cr_proto_alloc(bytes.size + 1);
-    if (out->data == NULL) status = fail_message();
-  }
+  if (status == CREMA_OK) status = CR_STATE_ALLOCATE(out->data, bytes.size + 1);
   if (status == CREMA_OK) {
     if (bytes.size > 0) memcpy(out->data, bytes.data, bytes.size);
     out->len = bytes.size;
@@ -33,8 +31,8 @@ static crema_status input_to_proto(cr_layer *layer, ProtobufCBinaryData *out) {
 }
 
 static crema_status layer_to_proto(cr_layer *layer, Caffe__CremaState__Layer **out) {
-  Caffe__CremaState__Layer *message = cr_proto_alloc(sizeof *message);
-  if (message == NULL) return fail_message();
+  Caffe__CremaState__Layer *message;
+  CR_TRY(CR_STATE_ALLOCATE(message, 1));
   caffe__crema_state__layer__init(message);
   *out = message;
   message->name = cr_proto_strdup(layer->name);
@@ -49,19 +47,18 @@ static crema_status layer_to_proto(cr_layer *layer, Caffe__CremaState__Layer **o
   return CREMA_OK;
 }
 
-/* Net `index` of a replica: 0 is that which it trains, those with which it tests follow. */
+/* Net `index` of a replica: 0 is its train net, then its test nets follow. */
 static crema_net *net_of(const crema_solver *solver, int replica, int index) {
   if (index == 0) return solver->replica[replica].net;
   return solver->test_net[(ptrdiff_t)replica * solver->test_nets + index - 1];
 }
 
-/* How many replicas have it. */
 static int replicas_with_net(const crema_solver *solver, int index) {
   return index == 0 || solver->tests_shared ? solver->replicas : 1;
 }
 
-/* Where no damaged record was skipped each replica is one sample further than the one before, and
- * the first one's state does for all, as it does where there is one device. */
+/* Omits the other replicas' states if no damaged record was skipped: each replica is then one
+ * sample ahead of the previous one, and the first state serves all. */
 static void drop_equal(const cr_input_class *input, Caffe__CremaState__Layer *message) {
   const ProtobufCBinaryData *first = &message->state;
   const uint64_t progress = input->progress((const char *)first->data, first->len);
@@ -73,16 +70,14 @@ static void drop_equal(const cr_input_class *input, Caffe__CremaState__Layer *me
                                      message->base.descriptor, "state_of_others"));
 }
 
-/* The state of layer `at` on the replicas behind the first. */
+/* The state of layer `at` on all replicas but the first. */
 static crema_status others_to_proto(const crema_solver *solver, int index, int at,
                                     Caffe__CremaState__Layer *message) {
   const int replicas = replicas_with_net(solver, index);
   const cr_input_class *input = net_of(solver, 0, index)->layer[at].layer->kind->input;
   if (input == NULL || input->progress == NULL || replicas == 1) return CREMA_OK;
-  const size_t bytes = (size_t)replicas * sizeof *message->state_of_others;
-  message->state_of_others = cr_proto_alloc(bytes);
-  if (message->state_of_others == NULL) return fail_message();
-  memset(message->state_of_others, 0, bytes);
+  CR_TRY(CR_STATE_ALLOCATE(message->state_of_others, (size_t)replicas));
+  memset(message->state_of_others, 0, (size_t)replicas * sizeof *message->state_of_others);
   for (int i = 1; i < replicas; ++i) {
     cr_layer *layer = net_of(solver, i, index)->layer[at].layer;
     CR_TRY(input_to_proto(layer, &message->state_of_others[message->n_state_of_others++]));
@@ -94,12 +89,11 @@ static crema_status others_to_proto(const crema_solver *solver, int index, int a
 static crema_status net_to_proto(const crema_solver *solver, int index,
                                  Caffe__CremaState__Net **out) {
   const crema_net *net = net_of(solver, 0, index);
-  Caffe__CremaState__Net *message = cr_proto_alloc(sizeof *message);
-  if (message == NULL) return fail_message();
+  Caffe__CremaState__Net *message;
+  CR_TRY(CR_STATE_ALLOCATE(message, 1));
   caffe__crema_state__net__init(message);
   *out = message;
-  message->layer = cr_proto_alloc(((size_t)net->layers + 1) * sizeof *message->layer);
-  if (message->layer == NULL) return fail_message();
+  CR_TRY(CR_STATE_ALLOCATE(message->layer, (size_t)net->layers + 1));
   for (int i = 0; i < net->layers; ++i) {
     message->layer[i] = NULL;
     crema_status status = layer_to_proto(net->layer[i].layer, &message->layer[i]);
@@ -111,8 +105,7 @@ static crema_status net_to_proto(const crema_solver *solver, int index,
 }
 
 static crema_status generator_to_proto(const cr_mt19937 *rng, Caffe__CremaState *message) {
-  message->generator = cr_proto_alloc(GENERATOR_WORDS * sizeof *message->generator);
-  if (message->generator == NULL) return fail_message();
+  CR_TRY(CR_STATE_ALLOCATE(message->generator, GENERATOR_WORDS));
   memcpy(message->generator, rng->state, sizeof rng->state);
   message->generator[GENERATOR_WORDS - 1] = (uint32_t)rng->next;
   message->n_generator = GENERATOR_WORDS;
@@ -120,8 +113,7 @@ static crema_status generator_to_proto(const cr_mt19937 *rng, Caffe__CremaState 
 }
 
 static crema_status window_to_proto(const cr_loss_window *window, Caffe__CremaState *message) {
-  message->loss = cr_proto_alloc(((size_t)window->count + 1) * sizeof *message->loss);
-  if (message->loss == NULL) return fail_message();
+  CR_TRY(CR_STATE_ALLOCATE(message->loss, (size_t)window->count + 1));
   memcpy(message->loss, window->loss, (size_t)window->count * sizeof *message->loss);
   message->n_loss = (size_t)window->count;
   message->has_next_loss = true;
@@ -140,7 +132,7 @@ static void early_stop_to_proto(const crema_solver *solver, Caffe__CremaState *m
   message->best_iteration = stop->best_iteration;
 }
 
-/* What the updates left besides the history. */
+/* The updates' state besides the history. */
 static crema_status update_to_proto(crema_solver *solver, Caffe__CremaState *message) {
   const double *correlation = cr_updater_correlation(solver->updater);
   const size_t params = (size_t)solver->net->learnables;
@@ -153,17 +145,17 @@ static crema_status update_to_proto(crema_solver *solver, Caffe__CremaState *mes
     message->skipped = solver->scaling.skipped;
   }
   if (correlation == NULL) return CREMA_OK;
-  message->correlation = cr_proto_alloc((params + 1) * sizeof *correlation);
-  if (message->correlation == NULL) return fail_message();
+  CR_TRY(CR_STATE_ALLOCATE(message->correlation, params + 1));
   memcpy(message->correlation, correlation, params * sizeof *correlation);
   message->n_correlation = params;
   return CREMA_OK;
 }
 
+/* The part of a state that Caffe does not know. */
 static crema_status extra_to_proto(crema_solver *solver, Caffe__CremaState **out) {
   crema_status status = CREMA_OK;
-  Caffe__CremaState *message = cr_proto_alloc(sizeof *message);
-  if (message == NULL) return fail_message();
+  Caffe__CremaState *message;
+  CR_TRY(CR_STATE_ALLOCATE(message, 1));
   caffe__crema_state__init(message);
   message->has_seed = true;
   message->seed = solver->seed;
@@ -171,11 +163,7 @@ static crema_status extra_to_proto(crema_solver *solver, Caffe__CremaState **out
   CR_TRY_GOTO(window_to_proto(&solver->window, message), fail);
   CR_TRY_GOTO(update_to_proto(solver, message), fail);
   early_stop_to_proto(solver, message);
-  message->net = cr_proto_alloc(((size_t)solver->test_nets + 1) * sizeof *message->net);
-  if (message->net == NULL) {
-    status = fail_message();
-    goto fail;
-  }
+  CR_TRY_GOTO(CR_STATE_ALLOCATE(message->net, (size_t)solver->test_nets + 1), fail);
   for (int i = 0; i <= solver->test_nets; ++i) {
     message->net[i] = NULL;
     status = net_to_proto(solver, i, &message->net[i]);
@@ -189,28 +177,14 @@ fail:
   return status;
 }
 
-/* The part that Caffe does not know, as of now or as of the start of a test phase. */
-static crema_status copy_extra(crema_solver *solver, Caffe__CremaState **out) {
-  ProtobufCMessage *copy = NULL;
-  if (solver->held == NULL) return extra_to_proto(solver, out);
-  CR_TRY(cr_message_copy(&solver->held->base, &copy));
-  *out = (Caffe__CremaState *)copy;
-  return CREMA_OK;
-}
-
-static bool writes_hdf5(const crema_solver *solver) {
-  return solver->param->snapshot_format == CAFFE__SOLVER_PARAMETER__SNAPSHOT_FORMAT__HDF5;
-}
-
 static bool is_half(const crema_blob *blob) {
   return crema_dtype_size(crema_blob_data_type(blob)) < crema_dtype_size(CREMA_F32);
 }
 
-/* Weights of 16 bits are trained in full precision, which a model with floats holds and one with
- * the weights' own type does not. */
+/* 16-bit weights are trained in full precision, which a model in their own type does not hold. */
 static bool model_rounds_weights(const crema_solver *solver) {
   bool rounds = false;
-  if (writes_hdf5(solver) || solver->param->store_blobs_in_old_format) return false;
+  if (cr_snapshot_is_hdf5(solver) || solver->param->store_blobs_in_old_format) return false;
   for (int i = 0; i < solver->net->learnables; ++i) {
     rounds = rounds || is_half(solver->net->learnable[i]);
   }
@@ -218,8 +192,7 @@ static bool model_rounds_weights(const crema_solver *solver) {
 }
 
 static crema_status empty_blob(Caffe__BlobProto **out) {
-  *out = cr_proto_alloc(sizeof **out);
-  if (*out == NULL) return fail_message();
+  CR_TRY(CR_STATE_ALLOCATE(*out, 1));
   caffe__blob_proto__init(*out);
   return CREMA_OK;
 }
@@ -227,8 +200,7 @@ static crema_status empty_blob(Caffe__BlobProto **out) {
 static crema_status weights_to_proto(const crema_solver *solver, Caffe__CremaState *message) {
   const crema_net *net = solver->net;
   if (!model_rounds_weights(solver)) return CREMA_OK;
-  message->weights = cr_proto_alloc((size_t)net->learnables * sizeof *message->weights);
-  if (message->weights == NULL) return fail_message();
+  CR_TRY(CR_STATE_ALLOCATE(message->weights, (size_t)net->learnables));
   for (int i = 0; i < net->learnables; ++i) {
     Caffe__BlobProto **to = &message->weights[i];
     CR_TRY(is_half(net->learnable[i]) ? cr_blob_to_proto(net->learnable[i], CR_SAVE_OLD_FORMAT, to)
@@ -238,13 +210,12 @@ static crema_status weights_to_proto(const crema_solver *solver, Caffe__CremaSta
   return CREMA_OK;
 }
 
-/* Averages of 16-bit weights, too, are more precise than these. */
+/* Averages of 16-bit weights are in full precision, too. */
 static crema_status average_to_proto(const crema_solver *solver, Caffe__CremaState *message) {
   const cr_average *average = solver->replica[0].average;
   const int params = solver->net->learnables;
   if (average == NULL) return CREMA_OK;
-  message->average = cr_proto_alloc(((size_t)params + 1) * sizeof *message->average);
-  if (message->average == NULL) return fail_message();
+  CR_TRY(CR_STATE_ALLOCATE(message->average, (size_t)params + 1));
   for (int i = 0; i < params; ++i) {
     Caffe__BlobProto **to = &message->average[i];
     crema_blob *blob = cr_average_of(average, i);
@@ -272,8 +243,9 @@ crema_status cr_state_to_proto(crema_solver *solver, const char *learned_net,
                                const cr_model_sum *sum, Caffe__SolverState **out) {
   crema_status status = CREMA_OK;
   int histories = cr_updater_history_count(solver->updater);
-  Caffe__SolverState *message = cr_proto_alloc(sizeof *message);
-  if (message == NULL) return fail_message();
+  ProtobufCMessage *held = NULL;
+  Caffe__SolverState *message;
+  CR_TRY(CR_STATE_ALLOCATE(message, 1));
   caffe__solver_state__init(message);
   message->has_iter = message->has_current_step = true;
   message->iter = (int32_t)solver->iteration;
@@ -284,19 +256,21 @@ crema_status cr_state_to_proto(crema_solver *solver, const char *learned_net,
     message->iter_last_event = (int32_t)solver->rate.last_event;
   }
   message->learned_net = cr_proto_strdup(learned_net);
-  message->history = cr_proto_alloc(((size_t)histories + 1) * sizeof *message->history);
-  if (message->learned_net == NULL || message->history == NULL) {
-    status = fail_message();
-    goto fail;
-  }
-  bool old_format = solver->param->store_blobs_in_old_format || writes_hdf5(solver);
+  if (message->learned_net == NULL) CR_TRY_GOTO(fail_message(), fail);
+  CR_TRY_GOTO(CR_STATE_ALLOCATE(message->history, (size_t)histories + 1), fail);
+  bool old_format = solver->param->store_blobs_in_old_format || cr_snapshot_is_hdf5(solver);
   for (int i = 0; i < histories; ++i) {
     CR_TRY_GOTO(cr_blob_to_proto(cr_updater_history(solver->updater, i),
                                  old_format ? CR_SAVE_OLD_FORMAT : 0, &message->history[i]),
                 fail);
     ++message->n_history;
   }
-  CR_TRY_GOTO(copy_extra(solver, &message->crema_state), fail);
+  if (solver->held != NULL) {
+    CR_TRY_GOTO(cr_message_copy(&solver->held->base, &held), fail);
+    message->crema_state = (Caffe__CremaState *)held;
+  } else {
+    CR_TRY_GOTO(extra_to_proto(solver, &message->crema_state), fail);
+  }
   CR_TRY_GOTO(weights_to_proto(solver, message->crema_state), fail);
   CR_TRY_GOTO(average_to_proto(solver, message->crema_state), fail);
   message->crema_state->has_model_size = message->crema_state->has_model_crc32 = true;
@@ -311,17 +285,11 @@ fail:
 
 /* ---- from a message ------------------------------------------------------ */
 
-static bool has_generator(const Caffe__CremaState *message) {
-  return message->n_generator == GENERATOR_WORDS &&
-         message->generator[GENERATOR_WORDS - 1] < GENERATOR_WORDS;
-}
-
 static bool has_name(const Caffe__CremaState__Layer *layer, const char *name) {
   return layer->name != NULL && strcmp(layer->name, name) == 0;
 }
 
-/* The index of the saved layer of that name, which is first looked for at index `at`; -1: there is
- * none. */
+/* The index of the saved layer of that name, tried at index `at` first; -1: there is none. */
 static int64_t find_layer(const Caffe__CremaState__Net *net, int at, const char *name) {
   if ((size_t)at < net->n_layer && has_name(net->layer[at], name)) return at;
   for (size_t i = 0; i < net->n_layer; ++i) {
@@ -347,6 +315,24 @@ static crema_status check_order(const crema_net *net, const Caffe__CremaState__N
   return CREMA_OK;
 }
 
+/* An entry without a shape: the model holds the values exactly. */
+static bool is_empty(const Caffe__BlobProto *blob) {
+  return blob->shape == NULL && blob->n_data == 0;
+}
+
+/* `what` and `index` name the blob in messages. */
+static crema_status check_blob(const Caffe__BlobProto *blob, const crema_shape *shape,
+                               const char *what, int index) {
+  crema_shape found;
+  char text[2][128];
+  crema_status status = cr_blob_proto_check(blob, &found);
+  if (status != CREMA_OK) return cr_fail_in(status, "%s %d", what, index);
+  if (cr_blob_proto_fits(blob, shape)) return CREMA_OK;
+  return cr_fail(CREMA_E_SHAPE, "%s %d: the net needs shape %s, the state has %s", what, index,
+                 crema_shape_text(shape, text[0], sizeof text[0]),
+                 crema_shape_text(&found, text[1], sizeof text[1]));
+}
+
 static crema_status check_history(crema_solver *solver, const Caffe__SolverState *state) {
   int wanted = cr_updater_history_count(solver->updater);
   if (state->n_history != (size_t)wanted) {
@@ -357,51 +343,27 @@ static crema_status check_history(crema_solver *solver, const Caffe__SolverState
                    solver->net->learnables, wanted);
   }
   for (int i = 0; i < wanted; ++i) {
-    crema_shape found;
     const crema_shape *shape = crema_blob_shape(cr_updater_history(solver->updater, i));
-    crema_status status = cr_blob_proto_check(state->history[i], &found);
-    if (status != CREMA_OK) return cr_fail_in(status, "history blob %d", i);
-    if (cr_blob_proto_fits(state->history[i], shape)) continue;
-    char expected_text[128], found_text[128];
-    return cr_fail(CREMA_E_SHAPE, "history blob %d: the net needs shape %s, the state has %s", i,
-                   crema_shape_text(shape, expected_text, sizeof expected_text),
-                   crema_shape_text(&found, found_text, sizeof found_text));
+    CR_TRY(check_blob(state->history[i], shape, "history blob", i));
   }
   return CREMA_OK;
 }
 
-/* An entry without a shape: the model holds the values exactly. */
-static bool is_empty(const Caffe__BlobProto *blob) {
-  return blob->shape == NULL && blob->n_data == 0;
-}
-
-/* Blobs of all parameters, `what` of which they are; there may be none at all. */
+/* The blobs of all parameters, or none at all. */
 static crema_status check_blobs(const crema_net *net, Caffe__BlobProto *const *blob, size_t count,
                                 const char *what) {
+  char name[64];
   if (count == 0) return CREMA_OK;
   if (count != (size_t)net->learnables) {
     return cr_fail(CREMA_E_SHAPE, "the state has the %s of %zu parameters, but net '%s' has %d",
                    what, count, crema_net_name(net), net->learnables);
   }
+  (void)snprintf(name, sizeof name, "%s of parameter", what);
   for (int i = 0; i < net->learnables; ++i) {
-    crema_shape found;
-    char text[2][128];
     if (is_empty(blob[i])) continue;
-    crema_status status = cr_blob_proto_check(blob[i], &found);
-    if (status != CREMA_OK) return cr_fail_in(status, "%s of parameter %d", what, i);
-    const crema_shape *shape = crema_blob_shape(net->learnable[i]);
-    if (cr_blob_proto_fits(blob[i], shape)) continue;
-    return cr_fail(CREMA_E_SHAPE, "%s of parameter %d: the net needs shape %s, the state has %s",
-                   what, i, crema_shape_text(shape, text[0], sizeof text[0]),
-                   crema_shape_text(&found, text[1], sizeof text[1]));
+    CR_TRY(check_blob(blob[i], crema_blob_shape(net->learnable[i]), name, i));
   }
   return CREMA_OK;
-}
-
-static crema_status check_extra_blobs(const crema_net *net, const Caffe__CremaState *extra) {
-  if (extra == NULL) return CREMA_OK;
-  CR_TRY(check_blobs(net, extra->weights, extra->n_weights, "full precision"));
-  return check_blobs(net, extra->average, extra->n_average, "average");
 }
 
 static crema_status weights_from_proto(const crema_net *net, const Caffe__CremaState *extra) {
@@ -413,7 +375,7 @@ static crema_status weights_from_proto(const crema_net *net, const Caffe__CremaS
   return CREMA_OK;
 }
 
-/* What a state has no average of begins with the weight. */
+/* An average that the state lacks begins with the weight. */
 static crema_status average_from_proto(const cr_replica *replica, const Caffe__CremaState *extra) {
   cr_average *average = replica->average;
   if (average == NULL) return CREMA_OK;
@@ -430,9 +392,10 @@ static crema_status average_from_proto(const cr_replica *replica, const Caffe__C
 }
 
 static crema_status check_early_stop(const Caffe__CremaState *extra) {
-  const bool possible = extra->tested_iteration >= 0 && extra->tests_since_best >= 0 &&
-                        extra->best_iteration >= 0 && !isnan(extra->best);
-  if (possible) return CREMA_OK;
+  if (extra->tested_iteration >= 0 && extra->tests_since_best >= 0 && extra->best_iteration >= 0 &&
+      !isnan(extra->best)) {
+    return CREMA_OK;
+  }
   return cr_fail(CREMA_E_CORRUPT,
                  "a best value of %g at iteration %lld, %d tests before iteration %lld is not "
                  "possible",
@@ -487,26 +450,23 @@ crema_status cr_state_check(crema_solver *solver, const Caffe__SolverState *stat
     return cr_fail(CREMA_E_CORRUPT, "iteration %d and step %d are not possible", state->iter,
                    state->current_step);
   }
-  if (extra != NULL && !has_generator(extra)) {
+  if (extra == NULL) return check_history(solver, state);
+  if (extra->n_generator != GENERATOR_WORDS ||
+      extra->generator[GENERATOR_WORDS - 1] >= GENERATOR_WORDS) {
     return cr_fail(CREMA_E_CORRUPT,
                    "the state of the random generator, %zu words, does not make sense",
                    extra->n_generator);
   }
-  if (extra != NULL) CR_TRY(check_update(solver, extra));
-  if (extra != NULL) CR_TRY(check_early_stop(extra));
+  CR_TRY(check_update(solver, extra));
+  CR_TRY(check_early_stop(extra));
   CR_TRY(check_history(solver, state));
-  CR_TRY(check_extra_blobs(solver->net, extra));
-  return extra != NULL && extra->n_net > 0 ? check_order(solver->net, extra->net[0]) : CREMA_OK;
+  CR_TRY(check_blobs(solver->net, extra->weights, extra->n_weights, "full precision"));
+  CR_TRY(check_blobs(solver->net, extra->average, extra->n_average, "average"));
+  return extra->n_net > 0 ? check_order(solver->net, extra->net[0]) : CREMA_OK;
 }
 
-/* The state has the key of rank 0; layers that draw masks have one of each rank's own. */
-static uint64_t key_of_rank(const cr_layer *layer, uint64_t key) {
-  const int rank = layer->solver.rank;
-  return rank > 0 && layer->kind->input == NULL ? cr_mix_key(key, (uint64_t)rank) : key;
-}
-
-/* The state for a layer: its own one if there were as many solvers; else that of the solver that
- * was least far, so that no record is left out. */
+/* The state for a layer: its own if there were as many solvers; else the state of the solver with
+ * the least progress, so that no record is skipped. */
 static const ProtobufCBinaryData *state_for(const cr_layer *layer,
                                             const Caffe__CremaState__Layer *from) {
   const cr_input_class *input = layer->kind->input;
@@ -531,7 +491,12 @@ static crema_status net_from_proto(crema_net *net, const Caffe__CremaState__Net 
     int64_t index = find_layer(message, i, layer->name);
     if (index < 0) continue;
     const Caffe__CremaState__Layer *from = message->layer[index];
-    if (from->has_key) layer->key = key_of_rank(layer, from->key);
+    const int rank = layer->solver.rank;
+    /* The state has the key of rank 0; layers that draw masks have a key for each rank. */
+    if (from->has_key) layer->key = from->key;
+    if (from->has_key && rank > 0 && layer->kind->input == NULL) {
+      layer->key = cr_mix_key(from->key, (uint64_t)rank);
+    }
     if (from->has_pass) layer->pass = from->pass;
     const cr_input_class *input = layer->kind->input;
     if (!from->has_state || input == NULL || input->restore == NULL) continue;
@@ -551,7 +516,7 @@ static void correlation_from_proto(const cr_replica *replica, const Caffe__Crema
   }
 }
 
-/* What the state does not have begins anew. `message` may be NULL. */
+/* Values that the state lacks start afresh. `message` may be NULL. */
 static void update_from_proto(crema_solver *solver, const Caffe__CremaState *message) {
   cr_grad_scale_start(solver);
   if (message != NULL && message->has_grad_scale && message->has_grad_scale_limit &&
@@ -564,17 +529,7 @@ static void update_from_proto(crema_solver *solver, const Caffe__CremaState *mes
   for (int i = 0; i < solver->replicas; ++i) correlation_from_proto(&solver->replica[i], message);
 }
 
-static crema_status nets_from_proto(crema_solver *solver, int replica,
-                                    const Caffe__CremaState *message) {
-  for (int i = 0; (size_t)i < message->n_net && i <= solver->test_nets; ++i) {
-    if (replica >= replicas_with_net(solver, i)) continue;
-    CR_TRY(net_from_proto(net_of(solver, replica, i), message->net[i]));
-  }
-  return CREMA_OK;
-}
-
-/* The losses of before are another run's. When average_loss has changed, a new mean is started.
- * `message` may be NULL. */
+/* Replaces the losses. Starts a new mean if average_loss has changed. `message` may be NULL. */
 static void window_from_proto(cr_loss_window *window, const Caffe__CremaState *message) {
   const size_t size = (size_t)window->size;
   window->count = window->next = 0;
@@ -595,7 +550,10 @@ static crema_status extra_from_proto(crema_solver *solver, const Caffe__CremaSta
   update_from_proto(solver, message);
   early_stop_from_proto(solver, message);
   for (int replica = 0; replica < solver->replicas; ++replica) {
-    CR_TRY(nets_from_proto(solver, replica, message));
+    for (int i = 0; (size_t)i < message->n_net && i <= solver->test_nets; ++i) {
+      if (replica >= replicas_with_net(solver, i)) continue;
+      CR_TRY(net_from_proto(net_of(solver, replica, i), message->net[i]));
+    }
   }
   return CREMA_OK;
 }

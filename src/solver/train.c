@@ -48,8 +48,8 @@ static crema_status fail_loss(crema_solver *solver, crema_net *net, double loss)
   return cr_fail(CREMA_E_NUMERIC, "iteration %lld: the loss is %g", iteration, loss);
 }
 
-/* Sums on the device tell cheaply whether there is anything to look for on the host. They are in
- * double precision, which no sum of finite floats exceeds. */
+/* Fails if a weight is not finite. Sums on the device are a cheap first test; they are in double
+ * precision, which no sum of finite floats exceeds. */
 static crema_status fail_weights(crema_solver *solver) {
   const char *layer = NULL, *blob = NULL;
   double sum = 0;
@@ -69,8 +69,9 @@ static crema_status fail_weights(crema_solver *solver) {
       (long long)solver->iteration, layer, blob);
 }
 
-/* Passes on the failure that values are not finite, or only warns of it: the first time and at each
- * display. */
+/* Returns the failure that values are not finite, or only warns: the first time and at each
+ * display.
+ */
 static crema_status end_or_warn(crema_solver *solver, crema_status status, bool display) {
   if (status != CREMA_E_NUMERIC || solver->options.on_nan == CREMA_SOLVER_NAN_STOP) return status;
   if (display || !solver->warned_not_finite) cr_log_warning("%s", crema_error_text());
@@ -78,7 +79,7 @@ static crema_status end_or_warn(crema_solver *solver, crema_status status, bool 
   return CREMA_OK;
 }
 
-/* What the replicas make of an iteration. */
+/* An iteration of all replicas of this process. */
 typedef struct joint_iteration {
   crema_solver *solver;
   cr_iteration iteration;
@@ -87,7 +88,7 @@ typedef struct joint_iteration {
   double rate;                 /* for the update */
 } joint_iteration;
 
-/* Only the first replica warns of a loss that is not finite. */
+/* Only the first replica warns about a loss that is not finite. */
 static crema_status check_loss(void *user, cr_replica *replica, double loss) {
   const joint_iteration *joint = user;
   crema_solver *solver = joint->solver;
@@ -110,25 +111,21 @@ static crema_status update_replica(void *user, cr_replica *replica) {
   return cr_replica_update(replica, joint->rate, joint->iteration.number);
 }
 
-/* Passes the failure of one replica on when the devices of the others have finished what was queued
- * before: the caller may end the process, which must not happen while they work. */
-static crema_status settle(crema_solver *solver, crema_status failure) {
-  cr_error *error = cr_error_keep();
-  for (int i = 0; i < solver->replicas; ++i) {
-    const crema_status ignored = crema_context_finish(solver->replica[i].context);
-    (void)ignored;
-  }
-  cr_error_again(failure, error);
-  free(error);
-  return failure;
-}
-
-/* Does `work`, which sets joint->loss, for all replicas; *loss is the mean loss of all. */
+/* Does `work`, which sets joint->loss, for all replicas; *loss is the mean loss of all. After a
+ * failure the caller may end the process, so all devices finish their work first. */
 static crema_status run_jointly(crema_solver *solver, cr_replica_work *work, joint_iteration *joint,
                                 double *loss) {
   double sum = 0;
   crema_status status = cr_replica_threads_run(solver->team, work, joint);
-  if (status != CREMA_OK) return settle(solver, status);
+  if (status != CREMA_OK) {
+    cr_error *error = cr_error_keep();
+    for (int i = 0; i < solver->replicas; ++i) {
+      (void)!crema_context_finish(solver->replica[i].context);
+    }
+    cr_error_again(status, error);
+    free(error);
+    return status;
+  }
   for (int i = 0; i < solver->replicas; ++i) sum += joint->loss[i];
   CR_TRY(cr_world_agree(solver->world, &sum, 1, NULL, 0));
   *loss = sum / cr_solver_partners(solver);
@@ -138,17 +135,6 @@ static crema_status run_jointly(crema_solver *solver, cr_replica_work *work, joi
 /* Whether something that happens every `interval` iterations (0: never) happens now. */
 static bool is_due(int64_t iteration, int interval) {
   return interval > 0 && iteration % interval == 0;
-}
-
-static void tell_progress(crema_solver *solver, double loss, double rate) {
-  if (solver->options.progress == NULL) return;
-  crema_solver_progress progress = {.iteration = solver->iteration,
-                                    .max_iterations = solver->param->max_iter,
-                                    .loss = loss,
-                                    .rate = rate,
-                                    .samples = solver->samples,
-                                    .seconds = solver->seconds};
-  solver->options.progress(solver->options.user, &progress);
 }
 
 static crema_status set_grad_scale(void *user, cr_replica *replica) {
@@ -194,13 +180,6 @@ crema_status cr_solver_update(crema_solver *solver) {
   return CREMA_OK;
 }
 
-static crema_status report_iteration(crema_solver *solver, double loss, double shown) {
-  if (isfinite(loss)) CR_TRY(end_or_warn(solver, fail_weights(solver), true));
-  if (!cr_solver_leads(solver)) return CREMA_OK;
-  cr_report_iteration(solver, shown);
-  return cr_report_train_outputs(solver);
-}
-
 static crema_status level_weights(void *user, cr_replica *replica) {
   (void)user;
   return cr_replica_broadcast(replica, true);
@@ -212,8 +191,8 @@ static crema_status level_all(void *user, cr_replica *replica) {
   return cr_replica_broadcast(replica, true);
 }
 
-/* The program sees the first replica. What it may have changed there goes to the others, unless
- * some are of other processes, which call functions of their own. */
+/* The program sees the first replica. Its changes there go to the others, unless some belong to
+ * other processes, which call their own functions. */
 static crema_status call_and_level(crema_solver *solver, crema_solver_call_fn *call,
                                    cr_replica_work *level) {
   if (call == NULL) return CREMA_OK;
@@ -244,7 +223,11 @@ static crema_status iterate(crema_solver *solver) {
   CR_TRY(run_jointly(solver, compute, &joint, &loss));
   solver->samples += solver->batch_samples * param->iter_size;
   double shown = cr_loss_window_add(&solver->window, loss);
-  if (display) CR_TRY(report_iteration(solver, loss, shown));
+  if (display && isfinite(loss)) CR_TRY(end_or_warn(solver, fail_weights(solver), true));
+  if (display && cr_solver_leads(solver)) {
+    cr_report_iteration(solver, shown);
+    CR_TRY(cr_report_train_outputs(solver));
+  }
   joint.rate = joint.iteration.rate;
   if (!joint.iteration.has_rate) CR_TRY(find_rate(solver, shown, &joint.rate));
   if (display && cr_solver_leads(solver)) {
@@ -256,7 +239,14 @@ static crema_status iterate(crema_solver *solver) {
   CR_TRY(cr_net_debug_update(solver->net));
   ++solver->iteration;
   solver->seconds += cr_clock_seconds() - start;
-  tell_progress(solver, shown, joint.rate);
+  if (solver->options.progress == NULL) return CREMA_OK;
+  crema_solver_progress progress = {.iteration = solver->iteration,
+                                    .max_iterations = param->max_iter,
+                                    .loss = shown,
+                                    .rate = joint.rate,
+                                    .samples = solver->samples,
+                                    .seconds = solver->seconds};
+  solver->options.progress(solver->options.user, &progress);
   return CREMA_OK;
 }
 
@@ -274,11 +264,6 @@ static bool is_test_iteration(const crema_solver *solver) {
   return is_due(solver->iteration - solver->param->test_offset, solver->param->test_interval);
 }
 
-static bool test_is_due(const crema_solver *solver) {
-  if (!is_test_iteration(solver)) return false;
-  return solver->iteration > 0 || solver->param->test_initialization;
-}
-
 /* `early`: tests may end training. */
 static crema_status step_until(crema_solver *solver, int64_t end, bool early) {
   solver->display_time = cr_clock_seconds();
@@ -288,7 +273,9 @@ static crema_status step_until(crema_solver *solver, int64_t end, bool early) {
   CR_TRY(cr_solver_level(solver));
   while (solver->iteration < end) {
     if (cr_epoch_has_ended(solver)) CR_TRY(cr_epoch_end(solver));
-    else if (test_is_due(solver)) CR_TRY(cr_solver_test_all(solver));
+    else if (is_test_iteration(solver) &&
+             (solver->iteration > 0 || solver->param->test_initialization))
+      CR_TRY(cr_solver_test_all(solver));
     if (early && !solver->stop_requested) solver->stop_requested = cr_early_stop_is_due(solver);
     if (solver->stop_requested) break;
     CR_TRY(iterate(solver));
@@ -327,24 +314,19 @@ static crema_status forward(void *user, cr_replica *replica) {
   return cr_replica_forward(replica, &joint->iteration, 0, loss);
 }
 
-/* The mean loss of all replicas with the present weights. */
-static crema_status find_loss(crema_solver *solver, double *loss) {
-  joint_iteration joint = {.solver = solver};
-  joint.iteration = (cr_iteration){.number = solver->iteration,
-                                   .passes = solver->param->iter_size,
-                                   .feed = solver->options.feed,
-                                   .user = solver->options.user};
-  return run_jointly(solver, forward, &joint, loss);
-}
-
-/* The loss after the last update, and the last test unless it is done. Snapshots are as of the last
- * update. */
+/* Reports the mean loss after the last update, and tests unless `tested`. Snapshots are as of the
+ * last update. */
 static crema_status report_end(crema_solver *solver, bool tested) {
   const Caffe__SolverParameter *param = solver->param;
   CR_TRY(cr_state_hold(solver));
   if (is_due(solver->iteration, param->display)) {
+    joint_iteration joint = {.solver = solver,
+                             .iteration = {.number = solver->iteration,
+                                           .passes = param->iter_size,
+                                           .feed = solver->options.feed,
+                                           .user = solver->options.user}};
     double loss;
-    CR_TRY(find_loss(solver, &loss));
+    CR_TRY(run_jointly(solver, forward, &joint, &loss));
     if (!isfinite(loss)) CR_TRY(end_or_warn(solver, fail_loss(solver, solver->net, loss), true));
     double shown = cr_loss_window_add(&solver->window, loss);
     if (cr_solver_leads(solver)) {
@@ -362,7 +344,7 @@ static bool takes_snapshots(const crema_solver *solver) {
          param->test_and_snapshot_last_epochs > 0;
 }
 
-/* The snapshot after training, which also replaces one that could not be written. */
+/* Writes the snapshot after training, or once more a snapshot that could not be written. */
 static crema_status snapshot_at_end(crema_solver *solver) {
   const Caffe__SolverParameter *param = solver->param;
   bool wanted = param->snapshot_after_train && !is_due(solver->iteration, param->snapshot) &&
@@ -374,25 +356,17 @@ static crema_status snapshot_at_end(crema_solver *solver) {
   return CREMA_OK;
 }
 
-/* Whether the root's weights are those of after the last update. What a failed exchange has not
- * done will not be done. */
-static bool weights_are_whole(const crema_solver *solver) {
-  cr_replica *root = &solver->replica[0];
-  cr_replica_rest(root);
-  return !solver->updating && !atomic_load(&root->updating);
-}
-
-/* Training failed, perhaps for lack of data. Keeps what was learned since `start`, unless the
- * failure is that it is worthless. Passes the failure on. */
-static crema_status keep_what_is_learned(crema_solver *solver, int64_t start,
-                                         crema_status failure) {
+/* Training failed, perhaps for lack of data. Writes a snapshot of the iterations since `start`,
+ * unless values are not finite or an update is incomplete. Returns the failure. */
+static crema_status save_after_failure(crema_solver *solver, int64_t start, crema_status failure) {
   (void)cr_solver_tell(solver, failure);
   if (failure == CREMA_E_NUMERIC || !takes_snapshots(solver) || solver->iteration == start ||
       solver->iteration == solver->snapshot_iteration) {
     return failure;
   }
   cr_error *error = cr_error_keep();
-  if (!weights_are_whole(solver)) {
+  cr_replica_rest(&solver->replica[0]);
+  if (solver->updating || atomic_load(&solver->replica[0].updating)) {
     cr_log_warning("Training fails in the middle of update %lld: no snapshot is written",
                    (long long)solver->iteration + 1);
   } else if (crema_solver_snapshot(solver) == CREMA_OK) {
@@ -416,7 +390,7 @@ crema_status crema_solver_solve(crema_solver *solver) {
   crema_status status = step_until(solver, solver->param->max_iter, true);
   const bool ended = status == CREMA_OK && !solver->stop_requested && cr_epoch_has_ended(solver);
   if (ended) status = cr_epoch_end(solver);
-  if (status != CREMA_OK) return keep_what_is_learned(solver, start, status);
+  if (status != CREMA_OK) return save_after_failure(solver, start, status);
   CR_TRY(snapshot_at_end(solver));
   if (solver->stop_requested) {
     cr_log_info("Optimization stopped early.");

@@ -14,16 +14,17 @@
  *             h1 = m h1 + (1 - m) u^2;             w -= r u
  *   Adam      h0 = m h0 + (1 - m) g';  h1 = m2 h1 + (1 - m2) g'^2;
  *             w -= r sqrt(1 - m2^t) / (1 - m^t) h0 / (sqrt(h1) + delta),  t = iteration + 1
- *   AdamW     as Adam, with the decay WD and delta sqrt(1 - m2^t) in place of delta: the second
- * mean is divided by 1 - m2^t before delta is added (Loshchilov and Hutter, 2019) LARS      as SGD
+ *   AdamW     as Adam, with decay WD and delta sqrt(1 - m2^t) as delta: the second mean is divided
+ *             by 1 - m2^t, then delta is added (Loshchilov and Hutter, 2019)
+ *
+ *   LARS      as SGD
+ *
  *   LAMB      u = the step of AdamW for r = 1, with d w added;  w -= r u
  *
- * The arithmetic is in single precision, or in double where weight, gradient or history is; so are
- * rate, momentum and all that is computed from the fields of the solver file, which are floats. The
- * history is kept in the type of solver_data_type, to which it is rounded once per update; what is
- * too large for half precision becomes the largest half. Weights that the net has in 16 bits are
- * kept in single precision, from which the net makes its own: steps that are far smaller than the
- * weight's last bit of 16 add up. */
+ * The arithmetic is in single precision, or in double if weight, gradient or history is. The
+ * history is rounded to solver_data_type once per update; a value too large for half precision
+ * becomes the largest half. The net's 16-bit weights are copies of weights in single precision:
+ * otherwise steps smaller than the last of 16 bits would have no effect. */
 #include "solver/update.h"
 
 #include <math.h>
@@ -38,21 +39,19 @@
 
 #define LARGEST_HALF 65504.0f
 
-/* What holds for all parameters that are updated in one precision. */
+/* The settings of all parameters that are updated in one precision. */
 typedef struct update_step {
   bool wide; /* double precision; else all numbers are rounded to single */
   double rate, decay, correction;
   cr_op_scalars scalars;
 } update_step;
 
-/* LAMB finds a direction for all parameters, then descends along it; the other rules have one
- * stage. */
+/* LAMB finds a direction for all parameters, then descends along it. Other rules have one stage. */
 typedef enum update_stage { RULE, DESCENT, STAGES } update_stage;
 
-/* How the parameters of one block are updated. */
 typedef struct block_update {
-  /* The block as a whole: weights, gradients and history are of one element type. NULL: parameter
-   * by parameter, or there is no such stage. */
+  /* Updates the whole block, whose weights, gradients and history are of one type. NULL: each
+   * parameter has an op, or there is no such stage. */
   cr_op *op[STAGES];
   cr_tensor *history[2];
   cr_update_segment *segment; /* room for one per part */
@@ -63,19 +62,18 @@ struct cr_updater {
   crema_net *net;
   const cr_param_blocks *blocks;
   block_update *block;         /* one per block */
-  int replicas;                /* whose gradients the diffs hold the sum of */
+  int replicas;                /* whose gradients are summed in the diffs */
   const cr_schedule *schedule; /* of momentum and weight decay */
   int params;
   cr_local_rates *local; /* NULL: all parameters have the schedule's rate */
   cr_op **op[STAGES];    /* one per parameter; NULL where its block is updated as a whole */
-  cr_op **cut;           /* likewise; NULL unless the history is in half precision */
+  cr_op **cut;           /* one per parameter; NULL unless the history is in half precision */
   crema_blob **history;  /* is.row->histories * params */
-  /* Of the update that is under way: in single precision, in double. */
-  update_step step[2];
+  update_step step[2];   /* of the present update, in single and in double precision */
   int64_t iteration;
 };
 
-/* The op that cuts a history of this shape to what half precision can hold. */
+/* The op that limits a history of this shape to the range of half precision. */
 static crema_status make_cut(const crema_shape *shape, cr_op **out) {
   cr_op_desc clip = {.kind = CR_OP_UNARY_FWD, .type = CREMA_F32};
   cr_op_desc *desc = NULL;
@@ -95,7 +93,7 @@ static update_stage last_stage(const cr_updater *updater) {
   return is_directed(updater) ? DESCENT : RULE;
 }
 
-/* The op of an update of arrays of this shape; `type` is what it is planned for first. */
+/* The op that updates arrays of this shape; `type`: the first type to plan for. */
 static crema_status make_stage(const cr_updater *updater, update_stage stage,
                                const crema_shape *shape, crema_dtype type, cr_op **out) {
   const bool keeps = updater->is.keep_step || stage != last_stage(updater);
@@ -123,30 +121,21 @@ static cr_tensor *history_of(const cr_updater *updater, int h, int learnable) {
   return updater->history[h * updater->params + learnable]->data;
 }
 
-/* Moves the history of a block's parameters to one array. */
-static crema_status gather_history(const cr_updater *updater, const cr_param_block *block, int h,
-                                   cr_tensor **out) {
-  const cr_param_block_tensors tensors = {updater->history + h * updater->params, false};
-  CR_TRY(cr_tensor_create(updater->is.history_type, block->count, out));
-  return cr_param_block_place(block, *out, tensors, updater->net->context);
-}
-
-/* An update computes in F64 where one of its values is F64, else in F32; what is held in another
- * type is converted parameter by parameter. */
-static bool is_uniform(const cr_updater *updater, const cr_param_block *block) {
-  const bool wide = block->diff_type == CREMA_F64 && block->type != CREMA_F64;
-  return block->learns && !wide && updater->is.history_type == block->type;
-}
-
 static crema_status add_block(cr_updater *updater, int index) {
   const cr_param_block *block = &updater->blocks->block[index];
   block_update *update = &updater->block[index];
+  /* One op can update the block if no value has to be converted: an update computes in F64 if one
+   * of its values is F64, else in F32. */
+  const bool wide = block->diff_type == CREMA_F64 && block->type != CREMA_F64;
+  const bool uniform = block->learns && !wide && updater->is.history_type == block->type;
   for (int i = 0; i < block->parts; ++i) CR_TRY(add_history(updater, block->part[i].learnable));
-  if (is_uniform(updater, block)) {
+  if (uniform) {
     const crema_shape shape = cr_shape_1(block->count);
     CR_TRY(CR_NEW(update->segment, block->parts, "a solver"));
     for (int h = 0; h < updater->is.row->histories; ++h) {
-      CR_TRY(gather_history(updater, block, h, &update->history[h]));
+      const cr_param_block_tensors tensors = {updater->history + h * updater->params, false};
+      CR_TRY(cr_tensor_create(updater->is.history_type, block->count, &update->history[h]));
+      CR_TRY(cr_param_block_place(block, update->history[h], tensors, updater->net->context));
     }
     for (int k = 0; k <= (int)last_stage(updater); ++k) {
       CR_TRY(make_stage(updater, (update_stage)k, &shape, block->type, &update->op[k]));
@@ -232,12 +221,12 @@ void cr_updater_set_replicas(cr_updater *updater, int replicas) {
   updater->replicas = replicas;
 }
 
-/* What the diffs are to be divided by to give the gradient of one pass of one replica. */
+/* A diff divided by this is the gradient of one pass of one replica. */
 static double diff_scale(const cr_updater *updater) {
   return updater->net->grad_scale * updater->replicas;
 }
 
-/* One sum over the array of a block, whose gaps are zero. What does not learn has no array. */
+/* One sum over the array of a block, whose gaps are zero. A block that does not learn has none. */
 static crema_status block_squares(const cr_updater *updater, const cr_param_block *block,
                                   double *out) {
   const cr_param_block_tensors gradients = {updater->net->learnable, true};
@@ -273,16 +262,7 @@ static crema_status clip_factor(const cr_updater *updater, double *out) {
   return CREMA_OK;
 }
 
-/* Parameters that are fixed (lr_mult 0) need no pass over memory while their momentum is zero, too:
- * step and history stay zero. Those without a direction stay as they are. */
-static bool stands_still(const cr_updater *updater, int i) {
-  cr_update_rule rule = updater->is.row->rule;
-  if (rule == CR_UPDATE_DIRECTION) return updater->net->lr_mult[i] == 0;
-  if (rule != CR_UPDATE_SGD && rule != CR_UPDATE_NESTEROV) return false;
-  return updater->net->lr_mult[i] == 0 && cr_tensor_is_zero(updater->history[i]->data);
-}
-
-/* Rounds what was computed to the types in which it is kept. */
+/* Rounds weights and history to the types in which they are kept. */
 static crema_status settle(cr_updater *updater, int i, crema_context *context) {
   cr_tensor *weight = updater->net->learnable[i]->data;
   for (int h = 0; h < updater->is.row->histories; ++h) {
@@ -292,7 +272,7 @@ static crema_status settle(cr_updater *updater, int i, crema_context *context) {
     }
     CR_TRY(cr_tensor_settle(history, context));
   }
-  /* Files and the net have no more of a weight than single precision, unless it is a double. */
+  /* Files and the net hold weights in single precision, unless they are doubles. */
   if (cr_tensor_type(weight) == CREMA_F64 || cr_tensor_head(weight).type != CREMA_F64) {
     return CREMA_OK;
   }
@@ -324,7 +304,7 @@ static void find_step(const cr_updater *updater, double rate, int64_t iteration,
                       .grad_scale = rounded(clip, wide) / is->iter_size / diff_scale(updater)};
 }
 
-/* What holds for the parameters of a block. */
+/* The settings for the parameters of a block. */
 static const update_step *step_of(const cr_updater *updater, int block) {
   const cr_param_block *b = &updater->blocks->block[block];
   const bool wide =
@@ -363,7 +343,12 @@ static cr_op_scalars scalars_of(const update_step *now, update_stage stage) {
 static crema_status update_parameter(cr_updater *updater, int i, const update_step *now,
                                      update_stage stage, crema_context *context) {
   crema_blob *blob = updater->net->learnable[i];
-  if (stands_still(updater, i)) {
+  const cr_update_rule rule = updater->is.row->rule;
+  const bool momentum_only = rule == CR_UPDATE_SGD || rule == CR_UPDATE_NESTEROV;
+  /* A fixed parameter needs no pass over memory if its step and history stay zero. */
+  if (updater->net->lr_mult[i] == 0 &&
+      (rule == CR_UPDATE_DIRECTION ||
+       (momentum_only && cr_tensor_is_zero(updater->history[i]->data)))) {
     if (updater->is.keep_step) cr_tensor_set_zero(blob->diff);
     return CREMA_OK;
   }
@@ -473,14 +458,6 @@ static crema_status run_stage(cr_updater *updater, int index, update_stage stage
 
 /* ---- an update ------------------------------------------------------------ */
 
-/* Puts directions in the place of all gradients. */
-static crema_status find_directions(cr_updater *updater) {
-  for (int i = 0; i < updater->blocks->count; ++i) {
-    if (updater->blocks->block[i].learns) CR_TRY(run_stage(updater, i, RULE));
-  }
-  return CREMA_OK;
-}
-
 crema_status cr_updater_begin(cr_updater *updater, double rate, int64_t iteration) {
   double clip;
   CR_TRY(clip_factor(updater, &clip));
@@ -488,7 +465,9 @@ crema_status cr_updater_begin(cr_updater *updater, double rate, int64_t iteratio
   for (int wide = 0; wide < 2; ++wide) {
     find_step(updater, rate, iteration, clip, wide == 1, &updater->step[wide]);
   }
-  if (is_directed(updater)) CR_TRY(find_directions(updater));
+  for (int i = 0; is_directed(updater) && i < updater->blocks->count; ++i) {
+    if (updater->blocks->block[i].learns) CR_TRY(run_stage(updater, i, RULE));
+  }
   return updater->local != NULL ? cr_local_begin(updater->local, iteration) : CREMA_OK;
 }
 

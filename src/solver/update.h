@@ -8,19 +8,20 @@
 /* A rule with its history for the learnable parameters of one net. */
 typedef struct cr_updater cr_updater;
 
-/* Type, delta and so on are read from `param` once; momentum and weight decay follow `schedule`,
- * which must outlive the updater, and so must `blocks`. The diffs hold the sum of the gradients of
- * so many `replicas`. Errors: CREMA_E_UNKNOWN_NAME for a type,
- * regularization_type or larc_policy, CREMA_E_RANGE for values that the rule cannot work with,
- * CREMA_E_ARGUMENT for a momentum_policy, regularization_type or larc_turbo that it has no use for
- * and for two kinds of local rates,
- * CREMA_E_UNSUPPORTED for a solver_data_type that is no floating type. */
+/* Reads type, delta and so on from `param`; momentum and weight decay follow `schedule`. `schedule`
+ * and `blocks` must outlive the updater. The diffs hold the sum of the gradients of `replicas`.
+ * Errors:
+ *   CREMA_E_UNKNOWN_NAME  type, regularization_type or larc_policy
+ *   CREMA_E_RANGE         values that the rule cannot work with
+ *   CREMA_E_ARGUMENT      a momentum_policy, regularization_type or larc_turbo that the rule does
+ * not use; two kinds of local rates CREMA_E_UNSUPPORTED   a solver_data_type that is no floating
+ * type */
 crema_status cr_updater_create(const Caffe__SolverParameter *param, const cr_schedule *schedule,
                                const cr_param_blocks *blocks, int replicas,
                                cr_updater **out) CREMA_MUST_USE;
 void cr_updater_destroy(cr_updater *updater);
 
-/* From now on the diffs hold the sum of so many replicas. */
+/* The diffs of the next updates hold the sum of `replicas`. */
 void cr_updater_set_replicas(cr_updater *updater, int replicas);
 
 /* One update of all learnable parameters from their diffs, which hold the sum of `iter_size`
@@ -29,11 +30,10 @@ void cr_updater_set_replicas(cr_updater *updater, int replicas);
  * `iteration` counts the updates done before. */
 crema_status cr_updater_run(cr_updater *updater, double rate, int64_t iteration) CREMA_MUST_USE;
 
-/* The same in steps, for gradients that are complete one after another: begin, then each bucket
- * once, and the parameters that have no bucket because they do not learn. A bucket is prepared and
- * finished by the thread that uses the net, on its context; another thread and another context of
- * the device may run it in between, when that context waits for the first and the net's context
- * for it. */
+/* The same in steps, for gradients that complete one after another: begin, each bucket once, then
+ * the parameters that do not learn and have no bucket. The thread that uses the net prepares and
+ * finishes a bucket, on the net's context. Another thread may run the bucket, on another context of
+ * the device that waits for the net's context and that the net's context then waits for. */
 crema_status cr_updater_begin(cr_updater *updater, double rate, int64_t iteration) CREMA_MUST_USE;
 crema_status cr_updater_prepare(cr_updater *updater, const cr_bucket *bucket,
                                 crema_context *context) CREMA_MUST_USE;
@@ -43,12 +43,12 @@ crema_status cr_updater_finish(cr_updater *updater, const cr_bucket *bucket,
                                crema_context *context) CREMA_MUST_USE;
 crema_status cr_updater_run_still(cr_updater *updater) CREMA_MUST_USE;
 
-/* Whether begin or a bucket looks at all gradients, so that none may be missing: clipping, LARC,
- * LARS, LAMB, gradients or history in another type than the weights. */
+/* Whether begin or a bucket reads all gradients: clipping, LARC, LARS, LAMB, gradients or history
+ * in another type than the weights. */
 bool cr_updater_needs_all(const cr_updater *updater);
 
-/* History blobs in the order of Caffe's files: one per learnable parameter, then for AdaDelta,
- * Adam, AdamW and LAMB a second one for each. Owned by the updater. */
+/* History blobs in the order of Caffe's files: one per learnable parameter, then a second one for
+ * each with AdaDelta, Adam, AdamW and LAMB. Owned by the updater. */
 int cr_updater_history_count(const cr_updater *updater);
 crema_blob *cr_updater_history(cr_updater *updater, int index);
 const char *cr_updater_type(const cr_updater *updater);

@@ -125,7 +125,7 @@ start 0 2 3
 start 1 2 4
 for i in 0 1; do
   end $i 1
-  says $i 'the processes do not train alike'
+  says $i 'ranks disagree: this one runs iterations'
 done
 begin "two of one rank"
 start 0 2 1 10
