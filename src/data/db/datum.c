@@ -27,7 +27,7 @@ typedef struct wire_field {
   uint32_t number;
   int type;
   uint64_t varint;      /* WIRE_VARINT */
-  const uint8_t *bytes; /* the others */
+  const uint8_t *bytes; /* all other types */
   size_t size;
 } wire_field;
 
@@ -79,7 +79,7 @@ static crema_status read_field(wire_reader *reader, wire_field *field) {
   }
 }
 
-/* Skips the content and the closing mark of an (unknown) group, whose opening mark was read. */
+/* Skips an unknown group whose opening mark was read. */
 static crema_status skip_group(wire_reader *reader) {
   for (size_t depth = 1; depth > 0;) {
     wire_field field;
@@ -142,8 +142,7 @@ crema_status cr_datum_check_raw(const cr_datum *datum) {
     return cr_fail(CREMA_E_CORRUPT, "Datum of %d x %d x %d values (channels, height, width)",
                    datum->channels, datum->height, datum->width);
   }
-  /* Extents are below 2^31, so the product of two fits in 64 bits; the third is checked by
-   * division. */
+  /* Extents are below 2^31: the product of two fits in 64 bits, and a division checks the third. */
   uint64_t have = datum->size > 0 ? datum->size : datum->float_count;
   uint64_t plane = (uint64_t)datum->height * (uint64_t)datum->width;
   uint64_t channels = (uint64_t)datum->channels;
@@ -152,15 +151,6 @@ crema_status cr_datum_check_raw(const cr_datum *datum) {
                    datum->height, datum->width, (unsigned long long)have);
   }
   return CREMA_OK;
-}
-
-/* Little-endian bytes to host floats. */
-static void copy_floats(float *out, const uint8_t *bytes, size_t count) {
-  for (size_t i = 0; i < count; ++i) {
-    uint32_t bits = (uint32_t)bytes[4 * i] | (uint32_t)bytes[4 * i + 1] << 8 |
-                    (uint32_t)bytes[4 * i + 2] << 16 | (uint32_t)bytes[4 * i + 3] << 24;
-    memcpy(out + i, &bits, sizeof bits);
-  }
 }
 
 crema_status cr_datum_floats(const cr_datum *datum, float *out, size_t count) {
@@ -173,8 +163,11 @@ crema_status cr_datum_floats(const cr_datum *datum, float *out, size_t count) {
     CR_TRY(read_field(&reader, &field));
     if (field.type == WIRE_OPEN) CR_TRY(skip_group(&reader));
     if (!is_floats(&field)) continue;
-    copy_floats(out, field.bytes, field.size / 4);
-    out += field.size / 4;
+    for (const uint8_t *at = field.bytes; at < field.bytes + field.size; at += 4) {
+      uint32_t bits =
+          (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+      memcpy(out++, &bits, sizeof bits);
+    }
   }
   return CREMA_OK;
 }

@@ -1,10 +1,9 @@
-/* LevelDB behind the table of db.h.
+/* The LevelDB back end.
  *
- * Reading goes through a view (leveldb_view.h), so that the database is not changed and several
- * readers can have it open. Values live in the cursor until it moves. Writing: a transaction is a
- * write batch, which LevelDB writes whole or not at all. LevelDB starts a thread when it first has
- * tables to merge, which it may find out while opening, reading or writing; signals are held during
- * these calls, so that the thread starts with them blocked. */
+ * Reading uses a view (leveldb_view.h), which leaves the database unchanged and allows several
+ * readers. A transaction is a write batch, which LevelDB writes completely or not at all. LevelDB
+ * may start a thread while it opens, reads or writes; signals are held during these calls, so that
+ * the thread starts with them blocked. */
 #include <errno.h>
 #include <leveldb/c.h>
 #include <stdlib.h>
@@ -20,16 +19,15 @@
 #include "data/db/leveldb_reader.h"
 #include "data/db/leveldb_view.h"
 
-/* The memory that must be available before the library is called: it is C++ code that ends the
- * process when it gets none. */
+/* The memory that must be available before a call of LevelDB, which ends the process without it. */
 static const size_t RESERVE = (size_t)32 << 20;
 
 typedef struct level_db {
   cr_db base;
-  /* For a database that is read. */
+  /* For reading. */
   cr_leveldb_view view;
   cr_leveldb_reader *reader;
-  /* For one that is written. */
+  /* For writing. */
   leveldb_options_t *options;
   leveldb_writeoptions_t *write;
   leveldb_t *db;
@@ -45,13 +43,13 @@ typedef struct level_txn {
   leveldb_writebatch_t *batch;
 } level_txn;
 
-/* "...missing files; e.g.: <temporary folder>/<name>": the table's name, or NULL. */
+/* The table's name in "...missing files; e.g.: <temporary folder>/<name>", or NULL. */
 static const char *missing_table(const char *text) {
   const char *slash = strstr(text, "missing files") == NULL ? NULL : strrchr(text, '/');
   return slash == NULL ? NULL : slash + 1;
 }
 
-/* Turns LevelDB's text, which is freed, into a failure. */
+/* Turns LevelDB's text into a failure and frees it. */
 static crema_status fail_leveldb(char *text, const char *path, const char *what) {
   crema_status status = CREMA_OK;
   if (strstr(text, "LOCK: ") != NULL || strncmp(text, "IO error: lock ", 15) == 0) {
@@ -75,8 +73,8 @@ static crema_status fail_leveldb(char *text, const char *path, const char *what)
 
 /* ---- opening ------------------------------------------------------------- */
 
-/* The sizes are those that Caffe writes its databases with, but for the write buffer (256 MB
- * there), which is memory that the log takes again at every opening. */
+/* Caffe's sizes, except for its write buffer of 256 MB: each opening needs that much memory for the
+ * log. */
 static void make_options(level_db *db) {
   enum { BLOCK = 64 << 10, WRITE_BUFFER = 64 << 20, OPEN_FILES = 100 };
   db->options = leveldb_options_create();
@@ -156,7 +154,7 @@ static crema_status level_cursor_open(cr_db *base, cr_db_cursor **out) {
   return CREMA_OK;
 }
 
-/* Sets key and value from the record that the cursor has reached. */
+/* Sets key and value from the cursor's record. */
 static crema_status take_record(level_cursor *cursor) {
   cr_db_cursor *base = &cursor->base;
   char *error = NULL;
@@ -198,7 +196,6 @@ static crema_status level_seek(cr_db_cursor *base, cr_db_bytes key) {
   return CREMA_OK;
 }
 
-/* LevelDB keeps no count, so all records are walked. */
 static crema_status level_count(cr_db *base, uint64_t *out) {
   cr_db_cursor *cursor = NULL;
   uint64_t count = 0;

@@ -1,12 +1,11 @@
-/* LMDB behind the table of db.h.
+/* The LMDB back end.
  *
  * Reading: a read-only environment without thread-local reader slots and one transaction per
- * cursor, so a cursor can be handed to the reader thread. LMDB keeps writers off the snapshot; the
- * records are found by lmdb_walk.c, which survives damaged files, and read by lmdb_file.c, which
- * survives that files are truncated and replaced. LMDB's own map is not read, except for the meta
- * pages when an environment and a cursor are opened. Writing: the records of a transaction are
- * gathered in memory and written at the commit, so that a full map can be doubled and the whole
- * batch written again. */
+ * cursor, so that any thread can use a cursor. LMDB protects the snapshot from writers; lmdb_walk.c
+ * finds records even in damaged files, lmdb_file.c reads them even if files are truncated or
+ * replaced. LMDB's own map is read only for the meta pages when an environment and a cursor are
+ * opened. Writing: a transaction's records are gathered in memory and written at the commit; if the
+ * map is full it is doubled and the whole batch written again. */
 #include <errno.h>
 #include <fcntl.h>
 #include <lmdb.h>
@@ -29,7 +28,7 @@
 typedef struct lmdb_db {
   cr_db base;
   MDB_env *env;
-  bool shared;        /* with all who read the file */
+  bool shared;        /* with all readers of the file (lmdb_env.h) */
   MDB_dbi dbi;        /* for writing */
   uint64_t file_size; /* of the data file when it was opened for reading */
 } lmdb_db;
@@ -39,10 +38,10 @@ typedef struct lmdb_cursor {
   MDB_txn *txn; /* pins the snapshot that the walk sees */
   cr_lmdb_file file;
   cr_lmdb_walk walk;
-  cr_buffer value; /* a large one */
+  cr_buffer value; /* if it is large */
 } lmdb_cursor;
 
-/* One gathered record: its bytes stand in `bytes` at `offset`, the key first. */
+/* A gathered record: key, then value, in `bytes` at `offset`. */
 typedef struct lmdb_record {
   size_t offset, key_size, value_size;
 } lmdb_record;
@@ -53,7 +52,7 @@ typedef struct lmdb_txn {
   cr_buffer records; /* of lmdb_record */
 } lmdb_txn;
 
-/* The cause of a failed write: LMDB reports a short one as an input/output error. */
+/* The cause of a failed write: LMDB reports a full disk as an input/output error. */
 static int cause_of(int rc, MDB_env *env) {
   enum { LITTLE = 64 << 10 };
   struct statvfs info;
@@ -80,9 +79,8 @@ static crema_status fail_lmdb(int rc, const char *path, const char *what) {
 
 /* ---- opening ------------------------------------------------------------- */
 
-/* The file holds the two meta pages, the records and the list of free pages. It may be shorter than
- * the number of its last page says: pages at its end that became free before they were written are
- * not there. */
+/* The file holds the two meta pages, the records and the list of free pages. It lacks pages at its
+ * end that became free before they were written. */
 static crema_status check_pages(int fd, const char *path, uint64_t size) {
   cr_lmdb_meta meta;
   crema_status status = cr_lmdb_meta_newest(fd, &meta);
@@ -94,7 +92,7 @@ static crema_status check_pages(int fd, const char *path, uint64_t size) {
                  (unsigned long long)meta.used_pages * meta.page_size);
 }
 
-/* LMDB trusts its files, so all that can be checked from outside is checked before it opens one. */
+/* Checks a database before LMDB, which trusts its files, opens it. */
 static crema_status check_existing(const char *path, bool *is_file, uint64_t *size) {
   struct stat info, other;
   cr_buffer data = {0};
@@ -122,38 +120,6 @@ static crema_status check_existing(const char *path, bool *is_file, uint64_t *si
   return status;
 }
 
-static int try_open_env(const char *path, unsigned flags, size_t map_size, MDB_env **out) {
-  MDB_env *env = NULL;
-  int rc = mdb_env_create(&env);
-  if (rc != 0) return rc;
-  rc = mdb_env_set_mapsize(env, map_size);
-  if (rc == 0) rc = mdb_env_open(env, path, flags, 0664);
-  if (rc != 0) {
-    mdb_env_close(env);
-    return rc;
-  }
-  *out = env;
-  return 0;
-}
-
-/* LMDB treats an interruption by a signal as a failure, so signals are held. */
-static int open_env(const char *path, unsigned flags, size_t map_size, MDB_env **out) {
-  int rc;
-  do rc = try_open_env(path, flags, map_size, out);
-  while (rc == EINTR);
-  return rc;
-}
-
-/* Begins to read. Readers that were killed keep their slots, of which there are few, until somebody
- * checks for dead readers. */
-static int begin_read(MDB_env *env, MDB_txn **out) {
-  int dead = 0, rc = mdb_txn_begin(env, NULL, MDB_RDONLY, out);
-  if (rc == MDB_READERS_FULL && mdb_reader_check(env, &dead) == 0 && dead > 0) {
-    rc = mdb_txn_begin(env, NULL, MDB_RDONLY, out);
-  }
-  return rc;
-}
-
 static crema_status open_dbi(lmdb_db *db, const char *path) {
   MDB_txn *txn = NULL;
   int rc = mdb_txn_begin(db->env, NULL, 0, &txn);
@@ -175,8 +141,8 @@ static crema_status open_read(const char *path, lmdb_db *db) {
   CR_TRY(cr_buffer_print(&data, "%s%s", path, is_file ? "" : "/data.mdb"));
   int rc = cr_lmdb_env_open(path, data.data, flags, &db->env);
   if (rc == EACCES || rc == EROFS || rc == EPERM || rc == ENOLCK) {
-    /* No lock file can be made here (read-only place, network file system). A reader without a lock
-     * works as long as nobody writes. */
+    /* No lock file can be made (read-only place, network file system). Reading without a lock works
+     * while nobody writes. */
     cr_log_info("%s: opened without a lock (%s)", path, mdb_strerror(rc));
     rc = cr_lmdb_env_open(path, data.data, flags | MDB_NOLOCK, &db->env);
   }
@@ -198,7 +164,9 @@ static crema_status open_write(const char *path, lmdb_db *db) {
     CR_TRY(check_existing(path, &is_file, &db->file_size));
     if ((uint64_t)info.st_size > map) map = (size_t)info.st_size;
   }
-  int rc = open_env(path, MDB_NOTLS, map, &db->env);
+  int rc;
+  do rc = cr_lmdb_env_new(path, MDB_NOTLS, map, &db->env);
+  while (rc == EINTR); /* LMDB fails when a signal interrupts it */
   if (rc != 0) return fail_lmdb(rc, path, "cannot open the database for writing");
   return open_dbi(db, path);
 }
@@ -241,27 +209,29 @@ static void end_read(const lmdb_db *db, MDB_txn *txn) {
   else mdb_txn_abort(txn);
 }
 
-static void close_cursor(const lmdb_db *db, lmdb_cursor *cursor) {
+static void lmdb_cursor_close(cr_db_cursor *base) {
+  lmdb_cursor *cursor = (lmdb_cursor *)base;
   cr_lmdb_walk_end(&cursor->walk);
   cr_lmdb_file_close(&cursor->file);
-  if (cursor->txn != NULL) end_read(db, cursor->txn);
+  if (cursor->txn != NULL) end_read((lmdb_db *)base->db, cursor->txn);
   cr_buffer_free(&cursor->value);
   free(cursor);
 }
 
-static void lmdb_cursor_close(cr_db_cursor *base) {
-  close_cursor((lmdb_db *)base->db, (lmdb_cursor *)base);
-}
-
-/* A writer that commits twice between the two steps overwrites the snapshot's meta page; then a
- * newer snapshot is taken. */
+/* Takes a newer snapshot if a writer that commits twice between the two steps has overwritten the
+ * snapshot's meta page. */
 static crema_status open_snapshot(const lmdb_db *db, const char *path, lmdb_cursor *cursor) {
   enum { TRIES = 100 };
   mdb_filehandle_t fd = -1;
   for (int i = 0; i < TRIES; ++i) {
     bool current = false;
+    int dead = 0;
     if (db->shared) CR_TRY(cr_fail_in(cr_lmdb_env_check(db->env), "%s", path));
-    int rc = begin_read(db->env, &cursor->txn);
+    int rc = mdb_txn_begin(db->env, NULL, MDB_RDONLY, &cursor->txn);
+    /* Killed readers keep their few slots until a process checks for them. */
+    if (rc == MDB_READERS_FULL && mdb_reader_check(db->env, &dead) == 0 && dead > 0) {
+      rc = mdb_txn_begin(db->env, NULL, MDB_RDONLY, &cursor->txn);
+    }
     if (rc != 0) cursor->txn = NULL;
     if (rc == 0) rc = mdb_env_get_fd(db->env, &fd);
     if (rc != 0) return fail_lmdb(rc, path, "cannot read");
@@ -279,19 +249,20 @@ static crema_status lmdb_cursor_open(cr_db *base, cr_db_cursor **out) {
   lmdb_db *db = (lmdb_db *)base;
   lmdb_cursor *cursor = calloc(1, sizeof *cursor);
   if (cursor == NULL) return cr_fail_memory(sizeof *cursor, "a cursor");
+  cursor->base.db = base;
   crema_status status = open_snapshot(db, base->path, cursor);
   if (status == CREMA_OK) {
     status = cr_fail_in(cr_lmdb_walk_begin(&cursor->walk, &cursor->file), "%s", base->path);
   }
   if (status != CREMA_OK) {
-    close_cursor(db, cursor);
+    lmdb_cursor_close(&cursor->base);
     return status;
   }
   *out = &cursor->base;
   return CREMA_OK;
 }
 
-/* Sets key and value from the record that the walk has reached. */
+/* Sets key and value from the walk's record. */
 static crema_status take_record(cr_db_cursor *base, crema_status status, bool valid) {
   lmdb_cursor *cursor = (lmdb_cursor *)base;
   base->key = cursor->walk.key;

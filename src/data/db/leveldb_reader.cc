@@ -91,7 +91,7 @@ cr_leveldb_reader *cr_leveldb_reader_open(const char *path, char **error) {
   options.env = &reader->env;
   options.paranoid_checks = true;
   options.max_open_files = 100;
-  /* Memory that replaying the log takes again at every opening; Caffe writes with 256 MB. */
+  /* Replaying the log takes this memory at each opening; Caffe writes with 256 MB. */
   options.write_buffer_size = size_t{64} << 20;
   leveldb::Status status = leveldb::DB::Open(options, path, &reader->db);
   *error = text_of(status);

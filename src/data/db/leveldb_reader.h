@@ -1,9 +1,8 @@
 /* LevelDB databases for reading.
  *
- * LevelDB maps its tables: one that is truncated while it is read ends the process with SIGBUS.
- * Only its C++ interface lets files be read in another way, so that interface is called from
- * leveldb_reader.cc, the only C++ file in the library. Exceptions and run-time types are not
- * used. */
+ * LevelDB maps its tables: truncating one ends the process with SIGBUS. Only the C++ interface
+ * allows another way to read files; leveldb_reader.cc, the library's only C++ file, uses it without
+ * exceptions and run-time types. */
 #ifndef CR_DATA_LEVELDB_READER_H
 #define CR_DATA_LEVELDB_READER_H
 
@@ -17,8 +16,8 @@ extern "C" {
 typedef struct cr_leveldb_reader cr_leveldb_reader;
 typedef struct cr_leveldb_cursor cr_leveldb_cursor;
 
-/* Opens the database in a folder, in which LevelDB then writes. Returns NULL and sets *error, which
- * is to be freed, when it cannot. */
+/* Opens the database in a folder, to which LevelDB writes. On failure returns NULL and sets *error,
+ * which is to be freed. */
 cr_leveldb_reader *cr_leveldb_reader_open(const char *path, char **error);
 
 /* After its cursors. Accepts NULL. */
@@ -28,13 +27,13 @@ void cr_leveldb_reader_close(cr_leveldb_reader *reader);
 cr_leveldb_cursor *cr_leveldb_cursor_open(cr_leveldb_reader *reader);
 void cr_leveldb_cursor_close(cr_leveldb_cursor *cursor);
 
-/* Moves to the first record, to the next one, or to the first one whose key is not below `key`. */
+/* Moves to the first record, the next, or the first whose key is not below `key`. */
 void cr_leveldb_cursor_first(cr_leveldb_cursor *cursor);
 void cr_leveldb_cursor_next(cr_leveldb_cursor *cursor);
 void cr_leveldb_cursor_seek(cr_leveldb_cursor *cursor, const void *key, size_t size);
 
-/* Whether it stands on a record, whose key and value are the cursor's until it moves. When it does
- * not, *error, which is to be freed, tells why, or is NULL at the end. */
+/* Whether the cursor is on a record, whose key and value it owns until it moves. If not, *error,
+ * which is to be freed, is the reason, or NULL at the end. */
 bool cr_leveldb_cursor_valid(const cr_leveldb_cursor *cursor, char **error);
 const void *cr_leveldb_cursor_key(const cr_leveldb_cursor *cursor, size_t *size);
 const void *cr_leveldb_cursor_value(const cr_leveldb_cursor *cursor, size_t *size);

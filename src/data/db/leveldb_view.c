@@ -36,7 +36,7 @@ static crema_status join(const char *folder, const char *name, cr_buffer *out) {
 
 /* ---- tables -------------------------------------------------------------- */
 
-/* A number in groups of 7 bits, the lowest first. */
+/* A number in groups of 7 bits, lowest first. */
 static bool read_varint(const uint8_t **at, const uint8_t *end, uint64_t *out) {
   *out = 0;
   for (int shift = 0; shift < 64 && *at < end; shift += 7) {
@@ -47,8 +47,8 @@ static bool read_varint(const uint8_t **at, const uint8_t *end, uint64_t *out) {
   return false;
 }
 
-/* The last 48 bytes: offset and size of two blocks, filling, magic number. LevelDB guards all
- * blocks by checksums but trusts these numbers. */
+/* The last 48 bytes: offset and size of two blocks, filling, magic number. LevelDB verifies the
+ * checksums of all blocks but trusts these numbers. */
 static bool is_sound_footer(const uint8_t footer[FOOTER], uint64_t file_size) {
   static const uint8_t magic[] = {0x57, 0xfb, 0x80, 0x8b, 0x24, 0x75, 0x47, 0xdb};
   if (memcmp(footer + HANDLES, magic, sizeof magic) != 0) return false;
@@ -166,9 +166,9 @@ static crema_status fail_locked(int fd, const char *path) {
                  path);
 }
 
-/* The lock is shared and belongs to the descriptor: any number of views can be open at once, but a
- * database that LevelDB itself has open is refused. A database without LOCK was copied and has no
- * writer. */
+/* Takes a shared lock that belongs to the descriptor: any number of views can be open, but not
+ * while LevelDB itself has the database open. A database without LOCK is a copy without a writer.
+ */
 static crema_status take_lock(const char *path, int *out) {
   struct flock wanted = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
   cr_buffer name = {0};
@@ -197,18 +197,14 @@ typedef struct link_job {
   const char *manifest;
 } link_job;
 
-/* LevelDB counts its files from 1, and ends the process when it meets a log or table 0. */
-static bool has_number_zero(const char *name) {
-  size_t zeros = strspn(name, "0");
-  return zeros > 0 && name[zeros] == '.';
-}
-
-/* Files that LevelDB writes to are not linked: no LOCK, and of the manifests only the current one.
- * Tables without a sound footer are left out: a writer that ended while tables were being merged
- * leaves part of a table that is not in use. If one is in use, LevelDB reports it missing. */
+/* Does not link files that LevelDB writes to: LOCK, and manifests except the current one. Omits
+ * tables without a sound footer: a writer that was killed during a merge leaves an incomplete,
+ * unused table. If such a table is in use, LevelDB reports it missing. */
 static crema_status link_file(const char *path, const char *name, void *user) {
   const link_job *job = user;
-  if (has_number_zero(name)) return CREMA_OK;
+  const size_t zeros = strspn(name, "0");
+  /* LevelDB counts files from 1 and ends the process when it finds number 0. */
+  if (zeros > 0 && name[zeros] == '.') return CREMA_OK;
   if (!is_table(name) && !ends_in(name, ".log") && strcmp(name, "CURRENT") != 0 &&
       strcmp(name, job->manifest) != 0) {
     return CREMA_OK;

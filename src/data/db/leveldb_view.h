@@ -1,10 +1,10 @@
-/* Looking at a LevelDB database without changing it.
+/* Views of LevelDB databases, which leave them unchanged.
  *
  * LevelDB has no read-only mode: opening a database replays its log into a new table, writes a new
- * manifest and takes an exclusive lock. A view is a temporary folder with links to the database's
- * files; LevelDB opens that folder and leaves its own files there. So a database in a read-only
- * folder can be read, by several readers at once. A shared lock on the database keeps writers of
- * other processes away as long as the view lives. */
+ * manifest and takes an exclusive lock. A view is a temporary folder with symlinks to the
+ * database's files, which LevelDB opens and writes to instead. Several readers can thus read a
+ * database, also in a read-only folder. A shared lock keeps writers of other processes away while
+ * the view exists. */
 #ifndef CR_DATA_LEVELDB_VIEW_H
 #define CR_DATA_LEVELDB_VIEW_H
 
@@ -15,17 +15,16 @@ typedef struct cr_leveldb_view {
   int lock; /* descriptor that holds the shared lock; -1: none */
 } cr_leveldb_view;
 
-/* Checks what can be checked from outside (CURRENT and the manifest that it names exist) and makes
- * the view of the tables that end in a sound footer. Close with cr_leveldb_view_close. Errors name
- * the path: CREMA_E_NOT_FOUND, CREMA_E_CORRUPT, CREMA_E_STATE (locked by a writer), CREMA_E_IO. */
+/* Checks that CURRENT and its manifest exist and makes the view of the tables that end in a sound
+ * footer. Close it with cr_leveldb_view_close. Errors name the path: CREMA_E_NOT_FOUND,
+ * CREMA_E_CORRUPT, CREMA_E_STATE (locked by a writer), CREMA_E_IO. */
 crema_status cr_leveldb_view_open(const char *path, cr_leveldb_view *out) CREMA_MUST_USE;
 
-/* Removes the temporary folder and releases the lock. The database in it must be closed. Accepts a
+/* Removes the temporary folder, whose database must be closed, and releases the lock. Accepts a
  * view that failed to open. */
 void cr_leveldb_view_close(cr_leveldb_view *view);
 
-/* For a database that exists and is about to be opened for writing: the same checks, and that all
- * tables are sound. */
+/* The same checks, and that all tables are sound, before opening a database for writing. */
 crema_status cr_leveldb_check(const char *path) CREMA_MUST_USE;
 
 #endif

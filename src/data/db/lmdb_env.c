@@ -15,7 +15,7 @@ typedef struct open_env {
   struct open_env *next;
   dev_t device; /* of the data file */
   ino_t file;
-  pid_t process; /* a child that was forked has its parent's environments, which it cannot use */
+  pid_t process; /* a forked child cannot use its parent's environments */
   MDB_env *env;
   size_t map_size;
   char *lock_path; /* NULL: opened without a lock */
@@ -25,41 +25,31 @@ typedef struct open_env {
   int users;
 } open_env;
 
-/* An object of LMDB's that can no longer be closed. */
+/* An object of LMDB that cannot be closed. */
 typedef struct relic {
   struct relic *next;
   void *thing;
 } relic;
 
-/* The lock also makes opening and closing mutually exclusive. */
+/* The lock also serialises opening and closing. */
 static struct {
   pthread_mutex_t lock;
   open_env *first;
   relic *relics; /* listed so that leak checkers find them */
 } lmdb_envs = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* A file that has outgrown an environment needs a new one. */
-static bool covers(const open_env *open, off_t size) {
-  return open->map_size >= (size_t)size;
-}
-
-static int open_new(const char *path, unsigned flags, open_env *out) {
+int cr_lmdb_env_new(const char *path, unsigned flags, size_t map_size, MDB_env **out) {
   MDB_env *env = NULL;
-  MDB_envinfo info;
   int rc = mdb_env_create(&env);
   if (rc != 0) return rc;
-  rc = mdb_env_open(env, path, flags, 0664);
-  if (rc == 0) rc = mdb_env_info(env, &info);
-  if (rc != 0) {
-    mdb_env_close(env);
-    return rc;
-  }
-  out->env = env;
-  out->map_size = info.me_mapsize;
-  return 0;
+  if (map_size > 0) rc = mdb_env_set_mapsize(env, map_size);
+  if (rc == 0) rc = mdb_env_open(env, path, flags, 0664);
+  if (rc != 0) mdb_env_close(env);
+  else *out = env;
+  return rc;
 }
 
-/* LMDB's lock file must not be opened here: closing it again would drop LMDB's own locks. */
+/* Does not open LMDB's lock file: closing it would drop LMDB's own locks. */
 static int note_lock_file(const char *path, unsigned flags, open_env *out) {
   struct stat info;
   cr_buffer name = {0};
@@ -76,7 +66,7 @@ static int note_lock_file(const char *path, unsigned flags, open_env *out) {
 
 static bool lock_is_whole(const open_env *open) {
   struct stat info;
-  /* If another file has this name now, the mapped one is unchanged. */
+  /* If another file has this name, the mapped file is unchanged. */
   return open->lock_path == NULL || stat(open->lock_path, &info) != 0 ||
          info.st_dev != open->lock_device || info.st_ino != open->lock_file ||
          info.st_size >= open->lock_size;
@@ -99,14 +89,17 @@ static void close_env(open_env *open) {
 }
 
 static int add(const char *path, const struct stat *info, unsigned flags, MDB_env **out) {
+  MDB_envinfo opened;
   open_env *added = calloc(1, sizeof *added);
   if (added == NULL) return ENOMEM;
-  int rc = open_new(path, flags, added);
+  int rc = cr_lmdb_env_new(path, flags, 0, &added->env);
+  if (rc == 0) rc = mdb_env_info(added->env, &opened);
   if (rc == 0) rc = note_lock_file(path, flags, added);
   if (rc != 0) {
     close_env(added);
     return rc;
   }
+  added->map_size = opened.me_mapsize;
   added->device = info->st_dev;
   added->file = info->st_ino;
   added->process = getpid();
@@ -121,9 +114,8 @@ static int open_locked(const char *path, const char *data_path, unsigned flags, 
   struct stat info;
   if (stat(data_path, &info) != 0) return errno;
   for (open_env *open = lmdb_envs.first; open != NULL; open = open->next) {
-    bool ours = open->process == getpid();
-    if (!ours || open->device != info.st_dev || open->file != info.st_ino ||
-        !covers(open, info.st_size)) {
+    if (open->process != getpid() || open->device != info.st_dev || open->file != info.st_ino ||
+        open->map_size < (size_t)info.st_size) { /* the file has outgrown its environment */
       continue;
     }
     ++open->users;

@@ -10,10 +10,10 @@
 #include "core/fail.h"
 #include "core/io.h"
 
-/* A meta page: the page's header, magic (4), version (4), address (8), map size (8), two
- * descriptions of trees (48 each; the second is that of the records), last page (8), transaction
- * (8). A description: pad (4; in the first one the page size), flags (2), depth (2), numbers of
- * branch, leaf and overflow pages and of entries, root (8 each). */
+/* A meta page: header, magic (4), version (4), address (8), map size (8), the trees of free pages
+ * and of records (48 each), last page (8), transaction (8). A tree: pad (4; in the first the page
+ * size), flags (2), depth (2), numbers of branch, leaf and overflow pages and of entries, root (8
+ * each). */
 enum { META_MAGIC = 16, META_FREE_TREE = META_MAGIC + 24, META_MAIN_TREE = META_FREE_TREE + 48 };
 enum {
   META_LAST_PAGE = META_MAIN_TREE + 48,
@@ -88,8 +88,7 @@ crema_status cr_lmdb_meta_newest(int fd, cr_lmdb_meta *out) {
 
 /* ---- is it still the same? ----------------------------------------------- */
 
-/* The time of the last change in nanoseconds; unlike the time of modification, programs cannot set
- * it. */
+/* The size, and the time of the last status change in nanoseconds, which programs cannot set. */
 static crema_status look_at(int fd, uint64_t *size, int64_t *change) {
   struct stat info;
   if (fstat(fd, &info) != 0) return cr_fail_errno(errno, "cannot read the database");
@@ -102,8 +101,8 @@ static crema_status fail_replaced(void) {
   return cr_fail(CREMA_E_IO, "the database was replaced or damaged while it was read");
 }
 
-/* The meta page of the snapshot is as it was, or that of a later transaction. A writer may be
- * writing it at this moment: the number of the transaction comes last. */
+/* Fails unless the snapshot's meta page is unchanged or of a later transaction. A writer may be in
+ * the middle of it: the number of the transaction comes last. */
 static crema_status check_meta(cr_lmdb_file *file) {
   enum { TRIES = 10 };
   uint8_t bytes[CR_LMDB_META_SIZE];
@@ -159,15 +158,6 @@ crema_status cr_lmdb_file_read(cr_lmdb_file *file, uint64_t offset, void *bytes,
 
 /* ---- opening ------------------------------------------------------------- */
 
-/* Keeps the root page if it is in the file; if not, the walk reports what is wrong. */
-static crema_status keep_root(cr_lmdb_file *file) {
-  size_t size = file->meta.page_size;
-  if (file->meta.root < 2 || file->meta.root >= file->size / size) return CREMA_OK;
-  file->root = malloc(size);
-  if (file->root == NULL) return cr_fail_memory(size, "a page of a database");
-  return read_all(file->fd, file->meta.root * size, file->root, size);
-}
-
 static crema_status open_snapshot(uint64_t txn, cr_lmdb_file *file, bool *current) {
   int64_t change = 0;
   uint8_t first[CR_LMDB_META_SIZE];
@@ -182,7 +172,12 @@ static crema_status open_snapshot(uint64_t txn, cr_lmdb_file *file, bool *curren
                    page_size, file->meta.page_size);
   }
   *current = file->meta.txn == txn;
-  return *current ? keep_root(file) : CREMA_OK;
+  const uint64_t root = file->meta.root;
+  /* Without a root page in the file the walk reports the damage. */
+  if (!*current || root < 2 || root >= file->size / page_size) return CREMA_OK;
+  file->root = malloc(page_size);
+  if (file->root == NULL) return cr_fail_memory(page_size, "a page of a database");
+  return read_all(file->fd, root * page_size, file->root, page_size);
 }
 
 crema_status cr_lmdb_file_open(int fd, uint64_t txn, cr_lmdb_file *file, bool *current) {

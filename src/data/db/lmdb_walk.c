@@ -5,11 +5,12 @@
 
 #include "core/fail.h"
 
-/* A page begins with its number (8 bytes), a pad (2), flags (2) and either the bounds of its free
- * space, lower and upper (2 each), or, for the first of a run of overflow pages, their number (4).
- * In a branch or leaf the offsets of its nodes (2 each) follow up to lower. A node is a size or
- * page number (low 2, high 2), flags (2; in a branch the page number's highest part), the key's
- * size (2), the key, and in a leaf the value or, for a large one, the number of its first
+/* A page: number (8 bytes), pad (2), flags (2), then the bounds of its free space, lower and upper
+ * (2 each), or in the first of a run of overflow pages their number (4). In a branch or leaf the
+ * offsets of its nodes (2 each) follow up to `lower`.
+ *
+ * A node: size or page number (low 2, high 2), flags (2; in a branch the page number's highest
+ * part), key size (2), key, and in a leaf the value or, if it is large, the number of its first
  * overflow page (8). */
 enum { PAGE_HEADER = 16, NODE_HEADER = 8 };
 enum { PAGE_BRANCH = 0x01, PAGE_LEAF = 0x02, PAGE_OVERFLOW = 0x04, PAGE_KINDS = 0x6f };
@@ -17,12 +18,6 @@ enum { NODE_BIG = 0x01, NODE_KINDS = 0x07 };
 
 static uint16_t read_16(const uint8_t *at) {
   uint16_t value;
-  memcpy(&value, at, sizeof value);
-  return value;
-}
-
-static uint32_t read_32(const uint8_t *at) {
-  uint32_t value;
   memcpy(&value, at, sizeof value);
   return value;
 }
@@ -50,7 +45,7 @@ crema_status cr_lmdb_walk_begin(cr_lmdb_walk *walk, cr_lmdb_file *file) {
                    (unsigned long long)file->size);
   }
   if (walk->pages < 2) return cr_fail(CREMA_E_CORRUPT, "the database is corrupt: it has no pages");
-  /* Pages at the end that became free before they were written are not in the file. */
+  /* The file lacks pages at its end that became free before they were written. */
   if (walk->pages > file->size / meta->page_size) walk->pages = file->size / meta->page_size;
   if (meta->duplicates) {
     return cr_fail(CREMA_E_UNSUPPORTED, "a database with several values per key");
@@ -70,15 +65,6 @@ void cr_lmdb_walk_end(cr_lmdb_walk *walk) {
 static crema_status check_number(const cr_lmdb_walk *walk, uint64_t number) {
   if (number >= 2 && number < walk->pages) return CREMA_OK;
   return fail_page(number, "lies outside the file");
-}
-
-/* Reads a page into the memory of `level`. */
-static crema_status get_page(const cr_lmdb_walk *walk, uint64_t number, cr_lmdb_level *level) {
-  CR_TRY(check_number(walk, number));
-  if (level->page == NULL) level->page = malloc(walk->page_size);
-  if (level->page == NULL) return cr_fail_memory(walk->page_size, "a page of a database");
-  CR_TRY(cr_lmdb_file_read(walk->file, number * walk->page_size, level->page, walk->page_size));
-  return read_64(level->page) == number ? CREMA_OK : fail_page(number, "has another number");
 }
 
 static bool is_leaf(const uint8_t *page) {
@@ -102,15 +88,20 @@ static crema_status get_node(const cr_lmdb_walk *walk, const uint8_t *page, int 
   return CREMA_OK;
 }
 
-/* Adds the page as the lowest level, before its first node. */
+/* Reads the page as the lowest level, before its first node. */
 static crema_status enter(cr_lmdb_walk *walk, uint64_t number) {
+  const size_t size = walk->page_size;
   if (walk->depth == CR_LMDB_MAX_DEPTH) return fail_page(number, "is part of a loop");
   cr_lmdb_level *level = &walk->level[walk->depth];
-  CR_TRY(get_page(walk, number, level));
+  CR_TRY(check_number(walk, number));
+  if (level->page == NULL) level->page = malloc(size);
+  if (level->page == NULL) return cr_fail_memory(size, "a page of a database");
+  CR_TRY(cr_lmdb_file_read(walk->file, number * size, level->page, size));
+  if (read_64(level->page) != number) return fail_page(number, "has another number");
   int kind = read_16(level->page + 10) & PAGE_KINDS;
   size_t lower = read_16(level->page + 12);
   if (kind != PAGE_BRANCH && kind != PAGE_LEAF) return fail_page(number, "is no tree page");
-  if (lower < PAGE_HEADER + 2 || lower > walk->page_size || lower % 2 != 0) {
+  if (lower < PAGE_HEADER + 2 || lower > size || lower % 2 != 0) {
     return fail_page(number, "has no proper list of nodes");
   }
   level->index = 0;
@@ -134,7 +125,7 @@ static uint64_t overflow_pages(size_t page_size, uint64_t size) {
   return (PAGE_HEADER - 1 + size) / page_size + 1;
 }
 
-/* Finds where a large node's overflow pages hold its value. */
+/* Finds a large node's value in its overflow pages. */
 static crema_status find_overflow(cr_lmdb_walk *walk, uint64_t number, uint64_t size) {
   CR_TRY(check_number(walk, number));
   if (overflow_pages(walk->page_size, size) > walk->pages - number) {
@@ -145,7 +136,7 @@ static crema_status find_overflow(cr_lmdb_walk *walk, uint64_t number, uint64_t 
   return CREMA_OK;
 }
 
-/* The system copies a third faster to addresses that are aligned like its pages. */
+/* The kernel copies 1.3x as fast to aligned addresses. */
 enum { COPY_ALIGNMENT = 64 };
 
 /* Only values on overflow pages begin right after a page's header. */
@@ -160,8 +151,10 @@ crema_status cr_lmdb_read_value(cr_lmdb_file *file, uint64_t offset, size_t size
   CR_TRY(cr_lmdb_file_read(file, offset - header, page, header + size));
   *out = (cr_db_bytes){page + header, size};
   if (header == 0) return CREMA_OK;
+  uint32_t pages;
+  memcpy(&pages, page + 12, sizeof pages);
   if (read_64(page) == offset / page_size && (read_16(page + 10) & PAGE_KINDS) == PAGE_OVERFLOW &&
-      read_32(page + 12) >= overflow_pages(page_size, size)) {
+      pages >= overflow_pages(page_size, size)) {
     return CREMA_OK;
   }
   return fail_page(offset / page_size, "does not hold the value that belongs there");
@@ -188,7 +181,7 @@ static crema_status load(cr_lmdb_walk *walk) {
 
 /* ---- moving -------------------------------------------------------------- */
 
-/* Down to the first leaf below the lowest level. */
+/* Goes down to the first leaf below the lowest level. */
 static crema_status descend(cr_lmdb_walk *walk) {
   while (!is_leaf(walk->level[walk->depth - 1].page)) CR_TRY(enter_child(walk));
   return load(walk);
@@ -222,7 +215,7 @@ static crema_status step(cr_lmdb_walk *walk) {
     --walk->depth;
   }
   if (walk->depth == 0) return CREMA_OK;
-  /* A page that is reached twice could make the walk endless. */
+  /* A loop of pages could make the walk endless. */
   if (++walk->visited > walk->entries) return fail_page(walk->root, "leads to too many records");
   return descend(walk);
 }
@@ -237,8 +230,8 @@ static int compare(cr_db_bytes a, cr_db_bytes b) {
   return a.size < b.size ? -1 : a.size > b.size;
 }
 
-/* The last node of the lowest level whose key is not above `wanted`; a branch's first key counts as
- * the least of all. */
+/* Finds the last node of the lowest level whose key is not above `wanted`; a branch's first key
+ * counts as the lowest. */
 static crema_status search(cr_lmdb_walk *walk, cr_db_bytes wanted) {
   cr_lmdb_level *level = &walk->level[walk->depth - 1];
   int low = 0, high = level->count;

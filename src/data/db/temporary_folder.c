@@ -28,8 +28,8 @@ static const char *base_folder(void) {
   return base != NULL && base[0] != '\0' ? base : "/tmp";
 }
 
-/* Names are "<prefix><process>-<letters>". True when no such process runs on this machine; it may
- * still run on another. */
+/* Whether a name is "<prefix><process>-<letters>" of a process that does not run on this machine.
+ */
 static bool is_left_behind(const char *name) {
   if (strncmp(name, PREFIX, strlen(PREFIX)) != 0) return false;
   char *end = NULL;
@@ -40,15 +40,14 @@ static bool is_left_behind(const char *name) {
   return kill((pid_t)pid, 0) != 0 && errno == ESRCH;
 }
 
-/* A descriptor of the folder `name` in the folder `base`; -1 where there is none of that kind. */
+/* A descriptor of the folder `name` in the folder `base`; -1: there is none. */
 static int open_folder(int base, const char *name) {
   return cr_io_open_at(base, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
 }
 
 /* ---- removing ------------------------------------------------------------ */
 
-/* Whoever uses a folder holds a lock on it, which is released when the process ends, in whatever
- * way. */
+/* A folder's user holds a lock on it, which any end of the process releases. */
 static void sweep_folder(int base, const char *name) {
   struct stat info;
   int folder = open_folder(base, name);
@@ -86,8 +85,8 @@ void cr_temporary_folder_remove(cr_temporary_folder *folder) {
 
 /* ---- making -------------------------------------------------------------- */
 
-/* False: another run's sweep came before the lock and removes the folder. Where folders cannot be
- * locked (some network file systems) there are no sweeps either. */
+/* False: another run's sweep removes the folder before it is locked. File systems without locks on
+ * folders (some network file systems) have no sweeps either. */
 static bool take_lock(const char *path, int *out) {
   struct stat info;
   int folder = open_folder(AT_FDCWD, path);
