@@ -43,7 +43,6 @@
   X(bn_fwd_global_dnnl)     \
   X(bn_bwd_dnnl)            \
   X(softmax_fwd_fast)       \
-  X(permute_fast)           \
   X(softmax_bwd_dnnl)       \
   X(unary_fwd_dnnl)         \
   X(unary_fwd_held)         \
@@ -61,6 +60,7 @@
   X(shuffle_dnnl)           \
   X(shuffle_u8_dnnl)        \
   X(shuffle_i8_dnnl)        \
+  X(permute_fast)           \
   X(affine_fwd_fast)        \
   X(quantize_fast)          \
   X(affine_int8_fast)       \

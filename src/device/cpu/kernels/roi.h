@@ -149,13 +149,13 @@ static inline crema_status cr_roi_need(cr_plan *plan, int64_t groups, int64_t ch
 
 static inline crema_status cr_roi_run(const cr_call *call, const cr_roi_job *job, int64_t groups,
                                       int64_t channels, cr_roi_space s, cr_roi_task_fn *task) {
-  const cr_roi_extents *e = &job->e;
   cr_roi_line *all = (cr_roi_line *)(call->workspace.address + cr_roi_table_bytes(s));
   const size_t bytes = (size_t)s.lines * sizeof *all, table = cr_roi_table_bytes(s);
   const int64_t slots = bytes == 0 ? 0 : (int64_t)((call->plan->workspace_bytes - table) / bytes);
   const int64_t blocks = cr_roi_blocks(channels), tasks = groups * blocks;
-  const int64_t values = e->regions * e->results * e->rows * e->columns;
-#pragma omp parallel for schedule(static) if (values >= CR_REF_PARALLEL_MIN / 16)
+#pragma omp parallel for schedule(static) if (job->e.regions * job->e.results * job->e.rows * \
+                                                  job->e.columns >=                           \
+                                              CR_REF_PARALLEL_MIN / 16)
   for (int64_t slot = 0; slot < slots; ++slot) {
     cr_roi_line *lines = all + slot * s.lines;
     /* Loops run over whole lines: where there is no channel, values must not be slow. */
