@@ -362,7 +362,7 @@ static void updates_are_made_together(void **state) {
 static void not_all_do_the_same(void **state) {
   (void)state;
   assert_fails(crema_solver_step(c.solver, rank() == 0 ? 2 : 3), CREMA_E_STATE,
-               rank() == 0 ? "iterations 0 to 2 here" : "iterations 0 to 3 here");
+               rank() == 0 ? "this one runs iterations 0 to 2" : "this one runs iterations 0 to 3");
 }
 
 /* What was learned before is kept, and all hear of the reason. */
