@@ -103,92 +103,65 @@ static crema_status read_policies(const Caffe__SolverParameter *param, cr_schedu
   return CREMA_OK;
 }
 
-static void read_numbers(const Caffe__SolverParameter *param, cr_schedule *out) {
-  out->base_lr = (double)param->base_lr;
-  out->min_lr = (double)param->min_lr;
-  out->gamma = (double)param->gamma;
-  out->power = (double)param->power;
-  out->stepsize = param->stepsize;
-  out->max_iter = param->max_iter;
-  out->rampup_interval = param->rampup_interval;
-  out->rampup_lr = (double)param->rampup_lr;
-  out->warmup_iter = param->warmup_iter;
-  out->warmup_start_lr = (double)param->warmup_start_lr;
-  out->stageiter = param->stageiter;
-  out->stagelr = param->stagelr;
-  out->stages = param->n_stagelr;
-  out->cycle_rise = (double)param->cycle_rise;
-  out->cycle_start_div = (double)param->cycle_start_div;
-  out->cycle_end_div = (double)param->cycle_end_div;
-  out->stepvalue = param->stepvalue;
-  out->stepvalues = param->n_stepvalue;
-  out->plateau_winsize = param->plateau_winsize;
-  out->plateau_winsizes = param->n_plateau_winsize;
-  out->momentum = (double)param->momentum;
-  out->has_max_momentum = param->has_max_momentum;
-  out->max_momentum = (double)param->max_momentum;
-  out->momentum_power = (double)param->momentum_power;
-  out->weight_decay = (double)param->weight_decay;
-  out->max_weight_decay = (double)param->max_weight_decay;
-  out->weight_decay_power = (double)param->weight_decay_power;
-}
-
 static crema_status check_steps(const cr_schedule *s) {
-  if (s->policy == CR_RATE_STEP && s->stepsize <= 0) {
+  if (s->policy == CR_RATE_STEP && s->param->stepsize <= 0) {
     return cr_field_fail(CREMA_E_RANGE, "stepsize",
-                         "lr_policy 'step' needs a stepsize above 0, found %d", s->stepsize);
+                         "lr_policy 'step' needs a stepsize above 0, found %d", s->param->stepsize);
   }
-  if (s->policy == CR_RATE_PLATEAU && s->plateau_winsizes == 0) {
+  if (s->policy == CR_RATE_PLATEAU && s->param->n_plateau_winsize == 0) {
     return cr_field_fail(CREMA_E_RANGE, "lr_policy", "lr_policy 'plateau' needs plateau_winsize");
   }
-  for (size_t i = 1; i < s->stepvalues; ++i) {
-    if (s->stepvalue[i] >= s->stepvalue[i - 1]) continue;
+  for (size_t i = 1; i < s->param->n_stepvalue; ++i) {
+    if (s->param->stepvalue[i] >= s->param->stepvalue[i - 1]) continue;
     return cr_field_fail(CREMA_E_RANGE, "stepvalue", "stepvalue must not fall, found %d after %d",
-                         s->stepvalue[i], s->stepvalue[i - 1]);
+                         s->param->stepvalue[i], s->param->stepvalue[i - 1]);
   }
   return CREMA_OK;
 }
 
 static crema_status check_stages(const cr_schedule *s, size_t iterations) {
   if (s->policy != CR_RATE_MULTIFIXED) return CREMA_OK;
-  if (s->stages == 0 || s->stages != iterations) {
-    return cr_field_fail(CREMA_E_RANGE, s->stages == 0 ? "lr_policy" : "stagelr",
+  if (s->param->n_stagelr == 0 || s->param->n_stagelr != iterations) {
+    return cr_field_fail(CREMA_E_RANGE, s->param->n_stagelr == 0 ? "lr_policy" : "stagelr",
                          "lr_policy 'multifixed' needs a stageiter for each stagelr, found %zu "
                          "stagelr and %zu stageiter",
-                         s->stages, iterations);
+                         s->param->n_stagelr, iterations);
   }
-  for (size_t i = 1; i < s->stages; ++i) {
-    if (s->stageiter[i] > s->stageiter[i - 1]) continue;
+  for (size_t i = 1; i < s->param->n_stagelr; ++i) {
+    if (s->param->stageiter[i] > s->param->stageiter[i - 1]) continue;
     return cr_field_fail(CREMA_E_RANGE, "stageiter", "stageiter must rise, found %d after %d",
-                         s->stageiter[i], s->stageiter[i - 1]);
+                         s->param->stageiter[i], s->param->stageiter[i - 1]);
   }
   return CREMA_OK;
 }
 
 static crema_status check_cycle(const cr_schedule *s) {
   const bool cycles = s->policy == CR_RATE_ONECYCLE || s->momentum_policy == CR_FACTOR_ONECYCLE;
-  if (cycles && !(s->cycle_rise > 0 && s->cycle_rise < 1)) {
+  if (cycles && !((double)s->param->cycle_rise > 0 && (double)s->param->cycle_rise < 1)) {
     return cr_field_fail(CREMA_E_RANGE, "cycle_rise",
-                         "cycle_rise must lie between 0 and 1, found %g", s->cycle_rise);
+                         "cycle_rise must lie between 0 and 1, found %g",
+                         (double)s->param->cycle_rise);
   }
-  if (cycles && !(s->cycle_start_div >= 1)) {
+  if (cycles && !((double)s->param->cycle_start_div >= 1)) {
     return cr_field_fail(CREMA_E_RANGE, "cycle_start_div",
-                         "cycle_start_div must be at least 1, found %g", s->cycle_start_div);
+                         "cycle_start_div must be at least 1, found %g",
+                         (double)s->param->cycle_start_div);
   }
-  if (cycles && !(s->cycle_end_div >= 1)) {
+  if (cycles && !((double)s->param->cycle_end_div >= 1)) {
     return cr_field_fail(CREMA_E_RANGE, "cycle_end_div",
-                         "cycle_end_div must be at least 1, found %g", s->cycle_end_div);
+                         "cycle_end_div must be at least 1, found %g",
+                         (double)s->param->cycle_end_div);
   }
   return CREMA_OK;
 }
 
 /* The iterations of the warm-up. */
 static int start_of(const cr_schedule *s) {
-  return s->warmup_iter > 0 ? s->warmup_iter : s->rampup_interval;
+  return s->param->warmup_iter > 0 ? s->param->warmup_iter : s->param->rampup_interval;
 }
 
 static crema_status check_start(const cr_schedule *s) {
-  if (s->warmup_iter > 0 && s->rampup_interval > 0) {
+  if (s->param->warmup_iter > 0 && s->param->rampup_interval > 0) {
     return cr_field_fail(CREMA_E_ARGUMENT, "warmup_iter",
                          "warmup_iter and rampup_interval are two ways to begin; give one");
   }
@@ -209,18 +182,19 @@ static crema_status check_rate(const cr_schedule *s) {
                          "lr_policy '%s' needs a max_iter above 0, found %d", rate_names[s->policy],
                          s->max_iter);
   }
-  if (!(s->min_lr >= 0) || (low && s->min_lr > 0 && s->min_lr > s->base_lr)) {
+  if (!((double)s->param->min_lr >= 0) ||
+      (low && (double)s->param->min_lr > 0 && (double)s->param->min_lr > s->base_lr)) {
     return cr_field_fail(CREMA_E_RANGE, "min_lr",
                          "min_lr must lie between 0 and base_lr (%g), found %g", s->base_lr,
-                         s->min_lr);
+                         (double)s->param->min_lr);
   }
   CR_TRY(check_cycle(s));
   return check_start(s);
 }
 
 crema_status cr_schedule_read(const Caffe__SolverParameter *param, cr_schedule *out) {
-  *out = (cr_schedule){0};
-  read_numbers(param, out);
+  *out =
+      (cr_schedule){.param = param, .base_lr = (double)param->base_lr, .max_iter = param->max_iter};
   CR_TRY(read_policies(param, out));
   CR_TRY(check_rate(out));
   CR_TRY(check_stages(out, param->n_stageiter));
@@ -242,8 +216,8 @@ static void follow_plateau(const cr_schedule *s, int64_t iteration, double loss,
     state->minimum_loss = (float)loss;
     state->last_event = iteration;
   }
-  if ((size_t)state->step >= s->plateau_winsizes) return;
-  if (iteration < state->last_event + s->plateau_winsize[state->step]) return;
+  if ((size_t)state->step >= s->param->n_plateau_winsize) return;
+  if (iteration < state->last_event + s->param->plateau_winsize[state->step]) return;
   ++state->step;
   state->last_event = iteration;
   cr_log_info("Plateau Status: Iteration %lld, step = %d", (long long)iteration, state->step);
@@ -257,7 +231,7 @@ static double along_cosine(double a, double b, double share) {
 /* In a cycle over all iterations from `first` to `middle`, at the highest rate, to `last`. */
 static double in_cycle(const cr_schedule *s, int64_t iteration, double first, double middle,
                        double last) {
-  const double peak = s->cycle_rise * s->max_iter - 1, end = (double)s->max_iter - 1;
+  const double peak = (double)s->param->cycle_rise * s->max_iter - 1, end = (double)s->max_iter - 1;
   const double at = fmin((double)iteration, end);
   if (at < peak) return along_cosine(first, middle, at / peak);
   return along_cosine(middle, last, (at - peak) / (end - peak));
@@ -268,37 +242,41 @@ static double by_policy(const cr_schedule *s, int64_t iteration, double loss,
   double at = (double)iteration;
   switch (s->policy) {
     case CR_RATE_STEP:
-      state->step = (int)(iteration / s->stepsize);
-      return s->base_lr * pow(s->gamma, state->step);
-    case CR_RATE_EXP: return s->base_lr * pow(s->gamma, at);
-    case CR_RATE_INV: return s->base_lr * pow(1 + s->gamma * at, -s->power);
+      state->step = (int)(iteration / s->param->stepsize);
+      return s->base_lr * pow((double)s->param->gamma, state->step);
+    case CR_RATE_EXP: return s->base_lr * pow((double)s->param->gamma, at);
+    case CR_RATE_INV:
+      return s->base_lr * pow(1 + (double)s->param->gamma * at, -(double)s->param->power);
     case CR_RATE_MULTISTEP:
-      if ((size_t)state->step < s->stepvalues && iteration >= s->stepvalue[state->step]) {
+      if ((size_t)state->step < s->param->n_stepvalue &&
+          iteration >= s->param->stepvalue[state->step]) {
         ++state->step;
         cr_log_info("MultiStep Status: Iteration %lld, step = %d", (long long)iteration,
                     state->step);
       }
-      return s->base_lr * pow(s->gamma, state->step);
+      return s->base_lr * pow((double)s->param->gamma, state->step);
     case CR_RATE_POLY:
       /* Beyond max_iter the base would be negative and its power NaN. */
-      return s->min_lr +
-             (s->base_lr - s->min_lr) * pow(fmax(0, 1 - at / (double)s->max_iter), s->power);
-    case CR_RATE_SIGMOID: return s->base_lr / (1 + exp(-s->gamma * (at - (double)s->stepsize)));
+      return (double)s->param->min_lr +
+             (s->base_lr - (double)s->param->min_lr) *
+                 pow(fmax(0, 1 - at / (double)s->max_iter), (double)s->param->power);
+    case CR_RATE_SIGMOID:
+      return s->base_lr / (1 + exp(-(double)s->param->gamma * (at - (double)s->param->stepsize)));
     case CR_RATE_PLATEAU:
       follow_plateau(s, iteration, loss, state);
-      return s->base_lr * pow(s->gamma, state->step);
+      return s->base_lr * pow((double)s->param->gamma, state->step);
     case CR_RATE_MULTIFIXED: {
       size_t stage = 0;
-      while (stage + 1 < s->stages && iteration > s->stageiter[stage]) ++stage;
-      return (double)s->stagelr[stage];
+      while (stage + 1 < s->param->n_stagelr && iteration > s->param->stageiter[stage]) ++stage;
+      return (double)s->param->stagelr[stage];
     }
     case CR_RATE_COSINE: {
       const double start = start_of(s), all = (double)s->max_iter - start;
-      return along_cosine(s->base_lr, s->min_lr, fmin(1, (at - start) / all));
+      return along_cosine(s->base_lr, (double)s->param->min_lr, fmin(1, (at - start) / all));
     }
     case CR_RATE_ONECYCLE: {
-      const double first = s->base_lr / s->cycle_start_div;
-      return in_cycle(s, iteration, first, s->base_lr, first / s->cycle_end_div);
+      const double first = s->base_lr / (double)s->param->cycle_start_div;
+      return in_cycle(s, iteration, first, s->base_lr, first / (double)s->param->cycle_end_div);
     }
     case CR_RATE_FIXED:
     case CR_RATE_POLICIES: break;
@@ -308,36 +286,40 @@ static double by_policy(const cr_schedule *s, int64_t iteration, double loss,
 
 double cr_rate_at(const cr_schedule *s, int64_t iteration, double loss, cr_rate_state *state) {
   double rate;
-  if (iteration < s->rampup_interval) {
-    double share = (double)iteration / s->rampup_interval;
-    rate = s->rampup_lr + (s->base_lr - s->rampup_lr) * share * share;
-  } else if (iteration < s->warmup_iter) {
-    rate = s->warmup_start_lr +
-           (s->base_lr - s->warmup_start_lr) * ((double)iteration / s->warmup_iter);
+  if (iteration < s->param->rampup_interval) {
+    double share = (double)iteration / s->param->rampup_interval;
+    rate = (double)s->param->rampup_lr + (s->base_lr - (double)s->param->rampup_lr) * share * share;
+  } else if (iteration < s->param->warmup_iter) {
+    rate = (double)s->param->warmup_start_lr + (s->base_lr - (double)s->param->warmup_start_lr) *
+                                                   ((double)iteration / s->param->warmup_iter);
   } else {
     rate = by_policy(s, iteration, loss, state);
   }
-  return s->min_lr > 0 ? fmax(rate, s->min_lr) : rate;
+  return (double)s->param->min_lr > 0 ? fmax(rate, (double)s->param->min_lr) : rate;
 }
 
 double cr_momentum_at(const cr_schedule *s, int64_t iteration, double rate) {
   if (s->momentum_policy == CR_FACTOR_POLY) {
     double share = fmin(1, (double)iteration / s->max_iter);
-    return s->momentum + (s->max_momentum - s->momentum) * pow(share, s->momentum_power);
+    return (double)s->param->momentum +
+           ((double)s->param->max_momentum - (double)s->param->momentum) *
+               pow(share, (double)s->param->momentum_power);
   }
   if (s->momentum_policy == CR_FACTOR_OPT) {
     double root = 1 - 0.5 * sqrt(rate), best = root * root;
-    return s->has_max_momentum ? fmin(best, s->max_momentum) : best;
+    return s->param->has_max_momentum ? fmin(best, (double)s->param->max_momentum) : best;
   }
   if (s->momentum_policy == CR_FACTOR_ONECYCLE) {
-    return in_cycle(s, iteration, s->max_momentum, s->momentum, s->max_momentum);
+    return in_cycle(s, iteration, (double)s->param->max_momentum, (double)s->param->momentum,
+                    (double)s->param->max_momentum);
   }
-  return s->momentum;
+  return (double)s->param->momentum;
 }
 
 double cr_weight_decay_at(const cr_schedule *s, int64_t iteration) {
-  if (s->weight_decay_policy != CR_FACTOR_POLY) return s->weight_decay;
+  if (s->weight_decay_policy != CR_FACTOR_POLY) return (double)s->param->weight_decay;
   const double share = fmin(1, (double)iteration / s->max_iter);
-  return s->weight_decay +
-         (s->max_weight_decay - s->weight_decay) * pow(share, s->weight_decay_power);
+  return (double)s->param->weight_decay +
+         ((double)s->param->max_weight_decay - (double)s->param->weight_decay) *
+             pow(share, (double)s->param->weight_decay_power);
 }

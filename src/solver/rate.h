@@ -27,24 +27,13 @@ typedef enum cr_factor_policy {
   CR_FACTOR_POLICIES
 } cr_factor_policy;
 
-/* The fields of a solver file for the three schedules. */
+/* The three schedules of a solver file. */
 typedef struct cr_schedule {
+  const Caffe__SolverParameter *param; /* of the solver, for the fields that do not change */
   cr_rate_policy policy;
-  double base_lr, min_lr, gamma, power;
-  int stepsize, max_iter;
-  int rampup_interval;
-  double rampup_lr;
-  int warmup_iter;
-  double warmup_start_lr;
-  /* Owned by the solver's message. */
-  const int32_t *stepvalue, *plateau_winsize, *stageiter;
-  const float *stagelr;
-  size_t stepvalues, plateau_winsizes, stages;
-  double cycle_rise, cycle_start_div, cycle_end_div;
   cr_factor_policy momentum_policy, weight_decay_policy;
-  double momentum, max_momentum, momentum_power;
-  bool has_max_momentum;
-  double weight_decay, max_weight_decay, weight_decay_power;
+  double base_lr;
+  int max_iter;
 } cr_schedule;
 
 /* The state of the learning rate's schedule. */
