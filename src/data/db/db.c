@@ -8,7 +8,6 @@
 #include "core/buffer.h"
 #include "core/fail.h"
 #include "core/file.h"
-#include "data/db/db_backends.h"
 
 /* Every back end. */
 static const cr_db_backend *const backends[] = {&cr_db_lmdb, &cr_db_leveldb};

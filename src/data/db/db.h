@@ -54,6 +54,8 @@ typedef struct cr_db_backend {
   void (*abort)(cr_db_txn *txn);
 } cr_db_backend;
 
+extern const cr_db_backend cr_db_lmdb, cr_db_leveldb;
+
 struct cr_db {
   const cr_db_backend *backend;
   char *path; /* for messages */

@@ -15,7 +15,7 @@
 #include "core/io.h"
 #include "core/mem_probe.h"
 #include "core/signals.h"
-#include "data/db/db_backends.h"
+#include "data/db/db.h"
 #include "data/db/leveldb_reader.h"
 #include "data/db/leveldb_view.h"
 

@@ -21,7 +21,7 @@
 #include "core/file.h"
 #include "core/io.h"
 #include "core/log.h"
-#include "data/db/db_backends.h"
+#include "data/db/db.h"
 #include "data/db/lmdb_env.h"
 #include "data/db/lmdb_walk.h"
 
