@@ -8,7 +8,6 @@
 #include "check.h"
 #include "core/rng.h"
 #include "data/augment/transform_rows.h"
-#include "data/augment/transform_rows_private.h"
 
 enum { MAX_WIDTH = 300, MAX_HEIGHT = 12, SLACK = 40 };
 

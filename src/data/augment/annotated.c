@@ -5,7 +5,6 @@
 #include "core/fail.h"
 #include "proto/proto.h"
 
-/* Planes to interleaved pixels. */
 static crema_status load_planes(cr_image *image, const Caffe__Datum *datum) {
   if (datum->n_float_data > 0) {
     return cr_fail(CREMA_E_UNSUPPORTED, "float_data with boxes; only bytes are supported");
@@ -20,11 +19,7 @@ static crema_status load_planes(cr_image *image, const Caffe__Datum *datum) {
     return cr_fail(CREMA_E_CORRUPT, "%zu bytes of pixels, %d x %d x %d need %zu", datum->data.len,
                    datum->channels, datum->height, datum->width, plane * channels);
   }
-  for (size_t c = 0; c < channels; ++c) {
-    for (size_t i = 0; i < plane; ++i) {
-      image->pixels[i * channels + c] = datum->data.data[c * plane + i];
-    }
-  }
+  cr_image_interleave(datum->data.data, image);
   return CREMA_OK;
 }
 

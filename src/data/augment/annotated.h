@@ -11,20 +11,20 @@ typedef struct cr_object {
   cr_box box;
 } cr_object;
 
-/* A record that is being parsed. Zero-initialise ({0}); the next record uses its memory again. */
+/* A parsed record. Zero-initialise ({0}); the next record reuses its memory. */
 typedef struct cr_annotated {
   cr_image image;
   int label;         /* the Datum's */
   bool encoded;      /* the record holds a JPEG or PNG file */
-  bool has_boxes;    /* the record says that its annotations are boxes */
+  bool has_boxes;    /* its annotations are boxes */
   cr_buffer objects; /* of cr_object */
 } cr_annotated;
 
-/* Whether a record looks like an AnnotatedDatum and not like a Datum. */
+/* Whether a record is an AnnotatedDatum, not a Datum. */
 bool cr_annotated_is(const uint8_t *bytes, size_t size);
 
-/* Parses and decodes a record, to `color` when it is encoded. Pixels must be bytes. Errors:
- * CREMA_E_CORRUPT, CREMA_E_UNSUPPORTED and those of cr_image_decode. */
+/* Parses and decodes a record, to `color` if it is encoded. Pixels must be bytes. Errors:
+ * CREMA_E_CORRUPT, CREMA_E_UNSUPPORTED, errors of cr_image_decode. */
 crema_status cr_annotated_load(cr_annotated *annotated, const uint8_t *bytes, size_t size,
                                cr_image_color color) CREMA_MUST_USE;
 
@@ -35,8 +35,8 @@ cr_object *cr_annotated_object(const cr_annotated *annotated, size_t i);
 enum { CR_ANNOTATED_ROW = 8 };
 void cr_annotated_row(const cr_object *object, cr_box box, float out[CR_ANNOTATED_ROW]);
 
-/* Drops the objects that do not count in the window (cr_box_emits) or lie outside, and converts the
- * others to its coordinates. */
+/* Drops objects that do not count in the window (cr_box_emits) or are outside, and converts the
+ * rest to its coordinates. */
 void cr_annotated_project(cr_annotated *annotated, const Caffe__EmitConstraint *constraint,
                           cr_box window);
 

@@ -17,7 +17,6 @@ static crema_status refuse(const char *field) {
   return cr_fail(CREMA_E_UNSUPPORTED, "transform_param: %s is not supported", field);
 }
 
-/* Refuses fields that are not implemented. */
 static crema_status check_unknown(const Caffe__TransformationParameter *param) {
   if (param->rand_resize_ratio_lower != 0 || param->rand_resize_ratio_upper != 0) {
     return refuse("rand_resize_ratio_lower and _upper");
@@ -47,7 +46,7 @@ static crema_status check_rand_resize(const Caffe__TransformationParameter *para
   return CREMA_OK;
 }
 
-/* Intel Caffe's form of the same. */
+/* Intel Caffe's form of the random resize. */
 static crema_status check_random_resize(const Caffe__TransformationParameter *param) {
   const Caffe__RandomResizeParameter *p = param->random_resize_param;
   if (p == NULL) return CREMA_OK;
@@ -89,17 +88,15 @@ static crema_status check(const Caffe__TransformationParameter *param) {
   return CREMA_OK;
 }
 
-static bool asks_for_nothing(const Caffe__TransformationParameter *param) {
-  return param->resize_param == NULL && param->noise_param == NULL &&
-         param->distort_param == NULL && param->expand_param == NULL &&
-         param->img_rand_resize_upper == 0 && param->random_resize_param == NULL;
-}
-
 crema_status cr_augment_create(const Caffe__TransformationParameter *param, cr_augment **out) {
   *out = NULL;
   if (param == NULL) return CREMA_OK;
   CR_TRY(check(param));
-  if (asks_for_nothing(param)) return CREMA_OK;
+  if (param->resize_param == NULL && param->noise_param == NULL && param->distort_param == NULL &&
+      param->expand_param == NULL && param->img_rand_resize_upper == 0 &&
+      param->random_resize_param == NULL) {
+    return CREMA_OK;
+  }
   cr_augment *augment = calloc(1, sizeof *augment);
   if (augment == NULL) return cr_fail_memory(sizeof *augment, "an augmentation");
   ProtobufCMessage *copy = NULL;
@@ -121,7 +118,7 @@ void cr_augment_destroy(cr_augment *augment) {
 
 /* ---- geometry ------------------------------------------------------------ */
 
-/* Where an expanded canvas puts the image. */
+/* The extents of an expanded canvas, and the image's place in it. */
 typedef struct canvas {
   bool used;
   int height, width, top, left;
@@ -143,7 +140,7 @@ static canvas draw_canvas(const cr_augment *augment, uint64_t key, uint64_t samp
   return c;
 }
 
-/* The shortest and the longest length that the shorter side of an image may get. */
+/* The range of lengths for the shorter side of an image. */
 static void lengths_of(const Caffe__TransformationParameter *param, const int in[2], int *lower,
                        int *upper) {
   const Caffe__RandomResizeParameter *p = param->random_resize_param;
@@ -157,9 +154,8 @@ static void lengths_of(const Caffe__TransformationParameter *param, const int in
   if (*upper < *lower) *upper = *lower;
 }
 
-/* The extents of a random resize. Returns false when nothing changes. The shorter side gets a
- * length from lower to upper, all equally likely; of the NVIDIA dialect's, images only shrink
- * without allow_upscale. */
+/* The extents of a random resize; false: no change. The shorter side gets a uniform random length
+ * from lower to upper; in the NVIDIA dialect images only shrink without allow_upscale. */
 static bool draw_rand_resize(const cr_augment *augment, uint64_t key, uint64_t sample,
                              const int in[2], int out[2]) {
   const Caffe__TransformationParameter *param = augment->param;
@@ -213,8 +209,7 @@ crema_status cr_augment_extent(const cr_augment *augment, uint64_t key, uint64_t
 
 /* ---- running ------------------------------------------------------------- */
 
-/* The canvas has the colour of the mean values, which the transformer turns to 0; without mean
- * values it is black. */
+/* The canvas has the colour of the mean values, which the transformer turns to 0, or is black. */
 static crema_status expand_image(const cr_augment *augment, const canvas *c, cr_image *image,
                                  cr_image *scratchpad) {
   size_t means = augment->param->n_mean_value, channels = (size_t)image->channels;
@@ -273,7 +268,7 @@ static Caffe__ResizeParameter__InterpMode interp_of(
   }
 }
 
-/* How the pixels of a random resize are interpolated. */
+/* The interpolation of a random resize. */
 static Caffe__ResizeParameter__InterpMode rand_resize_mode(
     const Caffe__TransformationParameter *param, uint64_t key, uint64_t sample, bool grows) {
   const Caffe__RandomResizeParameter *p = param->random_resize_param;
@@ -327,15 +322,6 @@ crema_status cr_augment_image(const cr_augment *augment, uint64_t key, uint64_t 
 
 /* ---- pixels of any layout ------------------------------------------------ */
 
-static void interleave(const cr_pixels *pixels, cr_image *out) {
-  const uint8_t *from = pixels->values;
-  size_t channels = (size_t)pixels->channels;
-  size_t count = (size_t)pixels->height * (size_t)pixels->width;
-  for (size_t c = 0; c < channels; ++c) {
-    for (size_t i = 0; i < count; ++i) out->pixels[i * channels + c] = from[c * count + i];
-  }
-}
-
 crema_status cr_augment_pixels(const cr_augment *augment, uint64_t key, uint64_t sample,
                                cr_pixels *pixels, cr_image *store) {
   if (augment == NULL) return CREMA_OK;
@@ -348,14 +334,9 @@ crema_status cr_augment_pixels(const cr_augment *augment, uint64_t key, uint64_t
     size_t bytes = (size_t)pixels->height * (size_t)pixels->width * (size_t)pixels->channels;
     CR_TRY(cr_image_reserve(store, pixels->height, pixels->width, pixels->channels));
     if (pixels->interleaved) memcpy(store->pixels, pixels->values, bytes);
-    else interleave(pixels, store);
+    else cr_image_interleave(pixels->values, store);
   }
   CR_TRY(cr_augment_image(augment, key, sample, store));
-  *pixels = (cr_pixels){.values = store->pixels,
-                        .type = CREMA_U8,
-                        .interleaved = true,
-                        .channels = store->channels,
-                        .height = store->height,
-                        .width = store->width};
+  *pixels = cr_image_pixels(store);
   return CREMA_OK;
 }

@@ -77,7 +77,7 @@ static cr_box draw_patch(const Caffe__Sampler *sampler, cr_random *random) {
   return (cr_box){left, top, left + width, top + height};
 }
 
-/* Whether `value` is within the bounds that are given. */
+/* Whether `value` is within the given bounds. */
 static bool holds(float value, bool has_min, float min, bool has_max, float max) {
   return !(has_min && value < min) && !(has_max && value > max);
 }
@@ -91,24 +91,21 @@ static bool meets(const Caffe__SampleConstraint *c, cr_box patch, cr_box object)
                c->has_max_object_coverage, c->max_object_coverage);
 }
 
-static bool is_free(const Caffe__SampleConstraint *c) {
-  return c == NULL ||
-         !(c->has_min_jaccard_overlap || c->has_max_jaccard_overlap || c->has_min_sample_coverage ||
-           c->has_max_sample_coverage || c->has_min_object_coverage || c->has_max_object_coverage);
-}
-
-static bool accepted(const Caffe__SampleConstraint *constraint, cr_box patch, const cr_box *box,
+static bool accepted(const Caffe__SampleConstraint *c, cr_box patch, const cr_box *box,
                      size_t boxes) {
-  if (is_free(constraint)) return true;
+  if (c == NULL ||
+      !(c->has_min_jaccard_overlap || c->has_max_jaccard_overlap || c->has_min_sample_coverage ||
+        c->has_max_sample_coverage || c->has_min_object_coverage || c->has_max_object_coverage)) {
+    return true;
+  }
   for (size_t i = 0; i < boxes; ++i) {
-    if (meets(constraint, patch, box[i])) return true;
+    if (meets(c, patch, box[i])) return true;
   }
   return false;
 }
 
-/* The choice among the patches that are kept is made on the way: the n-th one replaces the choice
- * so far with probability 1 / n. Its random numbers have a stream of their own, so that a trial's
- * patch does not depend on how many were kept before. */
+/* The n-th kept patch replaces the chosen one with probability 1 / n. The choice has its own random
+ * stream, so that a trial's patch does not depend on the number of kept patches. */
 bool cr_sample_patch(const Caffe__BatchSampler *const *sampler, size_t count, const cr_box *box,
                      size_t boxes, uint64_t key, uint64_t sample, cr_box *out) {
   cr_random random = cr_random_begin(key, sample, CR_STAGE_PATCH);
@@ -140,7 +137,7 @@ void cr_image_crop(cr_image *image, cr_box patch) {
   if (top > image->height - 1) top = image->height - 1;
   width = width < 1 ? 1 : width > image->width - left ? image->width - left : width;
   height = height < 1 ? 1 : height > image->height - top ? image->height - top : height;
-  /* Rows move towards the start, so this works in place. */
+  /* Rows move towards the start, so in place. */
   size_t pixel = (size_t)image->channels, stride = (size_t)image->width * pixel;
   const uint8_t *from = image->pixels + (size_t)top * stride + (size_t)left * pixel;
   size_t row = (size_t)width * pixel;
@@ -174,8 +171,8 @@ bool cr_box_emits(const Caffe__EmitConstraint *constraint, cr_box window, cr_box
   return x >= window.xmin && x <= window.xmax && y >= window.ymin && y <= window.ymax;
 }
 
-/* Stretching does not change fractions; only padding does: when the image fills the share s of a
- * side, it begins at (1 - s) / 2. */
+/* Only padding changes fractions: an image that fills the share s of a side begins at (1 - s) / 2.
+ */
 cr_box cr_box_resize(const Caffe__ResizeParameter *resize, int height, int width, cr_box box) {
   box = cr_box_clip(box);
   if (resize == NULL ||

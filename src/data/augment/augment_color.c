@@ -38,7 +38,7 @@ static uint8_t cut(int value) {
 
 /* ---- hue, saturation, value ---------------------------------------------- */
 
-/* Quotients are products with a rounded reciprocal of 12 fractional bits. */
+/* A quotient is a product with a rounded reciprocal of 12 fractional bits. */
 enum { HSV_BITS = 12, HSV_HALF = 1 << (HSV_BITS - 1), HUES = 180 };
 
 static int hsv_divide(int number, int full, int divisor) {
@@ -64,8 +64,8 @@ void cr_bgr_to_hsv(uint8_t *pixels, size_t count) {
 }
 
 void cr_hsv_to_bgr(uint8_t *pixels, size_t count) {
-  /* Which of v, v (1 - s), v (1 - s f), v (1 - s (1 - f)) blue, green and red are in each sixth of
-   * the circle; f is the position within the sixth. */
+  /* Blue, green and red in each sixth of the circle: an index into v, v (1 - s), v (1 - s f),
+   * v (1 - s (1 - f)), with f the position within the sixth. */
   static const uint8_t choice[6][3] = {{1, 3, 0}, {1, 0, 2}, {3, 0, 1},
                                        {0, 2, 1}, {0, 1, 3}, {2, 1, 0}};
   for (uint8_t *p = pixels; p < pixels + 3 * count; p += 3) {
@@ -140,56 +140,35 @@ static void scale_bytes(uint8_t *bytes, size_t count, size_t stride, float facto
   for (size_t i = 0; i < count; ++i) bytes[i * stride] = table[bytes[i * stride]];
 }
 
-static size_t pixels_of(const cr_image *image) {
-  return (size_t)image->height * (size_t)image->width;
-}
-
-static void change_brightness(const Caffe__DistortionParameter *param, cr_random *random,
-                              cr_image *image) {
-  if (!(cr_random_uniform(random, 0, 1) < param->brightness_prob)) return;
-  float shift = cr_random_uniform(random, -param->brightness_delta, param->brightness_delta);
-  scale_bytes(image->pixels, pixels_of(image) * (size_t)image->channels, 1, 1, shift);
+static bool happens(float probability, cr_random *random) {
+  return cr_random_uniform(random, 0, 1) < probability;
 }
 
 static void change_contrast(const Caffe__DistortionParameter *param, cr_random *random,
                             cr_image *image) {
-  if (!(cr_random_uniform(random, 0, 1) < param->contrast_prob)) return;
+  if (!happens(param->contrast_prob, random)) return;
   float factor = cr_random_uniform(random, param->contrast_lower, param->contrast_upper);
   if (fabsf(factor - 1) <= 1e-3F) return;
-  scale_bytes(image->pixels, pixels_of(image) * (size_t)image->channels, 1, factor, 0);
+  scale_bytes(image->pixels, cr_pixel_count(image) * (size_t)image->channels, 1, factor, 0);
 }
 
-static void change_saturation(const Caffe__DistortionParameter *param, cr_random *random,
-                              cr_image *image) {
-  if (!(cr_random_uniform(random, 0, 1) < param->saturation_prob)) return;
-  float factor = cr_random_uniform(random, param->saturation_lower, param->saturation_upper);
-  cr_bgr_to_hsv(image->pixels, pixels_of(image));
-  scale_bytes(image->pixels + 1, pixels_of(image), 3, factor, 0);
-  cr_hsv_to_bgr(image->pixels, pixels_of(image));
+/* Scales and shifts hue (channel 0) or saturation (1). */
+static void change_hsv(cr_image *image, int channel, float factor, float shift) {
+  const size_t count = cr_pixel_count(image);
+  cr_bgr_to_hsv(image->pixels, count);
+  scale_bytes(image->pixels + channel, count, 3, factor, shift);
+  cr_hsv_to_bgr(image->pixels, count);
 }
 
-/* As in Caffe-SSD, the shifted hue is clipped to 0..255, not taken around the circle. */
-static void change_hue(const Caffe__DistortionParameter *param, cr_random *random,
-                       cr_image *image) {
-  if (!(cr_random_uniform(random, 0, 1) < param->hue_prob)) return;
-  float shift = cr_random_uniform(random, -param->hue_delta, param->hue_delta);
-  if (shift == 0) return;
-  cr_bgr_to_hsv(image->pixels, pixels_of(image));
-  scale_bytes(image->pixels, pixels_of(image), 3, 1, shift);
-  cr_hsv_to_bgr(image->pixels, pixels_of(image));
-}
-
-/* Puts the channels into one of the six orders, all equally likely. */
-static void change_order(const Caffe__DistortionParameter *param, cr_random *random,
-                         cr_image *image) {
-  if (!(cr_random_uniform(random, 0, 1) < param->random_order_prob)) return;
+/* Permutes the channels, uniformly. */
+static void change_order(cr_random *random, cr_image *image) {
   int order[3] = {0, 1, 2};
   for (int i = 2; i > 0; --i) {
     int other = cr_random_below(random, i + 1), keep = order[i];
     order[i] = order[other];
     order[other] = keep;
   }
-  uint8_t *end = image->pixels + 3 * pixels_of(image);
+  uint8_t *end = image->pixels + 3 * cr_pixel_count(image);
   for (uint8_t *p = image->pixels; p < end; p += 3) {
     const uint8_t old[3] = {p[0], p[1], p[2]};
     for (int c = 0; c < 3; ++c) p[c] = old[order[c]];
@@ -207,11 +186,21 @@ crema_status cr_distort(const Caffe__DistortionParameter *param, cr_random *rand
   }
   /* Contrast comes before or after saturation and hue. */
   bool contrast_first = cr_random_uniform(random, 0, 1) > 0.5F;
-  change_brightness(param, random, image);
+  if (happens(param->brightness_prob, random)) {
+    float shift = cr_random_uniform(random, -param->brightness_delta, param->brightness_delta);
+    scale_bytes(image->pixels, cr_pixel_count(image) * (size_t)image->channels, 1, 1, shift);
+  }
   if (contrast_first) change_contrast(param, random, image);
-  change_saturation(param, random, image);
-  change_hue(param, random, image);
+  if (happens(param->saturation_prob, random)) {
+    float factor = cr_random_uniform(random, param->saturation_lower, param->saturation_upper);
+    change_hsv(image, 1, factor, 0);
+  }
+  if (happens(param->hue_prob, random)) {
+    /* As in Caffe-SSD, the shifted hue is clipped to 0..255, not taken around the circle. */
+    float shift = cr_random_uniform(random, -param->hue_delta, param->hue_delta);
+    if (shift != 0) change_hsv(image, 0, 1, shift);
+  }
   if (!contrast_first) change_contrast(param, random, image);
-  change_order(param, random, image);
+  if (happens(param->random_order_prob, random)) change_order(random, image);
   return CREMA_OK;
 }

@@ -1,4 +1,4 @@
-/* noise_param: the effects that degrade an image, in Caffe-SSD's order. */
+/* noise_param: effects that degrade an image, in Caffe-SSD's order. */
 #include <math.h>
 #include <string.h>
 
@@ -27,16 +27,11 @@ crema_status cr_noise_check(const Caffe__NoiseParameter *param) {
   return CREMA_OK;
 }
 
-static size_t pixels_of(const cr_image *image) {
-  return (size_t)image->height * (size_t)image->width;
-}
-
 static size_t bytes_of(const cr_image *image) {
-  return pixels_of(image) * (size_t)image->channels;
+  return cr_pixel_count(image) * (size_t)image->channels;
 }
 
-/* The index in the source for an index outside, mirrored at the border pixel's centre. */
-static int mirrored(int position, int limit) {
+int cr_mirrored_index(int position, int limit) {
   if (limit == 1) return 0;
   int period = 2 * (limit - 1);
   int within = ((position % period) + period) % period;
@@ -71,9 +66,9 @@ static void blur_weights(float weight[BLUR_SIDE]) {
 static void extend_row(float *row, int width, int channels) {
   size_t bytes = (size_t)channels * sizeof *row;
   for (int k = 1; k <= BLUR_HALF; ++k) {
-    memcpy(row - k * channels, row + mirrored(-k, width) * channels, bytes);
-    memcpy(row + (width - 1 + k) * channels, row + mirrored(width - 1 + k, width) * channels,
-           bytes);
+    memcpy(row - k * channels, row + cr_mirrored_index(-k, width) * channels, bytes);
+    memcpy(row + (width - 1 + k) * channels,
+           row + cr_mirrored_index(width - 1 + k, width) * channels, bytes);
   }
 }
 
@@ -90,7 +85,8 @@ static crema_status blur(cr_image *image, cr_image *scratchpad) {
   for (int y = 0; y < height; ++y) {
     memset(row, 0, stride * sizeof *row);
     for (int k = 0; k < BLUR_SIDE; ++k) {
-      const uint8_t *from = image->pixels + (size_t)mirrored(y + k - BLUR_HALF, height) * stride;
+      const uint8_t *from =
+          image->pixels + (size_t)cr_mirrored_index(y + k - BLUR_HALF, height) * stride;
       for (size_t i = 0; i < stride; ++i) row[i] += weight[k] * (float)from[i];
     }
     extend_row(row, width, channels);
@@ -151,11 +147,6 @@ static void posterize(cr_image *image) {
   for (size_t i = 0; i < count; ++i) image->pixels[i] = (image->pixels[i] & 0xc0) + 32;
 }
 
-static void invert(cr_image *image) {
-  size_t count = bytes_of(image);
-  for (size_t i = 0; i < count; ++i) image->pixels[i] = (uint8_t)(255 - image->pixels[i]);
-}
-
 /* `fraction` of the pixels, drawn with repetition, take the given value. */
 static crema_status add_salt(const Caffe__SaltPepperParameter *param, cr_random *random,
                              cr_image *image) {
@@ -163,7 +154,7 @@ static crema_status add_salt(const Caffe__SaltPepperParameter *param, cr_random 
     return cr_fail(CREMA_E_SHAPE, "noise_param: %zu values of saltpepper_param for %d channels",
                    param->n_value, image->channels);
   }
-  size_t count = (size_t)floorf(param->fraction * (float)pixels_of(image));
+  size_t count = (size_t)floorf(param->fraction * (float)cr_pixel_count(image));
   for (size_t i = 0; i < count; ++i) {
     size_t x = (size_t)cr_random_below(random, image->width);
     size_t y = (size_t)cr_random_below(random, image->height);
@@ -242,8 +233,8 @@ static void map_tiles(uint8_t *values, int stride, const int extent[2], const in
   }
 }
 
-/* When the tiles do not fit, both sides are extended by mirrored pixels to the next multiple of 8
- * (by 8, if a side is a multiple already). */
+/* If the tiles do not fit, mirrored pixels extend both sides to the next multiple of 8 (a multiple
+ * of 8 by 8). */
 crema_status cr_equalize_tiles(uint8_t *values, int stride, int height, int width, float limit) {
   bool fits = height % TILES == 0 && width % TILES == 0;
   const int extent[2] = {height, width};
@@ -258,8 +249,10 @@ crema_status cr_equalize_tiles(uint8_t *values, int stride, int height, int widt
     int histogram[256] = {0};
     int top = tile / TILES * side[0], left = tile % TILES * side[1];
     for (int y = top; y < top + side[0]; ++y) {
-      const uint8_t *row = values + (size_t)mirrored(y, height) * (size_t)width * (size_t)stride;
-      for (int x = left; x < left + side[1]; ++x) ++histogram[row[mirrored(x, width) * stride]];
+      const uint8_t *row =
+          values + (size_t)cr_mirrored_index(y, height) * (size_t)width * (size_t)stride;
+      for (int x = left; x < left + side[1]; ++x)
+        ++histogram[row[cr_mirrored_index(x, width) * stride]];
     }
     tile_table(histogram, area, bound, table[tile]);
   }
@@ -270,7 +263,7 @@ crema_status cr_equalize_tiles(uint8_t *values, int stride, int height, int widt
 
 /* In images with colours only the luma is spread. */
 static crema_status spread(cr_image *image, bool tiles) {
-  size_t count = pixels_of(image);
+  size_t count = cr_pixel_count(image);
   crema_status status = CREMA_OK;
   if (image->channels == 3) cr_bgr_to_ycrcb(image->pixels, count);
   if (tiles) {
@@ -309,8 +302,10 @@ crema_status cr_noise(const Caffe__NoiseParameter *param, cr_random *random, cr_
   if (param->jpeg > 0) CR_TRY(compress(param->jpeg, image, scratchpad));
   if (param->erode) CR_TRY(erode(image, scratchpad));
   if (param->posterize) posterize(image);
-  if (param->inverse) invert(image);
+  for (size_t i = 0; param->inverse && i < bytes_of(image); ++i) {
+    image->pixels[i] = (uint8_t)(255 - image->pixels[i]);
+  }
   if (param->saltpepper) CR_TRY(add_salt(param->saltpepper_param, random, image));
-  if (param->convert_to_hsv) cr_bgr_to_hsv(image->pixels, pixels_of(image));
+  if (param->convert_to_hsv) cr_bgr_to_hsv(image->pixels, cr_pixel_count(image));
   return CREMA_OK;
 }

@@ -1,4 +1,4 @@
-/* What the files of the augmentation share. */
+/* Shared by the files of the augmentation. */
 #ifndef CR_DATA_AUGMENT_PRIVATE_H
 #define CR_DATA_AUGMENT_PRIVATE_H
 
@@ -10,8 +10,7 @@
 
 /* ---- random numbers ------------------------------------------------------ */
 
-/* Stages have streams of their own, so that adding one does not change the others' random numbers.
- * 0 is the transformer's. */
+/* Each stage has its own random stream. 0 is the transformer's. */
 typedef enum cr_stage {
   CR_STAGE_DISTORT = 1,
   CR_STAGE_EXPAND,
@@ -40,6 +39,12 @@ int cr_random_below(cr_random *random, int count);
 
 /* Rounds to the nearest integer, halves to even, and clips to 0..255. */
 uint8_t cr_saturate(float value);
+/* The source index for an index outside 0..limit - 1, mirrored at the border pixel's centre
+ * (... 2 1 | 0 1 2 ...). */
+int cr_mirrored_index(int position, int limit);
+static inline size_t cr_pixel_count(const cr_image *image) {
+  return (size_t)image->height * (size_t)image->width;
+}
 
 /* ---- colours (8 bits, as OpenCV converts them) --------------------------- */
 
@@ -62,9 +67,9 @@ crema_status cr_noise_check(const Caffe__NoiseParameter *param) CREMA_MUST_USE;
 crema_status cr_noise(const Caffe__NoiseParameter *param, cr_random *random, cr_image *image,
                       cr_image *scratchpad) CREMA_MUST_USE;
 
-/* Spreads the values of a histogram (one byte per pixel, `stride` apart): over the image, and in 8
- * x 8 tiles with at most `limit` times the mean in a bin (Zuiderveld, "Contrast limited adaptive
- * histogram equalization", 1994). */
+/* Equalises the histogram of bytes `stride` apart: over the image, and in 8 x 8 tiles with at most
+ * `limit` times the mean in a bin (Zuiderveld, "Contrast limited adaptive histogram equalization",
+ * 1994). */
 void cr_equalize(uint8_t *values, int stride, size_t count);
 crema_status cr_equalize_tiles(uint8_t *values, int stride, int height, int width,
                                float limit) CREMA_MUST_USE;
@@ -72,7 +77,7 @@ crema_status cr_equalize_tiles(uint8_t *values, int stride, int height, int widt
 /* ---- sizes --------------------------------------------------------------- */
 
 crema_status cr_resize_check(const Caffe__ResizeParameter *param) CREMA_MUST_USE;
-/* Height and width (padding included) that an image of height in[0] and width in[1] gets. */
+/* Height and width after resizing and padding an image of height in[0] and width in[1]. */
 crema_status cr_resize_extent(const Caffe__ResizeParameter *param, const int in[2],
                               int out[2]) CREMA_MUST_USE;
 /* Resizes and pads `in` into `out`, another image. */

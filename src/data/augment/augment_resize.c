@@ -46,8 +46,8 @@ static void lanczos_weights(float x, float w[8]) {
   for (int k = 0; k < 8; ++k) w[k] = (float)(value[k] / sum);
 }
 
-/* Target pixel i covers the source from i * scale to (i + 1) * scale; slivers of less than 1e-3 of
- * a pixel at the ends are left out. */
+/* Target pixel i covers the source from i * scale to (i + 1) * scale, without slivers below 1e-3 of
+ * a pixel at the ends. */
 static void cover_weights(int i, double scale, int in, int per, int *first, float *w) {
   double start = i * scale, end = start + scale < in ? start + scale : in;
   int whole = (int)ceil(start), last = (int)floor(end);
@@ -62,9 +62,8 @@ static void cover_weights(int i, double scale, int in, int per, int *first, floa
   }
 }
 
-/* Weights for target pixel i. `cover`: AREA with both sides shrinking. OpenCV takes the scale as
- * the reciprocal of the enlargement, and products with it that should be integers may come out just
- * below them. */
+/* Weights for target pixel i. `cover`: AREA with both sides shrinking. As in OpenCV the scale is
+ * the reciprocal of the enlargement, whose products may be just below an integer. */
 static void make_tap(Caffe__ResizeParameter__InterpMode mode, bool cover, int i, int in, int out,
                      taps *t) {
   const double enlargement = (double)out / in, scale = 1 / enlargement;
@@ -78,8 +77,7 @@ static void make_tap(Caffe__ResizeParameter__InterpMode mode, bool cover, int i,
   } else if (cover) {
     cover_weights(i, scale, in, t->per, &t->first[i], w);
   } else if (mode == MODE(AREA)) {
-    /* A target pixel that starts within the source pixel `first` and ends in the next one takes
-     * its share of both. */
+    /* A target pixel from source pixel `first` to the next takes its share of both. */
     t->first[i] = first = (int)floor(i * scale);
     part = (float)((i + 1) - (first + 1) * enlargement);
     w[1] = part <= 0 ? 0 : part - floorf(part);
@@ -93,16 +91,12 @@ static void make_tap(Caffe__ResizeParameter__InterpMode mode, bool cover, int i,
   }
 }
 
-static int taps_per(Caffe__ResizeParameter__InterpMode mode, bool cover, int in, int out) {
-  if (mode == MODE(NEAREST)) return 1;
-  if (cover) return (in + out - 1) / out + 1;
-  return mode == MODE(AREA) ? 2 : mode == MODE(CUBIC) ? 4 : 8;
-}
-
 static crema_status make_taps(Caffe__ResizeParameter__InterpMode mode, bool cover, int in, int out,
                               taps *t) {
   t->count = out;
-  t->per = taps_per(mode, cover, in, out);
+  t->per = mode == MODE(AREA) ? 2 : mode == MODE(CUBIC) ? 4 : 8;
+  if (mode == MODE(NEAREST)) t->per = 1;
+  else if (cover) t->per = (in + out - 1) / out + 1;
   size_t weights = (size_t)out * (size_t)t->per;
   size_t bytes = weights * sizeof *t->weight + (size_t)out * sizeof *t->first;
   t->weight = malloc(bytes);
@@ -233,22 +227,6 @@ crema_status cr_resize_extent(const Caffe__ResizeParameter *param, const int in[
   return CREMA_OK;
 }
 
-/* The source index for an index below 0 or above limit - 1: the border's, or mirrored at the border
- * pixel's centre (... 2 1 | 0 1 2 ...). */
-static int outside(int position, int limit, bool mirror) {
-  if (!mirror || limit == 1) return clamp(position, limit);
-  int period = 2 * (limit - 1);
-  int within = ((position % period) + period) % period;
-  return within < limit ? within : period - within;
-}
-
-static void pad_pixel(const Caffe__ResizeParameter *param, int channels, uint8_t *out) {
-  for (int c = 0; c < channels; ++c) {
-    size_t given = param->n_pad_value;
-    out[c] = given == 0 ? 0 : cr_saturate(param->pad_value[given > 1 ? (size_t)c : 0]);
-  }
-}
-
 /* Puts `in` into the middle of `out`, whose extents are set. */
 static void pad_image(const Caffe__ResizeParameter *param, const cr_image *in, cr_image *out) {
   int top = (out->height - in->height) / 2, left = (out->width - in->width) / 2;
@@ -257,13 +235,16 @@ static void pad_image(const Caffe__ResizeParameter *param, const cr_image *in, c
   uint8_t *to = out->pixels;
   for (int y = 0; y < out->height; ++y) {
     bool row_inside = y >= top && y < top + in->height;
-    int from_y = outside(y - top, in->height, mirror);
+    int from_y = mirror ? cr_mirrored_index(y - top, in->height) : clamp(y - top, in->height);
     for (int x = 0; x < out->width; ++x, to += channels) {
       if (constant && !(row_inside && x >= left && x < left + in->width)) {
-        pad_pixel(param, in->channels, to);
+        const size_t given = param->n_pad_value;
+        for (size_t c = 0; c < channels; ++c) {
+          to[c] = given == 0 ? 0 : cr_saturate(param->pad_value[given > 1 ? c : 0]);
+        }
         continue;
       }
-      int from_x = outside(x - left, in->width, mirror);
+      int from_x = mirror ? cr_mirrored_index(x - left, in->width) : clamp(x - left, in->width);
       size_t position = (size_t)from_y * (size_t)in->width + (size_t)from_x;
       memcpy(to, in->pixels + position * channels, channels);
     }

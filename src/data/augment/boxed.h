@@ -12,7 +12,7 @@ typedef struct cr_boxed_object {
   float label, x, y, width, height; /* x, y: the centre */
 } cr_boxed_object;
 
-/* A record that is being parsed. Zero-initialise ({0}); the next record uses its memory again. */
+/* A parsed record. Zero-initialise ({0}); the next record reuses its memory. */
 typedef struct cr_boxed {
   cr_image image;
   cr_boxed_object object[CR_BOXED_MOST];
@@ -25,8 +25,8 @@ typedef struct cr_boxed {
 crema_status cr_boxed_load(cr_boxed *boxed, const uint8_t *bytes, size_t size,
                            cr_image_color color) CREMA_MUST_USE;
 
-/* The objects whose centre lies in a part of the image, in shares of that part, or all objects
- * where the part is the whole; returns how many of the CR_BOXED_MOST of `out` they are. */
+/* Writes the objects whose centre is in a part of the image (all objects if it is the whole), in
+ * shares of that part, to `out`, which has room for CR_BOXED_MOST. Returns their number. */
 int cr_boxed_in_part(const cr_boxed *boxed, const cr_image_part *part, cr_boxed_object *out);
 
 /* Frees the memory and zeroes the struct. */

@@ -1,4 +1,4 @@
-/* Images into blobs: the public face of decoding, resizing and transforming. */
+/* Images into blobs: the public interface of decoding, resizing and transforming. */
 #include "crema/image.h"
 
 #include "core/fail.h"
@@ -43,13 +43,12 @@ static crema_status make_transformer(const crema_image_options *options, const c
   return cr_transformer_create(&param, CAFFE__PHASE__TEST, 0, NULL, out);
 }
 
-/* What one picture is decoded with. */
 typedef struct image_memory {
   cr_buffer file;
   cr_image raw, resized;
 } image_memory;
 
-/* Reads the file and brings it to the size before the crop. */
+/* Reads the file and resizes it to the size before the crop. */
 static crema_status read_resized(const char *path, const crema_image_options *options,
                                  const crema_shape *shape, image_memory *memory, cr_image **out) {
   const cr_image_size size = {
@@ -64,7 +63,7 @@ static crema_status read_resized(const char *path, const crema_image_options *op
                     "%s", path);
 }
 
-/* Where the values of one item are to be written; those of the others stay. */
+/* The values of one item, to be written. */
 static crema_status item_values(crema_blob *blob, int64_t item, void **out) {
   const crema_shape *shape = crema_blob_shape(blob);
   int64_t count = crema_shape_count(shape, 1, shape->axes);
@@ -92,12 +91,7 @@ crema_status crema_image_load(const char *path, const crema_image_options *optio
   CR_TRY_GOTO(make_transformer(options, shape, &transformer), out);
   CR_TRY_GOTO(read_resized(path, options, shape, &memory, &image), out);
   CR_TRY_GOTO(item_values(blob, item, &values), out);
-  const cr_pixels pixels = {.values = image->pixels,
-                            .type = CREMA_U8,
-                            .interleaved = true,
-                            .channels = image->channels,
-                            .height = image->height,
-                            .width = image->width};
+  const cr_pixels pixels = cr_image_pixels(image);
   status = cr_fail_in(cr_transformer_run(transformer, &pixels, 0, values), "%s", path);
 out:
   cr_image_free(&memory.resized);

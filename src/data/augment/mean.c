@@ -7,7 +7,7 @@
 #include "core/fail.h"
 #include "proto/proto.h"
 
-/* The extents of `proto`, outermost first, as four; missing leading ones are 1. */
+/* Four extents, outermost first; missing leading extents are 1. */
 static crema_status read_extents(const Caffe__BlobProto *proto, int64_t dim[4]) {
   dim[0] = dim[1] = dim[2] = dim[3] = 1;
   if (proto->shape != NULL) {

@@ -1,4 +1,4 @@
-/* Mean images: what compute_image_mean writes and mean_file names. */
+/* Mean images, as compute_image_mean writes them for mean_file. */
 #ifndef CR_DATA_MEAN_H
 #define CR_DATA_MEAN_H
 
@@ -17,8 +17,7 @@ typedef struct cr_mean {
  * CREMA_E_NOT_FOUND. */
 crema_status cr_mean_read(const char *path, cr_mean *out) CREMA_MUST_USE;
 
-/* Writes the same, with the four extents (1, channels, height, width) of old files, which every
- * Caffe reads. */
+/* Writes a mean image with four extents (1, channels, height, width), as every Caffe reads it. */
 crema_status cr_mean_write(const char *path, const cr_mean *mean) CREMA_MUST_USE;
 
 /* Frees the values and zeroes the struct. */

@@ -6,8 +6,8 @@
 #include "data/db/datum.h"
 #include "data/image/image.h"
 
-/* A record that is being decoded; each decoding thread has its own. Zero-initialise ({0}); the next
- * record uses its memory again. */
+/* A record in decoding, one for each thread. Zero-initialise ({0}); the next record reuses its
+ * memory. */
 typedef struct cr_sample {
   cr_pixels pixels; /* points into the record's bytes, `image` or `floats` */
   int label;
@@ -18,14 +18,14 @@ typedef struct cr_sample {
   size_t float_capacity;
 } cr_sample;
 
-/* Parses a Datum and, if it is encoded, the header of its picture, after which the label and the
- * extents of the pixels are known. The bytes must live until the pixels are no longer needed.
- * Errors: CREMA_E_CORRUPT and those of cr_picture_open. */
+/* Parses a Datum and, if it is encoded, the header of its image: sets the label and the extents of
+ * the pixels. The bytes must outlive the pixels. Errors: CREMA_E_CORRUPT, errors of
+ * cr_picture_open. */
 crema_status cr_sample_open(cr_sample *sample, const uint8_t *bytes, size_t size,
                             cr_image_color color) CREMA_MUST_USE;
 
-/* Decodes the opened record, once: all pixels (`wanted` NULL), or at least those of a part
- * (sample->pixels.part). The pixels live until the next record is opened. Errors: those of
+/* Decodes the opened record once: all pixels (`wanted` NULL), or at least a part
+ * (sample->pixels.part). The pixels are valid until the next record is opened. Errors: see
  * cr_picture_decode. */
 crema_status cr_sample_decode(cr_sample *sample, const cr_image_part *wanted) CREMA_MUST_USE;
 

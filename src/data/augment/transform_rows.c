@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-#include "data/augment/transform_rows_private.h"
-
 /* ---- targets ------------------------------------------------------------- */
 
 void cr_row_begin(cr_row_target *target, float *at, bool stream) {
@@ -14,8 +12,8 @@ void cr_row_begin(cr_row_target *target, float *at, bool stream) {
   target->at = at - target->foreign;
 }
 
-/* Values that do not fill a line are written like ordinary ones. Values already streamed are no
- * longer in `line`, so from here on the target is written without streaming. */
+/* Writes values that do not fill a line and ends streaming, as streamed values are not in `line`.
+ */
 static void stop_stream(cr_row_target *target) {
   if (!target->stream) return;
   size_t own = (size_t)(target->held - target->foreign);
@@ -32,7 +30,7 @@ void cr_row_end(cr_row_target *target) {
 
 /* ---- rows ---------------------------------------------------------------- */
 
-/* Inlined into every caller, so that strides and steps are constants there. */
+/* Inlined, so that strides and steps are constants. */
 #define INLINE __attribute__((always_inline)) static inline
 
 /* The first value goes to out[0], the next one to out[step]. */

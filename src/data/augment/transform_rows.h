@@ -1,4 +1,4 @@
-/* Rows of bytes to rows of floats: scale * (value - mean), mirrored if asked, in one pass. */
+/* Rows of bytes to rows of floats: scale * (value - mean), optionally mirrored, in one pass. */
 #ifndef CR_DATA_TRANSFORM_ROWS_H
 #define CR_DATA_TRANSFORM_ROWS_H
 
@@ -21,25 +21,35 @@ typedef struct cr_rows {
 
 enum { CR_ROW_LINE = 16 /* floats of a cache line */ };
 
-/* Where the rows of a channel go, one after the other without gaps. Values can be streamed past the
- * caches, a cache line at a time: those that do not fill a line wait for the next row. */
+/* The target of a channel's rows, without gaps. Values can be streamed past the caches, one cache
+ * line at a time: values that do not fill a line wait for the next row. */
 typedef struct cr_row_target {
   float *at;   /* the next value; with `stream` the beginning of its line */
   bool stream; /* past the caches */
-  int held;    /* values of that line that are set, of which the first `foreign` */
-  int foreign; /* are not this channel's */
-  /* Room before and after the line, so that whole vectors can be written around its ends. */
+  int held;    /* values of that line that are set */
+  int foreign; /* the first of these, which belong to another channel */
+  /* With room for whole vectors around the ends of the line. */
   _Alignas(64) float line[3 * CR_ROW_LINE];
 } cr_row_target;
 
-/* Begins with the value at `at`, a multiple of 4 bytes. `stream` asks to write past the caches,
- * which pays when nobody reads the values soon; processors that cannot do so ignore it. */
+/* Begins with the value at `at`, a multiple of 4 bytes. `stream`: write past the caches, for values
+ * that are not read soon, if the processor can. */
 void cr_row_begin(cr_row_target *target, float *at, bool stream);
-/* Writes what is left; the values may then be read by other threads. */
+/* Writes the remaining values; other threads may then read them. */
 void cr_row_end(cr_row_target *target);
 
 /* Writes the next rows of a target. */
 void cr_rows_u8(const cr_rows *rows, cr_row_target *target);
 void cr_rows_f32(const cr_rows *rows, cr_row_target *target);
+
+/* ---- rows of bytes: for any processor, and with vector instructions ---- */
+
+void cr_rows_u8_ref(const cr_rows *rows, cr_row_target *target);
+/* False: the processor or the rows are unsuitable, and nothing was done. */
+bool cr_rows_u8_vector(const cr_rows *rows, cr_row_target *target);
+/* Whether the function above can write targets past the caches. */
+bool cr_row_can_stream(void);
+/* Makes streamed values visible before all later writes. */
+void cr_row_drain(void);
 
 #endif

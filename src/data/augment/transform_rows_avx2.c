@@ -1,8 +1,7 @@
 /* Rows of bytes with AVX2, sixteen values at a time, optionally streamed past the caches in whole
- * cache lines. A row rarely ends at the end of a line, and a line that is written half by one row
- * and half by the next would first be read from memory, which costs more than all other lines
- * together. So the last values of a row wait for the next row. */
-#include "data/augment/transform_rows_private.h"
+ * cache lines. A line that two rows share would first be read from memory, which costs more than
+ * all other lines together; so the last values of a row wait for the next row. */
+#include "data/augment/transform_rows.h"
 #if defined(__x86_64__)
 #include <immintrin.h>
 
@@ -12,7 +11,7 @@
 
 enum { STEP = CR_ROW_LINE };
 
-/* What is the same for all values of some rows; a constant wherever it is passed. */
+/* The kind of rows, a compile-time constant at each call. */
 typedef struct row_kind {
   bool three; /* interleaved channels */
   bool means; /* one per value, from a mean image */
@@ -23,13 +22,12 @@ typedef struct row_reader {
   const uint8_t *in;
   const float *mean_row;
   int width;
-  __m128i pick[3]; /* which bytes of three loads of 16 make the values; 0x80 and above: none */
+  __m128i pick[3]; /* for each value a byte of three loads of 16; 0x80 and above: none */
   __m256 mean, scale;
 } row_reader;
 
-/* Value i of sixteen is byte i (of three channels, 3 * i + channel) of what was loaded, or with
- * `mirror` that of value 15 - i. Bytes outside a load of 16 have negative numbers, by themselves or
- * through the mask. */
+/* Value i of sixteen is byte i (of three channels, 3 * i + channel) of the load, with `mirror` the
+ * byte of value 15 - i. Bytes outside a load of 16 get negative numbers. */
 INLINE void make_picks(row_reader *reader, row_kind kind, int channel) {
   __m128i number = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   if (kind.mirror) number = _mm_sub_epi8(_mm_set1_epi8(STEP - 1), number);
@@ -77,7 +75,7 @@ INLINE void store(float *to, const __m256 value[2]) {
   _mm256_storeu_ps(to + 8, value[1]);
 }
 
-/* The last sixteen values may overlap those before them. */
+/* The last sixteen values may overlap earlier values. */
 INLINE void store_row(const row_reader *r, float *out, row_kind kind) {
   __m256 value[2];
   for (int x = 0; x + STEP <= r->width; x += STEP) {
@@ -89,7 +87,7 @@ INLINE void store_row(const row_reader *r, float *out, row_kind kind) {
   store(out + r->width - STEP, value);
 }
 
-/* Streams the full line, except for values that are not this channel's. */
+/* Streams the full line, without values of another channel. */
 INLINE void send_line(cr_row_target *target) {
   const float *line = target->line + CR_ROW_LINE;
   if (target->foreign == 0) {
@@ -121,13 +119,12 @@ INLINE void stream_row(const row_reader *r, cr_row_target *target, row_kind kind
   target->at = at;
   target->held = r->width - x;
   if (target->held == 0) return;
-  /* Values that were streamed already come before `line` and are discarded. */
+  /* Values before `line` were streamed and are discarded. */
   read_values(r, r->width - STEP, kind, value);
   store(line + target->held - STEP, value);
 }
 
-/* Prefetches a row that will be read soon. Processors do so by themselves for rows that are read
- * forwards, up to the end of a page of memory, but not for rows that are read backwards. */
+/* Prefetches a row. Processors prefetch only forwards and within a page of memory. */
 INLINE void prefetch_row(const uint8_t *row, int bytes) {
   for (int i = 0; i < bytes; i += 64) __builtin_prefetch(row + i, 0, 3);
   __builtin_prefetch(row + bytes - 1, 0, 3);
@@ -156,7 +153,7 @@ INLINE void write_rows(const cr_rows *rows, cr_row_target *target, row_kind kind
   }
 }
 
-/* Separate code for each kind of rows, so that its loops contain only what they need. */
+/* Separate code for each kind of rows. */
 AVX2 static void write_any(const cr_rows *rows, cr_row_target *target) {
   enum { THREE = 4, MEANS = 2, MIRROR = 1 };
   bool three = rows->stride == 3, means = rows->mean_row != NULL;

@@ -37,12 +37,6 @@ static crema_status read_crop(cr_transformer *t, const Caffe__TransformationPara
   return CREMA_OK;
 }
 
-static crema_status read_mean_file(cr_transformer *t, const char *name, const char *net_path) {
-  CR_TRY(cr_file_resolve_input(net_path, name, &t->mean_path));
-  crema_status status = cr_mean_read(t->mean_path, &t->mean);
-  return status == CREMA_OK ? CREMA_OK : cr_fail_in(status, "transform_param: mean_file");
-}
-
 static crema_status read_mean(cr_transformer *t, const Caffe__TransformationParameter *param,
                               const char *net_path) {
   bool file = param->mean_file != NULL && param->mean_file[0] != '\0';
@@ -50,7 +44,10 @@ static crema_status read_mean(cr_transformer *t, const Caffe__TransformationPara
     return cr_fail(CREMA_E_ARGUMENT,
                    "transform_param: mean_file and mean_value exclude each other");
   }
-  if (file) return read_mean_file(t, param->mean_file, net_path);
+  if (file) {
+    CR_TRY(cr_file_resolve_input(net_path, param->mean_file, &t->mean_path));
+    return cr_fail_in(cr_mean_read(t->mean_path, &t->mean), "transform_param: mean_file");
+  }
   if (param->n_mean_value == 0) return CREMA_OK;
   size_t bytes = param->n_mean_value * sizeof *t->mean_value;
   t->mean_value = malloc(bytes);
@@ -128,15 +125,20 @@ crema_status cr_transformer_extent(const cr_transformer *t, uint64_t sample, int
 
 /* ---- running ------------------------------------------------------------- */
 
+/* The extents of the crop from pixels of height x width. */
+static crema_status crop_extent(const cr_transformer *t, int height, int width, int *out_height,
+                                int *out_width) {
+  *out_height = t->crop_height > 0 ? t->crop_height : height;
+  *out_width = t->crop_width > 0 ? t->crop_width : width;
+  if (*out_height <= height && *out_width <= width) return CREMA_OK;
+  return cr_fail(CREMA_E_SHAPE, "transform_param: a crop of %d x %d from pixels of %d x %d",
+                 *out_height, *out_width, height, width);
+}
+
 crema_status cr_transformer_shape(const cr_transformer *t, int channels, int height, int width,
                                   int out[3]) {
   out[0] = channels;
-  out[1] = t->crop_height > 0 ? t->crop_height : height;
-  out[2] = t->crop_width > 0 ? t->crop_width : width;
-  if (out[1] > height || out[2] > width) {
-    return cr_fail(CREMA_E_SHAPE, "transform_param: a crop of %d x %d from pixels of %d x %d",
-                   out[1], out[2], height, width);
-  }
+  CR_TRY(crop_extent(t, height, width, &out[1], &out[2]));
   const cr_mean *mean = &t->mean;
   if (mean->values != NULL &&
       (mean->channels != channels || mean->height != height || mean->width != width)) {
@@ -157,45 +159,28 @@ static int draw_below(uint32_t word, int count) {
   return (int)(((uint64_t)word * (uint64_t)count) >> 32);
 }
 
-/* Where the crop of `shape` lies in pixels of height x width, and whether it is mirrored. The
- * random words are: row of the crop, column of the crop, mirror. */
-static void draw_crop(const cr_transformer *t, uint64_t sample, int height, int width,
-                      const int shape[3], int *top, int *left, bool *mirror) {
+/* The random words are: row of the crop, column of the crop, mirror. */
+crema_status cr_transformer_crop(const cr_transformer *t, uint64_t sample, int height, int width,
+                                 cr_image_part *out, bool *mirror) {
   uint32_t draw[4];
+  CR_TRY(crop_extent(t, height, width, &out->height, &out->width));
   cr_philox(t->key, 0, sample, draw);
-  int spare_y = height - shape[1], spare_x = width - shape[2];
-  *top = t->random_crop ? draw_below(draw[0], spare_y + 1) : spare_y / 2;
-  *left = t->random_crop ? draw_below(draw[1], spare_x + 1) : spare_x / 2;
+  int spare_y = height - out->height, spare_x = width - out->width;
+  out->top = t->random_crop ? draw_below(draw[0], spare_y + 1) : spare_y / 2;
+  out->left = t->random_crop ? draw_below(draw[1], spare_x + 1) : spare_x / 2;
   *mirror = t->mirror && draw[2] >> 31;
+  return CREMA_OK;
 }
 
 bool cr_transformer_part(const cr_transformer *t, uint64_t sample, int height, int width,
                          cr_image_part *out) {
-  const int shape[3] = {1, t->crop_height, t->crop_width};
   bool mirror = false;
-  if (t->augment != NULL || shape[1] < 1 || shape[2] < 1) return false;
-  if (shape[1] > height || shape[2] > width) return false;
-  draw_crop(t, sample, height, width, shape, &out->top, &out->left, &mirror);
-  out->height = shape[1];
-  out->width = shape[2];
-  return true;
+  if (t->augment != NULL || t->crop_height < 1 || t->crop_width < 1) return false;
+  if (t->crop_height > height || t->crop_width > width) return false;
+  return cr_transformer_crop(t, sample, height, width, out, &mirror) == CREMA_OK;
 }
 
-crema_status cr_transformer_crop(const cr_transformer *t, uint64_t sample, int height, int width,
-                                 cr_image_part *out, bool *mirror) {
-  const int shape[3] = {1, t->crop_height > 0 ? t->crop_height : height,
-                        t->crop_width > 0 ? t->crop_width : width};
-  if (shape[1] > height || shape[2] > width) {
-    return cr_fail(CREMA_E_SHAPE, "transform_param: a crop of %d x %d from pixels of %d x %d",
-                   shape[1], shape[2], height, width);
-  }
-  draw_crop(t, sample, height, width, shape, &out->top, &out->left, mirror);
-  out->height = shape[1];
-  out->width = shape[2];
-  return CREMA_OK;
-}
-
-/* A crop that is being transformed: its rows in the decoded values and in the mean image. */
+/* The crop to transform: its rows in the decoded values and in the mean image. */
 typedef struct crop_job {
   const cr_transformer *t;
   const cr_pixels *pixels;
@@ -223,7 +208,7 @@ static cr_rows rows_of(const crop_job *job, int c, int y, int count) {
   return rows;
 }
 
-/* Channels are written in turn, a few rows of each, so that interleaved pixels are read from memory
+/* Channels are written in turn, a few rows of each, so that interleaved pixels come from memory
  * once and then from the nearest cache. */
 enum { TOGETHER = 3, STRIP = 16 };
 
@@ -240,22 +225,6 @@ static void run_channels(const crop_job *job, int first, int count, bool stream,
     }
   }
   for (int c = 0; c < count; ++c) cr_row_end(&target[c]);
-}
-
-/* Whole rows that are not mirrored are contiguous in source and target: they can be treated as
- * one. */
-static void concat_rows(cr_rows *rows, int given_width, int whole_width) {
-  size_t values = (size_t)rows->width * (size_t)rows->height;
-  if (rows->mirror || rows->width != given_width || rows->width != whole_width) return;
-  if (values > INT_MAX / 4) return;
-  rows->width = (int)values;
-  rows->height = 1;
-}
-
-/* The part of the picture that was decoded. */
-static cr_image_part part_of(const cr_pixels *pixels) {
-  if (pixels->part.height > 0) return pixels->part;
-  return (cr_image_part){.height = pixels->height, .width = pixels->width};
 }
 
 static crop_job make_job(const cr_transformer *t, const cr_pixels *pixels,
@@ -278,30 +247,37 @@ static crop_job make_job(const cr_transformer *t, const cr_pixels *pixels,
   if (t->mean.values != NULL) {
     job.rows.mean_row = t->mean.values + (size_t)crop.top * job.rows.mean_pitch + (size_t)crop.left;
   }
-  concat_rows(&job.rows, given->width, pixels->width);
+  /* Whole rows that are not mirrored are contiguous in source and target: one long row. */
+  const size_t values = (size_t)crop.width * (size_t)crop.height;
+  if (!mirror && crop.width == given->width && crop.width == pixels->width &&
+      values <= INT_MAX / 4) {
+    job.rows.width = (int)values;
+    job.rows.height = 1;
+  }
   return job;
 }
 
 crema_status cr_transformer_run(const cr_transformer *t, const cr_pixels *pixels, uint64_t sample,
                                 float *out) {
-  int shape[3], top = 0, left = 0;
+  int shape[3];
   CR_TRY(cr_transformer_shape(t, pixels->channels, pixels->height, pixels->width, shape));
   if (pixels->type != CREMA_U8 && pixels->type != CREMA_F32) {
     return cr_fail(CREMA_E_TYPE, "pixels of type %s cannot be transformed",
                    crema_dtype_name(pixels->type));
   }
   bool mirror = false;
-  draw_crop(t, sample, pixels->height, pixels->width, shape, &top, &left, &mirror);
-  cr_image_part part = part_of(pixels);
-  if (top < part.top || left < part.left || top + shape[1] > part.top + part.height ||
-      left + shape[2] > part.left + part.width) {
+  cr_image_part crop, part = pixels->part;
+  CR_TRY(cr_transformer_crop(t, sample, pixels->height, pixels->width, &crop, &mirror));
+  if (part.height == 0) part = (cr_image_part){0, 0, pixels->height, pixels->width};
+  if (crop.top < part.top || crop.left < part.left ||
+      crop.top + crop.height > part.top + part.height ||
+      crop.left + crop.width > part.left + part.width) {
     return cr_fail(CREMA_E_ARGUMENT,
-                   "a crop of %d x %d at (%d, %d) from a part of %d x %d at "
-                   "(%d, %d)",
-                   shape[1], shape[2], top, left, part.height, part.width, part.top, part.left);
+                   "a crop of %d x %d at (%d, %d) from a part of %d x %d at (%d, %d)", crop.height,
+                   crop.width, crop.top, crop.left, part.height, part.width, part.top, part.left);
   }
-  crop_job job = make_job(t, pixels, &part, (cr_image_part){top, left, shape[1], shape[2]}, mirror);
-  /* A batch of samples of this size is too large to stay in the caches until it is used. */
+  crop_job job = make_job(t, pixels, &part, crop, mirror);
+  /* A batch of samples of this size does not stay in the caches. */
   enum { LARGE = 1 << 16 };
   size_t plane = (size_t)shape[1] * (size_t)shape[2];
   bool stream = (size_t)shape[0] * plane >= LARGE;

@@ -30,6 +30,14 @@ crema_status cr_image_reserve(cr_image *image, int height, int width, int channe
   return CREMA_OK;
 }
 
+void cr_image_interleave(const uint8_t *planes, cr_image *image) {
+  const size_t channels = (size_t)image->channels;
+  const size_t plane = (size_t)image->height * (size_t)image->width;
+  for (size_t c = 0; c < channels; ++c) {
+    for (size_t i = 0; i < plane; ++i) image->pixels[i * channels + c] = planes[c * plane + i];
+  }
+}
+
 void cr_image_swap(cr_image *a, cr_image *b) {
   const cr_image held = *a;
   *a = *b;
@@ -46,8 +54,7 @@ void cr_image_free(cr_image *image) {
 typedef crema_status (*decode_fn)(const uint8_t *bytes, size_t size, cr_image_color color,
                                   bool probe, cr_image *out);
 
-/* The first bytes of files. Formats without a decoder are listed so that they can be refused by
- * name. */
+/* The first bytes of files. Formats without a decoder are listed for messages. */
 static const struct {
   const char *name;
   const char *start;
@@ -159,8 +166,8 @@ static int clamp(int value, int limit) {
   return value < 0 ? 0 : value < limit ? value : limit - 1;
 }
 
-/* Outside the borders both indices are the border's. Weights stay as they are there: mixing equal
- * rows rounds twice, as in OpenCV, and mixing equal columns changes nothing. */
+/* Outside the borders both indices are the border's; mixing equal rows rounds twice, as in OpenCV.
+ */
 static void make_taps(int in, int out, resize_tap *tap) {
   double scale = (double)in / out;
   for (int i = 0; i < out; ++i) {
@@ -173,7 +180,7 @@ static void make_taps(int in, int out, resize_tap *tap) {
   }
 }
 
-/* One row of the source, widened to `width` pixels; values are scaled by 2048. */
+/* Widens a source row to `width` pixels; values are scaled by 2048. */
 static void widen_row(const uint8_t *in, int channels, const resize_tap *tap, int width,
                       int32_t *out) {
   for (int x = 0; x < width; ++x) {
@@ -183,7 +190,7 @@ static void widen_row(const uint8_t *in, int channels, const resize_tap *tap, in
   }
 }
 
-/* Mixes two widened rows. The products are cut back in steps, so that 32 bits suffice. */
+/* Mixes two widened rows, with shifts that keep products within 32 bits. */
 static void mix_rows(const int32_t *a, const int32_t *b, int weight, size_t count, uint8_t *out) {
   for (size_t i = 0; i < count; ++i) {
     int32_t first = ((WEIGHT_ONE - weight) * (a[i] >> 4)) >> 16;
@@ -192,7 +199,7 @@ static void mix_rows(const int32_t *a, const int32_t *b, int weight, size_t coun
   }
 }
 
-/* Widened rows are kept: row[0] holds source row held[0], row[1] held[1]. */
+/* Keeps widened rows: row[0] holds source row held[0], row[1] held[1]. */
 static void resize_rows(const cr_image *in, const resize_tap *across, const resize_tap *down,
                         int32_t *row[2], cr_image *out) {
   size_t in_stride = (size_t)in->width * (size_t)in->channels;

@@ -6,16 +6,22 @@
 
 #include "data/image/image.h"
 
-/* As cr_image_decode, for bytes that begin like the format. With `probe`, only the extents of
- * *out are set, channels to what NATIVE would give. */
+/* The channels of a decoded file. */
+static inline int cr_image_channels(cr_image_color color, bool is_gray_file) {
+  if (color == CR_IMAGE_NATIVE) return is_gray_file ? 1 : 3;
+  return color == CR_IMAGE_GRAY ? 1 : 3;
+}
+
+/* As cr_image_decode, for bytes that begin like the format. With `probe` sets only the extents of
+ * *out. */
 crema_status cr_jpeg_decode(const uint8_t *bytes, size_t size, cr_image_color color, bool probe,
                             cr_image *out) CREMA_MUST_USE;
-/* Whether a JPEG of `size` bytes can hold so many pixels. Errors: CREMA_E_CORRUPT. */
+/* Fails with CREMA_E_CORRUPT if a JPEG of `size` bytes cannot hold that many pixels. */
 crema_status cr_jpeg_check_density(int height, int width, size_t size) CREMA_MUST_USE;
 
-/* A decoder for those JPEGs of which it can decode a part with the same pixels as cr_jpeg_decode.
- * Opening makes it if *jpeg is NULL, and sets the picture's extents. False: the file is of another
- * kind, or something is wrong with it, which cr_jpeg_decode then reports. */
+/* A decoder for parts of JPEGs, with the same pixels as cr_jpeg_decode. Opening makes it if *jpeg
+ * is NULL and sets the picture's extents. False: the file is unsuitable, or damaged, which
+ * cr_jpeg_decode then reports. */
 typedef struct cr_jpeg cr_jpeg;
 bool cr_jpeg_open(cr_jpeg **jpeg, cr_picture *picture);
 bool cr_jpeg_decode_part(cr_jpeg *jpeg, const cr_image_part *wanted, cr_image *out,

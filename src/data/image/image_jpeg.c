@@ -6,8 +6,7 @@
 #include "core/fail.h"
 #include "data/image/image_codec.h"
 
-/* Warnings are about streams that can still be decoded. Extra bytes between two markers do no harm;
- * all others mean that a part of the picture was made up. */
+/* Extra bytes between two markers are harmless; other warnings mean that pixels were guessed. */
 static bool is_harmless(tjhandle jpeg) {
   return tjGetErrorCode(jpeg) == TJERR_WARNING &&
          strstr(tjGetErrorStr2(jpeg), "extraneous bytes") != NULL;
@@ -17,50 +16,30 @@ static crema_status fail_jpeg(tjhandle jpeg) {
   return cr_fail(CREMA_E_CORRUPT, "JPEG: %s", tjGetErrorStr2(jpeg));
 }
 
-/* An entropy-coded block of 8 x 8 samples takes at least one bit in one scan, so a byte stands for
- * at most 512 pixels. */
+/* An 8x8 block takes at least one bit in one scan, so a byte holds at most 512 pixels. */
 crema_status cr_jpeg_check_density(int height, int width, size_t size) {
   if ((uint64_t)height * (uint64_t)width / 512 <= size + 128) return CREMA_OK;
   return cr_fail(CREMA_E_CORRUPT, "JPEG: %d x %d pixels in %zu bytes", height, width, size);
 }
 
-/* Inks are stored inverted (255: none), as Adobe's programs write them: a channel is the
- * product of its ink and black, rounded as OpenCV does it. cmyk: count x 4, out: count x 3 (BGR).
- */
-static void cmyk_to_bgr(const uint8_t *cmyk, size_t count, uint8_t *out) {
-  for (size_t i = 0; i < count; ++i, cmyk += 4, out += 3) {
-    const int black = cmyk[3];
-    for (int c = 0; c < 3; ++c) out[c] = (uint8_t)(black - (((255 - cmyk[2 - c]) * black) >> 8));
-  }
-}
-
-static void bgr_to_gray(const uint8_t *bgr, size_t count, uint8_t *out) {
-  for (size_t i = 0; i < count; ++i, bgr += 3) {
-    /* Weights in 1/16384. */
-    out[i] = (uint8_t)((bgr[0] * 1868 + bgr[1] * 9617 + bgr[2] * 4899 + 8192) >> 14);
-  }
-}
-
+/* Inks are inverted (255: none), as Adobe's programs store them: a channel is the product of its
+ * ink and black, rounded as in OpenCV. */
 static crema_status decode_cmyk(tjhandle jpeg, const uint8_t *bytes, size_t size, cr_image *image) {
   size_t count = (size_t)image->height * (size_t)image->width;
-  crema_status status = CREMA_OK;
-  uint8_t *cmyk = malloc(count * 4);
-  uint8_t *bgr = malloc(count * 3);
-  if (cmyk == NULL || bgr == NULL) {
-    status = cr_fail_memory(count * 7, "a CMYK image");
-    goto out;
-  }
+  uint8_t *cmyk = malloc(count * 4), *out = image->pixels;
+  if (cmyk == NULL) return cr_fail_memory(count * 4, "a CMYK image");
   int rc = tjDecompress2(jpeg, bytes, size, cmyk, image->width, 0, image->height, TJPF_CMYK,
                          TJFLAG_LIMITSCANS);
-  if (rc != 0 && !is_harmless(jpeg)) {
-    status = fail_jpeg(jpeg);
-    goto out;
+  crema_status status = rc != 0 && !is_harmless(jpeg) ? fail_jpeg(jpeg) : CREMA_OK;
+  for (const uint8_t *ink = cmyk; status == CREMA_OK && ink < cmyk + 4 * count; ink += 4) {
+    int bgr[3];
+    for (int c = 0; c < 3; ++c) bgr[c] = ink[3] - (((255 - ink[2 - c]) * ink[3]) >> 8);
+    if (image->channels == 1) { /* weights in 1/16384 */
+      *out++ = (uint8_t)((bgr[0] * 1868 + bgr[1] * 9617 + bgr[2] * 4899 + 8192) >> 14);
+    } else {
+      for (int c = 0; c < 3; ++c) *out++ = (uint8_t)bgr[c];
+    }
   }
-  cmyk_to_bgr(cmyk, count, bgr);
-  if (image->channels == 3) memcpy(image->pixels, bgr, count * 3);
-  else bgr_to_gray(bgr, count, image->pixels);
-out:
-  free(bgr);
   free(cmyk);
   return status;
 }
@@ -70,10 +49,9 @@ static crema_status decode(tjhandle jpeg, const uint8_t *bytes, size_t size, cr_
   int width = 0, height = 0, subsampling = 0, space = 0;
   int rc = tjDecompressHeader3(jpeg, bytes, size, &width, &height, &subsampling, &space);
   if (rc != 0 && !is_harmless(jpeg)) return fail_jpeg(jpeg);
-  /* A file that ends before its frame header counts as one that holds tables only. */
+  /* A file that ends before its frame header is like a file with only tables. */
   if (width < 1 || height < 1) return cr_fail(CREMA_E_CORRUPT, "JPEG: it holds no picture");
-  int channels = space == TJCS_GRAY ? 1 : 3;
-  if (color != CR_IMAGE_NATIVE) channels = color == CR_IMAGE_GRAY ? 1 : 3;
+  int channels = cr_image_channels(color, space == TJCS_GRAY);
   CR_TRY(cr_jpeg_check_density(height, width, size));
   if (probe) {
     out->height = height;

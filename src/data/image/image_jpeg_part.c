@@ -1,9 +1,9 @@
-/* JPEGs through libjpeg-turbo's older interface, which can skip rows and columns.
+/* Parts of JPEGs through libjpeg-turbo's older interface, which can skip rows and columns.
  *
- * Rows above the part are only entropy-decoded, blocks beside it are not transformed, rows below it
- * are not decoded, but the file must end as a complete one does. Pixels at the edge of what is
- * decoded can differ from those of the whole picture, because chroma is interpolated between
- * neighbours; so one more chroma sample is decoded on each side. */
+ * Rows above the part are only entropy-decoded, blocks at its sides are not transformed, rows below
+ * it are not decoded; the file must have an end marker. As chroma is interpolated between
+ * neighbours, pixels at the edge can differ from the whole image: one more chroma sample is decoded
+ * on each side. */
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ struct cr_jpeg {
   jmp_buf escape;
 };
 
-/* Errors and warnings alike end decoding: cr_jpeg_decode then tells them apart. */
+/* Errors and warnings end decoding; cr_jpeg_decode then distinguishes them. */
 static void leave(j_common_ptr base) {
   cr_jpeg *jpeg = (cr_jpeg *)(void *)base;
   longjmp(jpeg->escape, 1);
@@ -28,24 +28,8 @@ static void on_message(j_common_ptr jpeg, int level) {
   if (level < 0) leave(jpeg);
 }
 
-/* One scan of Huffman-coded YCbCr or gray: what cameras and Caffe's tools write. */
-static bool is_suitable(const struct jpeg_decompress_struct *jpeg) {
-  if (jpeg->progressive_mode || jpeg->arith_code) return false;
-  if (jpeg->comps_in_scan != jpeg->num_components) return false;
-  return jpeg->jpeg_color_space == JCS_YCbCr || jpeg->jpeg_color_space == JCS_GRAYSCALE;
-}
-
-/* Looks for the end marker at the end, or before a few bytes that somebody has appended. */
-static bool is_complete(const uint8_t *bytes, size_t size) {
-  enum { TRAILER = 64 };
-  for (size_t i = size; i >= 2 && size - i < TRAILER; --i) {
-    if (bytes[i - 2] == 0xFF && bytes[i - 1] == 0xD9) return true;
-  }
-  return false;
-}
-
-/* Widens the part by a chroma sample on each side, upwards to the beginning of a block. Columns are
- * left to the library, which knows where they may begin. */
+/* Widens the part by a chroma sample on each side, upwards to the beginning of a block. The library
+ * decides where columns may begin. */
 static void widen(struct jpeg_decompress_struct *jpeg, cr_image_part *part) {
   int block = jpeg->max_v_samp_factor * DCTSIZE, width = jpeg->max_h_samp_factor;
   int bottom = part->top + part->height, top = part->top - jpeg->max_v_samp_factor;
@@ -94,15 +78,19 @@ bool cr_jpeg_decode_part(cr_jpeg *jpeg, const cr_image_part *wanted, cr_image *o
   return true;
 }
 
-/* Leaves the decoder ready to decode when the file is of the right kind. */
+/* Reads the header of a file with one scan of Huffman-coded YCbCr or gray, as cameras and Caffe's
+ * tools write it. */
 static bool open_file(cr_jpeg *jpeg, cr_picture *picture) {
   struct jpeg_decompress_struct *base = &jpeg->base;
   jpeg_mem_src(base, picture->bytes, picture->size);
-  if (jpeg_read_header(base, TRUE) != JPEG_HEADER_OK || !is_suitable(base)) return false;
+  if (jpeg_read_header(base, TRUE) != JPEG_HEADER_OK) return false;
+  if (base->progressive_mode || base->arith_code) return false;
+  if (base->comps_in_scan != base->num_components) return false;
+  const bool gray = base->jpeg_color_space == JCS_GRAYSCALE;
+  if (!gray && base->jpeg_color_space != JCS_YCbCr) return false;
   int height = (int)base->image_height, width = (int)base->image_width;
-  int channels = base->jpeg_color_space == JCS_GRAYSCALE ? 1 : 3;
-  if (picture->color != CR_IMAGE_NATIVE) channels = picture->color == CR_IMAGE_GRAY ? 1 : 3;
-  /* More pixels than are credible. */
+  int channels = cr_image_channels(picture->color, gray);
+  /* Implausibly many pixels. */
   if ((int64_t)height * width > CR_IMAGE_MAX_PIXELS) return false;
   if (cr_jpeg_check_density(height, width, picture->size) != CREMA_OK) return false;
   base->out_color_space = channels == 1 ? JCS_GRAYSCALE : JCS_EXT_BGR;
@@ -122,11 +110,17 @@ static bool create(cr_jpeg *jpeg) {
 }
 
 bool cr_jpeg_open(cr_jpeg **jpeg, cr_picture *picture) {
-  if (!is_complete(picture->bytes, picture->size)) return false;
+  enum { TRAILER = 64 }; /* bytes that may follow the end marker */
+  const uint8_t *bytes = picture->bytes;
+  size_t end = picture->size;
+  while (end >= 2 && picture->size - end < TRAILER &&
+         (bytes[end - 2] != 0xFF || bytes[end - 1] != 0xD9)) {
+    --end;
+  }
+  if (end < 2 || picture->size - end == TRAILER) return false;
   if (*jpeg == NULL) *jpeg = calloc(1, sizeof **jpeg);
   if (*jpeg == NULL) return false;
-  /* An earlier file may have been left half decoded, and its tables would stand in for those that
-   * this one lacks. */
+  /* An earlier file may be half decoded, and its tables would replace missing tables. */
   jpeg_destroy_decompress(&(*jpeg)->base);
   if (!create(*jpeg)) return false;
   if (setjmp((*jpeg)->escape) != 0) return false;

@@ -1,5 +1,5 @@
-/* PNG through libpng. Its errors come back by longjmp, so everything that must be freed lives
- * in a struct outside the function that calls setjmp. */
+/* PNG through libpng, whose errors return by longjmp: all memory to free is in a struct outside the
+ * function that calls setjmp. */
 #include <png.h>
 #include <setjmp.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ static void on_error(png_structp png, png_const_charp message) {
   longjmp(job->escape, 1);
 }
 
-/* Warnings are about parts that do not touch the pixels. */
+/* Warnings concern parts that do not affect the pixels. */
 static void on_warning(png_structp png, png_const_charp message) {
   (void)png, (void)message;
 }
@@ -75,15 +75,6 @@ static crema_status read_header(png_job *job) {
   return CREMA_OK;
 }
 
-/* Deflate shrinks to one part in 1032 at most. */
-static crema_status check_density(const png_job *job, size_t size) {
-  uint64_t raw = (uint64_t)png_get_rowbytes(job->png, job->info) *
-                 (uint64_t)png_get_image_height(job->png, job->info);
-  if (raw / 1040 <= size) return CREMA_OK;
-  return cr_fail(CREMA_E_CORRUPT, "PNG: %llu bytes of pixels in %zu bytes", (unsigned long long)raw,
-                 size);
-}
-
 /* Asks for 8 bits, the wanted channels, blue first. */
 static crema_status set_transforms(png_job *job, int channels) {
   if (setjmp(job->escape) != 0) return fail_png(job);
@@ -111,11 +102,14 @@ static crema_status decode(png_job *job, size_t size, cr_image_color color, bool
                            cr_image *out) {
   CR_TRY(read_header(job));
   bool colored = (png_get_color_type(job->png, job->info) & PNG_COLOR_MASK_COLOR) != 0;
-  int channels = colored ? 3 : 1;
-  if (color != CR_IMAGE_NATIVE) channels = color == CR_IMAGE_GRAY ? 1 : 3;
+  int channels = cr_image_channels(color, !colored);
   int height = (int)png_get_image_height(job->png, job->info);
   int width = (int)png_get_image_width(job->png, job->info);
-  CR_TRY(check_density(job, size));
+  uint64_t raw = (uint64_t)png_get_rowbytes(job->png, job->info) * (uint64_t)height;
+  if (raw / 1040 > size) { /* deflate shrinks at most 1032-fold */
+    return cr_fail(CREMA_E_CORRUPT, "PNG: %llu bytes of pixels in %zu bytes",
+                   (unsigned long long)raw, size);
+  }
   if (probe) {
     out->height = height;
     out->width = width;

@@ -16,8 +16,8 @@ cr_image_sizer cr_image_sizer_of(const cr_image_size *size) {
   return (cr_image_sizer){choose_size, size, size->exact};
 }
 
-/* Chooses the smallest of 1/8, 1/4 and 1/2 whose result is large enough; the scales in between are
- * no faster than decoding everything. False: none is. */
+/* Chooses the smallest of 1/8, 1/4 and 1/2 whose result is large enough; other scales are no faster
+ * than decoding the whole image. False: none is large enough. */
 static bool choose_scale(const int in[2], const int wanted[2], int out[2]) {
   for (int denominator = 8; denominator > 1; denominator /= 2) {
     const tjscalingfactor factor = {1, denominator};
@@ -29,7 +29,7 @@ static bool choose_scale(const int in[2], const int wanted[2], int out[2]) {
   return false;
 }
 
-/* False: the file has to be decoded whole, which also tells what is wrong with it. */
+/* False: the whole file is to be decoded, which also reports damage. */
 static bool decode_with(tjhandle jpeg, const uint8_t *bytes, size_t size, cr_image_color color,
                         const cr_image_sizer *sizer, int wanted[2], cr_image *out) {
   int in[2] = {0, 0}, scaled[2], subsampling = 0, space = 0;
@@ -37,15 +37,12 @@ static bool decode_with(tjhandle jpeg, const uint8_t *bytes, size_t size, cr_ima
     return false;
   }
   if (space != TJCS_YCbCr && space != TJCS_GRAY) return false;
-  /* More pixels than are credible: see cr_jpeg_decode. */
-  if ((int64_t)in[0] * in[1] > CR_IMAGE_MAX_PIXELS ||
-      (uint64_t)in[0] * (uint64_t)in[1] / 512 > size + 128) {
-    return false;
-  }
+  /* Implausibly many pixels. */
+  if ((int64_t)in[0] * in[1] > CR_IMAGE_MAX_PIXELS) return false;
+  if (cr_jpeg_check_density(in[0], in[1], size) != CREMA_OK) return false;
   sizer->choose(sizer->user, in[0], in[1], &wanted[0], &wanted[1]);
   if (wanted[0] < 1 || wanted[1] < 1 || !choose_scale(in, wanted, scaled)) return false;
-  int channels = space == TJCS_GRAY ? 1 : 3;
-  if (color != CR_IMAGE_NATIVE) channels = color == CR_IMAGE_GRAY ? 1 : 3;
+  int channels = cr_image_channels(color, space == TJCS_GRAY);
   if (cr_image_reserve(out, scaled[0], scaled[1], channels) != CREMA_OK) return false;
   return tjDecompress2(jpeg, bytes, size, out->pixels, scaled[1], 0, scaled[0],
                        channels == 1 ? TJPF_GRAY : TJPF_BGR, TJFLAG_LIMITSCANS) == 0;

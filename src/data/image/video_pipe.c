@@ -10,10 +10,10 @@
 #include "core/fail.h"
 #include "core/file.h"
 
-/* ffmpeg then takes a name for a file's, whatever it looks like. */
+/* Makes ffmpeg take any name as a file name. */
 #define FILE_PREFIX "file:"
 
-/* A camera may take its time for a first frame; a video computes meanwhile. */
+/* A camera may be slow with its first frame. */
 static const cr_child_limits limits = {.seconds = INT_MAX, .patience = 30};
 
 /* ---- finding ffmpeg ------------------------------------------------------ */
@@ -82,9 +82,8 @@ void cr_video_pipe_close(cr_video_pipe *pipe) {
 
 /* ---- frames -------------------------------------------------------------- */
 
-/* In the child: ffmpeg writes frames in the format PPM, each with its size, to the socket. Left to
- * itself it repeats and drops frames to write a constant number of them per second, and writes 16
- * bits of a channel where the video has more than 8. */
+/* In the child: ffmpeg writes frames as PPM, each with its size, to the socket. The options keep it
+ * from repeating and dropping frames for a constant rate, and from writing 16-bit channels. */
 static void run_ffmpeg(int fd, void *user) {
   const cr_video_pipe *pipe = user;
   const char *const keep_frames = pipe->before_5_1 ? "-vsync" : "-fps_mode";
@@ -98,16 +97,7 @@ static void run_ffmpeg(int fd, void *user) {
   (void)execv(pipe->program, (char *const *)(pipe->camera ? camera : file));
 }
 
-static crema_status start(cr_video_pipe *pipe) {
-  if (!cr_child_start(&pipe->child, run_ffmpeg, pipe, limits)) {
-    return cr_fail(CREMA_E_IO, "cannot start %s: %s", pipe->program, strerror(errno));
-  }
-  pipe->running = true;
-  pipe->any = false;
-  return CREMA_OK;
-}
-
-/* A number of a frame's header with the blank behind it; false: something else, or the end. */
+/* Reads a number and the following blank of a frame's header; false: there is none. */
 static bool read_number(cr_video_pipe *pipe, int *out) {
   char c = '\0';
   int digits = 0;
@@ -118,7 +108,7 @@ static bool read_number(cr_video_pipe *pipe, int *out) {
   return digits > 0 && (c == ' ' || c == '\n');
 }
 
-/* The next frame, red before blue as it comes. *end: there is none. */
+/* Reads the next frame in the order red, green, blue. *end: there is none. */
 static crema_status receive(cr_video_pipe *pipe, cr_image *out, bool *end) {
   char magic[3];
   int width = 0, height = 0, most = 0;
@@ -140,12 +130,16 @@ static crema_status receive(cr_video_pipe *pipe, cr_image *out, bool *end) {
 static crema_status receive_first(cr_video_pipe *pipe, cr_image *out, bool *end) {
   if (pipe->running) (void)cr_child_end(&pipe->child);
   pipe->running = false;
-  CR_TRY(start(pipe));
+  if (!cr_child_start(&pipe->child, run_ffmpeg, pipe, limits)) {
+    return cr_fail(CREMA_E_IO, "cannot start %s: %s", pipe->program, strerror(errno));
+  }
+  pipe->running = true;
+  pipe->any = false;
   return receive(pipe, out, end);
 }
 
-/* The next frame; behind the last of a video comes the first. An ffmpeg that gives nothing at all
- * may be one that does not know -fps_mode, which has replaced -vsync. */
+/* Reads the next frame; after the last frame of a video, the first. An ffmpeg that writes nothing
+ * may be older than -fps_mode, which replaces -vsync. */
 static crema_status receive_next(cr_video_pipe *pipe, cr_image *out) {
   bool end = false;
   if (pipe->running) CR_TRY(receive(pipe, out, &end));
