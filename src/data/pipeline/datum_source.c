@@ -54,8 +54,8 @@ static const cr_source datum_source = {CR_RECORD_SOURCE(load_item),
 
 /* ---- making -------------------------------------------------------------- */
 
-/* Finds shape and threads from the first record, which is opened but not decoded. Small raw records
- * take no longer to load than to hand to another thread. */
+/* Derives shape and threads from the first record without decoding it. Loading a small raw record
+ * is as fast as handing it to another thread. */
 static crema_status look_at(cr_datum_source *source, cr_sample *sample, cr_db_bytes value) {
   enum { LARGE = 1 << 15 };
   const cr_datum_source_options *options = &source->options;

@@ -158,8 +158,7 @@ static hid_t make_set(hid_t file, const char *name, const crema_shape *shape, cr
   hid_t how = cr_h5()->Pcreate(cr_h5()->P_DATASET_CREATE);
   hid_t links = cr_h5()->Pcreate(cr_h5()->P_LINK_CREATE);
   hid_t set = -1;
-  /* A slash in the name makes a group. No time of day is stored, so that the same run gives the
-   * same file. */
+  /* A slash in the name makes a group. No time is stored, so that equal runs write equal files. */
   if (space >= 0 && how >= 0 && links >= 0 &&
       cr_h5()->Pset_create_intermediate_group(links, 1) >= 0 &&
       cr_h5()->Pset_obj_track_times(how, 0) >= 0 &&
@@ -188,7 +187,7 @@ static bool write_rows(hid_t set, int axes, const hsize_t *start, const hsize_t 
   return good;
 }
 
-/* The shape of what was written so far. */
+/* The shape of the data set. */
 static bool written_shape(hid_t set, crema_shape *out) {
   hsize_t dim[H5S_MAX_RANK];
   hid_t space = cr_h5()->Dget_space(set);
@@ -233,7 +232,7 @@ crema_status cr_hdf5_writer_append(cr_hdf5_writer *writer, const char *name,
     set = make_set(writer->file, name, shape, type, dim);
   }
   status = set < 0 ? cr_fail(CREMA_E_IO, "cannot write") : append_to(set, shape, type, values);
-  /* Closing may be what first writes the values, so it can fail. */
+  /* Closing may write the values, so it can fail. */
   if (set >= 0 && cr_h5()->Dclose(set) < 0 && status == CREMA_OK) {
     status = cr_fail(CREMA_E_IO, "cannot write");
   }

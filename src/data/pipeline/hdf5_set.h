@@ -1,4 +1,4 @@
-/* Data sets of HDF5 files: arrays of numbers with a name, whose first axis counts samples. */
+/* Data sets of HDF5 files: named arrays of numbers whose first axis counts samples. */
 #ifndef CR_DATA_HDF5_SET_H
 #define CR_DATA_HDF5_SET_H
 
@@ -18,29 +18,29 @@ crema_status cr_hdf5_set_read(cr_hdf5_reader *file, const char *name, const crem
 /* A file to which each pass adds samples. */
 typedef struct cr_hdf5_writer cr_hdf5_writer;
 
-/* Makes the file, replacing an old one, and keeps it open. Close with cr_hdf5_writer_close. */
+/* Makes or replaces the file and keeps it open. Close it with cr_hdf5_writer_close. */
 crema_status cr_hdf5_writer_open(const char *path, cr_hdf5_writer **out) CREMA_MUST_USE;
 
 /* The same for a file that must not exist and appears, complete, with cr_hdf5_writer_finish.
  * Errors: CREMA_E_EXISTS, CREMA_E_IO. */
 crema_status cr_hdf5_writer_open_new(const char *path, cr_hdf5_writer **out) CREMA_MUST_USE;
 
-/* Reserves disk space for `bytes` bytes of values that are about to be added: a full disk must be
- * noticed here, because the HDF5 library does not survive one. Errors: CREMA_E_IO. */
+/* Reserves disk space for `bytes` bytes of further values: the HDF5 library does not survive a full
+ * disk. Errors: CREMA_E_IO. */
 crema_status cr_hdf5_writer_reserve(cr_hdf5_writer *writer, size_t bytes) CREMA_MUST_USE;
 
-/* Adds the samples of `values`, for which space was reserved, to the data set `name`, which the
- * first call for that name makes, of `type`, CREMA_F32 or CREMA_F64; later calls must agree in all
+/* Adds the samples of `values`, for which space was reserved, to the data set `name`. The first
+ * call for a name makes the set, of `type`, CREMA_F32 or CREMA_F64; later calls must agree in all
  * axes but the first. Errors: CREMA_E_SHAPE, CREMA_E_IO. */
 crema_status cr_hdf5_writer_append(cr_hdf5_writer *writer, const char *name,
                                    const crema_shape *shape, crema_dtype type,
                                    const void *values) CREMA_MUST_USE;
 
-/* Flushes what was written to the file. */
+/* Flushes the written values to the file. */
 crema_status cr_hdf5_writer_flush(cr_hdf5_writer *writer) CREMA_MUST_USE;
 
-/* Closes a new file. When `content` is CREMA_OK it takes its name, otherwise it is removed and
- * `content` passed on. Errors: CREMA_E_EXISTS, CREMA_E_IO. */
+/* Closes a new file. If `content` is CREMA_OK it takes its name, otherwise it is removed and
+ * `content` returned. Errors: CREMA_E_EXISTS, CREMA_E_IO. */
 crema_status cr_hdf5_writer_finish(cr_hdf5_writer *writer, crema_status content) CREMA_MUST_USE;
 
 /* Accepts NULL. A new file is removed. */

@@ -38,8 +38,7 @@ cr_input_group *cr_input_group_retain(cr_input_group *group) {
 
 void cr_input_group_release(cr_input_group *group) {
   if (group == NULL) return;
-  /* The last holder has to see what all others did. No reader is left, as users of readers hold
-   * references. */
+  /* No reader is left, as users of readers hold references. */
   if (atomic_fetch_sub_explicit(&group->references, 1, memory_order_acq_rel) > 1) return;
   pthread_mutex_destroy(&group->lock);
   free(group);
@@ -99,16 +98,7 @@ static crema_status claim(shared_reader *shared, const cr_reader_options *option
   return CREMA_OK;
 }
 
-static crema_status join(cr_input_group *group, const char *layer, const cr_reader_options *options,
-                         cr_reader **out) {
-  shared_reader *shared = find(group, layer, options->source);
-  if (shared == NULL) CR_TRY(add(group, layer, options, &shared));
-  CR_TRY(claim(shared, options));
-  *out = shared->reader;
-  return CREMA_OK;
-}
-
-/* Returns the reader, removed from the list, when this was its last user; else NULL. */
+/* Removes the reader from the list and returns it if this was its last user; else NULL. */
 static shared_reader *give_up(cr_input_group *group, const cr_reader *reader, int rank) {
   shared_reader **at = &group->readers;
   while ((*at)->reader != reader) at = &(*at)->next;
@@ -130,8 +120,12 @@ crema_status cr_reader_join(cr_input_group *group, const char *layer,
   }
   own.alone = group == NULL;
   if (group == NULL || own.consumers == 1) return cr_reader_open(&own, out);
+  crema_status status = CREMA_OK;
   pthread_mutex_lock(&group->lock);
-  crema_status status = join(group, layer, &own, out);
+  shared_reader *shared = find(group, layer, own.source);
+  if (shared == NULL) status = add(group, layer, &own, &shared);
+  if (status == CREMA_OK) status = claim(shared, &own);
+  if (status == CREMA_OK) *out = shared->reader;
   pthread_mutex_unlock(&group->lock);
   return status;
 }

@@ -1,4 +1,4 @@
-/* The order in which a fixed number of items is visited in each epoch. */
+/* The order of a fixed number of items in each epoch. */
 #ifndef CR_DATA_ORDER_H
 #define CR_DATA_ORDER_H
 
@@ -12,14 +12,14 @@
 typedef struct cr_order {
   uint64_t key; /* of the random stream */
   size_t count; /* 1 to 2^32 - 1 */
-  bool shuffle; /* each epoch has a permutation of its own; else the items come in their order */
-  bool drawn;   /* `permutation` is that of `epoch` */
+  bool shuffle; /* each epoch has its own permutation; else items are in order */
+  bool drawn;   /* `permutation` belongs to `epoch` */
   uint64_t epoch;
-  uint32_t *permutation; /* NULL before it is first needed */
+  uint32_t *permutation; /* NULL until its first use */
 } cr_order;
 
-/* Item number index % count of epoch index / count. It depends on key, count and index only.
- * Errors: CREMA_E_NO_MEMORY, CREMA_E_RANGE. */
+/* Item number index % count of epoch index / count, a function of key, count and index. Errors:
+ * CREMA_E_NO_MEMORY, CREMA_E_RANGE. */
 crema_status cr_order_at(cr_order *order, uint64_t index, size_t *out) CREMA_MUST_USE;
 
 /* Frees the permutation; key, count and shuffle stay. */

@@ -23,10 +23,6 @@ void *cr_batch_item(const cr_batch *batch, int item) {
   return (char *)batch->item + (size_t)item * batch->item_size;
 }
 
-static crema_status alloc_values(const cr_batch_top *top, size_t bytes, void **out) {
-  return top->device == NULL ? cr_host_alloc(bytes, out) : cr_pinned_alloc(top->device, bytes, out);
-}
-
 static void free_values(const cr_batch_top *top) {
   if (top->device == NULL) cr_host_free(top->values);
   else cr_pinned_free(top->device, top->values, top->capacity * sizeof(float));
@@ -38,7 +34,9 @@ crema_status cr_batch_reserve(cr_batch *batch, int top, const crema_shape *shape
   size_t count = (size_t)crema_shape_count(shape, 0, shape->axes);
   if (count > t->capacity || t->values == NULL) {
     void *memory = NULL;
-    CR_TRY(alloc_values(t, count * sizeof(float), &memory));
+    const size_t bytes = count * sizeof(float);
+    CR_TRY(t->device == NULL ? cr_host_alloc(bytes, &memory)
+                             : cr_pinned_alloc(t->device, bytes, &memory));
     free_values(t);
     t->values = memory;
     t->capacity = count;
@@ -113,17 +111,17 @@ static crema_status choose_depth(cr_pipeline_options *options) {
   return CREMA_OK;
 }
 
-/* Enough batches under way for two items per thread, and at least two batches. */
+/* Enough batches in flight for two items per thread; at least two. */
 int cr_pipeline_window(const cr_pipeline_options *options) {
   if (options->threads == 1) return 1;
   int64_t window = (2 * (int64_t)options->threads + options->items - 1) / options->items;
   if (window < 2) window = 2;
-  /* There are no more batches than this. */
+  /* All batches. */
   int64_t most = (int64_t)options->depth * options->consumers;
   return (int)(window < most ? window : most);
 }
 
-/* All memory is touched now, so that no page faults disturb the running net. */
+/* Touches all memory, so that no page faults delay the running net. */
 static crema_status make_batch(const cr_pipeline_options *options, cr_batch *batch) {
   batch->tops = options->tops;
   batch->items = options->items;
@@ -262,7 +260,7 @@ static crema_status make_pairs(cr_pipeline *pipeline) {
   return status;
 }
 
-/* The queues are so large that no push has to wait. */
+/* The queues are large enough that no push waits. */
 static crema_status start_workers(cr_pipeline *pipeline) {
   size_t threads = (size_t)pipeline->options.threads, window = (size_t)pipeline->window;
   if (threads == 1) return CREMA_OK;
@@ -275,17 +273,11 @@ static crema_status start_workers(cr_pipeline *pipeline) {
   return CREMA_OK;
 }
 
-static crema_status start_source(cr_pipeline *pipeline) {
-  const cr_pipeline_options *options = &pipeline->options;
-  if (options->source->start != NULL) CR_TRY(options->source->start(options->user));
-  pipeline->started = true;
-  return CREMA_OK;
-}
-
 crema_status cr_pipeline_start(cr_pipeline *pipeline, uint64_t first) {
   if (pipeline->thread != NULL) {
     return cr_fail(CREMA_E_STATE, "%s: the pipeline is running already", pipeline->options.name);
   }
+  const cr_pipeline_options *options = &pipeline->options;
   crema_status status = CREMA_OK;
   pipeline->first = first;
   pipeline->begun = 0;
@@ -293,7 +285,8 @@ crema_status cr_pipeline_start(cr_pipeline *pipeline, uint64_t first) {
   pipeline->recalled_first = pipeline->recalled_end;
   pipeline->broken = false;
   pipeline->row = 0;
-  CR_TRY_GOTO(start_source(pipeline), fail);
+  if (options->source->start != NULL) CR_TRY_GOTO(options->source->start(options->user), fail);
+  pipeline->started = true;
   CR_TRY_GOTO(make_pairs(pipeline), fail);
   CR_TRY_GOTO(start_workers(pipeline), fail);
   CR_TRY_GOTO(cr_thread_start(&pipeline->thread, "crema-pipeline", run, pipeline), fail);
@@ -304,7 +297,7 @@ fail:
   return status;
 }
 
-/* How long there was no batch to fill, up to now. */
+/* The time without a batch to fill. */
 static cr_queue_stalls idle_of(const cr_consumer *consumer) {
   cr_queue_stalls idle = consumer->idle;
   if (consumer->pair.free == NULL) return idle;
@@ -313,8 +306,8 @@ static cr_queue_stalls idle_of(const cr_consumer *consumer) {
 }
 
 void cr_pipeline_stop(cr_pipeline *pipeline) {
-  /* All threads are asked first, so that they stop at the same time. The consumers have been told
-   * of a failure in the main thread; workers end only when they are stopped. */
+  /* Requests first, so that all threads stop at the same time. Consumers know of a failure in the
+   * main thread; workers end only on request. */
   const cr_pipeline_options *options = &pipeline->options;
   int threads = pipeline->worker == NULL ? 0 : options->threads;
   int consumers = pipeline->consumer == NULL ? 0 : options->consumers;
@@ -346,7 +339,7 @@ crema_status cr_pipeline_await(cr_pipeline *pipeline, int consumer) {
   if (!cr_queue_try_peek(c->ready, &item)) {
     double start = cr_clock_seconds();
     CR_TRY(cr_queue_peek(c->ready, &item));
-    /* Waiting for the first batch is unavoidable and does not count. */
+    /* The wait for the first batch is unavoidable and does not count. */
     if (c->taken > 0) c->wait_seconds += cr_clock_seconds() - start;
   }
   if (c->taken > 0 && !c->awaited) cr_series_add(&c->fill, (double)ready);
@@ -370,7 +363,7 @@ crema_status cr_pipeline_take(cr_pipeline *pipeline, int consumer, const crema_c
 crema_status cr_pipeline_give_back(cr_pipeline *pipeline, int consumer,
                                    const crema_context *context, cr_batch *batch) {
   CR_TRY(cr_pipeline_device_give_back(pipeline, context, batch));
-  /* There is room for all batches, and nobody closes the queue. */
+  /* The queue has room for all batches and is never closed. */
   (void)cr_queue_try_push(pipeline->consumer[consumer].pair.free, batch);
   return CREMA_OK;
 }

@@ -1,5 +1,5 @@
-/* The stage that copies finished batches to a device. Its thread takes them from the main thread's
- * queue and hands them on when host and device hold the same bytes. */
+/* Copies finished batches to a device, in a thread between the main thread's queue and the
+ * consumer. */
 #include "data/pipeline/pipeline_private.h"
 
 #include "core/fail.h"
@@ -22,19 +22,18 @@ static crema_status reserve(const cr_batch *batch, cr_batch_top *top) {
   return CREMA_OK;
 }
 
-/* All device memory is allocated before the thread starts, so that nothing is allocated while the
- * net runs. */
-static crema_status make_copies(crema_device *device, cr_batch *batch) {
-  for (int i = 0; i < batch->tops; ++i) CR_TRY(reserve(batch, &batch->top[i]));
-  return device->backend->event_create(device, &batch->used);
-}
-
+/* Allocates all device memory before the thread starts, so that nothing is allocated while the net
+ * runs. */
 crema_status cr_pipeline_device_create(cr_pipeline *pipeline) {
   crema_device *device = pipeline->options.device;
   crema_status status = CREMA_OK;
   if (device == NULL) return CREMA_OK;
   for (int i = 0; i < pipeline->batches && status == CREMA_OK; ++i) {
-    status = make_copies(device, &pipeline->batch[i]);
+    cr_batch *batch = &pipeline->batch[i];
+    for (int k = 0; k < batch->tops && status == CREMA_OK; ++k) {
+      status = reserve(batch, &batch->top[k]);
+    }
+    if (status == CREMA_OK) status = device->backend->event_create(device, &batch->used);
   }
   return cr_fail_in(status, "%d batches on %s:%d", pipeline->batches, device->backend->name,
                     device->index);
@@ -53,7 +52,7 @@ void cr_pipeline_device_destroy(cr_pipeline *pipeline) {
 
 /* ---- the thread ---------------------------------------------------------- */
 
-/* Copies a batch, after the work that reads the memory's old content. */
+/* Copies a batch after the work that reads the memory's old content. */
 static crema_status copy_batch(crema_context *context, cr_batch *batch) {
   const cr_backend *backend = crema_context_device(context)->backend;
   for (int i = 0; i < batch->tops; ++i) CR_TRY(reserve(batch, &batch->top[i]));
@@ -87,26 +86,22 @@ static crema_status run_copier(void *arg) {
   return status;
 }
 
-/* A batch that was taken back from the consumer may still have work queued on it. */
-static crema_status take_back(crema_device *device, cr_batch *batch) {
-  if (!batch->held) return CREMA_OK;
-  batch->held = false;
-  return cr_context_mark(device, batch->user, &batch->used, &batch->in_use);
-}
-
 crema_status cr_pipeline_device_start(cr_pipeline *pipeline) {
   crema_device *device = pipeline->options.device;
   if (device == NULL) return CREMA_OK;
-  for (int i = 0; i < pipeline->batches; ++i) CR_TRY(take_back(device, &pipeline->batch[i]));
+  for (int i = 0; i < pipeline->batches; ++i) {
+    cr_batch *batch = &pipeline->batch[i];
+    if (!batch->held) continue;
+    batch->held = false; /* taken back from the consumer; work may be queued on it */
+    CR_TRY(cr_context_mark(device, batch->user, &batch->used, &batch->in_use));
+  }
   CR_TRY(cr_queue_create((size_t)pipeline->batches, &pipeline->copied));
   pipeline->consumer[0].ready = pipeline->copied;
   return cr_thread_start(&pipeline->copier, "crema-copy", run_copier, pipeline);
 }
 
 void cr_pipeline_device_stop(cr_pipeline *pipeline) {
-  /* The consumer has been told of a failure in the thread. */
-  crema_status ended = cr_thread_stop(&pipeline->copier);
-  (void)ended;
+  (void)!cr_thread_stop(&pipeline->copier); /* the consumer knows of a failure in the thread */
   cr_queue_destroy(pipeline->copied);
   pipeline->copied = NULL;
 }

@@ -1,9 +1,8 @@
-/* How the pipeline makes batches: the main thread takes items in their order and hands them to
- * workers, batch by batch; workers load them, in any order, each into its slot; the main thread
- * finishes the batches in their order. The first item of a batch goes ahead of the others, as it
- * may decide the shape of all; several batches are in flight at a time, so that no worker waits for
- * that, nor for the end of a batch. When an item has to be skipped, all later ones move up: its
- * batch is closed up and filled again, and the later batches are recalled and started again. */
+/* The pipeline's threads. The main thread takes items in order and hands them to workers, batch by
+ * batch; workers load them in any order, each into its slot; the main thread finishes the batches
+ * in order. The first item of a batch is loaded first, as it may decide the shape of all; several
+ * batches are in flight, so that no worker waits. When an item is skipped, all later items move up:
+ * its batch is closed up and refilled, and later batches are recalled and restarted. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +18,7 @@ static void note(cr_outcome *outcome, crema_status status) {
   outcome->text = strdup(crema_error_text());
 }
 
-/* Makes the failure the calling thread's own. */
+/* Repeats the failure in the calling thread. */
 static crema_status fail_again(const cr_outcome *outcome) {
   if (outcome->text != NULL) return cr_fail_text(outcome->status, outcome->text);
   return cr_fail(outcome->status, "an item could not be loaded");
@@ -54,7 +53,7 @@ crema_status cr_pipeline_worker_main(void *arg) {
     CR_TRY(cr_queue_pop(pipeline->task, NULL, &item));
     cr_work *work = item;
     load_items(worker, work);
-    /* The last worker to leave knows that all others have left, so everything is loaded. */
+    /* When the last worker leaves, everything is loaded. */
     if (atomic_fetch_sub_explicit(&work->busy, 1, memory_order_acq_rel) > 1) continue;
     CR_TRY(cr_queue_push(pipeline->done, work));
   }
@@ -72,8 +71,7 @@ static char *recalled_at(const cr_pipeline *pipeline, size_t i) {
   return pipeline->recalled + i * pipeline->options.item_size;
 }
 
-/* Takes the next item of the stream: from a batch that was recalled, or a new one from the
- * source. */
+/* Takes the next item of the stream from a recalled batch or from the source. */
 static crema_status take_item(cr_pipeline *pipeline, cr_batch *batch, int i) {
   const cr_pipeline_options *options = &pipeline->options;
   if (pipeline->recalled_first == pipeline->recalled_end) {
@@ -91,7 +89,7 @@ static cr_work *work_at(const cr_pipeline *pipeline, int index) {
   return &pipeline->work[(pipeline->head + index) % pipeline->window];
 }
 
-/* Has items `from` to `limit` - 1 loaded. */
+/* Starts loading items `from` to `limit` - 1. */
 static crema_status send_off(cr_pipeline *pipeline, cr_work *work, int from, int limit) {
   work->limit = limit;
   atomic_store_explicit(&work->next, from, memory_order_relaxed);
@@ -103,8 +101,8 @@ static crema_status send_off(cr_pipeline *pipeline, cr_work *work, int from, int
   return CREMA_OK;
 }
 
-/* Takes the items that the batch lacks and sends off those from work->good on. A failure is kept
- * until its batch is due, because batches before it are still good. */
+/* Takes the items that the batch lacks and sends off items from work->good on. A failure waits
+ * until its batch is due, because earlier batches are good. */
 static crema_status begin(cr_pipeline *pipeline, cr_work *work) {
   int items = pipeline->options.items;
   crema_status status = CREMA_OK;
@@ -122,29 +120,24 @@ static crema_status begin(cr_pipeline *pipeline, cr_work *work) {
   return send_off(pipeline, work, work->good, work->good == 0 ? 1 : items);
 }
 
-/* The next step for a batch whose items that were sent off are all loaded. */
-static crema_status move_on(cr_pipeline *pipeline, cr_work *work) {
-  int items = pipeline->options.items;
-  bool led = work->stage == CR_WORK_LEADING && work->outcome[0].status == CREMA_OK && items > 1;
-  work->stage = led ? CR_WORK_LOADING : CR_WORK_LOADED;
-  return led ? send_off(pipeline, work, 1, items) : CREMA_OK;
-}
-
-/* Waits until a batch is loaded and advances others meanwhile; without workers, loads it. */
+/* Waits until a batch is loaded and advances other batches meanwhile; without workers, loads it. */
 static crema_status wait_for(cr_pipeline *pipeline, cr_work *work) {
+  const int items = pipeline->options.items;
   while (work->stage != CR_WORK_LOADED) {
     void *item = work;
     if (pipeline->task != NULL) CR_TRY(cr_queue_pop(pipeline->done, NULL, &item));
     else load_items(&pipeline->worker[0], work);
-    CR_TRY(move_on(pipeline, item));
+    cr_work *done = item;
+    bool led = done->stage == CR_WORK_LEADING && done->outcome[0].status == CREMA_OK && items > 1;
+    done->stage = led ? CR_WORK_LOADING : CR_WORK_LOADED;
+    if (led) CR_TRY(send_off(pipeline, done, 1, items));
   }
   return CREMA_OK;
 }
 
 /* ---- items that are skipped ---------------------------------------------- */
 
-/* Moves item `from` up to slot `to`: what the source keeps, and its values in tops that have a slot
- * for each item. */
+/* Moves item `from` up to slot `to`: the source's data, and values in tops with a slot per item. */
 static void move_item(cr_batch *batch, int from, int to, bool loaded) {
   size_t f = (size_t)from, t = (size_t)to;
   if (from == to) return;
@@ -157,9 +150,9 @@ static void move_item(cr_batch *batch, int from, int to, bool loaded) {
   }
 }
 
-/* Closes the gaps that skipped items leave in a batch. work->count is then the number of items
- * left, and work->good the number of loaded ones: all, or none when the first one is skipped, as no
- * other was loaded then. Fails with the error of the first item that may not be skipped. */
+/* Closes the gaps of skipped items in a batch. Then work->count is the number of items, and
+ * work->good the number of loaded items: all, or none after skipping the first, which is loaded
+ * before the rest. Fails with the error of the first item that must not be skipped. */
 static crema_status close_up(cr_pipeline *pipeline, cr_work *work) {
   const cr_pipeline_options *options = &pipeline->options;
   const cr_source *source = options->source;
@@ -183,9 +176,9 @@ static crema_status close_up(cr_pipeline *pipeline, cr_work *work) {
   return CREMA_OK;
 }
 
-/* Recalls the batches after the oldest one, the newest first, so that their items are taken again.
- * There is room for the items: those recalled earlier are taken first, so either all of them are in
- * these batches or none is left. */
+/* Recalls all batches but the oldest, newest first, so that their items are taken again. There is
+ * room for the items: earlier recalled items are taken first, so all are in these batches or none
+ * is left. */
 static crema_status recall(cr_pipeline *pipeline) {
   size_t size = pipeline->options.item_size;
   for (; pipeline->in_flight > 1; --pipeline->in_flight, --pipeline->begun) {
@@ -202,7 +195,7 @@ static crema_status recall(cr_pipeline *pipeline) {
 
 /* ---- the thread ---------------------------------------------------------- */
 
-/* Waits only when nothing else is in flight. */
+/* Waits only if no batch is in flight. */
 static crema_status find_batch(cr_pipeline *pipeline, cr_batch **out) {
   uint64_t consumer = pipeline->begun % (uint64_t)pipeline->options.consumers;
   cr_queue *queue = pipeline->consumer[consumer].pair.free;
@@ -224,7 +217,7 @@ static bool may_begin(const cr_pipeline *pipeline) {
          ready + options->source->ready(options->user) >= (size_t)options->items;
 }
 
-/* Numbers a batch and its samples: it is that of solver r in the solvers' step t. */
+/* Numbers a batch, of solver r in the solvers' step t, and its samples. */
 static void number_batch(const cr_pipeline *pipeline, cr_batch *batch) {
   const cr_pipeline_options *options = &pipeline->options;
   uint64_t solvers = (uint64_t)options->solvers, consumers = (uint64_t)options->consumers;

@@ -31,7 +31,7 @@ static crema_status make_slots(const cr_reader_options *options, cr_reader *read
   return CREMA_OK;
 }
 
-/* To the record that has number 0. */
+/* Goes to record number 0. */
 static crema_status go_to_start(cr_reader *reader) {
   CR_TRY(cr_record_walk_go(&reader->walk, reader->skip));
   uint64_t count = reader->walk.count;
@@ -102,25 +102,20 @@ cr_reader_stats cr_reader_get_stats(const cr_reader *reader) {
       .reads = atomic_load_explicit(&reader->walk.reads, memory_order_relaxed)};
 }
 
-static crema_status check_slot(const cr_reader *reader, int consumer) {
-  if (consumer >= 0 && consumer < reader->consumers && reader->slot[consumer].here) {
-    return CREMA_OK;
-  }
-  return cr_fail(CREMA_E_RANGE, "%s: there is no consumer %d of %d", cr_reader_source(reader),
-                 consumer, reader->consumers);
-}
-
+/* Fails unless the consumer exists and has not entered. */
 static crema_status check_out(const cr_reader *reader, int consumer) {
-  CR_TRY(check_slot(reader, consumer));
+  if (consumer < 0 || consumer >= reader->consumers || !reader->slot[consumer].here) {
+    return cr_fail(CREMA_E_RANGE, "%s: there is no consumer %d of %d", cr_reader_source(reader),
+                   consumer, reader->consumers);
+  }
   if (!reader->slot[consumer].in) return CREMA_OK;
   return cr_fail(CREMA_E_STATE, "%s: the reader is running already", cr_reader_source(reader));
 }
 
 /* ---- looking at the first records ---------------------------------------- */
 
-/* Moves the consumer's own cursor, so that other consumers are not affected. The number of records
- * is known once the last one has been passed, so that callers who look for a record that does not
- * exist can stop. */
+/* Moves the consumer's own cursor, which does not affect other consumers. Past the last record the
+ * number of records is known, so that a search for a record that does not exist can stop. */
 static crema_status move_preview(cr_reader *reader, cr_reader_slot *slot, uint64_t position) {
   if (slot->preview == NULL) {
     CR_TRY(cr_db_cursor_open(reader->walk.db, &slot->preview));
@@ -173,22 +168,13 @@ static uint64_t first_after(const cr_reader *reader, int consumer, const cr_read
   uint64_t own = (uint64_t)consumer, now = (uint64_t)reader->consumers;
   uint64_t then = cursor->consumers > 1 ? (uint64_t)cursor->consumers : 1;
   if (cursor->index == 0) return own;
-  /* If all had taken as many: from the first record that nobody has taken, the consumer's next
-   * turn. For its own cursor that is N after its last record. */
+  /* The consumer's next turn after the first record that no consumer has taken, if all have taken
+   * equally many. For its own cursor that is N after its last record. */
   uint64_t base = ((cursor->index - 1) / then + 1) * then;
   return base + (own + now - base % now) % now;
 }
 
-static crema_status check_key_exists(const cr_reader *reader, cr_db_bytes key) {
-  cr_db_cursor *there = NULL;
-  CR_TRY(cr_db_cursor_open(reader->walk.db, &there));
-  crema_status status = cr_db_cursor_seek(there, key);
-  cr_db_cursor_close(there);
-  return status;
-}
-
-/* Settings of the whole reader: the first consumer's cursor decides, and those of the others have
- * to agree. */
+/* Settings of the whole reader: the first consumer's cursor decides, all others must agree. */
 static crema_status take_settings(cr_reader *reader, const cr_reader_cursor *cursor) {
   bool first = true;
   for (int i = 0; i < reader->consumers; ++i) {
@@ -215,7 +201,11 @@ static crema_status resume(cr_reader *reader, int consumer, const cr_reader_curs
   CR_TRY(take_settings(reader, cursor));
   slot->resumed = true;
   if (cursor->index == 0) return CREMA_OK;
-  CR_TRY(check_key_exists(reader, cursor->key));
+  cr_db_cursor *there = NULL;
+  CR_TRY(cr_db_cursor_open(reader->walk.db, &there));
+  crema_status exists = cr_db_cursor_seek(there, cursor->key);
+  cr_db_cursor_close(there);
+  CR_TRY(exists);
   CR_TRY(cr_buffer_append(&slot->key, cursor->key.data, cursor->key.size));
   slot->index = cursor->index;
   slot->next = first_after(reader, consumer, cursor);
@@ -251,13 +241,10 @@ static void free_queues(const cr_reader *reader, cr_reader_slot *slot) {
 
 static crema_status make_queues(const cr_reader *reader, cr_reader_slot *slot) {
   size_t depth = (size_t)reader->depth;
-  void **element = calloc(depth, sizeof *element);
-  slot->record = calloc(depth, sizeof *slot->record);
+  void **element = NULL;
   crema_status status = CREMA_OK;
-  if (element == NULL || slot->record == NULL) {
-    status = cr_fail_memory(depth * sizeof *slot->record, "a reader's records");
-    goto out;
-  }
+  CR_TRY_GOTO(CR_NEW(element, depth, "a reader's records"), out);
+  CR_TRY_GOTO(CR_NEW(slot->record, depth, "a reader's records"), out);
   for (size_t k = 0; k < depth; ++k) element[k] = &slot->record[k];
   CR_TRY_GOTO(cr_queue_pair_init(&slot->pair, element, depth), out);
 out:
@@ -274,7 +261,7 @@ static bool all_are_in(const cr_reader *reader) {
   return true;
 }
 
-/* Either all consumers begin or all resume. */
+/* Fails unless all consumers begin or all resume. */
 static crema_status check_cursors(const cr_reader *reader) {
   int begin = 0, go_on = 0;
   for (int i = 0; i < reader->consumers; ++i) {
@@ -316,7 +303,7 @@ crema_status cr_reader_enter(cr_reader *reader, int consumer) {
   return status;
 }
 
-/* Tells all consumers but `gone` that no more records come. */
+/* Fails the queues of all consumers but `gone`. */
 static void fail_others(cr_reader *reader, int gone, crema_status status, const char *text) {
   for (int i = 0; i < reader->consumers; ++i) {
     cr_reader_slot *slot = &reader->slot[i];
@@ -336,9 +323,7 @@ static void leave(cr_reader *reader, int consumer) {
   cr_reader_slot *slot = &reader->slot[consumer];
   if (!slot->in) return;
   if (reader->thread != NULL) {
-    /* The consumers have been told of a failure in the thread. */
-    crema_status ended = cr_thread_stop(&reader->thread);
-    (void)ended;
+    (void)!cr_thread_stop(&reader->thread); /* the consumers know of a failure in the thread */
     reader->fresh = false;
     char text[1024];
     snprintf(text, sizeof text, "%s: solver %d of %d has stopped reading", cr_reader_source(reader),

@@ -1,4 +1,4 @@
-/* What reader.c (consumers) and reader_thread.c (dealing) share. */
+/* Shared by reader.c (consumers) and reader_thread.c (dealing). */
 #ifndef CR_DATA_READER_PRIVATE_H
 #define CR_DATA_READER_PRIVATE_H
 
@@ -14,9 +14,9 @@
 typedef struct cr_reader_slot {
   bool here;         /* served by this reader */
   bool claimed;      /* by a solver of an input group */
-  bool in;           /* the queues are there */
-  bool lost;         /* another consumer left since */
-  bool resumed;      /* at a cursor that it gave */
+  bool in;           /* has entered: the queues exist */
+  bool lost;         /* another consumer has left meanwhile */
+  bool resumed;      /* at its cursor */
   cr_record *record; /* options.depth of them */
   cr_queue_pair pair;
   cr_db_cursor *preview;
@@ -28,19 +28,19 @@ typedef struct cr_reader_slot {
 } cr_reader_slot;
 
 struct cr_reader {
-  pthread_mutex_t lock; /* of all that consumers change; the thread does not take it */
+  pthread_mutex_t lock; /* of the fields that consumers change; the thread does not take it */
   int consumers, depth;
   cr_record_walk walk; /* belongs to the thread while it runs */
   bool caches;         /* asked to keep records */
-  bool fresh;          /* the walk stands at record 0, nothing was dealt yet */
+  bool fresh;          /* the walk is at record 0, nothing was dealt */
   uint64_t skip;
   cr_reader_slot *slot; /* `consumers` of them */
   cr_thread *thread;
   _Atomic uint64_t dealt, busy_ns; /* for the statistics */
 };
 
-/* The thread: goes to the slots' cursors and deals records out, until it fails or is stopped;
- * consumers see a failure after what was dealt before. Takes a cr_reader. */
+/* The thread: goes to the slots' cursors and deals records out until it fails or is stopped;
+ * consumers see a failure after the records dealt to them. Takes a cr_reader. */
 crema_status cr_reader_run(void *arg) CREMA_MUST_USE;
 
 #endif

@@ -33,7 +33,7 @@ static const cr_reader_slot *first_slot(const cr_reader *reader) {
   return first;
 }
 
-/* Moves the walk to the first record that may have to be dealt; its number goes to *index. */
+/* Moves the walk to the first record that may be dealt; *index: its number. */
 static crema_status go_to_cursors(cr_reader *reader, uint64_t *index) {
   cr_record_walk *walk = &reader->walk;
   const cr_reader_slot *first = first_slot(reader);
@@ -51,7 +51,7 @@ static crema_status go_to_cursors(cr_reader *reader, uint64_t *index) {
   return check_key(reader, first, found);
 }
 
-/* Checks the cursors of consumers that are ahead of the first one, when the walk reaches them. */
+/* Checks later consumers' cursors when the walk reaches them. */
 static crema_status check_cursors(const cr_reader *reader, uint64_t index) {
   for (int i = 0; i < reader->consumers; ++i) {
     const cr_reader_slot *slot = &reader->slot[i];
@@ -62,8 +62,7 @@ static crema_status check_cursors(const cr_reader *reader, uint64_t index) {
   return CREMA_OK;
 }
 
-/* A value that lies in the file is read by the thread that decodes it; here the system is asked to
- * fetch it, so that the thread does not wait for the disk. */
+/* The decoding thread reads a value that is in the file; here the system prefetches it. */
 static crema_status fill(const cr_record_walk *walk, uint64_t index, cr_record *record) {
   record->index = index;
   record->key = walk->key;
@@ -89,15 +88,14 @@ static void add_time(cr_reader *reader, double start) {
                             memory_order_relaxed);
 }
 
-/* Puts the record into the queue of `slot` (NULL: no consumer here gets it) and moves to the next
- * one. */
+/* Puts the record into the queue of `slot` (NULL: no consumer here gets it) and moves on. */
 static crema_status deal(cr_reader *reader, cr_reader_slot *slot, uint64_t index) {
   void *item = NULL;
   if (slot != NULL) CR_TRY(cr_queue_pop(slot->pair.free, NULL, &item));
   double start = cr_clock_seconds();
   if (slot != NULL) {
     CR_TRY(fill(&reader->walk, index, item));
-    /* Nobody waits here: the queue has room for all records. */
+    /* Never waits: the queue has room for all records. */
     CR_TRY(cr_queue_push(slot->pair.full, item));
     atomic_fetch_add_explicit(&reader->dealt, 1, memory_order_relaxed);
   }
@@ -118,7 +116,7 @@ static crema_status deal_for_ever(cr_reader *reader) {
     cr_reader_slot *slot = &reader->slot[index % (uint64_t)reader->consumers];
     bool dealt = slot->here && index >= slot->next;
     if (index < last_cursor) CR_TRY(check_cursors(reader, index));
-    /* Popping from a queue would notice a request to stop, but here nothing is popped. */
+    /* Only popping from a queue notices a request to stop. */
     if (!dealt && cr_thread_must_stop()) return CREMA_E_INTERRUPTED;
     CR_TRY(deal(reader, dealt ? slot : NULL, index));
   }

@@ -6,12 +6,12 @@
 #include "core/fail.h"
 #include "core/mem_available.h"
 
-/* Copies are in blocks that never move; the newest comes first. */
-typedef struct block {
-  struct block *next;
+/* Copies are in blocks that never move, newest first. */
+typedef struct cache_block {
+  struct cache_block *next;
   size_t size, used;
   uint8_t bytes[];
-} block;
+} cache_block;
 
 enum { BLOCK = 8 << 20, BLOCK_OF_KEYS = 64 << 10, FIRST_ENTRIES = 1024 };
 
@@ -21,7 +21,7 @@ struct cr_record_cache {
   uint64_t bytes; /* of the blocks and the entries */
   cr_cached_record *entry;
   uint64_t count, capacity;
-  block *blocks;
+  cache_block *blocks;
 };
 
 crema_status cr_record_cache_create(bool has_offsets, uint64_t limit, cr_record_cache **out) {
@@ -36,7 +36,7 @@ crema_status cr_record_cache_create(bool has_offsets, uint64_t limit, cr_record_
 void cr_record_cache_destroy(cr_record_cache *cache) {
   if (cache == NULL) return;
   while (cache->blocks != NULL) {
-    block *next = cache->blocks->next;
+    cache_block *next = cache->blocks->next;
     free(cache->blocks);
     cache->blocks = next;
   }
@@ -44,8 +44,8 @@ void cr_record_cache_destroy(cr_record_cache *cache) {
   free(cache);
 }
 
-/* Whether `more` bytes may be taken. With an automatic limit, at least as much memory as the cache
- * then has must stay free. */
+/* Whether the cache may grow by `more` bytes. With an automatic limit at least as much memory as
+ * the cache must stay free. */
 static bool may_take(const cr_record_cache *cache, uint64_t more) {
   uint64_t then = cache->bytes + more;
   if (cache->limit > 0) return then <= cache->limit;
@@ -66,9 +66,9 @@ static bool grow_entries(cr_record_cache *cache) {
   return true;
 }
 
-/* Room for `size` bytes in one block; NULL when memory would run short. */
+/* Room for `size` bytes in one block; NULL: memory would run short. */
 static uint8_t *take_room(cr_record_cache *cache, size_t size) {
-  block *newest = cache->blocks;
+  cache_block *newest = cache->blocks;
   if (newest == NULL || newest->size - newest->used < size) {
     size_t usual = cache->has_offsets ? BLOCK_OF_KEYS : BLOCK, wanted = size > usual ? size : usual;
     if (wanted > SIZE_MAX - sizeof *newest || !may_take(cache, wanted)) return NULL;

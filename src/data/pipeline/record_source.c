@@ -42,9 +42,8 @@ static bool is_corrupt(crema_status status) {
   return status == CREMA_E_CORRUPT || status == CREMA_E_UNSUPPORTED;
 }
 
-/* False also when all records of the database have failed. That is certain only after twice as many
- * failures in a row: a good record may be the first of an epoch and the last of the next one, which
- * has another order. */
+/* False also if all records of the database fail. That is certain only after twice as many failures
+ * in a row: a good record may be the first of an epoch and the last of the next. */
 bool cr_record_source_pass_over(void *user, cr_batch *batch, int item, crema_status status,
                                 uint64_t row) {
   const cr_record_source *source = user;
@@ -57,7 +56,7 @@ bool cr_record_source_pass_over(void *user, cr_batch *batch, int item, crema_sta
 
 /* ---- finished batches ---------------------------------------------------- */
 
-/* All at once: a reader that waits for records would otherwise be woken for each single one. */
+/* Gives many back at once, so that a waiting reader is woken once. */
 static crema_status give_back_records(const cr_record_source *source, const cr_batch *batch) {
   enum { TOGETHER = 64 };
   void *record[TOGETHER];

@@ -1,4 +1,5 @@
-/* Records of a database as the items of batches: what sources that read through a reader share. */
+/* Records of a database as items of batches: the common part of sources that read through a reader.
+ */
 #ifndef CR_DATA_RECORD_SOURCE_H
 #define CR_DATA_RECORD_SOURCE_H
 
@@ -7,11 +8,11 @@
 /* The first member of such a source; zero-initialise, then set. */
 typedef struct cr_record_source {
   cr_reader *reader;
-  int consumer;      /* which of the reader's consumers this is */
-  bool skip_corrupt; /* warn of records that cannot be decoded and go on, instead of failing */
+  int consumer;      /* the source's number at the reader */
+  bool skip_corrupt; /* warn about records that cannot be decoded, instead of failing */
 } cr_record_source;
 
-/* The first member of such a source's data about an item. */
+/* The first member of such a source's data on an item. */
 typedef struct cr_record_item {
   cr_record *record;
 } cr_record_item;
@@ -26,22 +27,22 @@ bool cr_record_source_pass_over(void *user, cr_batch *batch, int item, crema_sta
 /* Gives the records back and puts a cursor into the batch. */
 crema_status cr_record_source_finish(void *user, cr_batch *batch) CREMA_MUST_USE;
 
-/* What the tables of all such sources have in common; `finish` is left to them. */
+/* The common part of the tables of such sources, without `finish`. */
 #define CR_RECORD_SOURCE(load_function)                                                          \
   .start = cr_record_source_start, .stop = cr_record_source_stop, .take = cr_record_source_take, \
   .ready = cr_record_source_ready, .load = load_function, .pass_over = cr_record_source_pass_over
 
-/* The cursor of a batch: the number of records that were consumed by its end, and the key of the
- * last one, which stays in the batch. */
+/* The cursor of a batch: the number of records consumed at its end, and the key of the last, which
+ * stays in the batch. */
 uint64_t cr_record_source_cursor(const cr_batch *batch, cr_db_bytes *key);
 
-/* Calls `look` with the value of the first record (with skip_corrupt, of the first that is not
- * corrupt) before the source starts. Errors: those of `look`, with source and key; the reader's. */
+/* Calls `look` with the value of the first record (with skip_corrupt the first good record) before
+ * the source starts. Errors: of `look`, with source and key; of the reader. */
 crema_status cr_record_source_look(const cr_record_source *source,
                                    crema_status (*look)(void *user, cr_db_bytes value),
                                    void *user) CREMA_MUST_USE;
 
-/* Prefixes the error text of a failure with source and key; passes CREMA_OK on. */
+/* Prefixes the error text of a failure with source and key. Returns `status`. */
 crema_status cr_record_source_fail(const cr_record_source *source, cr_db_bytes key,
                                    crema_status status);
 

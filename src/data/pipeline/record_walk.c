@@ -9,10 +9,6 @@
 #include "core/mem_available.h"
 #include "core/thread.h"
 
-static crema_status fail_empty(const cr_record_walk *walk) {
-  return cr_fail(CREMA_E_CORRUPT, "%s: the database has no records", walk->db->path);
-}
-
 /* ---- memory -------------------------------------------------------------- */
 
 void cr_record_walk_keep_nothing(cr_record_walk *walk) {
@@ -33,7 +29,7 @@ static void give_up(cr_record_walk *walk) {
   cr_record_walk_keep_nothing(walk);
 }
 
-/* Makes the record under the cursor the current one. */
+/* Makes the cursor's record the current one. */
 static void arrive(cr_record_walk *walk) {
   walk->key = walk->cursor->key;
   walk->value = walk->cursor->value;
@@ -58,7 +54,7 @@ static crema_status recall(cr_record_walk *walk) {
   return CREMA_OK;
 }
 
-/* All records are in the cache now: later epochs come from there. */
+/* All records are in the cache: later epochs come from there. */
 static crema_status turn_to_memory(cr_record_walk *walk) {
   walk->from_memory = true;
   walk->order.count = (size_t)walk->count;
@@ -74,7 +70,9 @@ static crema_status go_first(cr_record_walk *walk) {
   walk->walked = 0;
   walk->from_first = true;
   CR_TRY(cr_db_cursor_first(walk->cursor));
-  if (!walk->cursor->valid) return fail_empty(walk);
+  if (!walk->cursor->valid) {
+    return cr_fail(CREMA_E_CORRUPT, "%s: the database has no records", walk->db->path);
+  }
   arrive(walk);
   return CREMA_OK;
 }
@@ -94,7 +92,7 @@ crema_status cr_record_walk_next(cr_record_walk *walk) {
   return go_first(walk);
 }
 
-/* Whole epochs need not be walked. */
+/* Skips whole epochs. */
 static void leap(cr_record_walk *walk, uint64_t position) {
   uint64_t count = walk->count;
   if (walk->cache != NULL || count == UINT64_MAX || !walk->from_first || walk->walked != 0) return;

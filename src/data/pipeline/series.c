@@ -1,13 +1,5 @@
 #include "data/pipeline/series.h"
 
-static void concat_neighbours(cr_series *series) {
-  series->points /= 2;
-  for (int i = 0; i < series->points; ++i) {
-    series->point[i] = series->point[2 * i] + series->point[2 * i + 1];
-  }
-  series->stretch *= 2;
-}
-
 void cr_series_add(cr_series *series, double value) {
   if (series->stretch == 0) series->stretch = 1;
   series->total += value;
@@ -17,7 +9,12 @@ void cr_series_add(cr_series *series, double value) {
   series->point[series->points++] = series->sum;
   series->sum = 0;
   series->pending = 0;
-  if (series->points == CR_SERIES_POINTS) concat_neighbours(series);
+  if (series->points < CR_SERIES_POINTS) return;
+  series->points /= 2;
+  series->stretch *= 2;
+  for (int i = 0; i < series->points; ++i) {
+    series->point[i] = series->point[2 * i] + series->point[2 * i + 1];
+  }
 }
 
 double cr_series_point(const cr_series *series, int point) {

@@ -1,4 +1,4 @@
-/* A series of numbers of any length, kept as the means of at most 32 equal stretches. */
+/* A series of numbers of any length, reduced to the means of at most 32 equal stretches. */
 #ifndef CR_DATA_SERIES_H
 #define CR_DATA_SERIES_H
 
@@ -6,8 +6,8 @@
 
 enum { CR_SERIES_POINTS = 32 };
 
-/* Zero-initialise. point[0..points-1] are sums over `stretch` numbers each; `pending` numbers after
- * them sum up to `sum`. */
+/* Zero-initialise. point[0..points-1] are sums over `stretch` numbers each; `sum` is the sum of the
+ * `pending` numbers after them. */
 typedef struct cr_series {
   int points;
   double point[CR_SERIES_POINTS];
@@ -16,10 +16,10 @@ typedef struct cr_series {
   uint64_t count;
 } cr_series;
 
-/* Appends a number. When all points are in use, pairs of neighbours are merged. */
+/* Appends a number; when all points are in use, merges pairs of neighbours. */
 void cr_series_add(cr_series *series, double value);
 
-/* Mean of stretch `point`; the mean of all numbers (0 when there are none). */
+/* The mean of stretch `point`; the mean of all numbers, or 0. */
 double cr_series_point(const cr_series *series, int point);
 double cr_series_mean(const cr_series *series);
 

@@ -11,21 +11,20 @@ typedef struct span {
   int out;           /* pixels of the square */
 } span;
 
-/* The nearest pixel. With much context a window's edge can lie further out than an int can hold;
- * that far out, nothing of the image is in the window anyway. */
+/* The nearest pixel. With much context a window's edge may exceed an int, far outside the image. */
 static int nearest_pixel(float value) {
   const float most = 0x1p29F;
   return (int)roundf(fminf(fmaxf(value, -most), most));
 }
 
-/* Grows the span about its centre; halves are taken of whole pixels, as in R-CNN. */
+/* Grows the span about its centre, in whole pixels, as R-CNN does. */
 static void grow(span *s, float half, float context) {
   float centre = (float)s->first + (float)(s->last - s->first + 1) / 2.0f;
   s->first = nearest_pixel(centre - half * context);
   s->last = nearest_pixel(centre + half * context);
 }
 
-/* Cuts off what is outside the image, keeping its share of the square. */
+/* Cuts off the part outside the image, but keeps its share of the square. */
 static bool clip(span *s, int crop_size) {
   float scale = (float)crop_size / (float)(s->last - s->first + 1);
   s->before = s->first < 0 ? -s->first : 0;

@@ -1,4 +1,4 @@
-/* Where a window lies in its image and in the square that it is scaled to. */
+/* The place of a window in its image and in the square that it is scaled to. */
 #ifndef CR_DATA_WINDOW_CROP_H
 #define CR_DATA_WINDOW_CROP_H
 
@@ -8,17 +8,17 @@
 
 typedef struct cr_window_crop_options {
   int crop_size;   /* side of the square, above 0 */
-  int context_pad; /* pixels of the square around the window that show what is around it; at most
+  int context_pad; /* pixels of the square that show the window's surroundings; at most
                     * (crop_size - 1) / 2 */
-  bool square;     /* the window is first grown to a square, else stretched */
+  bool square;     /* grow the window to a square, instead of stretching it */
 } cr_window_crop_options;
 
-/* The part x, y, width, height of the image, inside it, is scaled to out_height x out_width and put
- * at pad_y, pad_x in the square (from the right in a mirrored square); the rest is outside the
- * image and is filled. */
+/* The part x, y, width, height inside the image is scaled to out_height x out_width and put at
+ * pad_y, pad_x in the square (from the right if mirrored); the rest, outside the image, is filled.
+ */
 typedef struct cr_window_crop {
   int x, y, width, height;
-  int out_height, out_width; /* 0: nothing of the window is in the image */
+  int out_height, out_width; /* 0: the window is outside the image */
   int pad_y, pad_x;
 } cr_window_crop;
 

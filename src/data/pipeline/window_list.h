@@ -1,11 +1,9 @@
-/* Window files: for each image its name, size and a number of labelled windows, as R-CNN writes
- * them:
+/* Window files of R-CNN. For each image:
  *   # <image number>
  *   <file name>
  *   <channels> <height> <width>
  *   <number of windows>
- *   <class> <overlap with an object> <x1> <y1> <x2> <y2>     for each of them
- */
+ *   <class> <overlap with an object> <x1> <y1> <x2> <y2>     for each window */
 #ifndef CR_DATA_WINDOW_LIST_H
 #define CR_DATA_WINDOW_LIST_H
 
@@ -14,7 +12,7 @@
 #include "core/buffer.h"
 
 typedef struct cr_listed_window {
-  size_t image; /* which of the list */
+  size_t image; /* index in the list */
   size_t line;
   int label; /* 0: background */
   float overlap;
