@@ -1,8 +1,10 @@
 /* Averaged weights (ema_decay) of a replica:
+ *
  *   w' = d w' + (1 - d) w  after each update, w' = w at the start
- * (Polyak and Juditsky, "Acceleration of stochastic approximation by averaging", 1992, with weights
- * that decay). All replicas have equal weights after an update, hence equal averages without an
- * exchange. Parameters that do not learn, such as statistics, have no average. */
+ *
+ * See Polyak and Juditsky, "Acceleration of stochastic approximation by averaging", 1992. All
+ * replicas have equal weights after an update, hence equal averages without an exchange. Parameters
+ * that do not learn, such as statistics, have no average. */
 #ifndef CR_SOLVER_AVERAGE_H
 #define CR_SOLVER_AVERAGE_H
 

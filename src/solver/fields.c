@@ -42,8 +42,6 @@ crema_status cr_field_locate(crema_status code, const char *path) {
   return cr_fail_where(code, &(cr_where){.file = path, .line = line});
 }
 
-/* ---- checks -------------------------------------------------------------- */
-
 static crema_status check_finite(const char *name, float value) {
   if (isfinite(value)) return CREMA_OK;
   return cr_field_fail(CREMA_E_RANGE, name, "%s must be a finite number, found %g", name,

@@ -16,7 +16,7 @@ size_t cr_field_line(const char *path, const char *field);
  * with its line. Returns `code`. */
 crema_status cr_field_locate(crema_status code, const char *path);
 
-/* Errors: CREMA_E_RANGE for numbers that are not finite, or that are negative without a meaning. */
+/* Errors: CREMA_E_RANGE for NaN and infinities, and for senseless negative numbers. */
 crema_status cr_fields_check(const Caffe__SolverParameter *param) CREMA_MUST_USE;
 
 #endif

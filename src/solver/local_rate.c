@@ -9,7 +9,7 @@
  *         rate = r l
  *
  * where l = 1 if one of the norms is 0, and c = 0.95 c + 0.05 g.h / (|g| |h|), h the history of the
- * momentum: a parameter learns slower while its gradient keeps its direction, faster while it
+ * momentum. A parameter learns slower while its gradient keeps its direction, faster while it
  * turns.
  */
 #include "solver/local_rate.h"
@@ -35,7 +35,7 @@ typedef struct block_sums {
   const cr_param_block *block; /* that learns */
   cr_op *op;
   cr_update_segment *segment; /* one per part */
-  cr_tensor *history;         /* in the block's type; so are weights and gradients */
+  cr_tensor *history;         /* in the block's type, as weights and gradients */
   bool owns_history;
   cr_tensor *result[SUMS]; /* one value per part */
 } block_sums;

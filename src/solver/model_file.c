@@ -13,8 +13,6 @@
 #include "core/log.h"
 #include "solver/solver.h"
 
-/* ---- sums ---------------------------------------------------------------- */
-
 static crema_status add_up(int fd, const char *path, cr_model_sum *sum) {
   enum { CHUNK = 1 << 18 };
   crema_status status = CREMA_OK;
@@ -41,8 +39,6 @@ crema_status cr_model_sum_read(const char *path, cr_model_sum *out) {
   cr_io_close(fd);
   return status;
 }
-
-/* ---- finding ------------------------------------------------------------- */
 
 enum { CANDIDATES = 3 };
 

@@ -140,10 +140,6 @@ static crema_status slowest_process(const cr_training_plan *plan, double *second
   return status;
 }
 
-static double larger(double a, double b) {
-  return a > b ? a : b;
-}
-
 static crema_status measure_computing(cr_training_plan *plan) {
   crema_solver *solver = plan->solver;
   cr_plan_times *all = &plan->times;
@@ -152,14 +148,14 @@ static crema_status measure_computing(cr_training_plan *plan) {
   CR_TRY(cr_replica_threads_run(solver->team, measure_replica, plan));
   for (int r = 0; r < solver->replicas; ++r) {
     const cr_plan_times *one = &plan->each[r];
-    all->forward = larger(all->forward, one->forward);
-    all->backward = larger(all->backward, one->backward);
-    all->update = larger(all->update, one->update);
-    all->again = larger(all->again, one->again);
+    all->forward = fmax(all->forward, one->forward);
+    all->backward = fmax(all->backward, one->backward);
+    all->update = fmax(all->update, one->update);
+    all->again = fmax(all->again, one->again);
     cr_net_memory memory;
     CR_TRY(cr_net_memory_read(solver->replica[r].net, &memory));
     if (memory.planned > plan->memory.planned) plan->memory = memory;
-    for (int i = 0; i < plan->buckets; ++i) all->ready[i] = larger(all->ready[i], one->ready[i]);
+    for (int i = 0; i < plan->buckets; ++i) all->ready[i] = fmax(all->ready[i], one->ready[i]);
   }
   double sum[] = {all->forward, all->backward, all->update, all->again};
   CR_TRY(slowest_process(plan, sum, 4));
@@ -224,18 +220,14 @@ static double last_bucket(const cr_training_plan *plan, crema_exchange way, doub
   return cr_cost_overlapped(plan->cost, plan->buckets, &ranks);
 }
 
-static double ring_seconds(const cr_training_plan *plan, crema_exchange way) {
+double cr_plan_exchange(const cr_training_plan *plan, crema_exchange way) {
+  if (way == CREMA_EXCHANGE_TREE) return tree_seconds(plan);
   const cr_cost_ranks ranks = ranks_of(plan, way);
   double sum = 0;
-  for (int i = 0; i < plan->buckets; ++i) {
+  for (int i = 0; i < plan->buckets && way != CREMA_EXCHANGE_AUTO; ++i) {
     sum += cr_cost_ring(&ranks, cr_plan_bucket_bytes(plan, i));
   }
   return sum;
-}
-
-double cr_plan_exchange(const cr_training_plan *plan, crema_exchange way) {
-  if (way == CREMA_EXCHANGE_TREE) return tree_seconds(plan);
-  return way == CREMA_EXCHANGE_AUTO ? 0 : ring_seconds(plan, way);
 }
 
 double cr_plan_step(const cr_training_plan *plan, crema_exchange way) {
@@ -245,7 +237,7 @@ double cr_plan_step(const cr_training_plan *plan, crema_exchange way) {
   if (way == CREMA_EXCHANGE_AUTO) return computing + t->update;
   if (way == CREMA_EXCHANGE_TREE) return computing + tree_seconds(plan) + t->update;
   const double last = last_bucket(plan, way, computing - t->backward);
-  return larger(computing, last) + (updates_late(plan->solver) ? t->update : 0);
+  return fmax(computing, last) + (updates_late(plan->solver) ? t->update : 0);
 }
 
 /* ---- the plan ------------------------------------------------------------ */

@@ -19,8 +19,6 @@ __attribute__((format(printf, 2, 3))) static void say(const teller *t, const cha
   t->line(t->user, text);
 }
 
-/* ---- devices and links ---- */
-
 static const char *device_name(const teller *t, int replica, char *text, size_t size) {
   const crema_device *device = t->plan->solver->replica[replica].context->device;
   snprintf(text, size, "%s:%d", device->backend->name, device->index);
@@ -37,12 +35,17 @@ static const char *speed_text(cr_speed link, char *text, size_t size) {
   return text;
 }
 
-static void tell_tree(const teller *t) {
+static void tell_links(const teller *t) {
   static const char *const way[] = {[CR_TREE_BOARD] = "on one board",
                                     [CR_TREE_DIRECT] = "direct",
                                     [CR_TREE_BY_HOST] = "by way of the host"};
   const cr_training_plan *plan = t->plan;
   char from[32], to[32], speed[64];
+  if (plan->solver->world != NULL && plan->solver->ranks > 1) {
+    say(t, "Links between processes, all used at once, of sums by MPI: %s",
+        speed_text(plan->processes, speed, sizeof speed));
+  }
+  if (plan->solver->replicas < 2) return;
   say(t, "Tree of devices: who copies weights to whom, and gets gradients back");
   for (int i = 1; i < plan->solver->replicas; ++i) {
     const cr_tree_pair pair = plan->pair[i];
@@ -50,24 +53,11 @@ static void tell_tree(const teller *t) {
         device_name(t, pair.child, to, sizeof to), way[plan->way[i]],
         speed_text(plan->link[i], speed, sizeof speed));
   }
-}
-
-static void tell_links(const teller *t) {
-  const cr_training_plan *plan = t->plan;
-  char speed[64];
-  if (plan->solver->world != NULL && plan->solver->ranks > 1) {
-    say(t, "Links between processes, all used at once, of sums by MPI: %s",
-        speed_text(plan->processes, speed, sizeof speed));
-  }
-  if (plan->solver->replicas < 2) return;
-  tell_tree(t);
   say(t, "Links of the tree's last level, all used at once: %s",
       speed_text(plan->level, speed, sizeof speed));
   say(t, "Links from each device to the next one, all used at once: %s",
       speed_text(plan->ring, speed, sizeof speed));
 }
-
-/* ---- buckets and times ---- */
 
 static void tell_buckets(const teller *t) {
   const cr_training_plan *plan = t->plan;
@@ -91,38 +81,28 @@ static void tell_computing(const teller *t) {
   if (solver->param->iter_size > 1) {
     say(t, "  %d forward and backward passes an iteration", solver->param->iter_size);
   }
-}
-
-/* Of host memory: where values are on a device, its own is planned by its pool. */
-static void tell_memory(const teller *t) {
-  const cr_plan_times *times = &t->plan->times;
+  /* Host memory; a device's pool plans the device's memory. */
   const cr_net_memory *memory = &t->plan->memory;
-  if (memory->planned > 0) {
-    say(t, "Activations and gradients: %.2f MB at most at once, in %.2f MB of memory",
-        (double)memory->planned / 1e6, (double)memory->planned_held / 1e6);
-  }
-  if (t->plan->solver->options.recompute && memory->planned > 0) {
+  if (memory->planned == 0) return;
+  say(t, "Activations and gradients: %.2f MB at most at once, in %.2f MB of memory",
+      (double)memory->planned / 1e6, (double)memory->planned_held / 1e6);
+  if (solver->options.recompute) {
     say(t, "  computing values again instead of keeping them: %.3f ms of backward",
         times->again * 1e3);
   }
 }
 
-/* ---- ways to exchange ---- */
+static const char *const way_names[] = {[CREMA_EXCHANGE_AUTO] = "none",
+                                        [CREMA_EXCHANGE_TREE] = "tree",
+                                        [CREMA_EXCHANGE_REDUCE] = "reduce",
+                                        [CREMA_EXCHANGE_NCCL] = "nccl",
+                                        [CREMA_EXCHANGE_MPI] = "mpi"};
 
-static void tell_step(const teller *t, const char *name, crema_exchange way) {
+static void tell_step(const teller *t, crema_exchange way) {
   const double alone = cr_plan_step(t->plan, CREMA_EXCHANGE_AUTO);
   const double step = cr_plan_step(t->plan, way);
-  say(t, "  %-8s %12.3f %10.3f %14.2f", name, cr_plan_exchange(t->plan, way) * 1e3, step * 1e3,
-      alone > 0 ? step / alone : 1);
-}
-
-static const char *name_of(crema_exchange way) {
-  static const char *const name[] = {[CREMA_EXCHANGE_AUTO] = "none",
-                                     [CREMA_EXCHANGE_TREE] = "tree",
-                                     [CREMA_EXCHANGE_REDUCE] = "reduce",
-                                     [CREMA_EXCHANGE_NCCL] = "nccl",
-                                     [CREMA_EXCHANGE_MPI] = "mpi"};
-  return name[way];
+  say(t, "  %-8s %12.3f %10.3f %14.2f", way_names[way], cr_plan_exchange(t->plan, way) * 1e3,
+      step * 1e3, alone > 0 ? step / alone : 1);
 }
 
 static void tell_choice(const teller *t) {
@@ -131,8 +111,8 @@ static void tell_choice(const teller *t) {
   const char *why = "";
   const crema_exchange taken = cr_solver_auto_exchange(solver, &why);
   say(t, "%s: %s, because %s", wanted == CREMA_EXCHANGE_AUTO ? "Taken (auto)" : "auto would take",
-      name_of(taken), why);
-  if (wanted != CREMA_EXCHANGE_AUTO) say(t, "Taken (-exchange): %s", name_of(wanted));
+      way_names[taken], why);
+  if (wanted != CREMA_EXCHANGE_AUTO) say(t, "Taken (-exchange): %s", way_names[wanted]);
   if (solver->replicas > 1 &&
       cr_plan_step(t->plan, CREMA_EXCHANGE_TREE) < cr_plan_step(t->plan, CREMA_EXCHANGE_REDUCE)) {
     say(t, "Here the tree may be faster, as so few bytes are exchanged: try -exchange tree");
@@ -143,15 +123,13 @@ static void tell_steps(const teller *t) {
   const crema_solver *solver = t->plan->solver;
   say(t, "Predicted time of an iteration");
   say(t, "  %-8s %12s %10s %14s", "way", "exchange ms", "step ms", "times as long");
-  tell_step(t, "none", CREMA_EXCHANGE_AUTO);
+  tell_step(t, CREMA_EXCHANGE_AUTO);
   if (solver->replicas > 1) {
-    tell_step(t, "tree", CREMA_EXCHANGE_TREE);
-    tell_step(t, "reduce", CREMA_EXCHANGE_REDUCE);
+    tell_step(t, CREMA_EXCHANGE_TREE);
+    tell_step(t, CREMA_EXCHANGE_REDUCE);
+    if (solver->device->backend->type == CREMA_DEVICE_CUDA) tell_step(t, CREMA_EXCHANGE_NCCL);
   }
-  if (solver->replicas > 1 && solver->device->backend->type == CREMA_DEVICE_CUDA) {
-    tell_step(t, "nccl", CREMA_EXCHANGE_NCCL);
-  }
-  if (solver->world != NULL && solver->ranks > 1) tell_step(t, "mpi", CREMA_EXCHANGE_MPI);
+  if (solver->world != NULL && solver->ranks > 1) tell_step(t, CREMA_EXCHANGE_MPI);
   if (solver->ranks > 1) tell_choice(t);
   else say(t, "There is one device: nothing is exchanged");
 }
@@ -173,6 +151,5 @@ void cr_plan_tell(const cr_training_plan *plan, void (*line)(void *user, const c
   tell_links(&t);
   tell_buckets(&t);
   tell_computing(&t);
-  tell_memory(&t);
   tell_steps(&t);
 }

@@ -1,10 +1,10 @@
 /* A replica: one copy of the net that is trained, with its gradients and its update, on one device.
  *
  * Several replicas compute gradients from different samples and exchange them (src/parallel). If
- * every replica updates, the exchange runs in a thread of the replica during backward: a bucket of
- * gradients is handed over when its last gradient is submitted, summed over all replicas, and used
- * for the update at once unless the update needs all gradients first. If only the root updates,
- * gradients are summed after backward, and the root's weights are broadcast before forward. */
+ * every replica updates, the exchange runs in a thread of the replica during backward. A bucket of
+ * gradients is handed over when its last gradient is submitted, and summed over all replicas. The
+ * update uses it at once, unless it needs all gradients first. If only the root updates, gradients
+ * are summed after backward, and the root's weights are broadcast before forward. */
 #ifndef CR_SOLVER_REPLICA_H
 #define CR_SOLVER_REPLICA_H
 
@@ -39,7 +39,7 @@ struct cr_replica {
 crema_status cr_replica_begin(cr_replica *replica, const Caffe__SolverParameter *param,
                               const cr_schedule *schedule, cr_exchange *exchange, int buckets,
                               bool joins) CREMA_MUST_USE;
-/* Takes over an exchange all ranks of which update. Errors: see cr_exchange_prepare. */
+/* Takes over an exchange in which all ranks update. Errors: see cr_exchange_prepare. */
 crema_status cr_replica_join(cr_replica *replica, cr_exchange *exchange,
                              int buckets) CREMA_MUST_USE;
 /* Ends the replica's thread and waits for its queued work, which may use memory of other replicas:

@@ -120,7 +120,7 @@ crema_exchange cr_solver_auto_exchange(const crema_solver *solver, const char **
   return CREMA_EXCHANGE_REDUCE;
 }
 
-/* Resolves `auto` for processes, all of which choose the same. */
+/* Resolves `auto` for processes; all processes choose alike. */
 static crema_status choose_between_processes(const crema_solver *solver, crema_device *device,
                                              bool *nccl) {
   const crema_exchange wanted = solver->options.exchange;
@@ -190,7 +190,7 @@ int cr_solver_buckets(const crema_solver *solver) {
 
 /* ---- replicas ------------------------------------------------------------ */
 
-/* The context of the first replica draws the weights; the others get theirs from it. */
+/* The context of the first replica draws the weights for all replicas. */
 static crema_status make_net(crema_solver *solver, int index) {
   cr_replica *replica = &solver->replica[index];
   crema_device *device = NULL;

@@ -6,7 +6,7 @@
 #include "solver/detections.h"
 #include "solver/solver.h"
 
-/* Carries out what the caller asks for in the middle of a test. */
+/* Carries out the caller's wish in the middle of a test. */
 static crema_status obey(crema_solver *solver) {
   for (;;) {
     crema_solver_action action;
@@ -64,8 +64,6 @@ static void keep_score(crema_solver *solver, const double *sum, int64_t count, i
   solver->has_score = chosen < count;
   if (solver->has_score) solver->score = sum[chosen] / batches;
 }
-
-/* ---- one test net -------------------------------------------------------- */
 
 /* The number of batches that each replica runs in a test. All run each divided batch; other batches
  * are dealt out. All replicas run the same number, as they take turns in the data. */

@@ -59,8 +59,6 @@ crema_status cr_snapshot_check(const crema_solver *solver) {
                     solver->snapshot_prefix);
 }
 
-/* ---- writing ------------------------------------------------------------- */
-
 static unsigned save_flags(const crema_solver *solver) {
   return (solver->param->snapshot_diff ? CR_SAVE_DIFFS : 0U) |
          (solver->param->store_blobs_in_old_format ? CR_SAVE_OLD_FORMAT : 0U);
@@ -151,8 +149,6 @@ crema_status crema_solver_snapshot(crema_solver *solver) {
   CR_REQUIRE(solver);
   return write_snapshot(solver, NULL);
 }
-
-/* ---- doing without ------------------------------------------------------- */
 
 void cr_snapshot_note_failure(crema_solver *solver, crema_status status) {
   free(solver->unsaved_error);

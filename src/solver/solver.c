@@ -154,10 +154,7 @@ crema_status crema_solver_load(const char *path, const crema_solver_options *opt
   solver->rate.minimum_loss = 1e38f;
   solver->snapshot_iteration = -1;
   solver->path = strdup(path);
-  if (solver->path == NULL) {
-    status = cr_fail_memory(strlen(path) + 1, "a path");
-    goto fail;
-  }
+  if (solver->path == NULL) CR_TRY_GOTO(cr_fail_memory(strlen(path) + 1, "a path"), fail);
   CR_TRY_GOTO(build(solver), fail);
   /* Only building needs these. */
   solver->options.stages = NULL;

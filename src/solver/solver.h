@@ -43,7 +43,7 @@ struct crema_solver {
   char *path;                   /* the solver file */
   char *snapshot_prefix;        /* NULL: none could be derived */
   crema_solver_options options; /* stages are not kept */
-  cr_world *world;              /* NULL: one process, or it has not joined the others */
+  cr_world *world;              /* NULL: one process, or one that has yet to join others */
   int rank;                     /* of the first replica of this process */
   int ranks;                    /* replicas of all processes, which share the data */
   int replicas;                 /* of this process */
@@ -106,7 +106,7 @@ void cr_solver_free_replicas(crema_solver *solver);
 crema_status cr_solver_tell(crema_solver *solver, crema_status status);
 /* To be called after joining other processes: logs it, and leaves them reports and processors. */
 void cr_solver_greet(const crema_solver *solver);
-/* The number of replicas that exchange: all, unless this process has not joined the others. */
+/* The number of replicas that exchange: all, or those of a process that has yet to join others. */
 int cr_solver_partners(const crema_solver *solver);
 /* Whether this process reports and writes snapshots. */
 bool cr_solver_leads(const crema_solver *solver);
@@ -126,7 +126,7 @@ crema_status cr_solver_level_statistics(crema_solver *solver) CREMA_MUST_USE;
 
 /* ---- join.c ---- */
 
-/* Before training: warns if this process has not joined the others. Errors: CREMA_E_STATE unless
+/* Before training: warns if this process has yet to join others. Errors: CREMA_E_STATE unless
  * all processes are to make the same iterations, up to `end`. */
 crema_status cr_solver_check_others(crema_solver *solver, int64_t end) CREMA_MUST_USE;
 
@@ -175,7 +175,7 @@ void cr_report_output(const char *kind, int number, const char *name, double val
 
 /* Sets net->grad_scale and solver->scaling as they are when training begins. */
 void cr_grad_scale_start(crema_solver *solver);
-/* To be called between backward and update. *next: the factor for the gradients of the next
+/* To be called between backward and update. Sets *next, the factor for the gradients of the next
  * iteration, constant without global_grad_scale_adaptive. *skip: omit the update, as gradients are
  * not finite, which a smaller factor may cure. Errors: CREMA_E_NUMERIC after too many skipped
  * updates in a row, unless training continues with values that are not finite. */

@@ -104,14 +104,6 @@ static crema_status net_to_proto(const crema_solver *solver, int index,
   return CREMA_OK;
 }
 
-static crema_status generator_to_proto(const cr_mt19937 *rng, Caffe__CremaState *message) {
-  CR_TRY(CR_STATE_ALLOCATE(message->generator, GENERATOR_WORDS));
-  memcpy(message->generator, rng->state, sizeof rng->state);
-  message->generator[GENERATOR_WORDS - 1] = (uint32_t)rng->next;
-  message->n_generator = GENERATOR_WORDS;
-  return CREMA_OK;
-}
-
 static crema_status window_to_proto(const cr_loss_window *window, Caffe__CremaState *message) {
   CR_TRY(CR_STATE_ALLOCATE(message->loss, (size_t)window->count + 1));
   memcpy(message->loss, window->loss, (size_t)window->count * sizeof *message->loss);
@@ -159,7 +151,11 @@ static crema_status extra_to_proto(crema_solver *solver, Caffe__CremaState **out
   caffe__crema_state__init(message);
   message->has_seed = true;
   message->seed = solver->seed;
-  CR_TRY_GOTO(generator_to_proto(&solver->context->rng, message), fail);
+  const cr_mt19937 *rng = &solver->context->rng;
+  CR_TRY_GOTO(CR_STATE_ALLOCATE(message->generator, GENERATOR_WORDS), fail);
+  memcpy(message->generator, rng->state, sizeof rng->state);
+  message->generator[GENERATOR_WORDS - 1] = (uint32_t)rng->next;
+  message->n_generator = GENERATOR_WORDS;
   CR_TRY_GOTO(window_to_proto(&solver->window, message), fail);
   CR_TRY_GOTO(update_to_proto(solver, message), fail);
   early_stop_to_proto(solver, message);
@@ -191,7 +187,9 @@ static bool model_rounds_weights(const crema_solver *solver) {
   return rounds;
 }
 
-static crema_status empty_blob(Caffe__BlobProto **out) {
+/* `blob` NULL: an empty entry. */
+static crema_status blob_to_proto(crema_blob *blob, Caffe__BlobProto **out) {
+  if (blob != NULL) return cr_blob_to_proto(blob, CR_SAVE_OLD_FORMAT, out);
   CR_TRY(CR_STATE_ALLOCATE(*out, 1));
   caffe__blob_proto__init(*out);
   return CREMA_OK;
@@ -202,9 +200,8 @@ static crema_status weights_to_proto(const crema_solver *solver, Caffe__CremaSta
   if (!model_rounds_weights(solver)) return CREMA_OK;
   CR_TRY(CR_STATE_ALLOCATE(message->weights, (size_t)net->learnables));
   for (int i = 0; i < net->learnables; ++i) {
-    Caffe__BlobProto **to = &message->weights[i];
-    CR_TRY(is_half(net->learnable[i]) ? cr_blob_to_proto(net->learnable[i], CR_SAVE_OLD_FORMAT, to)
-                                      : empty_blob(to));
+    crema_blob *blob = is_half(net->learnable[i]) ? net->learnable[i] : NULL;
+    CR_TRY(blob_to_proto(blob, &message->weights[i]));
     ++message->n_weights;
   }
   return CREMA_OK;
@@ -217,9 +214,7 @@ static crema_status average_to_proto(const crema_solver *solver, Caffe__CremaSta
   if (average == NULL) return CREMA_OK;
   CR_TRY(CR_STATE_ALLOCATE(message->average, (size_t)params + 1));
   for (int i = 0; i < params; ++i) {
-    Caffe__BlobProto **to = &message->average[i];
-    crema_blob *blob = cr_average_of(average, i);
-    CR_TRY(blob != NULL ? cr_blob_to_proto(blob, CR_SAVE_OLD_FORMAT, to) : empty_blob(to));
+    CR_TRY(blob_to_proto(cr_average_of(average, i), &message->average[i]));
     ++message->n_average;
   }
   return CREMA_OK;

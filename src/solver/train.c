@@ -86,6 +86,8 @@ typedef struct joint_iteration {
   bool display;
   double loss[CR_MAX_DEVICES]; /* of each replica of this process */
   double rate;                 /* for the update */
+  double scale;                /* for the gradients of the next iteration */
+  bool skip;                   /* no update, as gradients are not finite */
 } joint_iteration;
 
 /* Only the first replica warns about a loss that is not finite. */
@@ -107,8 +109,13 @@ static crema_status compute(void *user, cr_replica *replica) {
 
 static crema_status update_replica(void *user, cr_replica *replica) {
   const joint_iteration *joint = user;
-  if (joint->solver->param->disabled_update) return CREMA_OK;
-  return cr_replica_update(replica, joint->rate, joint->iteration.number);
+  if (joint->skip) {
+    crema_net_clear_param_diffs(replica->net); /* the steps are zero */
+  } else if (!joint->solver->param->disabled_update) {
+    CR_TRY(cr_replica_update(replica, joint->rate, joint->iteration.number));
+  }
+  cr_net_set_grad_scale(replica->net, joint->scale);
+  return CREMA_OK;
 }
 
 /* Does `work`, which sets joint->loss, for all replicas; *loss is the mean loss of all. After a
@@ -137,30 +144,13 @@ static bool is_due(int64_t iteration, int interval) {
   return interval > 0 && iteration % interval == 0;
 }
 
-static crema_status set_grad_scale(void *user, cr_replica *replica) {
-  cr_net_set_grad_scale(replica->net, *(const double *)user);
-  return CREMA_OK;
-}
-
-static crema_status clear_diffs(void *user, cr_replica *replica) {
-  (void)user;
-  crema_net_clear_param_diffs(replica->net);
-  return CREMA_OK;
-}
-
 /* Changes the weights, unless the gradients are worthless. */
 static crema_status update(crema_solver *solver, joint_iteration *joint) {
-  double scale;
-  bool skip;
-  CR_TRY(cr_grad_scale_next(solver, &scale, &skip));
-  if (skip) {
-    CR_TRY(cr_replica_threads_run(solver->team, clear_diffs, NULL)); /* the steps are zero */
-  } else {
-    solver->updating = true;
-    CR_TRY(cr_replica_threads_run(solver->team, update_replica, joint));
-    solver->updating = false;
-  }
-  return cr_replica_threads_run(solver->team, set_grad_scale, &scale);
+  CR_TRY(cr_grad_scale_next(solver, &joint->scale, &joint->skip));
+  solver->updating = !joint->skip;
+  CR_TRY(cr_replica_threads_run(solver->team, update_replica, joint));
+  solver->updating = false;
+  return CREMA_OK;
 }
 
 /* Advances the schedule. */
@@ -180,25 +170,20 @@ crema_status cr_solver_update(crema_solver *solver) {
   return CREMA_OK;
 }
 
-static crema_status level_weights(void *user, cr_replica *replica) {
-  (void)user;
+static crema_status level(void *user, cr_replica *replica) {
+  const bool *gradients = user;
+  if (*gradients) CR_TRY(cr_replica_broadcast_gradients(replica));
   return cr_replica_broadcast(replica, true);
 }
 
-static crema_status level_all(void *user, cr_replica *replica) {
-  (void)user;
-  CR_TRY(cr_replica_broadcast_gradients(replica));
-  return cr_replica_broadcast(replica, true);
-}
-
-/* The program sees the first replica. Its changes there go to the others, unless some belong to
- * other processes, which call their own functions. */
+/* The program sees the first replica. Its changes there go to all replicas of this process, unless
+ * other processes train along and call their own functions. */
 static crema_status call_and_level(crema_solver *solver, crema_solver_call_fn *call,
-                                   cr_replica_work *level) {
+                                   bool gradients) {
   if (call == NULL) return CREMA_OK;
   CR_TRY(cr_solver_call(solver, call));
   if (solver->replicas == 1 || cr_solver_partners(solver) != solver->replicas) return CREMA_OK;
-  return cr_replica_threads_run(solver->team, level, NULL);
+  return cr_replica_threads_run(solver->team, level, &gradients);
 }
 
 /* One update of the weights. */
@@ -219,7 +204,7 @@ static crema_status iterate(crema_solver *solver) {
                                    .has_rate = updates_early};
   if (joint.iteration.has_rate) CR_TRY(find_rate(solver, 0, &joint.iteration.rate));
   solver->net->debug_info = display && param->debug_info;
-  CR_TRY(call_and_level(solver, solver->options.iteration_start, level_weights));
+  CR_TRY(call_and_level(solver, solver->options.iteration_start, false));
   CR_TRY(run_jointly(solver, compute, &joint, &loss));
   solver->samples += solver->batch_samples * param->iter_size;
   double shown = cr_loss_window_add(&solver->window, loss);
@@ -233,7 +218,7 @@ static crema_status iterate(crema_solver *solver) {
   if (display && cr_solver_leads(solver)) {
     cr_log_info("Iteration %lld, lr = %g", (long long)solver->iteration, joint.rate);
   }
-  CR_TRY(call_and_level(solver, solver->options.gradients_ready, level_all));
+  CR_TRY(call_and_level(solver, solver->options.gradients_ready, true));
   CR_TRY(update(solver, &joint));
   CR_TRY(cr_net_show_views(solver->net));
   CR_TRY(cr_net_debug_update(solver->net));

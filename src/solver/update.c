@@ -1,6 +1,6 @@
 /* The rules, per learnable parameter with gradient g, weight w, history h (all element-wise):
  *
- *   g  = what the diff holds, divided by the net's grad_scale
+ *   g  = the diff divided by the net's grad_scale
  *   g' = c g / iter_size + decay term    L2: d w, L1: d sign(w); d = weight_decay decay_mult
  *                                        WD: none, but w -= r d w besides
  *   c  = min(1, clip_gradients / |g|)    |g| over the gradients of all parameters together
@@ -345,7 +345,7 @@ static crema_status update_parameter(cr_updater *updater, int i, const update_st
   crema_blob *blob = updater->net->learnable[i];
   const cr_update_rule rule = updater->is.row->rule;
   const bool momentum_only = rule == CR_UPDATE_SGD || rule == CR_UPDATE_NESTEROV;
-  /* A fixed parameter needs no pass over memory if its step and history stay zero. */
+  /* A fixed parameter costs no memory traffic if its step and history stay zero. */
   if (updater->net->lr_mult[i] == 0 &&
       (rule == CR_UPDATE_DIRECTION ||
        (momentum_only && cr_tensor_is_zero(updater->history[i]->data)))) {

@@ -25,8 +25,8 @@ void cr_updater_destroy(cr_updater *updater);
 void cr_updater_set_replicas(cr_updater *updater, int replicas);
 
 /* One update of all learnable parameters from their diffs, which hold the sum of `iter_size`
- * gradients of each replica times the net's grad_scale: division by that and by the number of
- * replicas, clipping (clip_gradients), division by iter_size, weight decay, the rule.
+ * gradients of each replica times the net's grad_scale. Its steps: division by grad_scale and by
+ * the number of replicas, clipping (clip_gradients), division by iter_size, weight decay, the rule.
  * `iteration` counts the updates done before. */
 crema_status cr_updater_run(cr_updater *updater, double rate, int64_t iteration) CREMA_MUST_USE;
 
