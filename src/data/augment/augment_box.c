@@ -7,8 +7,6 @@
 #include "core/fail.h"
 #include "data/augment/augment_private.h"
 
-/* ---- measures ------------------------------------------------------------ */
-
 float cr_box_size(cr_box box) {
   if (box.xmax < box.xmin || box.ymax < box.ymin) return 0;
   return (box.xmax - box.xmin) * (box.ymax - box.ymin);
@@ -38,8 +36,6 @@ static float clip(float value) {
 cr_box cr_box_clip(cr_box box) {
   return (cr_box){clip(box.xmin), clip(box.ymin), clip(box.xmax), clip(box.ymax)};
 }
-
-/* ---- patches ------------------------------------------------------------- */
 
 enum { MAX_TRIALS = 1000000 };
 
@@ -147,8 +143,6 @@ void cr_image_crop(cr_image *image, cr_box patch) {
   image->width = width;
   image->height = height;
 }
-
-/* ---- where boxes go ------------------------------------------------------ */
 
 bool cr_box_project(cr_box window, cr_box *box) {
   if (box->xmin >= window.xmax || box->xmax <= window.xmin || box->ymin >= window.ymax ||

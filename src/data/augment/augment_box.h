@@ -33,8 +33,8 @@ cr_box cr_box_clip(cr_box box);
  * CREMA_E_ARGUMENT, CREMA_E_RANGE. */
 crema_status cr_batch_sampler_check(const Caffe__BatchSampler *sampler) CREMA_MUST_USE;
 
-/* Draws a patch for a sample: each of the `count` samplers tries up to max_trials patches and keeps
- * up to max_sample for which one of the `boxes` objects meets all constraints; one of all kept
+/* Draws a patch for a sample. Each of the `count` samplers tries up to max_trials patches and keeps
+ * up to max_sample for which one of the `boxes` objects meets all constraints. One of all kept
  * patches is chosen uniformly. Returns false, with *out the whole image, if none is kept. The
  * choice depends only on key and sample. A patch of width w and height h has w h = scale^2, w / h =
  * aspect ratio, clipped to the image. */

@@ -6,8 +6,6 @@
 #include "core/rng.h"
 #include "data/augment/augment_private.h"
 
-/* ---- random numbers and values ------------------------------------------- */
-
 cr_random cr_random_begin(uint64_t key, uint64_t sample, cr_stage stage) {
   return (cr_random){.key = key, .sample = sample, .counter = (uint64_t)stage << 32, .used = 4};
 }
@@ -35,8 +33,6 @@ uint8_t cr_saturate(float value) {
 static uint8_t cut(int value) {
   return (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
 }
-
-/* ---- hue, saturation, value ---------------------------------------------- */
 
 /* A quotient is a product with a rounded reciprocal of 12 fractional bits. */
 enum { HSV_BITS = 12, HSV_HALF = 1 << (HSV_BITS - 1), HUES = 180 };
@@ -78,8 +74,6 @@ void cr_hsv_to_bgr(uint8_t *pixels, size_t count) {
   }
 }
 
-/* ---- luma and colour differences ----------------------------------------- */
-
 enum { YCC_BITS = 14, YCC_HALF = 1 << (YCC_BITS - 1) };
 
 static int ycc_round(int value) {
@@ -107,8 +101,6 @@ void cr_ycrcb_to_bgr(uint8_t *pixels, size_t count) {
     p[2] = cut(y + ycc_round(22987 * cr));
   }
 }
-
-/* ---- distort_param ------------------------------------------------------- */
 
 static crema_status check_range(const char *name, float lower, float upper) {
   if (lower >= 0 && upper >= lower) return CREMA_OK;

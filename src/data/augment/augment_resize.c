@@ -169,11 +169,7 @@ crema_status cr_image_resize_with(const cr_image *in, int height, int width,
   crema_status status = CREMA_OK;
   CR_TRY_GOTO(make_taps(mode, cover, in->height, height, &down), out);
   CR_TRY_GOTO(make_taps(mode, cover, in->width, width, &across), out);
-  row = malloc(stride * sizeof *row);
-  if (row == NULL) {
-    status = cr_fail_memory(stride * sizeof *row, "resizing an image");
-    goto out;
-  }
+  CR_TRY_GOTO(CR_NEW(row, stride, "resizing an image"), out);
   for (int y = 0; y < height; ++y) {
     sum_rows(in, &down, y, row);
     sum_columns(in, &across, row, out->pixels + (size_t)y * (size_t)width * (size_t)in->channels);

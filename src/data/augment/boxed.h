@@ -21,12 +21,13 @@ typedef struct cr_boxed {
 } cr_boxed;
 
 /* Parses and decodes a record. Errors: CREMA_E_CORRUPT (also a record without objects),
- * CREMA_E_UNSUPPORTED (pixels that are not encoded), those of cr_image_decode. */
+ * CREMA_E_UNSUPPORTED (pixels that are not encoded), errors of cr_image_decode. */
 crema_status cr_boxed_load(cr_boxed *boxed, const uint8_t *bytes, size_t size,
                            cr_image_color color) CREMA_MUST_USE;
 
-/* Writes the objects whose centre is in a part of the image (all objects if it is the whole), in
- * shares of that part, to `out`, which has room for CR_BOXED_MOST. Returns their number. */
+/* Writes the objects whose centre is in a part of the image, in shares of that part, to `out`,
+ * which has room for CR_BOXED_MOST. If the part is the whole image, it has all objects. Returns
+ * their number. */
 int cr_boxed_in_part(const cr_boxed *boxed, const cr_image_part *part, cr_boxed_object *out);
 
 /* Frees the memory and zeroes the struct. */

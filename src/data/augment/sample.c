@@ -4,24 +4,18 @@
 
 #include "core/fail.h"
 
-static crema_status load_floats(cr_sample *sample, const cr_datum *datum) {
-  if (datum->float_count > sample->float_capacity) {
-    size_t bytes = datum->float_count * sizeof *sample->floats;
-    float *floats = malloc(bytes);
-    if (floats == NULL) return cr_fail_memory(bytes, "a Datum's floats");
-    free(sample->floats);
-    sample->floats = floats;
-    sample->float_capacity = datum->float_count;
-  }
-  return cr_datum_floats(datum, sample->floats, datum->float_count);
-}
-
-/* The pixels of a record that is not encoded are not copied. */
+/* Does not copy bytes. */
 static crema_status load_raw(cr_sample *sample, const cr_datum *datum) {
+  const bool bytes_given = datum->size > 0;
+  const void *values = datum->data;
   CR_TRY(cr_datum_check_raw(datum));
-  bool bytes_given = datum->size > 0;
-  if (!bytes_given) CR_TRY(load_floats(sample, datum));
-  sample->pixels = (cr_pixels){.values = bytes_given ? (const void *)datum->data : sample->floats,
+  if (!bytes_given) {
+    CR_TRY(cr_buffer_reserve(&sample->floats, datum->float_count * sizeof(float)));
+    values = sample->floats.data;
+    float *floats = (float *)(void *)sample->floats.data;
+    CR_TRY(cr_datum_floats(datum, floats, datum->float_count));
+  }
+  sample->pixels = (cr_pixels){.values = values,
                                .type = bytes_given ? CREMA_U8 : CREMA_F32,
                                .channels = datum->channels,
                                .height = datum->height,
@@ -62,6 +56,6 @@ crema_status cr_sample_load(cr_sample *sample, const uint8_t *bytes, size_t size
 void cr_sample_free(cr_sample *sample) {
   cr_picture_free(&sample->picture);
   cr_image_free(&sample->image);
-  free(sample->floats);
+  cr_buffer_free(&sample->floats);
   *sample = (cr_sample){0};
 }

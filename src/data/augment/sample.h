@@ -14,8 +14,7 @@ typedef struct cr_sample {
   bool encoded;
   cr_picture picture; /* of an encoded record */
   cr_image image;
-  float *floats;
-  size_t float_capacity;
+  cr_buffer floats;
 } cr_sample;
 
 /* Parses a Datum and, if it is encoded, the header of its image: sets the label and the extents of

@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-/* ---- targets ------------------------------------------------------------- */
-
 void cr_row_begin(cr_row_target *target, float *at, bool stream) {
   target->stream = stream && cr_row_can_stream();
   target->foreign = 0;
@@ -27,8 +25,6 @@ static void stop_stream(cr_row_target *target) {
 void cr_row_end(cr_row_target *target) {
   stop_stream(target);
 }
-
-/* ---- rows ---------------------------------------------------------------- */
 
 /* Inlined, so that strides and steps are constants. */
 #define INLINE __attribute__((always_inline)) static inline

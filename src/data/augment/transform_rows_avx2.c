@@ -1,6 +1,6 @@
 /* Rows of bytes with AVX2, sixteen values at a time, optionally streamed past the caches in whole
  * cache lines. A line that two rows share would first be read from memory, which costs more than
- * all other lines together; so the last values of a row wait for the next row. */
+ * all other lines together. So the last values of a row wait for the next row. */
 #include "data/augment/transform_rows.h"
 #if defined(__x86_64__)
 #include <immintrin.h>

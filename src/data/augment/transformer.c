@@ -14,7 +14,7 @@
 struct cr_transformer {
   uint64_t key;
   bool random_crop, mirror, reversed; /* the order of three channels is */
-  int crop_height, crop_width;        /* 0: the whole picture */
+  int crop_height, crop_width;        /* 0: the whole image */
   float scale;
   cr_image_color color;
   int mean_values; /* 0, 1 or one for each channel */
@@ -49,10 +49,8 @@ static crema_status read_mean(cr_transformer *t, const Caffe__TransformationPara
     return cr_fail_in(cr_mean_read(t->mean_path, &t->mean), "transform_param: mean_file");
   }
   if (param->n_mean_value == 0) return CREMA_OK;
-  size_t bytes = param->n_mean_value * sizeof *t->mean_value;
-  t->mean_value = malloc(bytes);
-  if (t->mean_value == NULL) return cr_fail_memory(bytes, "mean values");
-  memcpy(t->mean_value, param->mean_value, bytes);
+  CR_TRY(CR_NEW(t->mean_value, param->n_mean_value, "mean values"));
+  memcpy(t->mean_value, param->mean_value, param->n_mean_value * sizeof *t->mean_value);
   t->mean_values = (int)param->n_mean_value;
   return CREMA_OK;
 }

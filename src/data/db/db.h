@@ -1,7 +1,7 @@
 /* Databases of records: ordered keys with values, the storage of Caffe data sets.
  *
  * A back end is a table of functions (db.c lists them). A database handle belongs to one thread at
- * a time; so does each cursor of a database that is opened for reading. */
+ * a time, and so each cursor of a database that is opened for reading. */
 #ifndef CR_DATA_DB_H
 #define CR_DATA_DB_H
 

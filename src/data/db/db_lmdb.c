@@ -142,7 +142,7 @@ static crema_status open_read(const char *path, lmdb_db *db) {
   int rc = cr_lmdb_env_open(path, data.data, flags, &db->env);
   if (rc == EACCES || rc == EROFS || rc == EPERM || rc == ENOLCK) {
     /* No lock file can be made (read-only place, network file system). Reading without a lock works
-     * while nobody writes. */
+     * without a writer. */
     cr_log_info("%s: opened without a lock (%s)", path, mdb_strerror(rc));
     rc = cr_lmdb_env_open(path, data.data, flags | MDB_NOLOCK, &db->env);
   }

@@ -1,8 +1,8 @@
 /* LMDB's environments. All readers of a file in a process share one.
  *
  * LMDB must not have one file open twice in a process: closing one environment drops the locks of
- * the second, and opening a third recreates the lock file that the second uses (a reader that
- * begins then sees an empty database). A forked process makes its own environments. */
+ * the second. Opening a third recreates the lock file that the second uses, and a reader that
+ * begins then sees an empty database. A forked process makes its own environments. */
 #ifndef CR_DATA_LMDB_ENV_H
 #define CR_DATA_LMDB_ENV_H
 

@@ -57,8 +57,6 @@ crema_status cr_lmdb_meta_parse(const uint8_t bytes[CR_LMDB_META_SIZE], cr_lmdb_
   return CREMA_OK;
 }
 
-/* ---- reading ------------------------------------------------------------- */
-
 static crema_status read_all(int fd, uint64_t offset, void *bytes, size_t size) {
   ssize_t got = cr_io_read_at(fd, bytes, size, (off_t)offset);
   if (got < 0) return cr_fail_errno(errno, "cannot read the database");
@@ -85,8 +83,6 @@ crema_status cr_lmdb_meta_newest(int fd, cr_lmdb_meta *out) {
   if (second.txn > out->txn) *out = second;
   return CREMA_OK;
 }
-
-/* ---- is it still the same? ----------------------------------------------- */
 
 /* The size, and the time of the last status change in nanoseconds, which programs cannot set. */
 static crema_status look_at(int fd, uint64_t *size, int64_t *change) {
@@ -155,8 +151,6 @@ crema_status cr_lmdb_file_read(cr_lmdb_file *file, uint64_t offset, void *bytes,
   if (status == CREMA_OK || status == CREMA_E_CORRUPT) CR_TRY(check_same(file));
   return status;
 }
-
-/* ---- opening ------------------------------------------------------------- */
 
 static crema_status open_snapshot(uint64_t txn, cr_lmdb_file *file, bool *current) {
   int64_t change = 0;

@@ -45,8 +45,8 @@ typedef struct cr_lmdb_file {
 } cr_lmdb_file;
 
 /* Begins to read the snapshot of transaction `txn` in the caller's open file, which must stay open.
- * *current is false if the file no longer holds that snapshot; then there is nothing to close.
- * Errors: CREMA_E_CORRUPT, CREMA_E_IO, CREMA_E_NO_MEMORY. */
+ * *current: the file holds that snapshot; if not, there is nothing to close. Errors:
+ * CREMA_E_CORRUPT, CREMA_E_IO, CREMA_E_NO_MEMORY. */
 crema_status cr_lmdb_file_open(int fd, uint64_t txn, cr_lmdb_file *file,
                                bool *current) CREMA_MUST_USE;
 /* Accepts a zeroed struct. */

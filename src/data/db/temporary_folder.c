@@ -45,8 +45,6 @@ static int open_folder(int base, const char *name) {
   return cr_io_open_at(base, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
 }
 
-/* ---- removing ------------------------------------------------------------ */
-
 /* A folder's user holds a lock on it, which any end of the process releases. */
 static void sweep_folder(int base, const char *name) {
   struct stat info;
@@ -82,8 +80,6 @@ void cr_temporary_folder_remove(cr_temporary_folder *folder) {
   if (folder->lock >= 0) cr_io_close(folder->lock);
   *folder = (cr_temporary_folder){.lock = -1};
 }
-
-/* ---- making -------------------------------------------------------------- */
 
 /* False: another run's sweep removes the folder before it is locked. File systems without locks on
  * folders (some network file systems) have no sweeps either. */

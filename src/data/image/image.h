@@ -59,9 +59,9 @@ crema_status cr_picture_open(cr_picture *picture, const uint8_t *bytes, size_t s
                              cr_image_color color) CREMA_MUST_USE;
 
 /* Decodes the opened file once: all of it (`wanted` NULL), or at least the wanted part. *part (may
- * be NULL) is the part that `out` holds; its wanted pixels equal pixels of the whole image, other
- * pixels at its edge may not. A truncated file fails for any part; other damage fails only in the
- * decoded part. Errors: as cr_image_decode. */
+ * be NULL) is the part that `out` holds. Wanted pixels equal pixels of the whole image; other
+ * pixels at the edge of the part may differ. A truncated file fails for any part; other damage
+ * fails only in the decoded part. Errors: as cr_image_decode. */
 crema_status cr_picture_decode(cr_picture *picture, const cr_image_part *wanted, cr_image *out,
                                cr_image_part *part) CREMA_MUST_USE;
 

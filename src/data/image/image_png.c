@@ -64,8 +64,6 @@ static crema_status point_rows(png_job *job, const cr_image *image) {
   return CREMA_OK;
 }
 
-/* ---- decoding ------------------------------------------------------------ */
-
 /* The header, up to the first pixels. */
 static crema_status read_header(png_job *job) {
   if (setjmp(job->escape) != 0) return fail_png(job);
@@ -142,8 +140,6 @@ crema_status cr_png_decode(const uint8_t *bytes, size_t size, cr_image_color col
   free(job.rows);
   return status;
 }
-
-/* ---- encoding ------------------------------------------------------------ */
 
 static crema_status encode(png_job *job, const cr_image *image) {
   if (setjmp(job->escape) != 0) {

@@ -16,8 +16,6 @@
 /* A camera may be slow with its first frame. */
 static const cr_child_limits limits = {.seconds = INT_MAX, .patience = 30};
 
-/* ---- finding ffmpeg ------------------------------------------------------ */
-
 /* The first folder of the PATH that has the program. */
 static crema_status find_on_path(const char *name, char **out) {
   const char *at = secure_getenv("PATH");
@@ -79,8 +77,6 @@ void cr_video_pipe_close(cr_video_pipe *pipe) {
   free(pipe->program);
   *pipe = (cr_video_pipe){0};
 }
-
-/* ---- frames -------------------------------------------------------------- */
 
 /* In the child: ffmpeg writes frames as PPM, each with its size, to the socket. The options keep it
  * from repeating and dropping frames for a constant rate, and from writing 16-bit channels. */

@@ -19,8 +19,6 @@ struct cr_datum_source {
   crema_shape shape[2];
 };
 
-/* ---- one record ---------------------------------------------------------- */
-
 static crema_status load_record(const cr_datum_source *source, const cr_record *record,
                                 cr_load *load) {
   static const char advice[] = "records of different sizes need crop_size or batch_size: 1";
@@ -51,8 +49,6 @@ static crema_status load_item(void *user, cr_load *load) {
 
 static const cr_source datum_source = {CR_RECORD_SOURCE(load_item),
                                        .finish = cr_record_source_finish};
-
-/* ---- making -------------------------------------------------------------- */
 
 /* Derives shape and threads from the first record without decoding it. Loading a small raw record
  * is as fast as handing it to another thread. */
@@ -98,11 +94,7 @@ crema_status cr_datum_source_create(const cr_datum_source_options *options, cr_d
   crema_status status = CREMA_OK;
   CR_TRY_GOTO(cr_record_source_look(&source->options.records, look, source), fail);
   CR_TRY_GOTO(cr_pipeline_threads((uint32_t)source->threads, &source->threads), fail);
-  source->worker = calloc((size_t)source->threads, sizeof *source->worker);
-  if (source->worker == NULL) {
-    status = cr_fail_memory((size_t)source->threads * sizeof *source->worker, "decoding threads");
-    goto fail;
-  }
+  CR_TRY_GOTO(CR_NEW(source->worker, source->threads, "decoding threads"), fail);
   *out = source;
   return CREMA_OK;
 fail:

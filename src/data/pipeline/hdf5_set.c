@@ -78,10 +78,7 @@ static crema_status open_writer(const char *path, bool is_new, cr_hdf5_writer **
   crema_status status = CREMA_OK;
   writer->file = -1;
   writer->path = strdup(path);
-  if (writer->path == NULL) {
-    status = cr_fail_memory(strlen(path) + 1, "a path");
-    goto fail;
-  }
+  if (writer->path == NULL) CR_TRY_GOTO(cr_fail_memory(strlen(path) + 1, "a path"), fail);
   if (is_new) CR_TRY_GOTO(cr_file_location_begin(path, false, &writer->location), fail);
   writer->is_new = is_new;
   cr_hdf5_hush before = cr_hdf5_hush_begin();
@@ -91,8 +88,8 @@ static crema_status open_writer(const char *path, bool is_new, cr_hdf5_writer **
   int error = errno;
   cr_hdf5_hush_end(before);
   if (writer->file < 0) {
-    status = cr_fail_errno(error == 0 ? EIO : error, "%s: cannot make the HDF5 file", path);
-    goto fail;
+    error = error == 0 ? EIO : error;
+    CR_TRY_GOTO(cr_fail_errno(error, "%s: cannot make the HDF5 file", path), fail);
   }
   *out = writer;
   return CREMA_OK;

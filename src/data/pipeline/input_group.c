@@ -52,8 +52,6 @@ int cr_input_group_readers(cr_input_group *group) {
   return count;
 }
 
-/* ---- the readers of a group; under its lock ------------------------------ */
-
 static shared_reader *find(const cr_input_group *group, const char *layer, const char *source) {
   shared_reader *r = group->readers;
   while (r != NULL &&
@@ -108,8 +106,6 @@ static shared_reader *give_up(cr_input_group *group, const cr_reader *reader, in
   *at = shared->next;
   return shared;
 }
-
-/* ---- joining and quitting ------------------------------------------------ */
 
 crema_status cr_reader_join(cr_input_group *group, const char *layer,
                             const cr_reader_options *options, cr_reader **out) {

@@ -24,15 +24,15 @@ int cr_input_group_readers(cr_input_group *group);
 
 /* The reader for the layer called `layer` of solver `options->rank` of `options->consumers`, which
  * becomes its consumer `rank`. In a group all solvers share the reader, which the first makes with
- * its options; without a group (NULL) the layer has its own reader, which deals out only this
- * solver's share. Sets `options->alone`. Release it with cr_reader_quit before the reference to the
- * group. Errors: see cr_reader_open; CREMA_E_STATE if this solver's layer of that name reads the
- * source already, CREMA_E_ARGUMENT if solvers disagree about their number. */
+ * its options. Without a group (NULL) the layer has its own reader, which deals out only this
+ * solver's share. Release it with cr_reader_quit before the reference to the group. Errors: see
+ * cr_reader_open; CREMA_E_STATE if this solver's layer of that name reads the source already,
+ * CREMA_E_ARGUMENT if solvers disagree about their number. */
 crema_status cr_reader_join(cr_input_group *group, const char *layer,
                             const cr_reader_options *options, cr_reader **out) CREMA_MUST_USE;
 
 /* A solver of the group has failed with `status` and the thread's error text and takes no more
- * records: solvers that wait for records fail likewise instead of waiting for it. Accepts NULL. */
+ * records. Solvers that wait for records fail likewise instead of waiting for it. Accepts NULL. */
 void cr_input_group_fail(cr_input_group *group, crema_status status);
 
 /* Consumer `rank` leaves the reader, which ends with its last consumer. Accepts NULL for the

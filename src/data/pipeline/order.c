@@ -28,12 +28,7 @@ crema_status cr_order_at(cr_order *order, uint64_t index, size_t *out) {
   *out = at;
   if (!order->shuffle) return CREMA_OK;
   uint64_t epoch = index / order->count;
-  if (order->permutation == NULL) {
-    order->permutation = malloc(order->count * sizeof *order->permutation);
-    if (order->permutation == NULL) {
-      return cr_fail_memory(order->count * sizeof *order->permutation, "a permutation");
-    }
-  }
+  if (order->permutation == NULL) CR_TRY(CR_NEW(order->permutation, order->count, "a permutation"));
   if (!order->drawn || order->epoch != epoch) {
     order->epoch = epoch;
     order->drawn = true;

@@ -151,24 +151,17 @@ static crema_status make_work(cr_pipeline *pipeline) {
   const cr_pipeline_options *options = &pipeline->options;
   size_t items = (size_t)options->items, window = (size_t)pipeline->window;
   size_t threads = (size_t)options->threads, consumers = (size_t)options->consumers;
-  pipeline->consumer = calloc(consumers, sizeof *pipeline->consumer);
-  pipeline->worker = calloc(threads, sizeof *pipeline->worker);
-  pipeline->work = calloc(window, sizeof *pipeline->work);
-  pipeline->spare = calloc(window, sizeof(cr_batch *));
-  if (options->item_size > 0) pipeline->recalled = calloc(window * items, options->item_size);
-  if (pipeline->consumer == NULL || pipeline->worker == NULL || pipeline->work == NULL ||
-      pipeline->spare == NULL || (options->item_size > 0 && pipeline->recalled == NULL)) {
-    return cr_fail_memory(window * items * options->item_size, "a pipeline");
-  }
+  CR_TRY(CR_NEW(pipeline->consumer, consumers, "a pipeline"));
+  CR_TRY(CR_NEW(pipeline->worker, threads, "a pipeline"));
+  CR_TRY(CR_NEW(pipeline->work, window, "a pipeline"));
+  CR_TRY(CR_NEW(pipeline->spare, window, "a pipeline"));
+  CR_TRY(CR_NEW(pipeline->recalled, window * items * options->item_size + 1, "a pipeline"));
   pipeline->recalled_end = window * items;
   for (size_t i = 0; i < threads; ++i) {
     pipeline->worker[i] = (cr_worker){.pipeline = pipeline, .number = (int)i};
   }
   for (size_t i = 0; i < window; ++i) {
-    pipeline->work[i].outcome = calloc(items, sizeof(cr_outcome));
-    if (pipeline->work[i].outcome == NULL) {
-      return cr_fail_memory(items * sizeof(cr_outcome), "items of a batch");
-    }
+    CR_TRY(CR_NEW(pipeline->work[i].outcome, items, "items of a batch"));
   }
   return CREMA_OK;
 }
@@ -247,9 +240,9 @@ static crema_status run(void *arg) {
 
 static crema_status make_pairs(cr_pipeline *pipeline) {
   size_t depth = (size_t)pipeline->options.depth;
-  void **element = calloc(depth, sizeof *element);
+  void **element = NULL;
   crema_status status = CREMA_OK;
-  if (element == NULL) return cr_fail_memory(depth * sizeof *element, "a queue of batches");
+  CR_TRY(CR_NEW(element, depth, "a queue of batches"));
   for (int c = 0; c < pipeline->options.consumers && status == CREMA_OK; ++c) {
     cr_consumer *consumer = &pipeline->consumer[c];
     for (size_t i = 0; i < depth; ++i) element[i] = &pipeline->batch[(size_t)c * depth + i];
@@ -315,9 +308,8 @@ void cr_pipeline_stop(cr_pipeline *pipeline) {
   cr_thread_request_stop(pipeline->thread);
   for (int i = 0; i < threads; ++i) cr_thread_request_stop(pipeline->worker[i].thread);
   cr_pipeline_device_stop(pipeline);
-  crema_status ended = cr_thread_stop(&pipeline->thread);
-  for (int i = 0; i < threads; ++i) ended = cr_thread_stop(&pipeline->worker[i].thread);
-  (void)ended;
+  (void)!cr_thread_stop(&pipeline->thread);
+  for (int i = 0; i < threads; ++i) (void)!cr_thread_stop(&pipeline->worker[i].thread);
   cr_queue_destroy(pipeline->done);
   cr_queue_destroy(pipeline->task);
   pipeline->done = NULL;

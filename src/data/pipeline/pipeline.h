@@ -95,7 +95,7 @@ typedef struct cr_source {
   bool (*pass_over)(void *user, cr_batch *batch, int item, crema_status status, uint64_t row);
   /* Completes a batch whose items are all loaded, in the order of batches. May be NULL. */
   crema_status (*finish)(void *user, cr_batch *batch);
-  /* Frees what an item owns. May be NULL. */
+  /* Frees an item's memory. May be NULL. */
   void (*free_item)(void *item);
 } cr_source;
 
@@ -128,8 +128,9 @@ int cr_pipeline_processors(void);
  * processors and at least one. Errors: CREMA_E_RANGE above CR_PIPELINE_MAX_THREADS. */
 crema_status cr_pipeline_threads(uint32_t wanted, int *out) CREMA_MUST_USE;
 
-/* The default number of batches of `bytes` bytes: at most the usual depth, at most a quarter of the
- * free bytes of the host and of the device (UINT64_MAX: it has no memory), at least two. */
+/* The default number of batches of `bytes` bytes: at most the usual depth, and at least two. They
+ * take at most a quarter of the free bytes of the host and of the device (UINT64_MAX: it has no
+ * memory). */
 int cr_pipeline_depth_for(uint64_t bytes, uint64_t host_free, uint64_t device_free);
 
 /* Allocates the batches, on the host and the device. Starts no thread. Free with

@@ -50,8 +50,6 @@ void cr_pipeline_device_destroy(cr_pipeline *pipeline) {
   }
 }
 
-/* ---- the thread ---------------------------------------------------------- */
-
 /* Copies a batch after the work that reads the memory's old content. */
 static crema_status copy_batch(crema_context *context, cr_batch *batch) {
   const cr_backend *backend = crema_context_device(context)->backend;
@@ -105,8 +103,6 @@ void cr_pipeline_device_stop(cr_pipeline *pipeline) {
   cr_queue_destroy(pipeline->copied);
   pipeline->copied = NULL;
 }
-
-/* ---- the consumer -------------------------------------------------------- */
 
 void cr_pipeline_device_take(const cr_pipeline *pipeline, const crema_context *context,
                              cr_batch *batch) {

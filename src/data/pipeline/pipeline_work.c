@@ -1,5 +1,5 @@
 /* The pipeline's threads. The main thread takes items in order and hands them to workers, batch by
- * batch; workers load them in any order, each into its slot; the main thread finishes the batches
+ * batch. Workers load them in any order, each into its slot. The main thread finishes the batches
  * in order. The first item of a batch is loaded first, as it may decide the shape of all; several
  * batches are in flight, so that no worker waits. When an item is skipped, all later items move up:
  * its batch is closed up and refilled, and later batches are recalled and restarted. */

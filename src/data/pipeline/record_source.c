@@ -54,8 +54,6 @@ bool cr_record_source_pass_over(void *user, cr_batch *batch, int item, crema_sta
   return cr_reader_give_back(source->reader, source->consumer, record, 1) == CREMA_OK;
 }
 
-/* ---- finished batches ---------------------------------------------------- */
-
 /* Gives many back at once, so that a waiting reader is woken once. */
 static crema_status give_back_records(const cr_record_source *source, const cr_batch *batch) {
   enum { TOGETHER = 64 };
@@ -85,8 +83,6 @@ uint64_t cr_record_source_cursor(const cr_batch *batch, cr_db_bytes *key) {
                        batch->cursor.size - sizeof consumed};
   return consumed;
 }
-
-/* ---- the first record ---------------------------------------------------- */
 
 crema_status cr_record_source_look(const cr_record_source *source,
                                    crema_status (*look)(void *user, cr_db_bytes value),

@@ -9,8 +9,6 @@
 #include "core/mem_available.h"
 #include "core/thread.h"
 
-/* ---- memory -------------------------------------------------------------- */
-
 void cr_record_walk_keep_nothing(cr_record_walk *walk) {
   cr_record_cache_destroy(walk->cache);
   walk->cache = NULL;
@@ -63,8 +61,6 @@ static crema_status turn_to_memory(cr_record_walk *walk) {
               walk->order.shuffle ? ", shuffled" : "");
   return recall(walk);
 }
-
-/* ---- walking ------------------------------------------------------------- */
 
 static crema_status go_first(cr_record_walk *walk) {
   walk->walked = 0;
@@ -145,8 +141,6 @@ void cr_record_walk_set_order(cr_record_walk *walk, uint64_t order_key) {
   walk->order.key = order_key;
   walk->order.drawn = false;
 }
-
-/* ---- opening ------------------------------------------------------------- */
 
 crema_status cr_record_walk_open(const cr_record_walk_options *options, cr_record_walk *walk) {
   crema_status status = CREMA_OK;

@@ -13,8 +13,8 @@ typedef struct cr_window_crop_options {
   bool square;     /* grow the window to a square, instead of stretching it */
 } cr_window_crop_options;
 
-/* The part x, y, width, height inside the image is scaled to out_height x out_width and put at
- * pad_y, pad_x in the square (from the right if mirrored); the rest, outside the image, is filled.
+/* The part x, y, width, height of the image is scaled to out_height x out_width and put at
+ * pad_y, pad_x in the square (from the right if mirrored). The rest of the square is filled.
  */
 typedef struct cr_window_crop {
   int x, y, width, height;
