@@ -20,14 +20,14 @@ typedef struct box {
   float side[4]; /* left, top, right, bottom, as parts of the image */
 } box;
 
-typedef struct converter {
+typedef struct annoset_converter {
   const char *root;
   cr_buffer list, path, file, boxes, key, record; /* boxes: of type box */
   cr_image image;
   db_writer writer;
-} converter;
+} annoset_converter;
 
-static crema_status read_file(converter *c, const char *name, cr_buffer *out) {
+static crema_status read_file(annoset_converter *c, const char *name, cr_buffer *out) {
   cr_buffer_clear(out);
   CR_TRY(db_writer_path(c->root, name, &c->path));
   return cr_file_read(c->path.data, out);
@@ -68,7 +68,7 @@ static bool is_label(double value) {
 }
 
 /* *inside: some of the box is in the image. */
-static crema_status read_box(const converter *c, const char *line, box *out, bool *inside) {
+static crema_status read_box(const annoset_converter *c, const char *line, box *out, bool *inside) {
   double number[6] = {0};
   const double *const side = number + 1;
   const int width = c->image.width, height = c->image.height;
@@ -98,7 +98,7 @@ static crema_status read_box(const converter *c, const char *line, box *out, boo
   return CREMA_OK;
 }
 
-static crema_status read_boxes(converter *c, const char *name, cr_buffer *text) {
+static crema_status read_boxes(annoset_converter *c, const char *name, cr_buffer *text) {
   CR_TRY(read_file(c, name, text));
   CR_TRY(cr_buffer_make_text(text, c->path.data));
   cr_buffer_clear(&c->boxes);
@@ -166,7 +166,7 @@ static void fill_groups(groups *g, const box *boxes, size_t count) {
   }
 }
 
-static crema_status print_record(converter *c, Caffe__Datum *datum) {
+static crema_status print_record(annoset_converter *c, Caffe__Datum *datum) {
   const size_t count = c->boxes.size / sizeof(box);
   groups g = {0};
   Caffe__AnnotatedDatum record = CAFFE__ANNOTATED_DATUM__INIT;
@@ -194,7 +194,8 @@ out:
 }
 
 /* The record keeps the image's file as it is. */
-static crema_status convert_one(converter *c, size_t number, const char *image, const char *boxes) {
+static crema_status convert_one(annoset_converter *c, size_t number, const char *image,
+                                const char *boxes) {
   cr_buffer text = {0};
   Caffe__Datum datum = CAFFE__DATUM__INIT;
   CR_TRY(read_file(c, image, &c->file));
@@ -217,7 +218,7 @@ static crema_status convert_one(converter *c, size_t number, const char *image, 
 
 /* ---- all of them --------------------------------------------------------- */
 
-static crema_status convert_line(converter *c, size_t number, char *line) {
+static crema_status convert_line(annoset_converter *c, size_t number, char *line) {
   char *rest = NULL;
   const char *image = strtok_r(line, " \t", &rest);
   const char *boxes = strtok_r(NULL, " \t", &rest);
@@ -227,7 +228,7 @@ static crema_status convert_line(converter *c, size_t number, char *line) {
   return convert_one(c, number, image, boxes);
 }
 
-static crema_status convert_lines(converter *c, const char *list) {
+static crema_status convert_lines(annoset_converter *c, const char *list) {
   char *at = c->list.data;
   size_t line_number = 1, count = 0;
   for (char *line; (line = next_line(&at)) != NULL; ++line_number) {
@@ -238,7 +239,8 @@ static crema_status convert_lines(converter *c, const char *list) {
   return count > 0 ? CREMA_OK : cr_fail(CREMA_E_PARSE, "%s names no image", list);
 }
 
-static crema_status convert(converter *c, const char *list, const char *backend, const char *db) {
+static crema_status convert(annoset_converter *c, const char *list, const char *backend,
+                            const char *db) {
   CR_TRY(cr_file_read(list, &c->list));
   CR_TRY(cr_buffer_make_text(&c->list, list));
   crema_status status = db_writer_begin(&c->writer, backend, db);
@@ -246,7 +248,7 @@ static crema_status convert(converter *c, const char *list, const char *backend,
   return db_writer_end(&c->writer, status);
 }
 
-static void free_converter(converter *c) {
+static void free_converter(annoset_converter *c) {
   cr_image_free(&c->image);
   cr_buffer_free(&c->record);
   cr_buffer_free(&c->key);
@@ -282,7 +284,7 @@ int crema_cmd_convert_annoset(int argc, char **argv) {
                          .flag_count = sizeof flags / sizeof *flags};
   int exit_code;
   if (!cli_parse(&spec, &argc, argv, &exit_code)) return exit_code;
-  converter c = {.root = argv[1]};
+  annoset_converter c = {.root = argv[1]};
   crema_status status = convert(&c, argv[2], backend, argv[3]);
   free_converter(&c);
   return status == CREMA_OK ? 0 : cli_fail();

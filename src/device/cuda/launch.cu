@@ -13,13 +13,13 @@ constexpr int values = 4; /* of a thread */
 constexpr int64_t most_blocks = 1 << 20;
 
 template <size_t bytes>
-struct block {
+struct packed_args {
   alignas(8) char data[bytes];
 };
 
 template <size_t bytes, void (*function)(const void *, int64_t)>
 __global__ void __launch_bounds__(threads)
-    each_kernel(const __grid_constant__ block<bytes> args, int64_t count) {
+    each_kernel(const __grid_constant__ packed_args<bytes> args, int64_t count) {
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
        i += step) {
@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(threads)
  * write that might be to the same memory. */
 template <typename block_type, size_t bytes, float (*function)(const void *, int64_t)>
 __global__ void __launch_bounds__(threads)
-    value_kernel(const __grid_constant__ block<bytes> args, int64_t count) {
+    value_kernel(const __grid_constant__ packed_args<bytes> args, int64_t count) {
   const int64_t step = static_cast<int64_t>(gridDim.x) * threads * values;
   const cr_hd_values out = reinterpret_cast<const block_type *>(&args)->out;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * threads * values + threadIdx.x; i < count;
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(threads)
 
 template <size_t bytes, void (*function)(const void *, int64_t, cr_thread_block)>
 __global__ void __launch_bounds__(threads)
-    alone_kernel(const __grid_constant__ block<bytes> args, int64_t segments) {
+    alone_kernel(const __grid_constant__ packed_args<bytes> args, int64_t segments) {
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
   const cr_thread_block thread_block = {0, 1, nullptr};
   for (int64_t s = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; s < segments;
@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(threads)
 
 template <size_t bytes, void (*function)(const void *, int64_t, cr_thread_block)>
 __global__ void __launch_bounds__(1024)
-    thread_block_kernel(const __grid_constant__ block<bytes> args, int64_t segments) {
+    thread_block_kernel(const __grid_constant__ packed_args<bytes> args, int64_t segments) {
   const cr_thread_block thread_block = {static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x),
                                         nullptr};
   for (int64_t s = blockIdx.x; s < segments; s += gridDim.x) function(&args, s, thread_block);
@@ -85,7 +85,7 @@ cudaError_t launch(kernel *function, unsigned blocks, unsigned size, cudaStream_
 
 template <size_t bytes, void (*function)(const void *, int64_t)>
 cudaError_t start_each(cudaStream_t stream, const void *args, int64_t count) {
-  block<bytes> copy;
+  packed_args<bytes> copy;
   memcpy(copy.data, args, bytes);
   return launch(each_kernel<bytes, function>, blocks_for(count, threads), threads, stream, &copy,
                 count);
@@ -93,7 +93,7 @@ cudaError_t start_each(cudaStream_t stream, const void *args, int64_t count) {
 
 template <typename block_type, float (*function)(const void *, int64_t)>
 cudaError_t start_values(cudaStream_t stream, const void *args, int64_t count) {
-  block<sizeof(block_type)> copy;
+  packed_args<sizeof(block_type)> copy;
   memcpy(copy.data, args, sizeof(block_type));
   return launch(value_kernel<block_type, sizeof(block_type), function>,
                 blocks_for(count, threads * values), threads, stream, &copy, count);
@@ -102,7 +102,7 @@ cudaError_t start_values(cudaStream_t stream, const void *args, int64_t count) {
 template <size_t bytes, void (*function)(const void *, int64_t, cr_thread_block)>
 cudaError_t start_thread_blocks(cudaStream_t stream, const void *args, int64_t segments,
                                 int lanes) {
-  block<bytes> copy;
+  packed_args<bytes> copy;
   memcpy(copy.data, args, bytes);
   if (lanes == 1) {
     return launch(alone_kernel<bytes, function>, blocks_for(segments, threads), threads, stream,

@@ -25,12 +25,12 @@ enum {
 };
 
 /* Memory as (outer, blocks, inner, width): channels-last has one block of all channels. */
-typedef struct blocks {
+typedef struct affine_blocks {
   int64_t outer, channels, blocks, inner, width;
   int64_t step;         /* from one row of argument 0 to the next: its width, or more for a view */
   const cr_post *relu;  /* of the results; NULL: none */
   crema_dtype type, to; /* `to` of the result */
-} blocks;
+} affine_blocks;
 
 /* The order of argument 0. */
 static cr_dnnl_order order_of(const cr_plan *plan) {
@@ -50,20 +50,20 @@ static crema_status check_posts(const cr_op_desc *desc) {
   return cr_fail(CREMA_E_UNSUPPORTED, "post operations other than one ReLU");
 }
 
-static blocks blocks_of(const cr_plan *plan) {
+static affine_blocks blocks_of(const cr_plan *plan) {
   const crema_shape *shape = &plan->desc->arg[0].shape;
   const cr_dnnl_order order = order_of(plan);
   const int64_t channels = shape->dim[1], step = cr_dnnl_layout_step(plan->format[0].layout);
   const int64_t width = order.kind == CR_DNNL_LAST ? channels : order.block;
-  return (blocks){.outer = shape->dim[0],
-                  .channels = channels,
-                  .blocks = (channels + width - 1) / width,
-                  .inner = shape->dim[2],
-                  .width = width,
-                  .step = step != 0 ? step : width,
-                  .relu = relu_of(plan->desc),
-                  .type = plan->format[0].type,
-                  .to = plan->format[0].type};
+  return (affine_blocks){.outer = shape->dim[0],
+                         .channels = channels,
+                         .blocks = (channels + width - 1) / width,
+                         .inner = shape->dim[2],
+                         .width = width,
+                         .step = step != 0 ? step : width,
+                         .relu = relu_of(plan->desc),
+                         .type = plan->format[0].type,
+                         .to = plan->format[0].type};
 }
 
 /* Asks for all arguments of argument 0's shape in its layout; a view of that stays one. */
@@ -97,7 +97,7 @@ static crema_status plan_layout(cr_plan *plan) {
 static crema_status plan_scale(cr_plan *plan) {
   CR_TRY(check_posts(plan->desc));
   CR_TRY(plan_layout(plan));
-  const blocks b = blocks_of(plan);
+  const affine_blocks b = blocks_of(plan);
   plan->workspace_bytes = (size_t)(b.blocks * b.width) * 2 * sizeof(float);
   return CREMA_OK;
 }
@@ -114,7 +114,8 @@ static crema_status plan_integers(cr_plan *plan) {
 
 /* Argument `arg`, one value per channel, as floats: `absent` when it is absent, and 0 behind the
  * last channel. */
-static void load_channels(const cr_call *call, const blocks *b, int arg, float absent, float *out) {
+static void load_channels(const cr_call *call, const affine_blocks *b, int arg, float absent,
+                          float *out) {
   const void *values = arg < 0 ? NULL : (const void *)call->buffer[arg].address;
   memset(out, 0, (size_t)(b->blocks * b->width) * sizeof *out);
   if (values != NULL) {
@@ -206,13 +207,13 @@ static bool has_wide(void) {
 #endif
 
 /* Whether each value is scaled and rounded in one go. */
-static bool scales_at_once(const blocks *b) {
+static bool scales_at_once(const affine_blocks *b) {
   const bool cuts = b->relu == NULL || b->relu->alpha == 0;
   return b->to == CREMA_BF16 && b->type == CREMA_BF16 && cuts && has_wide();
 }
 
 /* Whether each value is cut and rounded in one go. */
-static bool rounds_at_once(const blocks *b) {
+static bool rounds_at_once(const affine_blocks *b) {
   const bool floats = b->type == CREMA_BF16 || b->type == CREMA_F16;
   if (cr_dtype_is_floating(b->to) || floats) return false;
   return b->relu == NULL || b->relu->alpha == 0;
@@ -220,8 +221,9 @@ static bool rounds_at_once(const blocks *b) {
 
 /* `count` values from `at` on of a plane, which are whole rows or lie within one, to those from
  * `to` on. */
-static void scale_piece(const blocks *b, const void *x, int64_t at, int64_t count, int64_t channel,
-                        const float *scale, const float *bias, void *y, int64_t to) {
+static void scale_piece(const affine_blocks *b, const void *x, int64_t at, int64_t count,
+                        int64_t channel, const float *scale, const float *bias, void *y,
+                        int64_t to) {
   if (b->to == CREMA_F32 && b->type == CREMA_F32) {
     scale_rows(b->width, count, (const float *)x + at, scale + channel, bias + channel,
                (float *)y + to);
@@ -246,8 +248,8 @@ static void scale_piece(const blocks *b, const void *x, int64_t at, int64_t coun
 
 /* `rows` rows of a block that begins with channel `channel`: from value `at` on to those from `to`
  * on. */
-static void round_rows(const blocks *b, const void *x, int64_t at, int64_t rows, const float *scale,
-                       const float *bias, void *y, int64_t to) {
+static void round_rows(const affine_blocks *b, const void *x, int64_t at, int64_t rows,
+                       const float *scale, const float *bias, void *y, int64_t to) {
   const cr_int8_scaling how = {.from = b->type,
                                .to = b->to,
                                .width = b->width,
@@ -259,9 +261,9 @@ static void round_rows(const blocks *b, const void *x, int64_t at, int64_t rows,
 }
 
 /* y = x * scale + bias, where scale and bias are of channels. */
-static void scale_planes(const blocks *how, const void *from, const float *scale, const float *bias,
-                         void *to) {
-  const blocks b = *how;
+static void scale_planes(const affine_blocks *how, const void *from, const float *scale,
+                         const float *bias, void *to) {
+  const affine_blocks b = *how;
   const bool rounds = rounds_at_once(how);
   /* A piece is some rows, or a part of a long one. */
   const int64_t rows = b.width < PIECE ? PIECE / b.width : 1;
@@ -291,7 +293,7 @@ static void scale_planes(const blocks *how, const void *from, const float *scale
 /* y = x * scale + bias; scale and bias are numbers of arguments, -1 for none. A ReLU of the
  * quotient by a positive unit is the quotient of the ReLU. */
 static crema_status run_scale(const cr_call *call, int scale, int bias, int y) {
-  blocks b = blocks_of(call->plan);
+  affine_blocks b = blocks_of(call->plan);
   b.to = call->plan->format[y].type;
   float *factor = (float *)call->workspace.address, *addend = factor + b.blocks * b.width;
   load_channels(call, &b, scale, 1.0f, factor);
@@ -317,21 +319,21 @@ static crema_status run_bwd_data(const cr_call *call) {
 /* ---- backward to scale and bias ------------------------------------------ */
 
 /* Channels-last memory is summed in so many parts. */
-static int64_t parts_of(const blocks *b) {
+static int64_t parts_of(const affine_blocks *b) {
   const int64_t rows = b->outer * b->inner;
   return rows < PARTS ? rows : PARTS;
 }
 
 static crema_status plan_sum(cr_plan *plan) {
   CR_TRY(plan_layout(plan));
-  const blocks b = blocks_of(plan);
+  const affine_blocks b = blocks_of(plan);
   const bool last = order_of(plan).kind == CR_DNNL_LAST;
   if (last) plan->workspace_bytes = (size_t)(parts_of(&b) * b.channels) * sizeof(double);
   return CREMA_OK;
 }
 
 /* `count` values at element `at` as floats: where they are, or else in `block`. */
-static const float *floats_at(const blocks *b, const void *values, int64_t at, int64_t count,
+static const float *floats_at(const affine_blocks *b, const void *values, int64_t at, int64_t count,
                               float *block) {
   if (b->type == CREMA_F32) return (const float *)values + at;
   cr_load_floats(b->type, values, at, count, block);
@@ -362,7 +364,8 @@ static void sum_rows(int64_t width, int64_t positions, const float *x, const flo
 }
 
 /* The plane that begins at element `at`. */
-static void sum_plane(const blocks *b, const void *x, const void *weight, int64_t at, double *sum) {
+static void sum_plane(const affine_blocks *b, const void *x, const void *weight, int64_t at,
+                      double *sum) {
   float values[PIECE], factors[PIECE];
   const int64_t most = b->type == CREMA_F32 ? b->inner : PIECE / b->width;
   for (int64_t p = 0; p < b->inner; p += most) {
@@ -388,8 +391,8 @@ static void put_sums(const cr_call *call, int arg, int64_t first, int64_t count,
 
 /* One thread sums a block of channels, so that the result does not depend on the number of threads.
  */
-static void sum_blocked(const cr_call *call, const blocks *b, const void *x, const void *weight,
-                        int arg) {
+static void sum_blocked(const cr_call *call, const affine_blocks *b, const void *x,
+                        const void *weight, int arg) {
   const int64_t plane = b->inner * b->width;
 #pragma omp parallel for schedule(static) if (b->outer * b->blocks * plane >= PARALLEL_MIN)
   for (int64_t i = 0; i < b->blocks; ++i) {
@@ -414,7 +417,7 @@ static void add_row(int64_t count, const float *x, const float *weight, double *
 }
 
 /* The rows are cut into parts, whose sums are added in order. */
-static void sum_last(const cr_call *call, const blocks *b, const void *x, const void *weight,
+static void sum_last(const cr_call *call, const affine_blocks *b, const void *x, const void *weight,
                      int arg) {
   const int64_t rows = b->outer * b->inner, parts = parts_of(b), channels = b->channels;
   double *sums = (double *)call->workspace.address;
@@ -439,7 +442,7 @@ static void sum_last(const cr_call *call, const blocks *b, const void *x, const 
 /* Argument `arg` (C) = or += the sum of argument 0 over all positions, times argument `weight`
  * unless that is negative. */
 static crema_status run_sum(const cr_call *call, int weight, int arg) {
-  const blocks b = blocks_of(call->plan);
+  const affine_blocks b = blocks_of(call->plan);
   const void *x = (const void *)call->buffer[0].address;
   const void *by = weight < 0 ? NULL : (const void *)call->buffer[weight].address;
   const bool last = order_of(call->plan).kind == CR_DNNL_LAST;

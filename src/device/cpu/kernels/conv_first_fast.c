@@ -29,7 +29,7 @@ enum {
 };
 
 /* The workspace holds the packed weights, then the rows of each thread. */
-typedef struct planes {
+typedef struct first_conv {
   int64_t batch, channels, outputs;
   int64_t in[2], out[2], kernel[2], stride, pad[2];
   bool padded;           /* rows of the image are copied for each strip */
@@ -38,7 +38,7 @@ typedef struct planes {
   int64_t weights, slot; /* floats of the packed weights and of a thread's rows */
   int64_t slots;         /* threads */
   float low, high;       /* limits of results */
-} planes;
+} first_conv;
 
 /* ---- the sums ------------------------------------------------------------ */
 
@@ -61,7 +61,7 @@ typedef struct target {
 #define WIDE_INLINE static inline __attribute__((target("avx512f"), always_inline))
 
 /* NaN stays NaN: an operand that is NaN gives way to the second one. */
-WIDE_INLINE void put(const planes *p, float *to, __m512 sum) {
+WIDE_INLINE void put(const first_conv *p, float *to, __m512 sum) {
   const __m512 above = _mm512_max_ps(_mm512_set1_ps(p->low), sum);
   _mm512_storeu_ps(to, _mm512_min_ps(_mm512_set1_ps(p->high), above));
 }
@@ -71,8 +71,8 @@ WIDE_INLINE void put(const planes *p, float *to, __m512 sum) {
 #define forget(pointer) __asm__("" : "+r"(pointer))
 
 /* `count` positions, `stride` columns apart; both are constants. */
-WIDE_INLINE void sum_positions(const planes *p, const view *from, const float *weights, int count,
-                               int64_t stride, const target *to) {
+WIDE_INLINE void sum_positions(const first_conv *p, const view *from, const float *weights,
+                               int count, int64_t stride, const target *to) {
   __m512 sum[POSITIONS][2];
   const __m512 zero = _mm512_setzero_ps();
   const __m512 first = to->bias == NULL ? zero : _mm512_loadu_ps(to->bias);
@@ -105,8 +105,8 @@ WIDE_INLINE void sum_positions(const planes *p, const view *from, const float *w
 }
 
 /* A row of results. The last positions are computed together with some that are done. */
-WIDE_INLINE void sum_row(const planes *p, const view *from, const float *weights, int64_t stride,
-                         const target *to) {
+WIDE_INLINE void sum_row(const first_conv *p, const view *from, const float *weights,
+                         int64_t stride, const target *to) {
   for (int64_t x = 0; x < p->out[1];) {
     const int64_t left = p->out[1] - x;
     const int64_t count = left > HALF && p->out[1] >= POSITIONS ? POSITIONS : HALF;
@@ -119,7 +119,7 @@ WIDE_INLINE void sum_row(const planes *p, const view *from, const float *weights
   }
 }
 
-WIDE static void compute_row(const planes *p, const view *from, const float *weights,
+WIDE static void compute_row(const first_conv *p, const view *from, const float *weights,
                              const target *to) {
   if (p->stride == 1) sum_row(p, from, weights, 1, to);
   else if (p->stride == 2) sum_row(p, from, weights, 2, to);
@@ -128,7 +128,8 @@ WIDE static void compute_row(const planes *p, const view *from, const float *wei
 
 #else
 
-static void compute_row(const planes *p, const view *from, const float *weights, const target *to) {
+static void compute_row(const first_conv *p, const view *from, const float *weights,
+                        const target *to) {
   (void)p, (void)from, (void)weights, (void)to;
 }
 
@@ -154,7 +155,7 @@ static crema_status check_shape(const cr_plan *plan) {
   return CREMA_OK;
 }
 
-static void fill(const cr_plan *plan, planes *p) {
+static void fill(const cr_plan *plan, first_conv *p) {
   const crema_shape *in = &plan->desc->arg[0].shape, *out = &plan->desc->arg[3].shape;
   const cr_window *w = &plan->desc->u.conv.window;
   p->batch = in->dim[0];
@@ -177,7 +178,7 @@ static void fill(const cr_plan *plan, planes *p) {
 }
 
 static crema_status plan_planes(cr_plan *plan) {
-  planes p = {0};
+  first_conv p = {0};
   CR_TRY(cr_dnnl_conv_check_registers());
   CR_TRY(check_shape(plan));
   if (plan->hint[0].layout != NULL) return cr_fail(CREMA_E_UNSUPPORTED, "not held in plain order");
@@ -185,7 +186,7 @@ static crema_status plan_planes(cr_plan *plan) {
   CR_TRY(cr_dnnl_conv_last(plan, NULL, &plan->format[3].layout));
   fill(plan, &p);
   p.slots = plan->threads > 0 ? plan->threads : cr_cpu_threads_of(plan->context);
-  planes *kept = malloc(sizeof *kept);
+  first_conv *kept = malloc(sizeof *kept);
   if (kept == NULL) return cr_fail_memory(sizeof *kept, "the plan of a convolution");
   *kept = p;
   plan->state = kept;
@@ -200,7 +201,7 @@ static void destroy(cr_plan *plan) {
 /* ---- running ------------------------------------------------------------- */
 
 /* (O,C,K,K) to (O / 32, C, K, K, 32). */
-static void pack_weights(const planes *p, const float *weights, float *to) {
+static void pack_weights(const first_conv *p, const float *weights, float *to) {
   const int64_t taps = p->channels * p->kernel[0] * p->kernel[1];
   for (int64_t o = 0; o < p->outputs; o += OUTPUTS) {
     for (int64_t k = 0; k < taps; ++k) {
@@ -210,7 +211,7 @@ static void pack_weights(const planes *p, const float *weights, float *to) {
 }
 
 /* A row of the image between zeros. */
-static void copy_row(const planes *p, const float *plane, int64_t y, float *to) {
+static void copy_row(const first_conv *p, const float *plane, int64_t y, float *to) {
   const bool inside = y >= 0 && y < p->in[0];
   const int64_t before = inside ? p->pad[1] : p->width;
   const int64_t room = p->width - before, count = room < p->in[1] ? room : p->in[1];
@@ -221,7 +222,8 @@ static void copy_row(const planes *p, const float *plane, int64_t y, float *to) 
 }
 
 /* The rows of the image for `rows` rows of results from row `y` on. */
-static view find_rows(const planes *p, const float *image, int64_t y, int64_t rows, float *space) {
+static view find_rows(const first_conv *p, const float *image, int64_t y, int64_t rows,
+                      float *space) {
   const int64_t plane = p->in[0] * p->in[1], first = y * p->stride - p->pad[0];
   if (!p->padded) return (view){image + first * p->in[1], p->in[1], plane};
   const int64_t needed = (rows - 1) * p->stride + p->kernel[0];
@@ -234,7 +236,7 @@ static view find_rows(const planes *p, const float *image, int64_t y, int64_t ro
 }
 
 static void compute_strip(const cr_call *call, int64_t strip, float *space) {
-  const planes *p = call->plan->state;
+  const first_conv *p = call->plan->state;
   const int64_t image = strip / p->strips, y = strip % p->strips * ROWS;
   const int64_t rows = p->out[0] - y < ROWS ? p->out[0] - y : ROWS;
   const float *weights = cr_f32(&call->workspace, 0), *bias = cr_f32(call->buffer, 2);
@@ -253,7 +255,7 @@ static void compute_strip(const cr_call *call, int64_t strip, float *space) {
 
 /* Each thread has consecutive strips. */
 static crema_status run_planes(const cr_call *call) {
-  const planes *p = call->plan->state;
+  const first_conv *p = call->plan->state;
   const int64_t strips = p->batch * p->strips;
   float *space = cr_f32(&call->workspace, 0);
   pack_weights(p, cr_f32(call->buffer, 1), space);

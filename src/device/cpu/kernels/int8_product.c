@@ -8,11 +8,11 @@
 #include "device/cpu/kernels/ref.h"
 #include "device/cpu/kernels/window.h"
 
-typedef struct conv_state {
+typedef struct int8_conv {
   cr_slide slide;
   int64_t batch, group, in_channels, out_channels; /* the last two: of one group */
   size_t image_offset;                             /* in the workspace, after the sums */
-} conv_state;
+} int8_conv;
 
 static crema_status check_types(const cr_plan *plan, int64_t channels) {
   const cr_op_arg *arg = plan->desc->arg;
@@ -30,7 +30,7 @@ static crema_status check_types(const cr_plan *plan, int64_t channels) {
 
 static crema_status plan_conv(cr_plan *plan) {
   const crema_shape *in = &plan->desc->arg[0].shape, *out = &plan->desc->arg[3].shape;
-  conv_state s = {.group = plan->desc->u.conv.group, .batch = in->dim[0]};
+  int8_conv s = {.group = plan->desc->u.conv.group, .batch = in->dim[0]};
   CR_TRY(check_types(plan, out->dim[1]));
   CR_TRY(cr_slide_make(&plan->desc->u.conv.window, in, out, &s.slide));
   if (s.group < 1 || in->dim[1] % s.group != 0 || out->dim[1] % s.group != 0) {
@@ -46,7 +46,7 @@ static crema_status plan_conv(cr_plan *plan) {
   s.image_offset = (size_t)(out->dim[1] * s.slide.out_count) * sizeof(int32_t);
   plan->workspace_bytes =
       s.image_offset + (size_t)(in->dim[1] * s.slide.in_count) * sizeof(int16_t);
-  conv_state *kept = malloc(sizeof *kept);
+  int8_conv *kept = malloc(sizeof *kept);
   if (kept == NULL) return cr_fail_memory(sizeof *kept, "the plan of a convolution");
   *kept = s;
   plan->state = kept;
@@ -72,7 +72,7 @@ static void add_tap(const cr_slide *s, int64_t element, int32_t weight, const in
 }
 
 /* One output channel of one image. */
-static void make_plane(const cr_call *call, const conv_state *s, int64_t channel,
+static void make_plane(const cr_call *call, const int8_conv *s, int64_t channel,
                        const int16_t *image, int32_t *sums) {
   const int64_t taps = s->slide.kernel_count;
   const int8_t *weights = (const int8_t *)call->buffer[1].address + channel * s->in_channels * taps;
@@ -88,7 +88,7 @@ static void make_plane(const cr_call *call, const conv_state *s, int64_t channel
 
 /* src, weights, bias, dst, addend. */
 static crema_status conv(const cr_call *call) {
-  const conv_state *s = call->plan->state;
+  const int8_conv *s = call->plan->state;
   const int64_t channels = s->group * s->out_channels, places = s->slide.out_count;
   const int64_t image_size = s->group * s->in_channels * s->slide.in_count;
   int32_t *sums = (int32_t *)call->workspace.address;

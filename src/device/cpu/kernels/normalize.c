@@ -69,18 +69,18 @@ CR_REF_CLONES static void normalize_planes(const cr_split *s, int64_t width, dou
 
 /* What backward reads and writes. With z = scale dy: dx = (z - x sum(x z) / norm^2) / norm, and a
  * scale's gradient is the sum of x dy / norm. */
-typedef struct gradient {
+typedef struct norm_backward {
   const cr_real *x, *dy;
   const cr_real *scale;
   cr_real *dx;  /* NULL: not wanted */
   double *sums; /* of each channel, to add to */
-} gradient;
+} norm_backward;
 
-CR_INLINE double product_of(const gradient *g, int64_t i) {
+CR_INLINE double product_of(const norm_backward *g, int64_t i) {
   return (double)g->x[i] * (double)g->dy[i];
 }
 
-CR_INLINE void slope_line(const gradient *g, int64_t begin, int64_t end, cr_real of_dy,
+CR_INLINE void slope_line(const norm_backward *g, int64_t begin, int64_t end, cr_real of_dy,
                           cr_real of_x) {
   const cr_real *x = g->x, *dy = g->dy;
   cr_real *dx = g->dx;
@@ -90,7 +90,7 @@ CR_INLINE void slope_line(const gradient *g, int64_t begin, int64_t end, cr_real
   }
 }
 
-CR_REF_CLONES static void gradient_sample(const cr_split *s, const gradient *g, cr_real norm) {
+CR_REF_CLONES static void gradient_sample(const cr_split *s, const norm_backward *g, cr_real norm) {
   const double inverse = 1 / (double)norm;
   const cr_real *scale = g->scale;
   double along = 0, *sums = g->sums;
@@ -124,7 +124,7 @@ CR_REF_CLONES static void gradient_sample(const cr_split *s, const gradient *g, 
   }
 }
 
-CR_REF_CLONES static void gradient_planes(const cr_split *s, int64_t width, const gradient *g,
+CR_REF_CLONES static void gradient_planes(const cr_split *s, int64_t width, const norm_backward *g,
                                           const cr_real *norm) {
   double along[WIDTH] = {0};
   cr_real inverse[WIDTH], of_x[WIDTH];
@@ -158,21 +158,21 @@ CR_REF_CLONES static void gradient_planes(const cr_split *s, int64_t width, cons
 
 /* Rows of a source (N, C, inner): with `across` the values of a sample, else those of the channels
  * of one position. They are taken in blocks; block b begins at element *at, with row *row. */
-typedef struct blocks {
+typedef struct norm_blocks {
   cr_split s;
   bool whole; /* a block is a sample, and a row */
   int64_t per_sample, count;
-} blocks;
+} norm_blocks;
 
-static blocks blocks_of(const cr_op_desc *desc) {
-  blocks b = {.s = cr_op_split(desc, 0, 1), .per_sample = 1};
+static norm_blocks blocks_of(const cr_op_desc *desc) {
+  norm_blocks b = {.s = cr_op_split(desc, 0, 1), .per_sample = 1};
   b.whole = desc->u.normalize.across || b.s.inner == 1;
   if (!b.whole) b.per_sample = (b.s.inner + WIDTH - 1) / WIDTH;
   b.count = b.s.outer * b.per_sample;
   return b;
 }
 
-static int64_t block_at(const blocks *b, int64_t block, int64_t *at, int64_t *row) {
+static int64_t block_at(const norm_blocks *b, int64_t block, int64_t *at, int64_t *row) {
   const int64_t n = block / b->per_sample, i = block % b->per_sample * WIDTH;
   *at = n * b->s.channels * b->s.inner + i;
   *row = b->whole ? n : n * b->s.inner + i;
@@ -188,7 +188,7 @@ static void scales_of(const cr_call *call, int64_t channels, cr_real *out) {
 
 static crema_status check(const cr_plan *plan, int norm) {
   const cr_op_desc *desc = plan->desc;
-  const blocks b = blocks_of(desc);
+  const norm_blocks b = blocks_of(desc);
   const int64_t scales = cr_op_arg_count(desc, 1);
   const int64_t rows = b.whole ? b.s.outer : b.s.outer * b.s.inner;
   if ((scales == 1 || scales == b.s.channels) && cr_op_arg_count(desc, norm) == rows) {
@@ -205,7 +205,7 @@ static crema_status normalize_fwd_plan(cr_plan *plan) {
 
 /* src, scale, dst, norm: sqrt(sum of squares + eps). */
 static crema_status normalize_fwd(const cr_call *call) {
-  const blocks b = blocks_of(call->desc);
+  const norm_blocks b = blocks_of(call->desc);
   const double eps = (double)call->desc->u.normalize.eps;
   const cr_real *src = cr_as_reals(call->buffer, 0);
   cr_real *dst = cr_as_reals(call->buffer, 2);
@@ -242,7 +242,7 @@ static void put_scale_gradient(const cr_call *call, int64_t channels, const doub
 
 /* src, scale, norm, diff_dst, diff_src, diff_scale. */
 static crema_status normalize_bwd(const cr_call *call) {
-  const blocks b = blocks_of(call->desc);
+  const norm_blocks b = blocks_of(call->desc);
   const int64_t channels = b.s.channels;
   const cr_real *src = cr_as_reals(call->buffer, 0), *diff_dst = cr_as_reals(call->buffer, 3);
   const cr_real *norm = cr_as_reals(call->buffer, 2);
@@ -256,8 +256,8 @@ static crema_status normalize_bwd(const cr_call *call) {
     for (int64_t k = cr_ref_part(b.count, part); k < cr_ref_part(b.count, part + 1); ++k) {
       int64_t at, row;
       const int64_t width = block_at(&b, k, &at, &row);
-      const gradient g = {src + at, diff_dst + at, scale, diff_src ? diff_src + at : NULL,
-                          sums + part * channels};
+      const norm_backward g = {src + at, diff_dst + at, scale, diff_src ? diff_src + at : NULL,
+                               sums + part * channels};
       if (b.whole) gradient_sample(&b.s, &g, norm[row]);
       else gradient_planes(&b.s, width, &g, norm + row);
     }

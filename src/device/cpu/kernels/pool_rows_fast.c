@@ -180,14 +180,14 @@ CR_CLONES static void forward_plane(const void *state, const float *src, float *
 
 /* ---- backward ---- */
 
-typedef struct gradient {
+typedef struct rows_backward {
   cr_pool_planes w;
   int32_t offset[UINT8_MAX]; /* from a window's begin to each of its elements */
-} gradient;
+} rows_backward;
 
 /* Adds the gradient of each window to the gradient of its maximum. Skips positions that no forward
  * pass can have made. */
-static void backward_plane(const gradient *g, const float *diff_dst, const uint8_t *indices,
+static void backward_plane(const rows_backward *g, const float *diff_dst, const uint8_t *indices,
                            float *diff_src) {
   const cr_pool_planes *p = &g->w;
   const int64_t size = p->in[0] * p->in[1], elements = p->kernel[0] * p->kernel[1];
@@ -223,7 +223,7 @@ static crema_status plan_fwd(cr_plan *plan) {
 }
 
 static crema_status plan_bwd(cr_plan *plan) {
-  gradient g = {0};
+  rows_backward g = {0};
   if (cr_dnnl_absent(plan, 1) || plan->hint[1].layout != NULL) {
     return cr_fail(CREMA_E_UNSUPPORTED, "not in plain order, or without the positions of maxima");
   }
@@ -240,7 +240,7 @@ static crema_status plan_bwd(cr_plan *plan) {
 }
 
 static crema_status run_bwd(const cr_call *call) {
-  const gradient *g = call->plan->state;
+  const rows_backward *g = call->plan->state;
   const float *diff_dst = cr_f32(call->buffer, 0);
   const uint8_t *indices = (const uint8_t *)call->buffer[1].address;
   float *diff_src = cr_f32(call->buffer, 2);

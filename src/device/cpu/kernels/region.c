@@ -53,12 +53,12 @@ typedef struct edges {
 } edges;
 
 /* Some cells' boxes, and their best overlaps so far: the area common over the area of either. */
-typedef struct strip {
+typedef struct cell_strip {
   cr_real left[STRIP], right[STRIP], top[STRIP], bottom[STRIP], area[STRIP];
   cr_real common[STRIP], either[STRIP];
-} strip;
+} cell_strip;
 
-CR_INLINE void begin_strip(int64_t cells, int64_t count, const cr_real *box, strip *s) {
+CR_INLINE void begin_strip(int64_t cells, int64_t count, const cr_real *box, cell_strip *s) {
   const cr_real *x = box, *y = x + cells, *w = y + cells, *h = w + cells;
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) {
@@ -73,7 +73,7 @@ CR_INLINE void begin_strip(int64_t cells, int64_t count, const cr_real *box, str
 }
 
 /* Ratios are compared without divisions. */
-CR_INLINE void raise_overlaps(int64_t count, const edges *of, strip *s) {
+CR_INLINE void raise_overlaps(int64_t count, const edges *of, cell_strip *s) {
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) {
     const cr_real width = (s->right[i] < of->right ? s->right[i] : of->right) -
@@ -96,7 +96,7 @@ typedef struct reach {
  */
 CR_REF_CLONES static void find_overlaps(int64_t cells, const cr_real *box, const cr_real *object,
                                         reach of_image, cr_real image, cr_real *best) {
-  strip s;
+  cell_strip s;
   for (int64_t at = 0; at < cells; at += STRIP) {
     const int64_t count = cells - at < STRIP ? cells - at : STRIP;
     begin_strip(cells, count, box + at, &s);
