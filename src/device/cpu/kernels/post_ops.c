@@ -12,7 +12,7 @@ void cr_ref_posts(const cr_posts *posts, int64_t count, cr_real bias, const cr_r
     for (int64_t i = 0; i < n; ++i) value[i] = from[at + i] + bias;
     for (int k = 0; k < used; ++k) {
       if (posts->post[k].kind != CR_POST_ADD) {
-        cr_ref_unary(&posts->post[k], n, value);
+        cr_ref_unary(&posts->post[k], n, value, value);
         continue;
       }
 #pragma omp simd

@@ -69,28 +69,20 @@ static crema_status plan_held(cr_plan *plan) {
   return CREMA_OK;
 }
 
-static cr_post function_of(const cr_op_desc *desc) {
-  return (cr_post){.kind = CR_POST_UNARY,
-                   .function = desc->u.unary.function,
-                   .alpha = desc->u.unary.alpha,
-                   .beta = desc->u.unary.beta,
-                   .gamma = desc->u.unary.gamma};
-}
-
 static void *memory_of(const cr_call *call, int arg) {
   return (void *)call->buffer[arg].address;
 }
 
 static crema_status run_fwd(const cr_call *call) {
   const cr_layout *layout = call->plan->format[DST].layout;
-  const cr_post function = function_of(call->desc);
+  const cr_post function = cr_op_function(call->desc);
   const int64_t count = cr_dnnl_layout_values(layout);
 #pragma omp parallel for schedule(static) if (count >= PARALLEL_MIN)
   for (int64_t from = 0; from < count; from += PIECE) {
     const int64_t n = count - from < PIECE ? count - from : PIECE;
     float value[PIECE];
     cr_load_floats(layout->type, memory_of(call, SRC), from, n, value);
-    cr_ref_unary(&function, n, value);
+    cr_ref_unary(&function, n, value, value);
     cr_store_floats(layout->type, memory_of(call, DST), from, n, value);
   }
   return CREMA_OK;
@@ -98,7 +90,7 @@ static crema_status run_fwd(const cr_call *call) {
 
 static crema_status run_bwd(const cr_call *call) {
   const cr_layout *layout = call->plan->format[DIFF_SRC].layout;
-  const cr_post function = function_of(call->desc);
+  const cr_post function = cr_op_function(call->desc);
   const bool argument = reads_argument(function.function), value = reads_value(function.function);
   const int64_t count = cr_dnnl_layout_values(layout);
 #pragma omp parallel for schedule(static) if (count >= PARALLEL_MIN)
@@ -108,7 +100,7 @@ static crema_status run_bwd(const cr_call *call) {
     if (argument) cr_load_floats(layout->type, memory_of(call, SRC), from, n, x);
     if (value) cr_load_floats(layout->type, memory_of(call, DST), from, n, y);
     cr_load_floats(layout->type, memory_of(call, DIFF_DST), from, n, diff);
-    cr_ref_unary_slope(&function, n, argument ? x : y, value ? y : x, diff);
+    cr_ref_unary_slope(&function, n, argument ? x : y, value ? y : x, diff, diff);
     cr_store_floats(layout->type, memory_of(call, DIFF_SRC), from, n, diff);
   }
   return CREMA_OK;
