@@ -1,109 +1,60 @@
-/* The loss of scores by way of their softmax, and its gradient. Scores and probabilities are
- * (outer, C, inner), labels (outer, inner). */
-#include <float.h>
-
+/* The softmax loss: the sum of -log p over positions, p the probability of the position's label;
+ * with gains g of the label's row, the sum of -g_c log p_c over the classes. Scores and
+ * probabilities are (outer, C, inner), labels (outer, inner). */
 #include "core/fail.h"
 #include "device/backend/op_check.h"
 #include "device/cpu/kernels/label.h"
 #include "device/cpu/kernels/softmax.h"
 #include "device/cpu/kernels/vector_math.h"
 
-/* ---- forward ------------------------------------------------------------- */
-
 enum { SCORES, LABEL, PROB, LOSS, COUNT, GAIN, EACH };
 
-/* What one part of the positions adds. */
+/* The sums over one part of the positions. */
 typedef struct loss_part {
   double loss;
   int64_t count, bad; /* bad: the first position with a label out of range; -1: none */
 } loss_part;
 
-static bool has_argument(const cr_op_desc *desc, int i) {
-  return desc->args > i && desc->arg[i].shape.axes >= 0;
+static cr_real *if_there(const cr_call *call, int i) {
+  const bool there = call->desc->args > i && call->desc->arg[i].shape.axes >= 0;
+  return there ? cr_as_reals(call->buffer, i) : NULL;
 }
 
 /* Smaller probabilities count as this one where gains weigh their logarithms. */
 static const cr_real least_probability = (cr_real)1e-20;
 
-enum { LANES = 16, QUARTER = 4, STRIP = 4 * LANES, TOGETHER = 256 /* summed before widening */ };
+/* Values of a row that are summed before the sum is widened to double. */
+enum { PIECE = 256 };
 
-CR_INLINE cr_real weighted_nats(cr_real weight, cr_real nats, cr_real least) {
-  return weight * (nats < least ? least : nats);
-}
-
-CR_INLINE void widen_sums(cr_real *part, double *sum) {
-#pragma omp simd
-  for (int k = 0; k < QUARTER; ++k) {
-    sum[k] += (double)((part[k] + part[k + 4]) + (part[k + 8] + part[k + 12]));
-  }
-  memset(part, 0, LANES * sizeof *part);
-}
-
-/* The sum of weight (x - log_sum), the logarithms of a row's probabilities. In sums side by side,
- * whose number does not depend on the processor's vectors; the last vector has values of the one
- * before, too, which do not count. */
-CR_INLINE double weighted_row(int64_t classes, const cr_real *weight, const cr_real *x,
-                              cr_real log_sum) {
+/* The sum of weight_c (x_c - log_sum) over the classes, which lie `step` apart; x - log_sum is the
+ * logarithm of a probability. */
+CR_INLINE double weighted_sum(int64_t classes, int64_t step, const cr_real *weight,
+                              const cr_real *x, cr_real log_sum) {
   const cr_real least = cr_ref_log(least_probability);
-  const int64_t whole = classes - classes % LANES;
-  double sum[QUARTER] = {0};
-  cr_real part[LANES] = {0};
-  int64_t c = 0;
-  for (; c + STRIP <= classes; c += STRIP) {
-#pragma omp simd
-    for (int k = 0; k < LANES; ++k) {
-      cr_real term[STRIP / LANES];
-      for (int j = 0; j < STRIP / LANES; ++j) {
-        const int64_t at = c + j * LANES + k;
-        term[j] = weighted_nats(weight[at], x[at] - log_sum, least);
-      }
-      part[k] += (term[0] + term[1]) + (term[2] + term[3]);
+  double sum = 0;
+  for (int64_t at = 0; at < classes; at += PIECE) {
+    const int64_t end = classes - at < PIECE ? classes : at + PIECE;
+    cr_real part = 0;
+#pragma omp simd reduction(+ : part)
+    for (int64_t c = at; c < end; ++c) {
+      const cr_real nats = x[c * step] - log_sum;
+      part += weight[c] * (nats < least ? least : nats);
     }
-    if ((c + STRIP) % TOGETHER == 0) widen_sums(part, sum);
+    sum += (double)part;
   }
-  for (; c < whole; c += LANES) {
-#pragma omp simd
-    for (int k = 0; k < LANES; ++k) {
-      part[k] += weighted_nats(weight[c + k], x[c + k] - log_sum, least);
-    }
-  }
-  if (classes < LANES) {
-    for (c = 0; c < classes; ++c) {
-      part[c] = weighted_nats(weight[c], x[c] - log_sum, least);
-    }
-  } else if (whole < classes) {
-    const int32_t known = (int32_t)(LANES - classes % LANES);
-    weight += classes - LANES;
-    x += classes - LANES;
-#pragma omp simd
-    for (int32_t k = 0; k < LANES; ++k) {
-      const cr_real term = weighted_nats(weight[k], x[k] - log_sum, least);
-      part[k] += k < known ? 0 : term;
-    }
-  }
-  widen_sums(part, sum);
-  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+  return sum;
 }
 
-/* The same of rows one behind the other, each with its label's row of `gain`; 0 where there is no
- * label. */
-CR_REF_CLONES static void weighted_rows(int64_t rows, int64_t classes, const cr_real *gain,
-                                        const int64_t *truth, const cr_real *x,
-                                        const cr_real *log_sum, double *sum) {
-  for (int64_t i = 0; i < rows; ++i) {
-    sum[i] = truth[i] < 0
-                 ? 0
-                 : weighted_row(classes, gain + truth[i] * classes, x + i * classes, log_sum[i]);
-  }
-}
-
-/* The same of positions whose classes lie `inner` apart; sum: of each. */
-CR_REF_CLONES static void weighted_plane(int64_t count, const cr_real *weight, const cr_real *x,
-                                         const cr_real *log_sum, double *sum) {
-  const cr_real least = cr_ref_log(least_probability);
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) {
-    sum[i] += (double)weighted_nats(weight[i], x[i] - log_sum[i], least);
+/* The losses of a block's positions, with the gains of their labels. */
+CR_REF_CLONES static void losses_of_gains(const cr_split *s, const cr_softmax_block *block,
+                                          const cr_real *gain, const int64_t *truth,
+                                          const cr_real *x, double *loss) {
+  const int64_t classes = s->channels;
+  for (int64_t i = 0; i < block->count; ++i) {
+    const cr_real *weight = gain + truth[i] * classes, log_sum = block->top[i] + block->sum[i];
+    if (truth[i] < 0) continue;
+    if (s->inner == 1) loss[i] = -weighted_sum(classes, 1, weight, x + i * classes, log_sum);
+    else loss[i] = -weighted_sum(classes, s->inner, weight, x + i, log_sum);
   }
 }
 
@@ -118,32 +69,9 @@ CR_REF_CLONES static void find_logarithms(int64_t count, cr_real *sum) {
   else find_logarithms_in(false, count, sum);
 }
 
-/* The logarithms of all probabilities, weighted with the label's row of gains. */
-static void losses_of_gains(const cr_call *call, const cr_split *s, const int64_t *truth,
-                            const cr_softmax_block *block, double *loss) {
-  const cr_real *x = cr_as_reals(call->buffer, SCORES) + block->at;
-  const cr_real *gain = cr_as_reals(call->buffer, GAIN);
-  cr_real log_sum[CR_SOFTMAX_POSITIONS], weight[CR_SOFTMAX_POSITIONS];
-  for (int64_t i = 0; i < block->count; ++i) {
-    log_sum[i] = block->top[i] + block->sum[i];
-    loss[i] = 0;
-  }
-  if (s->inner == 1) {
-    weighted_rows(block->count, s->channels, gain, truth, x, log_sum, loss);
-  }
-  for (int64_t c = 0; c < s->channels && s->inner > 1; ++c) {
-    for (int64_t i = 0; i < block->count; ++i) {
-      weight[i] = truth[i] < 0 ? 0 : gain[truth[i] * s->channels + c];
-    }
-    weighted_plane(block->count, weight, x + c * s->inner, log_sum, loss);
-  }
-  for (int64_t i = 0; i < block->count; ++i) loss[i] = -loss[i];
-}
-
-/* The logarithm of the label's probability alone. */
-static void losses_of_labels(const cr_call *call, const cr_split *s, const int64_t *truth,
-                             const cr_softmax_block *block, double *loss) {
-  const cr_real *x = cr_as_reals(call->buffer, SCORES) + block->at;
+/* The losses of a block's positions without gains. */
+static void losses_of_labels(const cr_split *s, const cr_softmax_block *block, const int64_t *truth,
+                             const cr_real *x, double *loss) {
   const cr_real most = (cr_real)87.33654475055310898657; /* -log(FLT_MIN) */
   for (int64_t i = 0; i < block->count; ++i) {
     if (truth[i] < 0) continue;
@@ -154,40 +82,40 @@ static void losses_of_labels(const cr_call *call, const cr_split *s, const int64
   }
 }
 
-/* The classes of a block's positions; whether none is out of range. */
-static bool read_labels(const cr_call *call, const cr_split *s, const cr_softmax_block *block,
-                        int64_t *truth, loss_part *out) {
+/* Finds the classes of a block's positions. Returns the first position whose label is out of range,
+ * or -1. */
+static int64_t read_labels(const cr_call *call, const cr_split *s, const cr_softmax_block *block,
+                           int64_t *truth) {
   const cr_real *label = cr_as_reals(call->buffer, LABEL) + block->first;
   for (int64_t i = 0; i < block->count; ++i) {
     truth[i] = cr_label_class(label[i], s->channels, call->desc->u.nll.has_ignore,
                               call->desc->u.nll.ignore);
-    if (truth[i] == CR_LABEL_BAD) {
-      out->bad = block->first + i;
-      return false;
-    }
+    if (truth[i] == CR_LABEL_BAD) return block->first + i;
   }
-  return true;
+  return -1;
 }
 
+/* Adds up blocks `begin` to `end` - 1. */
 static loss_part loss_over(const cr_call *call, const cr_split *s, int64_t begin, int64_t end) {
-  const bool gains = has_argument(call->desc, GAIN);
-  cr_real *each = has_argument(call->desc, EACH) ? cr_as_reals(call->buffer, EACH) : NULL;
-  cr_real *prob = has_argument(call->desc, PROB) ? cr_as_reals(call->buffer, PROB) : NULL;
+  const cr_real *gain = if_there(call, GAIN);
+  cr_real *each = if_there(call, EACH), *prob = if_there(call, PROB);
   loss_part out = {0, 0, -1};
   for (int64_t b = begin; b < end; ++b) {
     int64_t truth[CR_SOFTMAX_POSITIONS];
     double loss[CR_SOFTMAX_POSITIONS];
     cr_softmax_block block;
     cr_softmax_block_of(s, b, cr_as_reals(call->buffer, SCORES), prob, &block);
-    if (!read_labels(call, s, &block, truth, &out)) break;
+    out.bad = read_labels(call, s, &block, truth);
+    if (out.bad >= 0) break;
     find_logarithms(block.count, block.sum);
-    if (gains) losses_of_gains(call, s, truth, &block, loss);
-    else losses_of_labels(call, s, truth, &block, loss);
+    const cr_real *x = cr_as_reals(call->buffer, SCORES) + block.at;
+    if (gain != NULL) losses_of_gains(s, &block, gain, truth, x, loss);
+    else losses_of_labels(s, &block, truth, x, loss);
     for (int64_t i = 0; i < block.count; ++i) {
-      const bool counts = truth[i] >= 0;
-      out.loss += counts ? loss[i] : 0;
-      out.count += counts ? 1 : 0;
-      if (each != NULL) each[block.first + i] = counts ? (cr_real)loss[i] : 0;
+      if (truth[i] < 0) loss[i] = 0;
+      else ++out.count;
+      out.loss += loss[i];
+      if (each != NULL) each[block.first + i] = (cr_real)loss[i];
     }
   }
   return out;
@@ -216,101 +144,4 @@ static crema_status softmax_loss_fwd(const cr_call *call) {
   return CREMA_OK;
 }
 
-/* ---- backward ------------------------------------------------------------ */
-
-/* Arguments of the gradient. */
-enum { MATRIX = 3, SUMS };
-
-CR_REF_CLONES static void scale_values(int64_t count, cr_real factor, const cr_real *x,
-                                       cr_real *y) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) y[i] = factor * x[i];
-}
-
-CR_REF_CLONES static void gain_values(int64_t count, cr_real alpha, cr_real sum,
-                                      const cr_real *gain, const cr_real *x, cr_real *y) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) y[i] = alpha * (sum * x[i] - gain[i]);
-}
-
-/* The gradient with weights for pairs of classes at one position, whose class 0 is the first of
- * prob and diff. */
-static void gain_gradient(const cr_call *call, const cr_split *s, int64_t label,
-                          const cr_real *prob, cr_real *diff) {
-  const cr_real *gain = cr_as_reals(call->buffer, MATRIX) + label * s->channels;
-  const cr_real sum = cr_as_reals(call->buffer, SUMS)[label];
-  const cr_real alpha = (cr_real)call->scalars->alpha;
-  if (s->inner == 1) {
-    gain_values(s->channels, alpha, sum, gain, prob, diff);
-    return;
-  }
-  for (int64_t c = 0; c < s->channels; ++c) {
-    diff[c * s->inner] = alpha * (sum * prob[c * s->inner] - gain[c]);
-  }
-}
-
-/* The gradient at the positions of a block: without gain, alpha times the probability, less 1 for
- * the true class; 0 for all classes where the label is ignored. prob and diff may be one. */
-static void gradient_of(const cr_call *call, const cr_split *s, const cr_softmax_block *block,
-                        const cr_real *prob) {
-  const int64_t next = s->inner == 1 ? s->channels : 1; /* from one position to the next */
-  const cr_real *label = cr_as_reals(call->buffer, 1) + block->first;
-  cr_real *diff = cr_as_reals(call->buffer, 2) + block->at;
-  const cr_real alpha = (cr_real)call->scalars->alpha;
-  const bool gains = has_argument(call->desc, MATRIX);
-  int64_t truth[CR_SOFTMAX_POSITIONS];
-  cr_real of_truth[CR_SOFTMAX_POSITIONS];
-  prob += block->at;
-  for (int64_t i = 0; i < block->count; ++i) {
-    const int64_t c = cr_label_class(label[i], s->channels, call->desc->u.nll.has_ignore,
-                                     call->desc->u.nll.ignore);
-    truth[i] = c;
-    of_truth[i] = c < 0 ? 0 : alpha * (prob[i * next + c * s->inner] - 1);
-  }
-  if (gains) {
-    for (int64_t i = 0; i < block->count; ++i) {
-      if (truth[i] >= 0) gain_gradient(call, s, truth[i], prob + i * next, diff + i * next);
-    }
-  } else if (s->inner == 1) {
-    scale_values(block->count * s->channels, alpha, prob, diff);
-  } else {
-    for (int64_t at = 0; at < s->channels * s->inner; at += s->inner) {
-      scale_values(block->count, alpha, prob + at, diff + at);
-    }
-  }
-  for (int64_t i = 0; i < block->count; ++i) {
-    const int64_t c = truth[i];
-    if (c >= 0 && !gains) {
-      diff[i * next + c * s->inner] = of_truth[i];
-    } else if (c < 0) {
-      for (int64_t k = 0; k < s->channels; ++k) diff[i * next + k * s->inner] = 0;
-    }
-  }
-}
-
-/* prob or scores, label, diff, gain, sums. */
-static crema_status softmax_loss_bwd(const cr_call *call) {
-  if (!call->scalars) return cr_fail(CREMA_E_ARGUMENT, "the loss gradient lacks its factor");
-  const cr_split s = cr_op_split(call->desc, 0, 1);
-  const cr_real *label = cr_as_reals(call->buffer, 1);
-  const cr_real *from = cr_as_reals(call->buffer, 0);
-  cr_real *diff = cr_as_reals(call->buffer, 2);
-  const int64_t positions = s.outer * s.inner, blocks = cr_softmax_blocks(&s);
-  for (int64_t i = 0; i < positions; ++i) {
-    if (cr_label_class(label[i], s.channels, call->desc->u.nll.has_ignore,
-                       call->desc->u.nll.ignore) == CR_LABEL_BAD) {
-      return cr_label_fail(label[i], i, positions, s.channels, call->desc->u.nll.has_ignore);
-    }
-  }
-#pragma omp parallel for schedule(static) if (positions * s.channels >= CR_REF_PARALLEL_MIN)
-  for (int64_t b = 0; b < blocks; ++b) {
-    cr_softmax_block block;
-    if (call->desc->u.nll.of_scores) cr_softmax_block_of(&s, b, from, diff, &block);
-    else cr_softmax_place(&s, b, &block);
-    gradient_of(call, &s, &block, call->desc->u.nll.of_scores ? diff : from);
-  }
-  return CREMA_OK;
-}
-
 CR_REF_KERNEL(softmax_loss_fwd, SOFTMAX_LOSS_FWD, .plan = cr_check_labels, .run = softmax_loss_fwd);
-CR_REF_KERNEL(softmax_loss_bwd, SOFTMAX_LOSS_BWD, .plan = cr_check_labels, .run = softmax_loss_bwd);
