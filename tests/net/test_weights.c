@@ -355,7 +355,7 @@ static void write_norm(const char *name, const hsize_t *counts, int sets) {
   H5Gclose(H5Gcreate2(file, "/data/bn", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
   for (int i = 0; i < sets; ++i) {
     const float n = (float)(i + 1), values[4] = {n, n, n, n};
-    char path[20];
+    char path[32];
     snprintf(path, sizeof path, "/data/bn/%d", i);
     hid_t space = H5Screate_simple(1, &counts[i], NULL);
     hid_t set =
