@@ -46,11 +46,9 @@ static session_blob *find_blob(const crema_session *session, const char *name) {
 static crema_status follow_net(const crema_session *session, session_blob *b) {
   crema_blob *blob = NULL;
   CR_TRY(crema_net_blob(session->net, b->name, &blob));
-  if (!cr_tensor_shares_with(b->blob->data, blob->data)) {
-    CR_TRY(crema_blob_reshape(b->blob, &blob->shape));
-    return cr_blob_share_data(b->blob, blob);
-  }
-  return crema_blob_reshape(b->blob, &blob->shape);
+  CR_TRY(crema_blob_reshape(b->blob, &blob->shape));
+  if (cr_tensor_shares_with(b->blob->data, blob->data)) return CREMA_OK;
+  return cr_blob_share_data(b->blob, blob);
 }
 
 static crema_status add_blob(crema_session *session, const char *name, bool input,
@@ -82,13 +80,9 @@ static crema_status set_inputs(const crema_session *session) {
     crema_blob *blob = NULL;
     if (!b->input) continue;
     CR_TRY(crema_net_blob(session->net, b->name, &blob));
-    const bool shared = cr_tensor_shares_with(b->blob->data, blob->data);
-    if (!crema_shape_equal(&blob->shape, &b->blob->shape)) {
-      CR_TRY(crema_blob_reshape(blob, &b->blob->shape));
-    }
-    if (shared) continue;
-    CR_TRY(cr_tensor_copy(blob->data, b->blob->data, session->context));
-    CR_TRY(cr_blob_share_data(b->blob, blob));
+    CR_TRY(crema_blob_reshape(blob, &b->blob->shape));
+    if (cr_tensor_shares_with(b->blob->data, blob->data)) continue;
+    CR_TRY(cr_blob_share_data(blob, b->blob));
   }
   return CREMA_OK;
 }

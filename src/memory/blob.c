@@ -69,7 +69,7 @@ static crema_status resize(crema_blob *blob, int64_t count) {
   CR_TRY(cr_tensor_prepare_resize(blob->diff, count));
   CR_TRY(cr_tensor_resize(blob->data, count));
   CR_TRY(cr_tensor_resize(blob->diff, count));
-  ++blob->resizes;
+  ++blob->changes;
   return CREMA_OK;
 }
 
@@ -83,11 +83,11 @@ crema_status crema_blob_reshape(crema_blob *blob, const crema_shape *shape) {
 }
 
 cr_blob_seen cr_blob_look(const crema_blob *blob) {
-  return (cr_blob_seen){blob->shape, blob->resizes};
+  return (cr_blob_seen){blob->shape, blob->changes};
 }
 
 bool cr_blob_is_as_seen(const crema_blob *blob, const cr_blob_seen *seen) {
-  return blob->resizes == seen->resizes && crema_shape_equal(&blob->shape, &seen->shape);
+  return blob->changes == seen->changes && crema_shape_equal(&blob->shape, &seen->shape);
 }
 
 /* `out` points to a pointer to values. */
@@ -221,7 +221,10 @@ crema_status crema_blob_view_diff(crema_blob *blob, crema_view **out) {
 }
 
 crema_status cr_blob_share_data(crema_blob *blob, crema_blob *donor) {
-  return cr_tensor_share(blob->data, donor->data);
+  const bool same = cr_tensor_shares_with(blob->data, donor->data);
+  CR_TRY(cr_tensor_share(blob->data, donor->data));
+  if (!same) ++blob->changes;
+  return CREMA_OK;
 }
 
 crema_status cr_blob_share_diff(crema_blob *blob, crema_blob *donor) {

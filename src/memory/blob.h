@@ -10,15 +10,15 @@ struct crema_blob {
   cr_tensor *data;
   cr_tensor *diff; /* its memory is made on first use */
   bool typed;      /* see crema_blob_set_typed */
-  /* How often the count changed: blobs that shared the values may have separated, even if the shape
-   * is the same. */
-  uint64_t resizes;
+  /* How often the count changed or the data moved to another blob's values: blobs that shared the
+   * values may have separated, even if the shape is the same. */
+  uint64_t changes;
 };
 
 /* The shape of a blob at one time. */
 typedef struct cr_blob_seen {
   crema_shape shape;
-  uint64_t resizes;
+  uint64_t changes;
 } cr_blob_seen;
 
 cr_blob_seen cr_blob_look(const crema_blob *blob);

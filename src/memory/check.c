@@ -23,17 +23,16 @@ static void check_state(const values *v) {
   bool valid = false;
   for (const format_slot *s = first_slot(v); s != NULL; s = next_slot(s))
     valid = valid || is_valid(s);
-  const bool source = has_source(v), former = former_of(v) != NULL;
+  const bool source = has_source(v);
   const bool newest = head_slot(v) != NULL && is_valid(head_slot(v));
-  CR_ASSERT(!source || !former);
   switch (v->state) {
     case CR_TENSOR_NEW:
     case CR_TENSOR_ZERO: CR_ASSERT(!source); break;
     case CR_TENSOR_SET:
-      CR_ASSERT(newest + source + former == 1);
+      CR_ASSERT(newest + source == 1);
       CR_ASSERT(newest || !valid);
       break;
-    case CR_TENSOR_RELEASED: CR_ASSERT(!valid && !source && !former); break;
+    case CR_TENSOR_RELEASED: CR_ASSERT(!valid && !source); break;
     default: CR_ASSERT(!"a state");
   }
 }

@@ -230,7 +230,6 @@ crema_status cr_tensor_subtract(cr_tensor *tensor, cr_tensor *difference) {
   if (cr_tensor_count(tensor) != cr_tensor_count(difference)) {
     return cr_fail(CREMA_E_SHAPE, "an update of values and differences of unequal count");
   }
-  CR_TRY(cr_tensor_follow_count(tensor));
   if (cr_tensor_is_new(tensor)) {
     return cr_fail(CREMA_E_STATE, "an update of values that were never set");
   }

@@ -17,8 +17,6 @@
  *     others stale.
  *   - source: pending since take_from. The first read makes a slot of them, which becomes the head.
  *     A read per use leaves them pending.
- *   - former: pending since a resize of shared values. The first use brings them here
- *     (memory/tensor_resize.c); a write drops them.
  *
  * cr_tensor_check (memory/check.h) asserts all this. */
 #include <inttypes.h>
@@ -71,7 +69,6 @@ static inline format_slot *valid_slot(const values *v, cr_format format) {
 static crema_status make_readable(values *v, crema_context *context, cr_format format,
                                   crema_devptr *out) {
   format_slot *slot = NULL;
-  CR_TRY(cr_tensor_follow_former(v));
   CR_TRY(access_slot(v, context, format, &slot));
   CR_TRY(cr_tensor_make_valid(v, context, slot));
   CR_ASSERT(cr_tensor_check(v));
@@ -92,7 +89,7 @@ static cr_tensor_scratch *scratch_for(const values *v, const crema_context *cont
   if (is_zero(v) || format.type != v->type || !context->device->backend->host_memory) return NULL;
   if (has_source(v)) {
     const bool small = cr_tensor_bytes_of(v->count, format) <= CR_TENSOR_MOST_PER_USE;
-    return small && !v->pending->used ? v->pending->source->per_use : NULL;
+    return small && !v->pending.used ? v->pending.source->per_use : NULL;
   }
   if (!is_per_use(v, context, format)) return NULL;
   *from = cr_tensor_find_slot(v, own_format(v));
@@ -114,7 +111,7 @@ static crema_status read_per_use(values *v, crema_context *context, cr_format fo
   *out = (crema_devptr){(uintptr_t)memory};
   if (from == NULL) {
     status = cr_tensor_read_source(v, format, *out);
-    if (status == CREMA_OK) v->pending->used = true;
+    if (status == CREMA_OK) v->pending.used = true;
   } else {
     /* A net that is tested in between may have made the format. */
     if (old != NULL && !is_valid(old)) cr_tensor_clear_slot(v, old);
@@ -158,7 +155,6 @@ crema_status cr_tensor_write(cr_tensor *tensor, crema_context *context, cr_forma
   values *v = tensor->values;
   format_slot *slot = NULL;
   cr_trace_note_written(context, v);
-  if (former_of(v) != NULL && has_alone(former_of(v))) CR_TRY(cr_tensor_follow_former(v));
   CR_TRY(access_slot(v, context, format, &slot));
   if (v->alias != NULL) CR_TRY(cr_tensor_alias_enter(v, context, slot, false));
   CR_TRY(cr_syncedmem_overwrite(&slot->memory, context, out));
@@ -171,7 +167,6 @@ crema_status cr_tensor_update(cr_tensor *tensor, crema_context *context, cr_form
   values *v = tensor->values;
   format_slot *slot = NULL;
   cr_trace_note_written(context, v);
-  CR_TRY(cr_tensor_follow_former(v));
   CR_TRY(access_slot(v, context, format, &slot));
   CR_TRY(cr_tensor_make_valid(v, context, slot));
   CR_TRY(cr_syncedmem_write(&slot->memory, context, true, out));
@@ -325,7 +320,7 @@ void cr_tensor_release(cr_tensor *tensor) {
   if (!is_transient(v) || v->state == CR_TENSOR_RELEASED || v->view != NULL) return;
   const bool zero = is_zero(v);
   cr_tensor_set_zero(tensor);
-  cr_tensor_drop_pending(v);
+  cr_tensor_drop_source(v);
   cr_tensor_clear_stale(v);
   if (!zero) v->state = CR_TENSOR_RELEASED;
   set_head(v, NULL);
@@ -363,7 +358,7 @@ bool cr_tensor_take(cr_tensor *to, cr_tensor *from) {
   values *t = to->values, *f = from->values;
   if (t == f || !is_transient(t) || !is_transient(f) || f->state == CR_TENSOR_RELEASED)
     return false;
-  if (former_of(f) != NULL || has_source(f)) return false;
+  if (has_source(f)) return false;
   if (t->type != f->type || t->count != f->count || has_adopted(f)) return false;
   if (t->alias != NULL || t->parts != NULL || f->alias != NULL || f->parts != NULL) return false;
   cr_tensor_release(to);
@@ -414,10 +409,9 @@ crema_status cr_tensor_take_from(cr_tensor *tensor, cr_tensor_source *source, ui
   const size_t size = cr_tensor_value_bytes(v, own_format(v));
   const format_slot *slot = cr_tensor_find_slot(v, own_format(v));
   if (v->count > 0 && (slot == NULL || cr_syncedmem_is_empty(&slot->memory))) {
-    CR_TRY(cr_tensor_need_pending(v));
     for (format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) set_valid(s, false);
-    cr_tensor_drop_pending(v);
-    *v->pending = (cr_tensor_pending){.source = cr_tensor_source_retain(source), .source_at = at};
+    cr_tensor_drop_source(v);
+    v->pending = (cr_tensor_pending){.source = cr_tensor_source_retain(source), .at = at};
     cr_tensor_source_expect(source, size);
     v->state = CR_TENSOR_SET;
     set_head(v, NULL);
@@ -447,9 +441,9 @@ crema_status cr_tensor_copy_out(cr_tensor *tensor, void *out) {
   const void *from = NULL;
   crema_status status = CREMA_OK;
   pthread_mutex_lock(&v->lock);
-  const cr_tensor_pending *p = v->pending;
+  const cr_tensor_pending *p = &v->pending;
   const bool waits = has_source(v);
-  if (waits) status = p->source->read(p->source, p->source_at, out, size);
+  if (waits) status = p->source->read(p->source, p->at, out, size);
   pthread_mutex_unlock(&v->lock);
   if (waits) return status;
   CR_TRY(cr_tensor_host_read(tensor, &from));

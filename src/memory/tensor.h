@@ -40,10 +40,8 @@ crema_dtype cr_tensor_type(const cr_tensor *tensor);
 
 /* Changes the count. Growing beyond the capacity drops the values (all zero on next read) in
  * every format; otherwise the first values are kept in plain format. Adopted memory is not used any
- * more. Other tensors that share the values keep them. This tensor then has its own values: all
- * zero if the count has grown, and otherwise the first shared values at the time of its next read.
- * Tensors that come to the same count before the values are used continue to share, and get the
- * memory from the last tensor that leaves. */
+ * more. Other tensors that share the values keep them. This tensor then has its own values: a copy
+ * of the first shared values, or all zero if the count has grown. */
 crema_status cr_tensor_resize(cr_tensor *tensor, int64_t count) CREMA_MUST_USE;
 
 /* Does all of a cr_tensor_resize that can fail. The values stay as they are, and the resize
@@ -238,9 +236,6 @@ crema_status cr_tensor_view_data(const cr_tensor_view *view, const cr_tensor *te
 
 typedef struct crema_view crema_view;
 typedef struct cr_tensor_values cr_tensor_values;
-
-/* Brings the values here that a resize has left with others. */
-crema_status cr_tensor_follow_count(cr_tensor *tensor) CREMA_MUST_USE;
 
 /* The view of the tensor's values; NULL: there is none. Set once; the values then hold it until
  * they are gone or do not fit any more. */

@@ -19,7 +19,7 @@ static void lose_memory(values *part) {
     cr_syncedmem_clear(&s->memory);
     s->aliased = false;
   }
-  bool left = is_zero(part) || has_source(part) || former_of(part) != NULL;
+  bool left = is_zero(part) || has_source(part);
   for (const format_slot *s = first_slot(part); s != NULL; s = next_slot(s)) {
     left = left || is_valid(s);
   }
@@ -119,7 +119,6 @@ crema_status cr_tensor_alias_block(cr_tensor *tensor, crema_context *context, cr
   crema_devptr place = {0}, from = {0};
   format_slot *slot = NULL;
   CR_TRY(address_in_block(w, offset, v->count, context, &place));
-  CR_TRY(cr_tensor_follow_former(v));
   CR_TRY(cr_tensor_need_slot(v, context->device, own_format(w), &slot));
   if (is_pinned(v, slot) && v->alias->whole == w &&
       cr_syncedmem_address(&slot->memory, context).address == place.address) {
@@ -296,7 +295,6 @@ bool cr_tensor_alias_can_read(const cr_tensor *tensor, const cr_tensor *whole) {
 static crema_status find_place(const cr_tensor_alias *alias, crema_context *context,
                                crema_devptr *out) {
   format_slot *all = NULL;
-  CR_TRY(cr_tensor_follow_former(alias->whole));
   CR_TRY(cr_tensor_need_memory(alias->whole, context, alias->whole->parts->format, &all));
   *out = cr_syncedmem_address(&all->memory, context);
   if (out->address == 0) CR_TRY(cr_syncedmem_overwrite(&all->memory, context, out));
@@ -331,7 +329,6 @@ crema_status cr_tensor_alias_move(cr_tensor *tensor, crema_context *context) {
   if (!cr_tensor_alias_format(tensor, &format)) {
     return cr_fail(CREMA_E_INTERNAL, "a tensor without a place in another tensor");
   }
-  CR_TRY(cr_tensor_follow_former(v));
   CR_TRY(cr_tensor_need_memory(v, context, format, &slot));
   CR_TRY(cr_tensor_alias_enter(v, context, slot, true));
   return cr_tensor_make_valid(v, context, slot);

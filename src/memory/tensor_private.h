@@ -39,12 +39,11 @@ typedef struct cr_tensor_parts {
   cr_format format; /* in which the parts lie */
 } cr_tensor_parts;
 
-/* Where values come from that are not here yet: a source, or the values that a resize left. */
+/* Where values come from that are not here yet. */
 typedef struct cr_tensor_pending {
-  cr_tensor_source *source;
-  uint64_t source_at;
-  bool used; /* the values of the source were used once without being kept */
-  struct cr_tensor_values *former;
+  cr_tensor_source *source; /* NULL: nothing is pending */
+  uint64_t at;
+  bool used; /* the values were used once without being kept */
 } cr_tensor_pending;
 
 typedef enum cr_tensor_state {
@@ -72,17 +71,16 @@ typedef struct cr_tensor_values {
   _Atomic uint64_t conversions; /* between element types, since the values were made */
   cr_tensor_state state;
   cr_tensor_lifetime lifetime;
-  format_slot *_Atomic head;  /* the slot with the newest values; NULL: none, or pending */
-  cr_format head_format;      /* that was written last */
-  cr_tensor_pending *pending; /* NULL: nothing; for users with the lock, or the only user */
-  uint64_t generation;        /* unique among all tensors; changes when host memory is replaced */
+  format_slot *_Atomic head; /* the slot with the newest values; NULL: none, or pending */
+  cr_format head_format;     /* that was written last */
+  cr_tensor_pending pending; /* for users with the lock, or the only user */
+  uint64_t generation;       /* unique among all tensors; changes when host memory is replaced */
   pthread_mutex_t lock;
   format_slot *_Atomic first;
-  crema_view *view;              /* see memory/view.h; NULL: none */
-  const char *label;             /* see cr_tensor_set_label */
-  cr_tensor_alias *alias;        /* NULL: the memory is the values' own */
-  cr_tensor_parts *parts;        /* that lie in these values; NULL: none */
-  struct cr_tensor_values *heir; /* the last values that left these and are pending */
+  crema_view *view;       /* see memory/view.h; NULL: none */
+  const char *label;      /* see cr_tensor_set_label */
+  cr_tensor_alias *alias; /* NULL: the memory is the values' own */
+  cr_tensor_parts *parts; /* that lie in these values; NULL: none */
 } values;
 
 /* The tensor from which a tensor has its values. Lives as long as the tensor or anybody who has
@@ -94,7 +92,7 @@ typedef struct origin {
 
 struct cr_tensor {
   values *values;
-  values *prepared; /* for a resize that leaves shared values; NULL: none */
+  values *prepared; /* its own values for a resize, while it shares others; NULL: none */
   origin *origin;   /* NULL: never shared */
 };
 
@@ -146,14 +144,7 @@ void cr_tensor_drop_slots_but(values *v, const format_slot *keep);
 void cr_tensor_clear_stale(values *v);
 
 /* The values come from elsewhere from now on. */
-void cr_tensor_drop_pending(values *v);
-/* Makes room for a source or former values. */
-crema_status cr_tensor_need_pending(values *v) CREMA_MUST_USE;
-
-/* ---- memory/tensor_resize.c ---- */
-
-/* Brings what values keep of the values that they left. Called before their first use. */
-crema_status cr_tensor_follow_former(values *v) CREMA_MUST_USE;
+void cr_tensor_drop_source(values *v);
 
 /* ---- memory/tensor_alias.c ---- */
 
@@ -202,11 +193,7 @@ static inline bool is_zero(const values *v) {
 }
 
 static inline bool has_source(const values *v) {
-  return v->pending != NULL && v->pending->source != NULL;
-}
-
-static inline values *former_of(const values *v) {
-  return v->pending == NULL ? NULL : v->pending->former;
+  return v->pending.source != NULL;
 }
 
 /* No other thread can be reading the values. */

@@ -57,35 +57,18 @@ crema_status cr_tensor_values_create(crema_dtype type, int64_t count, values **o
   return CREMA_OK;
 }
 
-static void drop_source(values *v) {
-  if (!has_source(v)) return;
-  cr_tensor_source_release(v->pending->source);
-  v->pending->source = NULL;
-}
-
-void cr_tensor_drop_pending(values *v) {
-  values *former = former_of(v);
-  drop_source(v);
-  if (former == NULL) return;
-  pthread_mutex_lock(&former->lock);
-  if (former->heir == v) former->heir = NULL;
-  pthread_mutex_unlock(&former->lock);
-  v->pending->former = NULL;
-  cr_tensor_values_release(former);
-}
-
-crema_status cr_tensor_need_pending(values *v) {
-  return v->pending != NULL ? CREMA_OK : CR_NEW(v->pending, 1, "the origin of values");
+void cr_tensor_drop_source(values *v) {
+  cr_tensor_source_release(v->pending.source);
+  v->pending.source = NULL;
 }
 
 void cr_tensor_values_release(values *v) {
   if (v == NULL || atomic_fetch_sub(&v->tensors, 1) != 1) return;
   cr_tensor_alias_end_all(v);
   cr_tensor_drop_slots_but(v, NULL);
-  cr_tensor_drop_pending(v);
+  cr_tensor_drop_source(v);
   cr_view_release(v->view);
   pthread_mutex_destroy(&v->lock);
-  free(v->pending);
   free(v);
 }
 
@@ -214,7 +197,7 @@ bool cr_tensor_has_values(const values *v) {
 
 void cr_tensor_only_valid(values *v, format_slot *slot) {
   int slots = count_slots(v);
-  cr_tensor_drop_pending(v);
+  cr_tensor_drop_source(v);
   for (format_slot *s = first_slot(v), *next = NULL; s != NULL; s = next) {
     next = next_slot(s);
     set_valid(s, s == slot);
@@ -271,14 +254,14 @@ static bool goes_by_way(cr_format from, cr_format to, cr_format *middle) {
 
 /* Reads values to `dst`, in plain format of the tensor's own type or via scratch memory. */
 crema_status cr_tensor_read_source(const values *v, cr_format format, crema_devptr dst) {
-  const cr_tensor_pending *p = v->pending;
+  const cr_tensor_pending *p = &v->pending;
   crema_context *host = cr_host_context();
   void *read = NULL;
   size_t size = cr_tensor_value_bytes(v, own_format(v));
   if (format.layout == NULL) {
-    return p->source->read(p->source, p->source_at, (void *)dst.address, size);
+    return p->source->read(p->source, p->at, (void *)dst.address, size);
   }
-  CR_TRY(cr_tensor_source_lock(p->source, p->source_at, size, &read));
+  CR_TRY(cr_tensor_source_lock(p->source, p->at, size, &read));
   crema_status status = cr_watch_convert(host, v->label, v->count, format, dst, own_format(v),
                                          (crema_devptr){(uintptr_t)read});
   cr_tensor_source_unlock(p->source);
@@ -294,7 +277,7 @@ static crema_status make_first(values *v, const crema_context *context, format_s
   crema_devptr dst = {0};
   CR_TRY(cr_syncedmem_overwrite(&slot->memory, cr_host_context(), &dst));
   CR_TRY(cr_tensor_read_source(v, slot->format, dst));
-  drop_source(v);
+  cr_tensor_drop_source(v);
   set_valid(slot, true);
   set_head(v, slot);
   return CREMA_OK;
@@ -342,7 +325,7 @@ crema_status cr_tensor_make_valid(values *v, crema_context *context, format_slot
 
 void cr_tensor_values_set_zero(values *v) {
   for (format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) set_valid(s, false);
-  drop_source(v);
+  cr_tensor_drop_source(v);
   v->state = CR_TENSOR_ZERO;
   CR_ASSERT(cr_tensor_check(v));
 }

@@ -64,8 +64,6 @@ bool cr_tensor_held_at(const cr_tensor *tensor, int index, cr_tensor_held *out) 
 static cr_tensor_memory memory_of(values *v) {
   cr_tensor_memory bytes = {0};
   pthread_mutex_lock(&v->lock);
-  /* The values take over the memory of former ones that no tensor has. */
-  if (former_of(v) != NULL && has_alone(former_of(v))) bytes = memory_of(former_of(v));
   for (const format_slot *slot = first_slot(v); slot != NULL; slot = next_slot(slot)) {
     const crema_syncedmem *memory = &slot->memory;
     const bool part = is_pinned(v, slot);

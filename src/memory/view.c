@@ -41,7 +41,6 @@ static crema_status show_first(cr_tensor *tensor, crema_view **out) {
 }
 
 crema_status cr_tensor_show(cr_tensor *tensor, crema_view **out) {
-  CR_TRY(cr_tensor_follow_count(tensor));
   crema_view *view = cr_tensor_shown(tensor);
   if (view == NULL) CR_TRY(show_first(tensor, &view));
   else CR_TRY(cr_tensor_take_written(tensor));

@@ -80,7 +80,7 @@ crema_status cr_net_prune_backward(cr_net_build *build, bool force_backward) CRE
 /* Lets bottoms of sums without coefficients share the gradient of the top, so that the backward
  * pass copies none. Applies if the net plans its memory or its eltwise_mem_sharing asks for it, and
  * no layer in place writes to that gradient before all have read it. To be called when it is known
- * which layers run backward. */
+ * which layers run backward, and after blobs were resized. */
 crema_status cr_net_share_sums(crema_net *net) CREMA_MUST_USE;
 
 /* The layer's types as the file gives them: its own fields, else the net's defaults. Mathematics

@@ -36,11 +36,11 @@ void cr_net_note_shapes(cr_net_layer *layer);
 crema_status cr_net_follow_in_pass(crema_net *net, cr_net_layer *layer) CREMA_MUST_USE;
 
 /* Lets layers follow the shapes of the net's inputs, up to layer `last`. To be called before the
- * pass: blobs that share values are reshaped one after the other, and no layer may use the values
- * in between (memory/tensor_resize.c). */
+ * pass: blobs that share values are reshaped one after the other, and only share again after the
+ * last. */
 crema_status cr_net_follow_inputs(crema_net *net, int last) CREMA_MUST_USE;
 
-/* Plans lifetimes again if shapes have changed. */
+/* Shares gradients of sums and plans lifetimes again if shapes have changed. */
 crema_status cr_net_plan_again(crema_net *net) CREMA_MUST_USE;
 
 /* Whether the layer's passes are counted. In tests only layers that draw are, such as Dropout with

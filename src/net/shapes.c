@@ -3,6 +3,7 @@
 #include "core/fail.h"
 #include "layers/common/input_class.h"
 #include "net/common/fail.h"
+#include "net/graph.h"
 #include "net/lifetimes.h"
 #include "net/run.h"
 
@@ -31,7 +32,9 @@ static crema_status follow_shapes(crema_net *net, cr_net_layer *layer) {
 }
 
 crema_status cr_net_plan_again(crema_net *net) {
-  return net->planned == net->shapes ? CREMA_OK : cr_net_plan_lifetimes(net);
+  if (net->planned == net->shapes) return CREMA_OK;
+  CR_TRY(cr_net_share_sums(net));
+  return cr_net_plan_lifetimes(net);
 }
 
 crema_status cr_net_follow_in_pass(crema_net *net, cr_net_layer *layer) {

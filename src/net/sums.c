@@ -25,6 +25,7 @@ static crema_status share(const cr_net_layer *layer, int j, const bool *written)
   if (layer->bottom[0] == top) return CREMA_OK;
   if (!layer->propagate_down[j] || written[layer->bottom_id[j]]) return CREMA_OK;
   if (cr_tensor_is_shared(bottom->diff)) return CREMA_OK;
+  if (cr_tensor_count(bottom->diff) != cr_tensor_count(top->diff)) return CREMA_OK;
   if (cr_tensor_type(bottom->diff) != cr_tensor_type(top->diff)) return CREMA_OK;
   return cr_blob_share_diff(layer->bottom[j], layer->top[0]);
 }

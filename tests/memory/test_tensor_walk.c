@@ -46,7 +46,6 @@ typedef struct step {
 typedef struct model {
   int64_t count, most; /* elements; that memory may be there for */
   bool zero;
-  bool late; /* the values are those that sharers, which were left, have at the first use */
   bool known[MOST];
   double value[MOST];
   void *adopted; /* the caller's memory, of so many bytes, that a resize lets go of */
@@ -151,7 +150,7 @@ static void put_values(const model *m, cr_format format, void *memory) {
 
 /* New numbers, small and whole, so that every type holds them. */
 static void renew(model *m, unsigned value) {
-  m->zero = m->late = false;
+  m->zero = false;
   for (int64_t i = 0; i < m->count; ++i) {
     m->known[i] = true;
     m->value[i] = (double)((value + (unsigned)i * 37) % RANGE);
@@ -160,7 +159,6 @@ static void renew(model *m, unsigned value) {
 
 static void clear_model(model *m) {
   m->zero = true;
-  m->late = false;
   for (int i = 0; i < MOST; ++i) {
     m->known[i] = true;
     m->value[i] = 0;
@@ -224,15 +222,6 @@ static model *leave(world *w, int tensor) {
   return own;
 }
 
-/* Values that were left are used at once, or may change before they are. */
-static bool use_left(const step *s, cr_tensor *tensor, model *m) {
-  const void *values = NULL;
-  if (s->at % 2 == 0) return cr_tensor_host_read(tensor, &values) == CREMA_OK;
-  m->late = !m->zero;
-  for (int i = 0; i < MOST && m->late; ++i) m->known[i] = false;
-  return true;
-}
-
 /* The caller may do what he likes with memory that was adopted. */
 static void spoil_adopted(model *m) {
   if (m->adopted != NULL) memset(m->adopted, 0x5a, m->bytes);
@@ -258,8 +247,8 @@ static bool resize(world *w, const step *s, cr_tensor *tensor, model *m) {
   if (count > m->most + (m->most & 1) && !cr_tensor_is_zero(tensor)) return false;
   for (int64_t i = before; i < count; ++i) m->known[i] = false;
   if (dropped || m->zero) clear_model(m);
-  if (dropped || count > m->most) m->most = count;
-  return !shared || use_left(s, tensor, m);
+  if (shared || dropped || count > m->most) m->most = count;
+  return true;
 }
 
 /* Memory of the caller, without a byte to spare. */
@@ -385,7 +374,6 @@ static bool take_step(world *w, const step *s) {
   if (!perform(w, s)) return false;
   for (int i = 0; i < TENSORS; ++i) {
     if (cr_tensor_count(w->tensor[i]) != w->of[i]->count) return false;
-    if (w->of[i]->late && cr_tensor_is_zero(w->tensor[i])) clear_model(w->of[i]);
     if (cr_tensor_is_zero(w->tensor[i]) != w->of[i]->zero) return false;
   }
   return true;
