@@ -443,6 +443,43 @@ TEST(wrong_shapes_are_refused) {
   remove_blocks(net);
 }
 
+/* Also to another shape and back, and with memory of the caller, which stays the data. */
+TEST(inputs_are_reshaped_between_runs) {
+  static const int64_t items[] = {2, 5, 1, 1, 3, 2};
+  static float mine[5 * 4 * 7 * 6];
+  const float *data = NULL;
+  uint64_t random = 5;
+  crema_net *net = make_blocks();
+  crema_model *model = load_blocks(NULL, 0);
+  crema_session *session = NULL;
+  ok(crema_session_create(model, NULL, &session));
+  crema_blob *input = crema_session_input(session, 0);
+  for (int k = 0; k < 6; ++k) {
+    const crema_shape shape = cr_shape_4(items[k], 4, 7, 6), other = cr_shape_4(4, 4, 7, 6);
+    ok(crema_blob_reshape(crema_net_input(net, 0), &shape));
+    draw_inputs(net, &random);
+    ok(crema_net_forward(net, NULL));
+    ok(crema_blob_reshape(input, &other));
+    assert_true(output_difference(net, session) <= 1e-5);
+    if (k != 4) continue;
+    ok(crema_blob_reshape(input, &other));
+    ok(crema_blob_reshape(input, &shape));
+    ok(crema_blob_set_cpu_data(input, mine));
+    for (int run = 0; run < 2; ++run) {
+      draw_values(input, &random);
+      ok(crema_blob_cpu_data(input, &data));
+      assert_ptr_equal(data, mine);
+      ok(crema_blob_copy_data(crema_net_input(net, 0), input));
+      ok(crema_net_forward(net, NULL));
+      ok(crema_session_run(session));
+      assert_true(difference(crema_net_output(net, 0), crema_session_output(session, 0)) <= 1e-5);
+    }
+  }
+  crema_session_destroy(session);
+  crema_model_destroy(model);
+  remove_blocks(net);
+}
+
 /* Nothing is drawn for parameters that a file gives, but their fillers are looked at. */
 TEST(fillers_are_checked_where_weights_follow) {
   static const char *const fillers[][2] = {

@@ -358,6 +358,30 @@ TEST(shapes_of_blobs_that_share_values_change) {
   }
 }
 
+/* The input has other values of the same count and shape after it left its sharers. */
+TEST(views_of_views_follow_an_input_that_comes_back) {
+  crema_net *net =
+      build(INPUT("a", DIM2(8, 30)) POWER("p", "a", "b", "2")
+            "layer { name: 'f' type: 'Flatten' bottom: 'a' top: 'c'"
+            "  flatten_param { axis: 0 } }\n"
+            "layer { name: 'r' type: 'Reshape' bottom: 'c' top: 'd'"
+            "  reshape_param { shape { dim: 4 dim: -1 } } }\n", CREMA_TEST);
+  crema_blob *a = blob_of(net, "a");
+  const crema_shape shapes[] = {cr_shape_2(1, 5), cr_shape_2(80, 50)}, own = *crema_blob_shape(a);
+  for (int k = 0; k < 2; ++k) {
+    ok(crema_net_forward(net, NULL));
+    ok(crema_blob_reshape(a, &shapes[k]));
+    ok(crema_blob_reshape(a, &own));
+    fill(a, (float)k, 1);
+    ok(crema_net_forward(net, NULL));
+    for (int i = 0; i < 240; ++i) {
+      assert_true(data_of(blob_of(net, "c"))[i] == (float)(k + i));
+      assert_true(data_of(blob_of(net, "d"))[i] == (float)(k + i));
+    }
+  }
+  crema_net_destroy(net);
+}
+
 TEST(losses_are_weighted_and_summed) {
   crema_net *net = build("force_backward: true " TWO_LOSSES, CREMA_TRAIN);
   double loss = 0.0;

@@ -163,6 +163,20 @@ static size_t highest_after(crema_net *net, bool backward) {
   return cr_heap_usage_of(net->context).highest;
 }
 
+TEST(s4_57_gradients_share_again_after_a_reshape) {
+  static const int64_t items[] = {5, 1, 2};
+  for (int plans = 0; plans < 2; ++plans) {
+    crema_net *net = build_sums(SUM_OF_SUM, true, plans == 1);
+    for (int k = 0; k < 3; ++k) {
+      const crema_shape shape = cr_shape_4(items[k], 3, 8, 8);
+      ok(crema_blob_reshape(crema_net_input(net, 0), &shape));
+      run(net, -0.4f);
+      assert_true(shares(net, "a", "z") && shares(net, "b", "y") && shares(net, "c", "z"));
+    }
+    crema_net_destroy(net);
+  }
+}
+
 /* Three blobs of which the sum needs two at once: one that is read again and its own top, which is
  * made in the memory of the other bottom. Without sharing they are there all three. */
 TEST(s4_57_a_sum_takes_the_memory_of_a_bottom) {
