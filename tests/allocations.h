@@ -99,7 +99,7 @@ void __libc_free(void *memory);
 #endif
 
 NOT_INSTRUMENTED static inline void *allocation_made(void *made) {
-  if (made != NULL) atomic_fetch_add(&live, 1);
+  if (COUNTS && made != NULL) atomic_fetch_add(&live, 1);
   return made;
 }
 

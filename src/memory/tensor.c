@@ -114,7 +114,7 @@ static crema_status read_per_use(values *v, crema_context *context, cr_format fo
     if (status == CREMA_OK) v->pending.used = true;
   } else {
     /* A net that is tested in between may have made the format. */
-    if (old != NULL && !is_valid(old)) cr_tensor_clear_slot(v, old);
+    if (old != NULL && !is_valid(old)) cr_tensor_clear_slot(old);
     status = cr_syncedmem_read(&from->memory, context, &src);
     if (status == CREMA_OK) {
       status = cr_watch_convert(context, v->label, v->count, format, *out, from->format, src);
@@ -270,7 +270,7 @@ void cr_tensor_drop_types(cr_tensor *tensor) {
   const format_slot *source = cr_tensor_newest(v);
   for (format_slot *s = first_slot(v), *next = NULL; s != NULL; s = next) {
     next = next_slot(s);
-    if (s->format.type != v->type && s != source && !is_pinned(v, s)) cr_tensor_drop_slot(v, s);
+    if (s->format.type != v->type && s != source && !is_pinned(s)) cr_tensor_drop_slot(v, s);
   }
 }
 
@@ -342,10 +342,7 @@ static bool has_adopted(const values *v) {
 bool cr_tensor_can_swap(const cr_tensor *tensor) {
   const values *v = tensor->values;
   if (!has_alone(v) || is_transient(v) || cr_view_is_held(v->view)) return false;
-  for (const format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) {
-    if (is_pinned(v, s)) return false;
-  }
-  return true;
+  return !has_pinned(v);
 }
 
 void cr_tensor_swap(cr_tensor *a, cr_tensor *b) {
@@ -360,7 +357,8 @@ bool cr_tensor_take(cr_tensor *to, cr_tensor *from) {
     return false;
   if (has_source(f)) return false;
   if (t->type != f->type || t->count != f->count || has_adopted(f)) return false;
-  if (t->alias != NULL || t->parts != NULL || f->alias != NULL || f->parts != NULL) return false;
+  if (has_pinned(t) || t->alias != NULL || t->parts != NULL || f->alias != NULL || f->parts != NULL)
+    return false;
   cr_tensor_release(to);
   format_slot *slots = first_slot(t);
   atomic_store(&t->first, first_slot(f));
@@ -551,7 +549,7 @@ crema_status cr_tensor_adopt(cr_tensor *tensor, crema_device *device, crema_dtyp
   cr_tensor_alias_release_parts(v, slot);
   CR_TRY(host == NULL ? cr_syncedmem_adopt(&slot->memory, device, memory)
                       : cr_syncedmem_adopt_both(&slot->memory, device, memory, host));
-  if (is_pinned(v, slot)) cr_tensor_alias_unpin(v);
+  cr_tensor_unpin(slot);
   slot->aliased = false;
   /* The adopted memory holds `count` elements, without the rounding up of cr_tensor_bytes_of. */
   size_t bytes = cr_tensor_value_bytes(v, format);
@@ -610,7 +608,7 @@ void cr_tensor_set_shown(cr_tensor *tensor, crema_view *view) {
 
 static const format_slot *part_slot(const cr_tensor *tensor) {
   const format_slot *slot = cr_tensor_find_slot(tensor->values, plain_format(tensor));
-  return slot != NULL && is_pinned(tensor->values, slot) ? slot : NULL;
+  return slot != NULL && is_pinned(slot) ? slot : NULL;
 }
 
 bool cr_tensor_is_part(const cr_tensor *tensor) {
@@ -621,7 +619,7 @@ bool cr_tensor_part_memory(const cr_tensor *tensor, float **memory, cr_tensor_va
   const format_slot *slot = part_slot(tensor);
   if (slot == NULL || slot->memory.gpu.data.address != 0) return false;
   *memory = slot->memory.host.data;
-  *keeps = tensor->values->alias->whole;
+  *keeps = slot->block;
   atomic_fetch_add(&(*keeps)->tensors, 1);
   return true;
 }

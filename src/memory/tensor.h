@@ -156,9 +156,8 @@ crema_status cr_tensor_adopt_host(cr_tensor *tensor, void *memory) CREMA_MUST_US
 
 /* ---- aliases: values that lie in the memory of another tensor ----
  *
- * A tensor has at most one alias. A pinned alias lies in a block, such as the array of all
- * parameters. A planned alias is a bottom of a Concat in the top, or a top of a Slice in the
- * bottom. */
+ * Each format of a tensor may be pinned in a block, such as the array of all parameters. A planned
+ * alias, at most one, is a bottom of a Concat in the top, or a top of a Slice in the bottom. */
 
 /* Pins the plain format of the element type of `block` in the memory that `block` has on the
  * context's device in its own plain format, from value `offset` on. The newest values are kept;

@@ -14,7 +14,7 @@
 /* Takes the memory in the whole from a part, and its newest values if they are only there. */
 static void lose_memory(values *part) {
   for (format_slot *s = first_slot(part); s != NULL; s = next_slot(s)) {
-    if (!s->aliased) continue;
+    if (!s->aliased || is_pinned(s)) continue;
     set_valid(s, false);
     cr_syncedmem_clear(&s->memory);
     s->aliased = false;
@@ -37,23 +37,21 @@ static void lose_memory(values *part) {
 static void free_alias(values *part) {
   cr_tensor_alias *alias = part->alias;
   part->alias = NULL;
-  if (alias->pinned) {
-    cr_tensor_values_release(alias->whole);
-  } else {
-    cr_tensor_parts *parts = alias->whole->parts;
-    cr_tensor_alias **link = &parts->first;
-    while (*link != alias) link = &(*link)->next;
-    *link = alias->next;
-    if (parts->first == NULL) {
-      alias->whole->parts = NULL;
-      free(parts);
-    }
+  cr_tensor_parts *parts = alias->whole->parts;
+  cr_tensor_alias **link = &parts->first;
+  while (*link != alias) link = &(*link)->next;
+  *link = alias->next;
+  if (parts->first == NULL) {
+    alias->whole->parts = NULL;
+    free(parts);
   }
   free(alias);
 }
 
-void cr_tensor_alias_unpin(values *v) {
-  if (v->alias != NULL && v->alias->pinned) free_alias(v);
+void cr_tensor_unpin(format_slot *slot) {
+  values *block = slot->block;
+  slot->block = NULL;
+  cr_tensor_values_release(block);
 }
 
 /* The values that lie there are lost, unless the part holds them elsewhere, too. */
@@ -63,7 +61,7 @@ static void end_alias(values *part) {
 }
 
 void cr_tensor_alias_end_all(values *v) {
-  if (v->alias != NULL && !v->alias->pinned) end_alias(v);
+  if (v->alias != NULL) end_alias(v);
   while (v->parts != NULL) end_alias(v->parts->first->part);
 }
 
@@ -76,8 +74,7 @@ void cr_tensor_alias_release_parts(values *v, const format_slot *slot) {
 }
 
 void cr_tensor_detach(cr_tensor *tensor) {
-  const cr_tensor_alias *alias = tensor->values->alias;
-  if (alias != NULL && !alias->pinned) end_alias(tensor->values);
+  if (tensor->values->alias != NULL) end_alias(tensor->values);
 }
 
 /* ---- memory in the whole ---- */
@@ -120,8 +117,7 @@ crema_status cr_tensor_alias_block(cr_tensor *tensor, crema_context *context, cr
   format_slot *slot = NULL;
   CR_TRY(address_in_block(w, offset, v->count, context, &place));
   CR_TRY(cr_tensor_need_slot(v, context->device, own_format(w), &slot));
-  if (is_pinned(v, slot) && v->alias->whole == w &&
-      cr_syncedmem_address(&slot->memory, context).address == place.address) {
+  if (slot->block == w && cr_syncedmem_address(&slot->memory, context).address == place.address) {
     return CREMA_OK;
   }
   const bool has = cr_tensor_has_values(v);
@@ -130,17 +126,12 @@ crema_status cr_tensor_alias_block(cr_tensor *tensor, crema_context *context, cr
     CR_TRY(cr_syncedmem_read(&slot->memory, context, &from));
     CR_TRY(cr_copy_same_device(context, place, from, cr_tensor_value_bytes(v, slot->format)));
   }
-  cr_tensor_alias *alias = NULL;
-  CR_TRY(CR_NEW(alias, 1, "a part of a tensor"));
-  *alias = (cr_tensor_alias){.part = v, .whole = w, .pinned = true};
-  atomic_fetch_add(&w->tensors, 1);
   v->generation = cr_tensor_next_generation();
   crema_status status = lie_at(v, context, slot, place, has);
-  slot->aliased = false; /* not a part of the alias that ends here */
-  if (v->alias != NULL && !v->alias->pinned) lose_memory(v);
-  if (v->alias != NULL) free_alias(v);
-  v->alias = alias;
-  slot->aliased = true;
+  if (status == CREMA_OK) atomic_fetch_add(&w->tensors, 1);
+  cr_tensor_unpin(slot); /* it may have been a part of another block */
+  if (status == CREMA_OK) slot->block = w;
+  if (v->alias != NULL) end_alias(v);
   CR_ASSERT(status != CREMA_OK || cr_tensor_check(v));
   /* Notes that the context used the memory last. */
   return status != CREMA_OK ? status : cr_syncedmem_read(&slot->memory, context, &from);
@@ -159,8 +150,8 @@ static bool is_part_of(const cr_part *part) {
 
 static bool is_same(const cr_tensor_alias *alias, const cr_tensor_alias *asked) {
   const cr_part *a = &alias->which, *b = &asked->which;
-  return alias->whole == asked->whole && !alias->pinned && alias->read == asked->read &&
-         a->axis == b->axis && a->at == b->at && crema_shape_equal(&a->shape, &b->shape) &&
+  return alias->whole == asked->whole && alias->read == asked->read && a->axis == b->axis &&
+         a->at == b->at && crema_shape_equal(&a->shape, &b->shape) &&
          crema_shape_equal(&a->whole, &b->whole);
 }
 
@@ -175,7 +166,7 @@ crema_status cr_tensor_alias_set(cr_tensor *tensor, cr_tensor *whole, const cr_p
   const cr_tensor_alias *outer = whole->values->alias;
   *done = false;
   if (!is_part_of(part)) return CREMA_OK;
-  if (outer != NULL && !outer->pinned) {
+  if (outer != NULL) {
     if (outer->which.axis != part->axis || outer->read != read) return CREMA_OK;
     /* It may have another shape there, and its parts lie elsewhere then. */
     if (!crema_shape_equal(&outer->which.shape, &part->whole)) return CREMA_OK;
@@ -185,7 +176,7 @@ crema_status cr_tensor_alias_set(cr_tensor *tensor, cr_tensor *whole, const cr_p
   }
   values *w = asked.whole;
   *done = v->alias != NULL && is_same(v->alias, &asked);
-  if (v->alias != NULL || v->parts != NULL || w == v) return CREMA_OK;
+  if (v->alias != NULL || v->parts != NULL || w == v || has_pinned(v)) return CREMA_OK;
   if (v->type != w->type || v->view != NULL || w->view != NULL) return CREMA_OK;
   if (v->count != count_of(&asked.which.shape) || w->count != count_of(&asked.which.whole)) {
     return CREMA_OK;
@@ -243,7 +234,7 @@ static void find_places(cr_tensor_parts *parts, const cr_backend *backend) {
 void cr_tensor_alias_order(cr_tensor *tensor, crema_device *device, cr_format format) {
   const cr_tensor_alias *own = tensor->values->alias;
   const cr_backend *backend = device->backend;
-  if (own == NULL || own->pinned || backend->part == NULL) return;
+  if (own == NULL || backend->part == NULL) return;
   cr_tensor_parts *parts = own->whole->parts;
   cr_format whole;
   if (format.type != own->whole->type) return;
@@ -261,7 +252,7 @@ void cr_tensor_alias_order(cr_tensor *tensor, crema_device *device, cr_format fo
 }
 
 static bool has_place(const cr_tensor_alias *alias) {
-  return alias != NULL && !alias->pinned && alias->whole->parts->ordered && alias->fits;
+  return alias != NULL && alias->whole->parts->ordered && alias->fits;
 }
 
 bool cr_tensor_alias_format(const cr_tensor *tensor, cr_format *out) {
@@ -273,7 +264,7 @@ bool cr_tensor_alias_format(const cr_tensor *tensor, cr_format *out) {
 
 bool cr_tensor_whole_format(const cr_tensor *tensor, cr_format *out) {
   const values *v = tensor->values;
-  if (v->alias != NULL && !v->alias->pinned) return cr_tensor_alias_format(tensor, out);
+  if (v->alias != NULL) return cr_tensor_alias_format(tensor, out);
   if (!is_written(v)) return false;
   *out = v->parts->format;
   return true;

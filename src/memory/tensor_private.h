@@ -14,17 +14,16 @@ typedef struct format_slot {
   struct format_slot *_Atomic next;
   cr_format format;  /* of a valid slot it never changes, so that readers need no lock */
   atomic_bool valid; /* holds the newest values */
-  bool aliased;      /* the memory is a part of the memory of the alias's whole */
-  unsigned access;   /* grows with each use of another slot; for LRU eviction */
+  bool aliased;      /* the memory is a part of the memory of `block` or of the alias's whole */
+  struct cr_tensor_values *block; /* pinned: a fixed part of these values, kept alive; or NULL */
+  unsigned access;                /* grows with each use of another slot; for LRU eviction */
   crema_syncedmem memory;
 } format_slot;
 
-/* The values lie in the memory of another tensor. Belongs to the part. A pinned alias is a fixed
- * part of a block (cr_tensor_alias_block), which it keeps alive. Other aliases are planned
- * (cr_tensor_alias_set) and end with either of the two tensors; they have the members below. */
+/* A plan to let the values lie in the memory of another tensor (cr_tensor_alias_set). Belongs to
+ * the part; ends with either of the two tensors. */
 typedef struct cr_tensor_alias {
   struct cr_tensor_values *part, *whole;
-  bool pinned;
   bool read;           /* the part is read from the whole, not written there */
   bool fits;           /* the whole's order has a place for the part */
   cr_part which;       /* the part's position */
@@ -138,7 +137,7 @@ void cr_tensor_only_valid(values *v, format_slot *slot);
 
 /* Releases the memory of a slot; the slot itself; all slots but `keep`, which may be NULL; the
  * memory of all stale slots. */
-void cr_tensor_clear_slot(values *v, format_slot *slot);
+void cr_tensor_clear_slot(format_slot *slot);
 void cr_tensor_drop_slot(values *v, format_slot *slot);
 void cr_tensor_drop_slots_but(values *v, const format_slot *keep);
 void cr_tensor_clear_stale(values *v);
@@ -156,8 +155,8 @@ crema_status cr_tensor_alias_enter(values *v, crema_context *context, format_slo
 void cr_tensor_alias_release_parts(values *v, const format_slot *slot);
 /* Ends the planned aliases in which the values are a part or the whole. */
 void cr_tensor_alias_end_all(values *v);
-/* Ends a pinned alias; the slot's memory is not touched. */
-void cr_tensor_alias_unpin(values *v);
+/* The slot is not a part of a block; its memory is not touched. */
+void cr_tensor_unpin(format_slot *slot);
 
 static inline format_slot *first_slot(const values *v) {
   return atomic_load_explicit(&v->first, memory_order_acquire);
@@ -184,8 +183,14 @@ static inline void set_valid(format_slot *slot, bool valid) {
 }
 
 /* Whether the slot lies in a block; eviction spares it. */
-static inline bool is_pinned(const values *v, const format_slot *slot) {
-  return slot->aliased && v->alias != NULL && v->alias->pinned;
+static inline bool is_pinned(const format_slot *slot) {
+  return slot->block != NULL;
+}
+
+static inline bool has_pinned(const values *v) {
+  const format_slot *s = first_slot(v);
+  while (s != NULL && !is_pinned(s)) s = next_slot(s);
+  return s != NULL;
 }
 
 static inline bool is_zero(const values *v) {

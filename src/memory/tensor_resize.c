@@ -39,7 +39,7 @@ static crema_status leave_callers_memory(values *v) {
     if (!is_callers(v, s)) continue;
     if (is_valid(s)) CR_TRY(copy_memory(v, s));
     cr_tensor_alias_release_parts(v, s);
-    if (!is_valid(s)) cr_tensor_clear_slot(v, s);
+    if (!is_valid(s)) cr_tensor_clear_slot(s);
     v->generation = cr_tensor_next_generation();
   }
   return CREMA_OK;
@@ -117,7 +117,7 @@ static crema_status resize_values(values *v, int64_t count) {
   v->head_format = own_format(v);
   set_head(v, keep);
   if (keep != NULL) {
-    if (!fits && is_pinned(v, keep)) cr_tensor_clear_slot(v, keep);
+    if (!fits && is_pinned(keep)) cr_tensor_clear_slot(keep);
     cr_syncedmem_resize(&keep->memory, cr_tensor_bytes_of(count, v->head_format));
     if (!fits || is_zero(v)) set_valid(keep, false);
   }

@@ -74,11 +74,10 @@ void cr_tensor_values_release(values *v) {
 
 /* ---- slots ---- */
 
-void cr_tensor_clear_slot(values *v, format_slot *slot) {
-  const bool pinned = is_pinned(v, slot);
+void cr_tensor_clear_slot(format_slot *slot) {
   cr_syncedmem_clear(&slot->memory);
   slot->aliased = false;
-  if (pinned) cr_tensor_alias_unpin(v);
+  cr_tensor_unpin(slot);
 }
 
 void cr_tensor_drop_slot(values *v, format_slot *slot) {
@@ -86,7 +85,7 @@ void cr_tensor_drop_slot(values *v, format_slot *slot) {
   while (atomic_load(link) != slot) link = &atomic_load(link)->next;
   atomic_store(link, next_slot(slot));
   cr_tensor_alias_release_parts(v, slot);
-  cr_tensor_clear_slot(v, slot);
+  cr_tensor_clear_slot(slot);
   if (head_slot(v) == slot) set_head(v, NULL);
   v->generation = cr_tensor_next_generation();
   free(slot);
@@ -119,7 +118,7 @@ static format_slot *take_slot(const values *v, const format_slot *keep1, const f
   if (count_slots(v) < MAX_FORMATS) return NULL;
   for (format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) {
     bool valid = is_valid(s), head = s == head_slot(v);
-    if (s == keep1 || s == keep2 || is_pinned(v, s) || (valid && head)) continue;
+    if (s == keep1 || s == keep2 || is_pinned(s) || (valid && head)) continue;
     if (!has_alone(v) && (valid || head)) continue;
     if (best == NULL || (valid != is_valid(best) ? !valid : s->access < best->access)) best = s;
   }
@@ -147,7 +146,7 @@ static crema_status need_slot(values *v, crema_device *device, cr_format format,
     set_valid(slot, false);
     if (head_slot(v) == slot) set_head(v, NULL);
     cr_tensor_alias_release_parts(v, slot);
-    cr_tensor_clear_slot(v, slot);
+    cr_tensor_clear_slot(slot);
     v->generation = cr_tensor_next_generation();
   }
   slot->format = format;
@@ -332,8 +331,8 @@ void cr_tensor_values_set_zero(values *v) {
 
 void cr_tensor_clear_stale(values *v) {
   for (format_slot *s = first_slot(v); s != NULL; s = next_slot(s)) {
-    if (is_valid(s) || is_pinned(v, s)) continue;
+    if (is_valid(s) || is_pinned(s)) continue;
     cr_tensor_alias_release_parts(v, s);
-    cr_tensor_clear_slot(v, s);
+    cr_tensor_clear_slot(s);
   }
 }

@@ -66,7 +66,7 @@ static cr_tensor_memory memory_of(values *v) {
   pthread_mutex_lock(&v->lock);
   for (const format_slot *slot = first_slot(v); slot != NULL; slot = next_slot(slot)) {
     const crema_syncedmem *memory = &slot->memory;
-    const bool part = is_pinned(v, slot);
+    const bool part = is_pinned(slot);
     bytes.host += memory->host.bytes; /* none for adopted memory */
     if (part && memory->host.data != NULL && !memory->host.own) bytes.host += memory->size;
     if (memory->gpu.own || (part && memory->gpu.data.address != 0))
