@@ -12,6 +12,9 @@ static inline int32_t cr_int8_get(crema_dtype type, const void *values, int64_t 
 /* values[at...] = `count` floats: rounded and saturated to U8 or I8, or copied as F32. */
 void cr_int8_put(crema_dtype type, const float *from, int64_t count, void *values, int64_t at);
 
+/* Rounds whole vectors of those values; returns the number of values written. */
+int64_t cr_int8_put_wide(const float *from, int64_t count, float low, float high, void *to);
+
 /* `count` values of F32, U8 or I8 from i on as floats. */
 void cr_int8_floats(crema_dtype type, const void *from, int64_t i, int64_t count, float *out);
 
@@ -22,7 +25,7 @@ crema_status cr_int8_check_quantize(const cr_plan *plan) CREMA_MUST_USE;
 crema_status cr_int8_check_average(const cr_plan *plan) CREMA_MUST_USE;
 
 /* The types of AFFINE_INT8. */
-crema_status cr_int8_check_affine(const cr_plan *plan) CREMA_MUST_USE;
+crema_status cr_int8_check_affine(cr_plan *plan) CREMA_MUST_USE;
 
 /* Rounds max(low, x * scale + bias), with a scale and a bias for each column of a row. */
 typedef struct cr_int8_scaling {
