@@ -1,68 +1,38 @@
 /* Convolution over any number of spatial axes, as a matrix product: the windows of one image and
  * group are unfolded into the columns of a matrix of C/group * K rows and P = S'... columns. */
-#include <stdlib.h>
-
 #include "core/fail.h"
 #include "device/cpu/kernels/element_type.h"
 #include "device/cpu/kernels/gemm.h"
+#include "device/cpu/kernels/plan_state.h"
 #include "device/cpu/kernels/post_ops.h"
 #include "device/cpu/kernels/unfold.h"
 
 /* The workspace holds the unfolded matrix, then a result if the op adds to it. */
 typedef struct conv_state {
   cr_slide slide;
-  int64_t batch, group;
-  int64_t in_channels, out_channels; /* of one group */
-  int64_t rows;                      /* in_channels * window elements */
-  int64_t images;                    /* batch * group; 0 without positions */
+  int64_t batch, group, in_channels, out_channels; /* the last two: of one group */
+  int64_t rows;                                    /* in_channels * window elements */
+  int64_t images;                                  /* batch * group; 0 without positions */
 } conv_state;
 
-/* src, weights and dst: the numbers of the arguments that have these shapes. */
-static crema_status conv_plan(cr_plan *plan, int src, int weights, int dst) {
-  const cr_conv_params *params = &plan->desc->u.conv;
-  const crema_shape *in = &plan->desc->arg[src].shape, *out = &plan->desc->arg[dst].shape;
-  const int64_t group = params->group;
-  conv_state s = {.group = group, .batch = in->dim[0]};
-  CR_TRY(cr_slide_make(&params->window, in, out, &s.slide));
-  if (group < 1 || in->dim[1] % group || out->dim[1] % group) {
-    return cr_fail(CREMA_E_SHAPE, "%lld groups do not divide %lld input and %lld output channels",
-                   (long long)group, (long long)in->dim[1], (long long)out->dim[1]);
-  }
-  s.in_channels = in->dim[1] / group;
-  s.out_channels = out->dim[1] / group;
+static crema_status conv_plan(cr_plan *plan) {
+  const cr_op_desc *desc = plan->desc;
+  int src = 0, weights = 1, dst = 3; /* the arguments of these shapes */
+  if (desc->kind == CR_OP_CONV_BWD_DATA) src = 2, dst = 0;
+  if (desc->kind == CR_OP_CONV_BWD_WEIGHTS) weights = 2, dst = 1;
+  const crema_shape *in = &desc->arg[src].shape, *out = &desc->arg[dst].shape;
+  conv_state s = {.group = desc->u.conv.group, .batch = in->dim[0]};
+  CR_TRY(cr_slide_conv(desc, src, weights, dst, &s.slide));
+  s.in_channels = in->dim[1] / s.group;
+  s.out_channels = out->dim[1] / s.group;
   s.rows = s.in_channels * s.slide.kernel_count;
-  s.images = s.slide.out_count > 0 ? s.batch * group : 0;
-  if (out->dim[0] != s.batch || cr_op_arg_count(plan->desc, weights) != out->dim[1] * s.rows) {
-    char text[3][128];
-    return cr_fail(CREMA_E_SHAPE, "convolution of %s with weights %s to %s",
-                   crema_shape_text(in, text[0], sizeof text[0]),
-                   crema_shape_text(&plan->desc->arg[weights].shape, text[1], sizeof text[1]),
-                   crema_shape_text(out, text[2], sizeof text[2]));
-  }
+  s.images = s.slide.out_count > 0 ? s.batch * s.group : 0;
   if (s.slide.out_count > 0 && s.rows > INT64_MAX / 16 / s.slide.out_count - s.out_channels) {
     return cr_fail(CREMA_E_UNSUPPORTED, "the windows of an image have too many elements");
   }
   const int64_t rows = s.rows + (cr_posts_add(cr_op_posts(plan->desc)) ? s.out_channels : 0);
   plan->workspace_bytes = (size_t)(rows * s.slide.out_count) * sizeof(cr_real);
-  conv_state *kept = malloc(sizeof *kept);
-  if (!kept) return cr_fail_memory(sizeof *kept, "the plan of a convolution");
-  *kept = s;
-  plan->state = kept;
-  return CREMA_OK;
-}
-
-static void conv_destroy(cr_plan *plan) {
-  free(plan->state);
-}
-
-static crema_status conv_fwd_plan(cr_plan *plan) {
-  return conv_plan(plan, 0, 1, 3);
-}
-static crema_status conv_bwd_data_plan(cr_plan *plan) {
-  return conv_plan(plan, 2, 1, 0);
-}
-static crema_status conv_bwd_weights_plan(cr_plan *plan) {
-  return conv_plan(plan, 0, 2, 1);
+  return cr_plan_keep(plan, &s, sizeof s);
 }
 
 /* matrix (rows, P) = the windows of one image's group. */
@@ -113,9 +83,8 @@ static crema_status conv_fwd(const cr_call *call) {
 static crema_status conv_bwd_data(const cr_call *call) {
   const conv_state *s = call->plan->state;
   const cr_real *diff_dst = cr_as_reals(call->buffer, 0), *weights = cr_as_reals(call->buffer, 1);
-  const int64_t places = s->slide.out_count, in_count = s->slide.in_count;
+  const int64_t places = s->slide.out_count, count = cr_op_arg_count(call->desc, 2);
   cr_real *matrix = cr_as_reals(&call->workspace, 0), *diff_src = cr_as_reals(call->buffer, 2);
-  const int64_t count = cr_op_arg_count(call->desc, 2);
   if (count > 0) memset(diff_src, 0, (size_t)count * sizeof *diff_src);
   for (int64_t i = 0; i < s->images; ++i) {
     cr_ref_gemm(&(cr_gemm){.m = s->rows,
@@ -131,7 +100,7 @@ static crema_status conv_bwd_data(const cr_call *call) {
 #pragma omp parallel for schedule(static) if (s->rows * places >= CR_REF_PARALLEL_MIN)
     for (int64_t c = 0; c < s->in_channels; ++c) {
       cr_ref_fold_add(&s->slide, matrix + c * s->slide.kernel_count * places,
-                      diff_src + (i * s->in_channels + c) * in_count);
+                      diff_src + (i * s->in_channels + c) * s->slide.in_count);
     }
   }
   return CREMA_OK;
@@ -173,8 +142,8 @@ static crema_status conv_bwd_weights(const cr_call *call) {
   return CREMA_OK;
 }
 
-CR_REF_KERNEL(conv_fwd, CONV_FWD, .plan = conv_fwd_plan, .run = conv_fwd, .destroy = conv_destroy);
-CR_REF_KERNEL(conv_bwd_data, CONV_BWD_DATA, .plan = conv_bwd_data_plan, .run = conv_bwd_data,
-              .destroy = conv_destroy);
-CR_REF_KERNEL(conv_bwd_weights, CONV_BWD_WEIGHTS, .can_accumulate = true,
-              .plan = conv_bwd_weights_plan, .run = conv_bwd_weights, .destroy = conv_destroy);
+CR_REF_KERNEL(conv_fwd, CONV_FWD, .plan = conv_plan, .run = conv_fwd, .destroy = cr_plan_release);
+CR_REF_KERNEL(conv_bwd_data, CONV_BWD_DATA, .plan = conv_plan, .run = conv_bwd_data,
+              .destroy = cr_plan_release);
+CR_REF_KERNEL(conv_bwd_weights, CONV_BWD_WEIGHTS, .can_accumulate = true, .plan = conv_plan,
+              .run = conv_bwd_weights, .destroy = cr_plan_release);

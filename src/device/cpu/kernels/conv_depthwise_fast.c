@@ -9,13 +9,13 @@
  * that the weight meets there. The columns of the image are sorted by their remainder modulo the
  * stride first, so that all sums read neighbours. Products and sums are not fused: the bits are the
  * same on every processor. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/cpu_dispatch.h"
 #include "core/fail.h"
 #include "device/cpu/kernels/extent.h"
 #include "device/cpu/kernels/fast_rows.h"
+#include "device/cpu/kernels/plan_state.h"
 #include "device/cpu/kernels/window.h"
 #include "device/cpu/threads/threads.h"
 
@@ -169,7 +169,7 @@ static crema_status plan_weights(cr_plan *plan) {
   const crema_shape *image = &plan->desc->arg[0].shape, *map = &plan->desc->arg[1].shape;
   depthwise d = {.batch = image->dim[0], .channels = image->dim[1]};
   const cr_slide *s = &d.slide;
-  CR_TRY(cr_slide_conv(plan->desc, 0, 2, 1, &d.slide));
+  CR_TRY(cr_slide_dense_conv(plan->desc, 0, 2, 1, &d.slide));
   if (plan->desc->u.conv.group != d.channels || map->dim[1] != d.channels) {
     return cr_fail(CREMA_E_UNSUPPORTED, "not a window for each channel");
   }
@@ -185,17 +185,9 @@ static crema_status plan_weights(cr_plan *plan) {
                             cr_pieces(s->in[1] + s->pad[1], s->stride[1])),
                     LANES);
   d.slots = plan->threads > 0 ? plan->threads : cr_cpu_threads_of(plan->context);
-  depthwise *kept = malloc(sizeof *kept);
-  if (kept == NULL) return cr_fail_memory(sizeof *kept, "the plan of a convolution");
-  *kept = d;
-  plan->state = kept;
   plan->workspace_bytes = (size_t)(d.slots * slot_floats(&d)) * sizeof(float);
-  return CREMA_OK;
-}
-
-static void destroy(cr_plan *plan) {
-  free(plan->state);
+  return cr_plan_keep(plan, &d, sizeof d);
 }
 
 CR_KERNEL(conv_bwd_weights_depth, CONV_BWD_WEIGHTS, .can_accumulate = true, .plan = plan_weights,
-          .run = run, .destroy = destroy);
+          .run = run, .destroy = cr_plan_release);

@@ -8,12 +8,12 @@
  * 14 positions by 32 channels of the result are 28 vectors, which stay in the 32 registers during
  * the taps of the window: each tap takes two vectors of weights and 14 values of the image. Rows of
  * a padded image are copied with their zeros first, a strip at a time. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/fail.h"
 #include "device/cpu/kernels/extent.h"
 #include "device/cpu/kernels/fast_rows.h"
+#include "device/cpu/kernels/plan_state.h"
 #include "device/cpu/onednn/conv.h"
 #include "device/cpu/onednn/primitive.h"
 #include "device/cpu/threads/threads.h"
@@ -186,16 +186,8 @@ static crema_status plan_planes(cr_plan *plan) {
   CR_TRY(cr_dnnl_conv_last(plan, NULL, &plan->format[3].layout));
   fill(plan, &p);
   p.slots = plan->threads > 0 ? plan->threads : cr_cpu_threads_of(plan->context);
-  first_conv *kept = malloc(sizeof *kept);
-  if (kept == NULL) return cr_fail_memory(sizeof *kept, "the plan of a convolution");
-  *kept = p;
-  plan->state = kept;
   plan->workspace_bytes = (size_t)(p.weights + p.slots * p.slot) * sizeof(float);
-  return CREMA_OK;
-}
-
-static void destroy(cr_plan *plan) {
-  free(plan->state);
+  return cr_plan_keep(plan, &p, sizeof p);
 }
 
 /* ---- running ------------------------------------------------------------- */
@@ -269,4 +261,4 @@ static crema_status run_planes(const cr_call *call) {
 }
 
 CR_KERNEL(conv_fwd_planes, CONV_FWD, .library = true, .follows_hints = true, .plan = plan_planes,
-          .run = run_planes, .destroy = destroy);
+          .run = run_planes, .destroy = cr_plan_release);

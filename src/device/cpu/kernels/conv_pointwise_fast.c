@@ -10,11 +10,10 @@
  * source. What the processor does not foresee is prefetched: the lines of the result, the source of
  * the next positions and, if the weights do not fit the L2 cache, the weights of the next 32
  * channels. */
-#include <stdlib.h>
-
 #include "core/fail.h"
 #include "device/cpu/kernels/extent.h"
 #include "device/cpu/kernels/fast_rows.h"
+#include "device/cpu/kernels/plan_state.h"
 #include "device/cpu/onednn/conv.h"
 #include "device/cpu/onednn/primitive.h"
 #include "device/cpu/threads/threads.h"
@@ -270,15 +269,7 @@ static crema_status plan_points(cr_plan *plan) {
   plan->format[0].layout = distance > 0 ? held : source;
   p.distance = distance > 0 ? distance : p.channels;
   if (p.adds) plan->format[CR_ARG_ADDEND] = plan->format[3];
-  points *kept = malloc(sizeof *kept);
-  if (kept == NULL) return cr_fail_memory(sizeof *kept, "the plan of a convolution");
-  *kept = p;
-  plan->state = kept;
-  return CREMA_OK;
-}
-
-static void destroy(cr_plan *plan) {
-  free(plan->state);
+  return cr_plan_keep(plan, &p, sizeof p);
 }
 
 /* ---- running ------------------------------------------------------------- */
@@ -342,4 +333,4 @@ static crema_status run_points(const cr_call *call) {
 }
 
 CR_KERNEL(conv_fwd_points, CONV_FWD, .library = true, .follows_hints = true, .views = true,
-          .plan = plan_points, .run = run_points, .destroy = destroy);
+          .plan = plan_points, .run = run_points, .destroy = cr_plan_release);

@@ -17,13 +17,13 @@
  * of the weights B = A Z. Z keeps the rows of a cell in one piece, so that pieces of `stride`
  * values are copied between Z and the image. Some hundred cells and channels are computed together
  * and stay in the cache of a processor core. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/cpu_dispatch.h"
 #include "core/fail.h"
 #include "device/cpu/kernels/extent.h"
 #include "device/cpu/kernels/fast_rows.h"
+#include "device/cpu/kernels/plan_state.h"
 #include "device/cpu/kernels/window.h"
 #include "device/cpu/onednn/gemm.h"
 #include "device/cpu/threads/threads.h"
@@ -277,7 +277,7 @@ static crema_status plan_cells(cr_plan *plan, int image, int weights, int map) {
   const cr_op_arg *arg = plan->desc->arg;
   cells c = {0};
   cr_slide slide;
-  CR_TRY(cr_slide_conv(plan->desc, image, weights, map, &slide));
+  CR_TRY(cr_slide_dense_conv(plan->desc, image, weights, map, &slide));
   fill_cells(plan, &arg[image].shape, &arg[map].shape, &c);
   if (!is_faster(plan->desc->kind, &c))
     return cr_fail(CREMA_E_UNSUPPORTED, "a window that oneDNN is fast for");
@@ -298,11 +298,7 @@ static crema_status plan_cells(cr_plan *plan, int image, int weights, int map) {
     (void)reserve(plan, c.rows * cells_of_tile);
     (void)reserve(plan, cells_of_tile * c.together * c.size);
   }
-  cells *kept = malloc(sizeof *kept);
-  if (kept == NULL) return cr_fail_memory(sizeof *kept, "the plan of a convolution");
-  *kept = c;
-  plan->state = kept;
-  return CREMA_OK;
+  return cr_plan_keep(plan, &c, sizeof c);
 }
 
 static crema_status plan_fwd(cr_plan *plan) {
@@ -322,10 +318,6 @@ static crema_status plan_bwd_data(cr_plan *plan) {
 static crema_status plan_bwd_weights(cr_plan *plan) {
   if (plan->desc->arg[3].shape.axes >= 0) return cr_fail(CREMA_E_UNSUPPORTED, "a bias");
   return plan_cells(plan, 0, 2, 1);
-}
-
-static void destroy(cr_plan *plan) {
-  free(plan->state);
 }
 
 /* ---- runs ---------------------------------------------------------------- */
@@ -532,10 +524,10 @@ static crema_status run_bwd_weights(const cr_call *call) {
 }
 
 CR_KERNEL(conv_fwd_cells, CONV_FWD, .library = true, .follows_hints = true, .plan = plan_fwd,
-          .run = run_fwd, .destroy = destroy);
+          .run = run_fwd, .destroy = cr_plan_release);
 
 CR_KERNEL(conv_bwd_data_cells, CONV_BWD_DATA, .library = true, .plan = plan_bwd_data,
-          .run = run_bwd_data, .destroy = destroy);
+          .run = run_bwd_data, .destroy = cr_plan_release);
 
 CR_KERNEL(conv_bwd_weights_cells, CONV_BWD_WEIGHTS, .library = true, .can_accumulate = true,
-          .plan = plan_bwd_weights, .run = run_bwd_weights, .destroy = destroy);
+          .plan = plan_bwd_weights, .run = run_bwd_weights, .destroy = cr_plan_release);

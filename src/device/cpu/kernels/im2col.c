@@ -1,9 +1,8 @@
 /* The windows of a convolution as columns of a matrix, and back: col2im sums where windows overlap.
  */
-#include <stdlib.h>
-
 #include "core/fail.h"
 #include "device/cpu/kernels/element_type.h"
+#include "device/cpu/kernels/plan_state.h"
 #include "device/cpu/kernels/unfold.h"
 
 static crema_status window_keep(cr_plan *plan, const crema_shape *image,
@@ -13,11 +12,7 @@ static crema_status window_keep(cr_plan *plan, const crema_shape *image,
   if (image->dim[0] != columns->dim[0] || image->dim[1] * slide.kernel_count != columns->dim[1]) {
     return cr_fail(CREMA_E_SHAPE, "the columns do not hold the image's windows");
   }
-  cr_slide *kept = malloc(sizeof *kept);
-  if (!kept) return cr_fail_memory(sizeof *kept, "the plan of columns");
-  *kept = slide;
-  plan->state = kept;
-  return CREMA_OK;
+  return cr_plan_keep(plan, &slide, sizeof slide);
 }
 
 static crema_status im2col_plan(cr_plan *plan) {
@@ -26,10 +21,6 @@ static crema_status im2col_plan(cr_plan *plan) {
 
 static crema_status col2im_plan(cr_plan *plan) {
   return window_keep(plan, &plan->desc->arg[1].shape, &plan->desc->arg[0].shape);
-}
-
-static void window_destroy(cr_plan *plan) {
-  free(plan->state);
 }
 
 /* src (N, C, S...), dst (N, C * window, S'...). */
@@ -57,5 +48,5 @@ static crema_status col2im(const cr_call *call) {
   return CREMA_OK;
 }
 
-CR_REF_KERNEL(im2col, IM2COL, .plan = im2col_plan, .run = im2col, .destroy = window_destroy);
-CR_REF_KERNEL(col2im, COL2IM, .plan = col2im_plan, .run = col2im, .destroy = window_destroy);
+CR_REF_KERNEL(im2col, IM2COL, .plan = im2col_plan, .run = im2col, .destroy = cr_plan_release);
+CR_REF_KERNEL(col2im, COL2IM, .plan = col2im_plan, .run = col2im, .destroy = cr_plan_release);

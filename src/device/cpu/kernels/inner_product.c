@@ -1,9 +1,8 @@
 /* Inner product: dst = src W^T + bias, or src W with the weights stored transposed. */
-#include <stdlib.h>
-
 #include "core/fail.h"
 #include "device/cpu/kernels/element_type.h"
 #include "device/cpu/kernels/gemm.h"
+#include "device/cpu/kernels/plan_state.h"
 #include "device/cpu/kernels/post_ops.h"
 
 /* m rows of k values in, of n values out. */
@@ -22,18 +21,10 @@ static crema_status ip_plan(cr_plan *plan, int src, int weights, int dst) {
                    crema_shape_text(&arg[weights].shape, text[1], sizeof text[1]),
                    crema_shape_text(&arg[dst].shape, text[2], sizeof text[2]));
   }
-  ip_state *kept = malloc(sizeof *kept);
-  if (!kept) return cr_fail_memory(sizeof *kept, "the plan of an inner product");
-  *kept = state;
-  plan->state = kept;
   if (cr_posts_add(cr_op_posts(plan->desc))) {
     plan->workspace_bytes = (size_t)(state.m * state.n) * sizeof(cr_real);
   }
-  return CREMA_OK;
-}
-
-static void ip_destroy(cr_plan *plan) {
-  free(plan->state);
+  return cr_plan_keep(plan, &state, sizeof state);
 }
 
 static crema_status ip_fwd_plan(cr_plan *plan) {
@@ -123,8 +114,8 @@ static crema_status ip_bwd_weights(const cr_call *call) {
   return CREMA_OK;
 }
 
-CR_REF_KERNEL(ip_fwd, IP_FWD, .plan = ip_fwd_plan, .run = ip_fwd, .destroy = ip_destroy);
+CR_REF_KERNEL(ip_fwd, IP_FWD, .plan = ip_fwd_plan, .run = ip_fwd, .destroy = cr_plan_release);
 CR_REF_KERNEL(ip_bwd_data, IP_BWD_DATA, .plan = ip_bwd_data_plan, .run = ip_bwd_data,
-              .destroy = ip_destroy);
+              .destroy = cr_plan_release);
 CR_REF_KERNEL(ip_bwd_weights, IP_BWD_WEIGHTS, .can_accumulate = true, .plan = ip_bwd_weights_plan,
-              .run = ip_bwd_weights, .destroy = ip_destroy);
+              .run = ip_bwd_weights, .destroy = cr_plan_release);

@@ -6,6 +6,7 @@
 #include "device/backend/op_check.h"
 #include "device/cpu/kernels/int8.h"
 #include "device/cpu/kernels/plain_rows.h"
+#include "device/cpu/kernels/plan_state.h"
 #include "device/cpu/kernels/pooling.h"
 #include "device/cpu/kernels/ref.h"
 
@@ -133,12 +134,10 @@ static crema_status permute(const cr_call *call) {
 #define INTEGERS(row, OP, of, ...) \
   const cr_kernel cr_##row = {.name = #row, .op = CR_OP_##OP, .type = CREMA_##of, __VA_ARGS__}
 
-INTEGERS(pool_fwd_u8_ref, POOL_FWD, U8, .plan = plan_pool, .run = pool,
-         .destroy = cr_pooling_destroy);
-INTEGERS(pool_fwd_i8_ref, POOL_FWD, I8, .plan = plan_pool, .run = pool,
-         .destroy = cr_pooling_destroy);
+INTEGERS(pool_fwd_u8_ref, POOL_FWD, U8, .plan = plan_pool, .run = pool, .destroy = cr_plan_release);
+INTEGERS(pool_fwd_i8_ref, POOL_FWD, I8, .plan = plan_pool, .run = pool, .destroy = cr_plan_release);
 CR_KERNEL(average_int8_ref, AVERAGE_INT8, .plan = plan_average, .run = pool,
-          .destroy = cr_pooling_destroy);
+          .destroy = cr_plan_release);
 INTEGERS(slice_u8_ref, SLICE, U8, .plan = cr_check_slice, .run = slice);
 INTEGERS(slice_i8_ref, SLICE, I8, .plan = cr_check_slice, .run = slice);
 INTEGERS(permute_u8_ref, PERMUTE, U8, .plan = cr_check_permute, .run = permute);

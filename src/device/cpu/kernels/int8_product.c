@@ -1,10 +1,10 @@
 /* Convolution and inner product of int8, summed exactly. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/fail.h"
 #include "device/cpu/kernels/int8.h"
 #include "device/cpu/kernels/plain_rows.h"
+#include "device/cpu/kernels/plan_state.h"
 #include "device/cpu/kernels/ref.h"
 #include "device/cpu/kernels/window.h"
 
@@ -32,29 +32,13 @@ static crema_status plan_conv(cr_plan *plan) {
   const crema_shape *in = &plan->desc->arg[0].shape, *out = &plan->desc->arg[3].shape;
   int8_conv s = {.group = plan->desc->u.conv.group, .batch = in->dim[0]};
   CR_TRY(check_types(plan, out->dim[1]));
-  CR_TRY(cr_slide_make(&plan->desc->u.conv.window, in, out, &s.slide));
-  if (s.group < 1 || in->dim[1] % s.group != 0 || out->dim[1] % s.group != 0) {
-    return cr_fail(CREMA_E_SHAPE, "%lld groups do not divide %lld and %lld channels",
-                   (long long)s.group, (long long)in->dim[1], (long long)out->dim[1]);
-  }
+  CR_TRY(cr_slide_conv(plan->desc, 0, 1, 3, &s.slide));
   s.in_channels = in->dim[1] / s.group;
   s.out_channels = out->dim[1] / s.group;
-  if (out->dim[0] != s.batch ||
-      cr_op_arg_count(plan->desc, 1) != out->dim[1] * s.in_channels * s.slide.kernel_count) {
-    return cr_fail(CREMA_E_SHAPE, "the weights of a convolution do not fit its channels");
-  }
   s.image_offset = (size_t)(out->dim[1] * s.slide.out_count) * sizeof(int32_t);
   plan->workspace_bytes =
       s.image_offset + (size_t)(in->dim[1] * s.slide.in_count) * sizeof(int16_t);
-  int8_conv *kept = malloc(sizeof *kept);
-  if (kept == NULL) return cr_fail_memory(sizeof *kept, "the plan of a convolution");
-  *kept = s;
-  plan->state = kept;
-  return CREMA_OK;
-}
-
-static void destroy_conv(cr_plan *plan) {
-  free(plan->state);
+  return cr_plan_keep(plan, &s, sizeof s);
 }
 
 /* sums += weight * the values of a plane that the window's element meets. */
@@ -153,5 +137,5 @@ static crema_status product(const cr_call *call) {
   return CREMA_OK;
 }
 
-CR_KERNEL(conv_int8_ref, CONV_INT8, .plan = plan_conv, .run = conv, .destroy = destroy_conv);
+CR_KERNEL(conv_int8_ref, CONV_INT8, .plan = plan_conv, .run = conv, .destroy = cr_plan_release);
 CR_KERNEL(ip_int8_ref, IP_INT8, .plan = plan_product, .run = product);

@@ -12,11 +12,6 @@ typedef struct interp_extents {
   int64_t planes, height, width, rows, columns;
 } interp_extents;
 
-static interp_extents extents_of(const cr_op_desc *desc, int small, int large) {
-  const int64_t *s = desc->arg[small].shape.dim, *l = desc->arg[large].shape.dim;
-  return (interp_extents){s[0] * s[1], s[2], s[3], l[2], l[3]};
-}
-
 static crema_status interp_plan(cr_plan *plan) {
   return cr_check_maps(plan, 0, 1);
 }
@@ -30,7 +25,7 @@ static void neighbours(int64_t at, int64_t to, int64_t from, int64_t *low, int64
   *weight = place - (double)*low;
 }
 
-/* Columns of the large map that are worked on together, and their sources. */
+/* Columns of the large map that are computed together, and their sources. */
 enum { WIDTH = 256 };
 typedef struct sources {
   int64_t begin, count;
@@ -42,8 +37,8 @@ static void sources_of(const interp_extents *e, int64_t begin, sources *out) {
   out->begin = begin;
   out->count = e->columns - begin < WIDTH ? e->columns - begin : WIDTH;
   for (int64_t j = 0; j < out->count; ++j) {
-    int64_t low = 0, high = 0;
-    double weight = 0;
+    int64_t low, high;
+    double weight;
     neighbours(begin + j, e->columns, e->width, &low, &high, &weight);
     out->low[j] = (int32_t)low;
     out->high[j] = (int32_t)high;
@@ -124,31 +119,31 @@ CR_CLONES static void interp_plane_gradient(const interp_extents *e, const sourc
 
 typedef void plane_fn(const interp_extents *e, const sources *s, const cr_real *from, cr_real *to);
 
-static crema_status run(const cr_call *call, interp_extents e, int64_t from, int64_t to,
-                        plane_fn *of_plane) {
+/* The small map is argument `small`. */
+static crema_status run(const cr_call *call, int small, plane_fn *of_plane) {
+  const int64_t *in = call->desc->arg[small].shape.dim, *out = call->desc->arg[1 - small].shape.dim;
+  const interp_extents e = {in[0] * in[1], in[2], in[3], out[2], out[3]};
   const cr_real *src = cr_as_reals(call->buffer, 0);
   cr_real *dst = cr_as_reals(call->buffer, 1);
-  sources s;
+  const int64_t in_plane = e.height * e.width, out_plane = e.rows * e.columns;
+  const int64_t from = small == 0 ? in_plane : out_plane, to = small == 0 ? out_plane : in_plane;
   for (int64_t begin = 0; begin < e.columns; begin += WIDTH) {
+    sources s;
     sources_of(&e, begin, &s);
-#pragma omp parallel for schedule(static) if (e.planes * e.rows * e.columns >= CR_REF_PARALLEL_MIN)
-    for (int64_t p = 0; p < e.planes; ++p) {
-      of_plane(&e, &s, src + p * from, dst + p * to);
-    }
+#pragma omp parallel for schedule(static) if (e.planes * out_plane >= CR_REF_PARALLEL_MIN)
+    for (int64_t p = 0; p < e.planes; ++p) of_plane(&e, &s, src + p * from, dst + p * to);
   }
   return CREMA_OK;
 }
 
 /* src, dst. */
 static crema_status interp_fwd(const cr_call *call) {
-  const interp_extents e = extents_of(call->desc, 0, 1);
-  return run(call, e, e.height * e.width, e.rows * e.columns, interp_plane);
+  return run(call, 0, interp_plane);
 }
 
 /* diff_dst, diff_src. */
 static crema_status interp_bwd(const cr_call *call) {
-  const interp_extents e = extents_of(call->desc, 1, 0);
-  return run(call, e, e.rows * e.columns, e.height * e.width, interp_plane_gradient);
+  return run(call, 1, interp_plane_gradient);
 }
 
 CR_REF_KERNEL(interp_fwd, INTERP_FWD, .plan = interp_plan, .run = interp_fwd);

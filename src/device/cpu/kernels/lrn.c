@@ -9,12 +9,11 @@
  * has the values of one channel; within a channel a table is a plane, a line is a row of it, and
  * windows reach along the line, too. All sums of a table are made before its first result is
  * written: dst may be src, and diff_src may be src or diff_dst. aux is not used. */
-#include <stdlib.h>
-
 #include "core/fail.h"
 #include "device/backend/op_check.h"
 #include "device/cpu/kernels/extent.h"
 #include "device/cpu/kernels/lrn_power.h"
+#include "device/cpu/kernels/plan_state.h"
 #include "device/cpu/kernels/vector_math.h"
 
 enum { STRIP = 512 /* positions */, BUFFERS = 4 /* powers, ratios and two for sums */ };
@@ -33,22 +32,15 @@ static crema_status plan_lrn(cr_plan *plan) {
   const int64_t *dim = plan->desc->arg[0].shape.dim, plane = dim[2] * dim[3];
   const bool within = p->within_channel;
   const cr_real elements = (cr_real)p->size * (within ? (cr_real)p->size : 1);
-  lrn_plan *l = malloc(sizeof *l);
-  if (l == NULL) return cr_fail_memory(sizeof *l, "a plan");
-  *l = (lrn_plan){.k = p->k, .factor = p->alpha / elements, .beta = p->beta, .within = within};
-  l->before = (p->size - 1) / 2, l->after = p->size - 1 - l->before;
-  l->lines = dim[within ? 2 : 1], l->step = within ? dim[3] : plane;
-  l->width = within ? dim[3] : cr_least(plane, STRIP);
-  l->strips = within ? 1 : (plane + STRIP - 1) / STRIP;
-  l->tables = dim[0] * (within ? dim[1] : l->strips);
-  l->parts = (int)cr_least(plan->threads > 0 ? plan->threads : 1, l->tables);
-  plan->workspace_bytes = (size_t)(l->parts * BUFFERS * l->lines * l->width) * sizeof(cr_real);
-  plan->state = l;
-  return CREMA_OK;
-}
-
-static void destroy(cr_plan *plan) {
-  free(plan->state);
+  lrn_plan l = {.k = p->k, .factor = p->alpha / elements, .beta = p->beta, .within = within};
+  l.before = (p->size - 1) / 2, l.after = p->size - 1 - l.before;
+  l.lines = dim[within ? 2 : 1], l.step = within ? dim[3] : plane;
+  l.width = within ? dim[3] : cr_least(plane, STRIP);
+  l.strips = within ? 1 : (plane + STRIP - 1) / STRIP;
+  l.tables = dim[0] * (within ? dim[1] : l.strips);
+  l.parts = (int)cr_least(plan->threads > 0 ? plan->threads : 1, l.tables);
+  plan->workspace_bytes = (size_t)(l.parts * BUFFERS * l.lines * l.width) * sizeof(cr_real);
+  return cr_plan_keep(plan, &l, sizeof l);
 }
 
 CR_INLINE void add_values(int64_t count, const cr_real *from, cr_real *to) {
@@ -146,5 +138,5 @@ static crema_status lrn_bwd(const cr_call *call) {
              cr_as_values(call->buffer, 4));
 }
 
-CR_REF_KERNEL(lrn_fwd, LRN_FWD, .plan = plan_lrn, .run = lrn_fwd, .destroy = destroy);
-CR_REF_KERNEL(lrn_bwd, LRN_BWD, .plan = plan_lrn, .run = lrn_bwd, .destroy = destroy);
+CR_REF_KERNEL(lrn_fwd, LRN_FWD, .plan = plan_lrn, .run = lrn_fwd, .destroy = cr_plan_release);
+CR_REF_KERNEL(lrn_bwd, LRN_BWD, .plan = plan_lrn, .run = lrn_bwd, .destroy = cr_plan_release);

@@ -4,6 +4,7 @@
 
 #include "core/fail.h"
 #include "device/cpu/kernels/element_type.h"
+#include "device/cpu/kernels/plan_state.h"
 #include "device/cpu/kernels/pool.h"
 
 static crema_status pool_fwd_plan(cr_plan *plan) {
@@ -87,6 +88,6 @@ static crema_status pool_bwd(const cr_call *call) {
 }
 
 CR_REF_KERNEL(pool_fwd, POOL_FWD, .plan = pool_fwd_plan, .run = pool_fwd,
-              .destroy = cr_pooling_destroy);
+              .destroy = cr_plan_release);
 CR_REF_KERNEL(pool_bwd, POOL_BWD, .plan = cr_ref_pool_plan_bwd, .run = pool_bwd,
-              .destroy = cr_pooling_destroy);
+              .destroy = cr_plan_release);

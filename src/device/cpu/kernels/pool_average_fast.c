@@ -10,6 +10,7 @@
 
 #include "core/fail.h"
 #include "device/cpu/kernels/fast_rows.h"
+#include "device/cpu/kernels/plan_state.h"
 #include "device/cpu/kernels/pool_planes.h"
 #include "device/cpu/onednn/primitive.h"
 
@@ -295,7 +296,7 @@ static crema_status plan_windows(cr_plan *plan, int src, int dst) {
   for (int64_t k = 0; k < MOST; ++k) {
     p.columns[k] = k < w->out[1] ? (float)counted(&p, 1, k) : 1;
   }
-  return cr_pool_planes_keep(plan, &p, sizeof p);
+  return cr_plan_keep(plan, &p, sizeof p);
 }
 
 static crema_status plan_fwd(cr_plan *plan) {
@@ -331,7 +332,7 @@ static crema_status run_bwd(const cr_call *call) {
 }
 
 CR_KERNEL(pool_fwd_average, POOL_FWD, .follows_hints = true, .plan = plan_fwd, .run = run_fwd,
-          .destroy = cr_pool_planes_destroy);
+          .destroy = cr_plan_release);
 
 CR_KERNEL(pool_bwd_average, POOL_BWD, .follows_hints = true, .plan = plan_bwd, .run = run_bwd,
-          .destroy = cr_pool_planes_destroy);
+          .destroy = cr_plan_release);

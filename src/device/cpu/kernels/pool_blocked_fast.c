@@ -8,6 +8,7 @@
 
 #include "core/fail.h"
 #include "device/cpu/kernels/fast_rows.h"
+#include "device/cpu/kernels/plan_state.h"
 #include "device/cpu/kernels/pool_planes.h"
 #include "device/cpu/onednn/primitive.h"
 
@@ -104,7 +105,7 @@ static crema_status plan_max(cr_plan *plan, int src, int dst, int indices, int h
   if (!cr_dnnl_absent(plan, indices)) CR_TRY(set_format(plan, indices, CREMA_U8, order));
   p.forward = forward_plane;
   p.backward = backward_plane;
-  return cr_pool_planes_keep(plan, &p, sizeof p);
+  return cr_plan_keep(plan, &p, sizeof p);
 }
 
 static crema_status plan_fwd(cr_plan *plan) {
@@ -118,7 +119,7 @@ static crema_status plan_bwd(cr_plan *plan) {
 }
 
 CR_KERNEL(pool_fwd_blocked, POOL_FWD, .library = true, .follows_hints = true, .plan = plan_fwd,
-          .run = cr_pool_planes_fwd, .destroy = cr_pool_planes_destroy);
+          .run = cr_pool_planes_fwd, .destroy = cr_plan_release);
 
 CR_KERNEL(pool_bwd_blocked, POOL_BWD, .library = true, .follows_hints = true, .plan = plan_bwd,
-          .run = cr_pool_planes_bwd, .destroy = cr_pool_planes_destroy);
+          .run = cr_pool_planes_bwd, .destroy = cr_plan_release);

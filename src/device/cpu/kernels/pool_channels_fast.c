@@ -10,6 +10,7 @@
 #include "core/cpu_dispatch.h"
 #include "core/fail.h"
 #include "device/cpu/kernels/fast_rows.h"
+#include "device/cpu/kernels/plan_state.h"
 #include "device/cpu/kernels/pool_planes.h"
 #include "device/cpu/onednn/primitive.h"
 
@@ -164,7 +165,7 @@ static crema_status plan_channels(cr_plan *plan) {
   plan->format[0] = plan->format[1] = (cr_format){type, layout};
   CR_TRY(cr_dnnl_layout_ordered(plan->context->device, &desc->arg[1].shape, type, order,
                                 &plan->format[1].layout));
-  return cr_pool_planes_keep(plan, &p, sizeof p);
+  return cr_plan_keep(plan, &p, sizeof p);
 }
 
 typedef void pool_patch(const void *from, const patch *p, void *to);
@@ -223,11 +224,11 @@ static crema_status run_channels(const cr_call *call) {
                               .follows_hints = true, \
                               .plan = plan_channels, \
                               .run = run_channels,   \
-                              .destroy = cr_pool_planes_destroy}
+                              .destroy = cr_plan_release}
 
 POOL_CHANNELS(pool_fwd_channels_u8, U8);
 POOL_CHANNELS(pool_fwd_channels_i8, I8);
 
 CR_KERNEL(pool_fwd_channels, POOL_FWD, .types = CR_TYPE(F32) | CR_TYPE(BF16), .library = true,
           .follows_hints = true, .plan = plan_channels, .run = run_channels,
-          .destroy = cr_pool_planes_destroy);
+          .destroy = cr_plan_release);

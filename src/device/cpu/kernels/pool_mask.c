@@ -1,5 +1,6 @@
 /* Max pooling's second top: from indices in windows to indices in planes. */
 #include "device/cpu/kernels/element_type.h"
+#include "device/cpu/kernels/plan_state.h"
 #include "device/cpu/kernels/pooling.h"
 
 /* The input's extents are not among the arguments' shapes. */
@@ -29,4 +30,4 @@ static crema_status pool_mask(const cr_call *call) {
 }
 
 CR_REF_KERNEL(pool_mask, POOL_MASK, .plan = pool_mask_plan, .run = pool_mask,
-              .destroy = cr_pooling_destroy);
+              .destroy = cr_plan_release);

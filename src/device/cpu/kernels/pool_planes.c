@@ -1,8 +1,5 @@
 #include "device/cpu/kernels/pool_planes.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/fail.h"
 
 crema_status cr_pool_planes_make(const cr_plan *plan, int src, int dst, cr_pool_planes *out) {
@@ -24,18 +21,6 @@ crema_status cr_pool_planes_make(const cr_plan *plan, int src, int dst, cr_pool_
     }
   }
   return CREMA_OK;
-}
-
-crema_status cr_pool_planes_keep(cr_plan *plan, const void *state, size_t size) {
-  plan->state = malloc(size);
-  if (plan->state == NULL) return cr_fail_memory(size, "a plan");
-  memcpy(plan->state, state, size);
-  return CREMA_OK;
-}
-
-void cr_pool_planes_destroy(cr_plan *plan) {
-  free(plan->state);
-  plan->state = NULL;
 }
 
 crema_status cr_pool_planes_fwd(const cr_call *call) {

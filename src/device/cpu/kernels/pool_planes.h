@@ -50,11 +50,6 @@ CR_INLINE cr_pool_reach cr_pool_reach_of(const cr_pool_planes *p, int axis, int6
 crema_status cr_pool_planes_make(const cr_plan *plan, int src, int dst,
                                  cr_pool_planes *out) CREMA_MUST_USE;
 
-/* Copies `size` bytes to plan->state. */
-crema_status cr_pool_planes_keep(cr_plan *plan, const void *state, size_t size) CREMA_MUST_USE;
-/* kernel.destroy */
-void cr_pool_planes_destroy(cr_plan *plan);
-
 /* kernel.run: all planes of a call whose arguments are src, dst and positions of maxima. */
 crema_status cr_pool_planes_fwd(const cr_call *call);
 /* The same for arguments diff_dst, positions of maxima and diff_src. */

@@ -15,6 +15,7 @@
 #include "core/fail.h"
 #include "device/cpu/kernels/extent.h"
 #include "device/cpu/kernels/fast_rows.h"
+#include "device/cpu/kernels/plan_state.h"
 #include "device/cpu/kernels/pool_planes.h"
 #include "device/cpu/onednn/primitive.h"
 
@@ -219,7 +220,7 @@ static crema_status plan_fwd(cr_plan *plan) {
   }
   if (!cr_dnnl_absent(plan, 2)) plan->format[2].type = CREMA_U8;
   p.forward = forward_plane;
-  return cr_pool_planes_keep(plan, &p, sizeof p);
+  return cr_plan_keep(plan, &p, sizeof p);
 }
 
 static crema_status plan_bwd(cr_plan *plan) {
@@ -236,7 +237,7 @@ static crema_status plan_bwd(cr_plan *plan) {
     g.offset[i] = (int32_t)(i / width * g.w.in[1] + i % width);
   }
   plan->format[1].type = CREMA_U8;
-  return cr_pool_planes_keep(plan, &g, sizeof g);
+  return cr_plan_keep(plan, &g, sizeof g);
 }
 
 static crema_status run_bwd(const cr_call *call) {
@@ -254,7 +255,7 @@ static crema_status run_bwd(const cr_call *call) {
 }
 
 CR_KERNEL(pool_fwd_rows, POOL_FWD, .follows_hints = true, .plan = plan_fwd,
-          .run = cr_pool_planes_fwd, .destroy = cr_pool_planes_destroy);
+          .run = cr_pool_planes_fwd, .destroy = cr_plan_release);
 
 CR_KERNEL(pool_bwd_rows, POOL_BWD, .follows_hints = true, .can_accumulate = true, .plan = plan_bwd,
-          .run = run_bwd, .destroy = cr_pool_planes_destroy);
+          .run = run_bwd, .destroy = cr_plan_release);

@@ -1,8 +1,7 @@
 #include "device/cpu/kernels/pooling.h"
 
-#include <stdlib.h>
-
 #include "core/fail.h"
+#include "device/cpu/kernels/plan_state.h"
 
 crema_status cr_pooling_plan(cr_plan *plan, const crema_shape *in, const crema_shape *out) {
   const cr_window *window = &plan->desc->u.pool.window;
@@ -23,11 +22,7 @@ crema_status cr_pooling_plan(cr_plan *plan, const crema_shape *in, const crema_s
                    crema_shape_text(out, text[1], sizeof text[1]));
   }
   pool.planes = in->dim[0] * in->dim[1];
-  cr_pooling *kept = malloc(sizeof *kept);
-  if (!kept) return cr_fail_memory(sizeof *kept, "the plan of a pooling");
-  *kept = pool;
-  plan->state = kept;
-  return CREMA_OK;
+  return cr_plan_keep(plan, &pool, sizeof pool);
 }
 
 int64_t cr_pooling_divisor(const cr_pooling *pooling, const cr_span *span) {
@@ -35,8 +30,4 @@ int64_t cr_pooling_divisor(const cr_pooling *pooling, const cr_span *span) {
   if (!pooling->inside) return span->padded_count;
   for (int a = 0; a < pooling->slide.axes; ++a) count *= span->end[a] - span->begin[a];
   return count;
-}
-
-void cr_pooling_destroy(cr_plan *plan) {
-  free(plan->state);
 }

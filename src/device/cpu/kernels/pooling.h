@@ -17,7 +17,5 @@ crema_status cr_pooling_plan(cr_plan *plan, const crema_shape *in,
                              const crema_shape *out) CREMA_MUST_USE;
 /* The divisor of the average of a window that is not empty. */
 int64_t cr_pooling_divisor(const cr_pooling *pooling, const cr_span *span);
-/* kernel.destroy */
-void cr_pooling_destroy(cr_plan *plan);
 
 #endif

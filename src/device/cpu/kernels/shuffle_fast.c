@@ -1,12 +1,11 @@
 /* Channels of different groups that take turns (ShuffleChannel): an exchange of two axes that
  * together are the channels of a tensor which is held channels-last. Each position keeps its place;
  * the values may be read between those of other channels. */
-#include <stdlib.h>
-
 #include "core/cpu_dispatch.h"
 #include "core/fail.h"
 #include "device/backend/op_check.h"
 #include "device/cpu/kernels/fast_rows.h"
+#include "device/cpu/kernels/plan_state.h"
 #include "device/cpu/onednn/primitive.h"
 
 enum { PARALLEL_MIN = 16384 /* values; below, one thread is faster */ };
@@ -15,11 +14,6 @@ typedef struct shuffle {
   size_t size; /* of a value, in bytes */
   int64_t positions, step, groups, width;
 } shuffle;
-
-static void destroy(cr_plan *plan) {
-  free(plan->state);
-  plan->state = NULL;
-}
 
 /* Whether the channels of `layout` are the second and the third axis of the op's source. */
 static bool has_channels(const cr_layout *layout, const crema_shape *source) {
@@ -46,18 +40,15 @@ static crema_status plan(cr_plan *plan) {
       cr_dnnl_layout_order(packed).kind != CR_DNNL_LAST || !has_channels(packed, source)) {
     return cr_fail(CREMA_E_UNSUPPORTED, "other than channels held channels-last");
   }
-  shuffle *s = calloc(1, sizeof *s);
-  if (s == NULL) return cr_fail_memory(sizeof *s, "a plan");
   const int64_t step = cr_dnnl_layout_step(held), channels = packed->shape.dim[1];
-  *s = (shuffle){.size = crema_dtype_size(type),
-                 .positions = source->dim[0] * source->dim[3],
-                 .step = step > 0 ? step : channels,
-                 .groups = source->dim[1],
-                 .width = source->dim[2]};
-  plan->state = s;
+  const shuffle s = {.size = crema_dtype_size(type),
+                     .positions = source->dim[0] * source->dim[3],
+                     .step = step > 0 ? step : channels,
+                     .groups = source->dim[1],
+                     .width = source->dim[2]};
   plan->format[0] = (cr_format){type, step > 0 ? held : packed};
   plan->format[1] = (cr_format){type, packed};
-  return CREMA_OK;
+  return cr_plan_keep(plan, &s, sizeof s);
 }
 
 /* The values of one position, of 32, 16 and 8 bits. Two groups are a common case. */
@@ -101,7 +92,7 @@ static crema_status run(const cr_call *call) {
 }
 
 CR_KERNEL(shuffle_dnnl, PERMUTE, .types = CR_DNNL_TYPES, .library = true, .views = true,
-          .follows_hints = true, .plan = plan, .run = run, .destroy = destroy);
+          .follows_hints = true, .plan = plan, .run = run, .destroy = cr_plan_release);
 
 #define SHUFFLE_INTEGERS(row, of)                    \
   const cr_kernel cr_##row = {.name = #row,          \
@@ -112,7 +103,7 @@ CR_KERNEL(shuffle_dnnl, PERMUTE, .types = CR_DNNL_TYPES, .library = true, .views
                               .follows_hints = true, \
                               .plan = plan,          \
                               .run = run,            \
-                              .destroy = destroy}
+                              .destroy = cr_plan_release}
 
 SHUFFLE_INTEGERS(shuffle_u8_dnnl, U8);
 SHUFFLE_INTEGERS(shuffle_i8_dnnl, I8);

@@ -1,7 +1,6 @@
 /* The softmax loss: the sum of -log p over positions, p the probability of the position's label;
  * with gains g of the label's row, the sum of -g_c log p_c over the classes. Scores and
  * probabilities are (outer, C, inner), labels (outer, inner). */
-#include "core/fail.h"
 #include "device/backend/op_check.h"
 #include "device/cpu/kernels/label.h"
 #include "device/cpu/kernels/softmax.h"

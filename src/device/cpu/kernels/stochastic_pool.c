@@ -5,6 +5,7 @@
 #include "core/fail.h"
 #include "core/rng.h"
 #include "device/cpu/kernels/element_type.h"
+#include "device/cpu/kernels/plan_state.h"
 #include "device/cpu/kernels/pool.h"
 
 static crema_status plan_forward(cr_plan *plan) {
@@ -124,8 +125,8 @@ static crema_status backward(const cr_call *call) {
 }
 
 CR_REF_KERNEL(stochastic_pool_fwd, STOCHASTIC_POOL_FWD, .plan = plan_forward, .run = forward,
-              .destroy = cr_pooling_destroy);
+              .destroy = cr_plan_release);
 CR_REF_KERNEL(stochastic_pool_test, STOCHASTIC_POOL_TEST, .plan = plan_forward, .run = average,
-              .destroy = cr_pooling_destroy);
+              .destroy = cr_plan_release);
 CR_REF_KERNEL(stochastic_pool_bwd, STOCHASTIC_POOL_BWD, .plan = cr_ref_pool_plan_bwd,
-              .run = backward, .destroy = cr_pooling_destroy);
+              .run = backward, .destroy = cr_plan_release);

@@ -26,12 +26,9 @@ crema_status cr_slide_make(const cr_window *window, const crema_shape *in, const
   /* Without spatial axes the window is a single element over a single element. */
   s->in[0] = s->out[0] = s->kernel[0] = s->stride[0] = s->dilation[0] = 1;
   for (int a = 0; a < axes; ++a) {
-    s->in[a] = in->dim[a + 2];
-    s->out[a] = out->dim[a + 2];
-    s->kernel[a] = window->kernel[a];
-    s->stride[a] = window->stride[a];
-    s->pad[a] = window->pad[a];
-    s->dilation[a] = window->dilation[a];
+    s->in[a] = in->dim[a + 2], s->out[a] = out->dim[a + 2];
+    s->kernel[a] = window->kernel[a], s->stride[a] = window->stride[a];
+    s->pad[a] = window->pad[a], s->dilation[a] = window->dilation[a];
     if (s->kernel[a] < 1 || s->stride[a] < 1 || s->dilation[a] < 1 || s->pad[a] < 0) {
       return cr_fail(CREMA_E_SHAPE,
                      "window axis %d: kernel %lld, stride %lld, pad %lld, dilation %lld", a,
@@ -50,19 +47,33 @@ crema_status cr_slide_make(const cr_window *window, const crema_shape *in, const
 
 crema_status cr_slide_conv(const cr_op_desc *desc, int image, int weights, int map,
                            cr_slide *slide) {
-  const crema_shape *from = &desc->arg[image].shape, *to = &desc->arg[map].shape;
-  const cr_window *w = &desc->u.conv.window;
-  CR_TRY(cr_slide_make(w, from, to, slide));
-  const int64_t groups = desc->u.conv.group, channels = from->dim[1], maps = to->dim[1];
-  if (groups < 1 || channels % groups != 0 || maps % groups != 0 || to->dim[0] != from->dim[0] ||
-      cr_op_arg_count(desc, weights) != maps * (channels / groups) * slide->kernel_count) {
-    return cr_fail(CREMA_E_SHAPE, "a convolution whose arguments have other shapes");
+  const crema_shape *in = &desc->arg[image].shape, *out = &desc->arg[map].shape;
+  const int64_t group = desc->u.conv.group;
+  CR_TRY(cr_slide_make(&desc->u.conv.window, in, out, slide));
+  if (group < 1 || in->dim[1] % group != 0 || out->dim[1] % group != 0) {
+    return cr_fail(CREMA_E_SHAPE, "%lld groups do not divide %lld input and %lld output channels",
+                   (long long)group, (long long)in->dim[1], (long long)out->dim[1]);
   }
+  if (out->dim[0] == in->dim[0] &&
+      cr_op_arg_count(desc, weights) == out->dim[1] * (in->dim[1] / group) * slide->kernel_count) {
+    return CREMA_OK;
+  }
+  char text[3][128];
+  return cr_fail(CREMA_E_SHAPE, "convolution of %s with weights %s to %s",
+                 crema_shape_text(in, text[0], sizeof text[0]),
+                 crema_shape_text(&desc->arg[weights].shape, text[1], sizeof text[1]),
+                 crema_shape_text(out, text[2], sizeof text[2]));
+}
+
+crema_status cr_slide_dense_conv(const cr_op_desc *desc, int image, int weights, int map,
+                                 cr_slide *slide) {
+  const crema_shape *in = &desc->arg[image].shape, *out = &desc->arg[map].shape;
+  const cr_window *w = &desc->u.conv.window;
+  CR_TRY(cr_slide_conv(desc, image, weights, map, slide));
   if (w->axes != 2 || w->dilation[0] != 1 || w->dilation[1] != 1) {
     return cr_fail(CREMA_E_UNSUPPORTED, "not a dense window over two axes");
   }
-  if (from->dim[0] == 0 || channels == 0 || maps == 0 || slide->in_count == 0 ||
-      slide->out_count == 0) {
+  if (crema_shape_count(in, 0, in->axes) == 0 || crema_shape_count(out, 0, out->axes) == 0) {
     return cr_fail(CREMA_E_UNSUPPORTED, "an empty shape");
   }
   return CREMA_OK;

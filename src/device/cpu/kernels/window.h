@@ -20,10 +20,14 @@ crema_status cr_slide_make(const cr_window *window, const crema_shape *in, const
                            cr_slide *slide) CREMA_MUST_USE;
 
 /* The same for u.conv of an op whose arguments `image`, `weights` and `map` have a convolution's
- * shapes, over two axes without dilation. Errors: CREMA_E_SHAPE; CREMA_E_UNSUPPORTED, also for an
- * empty shape. */
+ * shapes. Errors: also CREMA_E_SHAPE when groups or weights do not fit. */
 crema_status cr_slide_conv(const cr_op_desc *desc, int image, int weights, int map,
                            cr_slide *slide) CREMA_MUST_USE;
+
+/* The same for two axes without dilation. Errors: also CREMA_E_UNSUPPORTED for other windows and
+ * for an empty shape. */
+crema_status cr_slide_dense_conv(const cr_op_desc *desc, int image, int weights, int map,
+                                 cr_slide *slide) CREMA_MUST_USE;
 
 /* The part of one window that lies on the input. Dense windows only. */
 typedef struct cr_span {
