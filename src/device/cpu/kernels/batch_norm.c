@@ -56,7 +56,7 @@ CR_REF_CLONES static void normalise(const cr_split *s, int64_t c, const cr_real 
   }
 }
 
-/* Argument `arg`, which may be left out. */
+/* Argument `arg`; NULL if the op lacks it. */
 static cr_real *values_if(const cr_call *call, int arg) {
   return arg < call->desc->args ? cr_as_reals(call->buffer, arg) : NULL;
 }

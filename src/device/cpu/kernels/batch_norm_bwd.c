@@ -4,7 +4,7 @@
 #include "core/cpu_dispatch.h"
 #include "device/cpu/kernels/element_type.h"
 
-/* Argument `arg`, which may be left out. */
+/* Argument `arg`; NULL if the op lacks it. */
 static cr_real *values_if(const cr_call *call, int arg) {
   return arg < call->desc->args ? cr_as_reals(call->buffer, arg) : NULL;
 }

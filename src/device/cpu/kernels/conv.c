@@ -1,5 +1,5 @@
-/* Convolution over any number of spatial axes, as a matrix product: the windows of one image and
- * group are unfolded into the columns of a matrix of C/group * K rows and P = S'... columns. */
+/* Convolution over any number of spatial axes, as a matrix product. The windows of one image and
+ * group become the columns of a matrix of C/group * K rows and P = S'... columns. */
 #include "core/fail.h"
 #include "device/cpu/kernels/element_type.h"
 #include "device/cpu/kernels/gemm.h"

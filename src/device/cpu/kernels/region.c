@@ -1,8 +1,9 @@
 /* Boxes of maps of anchors (Redmon and Farhadi, "YOLO9000", 2016). */
 #include "core/fail.h"
+#include "device/cpu/kernels/region_overlap.h"
 #include "device/cpu/kernels/vector_math.h"
 
-enum { NUMBERS = 5 /* of a box */, STRIP = 128 /* cells */ };
+enum { NUMBERS = CR_REGION_NUMBERS, STRIP = 128 /* cells */ };
 
 typedef struct region {
   int64_t images, anchors, classes, rows, columns, cells;
@@ -47,70 +48,6 @@ CR_REF_CLONES static void make_boxes(const region *r, const cr_real *x, const cr
   }
 }
 
-/* The edges of an object. */
-typedef struct edges {
-  cr_real left, right, top, bottom, area;
-} edges;
-
-/* Some cells' boxes, and their best overlaps so far: the area common over the area of either. */
-typedef struct cell_strip {
-  cr_real left[STRIP], right[STRIP], top[STRIP], bottom[STRIP], area[STRIP];
-  cr_real common[STRIP], either[STRIP];
-} cell_strip;
-
-CR_INLINE void begin_strip(int64_t cells, int64_t count, const cr_real *box, cell_strip *s) {
-  const cr_real *x = box, *y = x + cells, *w = y + cells, *h = w + cells;
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) {
-    s->left[i] = x[i] - w[i] / 2;
-    s->right[i] = x[i] + w[i] / 2;
-    s->top[i] = y[i] - h[i] / 2;
-    s->bottom[i] = y[i] + h[i] / 2;
-    s->area[i] = w[i] * h[i];
-    s->common[i] = 0;
-    s->either[i] = 1;
-  }
-}
-
-/* Ratios are compared without divisions. */
-CR_INLINE void raise_overlaps(int64_t count, const edges *of, cell_strip *s) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) {
-    const cr_real width = (s->right[i] < of->right ? s->right[i] : of->right) -
-                          (s->left[i] > of->left ? s->left[i] : of->left);
-    const cr_real height = (s->bottom[i] < of->bottom ? s->bottom[i] : of->bottom) -
-                           (s->top[i] > of->top ? s->top[i] : of->top);
-    const cr_real common = width * height, either = s->area[i] + of->area - common;
-    const bool more = (width > 0) & (height > 0) & (common * s->either[i] > s->common[i] * either);
-    s->common[i] = more ? common : s->common[i];
-    s->either[i] = more ? either : s->either[i];
-  }
-}
-
-/* Objects of an image: one of them is the first, one the last. */
-typedef struct reach {
-  int64_t begin, end;
-} reach;
-
-/* best[cells]: the best overlaps of boxes with those of the objects of `image`, which are in reach.
- */
-CR_REF_CLONES static void find_overlaps(int64_t cells, const cr_real *box, const cr_real *object,
-                                        reach of_image, cr_real image, cr_real *best) {
-  cell_strip s;
-  for (int64_t at = 0; at < cells; at += STRIP) {
-    const int64_t count = cells - at < STRIP ? cells - at : STRIP;
-    begin_strip(cells, count, box + at, &s);
-    for (int64_t t = of_image.begin; t < of_image.end; ++t) {
-      const cr_real *o = object + t * NUMBERS, w = o[3], h = o[4];
-      if (o[0] != image) continue;
-      const edges of = {o[1] - w / 2, o[1] + w / 2, o[2] - h / 2, o[2] + h / 2, w * h};
-      raise_overlaps(count, &of, &s);
-    }
-#pragma omp simd
-    for (int64_t i = 0; i < count; ++i) best[at + i] = s.common[i] / s.either[i];
-  }
-}
-
 /* score: of the first class. to: the class of the highest one, then its probability. */
 CR_REF_CLONES static void find_classes(const region *r, int64_t begin, int64_t count,
                                        const cr_real *score, cr_real *to) {
@@ -144,8 +81,8 @@ static cr_real *places_of(const cr_call *call) {
   return cr_as_reals(&call->workspace, 0);
 }
 
-static reach *reaches_of(const cr_call *call, const region *r) {
-  return (reach *)(void *)(places_of(call) + 4 * r->cells);
+static cr_reach *reaches_of(const cr_call *call, const region *r) {
+  return (cr_reach *)(void *)(places_of(call) + 4 * r->cells);
 }
 
 static void region_plane(const cr_call *call, const region *r, int64_t plane) {
@@ -157,8 +94,8 @@ static void region_plane(const cr_call *call, const region *r, int64_t plane) {
   make_boxes(r, x, places_of(call), bias, box);
   if (overlap != NULL) {
     const int64_t image = plane / r->anchors;
-    find_overlaps(r->cells, box, object, reaches_of(call, r)[image], (cr_real)image,
-                  overlap + plane * r->cells);
+    cr_region_overlaps(r->cells, box, object, reaches_of(call, r)[image], (cr_real)image,
+                       overlap + plane * r->cells);
   }
   if (classes == NULL) return;
   for (int64_t i = 0; i < r->cells; i += STRIP) {
@@ -175,7 +112,7 @@ static crema_status plan_region(cr_plan *plan) {
       map->dim[1] % biases->dim[0] == 0 && map->dim[1] / biases->dim[0] > NUMBERS &&
       map->dim[3] <= INT32_MAX && (objects || !overlap)) {
     plan->workspace_bytes = 4 * (size_t)(map->dim[2] * map->dim[3]) * sizeof(cr_real) +
-                            (overlap ? (size_t)map->dim[0] * sizeof(reach) : 0);
+                            (overlap ? (size_t)map->dim[0] * sizeof(cr_reach) : 0);
     return CREMA_OK;
   }
   return cr_fail(CREMA_E_SHAPE, "a map of boxes does not fit its anchors");
@@ -183,12 +120,12 @@ static crema_status plan_region(cr_plan *plan) {
 
 static void find_objects(const cr_call *call, const region *r) {
   const cr_real *object = cr_as_reals(call->buffer, 2);
-  reach *of_image = reaches_of(call, r);
+  cr_reach *of_image = reaches_of(call, r);
   memset(of_image, 0, (size_t)r->images * sizeof *of_image);
   for (int64_t t = 0; t < call->desc->arg[2].shape.dim[0]; ++t) {
     const cr_real image = object[t * NUMBERS];
     if (!(image >= 0 && image < (cr_real)r->images)) continue;
-    reach *one = &of_image[(int64_t)image];
+    cr_reach *one = &of_image[(int64_t)image];
     if (one->end == 0) one->begin = t;
     one->end = t + 1;
   }
