@@ -7,8 +7,8 @@
 
 struct cr_tensor_values;
 
-/* Asserts that the state of the values (memory/tensor.c), their slots, the head and the pending
- * origin agree, and that parts and wholes refer to each other. With the lock, or with no other
+/* Asserts that the state of the values (memory/tensor.c), their slots, the head and the source
+ * agree, and that parts and wholes refer to each other. With the lock, or with no other
  * user. True. */
 bool cr_tensor_check(const struct cr_tensor_values *v);
 

@@ -61,7 +61,8 @@ bool cr_tensor_held_at(const cr_tensor *tensor, int index, cr_tensor_held *out) 
   return true;
 }
 
-static cr_tensor_memory memory_of(values *v) {
+cr_tensor_memory cr_tensor_memory_of(const cr_tensor *tensor) {
+  values *v = tensor->values;
   cr_tensor_memory bytes = {0};
   pthread_mutex_lock(&v->lock);
   for (const format_slot *slot = first_slot(v); slot != NULL; slot = next_slot(slot)) {
@@ -74,8 +75,4 @@ static cr_tensor_memory memory_of(values *v) {
   }
   pthread_mutex_unlock(&v->lock);
   return bytes;
-}
-
-cr_tensor_memory cr_tensor_memory_of(const cr_tensor *tensor) {
-  return memory_of(tensor->values);
 }

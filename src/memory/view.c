@@ -55,12 +55,6 @@ crema_status cr_tensor_show(cr_tensor *tensor, crema_view **out) {
   return CREMA_OK;
 }
 
-/* Whether the view's own memory still has the values that were copied there, so that later values
- * of the tensor are newer. */
-static bool untouched(const crema_view *view, size_t bytes) {
-  return view->shown != NULL && memcmp(view->memory, view->shown, bytes) == 0;
-}
-
 /* With the lock. */
 static crema_status take_over(const crema_view *view, cr_tensor *tensor) {
   const size_t bytes = (size_t)cr_tensor_count(tensor) * sizeof *view->memory;
@@ -68,7 +62,9 @@ static crema_status take_over(const crema_view *view, cr_tensor *tensor) {
   crema_devptr written = {0};
   CR_TRY(cr_tensor_host_read_floats(tensor, &values));
   const bool own = values != view->memory;
-  if (own && (untouched(view, bytes) || memcmp(values, view->memory, bytes) == 0)) return CREMA_OK;
+  /* Values of the tensor are newer than a copy that nobody has written to. */
+  if (own && view->shown != NULL && memcmp(view->memory, view->shown, bytes) == 0) return CREMA_OK;
+  if (own && memcmp(view->memory, values, bytes) == 0) return CREMA_OK;
   CR_TRY(cr_tensor_update(tensor, cr_host_context(), CR_PLAIN_F32, &written));
   if (own) memcpy((void *)written.address, view->memory, bytes);
   if (view->shown != NULL) memcpy(view->shown, view->memory, bytes);
