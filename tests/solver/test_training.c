@@ -251,7 +251,7 @@ CASE_TEST(states_reach_the_rules) {
 /* However many stages there are. */
 CASE_TEST(many_stages_reach_the_rules) {
   enum { STAGES = 400 };
-  static char name[STAGES][16];
+  static char name[STAGES][24];
   static const char *stages[STAGES];
   solver_case *c = *state;
   char net[4096];
