@@ -79,7 +79,7 @@ TEST(channels_take_turns) {
     const crema_shape shape = cr_shape_4(N, groups * width, H, W);
     cr_tensor *x = make(type, &shape), *y = make(type, &shape);
     fill(x, channels_last(type, &shape));
-    run(groups, width, x, y, "shuffle_dnnl");
+    run(groups, width, x, y, "shuffle_fast");
     assert_true(cr_format_equal(cr_tensor_head(y), channels_last(type, &shape)));
     check(y, groups, width, groups * width, 0);
     cr_tensor_destroy(y);
@@ -101,7 +101,7 @@ TEST(channels_of_a_part_take_turns) {
   cr_tensor_alias_order(x, cr_cpu_device(), cr_tensor_head(whole));
   assert_true(done && cr_tensor_alias_can_read(x, whole) && cr_tensor_alias_format(x, &format));
   ok(cr_tensor_write(x, cr_host_context(), format, &data));
-  run(3, 4, x, y, "shuffle_dnnl");
+  run(3, 4, x, y, "shuffle_fast");
   check(y, 3, 4, 20, 5);
   cr_tensor_destroy(y);
   cr_tensor_destroy(x);

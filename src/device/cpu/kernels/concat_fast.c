@@ -221,7 +221,7 @@ static crema_status run_slice(const cr_call *call) {
   return CREMA_OK;
 }
 
-CR_KERNEL(concat_dnnl, CONCAT, .types = CR_DNNL_TYPES, .library = true, .views = true,
+CR_KERNEL(concat_fast, CONCAT, .types = CR_DNNL_TYPES, .library = true, .views = true,
           .follows_hints = true, .plan = plan_concat, .run = run_concat, .destroy = destroy_concat);
 
 #define PARTS_INTEGERS(row, OP, of, ...)                 \
@@ -234,10 +234,10 @@ CR_KERNEL(concat_dnnl, CONCAT, .types = CR_DNNL_TYPES, .library = true, .views =
                               .destroy = destroy_concat, \
                               __VA_ARGS__}
 
-PARTS_INTEGERS(concat_u8_dnnl, CONCAT, U8, .plan = plan_concat, .run = run_concat);
-PARTS_INTEGERS(concat_i8_dnnl, CONCAT, I8, .plan = plan_concat, .run = run_concat);
-PARTS_INTEGERS(slice_u8_dnnl, SLICE, U8, .plan = plan_slice, .run = run_slice);
-PARTS_INTEGERS(slice_i8_dnnl, SLICE, I8, .plan = plan_slice, .run = run_slice);
+PARTS_INTEGERS(concat_u8_fast, CONCAT, U8, .plan = plan_concat, .run = run_concat);
+PARTS_INTEGERS(concat_i8_fast, CONCAT, I8, .plan = plan_concat, .run = run_concat);
+PARTS_INTEGERS(slice_u8_fast, SLICE, U8, .plan = plan_slice, .run = run_slice);
+PARTS_INTEGERS(slice_i8_fast, SLICE, I8, .plan = plan_slice, .run = run_slice);
 
-CR_KERNEL(slice_dnnl, SLICE, .types = CR_DNNL_TYPES, .library = true, .views = true,
+CR_KERNEL(slice_fast, SLICE, .types = CR_DNNL_TYPES, .library = true, .views = true,
           .follows_hints = true, .plan = plan_slice, .run = run_slice, .destroy = destroy_concat);

@@ -45,21 +45,21 @@
   X(softmax_fwd_fast)       \
   X(softmax_bwd_dnnl)       \
   X(unary_fwd_dnnl)         \
-  X(unary_fwd_held)         \
+  X(unary_fwd_fast)         \
   X(unary_bwd_dnnl)         \
-  X(unary_bwd_held)         \
-  X(concat_u8_dnnl)         \
-  X(concat_i8_dnnl)         \
-  X(sum_dnnl)               \
-  X(axpby_dnnl)             \
-  X(copy_dnnl)              \
-  X(concat_dnnl)            \
-  X(slice_dnnl)             \
-  X(slice_u8_dnnl)          \
-  X(slice_i8_dnnl)          \
-  X(shuffle_dnnl)           \
-  X(shuffle_u8_dnnl)        \
-  X(shuffle_i8_dnnl)        \
+  X(unary_bwd_fast)         \
+  X(concat_u8_fast)         \
+  X(concat_i8_fast)         \
+  X(sum_fast)               \
+  X(axpby_fast)             \
+  X(copy_fast)              \
+  X(concat_fast)            \
+  X(slice_fast)             \
+  X(slice_u8_fast)          \
+  X(slice_i8_fast)          \
+  X(shuffle_fast)           \
+  X(shuffle_u8_fast)        \
+  X(shuffle_i8_fast)        \
   X(permute_fast)           \
   X(affine_fwd_fast)        \
   X(quantize_fast)          \

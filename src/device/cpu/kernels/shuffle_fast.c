@@ -91,7 +91,7 @@ static crema_status run(const cr_call *call) {
   return CREMA_OK;
 }
 
-CR_KERNEL(shuffle_dnnl, PERMUTE, .types = CR_DNNL_TYPES, .library = true, .views = true,
+CR_KERNEL(shuffle_fast, PERMUTE, .types = CR_DNNL_TYPES, .library = true, .views = true,
           .follows_hints = true, .plan = plan, .run = run, .destroy = cr_plan_release);
 
 #define SHUFFLE_INTEGERS(row, of)                    \
@@ -105,5 +105,5 @@ CR_KERNEL(shuffle_dnnl, PERMUTE, .types = CR_DNNL_TYPES, .library = true, .views
                               .run = run,            \
                               .destroy = cr_plan_release}
 
-SHUFFLE_INTEGERS(shuffle_u8_dnnl, U8);
-SHUFFLE_INTEGERS(shuffle_i8_dnnl, I8);
+SHUFFLE_INTEGERS(shuffle_u8_fast, U8);
+SHUFFLE_INTEGERS(shuffle_i8_fast, I8);

@@ -126,11 +126,11 @@ static crema_status run_axpby(const cr_call *call) {
   return CREMA_OK;
 }
 
-CR_KERNEL(sum_dnnl, SUM, .types = CR_DNNL_TYPES, .library = true, .follows_hints = true,
+CR_KERNEL(sum_fast, SUM, .types = CR_DNNL_TYPES, .library = true, .follows_hints = true,
           .plan = plan_sum, .run = run_sum);
 
-CR_KERNEL(copy_dnnl, COPY, .types = CR_DNNL_TYPES, .library = true, .follows_hints = true,
+CR_KERNEL(copy_fast, COPY, .types = CR_DNNL_TYPES, .library = true, .follows_hints = true,
           .plan = plan_copy, .run = run_copy);
 
-CR_KERNEL(axpby_dnnl, AXPBY, .types = CR_DNNL_TYPES, .library = true, .follows_hints = true,
+CR_KERNEL(axpby_fast, AXPBY, .types = CR_DNNL_TYPES, .library = true, .follows_hints = true,
           .plan = plan_axpby, .run = run_axpby);

@@ -106,8 +106,8 @@ static crema_status run_bwd(const cr_call *call) {
   return CREMA_OK;
 }
 
-CR_KERNEL(unary_fwd_held, UNARY_FWD, .types = CR_DNNL_TYPES, .follows_hints = true,
+CR_KERNEL(unary_fwd_fast, UNARY_FWD, .types = CR_DNNL_TYPES, .follows_hints = true,
           .plan = plan_held, .run = run_fwd);
 
-CR_KERNEL(unary_bwd_held, UNARY_BWD, .types = CR_DNNL_TYPES, .follows_hints = true,
+CR_KERNEL(unary_bwd_fast, UNARY_BWD, .types = CR_DNNL_TYPES, .follows_hints = true,
           .plan = plan_held, .run = run_bwd);
