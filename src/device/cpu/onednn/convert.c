@@ -7,9 +7,9 @@
 #include "core/fail.h"
 #include "device/backend/backend.h"
 #include "device/backend/convert.h"
-#include "device/cpu/kernels/reorder.h"
 #include "device/cpu/onednn/layout.h"
 #include "device/cpu/onednn/ready.h"
+#include "device/cpu/onednn/reorder.h"
 #include "device/memory/host_memory.h"
 
 enum { BUCKETS = 256 };

@@ -1,7 +1,7 @@
 /* Moving values between oneDNN's layouts without oneDNN: for moments when the library must not be
  * called. */
-#ifndef CR_DEVICE_CPU_KERNELS_REORDER_H
-#define CR_DEVICE_CPU_KERNELS_REORDER_H
+#ifndef CR_DEVICE_CPU_ONEDNN_REORDER_H
+#define CR_DEVICE_CPU_ONEDNN_REORDER_H
 
 #include "device/cpu/onednn/layout.h"
 

@@ -1,4 +1,4 @@
-#include "device/cpu/kernels/reorder.h"
+#include "device/cpu/onednn/reorder.h"
 
 #include <string.h>
 
