@@ -62,7 +62,7 @@ static crema_status take_over(const crema_view *view, cr_tensor *tensor) {
   crema_devptr written = {0};
   CR_TRY(cr_tensor_host_read_floats(tensor, &values));
   const bool own = values != view->memory;
-  /* Values of the tensor are newer than a copy that nobody has written to. */
+  /* A copy without changes is older than the tensor's values. */
   if (own && view->shown != NULL && memcmp(view->memory, view->shown, bytes) == 0) return CREMA_OK;
   if (own && memcmp(view->memory, values, bytes) == 0) return CREMA_OK;
   CR_TRY(cr_tensor_update(tensor, cr_host_context(), CR_PLAIN_F32, &written));
