@@ -15,8 +15,6 @@
 
 #include "core/io.h"
 
-/* ---- in the child -------------------------------------------------------- */
-
 /* Signals that a fault or a limit causes end the child, as is the system's default; all others stay
  * blocked. */
 static void reset_signals(void) {
@@ -90,8 +88,6 @@ bool cr_child_receive_from(int fd, void *bytes, size_t size) {
   }
   return true;
 }
-
-/* ---- in the parent ------------------------------------------------------- */
 
 bool cr_child_send(cr_child *child, const void *bytes, size_t size) {
   return cr_child_send_to(child->fd, bytes, size);

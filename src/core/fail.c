@@ -24,8 +24,6 @@ static _Thread_local cr_error current;
 /* The text that crema_error_text last returned in this thread. */
 static _Thread_local char composed[TEXT_MAX];
 
-/* ---- texts --------------------------------------------------------------- */
-
 /* Appends as much of `more` as fits at `end`, with a NUL; returns the new end. */
 static size_t append_text(char text[TEXT_MAX], size_t end, const char *more) {
   size_t size = strlen(more);
@@ -85,8 +83,6 @@ static void fold(cr_error *error) {
 static void copy_name(char *to, size_t size, const char *from) {
   snprintf(to, size, "%s", from == NULL ? "" : from);
 }
-
-/* ---- failing ------------------------------------------------------------- */
 
 crema_status cr_fail_text(crema_status code, const char *text) {
   char copy[TEXT_MAX]; /* `text` may be the old one */
@@ -203,8 +199,6 @@ crema_status cr_error_again(crema_status code, const cr_error *error) {
   current = *error;
   return code;
 }
-
-/* ---- the public functions ------------------------------------------------ */
 
 crema_status crema_error_set(crema_status code, const char *text) {
   CR_REQUIRE(text);

@@ -17,8 +17,6 @@
 #include "core/log.h"
 #include "core/mem_available.h"
 
-/* ---- limits -------------------------------------------------------------- */
-
 crema_status cr_file_limit(uint64_t usual, uint64_t *out) {
   static const char units[] = "KMGT";
   const char *text = secure_getenv("CREMA_MAX_FILE");
@@ -56,8 +54,6 @@ static crema_status check_memory(const char *path, uint64_t bytes) {
                  "%s: cannot be read: %" PRIu64 " bytes are needed, %" PRIu64 " are free", path,
                  bytes, left);
 }
-
-/* ---- reading ------------------------------------------------------------- */
 
 typedef struct open_file {
   const char *path;
@@ -144,8 +140,6 @@ out:
 crema_status cr_file_read(const char *path, cr_buffer *out) {
   return cr_file_read_up_to(path, CR_FILE_USUAL, out);
 }
-
-/* ---- looking ------------------------------------------------------------- */
 
 bool cr_file_exists(const char *path) {
   struct stat info;

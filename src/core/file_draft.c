@@ -20,8 +20,6 @@
 #include "core/log.h"
 #include "core/rng.h"
 
-/* ---- names --------------------------------------------------------------- */
-
 static const char mark[] = ".tmp.";
 static const char letters[] = "abcdefghijklmnopqrstuvwxyz234567";
 enum {
@@ -79,8 +77,6 @@ static long writer_of(const char *ending) {
   long pid = strtol(digits, NULL, 10);
   return pid > 0 && pid <= INT_MAX ? pid : 0;
 }
-
-/* ---- sweeping ------------------------------------------------------------ */
 
 bool cr_file_empty_folder(int folder) {
   int own = cr_io_open_at(folder, ".", O_RDONLY | O_DIRECTORY, 0);
@@ -146,8 +142,6 @@ void cr_file_sweep(const char *prefix) {
   sweep(prefix, false);
 }
 
-/* ---- making -------------------------------------------------------------- */
-
 /* Makes a file or folder that must not exist yet; sets errno. */
 static bool make_new(const char *path, bool folder, mode_t mode, int *fd) {
   if (!folder) {
@@ -211,8 +205,6 @@ static crema_status flush_directory_of(char *path) {
   if (fd >= 0) cr_io_close(fd);
   return status;
 }
-
-/* ---- drafts -------------------------------------------------------------- */
 
 static void free_draft(cr_file_draft *draft) {
   if (draft->fd >= 0) cr_io_close(draft->fd);
@@ -332,8 +324,6 @@ crema_status cr_file_write(const char *path, const void *bytes, size_t size) {
   CR_TRY(cr_file_draft_begin(path, &draft));
   return cr_file_draft_end(&draft, cr_file_draft_write(&draft, bytes, size));
 }
-
-/* ---- locations ----------------------------------------------------------- */
 
 static crema_status fail_exists(const char *target) {
   return cr_fail(CREMA_E_EXISTS, "%s: exists already", target);

@@ -25,8 +25,6 @@ crema_status cr_hdf5_content_open(const char *path, bool in_child, hid_t *out) {
                  "%s: not an HDF5 file, or truncated or corrupt, or still being written", path);
 }
 
-/* ---- looking ------------------------------------------------------------- */
-
 static cr_hdf5_class class_of(hid_t type) {
   switch (cr_h5()->Tget_class(type)) {
     case H5T_INTEGER: return CR_HDF5_INTEGER;
@@ -108,8 +106,6 @@ crema_status cr_hdf5_content_look(hid_t file, const char *path, cr_hdf5_info *ou
   return CREMA_OK;
 }
 
-/* ---- listing ------------------------------------------------------------- */
-
 typedef struct listing {
   cr_buffer *out;
   size_t links;
@@ -133,8 +129,6 @@ crema_status cr_hdf5_content_list(hid_t file, const char *path, cr_buffer *out) 
                             H5P_DEFAULT);
   return list.status;
 }
-
-/* ---- reading ------------------------------------------------------------- */
 
 /* A data set that is read by ranges of its first axis. */
 typedef struct reading {

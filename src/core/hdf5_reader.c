@@ -41,8 +41,6 @@ typedef struct answer {
 
 enum { MOST_TEXT = 2048, PATIENCE = 300 };
 
-/* ---- in the child -------------------------------------------------------- */
-
 static bool send_answer(int fd, crema_status status, const void *bytes, size_t size) {
   answer head = {.status = status, .bytes = size};
   if (status != CREMA_OK) {
@@ -99,8 +97,6 @@ static void serve_all(int fd, void *user) {
     free(path);
   }
 }
-
-/* ---- in the parent ------------------------------------------------------- */
 
 /* The child has ended, or its answer makes no sense. */
 static crema_status fail_dead(cr_hdf5_reader *reader) {
@@ -214,8 +210,6 @@ crema_status cr_hdf5_read(cr_hdf5_reader *reader, const char *path, cr_hdf5_type
   return receive_all(reader, out, bytes);
 }
 
-/* ---- opening ------------------------------------------------------------- */
-
 /* Called by HDF5 while it holds its own lock: no other thread is inside the library, so it still
  * works in the child. */
 static herr_t start_child(hid_t object, const char *name, void *user) {
@@ -297,8 +291,6 @@ void cr_hdf5_reader_close(cr_hdf5_reader *reader) {
   free(reader->path);
   free(reader);
 }
-
-/* ---- shapes -------------------------------------------------------------- */
 
 crema_status cr_hdf5_shape(const cr_hdf5_info *set, crema_shape *out) {
   *out = set->shape;

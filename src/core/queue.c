@@ -92,8 +92,6 @@ static void unlock_queue(cr_queue *queue) {
   pthread_mutex_unlock(&queue->lock);
 }
 
-/* ---- with the lock held ---- */
-
 static void set_size(cr_queue *queue, size_t size) {
   queue->size = size;
   atomic_store_explicit(&queue->seen_size, size, memory_order_release);
@@ -137,8 +135,6 @@ static crema_status closed_status(const cr_queue *queue) {
   if (queue->error != NULL) return cr_error_again(queue->reason, queue->error);
   return cr_fail(queue->reason, "the queue is closed");
 }
-
-/* ---- waiting ---- */
 
 static void set_patience(cr_queue *queue, int patience) {
   atomic_store_explicit(&queue->patience, patience, memory_order_relaxed);
@@ -226,8 +222,6 @@ void cr_queue_wake(cr_queue *queue) {
   pthread_cond_broadcast(&queue->not_full);
   unlock_queue(queue);
 }
-
-/* ---- interface ---- */
 
 crema_status cr_queue_push_all(cr_queue *queue, void *const *item, size_t count) {
   if (cr_thread_must_stop()) return stop_status();
@@ -320,8 +314,6 @@ cr_queue_stalls cr_queue_pop_stalls(cr_queue *queue) {
   unlock_queue(queue);
   return stalls;
 }
-
-/* ---- pairs ---- */
 
 crema_status cr_queue_pair_init(cr_queue_pair *pair, void *const *element, size_t count) {
   *pair = (cr_queue_pair){0};

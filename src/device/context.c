@@ -13,8 +13,6 @@
 #include "device/memory/scratchpad.h"
 #include "device/watch.h"
 
-/* ---- life ---- */
-
 /* A context has memory of its device's driver. Without a driver there is no collective to wait
  * for. */
 static void lock_memory(const cr_backend *backend) {
@@ -97,8 +95,6 @@ crema_status crema_context_finish(crema_context *context) {
   CR_REQUIRE(context);
   return context->device->backend->finish(context);
 }
-
-/* ---- the thread's own contexts ---- */
 
 typedef struct thread_entry {
   crema_context *context;

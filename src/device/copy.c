@@ -55,8 +55,6 @@ crema_status cr_copy_to_type(crema_context *context, crema_device_type type, uin
                  own->name, known ? other->name : "that this build does not have");
 }
 
-/* ---- by address ---- */
-
 crema_status cr_device_of_address(uintptr_t address, crema_device **out) {
   for (int type = CREMA_DEVICE_CUDA; type <= CREMA_DEVICE_SIM; ++type) {
     const cr_backend *backend = NULL;
@@ -113,8 +111,6 @@ crema_status cr_copy_any(uintptr_t dst, uintptr_t src, size_t bytes) {
   }
   return copy_by_host(to, dst, from, src, bytes);
 }
-
-/* ---- items ---- */
 
 crema_status cr_copy_items(crema_context *context, const cr_item_type *type, size_t count,
                            uintptr_t dst, uintptr_t src) {

@@ -48,8 +48,6 @@ crema_device *cr_device_current(void) {
   return device != NULL ? device : cr_cpu_device();
 }
 
-/* ---- peers and memory ---- */
-
 bool crema_device_reaches(crema_device *device, crema_device *peer) {
   if (device == NULL || peer == NULL) return false;
   if (device == peer) return true;

@@ -51,8 +51,6 @@ void crema_event_destroy(crema_event *event) {
   free(event);
 }
 
-/* ---- with the event's lock held ---- */
-
 static void set_state(crema_event *event, crema_event_state state, const char *message) {
   event->state = state;
   snprintf(event->message, sizeof event->message, "%s", message != NULL ? message : "");
@@ -96,8 +94,6 @@ static void wait_until_finished(crema_event *event) {
               status == CREMA_OK ? NULL : crema_error_text());
   }
 }
-
-/* ---- interface ---- */
 
 static crema_status record_locked(crema_event *event, crema_context *context, const char *failure) {
   if (is_finished(event) && !has_streams(event)) return CREMA_OK;

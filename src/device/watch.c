@@ -20,8 +20,6 @@ crema_status cr_watch_clock(crema_context *context, double *seconds) {
   return status;
 }
 
-/* ---- the lines ---- */
-
 typedef struct formats {
   char text[MOST_FORMATS];
   size_t used;
@@ -107,8 +105,6 @@ void cr_watch_open(crema_context *context) {
   context->watch.watcher = &printer;
   if (!atomic_flag_test_and_set(&headed)) print_head();
 }
-
-/* ---- conversions ---- */
 
 crema_status cr_watch_convert(crema_context *context, const char *blob, int64_t count, cr_format to,
                               crema_devptr dst, cr_format from, crema_devptr src) {

@@ -59,8 +59,6 @@ void cr_affine_prepend(cr_affine *whole, const cr_affine *previous) {
   note_shifts(whole);
 }
 
-/* ---- reading ------------------------------------------------------------- */
-
 static crema_status read_norm(const cr_graph_layer *layer, const crema_shape *shape, cr_affine *out,
                               bool *found) {
   static const Caffe__BatchNormParameter defaults = CAFFE__BATCH_NORM_PARAMETER__INIT;

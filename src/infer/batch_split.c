@@ -32,8 +32,6 @@ struct cr_batch_split {
   split_job job;
 };
 
-/* ---- how many ------------------------------------------------------------ */
-
 /* PIECE: bytes that a layer reads and writes for a piece. LEAST: bytes of all values of a batch
  * that make up for starting threads and for several times as many ops. Measured with nets of 5 to
  * 100 MB of weights on processors with 1 MB of second-level cache each. */
@@ -53,8 +51,6 @@ int64_t cr_batch_split_choose(const cr_batch_cost *batch, int64_t samples, int t
   }
   return 0;
 }
-
-/* ---- life ---------------------------------------------------------------- */
 
 crema_status cr_batch_split_create(crema_model *model, const cr_program *program,
                                    crema_device *device, cr_batch_split **out) {
@@ -107,8 +103,6 @@ static crema_status set_workers(cr_batch_split *pieces, int count) {
   }
   return CREMA_OK;
 }
-
-/* ---- running ------------------------------------------------------------- */
 
 static int64_t values_of_sample(const crema_blob *blob) {
   return crema_shape_count(&blob->shape, 1, blob->shape.axes);

@@ -31,8 +31,6 @@ struct cr_calibration {
   watch *watch;
 };
 
-/* ---- histograms ---------------------------------------------------------- */
-
 /* Doubles the width of the bins until `largest` is in one. */
 static void widen(histogram *h, float largest) {
   if (h->width == 0) h->width = (double)largest / (BINS - 1);
@@ -120,8 +118,6 @@ static double threshold_of(const histogram *h, cr_calibrate_method method) {
   return h->largest;
 }
 
-/* ---- watching ------------------------------------------------------------ */
-
 /* The class of the layer that makes bottom 0 of layer `index`; NULL: there is none. */
 static const cr_layer_class *maker_of(const crema_net *net, int index) {
   for (int i = index - 1; i >= 0; --i) {
@@ -201,8 +197,6 @@ crema_status cr_calibration_run(cr_calibration *c) {
   }
   return CREMA_OK;
 }
-
-/* ---- the table ----------------------------------------------------------- */
 
 static crema_status print_scale(cr_buffer *text, double threshold) {
   return cr_buffer_print(text, " %.9g", threshold > 0 ? 127 / threshold : 1.0);

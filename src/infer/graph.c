@@ -9,8 +9,6 @@
 #include "net/checks/checks.h"
 #include "proto/field.h"
 
-/* ---- making -------------------------------------------------------------- */
-
 crema_status cr_graph_allocate(cr_graph *graph, void *out, size_t count, size_t width) {
   void *memory = NULL;
   CR_TRY(cr_fail_in(cr_arena_alloc(&graph->arena, count * width, &memory), "a compiled net"));
@@ -147,8 +145,6 @@ void cr_graph_free(cr_graph *graph) {
   cr_arena_free(&graph->arena);
 }
 
-/* ---- asking -------------------------------------------------------------- */
-
 bool cr_graph_is(const cr_graph *graph, int layer, const cr_layer_class *kind) {
   return !graph->layer[layer].removed && graph->layer[layer].kind == kind;
 }
@@ -225,8 +221,6 @@ int cr_graph_root(const cr_graph *graph, int value) {
   return cr_graph_shares(maker) && maker->bottoms > 0 ? cr_graph_root(graph, maker->bottom[0])
                                                       : value;
 }
-
-/* ---- changing ------------------------------------------------------------ */
 
 void cr_graph_protect(cr_graph *graph, int value) {
   const int reader = graph->value[value].reader;
@@ -414,8 +408,6 @@ out:
   if (status == CREMA_OK) *blob = fresh;
   return status;
 }
-
-/* ---- explanations ------------------------------------------------------------- */
 
 crema_status cr_graph_tell(cr_graph *graph, const char *pass, const char *fmt, ...) {
   char text[640];

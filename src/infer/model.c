@@ -15,8 +15,6 @@ void crema_model_options_init(crema_model_options *options) {
   *options = (crema_model_options){.seed = -1};
 }
 
-/* ---- compiling ----------------------------------------------------------- */
-
 static crema_status read_stamp(const char *path, cr_model_stamp *out) {
   struct stat info;
   *out = (cr_model_stamp){0};
@@ -85,8 +83,6 @@ out:
   crema_net_destroy(net);
   return status;
 }
-
-/* ---- making -------------------------------------------------------------- */
 
 static crema_status copy_names(const char *const *name, size_t count, cr_list *out) {
   for (size_t i = 0; i < count; ++i) CR_TRY(cr_list_add(out, name[i], strlen(name[i])));
@@ -204,8 +200,6 @@ void crema_model_destroy(crema_model *model) {
 const char *crema_model_explain(const crema_model *model) {
   return model == NULL ? NULL : model->text.data;
 }
-
-/* ---- for sessions -------------------------------------------------------- */
 
 void cr_model_retain(crema_model *model) {
   pthread_mutex_lock(&model->lock);

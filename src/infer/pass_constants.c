@@ -63,8 +63,6 @@ static crema_status make_parameter(cr_graph *graph, int index) {
   return CREMA_OK;
 }
 
-/* ---- what depends on shapes ---------------------------------------------- */
-
 static bool depends_on_shapes(const cr_graph *graph, int index, const bool *constant) {
   const cr_graph_layer *layer = &graph->layer[index];
   if (layer->removed || constant[index] || !cr_graph_has_floats(graph, index)) return false;

@@ -71,8 +71,6 @@ static crema_status read_weighted(const cr_graph *graph, int layer, weighted_lay
   return product == CR_PRODUCT_INNER ? read_product(graph, w) : read_conv(graph, w);
 }
 
-/* ---- which layers -------------------------------------------------------- */
-
 /* Takes the layers that follow `first`, one after the other, as long as they fit. */
 static crema_status take_following(cr_graph *graph, int first, cr_affine *into, int *taken) {
   for (;;) {
@@ -108,8 +106,6 @@ static crema_status take_preceding(cr_graph *graph, weighted_layer *w, int *take
     *taken += 1;
   }
 }
-
-/* ---- the numbers --------------------------------------------------------- */
 
 /* The channels of the weights' block number `block`; there are `inner` weights in it. Weights are
  * (outputs, inputs / group) or, transposed, (inputs, outputs / group). */
@@ -282,8 +278,6 @@ out:
   cr_affine_free(&w.before);
   return status;
 }
-
-/* ---- several other layers in a row become one Scale --------------------- */
 
 static crema_status become_scale(cr_graph *graph, int layer, const cr_affine *affine) {
   cr_graph_layer *l = &graph->layer[layer];

@@ -50,8 +50,6 @@ static crema_status take_function(cr_graph *graph, int layer, int reader, bool *
   return cr_graph_tell_merge(graph, "fuse", reader, layer, "");
 }
 
-/* ---- sums ---------------------------------------------------------------- */
-
 /* A sum of two blobs as they are. */
 static bool is_sum(const cr_graph *graph, int layer) {
   const cr_graph_layer *l = &graph->layer[layer];

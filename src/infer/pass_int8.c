@@ -35,8 +35,6 @@ static int root_of(const quantizer *q, int value) {
   return value;
 }
 
-/* ---- which layers -------------------------------------------------------- */
-
 static int own_bottoms(const cr_graph_layer *l) {
   return l->bottoms - (cr_posts_add(&l->frozen.posts) ? 1 : 0);
 }
@@ -133,8 +131,6 @@ static bool is_positive(const quantizer *q, int value) {
   return true;
 }
 
-/* ---- which values -------------------------------------------------------- */
-
 static void unite(quantizer *q, int a, int b) {
   q->group[root_of(q, b)].parent = root_of(q, a);
 }
@@ -205,8 +201,6 @@ static crema_dtype type_of(bool signs) {
 static float scale_of(bool signs, float threshold) {
   return threshold / (signs ? 127.0f : 255.0f);
 }
-
-/* ---- the numbers --------------------------------------------------------- */
 
 /* The rows of the weights, one per output channel. */
 static cr_quantization rows_of(const cr_graph_layer *l) {
@@ -394,8 +388,6 @@ static crema_status convert(quantizer *q, int layer) {
   if (rounder) return convert_rounder(q, layer);
   return carrier ? CREMA_OK : convert_product(q, layer);
 }
-
-/* ---- the pass ------------------------------------------------------------ */
 
 static crema_status quantize(quantizer *q) {
   int products = 0;

@@ -17,8 +17,6 @@ enum {
   LEAST = 1 << 17    /* values of a sample */
 };
 
-/* ---- what can be done ---------------------------------------------------- */
-
 /* The bottoms must live beyond the Concat: nothing else lies in their memory, and they have one
  * reader. */
 static bool is_large_pair(const cr_graph *graph, int index) {
@@ -62,8 +60,6 @@ static bool is_shrinking(const cr_graph *graph, int layer) {
   const crema_shape *to = cr_graph_shape(graph, l->top[0]);
   return 2 * crema_shape_count(to, 1, to->axes) <= crema_shape_count(from, 1, from->axes);
 }
-
-/* ---- doing it ------------------------------------------------------------ */
 
 /* A layer, named after the Concat and `what`, that makes of bottom `part` of the Concat what `like`
  * makes of the whole. The numbers of both may grow by one. */

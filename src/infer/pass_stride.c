@@ -32,8 +32,6 @@ static bool is_set(steps s) {
   return s.by[0] > 0;
 }
 
-/* ---- kinds of layers ----------------------------------------------------- */
-
 /* Whose stride may be changed. */
 static bool is_conv(const cr_graph *graph, int layer) {
   if (!cr_graph_is(graph, layer, &cr_layer_convolution)) return false;
@@ -62,8 +60,6 @@ static steps read_of_tops(const strider *s, int layer) {
   }
   return first;
 }
-
-/* ---- who reads what ------------------------------------------------------ */
 
 static void look_at(strider *s, int layer) {
   const cr_graph_layer *l = &s->graph->layer[layer];
@@ -104,8 +100,6 @@ static void settle(strider *s, int layer) {
     if (!follows && !starts) *read = (steps){{0}};
   }
 }
-
-/* ---- changes ------------------------------------------------------------- */
 
 static crema_status change_conv(strider *s, int layer) {
   cr_graph *graph = s->graph;

@@ -7,8 +7,6 @@
 #include "layers/registry.h"
 #include "proto/field.h"
 
-/* ---- names --------------------------------------------------------------- */
-
 /* A name that no blob of the net has, in the graph's arena. */
 static crema_status fresh_name(cr_graph *graph, int value, char **out) {
   const char *base = graph->value[value].name;
@@ -45,8 +43,6 @@ static crema_status name_values(cr_graph *graph, char **name) {
   }
   return CREMA_OK;
 }
-
-/* ---- the message --------------------------------------------------------- */
 
 static crema_status set_names(char *const *name, const int *value, int count, char ***out,
                               size_t *filled) {

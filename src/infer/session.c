@@ -34,8 +34,6 @@ crema_net *cr_session_net(crema_session *session) {
   return session->net;
 }
 
-/* ---- blobs --------------------------------------------------------------- */
-
 static session_blob *find_blob(const crema_session *session, const char *name) {
   session_blob *b = session->blobs;
   while (b != NULL && strcmp(b->name, name) != 0) b = b->next;
@@ -86,8 +84,6 @@ static crema_status set_inputs(const crema_session *session) {
   }
   return CREMA_OK;
 }
-
-/* ---- life ---------------------------------------------------------------- */
 
 /* Builds a net of the model's newest program; the session keeps its own when that fails. */
 static crema_status build_net(crema_session *session) {
@@ -169,8 +165,6 @@ void crema_session_destroy(crema_session *session) {
   free(session);
 }
 
-/* ---- use ----------------------------------------------------------------- */
-
 crema_status crema_session_blob(crema_session *session, const char *name, crema_blob **out) {
   CR_REQUIRE(session);
   CR_REQUIRE(name);
@@ -240,8 +234,6 @@ crema_status crema_session_run(crema_session *session) {
   CR_TRY(crema_net_forward(session->net, NULL));
   return follow_outputs(session);
 }
-
-/* ---- asking -------------------------------------------------------------- */
 
 int crema_session_input_count(const crema_session *session) {
   return session == NULL ? 0 : crema_net_input_count(session->net);

@@ -78,8 +78,6 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   return crema_blob_reshape(top[0], &to);
 }
 
-/* ---- pixels -------------------------------------------------------------- */
-
 /* The best class of `width` pixels side by side, the last one of several; score c of pixel i is
  * score[c * step + i]. The scores of two classes lie far apart, where the processor does not expect
  * them. So the scores of the next class are prefetched, and after the last class the first scores

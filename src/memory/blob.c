@@ -281,8 +281,6 @@ crema_status crema_blob_text(crema_blob *blob, char *text, size_t size) {
   return status;
 }
 
-/* ---- sums ---- */
-
 crema_status crema_blob_amax_data(crema_blob *blob, double *out) {
   CR_REQUIRE(blob);
   CR_REQUIRE(out);
@@ -345,8 +343,6 @@ crema_status crema_blob_copy_diff(crema_blob *blob, crema_blob *source) {
   CR_REQUIRE(source);
   return copy_values(blob->diff, source->diff);
 }
-
-/* ---- shapes ---- */
 
 crema_shape cr_shape(int axes, const int64_t *dim) {
   crema_shape shape = {.axes = axes};

@@ -10,8 +10,6 @@
 #include "device/memory/result.h"
 #include "device/memory/scratchpad.h"
 
-/* ---- running one kernel on the device that has the values ---- */
-
 typedef struct call {
   cr_op_kind kind;
   cr_reduction reduce;
@@ -92,8 +90,6 @@ static crema_status context_at(const cr_tensor *tensor, crema_context **out) {
   return cr_thread_context(cr_tensor_head_device(tensor), 0, out);
 }
 
-/* ---- sums ---- */
-
 /* Eight partial sums hide the latency of the adder; the order is the same in every run. */
 enum { LANES = 8 };
 
@@ -168,8 +164,6 @@ crema_status cr_tensor_sumsq(cr_tensor *tensor, double *out) {
   return sum_tensor(tensor, true, out);
 }
 
-/* ---- the largest value ---- */
-
 crema_status cr_tensor_amax(cr_tensor *tensor, double *out) {
   CR_TRY(check_floating(tensor, "largest value"));
   bool doubles = cr_tensor_type(tensor) == CREMA_F64;
@@ -189,8 +183,6 @@ crema_status cr_tensor_amax(cr_tensor *tensor, double *out) {
   *out = most;
   return CREMA_OK;
 }
-
-/* ---- scaling and updating ---- */
 
 /* The same for doubles, which no back end's kernels take. */
 static crema_status axpby_doubles(cr_tensor *x, cr_tensor *y, double alpha, double beta) {

@@ -20,8 +20,6 @@ static bool one_sided(const crema_context *context) {
   return context->device->backend->host_memory;
 }
 
-/* ---- what CREMA_VERBOSE=2 shows ---- */
-
 static void report_state(const crema_syncedmem *memory, crema_head head) {
   static const char *const names[] = {"UNINITIALIZED", "HEAD_AT_CPU", "HEAD_AT_GPU", "SYNCED"};
   cr_verbose_line("state", "%s,%zu,%s,%s", cr_verbose_name(memory->label).text, memory->size,
@@ -45,8 +43,6 @@ static crema_status report_copy(const crema_syncedmem *memory, crema_context *co
                   up ? "host" : device, up ? device : "host", (end - begin) * 1e6);
   return CREMA_OK;
 }
-
-/* ---- sides ---- */
 
 static void free_host(cr_host_side *side) {
   if (side->own && cr_block_free(&side->block) != CREMA_OK) cr_log_error("%s", crema_error_text());
@@ -124,8 +120,6 @@ static crema_status use_gpu(crema_syncedmem *memory, crema_context *context) {
   memory->gpu.user = context->id;
   return CREMA_OK;
 }
-
-/* ---- moving bytes; a failure leaves everything as it was ---- */
 
 /* An idle context of the thread: it has finished when the next work has. */
 static crema_status idle_context(crema_device *device, crema_context **out) {
@@ -210,8 +204,6 @@ static crema_status to_gpu(crema_syncedmem *memory, crema_context *context) {
   return CREMA_OK;
 }
 
-/* ---- from one device to another ---- */
-
 /* The host waits for all work on the device side: no event orders streams of two devices. */
 static crema_status await_gpu(const crema_syncedmem *memory) {
   crema_context *context = NULL;
@@ -263,8 +255,6 @@ static crema_status come_home(crema_syncedmem *memory, crema_context *context) {
   }
   return move_to(memory, context);
 }
-
-/* ---- the automaton ---- */
 
 static crema_status in_use(void) {
   return cr_fail(CREMA_E_STATE, "a block of memory is used by two threads at once");
@@ -398,8 +388,6 @@ crema_status cr_syncedmem_zero(crema_syncedmem *memory, crema_context *context) 
   return status;
 }
 
-/* ---- life ---- */
-
 void cr_syncedmem_init(crema_syncedmem *memory, crema_device *device, size_t size) {
   *memory = (crema_syncedmem){.device = device,
                               .movable = true,
@@ -469,8 +457,6 @@ size_t crema_syncedmem_size(const crema_syncedmem *memory) {
   if (memory == NULL) return 0;
   return memory->size;
 }
-
-/* ---- public accessors ---- */
 
 crema_status crema_syncedmem_cpu_data(crema_syncedmem *memory, const void **out) {
   CR_REQUIRE(memory);

@@ -31,8 +31,6 @@
 #include "memory/trace_private.h"
 #include "memory/view.h"
 
-/* ---- access ---- */
-
 /* Makes the slot the one that was used last. */
 static void note_access(const values *v, format_slot *slot) {
   unsigned last = 0;
@@ -449,8 +447,6 @@ crema_status cr_tensor_copy_out(cr_tensor *tensor, void *out) {
   return CREMA_OK;
 }
 
-/* ---- life, size, sharing ---- */
-
 static void origin_release(origin *o) {
   while (o != NULL && atomic_fetch_sub(&o->users, 1) == 1) {
     origin *donor = o->donor;
@@ -595,8 +591,6 @@ crema_device *cr_tensor_head_device(const cr_tensor *tensor) {
   bool on_device = memory->head == CREMA_HEAD_AT_GPU || memory->head == CREMA_SYNCED;
   return on_device ? memory->gpu.device : cr_cpu_device();
 }
-
-/* ---- for memory/view.c ---- */
 
 crema_view *cr_tensor_shown(const cr_tensor *tensor) {
   return tensor->values->view;

@@ -9,8 +9,6 @@
 #include "memory/check.h"
 #include "memory/trace_private.h"
 
-/* ---- the end ---- */
-
 /* Takes the memory in the whole from a part, and its newest values if they are only there. */
 static void lose_memory(values *part) {
   for (format_slot *s = first_slot(part); s != NULL; s = next_slot(s)) {
@@ -77,8 +75,6 @@ void cr_tensor_detach(cr_tensor *tensor) {
   if (tensor->values->alias != NULL) end_alias(tensor->values);
 }
 
-/* ---- memory in the whole ---- */
-
 /* Gives the slot memory of the whole; `valid`: the values are there already. */
 static crema_status lie_at(const values *v, crema_context *context, format_slot *slot,
                            crema_devptr place, bool valid) {
@@ -91,8 +87,6 @@ static crema_status lie_at(const values *v, crema_context *context, format_slot 
   set_valid(slot, valid);
   return CREMA_OK;
 }
-
-/* ---- fixed parts of a block ---- */
 
 /* The address of value `offset` of `w` in plain format; other threads may be using `w`. */
 static crema_status address_in_block(const values *w, int64_t offset, int64_t count,
@@ -136,8 +130,6 @@ crema_status cr_tensor_alias_block(cr_tensor *tensor, crema_context *context, cr
   /* Notes that the context used the memory last. */
   return status != CREMA_OK ? status : cr_syncedmem_read(&slot->memory, context, &from);
 }
-
-/* ---- parts that are planned ---- */
 
 static bool is_part_of(const cr_part *part) {
   const crema_shape *shape = &part->shape, *whole = &part->whole;
@@ -199,8 +191,6 @@ crema_status cr_tensor_alias_set(cr_tensor *tensor, cr_tensor *whole, const cr_p
   *done = true;
   return CREMA_OK;
 }
-
-/* ---- the order ---- */
 
 /* Whether parts are written there; all are, or none. */
 static bool is_written(const values *whole) {
@@ -279,8 +269,6 @@ bool cr_tensor_alias_can_read(const cr_tensor *tensor, const cr_tensor *whole) {
   if (w == alias->whole) return cr_format_equal(head->format, w->parts->format);
   return w->alias != NULL && w->alias->whole == alias->whole && head->aliased;
 }
-
-/* ---- moving in ---- */
 
 /* The address of the part's place; the whole gets memory if it has none. */
 static crema_status find_place(const cr_tensor_alias *alias, crema_context *context,

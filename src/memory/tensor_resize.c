@@ -10,8 +10,6 @@
 #include "memory/tensor_private.h"
 #include "memory/view.h"
 
-/* ---- memory of the caller ------------------------------------------------ */
-
 static bool is_callers(const values *v, const format_slot *slot) {
   const cr_host_side *host = &slot->memory.host;
   const cr_device_side *gpu = &slot->memory.gpu;
@@ -44,8 +42,6 @@ static crema_status leave_callers_memory(values *v) {
   }
   return CREMA_OK;
 }
-
-/* ---- sharers that separate ----------------------------------------------- */
 
 /* Copies the first values that the tensor shares to `own`, on the device that has them. */
 static crema_status copy_first(cr_tensor *tensor, values *own) {
@@ -81,8 +77,6 @@ static crema_status make_own(cr_tensor *tensor, int64_t count, values **out) {
   *out = own;
   return CREMA_OK;
 }
-
-/* ---- resizing ------------------------------------------------------------ */
 
 /* Finds the slot that is kept when the count changes, and whether its values are, which are then
  * made valid in it: the other formats belong to the old count. Without values nothing is found. */

@@ -14,8 +14,6 @@ struct cr_tensor_scratch {
   size_t expected; /* the most that is known to be needed */
 };
 
-/* ---- scratch memory ---- */
-
 crema_status cr_tensor_scratch_create(cr_tensor_scratch **out) {
   cr_tensor_scratch *scratch = NULL;
   CR_TRY(CR_NEW(scratch, 1, "memory for reading"));
@@ -74,8 +72,6 @@ static void expect_bytes(cr_tensor_scratch *scratch, size_t size) {
   if (scratch->expected < size) scratch->expected = size;
   pthread_mutex_unlock(&scratch->lock);
 }
-
-/* ---- sources ---- */
 
 void cr_tensor_source_init(cr_tensor_source *source,
                            crema_status (*read)(cr_tensor_source *, uint64_t, void *, size_t),

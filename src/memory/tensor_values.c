@@ -13,8 +13,6 @@
 /* So many formats are kept while one tensor has the values; see take_slot. */
 enum { MAX_FORMATS = 6 };
 
-/* ---- life ---- */
-
 crema_status cr_tensor_check_count(crema_dtype type, int64_t count) {
   size_t size = crema_dtype_size(type);
   if (size == 0) {
@@ -71,8 +69,6 @@ void cr_tensor_values_release(values *v) {
   pthread_mutex_destroy(&v->lock);
   free(v);
 }
-
-/* ---- slots ---- */
 
 void cr_tensor_clear_slot(format_slot *slot) {
   cr_syncedmem_clear(&slot->memory);
@@ -182,8 +178,6 @@ crema_status cr_tensor_need_memory(values *v, crema_context *context, cr_format 
                                    format_slot **out) {
   return need_slot_for(v, context, format, head_slot(v), NULL, out);
 }
-
-/* ---- the newest values ---- */
 
 format_slot *cr_tensor_newest(const values *v) {
   format_slot *head = head_slot(v);

@@ -12,8 +12,6 @@
  * than run ops. */
 enum { MOST_TRIES = 8 };
 
-/* ---- life ---------------------------------------------------------------- */
-
 crema_status cr_trace_create(cr_trace **out) {
   return CR_NEW(*out, 1, "a list of commands");
 }
@@ -30,8 +28,6 @@ void cr_trace_clear(cr_trace *trace) {
   trace->tries = 0;
   trace->now.size = trace->before.size = 0;
 }
-
-/* ---- recording ----------------------------------------------------------- */
 
 static cr_trace *recorder(const crema_context *context) {
   cr_trace *trace = context->trace;
@@ -170,8 +166,6 @@ void cr_trace_add_argument(const crema_context *context, int arg, char access, c
   *buffer = (crema_devptr){0};
   add_rebind(trace, arg, access, tensor, format);
 }
-
-/* ---- what tensors add ---- */
 
 /* Whether an op asks for the memory of these values in their own type: each run asks, too. */
 static bool is_rebound(const cr_trace *trace, const values *v, crema_dtype type) {

@@ -9,8 +9,6 @@
 #include "net/net.h"
 #include "net/run.h"
 
-/* ---- the graph ---- */
-
 crema_phase crema_net_phase(const crema_net *net) {
   return net == NULL ? CREMA_TRAIN : net->phase;
 }
@@ -101,8 +99,6 @@ void *crema_net_layer_state(const crema_net *net, int layer) {
   const cr_net_layer *found = layer_at(net, layer);
   return found == NULL ? NULL : cr_custom_layer_state(found->layer);
 }
-
-/* ---- parts of a pass ---- */
 
 /* What Caffe's would see: each layer does its own work. */
 static crema_status apart(crema_net *net, int first, int last) {

@@ -62,8 +62,6 @@ static void merge(liveness *all) {
   all->count = merged;
 }
 
-/* ---- uses ---- */
-
 bool cr_net_has_gradient(const cr_net_layer *layer) {
   const cr_layer *self = layer->layer;
   for (int j = 0; j < self->bottoms; ++j) {
@@ -144,8 +142,6 @@ static crema_status find_ranges(const crema_net *net, liveness *out) {
   return CREMA_OK;
 }
 
-/* ---- values that are never released ---- */
-
 static void keep(const liveness *all, const crema_blob *blob) {
   live_range *data = find(all, blob->data), *diff = find(all, blob->diff);
   if (data != NULL) data->kept = true;
@@ -176,8 +172,6 @@ static void keep_special(const liveness *all, const crema_net *net) {
   for (int i = 0; i < net->inputs; ++i) keep(all, net->blob[net->input[i]]);
   for (int i = 0; i < net->outputs; ++i) keep(all, net->blob[net->output[i]]);
 }
-
-/* ---- segments ---- */
 
 bool cr_net_is_replayed(const crema_net *net, int index) {
   return net->recomputes && net->replay.segment[index] != net->replay.segment[net->layers - 1];
@@ -226,8 +220,6 @@ static crema_status plan_segments(const liveness *all, crema_net *net) {
   }
   return status;
 }
-
-/* ---- the plan ---- */
 
 static void note_last_uses(const liveness *all, const crema_net *net, int index) {
   const cr_net_layer *layer = &net->layer[index];
@@ -330,8 +322,6 @@ void cr_net_keep_blob(crema_net *net, int blob) {
   cr_tensor_set_transient(net->blob[blob]->diff, false);
 }
 
-/* ---- after a layer ---- */
-
 static void drop_stale(const cr_net_layer *layer, bool diff) {
   for (int j = 0; j < layer->layer->bottoms + layer->layer->tops; ++j) {
     const crema_blob *blob = cr_net_layer_blob(layer, j);
@@ -367,8 +357,6 @@ void cr_net_release_after_backward(const crema_net *net, int index) {
   drop_stale(layer, true);
   cr_layer_release(layer->layer);
 }
-
-/* ---- checks ---- */
 
 #ifdef CR_CHECKS
 /* Whether the backward pass of layer `index` uses the storage, as a gradient or as data. */

@@ -27,8 +27,6 @@ static bool is_loss(const cr_layer *layer, int top) {
   return layer->loss_weight[top] != 0.0f;
 }
 
-/* ---- life ---- */
-
 crema_status cr_net_loss_make(crema_net *net) {
   size_t tops = 0;
   for (int i = 0; i < net->layers; ++i) {
@@ -59,8 +57,6 @@ void cr_net_loss_free(crema_net *net) {
   free(loss);
   net->loss = NULL;
 }
-
-/* ---- a pass ---- */
 
 void cr_net_loss_begin(crema_net *net) {
   net->loss->sum = 0;

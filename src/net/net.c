@@ -180,8 +180,6 @@ crema_status crema_net_parse(const char *text, size_t size, const char *source,
   return cr_net_create(param, options, &(cr_net_build_options){.origin = &origin}, out);
 }
 
-/* ---- access ---- */
-
 int crema_net_input_count(const crema_net *net) {
   return net == NULL ? 0 : net->inputs;
 }

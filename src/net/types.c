@@ -135,8 +135,6 @@ void cr_net_top_types(const cr_net_build *build, int index, int top, crema_dtype
   *diff = shares == CR_SHARES_BLOB ? cr_tensor_type(bottom->diff) : layer->types.backward;
 }
 
-/* ---- counting ------------------------------------------------------------ */
-
 /* Adds the conversions of `tensor` to *sum, unless one of `count` blobs' data or diffs, which are
  * counted already, has the same values. */
 static void count_tensor(const cr_tensor *tensor, crema_blob *const *seen, int count,

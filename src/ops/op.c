@@ -180,8 +180,6 @@ static crema_status add_fresh(cr_op *op, int i, crema_context *context, cr_tenso
   return cr_op_run(op->add[i], context, args, &one);
 }
 
-/* ---- post operations that the kernel does not apply ---- */
-
 /* Where the kernel writes its result: not over an addend that is still needed. */
 static crema_status kernel_result(cr_op *op, const cr_op_plan *p, cr_tensor *const *tensor,
                                   cr_tensor **out) {
@@ -225,8 +223,6 @@ static crema_status run_posts(cr_op *op, int from, crema_context *context, cr_te
   }
   return CREMA_OK;
 }
-
-/* ---- one run ---- */
 
 /* Memory for all values of argument i. */
 static crema_status write_fresh(cr_op *op, int i, crema_context *context, cr_format format,

@@ -12,8 +12,6 @@ enum { ALIGNMENT = 256, PIECES = 8 };
 /* Below this a piece costs more than it hides. */
 static const size_t LEAST_PIECE = (size_t)1 << 20;
 
-/* ---- life ---- */
-
 static crema_status check_devices(crema_device *const *device, int ranks) {
   if (ranks < 1) return cr_fail(CREMA_E_ARGUMENT, "an exchange between %d devices", ranks);
   for (int i = 0; i < ranks; ++i) {
@@ -112,8 +110,6 @@ void cr_group_destroy_end(cr_exchange *base) {
   if (last) free_group(group);
 }
 
-/* ---- failures ---- */
-
 /* With the lock held. */
 static crema_status failure_of(const cr_group *group) {
   if (group->failed_rank < 0) return CREMA_OK;
@@ -145,8 +141,6 @@ void cr_group_fail(cr_exchange *base, crema_status status) {
   (void)cr_error_again(status, own);
   free(own);
 }
-
-/* ---- preparing ---- */
 
 /* A copy of the spans. */
 static crema_status copy_spans(const cr_exchange_span *span, int spans, cr_exchange_span **out) {
@@ -246,8 +240,6 @@ crema_status cr_group_begin_call(cr_group_end *end, int span, bool sum, cr_tag *
   *tag = (cr_tag){.call = ++end->calls, .sum = sum, .span = span};
   return CREMA_OK;
 }
-
-/* ---- pieces ---- */
 
 static size_t round_up(size_t bytes) {
   return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;

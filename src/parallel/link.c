@@ -11,8 +11,6 @@
 #include "device/memory/device_memory.h"
 #include "device/memory/driver.h"
 
-/* ---- streams ---- */
-
 static crema_status record(crema_context *context, cr_native_event *event) {
   return context->device->backend->event_record(context, event);
 }
@@ -39,8 +37,6 @@ static void await_work(crema_device *device, uint64_t id) {
     cr_log_warning("while a link between devices was closed: %s", crema_error_text());
   }
 }
-
-/* ---- life ---- */
 
 /* Lets the sender's device write to the receiver's memory; false: it cannot. */
 static bool connect(const cr_link *link) {
@@ -113,8 +109,6 @@ void cr_link_fail(cr_link *link, crema_status status, const char *text) {
     if (queue[i] != NULL) cr_queue_fail(queue[i], status, text);
   }
 }
-
-/* ---- pieces ---- */
 
 static crema_status check_tag(const cr_link *link, cr_tag sent, cr_tag wanted) {
   if (sent.call == wanted.call && sent.sum == wanted.sum && sent.span == wanted.span &&

@@ -38,8 +38,6 @@ static mpi_exchange *of(cr_exchange *end) {
   return (mpi_exchange *)end;
 }
 
-/* ---- sums of halves ---- */
-
 static void add_f16(void *in, void *sum, int *count, cr_mpi_handle *type) {
   (void)type;
   const uint16_t *a = in;
@@ -55,8 +53,6 @@ static void add_bf16(void *in, void *sum, int *count, cr_mpi_handle *type) {
     b[i] = cr_f32_to_bf16(cr_bf16_to_f32(a[i]) + cr_bf16_to_f32(b[i]));
   }
 }
-
-/* ---- a piece's way ---- */
 
 /* One collective operation on a span. */
 typedef struct mpi_job {
@@ -162,8 +158,6 @@ static crema_status mpi_run(cr_exchange *end, crema_context *context, int span, 
   }
   return CREMA_OK;
 }
-
-/* ---- making and ending ---- */
 
 static crema_status make_slot(mpi_exchange *x, slot *s, size_t bytes) {
   crema_device *device = x->base.device;

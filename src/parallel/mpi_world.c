@@ -18,8 +18,6 @@ static cr_mpi_world *of(cr_world *world) {
   return (cr_mpi_world *)world;
 }
 
-/* ---- starting ---- */
-
 static int number_in_environment(const char *name) {
   const char *text = secure_getenv(name);
   return text == NULL ? 0 : atoi(text);
@@ -149,8 +147,6 @@ fail:
   return status;
 }
 
-/* ---- waiting ---- */
-
 crema_status cr_mpi_world_unlock(cr_mpi_world *world, int code, const char *call) {
   const crema_status status = check(world, code, call);
   pthread_mutex_unlock(&world->base.lock);
@@ -234,8 +230,6 @@ static crema_status mpi_hear(cr_world *base, double since) {
   return CREMA_OK;
 }
 
-/* ---- failing and leaving ---- */
-
 /* Whether all processes without this process's message have ended. With the lock held. */
 static bool nobody_listens(cr_mpi_world *world) {
   for (int i = 0; i < world->base.size; ++i) {
@@ -308,8 +302,6 @@ static void mpi_leave(cr_world *base) {
   if (heard && world->request == world->mpi.request_null) free_world(world);
 }
 
-/* ---- agreeing ---- */
-
 static crema_status mpi_gather(cr_world *base, size_t bytes) {
   cr_mpi_world *world = of(base);
   const cr_mpi *mpi = &world->mpi;
@@ -336,8 +328,6 @@ static const cr_world_class mpi_class = {.name = "mpi",
                                          .hear = mpi_hear,
                                          .fail = mpi_fail,
                                          .leave = mpi_leave};
-
-/* ---- for the exchange ---- */
 
 cr_mpi_world *cr_mpi_world_of(cr_world *world) {
   return world != NULL && world->class == &mpi_class ? of(world) : NULL;

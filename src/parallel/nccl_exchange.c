@@ -137,8 +137,6 @@ static const cr_exchange_class nccl_class = {.way = CREMA_EXCHANGE_NCCL,
                                              .fail = nccl_fail,
                                              .destroy = cr_group_destroy_end};
 
-/* ---- joining ---- */
-
 /* With the allocation lock held. */
 static crema_status join_all(members *all, crema_device *const *device, int ranks,
                              const cr_group_id *id) {

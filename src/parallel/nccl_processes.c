@@ -51,8 +51,6 @@ static const cr_exchange_class process_class = {.way = CREMA_EXCHANGE_NCCL,
                                                 .fail = process_fail,
                                                 .destroy = process_destroy};
 
-/* ---- joining ---- */
-
 /* Every process must have NCCL and its own device. */
 static crema_status compare_devices(const cr_world *world, const int64_t *device) {
   for (int i = 0; i < world->size; ++i) {

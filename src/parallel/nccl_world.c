@@ -39,8 +39,6 @@ static nccl_world *of(cr_world *world) {
   return (nccl_world *)world;
 }
 
-/* ---- messages, with the lock held ---- */
-
 /* The status in the message of a rank that leaves without a failure. */
 static const crema_status leaves = CREMA_E_CLOSED;
 
@@ -98,8 +96,6 @@ static void nccl_fail(cr_world *base, crema_status status) {
   pthread_mutex_unlock(&base->lock);
 }
 
-/* ---- talking ---- */
-
 /* One call with the first `count` floats of `here`. */
 static crema_status exchange(nccl_world *world, bool sum, int64_t count) {
   const crema_devptr there = {world->there.address};
@@ -152,8 +148,6 @@ static crema_status nccl_broadcast(cr_world *base, size_t bytes) {
   }
   return CREMA_OK;
 }
-
-/* ---- joining and leaving ---- */
 
 static void free_world(nccl_world *world) {
   cr_nccl_end_close(&world->nccl);

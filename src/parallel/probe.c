@@ -19,8 +19,6 @@ static void keep_fastest(int round, const double *now, double *seconds) {
   }
 }
 
-/* ---- links --------------------------------------------------------------- */
-
 /* One link with its sender and receiver. */
 typedef struct route {
   cr_link link;
@@ -87,8 +85,6 @@ crema_status cr_probe_links(const cr_probe_way *way, int ways, cr_speed *out) {
   free(r);
   return status;
 }
-
-/* ---- sums ---------------------------------------------------------------- */
 
 static crema_status probe_sums(cr_world *world, cr_exchange *end, crema_context *context,
                                crema_devptr memory, cr_speed *out) {

@@ -21,8 +21,6 @@ typedef struct reduce_call {
   crema_devptr place;     /* where the next rank has its span */
 } reduce_call;
 
-/* ---- shares ---- */
-
 /* Share number `number`, which may be any integer and counts round the ring. */
 static cr_run share_of(int64_t count, int ranks, int number) {
   const int64_t even = (count + ranks - 1) / ranks;
@@ -56,8 +54,6 @@ static cr_tag tag_of(const reduce_call *c, int step, int64_t index) {
   return tag;
 }
 
-/* ---- preparing ---- */
-
 static crema_status reduce_prepare(cr_exchange *base, const cr_exchange_span *span, int spans) {
   cr_group_end *end = cr_group_end_of(base);
   size_t most_bytes = 0;
@@ -77,8 +73,6 @@ static crema_status reduce_prepare(cr_exchange *base, const cr_exchange_span *sp
    * send; twice as many let a rank run ahead. */
   return cr_group_end_prepare(end, 2 * end->pieces.most);
 }
-
-/* ---- once round with the sums ---- */
 
 static crema_status send_piece(const reduce_call *c, int step, int share, int64_t index) {
   const cr_run piece = share_piece(c, share, index);
@@ -110,8 +104,6 @@ static crema_status gather_terms(const reduce_call *c) {
   }
   return CREMA_OK;
 }
-
-/* ---- once round with the complete shares ---- */
 
 static crema_status put_piece(const reduce_call *c, int step, int share, int64_t index) {
   const cr_run piece = share_piece(c, share, index);
@@ -146,8 +138,6 @@ static crema_status spread_sums(const reduce_call *c) {
   }
   return CREMA_OK;
 }
-
-/* ---- the class ---- */
 
 static crema_status sum_round(reduce_call *c) {
   const int rank = c->end->base.rank;

@@ -37,8 +37,6 @@ static tree_place *place_of(const cr_group_end *end) {
   return &tree_of(end)->place[end->base.rank];
 }
 
-/* ---- making it ---- */
-
 static cr_tree_way way_between(const void *user, int a, int b) {
   crema_device *const *device = user;
   const cr_backend *backend = device[a]->backend;
@@ -107,8 +105,6 @@ static crema_status set_up(cr_group *group, crema_device *const *device, cr_exch
   return CREMA_OK;
 }
 
-/* ---- preparing ---- */
-
 /* The queue that lists the children's pieces in the order of their arrival. */
 static crema_status make_arrivals(cr_group_end *end) {
   tree_place *p = place_of(end);
@@ -134,8 +130,6 @@ static crema_status tree_prepare(cr_exchange *base, const cr_exchange_span *span
   CR_TRY(make_arrivals(end));
   return cr_group_end_prepare(end, end->pieces.most);
 }
-
-/* ---- down: weights ---- */
 
 /* One broadcast or sum. */
 typedef struct tree_call {
@@ -188,8 +182,6 @@ static crema_status broadcast_down(const tree_call *c) {
   for (int i = c->node->children - 2; i >= 0; --i) CR_TRY(copy_down(c, i, false));
   return cr_group_from_carrier(end, c->context);
 }
-
-/* ---- up: gradients ---- */
 
 static crema_status add_piece(const tree_call *c, int child, int64_t index) {
   cr_link *link = up(c->end->group, c->node->child[child]);
@@ -268,8 +260,6 @@ static crema_status tree_run(cr_exchange *base, crema_context *context, int span
   if (base->ranks == 1 || c.span->count == 0) return CREMA_OK;
   return sum ? sum_up(&c) : broadcast_down(&c);
 }
-
-/* ---- the class ---- */
 
 static const cr_exchange_class tree_class = {.way = CREMA_EXCHANGE_TREE,
                                              .root_only = true,

@@ -52,8 +52,6 @@ crema_status cr_tree_pair_up(int count, cr_tree_way_between *way, const void *us
   return CREMA_OK;
 }
 
-/* ---- building ---- */
-
 static bool is_device(int index, int count) {
   return index >= 0 && index < count;
 }

@@ -12,8 +12,6 @@
 
 enum { BROADCAST_PIECE = 1 << 20 };
 
-/* ---- all classes ---- */
-
 void cr_world_begin(cr_world *world, const cr_world_class *class) {
   world->class = class;
   world->size = world->local_size = 1;
@@ -67,8 +65,6 @@ void cr_world_take(cr_world *world, const cr_world_message *message) {
   world->failed = (crema_status)message->status;
 }
 
-/* ---- by class ---- */
-
 crema_status cr_world_hear(cr_world *world, double since) {
   return world->class->hear(world, since);
 }
@@ -80,8 +76,6 @@ void cr_world_fail(cr_world *world, crema_status status) {
 void cr_world_leave(cr_world *world) {
   if (world != NULL) world->class->leave(world);
 }
-
-/* ---- agreeing ---- */
 
 static crema_status reserve(cr_world *world, size_t bytes) {
   /* After a failure a library may still be using the buffer. */

@@ -153,8 +153,6 @@ int cr_field_name_length(const char *name) {
   return (int)length;
 }
 
-/* ---- fields by name ---- */
-
 const ProtobufCFieldDescriptor *cr_message_field(const ProtobufCMessage *message,
                                                  const char *name) {
   return protobuf_c_message_descriptor_get_field_by_name(message->descriptor, name);

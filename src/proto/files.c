@@ -10,8 +10,6 @@
 #include "proto/wire_format.h"
 #include "proto/wire_writer.h"
 
-/* ---- binary ------------------------------------------------------------------ */
-
 /* Almost any bytes can be parsed as unknown fields: a file that has only such fields is of another
  * kind. */
 static bool holds_only_unknown(const ProtobufCMessage *message) {
@@ -113,8 +111,6 @@ crema_status cr_message_write_binary(const ProtobufCMessage *message, const char
   return cr_file_draft_end(&draft, cr_message_write(message, &draft));
 }
 
-/* ---- text ---------------------------------------------------------------------- */
-
 crema_status cr_message_read_text(const ProtobufCMessageDescriptor *type, const char *path,
                                   cr_unknown_fields unknown, ProtobufCMessage **out) {
   cr_buffer text = {0};
@@ -132,8 +128,6 @@ crema_status cr_message_write_text(const ProtobufCMessage *message, const char *
   cr_buffer_free(&text);
   return status;
 }
-
-/* ---- nets ------------------------------------------------------------ */
 
 /* Upgrades a net that was just read; on failure frees it. */
 static crema_status finish_net(crema_status status, const char *source, ProtobufCMessage *message,

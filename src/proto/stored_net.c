@@ -27,8 +27,6 @@ struct cr_piece_file {
   char *path;
 };
 
-/* ---- the file -------------------------------------------------------------------- */
-
 cr_piece_file *cr_piece_file_retain(cr_piece_file *file) {
   atomic_fetch_add(&file->references, 1);
   return file;
@@ -81,8 +79,6 @@ crema_status cr_piece_file_read(const cr_piece_file *file, uint64_t at, void *ou
                  file->path);
 }
 
-/* ---- its pages in memory --------------------------------------------------------- */
-
 typedef struct pages {
   cr_piece_file *file;
   uint8_t *bytes; /* addresses for all of the file */
@@ -112,8 +108,6 @@ static crema_status make_pages(cr_piece_file *file, pages *out) {
   out->bytes = bytes;
   return CREMA_OK;
 }
-
-/* ---- nets ------------------------------------------------------------------------ */
 
 static bool is_left(const cr_stored_net *net, const void *values) {
   uintptr_t at = (uintptr_t)values, start = (uintptr_t)net->bytes;

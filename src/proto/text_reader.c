@@ -47,8 +47,6 @@ static crema_status enter(text_reader *r) {
   return cr_token_fail(&r->scanner, &r->token, "nested deeper than %d levels", DEPTH_MAX);
 }
 
-/* ---- names ---------------------------------------------------------------- */
-
 static const ProtobufCFieldDescriptor *find_field(const ProtobufCMessageDescriptor *type,
                                                   const cr_token *token) {
   char name[NAME_SIZE_MAX];
@@ -135,8 +133,6 @@ static crema_status fail_unknown_value(text_reader *r, const ProtobufCEnumDescri
   }
   return fail_in_layer(r, &r->token, text);
 }
-
-/* ---- scalars --------------------------------------------------------------- */
 
 /* Shows a negative number with its sign, which is another token. */
 static crema_status fail_not_natural(text_reader *r) {
@@ -323,8 +319,6 @@ static crema_status read_number_slot(text_reader *r, ProtobufCType type, void *s
   }
 }
 
-/* ---- fields ----------------------------------------------------------------- */
-
 /* "{ ... }" or "< ... >" as a new message. */
 static crema_status read_message(text_reader *r, const ProtobufCMessageDescriptor *type,
                                  ProtobufCMessage **out) {
@@ -408,8 +402,6 @@ static crema_status read_field(text_reader *r, ProtobufCMessage *message,
   return CREMA_OK;
 }
 
-/* ---- unknown fields ---------------------------------------------------------- */
-
 static crema_status skip_value(text_reader *r) {
   bool minus;
   CR_TRY(try_symbol(r, '-', &minus));
@@ -480,8 +472,6 @@ static crema_status skip_fields(text_reader *r, char close) {
   }
   return CREMA_OK;
 }
-
-/* ---- messages ----------------------------------------------------------------- */
 
 static crema_status check_required(text_reader *r, const ProtobufCMessageDescriptor *type,
                                    const bool *seen) {

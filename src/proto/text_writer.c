@@ -122,8 +122,6 @@ crema_status cr_text_print(const ProtobufCMessage *message, cr_buffer *out) {
   return status;
 }
 
-/* ---- single fields ---- */
-
 static crema_status print_value(const ProtobufCFieldDescriptor *field, const void *value,
                                 cr_buffer *out) {
   if (field->type == PROTOBUF_C_TYPE_MESSAGE) {

@@ -7,8 +7,6 @@
 #include "core/log.h"
 #include "proto/upgrade.h"
 
-/* ---- inputs -------------------------------------------------------------------- */
-
 static crema_status check_inputs(const Caffe__NetParameter *net) {
   if (net->n_input_shape > 0) {
     if (net->n_input_shape >= net->n_input) return CREMA_OK;
@@ -76,8 +74,6 @@ static crema_status upgrade_inputs(cr_upgrade *upgrade) {
   return CREMA_OK;
 }
 
-/* ---- batch normalization --------------------------------------------------------- */
-
 /* The three blobs of BatchNorm are statistics, not to be trained. Multipliers other than 0 in an
  * old net mean that its author forgot to say so. */
 static bool trains_statistics(const Caffe__LayerParameter *layer) {
@@ -99,8 +95,6 @@ static crema_status upgrade_batch_norm(cr_upgrade *upgrade) {
   }
   return CREMA_OK;
 }
-
-/* ---- pooling --------------------------------------------------------------------- */
 
 static bool has_ceil_mode(const Caffe__LayerParameter *layer) {
   return layer->pooling_param != NULL && layer->pooling_param->has_ceil_mode;
@@ -125,8 +119,6 @@ static crema_status upgrade_ceil_mode(cr_upgrade *upgrade) {
   }
   return CREMA_OK;
 }
-
-/* ---- nets ------------------------------------------------------------------------ */
 
 /* The steps, in their order. */
 static const struct {
@@ -184,8 +176,6 @@ crema_status cr_net_param_upgrade(Caffe__NetParameter *net, const char *source, 
   if (compatible != NULL) *compatible = fine && status == CREMA_OK;
   return source == NULL ? status : cr_fail_in(status, "%s", source);
 }
-
-/* ---- solvers ---------------------------------------------------------------------- */
 
 static const char *solver_name(Caffe__SolverParameter__SolverType type) {
   switch (type) {

@@ -54,8 +54,6 @@ crema_status cr_upgrade_double(Caffe__NetParameter *net, size_t index) {
   return CREMA_OK;
 }
 
-/* ---- blobs ---- */
-
 /* The product of the four extents of old files; 0 when there are none. */
 static int64_t count_of_legacy(const Caffe__BlobProto *blob) {
   const int32_t extent[] = {blob->num, blob->channels, blob->height, blob->width};

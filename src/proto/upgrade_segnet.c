@@ -10,8 +10,6 @@
 
 enum { BN_PARAMETERS = 2 };
 
-/* ---- BN ---- */
-
 /* In models, whose fields have other numbers, the number of parameters decides. PSPNet's BN has
  * four.
  */
@@ -76,8 +74,6 @@ static crema_status make_norm(Caffe__LayerParameter *norm, Caffe__LayerParameter
   return CREMA_OK;
 }
 
-/* ---- DenseImageData ---- */
-
 static bool is_dense(const Caffe__LayerParameter *layer) {
   return cr_upgrade_is_of(layer, "DenseImageData");
 }
@@ -121,8 +117,6 @@ static crema_status make_seg_data(Caffe__LayerParameter *layer) {
   return CREMA_OK;
 }
 
-/* ---- SoftmaxWithLoss ---- */
-
 static bool has_weights(const Caffe__LayerParameter *layer) {
   const Caffe__LossParameter *loss = layer->loss_param;
   return cr_upgrade_is_of(layer, "SoftmaxWithLoss") && loss != NULL &&
@@ -149,8 +143,6 @@ static crema_status make_infogain(Caffe__LayerParameter *layer) {
   cr_message_clear(&layer->base, "softmax_param");
   return CREMA_OK;
 }
-
-/* ---- nets ---- */
 
 bool cr_upgrade_segnet_needed(const Caffe__LayerParameter *layer) {
   return is_bn(layer) || is_dense(layer) || has_weights(layer);

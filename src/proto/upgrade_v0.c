@@ -111,8 +111,6 @@ bool cr_upgrade_v0_needed(const Caffe__NetParameter *net) {
   return false;
 }
 
-/* ---- padding ------------------------------------------------------------------- */
-
 static bool has_type(const Caffe__V1LayerParameter *layer, const char *type) {
   return layer->layer != NULL && layer->layer->type != NULL &&
          strcmp(layer->layer->type, type) == 0;
@@ -175,8 +173,6 @@ static crema_status remove_padding(Caffe__NetParameter *net) {
   net->n_layers = kept;
   return CREMA_OK;
 }
-
-/* ---- layers -------------------------------------------------------------------- */
 
 static crema_status find_type(const char *name, Caffe__V1LayerParameter__LayerType *out) {
   const char *names[TYPE_COUNT];

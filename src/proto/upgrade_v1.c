@@ -131,8 +131,6 @@ static crema_status collect_params(Caffe__V1LayerParameter *old, Caffe__LayerPar
   return CREMA_OK;
 }
 
-/* ---- DeepLab's first version ------------------------------------------------------ */
-
 /* PADDING crops or pads, as an Interp with zoom factor 1 does. */
 static crema_status move_padding(const Caffe__V1LayerParameter *old, Caffe__LayerParameter *layer) {
   const Caffe__PaddingParameter *padding = old->padding_param;
@@ -210,8 +208,6 @@ crema_status cr_upgrade_v1(cr_upgrade *upgrade) {
   cr_message_clear(&net->base, "layers");
   return CREMA_OK;
 }
-
-/* ---- transformation fields -------------------------------------------------------- */
 
 static const struct {
   Caffe__V1LayerParameter__LayerType type;

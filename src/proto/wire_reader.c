@@ -49,8 +49,6 @@ static crema_status fail_at(const message_reader *r, const uint8_t *at, const ch
                  what, type->short_name);
 }
 
-/* ---- input --------------------------------------------------------------------- */
-
 /* Before the bytes from `at` to `end` are looked at. */
 static crema_status need(const message_reader *r, const uint8_t *at, const uint8_t *end) {
   if (r->input->load == NULL || at >= end) return CREMA_OK;
@@ -67,8 +65,6 @@ static bool is_input(const message_reader *r, const void *memory) {
   uintptr_t at = (uintptr_t)memory;
   return at >= (uintptr_t)r->start && at < (uintptr_t)r->end;
 }
-
-/* ---- records ------------------------------------------------------------------ */
 
 /* NULL when no varint ends within 10 bytes and before `end`. */
 static const uint8_t *read_varint(const uint8_t *at, const uint8_t *end, uint64_t *out) {
@@ -179,8 +175,6 @@ static crema_status next_record(const message_reader *r, const ProtobufCMessageD
   return CREMA_OK;
 }
 
-/* ---- which field, how many values ----------------------------------------------- */
-
 static bool is_enum_value(const ProtobufCEnumDescriptor *type, uint64_t number) {
   return protobuf_c_enum_descriptor_get_value(type, (int)(uint32_t)number) != NULL;
 }
@@ -279,8 +273,6 @@ static crema_status survey(const message_reader *r, const ProtobufCMessageDescri
   }
   return CREMA_OK;
 }
-
-/* ---- values --------------------------------------------------------------------- */
 
 static crema_status read_message(const message_reader *r, ProtobufCMessage *message, wire_cursor c,
                                  bool fresh);
@@ -392,8 +384,6 @@ static crema_status keep_unknown(ProtobufCMessage *message, const wire_record *r
       (ProtobufCMessageUnknownField){record->number, (ProtobufCWireType)record->wire, size, data};
   return CREMA_OK;
 }
-
-/* ---- messages --------------------------------------------------------------------- */
 
 static crema_status reserve(ProtobufCMessage *message, const wire_survey *found) {
   const ProtobufCMessageDescriptor *type = message->descriptor;

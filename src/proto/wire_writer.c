@@ -12,8 +12,6 @@ typedef struct wire_writer {
   void *user;
 } wire_writer;
 
-/* ---- sizes ------------------------------------------------------------------- */
-
 static size_t varint_size(uint64_t value) {
   size_t size = 1;
   for (; value >= 0x80; value >>= 7) ++size;
@@ -125,8 +123,6 @@ size_t cr_wire_size(const ProtobufCMessage *message) {
   }
   return size;
 }
-
-/* ---- bytes ------------------------------------------------------------------- */
 
 static crema_status put(wire_writer *w, const void *bytes, size_t size) {
   return size > 0 ? w->sink(w->user, bytes, size) : CREMA_OK;

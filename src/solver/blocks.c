@@ -4,8 +4,6 @@
 
 #include "core/fail.h"
 
-/* ---- layout -------------------------------------------------------------- */
-
 /* The layer that completes the gradient of a learnable parameter: the first that uses it in forward
  * order. */
 static int completing_layer(const crema_net *net, int learnable) {
@@ -73,8 +71,6 @@ static crema_status lay_out(cr_param_blocks *blocks) {
   for (int i = 0; i < blocks->count; ++i) place_parts(&blocks->block[i]);
   return CREMA_OK;
 }
-
-/* ---- memory -------------------------------------------------------------- */
 
 /* The gaps between parts stay zero, so that sums over a whole block can ignore them. */
 static crema_status clear_gaps(const cr_param_block *block, cr_tensor *whole,
@@ -144,8 +140,6 @@ void cr_param_blocks_destroy(cr_param_blocks *blocks) {
   free(blocks);
 }
 
-/* ---- use ----------------------------------------------------------------- */
-
 static cr_tensor *tensor_of(cr_param_block_tensors tensors, const cr_param_block_part *part) {
   const crema_blob *blob = tensors.blob[part->learnable];
   return tensors.diff ? blob->diff : blob->data;
@@ -191,8 +185,6 @@ crema_status cr_param_block_changed(const cr_param_block *block, const cr_tensor
   }
   return CREMA_OK;
 }
-
-/* ---- buckets ------------------------------------------------------------- */
 
 void cr_bucket_range(const cr_param_blocks *blocks, const cr_bucket *bucket, int64_t *begin,
                      int64_t *end) {

@@ -46,8 +46,6 @@ crema_status cr_detections_check(const Caffe__SolverParameter *param) {
   return check_word("ap_version", param->ap_version, versions, 3);
 }
 
-/* ---- collecting ---------------------------------------------------------- */
-
 /* Detections of difficult objects are neither right nor wrong and do not count. */
 static crema_status add_value(cr_detections *to, int output, const float *value) {
   detection_row one = {.output = output, .label = (double)value[1], .value = (double)value[2]};
@@ -109,8 +107,6 @@ out:
   free(count);
   return status;
 }
-
-/* ---- the average precision ----------------------------------------------- */
 
 static int compare(double a, double b) {
   return (a > b) - (a < b);

@@ -16,8 +16,6 @@
 
 enum { NAME_LIMIT = 1 << 20 }; /* bytes of the longest file name that is read */
 
-/* ---- writing ------------------------------------------------------------- */
-
 /* axes 0: a scalar. */
 static bool write_dataset(hid_t where, const char *name, hid_t file_type, hid_t memory_type,
                           int axes, const hsize_t *dim, const void *values) {
@@ -96,8 +94,6 @@ crema_status cr_state_write_hdf5(const Caffe__SolverState *state, cr_file_draft 
   cr_buffer_free(&extra);
   return status;
 }
-
-/* ---- reading ------------------------------------------------------------- */
 
 static crema_status fail_dataset(const char *name) {
   return cr_fail(CREMA_E_CORRUPT, "data set /%s is missing or damaged", name);

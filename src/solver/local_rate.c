@@ -129,8 +129,6 @@ void cr_local_destroy(cr_local_rates *rates) {
   free(rates);
 }
 
-/* ---- an iteration -------------------------------------------------------- */
-
 static bool correlates(const cr_local_rates *rates, int64_t iteration) {
   return rates->correlation != NULL && iteration >= FIRST_CORRELATED;
 }

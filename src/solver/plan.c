@@ -8,8 +8,6 @@
 
 enum { ITERATIONS = 3 };
 
-/* ---- links --------------------------------------------------------------- */
-
 static crema_device *device_of(const cr_training_plan *plan, int replica) {
   return plan->solver->replica[replica].context->device;
 }
@@ -50,8 +48,6 @@ static crema_status measure_links(cr_training_plan *plan) {
   CR_TRY(measure_tree(plan));
   return measure_ring(plan);
 }
-
-/* ---- computing ----------------------------------------------------------- */
 
 /* The present backward pass. */
 typedef struct backward {
@@ -163,8 +159,6 @@ static crema_status measure_computing(cr_training_plan *plan) {
   return slowest_process(plan, all->ready, plan->buckets);
 }
 
-/* ---- predicting ---------------------------------------------------------- */
-
 double cr_plan_bucket_bytes(const cr_training_plan *plan, int bucket) {
   const cr_param_blocks *blocks = plan->solver->replica[0].blocks;
   const cr_bucket *b = &plan->bucket[bucket];
@@ -239,8 +233,6 @@ double cr_plan_step(const cr_training_plan *plan, crema_exchange way) {
   const double last = last_bucket(plan, way, computing - t->backward);
   return fmax(computing, last) + (updates_late(plan->solver) ? t->update : 0);
 }
-
-/* ---- the plan ------------------------------------------------------------ */
 
 void cr_plan_free(cr_training_plan *plan) {
   for (int i = 0; plan->each != NULL && i < plan->solver->replicas; ++i) free(plan->each[i].ready);

@@ -21,8 +21,6 @@ struct cr_reducer {
   int next;               /* the next bucket to hand over */
 };
 
-/* ---- spans: what is exchanged -------------------------------------------- */
-
 /* Span i is the weights of block i; the gradients of each bucket follow. */
 static int bucket_span(const cr_replica *replica, int bucket) {
   return replica->blocks->count + bucket;
@@ -77,8 +75,6 @@ static crema_status bucket_changed(const cr_replica *replica, const cr_bucket *b
   return cr_param_block_changed(block, block->sent, gradients(replica), bucket->first, bucket->last,
                                 replica->context);
 }
-
-/* ---- the reducer's thread ------------------------------------------------ */
 
 static crema_status reduce_bucket(cr_replica *replica, int index) {
   cr_reducer *reducer = replica->reducer;
@@ -138,8 +134,6 @@ static crema_status reducer_create(cr_replica *replica) {
   return cr_thread_start(&reducer->thread, "crema reduce", reduce, replica);
 }
 
-/* ---- handing buckets over ------------------------------------------------ */
-
 static crema_status hand_over(cr_replica *replica, int index) {
   cr_reducer *reducer = replica->reducer;
   cr_bucket *bucket = &replica->bucket[index];
@@ -176,8 +170,6 @@ static crema_status await_buckets(cr_replica *replica) {
   }
   return CREMA_OK;
 }
-
-/* ---- an iteration -------------------------------------------------------- */
 
 static bool is_root(const cr_replica *replica) {
   return replica->rank == 0;
@@ -298,8 +290,6 @@ crema_status cr_replica_update(cr_replica *replica, double rate, int64_t iterati
   cr_signals_release();
   return cr_fail_in(status, "iteration %lld", (long long)iteration);
 }
-
-/* ---- life ---------------------------------------------------------------- */
 
 static crema_status begin_exchange(cr_replica *replica, int buckets) {
   const bool root_only = replica->exchange->class->root_only;

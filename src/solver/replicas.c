@@ -8,8 +8,6 @@
 #include "solver/fields.h"
 #include "solver/solver.h"
 
-/* ---- devices ------------------------------------------------------------- */
-
 /* The device that solver_mode and device_id name. */
 static crema_status default_device(const crema_solver *solver, crema_device **out) {
   const Caffe__SolverParameter *param = solver->param;
@@ -51,8 +49,6 @@ static crema_status check_devices(const crema_solver *solver) {
   }
   return CREMA_OK;
 }
-
-/* ---- processes ----------------------------------------------------------- */
 
 bool cr_solver_leads(const crema_solver *solver) {
   return solver->rank == 0;
@@ -97,8 +93,6 @@ crema_status cr_solver_tell(crema_solver *solver, crema_status status) {
   if (status != CREMA_OK && solver->world != NULL) cr_world_fail(solver->world, status);
   return status;
 }
-
-/* ---- the exchange -------------------------------------------------------- */
 
 static const char why_nccl[] = "NCCL is there and knows the links between GPUs";
 static const char why_reduce[] =
@@ -187,8 +181,6 @@ int cr_solver_buckets(const crema_solver *solver) {
   if (!solver->param->layer_wise_reduce) return 1;
   return solver->net->param->reduce_buckets;
 }
-
-/* ---- replicas ------------------------------------------------------------ */
 
 /* The context of the first replica draws the weights for all replicas. */
 static crema_status make_net(crema_solver *solver, int index) {
@@ -294,8 +286,6 @@ void cr_solver_free_replicas(crema_solver *solver) {
   free(solver->group);
   cr_world_leave(solver->world);
 }
-
-/* ---- one and the same weights -------------------------------------------- */
 
 static crema_status level(void *user, cr_replica *replica) {
   const crema_solver *solver = user;

@@ -16,8 +16,6 @@ static crema_status fail_message(void) {
   return cr_fail_memory(0, "a solver state");
 }
 
-/* ---- to a message -------------------------------------------------------- */
-
 static crema_status input_to_proto(cr_layer *layer, ProtobufCBinaryData *out) {
   cr_buffer bytes = {0};
   crema_status status = layer->kind->input->save(layer, &bytes);
@@ -277,8 +275,6 @@ fail:
   cr_state_proto_free(message);
   return status;
 }
-
-/* ---- from a message ------------------------------------------------------ */
 
 static bool has_name(const Caffe__CremaState__Layer *layer, const char *name) {
   return layer->name != NULL && strcmp(layer->name, name) == 0;
@@ -590,8 +586,6 @@ crema_status cr_state_from_proto(crema_solver *solver, const Caffe__SolverState 
   }
   return extra_from_proto(solver, state->crema_state);
 }
-
-/* ---- holding ------------------------------------------------------------- */
 
 crema_status cr_state_hold(crema_solver *solver) {
   return solver->held != NULL ? CREMA_OK : extra_to_proto(solver, &solver->held);

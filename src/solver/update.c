@@ -390,8 +390,6 @@ bool cr_updater_needs_all(const cr_updater *updater) {
   return false;
 }
 
-/* ---- a stage of one bucket ------------------------------------------------ */
-
 static crema_status prepare(cr_updater *updater, const cr_bucket *bucket, update_stage stage,
                             crema_context *context) {
   const cr_param_block *block = &updater->blocks->block[bucket->block];
@@ -455,8 +453,6 @@ static crema_status run_stage(cr_updater *updater, int index, update_stage stage
   CR_TRY(run_bucket(updater, &all, stage, context));
   return finish(updater, &all, stage, context);
 }
-
-/* ---- an update ------------------------------------------------------------ */
 
 crema_status cr_updater_begin(cr_updater *updater, double rate, int64_t iteration) {
   double clip;

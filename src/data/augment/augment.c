@@ -11,8 +11,6 @@ struct cr_augment {
   Caffe__TransformationParameter *param; /* a copy */
 };
 
-/* ---- making -------------------------------------------------------------- */
-
 static crema_status refuse(const char *field) {
   return cr_fail(CREMA_E_UNSUPPORTED, "transform_param: %s is not supported", field);
 }
@@ -116,8 +114,6 @@ void cr_augment_destroy(cr_augment *augment) {
   free(augment);
 }
 
-/* ---- geometry ------------------------------------------------------------ */
-
 /* The extents of an expanded canvas, and the image's place in it. */
 typedef struct canvas {
   bool used;
@@ -206,8 +202,6 @@ crema_status cr_augment_extent(const cr_augment *augment, uint64_t key, uint64_t
   memcpy(out, now, sizeof now);
   return CREMA_OK;
 }
-
-/* ---- running ------------------------------------------------------------- */
 
 /* The canvas has the colour of the mean values, which the transformer turns to 0, or is black. */
 static crema_status expand_image(const cr_augment *augment, const canvas *c, cr_image *image,
@@ -319,8 +313,6 @@ crema_status cr_augment_image(const cr_augment *augment, uint64_t key, uint64_t 
   CR_TRY(cr_augment_canvas(augment, key, sample, inout, NULL));
   return cr_augment_finish(augment, key, sample, inout);
 }
-
-/* ---- pixels of any layout ------------------------------------------------ */
 
 crema_status cr_augment_pixels(const cr_augment *augment, uint64_t key, uint64_t sample,
                                cr_pixels *pixels, cr_image *store) {

@@ -38,8 +38,6 @@ int cr_mirrored_index(int position, int limit) {
   return within < limit ? within : period - within;
 }
 
-/* ---- single effects ------------------------------------------------------ */
-
 /* All three channels become the luma. */
 static void decolorize(cr_image *image) {
   uint8_t *end = image->pixels + bytes_of(image);
@@ -166,8 +164,6 @@ static crema_status add_salt(const Caffe__SaltPepperParameter *param, cr_random 
   return CREMA_OK;
 }
 
-/* ---- histograms ---------------------------------------------------------- */
-
 void cr_equalize(uint8_t *values, int stride, size_t count) {
   size_t histogram[256] = {0}, sum = 0;
   uint8_t table[256] = {0};
@@ -274,8 +270,6 @@ static crema_status spread(cr_image *image, bool tiles) {
   if (image->channels == 3) cr_ycrcb_to_bgr(image->pixels, count);
   return status;
 }
-
-/* ---- all of them --------------------------------------------------------- */
 
 static crema_status check_channels(const Caffe__NoiseParameter *param, const cr_image *image) {
   const char *field = NULL;

@@ -11,8 +11,6 @@
 #define PAD(name) CAFFE__RESIZE_PARAMETER__PAD_MODE__##name
 #define POLICY(name) CAFFE__RESIZE_PARAMETER__RESIZE_MODE__##name
 
-/* ---- weights ------------------------------------------------------------- */
-
 /* Along one side: target pixel i is the sum over k of weight[i * taps + k] times source pixel
  * first[i] + k, where indices outside mean the border pixel. */
 typedef struct taps {
@@ -106,8 +104,6 @@ static crema_status make_taps(Caffe__ResizeParameter__InterpMode mode, bool cove
   return CREMA_OK;
 }
 
-/* ---- weighted sums ------------------------------------------------------- */
-
 /* One row of the target before narrowing: in->width * channels sums over rows of the source. */
 static void sum_rows(const cr_image *in, const taps *down, int y, float *row) {
   size_t stride = (size_t)in->width * (size_t)in->channels;
@@ -180,8 +176,6 @@ out:
   free(down.weight);
   return status;
 }
-
-/* ---- resize_param -------------------------------------------------------- */
 
 crema_status cr_resize_check(const Caffe__ResizeParameter *param) {
   if (param->height == 0 || param->width == 0) {

@@ -24,8 +24,6 @@ struct cr_transformer {
   cr_augment *augment; /* NULL: none */
 };
 
-/* ---- making -------------------------------------------------------------- */
-
 static crema_status read_crop(cr_transformer *t, const Caffe__TransformationParameter *param) {
   uint32_t height = param->crop_h != 0 ? param->crop_h : param->crop_size;
   uint32_t width = param->crop_w != 0 ? param->crop_w : param->crop_size;
@@ -110,8 +108,6 @@ cr_image_color cr_transformer_color(const cr_transformer *transformer) {
   return transformer->color;
 }
 
-/* ---- augmentation -------------------------------------------------------- */
-
 crema_status cr_transformer_augment(const cr_transformer *t, uint64_t sample, cr_pixels *pixels,
                                     cr_image *store) {
   return cr_augment_pixels(t->augment, t->key, sample, pixels, store);
@@ -120,8 +116,6 @@ crema_status cr_transformer_augment(const cr_transformer *t, uint64_t sample, cr
 crema_status cr_transformer_extent(const cr_transformer *t, uint64_t sample, int extent[3]) {
   return cr_augment_extent(t->augment, t->key, sample, extent + 1, extent + 1);
 }
-
-/* ---- running ------------------------------------------------------------- */
 
 /* The extents of the crop from pixels of height x width. */
 static crema_status crop_extent(const cr_transformer *t, int height, int width, int *out_height,

@@ -172,8 +172,6 @@ crema_status cr_datum_floats(const cr_datum *datum, float *out, size_t count) {
   return CREMA_OK;
 }
 
-/* ---- writing ------------------------------------------------------------- */
-
 static crema_status append_varint(cr_buffer *out, uint64_t value) {
   uint8_t bytes[10];
   size_t size = 0;

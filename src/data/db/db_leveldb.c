@@ -71,8 +71,6 @@ static crema_status fail_leveldb(char *text, const char *path, const char *what)
   return status;
 }
 
-/* ---- opening ------------------------------------------------------------- */
-
 /* Caffe's sizes, except for its write buffer of 256 MB: each opening needs that much memory for the
  * log. */
 static void make_options(level_db *db) {
@@ -135,8 +133,6 @@ fail:
   level_close(&db->base);
   return status;
 }
-
-/* ---- reading ------------------------------------------------------------- */
 
 static void level_cursor_close(cr_db_cursor *base) {
   level_cursor *cursor = (level_cursor *)base;
@@ -210,8 +206,6 @@ static crema_status level_count(cr_db *base, uint64_t *out) {
   if (status == CREMA_OK) *out = count;
   return status;
 }
-
-/* ---- writing ------------------------------------------------------------- */
 
 static void level_abort(cr_db_txn *base) {
   level_txn *txn = (level_txn *)base;

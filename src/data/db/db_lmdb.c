@@ -77,8 +77,6 @@ static crema_status fail_lmdb(int rc, const char *path, const char *what) {
   }
 }
 
-/* ---- opening ------------------------------------------------------------- */
-
 /* The file holds the two meta pages, the records and the list of free pages. It lacks pages at its
  * end that became free before they were written. */
 static crema_status check_pages(int fd, const char *path, uint64_t size) {
@@ -202,8 +200,6 @@ static crema_status lmdb_count(cr_db *base, uint64_t *out) {
   return CREMA_OK;
 }
 
-/* ---- reading ------------------------------------------------------------- */
-
 static void end_read(const lmdb_db *db, MDB_txn *txn) {
   if (db->shared) cr_lmdb_env_end_read(db->env, txn);
   else mdb_txn_abort(txn);
@@ -303,8 +299,6 @@ static void lmdb_expect(cr_db_cursor *base, uint64_t offset, size_t size) {
   (void)posix_fadvise(((lmdb_cursor *)base)->file.fd, (off_t)offset, (off_t)size,
                       POSIX_FADV_WILLNEED);
 }
-
-/* ---- writing ------------------------------------------------------------- */
 
 static void lmdb_abort(cr_db_txn *base) {
   lmdb_txn *txn = (lmdb_txn *)base;

@@ -34,8 +34,6 @@ static crema_status join(const char *folder, const char *name, cr_buffer *out) {
   return cr_buffer_print(out, "%s/%s", folder, name);
 }
 
-/* ---- tables -------------------------------------------------------------- */
-
 /* A number in groups of 7 bits, lowest first. */
 static bool read_varint(const uint8_t **at, const uint8_t *end, uint64_t *out) {
   *out = 0;
@@ -80,8 +78,6 @@ static crema_status check_table(const char *path) {
   cr_io_close(fd);
   return status;
 }
-
-/* ---- the folder ---------------------------------------------------------- */
 
 /* CURRENT holds the name of the manifest and a line end. */
 static crema_status read_current(const char *path, char manifest[MANIFEST_NAME]) {
@@ -154,8 +150,6 @@ crema_status cr_leveldb_check(const char *path) {
   return each_file(path, check_file, NULL);
 }
 
-/* ---- the lock ------------------------------------------------------------ */
-
 static crema_status fail_locked(int fd, const char *path) {
   struct flock holder = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
   if (fcntl(fd, F_OFD_GETLK, &holder) == 0 && holder.l_type != F_UNLCK && holder.l_pid > 0) {
@@ -189,8 +183,6 @@ static crema_status take_lock(const char *path, int *out) {
   cr_io_close(fd);
   return CREMA_OK;
 }
-
-/* ---- the view ------------------------------------------------------------ */
 
 typedef struct link_job {
   const char *path; /* of the temporary folder */

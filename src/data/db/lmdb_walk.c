@@ -60,8 +60,6 @@ void cr_lmdb_walk_end(cr_lmdb_walk *walk) {
   }
 }
 
-/* ---- pages --------------------------------------------------------------- */
-
 static crema_status check_number(const cr_lmdb_walk *walk, uint64_t number) {
   if (number >= 2 && number < walk->pages) return CREMA_OK;
   return fail_page(number, "lies outside the file");
@@ -178,8 +176,6 @@ static crema_status load(cr_lmdb_walk *walk) {
   walk->offset = read_64(level->page) * walk->page_size + (size_t)(data - level->page);
   return CREMA_OK;
 }
-
-/* ---- moving -------------------------------------------------------------- */
 
 /* Goes down to the first leaf below the lowest level. */
 static crema_status descend(cr_lmdb_walk *walk) {

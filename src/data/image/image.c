@@ -49,8 +49,6 @@ void cr_image_free(cr_image *image) {
   *image = (cr_image){0};
 }
 
-/* ---- formats ------------------------------------------------------------- */
-
 typedef crema_status (*decode_fn)(const uint8_t *bytes, size_t size, cr_image_color color,
                                   bool probe, cr_image *out);
 
@@ -151,8 +149,6 @@ crema_status cr_image_encode(const cr_image *image, const char *kind, cr_buffer 
   if (strcasecmp(kind, "png") == 0) return cr_png_encode(image, out);
   return cr_fail(CREMA_E_UNKNOWN_NAME, "cannot encode images as '%s' (known: jpg, png)", kind);
 }
-
-/* ---- resizing ------------------------------------------------------------ */
 
 /* The two source indices of a target index and the weight of the second, in 1/2048. */
 typedef struct resize_tap {

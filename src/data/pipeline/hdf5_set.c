@@ -16,8 +16,6 @@
 #include "core/io.h"
 #include "core/log.h"
 
-/* ---- reading ------------------------------------------------------------- */
-
 static crema_status look_at(cr_hdf5_reader *file, const char *name, crema_shape *out) {
   cr_hdf5_info info;
   CR_TRY(cr_hdf5_look(file, name, &info));
@@ -54,8 +52,6 @@ crema_status cr_hdf5_set_read(cr_hdf5_reader *file, const char *name, const crem
   cr_hdf5_type as = type == CREMA_F64 ? CR_HDF5_F64 : CR_HDF5_F32;
   return cr_fail_in(cr_hdf5_read(file, name, as, out, bytes), "data set '%s'", name);
 }
-
-/* ---- writing ------------------------------------------------------------- */
 
 struct cr_hdf5_writer {
   char *path;

@@ -17,8 +17,6 @@
 #include "device/memory/driver.h"
 #include "device/memory/host_memory.h"
 
-/* ---- batches ------------------------------------------------------------- */
-
 void *cr_batch_item(const cr_batch *batch, int item) {
   return (char *)batch->item + (size_t)item * batch->item_size;
 }
@@ -61,8 +59,6 @@ crema_status cr_load_image(cr_load *load, const int extent[3], const char *advic
   *out = top->values + load->item * crema_shape_count(&shape, 1, 4);
   return CREMA_OK;
 }
-
-/* ---- making -------------------------------------------------------------- */
 
 int cr_pipeline_processors(void) {
   cpu_set_t set;
@@ -227,8 +223,6 @@ void cr_pipeline_destroy(cr_pipeline *pipeline) {
   free(pipeline);
 }
 
-/* ---- running ------------------------------------------------------------- */
-
 static crema_status run(void *arg) {
   cr_pipeline *pipeline = arg;
   crema_status status = cr_pipeline_work(pipeline);
@@ -321,8 +315,6 @@ void cr_pipeline_stop(cr_pipeline *pipeline) {
   if (pipeline->started && options->source->stop != NULL) options->source->stop(options->user);
   pipeline->started = false;
 }
-
-/* ---- consuming ----------------------------------------------------------- */
 
 crema_status cr_pipeline_await(cr_pipeline *pipeline, int consumer) {
   cr_consumer *c = &pipeline->consumer[consumer];

@@ -9,8 +9,6 @@
 #include "core/fail.h"
 #include "data/pipeline/pipeline_private.h"
 
-/* ---- items --------------------------------------------------------------- */
-
 static void note(cr_outcome *outcome, crema_status status) {
   outcome->status = status;
   if (status == CREMA_OK) return;
@@ -83,8 +81,6 @@ static crema_status take_item(cr_pipeline *pipeline, cr_batch *batch, int i) {
   return CREMA_OK;
 }
 
-/* ---- one batch ----------------------------------------------------------- */
-
 static cr_work *work_at(const cr_pipeline *pipeline, int index) {
   return &pipeline->work[(pipeline->head + index) % pipeline->window];
 }
@@ -134,8 +130,6 @@ static crema_status wait_for(cr_pipeline *pipeline, cr_work *work) {
   }
   return CREMA_OK;
 }
-
-/* ---- items that are skipped ---------------------------------------------- */
 
 /* Moves item `from` up to slot `to`: the source's data, and values in tops with a slot per item. */
 static void move_item(cr_batch *batch, int from, int to, bool loaded) {
@@ -192,8 +186,6 @@ static crema_status recall(cr_pipeline *pipeline) {
   }
   return CREMA_OK;
 }
-
-/* ---- the thread ---------------------------------------------------------- */
 
 /* Waits only if no batch is in flight. */
 static crema_status find_batch(cr_pipeline *pipeline, cr_batch **out) {

@@ -7,8 +7,6 @@
 #include "core/fail.h"
 #include "data/pipeline/reader_private.h"
 
-/* ---- making -------------------------------------------------------------- */
-
 static crema_status check_options(const cr_reader_options *options) {
   if (options->consumers < 1 || options->depth < 1) {
     return cr_fail(CREMA_E_ARGUMENT, "%s: a reader for %d consumers with %d records each",
@@ -112,8 +110,6 @@ static crema_status check_out(const cr_reader *reader, int consumer) {
   return cr_fail(CREMA_E_STATE, "%s: the reader is running already", cr_reader_source(reader));
 }
 
-/* ---- looking at the first records ---------------------------------------- */
-
 /* Moves the consumer's own cursor, which does not affect other consumers. Past the last record the
  * number of records is known, so that a search for a record that does not exist can stop. */
 static crema_status move_preview(cr_reader *reader, cr_reader_slot *slot, uint64_t position) {
@@ -153,8 +149,6 @@ crema_status cr_reader_preview(cr_reader *reader, int consumer, uint64_t ahead, 
   pthread_mutex_unlock(&reader->lock);
   return status;
 }
-
-/* ---- cursors ------------------------------------------------------------- */
 
 static void begin_at_first(cr_reader *reader, int consumer) {
   cr_reader_slot *slot = &reader->slot[consumer];
@@ -227,8 +221,6 @@ void cr_reader_note_cursor(cr_reader *reader, cr_reader_cursor *cursor) {
   cursor->in_key_order = reader->caches && reader->walk.in_key_order;
   pthread_mutex_unlock(&reader->lock);
 }
-
-/* ---- coming and going ---------------------------------------------------- */
 
 static void free_queues(const cr_reader *reader, cr_reader_slot *slot) {
   cr_queue_pair_free(&slot->pair, NULL);

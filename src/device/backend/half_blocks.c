@@ -4,8 +4,6 @@
 
 #include "device/backend/half.h"
 
-/* ---- any processor ------------------------------------------------------- */
-
 static void from_f16(const uint16_t *src, int64_t count, float *dst, bool past_caches) {
   (void)past_caches;
   for (int64_t i = 0; i < count; ++i) dst[i] = cr_f16_to_f32(src[i]);
@@ -27,8 +25,6 @@ static void to_bf16(const float *src, int64_t count, uint16_t *dst, bool past_ca
 }
 
 static const cr_half_code any_processor = {"any processor", from_f16, from_bf16, to_f16, to_bf16};
-
-/* ---- vectors of x86 ------------------------------------------------------ */
 
 #ifdef __x86_64__
 #include <immintrin.h>
@@ -136,8 +132,6 @@ const cr_half_code *cr_half_code_find(int n) {
 }
 
 #endif
-
-/* ---- blocks -------------------------------------------------------------- */
 
 void cr_load_floats(crema_dtype type, const void *src, int64_t at, int64_t count, float *out) {
   if (type == CREMA_F32) {

@@ -122,8 +122,6 @@ crema_status cr_check_dots_segments(const cr_call *call) {
                  s == NULL || s->segment == NULL ? 0 : s->segments, (long long)results);
 }
 
-/* ---- recurrences ---- */
-
 static crema_status wrong_recurrence(const cr_split *s) {
   return cr_fail(CREMA_E_SHAPE,
                  "a recurrence of %lld steps, %lld sequences and %lld units, with arguments of "
@@ -159,8 +157,6 @@ crema_status cr_check_lstm_unit(cr_plan *plan) {
   }
   return wrong_recurrence(&s);
 }
-
-/* ---- maps ---- */
 
 crema_status cr_check_maps(const cr_plan *plan, int src, int dst) {
   const crema_shape *s = &plan->desc->arg[src].shape, *d = &plan->desc->arg[dst].shape;

@@ -5,8 +5,6 @@
 #include "core/fail.h"
 #include "device/backend/current.h"
 
-/* ---- the device's list of contexts ---- */
-
 void cr_context_number(crema_context *context) {
   static _Atomic uint64_t ids;
   context->id = atomic_fetch_add(&ids, 1) + 1;
@@ -41,8 +39,6 @@ static crema_context *find_context(crema_device *device, uint64_t id) {
   while (context != NULL && context->id != id) context = context->next;
   return context;
 }
-
-/* ---- order between contexts ---- */
 
 static crema_status follow_locked(crema_context *context, uint64_t id) {
   const cr_backend *backend = context->device->backend;

@@ -37,8 +37,6 @@ typedef struct cudnn_conv_state {
   cr_hd_slide slide; /* then */
 } cudnn_conv_state;
 
-/* ---- the description ---- */
-
 /* Extents of a shape, with an axis of extent 1 put in when there is only one spatial axis. Errors:
  * CREMA_E_UNSUPPORTED beyond what cuDNN's kernels count in an int. */
 static crema_status extents(const crema_shape *shape, int *count, int64_t *dim) {
@@ -83,8 +81,6 @@ static crema_status describe(cr_cudnn_conv *conv, const cr_conv_params *params,
   }
   return CREMA_OK;
 }
-
-/* ---- choosing an engine ---- */
 
 /* The fastest plan whose scratchpad fits the device's memory. cuDNN lists the fastest first without
  * a time: the index in its list stands for the time. */
@@ -162,8 +158,6 @@ static crema_status choose_both(cudnn_conv_state *s, crema_context *context, cud
   log_choice(s);
   return CREMA_OK;
 }
-
-/* ---- the plan ---- */
 
 static void destroy_state(cudnn_conv_state *s) {
   if (s == NULL) return;
@@ -280,8 +274,6 @@ static crema_status conv_plan(cr_plan *plan) {
   plan->state = state;
   return CREMA_OK;
 }
-
-/* ---- runs ---- */
 
 /* Queues cuDNN's part, with x, w and y as cr_cudnn_conv has them. */
 static crema_status convolve(const cr_call *call, const void *x, const void *w, const void *y,

@@ -10,8 +10,6 @@
 #include "device/cuda/rows.h"
 #include "device/cuda/start.h"
 
-/* ---- devices ---- */
-
 static crema_status cuda_count(int *out) {
   int count = 0, driver = 0, runtime = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
@@ -149,8 +147,6 @@ static int cuda_owner(uintptr_t address) {
   return ours ? attributes.device : -1;
 }
 
-/* ---- peers ---- */
-
 static bool cuda_can_access_peer(crema_device *device, crema_device *peer) {
   int can = 0;
   if (device->index == peer->index) return false;
@@ -185,8 +181,6 @@ static crema_status cuda_enable_peer(crema_device *device, crema_device *peer) {
   }
   return cr_cuda_check(error, "enabling peer access");
 }
-
-/* ---- memory ---- */
 
 static crema_status cuda_alloc(crema_device *device, size_t bytes, crema_devptr *out) {
   void *memory = NULL;
@@ -249,8 +243,6 @@ static crema_status cuda_host_alias(crema_device *device, void *memory, crema_de
   out->address = (uintptr_t)alias;
   return CREMA_OK;
 }
-
-/* ---- the table ---- */
 
 #define ENTRY(name) &cr_##name.kernel,
 static const cr_kernel *const kernels[] = {

@@ -8,8 +8,6 @@
 #include "device/cuda/cuda_table.h"
 #include "device/cuda/kernels/convert.h"
 
-/* ---- contexts ---- */
-
 static crema_status open_stream(cuda_context *state) {
   void *fault = NULL, *device_fault = NULL;
   CR_TRY(cr_cuda_check(cudaStreamCreateWithFlags(&state->stream, cudaStreamNonBlocking),
@@ -99,8 +97,6 @@ cr_cuda_fault *cr_cuda_fault_of(crema_context *context) {
   return cr_cuda_context(context)->device_fault;
 }
 
-/* ---- copies ---- */
-
 static enum cudaMemcpyKind copy_direction(cr_copy_kind kind) {
   switch (kind) {
     case CR_COPY_HOST_TO_DEVICE: return cudaMemcpyHostToDevice;
@@ -160,8 +156,6 @@ crema_status cr_cuda_convert(crema_context *context, int64_t count, cr_format ds
   cr_cuda_leave(before);
   return status;
 }
-
-/* ---- events ---- */
 
 struct cr_native_event {
   cudaEvent_t event;

@@ -16,8 +16,6 @@ enum { CONFIGS = 256, TRIED = 24 };
 enum { TENSORS = 3 };
 static const int64_t uid_of[TENSORS] = {1, 2, 3}; /* x, w, y */
 
-/* ---- making descriptors ---- */
-
 /* A descriptor that is being made: after the first failure nothing more is done with it. */
 typedef struct maker {
   const cr_cudnn *dnn;
@@ -61,8 +59,6 @@ static cudnnStatus_t finish(maker *m, cudnnBackendDescriptor_t *out) {
   *out = m->desc;
   return m->status;
 }
-
-/* ---- the graph ---- */
 
 typedef struct graph {
   const cr_cudnn *dnn;
@@ -168,8 +164,6 @@ static cudnnStatus_t make_graph(graph *g, int64_t alignment) {
   return finish(&m, &g->graph);
 }
 
-/* ---- which engines may be used ---- */
-
 /* Room for every note of an engine, of either kind. */
 enum { NOTES = 32 };
 _Static_assert((int)CUDNN_NUMERICAL_NOTE_TYPE_COUNT <= NOTES &&
@@ -244,8 +238,6 @@ static cudnnStatus_t judge(const graph *g, cudnnBackendDescriptor_t config, bool
   return status;
 }
 
-/* ---- plans ---- */
-
 void cr_cudnn_destroy_plan(const cr_cudnn *dnn, cr_cudnn_plan *plan) {
   /* When the driver has gone, cuDNN does not bear being called. */
   if (plan->plan != NULL && !cr_cuda_is_gone()) {
@@ -319,8 +311,6 @@ static cudnnStatus_t list_configs(const graph *g, cudnnBackendHeurMode_t mode, c
   destroy(dnn, &heuristics);
   return status;
 }
-
-/* ---- the search ---- */
 
 typedef struct plan_search {
   const cr_cudnn_wish *wish;
@@ -408,8 +398,6 @@ crema_status cr_cudnn_find_plans(const cr_cudnn *dnn, cudnnHandle_t handle,
   if (status != CREMA_OK) cr_cudnn_drop_plans(dnn, out, -1);
   return status;
 }
-
-/* ---- runs ---- */
 
 cudnnStatus_t cr_cudnn_run_plan(const cr_cudnn *dnn, cudnnHandle_t handle,
                                 const cr_cudnn_plan *plan, const void *x, const void *w,

@@ -12,8 +12,6 @@
 #include "core/fail.h"
 #include "device/cuda/cuda_private.h"
 
-/* ---- which devices are open ---- */
-
 typedef struct driver_calls {
   __typeof__(&cuDeviceGet) device_get;
   __typeof__(&cuDevicePrimaryCtxGetState) state;
@@ -60,8 +58,6 @@ bool cr_cuda_is_gone(void) {
 crema_status cr_cuda_library_failure(void) {
   return cr_cuda_is_gone() ? CREMA_E_CLOSED : CREMA_E_DEVICE;
 }
-
-/* ---- entering and leaving ---- */
 
 /* The device that this thread is known to be bound to. */
 static _Thread_local int bound = -1;

@@ -40,8 +40,6 @@ static crema_status check(cublasStatus_t status, const char *what) {
   return cr_fail(code, "cuBLASLt, %s: status %d", what, (int)status);
 }
 
-/* ---- descriptors ---- */
-
 /* A row-major matrix of `rows` rows, as cuBLASLt sees it. */
 static crema_status make_layout(const cr_gemm_plan *plan, int64_t rows, int64_t columns,
                                 cublasLtMatrixLayout_t *out) {
@@ -80,8 +78,6 @@ static crema_status make_descriptors(cr_gemm_plan *plan) {
                      &plan->second));
   return make_layout(plan, s->m, s->n, &plan->result);
 }
-
-/* ---- choosing an algorithm ---- */
 
 static crema_status set_preferences(const cr_cublaslt *blas, cublasLtMatmulPreference_t preference,
                                     uint32_t alignment) {
@@ -135,8 +131,6 @@ done:
   (void)blas->cublasLtMatmulPreferenceDestroy(preference);
   return status;
 }
-
-/* ---- the plan ---- */
 
 static crema_status choose_both(cr_gemm_plan *plan, crema_context *context) {
   cublasLtHandle_t handle = NULL;

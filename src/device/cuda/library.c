@@ -13,8 +13,6 @@
 
 enum { PATH = 4096 };
 
-/* ---- finding ---- */
-
 /* Below a folder: the folder itself, the layouts of a toolkit and of NVIDIA's Python packages. */
 static const char *const below[] = {"", "lib64/", "lib/", "*/lib/"};
 
@@ -58,8 +56,6 @@ bool cr_library_symbol(void *library, const char *name, void *function) {
   memcpy(function, &symbol, sizeof symbol);
   return symbol != NULL;
 }
-
-/* ---- remembering ---- */
 
 static crema_status missing_status(const char *missing) {
   return missing[0] == '\0' ? CREMA_OK : cr_fail(CREMA_E_UNSUPPORTED, "%s", missing);

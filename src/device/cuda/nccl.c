@@ -10,8 +10,6 @@
 #include "device/cuda/library.h"
 #include "device/cuda/nccl_library.h"
 
-/* ---- the library ---- */
-
 static cr_nccl nccl;
 static cr_library_answer answer = {.lock = PTHREAD_MUTEX_INITIALIZER, .quiet = true};
 
@@ -53,8 +51,6 @@ static crema_status check(int result, const char *what) {
   (void)cudaGetLastError(); /* that NCCL may have left */
   return cr_fail(CREMA_E_DEVICE, "NCCL: %s: %s", what, nccl.GetErrorString(result));
 }
-
-/* ---- members ---- */
 
 struct cr_member {
   const crema_device *device;

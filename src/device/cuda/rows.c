@@ -24,8 +24,6 @@ int64_t cr_cuda_parts(int64_t count, int64_t most) {
   return parts < 1 ? 1 : parts < most ? parts : most;
 }
 
-/* ---- windows ---- */
-
 static crema_status slide_axis(const cr_window *window, int64_t in, int64_t out, int a, bool dense,
                                cr_hd_slide *s) {
   const int64_t dilation = dense ? 1 : window->dilation[a];
@@ -96,8 +94,6 @@ crema_status cr_cuda_one_type(const cr_op_desc *desc, crema_dtype *out) {
 void cr_cuda_free_state(cr_plan *plan) {
   free(plan->state);
 }
-
-/* ---- sums over channels ---- */
 
 int64_t cr_cuda_channel_parts(cr_split split) {
   /* Enough parts to fill a large device with thread blocks, none shorter than a few thousand terms.

@@ -34,8 +34,6 @@ static crema_status affine_bwd_data(const cr_call *call) {
   return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_affine, &args);
 }
 
-/* ---- post operations ---- */
-
 size_t cr_cuda_posts_bytes(const cr_op_desc *desc) {
   if (!cr_posts_add(cr_op_posts(desc))) return 0;
   return (size_t)cr_op_arg_count(desc, CR_ARG_RESULT) *
@@ -129,8 +127,6 @@ static crema_status prelu_bwd_data(const cr_call *call) {
   return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_prelu_bwd, &args);
 }
 
-/* ---- batch normalisation ---- */
-
 /* The scratchpad: the parts of two sums, then three numbers a channel. */
 static crema_status bn_plan(cr_plan *plan) {
   const cr_split s = cr_op_split(plan->desc, 0, 1);
@@ -211,8 +207,6 @@ static crema_status bn_bwd(const cr_call *call) {
   }
   return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_bn_bwd, &args);
 }
-
-/* ---- softmax ---- */
 
 /* Lines that lie side by side in memory are read best by one thread per line, others by one thread
  * block per line. */

@@ -4,8 +4,6 @@
 #include "device/cuda/kernels/device_functions.h"
 #include "device/cuda/rows.h"
 
-/* ---- functions of one argument ---- */
-
 static crema_status unary_plan(cr_plan *plan) {
   const unsigned function = (unsigned)plan->desc->u.unary.function;
   if (function < CR_UNARY_FUNCTIONS) return CREMA_OK;
@@ -39,8 +37,6 @@ static crema_status unary_bwd(const cr_call *call) {
   return cr_cuda_each_of(call, 0, relu ? CR_DEVICE_FUNCTION_relu_bwd : CR_DEVICE_FUNCTION_unary_bwd,
                          &args);
 }
-
-/* ---- several arguments ---- */
 
 /* How many arguments are sources: all but dst, and aux or diff_src. */
 static int sources_of(const cr_op_desc *desc) {

@@ -7,8 +7,6 @@
 #include "device/cuda/kernels/device_functions.h"
 #include "device/cuda/rows.h"
 
-/* ---- inner product ---- */
-
 /* m rows of k values in, of n values out. */
 typedef struct gemm_ip_state {
   cr_gemm_plan *gemm;
@@ -120,8 +118,6 @@ static crema_status ip_bwd_weights(const cr_call *call) {
                                    .scratchpad = cr_cuda_scratchpad(call, state->gemm_bytes)};
   return cr_cuda_channel_sums(call, &sum);
 }
-
-/* ---- convolution ---- */
 
 /* The windows of one image and group are unfolded into a matrix of C/group * K rows and P = S'...
  * columns. */

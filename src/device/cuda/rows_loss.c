@@ -8,8 +8,6 @@
 
 enum { MOST_PARTS = 512 };
 
-/* ---- the two launches of a sum ---- */
-
 static size_t part_bytes(int64_t count) {
   return 2 * (size_t)cr_cuda_parts(count, MOST_PARTS) * sizeof(double);
 }
@@ -38,8 +36,6 @@ static crema_status reduce(const cr_call *call) {
   cr_total_args total = {.sum = (double *)call->buffer[1].address}; /* NOLINT */
   return add_up(call, CR_DEVICE_FUNCTION_reduce_parts, &args, &total);
 }
-
-/* ---- losses over labels ---- */
 
 /* prob (outer, C, inner), label (outer, inner). */
 static crema_status labels_plan(cr_plan *plan) {
@@ -165,8 +161,6 @@ static crema_status accuracy(const cr_call *call) {
   return cr_cuda_blocks_in(call, CR_DEVICE_FUNCTION_accuracy_class, &args, args.classes,
                            args.count);
 }
-
-/* ---- losses over scores and pairs ---- */
 
 /* scores, targets, loss, count. */
 static crema_status sigmoid_loss_fwd(const cr_call *call) {

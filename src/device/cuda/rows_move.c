@@ -5,8 +5,6 @@
 #include "device/cuda/kernels/device_functions.h"
 #include "device/cuda/rows.h"
 
-/* ---- dropout ---- */
-
 static float keep_scale(float ratio) {
   return ratio < 1 ? 1 / (1 - ratio) : 0;
 }
@@ -41,8 +39,6 @@ static crema_status dropout_bwd(const cr_call *call) {
   return cr_cuda_each_of(call, 0, CR_DEVICE_FUNCTION_dropout_bwd, &args);
 }
 
-/* ---- concat and slice ---- */
-
 /* Copies between the parts, arguments first to last - 1, and the whole. */
 static crema_status move_parts(const cr_call *call) {
   const bool concat = call->desc->kind == CR_OP_CONCAT;
@@ -66,8 +62,6 @@ static crema_status move_parts(const cr_call *call) {
   }
   return CREMA_OK;
 }
-
-/* ---- crop and permute ---- */
 
 static void strides_of(const crema_shape *shape, int64_t *stride) {
   int64_t step = 1;
@@ -117,8 +111,6 @@ static crema_status permute(const cr_call *call) {
   return cr_cuda_each_of(call, 1, CR_DEVICE_FUNCTION_walk_read, &args);
 }
 
-/* ---- tile and gather ---- */
-
 /* src (outer, inner), dst (outer, tiles, inner); or the reverse. */
 static crema_status tile(const cr_call *call) {
   const bool forward = call->desc->kind == CR_OP_TILE_FWD;
@@ -156,8 +148,6 @@ static crema_status gather_bwd(const cr_call *call) {
   if (!call->accumulate[2]) CR_TRY(cr_cuda_clear(call, 2));
   return cr_cuda_each_in(call, CR_DEVICE_FUNCTION_gather_bwd, &args, args.width);
 }
-
-/* ---- rows of a matrix ---- */
 
 static cr_row_args row_args(const cr_call *call) {
   return (cr_row_args){.width = cr_op_split(call->desc, 0, 1).channels};

@@ -18,8 +18,6 @@ static step_extents extents_of(const cr_op_desc *desc, int state) {
   return (step_extents){s.outer, s.channels, s.inner};
 }
 
-/* ---- products ---- */
-
 /* The scratchpad: the product's own, then the product or its factor, then the row's. */
 typedef struct recurrent_state {
   cr_gemm_plan *gemm; /* used for all steps; NULL: there is nothing to multiply */
@@ -76,8 +74,6 @@ static crema_status keep_steps(cr_plan *plan, const step_extents *e, int64_t per
   return keep(plan, &shape, e->steps > 0 ? shape.m * shape.n : 0, more);
 }
 
-/* ---- states that are carried from step to step ---- */
-
 /* to (rows, D) = cont (rows) * from (rows, D). */
 static crema_status carry(const cr_call *call, const step_extents *e, int64_t rows,
                           const float *cont, cr_hd_values from, cr_hd_values to) {
@@ -93,8 +89,6 @@ static crema_status first_gradient(const cr_call *call, const step_extents *e, c
   if (call->buffer[i].address == 0) return CREMA_OK;
   return carry(call, e, e->batch, cont, cr_float_values(products(call)), cr_cuda_values(call, i));
 }
-
-/* ---- LSTM ---- */
 
 static crema_status lstm_fwd_plan(cr_plan *plan) {
   const step_extents e = extents_of(plan->desc, 6);
@@ -175,8 +169,6 @@ static crema_status lstm_bwd(const cr_call *call) {
   return first_gradient(call, &e, cr_cuda_f32(call, 3), 8);
 }
 
-/* ---- one step of an LSTM by complete gates ---- */
-
 /* gates, cont, c0, c, h. */
 static crema_status lstm_unit_fwd(const cr_call *call) {
   const cr_lstm_args args = {.sums = cr_cuda_values(call, 0),
@@ -200,8 +192,6 @@ static crema_status lstm_unit_bwd(const cr_call *call) {
                                  .units = cr_divisor_of(extents_of(call->desc, 2).units)};
   return cr_cuda_each_of(call, 2, CR_DEVICE_FUNCTION_lstm_unit_bwd, &args);
 }
-
-/* ---- hyperbolic tangents ---- */
 
 static crema_status rnn_fwd_plan(cr_plan *plan) {
   const step_extents e = extents_of(plan->desc, 4);
@@ -253,8 +243,6 @@ static crema_status rnn_bwd(const cr_call *call) {
   }
   return first_gradient(call, &e, cont, 5);
 }
-
-/* ---- weights ---- */
 
 static crema_status weights_plan(cr_plan *plan) {
   const step_extents e = extents_of(plan->desc, 0);

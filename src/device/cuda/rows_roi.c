@@ -3,8 +3,6 @@
 #include "device/cuda/kernels/device_functions.h"
 #include "device/cuda/rows.h"
 
-/* ---- tables ---- */
-
 /* The next array of the scratchpad, whose end goes to *at. The host never follows these pointers,
  * which are counted from 0 in a plan. */
 static void *array_at(size_t *at, int64_t count, size_t size) {
@@ -130,8 +128,6 @@ static cr_roi_args args_of(const cr_call *call) {
   return args;
 }
 
-/* ---- forward ---- */
-
 /* src, rois, dst. */
 static crema_status forward(const cr_call *call) {
   static const cr_device_function functions[] = {[CR_ROI_LARGEST] = CR_DEVICE_FUNCTION_roi_pool_fwd,
@@ -145,8 +141,6 @@ static crema_status forward(const cr_call *call) {
                          &args, args.regions * args.by_sides.by));
   return cr_cuda_each_of(call, 2, functions[args.kind], &args);
 }
-
-/* ---- backward ---- */
 
 /* Blocks of channels at each position of the map. */
 static int64_t spots(const cr_roi_args *a) {

@@ -8,8 +8,6 @@ static int fewer(int a, int b) {
   return a < b ? a : b;
 }
 
-/* ---- updates ---- */
-
 static cr_update_args update_args(const cr_call *call) {
   const cr_op_scalars *s = call->scalars;
   const bool two = cr_update_needs_two(call->desc->u.update.rule);
@@ -53,8 +51,6 @@ static crema_status update(const cr_call *call) {
   }
   return CREMA_OK;
 }
-
-/* ---- scalar products ---- */
 
 enum { MOST_PARTS = 256 };
 

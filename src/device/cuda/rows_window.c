@@ -7,8 +7,6 @@
 #include "device/cuda/kernels/device_functions.h"
 #include "device/cuda/rows.h"
 
-/* ---- pooling ---- */
-
 typedef struct pool_state {
   cr_hd_slide slide;
   int64_t planes;
@@ -117,8 +115,6 @@ static crema_status stochastic_pool_test(const cr_call *call) {
   return cr_cuda_each_in(call, CR_DEVICE_FUNCTION_pool_weighted, &args, pool_outputs(call));
 }
 
-/* ---- windows as columns ---- */
-
 static crema_status fold_plan(cr_plan *plan) {
   const int image_arg = plan->desc->kind == CR_OP_IM2COL ? 0 : 1;
   const crema_shape *image = &plan->desc->arg[image_arg].shape;
@@ -144,8 +140,6 @@ static crema_status fold(const cr_call *call) {
   return cr_cuda_each_of(call, 1, unfold ? CR_DEVICE_FUNCTION_unfold : CR_DEVICE_FUNCTION_fold,
                          &args);
 }
-
-/* ---- local response normalisation ---- */
 
 static crema_status lrn_plan(cr_plan *plan) {
   const size_t arrays = plan->desc->kind == CR_OP_LRN_FWD ? 1 : 2;

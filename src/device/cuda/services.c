@@ -56,8 +56,6 @@ crema_status cr_context_choose(crema_context *context, const cr_algorithm *table
   return library->choose(context, table, count, id);
 }
 
-/* ---- the entry ---- */
-
 static bool agrees(const cr_cuda_abi *a, const cr_cuda_abi *b) {
   return a->version == b->version && a->backend_bytes == b->backend_bytes &&
          a->context_bytes == b->context_bytes && a->device_bytes == b->device_bytes &&

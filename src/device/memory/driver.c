@@ -21,8 +21,6 @@ crema_status cr_device_memory_info(crema_device *device, size_t *free_bytes, siz
   return CREMA_OK;
 }
 
-/* ---- page-locked host memory ---- */
-
 static atomic_size_t pinned_bytes;
 
 size_t crema_pinned_bytes(void) {

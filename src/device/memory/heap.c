@@ -82,8 +82,6 @@ static bool make_room(void *array, size_t count, size_t *room, size_t width) {
   return true;
 }
 
-/* ---- poison ---- */
-
 static void poison(const cr_heap *heap, uintptr_t address, size_t bytes) {
   if (heap->device->backend->host_memory) ASAN_POISON_MEMORY_REGION((void *)address, bytes);
 }
@@ -91,8 +89,6 @@ static void poison(const cr_heap *heap, uintptr_t address, size_t bytes) {
 static void unpoison(const cr_heap *heap, uintptr_t address, size_t bytes) {
   if (heap->device->backend->host_memory) ASAN_UNPOISON_MEMORY_REGION((void *)address, bytes);
 }
-
-/* ---- regions ---- */
 
 static void free_regions(cr_heap *heap) {
   for (size_t i = 0; i < heap->region_count; ++i) {
@@ -129,8 +125,6 @@ static void destroy(cr_heap *heap) {
   pthread_mutex_destroy(&heap->lock);
   free(heap);
 }
-
-/* ---- pieces ---- */
 
 /* The contribution of a block to the stamp. */
 static uint64_t mix(uintptr_t address, size_t bytes) {
@@ -177,8 +171,6 @@ static uintptr_t best_gap(const cr_heap *heap, size_t bytes) {
   }
   return best;
 }
-
-/* ---- notes and the plan ---- */
 
 static size_t note_begin(cr_heap *heap, size_t bytes) {
   heap->noting = heap->noting && heap->now.count < MOST_NOTES &&
@@ -272,8 +264,6 @@ void cr_heap_rest(crema_context *context) {
   pthread_mutex_unlock(&heap->lock);
 }
 
-/* ---- blocks ---- */
-
 /* With the lock held: later work of the heap's context waits for the work of the context called
  * `id`, which has used a block last; else the host does. Work that fails is over; its context
  * reports the failure. */
@@ -354,8 +344,6 @@ bool cr_heap_take(crema_context *context, size_t bytes, cr_block *out) {
   return taken;
 }
 
-/* ---- running again in the same memory ---- */
-
 static uint64_t stamp_of(const cr_heap *heap) {
   uint64_t stamp = heap->blocks + 1;
   for (size_t i = 0; i < heap->region_count; ++i) {
@@ -411,8 +399,6 @@ void cr_heap_leave(crema_context *context) {
   }
   pthread_mutex_unlock(&heap->lock);
 }
-
-/* ---- life ---- */
 
 crema_status cr_heap_open(crema_context *context) {
   if (context->heap != NULL) return CREMA_OK;

@@ -50,8 +50,6 @@ static struct {
   const crema_host_allocator *_Atomic current;
 } host_allocator = {.current = &system_allocator};
 
-/* ---- slabs --------------------------------------------------------------- */
-
 /* Blocks of medium size are cut from slabs of large pages. A net has hundreds of them, its first
  * pass touches all, and in small pages the page faults would cost more than the arithmetic. A block
  * takes the first hole that is large enough, else the untouched end of the slab. One slab without
@@ -178,8 +176,6 @@ static const crema_host_allocator slab_allocator = {slab_alloc, slab_free, NULL}
 #else
 #define WATCHED 0
 #endif
-
-/* ---- blocks -------------------------------------------------------------- */
 
 void cr_host_set_allocator(const crema_host_allocator *allocator) {
   atomic_store(&host_allocator.current, allocator != NULL ? allocator : &system_allocator);

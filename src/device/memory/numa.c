@@ -13,8 +13,6 @@
 
 enum { MASK_BITS = 8 * sizeof(unsigned long), BIND_POLICY = 2, MOVE_PAGES = 2 };
 
-/* ---- the real system: system calls, so that no library is needed ---- */
-
 static int count_nodes(void) {
   FILE *file = fopen("/sys/devices/system/node/online", "r");
   if (file == NULL) return 1;
@@ -88,8 +86,6 @@ bool cr_numa_enabled(void) {
   }
   return atomic_load(&numa.on) == 1;
 }
-
-/* ---- interface ---- */
 
 crema_status cr_numa_bind(void *memory, size_t bytes, int node) {
   if (!cr_numa_enabled() || node < 0 || bytes == 0) return CREMA_OK;

@@ -55,8 +55,6 @@ struct cr_pool {
   size_t held_bytes, peak_held_bytes; /* taken from the driver */
 };
 
-/* ---- options ---- */
-
 cr_pool_options cr_pool_options_for(cr_pool_mode mode) {
   /* The variable of the NVIDIA dialect's memory manager. */
   const char *debug = getenv("DEBUG_GPU_MEM");
@@ -120,8 +118,6 @@ cr_pool_mode cr_pool_current_mode(void) {
   return mode;
 }
 
-/* ---- estimate of free memory ---- */
-
 /* With info_lock held. A driver that cannot answer leaves the estimate as it is. */
 static void ask_driver(cr_pool *pool) {
   size_t free_bytes = 0, total_bytes = 0;
@@ -171,8 +167,6 @@ crema_status cr_pool_memory(cr_pool *pool, bool refresh, size_t *free_bytes, siz
   *free_bytes = available < total ? available : total;
   return CREMA_OK;
 }
-
-/* ---- the driver ---- */
 
 static crema_status driver_alloc(cr_pool *pool, size_t bytes, crema_devptr *out) {
   if (!atomic_load(&pool->device->named) && !atomic_exchange(&pool->device->named, true)) {
@@ -224,8 +218,6 @@ static void driver_free(cr_pool *pool, pool_block *b) {
   pthread_mutex_unlock(&pool->info_lock);
   free(b);
 }
-
-/* ---- bins ---- */
 
 static int bin_of(const cr_pool *pool, size_t bytes) {
   if (pool->options.mode == CR_POOL_NONE) return NO_BIN;
@@ -347,8 +339,6 @@ size_t cr_pool_trim(cr_pool *pool) {
   return bytes;
 }
 
-/* ---- live blocks ---- */
-
 static size_t bucket_of(crema_devptr memory) {
   /* Addresses are multiples of 64 at least; the multiplier spreads them (Knuth). */
   return (size_t)(((uint64_t)memory.address >> 6) * 0x9e3779b97f4a7c15u >> 54) % BUCKETS;
@@ -374,8 +364,6 @@ static pool_block *take_live(cr_pool *pool, crema_devptr memory) {
   pthread_mutex_unlock(lock);
   return b;
 }
-
-/* ---- interface ---- */
 
 static crema_status out_of_memory(cr_pool *pool, size_t bytes) {
   char reason[512];
@@ -493,8 +481,6 @@ cr_pool_info cr_pool_describe(cr_pool *pool) {
   pthread_mutex_unlock(&pool->info_lock);
   return info;
 }
-
-/* ---- life ---- */
 
 crema_status cr_pool_create(crema_device *device, const cr_pool_options *options, cr_pool **out) {
   if (options->growth < 2 || options->max_bin >= MAX_BINS || options->min_bin > options->max_bin) {

@@ -110,8 +110,6 @@ size_t cr_device_scratchpad_bytes(crema_device *device) {
   return bytes;
 }
 
-/* ---- choosing algorithms ---- */
-
 /* The fastest that works with `bytes`; NULL: none does. */
 static const cr_algorithm *fastest(const cr_algorithm *table, int count, size_t bytes) {
   const cr_algorithm *best = NULL;

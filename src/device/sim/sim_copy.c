@@ -9,8 +9,6 @@
 /* The last part of a wait is spun: the system wakes a sleeper too late. */
 #define SPIN_SECONDS 1e-4
 
-/* ---- on the stream: the work itself ---- */
-
 enum { TO_DEVICE, FROM_DEVICE };
 
 static double later(double a, double b) {
@@ -71,8 +69,6 @@ static crema_status run_convert(sim_stream *stream, sim_task *task) {
                                               task->u.convert.dst_format, task->u.convert.dst,
                                               task->u.convert.src_format, task->u.convert.src);
 }
-
-/* ---- on the host: queueing it ---- */
 
 static cr_sim_op op_of(cr_copy_kind kind) {
   switch (kind) {

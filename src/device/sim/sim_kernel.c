@@ -37,8 +37,6 @@ static size_t argument_bytes(const sim_plan *plan, int i) {
   return (size_t)crema_shape_count(shape, 0, shape->axes) * crema_dtype_size(format.type);
 }
 
-/* ---- plan ---- */
-
 static crema_status plan_row(cr_plan *plan) {
   const sim_row *row = (const sim_row *)plan->kernel; /* the kernel is the row's first member */
   sim_plan *state = calloc(1, sizeof *state);
@@ -88,8 +86,6 @@ static void destroy_row(cr_plan *plan) {
   if (state->kernel->destroy != NULL) state->kernel->destroy(&state->inner);
   free(state);
 }
-
-/* ---- run ---- */
 
 static crema_status make_room(sim_kernel_call *call, int args) {
   call->args = args;
@@ -224,8 +220,6 @@ static crema_status run_row(const cr_call *call) {
   if (status != CREMA_OK) cr_sim_free_call(queued);
   return status;
 }
-
-/* ---- table ---- */
 
 void cr_sim_make_kernels(void) {
   const cr_kernel *const *given = cr_sim_world.options.kernels;

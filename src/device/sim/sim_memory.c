@@ -16,8 +16,6 @@ sim_device *cr_sim_device(const crema_device *device) {
   return device->state;
 }
 
-/* ---- address space ---- */
-
 int cr_sim_owner(uintptr_t address) {
   const sim_world *w = &cr_sim_world;
   if (!w->running || address < (uintptr_t)w->addresses) return -1;
@@ -72,8 +70,6 @@ bool cr_sim_peek(crema_devptr memory, void *out, size_t bytes) {
   sim_unlock();
   return from != NULL;
 }
-
-/* ---- device memory ---- */
 
 /* The first gap of `bytes` bytes; its position in the list goes to *at. False when there is none.
  */
@@ -201,8 +197,6 @@ size_t cr_sim_live_bytes(int device) {
   sim_unlock();
   return bytes;
 }
-
-/* ---- page-locked host memory ---- */
 
 crema_status cr_sim_host_alloc(crema_device *device, size_t bytes, void **out) {
   sim_world *w = &cr_sim_world;

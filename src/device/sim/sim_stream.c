@@ -16,8 +16,6 @@ sim_stream *cr_sim_stream(const crema_context *context) {
   return context->state;
 }
 
-/* ---- clocks ---- */
-
 static void join_clock(sim_clock *into, const sim_clock *other) {
   for (int i = 0; i < SIM_CLOCKS; ++i) {
     if (other->done[i] > into->done[i]) into->done[i] = other->done[i];
@@ -29,8 +27,6 @@ static void set_clock(sim_clock *clock, const sim_stream *stream, uint64_t numbe
     clock->done[stream->index] = number;
   }
 }
-
-/* ---- running tasks ---- */
 
 /* With the lock held: the oldest task when it can run now. */
 static sim_task *runnable(sim_stream *stream) {
@@ -205,8 +201,6 @@ size_t cr_sim_live_streams(void) {
   return streams;
 }
 
-/* ---- queueing ---- */
-
 static crema_status grow(sim_stream *stream) {
   size_t capacity = stream->capacity > 0 ? 2 * stream->capacity : FIRST_CAPACITY;
   sim_task *ring = calloc(capacity, sizeof *ring);
@@ -232,8 +226,6 @@ crema_status cr_sim_submit(sim_stream *stream, sim_task *task) {
   if (count == 0) pthread_cond_signal(&stream->arrived);
   return CREMA_OK;
 }
-
-/* ---- life of a stream ---- */
 
 static crema_status make_stream(sim_stream **out) {
   sim_world *w = &cr_sim_world;
@@ -349,8 +341,6 @@ void cr_sim_end_streams(void) {
   w->streams = 0;
 }
 
-/* ---- the host waits ---- */
-
 static crema_status take_failure(sim_stream *stream) {
   crema_status status = stream->failure;
   stream->failure = CREMA_OK;
@@ -394,8 +384,6 @@ crema_status cr_sim_busy(crema_context *context, bool *out) {
   sim_unlock();
   return CREMA_OK;
 }
-
-/* ---- events ---- */
 
 crema_status cr_sim_event_create(crema_device *device, cr_native_event **out) {
   (void)device;

@@ -21,8 +21,6 @@ enum { LIBRARY_VERSION = 1 };
  * still ends. */
 static const double MOST_LATENCY = 3600, LEAST_BANDWIDTH = 1000;
 
-/* ---- options ---- */
-
 cr_sim_options cr_sim_defaults(void) {
   cr_sim_options options = {.devices = 1, .memory = (size_t)4 << 30};
   for (int a = 0; a < CR_SIM_MAX_DEVICES; ++a) {
@@ -134,8 +132,6 @@ crema_status cr_sim_parse(const char *text, cr_sim_options *options) {
   return status;
 }
 
-/* ---- start and stop ---- */
-
 static crema_status reserve_memory(sim_world *w) {
   w->span = (w->options.memory + ((size_t)2 << 20) - 1) >> 21 << 21;
   /* One large page between the devices, so that no overrun reaches a neighbour. */
@@ -240,8 +236,6 @@ static void start_from_environment(void) {
   if (text == NULL || text[0] == '\0' || cr_sim_running()) return;
   if (cr_sim_begin_from(text) != CREMA_OK) cr_log_warning("CREMA_SIM: %s", crema_error_text());
 }
-
-/* ---- the table ---- */
 
 static crema_status sim_count(int *out) {
   pthread_once(&environment_once, start_from_environment);

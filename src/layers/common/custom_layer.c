@@ -38,8 +38,6 @@ static struct {
   custom_type *first, *last;
 } registered = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* ---- the class ---- */
-
 static crema_status call(crema_layer *self, crema_layer_fn *function, crema_blob *const *bottom,
                          crema_blob *const *top) {
   if (function == NULL) return CREMA_OK;
@@ -122,8 +120,6 @@ static void make_class(custom_type *kind) {
   };
 }
 
-/* ---- the register ---- */
-
 static const custom_type *find(const char *type) {
   pthread_mutex_lock(&registered.lock);
   const custom_type *kind = registered.first;
@@ -186,8 +182,6 @@ crema_status cr_custom_layer_add(const crema_layer_type *type) {
   pthread_mutex_unlock(&registered.lock);
   return CREMA_OK;
 }
-
-/* ---- shared objects ---- */
 
 /* An object that is open. */
 typedef struct plugin {
@@ -285,8 +279,6 @@ out:
   free(resolved);
   return status;
 }
-
-/* ---- what its functions ask ---- */
 
 const char *crema_layer_name(const crema_layer *layer) {
   return layer == NULL ? NULL : layer->layer->name;

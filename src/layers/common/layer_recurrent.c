@@ -85,8 +85,6 @@ int cr_layer_recurrent_bottom(const cr_layer_recurrent *s, int state) {
   return (s->has_static ? 3 : 2) + state;
 }
 
-/* ---- shapes -------------------------------------------------------------- */
-
 static crema_status check_values(const cr_layer *layer, crema_blob *const *bottom) {
   const cr_layer_recurrent *s = layer->state;
   const crema_shape first = cr_shape_3(1, bottom[0]->shape.dim[1], s->units);
@@ -174,8 +172,6 @@ crema_status cr_layer_recurrent_reshape(cr_layer *layer, crema_blob *const *bott
   desc.u.offset[0] = s->steps - 1;
   return CR_LAYER_MAKE(layer, &s->last, &desc, &all, &one);
 }
-
-/* ---- passes -------------------------------------------------------------- */
 
 cr_tensor *cr_layer_recurrent_first(const cr_layer *layer, crema_blob *const *bottom, int state) {
   const cr_layer_recurrent *s = layer->state;

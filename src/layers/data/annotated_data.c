@@ -55,8 +55,6 @@ typedef struct annotated_data_state {
 
 enum { ROW = CR_ANNOTATED_ROW };
 
-/* ---- one record ---------------------------------------------------------- */
-
 static const Caffe__EmitConstraint *constraint_of(const annotated_data_state *s) {
   return s->transform == NULL ? NULL : s->transform->emit_constraint;
 }
@@ -160,8 +158,6 @@ static crema_status load_item(void *user, cr_load *load) {
   return cr_record_source_fail(&s->records.from, item->from.record->key, status);
 }
 
-/* ---- batches ------------------------------------------------------------- */
-
 static crema_status put_rows(annotated_data_state *s, cr_batch *batch) {
   static const float none[ROW] = {-1, -1, -1, -1, -1, -1, -1, -1};
   float *values = NULL;
@@ -194,8 +190,6 @@ static void free_item(void *item) {
 
 static const cr_source annotated_source = {CR_RECORD_SOURCE(load_item), .finish = finish,
                                            .free_item = free_item};
-
-/* ---- setting up ---------------------------------------------------------- */
 
 static crema_status check_param(const cr_layer *layer) {
   const Caffe__AnnotatedDataParameter *annotations = layer->param->annotated_data_param;

@@ -27,8 +27,6 @@ typedef struct data_state {
   cr_datum_source *source;
 } data_state;
 
-/* ---- setting up ---------------------------------------------------------- */
-
 static crema_status open_layer(const cr_layer *layer, data_state *state, crema_blob *const *top) {
   const Caffe__DataParameter *param = layer->param->data_param;
   CR_TRY(cr_record_input_open(&state->records, layer, layer->key));
@@ -66,8 +64,6 @@ static void destroy(cr_layer *layer) {
   cr_record_input_close(&state->records, layer);
   cr_datum_source_destroy(state->source);
 }
-
-/* ---- resuming ------------------------------------------------------------ */
 
 /* "draws <key of the random stream> " and the reader's cursor (record_input.h). */
 static crema_status save(cr_layer *layer, cr_buffer *out) {

@@ -47,8 +47,6 @@ typedef struct hdf5_data_state {
   double read_seconds, wait_seconds;
 } hdf5_data_state;
 
-/* ---- setting up ---------------------------------------------------------- */
-
 static crema_status check_param(const cr_layer *layer) {
   const Caffe__HDF5DataParameter *param = layer->param->hdf5_data_param;
   if (layer->param->transform_param != NULL) {
@@ -205,8 +203,6 @@ static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob
   for (int t = 0; t < layer->tops; ++t) CR_TRY(crema_blob_reshape(top[t], &s->shape[t]));
   return CREMA_OK;
 }
-
-/* ---- running ------------------------------------------------------------- */
 
 static crema_status load_file(const cr_layer *layer, hdf5_data_state *s, size_t f) {
   const hdf5_file *file = &s->file[f];

@@ -35,8 +35,6 @@ typedef struct image_data_state {
   image_worker *worker; /* `input.threads` of them */
 } image_data_state;
 
-/* ---- one image ----------------------------------------------------------- */
-
 /* A side, when the other one goes from `from` to `to`. */
 static int scaled(int64_t side, int64_t to, int64_t from) {
   return (int)fmin(fmax(round((double)side * (double)to / (double)from), 1), INT_MAX);
@@ -119,8 +117,6 @@ static crema_status load_item(void *user, cr_load *load) {
 }
 
 static const cr_source image_source = {.take = cr_listed_input_take, .load = load_item};
-
-/* ---- setting up ---------------------------------------------------------- */
 
 static crema_status check_param(const cr_layer *layer) {
   const Caffe__ImageDataParameter *param = layer->param->image_data_param;

@@ -60,8 +60,6 @@ typedef struct seg_data_state {
   seg_worker *worker; /* `input.threads` of them */
 } seg_data_state;
 
-/* ---- the list ------------------------------------------------------------ */
-
 static bool is_blank(char c) {
   return c == ' ' || c == '\t' || c == '\r';
 }
@@ -108,8 +106,6 @@ static crema_status read_lines(seg_data_state *s) {
   if (s->lines > 0) return CREMA_OK;
   return cr_fail(CREMA_E_PARSE, "%s: the list is empty", s->input.path);
 }
-
-/* ---- one image ----------------------------------------------------------- */
 
 static crema_status decode(const seg_data_state *s, seg_worker *w, const char *name,
                            cr_image_color color, cr_image *out) {
@@ -275,8 +271,6 @@ static crema_status load_item(void *user, cr_load *load) {
 }
 
 static const cr_source pair_source = {.take = cr_listed_input_take, .load = load_item};
-
-/* ---- setting up ---------------------------------------------------------- */
 
 /* Fields that would move pixels, but not their labels, or that have no meaning here. */
 static crema_status check_fields(const cr_layer *layer) {

@@ -38,8 +38,6 @@ static int64_t sample_size(const memory_data_state *s) {
   return (int64_t)s->channels * s->height * s->width;
 }
 
-/* ---- giving samples ------------------------------------------------------ */
-
 static crema_status check_samples(const cr_layer *layer, int64_t samples) {
   const memory_data_state *s = layer->state;
   if (samples > 0 && samples % s->batch == 0) return CREMA_OK;
@@ -161,8 +159,6 @@ static crema_status set_batch_size(cr_layer *layer, int64_t batch_size) {
   s->batch = batch_size;
   return CREMA_OK;
 }
-
-/* ---- the layer ----------------------------------------------------------- */
 
 static crema_status setup(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top) {
   memory_data_state *s = layer->state;

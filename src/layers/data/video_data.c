@@ -47,8 +47,6 @@ typedef struct video_state {
   char *name; /* of the video, for messages */
 } video_state;
 
-/* ---- frames -------------------------------------------------------------- */
-
 static void stop(void *user) {
   video_state *s = user;
   cr_video_pipe_stop(&s->pipe);
@@ -88,8 +86,6 @@ static void free_item(void *item) {
 
 static const cr_source video_source = {
     .stop = stop, .take = take_frame, .load = load_frame, .free_item = free_item};
-
-/* ---- setting up ---------------------------------------------------------- */
 
 static void use_key(void *state) {
   video_state *s = state;

@@ -63,8 +63,6 @@ typedef struct window_data_state {
 
 enum { PREFETCH = 3 };
 
-/* ---- one window ---------------------------------------------------------- */
-
 /* Makes the worker's file available to all threads, unless another thread was faster. */
 static void keep_file(kept_file *kept, cr_buffer *file) {
   cr_buffer *bytes = malloc(sizeof *bytes), *none = NULL;
@@ -176,8 +174,6 @@ static crema_status load_item(void *user, cr_load *load) {
 }
 
 static const cr_source window_source = {.load = load_item};
-
-/* ---- setting up ---------------------------------------------------------- */
 
 /* Windows are cut out and warped; nothing comes between. */
 static crema_status check_augment(const cr_layer *layer) {

@@ -111,8 +111,6 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   return crema_blob_reshape(top[0], scores);
 }
 
-/* ---- one image --------------------------------------------------------- */
-
 typedef struct crf_image {
   const float *scores, *colours; /* colours NULL: none */
   int64_t classes, plane;        /* plane: pixels of the whole map */

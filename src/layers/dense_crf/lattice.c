@@ -16,8 +16,6 @@ enum { MOST_CORNERS = CR_LATTICE_MOST_AXES + 1, FIRST_ROOM = 1024 };
 /* Above this, coordinates of lattice points would not fit their type. */
 static const float most_feature = 1e6f;
 
-/* ---- points to simplices ------------------------------------------------- */
-
 enum { BLOCK = 16 /* points, side by side in vectors */ };
 
 /* The simplices around points: the corner of remainder 0, the ranks of the distances from it, and
@@ -130,8 +128,6 @@ CR_CLONES static void find_simplices(const float (*feature)[BLOCK], const double
   find_keys(d, out);
 }
 
-/* ---- lattice points ------------------------------------------------------ */
-
 static uint32_t sum_of(const int32_t *key, int axes) {
   uint32_t sum = 0;
   for (int k = 0; k < axes; ++k) sum += (uint32_t)key[k] * factors[k];
@@ -209,8 +205,6 @@ static void free_table(cr_lattice_table *t) {
   free(t->key);
 }
 
-/* ---- bands --------------------------------------------------------------- */
-
 /* Features of `count` points, at most BLOCK; the last one fills up the block. */
 static crema_status read_features(const cr_lattice *l, int64_t first, int count,
                                   const float *feature, float (*out)[BLOCK]) {
@@ -272,8 +266,6 @@ static crema_status make_band(void *state, int worker, int64_t index) {
   }
   return CREMA_OK;
 }
-
-/* ---- all bands together -------------------------------------------------- */
 
 /* Makes room for `count` numbers; old values are lost. */
 static crema_status need(int32_t **array, size_t *room, size_t count) {

@@ -42,8 +42,6 @@ crema_status cr_lattice_begin(cr_lattice *l, int width) {
 enum { LANES = 8, MOST_PARTS = 4 };
 typedef float part __attribute__((vector_size(LANES * sizeof(float)), aligned(4), may_alias));
 
-/* ---- adding and reading -------------------------------------------------- */
-
 /* Points, their corners and their shares; `rows`: of their band. */
 typedef struct point_span {
   float *rows;
@@ -178,8 +176,6 @@ void cr_lattice_read(const cr_lattice *lattice, int64_t first, int64_t count, co
   const point_span s = span_of(lattice, READ, first, count);
   read_some(&s, parts_of(lattice), weight, in, out);
 }
-
-/* ---- blurring ------------------------------------------------------------ */
 
 /* Lattice points that a thread works on before it takes others. */
 enum { PIECE = 1024 };
@@ -325,8 +321,6 @@ crema_status cr_lattice_blur(cr_lattice *l, int workers) {
   }
   return cr_host_spread(workers, l->bands, give_band, &of);
 }
-
-/* ---- all at once --------------------------------------------------------- */
 
 typedef struct filtering {
   cr_lattice *lattice;

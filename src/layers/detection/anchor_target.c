@@ -92,8 +92,6 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   return CREMA_OK;
 }
 
-/* ---- labels ---- */
-
 static candidate *candidates(const anchor_target_state *s) {
   return (candidate *)(void *)s->candidate.data;
 }
@@ -145,8 +143,6 @@ static crema_status draw_label(cr_layer *layer, int32_t label, size_t most, size
   for (size_t i = most; i < count; ++i) candidates(s)[index[i]].label = IGNORED;
   return CREMA_OK;
 }
-
-/* ---- targets ---- */
 
 static void put_candidate(const anchor_target_state *s, size_t index, const double weight[2],
                           const cr_host_results to[4]) {

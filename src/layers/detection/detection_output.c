@@ -104,8 +104,6 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   return crema_blob_reshape(top[0], &to);
 }
 
-/* ---- one image ---- */
-
 /* The values of an image. */
 typedef struct image_values {
   int64_t index;

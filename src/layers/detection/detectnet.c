@@ -21,8 +21,6 @@ static size_t plane_size(const cr_bgr_planes *planes) {
   return (size_t)planes->height * (size_t)planes->width;
 }
 
-/* ---- colours ---- */
-
 /* Hue in sixths of the circle, saturation and value in 0..1. */
 static void to_hsv(const float bgr[3], float hsv[3]) {
   const float b = bgr[0], g = bgr[1], r = bgr[2];
@@ -56,8 +54,6 @@ void cr_bgr_planes_color(cr_bgr_planes *planes, double hue, double saturation) {
     for (size_t c = 0; c < 3; ++c) value[c * size + i] = bgr[c];
   }
 }
-
-/* ---- positions ---- */
 
 void cr_bgr_planes_flip(cr_bgr_planes *planes) {
   for (int y = 0; y < 3 * planes->height; ++y) {

@@ -50,8 +50,6 @@ typedef struct detectnet_state {
   cr_bgr_planes plane[2];
 } detectnet_state;
 
-/* ---- setting up ---- */
-
 static crema_status read_mean(const cr_layer *layer, detectnet_state *s) {
   const Caffe__TransformationParameter *t = layer->param->transform_param;
   char *path = NULL;
@@ -168,8 +166,6 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   return crema_blob_reshape(top[1], &labels);
 }
 
-/* ---- draws ---- */
-
 /* A number in [0, 1) for each purpose. */
 typedef struct draws {
   uint64_t key, pass, image;
@@ -246,8 +242,6 @@ static cr_detectnet_choice choose(const cr_layer *layer, int64_t image, int heig
   return to;
 }
 
-/* ---- images ---- */
-
 static void subtract_mean(const detectnet_state *s, cr_bgr_planes *image) {
   const size_t size = (size_t)image->height * (size_t)image->width;
   float *value = cr_bgr_planes_values(image);
@@ -283,8 +277,6 @@ static crema_status put_image(detectnet_state *s, const cr_detectnet_choice *as,
   for (size_t i = 0; i < 3 * (size_t)s->height * (size_t)s->width; ++i) to[i] *= 255;
   return CREMA_OK;
 }
-
-/* ---- boxes ---- */
 
 static void move_box(const cr_detectnet_choice *as, int height, int width, object_box *box) {
   const double x = (double)as->width / width, y = (double)as->height / height;
@@ -398,8 +390,6 @@ static crema_status put_label(const cr_layer *layer, const cr_detectnet_choice *
   }
   return CREMA_OK;
 }
-
-/* ---- all ---- */
 
 static crema_status forward(cr_layer *layer, crema_context *context, crema_blob *const *bottom,
                             crema_blob *const *top) {

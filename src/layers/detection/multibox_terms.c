@@ -3,8 +3,6 @@
 
 #include "core/fail.h"
 
-/* ---- locations ---- */
-
 static crema_status make_loc(cr_layer *layer, const crema_blob *bottom) {
   cr_multibox_state *s = layer->state;
   cr_multibox_loc *p = &s->loc;
@@ -84,8 +82,6 @@ crema_status cr_multibox_loc_back(cr_layer *layer, crema_context *context, crema
   }
   return CR_LAYER_RUN(&p->scatter, context, p->diff, p->index, bottom->diff);
 }
-
-/* ---- classes ---- */
 
 crema_status cr_multibox_conf_make(cr_layer *layer) {
   cr_multibox_state *s = layer->state;

@@ -106,8 +106,6 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   return shape_tops(s, top, 1);
 }
 
-/* ---- choosing ---- */
-
 /* Reads the objects, and the regions with the objects among them. */
 static crema_status read_regions(cr_layer *layer, crema_blob *const *bottom) {
   proposal_target_state *s = layer->state;
@@ -162,8 +160,6 @@ static crema_status choose(cr_layer *layer) {
   draw(layer, &s->background, "background", p->batch_size - indices(&s->object));
   return CREMA_OK;
 }
-
-/* ---- results ---- */
 
 /* `from`: the regions and the objects, whose coordinates go to top 0 as they are. */
 static void put_region(const proposal_target_state *s, const cr_host_values from[2], int64_t one,

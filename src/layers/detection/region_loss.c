@@ -121,8 +121,6 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
   return crema_blob_reshape(top[0], &scalar);
 }
 
-/* ---- gradients ----------------------------------------------------------- */
-
 /* The centre and the extents of an object. */
 typedef struct region_object {
   double x, y, width, height;

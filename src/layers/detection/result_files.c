@@ -94,8 +94,6 @@ void cr_result_files_free(cr_result_files *files) {
   *files = (cr_result_files){0};
 }
 
-/* ---- rows to text -------------------------------------------------------- */
-
 /* Pixels to a hundredth. */
 static double rounded(float pixels) {
   return round((double)pixels * 100) / 100;
@@ -136,8 +134,6 @@ static crema_status print_row(cr_result_files *f, const char *image, const float
   return cr_buffer_print(out, ",\"bbox\":[%.7g,%.7g,%.7g,%.7g],\"score\":%.7g}", x, y, width,
                          height, score);
 }
-
-/* ---- text to files ------------------------------------------------------- */
 
 /* Makes a folder and those that it lies in. */
 static crema_status make_folder(const char *path) {

@@ -54,8 +54,6 @@ crema_status cr_net_allocate(cr_arena *arena, void *out, size_t count, size_t wi
   return CREMA_OK;
 }
 
-/* ---- the line of a layer in the text ---- */
-
 /* The number of layers before layer `index` that have its name and that the search counts. */
 static size_t count_before(const crema_net *net, size_t index, Caffe__Phase phase) {
   const char *name = cr_net_text(net->param->layer[index]->name);

@@ -23,8 +23,6 @@ typedef struct conversion {
   uint64_t layers;
 } conversion;
 
-/* ---- values ---------------------------------------------------------------- */
-
 static void compare(double before, double after, cr_convert_report *report) {
   if (!isfinite(before) || before == 0) return;
   if (!isfinite(after)) {
@@ -109,8 +107,6 @@ static crema_status convert_blob(const conversion *c, Caffe__BlobProto *blob) {
   CR_TRY(convert_values(c, blob, false, &data));
   return convert_values(c, blob, true, &diff);
 }
-
-/* ---- messages -------------------------------------------------------------- */
 
 /* A message that blobs are in, directly or in messages inside. */
 typedef struct holder {

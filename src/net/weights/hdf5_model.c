@@ -45,8 +45,6 @@ static crema_status object_path(const char *group, const char *layer, int index,
   return index < 0 ? CREMA_OK : cr_buffer_print(out, "/%d", index);
 }
 
-/* ---- writing ---- */
-
 static bool write_values(hid_t file, hid_t links, const char *path, const crema_shape *shape,
                          hid_t type, const void *values) {
   hsize_t dim[CREMA_MAX_AXES];
@@ -234,8 +232,6 @@ crema_status cr_net_write_hdf5(const crema_net *net, cr_file_draft *draft, bool 
   return status;
 }
 
-/* ---- loading ---- */
-
 static crema_status check_set(const cr_hdf5_info *set, const crema_blob *blob) {
   crema_shape shape;
   char text[2][256];
@@ -375,8 +371,6 @@ out:
   cr_buffer_free(&path);
   return status;
 }
-
-/* ---- layers that only the file has ---- */
 
 /* Links may form cycles, so depth and number need limits that do not come from the file. */
 enum { MOST_DEPTH = 16 };

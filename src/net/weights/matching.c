@@ -126,8 +126,6 @@ void cr_net_warn_of_missing(const cr_net_loading *loading, const crema_net *othe
   }
 }
 
-/* ---- layers by name ---- */
-
 /* Finds the layer that takes the values of each source layer; -1: none. If a file has more layers
  * of a name than the net (such as two models, one after the other), the last layer counts, as in
  * Caffe. A layer that needs no values may have none in the file. */

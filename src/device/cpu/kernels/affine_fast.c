@@ -92,8 +92,6 @@ static crema_status plan_layout(cr_plan *plan) {
   return CREMA_OK;
 }
 
-/* ---- forward, and backward to the source --------------------------------- */
-
 static crema_status plan_scale(cr_plan *plan) {
   CR_TRY(check_posts(plan->desc));
   CR_TRY(plan_layout(plan));
@@ -152,8 +150,6 @@ CR_CLONES static void rectify(const cr_post *relu, int64_t count, float *y) {
     for (int64_t i = 0; i < count; ++i) y[i] = y[i] < 0.0f ? slope * y[i] : y[i];
   }
 }
-
-/* ---- from BF16 to BF16 ---- */
 
 #if defined __x86_64__ && defined __GNUC__
 #include <immintrin.h>
@@ -315,8 +311,6 @@ static crema_status run_fwd(const cr_call *call) {
 static crema_status run_bwd_data(const cr_call *call) {
   return run_scale(call, 1, -1, 2);
 }
-
-/* ---- backward to scale and bias ------------------------------------------ */
 
 /* Channels-last memory is summed in so many parts. */
 static int64_t parts_of(const affine_blocks *b) {

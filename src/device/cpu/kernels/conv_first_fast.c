@@ -40,8 +40,6 @@ typedef struct first_conv {
   float low, high;       /* limits of results */
 } first_conv;
 
-/* ---- the sums ------------------------------------------------------------ */
-
 /* The first value of a window, and the distances of rows and planes. */
 typedef struct view {
   const float *at;
@@ -135,8 +133,6 @@ static void compute_row(const first_conv *p, const view *from, const float *weig
 
 #endif
 
-/* ---- planning ------------------------------------------------------------ */
-
 static crema_status check_shape(const cr_plan *plan) {
   const cr_op_arg *arg = plan->desc->arg;
   const cr_conv_params *conv = &plan->desc->u.conv;
@@ -189,8 +185,6 @@ static crema_status plan_planes(cr_plan *plan) {
   plan->workspace_bytes = (size_t)(p.weights + p.slots * p.slot) * sizeof(float);
   return cr_plan_keep(plan, &p, sizeof p);
 }
-
-/* ---- running ------------------------------------------------------------- */
 
 /* (O,C,K,K) to (O / 32, C, K, K, 32). */
 static void pack_weights(const first_conv *p, const float *weights, float *to) {

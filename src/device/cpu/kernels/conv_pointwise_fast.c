@@ -196,8 +196,6 @@ static int64_t run_strip(const strip *s, int64_t left) {
 
 #endif
 
-/* ---- planning ------------------------------------------------------------ */
-
 static crema_status check_shape(const cr_plan *plan) {
   const cr_op_arg *arg = plan->desc->arg;
   const cr_conv_params *conv = &plan->desc->u.conv;
@@ -271,8 +269,6 @@ static crema_status plan_points(cr_plan *plan) {
   if (p.adds) plan->format[CR_ARG_ADDEND] = plan->format[3];
   return cr_plan_keep(plan, &p, sizeof p);
 }
-
-/* ---- running ------------------------------------------------------------- */
 
 /* Positions `begin` to `end` by panels s->from to s->to; prefetches `later`. */
 static void run_strips(const cr_call *call, strip *s, int64_t begin, int64_t end,

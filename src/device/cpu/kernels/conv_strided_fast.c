@@ -71,8 +71,6 @@ static tile tile_at(const cells *c, int64_t index) {
   return t;
 }
 
-/* ---- A ------------------------------------------------------------------- */
-
 /* to (columns of the tile) = row `y` of the map as tap `x` of each cell sees it. */
 static void pack_map_row(const cells *c, const tile *t, const float *plane, int64_t y, int64_t x,
                          float *to) {
@@ -118,8 +116,6 @@ static void add_taps(const cells *c, const float *from, float *plane) {
   }
 }
 
-/* ---- B ------------------------------------------------------------------- */
-
 typedef enum direction { PACK, UNPACK, UNPACK_ADD } direction;
 
 /* weights (channels, K, K) of one channel of the map to b (taps, columns), or back. A row of a cell
@@ -142,8 +138,6 @@ static void move_weights(const cells *c, direction to, float *weights, float *b)
     }
   }
 }
-
-/* ---- Z ------------------------------------------------------------------- */
 
 /* `count` pieces of `width` values, *_step apart. */
 CR_INLINE void copy_pieces(int64_t count, int64_t width, const float *restrict from,
@@ -206,8 +200,6 @@ static void move_image(const cells *c, const tile *t, direction to, int64_t chan
     }
   }
 }
-
-/* ---- plans --------------------------------------------------------------- */
 
 /* By measurement, with AVX-512 and with AVX2. Few channels of the image made of very many leave
  * oneDNN little to unfold. */
@@ -319,8 +311,6 @@ static crema_status plan_bwd_weights(cr_plan *plan) {
   if (plan->desc->arg[3].shape.axes >= 0) return cr_fail(CREMA_E_UNSUPPORTED, "a bias");
   return plan_cells(plan, 0, 2, 1);
 }
-
-/* ---- runs ---------------------------------------------------------------- */
 
 /* The arguments and the workspace. */
 typedef struct work {

@@ -20,8 +20,6 @@ crema_status cr_int8_check_average(const cr_plan *plan) {
                  crema_dtype_name(to));
 }
 
-/* ---- pooling ------------------------------------------------------------- */
-
 static crema_status plan_pool(cr_plan *plan) {
   if (plan->desc->arg[2].shape.axes >= 0) {
     return cr_fail(CREMA_E_UNSUPPORTED, "positions of maxima of integers");
@@ -75,8 +73,6 @@ static crema_status plan_average(cr_plan *plan) {
   CR_TRY(cr_int8_check_average(plan));
   return cr_pooling_plan(plan, &plan->desc->arg[0].shape, &plan->desc->arg[1].shape);
 }
-
-/* ---- concatenation ------------------------------------------------------- */
 
 /* src..., dst. */
 static crema_status concat(const cr_call *call) {

@@ -26,8 +26,6 @@ static crema_status check_types(const cr_plan *plan, int64_t channels) {
                  plan->desc->numbers);
 }
 
-/* ---- convolution --------------------------------------------------------- */
-
 static crema_status plan_conv(cr_plan *plan) {
   const crema_shape *in = &plan->desc->arg[0].shape, *out = &plan->desc->arg[3].shape;
   int8_conv s = {.group = plan->desc->u.conv.group, .batch = in->dim[0]};
@@ -89,8 +87,6 @@ static crema_status conv(const cr_call *call) {
   }
   return CREMA_OK;
 }
-
-/* ---- inner product ------------------------------------------------------- */
 
 /* m rows of k values in, of n values out. */
 static cr_split sizes_of(const cr_op_desc *desc) {

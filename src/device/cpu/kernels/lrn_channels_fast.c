@@ -62,8 +62,6 @@ static crema_status check(cr_plan *plan) {
   return cr_fail(CREMA_E_UNSUPPORTED, "a window other than of few channels");
 }
 
-/* ---- to floats, channels-last -------------------------------------------- */
-
 static crema_status plan_last(cr_plan *plan) {
   const cr_layout *layout = cr_dnnl_held(plan, 0);
   crema_dtype type = CREMA_F32;
@@ -107,8 +105,6 @@ static crema_status run_last(const cr_call *call) {
 
 CR_KERNEL(lrn_fwd_last, LRN_FWD, .types = CR_DNNL_TYPES, .library = true, .follows_hints = true,
           .plan = plan_last, .run = run_last);
-
-/* ---- to integers --------------------------------------------------------- */
 
 static crema_status plan_quantize(cr_plan *plan) {
   const cr_op_arg *to = &plan->desc->arg[1];

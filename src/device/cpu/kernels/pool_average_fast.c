@@ -53,8 +53,6 @@ CR_INLINE void store(const float *block, int64_t begin, int64_t count, float *to
   else memcpy(to + begin, block, BLOCK * sizeof *to);
 }
 
-/* ---- forward ------------------------------------------------------------- */
-
 /* Sums of `count` columns of `rows` rows, `width` apart. */
 CR_INLINE void sum_down(int count, int rows, int64_t width, const float *restrict src,
                         float *restrict sum) {
@@ -148,8 +146,6 @@ CR_CLONES static void forward_plane(const windows *p, const float *src, int64_t 
     else average_row(2, 1, p, from, rows, dst);
   }
 }
-
-/* ---- backward ------------------------------------------------------------ */
 
 /* What each element of a row of windows gets, behind BLOCK zeros and before others. */
 typedef struct shares {
@@ -278,8 +274,6 @@ CR_CLONES static void backward_plane(const windows *p, const float *diff_dst, fl
   }
   if (!direct) copy_row(out[(height - 1) % 2] + pad, width, diff_src + (height - 1) * width);
 }
-
-/* ---- planning ------------------------------------------------------------ */
 
 static crema_status plan_windows(cr_plan *plan, int src, int dst) {
   windows p = {.inside = plan->desc->u.pool.method == CR_POOL_AVERAGE_INPUT};

@@ -73,8 +73,6 @@ CR_CLONES static void backward_plane(const void *state, const float *diff_dst,
   }
 }
 
-/* ---- planning ------------------------------------------------------------ */
-
 static crema_status set_format(cr_plan *plan, int arg, crema_dtype type, cr_dnnl_order order) {
   plan->format[arg].type = type;
   return cr_dnnl_layout_ordered(plan->context->device, &plan->desc->arg[arg].shape, type, order,

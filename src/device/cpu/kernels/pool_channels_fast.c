@@ -20,8 +20,6 @@ typedef struct patch {
   int64_t windows, rows, columns, row, step, channels;
 } patch;
 
-/* ---- FLOAT and int8 ---- */
-
 /* Defines pool_NAME. In a small patch rows and columns are constants. As in the plain kernel the
  * first value stays if it is NaN. */
 #define POOL_OF(name, type)                                                                       \
@@ -68,8 +66,6 @@ typedef struct patch {
 POOL_OF(f32, float)
 POOL_OF(u8, uint8_t)
 POOL_OF(i8, int8_t)
-
-/* ---- BFLOAT16 ---- */
 
 /* Two channels in a word of 32 bits. Each is a float whose last 16 bits are 0. A maximum is one of
  * the values, so nothing is rounded. */
@@ -143,8 +139,6 @@ CR_CLONES static void pool_bf16(const void *src, const patch *p, void *dst) {
     if (done < p->channels) any_patch_bf16(from, p, done, to);
   }
 }
-
-/* ---- planning and running ------------------------------------------------ */
 
 static crema_status plan_channels(cr_plan *plan) {
   const cr_op_desc *desc = plan->desc;

@@ -35,8 +35,6 @@ typedef struct columns {
   bool odd;                       /* it has NaN */
 } columns;
 
-/* ---- forward ---- */
-
 /* A block of columns over `rows` rows, `width` apart; `at`: the position of the first row. */
 CR_INLINE void reduce_block(int64_t rows, int64_t width, const float *restrict src, int32_t at,
                             int32_t step, int64_t to, int32_t *restrict odd, columns *restrict c) {
@@ -179,8 +177,6 @@ CR_CLONES static void forward_plane(const void *state, const float *src, float *
   }
 }
 
-/* ---- backward ---- */
-
 typedef struct rows_backward {
   cr_pool_planes w;
   int32_t offset[UINT8_MAX]; /* from a window's begin to each of its elements */
@@ -200,8 +196,6 @@ static void backward_plane(const rows_backward *g, const float *diff_dst, const 
     }
   }
 }
-
-/* ---- planning ---- */
 
 static crema_status make_planes(const cr_plan *plan, int src, int dst, cr_pool_planes *p) {
   if (plan->desc->u.pool.method != CR_POOL_MAX) return cr_fail(CREMA_E_UNSUPPORTED, "not maxima");

@@ -5,8 +5,6 @@
  * The weights of rows and columns are found once per region (roi_taps.h). */
 #include "device/cpu/kernels/roi_taps.h"
 
-/* ---- the table: for each region its rows, then its columns ------------------ */
-
 static int64_t taps_of(const cr_roi_extents *e, int ratio) {
   return cr_roi_most_taps(e->height, e->rows, ratio) +
          cr_roi_most_taps(e->width, e->columns, ratio);
@@ -46,8 +44,6 @@ static crema_status fill_table(const cr_roi_job *j) {
   }
   return CREMA_OK;
 }
-
-/* ---- kernels ---------------------------------------------------------------- */
 
 CR_INLINE void sum_cell(const cr_roi_side *y, const cr_roi_side *x, int64_t i, int64_t k,
                         int64_t width, const cr_roi_line *map, cr_roi_line *out) {

@@ -7,8 +7,6 @@
 #include "device/cpu/kernels/softmax.h"
 #include "device/cpu/kernels/vector_math.h"
 
-/* ---- softmax ------------------------------------------------------------- */
-
 /* Rows of which the logarithms are computed together: each takes a chain of steps, so that many are
  * needed to have all under way. */
 enum { TOGETHER = 4 * CR_SOFTMAX_POSITIONS };
@@ -81,8 +79,6 @@ static void loss_of_blocks(const cr_call *call, const cr_split *s, int64_t begin
   }
   flush(call, s, &of);
 }
-
-/* ---- logistic regressions ------------------------------------------------ */
 
 enum { LANES = 16 /* rows side by side in vectors */ };
 

@@ -218,8 +218,6 @@ CR_CLONES static void sums_of_rows(int64_t rows, int64_t channels, int64_t ahead
   for (int64_t r = 0; r < rows; ++r) sum[r] = sum_of_parts(part[r]);
 }
 
-/* ---- planes -------------------------------------------------------------- */
-
 /* The highest of two, of four and of eight neighbouring channels. */
 CR_INLINE float top_of_2(const float *x, int64_t step, int64_t i) {
   const float a = x[i], b = x[step + i];
@@ -353,8 +351,6 @@ CR_CLONES static void softmax_planes(planes p, int64_t width, const float *x, fl
   }
 }
 
-/* ---- short rows, as planes ----------------------------------------------- */
-
 /* SIDE: rows that lie side by side. With fewer of them, vectors are loaded so soon after their
  * parts were stored that the load waits for the stores. */
 enum { SIDE = 64, EIGHT = CR_EIGHT, FOUR = CR_QUAD };
@@ -462,8 +458,6 @@ CR_CLONES static void softmax_short_rows(int64_t rows, int64_t channels, int64_t
   for (int64_t i = 0; i < SIDE; ++i) scale[i] = (float)(1 / sum[i]);
   turn_rows_back(rows, channels, plane, scale, y);
 }
-
-/* ---- blocks -------------------------------------------------------------- */
 
 /* Rows that go through each step together. */
 static int64_t rows_together(int64_t channels) {

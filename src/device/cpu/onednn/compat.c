@@ -117,8 +117,6 @@ dnnl_status_t cr_md_create(cr_md *out, int ndims, const dnnl_dim_t *dims, dnnl_d
   return create_strided(out, ndims, dims, type, strides);
 }
 
-/* ---- primitive descriptors ----------------------------------------------- */
-
 /* MAKE_FORWARD and MAKE_BACKWARD make *out for `env` by version 3's constructor `now`, or by
  * version 2's initialiser `then` of an operation descriptor; the arguments after these two are
  * common. ONLY_3(x) is an argument that only version 3 takes. A function that uses them begins with
@@ -286,8 +284,6 @@ dnnl_status_t cr_pd_eltwise_bwd(dnnl_primitive_desc_t *out, const cr_pd_env *env
   return MAKE_BACKWARD(eltwise_backward, eltwise_backward, alg, diff ONLY_3(diff), data, alpha,
                        0.0f);
 }
-
-/* ---- post operations and attributes ---- */
 
 dnnl_status_t cr_post_ops_append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t alg, float alpha,
                                          float beta) {

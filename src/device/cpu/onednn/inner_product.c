@@ -48,8 +48,6 @@ fail:
   return status;
 }
 
-/* ---- forward as a matrix product ----------------------------------------- */
-
 /* From so many rows on, the library's matrix products by batches (brgemm, for AVX-512) are faster
  * than its inner product over plain weights, which packs the weights in each run and makes threads
  * wait for each packed part. Gain on Granite Rapids: 1.1x to 1.2x with one thread (bench/layers),
@@ -96,8 +94,6 @@ static crema_status plan_product(cr_plan *plan) {
   dnnl_primitive_desc_destroy(pd);
   return cr_fail(CREMA_E_UNSUPPORTED, "oneDNN implements the product otherwise");
 }
-
-/* ---- as an inner product ------------------------------------------------- */
 
 static crema_status plan_fwd(cr_plan *plan) {
   cr_dnnl_operands p;

@@ -85,8 +85,6 @@ crema_status cr_dnnl_md_type(cr_const_md md, crema_dtype *out) {
   }
 }
 
-/* ---- orders of (N,C,S...) ------------------------------------------------ */
-
 /* Format tags with 3, 4 and 5 axes. */
 static const struct {
   cr_dnnl_order order;
@@ -163,8 +161,6 @@ static bool is_row_major_in_blocks(cr_const_md md, const cr_md_view *v) {
   }
   return true;
 }
-
-/* ---- interning ----------------------------------------------------------- */
 
 static layout_node *find_layout(const crema_device *device, cr_const_md md, bool opaque,
                                 const crema_shape *shape, crema_dtype type) {
@@ -279,8 +275,6 @@ const cr_layout *cr_dnnl_layout_in(const cr_layout *layout, crema_dtype type) {
   atomic_store(&node->in_type[type], found);
   return found;
 }
-
-/* ---- parts --------------------------------------------------------------- */
 
 /* `part` in `order` with the strides of `whole` in that order. */
 static crema_status part_with_gaps(crema_device *device, crema_dtype type, cr_dnnl_order order,

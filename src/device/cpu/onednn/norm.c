@@ -11,8 +11,6 @@ static crema_status check_held(const cr_plan *plan) {
   return cr_fail(CREMA_E_UNSUPPORTED, "held in plain memory");
 }
 
-/* ---- local response normalisation ---------------------------------------- */
-
 /* Makes the forward descriptor and, with `backward`, that of the gradient.
  * The source is argument 0 in both directions. */
 static crema_status lrn_descriptors(const cr_plan *plan, dnnl_prop_kind_t prop,
@@ -80,8 +78,6 @@ static crema_status plan_lrn_bwd(cr_plan *plan) {
   cr_dnnl_prim_destroy(plan);
   return cr_fail(CREMA_E_UNSUPPORTED, "the forward pass ran in another way");
 }
-
-/* ---- batch normalisation ------------------------------------------------- */
 
 /* Whether argument `arg`, which may be left out, is given. */
 static bool is_given(const cr_plan *plan, int arg) {
@@ -162,8 +158,6 @@ done:
   const int binds = is_given(plan, 7) ? 9 : is_given(plan, 5) ? 7 : 5;
   return status == CREMA_OK ? cr_dnnl_prim_create(plan, pd, bind, binds) : status;
 }
-
-/* ---- gradient of softmax; forward, the reference kernel is faster --------- */
 
 /* The matrix (outer, C) of argument `arg`; oneDNN is fast only when nothing lies behind the
  * axis. */

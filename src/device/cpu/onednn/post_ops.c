@@ -4,8 +4,6 @@
 #include "core/fail.h"
 #include "device/cpu/onednn/primitive.h"
 
-/* ---- element-wise functions ---------------------------------------------- */
-
 /* scale x + shift; nothing if that is x. */
 static dnnl_status_t append_linear(dnnl_post_ops_t ops, double scale, double shift) {
   if (scale == 1 && shift == 0) return dnnl_success;
@@ -43,8 +41,6 @@ static dnnl_status_t append_unary(dnnl_post_ops_t ops, const cr_post *p) {
   }
   return dnnl_unimplemented;
 }
-
-/* ---- attributes ---------------------------------------------------------- */
 
 /* True if a function comes twice with other parameters, which 2.6 mixes up: [ReLU of slope 0.25,
  * sum, ReLU] gets the first slope in both places. */
@@ -118,8 +114,6 @@ void cr_dnnl_env_close(cr_pd_env *env) {
   if (env->attr != NULL) dnnl_primitive_attr_destroy((dnnl_primitive_attr_t)env->attr);
   *env = (cr_pd_env){0};
 }
-
-/* ---- plans and runs ------------------------------------------------------ */
 
 crema_status cr_dnnl_prim_create_posts(cr_plan *plan, dnnl_primitive_desc_t pd,
                                        const cr_dnnl_bind *bind, int binds) {

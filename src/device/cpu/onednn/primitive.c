@@ -104,8 +104,6 @@ void cr_dnnl_operands_close(cr_dnnl_operands *o) {
   cr_dnnl_env_close(&o->env);
 }
 
-/* ---- executions ---------------------------------------------------------- */
-
 static crema_status fill_execution(const prim *p, execution *e) {
   dnnl_engine_t engine = NULL;
   const_dnnl_primitive_desc_t pd = NULL;
@@ -168,8 +166,6 @@ void cr_dnnl_prim_destroy(cr_plan *plan) {
   plan->state = NULL;
 }
 
-/* ---- element types ------------------------------------------------------- */
-
 crema_status cr_dnnl_one_type(const cr_plan *plan, crema_dtype *out) {
   const cr_op_desc *desc = plan->desc;
   bool found = false;
@@ -212,8 +208,6 @@ crema_dtype cr_dnnl_operand_type(const cr_plan *plan, int arg, crema_dtype produ
   if (plan->desc->numbers > 0) return plan->desc->arg[arg].type;
   return factor ? product : cr_dnnl_sum_type(plan, arg, product);
 }
-
-/* ---- descriptions of arguments ------------------------------------------- */
 
 crema_status cr_dnnl_check_sample(const cr_plan *plan, int arg) {
   const crema_shape *shape = &plan->desc->arg[arg].shape;
@@ -262,8 +256,6 @@ crema_status cr_dnnl_md_follow(const cr_plan *plan, int arg, int hinted, cr_md *
   }
   return cr_dnnl_md_ordered(shape, plan->desc->arg[arg].type, order, out);
 }
-
-/* ---- windows ------------------------------------------------------------- */
 
 /* The largest kernel, stride, pad or dilation that is handed to the library, which multiplies them
  * with extents and with each other in 32 bits. */

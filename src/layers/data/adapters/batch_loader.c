@@ -4,8 +4,6 @@
 
 #include "core/fail.h"
 
-/* ---- coming and going ---------------------------------------------------- */
-
 void cr_batch_loader_stop(cr_batch_loader *loader) {
   for (int i = 0; loader->held != NULL && i < loader->cursor.sharers; ++i) loader->held[i] = NULL;
   loader->running = false;
@@ -47,8 +45,6 @@ void cr_batch_loader_close(cr_batch_loader *loader) {
   free(loader->held);
   *loader = (cr_batch_loader){0};
 }
-
-/* ---- running ------------------------------------------------------------- */
 
 static crema_status share_memory(crema_device *device, const cr_batch *batch,
                                  crema_blob *const *top) {
@@ -99,8 +95,6 @@ void cr_batch_loader_stats(const cr_batch_loader *loader, const cr_layer *layer,
   cr_pipeline_get_stats(loader->pipeline, cr_layer_sharer(layer), out);
 }
 
-/* ---- resuming ------------------------------------------------------------ */
-
 crema_status cr_batch_loader_save(const cr_batch_loader *loader, const cr_layer *layer,
                                   uint64_t key, cr_buffer *out) {
   return cr_layer_cursor_print(key, "batch", cr_layer_cursor_end(&loader->cursor, layer, 1), out);
@@ -115,8 +109,6 @@ crema_status cr_batch_loader_restore(cr_batch_loader *loader, const char *bytes,
   *key = stream; /* safe only now that the threads, which read it, have stopped */
   return CREMA_OK;
 }
-
-/* ---- layers of batches --------------------------------------------------- */
 
 crema_status cr_batch_input_forward(cr_layer *layer, crema_context *context,
                                     crema_blob *const *bottom, crema_blob *const *top) {

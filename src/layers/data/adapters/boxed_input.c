@@ -14,8 +14,6 @@ static void *worker_of(const cr_boxed_input *s, int thread) {
   return (char *)s->worker + (size_t)thread * s->class->worker_size;
 }
 
-/* ---- one record ---------------------------------------------------------- */
-
 static crema_status load_record(const cr_boxed_input *s, const cr_record *from, cr_load *load) {
   void *worker = worker_of(s, load->worker);
   const cr_image *image = NULL;
@@ -40,8 +38,6 @@ static crema_status load_item(void *user, cr_load *load) {
 }
 
 static const cr_source source = {CR_RECORD_SOURCE(load_item), .finish = cr_record_source_finish};
-
-/* ---- setting up ---------------------------------------------------------- */
 
 crema_status cr_boxed_input_check(const cr_layer *layer, bool crops) {
   const Caffe__TransformationParameter *t = layer->param->transform_param;

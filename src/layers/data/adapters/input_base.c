@@ -30,8 +30,6 @@ crema_status cr_layer_root_folder(const cr_layer *layer, const char *root, char 
   return status;
 }
 
-/* ---- cursors ------------------------------------------------------------- */
-
 crema_status cr_layer_cursor_open(cr_layer_cursor *cursor, const cr_layer *layer) {
   *cursor = (cr_layer_cursor){.sharers = cr_layer_sharers(layer)};
   return CR_NEW(cursor->step, cursor->sharers, "positions in the data");

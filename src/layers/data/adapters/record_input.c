@@ -11,8 +11,6 @@
 #include "core/log.h"
 #include "core/rng.h"
 
-/* ---- setting up ---------------------------------------------------------- */
-
 crema_status cr_record_input_check(const cr_layer *layer) {
   const Caffe__DataParameter *param = layer->param->data_param;
   if (param == NULL || param->source == NULL || param->source[0] == '\0') {
@@ -107,8 +105,6 @@ crema_status cr_record_input_start(cr_record_input *records, const cr_layer *lay
   return cr_batch_loader_open(&records->loader, layer, &all, top);
 }
 
-/* ---- running ------------------------------------------------------------- */
-
 static crema_status note_position(cr_record_input *records, uint64_t index, cr_db_bytes key) {
   records->index = index;
   cr_buffer_clear(&records->key);
@@ -135,8 +131,6 @@ void cr_record_input_stats(const cr_layer *layer, cr_input_stats *out) {
   cr_batch_loader_stats(&records->loader, layer, out);
   out->reader = cr_reader_get_stats(records->reader);
 }
-
-/* ---- resuming ------------------------------------------------------------ */
 
 crema_status cr_record_input_print(const cr_record_input *records, cr_buffer *out) {
   cr_reader_cursor cursor = {.index = records->index};
@@ -191,8 +185,6 @@ crema_status cr_record_input_resume(cr_record_input *records, const cr_layer *la
   CR_TRY(note_position(records, cursor->index, cursor->key));
   return cr_batch_loader_start(&records->loader, layer);
 }
-
-/* ---- layers that only take batches --------------------------------------- */
 
 crema_status cr_record_input_forward(cr_layer *layer, crema_context *context,
                                      crema_blob *const *bottom, crema_blob *const *top) {

@@ -8,8 +8,6 @@
 #include "core/rng.h"
 #include "layers/common/python_fields.h"
 
-/* ---- anchors ---- */
-
 static crema_status make_boxes(const cr_layer *layer, const cr_anchor_fields *fields,
                                cr_anchors *out) {
   static const float ratios[] = {0.5f, 1, 2}, scales[] = {8, 16, 32};
@@ -78,8 +76,6 @@ void cr_box_offset(cr_box from, cr_box to, double out[4]) {
   }
 }
 
-/* ---- matches ---- */
-
 crema_status cr_matches_begin(cr_matches *m, size_t most) {
   CR_TRY(cr_box_columns_make(&m->columns, most, &m->box));
   CR_TRY(cr_buffer_reserve(&m->memory, (most + 1) * 2 * (sizeof(float) + sizeof(int32_t))));
@@ -110,8 +106,6 @@ void cr_matches_free(cr_matches *m) {
   cr_buffer_free(&m->columns);
   cr_buffer_free(&m->memory);
 }
-
-/* ---- drawing ---- */
 
 void cr_draw_some(uint64_t key, uint64_t counter, int32_t *index, size_t count, size_t wanted) {
   for (size_t i = 0; i < wanted && i < count; ++i) {

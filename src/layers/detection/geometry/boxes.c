@@ -7,8 +7,6 @@
 #include "core/cpu_dispatch.h"
 #include "core/fail.h"
 
-/* ---- conversions ---- */
-
 cr_box cr_box_around(double x, double y, double width, double height) {
   return (cr_box){(float)(x - width / 2), (float)(y - height / 2), (float)(x + width / 2),
                   (float)(y + height / 2)};
@@ -24,8 +22,6 @@ bool cr_box_crosses(cr_box b) {
   return b.xmin < 0 || b.xmin > 1 || b.ymin < 0 || b.ymin > 1 || b.xmax < 0 || b.xmax > 1 ||
          b.ymax < 0 || b.ymax > 1;
 }
-
-/* ---- prior boxes ---- */
 
 cr_prior cr_prior_at(const float *blob, int64_t priors, int64_t index) {
   const float *box = blob + 4 * index, *variance = blob + 4 * (priors + index);
@@ -123,8 +119,6 @@ crema_status cr_four_numbers(const cr_layer *layer, const char *name, const floa
   for (int k = 0; k < 4; ++k) out[k] = count ? (double)given[k] : usual[k];
   return CREMA_OK;
 }
-
-/* ---- many boxes ---------------------------------------------------------- */
 
 crema_status cr_box_columns_make(cr_buffer *memory, size_t most, cr_box_columns *out) {
   if (most > SIZE_MAX / (5 * sizeof(float))) return cr_fail_memory(SIZE_MAX, "boxes");
@@ -240,8 +234,6 @@ crema_status cr_suppress(const cr_box *box, cr_ranked *candidate, size_t *count,
   *count = kept.count;
   return CREMA_OK;
 }
-
-/* ---- objects ------------------------------------------------------------- */
 
 crema_status cr_check_rows(const cr_layer *layer, const char *what, const crema_shape *shape,
                            int64_t width) {

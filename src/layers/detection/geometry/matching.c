@@ -25,8 +25,6 @@ void cr_matcher_free(cr_matcher *matcher) {
   cr_buffer_free(&matcher->kept);
 }
 
-/* ---- boxes --------------------------------------------------------------- */
-
 /* The box that is matched for prior k: the prior, or with `loc` the box that the net predicts. */
 static cr_box box_of(const cr_matching *of, const float *loc, int64_t k) {
   const cr_prior prior = cr_prior_at(of->prior, of->priors, k);
@@ -76,8 +74,6 @@ crema_status cr_matching_columns(cr_matching *of, cr_buffer *memory) {
   of->columns.count = (size_t)of->priors;
   return CREMA_OK;
 }
-
-/* ---- matching ------------------------------------------------------------ */
 
 /* An object and the box that overlaps it most, of equal ones the first. */
 typedef struct object {
@@ -210,8 +206,6 @@ crema_status cr_match(cr_matcher *m, const cr_matching *of, const float *loc, in
   match_objects(of, &o, match);
   return CREMA_OK;
 }
-
-/* ---- mining -------------------------------------------------------------- */
 
 /* Numbers in the order of losses; NaN is the lowest. */
 enum { NO_CANDIDATE = 0, NAN_KEY = 1 };

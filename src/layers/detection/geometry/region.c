@@ -62,8 +62,6 @@ void cr_region_classes(const cr_region_map *map, const cr_host_values *from, int
   for (int64_t c = 0; c < map->classes; ++c) out[c] /= sum;
 }
 
-/* ---- boxes --------------------------------------------------------------- */
-
 static crema_status need_tensor(cr_layer *layer, cr_tensor **tensor, const crema_shape *shape) {
   return cr_layer_pass_tensor(layer, tensor, cr_layer_arithmetic(layer),
                               crema_shape_count(shape, 0, shape->axes));
