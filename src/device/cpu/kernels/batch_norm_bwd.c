@@ -1,6 +1,6 @@
-/* The gradient of batch normalisation: dx = (dy - mean(dy) - z mean(dy z)) * scale / sqrt(v + eps)
- * with z = (x - m) / sqrt(v + eps), and with constant statistics dx = dy * scale / sqrt(v + eps).
- */
+/* The gradient of batch normalisation. With z = (x - m) / sqrt(v + eps),
+ * dx = (dy - mean(dy) - z mean(dy z)) * scale / sqrt(v + eps). With constant statistics,
+ * dx = dy * scale / sqrt(v + eps). */
 #include "core/cpu_dispatch.h"
 #include "device/cpu/kernels/element_type.h"
 

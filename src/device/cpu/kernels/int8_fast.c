@@ -1,8 +1,8 @@
 /* Rounding to int8 in vectors of AVX-512, sixteen values per step.
  *
- * Gains over plain C on Sapphire Rapids, one thread, 32,768 values in the nearest caches: 2.6x for
- * rounding, 4.6x for scaling floats and 3.9x for scaling int8 in rows of 64 channels. Nets of int8
- * use it for QUANTIZE, AFFINE_INT8 and LRN_QUANTIZE. */
+ * Gains over plain C on Sapphire Rapids, one thread, 32,768 values in the
+ * nearest caches: 2.6x for rounding, 4.6x for scaling floats and 3.9x for scaling int8 in rows of
+ * 64 channels. Nets of int8 use it for QUANTIZE, AFFINE_INT8 and LRN_QUANTIZE. */
 #include "device/cpu/kernels/int8.h"
 
 enum { PIECE = 256 };

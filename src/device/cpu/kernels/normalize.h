@@ -8,8 +8,9 @@
 /* Rows that are computed together if a row is made of the channels of one position. */
 enum { CR_NORM_WIDTH = 512 };
 
-/* Rows of a source (N, C, inner): with `across` the values of a sample, else those of the channels
- * of one position. They are taken in blocks; block b begins at element *at, with row *row. */
+/* Rows of a source (N, C, inner): with `across` the values of a sample, else the channels of one
+ * position. Blocks of rows are computed one by one. Block b begins at element *at, with row *row.
+ */
 typedef struct cr_norm_blocks {
   cr_split s;
   bool whole; /* a block is a sample, and a row */

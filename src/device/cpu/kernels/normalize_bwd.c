@@ -1,5 +1,5 @@
-/* The gradient of rows of Euclidean length 1, y = scale x / norm: with z = scale dy,
- * dx = (z - x sum(x z) / norm^2) / norm, and the gradient of a scale is the sum of x dy / norm. */
+/* The gradient of rows of Euclidean length 1, y = scale x / norm. With z = scale dy,
+ * dx = (z - x sum(x z) / norm^2) / norm. The gradient of a scale is the sum of x dy / norm. */
 #include "core/cpu_dispatch.h"
 #include "device/cpu/kernels/normalize.h"
 

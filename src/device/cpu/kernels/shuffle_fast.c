@@ -1,6 +1,9 @@
 /* Channels of different groups that take turns (ShuffleChannel): an exchange of two axes that
  * together are the channels of a tensor which is held channels-last. Each position keeps its place;
- * the values may be read between those of other channels. */
+ * the values may be read between the values of other channels.
+ *
+ * Gain over the plain kernel, which brings the net to plain order and back: the compiled ShuffleNet
+ * v2 takes 1.3x the time without this kernel and views of slices (docs/performance.md). */
 #include "core/cpu_dispatch.h"
 #include "core/fail.h"
 #include "device/backend/op_check.h"

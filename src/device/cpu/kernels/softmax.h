@@ -4,7 +4,7 @@
 
 #include "device/cpu/kernels/element_type.h"
 
-/* In F32 those of softmax_fast.c, in F64 those of softmax.c. */
+/* F32 takes the functions of softmax_fast.c, F64 the functions of softmax.c. */
 #ifdef CR_REF_F32
 #define cr_softmax_blocks cr_softmax_fast_blocks
 #define cr_softmax_place cr_softmax_fast_place
@@ -18,9 +18,9 @@
 /* Positions of a block at most. */
 enum { CR_SOFTMAX_POSITIONS = 192 };
 
-/* Positions that lie side by side in one sample or, where the axis is the last one, rows of several
- * samples: the first of them, its element of class 0, and what was subtracted from each one's
- * scores before their powers were summed. The logarithm of a probability is x - top - log(sum). */
+/* Positions side by side in one sample or, if the axis is the last one, rows of several samples.
+ * first: the first position; at: its element of class 0. top[i] is subtracted from the scores of
+ * position i, and sum[i] adds up their powers: log(p) = x - top - log(sum). */
 typedef struct cr_softmax_block {
   int64_t first, at, count;
   cr_real top[CR_SOFTMAX_POSITIONS], sum[CR_SOFTMAX_POSITIONS];

@@ -40,8 +40,7 @@ static void gain_gradient(const cr_call *call, const cr_split *s, int64_t label,
   }
 }
 
-/* The gradient at the positions of a block: without gain, alpha times the probability, less 1 for
- * the true class; 0 for all classes where the label is ignored. prob and diff may be one. */
+/* The gradient at the positions of a block. prob and diff may be one. */
 static void gradient_of(const cr_call *call, const cr_split *s, const cr_softmax_block *block,
                         const cr_real *prob) {
   const int64_t next = s->inner == 1 ? s->channels : 1; /* from one position to the next */
