@@ -119,7 +119,7 @@ static crema_status reshape(cr_layer *layer, crema_blob *const *bottom, crema_bl
  * cannot be moved, all stays as it is. */
 static void use_spare(cr_layer *layer, crema_blob *const *bottom, crema_blob *const *top,
                       cr_tensor **source) {
-  const int spare = layer->spare_bottom;
+  const int spare = layer->reusable_bottom;
   if (spare < 0 || layer->replays) return;
   if (!cr_format_equal(cr_tensor_head(source[0]), cr_tensor_head(source[spare]))) return;
   if (!cr_tensor_take(top[0]->data, bottom[spare]->data)) return;

@@ -282,16 +282,16 @@ static bool is_spare(const liveness *all, const crema_net *net, int index, int j
 
 /* A sum may write its top over one of its first two bottoms, which have one type. Values that
  * segments drop are computed again, from bottoms that must still exist. */
-static void find_spare_bottom(const liveness *all, const crema_net *net, int index) {
+static void find_reusable_bottom(const liveness *all, const crema_net *net, int index) {
   const cr_net_layer *layer = &net->layer[index];
   cr_layer *self = layer->layer;
   const cr_layer_memory_part *memory = &self->kind->memory;
-  self->spare_bottom = -1;
+  self->reusable_bottom = -1;
   if (memory->adds_bottom == NULL || !net->param->eltwise_mem_sharing || net->recomputes) return;
   if (!memory->adds_bottom(self, 0) || !memory->adds_bottom(self, 1)) return;
-  for (int j = 1; j >= 0 && self->spare_bottom < 0; --j) {
+  for (int j = 1; j >= 0 && self->reusable_bottom < 0; --j) {
     if (cr_tensor_type(layer->bottom[j]->data) != cr_tensor_type(layer->bottom[0]->data)) continue;
-    if (is_spare(all, net, index, j)) self->spare_bottom = j;
+    if (is_spare(all, net, index, j)) self->reusable_bottom = j;
   }
 }
 
@@ -307,7 +307,7 @@ crema_status cr_net_plan_lifetimes(crema_net *net) {
     list_releases(&all, net);
     for (int i = 0; i < net->layers; ++i) {
       cr_layer_set_transient(net->layer[i].layer);
-      find_spare_bottom(&all, net, i);
+      find_reusable_bottom(&all, net, i);
     }
   }
   free(all.range);

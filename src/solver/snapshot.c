@@ -154,7 +154,7 @@ void cr_snapshot_note_failure(crema_solver *solver, crema_status status) {
   free(solver->unsaved_error);
   solver->unsaved_error = cr_error_keep();
   solver->unsaved = status;
-  solver->unsaved_told = false;
+  solver->unsaved_reported = false;
 }
 
 static crema_status try_snapshot(crema_solver *solver, const double *score) {
@@ -176,8 +176,8 @@ crema_status cr_snapshot_try_scored(crema_solver *solver) {
 }
 
 crema_status cr_snapshot_failure(crema_solver *solver) {
-  if (solver->unsaved == CREMA_OK || solver->unsaved_told) return CREMA_OK;
-  solver->unsaved_told = true;
+  if (solver->unsaved == CREMA_OK || solver->unsaved_reported) return CREMA_OK;
+  solver->unsaved_reported = true;
   if (solver->unsaved_error != NULL) return cr_error_again(solver->unsaved, solver->unsaved_error);
   return cr_fail(solver->unsaved, "the last snapshot could not be written");
 }

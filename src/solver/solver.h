@@ -76,10 +76,10 @@ struct crema_solver {
   bool stop_requested;
   Caffe__CremaState *held;    /* by cr_state_hold; NULL: nothing is held */
   int64_t snapshot_iteration; /* of the last snapshot that this solver wrote; -1: none */
-  /* The failure of the last snapshot; `unsaved_told`: the library's caller has received it. */
+  /* The failure of the last snapshot; `unsaved_reported`: the library's caller has received it. */
   crema_status unsaved;
   cr_error *unsaved_error;
-  bool unsaved_told;
+  bool unsaved_reported;
   cr_scaling scaling;
   bool updating; /* the weights are being changed */
   bool warned_not_finite;

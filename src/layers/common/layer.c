@@ -51,7 +51,7 @@ crema_status cr_layer_create_as(const cr_layer_class *kind, const Caffe__LayerPa
   layer->bottoms = (int)param->n_bottom;
   layer->tops = (int)param->n_top;
   layer->needs_backward = true;
-  layer->spare_bottom = -1;
+  layer->reusable_bottom = -1;
   layer->solver.solvers = 1;
   layer->types = CR_LAYER_FLOATS;
   if (param->multinode != NULL && param->multinode->num_nodes > 1) {

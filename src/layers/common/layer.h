@@ -122,7 +122,7 @@ struct cr_layer {
   int givens;
   bool awaits_params; /* the parameters get values later: setup draws none */
   bool *param_propagate_down;
-  int spare_bottom; /* for memory.adds_bottom: this bottom is free after forward; -1: none */
+  int reusable_bottom; /* for memory.adds_bottom: this bottom is free after forward; -1: none */
   /* For memory.makes_input_again: makes this layer's input. NULL: the layer keeps a copy. */
   const cr_layer_maker *maker;
   float *loss_weight; /* one per top */

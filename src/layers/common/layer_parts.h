@@ -86,7 +86,7 @@ typedef struct cr_layer_memory_part {
   cr_value_use (*preserves)(const cr_layer *layer);
   /* Whether forward adds that bottom to top 0 unchanged, so that its gradient is the gradient of
    * top 0. The net may let both gradients share their values; backward then does not touch them. It
-   * may also put top 0 in the memory of a bottom (cr_layer.spare_bottom). NULL: no. */
+   * may also put top 0 in the memory of a bottom (cr_layer.reusable_bottom). NULL: no. */
   bool (*adds_bottom)(const cr_layer *layer, int bottom);
   /* Computes top 0 again, to the bit, from the values that the layer keeps for its backward pass.
    * NULL, or can_make_again returns false: it cannot. */
