@@ -1,6 +1,6 @@
 /* The allocator of a test program: it counts the program's own allocations (the test and the static
  * library are one program), counts the blocks that are not freed, and lets one allocation of the
- * program fail. Sanitizers bring an allocator of their own, so nothing is counted there. To be
+ * program fail. Sanitizers bring their own allocator, so nothing is counted there. To be
  * included once. */
 #ifndef CR_TESTS_ALLOCATIONS_H
 #define CR_TESTS_ALLOCATIONS_H

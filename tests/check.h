@@ -90,7 +90,7 @@ static inline int files_left(int before) {
   return 1;
 }
 
-/* The program's arguments. glibc passes those of `main` to constructors. */
+/* The program's arguments. glibc passes the arguments of `main` to constructors. */
 static int argument_count;
 static char **arguments;
 

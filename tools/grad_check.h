@@ -5,7 +5,7 @@
 #include "net/net.h"
 
 typedef struct cli_grad_options {
-  int64_t values;   /* of each blob, at most so many, drawn at random, are checked */
+  int64_t values;   /* the most values of each blob that are checked, drawn at random */
   double tolerance; /* the largest relative error that passes */
   uint32_t seed;
 } cli_grad_options;

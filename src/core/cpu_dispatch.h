@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 /* The function is compiled for AVX-512, for AVX2 and for any processor; the loader picks one.
- * GCC makes a parallel region inside it a function of its own, without these instructions: give
+ * GCC makes a parallel region inside it its own function, without these instructions: give
  * the function a range instead and call it from the threads. Sanitizers are not ready when the
  * loader asks, so they get one version.
  *

@@ -8,7 +8,7 @@
 
 typedef struct cr_batch_split cr_batch_split;
 
-/* How many of `samples` to compute at a time with so many threads; 0: all of them. */
+/* How many of `samples` to compute at a time with `threads` threads; 0: all of them. */
 int64_t cr_batch_split_choose(const cr_batch_cost *batch, int64_t samples, int threads);
 
 /* For nets of the program, on the device. Makes nothing yet. Both must outlive it. */

@@ -262,7 +262,7 @@ typedef struct cr_tensor_held {
   crema_device *device; /* for which the format was made */
 } cr_tensor_held;
 
-/* Describes format number `index`; false when there are not so many. */
+/* Describes format number `index`; false if there is no such format. */
 bool cr_tensor_held_at(const cr_tensor *tensor, int index, cr_tensor_held *out);
 
 /* Bytes that all formats of the tensor take now, per side; a part of another tensor's memory

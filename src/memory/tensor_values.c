@@ -10,7 +10,7 @@
 #include "memory/trace_private.h"
 #include "memory/view.h"
 
-/* So many formats are kept while one tensor has the values; see take_slot. */
+/* The most formats that are kept while one tensor has the values; see take_slot. */
 enum { MAX_FORMATS = 6 };
 
 crema_status cr_tensor_check_count(crema_dtype type, int64_t count) {

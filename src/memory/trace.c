@@ -8,8 +8,8 @@
 #include "device/memory/scratchpad.h"
 #include "memory/trace_private.h"
 
-/* After so many invalid passes in a row a trace is not recorded: the net has layers that do more
- * than run ops. */
+/* After this number of invalid passes in a row, a trace is not recorded: the net has layers that do
+ * more than run ops. */
 enum { MOST_TRIES = 8 };
 
 crema_status cr_trace_create(cr_trace **out) {

@@ -31,7 +31,7 @@ typedef struct cr_op_plan {
   const cr_backend *backend; /* the kernel's */
   bool fallback;             /* planned for the CPU on behalf of another device */
   bool declined;             /* a kernel of a library, while the plan was made */
-  int posts; /* the kernel applies so many of the op's post operations; the rest are ops */
+  int posts; /* the number of post operations that the kernel applies; the rest are ops */
   cr_plan plan;
   cr_op_desc *desc; /* as the kernel sees it: with the element types that it takes */
   cr_format *shown; /* the hints that the kernel got; tensors convert other formats first */

@@ -1,7 +1,8 @@
 /* A model of an exchange's time, from the speeds of links and the bytes.
  *
- * A link takes a latency and then carries so many bytes a second. Additions count nothing: devices
- * add many times as fast as links carry. bench/parallel measures how well the model fits. */
+ * A link takes a latency and then carries its bandwidth in bytes a second. Additions count nothing:
+ * devices add many times as fast as links carry. bench/parallel measures how well the model fits.
+ */
 #ifndef CR_PARALLEL_COST_H
 #define CR_PARALLEL_COST_H
 

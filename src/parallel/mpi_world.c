@@ -199,7 +199,7 @@ static int check_peers(cr_mpi_world *world) {
   return code;
 }
 
-/* Peers are checked once in so many turns of waiting. */
+/* Peers are checked once in this number of turns of waiting. */
 enum { LOOKS = 64 };
 
 crema_status cr_mpi_world_wait(cr_mpi_world *world, cr_mpi_handle *request) {

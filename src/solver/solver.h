@@ -106,7 +106,8 @@ void cr_solver_free_replicas(crema_solver *solver);
 crema_status cr_solver_tell(crema_solver *solver, crema_status status);
 /* To be called after joining other processes: logs it, and leaves them reports and processors. */
 void cr_solver_greet(const crema_solver *solver);
-/* The number of replicas that exchange: all, or those of a process that has yet to join others. */
+/* The number of replicas that exchange: all, or only the replicas of this process before it joins
+ * others. */
 int cr_solver_partners(const crema_solver *solver);
 /* Whether this process reports and writes snapshots. */
 bool cr_solver_leads(const crema_solver *solver);

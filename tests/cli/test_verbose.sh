@@ -17,7 +17,7 @@ fields() { grep "crema_verbose,$1," log; }
 # ---- CREMA_VERBOSE ----
 run time -model net.prototxt -iterations 1
 expect_ok "not verbose"
-grep -q crema_verbose log && fail "lines that nobody asked for"
+grep -q crema_verbose log && fail "verbose lines without CREMA_VERBOSE"
 
 CREMA_VERBOSE=1 run time -model net.prototxt -iterations 2 -nolog_prefix
 expect_ok "CREMA_VERBOSE=1"
@@ -91,7 +91,7 @@ run time -model net.prototxt -iterations 1 -dump_blobs out/again/deep
 expect_error "a folder in none" "out/again/deep: cannot make the folder"
 : >file
 run time -model net.prototxt -iterations 1 -dump_blobs file
-expect_error "a file in place of the folder" "file/blobs.h5"
+expect_error "a file instead of the folder" "file/blobs.h5"
 run time -model net.prototxt -iterations 1 -compiled -dump_blobs compiled
 expect_ok "-dump_blobs -compiled"
 [ -s compiled/blobs.h5 ] || fail "-compiled: no file was written"

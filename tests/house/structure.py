@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The shape of the code inside its rooms: call cycles between files, and helpers that nobody else needs.
+"""The shape of the code inside its rooms: call cycles between files, and helpers with one caller.
 
 structure.py            checks both gates; prints each breach and exits 1 when there is one
 structure.py --helpers [FOLDER]   lists the single-use helpers under src/FOLDER

@@ -1,6 +1,6 @@
 /* What each op is to compute, written from its definition in double precision: slow, short, and
- * sharing nothing with the kernels. Gradients are finite differences of these; those of sums
- * of products are the terms handed back, with some differences that confirm them. */
+ * sharing nothing with the kernels. Gradients are finite differences of these; the gradients of
+ * sums of products are the terms handed back, with some differences that confirm them. */
 #ifndef CR_TESTS_OP_REFERENCE_H
 #define CR_TESTS_OP_REFERENCE_H
 

@@ -28,7 +28,7 @@ static crema_status note_join(const cr_group_id *id, crema_device *const *device
   asked.device = device[0];
   asked.rank = first;
   asked.ranks = ranks;
-  *out = (cr_member *)(void *)&asked; /* nobody looks into it */
+  *out = (cr_member *)(void *)&asked; /* no code reads it */
   return CREMA_OK;
 }
 

@@ -185,7 +185,7 @@ typedef struct cr_watcher cr_watcher;
 
 /* Who watches a context, and what its next runs belong to. */
 typedef struct cr_watch {
-  const cr_watcher *watcher; /* NULL: nobody */
+  const cr_watcher *watcher; /* NULL: none */
   const char *layer;         /* NULL: none */
   bool backward;             /* the layer's backward pass runs */
   int conversions;           /* of the op that runs, so far */

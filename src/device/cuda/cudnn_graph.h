@@ -34,7 +34,7 @@ typedef struct cr_cudnn_plan {
 typedef struct cr_cudnn_wish {
   int64_t alignment; /* of all addresses, in bytes */
   size_t limit;      /* no more bytes of scratchpad */
-  int enough;        /* so many plans suffice, if one of them has at most `little` bytes */
+  int enough;        /* this number of plans suffices if one has at most `little` bytes */
   size_t little;
 } cr_cudnn_wish;
 

@@ -59,7 +59,7 @@ typedef struct cr_lattice {
 } cr_lattice;
 
 /* Makes a lattice for `points` points with `axes` features each, in units of the deviation, in
- * bands of `per_band` points (0: one band), with so many threads. Replaces the lattice's old
+ * bands of `per_band` points (0: one band), with `threads` threads. Replaces the lattice's old
  * points. Errors: CREMA_E_RANGE (a feature that is nan or above 1,000,000, or too many points),
  * CREMA_E_NO_MEMORY. */
 crema_status cr_lattice_make(cr_lattice *lattice, const float *feature, int64_t points, int axes,

@@ -16,7 +16,7 @@ typedef struct cr_precision {
   cr_buffer taken; /* a byte for each object: a detection has it */
 } cr_precision;
 
-/* Begins a batch with so many objects. Errors: CREMA_E_NO_MEMORY. */
+/* Begins a batch with this number of objects. Errors: CREMA_E_NO_MEMORY. */
 crema_status cr_precision_begin(cr_precision *precision, size_t objects) CREMA_MUST_USE;
 
 /* Classifies a detection of class `label`. The objects of its image are `count` of `truths` from

@@ -316,7 +316,7 @@ static crema_status run_bwd_data(const cr_call *call) {
   return run_scale(call, 1, -1, 2);
 }
 
-/* Channels-last memory is summed in so many parts. */
+/* The number of parts in which channels-last memory is summed. */
 static int64_t parts_of(const affine_blocks *b) {
   const int64_t rows = b->outer * b->inner;
   return rows < PARTS ? rows : PARTS;

@@ -45,7 +45,7 @@ CR_CLONES static void add_row(int64_t count, const cr_value *from, cr_real *to) 
   for (int64_t k = 0; k < count; ++k) to[k] += cr_get(from, k);
 }
 
-/* So many threads each have some columns of all rows. */
+/* The number of threads; each has some columns of all rows. */
 static int64_t strips_of(const cr_call *call, int64_t columns) {
   enum { LEAST = 64 };
   const int64_t threads = call->plan->threads > 0 ? call->plan->threads : 1;

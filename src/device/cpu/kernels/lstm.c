@@ -74,7 +74,7 @@ CR_INLINE void cells_back(int64_t units, cr_real cont, const step *s, const cr_r
   }
 }
 
-/* Without gradients of c a loop of its own, so that none asks for them at each element. */
+/* Two loops keep the branch on gradients of c out of the inner loop. */
 CR_CLONES static void lstm_cells_back(int64_t units, cr_real cont, const step *s, const cr_real *dh,
                                       cr_real *dc, cr_real *dg) {
   if (s->diff_c) cells_back(units, cont, s, s->diff_c, dh, dc, dg);

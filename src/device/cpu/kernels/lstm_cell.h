@@ -38,8 +38,8 @@ typedef struct cr_lstm_gates {
   cr_real i, f, o, g;
 } cr_lstm_gates;
 
-/* The gradients of a unit's sums (dg, `units` apart), by those of its h and c; returns that of c
- * before. y: tanh of c. */
+/* The gradients of a unit's sums (dg, `units` apart), from the gradients of its h and c; returns
+ * the gradient of c before. y: tanh of c. */
 CR_INLINE cr_real cr_lstm_unit_back(int64_t units, cr_real cont, cr_lstm_gates at, cr_real y,
                                     cr_real before, cr_real of_h, cr_real of_c, cr_real *dg) {
   const cr_real i = at.i, f = at.f, o = at.o, g = at.g;

@@ -41,7 +41,7 @@ static crema_status fill_table(const cr_roi_job *j) {
 typedef struct result_group {
   int64_t image, row, column;
   int64_t results; /* of the block */
-  int64_t step;    /* from the plane of a result to that of the next */
+  int64_t step;    /* from the plane of a result to the next plane */
   int64_t plane;   /* where the first plane begins */
   int64_t value;   /* where region 0 has the first result's value */
 } result_group;

@@ -62,8 +62,8 @@ enum {
   FEWEST = 4 /* sequences of a thread, for which a cr_recurrent_product is not much slower */
 };
 
-/* Each thread has sequences of its own, so that none waits for others between steps, or where
- * there are too few, all threads share each cr_recurrent_product of each step. */
+/* Each thread has its own sequences and does not wait for others between steps. If there are too
+ * few sequences, all threads share each product of each step. */
 static inline void cr_recurrent_run_strands(const cr_call *call, const cr_recurrent_extents *e,
                                             const void *state, cr_strand_work *work) {
   const int64_t threads = call->plan->threads;

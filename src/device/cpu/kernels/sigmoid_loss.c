@@ -14,9 +14,9 @@ static cr_real ignored_target(const cr_op_desc *desc) {
 
 enum { LANES = 16, FOLDED = 4 /* values of a lane whose logarithms are taken together */ };
 
-/* One part of the loss; adds the other, the logarithm of 1 + exp(-|v|), to those of *rest: 1 +
- * *rest is the product of what they are the logarithms of. Written without that 1, so that small
- * ones lose nothing. */
+/* Returns one part of the loss. The other part is log(1 + exp(-|v|)). *rest collects it: 1 + *rest
+ * is the product of all 1 + exp(-|v|). Storing the product without the 1 keeps the precision of
+ * small terms. */
 CR_INLINE cr_real fold_loss(cr_real v, cr_real target, cr_real *rest) {
   const cr_real power = cr_ref_exp_below_0(false, -fabs(v));
   *rest += power * (1 + *rest);

@@ -29,7 +29,7 @@ CR_INLINE double smooth_sum(const cr_real *a, const cr_real *b, const cr_real *i
   return sum;
 }
 
-/* Without weights a loop of its own, so that none asks for them at each element. */
+/* Two loops keep the branch on weights out of the inner loop. */
 CR_REF_CLONES static double smooth_part(const pairs *p, double square, int64_t begin, int64_t end) {
   if (!p->inside && !p->outside) return smooth_sum(p->a, p->b, NULL, NULL, square, begin, end);
   return smooth_sum(p->a, p->b, p->inside, p->outside, square, begin, end);

@@ -29,8 +29,8 @@ enum {
   /* Values of the rows that go through each step together, so that what a row waits for is hidden
    * behind the others; they stay in the nearest cache. */
   TOGETHER = 2048,
-  /* Rows of at most so many values are fetched while those before are worked on. The processor does
-   * that by itself within long rows. */
+  /* Rows of at most this number of values are prefetched while earlier rows are computed. The
+   * processor prefetches long rows by itself. */
   FETCHED = 4096,
   /* Values that are fetched before short rows of which nothing is kept reach them: these are done
    * so soon that the memory would not answer in time if only the next rows were asked for. */

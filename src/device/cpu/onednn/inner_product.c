@@ -48,10 +48,11 @@ fail:
   return status;
 }
 
-/* From so many rows on, the library's matrix products by batches (brgemm, for AVX-512) are faster
- * than its inner product over plain weights, which packs the weights in each run and makes threads
- * wait for each packed part. Gain on Granite Rapids: 1.1x to 1.2x with one thread (bench/layers),
- * 5x with two threads, 16 rows and 1000 columns (the last layers of GoogLeNet and ResNet-50). */
+/* From this number of rows on, the library's matrix products by batches (brgemm, for AVX-512) are
+ * faster than its inner product over plain weights, which packs the weights in each run and makes
+ * threads wait for each packed part. Gain on Granite Rapids: 1.1x to 1.2x with one thread
+ * (bench/layers), 5x with two threads, 16 rows and 1000 columns (the last layers of GoogLeNet and
+ * ResNet-50). */
 enum { PRODUCT_ROWS = 4 };
 
 /* The arguments as the product sees them: weights (K,N), bias (1,N). */

@@ -65,7 +65,7 @@ typedef struct halves {
 } halves;
 
 /* The plane of one sample's `width` channels from `first` on: (inner, width) <-> (channels, inner).
- * So many positions at a time that all lines stay in the L1 cache. */
+ * The lines of one piece of positions stay in the L1 cache. */
 static void move_plane(const halves *h, int64_t first, const uint16_t *src, uint16_t *dst,
                        bool to_plain) {
   enum { POSITIONS = 32 };

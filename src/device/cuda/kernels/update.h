@@ -5,7 +5,7 @@
 #include "device/backend/op_desc.h"
 #include "device/cuda/kernels/hd.h"
 
-/* So many segments fit one launch, whose arguments have 4 KiB at most. */
+/* The number of segments that fit one launch, whose arguments have 4 KiB at most. */
 enum { CR_CUDA_SEGMENTS = 128 };
 
 typedef struct cr_update_piece {

@@ -35,7 +35,7 @@ typedef struct cr_matcher {
 
 void cr_matcher_free(cr_matcher *matcher);
 
-/* Makes room for images with so many objects. */
+/* Makes room for images with up to this number of objects. */
 crema_status cr_matcher_reserve(cr_matcher *matcher, int64_t priors, size_t truths) CREMA_MUST_USE;
 
 /* Matches the priors with the objects of class `label`, or with -1 all objects. With `loc`
