@@ -46,7 +46,7 @@ FIXTURE_TEST(s2_15_full_map_is_doubled) {
   put(db, "early", "kept");
   ok(cr_db_txn_begin(db, &txn));
   for (int i = 0; i < RECORDS; ++i) {
-    char key[8];
+    char key[16];
     snprintf(key, sizeof key, "%04d", i);
     memset(value, i, SIZE);
     ok(cr_db_put(txn, bytes_of(key), (cr_db_bytes){value, SIZE}));
@@ -249,7 +249,7 @@ FIXTURE_TEST(test_a_cursor_keeps_its_snapshot) {
   db = writer;
   ok(cr_db_cursor_open(db, &old));
   for (int i = 0; i < 50; ++i) {
-    char key[8];
+    char key[16];
     snprintf(key, sizeof key, "b%03d", i);
     put(writer, key, "2");
   }

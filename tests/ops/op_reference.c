@@ -28,9 +28,10 @@ static extents extents_of(const cr_op_desc *d, int i, int axis) {
   const crema_shape *s = shape_of(d, i);
   extents e = {1, 1, 1};
   for (int a = 0; a < s->axes; ++a) {
-    if (a < axis) e.outer *= s->dim[a];
-    if (a == axis) e.mid = s->dim[a];
-    if (a > axis) e.inner *= s->dim[a];
+    const int64_t dim = s->dim[a];
+    if (a < axis) e.outer *= dim;
+    else if (a > axis) e.inner *= dim;
+    else e.mid = dim;
   }
   return e;
 }
