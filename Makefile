@@ -27,8 +27,8 @@ test: all        ## Build and run the tests, but for the long ones
 
 check: all       ## Build and run all tests; write the tables of what they prove
 	@ctest --preset release -j 2
-	@scripts/conformance.py $(BUILD) $(wildcard build-cuda) docs/conformance.md
-	@scripts/layer_proofs.py
+	@scripts/conformance.py $(BUILD) $(wildcard build-cuda) $(BUILD)/docs/conformance.md
+	@scripts/layer_proofs.py $(BUILD)/docs/layer-proofs.md
 
 wheel: deps      ## Build a Python wheel with all its libraries: dist/
 	@scripts/wheel.sh

@@ -3,7 +3,7 @@
  * 244 MB of gradients in 16 equal buckets that the backward pass completes at even intervals.
  *
  * Prints lines of: links, devices, hosts, milliseconds of the exchange, of a step, and how many
- * times as long as computing alone that is. scripts/scaling.py makes the plot of docs/scaling.md
+ * times as long as computing alone that is. scripts/scaling.py makes the plot of docs/dev/scaling.md
  * from it. */
 #include <stdio.h>
 

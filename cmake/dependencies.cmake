@@ -1,4 +1,4 @@
-# Every library that crema is built on (docs/architecture.md says what for), each
+# Every library that crema is built on (docs/dev/architecture.md says what for), each
 # as one imported target.
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)

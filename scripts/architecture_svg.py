@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""architecture_svg.py: draws docs/architecture.svg, the rooms of src/ and who may include from whom.
+"""architecture_svg.py: draws docs/dev/architecture.svg, the rooms of src/ and who may include from whom.
 
 The rooms and their arrows are those of the include gate (tests/house/gates.py), what lives in a room is its
-line in docs/architecture.md. With --check nothing is written; exits 1 when the picture is another one.
+line in docs/dev/architecture.md. With --check nothing is written; exits 1 when the picture is another one.
 
 The rooms stand on a diagonal, from the top of the house to the bottom. A line leaves a room to the right, and
 turns down at a dot into each room that it may include from. The few arrows upwards leave to the left.
@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests/house"))
 import gates  # noqa: E402
 
-PICTURE = ROOT / "docs/architecture.svg"
+PICTURE = ROOT / "docs/dev/architecture.svg"
 
 # From the top of the house down; the gate lists the rooms from the ground up.
 ORDER = list(reversed(gates.ROOMS))
@@ -38,10 +38,10 @@ class Fault(Exception):
 
 def words(room, letters):
     """What lives in a room, from the page, in so many letters at most."""
-    page = (ROOT / "docs/architecture.md").read_text()
+    page = (ROOT / "docs/dev/architecture.md").read_text()
     found = re.search(rf"^\| `src/{room}/` \| (.*) \|$", page, re.M)
     if not found:
-        raise Fault(f"docs/architecture.md has no line for src/{room}/")
+        raise Fault(f"docs/dev/architecture.md has no line for src/{room}/")
     text = found.group(1).replace("`", "")
     while len(text) > letters:
         shorter = re.match(r"(.*)[;:,.] ", text) or re.match(r"(.*) ", text)
@@ -123,7 +123,7 @@ def main():
         sys.exit(f"architecture_svg: {what}")
     if sys.argv[1:] == ["--check"]:
         if PICTURE.read_text() != picture:
-            sys.exit("docs/architecture.svg is not what the include gate allows: run scripts/architecture_svg.py")
+            sys.exit("docs/dev/architecture.svg is not what the include gate allows: run scripts/architecture_svg.py")
     else:
         PICTURE.write_text(picture)
 

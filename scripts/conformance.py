@@ -248,6 +248,7 @@ def main():
     if len(sys.argv) < 3 or sys.argv[-1].startswith("-"):
         sys.exit(__doc__)
     *builds, output = map(pathlib.Path, sys.argv[1:])
+    output.parent.mkdir(parents=True, exist_ok=True)
     write_table(read_builds(builds), output)
 
 

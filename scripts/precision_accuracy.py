@@ -5,7 +5,7 @@
 
 FOLDER holds pictures and labels.txt with lines "<file> <class>". The tables for int8 are made of every
 second picture by each METHOD (kl, minmax, percentile; all by default). Prints rows of the table in
-docs/inference.md: how many pictures get their class in the first place and among the first five, how
+docs/deploy.md: how many pictures get their class in the first place and among the first five, how
 many get the same class as in f32, and the largest difference of a probability from f32.
 """
 import pathlib

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""scaling.py PREDICTED MEASURED: draws docs/scaling.svg, the time of a step with many devices.
+"""scaling.py PREDICTED MEASURED: draws docs/dev/scaling.svg, the time of a step with many devices.
 
 PREDICTED is the output of build/bench/scaling, MEASURED that of build/bench/parallel steps. Lines are predictions; dots
 are steps of reduce on simulated devices, which belong to the lines of one host.
@@ -10,7 +10,7 @@ import pathlib
 import re
 import sys
 
-PICTURE = pathlib.Path(__file__).resolve().parents[1] / "docs/scaling.svg"
+PICTURE = pathlib.Path(__file__).resolve().parents[1] / "docs/dev/scaling.svg"
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760, 430, 60, 210, 34, 52
 COLOURS = {"300": "#4a6f94", "50": "#5b7f4c", "12": "#a2603c"}

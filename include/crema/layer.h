@@ -43,7 +43,7 @@ typedef struct crema_layer_type {
   void (*destroy)(crema_layer *layer);
   void *user; /* see crema_layer_user; must stay valid */
   /* Of type "Python": whether the module that a layer names can be imported. Where it cannot, a
-   * layer that crema has itself (docs/from-caffe.md names them) is crema's own. NULL: it can. */
+   * layer that crema has itself (docs/migrating.md names them) is crema's own. NULL: it can. */
   bool (*has_module)(void *user, const char *module);
 } crema_layer_type;
 

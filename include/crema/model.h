@@ -45,9 +45,9 @@ typedef struct crema_model_options {
   size_t stage_count;         /* how many */
   const char *const *keep;    /* blobs that will be read, besides inputs and outputs */
   size_t keep_count;          /* how many */
-  const char *const *without; /* passes to leave out; docs/inference.md lists them */
+  const char *const *without; /* passes to leave out; docs/deploy.md lists them */
   size_t without_count;       /* how many */
-  crema_precision precision;  /* see docs/inference.md for what is lost */
+  crema_precision precision;  /* see docs/deploy.md for what is lost */
   const char *table;  /* for CREMA_PRECISION_INT8: a file of crema calibrate or ncnn; may be NULL */
   int64_t seed;       /* of weights that no file gives; below 0: another one each time */
   bool allow_missing; /* layers without weights keep their initial values */

@@ -1,4 +1,4 @@
-/* CREMA_VERBOSE: lines that show what runs (docs/debugging.md, "See what runs").
+/* CREMA_VERBOSE: lines that show what runs (docs/troubleshooting.md, "See what runs").
  *
  * The environment is read once. All lines go to the log as messages of level INFO, begin with
  * "crema_verbose,<kind>," and consist of fields with commas between them. */

@@ -3,7 +3,7 @@
 # one process by a tree and by reduce, processes of mpirun.
 . "$(dirname "$0")/lib.sh"
 
-# Seconds at most until the last process has ended; docs/parallel.md says what was measured.
+# Seconds at most until the last process has ended; docs/multi-device.md says what was measured.
 most=10
 
 # Blank digits, of which one has a label that the net has no output for. Of three ranks the second

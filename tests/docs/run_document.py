@@ -6,12 +6,16 @@ Usage: run_document.py DOCUMENT CREMA [PREPARE...]
 In an empty folder, in the document's order:
   * "Create `NAME`:" and a block: the block becomes that file.
   * A block ```sh: commands, run by one shell for the whole document, that stops at the first failure.
-  * A block ```text after it: what these commands print. Each line must be found, in this order; "..." stands
+  * A block ```python: a whole program, run in the same folder. `import caffe` works where the package is built;
+    elsewhere the block and its output are skipped.
+  * A block ```text after either: what it prints. Each line must be found, in this order; "..." stands
     for anything, and there may be other lines in between.
+  * A block ```console: commands that need something a test has not (root, a network, several hosts). They are not
+    run, but each `crema COMMAND` in it must be a command, and each of its flags must be in the command's help.
   * A block ```message: what the sources print in cases that the document does not bring about. Each line must
     be a string in src/ or tools/.
-crema is installed into a folder of its own first, and stands in the PATH with its pkg-config file.
-PREPARE is a command that is run beforehand, with the folder as its first argument.
+The folder has links to the project's models/, examples/ and data/. crema is installed elsewhere first, and is in the
+PATH with its pkg-config file. PREPARE is a command that is run beforehand, with the folder as its first argument.
 """
 import os
 import pathlib
@@ -24,6 +28,7 @@ import tempfile
 import threading
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+PYTHON = "/usr/bin/python3"  # The interpreter that the package is built for.
 STEP = re.compile(r"(?:^Create `(?P<name>[^`]+)`:\n\n)?^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.M | re.S)
 
 
@@ -33,7 +38,7 @@ def steps(text):
     for match in STEP.finditer(text):
         line = text.count("\n", 0, match.start("text")) + 1
         kind = "file" if match["name"] else match["kind"]
-        if kind in ("file", "sh", "text", "message"):
+        if kind in ("file", "sh", "python", "text", "console", "message"):
             found.append((kind, match["name"], match["text"], line))
     return found
 
@@ -68,6 +73,22 @@ def unknown_message(text):
     return next((line for line in text.splitlines() if line.rstrip() not in known), None)
 
 
+def unknown_flag(text, env):
+    """The first command or flag of crema in `text` that its help lacks, as text; None when all are there."""
+    for line in re.sub(r"\\\n", " ", text).splitlines():
+        match = re.search(r"\b(?:crema|caffe) ([a-z]\w+)\b(.*)", line.partition("#")[0])
+        if not match or match[1] == "help":
+            continue
+        done = subprocess.run(["crema", "help", match[1]], env=env, text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT)
+        if done.returncode != 0:
+            return f"crema {match[1]}"
+        for flag in re.findall(r"(?<=\s)--?([a-z]\w*)", match[2]):
+            if not re.search(rf"(?<!\w)-{flag}\b", done.stdout):
+                return f"crema {match[1]} -{flag}"
+    return None
+
+
 def install(build, prefix):
     """Installs crema; the list of what was installed last is for `make uninstall`, and may be the user's."""
     manifest = build / "install_manifest.txt"
@@ -86,7 +107,7 @@ def sanitizers(library):
     return "-fsanitize=thread" if "__tsan_init" in symbols else ""
 
 
-def environment(prefix):
+def environment(prefix, package):
     config = next(prefix.rglob("crema.pc")).parent
     tools = prefix / "tools"
     tools.mkdir()
@@ -94,7 +115,7 @@ def environment(prefix):
     (tools / "cc").write_text(f'#!/bin/sh\nexec {shutil.which("cc")} {flags} "$@"\n')
     (tools / "cc").chmod(0o755)
     return dict(os.environ, PATH=f"{tools}:{prefix}/bin:{os.environ['PATH']}", PKG_CONFIG_PATH=str(config),
-                LD_LIBRARY_PATH=str(config.parent), OMP_WAIT_POLICY="passive",
+                LD_LIBRARY_PATH=str(config.parent), PYTHONPATH=str(package), OMP_WAIT_POLICY="passive",
                 OMP_NUM_THREADS=os.environ.get("OMP_NUM_THREADS", "2"))
 
 
@@ -136,9 +157,14 @@ class Shell:
         self.bash.communicate()
 
 
+def has_package(env):
+    """Whether a program of the system's Python can `import caffe`."""
+    return subprocess.run([PYTHON, "-c", "import caffe"], env=env, stderr=subprocess.DEVNULL).returncode == 0
+
+
 def follow(document, folder, env):
-    """The first fault as text, or None, and how many commands' blocks there were."""
-    shell, output, blocks = Shell(folder, env), "", 0
+    """The first fault as text, or None, and how many blocks of commands there were."""
+    shell, output, blocks, python = Shell(folder, env), "", 0, None
     try:
         for kind, name, text, line in steps(document.read_text()):
             where = f"{document.name}:{line}"
@@ -149,11 +175,22 @@ def follow(document, folder, env):
                 output, ok = shell.run(text)
                 if not ok:
                     return f"{where}: a command fails:\n{text}{output}", blocks
+            elif kind == "python":
+                python = has_package(env) if python is None else python
+                blocks += 1
+                output, ok = shell.run(f"{PYTHON} - <<'PYTHON_ENDS'\n{text}PYTHON_ENDS") if python else (None, True)
+                if not ok:
+                    return f"{where}: the program fails:\n{text}{output}", blocks
+            elif kind == "console":
+                unknown = unknown_flag(text, env)
+                if unknown is not None:
+                    return f"{where}: there is no '{unknown}'", blocks
+                blocks += 1
             elif kind == "message":
                 unknown = unknown_message(text)
                 if unknown is not None:
                     return f"{where}: no source prints '{unknown}'", blocks
-            else:
+            elif output is not None:
                 lacks = missing_line(text, output)
                 if lacks is not None:
                     return f"{where}: '{lacks}' is not in:\n{output}", blocks
@@ -185,9 +222,12 @@ def main():
         prefix, folder = pathlib.Path(name) / "installed", pathlib.Path(name) / "work"
         folder.mkdir()
         install(crema.resolve().parent.parent, prefix)
+        for link in ("models", "examples", "data"):
+            (folder / link).symlink_to(ROOT / link)
         if prepare:
             subprocess.run([prepare[0], str(folder), *prepare[1:]], check=True)
-        fault, blocks = follow(document, folder, environment(prefix))
+        package = crema.resolve().parent.parent / "python"
+        fault, blocks = follow(document, folder, environment(prefix, package))
     print(fault or f"{document.name}: {blocks} blocks of commands run as it says")
     sys.exit(1 if fault or blocks == 0 else 0)
 

@@ -14,7 +14,7 @@ add_test(NAME docs/run_layers COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST
 add_test(NAME docs/manual COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/manual.py)
 set_tests_properties(docs/manual PROPERTIES SKIP_RETURN_CODE 77)
 # Documents whose commands are run; their photos are cut out of the only one in the tree.
-foreach(name tutorial debugging)
+foreach(name tutorial troubleshooting)
   add_test(NAME docs/${name} COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/run_document.py
     ${PROJECT_SOURCE_DIR}/docs/${name}.md $<TARGET_FILE:crema_cli> $<TARGET_FILE:docs_photos>
     ${PROJECT_SOURCE_DIR}/examples/images/cat.jpg)

@@ -1,4 +1,4 @@
-"""Follows docs/add-a-layer.md on a copy of the source: applies its blocks, then compiles the files that they
+"""Follows docs/dev/add-a-layer.md on a copy of the source: applies its blocks, then compiles the files that they
 make or change (compile), or builds everything and runs the tests of layers (run).
 
 Usage: add_a_layer.py SOURCE_DIR CMAKE C_COMPILER compile|run
@@ -58,9 +58,9 @@ def copy_parts(source, root):
 
 def main():
     source, cmake, compiler, compiles = Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4] == "compile"
-    steps = list(STEP.finditer((source / "docs/add-a-layer.md").read_text()))
+    steps = list(STEP.finditer((source / "docs/dev/add-a-layer.md").read_text()))
     if len(steps) != 6:
-        sys.exit(f"found {len(steps)} steps in docs/add-a-layer.md, expected 6")
+        sys.exit(f"found {len(steps)} steps in docs/dev/add-a-layer.md, expected 6")
     with tempfile.TemporaryDirectory(prefix="crema-layer-") as name:
         root = Path(name) / "source"
         root.mkdir()
@@ -79,7 +79,7 @@ def main():
                        check=True, stdout=subprocess.DEVNULL)
         for test in () if compiles else TESTS:
             subprocess.run([build / "tests" / test], check=True)
-    print("docs/add-a-layer.md builds" if compiles else "docs/add-a-layer.md builds and passes")
+    print("docs/dev/add-a-layer.md builds" if compiles else "docs/dev/add-a-layer.md builds and passes")
 
 
 if __name__ == "__main__":

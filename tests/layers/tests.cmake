@@ -1,4 +1,4 @@
-# docs/add-a-layer.md, followed to the letter on a copy of the source: the new and the changed files compile; a
+# docs/dev/add-a-layer.md, followed to the letter on a copy of the source: the new and the changed files compile; a
 # long test builds the library with them and runs the tests of layers.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 add_test(NAME layers/add_a_layer COMMAND ${Python3_EXECUTABLE}
