@@ -9,7 +9,7 @@
 
 #include "core/buffer.h"
 
-/* ---- reading ---- */
+/* Reading: */
 
 /* Default limits for files that are read whole (cr_file_limit): text, lists and images; models and
  * states; devices, which may never end. */
@@ -32,7 +32,7 @@ crema_status cr_file_read(const char *path, cr_buffer *out) CREMA_MUST_USE;
 /* The same with the limit `usual`. */
 crema_status cr_file_read_up_to(const char *path, uint64_t usual, cr_buffer *out) CREMA_MUST_USE;
 
-/* ---- writing ---- */
+/* Writing: */
 
 /* Writes `size` bytes as a draft (below) of the file at `path`. */
 crema_status cr_file_write(const char *path, const void *bytes, size_t size) CREMA_MUST_USE;
@@ -96,7 +96,7 @@ void cr_file_sweep(const char *prefix);
 /* Removes the files in an open folder, but not the folders in it. False when it cannot be read. */
 bool cr_file_empty_folder(int folder);
 
-/* ---- looking ---- */
+/* Inspecting files and folders: */
 
 /* Whether there is anything at `path`: a file, a folder, a device. */
 bool cr_file_exists(const char *path);

@@ -293,9 +293,9 @@ crema_status crema_blob_amax_diff(crema_blob *blob, double *out) {
   return cr_tensor_amax(blob->diff, out);
 }
 
-/* ---- arithmetic and copies ----
+/* Arithmetic and copies.
  *
- * What holders of views wrote counts before, and they see what follows. */
+ * These functions see what holders of views wrote, and the holders see the results. */
 
 crema_status crema_blob_update(crema_blob *blob) {
   CR_REQUIRE(blob);

@@ -154,7 +154,7 @@ crema_status cr_tensor_adopt(cr_tensor *tensor, crema_device *device, crema_dtyp
 /* The same with host memory of float32 values. */
 crema_status cr_tensor_adopt_host(cr_tensor *tensor, void *memory) CREMA_MUST_USE;
 
-/* ---- aliases: values that lie in the memory of another tensor ----
+/* Aliases: values in the memory of another tensor.
  *
  * Each format of a tensor may be pinned in a block, such as the array of all parameters. A planned
  * alias, at most one, is a bottom of a Concat in the top, or a top of a Slice in the bottom. */
@@ -231,7 +231,7 @@ crema_status cr_tensor_view_make(cr_tensor *tensor, int64_t offset, int64_t coun
 crema_status cr_tensor_view_data(const cr_tensor_view *view, const cr_tensor *tensor,
                                  void **out) CREMA_MUST_USE;
 
-/* ---- for memory/view.c ---- */
+/* Called by memory/view.c: */
 
 typedef struct crema_view crema_view;
 typedef struct cr_tensor_values cr_tensor_values;

@@ -95,7 +95,7 @@ struct cr_tensor {
   origin *origin;   /* NULL: never shared */
 };
 
-/* ---- memory/tensor_values.c ---- */
+/* Defined in memory/tensor_values.c: */
 
 /* CREMA_E_TYPE and CREMA_E_SHAPE for an unknown type or an impossible count. */
 crema_status cr_tensor_check_count(crema_dtype type, int64_t count) CREMA_MUST_USE;
@@ -145,7 +145,7 @@ void cr_tensor_clear_stale(values *v);
 /* The values come from elsewhere from now on. */
 void cr_tensor_drop_source(values *v);
 
-/* ---- memory/tensor_alias.c ---- */
+/* Defined in memory/tensor_alias.c: */
 
 /* Gives the slot memory in the alias's whole, if its format belongs there; with `keep` its values
  * move along. */

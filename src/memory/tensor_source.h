@@ -14,7 +14,7 @@
 
 #include "memory/tensor.h"
 
-/* ---- scratch memory ---- */
+/* Scratch memory: */
 
 /* Memory that several tensors use one after the other. Only as much of it is touched as the largest
  * needs. Counted. */
@@ -29,7 +29,7 @@ crema_status cr_tensor_scratch_try(cr_tensor_scratch *scratch, size_t size,
                                    cr_tensor_scratch **held, void **out) CREMA_MUST_USE;
 void cr_tensor_end_use(cr_tensor_scratch *held); /* accepts NULL */
 
-/* ---- sources ---- */
+/* Sources: */
 
 /* Larger values of a source are kept at once: otherwise as much scratch memory as the largest of
  * them would stay alongside the values that are kept. */
@@ -76,7 +76,7 @@ crema_status cr_tensor_take_from(cr_tensor *tensor, cr_tensor_source *source,
  * the source are not kept in the tensor. Errors as of a read. */
 crema_status cr_tensor_copy_out(cr_tensor *tensor, void *out) CREMA_MUST_USE;
 
-/* ---- per-use formats ---- */
+/* Per-use formats: */
 
 /* Ops on contexts that have scratch memory (crema_context.per_use) get the values in private
  * layouts per use. Sharing tensors do so together. */

@@ -35,7 +35,7 @@ void cr_trace_clear(cr_trace *trace);
 crema_status cr_trace_run(cr_trace *trace, crema_context *context, bool *ran,
                           int *layer) CREMA_MUST_USE;
 
-/* ---- while a trace records; otherwise no-ops ---- */
+/* While a trace records; otherwise no-ops: */
 
 /* The trace cannot run instead of this pass. */
 void cr_trace_invalidate(const crema_context *context);

@@ -56,7 +56,7 @@ static inline crema_devptr *cr_trace_buffers(cr_trace_command *c) {
   return (crema_devptr *)(void *)(c + 1);
 }
 
-/* ---- what tensors add; without a trace that records, all are no-ops ---- */
+/* What tensors add; without a trace that records, all are no-ops: */
 
 /* `format` was made of zeros, or of values of a source. */
 void cr_trace_note_made(const crema_context *context, const values *v, cr_format format);

@@ -27,7 +27,7 @@ typedef struct cr_plan_cache_counts {
 } cr_plan_cache_counts;
 cr_plan_cache_counts cr_plan_cache_count(cr_plan_cache *cache);
 
-/* ---- for ops ---- */
+/* For ops: */
 
 /* The caller's reference to a plan that fits; NULL: there is none. */
 struct cr_op_plan *cr_plan_cache_find(cr_plan_cache *cache, const struct cr_plan_key *key);

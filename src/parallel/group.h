@@ -75,7 +75,7 @@ static inline cr_group_end *cr_group_end_of(cr_exchange *end) {
   return (cr_group_end *)end;
 }
 
-/* ---- pieces ---- */
+/* Pieces: */
 
 cr_piece_cut cr_piece_cut_for(size_t most_bytes);
 

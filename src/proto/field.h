@@ -53,7 +53,7 @@ crema_status cr_field_move(ProtobufCMessage *from, const ProtobufCFieldDescripto
 crema_status cr_field_message(ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
                               ProtobufCMessage **out) CREMA_MUST_USE;
 
-/* ---- fields by name ---- */
+/* Fields by name: */
 
 /* A message's field by its name; clearing it; making room for more values in it. */
 const ProtobufCFieldDescriptor *cr_message_field(const ProtobufCMessage *message, const char *name);

@@ -18,7 +18,7 @@
 /* What to do with a field name that the schema does not know. */
 typedef enum cr_unknown_fields { CR_UNKNOWN_ERROR, CR_UNKNOWN_WARN } cr_unknown_fields;
 
-/* ---- any message --------------------------------------------------------- */
+/* Any message: */
 
 /* Parses protobuf text format. `source` names the text in messages
  * ("file:line:column: ..."). On success *out is a new message. Errors: CREMA_E_PARSE
@@ -58,7 +58,7 @@ void cr_message_free(ProtobufCMessage *message);
 void *cr_proto_alloc(size_t size);
 char *cr_proto_strdup(const char *text);
 
-/* ---- files --------------------------------------------------------------- */
+/* Files: */
 
 /* Reads a net from text (any dialect) and upgrades it to today's form. */
 crema_status cr_net_param_read_text(const char *path, cr_unknown_fields unknown,
@@ -149,7 +149,7 @@ size_t cr_text_field_line(const char *text, size_t size, const char *field);
  * and stages are ignored. This is how `before` is counted. */
 bool cr_layer_names_phase(const Caffe__LayerParameter *layer, Caffe__Phase phase);
 
-/* ---- upgrades ------------------------------------------------------------ */
+/* Upgrades: */
 
 /* The end of the name of a Scale layer that an upgrade has made of a BatchNorm layer's fields. */
 #define CR_UPGRADED_SCALE "/scale_bias"

@@ -58,7 +58,7 @@ bool cr_upgrade_fused_needed(const Caffe__NetParameter *net);
 crema_status cr_upgrade_names(cr_upgrade *upgrade) CREMA_MUST_USE;
 bool cr_upgrade_names_needed(const Caffe__LayerParameter *layer);
 
-/* ---- tools of these steps (upgrade_fields.c) ---- */
+/* Tools of these steps (upgrade_fields.c): */
 
 /* A new string of `text` and `suffix`; does not free the old value of *slot. */
 crema_status cr_upgrade_text(char **slot, const char *text, const char *suffix) CREMA_MUST_USE;

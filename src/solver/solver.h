@@ -88,13 +88,13 @@ struct crema_solver {
   int64_t display_iteration;
 };
 
-/* ---- nets.c ---- */
+/* Defined in nets.c: */
 
 /* Builds the net of replica `index` of this process, whose context is set. */
 crema_status cr_solver_build_train_net(crema_solver *solver, int index) CREMA_MUST_USE;
 crema_status cr_solver_build_test_nets(crema_solver *solver) CREMA_MUST_USE;
 
-/* ---- replicas.c ---- */
+/* Defined in replicas.c: */
 
 /* Chooses devices, joins the other processes, and makes the replicas of this process, which then
  * lack only their weights. Errors: CREMA_E_NO_DEVICE, CREMA_E_ARGUMENT for devices that cannot
@@ -125,19 +125,19 @@ crema_status cr_solver_restart_averages(crema_solver *solver) CREMA_MUST_USE;
 /* Gives all replicas the root's statistics, before a test. */
 crema_status cr_solver_level_statistics(crema_solver *solver) CREMA_MUST_USE;
 
-/* ---- join.c ---- */
+/* Defined in join.c: */
 
 /* Before training: warns if this process has yet to join others. Errors: CREMA_E_STATE unless
  * all processes are to make the same iterations, up to `end`. */
 crema_status cr_solver_check_others(crema_solver *solver, int64_t end) CREMA_MUST_USE;
 
-/* ---- score.c ---- */
+/* Defined in score.c: */
 
 /* Runs all test nets and logs their mean outputs. Sets solver->stop_requested if the caller's poll
  * asks for it. */
 crema_status cr_solver_test_all(crema_solver *solver) CREMA_MUST_USE;
 
-/* ---- epochs.c ---- */
+/* Defined in epochs.c: */
 
 /* Errors: CREMA_E_RANGE, CREMA_E_ARGUMENT if test_and_snapshot_last_epochs is not possible with the
  * net's input. */
@@ -147,7 +147,7 @@ bool cr_epoch_has_ended(const crema_solver *solver);
 /* Tests, and writes a snapshot with the score in the names of its files. */
 crema_status cr_epoch_end(crema_solver *solver) CREMA_MUST_USE;
 
-/* ---- early_stop.c ---- */
+/* Defined in early_stop.c: */
 
 /* Finds the output that early_stop_output names. Errors: CREMA_E_ARGUMENT without a test net,
  * CREMA_E_UNKNOWN_NAME. */
@@ -159,12 +159,12 @@ void cr_early_stop_see(crema_solver *solver, int net, const double *mean, int64_
 /* Whether training is to end; logs the reason. */
 bool cr_early_stop_is_due(const crema_solver *solver);
 
-/* ---- control.c ---- */
+/* Defined in control.c: */
 
 /* Calls a function of the options; NULL: a no-op. */
 crema_status cr_solver_call(crema_solver *solver, crema_solver_call_fn *call) CREMA_MUST_USE;
 
-/* ---- report.c ---- */
+/* Defined in report.c: */
 void cr_report_iteration(crema_solver *solver, double loss);
 /* "    Train net output #0: loss = 0.5 (* 1 = 0.5 loss)" for all values of all outputs. */
 crema_status cr_report_train_outputs(crema_solver *solver) CREMA_MUST_USE;
@@ -172,7 +172,7 @@ crema_status cr_report_train_outputs(crema_solver *solver) CREMA_MUST_USE;
 void cr_report_output(const char *kind, int number, const char *name, double value,
                       double loss_weight);
 
-/* ---- grad_scale.c ---- */
+/* Defined in grad_scale.c: */
 
 /* Sets net->grad_scale and solver->scaling as they are when training begins. */
 void cr_grad_scale_start(crema_solver *solver);
@@ -182,7 +182,7 @@ void cr_grad_scale_start(crema_solver *solver);
  * updates in a row, unless training continues with values that are not finite. */
 crema_status cr_grad_scale_next(crema_solver *solver, double *next, bool *skip) CREMA_MUST_USE;
 
-/* ---- train.c ---- */
+/* Defined in train.c: */
 
 /* The action that the caller of any process asks for; the same for all processes. */
 crema_status cr_solver_ask(crema_solver *solver, crema_solver_action *action) CREMA_MUST_USE;
@@ -194,7 +194,7 @@ double cr_loss_window_mean(const cr_loss_window *window);
  * cr_grad_scale_next, cr_updater_run. */
 crema_status cr_solver_update(crema_solver *solver) CREMA_MUST_USE;
 
-/* ---- snapshot.c ---- */
+/* Defined in snapshot.c: */
 
 bool cr_snapshot_is_hdf5(const crema_solver *solver);
 /* Fails unless files can be made in the snapshots' folder and HDF5 snapshots can hold the net.
@@ -210,12 +210,12 @@ void cr_snapshot_note_failure(crema_solver *solver, crema_status status);
 /* The noted failure, once; else CREMA_OK. */
 crema_status cr_snapshot_failure(crema_solver *solver) CREMA_MUST_USE;
 
-/* ---- restore.c ---- */
+/* Defined in restore.c: */
 
 /* Reads a state's file, to be freed with cr_message_free. Errors: CREMA_E_IO, CREMA_E_CORRUPT. */
 crema_status cr_state_read(const char *path, Caffe__SolverState **out) CREMA_MUST_USE;
 
-/* ---- model_file.c ---- */
+/* Defined in model_file.c: */
 
 /* Identifies a model file. */
 typedef struct cr_model_sum {
@@ -231,7 +231,7 @@ crema_status cr_model_sum_read(const char *path, cr_model_sum *out) CREMA_MUST_U
 crema_status cr_model_find(const char *state_path, const Caffe__SolverState *state,
                            char **out) CREMA_MUST_USE;
 
-/* ---- state.c ---- */
+/* Defined in state.c: */
 
 /* Points `to` at uninitialised room for `count` elements, which cr_message_free releases; a status.
  */
@@ -260,7 +260,7 @@ crema_status cr_state_check(crema_solver *solver, const Caffe__SolverState *stat
 crema_status cr_state_from_proto(crema_solver *solver,
                                  const Caffe__SolverState *state) CREMA_MUST_USE;
 
-/* ---- hdf5_state.c ---- */
+/* Defined in hdf5_state.c: */
 crema_status cr_state_write_hdf5(const Caffe__SolverState *state,
                                  cr_file_draft *draft) CREMA_MUST_USE;
 crema_status cr_state_read_hdf5(const char *path, Caffe__SolverState **out) CREMA_MUST_USE;

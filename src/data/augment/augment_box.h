@@ -16,7 +16,7 @@ typedef struct cr_box {
   float xmin, ymin, xmax, ymax;
 } cr_box;
 
-/* ---- measures ------------------------------------------------------------ */
+/* Measures: */
 
 /* The area; 0 if a side is negative. */
 float cr_box_size(cr_box box);
@@ -27,7 +27,7 @@ float cr_box_coverage(cr_box a, cr_box b);
 /* The part within 0..1. */
 cr_box cr_box_clip(cr_box box);
 
-/* ---- patches ------------------------------------------------------------- */
+/* Patches: */
 
 /* Rejects senseless scales and aspect ratios, and more than 1,000,000 trials. Errors:
  * CREMA_E_ARGUMENT, CREMA_E_RANGE. */
@@ -45,7 +45,7 @@ bool cr_sample_patch(const Caffe__BatchSampler *const *sampler, size_t count, co
  */
 void cr_image_crop(cr_image *image, cr_box patch);
 
-/* ---- where boxes go ------------------------------------------------------ */
+/* The positions of boxes after a transformation: */
 
 /* Converts *box to coordinates of `window` (a patch, a crop, an expanded canvas) and clips it.
  * False if the box is outside. */

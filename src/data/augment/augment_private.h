@@ -8,7 +8,7 @@
 #include "data/image/image.h"
 #include "proto/proto.h"
 
-/* ---- random numbers ------------------------------------------------------ */
+/* Random numbers: */
 
 /* Each stage has its own random stream. 0 is the transformer's. */
 typedef enum cr_stage {
@@ -35,7 +35,7 @@ float cr_random_uniform(cr_random *random, float lower, float upper);
 /* Uniform in 0..count-1; count > 0. */
 int cr_random_below(cr_random *random, int count);
 
-/* ---- values -------------------------------------------------------------- */
+/* Values: */
 
 /* Rounds to the nearest integer, halves to even, and clips to 0..255. */
 uint8_t cr_saturate(float value);
@@ -46,7 +46,7 @@ static inline size_t cr_pixel_count(const cr_image *image) {
   return (size_t)image->height * (size_t)image->width;
 }
 
-/* ---- colours (8 bits, as OpenCV converts them) --------------------------- */
+/* Colours (8 bits, as OpenCV converts them): */
 
 /* Blue, green, red of `count` pixels to hue (0..179), saturation and value, in place, and back. A
  * hue of 180 or more is taken around the circle. */
@@ -56,7 +56,7 @@ void cr_hsv_to_bgr(uint8_t *pixels, size_t count);
 void cr_bgr_to_ycrcb(uint8_t *pixels, size_t count);
 void cr_ycrcb_to_bgr(uint8_t *pixels, size_t count);
 
-/* ---- stages -------------------------------------------------------------- */
+/* Stages: */
 
 crema_status cr_distort_check(const Caffe__DistortionParameter *param) CREMA_MUST_USE;
 crema_status cr_distort(const Caffe__DistortionParameter *param, cr_random *random,
@@ -74,7 +74,7 @@ void cr_equalize(uint8_t *values, int stride, size_t count);
 crema_status cr_equalize_tiles(uint8_t *values, int stride, int height, int width,
                                float limit) CREMA_MUST_USE;
 
-/* ---- sizes --------------------------------------------------------------- */
+/* Sizes: */
 
 crema_status cr_resize_check(const Caffe__ResizeParameter *param) CREMA_MUST_USE;
 /* Height and width after resizing and padding an image of height in[0] and width in[1]. */

@@ -42,7 +42,7 @@ void cr_row_end(cr_row_target *target);
 void cr_rows_u8(const cr_rows *rows, cr_row_target *target);
 void cr_rows_f32(const cr_rows *rows, cr_row_target *target);
 
-/* ---- rows of bytes: for any processor, and with vector instructions ---- */
+/* Rows of bytes: for any processor, and with vector instructions: */
 
 void cr_rows_u8_ref(const cr_rows *rows, cr_row_target *target);
 /* False: the processor or the rows are unsuitable, and nothing was done. */

@@ -148,7 +148,7 @@ void cr_pipeline_destroy(cr_pipeline *pipeline);
 crema_status cr_pipeline_start(cr_pipeline *pipeline, uint64_t first) CREMA_MUST_USE;
 void cr_pipeline_stop(cr_pipeline *pipeline);
 
-/* ---- while it runs; one thread for each consumer ---- */
+/* While it runs; one thread for each consumer: */
 
 /* Waits for the consumer's next batch, complete on the device, for work on `context` (NULL without
  * a device). Errors: of the source (for the first failed item in order) and of the device; after an

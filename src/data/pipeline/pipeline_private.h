@@ -88,7 +88,7 @@ crema_status cr_pipeline_work(cr_pipeline *pipeline) CREMA_MUST_USE;
 /* A worker's thread; takes a cr_worker. */
 crema_status cr_pipeline_worker_main(void *arg) CREMA_MUST_USE;
 
-/* ---- copies to a device; without one these are no-ops ---- */
+/* Copies to a device; without one these are no-ops: */
 
 /* Allocates and frees device memory for all batches. */
 crema_status cr_pipeline_device_create(cr_pipeline *pipeline) CREMA_MUST_USE;

@@ -69,7 +69,7 @@ typedef struct cr_reader_stats {
 } cr_reader_stats;
 cr_reader_stats cr_reader_get_stats(const cr_reader *reader);
 
-/* ---- one consumer; each may be in its own thread ---- */
+/* One consumer; each may be in its own thread: */
 
 /* Returns, without taking it, the record number `ahead` (0: the first) that the consumer gets if it
  * starts at the beginning. Valid until the consumer's next call. Only for a consumer that has not

@@ -62,7 +62,7 @@ typedef struct cr_backend {
    * host addresses. */
   bool host_memory;
 
-  /* ---- devices ---- */
+  /* Devices: */
 
   /* How many devices there are; a failure (no driver) counts as 0, with the reason as its text. */
   crema_status (*count)(int *out);
@@ -74,7 +74,7 @@ typedef struct cr_backend {
    * NULL: no. */
   bool (*is_fast)(crema_dtype type);
 
-  /* ---- memory ---- */
+  /* Memory: */
 
   /* Device memory. Alignment at least 64 bytes. bytes > 0. */
   crema_status (*alloc)(crema_device *device, size_t bytes, crema_devptr *out);
@@ -83,7 +83,7 @@ typedef struct cr_backend {
   crema_status (*host_alloc)(crema_device *device, size_t bytes, void **out);
   void (*host_free)(crema_device *device, void *memory);
 
-  /* ---- contexts ---- */
+  /* Contexts: */
 
   /* Fills `context->state` with a stream and library handles. */
   crema_status (*context_open)(crema_context *context);
@@ -111,7 +111,7 @@ typedef struct cr_backend {
   crema_status (*event_query)(cr_native_event *event, bool *done);
   crema_status (*event_finish)(cr_native_event *event);
 
-  /* ---- kernels ---- */
+  /* Kernels: */
 
   /* The kernel table: best kernels first, the plain kernel last; ends with NULL. See
    * device/backend/kernel.h. */
@@ -124,7 +124,7 @@ typedef struct cr_backend {
   /* (optional) NULL: no library exchanges values between devices. */
   const cr_collectives *collectives;
 
-  /* ---- layouts: (optional) NULL, all three: the back end has none ---- */
+  /* Layouts: (optional) NULL, all three: the back end has none: */
 
   /* The layout in which values of `type` lie in the same order, pads included, so that a conversion
    * between the two does not move them; NULL: there is none. Lives as long as `layout`, which is
@@ -139,7 +139,7 @@ typedef struct cr_backend {
   /* Writes the name of a layout for people, such as "aBcd8b". (optional) NULL: no layouts. */
   void (*layout_text)(const cr_layout *layout, char *text, size_t size);
 
-  /* ---- devices with their own memory: (optional) NULL, all: host memory ---- */
+  /* Devices with their own memory: (optional) NULL, all: host memory: */
 
   /* The address by which the device reaches memory of host_alloc. */
   crema_status (*host_alias)(crema_device *device, void *memory, crema_devptr *out);

@@ -35,7 +35,7 @@ crema_status cr_cuda_library_failure(void) CREMA_MUST_USE;
  * driver cannot be asked. */
 bool cr_cuda_is_open(int index);
 
-/* ---- libraries that are opened at run time ---- */
+/* Libraries that are opened at run time: */
 
 #define CR_CUBLASLT_SYMBOLS(X)       \
   X(cublasLtCreate)                  \
@@ -79,7 +79,7 @@ void cr_cuda_close_dnn(cuda_context *state);
 void cr_cuda_blas_text(char *text, size_t size);
 void cr_cuda_dnn_text(char *text, size_t size);
 
-/* ---- the table, in cuda_device.c ---- */
+/* The table, in cuda_device.c: */
 
 extern const cr_backend cr_backend_cuda;
 

@@ -20,7 +20,7 @@ void cr_scratchpad_leave(crema_context *context);
 /* Bytes of scratchpad on the device, of all threads. */
 size_t cr_device_scratchpad_bytes(crema_device *device);
 
-/* ---- choosing the fastest algorithm of a convolution (S4-23) ---- */
+/* Choosing the fastest algorithm of a convolution (S4-23): */
 
 /* One way to compute something, with its costs. */
 typedef struct cr_algorithm {

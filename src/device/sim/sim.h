@@ -80,7 +80,7 @@ void cr_sim_end(void);
 
 bool cr_sim_running(void);
 
-/* ---- start and stop, in device/simulation.c ---- */
+/* Start and stop, in device/simulation.c: */
 
 /* Starts a simulation. Errors: CREMA_E_STATE when one runs; CREMA_E_NO_MEMORY. */
 crema_status cr_sim_start(const cr_sim_options *options) CREMA_MUST_USE;
@@ -97,7 +97,7 @@ typedef struct cr_sim_leaks {
  * no other context may be left. `leaks` may be NULL. No-op when none runs. */
 void cr_sim_stop(cr_sim_leaks *leaks);
 
-/* ---- stepping ---- */
+/* Stepping: */
 
 /* Runs the next piece of work of the context. False when there is none or it waits for another
  * stream's event. */
@@ -110,7 +110,7 @@ bool cr_sim_step_any(uint32_t choice);
 /* Pieces of work of the context that are not done. */
 size_t cr_sim_pending(crema_context *context);
 
-/* ---- faults ---- */
+/* Faults: */
 
 /* The `nth` operation of kind `op` from now (1: the next) fails with `code`. `late`: it fails when
  * it runs, so that the next wait returns the failure, instead of when it is queued. Several faults
@@ -137,7 +137,7 @@ void cr_sim_set_unloading(bool on);
 /* Takes memory away from a device, as another process would. */
 void cr_sim_set_foreign_bytes(int device, size_t bytes);
 
-/* ---- observation ---- */
+/* Observation: */
 
 typedef struct cr_sim_record {
   cr_sim_op op;

@@ -185,7 +185,7 @@ static inline void sim_unlock(void) {
   pthread_mutex_unlock(&cr_sim_world.lock);
 }
 
-/* ---- sim_log.c ---- */
+/* Defined in sim_log.c: */
 
 /* The back end's set_current, enter_device and leave_device. */
 crema_status cr_sim_set_current(crema_device *device);
@@ -197,7 +197,7 @@ crema_status cr_sim_note(const cr_sim_record *record, crema_status *late);
 /* The same for an operation of a stream without bytes. */
 crema_status cr_sim_note_on(const sim_stream *stream, cr_sim_op op, crema_status *late);
 
-/* ---- sim_race.c; with the lock held ---- */
+/* Defined in sim_race.c; called with the lock held: */
 
 /* Records that the task to be submitted next to `stream` uses a range, and reports a race when that
  * conflicts with an access that is not ordered before it. */
@@ -209,7 +209,7 @@ void cr_sim_report_race(const char *what, uintptr_t address);
 /* Reports a race when queued work still uses memory that is released. */
 void cr_sim_note_release(uintptr_t low, size_t bytes, bool host);
 
-/* ---- sim_memory.c ---- */
+/* Defined in sim_memory.c: */
 
 sim_device *cr_sim_device(const crema_device *device);
 /* The bytes of device addresses, NULL when they are not memory in use of one block. Page-locked
@@ -224,7 +224,7 @@ void cr_sim_host_free(crema_device *device, void *memory);
 void cr_sim_free_kept(void);
 crema_status cr_sim_memory_info(crema_device *device, size_t *free_bytes, size_t *total_bytes);
 
-/* ---- sim_stream.c ---- */
+/* Defined in sim_stream.c: */
 
 sim_stream *cr_sim_stream(const crema_context *context);
 /* Ends all streams and their threads. Without the lock. */
@@ -248,7 +248,7 @@ crema_status cr_sim_event_wait(crema_context *context, cr_native_event *event);
 crema_status cr_sim_event_query(cr_native_event *event, bool *done);
 crema_status cr_sim_event_finish(cr_native_event *event);
 
-/* ---- sim_copy.c ---- */
+/* Defined in sim_copy.c: */
 
 crema_status cr_sim_copy(crema_context *context, cr_copy_kind kind, uintptr_t dst, uintptr_t src,
                          size_t bytes);
@@ -256,7 +256,7 @@ crema_status cr_sim_zero(crema_context *context, crema_devptr memory, size_t byt
 crema_status cr_sim_convert(crema_context *context, int64_t count, cr_format dst_format,
                             crema_devptr dst, cr_format src_format, crema_devptr src);
 
-/* ---- sim_kernel.c ---- */
+/* Defined in sim_kernel.c: */
 
 extern const cr_kernel *cr_sim_kernels[];
 void cr_sim_make_kernels(void);

@@ -219,7 +219,7 @@ crema_status cr_layer_forward(cr_layer *layer, crema_context *context, crema_blo
 crema_status cr_layer_check_in_place(const cr_layer *layer, crema_blob *const *bottom,
                                      crema_blob *const *top) CREMA_MUST_USE;
 
-/* ---- for layer files ---- */
+/* For layer files: */
 
 /* Sets the number of parameter blobs (all NULL at first). */
 crema_status cr_layer_set_params(cr_layer *layer, int count) CREMA_MUST_USE;

@@ -38,7 +38,7 @@ void cr_layer_share_unlock(cr_layer *layer);
 crema_status cr_layer_share_restore(cr_layer *layer, const char *bytes, size_t size,
                                     bool *done) CREMA_MUST_USE;
 
-/* ---- for layer files ---- */
+/* For layer files: */
 
 /* How many solvers work on the layer's state (1 unless it is shared), and the index of this layer's
  * among them. */

@@ -94,7 +94,7 @@ static inline cr_multibox_image *cr_multibox_image_at(const cr_multibox_state *s
   return (cr_multibox_image *)(void *)s->image.data + image;
 }
 
-/* ---- multibox_targets.c ---- */
+/* Defined in multibox_targets.c: */
 
 /* Finds which boxes contribute and to which term. Sets the rows of both terms, the classes' targets
  * and the images' losses of classes. */
@@ -103,7 +103,7 @@ crema_status cr_multibox_search(cr_multibox_pass *pass, crema_context *context,
 /* Writes pass->index, target and scale: the rows of locations. */
 crema_status cr_multibox_put_locations(cr_multibox_pass *pass) CREMA_MUST_USE;
 
-/* ---- multibox_terms.c ---- */
+/* Defined in multibox_terms.c: */
 
 /* Makes the ops of the loss of classes. */
 crema_status cr_multibox_conf_make(cr_layer *layer) CREMA_MUST_USE;

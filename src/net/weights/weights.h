@@ -8,7 +8,7 @@
 #include "net/common/net_struct.h"
 #include "proto/proto.h"
 
-/* ---- loading files (loading.c) ---- */
+/* Loading files (loading.c): */
 
 /* What to do about layers whose parameters are in no file of weights: fail, warn about each layer,
  * or nothing. In the last case a file need not have anything for the net. */
@@ -29,7 +29,7 @@ crema_status cr_net_load_files(crema_net *net, const char *const *path, size_t c
 crema_status cr_net_load_bytes(crema_net *net, const void *bytes, size_t size, const char *source,
                                cr_net_missing missing) CREMA_MUST_USE;
 
-/* ---- saving (save.c, hdf5_model.c) ---- */
+/* Saving (save.c, hdf5_model.c): */
 
 /* How values are written, as a sum: with the diffs; in Caffe's own fields; as HDF5 whatever the
  * file's name (see crema_save_options). */
@@ -54,7 +54,7 @@ bool cr_net_is_named_hdf5(const char *path);
  * have. */
 crema_status cr_net_check_hdf5(const crema_net *net, bool with_diffs) CREMA_MUST_USE;
 
-/* ---- converting files (convert.c) ---- */
+/* Converting files (convert.c): */
 
 /* The result of a conversion. Values that were not finite before count as values only. */
 typedef struct cr_convert_report {
@@ -74,7 +74,7 @@ typedef struct cr_convert_report {
 crema_status cr_model_convert(const char *in, const char *out, crema_dtype type, bool old_format,
                               cr_convert_report *report) CREMA_MUST_USE;
 
-/* ---- files in wire format while they are loaded (stored.c) ---- */
+/* Files in wire format while they are loaded (stored.c): */
 
 typedef struct cr_net_stored {
   cr_stored_net net;
@@ -88,7 +88,7 @@ crema_status cr_net_stored_use_once(cr_net_stored *stored) CREMA_MUST_USE;
 /* Tensors whose values are still in the file keep it open. */
 void cr_net_stored_close(cr_net_stored *stored);
 
-/* ---- one blob (blob_proto.c) ---- */
+/* One blob (blob_proto.c): */
 
 /* One blob as BlobProto, whose values stay the blob's: valid until they change. Free it with
  * cr_blob_proto_free, which accepts NULL. `save` is a sum of CR_SAVE_DIFFS and so on. */
@@ -155,7 +155,7 @@ crema_status cr_blob_field_for(crema_dtype type, bool old_format,
 void cr_blob_field_set(Caffe__BlobProto *proto, bool diff, cr_blob_field field, void *values,
                        size_t count);
 
-/* ---- between the files of this room ---- */
+/* Shared by the files of this folder: */
 
 /* State of loading files of weights one after another. */
 typedef struct cr_net_loading {

@@ -61,7 +61,7 @@ static inline cr_real *cr_as_reals(const crema_devptr *buffer, int i) {
   return (cr_real *)buffer[i].address; /* NOLINT: as above */
 }
 
-/* ---- names --------------------------------------------------------------- */
+/* Names: */
 
 /* The name of a function of this element type that several files share: name_f32. */
 #define CR_REF_NAME(name) CR_REF_JOIN(name, CR_REF_SUFFIX)

@@ -21,7 +21,7 @@ static inline cr_recurrent_extents cr_recurrent_extents_of(const cr_op_desc *des
   return (cr_recurrent_extents){s.outer, s.channels, s.inner};
 }
 
-/* ---- products ------------------------------------------------------------ */
+/* Products: */
 
 static inline void cr_recurrent_product(const cr_call *call, const cr_gemm *g) {
 #ifdef CR_REF_F32
@@ -47,7 +47,7 @@ static inline void cr_recurrent_product(const cr_call *call, const cr_gemm *g) {
   cr_ref_gemm(g);
 }
 
-/* ---- sequences ----------------------------------------------------------- */
+/* Sequences: */
 
 /* Some sequences, or all: they go through all steps without a look at the others. */
 typedef struct cr_strand {
@@ -75,7 +75,7 @@ static inline void cr_recurrent_run_strands(const cr_call *call, const cr_recurr
   }
 }
 
-/* ---- the hidden state ---------------------------------------------------- */
+/* The hidden state: */
 
 CR_INLINE void cr_recurrent_scale_row(int64_t units, cr_real cont, const cr_real *from,
                                       cr_real *to) {

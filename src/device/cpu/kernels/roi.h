@@ -69,7 +69,7 @@ static inline int64_t cr_roi_clip(double x, int64_t most) {
   return x < 0 ? 0 : x > (double)most ? most : (int64_t)x;
 }
 
-/* ---- lines ----------------------------------------------------------------- */
+/* Lines: */
 
 static inline int64_t cr_roi_planes(int64_t channels, int64_t first) {
   return channels - first < CR_ROI_BLOCK ? channels - first : CR_ROI_BLOCK;
@@ -88,7 +88,7 @@ CR_INLINE void cr_roi_to_planes(int64_t planes, int64_t positions, int64_t step,
   cr_transpose(positions, planes, (const cr_real *)from, CR_ROI_BLOCK, to, step);
 }
 
-/* ---- tasks ------------------------------------------------------------------ */
+/* Tasks: */
 
 /* What the threads of a run read. Forward: src, rois, dst. Backward: diff_dst, rois, perhaps src,
  * diff_src. */

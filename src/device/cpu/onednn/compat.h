@@ -36,7 +36,7 @@ typedef struct cr_pd_window {
   dnnl_dims_t kernel, stride, dilate, pad_begin, pad_end;
 } cr_pd_window;
 
-/* ---- memory descriptors ---- */
+/* Memory descriptors: */
 
 /* strides NULL: row-major. */
 dnnl_status_t cr_md_create(cr_md *out, int ndims, const dnnl_dim_t *dims, dnnl_data_type_t type,
@@ -62,7 +62,7 @@ typedef struct cr_md_view {
 } cr_md_view;
 void cr_md_look(cr_const_md md, cr_md_view *out);
 
-/* ---- primitive descriptors; bias may be NULL ---- */
+/* Primitive descriptors; bias may be NULL: */
 
 dnnl_status_t cr_pd_conv_fwd(dnnl_primitive_desc_t *out, const cr_pd_env *env,
                              dnnl_prop_kind_t prop, dnnl_alg_kind_t alg, cr_const_md src,
@@ -122,7 +122,7 @@ dnnl_status_t cr_pd_eltwise_bwd(dnnl_primitive_desc_t *out, const cr_pd_env *env
                                 dnnl_alg_kind_t alg, cr_const_md diff, cr_const_md data,
                                 float alpha);
 
-/* ---- post operations ---- */
+/* Post operations: */
 
 dnnl_status_t cr_post_ops_append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t alg, float alpha,
                                          float beta);

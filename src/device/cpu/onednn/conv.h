@@ -15,7 +15,7 @@ crema_status cr_dnnl_conv_open(const cr_plan *plan, int src, int weights, int bi
  * crash. Errors: CREMA_E_UNSUPPORTED. */
 crema_status cr_dnnl_conv_fwd(const cr_plan *plan, dnnl_primitive_desc_t *out) CREMA_MUST_USE;
 
-/* ---- for crema's own kernels that keep sums in registers and write channels-last ---- */
+/* For crema's own kernels that keep sums in registers and write channels-last: */
 
 /* Whether the processor has the 32 registers of AVX-512. Errors: CREMA_E_UNSUPPORTED. */
 crema_status cr_dnnl_conv_check_registers(void) CREMA_MUST_USE;

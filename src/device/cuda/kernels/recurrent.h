@@ -12,7 +12,7 @@ CR_HD float cr_carried(float cont, float value) {
   return cont == 0 ? 0 : cont * value;
 }
 
-/* ---- LSTM ---- */
+/* LSTM: */
 
 /* The gates of a unit; its four values lie D apart in a row of 4 D. */
 typedef struct cr_hd_lstm_gates {
@@ -148,7 +148,7 @@ CR_HD void cr_lstm_unit_bwd_device(const void *args, int64_t i) {
   cr_lstm_back(a, i, first, u);
 }
 
-/* ---- hyperbolic tangents ---- */
+/* Hyperbolic tangents: */
 
 typedef struct cr_rnn_args {
   cr_hd_values x, dy; /* forward: z; backward: h and its gradient (N,D) */
@@ -176,7 +176,7 @@ CR_HD float cr_rnn_bwd_device(const void *args, int64_t i) {
   return dh * (1 - h * h);
 }
 
-/* ---- states that are carried from step to step ---- */
+/* States that are carried from step to step: */
 
 typedef struct cr_carry_args {
   cr_hd_values from, out; /* rows of `units` values */

@@ -60,7 +60,7 @@ typedef struct cr_roi_args {
   cr_cuda_fault *fault;
 } cr_roi_args;
 
-/* ---- regions --------------------------------------------------------------- */
+/* Regions: */
 
 /* A product that is rounded by itself: a device would else add to it before rounding, and sides of
  * parts would differ from those on the CPU. */
@@ -123,7 +123,7 @@ CR_HD int32_t cr_roi_image_of(const cr_roi_args *a, int64_t region) {
   return (int32_t)roi[0];
 }
 
-/* ---- sides of parts -------------------------------------------------------- */
+/* Sides of parts: */
 
 /* Of a region's side from `low` to `high`, both included (Girshick, 2015). */
 CR_HD cr_roi_range cr_roi_largest_side(const cr_roi_args *a, float low, float high, int32_t parts,
@@ -181,7 +181,7 @@ CR_HD cr_roi_range cr_roi_columns_of(const cr_roi_args *a, int64_t region, int64
   return a->side[region * a->region_step + (a->rows + column) * a->side_step];
 }
 
-/* ---- results --------------------------------------------------------------- */
+/* Results: */
 
 /* Where a value of the result belongs. */
 typedef struct cr_roi_cell {
@@ -206,7 +206,7 @@ CR_HD cr_hd_values cr_roi_plane(const cr_roi_args *a, int64_t image, int64_t cha
   return cr_hd_values_from(a->src, (image * a->channels + channel) * a->by_plane.by);
 }
 
-/* ---- the largest value of each part ---------------------------------------- */
+/* The largest value of each part: */
 
 typedef struct cr_roi_largest_value {
   float value;
@@ -238,7 +238,7 @@ CR_HD float cr_roi_pool_fwd_device(const void *args, int64_t i) {
   return cr_roi_largest_in((const cr_roi_args *)args, i).value;
 }
 
-/* ---- means of parts with separate channels ---------------------------------- */
+/* Means of parts with separate channels: */
 
 CR_HD float cr_psroi_pool_fwd_device(const void *args, int64_t i) {
   const cr_roi_args *a = (const cr_roi_args *)args;
@@ -259,7 +259,7 @@ CR_HD float cr_psroi_pool_fwd_device(const void *args, int64_t i) {
   return (float)(sum / (double)area);
 }
 
-/* ---- means of interpolated values ------------------------------------------ */
+/* Means of interpolated values: */
 
 /* A value lies between two neighbours. */
 typedef struct cr_roi_between {
@@ -364,7 +364,7 @@ CR_HD float cr_roi_align_fwd_device(const void *args, int64_t i) {
   return sum;
 }
 
-/* ---- gradients: which parts have a position -------------------------------- */
+/* Gradients: which parts have a position: */
 
 /* All rows belong to one image. */
 CR_HD cr_roi_box cr_roi_box_of(const cr_roi_args *a, int32_t image, cr_roi_range y,
@@ -469,7 +469,7 @@ CR_HD void cr_roi_weights_device(const void *args, int64_t i) {
   a->owner[cr_roi_owner_at(a, r, position)] = owner;
 }
 
-/* ---- gradients: gathering -------------------------------------------------- */
+/* Gradients: gathering: */
 
 /* A position of the map in the channels of a thread. */
 typedef struct cr_roi_spot {

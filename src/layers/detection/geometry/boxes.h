@@ -12,7 +12,7 @@
 #include "layers/common/layer_host.h"
 #include "layers/detection/geometry/rank.h"
 
-/* ---- conversions ---- */
+/* Conversions: */
 
 /* From the centre and the extents. */
 cr_box cr_box_around(double x, double y, double width, double height);
@@ -22,7 +22,7 @@ cr_box cr_box_of_pixels(const cr_host_values *pixel, int64_t first);
 /* Whether a corner lies outside 0..1. */
 bool cr_box_crosses(cr_box box);
 
-/* ---- prior boxes ---- */
+/* Prior boxes: */
 
 typedef Caffe__PriorBoxParameter__CodeType cr_box_code;
 
@@ -62,7 +62,7 @@ void cr_box_encode(cr_box_code code, bool learned, cr_box_pairs *pairs, int coun
 crema_status cr_four_numbers(const cr_layer *layer, const char *name, const float *given,
                              size_t count, const double usual[4], double out[4]) CREMA_MUST_USE;
 
-/* ---- many boxes ---- */
+/* Many boxes: */
 
 /* Boxes by coordinate, for comparing many at once. */
 typedef struct cr_box_columns {
@@ -91,7 +91,7 @@ float cr_box_columns_match(const cr_box_columns *columns, cr_box box, float leas
 crema_status cr_suppress(const cr_box *box, cr_ranked *candidate, size_t *count, float threshold,
                          float eta, int64_t most, cr_buffer *memory) CREMA_MUST_USE;
 
-/* ---- objects ---- */
+/* Objects: */
 
 /* An object of a batch. */
 typedef struct cr_truth {

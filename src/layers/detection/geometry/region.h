@@ -31,7 +31,7 @@ double cr_region_sigmoid(double x);
 /* The probabilities of the classes. */
 void cr_region_classes(const cr_region_map *map, const cr_host_values *from, int64_t image,
                        int64_t cell, int64_t anchor, double *out);
-/* ---- boxes --------------------------------------------------------------- */
+/* Boxes: */
 
 /* The boxes of a map, computed by an op. The last axis of each tensor is the cells.
  * Zero-initialise; the layer owns the tensors. */
