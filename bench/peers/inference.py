@@ -21,6 +21,8 @@ import time
 
 import numpy
 
+import results
+
 NETS = ("alexnet", "googlenet", "squeezenet_v1.1", "resnet50", "mobilenet_v1", "mobilenet_v2", "densenet121")
 KINDS = ("crema", "crema-plain", "crema-bf16", "crema-int8", "onnxruntime", "openvino", "openvino-bf16", "openvino-int8")
 MODELS = pathlib.Path(__file__).resolve().parent.parent.parent / "models"
@@ -194,6 +196,7 @@ def difference(runners):
 
 
 def compare_times(args, folder):
+    table = results.Table(args.output, ("net", "batch", "threads", "runtime", "ms"))
     print(f"{'net':16} {'batch':>5} {'threads':>7}", *(f"{k:>13}" for k in args.kinds),
           f"{'difference':>10}  ratios")
     for name in args.nets:
@@ -204,6 +207,8 @@ def compare_times(args, folder):
             ms = measure(runners, args.seconds, time.process_time if args.processor else time.perf_counter)
             print(f"{name:16} {batch:5} {threads:7}", *(f"{ms[k]:13.2f}" for k in args.kinds),
                   f"{difference(runners):10.1e}  {ratios(ms)}", flush=True)
+            for kind in args.kinds:
+                table.add(name, batch, threads, kind, ms[kind])
 
 
 def memory_of(field):
@@ -225,6 +230,7 @@ def run_child(args, folder):
 
 
 def compare_memory(args, folder):
+    table = results.Table(args.output, ("net", "batch", "threads", "runtime", "MiB"))
     print(f"{'MiB':16} {'batch':>5} {'threads':>7}", *(f"{k:>13}" for k in args.kinds))
     for name in args.nets:
         make_files(folder, name, args.kinds)
@@ -234,6 +240,8 @@ def compare_memory(args, folder):
                 command = [sys.executable, __file__, "-files", folder, "-child", name, str(batch), str(threads), kind]
                 grown.append(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
             print(f"{name:16} {batch:5} {threads:7}", *(f"{g:13.0f}" for g in grown), flush=True)
+            for kind, mib in zip(args.kinds, grown):
+                table.add(name, batch, threads, kind, mib)
 
 
 def numbers(text):
@@ -251,6 +259,7 @@ def main():
                         help="processor time in place of time: for one thread on a machine that does other work")
     parser.add_argument("-files", help="folder in which weights and ONNX files are kept")
     parser.add_argument("-memory", action="store_true")
+    parser.add_argument("-output", type=pathlib.Path, help="file to store the results in")
     parser.add_argument("-child", nargs=4, help=argparse.SUPPRESS)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:

@@ -19,6 +19,7 @@ import time
 import numpy
 
 import inference
+import results
 
 NETS = ("alexnet", "googlenet", "resnet50", "mobilenet_v1", "mobilenet_v2")
 MODELS = inference.MODELS
@@ -132,11 +133,13 @@ def main():
     parser.add_argument("-rounds", type=int, default=3)
     parser.add_argument("-gpu", action="store_true")
     parser.add_argument("-deterministic", action="store_true")
+    parser.add_argument("-output", type=pathlib.Path, help="file to store the results in")
     parser.add_argument("-child", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
         run_child(args.child[0], args.child[1], args)
         return
+    table = results.Table(args.output, ("net", "batch", "threads", "runtime", "ms", "MiB"))
     print(f"{'net':12} {'crema ms':>9} {'torch ms':>9} {'ratio':>6} {'crema MiB':>10} {'torch MiB':>10}")
     for name in args.nets:
         found = {kind: [] for kind in KINDS}
@@ -151,6 +154,8 @@ def main():
         mib = {kind: max(f["MiB"] for f in found[kind]) for kind in KINDS}
         print(f"{name:12} {ms['crema']:9.1f} {ms['torch']:9.1f} {ms['crema'] / ms['torch']:6.2f} "
               f"{mib['crema']:10.0f} {mib['torch']:10.0f}", flush=True)
+        for kind in KINDS:
+            table.add(name, args.batch, args.threads, kind, ms[kind], mib[kind])
 
 
 if __name__ == "__main__":
