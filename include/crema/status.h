@@ -87,7 +87,7 @@ CREMA_API size_t crema_error_line(void);
 /* Frees memory of which a function's comment says so. Accepts NULL. */
 CREMA_API void crema_free(void *memory);
 
-/* The library's version, such as "0.1.0". Static storage. */
+/* The library's version, such as "0.9.0". Static storage. */
 CREMA_API const char *crema_version(void);
 
 #ifdef __cplusplus
