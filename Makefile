@@ -11,7 +11,7 @@ all: configure   ## Install what is needed and build
 
 # Only the command is built, so that the first run starts soon.
 run: command $(MNIST)/train_lmdb/data.mdb $(MNIST)/test_lmdb/data.mdb ## Train LeNet on MNIST
-	@$(CREMA) train -solver models/lenet/lenet_solver.prototxt
+	@$(CREMA) train -solver models/lenet/solver.prototxt
 
 $(MNIST)/%_lmdb/data.mdb: | command
 	@mkdir -p $(MNIST)

@@ -180,7 +180,7 @@ def main():
     calls()
     preprocessing()
     if len(sys.argv) > 1:
-        training(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "models/lenet/lenet_solver.prototxt")
+        training(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "models/lenet/solver.prototxt")
 
 
 if __name__ == "__main__":

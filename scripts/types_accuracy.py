@@ -32,7 +32,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 NETS = {
     # name: (solver file, net file, source of its training data, of its test data, iterations of the full schedule)
-    "lenet": ("models/lenet/lenet_solver.prototxt", "models/lenet/lenet_train_test.prototxt",
+    "lenet": ("models/lenet/solver.prototxt", "models/lenet/train_test.prototxt",
               "build/mnist/train_lmdb", "build/mnist/test_lmdb", 10000),
     "cifar10_quick": ("models/cifar10_quick/solver.prototxt", "models/cifar10_quick/train_test.prototxt",
                       "examples/cifar10/cifar10_train_lmdb", "examples/cifar10/cifar10_test_lmdb", 5000),

@@ -227,7 +227,7 @@ static const char help_text[] =
     "devices and some iterations, and prints the time that each way would take.\n"
     "\n"
     "Examples:\n"
-    "  crema train -solver models/lenet/lenet_solver.prototxt\n"
+    "  crema train -solver models/lenet/solver.prototxt\n"
     "  crema train -solver lenet_solver.prototxt -snapshot lenet_iter_5000.solverstate\n"
     "  crema train -solver lenet_solver.prototxt -gpu 0,1\n";
 

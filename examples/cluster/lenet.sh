@@ -18,4 +18,4 @@ as_root=
 [ "$(id -u)" != 0 ] || as_root=--allow-run-as-root
 # Each process computes on its share of the cores, whichever these are.
 exec mpirun $as_root --oversubscribe --bind-to none -x OMP_NUM_THREADS="$threads" -n "$processes" \
-  "$crema" train -solver models/lenet/lenet_solver.prototxt
+  "$crema" train -solver models/lenet/solver.prototxt

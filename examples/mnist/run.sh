@@ -7,8 +7,8 @@ make_mnist
 cd "$work"
 case $kind in
   lenet)
-    take models/lenet/lenet_solver.prototxt models/lenet/lenet_train_test.prototxt
-    exec "$crema" train -solver models/lenet/lenet_solver.prototxt "$@" ;;
+    take models/lenet/solver.prototxt models/lenet/train_test.prototxt
+    exec "$crema" train -solver models/lenet/solver.prototxt "$@" ;;
   autoencoder | siamese)
     cp "$here/$kind.prototxt" "$here/${kind}_solver.prototxt" .
     exec "$crema" train -solver "${kind}_solver.prototxt" "$@" ;;

@@ -174,7 +174,7 @@ reap
 [ "$code" -eq 143 ] || fail "SIGTERM after SIGCONT: exit code $code"
 
 # 2,000 signals while convolutions run, whose kernels use the stack pointer for data.
-sed 's/source: "[^"]*"/source: "mnist_lmdb"/' "$source_dir/models/lenet/lenet_train_test.prototxt" >lenet.prototxt
+sed 's/source: "[^"]*"/source: "mnist_lmdb"/' "$source_dir/models/lenet/train_test.prototxt" >lenet.prototxt
 echo 'net: "lenet.prototxt" base_lr: 0.01 momentum: 0.9 lr_policy: "fixed" max_iter: 100000000
   display: 10 snapshot_prefix: "signals" solver_mode: CPU random_seed: 1' >storm.prototxt
 rm -f log signals_iter_*

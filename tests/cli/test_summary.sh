@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # summary: what each layer costs, by hand, as a table and as JSON.
 . "$(dirname "$0")/lib.sh"
-lenet=$source_dir/models/lenet/lenet_train_test.prototxt
+lenet=$source_dir/models/lenet/train_test.prototxt
 
 run summary -input data=64x1x28x28,label=64 "$lenet"
 expect_ok "LeNet"

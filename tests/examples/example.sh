@@ -45,7 +45,7 @@ shorter() {
 
 case $name in
   mnist)
-    shorter models/lenet/lenet_solver.prototxt test_iter 10 test_interval 60 max_iter 60
+    shorter models/lenet/solver.prototxt test_iter 10 test_interval 60 max_iter 60
     example mnist lenet
     expect_value "LeNet after 60 iterations" accuracy "> 0.8"
     example mnist autoencoder -iterations 1
