@@ -14,6 +14,15 @@ import write_models
 from write_models import MSRA, Net
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+VOC_BOXES = """# The databases are made from PASCAL VOC 2007 and 2012. `crema help convert_annoset` describes the lists and the text
+# files of boxes that it reads; labels are 1 to 20, in alphabetical order of the classes.
+#   crema convert_annoset VOCdevkit/ trainval.txt examples/VOC0712/VOC0712_trainval_lmdb
+#   crema convert_annoset VOCdevkit/ test.txt examples/VOC0712/VOC0712_test_lmdb"""
+MAPS = """# The databases are made from lists of files: images and maps in the same order, each line with a name and a 0.
+# A map is a greyscale PNG of its image's size. Its pixels are classes, {classes}; 255 is ignored.{more}
+#   crema convert_imageset {images}images/ train_images.txt {place}train_images_lmdb
+#   crema convert_imageset -gray maps/ train_maps.txt {place}train_maps_lmdb
+# Likewise for {place}{test}_images_lmdb and {place}{test}_maps_lmdb."""
 TRAIN, TEST = "include { phase: TRAIN }", "include { phase: TEST }"
 
 
@@ -22,6 +31,10 @@ class Dense(Net):
 
     def __init__(self, title, train, filler):
         self.train, self.rules, self.lines = train, {"filler": filler}, [f'name: "{title}"']
+
+    def note(self, text):
+        """Puts a comment before the net's name."""
+        self.lines.insert(0, text)
 
     def write(self, text):
         self.lines += text.strip("\n").split("\n")
@@ -114,6 +127,7 @@ def ssd300_mobilenet(train):
     """MobileNet v1 without its end, then four pairs of convolutions that halve the map."""
     net = Dense("SSD300 MobileNet", train, MSRA)
     if train:
+        net.note(VOC_BOXES)
         boxes_input(net, 300, ("examples/VOC0712/VOC0712_trainval_lmdb", "examples/VOC0712/VOC0712_test_lmdb"), 24, 8,
                     "scale: 0.007843 mean_value: 127.5 ")
     else:
@@ -245,6 +259,8 @@ def faster_rcnn(train):
     """Regions from ResNet-50's fourth group; its fifth one looks at each of them. The fields are the paper's:
     anchors of three ratios and three sizes, 2,000 regions in training and 300 in testing."""
     net = Detector("Faster R-CNN ResNet-50", train, 'type: "gaussian" std: 0.01')
+    if train:
+        net.note(VOC_BOXES)
     picture_input(net, ("examples/VOC0712/VOC0712_trainval_lmdb", "examples/VOC0712/VOC0712_test_lmdb"),
                   "mean_value: 104 mean_value: 117 mean_value: 123", 600, 1000, (600, 1000))
     blob = write_models.bottlenecks(net, write_models.resnet_stem(net), (3, 4, 6))
@@ -311,6 +327,9 @@ def fcn8s(train):
     so that the scores cover the picture wherever they are cut."""
     net = Dense("FCN-8s", train, MSRA)
     if train:
+        palettes = "\n# VOC's own maps have palettes; convert them to greyscale files of the palettes' indices first."
+        net.note(MAPS.format(classes="0 to 20", more=palettes, images="",
+                             place="examples/voc_", test="val"))
         maps_input(net, ("examples/voc_", "val"), 1, 1, "mean_value: 104 mean_value: 117 mean_value: 123")
     else:
         net.input(1, 3, 500, 500)
@@ -335,6 +354,8 @@ def unet(train, first=64, depth=4, classes=2, pad=0, title="U-Net", size=572, ch
     net = Dense(title, train, MSRA)
     batch, test_batch, scale, place = source or (1, 1, "scale: 0.00390625", ("examples/cells_", "test"))
     if train:
+        if source is None:
+            net.note(MAPS.format(classes="0 or 1", more="", images="-gray ", place="examples/cells_", test="test"))
         maps_input(net, place, batch, test_batch, scale)
     else:
         net.input(1, channels, size, size)

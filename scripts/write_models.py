@@ -12,6 +12,15 @@ import sys
 
 MODELS = pathlib.Path(__file__).resolve().parent.parent / "models"
 
+# How to make the data sets that the nets read: comments at the head of their files.
+IMAGENET = """# The databases are made from the images of ILSVRC 2012 (https://image-net.org) and from lists of them. Each line of a
+# list is a file name and a label from 0 to 999, in the order of models/squeezenet_v1.0/synsets.txt.
+#   crema convert_imageset -resize_height 256 -resize_width 256 -shuffle train/ train.txt \\
+#     examples/imagenet/ilsvrc12_train_lmdb
+#   crema convert_imageset -resize_height 256 -resize_width 256 val/ val.txt examples/imagenet/ilsvrc12_val_lmdb"""
+CIFAR10 = """# The databases and the mean: examples/cifar10/run.sh makes them from cifar-10-binary.tar.gz
+# (https://www.cs.toronto.edu/~kriz/cifar.html)."""
+
 
 class Net:
     """Text of one net; a method for each kind of layer returns the name of the layer's top."""
@@ -19,6 +28,7 @@ class Net:
     def __init__(self, title, size, train, rules):
         self.train, self.rules, self.lines = train, rules, [f'name: "{title}"']
         if train:
+            self.lines.insert(0, IMAGENET)
             for phase, mirror, batch in (("TRAIN", "mirror: true ", rules["batch"]), ("TEST", "", 50)):
                 name = "train" if phase == "TRAIN" else "val"
                 self.lines += [
@@ -317,7 +327,7 @@ def resnet20(train):
     ImageNet have."""
     net = Net("CIFAR10 ResNet-20", 32, False, {"filler": MSRA})
     if train:
-        net.train, net.lines = True, ['name: "CIFAR10 ResNet-20"']
+        net.train, net.lines = True, [CIFAR10, 'name: "CIFAR10 ResNet-20"']
         for phase, mirror, batch in (("TRAIN", "mirror: true ", 128), ("TEST", "", 100)):
             net.lines += ['layer {', '  name: "data" type: "Data" top: "data" top: "label"',
                           f'  include {{ phase: {phase} }}',
