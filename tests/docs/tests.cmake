@@ -13,8 +13,13 @@ add_test(NAME docs/run_layers COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST
   $<TARGET_FILE:crema_cli>)
 add_test(NAME docs/manual COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/manual.py)
 set_tests_properties(docs/manual PROPERTIES SKIP_RETURN_CODE 77)
+add_test(NAME docs/models_page COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/models_page.py
+  $<TARGET_FILE:crema_cli> --check)
 # Documents whose commands are run; their photos are cut out of the only one in the tree.
-foreach(name tutorial troubleshooting)
+foreach(name
+    models
+    troubleshooting
+    tutorial)
   add_test(NAME docs/${name} COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/run_document.py
     ${PROJECT_SOURCE_DIR}/docs/${name}.md $<TARGET_FILE:crema_cli> $<TARGET_FILE:docs_photos>
     ${PROJECT_SOURCE_DIR}/examples/images/cat.jpg)
