@@ -14,6 +14,7 @@ In an empty folder, in the document's order:
     run, but each `crema COMMAND` in it must be a command, and each of its flags must be in the command's help.
   * A block ```message: what the sources print in cases that the document does not bring about. Each line must
     be a string in src/ or tools/.
+  * A table whose first column is "message": each code span in that column must be part of a string in src/ or tools/.
 The folder has links to the project's models/, examples/ and data/. crema is installed elsewhere first, and is in the
 PATH with its pkg-config file. PREPARE is a command that is run beforehand, with the folder as its first argument.
 """
@@ -71,6 +72,14 @@ def unknown_message(text):
     """The first line that no string of the sources is; None when all are."""
     known = strings()
     return next((line for line in text.splitlines() if line.rstrip() not in known), None)
+
+
+def lost_messages(text):
+    """What tables of messages list and no source prints."""
+    listed = [span for table in re.findall(r"^\| message \|.*\n\|[-| :]*\n((?:\|.*\n)*)", text, re.M)
+              for row in table.splitlines() for span in re.findall(r"`([^`]+)`", row.split("|")[1])]
+    known = strings() if listed else set()
+    return [span for span in listed if not any(span in one for one in known)]
 
 
 def unknown_flag(text, env):
@@ -164,6 +173,9 @@ def has_package(env):
 
 def follow(document, folder, env):
     """The first fault as text, or None, and how many blocks of commands there were."""
+    lost = lost_messages(document.read_text())
+    if lost:
+        return f"{document.name}: no source prints {lost}", 0
     shell, output, blocks, python = Shell(folder, env), "", 0, None
     try:
         for kind, name, text, line in steps(document.read_text()):
@@ -200,9 +212,10 @@ def follow(document, folder, env):
 
 
 def check_itself():
+    """A line that is not printed is found, as well as a command that fails."""
     assert unknown_message("out of memory") is None
     assert unknown_message("out of memories") == "out of memories"
-    """A line that is not printed is seen, and so is a command that fails."""
+    assert lost_messages("| message | x |\n| --- | --- |\n| `of memory` | `y` |\n| `of lead` | |\n") == ["of lead"]
     assert missing_line("a ... c\nd", "x\na b c\ny\nd\n") is None
     assert missing_line("d\na ... c", "a b c\nd\n") == "a ... c"
     assert missing_line("a", "ab\n") == "a"
