@@ -43,6 +43,7 @@ static crema_status load_all(crema_net *net, const weights *from, cr_net_loading
     crema_status status =
         hdf5 ? cr_net_load_hdf5(net, path, loading) : load_wire(net, from, path, loading);
     CR_TRY(path == NULL ? status : cr_fail_where(status, &(cr_where){.file = path, .told = true}));
+    CR_TRY(cr_net_report_ignored(loading, path == NULL ? from->source : path));
   }
   for (int i = 0; i < net->layers; ++i) CR_TRY(cr_net_settle_params(net, i));
   return cr_net_show_views(net);

@@ -11,6 +11,7 @@
 
 enum {
   NAMED_IN_ERROR = 4, /* layers that one message names */
+  NAMED_IN_NOTE = 3,
   WARNED_BY_NAME = 32,
   MOST_SPARES = 4096 /* names kept for suggestions */
 };
@@ -35,17 +36,35 @@ void cr_net_note_given(cr_net_loading *loading, int entry) {
 }
 
 crema_status cr_net_note_spare(cr_net_loading *loading, const char *name) {
-  if (loading->missing == CR_MISSING_IGNORED) {
-    cr_log_debug("Ignoring source layer %s", name);
-    return CREMA_OK;
-  }
-  cr_log_info("Ignoring source layer %s", name);
+  cr_log_debug("Ignoring source layer %s", name);
+  if (loading->missing == CR_MISSING_IGNORED) return CREMA_OK;
+  ++loading->ignored;
   if (loading->spares == MOST_SPARES) return CREMA_OK;
   if (loading->spare == NULL) CR_TRY(CR_NEW(loading->spare, MOST_SPARES, "layer names"));
   char *copy = strdup(name);
   if (copy == NULL) return cr_fail_memory(strlen(name) + 1, "a layer's name");
   loading->spare[loading->spares++] = copy;
   return CREMA_OK;
+}
+
+crema_status cr_net_report_ignored(cr_net_loading *loading, const char *source) {
+  cr_buffer names = {0};
+  const size_t count = loading->ignored;
+  const size_t kept = count < loading->spares ? count : loading->spares;
+  crema_status status = CREMA_OK;
+  loading->ignored = 0;
+  if (count == 0) return CREMA_OK;
+  for (size_t i = 0; i < kept && i < NAMED_IN_NOTE && status == CREMA_OK; ++i) {
+    status = cr_buffer_print(&names, "%s%.100s", i == 0 ? ": " : ", ",
+                             loading->spare[loading->spares - kept + i]);
+  }
+  if (status == CREMA_OK) {
+    cr_log_info("%zu layer%s of %s %s not in the net%s%s", count, count == 1 ? "" : "s", source,
+                count == 1 ? "is" : "are", kept == 0 ? "" : names.data,
+                count > NAMED_IN_NOTE ? ", ..." : "");
+  }
+  cr_buffer_free(&names);
+  return status;
 }
 
 /* Whether the layer has a parameter, its own or one that it shares, that no file has given. */

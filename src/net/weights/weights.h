@@ -166,6 +166,7 @@ typedef struct cr_net_loading {
   bool *given;  /* one per learnable parameter: a file has values for it */
   char **spare; /* layers that the files have parameters for and the net does not have */
   size_t spares;
+  size_t ignored; /* layers of the file being loaded that the net does not have */
 } cr_net_loading;
 
 /* Parameters whose values are in the net's own text need none from a file. End it also after a
@@ -180,6 +181,10 @@ void cr_net_warn_of_missing(const cr_net_loading *loading, const crema_net *othe
  * that it has values for a layer that the net lacks. */
 void cr_net_note_given(cr_net_loading *loading, int entry);
 crema_status cr_net_note_spare(cr_net_loading *loading, const char *name) CREMA_MUST_USE;
+
+/* Logs how many layers of the file `source` the net does not have, with the names of some. For the
+ * end of a file that was loaded; the count starts at 0 for the next file. */
+crema_status cr_net_report_ignored(cr_net_loading *loading, const char *source) CREMA_MUST_USE;
 
 /* Fails with CREMA_E_NOT_FOUND when the net has parameters and `matched`, the number of its layers
  * that a file of weights has values for, is 0: the net would run untrained. After the last file
