@@ -21,30 +21,58 @@ static bool holds_only_unknown(const ProtobufCMessage *message) {
   return true;
 }
 
+/* The kind of message that the bytes of a model or a solver state begin like; NULL: neither. A
+ * NetParameter begins with its name or a layer of either format, a SolverState with its iteration.
+ */
+static const ProtobufCMessageDescriptor *guess_message(const uint8_t *bytes, size_t size) {
+  if (size < 2) return NULL;
+  if (bytes[0] == 0x08) return &caffe__solver_state__descriptor;
+  const bool net = bytes[0] == 0x0A || bytes[0] == 0x12 || (bytes[0] == 0xA2 && bytes[1] == 0x06);
+  return net ? &caffe__net_parameter__descriptor : NULL;
+}
+
+static const char *name_of(const ProtobufCMessageDescriptor *type) {
+  if (type == &caffe__net_parameter__descriptor) return "weights (.caffemodel)";
+  if (type == &caffe__solver_state__descriptor) return "a solver state (.solverstate)";
+  return type == &caffe__blob_proto__descriptor ? "a blob (.binaryproto)" : type->short_name;
+}
+
+/* Whether the first field of such a message distinguishes it from the other kind. */
+static bool is_model_or_state(const ProtobufCMessageDescriptor *type) {
+  return type == &caffe__net_parameter__descriptor || type == &caffe__solver_state__descriptor;
+}
+
+static bool is_text(const uint8_t *bytes, size_t size) {
+  for (size_t i = 0; i < size; ++i) {
+    const uint8_t c = bytes[i];
+    if (c >= 0x7F || (c < 0x20 && c != '\n' && c != '\r' && c != '\t')) return false;
+  }
+  return true;
+}
+
 /* The likely format of a file that cannot be parsed; NULL for a damaged message. */
-static const char *guess_format(const cr_wire_input *input) {
+static const char *guess_format(const ProtobufCMessageDescriptor *type,
+                                const cr_wire_input *input) {
   static const char hdf5[] = "\x89HDF\r\n\x1a\n";
   size_t look = input->size < 64 ? input->size : 64;
   if (input->load != NULL && input->load(input->user, 0, look) != CREMA_OK) return NULL;
   if (look >= 8 && memcmp(input->bytes, hdf5, 8) == 0) return "HDF5";
-  for (size_t i = 0; i < look; ++i) {
-    uint8_t c = input->bytes[i];
-    if (c >= 0x7F || (c < 0x20 && c != '\n' && c != '\r' && c != '\t')) return NULL;
-  }
-  return "text";
+  if (is_text(input->bytes, look)) return "text";
+  const ProtobufCMessageDescriptor *guess = guess_message(input->bytes, look);
+  if (guess == NULL || guess == type || !is_model_or_state(type)) return NULL;
+  return name_of(guess);
 }
 
 static crema_status fail_empty(const ProtobufCMessageDescriptor *type, const char *path) {
-  return cr_fail(CREMA_E_CORRUPT, "%s: the file is empty; expected a %s", path, type->short_name);
+  return cr_fail(CREMA_E_CORRUPT, "%s: the file is empty; expected %s", path, name_of(type));
 }
 
-/* Adds the likely format of the file to a failure to parse. */
+/* Names the likely format of a file that cannot be parsed. */
 static crema_status fail_parse(crema_status status, const ProtobufCMessageDescriptor *type,
-                               const cr_wire_input *input) {
-  const char *guess = status == CREMA_E_CORRUPT ? guess_format(input) : NULL;
+                               const char *path, const cr_wire_input *input) {
+  const char *guess = status == CREMA_E_CORRUPT ? guess_format(type, input) : NULL;
   if (guess == NULL) return status;
-  return cr_fail(status, "%s (it looks like %s, not like a binary %s)", crema_error_text(), guess,
-                 type->short_name);
+  return cr_fail(status, "%s: the file looks like %s; expected %s", path, guess, name_of(type));
 }
 
 crema_status cr_message_parse(const ProtobufCMessageDescriptor *type, const char *path,
@@ -57,7 +85,7 @@ crema_status cr_message_parse(const ProtobufCMessageDescriptor *type, const char
     cr_wire_free(input, *out);
     *out = NULL;
   }
-  return fail_parse(status, type, input);
+  return fail_parse(status, type, path, input);
 }
 
 static cr_wire_input input_of(const cr_buffer *bytes) {
@@ -84,7 +112,7 @@ crema_status cr_message_walk_binary(const ProtobufCMessageDescriptor *type, cons
   if (status == CREMA_OK) {
     status = cr_wire_walk(type, (const uint8_t *)bytes.data, bytes.size, path, visit, user);
     const cr_wire_input input = input_of(&bytes);
-    status = fail_parse(status, type, &input);
+    status = fail_parse(status, type, path, &input);
   }
   cr_buffer_free(&bytes);
   return status;
@@ -129,31 +157,27 @@ crema_status cr_message_write_text(const ProtobufCMessage *message, const char *
   return status;
 }
 
-/* Upgrades a net that was just read; on failure frees it. */
-static crema_status finish_net(crema_status status, const char *source, ProtobufCMessage *message,
+/* Returns a net whose upgrade ended with `status`; frees it after a failure. */
+static crema_status finish_net(crema_status status, Caffe__NetParameter *net,
                                Caffe__NetParameter **out) {
-  *out = NULL;
-  if (status != CREMA_OK) return status;
-  Caffe__NetParameter *net = (Caffe__NetParameter *)message;
-  status = cr_net_param_upgrade(net, source, NULL);
-  if (status != CREMA_OK) {
-    cr_message_free(message);
-    return status;
-  }
-  *out = net;
-  return CREMA_OK;
+  if (status == CREMA_OK) *out = net;
+  else cr_message_free(&net->base);
+  return status;
 }
 
 crema_status cr_net_param_read_text(const char *path, cr_unknown_fields unknown,
                                     Caffe__NetParameter **out) {
   ProtobufCMessage *message;
-  crema_status status =
-      cr_message_read_text(&caffe__net_parameter__descriptor, path, unknown, &message);
-  return finish_net(status, path, message, out);
+  *out = NULL;
+  CR_TRY(cr_message_read_text(&caffe__net_parameter__descriptor, path, unknown, &message));
+  Caffe__NetParameter *net = (Caffe__NetParameter *)message;
+  return finish_net(cr_net_param_upgrade(net, path, NULL), net, out);
 }
 
 crema_status cr_net_param_read_binary(const char *path, Caffe__NetParameter **out) {
   ProtobufCMessage *message;
-  crema_status status = cr_message_read_binary(&caffe__net_parameter__descriptor, path, &message);
-  return finish_net(status, path, message, out);
+  *out = NULL;
+  CR_TRY(cr_message_read_binary(&caffe__net_parameter__descriptor, path, &message));
+  Caffe__NetParameter *net = (Caffe__NetParameter *)message;
+  return finish_net(cr_weights_param_upgrade(net, path), net, out);
 }

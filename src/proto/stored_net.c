@@ -153,7 +153,7 @@ static crema_status parse(const cr_wire_input *input, const char *source, cr_sto
   *out = (cr_stored_net){
       .param = (Caffe__NetParameter *)message, .bytes = input->bytes, .size = input->size};
   *done = !cr_upgrade_v0_needed(out->param) && !has_large_norm(out);
-  crema_status status = *done ? cr_net_param_upgrade(out->param, source, NULL) : CREMA_OK;
+  crema_status status = *done ? cr_weights_param_upgrade(out->param, source) : CREMA_OK;
   if (status != CREMA_OK || !*done) free_param(out);
   return status;
 }
@@ -217,7 +217,7 @@ crema_status cr_stored_net_of(const void *bytes, size_t size, size_t run, const 
   input.run = 0;
   CR_TRY(cr_message_parse(&caffe__net_parameter__descriptor, source, &input, &message));
   out->param = (Caffe__NetParameter *)message;
-  crema_status status = cr_net_param_upgrade(out->param, source, NULL);
+  crema_status status = cr_weights_param_upgrade(out->param, source);
   if (status != CREMA_OK) free_param(out);
   return status;
 }

@@ -170,6 +170,18 @@ static crema_status upgrade_net(Caffe__NetParameter *net, const char *source, bo
   return status;
 }
 
+/* The inputs of a net that only carries weights have no use. */
+crema_status cr_weights_param_upgrade(Caffe__NetParameter *net, const char *source) {
+  cr_upgrade upgrade = {.net = net, .source = source, .fine = true};
+  crema_status status = CREMA_OK;
+  for (int i = 0; i < STEPS && status == CREMA_OK; ++i) {
+    if (steps[i].run == upgrade_inputs || !is_needed(i, net)) continue;
+    cr_log_debug("%s: upgrading %s", source, steps[i].what);
+    status = steps[i].run(&upgrade);
+  }
+  return cr_fail_in(status, "%s", source);
+}
+
 crema_status cr_net_param_upgrade(Caffe__NetParameter *net, const char *source, bool *compatible) {
   bool fine = true;
   crema_status status = upgrade_net(net, source == NULL ? "net" : source, &fine);

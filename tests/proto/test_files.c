@@ -55,6 +55,22 @@ TEST(nets_are_upgraded) {
   cr_message_free(&net->base);
 }
 
+/* The inputs of weights have no use, so they stay without a note, even without their shapes. */
+TEST(inputs_of_weights_stay) {
+  static const char text[] = "input: \"data\"\nlayer {\n  name: \"r\"\n  type: \"ReLU\"\n}\n";
+  static log_lines lines;
+  Caffe__NetParameter *net = NULL;
+  ProtobufCMessage *old = must_parse(NET, text);
+  ok(cr_message_write_binary(old, path_of("a")));
+  cr_message_free(old);
+  listen_to(&lines, CREMA_LOG_DEBUG);
+  ok(cr_net_param_read_binary(path_of("a"), &net));
+  stop_listening();
+  assert_int_equal(lines.count, 0);
+  must_print(&net->base, text);
+  cr_message_free(&net->base);
+}
+
 TEST(unknown_fields_by_choice) {
   static const char text[] = "name: 'n' nmae: 'm'";
   Caffe__NetParameter *net = NULL;
@@ -78,13 +94,13 @@ static void refused(const void *bytes, size_t size, crema_status code, const cha
 }
 
 TEST(foreign_files_are_refused) {
-  refused("", 0, CREMA_E_CORRUPT, ": the file is empty; expected a NetParameter");
+  refused("", 0, CREMA_E_CORRUPT, ": the file is empty; expected weights (.caffemodel)");
   refused("name: 'n'", 9, CREMA_E_CORRUPT,
-          ": byte 0: neither a field nor the end in NetParameter (it looks like text, not like a "
-          "binary NetParameter)");
+          ": the file looks like text; expected weights (.caffemodel)");
   refused("\x89HDF\r\n\x1a\n\0\0\0\0", 12, CREMA_E_CORRUPT,
-          ": byte 10: neither a field nor the end in NetParameter (it looks like HDF5, not like a "
-          "binary NetParameter)");
+          ": the file looks like HDF5; expected weights (.caffemodel)");
+  refused("\x08\x05\x18\x01", 4, CREMA_E_CORRUPT,
+          ": the file looks like a solver state (.solverstate); expected weights (.caffemodel)");
   refused("\xF8\x07\x01", 3, CREMA_E_CORRUPT, ": holds no field of a NetParameter");
   refused("\x12\x04\x28\x05\x12\x00\xA2\x06\x00", 9, CREMA_E_PARSE,
           ": the net has both \"layer\" and \"layers\"; use \"layer\" for all of them");
@@ -201,8 +217,8 @@ TEST(pipes_are_read_once) {
   unlink(path_of("b"));
 }
 
-/* Messages that protobuf's own library refuses. All layers are the same 64 MiB, which nobody reads
- * on the way to /dev/null. */
+/* Messages that protobuf's own library refuses. All layers are the same 64 MiB and go to
+ * /dev/null. */
 TEST(more_than_2_gib_are_warned_of) {
   enum { MOST = 32, VALUES = 1 << 24 };
   Caffe__NetParameter net = CAFFE__NET_PARAMETER__INIT;
