@@ -139,11 +139,27 @@ crema_status cr_message_write_binary(const ProtobufCMessage *message, const char
   return cr_file_draft_end(&draft, cr_message_write(message, &draft));
 }
 
+/* Rejects files that are obviously not text in UTF-8. */
+static crema_status check_text(const char *path, const uint8_t *bytes, size_t size) {
+  const cr_where where = {.file = path};
+  const size_t look = size < 64 ? size : 64;
+  if (size >= 2 && bytes[0] + bytes[1] == 0xFE + 0xFF && (bytes[0] == 0xFE || bytes[1] == 0xFE)) {
+    return cr_fail_at(CREMA_E_PARSE, &where, "the file is UTF-16; save it as UTF-8");
+  }
+  for (size_t i = 0; i < look; ++i) {
+    if (bytes[i] >= 0x20 || (bytes[i] >= '\t' && bytes[i] <= '\r')) continue;
+    return cr_fail_at(CREMA_E_PARSE, &where,
+                      "the file is binary; expected a text file (.prototxt)");
+  }
+  return CREMA_OK;
+}
+
 crema_status cr_message_read_text(const ProtobufCMessageDescriptor *type, const char *path,
                                   cr_unknown_fields unknown, ProtobufCMessage **out) {
   cr_buffer text = {0};
   *out = NULL;
   crema_status status = cr_file_read(path, &text);
+  if (status == CREMA_OK) status = check_text(path, (const uint8_t *)text.data, text.size);
   if (status == CREMA_OK) status = cr_text_parse(type, text.data, text.size, path, unknown, out);
   cr_buffer_free(&text);
   return status;

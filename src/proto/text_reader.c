@@ -19,8 +19,10 @@ enum { DEPTH_MAX = 100, NAME_SIZE_MAX = 128 };
 typedef struct text_reader {
   cr_scanner scanner;
   cr_token token; /* the next one, not yet consumed */
+  cr_token last;  /* the one before it */
   cr_unknown_fields unknown;
   int depth;
+  const char *first;             /* the text's first token */
   const ProtobufCMessage *layer; /* the one that is being read, or NULL */
 } text_reader;
 
@@ -28,6 +30,7 @@ static crema_status read_fields(text_reader *r, ProtobufCMessage *message, char 
 static crema_status skip_fields(text_reader *r, char close);
 
 static crema_status advance(text_reader *r) {
+  r->last = r->token;
   return cr_scanner_next(&r->scanner, &r->token);
 }
 
@@ -85,8 +88,26 @@ static crema_status fail_in_layer(const text_reader *r, const cr_token *token, c
   return cr_fail_at(CREMA_E_PARSE, &where, "%s", text);
 }
 
+/* The advice for a text of another kind, which its first field shows; NULL: it is of no such kind.
+ */
+static const char *other_kind(const text_reader *r, const cr_token *name,
+                              const ProtobufCMessageDescriptor *type) {
+  if (name->text != r->first) return NULL;
+  if (type == &caffe__solver_parameter__descriptor &&
+      find_field(&caffe__net_parameter__descriptor, name) != NULL) {
+    return "this is a network, not a solver; a solver file names it with net: \"FILE\"";
+  }
+  if (type == &caffe__net_parameter__descriptor &&
+      find_field(&caffe__solver_parameter__descriptor, name) != NULL) {
+    return "this is a solver, not a network; give the file that its field net names";
+  }
+  return NULL;
+}
+
 static crema_status fail_unknown_field(text_reader *r, const cr_token *name,
                                        const ProtobufCMessageDescriptor *type) {
+  const char *advice = other_kind(r, name, type);
+  if (advice != NULL) return cr_token_fail(&r->scanner, name, "%s", advice);
   const char *names[CR_FIELDS_MAX];
   unsigned count = type->n_fields < CR_FIELDS_MAX ? type->n_fields : CR_FIELDS_MAX;
   for (unsigned i = 0; i < count; ++i) names[i] = type->fields[i].name;
@@ -136,14 +157,14 @@ static crema_status fail_unknown_value(text_reader *r, const ProtobufCEnumDescri
 
 /* Shows a negative number with its sign, which is another token. */
 static crema_status fail_not_natural(text_reader *r) {
-  static const char wanted[] = "an integer that is not negative";
+  static const char wanted[] = "an integer of at least 0";
   const cr_token sign = r->token;
-  char shown[CR_TOKEN_SHOW];
   if (sign.kind != CR_TOKEN_SYMBOL || sign.text[0] != '-') return fail_expected(r, wanted);
   CR_TRY(advance(r));
   if (r->token.kind != CR_TOKEN_INTEGER) return fail_expected(r, wanted);
-  return cr_token_fail(&r->scanner, &sign, "expected %s, found minus %s", wanted,
-                       cr_token_show(&r->token, shown));
+  return cr_token_fail(&r->scanner, &sign, "expected %s, found -%.*s", wanted,
+                       (int)(r->token.size < CR_TOKEN_SHOW ? r->token.size : CR_TOKEN_SHOW),
+                       r->token.text);
 }
 
 /* The magnitude of an integer with |value| <= max, or <= max + 1 when it is negative. */
@@ -155,11 +176,10 @@ static crema_status read_integer(text_reader *r, bool is_signed, uint64_t max, u
     return is_signed ? fail_expected(r, "an integer") : fail_not_natural(r);
   }
   if (!cr_token_integer(&r->token, *negative ? max + 1 : max, magnitude)) {
-    char shown[CR_TOKEN_SHOW];
-    return cr_token_fail(&r->scanner, &r->token,
-                         "%s%s is out of range (%s%" PRIu64 " to %" PRIu64 ")",
-                         *negative ? "minus " : "", cr_token_show(&r->token, shown),
-                         is_signed ? "-" : "", is_signed ? max + 1 : 0, max);
+    return cr_token_fail(
+        &r->scanner, &r->token, "%s%.*s is out of range (%s%" PRIu64 " to %" PRIu64 ")",
+        *negative ? "-" : "", (int)(r->token.size < CR_TOKEN_SHOW ? r->token.size : CR_TOKEN_SHOW),
+        r->token.text, is_signed ? "-" : "", is_signed ? max + 1 : 0, max);
   }
   return advance(r);
 }
@@ -446,9 +466,42 @@ static crema_status skip_field(text_reader *r) {
   return advance(r);
 }
 
+/* Whether the comma between two number tokens is probably a decimal comma. */
+static bool is_decimal_comma(const cr_token *before, const cr_token *after) {
+  return before->kind == CR_TOKEN_INTEGER && before->size + after->size < CR_TOKEN_SHOW &&
+         before->text + before->size + 1 == after->text &&
+         memchr(after->text, '.', after->size) == NULL;
+}
+
+/* Fails at a number that a comma separates from the value of `field`: either a decimal comma, or a
+ * list without brackets. */
+static crema_status fail_comma(text_reader *r, const ProtobufCFieldDescriptor *field,
+                               const cr_token *value) {
+  const bool real = field->type == PROTOBUF_C_TYPE_FLOAT || field->type == PROTOBUF_C_TYPE_DOUBLE;
+  char advice[2 * CR_TOKEN_SHOW] = "give one value only";
+  if (real && is_decimal_comma(value, &r->token)) {
+    snprintf(advice, sizeof advice, "write a decimal number with a point: %.*s.%.*s",
+             (int)value->size, value->text, (int)r->token.size, r->token.text);
+  } else if (field->label == PROTOBUF_C_LABEL_REPEATED) {
+    snprintf(advice, sizeof advice, "write several values in brackets, as in [1, 2]");
+  }
+  return cr_token_fail(&r->scanner, &r->token, "unexpected comma in \"%.*s\"; %s",
+                       cr_field_name_length(field->name), field->name, advice);
+}
+
 static crema_status try_separator(text_reader *r) {
   if (cr_token_is(&r->token, ';') || cr_token_is(&r->token, ',')) return advance(r);
   return CREMA_OK;
+}
+
+/* The same after a value of `field`, whose last token is `value`. */
+static crema_status end_field(text_reader *r, const ProtobufCFieldDescriptor *field,
+                              const cr_token *value) {
+  const bool comma = cr_token_is(&r->token, ',');
+  CR_TRY(try_separator(r));
+  const bool number = r->token.kind == CR_TOKEN_INTEGER || r->token.kind == CR_TOKEN_FLOAT ||
+                      cr_token_is(&r->token, '-');
+  return comma && number ? fail_comma(r, field, value) : CREMA_OK;
 }
 
 static crema_status fail_close(text_reader *r, char close) {
@@ -511,7 +564,8 @@ static crema_status read_fields(text_reader *r, ProtobufCMessage *message, char 
       *mark = true;
       CR_TRY(read_field(r, message, field));
     }
-    CR_TRY(try_separator(r));
+    const cr_token value = r->last;
+    CR_TRY(field == NULL ? try_separator(r) : end_field(r, field, &value));
   }
   return check_required(r, type, seen);
 }
@@ -520,6 +574,7 @@ static crema_status read_text(text_reader *r, const ProtobufCMessageDescriptor *
                               ProtobufCMessage **out) {
   ProtobufCMessage *message;
   CR_TRY(advance(r));
+  r->first = r->token.text;
   CR_TRY(cr_message_new(type, &message));
   crema_status status = read_fields(r, message, '\0');
   if (status != CREMA_OK) {

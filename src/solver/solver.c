@@ -30,21 +30,15 @@ static crema_status set_type(Caffe__SolverParameter *param, const char *type) {
 }
 
 static crema_status read_param(crema_solver *solver) {
-  cr_buffer text = {0};
   ProtobufCMessage *message = NULL;
   cr_unknown_fields unknown =
       solver->options.warn_unknown_fields ? CR_UNKNOWN_WARN : CR_UNKNOWN_ERROR;
-  crema_status status = CREMA_OK;
-  CR_TRY_GOTO(cr_file_read(solver->path, &text), out);
-  CR_TRY_GOTO(cr_text_parse(&caffe__solver_parameter__descriptor, text.data, text.size,
-                            solver->path, unknown, &message),
-              out);
+  CR_TRY(
+      cr_message_read_text(&caffe__solver_parameter__descriptor, solver->path, unknown, &message));
   solver->param = (Caffe__SolverParameter *)message;
-  CR_TRY_GOTO(cr_solver_param_upgrade(solver->param, solver->path), out);
-  if (solver->options.type != NULL) status = set_type(solver->param, solver->options.type);
-out:
-  cr_buffer_free(&text);
-  return status;
+  CR_TRY(cr_solver_param_upgrade(solver->param, solver->path));
+  if (solver->options.type == NULL) return CREMA_OK;
+  return set_type(solver->param, solver->options.type);
 }
 
 /* The solver file's path without its extension. */

@@ -106,6 +106,20 @@ TEST(foreign_files_are_refused) {
           ": the net has both \"layer\" and \"layers\"; use \"layer\" for all of them");
 }
 
+static void not_text(const void *bytes, size_t size, const char *why) {
+  ProtobufCMessage *message = NULL;
+  put("net.prototxt", bytes, size);
+  assert_int_equal(cr_message_read_text(NET, path_of("net.prototxt"), CR_UNKNOWN_ERROR, &message),
+                   CREMA_E_PARSE);
+  assert_string_equal(crema_error_text() + strlen(path_of("net.prototxt")), why);
+}
+
+TEST(binary_files_are_no_text) {
+  not_text("\x0A\x01n", 3, ": the file is binary; expected a text file (.prototxt)");
+  not_text("\xFF\xFEn\0", 4, ": the file is UTF-16; save it as UTF-8");
+  not_text("\xFE\xFF\0n", 4, ": the file is UTF-16; save it as UTF-8");
+}
+
 TEST(missing_files_are_named) {
   Caffe__NetParameter *net = NULL;
   assert_fails(cr_net_param_read_text(path_of("none"), CR_UNKNOWN_ERROR, &net), CREMA_E_NOT_FOUND,

@@ -1,4 +1,4 @@
-/* Text format: what is accepted and what it means; what is refused, where and why. */
+/* Text format: accepted texts and their meaning; rejected texts, the place and the reason. */
 #include "log_lines.h"
 #include "proto_test.h"
 
@@ -83,6 +83,47 @@ TEST(numbers) {
   accept_all(SOLVER, cases, COUNT(cases));
 }
 
+/* A comma between two numbers is a decimal comma or stands in a list without brackets. */
+TEST(stray_commas) {
+  static const text_case cases[] = {
+      {"base_lr: 0,01",
+       "t:1:12: unexpected comma in \"base_lr\"; write a decimal number with a "
+       "point: 0.01"},
+      {"gamma: -0,5e-3",
+       "t:1:11: unexpected comma in \"gamma\"; write a decimal number with a "
+       "point: 0.5e-3"},
+      {"stagelr: 0.1,0.01",
+       "t:1:14: unexpected comma in \"stagelr\"; write several values in "
+       "brackets, as in [1, 2]"},
+      {"test_iter: 1, -2",
+       "t:1:15: unexpected comma in \"test_iter\"; write several values in "
+       "brackets, as in [1, 2]"},
+      {"max_iter: 1,000", "t:1:13: unexpected comma in \"max_iter\"; give one value only"},
+  };
+  refuse_all(SOLVER, cases, COUNT(cases));
+  must_become(SOLVER, "stagelr: [0.1, 0.01], base_lr: 1, gamma: 2",
+              "base_lr: 1\ngamma: 2\nstagelr: 0.1\nstagelr: 0.01\n");
+}
+
+/* The first field of a text shows its kind. */
+TEST(nets_and_solvers_are_distinguished) {
+  static const text_case nets[] = {
+      {"# a net\nname: 'n'",
+       "t:2:1: this is a network, not a solver; a solver file names it with net: \"FILE\""},
+      {"layer { name: 'l' }",
+       "t:1:1: this is a network, not a solver; a solver file names it with net: \"FILE\""},
+      {"base_lr: 1 layer { }", "t:1:12: unknown field \"layer\" in SolverParameter"},
+      {"net_param { base_lr: 1 }", "t:1:13: unknown field \"base_lr\" in NetParameter"},
+  };
+  static const text_case solvers[] = {
+      {"net: 'n'",
+       "t:1:1: this is a solver, not a network; give the file that its field net names"},
+      {"name: 'n' base_lr: 1", "t:1:11: unknown field \"base_lr\" in NetParameter"},
+  };
+  refuse_all(SOLVER, nets, COUNT(nets));
+  refuse_all(NET, solvers, COUNT(solvers));
+}
+
 TEST(bools_and_enums) {
   static const text_case cases[] = {
       {"debug_info: true", "debug_info: true\n"},   {"debug_info: True", "debug_info: true\n"},
@@ -97,18 +138,16 @@ TEST(bools_and_enums) {
 TEST(refused_values) {
   static const text_case cases[] = {
       {"max_iter: 1.5", "t:1:11: expected an integer, found \"1.5\""},
-      {"max_iter: 2147483648",
-       "t:1:11: \"2147483648\" is out of range (-2147483648 to 2147483647)"},
-      {"max_iter: -2147483649",
-       "t:1:12: minus \"2147483649\" is out of range (-2147483648 to 2147483647)"},
+      {"max_iter: 2147483648", "t:1:11: 2147483648 is out of range (-2147483648 to 2147483647)"},
+      {"max_iter: -2147483649", "t:1:12: -2147483649 is out of range (-2147483648 to 2147483647)"},
       {"max_iter: 99999999999999999999",
-       "t:1:11: \"99999999999999999999\" is out of range (-2147483648 to 2147483647)"},
+       "t:1:11: 99999999999999999999 is out of range (-2147483648 to 2147483647)"},
       {"net_param { layer { data_param { batch_size: 5000000000 } } }",
-       "t:1:46: \"5000000000\" is out of range (0 to 4294967295)"},
+       "t:1:46: 5000000000 is out of range (0 to 4294967295)"},
       {"net_param { layer { data_param { batch_size: -64 } } }",
-       "t:1:46: expected an integer that is not negative, found minus \"64\""},
+       "t:1:46: expected an integer of at least 0, found -64"},
       {"net_param { layer { data_param { batch_size: - } } }",
-       "t:1:48: expected an integer that is not negative, found \"}\""},
+       "t:1:48: expected an integer of at least 0, found \"}\""},
       {"max_iter: 08", "t:1:11: a number that starts with 0 is octal and has digits 0 to 7"},
       {"max_iter: 0x", "t:1:11: no digits after 0x"},
       {"max_iter: 1x", "t:1:11: a space is missing after the number \"1\""},
