@@ -1,12 +1,13 @@
 #!/bin/sh
-# Teaches SqueezeNet to tell your photos apart: run.sh PHOTOS [flags of crema train]
-# PHOTOS is a folder with a folder of photos for each class. Every fourth photo is kept back for tests.
-# docs/tutorial.md explains each step. ITERATIONS (60) is how long to train.
+# Fine-tunes SqueezeNet on your photos: run.sh PHOTOS [flags of crema train]
+# PHOTOS is a folder with one folder of photos per class. Every fourth photo is kept back for tests.
+# docs/tutorial.md explains each step. ITERATIONS (60) is the number of training iterations.
 . "$(dirname "$0")/../common.sh"
 [ $# -ge 1 ] && [ -d "$1" ] || { echo "run.sh: usage: run.sh PHOTOS [flags of crema train]" >&2; exit 1; }
 photos=$(cd "$1" && pwd)
 shift
-squeezenet=$root/models/squeezenet_v1.0
+weights=$root/models/squeezenet_v1.0/squeezenet_v1.0.caffemodel
+iterations=${ITERATIONS:-60}
 cd "$work"
 : >all.txt
 : >labels.txt
@@ -24,56 +25,10 @@ for part in train val; do
   rm -rf ${part}_lmdb
   "$crema" convert_imageset -resize_height 256 -resize_width 256 -shuffle -seed 1 "$photos" $part.txt ${part}_lmdb
 done
-
-data() {
-  cat <<LAYER
-layer {
-  name: "data" type: "Data" top: "data" top: "label" include { phase: $1 }
-  transform_param { crop_size: 227 $2 mean_value: 104 mean_value: 117 mean_value: 123 }
-  data_param { source: "$3_lmdb" backend: LMDB batch_size: 6 }
-}
-LAYER
-}
-
-# SqueezeNet without its input and its last convolution.
-sed '1,2d; /"conv_final"/,$d' "$squeezenet/deploy.prototxt" | sed '$d' >body.prototxt
-cat >head.prototxt <<LAYERS
-layer {
-  name: "conv_mine" type: "Convolution" bottom: "fire9/concat" top: "conv_mine"
-  propagate_down: false
-  convolution_param { num_output: $classes kernel_size: 1 }
-}
-layer {
-  name: "pool_mine" type: "Pooling" bottom: "conv_mine" top: "scores"
-  pooling_param { pool: AVE global_pooling: true }
-}
-LAYERS
-{
-  echo 'name: "photos"'
-  data TRAIN "mirror: true" train
-  data TEST "" val
-  cat body.prototxt head.prototxt
-  echo 'layer { name: "loss" type: "SoftmaxWithLoss" bottom: "scores" bottom: "label" top: "loss" }'
-  echo 'layer { name: "accuracy" type: "Accuracy" bottom: "scores" bottom: "label" top: "accuracy"'
-  echo '  include { phase: TEST } }'
-} >train.prototxt
-{
-  echo 'name: "photos"'
-  echo 'layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 3 dim: 227 dim: 227 } } }'
-  cat body.prototxt head.prototxt
-  echo 'layer { name: "prob" type: "Softmax" bottom: "scores" top: "prob" }'
-} >deploy.prototxt
-tests=$((($(wc -l <val.txt) + 5) / 6))
-cat >solver.prototxt <<SOLVER
-net: "train.prototxt"
-base_lr: 0.00001
-lr_policy: "fixed"
-momentum: 0.9
-max_iter: ${ITERATIONS:-60}
-display: 10
-test_iter: $tests
-test_interval: ${ITERATIONS:-60}
-random_seed: 1
-snapshot_prefix: "photos"
-SOLVER
-exec "$crema" train -solver solver.prototxt -weights "$squeezenet/squeezenet_v1.0.caffemodel" "$@"
+# The nets have two classes, the solver a schedule for two dozen photos.
+for net in train_val deploy; do
+  sed "s/num_output: 2 /num_output: $classes /" "$here/$net.prototxt" >$net.prototxt
+done
+sed "s/^max_iter:.*/max_iter: $iterations/; s/^test_interval:.*/test_interval: $iterations/; s/^display:.*/display: 10/
+  s/^test_iter:.*/test_iter: $((($(wc -l <val.txt) + 5) / 6))/" "$here/solver.prototxt" >solver.prototxt
+exec "$crema" train -solver solver.prototxt -weights "$weights" "$@"

@@ -18,6 +18,7 @@ add_test(NAME docs/models_page COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DI
 # Documents whose commands are run; their photos are cut out of the only one in the tree.
 foreach(name
     models
+    quickstart
     troubleshooting
     tutorial)
   add_test(NAME docs/${name} COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/run_document.py

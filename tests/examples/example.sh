@@ -103,7 +103,7 @@ PYTHON
     "$photos" . "$source_dir/examples/images/cat.jpg" || fail "photos"
     ITERATIONS=12 example fine_tuning photos
     expect_value "photos kept back" accuracy "== 1"
-    run classify -model here/deploy.prototxt -weights here/photos_iter_12.caffemodel -labels here/labels.txt \
+    run classify -model here/deploy.prototxt -weights here/fine_tuned_iter_12.caffemodel -labels here/labels.txt \
       -mean_value 104,117,123 -resize 256 photos/cats/*
     expect_ok "classify"
     grep -A1 Prediction log | grep -q ' - "others"' && fail "a cat is taken for another" ;;
