@@ -26,10 +26,11 @@ def escape(line):
 
 
 def documentation(comment, before="", mark="**"):
-    """A comment for Doxygen; lines that are set in are shown as they are."""
-    out, drawn = [], False
+    """A comment for Doxygen; indented lines are shown verbatim, except the further lines of a list item."""
+    out, drawn, item = [], False, False
     for line in body(comment):
-        inset = line.startswith("  ")
+        item = line.startswith("- ") or (item and line != "")
+        inset = line.startswith("  ") and not item
         if inset != drawn:
             out.append("@verbatim" if inset else "@endverbatim")
         drawn = inset

@@ -1,7 +1,7 @@
-/* Events: what one piece of work tells those who wait for it.
+/* Events: the completion of one piece of work, which other work can wait for.
  *
- * An event belongs to a device. On the CPU somebody says when it is finished; on a device with
- * streams it is recorded in a context's queue and finished when the queue has come that far.
+ * An event belongs to a device. On the CPU the program finishes it by hand. On a device with
+ * streams it is recorded at the end of a context's queue and finishes when the queue reaches it.
  *
  *   INITIALIZED --record--> SCHEDULED --done--> SUCCESS or FAILED --reset--> INITIALIZED
  *
@@ -15,58 +15,72 @@
 extern "C" {
 #endif
 
-/* How far the work of an event is. */
+/* The progress of the work that an event stands for. */
 typedef enum crema_event_state {
   CREMA_EVENT_INITIALIZED = 0, /* not recorded */
-  CREMA_EVENT_SCHEDULED = 1,   /* recorded, not done */
-  CREMA_EVENT_SUCCESS = 2,     /* done */
-  CREMA_EVENT_FAILED = 3       /* will not be done; crema_event_message says why */
+  CREMA_EVENT_SCHEDULED = 1,   /* recorded, not finished */
+  CREMA_EVENT_SUCCESS = 2,     /* finished */
+  CREMA_EVENT_FAILED = 3       /* failed; crema_event_message has the reason */
 } crema_event_state;
 
-/* What one piece of work tells those who wait for it. */
+/* The completion of one piece of work. */
 typedef struct crema_event crema_event;
 
-/* Free with crema_event_destroy. Errors: CREMA_E_ARGUMENT without a device. */
+/* Creates an event of `device`. Free with crema_event_destroy. Errors: CREMA_E_ARGUMENT without
+ * a device, CREMA_E_NO_MEMORY, CREMA_E_DEVICE. */
 CREMA_API crema_status crema_event_create(crema_device *device, crema_event **out) CREMA_MUST_USE;
-/* Nobody may wait any more. Accepts NULL. */
+
+/* Frees an event. No thread may be waiting for it. Accepts NULL. */
 CREMA_API void crema_event_destroy(crema_event *event);
 
-/* Marks the present end of the context's queue; with `failure` (may be NULL) the event is
- * FAILED with this text instead. CPU events: INITIALIZED becomes SCHEDULED; a finished event
- * stays as it is (the work was faster); SCHEDULED is an error. Device events: INITIALIZED only, by
- * a context of the event's device. Errors: CREMA_E_STATE, CREMA_E_ARGUMENT (no event, another type
- * of device), CREMA_E_DEVICE (another device of the type). */
+/* Records the event at the current end of the queue of `context`. If `failure` is not NULL, the
+ * event becomes FAILED with this text instead.
+ *
+ * - A CPU event that is INITIALIZED becomes SCHEDULED. A finished one is unchanged: its work was
+ *   complete earlier than the call. A SCHEDULED one is an error.
+ * - A device event must be INITIALIZED, and the context must belong to its device.
+ *
+ * Errors: CREMA_E_STATE, CREMA_E_ARGUMENT without an event or for another type of device,
+ * CREMA_E_DEVICE for another device of the same type. */
 CREMA_API crema_status crema_event_record(crema_event *event, crema_context *context,
                                           const char *failure) CREMA_MUST_USE;
 
-/* Finishes the event by hand; `failure` as above. CPU events: from INITIALIZED or SCHEDULED; device
- * events: from INITIALIZED. Wakes all who wait. Errors: CREMA_E_STATE. */
+/* Finishes the event by hand and wakes all waiting threads. The event becomes SUCCESS, or FAILED
+ * with the text `failure` if that is not NULL. A CPU event must be INITIALIZED or SCHEDULED, a
+ * device event INITIALIZED. Errors: CREMA_E_STATE. */
 CREMA_API crema_status crema_event_set_finished(crema_event *event,
                                                 const char *failure) CREMA_MUST_USE;
 
-/* The state now; FAILED without an event, here and below. Asks the device whether a scheduled event
- * is done. */
+/* The current state. For a scheduled device event this asks the device. FAILED if `event` is NULL.
+ */
 CREMA_API crema_event_state crema_event_query(crema_event *event);
 
-/* Blocks until the event is SUCCESS or FAILED, also when it is not recorded yet. */
+/* Blocks until the event is SUCCESS or FAILED and returns that state. It also waits for an event
+ * that is not recorded yet. FAILED if `event` is NULL. */
 CREMA_API crema_event_state crema_event_finish(crema_event *event);
 
-/* Makes `context` wait for the event (S1-51). A context of the same device type with streams only
- * blocks the host until the event is recorded, and its queue waits for the rest (nothing more when
- * it is the context that recorded it). In all other cases the host blocks until the event is
- * finished. Errors: CREMA_E_DEVICE when the event failed, with its message; CREMA_E_ARGUMENT
- * without an event or a context. */
+/* Makes `context` wait for the event.
+ *
+ * - A context with streams, of the event's device type: the host blocks until the event is
+ *   recorded, and the context's queue then waits for its end. The context that recorded the event
+ *   does not wait, because its queue is in order.
+ * - Any other context: the host blocks until the event is finished.
+ *
+ * Errors: CREMA_E_DEVICE with the event's message if the event failed, CREMA_E_ARGUMENT without an
+ * event or a context. */
 CREMA_API crema_status crema_event_wait(crema_event *event, crema_context *context) CREMA_MUST_USE;
 
-/* Back to INITIALIZED: state, message and context are forgotten. Nobody may wait. */
+/* Makes the event INITIALIZED and clears its message and its context. No thread may be waiting for
+ * it. */
 CREMA_API void crema_event_reset(crema_event *event);
 
-/* The failure's text; "no error" in every other state. Valid until the event is reset. */
+/* The text of the failure; "no error" unless the event is FAILED. Valid until the event is reset.
+ */
 CREMA_API const char *crema_event_message(crema_event *event);
 
-/* Whether a child on a device of `child` type can be started when its parent's event, of
- * `parent` type, is in `state`: SUCCESS yes; SCHEDULED only on the same type, and only for a
- * child that runs asynchronously, `child_is_async` (S1-53). */
+/* Whether work on a device of type `child` can start when the event of its predecessor, on a device
+ * of type `parent`, is in `state`. True for SUCCESS. True for SCHEDULED only if both types are the
+ * same and the child runs asynchronously (`child_is_async`). */
 CREMA_API bool crema_event_can_schedule(crema_device_type parent, crema_event_state state,
                                         crema_device_type child, bool child_is_async);
 

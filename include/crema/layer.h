@@ -1,10 +1,12 @@
-/* Layer types of a program's own.
+/* Custom layer types.
  *
- * A program registers a type: its name in the prototxt and functions that are called for every
- * layer of that type, in the thread that builds or runs the net. They get at the layer's blobs, its
- * parameters and the fields of its description with the functions below, and return CREMA_OK or a
- * failure, which ends what the net was doing; crema_layer_fail makes one with a text. Values are
- * read and written on the host with the functions of crema/blob.h. */
+ * A program registers a type: its name in prototxt files, and functions that crema calls for each
+ * layer of that type. The thread that builds or runs the net calls them. They access the layer's
+ * blobs, parameters and description with the functions below. Values are read and written on the
+ * host with the functions of crema/blob.h.
+ *
+ * The functions return CREMA_OK or a failure, which ends the net's operation. crema_layer_fail
+ * creates a failure with a text. */
 #ifndef CREMA_LAYER_H
 #define CREMA_LAYER_H
 
@@ -14,49 +16,51 @@
 extern "C" {
 #endif
 
-/* A layer of a registered type, as its functions see it. */
+/* A layer of a registered type, passed to its functions. */
 typedef struct crema_layer crema_layer;
 
 /* One of the functions of a layer type. */
 typedef crema_status crema_layer_fn(crema_layer *layer);
 
-/* In min_bottoms and so on: any number. */
+/* As max_bottoms or max_tops: no maximum. */
 enum { CREMA_ANY = -1 };
 
-/* What a layer type is. Start from zeros. */
+/* A layer type. Initialise all members to zero. */
 typedef struct crema_layer_type {
   const char *type;             /* the name, such as "MyLoss"; copied */
-  int min_bottoms, max_bottoms; /* how many blobs it reads; a maximum of CREMA_ANY: no bound */
-  int min_tops, max_tops;       /* how many it makes */
-  bool loss; /* its first top is part of the loss unless loss_weight says otherwise */
-  /* Called once, when the bottoms have their shapes: reads fields, adds parameters. May be NULL. */
+  int min_bottoms, max_bottoms; /* number of blobs it reads; max_bottoms can be CREMA_ANY */
+  int min_tops, max_tops;       /* number of blobs it writes; max_tops can be CREMA_ANY */
+  bool loss;                    /* the default loss_weight of the first top is 1 */
+  /* Called once, after the bottoms got their shapes. Reads fields and adds parameters. May be NULL.
+   */
   crema_layer_fn *setup;
-  /* Gives the tops their shapes (crema_blob_reshape): after setup and before each forward pass. */
+  /* Sets the shapes of the tops (crema_blob_reshape). Called after setup and before each forward
+   * pass. */
   crema_layer_fn *reshape;
-  /* Fills the tops from the bottoms. */
+  /* Computes the tops from the bottoms. */
   crema_layer_fn *forward;
-  /* Fills the diffs of those bottoms that crema_layer_propagate_down tells of, from those of the
-   * tops, and adds to the diffs of those parameters that crema_layer_param_learns tells of. NULL:
-   * the layer has no gradient. */
+  /* Computes gradients from the diffs of the tops. It writes the diff of each bottom that wants one
+   * (crema_layer_propagate_down). It adds to the diff of each parameter that learns
+   * (crema_layer_param_learns). NULL: the layer has no gradient. */
   crema_layer_fn *backward;
-  /* Called when the layer goes, also after a setup that failed. May be NULL. */
+  /* Called when the layer is destroyed, even after a failed setup. May be NULL. */
   void (*destroy)(crema_layer *layer);
-  void *user; /* see crema_layer_user; must stay valid */
-  /* Of type "Python": whether the module that a layer names can be imported. Where it cannot, a
-   * layer that crema has itself (docs/migrating.md names them) is crema's own. NULL: it can. */
+  void *user; /* see crema_layer_user; must outlive all layers of the type */
+  /* Only for type "Python": whether the module that a layer names can be imported. If it cannot be,
+   * crema uses its own layer for that module, if it has one. NULL: always true. */
   bool (*has_module)(void *user, const char *module);
 } crema_layer_type;
 
-/* Makes the type known to all nets of the process that are built from now on. There is no way back.
- * Errors: CREMA_E_EXISTS for a name that is taken, CREMA_E_ARGUMENT without a name or without
- * reshape and forward, CREMA_E_RANGE for a minimum above its maximum. */
+/* Registers `type` for all nets that the process builds afterwards. A type cannot be unregistered.
+ * Errors: CREMA_E_EXISTS for a name in use, CREMA_E_ARGUMENT without a name, reshape or forward,
+ * CREMA_E_RANGE for a minimum above its maximum. */
 CREMA_API crema_status crema_layer_register(const crema_layer_type *type) CREMA_MUST_USE;
 
-/* Shared objects. One that has layer types defines
+/* Shared objects. A shared object with layer types defines
  *
  *   crema_status CREMA_PLUGIN(void) { return crema_layer_register(&my_type); }
  *
- * and need not be linked with libcrema: it finds the functions in the program that opens it. */
+ * It need not be linked with libcrema: it uses the functions of the program that opens it. */
 #define CREMA_PLUGIN crema_plugin_1
 #if defined(__GNUC__) || defined(__clang__)
 __attribute__((visibility("default")))
@@ -64,64 +68,75 @@ __attribute__((visibility("default")))
 crema_status
 CREMA_PLUGIN(void);
 
-/* Opens the shared object `path`, once in a process, and registers its types. A layer in a prototxt
- * does the same: "type: 'Plugin' plugin_param { library: 'my.so' type: 'MyLoss' }", where `type`
- * may be left out when the object has one. The path is tried from the working directory, for a
- * layer also from the folder of the net's file; no other folders are searched. An object's code may
- * do whatever the program may. Errors: CREMA_E_NOT_FOUND, CREMA_E_UNSUPPORTED for a file that
- * cannot be opened or has no types for this version, those of registering. */
+/* Opens the shared object `path`, once per process, and registers its types. A layer in a prototxt
+ * file can do the same:
+ *
+ *   type: 'Plugin' plugin_param { library: 'my.so' type: 'MyLoss' }
+ *
+ * A prototxt may omit plugin_param's type if the object has only one. A relative path is tried from
+ * the working directory and, for a layer, from the folder of the net's file. No other folders are
+ * searched. The object's code runs with all rights of the program. Errors: CREMA_E_NOT_FOUND,
+ * CREMA_E_UNSUPPORTED for a file that cannot be opened or has no types for this version of crema,
+ * and the errors of crema_layer_register. */
 CREMA_API crema_status crema_layer_load(const char *path) CREMA_MUST_USE;
 
-/* The types that nets can have, in alphabetical order of crema's own, then those registered, in
- * their order. NULL for an index out of range. Static storage. */
+/* The number of known layer types and their names by `index`. Crema's own types come first, in
+ * alphabetical order, then the registered types in the order of their registration. NULL for an
+ * index out of range. Static storage. */
 CREMA_API int crema_layer_type_count(void);
 CREMA_API const char *crema_layer_type_name(int index);
 
-/* What a layer's functions can ask: its name, the phase it was made for, type->user,
- * which stays the caller's. The name is owned by the layer. */
+/* The layer's name (owned by the layer), its phase, and the `user` pointer of its type, which stays
+ * the caller's. */
 CREMA_API const char *crema_layer_name(const crema_layer *layer);
 CREMA_API crema_phase crema_layer_phase(const crema_layer *layer);
 CREMA_API void *crema_layer_user(const crema_layer *layer);
 
-/* The layer's own object `state`, NULL at first: for `setup` to make and `destroy` to free. It
- * stays the caller's. */
+/* A pointer for the layer's own use, NULL at first. `setup` sets it to an object `state` that it
+ * creates and `destroy` frees. The object stays the caller's. */
 CREMA_API void *crema_layer_state(const crema_layer *layer);
 CREMA_API void crema_layer_set_state(crema_layer *layer, void *state);
 
-/* The state of a net's layer of a registered type, by the index `layer`; NULL for a layer of one of
- * crema's own types and for an index out of range. It stays the caller's. */
+/* The state pointer of layer number `layer` of a net. NULL for a layer of crema's own types and for
+ * an index out of range. The object stays the caller's. */
 CREMA_API void *crema_net_layer_state(const crema_net *net, int layer);
 
-/* Its bottoms and tops; owned by the net. None in `destroy`. NULL for an index out of range. */
+/* The layer's bottoms and tops by `index`, owned by the net. There are none in `destroy`. NULL for
+ * an index out of range. */
 CREMA_API int crema_layer_bottom_count(const crema_layer *layer);
 CREMA_API crema_blob *crema_layer_bottom(crema_layer *layer, int index);
 CREMA_API int crema_layer_top_count(const crema_layer *layer);
 CREMA_API crema_blob *crema_layer_top(crema_layer *layer, int index);
 
-/* In `backward`: whether bottom `index` wants a gradient. */
+/* For `backward`: whether bottom `index` needs a gradient. */
 CREMA_API bool crema_layer_propagate_down(const crema_layer *layer, int index);
 
-/* Its parameters by `index`, owned by the layer. */
+/* The layer's parameters by `index`, owned by the layer. NULL for an index out of range. */
 CREMA_API int crema_layer_param_count(const crema_layer *layer);
 CREMA_API crema_blob *crema_layer_param(crema_layer *layer, int index);
 
-/* In `backward`: whether parameter `index` learns. */
+/* For `backward`: whether parameter `index` learns. */
 CREMA_API bool crema_layer_param_learns(const crema_layer *layer, int index);
 
-/* In `setup`: adds a parameter, filled as `filler` says, a text such as "type: 'xavier'" (NULL:
- * with zeros). *out (may be NULL) is owned by the layer. Errors: CREMA_E_STATE later than in setup,
- * CREMA_E_PARSE, CREMA_E_UNKNOWN_NAME for a filler, CREMA_E_SHAPE, CREMA_E_NO_MEMORY. */
+/* For `setup`: adds a parameter of the given shape. `filler` is the text of a filler, such as
+ * "type: 'xavier'"; NULL fills it with zeros. *out (may be NULL) is owned by the layer. Errors:
+ * CREMA_E_STATE outside of setup, CREMA_E_PARSE, CREMA_E_UNKNOWN_NAME for an unknown filler,
+ * CREMA_E_SHAPE, CREMA_E_NO_MEMORY. */
 CREMA_API crema_status crema_layer_add_param(crema_layer *layer, const crema_shape *shape,
                                              const char *filler, crema_blob **out) CREMA_MUST_USE;
 
-/* The field `path` of the layer's description as text, such as "python_param.param_str" or "name":
- * a string as it is, a number in digits, a message in its text form, several values with spaces
- * between; the default where it is not given. The empty path gives the whole description. Free with
- * crema_free. Errors: CREMA_E_UNKNOWN_NAME for a field that the schema lacks, CREMA_E_NO_MEMORY. */
+/* The value of a field of the layer's description as text. `path` is the field's path, such as
+ * "python_param.param_str" or "name"; an empty path gives the whole description. A field that is
+ * not set gives its default.
+ *
+ * A string is returned unquoted, a number in digits, a message in text format. Several values are
+ * separated by spaces. Free with crema_free. Errors: CREMA_E_UNKNOWN_NAME for an unknown
+ * field, CREMA_E_NO_MEMORY. */
 CREMA_API crema_status crema_layer_field(const crema_layer *layer, const char *path,
                                          char **out) CREMA_MUST_USE;
 
-/* Returns `code` and makes `text` its error text, with the layer's name. */
+/* Reports a failure of the layer: sets the error text to the layer's name and `text`, and returns
+ * the error `code`. */
 CREMA_API crema_status crema_layer_fail(const crema_layer *layer, crema_status code,
                                         const char *text) CREMA_MUST_USE;
 

@@ -1,4 +1,4 @@
-/* The log sink: the only way by which the library says anything by itself. */
+/* The log callback. The library reports through it and prints nothing itself. */
 #ifndef CREMA_LOG_H
 #define CREMA_LOG_H
 
@@ -8,23 +8,23 @@
 extern "C" {
 #endif
 
-/* How much a message matters. */
+/* The severity of a message. */
 typedef enum crema_log_level {
-  CREMA_LOG_DEBUG = 0,   /* for those who look for a fault */
-  CREMA_LOG_INFO = 1,    /* what goes on */
-  CREMA_LOG_WARNING = 2, /* something is not as it was meant, and goes on */
-  CREMA_LOG_ERROR = 3    /* something was given up */
+  CREMA_LOG_DEBUG = 0,   /* details for debugging */
+  CREMA_LOG_INFO = 1,    /* progress and decisions */
+  CREMA_LOG_WARNING = 2, /* something is wrong, but work continues */
+  CREMA_LOG_ERROR = 3    /* an operation failed */
 } crema_log_level;
 
-/* Receives one message without a trailing newline. `file` and `line` name the
- * place in the library's source. May be called from any thread, never twice at
- * the same time; it must not call the library, which holds its lock meanwhile. */
+/* Receives one message without a trailing newline. `file` and `line` are the place in the library's
+ * source that logs it. Any thread may call it, but only one at a time. The function must not call
+ * the library, which holds a lock during the call. */
 typedef void (*crema_log_fn)(void *user, crema_log_level level, const char *file, int line,
                              const char *message);
 
-/* Sends all messages of at least `level` to `fn`, process-wide. NULL for `fn`
- * silences the library, which is also how it starts. `user` is passed through
- * and stays the caller's; it must outlive the setting. */
+/* Sends all messages of at least `level` to `fn`, for the whole process. A NULL `fn`, the default,
+ * silences the library. `fn` receives `user`, which stays the caller's and must outlive the
+ * setting. */
 CREMA_API void crema_log_set(crema_log_fn fn, void *user, crema_log_level level);
 
 #ifdef __cplusplus

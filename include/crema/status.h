@@ -1,10 +1,9 @@
-/* Status codes and per-thread error text.
+/* Status codes and error texts.
  *
- * Every fallible call of the library returns a crema_status. The text that goes
- * with the most recent failure of the calling thread (file, line, layer, blob,
- * expected and found) is read with crema_error_text(), parts of it with
- * crema_error_layer() and so on. The library never exits,
- * aborts or prints. */
+ * Every call that can fail returns a crema_status. The library keeps the text of each thread's most
+ * recent failure, with file, line, layer, blob, expected and found values. Read it with
+ * crema_error_text, and its parts with crema_error_layer and similar functions. The library never
+ * exits, aborts or prints. */
 #ifndef CREMA_STATUS_H
 #define CREMA_STATUS_H
 
@@ -28,7 +27,7 @@ extern "C" {
 #define CREMA_API
 #endif
 
-/* One row per code: name, value, message. Values are part of the ABI. */
+/* One line per code: name, value, message. The values are part of the ABI. */
 #define CREMA_STATUS_MAP(X)                    \
   X(OK, 0, "success")                          \
   X(E_ARGUMENT, 1, "invalid argument")         \
@@ -57,34 +56,35 @@ typedef enum crema_status {
 #undef CREMA_STATUS_ENUM
 } crema_status;
 
-/* The code's name without prefix, such as "E_SHAPE"; "?" for a foreign value.
- * Static storage. */
+/* The code's name without the prefix, such as "E_SHAPE"; "?" for an unknown value. Static storage.
+ */
 CREMA_API const char *crema_status_name(crema_status status);
 
-/* One short sentence on the code, such as "shapes do not fit". Static storage. */
+/* A short description of the code, such as "shapes do not fit". Static storage. */
 CREMA_API const char *crema_status_message(crema_status status);
 
-/* For functions of yours that the library calls, and that fail: makes `text` the calling thread's
- * error text and returns `code`; CREMA_OK changes nothing. */
+/* Reports a failure from one of your callbacks: sets the calling thread's error text to a copy of
+ * `text` and returns `code`. CREMA_OK changes nothing. */
 CREMA_API crema_status crema_error_set(crema_status code, const char *text) CREMA_MUST_USE;
 
-/* The text of the calling thread's most recent failure; "" when there was none. Owned by the
- * library and valid until the thread's next call of it: one that succeeds may have had failures
- * inside. */
+/* The text of the calling thread's most recent failure, or "". Owned by the library and valid until
+ * the thread's next call of the library. Even a successful call can replace it, because of a
+ * failure that the library handled. */
 CREMA_API const char *crema_error_text(void);
 
-/* Where that failure happened, as far as it is known: the name of the layer, the name of the blob,
- * and the file, or what else the text came from, that describes the layer or that the error is in;
- * "" for what is not known or does not apply. Owned by the library and valid as long as the text.
- * Names of more than 200 bytes are cut off. */
+/* The place of that failure: the name of the layer, the name of the blob, and the file. The file is
+ * the one that describes the layer or contains the error. A net built from memory has the name of
+ * its source instead. "" if unknown or not applicable. Owned by the library and valid as long as
+ * the error text. Names are truncated to 200 bytes. */
 CREMA_API const char *crema_error_layer(void);
 CREMA_API const char *crema_error_blob(void);
 CREMA_API const char *crema_error_file(void);
 
-/* The line of crema_error_file(), from 1 on; 0 when it is not known. */
+/* The line in crema_error_file, starting at 1; 0 if unknown. */
 CREMA_API size_t crema_error_line(void);
 
-/* Frees memory of which a function's comment says so. Accepts NULL. */
+/* Frees `memory` that the library allocated, if the comment of the function that returned it names
+ * crema_free. Accepts NULL. */
 CREMA_API void crema_free(void *memory);
 
 /* The library's version, such as "0.9.0". Static storage. */

@@ -12,8 +12,8 @@
 extern "C" {
 #endif
 
-/* name, value, bytes an element, text. The first six values are those of the NVIDIA dialect's
- * `Type` enum. A bool is a byte: 0 is false, all else true. */
+/* Element types: name, value, bytes per element, text. The first six values match the `Type` enum
+ * of NVIDIA's Caffe. A bool is one byte: 0 is false, any other value is true. */
 #define CREMA_DTYPE_MAP(X)  \
   X(F64, 0, 8, "double")    \
   X(F32, 1, 4, "float")     \
@@ -31,37 +31,38 @@ typedef enum crema_dtype {
 #undef CREMA_DTYPE_ENUM
 } crema_dtype;
 
-/* Bytes an element of `type` takes; 0 for foreign values. */
+/* The size of an element of `type` in bytes; 0 for an unknown value. */
 CREMA_API size_t crema_dtype_size(crema_dtype type);
 
-/* The type's name, such as "float"; "?" for foreign values. Static storage. */
+/* The type's name, such as "float"; "?" for an unknown value. Static storage. */
 CREMA_API const char *crema_dtype_name(crema_dtype type);
 
-/* The most axes that a shape can have. */
+/* The maximum number of axes of a shape. */
 enum { CREMA_MAX_AXES = 32 };
 
-/* Extents, outermost first. No axes: a scalar of one element. */
+/* The extents of an array, outermost axis first. Without axes it is a scalar: one element. */
 typedef struct crema_shape {
-  int axes;                    /* how many are used */
+  int axes;                    /* number of axes in use */
   int64_t dim[CREMA_MAX_AXES]; /* each at least 0 */
 } crema_shape;
 
-/* Product of the extents from axis `from` up to, not including, axis `to`. */
+/* The product of the extents of axes `from` (inclusive) to `to` (exclusive). */
 CREMA_API int64_t crema_shape_count(const crema_shape *shape, int from, int to);
 
-/* Checks 0 <= axes <= CREMA_MAX_AXES, extents >= 0, and that the count fits an
- * int64_t when multiplied by 8 bytes. Errors: CREMA_E_SHAPE. */
+/* Checks that 0 <= axes <= CREMA_MAX_AXES, that no extent is negative, and that the element count
+ * times 8 bytes fits in an int64_t. Errors: CREMA_E_SHAPE. */
 CREMA_API crema_status crema_shape_check(const crema_shape *shape) CREMA_MUST_USE;
 
-/* Whether axes and extents of `a` and `b` are the same. */
+/* Whether `a` and `b` have the same number of axes and the same extents. */
 CREMA_API bool crema_shape_equal(const crema_shape *a, const crema_shape *b);
 
-/* Resolves a possibly negative axis (-1: the last). Errors: CREMA_E_RANGE. */
+/* Resolves `axis`, which may be negative (-1: the last axis), to an index in *out. Errors:
+ * CREMA_E_RANGE. */
 CREMA_API crema_status crema_shape_axis(const crema_shape *shape, int axis,
                                         int *out) CREMA_MUST_USE;
 
-/* Writes the shape as "2 3 4 (24)" into `text` of `size` bytes, without the "(...)" when the number
- * of elements does not fit; returns `text`. */
+/* Writes the shape to `text`, of `size` bytes, in the form "2 3 4 (24)" and returns `text`. The
+ * element count in parentheses is omitted if it overflows an int64_t. */
 CREMA_API const char *crema_shape_text(const crema_shape *shape, char *text, size_t size);
 
 #ifdef __cplusplus
