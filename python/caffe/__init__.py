@@ -1,8 +1,8 @@
-"""Caffe networks in Python: loads, runs, trains and changes them, as pycaffe did.
+"""Loads, runs, trains and edits Caffe networks, with the interface of pycaffe.
 
     import caffe
     net = caffe.Net('deploy.prototxt', 'weights.caffemodel', caffe.TEST)
-    net.blobs['data'].data[...] = picture
+    net.blobs['data'].data[...] = image
     print(net.forward()['prob'])
 """
 from . import io  # noqa: F401
@@ -25,7 +25,7 @@ __all__ = [name for name in dir() if not name.startswith("_")] + ["__version__"]
 
 
 def __getattr__(name):
-    """The modules that are loaded when they are first used."""
+    """Imports a submodule at its first use."""
     if name in ("_caffe", "coord_map", "draw", "model_libs", "plot", "proto"):
         import importlib
         return importlib.import_module("." + name, __name__)

@@ -1,4 +1,4 @@
-"""Types of the package, for editors and type checkers."""
+"""Type stubs of the package, for editors and type checkers."""
 from collections import OrderedDict
 from os import PathLike
 from typing import Any, Callable, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What the class Blob has besides memory: printing, exchange with other libraries."""
+"""Methods of the class Blob: printing, pickling, and data exchange with other libraries."""
 import numpy as np
 
 from ._core import Blob
@@ -16,7 +16,7 @@ def _array(self, dtype=None, copy=None):
 
 
 def _dlpack(self, **options):
-    """The data as a DLPack capsule, without copying."""
+    """The data as a DLPack capsule, without a copy."""
     return self.data.__dlpack__(**options)
 
 
@@ -25,8 +25,8 @@ def _dlpack_device(self):
 
 
 def _copy_from(self, values):
-    """Takes over values of the blob's shape, or reshapes the blob to theirs: of an array of any type, or
-    of whatever offers DLPack or the buffer protocol."""
+    """Copies `values` into the data, and reshapes the blob to their shape if necessary. `values` is an array of
+    any type, or an object with DLPack or the buffer protocol. Returns the blob."""
     if not isinstance(values, np.ndarray):
         if hasattr(values, "__dlpack__") and not hasattr(values, "__array__"):
             values = np.from_dlpack(values)

@@ -1,4 +1,4 @@
-"""Layers written in Python: the class that they derive from, and how the library makes them."""
+"""Layers written in Python: their base class, and their creation by the library."""
 import importlib
 import sys
 
@@ -6,15 +6,15 @@ from . import _core
 
 
 class BlobVec(list):
-    """A layer's parameters: a list of Blob that ``setup`` adds to."""
+    """The list of a layer's parameters, each a Blob. ``setup`` adds to it."""
 
     def __init__(self, blobs=(), handle=None):
         super().__init__(blobs)
         self._handle = handle
 
     def add_blob(self, *shape, filler=None):
-        """Adds a parameter of this shape, filled with zeros or as `filler` says, such as
-        ``"type: 'xavier'"``, and returns it. Only within ``setup``."""
+        """Adds a parameter of the given shape and returns it. `filler` is prototxt text such as
+        ``"type: 'xavier'"``; None fills the parameter with zeros. Call it in ``setup`` only."""
         if self._handle is None:
             raise RuntimeError("parameters are added in the setup of a Python layer only")
         blob = self._handle.add_param(shape, filler)
@@ -23,13 +23,20 @@ class BlobVec(list):
 
 
 class Layer:
-    """A layer of a net, and the class that layers written in Python derive from.
+    """A layer of a net, and the base class of layers written in Python.
 
-    Such a class has the methods ``setup(bottom, top)``, called once; ``reshape(bottom, top)``, called
-    before each ``forward(bottom, top)``; and ``backward(top, propagate_down, bottom)``. `bottom` and
-    `top` are lists of Blob. The prototxt names it: ``type: 'Python' python_param { module: 'my_file'
-    layer: 'MyLayer' param_str: '...' }``. The attributes ``param_str``, ``phase``, ``blobs`` and ``type``
-    are there from ``setup`` on.
+    A derived class defines these methods, with lists of Blob as `bottom` and `top`:
+
+    - ``setup(bottom, top)``, called once
+    - ``reshape(bottom, top)``, called before each forward pass
+    - ``forward(bottom, top)``
+    - ``backward(top, propagate_down, bottom)``
+
+    A prototxt file names the class:
+
+        type: 'Python' python_param { module: 'my_file' layer: 'MyLayer' param_str: '...' }
+
+    The attributes ``param_str``, ``phase``, ``blobs`` and ``type`` are available in all four methods.
     """
 
     type = "Python"
@@ -45,25 +52,25 @@ class Layer:
             self.blobs = BlobVec()
 
     def setup(self, bottom, top):
-        """Reads parameters and adds blobs; called once."""
+        """Reads param_str and adds parameters. Called once."""
 
     def reshape(self, bottom, top):
-        """Gives the tops their shapes; called before each forward pass."""
+        """Sets the shapes of the tops. Called before each forward pass."""
 
     def forward(self, bottom, top):
-        """Fills the tops from the bottoms."""
+        """Computes the tops from the bottoms."""
         raise NotImplementedError("%s has no forward" % type(self).__name__)
 
     def backward(self, top, propagate_down, bottom):
-        """Fills the gradients of the bottoms and adds to those of the parameters."""
+        """Computes the gradients of the bottoms and adds to the gradients of the parameters."""
         raise NotImplementedError("%s has no backward" % type(self).__name__)
 
     def param_learns(self, index):
-        """Whether parameter `index` wants a gradient; in ``backward``."""
+        """Whether parameter `index` needs a gradient. Call it in ``backward`` only."""
         return self._handle.learns(index)
 
     def _forget(self):
-        """The net goes."""
+        """Drops the references to the net, which is being destroyed."""
         self._handle = None
         self.blobs = BlobVec()
         param = self.__dict__.get("layer_param")
@@ -75,12 +82,12 @@ class Layer:
 
 
 def _is_read_only(attribute):
-    """Whether it is a property of the user's class that cannot be set."""
+    """Whether `attribute` is a read-only property of the user's class."""
     return isinstance(attribute, property) and attribute.fset is None
 
 
 def make(handle):
-    """Makes the object of a layer of type Python that is being built."""
+    """Creates the Python object of a new layer of type Python."""
     module_name = handle.field("python_param.module")
     class_name = handle.field("python_param.layer")
     if not module_name or not class_name:
@@ -102,18 +109,21 @@ def make(handle):
 
 
 class _Gone:
-    """In the place of a layer's handle when its net is gone."""
+    """Replaces the handle of a layer whose net is destroyed."""
 
     @staticmethod
     def field(path):
-        """Raises."""
+        """Raises RuntimeError."""
         raise RuntimeError("the net that had this layer is gone")
 
 
 class LayerParameter:
-    """The description of a layer, whose fields are attributes: ``LayerParameter(text)`` of what stands between
-    the braces of a prototxt's ``layer { }``, of bytes in wire format, or of a caffe_pb2.LayerParameter. Layers
-    in Python get theirs as ``layer_param``."""
+    """The description of a layer, with its fields as attributes.
+
+    ``LayerParameter(source)`` accepts the text between the braces of ``layer { }`` in a prototxt file, bytes
+    in wire format, or a caffe_pb2.LayerParameter. A layer written in Python gets its description as
+    ``layer_param``.
+    """
 
     def __init__(self, source=""):
         self._source = source
@@ -141,17 +151,17 @@ class LayerParameter:
         return message
 
     def to_python(self):
-        """The description, as a caffe_pb2.LayerParameter."""
+        """The description as a caffe_pb2.LayerParameter."""
         if self._message is None:
             self._message = self._read()
         return self._message
 
     def from_python(self, message):
-        """Takes over a caffe_pb2.LayerParameter."""
+        """Replaces the description with a caffe_pb2.LayerParameter."""
         self._handle, self._source, self._message = None, message, None
 
     def field(self, path):
-        """A field as text, such as ``field('python_param.param_str')``; the default where it is not given."""
+        """The value of a field as text, such as ``field('python_param.param_str')``, or its default."""
         if self._handle is not None:
             return self._handle.field(path)
         value = self.to_python()

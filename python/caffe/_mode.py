@@ -1,4 +1,4 @@
-"""What holds for all nets that are made afterwards: the device, the seed, the log."""
+"""Process-wide settings for nets created afterwards: device, random seed, log, and training processes."""
 import atexit
 import os
 import sys
@@ -23,36 +23,37 @@ class _State:
 
 
 def set_mode_cpu():
-    """Nets made from now on run on the CPU."""
+    """Makes nets that are created afterwards run on the CPU."""
     _State.gpu = False
 
 
 def set_mode_gpu():
-    """Nets made from now on run on a GPU, where there is one (see set_device)."""
+    """Makes nets that are created afterwards run on a GPU (see set_device), if there is one."""
     _State.gpu = True
 
 
 def set_device(device):
-    """The GPU for nets made from now on."""
+    """Selects the GPU for nets that are created afterwards."""
     _State.devices = (int(device),)
 
 
 def set_devices(devices):
-    """The GPUs on which solvers made from now on train together; nets run on the first."""
+    """Selects several GPUs. Solvers that are created afterwards train on all of them, and nets run on the
+    first."""
     _State.devices = tuple(int(d) for d in devices)
     if not _State.devices:
         raise ValueError("set_devices() needs at least one device")
 
 
 def set_random_seed(seed):
-    """Makes the random numbers of nets made from now on the same each time: the n-th net after this call
-    has the same ones. A solver file's random_seed goes first."""
+    """Seeds the random numbers of nets that are created afterwards. The n-th net after this call gets the
+    same numbers in each run. A solver file's random_seed takes precedence."""
     _State.seed = int(seed)
     _State.nets = 0
 
 
 def next_seed():
-    """The seed of the net that is made next; None: another one in each run."""
+    """The seed of the next net; None: a different one in each run."""
     if _State.seed is None:
         return None
     _State.nets += 1
@@ -60,69 +61,69 @@ def next_seed():
 
 
 def device_kind():
-    """(type, indices) of devices; type -1: whatever the file says, or the CPU."""
+    """The type and the indices of the selected devices."""
     if not _State.gpu:
         return _CPU, (0,)
     return _CUDA, _State.devices
 
 
 def layer_type_list():
-    """The names of all layer types that nets can have."""
+    """The names of all layer types."""
     return _core.layer_types()
 
 
 def solver_count():
-    """How many solvers train together, as far as this program has said so."""
+    """The number of solvers that train together, as set by set_solver_count."""
     return _State.solver_count
 
 
 def set_solver_count(count):
-    """Says how many solvers train together, each in a process of its own: those that are made from now on
-    read their own share of the data, and join the others by caffe.NCCL."""
+    """Sets the number of solvers that train together, each in its own process. Solvers that are created
+    afterwards read only their share of the data. Connect them with caffe.NCCL."""
     _State.solver_count = int(count)
 
 
 def solver_rank():
-    """The number of this process's solver."""
+    """The rank of this process's solver, as set by set_solver_rank."""
     return _State.solver_rank
 
 
 def set_solver_rank(rank):
-    """Says which of the solvers this one is."""
+    """Sets the rank of this process's solver, starting at 0."""
     _State.solver_rank = int(rank)
 
 
 def set_multiprocess(multiprocess):
-    """Says whether the solvers are in processes of their own; nothing depends on it."""
+    """Accepted for compatibility with pycaffe; it has no effect."""
     _State.multiprocess = bool(multiprocess)
 
 
 def process_place():
-    """The rank and the number of the processes that train together, for a solver that is made now."""
+    """The rank and the number of the processes that train together, for a new solver."""
     return (_State.solver_rank, _State.solver_count) if _State.solver_count > 1 else (0, 1)
 
 
 def root_solver():
-    """Whether this process has the first solver."""
+    """Whether this process has the solver of rank 0."""
     return _State.solver_rank == 0
 
 
 def init_log(level=None, stderr=True):
-    """What crema logs on the standard error output: from 0 (information) to 3 (nothing but errors).
-    Without this call the environment variable GLOG_minloglevel says so, which is 0 if not set."""
+    """Sets the lowest level that crema logs to standard error: 0 information, 1 warnings, 2 errors, 3 nothing.
+    The default is the environment variable GLOG_minloglevel, or 0. `stderr` false turns the log off."""
     number = int(os.environ.get("GLOG_minloglevel", "0") or 0) if level is None else int(level)
     _core.set_log(number + 1 if stderr else 4)
 
 
 def log(text):
-    """Writes a line of the program's own to the log."""
+    """Writes a line to the log, with the caller's file and line."""
     frame = sys._getframe(1)
     _core.log(str(text), os.path.basename(frame.f_code.co_filename), frame.f_lineno)
 
 
 def has_nccl():
-    """Whether crema's CUDA plug-in and NCCL are there, so that caffe.NCCL can be used. No GPU is touched:
-    processes may be forked afterwards."""
+    """Whether caffe.NCCL works: crema's CUDA plug-in and NCCL are installed. It does not initialise any GPU,
+    so the program may still fork."""
     try:
         _core.group_find()
     except RuntimeError:
@@ -131,13 +132,14 @@ def has_nccl():
 
 
 class NCCL:
-    """Makes a solver train together with those of other processes, each with a GPU of its own.
+    """Connects a solver with the solvers of other processes, each with its own GPU, to train together.
 
-    ``set_solver_count`` and ``set_solver_rank`` have been called before the solver was made, and all
-    processes give the same `uid`, which one has from ``NCCL.new_uid()``. From then on ``solver.step`` and
-    ``solver.solve`` sum gradients over all processes, which therefore make the same calls. A process
-    that fails, ends or drops its solver while others train makes their calls raise RuntimeError, at the
-    latest after they have waited for `patience` seconds.
+    Call ``set_solver_count`` and ``set_solver_rank`` first, and then create the solver. One process calls
+    ``NCCL.new_uid()`` and passes the result to all processes as `uid`.
+
+    Afterwards ``solver.step`` and ``solver.solve`` sum the gradients of all processes, so all processes must
+    make the same calls. If one process fails, ends or drops its solver, the calls of the other processes
+    raise RuntimeError, after at most `patience` seconds.
     """
 
     def __init__(self, solver, uid, patience=600.0):
@@ -151,18 +153,18 @@ class NCCL:
         self._solver = solver
 
     def bcast(self):
-        """The weights of the first process become those of all."""
+        """Copies the weights of the first process to all processes."""
         self._solver._broadcast()
 
     def check(self, solver):
-        """Raises RuntimeError unless it was made for this solver."""
+        """Raises RuntimeError if this object belongs to a different solver."""
         if solver is not self._solver:
             raise RuntimeError("this NCCL was made for another solver")
 
     @staticmethod
     def new_uid():
-        """What the processes know each other by: bytes. The process that has made it must live until all
-        have joined."""
+        """Creates an identifier of a group of processes, as bytes. The calling process must live until all
+        processes have joined."""
         _need_nccl()
         return _core.group_make_id()
 
@@ -177,25 +179,25 @@ def _need_nccl():
 
 
 class Timer:
-    """Measures time: start, stop, and then ms."""
+    """Measures wall time in milliseconds: call start and stop, then read ms."""
 
     def __init__(self):
         self._start = self._time = None
 
     def start(self):
-        """Begins."""
+        """Starts the timer."""
         import time
         self._time, self._start = None, time.perf_counter()
 
     def stop(self):
-        """Ends."""
+        """Stops the timer."""
         import time
         if self._start is not None:
             self._time = time.perf_counter() - self._start
 
     @property
     def ms(self):
-        """Milliseconds between start and stop, or until now."""
+        """The milliseconds between start and stop. Stops a running timer."""
         if self._start is None:
             return 0.0
         if self._time is None:

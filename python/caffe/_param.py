@@ -1,9 +1,9 @@
-"""The description of a solver that is built."""
+"""The description of an existing solver."""
 
 
 class SolverParameter:
-    """The fields of a solver's file, as those of a caffe_pb2.SolverParameter, which is ``message``. Setting
-    ``base_lr`` or ``max_iter`` changes the solver; the other fields stay as they are."""
+    """The fields of a solver file as attributes. ``message`` is the caffe_pb2.SolverParameter itself. Setting
+    ``base_lr`` or ``max_iter`` changes the solver; all other fields are read-only."""
 
     def __init__(self, solver, text):
         from google.protobuf import text_format

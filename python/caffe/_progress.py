@@ -1,22 +1,22 @@
-"""The bar that shows how training goes."""
+"""Progress bars of training."""
 import sys
 
 from . import _core
 
 
 class _Bar:
-    """What all bars do."""
+    """The base class of progress bars."""
 
     def __init__(self, terminal):
         _core.set_bar(terminal)
 
     def close(self):
-        """Lines of the log go to where they are again."""
+        """Closes the bar: log lines do not clear the last line of the terminal afterwards."""
         _core.set_bar(False)
 
 
 class _Plain(_Bar):
-    """One line that is written over and over."""
+    """A progress bar on one line that is overwritten in place."""
 
     def __init__(self, terminal):
         super().__init__(terminal)
@@ -24,7 +24,7 @@ class _Plain(_Bar):
         self._shown = None
 
     def show(self, iteration, end, loss, rate, samples, seconds):
-        """Shows the state, ten times a second at most."""
+        """Updates the bar, at most ten times per second."""
         if iteration < end and self._shown is not None and seconds - self._shown < 0.1:
             return
         self._shown = seconds
@@ -37,7 +37,7 @@ class _Plain(_Bar):
         sys.stderr.flush()
 
     def close(self):
-        """Leaves the line, which the log may have taken, as it was last."""
+        """Prints the last state of the bar, which log lines may have overwritten."""
         super().close()
         if self._shown is not None:
             sys.stderr.write(self._text + "\n")
@@ -45,19 +45,19 @@ class _Plain(_Bar):
 
 
 class _Tqdm(_Bar):
-    """The bar of tqdm, which draws in notebooks, too."""
+    """A progress bar of tqdm, which also works in notebooks."""
 
     def __init__(self, terminal, tqdm, total, first):
         super().__init__(terminal)
         self._bar = tqdm(total=total, initial=first, unit="it")
 
     def show(self, iteration, end, loss, rate, samples, seconds):
-        """Shows the state."""
+        """Updates the bar."""
         self._bar.set_postfix(loss="%.4g" % loss, lr="%.3g" % rate, refresh=False)
         self._bar.update(iteration - self._bar.n)
 
     def close(self):
-        """Ends the bar."""
+        """Closes the bar."""
         super().close()
         self._bar.close()
 
@@ -72,7 +72,8 @@ def _in_notebook():
 
 
 def bar_for(solver, wanted):
-    """A bar for a solver, or None. `wanted` None: on a terminal and in notebooks. To be closed."""
+    """Creates a progress bar for a solver, or returns None. `wanted` None shows a bar on a terminal and in
+    notebooks. The caller closes the bar."""
     if wanted is None:
         wanted = _on_terminal() or _in_notebook()
     if not wanted:

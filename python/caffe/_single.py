@@ -1,13 +1,12 @@
-"""Single layers, outside of any net."""
+"""Single layers without a net."""
 from ._layer import BlobVec, LayerParameter
 
 
 class SingleLayer:
-    """A layer by itself, over blobs of the program's own; see create_layer.
+    """A layer without a net, for blobs of the program; see create_layer.
 
-    `bottom` and `top` are lists of Blob. ``SetUp`` comes first; ``Forward`` fills the tops and returns the loss;
-    ``Backward`` fills the gradients of those bottoms for which `propagate_down` is true, and adds to those of
-    ``blobs``, the layer's parameters. What a layer written in Python has besides is found here, too.
+    Call ``SetUp`` first. `bottom` and `top` are lists of Blob. ``blobs`` has the layer's parameters. For a
+    layer written in Python, the attributes of its object are available too.
     """
 
     def __init__(self, param):
@@ -17,7 +16,7 @@ class SingleLayer:
         self._net = None
 
     def SetUp(self, bottom, top):
-        """Makes the layer for bottoms of these shapes, and gives the tops theirs."""
+        """Creates the layer for the shapes of the bottoms and sets the shapes of the tops."""
         from .pycaffe import Net
         bottom, top = _blobs(bottom), _blobs(top)
         message = type(self.layer_param.to_python())()
@@ -42,13 +41,13 @@ class SingleLayer:
                 blob.diff[...] = weight
 
     def Reshape(self, bottom, top):
-        """Gives the tops the shapes that follow from those of the bottoms."""
+        """Sets the shapes of the tops from the shapes of the bottoms."""
         self._take(bottom)
         self._net.reshape()
         self._shape_tops(_blobs(top))
 
     def Forward(self, bottom, top):
-        """Fills the tops from the bottoms; returns the loss, 0 for layers that have none."""
+        """Computes the tops from the bottoms and returns the loss, or 0 for a layer that is no loss layer."""
         self._take(bottom)
         loss = self._net._forward(0, self._last)
         self._shape_tops(_blobs(top))
@@ -57,7 +56,8 @@ class SingleLayer:
         return loss
 
     def Backward(self, top, propagate_down, bottom):
-        """Fills the gradients of the bottoms from those of the tops."""
+        """Computes the gradients of the bottoms for which `propagate_down` is true, from the gradients of the
+        tops. Adds to the gradients of the parameters."""
         self._take(bottom)
         for blob, name in zip(_blobs(top), self._names[1]):
             self._blob(name).diff[...] = blob.diff
@@ -72,7 +72,7 @@ class SingleLayer:
         return self._net.blobs[name]
 
     def _take(self, bottom):
-        """The bottoms' shapes and values."""
+        """Copies the shapes and values of the bottoms to the layer's net."""
         if self._net is None:
             raise RuntimeError("SetUp comes first")
         for blob, name in zip(_blobs(bottom), self._names[0]):
@@ -97,12 +97,12 @@ class SingleLayer:
 
 
 def _blobs(blobs):
-    """A list, or a dictionary with the keys 0, 1 and so on, as a list."""
+    """Converts a list, or a dictionary with the keys 0, 1 and so on, to a list."""
     return [blobs[i] for i in range(len(blobs))]
 
 
 def _top_name(index, blob, bottom):
-    """A top that is one of the bottoms is computed in place."""
+    """The name of a top; a top that is one of the bottoms has its name and is computed in place."""
     for number, other in enumerate(bottom):
         if blob.is_blob(other):
             return "bottom%d" % number
@@ -110,7 +110,7 @@ def _top_name(index, blob, bottom):
 
 
 def create_layer(param):
-    """A layer outside of any net, of a LayerParameter, a caffe_pb2.LayerParameter or a prototxt's text:
+    """Creates a layer without a net, from a LayerParameter, a caffe_pb2.LayerParameter or prototxt text:
 
         layer = caffe.create_layer("type: 'Sigmoid'")
         layer.SetUp(bottom, top)

@@ -1,4 +1,4 @@
-"""A net that classifies pictures."""
+"""Image classification."""
 import numpy as np
 
 from . import io
@@ -7,10 +7,10 @@ from .pycaffe import Net
 
 
 class Classifier(Net):
-    """``Classifier(model_file, pretrained_file, ...)``: a net with preprocessing.
+    """A net with preprocessing that classifies images: ``Classifier(model_file, pretrained_file, ...)``.
 
-    `image_dims`: the size to which pictures are resized before the crop (the net's own without it);
-    `mean`, `input_scale`, `raw_scale`, `channel_swap`: see io.Transformer.
+    `image_dims` is the (height, width) to resize images to before the crop; the default is the net's input
+    size. For `mean`, `input_scale`, `raw_scale` and `channel_swap` see io.Transformer.
     """
 
     def __init__(self, model_file, pretrained_file, image_dims=None, mean=None, input_scale=None,
@@ -21,8 +21,8 @@ class Classifier(Net):
         self.image_dims = self.crop_dims if not image_dims else np.array(image_dims)
 
     def predict(self, inputs, oversample=True):
-        """The probabilities of the classes, one row for each picture (height x width x channels).
-        `oversample`: the mean over ten crops; else the centre alone."""
+        """The class probabilities, one row per image (height x width x channels). `oversample` true averages
+        over ten crops; false uses the centre crop only."""
         resized = np.stack([io.resize_image(picture, self.image_dims) for picture in inputs])
         if oversample:
             crops = io.oversample(resized, self.crop_dims)

@@ -1,8 +1,7 @@
-"""Where a point of one top lies in another: for cropping the tops of fully convolutional nets to each
-other.
+"""Coordinate maps between tops, for cropping the tops of fully convolutional nets to each other.
 
-A map is (axis, a, b): coordinate x of the top after a layer lies at (x - b) / a of the one before it,
-along the spatial axes from `axis` on. `axis` None: the layer has no say in it.
+A map is (axis, a, b). Coordinate x of a layer's top corresponds to coordinate (x - b) / a of its bottom, along all
+spatial axes starting at `axis`. `axis` None means that the layer keeps coordinates.
 """
 import numpy as np
 
@@ -14,15 +13,15 @@ PASS_THROUGH_LAYERS = ["AbsVal", "BatchNorm", "Bias", "BNLL", "Dropout", "Eltwis
 
 
 class UndefinedMapException(Exception):
-    """The layer has no coordinate map."""
+    """Raised for a layer that has no coordinate map."""
 
 
 class AxisMismatchException(Exception):
-    """Two layers work along different axes."""
+    """Raised if two layers work along different axes."""
 
 
 def conv_params(fn):
-    """(axis, stride, extent of the kernel with its dilation, pad) of a convolution-like layer."""
+    """(axis, stride, extent of the dilated kernel, pad) of a convolution-like layer."""
     given = fn.params.get("convolution_param", fn.params)
     separate = {"pad_h", "pad_w", "kernel_h", "kernel_w", "stride_h", "stride_w"} & set(fn.params)
     if separate:
@@ -40,7 +39,7 @@ def crop_params(fn):
 
 
 def coord_map(fn):
-    """The map of one layer. Raises UndefinedMapException for a layer that has none."""
+    """The map of one layer. Raises UndefinedMapException if it has none."""
     if fn.type_name in ("Convolution", "Pooling", "Im2col"):
         axis, stride, extent, pad = conv_params(fn)
         return axis, 1 / stride, (pad - (extent - 1) / 2) / stride
@@ -56,7 +55,7 @@ def coord_map(fn):
 
 
 def compose(base_map, next_map):
-    """The map of one layer after another. Raises AxisMismatchException."""
+    """The composition of two maps. Raises AxisMismatchException if their axes differ."""
     axis1, a1, b1 = base_map
     axis2, a2, b2 = next_map
     if axis1 is not None and axis2 is not None and axis1 != axis2:
@@ -65,18 +64,19 @@ def compose(base_map, next_map):
 
 
 def inverse(some_map):
-    """The map the other way round."""
+    """The inverse of a map."""
     axis, a, b = some_map
     return axis, 1 / a, -b / a
 
 
 def _bottoms(top):
-    """What a top's coordinates come from: of a Crop layer, the first bottom alone."""
+    """The bottoms that determine a top's coordinates. For a Crop layer this is only the first one."""
     return top.fn.inputs[:1] if top.fn.type_name == "Crop" else top.fn.inputs
 
 
 def _walk(start, found):
-    """Tops that `start` depends on, with their maps from it; `found(top, maps)` ends the walk."""
+    """Visits the tops that `start` depends on and computes their maps from it, until `found(top, maps)` is true.
+    Returns the last top and the maps."""
     maps, frontier = {start: (None, 1, 0)}, {start}
     while frontier:
         top = frontier.pop()
@@ -93,8 +93,7 @@ def _walk(start, found):
 
 
 def coord_map_from_to(top_from, top_to):
-    """The map between any two tops that have a common ancestor. Raises RuntimeError when they have
-    none."""
+    """The map between two tops that have a common ancestor. Raises RuntimeError if they have none."""
     _, from_maps = _walk(top_from, lambda top, maps: False)
     common, to_maps = _walk(top_to, lambda top, maps: top in from_maps)
     if common is None:
@@ -103,7 +102,7 @@ def coord_map_from_to(top_from, top_to):
 
 
 def crop(top_from, top_to):
-    """A Crop layer that cuts `top_from` to the part that `top_to` shows."""
+    """A Crop layer that crops `top_from` to the area of `top_to`."""
     axis, a, b = coord_map_from_to(top_from, top_to)
     if not np.all(np.asarray(a) == 1):
         raise AssertionError("scale mismatch on crop (a = {})".format(a))

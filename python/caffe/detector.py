@@ -1,4 +1,4 @@
-"""A net that classifies windows of pictures (R-CNN)."""
+"""Classification of image windows (R-CNN)."""
 import os
 
 import numpy as np
@@ -9,10 +9,10 @@ from .pycaffe import Net
 
 
 class Detector(Net):
-    """``Detector(model_file, pretrained_file, ...)``: a net with preprocessing, for windows.
+    """A net with preprocessing that classifies windows of images: ``Detector(model_file, pretrained_file, ...)``.
 
-    `mean`, `input_scale`, `raw_scale`, `channel_swap`: see io.Transformer. `context_pad`: how many pixels
-    of the input around each window show what is around it.
+    For `mean`, `input_scale`, `raw_scale` and `channel_swap` see io.Transformer. `context_pad` is the number of
+    input pixels at each edge that show the surroundings of the window.
     """
 
     def __init__(self, model_file, pretrained_file, mean=None, input_scale=None, raw_scale=None,
@@ -22,8 +22,9 @@ class Detector(Net):
         self.configure_crop(context_pad)
 
     def detect_windows(self, images_windows):
-        """For pairs (picture file, windows), windows being rows of (ymin, xmin, ymax, xmax): a list of
-        dictionaries with the keys window, prediction and filename."""
+        """Classifies windows. `images_windows` lists pairs of an image file and its windows, each window a row of
+        (ymin, xmin, ymax, xmax). Returns a list of dictionaries with the keys window, prediction and
+        filename."""
         crops, found = [], []
         for filename, windows in images_windows:
             picture = io.load_image(filename).astype(np.float32)
@@ -38,15 +39,15 @@ class Detector(Net):
         return found
 
     def detect_selective_search(self, image_fnames):
-        """detect_windows with windows of selective search, for which the package
-        selective_search_ijcv_with_python must be installed."""
+        """Classifies the windows of selective search (see detect_windows). It requires the package
+        selective_search_ijcv_with_python."""
         import selective_search_ijcv_with_python as search
         names = [os.path.abspath(name) for name in image_fnames]
         return self.detect_windows(list(zip(names, search.get_windows(names, cmd="selective_search_rcnn"))))
 
     def crop(self, im, window):
-        """The part of the picture in the window; with `context_pad`, with its surroundings, and the mean
-        where there are none."""
+        """Crops a window from the image `im`. With `context_pad` the crop includes the window's surroundings,
+        and the mean beyond the image."""
         window = np.asarray(window)
         top, left, bottom, right = (int(x) for x in window)
         if not self.context_pad:
@@ -62,7 +63,7 @@ class Detector(Net):
                   min(int(box[3]), im.shape[1])]
         pad_top, pad_left = int(round(max(0, -box[0]) * scale_h)), int(round(max(0, -box[1]) * scale_w))
         part = im[inside[0]:inside[2], inside[1]:inside[3]]
-        # Windows count their last row and column, in the part as in the whole.
+        # Window coordinates are inclusive: the last row and column belong to the window.
         height = min(max(int(round((part.shape[0] + 1) * scale_h)), 1), size - pad_top)
         width = min(max(int(round((part.shape[1] + 1) * scale_w)), 1), size - pad_left)
         whole = np.ones((size, size, im.shape[2]), dtype=np.float32) * self.crop_mean
@@ -70,7 +71,7 @@ class Detector(Net):
         return whole
 
     def configure_crop(self, context_pad):
-        """Sets how many pixels of the input surround a window."""
+        """Sets the number of input pixels that show the surroundings of a window."""
         name = self.inputs[0]
         self.context_pad = context_pad
         self._size = self.blobs[name].shape[2]

@@ -1,8 +1,8 @@
-"""Pictures of nets, drawn by Graphviz's `dot`.
+"""Diagrams of nets, drawn with Graphviz.
 
     draw_net_to_file(net_param, 'net.png', 'LR')
 
-`net_param` is a caffe_pb2.NetParameter, as text_format or NetSpec.to_proto give it.
+`net_param` is a caffe_pb2.NetParameter, for example from text_format or NetSpec.to_proto.
 """
 import os
 import subprocess
@@ -16,13 +16,13 @@ _COLOURS = {"Convolution": "#FF5050", "Deconvolution": "#FF5050", "Pooling": "#F
 
 
 def get_pooling_types_dict():
-    """The names of the kinds of pooling, by their numbers."""
+    """A dictionary of the names of pooling methods by number."""
     from .proto import caffe_pb2
     return {number: name for name, number in caffe_pb2.PoolingParameter.PoolMethod.items()}
 
 
 def get_edge_label(layer):
-    """What stands at the arrow from a layer to its top."""
+    """The label of the arrow from a layer to its top."""
     if layer.type == "Data":
         return "Batch %d" % layer.data_param.batch_size
     if layer.type in ("Convolution", "Deconvolution"):
@@ -33,13 +33,13 @@ def get_edge_label(layer):
 
 
 def _first(values, single, default):
-    """An extent: the repeated field's first value, or the older field of one axis."""
+    """An extent: the first value of the repeated field, or the value of the field for a single axis."""
     return values[0] if len(values) else single or default
 
 
 def get_layer_lr_mult(layer):
-    """The factors of the learning rate of a layer's weights and biases. Raises ValueError for layers that are
-    neither convolutions nor inner products."""
+    """The learning rate multipliers of a layer's weights and biases. Raises ValueError for layers other than
+    convolutions and inner products."""
     if layer.type not in ("Convolution", "Deconvolution", "InnerProduct"):
         raise ValueError("%s layers do not have a learning rate multiplier" % layer.type)
     if len(layer.param) > 2:
@@ -49,7 +49,8 @@ def get_layer_lr_mult(layer):
 
 
 def get_layer_label(layer, rankdir, display_lrm=False):
-    """The words in a layer's box; lines for a picture from left to right, else one line."""
+    """The label of a layer's box: several lines if the diagram is vertical (`rankdir` TB or BT), else one
+    line."""
     separator = "\\n" if rankdir in ("TB", "BT") else " "
     lines = [layer.name, "(%s)" % layer.type]
     if layer.type in ("Convolution", "Deconvolution"):
@@ -70,12 +71,12 @@ def get_layer_label(layer, rankdir, display_lrm=False):
 
 
 def choose_color_by_layertype(layertype):
-    """The colour of a layer's box."""
+    """The colour of the box of a layer."""
     return _COLOURS.get(layertype, LAYER_STYLE_DEFAULT["fillcolor"])
 
 
 def _in_phase(layer, phase):
-    """Whether the layer's rules let it be in that phase; None: in any."""
+    """Whether the layer's rules include it in `phase`; None: in any phase."""
     if phase is None:
         return True
     if len(layer.include):
@@ -94,7 +95,7 @@ def _node(name, label, style):
 
 
 def get_dot(caffe_net, rankdir="LR", label_edges=True, phase=None, display_lrm=False):
-    """The picture in Graphviz's language."""
+    """The diagram in Graphviz's dot language."""
     lines = ["digraph %s {" % _quoted(caffe_net.name or "Net"), "  rankdir=%s;" % rankdir]
     blobs, edges = [], []
     for name in caffe_net.input:
@@ -122,14 +123,14 @@ def get_dot(caffe_net, rankdir="LR", label_edges=True, phase=None, display_lrm=F
 
 
 def get_pydot_graph(caffe_net, rankdir, label_edges=True, phase=None, display_lrm=False):
-    """The picture as a graph of the package pydot."""
+    """The diagram as a graph of the package pydot."""
     import pydot
     return pydot.graph_from_dot_data(get_dot(caffe_net, rankdir, label_edges, phase, display_lrm))[0]
 
 
 def draw_net(caffe_net, rankdir, ext="png", phase=None, display_lrm=False):
-    """The picture as the bytes of a file of the kind `ext`: png, svg, pdf, or dot, for which Graphviz is
-    not needed."""
+    """The diagram as the bytes of a file of format `ext`: png, svg, pdf or dot. Only dot works without
+    Graphviz."""
     text = get_dot(caffe_net, rankdir, True, phase, display_lrm).encode()
     if ext in ("dot", "raw", "gv"):
         return text
@@ -140,7 +141,7 @@ def draw_net(caffe_net, rankdir, ext="png", phase=None, display_lrm=False):
 
 
 def draw_net_to_file(caffe_net, filename, rankdir="LR", phase=None, display_lrm=False):
-    """Writes the picture; the ending of the name says which kind."""
+    """Writes the diagram to a file. The extension of its name selects the format."""
     ext = os.path.splitext(filename)[1][1:] or "png"
     picture = draw_net(caffe_net, rankdir, ext, phase, display_lrm)
     with open(filename, "wb") as file:

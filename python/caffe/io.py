@@ -1,4 +1,4 @@
-"""Pictures and arrays: loading, resizing, preprocessing, and Caffe's messages of arrays."""
+"""Images and arrays: loading, resizing, preprocessing, and conversion from and to Caffe's messages."""
 import struct
 import tempfile
 
@@ -18,10 +18,8 @@ def __getattr__(name):
     raise AttributeError("module %r has no attribute %r" % (__name__, name))
 
 
-# ---- messages ----
-
 def blobproto_to_array(blob, return_diff=False):
-    """The array in a BlobProto: its data, or its diff."""
+    """Converts a BlobProto to an array of its data, or of its diff if `return_diff` is true."""
     if blob.HasField("num") or blob.HasField("channels") or blob.HasField("height") or \
             blob.HasField("width"):
         shape = (blob.num, blob.channels, blob.height, blob.width)
@@ -35,7 +33,7 @@ def blobproto_to_array(blob, return_diff=False):
 
 
 def array_to_blobproto(arr, diff=None):
-    """A BlobProto of an array, and of a gradient of the same shape."""
+    """Converts an array, and optionally a gradient `diff` of the same shape, to a BlobProto."""
     blob = _pb2().BlobProto()
     blob.shape.dim.extend(arr.shape)
     blob.data.extend(np.asarray(arr).astype(float).flat)
@@ -45,20 +43,21 @@ def array_to_blobproto(arr, diff=None):
 
 
 def arraylist_to_blobprotovector_str(arraylist):
-    """A BlobProtoVector of arrays, as bytes."""
+    """Converts a list of arrays to a serialized BlobProtoVector (bytes)."""
     vector = _pb2().BlobProtoVector()
     vector.blobs.extend([array_to_blobproto(array) for array in arraylist])
     return vector.SerializeToString()
 
 
 def blobprotovector_str_to_arraylist(bytes_of_vector):
-    """The arrays in the bytes of a BlobProtoVector."""
+    """Converts a serialized BlobProtoVector (bytes) to a list of arrays."""
     vector = _pb2().BlobProtoVector.FromString(bytes_of_vector)
     return [blobproto_to_array(blob) for blob in vector.blobs]
 
 
 def array_to_datum(arr, label=None):
-    """A Datum of an array of channels x height x width: bytes for uint8, else floats."""
+    """Converts an array of channels x height x width to a Datum. uint8 values are stored as bytes, other
+    types as floats."""
     if arr.ndim != 3:
         raise ValueError("Incorrect array shape.")
     datum = _pb2().Datum()
@@ -73,21 +72,25 @@ def array_to_datum(arr, label=None):
 
 
 def datum_to_array(datum):
-    """The array in a Datum: uint8 or float."""
+    """Converts a Datum to an array of uint8 or float."""
     shape = datum.channels, datum.height, datum.width
     if len(datum.data):
         return np.frombuffer(datum.data, dtype=np.uint8).reshape(shape).copy()
     return np.array(datum.float_data).astype(float).reshape(shape)
 
 
-# ---- preprocessing ----
-
 class Transformer:
-    """Turns pictures (height x width x channels) into a net's inputs, and back.
+    """Converts images (height x width x channels) to a net's inputs and back.
 
-    ``Transformer({'data': net.blobs['data'].data.shape})``; then, in this order, preprocess resizes to
-    the input's height and width, transposes (set_transpose), swaps channels (set_channel_swap), scales
-    (set_raw_scale), subtracts the mean (set_mean) and scales again (set_input_scale).
+    Create it with ``Transformer({'data': net.blobs['data'].data.shape})``. ``preprocess`` does these steps in
+    order; each step after the first is optional:
+
+    1. resize to the input's height and width
+    2. transpose the axes (set_transpose)
+    3. swap channels (set_channel_swap)
+    4. scale (set_raw_scale)
+    5. subtract the mean (set_mean)
+    6. scale (set_input_scale)
     """
 
     def __init__(self, inputs):
@@ -103,7 +106,7 @@ class Transformer:
             raise Exception("{} is not one of the net inputs: {}".format(name, self.inputs))
 
     def preprocess(self, in_, data):
-        """The array of float32 for input `in_`, without the axis of samples."""
+        """Converts the image `data` to a float32 array for input `in_`, without the batch axis."""
         self._check_input(in_)
         data = np.asarray(data)
         values = data.astype(np.float32, copy=False)
@@ -120,7 +123,7 @@ class Transformer:
         input_scale = self.input_scale.get(in_)
         steps = raw_scale is not None or mean is not None or input_scale is not None
         if steps and np.may_share_memory(values, data):
-            values = np.array(values, order="C")  # the caller's stays as it is
+            values = np.array(values, order="C")  # do not change the caller's array
         if raw_scale is not None:
             values *= raw_scale
         if mean is not None:
@@ -130,7 +133,7 @@ class Transformer:
         return values
 
     def deprocess(self, in_, data):
-        """The picture that preprocess made `data` of, but for its size."""
+        """Inverts preprocess, except for the resizing: converts `data` of input `in_` to an image."""
         self._check_input(in_)
         values = np.array(data, dtype=np.float32).squeeze()
         if self.input_scale.get(in_) is not None:
@@ -146,14 +149,14 @@ class Transformer:
         return values
 
     def set_transpose(self, in_, order):
-        """The order of the picture's axes in the input: (2, 0, 1) puts the channels first."""
+        """Sets the order of the image's axes in the input. (2, 0, 1) puts the channels first."""
         self._check_input(in_)
         if len(order) != len(self.inputs[in_]) - 1:
             raise Exception("Transpose order needs to have the same number of dimensions as the input.")
         self.transpose[in_] = order
 
     def set_channel_swap(self, in_, order):
-        """The order of the channels: (2, 1, 0) makes blue, green, red of red, green, blue."""
+        """Sets the order of the channels. (2, 1, 0) converts red, green, blue to blue, green, red."""
         self._check_input(in_)
         if len(order) != self.inputs[in_][1]:
             raise Exception("Channel swap needs to have the same number of dimensions as the input "
@@ -161,13 +164,13 @@ class Transformer:
         self.channel_swap[in_] = order
 
     def set_raw_scale(self, in_, scale):
-        """What values are multiplied with before the mean is subtracted: 255 for pictures of
-        load_image and nets that were trained on bytes."""
+        """Sets the factor that is applied before the mean is subtracted. Use 255 for images of load_image if
+        the net was trained on byte values."""
         self._check_input(in_)
         self.raw_scale[in_] = scale
 
     def set_mean(self, in_, mean):
-        """What is subtracted: one value a channel, or an array of the input's shape."""
+        """Sets the mean to subtract: one value per channel, or an array of the input's shape."""
         self._check_input(in_)
         mean = np.asarray(mean, dtype=np.float32)
         shape = self.inputs[in_]
@@ -187,14 +190,14 @@ class Transformer:
         self.mean[in_] = mean
 
     def set_input_scale(self, in_, scale):
-        """What values are multiplied with in the end."""
+        """Sets the factor that is applied last."""
         self._check_input(in_)
         self.input_scale[in_] = scale
 
 
 def make_transformer(net, mean, input_scale, raw_scale, channel_swap):
-    """The Transformer of a net's first input, for pictures with the channels last; None: a step that is
-    left out."""
+    """Creates the Transformer of a net's first input, for images with the channels last. None skips a
+    step."""
     name = net.inputs[0]
     transformer = Transformer({name: net.blobs[name].shape})
     transformer.set_transpose(name, (2, 0, 1))
@@ -209,10 +212,8 @@ def make_transformer(net, mean, input_scale, raw_scale, channel_swap):
     return transformer
 
 
-# ---- pictures ----
-
 def _jpeg_size(data):
-    """(height, width) of a JPEG file: from its frame header."""
+    """(height, width) of the bytes of a JPEG file, from its frame header; None without one."""
     at = 2
     while at + 9 < len(data):
         if data[at] != 0xFF:
@@ -229,7 +230,7 @@ def _jpeg_size(data):
 
 
 def _size_of(data):
-    """(height, width) of a JPEG or PNG file's bytes; None for other formats, and where it is cut off."""
+    """(height, width) of the bytes of a JPEG or PNG file; None for other formats and truncated files."""
     if data[:2] == b"\xff\xd8":
         return _jpeg_size(data)
     if data[:8] == b"\x89PNG\r\n\x1a\n" and len(data) >= 24:
@@ -238,8 +239,11 @@ def _size_of(data):
 
 
 def load_image(filename, color=True):
-    """A picture as an array of float32 from 0 to 1: height x width x 3 (red, green, blue), or x 1 without
-    `color`. JPEG and PNG files; others where Pillow is installed. `filename` may be an open file, too."""
+    """Loads an image as a float32 array with values from 0 to 1.
+
+    The shape is height x width x 3 (red, green, blue), or height x width x 1 if `color` is false. Reads JPEG and
+    PNG; other formats require Pillow. `filename` is a path or an open file.
+    """
     if hasattr(filename, "read"):
         with tempfile.NamedTemporaryFile(prefix="picture") as file:
             file.write(filename.read())
@@ -267,7 +271,7 @@ def _load_with_pillow(filename, color):
 
 
 def _positions(size, new_size):
-    """The two neighbours of each new position along an axis, and the weight of the second."""
+    """The indices of the two nearest old pixels of each new pixel along an axis, and the weight of the second."""
     at = (np.arange(new_size, dtype=np.float64) + 0.5) * (size / new_size) - 0.5
     np.clip(at, 0, size - 1, out=at)
     low = at.astype(np.intp)
@@ -292,9 +296,9 @@ def _resize_nearest(im, rows, columns):
 
 
 def resize_image(im, new_dims, interp_order=1):
-    """Resizes a picture of height x width x channels to `new_dims`, (height, width).
+    """Resizes an image of height x width x channels to `new_dims` (height, width) and returns float32.
 
-    `interp_order` 1: bilinear; 0: the nearest; higher ones where SciPy is installed. Returns float32.
+    `interp_order` is 1 for bilinear or 0 for nearest-neighbour interpolation. Higher orders require SciPy.
     """
     im = np.asarray(im, dtype=np.float32)
     rows, columns = int(new_dims[0]), int(new_dims[1])
@@ -308,8 +312,8 @@ def resize_image(im, new_dims, interp_order=1):
 
 
 def oversample(images, crop_dims):
-    """The four corners, the centre and their mirror images: ten crops of each picture, as one array of
-    float32."""
+    """Crops each image ten times: the four corners, the centre, and their mirror images. Returns one float32
+    array of all crops."""
     images = list(images)
     height, width = images[0].shape[:2]
     crop = (int(crop_dims[0]), int(crop_dims[1]))

@@ -1,4 +1,4 @@
-"""Compiled models: nets for inference, made faster, for any number of threads."""
+"""Compiled models: fast inference from any number of threads."""
 import os
 
 import numpy as np
@@ -8,16 +8,17 @@ from ._mode import next_seed
 
 
 class Model(_core.Model):
-    """``Model(net_file, weights_file)``: a net of phase TEST that is compiled: BatchNorm and Scale go into
-    the convolution before them, activations and sums into the layer before them, and so on
-    (``explain()`` tells). Calling it runs it:
+    """A TEST net compiled for inference. Call it to run it:
 
         model = caffe.Model('deploy.prototxt', 'weights.caffemodel')
-        print(model(pictures)['prob'])
+        print(model(images)['prob'])
 
-    Threads may call it at the same time, with batches of any size; each call uses a session of its own,
-    and all sessions have the same weights. `keep`: names of inner blobs that calls will ask for;
-    `without`: passes that are left out.
+    The compiler folds BatchNorm and Scale layers into the preceding convolution, and fuses activations and
+    sums into the preceding layer. ``explain()`` reports all changes.
+
+    Several threads may call a model at the same time, with batches of any size. Each call uses its own
+    session, and all sessions share one copy of the weights. `keep` lists inner blobs that calls will
+    request. `without` lists passes to skip.
     """
 
     def __init__(self, net, weights=None, level=0, stages=None, keep=(), without=(), allow_missing=False):
@@ -31,9 +32,11 @@ class Model(_core.Model):
         self.outputs = self._idle[0].outputs
 
     def __call__(self, *arrays, blobs=(), **named):
-        """Runs the model on arrays for its inputs, in their order or by name, and returns the outputs by
-        name, and the `blobs` named. An array's shape becomes the input's, so that batches may be of any
-        size; what has one axis less than the input is one sample."""
+        """Runs the model and returns a dictionary of copies of the outputs and of the blobs listed in `blobs`.
+
+        Arguments are arrays for the inputs, in order or by name. An input takes the shape of its array, so
+        a batch may have any size. An array with one axis less than the input is a single sample.
+        """
         if len(arrays) > len(self.inputs):
             raise TypeError("the model has %d inputs" % len(self.inputs))
         given = dict(zip(self.inputs, arrays))
@@ -64,7 +67,7 @@ class Model(_core.Model):
         blob.copy_from(array)
 
     def memory(self):
-        """Bytes that (the weights, a session's activations) take."""
+        """The memory use in bytes as a pair: the weights, and the activations of one session."""
         session = self._idle[-1] if self._idle else self.session()
         return session.memory()
 

@@ -1,4 +1,4 @@
-"""Parts of nets as SSD's scripts use them: bodies (VGG, ZF, ResNet, Inception) and the heads of detectors.
+"""Parts of nets for SSD's scripts: bodies (VGG, ZF, ResNet, Inception) and heads of detectors.
 
     from caffe.model_libs import *
     net = caffe.NetSpec()
@@ -7,7 +7,7 @@
     mbox = CreateMultiBoxHead(net, num_classes=21, from_layers=['conv4_3', 'fc7'], min_sizes=[30, 60],
                               use_batchnorm=False)
 
-Each function adds layers to a NetSpec, which names them; their names are those of the published models.
+Each function adds layers to a NetSpec. The layers have the names of the published models.
 """
 import os
 
@@ -18,17 +18,17 @@ from caffe.proto import caffe_pb2
 
 
 def check_if_exist(path):
-    """Whether there is a file or folder."""
+    """Whether a file or folder exists."""
     return os.path.exists(path)
 
 
 def make_if_not_exist(path):
-    """Makes a folder, and those above it, where there is none."""
+    """Creates a folder and its parents, unless they exist."""
     os.makedirs(path, exist_ok=True)
 
 
 def UnpackVariable(var, num):
-    """`num` values: those of a list, or one value so many times."""
+    """A list of `num` values: the list `var`, or the value `var` repeated."""
     values = list(var) if isinstance(var, (list, tuple)) else [var]
     if len(values) == num:
         return values
@@ -42,7 +42,7 @@ def _listed(value):
 
 
 def _rates(*pairs):
-    """`param` of a layer: pairs of lr_mult and decay_mult."""
+    """The `param` field of a layer, from pairs of lr_mult and decay_mult."""
     return [dict(lr_mult=rate, decay_mult=decay) for rate, decay in pairs]
 
 
@@ -51,19 +51,17 @@ def _constant(value):
 
 
 def _plain(lr_mult=1):
-    """What convolutions without batch normalisation have in common."""
+    """The common parameters of convolutions without batch normalisation."""
     return dict(param=_rates((lr_mult, 1), (2 * lr_mult, 0)), weight_filler=dict(type="xavier"),
                 bias_filler=_constant(0))
 
 
-# ---- convolutions and what is made of them ----
-
 def _batch_norm(net, conv, names, use_scale, lr_mult, bn_params):
-    """BatchNorm and Scale, or Bias, in place; `names`: those of the three."""
+    """Adds BatchNorm and then Scale or Bias, in place. `names` has the names of the three layers."""
     kwargs = dict(param=_rates((0, 0), (0, 0), (0, 0)), eps=bn_params.get("eps", 0.001))
     if bn_params.get("use_global_stats", False):
         kwargs["use_global_stats"] = True
-        lr_mult = 0  # scale and bias belong to statistics that stay
+        lr_mult = 0  # scale and bias must match the fixed statistics
     else:
         kwargs["moving_average_fraction"] = bn_params.get("moving_average_fraction", 0.999)
     norm, scale, bias = names
@@ -79,9 +77,12 @@ def ConvBNLayer(net, from_layer, out_layer, use_bn, use_relu, num_output, kernel
                 dilation=1, use_scale=True, lr_mult=1, conv_prefix="", conv_postfix="", bn_prefix="",
                 bn_postfix="_bn", scale_prefix="", scale_postfix="_scale", bias_prefix="",
                 bias_postfix="_bias", **bn_params):
-    """A convolution, with `use_bn` batch normalisation with scale and bias (`use_scale`) or bias alone, with
-    `use_relu` a ReLU. `kernel_size`, `pad` and `stride` are a number or [height, width]; `bn_params`: eps,
-    moving_average_fraction, use_global_stats."""
+    """Adds a convolution.
+
+    `use_bn` adds batch normalisation, with scale and bias if `use_scale` is true, else with bias only. `use_relu`
+    adds a ReLU. `kernel_size`, `pad` and `stride` are a number or [height, width]. `bn_params` can have eps,
+    moving_average_fraction and use_global_stats.
+    """
     name = conv_prefix + out_layer + conv_postfix
     kwargs = _plain(lr_mult)
     if use_bn:
@@ -105,8 +106,8 @@ def ConvBNLayer(net, from_layer, out_layer, use_bn, use_relu, num_output, kernel
 
 
 def ResBody(net, from_layer, block_name, out2a, out2b, out2c, stride, use_branch1, dilation=1, **bn_param):
-    """A block of a ResNet: three convolutions of out2a, out2b and out2c outputs, whose result is added to the
-    input or, with `use_branch1`, to a convolution of it."""
+    """Adds a ResNet block: three convolutions with out2a, out2b and out2c outputs. Their result is added to the
+    input or, with `use_branch1`, to a convolution of the input."""
     def convolve(source, branch, outputs, kernel, stride, relu, dilation=1):
         ConvBNLayer(net, source, branch, use_bn=True, use_relu=relu, num_output=outputs, kernel_size=kernel,
                     pad=dilation * (kernel - 1) // 2, stride=stride, dilation=dilation,
@@ -125,8 +126,8 @@ def ResBody(net, from_layer, block_name, out2a, out2b, out2c, stride, use_branch
 
 
 def InceptionTower(net, from_layer, tower_name, layer_params, **bn_param):
-    """A chain of layers: dictionaries with a `name` and the parameters of ConvBNLayer, or of Pooling where
-    the name has "pool" in it. Returns the last top."""
+    """Adds a chain of layers and returns the last top. Each entry of `layer_params` is a dictionary with a `name`
+    and the parameters of ConvBNLayer, or of Pooling if the name contains "pool"."""
     for given in layer_params:
         kwargs = {key: value for key, value in given.items() if key != "name"}
         name = "%s/%s" % (tower_name, given["name"])
@@ -139,11 +140,9 @@ def InceptionTower(net, from_layer, tower_name, layer_params, **bn_param):
     return net[from_layer]
 
 
-# ---- data ----
-
 def CreateAnnotatedDataLayer(source, batch_size=32, backend=P.Data.LMDB, output_label=True, train=True,
                              label_map_file="", anno_type=None, transform_param=None, batch_sampler=({},)):
-    """The layer AnnotatedData: its top, or two with `output_label`, for the phase TRAIN or TEST."""
+    """Creates an AnnotatedData layer for phase TRAIN or TEST. Returns its top, or two tops with `output_label`."""
     annotated = dict(label_map_file=label_map_file, batch_sampler=batch_sampler)
     if anno_type is not None:
         annotated["anno_type"] = anno_type
@@ -153,8 +152,6 @@ def CreateAnnotatedDataLayer(source, batch_size=32, backend=P.Data.LMDB, output_
         annotated_data_param=annotated,
         data_param=dict(batch_size=batch_size, backend=backend, source=source))
 
-
-# ---- bodies ----
 
 def _freeze(net, names):
     for name in names:
@@ -168,7 +165,7 @@ def _need(net, from_layer):
 
 
 def _classifier(net, from_layer, first, convolutions, reduced, dropout):
-    """fc6 and fc7; `first`: how fc6 convolves, if `convolutions` are wanted in their place."""
+    """Adds fc6 and fc7, as convolutions if `convolutions` is true. `first` has the parameters of fc6 then."""
     outputs = 1024 if reduced and convolutions else 4096
     net.fc6 = (L.Convolution(net[from_layer], num_output=outputs, **first, **_plain()) if convolutions
                else L.InnerProduct(net[from_layer], num_output=outputs))
@@ -184,8 +181,11 @@ def _classifier(net, from_layer, first, convolutions, reduced, dropout):
 
 def ZFNetBody(net, from_layer, need_fc=True, fully_conv=False, reduced=False, dilated=False, dropout=True,
               need_fc8=False, freeze_layers=()):
-    """The net of Zeiler and Fergus: conv1 to conv5; `need_fc`: pool5, fc6 and fc7, with `fully_conv` as
-    convolutions, `reduced` in size, `dilated` where pool5 keeps the size; `need_fc8`: fc8 and prob."""
+    """Adds the net of Zeiler and Fergus: conv1 to conv5.
+
+    `need_fc` adds pool5, fc6 and fc7. `fully_conv` makes fc6 and fc7 convolutions, `reduced` makes them smaller, and
+    `dilated` dilates fc6 because pool5 keeps the size. `need_fc8` adds fc8 and prob.
+    """
     _need(net, from_layer)
     top = net[from_layer]
     for index, (outputs, kernel, pad, stride) in enumerate(
@@ -217,9 +217,12 @@ def ZFNetBody(net, from_layer, need_fc=True, fully_conv=False, reduced=False, di
 
 def VGGNetBody(net, from_layer, need_fc=True, fully_conv=False, reduced=False, dilated=False, nopool=False,
                dropout=True, freeze_layers=(), dilate_pool4=False):
-    """VGG-16: conv1_1 to conv5_3; `need_fc`: pool5, fc6 and fc7, with `fully_conv` as convolutions, `reduced`
-    in size, `dilated` where pool5 keeps the size. `nopool`: convolutions of stride 2 in the place of
-    poolings; `dilate_pool4`: pool4 keeps the size, and what follows is dilated."""
+    """Adds VGG-16: conv1_1 to conv5_3.
+
+    `need_fc` adds pool5, fc6 and fc7. `fully_conv` makes fc6 and fc7 convolutions, `reduced` makes them smaller, and
+    `dilated` dilates fc6 because pool5 keeps the size. `nopool` uses convolutions of stride 2 instead of pooling.
+    With `dilate_pool4`, pool4 keeps the size and later convolutions are dilated.
+    """
     _need(net, from_layer)
     top, dilation = net[from_layer], 1
     for block, (count, outputs) in enumerate(((2, 64), (2, 128), (3, 256), (3, 512), (3, 512)), 1):
@@ -258,8 +261,8 @@ def VGGNetBody(net, from_layer, need_fc=True, fully_conv=False, reduced=False, d
 
 
 def _resnet(net, from_layer, third, fourth, use_pool5, use_dilation_conv5, bn_param):
-    """A ResNet whose third and fourth stages have blocks of these names; the second and the last have
-    a, b and c."""
+    """Adds a ResNet. `third` and `fourth` are the names of the blocks of stages 3 and 4; stages 2 and 5 have
+    blocks a, b and c."""
     ConvBNLayer(net, from_layer, "conv1", use_bn=True, use_relu=True, num_output=64, kernel_size=7, pad=3,
                 stride=2, bn_prefix="bn_", bn_postfix="", scale_prefix="scale_", scale_postfix="", **bn_param)
     net.pool1 = L.Pooling(net.conv1, pool=P.Pooling.MAX, kernel_size=3, stride=2)
@@ -281,22 +284,22 @@ def _numbered(count):
 
 
 def ResNet50Body(net, from_layer, use_pool5=True, use_dilation_conv5=False, **bn_param):
-    """ResNet-50 up to res5c and pool5; `use_dilation_conv5`: the last stage keeps the size."""
+    """Adds ResNet-50 up to res5c, or pool5. With `use_dilation_conv5` the last stage keeps the size."""
     return _resnet(net, from_layer, "abcd", "abcdef", use_pool5, use_dilation_conv5, bn_param)
 
 
 def ResNet101Body(net, from_layer, use_pool5=True, use_dilation_conv5=False, **bn_param):
-    """ResNet-101 up to res5c and pool5; `use_dilation_conv5`: the last stage keeps the size."""
+    """Adds ResNet-101 up to res5c, or pool5. With `use_dilation_conv5` the last stage keeps the size."""
     return _resnet(net, from_layer, _numbered(4), _numbered(23), use_pool5, use_dilation_conv5, bn_param)
 
 
 def ResNet152Body(net, from_layer, use_pool5=True, use_dilation_conv5=False, **bn_param):
-    """ResNet-152 up to res5c and pool5; `use_dilation_conv5`: the last stage keeps the size."""
+    """Adds ResNet-152 up to res5c, or pool5. With `use_dilation_conv5` the last stage keeps the size."""
     return _resnet(net, from_layer, _numbered(8), _numbered(36), use_pool5, use_dilation_conv5, bn_param)
 
 
-# Inception v3: each row is a module's towers, each tower its layers: (outputs, kernel[, stride]), with
-# padding that keeps the size where the stride is 1, and none elsewhere; "AVE" and "MAX" are poolings.
+# The modules of Inception v3 with their towers. Each layer of a tower is (outputs, kernel[, stride]), or "AVE" or
+# "MAX" for pooling. With stride 1, padding keeps the size; otherwise there is no padding.
 _MIXED = (
     [("mixed%s" % suffix, [[(64, 1)], [(48, 1), (64, 5)], [(64, 1), (96, 3), (96, 3)], ["AVE", (last, 1)]])
      for suffix, last in (("", 32), ("_1", 64), ("_2", 64))] +
@@ -310,7 +313,7 @@ _MIXED = (
 
 
 def _tower_layers(rows):
-    """The layers of a tower as InceptionTower takes them."""
+    """The layers of a tower in the form of InceptionTower's layer_params."""
     found, convolutions = [], 0
     for row in rows:
         if isinstance(row, str):
@@ -329,7 +332,7 @@ def _tower_layers(rows):
 
 
 def _split(net, source, tower, bn_param):
-    """Two convolutions side by side, of 1 x 3 and 3 x 1."""
+    """Adds a 1x3 and a 3x1 convolution in parallel and concatenates their results."""
     name = tower + "/mixed"
     tops = [InceptionTower(net, source, name, [dict(
         name=which, num_output=384, kernel_size=kernel, pad=[(k - 1) // 2 for k in kernel], stride=[1, 1])],
@@ -339,7 +342,7 @@ def _split(net, source, tower, bn_param):
 
 
 def InceptionV3Body(net, from_layer, output_pred=False, **bn_param):
-    """Inception v3 up to mixed_10/join; `output_pred`: with its 1,008 classes."""
+    """Adds Inception v3 up to mixed_10/join. `output_pred` adds the classifier for its 1,008 classes."""
     def convolve(source, name, outputs, kernel, pad, stride):
         ConvBNLayer(net, source, name, use_bn=True, use_relu=True, num_output=outputs, kernel_size=kernel,
                     pad=pad, stride=stride, use_scale=False, **bn_param)
@@ -350,7 +353,7 @@ def InceptionV3Body(net, from_layer, output_pred=False, **bn_param):
         return name
 
     def tower_name(module, index):
-        """Towers are called module, module/tower, module/tower_1 and so on."""
+        """The name of a tower: module, module/tower, module/tower_1 and so on."""
         return module + ("", "/tower", "/tower_1", "/tower_2")[index]
     source = convolve(from_layer, "conv", 32, 3, 0, 2)
     source = convolve(source, "conv_1", 32, 3, 0, 1)
@@ -383,8 +386,6 @@ def InceptionV3Body(net, from_layer, output_pred=False, **bn_param):
     return net
 
 
-# ---- the heads of detectors ----
-
 def _same_length(from_layers, **lists):
     for name, values in lists.items():
         if values and len(values) != len(from_layers):
@@ -392,7 +393,7 @@ def _same_length(from_layers, **lists):
 
 
 def _predict(net, from_layer, name, outputs, **conv):
-    """A convolution whose values lie one prior box after the other, one row a picture."""
+    """Adds a convolution and flattens its values: one row per image, prior box by prior box."""
     ConvBNLayer(net, from_layer, name, use_relu=False, num_output=outputs, stride=1, **conv)
     net[name + "_perm"] = L.Permute(net[name], order=[0, 2, 3, 1])
     net[name + "_flat"] = L.Flatten(net[name + "_perm"], axis=1)
@@ -405,13 +406,18 @@ def CreateMultiBoxHead(net, data_layer="data", num_classes=0, from_layers=(), us
                        img_width=0, share_location=True, flip=True, clip=True, offset=0.5,
                        inter_layer_depth=(), kernel_size=1, pad=0, conf_postfix="", loc_postfix="",
                        **bn_param):
-    """SSD's head: on each of `from_layers` prior boxes, and convolutions that predict for each of them where
-    an object is and of which of `num_classes` it is. Returns the tops mbox_loc, mbox_conf and mbox_priorbox,
-    with `use_objectness` also mbox_objectness.
+    """Adds SSD's head: prior boxes on each of `from_layers`, and convolutions that predict the location and the
+    class of an object for each prior box. Returns the tops mbox_loc, mbox_conf and mbox_priorbox, and
+    mbox_objectness if `use_objectness` is true.
 
-    One value a layer, or one list: `min_sizes` and `max_sizes` of the boxes in pixels, `aspect_ratios`,
-    `steps`; `normalizations`: the scale of a Normalize layer, -1 for none; `inter_layer_depth`: outputs of a
-    convolution before, 0 for none. `use_scale` has no effect, as in SSD.
+    These parameters have one entry per layer, each a value or a list:
+
+    - `min_sizes` and `max_sizes`: sizes of the boxes in pixels
+    - `aspect_ratios` and `steps`
+    - `normalizations`: the scale of a Normalize layer, or -1 for none
+    - `inter_layer_depth`: the number of outputs of an extra convolution, or 0 for none
+
+    `use_scale` has no effect, as in SSD.
     """
     if not num_classes or num_classes < 0:
         raise ValueError("num_classes must be a positive number")

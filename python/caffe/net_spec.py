@@ -1,4 +1,4 @@
-"""Describing nets in Python.
+"""Descriptions of nets in Python.
 
     from caffe import layers as L, params as P
     n = caffe.NetSpec()
@@ -9,8 +9,8 @@
     n.loss = L.SoftmaxWithLoss(n.pool1, n.label)
     print(n.to_proto())
 
-A layer's name and those of its tops are the names that they are assigned to; tops that were not
-assigned are called after their layer's type, with a number.
+Layers and tops get their names from the attributes that they are assigned to. A top without an assignment is
+named after its layer's type, with a number.
 """
 from collections import Counter, OrderedDict
 
@@ -21,12 +21,12 @@ def _pb2():
 
 
 _param_names = {}
-# Types whose parameters are another type's.
+# Types that use the parameters of another type.
 _SHARED = dict.fromkeys(("Deconvolution", "Im2col", "ConvolutionDepthwise", "DepthwiseConvolution"), "convolution")
 
 
 def param_name_dict():
-    """The fields of LayerParameter that hold a layer type's own parameters, by the name of the type:
+    """A dictionary from each layer type to the field of LayerParameter with its parameters:
     {'Convolution': 'convolution', ...}."""
     if not _param_names:
         for field in _pb2().LayerParameter.DESCRIPTOR.fields:
@@ -39,7 +39,7 @@ def param_name_dict():
 
 
 def to_proto(*tops):
-    """The net that makes these tops, as a NetParameter."""
+    """The net that computes the given tops, as a NetParameter."""
     made, names = OrderedDict(), Counter()
     for top in tops:
         top.fn._to_proto(made, {}, names)
@@ -49,7 +49,7 @@ def to_proto(*tops):
 
 
 def assign_proto(proto, name, val):
-    """Sets a field of a message: a dict fills a message, a list a repeated field."""
+    """Sets the field `name` of a message: a submessage from a dict, a repeated field from a list."""
     field = getattr(proto, name)
     is_repeated = hasattr(field, "extend")
     if is_repeated and not isinstance(val, (list, tuple)) and not _is_array(val):
@@ -76,7 +76,7 @@ def assign_proto(proto, name, val):
 
 
 def _whole(proto, name, value):
-    """Whole numbers of type float, as `/` gives them, are taken for fields of integers."""
+    """Converts integral floats, such as results of `/`, for integer fields."""
     field = proto.DESCRIPTOR.fields_by_name[name]
     if isinstance(value, float) and value.is_integer() and \
             field.cpp_type not in (field.CPPTYPE_FLOAT, field.CPPTYPE_DOUBLE):
@@ -89,18 +89,18 @@ def _is_array(value):
 
 
 class Top:
-    """One top of a layer."""
+    """A top of a layer."""
 
     def __init__(self, fn, n):
         self.fn = fn
         self.n = n
 
     def to_proto(self):
-        """The net that makes this top, as a NetParameter."""
+        """The net that computes this top, as a NetParameter."""
         return to_proto(self)
 
     def update(self, params):
-        """Adds to the layer's parameters."""
+        """Adds `params` to the layer's parameters."""
         self.fn._update(params)
 
     def _to_proto(self, layers, names, autonames):
@@ -108,7 +108,7 @@ class Top:
 
 
 class Function:
-    """A layer: its type, what it reads, its parameters, and the tops that it makes."""
+    """A layer: its type, bottoms, parameters and tops."""
 
     def __init__(self, type_name, inputs, params):
         self.type_name = type_name
@@ -160,7 +160,7 @@ class Function:
         layers[self] = layer
 
     def _assign(self, layer, key, value):
-        """One of the fields of the layer's type, or else one of the layer itself: `engine` is both."""
+        """Sets a field of the layer type's parameters, or else of the layer. `engine` exists in both."""
         own = _SHARED.get(self.type_name) or param_name_dict().get(self.type_name)
         name = (own or "") + "_param"
         if not key.endswith("param") and own and \
@@ -174,7 +174,7 @@ class Function:
 
 
 class NetSpec:
-    """Tops by their names. Setting an attribute names a top; ``to_proto()`` gives the net."""
+    """A net under construction. Setting an attribute names a top; ``to_proto()`` returns the net."""
 
     def __init__(self):
         super().__setattr__("tops", OrderedDict())
@@ -204,15 +204,15 @@ class NetSpec:
         return name in self.tops
 
     def keys(self):
-        """The names of the tops, in their order."""
+        """The names of the tops, in order of assignment."""
         return list(self.tops.keys())
 
     def vals(self):
-        """The tops, in their order."""
+        """The tops, in order of assignment."""
         return list(self.tops.values())
 
     def update(self, name, params):
-        """Adds to the parameters of the layer that makes the top `name`."""
+        """Adds `params` to the parameters of the layer that computes the top `name`."""
         self.tops[name].update(params)
 
     def to_proto(self):
@@ -227,8 +227,8 @@ class NetSpec:
 
 
 class Layers:
-    """``layers.Type(*inputs, **parameters)`` makes a layer of that type and returns its tops: one, several
-    (`ntop`), or the layer itself without any."""
+    """``layers.Type(*inputs, **parameters)`` creates a layer of type Type. It returns the layer's top, a tuple of
+    `ntop` tops, or the layer itself if `ntop` is 0."""
 
     def __getattr__(self, name):
         if name.startswith("__"):
@@ -244,7 +244,7 @@ class Layers:
 
 
 class Parameters:
-    """``params.Pooling.MAX`` and the like: the values of the enums of a layer type's parameters."""
+    """The enum values of layer parameters, such as ``params.Pooling.MAX``."""
 
     def __getattr__(self, name):
         if name.startswith("__"):

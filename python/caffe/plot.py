@@ -1,11 +1,11 @@
-"""Pictures of training and of nets, by matplotlib.
+"""Plots of training runs and nets, with matplotlib.
 
     caffe.plot.loss('train.log')
     caffe.plot.filters(net, 'conv1')
     caffe.plot.features(net, 'pool1')
     caffe.plot.confusion(matrix, names)
 
-Each function draws into `ax` (axes of matplotlib; new ones without it) and returns the axes.
+Each function draws into the matplotlib axes `ax`, or into new axes, and returns the axes.
 """
 import re
 
@@ -24,8 +24,8 @@ def _axes(ax):
 
 
 def read_log(log):
-    """The numbers in a log of training: {'loss': (iterations, values), 'Train accuracy': ...}. `log` is a
-    file's name or its lines."""
+    """Reads the curves of a training log: {'loss': (iterations, values), 'Train accuracy': ...}. `log` is a
+    file name or a list of lines."""
     if isinstance(log, str):
         with open(log, errors="replace") as file:
             log = file.readlines()
@@ -47,7 +47,7 @@ def read_log(log):
 
 
 def loss(log, names=None, ax=None):
-    """The curves in a log of training (see read_log): all, or those in `names`."""
+    """Plots the curves of a training log (see read_log): all of them, or the curves listed in `names`."""
     found = read_log(log)
     ax = _axes(ax)
     for name, (iterations, values) in found.items():
@@ -60,7 +60,7 @@ def loss(log, names=None, ax=None):
 
 
 class LiveLoss:
-    """The loss of a solver while it trains, in a notebook or a window.
+    """A live plot of a solver's loss during training, in a notebook or a window.
 
         live = caffe.plot.LiveLoss(solver, every=20)
         solver.solve()
@@ -89,7 +89,8 @@ class LiveLoss:
 
 
 def tile(images, padding=1):
-    """Pictures side by side, as square as can be: an array of n x height x width (x 3), scaled to 0..1."""
+    """Arranges images in a grid that is nearly square. `images` has the shape n x height x width (x 3) and is
+    scaled to 0..1."""
     images = np.asarray(images, dtype=np.float32)
     low, high = (float(images.min()), float(images.max())) if images.size else (0.0, 1.0)
     images = (images - low) / (high - low if high > low else 1.0)
@@ -111,7 +112,7 @@ def _show(picture, ax):
 
 
 def filters(net, layer, ax=None):
-    """The filters of a convolution: in colour where they have three channels, else every channel."""
+    """Plots the filters of a convolution: in colour if they have three channels, else each channel separately."""
     weights = np.array(net.params[layer][0].data)
     if weights.ndim != 4:
         raise ValueError("layer %r has no filters" % layer)
@@ -121,7 +122,7 @@ def filters(net, layer, ax=None):
 
 
 def features(net, blob, item=0, ax=None):
-    """What a blob of maps shows for one sample."""
+    """Plots the feature maps in a blob for the sample number `item`."""
     values = np.array(net.blobs[blob].data[item])
     if values.ndim != 3:
         raise ValueError("blob %r has no maps" % blob)
@@ -129,7 +130,7 @@ def features(net, blob, item=0, ax=None):
 
 
 def confusion(matrix, names=None, ax=None):
-    """A confusion matrix: rows are what samples are, columns what they were taken for."""
+    """Plots a confusion matrix. Rows are the true classes, columns the predicted classes."""
     matrix = np.asarray(matrix)
     ax = _axes(ax)
     ax.imshow(matrix, cmap="Blues")

@@ -17,7 +17,7 @@ _KINDS = ("before_forward", "after_forward", "before_backward", "after_backward"
 
 
 def _bound_layer(net, index):
-    """An object for a layer of one of crema's own types."""
+    """A Layer object for a layer of a built-in type."""
     layer = Layer.__new__(Layer)
     layer.type = net._layer_types[index]
     layer.name = net._layer_names[index]
@@ -28,11 +28,11 @@ def _bound_layer(net, index):
 
 
 class Net(_core.Net):
-    """A net with its blobs and weights.
+    """A neural network with its blobs and weights.
 
-    ``Net(file, phase, level=0, stages=None, weights=None)``, or in Caffe's older form ``Net(file,
-    weights, phase)``. `file` is a .prototxt of any dialect. ``Net.from_text(text, phase)`` takes the
-    text itself.
+    Create it with ``Net(file, phase, level=0, stages=None, weights=None)`` or, in Caffe's older form,
+    ``Net(file, weights, phase)``. `file` is a prototxt file of any Caffe dialect, and `phase` is
+    caffe.TRAIN or caffe.TEST. ``Net.from_text(text, phase)`` builds a net from a string.
     """
 
     def __init__(self, network_file, *args, phase=None, level=None, stages=None, weights=None):
@@ -68,15 +68,14 @@ class Net(_core.Net):
 
     @classmethod
     def from_text(cls, text, phase=TEST, level=0, stages=None, source="net"):
-        """A net from the text of a prototxt (a str, or what NetSpec.to_proto gives)."""
+        """Builds a net from prototxt text: a str or the result of NetSpec.to_proto. `source` names it in
+        messages."""
         net = cls.__new__(cls)
         net._make(source, str(text), phase, level, stages)
         return net
 
-    # ---- the graph ----
-
     def _cached(self, name, make):
-        """What does not change in the life of a net, made at its first use."""
+        """A constant property of the net, computed by `make` at its first use."""
         found = self.__dict__.get(name)
         if found is None:
             found = self.__dict__[name] = make()
@@ -84,7 +83,7 @@ class Net(_core.Net):
 
     @property
     def name(self):
-        """The net's name; one that a program sets stays with this object."""
+        """The net's name. Setting it renames this Python object only."""
         return self.__dict__.get("_given_name", self._name)
 
     @name.setter
@@ -97,7 +96,7 @@ class Net(_core.Net):
 
     @property
     def blobs(self):
-        """The blobs by their names, in the order in which layers make them."""
+        """A dictionary of the blobs by name, in the order in which layers create them."""
         return OrderedDict((name, self._blob(i)) for i, name in enumerate(self._names()))
 
     def _names(self):
@@ -105,24 +104,25 @@ class Net(_core.Net):
 
     @property
     def blob_loss_weights(self):
-        """With what weight each blob is part of the loss, by their names."""
+        """A dictionary of the loss weights of all blobs by name; 0: not part of the loss."""
         return OrderedDict(zip(self._blob_names, self._blob_loss_weights))
 
     @property
     def layers(self):
-        """All layers in the order of running: objects with ``type``, ``name`` and ``blobs``."""
+        """A list of all layers in the order of execution, with the attributes ``type``, ``name`` and
+        ``blobs``."""
         found = [self._python_layer(index) for index in range(len(self._layer_names))]
         return [_bound_layer(self, index) if layer is None else layer for index, layer in enumerate(found)]
 
     @property
     def layer_dict(self):
-        """The layers by their names."""
+        """A dictionary of the layers by name."""
         return OrderedDict(zip(self._layer_names, self.layers))
 
     @property
     def params(self):
-        """The parameters of the layers that have some, by the layers' names: lists of Blob, weights
-        first."""
+        """A dictionary of the layers' parameters by layer name, for layers that have parameters. Each value
+        is a list of Blob: usually weights, then biases."""
         found = OrderedDict()
         for index, name in enumerate(self._layer_names):
             blobs = self._params_of(index)
@@ -132,12 +132,12 @@ class Net(_core.Net):
 
     @property
     def inputs(self):
-        """The names of the inputs."""
+        """The names of the inputs: the tops of Input layers."""
         return list(self._cached("_kept_inputs", lambda: self._input_names))
 
     @property
     def outputs(self):
-        """The names of the blobs that no layer reads."""
+        """The names of the outputs: the blobs that no layer reads."""
         return list(self._cached("_kept_outputs", lambda: self._output_names))
 
     @property
@@ -150,14 +150,14 @@ class Net(_core.Net):
 
     @property
     def bottom_names(self):
-        """For each layer, the names of the blobs that it reads."""
+        """A dictionary of the names of each layer's bottoms, by layer name."""
         names = self._blob_names
         return OrderedDict((layer, [names[i] for i in self._bottom_ids(index)])
                            for index, layer in enumerate(self._layer_names))
 
     @property
     def top_names(self):
-        """For each layer, the names of the blobs that it makes."""
+        """A dictionary of the names of each layer's tops, by layer name."""
         names = self._blob_names
         return OrderedDict((layer, [names[i] for i in self._top_ids(index)])
                            for index, layer in enumerate(self._layer_names))
@@ -168,13 +168,12 @@ class Net(_core.Net):
         except ValueError:
             raise ValueError("the net has no layer %r" % (name,)) from None
 
-    # ---- running ----
-
     def forward(self, blobs=None, start=None, end=None, **kwargs):
-        """Runs the layers from `start` to `end` (names; all without them).
+        """Runs the layers from the one named `start` to the one named `end` (default: all layers).
 
-        Keywords are inputs by name: arrays of the inputs' shapes. Returns a dictionary of the outputs,
-        or of layer `end`'s tops, and of the `blobs` named: arrays that show the blobs' memory.
+        Keyword arguments set inputs by name to arrays of the inputs' shapes. Returns a dictionary by
+        name of the outputs (with `end`: of its tops) and of the blobs listed in `blobs`. The arrays
+        share the blobs' memory.
         """
         first = 0 if start is None else self._layer_index(start)
         if end is None:
@@ -201,10 +200,10 @@ class Net(_core.Net):
             found[name].data[...] = array
 
     def backward(self, diffs=None, start=None, end=None, **kwargs):
-        """Runs the layers from `start` back to `end` (names; all without them).
+        """Runs the backward pass from the layer named `start` to the one named `end` (default: all layers).
 
-        Keywords are gradients of outputs by name. Returns a dictionary of the inputs' gradients, or of
-        those of layer `end`'s bottoms, and of the blobs named in `diffs`.
+        Keyword arguments set gradients of outputs by name. Returns a dictionary by name of the gradients
+        of the inputs (with `end`: of its bottoms) and of the blobs listed in `diffs`.
         """
         last = len(self._layer_names) - 1 if start is None else self._layer_index(start)
         first = 0 if end is None else self._layer_index(end)
@@ -223,8 +222,8 @@ class Net(_core.Net):
         return {name: found[name].diff for name in names}
 
     def forward_all(self, blobs=None, **kwargs):
-        """Runs the net over as many samples as the arrays given have, batch by batch; the last batch is
-        filled up. Returns copies."""
+        """Runs the net over all samples of the given arrays, batch by batch, and returns copies of the
+        results. The last batch is padded with zeros, and the results of the padding are dropped."""
         collected = {name: [] for name in set(self.outputs + list(blobs or []))}
         for batch in self._batch(kwargs):
             for name, values in self.forward(blobs=blobs, **batch).items():
@@ -232,7 +231,8 @@ class Net(_core.Net):
         return self._trim(collected, kwargs)
 
     def forward_backward_all(self, blobs=None, diffs=None, **kwargs):
-        """The same with a backward pass after each; returns the blobs and the gradients."""
+        """As forward_all, with a backward pass after each forward pass. Returns two dictionaries: blobs and
+        gradients."""
         every_blob = {name: [] for name in set(self.outputs + list(blobs or []))}
         every_diff = {name: [] for name in set(self.inputs + list(diffs or []))}
         forward = {name: kwargs[name] for name in self.inputs if name in kwargs}
@@ -252,7 +252,7 @@ class Net(_core.Net):
         return {name: np.asarray(values)[:count] for name, values in collected.items()}
 
     def _batch(self, blobs):
-        """Slices of the arrays, as long as the first input's batch."""
+        """Yields slices of the arrays with the batch size of the first input."""
         if not blobs:
             yield {}
             return
@@ -270,8 +270,8 @@ class Net(_core.Net):
             yield batch
 
     def set_input_arrays(self, data, labels):
-        """Gives the net's MemoryData layer its samples: float32 arrays of samples x channels x height x
-        width and of one label a sample, in C order. They are kept, not copied."""
+        """Gives samples to the net's MemoryData layer. `data` has the shape (samples, channels, height, width)
+        and `labels` one value per sample. Both are C-contiguous float32 arrays and are not copied."""
         if "MemoryData" not in self._layer_types:
             raise RuntimeError("set_input_arrays may only be called if the first layer is a MemoryDataLayer")
         index = self._layer_types.index("MemoryData")
@@ -303,8 +303,6 @@ class Net(_core.Net):
                 raise RuntimeError("data has %s%s: %d; the layer's is %d" % (
                     "wrong number of " if axis == 1 else "wrong ", what, data.shape[axis], wanted))
 
-    # ---- hooks ----
-
     def _add_hook(self, kind, function):
         hooks = self.__dict__.setdefault("_hooks", {})
         hooks.setdefault(kind, []).append(function)
@@ -312,7 +310,7 @@ class Net(_core.Net):
         self._stay()
 
     def _stay(self):
-        """The object of a solver's net stays as long as the solver: the library has its hooks or arrays."""
+        """Keeps the object of a solver's net alive as long as the solver, which uses its hooks or arrays."""
         if "_keep" in self.__dict__:
             self._keep()
 
@@ -321,48 +319,45 @@ class Net(_core.Net):
             function(layer)
 
     def before_forward(self, function):
-        """``function(index)`` is called before each layer's forward pass."""
+        """Calls ``function(index)`` before the forward pass of each layer."""
         self._add_hook("before_forward", function)
 
     def after_forward(self, function):
-        """``function(index)`` is called after each layer's forward pass."""
+        """Calls ``function(index)`` after the forward pass of each layer."""
         self._add_hook("after_forward", function)
 
     def before_backward(self, function):
-        """``function(index)`` is called before each layer's backward pass."""
+        """Calls ``function(index)`` before the backward pass of each layer."""
         self._add_hook("before_backward", function)
 
     def after_backward(self, function):
-        """``function(index)`` is called after each layer's backward pass. An NCCL is welcome, too, and
-        changes nothing: it sums gradients as soon as there are enough of them."""
+        """Calls ``function(index)`` after the backward pass of each layer. An NCCL object is accepted for
+        compatibility and ignored: it sums gradients during the backward pass anyway."""
         if isinstance(function, NCCL):
             return
         self._add_hook("after_backward", function)
 
-    # ---- weights ----
-
     def copy_from(self, path, allow_missing=True):
-        """Loads weights from a .caffemodel, binary or HDF5, into the layers of the same name.
-        `allow_missing` false: layers without weights in the file are an error instead of a warning."""
+        """Loads weights from a .caffemodel file (binary or HDF5) into the layers of the same names. Layers
+        that are missing in the file are a warning, or an error if `allow_missing` is false."""
         self._copy_from(path, allow_missing)
 
     def save(self, path, diffs=False):
-        """Writes the weights: HDF5 when the name ends in .h5, else Caffe's binary format."""
+        """Saves the weights: as HDF5 if the name ends in .h5, else in Caffe's binary format. `diffs`: save
+        the gradients too."""
         self._save(path, diffs, False)
 
     def save_hdf5(self, path, write_diff=False):
-        """Writes the weights as HDF5."""
+        """Saves the weights as HDF5. `write_diff`: save the gradients too."""
         self._save(path, write_diff, True)
 
     def load_hdf5(self, path):
-        """Loads weights from an HDF5 file."""
+        """Loads weights from an HDF5 file into the layers of the same names."""
         self._copy_from(path, True)
 
     def share_with(self, other):
-        """Uses the weights of another net, in the same memory."""
+        """Makes this net use the weights of the net `other`, in the same memory."""
         self._share_with(other)
-
-    # ---- pickling, printing ----
 
     def __reduce__(self):
         shapes = {name: self.blobs[name].shape for name in self.inputs}
@@ -385,7 +380,7 @@ class Net(_core.Net):
         return sum(blob.count for blobs in self.params.values() for blob in blobs)
 
     def _repr_html_(self):
-        """A table of the layers, for notebooks."""
+        """An HTML table of the layers, for notebooks."""
         import html
         rows = []
         blobs = self._blobs
@@ -415,8 +410,11 @@ _core.set_net_class(Net)
 
 
 class Solver(_core.Solver):
-    """What trains a net: ``get_solver(file)`` makes the one that the file names, the classes SGDSolver
-    and so on one of their own update rule whatever the file names."""
+    """Trains a net as a solver file describes.
+
+    ``get_solver(file)`` uses the update rule that the file names. A subclass such as SGDSolver always
+    uses its own update rule.
+    """
 
     _type = None
 
@@ -433,7 +431,8 @@ class Solver(_core.Solver):
         self._build(solver_file, self._type, seed, kind, indices, *self._place)
 
     def _net_of(self, index):
-        """The object of a net: the same one as long as somebody has it, or it has hooks or input arrays."""
+        """The Net object of a net. It stays the same while the program refers to it, or while it has hooks or
+        input arrays."""
         net = self._nets.get(index)
         if net is None:
             net = self._nets[index] = self._net(index)
@@ -443,28 +442,29 @@ class Solver(_core.Solver):
 
     @property
     def net(self):
-        """The net that is trained."""
+        """The train net."""
         return self._net_of(-1)
 
     @property
     def test_nets(self):
-        """The nets that test it; they have the same weights."""
+        """A list of the test nets, which share the train net's weights."""
         return [self._net_of(i) for i in range(self._test_net_count)]
 
     @property
     def type(self):
-        """The update rule's name."""
+        """The name of the update rule."""
         found = re.search(r'^type: "(.*)"$', self._text(), re.MULTILINE)
         return found.group(1) if found else "SGD"
 
     @property
     def param(self):
-        """The fields of the solver file. ``base_lr`` and ``max_iter`` can be set."""
+        """The fields of the solver file as a SolverParameter. ``base_lr`` and ``max_iter`` can be set."""
         return SolverParameter(self, self._text())
 
     def solve(self, resume_file=None, progress=None):
-        """Trains until max_iter, with the tests and snapshots that the file asks for. `progress`: with
-        a bar that shows iteration, loss and time; None: on a terminal and in notebooks."""
+        """Trains until max_iter, with the tests and snapshots of the solver file. `resume_file` is a
+        .solverstate file to resume from. `progress`: show a progress bar; None shows it on a terminal and
+        in notebooks."""
         if resume_file is not None:
             self.restore(resume_file)
         from ._progress import bar_for
@@ -477,23 +477,26 @@ class Solver(_core.Solver):
             self._bar = None
 
     def step(self, iterations):
-        """Trains for so many iterations."""
+        """Trains for `iterations` iterations."""
         self._step(iterations, False)
 
     def share_weights(self, net):
-        """Trains the weights of another net, in the same memory."""
+        """Trains the weights of the net `net`: both nets then share them in the same memory."""
         _share(self.net, net)
 
     def add_callback(self, on_start, on_gradients_ready=None):
-        """``on_start()`` is called before each iteration, ``on_gradients_ready()`` between its backward
-        pass and the update; either may be None. With several devices both see the first one's net,
-        whose weights and gradients the others then get. An NCCL of this solver is welcome, too, and
-        changes nothing: gradients are exchanged since it was made."""
+        """Calls ``on_start()`` before each iteration, and ``on_gradients_ready()`` between its backward pass
+        and its update. Either may be None.
+
+        With several devices, the callbacks see the net of the first device. The solver copies its
+        weights and gradients to all devices afterwards. An NCCL object of this solver is accepted for
+        compatibility and ignored.
+        """
         if isinstance(on_start, NCCL):
             on_start.check(self)
             return
         self._callbacks.append((on_start, on_gradients_ready))
-        # Without functions, devices need not wait for each other.
+        # Without callbacks, devices need not wait for each other.
         starts, ready = zip(*self._callbacks)
         self._set_calls(any(starts), any(ready))
 
@@ -516,8 +519,8 @@ class Solver(_core.Solver):
 
 
 def _share(trained, net):
-    """The solver's own memory stays where its update works: it takes the other's values, and the other net
-    the memory."""
+    """Copies the values of `net` to the solver's net and makes `net` use the memory of the solver's net. The
+    reverse is impossible, because the solver's update works on its own memory."""
     mine, theirs = trained.params, net.params
     for name, blobs in theirs.items():
         for own, other in zip(mine.get(name, ()), blobs):
@@ -543,7 +546,7 @@ _CLASSES = {cls._type: cls for cls in (SGDSolver, NesterovSolver, AdaGradSolver,
 
 
 def get_solver(solver_file):
-    """The solver of a file, of the class that its `type` (or `solver_type`) names."""
+    """Creates the solver of a solver file. Its class depends on the file's `type` (or `solver_type`)."""
     solver = Solver(solver_file)
     solver.__class__ = _CLASSES.get(solver.type, Solver)
     return solver

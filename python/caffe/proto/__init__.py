@@ -1,8 +1,8 @@
-"""Caffe's messages for Google's protobuf."""
+"""Caffe's protobuf messages."""
 
 
 def __getattr__(name):
-    """caffe_pb2, which is loaded when it is first used."""
+    """Imports caffe_pb2 at its first use."""
     if name == "caffe_pb2":
         import importlib
         return importlib.import_module(".caffe_pb2", __name__)

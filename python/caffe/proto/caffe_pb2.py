@@ -1,7 +1,7 @@
 """Caffe's messages as classes of Google's protobuf: NetParameter, SolverParameter, Datum and so on.
 
-The schema is the one that crema was built with. It lies in a pool of its own, so that another
-`caffe_pb2` in the same process does not collide with it.
+The schema is the one that crema was built with. It has its own descriptor pool, so a second `caffe_pb2` in the same
+process does not conflict with it.
 """
 import os as _os
 
@@ -12,7 +12,7 @@ from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 
 
 def _rename(message):
-    """The C code cannot have some of Caffe's names for fields, and puts an underscore behind them."""
+    """Removes the underscores that the C code appends to field names that are reserved words in C."""
     for field in message.field:
         field.name = field.name.rstrip("_")
         field.ClearField("json_name")
